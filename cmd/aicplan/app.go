@@ -26,24 +26,24 @@ import (
 	"aicplan/systems"
 )
 
-// app is what every command shares.
+// app is the state that all commands share.
 type app struct {
 	stdin          io.Reader
 	stdout, stderr io.Writer
 	environ        []string
 	global         globalFlags
-	out            *checkedOutput // stdout, but for a terminal
-	endPlanning    func()         // from here on Ctrl-C is the run's
+	out            *checkedOutput // stdout, unless that is a terminal
+	endPlanning    func()         // removes the handler that exits on Ctrl-C
 	secrets        *redact.Values // values of sensitive variables
-	sensitive      []string       // names of those of the plan itself
-	code           int            // exit code of a command that ended without error
+	sensitive      []string       // names of the root module's sensitive variables
+	code           int            // exit code of a command that returned no error
 	kinds          []runtimes.Kind
-	goesOn         bool                          // though nobody reads the output any more
-	diagnosed      func([]config.DiagJSON) error // tells programs of a plan with mistakes; nil where the output is for people
-	behind         int                           // width of the terminal behind a stdout that is none itself; 0: ask stdout
+	goesOn         bool                          // continue if the reader of the output has exited
+	diagnosed      func([]config.DiagJSON) error // prints diagnostics for programs; nil if the output is for people
+	behind         int                           // overrides the detected terminal width if stdout is not a terminal; 0 means detect
 }
 
-// stages makes the stage kinds of one command.
+// stages returns the stage kinds for one command.
 func (a *app) stages() *stages.Set { return stages.With(a.kinds) }
 
 // globalFlags are accepted by every command.
@@ -55,17 +55,18 @@ type globalFlags struct {
 	LogJSON     bool          `name:"log-json" help:"Log lines as JSON."`
 }
 
-// planFlags choose a plan, its variables and its selection.
+// planFlags select a plan and set its variables.
 type planFlags struct {
 	Path    string   `arg:"" help:"Plan file, or a folder of plan files." type:"path"`
 	Var     []string `help:"Set a variable of the plan (repeatable)." placeholder:"NAME=VALUE" sep:"none"`
 	VarFile []string `help:"Read variables from a file (repeatable)." placeholder:"FILE" sep:"none" type:"path"`
 }
 
-// notSaved tells where a saved plan goes, which is no text to read.
+// notSaved returns an error if the path names a saved plan.
 func (f planFlags) notSaved() error {
 	if plan.IsSaved(f.Path) {
-		return fmt.Errorf("%s is a saved plan, not the text of one: aicplan apply %s runs it, aicplan show %s prints it", f.Path, f.Path, f.Path)
+		return fmt.Errorf("%s is a saved plan, not the text of one: aicplan apply %s runs it, aicplan show %s prints it",
+			f.Path, f.Path, f.Path)
 	}
 	return nil
 }
@@ -75,7 +76,7 @@ type outFlag struct {
 	OutDir string `help:"Output folder of the exports." default:"out" placeholder:"DIR"`
 }
 
-// selectFlags narrow what is planned and collected.
+// selectFlags select what is planned and collected.
 type selectFlags struct {
 	Target  []string `help:"Only these stages and what they need (glob, repeatable)." placeholder:"ADDRESS" sep:"none"`
 	Exclude []string `help:"Leave out these stages and all that depend on them (glob, repeatable)." placeholder:"ADDRESS" sep:"none"`
@@ -85,12 +86,12 @@ type selectFlags struct {
 	Retry   string   `help:"Try cases of the ledger again: failed, tripped." enum:",failed,tripped" default:"" placeholder:"WHICH"`
 }
 
-// priceFlag is of the verbs that say what a plan costs.
+// priceFlag belongs to the commands that print the cost of a plan.
 type priceFlag struct {
 	Price float64 `help:"What an hour of a GPU costs: the plan then says what measuring costs, in the same currency." env:"AICPLAN_GPU_HOUR_PRICE" placeholder:"AMOUNT"`
 }
 
-// Validate is called by kong.
+// Validate implements kong's validation.
 func (f priceFlag) Validate() error {
 	if f.Price < 0 || math.IsNaN(f.Price) || math.IsInf(f.Price, 0) {
 		return fmt.Errorf("-price is %v; it is an amount from 0, such as 2.50", f.Price)
@@ -101,23 +102,25 @@ func (f priceFlag) Validate() error {
 // defaultSeed is the seed of random samples.
 const defaultSeed = 42
 
-// given names the first flag that is not as it is by default, or "".
+// given returns the first flag without its default value, or "".
 func (s selectFlags) given() string {
 	for _, f := range []struct {
 		name string
 		set  bool
 	}{
-		{"-target", len(s.Target) > 0}, {"-exclude", len(s.Exclude) > 0}, {"-replace", len(s.Replace) > 0}, {"-limit", s.Limit != nil},
+		{"-target", len(s.Target) > 0}, {"-exclude", len(s.Exclude) > 0}, {"-replace", len(s.Replace) > 0},
+		{"-limit", s.Limit != nil},
 		{"-smoke", s.Smoke}, {"-retry", s.Retry != ""},
 	} {
 		if f.set {
 			return f.name
 		}
 	}
+
 	return ""
 }
 
-// Validate is called by kong.
+// Validate implements kong's validation.
 func (s selectFlags) Validate() error {
 	if s.Limit != nil && *s.Limit < 1 {
 		return fmt.Errorf("-limit is %d; it is a number from 1, and without it there is no limit", *s.Limit)
@@ -143,7 +146,7 @@ func (s selectFlags) options() plan.Options {
 	}
 }
 
-// load reads a plan and prints its diagnostics.
+// load reads a plan and prints its diagnostics. It returns an error if one of them is an error.
 func (a *app) load(f planFlags, all *stages.Set) (*config.Config, error) {
 	if err := f.notSaved(); err != nil {
 		return nil, err
@@ -155,7 +158,8 @@ func (a *app) load(f planFlags, all *stages.Set) (*config.Config, error) {
 
 func (a *app) loadOptions(f planFlags, all *stages.Set) config.Options {
 	return config.Options{
-		Path: f.Path, Kinds: all.Kinds(), Runtimes: all.Runtimes(), Services: all.Services(), Version: version, Vars: f.Var, VarFiles: f.VarFile, Environ: a.environ, Systems: loadSystem,
+		Path: f.Path, Kinds: all.Kinds(), Runtimes: all.Runtimes(), Services: all.Services(), Version: version,
+		Vars: f.Var, VarFiles: f.VarFile, Environ: a.environ, Systems: loadSystem,
 	}
 }
 
@@ -166,11 +170,12 @@ func loadSystem(name, file string) (*systems.Spec, error) {
 	return systems.Load(name)
 }
 
-// report prints diagnostics; the error is quiet and set when one is an error.
+// report prints diagnostics. If one of them is an error, it returns an exitError with quiet set.
 func (a *app) report(cfg *config.Config, diags hcl.Diagnostics) error {
 	if len(diags) == 0 {
 		return nil
 	}
+
 	var files map[string]*hcl.File
 	if cfg != nil {
 		files = cfg.Files()
@@ -181,15 +186,17 @@ func (a *app) report(cfg *config.Config, diags hcl.Diagnostics) error {
 	if !diags.HasErrors() {
 		return nil
 	}
+
 	if a.diagnosed != nil {
 		if err := a.diagnosed(diagsJSON(files, diags)); err != nil {
 			return err
 		}
 	}
+
 	return &exitError{code: run.ExitError, quiet: true}
 }
 
-// open opens the state folder.
+// open opens the state folder. Each warning is printed once.
 func (a *app) open(readOnly bool) (*checkpoint.Store, error) {
 	var mu sync.Mutex
 	said := map[string]bool{}
@@ -202,17 +209,19 @@ func (a *app) open(readOnly bool) (*checkpoint.Store, error) {
 		}
 		said[line] = true
 	}
+
 	return checkpoint.Open(a.global.StateDir, opts)
 }
 
-// reading says what can be read of a state folder: every verb takes the same for
-// damaged.
+// reading returns the options for opening a state folder. All commands use the same check for damaged
+// records.
 func reading(readOnly bool) checkpoint.Options {
 	return checkpoint.Options{ReadOnly: readOnly, ValidStage: plan.ReadableRecord}
 }
 
-// plan loads and plans in one go.
-func (a *app) plan(ctx context.Context, f planFlags, opts plan.Options, all *stages.Set, store *checkpoint.Store) (*plan.Plan, error) {
+// plan loads a plan and builds it.
+func (a *app) plan(ctx context.Context, f planFlags, opts plan.Options, all *stages.Set,
+	store *checkpoint.Store) (*plan.Plan, error) {
 	cfg, err := a.load(f, all)
 	if err != nil {
 		return nil, err
@@ -223,14 +232,15 @@ func (a *app) plan(ctx context.Context, f planFlags, opts plan.Options, all *sta
 	return p, a.report(cfg, diags)
 }
 
-// planProgress tells how far planning is: after a second on a terminal, and
-// rarely elsewhere, where it becomes part of a log.
+// planProgress returns a progress report for planning. On a terminal it appears after a second;
+// otherwise it prints a line every few seconds.
 func (a *app) planProgress() *plan.Progress {
 	every := 5 * time.Second
 	terminal := a.isTerminal(a.stderr)
 	if terminal {
 		every = time.Second
 	}
+
 	return plan.NewProgress(every, func(text string, last bool) {
 		switch {
 		case !terminal && !last:
@@ -243,7 +253,7 @@ func (a *app) planProgress() *plan.Progress {
 	})
 }
 
-// width is the terminal's, or 80.
+// width returns the width for text on stderr: COLUMNS, the terminal's width, or 80.
 func (a *app) width() uint {
 	if n := a.asked(); n > 0 {
 		return uint(max(n, narrowest))
@@ -264,7 +274,7 @@ func (a *app) isTerminal(w io.Writer) bool {
 func (a *app) colorErr() bool { return !a.global.NoColor && a.isTerminal(a.stderr) }
 func (a *app) colorOut() bool { return !a.global.NoColor && a.isTerminal(a.stdout) }
 
-// json prints v, indented.
+// json prints v as indented JSON.
 func (a *app) json(v any) error {
 	enc := json.NewEncoder(a.stdout)
 	enc.SetIndent("", "  ")
@@ -272,7 +282,7 @@ func (a *app) json(v any) error {
 	return enc.Encode(v)
 }
 
-// absDir makes the folder for exports absolute.
+// absDir returns the absolute path of the folder for exports.
 func absDir(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -281,8 +291,8 @@ func absDir(dir string) (string, error) {
 	return abs, nil
 }
 
-// mayBecomeDir finds out before anything is measured that exports would have
-// nowhere to go.
+// mayBecomeDir returns an error if dir cannot be created because a file is in the way. It is called
+// before anything is measured.
 func mayBecomeDir(dir string) error {
 	if at := fileOnTheWay(dir); at != "" {
 		return fmt.Errorf("exports cannot go to %s: %s is a file; choose another folder with -out-dir", dir, at)
@@ -290,8 +300,7 @@ func mayBecomeDir(dir string) error {
 	return nil
 }
 
-// fileOnTheWay is the part of dir that is a file, "" where it can be made or is
-// there.
+// fileOnTheWay returns the part of dir that is a file, or "" if dir exists or can be created.
 func fileOnTheWay(dir string) string {
 	for at := dir; ; at = filepath.Dir(at) {
 		info, err := os.Stat(at)

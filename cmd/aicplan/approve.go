@@ -14,17 +14,17 @@ import (
 	"aicplan/sink/phrase"
 )
 
-// isTerminalInput says whether somebody can answer a question.
+// isTerminalInput reports whether stdin is a terminal.
 func (a *app) isTerminalInput() bool {
 	f, ok := a.stdin.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
-// errDeclined ends an apply that the user did not want.
+// errDeclined is returned if the user declines an apply.
 var errDeclined = errors.New("nothing was measured, because the answer was not yes; -auto-approve asks nothing")
 
-// approve shows a plan that would measure longer than after, and asks whether to
-// go on.
+// approve shows a plan that is estimated to take longer than after and requests confirmation. It returns
+// errDeclined if the answer is not yes.
 func (a *app) approve(sum plan.Summary, after time.Duration) error {
 	if sum.Totals.Seconds <= after.Seconds() {
 		return nil
@@ -32,13 +32,18 @@ func (a *app) approve(sum plan.Summary, after time.Duration) error {
 	if err := a.viewSummary(sum, false); err != nil {
 		return err
 	}
-	fmt.Fprintf(a.stdout, "\nMeasuring is estimated to take %s. Go on? Only yes is taken: ", phrase.Duration(sum.Totals.Seconds))
+
+	fmt.Fprintf(a.stdout, "\nMeasuring is estimated to take %s. Go on? Only yes is taken: ",
+		phrase.Duration(sum.Totals.Seconds))
+
 	answer, err := bufio.NewReader(a.stdin).ReadString('\n')
 	if err != nil {
 		fmt.Fprintln(a.stdout)
 	}
+
 	if strings.TrimSpace(answer) != "yes" {
 		return errDeclined
 	}
+
 	return nil
 }

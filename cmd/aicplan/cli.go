@@ -1,6 +1,6 @@
 package main
 
-// cli is the command line: one field per verb, in the order of the help text.
+// cli is the command line. Its fields are the commands in the order of the help text.
 type cli struct {
 	Global globalFlags `embed:""`
 

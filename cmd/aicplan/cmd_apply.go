@@ -33,10 +33,10 @@ type applyCmd struct {
 	JSON        bool          `name:"json" help:"Print events as NDJSON; of a plan with mistakes an event of the type diagnostic each."`
 }
 
-// askAfter is the estimated time above which apply asks on a terminal.
+// askAfter is the estimated duration above which apply requests confirmation on a terminal.
 const askAfter = 10 * time.Minute
 
-// Validate is called by kong.
+// Validate implements kong's validation.
 func (c *applyCmd) Validate() error {
 	return errors.Join(c.selectFlags.Validate(), c.priceFlag.Validate(), c.checkGrace())
 }
@@ -48,7 +48,7 @@ func (c *applyCmd) checkGrace() error {
 	return nil
 }
 
-// diagnosticEvent is a line of -json about a mistake of the plan.
+// diagnosticEvent is a line of -json for a diagnostic of the plan.
 type diagnosticEvent struct {
 	Level      string          `json:"@level"`
 	Message    string          `json:"@message"`
@@ -57,23 +57,25 @@ type diagnosticEvent struct {
 	Diagnostic config.DiagJSON `json:"diagnostic"`
 }
 
-// levels are those of log lines, by the severity of a diagnostic.
+// levels maps the severity of a diagnostic to a log level.
 var levels = map[string]string{"error": "error", "warning": "warn"}
 
-// Run plans, then runs what the plan says.
+// Run makes the plan and runs it.
 func (c *applyCmd) Run(a *app) error {
 	if c.JSON {
 		a.diagnosed = func(diags []config.DiagJSON) error {
 			enc := json.NewEncoder(a.stdout)
 			enc.SetEscapeHTML(false)
 			for _, d := range diags {
-				if err := enc.Encode(diagnosticEvent{levels[d.Severity], d.Summary, time.Now().UTC(), "diagnostic", d}); err != nil {
+				if err := enc.Encode(diagnosticEvent{levels[d.Severity], d.Summary, time.Now().UTC(), "diagnostic",
+					d}); err != nil {
 					return err
 				}
 			}
 			return nil
 		}
 	}
+
 	all := a.stages()
 	defer all.Close()
 	opts := c.options()
@@ -81,73 +83,92 @@ func (c *applyCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+
 	if saved != nil {
 		opts = saved.Options
 	}
+
 	opts.Price = c.Price
 	if opts.OutDir, err = absDir(c.OutDir); err != nil {
 		return err
 	}
+
 	if err := errors.Join(mayBecomeDir(opts.OutDir), c.gateFiles.check()); err != nil {
 		return err
 	}
+
 	store, err := a.open(false)
 	if err != nil {
 		return err
 	}
+
 	defer store.Close()
 	ctx := context.Background()
 	if !c.DryRun {
 		ctx = runtimes.Reaching(ctx)
 	}
+
 	before, err := latestRun(store)
 	if err != nil {
 		return err
 	}
+
 	p, err := a.plan(ctx, c.planFlags, opts, all, store)
 	if err != nil {
 		return err
 	}
+
 	if c.DryRun {
 		return a.dryRun(p, store.Dir())
 	}
+
 	inv, err := a.invocation(c.planFlags, opts)
 	if err != nil {
 		return err
 	}
+
 	inv.CancelOnStop = c.CancelJobs
 	all.Invoked(inv)
 	if saved != nil {
 		if changed := saved.Changed(p); len(changed) > 0 {
-			return fmt.Errorf("the saved plan is out of date: %s%s; plan again with -out", strings.Join(changed[:min(len(changed), 3)], "; "), more(len(changed)-3))
+			return fmt.Errorf("the saved plan is out of date: %s%s; plan again with -out",
+				strings.Join(changed[:min(len(changed), 3)], "; "), more(len(changed)-3))
 		}
 	}
+
 	guards, hopeless, err := guardsFirst(p, opts.OutDir)
 	if err != nil {
 		return err
 	}
+
 	if hopeless && !c.JSON {
 		a.preflights(guards)
-		fmt.Fprintf(a.stdout, "Apply: no stage can run behind a failed preflight; nothing was created; exit code %d.\n", run.ExitPreflight)
+		fmt.Fprintf(a.stdout, "Apply: no stage can run behind a failed preflight; nothing was created; exit code %d.\n",
+			run.ExitPreflight)
 		a.code = run.ExitPreflight
 		return c.gateFiles.write(a, &run.Applied{Stages: guards}, false)
 	}
+
 	if err := writable(p, opts.OutDir); err != nil {
 		return err
 	}
+
 	if saved == nil && !c.AutoApprove && !c.JSON && a.isTerminal(a.stdout) && a.isTerminalInput() {
 		if err := a.approve(plan.Summarize(p), askAfter); err != nil {
 			return err
 		}
 	}
+
 	lock, err := a.lock(store)
 	if err != nil {
 		return err
 	}
+
 	defer lock.Release()
 	if p, err = a.planAgain(ctx, p, store, before); err != nil {
 		return err
 	}
+
 	a.endPlanning()
 	a.outliveReader(c.JSON)
 	ctx, stop, cancel := interruptible(c.Grace)
@@ -157,11 +178,12 @@ func (c *applyCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+
 	a.code = res.ExitCode()
 	return nil
 }
 
-// latestRun is the id of the last run in the state folder, "" without any.
+// latestRun returns the id of the latest run in the state folder, or "" if there is none.
 func latestRun(store *checkpoint.Store) (string, error) {
 	r, err := store.LatestRun()
 	switch {
@@ -173,19 +195,20 @@ func latestRun(store *checkpoint.Store) (string, error) {
 	return r.ID, nil
 }
 
-// planAgain makes the plan anew, now that nobody else writes, where what it
-// rests on has changed meanwhile or turns out to be damaged. Before is the
-// latest run when it was made.
+// planAgain makes the plan again if its basis has changed or is damaged. The caller has the lock, so no
+// other process writes. before is the latest run at the time of the first plan.
 func (a *app) planAgain(ctx context.Context, p *plan.Plan, store *checkpoint.Store, before string) (*plan.Plan, error) {
 	again := func() error {
 		var diags hcl.Diagnostics
 		p, diags = plan.Build(ctx, p.Config, store, p.Options)
 		return a.report(p.Config, diags)
 	}
+
 	now, err := latestRun(store)
 	if err != nil {
 		return p, err
 	}
+
 	if now != before {
 		if err := store.Forget(); err != nil {
 			return p, err
@@ -194,33 +217,40 @@ func (a *app) planAgain(ctx context.Context, p *plan.Plan, store *checkpoint.Sto
 			return p, err
 		}
 	}
+
 	if p.Damaged(ctx) > 0 {
 		return p, again()
 	}
+
 	return p, nil
 }
 
-// openSaved takes over what a saved plan says of itself, where the path names
-// one; nil where it names a plan.
+// openSaved opens a saved plan and takes over its settings. It returns nil if the path is not a saved
+// plan.
 func (c *applyCmd) openSaved(a *app) (*plan.Saved, error) {
 	if !plan.IsSaved(c.Path) {
 		return nil, nil
 	}
+
 	saved, err := plan.Open(c.Path)
 	if err != nil {
 		return nil, err
 	}
+
 	others := slices.DeleteFunc(slices.Clone(c.Var), saved.Withholds)
 	if len(others)+len(c.VarFile) > 0 {
 		return nil, fmt.Errorf("%s is a saved plan and has its variables: give -var when planning", c.Path)
 	}
+
 	if flag := c.given(); flag != "" {
 		return nil, fmt.Errorf("%s is a saved plan and has its selection: give %s when planning", c.Path, flag)
 	}
+
 	c.Path, c.Var, c.VarFile = saved.Path, append(saved.Vars, c.Var...), saved.VarFiles
 	a.environ = append(slices.DeleteFunc(slices.Clone(a.environ), func(kv string) bool {
 		return config.SetsVariable(kv) && !saved.Withholds(config.Assignment(kv))
 	}), saved.Environ...)
+
 	return saved, nil
 }
 
@@ -231,15 +261,18 @@ func more(n int) string {
 	return fmt.Sprintf(" (and %d more)", n)
 }
 
-func (c *applyCmd) apply(ctx context.Context, a *app, p *plan.Plan, store *checkpoint.Store, stop <-chan struct{}, guards []*run.StageResult) (*run.Applied, error) {
+func (c *applyCmd) apply(ctx context.Context, a *app, p *plan.Plan, store *checkpoint.Store, stop <-chan struct{},
+	guards []*run.StageResult) (*run.Applied, error) {
 	done := map[string]*stage.Outcome{}
 	for _, g := range guards {
 		done[g.Address] = g.Outcome
 	}
+
 	r, err := store.NewRun()
 	if err != nil {
 		return nil, err
 	}
+
 	var view run.View
 	switch {
 	case c.JSON:
@@ -249,19 +282,24 @@ func (c *applyCmd) apply(ctx context.Context, a *app, p *plan.Plan, store *check
 	default:
 		view = newLineView(a)
 	}
+
 	log, closeLog, err := a.runLog(r.Dir)
 	if err != nil {
 		return nil, err
 	}
+
 	defer closeLog()
 	res, err := run.Apply(ctx, p, run.Options{
 		Run: r, OutDir: p.Options.OutDir, Log: log, Views: []run.View{view}, Stop: stop, Done: done,
 	})
+
 	if err != nil {
 		return res, err
 	}
+
 	if err := c.gateFiles.write(a, res, c.JSON); err != nil {
 		return res, err
 	}
+
 	return res, a.report(p.Config, res.Diags)
 }

@@ -32,48 +32,62 @@ func (c *ckptListCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+
 	defer store.Close()
 	l, err := store.List()
 	if err != nil {
 		return err
 	}
+
 	if c.JSON {
 		return a.json(l)
 	}
+
 	if len(l.Stages) == 0 && len(l.Journals) == 0 {
 		fmt.Fprintf(a.stdout, "%s holds nothing yet.\n", l.Dir)
 		return nil
 	}
+
 	w := 20
 	for _, s := range l.Stages {
 		w = max(w, utf8.RuneCountInString(s.Record.Address))
 	}
+
 	if a.screen() > 0 {
 		for _, j := range l.Journals {
 			w = max(w, utf8.RuneCountInString(journalName(j.Context)))
 		}
 	}
+
 	w = max(20, min(w, a.columns()-51))
 	fmt.Fprintf(a.stdout, "%-*s %-8s %9s %9s %-8s %s\n", w, "stage", "status", "rows", "size", "key", "finished")
+
 	for _, s := range l.Stages {
 		var counts stage.Counts
 		if err := json.Unmarshal(s.Record.Counts, &counts); err != nil {
-			counts.Rows = 0 // an old record; the rest of the line still helps
+			counts.Rows = 0 // an old record; the other columns are still useful
 		}
-		fmt.Fprintf(a.stdout, "%-*s %-8s %9d %9s %-8s %s\n", w, phrase.ClipFront(s.Record.Address, w), s.Record.Status, counts.Rows,
+		fmt.Fprintf(a.stdout, "%-*s %-8s %9d %9s %-8s %s\n", w, phrase.ClipFront(s.Record.Address, w),
+			s.Record.Status, counts.Rows,
 			bytesText(s.Bytes()), shortKey(s.Record.Key), dateText(s.Record.FinishedAt.Local(), time.Now()))
 	}
+
 	if len(l.Journals) > 0 {
 		fmt.Fprintf(a.stdout, "\n%-*s %9s %9s %9s\n", w, "measured cases of", "measured", "failed", "size")
 	}
+
 	for _, j := range l.Journals {
-		fmt.Fprintf(a.stdout, "%-*s %9d %9d %9s\n", w, phrase.Clip(journalName(j.Context), w), j.Measured, j.Failed, bytesText(j.Bytes))
+		fmt.Fprintf(a.stdout, "%-*s %9d %9d %9s\n", w, phrase.Clip(journalName(j.Context), w), j.Measured,
+			j.Failed, bytesText(j.Bytes))
 	}
-	fmt.Fprintf(a.stdout, "\n%s, %s; %s.\n", phrase.Some(l.Objects.Count, "object"), bytesText(l.Objects.Bytes), phrase.Some(len(l.Runs), "run"))
+
+	fmt.Fprintf(a.stdout, "\n%s, %s; %s.\n", phrase.Some(l.Objects.Count, "object"), bytesText(l.Objects.Bytes),
+		phrase.Some(len(l.Runs), "run"))
+
 	return nil
 }
 
-// dateText is a time as ls writes it: with the year where it is long ago.
+// dateText formats a time like ls, with the year if it is long ago.
 func dateText(t, now time.Time) string {
 	if age := now.Sub(t); age > 180*24*time.Hour || age < -time.Hour {
 		return t.Format("Jan _2  2006")
@@ -81,7 +95,7 @@ func dateText(t, now time.Time) string {
 	return t.Format("Jan _2 15:04")
 }
 
-// journalName tells journals of one op apart by what they were measured with.
+// journalName returns the op, framework, version and device of a journal.
 func journalName(c checkpoint.ContextInfo) string {
 	var ctx checkpoint.Context
 	if err := json.Unmarshal(c.JSON, &ctx); err != nil {
@@ -112,11 +126,13 @@ func (c *ckptVerifyCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+
 	defer store.Close()
 	rep, err := store.Verify(context.Background())
 	if err != nil {
 		return err
 	}
+
 	if c.JSON {
 		if err := a.json(rep); err != nil {
 			return err
@@ -129,9 +145,11 @@ func (c *ckptVerifyCmd) Run(a *app) error {
 			phrase.Counted(rep.Objects.Count, "object"), bytesText(rep.Objects.Bytes), phrase.Counted(rep.Stages, "stage"),
 			phrase.Counted(rep.Journals, "journal"), rep.Entries, problemsText(rep))
 	}
+
 	if !rep.OK() {
 		return &exitError{code: run.ExitError, quiet: true}
 	}
+
 	return nil
 }
 
@@ -141,10 +159,10 @@ type ckptGcCmd struct {
 	JSON     bool `name:"json" help:"Print as JSON."`
 }
 
-// Validate is called by kong.
+// Validate implements kong's validation.
 func (c *ckptGcCmd) Validate() error { return notNegative("-keep-runs", c.KeepRuns) }
 
-// Run removes what nothing refers to. A dry run takes no lock.
+// Run removes unreferenced objects. A dry run takes no lock.
 func (c *ckptGcCmd) Run(a *app) error {
 	var store *checkpoint.Store
 	var release func()
@@ -156,34 +174,43 @@ func (c *ckptGcCmd) Run(a *app) error {
 	} else if store, release, err = a.openLocked(); err == nil {
 		defer release()
 	}
+
 	if err != nil {
 		return err
 	}
+
 	rep, err := store.GC(context.Background(), checkpoint.GCOptions{DryRun: c.DryRun, KeepRuns: c.KeepRuns})
 	if err != nil {
 		return err
 	}
+
 	if c.JSON {
 		return a.json(rep)
 	}
+
 	verb := "Removed"
 	if c.DryRun {
 		verb = "Would remove"
 	}
-	fmt.Fprintf(a.stdout, "%s %d files and folders, %s; %s rewritten.\n", verb, len(rep.Removed), bytesText(rep.Bytes), phrase.Counted(len(rep.Compacted), "journal"))
+
+	fmt.Fprintf(a.stdout, "%s %d files and folders, %s; %s rewritten.\n", verb, len(rep.Removed),
+		bytesText(rep.Bytes), phrase.Counted(len(rep.Compacted), "journal"))
+
 	return nil
 }
 
-// openLocked opens the state folder for a change.
+// openLocked opens the state folder for changes and locks it. The returned function releases both.
 func (a *app) openLocked() (*checkpoint.Store, func(), error) {
 	store, err := a.open(false)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	lock, err := a.lock(store)
 	if err != nil {
 		return nil, nil, errors.Join(err, store.Close())
 	}
+
 	return store, func() {
 		if err := errors.Join(lock.Release(), store.Close()); err != nil {
 			fmt.Fprintln(a.stderr, "Warning:", err)
@@ -191,7 +218,7 @@ func (a *app) openLocked() (*checkpoint.Store, func(), error) {
 	}, nil
 }
 
-// problemsText counts them. The exit code is about those that lose data.
+// problemsText returns the number of problems. The exit code covers only those that lose data.
 func problemsText(rep *checkpoint.VerifyReport) string {
 	text := phrase.Counted(len(rep.Problems), "problem")
 	if rep.OK() && len(rep.Problems) > 0 {
@@ -200,7 +227,7 @@ func problemsText(rep *checkpoint.VerifyReport) string {
 	return text
 }
 
-// shortKey is the beginning of a record's key; "-" for one that no plan reuses.
+// shortKey returns the start of a record's key, or "-" if no plan can reuse the record.
 func shortKey(key string) string {
 	key = strings.TrimPrefix(key, "sha256:")
 	if key == "" {

@@ -30,8 +30,7 @@ type seeded struct {
 	importer.SeedReport
 }
 
-// Run puts rows of perf files into the case cache, so that apply measures only
-// what they lack.
+// Run adds rows of perf files to the case cache, so that apply measures only the missing cases.
 func (c *ckptImportCmd) Run(a *app) error {
 	all := a.stages()
 	defer all.Close()
@@ -39,11 +38,13 @@ func (c *ckptImportCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+
 	defer store.Close()
 	m, err := c.measurement(a, all, store)
 	if err != nil {
 		return err
 	}
+
 	if !c.DryRun {
 		lock, err := a.lock(store)
 		if err != nil {
@@ -51,33 +52,41 @@ func (c *ckptImportCmd) Run(a *app) error {
 		}
 		defer lock.Release()
 	}
+
 	var out []seeded
 	for _, f := range c.Files {
 		set, err := importer.Load(f, importer.Options{
 			Table:     c.Table,
 			Framework: c.Framework, FrameworkVersion: c.Measured, Device: c.Device,
 		})
+
 		if err != nil {
 			return err
 		}
+
 		rep, err := importer.Seed(store, m, set, importer.SeedOptions{DryRun: c.DryRun})
 		if err != nil {
 			return fmt.Errorf("%s: %w", f, err)
 		}
+
 		s := seeded{File: f, SeedReport: rep}
 		for _, d := range set.Drift {
 			s.Drift = append(s.Drift, d.String())
 		}
+
 		out = append(out, s)
 	}
+
 	if c.JSON {
 		return a.json(out)
 	}
+
 	for _, s := range out {
 		fmt.Fprintf(a.stdout, "%s: %s.\n", s.File, s.Text())
 		for _, d := range s.Drift {
 			fmt.Fprintf(a.stdout, "  mapped: %s\n", d)
 		}
+
 		for i, row := range s.Bad {
 			if i == 5 {
 				fmt.Fprintf(a.stdout, "  and %d more rows that are no measurements\n", len(s.Bad)-5)
@@ -86,32 +95,41 @@ func (c *ckptImportCmd) Run(a *app) error {
 			fmt.Fprintf(a.stdout, "  no measurement: %s\n", row)
 		}
 	}
+
 	if c.DryRun {
 		fmt.Fprintln(a.stdout, "Nothing was written (-dry-run).")
 	}
+
 	return nil
 }
 
-// measurement finds out how the stage measures.
+// measurement plans the stage and returns how it measures.
 func (c *ckptImportCmd) measurement(a *app, all *stages.Set, store *checkpoint.Store) (*collect.Measurement, error) {
 	cfg, err := a.load(c.planFlags, all)
 	if err != nil {
 		return nil, err
 	}
+
 	in, err := cfg.Find(c.Address)
 	if err != nil {
 		return nil, err
 	}
+
 	if !in.Kind.Measures {
 		return nil, fmt.Errorf("%s is a %s; rows go into the case cache of a collect stage", in.Address, in.Kind.Name)
 	}
-	// Replacing has it look at single cases even where a checkpoint answers.
-	p, diags := plan.Build(context.Background(), cfg, store, plan.Options{Targets: []string{in.Address}, Replace: []string{in.Address}})
+
+	// Replace makes the plan examine single cases even if a checkpoint exists.
+	p, diags := plan.Build(context.Background(), cfg, store,
+		plan.Options{Targets: []string{in.Address}, Replace: []string{in.Address}})
+
 	if err := a.report(cfg, diags); err != nil {
 		return nil, err
 	}
+
 	if m := collect.MeasurementOf(p.Stage(in.Address).Plan); m != nil {
 		return m, nil
 	}
+
 	return nil, fmt.Errorf("the cases of %s are not known from the plan alone: %s", in.Address, p.Stage(in.Address).Reason)
 }

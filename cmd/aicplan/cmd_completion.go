@@ -16,8 +16,8 @@ type completionCmd struct {
 	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
 }
 
-// completionScripts call the hidden verb complete with the words up to the
-// cursor. The shell completes file names if complete prints nothing.
+// completionScripts call the hidden command complete with the words up to the cursor. If complete prints
+// nothing, the shell completes file names.
 var completionScripts = map[string]string{
 	"bash": `_aicplan() { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null); }
 complete -o default -o filenames -F _aicplan aicplan`,
@@ -35,8 +35,8 @@ func (c *completionCmd) Run(a *app) error {
 	return err
 }
 
-// completeCmd prints the possible completions of the last word, one per line:
-// verbs, flags, values of flags and addresses of stages.
+// completeCmd prints the possible completions of the last word, one per line: commands, flags, values of
+// flags and addresses of stages.
 type completeCmd struct {
 	Words []string `arg:"" optional:"" passthrough:""`
 }
@@ -47,9 +47,11 @@ func (c *completeCmd) Run(a *app, parser *kong.Kong) error {
 	if len(words) > 0 && words[0] == "--" {
 		words = words[1:]
 	}
+
 	if len(words) == 0 {
 		return nil
 	}
+
 	last := len(words) - 1
 	current := strings.TrimLeft(words[last], `"'`)
 
@@ -59,17 +61,19 @@ func (c *completeCmd) Run(a *app, parser *kong.Kong) error {
 			fmt.Fprintln(a.stdout, word)
 		}
 	}
+
 	return nil
 }
 
-// commandOf returns the verb of a command line, the flag whose value comes next,
-// or nil, and the arguments.
+// commandOf returns the command of a command line, the flag whose value comes next, or nil, and the
+// arguments.
 func commandOf(node *kong.Node, words []string) (verb *kong.Node, flag *kong.Flag, args []string) {
 	for _, word := range words {
 		if flag != nil {
 			flag = nil
 			continue
 		}
+
 		if strings.HasPrefix(word, "-") {
 			name, _, hasValue := strings.Cut(strings.TrimLeft(word, "-"), "=")
 			if f := flagOf(node, name); f != nil && !f.IsBool() && !hasValue {
@@ -77,13 +81,16 @@ func commandOf(node *kong.Node, words []string) (verb *kong.Node, flag *kong.Fla
 			}
 			continue
 		}
+
 		at := slices.IndexFunc(node.Children, func(n *kong.Node) bool { return n.Name == word })
 		if at >= 0 && len(args) == 0 {
 			node = node.Children[at]
 			continue
 		}
+
 		args = append(args, strings.Trim(word, `"'`))
 	}
+
 	return node, flag, args
 }
 
@@ -102,10 +109,13 @@ func (a *app) completions(node *kong.Node, flag *kong.Flag, args []string, curre
 	switch {
 	case flag != nil && flag.Enum != "":
 		return strings.Split(strings.TrimPrefix(flag.Enum, ","), ",")
+
 	case flag != nil && (flag.Name == "target" || flag.Name == "exclude" || flag.Name == "replace" || flag.Name == "stage"):
 		return a.addresses(args)
+
 	case flag != nil:
 		return nil
+
 	case strings.HasPrefix(current, "-"):
 		dashes := "-"
 		if strings.HasPrefix(current, "--") {
@@ -114,12 +124,14 @@ func (a *app) completions(node *kong.Node, flag *kong.Flag, args []string, curre
 		for _, f := range slices.Concat(node.AllFlags(true)...) {
 			out = append(out, dashes+f.Name)
 		}
+
 	case len(node.Children) > 0:
 		for _, n := range node.Children {
 			if !n.Hidden {
 				out = append(out, n.Name)
 			}
 		}
+
 	case len(node.Positional) > 0:
 		pos := node.Positional[min(len(args), len(node.Positional)-1)]
 		if pos.Enum != "" {
@@ -129,10 +141,11 @@ func (a *app) completions(node *kong.Node, flag *kong.Flag, args []string, curre
 			return a.addresses(args)
 		}
 	}
+
 	return out
 }
 
-// addresses lists the stages of the plan that the command line names, or else of
+// addresses returns the stages of the plan on the command line. If there is no plan, it returns those of
 // the state folder.
 func (a *app) addresses(args []string) []string {
 	quiet := *a
@@ -143,6 +156,7 @@ func (a *app) addresses(args []string) []string {
 	if err != nil {
 		return nil
 	}
+
 	defer store.Close()
 
 	var out []string
@@ -156,12 +170,15 @@ func (a *app) addresses(args []string) []string {
 		}
 		return out
 	}
+
 	records, err := store.Stages()
 	if err != nil {
 		return nil
 	}
+
 	for _, r := range records {
 		out = append(out, r.Address)
 	}
+
 	return out
 }

@@ -26,10 +26,10 @@ type dataLintCmd struct {
 	Rules bool     `help:"List the rules instead."`
 }
 
-// shownRows is the number of rows that the text lists of each finding.
+// shownRows is the number of rows that are printed for each finding.
 const shownRows = 5
 
-// Run examines a tree. Errors beyond their allowance exit 4.
+// Run examines a database. It exits with 4 if there are more errors than -allow permits.
 func (c *dataLintCmd) Run(a *app) error {
 	if c.Rules {
 		return c.rules(a)
@@ -37,6 +37,7 @@ func (c *dataLintCmd) Run(a *app) error {
 	if c.Dir == "" {
 		return fmt.Errorf("name the folder of the database; aicplan data lint -rules lists the rules")
 	}
+
 	allow := map[string]int{}
 	for _, s := range c.Allow {
 		name, n, ok := strings.Cut(s, "=")
@@ -46,21 +47,25 @@ func (c *dataLintCmd) Run(a *app) error {
 		}
 		allow[name] = count
 	}
+
 	rep, err := lint.Run(context.Background(), c.Dir, lint.Options{Rules: c.Rule, Allow: allow})
 	if err != nil {
 		return err
 	}
+
 	if c.JSON {
 		err = rep.WriteJSON(a.stdout)
 	} else {
 		err = rep.WriteText(a.stdout, shownRows)
 	}
+
 	if err != nil {
 		return err
 	}
 	if rep.Failed() {
 		return &exitError{code: run.ExitGate, quiet: true}
 	}
+
 	return nil
 }
 
@@ -77,9 +82,11 @@ func (c *dataLintCmd) rules(a *app) error {
 		}
 		return a.json(all)
 	}
+
 	for _, r := range lint.Rules() {
 		a.hanging(28, fmt.Sprintf("%-20s %s", r.Name, r.Severity), r.Summary)
 	}
+
 	return nil
 }
 
@@ -90,30 +97,35 @@ type dataMatrixCmd struct {
 	Require bool   `help:"Exit 4 when a model is covered at no degree of parallelism."`
 }
 
-// Run prints which models have every op that they need.
+// Run prints which models have all the ops that they need.
 func (c *dataMatrixCmd) Run(a *app) error {
 	models, err := matrix.ReadModels(c.Models)
 	if err != nil {
 		return err
 	}
+
 	m, err := matrix.Build(c.Dir, models)
 	if err != nil {
 		return err
 	}
+
 	if c.JSON {
 		err = m.WriteJSON(a.stdout)
 	} else {
 		err = m.WriteMarkdown(a.stdout)
 	}
+
 	if err != nil || !c.Require {
 		return err
 	}
+
 	covered := map[string]bool{}
 	for _, cell := range m.Cells {
 		if cell.Answer == matrix.Yes || cell.Answer == matrix.Interpolated {
 			covered[cell.Model] = true
 		}
 	}
+
 	missing := false
 	for _, name := range m.Models {
 		if !covered[name] {
@@ -121,8 +133,10 @@ func (c *dataMatrixCmd) Run(a *app) error {
 			fmt.Fprintf(a.stderr, "Not covered: %s\n", name)
 		}
 	}
+
 	if missing {
 		return &exitError{code: run.ExitGate, quiet: true}
 	}
+
 	return nil
 }

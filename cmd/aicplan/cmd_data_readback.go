@@ -35,7 +35,7 @@ Exit codes: 0 every table that has a query was read; 1 a mistake, or no such pac
 differ.`
 }
 
-// Validate is called by kong.
+// Validate implements kong's validation.
 func (c *dataReadBackCmd) Validate() error {
 	if c.Rows < 1 {
 		return fmt.Errorf("-rows %d: at least one row is needed", c.Rows)
@@ -43,58 +43,71 @@ func (c *dataReadBackCmd) Validate() error {
 	return nil
 }
 
-// Run asks the package.
+// Run queries the package's reader.
 func (c *dataReadBackCmd) Run(a *app) error {
 	v, err := c.version()
 	if err != nil {
 		return err
 	}
+
 	r, err := readback.Run(context.Background(), c.Dir, readback.Options{
 		Python: c.Python, Against: c.Against, System: v.System, Backend: v.Backend, Version: v.Version, Rows: c.Rows,
 	})
+
 	if err != nil {
 		return err
 	}
+
 	if c.JSON {
 		err = a.json(r)
 	} else {
 		c.text(a, r)
 	}
+
 	if err == nil && r.Failed() {
 		return &exitError{code: run.ExitGate, quiet: true}
 	}
+
 	return err
 }
 
-// version is the only one that fits what was asked for.
+// version returns the only version that matches the flags.
 func (c *dataReadBackCmd) version() (readback.Version, error) {
 	all, err := readback.Versions(c.Dir)
 	if err != nil {
 		return readback.Version{}, err
 	}
+
 	var fit []readback.Version
 	var names []string
 	for _, v := range all {
 		names = append(names, v.System+" "+v.Backend+" "+v.Version)
-		if (c.System == "" || c.System == v.System) && (c.Backend == "" || c.Backend == v.Backend) && (c.Version == "" || c.Version == v.Version) {
+		if (c.System == "" || c.System == v.System) && (c.Backend == "" || c.Backend == v.Backend) &&
+			(c.Version == "" || c.Version == v.Version) {
 			fit = append(fit, v)
 		}
 	}
+
 	switch {
 	case len(all) == 0:
-		return readback.Version{}, fmt.Errorf("%s has no perf files of a backend in the layout families or systems (those of NCCL and oneCCL are read with a backend)", c.Dir)
+		return readback.Version{}, fmt.Errorf(
+			"%s has no perf files of a backend in the layout families or systems (those of NCCL and oneCCL are read with a backend)", c.Dir)
 	case len(fit) == 0:
 		return readback.Version{}, fmt.Errorf("%s has no such tables; it has %s", c.Dir, strings.Join(names, ", "))
 	case len(fit) > 1:
-		return readback.Version{}, errors.New(c.Dir + " has several versions: " + strings.Join(names, ", ") + "; choose by -system, -backend and -version")
+		return readback.Version{}, errors.New(c.Dir + " has several versions: " + strings.Join(names, ", ") +
+			"; choose by -system, -backend and -version")
 	}
+
 	return fit[0], nil
 }
 
 func (c *dataReadBackCmd) text(a *app, r *readback.Report) {
 	fmt.Fprintf(a.stdout, "%s reads %s, %s %s %s:\n", r.Package, r.Dir, r.System, r.Backend, r.Version)
 	for _, t := range r.Tables {
-		fmt.Fprintf(a.stdout, "  %-9s %-32s %9s rows  %5d of %5d queries answered", t.Result, t.Table, phrase.Count(int64(t.Rows)), t.Answered, t.Queries)
+		fmt.Fprintf(a.stdout, "  %-9s %-32s %9s rows  %5d of %5d queries answered", t.Result, t.Table,
+			phrase.Count(int64(t.Rows)), t.Answered, t.Queries)
+
 		if t.Asked > 0 {
 			fmt.Fprintf(a.stdout, ", %d of %d rows as they are", t.Exact, t.Asked)
 		}
@@ -104,12 +117,15 @@ func (c *dataReadBackCmd) text(a *app, r *readback.Report) {
 		if t.Message != "" {
 			fmt.Fprintf(a.stdout, "; %s", t.Message)
 		}
+
 		fmt.Fprintln(a.stdout)
 	}
+
 	queries, answered, differ := r.Totals()
 	fmt.Fprintf(a.stdout, "%s queries, %s answered", phrase.Count(int64(queries)), phrase.Count(int64(answered)))
 	if r.Against != "" {
 		fmt.Fprintf(a.stdout, "; %s answers differ from those of %s", phrase.Count(int64(differ)), r.Against)
 	}
+
 	fmt.Fprintln(a.stdout)
 }

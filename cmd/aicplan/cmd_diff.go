@@ -45,30 +45,37 @@ Examples:
 
 // Run compares two files, folders or stages.
 func (c *diffCmd) Run(a *app) error {
-	limits := diff.Limits{Median: c.MaxMedian, P95: c.MaxP95, Changed: c.MaxChanged, Removed: c.MaxRemoved, Added: c.MaxAdded}
+	limits := diff.Limits{Median: c.MaxMedian, P95: c.MaxP95, Changed: c.MaxChanged, Removed: c.MaxRemoved,
+		Added: c.MaxAdded}
+
 	if err := limits.Check(); err != nil {
 		return err
 	}
+
 	if !(c.Tolerance >= 0) || math.IsInf(c.Tolerance, 0) {
 		return fmt.Errorf("-tolerance is %v; give a share that is 0 or more, such as 0.01", c.Tolerance)
 	}
+
 	if _, known := catalog.Lookup(c.Table); c.Table != "" && !known {
 		hint := ""
 		if near := catalog.Suggest(c.Table); len(near) > 0 {
 			hint = "; did you mean " + strings.Join(near, " or ") + "?"
 		}
-		return fmt.Errorf("there is no perf table %q%s; without -table, name the columns that identify a row with -key", c.Table, hint)
+		return fmt.Errorf("there is no perf table %q%s; without -table, name the columns that identify a row with -key",
+			c.Table, hint)
 	}
 
 	rep, err := c.compare(a, diff.Options{Table: c.Table, Key: c.Key, Metric: c.Metric, Tolerance: c.Tolerance, By: c.By})
 	if err != nil {
 		return err
 	}
+
 	if c.JSON {
 		err = rep.WriteJSON(a.stdout)
 	} else {
 		err = rep.WriteText(a.stdout)
 	}
+
 	if err != nil {
 		return err
 	}
@@ -77,9 +84,11 @@ func (c *diffCmd) Run(a *app) error {
 	for _, line := range beyond {
 		fmt.Fprintf(a.stderr, "Beyond the limits: %s\n", line)
 	}
+
 	if len(beyond) > 0 {
 		return &exitError{code: run.ExitGate, quiet: true}
 	}
+
 	return nil
 }
 
@@ -95,6 +104,7 @@ func (c *diffCmd) compare(a *app, o diff.Options) (*diff.Report, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	right, err := c.side(a, c.B)
 	if err != nil {
 		return nil, err
@@ -109,18 +119,21 @@ func (c *diffCmd) compare(a *app, o diff.Options) (*diff.Report, error) {
 	if len(o.Key) == 0 {
 		o.Key = caseKey(left, right)
 	}
+
 	res, err := diff.Tables(left.Table, right.Table, c.A, c.B, o)
 	if err != nil {
 		return nil, err
 	}
+
 	if (errA == nil) != (errB == nil) {
 		res.Drift = nil // a stage has more columns than a perf file
 	}
+
 	return &diff.Report{A: c.A, B: c.B, Tables: []*diff.Comparison{res}}, nil
 }
 
-// caseKey returns the parameters of the cases if both sides have them. Otherwise
-// it returns nil, and the perf table determines the key.
+// caseKey returns the parameters of the cases if both sides have them. Otherwise it returns nil, and the
+// key of the perf table applies.
 func caseKey(a, b *stage.Dataset) []string {
 	key := a.Info.Params
 	if len(key) == 0 {
@@ -134,7 +147,7 @@ func caseKey(a, b *stage.Dataset) []string {
 	return key
 }
 
-// side reads a perf file, or the table of a stage.
+// side returns a perf file or the table of a stage, filtered by -where.
 func (c *diffCmd) side(a *app, name string) (*stage.Dataset, error) {
 	d, err := c.dataset(a, name)
 	if err != nil || c.Where == "" {
@@ -152,15 +165,18 @@ func (c *diffCmd) dataset(a *app, name string) (*stage.Dataset, error) {
 		if info.IsDir() {
 			return nil, fmt.Errorf("%s is a folder; compare it with a folder and without -where, or name one of its files", name)
 		}
+
 		rec, err := tree.ReadFile(name)
 		if err != nil {
 			return nil, err
 		}
+
 		t, _ := catalog.Lookup(name)
 		d := &stage.Dataset{Table: rec}
 		if t != nil {
 			d.Info.Perf = t.Name
 		}
+
 		return d, nil
 	}
 
@@ -168,18 +184,23 @@ func (c *diffCmd) dataset(a *app, name string) (*stage.Dataset, error) {
 	if !elsewhere {
 		dir, address = a.global.StateDir, name
 	}
+
 	store, err := checkpoint.Open(dir, reading(true))
 	if err != nil {
 		return nil, err
 	}
+
 	defer store.Close()
 	rec, err := readStage(store, address)
 	if errors.Is(err, checkpoint.ErrMissing) {
-		return nil, fmt.Errorf("%s is neither a file nor a stage of %s.%s aicplan ckpt list shows the stages", name, store.Dir(), nearStage(store, address))
+		return nil, fmt.Errorf("%s is neither a file nor a stage of %s.%s aicplan ckpt list shows the stages",
+			name, store.Dir(), nearStage(store, address))
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	d, err := run.LoadDataset(store, rec)
 	switch {
 	case err != nil:
@@ -189,5 +210,6 @@ func (c *diffCmd) dataset(a *app, name string) (*stage.Dataset, error) {
 	case d.Table == nil:
 		return nil, fmt.Errorf("%s has no table to compare; aicplan ckpt list shows the rows of each stage", name)
 	}
+
 	return d, nil
 }

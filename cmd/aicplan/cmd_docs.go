@@ -50,6 +50,7 @@ func (c *docsRunCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+
 	if len(c.Servers) > 0 {
 		var have []string
 		for _, s := range servers {
@@ -62,43 +63,54 @@ func (c *docsRunCmd) Run(a *app) error {
 		}
 		servers = slices.DeleteFunc(servers, func(s runbook.Server) bool { return !slices.Contains(c.Servers, s.Name) })
 	}
+
 	if len(servers) == 0 {
-		return fmt.Errorf("no server is marked in %s; see aicplan docs run --help for the comments", strings.Join(c.Files, ", "))
+		return fmt.Errorf("no server is marked in %s; see aicplan docs run --help for the comments",
+			strings.Join(c.Files, ", "))
 	}
+
 	if c.DryRun {
 		return c.list(a, servers)
 	}
+
 	dir, err := os.Getwd()
 	if err != nil {
 		return err
 	}
+
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	o := runbook.Options{Dir: dir, Health: c.HealthTimeout, Run: time.Hour, Pause: 2 * time.Second, Out: a.stdout}
 	if c.JSON {
 		o.Out = a.stderr
 	}
+
 	var results []*runbook.ServerRun
 	for _, s := range servers {
 		if !c.JSON {
 			fmt.Fprintf(a.stdout, "%s: set-up from %s\n", s.Name, s.Setup.Place)
 		}
+
 		r := runbook.Execute(ctx, s, o)
 		results = append(results, r)
 		if !r.OK() {
 			a.code = run.ExitGate
 		}
+
 		if !c.JSON {
 			c.say(a, r)
 		}
+
 		if ctx.Err() != nil {
 			a.code = run.ExitInterrupted
 			break
 		}
 	}
+
 	if c.JSON {
 		return a.json(results)
 	}
+
 	return nil
 }
 
@@ -113,6 +125,7 @@ func (c *docsRunCmd) say(a *app, r *runbook.ServerRun) {
 	default:
 		line("healthy after %d tries", r.Tries)
 	}
+
 	for _, x := range r.Runs {
 		switch {
 		case x.Error != "":
@@ -123,6 +136,7 @@ func (c *docsRunCmd) say(a *app, r *runbook.ServerRun) {
 			line("passed: %s", x.Place)
 		}
 	}
+
 	if len(r.Cleanup) > 0 {
 		line("stopped %s", strings.Join(r.Cleanup, ", "))
 	}
@@ -136,6 +150,7 @@ func (c *docsRunCmd) list(a *app, servers []runbook.Server) error {
 	if c.JSON {
 		return a.json(servers)
 	}
+
 	for _, s := range servers {
 		fmt.Fprintf(a.stdout, "%s\n", s.Name)
 		blocks := slices.Concat(s.Files, []runbook.Block{*s.Setup, *s.Health}, s.Runs)
@@ -143,5 +158,6 @@ func (c *docsRunCmd) list(a *app, servers []runbook.Server) error {
 			fmt.Fprintf(a.stdout, "  %-12s  %s, %d blocks, %d lines\n", b.Kind, b.Place, b.Fences, 1+strings.Count(b.Text, "\n"))
 		}
 	}
+
 	return nil
 }

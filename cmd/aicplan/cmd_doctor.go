@@ -15,7 +15,7 @@ type doctorCmd struct {
 	JSON bool `name:"json" help:"Print as JSON."`
 }
 
-// Run says what this machine can measure.
+// Run prints what this machine can measure.
 func (c *doctorCmd) Run(a *app) error {
 	o := doctor.Options{GPU: c.GPU}
 	if c.GPU {
@@ -25,6 +25,7 @@ func (c *doctorCmd) Run(a *app) error {
 		}
 		defer release()
 	}
+
 	r := doctor.Examine(context.Background(), o)
 	if c.JSON {
 		if err := a.json(r); err != nil {
@@ -40,13 +41,15 @@ func (c *doctorCmd) Run(a *app) error {
 		}
 		a.wrapLines(b.String())
 	}
+
 	if !r.OK() {
 		return &exitError{code: run.ExitError, quiet: true}
 	}
+
 	return nil
 }
 
-// withoutGPU says what a machine without GPUs measures all the same.
+// withoutGPU lists the runtimes that work on a machine without GPUs.
 func withoutGPU() string {
 	text := "\nWithout a GPU this machine measures:\n"
 	for _, k := range runtimes.Kinds() {

@@ -33,6 +33,7 @@ func (c *failuresCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+
 	defer store.Close()
 	all := a.stages()
 	defer all.Close()
@@ -40,16 +41,20 @@ func (c *failuresCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+
 	if len(c.GroupBy) == 0 {
 		c.GroupBy = failures.DefaultBy
 	}
+
 	groups, err := failures.Groups(sources, failures.Options{By: c.GroupBy, Status: c.Status})
 	if err != nil {
 		return err
 	}
+
 	if c.JSON {
 		c.Format = "json"
 	}
+
 	switch c.Format {
 	case "json":
 		return failures.WriteJSON(a.stdout, groups)
@@ -58,56 +63,71 @@ func (c *failuresCmd) Run(a *app) error {
 			return failures.WriteMarkdown(a.stdout, groups)
 		}
 	}
-	what := map[string]string{failures.Failed: "failed", failures.Skipped: "skipped", failures.All: "failed or skipped"}[c.Status]
+
+	what := map[string]string{failures.Failed: "failed", failures.Skipped: "skipped",
+		failures.All: "failed or skipped"}[c.Status]
+
 	if len(groups) == 0 {
 		fmt.Fprintf(a.stdout, "No %s cases in %s of %s.\n", what, phrase.Some(len(sources), "ledger"), store.Dir())
 		return nil
 	}
+
 	next := nextOf(store)
 	for _, g := range groups {
 		if err := failures.WriteText(a.stdout, []failures.Group{g}, a.columns(), next); err != nil {
 			return err
 		}
 		if c.Traceback && g.Example.Traceback != "" {
-			fmt.Fprintf(a.stdout, "          %s\n", strings.ReplaceAll(strings.TrimSpace(g.Example.Traceback), "\n", "\n          "))
+			fmt.Fprintf(a.stdout, "          %s\n",
+				strings.ReplaceAll(strings.TrimSpace(g.Example.Traceback), "\n", "\n          "))
 		}
 	}
+
 	var b strings.Builder
 	wrapped(&b, a.columns(), 2, "", fmt.Sprintf("%s in %s. A case's whole story: aicplan%[4]sshow%[4]s'%[3]s'%[4]s-ledger",
 		phrase.Some(failures.Total(groups), what+" case"), phrase.Some(len(groups), "group"), groups[0].Example.Stage, keep))
+
 	_, err = fmt.Fprint(a.stdout, b.String())
 	return err
 }
 
-// nextOf says what to do about a group, with the command to type where there is
-// one, for the plan that was applied last.
+// nextOf returns a function with the advice for a group of failures and, if there is one, the command
+// for it. The command uses the plan that was applied last.
 func nextOf(store *checkpoint.Store) func(failures.Group) (advice, command string) {
 	apply := "aicplan apply PLAN"
 	if past, _, err := history.Worked(store); err == nil && past.Plan != "" {
 		apply = "aicplan apply " + nearby(past.Plan)
 	}
+
 	return func(g failures.Group) (advice, command string) {
 		switch g.Example.Class {
 		case worker.ClassCollectorBug:
 			return "correct the op and apply again: what a changed Python function failed at is measured again; elsewhere add -retry failed", apply
+
 		case worker.ClassUnsupportedConfig:
 			return "leave such cases out with a filter of the grid, or name them in unsupported of the collect", ""
+
 		case worker.ClassFrameworkBug, worker.ClassResourceIssue, worker.ClassTransient, worker.ClassTimeout:
 			return "try them again, when the cause is gone", apply + " -retry failed"
+
 		case "tripped":
 			return "correct what the group failed at, then try it again", apply + " -retry tripped"
+
 		case "ramp":
 			return "correct what the sample failed at, then try it again", apply + " -retry failed"
+
 		case "interrupted":
 			return "go on", apply
+
 		case "not_selected":
 			return "measure them too, without -limit and -smoke", apply
 		}
+
 		return "", ""
 	}
 }
 
-// nearby is a path as it is shorter from here.
+// nearby returns path relative to the working directory if it is below it.
 func nearby(path string) string {
 	here, err := os.Getwd()
 	if err != nil {
@@ -119,19 +139,21 @@ func nearby(path string) string {
 	return path
 }
 
-// ledgers reads the ledgers of the collect stages in the state folder; without
-// globs those alone that their plan still has.
+// ledgers reads the ledgers of the collect stages in the state folder. Without globs, it skips stages
+// that are no longer in their plan.
 func ledgers(store *checkpoint.Store, kinds map[string]stage.Kind, globs []string) ([]failures.StageLedger, error) {
 	records, err := store.Stages()
 	if err != nil {
 		return nil, err
 	}
+
 	var out []failures.StageLedger
 	known := false
 	gone, err := history.Gone(store, records)
 	if err != nil {
 		return nil, err
 	}
+
 	for _, rec := range records {
 		if !kinds[rec.Kind].Measures || rec.Outputs.Ledger == "" || len(globs) == 0 && gone[rec.Address] {
 			continue
@@ -139,23 +161,28 @@ func ledgers(store *checkpoint.Store, kinds map[string]stage.Kind, globs []strin
 		if len(globs) > 0 && !slices.ContainsFunc(globs, func(g string) bool { return addressFits(g, rec.Address) }) {
 			continue
 		}
+
 		known = true
 		only := *rec
-		only.Outputs.Table, only.Outputs.Planned = "", "" // not needed here
+		only.Outputs.Table, only.Outputs.Planned = "", "" // only the ledger is needed
 		d, err := run.LoadDataset(store, &only)
 		if err != nil {
 			return nil, err
 		}
-		out = append(out, failures.StageLedger{Address: rec.Address, Op: d.Info.Op, Framework: d.Info.Framework, Version: d.Info.Version, Ledger: d.Ledger})
+
+		out = append(out, failures.StageLedger{Address: rec.Address, Op: d.Info.Op, Framework: d.Info.Framework,
+			Version: d.Info.Version, Ledger: d.Ledger})
 	}
+
 	if len(globs) > 0 && !known {
-		return nil, fmt.Errorf("no collect stage of %s fits %s; aicplan ckpt list shows the stages", store.Dir(), strings.Join(globs, ", "))
+		return nil, fmt.Errorf("no collect stage of %s fits %s; aicplan ckpt list shows the stages", store.Dir(),
+			strings.Join(globs, ", "))
 	}
+
 	return out, nil
 }
 
-// addressFits compares a glob with an address, which may leave its modules
-// away.
+// addressFits reports whether a glob matches an address with or without its modules.
 func addressFits(glob, address string) bool {
 	for _, at := range []string{address, config.LocalAddress(address)} {
 		if glob == at {

@@ -25,21 +25,24 @@ type fmtCmd struct {
 	Diff  bool     `help:"Print the differences."`
 }
 
-// Run formats files in place and names those it changed.
+// Run formats files in place and prints the names of those that changed.
 func (c *fmtCmd) Run(a *app) error {
 	paths := c.Paths
 	if len(paths) == 0 {
 		paths = []string{"."}
 	}
+
 	if len(paths) == 1 && paths[0] == "-" {
 		return c.stdin(a)
 	}
+
 	changed := 0
 	for _, p := range paths {
 		files, err := hclFiles(p)
 		if err != nil {
 			return err
 		}
+
 		for _, f := range files {
 			did, err := c.file(a, f)
 			if err != nil {
@@ -50,9 +53,11 @@ func (c *fmtCmd) Run(a *app) error {
 			}
 		}
 	}
+
 	if c.Check && changed > 0 {
 		return &exitError{code: run.ExitPartial, quiet: true}
 	}
+
 	return nil
 }
 
@@ -61,16 +66,19 @@ func (c *fmtCmd) stdin(a *app) error {
 	if err != nil {
 		return fmt.Errorf("standard input: %w", err)
 	}
+
 	out, err := a.format(src, "<stdin>")
 	if err != nil {
 		return err
 	}
+
 	if c.Check {
 		if !bytes.Equal(src, out) {
 			return &exitError{code: run.ExitPartial, quiet: true}
 		}
 		return nil
 	}
+
 	_, err = a.stdout.Write(out)
 	return err
 }
@@ -80,53 +88,63 @@ func (c *fmtCmd) file(a *app, path string) (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
+
 	out, err := a.format(src, path)
 	if err != nil || bytes.Equal(src, out) {
 		return false, err
 	}
+
 	if c.Diff {
 		a.stdout.Write(diff.Diff("old/"+path, src, "new/"+path, out))
 	} else {
 		fmt.Fprintln(a.stdout, path)
 	}
+
 	if c.Check {
 		return true, nil
 	}
+
 	info, err := os.Stat(path)
 	if err != nil {
 		return false, err
 	}
+
 	if err := atomic.WriteNamed(path, func(w io.Writer) error { _, err := w.Write(out); return err }); err != nil {
 		return false, err
 	}
+
 	return true, os.Chmod(path, info.Mode().Perm())
 }
 
-// format refuses text that does not parse: formatting it could move a brace
-// that the user is about to repair.
+// format returns the formatted source. It rejects source that does not parse, because formatting could
+// move a brace that the user is about to repair.
 func (a *app) format(src []byte, name string) ([]byte, error) {
 	files, diags := map[string]*hcl.File{}, config.TooDeep(src, name)
 	if !diags.HasErrors() {
 		files[name], diags = hclsyntax.ParseConfig(src, name, hcl.InitialPos)
 	}
+
 	if diags.HasErrors() {
 		if err := config.WriteDiagnostics(a.stderr, files, diags, a.width(), a.colorErr()); err != nil {
 			return nil, err
 		}
 		return nil, &exitError{code: run.ExitError, quiet: true}
 	}
+
 	return hclwrite.Format(src), nil
 }
 
-// hclFiles lists the plan files at or below path.
+// hclFiles returns the plan files at or below path.
 func hclFiles(path string) ([]string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
 	}
+
 	if !info.IsDir() {
 		return []string{path}, nil
 	}
+
 	var out []string
 	err = filepath.WalkDir(path, func(p string, d fs.DirEntry, err error) error {
 		switch {
@@ -139,5 +157,6 @@ func hclFiles(path string) ([]string, error) {
 		}
 		return nil
 	})
+
 	return out, err
 }

@@ -49,9 +49,11 @@ func (c *gpusCmd) Run(a *app) error {
 	} else {
 		err = gpusTable(a.stdout, w)
 	}
+
 	if err != nil || len(w.GPUs) > 0 {
 		return err
 	}
+
 	fmt.Fprintln(a.stderr, "No source reports a GPU. Name a DCGM exporter as HOST:PORT, or run this where the NVIDIA driver is.")
 	return &exitError{code: run.ExitError, quiet: true}
 }
@@ -65,10 +67,12 @@ func (c *gpusCmd) sources(set *telemetry.Set) (defaults, named []telemetry.Sourc
 		}
 		defaults = append(defaults, telemetry.NewNVML(api, host))
 	}
+
 	all, err := telemetry.Endpoints(telemetry.DefaultEndpoints, c.Endpoints)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	for i, u := range all {
 		src, err := telemetry.NewExporter(u, set, nil)
 		if err != nil {
@@ -80,11 +84,13 @@ func (c *gpusCmd) sources(set *telemetry.Set) (defaults, named []telemetry.Sourc
 			named = append(named, src)
 		}
 	}
+
 	return defaults, named, nil
 }
 
 var gpuColumns = []struct{ head, metric, format string }{
-	{"power", telemetry.Power, "%.0f W"}, {"util", telemetry.Utilization, "%.0f %%"}, {"memory", telemetry.MemoryUsed, "%.1f GB"},
+	{"power", telemetry.Power, "%.0f W"}, {"util", telemetry.Utilization, "%.0f %%"},
+	{"memory", telemetry.MemoryUsed, "%.1f GB"},
 	{"SM clock", telemetry.SMClock, "%.0f MHz"}, {"temp", telemetry.Temperature, "%.0f C"},
 }
 
@@ -94,13 +100,17 @@ func gpusTable(w io.Writer, win *telemetry.Window) error {
 	for _, col := range gpuColumns {
 		fmt.Fprintf(t, "\t%s", col.head)
 	}
+
 	fmt.Fprintln(t, "\tXID")
+
 	for _, g := range win.GPUs {
 		id := string(g.GPU.Index)
 		if g.GPU.InstanceID != "" {
 			id += "/" + g.GPU.InstanceID + " " + g.GPU.InstanceProfile
 		}
+
 		fmt.Fprintf(t, "%s\t%s\t%s", g.GPU.Hostname, id, g.GPU.Name)
+
 		for _, col := range gpuColumns {
 			text := "-"
 			if s := g.Get(col.metric); s != nil && s.Last != nil {
@@ -108,6 +118,7 @@ func gpusTable(w io.Writer, win *telemetry.Window) error {
 			}
 			fmt.Fprintf(t, "\t%s", text)
 		}
+
 		xid := "-"
 		if s := g.Get(telemetry.XID); s != nil {
 			xid = "none"
@@ -115,35 +126,42 @@ func gpusTable(w io.Writer, win *telemetry.Window) error {
 				xid = strings.Trim(fmt.Sprint(s.Codes), "[]")
 			}
 		}
+
 		fmt.Fprintf(t, "\t%s\n", xid)
 	}
+
 	if err := t.Flush(); err != nil {
 		return err
 	}
+
 	for _, s := range win.Sources {
 		for reason, n := range s.Errors {
 			fmt.Fprintf(w, "%s: %s (%d times)\n", s.Name, reason, n)
 		}
 	}
+
 	return nil
 }
 
-// gpusJSON is the last value of every metric of every device.
+// gpusJSON returns the last value of every metric of every device.
 func gpusJSON(w *telemetry.Window) any {
 	type metric struct {
 		Value *float64 `json:"value"`
 		Unit  string   `json:"unit"`
 		Codes []int64  `json:"codes,omitempty"`
 	}
+
 	type device struct {
 		telemetry.GPU
 		Source  string            `json:"source"`
 		Metrics map[string]metric `json:"metrics"`
 	}
+
 	out := struct {
 		GPUs    []device           `json:"gpus"`
 		Sources []telemetry.Status `json:"sources"`
 	}{GPUs: []device{}, Sources: w.Sources}
+
 	for _, g := range w.GPUs {
 		d := device{GPU: g.GPU, Source: g.Source, Metrics: map[string]metric{}}
 		for _, s := range g.Metrics {
@@ -151,5 +169,6 @@ func gpusJSON(w *telemetry.Window) any {
 		}
 		out.GPUs = append(out.GPUs, d)
 	}
+
 	return out
 }

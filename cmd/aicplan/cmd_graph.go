@@ -13,7 +13,7 @@ type graphCmd struct {
 	Format    string `help:"dot or mermaid." enum:"dot,mermaid" default:"dot"`
 }
 
-// Help is what --help prints below the summary.
+// Help is printed below the summary.
 func (graphCmd) Help() string {
 	return `Instances of for_each are drawn as one node.`
 }
@@ -57,9 +57,11 @@ func (c *graphCmd) Run(a *app) error {
 	for _, n := range nodes {
 		fmt.Fprintf(a.stdout, "  %q;\n", n)
 	}
+
 	for _, e := range edges {
 		fmt.Fprintf(a.stdout, "  %q -> %q;\n", e[0], e[1])
 	}
+
 	fmt.Fprintln(a.stdout, "}")
 	return nil
 }

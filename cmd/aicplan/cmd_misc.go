@@ -20,7 +20,7 @@ type versionCmd struct {
 	JSON bool `name:"json" help:"Print as JSON."`
 }
 
-// Run prints the version with what the binary was built from.
+// Run prints the version and the build information.
 func (c *versionCmd) Run(a *app) error {
 	info := map[string]string{"version": version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
 	if b, ok := debug.ReadBuildInfo(); ok {
@@ -33,13 +33,16 @@ func (c *versionCmd) Run(a *app) error {
 			}
 		}
 	}
+
 	if c.JSON {
 		return a.json(info)
 	}
+
 	text := "aicplan " + version
 	if info["commit"] != "" {
 		text += " (" + info["commit"][:min(12, len(info["commit"]))] + ")"
 	}
+
 	fmt.Fprintf(a.stdout, "%s %s %s\n", text, info["go"], info["platform"])
 	return nil
 }
@@ -49,8 +52,8 @@ type workerCmd struct {
 	FDOut int `name:"fd-out" default:"-1"`
 }
 
-// Run is the worker's side of the protocol: on the descriptors that the
-// environment names, or behind a launcher on standard input and output.
+// Run serves the worker protocol, on the descriptors from the environment or, with a launcher, on
+// standard input and output.
 func (c *workerCmd) Run(a *app) error {
 	host := runtimes.HostOf(a.kinds)
 	switch {
@@ -64,27 +67,28 @@ func (c *workerCmd) Run(a *app) error {
 
 type workerRankCmd struct{}
 
-// Run is one rank of a communicator, in a process of its own.
+// Run is one rank of a communicator. Each rank is a separate process.
 func (c *workerRankCmd) Run(a *app) error {
 	a.code = comm.RankMain()
 	return nil
 }
 
-// runLog writes the program's log to the run folder at debug level, and to
-// standard error at the level that the user asked for.
+// runLog writes the program's log to the run folder at debug level and to standard error at the level of
+// -log-level. The returned function closes the file.
 func (a *app) runLog(dir string) (hclog.Logger, func(), error) {
 	f, err := os.Create(filepath.Join(dir, "aicplan.log"))
 	if err != nil {
 		return nil, nil, fmt.Errorf("cannot write the run's log: %w", err)
 	}
-	log := hclog.NewInterceptLogger(&hclog.LoggerOptions{Name: "aicplan", Level: hclog.Debug, Output: hiding{f, a.secrets}})
+	log := hclog.NewInterceptLogger(&hclog.LoggerOptions{Name: "aicplan", Level: hclog.Debug,
+		Output: hiding{f, a.secrets}})
 	log.RegisterSink(hclog.NewSinkAdapter(&hclog.LoggerOptions{
 		Level: hclog.LevelFromString(a.global.LogLevel), Output: a.stderr, JSONFormat: a.global.LogJSON,
 	}))
 	return log, func() { closeQuietly(f) }, nil
 }
 
-// closeQuietly closes a log: its rows live elsewhere.
+// closeQuietly closes a log and ignores the error, because results are stored elsewhere.
 func closeQuietly(c io.Closer) {
 	if err := c.Close(); err != nil {
 		return

@@ -42,12 +42,13 @@ wrong_usage, bad_chunk.
 Exit code 0 when a signal ends it.`
 }
 
-// Run serves until a signal comes.
+// Run serves until a signal arrives.
 func (c *mockServerCmd) Run(a *app) error {
 	o := loadtest.Options{
 		TTFT: c.TTFT, ITL: c.ITL, TTFTSpread: c.TTFTSpread, Tokens: 16, TokenSpread: c.TokenSpread,
 		Key: c.Key, Truth: c.Truth, SkipTokenizer: c.SkipTok, ProfileDir: c.ProfileDir, ProfileTraces: c.Traces,
 	}
+
 	for _, text := range c.Faults {
 		f, err := loadtest.ParseFault(text)
 		if err != nil {
@@ -55,21 +56,25 @@ func (c *mockServerCmd) Run(a *app) error {
 		}
 		o.Faults = append(o.Faults, f)
 	}
+
 	s, err := loadtest.New(o)
 	if err != nil {
 		return err
 	}
+
 	l, err := net.Listen("tcp", c.Listen)
 	if err != nil {
 		return fmt.Errorf("cannot listen on %s: %w", c.Listen, err)
 	}
+
 	if c.AddressFile != "" {
 		if _, err := atomic.WriteFile(c.AddressFile, []byte(l.Addr().String()+"\n")); err != nil {
 			return err
 		}
 	}
+
 	fmt.Fprintf(a.stdout, "listening on http://%s\n", l.Addr())
-	a.endPlanning() // a signal is how this verb ends, with exit code 0
+	a.endPlanning() // a signal ends this command with exit code 0
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return s.Serve(ctx, l)

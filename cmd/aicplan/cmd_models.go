@@ -21,7 +21,7 @@ type modelsCmd struct {
 	JSON  bool     `name:"json" help:"Print as JSON."`
 }
 
-// Help implements kong's help provider.
+// Help implements kong.HelpProvider.
 func (c *modelsCmd) Help() string {
 	return `Examples:
   aicplan models                 every model whose shapes are on file
@@ -29,23 +29,25 @@ func (c *modelsCmd) Help() string {
   aicplan plan plans/h200_vllm.hcl -var 'models=["Qwen/Qwen3-32B"]'`
 }
 
-// modelNeeds is what one model asks a database for.
+// modelNeeds is what one model requires of a database.
 type modelNeeds struct {
 	Name   string   `json:"name"`
 	Layers []string `json:"layers"`
-	TP     []int    `json:"tp,omitempty"` // sizes that its attention is served with
-	// Dtypes are the formats that its experts run in, by backend.
+	TP     []int    `json:"tp,omitempty"` // tensor-parallel sizes of its attention
+	// Dtypes are the formats of its experts, by backend.
 	Dtypes map[string][]string `json:"dtypes,omitempty"`
 	Ops    []string            `json:"ops"`
 }
 
-// opsOf are the ops that a kind of layer needs.
+// opsOf maps a kind of layer to the ops that it needs.
 var opsOf = map[string][]string{
-	"attention":   {"attention_context", "attention_generation"},
-	"moe":         {"moe", "moe_ep"},
-	"mla":         {"mla_context", "mla_generation", "mla_bmm_gen_pre", "mla_bmm_gen_post", "mla_context_module", "mla_generation_module"},
-	"dsa":         {"dsa_context_module", "dsa_generation_module"},
-	"dsv4":        {"dsv4_csa_context_module", "dsv4_csa_generation_module", "dsv4_hca_context_module", "dsv4_hca_generation_module"},
+	"attention": {"attention_context", "attention_generation"},
+	"moe":       {"moe", "moe_ep"},
+	"mla": {"mla_context", "mla_generation", "mla_bmm_gen_pre", "mla_bmm_gen_post", "mla_context_module",
+		"mla_generation_module"},
+	"dsa": {"dsa_context_module", "dsa_generation_module"},
+	"dsv4": {"dsv4_csa_context_module", "dsv4_csa_generation_module", "dsv4_hca_context_module",
+		"dsv4_hca_generation_module"},
 	"msa":         {"msa_context_module", "msa_generation_module"},
 	"mhc":         {"mhc_module"},
 	"gdn":         {"gdn"},
@@ -55,51 +57,66 @@ var opsOf = map[string][]string{
 	"projections": {"gemm", "compute_scale"},
 }
 
-// Run lists the models whose shapes are on file, with what each needs.
+// Run prints the models with known shapes and what each needs.
 func (c *modelsCmd) Run(a *app) error {
 	if _, err := os.Stat(filepath.Join(c.Dir, "outputs.hcl")); err != nil {
-		return fmt.Errorf("%s holds no rows of models (it has no outputs.hcl); name their folder with -dir, for example plans/modules/models of a checkout", c.Dir)
+		return fmt.Errorf(
+			"%s holds no rows of models (it has no outputs.hcl); name their folder with -dir, for example plans/modules/models of a checkout", c.Dir)
 	}
+
 	all := a.stages()
 	defer all.Close()
 	cfg, diags := config.Load(a.loadOptions(planFlags{Path: c.Dir}, all))
 	if err := a.report(cfg, diags); err != nil {
 		return err
 	}
+
 	v, diags := cfg.Eval("merge(local.rows, { attention = local.attention, moe = local.moe })")
 	if err := a.report(cfg, diags); err != nil {
 		return err
 	}
+
 	models, err := needsOf(v)
 	if err != nil {
 		return fmt.Errorf("the rows in %s: %w", c.Dir, err)
 	}
+
 	var names []string
 	for _, m := range models {
 		names = append(names, m.Name)
 	}
+
 	models = slices.DeleteFunc(models, func(m modelNeeds) bool {
-		return slices.ContainsFunc(c.Words, func(w string) bool { return !strings.Contains(strings.ToLower(m.Name), strings.ToLower(w)) })
+		return slices.ContainsFunc(c.Words,
+			func(w string) bool { return !strings.Contains(strings.ToLower(m.Name), strings.ToLower(w)) })
 	})
+
 	if len(models) == 0 {
-		return fmt.Errorf("no model on file is called %s.%s aicplan models lists all %d", strings.Join(c.Words, " "), config.DidYouMean(strings.Join(c.Words, " "), names), len(names))
+		return fmt.Errorf("no model on file is called %s.%s aicplan models lists all %d",
+			strings.Join(c.Words, " "), config.DidYouMean(strings.Join(c.Words, " "), names), len(names))
 	}
+
 	if c.JSON {
 		return a.json(models)
 	}
+
 	tw := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
 	fmt.Fprintln(tw, "model\tlayers\ttp\tformats of experts")
 	for _, m := range models {
 		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", m.Name, strings.Join(m.Layers, " "), sizes(m.TP), formats(m.Dtypes))
 	}
+
 	if err := tw.Flush(); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(a.stdout, "%s. What one needs: aicplan plan PLAN -var 'models=[\"%s\"]'\n", phrase.Some(len(models), "model"), models[0].Name)
+
+	_, err = fmt.Fprintf(a.stdout, "%s. What one needs: aicplan plan PLAN -var 'models=[\"%s\"]'\n",
+		phrase.Some(len(models), "model"), models[0].Name)
+
 	return err
 }
 
-// needsOf gathers rows by the models that they name.
+// needsOf groups the rows by the models that they name.
 func needsOf(rows cty.Value) ([]modelNeeds, error) {
 	by := map[string]*modelNeeds{}
 	for it := rows.ElementIterator(); it.Next(); {
@@ -110,6 +127,7 @@ func needsOf(rows cty.Value) ([]modelNeeds, error) {
 			if !row.Type().IsObjectType() || !row.Type().HasAttribute("models") {
 				return nil, fmt.Errorf("a row of %s names no models", kind)
 			}
+
 			for _, name := range row.GetAttr("models").AsValueSlice() {
 				m := by[name.AsString()]
 				if m == nil {
@@ -120,6 +138,7 @@ func needsOf(rows cty.Value) ([]modelNeeds, error) {
 			}
 		}
 	}
+
 	var out []modelNeeds
 	for _, name := range slices.Sorted(maps.Keys(by)) {
 		m := by[name]
@@ -130,6 +149,7 @@ func needsOf(rows cty.Value) ([]modelNeeds, error) {
 		}
 		out = append(out, *m)
 	}
+
 	return out, nil
 }
 
@@ -137,6 +157,7 @@ func (m *modelNeeds) add(kind string, row cty.Value) {
 	if !slices.Contains(m.Layers, kind) {
 		m.Layers = append(m.Layers, kind)
 	}
+
 	if kind == "attention" && row.Type().HasAttribute("tp") {
 		for _, t := range row.GetAttr("tp").AsValueSlice() {
 			if n, _ := t.AsBigFloat().Int64(); !slices.Contains(m.TP, int(n)) {
@@ -144,12 +165,14 @@ func (m *modelNeeds) add(kind string, row cty.Value) {
 			}
 		}
 	}
+
 	if kind != "moe" {
 		return
 	}
 	if m.Dtypes == nil {
 		m.Dtypes = map[string][]string{}
 	}
+
 	for it := row.GetAttr("dtypes").ElementIterator(); it.Next(); {
 		backend, words := it.Element()
 		for _, w := range words.AsValueSlice() {
@@ -168,7 +191,7 @@ func sizes(tp []int) string {
 	return strings.Join(out, ",")
 }
 
-// formats are those of all backends together; -json tells them apart.
+// formats returns the formats of all backends together. Only -json separates them.
 func formats(by map[string][]string) string {
 	var all []string
 	for _, words := range by {

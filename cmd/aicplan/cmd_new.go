@@ -19,15 +19,17 @@ type newOpCmd struct {
 	Dir  string `help:"Folder to write to; made when it is not there." default:"." placeholder:"DIR" type:"path"`
 }
 
-// Run writes NAME_op.py and NAME.hcl, both or none, and never over a file.
+// Run writes NAME_op.py and NAME.hcl. It writes both or none and never overwrites a file.
 func (c *newOpCmd) Run(a *app) error {
 	s, err := pyhost.Skeleton(c.Name)
 	if err != nil {
 		return err
 	}
+
 	if err := os.MkdirAll(c.Dir, 0o755); err != nil {
 		return fmt.Errorf("folder for the op: %w", err)
 	}
+
 	plan := filepath.Join(c.Dir, s.Name+".hcl")
 	files := []struct{ path, content string }{{filepath.Join(c.Dir, s.File), s.Python}, {plan, s.Plan}}
 	for _, f := range files {
@@ -35,6 +37,7 @@ func (c *newOpCmd) Run(a *app) error {
 			return fmt.Errorf("%s is there already and is left as it is: choose another name, or another -dir", shown(f.path))
 		}
 	}
+
 	for i, f := range files {
 		if err := writeNew(f.path, f.content); err != nil {
 			for _, done := range files[:i] {
@@ -43,6 +46,7 @@ func (c *newOpCmd) Run(a *app) error {
 			return err
 		}
 	}
+
 	plan = shown(plan)
 	fmt.Fprintf(a.stdout, `Wrote %s (the op function) and %s (its grid, collect, gate and export).
 
@@ -51,10 +55,11 @@ Next:
   aicplan apply %s -var verify=true           try it here, in plain Python
   aicplan apply %s -var package=torch         measure, on a machine with a GPU and torch
 `, shown(files[0].path), plan, plan, plan, plan)
+
 	return nil
 }
 
-// writeNew writes a file that must not be there.
+// writeNew writes a file that must not exist yet.
 func writeNew(path, content string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
@@ -63,14 +68,16 @@ func writeNew(path, content string) error {
 		}
 		return fmt.Errorf("cannot write the op: %w", err)
 	}
+
 	_, err = f.WriteString(content)
 	if err = errors.Join(err, f.Close()); err != nil {
 		return errors.Join(fmt.Errorf("cannot write the op: %w", err), os.Remove(path))
 	}
+
 	return nil
 }
 
-// shown is a path as the user would type it from here.
+// shown returns path relative to the working directory if it is below it.
 func shown(path string) string {
 	wd, err := os.Getwd()
 	if err != nil {

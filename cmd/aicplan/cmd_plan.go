@@ -24,21 +24,21 @@ type planCmd struct {
 	Verbose      bool   `short:"v" help:"Show every filter of every grid."`
 }
 
-// Validate is called by kong.
+// Validate implements kong's validation.
 func (c *planCmd) Validate() error {
 	return errors.Join(c.selectFlags.Validate(), c.priceFlag.Validate())
 }
 
-// planMemory is where the collector begins to work harder: plans are made on
-// laptops and login nodes. It is no bound; a larger plan takes what it needs.
+// planMemory is the memory limit above which the garbage collector runs more often, because plans are
+// made on laptops and login nodes. It is a soft limit.
 const planMemory = 200 << 20
 
-// Run shows what applying would do. It takes no lock and writes nothing but
-// -out.
+// Run prints what apply would do. It takes no lock and writes only the file of -out.
 func (c *planCmd) Run(a *app) error {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(planMemory)
 	}
+
 	if c.JSON {
 		a.diagnosed = func(diags []config.DiagJSON) error {
 			return a.json(struct {
@@ -47,12 +47,14 @@ func (c *planCmd) Run(a *app) error {
 			}{false, diags})
 		}
 	}
+
 	all := a.stages()
 	defer all.Close()
 	store, err := a.open(true)
 	if err != nil {
 		return err
 	}
+
 	defer store.Close()
 	ctx := context.Background()
 	opts := c.options()
@@ -60,15 +62,18 @@ func (c *planCmd) Run(a *app) error {
 	if opts.OutDir, err = absDir(c.OutDir); err != nil {
 		return err
 	}
+
 	p, err := a.plan(ctx, c.planFlags, opts, all, store)
 	if err != nil {
 		return err
 	}
+
 	if c.Out != "" {
 		if err := plan.Save(c.Out, p, c.saved(a)); err != nil {
 			return err
 		}
 	}
+
 	switch {
 	case c.Diff != "":
 		err = a.planDiff(ctx, p, c, all, store)
@@ -77,18 +82,23 @@ func (c *planCmd) Run(a *app) error {
 	default:
 		err = a.viewPlan(p, c.Verbose)
 	}
+
 	if err != nil {
 		return err
 	}
+
 	if c.Out != "" && !c.JSON {
 		fmt.Fprintf(a.stdout, "\nSaved as %s. To run exactly this: aicplan apply %s\n", c.Out, c.Out)
 		for _, name := range a.sensitive {
-			fmt.Fprintf(a.stdout, "It does not hold var.%s, which is sensitive: apply reads it again, from %s, a file, or -var.\n", name, config.VariableEnv(name))
+			fmt.Fprintf(a.stdout, "It does not hold var.%s, which is sensitive: apply reads it again, from %s, a file, or -var.\n",
+				name, config.VariableEnv(name))
 		}
 	}
+
 	if c.DetailedExit && plan.Summarize(p).Work {
 		a.code = run.ExitWork
 	}
+
 	return nil
 }
 
@@ -99,10 +109,12 @@ func (c *planCmd) saved(a *app) plan.Saved {
 			s.Vars = append(s.Vars, kv)
 		}
 	}
+
 	for _, kv := range a.environ {
 		if config.SetsVariable(kv) && !s.Withholds(config.Assignment(kv)) {
 			s.Environ = append(s.Environ, kv)
 		}
 	}
+
 	return s
 }

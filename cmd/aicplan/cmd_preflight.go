@@ -19,7 +19,7 @@ type preflightCmd struct {
 	JSON      bool `name:"json" help:"Print as JSON."`
 }
 
-// Run looks at the machine as the plan's preflights do, and at nothing else.
+// Run runs the plan's preflight checks on this machine.
 func (c *preflightCmd) Run(a *app) error {
 	all := a.stages()
 	defer all.Close()
@@ -27,38 +27,46 @@ func (c *preflightCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+
 	store, err := a.open(true)
 	if err != nil {
 		return err
 	}
+
 	defer store.Close()
 	outDir, err := absDir(c.OutDir)
 	if err != nil {
 		return err
 	}
+
 	var results []*run.StageResult
 	type guard struct {
 		in *config.Instance
 		st stage.Stage
 	}
+
 	var guards []guard
 	for _, in := range cfg.Instances {
-		// Checks of a runtime look at what the plan measures there, too.
+		// Checks of a runtime depend on the stages that measure on it.
 		if !in.Kind.Guard && !in.Kind.Device {
 			continue
 		}
+
 		st, deferred, diags := cfg.Decode(in)
 		if err := a.report(cfg, diags); err != nil {
 			return err
 		}
+
 		if !in.Kind.Guard {
 			continue
 		}
 		if deferred {
 			return fmt.Errorf("%s uses what another stage puts out and cannot be run alone", in.Address)
 		}
+
 		guards = append(guards, guard{in, st})
 	}
+
 	for _, g := range guards {
 		r, err := runGuard(g.in, g.st, store, outDir, cfg.Dir, true)
 		if err != nil {
@@ -66,43 +74,50 @@ func (c *preflightCmd) Run(a *app) error {
 		}
 		results = append(results, r)
 	}
+
 	if len(results) == 0 {
 		return fmt.Errorf("%s has no preflight stage", c.Path)
 	}
+
 	if c.JSON {
 		err = a.json(gateGroups(&run.Applied{Stages: results}))
 	} else {
 		a.preflights(results)
 	}
+
 	a.code = (&run.Applied{Stages: results}).ExitCode()
 	return err
 }
 
-// runGuard runs one guard outside of a run; here is true when it is about this
-// machine, whatever its executor.
-func runGuard(in *config.Instance, st stage.Stage, store *checkpoint.Store, outDir, planDir string, here bool) (*run.StageResult, error) {
+// runGuard runs one preflight outside of a run. here is true if it checks this machine regardless of the
+// stage's executor.
+func runGuard(in *config.Instance, st stage.Stage, store *checkpoint.Store, outDir, planDir string,
+	here bool) (*run.StageResult, error) {
 	out, err := st.Run(context.Background(), &stage.RunContext{
-		Address: in.Address, Range: in.Range, Store: store, Log: hclog.NewNullLogger(), Events: quietEvents{}, OutDir: outDir, PlanDir: planDir, OnNode: here,
+		Address: in.Address, Range: in.Range, Store: store, Log: hclog.NewNullLogger(), Events: quietEvents{},
+		OutDir: outDir, PlanDir: planDir, OnNode: here,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", in.Address, err)
 	}
-	return &run.StageResult{Address: in.Address, Kind: in.Kind.Name, Is: in.Kind, Status: out.Status, Message: out.Message, Outcome: out}, nil
+	return &run.StageResult{Address: in.Address, Kind: in.Kind.Name, Is: in.Kind, Status: out.Status,
+		Message: out.Message, Outcome: out}, nil
 }
 
-// guardsFirst runs the guards that wait for nothing, before anything is
-// created. hopeless is true when every stage that would run depends on one
-// that failed.
+// guardsFirst runs the preflights without dependencies before anything is created. hopeless is true if
+// every stage that would run depends on a failed one.
 func guardsFirst(p *plan.Plan, outDir string) (results []*run.StageResult, hopeless bool, err error) {
 	blocked := map[string]bool{}
 	for _, s := range p.Stages {
 		if !s.Instance.Kind.Guard || s.Action != stage.ActionRun || s.Config == nil || len(p.Graph.Deps(s.Address())) > 0 {
 			continue
 		}
+
 		r, err := runGuard(s.Instance, s.Config, p.Store, outDir, p.Config.Dir, false)
 		if err != nil {
 			return nil, false, err
 		}
+
 		results = append(results, r)
 		if r.Status == stage.StatusPreflight {
 			for addr := range p.Graph.Behind(s.Address()) {
@@ -110,6 +125,7 @@ func guardsFirst(p *plan.Plan, outDir string) (results []*run.StageResult, hopel
 			}
 		}
 	}
+
 	hopeless = len(blocked) > 0
 	idle := p.Idle()
 	for _, s := range p.Stages {
@@ -117,6 +133,7 @@ func guardsFirst(p *plan.Plan, outDir string) (results []*run.StageResult, hopel
 			hopeless = false
 		}
 	}
+
 	return results, hopeless, nil
 }
 
@@ -132,7 +149,7 @@ func (a *app) preflights(results []*run.StageResult) {
 	}
 }
 
-// quietEvents drops what a stage says besides its outcome.
+// quietEvents discards the events of a stage.
 type quietEvents struct{}
 
 func (quietEvents) Progress(string, stage.Progress)     {}

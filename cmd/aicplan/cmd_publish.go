@@ -36,7 +36,7 @@ the plan has a draft block.
 Exit codes: 0 done, or nothing to do yet; 1 an error, or git or gh failed; 130 interrupted.`
 }
 
-// warnings tells the user what a stage warns of, and drops what else it says.
+// warnings prints the warnings of a stage and discards its other events.
 type warnings struct {
 	quietEvents
 	to io.Writer
@@ -59,7 +59,7 @@ type published struct {
 	PullRequest string `json:"pull_request,omitempty"`
 }
 
-// Run publishes what has ended.
+// Run publishes the exports that have ended.
 func (c *publishCmd) Run(a *app) error {
 	all := a.stages()
 	defer all.Close()
@@ -67,30 +67,36 @@ func (c *publishCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+
 	defer store.Close()
 	out, err := absDir(c.OutDir)
 	if err != nil {
 		return err
 	}
+
 	p, err := a.plan(context.Background(), c.planFlags, plan.Options{OutDir: out}, all, store)
 	if err != nil {
 		return err
 	}
+
 	a.endPlanning()
-	ctx, end := untilInterrupt() // git and gh hear of it by this process
+	ctx, end := untilInterrupt() // git and gh are interrupted by this process
 	defer end()
 	results := []published{}
 	found := 0
 	for _, s := range p.Stages {
 		cfg, ok := s.Config.(*publish.Config)
-		if !ok || len(c.Stage) > 0 && !slices.ContainsFunc(c.Stage, func(g string) bool { return addressFits(g, s.Address()) }) {
+		if !ok || len(c.Stage) > 0 && !slices.ContainsFunc(c.Stage,
+			func(g string) bool { return addressFits(g, s.Address()) }) {
 			continue
 		}
+
 		found++
 		r, err := c.one(ctx, a, p, s, cfg, store, out)
 		if err != nil && ctx.Err() != nil {
 			return &exitError{code: run.ExitInterrupted, err: fmt.Errorf("interrupted: %s: %w", s.Address(), err)}
 		}
+
 		if err != nil {
 			return fmt.Errorf("%s: %w", s.Address(), err)
 		}
@@ -98,6 +104,7 @@ func (c *publishCmd) Run(a *app) error {
 			results = append(results, *r)
 		}
 	}
+
 	switch {
 	case found == 0 && len(c.Stage) > 0:
 		return fmt.Errorf("%s has no publish stage %s", c.Path, strings.Join(c.Stage, ", "))
@@ -106,23 +113,29 @@ func (c *publishCmd) Run(a *app) error {
 	case c.JSON && !c.DryRun:
 		return a.json(results)
 	}
+
 	return nil
 }
 
-func (c *publishCmd) one(ctx context.Context, a *app, p *plan.Plan, s *plan.Stage, cfg *publish.Config, store *checkpoint.Store, out string) (*published, error) {
+func (c *publishCmd) one(ctx context.Context, a *app, p *plan.Plan, s *plan.Stage, cfg *publish.Config,
+	store *checkpoint.Store, out string) (*published, error) {
 	ended, err := endedOf(store, cfg.Exports())
 	if err != nil {
 		return nil, err
 	}
+
 	own, err := scratch.New("", "publish")
 	if err != nil {
 		return nil, err
 	}
+
 	defer own.Remove()
 	rc := &stage.RunContext{
-		Address: s.Address(), Range: s.Instance.Range, Store: store, Log: hclog.NewNullLogger(), Events: warnings{to: a.stderr},
+		Address: s.Address(), Range: s.Instance.Range, Store: store, Log: hclog.NewNullLogger(),
+		Events: warnings{to: a.stderr},
 		RunDir: own.Path, OutDir: out, PlanDir: p.Config.Dir, Upstream: func() []stage.Finished { return ended },
 	}
+
 	if c.DryRun {
 		fmt.Fprintf(a.stdout, "%s would do this:\n", s.Address())
 		if err := cfg.Preview(ctx, a.stdout, rc); !errors.Is(err, publish.ErrNothing) {
@@ -131,6 +144,7 @@ func (c *publishCmd) one(ctx context.Context, a *app, p *plan.Plan, s *plan.Stag
 		fmt.Fprintln(a.stdout, "nothing: no export has ended yet")
 		return nil, nil
 	}
+
 	o, err := cfg.Ended(ctx, rc)
 	if errors.Is(err, publish.ErrNothing) {
 		if !c.JSON {
@@ -138,20 +152,25 @@ func (c *publishCmd) one(ctx context.Context, a *app, p *plan.Plan, s *plan.Stag
 		}
 		return &published{Stage: s.Address(), Message: "no export has ended yet"}, nil
 	}
+
 	if err != nil {
 		return nil, err
 	}
 	if !c.JSON {
 		fmt.Fprintf(a.stdout, "%s: %s\n", s.Address(), o.Message)
 	}
-	r := &published{Stage: s.Address(), Message: o.Message, Commit: o.Values["commit"].AsString(), Branch: o.Values["branch"].AsString(), Pushed: o.Values["pushed"].True()}
+
+	r := &published{Stage: s.Address(), Message: o.Message, Commit: o.Values["commit"].AsString(),
+		Branch: o.Values["branch"].AsString(), Pushed: o.Values["pushed"].True()}
+
 	if v := o.Values["pull_request"]; !v.IsNull() {
 		r.PullRequest = v.AsString()
 	}
+
 	return r, nil
 }
 
-// endedOf is what the records say about stages, of those that have ended well.
+// endedOf returns the stages with a usable record.
 func endedOf(store *checkpoint.Store, addresses []string) ([]stage.Finished, error) {
 	var out []stage.Finished
 	for _, addr := range addresses {
@@ -159,16 +178,20 @@ func endedOf(store *checkpoint.Store, addresses []string) ([]stage.Finished, err
 		if errors.Is(err, checkpoint.ErrMissing) || err == nil && rec.Replacing != "" {
 			continue
 		}
+
 		if err != nil {
 			return nil, err
 		}
+
 		o := &stage.Outcome{Status: stage.Status(rec.Status), Message: rec.Message}
 		if len(rec.Artifacts) > 0 {
 			if err := json.Unmarshal(rec.Artifacts, &o.Artifacts); err != nil {
 				return nil, fmt.Errorf("the record of %s: %w", addr, err)
 			}
 		}
+
 		out = append(out, stage.Finished{Address: addr, Kind: rec.Kind, Outcome: o})
 	}
+
 	return out, nil
 }

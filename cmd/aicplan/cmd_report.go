@@ -26,12 +26,13 @@ type reportCmd struct {
 	JSON   bool   `name:"json" help:"As -format json; with -list the runs as JSON."`
 }
 
-// Run shows what a run of the state folder came to.
+// Run prints a report on a run of the state folder.
 func (c *reportCmd) Run(a *app) error {
 	store, err := a.open(true)
 	if err != nil {
 		return err
 	}
+
 	defer store.Close()
 	if c.JSON {
 		c.Format = "json"
@@ -39,20 +40,24 @@ func (c *reportCmd) Run(a *app) error {
 	if c.List {
 		return c.list(a, store)
 	}
+
 	r, err := c.report(store)
 	if err != nil {
 		return err
 	}
+
 	if c.Out == "" {
 		return report.Write(a.stdout, c.Format, r)
 	}
 	if err := atomic.WriteNamed(c.Out, func(w io.Writer) error { return report.Write(w, c.Format, r) }); err != nil {
 		return err
 	}
+
 	info, err := os.Stat(c.Out)
 	if err != nil {
 		return err
 	}
+
 	fmt.Fprintf(a.stdout, "Wrote %s, %s: %s. %s\n", c.Out, bytesText(info.Size()), r.Verdict.Word, r.Verdict.Text)
 	return nil
 }
@@ -62,24 +67,27 @@ func (c *reportCmd) report(store *checkpoint.Store) (*model.Report, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	in, err := past.Input(store, run.LoadShared(map[string]arrow.Record{}))
 	if err != nil {
 		return nil, err
 	}
+
 	in.Run.IdleSince = idle
 	in.Run.Idle = past.Idle()
 	in.System = func(name string) *systems.Spec {
 		spec, err := systems.Load(name)
 		if err != nil {
-			return nil // a system of the plan's own: no speed of light then
+			return nil // a system that only the plan defines; the report then has no speed of light
 		}
 		return spec
 	}
+
 	return model.Build(in)
 }
 
-// past is the run to report on: the one that is named, else the newest that did
-// something, with the ones since then that had nothing to do.
+// past returns the run to report on: the named one, or the newest one that did something. The second
+// result lists the runs since then that had nothing to do.
 func (c *reportCmd) past(store *checkpoint.Store) (*history.Past, []string, error) {
 	if c.Run_ == "" || c.Run_ == "latest" {
 		return history.Worked(store)
@@ -97,37 +105,45 @@ func (c *reportCmd) list(a *app, store *checkpoint.Store) error {
 	if err != nil {
 		return err
 	}
+
 	if c.JSON {
 		return a.json(listed(all))
 	}
+
 	if len(all) == 0 {
 		fmt.Fprintf(a.stdout, "%s has no run yet.\n", store.Dir())
 		return nil
 	}
+
 	fmt.Fprintf(a.stdout, "%-26s %-17s %8s %5s  %s\n", "run", "started", "time", "exit", "plan")
+
 	for _, r := range all {
 		p, err := history.Read(r)
 		if err != nil {
 			fmt.Fprintf(a.stdout, "%-26s %v\n", r.ID, err)
 			continue
 		}
-		code := "-" // goes on, or was killed
+
+		code := "-" // still running, or killed
 		if p.Ended {
 			code = fmt.Sprint(p.ExitCode)
 		}
+
 		fmt.Fprintf(a.stdout, "%-26s %-17s %8s %5s  %s\n", r.ID, p.Started.Local().Format("2006-01-02 15:04"),
-			(time.Duration(p.Seconds * float64(time.Second))).Round(100*time.Millisecond), code, phrase.ClipFront(p.Plan, max(19, a.columns()-61)))
+			(time.Duration(p.Seconds * float64(time.Second))).Round(100*time.Millisecond), code,
+			phrase.ClipFront(p.Plan, max(19, a.columns()-61)))
 	}
+
 	return nil
 }
 
-// listedRun is a run as report -list -json has it; what is not known is null.
+// listedRun is a run in report -list -json. Unknown values are null.
 type listedRun struct {
 	Run      string     `json:"run"`
 	Plan     *string    `json:"plan"`
 	Started  *time.Time `json:"started"`
 	Seconds  *float64   `json:"seconds"`
-	ExitCode *int       `json:"exit_code"` // null while it goes on, and of one that was killed
+	ExitCode *int       `json:"exit_code"` // null if the run has not ended or was killed
 	Error    string     `json:"error,omitempty"`
 }
 
@@ -141,12 +157,15 @@ func listed(all []checkpoint.Run) []listedRun {
 			out = append(out, x)
 			continue
 		}
+
 		started := p.Started.UTC()
 		x.Plan, x.Started, x.Seconds = &p.Plan, &started, &p.Seconds
 		if p.Ended {
 			x.ExitCode = &p.ExitCode
 		}
+
 		out = append(out, x)
 	}
+
 	return out
 }

@@ -20,7 +20,7 @@ type runtimesCmd struct {
 // Help implements kong.HelpProvider.
 func (c *runtimesCmd) Help() string { return "For example: aicplan runtimes cuda" }
 
-// kindInfo is a kind of runtimes as describe and runtimes show it.
+// kindInfo is a kind of runtimes in the output of describe and runtimes.
 type kindInfo struct {
 	Name       string       `json:"name"`
 	Summary    string       `json:"summary"`
@@ -40,7 +40,7 @@ type optionInfo struct {
 	Default  string   `json:"default,omitempty"`
 	OneOf    []string `json:"one_of,omitempty"`
 	Required bool     `json:"required,omitempty"`
-	// InKeys is false where the value does not tell rows apart.
+	// InKeys is false if the value does not distinguish rows.
 	InKeys bool `json:"in_keys"`
 }
 
@@ -52,15 +52,19 @@ type blockInfo struct {
 
 func kindInfoOf(k *stage.RuntimeKind) kindInfo {
 	out := kindInfo{
-		Name: k.Name, Summary: k.Summary, Stability: string(k.Stability), Attributes: slices.Sorted(slices.Values(slices.Concat(stage.RuntimeCommon, k.Attributes))),
-		Options: optionInfos(k.Options, false), Measure: k.Measure, Bind: k.Binds,
+		Name: k.Name, Summary: k.Summary, Stability: string(k.Stability),
+		Attributes: slices.Sorted(slices.Values(slices.Concat(stage.RuntimeCommon, k.Attributes))),
+		Options:    optionInfos(k.Options, false), Measure: k.Measure, Bind: k.Binds,
 	}
+
 	for _, b := range k.Blocks {
 		out.Blocks = append(out.Blocks, blockInfo{b.Name, b.Doc, optionInfos(b.Options, b.Beside)})
 	}
+
 	for _, b := range k.Collect {
 		out.Collect = append(out.Collect, blockInfo{b.Name, b.Doc, optionInfos(b.Options, b.Beside)})
 	}
+
 	return out
 }
 
@@ -76,12 +80,13 @@ func optionInfos(options []stage.Option, beside bool) []optionInfo {
 	return out
 }
 
-// optionsLine names the options, and the blocks with theirs.
+// optionsLine lists the options, and the blocks with their options.
 func (k *kindInfo) optionsLine() string {
 	var out []string
 	for _, o := range k.Options {
 		out = append(out, fmt.Sprintf("%s (%s)", o.Name, o.Type))
 	}
+
 	for _, b := range slices.Concat(k.Blocks, k.Collect) {
 		var in []string
 		for _, o := range b.Options {
@@ -89,16 +94,18 @@ func (k *kindInfo) optionsLine() string {
 		}
 		out = append(out, fmt.Sprintf("%s { %s }", b.Name, strings.Join(in, ", ")))
 	}
+
 	return strings.Join(out, ", ")
 }
 
-// Run lists the kinds, or shows one with its options.
+// Run lists the kinds, or prints one with its options.
 func (c *runtimesCmd) Run(a *app) error {
 	var infos []kindInfo
 	var names []string
 	for _, k := range runtimes.Registered(a.kinds) {
 		infos, names = append(infos, kindInfoOf(&k)), append(names, k.Name)
 	}
+
 	if c.Kind == "" {
 		if c.JSON {
 			return a.json(infos)
@@ -111,14 +118,17 @@ func (c *runtimesCmd) Run(a *app) error {
 		}
 		return nil
 	}
+
 	at := slices.Index(names, c.Kind)
 	if at < 0 {
 		return fmt.Errorf("%q is no kind of runtime.%s", c.Kind, config.DidYouMean(c.Kind, names))
 	}
+
 	k := infos[at]
 	if c.JSON {
 		return a.json(k)
 	}
+
 	a.kind(&k)
 	return nil
 }
@@ -131,18 +141,22 @@ func (a *app) kind(k *kindInfo) {
 		fmt.Fprintln(a.stdout, "options")
 		a.options("  ", k.Options)
 	}
+
 	for _, b := range k.Blocks {
 		a.hanging(12, "block "+b.Name, b.Doc)
 		a.options("  ", b.Options)
 	}
+
 	for _, b := range k.Collect {
 		a.hanging(12, "block "+b.Name+" of a collect", b.Doc)
 		a.options("  ", b.Options)
 	}
+
 	measure := "a measure block is an error"
 	if len(k.Measure) > 0 {
 		measure = strings.Join(k.Measure, ", ")
 	}
+
 	a.hanging(12, "measure", measure)
 	if k.Bind != "" {
 		a.hanging(12, "bind", k.Bind)
@@ -158,9 +172,11 @@ func (a *app) options(indent string, options []optionInfo) {
 		case o.Default != "":
 			text += ", default " + o.Default
 		}
+
 		if len(o.OneOf) > 0 {
 			text += ", one of " + strings.Join(o.OneOf, ", ")
 		}
+
 		a.hanging(22, indent+o.Name, text)
 		a.hanging(22, "", o.Doc)
 	}

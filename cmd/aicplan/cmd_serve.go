@@ -24,7 +24,7 @@ type serveCmd struct {
 	TokenFile string `help:"File with the token that readers need; where others can reach the address and none is given, one is made and printed." placeholder:"FILE" type:"path"`
 }
 
-// Help is what --help prints below the summary.
+// Help is printed below the summary.
 func (serveCmd) Help() string {
 	return `The page shows runs of the state folder as they go: stages, progress, rates,
 samples, failures; and the reports of those that ended. It only reads. Exit code 0
@@ -41,11 +41,13 @@ func (c *serveCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+
 	defer store.Close()
 	host, port, token, err := listenAddress(c.Listen, c.TokenFile)
 	if err != nil {
 		return err
 	}
+
 	open := loopback(host)
 	if token == "" && !open {
 		raw := make([]byte, 16)
@@ -54,11 +56,13 @@ func (c *serveCmd) Run(a *app) error {
 		}
 		token = hex.EncodeToString(raw)
 	}
+
 	ln, err := net.Listen("tcp", net.JoinHostPort(host, port))
 	if err != nil {
 		return fmt.Errorf("%w; choose another address with -listen", err)
 	}
-	a.endPlanning() // a signal is how this verb ends, with exit code 0
+
+	a.endPlanning() // a signal ends this command with exit code 0
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	page := &live.Server{Runs: store.Runs, Dead: store.Abandoned, Token: token, Report: func(id string) ([]byte, error) {
@@ -70,6 +74,7 @@ func (c *serveCmd) Run(a *app) error {
 		err = report.Write(&b, "html", r)
 		return b.Bytes(), err
 	}}
+
 	srv := &http.Server{Handler: page.Handler(), ReadHeaderTimeout: 5 * time.Second, MaxHeaderBytes: 1 << 16}
 	go func() {
 		<-ctx.Done()
@@ -79,19 +84,21 @@ func (c *serveCmd) Run(a *app) error {
 		_ = srv.Shutdown(closing)
 		_ = srv.Close()
 	}()
+
 	address := "http://" + ln.Addr().String() + "/"
 	if token != "" && c.TokenFile == "" {
 		address += "?token=" + token
 	}
+
 	fmt.Fprintf(a.stdout, "Serving %s; Ctrl-C ends it.\n", address)
 	if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
+
 	return nil
 }
 
-// listenAddress takes an address apart, with this machine as the default, and
-// reads the token file.
+// listenAddress splits an address, with this machine as the default host, and reads the token file.
 func listenAddress(listen, tokenFile string) (host, port, token string, err error) {
 	if host, port, err = net.SplitHostPort(listen); err != nil {
 		return "", "", "", fmt.Errorf("-listen: %w; write :PORT or HOST:PORT", err)
@@ -99,6 +106,7 @@ func listenAddress(listen, tokenFile string) (host, port, token string, err erro
 	if host == "" {
 		host = "127.0.0.1"
 	}
+
 	if tokenFile != "" {
 		b, err := os.ReadFile(tokenFile)
 		if err != nil {
@@ -108,6 +116,7 @@ func listenAddress(listen, tokenFile string) (host, port, token string, err erro
 			return "", "", "", fmt.Errorf("%s holds no token", tokenFile)
 		}
 	}
+
 	return host, port, token, nil
 }
 

@@ -33,7 +33,7 @@ type showCmd struct {
 	Ledger   bool   `help:"The cases without a measurement instead of the rows."`
 }
 
-// Run prints the table that a stage left in the state folder.
+// Run prints the table of a stage in the state folder.
 func (c *showCmd) Run(a *app) error {
 	if plan.IsSaved(c.What) {
 		s, err := plan.Open(c.What)
@@ -45,19 +45,23 @@ func (c *showCmd) Run(a *app) error {
 		}
 		return a.viewSaved(s)
 	}
+
 	store, err := a.open(true)
 	if err != nil {
 		return err
 	}
+
 	defer store.Close()
 	d, err := storedStage(store, c.What)
 	if err != nil {
 		return err
 	}
+
 	t := d.Table
 	if c.Ledger {
 		t = d.Ledger
 	}
+
 	switch {
 	case t == nil && c.Ledger:
 		return fmt.Errorf("%s has no ledger: only a collect has cases that may fail", c.What)
@@ -66,20 +70,25 @@ func (c *showCmd) Run(a *app) error {
 	case t == nil:
 		return fmt.Errorf("%s has no table", c.What)
 	}
+
 	all := t.NumRows()
 	t, lacking, err := c.chosen(t)
 	if err != nil {
 		return err
 	}
+
 	if lacking > 0 {
-		fmt.Fprintf(a.stderr, "Note: -where cannot tell of %s, which lack a value that it needs.\n", phrase.Some(lacking, "row"))
+		fmt.Fprintf(a.stderr, "Note: -where cannot tell of %s, which lack a value that it needs.\n",
+			phrase.Some(lacking, "row"))
 	}
+
 	switch {
 	case c.JSON:
 		c.Format = "json"
 	case c.Format == "" && a.isTerminal(a.stdout):
 		c.Format = "table"
 	}
+
 	switch c.Format {
 	case "table":
 		if c.Limit == nil {
@@ -89,49 +98,55 @@ func (c *showCmd) Run(a *app) error {
 	case "markdown":
 		return writeMarkdown(a.stdout, t)
 	}
+
 	return writeTable(a.stdout, t, c.Format)
 }
 
-// mostShown is how many rows a table for people has where nobody says.
+// mostShown is the default maximum number of rows of a table for people.
 const mostShown = 1000
 
-// nothingOf says what to look for instead of a stage that left nothing.
+// nothingOf returns the error for a stage without a record, with a suggestion.
 func nothingOf(store *checkpoint.Store, what string) error {
 	if info, err := os.Stat(what); err == nil && (info.IsDir() || strings.HasSuffix(what, ".hcl")) {
-		return fmt.Errorf("%s is a plan: aicplan plan %s shows what it would do, aicplan show ADDRESS the table of one of its stages", what, what)
+		return fmt.Errorf("%s is a plan: aicplan plan %s shows what it would do, aicplan show ADDRESS the table of one of its stages",
+			what, what)
 	}
 	if strings.HasSuffix(what, ".plan") || strings.ContainsRune(what, filepath.Separator) && !strings.Contains(what, "[") {
-		return fmt.Errorf("there is no file %s, and no stage is called so; aicplan plan -out FILE saves a plan, aicplan ckpt list shows the stages", what)
+		return fmt.Errorf(
+			"there is no file %s, and no stage is called so; aicplan plan -out FILE saves a plan, aicplan ckpt list shows the stages", what)
 	}
 	return fmt.Errorf("the state folder %s has nothing of %s: apply its plan first.%s aicplan ckpt list shows what is there (the cases of a grid: aicplan cases PLAN ADDRESS)",
 		store.Dir(), what, nearStage(store, what))
 }
 
-// nearStage is a hint at the address that is likely meant, among those that left a
-// record; "" where there is none.
+// nearStage returns a hint at the similar address among the stages with a record, or "".
 func nearStage(store *checkpoint.Store, what string) string {
 	all, err := store.Stages()
 	if err != nil {
 		return ""
 	}
+
 	near := make([]string, len(all))
 	for i, r := range all {
 		near[i] = r.Address
 	}
+
 	alike := sameWords(what, near)
 	if len(alike) == 1 {
 		return " Did you mean " + alike[0] + "?"
 	}
+
 	if len(alike) > 0 {
 		near = alike
 	}
+
 	return config.DidYouMean(what, near)
 }
 
 var addressWord = regexp.MustCompile(`[A-Za-z0-9_]+`)
 
-// sameWords are the addresses that have every word of another one: what is
-// collect.op["gemm"] may be module.measured["gemm"].collect.op.
+// sameWords returns the addresses that contain every word of what. For example, collect.op["gemm"] may
+// be module.measured["gemm"].collect.op.
 func sameWords(what string, all []string) []string {
 	var out []string
 	words := addressWord.FindAllString(what, -1)
@@ -144,7 +159,7 @@ func sameWords(what string, all []string) []string {
 	return out
 }
 
-// again adds what helps against a table or record that is damaged.
+// again adds advice to the error of a damaged table or record.
 func again(err error) error {
 	if errors.Is(err, checkpoint.ErrCorrupt) {
 		return fmt.Errorf("%w; apply its plan: the stage runs again, and what was measured is taken from the journal", err)
@@ -152,50 +167,56 @@ func again(err error) error {
 	return err
 }
 
-// storedStage is what the state folder has of a stage; the error says what to do
-// where it has none.
+// storedStage returns the dataset of a stage in the state folder. The error for a missing stage contains
+// a suggestion.
 func storedStage(store *checkpoint.Store, address string) (*stage.Dataset, error) {
 	rec, err := readStage(store, address)
 	if errors.Is(err, checkpoint.ErrMissing) {
 		return nil, nothingOf(store, address)
 	}
+
 	if err != nil {
 		return nil, again(err)
 	}
+
 	d, err := run.LoadDataset(store, rec)
 	if err != nil {
 		return nil, again(err)
 	}
+
 	return d, nil
 }
 
-// readStage reads the record at address, which may leave its modules away where
-// that is the only one of that name.
+// readStage reads the record at address. The modules may be omitted if the rest is unique.
 func readStage(store *checkpoint.Store, address string) (*checkpoint.StageRecord, error) {
 	rec, err := store.ReadStage(address)
 	if !errors.Is(err, checkpoint.ErrMissing) {
 		return rec, err
 	}
+
 	all, listErr := store.Stages()
 	if listErr != nil {
 		return nil, listErr
 	}
+
 	var found []*checkpoint.StageRecord
 	for _, r := range all {
 		if config.LocalAddress(r.Address) == address {
 			found = append(found, r)
 		}
 	}
+
 	if len(found) == 1 {
 		return found[0], nil
 	}
 	if len(found) > 1 {
 		return nil, fmt.Errorf("%s could be %s or %s: give the whole address", address, found[0].Address, found[1].Address)
 	}
+
 	return nil, err
 }
 
-// writeTable prints a record.
+// writeTable prints a table in the given format.
 func writeTable(w io.Writer, t arrow.Record, format string) error {
 	switch format {
 	case "arrow":
@@ -208,6 +229,7 @@ func writeTable(w io.Writer, t arrow.Record, format string) error {
 	case "json":
 		return writeJSONLines(w, t)
 	}
+
 	return writeCSV(w, t)
 }
 
@@ -229,33 +251,40 @@ func (c *casesCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+
 	defer store.Close()
 	cfg, err := a.load(c.planFlags, all)
 	if err != nil {
 		return err
 	}
+
 	in, err := cfg.Find(c.Address)
 	if err != nil {
 		return err
 	}
+
 	p, diags := plan.Build(context.Background(), cfg, store, plan.Options{Targets: []string{in.Address}})
 	if err := a.report(cfg, diags); err != nil {
 		return err
 	}
+
 	s := p.Stage(in.Address)
 	if s.Plan == nil || s.Plan.Data == nil || s.Plan.Data.Planned == nil {
 		return fmt.Errorf("%s is a %s, not a grid: what stages measured is shown by aicplan show", c.Address, in.Kind.Name)
 	}
+
 	t := s.Plan.Data.Planned
 	cases := grids.CasesOf(s.Plan)
 	sweeps := cases != nil && cases.SweepColumns() != nil
 	if c.Points && sweeps {
 		t = cases.PointRecord()
 	}
+
 	if c.CountOnly {
 		fmt.Fprintln(a.stdout, t.NumRows())
 		return nil
 	}
+
 	if c.Limit != nil {
 		t = limited(t, *c.Limit)
 	}
@@ -265,13 +294,14 @@ func (c *casesCmd) Run(a *app) error {
 	if sweeps && !c.Points {
 		return writeTable(a.stdout, withSweeps(t, cases), c.Format)
 	}
+
 	return writeTable(a.stdout, t, c.Format)
 }
 
-// sweepColumn holds the points of a case as a JSON array.
+// sweepColumn contains the points of a case as a JSON array.
 const sweepColumn = "sweep"
 
-// withSweeps adds the points of each case, before its status.
+// withSweeps adds a column with the points of each case before the status column.
 func withSweeps(t arrow.Record, cases *grid.Cases) arrow.Record {
 	texts := make([]string, t.NumRows())
 	for i := range texts {

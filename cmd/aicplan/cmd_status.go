@@ -19,7 +19,7 @@ type statusCmd struct {
 	JSON bool   `name:"json" help:"Print as JSON."`
 }
 
-// Help is what --help prints below the summary.
+// Help is printed below the summary.
 func (statusCmd) Help() string {
 	return `It reads what the run writes, so it works from a second terminal, and from
 another host that sees the state folder.
@@ -32,16 +32,18 @@ Exit code 0 while the run goes on and after one that ended with 0; else the
 run's own. A run without a sign of life for 100 s is told as lost: 1.`
 }
 
-// Run prints how far a run is.
+// Run prints the progress of a run.
 func (c *statusCmd) Run(a *app) error {
 	f, store, err := a.follow(c.Run_)
 	if err != nil {
 		return err
 	}
+
 	defer store.Close()
 	if err := f.Poll(); err != nil {
 		return err
 	}
+
 	s, now := f.State(), time.Now()
 	if c.JSON {
 		if err := a.json(s); err != nil {
@@ -50,10 +52,11 @@ func (c *statusCmd) Run(a *app) error {
 	} else {
 		statusView(a.stdout, s, now, a.columns())
 	}
+
 	return ended(s, now)
 }
 
-// follow finds a run of the state folder.
+// follow opens a run of the state folder.
 func (a *app) follow(id string) (*live.Follower, *checkpoint.Store, error) {
 	store, err := a.open(true)
 	if err != nil {
@@ -67,7 +70,7 @@ func (a *app) follow(id string) (*live.Follower, *checkpoint.Store, error) {
 	return live.Follow(*r, store.Abandoned), store, nil
 }
 
-// ended is the exit code for a run as it stands.
+// ended returns an error with the exit code for the current state of a run.
 func ended(s *live.State, now time.Time) error {
 	switch {
 	case s.Ended && s.ExitCode != nil && *s.ExitCode != 0:
@@ -85,9 +88,11 @@ func statusView(w io.Writer, s *live.State, now time.Time, width int) {
 	if s.Plan != "" {
 		head += ", " + s.Plan
 	}
+
 	if s.Host != "" {
 		head += ", on " + s.Host
 	}
+
 	wrapped(&b, width, 2, "", head)
 	done, failed, skipped, total := s.Totals()
 	n := s.Count()
@@ -96,9 +101,12 @@ func statusView(w io.Writer, s *live.State, now time.Time, width int) {
 	if gone {
 		at = begun
 	}
-	wrapped(&b, width, 2, "", fmt.Sprintf("Cases: %s of %s measured, %s failed, %s skipped. Stages: %d %s, %d waiting, %d ended.",
+
+	wrapped(&b, width, 2, "", fmt.Sprintf(
+		"Cases: %s of %s measured, %s failed, %s skipped. Stages: %d %s, %d waiting, %d ended.",
 		phrase.Count(int64(done)), phrase.Count(int64(total)), phrase.Count(int64(failed)), phrase.Count(int64(skipped)),
 		n[live.Running], at, n[live.Waiting], len(s.Stages)-n[live.Running]-n[live.Waiting]))
+
 	var shown []*live.Stage
 	names, words := 0, 0
 	for _, st := range s.Stages {
@@ -107,9 +115,10 @@ func statusView(w io.Writer, s *live.State, now time.Time, width int) {
 			names, words = max(names, utf8.RuneCountInString(st.Address)), max(words, len(stageWord(st, gone)))
 		}
 	}
+
 	for _, st := range shown {
 		word, text := stageWord(st, gone), stageText(st, gone)
-		if names+words+6+20 > width { // no room beside it
+		if names+words+6+20 > width { // too wide for one line
 			wrapped(&b, width, 6, "  "+st.Address+"  ", word)
 			if text != "" {
 				wrapped(&b, width, 6, "      ", text)
@@ -118,6 +127,7 @@ func statusView(w io.Writer, s *live.State, now time.Time, width int) {
 		}
 		wrapped(&b, width, names+words+6, fmt.Sprintf("  %-*s  %-*s  ", names, st.Address, words, word), text)
 	}
+
 	for i, f := range s.Failures {
 		if i == 5 {
 			fmt.Fprintf(&b, "  and %d more kinds of failures: aicplan failures\n", len(s.Failures)-i)
@@ -125,6 +135,7 @@ func statusView(w io.Writer, s *live.State, now time.Time, width int) {
 		}
 		wrapped(&b, width, 10, "  failed: ", fmt.Sprintf("%dx %s in %s: %s", f.Count, f.Class, f.Stage, f.Message))
 	}
+
 	io.WriteString(w, b.String())
 }
 
@@ -132,17 +143,21 @@ func runWord(s *live.State, now time.Time) string {
 	switch word := s.Word(now); word {
 	case "ended":
 		return fmt.Sprintf("ended with exit code %d", *s.ExitCode)
+
 	case "lost":
 		if s.Gone {
-			return fmt.Sprintf("lost (its process ended and did not say how: it was killed, or the disk was full; last sign of life %s ago; the same apply goes on from where it was)", phrase.Duration(now.Sub(s.Seen).Seconds()))
+			return fmt.Sprintf("lost (its process ended and did not say how: it was killed, or the disk was full; last sign of life %s ago; the same apply goes on from where it was)",
+				phrase.Duration(now.Sub(s.Seen).Seconds()))
 		}
-		return fmt.Sprintf("lost (no sign of life for %s; the same apply goes on from where it was)", phrase.Duration(now.Sub(s.Seen).Seconds()))
+		return fmt.Sprintf("lost (no sign of life for %s; the same apply goes on from where it was)",
+			phrase.Duration(now.Sub(s.Seen).Seconds()))
+
 	default:
 		return word
 	}
 }
 
-// begun is what a stage is that was running when its run was lost.
+// begun is the status of a stage that was running when its run was lost.
 const begun = "had begun"
 
 func stageWord(st *live.Stage, gone bool) string {
@@ -152,15 +167,18 @@ func stageWord(st *live.Stage, gone bool) string {
 	return st.Status
 }
 
-// stageText is how far a stage is. Where its run is gone, nothing goes on at a rate.
+// stageText returns the progress of a stage. If gone is true, the run was lost and no rate is shown.
 func stageText(st *live.Stage, gone bool) string {
 	if st.Message != "" && st.Status != live.Running && st.Status != live.Waiting {
-		return st.Message // it has the counts
+		return st.Message // the message contains the counts
 	}
+
 	var parts []string
 	if st.Total > 0 {
-		parts = append(parts, fmt.Sprintf("%s of %s", phrase.Count(int64(st.Done+st.Failed+st.Skipped)), phrase.Count(int64(st.Total))))
+		parts = append(parts, fmt.Sprintf("%s of %s", phrase.Count(int64(st.Done+st.Failed+st.Skipped)),
+			phrase.Count(int64(st.Total))))
 	}
+
 	if st.Failed > 0 {
 		parts = append(parts, phrase.Count(int64(st.Failed))+" failed")
 	}
@@ -173,5 +191,6 @@ func stageText(st *live.Stage, gone bool) string {
 	if st.Message != "" {
 		parts = append(parts, st.Message)
 	}
+
 	return strings.Join(parts, ", ")
 }

@@ -24,7 +24,7 @@ type systemsListCmd struct {
 	JSON bool `name:"json" help:"Print as JSON."`
 }
 
-// Run lists every shipped spec with what tells systems apart.
+// Run lists the shipped specs with their main values.
 func (c *systemsListCmd) Run(a *app) error {
 	var all []map[string]any
 	for _, name := range systems.List() {
@@ -32,30 +32,38 @@ func (c *systemsListCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
+
 		if c.JSON {
 			o := s.Object()
 			o["name"] = name
 			all = append(all, o)
 			continue
 		}
+
 		if len(all) == 0 {
-			fmt.Fprintf(a.stdout, "%-20s %4s %9s %9s %9s %6s %5s\n", "system", "SM", "memory", "bandwidth", "bf16", "power", "GPUs")
+			fmt.Fprintf(a.stdout, "%-20s %4s %9s %9s %9s %6s %5s\n", "system", "SM", "memory", "bandwidth", "bf16",
+				"power", "GPUs")
 			all = append(all, nil)
 		}
+
 		sm := "-"
 		if s.GPU.SMVersion > 0 {
 			sm = fmt.Sprint(s.GPU.SMVersion)
 		}
+
 		bf16 := "-"
 		if f, ok := s.Peak("bfloat16"); ok {
 			bf16 = fmt.Sprintf("%.0f TF/s", f/1e12)
 		}
+
 		fmt.Fprintf(a.stdout, "%-20s %4s %6.0f GB %4.2f TB/s %9s %4.0f W %5d\n", name, sm,
 			float64(s.GPU.MemCapacity)/1e9, float64(s.GPU.MemBW)/1e12, bf16, s.GPU.Power, s.Node.NumGPUsPerNode)
 	}
+
 	if c.JSON {
 		return a.json(all)
 	}
+
 	return nil
 }
 
@@ -64,7 +72,7 @@ type systemsShowCmd struct {
 	JSON bool   `name:"json" help:"Print as JSON."`
 }
 
-// Run prints one spec: the file as it is, or its values.
+// Run prints the file or the values of one spec.
 func (c *systemsShowCmd) Run(a *app) error {
 	if c.JSON {
 		s, err := specOf(c.Name)
@@ -73,17 +81,21 @@ func (c *systemsShowCmd) Run(a *app) error {
 		}
 		return a.json(s.Object())
 	}
+
 	if src, ok := systems.Source(c.Name); ok {
 		_, err := a.stdout.Write(src)
 		return err
 	}
+
 	if _, err := specOf(c.Name); err != nil {
 		return err
 	}
+
 	src, err := os.ReadFile(c.Name)
 	if err != nil {
 		return err
 	}
+
 	_, err = a.stdout.Write(src)
 	return err
 }
@@ -104,12 +116,13 @@ type systemsValidateCmd struct {
 	JSON  bool     `name:"json" help:"Print as JSON."`
 }
 
-// Run checks specs and prints every problem.
+// Run checks specs and prints all problems.
 func (c *systemsValidateCmd) Run(a *app) error {
 	names := c.Names
 	if len(names) == 0 {
 		names = systems.List()
 	}
+
 	var all systems.Problems
 	var unread []error
 	for _, n := range names {
@@ -122,6 +135,7 @@ func (c *systemsValidateCmd) Run(a *app) error {
 			unread = append(unread, err)
 		}
 	}
+
 	if c.JSON {
 		if all == nil {
 			all = systems.Problems{}
@@ -133,14 +147,17 @@ func (c *systemsValidateCmd) Run(a *app) error {
 		for _, p := range all {
 			fmt.Fprintln(a.stdout, p)
 		}
-		fmt.Fprintf(a.stdout, "Validated %s specs: %s problems.\n", phrase.Count(int64(len(names)-len(unread))), phrase.Count(int64(len(all))))
+		fmt.Fprintf(a.stdout, "Validated %s specs: %s problems.\n", phrase.Count(int64(len(names)-len(unread))),
+			phrase.Count(int64(len(all))))
 	}
+
 	if len(unread) > 0 {
 		return errors.Join(unread...)
 	}
 	if len(all) > 0 {
 		return &exitError{code: run.ExitError, quiet: true}
 	}
+
 	return nil
 }
 
@@ -150,24 +167,27 @@ type systemsProbeCmd struct {
 	JSON   bool   `name:"json" help:"Print as JSON."`
 }
 
-// Run measures a GPU and prints a spec in which every value says where it
-// comes from.
+// Run measures a GPU and prints a spec in which every value has its source.
 func (c *systemsProbeCmd) Run(a *app) error {
 	release, err := a.holdDevices(runtimes.Devices, c.Device)
 	if err != nil {
 		return err
 	}
+
 	defer release()
 	facts, err := probe.Measure(context.Background(), c.Device)
 	if err != nil {
 		return err
 	}
+
 	r, err := probe.Spec(facts)
 	if err != nil {
 		return err
 	}
+
 	if c.JSON {
 		return a.json(r)
 	}
+
 	return r.YAML(a.stdout, "data/"+c.Name)
 }

@@ -30,17 +30,19 @@ type taskCmd struct {
 	Submission int    `help:"Number of the submission." placeholder:"N"`
 }
 
-// Run measures one shard of an order. It is the command that jobs run.
+// Run measures one shard of an order. Jobs run this command.
 func (c *taskCmd) Run(a *app) error {
 	a.endPlanning()
 	order, err := executors.OpenOrder(c.Order)
 	if err != nil {
 		return err
 	}
+
 	task, err := executors.OpenTask(order, c.Offset, c.Submission)
 	if err != nil {
 		return err
 	}
+
 	signals := watchSignals()
 	defer signals.close()
 
@@ -53,19 +55,24 @@ func (c *taskCmd) Run(a *app) error {
 			signals.drain()
 		}
 	})
+
 	state, message := c.measure(a, order, task, signals.stop)
 	close(ended)
 	beating.Wait()
+
 	select {
 	case err := <-fenced:
-		return err // the other try reports for the shard
+		return err // the other try reports the shard's status
 	default:
 	}
 
-	fmt.Fprintf(a.stdout, "%s task %d on %s: %s %s\n", time.Now().Format(time.RFC3339), task.Shard, executors.NodeName(), state, message)
+	fmt.Fprintf(a.stdout, "%s task %d on %s: %s %s\n", time.Now().Format(time.RFC3339), task.Shard,
+		executors.NodeName(), state, message)
+
 	if err := task.End(state, message); err != nil {
 		return err
 	}
+
 	switch state {
 	case executors.Done:
 		return nil
@@ -76,50 +83,62 @@ func (c *taskCmd) Run(a *app) error {
 		}
 		return nil
 	}
+
 	return &exitError{code: run.ExitError, err: errors.New(message)}
 }
 
-// measure makes the plan again and measures the shard's cases.
-func (c *taskCmd) measure(a *app, order *executors.Order, task *executors.Task, stop <-chan struct{}) (executors.State, string) {
+// measure makes the plan and measures the shard's cases. It returns the final state and a message.
+func (c *taskCmd) measure(a *app, order *executors.Order, task *executors.Task,
+	stop <-chan struct{}) (executors.State, string) {
 	fail := func(format string, args ...any) (executors.State, string) {
 		return executors.Failed, fmt.Sprintf(format, args...)
 	}
+
 	if order.Version != version {
 		return fail("the jobs were submitted by aicplan %s and this is %s: use the same version", order.Version, version)
 	}
+
 	if err := os.Chdir(order.WorkDir); err != nil {
 		return fail("the folder in which the plan was applied is not on this node: %v", err)
 	}
+
 	a.environ = append(a.environ, order.Environ...)
 	store, err := a.openLabelled(order.Label(task.Shard))
 	if err != nil {
 		return fail("%v", err)
 	}
+
 	defer store.Close()
 	all := a.stages()
 	defer all.Close()
 	p, err := a.plan(context.Background(), planFlags{Path: order.Path, Var: order.Vars, VarFile: order.VarFiles},
 		plan.Options{Stage: order.Options, Targets: []string{order.Stage}, OutDir: order.OutDir}, all, store)
+
 	if err != nil {
 		return fail("the plan cannot be made on this node: %v", err)
 	}
+
 	s := p.Stage(order.Stage)
 	if s == nil || s.Config == nil {
 		return fail("the plan has no stage %s any more: it was changed after the jobs were submitted", order.Stage)
 	}
+
 	cfg, ok := s.Config.(*collect.Config)
 	cases := collect.CasesOf(s.Plan)
 	if !ok || cases == nil {
 		return fail("the cases of %s are not known: what it depends on has not run", order.Stage)
 	}
+
 	if key, err := cfg.OrderKey(cases); err != nil || key != order.Key {
 		return fail("the plan has changed since the jobs were submitted: apply it again")
 	}
+
 	all.LockDevices(&runtimes.Locks{Me: filelock.Self(a.commandLine(), "", time.Now()), Allotted: true})
 	log, closeLog, err := a.runLog(a.taskDir(order, task))
 	if err != nil {
 		return fail("%v", err)
 	}
+
 	defer closeLog()
 	events := &taskEvents{w: a, task: task}
 	on := func(st *plan.Stage) *stage.RunContext {
@@ -129,6 +148,7 @@ func (c *taskCmd) measure(a *app, order *executors.Order, task *executors.Task, 
 			PlanDir: p.Config.Dir, Options: order.Options, OnNode: true, Stop: stop,
 		}
 	}
+
 	ctx := context.Background()
 	for _, g := range p.Stages {
 		if !g.Instance.Kind.Guard || g.Config == nil {
@@ -142,20 +162,21 @@ func (c *taskCmd) measure(a *app, order *executors.Order, task *executors.Task, 
 			return fail("%s: %s%s", g.Address(), out.Message, failureTexts(out.Checks))
 		}
 	}
+
 	state, message := cfg.RunPart(ctx, on(s), &collect.Part{Task: task, Places: order.Shards[task.Shard].Places})
 	if state == executors.Done && events.quiet() {
-		// Without an error the logs of the workers are not needed.
+		// Without an error, the logs of the workers are not needed.
 		if err := all.Close(); err == nil {
 			_ = os.RemoveAll(a.taskDir(order, task))
 		}
 	}
+
 	return state, message
 }
 
-// failureTexts lists the messages of checks that did not pass, shortened to a line
-// of the coordinator.
+// failureTexts returns the messages of failed checks in one line, each shortened.
 func failureTexts(checks []stage.CheckResult) string {
-	const most = 300 // bytes of each
+	const most = 300 // bytes of each message
 	var b strings.Builder
 	for _, c := range checks {
 		if c.Result != "fail" {
@@ -167,17 +188,18 @@ func failureTexts(checks []stage.CheckResult) string {
 		}
 		fmt.Fprintf(&b, "; %s: %s", c.Name, text)
 	}
+
 	return b.String()
 }
 
 // taskDir creates and returns the folder for a task's logs.
 func (a *app) taskDir(o *executors.Order, t *executors.Task) string {
 	dir := o.TaskDir(t.Shard)
-	_ = os.MkdirAll(dir, 0o755) // writing there reports the error
+	_ = os.MkdirAll(dir, 0o755) // a later write reports the error
 	return dir
 }
 
-// openLabelled opens the state folder for one of many processes that write to it.
+// openLabelled opens the state folder for one of several concurrent writers.
 func (a *app) openLabelled(label string) (*checkpoint.Store, error) {
 	opts := reading(false)
 	opts.Label = label
@@ -185,10 +207,9 @@ func (a *app) openLabelled(label string) (*checkpoint.Store, error) {
 	return checkpoint.Open(a.global.StateDir, opts)
 }
 
-// invocation returns what tasks of executors need to make the plan again.
+// invocation returns the arguments with which tasks of executors make the same plan.
 func (a *app) invocation(c planFlags, opts plan.Options) (executors.Invocation, error) {
-	// Values of sensitive variables are not written to files: sbatch passes the
-	// environment on.
+	// Values of sensitive variables are not written to files. sbatch passes the environment on.
 	inv := executors.Invocation{Version: version, OutDir: opts.OutDir}
 	secret := plan.Saved{Sensitive: a.sensitive}
 	for _, kv := range c.Var {
@@ -199,6 +220,7 @@ func (a *app) invocation(c planFlags, opts plan.Options) (executors.Invocation, 
 		}
 		inv.Vars = append(inv.Vars, kv)
 	}
+
 	var err error
 	if inv.WorkDir, err = os.Getwd(); err != nil {
 		return inv, err
@@ -206,6 +228,7 @@ func (a *app) invocation(c planFlags, opts plan.Options) (executors.Invocation, 
 	if inv.Path, err = filepath.Abs(c.Path); err != nil {
 		return inv, err
 	}
+
 	for _, f := range c.VarFile {
 		abs, err := filepath.Abs(f)
 		if err != nil {
@@ -213,22 +236,24 @@ func (a *app) invocation(c planFlags, opts plan.Options) (executors.Invocation, 
 		}
 		inv.VarFiles = append(inv.VarFiles, abs)
 	}
+
 	for _, kv := range a.environ {
 		if config.SetsVariable(kv) && !secret.Withholds(config.Assignment(kv)) {
 			inv.Environ = append(inv.Environ, kv)
 		}
 	}
+
 	return inv, nil
 }
 
-// taskSignals are the signals of a task: USR1 comes before its time limit, TERM if
-// Slurm ends it.
+// taskSignals handles the signals of a task. Slurm sends USR1 before the time limit and TERM at the end
+// of the job.
 type taskSignals struct {
-	stop  chan struct{} // closed by the first one
+	stop  chan struct{} // closed by the first signal
 	once  sync.Once
 	term  chan struct{}
 	got   chan os.Signal
-	limit atomic.Bool // USR1 came, and TERM did not
+	limit atomic.Bool // USR1 arrived, TERM did not
 }
 
 func watchSignals() *taskSignals {
@@ -244,10 +269,11 @@ func watchSignals() *taskSignals {
 			s.drain()
 		}
 	}()
+
 	return s
 }
 
-// drain ends the measuring after the cases in flight.
+// drain stops measuring after the cases in flight.
 func (s *taskSignals) drain() { s.once.Do(func() { close(s.stop) }) }
 
 func (s *taskSignals) close() {
@@ -255,7 +281,7 @@ func (s *taskSignals) close() {
 	close(s.got)
 }
 
-// awaitEnd waits for Slurm, which ends a job that it requeues.
+// awaitEnd waits for TERM, which Slurm sends to a job that it requeues.
 func (s *taskSignals) awaitEnd() {
 	select {
 	case <-s.term:
@@ -263,8 +289,7 @@ func (s *taskSignals) awaitEnd() {
 	}
 }
 
-// taskEvents prints what happens, for the log of the job. It implements
-// stage.Events.
+// taskEvents prints events to the log of the job. It implements stage.Events.
 type taskEvents struct {
 	w    *app
 	task *executors.Task
@@ -299,7 +324,7 @@ func (e *taskEvents) Message(address, level, text string) {
 	e.line("%s: %s: %s", address, level, text)
 }
 
-// Emit implements stage.Events; events are the coordinator's.
+// Emit implements stage.Events. It does nothing, because the coordinator emits the events.
 func (e *taskEvents) Emit(string, string, map[string]any) {}
 
 func (e *taskEvents) line(format string, args ...any) {
@@ -307,14 +332,14 @@ func (e *taskEvents) line(format string, args ...any) {
 	fmt.Fprintf(e.w.stdout, "%s %s\n", time.Now().Format(time.RFC3339), text)
 }
 
-// quiet says whether nothing went wrong.
+// quiet reports whether no warning or error was printed.
 func (e *taskEvents) quiet() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.errors == 0
 }
 
-// dryRun prints what the collects of a plan would hand to sbatch.
+// dryRun prints the jobs and scripts that the collects of a plan would submit.
 func (a *app) dryRun(p *plan.Plan, stateDir string) error {
 	n := 0
 	for _, s := range p.Stages {
@@ -322,9 +347,11 @@ func (a *app) dryRun(p *plan.Plan, stateDir string) error {
 		if !ok || !c.Elsewhere() || s.Plan == nil || s.Plan.Request == nil {
 			continue
 		}
+
 		if n++; n > 1 {
 			fmt.Fprintln(a.stdout)
 		}
+
 		fmt.Fprintf(a.stdout, "# %s\n# %s\n", s.Address(), s.Plan.Request.Text())
 		arrays := s.Plan.Request.Arrays
 		for i, array := range arrays {
@@ -334,8 +361,10 @@ func (a *app) dryRun(p *plan.Plan, stateDir string) error {
 			fmt.Fprint(a.stdout, c.Script(array, s.Address(), stateDir, p.Config.Dir))
 		}
 	}
+
 	if n == 0 {
 		fmt.Fprintln(a.stdout, "No stage would submit a job.")
 	}
+
 	return nil
 }

@@ -20,7 +20,7 @@ type traceCmd struct {
 	JSON  bool     `name:"json" help:"Print as JSON: a list with an object for each file and device, times in nanoseconds."`
 }
 
-// Help is what --help prints below the summary.
+// Help is printed below the summary.
 func (traceCmd) Help() string {
 	return `Examples:
   aicplan trace kineto_trace_0.json.gz
@@ -31,7 +31,7 @@ Exit code 1 when a file cannot be read or has no kernels in it; what the other
 files say is printed all the same.`
 }
 
-// Run reads traces and says what part of the time went into communication.
+// Run reads traces and prints the share of time spent in communication.
 func (c *traceCmd) Run(a *app) error {
 	rules := trace.DefaultRules()
 	if c.Rules != "" {
@@ -46,6 +46,7 @@ func (c *traceCmd) Run(a *app) error {
 		}
 		rules = append(own, rules...)
 	}
+
 	results, failed := []*trace.Analysis{}, false
 	for _, path := range c.Files {
 		res, err := trace.Read(path, trace.Options{Rules: rules, Top: c.Top})
@@ -56,10 +57,12 @@ func (c *traceCmd) Run(a *app) error {
 		}
 		results = append(results, res...)
 	}
+
 	note := trace.Align(results)
 	for _, r := range results {
 		failed = failed || r.Error != ""
 	}
+
 	var err error
 	if c.JSON {
 		err = a.json(results)
@@ -68,6 +71,7 @@ func (c *traceCmd) Run(a *app) error {
 			c.view(a.stdout, r)
 		}
 	}
+
 	if err != nil {
 		return err
 	}
@@ -77,6 +81,7 @@ func (c *traceCmd) Run(a *app) error {
 	if failed {
 		return &exitError{code: run.ExitError, quiet: true}
 	}
+
 	return nil
 }
 
@@ -85,18 +90,21 @@ func (c *traceCmd) view(w io.Writer, r *trace.Analysis) {
 	if r.Warning != "" {
 		fmt.Fprintf(w, "  Warning: %s.\n", r.Warning)
 	}
+
 	if r.Error != "" {
 		fmt.Fprintf(w, "  No figures: %s\n\n", r.Error)
 		return
 	}
+
 	fmt.Fprintf(w, "  %s, %d kernels, %d collectives\n\n", traceOrigin(r), r.Kernels, traceCalls(r))
-	if r.SpanNs == nil { // of a summary
+	if r.SpanNs == nil { // of a summary file
 		fmt.Fprintf(w, "  the times of all collectives add up to %s\n", ms(*r.CommSumNs))
 		traceCollectives(w, r)
 		traceTop(w, r)
 		fmt.Fprintln(w)
 		return
 	}
+
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	row := func(name string, ns *int64, what string) {
 		share := "-"
@@ -105,6 +113,7 @@ func (c *traceCmd) view(w io.Writer, r *trace.Analysis) {
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\t  %s\n", name, ms(*ns), share, what)
 	}
+
 	row("span", r.SpanNs, "first kernel's start to last kernel's end")
 	row("busy", r.BusyNs, "some kernel runs")
 	row("compute", r.ComputeUnionNs, "a kernel that is no collective runs")
@@ -115,6 +124,7 @@ func (c *traceCmd) view(w io.Writer, r *trace.Analysis) {
 	if r.WaitNs != nil {
 		row("waiting", r.WaitNs, "its collectives took longer than the quickest rank's")
 	}
+
 	t.Flush()
 	traceCollectives(w, r)
 	c.steps(w, r)
@@ -130,12 +140,14 @@ func traceOrigin(r *trace.Analysis) string {
 	case r.Rank != nil:
 		text = fmt.Sprintf("rank %d", *r.Rank)
 	}
+
 	if r.Device != "" {
 		text += ", device " + r.Device
 	}
 	if r.Meta.Device != "" {
 		text += " (" + r.Meta.Device + ")"
 	}
+
 	return text
 }
 
@@ -150,8 +162,10 @@ func traceCollectives(w io.Writer, r *trace.Analysis) {
 	if len(r.Collectives) == 0 {
 		return
 	}
+
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "\n  collective\tcalls\ttime\tbytes\tbusbw p50")
+
 	for _, c := range r.Collectives {
 		bytes, bw := "not told", "-"
 		if c.Bytes != nil {
@@ -162,10 +176,12 @@ func traceCollectives(w io.Writer, r *trace.Analysis) {
 		}
 		fmt.Fprintf(t, "  %s\t%d\t%s\t%s\t%s\n", c.Kind, c.Count, ms(c.SumNs), bytes, bw)
 	}
+
 	fmt.Fprintln(t, "\n  rule\tkernels\tof kernel time\texample")
 	for _, s := range r.Rules {
 		fmt.Fprintf(t, "  %s (%s)\t%d\t%.2f %%\t%s\n", s.Kind, s.Origin, s.Count, s.SharePct, phrase.Clip(s.Example, 60))
 	}
+
 	t.Flush()
 }
 
@@ -173,17 +189,21 @@ func (c *traceCmd) steps(w io.Writer, r *trace.Analysis) {
 	if r.Steps == 0 {
 		return
 	}
+
 	fmt.Fprintf(w, "\n  steps: %d, told by %s\n", r.Steps, r.StepMark)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "  step\twall\tbusy\tcompute\tcomm\texposed\tbubble\tcollectives")
+
 	for i, s := range r.PerStep {
 		if i == c.Steps {
 			fmt.Fprintf(t, "  and %d more\n", r.Steps-i)
 			break
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\n", phrase.Clip(s.Name, 40), ms(s.WallNs), ms(s.BusyNs), ms(*s.ComputeUnionNs),
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\n", phrase.Clip(s.Name, 40), ms(s.WallNs), ms(s.BusyNs),
+			ms(*s.ComputeUnionNs),
 			ms(*s.CommUnionNs), ms(*s.ExposedCommNs), ms(s.BubbleNs), s.Collectives)
 	}
+
 	t.Flush()
 }
 

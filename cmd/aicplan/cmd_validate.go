@@ -17,7 +17,7 @@ type validateCmd struct {
 	JSON      bool `name:"json" help:"Print the diagnostics as JSON."`
 }
 
-// diagsJSON are diagnostics for programs.
+// diagsJSON converts diagnostics for JSON output.
 func diagsJSON(files map[string]*hcl.File, diags hcl.Diagnostics) []config.DiagJSON {
 	out := []config.DiagJSON{}
 	for _, d := range config.Merged(diags) {
@@ -26,13 +26,14 @@ func diagsJSON(files map[string]*hcl.File, diags hcl.Diagnostics) []config.DiagJ
 	return out
 }
 
-// Run checks the plan as far as that goes without running it.
+// Run checks the plan without running it.
 func (c *validateCmd) Run(a *app) error {
 	all := a.stages()
 	defer all.Close()
 	if err := c.notSaved(); err != nil {
 		return err
 	}
+
 	cfg, diags := config.Load(a.loadOptions(c.planFlags, all))
 	stageCount := 0
 	if !diags.HasErrors() {
@@ -40,6 +41,7 @@ func (c *validateCmd) Run(a *app) error {
 		if err != nil {
 			return err
 		}
+
 		defer store.Close()
 		p, more := plan.Build(context.Background(), cfg, store, plan.Options{})
 		diags = append(diags, more...)
@@ -48,23 +50,29 @@ func (c *validateCmd) Run(a *app) error {
 			diags = append(diags, cfg.Unused()...)
 		}
 	}
+
 	if c.JSON {
 		out := struct {
 			Valid       bool              `json:"valid"`
 			Stages      int               `json:"stages"`
 			Diagnostics []config.DiagJSON `json:"diagnostics"`
 		}{!diags.HasErrors(), stageCount, diagsJSON(cfg.Files(), diags)}
+
 		if err := a.json(out); err != nil {
 			return err
 		}
+
 		if diags.HasErrors() {
 			return &exitError{code: run.ExitError, quiet: true}
 		}
+
 		return nil
 	}
+
 	if err := a.report(cfg, diags); err != nil {
 		return err
 	}
+
 	fmt.Fprintf(a.stdout, "The plan is valid: %s.\n", phrase.Counted(stageCount, "stage"))
 	return nil
 }

@@ -21,7 +21,7 @@ type watchCmd struct {
 	Run_ string `arg:"" optional:"" name:"run" default:"latest" help:"A run's id, its beginning, or latest."`
 }
 
-// Help is what --help prints below the summary.
+// Help is printed below the summary.
 func (watchCmd) Help() string {
 	return `On a terminal the view is redrawn every second; elsewhere a line is printed
 after every change. It ends with the run, and with the run's exit code.`
@@ -33,6 +33,7 @@ func (c *watchCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+
 	defer store.Close()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -68,15 +69,16 @@ func (c *watchCmd) Run(a *app) error {
 		if s.Ended || !s.Alive(now) {
 			return ended(s, now)
 		}
+
 		select {
 		case <-ctx.Done():
-			return nil // the run itself goes on
+			return nil // the run itself continues
 		case <-tick.C:
 		}
 	}
 }
 
-// statusLine is the run in one line.
+// statusLine returns the state of the run in one line.
 func statusLine(s *live.State, now time.Time) string {
 	done, failed, skipped, total := s.Totals()
 	n, word, at := s.Count(), s.Word(now), live.Running
@@ -86,8 +88,10 @@ func statusLine(s *live.State, now time.Time) string {
 
 	text := fmt.Sprintf("run %s %s: %d of %d stages %s, %s of %s cases", s.Run, word, n[live.Running], len(s.Stages), at,
 		phrase.Count(int64(done+failed+skipped)), phrase.Count(int64(total)))
+
 	if failed > 0 {
 		text += fmt.Sprintf(", %s failed", phrase.Count(int64(failed)))
 	}
+
 	return text
 }

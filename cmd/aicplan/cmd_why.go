@@ -22,7 +22,7 @@ type whyCmd struct {
 	JSON      bool     `name:"json" help:"Print as JSON."`
 }
 
-// Run explains what becomes of the combinations with the given values.
+// Run explains whether the combinations with the given values are cases.
 func (c *whyCmd) Run(a *app) error {
 	all := a.stages()
 	defer all.Close()
@@ -30,38 +30,47 @@ func (c *whyCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
+
 	in, err := cfg.Find(c.Address)
 	if err != nil {
 		return err
 	}
+
 	if !in.Kind.Replans {
-		return fmt.Errorf("%s is a %s, not a grid: cases are declared by a grid, and aicplan describe lists them", c.Address, in.Kind.Name)
+		return fmt.Errorf("%s is a %s, not a grid: cases are declared by a grid, and aicplan describe lists them",
+			c.Address, in.Kind.Name)
 	}
+
 	st, _, diags := cfg.Decode(in)
 	if err := a.report(cfg, diags); err != nil {
 		return err
 	}
+
 	given, err := parseValues(c.Values)
 	if err != nil {
 		return err
 	}
+
 	v, diags := grid.Why(context.Background(), st.(*grids.Stage).Spec(), given)
 	if err := a.report(cfg, diags); err != nil {
 		return err
 	}
+
 	if c.JSON {
 		err = a.json(v)
 	} else {
 		a.verdict(v, "")
 	}
+
 	if err == nil && len(v.Problems) > 0 { // a name or value that the grid does not have
 		return &exitError{code: run.ExitError, quiet: true}
 	}
+
 	return err
 }
 
-// parseValues reads name=value; a value that is no number, truth value, null
-// or quoted text is text.
+// parseValues parses name=value arguments. A value is text unless it is a number, bool, null or quoted
+// string.
 func parseValues(args []string) (map[string]cty.Value, error) {
 	out := map[string]cty.Value{}
 	for _, kv := range args {
@@ -69,30 +78,36 @@ func parseValues(args []string) (map[string]cty.Value, error) {
 		if !ok {
 			return nil, fmt.Errorf("%q is not name=value", kv)
 		}
+
 		if _, again := out[name]; again {
 			return nil, fmt.Errorf("%s is given twice", name)
 		}
+
 		out[name] = cty.StringVal(text)
 		if diags := config.TooDeep([]byte(text), kv); diags.HasErrors() {
 			continue
 		}
+
 		expr, diags := hclsyntax.ParseExpression([]byte(text), kv, hcl.InitialPos)
 		if diags.HasErrors() {
 			continue
 		}
+
 		if v, diags := expr.Value(nil); !diags.HasErrors() {
 			out[name] = v
 		}
 	}
+
 	return out, nil
 }
 
-// verdict prints what Why found.
+// verdict prints the result of Why.
 func (a *app) verdict(v *grid.Reasons, indent string) {
 	say := func(format string, args ...any) { fmt.Fprintf(a.stdout, indent+format+"\n", args...) }
 	for _, p := range v.Problems {
 		say("No such case: %s", p)
 	}
+
 	switch {
 	case len(v.Problems) > 0:
 	case v.Kept && v.Cases == 1:
@@ -104,6 +119,7 @@ func (a *app) verdict(v *grid.Reasons, indent string) {
 	default:
 		say("Dropped: none of %d combinations with these values is a case.", v.Matching)
 	}
+
 	for _, d := range v.Drops {
 		say("  filter %s drops %d: %s", d.Filter, d.Dropped, d.Reason)
 		say("    because %s", strings.Join(d.Values, ", "))
@@ -114,12 +130,14 @@ func (a *app) verdict(v *grid.Reasons, indent string) {
 		say("    at %s in %s", d.Place, d.In)
 		say("    included at %s", strings.Join(d.IncludedAt, ", itself included at "))
 	}
+
 	for _, d := range v.Duplicates {
 		say("  it is a duplicate of case %s: same %s", d.CaseID, strings.Join(d.Key, ", "))
 		if len(d.Differ) > 0 {
 			say("    there %s", strings.Join(d.Differ, ", "))
 		}
 	}
+
 	if v.Point != nil {
 		say("Point inside the case:")
 		a.verdict(v.Point, indent+"  ")

@@ -7,14 +7,14 @@ import (
 	"runtime/metrics"
 )
 
-// tuneCollector has Go's garbage collector run more often while much memory is in
-// use: that is tables, which are quick to look through, and a heap that doubles
-// before it is collected takes twice what they need. GOGC and GOMEMLIMIT of the
-// environment win.
+// tuneCollector makes the garbage collector run more often if much memory is in use. The memory is
+// mostly tables, which are cheap to scan, and a heap that doubles before each collection takes twice the
+// memory. GOGC and GOMEMLIMIT in the environment take precedence.
 func tuneCollector() {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
+
 	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	percent := startPercent
 	debug.SetGCPercent(percent)
@@ -29,29 +29,35 @@ func tuneCollector() {
 		}
 		runtime.SetFinalizer(new([16]byte), again)
 	}
+
 	runtime.SetFinalizer(new([16]byte), again)
 }
 
-// startPercent holds until the first collection: reading a plan leaves little
-// behind that is worth looking for.
+// startPercent applies until the first collection. Reading a plan leaves little garbage.
 const startPercent = 200
 
-// collectorPercent is by how much the heap may grow beyond what is in use, in per
-// cent, before the next collection.
+// collectorPercent returns how much the heap may grow until the next collection, in percent of the live
+// heap.
 func collectorPercent(live uint64) int {
 	switch {
 	case live < 64<<20:
 		return 200
+
 	case live < 96<<20:
 		return 150
+
 	case live < 128<<20:
 		return 100
+
 	case live < 192<<20:
 		return 50
+
 	case live < 256<<20:
 		return 25
+
 	case live < 320<<20:
 		return 12
 	}
+
 	return 8
 }

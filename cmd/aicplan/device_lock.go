@@ -10,14 +10,15 @@ import (
 	"aicplan/stages/runtimes"
 )
 
-// holdDevices locks GPUs, all for no indices, while a verb measures on them, as
-// apply does for its stages. It waits as long as -lock-timeout says; a device that
-// is still in use is a *filelock.BusyError.
+// holdDevices locks GPUs while a command measures on them, as apply does for its stages. Without indices
+// it locks all GPUs. It waits up to -lock-timeout and returns a *filelock.BusyError if a device is still
+// in use.
 func (a *app) holdDevices(list func() ([]runtimes.Device, error), indices ...int) (release func() error, err error) {
 	devices, err := list()
 	if err != nil {
 		return nil, fmt.Errorf("the GPUs to lock: %w", err)
 	}
+
 	var held []*filelock.Device
 	release = func() error {
 		var errs []error
@@ -26,21 +27,26 @@ func (a *app) holdDevices(list func() ([]runtimes.Device, error), indices ...int
 		}
 		return errors.Join(errs...)
 	}
+
 	until := time.Now().Add(a.global.LockTimeout)
-	for _, d := range devices { // in bus order, as every run takes them
+	for _, d := range devices { // in bus order, like every run
 		if len(indices) > 0 && !slices.Contains(indices, d.Index) {
 			continue
 		}
+
 		lock, err := a.holdDevice(d.UUID, until)
 		if errors.Is(err, filelock.ErrBusy) {
 			return nil, errors.Join(err, release())
 		}
+
 		if err != nil {
 			fmt.Fprintf(a.stderr, "%s is not locked, so another run may measure at the same time unnoticed: %v\n", d.UUID, err)
 			continue
 		}
+
 		held = append(held, lock)
 	}
+
 	return release, nil
 }
 

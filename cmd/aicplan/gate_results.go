@@ -13,7 +13,7 @@ import (
 	"aicplan/stages/gate/results"
 )
 
-// gateGroups are the checks of a run, stage by stage.
+// gateGroups returns the checks of a run, grouped by stage.
 func gateGroups(r *run.Applied) []results.Group {
 	var finished []stage.Finished
 	for _, s := range r.Stages {
@@ -21,20 +21,21 @@ func gateGroups(r *run.Applied) []results.Group {
 		if out == nil {
 			out = &stage.Outcome{Status: s.Status, Message: s.Message}
 		}
-		finished = append(finished, stage.Finished{Address: s.Address, Kind: s.Kind, Is: s.Is.Role(), Reused: s.Reused, Outcome: out, Seconds: s.Seconds})
+		finished = append(finished, stage.Finished{Address: s.Address, Kind: s.Kind, Is: s.Is.Role(),
+			Reused: s.Reused, Outcome: out, Seconds: s.Seconds})
 	}
 	return results.Of(finished)
 }
 
-// gateFiles are the files in which apply leaves what gates found.
+// gateFiles are the files to which apply writes the results of checks.
 type gateFiles struct {
 	JUnit   string `name:"junit" help:"Write what gates and preflights found as JUnit XML." placeholder:"FILE" type:"path"`
 	Results string `help:"Write what gates and preflights found as JSON." placeholder:"FILE" type:"path"`
 	Summary string `help:"Write what gates and preflights found as Markdown." placeholder:"FILE" type:"path"`
 }
 
-// check finds out before anything is measured that a file would have nowhere to
-// go.
+// check returns an error if a file cannot be written because of a file or folder in its place. It is
+// called before anything is measured.
 func (g gateFiles) check() error {
 	for _, f := range [][2]string{{"-junit", g.JUnit}, {"-results", g.Results}, {"-summary", g.Summary}} {
 		if f[1] == "" {
@@ -47,11 +48,12 @@ func (g gateFiles) check() error {
 			return fmt.Errorf("%s is to be written to %s, which is a folder", f[0], f[1])
 		}
 	}
+
 	return nil
 }
 
-// write leaves the files, and in a GitHub Actions job annotations and a step
-// summary. Annotations go to out unless out is taken by events.
+// write writes the files. In a GitHub Actions job it also writes annotations and a step summary, unless
+// events is true because stdout contains events.
 func (g gateFiles) write(a *app, r *run.Applied, events bool) error {
 	groups := gateGroups(r)
 	for _, f := range []struct {
@@ -65,20 +67,23 @@ func (g gateFiles) write(a *app, r *run.Applied, events bool) error {
 			return fmt.Errorf("results of gates: %w", err)
 		}
 	}
+
 	inside, summary := results.GitHub(os.Getenv)
 	if !inside || events {
 		return nil
 	}
+
 	if err := results.WriteAnnotations(a.stdout, groups, ""); err != nil {
 		return err
 	}
 	if summary != "" {
 		return results.AppendSummary(summary, groups)
 	}
+
 	return nil
 }
 
-// writeGroups writes the results of checks to a file that the user names.
+// writeGroups writes the results of checks to a file.
 func writeGroups(path string, groups []results.Group, write func(io.Writer, []results.Group) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return atomic.Explain("make the folder of", path, err)

@@ -12,20 +12,23 @@ import (
 	"aicplan/engine/run"
 )
 
-// help prints the help of a verb, with an example and its exit codes.
+// help prints the help of a command, with an example and its exit codes.
 func (a *app) help(options kong.HelpOptions, ctx *kong.Context) error {
 	options.WrapUpperBound = min(options.WrapUpperBound, a.columns())
 	if err := kong.DefaultHelpPrinter(options, ctx); err != nil {
 		return err
 	}
+
 	verb, detail := "", ""
 	if node := ctx.Selected(); node != nil {
 		verb, detail = strings.TrimPrefix(node.Path(), "aicplan "), node.Detail
 	}
+
 	var lines []string
 	if e := examples[verb]; e != "" && !strings.Contains(detail, "  aicplan ") {
 		lines = append(lines, "", "Example:", "  "+e)
 	}
+
 	if !strings.Contains(detail, "Exit codes:") && !strings.Contains(detail, "Exit code 0") {
 		lines = append(lines, "", "Exit codes:")
 		for _, e := range exitCodes {
@@ -39,19 +42,20 @@ func (a *app) help(options kong.HelpOptions, ctx *kong.Context) error {
 			lines = append(lines, line)
 		}
 	}
+
 	_, err := fmt.Fprintln(ctx.Stdout, strings.Join(lines, "\n"))
 	return err
 }
 
-// exitCode is a code, and the verbs that can end with it; none: all of them.
+// exitCode describes an exit code. If verbs is empty, it applies to all commands.
 type exitCode struct {
 	code    int
 	meaning string
 	verbs   []string
 }
 
-// of says whether a verb can end with the code; "" is aicplan itself, and a verb
-// of verbs ends as they do.
+// of reports whether a command can return the code. It is true for "", which is aicplan itself, and for
+// the parents of a matching command.
 func (e exitCode) of(verb string) bool {
 	if verb == "" || len(e.verbs) == 0 {
 		return true
@@ -78,8 +82,8 @@ var exitCodes = []exitCode{
 	{run.ExitInterrupted, "interrupted", nil},
 }
 
-// describeFlags names what a flag takes where its declaration does not: kong
-// would show the default, which stands behind the help already.
+// describeFlags sets placeholders for flags without one. kong would otherwise show the default, which
+// the help text already contains.
 func describeFlags(k *kong.Kong) error {
 	return kong.Visit(k.Model, func(node kong.Visitable, next kong.Next) error {
 		if f, ok := node.(*kong.Flag); ok {
@@ -103,7 +107,7 @@ func placeholder(f *kong.Flag) string {
 	return strings.ToUpper(words[len(words)-1])
 }
 
-// withDefault is the help of a flag with its default.
+// withDefault returns the help text of a flag with its default.
 func withDefault(v *kong.Value) string {
 	text := kong.DefaultHelpValueFormatter(v)
 	if v.Default == "" || v.Default == "0s" || v.IsBool() || strings.Contains(text, "("+v.Default) {
@@ -112,7 +116,7 @@ func withDefault(v *kong.Value) string {
 	return strings.TrimSuffix(text, ".") + " (default " + v.Default + ")."
 }
 
-// examples are a command line of every verb.
+// examples maps every command to an example command line.
 var examples = map[string]string{
 	"validate":         "aicplan validate plans/h200_trtllm.hcl",
 	"fmt":              "aicplan fmt -check -diff plans",
@@ -156,8 +160,8 @@ var examples = map[string]string{
 	"completion":       "aicplan completion bash > /etc/bash_completion.d/aicplan",
 }
 
-// meant says what helps where kong's nearest word does not: an argument that was
-// written as a flag, and a case that was named as why takes it.
+// meant returns a suggestion for mistakes that kong does not recognise: an argument written as a flag,
+// and a case given as name=value to a command with -where.
 func meant(text, verb string, node *kong.Node) string {
 	if flag, ok := strings.CutPrefix(text, "unknown flag --"); ok {
 		flag, _, _ = strings.Cut(flag, ",")
@@ -167,6 +171,7 @@ func meant(text, verb string, node *kong.Node) string {
 			}
 		}
 	}
+
 	name, value, pair := strings.Cut(strings.TrimPrefix(text, "unexpected argument "), "=")
 	if pair && strings.HasPrefix(text, "unexpected argument ") && flagOf(node, "where") != nil {
 		if _, err := strconv.ParseFloat(value, 64); err != nil {
@@ -174,11 +179,11 @@ func meant(text, verb string, node *kong.Node) string {
 		}
 		return fmt.Sprintf("%s; say -where '%s == %s'", text, name, value)
 	}
+
 	return text
 }
 
-// usage says what is wrong with a command line in the words of this program, and
-// where its flags are explained.
+// usage returns a message for a command line error, with a pointer to the help.
 func usage(err error) string {
 	text := strings.ReplaceAll(err.Error(), `one of "",`, "one of ")
 	verb := ""
@@ -187,12 +192,15 @@ func usage(err error) string {
 		verb = strings.TrimPrefix(node.Path(), "aicplan ")
 		text = meant(text, verb, node)
 	}
+
 	if missing, ok := strings.CutPrefix(text, "expected "); ok && examples[verb] != "" {
 		text = fmt.Sprintf("%s needs %s, as in %s", verb, strings.ReplaceAll(missing, `"`, ""), examples[verb])
 	}
+
 	where := "Run aicplan --help for the commands, aicplan COMMAND --help for the flags of one."
 	if verb != "" {
 		where = "Run aicplan " + verb + " --help for its arguments and flags."
 	}
+
 	return fmt.Sprintf("aicplan: %s\n%s", text, where)
 }

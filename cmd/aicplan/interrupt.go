@@ -12,19 +12,18 @@ import (
 	"aicplan/engine/run"
 )
 
-// interrupts are the signals that end a command.
+// interrupts returns a channel that receives the signals that end a command.
 func interrupts() chan os.Signal {
 	signals := make(chan os.Signal, 3)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it; else the session has ended
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores SIGHUP; otherwise the session has ended
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	return signals
 }
 
-// endOnInterrupt ends the process at the first Ctrl-C, until end is called.
-// Before a run begins nothing has been measured, and the evaluation of a plan
-// cannot be asked to stop.
+// endOnInterrupt exits the process on the first signal until end is called. Before a run starts nothing
+// has been measured, and the evaluation of a plan cannot be cancelled.
 func endOnInterrupt() (end func()) {
 	signals, ended := interrupts(), make(chan struct{})
 	go func() {
@@ -35,6 +34,7 @@ func endOnInterrupt() (end func()) {
 		case <-ended:
 		}
 	}()
+
 	var once sync.Once
 	return func() {
 		once.Do(func() {
@@ -44,7 +44,7 @@ func endOnInterrupt() (end func()) {
 	}
 }
 
-// untilInterrupt is a context that ends with the first Ctrl-C.
+// untilInterrupt returns a context that is cancelled by the first signal.
 func untilInterrupt() (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := interrupts()
@@ -55,28 +55,27 @@ func untilInterrupt() (context.Context, func()) {
 		case <-ctx.Done():
 		}
 	}()
+
 	return ctx, func() {
 		signal.Stop(signals)
 		cancel()
 	}
 }
 
-// outliveReader lets a run go on when what reads its output goes away, such as a
-// tee that dies at night: what is measured is on disk. Who reads events needs all
-// of them, and hears that they are not whole.
+// outliveReader lets a run continue if the reader of its output exits, because the results are on disk.
+// If events is true, the lost output is an error, because readers of events need all of them.
 func (a *app) outliveReader(events bool) {
-	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // writes fail instead
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE) // a write then fails with EPIPE
 	a.goesOn = !events
 }
 
-// secondPatience is how long stages may take to end after the second Ctrl-C:
-// some are in the middle of a table.
+// secondPatience is how long stages may take to end after the second Ctrl-C. Some may be writing a
+// table.
 const secondPatience = 3 * time.Second
 
-// interruptible turns the first Ctrl-C into closing stop and the second, or the
-// end of grace, into cancelling the context, which kills the workers: a case can
-// be in the middle of a compilation of many minutes. Without a grace it waits for
-// the second. Whatever does not end then is left: what was acknowledged is on
+// interruptible closes stop on the first Ctrl-C. On the second, or after grace, it cancels the context,
+// which kills the workers, because a case may compile for many minutes. A grace of zero means that only
+// the second Ctrl-C does so. If stages still do not end, the process exits. Acknowledged rows are on
 // disk, and workers end with this process.
 func interruptible(grace time.Duration) (context.Context, <-chan struct{}, func()) {
 	ctx, cancel := context.WithCancel(context.Background())
@@ -92,6 +91,7 @@ func interruptible(grace time.Duration) (context.Context, <-chan struct{}, func(
 			case <-ended:
 				return
 			}
+
 			switch n {
 			case 0:
 				within := ""
@@ -99,17 +99,21 @@ func interruptible(grace time.Duration) (context.Context, <-chan struct{}, func(
 					within = fmt.Sprintf(" if it ends within %v", grace)
 					patience = time.After(grace)
 				}
-				fmt.Fprintf(os.Stderr, "\nStopping: what is in flight is finished and kept%s. Ctrl-C again stops at once.\n", within)
+				fmt.Fprintf(
+					os.Stderr, "\nStopping: what is in flight is finished and kept%s. Ctrl-C again stops at once.\n", within)
 				close(stop)
+
 			case 1:
 				cancel()
 				patience = time.After(secondPatience)
+
 			default:
 				fmt.Fprintln(os.Stderr, "Stopped at once; what was acknowledged is kept.")
 				os.Exit(run.ExitInterrupted)
 			}
 		}
 	}()
+
 	var once sync.Once
 	return ctx, stop, func() {
 		once.Do(func() {

@@ -8,12 +8,11 @@ import (
 	"aicplan/engine/checkpoint"
 )
 
-// lockPause is how long to wait before the lock of the state folder is asked
-// for again.
+// lockPause is the retry interval for the lock of the state folder.
 const lockPause = 200 * time.Millisecond
 
-// lock takes the run lock of the state folder, and waits for its holder as long
-// as -lock-timeout says. Whoever waits is told once for whom.
+// lock locks the state folder for a run. It waits for the lock holder up to -lock-timeout and prints the
+// holder once.
 func (a *app) lock(store *checkpoint.Store) (*checkpoint.RunLock, error) {
 	until := time.Now().Add(a.global.LockTimeout)
 	told := false

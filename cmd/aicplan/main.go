@@ -1,4 +1,4 @@
-// Command aicplan collects GPU performance data by declarative plans.
+// Command aicplan collects GPU performance data from declarative plans.
 package main
 
 import (
@@ -21,7 +21,7 @@ import (
 	"aicplan/stages/runtimes"
 )
 
-// version is the release; the build information has the commit.
+// version is the release. The build information contains the commit.
 const version = "0.1.0"
 
 func main() {
@@ -34,21 +34,23 @@ func Main(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	return mainWith(runtimes.Kinds(), args, stdin, stdout, stderr)
 }
 
-// mainWith is Main for runtimes of other kinds.
+// mainWith is Main with other kinds of runtimes.
 func mainWith(kinds []runtimes.Kind, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	cli := &cli{}
 	app := &app{stdin: stdin, environ: os.Environ(), kinds: kinds}
 	terminal := app.isTerminal(stdout)
-	if !terminal { // bars need the terminal itself
+	if !terminal { // progress bars need the terminal itself
 		app.out = &checkedOutput{w: stdout}
 		stdout = app.out
 	}
+
 	app.endPlanning = func() {}
-	if len(args) == 0 || !strings.HasPrefix(args[0], "worker") { // workers end when their engine says so
+	if len(args) == 0 || !strings.HasPrefix(args[0], "worker") { // the engine ends its workers
 		app.endPlanning = endOnInterrupt()
 	}
+
 	defer func() { app.endPlanning() }()
-	// What workers, plans and files say is shown, and moves no cursor.
+	// Escape control characters in text from workers, plans and files.
 	stdout = &visible.Writer{W: stdout, Colors: terminal}
 	stderr = &visible.Writer{W: stderr, Colors: app.isTerminal(stderr)}
 	app.stdout, app.stderr = stdout, stderr
@@ -56,14 +58,17 @@ func mainWith(kinds []runtimes.Kind, args []string, stdin io.Reader, stdout, std
 		kong.Description("Collect GPU performance data by declarative plans."),
 		kong.Writers(stdout, stderr), kong.UsageOnError(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 80}),
-		kong.Help(app.help), kong.PostBuild(describeFlags), kong.ValueFormatter(withDefault), kong.Bind(app), kong.Exit(func(code int) { panic(exitPanic(code)) }))
+		kong.Help(app.help), kong.PostBuild(describeFlags), kong.ValueFormatter(withDefault), kong.Bind(app),
+		kong.Exit(func(code int) { panic(exitPanic(code)) }))
+
 	if err != nil {
-		panic(err) // the command structs are wrong: a bug that every test finds
+		panic(err) // cannot happen: the command structs are constant
 	}
+
 	return parse(parser, app, cli, singleDash(args))
 }
 
-// exitPanic carries kong's exit (after --help) out of its parser.
+// exitPanic carries the exit code of kong (after --help) out of its parser.
 type exitPanic int
 
 func parse(parser *kong.Kong, app *app, cli *cli, args []string) (code int) {
@@ -71,27 +76,31 @@ func parse(parser *kong.Kong, app *app, cli *cli, args []string) (code int) {
 		if p := recover(); p != nil {
 			e, ok := p.(exitPanic)
 			if !ok {
-				fmt.Fprintf(app.stderr, "Error: internal error: %v\nThis is a mistake in aicplan, not in your plan. Please report it with the lines below.\n\n%s", p, debug.Stack())
+				fmt.Fprintf(app.stderr, "Error: internal error: %v\nThis is a mistake in aicplan, not in your plan. Please report it with the lines below.\n\n%s",
+					p, debug.Stack())
 				e = run.ExitError
 			}
 			code = int(e)
 		}
 		code = app.outputLost(code)
 	}()
+
 	args = aliases(args)
 	ctx, err := parser.Parse(args)
 	if err != nil {
 		fmt.Fprintln(app.stderr, usage(err))
 		return run.ExitError
 	}
+
 	app.global = cli.Global
 	if err := ctx.Run(); err != nil {
 		return app.fail(err)
 	}
+
 	return app.code
 }
 
-// aliases maps the usual spellings of help and version. No arguments print the help.
+// aliases maps common spellings of help and version. Without arguments it returns --help.
 func aliases(args []string) []string {
 	switch {
 	case len(args) == 0:
@@ -104,8 +113,7 @@ func aliases(args []string) []string {
 	return args
 }
 
-// singleDash accepts -var as well as --var: the spelling that users of
-// Terraform have in their fingers.
+// singleDash accepts -var as well as --var, the spelling of Terraform users.
 func singleDash(args []string) []string {
 	out := make([]string, 0, len(args))
 	for i, a := range args {
@@ -115,14 +123,17 @@ func singleDash(args []string) []string {
 		if len(a) > 2 && a[0] == '-' && a[1] != '-' && isLetter(a[1]) {
 			a = "-" + a
 		}
-		// A number below zero is the value of the flag before it, which says itself
-		// what it takes.
-		if last := len(out) - 1; last >= 0 && negative.MatchString(a) && strings.HasPrefix(out[last], "--") && !strings.Contains(out[last], "=") {
+
+		// A negative number is the value of the previous flag.
+		if last := len(out) - 1; last >= 0 && negative.MatchString(a) && strings.HasPrefix(out[last], "--") &&
+			!strings.Contains(out[last], "=") {
 			out[last] += "=" + a
 			continue
 		}
+
 		out = append(out, a)
 	}
+
 	return out
 }
 
@@ -130,8 +141,7 @@ var negative = regexp.MustCompile(`^-[0-9.]+$`)
 
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
-// exitError ends a command with a code of its own. Quiet ones were explained
-// already.
+// exitError ends a command with its exit code. If quiet is set, the error was already printed.
 type exitError struct {
 	code  int
 	err   error
@@ -154,16 +164,18 @@ func (a *app) fail(err error) int {
 		}
 		return e.code
 	}
+
 	code := run.ExitError
 	if errors.Is(err, checkpoint.ErrLocked) || errors.Is(err, filelock.ErrBusy) {
 		code = run.ExitLocked
 	}
+
 	fmt.Fprintf(a.stderr, "Error: %v\n", err)
 	return code
 }
 
-// checkedOutput remembers that standard output could not be written, which most
-// commands do not look at line by line.
+// checkedOutput records an error of writing to standard output, which most commands do not check
+// themselves.
 type checkedOutput struct {
 	w   io.Writer
 	mu  sync.Mutex
@@ -180,21 +192,24 @@ func (o *checkedOutput) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// outputLost is the exit code of a command whose output may not have arrived:
-// what reads it must not take half of it for all.
+// outputLost returns code, or run.ExitError if standard output is incomplete, so that a reader does not
+// take partial output for all of it.
 func (a *app) outputLost(code int) int {
 	if a.out == nil {
 		return code
 	}
+
 	a.out.mu.Lock()
 	defer a.out.mu.Unlock()
 	if a.out.err == nil || code == run.ExitError {
 		return code
 	}
+
 	if a.goesOn && errors.Is(a.out.err, syscall.EPIPE) {
 		fmt.Fprintln(a.stderr, "Note: whatever read the output has gone; the run went on without it. aicplan report says how it went.")
 		return code
 	}
+
 	fmt.Fprintf(a.stderr, "Error: standard output cannot be written, so what was printed is not whole: %v\n", a.out.err)
 	return run.ExitError
 }

@@ -11,14 +11,16 @@ import (
 	"aicplan/sink/table"
 )
 
-// writeMarkdown prints a table for a pull request.
+// writeMarkdown prints a table in Markdown, for example for a pull request.
 func writeMarkdown(w io.Writer, t arrow.Record) error {
 	p := prettytable.NewWriter()
 	var head prettytable.Row
 	for _, n := range table.Names(t) {
 		head = append(head, n)
 	}
+
 	p.AppendHeader(head)
+
 	for i := range int(t.NumRows()) {
 		var row prettytable.Row
 		for c := range int(t.NumCols()) {
@@ -30,6 +32,7 @@ func writeMarkdown(w io.Writer, t arrow.Record) error {
 		}
 		p.AppendRow(row)
 	}
+
 	_, err := fmt.Fprintln(w, strings.TrimRight(p.RenderMarkdown(), "\n"))
 	return err
 }

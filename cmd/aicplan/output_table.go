@@ -18,8 +18,8 @@ func writeCSV(w io.Writer, t arrow.Record) error {
 	return perf.WriteCSV(w, withoutFormulas(t))
 }
 
-// withoutFormulas puts an apostrophe before text that a spreadsheet would run:
-// messages of failures and names of kernels come from elsewhere.
+// withoutFormulas prefixes text that a spreadsheet would evaluate with an apostrophe. Failure messages
+// and kernel names come from untrusted sources.
 func withoutFormulas(t arrow.Record) arrow.Record {
 	for _, name := range table.Names(t) {
 		col, err := table.Strings(t, name)
@@ -32,10 +32,11 @@ func withoutFormulas(t arrow.Record) arrow.Record {
 		}
 		t = table.WithColumn(t, name, table.Texts(words, valid))
 	}
+
 	return t
 }
 
-// writeJSONLines prints one object a row, members in column order.
+// writeJSONLines prints one object per row, with members in column order.
 func writeJSONLines(w io.Writer, t arrow.Record) error {
 	bw := bufio.NewWriterSize(w, 1<<16)
 	names := make([][]byte, t.NumCols())
@@ -46,31 +47,36 @@ func writeJSONLines(w io.Writer, t arrow.Record) error {
 		}
 		names[i] = b
 	}
+
 	for row := range int(t.NumRows()) {
 		bw.WriteByte('{')
 		for i := range int(t.NumCols()) {
 			if i > 0 {
 				bw.WriteByte(',')
 			}
+
 			bw.Write(names[i])
 			bw.WriteByte(':')
 			value := table.Value(t, i, row)
 			if text, ok := value.(string); ok && t.ColumnName(i) == sweepColumn && json.Valid([]byte(text)) {
-				value = json.RawMessage(text) // an array, and no text
+				value = json.RawMessage(text) // an array instead of text
 			}
+
 			b, err := json.Marshal(jsonNumber(value))
 			if err != nil {
 				return err
 			}
+
 			bw.Write(b)
 		}
+
 		bw.WriteString("}\n")
 	}
+
 	return bw.Flush()
 }
 
-// jsonNumber is a value with the words that take the place of the numbers which JSON
-// does not have.
+// jsonNumber returns v, with NaN and infinities replaced by text because JSON has no such numbers.
 func jsonNumber(v any) any {
 	f, ok := v.(float64)
 	switch {
@@ -82,5 +88,6 @@ func jsonNumber(v any) any {
 	case math.IsInf(f, -1):
 		return "-Infinity"
 	}
+
 	return v
 }

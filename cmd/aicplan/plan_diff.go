@@ -11,7 +11,7 @@ import (
 	"aicplan/stages"
 )
 
-// planDiff prints which cases p adds and removes against another plan.
+// planDiff prints which cases p adds and removes compared with another plan.
 func (a *app) planDiff(ctx context.Context, p *plan.Plan, c *planCmd, all *stages.Set, store *checkpoint.Store) error {
 	var old plan.CaseSets
 	if plan.IsSaved(c.Diff) {
@@ -23,23 +23,27 @@ func (a *app) planDiff(ctx context.Context, p *plan.Plan, c *planCmd, all *stage
 			return fmt.Errorf("%s: %w", c.Diff, err)
 		}
 	} else {
-		// The flags are about this plan; the other may lack what they name.
+		// The flags apply to this plan. The other plan may lack the stages and variables that they name.
 		load, opts := a.loadOptions(c.planFlags, all), c.options()
 		load.Path, load.Shared, opts.Shared = c.Diff, true, true
 		cfg, diags := config.Load(load)
 		if err := a.report(cfg, diags); err != nil {
 			return err
 		}
+
 		q, diags := plan.Build(ctx, cfg, store, opts)
 		if err := a.report(cfg, diags); err != nil {
 			return err
 		}
+
 		old = plan.Sets(q)
 	}
+
 	diffs := plan.DiffSets(old, plan.Sets(p))
 	if c.JSON {
 		return a.json(diffs)
 	}
+
 	same, added, removed := 0, 0, 0
 	for _, d := range diffs {
 		added, removed = added+d.Added, removed+d.Removed
@@ -47,8 +51,12 @@ func (a *app) planDiff(ctx context.Context, p *plan.Plan, c *planCmd, all *stage
 			same++
 			continue
 		}
-		fmt.Fprintf(a.stdout, "  %-32s %10s -> %-10s +%s -%s\n", d.Op, phrase.Count(int64(d.Old)), phrase.Count(int64(d.New)), phrase.Count(int64(d.Added)), phrase.Count(int64(d.Removed)))
+		fmt.Fprintf(a.stdout, "  %-32s %10s -> %-10s +%s -%s\n", d.Op, phrase.Count(int64(d.Old)),
+			phrase.Count(int64(d.New)), phrase.Count(int64(d.Added)), phrase.Count(int64(d.Removed)))
 	}
-	fmt.Fprintf(a.stdout, "Diff: %s cases added, %s removed; %d ops unchanged.\n", phrase.Count(int64(added)), phrase.Count(int64(removed)), same)
+
+	fmt.Fprintf(a.stdout, "Diff: %s cases added, %s removed; %d ops unchanged.\n", phrase.Count(int64(added)),
+		phrase.Count(int64(removed)), same)
+
 	return nil
 }

@@ -11,8 +11,7 @@ import (
 	"aicplan/sink/visible"
 )
 
-// hide takes the values of a plan's sensitive variables out of all that this
-// program prints from now on.
+// hide removes the values of a plan's sensitive variables from all further output.
 func (a *app) hide(cfg *config.Config) {
 	if cfg == nil {
 		return
@@ -26,8 +25,8 @@ func (a *app) hide(cfg *config.Config) {
 	}
 }
 
-// commandLine is what the lock's holder is called: the arguments without the
-// values of sensitive variables.
+// commandLine returns the command line without the values of sensitive variables. It describes the lock
+// holder.
 func (a *app) commandLine() string {
 	args := slices.Clone(os.Args[1:])
 	for i, arg := range args {
@@ -39,10 +38,11 @@ func (a *app) commandLine() string {
 			args[i] = flag + name + "=" + redact.Text
 		}
 	}
+
 	return a.secrets.String("aicplan " + strings.Join(args, " "))
 }
 
-// hiding writes whole lines without secrets.
+// hiding is a writer that removes secrets. Each Write must contain whole lines.
 type hiding struct {
 	w       io.Writer
 	secrets *redact.Values

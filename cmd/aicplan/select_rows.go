@@ -15,7 +15,7 @@ import (
 	"aicplan/sink/table"
 )
 
-// rowFlags choose rows and columns of a table.
+// rowFlags select rows and columns of a table.
 type rowFlags struct {
 	Columns []string `help:"Only these columns, in this order." placeholder:"COLUMN"`
 	Where   string   `help:"Only rows of which this HCL expression is true; columns are names in it, such as 'm >= 64 && gemm_dtype == \"fp8\"'." placeholder:"EXPRESSION"`
@@ -23,7 +23,7 @@ type rowFlags struct {
 	Limit   *int     `help:"At most N rows." placeholder:"N"`
 }
 
-// Validate is called by kong.
+// Validate implements kong's validation.
 func (f *rowFlags) Validate() error {
 	if f.Limit != nil && *f.Limit < 1 {
 		return fmt.Errorf("-limit is %d; it is a number from 1", *f.Limit)
@@ -31,20 +31,22 @@ func (f *rowFlags) Validate() error {
 	return nil
 }
 
-// chosen are the rows and columns that the flags ask for. lacking counts rows
-// that -where could not judge, because a value of theirs is not known.
+// chosen returns the rows and columns that the flags select. lacking is the number of rows that -where
+// could not evaluate because of a null value.
 func (f *rowFlags) chosen(t arrow.Record) (out arrow.Record, lacking int, err error) {
 	if f.Where != "" {
 		if t, lacking, err = where(t, f.Where); err != nil {
 			return nil, 0, err
 		}
 	}
+
 	if t, err = sortedRows(t, f.Sort); err != nil {
 		return nil, 0, err
 	}
 	if f.Limit != nil {
 		t = limited(t, *f.Limit)
 	}
+
 	if len(f.Columns) > 0 {
 		for _, name := range f.Columns {
 			if err := hasColumn(t, name, "-columns"); err != nil {
@@ -55,6 +57,7 @@ func (f *rowFlags) chosen(t arrow.Record) (out arrow.Record, lacking int, err er
 			return nil, 0, err
 		}
 	}
+
 	return t, lacking, nil
 }
 
@@ -62,14 +65,16 @@ func hasColumn(t arrow.Record, name, flag string) error {
 	if table.Has(t, name) {
 		return nil
 	}
-	return fmt.Errorf("%s: there is no column %q.%s The columns are %s", flag, name, phrase.DidYouMean(name, table.Names(t)), strings.Join(table.Names(t), ", "))
+	return fmt.Errorf("%s: there is no column %q.%s The columns are %s", flag, name,
+		phrase.DidYouMean(name, table.Names(t)), strings.Join(table.Names(t), ", "))
 }
 
-// sortedRows sorts by columns; values that are not known come last either way.
+// sortedRows sorts by columns. Null values come last in both directions.
 func sortedRows(t arrow.Record, by []string) (arrow.Record, error) {
 	if len(by) == 0 {
 		return t, nil
 	}
+
 	var keys []table.SortKey
 	for _, text := range by {
 		name, direction, _ := strings.Cut(text, ":")
@@ -81,16 +86,18 @@ func sortedRows(t arrow.Record, by []string) (arrow.Record, error) {
 		}
 		keys = append(keys, table.SortKey{Name: name, Desc: direction == "desc"})
 	}
+
 	return table.Sort(t, keys...)
 }
 
-// where keeps the rows of which an expression is true. It is not true of rows
-// that lack a value that it needs; they are counted.
+// where returns the rows for which an expression is true. Rows that lack a value are not included;
+// lacking counts them.
 func where(t arrow.Record, text string) (kept arrow.Record, lacking int, err error) {
 	expr, diags := hclsyntax.ParseExpression([]byte(text), "-where", hcl.InitialPos)
 	if diags.HasErrors() {
 		return nil, 0, whereError(diags, text)
 	}
+
 	at := map[string]int{}
 	for _, v := range expr.Variables() {
 		name := v.RootName()
@@ -99,6 +106,7 @@ func where(t arrow.Record, text string) (kept arrow.Record, lacking int, err err
 		}
 		at[name] = table.Index(t, name)
 	}
+
 	ctx := &hcl.EvalContext{Functions: config.Functions(), Variables: map[string]cty.Value{}}
 	var rows []int
 	for row := range int(t.NumRows()) {
@@ -108,43 +116,52 @@ func where(t arrow.Record, text string) (kept arrow.Record, lacking int, err err
 			unknown = unknown || v == nil
 			ctx.Variables[name] = plainValue(v)
 		}
+
 		v, diags := expr.Value(ctx)
 		if diags.HasErrors() && unknown {
 			lacking++
 			continue
 		}
+
 		if diags.HasErrors() {
 			return nil, 0, whereError(diags, text)
 		}
+
 		switch {
 		case v.IsNull():
 			lacking++
 		case v.Type() != cty.Bool:
-			return nil, 0, fmt.Errorf("-where '%s' is %s; it must be true or false, such as m >= 64", text, v.Type().FriendlyName())
+			return nil, 0, fmt.Errorf("-where '%s' is %s; it must be true or false, such as m >= 64", text,
+				v.Type().FriendlyName())
 		case v.True():
 			rows = append(rows, row)
 		}
 	}
+
 	return table.Take(t, rows), lacking, nil
 }
 
-// plainValue is a cell as expressions see it. Numbers are the decimals that they
-// are written as, so that they equal the literals of an expression.
+// plainValue converts a cell for expressions. Numbers are parsed from their decimal text, so that they
+// are equal to literals in expressions.
 func plainValue(v any) cty.Value {
 	switch v := v.(type) {
 	case int64:
 		return cty.NumberIntVal(v)
+
 	case float64:
 		n, err := cty.ParseNumberVal(strconv.FormatFloat(v, 'g', -1, 64))
-		if err != nil { // infinite, or no number
+		if err != nil { // infinite or NaN
 			return cty.NullVal(cty.Number)
 		}
 		return n
+
 	case bool:
 		return cty.BoolVal(v)
+
 	case string:
 		return cty.StringVal(v)
 	}
+
 	return cty.NullVal(cty.DynamicPseudoType)
 }
 

@@ -15,8 +15,8 @@ import (
 
 const afterApply = "(known after apply)"
 
-// valueText writes a value as JSON; stages, runtimes and systems as what they
-// are called, and what is not known yet as words.
+// valueText formats a value as JSON. Stages, runtimes and systems appear as their names, and unknown
+// values as words.
 func valueText(v cty.Value) string {
 	if text, ok := valueWord(v); ok {
 		return text
@@ -26,7 +26,7 @@ func valueText(v cty.Value) string {
 	return b.String()
 }
 
-// valueWord is the word for a value that JSON cannot write.
+// valueWord returns the word for a value that JSON cannot represent. It returns false for other values.
 func valueWord(v cty.Value) (string, bool) {
 	if v != cty.NilVal && v.IsMarked() {
 		return redact.Text, true
@@ -52,11 +52,11 @@ func valueWord(v cty.Value) (string, bool) {
 	if v.Type().IsCapsuleType() {
 		return "(" + v.Type().FriendlyName() + ")", true
 	}
+
 	return "", false
 }
 
-// maxExponent bounds the digits that a number is written with; float64 ends at
-// 1024, too.
+// maxExponent limits the size of numbers that are written in full. The limit of float64 is 1024.
 const maxExponent = 1100
 
 func hugeNumber(f *big.Float) (string, bool) {
@@ -64,7 +64,7 @@ func hugeNumber(f *big.Float) (string, bool) {
 		return "(infinite)", true
 	}
 	if e := f.MantExp(nil); e > maxExponent || e < -maxExponent {
-		// Its digits would take minutes.
+		// Formatting its digits would take minutes.
 		return fmt.Sprintf("(about 10 to the power of %.0f)", float64(e)*math.Log10(2)), true
 	}
 	return "", false
@@ -75,16 +75,21 @@ func writeValue(b *strings.Builder, v cty.Value) {
 		writeJSON(b, word)
 		return
 	}
+
 	t := v.Type()
 	switch {
 	case v.IsNull():
 		b.WriteString("null")
+
 	case t == cty.String:
 		writeJSON(b, v.AsString())
+
 	case t == cty.Bool:
 		writeJSON(b, v.True())
+
 	case t == cty.Number:
 		b.WriteString(v.AsBigFloat().Text('f', -1))
+
 	case t.IsObjectType() || t.IsMapType():
 		sep := "{"
 		for it := v.ElementIterator(); it.Next(); sep = "," {
@@ -95,6 +100,7 @@ func writeValue(b *strings.Builder, v cty.Value) {
 			writeValue(b, e)
 		}
 		closeAfter(b, sep, "{", "}")
+
 	default:
 		sep := "["
 		for it := v.ElementIterator(); it.Next(); sep = "," {
@@ -106,7 +112,7 @@ func writeValue(b *strings.Builder, v cty.Value) {
 	}
 }
 
-// closeAfter ends a collection, and opens it first when it had no element.
+// closeAfter closes a collection. An empty collection is opened first.
 func closeAfter(b *strings.Builder, sep, first, last string) {
 	if sep == first {
 		b.WriteString(first)
@@ -119,7 +125,7 @@ func writeJSON(b *strings.Builder, v any) {
 	enc := json.NewEncoder(&tmp)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
-		panic(err) // strings and bools
+		panic(err) // cannot happen for strings and bools
 	}
 	b.WriteString(strings.TrimSuffix(tmp.String(), "\n"))
 }

@@ -18,8 +18,8 @@ import (
 	"aicplan/sink/visible"
 )
 
-// barView draws a bar for each stage that works through cases; everything
-// else is printed above the bars as lineView would.
+// barView shows a progress bar for each stage with cases. Everything else is printed above the bars by
+// lineView.
 type barView struct {
 	app      *app
 	lines    *lineView
@@ -33,13 +33,14 @@ type stageBar struct {
 	bar     *mpb.Bar
 	started time.Time
 	last    stage.Progress
-	status  string // of the case in progress
-	below   string // the lines of its status behind the first
+	status  string // of the running case
+	below   string // further lines of the status
 }
 
 func newBarView(a *app) *barView {
-	v := &barView{app: a, progress: mpb.New(mpb.WithOutput(visible.Raw(a.stdout)), mpb.WithWidth(24)), bars: map[string]*stageBar{}}
-	// Lines go through the container, which redraws the bars below them.
+	v := &barView{app: a, progress: mpb.New(mpb.WithOutput(visible.Raw(a.stdout)), mpb.WithWidth(24)),
+		bars: map[string]*stageBar{}}
+	// Print lines through the container, which redraws the bars below them.
 	above := *a
 	above.stdout, above.behind = &visible.Writer{W: v.progress, Colors: true}, a.screen()
 	v.lines = newLineView(&above)
@@ -55,8 +56,9 @@ func (v *barView) StageStart(address, kind, reason string) { v.lines.StageStart(
 // Progress implements run.View.
 func (v *barView) Progress(address string, p stage.Progress) {
 	if p.Total == 0 {
-		return // nothing to draw yet
+		return // no bar without a total
 	}
+
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	b := v.bars[address]
@@ -70,23 +72,28 @@ func (v *barView) Progress(address string, p stage.Progress) {
 			}
 			return progressText(b.last, time.Since(b.started))
 		}
+
 		table := func(w io.Writer, st decor.Statistics) error {
 			v.mu.Lock()
 			defer v.mu.Unlock()
 			for line := range strings.Lines(b.below) {
-				if _, err := fmt.Fprintln(w, phrase.Clip(visible.Line(strings.TrimRight(line, "\n")), max(st.AvailableWidth, 1))); err != nil {
+				if _, err := fmt.Fprintln(w,
+					phrase.Clip(visible.Line(strings.TrimRight(line, "\n")), max(st.AvailableWidth, 1))); err != nil {
 					return err
 				}
 			}
 			return nil
 		}
+
 		b.bar = v.progress.AddBar(int64(p.Total),
 			mpb.BarRemoveOnComplete(),
 			mpb.BarExtender(mpb.BarFillerFunc(table), false),
 			mpb.PrependDecorators(decor.Name(phrase.Clip(visible.Line(address), 24), decor.WC{W: 25, C: decor.DindentRight})),
 			mpb.AppendDecorators(decor.Any(text)))
+
 		v.bars[address] = b
 	}
+
 	b.last, b.status, b.below = p, "", ""
 	b.bar.SetCurrent(int64(p.Done + p.Failed + p.Skipped))
 }

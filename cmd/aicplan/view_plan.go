@@ -16,45 +16,49 @@ var signs = map[stage.Action]string{
 	stage.ActionNeeds: "!", stage.ActionRun: ">", stage.ActionReady: ".",
 }
 
-// viewPlan prints a plan for people: a line a stage, grids with their counts,
-// with verbose the whole waterfall.
+// viewPlan prints a plan for people, one line per stage. With verbose, it adds how the number of cases
+// of each grid was derived.
 func (a *app) viewPlan(p *plan.Plan, verbose bool) error {
 	return a.viewSummary(plan.Summarize(p), verbose)
 }
 
-// viewSummary is viewPlan of a plan that was made before.
+// viewSummary is like viewPlan for an existing summary.
 func (a *app) viewSummary(sum plan.Summary, verbose bool) error {
 	declared := fold(sum.Stages)
 	shorten(sum.Stages)
 	w := addressWidth(sum.Stages)
 	wide := a.columns()
 	w = min(w, max(12, wide-30))
-	// Where no time is known of any stage, the last line says so.
+	// If no stage has a known time, only the last line mentions it.
 	unknown := sum.Totals.Estimated > 0 && sum.Totals.Estimated < sum.Totals.Collect
 	var b strings.Builder
 	for i, s := range sum.Stages {
 		if !verbose && (quiet(s) || declared[i] < 0) {
 			continue
 		}
+
 		text := headline(s)
 		if c := s.Cases; c != nil && c.Rows > c.Collect && c.Collect > 0 {
 			text += fmt.Sprintf(" (%s rows)", phrase.Count(int64(c.Rows)))
 		} else if d := declared[i]; d > 0 && !verbose {
 			text += fmt.Sprintf(" of %s", phrase.Count(d))
 		}
+
 		if c := s.Cases; c != nil && c.Seconds > 0 && c.Collect > 0 {
 			text += ", about" + keep + phrase.Duration(c.Seconds)
 		} else if c != nil && c.Collect > 0 && unknown {
 			text += ", time" + keep + "not" + keep + "known"
 		}
+
 		address, indent := s.Address, w+5
-		if utf8.RuneCountInString(address) > w && wide-utf8.RuneCountInString(address)-5 < 24 { // no room beside it
+		if utf8.RuneCountInString(address) > w && wide-utf8.RuneCountInString(address)-5 < 24 { // too wide for one line
 			fmt.Fprintf(&b, "  %s %s\n", a.paint(signs[s.Action], s.Action), address)
 			wrapped(&b, wide, min(indent, 10), strings.Repeat(" ", min(indent, 10)), text)
 		} else {
 			head := fmt.Sprintf("  %s %-*s ", signs[s.Action], w, address)
 			wrapped(&b, wide, min(indent, wide/2), head, text, signs[s.Action], a.paint(signs[s.Action], s.Action))
 		}
+
 		switch {
 		case s.Cases == nil || verbose:
 		case s.Action == stage.ActionStale:
@@ -62,32 +66,38 @@ func (a *app) viewSummary(sum plan.Summary, verbose bool) error {
 		case s.Action == stage.ActionNeeds:
 			wrapped(&b, wide, 6, "      ", s.Reason)
 		}
+
 		if s.Request != nil {
 			fmt.Fprintf(&b, "      %s\n", s.Request.Text())
 		}
+
 		for _, w := range s.Warnings {
 			wrapped(&b, wide, 6, "      ", w)
 		}
+
 		if verbose {
 			a.waterfall(&b, s)
 		}
 	}
+
 	if !verbose {
 		a.rest(&b, sum.Stages)
 	}
+
 	b.WriteByte('\n')
-	if a.screen() == 0 { // one line, for grep
+	if a.screen() == 0 { // no terminal: one line, for grep
 		b.WriteString(sum.Line() + "\n")
 	} else {
 		wrapped(&b, wide, 2, "", sum.Line())
 	}
+
 	_, err := fmt.Fprint(a.stdout, b.String())
 	return err
 }
 
-// fold lets a grid that one collect reads be shown on that collect's line: it
-// returns, by index, the combinations that the collect's grid declares beyond
-// its cases, and -1 for grids that are folded away.
+// fold selects the grids that are shown on the line of the only collect that reads them. The result maps
+// the index of a folded grid to -1. It maps the index of its collect to the number of combinations that
+// the grid declares, if that is more than its cases.
 func fold(all []plan.StageSummary) map[int]int64 {
 	at := map[string]int{}
 	for i, s := range all {
@@ -95,6 +105,7 @@ func fold(all []plan.StageSummary) map[int]int64 {
 			at[s.Address] = i
 		}
 	}
+
 	readers := map[string][]int{}
 	for i, s := range all {
 		for _, d := range s.DependsOn {
@@ -103,6 +114,7 @@ func fold(all []plan.StageSummary) map[int]int64 {
 			}
 		}
 	}
+
 	out := map[int]int64{}
 	for d, who := range readers {
 		if len(who) != 1 {
@@ -114,10 +126,11 @@ func fold(all []plan.StageSummary) map[int]int64 {
 			out[who[0]] = g.Declared
 		}
 	}
+
 	return out
 }
 
-// shorten leaves the modules away where what remains still tells stages apart.
+// shorten removes the modules from addresses that remain unique.
 func shorten(all []plan.StageSummary) {
 	seen := map[string]int{}
 	for _, s := range all {
@@ -130,13 +143,14 @@ func shorten(all []plan.StageSummary) {
 	}
 }
 
-// quiet stages say nothing that the ones before them do not: without -v they
-// are counted only.
+// quiet reports whether a stage is only counted unless -v is given, because its line adds no
+// information.
 func quiet(s plan.StageSummary) bool {
 	if len(s.Warnings) > 0 {
 		return false
 	}
-	return s.Action == stage.ActionUnknown || (s.Action == stage.ActionReuse && s.Cases == nil && !s.Measures) || s.Action == stage.ActionRun
+	return s.Action == stage.ActionUnknown || (s.Action == stage.ActionReuse && s.Cases == nil && !s.Measures) ||
+		s.Action == stage.ActionRun
 }
 
 func (a *app) rest(b *strings.Builder, all []plan.StageSummary) {
@@ -155,7 +169,10 @@ func (a *app) rest(b *strings.Builder, all []plan.StageSummary) {
 			n[g]++
 		}
 	}
-	words := map[string]string{"unknown": "? %s follow what they read", "reuse": "= %s as before", "run": "> %s first", "idle": "= %s not needed: nothing behind it runs"}
+
+	words := map[string]string{"unknown": "? %s follow what they read", "reuse": "= %s as before",
+		"run": "> %s first", "idle": "= %s not needed: nothing behind it runs"}
+
 	for _, action := range []string{"run", "idle", "reuse", "unknown"} {
 		var parts []string
 		for _, g := range order {
@@ -163,6 +180,7 @@ func (a *app) rest(b *strings.Builder, all []plan.StageSummary) {
 				parts = append(parts, fmt.Sprintf("%d %s", n[g], g.kind))
 			}
 		}
+
 		if len(parts) > 0 {
 			how := words[action]
 			if action == "unknown" && parts[0][:2] == "1 " && len(parts) == 1 {
@@ -181,7 +199,7 @@ func addressWidth(all []plan.StageSummary) int {
 	return min(w, 42)
 }
 
-// headline says what is going to happen to a stage.
+// headline returns what apply would do with a stage.
 func headline(s plan.StageSummary) string {
 	switch {
 	case s.Grid != nil:
@@ -196,9 +214,11 @@ func headline(s plan.StageSummary) string {
 			text += fmt.Sprintf(" of %s", phrase.Count(s.Grid.Declared))
 		}
 		return text
+
 	case s.Cases != nil:
 		return collectLine(s)
 	}
+
 	return s.Reason
 }
 
@@ -217,10 +237,11 @@ func collectLine(s plan.StageSummary) string {
 	if c.Unsupported > 0 {
 		parts = append(parts, phrase.Count(int64(c.Unsupported))+" unsupported")
 	}
+
 	return strings.Join(parts, ", ")
 }
 
-// waterfall prints how a grid's count came about.
+// waterfall prints how the number of cases of a grid was derived.
 func (a *app) waterfall(b *strings.Builder, s plan.StageSummary) {
 	if s.Reason != "" && s.Grid == nil && s.Cases != nil {
 		fmt.Fprintf(b, "        %s\n", s.Reason)
@@ -228,18 +249,23 @@ func (a *app) waterfall(b *strings.Builder, s plan.StageSummary) {
 	if c := s.Cases; c != nil && c.Basis != "" {
 		fmt.Fprintf(b, "        estimate: %s\n", c.Basis)
 	}
+
 	for _, n := range s.Notes {
 		fmt.Fprintf(b, "        %s\n", n)
 	}
+
 	w := s.Grid
 	if w == nil {
 		return
 	}
+
 	var axes []string
 	for _, x := range w.Axes {
 		axes = append(axes, fmt.Sprintf("%s %d", x.Name, x.Size))
 	}
+
 	fmt.Fprintf(b, "      %14s  declared: %s\n", phrase.Count(w.Declared), phrase.Clip(strings.Join(axes, " x "), 200))
+
 	for _, f := range w.Filters {
 		note := f.Reason
 		if f.Note != "" {
@@ -250,19 +276,22 @@ func (a *app) waterfall(b *strings.Builder, s plan.StageSummary) {
 			fmt.Fprintf(b, "      %14s    e.g. %s\n", "", sample)
 		}
 	}
+
 	if w.Duplicates > 0 {
 		fmt.Fprintf(b, "      %14s  duplicates\n", "-"+phrase.Count(int64(w.Duplicates)))
 	}
+
 	fmt.Fprintf(b, "      %14s  cases\n", "="+phrase.Count(int64(w.Cases)))
 }
 
 var colors = map[stage.Action]string{
-	stage.ActionCollect: "32", stage.ActionStale: "33", stage.ActionNeeds: "31", stage.ActionUnknown: "36", stage.ActionRun: "32",
+	stage.ActionCollect: "32", stage.ActionStale: "33", stage.ActionNeeds: "31", stage.ActionUnknown: "36",
+	stage.ActionRun: "32",
 }
 
 func (a *app) paint(text string, action stage.Action) string { return a.tint(text, colors[action]) }
 
-// tint colours text for a terminal; "" is no colour.
+// tint adds a colour to text on a terminal. An empty color changes nothing.
 func (a *app) tint(text, color string) string {
 	if color == "" || !a.colorOut() {
 		return text

@@ -15,8 +15,8 @@ import (
 	"aicplan/sink/phrase"
 )
 
-// viewResult prints the table at the end of a run: stages, cases, failures,
-// times, then the outputs and one line that says how it went.
+// viewResult prints the table at the end of a run (stages, cases, failures, times), then the outputs and
+// the result line.
 func (a *app) viewResult(p *plan.Plan, r *run.Applied) {
 	nothing := true
 	for _, s := range r.Stages {
@@ -24,9 +24,11 @@ func (a *app) viewResult(p *plan.Plan, r *run.Applied) {
 			nothing = false
 		}
 	}
+
 	if !nothing {
 		a.resultTable(r)
 	}
+
 	a.outputs(r.Outputs)
 	fmt.Fprint(a.stdout, a.fold(resultLine(p, r, nothing)+"\n"))
 }
@@ -39,12 +41,14 @@ func (a *app) resultTable(r *run.Applied) {
 		}
 		return statusWord(s.Status)
 	}
+
 	w, sw := 20, len("interrupted")
 	for _, s := range r.Stages {
 		if !hidden(s) {
 			w, sw = max(w, utf8.RuneCountInString(s.Address)), max(sw, len(status(s)))
 		}
 	}
+
 	numbers := len(" 00000000 000000 0000000 0000000")
 	w = min(w, 80-sw-numbers-1)
 	if n := a.screen(); n > 0 && n < w+1+sw+numbers {
@@ -52,27 +56,33 @@ func (a *app) resultTable(r *run.Applied) {
 		a.skipped(r)
 		return
 	}
+
 	fmt.Fprintf(a.stdout, "\n%-*s %-*s %8s %6s %7s %7s\n", w, "stage", sw, "status", "rows", "failed", "skipped", "time")
+
 	for _, s := range r.Stages {
 		if hidden(s) {
 			continue
 		}
 		rows, failed, skipped := "", "", ""
 		if s.Outcome != nil {
-			rows, failed, skipped = number(s.Outcome.Counts.Rows), number(s.Outcome.Counts.Failed), number(s.Outcome.Counts.Skipped)
+			rows, failed, skipped = number(s.Outcome.Counts.Rows), number(s.Outcome.Counts.Failed),
+				number(s.Outcome.Counts.Skipped)
 		}
-		fmt.Fprintf(a.stdout, "%-*s %-*s %8s %6s %7s %7s\n", w, phrase.ClipFront(s.Address, w), sw, status(s), rows, failed, skipped, fmt.Sprintf("%.1fs", s.Seconds))
+		fmt.Fprintf(a.stdout, "%-*s %-*s %8s %6s %7s %7s\n", w, phrase.ClipFront(s.Address, w), sw, status(s),
+			rows, failed, skipped, fmt.Sprintf("%.1fs", s.Seconds))
 	}
+
 	a.skipped(r)
 }
 
-// resultList is the table for a terminal that is too narrow for its columns.
+// resultList prints the table as a list, for narrow terminals.
 func (a *app) resultList(r *run.Applied, hidden func(*run.StageResult) bool, status func(*run.StageResult) string) {
 	fmt.Fprintln(a.stdout)
 	for _, s := range r.Stages {
 		if hidden(s) {
 			continue
 		}
+
 		text := status(s)
 		if s.Outcome != nil {
 			c := s.Outcome.Counts
@@ -86,19 +96,19 @@ func (a *app) resultList(r *run.Applied, hidden func(*run.StageResult) bool, sta
 				text += ", " + phrase.Count(int64(c.Skipped)) + " skipped"
 			}
 		}
+
 		fmt.Fprint(a.stdout, a.fold(fmt.Sprintf("%s: %s, %.1fs\n", s.Address, text, s.Seconds)))
 	}
 }
 
-// skipped says what did not run and why: one line for each stage at the root
-// of it, however many stages depend on it.
+// skipped prints the reasons for skipped stages, one line for each root cause.
 func (a *app) skipped(r *run.Applied) {
 	behind := map[string]int{}
 	var order []string
 	for _, s := range r.Stages {
 		switch s.Status {
 		case stage.StatusNeeds:
-			// What to do about it stands where the stage ended.
+			// The stage's own line contained the suggested fix.
 			why, _, _ := strings.Cut(s.Message, "; to do: ")
 			fmt.Fprintf(a.stdout, "  %s: %s\n", s.Address, why)
 		case stage.StatusSkipped:
@@ -108,6 +118,7 @@ func (a *app) skipped(r *run.Applied) {
 			behind[s.Blocker]++
 		}
 	}
+
 	for _, root := range order {
 		fmt.Fprintf(a.stdout, "  %s skipped behind %s\n", phrase.Counted(behind[root], "stage"), root)
 	}
@@ -130,7 +141,7 @@ func (a *app) outputs(outs []config.Output) {
 	}
 }
 
-// outputJSON is valueText for machines.
+// outputJSON returns a value as JSON.
 func outputJSON(v cty.Value) json.RawMessage {
 	t := valueText(v)
 	if json.Valid([]byte(t)) {
@@ -138,12 +149,12 @@ func outputJSON(v cty.Value) json.RawMessage {
 	}
 	b, err := json.Marshal(t)
 	if err != nil {
-		panic(err) // a string
+		panic(err) // cannot happen for a string
 	}
 	return b
 }
 
-// resultLine sums a run up in one greppable line.
+// resultLine returns the summary of a run in one line for grep.
 func resultLine(p *plan.Plan, r *run.Applied, nothing bool) string {
 	if nothing && r.ExitCode() == run.ExitOK {
 		n := 0
@@ -152,14 +163,17 @@ func resultLine(p *plan.Plan, r *run.Applied, nothing bool) string {
 				n++
 			}
 		}
+
 		switch n {
 		case 0:
 			return fmt.Sprintf("Apply: nothing to do, no stage of the selection runs (%.1fs).", r.Seconds)
 		case 1:
 			return fmt.Sprintf("Apply: nothing to do, the one stage is as its checkpoint says (%.1fs).", r.Seconds)
 		}
+
 		return fmt.Sprintf("Apply: nothing to do, all %d stages are as their checkpoints say (%.1fs).", n, r.Seconds)
 	}
+
 	var c stage.Counts
 	status := map[stage.Status]int{}
 	for _, s := range r.Stages {
@@ -169,22 +183,30 @@ func resultLine(p *plan.Plan, r *run.Applied, nothing bool) string {
 			if s.Reused {
 				o.Reused, o.Measured = o.Reused+o.Measured, 0
 			}
-			c.Measured, c.Reused, c.Failed, c.Skipped = c.Measured+o.Measured, c.Reused+o.Reused, c.Failed+o.Failed, c.Skipped+o.Skipped
+			c.Measured, c.Reused, c.Failed, c.Skipped = c.Measured+o.Measured, c.Reused+o.Reused, c.Failed+
+				o.Failed, c.Skipped+o.Skipped
 		}
 	}
-	text := fmt.Sprintf("Apply: %s measured, %s reused, %s failed, %s skipped", phrase.Count(int64(c.Measured)), phrase.Count(int64(c.Reused)), phrase.Count(int64(c.Failed)), phrase.Count(int64(c.Skipped)))
+
+	text := fmt.Sprintf("Apply: %s measured, %s reused, %s failed, %s skipped", phrase.Count(int64(c.Measured)),
+		phrase.Count(int64(c.Reused)), phrase.Count(int64(c.Failed)), phrase.Count(int64(c.Skipped)))
+
 	var parts []string
-	for _, s := range []stage.Status{stage.StatusFailed, stage.StatusPreflight, stage.StatusGateFailed, stage.StatusInterrupted, stage.StatusNeeds, stage.StatusSkipped} {
+	for _, s := range []stage.Status{stage.StatusFailed, stage.StatusPreflight, stage.StatusGateFailed,
+		stage.StatusInterrupted, stage.StatusNeeds, stage.StatusSkipped} {
 		if status[s] > 0 {
 			parts = append(parts, fmt.Sprintf("%s %s", phrase.Counted(status[s], "stage"), statusWord(s)))
 		}
 	}
+
 	if len(parts) > 0 {
 		text += "; " + strings.Join(parts, ", ")
 	}
+
 	text += fmt.Sprintf("; %s, exit code %d.", phrase.Duration(r.Seconds), r.ExitCode())
 	if status[stage.StatusInterrupted] > 0 {
 		text += " The same command goes on from here."
 	}
+
 	return text
 }

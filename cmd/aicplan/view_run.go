@@ -16,10 +16,10 @@ import (
 	"aicplan/sink/visible"
 )
 
-// heartbeat is how often a running stage says that it lives, off a terminal.
+// heartbeat is how often a running stage prints a line if stdout is not a terminal.
 const heartbeat = 10 * time.Second
 
-// jsonView prints every event as it is stored.
+// jsonView prints every event in its stored form.
 type jsonView struct{ w io.Writer }
 
 func (v *jsonView) Event(line []byte)                 { fmt.Fprintf(v.w, "%s\n", line) }
@@ -31,7 +31,7 @@ func (v *jsonView) StageEnd(*run.StageResult)         {}
 func (v *jsonView) Diagnostics(hcl.Diagnostics)       {}
 func (v *jsonView) RunEnd(*run.Applied)               {}
 
-// lineView writes lines that read well in a log file.
+// lineView prints lines for a log file.
 type lineView struct {
 	app *app
 	p   *plan.Plan
@@ -80,22 +80,25 @@ func (v *lineView) Progress(address string, p stage.Progress) {
 	if due {
 		st.said = now
 	}
+
 	v.mu.Unlock()
 	if due {
 		v.printf("%s: %s\n", address, progressText(p, now.Sub(st.started)))
 	}
 }
 
-// progressText is done, rate, errors and what is left.
+// progressText returns the progress of a stage: cases, rate, failures and remaining time.
 func progressText(p stage.Progress, elapsed time.Duration) string {
 	if p.Total == 0 {
 		return "still at work, " + phrase.Duration(elapsed.Seconds())
 	}
+
 	ended := p.Done + p.Failed + p.Skipped
 	text := fmt.Sprintf("%s of %s", phrase.Count(int64(ended)), phrase.Count(int64(p.Total)))
 	if p.Failed > 0 {
 		text += fmt.Sprintf(", %s failed", phrase.Count(int64(p.Failed)))
 	}
+
 	s := elapsed.Seconds()
 	switch {
 	case ended <= p.Before:
@@ -107,10 +110,11 @@ func progressText(p stage.Progress, elapsed time.Duration) string {
 			text += fmt.Sprintf(", %s left", phrase.Duration(float64(p.Total-ended)/rate))
 		}
 	}
+
 	return text
 }
 
-// rateText writes cases a second in the unit in which they are not few.
+// rateText formats cases per second, or per minute if the rate is low.
 func rateText(rate float64) string {
 	if rate >= 1 {
 		return fmt.Sprintf("%.1f/s", rate)
@@ -123,6 +127,7 @@ func (v *lineView) Message(address, level, text string) {
 	if s := v.p.Stage(address); s != nil && (s.Instance.Kind.Judges || s.Instance.Kind.Guard) {
 		return // its checks are listed when it ends
 	}
+
 	switch level {
 	case "warn", "error":
 		v.printf("%s: %s: %s\n", address, level, quoted(text))
@@ -133,7 +138,7 @@ func (v *lineView) Message(address, level, text string) {
 	}
 }
 
-// status says what a case in progress is at, where nothing was said for a while.
+// status prints the status of a running case if nothing was printed for a heartbeat.
 func (v *lineView) status(address, text string) {
 	v.mu.Lock()
 	st := v.running[address]
@@ -142,9 +147,10 @@ func (v *lineView) status(address, text string) {
 	if due {
 		st.said = now
 	}
+
 	v.mu.Unlock()
 	if due {
-		line, _, _ := strings.Cut(text, "\n") // the table below it is for terminals
+		line, _, _ := strings.Cut(text, "\n") // the following table is for terminals only
 		v.printf("%s: %s\n", address, line)
 	}
 }
@@ -157,15 +163,17 @@ func (v *lineView) StageEnd(r *run.StageResult) {
 	if r.Guarded || (r.Reused && r.Status == stage.StatusOK) {
 		return
 	}
+
 	checks := failedChecks(r)
 	if r.Is.Replans || r.Is.Quiet && r.Status == stage.StatusOK && checks == "" || r.Status == stage.StatusSkipped {
 		return
 	}
+
 	v.printf("%s: %s\n", r.Address, outcomeText(r))
 	v.printf("%s", checks)
 }
 
-// outcomeText is what the end of a stage comes to.
+// outcomeText returns the result of a stage.
 func outcomeText(r *run.StageResult) string {
 	text := statusWord(r.Status)
 	if r.Outcome != nil {
@@ -183,9 +191,11 @@ func outcomeText(r *run.StageResult) string {
 				text += fmt.Sprintf(", %s skipped", phrase.Count(int64(c.Skipped)))
 			}
 			text += ")"
+
 		case len(r.Outcome.Checks) > 0:
 			text += fmt.Sprintf(" (%s%s)", phrase.Counted(len(r.Outcome.Checks), "check"), unsettled(r.Outcome.Checks))
 		}
+
 		for _, f := range r.Outcome.Artifacts {
 			text += fmt.Sprintf(", %s %s", f.Path, plan.ShortDigest(f.Digest))
 			if f.Rows > 0 {
@@ -193,13 +203,15 @@ func outcomeText(r *run.StageResult) string {
 			}
 		}
 	}
+
 	if r.Message != "" && (r.Status != stage.StatusOK) {
 		text += ": " + quoted(r.Message)
 	}
+
 	return text
 }
 
-// unsettled counts the checks that neither hold nor stop the stage.
+// unsettled counts the checks with a warning or a skip.
 func unsettled(checks []stage.CheckResult) string {
 	warn, skip := 0, 0
 	for _, c := range checks {
@@ -210,18 +222,21 @@ func unsettled(checks []stage.CheckResult) string {
 			skip++
 		}
 	}
+
 	text := ""
 	if warn > 0 {
 		text += ", " + phrase.Counted(warn, "warning")
 	}
+
 	if skip > 0 {
 		text += fmt.Sprintf(", %d skipped", skip)
 	}
+
 	return text
 }
 
-// quoted marks the further lines of a text as parts of it. CI systems take lines
-// that begin with :: for commands, and what workers say is in the text.
+// quoted indents the continuation lines of a text. The text may come from workers, and CI systems
+// interpret lines that start with "::" as commands.
 func quoted(text string) string { return strings.ReplaceAll(text, "\n", "\n    | ") }
 
 func statusWord(s stage.Status) string {
@@ -236,24 +251,28 @@ func statusWord(s stage.Status) string {
 	return string(s)
 }
 
-// failedChecks lists what did not pass, with its place and what to do.
+// failedChecks lists the checks that did not pass, with their position and the suggested fix.
 func failedChecks(r *run.StageResult) string {
 	if r.Outcome == nil {
 		return ""
 	}
+
 	var b strings.Builder
 	for _, c := range r.Outcome.Checks {
 		if c.Result == "pass" {
 			continue
 		}
+
 		fmt.Fprintf(&b, "    %-5s %s: %s", c.Result, visible.Line(c.Name), visible.Line(c.Message))
 		if c.Pos != "" {
 			fmt.Fprintf(&b, " (%s)", c.Pos)
 		}
+
 		b.WriteString("\n")
 		if c.Fix != "" && c.Result != "skip" {
 			fmt.Fprintf(&b, "          to do: %s\n", visible.Line(c.Fix))
 		}
+
 		for i, row := range c.Rows {
 			if i == 5 {
 				fmt.Fprintf(&b, "          ... and %s\n", c.RowsBeyond(i))
@@ -262,13 +281,14 @@ func failedChecks(r *run.StageResult) string {
 			fmt.Fprintf(&b, "          %s\n", visible.Line(row))
 		}
 	}
+
 	return b.String()
 }
 
 // Diagnostics implements run.View.
 func (v *lineView) Diagnostics(diags hcl.Diagnostics) {
 	if err := v.app.report(v.p.Config, diags); err != nil {
-		return // printed; the stage's status carries the failure
+		return // the diagnostics were printed, and the stage's status contains the failure
 	}
 }
 

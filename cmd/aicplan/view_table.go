@@ -18,19 +18,20 @@ import (
 	"aicplan/sink/visible"
 )
 
-// widestCell is how much of a text a table for people shows; -columns of one
-// column and the other formats show all of it.
+// widestCell is the maximum width of a text cell. Other formats, and -columns with a single column, show
+// all of it.
 const widestCell = 60
 
-// viewTable prints a table for people: numbers to the right with the digits that
-// count, as many columns as the width takes, most telling ones first. Columns
-// with one value for all rows are said once, above. given are columns that were
-// asked for: all of them are shown.
+// viewTable prints a table for people. Numbers are right-aligned with their significant digits. It shows
+// as many columns as fit, the most informative first. Columns with the same value in all rows are
+// printed once above the table. If given is true, the user selected the columns and all of them are
+// shown.
 func (a *app) viewTable(w io.Writer, t arrow.Record, info stage.Info, given bool, total int64) error {
 	names := table.Names(t)
 	if !given {
 		names = telling(t, info)
 	}
+
 	var same []string
 	var shown, empty []string
 	for _, n := range names {
@@ -45,6 +46,7 @@ func (a *app) viewTable(w io.Writer, t arrow.Record, info stage.Info, given bool
 		}
 		shown = append(shown, n)
 	}
+
 	if len(same) > 0 {
 		var b strings.Builder
 		for i, s := range same {
@@ -53,6 +55,7 @@ func (a *app) viewTable(w io.Writer, t arrow.Record, info stage.Info, given bool
 		wrapped(&b, a.columns(), 2, "", "All rows: "+strings.Join(same, ", ")+".")
 		fmt.Fprintln(w, b.String())
 	}
+
 	cells, right := map[string][]string{}, map[string]bool{}
 	var fits []string
 	width := 0
@@ -62,31 +65,37 @@ func (a *app) viewTable(w io.Writer, t arrow.Record, info stage.Info, given bool
 		for _, c := range column {
 			wide = max(wide, utf8.RuneCountInString(c))
 		}
+
 		if len(fits) > 0 && !given && width+2+wide > a.columns() {
 			continue
 		}
+
 		width += 2 + wide
 		cells[n], right[n] = column, number
 		fits = append(fits, n)
 	}
+
 	printCells(w, fits, cells, right, int(t.NumRows()))
 	rows := phrase.Some(t.NumRows(), "row")
 	if t.NumRows() < total {
 		rows = fmt.Sprintf("%d of %s", t.NumRows(), phrase.Some(total, "row"))
 	}
+
 	text := rows + "."
 	text += unitsText(catalog.SchemaOf(info.Perf), fits)
 	if left := without(table.Names(t), append(empty, fits...), same); !given && len(left) > 0 {
-		text += fmt.Sprintf(" %s more; -columns chooses, -format csv has all: %s.", phrase.Some(len(left), "column"), strings.Join(left, ", "))
+		text += fmt.Sprintf(" %s more; -columns chooses, -format csv has all: %s.",
+			phrase.Some(len(left), "column"), strings.Join(left, ", "))
 	}
+
 	var b strings.Builder
 	wrapped(&b, a.columns(), 2, "", text)
 	_, err := fmt.Fprint(w, "\n"+b.String())
 	return err
 }
 
-// unitsText says in which units the columns are that are shown: once where all of
-// them are times, as they are but in tables of servers.
+// unitsText returns the units of the shown columns. If all of them are times in the same unit, the unit
+// is given once.
 func unitsText(of *catalog.Schema, shown []string) string {
 	times, units := true, []string{}
 	var parts []string
@@ -98,20 +107,23 @@ func unitsText(of *catalog.Schema, shown []string) string {
 		units = append(units, m.Unit)
 		parts = append(parts, m.Name+keep+m.Unit)
 	}
+
 	switch {
 	case len(units) == 0:
 		return ""
 	case times && len(slices.Compact(slices.Sorted(slices.Values(units)))) == 1:
 		return " Times are in " + units[0] + "."
 	}
+
 	return " Units: " + strings.Join(parts, ", ") + "."
 }
 
-// without are the columns that neither the table nor the line above it has.
+// without returns the columns that are neither in the table nor in the line above it.
 func without(all, shown, same []string) []string {
 	var out []string
 	for _, n := range all {
-		if !slices.Contains(shown, n) && !slices.ContainsFunc(same, func(s string) bool { return strings.HasPrefix(s, n+keep) }) {
+		if !slices.Contains(shown, n) &&
+			!slices.ContainsFunc(same, func(s string) bool { return strings.HasPrefix(s, n+keep) }) {
 			out = append(out, n)
 		}
 	}
@@ -126,12 +138,14 @@ func printCells(w io.Writer, names []string, cells map[string][]string, right ma
 			widths[n] = max(widths[n], utf8.RuneCountInString(c))
 		}
 	}
+
 	line := func(cell func(name string) string) {
 		var b strings.Builder
 		for i, n := range names {
 			if i > 0 {
 				b.WriteString("  ")
 			}
+
 			text := cell(n)
 			pad := strings.Repeat(" ", widths[n]-utf8.RuneCountInString(text))
 			if right[n] {
@@ -139,25 +153,32 @@ func printCells(w io.Writer, names []string, cells map[string][]string, right ma
 			} else {
 				text += pad
 			}
+
 			b.WriteString(text)
 		}
+
 		fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
 	}
+
 	line(func(n string) string { return n })
 	for i := range rows {
 		line(func(n string) string { return cells[n][i] })
 	}
 }
 
-// telling orders the columns by what they tell a reader: what the case is, what
-// it came to, how sure that is, and then the rest.
+// telling returns the columns in order of importance: parameters, results, their uncertainty, and then
+// the others.
 func telling(t arrow.Record, info stage.Info) []string {
 	first := slices.Clone(info.Params)
 	for _, c := range catalog.SchemaOf(info.Perf).Metrics {
 		first = append(first, c.Name)
 	}
-	first = append(first, "class", "message", "rel_stdev", "p10", "p90", "reached", "tflop_per_s", "gflop_per_s", "gb_per_s", "busbw_gb_s", "power", "sm_clock_mhz", "throttled",
-		"kernel_source", "pass_spread", "samples", "group", "attempts", "operating_point", "used_cuda_graph", "status", "framework", "version", "device", "started_at")
+
+	first = append(first, "class", "message", "rel_stdev", "p10", "p90", "reached", "tflop_per_s", "gflop_per_s",
+		"gb_per_s", "busbw_gb_s", "power", "sm_clock_mhz", "throttled",
+		"kernel_source", "pass_spread", "samples", "group", "attempts", "operating_point", "used_cuda_graph",
+		"status", "framework", "version", "device", "started_at")
+
 	var out []string
 	add := func(names []string) {
 		for _, n := range names {
@@ -166,13 +187,14 @@ func telling(t arrow.Record, info stage.Info) []string {
 			}
 		}
 	}
+
 	add(first)
 	add(table.Names(t))
 	return out
 }
 
-// oneValue is the value of a column that has the same one in every row; "" where
-// no row has any.
+// oneValue returns the value of a column that is the same in every row, or "" if all are null. It
+// returns false if the values differ.
 func oneValue(t arrow.Record, name string) (string, bool) {
 	column := table.Index(t, name)
 	for row := 1; row < int(t.NumRows()); row++ {
@@ -180,13 +202,16 @@ func oneValue(t arrow.Record, name string) (string, bool) {
 			return "", false
 		}
 	}
+
 	if t.NumRows() == 0 {
 		return "", false
 	}
+
 	v := table.Value(t, column, 0)
 	if v == nil {
 		return "", true
 	}
+
 	text, _ := cellText(v)
 	return text, true
 }
@@ -203,7 +228,7 @@ func columnCells(t arrow.Record, name string) (cells []string, number bool) {
 	return cells, number
 }
 
-// cellText is a value with the digits that count. What is not known is a dash.
+// cellText formats a value with its significant digits. A null value is a dash.
 func cellText(v any) (text string, number bool) {
 	switch v := v.(type) {
 	case nil:
@@ -215,11 +240,11 @@ func cellText(v any) (text string, number bool) {
 	case string:
 		return phrase.Clip(visible.Line(phrase.OneLine(v)), widestCell), false
 	}
+
 	return fmt.Sprint(v), false
 }
 
-// shortNumber has four digits that count and no exponent where people would write
-// none.
+// shortNumber formats a number with four significant digits and avoids exponents for common magnitudes.
 func shortNumber(v float64) string {
 	if size := math.Abs(v); v == math.Trunc(v) && size < 1e12 || size >= 1e4 && size < 1e12 {
 		return strconv.FormatFloat(v, 'f', 0, 64)

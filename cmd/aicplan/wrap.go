@@ -12,14 +12,13 @@ import (
 	"aicplan/sink/visible"
 )
 
-// columns is how wide text for people is where nobody says.
+// columns is the default width of text for people.
 const columns = 80
 
-// narrowest is the least width that text is wrapped to.
+// narrowest is the minimum width for wrapping.
 const narrowest = 40
 
-// columns is how wide text for people is: what COLUMNS says, the terminal's
-// width, or 80.
+// columns returns the width of text for people: COLUMNS, the terminal's width, or 80.
 func (a *app) columns() int {
 	if n := a.screen(); n > 0 {
 		return max(n, narrowest)
@@ -27,7 +26,7 @@ func (a *app) columns() int {
 	return columns
 }
 
-// screen is the width that is known; 0 in a pipe.
+// screen returns the known width of stdout, or 0 in a pipe.
 func (a *app) screen() int {
 	if n := a.asked(); n > 0 {
 		return n
@@ -35,15 +34,17 @@ func (a *app) screen() int {
 	if a.behind > 0 {
 		return a.behind
 	}
+
 	if f, ok := visible.Raw(a.stdout).(*os.File); ok {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
 			return w
 		}
 	}
+
 	return 0
 }
 
-// asked is the width that COLUMNS asks for; 0 where it does not.
+// asked returns the value of COLUMNS, or 0 if it is not set.
 func (a *app) asked() int {
 	for _, kv := range a.environ {
 		if v, ok := strings.CutPrefix(kv, "COLUMNS="); ok {
@@ -55,12 +56,12 @@ func (a *app) asked() int {
 	return 0
 }
 
-// keep is a space between words that stay on one line in wrapped text.
+// keep is a non-breaking space for wrapped text.
 const keep = "\u00a0"
 
-// wrapped writes head and text, at most wide columns a line where words allow;
-// further lines begin in column indent. Nothing is left out. Swap replaces a
-// word of head by one in colour, which takes no more room.
+// wrapped writes head and text in lines of at most wide columns. Continuation lines start in column
+// indent. Words longer than a line are not broken. swap replaces a word of head with a coloured one of
+// the same width.
 func wrapped(b *strings.Builder, wide, indent int, head, text string, swap ...string) {
 	line, start := head, true
 	first := true
@@ -72,6 +73,7 @@ func wrapped(b *strings.Builder, wide, indent int, head, text string, swap ...st
 		first = false
 		b.WriteString(line + "\n")
 	}
+
 	for word := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == ' ' || r == '\n' || r == '\t' }) {
 		word = strings.ReplaceAll(word, keep, " ")
 		if !start && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > wide {
@@ -83,15 +85,17 @@ func wrapped(b *strings.Builder, wide, indent int, head, text string, swap ...st
 		}
 		line, start = line+word, false
 	}
+
 	flush()
 }
 
-// fold wraps lines that are longer than the terminal between words; what goes on
-// stands deeper than the line began. In a pipe lines stay whole, for grep.
+// fold wraps lines that are wider than the terminal at spaces, with an indent for continuation lines. In
+// a pipe, lines are not wrapped, for grep.
 func (a *app) fold(text string) string {
 	if a.screen() == 0 {
 		return text
 	}
+
 	wide := a.columns()
 	var b strings.Builder
 	for line := range strings.SplitAfterSeq(text, "\n") {
@@ -103,16 +107,18 @@ func (a *app) fold(text string) string {
 		depth := min(len(line)-len(words), wide/4)
 		wrapped(&b, wide, depth+2, strings.Repeat(" ", depth), words)
 	}
+
 	return b.String()
 }
 
-// hanging prints text behind head, which takes indent columns, and wraps it
-// under itself. A word that is longer than a line stays whole.
+// hanging prints head, padded to indent columns, and text wrapped in the remaining columns. A word
+// longer than a line is not broken.
 func (a *app) hanging(indent int, head, text string) {
 	line := head + strings.Repeat(" ", max(0, indent-utf8.RuneCountInString(head)))
 	if utf8.RuneCountInString(head) >= indent {
 		line += " "
 	}
+
 	start := true
 	for _, word := range strings.Fields(text) {
 		if !start && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > a.columns() {
@@ -124,11 +130,12 @@ func (a *app) hanging(indent int, head, text string) {
 		}
 		line, start = line+word, false
 	}
+
 	fmt.Fprintln(a.stdout, strings.TrimRight(line, " "))
 }
 
-// wrapLines prints text whose lines may be longer than the terminal: what goes
-// on stands under the last column, which two spaces or more set apart.
+// wrapLines prints text and wraps long lines. Continuation lines start below the last column, which is
+// separated by two or more spaces.
 func (a *app) wrapLines(text string) {
 	for _, line := range strings.Split(strings.TrimSuffix(text, "\n"), "\n") {
 		if utf8.RuneCountInString(line) <= a.columns() {

@@ -12,26 +12,29 @@ import (
 	"aicplan/sink/atomic"
 )
 
-// writable tries whether files can be made in the output folder, where a stage is
-// going to make some: the exports come last, behind all the measuring. It leaves
-// no trace.
+// writable returns an error if a stage will write exports and the output folder is not writable. Exports
+// are written after all measuring, so this is checked first. It leaves no files.
 func writable(p *plan.Plan, dir string) error {
 	writes := false
 	for _, s := range p.Stages {
 		writes = writes || s.Instance.Kind.Writes && s.Action != stage.ActionReuse
 	}
+
 	if !writes {
 		return nil
 	}
+
 	if err := tryToWrite(dir); err != nil {
-		return fmt.Errorf("exports cannot go to the output folder, so nothing was measured: %w", atomic.Explain("write in", dir, err))
+		return fmt.Errorf("exports cannot go to the output folder, so nothing was measured: %w",
+			atomic.Explain("write in", dir, err))
 	}
+
 	return nil
 }
 
-// tryToWrite makes a file in dir, or a folder in the nearest folder above that
-// exists, and removes it. It never makes dir itself: to remove it again would pull
-// it from under another aicplan that is about to write there.
+// tryToWrite creates and removes a file in dir or, if dir does not exist, a folder in its nearest
+// existing parent. It never creates dir, because removing it could break another aicplan that is about
+// to write there.
 func tryToWrite(dir string) error {
 	at := dir
 	for ; ; at = filepath.Dir(at) {
@@ -42,6 +45,7 @@ func tryToWrite(dir string) error {
 			return &fs.PathError{Op: "open", Path: at, Err: errors.New("it is a symbolic link to something that does not exist")}
 		}
 	}
+
 	if at != dir {
 		tmp, err := os.MkdirTemp(at, ".aicplan-try-*")
 		if err != nil {
@@ -49,9 +53,11 @@ func tryToWrite(dir string) error {
 		}
 		return os.Remove(tmp)
 	}
+
 	f, err := os.CreateTemp(dir, ".aicplan-try-*")
 	if err != nil {
 		return err
 	}
+
 	return errors.Join(f.Close(), os.Remove(f.Name()))
 }
