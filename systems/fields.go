@@ -72,8 +72,10 @@ var fields = []*field{
 	node("inter_rack_bw", quantity, false, "bytes/s", 1e8, 1e13, bandwidthScales),
 	node("inter_rack_latency", quantity, false, "s", 0, 1e-2, timeScales),
 
-	{section: "misc", key: "nccl_mem", kind: byGPUs, required: true, unit: "bytes", lo: 1 << 20, hi: 1 << 37, scales: memoryScales},
-	{section: "misc", key: "other_mem", kind: integer, required: true, unit: "bytes", lo: 1 << 20, hi: 1 << 37, scales: memoryScales},
+	{section: "misc", key: "nccl_mem", kind: byGPUs, required: true, unit: "bytes", lo: 1 << 20, hi: 1 << 37,
+		scales: memoryScales},
+	{section: "misc", key: "other_mem", kind: integer, required: true, unit: "bytes", lo: 1 << 20, hi: 1 << 37,
+		scales: memoryScales},
 	{section: "misc", key: "nccl_version", kind: version, required: true},
 	{section: "misc", key: "oneccl_version", kind: version},
 }

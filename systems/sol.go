@@ -5,11 +5,13 @@ package systems
 // formats multiply in bfloat16.
 func (s *Spec) Peak(dtype string) (flops float64, ok bool) {
 	switch dtype {
-	case "bfloat16", "float16", "half", "int4_wo", "int8_wo", "nvfp4_wo", "w4a16_mxfp4", "w4a16_mxfp4_cutlass", "w4a16_nvfp4":
+	case "bfloat16", "float16", "half", "int4_wo", "int8_wo", "nvfp4_wo", "w4a16_mxfp4", "w4a16_mxfp4_cutlass",
+		"w4a16_nvfp4":
 		flops = s.GPU.BFloat16Flops
 	case "int8", "sq":
 		flops = s.GPU.Int8Flops
-	case "fp8", "fp8_static", "fp8_block", "fp8_ootb", "fp8_e4m3", "w4afp8", "w4a8_mxfp4_mxfp8", "w4a8_mxfp4_mxfp8_trtllm":
+	case "fp8", "fp8_static", "fp8_block", "fp8_ootb", "fp8_e4m3", "w4afp8", "w4a8_mxfp4_mxfp8",
+		"w4a8_mxfp4_mxfp8_trtllm":
 		flops = s.GPU.FP8Flops
 	case "nvfp4", "fp4":
 		flops = s.GPU.FP4Flops

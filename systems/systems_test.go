@@ -17,7 +17,8 @@ func TestBuiltinSystemsLoad(t *testing.T) {
 		t.Fatal(diff)
 	}
 
-	sm := map[string]int{"a100_sxm": 80, "l40s": 89, "h200_sxm": 90, "b200_sxm": 100, "b300_sxm": 103, "rtx_pro_6000_server": 120, "b60": 0}
+	sm := map[string]int{"a100_sxm": 80, "l40s": 89, "h200_sxm": 90, "b200_sxm": 100, "b300_sxm": 103,
+		"rtx_pro_6000_server": 120, "b60": 0}
 	for _, name := range want {
 		s, err := Load(name)
 		if err != nil {
@@ -61,7 +62,8 @@ func TestH200Values(t *testing.T) {
 
 	obj := s.Object()
 	gpu := obj["gpu"].(map[string]any)
-	if obj["sm_version"] != int64(90) || gpu["sm_version"] != int64(90) || obj["mem_bw"] != gpu["mem_bw"] || obj["nccl_version"] != "2.26.2" {
+	if obj["sm_version"] != int64(90) || gpu["sm_version"] != int64(90) || obj["mem_bw"] != gpu["mem_bw"] ||
+		obj["nccl_version"] != "2.26.2" {
 		t.Errorf("object %v", obj)
 	}
 
@@ -78,7 +80,8 @@ func TestH200Values(t *testing.T) {
 }
 
 func TestUnknownSystem(t *testing.T) {
-	for name, want := range map[string]string{"h200": "h200_sxm", "b200-sxm": "b200_sxm", "l40-s": "l40s", "gb20": "gb200"} {
+	for name, want := range map[string]string{"h200": "h200_sxm", "b200-sxm": "b200_sxm", "l40-s": "l40s",
+		"gb20": "gb200"} {
 		_, err := Load(name)
 		var unknown *UnknownError
 		if !errors.As(err, &unknown) {
@@ -107,27 +110,37 @@ func TestProblems(t *testing.T) {
 	}
 
 	for _, tc := range []struct{ name, old, new, want string }{
-		{"GB/s", "mem_bw: 4800000000000", "mem_bw: 4800", "t.yaml:4:11: gpu.mem_bw is 4800; that looks like GB/s, and the unit is bytes/s; write 4800000000000"},
-		{"TB/s", "mem_bw: 4800000000000", "mem_bw: 4.8", "that looks like TB/s, and the unit is bytes/s; write 4800000000000"},
-		{"GiB", "mem_capacity: 151397597184", "mem_capacity: 141", "t.yaml:7:17: gpu.mem_capacity is 141; that looks like GiB, and the unit is bytes; write 151397597184"},
-		{"TFLOP/s", "bfloat16_tc_flops: 989000000000000", "bfloat16_tc_flops: 989", "that looks like TFLOP/s, and the unit is FLOP/s; write 989000000000000"},
-		{"mW", "power: 700 ", "power: 700000 ", "gpu.power is 700000; that looks like mW, and the unit is W; write 700"},
+		{"GB/s", "mem_bw: 4800000000000", "mem_bw: 4800",
+			"t.yaml:4:11: gpu.mem_bw is 4800; that looks like GB/s, and the unit is bytes/s; write 4800000000000"},
+		{"TB/s", "mem_bw: 4800000000000", "mem_bw: 4.8",
+			"that looks like TB/s, and the unit is bytes/s; write 4800000000000"},
+		{"GiB", "mem_capacity: 151397597184", "mem_capacity: 141",
+			"t.yaml:7:17: gpu.mem_capacity is 141; that looks like GiB, and the unit is bytes; write 151397597184"},
+		{"TFLOP/s", "bfloat16_tc_flops: 989000000000000", "bfloat16_tc_flops: 989",
+			"that looks like TFLOP/s, and the unit is FLOP/s; write 989000000000000"},
+		{"mW", "power: 700 ", "power: 700000 ",
+			"gpu.power is 700000; that looks like mW, and the unit is W; write 700"},
 		{"kW", "power: 700 ", "power: 0.7 ", "that looks like kW"},
 		{"us", "p2p_latency: 0.00001", "p2p_latency: 10", "that looks like us, and the unit is s; write 0.00001"},
-		{"capability", "sm_version: 90", "sm_version: 9.0", "gpu.sm_version is 9.0; that looks like compute capability"},
+		{"capability", "sm_version: 90", "sm_version: 9.0",
+			"gpu.sm_version is 9.0; that looks like compute capability"},
 		{"percent", "scaling_factor: 0.8", "scaling_factor: 80", "that looks like percent"},
 		{"negative", "power: 700 ", "power: -700 ", "gpu.power must not be negative, and is -700"},
 		{"nan", "power: 700 ", "power: .nan ", "gpu.power must be a number"},
-		{"whole", "num_gpus_per_node: 8", "num_gpus_per_node: 7.5", "node.num_gpus_per_node must be a whole number, not 7.5"},
+		{"whole", "num_gpus_per_node: 8", "num_gpus_per_node: 7.5",
+			"node.num_gpus_per_node must be a whole number, not 7.5"},
 		{"text", "power: 700 ", "power: a lot ", `gpu.power must be a number, not "a lot"`},
 		{"quoted", "power: 700 ", "power: '700' ", `gpu.power must be a number, not "700"`},
 		{"misspelt", "power: 700 ", "powr: 700 ", "t.yaml:11:3: there is no field gpu.powr; did you mean gpu.power?"},
-		{"section", "sm_version: 90", "pcie_bw: 64000000000\n  sm_version: 90", "there is no field gpu.pcie_bw; it belongs under node"},
-		{"version", "nccl_version: '2.26.2'", "nccl_version: 2.26", "misc.nccl_version is text, but 2.26 is read as a number; quote it: '2.26'"},
+		{"section", "sm_version: 90", "pcie_bw: 64000000000\n  sm_version: 90",
+			"there is no field gpu.pcie_bw; it belongs under node"},
+		{"version", "nccl_version: '2.26.2'", "nccl_version: 2.26",
+			"misc.nccl_version is text, but 2.26 is read as a number; quote it: '2.26'"},
 		{"missing", "  power: 700 # W\n", "", "t.yaml:3:1: gpu.power is missing (W)"},
 		{"missing top", "data_dir: data/h200_sxm\n", "", "data_dir is missing"},
 		{"twice", "power: 700 ", "power: 700\n  power: 600 ", "gpu.power is stated twice"},
-		{"gpus", "    8: 411041792", "    eight: 411041792", `misc.nccl_mem has the key "eight", which is no number of GPUs`},
+		{"gpus", "    8: 411041792", "    eight: 411041792",
+			`misc.nccl_mem has the key "eight", which is no number of GPUs`},
 		{"gpu mem unit", "    8: 411041792", "    8: 392", "misc.nccl_mem is 392; that looks like MiB"},
 		{"no value", "power: 700 # W", "power:", "gpu.power needs a value"},
 		{"mapping", "gpu:\n", "gpu: fast\nnode:\n", "gpu must be a mapping"},

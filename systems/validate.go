@@ -61,7 +61,8 @@ func Parse(file string, src []byte) (*Spec, Problems) {
 		if _, err := fmt.Sscanf(strings.TrimPrefix(err.Error(), "yaml: "), "line %d:", &line); err != nil {
 			line = 0
 		}
-		return nil, Problems{{File: file, Line: line, Col: min(line, 1), Message: "this is not YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")}}
+		return nil, Problems{{File: file, Line: line, Col: min(line, 1),
+			Message: "this is not YAML: " + strings.TrimPrefix(err.Error(), "yaml: ")}}
 	}
 
 	if len(doc.Content) == 0 {
@@ -94,7 +95,8 @@ type reader struct {
 }
 
 func (r *reader) report(n *yaml.Node, path, message, fix string) {
-	r.problems = append(r.problems, Problem{File: r.file, Line: n.Line, Col: n.Column, Path: path, Message: message, Fix: fix})
+	r.problems = append(r.problems, Problem{File: r.file, Line: n.Line, Col: n.Column, Path: path, Message: message,
+		Fix: fix})
 }
 
 // section reads one mapping of the format.
@@ -215,7 +217,8 @@ func (f *field) read(n *yaml.Node) (any, error) {
 	switch f.kind {
 	case text, version:
 		if n.Tag != "!!str" {
-			return nil, newFault(fmt.Sprintf("is text, but %s is read as a number", n.Value), fmt.Sprintf("quote it: '%s'", n.Value))
+			return nil, newFault(fmt.Sprintf("is text, but %s is read as a number", n.Value),
+				fmt.Sprintf("quote it: '%s'", n.Value))
 		}
 		if strings.TrimSpace(n.Value) == "" {
 			return nil, newFault("is empty", "")
@@ -275,7 +278,8 @@ func (f *field) plausible(x float64, written string) error {
 		}
 	}
 
-	return newFault(fmt.Sprintf("is %s; between %s and %s %s would be plausible", written, short(f.lo), short(f.hi), f.unit), "")
+	return newFault(
+		fmt.Sprintf("is %s; between %s and %s %s would be plausible", written, short(f.lo), short(f.hi), f.unit), "")
 }
 
 // plain formats a number without an exponent, rounded to 12 significant digits.

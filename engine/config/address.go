@@ -118,7 +118,8 @@ func (c *Config) Find(address string) (*Instance, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		return nil, fmt.Errorf("the plan has no stage %s.%s aicplan describe lists them", address, DidYouMean(address, near))
+		return nil, fmt.Errorf("the plan has no stage %s.%s aicplan describe lists them", address,
+			DidYouMean(address, near))
 	}
 
 	var names []string

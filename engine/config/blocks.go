@@ -94,7 +94,8 @@ func (s *scope) decodeRuntime(d *blockDecl) (cty.Value, hcl.Diagnostics) {
 		Range: d.rng(), Address: s.qualify("runtime." + d.name),
 	}
 
-	own := &stage.Own{What: "a runtime of kind " + b.Kind, Options: kind.Options, Blocks: kind.Blocks, Shared: runtimeWords, At: d.rng(), Suggest: didYouMean, Secrets: map[string]cty.Value{}}
+	own := &stage.Own{What: "a runtime of kind " + b.Kind, Options: kind.Options, Blocks: kind.Blocks,
+		Shared: runtimeWords, At: d.rng(), Suggest: didYouMean, Secrets: map[string]cty.Value{}}
 	options, more := own.Decode(d.body, ctx)
 	diags = append(diags, more...)
 	rt.Options = options
@@ -116,7 +117,8 @@ func (s *scope) decodeRuntime(d *blockDecl) (cty.Value, hcl.Diagnostics) {
 
 // secretEnv splits the env of a runtime: it returns a body in which env has only the values that
 // are not sensitive, and the sensitive values by name.
-func (s *scope) secretEnv(body *hclsyntax.Body, ctx *hcl.EvalContext) (*hclsyntax.Body, map[string]string, hcl.Diagnostics) {
+func (s *scope) secretEnv(body *hclsyntax.Body,
+	ctx *hcl.EvalContext) (*hclsyntax.Body, map[string]string, hcl.Diagnostics) {
 	a, ok := body.Attributes["env"]
 	if !ok {
 		return body, nil, nil

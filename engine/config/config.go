@@ -189,7 +189,8 @@ func (c *Config) Eval(text string) (cty.Value, hcl.Diagnostics) {
 
 // EvalWith evaluates an expression in the scope of the root module, with additional names and
 // functions. It also returns the evaluation context, for diagnostics.
-func (c *Config) EvalWith(expr hcl.Expression, names map[string]cty.Value, functions map[string]function.Function) (cty.Value, *hcl.EvalContext, hcl.Diagnostics) {
+func (c *Config) EvalWith(expr hcl.Expression, names map[string]cty.Value,
+	functions map[string]function.Function) (cty.Value, *hcl.EvalContext, hcl.Diagnostics) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	bound := map[string]bool{}

@@ -35,10 +35,12 @@ var testRuntimes = []stage.RuntimeKind{
 			{Name: "verify", Type: cty.Bool},
 		},
 	},
-	{Name: "python", Attributes: []string{"path", "python"}, Options: []stage.Option{{Name: "window", Type: cty.Number}}},
+	{Name: "python", Attributes: []string{"path", "python"},
+		Options: []stage.Option{{Name: "window", Type: cty.Number}}},
 	{
 		Name: "far", Options: []stage.Option{{Name: "url", Type: cty.String, Required: true, Doc: "where it is"}},
-		Blocks: []stage.Block{{Name: "ready", Options: []stage.Option{{Name: "path", Type: cty.String}, {Name: "tries", Type: cty.Number}}}},
+		Blocks: []stage.Block{{Name: "ready",
+			Options: []stage.Option{{Name: "path", Type: cty.String}, {Name: "tries", Type: cty.Number}}}},
 	},
 }
 
@@ -83,7 +85,8 @@ func runArchive(t *testing.T, path string) {
 		}
 	}
 
-	opts := Options{Path: filepath.Join(dir, "plan.hcl"), Kinds: map[string]stage.Kind{"thing": stagetest.Thing()}, Runtimes: testRuntimes, Version: "0.1.0", Systems: testSystem}
+	opts := Options{Path: filepath.Join(dir, "plan.hcl"), Kinds: map[string]stage.Kind{"thing": stagetest.Thing()},
+		Runtimes: testRuntimes, Version: "0.1.0", Systems: testSystem}
 	for _, line := range strings.Split(want["flags"], "\n") {
 		if v, ok := strings.CutPrefix(line, "-var "); ok {
 			opts.Vars = append(opts.Vars, v)
@@ -116,7 +119,8 @@ func runArchive(t *testing.T, path string) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			cfg.SetResult(addr, map[string]cty.Value{"rows": cty.NumberIntVal(int64(rows)), "digest": cty.StringVal("d")})
+			cfg.SetResult(addr,
+				map[string]cty.Value{"rows": cty.NumberIntVal(int64(rows)), "digest": cty.StringVal("d")})
 		}
 		after := listing(t, cfg)
 		for _, line := range strings.Split(want["want.after"], "\n") {
@@ -265,7 +269,8 @@ startswith("gemm_perf", "gemm") = true
 [for x in range(3) : x * x] = [0,1,4]
 `))
 
-	for _, expr := range []string{"ceil_div(1, 0)", "pow(-1, 0.5)", "range(1, 5, -1)", `sort([1, null])`, "tonumber(\"x\")"} {
+	for _, expr := range []string{"ceil_div(1, 0)", "pow(-1, 0.5)", "range(1, 5, -1)", `sort([1, null])`,
+		"tonumber(\"x\")"} {
 		if _, diags := cfg.Eval(expr); !diags.HasErrors() {
 			t.Errorf("%s must fail", expr)
 		}

@@ -113,11 +113,20 @@ func (l *loader) loadModule(path string) (*moduleDecl, hcl.Diagnostics) {
 }
 
 // declareAll reads the declarations of a module from its bodies.
-func (l *loader) declareAll(dir string, bodies []*hclsyntax.Body, diags hcl.Diagnostics) (*moduleDecl, hcl.Diagnostics) {
+func (l *loader) declareAll(dir string, bodies []*hclsyntax.Body,
+	diags hcl.Diagnostics) (*moduleDecl, hcl.Diagnostics) {
 	m := &moduleDecl{
-		dir: dir, spoiled: map[string]bool{}, variables: map[string]*variableDecl{}, locals: map[string]*hclsyntax.Attribute{},
-		outputs: map[string]*outputDecl{}, modules: map[string]*blockDecl{}, systems: map[string]*blockDecl{},
-		runtimes: map[string]*blockDecl{}, parts: map[string]*blockDecl{}, services: map[string]map[string]*blockDecl{}, stages: map[string]map[string]*blockDecl{},
+		dir:       dir,
+		spoiled:   map[string]bool{},
+		variables: map[string]*variableDecl{},
+		locals:    map[string]*hclsyntax.Attribute{},
+		outputs:   map[string]*outputDecl{},
+		modules:   map[string]*blockDecl{},
+		systems:   map[string]*blockDecl{},
+		runtimes:  map[string]*blockDecl{},
+		parts:     map[string]*blockDecl{},
+		services:  map[string]map[string]*blockDecl{},
+		stages:    map[string]map[string]*blockDecl{},
 	}
 
 	// Check the version first: an old binary must report that it is too old rather than reject a
@@ -185,7 +194,8 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 			near = fmt.Sprintf(" It stands inside of %s.", in)
 		}
 
-		return hcl.Diagnostics{errorAt(b.TypeRange, "Unknown block", fmt.Sprintf("There is no block type %q.%s", b.Type, near))}
+		return hcl.Diagnostics{errorAt(b.TypeRange, "Unknown block",
+			fmt.Sprintf("There is no block type %q.%s", b.Type, near))}
 	}
 
 	name, diags := oneLabel(b)
@@ -229,7 +239,8 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 
 	if old, dup := into[name]; dup {
 		return append(diags, errorAt(b.DefRange(), "Duplicate "+b.Type,
-			fmt.Sprintf("%s.%s is declared already at %s; names must be unique in a module.", b.Type, name, shortRange(old.rng()))))
+			fmt.Sprintf("%s.%s is declared already at %s; names must be unique in a module.", b.Type, name,
+				shortRange(old.rng()))))
 	}
 
 	into[name] = d
@@ -244,11 +255,13 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 func (m *moduleDecl) declareProgram(b *hclsyntax.Block) hcl.Diagnostics {
 	diags := noLabels(b)
 	for _, nested := range b.Body.Blocks {
-		diags = append(diags, errorAt(nested.TypeRange, "Unexpected block", "An aicplan block holds required_version only."))
+		diags = append(diags, errorAt(nested.TypeRange, "Unexpected block",
+			"An aicplan block holds required_version only."))
 	}
 
 	if m.program != nil {
-		return append(diags, errorAt(b.DefRange(), "Duplicate aicplan", fmt.Sprintf("There is one at %s already.", shortRange(m.program.DefRange()))))
+		return append(diags, errorAt(b.DefRange(), "Duplicate aicplan",
+			fmt.Sprintf("There is one at %s already.", shortRange(m.program.DefRange()))))
 	}
 
 	m.program = b
@@ -257,7 +270,8 @@ func (m *moduleDecl) declareProgram(b *hclsyntax.Block) hcl.Diagnostics {
 
 // splitMeta separates the meta arguments from a stage or module body, so that the schemas of stages
 // do not need to list them.
-func splitMeta(body *hclsyntax.Body, meta bool) (rest *hclsyntax.Body, forEach, dependsOn, enabled, describe hcl.Expression) {
+func splitMeta(body *hclsyntax.Body,
+	meta bool) (rest *hclsyntax.Body, forEach, dependsOn, enabled, describe hcl.Expression) {
 	if !meta {
 		return body, nil, nil, nil, nil
 	}
@@ -344,7 +358,8 @@ func declareVariable(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 			val, err := v.convert(val)
 			if err != nil {
 				diags = append(diags, errorAt(a.Expr.Range(), "Unsuitable default",
-					fmt.Sprintf("The default of var.%s does not fit its type %s: %s.", name, TypeText(v.typ), misfit(err))))
+					fmt.Sprintf("The default of var.%s does not fit its type %s: %s.", name, TypeText(v.typ),
+						misfit(err))))
 			} else {
 				v.def = val
 			}
@@ -409,7 +424,8 @@ func oneLabel(b *hclsyntax.Block) (string, hcl.Diagnostics) {
 	}
 	if name := b.Labels[0]; !hclsyntax.ValidIdentifier(name) {
 		return "", hcl.Diagnostics{errorAt(b.LabelRanges[0], "Invalid name",
-			fmt.Sprintf("%q cannot be referred to: a name starts with a letter and holds letters, digits, _ and -.", name))}
+			fmt.Sprintf("%q cannot be referred to: a name starts with a letter and holds letters, digits, _ and -.",
+				name))}
 	}
 
 	return b.Labels[0], nil

@@ -69,7 +69,8 @@ func (w waits) check() hcl.Diagnostics {
 		}
 
 		if d := w.scope.moduleNamed(item); d != nil {
-			diags = append(diags, errorAt(item.Range(), "Nothing to wait for", fmt.Sprintf("module.%s has no stages.", d.name)))
+			diags = append(diags, errorAt(item.Range(), "Nothing to wait for",
+				fmt.Sprintf("module.%s has no stages.", d.name)))
 			continue
 		}
 

@@ -84,14 +84,16 @@ func withoutFollowers(diags hcl.Diagnostics) hcl.Diagnostics {
 		_, ok := hcl.DiagnosticExtra[follower](d)
 		return ok
 	}
-	explained := slices.ContainsFunc(diags, func(d *hcl.Diagnostic) bool { return d.Severity == hcl.DiagError && !follows(d) })
+	explained := slices.ContainsFunc(diags,
+		func(d *hcl.Diagnostic) bool { return d.Severity == hcl.DiagError && !follows(d) })
 	var out hcl.Diagnostics
 
 	for i, d := range diags {
 		if explained && follows(d) {
 			continue
 		}
-		if i > 0 && d.Summary == "Invalid operand" && diags[i-1].Summary == d.Summary && d.Context != nil && diags[i-1].Context != nil && *d.Context == *diags[i-1].Context {
+		if i > 0 && d.Summary == "Invalid operand" && diags[i-1].Summary == d.Summary && d.Context != nil &&
+			diags[i-1].Context != nil && *d.Context == *diags[i-1].Context {
 			continue
 		}
 
@@ -218,7 +220,8 @@ func knownAttributes(d *hcl.Diagnostic) string {
 	for n := len(e.Traversal) - 1; n > 0; n-- {
 		missing, isAttr := e.Traversal[n].(hcl.TraverseAttr)
 		v, diags := e.Traversal[:n].TraverseAbs(d.EvalContext)
-		if !isAttr || diags.HasErrors() || !v.IsKnown() || v.IsNull() || !v.Type().IsObjectType() || v.Type().HasAttribute(missing.Name) {
+		if !isAttr || diags.HasErrors() || !v.IsKnown() || v.IsNull() || !v.Type().IsObjectType() ||
+			v.Type().HasAttribute(missing.Name) {
 			continue
 		}
 
@@ -250,7 +253,8 @@ type DiagJSON struct {
 // ToJSON converts a diagnostic for -json output.
 func ToJSON(d *hcl.Diagnostic, files map[string]*hcl.File) DiagJSON {
 	d = withoutSensitive(hinted(d, files))
-	out := DiagJSON{Severity: "error", Summary: d.Summary, Detail: d.Detail + knownAttributes(d), Address: DiagAddress(d)}
+	out := DiagJSON{Severity: "error", Summary: d.Summary, Detail: d.Detail + knownAttributes(d),
+		Address: DiagAddress(d)}
 	if d.Severity == hcl.DiagWarning {
 		out.Severity = "warning"
 	}

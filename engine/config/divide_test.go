@@ -23,7 +23,8 @@ func TestDivisionByZero(t *testing.T) {
 
 		v, diags := expr.Value(nil)
 		switch {
-		case want == "" && (!diags.HasErrors() || !strings.Contains(diags.Error(), "division by zero") || diags[0].Subject == nil):
+		case want == "" &&
+			(!diags.HasErrors() || !strings.Contains(diags.Error(), "division by zero") || diags[0].Subject == nil):
 			t.Errorf("%s: %#v, %v", src, v, diags)
 		case want != "" && (diags.HasErrors() || text(v.GoString()) != want):
 			t.Errorf("%s: %#v, %v; want %s", src, v, diags, want)

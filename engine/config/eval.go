@@ -25,7 +25,8 @@ func (s *scope) eval(expr hcl.Expression, each *eachValue) (cty.Value, hcl.Diagn
 
 // context returns an evaluation context with only the values that the expressions refer to.
 // Building all values for every expression costs a hundred times as much on large plans.
-func (s *scope) context(exprs []hcl.Expression, each *eachValue, bound map[string]bool) (*hcl.EvalContext, hcl.Diagnostics) {
+func (s *scope) context(exprs []hcl.Expression, each *eachValue,
+	bound map[string]bool) (*hcl.EvalContext, hcl.Diagnostics) {
 	vals := map[string]map[string]cty.Value{}
 	wanted := map[string]*moduleWant{}
 	var diags hcl.Diagnostics
@@ -99,7 +100,8 @@ func (s *scope) value(r ref, each *eachValue) (cty.Value, hcl.Diagnostics) {
 
 func eachRef(r ref, each *eachValue) (cty.Value, hcl.Diagnostics) {
 	if each == nil {
-		return cty.DynamicVal, hcl.Diagnostics{errorAt(r.rng, "No for_each here", "each.key and each.value exist only in blocks with for_each.")}
+		return cty.DynamicVal, hcl.Diagnostics{errorAt(r.rng, "No for_each here",
+			"each.key and each.value exist only in blocks with for_each.")}
 	}
 
 	switch r.name {
@@ -109,7 +111,8 @@ func eachRef(r ref, each *eachValue) (cty.Value, hcl.Diagnostics) {
 		return each.now()
 	}
 
-	return cty.DynamicVal, hcl.Diagnostics{errorAt(r.rng, "Unknown attribute", fmt.Sprintf("each has key and value, not %q.", r.name))}
+	return cty.DynamicVal, hcl.Diagnostics{errorAt(r.rng, "Unknown attribute",
+		fmt.Sprintf("each has key and value, not %q.", r.name))}
 }
 
 // pathRef returns path.module or path.plan. Both are relative to the plan's folder, so a plan has
@@ -131,7 +134,8 @@ func (s *scope) pathRef(r ref) (cty.Value, hcl.Diagnostics) {
 		return cty.StringVal(filepath.ToSlash(rel)), nil
 	}
 
-	return cty.DynamicVal, hcl.Diagnostics{errorAt(r.rng, "Unknown attribute", fmt.Sprintf("path has module and plan, not %q.", r.name))}
+	return cty.DynamicVal, hcl.Diagnostics{errorAt(r.rng, "Unknown attribute",
+		fmt.Sprintf("path has module and plan, not %q.", r.name))}
 }
 
 // moduleWant records which outputs of a module are needed.

@@ -28,14 +28,16 @@ func (s *scope) forEachKeys(d *blockDecl, v cty.Value) ([]keyed, hcl.Diagnostics
 	}
 
 	if v.IsNull() {
-		return nil, hcl.Diagnostics{errorAt(rng, "Invalid for_each", "The value is null; a map, an object, a set or a list of strings is needed.")}
+		return nil, hcl.Diagnostics{errorAt(rng, "Invalid for_each",
+			"The value is null; a map, an object, a set or a list of strings is needed.")}
 	}
 
 	t := v.Type()
 	var out []keyed
 	switch {
 	case stage.IsRef(v):
-		return nil, hcl.Diagnostics{errorAt(rng, "Invalid for_each", "This is one stage; for_each needs a map or a list. For one stage leave for_each away.")}
+		return nil, hcl.Diagnostics{errorAt(rng, "Invalid for_each",
+			"This is one stage; for_each needs a map or a list. For one stage leave for_each away.")}
 
 	case t.IsObjectType() || t.IsMapType():
 		for it := v.ElementIterator(); it.Next(); {
@@ -52,12 +54,14 @@ func (s *scope) forEachKeys(d *blockDecl, v cty.Value) ([]keyed, hcl.Diagnostics
 		for it := v.ElementIterator(); it.Next(); {
 			_, e := it.Element()
 			if !e.IsKnown() || e.IsNull() || e.Type() != cty.String {
-				return nil, hcl.Diagnostics{errorAt(rng, "Invalid for_each", "The elements of a list or set must be known strings: they become the keys. Use a map to give each key a value.")}
+				return nil, hcl.Diagnostics{errorAt(rng, "Invalid for_each",
+					"The elements of a list or set must be known strings: they become the keys. Use a map to give each key a value.")}
 			}
 
 			k := e.AsString()
 			if seen[k] {
-				return nil, hcl.Diagnostics{errorAt(rng, "Duplicate for_each key", fmt.Sprintf("The key %q occurs twice.", k))}
+				return nil, hcl.Diagnostics{errorAt(rng, "Duplicate for_each key",
+					fmt.Sprintf("The key %q occurs twice.", k))}
 			}
 
 			seen[k] = true
@@ -65,7 +69,8 @@ func (s *scope) forEachKeys(d *blockDecl, v cty.Value) ([]keyed, hcl.Diagnostics
 		}
 
 	default:
-		return nil, hcl.Diagnostics{errorAt(rng, "Invalid for_each", fmt.Sprintf("A map, an object, a set or a list of strings is needed, not %s.", t.FriendlyName()))}
+		return nil, hcl.Diagnostics{errorAt(rng, "Invalid for_each",
+			fmt.Sprintf("A map, an object, a set or a list of strings is needed, not %s.", t.FriendlyName()))}
 	}
 
 	return out, nil
@@ -122,7 +127,8 @@ func (s *scope) keyOrder(expr hcl.Expression, depth int) map[string]int {
 		return order
 
 	case *hclsyntax.ForExpr:
-		if key, ok := e.KeyExpr.(*hclsyntax.ScopeTraversalExpr); ok && key.Traversal.RootName() == e.KeyVar && len(key.Traversal) == 1 {
+		if key, ok := e.KeyExpr.(*hclsyntax.ScopeTraversalExpr); ok && key.Traversal.RootName() == e.KeyVar &&
+			len(key.Traversal) == 1 {
 			return s.keyOrder(e.CollExpr, depth+1)
 		}
 
@@ -209,7 +215,8 @@ func (s *scope) itemOf(expr hcl.Expression, key string, depth int) (from *scope,
 
 	case *hclsyntax.ObjectConsExpr:
 		for _, item := range e.Items {
-			if k, diags := s.eval(item.KeyExpr, nil); !diags.HasErrors() && k.IsKnown() && !k.IsNull() && k.Type() == cty.String && k.AsString() == key {
+			if k, diags := s.eval(item.KeyExpr, nil); !diags.HasErrors() && k.IsKnown() && !k.IsNull() &&
+				k.Type() == cty.String && k.AsString() == key {
 				return s, item.ValueExpr, true
 			}
 		}

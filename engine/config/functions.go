@@ -242,7 +242,8 @@ var rangeFunc = function.New(&function.Spec{
 		case 2, 3:
 			start, end = args[0], args[1]
 		default:
-			return cty.NilVal, fmt.Errorf("range takes one to three numbers: range(END), range(START, END) or range(START, END, STEP)")
+			return cty.NilVal, fmt.Errorf(
+				"range takes one to three numbers: range(END), range(START, END) or range(START, END, STEP)")
 		}
 		if len(args) == 3 {
 			step = args[2]
@@ -259,7 +260,8 @@ var rangeFunc = function.New(&function.Spec{
 		var out []cty.Value
 		for v := start; down && v.GreaterThan(end).True() || !down && v.LessThan(end).True(); {
 			if len(out) == rangeLimit {
-				return cty.NilVal, fmt.Errorf("range makes at most %d values; use a larger step, or powers(...)", rangeLimit)
+				return cty.NilVal, fmt.Errorf("range makes at most %d values; use a larger step, or powers(...)",
+					rangeLimit)
 			}
 			out = append(out, v)
 			next, err := stdlib.Add(v, step)
@@ -313,7 +315,8 @@ func sortValues(l cty.Value, t cty.Type) (cty.Value, error) {
 	case cty.String:
 		sort.SliceStable(vs, func(i, j int) bool { return vs[i].AsString() < vs[j].AsString() })
 	default:
-		return cty.NilVal, function.NewArgErrorf(0, "only numbers or strings can be sorted, not %s", t.ElementType().FriendlyName())
+		return cty.NilVal, function.NewArgErrorf(0, "only numbers or strings can be sorted, not %s",
+			t.ElementType().FriendlyName())
 	}
 
 	if len(vs) == 0 {

@@ -27,10 +27,14 @@ func placed(t *testing.T, text string, diags hcl.Diagnostics) {
 // FuzzExpression evaluates arbitrary expressions. Each must have a value, or an error with a range.
 func FuzzExpression(f *testing.F) {
 	for _, text := range []string{
-		"1 + 2 * 3", `"a${var.n}b"`, "[for x in var.l : x * 2 if x > 1]", "{ for k, v in var.o : k => v... }", "var.l[*]", "var.o.a", `try(var.nope, 1)`,
-		"powers(2, 0, 4)", `jsondecode("{\"a\":[1]}")`, `regex("(a)(b)?", "ab")`, `format("%05.2f", 1.5)`, "range(1, 10, 3)",
-		"<<EOT\n%{ for x in var.l }${x}%{ endfor }\nEOT", "null", "1 / 0", "pow(2, 1e3)", `formatdate("YYYY", "2020-01-01T00:00:00Z")`,
-		`toset([1, "a", true])`, `substr("äöü", 1, -1)`, `element([], 0)`, `1e400`, `- - 1`, `((((1))))`, `var.l...`, `cidrhost("10.0.0.0/8", 1)`, `templatefile("x", {})`,
+		"1 + 2 * 3", `"a${var.n}b"`, "[for x in var.l : x * 2 if x > 1]", "{ for k, v in var.o : k => v... }",
+		"var.l[*]", "var.o.a", `try(var.nope, 1)`,
+		"powers(2, 0, 4)", `jsondecode("{\"a\":[1]}")`, `regex("(a)(b)?", "ab")`, `format("%05.2f", 1.5)`,
+		"range(1, 10, 3)",
+		"<<EOT\n%{ for x in var.l }${x}%{ endfor }\nEOT", "null", "1 / 0", "pow(2, 1e3)",
+		`formatdate("YYYY", "2020-01-01T00:00:00Z")`,
+		`toset([1, "a", true])`, `substr("äöü", 1, -1)`, `element([], 0)`, `1e400`, `- - 1`, `((((1))))`, `var.l...`,
+		`cidrhost("10.0.0.0/8", 1)`, `templatefile("x", {})`,
 	} {
 		f.Add(text)
 	}
@@ -62,8 +66,10 @@ variable "o" { default = { a = 1, b = "x" } }
 // FuzzVarFile reads files with values of variables.
 func FuzzVarFile(f *testing.F) {
 	for _, text := range []string{
-		"n = 4\n", "l = [1, 2]\no = { a = 2, b = \"y\" }\n", "n = \"x\"\n", "n = 1\nn = 2\n", "other = 1\n", "n {\n}\n", "l = var.n\n", "n = null\n",
-		"o = {\n  a = 1e400\n}\n", "l = [for x in [1] : x]\n", "n = <<EOT\n3\nEOT\n", "\ufeffn = 1\n", "n = 1 # c", "/* ", "n", "= 1", "o = { a = { a = 1 } }",
+		"n = 4\n", "l = [1, 2]\no = { a = 2, b = \"y\" }\n", "n = \"x\"\n", "n = 1\nn = 2\n", "other = 1\n", "n {\n}\n",
+		"l = var.n\n", "n = null\n",
+		"o = {\n  a = 1e400\n}\n", "l = [for x in [1] : x]\n", "n = <<EOT\n3\nEOT\n", "\ufeffn = 1\n", "n = 1 # c",
+		"/* ", "n", "= 1", "o = { a = { a = 1 } }",
 	} {
 		f.Add(text)
 	}

@@ -12,7 +12,8 @@ import (
 )
 
 // impure are functions of other languages that read external state. Plans do not have them.
-var impure = []string{"env", "getenv", "file", "fileexists", "fileset", "templatefile", "filebase64", "timestamp", "timeadd", "uuid", "random", "now", "abspath", "pathexpand"}
+var impure = []string{"env", "getenv", "file", "fileexists", "fileset", "templatefile", "filebase64", "timestamp",
+	"timeadd", "uuid", "random", "now", "abspath", "pathexpand"}
 
 var functionName = regexp.MustCompile(`no function named "([^"]+)"`)
 
@@ -34,7 +35,8 @@ func hinted(d *hcl.Diagnostic, files map[string]*hcl.File) *hcl.Diagnostic {
 			out.Detail = fmt.Sprintf("There is no function named %q: plans read no environment, file or clock, so that the same plan means the same cases everywhere. Give what it would read as a variable, with -var or %sNAME.", m[1], envPrefix)
 		} else if m != nil {
 			names := slices.Sorted(maps.Keys(Functions()))
-			if longer := slices.DeleteFunc(slices.Clone(names), func(n string) bool { return !strings.HasPrefix(n, m[1]) }); len(longer) > 0 {
+			if longer := slices.DeleteFunc(slices.Clone(names),
+				func(n string) bool { return !strings.HasPrefix(n, m[1]) }); len(longer) > 0 {
 				names = longer[:1]
 			}
 			out.Detail = fmt.Sprintf("There is no function named %q.%s", m[1], didYouMean(m[1], names))

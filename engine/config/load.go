@@ -74,7 +74,8 @@ func load(opts Options) (*Config, hcl.Diagnostics) {
 
 	l := &loader{
 		opts: opts, kinds: opts.Kinds, src: newSources(filepath.Dir(abs)), functions: Functions(),
-		modules: map[string]*moduleDecl{}, exprs: map[hclsyntax.Node]exprParts{}, results: map[string]map[string]cty.Value{},
+		modules: map[string]*moduleDecl{}, exprs: map[hclsyntax.Node]exprParts{},
+		results: map[string]map[string]cty.Value{},
 	}
 
 	maps.Copy(l.src.flags, opts.Sources)
@@ -113,7 +114,8 @@ func load(opts Options) (*Config, hcl.Diagnostics) {
 	if diags.HasErrors() {
 		// Everything that uses an invalid variable or block is unknown, in modules as well. Such
 		// errors are consequences, so drop them.
-		more := slices.DeleteFunc(c.decodeErrors(sound), func(d *hcl.Diagnostic) bool { return slices.Contains(followUps, d.Summary) })
+		more := slices.DeleteFunc(c.decodeErrors(sound),
+			func(d *hcl.Diagnostic) bool { return slices.Contains(followUps, d.Summary) })
 		return c, append(diags, more...)
 	}
 

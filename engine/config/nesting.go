@@ -39,14 +39,18 @@ func TooDeep(src []byte, name string) hcl.Diagnostics {
 
 		case hclsyntax.TokenComma, hclsyntax.TokenEqual:
 			row = 0
-		case hclsyntax.TokenQuestion, hclsyntax.TokenBang, hclsyntax.TokenPlus, hclsyntax.TokenMinus, hclsyntax.TokenStar, hclsyntax.TokenSlash,
-			hclsyntax.TokenPercent, hclsyntax.TokenAnd, hclsyntax.TokenOr, hclsyntax.TokenEqualOp, hclsyntax.TokenNotEqual,
-			hclsyntax.TokenLessThan, hclsyntax.TokenLessThanEq, hclsyntax.TokenGreaterThan, hclsyntax.TokenGreaterThanEq:
+		case hclsyntax.TokenQuestion, hclsyntax.TokenBang, hclsyntax.TokenPlus, hclsyntax.TokenMinus,
+			hclsyntax.TokenStar, hclsyntax.TokenSlash,
+			hclsyntax.TokenPercent, hclsyntax.TokenAnd, hclsyntax.TokenOr, hclsyntax.TokenEqualOp,
+			hclsyntax.TokenNotEqual,
+			hclsyntax.TokenLessThan, hclsyntax.TokenLessThanEq, hclsyntax.TokenGreaterThan,
+			hclsyntax.TokenGreaterThanEq:
 			row++
 		}
 
 		if t.Type == hclsyntax.TokenNumberLit && longExponent.Match(t.Bytes) {
-			return hcl.Diagnostics{errorAt(t.Range, "Number out of bounds", "A float64 ends at 1e308. Writing out the digits of this number would take all memory.")}
+			return hcl.Diagnostics{errorAt(t.Range, "Number out of bounds",
+				"A float64 ends at 1e308. Writing out the digits of this number would take all memory.")}
 		}
 		if open > maxDepth || row > maxDepth {
 			return hcl.Diagnostics{errorAt(t.Range, "Nested too deep",

@@ -15,7 +15,8 @@ func byPlace(diags hcl.Diagnostics) hcl.Diagnostics {
 		if a.Subject == nil || b.Subject == nil {
 			return 0
 		}
-		return cmp.Or(cmp.Compare(a.Subject.Filename, b.Subject.Filename), cmp.Compare(a.Subject.Start.Byte, b.Subject.Start.Byte))
+		return cmp.Or(cmp.Compare(a.Subject.Filename, b.Subject.Filename),
+			cmp.Compare(a.Subject.Start.Byte, b.Subject.Start.Byte))
 	})
 	return diags
 }

@@ -33,7 +33,8 @@ func (l *loader) isRoot(name string) bool {
 }
 
 func (l *loader) blockTypes() []string {
-	return append(append(kindNames(l.kinds), "aicplan", "variable", "locals", "output", "module", "system", "runtime", "part"), l.serviceKinds()...)
+	return append(append(kindNames(l.kinds), "aicplan", "variable", "locals", "output", "module", "system", "runtime", "part"),
+		l.serviceKinds()...)
 }
 
 func (l *loader) roots() []string {
@@ -359,7 +360,8 @@ func (t *tracer) each(r ref, each *eachValue) {
 		return
 	}
 	v, attr := each.value, r.attr
-	if attr != "" && !stage.IsRef(v) && v.IsKnown() && !v.IsNull() && v.Type().IsObjectType() && v.Type().HasAttribute(attr) {
+	if attr != "" && !stage.IsRef(v) && v.IsKnown() && !v.IsNull() && v.Type().IsObjectType() &&
+		v.Type().HasAttribute(attr) {
 		v = v.GetAttr(attr)
 	} else {
 		attr = ""
@@ -382,7 +384,8 @@ func (t *tracer) each(r ref, each *eachValue) {
 		}
 	}
 
-	if e, ok := expr.(*hclsyntax.ScopeTraversalExpr); ok && e.Traversal.RootName() == "module" && len(e.Traversal) == 2 {
+	if e, ok := expr.(*hclsyntax.ScopeTraversalExpr); ok && e.Traversal.RootName() == "module" &&
+		len(e.Traversal) == 2 {
 		if step, ok := e.Traversal[1].(hcl.TraverseAttr); ok {
 			t.ref(from, ref{root: "module", name: step.Name, key: key, attr: attr, rng: e.Range()}, nil)
 			return

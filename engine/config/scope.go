@@ -123,7 +123,8 @@ type frame struct {
 	rng   hcl.Range
 }
 
-func newScope(l *loader, decl *moduleDecl, parent *scope, call *blockDecl, each *eachValue, path, source string) *scope {
+func newScope(l *loader, decl *moduleDecl, parent *scope, call *blockDecl, each *eachValue,
+	path, source string) *scope {
 	return &scope{
 		l: l, decl: decl, parent: parent, call: call, each: each, path: path, source: source,
 		memo: map[string]memoized{}, children: map[string][]*scope{}, instances: map[*blockDecl][]*Instance{},
@@ -151,7 +152,9 @@ func (s *scope) enter(label string, rng hcl.Range) hcl.Diagnostics {
 		}
 
 		steps = append(steps, s.qualify(label))
-		return hcl.Diagnostics{errorAt(rng, "Cycle", "The value depends on itself: "+strings.Join(steps, " -> ")+". Break the circle by naming the shared part in a local of its own.")}
+		return hcl.Diagnostics{errorAt(rng, "Cycle",
+			"The value depends on itself: "+strings.Join(steps, " -> ")+
+				". Break the circle by naming the shared part in a local of its own.")}
 	}
 
 	s.l.busy = append(s.l.busy, frame{id: id, label: s.qualify(label), rng: rng})
@@ -162,7 +165,8 @@ func (s *scope) leave() { s.l.busy = s.l.busy[:len(s.l.busy)-1] }
 
 // once evaluates a named value and caches it. A failure is cached as a value of unknown type, so
 // that it is reported only once.
-func (s *scope) once(label string, rng hcl.Range, get func() (cty.Value, hcl.Diagnostics)) (cty.Value, hcl.Diagnostics) {
+func (s *scope) once(label string, rng hcl.Range,
+	get func() (cty.Value, hcl.Diagnostics)) (cty.Value, hcl.Diagnostics) {
 	if m, ok := s.memo[label]; ok && (!m.waits || m.seen == s.l.finished) {
 		return m.value, nil
 	}
@@ -277,7 +281,8 @@ func (s *scope) output(name string, rng hcl.Range) (cty.Value, hcl.Diagnostics) 
 }
 
 func (s *scope) undeclared(root, name string, rng hcl.Range, known []string) hcl.Diagnostics {
-	what := map[string]string{"var": "variable", "local": "local value", "module": "module", "system": "system", "runtime": "runtime", "part": "part"}[root]
+	what := map[string]string{"var": "variable", "local": "local value", "module": "module",
+		"system": "system", "runtime": "runtime", "part": "part"}[root]
 	if what == "" {
 		what = root
 	}
@@ -344,10 +349,12 @@ func (s *scope) loadChild(d *blockDecl) (*moduleDecl, string, hcl.Diagnostics) {
 	}
 
 	var source string
-	diags = append(diags, gohcl.DecodeExpression(a.Expr, &hcl.EvalContext{Variables: map[string]cty.Value{}}, &source)...)
+	diags = append(diags, gohcl.DecodeExpression(
+		a.Expr, &hcl.EvalContext{Variables: map[string]cty.Value{}}, &source)...)
 	if diags.HasErrors() {
 		if v.Type() != cty.String || v.IsNull() || !v.IsKnown() {
-			return nil, "", hcl.Diagnostics{errorAt(a.Expr.Range(), "Invalid source", "The source must be a string that is known before anything runs.")}
+			return nil, "", hcl.Diagnostics{errorAt(a.Expr.Range(), "Invalid source",
+				"The source must be a string that is known before anything runs.")}
 		}
 		source, diags = v.AsString(), nil
 	}
@@ -374,7 +381,8 @@ func (s *scope) loadChild(d *blockDecl) (*moduleDecl, string, hcl.Diagnostics) {
 
 	decl, more := s.l.loadModule(abs)
 	if decl == nil && len(more) > 0 && more[0].Subject != nil && more[0].Summary == "Cannot read the plan" {
-		more = hcl.Diagnostics{errorAt(a.Expr.Range(), "Cannot read the module", fmt.Sprintf("%s: %s", display(abs), more[0].Detail))}
+		more = hcl.Diagnostics{errorAt(a.Expr.Range(), "Cannot read the module",
+			fmt.Sprintf("%s: %s", display(abs), more[0].Detail))}
 	}
 
 	diags = append(diags, more...)

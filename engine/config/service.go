@@ -39,7 +39,8 @@ func (s *scope) service(kind *stage.ServiceKind, name string, rng hcl.Range) (ct
 			return cty.DynamicVal, diags
 		}
 
-		own := &stage.Own{What: "a " + kind.Name + " block", Options: kind.Options, Blocks: kind.Blocks, At: d.rng(), Suggest: didYouMean}
+		own := &stage.Own{What: "a " + kind.Name + " block", Options: kind.Options, Blocks: kind.Blocks, At: d.rng(),
+			Suggest: didYouMean}
 		options, more := own.Decode(d.body, ctx)
 		if diags = append(diags, more...); diags.HasErrors() {
 			return cty.DynamicVal, diags
@@ -50,9 +51,11 @@ func (s *scope) service(kind *stage.ServiceKind, name string, rng hcl.Range) (ct
 			dir = s.decl.dir
 		}
 
-		v := &stage.Service{Kind: kind.Name, Name: name, Address: s.qualify(kind.Name + "." + name), Options: options, Dir: dir, Range: d.rng()}
+		v := &stage.Service{Kind: kind.Name, Name: name, Address: s.qualify(kind.Name + "." + name), Options: options,
+			Dir: dir, Range: d.rng()}
 		return cty.ObjectVal(map[string]cty.Value{
-			"name": cty.StringVal(name), "address": cty.StringVal(v.Address), "ref": cty.CapsuleVal(stage.ServiceType, v),
+			"name": cty.StringVal(name), "address": cty.StringVal(v.Address),
+			"ref": cty.CapsuleVal(stage.ServiceType, v),
 		}), diags
 	})
 }

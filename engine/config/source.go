@@ -107,14 +107,17 @@ func notText(src []byte, name string) hcl.Diagnostics {
 	utf16 := bytes.HasPrefix(src, []byte{0xff, 0xfe}) || bytes.HasPrefix(src, []byte{0xfe, 0xff})
 	switch {
 	case utf16:
-		return hcl.Diagnostics{fileDiag(name, "Wrong encoding", "The file is UTF-16. Plans are UTF-8: save it as that.")}
+		return hcl.Diagnostics{fileDiag(name, "Wrong encoding",
+			"The file is UTF-16. Plans are UTF-8: save it as that.")}
 	case at >= 0:
-		return hcl.Diagnostics{byteDiag(src, at, name, "Not a text file", "A NUL byte is here. Plans are text in UTF-8.")}
+		return hcl.Diagnostics{byteDiag(src, at, name, "Not a text file",
+			"A NUL byte is here. Plans are text in UTF-8.")}
 	case !utf8.Valid(src):
 		for i := 0; i < len(src); {
 			r, n := utf8.DecodeRune(src[i:])
 			if r == utf8.RuneError && n == 1 {
-				return hcl.Diagnostics{byteDiag(src, i, name, "Wrong encoding", "This is no UTF-8. Plans are UTF-8: save the file as that.")}
+				return hcl.Diagnostics{byteDiag(src, i, name, "Wrong encoding",
+					"This is no UTF-8. Plans are UTF-8: save the file as that.")}
 			}
 			i += n
 		}
@@ -193,7 +196,8 @@ func planFiles(path string) ([]string, error) {
 	var out []string
 	for _, e := range entries {
 		n := e.Name()
-		if !e.IsDir() && strings.HasSuffix(n, ".hcl") && !strings.HasSuffix(n, ".aicvars.hcl") && !strings.HasSuffix(n, TestSuffix) && !strings.HasPrefix(n, ".") {
+		if !e.IsDir() && strings.HasSuffix(n, ".hcl") && !strings.HasSuffix(n, ".aicvars.hcl") &&
+			!strings.HasSuffix(n, TestSuffix) && !strings.HasPrefix(n, ".") {
 			out = append(out, filepath.Join(path, n))
 		}
 	}

@@ -38,7 +38,8 @@ func (m *moduleDecl) unused() hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	note := func(what, ref string, at hcl.Range, more string) {
 		if !used[ref] {
-			diags = append(diags, warnAt(at, "Unused "+what, fmt.Sprintf("Nothing in this module uses %s%s. Remove it, or use it.", ref, more)))
+			diags = append(diags, warnAt(at, "Unused "+what,
+				fmt.Sprintf("Nothing in this module uses %s%s. Remove it, or use it.", ref, more)))
 		}
 	}
 

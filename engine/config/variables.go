@@ -81,7 +81,8 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 				continue
 			}
 			diags = append(diags, warnAt(at, "Value for an undeclared variable",
-				fmt.Sprintf("The environment sets %s, but the plan has no variable %q; the value is ignored.%s", name, short, didYouMean(short, known))))
+				fmt.Sprintf("The environment sets %s, but the plan has no variable %q; the value is ignored.%s", name,
+					short, didYouMean(short, known))))
 			continue
 		}
 
@@ -106,7 +107,9 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 				continue
 			}
 
-			out[name] = givenValue{expr: a.Expr, rng: l.hide(root, name, a.Expr.Range(), shortRange(a.Range), name+" = "), origin: f.Body.MissingItemRange().Filename}
+			out[name] = givenValue{expr: a.Expr,
+				rng:    l.hide(root, name, a.Expr.Range(), shortRange(a.Range), name+" = "),
+				origin: f.Body.MissingItemRange().Filename}
 		}
 	}
 
@@ -192,12 +195,15 @@ func (s *scope) rootVariable(d *variableDecl) (cty.Value, hcl.Diagnostics) {
 		}
 
 		return cty.DynamicVal, hcl.Diagnostics{errorAt(d.rng, noValue,
-			fmt.Sprintf("The plan needs var.%s%s. Give it with -var '%s=...', in a file with -var-file, or as %s%s.", d.name, descriptionOf(d), d.name, envPrefix, d.name))}
+			fmt.Sprintf("The plan needs var.%s%s. Give it with -var '%s=...', in a file with -var-file, or as %s%s.",
+				d.name, descriptionOf(d), d.name, envPrefix, d.name))}
 	}
 
 	v, diags := g.value(d, s.l)
 	if d.sensitive && diags.HasErrors() {
-		return cty.DynamicVal, hcl.Diagnostics{errorAt(g.rng, badValue, fmt.Sprintf("var.%s is %s, and its value cannot be read as one. It is sensitive, so it is not shown.", d.name, TypeText(d.typ)))}
+		return cty.DynamicVal, hcl.Diagnostics{errorAt(g.rng, badValue,
+			fmt.Sprintf("var.%s is %s, and its value cannot be read as one. It is sensitive, so it is not shown.",
+				d.name, TypeText(d.typ)))}
 	}
 	if diags.HasErrors() {
 		return cty.DynamicVal, diags
@@ -205,7 +211,8 @@ func (s *scope) rootVariable(d *variableDecl) (cty.Value, hcl.Diagnostics) {
 
 	conv, err := d.convert(v)
 	if err != nil && d.sensitive {
-		return cty.DynamicVal, append(diags, errorAt(g.rng, badValue, fmt.Sprintf("var.%s is %s: %s.", d.name, TypeText(d.typ), misfit(err))))
+		return cty.DynamicVal, append(diags, errorAt(g.rng, badValue,
+			fmt.Sprintf("var.%s is %s: %s.", d.name, TypeText(d.typ), misfit(err))))
 	}
 	if err != nil {
 		return cty.DynamicVal, append(diags, errorAt(g.rng, badValue,
@@ -240,13 +247,15 @@ func (g givenValue) value(d *variableDecl, l *loader) (cty.Value, hcl.Diagnostic
 	}
 
 	return cty.DynamicVal, hcl.Diagnostics{errorAt(g.rng, badValue,
-		fmt.Sprintf("var.%s is %s, and %q cannot be read as one.%s", d.name, TypeText(d.typ), g.text, g.hint(d, diags[0].Detail)))}
+		fmt.Sprintf("var.%s is %s, and %q cannot be read as one.%s", d.name, TypeText(d.typ), g.text,
+			g.hint(d, diags[0].Detail)))}
 }
 
 // surprising warns if an untyped variable gets a text that is parsed as a number with a different
 // spelling, such as the version 1.10 or a date.
 func (g givenValue) surprising(d *variableDecl, v cty.Value) hcl.Diagnostics {
-	if d.typ != cty.DynamicPseudoType || d.hasDefault && d.def.Type() == cty.Number || d.sensitive || v.IsNull() || !v.IsKnown() || v.Type() != cty.Number {
+	if d.typ != cty.DynamicPseudoType || d.hasDefault && d.def.Type() == cty.Number || d.sensitive || v.IsNull() ||
+		!v.IsKnown() || v.Type() != cty.Number {
 		return nil
 	}
 	text, err := convert.Convert(v, cty.String)
@@ -255,7 +264,8 @@ func (g givenValue) surprising(d *variableDecl, v cty.Value) hcl.Diagnostics {
 	}
 
 	return hcl.Diagnostics{warnAt(g.rng, "Text read as a number", fmt.Sprintf(
-		"var.%s has no type, so %q is the number %s. For the text, declare type = string or give '%s=%q'; for the number, declare type = number.", d.name, g.text, text.AsString(), d.name, g.text))}
+		"var.%s has no type, so %q is the number %s. For the text, declare type = string or give '%s=%q'; for the number, declare type = number.",
+		d.name, g.text, text.AsString(), d.name, g.text))}
 }
 
 // hint describes how to write a value that could not be parsed.
@@ -269,7 +279,8 @@ func (g givenValue) hint(d *variableDecl, why string) string {
 // asList shows how to write a single value as a list if the variable is a list or set. It returns
 // "" if that is not the problem.
 func (g givenValue) asList(d *variableDecl, v cty.Value) string {
-	if g.text == "" || !d.typ.IsListType() && !d.typ.IsSetType() || !v.IsKnown() || v.IsNull() || !v.Type().IsPrimitiveType() {
+	if g.text == "" || !d.typ.IsListType() && !d.typ.IsSetType() || !v.IsKnown() || v.IsNull() ||
+		!v.Type().IsPrimitiveType() {
 		return ""
 	}
 	text := g.text
@@ -307,7 +318,8 @@ func (s *scope) validateVariable(d *variableDecl, v cty.Value, at hcl.Range) hcl
 		}
 
 		if ok.IsNull() || !ok.IsKnown() || ok.Type() != cty.Bool {
-			diags = append(diags, errorAt(val.Condition.Range(), "Invalid validation", "The condition must be true or false."))
+			diags = append(diags, errorAt(val.Condition.Range(), "Invalid validation",
+				"The condition must be true or false."))
 			continue
 		}
 		if ok.True() {

@@ -38,7 +38,8 @@ func (l *loader) sniffVersion(body *hclsyntax.Body) hcl.Diagnostics {
 
 func (l *loader) checkVersion(a *hclsyntax.Attribute, v cty.Value) hcl.Diagnostics {
 	if v.IsNull() || v.Type().FriendlyName() != "string" {
-		return hcl.Diagnostics{errorAt(a.Expr.Range(), "Invalid required_version", `A constraint in quotes is needed, such as ">= 0.1".`)}
+		return hcl.Diagnostics{errorAt(a.Expr.Range(), "Invalid required_version",
+			`A constraint in quotes is needed, such as ">= 0.1".`)}
 	}
 	want, err := goversion.NewConstraint(v.AsString())
 	if err != nil {

@@ -20,7 +20,8 @@ func Words() stage.Vocabulary {
 		"stage":   metaArguments,
 	}
 	out.Add("variable", variableSchema)
-	for block, body := range map[string]any{"validation": validationDecl{}, "runtime": runtimeBody{}, "system": systemBody{}} {
+	for block, body := range map[string]any{"validation": validationDecl{}, "runtime": runtimeBody{},
+		"system": systemBody{}} {
 		for _, name := range stage.TagWords(body)[""] {
 			out.Add(block, &hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: name}}})
 		}

@@ -13,7 +13,8 @@ func TestOrderFollowsSourceWhereItMay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := g.Order(); slices.Index(got, "d") > slices.Index(got, "a") || slices.Index(got, "b") > slices.Index(got, "c") {
+	if got := g.Order(); slices.Index(got, "d") > slices.Index(got, "a") ||
+		slices.Index(got, "b") > slices.Index(got, "c") {
 		t.Errorf("order %v breaks a dependency", got)
 	}
 
@@ -37,7 +38,8 @@ func TestCyclesNameTheWay(t *testing.T) {
 		{map[string][]string{"a": {"c"}, "b": {"a"}, "c": {"b"}, "x": nil}, "a -> c -> b -> a"},
 		{map[string][]string{"a": {"x", "a"}}, "a -> a"},
 		// Two strongly connected components, one with a longer path; x only depends on the first.
-		{map[string][]string{"x": {"a"}, "a": {"b"}, "b": {"c", "a"}, "c": {"a"}, "d": {"e"}, "e": {"d"}}, "a -> b -> a; d -> e -> d"},
+		{map[string][]string{"x": {"a"}, "a": {"b"}, "b": {"c", "a"}, "c": {"a"}, "d": {"e"}, "e": {"d"}},
+			"a -> b -> a; d -> e -> d"},
 	} {
 		_, err := Build([]string{"x", "a", "b", "c", "d", "e"}, c.deps)
 		var ce *CycleError

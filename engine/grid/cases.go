@@ -112,7 +112,8 @@ func (c *Cases) fill(w *walker) hcl.Diagnostics {
 		}
 
 		if why != "" {
-			diags = append(diags, errorAt(info.rng, "Invalid column", fmt.Sprintf("The column %q %s. Columns are numbers, strings or bools; to keep a helper out of the cases, list the wanted columns in the grid's columns.", name, why)))
+			diags = append(diags, errorAt(info.rng, "Invalid column",
+				fmt.Sprintf("The column %q %s. Columns are numbers, strings or bools; to keep a helper out of the cases, list the wanted columns in the grid's columns.", name, why)))
 			continue
 		}
 

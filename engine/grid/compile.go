@@ -151,7 +151,8 @@ func (r *rewriter) children(n hclsyntax.Expression) hclsyntax.Expression {
 
 	case *hclsyntax.ConditionalExpr:
 		c := *n
-		c.Condition, c.TrueResult, c.FalseResult = r.rewrite(n.Condition), r.rewrite(n.TrueResult), r.rewrite(n.FalseResult)
+		c.Condition, c.TrueResult, c.FalseResult =
+			r.rewrite(n.Condition), r.rewrite(n.TrueResult), r.rewrite(n.FalseResult)
 		r.prog.logical = true
 		return &c
 

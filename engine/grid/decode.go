@@ -39,7 +39,8 @@ var (
 		Blocks:     productBlocks,
 	}
 	sweepSchema = &hcl.BodySchema{
-		Attributes: []hcl.AttributeSchema{{Name: "values"}, {Name: "columns"}, {Name: "description"}, {Name: "loop_order"}, {Name: "include"}},
+		Attributes: []hcl.AttributeSchema{{Name: "values"}, {Name: "columns"}, {Name: "description"},
+			{Name: "loop_order"}, {Name: "include"}},
 		Blocks: append([]hcl.BlockHeaderSchema{
 			{Type: "case_set", LabelNames: []string{"name"}}, {Type: "distinct"}}, productBlocks...),
 	}
@@ -142,7 +143,8 @@ func (d *decoder) grid(body hcl.Body) *Spec {
 		}
 		// otherwise the op could not be separated from the parameters in the hash of a case ID
 		if strings.ContainsFunc(spec.Op, unicode.IsControl) {
-			d.errorf(a.Expr.Range(), "Unsuitable op", "The name of an op is one line without control characters, not %q.", spec.Op)
+			d.errorf(a.Expr.Range(), "Unsuitable op",
+				"The name of an op is one line without control characters, not %q.", spec.Op)
 		}
 	}
 
@@ -173,7 +175,8 @@ func (d *decoder) caseSet(b *hcl.Block, before []*product) *product {
 	d.diags = append(d.diags, diags...)
 	for _, p := range before {
 		if p.name == b.Labels[0] {
-			d.errorf(b.LabelRanges[0], "Duplicate case_set", "A case_set %q stands at %s already.", p.name, place(p.rng))
+			d.errorf(b.LabelRanges[0], "Duplicate case_set", "A case_set %q stands at %s already.", p.name,
+				place(p.rng))
 		}
 	}
 
@@ -236,7 +239,8 @@ func (d *decoder) block(p *product, b *hcl.Block) {
 
 	case "case_set":
 		if p.inSet {
-			d.errorf(b.DefRange, "Case set in a case set", "A case_set includes this part, and case sets do not nest. Include the part in the grid itself.")
+			d.errorf(b.DefRange, "Case set in a case set",
+				"A case_set includes this part, and case sets do not nest. Include the part in the grid itself.")
 			return
 		}
 		p.sets = append(p.sets, d.caseSet(b, p.sets))
@@ -249,7 +253,8 @@ func (d *decoder) lazy(src hcl.Expression) *Expr { return &Expr{src: src, eval: 
 func (d *decoder) derive(b *hcl.Block) *Derive {
 	content, diags := b.Body.Content(deriveSchema)
 	d.diags = append(d.diags, diags...)
-	v := &Derive{Name: b.Labels[0], Range: b.DefRange, order: d.next(), Description: d.str(content.Attributes["description"])}
+	v := &Derive{Name: b.Labels[0], Range: b.DefRange, order: d.next(),
+		Description: d.str(content.Attributes["description"])}
 	if why := checkName(v.Name); why != "" {
 		d.errorf(b.LabelRanges[0], "Invalid name", "%s", why)
 	}
@@ -265,9 +270,11 @@ func (d *decoder) filter(b *hcl.Block, set string) *Filter {
 	content, diags := b.Body.Content(filterSchema)
 	d.diags = append(d.diags, diags...)
 	broken := len(d.diags)
-	f := &Filter{Name: b.Labels[0], Set: set, Range: b.DefRange, order: d.next(), in: d.in, Reason: d.str(content.Attributes["reason"])}
+	f := &Filter{Name: b.Labels[0], Set: set, Range: b.DefRange, order: d.next(), in: d.in,
+		Reason: d.str(content.Attributes["reason"])}
 	if a := content.Attributes["reason"]; a != nil && len(d.diags) == broken && strings.TrimSpace(f.Reason) == "" {
-		d.errorf(a.Expr.Range(), "Empty reason", "Say why these combinations are left out: plans, why and reports show it.")
+		d.errorf(a.Expr.Range(), "Empty reason",
+			"Say why these combinations are left out: plans, why and reports show it.")
 	}
 
 	if a := content.Attributes["keep"]; a != nil {
@@ -303,7 +310,8 @@ func (d *decoder) constants(spec *Spec, a *hcl.Attribute) {
 			d.errorf(rng, "Invalid name", "%s", why)
 		}
 		if t := vals[name].Type(); !t.IsPrimitiveType() && !vals[name].IsNull() {
-			d.errorf(rng, "Wrong type", "The constant %q must be a number, string or bool, not %s.", name, t.FriendlyName())
+			d.errorf(rng, "Wrong type", "The constant %q must be a number, string or bool, not %s.", name,
+				t.FriendlyName())
 			continue
 		}
 
@@ -318,7 +326,8 @@ func (d *decoder) distinct(spec *Spec, blocks hcl.Blocks) {
 			continue
 		}
 		if spec.Distinct != nil {
-			d.errorf(b.DefRange, "Duplicate distinct", "One distinct block stands at %s already.", place(spec.Distinct.Range))
+			d.errorf(b.DefRange, "Duplicate distinct", "One distinct block stands at %s already.",
+				place(spec.Distinct.Range))
 			continue
 		}
 
@@ -330,7 +339,8 @@ func (d *decoder) distinct(spec *Spec, blocks hcl.Blocks) {
 			spec.Distinct.By, ranges = d.names(a)
 			d.boundEverywhere(spec, spec.Distinct.By, ranges, "by")
 			if len(spec.Distinct.By) == 0 && !d.diags.HasErrors() {
-				d.errorf(a.Expr.Range(), "Empty key", "Without a name in by, only one case would stay. Leave by out to mean all columns.")
+				d.errorf(a.Expr.Range(), "Empty key",
+					"Without a name in by, only one case would stay. Leave by out to mean all columns.")
 			}
 		}
 
@@ -348,7 +358,8 @@ func (d *decoder) distinct(spec *Spec, blocks hcl.Blocks) {
 			spec.Distinct.Of = &Derive{Name: "of", Range: of.Expr.Range(), expr: d.lazy(of.Expr)}
 
 		default:
-			d.errorf(prefer.Expr.Range(), "Unknown preference", "prefer is \"first\" or \"min\", not %q.%s", p, phrase.DidYouMean(p, []string{"first", "min"}))
+			d.errorf(prefer.Expr.Range(), "Unknown preference", "prefer is \"first\" or \"min\", not %q.%s", p,
+				phrase.DidYouMean(p, []string{"first", "min"}))
 		}
 	}
 }

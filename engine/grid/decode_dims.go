@@ -19,7 +19,8 @@ func (d *decoder) axis(b *hcl.Block, content *hcl.BodyContent) *Dim {
 		d.errorf(b.LabelRanges[0], "Invalid name", "%s", why)
 	}
 
-	dim := &Dim{Name: name, Fields: []string{name}, Range: b.DefRange, Description: d.str(content.Attributes["description"])}
+	dim := &Dim{Name: name, Fields: []string{name}, Range: b.DefRange,
+		Description: d.str(content.Attributes["description"])}
 	a := content.Attributes["values"]
 	if a == nil {
 		return nil
@@ -32,7 +33,9 @@ func (d *decoder) axis(b *hcl.Block, content *hcl.BodyContent) *Dim {
 
 	for i, v := range vals {
 		if !v.IsNull() && !v.Type().IsPrimitiveType() {
-			d.errorf(elementRange(a.Expr, i), "Wrong type", "%s %q takes numbers, strings or bools; value %d is %s. Values that belong together are rows.", capital(b.Type), name, i+1, v.Type().FriendlyName())
+			d.errorf(elementRange(a.Expr, i), "Wrong type",
+				"%s %q takes numbers, strings or bools; value %d is %s. Values that belong together are rows.",
+				capital(b.Type), name, i+1, v.Type().FriendlyName())
 			return nil
 		}
 	}
@@ -61,7 +64,8 @@ func (d *decoder) noteRepeated(dim *Dim, expr hcl.Expression) {
 		}
 		text := exactKey(v)
 		if seen[text] {
-			d.diags = append(d.diags, warnAt(elementRange(expr, i), "Repeated value", fmt.Sprintf("Axis %q has the value %s twice; it counts once.", dim.Name, display(v))))
+			d.diags = append(d.diags, warnAt(elementRange(expr, i), "Repeated value",
+				fmt.Sprintf("Axis %q has the value %s twice; it counts once.", dim.Name, display(v))))
 		}
 
 		seen[text] = true
@@ -86,7 +90,8 @@ func (d *decoder) rows(b *hcl.Block) *Dim {
 	dim.static = len(a.Expr.Variables()) == 0
 	for i, r := range rows {
 		if r.IsNull() || (!r.Type().IsObjectType() && !r.Type().IsMapType()) {
-			d.errorf(elementRange(a.Expr, i), "Wrong type", "Rows %q takes objects, { field = value, ... }; row %d is %s.", dim.Name, i+1, friendly(r))
+			d.errorf(elementRange(a.Expr, i), "Wrong type",
+				"Rows %q takes objects, { field = value, ... }; row %d is %s.", dim.Name, i+1, friendly(r))
 			return nil
 		}
 	}
@@ -97,7 +102,8 @@ func (d *decoder) rows(b *hcl.Block) *Dim {
 
 	dim.Fields = objectOrder(firstElement(a.Expr), rows[0].AsValueMap())
 	if len(dim.Fields) == 0 {
-		d.errorf(elementRange(a.Expr, 0), "Empty row", "The first row of %q has no field; a row needs at least one.", dim.Name)
+		d.errorf(elementRange(a.Expr, 0), "Empty row", "The first row of %q has no field; a row needs at least one.",
+			dim.Name)
 		return nil
 	}
 
@@ -112,7 +118,8 @@ func (d *decoder) rows(b *hcl.Block) *Dim {
 		m := r.AsValueMap()
 		for name := range m {
 			if !containsName(dim.Fields, name) {
-				d.errorf(elementRange(a.Expr, i), "Inconsistent rows", "Row %d of %q has a field %q that row 1 has not; every row needs the same fields, with null where one does not apply.%s",
+				d.errorf(elementRange(a.Expr, i), "Inconsistent rows",
+					"Row %d of %q has a field %q that row 1 has not; every row needs the same fields, with null where one does not apply.%s",
 					i+1, dim.Name, name, phrase.DidYouMean(name, dim.Fields))
 				return nil
 			}
@@ -121,7 +128,9 @@ func (d *decoder) rows(b *hcl.Block) *Dim {
 		for f, name := range dim.Fields {
 			v, ok := m[name]
 			if !ok {
-				d.errorf(elementRange(a.Expr, i), "Inconsistent rows", "Row %d of %q has no field %q; every row needs the same fields, with null where one does not apply.", i+1, dim.Name, name)
+				d.errorf(elementRange(a.Expr, i), "Inconsistent rows",
+					"Row %d of %q has no field %q; every row needs the same fields, with null where one does not apply.",
+					i+1, dim.Name, name)
 				return nil
 			}
 			byField[f] = append(byField[f], v)
@@ -145,7 +154,9 @@ func (d *decoder) rows(b *hcl.Block) *Dim {
 // expressions could not be checked.
 func (d *decoder) noRows(dim *Dim, t cty.Type, a *hcl.Attribute) *Dim {
 	if (!t.IsListType() && !t.IsSetType()) || !t.ElementType().IsObjectType() {
-		d.errorf(a.Expr.Range(), "Empty rows", "Rows %q has no row, so its fields are not known. To leave cases out, keep the rows and add a filter.", dim.Name)
+		d.errorf(a.Expr.Range(), "Empty rows",
+			"Rows %q has no row, so its fields are not known. To leave cases out, keep the rows and add a filter.",
+			dim.Name)
 		return nil
 	}
 
@@ -178,11 +189,13 @@ func (d *decoder) noteEmpty(dim *Dim, rng hcl.Range) {
 		what = "Rows"
 	}
 
-	d.diags = append(d.diags, warnAt(rng, "Empty "+strings.ToLower(what), fmt.Sprintf("%s %q has no values, so nothing that it takes part in has any cases.", what, dim.Name)))
+	d.diags = append(d.diags, warnAt(rng, "Empty "+strings.ToLower(what),
+		fmt.Sprintf("%s %q has no values, so nothing that it takes part in has any cases.", what, dim.Name)))
 }
 
 // column converts the values of one name to one common type.
-func (d *decoder) column(name string, vals []cty.Value, expr hcl.Expression, at func(int) hcl.Range) ([]cty.Value, bool) {
+func (d *decoder) column(name string, vals []cty.Value, expr hcl.Expression,
+	at func(int) hcl.Range) ([]cty.Value, bool) {
 	for i, v := range vals {
 		if !v.IsNull() && v.Type() == cty.Number && !finite(v) {
 			d.errorf(at(i), "Number out of range", "Value %d of %q is not a finite number.", i+1, name)

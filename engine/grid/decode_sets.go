@@ -41,7 +41,8 @@ func (d *decoder) uniqueNames(set *Set) {
 	bind := func(name string, rng hcl.Range, what string) {
 		if old, dup := seen[what+name]; dup && !reported[rng] {
 			reported[rng] = true
-			d.errorf(rng, "Duplicate name", "%q is bound at %s already; in %s every name has one meaning.", name, place(old), set.label())
+			d.errorf(rng, "Duplicate name", "%q is bound at %s already; in %s every name has one meaning.", name,
+				place(old), set.label())
 			return
 		}
 		seen[what+name] = rng
@@ -117,7 +118,8 @@ func (d *decoder) unknownLoop(name string, rng hcl.Range, sets []*Set) {
 		}
 	}
 
-	d.errorf(rng, "Unknown loop", "loop_order lists axis and rows blocks; there is no %q (have %s).%s", name, quoted(have), phrase.DidYouMean(name, have))
+	d.errorf(rng, "Unknown loop", "loop_order lists axis and rows blocks; there is no %q (have %s).%s", name,
+		quoted(have), phrase.DidYouMean(name, have))
 }
 
 // orderFilters collects the filters of all sets in source order and numbers them. A combination
@@ -171,7 +173,8 @@ func (d *decoder) columns(spec *Spec, content *hcl.BodyContent, common *product)
 
 	for _, c := range spec.Constants {
 		if containsName(spec.Columns, c.Name) {
-			d.errorf(content.Attributes["constants"].Range, "Constant is a column", "%q is a column of the cases and cannot be a constant as well.", c.Name)
+			d.errorf(content.Attributes["constants"].Range, "Constant is a column",
+				"%q is a column of the cases and cannot be a constant as well.", c.Name)
 		}
 	}
 }
@@ -199,11 +202,13 @@ func (d *decoder) boundEverywhere(spec *Spec, names []string, ranges []hcl.Range
 			rng = ranges[i]
 		}
 		if len(missing) == len(spec.Sets) {
-			d.errorf(rng, "Unknown name", "%s names %q, which no axis, rows field or derive block binds.%s", attr, name, phrase.DidYouMean(name, spec.allNames()))
+			d.errorf(rng, "Unknown name", "%s names %q, which no axis, rows field or derive block binds.%s", attr, name,
+				phrase.DidYouMean(name, spec.allNames()))
 			continue
 		}
 
-		d.errorf(rng, "Column without a value", "%q has no value in %s. Every set must bind all columns: add derive %q { value = null } there, or list the wanted columns in the grid's columns.",
+		d.errorf(rng, "Column without a value",
+			"%q has no value in %s. Every set must bind all columns: add derive %q { value = null } there, or list the wanted columns in the grid's columns.",
 			name, missing[0].label(), name)
 	}
 }

@@ -13,7 +13,9 @@ func (d *decoder) sweep(blocks hcl.Blocks) *Spec {
 		content, diags := b.Body.Content(sweepSchema)
 		if !diags.HasErrors() && content.Attributes["values"] == nil {
 			if compound != nil {
-				d.errorf(b.DefRange, "Second compound sweep", "A grid has one sweep with axes and sets inside; the first is at %s. Use case_set blocks inside of it.", place(compound.DefRange))
+				d.errorf(b.DefRange, "Second compound sweep",
+					"A grid has one sweep with axes and sets inside; the first is at %s. Use case_set blocks inside of it.",
+					place(compound.DefRange))
 				continue
 			}
 			compound = b
@@ -26,7 +28,8 @@ func (d *decoder) sweep(blocks hcl.Blocks) *Spec {
 		}
 
 		for _, inner := range content.Blocks {
-			d.errorf(inner.DefRange, "Values and blocks", "A sweep has either values, or axis, rows, derive, filter and case_set blocks.")
+			d.errorf(inner.DefRange, "Values and blocks",
+				"A sweep has either values, or axis, rows, derive, filter and case_set blocks.")
 		}
 
 		for _, name := range []string{"columns", "loop_order", "include"} {

@@ -174,7 +174,8 @@ func (w *walker) rank(of *Derive) ([]int32, hcl.Diagnostics) {
 			val, diags := p.eval()
 			if diags.HasErrors() || !usable(val) || (!val.IsNull() && !val.Type().IsPrimitiveType()) {
 				w.failed(p, "distinct", func(v cty.Value) *hcl.Diagnostic {
-					return errorAt(of.Range, "Wrong type", fmt.Sprintf("of must be a finite number, string or bool, not %s.", friendly(v)))
+					return errorAt(of.Range, "Wrong type",
+						fmt.Sprintf("of must be a finite number, string or bool, not %s.", friendly(v)))
 				})
 				return nil, w.diags
 			}
@@ -192,7 +193,8 @@ func (w *walker) rank(of *Derive) ([]int32, hcl.Diagnostics) {
 	}
 
 	if _, why := columnKind(dict.vals); why != "" {
-		return nil, hcl.Diagnostics{errorAt(of.Range, "Mixed types", fmt.Sprintf("The value of of %s; such values cannot be compared.", why))}
+		return nil, hcl.Diagnostics{errorAt(of.Range, "Mixed types",
+			fmt.Sprintf("The value of of %s; such values cannot be compared.", why))}
 	}
 
 	sortStable(order, func(a, b int32) bool { return less(dict.vals[a], dict.vals[b]) })

@@ -231,7 +231,8 @@ func fastEqual(a, b fastNode, equal int64) fastNode {
 			}
 			return fastVal{kind: fastBool, i: 1 - equal}
 
-		case x.kind == fastUnknown && y.kind > fastNull && y.kind < fastList, y.kind == fastUnknown && x.kind > fastNull && x.kind < fastList:
+		case x.kind == fastUnknown && y.kind > fastNull && y.kind < fastList,
+			y.kind == fastUnknown && x.kind > fastNull && x.kind < fastList:
 			return fastVal{kind: fastUnknown}
 		}
 
@@ -266,7 +267,8 @@ func fastCompare(a, b fastNode, op func(x, y int64) bool) fastNode {
 // bothUnknown returns the result of a numeric operator whose operands are not both integers:
 // unknown if each operand is an integer or unknown, otherwise unsure.
 func bothUnknown(x, y fastVal) fastVal {
-	if (x.kind == fastUnknown && (y.kind == fastUnknown || y.kind == fastInt)) || (x.kind == fastInt && y.kind == fastUnknown) {
+	if (x.kind == fastUnknown && (y.kind == fastUnknown || y.kind == fastInt)) ||
+		(x.kind == fastInt && y.kind == fastUnknown) {
 		return fastVal{kind: fastUnknown}
 	}
 	return unsure

@@ -31,7 +31,8 @@ func (e testEval) Context(exprs []hcl.Expression, bound map[string]bool) (*hcl.E
 
 			v, ok := e.vars[root]
 			if !ok {
-				diags = append(diags, errorAt(t.SourceRange(), "Unknown reference", fmt.Sprintf("Nothing here is called %q.", root)))
+				diags = append(diags, errorAt(t.SourceRange(), "Unknown reference",
+					fmt.Sprintf("Nothing here is called %q.", root)))
 				continue
 			}
 
@@ -44,7 +45,8 @@ func (e testEval) Context(exprs []hcl.Expression, bound map[string]bool) (*hcl.E
 
 var testFuncs = map[string]function.Function{
 	"min": stdlib.MinFunc, "max": stdlib.MaxFunc, "ceil": stdlib.CeilFunc, "floor": stdlib.FloorFunc,
-	"contains": stdlib.ContainsFunc, "length": stdlib.LengthFunc, "range": stdlib.RangeFunc, "concat": stdlib.ConcatFunc,
+	"contains": stdlib.ContainsFunc, "length": stdlib.LengthFunc, "range": stdlib.RangeFunc,
+	"concat": stdlib.ConcatFunc,
 	"format": stdlib.FormatFunc, "try": tryfunc.TryFunc, "can": tryfunc.CanFunc, "coalesce": stdlib.CoalesceFunc,
 	"ceil_div": function.New(&function.Spec{
 		Params: []function.Parameter{{Name: "a", Type: cty.Number}, {Name: "b", Type: cty.Number}},
@@ -68,9 +70,11 @@ func testScope() testEval {
 			"no_rows": cty.ListValEmpty(cty.Object(map[string]cty.Type{"hidden": cty.Number, "model": cty.String})),
 			"dtypes":  cty.ListVal([]cty.Value{cty.StringVal("bfloat16"), cty.StringVal("fp8")})}),
 		"system": cty.ObjectVal(map[string]cty.Value{
-			"h200_sxm": cty.ObjectVal(map[string]cty.Value{"sm_version": cty.NumberIntVal(90), "mem": cty.NumberIntVal(150_000_000_000)}),
+			"h200_sxm": cty.ObjectVal(
+				map[string]cty.Value{"sm_version": cty.NumberIntVal(90), "mem": cty.NumberIntVal(150_000_000_000)}),
 		}),
-		"collect": cty.ObjectVal(map[string]cty.Value{"x": cty.ObjectVal(map[string]cty.Value{"rows": cty.UnknownVal(cty.Number)})}),
+		"collect": cty.ObjectVal(
+			map[string]cty.Value{"x": cty.ObjectVal(map[string]cty.Value{"rows": cty.UnknownVal(cty.Number)})}),
 	}}
 }
 
@@ -96,7 +100,8 @@ func testParts(t rapid.TB, src string) (testEval, PartOf) {
 	parts := map[string]cty.Value{}
 
 	for _, b := range f.Body.(*hclsyntax.Body).Blocks {
-		parts[b.Labels[0]] = cty.CapsuleVal(capsule, &Part{Name: "part." + b.Labels[0], Body: b.Body, Eval: own, Range: b.Range()})
+		parts[b.Labels[0]] = cty.CapsuleVal(capsule,
+			&Part{Name: "part." + b.Labels[0], Body: b.Body, Eval: own, Range: b.Range()})
 	}
 
 	own.vars["local"] = cty.ObjectVal(map[string]cty.Value{"here": cty.NumberIntVal(2)})

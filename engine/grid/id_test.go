@@ -166,8 +166,10 @@ filter "kept" {
 
 		for i, a := range arrays {
 			f := r.Schema().Field(i)
-			if int64(a.Len()) != r.NumRows() || f.Nullable != (a.NullN() > 0) || !arrow.TypeEqual(f.Type, a.DataType()) || f.Name != r.ColumnName(i) || r.Column(i) != a {
-				t.Errorf("%s: column %s has %d values, %d of them null, of %s; the schema says %v of %d rows", name, r.ColumnName(i), a.Len(), a.NullN(), a.DataType(), f, r.NumRows())
+			if int64(a.Len()) != r.NumRows() || f.Nullable != (a.NullN() > 0) ||
+				!arrow.TypeEqual(f.Type, a.DataType()) || f.Name != r.ColumnName(i) || r.Column(i) != a {
+				t.Errorf("%s: column %s has %d values, %d of them null, of %s; the schema says %v of %d rows", name,
+					r.ColumnName(i), a.Len(), a.NullN(), a.DataType(), f, r.NumRows())
 			}
 		}
 

@@ -153,5 +153,6 @@ func (n *Included) Text(places []string) string {
 	if len(shown) > maxPlaces {
 		shown, more = shown[:maxPlaces], fmt.Sprintf("; and %d more", len(places)-maxPlaces)
 	}
-	return strings.TrimSpace(fmt.Sprintf("%s This stands in %s, included at %s%s.", n.Detail, n.Part, strings.Join(shown, "; "), more))
+	return strings.TrimSpace(
+		fmt.Sprintf("%s This stands in %s, included at %s%s.", n.Detail, n.Part, strings.Join(shown, "; "), more))
 }

@@ -45,7 +45,8 @@ func (w *walker) fits(n int64) bool {
 func (w *walker) mayGoOn() bool {
 	if err := w.ctx.Err(); err != nil {
 		w.stop = err
-		w.diags = append(w.diags, errorAt(w.p.spec.Range, "Expansion interrupted", fmt.Sprintf("The grid was not expanded: %v.", err)))
+		w.diags = append(w.diags, errorAt(w.p.spec.Range, "Expansion interrupted",
+			fmt.Sprintf("The grid was not expanded: %v.", err)))
 		return false
 	}
 	evals := w.evals + w.quick/quickShare
@@ -106,7 +107,8 @@ func (w *walker) filterFailed(f *filterProg) {
 		if !v.IsNull() {
 			what = v.Type().FriendlyName()
 		}
-		return errorAt(f.whole.expr.src.Range(), "Filter without an answer", fmt.Sprintf("keep must be true or false; it is %s.", what))
+		return errorAt(f.whole.expr.src.Range(), "Filter without an answer",
+			fmt.Sprintf("keep must be true or false; it is %s.", what))
 	})
 }
 
@@ -119,7 +121,8 @@ func (w *walker) deriveFailed(v *variable) {
 
 	dp.failing = true
 	w.failed(dp.prog, fmt.Sprintf("derive %q", v.info.name), func(cty.Value) *hcl.Diagnostic {
-		return errorAt(dp.prog.expr.src.Range(), "Number out of range", fmt.Sprintf("The value of %q is not a finite number.", v.info.name))
+		return errorAt(dp.prog.expr.src.Range(), "Number out of range",
+			fmt.Sprintf("The value of %q is not a finite number.", v.info.name))
 	})
 }
 

@@ -25,7 +25,8 @@ axis "d" { values = range(1000) }
 	} {
 		spec := mustDecode(t, axes+"filter \"f\" {\n keep = "+keep+"\n reason = \"r\"\n}")
 		c, diags := Expand(context.Background(), spec, Options{Limits: limits})
-		if c != nil || len(diags) != 1 || !strings.Contains(diags[0].Detail, want) || !strings.Contains(diags[0].Detail, "a 1000 x b 1000 x c 1000 x d 1000") {
+		if c != nil || len(diags) != 1 || !strings.Contains(diags[0].Detail, want) ||
+			!strings.Contains(diags[0].Detail, "a 1000 x b 1000 x c 1000 x d 1000") {
 			t.Errorf("%s: %v", keep, diags)
 		}
 	}

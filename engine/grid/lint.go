@@ -220,7 +220,8 @@ func (l *linter) operand(n hclsyntax.Expression, want cty.Type) bool {
 		hint = " Text is compared with == and !=, or with contains([...], name), and joined as \"${a}${b}\"."
 	}
 
-	l.errorf(n.Range(), "Invalid operand", "This is a %s where a %s is needed.%s", t.FriendlyName(), want.FriendlyName(), hint)
+	l.errorf(n.Range(), "Invalid operand", "This is a %s where a %s is needed.%s", t.FriendlyName(),
+		want.FriendlyName(), hint)
 	return false
 }
 
@@ -232,13 +233,16 @@ func (l *linter) equality(n *hclsyntax.BinaryOpExpr) bool {
 	}
 
 	if a.IsPrimitiveType() && b.IsPrimitiveType() && a != b {
-		l.errorf(n.SrcRange, "Comparison across types", "A %s never equals a %s, so this is always %v. Write both sides in the same type, for example 90 without quotes.",
+		l.errorf(n.SrcRange, "Comparison across types",
+			"A %s never equals a %s, so this is always %v. Write both sides in the same type, for example 90 without quotes.",
 			a.FriendlyName(), b.FriendlyName(), n.Op == hclsyntax.OpNotEqual)
 		return false
 	}
 
 	if a.IsPrimitiveType() != b.IsPrimitiveType() {
-		l.errorf(n.SrcRange, "Comparison across types", "A %s never equals a %s. To ask whether a list holds a value, write contains(list, value).", a.FriendlyName(), b.FriendlyName())
+		l.errorf(n.SrcRange, "Comparison across types",
+			"A %s never equals a %s. To ask whether a list holds a value, write contains(list, value).",
+			a.FriendlyName(), b.FriendlyName())
 		return false
 	}
 
@@ -250,7 +254,8 @@ func (l *linter) equality(n *hclsyntax.BinaryOpExpr) bool {
 // literal warns if a name is compared with a value that it never has.
 func (l *linter) literal(name, lit hclsyntax.Expression) {
 	info, v := l.bareName(name), literalValue(lit)
-	if info == nil || v == cty.NilVal || v.IsNull() || info.derived || info.values[canonical(v)] || v.Type() == cty.Bool {
+	if info == nil || v == cty.NilVal || v.IsNull() || info.derived || info.values[canonical(v)] ||
+		v.Type() == cty.Bool {
 		return
 	}
 	l.offAxis(info, v, lit.Range())
@@ -266,7 +271,8 @@ func (l *linter) containsLiterals(n *hclsyntax.FunctionCallExpr) {
 	}
 
 	for _, e := range list.Exprs {
-		if v := literalValue(e); v != cty.NilVal && !v.IsNull() && v.Type() == cty.String && !info.values[canonical(v)] {
+		if v := literalValue(e); v != cty.NilVal && !v.IsNull() && v.Type() == cty.String &&
+			!info.values[canonical(v)] {
 			l.offAxis(info, v, e.Range())
 		}
 	}
@@ -280,7 +286,8 @@ func (l *linter) offAxis(info *nameInfo, v cty.Value, rng hcl.Range) {
 		return
 	}
 
-	detail := fmt.Sprintf("%q never has the value %s in this grid; it has %s.", info.name, canonical(v), shortList(info.samples))
+	detail := fmt.Sprintf("%q never has the value %s in this grid; it has %s.", info.name, canonical(v),
+		shortList(info.samples))
 	if near != "" {
 		detail += fmt.Sprintf(" Did you mean %s?", near)
 	}

@@ -24,7 +24,8 @@ var recordColumns = []string{"case_id", "status"}
 // measuredColumns are filled in by the measurement, so a parameter with such a name would be
 // overwritten. kernel_source and op_name are not listed because a grid may set them.
 var measuredColumns = []string{
-	"framework", "version", "device", "latency", "samples", "rel_stdev", "p10", "p90", "used_cuda_graph", "sm_clock_mhz", "throttled",
+	"framework", "version", "device", "latency", "samples", "rel_stdev", "p10", "p90", "used_cuda_graph",
+	"sm_clock_mhz", "throttled",
 	"attempts", "worker", "device_uuid", "started_at",
 }
 
@@ -33,7 +34,8 @@ var measuredColumns = []string{
 func checkName(name string) string {
 	switch {
 	case !hclsyntax.ValidIdentifier(name) || strings.Contains(name, "-"):
-		return fmt.Sprintf("%q cannot be used in expressions: use letters, digits and underscores, beginning with a letter.", name)
+		return fmt.Sprintf(
+			"%q cannot be used in expressions: use letters, digits and underscores, beginning with a letter.", name)
 	case name == "true" || name == "false" || name == "null" || name == "for" || name == "if" || name == "in":
 		return fmt.Sprintf("%q is a word of the language; choose another name.", name)
 	}

@@ -46,11 +46,13 @@ func TestPointSampleIsEveryNthPoint(t *testing.T) {
 
 			for col := range all.Columns() {
 				if !all.Schema().Field(col).Equal(some.Schema().Field(col)) {
-					t.Errorf("%s, step %d: field %v, want %v", name, step, some.Schema().Field(col), all.Schema().Field(col))
+					t.Errorf("%s, step %d: field %v, want %v", name, step, some.Schema().Field(col),
+						all.Schema().Field(col))
 				}
 
 				for row := range int(some.NumRows()) {
-					if !array.SliceEqual(all.Column(col), int64(row*every), int64(row*every+1), some.Column(col), int64(row), int64(row+1)) {
+					if !array.SliceEqual(all.Column(col), int64(row*every), int64(row*every+1), some.Column(col),
+						int64(row), int64(row+1)) {
 						t.Errorf("%s, step %d: row %d of %s differs", name, step, row, all.ColumnName(col))
 					}
 				}

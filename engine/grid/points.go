@@ -157,7 +157,9 @@ func (c *Cases) expandSweep(ctx context.Context, w *walker, opts Options) hcl.Di
 		c.sweep.of[i] = list
 		total += int64(c.sweep.lists[list].n)
 		if total > opts.Limits.Points {
-			return hcl.Diagnostics{errorAt(sub.Range, "Sweep too large", "The cases sweep more than "+count(opts.Limits.Points)+" points in all. Shorten an axis of the sweep or add a filter to it.")}
+			return hcl.Diagnostics{errorAt(sub.Range, "Sweep too large",
+				"The cases sweep more than "+count(opts.Limits.Points)+
+					" points in all. Shorten an axis of the sweep or add a filter to it.")}
 		}
 	}
 

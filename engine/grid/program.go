@@ -96,7 +96,8 @@ func newProgram(spec *Spec, outer *space) *program {
 	for _, f := range spec.filters {
 		fp := &filterProg{src: f, whole: p.sp.compile(f.keep, f.keep.src)}
 		for _, part := range conjuncts(f.keep.src) {
-			fp.conjs = append(fp.conjs, &conj{filter: fp, prog: p.sp.compile(f.keep, part), memos: map[string]*memo[uint8]{}})
+			fp.conjs = append(fp.conjs,
+				&conj{filter: fp, prog: p.sp.compile(f.keep, part), memos: map[string]*memo[uint8]{}})
 		}
 		p.filters = append(p.filters, fp)
 	}

@@ -86,7 +86,8 @@ func (s scope) condition(t *rapid.T, depth int) string {
 	case "equal":
 		return s.number(t, depth) + pickOne(t, []string{" == ", " != "}) + s.number(t, depth)
 	case "text":
-		return pickOne(t, s.texts) + pickOne(t, []string{" == ", " != "}) + pickOne(t, append([]string{`"a"`, `"b"`, `"zz"`, "null"}, s.texts...))
+		return pickOne(t, s.texts) + pickOne(t, []string{" == ", " != "}) +
+			pickOne(t, append([]string{`"a"`, `"b"`, `"zz"`, "null"}, s.texts...))
 	case "member":
 		return `contains(["a", "c"], ` + pickOne(t, s.texts) + ")"
 	case "bool":
@@ -95,7 +96,8 @@ func (s scope) condition(t *rapid.T, depth int) string {
 		return "contains(" + pickOne(t, s.lists) + ", " + pickOne(t, s.numbers) + ")"
 	case "guard":
 		n := pickOne(t, s.numbers)
-		return pickOne(t, []string{n + " != null && ", n + " != 0 && ", n + " == null || ", n + " == 0 || "}) + s.number(t, 1) + " > " + n
+		return pickOne(t, []string{n + " != null && ", n + " != 0 && ", n + " == null || ", n + " == 0 || "}) +
+			s.number(t, 1) + " > " + n
 	}
 
 	return pickOne(t, s.numbers) + pickOne(t, []string{" == ", " != "}) + "null"
@@ -107,7 +109,8 @@ func loops(t *rapid.T, prefix string, most int) (string, scope) {
 	var s scope
 	for i := range rapid.IntRange(0, most).Draw(t, "axes") {
 		name := fmt.Sprintf("%sn%d", prefix, i)
-		vals := rapid.SliceOfN(rapid.SampledFrom([]string{"0", "1", "2", "3", "4", "8", "1.5", "-2", "null"}), 1, 3).Draw(t, "values")
+		vals := rapid.SliceOfN(rapid.SampledFrom([]string{"0", "1", "2", "3", "4", "8", "1.5", "-2", "null"}), 1, 3).
+			Draw(t, "values")
 		fmt.Fprintf(&b, "axis %q { values = [%s] }\n", name, strings.Join(vals, ", "))
 		s.numbers = append(s.numbers, name)
 	}
@@ -128,11 +131,13 @@ func loops(t *rapid.T, prefix string, most int) (string, scope) {
 		fmt.Fprintf(&b, "rows \"%sr\" {\n  values = [\n", prefix)
 		for range rapid.IntRange(1, 4).Draw(t, "count") {
 			fmt.Fprintf(&b, "    { %[1]srx = %[2]s, %[1]sry = %[3]s, %[1]srl = [%[4]s] },\n", prefix,
-				pickOne(t, []string{"1", "2", "4", "null"}), pickOne(t, []string{`"a"`, `"b"`, "null"}), pickOne(t, []string{"1", "1, 2", "2, 4, 8", ""}))
+				pickOne(t, []string{"1", "2", "4", "null"}), pickOne(t, []string{`"a"`, `"b"`, "null"}),
+				pickOne(t, []string{"1", "1, 2", "2, 4, 8", ""}))
 		}
 
 		b.WriteString("  ]\n}\n")
-		s.numbers, s.texts, s.lists = append(s.numbers, prefix+"rx"), append(s.texts, prefix+"ry"), append(s.lists, prefix+"rl")
+		s.numbers, s.texts, s.lists =
+			append(s.numbers, prefix+"rx"), append(s.texts, prefix+"ry"), append(s.lists, prefix+"rl")
 	}
 
 	return b.String(), s
@@ -149,7 +154,8 @@ func rest(t *rapid.T, prefix string, s scope) (string, scope) {
 	}
 
 	for i := range rapid.IntRange(0, 3).Draw(t, "filters") {
-		fmt.Fprintf(&b, "filter \"%sf%d\" {\n  keep = %s\n  reason = \"r\"\n}\n", prefix, i, s.plus(add).condition(t, 3))
+		fmt.Fprintf(&b, "filter \"%sf%d\" {\n  keep = %s\n  reason = \"r\"\n}\n", prefix, i,
+			s.plus(add).condition(t, 3))
 	}
 
 	return b.String(), add
@@ -176,13 +182,15 @@ func randomGrid(t *rapid.T) string {
 
 	fmt.Fprintf(&b, "columns = [%s]\n", quoted(columns))
 	if rapid.Bool().Draw(t, "distinct") {
-		fmt.Fprintf(&b, "distinct {\n  by = [%q]\n  prefer = \"min\"\n  of = coalesce(%s, 0)\n}\n", pickOne(t, columns), pickOne(t, append(common.numbers, "base")))
+		fmt.Fprintf(&b, "distinct {\n  by = [%q]\n  prefer = \"min\"\n  of = coalesce(%s, 0)\n}\n", pickOne(t, columns),
+			pickOne(t, append(common.numbers, "base")))
 	}
 
 	if rapid.Bool().Draw(t, "sweep") {
 		text, own := loops(t, "p", 1)
 		more, _ := rest(t, "p", all.plus(own))
-		fmt.Fprintf(&b, "sweep \"points\" {\n  columns = [\"pp\"]\n  axis \"pp\" { values = [1, 2] }\n%s%s}\n", text, more)
+		fmt.Fprintf(&b, "sweep \"points\" {\n  columns = [\"pp\"]\n  axis \"pp\" { values = [1, 2] }\n%s%s}\n", text,
+			more)
 	}
 
 	return b.String()

@@ -100,7 +100,8 @@ func TestFastPathOnRealGrids(t *testing.T) {
 			t.Errorf("%s: the fast path changes the cases", g.name)
 		}
 		if fast.Evaluations() >= slow.Evaluations() {
-			t.Errorf("%s: the fast path is not used: %d and %d evaluations", g.name, fast.Evaluations(), slow.Evaluations())
+			t.Errorf("%s: the fast path is not used: %d and %d evaluations", g.name, fast.Evaluations(),
+				slow.Evaluations())
 		}
 	}
 }
@@ -112,11 +113,16 @@ func TestWhyOnRealGrids(t *testing.T) {
 	}
 
 	for _, c := range []struct{ grid, given, want string }{
-		{"trtllm_gemm", "gemm_dtype=nvfp4 m=1 n=128 k=128", "dropped by filter sm_gate: the GPU has no such kernel (min_sm = 100, max_sm = 9999)"},
-		{"trtllm_gemm", "gemm_dtype=fp8_block m=1 n=64 k=1024", "dropped by filter block_min_128: block formats need widths of at least 128 (gemm_dtype = \"fp8_block\", n = 64, k = 1024)"},
-		{"trtllm_gemm", "gemm_dtype=fp8 m=32768 n=65536 k=32", "dropped by filter output_elems: the output is indexed with 32 bits (m = 32768, n = 65536)"},
-		{"trtllm_attention_context", "tp_size=16 shape_profile=gemma4_global_attention", "dropped by filter kv_elements"},
-		{"trtllm_moe", "model_name=moonshotai/Kimi-K3 moe_dtype=bfloat16", "324 of 324 dropped by filter base.dtype_allowed: the model is not published in this format"},
+		{"trtllm_gemm", "gemm_dtype=nvfp4 m=1 n=128 k=128",
+			"dropped by filter sm_gate: the GPU has no such kernel (min_sm = 100, max_sm = 9999)"},
+		{"trtllm_gemm", "gemm_dtype=fp8_block m=1 n=64 k=1024",
+			"dropped by filter block_min_128: block formats need widths of at least 128 (gemm_dtype = \"fp8_block\", n = 64, k = 1024)"},
+		{"trtllm_gemm", "gemm_dtype=fp8 m=32768 n=65536 k=32",
+			"dropped by filter output_elems: the output is indexed with 32 bits (m = 32768, n = 65536)"},
+		{"trtllm_attention_context", "tp_size=16 shape_profile=gemma4_global_attention",
+			"dropped by filter kv_elements"},
+		{"trtllm_moe", "model_name=moonshotai/Kimi-K3 moe_dtype=bfloat16",
+			"324 of 324 dropped by filter base.dtype_allowed: the model is not published in this format"},
 	} {
 		v, diags := Why(context.Background(), mustDecode(t, byName[c.grid]), assignments(c.given))
 		if diags.HasErrors() {

@@ -28,7 +28,8 @@ func (c *Cases) Record() arrow.Record {
 // IDs.
 func tableOf(spec *Spec, columns []column, n int, ids func() []byte) arrow.Record {
 	text := func(name string, width int, data func() []byte) lazyColumn {
-		return lazyColumn{arrow.Field{Name: name, Type: arrow.BinaryTypes.String}, func() arrow.Array { return fixedTexts(data(), width) }}
+		return lazyColumn{arrow.Field{Name: name, Type: arrow.BinaryTypes.String},
+			func() arrow.Array { return fixedTexts(data(), width) }}
 	}
 	all := make([]lazyColumn, 0, len(columns)+len(spec.Constants)+2)
 	all = append(all, text("case_id", IDLength, ids))
@@ -41,11 +42,12 @@ func tableOf(spec *Spec, columns []column, n int, ids func() []byte) arrow.Recor
 	for _, c := range spec.Constants {
 		k := column{name: c.Name, dict: []cty.Value{c.Value}}
 		k.kind, _ = columnKind(k.dict)
-		all = append(all, lazyColumn{arrow.Field{Name: k.name, Type: k.dataType(), Nullable: n > 0 && c.Value.IsNull()}, func() arrow.Array {
-			full := k
-			full.ids = make([]int32, n)
-			return full.array()
-		}})
+		all = append(all, lazyColumn{arrow.Field{Name: k.name, Type: k.dataType(), Nullable: n > 0 && c.Value.IsNull()},
+			func() arrow.Array {
+				full := k
+				full.ids = make([]int32, n)
+				return full.array()
+			}})
 	}
 
 	all = append(all, text("status", len("planned"), func() []byte { return bytes.Repeat([]byte("planned"), n) }))
@@ -60,7 +62,10 @@ func fixedTexts(data []byte, width int) arrow.Array {
 	for i := range offsets {
 		offsets[i] = int32(i * width)
 	}
-	d := array.NewData(arrow.BinaryTypes.String, n, []*memory.Buffer{nil, memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(offsets)), memory.NewBufferBytes(data)}, nil, 0, 0)
+	d := array.NewData(arrow.BinaryTypes.String, n,
+		[]*memory.Buffer{nil, memory.NewBufferBytes(arrow.Int32Traits.CastToBytes(offsets)),
+			memory.NewBufferBytes(data)},
+		nil, 0, 0)
 	return array.NewStringData(d)
 }
 
@@ -79,7 +84,8 @@ func (k *column) dataType() arrow.DataType {
 
 // hasNull reports whether any row of the column is null.
 func (k *column) hasNull() bool {
-	return slices.ContainsFunc(k.dict, cty.Value.IsNull) && slices.ContainsFunc(k.ids, func(id int32) bool { return k.dict[id].IsNull() })
+	return slices.ContainsFunc(k.dict, cty.Value.IsNull) &&
+		slices.ContainsFunc(k.ids, func(id int32) bool { return k.dict[id].IsNull() })
 }
 
 // array returns the values of the column as an Arrow array.

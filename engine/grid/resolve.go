@@ -150,7 +150,8 @@ func (d *decoder) name(spec *Spec, name string, rng hcl.Range) *nameInfo {
 		spec.names[name] = info
 	}
 	if info.outer {
-		d.errorf(rng, "Duplicate name", "%q is bound by the grid at %s; a sweep's names must differ from those of its case.", name, place(info.rng))
+		d.errorf(rng, "Duplicate name",
+			"%q is bound by the grid at %s; a sweep's names must differ from those of its case.", name, place(info.rng))
 		return nil
 	}
 
@@ -164,7 +165,8 @@ func (d *decoder) merge(info *nameInfo, t cty.Type, rng hcl.Range) {
 	case info.typ == cty.DynamicPseudoType:
 		info.typ = t
 	default:
-		d.errorf(rng, "Mixed types", "%q is %s here and %s at %s; a name has one type in all sets.", info.name, t.FriendlyName(), info.typ.FriendlyName(), place(info.rng))
+		d.errorf(rng, "Mixed types", "%q is %s here and %s at %s; a name has one type in all sets.", info.name,
+			t.FriendlyName(), info.typ.FriendlyName(), place(info.rng))
 	}
 }
 
@@ -184,7 +186,8 @@ func (d *decoder) bind(e *Expr, spec *Spec, bound map[string]bool) {
 		if len(t) == 1 {
 			unknown = true
 			names := namesOf(spec.names)
-			d.errorf(t.SourceRange(), "Unknown name", "Nothing in this grid is called %q; it binds %s.%s", root, shortList(names), phrase.DidYouMean(root, names))
+			d.errorf(t.SourceRange(), "Unknown name", "Nothing in this grid is called %q; it binds %s.%s", root,
+				shortList(names), phrase.DidYouMean(root, names))
 		}
 	}
 
@@ -203,7 +206,8 @@ func (d *decoder) checkBound(u use, spec *Spec, set *Set) {
 		if info := spec.names[name]; info.outer || set.binds(name) {
 			continue
 		}
-		d.errorf(u.expr.src.Range(), "Name without a value", "%s uses %q, which has no value in %s. Move it into the sets that bind %q, or derive %q there.",
+		d.errorf(u.expr.src.Range(), "Name without a value",
+			"%s uses %q, which has no value in %s. Move it into the sets that bind %q, or derive %q there.",
 			capital(u.what), name, set.label(), name, name)
 	}
 }
@@ -227,7 +231,8 @@ func (d *decoder) orderDerives(set *Set) {
 			for path[0] != v.Name {
 				path = path[1:]
 			}
-			d.errorf(v.expr.src.Range(), "Circular derive", "%q depends on itself: %s.", v.Name, strings.Join(append(path, v.Name), " -> "))
+			d.errorf(v.expr.src.Range(), "Circular derive", "%q depends on itself: %s.", v.Name,
+				strings.Join(append(path, v.Name), " -> "))
 			return false
 		}
 		state[v.Name] = visiting

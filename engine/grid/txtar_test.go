@@ -47,7 +47,8 @@ func runArchive(t *testing.T, file string) {
 
 	if spec != nil {
 		var more hcl.Diagnostics
-		cases, more = Expand(context.Background(), spec, Options{Limits: Limits{Cases: 100_000, Evaluations: 100_000, Visits: 10_000_000, Points: 100_000}})
+		cases, more = Expand(context.Background(), spec,
+			Options{Limits: Limits{Cases: 100_000, Evaluations: 100_000, Visits: 10_000_000, Points: 100_000}})
 		diags = append(diags, more...)
 	}
 

@@ -123,7 +123,8 @@ func (w *walker) why(given map[string]cty.Value, id func(c *Cases, at int) strin
 		return cases, out, nil
 	}
 
-	x := &explainer{walker: w, id: func(at int) string { return id(cases, at) }, given: map[*variable]cty.Value{}, out: out, drops: map[*filterProg]int{}, first: len(w.sets)}
+	x := &explainer{walker: w, id: func(at int) string { return id(cases, at) }, given: map[*variable]cty.Value{},
+		out: out, drops: map[*filterProg]int{}, first: len(w.sets)}
 	for name, val := range given {
 		x.given[w.p.sp.vars[name]] = val
 	}
@@ -171,7 +172,8 @@ func (x *explainer) set(sp *setProg, no int32) {
 	}
 
 	if declared > whyLimit {
-		x.out.Problems = append(x.out.Problems, fmt.Sprintf("%s combinations of %s match; name more values.", count(declared), sp.set.label()))
+		x.out.Problems = append(x.out.Problems, fmt.Sprintf("%s combinations of %s match; name more values.",
+			count(declared), sp.set.label()))
 		return
 	}
 
@@ -259,7 +261,8 @@ func (x *explainer) combination() {
 		if !seen {
 			at = len(x.out.Drops)
 			x.drops[fp] = at
-			drop := Drop{Filter: f.Label(), Reason: f.Reason, Range: f.Range, Part: part.source.Range(), Values: x.values(fp)}
+			drop := Drop{Filter: f.Label(), Reason: f.Reason, Range: f.Range, Part: part.source.Range(),
+				Values: x.values(fp)}
 			drop.Place, drop.In, drop.IncludedAt = f.Place()
 			x.out.Drops = append(x.out.Drops, drop)
 		}

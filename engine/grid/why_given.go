@@ -22,7 +22,8 @@ func (s *Spec) convertGiven(given map[string]cty.Value) (map[string]cty.Value, [
 			if s.Sweep != nil {
 				names = append(names, s.Sweep.allNames()...)
 			}
-			problems = append(problems, fmt.Sprintf("Nothing in this grid is called %q; it binds %s.%s", name, shortList(names), phrase.DidYouMean(name, names)))
+			problems = append(problems, fmt.Sprintf("Nothing in this grid is called %q; it binds %s.%s", name,
+				shortList(names), phrase.DidYouMean(name, names)))
 			continue
 		}
 
@@ -30,7 +31,8 @@ func (s *Spec) convertGiven(given map[string]cty.Value) (map[string]cty.Value, [
 		if info.typ != cty.DynamicPseudoType && !v.IsNull() {
 			c, err := convert.Convert(v, info.typ)
 			if err != nil {
-				problems = append(problems, fmt.Sprintf("%s is a %s, not %s.", name, info.typ.FriendlyName(), display(v)))
+				problems = append(problems, fmt.Sprintf("%s is a %s, not %s.", name, info.typ.FriendlyName(),
+					display(v)))
 				continue
 			}
 			v = c

@@ -28,7 +28,8 @@ func TestWhyAgreesWithExpand(t *testing.T) {
 
 		all, diags := Why(context.Background(), spec, nil)
 		w := c.Waterfall()
-		if diags.HasErrors() || all.Matching != w.Declared || all.Cases != w.Cases || all.Passing != int64(w.Cases+w.Duplicates) {
+		if diags.HasErrors() || all.Matching != w.Declared || all.Cases != w.Cases ||
+			all.Passing != int64(w.Cases+w.Duplicates) {
 			t.Fatalf("%+v, %v; the waterfall is %+v\n%s", all, diags, w, src)
 		}
 
@@ -89,7 +90,8 @@ func TestPackageExample(t *testing.T) {
 	}
 
 	scope := testScope()
-	scope.vars["local"] = cty.ObjectVal(map[string]cty.Value{"lengths": cty.TupleVal([]cty.Value{cty.NumberIntVal(1), cty.NumberIntVal(64)})})
+	scope.vars["local"] = cty.ObjectVal(
+		map[string]cty.Value{"lengths": cty.TupleVal([]cty.Value{cty.NumberIntVal(1), cty.NumberIntVal(64)})})
 	spec, diags := Decode(parseBody(t, strings.ReplaceAll(body, "//\t", "")), scope, nil)
 	if len(diags) > 0 {
 		t.Fatal(diags)

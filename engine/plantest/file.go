@@ -89,7 +89,8 @@ type expectedDiag struct {
 // Words returns the names allowed in the blocks of a test file, by block type.
 func Words() stage.Vocabulary {
 	out := stage.Vocabulary{}
-	for block, body := range map[string]any{"run": runBody{}, "assert": assertBody{}, "expect": expectBody{}, "expect_error": diagBody{}} {
+	for block, body := range map[string]any{"run": runBody{}, "assert": assertBody{}, "expect": expectBody{},
+		"expect_error": diagBody{}} {
 		for _, name := range stage.TagWords(body)[""] {
 			out.Add(block, &hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: name}}})
 		}
@@ -152,7 +153,8 @@ func Open(path string) (*File, map[string]*hcl.File, hcl.Diagnostics) {
 	files := map[string]*hcl.File{f.name: parsed}
 
 	for _, a := range body.Attributes {
-		diags = append(diags, errorAt(a.NameRange, "Unexpected attribute", "A file of tests consists of blocks: variables and run."))
+		diags = append(diags, errorAt(a.NameRange, "Unexpected attribute",
+			"A file of tests consists of blocks: variables and run."))
 	}
 
 	shared := map[string]*hclsyntax.Attribute{}
@@ -170,7 +172,8 @@ func Open(path string) (*File, map[string]*hcl.File, hcl.Diagnostics) {
 			}
 
 			if old, dup := seen[r.Name]; dup {
-				diags = append(diags, errorAt(b.DefRange(), "Duplicate run", fmt.Sprintf("There is a run %q at %s:%d already.", r.Name, old.Filename, old.Start.Line)))
+				diags = append(diags, errorAt(b.DefRange(), "Duplicate run",
+					fmt.Sprintf("There is a run %q at %s:%d already.", r.Name, old.Filename, old.Start.Line)))
 			}
 
 			seen[r.Name] = b.DefRange()
@@ -178,12 +181,14 @@ func Open(path string) (*File, map[string]*hcl.File, hcl.Diagnostics) {
 			f.Runs = append(f.Runs, r)
 
 		default:
-			diags = append(diags, errorAt(b.TypeRange, "Unknown block", fmt.Sprintf("A file of tests has the blocks variables and run, not %q.", b.Type)))
+			diags = append(diags, errorAt(b.TypeRange, "Unknown block",
+				fmt.Sprintf("A file of tests has the blocks variables and run, not %q.", b.Type)))
 		}
 	}
 
 	if len(f.Runs) == 0 && !diags.HasErrors() {
-		diags = append(diags, errorAt(body.SrcRange, "No tests", `The file has no run block, so it tests nothing. Write one: run "NAME" { ... }.`))
+		diags = append(diags, errorAt(body.SrcRange, "No tests",
+			`The file has no run block, so it tests nothing. Write one: run "NAME" { ... }.`))
 	}
 
 	return f, files, diags
@@ -197,7 +202,8 @@ func values(b *hclsyntax.Block, into map[string]*hclsyntax.Attribute) hcl.Diagno
 	}
 
 	for _, nested := range b.Body.Blocks {
-		diags = append(diags, errorAt(nested.TypeRange, "Unexpected block", "A variables block holds values only: NAME = VALUE."))
+		diags = append(diags, errorAt(nested.TypeRange, "Unexpected block",
+			"A variables block holds values only: NAME = VALUE."))
 	}
 
 	for name, a := range b.Body.Attributes {
@@ -212,7 +218,8 @@ func values(b *hclsyntax.Block, into map[string]*hclsyntax.Attribute) hcl.Diagno
 
 func (f *File) run(b *hclsyntax.Block) (*Run, hcl.Diagnostics) {
 	if len(b.Labels) != 1 || strings.TrimSpace(b.Labels[0]) == "" {
-		return nil, hcl.Diagnostics{errorAt(b.DefRange(), "Wrong number of labels", `A run block has one label, what it tests: run "one model" { ... }`)}
+		return nil, hcl.Diagnostics{errorAt(b.DefRange(), "Wrong number of labels",
+			`A run block has one label, what it tests: run "one model" { ... }`)}
 	}
 	r := &Run{Name: b.Labels[0], Range: b.DefRange(), given: map[string]*hclsyntax.Attribute{}}
 	// Nested blocks are not decoded by gohcl, because a plan block may contain any plan text.
@@ -223,7 +230,8 @@ func (f *File) run(b *hclsyntax.Block) (*Run, hcl.Diagnostics) {
 	for name, a := range b.Body.Attributes {
 		if known := stage.TagWords(runBody{})[""]; !slices.Contains(known, name) {
 			diags = append(diags, errorAt(a.NameRange, "Unsupported argument",
-				fmt.Sprintf("A run has no attribute %q.%s", name, config.DidYouMean(name, append(known, runBlocks...)))))
+				fmt.Sprintf("A run has no attribute %q.%s", name,
+					config.DidYouMean(name, append(known, runBlocks...)))))
 		}
 	}
 
@@ -237,10 +245,12 @@ func (f *File) run(b *hclsyntax.Block) (*Run, hcl.Diagnostics) {
 // block reads one nested block of a run.
 func (r *Run) block(b *hclsyntax.Block) hcl.Diagnostics {
 	if !slices.Contains(runBlocks, b.Type) {
-		return hcl.Diagnostics{errorAt(b.TypeRange, "Unknown block", fmt.Sprintf("A run has no block %q.%s", b.Type, config.DidYouMean(b.Type, runBlocks)))}
+		return hcl.Diagnostics{errorAt(b.TypeRange, "Unknown block",
+			fmt.Sprintf("A run has no block %q.%s", b.Type, config.DidYouMean(b.Type, runBlocks)))}
 	}
 	if len(b.Labels) > 0 && b.Type != "expect" {
-		return hcl.Diagnostics{errorAt(b.LabelRanges[0], "Unexpected label", "A block "+b.Type+" of a run has no label.")}
+		return hcl.Diagnostics{errorAt(b.LabelRanges[0], "Unexpected label",
+			"A block "+b.Type+" of a run has no label.")}
 	}
 
 	switch b.Type {
@@ -263,12 +273,14 @@ func (r *Run) block(b *hclsyntax.Block) hcl.Diagnostics {
 
 	case "expect":
 		if len(b.Labels) != 1 {
-			return hcl.Diagnostics{errorAt(b.DefRange(), "Wrong number of labels", `An expect block has one label, the address of a stage: expect "grid.gemm" { cases = 4 }`)}
+			return hcl.Diagnostics{errorAt(b.DefRange(), "Wrong number of labels",
+				`An expect block has one label, the address of a stage: expect "grid.gemm" { cases = 4 }`)}
 		}
 		e := expectation{address: b.Labels[0], block: b}
 		diags := gohcl.DecodeBody(b.Body, &hcl.EvalContext{Functions: config.Functions()}, &e.expectBody)
 		if len(b.Body.Attributes) == 0 {
-			diags = append(diags, errorAt(b.DefRange(), "Nothing expected", "An expect block without attributes tests nothing. Write cases = 4, or exists = true."))
+			diags = append(diags, errorAt(b.DefRange(), "Nothing expected",
+				"An expect block without attributes tests nothing. Write cases = 4, or exists = true."))
 		}
 
 		r.expects = append(r.expects, e)
@@ -303,13 +315,15 @@ func (r *Run) planOf(f *File, b *hclsyntax.Block) hcl.Diagnostics {
 	}
 
 	var path string
-	if diags := gohcl.DecodeExpression(a.Expr, &hcl.EvalContext{Functions: config.Functions()}, &path); diags.HasErrors() {
+	if diags := gohcl.DecodeExpression(a.Expr, &hcl.EvalContext{Functions: config.Functions()},
+		&path); diags.HasErrors() {
 		return diags
 	}
 
 	r.path = filepath.Join(filepath.Dir(f.Path), path)
 	if _, err := os.Stat(r.path); err != nil {
-		return hcl.Diagnostics{errorAt(a.Expr.Range(), "No such plan", fmt.Sprintf("There is no %s. A plan is a file or a folder, relative to the file of tests.", r.path))}
+		return hcl.Diagnostics{errorAt(a.Expr.Range(), "No such plan",
+			fmt.Sprintf("There is no %s. A plan is a file or a folder, relative to the file of tests.", r.path))}
 	}
 
 	return nil
@@ -319,7 +333,8 @@ func missing(b *hclsyntax.Block, names ...string) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	for _, name := range names {
 		if _, ok := b.Body.Attributes[name]; !ok {
-			diags = append(diags, errorAt(b.DefRange(), "Missing required argument", fmt.Sprintf("The argument %q is required, but no definition was found.", name)))
+			diags = append(diags, errorAt(b.DefRange(), "Missing required argument",
+				fmt.Sprintf("The argument %q is required, but no definition was found.", name)))
 		}
 	}
 	return diags

@@ -24,7 +24,8 @@ func FuzzOpen(f *testing.F) {
 	}
 
 	for _, text := range []string{
-		"run \"a\" {\n}\n", "run \"a\" {\n  plan = \"p.hcl\"\n  expect \"grid.g\" {\n    cases = 3\n  }\n}\n", "run {\n}\n", "run \"a\" {\n  assert {\n    condition = 1\n  }\n}\n",
+		"run \"a\" {\n}\n", "run \"a\" {\n  plan = \"p.hcl\"\n  expect \"grid.g\" {\n    cases = 3\n  }\n}\n",
+		"run {\n}\n", "run \"a\" {\n  assert {\n    condition = 1\n  }\n}\n",
 		"variables {\n  a = 1\n}\n", "run \"a\" {\n  run \"b\" {\n  }\n}\n", "run \"${x}\" {\n}\n",
 	} {
 		f.Add([]byte(text))

@@ -74,12 +74,14 @@ func (f *File) Run(ctx context.Context, r *Run, load config.Options, store *chec
 
 		out.Failures = append(out.Failures, r.judge(cfg, p, sum)...)
 	} else if n := len(r.asserts) + len(r.expects); n > 0 && out.Passed() {
-		out.Failures = append(out.Failures, errorAt(r.Range, "Not judged", fmt.Sprintf("The plan has errors, so %s of this run cannot be judged. Test errors in a run of their own.",
-			phrase.Counted(n, "assert and expect block"))))
+		out.Failures = append(out.Failures, errorAt(r.Range, "Not judged",
+			fmt.Sprintf("The plan has errors, so %s of this run cannot be judged. Test errors in a run of their own.",
+				phrase.Counted(n, "assert and expect block"))))
 	}
 
 	if want := r.body.ExitCode; want != nil && *want != code && (code != exitError || out.Passed()) {
-		out.Failures = append(out.Failures, errorAt(r.Range, "Other exit code", fmt.Sprintf("plan -detailed-exitcode ends with %d; exit_code = %d is expected.", code, *want)))
+		out.Failures = append(out.Failures, errorAt(r.Range, "Other exit code",
+			fmt.Sprintf("plan -detailed-exitcode ends with %d; exit_code = %d is expected.", code, *want)))
 	}
 
 	out.Sources = cfg.Files()
@@ -123,7 +125,8 @@ func (e *expectedDiag) fits(d *hcl.Diagnostic) bool {
 	if !strings.Contains(text, strings.Join(strings.Fields(e.Text), " ")) {
 		return false
 	}
-	return e.At == "" || at(d) == e.At || strings.HasPrefix(at(d), e.At+":") || strings.HasSuffix(at(d), "/"+e.At) || strings.Contains(at(d), "/"+e.At+":")
+	return e.At == "" || at(d) == e.At || strings.HasPrefix(at(d), e.At+":") || strings.HasSuffix(at(d), "/"+e.At) ||
+		strings.Contains(at(d), "/"+e.At+":")
 }
 
 // at returns the position of a diagnostic as FILE:LINE.
@@ -190,7 +193,8 @@ func (r *Run) judge(cfg *config.Config, p *plan.Plan, sum plan.Summary) hcl.Diag
 
 		v, _ = v.Unmark()
 		if !v.IsKnown() {
-			out = append(out, errorAt(a.Condition.Range(), "Not judged", "The condition depends on a stage that has not run; a test knows what the plan knows."))
+			out = append(out, errorAt(a.Condition.Range(), "Not judged",
+				"The condition depends on a stage that has not run; a test knows what the plan knows."))
 			continue
 		}
 		if v.IsNull() || v.Type() != cty.Bool {
@@ -245,11 +249,13 @@ func (e *expectation) judge(sum plan.Summary) hcl.Diagnostics {
 		return nil
 	}
 	if s == nil {
-		return hcl.Diagnostics{errorAt(e.block.LabelRanges[0], "No such stage", fmt.Sprintf("The plan has no stage %s.%s", e.address, config.DidYouMean(e.address, known)))}
+		return hcl.Diagnostics{errorAt(e.block.LabelRanges[0], "No such stage",
+			fmt.Sprintf("The plan has no stage %s.%s", e.address, config.DidYouMean(e.address, known)))}
 	}
 
 	if e.Exists != nil && !*e.Exists {
-		return hcl.Diagnostics{errorAt(e.block.LabelRanges[0], "Unexpected stage", fmt.Sprintf("The plan has %s, which is to be left out.", s.Address))}
+		return hcl.Diagnostics{errorAt(e.block.LabelRanges[0], "Unexpected stage",
+			fmt.Sprintf("The plan has %s, which is to be left out.", s.Address))}
 	}
 
 	return e.counts(s)
@@ -258,7 +264,8 @@ func (e *expectation) judge(sum plan.Summary) hcl.Diagnostics {
 func (e *expectation) counts(s *plan.StageSummary) hcl.Diagnostics {
 	var out hcl.Diagnostics
 	fail := func(attribute, format string, args ...any) {
-		out = append(out, errorAt(e.block.Body.Attributes[attribute].SrcRange, "Other than expected", s.Address+" "+fmt.Sprintf(format, args...)))
+		out = append(out, errorAt(e.block.Body.Attributes[attribute].SrcRange, "Other than expected",
+			s.Address+" "+fmt.Sprintf(format, args...)))
 	}
 
 	have := countsOf(s)
@@ -266,7 +273,8 @@ func (e *expectation) counts(s *plan.StageSummary) hcl.Diagnostics {
 		attribute, what string
 		want            *int64
 	}{
-		{"declared", "declares %s combinations", e.Declared}, {"cases", "has %s cases", e.Cases}, {"rows", "has %s rows", e.Rows},
+		{"declared", "declares %s combinations", e.Declared}, {"cases", "has %s cases", e.Cases},
+		{"rows", "has %s rows", e.Rows},
 		{"collect", "has %s cases to collect", e.Collect},
 	} {
 		if w.want == nil {
@@ -289,7 +297,8 @@ func (e *expectation) counts(s *plan.StageSummary) hcl.Diagnostics {
 		n, ok := dropsBy(s)[name]
 		switch {
 		case !ok:
-			fail("drops", "has no filter with the name or reason %q.%s", name, config.DidYouMean(name, slices.Collect(maps.Keys(dropsBy(s)))))
+			fail("drops", "has no filter with the name or reason %q.%s", name,
+				config.DidYouMean(name, slices.Collect(maps.Keys(dropsBy(s)))))
 		case n != int64(e.Drops[name]):
 			fail("drops", "drops %s by %q, not %s.", phrase.Count(n), name, phrase.Count(int64(e.Drops[name])))
 		}
@@ -302,7 +311,8 @@ func (e *expectation) counts(s *plan.StageSummary) hcl.Diagnostics {
 func countsOf(s *plan.StageSummary) map[string]int64 {
 	out := map[string]int64{}
 	if g := s.Grid; g != nil {
-		out["declared"], out["cases"], out["rows"], out["duplicates"] = g.Declared, int64(g.Cases), int64(g.Rows), int64(g.Duplicates)
+		out["declared"], out["cases"], out["rows"], out["duplicates"] =
+			g.Declared, int64(g.Cases), int64(g.Rows), int64(g.Duplicates)
 		out["dropped"] = 0
 		for _, f := range g.Filters {
 			out["dropped"] += f.Dropped
@@ -310,7 +320,8 @@ func countsOf(s *plan.StageSummary) map[string]int64 {
 	}
 
 	if c := s.Cases; c != nil {
-		out["cases"], out["rows"], out["collect"], out["unsupported"] = int64(c.Planned), int64(c.Rows), int64(c.Collect), int64(c.Unsupported)
+		out["cases"], out["rows"], out["collect"], out["unsupported"] =
+			int64(c.Planned), int64(c.Rows), int64(c.Collect), int64(c.Unsupported)
 	}
 
 	return out

@@ -24,7 +24,8 @@ func planValue(sum plan.Summary) cty.Value {
 	for i := range sum.Stages {
 		s := &sum.Stages[i]
 		attrs := map[string]cty.Value{
-			"kind": cty.StringVal(s.Kind), "action": cty.StringVal(string(s.Action)), "reason": cty.StringVal(s.Reason), "drops": counts(dropsBy(s)),
+			"kind": cty.StringVal(s.Kind), "action": cty.StringVal(string(s.Action)), "reason": cty.StringVal(s.Reason),
+			"drops": counts(dropsBy(s)),
 		}
 
 		for name, n := range countsOf(s) {
@@ -39,10 +40,18 @@ func planValue(sum plan.Summary) cty.Value {
 
 	t := sum.Totals
 	return cty.ObjectVal(map[string]cty.Value{
-		"stages": cty.ObjectVal(stages), "warnings": cty.TupleVal(warnings), "work": cty.BoolVal(sum.Work),
-		"declared": cty.NumberIntVal(t.Declared), "dropped": cty.NumberIntVal(t.Dropped), "duplicates": cty.NumberIntVal(t.Duplicates),
-		"cases": cty.NumberIntVal(int64(t.Cases)), "collect": cty.NumberIntVal(int64(t.Collect)), "elsewhere": cty.NumberIntVal(int64(t.Elsewhere)),
-		"rows": cty.NumberIntVal(int64(t.Rows)), "unsupported": cty.NumberIntVal(int64(t.Unsupported)), "left_out": cty.NumberIntVal(int64(t.LeftOut)),
+		"stages":      cty.ObjectVal(stages),
+		"warnings":    cty.TupleVal(warnings),
+		"work":        cty.BoolVal(sum.Work),
+		"declared":    cty.NumberIntVal(t.Declared),
+		"dropped":     cty.NumberIntVal(t.Dropped),
+		"duplicates":  cty.NumberIntVal(t.Duplicates),
+		"cases":       cty.NumberIntVal(int64(t.Cases)),
+		"collect":     cty.NumberIntVal(int64(t.Collect)),
+		"elsewhere":   cty.NumberIntVal(int64(t.Elsewhere)),
+		"rows":        cty.NumberIntVal(int64(t.Rows)),
+		"unsupported": cty.NumberIntVal(int64(t.Unsupported)),
+		"left_out":    cty.NumberIntVal(int64(t.LeftOut)),
 	})
 }
 
@@ -90,7 +99,8 @@ func casesOf(p *plan.Plan, address string) (cty.Value, error) {
 	}
 
 	if s == nil || !slices.Contains(grids, s.Address()) {
-		return cty.DynamicVal, function.NewArgErrorf(0, "the plan has no grid %s.%s", address, config.DidYouMean(address, grids))
+		return cty.DynamicVal, function.NewArgErrorf(0, "the plan has no grid %s.%s", address,
+			config.DidYouMean(address, grids))
 	}
 	if s.Plan.Data == nil || s.Plan.Data.Planned == nil {
 		return cty.DynamicVal, function.NewArgErrorf(0, "the cases of %s are not known before a run", address)
@@ -98,7 +108,8 @@ func casesOf(p *plan.Plan, address string) (cty.Value, error) {
 
 	rec := s.Plan.Data.Planned
 	if rec.NumRows() > maxCases {
-		return cty.DynamicVal, fmt.Errorf("%s has %s cases, and a condition may look at %s: choose fewer with variables", address, phrase.Count(rec.NumRows()), phrase.Count(maxCases))
+		return cty.DynamicVal, fmt.Errorf("%s has %s cases, and a condition may look at %s: choose fewer with variables",
+			address, phrase.Count(rec.NumRows()), phrase.Count(maxCases))
 	}
 
 	out := make([]cty.Value, rec.NumRows())
