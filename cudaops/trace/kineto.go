@@ -179,7 +179,7 @@ func readEvents(s *scanner, rec *recording) error {
 			return fmt.Errorf("byte %d: event %d: %w", at, rec.events, err)
 		}
 
-		if string(v) == "null" { // stands behind the last comma of some writers
+		if string(v) == "null" { // some writers append it after the last comma
 			continue
 		}
 

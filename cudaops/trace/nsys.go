@@ -26,7 +26,7 @@ type table struct {
 	// times.
 	count string
 
-	// kind is a column that must have the value of, where it is there.
+	// kind is a column that must have the value of in rows of kernels. "" means no restriction.
 	kind, of string
 }
 
@@ -59,7 +59,7 @@ func looksLikeCSV(head []byte) bool {
 // unitPattern matches the unit at the end of a column name: "Start (ns)", or "Start(nsec)" in old versions.
 var unitPattern = regexp.MustCompile(`\s*\((%|ns|nsec|us|usec|µs|ms|msec|s|sec)\)$`)
 
-// decimals is how far a unit is from nanoseconds, in powers of ten.
+// decimals are the powers of ten from a unit to nanoseconds.
 var decimals = map[string]int{"ns": 0, "nsec": 0, "us": 3, "usec": 3, "µs": 3, "ms": 6, "msec": 6, "s": 9, "sec": 9}
 
 // columns are the column positions of a table.
