@@ -1,3 +1,3 @@
-// Package server starts a model server for the cases that need it, waits until
-// it answers, keeps what it prints, and ends it with everything that it started.
+// Package server starts a model server, waits until it is ready, captures its output, and stops it together
+// with all processes that it started.
 package server

@@ -10,10 +10,10 @@ import (
 	"aicplan/sink/phrase"
 )
 
-// placeholder is {name}: JSON, whose braces are followed by quotes, has none.
+// placeholder matches {name}. It does not match JSON, whose braces are followed by quotes.
 var placeholder = regexp.MustCompile(`\{([a-z_][a-z0-9_]*)\}`)
 
-// Names lists the placeholders of texts, each once.
+// Names returns the distinct placeholders of the texts.
 func Names(texts ...string) []string {
 	var out []string
 	for _, text := range texts {
@@ -26,7 +26,7 @@ func Names(texts ...string) []string {
 	return out
 }
 
-// Expand replaces {name} by its value. The error names a placeholder without one.
+// Expand replaces each {name} by its value. It returns an error for a placeholder without a value.
 func Expand(text string, values map[string]string) (string, error) {
 	var missing string
 	out := placeholder.ReplaceAllStringFunc(text, func(m string) string {
@@ -36,10 +36,12 @@ func Expand(text string, values map[string]string) (string, error) {
 		}
 		return v
 	})
+
 	if missing != "" {
 		have := slices.Sorted(maps.Keys(values))
 		return "", fmt.Errorf("%q has the placeholder {%s}, and neither the case nor aicplan has a value of that name; there are %s.%s",
 			text, missing, strings.Join(have, ", "), phrase.DidYouMean(missing, have))
 	}
+
 	return out, nil
 }

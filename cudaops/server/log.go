@@ -8,26 +8,25 @@ import (
 )
 
 const (
-	// headBytes and tailBytes are what is kept of a section's output.
+	// headBytes and tailBytes limit how much of a section is kept.
 	headBytes = 256 << 10
 	tailBytes = 512 << 10
 )
 
-// Log takes what a server prints: everything goes on to another writer, and of
-// the section in progress the beginning and the end are kept. It never blocks for
-// want of room: a server that prints 100 MB costs no more memory than one that
-// prints one.
+// Log captures the output of a server. It forwards everything to another writer and keeps the beginning and
+// the end of the current section. Its memory is bounded independent of the amount of output. It is safe for
+// concurrent use.
 type Log struct {
-	to io.Writer // nil drops
+	to io.Writer // nil discards
 
 	mu    sync.Mutex
 	head  []byte
-	tail  []byte // at least the last tailBytes behind head
-	total int64  // of the section
+	tail  []byte // at least the last tailBytes after head
+	total int64  // bytes in the section
 }
 
-// NewLog makes a log that passes everything on to a writer, which may be nil. Its
-// errors are dropped: a full disk must not end the server.
+// NewLog returns a log that forwards to a writer, which may be nil. Errors of the writer are ignored,
+// because a full disk must not stop the server.
 func NewLog(to io.Writer) *Log { return &Log{to: to} }
 
 // Write implements io.Writer.
@@ -36,45 +35,50 @@ func (l *Log) Write(b []byte) (int, error) {
 	if l.to != nil {
 		_, _ = l.to.Write(b) // see NewLog
 	}
+
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.total += int64(n)
+
 	if room := headBytes - len(l.head); room > 0 {
 		k := min(room, len(b))
 		l.head, b = append(l.head, b[:k]...), b[k:]
 	}
+
 	if l.tail = append(l.tail, b...); len(l.tail) > 2*tailBytes {
 		l.tail = append(l.tail[:0], l.tail[len(l.tail)-tailBytes:]...)
 	}
+
 	return n, nil
 }
 
-// Section begins a new section.
+// Section starts a new section.
 func (l *Log) Section() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.head, l.tail, l.total = l.head[:0], l.tail[:0], 0
 }
 
-// Text is the section: its beginning and its end, with the number of bytes that
-// are left out between them.
+// Text returns the beginning and the end of the section, with a note about omitted bytes between them.
 func (l *Log) Text() []byte {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	out := append([]byte(nil), l.head...)
 	tail := l.tail[max(0, len(l.tail)-tailBytes):]
+
 	if gone := l.total - int64(len(l.head)) - int64(len(tail)); gone > 0 {
 		out = fmt.Appendf(out, "\n... %d bytes left out ...\n", gone)
 	}
 	return append(out, tail...)
 }
 
-// Last is the last n lines of the section, each cut to a readable length.
+// Last returns the last n lines of the section, each truncated to 400 bytes.
 func (l *Log) Last(n int) string {
 	const most = 400
 	text := strings.TrimRight(string(l.Text()), "\n")
 	lines := strings.Split(text, "\n")
 	lines = lines[max(0, len(lines)-n):]
+
 	for i, line := range lines {
 		if len(line) > most {
 			lines[i] = strings.ToValidUTF8(line[:most], "") + "..."

@@ -9,12 +9,13 @@ import (
 	"syscall"
 )
 
-// Port returns the port that a server is to listen on: want, or a free one for 0.
-// The error says that want is in use, or cannot be had.
+// Port returns the port for a server: want, or a free port if want is 0. It returns an error if want is in
+// use or not permitted.
 func Port(host string, want int) (int, error) {
 	if want == 0 {
 		return freePort(host)
 	}
+
 	switch err := listens(host, want); {
 	case err == nil:
 		return want, nil
@@ -25,8 +26,8 @@ func Port(host string, want int) (int, error) {
 	}
 }
 
-// A server may begin to listen a minute after its port was chosen. Chosen ports lie
-// below the range from which Linux takes the ports of outgoing connections.
+// Range of chosen ports. It is below Linux's range for outgoing connections, because a server may start to
+// listen a minute after its port was chosen.
 const (
 	firstPort = 20000
 	lastPort  = 32767
@@ -40,13 +41,14 @@ func freePort(host string) (port int, err error) {
 			break
 		}
 	}
+
 	if err != nil {
 		return 0, fmt.Errorf("no port is free on %s: %w", host, err)
 	}
 	return port, nil
 }
 
-// listens checks that a program can listen on a port.
+// listens returns an error if a program cannot listen on a port.
 func listens(host string, port int) error {
 	l, err := net.Listen("tcp", net.JoinHostPort(bare(host), strconv.Itoa(port)))
 	if err != nil {

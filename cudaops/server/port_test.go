@@ -22,7 +22,7 @@ func TestFreePorts(t *testing.T) {
 	}
 }
 
-// TestWantedPort: the error says whether another program has it.
+// TestWantedPort checks that the error reports whether another program uses the port.
 func TestWantedPort(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -15,19 +15,21 @@ import (
 	"aicplan/sink/phrase"
 )
 
-// Profiler is a server's own profiler: it is started and stopped by its API and
-// writes a trace of each rank into a folder.
+// Profiler controls a server's own profiler, which is started and stopped by HTTP requests and writes one
+// trace per rank into a folder.
 type Profiler struct {
-	// Start and Stop are URLs that are posted to; StartBody and StopBody are the
-	// JSON bodies, nil for none.
+	// Start and Stop are URLs for POST requests. StartBody and StopBody are their JSON bodies; nil means no
+	// body.
 	Start, Stop         string
 	StartBody, StopBody []byte
-	// Dir is where traces appear.
+
+	// Dir is the folder of the traces.
 	Dir string
-	// Within bounds the stop and the writing of the traces: those of a large model
-	// take minutes.
+
+	// Within bounds stopping and writing the traces, which takes minutes for large models.
 	Within time.Duration
-	// Poll is how often the folder is looked at; 0: four times a second.
+
+	// Poll is the interval in which the folder is checked. 0 means four times per second.
 	Poll time.Duration
 }
 
@@ -36,31 +38,35 @@ func (p *Profiler) Begin(ctx context.Context) error {
 	return p.post(ctx, p.Start, p.StartBody)
 }
 
-// End stops the profiler and returns the files that have appeared in Dir since
-// before was taken with Files, once they no longer grow. want is how many traces
-// of ranks are awaited; fewer are returned when nothing has changed for a while.
+// End stops the profiler and returns the new files in Dir once they have stopped growing. before is the
+// result of Files before Begin. want is the expected number of traces. If nothing changes for a while, End
+// returns fewer.
 func (p *Profiler) End(ctx context.Context, before []string, want int) ([]string, error) {
 	ctx, cancel := context.WithTimeout(ctx, p.Within)
 	defer cancel()
 	if err := p.post(ctx, p.Stop, p.StopBody); err != nil {
 		return nil, err
 	}
+
 	var last map[string]int64
-	quiet := 0 // times that nothing had changed
+	quiet := 0 // number of checks without a change
 	for {
 		sizes, err := p.sizes(before)
 		if err != nil {
 			return nil, err
 		}
+
 		traces := 0
 		for name, size := range sizes {
 			if IsTrace(name) && size > 0 {
 				traces++
 			}
 		}
+
 		if quiet++; !same(sizes, last) {
 			quiet = 0
 		}
+
 		if traces >= want && quiet > 0 || traces > 0 && quiet >= quietPolls {
 			var out []string
 			for name := range sizes {
@@ -69,6 +75,7 @@ func (p *Profiler) End(ctx context.Context, before []string, want int) ([]string
 			slices.Sort(out)
 			return out, nil
 		}
+
 		last = sizes
 		select {
 		case <-ctx.Done():
@@ -78,19 +85,19 @@ func (p *Profiler) End(ctx context.Context, before []string, want int) ([]string
 	}
 }
 
-// quietPolls is for how many looks nothing may change before the traces of further
-// ranks are no longer awaited: 20 seconds.
+// quietPolls is the number of checks without a change after which no further traces are expected, about 20
+// seconds.
 const quietPolls = 80
 
-// IsTrace says whether a file is the trace of a rank, by its name: traces of a
-// server's front end have no kernels, and SGLang's merged- traces those of all
-// ranks.
+// IsTrace reports by name whether a file is the trace of a rank. It excludes traces of a server's front
+// end, which have no kernels, and SGLang's merged traces of all ranks.
 func IsTrace(name string) bool {
 	base := filepath.Base(name)
-	return (strings.HasSuffix(base, ".json") || strings.HasSuffix(base, ".json.gz")) && !strings.Contains(base, "async_llm") && !strings.HasPrefix(base, "merged-")
+	return (strings.HasSuffix(base, ".json") || strings.HasSuffix(base, ".json.gz")) &&
+		!strings.Contains(base, "async_llm") && !strings.HasPrefix(base, "merged-")
 }
 
-// Files lists the files below Dir; none where it does not exist yet.
+// Files returns the files below Dir. It returns none if Dir does not exist.
 func (p *Profiler) Files() ([]string, error) {
 	var out []string
 	err := filepath.WalkDir(p.Dir, func(path string, d fs.DirEntry, err error) error {
@@ -104,15 +111,17 @@ func (p *Profiler) Files() ([]string, error) {
 		}
 		return nil
 	})
+
 	return out, err
 }
 
-// sizes are the new files and how large they are.
+// sizes returns the sizes of files that are not in before.
 func (p *Profiler) sizes(before []string) (map[string]int64, error) {
 	all, err := p.Files()
 	if err != nil {
 		return nil, err
 	}
+
 	out := map[string]int64{}
 	for _, name := range all {
 		if slices.Contains(before, name) {
@@ -120,10 +129,11 @@ func (p *Profiler) sizes(before []string) (map[string]int64, error) {
 		}
 		info, err := os.Stat(name)
 		if err != nil {
-			continue // it was renamed meanwhile
+			continue // renamed in the meantime
 		}
 		out[name] = info.Size()
 	}
+
 	return out, nil
 }
 
@@ -131,6 +141,7 @@ func same(a, b map[string]int64) bool {
 	if len(a) != len(b) {
 		return false
 	}
+
 	for name, n := range a {
 		if m, ok := b[name]; !ok || m != n {
 			return false
@@ -143,6 +154,7 @@ func (p *Profiler) post(ctx context.Context, url string, body []byte) error {
 	ctx, cancel := context.WithTimeout(ctx, p.Within)
 	defer cancel()
 	status, reply, err := ask(ctx, http.MethodPost, url, body)
+
 	switch {
 	case err != nil:
 		return fmt.Errorf("POST %s: %w", url, err)
@@ -151,5 +163,6 @@ func (p *Profiler) post(ctx context.Context, url string, body []byte) error {
 	case status != http.StatusOK:
 		return fmt.Errorf("POST %s: %d %s", url, status, phrase.Clip(strings.TrimSpace(string(reply)), 300))
 	}
+
 	return nil
 }

@@ -15,21 +15,25 @@ import (
 	"aicplan/sink/phrase"
 )
 
-// Ready says when a server may be asked.
+// Ready checks when a server is ready for requests.
 type Ready struct {
-	// URL is asked until it answers 200 or 204; empty waits for the port alone.
+	// URL must return status 200 or 204. If empty, only the port is checked.
 	URL string
+
 	// Address is host:port.
 	Address string
-	// Complete asks for a real completion; nil asks for none.
+
+	// Complete, if not nil, sends a completion request.
 	Complete func(ctx context.Context) error
+
 	// Within bounds the wait.
 	Within time.Duration
-	// Steady is how long a server whose page says that it is ready has to refuse a
-	// completion as wrong (a *RefusedError) until that is taken for its last word; 0
-	// means 10 s. Some refuse what they do not know yet while they start.
+
+	// Steady is how long a server with a good status page must refuse completions with a *RefusedError
+	// before Wait fails. 0 means 10 s. Some servers refuse requests while they are starting.
 	Steady time.Duration
-	// Waiting is called about every five seconds with what is missing; nil drops it.
+
+	// Waiting, if not nil, is called about every five seconds with what is missing.
 	Waiting func(elapsed time.Duration, missing string)
 }
 
@@ -40,22 +44,24 @@ const (
 	steady      = 10 * time.Second
 )
 
-// RefusedError is an answer that says that the request itself is wrong.
+// RefusedError is a response that means that the request itself is wrong.
 type RefusedError struct{ Err error }
 
 func (e *RefusedError) Error() string { return e.Err.Error() }
 
-// Unwrap returns the answer.
+// Unwrap returns the response.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// NotReadyError is a server that ended, refused, or was not ready in time.
+// NotReadyError is returned if a server ended, refused requests, or was not ready in time.
 type NotReadyError struct {
-	// Exited says how it ended; "" when it still runs.
+	// Exited is how the server ended, or "" if it is still running.
 	Exited string
-	// Missing is what it did not do, as of the last try.
+
+	// Missing is the reason of the last check.
 	Missing string
 	After   time.Duration
-	// Refused is true when it has been up and refused the completion.
+
+	// Refused is true if the server is up and refused the completion.
 	Refused bool
 }
 
@@ -67,21 +73,24 @@ func (e *NotReadyError) Error() string {
 	default:
 		return fmt.Sprintf("the server ended with %s before it was ready", e.Exited)
 	}
+
 	if e.Refused {
-		return fmt.Sprintf("the server is up and refuses the request, %v after its start: %s", e.After.Round(time.Second/10), e.Missing)
+		return fmt.Sprintf("the server is up and refuses the request, %v after its start: %s",
+			e.After.Round(time.Second/10), e.Missing)
 	}
 	return fmt.Sprintf("the server was not ready after %v: %s", e.After, e.Missing)
 }
 
-// Wait waits until the server is ready and returns how long that took. The error
-// is a *NotReadyError, or the context's.
+// Wait waits until the server is ready and returns how long that took. The error is a *NotReadyError or the
+// context's.
 func (r *Ready) Wait(ctx context.Context, p *Process) (time.Duration, error) {
 	began := time.Now()
 	deadline := time.NewTimer(r.Within)
 	defer deadline.Stop()
 	told := began
 	missing := ""
-	var refusing time.Time // since when; zero where it does not
+	var refusing time.Time // start of continuous refusals, zero if the last check was not refused
+
 	for {
 		tried := time.Now()
 		asked, cancel := context.WithDeadline(ctx, began.Add(r.Within))
@@ -89,20 +98,24 @@ func (r *Ready) Wait(ctx context.Context, p *Process) (time.Duration, error) {
 		go func() {
 			select {
 			case <-p.Exited():
-				cancel() // a completion of a server that is gone need not be awaited
+				cancel() // cancel the completion of a server that has ended
 			case <-unhook:
 			}
 		}()
+
 		err := r.look(asked)
 		cut := asked.Err() != nil
 		close(unhook)
 		cancel()
+
 		if how := p.Ended(); how != "" {
 			return time.Since(began), &NotReadyError{Exited: how}
 		}
+
 		if err == nil {
 			return time.Since(began), nil
 		}
+
 		missing = reason(missing, err, cut, time.Since(tried))
 		if _, refused := errors.AsType[*RefusedError](err); !refused || r.URL == "" {
 			refusing = time.Time{}
@@ -111,10 +124,12 @@ func (r *Ready) Wait(ctx context.Context, p *Process) (time.Duration, error) {
 		} else if tried.Sub(refusing) >= cmp.Or(r.Steady, steady) {
 			return time.Since(began), &NotReadyError{Missing: missing, After: time.Since(began), Refused: true}
 		}
+
 		if r.Waiting != nil && time.Since(told) >= tellEvery {
 			told = time.Now()
 			r.Waiting(time.Since(began), missing)
 		}
+
 		select {
 		case <-time.After(readyPoll):
 		case <-p.Exited():
@@ -127,8 +142,8 @@ func (r *Ready) Wait(ctx context.Context, p *Process) (time.Duration, error) {
 	}
 }
 
-// reason is what is missing after a try. One that was cut off by the end of the wait
-// soon after it had begun says nothing of the server, and those before it do.
+// reason returns why a check failed. If the deadline cut the check off soon after its start, it returns the
+// reason of the check before.
 func reason(before string, err error, cut bool, took time.Duration) string {
 	if cut && before != "" && took < askPatience {
 		return before
@@ -136,31 +151,35 @@ func reason(before string, err error, cut bool, took time.Duration) string {
 	return err.Error()
 }
 
-// look tries once.
+// look makes one check.
 func (r *Ready) look(ctx context.Context) error {
 	if r.URL == "" {
 		c, err := (&net.Dialer{Timeout: askPatience}).DialContext(ctx, "tcp", r.Address)
 		if err != nil {
 			return fmt.Errorf("nothing listens at %s", r.Address)
 		}
-		_ = c.Close() // it was only tried
+		_ = c.Close() // only checks whether the server listens
 	} else if err := r.health(ctx); err != nil {
 		return err
 	}
+
 	if r.Complete == nil {
 		return nil
 	}
+
 	if err := r.Complete(ctx); err != nil {
 		return fmt.Errorf("a completion: %w", err)
 	}
+
 	return nil
 }
 
-// health asks the health page.
+// health requests the health page.
 func (r *Ready) health(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
 	status, body, err := ask(ctx, http.MethodGet, r.URL, nil)
+
 	switch {
 	case err != nil:
 		return fmt.Errorf("%s: %w", r.URL, err)
@@ -170,22 +189,25 @@ func (r *Ready) health(ctx context.Context) error {
 	return nil
 }
 
-// maxReply bounds what is read of an answer, in bytes.
+// maxReply limits how much of a response is read, in bytes.
 const maxReply = 64 << 10
 
-// ask sends one request on a connection of its own.
+// ask sends one request on a new connection and returns status and body.
 func ask(ctx context.Context, method, url string, body []byte) (int, []byte, error) {
 	var in io.Reader
 	if body != nil {
 		in = strings.NewReader(string(body))
 	}
+
 	req, err := http.NewRequestWithContext(ctx, method, url, in)
 	if err != nil {
 		return 0, nil, err
 	}
+
 	if body != nil {
 		req.Header.Set("Content-Type", "application/json")
 	}
+
 	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true}}).Do(req)
 	if err != nil {
 		if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "dial" {
@@ -198,11 +220,12 @@ func ask(ctx context.Context, method, url string, body []byte) (int, []byte, err
 	}
 	defer res.Body.Close()
 	out, err := io.ReadAll(io.LimitReader(res.Body, maxReply))
+
 	return res.StatusCode, out, err
 }
 
-// Address is where a server that was told to listen at host is asked: itself for
-// all addresses of the machine.
+// Address returns the address to connect to a server that listens on host. For unspecified addresses, it is
+// the loopback address.
 func Address(host string, port int) string {
 	host = bare(host)
 	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
@@ -213,7 +236,7 @@ func Address(host string, port int) string {
 	return net.JoinHostPort(host, strconv.Itoa(port))
 }
 
-// bare takes the brackets off that an IPv6 address has in a URL.
+// bare removes the brackets around an IPv6 address.
 func bare(host string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 }

@@ -12,8 +12,8 @@ import (
 	"time"
 )
 
-// TestTheLastTryIsCutOff: what a server answered is told, and not that the last try
-// had no time to end.
+// TestTheLastTryIsCutOff checks that the error contains the last response of the server, not that the last
+// check was cut off by the deadline.
 func TestTheLastTryIsCutOff(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -31,14 +31,13 @@ func TestTheLastTryIsCutOff(t *testing.T) {
 	}}
 	_, err = r.Wait(t.Context(), &Process{exited: make(chan struct{})})
 	e, ok := errors.AsType[*NotReadyError](err)
-	// A slow machine has no time to try at all.
+	// A slow machine may not complete any check.
 	if !ok || tries.Load() > 0 && e.Missing != "a completion: 500 Internal Server Error" {
 		t.Errorf("%v after %d tries", err, tries.Load())
 	}
 }
 
-// TestRefusals: only one that stands for a while, of a server that says it is ready, is
-// its last word.
+// TestRefusals checks that only refusals that persist while the status page is good are final.
 func TestRefusals(t *testing.T) {
 	t.Parallel()
 	page := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
@@ -47,7 +46,7 @@ func TestRefusals(t *testing.T) {
 	for name, c := range map[string]struct {
 		url  string
 		says []error
-		want int // tries
+		want int // number of checks
 	}{
 		"for good":        {page.URL, []error{refused, refused, nil}, 2},
 		"with a break":    {page.URL, []error{refused, errors.New("503"), refused, nil}, 4},
@@ -80,7 +79,7 @@ func TestReasonsOfTries(t *testing.T) {
 	}{
 		{"nothing listens", false, time.Millisecond, "now"},
 		{"nothing listens", true, time.Second, "nothing listens"},
-		{"nothing listens", true, time.Minute, "now"}, // it hung for all that time
+		{"nothing listens", true, time.Minute, "now"}, // the check hung for all that time
 		{"", true, time.Second, "now"},
 	} {
 		if got := reason(c.before, errors.New("now"), c.cut, c.took); !strings.HasPrefix(got, c.want) {

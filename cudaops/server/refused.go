@@ -7,21 +7,21 @@ import (
 	"slices"
 )
 
-// Wrong says whether a status of an OpenAI-compatible server means that the request
-// itself is wrong. Not those that a server may answer while it starts or is busy; a
-// frontend whose workers have not registered answers 404.
+// Wrong reports whether a status of an OpenAI-compatible server means that the request itself is wrong. It
+// excludes statuses that a server may return while it is starting or busy. For example, a front end returns
+// 404 until its workers have registered.
 func Wrong(status int) bool {
 	return status >= 400 && status < 500 && !slices.Contains([]int{
-		http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict, http.StatusLocked, http.StatusFailedDependency,
+		http.StatusNotFound, http.StatusRequestTimeout, http.StatusConflict, http.StatusLocked,
+		http.StatusFailedDependency,
 		http.StatusTooEarly, http.StatusTooManyRequests, statusClosed,
 	}, status)
 }
 
-// statusClosed is what some proxies write down for a client that went away.
+// statusClosed is logged by some proxies if the client has closed the connection.
 const statusClosed = 499
 
-// Models are the names of the models that a server says it serves; nil where it does
-// not say.
+// Models returns the names of the models that a server lists, or nil if it does not list them.
 func Models(ctx context.Context, base string) []string {
 	ctx, cancel := context.WithTimeout(ctx, askPatience)
 	defer cancel()
@@ -29,15 +29,18 @@ func Models(ctx context.Context, base string) []string {
 	if err != nil || status != http.StatusOK {
 		return nil
 	}
+
 	var list struct{ Data []struct{ ID string } }
 	if json.Unmarshal(body, &list) != nil {
 		return nil
 	}
+
 	var out []string
 	for _, m := range list.Data {
 		if m.ID != "" {
 			out = append(out, m.ID)
 		}
 	}
+
 	return out
 }

@@ -12,15 +12,18 @@ import (
 	"aicplan/sink/phrase"
 )
 
-// measured puts the load of a case on the server, as long as it answers.
-func (h *Host) measured(ctx context.Context, a *ask, inner *loadhost.Host, out worker.Emitter) (worker.Row, *load.Traffic, error) {
+// measured runs the load of a case on the server. It cancels the load and stops the server if the server
+// stops responding. Errors have a failure class.
+func (h *Host) measured(ctx context.Context, a *ask, inner *loadhost.Host, out worker.Emitter) (worker.Row,
+	*load.Traffic, error) {
 	set, _, err := inner.Settings(a.Case)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	loading, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if h.options.AnswersWithin != "" || set.Streaming { // an answer in one piece may take long
+	if h.options.AnswersWithin != "" || set.Streaming { // a response without streaming may take long
 		w := silence{patience: h.options.patient.answers, began: time.Now()}
 		inner.Watch = func(p load.Progress) {
 			if err := w.see(p, time.Now()); err != nil {
@@ -28,48 +31,53 @@ func (h *Host) measured(ctx context.Context, a *ask, inner *loadhost.Host, out w
 			}
 		}
 	}
+
 	row, res, err := inner.Load(loading, a.Case, out)
 	if err == nil {
 		h.current.doubted = len(res.Profiling.Summary.Errors) > 0
 		return row, res, nil
 	}
+
 	h.current.doubted = true
 	if why := context.Cause(loading); why != nil && ctx.Err() == nil {
 		err := failure(worker.ClassTimeout, why, h.log.Last(lastLines))
 		h.end(out) // it would hang the next case as well
 		return nil, nil, err
 	}
+
 	return nil, nil, h.duringLoad(ctx, err)
 }
 
-// silence finds a server that has requests and sends nothing.
+// silence detects a server that has open requests but sends nothing.
 type silence struct {
 	patience time.Duration
-	began    time.Time // of the silence
+	began    time.Time // start of the silence
 	last     int64
 }
 
-// see returns an error once the server has been silent for too long.
+// see returns an error if the server has been silent for too long.
 func (s *silence) see(p load.Progress, now time.Time) error {
 	if heard := p.Tokens + p.Succeeded + p.Failed; heard != s.last || p.InFlight == 0 {
 		s.last, s.began = heard, now
 		return nil
 	}
+
 	if now.Sub(s.began) < s.patience {
 		return nil
 	}
-	return fmt.Errorf("the server hangs: it has %s and sent nothing for %v (answers_within of the runtime)", phrase.Some(int(p.InFlight), "request"), s.patience)
+	return fmt.Errorf("the server hangs: it has %s and sent nothing for %v (answers_within of the runtime)",
+		phrase.Some(int(p.InFlight), "request"), s.patience)
 }
 
-// How long a server that failed requests is watched: a server that dies closes its
-// connections before it is gone, and one that gives GPUs back takes a while.
+// How long a server with failed requests is observed. A dying server closes its connections before it
+// exits, and releasing GPUs takes a while.
 const (
 	endLook     = 200 * time.Millisecond
 	endPatience = 5 * time.Second
 )
 
-// endOf says how a server ended that has failed requests; "" where it lives on. One
-// that does not listen any more is waited for.
+// endOf returns how a server with failed requests ended, or "" if it accepts connections. It waits for a
+// server that does not listen anymore.
 func (h *Host) endOf(ctx context.Context, s *running) string {
 	for began := time.Now(); ; {
 		select {
@@ -81,21 +89,24 @@ func (h *Host) endOf(ctx context.Context, s *running) string {
 			return how
 		}
 		if c, err := net.DialTimeout("tcp", s.address, endPatience); err == nil {
-			_ = c.Close() // it was only tried
+			_ = c.Close() // only checks whether the server listens
 			return ""
 		}
 	}
 }
 
-// duringLoad says of a load that failed whether its server is to blame.
+// duringLoad returns the error of a failed load. If the server has ended, the error reports that instead.
 func (h *Host) duringLoad(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
+
 	how := h.endOf(ctx, h.current)
 	if how == "" {
 		return err
 	}
+
 	first := worker.FailureOf(err).Message
-	return failure(worker.ClassFrameworkBug, fmt.Errorf("the server ended with %s in the middle of the load (%s)", how, firstLine(first)), h.log.Last(lastLines))
+	return failure(worker.ClassFrameworkBug, fmt.Errorf("the server ended with %s in the middle of the load (%s)",
+		how, firstLine(first)), h.log.Last(lastLines))
 }

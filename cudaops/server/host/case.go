@@ -17,41 +17,46 @@ import (
 	"aicplan/sink/phrase"
 )
 
-// builtin are the placeholders that the host has values for.
+// builtin are the placeholders whose values the host provides.
 var builtin = []string{"host", "port", "model", "plan_dir", "trace_dir", "work_dir", "gpus"}
 
 // iterationWords are the columns and settings of an iteration.
 var iterationWords = []string{"batch_size", "seq_len", "max_tokens", "warmup_iterations", "profile_iterations"}
 
-// ask is a case, split into what its server and what its load is told.
+// ask is a case, split into the parameters of the server and of the load.
 type ask struct {
 	worker.Case
-	// server has the parameters of the server, as texts.
+
+	// server contains the parameters of the server as texts.
 	server map[string]string
-	// gpus is how many GPUs the server takes; 0 where no column says.
+
+	// gpus is the number of GPUs of the server, or 0 if unknown.
 	gpus int
-	// iteration is nil where the load is none of closed batches.
+
+	// iteration is nil if the load does not use closed batches.
 	iteration *iteration
 	trace     *traceBlock
-	// key names the server that the case needs.
+
+	// key identifies the required server.
 	key string
 }
 
 // iteration is a load of closed batches.
 type iteration struct {
 	BatchSize int `json:"batch_size"`
-	// SeqLen is the length of a sequence: prompt and answer.
+	// SeqLen is the length of the sequence: prompt plus response.
 	SeqLen    int `json:"seq_len"`
 	MaxTokens int `json:"max_tokens"`
 	Warmup    int `json:"warmup_iterations"`
 	Profile   int `json:"profile_iterations"`
 }
 
-// traceBlock says what the second pass of a case records.
+// traceBlock configures the second pass of a case, which records traces.
 type traceBlock struct {
 	Torch *bool `json:"torch"`
 	Nsys  bool  `json:"nsys"`
-	// Requests and OSL are those of the pass.
+
+	// Requests and OSL apply to that pass.
 	Requests int    `json:"requests"`
 	OSL      int    `json:"osl"`
 	Within   string `json:"within"`
@@ -61,7 +66,7 @@ type traceBlock struct {
 
 func (t *traceBlock) torch() bool { return t != nil && (t.Torch == nil || *t.Torch) }
 
-// blocks are those of the collect.
+// blocks are the blocks of the collect.
 type blocks struct {
 	Load      map[string]any  `json:"load"`
 	Iteration json.RawMessage `json:"iteration"`
@@ -74,28 +79,33 @@ func decode(raw []byte, to any) error {
 	return d.Decode(to)
 }
 
-// split reads a case. Columns that the command or starts_by name are the server's;
-// those that are settings of a load are the load's, whether or not the server has
-// them too; the words of an iteration make the load one of closed batches.
+// split parses a case. Columns used in placeholders or in starts_by belong to the server. Columns that are
+// load settings belong to the load, even if the server uses them too. Columns of an iteration select closed
+// batches. It returns an error for unknown columns.
 func (h *Host) split(c worker.Case) (*ask, error) {
 	params := map[string]any{}
 	if err := decode(c.Params, &params); err != nil {
 		return nil, fmt.Errorf("the case's parameters: %w", err)
 	}
+
 	var b blocks
 	if len(h.init.Blocks) > 0 {
 		if err := decode(h.init.Blocks, &b); err != nil {
 			return nil, fmt.Errorf("the collect's blocks: %w", err)
 		}
 	}
+
 	a := &ask{Case: c, server: map[string]string{}, trace: b.Trace}
 	o := h.options
 	serverNames := append(server.Names(o.texts()...), o.StartsBy...)
+
 	for _, name := range o.StartsBy {
 		if _, ok := params[name]; !ok {
-			return nil, fmt.Errorf("starts_by names %q, and the case has no such column.%s", name, phrase.DidYouMean(name, slices.Sorted(maps.Keys(params))))
+			return nil, fmt.Errorf("starts_by names %q, and the case has no such column.%s", name,
+				phrase.DidYouMean(name, slices.Sorted(maps.Keys(params))))
 		}
 	}
+
 	counts := 1
 	counted := false
 	for _, name := range o.GPUsBy {
@@ -109,12 +119,15 @@ func (h *Host) split(c worker.Case) (*ask, error) {
 		}
 		counts, counted = counts*k, true
 	}
+
 	if counted {
 		a.gpus = counts
 	}
+
 	iterates := len(b.Iteration) > 0
 	toLoad := map[string]any{}
 	words := map[string]any{}
+
 	for _, name := range slices.Sorted(maps.Keys(params)) {
 		v := params[name]
 		known := slices.Contains(o.Labels, name) || slices.Contains(o.GPUsBy, name)
@@ -122,6 +135,7 @@ func (h *Host) split(c worker.Case) (*ask, error) {
 			a.server[name] = text(v)
 			known = true
 		}
+
 		if slices.Contains(iterationWords, name) {
 			iterates = iterates || name == "batch_size"
 			if v != nil {
@@ -129,16 +143,19 @@ func (h *Host) split(c worker.Case) (*ask, error) {
 			}
 			known = true
 		}
+
 		if slices.Contains(load.Names(), name) {
 			toLoad[name] = v
 			known = true
 		}
+
 		if !known {
 			all := slices.Concat(serverNames, iterationWords, load.Names())
 			return nil, fmt.Errorf("the case has the column %q, which no placeholder of the command names and which is no setting of load; use {%s} in command, or put it into labels of the runtime.%s",
 				name, name, phrase.DidYouMean(name, all))
 		}
 	}
+
 	if iterates {
 		it, err := readIteration(b.Iteration, words, b.Load, toLoad)
 		if err != nil {
@@ -146,15 +163,17 @@ func (h *Host) split(c worker.Case) (*ask, error) {
 		}
 		a.iteration = it
 	}
+
 	raw, err := json.Marshal(toLoad)
 	if err != nil {
 		return nil, err
 	}
+
 	a.Params = raw
 	return a, h.identify(a)
 }
 
-// readIteration settles an iteration and puts its load into toLoad.
+// readIteration returns the settings of an iteration and stores its load settings in toLoad.
 func readIteration(block json.RawMessage, words map[string]any, loadBlock, toLoad map[string]any) (*iteration, error) {
 	it := &iteration{Warmup: 2, Profile: 5}
 	if len(block) > 0 {
@@ -162,13 +181,16 @@ func readIteration(block json.RawMessage, words map[string]any, loadBlock, toLoa
 			return nil, fmt.Errorf("iteration: %w", err)
 		}
 	}
+
 	raw, err := json.Marshal(words)
 	if err == nil {
 		err = json.Unmarshal(raw, it)
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("the case's iteration: %w", err)
 	}
+
 	number := func(name string) (int, bool) {
 		v, ok := toLoad[name]
 		if !ok || v == nil {
@@ -179,63 +201,75 @@ func readIteration(block json.RawMessage, words map[string]any, loadBlock, toLoa
 		n, err := strconv.ParseFloat(text(v), 64)
 		return int(n), err == nil
 	}
+
 	if it.MaxTokens == 0 {
 		it.MaxTokens, _ = number("osl")
 	}
+
 	isl, own := number("isl")
 	if !own {
 		isl = it.SeqLen - it.MaxTokens
 	} else if it.SeqLen == 0 {
 		it.SeqLen = isl + it.MaxTokens
 	}
+
 	switch {
 	case it.BatchSize < 1:
 		return nil, fmt.Errorf("batch_size of the iteration is %d; it is the number of requests that are sent at once", it.BatchSize)
 	case it.MaxTokens < 1:
-		return nil, fmt.Errorf("max_tokens of the iteration is %d; it is the length of each answer in tokens", it.MaxTokens)
+		return nil, fmt.Errorf("max_tokens of the iteration is %d; it is the length of each answer in tokens",
+			it.MaxTokens)
 	case isl < 1 || isl+it.MaxTokens > it.SeqLen:
 		return nil, fmt.Errorf("seq_len of the iteration is %d and max_tokens is %d: seq_len is the length of prompt and answer together, so that %d tokens are left for a prompt",
 			it.SeqLen, it.MaxTokens, it.SeqLen-it.MaxTokens)
 	case it.Profile < 1 || it.Warmup < 0:
 		return nil, fmt.Errorf("the iteration has %d profile_iterations and %d warmup_iterations; at least one is profiled", it.Profile, it.Warmup)
 	}
+
 	maps.Copy(toLoad, map[string]any{
-		"batch": it.BatchSize, "concurrency": it.BatchSize, "requests": it.BatchSize * it.Profile, "warmup_requests": it.BatchSize * it.Warmup,
-		"isl": isl, "osl": it.MaxTokens,
+		"batch": it.BatchSize, "concurrency": it.BatchSize, "requests": it.BatchSize * it.Profile,
+		"warmup_requests": it.BatchSize * it.Warmup,
+		"isl":             isl, "osl": it.MaxTokens,
 	})
+
 	return it, nil
 }
 
-// identify names the server that a case needs: all that its command depends on.
+// identify sets the key of a case, a hash of everything that the server's command depends on.
 func (h *Host) identify(a *ask) error {
 	values := map[string]string{}
 	for _, name := range builtin {
 		values[name] = "{" + name + "}"
 	}
+
 	values["gpus"] = strconv.Itoa(a.gpus)
 	maps.Copy(values, a.server)
 	command, err := expandAll(h.command(a.trace), values)
 	if err != nil {
 		return err
 	}
+
 	dir, err := server.Expand(h.options.Dir, values)
 	if err != nil {
 		return err
 	}
+
 	env, err := h.environment(values, a.trace.torch())
 	if err != nil {
 		return err
 	}
+
 	raw, err := json.Marshal([]any{command, dir, env, a.server, a.gpus})
 	if err != nil {
 		return err
 	}
+
 	sum := sha256.Sum256(raw)
 	a.key = hex.EncodeToString(sum[:8])
 	return nil
 }
 
-// command is the server's, with its profiler where traces are taken through it.
+// command returns the server's command, with the profiler's arguments if traces are recorded with it.
 func (h *Host) command(t *traceBlock) []string {
 	out := slices.Clone(h.options.Command)
 	if p := h.options.Profiler; p != nil && t.torch() {
@@ -244,7 +278,8 @@ func (h *Host) command(t *traceBlock) []string {
 	return out
 }
 
-// environment is the runtime's env with that of the profiler, expanded and sorted.
+// environment returns the environment of the runtime and, if profiled, of the profiler, expanded and
+// sorted.
 func (h *Host) environment(values map[string]string, profiled bool) ([]string, error) {
 	all := maps.Clone(h.options.env)
 	if p := h.options.Profiler; p != nil && profiled {
@@ -253,6 +288,7 @@ func (h *Host) environment(values map[string]string, profiled bool) ([]string, e
 		}
 		maps.Copy(all, p.Env)
 	}
+
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		v, err := server.Expand(all[name], values)
@@ -261,6 +297,7 @@ func (h *Host) environment(values map[string]string, profiled bool) ([]string, e
 		}
 		out = append(out, name+"="+v)
 	}
+
 	return out, nil
 }
 
@@ -276,7 +313,7 @@ func expandAll(list []string, values map[string]string) ([]string, error) {
 	return out, nil
 }
 
-// text is a parameter as a command line has it.
+// text formats a parameter for a command line.
 func text(v any) string {
 	switch v := v.(type) {
 	case nil:
@@ -286,9 +323,11 @@ func text(v any) string {
 	case json.Number:
 		return v.String()
 	}
+
 	raw, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Sprint(v)
 	}
+
 	return strings.TrimSpace(string(raw))
 }

@@ -8,7 +8,7 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// rankFigures are the figures of the trace of a rank; null is unknown.
+// rankFigures are the figures of one rank's trace. Null means unknown.
 type rankFigures struct {
 	Kernels     int64    `json:"kernels"`
 	Collectives int64    `json:"collectives"`
@@ -20,7 +20,7 @@ type rankFigures struct {
 	ComputeNs   *int64   `json:"compute_union_ns"`
 	IdleNs      *int64   `json:"idle_ns"`
 	WaitNs      *int64   `json:"wait_ns"`
-	CommPct     *float64 `json:"comm_overhead_pct"` // of the steps, or of the span
+	CommPct     *float64 `json:"comm_overhead_pct"` // percent of the steps, or of the span
 	Basis       string   `json:"comm_overhead_of"`  // steps, span
 	Warning     string   `json:"warning,omitempty"`
 	Error       string   `json:"error,omitempty"`
@@ -29,22 +29,24 @@ type rankFigures struct {
 	result                                                      *trace.Analysis
 }
 
-// busiest is the result of the device with the most kernels.
+// busiest returns the result of the device with the most kernels.
 func busiest(results []*trace.Analysis) *trace.Analysis {
 	return slices.MaxFunc(results, func(a, b *trace.Analysis) int { return int(a.Kernels - b.Kernels) })
 }
 
-// figures are those of a rank's trace. Communication is a share of its steps,
-// since a trace begins and ends with waiting; where no steps are marked, of the
-// time from its first kernel to its last.
+// figures computes the figures of a rank's trace. Communication is a share of the steps, because a trace
+// begins and ends with waiting. Without steps, it is a share of the time from the first kernel to the last.
 func figures(r *trace.Analysis) *rankFigures {
 	f := &rankFigures{
-		Kernels: r.Kernels, Steps: r.Steps, SpanNs: r.SpanNs, CommSumNs: r.CommSumNs, CommUnionNs: r.CommUnionNs, ExposedNs: r.ExposedCommNs,
+		Kernels: r.Kernels, Steps: r.Steps, SpanNs: r.SpanNs, CommSumNs: r.CommSumNs, CommUnionNs: r.CommUnionNs,
+		ExposedNs: r.ExposedCommNs,
 		ComputeNs: r.ComputeUnionNs, IdleNs: r.IdleNs, Warning: r.Warning, Error: r.Error, result: r,
 	}
+
 	for _, c := range r.Collectives {
 		f.Collectives += c.Count
 	}
+
 	for _, s := range r.PerStep {
 		f.stepNs += s.WallNs
 		f.stepBusyNs += s.BusyNs
@@ -52,6 +54,7 @@ func figures(r *trace.Analysis) *rankFigures {
 		f.stepCommNs += *s.CommUnionNs
 		f.stepExposedNs += *s.ExposedCommNs
 	}
+
 	part, whole := int64(0), int64(0)
 	switch {
 	case f.stepBusyNs > 0:
@@ -59,33 +62,39 @@ func figures(r *trace.Analysis) *rankFigures {
 	case r.SpanNs != nil && r.CommUnionNs != nil:
 		f.Basis, part, whole = "span", *r.CommUnionNs, *r.SpanNs
 	}
+
 	if whole > 0 {
 		pct := 100 * float64(part) / float64(whole)
 		f.CommPct = &pct
 	}
+
 	return f
 }
 
-// into puts the figures of all ranks into the row. What no trace says is left out.
+// into adds the figures of all ranks to the row. Unknown figures are omitted.
 //
 //	comm_overhead       %, time in which a collective runs, of the steps' wall time: mean over ranks
-//	comm_exposed_pct    %, that part of it in which nothing else runs
+//	comm_exposed_pct    %, the part of it in which nothing else runs
 //	coll_call_num       collectives in the traces of all ranks
 func (t *tracing) into(row worker.Row) {
 	if t.err != nil {
 		row["trace_error"] = strings.ReplaceAll(t.err.Error(), "\n", "; ")
 	}
+
 	n, counted := 0, int64(0)
 	pct, exposed, bubble, busy, wall, wait, withSteps, waits, steps := 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0
 	basis := ""
+
 	for _, f := range t.ranks {
 		if f.Error != "" || f.CommPct == nil {
 			continue
 		}
+
 		n++
 		counted += f.Collectives
 		pct += *f.CommPct
 		basis = f.Basis
+
 		if f.Basis == "steps" {
 			withSteps++
 			steps = f.Steps
@@ -99,14 +108,17 @@ func (t *tracing) into(row worker.Row) {
 			busy += float64(*f.SpanNs-*f.IdleNs) / 1e6
 			bubble += float64(*f.IdleNs) / 1e6
 		}
+
 		if f.WaitNs != nil {
 			waits++
 			wait += float64(*f.WaitNs) / 1e6
 		}
 	}
+
 	if n == 0 {
 		return
 	}
+
 	per := func(v float64) float64 { return v / float64(n) }
 	row["traced_ranks"] = n
 	row["comm_overhead"], row["comm_overhead_of"] = per(pct), basis
@@ -116,9 +128,11 @@ func (t *tracing) into(row worker.Row) {
 	if wall > 0 {
 		row["bubble_ratio_pct"] = 100 * bubble / wall
 	}
+
 	if withSteps == n {
 		row["trace_steps"] = steps
 	}
+
 	if waits == n && waits > 1 {
 		row["comm_wait_ms"] = per(wait)
 	}

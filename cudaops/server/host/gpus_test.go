@@ -35,7 +35,7 @@ func TestGPUsOfAServer(t *testing.T) {
 	}
 }
 
-// What a row says of its GPUs is what the server saw, whoever said so.
+// The GPUs in a row must be those visible to the server, however they were selected.
 func TestTheGPUsOfARowAreThoseThatTheServerSaw(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

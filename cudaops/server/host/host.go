@@ -1,6 +1,5 @@
-// Package host is the worker of server runtimes: it starts the server that a case
-// needs, puts the case's load on it, has it record traces in a second pass, and
-// ends it before another one starts.
+// Package host is the worker of server runtimes. It starts the server that a case needs, runs the case's
+// load on it, records traces in a second pass, and stops the server before another one starts.
 package host
 
 import (
@@ -27,16 +26,16 @@ import (
 	"aicplan/sink/scratch"
 )
 
-// Framework is the label of rows whose plan gives none and names no package.
+// Framework is the default framework label of rows if the plan sets no package.
 const Framework = "SERVER"
 
-// levelStatus is the level of a line that says what a case waits for.
+// levelStatus is the level of log lines that report what a case waits for.
 const levelStatus = "status"
 
-// lastLines is how much of a server's log a failure shows.
+// lastLines is the number of lines of a server's log in a failure.
 const lastLines = 15
 
-// Host is the worker host of a server runtime.
+// Host is the worker host of a server runtime. It is not safe for concurrent use.
 type Host struct {
 	init    worker.Init
 	options *Options
@@ -44,48 +43,52 @@ type Host struct {
 
 	log     *server.Log
 	current *running
-	// failed are servers that did not become ready, by key: their other cases need
-	// not wait for the same.
+
+	// failed contains the errors of servers that did not become ready, by key, so that other cases fail
+	// without waiting again.
 	failed map[string]error
 	facts  *facts
-	// poll and grown are how often and how long the traces of a profiler are
-	// watched while they are written.
+
+	// poll is the interval in which the files of a profiler are checked. grown is how long a truncated
+	// trace may stop growing before it is accepted as is.
 	poll, grown time.Duration
-	// again is how long a server that failed a case may take to answer before it is
-	// ended and started again.
+
+	// again is how long a server that failed a case may take to respond before it is restarted.
 	again time.Duration
+
 	// steady is server.Ready.Steady.
 	steady time.Duration
 }
 
-// answersAgain is the usual again.
+// answersAgain is the default of Host.again.
 const answersAgain = 30 * time.Second
 
-// running is a server that is up.
+// running is a running server.
 type running struct {
 	*server.Process
 	key     string
 	base    string // http://host:port
 	address string
 	ready   time.Duration
-	folder  *scratch.Folder // its own, removed when it ends
-	dir     string          // the path of folder
+	folder  *scratch.Folder // removed when the server ends
+	dir     string          // path of folder
 	traces  string
 	gpus    []GPU
 	values  map[string]string
 	version string
 	command []string
-	// doubted is set when requests of a case failed: it may be about to end.
+
+	// doubted is true if requests of a case failed, so the server may be about to end.
 	doubted bool
 }
 
-// New makes the host. open reaches the management library of the GPUs; nil means
-// the machine's.
+// New returns a host. open opens NVML; nil means the machine's library.
 func New(init worker.Init, open func() (nvml.API, error)) *Host {
 	if open == nil {
 		open = nvml.Open
 	}
-	return &Host{init: init, open: open, log: server.NewLog(os.Stderr), failed: map[string]error{}, grown: defaultGrown, again: answersAgain}
+	return &Host{init: init, open: open, log: server.NewLog(os.Stderr), failed: map[string]error{},
+		grown: defaultGrown, again: answersAgain}
 }
 
 // Configure implements worker.Configurer.
@@ -95,7 +98,7 @@ func (h *Host) Configure(init worker.Init) error {
 	return nil
 }
 
-// helloTimeout bounds the question for the package's version.
+// helloTimeout bounds the query of the package version.
 const helloTimeout = 30 * time.Second
 
 const askVersion = `import sys
@@ -103,17 +106,20 @@ const askVersion = `import sys
 from importlib import metadata
 sys.stdout.write(metadata.version(sys.argv[1]))`
 
-// Hello implements worker.Host. No server is started for it.
+// Hello implements worker.Host. It does not start a server.
 func (h *Host) Hello(ctx context.Context) (worker.Hello, error) {
 	wrong := func(class string, err error) (worker.Hello, error) {
 		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: class, Message: err.Error()}}
 	}
+
 	o, err := parse(h.init)
 	if err != nil {
 		return wrong(worker.ClassCollectorBug, err)
 	}
+
 	h.options = o
-	hello := worker.Hello{Framework: Framework, Version: "unknown", Device: "no GPU", Window: 1, Ops: loadhost.Ops(), Configure: true, Env: map[string]string{}}
+	hello := worker.Hello{Framework: Framework, Version: "unknown", Device: "no GPU", Window: 1,
+		Ops: loadhost.Ops(), Configure: true, Env: map[string]string{}}
 	if o.Package != "" {
 		hello.Framework = strings.ToUpper(o.Package)
 		v, err := packageVersion(ctx, o)
@@ -122,9 +128,11 @@ func (h *Host) Hello(ctx context.Context) (worker.Hello, error) {
 		}
 		hello.Version = v
 	}
+
 	if model, ok := h.init.Options["model"].(string); ok {
 		hello.Env["model"] = model
 	}
+
 	h.facts = look(h.open, o.GPUs)
 	if len(h.facts.GPUs) > 0 {
 		hello.Device = h.facts.GPUs[0].Name
@@ -132,10 +140,12 @@ func (h *Host) Hello(ctx context.Context) (worker.Hello, error) {
 	} else if len(o.GPUs) > 0 && o.GPUs[0].Name != "" {
 		hello.Device = o.GPUs[0].Name
 	}
+
 	return hello, nil
 }
 
-// packageVersion asks the interpreter for the version of the server's package.
+// packageVersion returns the installed version of the server's package. It returns an error if the version
+// does not satisfy the runtime's requirement.
 func packageVersion(ctx context.Context, o *Options) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
@@ -143,12 +153,15 @@ func packageVersion(ctx context.Context, o *Options) (string, error) {
 	if python == "" {
 		python = pyhost.DefaultPython
 	}
+
 	cmd := exec.CommandContext(ctx, python, "-c", askVersion, o.Package)
-	// What a wrapper has started keeps its output open after its end.
+
+	// A child of a wrapper may keep the output open after the wrapper's end.
 	out, err := command.Output(cmd)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return "", fmt.Errorf("%s does not tell the version of %s: no answer within %v, so it hangs or its disk is very slow; try it by hand: %s -v -c 'pass'", python, o.Package, helloTimeout, python)
 	}
+
 	if err != nil {
 		why := err.Error()
 		if ee, ok := errors.AsType[*exec.ExitError](err); ok {
@@ -157,24 +170,28 @@ func packageVersion(ctx context.Context, o *Options) (string, error) {
 		}
 		return "", fmt.Errorf("%s does not tell the version of %s: %s; install it, or give python the interpreter that has it", python, o.Package, why)
 	}
+
 	v := strings.TrimSpace(string(out))
 	ok, err := pyhost.Satisfies(v, o.Requires)
 	if err != nil {
 		return "", err
 	}
+
 	if !ok {
 		return "", fmt.Errorf("%s %s is installed, and the runtime requires %s", o.Package, v, o.Requires)
 	}
+
 	return v, nil
 }
 
-// Serve implements worker.Host: one case after the other. The server ends with it.
+// Serve implements worker.Host. It runs one case at a time and stops the server at the end.
 func (h *Host) Serve(ctx context.Context, in <-chan worker.Case, out worker.Emitter) error {
 	defer h.end(out)
 	for {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
+
 		case c, ok := <-in:
 			if !ok {
 				return nil
@@ -192,105 +209,125 @@ func (h *Host) Serve(ctx context.Context, in <-chan worker.Case, out worker.Emit
 	}
 }
 
-// keepLog attaches what the server printed during the case, its start included.
+// keepLog attaches the server's output during the case, including its start.
 func (h *Host) keepLog(c worker.Case, out worker.Emitter) {
 	if text := h.log.Text(); len(text) > 0 {
 		out.Attach(c.Seq, worker.Attachment{Name: "server.log", MediaType: "text/plain", Data: text})
 	}
 }
 
-// run measures a case, and has its traces recorded.
+// run measures a case and records its traces. Errors have a failure class.
 func (h *Host) run(ctx context.Context, c worker.Case, out worker.Emitter) (worker.Row, error) {
 	a, err := h.split(c)
 	if err != nil {
 		return nil, failure(worker.ClassUnsupportedConfig, err, "")
 	}
-	// A server that starts for minutes and is then asked in vain is a dear way to learn
-	// that the case is wrong. The address is none yet, and no setting depends on it.
+
+	// Validate the settings first, because starting a server may take minutes. The address is not known
+	// yet, but no setting depends on it.
 	if _, _, err := h.load(&running{base: "http://127.0.0.1:1"}).Settings(a.Case); err != nil {
 		return nil, failure(worker.ClassUnsupportedConfig, err, "")
 	}
+
 	if err := h.need(ctx, a, out); err != nil {
 		return nil, err
 	}
+
 	s := h.current
 	inner := h.load(s)
 	row, res, err := h.measured(ctx, a, inner, out)
 	if err != nil {
 		return nil, err
 	}
+
 	if how := s.Ended(); how != "" {
 		return nil, h.duringLoad(ctx, fmt.Errorf("the server ended with %s right after the load", how))
 	}
+
 	if s.doubted {
 		if err := h.recovers(ctx, s, a, out); ctx.Err() != nil {
 			return nil, ctx.Err()
 		} else if how := s.Ended(); how != "" {
 			return nil, h.duringLoad(ctx, fmt.Errorf("the server ended with %s right after the load", how))
 		} else if err != nil {
-			err = failure(worker.ClassFrameworkBug, fmt.Errorf("the server failed requests of the load and does not answer any more: %w", err), h.log.Last(lastLines))
+			err = failure(worker.ClassFrameworkBug,
+				fmt.Errorf("the server failed requests of the load and does not answer any more: %w",
+					err), h.log.Last(lastLines))
 			h.end(out) // it would fail the next case as well
 			return nil, err
 		}
 	}
+
 	measure(row, a, res)
 	h.describe(row, s, a)
 	t := h.traced(ctx, a, inner, out)
+
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
+
 	if t != nil {
 		if t.err != nil && a.trace.Required {
-			return nil, failure(worker.ClassTransient, fmt.Errorf("the traces of this case are required: %w", t.err), h.log.Last(lastLines))
+			return nil, failure(worker.ClassTransient,
+				fmt.Errorf("the traces of this case are required: %w", t.err), h.log.Last(lastLines))
 		}
 		t.into(row)
 		h.facts.NCCL = t.nccl
 	}
+
 	return row, h.keep(s, a, row, res, t, out)
 }
 
-// load is the host of the load on a server.
+// load returns the host that runs load on a server.
 func (h *Host) load(s *running) *loadhost.Host {
 	init := h.init
 	init.Options = map[string]any{"url": s.base, "plan_dir": h.options.PlanDir}
+
 	for _, name := range load.Names() {
 		if v, ok := h.init.Options[name]; ok {
 			init.Options[name] = v
 		}
 	}
+
 	init.Blocks = nil
 	var b struct {
 		Load json.RawMessage `json:"load"`
 	}
+
 	if json.Unmarshal(h.init.Blocks, &b) == nil && len(b.Load) > 0 {
 		init.Blocks = json.RawMessage(`{"load":` + string(b.Load) + `}`)
 	}
+
 	return loadhost.New(init)
 }
 
-// describe adds what is known of the server.
+// describe adds information about the server to the row.
 func (h *Host) describe(row worker.Row, s *running, a *ask) {
 	row["server_ready_s"] = s.ready.Seconds()
 	if s.version != "" {
 		row["server_version"] = s.version
 	}
+
 	if a.gpus > 0 {
 		row["gpus"] = a.gpus
 	}
+
 	if names := uuids(s.gpus); names != "" {
 		row["gpu_uuids"] = names
 	}
 }
 
-// failure is an error with a class; tail are the last lines of the server's log.
+// failure returns an error with a class. tail is the end of the server's log, or "".
 func failure(class string, err error, tail string) error {
 	if fe, ok := errors.AsType[*worker.FailureError](err); ok && tail == "" {
 		return fe
 	}
+
 	f := worker.Failure{Class: class, Message: err.Error()}
 	if tail != "" {
-		// The first line is all that a list of failures shows.
-		f.Message += "; its log ends with " + strconv.Quote(phrase.Clip(lastLine(tail), 200)) + "\nits last lines:\n" + tail
+		// Lists of failures show only the first line.
+		f.Message += "; its log ends with " + strconv.Quote(phrase.Clip(lastLine(tail), 200)) +
+			"\nits last lines:\n" + tail
 		f.Traceback = tail
 	}
 	return &worker.FailureError{Failure: f}

@@ -19,7 +19,7 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// said keeps what a host says.
+// said records the messages of a host.
 type said struct {
 	mu       sync.Mutex
 	rows     map[int64]worker.Row
@@ -88,7 +88,7 @@ func newBench(t *testing.T, fault string, more ...string) *bench {
 	return b
 }
 
-// run works through cases, given as their parameters.
+// run runs cases, given by their parameters.
 func (b *bench) run(t *testing.T, cases ...string) *said {
 	t.Helper()
 	env := map[string]string{"HOST_TEST_SERVER": "1"}
@@ -197,8 +197,8 @@ func TestATraceThatIsMissingIsNull(t *testing.T) {
 	}
 }
 
-// TestSettingsThatAreWrong: a case that no load can have starts no server, and the next
-// case is measured.
+// TestSettingsThatAreWrong checks that a case with invalid load settings starts no server, and that the
+// next case is measured.
 func TestSettingsThatAreWrong(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "")
@@ -212,7 +212,7 @@ func TestSettingsThatAreWrong(t *testing.T) {
 	}
 }
 
-// A server is asked where it was told to listen.
+// Requests go to the address on which the server was configured to listen.
 func TestAddressesOfAServer(t *testing.T) {
 	t.Parallel()
 	for _, at := range []string{"::1", "[::1]", "::", "0.0.0.0", "localhost"} {

@@ -12,8 +12,8 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// within gives what has to happen before a deadline longer and longer deadlines, up
-// to a minute: how quick the machine is decides nothing. try says what is wrong.
+// within calls try with increasing deadlines up to a minute, so that the speed of the machine does not
+// matter. try returns what is wrong.
 func within(t *testing.T, limit time.Duration, try func(limit time.Duration) (wrong string)) {
 	t.Helper()
 	for {
@@ -68,7 +68,7 @@ func TestFaultsOfServers(t *testing.T) {
 	}
 }
 
-// TestServersThatRefuse: what will not get better is not waited for, and what may is.
+// TestServersThatRefuse checks that permanent refusals fail at once and temporary ones are retried.
 func TestServersThatRefuse(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -106,7 +106,7 @@ func TestServersThatRefuse(t *testing.T) {
 	}
 }
 
-// TestAServerThatNobodyTellsItsPort: what is wrong is said with the failure.
+// TestAServerThatNobodyTellsItsPort checks that the failure explains the missing port.
 func TestAServerThatNobodyTellsItsPort(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "")
@@ -118,8 +118,8 @@ func TestAServerThatNobodyTellsItsPort(t *testing.T) {
 	}
 }
 
-// TestAServerThatRefusesIsStartedAgain: a server that has failed a case and whose
-// process has not ended yet does not fail the next case as well.
+// TestAServerThatRefusesIsStartedAgain checks that a server that failed a case but has not ended yet is
+// restarted for the next case.
 func TestAServerThatRefusesIsStartedAgain(t *testing.T) {
 	t.Parallel()
 	for fault, want := range map[string]struct{ failure, log string }{
@@ -141,8 +141,8 @@ func TestAServerThatRefusesIsStartedAgain(t *testing.T) {
 	}
 }
 
-// TestAServerThatAnswersAgainIsKept: requests of the first case fail, and the next
-// one needs no other server.
+// TestAServerThatAnswersAgainIsKept checks that a server is kept if it responds again after failed requests
+// of the first case.
 func TestAServerThatAnswersAgainIsKept(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "resets some")
@@ -173,7 +173,7 @@ func TestWhatAServerLeavesBehindIsEnded(t *testing.T) {
 	if e.rows[1] == nil {
 		t.Fatalf("%+v", e.failures)
 	}
-	// The signal ends the child in its group; the other one left it.
+	// The signal ends the child in the process group. The other one has left it.
 	if !strings.Contains(e.log(), "sleep 600") {
 		t.Errorf("the log does not name the orphan:\n%s", e.log())
 	}

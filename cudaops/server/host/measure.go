@@ -12,12 +12,11 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// measure adds the metrics of an experiment to the row of a load. What is not known
-// is left out.
+// measure adds the metrics of an experiment to the row of a load. Unknown metrics are omitted.
 //
-//	tpot                    ms, mean time of each token after a request's first: the load's itl
-//	iteration_wall_clock    s, mean of the iterations: from before the first request of a
-//	                        closed batch is sent to after the end of its last
+//	tpot                    ms, mean time per token after the first: the load's itl
+//	iteration_wall_clock    s, mean over the iterations: from before the first request of a
+//	                        closed batch is sent until the last one has ended
 //	throughput_tokens_sec   generated tokens / time of the iterations; without iterations the
 //	                        load's throughput
 func measure(row worker.Row, a *ask, res *load.Traffic) {
@@ -26,30 +25,34 @@ func measure(row worker.Row, a *ask, res *load.Traffic) {
 			row[to] = v
 		}
 	}
+
 	if v, ok := row["throughput"]; ok {
 		row["throughput_tokens_sec"] = v
 	}
+
 	batches := res.Profiling.Batches
 	if a.iteration == nil || len(batches) == 0 {
 		return
 	}
+
 	var total float64
 	var times []float64
 	for _, b := range batches {
 		times = append(times, float64(b.To-b.From)/1e9)
 		total += times[len(times)-1]
 	}
+
 	row["iterations"] = len(batches)
 	row["iteration_wall_clock"] = total / float64(len(batches))
 	row["iteration_wall_clock_min"], row["iteration_wall_clock_max"] = slices.Min(times), slices.Max(times)
+
 	if tokens, ok := row["output_tokens"].(float64); ok && total > 0 {
 		row["throughput_tokens_sec"] = tokens / total
 	}
 }
 
-// timingStats is the file timing_stats_<rank>.json: times in seconds, null where
-// nothing was measured. A client sees no ranks: all files of a case have the same
-// times, and traced is of the rank.
+// timingStats is the content of timing_stats_<rank>.json. Times are in seconds and null if unknown. A
+// client cannot distinguish ranks, so the times are the same in all files of a case. Only Traced differs.
 type timingStats struct {
 	Rank       int       `json:"rank"`
 	Iterations []float64 `json:"iteration_times"`
@@ -60,11 +63,12 @@ type timingStats struct {
 	TPOT       *float64  `json:"tpot_avg"`
 	TTFT99     *float64  `json:"ttft_p99"`
 	TPOT99     *float64  `json:"tpot_p99"`
-	// Traced is what the trace of the rank says; null without one.
+
+	// Traced are the figures of the rank's trace, or null without a trace.
 	Traced *rankFigures `json:"traced"`
 }
 
-// stats makes the file of a rank.
+// stats returns the content of timing_stats_<rank>.json.
 func stats(rank int, row worker.Row, res *load.Traffic, traced *rankFigures) ([]byte, error) {
 	seconds := func(name string, per float64) *float64 {
 		v, ok := row[name].(float64)
@@ -74,22 +78,26 @@ func stats(rank int, row worker.Row, res *load.Traffic, traced *rankFigures) ([]
 		v /= per
 		return &v
 	}
+
 	s := timingStats{
-		Rank: rank, Iterations: []float64{}, Avg: seconds("iteration_wall_clock", 1), Min: seconds("iteration_wall_clock_min", 1), Max: seconds("iteration_wall_clock_max", 1),
-		TTFT: seconds("ttft", 1e3), TPOT: seconds("tpot", 1e3), TTFT99: seconds("ttft_p99", 1e3), TPOT99: seconds("tpot_p99", 1e3), Traced: traced,
+		Rank: rank, Iterations: []float64{}, Avg: seconds("iteration_wall_clock", 1),
+		Min: seconds("iteration_wall_clock_min", 1), Max: seconds("iteration_wall_clock_max", 1),
+		TTFT: seconds("ttft", 1e3), TPOT: seconds("tpot", 1e3), TTFT99: seconds("ttft_p99", 1e3),
+		TPOT99: seconds("tpot_p99", 1e3), Traced: traced,
 	}
+
 	for _, b := range res.Profiling.Batches {
 		s.Iterations = append(s.Iterations, float64(b.To-b.From)/1e9)
 	}
+
 	out, err := json.MarshalIndent(s, "", "  ")
 	return append(out, '\n'), err
 }
 
-// maxConfig bounds a model's config.json, in bytes.
+// maxConfig limits the size of a model's config.json in bytes.
 const maxConfig = 1 << 20
 
-// modelConfig is the config.json of the model that a command names by its folder;
-// nil where it names none.
+// modelConfig returns the config.json of the model folder in a command, or nil if there is none.
 func modelConfig(command []string) json.RawMessage {
 	for _, a := range command {
 		if !filepath.IsAbs(a) {
@@ -103,7 +111,7 @@ func modelConfig(command []string) json.RawMessage {
 	return nil
 }
 
-// keep attaches the files of an experiment that are no traces.
+// keep attaches the files of an experiment except the traces.
 func (h *Host) keep(s *running, a *ask, row worker.Row, res *load.Traffic, t *tracing, out worker.Emitter) error {
 	ranks := max(a.gpus, 1)
 	for rank := range ranks {
@@ -115,8 +123,10 @@ func (h *Host) keep(s *running, a *ask, row worker.Row, res *load.Traffic, t *tr
 		if err != nil {
 			return err
 		}
-		out.Attach(a.Seq, worker.Attachment{Name: fmt.Sprintf("timing_stats_%d.json", rank), MediaType: "application/json", Data: data})
+		out.Attach(a.Seq, worker.Attachment{Name: fmt.Sprintf("timing_stats_%d.json", rank),
+			MediaType: "application/json", Data: data})
 	}
+
 	about := struct {
 		*facts
 		Framework string            `json:"framework,omitempty"`
@@ -126,18 +136,23 @@ func (h *Host) keep(s *running, a *ask, row worker.Row, res *load.Traffic, t *tr
 		Model     string            `json:"model"`
 		Server    map[string]string `json:"server"`
 		Iteration *iteration        `json:"iteration,omitempty"`
-		Used      int               `json:"gpus_used"` // 0: no column says
+		Used      int               `json:"gpus_used"` // 0 if unknown
 		Traces    []string          `json:"traces"`
 		Config    json.RawMessage   `json:"model_config,omitempty"`
-	}{facts: h.facts, Framework: h.options.Package, Command: s.command, Env: communication(os.Environ(), h.options.env), Model: s.values["model"], Server: a.server, Iteration: a.iteration, Used: a.gpus, Traces: []string{}}
+	}{facts: h.facts, Framework: h.options.Package, Command: s.command, Env: communication(os.Environ(),
+		h.options.env), Model: s.values["model"], Server: a.server, Iteration: a.iteration, Used: a.gpus,
+		Traces: []string{}}
+
 	about.Version, about.Config = s.version, modelConfig(s.command)
 	if t != nil {
 		about.Traces = append(about.Traces, t.kinds...)
 	}
+
 	data, err := json.MarshalIndent(about, "", "  ")
 	if err != nil {
 		return err
 	}
+
 	out.Attach(a.Seq, worker.Attachment{Name: FactsFile, MediaType: "application/json", Data: append(data, '\n')})
 	return nil
 }

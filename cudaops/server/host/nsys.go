@@ -16,36 +16,42 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// nsys has a server of its own run under nsys: the one that was measured is not
-// slowed down by it. Afterwards the measured one starts again for the next case.
-func (h *Host) nsys(ctx context.Context, a *ask, t *tracing, rules trace.Rules, within time.Duration, out worker.Emitter) error {
+// nsys records a trace with a separate server under nsys, so that nsys does not slow down the measured
+// server. The measured server is restarted for the next case.
+func (h *Host) nsys(ctx context.Context, a *ask, t *tracing, rules trace.Rules, within time.Duration,
+	out worker.Emitter) error {
 	p := h.options.Profiler
 	if p == nil {
 		p = &Profiler{}
 		p.settle()
 	}
+
 	h.end(out)
 	command := slices.Concat(p.Nsys, h.options.Command, p.NsysArgs)
-	// Before its report nsys records into the folder for temporary files: here one
-	// that is removed afterwards, whatever becomes of nsys.
+
+	// nsys records to the folder for temporary files before it writes the report. Use a folder that is
+	// removed even if nsys fails.
 	s, err := h.start(ctx, a, command, false, out, "TMPDIR={work_dir}")
 	if err != nil {
 		return fmt.Errorf("under nsys: %w", err)
 	}
+
 	err = h.underNsys(ctx, a, s, within)
 	if err == nil {
 		select {
-		case <-s.Exited(): // of itself: nothing is known of what it recorded
+		case <-s.Exited(): // ended by itself, so the recording may be incomplete
 			err = fmt.Errorf("the server ended with %s while nsys recorded", s.Ended())
 		default:
 		}
 	}
+
 	// nsys writes its report when the server ends.
 	done := s.Stop(h.options.patient.signal, within)
 	defer s.folder.Remove()
 	if err != nil {
 		return fmt.Errorf("under nsys: %w", err)
 	}
+
 	if done.Killed {
 		kept, err := h.keepRecordings(a, s, out)
 		text := "nothing of a recording was found"
@@ -54,23 +60,27 @@ func (h *Host) nsys(ctx context.Context, a *ask, t *tracing, rules trace.Rules, 
 		}
 		return errors.Join(err, fmt.Errorf("under nsys: the server and nsys did not end within %v and were killed; %s; the last lines:\n%s", within, text, h.log.Last(lastLines)))
 	}
+
 	reports := matching(s.traces, "*.nsys-rep")
 	if len(reports) == 0 {
 		return h.noReport(a, s, p.Nsys[0], t, out)
 	}
+
 	for i, report := range reports {
 		if err := h.attach(a, report, fmt.Sprintf("nsys_%d.nsys-rep", i), out); err != nil {
 			return err
 		}
 		t.kind("nsys")
 	}
+
 	if len(t.ranks) > 0 {
-		return nil // the traces of the ranks say more
+		return nil // the traces of the ranks are more detailed
 	}
+
 	return h.readNsys(ctx, reports[0], p.Nsys[0], rules, t)
 }
 
-// matching lists the files of a folder; the pattern is a constant.
+// matching returns the files of a folder that match a pattern. It panics if the pattern is invalid.
 func matching(dir, pattern string) []string {
 	found, err := filepath.Glob(filepath.Join(dir, pattern))
 	if err != nil {
@@ -79,9 +89,9 @@ func matching(dir, pattern string) []string {
 	return found
 }
 
-// noReport says why nsys left no report. What it recorded is kept where it is
-// there: nsys writes a .qdstrm file first, of which an importer makes the report.
-// The nsys inside of Nsight Compute has none.
+// noReport returns an error that explains why nsys wrote no report, and attaches the recording if there is
+// one. nsys first writes a .qdstrm file, from which its importer makes the report. The nsys inside Nsight
+// Compute has no importer.
 func (h *Host) noReport(a *ask, s *running, nsys string, t *tracing, out worker.Emitter) error {
 	last := h.log.Last(lastLines)
 	kept, err := h.keepRecordings(a, s, out)
@@ -92,11 +102,11 @@ func (h *Host) noReport(a *ask, s *running, nsys string, t *tracing, out worker.
 		"install Nsight Systems as a whole, or make the report where it is installed, by QdstrmImporter -i nsys_0.qdstrm; its last lines:\n%s", nsys, last))
 }
 
-// keepRecordings attaches what nsys recorded and made no report of, and returns
-// the names of the attachments.
+// keepRecordings attaches recordings without a report and returns the names of the attachments.
 func (h *Host) keepRecordings(a *ask, s *running, out worker.Emitter) ([]string, error) {
 	var kept []string
 	var errs []error
+
 	for i, file := range slices.Concat(matching(s.traces, "*.qdstrm"), matching(s.dir, "*.qdstrm")) {
 		name := fmt.Sprintf("nsys_%d.qdstrm", i)
 		if err := h.attach(a, file, name, out); err != nil {
@@ -108,48 +118,57 @@ func (h *Host) keepRecordings(a *ask, s *running, out worker.Emitter) ([]string,
 	return kept, errors.Join(errs...)
 }
 
-// underNsys puts the short load on a server that nsys watches.
+// underNsys runs the short load on a server under nsys.
 func (h *Host) underNsys(ctx context.Context, a *ask, s *running, within time.Duration) error {
 	p := h.options.Profiler
 	set, o, err := h.short(h.load(s), a)
 	if err != nil {
 		return err
 	}
+
 	if p == nil || !p.bounded() {
 		return shortLoad(ctx, set, o, within)
 	}
-	prof := &server.Profiler{Start: s.base + p.Start, Stop: s.base + p.Stop, Dir: s.traces, Within: within, Poll: h.poll}
+
+	prof := &server.Profiler{Start: s.base + p.Start, Stop: s.base + p.Stop, Dir: s.traces, Within: within,
+		Poll: h.poll}
 	if prof.StartBody, err = body(p.NsysBody, s); err != nil {
 		return err
 	}
+
 	if err := prof.Begin(ctx); err != nil {
 		return err
 	}
+
 	err = shortLoad(ctx, set, o, within)
 	_, endErr := prof.End(ctx, nil, 0)
 	return errors.Join(err, endErr)
 }
 
-// readNsys takes figures from a report, by nsys itself.
+// readNsys computes the figures of a report, using nsys stats.
 func (h *Host) readNsys(ctx context.Context, report, nsys string, rules trace.Rules, t *tracing) error {
 	cmd := exec.CommandContext(ctx, nsys, "stats", "--report", "cuda_gpu_trace", "--format", "csv", report)
 	csv, err := cmd.StdoutPipe()
 	if err != nil {
 		return err
 	}
+
 	var said tail
 	cmd.Stderr = &said
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("nsys stats: %w", err)
 	}
+
 	results, err := trace.ReadFrom(csv, "nsys_0.csv", trace.Options{Rules: rules})
-	_, _ = io.Copy(io.Discard, csv) // so that it can end
+	_, _ = io.Copy(io.Discard, csv) // drain the output so that nsys can exit
 	if failed := cmd.Wait(); failed != nil {
 		return fmt.Errorf("nsys stats: %w: %s", failed, said.text)
 	}
+
 	if err != nil {
 		return fmt.Errorf("nsys stats: %w", err)
 	}
+
 	for i, r := range results {
 		t.ranks[i] = figures(r)
 		switch {
@@ -159,10 +178,11 @@ func (h *Host) readNsys(ctx context.Context, report, nsys string, rules trace.Ru
 			t.fail(fmt.Errorf("the report of nsys: %s", r.Warning))
 		}
 	}
+
 	return nil
 }
 
-// tail keeps the end of what a command says.
+// tail keeps the last 1000 bytes of a command's output.
 type tail struct{ text []byte }
 
 // Write implements io.Writer.

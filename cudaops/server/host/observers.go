@@ -14,17 +14,18 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// observed lists the execution traces of PyTorch: ENABLE_PYTORCH_EXECUTION_TRACE=1
-// has every process write one into its temporary folder, TMPDIR = "{work_dir}".
+// observed returns the PyTorch execution traces. If ENABLE_PYTORCH_EXECUTION_TRACE=1 is set, each process
+// writes one into its folder for temporary files, which is TMPDIR = "{work_dir}".
 func (h *Host) observed() []string {
 	return matching(h.current.dir, "*.et.json")
 }
 
-// observers attaches the execution traces that came since. They name a process, and
-// the profiler's traces say of which rank it is.
+// observers attaches the execution traces that are not in had. They contain a process id, and processes
+// maps it to a rank.
 func (h *Host) observers(a *ask, had []string, processes map[int]int, t *tracing, out worker.Emitter) error {
 	found := slices.DeleteFunc(h.observed(), func(name string) bool { return slices.Contains(had, name) })
 	var errs []error
+
 	for _, file := range found {
 		rank, ok := processes[processOf(file)]
 		if !ok && len(found) == 1 && len(t.ranks) == 1 {
@@ -32,26 +33,30 @@ func (h *Host) observers(a *ask, had []string, processes map[int]int, t *tracing
 				rank, ok = r, true
 			}
 		}
+
 		if !ok {
-			continue // of the front end, which has no rank
+			continue // the front end has no rank
 		}
+
 		if err := h.attach(a, file, "torch_et_"+strconv.Itoa(rank)+".json", out); err != nil {
 			errs = append(errs, err)
 			continue
 		}
+
 		t.kind("torch_et")
 	}
+
 	return errors.Join(errs...)
 }
 
-// processPattern finds the process of a trace: of an execution trace in its head,
-// of a Kineto trace in its first events of the processor.
+// processPattern matches the process id of a trace. Execution traces contain it in their header, Kineto
+// traces in their CPU events.
 var processPattern = regexp.MustCompile(`"pid":\s*"?(\d+)`)
 
-// headOfTrace is how much of a trace is looked at for its process, in bytes.
+// headOfTrace is how much of a trace is searched for the process id, in bytes.
 const headOfTrace = 8 << 20
 
-// processOf is the process that a trace is of; 0 where it does not say.
+// processOf returns the process id of a trace, or 0 if it is not found.
 func processOf(file string) int {
 	f, err := os.Open(file)
 	if err != nil {
@@ -67,20 +72,25 @@ func processOf(file string) int {
 		defer z.Close()
 		r = z
 	}
+
 	data, err := io.ReadAll(io.LimitReader(r, headOfTrace))
 	if err != nil && len(data) == 0 {
 		return 0
 	}
+
 	if at := bytes.Index(data, []byte(`"cpu_op"`)); at >= 0 {
 		data = data[at:]
 	}
+
 	m := processPattern.FindSubmatch(data)
 	if m == nil {
 		return 0
 	}
+
 	pid, err := strconv.Atoi(string(m[1]))
 	if err != nil {
 		return 0
 	}
+
 	return pid
 }

@@ -7,17 +7,17 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// What a plan says wrongly of its server is told before one is started.
+// Invalid options must be reported before a server is started.
 func TestOptionsThatAreWrong(t *testing.T) {
 	t.Parallel()
 	serve := []any{"serve", "--port", "{port}"}
 	for _, c := range []struct {
 		options map[string]any
 		env     map[string]string
-		want    string // "" is right
+		want    string // "" means valid
 	}{
 		{map[string]any{"command": serve}, nil, ""},
-		{map[string]any{"command": []any{"serve", "--port", "8000"}}, nil, ""}, // told when it is not ready
+		{map[string]any{"command": []any{"serve", "--port", "8000"}}, nil, ""}, // reported when it is not ready
 		{map[string]any{"command": []any{"serve", "--port", "8000"}, "port": 8000}, nil, ""},
 		{map[string]any{"command": []any{"serve"}}, map[string]string{"PORT": "{port}"}, ""},
 		{map[string]any{}, nil, "command is empty"},

@@ -7,14 +7,14 @@ import (
 	"aicplan/cudaops/trace"
 )
 
-// Traces of all layouts get a rank each; two that are of one rank keep it.
+// Traces of all layouts get one rank each. Two traces of the same rank keep it.
 func TestNumbered(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name  string
 		gpus  int
 		files []string
-		ranks []int // as the traces say, -1 where they do not
+		ranks []int // as stored in the traces, -1 if missing
 		want  []int
 	}{
 		{"as the traces say", 2, []string{"a.json", "b.json"}, []int{1, 0}, []int{1, 0}},

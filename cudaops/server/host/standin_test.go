@@ -17,7 +17,7 @@ import (
 	"aicplan/cudaops/load/loadtest"
 )
 
-// TestMain runs this binary as a model server, with the faults that its flags name.
+// TestMain lets this binary run as a model server with injected faults.
 func TestMain(m *testing.M) {
 	if os.Getenv("HOST_TEST_SERVER") == "" {
 		os.Exit(m.Run())
@@ -50,7 +50,7 @@ func standIn(args []string) error {
 		s.Close()
 	}
 	o := loadtest.Options{SkipTokenizer: true, ProfileDir: *traces, Truth: true}
-	if *trace != "" { // of each rank; the last one is that of the ranks that follow
+	if *trace != "" { // one per rank; the last one is also used for further ranks
 		list := strings.Split(*trace, ",")
 		for rank := range *tp {
 			o.ProfileTraces = append(o.ProfileTraces, list[min(rank, len(list)-1)])
@@ -65,9 +65,9 @@ func standIn(args []string) error {
 		select {}
 	case "no completion":
 		o.Faults = []loadtest.Fault{{Kind: loadtest.FaultStatus, Every: 1, Status: *status}}
-	case "hangs in the middle": // the first request is that which tries it
+	case "hangs in the middle": // the first request is the readiness check
 		o.Faults = []loadtest.Fault{{Kind: loadtest.FaultHang, Every: 2, After: 1}}
-	case "hangs while it is traced": // before, there are a try, 2 requests of a warm-up and 6
+	case "hangs while it is traced": // preceded by the readiness check, 2 warm-up requests and 6 others
 		o.Faults = []loadtest.Fault{{Kind: loadtest.FaultHang, Every: 10, After: 1}}
 	case "dies in the middle", "dies slowly", "dies slowly in the middle", "refuses in the middle", "refuses the load", "refuses the trace":
 		o.Faults = []loadtest.Fault{{Kind: loadtest.FaultHang, Every: hanging[*fault], After: 1}}
@@ -82,7 +82,7 @@ func standIn(args []string) error {
 			}
 		}
 	case "children":
-		// One in its group, and one in a session of its own.
+		// One in its process group, and one in a separate session.
 		for _, own := range []bool{false, true} {
 			c := exec.Command("sleep", "600")
 			c.SysProcAttr = &syscall.SysProcAttr{Setsid: own}
@@ -116,7 +116,7 @@ func standIn(args []string) error {
 			_ = l.Close()
 			s.Close()
 			if strings.HasPrefix(*fault, "dies slowly") {
-				time.Sleep(3 * endLook) // as one does that gives GPUs back
+				time.Sleep(3 * endLook) // simulate a server that releases GPUs
 				os.Exit(7)
 			}
 		}()
@@ -124,11 +124,10 @@ func standIn(args []string) error {
 	if err := s.Serve(ctx, l); err != nil {
 		return err
 	}
-	<-ctx.Done() // one that refuses requests is there until it is ended
+	<-ctx.Done() // a server that refuses requests runs until it is stopped
 	return nil
 }
 
-// hanging are the requests at which servers with a fault end or refuse. They get no
-// whole answer, so that the load lasts until then: 1 is the try, 2 and 3 the warm-up
-// of the first case.
+// hanging are the requests at which servers with a fault end or refuse. They get no complete response, so
+// that the load lasts until then. 1 is the readiness check, 2 and 3 are the warm-up of the first case.
 var hanging = map[string]int{"dies in the middle": 7, "dies slowly": 2, "dies slowly in the middle": 7, "refuses in the middle": 7, "refuses the load": 2, "refuses the trace": 10}

@@ -21,12 +21,14 @@ import (
 	"aicplan/sink/scratch"
 )
 
-// need makes sure that the server of a case is up.
+// need ensures that the server of a case is running. It restarts a server that has failed and stops one
+// with a different key. Errors have a failure class.
 func (h *Host) need(ctx context.Context, a *ask, out worker.Emitter) error {
 	if s := h.current; s != nil {
 		if s.key == a.key && s.Ended() == "" && !s.doubted {
 			return nil
 		}
+
 		if s.key == a.key && s.Ended() == "" {
 			err := h.recovers(ctx, s, a, out)
 			if err == nil {
@@ -34,19 +36,24 @@ func (h *Host) need(ctx context.Context, a *ask, out worker.Emitter) error {
 			}
 			out.Log("warn", "the server failed the case before and does not answer any more, so it is ended and started again: %v", err)
 		}
+
 		if err := ctx.Err(); err != nil {
 			return err
 		}
+
 		if how := s.Ended(); how != "" && s.key == a.key {
 			out.Log("warn", "the server ended with %s and is started again", how)
 		}
+
 		h.end(out)
 	}
+
 	if err := h.failed[a.key]; err != nil && a.Attempt <= 1 {
 		f := worker.FailureOf(err)
 		f.Message = "its server did not start for the case before: " + f.Message
 		return &worker.FailureError{Failure: f}
 	}
+
 	s, err := h.start(ctx, a, h.command(a.trace), a.trace.torch(), out)
 	if err != nil {
 		if ctx.Err() != nil {
@@ -55,64 +62,82 @@ func (h *Host) need(ctx context.Context, a *ask, out worker.Emitter) error {
 		h.failed[a.key] = err
 		return err
 	}
+
 	delete(h.failed, a.key)
 	h.current = s
 	return nil
 }
 
-// start starts a server and waits until it is ready. What the plan sets of its
-// environment holds over env.
-func (h *Host) start(ctx context.Context, a *ask, command []string, profiled bool, out worker.Emitter, env ...string) (*running, error) {
+// start starts a server and waits until it is ready. Variables of the plan override those in env. Errors
+// have a failure class.
+func (h *Host) start(ctx context.Context, a *ask, command []string, profiled bool, out worker.Emitter,
+	env ...string) (*running, error) {
 	o := h.options
 	if n := len(o.GPUs); n > 0 && a.gpus > n {
-		return nil, failure(worker.ClassUnsupportedConfig, fmt.Errorf("the server needs %d GPUs, and this machine offers it %d", a.gpus, n), "")
+		return nil, failure(worker.ClassUnsupportedConfig,
+			fmt.Errorf("the server needs %d GPUs, and this machine offers it %d", a.gpus, n), "")
 	}
+
 	gpus := h.given(a.gpus, a.server)
 	if err := h.gpusFree(ctx, gpus); err != nil {
 		return nil, failure(worker.ClassResourceIssue, err, "")
 	}
+
 	port, err := server.Port(o.Host, o.Port)
 	if err != nil {
 		return nil, failure(worker.ClassResourceIssue, err, "")
 	}
+
 	own, err := scratch.New("", "server")
 	if err != nil {
 		return nil, failure(worker.ClassResourceIssue, err, "")
 	}
+
 	dir := own.Path
-	s := &running{key: a.key, folder: own, dir: dir, traces: dir + "/traces", gpus: gpus, address: server.Address(o.Host, port)}
+	s := &running{key: a.key, folder: own, dir: dir, traces: dir + "/traces", gpus: gpus,
+		address: server.Address(o.Host, port)}
 	s.base = "http://" + s.address
 	model, _ := h.init.Options["model"].(string)
 	s.values = map[string]string{
-		"host": o.Host, "port": strconv.Itoa(port), "model": model, "plan_dir": o.PlanDir, "trace_dir": s.traces, "work_dir": dir, "gpus": strconv.Itoa(a.gpus),
+		"host": o.Host, "port": strconv.Itoa(port), "model": model, "plan_dir": o.PlanDir, "trace_dir": s.traces,
+		"work_dir": dir, "gpus": strconv.Itoa(a.gpus),
 	}
+
 	maps.Copy(s.values, a.server)
 	drop := func(class string, err error) (*running, error) {
 		own.Remove()
 		return nil, failure(class, err, "")
 	}
+
 	if err := os.Mkdir(s.traces, 0o755); err != nil {
 		return drop(worker.ClassResourceIssue, err)
 	}
+
 	spec := server.Spec{Log: h.log}
 	if spec.Command, err = expandAll(command, s.values); err != nil {
 		return drop(worker.ClassUnsupportedConfig, err)
 	}
+
 	if spec.Dir, err = server.Expand(o.Dir, s.values); err != nil {
 		return drop(worker.ClassUnsupportedConfig, err)
 	}
+
 	if spec.Env, err = h.environment(s.values, profiled); err != nil {
 		return drop(worker.ClassUnsupportedConfig, err)
 	}
+
 	if env, err = expandAll(env, s.values); err != nil {
 		return drop(worker.ClassUnsupportedConfig, err)
 	}
+
 	spec.Env = slices.Concat(visible(gpus), env, spec.Env)
 	s.command = spec.Command
 	fmt.Fprintf(h.log, "--- aicplan starts: %s\n", strings.Join(spec.Command, " "))
+
 	if s.Process, err = server.Start(spec); err != nil {
 		return drop(worker.ClassUnsupportedConfig, err)
 	}
+
 	out.Log("info", "server of %s: process %d at %s", a.about(), s.Pid(), s.base)
 	if s.ready, err = h.answering(s, a, o.patient.ready, out).Wait(ctx, s.Process); err != nil {
 		ended := s.Ended() != ""
@@ -120,70 +145,81 @@ func (h *Host) start(ctx context.Context, a *ask, command []string, profiled boo
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
+
 		class := worker.ClassTimeout
 		if e, ok := errors.AsType[*server.NotReadyError](err); ok && e.Refused {
-			class = worker.ClassCollectorBug // what the plan asks for is wrong
+			class = worker.ClassCollectorBug // the plan is wrong
 		} else if ended {
 			class = worker.ClassFrameworkBug
 		} else if o.portless() {
 			err = fmt.Errorf("%w; %s", err, NoPort)
 		}
+
 		return nil, failure(class, err, h.log.Last(lastLines))
 	}
+
 	s.version = h.serverVersion(ctx, s)
 	out.Log("info", "server of %s: ready after %.1f s", a.about(), s.ready.Seconds())
 	return s, nil
 }
 
-// answering says when a server may be asked.
+// answering returns the readiness check of a server.
 func (h *Host) answering(s *running, a *ask, within time.Duration, out worker.Emitter) *server.Ready {
-	r := &server.Ready{Address: s.address, Within: within, Steady: h.steady, Waiting: func(d time.Duration, missing string) {
-		out.Log(levelStatus, "server of %s: not ready for %.0f s: %s", a.about(), d.Seconds(), missing)
-	}}
+	r := &server.Ready{Address: s.address, Within: within, Steady: h.steady,
+		Waiting: func(d time.Duration, missing string) {
+			out.Log(levelStatus, "server of %s: not ready for %.0f s: %s", a.about(), d.Seconds(), missing)
+		}}
+
 	if path := h.options.health(); path != "" {
 		r.URL = s.base + "/" + strings.TrimPrefix(path, "/")
 	}
+
 	if h.options.completion() {
 		r.Complete = func(ctx context.Context) error { return h.complete(ctx, s, a) }
 	}
 	return r
 }
 
-// recovers asks a server that failed requests of a case again. One that is about to
-// end takes a while: it refuses requests, and its process is still there.
+// recovers waits until a server with failed requests responds again. A dying server refuses requests for a
+// while before its process ends.
 func (h *Host) recovers(ctx context.Context, s *running, a *ask, out worker.Emitter) error {
 	within := min(h.again, h.options.patient.ready)
 	_, err := h.answering(s, a, within, out).Wait(ctx, s.Process)
+
 	if e, ok := errors.AsType[*server.NotReadyError](err); ok {
 		if e.Exited != "" {
 			return fmt.Errorf("it ended with %s", e.Exited)
 		}
 		return fmt.Errorf("%s, for %v", e.Missing, e.After.Round(time.Millisecond))
 	}
+
 	if err == nil {
 		s.doubted = false
 	}
+
 	return err
 }
 
-// about names the server of a case by its parameters.
+// about describes the server of a case by its parameters.
 func (a *ask) about() string {
 	var parts []string
 	for _, name := range sortedKeys(a.server) {
 		parts = append(parts, name+"="+a.server[name])
 	}
+
 	if len(parts) == 0 {
 		return "all cases"
 	}
 	return strings.Join(parts, " ")
 }
 
-// complete asks for a real completion, as the load will.
+// complete sends a short completion request with the settings of the load.
 func (h *Host) complete(ctx context.Context, s *running, a *ask) error {
 	set, o, err := h.load(s).Settings(a.Case)
 	if err != nil {
 		return err
 	}
+
 	set = few(set, 1, completionTokens)
 	set.ISL = min(set.ISL, completionPrompt)
 	set.CacheReset = load.ResetNever
@@ -191,57 +227,65 @@ func (h *Host) complete(ctx context.Context, s *running, a *ask) error {
 	if err != nil {
 		return err
 	}
+
 	if sum := res.Profiling.Summary; sum.Succeeded == 0 {
 		e := sum.Errors[0]
 		return h.refusal(ctx, s, e.Code, fmt.Errorf("%d %s: %s", e.Code, e.Type, firstLine(e.Message)))
 	}
+
 	return nil
 }
 
-// refusal is a *server.RefusedError where a server's answer says that the request is
-// wrong. Of a model that it does not know, its list of models says whether it may be
-// one that it has not loaded yet.
+// refusal returns a *server.RefusedError if the response means that the request itself is wrong. For 404,
+// it checks the server's list of models: an unlisted model is wrong, otherwise the model may still be
+// loading.
 func (h *Host) refusal(ctx context.Context, s *running, status int, err error) error {
 	if server.Wrong(status) {
 		return &server.RefusedError{Err: err}
 	}
+
 	if status != http.StatusNotFound {
 		return err
 	}
+
 	model := s.values["model"]
 	if have := server.Models(ctx, s.base); len(have) > 0 && model != "" && !slices.Contains(have, model) {
-		return &server.RefusedError{Err: fmt.Errorf("%w; it serves %s, and model of the runtime is %q", err, phrase.Clip(strings.Join(have, ", "), 200), model)}
+		return &server.RefusedError{Err: fmt.Errorf("%w; it serves %s, and model of the runtime is %q", err,
+			phrase.Clip(strings.Join(have, ", "), 200), model)}
 	}
 	return err
 }
 
-// What a completion that only tries the server asks for, in tokens.
+// Length of the completion that checks readiness, in tokens.
 const (
 	completionTokens = 4
 	completionPrompt = 16
 )
 
-// few are settings of a short load of n requests of so many tokens.
+// few returns the settings of a short load of n requests with at most the given number of output tokens.
 func few(s load.Settings, n, tokens int) load.Settings {
-	s.Requests, s.Concurrency, s.Batch, s.WarmupRequests, s.Sessions, s.Entries = n, min(max(s.Concurrency, 1), n), 0, 0, 0, 0
+	s.Requests, s.Concurrency, s.Batch, s.WarmupRequests, s.Sessions, s.Entries = n, min(max(s.Concurrency, 1),
+		n), 0, 0, 0, 0
 	s.RequestRate, s.Duration, s.Trace, s.Turns, s.TurnsStdDev, s.CancelShare = 0, 0, "", 1, 0, 0
 	if s.OSL > float64(tokens) || s.OSL == 0 {
 		s.OSL, s.OSLStdDev = float64(tokens), 0
 	}
+
 	extra := maps.Clone(s.ExtraInputs)
 	for _, name := range []string{"min_tokens", "max_tokens", "max_completion_tokens"} {
-		delete(extra, name) // they are meant for the answers of the load
+		delete(extra, name) // they apply to the responses of the measured load
 	}
+
 	s.ExtraInputs = extra
 	return s
 }
 
-// serverVersion asks the server, as vLLM and SGLang tell it; "" where it does not.
+// serverVersion returns the version that the server reports, or "".
 func (h *Host) serverVersion(ctx context.Context, s *running) string {
 	return loadhost.Version(ctx, s.base)
 }
 
-// end ends the server that is up, if any.
+// end stops the running server, if any.
 func (h *Host) end(out worker.Emitter) {
 	if h.current != nil {
 		h.stop(h.current, out)
@@ -249,16 +293,18 @@ func (h *Host) end(out worker.Emitter) {
 	}
 }
 
-// stop ends a server, with everything that it started, and tells what did not end
-// by itself.
+// stop stops a server and all processes that it started. It logs processes that had to be killed.
 func (h *Host) stop(s *running, out worker.Emitter) {
 	done := s.Stop(h.options.patient.signal, h.options.patient.stop)
 	switch {
 	case done.Killed:
-		out.Log("warn", "the server did not end within %v of %s and was killed; processes ended with it: %s", h.options.patient.stop, h.options.Stop.Signal, listed(done.Orphans))
+		out.Log("warn", "the server did not end within %v of %s and was killed; processes ended with it: %s",
+			h.options.patient.stop, h.options.Stop.Signal, listed(done.Orphans))
 	case len(done.Orphans) > 0:
-		out.Log("warn", "the server left %s behind; ended with it: %s", phrase.Some(len(done.Orphans), "process"), listed(done.Orphans))
+		out.Log("warn", "the server left %s behind; ended with it: %s", phrase.Some(len(done.Orphans), "process"),
+			listed(done.Orphans))
 	}
+
 	s.folder.Remove()
 }
 
@@ -266,6 +312,7 @@ func listed(list []string) string {
 	if len(list) == 0 {
 		return "none but itself"
 	}
+
 	const most = 5
 	if len(list) > most {
 		return strings.Join(list[:most], "; ") + fmt.Sprintf("; and %d more", len(list)-most)
@@ -273,12 +320,11 @@ func listed(list []string) string {
 	return strings.Join(list, "; ")
 }
 
-// visibleDevices is the variable that limits a process to some GPUs.
+// visibleDevices is the environment variable that limits a process to some GPUs.
 const visibleDevices = "CUDA_VISIBLE_DEVICES"
 
-// given are the GPUs of a server of n ranks, all of the runtime's where no column says
-// how many; none where that is not known. Where the runtime's env sets
-// CUDA_VISIBLE_DEVICES itself, they are those.
+// given returns the GPUs of a server with n ranks. If n is 0, it returns all GPUs of the runtime. If the
+// runtime's environment sets CUDA_VISIBLE_DEVICES, it returns those GPUs.
 func (h *Host) given(n int, values map[string]string) []GPU {
 	gpus := h.options.GPUs
 	if own, ok := h.options.env[visibleDevices]; ok {
@@ -287,13 +333,14 @@ func (h *Host) given(n int, values map[string]string) []GPU {
 			gpus = h.named(value)
 		}
 	}
+
 	if n > 0 {
 		gpus = gpus[:min(n, len(gpus))]
 	}
 	return gpus
 }
 
-// named are the GPUs of a value of CUDA_VISIBLE_DEVICES.
+// named returns the GPUs selected by a value of CUDA_VISIBLE_DEVICES.
 func (h *Host) named(value string) []GPU {
 	api, err := h.open()
 	if err != nil {
@@ -304,19 +351,22 @@ func (h *Host) named(value string) []GPU {
 	if err != nil {
 		return nil
 	}
+
 	var out []GPU
 	for _, d := range nvml.Visible(all, value) {
 		out = append(out, GPU{Index: d.Index, UUID: d.UUID, Name: d.Name})
 	}
+
 	return out
 }
 
-// visible limits a server to its GPUs. What the runtime's env says comes later, and
-// wins.
+// visible returns environment variables that limit a server to its GPUs. The runtime's environment
+// overrides them.
 func visible(gpus []GPU) []string {
 	if len(gpus) == 0 {
 		return nil
 	}
+
 	var list []string
 	for _, g := range gpus {
 		list = append(list, strconv.Itoa(g.Index))
@@ -324,7 +374,7 @@ func visible(gpus []GPU) []string {
 	return []string{"CUDA_DEVICE_ORDER=PCI_BUS_ID", visibleDevices + "=" + strings.Join(list, ",")}
 }
 
-// uuids names GPUs; "" where one of them is not known.
+// uuids returns the UUIDs of GPUs, or "" if one of them is unknown.
 func uuids(gpus []GPU) string {
 	var out []string
 	for _, g := range gpus {
@@ -336,17 +386,19 @@ func uuids(gpus []GPU) string {
 	return strings.Join(out, " ")
 }
 
-// gpusFree waits until the memory of the server's GPUs is free: a server that finds
-// less starts with a smaller cache, or not at all.
+// gpusFree waits until the memory of the server's GPUs is free. With less memory, a server starts with a
+// smaller cache or not at all.
 func (h *Host) gpusFree(ctx context.Context, gpus []GPU) error {
 	if len(gpus) == 0 {
 		return nil
 	}
+
 	api, err := h.open()
 	if err != nil {
-		return nil // nothing here tells
+		return nil // without NVML there is nothing to check
 	}
 	defer api.Close() //nolint:errcheck // nothing was changed
+
 	for _, g := range gpus {
 		if g.UUID == "" {
 			continue
@@ -359,5 +411,6 @@ func (h *Host) gpusFree(ctx context.Context, gpus []GPU) error {
 			return fmt.Errorf("GPU %d is not free: %w", g.Index, err)
 		}
 	}
+
 	return nil
 }

@@ -25,21 +25,22 @@ const (
 	defaultTraceWithin   = 10 * time.Minute
 )
 
-// tracing is what the second pass of a case came to.
+// tracing is the result of the second pass of a case.
 type tracing struct {
-	err   error // why there is no trace, or not of every rank
+	err   error // why traces are missing or incomplete
 	ranks map[int]*rankFigures
 	nccl  string
 	kinds []string // kineto_trace, torch_et, nsys
 	note  string   // why ranks were not compared
 }
 
-// traced records and reads the traces of a case; nil where none are asked for.
-// Nothing of it goes into the times of the row.
+// traced records and evaluates the traces of a case, or returns nil if none are requested. The pass does
+// not affect the times in the row.
 func (h *Host) traced(ctx context.Context, a *ask, inner *loadhost.Host, out worker.Emitter) *tracing {
 	if a.trace == nil || !a.trace.torch() && !a.trace.Nsys {
 		return nil
 	}
+
 	t := &tracing{ranks: map[int]*rankFigures{}}
 	within := defaultTraceWithin
 	if a.trace.Within != "" {
@@ -50,107 +51,131 @@ func (h *Host) traced(ctx context.Context, a *ask, inner *loadhost.Host, out wor
 		}
 		within = d
 	}
+
 	rules := trace.DefaultRules()
 	if a.trace.Rules != "" {
 		path := a.trace.Rules
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(h.options.PlanDir, path)
 		}
+
 		f, err := os.Open(path)
 		if err != nil {
 			t.err = fmt.Errorf("rules of trace: %w", err)
 			return t
 		}
+
 		own, err := trace.ParseRules(f, a.trace.Rules)
-		_ = f.Close() // it was only read
+		_ = f.Close() // the file was only read
 		if err != nil {
 			t.err = err
 			return t
 		}
+
 		rules = append(own, rules...)
 	}
+
 	if a.trace.torch() {
 		t.fail(h.torch(ctx, a, inner, t, rules, within, out))
 	}
+
 	if a.trace.Nsys && ctx.Err() == nil {
 		t.fail(h.nsys(ctx, a, t, rules, within, out))
 	}
+
 	if t.err != nil {
 		out.Log("warn", "no complete traces of %s: %v", a.about(), t.err)
 	}
+
 	if t.note != "" {
 		out.Log("warn", "%s", t.note)
 	}
+
 	return t
 }
 
 func (t *tracing) fail(err error) { t.err = errors.Join(t.err, err) }
 
-// short is the load of the pass.
+// short returns the settings of the pass's load.
 func (h *Host) short(inner *loadhost.Host, a *ask) (load.Settings, load.Options, error) {
 	s, o, err := inner.Settings(a.Case)
 	if err != nil {
 		return s, o, err
 	}
+
 	n, tokens := a.trace.Requests, a.trace.OSL
 	if n == 0 {
 		n = defaultTraceRequests
 	}
+
 	if tokens == 0 {
 		tokens = defaultTraceTokens
 	}
+
 	if tokens > int(s.OSL) && s.OSL > 0 {
 		tokens = int(s.OSL)
 	}
+
 	s = few(s, n, tokens)
 	s.OSL = float64(tokens)
-	o.Salt ^= 0x7472616365 // prompts of its own: none of them is in a cache
+	o.Salt ^= 0x7472616365 // different prompts, so that none is cached
+
 	return s, o, nil
 }
 
-// torch records traces with the server's own profiler.
-func (h *Host) torch(ctx context.Context, a *ask, inner *loadhost.Host, t *tracing, rules trace.Rules, within time.Duration, out worker.Emitter) error {
+// torch records traces with the server's profiler.
+func (h *Host) torch(ctx context.Context, a *ask, inner *loadhost.Host, t *tracing, rules trace.Rules,
+	within time.Duration, out worker.Emitter) error {
 	p := h.options.Profiler
 	if p == nil {
 		return errors.New("the runtime has no profiler block that says how its server records traces")
 	}
-	prof := &server.Profiler{Start: h.current.base + p.Start, Stop: h.current.base + p.Stop, Dir: h.current.traces, Within: within, Poll: h.poll}
+
+	prof := &server.Profiler{Start: h.current.base + p.Start, Stop: h.current.base + p.Stop, Dir: h.current.traces,
+		Within: within, Poll: h.poll}
 	var err error
 	if prof.StartBody, err = body(p.StartBody, h.current); err != nil {
 		return err
 	}
+
 	if prof.StopBody, err = body(p.StopBody, h.current); err != nil {
 		return err
 	}
+
 	before, err := prof.Files()
 	if err != nil {
 		return err
 	}
+
 	had := h.observed()
-	processes := map[int]int{} // process -> rank
+	processes := map[int]int{} // rank by process id
 	s, o, err := h.short(inner, a)
 	if err != nil {
 		return err
 	}
+
 	if err := prof.Begin(ctx); err != nil {
 		return h.blame(ctx, err)
 	}
+
 	loadErr := shortLoad(ctx, s, o, within)
 	out.Log(levelStatus, "server of %s: writes its traces", a.about())
 	files, err := prof.End(ctx, before, max(a.gpus, 1))
+
 	if err = errors.Join(loadErr, err); err != nil {
 		return h.blame(ctx, err)
 	}
+
 	err = h.read(ctx, a, files, processes, rules, t, out)
 	return errors.Join(err, h.observers(a, had, processes, t, out))
 }
 
-// shortLoad puts the load of the pass on the server; one that hangs does not hold
-// the case for ever.
+// shortLoad runs the load of the pass. It is bounded, so that a hanging server does not block the case.
 func shortLoad(ctx context.Context, s load.Settings, o load.Options, within time.Duration) error {
 	bounded, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	res, err := load.Run(bounded, s, o)
+
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
@@ -160,12 +185,14 @@ func shortLoad(ctx context.Context, s load.Settings, o load.Options, within time
 		return err
 	case res.Profiling.Summary.Succeeded == 0:
 		e := res.Profiling.Summary.Errors[0]
-		return fmt.Errorf("all requests of the traced pass failed; the first kind: %d %s: %s", e.Code, e.Type, firstLine(e.Message))
+		return fmt.Errorf("all requests of the traced pass failed; the first kind: %d %s: %s", e.Code, e.Type,
+			firstLine(e.Message))
 	}
+
 	return nil
 }
 
-// blame says of a request that failed whether the server has ended.
+// blame returns the error of a failed request. If the server has ended, the error reports that.
 func (h *Host) blame(ctx context.Context, err error) error {
 	h.current.doubted = true
 	if how := h.endOf(ctx, h.current); how != "" {
@@ -174,29 +201,36 @@ func (h *Host) blame(ctx context.Context, err error) error {
 	return err
 }
 
-// read attaches the traces of a pass and takes their figures.
-func (h *Host) read(ctx context.Context, a *ask, files []string, processes map[int]int, rules trace.Rules, t *tracing, out worker.Emitter) error {
+// read attaches the traces of a pass and computes their figures.
+func (h *Host) read(ctx context.Context, a *ask, files []string, processes map[int]int, rules trace.Rules,
+	t *tracing, out worker.Emitter) error {
 	var all []*trace.Analysis
 	var named []string // their files
 	var errs []error
+
 	for _, file := range files {
 		if !server.IsTrace(file) {
 			continue
 		}
+
 		results, err := whole(ctx, file, rules, h.grown)
 		if err != nil {
 			errs = append(errs, err)
 			continue
 		}
+
 		r := busiest(results)
 		if r.Incomplete() {
 			errs = append(errs, fmt.Errorf("%s: %s", filepath.Base(file), r.Warning))
 		}
+
 		if r.Kernels == 0 && len(files) > 1 && r.Rank == nil {
-			continue // of a process without a GPU
+			continue // a process without a GPU
 		}
+
 		all, named = append(all, r), append(named, file)
 	}
+
 	var compared []*trace.Analysis
 	for i, rank := range numbered(all, max(a.gpus, 1)) {
 		file, r := named[i], all[i]
@@ -204,47 +238,56 @@ func (h *Host) read(ctx context.Context, a *ask, files []string, processes map[i
 			errs = append(errs, fmt.Errorf("two traces are of rank %d: %s is left out", rank, filepath.Base(file)))
 			continue
 		}
+
 		t.ranks[rank] = figures(r)
 		if r.Error != "" {
 			errs = append(errs, fmt.Errorf("trace of rank %d: %s", rank, r.Error))
 		}
+
 		if r.NCCL != "" {
 			t.nccl = r.NCCL
 		}
+
 		compared = append(compared, r)
 		if pid := processOf(file); pid > 0 {
 			processes[pid] = rank
 		}
+
 		if err := h.attach(a, file, "kineto_trace_"+strconv.Itoa(rank)+ending(file), out); err != nil {
 			return err
 		}
+
 		t.kind("kineto_trace")
 	}
+
 	t.note = trace.Align(compared)
 	for rank, f := range t.ranks {
 		f.WaitNs = f.result.WaitNs
 		t.ranks[rank] = f
 	}
+
 	if want := max(a.gpus, 1); len(t.ranks) < want {
 		errs = append(errs, fmt.Errorf("there are traces of %d of %d ranks", len(t.ranks), want))
 	}
+
 	return errors.Join(errs...)
 }
 
-// numbered are the ranks of traces, in their order: as the traces say, or else as
-// their files' names do; one that is not told gets a free number. Replicas that
-// count for themselves say the same in both; where every GPU of the server has one
-// trace, these count on in the order of their names.
+// numbered returns the ranks of traces in their order: as stored in the traces, or else as in their file
+// names. A trace without a rank gets a free number. Replicas that number their ranks separately have
+// duplicates in both. If there is one trace per GPU, they are then numbered in the order of their names.
 func numbered(results []*trace.Analysis, gpus int) []int {
 	told := func(of func(r *trace.Analysis) *int) (ranks []int, once bool) {
 		ranks, once = make([]int, len(results)), true
 		seen := map[int]bool{}
+
 		for i, r := range results {
 			if n := of(r); n != nil {
 				ranks[i], once = *n, once && !seen[*n]
 				seen[*n] = true
 			}
 		}
+
 		free := 0
 		for i, r := range results {
 			if of(r) != nil {
@@ -255,29 +298,33 @@ func numbered(results []*trace.Analysis, gpus int) []int {
 			}
 			ranks[i], seen[free] = free, true
 		}
+
 		return ranks, once
 	}
+
 	ranks, once := told(func(r *trace.Analysis) *int { return r.Rank })
 	if once {
 		return ranks
 	}
+
 	if byName, once := told(func(r *trace.Analysis) *int { return trace.RankOfName(r.File) }); once {
 		return byName
 	}
+
 	if len(results) == gpus {
 		for i := range ranks {
 			ranks[i] = i
 		}
 	}
+
 	return ranks
 }
 
-// defaultGrown is how long the traces of a profiler may stand still while they
-// are written.
+// defaultGrown is how long a truncated trace may stop growing before it is accepted as is.
 const defaultGrown = 5 * time.Second
 
-// whole reads a trace, again while it ends in the middle and still grows: some
-// servers answer before they have written everything.
+// whole reads a trace. It repeats this while the trace is truncated and still grows, because some servers
+// respond before they have written all data.
 func whole(ctx context.Context, file string, rules trace.Rules, patience time.Duration) ([]*trace.Analysis, error) {
 	for {
 		before := sizeOf(file)
@@ -285,6 +332,7 @@ func whole(ctx context.Context, file string, rules trace.Rules, patience time.Du
 		if err != nil && before > 0 || err == nil && !slices.ContainsFunc(results, (*trace.Analysis).Truncated) {
 			return results, err
 		}
+
 		deadline := time.Now().Add(patience)
 		for sizeOf(file) == before {
 			if time.Now().After(deadline) || ctx.Err() != nil {
@@ -312,7 +360,7 @@ func (t *tracing) kind(name string) {
 	}
 }
 
-// ending is how the copy of a trace is called: by its bytes, not by its name.
+// ending returns the file extension for a copy of a trace, determined by its content.
 func ending(file string) string {
 	if f, err := os.Open(file); err == nil {
 		defer f.Close()
@@ -335,10 +383,12 @@ func (h *Host) attach(a *ask, file, name string, out worker.Emitter) error {
 	if err != nil {
 		return err
 	}
+
 	_, err = io.Copy(to, from)
 	if err = errors.Join(err, to.Close()); err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
+
 	media := "application/json"
 	switch filepath.Ext(name) {
 	case ".gz":
@@ -346,11 +396,12 @@ func (h *Host) attach(a *ask, file, name string, out worker.Emitter) error {
 	case ".nsys-rep":
 		media = "application/octet-stream"
 	}
+
 	out.Attach(a.Seq, worker.Attachment{Name: name, MediaType: media, File: filepath.Base(to.Name())})
 	return nil
 }
 
-// body is what is posted to a server's profiler; nil for nothing.
+// body returns the expanded body of a profiler request, or nil for none.
 func body(of []byte, s *running) ([]byte, error) {
 	if len(of) == 0 || string(of) == "null" {
 		return nil, nil

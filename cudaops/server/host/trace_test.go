@@ -17,10 +17,10 @@ import (
 	"aicplan/sink/scripttest"
 )
 
-// stored is a trace of vLLM with 74 collectives.
+// stored is a vLLM trace with 74 collectives.
 const stored = "../../trace/testdata/b200__eager_trace.json.gz"
 
-// traced are traces in files of their own: whole, cut, without kernels, empty.
+// traced writes traces to files: complete, truncated, without kernels, empty.
 func traced(t *testing.T) map[string]string {
 	t.Helper()
 	text := `{"traceEvents": [
@@ -40,8 +40,7 @@ func traced(t *testing.T) map[string]string {
 	return out
 }
 
-// What is wrong with the trace of one rank does not lose that of the other, and
-// the row says what is missing.
+// A broken trace of one rank must not affect that of the other, and the row must report what is missing.
 func TestTracesThatAreNotWhole(t *testing.T) {
 	t.Parallel()
 	files := traced(t)
@@ -104,7 +103,7 @@ func TestATraceThatGrows(t *testing.T) {
 	if err != nil || results[0].Truncated() || sizeOf(file) == before {
 		t.Errorf("%v %v", results, err)
 	}
-	// One that does not grow is what it is.
+	// A truncated trace that does not grow is accepted.
 	if err := os.Truncate(file, before); err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +113,7 @@ func TestATraceThatGrows(t *testing.T) {
 	}
 }
 
-// whenWaited runs something once, when somebody begins to wait for the context.
+// whenWaited runs a function once, when a caller starts to wait for the context.
 type whenWaited struct {
 	context.Context
 	once func()
@@ -125,8 +124,7 @@ func (w whenWaited) Done() <-chan struct{} {
 	return w.Context.Done()
 }
 
-// A trace that has a name and no bytes yet is waited for as well; one that stays
-// empty is an error.
+// An empty file is waited for too. If it remains empty, that is an error.
 func TestATraceThatIsEmptyAtFirst(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile(stored)
@@ -151,7 +149,7 @@ func TestATraceThatIsEmptyAtFirst(t *testing.T) {
 	}
 }
 
-// What is said of GPUs is said of all or of none.
+// GPU figures must cover all GPUs or none.
 func TestNamesOfGPUs(t *testing.T) {
 	t.Parallel()
 	for want, gpus := range map[string][]GPU{
@@ -163,7 +161,7 @@ func TestNamesOfGPUs(t *testing.T) {
 	}
 }
 
-// A server that hangs does not hold its case, nor the next one.
+// A hanging server must not block its case or the next one.
 func TestServersThatHang(t *testing.T) {
 	t.Parallel()
 	t.Run("load", func(t *testing.T) {
@@ -205,7 +203,7 @@ func TestServersThatHang(t *testing.T) {
 	})
 }
 
-// The facts have what steers communication, wherever it is set, and no secret.
+// The facts contain the communication variables from all places, but no secrets.
 func TestEnvironmentInFacts(t *testing.T) {
 	t.Parallel()
 	got := communication([]string{"NCCL_NVLS_ENABLE=0", "NCCL_DEBUG=INFO", "NCCL_VERSION=2.28.3-1", "API_KEY=k", "NVSHMEM_DISABLE_NVLS=1"}, map[string]string{"NCCL_DEBUG": "WARN", "HF_TOKEN": "secret"})
@@ -236,9 +234,9 @@ func TestSilence(t *testing.T) {
 	}{
 		{0, load.Progress{InFlight: 4}, false},
 		{9, load.Progress{InFlight: 4}, false},
-		{10, load.Progress{InFlight: 4, Tokens: 1}, false}, // it speaks
+		{10, load.Progress{InFlight: 4, Tokens: 1}, false}, // it sends tokens
 		{19, load.Progress{InFlight: 4, Tokens: 1}, false},
-		{25, load.Progress{InFlight: 0, Tokens: 1}, false}, // nothing is asked
+		{25, load.Progress{InFlight: 0, Tokens: 1}, false}, // no open requests
 		{34, load.Progress{InFlight: 4, Tokens: 1}, false},
 		{35, load.Progress{InFlight: 4, Tokens: 1}, true},
 		{36, load.Progress{InFlight: 3, Tokens: 1, Failed: 1}, false},
@@ -249,7 +247,7 @@ func TestSilence(t *testing.T) {
 	}
 }
 
-// nsys is a stand-in: it runs a command, and at its end leaves what its mode says.
+// nsys is a stand-in that runs a command and then writes files according to its mode.
 const nsys = `#!/bin/sh
 if [ "$1" = stats ]; then
     echo 'Processing [r.sqlite] with [cuda_gpu_trace.py]...'
