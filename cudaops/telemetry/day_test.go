@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestDay watches eight GPUs for two hours, or a day with AICPLAN_TEST_LONG: the
-// windows are right to the end, and what is kept does not grow.
+// TestDay records eight GPUs for two hours, or for a day if AICPLAN_TEST_LONG is set. The windows must be
+// correct until the end, and memory must not grow.
 func TestDay(t *testing.T) {
 	hours := 2
 	if os.Getenv("AICPLAN_TEST_LONG") != "" {
@@ -42,7 +42,7 @@ func TestDay(t *testing.T) {
 			}
 			r.Forget(from)
 			if at == 10*time.Minute {
-				synctest.Wait() // the scrapes of this second end at one time or another
+				synctest.Wait() // the scrapes of this second end at different times
 				early, goroutines = heap(), runtime.NumGoroutine()
 			}
 		}

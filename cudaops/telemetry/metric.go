@@ -5,32 +5,32 @@ import (
 	"strings"
 )
 
-// Kind says how readings of a metric are summed up.
+// Kind determines how readings of a metric are summarized.
 type Kind int
 
 // Kinds of metrics.
 const (
 	Gauge   Kind = iota // a state: statistics over the samples
-	Counter             // grows: the sum of increases
-	Code                // the last error's number: the set of numbers
+	Counter             // increases: the sum of increases
+	Code                // the last error code: the set of codes
 )
 
-// String is the Prometheus type's name.
+// String returns the name of the Prometheus type.
 func (k Kind) String() string {
 	return [...]string{"gauge", "counter", "code"}[k]
 }
 
-// Metric is a reading that sources may offer. Values are kept in Unit.
+// Metric describes a reading. Values are stored in Unit.
 type Metric struct {
-	Field  string  // DCGM field, as exporters write it
-	Name   string  // as AIPerf names it
+	Field  string  // DCGM field, as used by exporters
+	Name   string  // AIPerf's name
 	Label  string  // for people
 	Unit   string  // W, J, GB, %, MHz, C, us, count, ...
-	Factor float64 // from the field's own unit, where the page does not state one
+	Factor float64 // converts from the field's unit if the page does not specify one
 	Kind   Kind
 }
 
-// Names of metrics that columns and derived figures are made of.
+// Names of metrics used by columns and derived figures.
 const (
 	Power       = "nvidia_power_usage"
 	Energy      = "nvidia_energy_consumption"
@@ -44,7 +44,7 @@ const (
 
 const mib = 1.048576e-3 // MiB in GB
 
-// builtin are the fields that are known without a file.
+// builtin are the built-in metrics.
 var builtin = []Metric{
 	{"DCGM_FI_DEV_POWER_USAGE", Power, "GPU Power Usage", "W", 1, Gauge},
 	{"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", Energy, "GPU Energy Consumption", "J", 1e-3, Counter},
@@ -66,18 +66,20 @@ var builtin = []Metric{
 	{"DCGM_FI_DEV_THERMAL_VIOLATION", "nvidia_thermal_violation", "Thermal Violation", "us", 1e-3, Counter},
 }
 
-// units are spellings in help texts, with the unit that values are kept in.
-// Case matters: mJ is a millijoule, MJ a megajoule.
+// units maps the notations in help texts to stored units. Case is significant: mJ is a millijoule, MJ a
+// megajoule.
 var units = map[string]struct {
 	unit   string
 	factor float64
 }{
 	"W": {"W", 1}, "mW": {"W", 1e-3}, "kW": {"W", 1e3},
 	"J": {"J", 1}, "mJ": {"J", 1e-3}, "kJ": {"J", 1e3}, "MJ": {"J", 1e6},
-	"B": {"GB", 1e-9}, "bytes": {"GB", 1e-9}, "KB": {"GB", 1e-6}, "kB": {"GB", 1e-6}, "MB": {"GB", 1e-3}, "GB": {"GB", 1},
+	"B": {"GB", 1e-9}, "bytes": {"GB", 1e-9}, "KB": {"GB", 1e-6}, "kB": {"GB", 1e-6}, "MB": {"GB", 1e-3},
+	"GB":  {"GB", 1},
 	"KiB": {"GB", mib / 1024}, "MiB": {"GB", mib}, "GiB": {"GB", mib * 1024},
-	"B/s": {"GB/s", 1e-9}, "KB/s": {"GB/s", 1e-6}, "MB/s": {"GB/s", 1e-3}, "GB/s": {"GB/s", 1}, "bytes/s": {"GB/s", 1e-9},
-	"ns": {"us", 1e-3}, "us": {"us", 1}, "µs": {"us", 1}, "μs": {"us", 1}, "ms": {"us", 1e3}, "s": {"us", 1e6},
+	"B/s": {"GB/s", 1e-9}, "KB/s": {"GB/s", 1e-6}, "MB/s": {"GB/s", 1e-3}, "GB/s": {"GB/s", 1},
+	"bytes/s": {"GB/s", 1e-9},
+	"ns":      {"us", 1e-3}, "us": {"us", 1}, "µs": {"us", 1}, "μs": {"us", 1}, "ms": {"us", 1e3}, "s": {"us", 1e6},
 	"Hz": {"MHz", 1e-6}, "kHz": {"MHz", 1e-3}, "MHz": {"MHz", 1}, "GHz": {"MHz", 1e3},
 	"%": {"%", 1}, "percent": {"%", 1},
 	"C": {"C", 1}, "°C": {"C", 1}, "℃": {"C", 1}, "degree-c": {"C", 1}, "celsius": {"C", 1},
@@ -86,22 +88,23 @@ var units = map[string]struct {
 
 var inUnit = regexp.MustCompile(`\(\s*in\s+([^)\s]+)\s*\)`)
 
-// unitOf reads the unit that a help text states: "(in W)".
+// unitOf returns the unit in a help text, such as "(in W)".
 func unitOf(help string) (unit string, factor float64, ok bool) {
 	m := inUnit.FindStringSubmatch(help)
 	if m == nil {
 		return "", 0, false
 	}
+
 	u, ok := units[m[1]]
 	if !ok {
-		// Words are written in any case; symbols are not.
+		// The case of words is ignored, that of symbols is not.
 		u, ok = units[strings.ToLower(m[1])]
 		ok = ok && len(m[1]) > 3
 	}
 	return u.unit, u.factor, ok
 }
 
-// custom is a metric for a field that is not built in.
+// custom returns the metric of a field that is not built in.
 func custom(field, help string, kind Kind) Metric {
 	name := field
 	for _, p := range []string{"DCGM_FI_DEV_", "DCGM_FI_PROF_", "DCGM_FI_", "DCGM_EXP_"} {
@@ -110,17 +113,20 @@ func custom(field, help string, kind Kind) Metric {
 			break
 		}
 	}
-	m := Metric{Field: field, Name: "nvidia_" + strings.ToLower(name), Label: label(help, name), Unit: "count", Factor: 1, Kind: kind}
+
+	m := Metric{Field: field, Name: "nvidia_" + strings.ToLower(name), Label: label(help, name), Unit: "count",
+		Factor: 1, Kind: kind}
 	switch unit, factor, ok := unitOf(help); {
 	case ok:
 		m.Unit, m.Factor = unit, factor
 	case strings.HasPrefix(field, "DCGM_FI_PROF_") && kind == Gauge:
-		m.Unit, m.Factor = "%", 100 // shares of time
+		m.Unit, m.Factor = "%", 100 // fractions of time
 	}
+
 	return m
 }
 
-// label is the help text up to its parenthesis, else the field in words.
+// label returns the help text before the parenthesis, or else the field name in words.
 func label(help, name string) string {
 	text, _, _ := strings.Cut(help, "(")
 	if text = strings.TrimSpace(text); text != "" {

@@ -11,7 +11,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// GPU tells a device, or a MIG slice of one.
+// GPU identifies a device or a MIG slice of a device.
 type GPU struct {
 	Index     Index  `json:"gpu_index"`
 	UUID      string `json:"gpu_uuid"`
@@ -21,13 +21,13 @@ type GPU struct {
 	Hostname  string `json:"hostname,omitempty"`
 	Namespace string `json:"namespace,omitempty"`
 	Pod       string `json:"pod_name,omitempty"`
-	// Of MIG slices.
+
+	// Only for MIG slices.
 	InstanceID      string `json:"gpu_instance_id,omitempty"`
 	InstanceProfile string `json:"gpu_instance_profile,omitempty"`
 }
 
-// Index is a device's number as its source writes it; JSON has a number where it
-// is one.
+// Index is a device's index as written by its source. It is encoded as a JSON number if it is one.
 type Index string
 
 // MarshalJSON implements json.Marshaler.
@@ -47,7 +47,8 @@ func (i *Index) UnmarshalJSON(b []byte) error {
 	return json.Unmarshal(b, (*string)(i))
 }
 
-// key tells devices apart. Devices without a UUID are told by where they are.
+// key identifies a device across sources. Devices without a UUID are identified by their source, host name
+// and index.
 func (g GPU) key(source string) string {
 	id := strings.ToLower(g.UUID)
 	if id == "" {
@@ -56,34 +57,35 @@ func (g GPU) key(source string) string {
 	return id + "/" + g.InstanceID
 }
 
-// Reading is what one scrape says of one device, by metric name in the metric's
-// unit.
+// Reading contains the values of one device in one scrape, by metric name in the metric's unit.
 type Reading struct {
 	GPU    GPU
 	Values map[string]float64
 }
 
-// Page is one scrape.
+// Page is the result of one scrape.
 type Page struct {
 	Readings []Reading
-	Blanks   int // values that mean "none": DCGM's sentinels, NaN, infinite
-	// Malformed says why a part of the page could not be read.
+	Blanks   int // number of missing values: DCGM's sentinels, NaN, infinity
+	// Malformed is why a part of the page could not be parsed, or "".
 	Malformed string
 }
 
-// parse reads Prometheus text up to its first mistake. Samples without a gpu label
-// (CPUs, switches) and fields that the set lacks are skipped.
+// parse parses Prometheus text up to the first syntax error. It skips samples without a gpu label (CPUs,
+// switches) and fields that are not in the set.
 func (s *Set) parse(r io.Reader) Page {
 	var p Page
 	text, err := io.ReadAll(r)
 	if err != nil {
-		// A line that was cut is no value; who reads says why it was.
+		// Drop an incomplete last line. The caller reports the read error.
 		text = text[:bytes.LastIndexByte(text, '\n')+1]
 	}
+
 	found, err := families(text)
 	if err != nil {
 		p.Malformed = err.Error()
 	}
+
 	index := map[GPU]int{}
 	for _, field := range s.order {
 		f := found[field]
@@ -92,31 +94,36 @@ func (s *Set) parse(r io.Reader) Page {
 				continue
 			}
 		}
+
 		m := s.scaled(field, f.GetHelp())
 		for _, sample := range f.GetMetric() {
 			g, ok := device(sample.GetLabel())
 			if !ok {
 				continue
 			}
+
 			v, ok := value(sample)
 			if !ok || blank(v) {
 				p.Blanks++
 				continue
 			}
+
 			i, ok := index[g]
 			if !ok {
 				i = len(p.Readings)
 				index[g] = i
 				p.Readings = append(p.Readings, Reading{GPU: g, Values: map[string]float64{}})
 			}
+
 			p.Readings[i].Values[m.Name] = v * m.Factor
 		}
 	}
+
 	return p
 }
 
-// scaled is the metric of a field, in the unit that the page states for it when
-// that is another spelling of the metric's own.
+// scaled returns the metric of a field. If the page specifies a different notation of the same unit, the
+// factor is adjusted.
 func (s *Set) scaled(field, help string) Metric {
 	m := s.byField[field]
 	if unit, factor, ok := unitOf(help); ok && unit == m.Unit {
@@ -128,31 +135,42 @@ func (s *Set) scaled(field, help string) Metric {
 func device(labels []*dto.LabelPair) (GPU, bool) {
 	var g GPU
 	found := false
+
 	for _, l := range labels {
 		v := l.GetValue()
 		switch l.GetName() {
 		case "gpu":
 			g.Index, found = Index(v), v != ""
+
 		case "UUID", "uuid":
 			g.UUID = v
+
 		case "modelName":
 			g.Name = v
+
 		case "pci_bus_id":
 			g.PCI = v
+
 		case "device":
 			g.Device = v
+
 		case "hostname", "Hostname":
 			g.Hostname = v
+
 		case "namespace", "exported_namespace":
 			g.Namespace = v
+
 		case "pod", "exported_pod":
 			g.Pod = v
+
 		case "GPU_I_ID":
 			g.InstanceID = v
+
 		case "GPU_I_PROFILE":
 			g.InstanceProfile = v
 		}
 	}
+
 	return g, found
 }
 
@@ -168,17 +186,18 @@ func value(m *dto.Metric) (float64, bool) {
 	return 0, false
 }
 
-// blank says whether v is one of DCGM's values for "there is none" (blank, not
-// found, not supported, not permissioned) in any of its types, or no number.
+// blank reports whether v is one of DCGM's sentinels for missing values (blank, not found, not supported,
+// not permissioned) of any type, or not a finite number.
 func blank(v float64) bool {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return true
 	}
+
 	switch {
 	case v >= 0x7ffffff0 && v <= 0x7ffffff3: // int32
 		return v == math.Trunc(v)
 	case v >= 1<<47 && v <= 1<<47+3: // double
 		return v == math.Trunc(v)
 	}
-	return v >= 0x7ffffffffffffff0 // int64; a float64 cannot tell its last digits
+	return v >= 0x7ffffffffffffff0 // int64; a float64 cannot represent its last digits
 }

@@ -16,16 +16,16 @@ const (
 	DefaultInterval = 333 * time.Millisecond
 )
 
-// scrapeDeadline bounds a scrape, and so what telemetry adds to a run.
+// scrapeDeadline bounds a scrape, and so the time that telemetry adds to a run.
 const scrapeDeadline = time.Second
 
 // Options of a [Recorder].
 type Options struct {
 	Set      *Set
-	Interval time.Duration // 0: DefaultInterval
+	Interval time.Duration // 0 means DefaultInterval
 }
 
-// Recorder scrapes sources until it is stopped.
+// Recorder scrapes sources until it is stopped. It is safe for concurrent use.
 type Recorder struct {
 	set      *Set
 	interval time.Duration
@@ -37,65 +37,72 @@ type Recorder struct {
 	series map[string]map[int]*series // device -> source -> series
 }
 
-// state is a source and how it fares.
+// state is the state of a source.
 type state struct {
 	src     Source
 	byUser  bool
 	force   chan chan struct{}
 	mu      sync.Mutex
 	ok      int
-	first   error // of the probe
+	first   error // error of the first scrape
 	useless bool
 	events  []event
 	errs    map[string]int
 }
 
-// event is a scrape that came to nothing, or blanks in one.
+// event is a scrape that failed or had missing values.
 type event struct {
 	at           int64
 	lost, blanks int
 	reason       string
 }
 
-// Start probes all sources side by side, takes a first sample of those that
-// answer, and goes on in the background. byUser marks sources that the user
-// named: those are tried again, and told of when they are silent. It returns
-// within the deadline of one scrape.
+// Start scrapes all sources once, concurrently, and continues to scrape those that responded in the
+// background. byUser are sources named by the user. They are retried and reported even if they do not
+// respond. Start returns within the deadline of one scrape.
 func Start(ctx context.Context, o Options, defaults, byUser []Source) *Recorder {
 	if o.Set == nil {
 		o.Set = Builtin()
 	}
+
 	if o.Interval == 0 {
 		o.Interval = DefaultInterval
 	}
+
 	o.Interval = min(max(o.Interval, MinInterval), MaxInterval)
 	ctx, cancel := context.WithCancel(ctx)
 	r := &Recorder{set: o.Set, interval: o.Interval, cancel: cancel, series: map[string]map[int]*series{}}
+
 	for i, list := range [][]Source{defaults, byUser} {
 		for _, s := range list {
-			r.states = append(r.states, &state{src: s, byUser: i == 1, force: make(chan chan struct{}), errs: map[string]int{}})
+			r.states = append(r.states, &state{src: s, byUser: i == 1, force: make(chan chan struct{}),
+				errs: map[string]int{}})
 		}
 	}
+
 	var probes sync.WaitGroup
 	for i, st := range r.states {
 		probes.Go(func() { st.first = r.scrape(ctx, i, st) })
 	}
+
 	probes.Wait()
 	for i, st := range r.states {
-		// A default that nobody offers is not asked again.
+		// Do not retry default sources that do not exist.
 		if st.useless || st.first != nil && !st.byUser {
 			continue
 		}
 		r.wg.Go(func() { r.loop(ctx, i, st) })
 	}
+
 	return r
 }
 
-// loop scrapes on the beats of a ticker, which do not drift. A scrape that takes
-// longer than a beat costs that beat, and the loss is counted.
+// loop scrapes at the ticks of a ticker, which do not drift. If a scrape takes longer than the interval,
+// the missed ticks are counted as lost.
 func (r *Recorder) loop(ctx context.Context, i int, st *state) {
 	t := time.NewTicker(r.interval)
 	defer t.Stop()
+
 	for {
 		var done chan struct{}
 		select {
@@ -104,14 +111,17 @@ func (r *Recorder) loop(ctx context.Context, i int, st *state) {
 		case done = <-st.force:
 		case <-t.C:
 		}
+
 		begin := time.Now()
 		err := r.scrape(ctx, i, st)
 		if missed := int(time.Since(begin) / r.interval); missed > 0 && ctx.Err() == nil {
 			st.note(event{at: time.Now().UnixNano(), lost: missed, reason: "a scrape took longer than the interval"})
 		}
+
 		if done != nil {
 			close(done)
 		}
+
 		if errors.Is(err, ErrUseless) {
 			return
 		}
@@ -124,6 +134,7 @@ func (r *Recorder) scrape(ctx context.Context, i int, st *state) error {
 	defer cancel()
 	page, err := scrapeOnce(limited, st.src)
 	at := time.Now().UnixNano()
+
 	if err != nil {
 		if ctx.Err() != nil {
 			return err // stopped, not lost
@@ -134,15 +145,18 @@ func (r *Recorder) scrape(ctx context.Context, i int, st *state) error {
 		st.note(event{at: at, lost: 1, reason: err.Error()})
 		return err
 	}
+
 	st.mu.Lock()
 	st.ok++
 	st.mu.Unlock()
 	if page.Blanks > 0 {
 		st.note(event{at: at, blanks: page.Blanks})
 	}
+
 	if page.Malformed != "" {
 		st.note(event{at: at, reason: "a part of the page was not read: " + page.Malformed})
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, reading := range page.Readings {
@@ -157,20 +171,23 @@ func (r *Recorder) scrape(ctx context.Context, i int, st *state) error {
 		}
 		by[i].add(at, reading.Values)
 	}
+
 	return nil
 }
 
-// scrapeOnce keeps the deadline also for sources that do not.
+// scrapeOnce enforces the deadline even if the source ignores it.
 func scrapeOnce(ctx context.Context, s Source) (Page, error) {
 	type answer struct {
 		page Page
 		err  error
 	}
+
 	c := make(chan answer, 1)
 	go func() {
 		p, err := s.Scrape(ctx)
 		c <- answer{p, err}
 	}()
+
 	select {
 	case a := <-c:
 		if errors.Is(a.err, context.DeadlineExceeded) {
@@ -191,18 +208,19 @@ func (st *state) note(e event) {
 	if e.reason != "" {
 		st.errs[e.reason]++
 	}
+
 	if e.lost > 0 || e.blanks > 0 {
 		st.events = append(st.events, e)
 	}
 }
 
-// Mark takes a sample of every source now: at the ends of a window, so that
-// counters are read where it begins and ends. It returns when all have answered
-// or their deadline is over.
+// Mark takes a sample of each source now. It is called at the start and the end of a window, so that
+// counters are exact. It returns when all sources have responded or after their deadline.
 func (r *Recorder) Mark(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, scrapeDeadline)
 	defer cancel()
 	var all sync.WaitGroup
+
 	for _, st := range r.states {
 		st.mu.Lock()
 		idle := st.useless || st.first != nil && !st.byUser
@@ -210,6 +228,7 @@ func (r *Recorder) Mark(ctx context.Context) {
 		if idle {
 			continue
 		}
+
 		all.Go(func() {
 			done := make(chan struct{})
 			select {
@@ -223,28 +242,31 @@ func (r *Recorder) Mark(ctx context.Context) {
 			}
 		})
 	}
+
 	all.Wait()
 }
 
-// Stop ends the recording. What was recorded stays.
+// Stop ends the recording. Recorded samples remain available.
 func (r *Recorder) Stop() {
 	r.cancel()
 	r.wg.Wait()
 }
 
-// Interval is the time between two scrapes of a source.
+// Interval returns the time between two scrapes of a source.
 func (r *Recorder) Interval() time.Duration { return r.interval }
 
-// Forget drops what lies before a moment, so that long recordings need memory
-// only for the windows that are still to be asked for.
+// Forget drops samples before a moment, so that memory is only needed for windows that have not been
+// evaluated.
 func (r *Recorder) Forget(before time.Time) {
 	at := before.UnixNano()
 	r.mu.Lock()
+
 	for _, by := range r.series {
 		for _, s := range by {
 			s.trim(at)
 		}
 	}
+
 	r.mu.Unlock()
 	for _, st := range r.states {
 		st.mu.Lock()
@@ -253,16 +275,16 @@ func (r *Recorder) Forget(before time.Time) {
 	}
 }
 
-// Status tells how a source fares.
+// Status is the state of a source.
 type Status struct {
 	Name    string         `json:"source"`
 	Default bool           `json:"default"`
-	OK      bool           `json:"ok"` // it answered at least once
+	OK      bool           `json:"ok"` // it responded at least once
 	Scrapes int            `json:"scrapes"`
 	Errors  map[string]int `json:"errors,omitempty"`
 }
 
-// Sources returns the state of all sources, except for absent default ones.
+// Sources returns the state of all sources except default sources that never responded.
 func (r *Recorder) Sources() []Status {
 	var out []Status
 	for _, st := range r.states {
@@ -276,5 +298,6 @@ func (r *Recorder) Sources() []Status {
 			out = append(out, s)
 		}
 	}
+
 	return out
 }

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Record is one sample of one device, as AIPerf's gpu_telemetry_export.jsonl has
-// them, with the ids of MIG slices beside.
+// Record is one sample of one device in the format of AIPerf's gpu_telemetry_export.jsonl, plus the ids of
+// MIG slices.
 type Record struct {
 	TimestampNs int64  `json:"timestamp_ns"`
 	Source      string `json:"telemetry_source_url"`
@@ -21,8 +21,8 @@ type Record struct {
 	Data     map[string]float64 `json:"telemetry_data"`
 }
 
-// exportFactor takes a metric from its unit here to the unit of AIPerf's files,
-// which have energy in MJ.
+// exportFactor returns the unit of a metric in AIPerf's files, which use MJ for energy, and the factor to
+// convert to it.
 func exportFactor(m Metric) (unit string, factor float64) {
 	if m.Unit == "J" {
 		return "MJ", 1e-6
@@ -30,26 +30,27 @@ func exportFactor(m Metric) (unit string, factor float64) {
 	return m.Unit, 1
 }
 
-// Sample is one scrape of one device. Values are in the units of the metrics;
-// what the scrape lacked is not in it.
+// Sample is one scrape of one device. Values are in the units of the metrics. Missing values are omitted.
 type Sample struct {
 	At     int64 // nanoseconds since the Unix epoch
 	Source string
 	GPU    GPU
-	Values map[string]float64 // by the metric's name
+	Values map[string]float64 // by name of the metric
 }
 
-// Samples are those inside a window, in order of time. Only the devices and
-// sources of the window count.
+// Samples returns the samples inside a window in order of time. It only includes devices and sources of the
+// window.
 func (r *Recorder) Samples(w *Window) []Sample {
 	lo, hi := w.From.UnixNano(), w.To.UnixNano()
 	var all []Sample
 	r.mu.Lock()
+
 	for _, by := range r.series {
 		i, s := best(by, lo, hi)
 		if s == nil || !slices.ContainsFunc(w.GPUs, func(g *GPUWindow) bool { return g.GPU == s.gpu }) {
 			continue
 		}
+
 		a, b := s.inside(lo, hi)
 		for at := a; at < b; at++ {
 			one := Sample{At: s.times[at], Source: r.states[i].src.Name(), GPU: s.gpu, Values: map[string]float64{}}
@@ -61,27 +62,33 @@ func (r *Recorder) Samples(w *Window) []Sample {
 			all = append(all, one)
 		}
 	}
+
 	r.mu.Unlock()
 	slices.SortFunc(all, func(a, b Sample) int {
-		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.GPU.UUID, b.GPU.UUID), cmp.Compare(a.GPU.InstanceID, b.GPU.InstanceID))
+		return cmp.Or(cmp.Compare(a.At, b.At), cmp.Compare(a.GPU.UUID, b.GPU.UUID),
+			cmp.Compare(a.GPU.InstanceID, b.GPU.InstanceID))
 	})
+
 	return all
 }
 
-// Metrics are those that the recorder reads, in the order of files.
+// Metrics returns the recorded metrics in the order of files.
 func (r *Recorder) Metrics() []Metric { return r.set.Metrics() }
 
-// Records writes samples as AIPerf has them, one JSON object a line.
+// Records encodes samples in AIPerf's format, one JSON object per line.
 func (r *Recorder) Records(samples []Sample) ([]byte, error) {
 	var out bytes.Buffer
 	enc := json.NewEncoder(&out)
 	enc.SetEscapeHTML(false)
 	factors := map[string]float64{}
+
 	for _, m := range r.set.Metrics() {
 		_, factors[m.Name] = exportFactor(m)
 	}
+
 	for _, s := range samples {
-		rec := Record{TimestampNs: s.At, Source: s.Source, GPU: s.GPU, Platform: "nvidia", Data: make(map[string]float64, len(s.Values))}
+		rec := Record{TimestampNs: s.At, Source: s.Source, GPU: s.GPU, Platform: "nvidia",
+			Data: make(map[string]float64, len(s.Values))}
 		for name, v := range s.Values {
 			rec.Data[name] = v * factors[name]
 		}
@@ -89,11 +96,11 @@ func (r *Recorder) Records(samples []Sample) ([]byte, error) {
 			return nil, err
 		}
 	}
+
 	return out.Bytes(), nil
 }
 
-// Summary is a window as the key telemetry_data of AIPerf's
-// profile_export_aiperf.json has it.
+// Summary is the value of the key telemetry_data in AIPerf's profile_export_aiperf.json.
 type Summary struct {
 	Summary struct {
 		Configured []string `json:"endpoints_configured"`
@@ -107,12 +114,12 @@ type Summary struct {
 	Blanks    int                         `json:"blank_values"`
 }
 
-// EndpointSummary is what one source told.
+// EndpointSummary is the summary of one source.
 type EndpointSummary struct {
 	GPUs map[string]*GPUSummary `json:"gpus"`
 }
 
-// GPUSummary is one device.
+// GPUSummary is the summary of one device.
 type GPUSummary struct {
 	Index           Index                     `json:"gpu_index"`
 	Name            string                    `json:"gpu_name"`
@@ -128,21 +135,22 @@ type GPUSummary struct {
 	Metrics         map[string]map[string]any `json:"metrics"`
 }
 
-// ErrorCount is an error of a source and how often it occurred.
+// ErrorCount is an error of a source and its number of occurrences.
 type ErrorCount struct {
 	Error string `json:"error"`
 	Count int    `json:"count"`
 }
 
-// localTime is how AIPerf writes times: local, without a zone.
+// localTime is AIPerf's time format: local time without a zone.
 const localTime = "2006-01-02T15:04:05.000000"
 
-// Summary sums the window up.
+// Summary returns the window in AIPerf's format.
 func (w *Window) Summary() *Summary {
 	out := &Summary{Endpoints: map[string]*EndpointSummary{}, Errors: []ErrorCount{}, Lost: w.Lost, Blanks: w.Blanks}
 	s := &out.Summary
 	s.Configured, s.Successful = []string{}, []string{}
 	s.Start, s.End = w.From.Local().Format(localTime), w.To.Local().Format(localTime)
+
 	for _, src := range w.Sources {
 		s.Configured = append(s.Configured, src.Name)
 		if src.OK {
@@ -152,6 +160,7 @@ func (w *Window) Summary() *Summary {
 			out.Errors = append(out.Errors, ErrorCount{src.Name + ": " + reason, n})
 		}
 	}
+
 	slices.SortFunc(out.Errors, func(a, b ErrorCount) int { return strings.Compare(a.Error, b.Error) })
 	for _, g := range w.GPUs {
 		ep := out.Endpoints[endpointKey(g.Source)]
@@ -163,21 +172,26 @@ func (w *Window) Summary() *Summary {
 		if g.GPU.InstanceID != "" {
 			key += "_mig_" + g.GPU.InstanceID
 		}
-		if ep.GPUs[key] != nil { // one endpoint for several hosts
+		if ep.GPUs[key] != nil { // one endpoint may report several hosts
 			key += "_" + g.GPU.Hostname
 		}
 		ep.GPUs[key] = g.summary()
 	}
+
 	return out
 }
 
 func (g *GPUWindow) summary() *GPUSummary {
-	out := &GPUSummary{Index: g.GPU.Index, Name: g.GPU.Name, UUID: g.GPU.UUID, Platform: "nvidia", Hostname: g.GPU.Hostname, Namespace: g.GPU.Namespace, Pod: g.GPU.Pod,
-		InstanceID: g.GPU.InstanceID, InstanceProfile: g.GPU.InstanceProfile, Stale: g.Stale, Metrics: map[string]map[string]any{}}
+	out := &GPUSummary{Index: g.GPU.Index, Name: g.GPU.Name, UUID: g.GPU.UUID, Platform: "nvidia",
+		Hostname: g.GPU.Hostname, Namespace: g.GPU.Namespace, Pod: g.GPU.Pod,
+		InstanceID: g.GPU.InstanceID, InstanceProfile: g.GPU.InstanceProfile, Stale: g.Stale,
+		Metrics: map[string]map[string]any{}}
+
 	if g.Refresh > 0 {
 		ms := float64(g.Refresh) / float64(time.Millisecond)
 		out.RefreshMs = &ms
 	}
+
 	for i := range g.Metrics {
 		st := &g.Metrics[i]
 		unit, factor := exportFactor(st.Metric)
@@ -187,11 +201,14 @@ func (g *GPUWindow) summary() *GPUSummary {
 				m[name] = *v * factor
 			}
 		}
+
 		switch st.Metric.Kind {
 		case Counter:
 			set("avg", st.Delta)
+
 		case Code:
 			m["codes"] = append([]int64{}, st.Codes...)
+
 		default:
 			set("avg", st.Avg)
 			set("min", st.Min)
@@ -203,12 +220,14 @@ func (g *GPUWindow) summary() *GPUSummary {
 				m["p"+strconv.Itoa(p)] = v * factor
 			}
 		}
+
 		out.Metrics[st.Metric.Name] = m
 	}
+
 	return out
 }
 
-// endpointKey is the host and port of a source's URL.
+// endpointKey returns the host and port of a source's URL.
 func endpointKey(source string) string {
 	for _, scheme := range []string{"http://", "https://"} {
 		if rest, ok := strings.CutPrefix(source, scheme); ok {

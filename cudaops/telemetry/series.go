@@ -5,20 +5,21 @@ import (
 	"slices"
 )
 
-// series is what one source said of one device: a row a scrape.
+// series contains the samples of one device from one source, one row per scrape.
 type series struct {
 	gpu     GPU
-	times   []int64 // Unix nanoseconds, in order
+	times   []int64 // Unix nanoseconds, ascending
 	columns map[string][]float64
 }
 
 func newSeries(g GPU) *series { return &series{gpu: g, columns: map[string][]float64{}} }
 
-// add appends a row; metrics that a page lacks are NaN in it.
+// add appends a row. Metrics missing from a page are NaN.
 func (s *series) add(at int64, values map[string]float64) {
 	if n := len(s.times); n > 0 && at <= s.times[n-1] {
-		at = s.times[n-1] + 1 // the clock was set back: order counts
+		at = s.times[n-1] + 1 // the clock was set back; times must be ascending
 	}
+
 	s.times = append(s.times, at)
 	for name, v := range values {
 		col := s.columns[name]
@@ -27,6 +28,7 @@ func (s *series) add(at int64, values map[string]float64) {
 		}
 		s.columns[name] = append(col, v)
 	}
+
 	for name, col := range s.columns {
 		for len(col) < len(s.times) {
 			col = append(col, math.NaN())
@@ -35,22 +37,24 @@ func (s *series) add(at int64, values map[string]float64) {
 	}
 }
 
-// trim drops the rows before at, but the last of them.
+// trim drops the rows before at, except the last of them.
 func (s *series) trim(at int64) {
 	n := 0
 	for n < len(s.times)-1 && s.times[n+1] < at {
 		n++
 	}
+
 	if n == 0 {
 		return
 	}
+
 	s.times = append(s.times[:0], s.times[n:]...)
 	for name, col := range s.columns {
 		s.columns[name] = append(col[:0], col[n:]...)
 	}
 }
 
-// inside returns the rows of [from, to] as a range of indices.
+// inside returns the range of indices of the rows in [from, to].
 func (s *series) inside(from, to int64) (lo, hi int) {
 	lo, _ = slices.BinarySearch(s.times, from)
 	hi, found := slices.BinarySearch(s.times, to)
@@ -60,8 +64,8 @@ func (s *series) inside(from, to int64) (lo, hi int) {
 	return lo, max(lo, hi)
 }
 
-// around is the part of the series that a window needs: its rows, and on both
-// sides enough to know what each metric was before and became.
+// around returns the rows of a window and a few rows before and after it, which are needed to interpolate
+// counters.
 func (s *series) around(from, to int64) *series {
 	lo, hi := s.inside(from, to)
 	lo, hi = max(0, lo-4), min(len(s.times), hi+4)

@@ -15,52 +15,55 @@ import (
 	"aicplan/cudaops/nvml"
 )
 
-// Source is something that reports the state of GPUs.
+// Source reports the state of GPUs.
 type Source interface {
-	// Name is the URL without credentials, or nvml://HOST.
+	// Name returns the URL without credentials, or nvml://HOST.
 	Name() string
-	// Scrape reads once. An error that wraps ErrUseless says that asking again is
-	// no use.
+	// Scrape reads the source once. An error that wraps ErrUseless means that a retry is pointless.
 	Scrape(ctx context.Context) (Page, error)
 }
 
-// ErrUseless is wrapped by errors of sources that answer, but will never report
-// GPUs.
+// ErrUseless is wrapped by errors of sources that respond but never report GPUs.
 var ErrUseless = errors.New("this source has no GPU metrics")
 
-// DefaultEndpoints are always tried, unless a plan says no.
+// DefaultEndpoints are always tried unless a plan disables them.
 var DefaultEndpoints = []string{"http://localhost:9400/metrics", "http://localhost:9401/metrics"}
 
-// Normalize makes a URL of an endpoint as people write it: http:// unless a
-// scheme is there, /metrics at the end, no slash behind it.
+// Normalize returns the URL of an endpoint. It adds http:// and /metrics if they are missing, and removes
+// trailing slashes.
 func Normalize(endpoint string) (string, error) {
 	text := strings.TrimSpace(endpoint)
 	if !strings.Contains(text, "://") {
 		text = "http://" + text
 	}
+
 	u, err := url.Parse(text)
 	if err != nil {
 		return "", fmt.Errorf("telemetry endpoint %q: %w", endpoint, err)
 	}
+
 	if u.Scheme != "http" && u.Scheme != "https" {
 		return "", fmt.Errorf("telemetry endpoint %q: the scheme is %s; http and https are known", endpoint, u.Scheme)
 	}
+
 	if u.Hostname() == "" {
 		return "", fmt.Errorf("telemetry endpoint %q names no host; write HOST:PORT", endpoint)
 	}
+
 	u.Host, u.Fragment = strings.ToLower(u.Host), ""
 	u.Path = strings.TrimRight(u.Path, "/")
 	if !strings.HasSuffix(u.Path, "/metrics") {
 		u.Path += "/metrics"
 	}
+
 	return u.String(), nil
 }
 
-// Endpoints normalises and joins lists of endpoints; what occurs twice counts
-// once.
+// Endpoints normalizes and joins lists of endpoints without duplicates.
 func Endpoints(lists ...[]string) ([]string, error) {
 	var out []string
 	seen := map[string]bool{}
+
 	for _, list := range lists {
 		for _, e := range list {
 			u, err := Normalize(e)
@@ -73,10 +76,11 @@ func Endpoints(lists ...[]string) ([]string, error) {
 			}
 		}
 	}
+
 	return out, nil
 }
 
-// maxPage bounds a page: a node with 16 GPUs and every field has some 200 kB.
+// maxPage limits the size of a page in bytes. A node with 16 GPUs and all fields has about 200 kB.
 const maxPage = 32 << 20
 
 type exporter struct {
@@ -86,19 +90,21 @@ type exporter struct {
 	client *http.Client
 }
 
-// NewExporter returns a DCGM exporter at a normalised URL. client may be nil.
+// NewExporter returns a source for a DCGM exporter at a normalized URL. client may be nil.
 func NewExporter(endpoint string, set *Set, client *http.Client) (Source, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {
 		return nil, err
 	}
+
 	if client == nil {
 		client = &http.Client{Transport: &http.Transport{
-			Proxy:               nil, // metrics are on the nodes themselves
+			Proxy:               nil, // metrics are served by the nodes themselves
 			DialContext:         (&net.Dialer{Timeout: time.Second}).DialContext,
 			MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute,
 		}}
 	}
+
 	return &exporter{url: endpoint, name: u.Redacted(), set: set, client: client}, nil
 }
 
@@ -109,12 +115,13 @@ func (e *exporter) Scrape(ctx context.Context) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
+
 	req.Header.Set("Accept", "text/plain;version=0.0.4, */*;q=0.1")
 	res, err := e.client.Do(req)
 	if err != nil {
 		var u *url.Error
 		if errors.As(err, &u) {
-			err = u.Err // the URL may hold credentials
+			err = u.Err // the URL may contain credentials
 		}
 		return Page{}, err
 	}
@@ -123,27 +130,33 @@ func (e *exporter) Scrape(ctx context.Context) (Page, error) {
 		_, _ = io.CopyN(io.Discard, res.Body, 4096)
 		return Page{}, fmt.Errorf("HTTP %d %s", res.StatusCode, http.StatusText(res.StatusCode))
 	}
-	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); strings.HasSuffix(kind, "json") || kind == "text/html" {
+
+	if kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type")); strings.HasSuffix(kind, "json") ||
+		kind == "text/html" {
 		return Page{}, fmt.Errorf("it answers with %s, not with Prometheus text: %w", kind, ErrUseless)
 	}
+
 	body := &counted{r: io.LimitReader(res.Body, maxPage+1)}
 	page := e.set.parse(body)
 	if body.err != nil {
 		return page, fmt.Errorf("the page was cut after %d bytes: %w", body.n, body.err)
 	}
+
 	if body.n > maxPage {
 		return Page{}, fmt.Errorf("a page of more than %d MiB: %w", maxPage>>20, ErrUseless)
 	}
+
 	if len(page.Readings) == 0 && page.Blanks == 0 {
 		if page.Malformed != "" {
 			return page, fmt.Errorf("not Prometheus text: %s", page.Malformed)
 		}
 		return page, fmt.Errorf("no metric of it has a gpu label and a known field: %w", ErrUseless)
 	}
+
 	return page, nil
 }
 
-// counted remembers how far a body came and how it ended.
+// counted records how many bytes of a body were read and the read error.
 type counted struct {
 	r   io.Reader
 	n   int64
@@ -162,12 +175,12 @@ func (c *counted) Read(b []byte) (int, error) {
 type local struct {
 	api  nvml.API
 	host string
-	// asking is full while the driver is asked: a driver that hangs answers no
-	// second question either, and each takes a thread of this process until it does.
+	// asking is full while a driver call is running. If the driver hangs, further calls would hang too,
+	// each blocking another thread.
 	asking chan struct{}
 }
 
-// NewNVML returns the GPUs of this machine.
+// NewNVML returns a source for the GPUs of this machine.
 func NewNVML(api nvml.API, host string) Source {
 	return &local{api: api, host: host, asking: make(chan struct{}, 1)}
 }
@@ -181,10 +194,12 @@ func (l *local) Scrape(ctx context.Context) (Page, error) {
 	case <-ctx.Done():
 		return Page{}, errors.New("the driver has not answered the question before")
 	}
+
 	devices, err := l.api.Devices()
 	if err != nil {
 		return Page{}, err
 	}
+
 	var p Page
 	for _, d := range devices {
 		id := d.Identity()
@@ -193,13 +208,15 @@ func (l *local) Scrape(ctx context.Context) (Page, error) {
 		readNVML(d, r.Values)
 		p.Readings = append(p.Readings, r)
 	}
+
 	if len(devices) == 0 {
 		return p, fmt.Errorf("NVML sees no GPU: %w", ErrUseless)
 	}
+
 	return p, nil
 }
 
-// readNVML takes what the device offers; what it does not offer stays away.
+// readNVML stores the readings that the device supports.
 func readNVML(d nvml.Device, v map[string]float64) {
 	if p, err := d.Power(); err == nil {
 		if v[Power] = p.Instant; p.Instant == 0 {
@@ -207,18 +224,24 @@ func readNVML(d nvml.Device, v map[string]float64) {
 		}
 		v["nvidia_power_management_limit"] = p.Limit
 	}
+
 	if e, err := d.Energy(); err == nil {
 		v[Energy] = e
 	}
+
 	if u, err := d.Utilization(); err == nil {
 		v[Utilization], v["nvidia_memory_utilization"] = u.GPU, u.Memory
 	}
+
 	if m, err := d.Memory(); err == nil {
-		v[MemoryUsed], v["nvidia_memory_free"], v["nvidia_memory_total"] = float64(m.Used)/1e9, float64(m.Free)/1e9, float64(m.Total)/1e9
+		v[MemoryUsed], v["nvidia_memory_free"], v["nvidia_memory_total"] = float64(m.Used)/1e9, float64(m.Free)/1e9,
+			float64(m.Total)/1e9
 	}
+
 	if c, err := d.Clocks(); err == nil {
 		v[SMClock], v[MemClock] = float64(c.SM), float64(c.Memory)
 	}
+
 	if t, err := d.Temperature(); err == nil {
 		v[Temperature] = float64(t.GPU)
 	}

@@ -19,7 +19,7 @@ import (
 
 func near(a *float64, b float64) bool { return a != nil && math.Abs(*a-b) < 1e-9*max(1, math.Abs(b)) }
 
-// fake is a source with a script.
+// fake is a scripted source.
 type fake struct {
 	name   string
 	scrape func(ctx context.Context) (Page, error)
@@ -32,8 +32,7 @@ func page(uuid string, values map[string]float64) Page {
 	return Page{Readings: []Reading{{GPU: GPU{Index: "0", UUID: uuid}, Values: values}}}
 }
 
-// steady draws watts without a break; its counter begins at start and begins
-// anew at 0 after reset.
+// steady draws constant power. Its counter starts at start and restarts at 0 after reset.
 func steady(name, uuid string, watts, start float64, reset time.Duration) fake {
 	begin := time.Now()
 	return fake{name, func(context.Context) (Page, error) {
@@ -64,7 +63,7 @@ func TestWindowOfSteadyPower(t *testing.T) {
 				t.Fatalf("%+v %+v", w, g)
 			}
 			e := g.Get(Energy)
-			// A reset loses what was drawn between the last sample before it and itself.
+			// A reset loses the energy since the last sample before it.
 			lost := 0.0
 			if reset > 0 {
 				lost = 300 * 0.1
@@ -92,8 +91,8 @@ func TestOneGPUOnce(t *testing.T) {
 	})
 }
 
-// TestNothingWaits: a source that hangs costs no run more than a second, at the
-// start, at a window's ends and at the end.
+// TestNothingWaits checks that a hanging source delays a run by at most one second, at the start, at the
+// ends of a window and at the end.
 func TestNothingWaits(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -151,7 +150,7 @@ func TestSilentDefaultsAreNoNews(t *testing.T) {
 	})
 }
 
-// TestTickerDoesNotDrift: scrapes of 50 ms on a beat of 100 ms stay on the beat.
+// TestTickerDoesNotDrift checks that scrapes of 50 ms stay on a tick of 100 ms.
 func TestTickerDoesNotDrift(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -198,7 +197,7 @@ func TestStaleAndCodes(t *testing.T) {
 		if !g.Stale || !near(g.Get(Power).Avg, 100) || !slices.Equal(g.Get(XID).Codes, []int64{43, 79}) || g.Get(Energy) != nil {
 			t.Errorf("%+v %+v", g, g.Get(XID))
 		}
-		// What lies behind is forgotten, and the rest stays right.
+		// Earlier samples are dropped, and later windows remain correct.
 		r.Forget(time.Now().Add(-5 * time.Second))
 		if g := r.Window(from, time.Now()).GPUs[0]; g.Samples > 17 || g.Samples < 14 {
 			t.Errorf("%d samples", g.Samples)
@@ -209,7 +208,7 @@ func TestStaleAndCodes(t *testing.T) {
 	})
 }
 
-// TestCounterSplits: the increases of parts of a window add up to its own.
+// TestCounterSplits checks that the increases of parts of a window add up to that of the window.
 func TestCounterSplits(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(5, 6))
@@ -260,7 +259,7 @@ func TestNVML(t *testing.T) {
 	}
 }
 
-// hanging is a driver that does not answer until it is released.
+// hanging is a driver that does not respond until it is released.
 type hanging struct {
 	nvmltest.API
 	asked   atomic.Int32
@@ -273,8 +272,8 @@ func (h *hanging) Devices() ([]nvml.Device, error) {
 	return h.API.Devices()
 }
 
-// A driver that hangs is asked once, however often a scrape is given up: each
-// question would keep a thread.
+// A hanging driver is called only once, even if several scrapes time out, because each call would block a
+// thread.
 func TestAHangingDriverIsAskedOnce(t *testing.T) {
 	t.Parallel()
 	api := &hanging{API: nvmltest.API{GPUs: []*nvmltest.Device{nvmltest.H200(0)}}, release: make(chan struct{})}

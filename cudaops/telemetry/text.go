@@ -9,8 +9,8 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// families parses a page. The metrics before the first mistake are returned with the
-// error. The parser panics on a sample without a name; that is an error here too.
+// families parses a page. On a syntax error, it returns the metrics before it together with the error. It
+// converts panics of the parser to errors.
 func families(text []byte) (out map[string]*dto.MetricFamily, err error) {
 	defer func() {
 		if v := recover(); v != nil {

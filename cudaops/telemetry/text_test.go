@@ -9,13 +9,13 @@ import (
 	"testing/iotest"
 )
 
-// TestPagesThatAreNotByTheBook reads what exporters and proxies make of a page.
+// TestPagesThatAreNotByTheBook parses pages as modified by exporters and proxies.
 func TestPagesThatAreNotByTheBook(t *testing.T) {
 	t.Parallel()
 	const gpu = `{gpu="0",UUID="GPU-a",hostname="n1"}`
 	for _, c := range []struct {
 		name, page string
-		bad        string // what is said of the page
+		bad        string // expected error of the page
 	}{
 		{"timestamps in milliseconds", "DCGM_FI_DEV_POWER_USAGE" + gpu + " 350.5 1700000000123\nDCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION" + gpu + " 7000 1700000000123\n", ""},
 		{"a bad line behind good ones", "DCGM_FI_DEV_POWER_USAGE" + gpu + " 350.5\nDCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION" + gpu + " 7000\nDCGM_FI_DEV_GPU_TEMP" + gpu + " warm\n", "line 3"},
@@ -30,7 +30,7 @@ func TestPagesThatAreNotByTheBook(t *testing.T) {
 			t.Errorf("%s: %+v", c.name, p.Readings)
 		}
 	}
-	// A page that was cut: half a line is no value.
+	// A truncated page: an incomplete line is not a value.
 	cut := iotest.DataErrReader(io.MultiReader(strings.NewReader("DCGM_FI_DEV_POWER_USAGE"+gpu+" 350.5\nDCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION"+gpu+" 70"), iotest.ErrReader(io.ErrUnexpectedEOF)))
 	p := Builtin().parse(cut)
 	if _, ok := p.Readings[0].Values[Energy]; ok || p.Readings[0].Values[Power] != 350.5 {
@@ -38,7 +38,7 @@ func TestPagesThatAreNotByTheBook(t *testing.T) {
 	}
 }
 
-// FuzzPage holds that no page makes the reader panic or take long.
+// FuzzPage checks that no page causes a panic or takes long.
 func FuzzPage(f *testing.F) {
 	f.Add("# TYPE a counter\na_total{x=\"\\\"}\"} 1 2 # {} 3\n# EOF\n")
 	f.Add("{}0") // the parser panicked

@@ -9,24 +9,26 @@ import (
 	"aicplan/cudaops/measure"
 )
 
-// GPUWindow is what happened on one device in a window.
+// GPUWindow is the summary of one device in a window.
 type GPUWindow struct {
 	GPU     GPU
 	Source  string
 	Metrics []Stats
-	// Samples were taken inside the window.
+
+	// Samples is the number of samples inside the window.
 	Samples int
-	// Refresh is the median time between two changes of a reading, 0 when none
-	// changed twice. Stale is true when nothing changed for more than a fifth of
-	// the window although it was looked at: statistics then rest on few values.
+
+	// Refresh is the median time between two changes of a reading, or 0 if no reading changed twice. Stale
+	// is true if no reading changed for more than a fifth of the window despite regular scrapes, so that
+	// the statistics are based on few values.
 	Refresh time.Duration
 	Stale   bool
-	// EnergyByPower is the integral of the power readings in joules; null without
-	// one.
+
+	// EnergyByPower is the integral of the power readings in joules, or null without power readings.
 	EnergyByPower *float64
 }
 
-// Get returns the statistics of a metric; nil when the device did not offer it.
+// Get returns the statistics of a metric, or nil if the device does not report it.
 func (g *GPUWindow) Get(name string) *Stats {
 	for i := range g.Metrics {
 		if g.Metrics[i].Metric.Name == name {
@@ -36,20 +38,21 @@ func (g *GPUWindow) Get(name string) *Stats {
 	return nil
 }
 
-// Window is what happened on all devices between two moments.
+// Window is the summary of all devices between two moments.
 type Window struct {
 	From, To time.Time
 	GPUs     []*GPUWindow
-	Lost     int // scrapes that came to nothing, of sources that answered at some time or were named by the user
-	Blanks   int // values that meant "none"
+	Lost     int // lost scrapes of sources that responded at least once or were named by the user
+	Blanks   int // number of missing values
 	Sources  []Status
 }
 
-// Window sums up the time from from to to, both included. Call Mark at both
-// ends, so that counters are exact.
+// Window summarizes the time between from and to, inclusive. Call Mark at both times, so that counters are
+// exact.
 func (r *Recorder) Window(from, to time.Time) *Window {
 	w := &Window{From: from, To: to, Sources: r.Sources()}
 	lo, hi := from.UnixNano(), to.UnixNano()
+
 	for _, st := range r.states {
 		st.mu.Lock()
 		if st.ok > 0 || st.byUser {
@@ -62,9 +65,11 @@ func (r *Recorder) Window(from, to time.Time) *Window {
 		}
 		st.mu.Unlock()
 	}
+
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	order := map[*GPUWindow]int{}
+
 	for _, by := range r.series {
 		i, s := best(by, lo, hi)
 		if s == nil {
@@ -74,15 +79,19 @@ func (r *Recorder) Window(from, to time.Time) *Window {
 		order[g] = i
 		w.GPUs = append(w.GPUs, g)
 	}
+
 	slices.SortFunc(w.GPUs, func(a, b *GPUWindow) int {
-		return cmp.Or(cmp.Compare(order[a], order[b]), cmp.Compare(a.GPU.Hostname, b.GPU.Hostname), cmp.Compare(len(a.GPU.Index), len(b.GPU.Index)),
-			cmp.Compare(a.GPU.Index, b.GPU.Index), cmp.Compare(a.GPU.InstanceID, b.GPU.InstanceID), cmp.Compare(a.GPU.UUID, b.GPU.UUID))
+		return cmp.Or(cmp.Compare(order[a], order[b]), cmp.Compare(a.GPU.Hostname, b.GPU.Hostname),
+			cmp.Compare(len(a.GPU.Index), len(b.GPU.Index)),
+			cmp.Compare(a.GPU.Index, b.GPU.Index), cmp.Compare(a.GPU.InstanceID,
+				b.GPU.InstanceID), cmp.Compare(a.GPU.UUID, b.GPU.UUID))
 	})
+
 	return w
 }
 
-// best picks, of the sources that know a device, the one with the most samples
-// inside the window; the first one where they are even.
+// best returns the source of a device with the most samples inside the window. On a tie, the first source
+// wins.
 func best(by map[int]*series, lo, hi int64) (source int, s *series) {
 	most := 0
 	for _, i := range sortedKeys(by) {
@@ -108,11 +117,13 @@ func (r *Recorder) device(s *series, source string, lo, hi int64) *GPUWindow {
 	s = s.around(lo, hi)
 	a, b := s.inside(lo, hi)
 	g.Samples = b - a
+
 	for _, m := range r.set.Metrics() {
 		col := s.columns[m.Name]
 		if col == nil {
 			continue
 		}
+
 		st := Stats{Metric: m}
 		last(&st, s.times, col, lo, hi)
 		switch m.Kind {
@@ -123,25 +134,29 @@ func (r *Recorder) device(s *series, source string, lo, hi int64) *GPUWindow {
 		default:
 			gauge(&st, s.times, col, lo, hi)
 		}
+
 		if st.Count > 0 {
 			g.Metrics = append(g.Metrics, st)
 		}
 	}
+
 	if col := s.columns[Power]; col != nil {
 		if area, ok := integral(s.times, col, lo, hi); ok {
 			g.EnergyByPower = &area
 		}
 	}
+
 	g.Refresh, g.Stale = freshness(s, lo, hi)
 	return g
 }
 
-// freshness looks at how often any reading changed inside the window.
+// freshness determines how often readings changed inside the window.
 func freshness(s *series, lo, hi int64) (refresh time.Duration, stale bool) {
 	a, b := s.inside(lo, hi)
 	if b-a < 2 {
 		return 0, false
 	}
+
 	var changes []int64
 	for i := a + 1; i < b; i++ {
 		for _, col := range s.columns {
@@ -151,9 +166,11 @@ func freshness(s *series, lo, hi int64) (refresh time.Duration, stale bool) {
 			}
 		}
 	}
+
 	var gaps []float64
 	longest := int64(0)
 	before := lo
+
 	for i, t := range changes {
 		if i > 0 {
 			gaps = append(gaps, float64(t-changes[i-1]))
@@ -161,13 +178,15 @@ func freshness(s *series, lo, hi int64) (refresh time.Duration, stale bool) {
 		longest = max(longest, t-before)
 		before = t
 	}
+
 	longest = max(longest, hi-before)
 	if len(gaps) > 0 {
 		refresh = time.Duration(measure.Median(gaps))
 	}
-	// Five looks at least, or nothing can be said.
+
+	// At least five samples are needed for a verdict.
 	return refresh, b-a >= 5 && longest > (hi-lo)/5 && len(changes) < 5
 }
 
-// differ tells values apart; two missing ones are the same.
+// differ reports whether two values are different. Two missing values are equal.
 func differ(a, b float64) bool { return a != b && !(math.IsNaN(a) && math.IsNaN(b)) }
