@@ -50,7 +50,6 @@ type Node struct {
 	InterRackLatency float64
 }
 
-// Misc holds reserved memory and library versions.
 // Misc contains reserved memory and library versions.
 type Misc struct {
 	// NCCLMem is the memory in bytes that NCCL reserves, by number of GPUs.

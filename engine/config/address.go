@@ -9,8 +9,7 @@ import (
 // An address consists of names and keys: module.a["x"].collect.gemm["fp8"]. Keys are quoted like Go
 // strings, so they may contain dots, brackets and quotes.
 
-// keyAt returns the length of the key in brackets that address begins with, 0
-// without one.
+// keyAt returns the length of the key in brackets at the start of address, or 0 if there is none.
 func keyAt(address string) int {
 	if !strings.HasPrefix(address, `["`) {
 		return 0
@@ -103,9 +102,9 @@ func (c *Config) Find(address string) (*Instance, error) {
 	if in := c.byAddr[address]; in != nil {
 		return in, nil
 	}
+
 	var found []*Instance
 	var near []string
-
 	for _, in := range c.Instances {
 		local := LocalAddress(in.Address)
 		if local == address {

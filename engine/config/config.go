@@ -161,9 +161,9 @@ func (c *Config) Decode(in *Instance) (st stage.Stage, deferred bool, diags hcl.
 func (c *Config) Outputs() ([]Output, hcl.Diagnostics) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+
 	var out []Output
 	var diags hcl.Diagnostics
-
 	for _, name := range c.root.decl.outOrder {
 		o := c.root.decl.outputs[name]
 		v, more := c.root.eval(o.value, nil)
@@ -193,8 +193,8 @@ func (c *Config) EvalWith(expr hcl.Expression, names map[string]cty.Value,
 	functions map[string]function.Function) (cty.Value, *hcl.EvalContext, hcl.Diagnostics) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	bound := map[string]bool{}
 
+	bound := map[string]bool{}
 	for name := range names {
 		bound[name] = true
 	}
@@ -225,8 +225,8 @@ type Variable struct {
 func (c *Config) Variables() []Variable {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	var out []Variable
 
+	var out []Variable
 	for _, name := range c.root.decl.varOrder {
 		d := c.root.decl.variables[name]
 		v := Variable{Name: name, Type: d.typ, Description: d.description, Range: d.rng}

@@ -63,7 +63,6 @@ func runArchive(t *testing.T, path string) {
 	dir := t.TempDir()
 	want := map[string]string{}
 	markers := map[string]string{}
-
 	for _, f := range ar.Files {
 		if !strings.HasSuffix(f.Name, ".hcl") {
 			want[f.Name] = strings.TrimSpace(string(f.Data))

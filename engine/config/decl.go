@@ -206,8 +206,8 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 
 	d := &blockDecl{kind: b.Type, name: name, block: b, index: len(m.order)}
 	d.body, d.forEach, d.dependsOn, d.enabled, d.describe = splitMeta(b.Body, isStage || b.Type == "module")
-	var into map[string]*blockDecl
 
+	var into map[string]*blockDecl
 	switch b.Type {
 	case "module":
 		into = m.modules

@@ -55,9 +55,9 @@ func unique(diags hcl.Diagnostics) hcl.Diagnostics {
 		summary, detail, address string
 		at                       hcl.Range
 	}
+
 	seen := map[key]bool{}
 	out := diags[:0:0]
-
 	for _, d := range withoutFollowers(diags) {
 		k := key{summary: d.Summary, detail: d.Detail, address: DiagAddress(d)}
 		if d.Subject != nil {
@@ -86,8 +86,8 @@ func withoutFollowers(diags hcl.Diagnostics) hcl.Diagnostics {
 	}
 	explained := slices.ContainsFunc(diags,
 		func(d *hcl.Diagnostic) bool { return d.Severity == hcl.DiagError && !follows(d) })
-	var out hcl.Diagnostics
 
+	var out hcl.Diagnostics
 	for i, d := range diags {
 		if explained && follows(d) {
 			continue

@@ -30,7 +30,6 @@ func (s *scope) context(exprs []hcl.Expression, each *eachValue,
 	vals := map[string]map[string]cty.Value{}
 	wanted := map[string]*moduleWant{}
 	var diags hcl.Diagnostics
-
 	for _, e := range exprs {
 		refs, more := s.references(e, each, bound)
 		diags = append(diags, more...)

@@ -30,8 +30,8 @@ func (s *scope) expand(d *blockDecl) ([]expansion, hcl.Diagnostics) {
 
 	keys, more := s.forEachKeys(d, v)
 	diags = append(diags, more...)
-	var out []expansion
 
+	var out []expansion
 	for _, k := range keys {
 		e := &eachValue{key: k.key, value: k.value, seen: s.l.finished, from: s, expr: d.forEach}
 		if e.value.IsKnown() && e.value.IsNull() {
@@ -74,9 +74,9 @@ func (s *scope) instancesOf(d *blockDecl) ([]*Instance, hcl.Diagnostics) {
 	}
 
 	defer s.leave()
+
 	out := []*Instance{}
 	keys, diags := s.expand(d)
-
 	for _, k := range keys {
 		in := &Instance{
 			Address: s.qualify(label), Kind: s.l.kinds[d.kind], Name: d.name, Range: d.rng(),

@@ -100,8 +100,8 @@ func load(opts Options) (*Config, hcl.Diagnostics) {
 	c.root = newScope(l, decl, nil, nil, nil, "", abs)
 	diags = append(diags, c.root.evaluateAll()...)
 	c.Instances = c.root.allInstances()
-	var sound []*Instance
 
+	var sound []*Instance
 	for _, in := range c.Instances {
 		c.byAddr[in.Address] = in
 		more := in.checkReferences()

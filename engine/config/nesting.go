@@ -22,7 +22,6 @@ var longExponent = regexp.MustCompile(`[eE][+-]?0*[1-9][0-9]{4}`)
 func TooDeep(src []byte, name string) hcl.Diagnostics {
 	tokens, _ := hclsyntax.LexConfig(src, name, hcl.InitialPos) // the parser reports syntax errors
 	open, row := 0, 0
-
 	for _, t := range tokens {
 		switch t.Type {
 		case hclsyntax.TokenOBrace, hclsyntax.TokenOBrack, hclsyntax.TokenOParen, hclsyntax.TokenTemplateInterp:

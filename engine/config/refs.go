@@ -82,7 +82,6 @@ func (s *scope) references(expr hcl.Expression, each *eachValue, bound map[strin
 	dynamic := s.dynamicKeys(parsed, each)
 	var out []ref
 	var diags hcl.Diagnostics
-
 	for _, t := range parsed.variables {
 		root := t.RootName()
 		if bound[root] {
@@ -228,7 +227,6 @@ func (in *Instance) trace() hcl.Diagnostics {
 	t := newTracer()
 	exprs := bodyExpressions(in.decl.body)
 	bound := in.scope.unboundRoots(in, exprs)
-
 	for _, e := range exprs {
 		t.expr(in.scope, e, in.each, bound)
 	}

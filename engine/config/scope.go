@@ -315,8 +315,8 @@ func (s *scope) modulesNamed(d *blockDecl) ([]*scope, hcl.Diagnostics) {
 
 	keys, more := s.expand(d)
 	diags = append(diags, more...)
-	var out []*scope
 
+	var out []*scope
 	for _, k := range keys {
 		path := s.qualify(label)
 		if k.each != nil {

@@ -67,7 +67,6 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 	out := map[string]givenValue{}
 	var diags hcl.Diagnostics
 	known := namesOf(root.variables)
-
 	for _, kv := range l.opts.Environ {
 		name, value, ok := strings.Cut(kv, "=")
 		if !ok || !strings.HasPrefix(name, envPrefix) {
@@ -328,8 +327,8 @@ func (s *scope) validateVariable(d *variableDecl, v cty.Value, at hcl.Range) hcl
 
 		text, more := val.ErrorMessage.Value(ctx)
 		diags = append(diags, more...)
-		message := "The value does not pass the validation at " + shortRange(val.Condition.Range()) + "."
 
+		message := "The value does not pass the validation at " + shortRange(val.Condition.Range()) + "."
 		switch {
 		case text.IsMarked():
 			message += " Its message holds the sensitive value, so it is not shown."

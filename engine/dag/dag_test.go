@@ -54,7 +54,6 @@ func TestOrderIsTopologicalAndStable(t *testing.T) {
 		n := rapid.IntRange(1, 40).Draw(t, "n")
 		var vs []string
 		deps := map[string][]string{}
-
 		for i := range n {
 			v := string(rune('A'+i%26)) + string(rune('a'+i/26))
 			for _, d := range vs {

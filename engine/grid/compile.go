@@ -55,8 +55,8 @@ func (n *divNode) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 func (sp *space) compile(e *Expr, node hcl.Expression) *prog {
 	p := &prog{expr: e, source: node, ctx: e.ctx.NewChild()}
 	p.ctx.Variables = map[string]cty.Value{}
-	used := map[string]bool{}
 
+	used := map[string]bool{}
 	for _, t := range node.Variables() {
 		name := t.RootName()
 		if v := sp.vars[name]; v != nil && !used[name] {

@@ -6,9 +6,9 @@ import "github.com/hashicorp/hcl/v2"
 // block may contain a whole product with case sets; the axes then loop inside that product.
 func (d *decoder) sweep(blocks hcl.Blocks) *Spec {
 	spec := &Spec{Range: blocks[0].DefRange}
+
 	var compound *hcl.Block
 	var simple []*Dim
-
 	for _, b := range blocks {
 		content, diags := b.Body.Content(sweepSchema)
 		if !diags.HasErrors() && content.Attributes["values"] == nil {

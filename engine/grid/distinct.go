@@ -46,9 +46,9 @@ func sameNames(a, b []string) bool {
 // the one with the smallest rank, or the first if ranks are equal or rank is nil.
 func (w *walker) firstPerKey(in []int32, names []string, rank []int32) []int32 {
 	key := newKeyer(w, names)
+
 	winners := make([]int32, 0, len(in)) // in order of the first appearance of the key
 	place := key.places(len(in))
-
 	for _, i := range in {
 		at, seen := place(i, int32(len(winners)))
 		switch {
@@ -107,7 +107,6 @@ func newKeyer(w *walker, names []string) *keyer {
 		v, ids := w.columnOf(name)
 		class := make([]int32, len(v.vals))
 		byText := map[string]int32{}
-
 		for id, val := range v.vals {
 			text := canonical(val)
 			c, ok := byText[text]
@@ -162,7 +161,6 @@ func (w *walker) rank(of *Derive) ([]int32, hcl.Diagnostics) {
 	dict := &variable{info: &nameInfo{name: "of", typ: cty.DynamicPseudoType}, index: map[string]int32{}}
 	memo := newMemo[int32](w.p.sp, p.vars)
 	ids := make([]int32, w.kept)
-
 	for i := range ids {
 		for c, v := range p.vars {
 			v.cur = cols[c][i]

@@ -98,7 +98,6 @@ func testParts(t rapid.TB, src string) (testEval, PartOf) {
 	capsule := cty.Capsule("part", reflect.TypeFor[Part]())
 	own, grids := testScope(), testScope()
 	parts := map[string]cty.Value{}
-
 	for _, b := range f.Body.(*hclsyntax.Body).Blocks {
 		parts[b.Labels[0]] = cty.CapsuleVal(capsule,
 			&Part{Name: "part." + b.Labels[0], Body: b.Body, Eval: own, Range: b.Range()})

@@ -33,11 +33,11 @@ func (c *Cases) makeIDs() {
 	}
 
 	slices.SortFunc(order, func(a, b int) int { return strings.Compare(c.columns[a].name, c.columns[b].name) })
+
 	texts := textsOf(c.columns)
 	all := make([]byte, c.n*IDLength)
 	chunk := max(1<<13, (c.n+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
 	var wg sync.WaitGroup
-
 	for from := 0; from < c.n; from += chunk {
 		wg.Go(func() {
 			buf := make([]byte, 0, 512)

@@ -107,8 +107,8 @@ axis "b" { values = [true] }
 `))
 	r := c.Record()
 	want := []string{"case_id utf8", "i int64", "f float64", "s utf8", "b bool", "k float64", "status utf8"}
-	var got []string
 
+	var got []string
 	for _, f := range r.Schema().Fields() {
 		got = append(got, f.Name+" "+f.Type.String())
 	}
@@ -208,10 +208,10 @@ filter "f" {
 }
 sweep "p" { values = [1, 2] }
 `)
+
 	shared := mustExpand(t, spec)
 	var wg sync.WaitGroup
 	digests := make([]string, 4)
-
 	for i := range digests {
 		wg.Go(func() {
 			c := mustExpand(t, spec)

@@ -156,8 +156,8 @@ func (w *walker) failed(p *prog, what string, otherwise func(cty.Value) *hcl.Dia
 
 	ctx := p.expr.ctx.NewChild()
 	ctx.Variables = map[string]cty.Value{}
-	detail := ""
 
+	detail := ""
 	for i, v := range p.vars {
 		ctx.Variables[v.info.name] = v.slot
 		if i > 0 {

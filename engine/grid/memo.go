@@ -172,9 +172,9 @@ func (m *memo[T]) put(key uint64, t T) {
 // move repacks all entries after a variable needs more bits.
 func (m *memo[T]) move(sp *space) {
 	m.generation = sp.generation
+
 	layout := m.layout()
 	same := true
-
 	for i, b := range layout {
 		same = same && b == m.bits[i]
 	}

@@ -44,9 +44,9 @@ func (c *Cases) PointIDs(i int) []string {
 	if c.SweepColumns() == nil {
 		return []string{c.ID(i)}
 	}
+
 	ids := c.pointIDWriter()
 	out := make([]string, c.Sweep(i).Len())
-
 	for j := range out {
 		out[j] = string(ids(nil, i, j))
 	}

@@ -122,21 +122,21 @@ func (c *Cases) Rows() int {
 func (c *Cases) expandSweep(ctx context.Context, w *walker, opts Options) hcl.Diagnostics {
 	sub := c.spec.Sweep
 	var diags hcl.Diagnostics
+
 	outer := sub.outerNames()
 	var vars []*variable
 	var cols [][]int32
-
 	for _, name := range outer {
 		v, ids := w.columnOf(name)
 		vars, cols = append(vars, v), append(cols, ids)
 	}
 
 	c.sweep = &sweepPoints{of: make([]int32, c.n)}
+
 	known := newKeyer(w, outer)
 	lists := map[string]int32{}
 	var total int64
 	sw := newWalker(ctx, newProgram(sub, w.p.sp), opts.Limits)
-
 	for i, at := range w.stay {
 		key := string(known.text(at))
 		list, ok := lists[key]

@@ -189,9 +189,9 @@ func (p *program) newSet(set *Set) *setProg {
 
 	for _, v := range set.Derives {
 		target := p.sp.vars[v.Name]
+
 		dp := &deriveProg{src: v, target: target, prog: p.sp.compile(v.expr, v.expr.src)}
 		at := 0
-
 		for _, in := range dp.prog.vars {
 			at = max(at, sp.at[in])
 		}

@@ -269,9 +269,9 @@ func strategiesAgree(t rapid.TB, src string) string {
 		got := "an error"
 		if !diags.HasErrors() {
 			got = dump(c, !pruned)
+
 			w := c.Waterfall()
 			sum := int64(w.Duplicates + w.Cases)
-
 			for _, f := range w.Filters {
 				sum += f.Dropped
 			}

@@ -187,8 +187,8 @@ func (c *Cases) makeFields() {
 	for j := range c.columns {
 		k := &c.columns[j]
 		c.fields[j] = make([][]byte, len(k.dict))
-		done := make([]bool, len(k.dict))
 
+		done := make([]bool, len(k.dict))
 		for row, id := range k.ids {
 			if !done[id] {
 				c.fields[j][id], done[id] = k.appendField(nil, j, row), true

@@ -171,7 +171,6 @@ func (w *walker) staged(f *filterProg) answer {
 	return out
 }
 
-// blame finds the filter that a combination is charged to, see Waterfall.
 // blame returns the filter that a combination is charged to, see Waterfall.
 func (w *walker) blame(dropping []*filterProg) *filterProg {
 	best, at := dropping[0], len(w.set.levels)

@@ -96,8 +96,8 @@ func runArchive(t *testing.T, file string) {
 func checkMarkers(t *testing.T, src string, diags hcl.Diagnostics) {
 	t.Helper()
 	type marker struct{ kind, text string }
-	want := map[int][]marker{}
 
+	want := map[int][]marker{}
 	for i, line := range strings.Split(src, "\n") {
 		for _, kind := range []string{"ERROR", "WARNING"} {
 			for _, text := range strings.Split(line, "# "+kind+": ")[1:] {

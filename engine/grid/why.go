@@ -163,8 +163,8 @@ func (x *explainer) set(sp *setProg, no int32) {
 	}
 	narrow := *sp
 	narrow.levels = append([]level(nil), sp.levels...)
-	declared := int64(1)
 
+	declared := int64(1)
 	for i := range narrow.levels[1:] {
 		l := &narrow.levels[i+1]
 		x.narrow(l)

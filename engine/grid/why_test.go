@@ -129,8 +129,8 @@ filter "few" {
 func TestExpansionStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	spec := mustDecode(t, millionGrid)
 
+	spec := mustDecode(t, millionGrid)
 	for s, o := range []Options{{}, flat, unknownPruned} {
 		c, diags := Expand(ctx, spec, o)
 		if c != nil || !diags.HasErrors() || diags[0].Subject == nil || !strings.Contains(diags[0].Detail, "canceled") {

@@ -225,8 +225,8 @@ func (f *File) run(b *hclsyntax.Block) (*Run, hcl.Diagnostics) {
 	// Nested blocks are not decoded by gohcl, because a plan block may contain any plan text.
 	flat := *b.Body
 	flat.Blocks = nil
-	diags := gohcl.DecodeBody(&flat, nil, &r.body)
 
+	diags := gohcl.DecodeBody(&flat, nil, &r.body)
 	for name, a := range b.Body.Attributes {
 		if known := stage.TagWords(runBody{})[""]; !slices.Contains(known, name) {
 			diags = append(diags, errorAt(a.NameRange, "Unsupported argument",
