@@ -10,8 +10,8 @@ import (
 	"aicplan/stages/runtimes"
 )
 
-// TestEveryFlagOfAIPerfIsMapped holds that the page names every flag, and that the
-// options that it names exist.
+// TestEveryFlagOfAIPerfIsMapped checks that the page lists every flag and that the options on the page
+// exist.
 func TestEveryFlagOfAIPerfIsMapped(t *testing.T) {
 	t.Parallel()
 	list, err := os.ReadFile("testdata/aiperf/profile-flags.txt")
@@ -27,7 +27,7 @@ func TestEveryFlagOfAIPerfIsMapped(t *testing.T) {
 			t.Errorf("the page does not have %s", name)
 		}
 	}
-	// Words of the page that are no options of endpoints.
+	// Words of the page that are not options of endpoints.
 	known := []string{"endpoint", "server", "load", "chat", "completions", "auto", "require", "sequential", "shuffle", "none", "records",
 		"poisson", "constant", "gamma", "trace", "telemetry", "ready", "within", "path", "completion", "profiler", "endpoints", "nvml",
 		"counters", "interval", "required", "report", "export", "check", "aiperf", "goodput", "good_fraction", "cache_hit_rate", "usage",

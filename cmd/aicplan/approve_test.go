@@ -10,8 +10,7 @@ import (
 	"aicplan/engine/stage"
 )
 
-// TestApprove: a plan that takes long is shown and asked about, and only yes goes
-// on.
+// TestApprove checks that a long plan is shown with a question, and that only yes continues.
 func TestApprove(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -37,7 +36,7 @@ func TestApprove(t *testing.T) {
 	}
 }
 
-// TestEveryVerbHasAnExample holds the table of examples against the verbs.
+// TestEveryVerbHasAnExample checks that every command has an example.
 func TestEveryVerbHasAnExample(t *testing.T) {
 	t.Parallel()
 	for _, n := range leaves(t) {
@@ -47,8 +46,8 @@ func TestEveryVerbHasAnExample(t *testing.T) {
 	}
 }
 
-// TestPlanHidesNothing: whatever the width, every word of a plan is there, and no
-// line is longer than the width where words allow.
+// TestPlanHidesNothing checks that a plan contains every word at any width, and that lines are not
+// longer than the width unless a word is.
 func TestPlanHidesNothing(t *testing.T) {
 	t.Parallel()
 	reason := "measured before under other conditions: measure.min_samples 3 -> 5; and a cause that is told at length, to its very end"

@@ -34,9 +34,9 @@ def noop(a, b, bench):
     return {"latency": 1.0, "kernel_source": "none"}
 `
 
-// BenchmarkApplyPython is what the engine costs a case that a Python worker
-// does nothing for: expansion, pipe, policy, journal and the stage's tables. It
-// is the difference between applies of two sizes, so that starting is left out.
+// BenchmarkApplyPython measures the engine's cost of a case whose Python op does nothing: expansion,
+// pipe, policy, journal and tables. It is the difference between applies of two sizes, which excludes
+// the start.
 func BenchmarkApplyPython(b *testing.B) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		b.Skip("python3 is not installed")

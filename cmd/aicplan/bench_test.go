@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// The benchmarks below run the built binary as a user would, a fresh process
-// each time, and report its wall time and peak memory.
+// The benchmarks below run the built binary in a new process each time, like a user, and report its wall
+// time and peak memory.
 
 func built(b *testing.B) string {
 	b.Helper()
@@ -95,8 +95,8 @@ export "s" {
 }
 `
 
-// scaleFigures are what one command took of the clock, of the processor, its
-// worker's share too, and the peak memory of either process.
+// scaleFigures are the wall time, the processor time including the worker's, and the larger peak memory
+// of both processes.
 type scaleFigures struct{ wall, processor, peak float64 }
 
 func scaleCommand(b *testing.B, bin, dir string, args ...string) scaleFigures {
@@ -120,7 +120,7 @@ func scaleCommand(b *testing.B, bin, dir string, args ...string) scaleFigures {
 	return f
 }
 
-// scaleTable shows the figures of the sizes beside each other.
+// scaleTable prints the figures of the sizes side by side.
 func scaleTable(what []string, sizes []int, of map[string]map[int]scaleFigures) string {
 	var t strings.Builder
 	fmt.Fprintf(&t, "%-10s", "cases")
@@ -141,9 +141,9 @@ func scaleTable(what []string, sizes []int, of map[string]map[int]scaleFigures) 
 	return t.String()
 }
 
-// BenchmarkScale plans and applies 10^4, 10^5 and 10^6 synthetic cases through
-// collect, dedupe, gate and export; then the same again, and 1,000 cases more.
-// Each runs once whatever -benchtime says: state is what is measured.
+// BenchmarkScale plans and applies 10^4, 10^5 and 10^6 synthetic cases through collect, dedupe, gate and
+// export, then repeats it and adds 1,000 cases. Each runs once regardless of -benchtime, because the
+// runs depend on the state of the earlier ones.
 func BenchmarkScale(b *testing.B) {
 	bin := built(b)
 	what := []string{"plan", "apply", "again", "1000-more"}
@@ -208,7 +208,7 @@ export "g" {
 }
 `
 
-// BenchmarkStages plans stages that are made from each other by for_each.
+// BenchmarkStages plans stages that for_each creates from each other.
 func BenchmarkStages(b *testing.B) {
 	bin := built(b)
 	dir := b.TempDir()

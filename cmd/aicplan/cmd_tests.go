@@ -45,34 +45,41 @@ type testedAll struct {
 	Runs     []testedRun `json:"runs"`
 }
 
-// Run plans what the test files ask for and compares. It measures nothing and
-// reads no state folder.
+// Run plans what the test files request and compares the results. It measures nothing and reads no state
+// folder.
 func (c *testCmd) Run(a *app) error {
 	files, err := c.files()
 	if err != nil {
 		return err
 	}
+
 	for _, glob := range c.Filter {
 		if _, err := path.Match(glob, ""); err != nil {
 			return fmt.Errorf("-filter %s: %w", glob, err)
 		}
 	}
+
 	parsed, err := a.testFiles(files)
 	if err != nil {
 		return err
 	}
+
 	if c.JUnit != "" {
 		if err := (gateFiles{JUnit: c.JUnit}).check(); err != nil {
 			return err
 		}
 	}
+
 	all := a.stages()
 	defer all.Close()
-	// A folder that is not there: tests know no checkpoints.
-	store, err := checkpoint.Open(filepath.Join(os.TempDir(), "aicplan-test-without-state"), checkpoint.Options{ReadOnly: true})
+	// The folder must not exist: tests run without checkpoints.
+	store, err := checkpoint.Open(filepath.Join(os.TempDir(), "aicplan-test-without-state"),
+		checkpoint.Options{ReadOnly: true})
+
 	if err != nil {
 		return err
 	}
+
 	defer store.Close()
 	load := a.loadOptions(planFlags{}, all)
 	load.Environ = nil
@@ -85,39 +92,48 @@ func (c *testCmd) Run(a *app) error {
 				sum.Filtered++
 				continue
 			}
+
 			res := f.Run(context.Background(), r, load, store)
 			if len(group.Checks) == 0 && !c.JSON {
 				fmt.Fprintln(a.stdout, f.Path)
 			}
+
 			if err := c.told(a, res); err != nil {
 				return err
 			}
+
 			sum.add(res)
 			group.Seconds += res.Seconds
 			group.Checks = append(group.Checks, checkOf(res))
 		}
+
 		if len(group.Checks) > 0 {
 			groups = append(groups, group)
 		}
 	}
+
 	if sum.Passed+sum.Failed == 0 {
 		return fmt.Errorf("-filter %s leaves no run of %d", strings.Join(c.Filter, " "), sum.Filtered)
 	}
+
 	if c.JUnit != "" {
 		if err := writeGroups(c.JUnit, groups, results.WriteJUnit); err != nil {
 			return fmt.Errorf("-junit: %w", err)
 		}
 	}
+
 	if sum.Failed > 0 {
 		a.code = run.ExitError
 	}
 	if c.JSON {
 		return a.json(sum)
 	}
+
 	text := fmt.Sprintf("\nTest: %d passed, %d failed", sum.Passed, sum.Failed)
 	if sum.Filtered > 0 {
 		text += fmt.Sprintf(", %d left out by -filter", sum.Filtered)
 	}
+
 	_, err = fmt.Fprintln(a.stdout, text+".")
 	return err
 }
@@ -127,13 +143,16 @@ func (c *testCmd) files() ([]string, error) {
 	if len(paths) == 0 {
 		paths = []string{"."}
 	}
+
 	files, err := plantest.Find(paths)
 	if err != nil {
 		return nil, err
 	}
+
 	if len(files) == 0 {
 		return nil, fmt.Errorf("no test files in %s: their names end in %s", strings.Join(paths, ", "), config.TestSuffix)
 	}
+
 	return files, nil
 }
 
@@ -152,14 +171,16 @@ func (a *app) testFiles(paths []string) ([]*plantest.File, error) {
 		}
 		out = append(out, f)
 	}
+
 	return out, bad
 }
 
-// wanted says whether -filter leaves a run in.
+// wanted reports whether -filter selects a run.
 func (c *testCmd) wanted(f *plantest.File, r *plantest.Run) bool {
 	if len(c.Filter) == 0 {
 		return true
 	}
+
 	for _, glob := range c.Filter {
 		for _, name := range []string{r.Name, f.Path, filepath.Base(f.Path)} {
 			if ok, err := path.Match(glob, name); ok && err == nil {
@@ -167,18 +188,21 @@ func (c *testCmd) wanted(f *plantest.File, r *plantest.Run) bool {
 			}
 		}
 	}
+
 	return false
 }
 
-// told prints how one run ended.
+// told prints the result of a run.
 func (c *testCmd) told(a *app, res *plantest.Result) error {
 	if c.JSON {
 		return nil
 	}
+
 	word := a.tint("pass", "32")
 	if !res.Passed() {
 		word = a.tint("FAIL", "31")
 	}
+
 	fmt.Fprintf(a.stdout, "  %s  %s\n", word, res.Run.Name)
 	if c.Verbose && res.Summary != nil {
 		fmt.Fprintf(a.stdout, "        %s\n", res.Summary.Line())
@@ -186,10 +210,12 @@ func (c *testCmd) told(a *app, res *plantest.Result) error {
 	if res.Passed() {
 		return nil
 	}
+
 	var b strings.Builder
 	if err := config.WriteDiagnostics(&b, res.Sources, res.Failures, a.width(), a.colorOut()); err != nil {
 		return err
 	}
+
 	for line := range strings.Lines(b.String()) {
 		if strings.TrimSpace(line) == "" {
 			fmt.Fprintln(a.stdout)
@@ -197,32 +223,41 @@ func (c *testCmd) told(a *app, res *plantest.Result) error {
 		}
 		fmt.Fprint(a.stdout, "    ", line)
 	}
+
 	return nil
 }
 
 func (s *testedAll) add(res *plantest.Result) {
-	t := testedRun{File: res.File, Run: res.Run.Name, Line: res.Run.Range.Start.Line, Status: "pass", Seconds: res.Seconds, Failures: []config.DiagJSON{}}
+	t := testedRun{File: res.File, Run: res.Run.Name, Line: res.Run.Range.Start.Line, Status: "pass",
+		Seconds: res.Seconds, Failures: []config.DiagJSON{}}
+
 	if res.Summary != nil {
 		t.Cases = res.Summary.Totals.Cases
 	}
+
 	if res.Passed() {
 		s.Passed++
 	} else {
 		s.Failed++
 		t.Status = "fail"
 	}
+
 	for _, d := range res.Failures {
 		t.Failures = append(t.Failures, config.ToJSON(d, res.Sources))
 	}
+
 	s.Runs = append(s.Runs, t)
 }
 
-// checkOf is a run in the form in which checks of gates are written as JUnit.
+// checkOf converts a run to a check, for writing JUnit.
 func checkOf(res *plantest.Result) stage.CheckResult {
-	out := stage.CheckResult{Name: res.Run.Name, Severity: "fail", Result: "pass", Pos: fmt.Sprintf("%s:%d", res.Run.Range.Filename, res.Run.Range.Start.Line)}
+	out := stage.CheckResult{Name: res.Run.Name, Severity: "fail", Result: "pass",
+		Pos: fmt.Sprintf("%s:%d", res.Run.Range.Filename, res.Run.Range.Start.Line)}
+
 	if res.Summary != nil {
 		out.Message = fmt.Sprintf("%s cases planned", phrase.Count(int64(res.Summary.Totals.Cases)))
 	}
+
 	if !res.Passed() {
 		out.Result = "fail"
 		out.Message = oneFailure(res.Failures)
@@ -230,6 +265,7 @@ func checkOf(res *plantest.Result) stage.CheckResult {
 			out.Rows = append(out.Rows, d.Error())
 		}
 	}
+
 	return out
 }
 

@@ -16,8 +16,8 @@ func twoGPUs() ([]runtimes.Device, error) {
 	return []runtimes.Device{{Index: 0, UUID: "GPU-0"}, {Index: 1, UUID: "GPU-1"}}, nil
 }
 
-// TestVerbsThatMeasureLockDevices: what another run holds is refused at once, by its
-// name, and what is free is held until it is given back.
+// TestVerbsThatMeasureLockDevices checks that a device locked by another run is rejected with the lock
+// holder, and that a free device is locked until it is released.
 func TestVerbsThatMeasureLockDevices(t *testing.T) {
 	t.Setenv(filelock.DeviceDirVariable, t.TempDir())
 	other, err := filelock.LockDevice("GPU-1", filelock.Self("aicplan apply night.hcl", "", time.Now()))
@@ -29,7 +29,7 @@ func TestVerbsThatMeasureLockDevices(t *testing.T) {
 	if _, err := a.holdDevices(twoGPUs); !errors.Is(err, filelock.ErrBusy) || !strings.Contains(err.Error(), "night.hcl") {
 		t.Errorf("a device in use: %v", err)
 	}
-	release, err := a.holdDevices(twoGPUs, 0) // free again, and the other is not wanted
+	release, err := a.holdDevices(twoGPUs, 0) // free again; the other GPU is not requested
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +39,7 @@ func TestVerbsThatMeasureLockDevices(t *testing.T) {
 	if err := release(); err != nil {
 		t.Error(err)
 	}
-	synctest.Test(t, func(t *testing.T) { // the time is not over before the device was looked at
+	synctest.Test(t, func(t *testing.T) { // a device is tried at least once before the timeout
 		began := time.Now()
 		a.global.LockTimeout = time.Second
 		if _, err := a.holdDevices(twoGPUs, 1); !errors.Is(err, filelock.ErrBusy) || strings.Count(said.String(), "Waiting up to 1s") != 1 {

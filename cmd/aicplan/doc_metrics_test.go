@@ -10,7 +10,7 @@ import (
 	"aicplan/sink/catalog"
 )
 
-// TestLanguagePageHasMetrics: the table of the serving metrics is the catalog's.
+// TestLanguagePageHasMetrics checks that the table of serving metrics equals the catalog's.
 func TestLanguagePageHasMetrics(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile(filepath.Join(repoRoot(t), "docs", "language.md"))

@@ -19,15 +19,15 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected output in docs and golden files")
 
-// TestDocs tries what the documentation shows. In a Markdown file,
+// TestDocs checks the examples in the documentation. In a Markdown file,
 //
 //	<!-- file: NAME -->   before a fence writes the fence's text to NAME
 //	<!-- run: COMMAND --> before a fence runs the command; the fence is what it
 //	                      prints; "exit N" in front of the command asks for
 //	                      that exit code
 //
-// Files and commands of one document share a folder in which plans/ is the
-// project's. -update rewrites the fences of commands.
+// Files and commands of one document share a folder, in which plans/ is the project's. -update rewrites
+// the output of commands.
 func TestDocs(t *testing.T) {
 	if !*update { // other tests read the pages
 		t.Parallel()
@@ -116,8 +116,8 @@ func tryDocument(t *testing.T, root, path string) {
 	}
 }
 
-// runDocumented runs a command line in a shell, with this test binary as
-// aicplan, and returns what it prints.
+// runDocumented runs a command line in a shell, with this test binary as aicplan, and returns its
+// output.
 func runDocumented(t *testing.T, dir, line, at string) string {
 	t.Helper()
 	want := 0
@@ -141,11 +141,10 @@ func runDocumented(t *testing.T, dir, line, at string) string {
 	return strings.ReplaceAll(slowly.ReplaceAllString(both.String(), ""), dir+"/", "")
 }
 
-// slowly matches what is printed only while planning takes seconds.
+// slowly matches output that appears only if planning takes seconds.
 var slowly = regexp.MustCompile(`(?m)^Planning: .* \.\.\.\n`)
 
-// commandPath is a PATH that begins with aicplan and with a Python that starts
-// quickly.
+// commandPath returns a PATH that starts with aicplan and with a Python that starts quickly.
 func commandPath(t *testing.T) string {
 	t.Helper()
 	folders := []string{binDir(t)}
@@ -155,8 +154,8 @@ func commandPath(t *testing.T) string {
 	return strings.Join(append(folders, os.Getenv("PATH")), string(os.PathListSeparator))
 }
 
-// binDir holds links to this test binary, called aicplan and as the commands of
-// the cluster that stands in for Slurm; see TestMain.
+// binDir returns a folder with links to this test binary, named aicplan and like the commands of the
+// fake Slurm; see TestMain.
 func binDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -178,7 +177,7 @@ var (
 	notInAnchors = regexp.MustCompile(`[^\p{L}\p{N} _-]`)
 )
 
-// TestDocLinks follows the links between documents, and to headings in them.
+// TestDocLinks checks the links between documents and to headings.
 func TestDocLinks(t *testing.T) {
 	t.Parallel()
 	for _, f := range documents(t) {
@@ -207,7 +206,7 @@ func TestDocLinks(t *testing.T) {
 	}
 }
 
-// documents are the project's Markdown files.
+// documents returns the project's Markdown files.
 func documents(t *testing.T) []string {
 	t.Helper()
 	var out []string
@@ -226,8 +225,8 @@ var (
 	makeHelp    = regexp.MustCompile(`(?m)^([a-z-]+):.*## `)
 )
 
-// TestMakeTargetsAreThere: every make target that a document names is in the
-// Makefile, with a line for make help; and make alone is make run.
+// TestMakeTargetsAreThere checks that every make target in a document is in the Makefile and in make
+// help, and that the default target is run.
 func TestMakeTargetsAreThere(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join(repoRoot(t), "Makefile"))
@@ -259,7 +258,7 @@ func TestMakeTargetsAreThere(t *testing.T) {
 	}
 }
 
-// prose is a document without what stands in fences and code spans.
+// prose returns a document without fences and code spans.
 func prose(text string) string {
 	var out strings.Builder
 	fenced := false
@@ -272,7 +271,7 @@ func prose(text string) string {
 	return out.String()
 }
 
-// anchors are the names by which headings of a document are linked to.
+// anchors returns the link targets of the headings of a document.
 func anchors(text string) map[string]bool {
 	out := map[string]bool{}
 	for line := range strings.Lines(prose(text)) {

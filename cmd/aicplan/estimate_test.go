@@ -9,11 +9,10 @@ import (
 	"aicplan/engine/plan"
 )
 
-// TestEstimatesFitWhatWasRecorded holds estimates without history against how
-// long campaigns on H200s took (docs/h200.md): within a factor of 1.5. The campaign of
-// 715 cases of vLLM's collectors, 330 s, is not among them: its Python workers ran
-// capped cases for 0.2 s before they counted, and now do so for a second longer.
-// Nobody has timed such a campaign since.
+// TestEstimatesFitWhatWasRecorded checks that estimates without history are within a factor of 1.5 of
+// the recorded durations of campaigns on H200s (docs/h200.md). The campaign of 715 cases of vLLM's
+// collectors (330 s) is not included: its Python workers warmed up capped cases for 0.2 s, and they now
+// do so for a second longer. It has not been repeated since.
 func TestEstimatesFitWhatWasRecorded(t *testing.T) {
 	t.Parallel()
 	root := repoRoot(t)

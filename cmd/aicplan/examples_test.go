@@ -12,8 +12,8 @@ import (
 	"aicplan/engine/run"
 )
 
-// TestShippedPlans loads, plans and preflights every plan of the folder plans:
-// all that a machine without GPU and framework can do with them.
+// TestShippedPlans loads, plans and preflights every plan of the folder plans, as far as that is
+// possible without a GPU and a framework.
 func TestShippedPlans(t *testing.T) {
 	t.Parallel()
 	root := repoRoot(t)
@@ -43,9 +43,9 @@ func TestShippedPlans(t *testing.T) {
 				t.Errorf("nothing to collect:\n%s", out)
 			}
 			if text, err := os.ReadFile(plan); err != nil || !strings.Contains(string(text), "preflight") {
-				return // load on a server needs nothing of this machine
+				return // load on a server needs nothing on this machine
 			}
-			// What is missing here is a check's to say, with what to do about it.
+			// A check reports what is missing here, with a suggested fix.
 			aicplan([]int{run.ExitOK, run.ExitPreflight}, "preflight")
 		})
 	}
@@ -68,8 +68,7 @@ func TestExamplePlansAreValid(t *testing.T) {
 	}
 }
 
-// TestExampleCI runs the CI story of examples/ci: a gate that fails, then the
-// same with the mistake taken out.
+// TestExampleCI runs the CI example of examples/ci: a gate that fails, then the corrected plan.
 func TestExampleCI(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -9,8 +9,7 @@ import (
 	"os"
 )
 
-// forge is a command of scripts: it changes what has a sum, and gives it the sum
-// that it then must have.
+// forge is a command for scripts that changes content with a checksum and updates the checksum.
 //
 //	forge record FILE OLD NEW   in a stage record
 //	forge object STATE TEXT     stores an object and prints its digest

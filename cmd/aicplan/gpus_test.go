@@ -23,7 +23,7 @@ DCGM_FI_DEV_FB_USED{gpu="1",UUID="GPU-b",modelName="NVIDIA H200",Hostname="n1"} 
 		for {
 			var out, err bytes.Buffer
 			code := Main(append([]string{"gpus"}, args...), strings.NewReader(""), &out, &err)
-			// A machine that stands still for a second keeps a server from its answer.
+			// A machine that stalls for a second delays the server's answer.
 			if !strings.Contains(out.String()+err.String(), "no answer within") {
 				return code, out.String(), err.String()
 			}

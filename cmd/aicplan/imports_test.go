@@ -17,9 +17,9 @@ import (
 	"testing"
 )
 
-// A layer says what its packages may import of the project. The rule with the
-// longest prefix holds for a package; what lies below that prefix it may import
-// as well. docs/architecture.md shows the same in words.
+// A layer defines what its packages may import from the project. The rule with the longest prefix
+// applies to a package. A package may also import packages below that prefix. docs/architecture.md
+// describes the layers.
 type layer struct {
 	prefix string
 	may    []string
@@ -29,8 +29,8 @@ var layers = []layer{
 	{"systems", nil},
 	{"sink", []string{"systems"}},
 	{"cudaops", []string{"systems"}},
-	{"cudaops/measure", nil}, // the algorithm knows no device
-	{"cudaops/worker", nil},  // the protocol knows no ops
+	{"cudaops/measure", nil}, // the algorithm is independent of devices
+	{"cudaops/worker", nil},  // the protocol is independent of ops
 	{"cudaops/pyhost", []string{"cudaops/worker"}},
 	{"engine/grid", nil},
 	{"engine/dag", nil},
@@ -45,11 +45,10 @@ var layers = []layer{
 	{"cmd", []string{"engine", "stages", "cudaops", "sink", "systems"}},
 }
 
-// ground are the packages that every other may import: they import nothing of
-// the project themselves.
+// ground are the packages that every other package may import. They import no package of the project.
 var ground = []string{"sink/command", "sink/phrase", "sink/redact", "sink/scratch", "sink/stats"}
 
-// homes are modules that one folder hides from all others.
+// homes maps a module to the folders that may import it.
 var homes = map[string][]string{
 	"github.com/dominikbraun/graph":             {"engine/dag"},
 	"github.com/gofrs/flock":                    {"engine/checkpoint", "sink/scratch"},
@@ -69,8 +68,7 @@ var homes = map[string][]string{
 	"github.com/aquasecurity/go-pep440-version": {"cudaops/pyhost", "sink/tree"},
 }
 
-// TestImports holds every package against the layers: imports run one way, and
-// what a library is hidden behind stays the only place that knows it.
+// TestImports checks the imports of every package against layers and homes.
 func TestImports(t *testing.T) {
 	t.Parallel()
 	for pkg, imports := range projectImports(t) {
@@ -80,7 +78,7 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// TestImportRulesCatch makes sure that the rules catch what they are for.
+// TestImportRulesCatch checks that the rules reject violations.
 func TestImportRulesCatch(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -97,7 +95,7 @@ func TestImportRulesCatch(t *testing.T) {
 		{"stages/gate", "aicplan/engine/run", false},
 		{"stages/gate", "aicplan/cmd/aicplan", false},
 		{"stages/gate", "github.com/dominikbraun/graph/draw", false},
-		{"engine/planner", "aicplan/engine/plan", false}, // no layer is named so
+		{"engine/planner", "aicplan/engine/plan", false}, // no layer has this name
 		{"stages/gate/results", "aicplan/stages/dedupe", true},
 		{"cudaops/measure/measuretest", "aicplan/cudaops/measure", true},
 		{"engine/run", "aicplan/engine/plan", true},
@@ -109,9 +107,8 @@ func TestImportRulesCatch(t *testing.T) {
 	}
 }
 
-// TestPackagesAreDocumented wants every package named on the page about them,
-// itself or as part of a folder named with dots behind. Packages of fakes are
-// named by their last part.
+// TestPackagesAreDocumented checks that the page names every package, or a parent folder followed by
+// "/...". Test packages are named by their last element.
 func TestPackagesAreDocumented(t *testing.T) {
 	t.Parallel()
 	page := readPage(t, "architecture.md")
@@ -128,7 +125,7 @@ func TestPackagesAreDocumented(t *testing.T) {
 	}
 }
 
-// TestTopLevelFolders keeps the project's folders few.
+// TestTopLevelFolders checks the list of top-level folders.
 func TestTopLevelFolders(t *testing.T) {
 	t.Parallel()
 	want := []string{"cmd", "cudaops", "docs", "engine", "examples", "plans", "sink", "stages", "systems"}
@@ -138,7 +135,7 @@ func TestTopLevelFolders(t *testing.T) {
 	}
 	for _, e := range entries {
 		hidden := strings.HasPrefix(e.Name(), ".")
-		made := slices.Contains([]string{"bin", "out"}, e.Name()) // by make, and ignored
+		made := slices.Contains([]string{"bin", "out"}, e.Name()) // created by make, and ignored by git
 		if e.IsDir() && !hidden && !made && !slices.Contains(want, e.Name()) {
 			t.Errorf("%s is not one of the project's folders: %v", e.Name(), want)
 		}
@@ -185,7 +182,7 @@ func layerOf(pkg string) (layer, error) {
 
 func below(path, prefix string) bool { return path == prefix || strings.HasPrefix(path, prefix+"/") }
 
-// projectImports lists the imports of every package, without those of tests.
+// projectImports returns the imports of every package, without those of tests.
 func projectImports(t *testing.T) map[string][]string {
 	t.Helper()
 	out, err := listImports()
@@ -237,8 +234,8 @@ var comparesKind = regexp.MustCompile(`Kind(\.Name)? *[!=]= *"[^"]|switch [^{]*\
 // comparesRuntime finds comparisons of a runtime's kind with its name.
 var comparesRuntime = regexp.MustCompile(`\b(rt|[rR]untime)\.Kind *[!=]= *"`)
 
-// TestNoKindByName: the engine and the views know stages by flags of their kind,
-// and nobody knows a kind of runtime by its name but the file of the kind.
+// TestNoKindByName checks that the engine and the views use flags of stage kinds, and that only the file
+// of a runtime kind uses its name.
 func TestNoKindByName(t *testing.T) {
 	t.Parallel()
 	root := repoRoot(t)
@@ -259,7 +256,7 @@ func TestNoKindByName(t *testing.T) {
 				return err
 			}
 			if filepath.Dir(rel) == filepath.Join("stages", "report", "roles") {
-				return nil // of events that say no role
+				return nil // old events without a role
 			}
 			for i, line := range strings.Split(string(src), "\n") {
 				view := dir == "engine" || dir == "cmd" || strings.HasPrefix(rel, filepath.Join("stages", "report"))

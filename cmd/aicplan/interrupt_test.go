@@ -18,18 +18,17 @@ import (
 	"aicplan/engine/run"
 )
 
-// held is killPlan whose cases wait for a file, except for the first of them.
+// held returns killPlan with cases that wait for a file, except for the first ones.
 func held(until string) string {
 	return strings.Replace(killPlan, `op = "synthetic"`, fmt.Sprintf(`op = "synthetic"
   derive "wait_for" { value = a < 2 ? "" : %q }`, until), 1)
 }
 
-// TestSecondApplyAndInterrupt starts an apply, tries another at the same time, and
-// then presses Ctrl-C.
+// TestSecondApplyAndInterrupt starts an apply, tries another at the same time, and then sends Ctrl-C.
 func TestSecondApplyAndInterrupt(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	// The run has to last until a second apply and a plan have come to their ends.
+	// The run must last until a second apply and a plan have ended.
 	goOn := filepath.Join(dir, "go")
 	if err := os.WriteFile(filepath.Join(dir, "plan.hcl"), []byte(held(goOn)), 0o644); err != nil {
 		t.Fatal(err)
@@ -76,13 +75,13 @@ func TestSecondApplyAndInterrupt(t *testing.T) {
 	}
 }
 
-// TestEndOfTheSession: an apply whose terminal is gone ends as one that was
-// interrupted; one under nohup goes on.
+// TestEndOfTheSession checks that an apply whose terminal is closed ends as interrupted, and that one
+// under nohup continues.
 func TestEndOfTheSession(t *testing.T) {
 	t.Parallel()
 	if signal.Ignored(syscall.SIGHUP) {
-		// The tests are under nohup: what they start would ignore the signal as they do,
-		// and the test would wait for its end for ever.
+		// If the tests run under nohup, their child processes ignore SIGHUP too, and the test would wait
+		// forever.
 		heard := make(chan os.Signal, 1)
 		signal.Notify(heard, syscall.SIGHUP)
 		t.Cleanup(func() { signal.Stop(heard) })
@@ -122,8 +121,8 @@ func TestEndOfTheSession(t *testing.T) {
 	}
 }
 
-// TestInterruptWhilePlanning: Ctrl-C ends every verb that plans at once, though the
-// evaluation of an expression cannot be asked to stop.
+// TestInterruptWhilePlanning checks that Ctrl-C ends every planning command immediately, although the
+// evaluation of an expression cannot be cancelled.
 func TestInterruptWhilePlanning(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -147,7 +146,7 @@ output "x" { value = local.x }
 			case err := <-ended:
 				t.Fatalf("%s ended by itself: %v", verb, err)
 			case <-tick.C:
-				busy = processorTicks(t, cmd.Process.Pid) > 20 // it has begun, by then
+				busy = processorTicks(t, cmd.Process.Pid) > 20 // planning has started by then
 			}
 		}
 		tick.Stop()
@@ -161,8 +160,7 @@ output "x" { value = local.x }
 	}
 }
 
-// processorTicks is the processor time that a process has had, in hundredths of a
-// second.
+// processorTicks returns the processor time of a process in hundredths of a second.
 func processorTicks(t *testing.T, pid int) int {
 	t.Helper()
 	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -177,7 +175,7 @@ func processorTicks(t *testing.T, pid int) int {
 	return ticks
 }
 
-// started starts a command and gives its events, and what it says besides.
+// started starts a command and returns its events and its error output.
 func started(t *testing.T, cmd *exec.Cmd) (events, said *bufio.Scanner) {
 	t.Helper()
 	out, err := cmd.StdoutPipe()
@@ -194,8 +192,8 @@ func started(t *testing.T, cmd *exec.Cmd) (events, said *bufio.Scanner) {
 	return bufio.NewScanner(out), bufio.NewScanner(errs)
 }
 
-// interrupt ends a run, which then finishes what is in flight: it returns once the
-// run has said so and begins no other case.
+// interrupt signals a run and returns when the run has printed that it is stopping. The run then
+// finishes the cases in flight.
 func interrupt(t *testing.T, cmd *exec.Cmd, signal syscall.Signal, said *bufio.Scanner) {
 	t.Helper()
 	if err := syscall.Kill(cmd.Process.Pid, signal); err != nil {

@@ -20,7 +20,7 @@ import (
 	"aicplan/sink/longtest"
 )
 
-// killPlan measures a synthetic op: any two runs must export the same bytes.
+// killPlan measures a synthetic op. Any two runs must export the same bytes.
 const killPlan = `
 runtime "cpu" {
   kind      = "cpu"
@@ -51,10 +51,9 @@ export "s" {
 
 const killCases = 400
 
-// TestKillAtAnyMoment kills the whole process group of an apply at random
-// moments and runs the same command again: no row that was acknowledged may be
-// measured again or lost, and the export must equal that of a quiet run. make
-// soak does the same, and more, for hours.
+// TestKillAtAnyMoment kills the process group of an apply at random moments and runs the same command
+// again. No acknowledged row may be measured again or lost, and the export must equal that of an
+// undisturbed run. make soak does the same, and more, for hours.
 func TestKillAtAnyMoment(t *testing.T) {
 	t.Parallel()
 	moments := longtest.Rounds(4, 8)
@@ -75,7 +74,7 @@ func TestKillAtAnyMoment(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	for i := range moments {
 		v := newVictim(t, bin, dir, fmt.Sprint("killed", i))
-		at := int64(random.Float64() * float64(size) * 1.05) // a few after the last row
+		at := int64(random.Float64() * float64(size) * 1.05) // a few are after the last row
 		before := v.killAt(t, at)
 		out, err := v.apply().CombinedOutput()
 		if err != nil {
@@ -114,8 +113,8 @@ func (v *victim) command(args ...string) *exec.Cmd {
 
 func (v *victim) apply() *exec.Cmd { return v.command("apply", "-out-dir", v.out, "plan.hcl") }
 
-// killAt starts an apply, kills its process group once the journal has so many
-// bytes, and returns how many rows were acknowledged by then.
+// killAt starts an apply, kills its process group when the journal has the given size, and returns the
+// number of rows acknowledged by then.
 func (v *victim) killAt(t *testing.T, bytes int64) int {
 	t.Helper()
 	cmd := v.apply()
@@ -144,7 +143,7 @@ func (v *victim) journalSize() int64 {
 	var n int64
 	err := filepath.WalkDir(filepath.Join(v.state, "journal"), func(_ string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
-			return nil // it is being written while we look
+			return nil // the journal is being written
 		}
 		if info, err := d.Info(); err == nil {
 			n += info.Size()
@@ -157,7 +156,7 @@ func (v *victim) journalSize() int64 {
 	return n
 }
 
-// acknowledged is how many measured cases the state folder has.
+// acknowledged returns the number of measured cases in the state folder.
 func (v *victim) acknowledged(t *testing.T) int {
 	t.Helper()
 	out, err := v.command("ckpt", "list", "-json").Output()
@@ -189,7 +188,7 @@ func (v *victim) export(t *testing.T) string {
 
 var summary = regexp.MustCompile(`Apply: (\d+) measured, (\d+) reused, (\d+) failed`)
 
-// counts reads the last line of an apply. One with nothing to do reused all.
+// counts parses the last line of an apply. If there was nothing to do, all cases were reused.
 func counts(t *testing.T, out []byte) (measured, reused int) {
 	t.Helper()
 	m := summary.FindSubmatch(out)

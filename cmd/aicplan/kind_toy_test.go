@@ -18,9 +18,8 @@ import (
 	"aicplan/stages/runtimes"
 )
 
-// toyKind is a kind of runtimes in one file: all that there is to adding one is
-// its value and a line in a list. Its latency is the option speed times the
-// case's n.
+// toyKind is a kind of runtimes in one file. Adding one requires only its value and an entry in a list.
+// Its latency is the option speed times the case's n.
 func toyKind(instrument int) runtimes.Kind {
 	return runtimes.Kind{
 		RuntimeKind: stage.RuntimeKind{
@@ -56,8 +55,8 @@ func toyKind(instrument int) runtimes.Kind {
 	}
 }
 
-// serve answers as a test of a server does: rates and times, no latency, a small
-// attachment and a file. Five of them fail, with a log of why.
+// serve returns what a server test would: rates and times without a latency, a small attachment and a
+// file. Five cases fail with a log.
 func serve(ctx context.Context, init worker.Init, n float64) ([]worker.Row, error) {
 	worker.Attach(ctx, worker.Attachment{Name: "note", MediaType: "text/plain", Data: []byte(fmt.Sprintf("n is %v\n", n))})
 	f, err := worker.SpoolFile(init, "requests.jsonl")
@@ -74,13 +73,13 @@ func serve(ctx context.Context, init worker.Init, n float64) ([]worker.Row, erro
 	}
 	row := worker.Row{"request_throughput": 2 * n, "throughput": 100 * n, "ttft": 10 + n, "p99_ttft": 12 + n}
 	if n == 1 {
-		delete(row, "ttft") // nobody measured it
+		delete(row, "ttft") // the row lacks a measured value
 	}
 	return []worker.Row{row}, nil
 }
 
-// TestToyKind: runtimes prints what a kind registers, and the test of the language page
-// requires its words.
+// TestToyKind checks that runtimes prints what a kind registers and that the language page must document
+// its words.
 func TestToyKind(t *testing.T) {
 	t.Parallel()
 	kinds := append(runtimes.Kinds(), toyKind(0))

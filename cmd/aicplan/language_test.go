@@ -24,7 +24,7 @@ import (
 	"aicplan/systems"
 )
 
-// page is a document by its headings.
+// page is a document split by headings.
 type page struct {
 	name     string
 	sections map[string]string
@@ -49,7 +49,7 @@ func readPage(t *testing.T, name string) *page {
 	return p
 }
 
-// section is the text below a heading of the second or third level.
+// section returns the text below a heading of the second or third level.
 func (p *page) section(t *testing.T, heading string) string {
 	t.Helper()
 	s, ok := p.sections[heading]
@@ -59,14 +59,13 @@ func (p *page) section(t *testing.T, heading string) string {
 	return s
 }
 
-// names says whether text has word in code spans, alone or in front of a value.
+// names reports whether text contains word in a code span, alone or before a value.
 func names(text, word string) bool {
 	return strings.Contains(text, "`"+word+"`") || strings.Contains(text, "`"+word+" = ")
 }
 
-// TestLanguageIsDocumented holds the page on the language against what there
-// is: functions, blocks, the attributes of every stage kind and check, options
-// of runtimes, fields of systems.
+// TestLanguageIsDocumented checks that the language page contains all functions, blocks, attributes of
+// stage kinds and checks, options of runtimes, and fields of systems.
 func TestLanguageIsDocumented(t *testing.T) {
 	t.Parallel()
 	p := readPage(t, "language.md")
@@ -129,8 +128,7 @@ func TestLanguageIsDocumented(t *testing.T) {
 	}
 }
 
-// undocumented lists what the registrations of runtime kinds have and the text
-// does not name: kinds, options, blocks and what is in them.
+// undocumented returns the registered kinds, options and blocks of runtimes that are missing in text.
 func undocumented(text string, kinds []stage.RuntimeKind) []string {
 	var out []string
 	want := func(word, what string) {
@@ -153,9 +151,8 @@ func undocumented(text string, kinds []stage.RuntimeKind) []string {
 	return out
 }
 
-// documentedKind holds a kind's section against its words: all of them are
-// there, those of a check in the row of the check, and tables of attributes
-// have no others.
+// documentedKind checks that a kind's section contains all its words, those of a check in the row of the
+// check, and that its tables of attributes contain no others.
 func documentedKind(t *testing.T, name, text string, k stage.Kind) {
 	rows := tableRows(text)
 	words := stage.Words(k.New())
@@ -169,7 +166,7 @@ func documentedKind(t *testing.T, name, text string, k stage.Kind) {
 		for _, w := range list {
 			known[w] = true
 			switch {
-			case w == "description": // of every stage
+			case w == "description": // common to all stages
 			case isCheck && !names(rows[check], w):
 				t.Errorf("%s: no row of a table in %q begins with the check %s and names %s", name, k.Name, check, w)
 			case !isCheck && !names(text, w):
@@ -193,8 +190,8 @@ func documentedKind(t *testing.T, name, text string, k stage.Kind) {
 	}
 }
 
-// TestDefaultsAreDocumented wants the default of every attribute that has one
-// in the attribute's row: of kinds, and of checks of gates.
+// TestDefaultsAreDocumented checks that the row of every attribute contains its default, for kinds and
+// for checks of gates.
 func TestDefaultsAreDocumented(t *testing.T) {
 	t.Parallel()
 	p := readPage(t, "language.md")
@@ -218,8 +215,7 @@ func TestDefaultsAreDocumented(t *testing.T) {
 	}
 }
 
-// defaultsOf are the values other than zero in a struct with gohcl tags, as the
-// pages write them.
+// defaultsOf returns the non-zero values in a struct with gohcl tags, formatted as in the documentation.
 func defaultsOf(config any) map[string]string {
 	out := map[string]string{}
 	v := reflect.Indirect(reflect.ValueOf(config))
@@ -247,8 +243,8 @@ var (
 	inTicks   = regexp.MustCompile("`([a-z][a-z0-9_]*)`")
 )
 
-// tableRows finds the rows of tables about attributes, blocks, checks and
-// outputs by the words in their first cells.
+// tableRows returns the rows of tables of attributes, blocks, checks and outputs by the words in their
+// first cells.
 func tableRows(text string) map[string]string {
 	out := map[string]string{}
 	on := false
@@ -268,8 +264,8 @@ func tableRows(text string) map[string]string {
 	return out
 }
 
-// TestMeasuringIsDocumented holds the table of measurement settings against
-// their defaults, and that of columns against what a measurement has.
+// TestMeasuringIsDocumented compares the table of measurement settings with their defaults, and the
+// table of columns with those of a measurement.
 func TestMeasuringIsDocumented(t *testing.T) {
 	t.Parallel()
 	text := readPage(t, "measuring.md").section(t, "Settings")

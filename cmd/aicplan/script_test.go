@@ -22,10 +22,10 @@ import (
 	"aicplan/stages/runtimes"
 )
 
-// TestMain lets the test binary stand in for aicplan: in scripts, in
-// documents, and as the worker that aicplan starts.
+// TestMain makes the test binary usable as aicplan, in scripts, in documents, and as the worker that
+// aicplan starts.
 func TestMain(m *testing.M) {
-	// Runs of tests do not wait for those of users, nor for each other's.
+	// Test runs do not wait for runs of users or of each other.
 	locks := ""
 	if os.Getenv(filelock.DeviceDirVariable) == "" {
 		locks = filepath.Join(os.TempDir(), fmt.Sprintf("aicplan-test-locks-%d", os.Getpid()))
@@ -50,7 +50,7 @@ func TestMain(m *testing.M) {
 	testscript.Main(tidyM{m, locks}, commands)
 }
 
-// tidyM removes a folder when the tests have run; "" removes nothing.
+// tidyM runs the tests and then removes a folder; "" removes nothing.
 type tidyM struct {
 	*testing.M
 	folder string
@@ -80,11 +80,11 @@ func TestScripts(t *testing.T) {
 			e.Setenv("NO_COLOR", "1")
 			e.Setenv(filelock.DeviceDirVariable, filepath.Join(e.WorkDir, ".locks"))
 			e.Setenv("PYTHONDONTWRITEBYTECODE", "1")
-			e.Setenv("GOGC", "400") // commands end before their heap is worth collecting
+			e.Setenv("GOGC", "400") // the heap is not worth collecting before commands end
 			withPython(t, e)
 			e.Setenv("REPO", root)
-			// The plans, stand-ins of frameworks with a checkout that hosts them, and a
-			// trace are many files: a script gets those that its text names.
+			// The plans, the fake frameworks with a checkout, and a trace are many files. A script gets
+			// only those that its text names.
 			text, err := os.ReadFile(filepath.Join("testdata/script", strings.TrimPrefix(filepath.Base(e.WorkDir), "script-")+".txt"))
 			if err != nil {
 				return err
@@ -105,8 +105,8 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// scriptCondition knows [all]: whether all tests run, and not those of make test
-// alone.
+// scriptCondition implements the condition [all]: whether all tests run, and not only those of make
+// test.
 func scriptCondition(name string) (bool, error) {
 	if name == "all" {
 		return longtest.All(), nil
@@ -126,8 +126,8 @@ func copyTree(to, from string) error {
 	return os.WriteFile(to, data, 0o644)
 }
 
-// withPython puts an interpreter that starts quickly in front of others. Scripts
-// that need one skip without.
+// withPython adds an interpreter that starts quickly to PATH. Scripts that need one are skipped without
+// it.
 func withPython(t *testing.T, e *testscript.Env) {
 	if _, err := exec.LookPath("python3"); err != nil && os.Getenv(pyhosttest.Variable) == "" {
 		return

@@ -14,8 +14,7 @@ import (
 	"aicplan/stages/executors"
 )
 
-// standInServer is vllm serve with a server that is none. With two GPUs it hangs
-// until a file is there.
+// standInServer replaces vllm serve. With two GPUs it hangs until a file exists.
 const standInServer = `
 tp=1 dir=
 while [ $# -gt 0 ]; do
@@ -38,19 +37,17 @@ done
 exec aicplan mock-server -listen 127.0.0.1:$port -skip-tokenizer -ttft 50ms -itl 10ms -profile-dir $dir $traces > /dev/null
 `
 
-// allCells is said of three cells, of which the first call may have told two.
+// allCells matches the result for three cells, of which the first call may have reported two.
 var allCells = regexp.MustCompile(`Apply: (3 measured, 0|1 measured, 2) reused, 0 failed, 0 skipped`)
 
-// TestExperimentOnProcesses runs plans/experiments/tp_scaling.hcl on the scheduler
-// that stands in for Slurm.
+// TestExperimentOnProcesses runs plans/experiments/tp_scaling.hcl on the fake Slurm.
 func TestExperimentOnProcesses(t *testing.T) {
 	t.Parallel()
 	disturbExperiment(t, []string{"SLURMTEST_DIR=" + t.TempDir()})
 }
 
-// disturbExperiment measures three cells, each in a job with its server. While the
-// second one's server starts, its task and the coordinator are killed: the cells
-// that are done stay done.
+// disturbExperiment measures three cells, each in a job with its server. While the second server starts,
+// its task and the coordinator are killed. Cells that were measured must be reused.
 func disturbExperiment(t *testing.T, env []string) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3, which is asked for the version of vLLM, is not installed")
@@ -95,7 +92,7 @@ func disturbExperiment(t *testing.T, env []string) {
 		return err == nil
 	})
 	must(syscall.Kill(first.Process.Pid, syscall.SIGKILL))
-	_ = first.Wait() // it was killed
+	_ = first.Wait() // the test killed it
 	must(syscall.Kill(u.said(1).PID, syscall.SIGKILL))
 	must(os.WriteFile(filepath.Join(u.dir, "go"), nil, 0o644))
 

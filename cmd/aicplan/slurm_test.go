@@ -21,8 +21,8 @@ import (
 	"aicplan/stages/executors/slurmtest"
 )
 
-// clusterPlan measures a synthetic op, here or on a cluster: the exports must be
-// the same bytes. GO is a file.
+// clusterPlan measures a synthetic op here or on a cluster. The exports must be the same bytes. GO is
+// replaced by the path of a file.
 const clusterPlan = `
 variable "executor" {
   type    = string
@@ -65,15 +65,14 @@ export "s" {
 
 const clusterCases = 2000
 
-// TestClusterOfProcesses runs a collect on a scheduler that stands in for Slurm:
-// two tasks and the coordinator are killed, one task is requeued.
+// TestClusterOfProcesses runs a collect on the fake Slurm. Two tasks and the coordinator are killed, and
+// one task is requeued.
 func TestClusterOfProcesses(t *testing.T) {
 	t.Parallel()
 	disturbCluster(t, []string{"SLURMTEST_DIR=" + t.TempDir()})
 }
 
-// TestRealSlurm is the same on a Slurm that it starts on this host, and an
-// experiment with servers.
+// TestRealSlurm repeats the test on a real Slurm on this host, and adds an experiment with servers.
 func TestRealSlurm(t *testing.T) {
 	longtest.Skip(t)
 	t.Parallel()
@@ -82,13 +81,13 @@ func TestRealSlurm(t *testing.T) {
 	t.Run("experiment", func(t *testing.T) { disturbExperiment(t, env) })
 }
 
-// startSlurm starts a cluster of four nodes on this host, and returns what the
-// environment of its users has.
+// startSlurm starts a cluster of four nodes on this host and returns the environment variables for its
+// users.
 func startSlurm(t *testing.T) []string {
 	t.Helper()
 	skip := t.Skipf
 	if os.Getenv("AICPLAN_NEED_SLURM") != "" {
-		skip = t.Fatalf // where CI has installed it
+		skip = t.Fatalf // required in CI
 	}
 	for _, name := range []string{"munged", "slurmctld", "slurmd"} {
 		if _, err := exec.LookPath(name); err != nil {
@@ -100,7 +99,7 @@ func startSlurm(t *testing.T) []string {
 	if os.Getuid() != 0 {
 		skip("only root can start slurmd, which starts jobs as their owners")
 	}
-	// munged wants a path that everybody may walk along, and a short one.
+	// munged requires a short path that all users can traverse.
 	base, err := os.MkdirTemp("", "slurm")
 	if err != nil {
 		t.Fatal(err)
@@ -134,8 +133,7 @@ type clusterUser struct {
 	env                  []string
 }
 
-// newClusterUser makes a folder with the plan; without a SLURM_CONF the commands
-// of Slurm are the stand-in's.
+// newClusterUser creates a folder with the plan. Without SLURM_CONF in env, Slurm's commands are fake.
 func newClusterUser(t *testing.T, env []string) *clusterUser {
 	t.Helper()
 	t.Cleanup(func() { endStandIn(t, env) })
@@ -156,8 +154,8 @@ func newClusterUser(t *testing.T, env []string) *clusterUser {
 	return u
 }
 
-// endStandIn waits for what the stand-in has started: it writes into folders of the
-// test, which could then not be removed. What does not end is what a kill has left.
+// endStandIn waits for the processes of the fake Slurm, because they write into folders that the test
+// removes. It kills those that a kill has orphaned.
 func endStandIn(t *testing.T, env []string) {
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
@@ -172,14 +170,14 @@ func endStandIn(t *testing.T, env []string) {
 			case <-patience:
 				for _, pid := range pids {
 					t.Logf("ends %d: %s", pid, worker.CommandOf(pid))
-					_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended by itself
+					_ = syscall.Kill(pid, syscall.SIGKILL) // the process may have ended
 				}
 			}
 		}
 	}
 }
 
-// goOn is the file that most cases of clusterPlan wait for.
+// goOn returns the file that most cases of clusterPlan wait for.
 func (u *clusterUser) goOn() string { return filepath.Join(u.dir, "go") }
 
 func (u *clusterUser) command(args ...string) *exec.Cmd {
@@ -195,7 +193,7 @@ func (u *clusterUser) apply(args ...string) *exec.Cmd {
 	return u.command(append([]string{"apply", "-out-dir", u.out, "-var", "executor=slurm", "plan.hcl"}, args...)...)
 }
 
-// until waits for something that another process brings about.
+// until waits until is returns true.
 func (u *clusterUser) until(what string, is func() bool) {
 	u.t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
@@ -210,7 +208,7 @@ func (u *clusterUser) until(what string, is func() bool) {
 	}
 }
 
-// logs is what the tasks printed.
+// logs returns the output of the tasks.
 func (u *clusterUser) logs() string {
 	files, err := filepath.Glob(filepath.Join(u.state, "executors", "*", "*", "logs", "*"))
 	if err != nil {
@@ -225,7 +223,7 @@ func (u *clusterUser) logs() string {
 	return b.String()
 }
 
-// said is what the task of a shard last said; nil before its first word.
+// said returns the last status of a shard's task, or nil if it has reported none.
 func (u *clusterUser) said(shard int) *executors.Status {
 	files, err := filepath.Glob(filepath.Join(u.state, "executors", "*", "*", "tasks", fmt.Sprintf("%05d.json", shard)))
 	if err != nil || len(files) == 0 {
@@ -242,7 +240,7 @@ func (u *clusterUser) said(shard int) *executors.Status {
 	return s
 }
 
-// stored is how many bytes the task of a shard has put into the journal.
+// stored returns the number of bytes that a shard's task has written to the journal.
 func (u *clusterUser) stored(shard int) (n int64) {
 	files, err := filepath.Glob(filepath.Join(u.state, "journal", "*", "*", fmt.Sprintf("*.%05d.seg", shard)))
 	if err != nil {
@@ -268,8 +266,8 @@ func (u *clusterUser) export(name string) string {
 	return fmt.Sprintf("%x", sha256.Sum256(data))
 }
 
-// follow starts a call and waits until it follows the tasks of another one. It gives
-// what the call has said so far.
+// follow starts a command and waits until it follows the tasks of an earlier one. said returns its
+// output so far.
 func (u *clusterUser) follow(cmd *exec.Cmd) (said func() string) {
 	u.t.Helper()
 	f, err := os.Create(filepath.Join(u.dir, "second"))
@@ -288,15 +286,15 @@ func (u *clusterUser) follow(cmd *exec.Cmd) (said func() string) {
 	if err := cmd.Start(); err != nil {
 		u.t.Fatal(err)
 	}
-	u.t.Cleanup(func() { _ = cmd.Process.Kill() }) // where the test ends before it
+	u.t.Cleanup(func() { _ = cmd.Process.Kill() }) // if the test ends first
 	u.until("the second call", func() bool { return strings.Contains(said(), "follows the 4 tasks") })
 	return said
 }
 
 var submitted = regexp.MustCompile(`(\d+) tasks? submitted as (\d+)`)
 
-// disturbCluster collects on a cluster while two tasks are killed, one is
-// requeued, and the coordinator is killed and started again.
+// disturbCluster collects on a cluster while two tasks are killed, one is requeued, and the coordinator
+// is killed and restarted.
 func disturbCluster(t *testing.T, env []string) {
 	u := newClusterUser(t, env)
 	local := u.command("apply", "-out-dir", filepath.Join(u.dir, "local"), "plan.hcl")
@@ -306,7 +304,7 @@ func disturbCluster(t *testing.T, env []string) {
 	if err := local.Start(); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = local.Process.Kill() }() // where the test ends before it
+	defer func() { _ = local.Process.Kill() }() // if the test ends first
 	first := u.apply()
 	first.Stdout, first.Stderr = &said, &said
 	if err := first.Start(); err != nil {
@@ -323,13 +321,13 @@ func disturbCluster(t *testing.T, env []string) {
 	if err := syscall.Kill(first.Process.Pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	_ = first.Wait() // it was killed
+	_ = first.Wait() // the test killed it
 	requeue := u.command()
 	requeue.Path, requeue.Args = "/bin/sh", []string{"sh", "-c", "scontrol requeue " + u.said(2).Job}
 	if out, err := requeue.CombinedOutput(); err != nil {
 		t.Fatalf("requeue: %v\n%s", err, out)
 	}
-	// The second call takes over while tasks are at work.
+	// The second command takes over while tasks are running.
 	again := u.apply()
 	second := u.follow(again)
 	if err := os.WriteFile(u.goOn(), nil, 0o644); err != nil {
@@ -353,7 +351,7 @@ func disturbCluster(t *testing.T, env []string) {
 		t.Errorf("a run of finished work: %v\n%s", err, third)
 	}
 	u.t.Logf("attempts: %d %d %d", u.said(0).Attempt, u.said(1).Attempt, u.said(2).Attempt)
-	// By Slurm's requeue, or by a job of its own where the coordinator found it gone.
+	// Either Slurm requeued the job, or the coordinator submitted the shard again.
 	if u.said(2).Attempt == 0 {
 		t.Errorf("task 2 was not started again: %+v", u.said(2))
 	}

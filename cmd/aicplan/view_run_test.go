@@ -31,8 +31,7 @@ func TestProgressText(t *testing.T) {
 	}
 }
 
-// TestStatusWithoutRoom holds that a view of lines leaves the table below a status
-// away.
+// TestStatusWithoutRoom checks that lineView omits the table of a status.
 func TestStatusWithoutRoom(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
@@ -48,8 +47,8 @@ func TestStatusWithoutRoom(t *testing.T) {
 	}
 }
 
-// TestRowsThatAreNotShown: a result lists at most so many rows, so that their
-// number is no count of all of them.
+// TestRowsThatAreNotShown checks the count of omitted rows. A result has a limited number of rows, so at
+// the limit the count is a lower bound.
 func TestRowsThatAreNotShown(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{5: "", 6: "... and 1 more\n", 19: "... and 14 more\n", stage.MaxCheckRows: "... and at least 15 more\n"} {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestTryToWriteBesideOthers: several applies start into one output folder that
-// none of them has made yet. The trial of one must not fail because of another's.
+// TestTryToWriteBesideOthers starts several applies with one output folder that does not exist yet. The
+// check of one must not fail because of another.
 func TestTryToWriteBesideOthers(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "a", "db")

@@ -9,9 +9,8 @@ import (
 	"aicplan/stages/runtimes"
 )
 
-// Rows of another environment stand beside a stage's where the plan says so: nodes by
-// their names, and machines that are not those of the stage. Where they would not be
-// told apart, they are refused.
+// Rows of another environment are accepted if the plan distinguishes them, by node name or because the
+// stages run on other machines. Otherwise they are rejected.
 func TestRowsBesideOthers(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, plain)

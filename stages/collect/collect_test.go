@@ -120,7 +120,7 @@ axis "s" { values = [16, 32, 64, 128] }
 	}
 }
 
-// TestSweepWithoutCases has a grid whose filter drops all that would be swept.
+// TestSweepWithoutCases uses a grid whose filter drops all cases of the sweep.
 func TestSweepWithoutCases(t *testing.T) {
 	b := newBench(t, `
 op = "synthetic"

@@ -70,8 +70,7 @@ func TestFingerprintHoldsWhatShapesRows(t *testing.T) {
 	}
 }
 
-// TestWarmIsWhatStays holds that a runtime whose workers end with each collect leaves
-// nothing for the next one.
+// TestWarmIsWhatStays checks that a runtime whose workers end with each collect is not reported as warm.
 func TestWarmIsWhatStays(t *testing.T) {
 	for kind, want := range map[string]string{"cpu": "runtime.cpu", "python": "runtime.cpu", "server": "", "none such": "runtime.cpu"} {
 		b := newBench(t, plain)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// Content behind a link counts, wherever in a folder the link is.
+// Content is found through links at any depth of a folder.
 func TestContentBehindLinks(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -74,7 +74,7 @@ func TestContentBehindLinks(t *testing.T) {
 	}
 }
 
-// A file that has been read is read again once it is another one.
+// A file is read again after it was replaced.
 func TestContentOfChangedFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "a.csv")
@@ -107,7 +107,7 @@ func TestContentOfChangedFile(t *testing.T) {
 	}
 }
 
-// Who stops a plan waits for no folder to be read.
+// Reading folders stops when the context is cancelled.
 func TestContentIsStopped(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())

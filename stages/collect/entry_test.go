@@ -9,7 +9,7 @@ import (
 	"aicplan/engine/stage"
 )
 
-// TestDecodeEntryRefusesOtherJSON: decodeEntry reads what encode writes and nothing else.
+// TestDecodeEntryRefusesOtherJSON checks that decodeEntry accepts only what encode writes.
 func TestDecodeEntryRefusesOtherJSON(t *testing.T) {
 	rows := []worker.Row{{"latency": json.Number("1.5")}}
 	more := entry{Attempts: 2, Worker: "w0", Points: 1, Label: &label{Framework: "f"}, Attachments: []stage.Attachment{{Name: "n"}}}

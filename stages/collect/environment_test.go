@@ -7,8 +7,8 @@ import (
 	"aicplan/engine/stage"
 )
 
-// A field that rows are kept apart by must be one that the worker reports: a
-// misspelt one would pass off rows of one environment as those of another.
+// An environment field that workers do not report is an error. A misspelled field would otherwise mix
+// rows of different environments.
 func TestEnvironmentFieldsAreReported(t *testing.T) {
 	b := newBench(t, plain)
 	_, err := b.run(`environment = ["framework", "hostnam"]`)
@@ -23,8 +23,7 @@ func TestEnvironmentFieldsAreReported(t *testing.T) {
 	b.must(`environment = ["framework", "hostname"]`, stage.StatusOK)
 }
 
-// Cases of an op that another kind of runtime measured are no basis for an
-// estimate.
+// Cases that another kind of runtime measured are not used for an estimate.
 func TestEstimateKnowsRuntimesApart(t *testing.T) {
 	b := newBench(t, "op = \"memory\"\naxis \"kernel\" { values = [\"copy\", \"triad\"] }\naxis \"size_bytes\" { values = [4096] }\n")
 	b.must("", stage.StatusOK)

@@ -7,8 +7,7 @@ import (
 	"aicplan/engine/stage"
 )
 
-// A replacement that stops halfway is gone on with: what was measured in its
-// epoch counts, and nothing else does, whether it is asked for again or not. A
+// An interrupted replacement continues: only results of its epoch count, with and without -replace. A
 // retry tries every failed case once.
 func TestEpochs(t *testing.T) {
 	t.Parallel()

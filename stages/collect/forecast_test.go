@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestMeasuredColumnsAreDocumented: the columns that forecasts know and those
-// of docs/measuring.md are the same.
+// TestMeasuredColumnsAreDocumented checks that forecasts and docs/measuring.md have the same columns.
 func TestMeasuredColumnsAreDocumented(t *testing.T) {
 	t.Parallel()
 	page, err := os.ReadFile("../../docs/measuring.md")

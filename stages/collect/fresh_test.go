@@ -7,8 +7,8 @@ import (
 	"aicplan/stages/grids"
 )
 
-// TestFreshCountsAsJobsDo holds the short count of a plan without history
-// against that of the whole job.
+// TestFreshCountsAsJobsDo compares the quick count of a plan without history with the count of a full
+// job.
 func TestFreshCountsAsJobsDo(t *testing.T) {
 	for name, grid := range map[string]string{
 		"cases": plain,

@@ -25,7 +25,7 @@ import (
 	"aicplan/stages/runtimes"
 )
 
-// TestMain turns the test binary into a worker where a stage starts it as one.
+// TestMain makes the test binary a worker if a stage starts it as one.
 func TestMain(m *testing.M) {
 	if os.Getenv(worker.EnvFDIn) == "" {
 		os.Exit(m.Run())
@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// bench is a state folder with what surrounds a collect stage.
+// bench is a state folder with the environment of a collect stage.
 type bench struct {
 	t       *testing.T
 	store   *checkpoint.Store
@@ -68,7 +68,7 @@ func newBench(t *testing.T, grid string) *bench {
 	return b
 }
 
-// open opens the state folder and fresh pools, as a new process does.
+// open opens the state folder with new pools, like a new process.
 func (b *bench) open(dir string) {
 	b.t.Helper()
 	store, err := checkpoint.Open(dir, checkpoint.Options{Warn: func(s string) { b.t.Log(s) }})
@@ -87,7 +87,7 @@ func (b *bench) open(dir string) {
 	})
 }
 
-// reopen is the next process on the same state folder.
+// reopen opens the same state folder like the next process.
 func (b *bench) reopen() {
 	b.t.Helper()
 	if err := b.pools.Close(); err != nil {
@@ -100,7 +100,7 @@ func (b *bench) reopen() {
 	b.open(b.store.Dir())
 }
 
-// fakeRecorder is a stage.Events that keeps everything.
+// fakeRecorder is a stage.Events that records everything.
 type fakeRecorder struct {
 	mu       sync.Mutex
 	messages []string
@@ -224,7 +224,7 @@ func (b *bench) runIn(ctx context.Context, src string) (*stage.Outcome, error) {
 	})
 }
 
-// must is run for outcomes that are expected.
+// must is run for tests that expect no error.
 func (b *bench) must(src string, want stage.Status) *stage.Outcome {
 	b.t.Helper()
 	out, err := b.run(src)
@@ -238,7 +238,7 @@ func (b *bench) must(src string, want stage.Status) *stage.Outcome {
 	return out
 }
 
-// checkInvariant holds the tables of an outcome against each other.
+// checkInvariant checks that the tables of an outcome are consistent.
 func checkInvariant(t *testing.T, out *stage.Outcome) {
 	t.Helper()
 	d := out.Data
@@ -268,7 +268,7 @@ func checkInvariant(t *testing.T, out *stage.Outcome) {
 	}
 }
 
-// texts is a column of one of the outcome's tables.
+// texts returns a column of one of the outcome's tables.
 func texts(t *testing.T, d *stage.Dataset, which, col string) []string {
 	t.Helper()
 	c, err := table.Strings(map[string]arrow.Record{"planned": d.Planned, "table": d.Table, "ledger": d.Ledger}[which], col)

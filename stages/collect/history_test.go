@@ -10,8 +10,8 @@ import (
 
 func steps(n string) string { return "op = \"synthetic\"\naxis \"m\" { values = [" + n + "] }\n" }
 
-// TestEstimatesCountTheStart: what the first case of a process takes longer is a part of
-// the estimate, once, and not of each case.
+// TestEstimatesCountTheStart checks that the extra time of the first case of a process is added once and
+// not for each case.
 func TestEstimatesCountTheStart(t *testing.T) {
 	b := newBench(t, steps("1, 2, 3, 4, 5"))
 	b.must("", "ok")

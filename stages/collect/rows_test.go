@@ -9,8 +9,8 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// TestCellsThatNoTableHolds: numbers and text of a worker that would be stored
-// as something else, or harm those who read the table, fail the case.
+// TestCellsThatNoTableHolds checks that a case fails if its values could not be stored unchanged or
+// would harm a reader of the table.
 func TestCellsThatNoTableHolds(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
@@ -43,7 +43,7 @@ func TestCellsThatNoTableHolds(t *testing.T) {
 	}
 }
 
-// Rows of names made up by the thousand would make one table of all of them.
+// Thousands of generated column names would all end up in one table.
 func TestTablesStayNarrow(t *testing.T) {
 	t.Parallel()
 	j := &job{}
@@ -60,8 +60,8 @@ func TestTablesStayNarrow(t *testing.T) {
 	}
 }
 
-// Rules look at the ends of a long text: a worker that sends hundreds of KiB with
-// every failure must not keep the engine busy with all of it.
+// Rules look only at the ends of a long text, so that a worker that sends hundreds of KiB with every
+// failure does not slow down the engine.
 func TestRulesOfLongTexts(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 1<<20)

@@ -14,8 +14,7 @@ import (
 	"aicplan/engine/checkpoint"
 )
 
-// sampleEntries are entries of all shapes: what encode writes must be read back
-// the same, by the quick way or the general one.
+// sampleEntries are entries of all shapes. Both readers must return what encode wrote.
 func sampleEntries() []*entry {
 	return []*entry{
 		{Rows: []worker.Row{{"latency": json.Number("1.5"), "samples": json.Number("3"), "used_cuda_graph": true, "kernel_source": "k"}}, Attempts: 1, Worker: "w0", At: "2026-11-22T04:30:46.4Z", Seconds: 0.0000809, Points: 1},
@@ -43,8 +42,8 @@ func TestEncodeIsJSON(t *testing.T) {
 	}
 }
 
-// TestEncodeKeepsEveryField: an entry with one field of the type set comes back
-// with it, a field that is added later too.
+// TestEncodeKeepsEveryField encodes and decodes an entry for each field of the type, including fields
+// that are added later.
 func TestEncodeKeepsEveryField(t *testing.T) {
 	for i := range reflect.TypeFor[entry]().NumField() {
 		e := &entry{Rows: []worker.Row{{"latency": json.Number("1")}}}
@@ -85,8 +84,7 @@ func TestEncodeKeepsEveryField(t *testing.T) {
 	}
 }
 
-// TestRowStoreReadsWhatItIsGiven: rows that arrive and rows that are read back are
-// the same table.
+// TestRowStoreReadsWhatItIsGiven checks that new rows and rows from the journal give the same table.
 func TestRowStoreReadsWhatItIsGiven(t *testing.T) {
 	arrived, back := newRowStore(schemaOf("", true)), newRowStore(schemaOf("", true))
 	quick := 0
@@ -145,7 +143,7 @@ func TestRowStoreReadsWhatItIsGiven(t *testing.T) {
 	}
 }
 
-// TestQuickReadTakesNothingElse: what is not as encode writes it is left alone.
+// TestQuickReadTakesNothingElse checks that read rejects formats that encode does not write.
 func TestQuickReadTakesNothingElse(t *testing.T) {
 	whole := `{"rows":[{"latency":1.5}],"attempts":1,"worker":"w0"}`
 	if s := newRowStore(schemaOf("", true)); func() bool { _, _, ok := s.read([]byte(whole)); return !ok || s.n != 1 }() {

@@ -9,7 +9,7 @@ import (
 	"aicplan/stages/executors"
 )
 
-// TestTooLongForATask holds the warning of a plan against what jobs are dealt.
+// TestTooLongForATask checks the warning of a plan for the largest job.
 func TestTooLongForATask(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -13,8 +13,8 @@ import (
 	"aicplan/sink/table"
 )
 
-// tortures lists every fault of the synthetic op with its share of 200 cases
-// and the class that it must end in; "" is measured.
+// tortures lists every fault of the synthetic op with its share of 200 cases and its expected class; ""
+// means measured.
 var tortures = []struct {
 	fault, class string
 	n            int
@@ -42,9 +42,8 @@ var tortures = []struct {
 	{"late", "", 4},
 }
 
-// A thousand cases of which two hundred misbehave, and a fifth of them in make
-// test: the ledger names exactly those that must fail, everything else is measured,
-// and the next run has nothing to do.
+// Of a thousand cases two hundred misbehave; make test runs a fifth of them. The ledger must contain
+// exactly the cases that must fail, all others are measured, and the next run has nothing to do.
 func TestTorture(t *testing.T) {
 	scale := longtest.Rounds(5, 1)
 	cases := 1000 / scale

@@ -42,7 +42,8 @@ func TestGPUsOfACase(t *testing.T) {
 	}
 }
 
-// TestRowsCountTheirOwnGPUs: what a row names goes before what its worker has.
+// TestRowsCountTheirOwnGPUs checks that a row that names GPUs gets their telemetry instead of the
+// worker's.
 func TestRowsCountTheirOwnGPUs(t *testing.T) {
 	store, err := checkpoint.Open(t.TempDir(), checkpoint.Options{})
 	if err != nil {

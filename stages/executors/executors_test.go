@@ -26,9 +26,8 @@ func TestParseTime(t *testing.T) {
 	}
 }
 
-// TestSplit: every case is in one shard, the same input gives the same shards,
-// groups stay together as long as they are no larger than a share, and no shard is
-// much larger than another.
+// TestSplit checks that every case is in one shard, that the result is deterministic, that groups no
+// larger than a share stay together, and that shards have similar sizes.
 func TestSplit(t *testing.T) {
 	t.Parallel()
 	groups := make([]int, 1000)
@@ -83,8 +82,8 @@ func TestSplit(t *testing.T) {
 	}
 }
 
-// TestSplitMixesAxes: no shard has all cases of one value of an axis that has as
-// many values as there are shards.
+// TestSplitMixesAxes checks that no shard gets all cases of one value of an axis with as many values as
+// there are shards.
 func TestSplitMixesAxes(t *testing.T) {
 	t.Parallel()
 	for _, shards := range []int{2, 4, 7, 16} {
@@ -117,7 +116,7 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// TestOrderKeepsShards reads back what Create wrote.
+// TestOrderKeepsShards reads an order that Create wrote.
 func TestOrderKeepsShards(t *testing.T) {
 	t.Parallel()
 	home := t.TempDir()
@@ -147,8 +146,7 @@ func TestReportRejectsEarlierTry(t *testing.T) {
 	}
 }
 
-// TestStagesSharingHome: stages whose names differ only in characters that file
-// names should not have share a folder, and have orders of their own.
+// TestStagesSharingHome checks that stages whose names map to the same folder have separate orders.
 func TestStagesSharingHome(t *testing.T) {
 	t.Parallel()
 	state := t.TempDir()
@@ -168,9 +166,8 @@ func TestStagesSharingHome(t *testing.T) {
 	}
 }
 
-// TestScriptWritesPercentSignsOfFolders: Slurm takes one in the name of a file for
-// the beginning of a pattern, and jobs die without a word where the folder that
-// comes of it is not there.
+// TestScriptWritesPercentSignsOfFolders checks that percent signs are escaped. Slurm interprets them as
+// patterns, and jobs fail without a message if the resulting folder does not exist.
 func TestScriptWritesPercentSignsOfFolders(t *testing.T) {
 	t.Parallel()
 	c := &Config{Nodes: 1, TasksPerNode: 1, Drain: time.Minute}

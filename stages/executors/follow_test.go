@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// fakeWork records what the follower shows.
+// fakeWork records the messages of the follower.
 type fakeWork struct {
 	left    []int
 	lines   []string
@@ -20,8 +20,8 @@ func (w *fakeWork) Left(shard int) int     { return w.left[shard] }
 func (w *fakeWork) Waiting(text string)    { w.waiting = text }
 func (w *fakeWork) Say(level, text string) { w.lines = append(w.lines, level+": "+text) }
 
-// newFollower returns a follower of shards that were submitted as the array 7, and
-// whose commands of Slurm are not installed.
+// newFollower returns a follower of shards that were submitted as array 7. Slurm's commands are not
+// installed.
 func newFollower(t *testing.T, left ...int) (*Follower, *fakeWork) {
 	t.Helper()
 	o := &Order{Stage: "collect.s", Shards: make([]Shard, len(left))}
@@ -43,8 +43,8 @@ func newFollower(t *testing.T, left ...int) (*Follower, *fakeWork) {
 	return f, w
 }
 
-// TestJudgeStates: the state of a shard follows from the queue, from the status of
-// its task and from the cases that are left.
+// TestJudgeStates checks that the state of a shard follows from the queue, the status of its task and
+// the remaining cases.
 func TestJudgeStates(t *testing.T) {
 	t.Parallel()
 	ended := func(s State) *Status { return &Status{State: s, Message: "m", Node: "n0", Left: 1} }
@@ -89,8 +89,8 @@ func TestJudgeStates(t *testing.T) {
 	}
 }
 
-// TestJudgeCountsTriesWithoutRows: a new row resets the count, but not if the job
-// was cancelled.
+// TestJudgeCountsTriesWithoutRows checks that a new row resets the count, except if the job was
+// cancelled.
 func TestJudgeCountsTriesWithoutRows(t *testing.T) {
 	t.Parallel()
 	for message, want := range map[string]shardState{"its time was over": open, "Slurm reports CANCELLED by 0": failed} {

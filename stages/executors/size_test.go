@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestSized: a job has as few nodes as hold the GPUs of its cases.
+// TestSized checks that a job has the minimum number of nodes for the GPUs of its cases.
 func TestSized(t *testing.T) {
 	t.Parallel()
 	c := &Config{Address: "executor.x", Nodes: 2, GPUsPerNode: 4, GPUsBy: []string{"tp"}}
@@ -23,8 +23,8 @@ func TestSized(t *testing.T) {
 	}
 }
 
-// TestClasses: every size has a task, no task is without a case, and no more tasks
-// are used than there are, unless there are more sizes.
+// TestClasses checks that every size has a task, that every task has a case, and that the limit on tasks
+// is kept unless there are more sizes.
 func TestClasses(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {

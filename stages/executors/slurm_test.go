@@ -10,8 +10,8 @@ import (
 	"aicplan/sink/scripttest"
 )
 
-// TestCommandsThatLeaveSomething: a site's own sbatch may start what keeps its output
-// open. Its job is submitted all the same: as a failure it would be submitted again.
+// TestCommandsThatLeaveSomething checks that a job counts as submitted even if a site's sbatch starts a
+// process that keeps the output open. Otherwise it would be submitted twice.
 func TestCommandsThatLeaveSomething(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -22,7 +22,7 @@ func TestCommandsThatLeaveSomething(t *testing.T) {
 	}
 }
 
-// TestCommandsThatHang: they are ended with their time, and with the run.
+// TestCommandsThatHang checks that commands end at their timeout and when the run is cancelled.
 func TestCommandsThatHang(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -13,7 +13,7 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// draining is a device whose memory comes free after a while.
+// draining is a device whose memory is freed after some time.
 type draining struct {
 	*nvmltest.Device
 	looks, freeAfter int

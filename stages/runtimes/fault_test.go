@@ -11,8 +11,8 @@ import (
 	"aicplan/engine/stage"
 )
 
-// What is wrong with the state folder or the disk ends the run as an error: another
-// container would not help. What is wrong with the runtime does not.
+// Errors of the state folder or the disk end the run, because another container would not help. Errors
+// of the runtime do not.
 func TestFault(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -36,7 +36,7 @@ func TestSatisfies(t *testing.T) {
 	}
 }
 
-// stand-in interpreters: scripts that answer as python would.
+// Fake interpreters: scripts that print what python would.
 func interpreter(t *testing.T, body string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "python3")
@@ -44,8 +44,8 @@ func interpreter(t *testing.T, body string) string {
 	return path
 }
 
-// TestInterpreterThatDoesNotAnswer: one that was asked in vain has not passed and misses
-// nothing, and one that cannot say a version may be worked with.
+// TestInterpreterThatDoesNotAnswer checks that an interpreter that fails is neither accepted nor
+// reported as missing, and that one without a version is usable.
 func TestInterpreterThatDoesNotAnswer(t *testing.T) {
 	p := NewPools(Kinds())
 	defer p.Close()
@@ -69,8 +69,8 @@ func TestInterpreterThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// TestWrapperThatHangs: what a wrapper of the interpreter has started does not hold a
-// plan after the wrapper was given up.
+// TestWrapperThatHangs checks that child processes of an interpreter's wrapper do not delay a plan after
+// the timeout.
 func TestWrapperThatHangs(t *testing.T) {
 	t.Parallel()
 	fifo := filepath.Join(t.TempDir(), "fifo")

@@ -12,7 +12,7 @@ import (
 	"aicplan/engine/stage"
 )
 
-// TestKindsAreWhole holds what every registration must have.
+// TestKindsAreWhole checks the required fields of every kind.
 func TestKindsAreWhole(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
@@ -46,7 +46,7 @@ func TestKindsAreWhole(t *testing.T) {
 	}
 }
 
-// TestWorkersTakeTheOptions: what is registered and what workers take are one.
+// TestWorkersTakeTheOptions checks that workers accept exactly the registered options.
 func TestWorkersTakeTheOptions(t *testing.T) {
 	// A host of collectives quiets the garbage collector of its process.
 	defer debug.SetGCPercent(debug.SetGCPercent(100))

@@ -14,7 +14,7 @@ import (
 	"aicplan/sink/filelock"
 )
 
-// holding is a device that another run measures on.
+// holding locks a device as another run.
 func holding(t *testing.T, uuid, command string) *filelock.Device {
 	t.Helper()
 	d, err := filelock.LockDevice(uuid, filelock.Self(command, "", time.Now()))
@@ -24,8 +24,7 @@ func holding(t *testing.T, uuid, command string) *filelock.Device {
 	return d
 }
 
-// TestWaitingForSeveralDevices: each device that is waited for is told with its own
-// holder.
+// TestWaitingForSeveralDevices checks that each wait reports the lock holder of its device.
 func TestWaitingForSeveralDevices(t *testing.T) {
 	t.Setenv(filelock.DeviceDirVariable, filepath.Join(t.TempDir(), "locks"))
 	others := []*filelock.Device{holding(t, "GPU-a", "the first one"), holding(t, "GPU-b", "the second one")}
@@ -51,7 +50,7 @@ func TestWaitingForSeveralDevices(t *testing.T) {
 	}
 }
 
-// TestDevicesBehindALauncher: GPUs that this machine does not list are told by their runtime.
+// TestDevicesBehindALauncher checks that unknown GPUs are reported by the name of their runtime.
 func TestDevicesBehindALauncher(t *testing.T) {
 	t.Setenv(filelock.DeviceDirVariable, filepath.Join(t.TempDir(), "locks"))
 	var said []string
@@ -64,8 +63,8 @@ func TestDevicesBehindALauncher(t *testing.T) {
 	}
 }
 
-// TestDevicesThatCannotAllBeHad: a run that does not get all devices of a runtime
-// leaves the others to those who wait for them.
+// TestDevicesThatCannotAllBeHad checks that a run that cannot lock all devices of a runtime releases the
+// ones that it locked.
 func TestDevicesThatCannotAllBeHad(t *testing.T) {
 	t.Setenv(filelock.DeviceDirVariable, filepath.Join(t.TempDir(), "locks"))
 	mine := holding(t, "GPU-0", "this run")
@@ -85,8 +84,8 @@ func TestDevicesThatCannotAllBeHad(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsBehindADevice: while a stage waits for a GPU, one that measures
-// nothing gets its workers.
+// TestNobodyWaitsBehindADevice checks that a stage without a device gets its workers while another stage
+// waits for a GPU.
 func TestNobodyWaitsBehindADevice(t *testing.T) {
 	t.Setenv(filelock.DeviceDirVariable, filepath.Join(t.TempDir(), "locks"))
 	other := holding(t, twoGPUs[0].UUID, "another run")

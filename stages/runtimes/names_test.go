@@ -9,8 +9,8 @@ import (
 	"aicplan/engine/stage"
 )
 
-// TestEveryRuntimeHasFilesOfItsOwn: addresses that differ in letter case, in
-// separators or behind the length of a file's name alone.
+// TestEveryRuntimeHasFilesOfItsOwn checks that addresses have different file names if they differ only
+// in letter case, in separators, or after the maximum length of a file name.
 func TestEveryRuntimeHasFilesOfItsOwn(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a", 300)

@@ -97,7 +97,7 @@ func contains(list []string, s string) bool {
 	return false
 }
 
-// fakePython is an interpreter that answers every question with a version.
+// fakePython returns an interpreter that prints a version for every query.
 func fakePython(t *testing.T, version string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "python")
@@ -227,7 +227,7 @@ func TestExpectedEnvironment(t *testing.T) {
 	}
 }
 
-// A plan says when the GPUs here are not those that it assumes.
+// A plan reports GPUs that differ from those that it assumes.
 func TestAssumedGPUsAreNotTheOnesHere(t *testing.T) {
 	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state"), checkpoint.Options{})
 	if err != nil {
@@ -352,8 +352,8 @@ func TestRecycling(t *testing.T) {
 	}
 }
 
-// TestPoolOptionsStayHere: workers refuse options that they do not know, and
-// these are none of theirs.
+// TestPoolOptionsStayHere checks that options of the pool are not sent to workers, which reject unknown
+// options.
 func TestPoolOptionsStayHere(t *testing.T) {
 	p := NewPools(Kinds())
 	defer p.Close()

@@ -9,8 +9,8 @@ import (
 	"aicplan/engine/stage"
 )
 
-// TestServersThatHearOfNoPort: a server that nobody tells its port would be waited
-// for until its deadline, so the plan says it.
+// TestServersThatHearOfNoPort checks that the plan reports a server that does not get its port. The run
+// would otherwise wait until the deadline.
 func TestServersThatHearOfNoPort(t *testing.T) {
 	t.Parallel()
 	command := func(words ...string) cty.Value {

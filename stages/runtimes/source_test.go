@@ -9,8 +9,8 @@ import (
 	"aicplan/engine/stage"
 )
 
-// TestSourceOf finds the file that the worker takes the function from, and
-// none where the worker would take it from elsewhere.
+// TestSourceOf checks that the source is the file from which the worker takes the function, and that
+// there is none for installed modules.
 func TestSourceOf(t *testing.T) {
 	dir := t.TempDir()
 	files := map[string]string{
@@ -68,7 +68,7 @@ func TestSourceOf(t *testing.T) {
 	}
 }
 
-// What does not run is no part of an op's code; everything else is.
+// Only code that runs is part of an op's meaning.
 func TestMeaning(t *testing.T) {
 	const base = "import os\n\ndef f(m, bench):\n    s = \"a # b\"\n    return g(m,\n             \"x\")\n"
 	for name, text := range map[string]string{
@@ -95,12 +95,12 @@ func TestMeaning(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"'", "\"\"\"", "x = '\\", "(((", ")))", "\\", "# no end"} {
-		meaning(text) // ends
+		meaning(text) // must return
 	}
 }
 
-// The modules that an op imports from its folder are part of its code, by their
-// places and not by where they lie; those of others are not.
+// The modules that an op imports from its folder are part of its source, by their relative paths. Other
+// modules are not.
 func TestSourceFollowsImports(t *testing.T) {
 	files := map[string]string{
 		"ops/op.py":     "import helper, os\nfrom pkg.deep import one\nfrom pkg import (two,\n    three as t)\ndef gemm(m, bench):\n    import late, \\\n        later\n    importlib.import_module(\n        'named').f\n    import native\n    return helper.f(m)\n",

@@ -11,8 +11,8 @@ import (
 	"aicplan/engine/stage"
 )
 
-// TestPlainPython: while a plan is made, only an interpreter of the machine is
-// asked, and nothing that the plan sets gets code into it.
+// TestPlainPython checks that a plan runs only an interpreter of the machine, without variables that
+// load code into it.
 func TestPlainPython(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -37,8 +37,8 @@ func TestPlainPython(t *testing.T) {
 	}
 }
 
-// TestPlansGiveNoEnvironment: an interpreter that is asked for a plan does not see
-// the plan's variables: a wrapper in front of it could obey them.
+// TestPlansGiveNoEnvironment checks that an interpreter does not get the plan's variables while a plan
+// is made, because a wrapper could interpret them.
 func TestPlansGiveNoEnvironment(t *testing.T) {
 	t.Parallel()
 	p := NewPools(Kinds())
@@ -50,8 +50,8 @@ func TestPlansGiveNoEnvironment(t *testing.T) {
 	}
 }
 
-// TestPlansReachNoServer: whether the server of an endpoint runtime answers is
-// asked for a run, never for a plan that is looked at.
+// TestPlansReachNoServer checks that only runs connect to the server of an endpoint runtime, not plans
+// that are only read.
 func TestPlansReachNoServer(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -91,9 +91,9 @@ func TestPlansReachNoServer(t *testing.T) {
 	}
 }
 
-// silent is an address that belongs to a socket which does not listen. That of a
-// listener that was closed may be taken by another one, and answers until the last
-// child that was forked meanwhile has begun its program.
+// silent returns an address of a socket that does not listen. The address of a closed listener may be
+// reused, and it accepts connections until the last child that was forked in the meantime has called
+// exec.
 func silent(t *testing.T) string {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM, 0)

@@ -11,8 +11,8 @@ import (
 	"aicplan/engine/stage"
 )
 
-// TestOneWorkerHasAllGPUs: a collector that starts a process for each GPU has one
-// worker, which nobody disturbs on any of them.
+// TestOneWorkerHasAllGPUs checks that a collector that starts a process for each GPU has one worker that
+// locks all of them.
 func TestOneWorkerHasAllGPUs(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
