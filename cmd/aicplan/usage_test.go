@@ -50,9 +50,8 @@ func TestEveryWordIsUsed(t *testing.T) {
 	}
 }
 
-// allWords lists what plans and command lines may contain: "KIND.BLOCK.ATTRIBUTE",
-// where BLOCK is the nearest block and is left out at the top; "runtime KIND.OPTION";
-// "function NAME"; "verb NAME"; "VERB -FLAG",
+// allWords returns what plans and command lines may contain: "KIND.BLOCK.ATTRIBUTE", with the nearest
+// block or no block at the top level; "runtime KIND.OPTION"; "function NAME"; "verb NAME"; "VERB -FLAG",
 // or "flag -FLAG" for flags that several verbs share.
 func allWords(t *testing.T) map[string]bool {
 	out := map[string]bool{}

@@ -12,8 +12,8 @@ import (
 	"aicplan/sink/physics"
 )
 
-// TestPythonSeconds: products that the power cap holds run for a second longer at
-// the sustained point, and nothing else does.
+// TestPythonSeconds checks that products limited by the power cap take a second longer at the sustained
+// point, and that no other case does.
 func TestPythonSeconds(t *testing.T) {
 	t.Parallel()
 	gpu := &stage.Runtime{Kind: "python"}
@@ -45,8 +45,8 @@ func TestPythonSeconds(t *testing.T) {
 	}
 }
 
-// TestCudaShared: a few capped cases take as long together as an H200 took for them,
-// a full window nothing more, and what the cap does not hold nothing at all.
+// TestCudaShared checks that a few capped cases take as long together as recorded on an H200, that a
+// full window takes no extra time, and that uncapped cases take none.
 func TestCudaShared(t *testing.T) {
 	t.Parallel()
 	s := measure.Defaults()
@@ -80,8 +80,7 @@ func TestCudaShared(t *testing.T) {
 	}
 }
 
-// TestCudaOpSeconds: a layer takes the time for which it runs, and 15 of them took 39.8 s
-// on an H200.
+// TestCudaOpSeconds checks that a layer takes its fixed duration. 15 layers took 39.8 s on an H200.
 func TestCudaOpSeconds(t *testing.T) {
 	t.Parallel()
 	s := measure.Defaults()
