@@ -90,8 +90,8 @@ func (c *dataReadBackCmd) version() (readback.Version, error) {
 
 	switch {
 	case len(all) == 0:
-		return readback.Version{}, fmt.Errorf(
-			"%s has no perf files of a backend in the layout families or systems (those of NCCL and oneCCL are read with a backend)", c.Dir)
+		return readback.Version{}, fmt.Errorf("%s has no perf files of a backend in the layout families or systems (those of NCCL and oneCCL are read with a backend)",
+			c.Dir)
 	case len(fit) == 0:
 		return readback.Version{}, fmt.Errorf("%s has no such tables; it has %s", c.Dir, strings.Join(names, ", "))
 	case len(fit) > 1:

@@ -112,8 +112,8 @@ func nothingOf(store *checkpoint.Store, what string) error {
 			what, what)
 	}
 	if strings.HasSuffix(what, ".plan") || strings.ContainsRune(what, filepath.Separator) && !strings.Contains(what, "[") {
-		return fmt.Errorf(
-			"there is no file %s, and no stage is called so; aicplan plan -out FILE saves a plan, aicplan ckpt list shows the stages", what)
+		return fmt.Errorf("there is no file %s, and no stage is called so; aicplan plan -out FILE saves a plan, aicplan ckpt list shows the stages",
+			what)
 	}
 	return fmt.Errorf("the state folder %s has nothing of %s: apply its plan first.%s aicplan ckpt list shows what is there (the cases of a grid: aicplan cases PLAN ADDRESS)",
 		store.Dir(), what, nearStage(store, what))

@@ -99,8 +99,8 @@ func interruptible(grace time.Duration) (context.Context, <-chan struct{}, func(
 					within = fmt.Sprintf(" if it ends within %v", grace)
 					patience = time.After(grace)
 				}
-				fmt.Fprintf(
-					os.Stderr, "\nStopping: what is in flight is finished and kept%s. Ctrl-C again stops at once.\n", within)
+				fmt.Fprintf(os.Stderr, "\nStopping: what is in flight is finished and kept%s. Ctrl-C again stops at once.\n",
+					within)
 				close(stop)
 
 			case 1:

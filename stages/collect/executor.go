@@ -99,8 +99,8 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 		active, err := executors.Active(ctx, scheduler, order)
 		switch {
 		case err != nil:
-			return nil, fmt.Errorf(
-				"nothing is submitted, since jobs of an earlier run may still wait or run: %w; try again", err)
+			return nil, fmt.Errorf("nothing is submitted, since jobs of an earlier run may still wait or run: %w; try again",
+				err)
 		case len(active) == 0:
 			order = nil
 		case order.Key != key:
