@@ -12,14 +12,14 @@ import (
 	"aicplan/sink/command"
 )
 
-// How long the daemon of docker may take. Nobody else may have to end a command of it:
-// they run before and after everything that has a limit.
+// Time limits of docker commands. They run before and after everything that has another limit, so they must
+// end by themselves.
 const (
 	listLimit   = 10 * time.Second
 	removeLimit = time.Minute
 )
 
-// docker runs a command of docker.
+// docker runs a docker command and returns its output.
 func docker(ctx context.Context, limit time.Duration, args ...string) (string, error) {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -27,18 +27,21 @@ func docker(ctx context.Context, limit time.Duration, args ...string) (string, e
 	if err == nil {
 		return string(out), nil
 	}
+
 	if ctx.Err() == nil && bounded.Err() != nil {
 		return "", fmt.Errorf("docker %s did not end within %v: is its daemon well?", args[0], limit)
 	}
+
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		if said := strings.TrimSpace(string(exit.Stderr)); said != "" {
 			return "", fmt.Errorf("docker %s: %s", args[0], said)
 		}
 	}
+
 	return "", fmt.Errorf("docker %s: %w", args[0], err)
 }
 
-// containers are the ids of all containers; none where there is no docker.
+// containers returns the ids of all containers, or none if docker is not installed.
 func containers(ctx context.Context) ([]string, error) {
 	if _, err := exec.LookPath("docker"); err != nil {
 		return nil, nil
@@ -47,23 +50,24 @@ func containers(ctx context.Context) ([]string, error) {
 	return strings.Fields(out), err
 }
 
-// seen are the containers that were there before the set-up, or why they are not known.
+// seen are the containers that existed before the set-up, or the error of listing them.
 type seen struct {
 	ids []string
 	err error
 }
 
-// removeNew removes the containers that were not there before, and returns them.
+// removeNew removes the containers that did not exist before and returns their descriptions.
 func (before seen) removeNew(ctx context.Context) (removed []string, err error) {
 	now, err := containers(ctx)
 	switch {
 	case err != nil && before.err != nil:
-		return nil, nil // docker does not work here, for the blocks neither
+		return nil, nil // docker does not work here, so the blocks could not use it either
 	case err != nil:
 		return nil, fmt.Errorf("containers that the blocks have started may be left: %w", err)
 	case before.err != nil && len(now) > 0:
 		return nil, fmt.Errorf("no container was removed, since those of before are not known (%w); docker ps -a lists what is there", before.err)
 	}
+
 	var wrong []error
 	for _, id := range now {
 		if slices.Contains(before.ids, id) {
@@ -75,5 +79,6 @@ func (before seen) removeNew(ctx context.Context) (removed []string, err error) 
 		}
 		removed = append(removed, "container "+id[:min(12, len(id))])
 	}
+
 	return removed, errors.Join(wrong...)
 }

@@ -13,7 +13,7 @@ import (
 	"aicplan/sink/scripttest"
 )
 
-// standInDocker has its containers in a file, and fails or hangs while a file says so.
+// standInDocker stores its containers in a file, and fails or hangs if a file requests it.
 const standInDocker = `#!/bin/sh
 cd "$(dirname "$0")"
 while test -e hangs; do sleep 0.05; done
@@ -24,7 +24,7 @@ rm) echo "$3" >> removed ;;
 esac
 `
 
-// dockerFor puts a stand-in of docker with a container in front of the real one.
+// dockerFor puts a docker stand-in with one container first in PATH.
 func dockerFor(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -36,8 +36,7 @@ func dockerFor(t *testing.T) (dir string) {
 	return dir
 }
 
-// TestContainers: those that were not there before are removed, and none where it is
-// not known which were.
+// TestContainers checks that new containers are removed, but none if the earlier ones are unknown.
 func TestContainers(t *testing.T) {
 	for _, c := range []struct {
 		name, dead, setup string
@@ -61,7 +60,8 @@ func TestContainers(t *testing.T) {
 			block := func(text string) *Block { return &Block{Kind: Setup, Place: "p.md:1", Text: text, Fences: 1} }
 			s := Server{Name: "x", Setup: block(c.setup + "; touch ready"), Health: block("test -f ready"), Runs: []Block{*block("true")}}
 			res := Execute(t.Context(), s, options(t, &out))
-			removed, _ := os.ReadFile(filepath.Join(dir, "removed")) // not there: none was
+			// the file does not exist if none was removed
+			removed, _ := os.ReadFile(filepath.Join(dir, "removed"))
 			if !slices.Equal(slices.DeleteFunc(res.Cleanup, func(s string) bool { return strings.HasPrefix(s, "process") }), c.cleanup) || string(removed) != c.removed {
 				t.Errorf("removed %q; %+v", removed, res)
 			}
@@ -72,7 +72,8 @@ func TestContainers(t *testing.T) {
 	}
 }
 
-// TestInterruptBeforeTheSetup starts nothing, and takes nobody's container for its own.
+// TestInterruptBeforeTheSetup checks that an interrupt before the set-up starts nothing and removes no
+// container.
 func TestInterruptBeforeTheSetup(t *testing.T) {
 	dir := dockerFor(t)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -91,7 +92,7 @@ func TestInterruptBeforeTheSetup(t *testing.T) {
 	}
 }
 
-// TestADaemonThatHangs is not waited for.
+// TestADaemonThatHangs checks that a hanging docker daemon does not block a run.
 func TestADaemonThatHangs(t *testing.T) {
 	dir := dockerFor(t)
 	if err := os.WriteFile(filepath.Join(dir, "hangs"), nil, 0o644); err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// FuzzParse reads pages: they have servers, or an error with a place.
+// FuzzParse checks that parsing returns servers or an error with a position.
 func FuzzParse(f *testing.F) {
 	page, err := os.ReadFile("testdata/servers.md")
 	if err != nil {

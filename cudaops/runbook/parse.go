@@ -1,7 +1,6 @@
-// Package runbook reads and runs the blocks of Markdown pages that AIPerf's
-// documentation marks with comments: setup-NAME-endpoint-server,
-// health-check-NAME-endpoint-server and aiperf-run-NAME-endpoint-server. A
-// page is then a test of itself.
+// Package runbook runs blocks of Markdown pages, so that the pages are tested. The blocks are marked with
+// the comments used in AIPerf's documentation: setup-NAME-endpoint-server,
+// health-check-NAME-endpoint-server and aiperf-run-NAME-endpoint-server.
 package runbook
 
 import (
@@ -16,10 +15,10 @@ import (
 	"strings"
 )
 
-// Kind says what a block is for.
+// Kind is the purpose of a block.
 type Kind string
 
-// Kinds of blocks, by the prefix of their tag.
+// Kinds of blocks. The value is the prefix of the tag.
 const (
 	Setup  Kind = "setup"
 	Health Kind = "health-check"
@@ -35,19 +34,23 @@ const suffix = "endpoint-server"
 // Block is one marked block.
 type Block struct {
 	Kind Kind `json:"kind"`
-	// Tag is the comment's word.
+
+	// Tag is the first word of the comment.
 	Tag string `json:"tag"`
+
 	// Place is file:line of the opening comment.
 	Place string `json:"place"`
-	// Text joins the code between the opening and the closing comment; Fences is
-	// how many pieces it had.
+
+	// Text is the code between the opening and the closing comment. Fences is the number of fenced blocks
+	// that were joined.
 	Text   string `json:"text"`
 	Fences int    `json:"fences"`
-	// Attributes follow the tag, such as path=FILE.
+
+	// Attributes follow the tag, for example path=FILE.
 	Attributes map[string]string `json:"attributes,omitempty"`
 }
 
-// Server is what the pages say of one server.
+// Server contains all blocks of one server.
 type Server struct {
 	Name   string  `json:"name"`
 	Setup  *Block  `json:"setup"`
@@ -58,13 +61,14 @@ type Server struct {
 
 var comment = regexp.MustCompile(`^<!--\s*(/?[^\s>]+)((?:\s+[A-Za-z_]+=\S+)*)\s*-->$`)
 
-// Parse reads pages and folders of pages (*.md, below hidden folders none).
-// The error joins all that is wrong, each with its place.
+// Parse parses pages and folders of pages (*.md, without hidden folders). The error joins all mistakes,
+// each with its position.
 func Parse(paths []string) ([]Server, error) {
 	files, err := pages(paths)
 	if err != nil {
 		return nil, err
 	}
+
 	var blocks []Block
 	var wrong []error
 	for _, name := range files {
@@ -74,10 +78,12 @@ func Parse(paths []string) ([]Server, error) {
 			wrong = append(wrong, err)
 		}
 	}
+
 	servers, err := assemble(blocks)
 	if err != nil {
 		wrong = append(wrong, err)
 	}
+
 	return servers, errors.Join(wrong...)
 }
 
@@ -88,10 +94,12 @@ func pages(paths []string) ([]string, error) {
 		if err != nil {
 			return nil, err
 		}
+
 		if !info.IsDir() {
 			out = append(out, p)
 			continue
 		}
+
 		err = filepath.WalkDir(p, func(path string, d fs.DirEntry, err error) error {
 			if err != nil {
 				return err
@@ -104,17 +112,19 @@ func pages(paths []string) ([]string, error) {
 			}
 			return nil
 		})
+
 		if err != nil {
 			return nil, err
 		}
 	}
+
 	return out, nil
 }
 
-// maxLine bounds a line of a page, in bytes.
+// maxLine limits the length of a line in bytes.
 const maxLine = 1 << 20
 
-// page reads the blocks of one file.
+// page parses the blocks of one file.
 func page(name string) ([]Block, error) {
 	f, err := os.Open(name)
 	if err != nil {
@@ -130,12 +140,14 @@ func page(name string) ([]Block, error) {
 	bad := func(line int, format string, args ...any) {
 		wrong = append(wrong, fmt.Errorf("%s:%d: %s", name, line, fmt.Sprintf(format, args...)))
 	}
+
 	s := bufio.NewScanner(f)
 	s.Buffer(nil, maxLine)
 	for s.Scan() {
 		n++
 		line := s.Text()
 		trimmed := strings.TrimSpace(line)
+
 		if fence != "" {
 			if strings.HasPrefix(trimmed, fence) && strings.Trim(trimmed, fence[:1]) == "" {
 				fence = ""
@@ -147,24 +159,29 @@ func page(name string) ([]Block, error) {
 			}
 			continue
 		}
+
 		if mark := fenceOf(trimmed); mark != "" {
 			fence = mark
 			language, _, _ := strings.Cut(strings.TrimLeft(trimmed, mark[:1]), " ")
 			bash = language == "bash" || language == "sh" || language == "shell" || open != nil && open.Kind == File
 			continue
 		}
+
 		m := comment.FindStringSubmatch(trimmed)
 		if m == nil {
 			continue
 		}
+
 		tag, closing := strings.CutPrefix(m[1], "/")
 		kind, ok := kindOf(tag)
 		if !ok {
 			continue
 		}
+
 		switch {
 		case closing && (open == nil || open.Tag != tag):
 			bad(n, "<!-- /%s --> closes what is not open", tag)
+
 		case closing:
 			open.Text = strings.Join(text, "\n")
 			if open.Fences == 0 {
@@ -173,8 +190,10 @@ func page(name string) ([]Block, error) {
 				out = append(out, *open)
 			}
 			open = nil
+
 		case open != nil:
 			bad(n, "%s begins inside %s (%s), which is not closed", tag, open.Tag, open.Place)
+
 		default:
 			open = &Block{Kind: kind, Tag: tag, Place: fmt.Sprintf("%s:%d", name, n), Attributes: attributes(m[2])}
 			text = nil
@@ -183,16 +202,19 @@ func page(name string) ([]Block, error) {
 			}
 		}
 	}
+
 	if err := s.Err(); err != nil {
 		bad(n+1, "%v", err)
 	}
+
 	if open != nil {
 		wrong = append(wrong, fmt.Errorf("%s: %s is not closed; add <!-- /%s -->", open.Place, open.Tag, open.Tag))
 	}
+
 	return out, errors.Join(wrong...)
 }
 
-// fenceOf is the mark that opens a fenced block; "" where the line opens none.
+// fenceOf returns the mark that opens a fenced block, or "" if the line opens none.
 func fenceOf(line string) string {
 	for _, c := range []string{"`", "~"} {
 		if n := len(line) - len(strings.TrimLeft(line, c)); n >= 3 {
@@ -206,6 +228,7 @@ func kindOf(tag string) (Kind, bool) {
 	if !strings.HasSuffix(tag, suffix) {
 		return "", false
 	}
+
 	for _, k := range kinds {
 		if strings.HasPrefix(tag, string(k)+"-") {
 			return k, true
@@ -226,11 +249,13 @@ func attributes(text string) map[string]string {
 	return out
 }
 
-// assemble groups blocks by server, in order of appearance.
+// assemble groups blocks by server, in order of appearance. It returns an error for duplicate and missing
+// blocks.
 func assemble(blocks []Block) ([]Server, error) {
 	var out []Server
 	var first []string // the place of each server's first block
 	var wrong []error
+
 	for _, b := range blocks {
 		name := strings.TrimSuffix(strings.TrimPrefix(b.Tag, string(b.Kind)+"-"), suffix)
 		name = strings.TrimSuffix(name, "-")
@@ -239,34 +264,44 @@ func assemble(blocks []Block) ([]Server, error) {
 			out, first = append(out, Server{Name: name}), append(first, b.Place)
 			i = len(out) - 1
 		}
+
 		s := &out[i]
 		switch b.Kind {
 		case Setup:
 			if s.Setup != nil {
-				wrong = append(wrong, fmt.Errorf("%s: %s is there twice; the first is at %s", b.Place, b.Tag, s.Setup.Place))
+				wrong = append(wrong, fmt.Errorf("%s: %s is there twice; the first is at %s", b.Place, b.Tag,
+					s.Setup.Place))
 				continue
 			}
 			s.Setup = &b
+
 		case Health:
 			if s.Health != nil {
-				wrong = append(wrong, fmt.Errorf("%s: %s is there twice; the first is at %s", b.Place, b.Tag, s.Health.Place))
+				wrong = append(wrong, fmt.Errorf("%s: %s is there twice; the first is at %s", b.Place, b.Tag,
+					s.Health.Place))
 				continue
 			}
 			s.Health = &b
+
 		case Run:
 			s.Runs = append(s.Runs, b)
+
 		case File:
 			s.Files = append(s.Files, b)
 		}
 	}
+
 	for i := range out {
 		s := &out[i]
-		for what, missing := range map[Kind]bool{Setup: s.Setup == nil, Health: s.Health == nil, Run: len(s.Runs) == 0} {
+		for what, missing := range map[Kind]bool{Setup: s.Setup == nil, Health: s.Health == nil,
+			Run: len(s.Runs) == 0} {
 			if missing {
-				wrong = append(wrong, fmt.Errorf("%s: server %s has no block %s-%s-%s", first[i], s.Name, what, s.Name, suffix))
+				wrong = append(wrong, fmt.Errorf("%s: server %s has no block %s-%s-%s", first[i], s.Name, what,
+					s.Name, suffix))
 			}
 		}
 	}
+
 	slices.SortStableFunc(wrong, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return out, errors.Join(wrong...)
 }

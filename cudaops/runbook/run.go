@@ -18,34 +18,40 @@ import (
 	"aicplan/sink/scratch"
 )
 
-// Options of a run.
+// Options configure a run.
 type Options struct {
-	// Dir is where the blocks run.
+	// Dir is the working directory of the blocks.
 	Dir string
-	// Health and Run bound the health check with its repetitions, and each run.
+
+	// Health bounds the health check including its retries. Run bounds each run.
 	Health, Run time.Duration
-	// Pause is between two tries of a health check.
+
+	// Pause is the time between two tries of a health check.
 	Pause time.Duration
-	// Out gets what the blocks print, each line with its server and block.
+
+	// Out receives the output of the blocks. Each line is prefixed with its server and block.
 	Out io.Writer
-	// Sleep waits between tries; nil means the machine's clock.
+
+	// Sleep waits between tries. Nil means real time.
 	Sleep func(context.Context, time.Duration)
 }
 
-// ServerRun is the outcome of one server.
+// ServerRun is the result of one server.
 type ServerRun struct {
 	Server string `json:"server"`
-	// Setup and Health are "" when they went well, else what went wrong.
+
+	// Setup and Health are the errors of set-up and health check, or "".
 	Setup  string      `json:"setup_error,omitempty"`
 	Health string      `json:"health_error,omitempty"`
 	Tries  int         `json:"health_tries"`
 	Runs   []RunResult `json:"runs"`
-	// Cleanup lists what was stopped; CleanupError what could not be.
+
+	// Cleanup lists what was stopped. CleanupError is the error for what could not be stopped.
 	Cleanup      []string `json:"cleanup"`
 	CleanupError string   `json:"cleanup_error,omitempty"`
 }
 
-// RunResult is the outcome of one run.
+// RunResult is the result of one run.
 type RunResult struct {
 	Tag   string `json:"tag"`
 	Place string `json:"place"`
@@ -53,27 +59,29 @@ type RunResult struct {
 	Error string `json:"error,omitempty"`
 }
 
-// OK says that everything went well.
+// OK reports whether everything succeeded.
 func (r *ServerRun) OK() bool {
 	return r.Setup == "" && r.Health == "" && r.CleanupError == "" && len(r.Runs) > 0 &&
 		!slices.ContainsFunc(r.Runs, func(x RunResult) bool { return x.Error != "" || x.Code != 0 })
 }
 
-// marker names the processes of a run in their environment.
+// marker is the environment variable that identifies the processes of a run.
 const marker = "AICPLAN_DOCS_RUN"
 
-// Execute sets a server up in the background, waits for its health check, does
-// its runs and stops what it started, whatever happened.
+// Execute starts the set-up of a server in the background, waits for its health check and executes its
+// runs. It always stops what was started.
 func Execute(ctx context.Context, s Server, o Options) *ServerRun {
 	res := &ServerRun{Server: s.Name, Runs: []RunResult{}, Cleanup: []string{}}
 	if o.Sleep == nil {
 		o.Sleep = sleep
 	}
+
 	e := &execution{server: s, o: o, id: fmt.Sprintf("%s-%s", s.Name, rand.Text()[:8])}
 	if err := e.files(); err != nil {
 		res.Setup = err.Error()
 		return res
 	}
+
 	own, err := scratch.New("", "docs")
 	if err != nil {
 		res.Setup = err.Error()
@@ -82,25 +90,29 @@ func Execute(ctx context.Context, s Server, o Options) *ServerRun {
 	defer own.Remove()
 	e.env = filepath.Join(own.Path, "env")
 	var before seen
+
 	if before.ids, before.err = containers(ctx); ctx.Err() != nil {
 		res.Setup = "interrupted before the set-up"
 		return res
 	}
+
 	setup, err := e.start(s.Setup, true)
 	if err != nil {
 		res.Setup = err.Error()
 		return res
 	}
+
 	defer func() {
 		e.cleanup(res, before)
 		select {
-		case <-setup.done: // its number may be somebody else's by now
+		case <-setup.done: // its process id may have been reused
 		default:
 			killGroup(setup.cmd)
 			<-setup.done
 		}
 		setup.drain()
 	}()
+
 	if res.Tries, err = e.healthy(ctx, setup); err != nil {
 		if errors.Is(err, errSetup) {
 			res.Setup = err.Error()
@@ -109,6 +121,7 @@ func Execute(ctx context.Context, s Server, o Options) *ServerRun {
 		}
 		return res
 	}
+
 	for i := range s.Runs {
 		b := &s.Runs[i]
 		r := RunResult{Tag: b.Tag, Place: b.Place}
@@ -120,6 +133,7 @@ func Execute(ctx context.Context, s Server, o Options) *ServerRun {
 			break
 		}
 	}
+
 	return res
 }
 
@@ -132,27 +146,29 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// execution is one server at work.
+// execution is the state of running one server.
 type execution struct {
 	server Server
 	o      Options
 	id     string
-	env    string // file with what the set-up exports
+	env    string // file with the variables exported by the set-up
 	mu     sync.Mutex
 }
 
 var errSetup = errors.New("the set-up failed")
 
-// files writes the files that the pages bring, below Dir and nowhere else.
+// files writes the files from the pages. Paths outside Dir are rejected.
 func (e *execution) files() error {
 	if len(e.server.Files) == 0 {
 		return nil
 	}
+
 	root, err := os.OpenRoot(e.o.Dir)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
+
 	for _, b := range e.server.Files {
 		path := filepath.Clean(b.Attributes["path"])
 		if dir := filepath.Dir(path); dir != "." {
@@ -164,22 +180,23 @@ func (e *execution) files() error {
 			return fmt.Errorf("%s: %w", b.Place, err)
 		}
 	}
+
 	return nil
 }
 
-// A process is a block at work.
+// A process is a running block.
 type process struct {
 	cmd  *exec.Cmd
 	done chan struct{}
-	err  error // once done is closed
+	err  error // valid after done is closed
 
 	out    *prefixed
 	output *os.File
 	copied chan struct{}
 }
 
-// drain copies the rest of the output of a block that has ended. A server in the
-// background may keep the output open.
+// drain copies the rest of the output of a block that has ended. It has a time limit, because a background
+// process may keep the output open.
 func (j *process) drain() {
 	_ = j.output.SetReadDeadline(time.Now().Add(time.Second)) // a pipe has deadlines
 	<-j.copied
@@ -187,18 +204,19 @@ func (j *process) drain() {
 	j.out.flush()
 }
 
-// start begins a block in a shell and a process group of its own. What the
-// set-up exports is kept in a file after every command: the set-up may never
-// end, and what follows needs its variables. The output of a set-up is read until
-// drain is called: a server that it leaves in the background keeps its reader.
+// start starts a block in a shell in a new process group. If keep is true, variables exported by the set-up
+// are saved to a file after each command, because the set-up may not end and later blocks need its
+// variables. The output of a set-up is read until drain is called, because its background server continues
+// to write.
 func (e *execution) start(b *Block, keep bool) (*process, error) {
 	text := b.Text
 	if keep {
-		// A set-up that is being stopped may find the folder gone: that is no news.
+		// Ignore errors, because the folder may be removed while a set-up is being stopped.
 		text = "trap '{ export -p > \"$AICPLAN_DOCS_ENV.$BASHPID\" && mv \"$AICPLAN_DOCS_ENV.$BASHPID\" \"$AICPLAN_DOCS_ENV\"; } 2>/dev/null' DEBUG EXIT\n" + text + "\n:\n"
 	} else {
 		text = "[ -f \"$AICPLAN_DOCS_ENV\" ] && . \"$AICPLAN_DOCS_ENV\"\n" + text
 	}
+
 	cmd := exec.Command("bash", "-c", text)
 	cmd.Dir = e.o.Dir
 	cmd.Env = append(os.Environ(), marker+"="+e.id, "AICPLAN_DOCS_ENV="+e.env)
@@ -207,6 +225,7 @@ func (e *execution) start(b *Block, keep bool) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	cmd.Stdout, cmd.Stderr = w, w
 	ownGroup(cmd)
 	err = cmd.Start()
@@ -221,6 +240,7 @@ func (e *execution) start(b *Block, keep bool) (*process, error) {
 		_, _ = io.Copy(out, r) // until EOF or the deadline of drain
 		close(j.copied)
 	}()
+
 	go func() {
 		j.err = cmd.Wait() // the block ends with its shell
 		if !keep {
@@ -228,21 +248,24 @@ func (e *execution) start(b *Block, keep bool) (*process, error) {
 		}
 		close(j.done)
 	}()
+
 	return j, nil
 }
 
-// once runs a block to its end.
+// once runs a block until it ends and returns its exit code.
 func (e *execution) once(ctx context.Context, b *Block, limit time.Duration) (code int, err error) {
 	j, err := e.start(b, false)
 	if err != nil {
 		return -1, err
 	}
+
 	var late <-chan time.Time
 	if limit > 0 {
 		t := time.NewTimer(limit)
 		defer t.Stop()
 		late = t.C
 	}
+
 	select {
 	case <-j.done:
 	case <-ctx.Done():
@@ -254,18 +277,21 @@ func (e *execution) once(ctx context.Context, b *Block, limit time.Duration) (co
 		<-j.done
 		return -1, fmt.Errorf("%s: it did not end within %v", b.Place, limit)
 	}
-	killGroup(j.cmd) // what it left in the background
+
+	killGroup(j.cmd) // kill its background processes
 	if ee, ok := errors.AsType[*exec.ExitError](j.err); ok {
 		return ee.ExitCode(), nil
 	}
+
 	return 0, j.err
 }
 
-// healthy repeats the health check until it passes.
+// healthy repeats the health check until it passes, and returns the number of tries.
 func (e *execution) healthy(ctx context.Context, setup *process) (tries int, err error) {
 	begin := time.Now()
 	b := e.server.Health
 	last := ""
+
 	for {
 		select {
 		case <-setup.done:
@@ -274,14 +300,16 @@ func (e *execution) healthy(ctx context.Context, setup *process) (tries int, err
 			}
 		default:
 		}
+
 		left := e.o.Health - time.Since(begin)
 		if left <= 0 {
 			return tries, fmt.Errorf("%s: it did not pass within %v, in %d tries%s", b.Place, e.o.Health, tries, last)
 		}
+
 		tries++
 		hctx, cancel := context.WithCancel(ctx)
 		stop := make(chan struct{})
-		go func() { // a set-up that fails ends the wait for its server
+		go func() { // a failed set-up cancels the health check
 			select {
 			case <-setup.done:
 				if setup.err != nil {
@@ -290,12 +318,14 @@ func (e *execution) healthy(ctx context.Context, setup *process) (tries int, err
 			case <-stop:
 			}
 		}()
+
 		code, err := e.once(hctx, b, left)
 		close(stop)
 		cancel()
 		if ctx.Err() != nil {
 			return tries, ctx.Err()
 		}
+
 		switch {
 		case err == nil && code == 0:
 			return tries, nil
@@ -304,6 +334,7 @@ func (e *execution) healthy(ctx context.Context, setup *process) (tries int, err
 		default:
 			last = fmt.Sprintf("; the last one failed: %v", err)
 		}
+
 		e.o.Sleep(ctx, e.o.Pause)
 	}
 }
@@ -313,15 +344,17 @@ func (e *execution) cleanup(res *ServerRun, before seen) {
 	for _, pid := range marked(e.id) {
 		res.Cleanup = append(res.Cleanup, fmt.Sprintf("process %d", pid))
 	}
+
 	err := stopMarked(e.id)
 	removed, left := before.removeNew(context.Background())
 	res.Cleanup = append(res.Cleanup, removed...)
+
 	if err = errors.Join(err, left); err != nil {
 		res.CleanupError = strings.ReplaceAll(err.Error(), "\n", "; ")
 	}
 }
 
-// prefixed writes whole lines with a prefix.
+// prefixed writes complete lines with a prefix.
 type prefixed struct {
 	w      io.Writer
 	mu     *sync.Mutex
@@ -333,6 +366,7 @@ func (p *prefixed) Write(b []byte) (int, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.buf = append(p.buf, b...)
+
 	for {
 		i := bytes.IndexByte(p.buf, '\n')
 		if i < 0 {
@@ -349,7 +383,8 @@ func (p *prefixed) flush() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.buf) > 0 {
-		_, _ = fmt.Fprintf(p.w, "%s%s\n", p.prefix, p.buf) // the block has ended all the same
+		// the block has ended, so there is no one to report to
+		_, _ = fmt.Fprintf(p.w, "%s%s\n", p.prefix, p.buf)
 		p.buf = nil
 	}
 }

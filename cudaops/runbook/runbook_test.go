@@ -95,8 +95,7 @@ func TestSetupThatFailsEndsTheWait(t *testing.T) {
 	}
 }
 
-// TestWhatASetupPrints is there when its server has ended, all of it: nobody writes
-// to the output any more.
+// TestWhatASetupPrints checks that the output of a set-up is complete when its server has ended.
 func TestWhatASetupPrints(t *testing.T) {
 	var out bytes.Buffer
 	block := func(text string) *Block { return &Block{Kind: Setup, Place: "p.md:1", Text: text, Fences: 1} }
@@ -110,8 +109,8 @@ func TestWhatASetupPrints(t *testing.T) {
 	}
 }
 
-// TestAServerInTheBackground lives on when its set-up has ended, and what it prints
-// is told.
+// TestAServerInTheBackground checks that a background server outlives its set-up and its output is
+// captured.
 func TestAServerInTheBackground(t *testing.T) {
 	var out bytes.Buffer
 	block := func(text string) *Block { return &Block{Kind: Setup, Place: "p.md:1", Text: text, Fences: 1} }
@@ -136,7 +135,7 @@ func TestHealthCheckThatNeverPasses(t *testing.T) {
 	if !strings.Contains(res.Health, "did not pass within 300ms") || res.Tries < 1 || len(res.Runs) != 0 {
 		t.Errorf("%+v", res)
 	}
-	// A slow machine does not end its only try in that time.
+	// A slow machine may not complete its only try in that time.
 	if why := res.Health[strings.Index(res.Health, "tries"):]; !strings.Contains(why, "the last one ended with exit status 1") && !strings.Contains(why, "the last one failed: p.md:1: it did not end within") {
 		t.Error(res.Health)
 	}
