@@ -224,8 +224,8 @@ func TestSyntheticIsAFunctionOfTheCase(t *testing.T) {
 	}
 }
 
-// TestSyntheticWaitsForAFile: a case that waits for a file ends once it is there, and
-// not before; one that is given up ends at once.
+// TestSyntheticWaitsForAFile checks that a case that waits for a file ends as soon as the file exists and
+// not before, and that a cancelled one ends at once.
 func TestSyntheticWaitsForAFile(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, map[string]any{"synthetic": true})
@@ -248,8 +248,8 @@ func TestSyntheticWaitsForAFile(t *testing.T) {
 	}
 }
 
-// TestTeam has every part run once by a thread of its own, and the caller's thread
-// free again afterwards.
+// TestTeam checks that each part runs once on a separate thread, and that the caller's thread is unpinned
+// afterwards.
 func TestTeam(t *testing.T) {
 	t.Parallel()
 	runtime.LockOSThread() // the thread ends with the goroutine
@@ -280,8 +280,8 @@ func TestTeam(t *testing.T) {
 	}
 }
 
-// TestCasesAreVisitedInTurn has the worker hold three cases: none is finished
-// before each was visited.
+// TestCasesAreVisitedInTurn opens three cases and checks that none is finished before each has been
+// visited.
 func TestCasesAreVisitedInTurn(t *testing.T) {
 	t.Parallel()
 	s := quickSettings()
@@ -313,7 +313,7 @@ func TestCasesAreVisitedInTurn(t *testing.T) {
 	}
 }
 
-// emitted keeps what a host said.
+// emitted records the messages of a host.
 type emitted struct {
 	worker.Emitter
 	said []string

@@ -1,6 +1,5 @@
-// Package cpu measures ops on the machine's processor: matrix products through
-// gonum's BLAS ("gemm") and streaming memory kernels ("memory"). The option
-// synthetic of the runtime adds a deterministic op for tests of the engine.
+// Package cpu measures ops on the machine's CPU: matrix products with gonum's BLAS ("gemm") and streaming
+// memory kernels ("memory"). The runtime option synthetic adds a deterministic op for tests of the engine.
 package cpu
 
 import (
@@ -19,11 +18,10 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// Framework is the label that perf files get for rows of this runtime.
+// Framework is the framework label of rows of this runtime in perf files.
 const Framework = "CPU"
 
-// Host returns the worker host of the cpu runtime, or a host whose Hello says
-// why it cannot work.
+// Host returns the worker host of the cpu runtime. Invalid options are reported by its Hello.
 func Host(init worker.Init) worker.Host {
 	h := &host{init: init, ops: map[string]opener{"gemm": openGemm, "memory": openMemory}}
 	one := worker.Sequential{About: h.about, Run: h.run, Reset: h.reset}
@@ -34,12 +32,11 @@ func Host(init worker.Init) worker.Host {
 	return &inTurn{Sequential: one, host: h}
 }
 
-// window is how many cases are visited in turn: what disturbs a shared processor
-// lasts for seconds, and is over at one of a case's next visits.
+// window is the number of cases that are visited in turn. Disturbances of a shared CPU last for seconds and
+// are usually over at a case's next visit.
 const window = 64
 
-// inTurn is the host of a runtime without the op synthetic, whose cases end at once
-// and in their order.
+// inTurn visits several cases in turn. It is not used with the op synthetic, whose cases must end in order.
 type inTurn struct {
 	worker.Sequential
 	host *host
@@ -47,10 +44,11 @@ type inTurn struct {
 
 // Serve implements worker.Host.
 func (t *inTurn) Serve(ctx context.Context, in <-chan worker.Case, out worker.Emitter) error {
-	return (&worker.InTurn{Window: t.host.window(), Open: func(c worker.Case) (worker.Visitor, error) { return t.host.open(c) }}).Serve(ctx, in, out)
+	return (&worker.InTurn{Window: t.host.window(),
+		Open: func(c worker.Case) (worker.Visitor, error) { return t.host.open(c) }}).Serve(ctx, in, out)
 }
 
-// Needs are the parameters that every case must have, by op.
+// Needs returns the required parameters by op.
 func Needs() map[string][]string {
 	return map[string][]string{
 		"gemm":      {"gemm_dtype", "m", "n", "k"},
@@ -59,28 +57,28 @@ func Needs() map[string][]string {
 	}
 }
 
-// The words of parameters that take nothing else.
+// Allowed values of text parameters.
 var (
 	gemmTypes     = []string{"float32", "float64"}
 	memoryKernels = []string{"copy", "scale", "add", "triad"}
 )
 
-// Words are the values of parameters that are words, by op and parameter.
+// Words returns the allowed values of text parameters, by op and parameter.
 func Words() map[string]map[string][]string {
 	return map[string]map[string][]string{"gemm": {"gemm_dtype": gemmTypes}, "memory": {"kernel": memoryKernels}}
 }
 
-// An opener makes a case ready for its first visit.
+// An opener prepares a case for its first visit.
 type opener func(e *env, c worker.Case) (*visits, error)
 
-// env is what the ops of one worker share.
+// env is shared by the ops of one worker.
 type env struct {
 	settings measure.Settings
 	clock    measure.Clock
 	pace     *pace
 	f32      arena[float32]
 	f64      arena[float64]
-	leaked   [][]byte // of synthetic leaks
+	leaked   [][]byte // memory leaked by the synthetic op
 }
 
 type host struct {
@@ -102,13 +100,18 @@ func (h *host) about(context.Context) (worker.Hello, error) {
 			}}
 		}
 	}
+
 	if err := h.reset(h.init); err != nil {
-		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: worker.ClassCollectorBug, Message: err.Error()}}
+		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: worker.ClassCollectorBug,
+			Message: err.Error()}}
 	}
+
 	version, err := gonumVersion()
 	if err != nil {
-		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: worker.ClassCollectorBug, Message: err.Error()}}
+		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: worker.ClassCollectorBug,
+			Message: err.Error()}}
 	}
+
 	hello := worker.Hello{
 		Framework: Framework,
 		Version:   version,
@@ -123,13 +126,15 @@ func (h *host) about(context.Context) (worker.Hello, error) {
 			"gomaxprocs": fmt.Sprint(runtime.GOMAXPROCS(0)),
 		},
 	}
+
 	if name, err := os.Hostname(); err == nil {
 		hello.Env["hostname"] = name
 	}
+
 	return hello, nil
 }
 
-// window is how many cases the worker holds.
+// window returns the number of cases that the worker has open at the same time.
 func (h *host) window() int {
 	n, ok := intOption(h.init.Options, "window")
 	switch {
@@ -141,7 +146,7 @@ func (h *host) window() int {
 	return window
 }
 
-// names are the ops.
+// names returns the names of the ops, sorted.
 func (h *host) names() []string {
 	names := slices.Collect(maps.Keys(h.ops))
 	if h.synthetic {
@@ -151,7 +156,7 @@ func (h *host) names() []string {
 	return names
 }
 
-// reset takes new measure settings; operands that were filled stay.
+// reset applies new measure settings. It keeps operands that are already filled.
 func (h *host) reset(init worker.Init) error {
 	s := measure.Defaults()
 	if len(init.Measure) > 0 {
@@ -161,20 +166,24 @@ func (h *host) reset(init worker.Init) error {
 			return fmt.Errorf("measure settings: %w", err)
 		}
 	}
+
 	if err := s.Validate(); err != nil {
 		return fmt.Errorf("measure settings: %w", err)
 	}
+
 	h.env.settings = s
 	h.env.clock = measure.NewSystemClock()
 	h.env.f32.seed, h.env.f64.seed = uint64(s.Seed), uint64(s.Seed)
+
 	return nil
 }
 
-// run measures one case from beginning to end.
+// run measures one case completely.
 func (h *host) run(ctx context.Context, c worker.Case) ([]worker.Row, error) {
 	if h.synthetic && c.Op == "synthetic" {
 		return runSynthetic(ctx, &h.env, c)
 	}
+
 	v, err := h.open(c)
 	if err != nil {
 		return nil, err
@@ -182,32 +191,36 @@ func (h *host) run(ctx context.Context, c worker.Case) ([]worker.Row, error) {
 	return v.all(ctx)
 }
 
-// open makes a case ready for its first visit.
+// open prepares a case for its first visit. Errors have a failure class.
 func (h *host) open(c worker.Case) (*visits, error) {
 	op, ok := h.ops[c.Op]
 	if !ok {
-		return nil, failure(worker.ClassUnsupportedConfig, "the cpu runtime has no op %q; it has %s", c.Op, strings.Join(h.names(), ", "))
+		return nil, failure(worker.ClassUnsupportedConfig, "the cpu runtime has no op %q; it has %s", c.Op,
+			strings.Join(h.names(), ", "))
 	}
+
 	if h.env.settings.Graph == measure.GraphRequire {
 		return nil, failure(worker.ClassUnsupportedConfig, `graph = "require": there are no graphs on a CPU`)
 	}
+
 	if len(c.Sweep) > 0 {
-		return nil, failure(worker.ClassUnsupportedConfig, "op %q of the cpu runtime has no sweep; make it an axis", c.Op)
+		return nil, failure(worker.ClassUnsupportedConfig, "op %q of the cpu runtime has no sweep; make it an axis",
+			c.Op)
 	}
 	return op(&h.env, c)
 }
 
-// testVersion is the version that a worker inside a Go test reports.
+// testVersion is the version reported by a worker inside a Go test.
 const testVersion = "0.0.0-test"
 
-// gonumVersion reads the version of the library that does the work from the
-// binary itself.
+// gonumVersion returns the version of gonum from the build information of the binary.
 func gonumVersion() (string, error) {
 	const module = "gonum.org/v1/gonum"
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
 		return "", fmt.Errorf("this binary carries no build information, so the version of %s is unknown; build it with go build in module mode", module)
 	}
+
 	for _, d := range info.Deps {
 		if d.Path == module {
 			if d.Replace != nil {
@@ -216,14 +229,16 @@ func gonumVersion() (string, error) {
 			return strings.TrimPrefix(d.Version, "v"), nil
 		}
 	}
+
 	if strings.HasSuffix(info.Path, ".test") {
-		// Go leaves the modules out of test binaries.
+		// Test binaries do not contain module versions.
 		return testVersion, nil
 	}
+
 	return "", fmt.Errorf("the build information of this binary does not name %s", module)
 }
 
-// DeviceName returns the processor's model name as the kernel reports it.
+// DeviceName returns the CPU's model name as reported by the kernel.
 func DeviceName() string {
 	if text, err := os.ReadFile("/proc/cpuinfo"); err == nil {
 		if name := modelName(string(text)); name != "" {
@@ -233,7 +248,7 @@ func DeviceName() string {
 	return runtime.GOARCH + " processor (model name not reported by " + runtime.GOOS + ")"
 }
 
-// modelName finds the first model name in the text of /proc/cpuinfo.
+// modelName returns the first model name in /proc/cpuinfo, or "".
 func modelName(cpuinfo string) string {
 	for line := range strings.Lines(cpuinfo) {
 		key, value, ok := strings.Cut(line, ":")
@@ -253,7 +268,7 @@ func intOption(options map[string]any, name string) (int, bool) {
 	return int(f), ok
 }
 
-// failure is an error with a class.
+// failure returns an error with a failure class.
 func failure(class, format string, args ...any) error {
 	return &worker.FailureError{Failure: worker.Failure{Class: class, Message: fmt.Sprintf(format, args...)}}
 }

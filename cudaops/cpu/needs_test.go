@@ -9,7 +9,7 @@ import (
 	"aicplan/cudaops/worker/workertest"
 )
 
-// TestNeeds holds what plans are checked against by what the ops say themselves.
+// TestNeeds compares the declared parameters with those that the ops require.
 func TestNeeds(t *testing.T) {
 	t.Parallel()
 	sample := map[string]any{"gemm_dtype": "float32", "m": 1, "n": 1, "k": 1, "kernel": "copy", "size_bytes": 8}

@@ -12,17 +12,17 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// kernel is one executable piece of work on prepared operands.
+// kernel is a unit of work on prepared operands.
 type kernel struct {
-	source  string // the routine that runs
+	source  string // name of the routine
 	threads int
-	part    func(thread int) // the share of one of them
-	team    *team            // that runs it; nil: the caller alone
-	bytes   float64          // moved by one execution: every operand once
+	part    func(thread int) // runs the part of one thread
+	team    *team            // runs the parts; nil means the calling thread runs all of them
+	bytes   float64          // bytes moved by one execution, counting each operand once
 	flops   float64
 }
 
-// run makes one execution.
+// run runs one execution.
 func (k *kernel) run() {
 	if k.team == nil {
 		for t := range k.threads {
@@ -37,7 +37,7 @@ func (k *kernel) run() {
 func (k *kernel) Block(ctx context.Context, n int) (measure.Block, error) {
 	began := time.Now()
 	for i := range n {
-		// A block of long executions must still notice that the engine is gone.
+		// Check regularly, because a block of long executions must stop if ctx is done.
 		if i&63 == 0 && ctx.Err() != nil {
 			return measure.Block{}, ctx.Err()
 		}
@@ -46,8 +46,8 @@ func (k *kernel) Block(ctx context.Context, n int) (measure.Block, error) {
 	return measure.Block{Seconds: time.Since(began).Seconds()}, nil
 }
 
-// openGemm is y = x W^T with x of m x k and W of n x k, as a linear layer computes
-// it. Parameters: gemm_dtype (float32, float64), m, n, k, and optionally threads (1).
+// openGemm opens a case of y = x W^T with x of m x k and W of n x k, as in a linear layer. Parameters:
+// gemm_dtype (float32, float64), m, n, k, and optionally threads (default 1).
 func openGemm(e *env, c worker.Case) (*visits, error) {
 	p := parseParams(c.Params)
 	dtype := p.word("gemm_dtype", gemmTypes...)
@@ -56,24 +56,26 @@ func openGemm(e *env, c worker.Case) (*visits, error) {
 	if p.err == nil && threads > maxThreads {
 		p.failClass(worker.ClassUnsupportedConfig, "%d threads; %d at most", threads, maxThreads)
 	}
+
 	if p.err != nil {
 		return nil, p.err
 	}
-	return e.visits(func() (*kernel, error) { return gemmKernel(e, dtype, m, n, k, threads) }, func(row worker.Row, kern *kernel) {
-		row["gflop_per_s"] = kern.flops / row["latency"].(float64) / 1e6
-	})
+
+	return e.visits(func() (*kernel, error) { return gemmKernel(e, dtype, m, n, k, threads) },
+		func(row worker.Row, kern *kernel) {
+			row["gflop_per_s"] = kern.flops / row["latency"].(float64) / 1e6
+		})
 }
 
-// A product is computed in tiles of so many rows and columns. The routine computes
-// one that is no larger on the thread that calls it, and a larger one on as many
-// threads as the process has, wherever they are.
+// Tile size of a product. gonum computes a product of at most this size on the calling thread. For larger
+// ones it starts goroutines, which are not pinned to CPUs.
 const (
 	tileRows    = 64
 	tileColumns = 192
 	maxThreads  = 1024
 )
 
-// tiles calls do for every share'th tile of an m x n product, from the first on.
+// tiles calls do for every share-th tile of an m x n product, starting with tile number first.
 func tiles(m, n, first, share int, do func(i, j, rows, columns int)) {
 	at := 0
 	for i := 0; i < m; i += tileRows {
@@ -91,6 +93,7 @@ func gemmKernel(e *env, dtype string, m, n, k, threads int) (*kernel, error) {
 	if elements > 1<<40 {
 		return nil, failure(worker.ClassResourceIssue, "operands of %g elements do not fit", elements)
 	}
+
 	kern := &kernel{flops: 2 * float64(m) * float64(n) * float64(k), threads: threads}
 	if dtype == "float32" {
 		o, err := e.f32.get(m*k, n*k, m*n)
@@ -100,52 +103,62 @@ func gemmKernel(e *env, dtype string, m, n, k, threads int) (*kernel, error) {
 		kern.source, kern.bytes = "gonum.Sgemm", 4*elements
 		kern.part = func(t int) {
 			tiles(m, n, t, threads, func(i, j, rows, columns int) {
-				gonum.Implementation{}.Sgemm(blas.NoTrans, blas.Trans, rows, columns, k, 1, o[0][i*k:], k, o[1][j*k:], k, 0, o[2][i*n+j:], n)
+				gonum.Implementation{}.Sgemm(blas.NoTrans, blas.Trans, rows, columns, k, 1, o[0][i*k:], k,
+					o[1][j*k:], k, 0, o[2][i*n+j:], n)
 			})
 		}
 		return kern, nil
 	}
+
 	o, err := e.f64.get(m*k, n*k, m*n)
 	if err != nil {
 		return nil, err
 	}
+
 	kern.source, kern.bytes = "gonum.Dgemm", 8*elements
 	kern.part = func(t int) {
 		tiles(m, n, t, threads, func(i, j, rows, columns int) {
-			gonum.Implementation{}.Dgemm(blas.NoTrans, blas.Trans, rows, columns, k, 1, o[0][i*k:], k, o[1][j*k:], k, 0, o[2][i*n+j:], n)
+			gonum.Implementation{}.Dgemm(blas.NoTrans, blas.Trans, rows, columns, k, 1, o[0][i*k:], k, o[1][j*k:],
+				k, 0, o[2][i*n+j:], n)
 		})
 	}
+
 	return kern, nil
 }
 
-// streamScalar is the factor of scale and triad. It is below 1 so that values
-// stay finite however often a kernel runs.
+// streamScalar is the factor of scale and triad. It is below 1 so that values remain finite after many
+// executions.
 const streamScalar = 0.5
 
-// openMemory is one of the four STREAM kernels on float64 arrays of size_bytes
-// each. Parameters: kernel (copy, scale, add, triad), size_bytes,
-// and optionally threads (1).
+// openMemory opens a case of one of the four STREAM kernels on float64 arrays of size_bytes each.
+// Parameters: kernel (copy, scale, add, triad), size_bytes, and optionally threads (default 1).
 func openMemory(e *env, c worker.Case) (*visits, error) {
 	p := parseParams(c.Params)
 	name := p.word("kernel", memoryKernels...)
 	size := p.size("size_bytes")
 	threads := p.sizeOr("threads", 1)
 	if p.err == nil && size%8 != 0 {
-		p.failClass(worker.ClassUnsupportedConfig, "size_bytes is %d; arrays hold float64 values, so it must be a multiple of 8", size)
+		p.failClass(worker.ClassUnsupportedConfig,
+			"size_bytes is %d; arrays hold float64 values, so it must be a multiple of 8", size)
 	}
+
 	if p.err == nil && threads > size/8 {
 		p.failClass(worker.ClassUnsupportedConfig, "%d threads for an array of %d elements", threads, size/8)
 	}
+
 	if p.err != nil {
 		return nil, p.err
 	}
+
 	if p.err == nil && threads > maxThreads {
 		p.failClass(worker.ClassUnsupportedConfig, "%d threads; %d at most", threads, maxThreads)
 		return nil, p.err
 	}
-	return e.visits(func() (*kernel, error) { return memoryKernel(e, name, size, threads) }, func(row worker.Row, kern *kernel) {
-		row["gb_per_s"] = kern.bytes / row["latency"].(float64) / 1e6
-	})
+
+	return e.visits(func() (*kernel, error) { return memoryKernel(e, name, size, threads) },
+		func(row worker.Row, kern *kernel) {
+			row["gb_per_s"] = kern.bytes / row["latency"].(float64) / 1e6
+		})
 }
 
 func memoryKernel(e *env, name string, size, threads int) (*kernel, error) {
@@ -154,6 +167,7 @@ func memoryKernel(e *env, name string, size, threads int) (*kernel, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	kern := &kernel{threads: threads}
 	var part func(a, b, c []float64)
 	switch name {
@@ -170,9 +184,11 @@ func memoryKernel(e *env, name string, size, threads int) (*kernel, error) {
 		kern.source, kern.bytes, kern.flops = "floats.AddScaledTo", 24*float64(n), 2*float64(n)
 		part = func(a, b, c []float64) { floats.AddScaledTo(c, a, streamScalar, b) }
 	}
+
 	kern.part = func(t int) {
 		lo, hi := n*t/threads, n*(t+1)/threads
 		part(o[0][lo:hi], o[1][lo:hi], o[2][lo:hi])
 	}
+
 	return kern, nil
 }

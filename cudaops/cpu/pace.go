@@ -7,32 +7,30 @@ import (
 	"gonum.org/v1/gonum/floats"
 )
 
-// pace knows how fast the processor can be. A neighbour on a shared processor
-// makes everything slower for seconds, by 1.4 times and more, so that several visits
-// to a case agree with each other and are all wrong. The same small piece of work,
-// run before and after a visit, shows it.
+// pace detects whether the CPU is slowed down by other work. Another tenant of a shared CPU slows down
+// everything for seconds, by a factor of 1.4 or more, so that several visits of a case may agree with each
+// other and all be wrong. A small fixed piece of work, timed before and after each visit, detects this.
 type pace struct {
 	x, y []float64
-	seen []float64 // seconds that the work took at the last readings
-	next int       // of them, to be replaced
+	seen []float64 // times of the last readings in seconds
+	next int       // index of the reading to replace next
 	read func() float64
-	sum  float64 // of the work, so that it is not left out
+	sum  float64 // result of the work, so that the compiler does not remove it
 }
 
 const (
-	paceLength   = 1024 // elements; two arrays fit the first-level cache
+	paceLength   = 1024 // elements; two arrays fit into the L1 cache
 	paceRounds   = 400
 	paceTries    = 3
 	paceReadings = 512
-	// paceLeast is how many readings it takes to know what the processor can do, and
-	// paceShare the share of them that were no slower than that, paceBoosts at least:
-	// one or two fast readings are a boost that does not last. A larger share would
-	// take a neighbour that is there nearly all the time for the processor.
+	// paceLeast is the number of readings needed to estimate the undisturbed time, and paceShare is the
+	// fraction of readings that are at most that time, but at least paceBoosts readings. One or two very
+	// fast readings are a short boost. A larger share would accept a permanently disturbed CPU.
 	paceLeast  = 8
 	paceBoosts = 2
 	paceShare  = 0.02
-	// paceSlow is how much slower a disturbed processor is. The work and a product slow
-	// down alike, within some 3 %.
+	// paceSlow is the slowdown above which the CPU counts as disturbed. The work and a matrix product slow
+	// down by the same factor within about 3 %.
 	paceSlow = 1.05
 )
 
@@ -45,7 +43,7 @@ func newPace() *pace {
 	return p
 }
 
-// work is the least time of a few tries: an interrupt hits one of them.
+// work returns the minimum time of a few tries in seconds, because an interrupt may affect one of them.
 func (p *pace) work() float64 {
 	var tries []float64
 	for range paceTries {
@@ -58,7 +56,7 @@ func (p *pace) work() float64 {
 	return slices.Min(tries)
 }
 
-// slow reads the processor's pace and says whether it is slower than it can be.
+// slow takes a reading and reports whether the CPU is currently slower than it can be.
 func (p *pace) slow() bool {
 	now := p.read()
 	if len(p.seen) < paceReadings {
@@ -67,9 +65,11 @@ func (p *pace) slow() bool {
 		p.seen[p.next] = now
 		p.next = (p.next + 1) % paceReadings
 	}
+
 	if len(p.seen) < paceLeast {
 		return false
 	}
+
 	best := slices.Sorted(slices.Values(p.seen))[max(paceBoosts, int(paceShare*float64(len(p.seen))))]
 	return now > paceSlow*best
 }

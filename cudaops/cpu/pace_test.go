@@ -2,7 +2,7 @@ package cpu
 
 import "testing"
 
-// TestPace has a processor whose neighbour comes and goes, and one short boost.
+// TestPace simulates a CPU with intermittent load from another tenant and one short boost.
 func TestPace(t *testing.T) {
 	t.Parallel()
 	p := newPace()
@@ -25,7 +25,7 @@ func TestPace(t *testing.T) {
 	if p.slow() {
 		t.Error("after a single boost everything counts as slow")
 	}
-	// A clock that falls by some percent is seen, too, and one that swings is not.
+	// A clock that drops by some percent is detected, but a fluctuating one is not.
 	now = 107e-6
 	if !p.slow() {
 		t.Error("a processor that is 7 % slower is not seen")
@@ -34,7 +34,7 @@ func TestPace(t *testing.T) {
 	if p.slow() {
 		t.Error("2 % slower counts as slow")
 	}
-	// A neighbour that pauses for one reading in twenty is a neighbour all the time.
+	// Load that pauses for one reading in twenty counts as permanent load.
 	now = 140e-6
 	for i := range paceReadings {
 		if now = 140e-6; i%20 == 0 {
@@ -44,7 +44,7 @@ func TestPace(t *testing.T) {
 			t.Fatalf("reading %d, of %v s", i, now)
 		}
 	}
-	// A neighbour that stays makes the processor what it is.
+	// Permanent load is accepted as the normal speed.
 	now = 140e-6
 	for range 2 * paceReadings {
 		p.slow()

@@ -11,7 +11,7 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// params are a case's parameters; the first error sticks.
+// params parses a case's parameters and keeps the first error.
 type params struct {
 	values map[string]any
 	err    error
@@ -26,7 +26,7 @@ func parseParams(raw json.RawMessage) *params {
 	return p
 }
 
-// size reads a parameter that counts something: an integer of at least 1.
+// size returns a parameter that must be a whole number of at least 1.
 func (p *params) size(name string) int {
 	v, ok := p.values[name]
 	if !ok {
@@ -36,7 +36,7 @@ func (p *params) size(name string) int {
 	return p.integer(name, v)
 }
 
-// sizeOr is size with a default for an absent parameter.
+// sizeOr is like size, with a default for a missing parameter.
 func (p *params) sizeOr(name string, def int) int {
 	v, ok := p.values[name]
 	if !ok {
@@ -55,20 +55,23 @@ func (p *params) integer(name string, v any) int {
 	return int(i)
 }
 
-// word reads a parameter that is one of several words.
+// word returns a parameter that must be one of the allowed words.
 func (p *params) word(name string, allowed ...string) string {
 	v, ok := p.values[name]
 	if !ok {
 		p.fail("parameter %q is missing", name)
 		return ""
 	}
+
 	s, _ := v.(string)
 	for _, a := range allowed {
 		if s == a {
 			return s
 		}
 	}
-	p.failClass(worker.ClassUnsupportedConfig, "parameter %q is %v; the cpu runtime has %s", name, v, strings.Join(allowed, ", "))
+
+	p.failClass(worker.ClassUnsupportedConfig, "parameter %q is %v; the cpu runtime has %s", name, v,
+		strings.Join(allowed, ", "))
 	return ""
 }
 
@@ -82,56 +85,66 @@ func (p *params) failClass(class, format string, args ...any) {
 	}
 }
 
-// arena is memory that cases share: it grows, is filled once with seeded random
-// normals, and is never given back, so that no case pays for allocation.
+// arena is memory shared by all cases. It grows as needed, is filled with seeded random normals, and is
+// never freed, so that allocation is not part of a measurement.
 type arena[T float32 | float64] struct {
 	seed uint64
 	mem  []T
 	rng  *rand.Rand
 }
 
-// get returns slices of the given lengths that do not overlap.
+// get returns non-overlapping slices of the given lengths. It returns an error if there is not enough
+// memory.
 func (a *arena[T]) get(lengths ...int) ([][]T, error) {
 	total := 0
 	for _, n := range lengths {
 		total += n
 	}
+
 	if more := total - len(a.mem); more > 0 {
 		var t T
 		size := 8
 		if _, ok := any(t).(float32); ok {
 			size = 4
 		}
+
 		if free, ok := memAvailable(); ok && int64(more)*int64(size) > free/10*9 {
-			return nil, failure(worker.ClassResourceIssue, "the operands need %d MiB more and %d MiB of memory are available",
+			return nil, failure(worker.ClassResourceIssue,
+				"the operands need %d MiB more and %d MiB of memory are available",
 				int64(more)*int64(size)>>20, free>>20)
 		}
+
 		if a.rng == nil {
 			a.rng = rand.New(rand.NewPCG(a.seed, 1))
 		}
+
 		grown := make([]T, total)
 		for i := copy(grown, a.mem); i < total; i++ {
 			grown[i] = T(a.rng.NormFloat64())
 		}
+
 		a.mem = grown
 	}
+
 	out := make([][]T, len(lengths))
 	at := 0
 	for i, n := range lengths {
 		out[i] = a.mem[at : at+n : at+n]
 		at += n
 	}
+
 	return out, nil
 }
 
-// memAvailable reads how many bytes can be allocated without swapping; false
-// where the system does not say.
+// memAvailable returns how many bytes can be allocated without swapping. It returns false if the system
+// does not report it.
 func memAvailable() (int64, bool) {
 	f, err := os.Open("/proc/meminfo")
 	if err != nil {
 		return 0, false
 	}
 	defer f.Close()
+
 	for s := bufio.NewScanner(f); s.Scan(); {
 		rest, ok := strings.CutPrefix(s.Text(), "MemAvailable:")
 		if !ok {
@@ -140,5 +153,6 @@ func memAvailable() (int64, bool) {
 		kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
 		return kb << 10, err == nil
 	}
+
 	return 0, false
 }

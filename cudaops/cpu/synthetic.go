@@ -23,25 +23,26 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// The synthetic op measures nothing: its latency is a function of the case's
-// parameters, so that any two runs of one grid must agree to the byte. It
-// exists to test the engine, and only in runtimes with synthetic = true.
+// runSynthetic runs the synthetic op. It measures nothing: the latency is a function of the case's
+// parameters, so that two runs of a grid give identical results. It exists to test the engine and is only
+// available in runtimes with synthetic = true.
 //
 // Parameters with a meaning, all optional:
 //
-//	delay_ms  wall time that the case takes
-//	wait_for  a file; the case does not end before it is there
-//	fault     what goes wrong, see faults
-//	healthy   the attempt from which on a faulty case passes
-//	scale_by  a variable of the environment: latencies are so many times as long,
-//	          as on a node that is slower than others
+//	delay_ms  wall time of the case
+//	wait_for  path of a file; the case does not end before it exists
+//	fault     name of a failure, see faults
+//	healthy   number of the attempt from which on a faulty case succeeds
+//	scale_by  environment variable with a factor for latencies, to simulate
+//	          a slower node
 //
-// All other parameters are the case's own. With a sweep every point gives a row.
+// All other parameters only identify the case. With a sweep, each point gives a row.
 func runSynthetic(ctx context.Context, e *env, c worker.Case) ([]worker.Row, error) {
 	p := parseParams(c.Params)
 	if p.err != nil {
 		return nil, p.err
 	}
+
 	if ms, ok := p.values["delay_ms"].(json.Number); ok {
 		f, err := ms.Float64()
 		if err != nil {
@@ -51,11 +52,13 @@ func runSynthetic(ctx context.Context, e *env, c worker.Case) ([]worker.Row, err
 			return nil, err
 		}
 	}
+
 	if path, _ := p.values["wait_for"].(string); path != "" {
 		if err := waitFor(ctx, e.clock, path); err != nil {
 			return nil, err
 		}
 	}
+
 	points := []map[string]any{{}}
 	if len(c.Sweep) > 0 {
 		d := json.NewDecoder(bytes.NewReader(c.Sweep))
@@ -64,6 +67,7 @@ func runSynthetic(ctx context.Context, e *env, c worker.Case) ([]worker.Row, err
 			return nil, failure(worker.ClassCollectorBug, "sweep: %v", err)
 		}
 	}
+
 	scale := 1.0
 	if name, _ := p.values["scale_by"].(string); name != "" && os.Getenv(name) != "" {
 		f, err := strconv.ParseFloat(os.Getenv(name), 64)
@@ -72,12 +76,14 @@ func runSynthetic(ctx context.Context, e *env, c worker.Case) ([]worker.Row, err
 		}
 		scale = f
 	}
+
 	var rows []worker.Row
 	for _, point := range points {
 		all := maps.Clone(p.values)
 		maps.Copy(all, point)
 		rows = append(rows, syntheticRow(all, point, scale))
 	}
+
 	healthy := p.sizeOr("healthy", math.MaxInt32)
 	if fault, _ := p.values["fault"].(string); fault != "" && fault != "none" && c.Attempt < healthy {
 		f, ok := faults[fault]
@@ -87,11 +93,11 @@ func runSynthetic(ctx context.Context, e *env, c worker.Case) ([]worker.Row, err
 		}
 		return f(e, c, rows)
 	}
+
 	return rows, nil
 }
 
-// waitFor waits for a file that another process makes. Tests that do something
-// while a run is at work hold it in that way, however busy the machine is.
+// waitFor waits until a file exists. Tests use it to keep a run active until they have done something.
 func waitFor(ctx context.Context, clock measure.Clock, path string) error {
 	for {
 		_, err := os.Stat(path)
@@ -107,16 +113,15 @@ func waitFor(ctx context.Context, clock measure.Clock, path string) error {
 	}
 }
 
-// SyntheticLatency is the latency, in milliseconds, of a synthetic case with
-// these parameters: between 0.001 and 10, spread evenly over the decades.
-// Values are compared by their text.
+// SyntheticLatency returns the latency in ms of a synthetic case with these parameters. It is between 0.001
+// and 10, log-uniformly distributed. Parameter values are compared by their text.
 func SyntheticLatency(params map[string]any) float64 {
 	h := fnv.New64a()
 	for _, k := range slices.Sorted(maps.Keys(params)) {
 		fmt.Fprintf(h, "%s=%v;", k, params[k])
 	}
 	unit := float64(mix(h.Sum64())>>11) / (1 << 53)
-	// Rounding keeps the text short and the same on every machine.
+	// Rounding keeps the text short and identical on all machines.
 	return math.Round(math.Pow(10, 4*unit-3)*1e6) / 1e6
 }
 
@@ -134,14 +139,16 @@ func syntheticRow(all, point map[string]any, scale float64) worker.Row {
 		"latency": ms, "samples": 1, "p10": ms, "p90": ms,
 		"used_cuda_graph": false, "kernel_source": "synthetic",
 	}
+
 	if source, ok := all["kernel_source"]; ok {
-		row["kernel_source"] = source // the case chooses its kernel
+		row["kernel_source"] = source // the case selects its kernel
 	}
+
 	maps.Copy(row, point)
 	return row
 }
 
-// faults are the ways in which a synthetic case goes wrong.
+// faults are the failures of synthetic cases by name.
 var faults = map[string]func(e *env, c worker.Case, rows []worker.Row) ([]worker.Row, error){
 	"error": func(*env, worker.Case, []worker.Row) ([]worker.Row, error) {
 		return nil, failure("", "synthetic: the case raised an error")
@@ -153,7 +160,8 @@ var faults = map[string]func(e *env, c worker.Case, rows []worker.Row) ([]worker
 		return nil, failure(worker.ClassTransient, "synthetic: try again")
 	},
 	"oom": func(*env, worker.Case, []worker.Row) ([]worker.Row, error) {
-		return nil, &worker.FailureError{Failure: worker.Failure{Exception: "OutOfMemoryError", Message: "CUDA out of memory (synthetic)"}}
+		return nil, &worker.FailureError{Failure: worker.Failure{Exception: "OutOfMemoryError",
+			Message: "CUDA out of memory (synthetic)"}}
 	},
 	"fatal": func(*env, worker.Case, []worker.Row) ([]worker.Row, error) {
 		return nil, &worker.FailureError{Failure: worker.Failure{Message: "synthetic: an illegal memory access was encountered", Fatal: true}}
@@ -166,8 +174,8 @@ var faults = map[string]func(e *env, c worker.Case, rows []worker.Row) ([]worker
 		return nil, nil
 	},
 	"segfault": func(*env, worker.Case, []worker.Row) ([]worker.Row, error) {
-		// The Go runtime would catch the signal and exit with a status; a shell
-		// in the same process does not.
+		// The Go runtime would catch the signal and exit with a status. A shell in the same process does
+		// not.
 		return nil, syscall.Exec("/bin/sh", []string{"sh", "-c", "kill -SEGV $$"}, os.Environ())
 	},
 	"killed": func(*env, worker.Case, []worker.Row) ([]worker.Row, error) {
@@ -195,8 +203,8 @@ var faults = map[string]func(e *env, c worker.Case, rows []worker.Row) ([]worker
 		return rows, nil
 	},
 	"fork": func(_ *env, _ worker.Case, rows []worker.Row) ([]worker.Row, error) {
-		// One child in the worker's process group and one that left it; both
-		// outlive the case, and their worker dies at once.
+		// Start one child in the worker's process group and one outside of it. Both outlive the worker,
+		// which exits.
 		for _, attr := range []*syscall.SysProcAttr{{}, {Setsid: true}} {
 			cmd := exec.Command("sleep", "3600")
 			cmd.SysProcAttr = attr
@@ -218,7 +226,8 @@ var faults = map[string]func(e *env, c worker.Case, rows []worker.Row) ([]worker
 	"garbage": rawLine(func(worker.Case) []byte { return []byte("Traceback (most recent call last):\n") }),
 	"utf8":    rawLine(func(worker.Case) []byte { return []byte("{\"type\":\"log\",\"text\":\"\xff\xfe\"}\n") }),
 	"unknown_seq": rawLine(func(c worker.Case) []byte {
-		return []byte(`{"type":"result","seq":` + strconv.FormatInt(c.Seq+1_000_000, 10) + `,"rows":[{"latency":1}],"seconds":1}` + "\n")
+		return []byte(`{"type":"result","seq":` + strconv.FormatInt(c.Seq+1_000_000, 10) +
+			`,"rows":[{"latency":1}],"seconds":1}` + "\n")
 	}),
 	"half": func(*env, worker.Case, []worker.Row) ([]worker.Row, error) {
 		if err := writeRaw([]byte(`{"type":"result","seq":`)); err != nil {
@@ -230,9 +239,10 @@ var faults = map[string]func(e *env, c worker.Case, rows []worker.Row) ([]worker
 	"huge": rawLine(func(worker.Case) []byte {
 		return append(bytes.Repeat([]byte("a"), worker.MaxLine+2), '\n')
 	}),
-	// late sends a second end of the case right behind its first one.
+	// late sends a second result of the case immediately after the first one.
 	"late": func(_ *env, c worker.Case, _ []worker.Row) ([]worker.Row, error) {
-		end := []byte(`{"type":"result","seq":` + strconv.FormatInt(c.Seq, 10) + `,"rows":[{"latency":1}],"seconds":1}` + "\n")
+		end := []byte(`{"type":"result","seq":` + strconv.FormatInt(c.Seq, 10) +
+			`,"rows":[{"latency":1}],"seconds":1}` + "\n")
 		if err := writeRaw(append(slices.Clone(end), end...)); err != nil {
 			return nil, err
 		}
@@ -240,8 +250,7 @@ var faults = map[string]func(e *env, c worker.Case, rows []worker.Row) ([]worker
 	},
 }
 
-// rawLine is a fault that writes bytes past the protocol's own code and then
-// waits to be ended.
+// rawLine returns a fault that writes raw bytes to the protocol's pipe and then waits to be killed.
 func rawLine(line func(worker.Case) []byte) func(*env, worker.Case, []worker.Row) ([]worker.Row, error) {
 	return func(_ *env, c worker.Case, _ []worker.Row) ([]worker.Row, error) {
 		if err := writeRaw(line(c)); err != nil {
@@ -251,12 +260,13 @@ func rawLine(line func(worker.Case) []byte) func(*env, worker.Case, []worker.Row
 	}
 }
 
-// writeRaw writes to the engine's pipe behind the back of Serve.
+// writeRaw writes to the engine's pipe, bypassing Serve.
 func writeRaw(b []byte) error {
 	fd, err := strconv.Atoi(os.Getenv(worker.EnvFDOut))
 	if err != nil {
 		return fmt.Errorf("%s: %w", worker.EnvFDOut, err)
 	}
+
 	for len(b) > 0 {
 		n, err := syscall.Write(fd, b)
 		if err != nil {
@@ -264,5 +274,6 @@ func writeRaw(b []byte) error {
 		}
 		b = b[n:]
 	}
+
 	return nil
 }

@@ -6,30 +6,29 @@ import (
 	"aicplan/cudaops/affinity"
 )
 
-// team are threads that run the parts of a kernel, each on a processor of its own
-// where there are enough: the caller's thread and further ones. A thread that moves
-// from one processor to another leaves its caches behind, and Go's scheduler is kept
-// out of it.
+// team runs the parts of a kernel on several threads, including the caller's. If there are enough CPUs,
+// each thread is pinned to a different one, so that threads keep their caches and are not moved by the
+// scheduler.
 type team struct {
-	all  []int // processors that the caller's thread may use; nil where unknown
+	all  []int // CPUs available to the caller's thread; nil if unknown
 	work []chan func(int)
 	done chan struct{}
 }
 
-// assemble makes a team of so many threads. Another shift takes other processors:
-// some may be busy with work of others. The caller has locked its goroutine to its
-// thread.
+// assemble starts a team. A different shift selects different CPUs, because some may be busy with other
+// work. The caller must have locked its goroutine to its thread.
 func assemble(threads, shift int) *team {
 	t := &team{done: make(chan struct{}, threads)}
 	if all, err := affinity.Get(); err == nil && len(all) > 0 {
 		t.all = all
 		affinity.Set(t.place(shift))
 	}
+
 	for i := 1; i < threads; i++ {
 		work := make(chan func(int), 1)
 		t.work = append(t.work, work)
 		go func() {
-			runtime.LockOSThread() // it ends with the goroutine
+			runtime.LockOSThread() // the thread ends with the goroutine
 			if t.all != nil {
 				affinity.Set(t.place(shift + i))
 			}
@@ -39,13 +38,14 @@ func assemble(threads, shift int) *team {
 			}
 		}()
 	}
+
 	return t
 }
 
-// place is one processor.
+// place returns the CPU of thread i.
 func (t *team) place(i int) []int { return []int{t.all[i%len(t.all)]} }
 
-// run has every thread do its part.
+// run runs one part on each thread and waits for all of them.
 func (t *team) run(part func(thread int)) {
 	for _, w := range t.work {
 		w <- part
@@ -56,7 +56,7 @@ func (t *team) run(part func(thread int)) {
 	}
 }
 
-// dismiss ends the further threads and lets the caller's go anywhere again.
+// dismiss ends the additional threads and unpins the caller's thread.
 func (t *team) dismiss() {
 	for _, w := range t.work {
 		close(w)
