@@ -17,15 +17,15 @@ import (
 	"aicplan/cudaops/ops"
 )
 
-// Library is one shared library as this program would use it.
+// Library is a shared library as this program would load it.
 type Library struct {
 	Name    string `json:"name"`
 	Version string `json:"version,omitempty"`
 	Path    string `json:"path,omitempty"`
-	Error   string `json:"error,omitempty"` // what was looked for and where
+	Error   string `json:"error,omitempty"` // what was searched and where
 }
 
-// GPU is one device as the management library shows it.
+// GPU is the state of one device as reported by NVML.
 type GPU struct {
 	nvml.Identity
 	Clocks      nvml.Clocks      `json:"clocks"`
@@ -37,11 +37,12 @@ type GPU struct {
 	Persistence bool             `json:"persistence"`
 	ECC         nvml.ECC         `json:"ecc"`
 	MIG         bool             `json:"mig"`
-	// Unknown lists the readings that the device did not give, with why.
+
+	// Unknown lists the readings that failed, with the reason.
 	Unknown []string `json:"unknown,omitempty"`
 }
 
-// Deep is what running on the GPU showed.
+// Deep is the result of the checks that run on a GPU.
 type Deep struct {
 	Device   string             `json:"device"`
 	Numerics []ops.NumericCheck `json:"numerics"`
@@ -49,7 +50,7 @@ type Deep struct {
 	Error    string             `json:"error,omitempty"`
 }
 
-// Report is what this machine can do.
+// Report describes the capabilities of this machine.
 type Report struct {
 	Driver    string    `json:"driver,omitempty"`
 	CUDA      string    `json:"cuda,omitempty"`
@@ -60,26 +61,26 @@ type Report struct {
 	Deep      []Deep    `json:"deep,omitempty"`
 }
 
-// Options choose what Examine looks at.
+// Options configure Examine.
 type Options struct {
-	// GPU runs the numeric check and the timing self-check on every device.
+	// GPU enables the numeric check and the timing self-check on each device.
 	GPU     bool
 	Devices []int
-	// Peaks are the system's, for judging rates; the zero value judges none.
+	// Peaks are the system's peak rates to compare with. The zero value disables the comparison.
 	Peaks ops.Peaks
 	Seed  uint64
 }
 
-// Examine looks at the machine. Missing parts are told in the report; it never
-// fails as a whole.
+// Examine examines the machine. It never fails; missing parts are listed in the report.
 func Examine(ctx context.Context, o Options) *Report {
-	// Before the driver is opened for its version, which is when it counts. Opening
-	// a device does it again and says when it fails.
+	// The order must be set before the driver is opened. An error is ignored here, because opening a device
+	// sets the order again and reports it.
 	_ = ops.OrderByPCI()
 	api, err := nvml.Open()
 	if err == nil {
 		defer api.Close()
 	}
+
 	n := LocalNode(api, err, o.Devices)
 	r := Overview(n, LocalLibraries())
 	if o.GPU {
@@ -87,10 +88,11 @@ func Examine(ctx context.Context, o Options) *Report {
 			r.Deep = append(r.Deep, one(ctx, o, t))
 		}
 	}
+
 	return r
 }
 
-// LocalNode is this machine as the checks see it.
+// LocalNode returns this machine as the subject of checks.
 func LocalNode(api nvml.API, err error, devices []int) *Node {
 	n := &Node{NVMLErr: err, Devices: devices, Root: os.Geteuid() == 0, ProcessName: processName}
 	if err == nil {
@@ -108,11 +110,12 @@ func processName(pid int) string {
 	return strings.TrimSpace(string(b))
 }
 
-// LocalLibraries opens what the runtimes use, without touching a device.
+// LocalLibraries opens the libraries that the runtimes use. It does not use a device.
 func LocalLibraries() []Library {
 	var out []Library
 	version := 0
 	d := Library{Name: "driver"}
+
 	if l, err := driver.Open(); err != nil {
 		d.Error = err.Error()
 	} else {
@@ -122,6 +125,7 @@ func LocalLibraries() []Library {
 			d.Error = err.Error()
 		}
 	}
+
 	out = append(out, d)
 	b := Library{Name: "cublaslt"}
 	if l, err := cublaslt.Load(version); err != nil {
@@ -129,6 +133,7 @@ func LocalLibraries() []Library {
 	} else {
 		b.Version, b.Path = ops.LtVersion(l.Version()), l.Path()
 	}
+
 	out = append(out, b)
 	c := Library{Name: "nvrtc"}
 	if l, err := nvrtc.Open(version); err != nil {
@@ -137,6 +142,7 @@ func LocalLibraries() []Library {
 		major, minor := l.Version()
 		c.Version, c.Path = fmt.Sprintf("%d.%d", major, minor), l.Path()
 	}
+
 	out = append(out, c)
 	n := Library{Name: "nccl"}
 	if l, err := nccl.Open(); err != nil {
@@ -146,10 +152,11 @@ func LocalLibraries() []Library {
 	} else {
 		n.Version, n.Path = nccl.VersionText(v), l.Path()
 	}
+
 	return append(out, n)
 }
 
-// Overview reads devices and runs the checks that change nothing.
+// Overview reads the devices and runs all checks without changing settings.
 func Overview(n *Node, libs []Library) *Report {
 	r := &Report{Libraries: libs}
 	if n.NVML == nil {
@@ -168,20 +175,23 @@ func Overview(n *Node, libs []Library) *Report {
 			r.GPUs = append(r.GPUs, readGPU(d))
 		}
 	}
+
 	r.Findings = append(r.Findings, n.GPUs(0, 0, "")...)
 	if len(r.GPUs) > 0 {
 		for _, fs := range [][]Finding{
-			n.Exclusive(), advice(n.Persistence(false)), advice(n.Clocks(false)), n.Throttle(), n.Temperature(DefaultMaxTemperature), n.ECC(true), n.MIG(),
+			n.Exclusive(), advice(n.Persistence(false)), advice(n.Clocks(false)), n.Throttle(),
+			n.Temperature(DefaultMaxTemperature), n.ECC(true), n.MIG(),
 		} {
 			r.Findings = append(r.Findings, fs...)
 		}
 	}
+
 	r.Findings = append(r.Findings, LibraryFindings(libs, "driver", "cublaslt", "nvrtc")...)
 	return r
 }
 
-// advice turns failures into warnings: sessions read the clock and wait for it,
-// so a machine whose clocks are free is fit, and one with locked clocks fitter.
+// advice turns failures into warnings. Measurements wait for the clock, so a machine with unlocked clocks
+// is fit, only not optimal.
 func advice(fs []Finding) []Finding {
 	for i := range fs {
 		if fs[i].Result == Fail {
@@ -198,6 +208,7 @@ func readGPU(d nvml.Device) GPU {
 			g.Unknown = append(g.Unknown, what+": "+err.Error())
 		}
 	}
+
 	var err error
 	g.Clocks, err = d.Clocks()
 	note("clocks", err)
@@ -218,19 +229,19 @@ func readGPU(d nvml.Device) GPU {
 	note("ecc", err)
 	g.MIG, err = d.MIG()
 	note("mig", err)
+
 	return g
 }
 
-// target is a device to run on: by its UUID where that is known, since an index
-// counts all devices and the driver shows only those that CUDA_VISIBLE_DEVICES
-// lets through.
+// target is a device to run on. It is identified by its UUID if known, because the index counts all devices
+// while the driver only shows those in CUDA_VISIBLE_DEVICES.
 type target struct {
 	index int
 	uuid  string
 }
 
-// targets are the devices that were asked for; without any all that the driver
-// shows. count tells how many that are; it is asked only where some are hidden.
+// targets returns the devices to run on: the requested ones, or all that the driver shows. count returns
+// the number of visible devices and is only called if hiding, the value of CUDA_VISIBLE_DEVICES, is set.
 func targets(devices []int, gpus []GPU, hiding string, count func() int) []target {
 	var out []target
 	if devices != nil {
@@ -243,6 +254,7 @@ func targets(devices []int, gpus []GPU, hiding string, count func() int) []targe
 		}
 		return out
 	}
+
 	if hiding == "" {
 		for _, g := range gpus {
 			out = append(out, target{g.Index, g.UUID})
@@ -252,18 +264,21 @@ func targets(devices []int, gpus []GPU, hiding string, count func() int) []targe
 			out = append(out, target{index: i})
 		}
 	}
+
 	if len(out) == 0 {
-		out = []target{{}} // what opening it says is what is wrong here
+		out = []target{{}} // opening it returns the error to report
 	}
+
 	return out
 }
 
-// visible is how many devices the driver shows to this process.
+// visible returns the number of devices that the driver shows to this process.
 func visible() int {
 	api, err := driver.Open()
 	if err != nil {
 		return 0
 	}
+
 	n, err := api.Count()
 	if err != nil {
 		return 0
@@ -271,7 +286,7 @@ func visible() int {
 	return n
 }
 
-// one runs the checks on a device itself.
+// one runs the checks on one device.
 func one(ctx context.Context, o Options, t target) (r Deep) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -284,22 +299,26 @@ func one(ctx context.Context, o Options, t target) (r Deep) {
 	defer d.Close()
 	r.Device = fmt.Sprintf("%d: %s", t.index, d.Info.Name)
 	d.Peaks = o.Peaks
+
 	if r.Numerics, err = d.CheckNumerics(ctx, o.Seed); err == nil {
 		r.Timing, err = d.CheckTiming(ctx)
 	}
+
 	if err != nil {
 		r.Error = err.Error()
 	}
+
 	return r
 }
 
-// OK says whether nothing failed.
+// OK reports whether no check failed.
 func (r *Report) OK() bool {
 	for _, f := range r.Findings {
 		if f.Result == Fail {
 			return false
 		}
 	}
+
 	for _, d := range r.Deep {
 		if d.Error != "" || len(d.Timing.Problems) > 0 {
 			return false
@@ -310,5 +329,6 @@ func (r *Report) OK() bool {
 			}
 		}
 	}
+
 	return true
 }

@@ -22,8 +22,7 @@ func node(change func(*nvmltest.Device)) (*doctor.Node, *nvmltest.Device) {
 	return &doctor.Node{NVML: &nvmltest.API{Driver: "580.159.04", CUDA: 13000, GPUs: []*nvmltest.Device{d}}}, d
 }
 
-// TestChecks holds every check against a healthy device and against one that
-// has what the check is about.
+// TestChecks runs each check on a healthy device and on one that must fail it.
 func TestChecks(t *testing.T) {
 	checks := map[string]func(*doctor.Node) []doctor.Finding{
 		"exclusive":   func(n *doctor.Node) []doctor.Finding { return n.Exclusive() },
@@ -68,12 +67,12 @@ func TestChecks(t *testing.T) {
 			t.Errorf("%s: %+v, want a failure with %q and the fix %q", c.name, fs, c.text, c.fix)
 		}
 	}
-	// The power cap is what big products run into: no reason to stop.
+	// The power cap is normal for large products, not a failure.
 	n, _ := node(func(d *nvmltest.Device) { d.Why = nvml.PowerCap })
 	if fs := n.Throttle(); fs[0].Result != doctor.Pass {
 		t.Errorf("the power cap fails the throttle check: %+v", fs)
 	}
-	// A reading that is missing is no verdict.
+	// A missing reading is skipped.
 	n, d := node(nil)
 	d.Fail = map[string]error{"ECC": nvml.ErrUnsupported}
 	if fs := n.ECC(true); fs[0].Result != doctor.Skip {
@@ -91,7 +90,7 @@ func TestChecks(t *testing.T) {
 	}
 }
 
-// TestApply changes settings only where that is asked for and root does it.
+// TestApply checks that settings are only changed if requested and permitted.
 func TestApply(t *testing.T) {
 	broken := func(d *nvmltest.Device) { d.Persist, d.Clock.SM = false, 1200 }
 	n, d := node(broken)
@@ -123,7 +122,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-// TestOverviewAdvises has a machine whose clock is free: fit, with advice.
+// TestOverviewAdvises checks that unlocked clocks give only a warning.
 func TestOverviewAdvises(t *testing.T) {
 	n, _ := node(func(d *nvmltest.Device) {
 		d.Clock.SM, d.Persist = 345, false
@@ -183,7 +182,7 @@ func TestOverview(t *testing.T) {
 	}
 }
 
-// TestExamineHere runs on any machine: what is missing is told, nothing fails.
+// TestExamineHere runs on any machine: missing parts are reported and nothing fails.
 func TestExamineHere(t *testing.T) {
 	r := doctor.Examine(t.Context(), doctor.Options{})
 	if len(r.Libraries) != 4 {
@@ -196,8 +195,8 @@ func TestExamineHere(t *testing.T) {
 	}
 }
 
-// TestGPUExamine is the verb doctor with -gpu; what it finds on the devices must
-// be sound, whatever state the machine is in.
+// TestGPUExamine runs the doctor command with -gpu. Its results on the devices must be plausible in any
+// state of the machine.
 func TestGPUExamine(t *testing.T) {
 	spec, err := systems.Load("h200_sxm")
 	if err != nil {

@@ -5,17 +5,20 @@ import (
 	"strings"
 )
 
-// GPUs passes where there are so many devices (0: any number but none), at least
-// so many, and their names hold a word (empty: any), as the system spec has them.
+// GPUs passes if the number of devices is count (0 means any but none) and at least least, and their names
+// contain name ("" means any).
 func (n *Node) GPUs(count, least int, name string) []Finding {
 	const check = "gpus"
 	devices, missing := n.devices(check)
 	if len(missing) > 0 {
 		return missing
 	}
+
 	if len(devices) == 0 {
-		return []Finding{{Check: check, Result: Fail, Message: "no device was asked for", Fix: "name the runtime's devices, or leave devices away for all"}}
+		return []Finding{{Check: check, Result: Fail, Message: "no device was asked for",
+			Fix: "name the runtime's devices, or leave devices away for all"}}
 	}
+
 	value := fmt.Sprintf("%d x %s", len(devices), devices[0].Identity().Name)
 	f := Finding{Check: check, Result: Pass, Value: value, Message: value}
 	var limits []string
@@ -26,6 +29,7 @@ func (n *Node) GPUs(count, least int, name string) []Finding {
 			f.Fix = "check CUDA_VISIBLE_DEVICES, the container's --gpus and the runtime's devices"
 		}
 	}
+
 	if least > 0 {
 		limits = append(limits, fmt.Sprintf("at least %d devices", least))
 		if len(devices) < least {
@@ -33,6 +37,7 @@ func (n *Node) GPUs(count, least int, name string) []Finding {
 			f.Fix = "plan for fewer GPUs, or check CUDA_VISIBLE_DEVICES, the container's --gpus and the runtime's devices"
 		}
 	}
+
 	if name != "" {
 		limits = append(limits, "named "+name)
 		for _, d := range devices {
@@ -43,11 +48,12 @@ func (n *Node) GPUs(count, least int, name string) []Finding {
 			}
 		}
 	}
+
 	f.Limit = strings.Join(limits, ", ")
 	return []Finding{f}
 }
 
-// squash leaves letters and digits, lower case: "NVIDIA H200" holds "h200".
+// squash keeps only letters and digits, in lower case, so that "NVIDIA H200" contains "h200".
 func squash(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -60,16 +66,18 @@ func squash(s string) string {
 	}, s)
 }
 
-// LibraryFindings turns the libraries into a check: all named ones must open.
+// LibraryFindings returns a finding for each library in need, which passes if the library could be opened.
 func LibraryFindings(libs []Library, need ...string) []Finding {
 	var out []Finding
 	for _, want := range need {
-		f := Finding{Check: "libraries", Result: Fail, Message: fmt.Sprintf("this program knows no library %q; it knows %s", want, names(libs))}
+		f := Finding{Check: "libraries", Result: Fail,
+			Message: fmt.Sprintf("this program knows no library %q; it knows %s", want, names(libs))}
 		for _, l := range libs {
 			if l.Name != want {
 				continue
 			}
-			f = Finding{Check: "libraries", Result: Pass, Value: l.Version, Message: fmt.Sprintf("%s %s, %s", l.Name, l.Version, l.Path)}
+			f = Finding{Check: "libraries", Result: Pass, Value: l.Version,
+				Message: fmt.Sprintf("%s %s, %s", l.Name, l.Version, l.Path)}
 			if l.Error != "" {
 				f.Result, f.Value, f.Message = Fail, "", l.Error
 				f.Fix = "install it, or name its folder in AICPLAN_LIBRARY_PATH"
@@ -77,6 +85,7 @@ func LibraryFindings(libs []Library, need ...string) []Finding {
 		}
 		out = append(out, f)
 	}
+
 	return out
 }
 

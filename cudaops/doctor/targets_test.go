@@ -7,8 +7,8 @@ import (
 	"aicplan/cudaops/nvml"
 )
 
-// TestTargets has a node whose devices are partly hidden from this process: the
-// driver counts those that are left, the management library all.
+// TestTargets uses a node with devices hidden from this process. The driver counts only the visible
+// devices, NVML counts all.
 func TestTargets(t *testing.T) {
 	var gpus []GPU
 	for i, uuid := range []string{"GPU-a", "GPU-b", "GPU-c"} {
