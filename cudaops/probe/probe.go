@@ -1,6 +1,5 @@
-// Package probe writes the system spec of the machine that it runs on: what is
-// measured, what the driver says, what is looked up from a shipped spec of the
-// same device, and what stays unknown, each marked as such.
+// Package probe generates the system spec of the current machine. Values are measured, read from the
+// driver, looked up in a shipped spec of the same device, or unknown, and each is marked accordingly.
 package probe
 
 import (
@@ -18,7 +17,7 @@ import (
 	"aicplan/systems"
 )
 
-// Where a value comes from.
+// Sources of a value.
 const (
 	Measured = "measured"
 	Read     = "read"      // from the driver
@@ -26,18 +25,19 @@ const (
 	Unknown  = "unknown"
 )
 
-// Facts are what the probe found out.
+// Facts are the results of the probe.
 type Facts struct {
 	Info        driver.Info
 	Devices     int
 	BusBits     int
-	MemoryMHz   int // of the memory's clock; data moves on both edges
+	MemoryMHz   int // memory clock; data is transferred on both edges
 	MaxSMMHz    int
 	PowerWatts  float64
 	MemoryBytes int64
-	// Measured.
+
+	// Measured values.
 	CopyBytesPerSecond float64 // read and written
-	SmallCopySeconds   float64 // the time of a copy that moves next to nothing
+	SmallCopySeconds   float64 // time of a copy of a few bytes
 	GemmFlops          float64 // bfloat16, FLOP/s
 	PeerBytesPerSecond float64 // to another device, one direction; 0 with one device
 }
@@ -46,21 +46,20 @@ type Facts struct {
 type Value struct {
 	Section string `json:"section,omitempty"`
 	Key     string `json:"key"`
-	// Value is nil when unknown.
+	// Value is nil if unknown.
 	Value  any    `json:"value"`
 	Source string `json:"source"`
 	Note   string `json:"note,omitempty"`
 }
 
-// Probed is a spec that was made from what a machine reports.
+// Probed is a spec generated from a machine.
 type Probed struct {
 	Device string  `json:"device"`
-	Known  string  `json:"known_system,omitempty"` // the shipped spec of the device
+	Known  string  `json:"known_system,omitempty"` // name of the shipped spec of the device
 	Values []Value `json:"values"`
 }
 
-// Measure opens a device and finds out what it can. NVML may be missing: then
-// what only it knows stays unknown.
+// Measure opens a device and measures it. If NVML is not available, the facts from it remain unknown.
 func Measure(ctx context.Context, index int) (Facts, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -72,23 +71,29 @@ func Measure(ctx context.Context, index int) (Facts, error) {
 	defer d.Close()
 	f.Info, f.MemoryBytes = d.Info, d.Info.MemoryBytes
 	api := d.Lib.Driver
+
 	if f.Devices, err = api.Count(); err != nil {
 		return f, err
 	}
+
 	if f.BusBits, err = api.Attribute(driver.Device(index), driver.AttrMemoryBusWidth); err != nil {
 		return f, err
 	}
+
 	t, err := d.CheckTiming(ctx)
 	if err != nil {
 		return f, err
 	}
+
 	if len(t.Problems) > 0 {
 		return f, fmt.Errorf("the timing of this device cannot be right: %s", t.Problems[0])
 	}
+
 	f.CopyBytesPerSecond, f.GemmFlops = t.CopyGBps*1e9, t.GemmTFLOPs*1e12
 	if f.SmallCopySeconds, f.PeerBytesPerSecond, err = d.ProbeCopies(ctx); err != nil {
 		return f, err
 	}
+
 	lib, err := nvml.Open()
 	if err != nil {
 		return f, nil
@@ -98,23 +103,28 @@ func Measure(ctx context.Context, index int) (Facts, error) {
 	if err != nil {
 		return f, nil
 	}
+
 	if c, err := dev.Clocks(); err == nil {
 		f.MemoryMHz, f.MaxSMMHz = c.MaxMem, c.MaxSM
 	}
+
 	if p, err := dev.Power(); err == nil {
 		f.PowerWatts = p.Limit
 	}
+
 	if m, err := dev.Memory(); err == nil {
 		f.MemoryBytes = m.Total
 	}
+
 	return f, nil
 }
 
-// Spec turns facts into the fields of a system spec, in the file's order.
+// Spec converts facts to the fields of a system spec, in the order of the file.
 func Spec(f Facts) (*Probed, error) {
 	if f.Info.Name == "" {
 		return nil, errors.New("no device was probed")
 	}
+
 	r := &Probed{Device: f.Info.Name}
 	var known *systems.Spec
 	if name, ok := systems.ForDevice(f.Info.Name); ok {
@@ -124,9 +134,11 @@ func Spec(f Facts) (*Probed, error) {
 		}
 		r.Known, known = name, s
 	}
+
 	r.gpu(f, known)
 	r.node(f, known)
 	r.misc(known)
+
 	return r, nil
 }
 
@@ -134,7 +146,7 @@ func (r *Probed) add(section, key string, value any, source, note string) {
 	r.Values = append(r.Values, Value{Section: section, Key: key, Value: value, Source: source, Note: note})
 }
 
-// lookUp takes a field from the shipped spec, or leaves it unknown.
+// lookUp adds a field from the shipped spec, or as unknown.
 func (r *Probed) lookUp(known *systems.Spec, section, key, unknown string) {
 	if known != nil && known.Has(section+"."+key) {
 		if m, ok := known.Object()[section].(map[string]any); ok {
@@ -148,37 +160,45 @@ func (r *Probed) lookUp(known *systems.Spec, section, key, unknown string) {
 func (r *Probed) gpu(f Facts, known *systems.Spec) {
 	peak := 2 * float64(f.MemoryMHz) * 1e6 * float64(f.BusBits) / 8
 	if peak > 0 {
-		r.add("gpu", "mem_bw", round(peak, 3), Read, fmt.Sprintf("bytes/s: %d bits at %d MHz, both edges", f.BusBits, f.MemoryMHz))
+		r.add("gpu", "mem_bw", round(peak, 3), Read,
+			fmt.Sprintf("bytes/s: %d bits at %d MHz, both edges", f.BusBits, f.MemoryMHz))
 	} else {
 		r.lookUp(known, "gpu", "mem_bw", "bytes/s; the driver did not say the memory's clock")
 		if v, ok := r.number("gpu", "mem_bw"); ok {
 			peak = v
 		}
 	}
+
 	if peak > 0 && f.CopyBytesPerSecond > 0 {
 		r.add("gpu", "mem_bw_empirical_scaling_factor", round(math.Min(1, f.CopyBytesPerSecond/peak), 3), Measured,
 			fmt.Sprintf("a copy moved %.0f GB/s", f.CopyBytesPerSecond/1e9))
 	} else {
 		r.lookUp(known, "gpu", "mem_bw_empirical_scaling_factor", "share of mem_bw that kernels reach")
 	}
+
 	if f.SmallCopySeconds > 0 {
-		r.add("gpu", "mem_empirical_constant_latency", round(f.SmallCopySeconds, 2), Measured, "s: a copy of 16 bytes in a graph")
+		r.add("gpu", "mem_empirical_constant_latency", round(f.SmallCopySeconds, 2), Measured,
+			"s: a copy of 16 bytes in a graph")
 	} else {
 		r.lookUp(known, "gpu", "mem_empirical_constant_latency", "s")
 	}
+
 	r.add("gpu", "mem_capacity", f.MemoryBytes, Read, "bytes")
 	r.lookUp(known, "gpu", "bfloat16_tc_flops", "FLOP/s"+reached(f))
 	r.note("gpu", "bfloat16_tc_flops", reached(f))
+
 	for _, key := range []string{"int8_tc_flops", "fp8_tc_flops", "fp4_tc_flops", "float32_tc_flops"} {
 		if known == nil || known.Has("gpu."+key) {
 			r.lookUp(known, "gpu", key, "FLOP/s, dense")
 		}
 	}
+
 	if f.PowerWatts > 0 {
 		r.add("gpu", "power", f.PowerWatts, Read, "W, the enforced limit")
 	} else {
 		r.lookUp(known, "gpu", "power", "W")
 	}
+
 	r.add("gpu", "sm_version", f.Info.SM(), Read, "compute capability x 10")
 }
 
@@ -194,8 +214,10 @@ func (r *Probed) node(f Facts, known *systems.Spec) {
 	r.lookUp(known, "node", "inter_node_bw", "bytes/s per GPU")
 	r.lookUp(known, "node", "intra_node_bw", "bytes/s per GPU")
 	if f.PeerBytesPerSecond > 0 {
-		r.note("node", "intra_node_bw", fmt.Sprintf("; a copy to another device moved %.0f GB/s", f.PeerBytesPerSecond/1e9))
+		r.note("node", "intra_node_bw", fmt.Sprintf("; a copy to another device moved %.0f GB/s",
+			f.PeerBytesPerSecond/1e9))
 	}
+
 	for _, key := range []string{"pcie_bw", "p2p_latency"} {
 		r.lookUp(known, "node", key, map[string]string{"pcie_bw": "bytes/s", "p2p_latency": "s"}[key])
 	}
@@ -203,7 +225,8 @@ func (r *Probed) node(f Facts, known *systems.Spec) {
 
 func (r *Probed) misc(known *systems.Spec) {
 	for _, key := range []string{"nccl_mem", "other_mem", "nccl_version"} {
-		r.lookUp(known, "misc", key, map[string]string{"nccl_mem": "bytes reserved by NCCL, by number of GPUs", "other_mem": "bytes"}[key])
+		r.lookUp(known, "misc", key, map[string]string{"nccl_mem": "bytes reserved by NCCL, by number of GPUs",
+			"other_mem": "bytes"}[key])
 	}
 }
 
@@ -221,7 +244,7 @@ func (r *Probed) number(section, key string) (float64, bool) {
 	return 0, false
 }
 
-// note adds to what is said about a field.
+// note appends to the note of a known field.
 func (r *Probed) note(section, key, text string) {
 	for i := range r.Values {
 		if v := &r.Values[i]; v.Section == section && v.Key == key && v.Source != Unknown {
@@ -230,11 +253,12 @@ func (r *Probed) note(section, key, text string) {
 	}
 }
 
-// round keeps so many significant digits.
+// round rounds to a number of significant digits.
 func round(v float64, digits int) float64 {
 	if v == 0 {
 		return 0
 	}
+
 	text := strconv.FormatFloat(v, 'e', digits-1, 64)
 	out, err := strconv.ParseFloat(text, 64)
 	if err != nil {
@@ -243,21 +267,24 @@ func round(v float64, digits int) float64 {
 	return out
 }
 
-// YAML writes the spec in the format of system files. Unknown fields are
-// commented out: the file loads only once they are filled in, and says which.
+// YAML writes the spec in the format of system files. Unknown fields are commented out, so loading the file
+// reports them as missing until they are filled in.
 func (r *Probed) YAML(w io.Writer, dataDir string) error {
 	fmt.Fprintf(w, "# %s, probed; every value says where it comes from\n", r.Device)
 	fmt.Fprintf(w, "data_dir: %s\n", dataDir)
 	section := ""
+
 	for _, v := range r.Values {
 		if v.Section != section {
 			section = v.Section
 			fmt.Fprintf(w, "%s:\n", section)
 		}
+
 		comment := v.Source
 		if v.Note != "" {
 			comment += ", " + v.Note
 		}
+
 		switch x := v.Value.(type) {
 		case nil:
 			fmt.Fprintf(w, "  # %s: # %s\n", v.Key, comment)
@@ -272,6 +299,7 @@ func (r *Probed) YAML(w io.Writer, dataDir string) error {
 			fmt.Fprintf(w, "  %s: %v # %s\n", v.Key, x, comment)
 		}
 	}
+
 	return nil
 }
 
