@@ -1,10 +1,8 @@
-// Package nccl is a thin binding of NCCL, opened at run time. Everything above
-// it talks to the API interface, which the package nccltest implements without
-// a GPU.
+// Package nccl is a thin binding of NCCL, which is loaded at run time. Callers use the interface API, which
+// the package nccltest implements without a GPU.
 //
-// NCCL reads its environment (NCCL_*) when the first communicator is made, so
-// variables are set before that. A communicator belongs to one device; its
-// calls come from one thread at a time, Abort excepted.
+// NCCL reads its environment variables (NCCL_*) when the first communicator is created, so they must be set
+// before. A communicator belongs to one device. Only one thread at a time may use it, except for Abort.
 package nccl
 
 import (
@@ -13,17 +11,16 @@ import (
 	"aicplan/cudaops/driver"
 )
 
-// Comm is one rank's communicator. The zero value means none.
+// Comm is the communicator of one rank. The zero value means none.
 type Comm uintptr
 
-// UniqueID names a communicator before it exists: one rank makes it and all
-// ranks join with it.
+// UniqueID identifies a new communicator. One rank creates it, and all ranks use it to join.
 type UniqueID [128]byte
 
 // DataType is a ncclDataType_t.
 type DataType int
 
-// The data types.
+// Data types.
 const (
 	Int8     DataType = 0
 	Uint8    DataType = 1
@@ -37,7 +34,7 @@ const (
 	BFloat16 DataType = 9
 )
 
-// Size is the number of bytes of one element.
+// Size returns the number of bytes per element.
 func (t DataType) Size() int64 {
 	switch t {
 	case Int8, Uint8:
@@ -49,13 +46,14 @@ func (t DataType) Size() int64 {
 	case Int64, Uint64, Double:
 		return 8
 	}
+
 	panic(fmt.Sprintf("nccl: no size for data type %d", int(t)))
 }
 
 // RedOp is a ncclRedOp_t.
 type RedOp int
 
-// The reductions.
+// Reductions.
 const (
 	Sum  RedOp = 0
 	Prod RedOp = 1
@@ -64,22 +62,21 @@ const (
 	Avg  RedOp = 4
 )
 
-// API is the part of NCCL that this program uses. Errors are *Error. Counts are
-// elements, in the sense of the C function of the same name.
+// API is the subset of NCCL used by this program. Errors are *Error. Counts are elements, as in the C
+// function with the same name.
 type API interface {
-	// Version is the library's version as NCCL writes it: 22809 for 2.28.9.
+	// Version returns the library's version as encoded by NCCL: 22809 for 2.28.9.
 	Version() (int, error)
 	UniqueID() (UniqueID, error)
-	// InitRank joins the communicator of nranks ranks. It uses the device that
-	// is current on the calling thread and returns once every rank has joined.
+	// InitRank joins the communicator of nranks ranks. It uses the current device of the calling thread and
+	// returns when all ranks have joined.
 	InitRank(nranks int, id UniqueID, rank int) (Comm, error)
-	// Destroy frees a communicator without work in flight.
+	// Destroy frees a communicator that has no work in flight.
 	Destroy(Comm) error
-	// Abort ends a communicator whatever it is doing: its kernels leave the
-	// device and calls in other threads return. It may be called from any thread.
+	// Abort aborts a communicator: its kernels terminate and calls in other threads return. It is safe for
+	// concurrent use.
 	Abort(Comm) error
-	// AsyncError reports an error that happened behind the caller's back: nil
-	// while all is well.
+	// AsyncError returns an asynchronous error of the communicator, or nil.
 	AsyncError(Comm) error
 
 	GroupStart() error
@@ -88,18 +85,18 @@ type API interface {
 	AllReduce(send, recv driver.Ptr, count int64, t DataType, op RedOp, c Comm, s driver.Stream) error
 	AllGather(send, recv driver.Ptr, sendCount int64, t DataType, c Comm, s driver.Stream) error
 	ReduceScatter(send, recv driver.Ptr, recvCount int64, t DataType, op RedOp, c Comm, s driver.Stream) error
-	// AllToAll sends count elements to every rank, one after the other in send.
-	// Libraries before 2.28 do it by grouped sends and receives.
+	// AllToAll sends count elements to every rank, stored consecutively in send. With libraries before
+	// 2.28, it uses grouped sends and receives.
 	AllToAll(send, recv driver.Ptr, count int64, t DataType, c Comm, s driver.Stream) error
 	Broadcast(send, recv driver.Ptr, count int64, t DataType, root int, c Comm, s driver.Stream) error
 	Send(send driver.Ptr, count int64, t DataType, peer int, c Comm, s driver.Stream) error
 	Recv(recv driver.Ptr, count int64, t DataType, peer int, c Comm, s driver.Stream) error
 }
 
-// VersionText writes a version number of NCCL as people do: 22809 is 2.28.9.
+// VersionText formats an NCCL version number: 22809 becomes 2.28.9.
 func VersionText(v int) string {
 	if v < 10000 {
-		// Before 2.9 the minor version had one digit less.
+		// Before 2.9, the minor version had one digit less.
 		return fmt.Sprintf("%d.%d.%d", v/1000, v%1000/100, v%100)
 	}
 	return fmt.Sprintf("%d.%d.%d", v/10000, v%10000/100, v%100)

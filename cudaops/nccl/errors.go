@@ -32,8 +32,8 @@ type Error struct {
 	Call string // ncclAllReduce
 	Code int    // ncclResult_t
 	Name string // ncclUnhandledCudaError
-	Text string // the library's sentence
-	Last string // the library's last error message, where it has one
+	Text string // the library's description of the code
+	Last string // the library's last error message, or ""
 }
 
 func (e *Error) Error() string {
@@ -41,13 +41,14 @@ func (e *Error) Error() string {
 	if e.Text != "" {
 		msg += ": " + e.Text
 	}
+
 	if e.Last != "" {
 		msg += ": " + e.Last
 	}
 	return msg
 }
 
-// NewError makes an error from a code.
+// NewError returns an error for a code.
 func NewError(call string, code int) *Error {
 	name, ok := codeNames[code]
 	if !ok {
@@ -56,8 +57,7 @@ func NewError(call string, code int) *Error {
 	return &Error{Call: call, Code: code, Name: name}
 }
 
-// CudaFailed says whether err is a CUDA error seen through NCCL: the device's
-// context may be lost.
+// CudaFailed reports whether err is a CUDA error reported by NCCL. The device's context may be lost.
 func CudaFailed(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Code == CodeUnhandledCudaError

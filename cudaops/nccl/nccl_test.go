@@ -31,7 +31,7 @@ func TestErrorNamesCallAndCause(t *testing.T) {
 	}
 }
 
-// The real library needs no device to say its version and to make an id.
+// The real library can report its version and create an id without a device.
 func TestLibrary(t *testing.T) {
 	l, err := Open()
 	if dl.IsNotFound(err) {
@@ -44,8 +44,8 @@ func TestLibrary(t *testing.T) {
 	if err != nil || v < 20000 {
 		t.Fatalf("version %d, %v", v, err)
 	}
-	// Joining with a rank outside the communicator must come back as NCCL's own
-	// error, which shows that the arguments arrive where they belong.
+	// Joining with an invalid rank must return NCCL's error, which shows that arguments are passed
+	// correctly.
 	var e *Error
 	if _, err := l.InitRank(2, UniqueID{}, 7); !errors.As(err, &e) {
 		t.Fatalf("rank 7 of 2 joined: %v", err)

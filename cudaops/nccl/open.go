@@ -9,8 +9,8 @@ import (
 	"aicplan/cudaops/driver"
 )
 
-// Spec describes the library. Python environments come before the system's own
-// library, so that rows are measured with what the frameworks use.
+// Spec describes the library. Python environments are searched before the system's library, so that rows
+// are measured with the library that frameworks use.
 var Spec = dl.Spec{
 	Name:     "NCCL",
 	Sonames:  []string{"libnccl.so.2"},
@@ -18,7 +18,7 @@ var Spec = dl.Spec{
 	Hint:     "it is the Python package nvidia-nccl-cu13 (or -cu12) or the system package libnccl2; AICPLAN_LIBRARY_PATH may name its folder",
 }
 
-// Library is the API on the real library.
+// Library implements API with the real library.
 type Library struct {
 	lib *dl.Library
 	fn  table
@@ -31,17 +31,17 @@ type table struct {
 	groupStart, groupEnd                                                 uintptr
 	allReduce, allGather, reduceScatter, broadcast, send, recv           uintptr
 
-	// Not in every version; 0 where missing.
+	// Optional symbols, 0 if missing.
 	initScalable, lastError, allToAll, commCount uintptr
 }
 
-// Open opens the library. It touches no device. The error is a
-// *dl.NotFoundError when there is none.
+// Open opens the library without using a device. The error is a *dl.NotFoundError if it is not installed.
 func Open() (*Library, error) {
 	lib, err := dl.Open(Spec)
 	if err != nil {
 		return nil, err
 	}
+
 	l := &Library{lib: lib}
 	f := &l.fn
 	err = lib.Bind(map[string]*uintptr{
@@ -51,9 +51,11 @@ func Open() (*Library, error) {
 		"ncclAllReduce": &f.allReduce, "ncclAllGather": &f.allGather, "ncclReduceScatter": &f.reduceScatter,
 		"ncclBroadcast": &f.broadcast, "ncclSend": &f.send, "ncclRecv": &f.recv, "ncclCommCount": &f.commCount,
 	})
+
 	if err != nil {
 		return nil, err
 	}
+
 	for name, at := range map[string]*uintptr{
 		"ncclCommInitRankScalable": &f.initScalable, "ncclGetLastError": &f.lastError, "ncclAlltoAll": &f.allToAll,
 	} {
@@ -63,10 +65,11 @@ func Open() (*Library, error) {
 			}
 		}
 	}
+
 	return l, nil
 }
 
-// Path is the file of the library.
+// Path returns the file of the library.
 func (l *Library) Path() string { return l.lib.Path }
 
 // call makes a call and turns its result into an error.
@@ -107,21 +110,25 @@ func (l *Library) InitRank(nranks int, id UniqueID, rank int) (Comm, error) {
 	var c Comm
 	out := uintptr(unsafe.Pointer(&c))
 	if l.fn.initScalable != 0 {
-		// The form that takes the ids by pointer.
+		// This variant takes the ids by pointer.
 		err := l.call("ncclCommInitRankScalable", l.fn.initScalable, out, uintptr(nranks), uintptr(rank), 1,
 			uintptr(unsafe.Pointer(&id[0])), 0)
 		return c, err
 	}
+
 	if runtime.GOARCH != "amd64" {
-		// A struct of this size travels as a pointer to a copy.
-		err := l.call("ncclCommInitRank", l.fn.initRank, out, uintptr(nranks), uintptr(unsafe.Pointer(&id[0])), uintptr(rank))
+		// On this platform, a large struct is passed as a pointer to a copy.
+		err := l.call("ncclCommInitRank", l.fn.initRank, out, uintptr(nranks), uintptr(unsafe.Pointer(&id[0])),
+			uintptr(rank))
 		return c, err
 	}
-	// On amd64 a struct of this size lies on the stack, behind the six registers
-	// of which this function fills three.
+
+	// On amd64, a large struct is passed on the stack, after the six register arguments, of which this
+	// function uses three.
 	w := (*[16]uintptr)(unsafe.Pointer(&id))
 	err := l.call("ncclCommInitRank", l.fn.initRank, out, uintptr(nranks), uintptr(rank), 0, 0, 0,
 		w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11], w[12], w[13], w[14], w[15])
+
 	return c, err
 }
 
@@ -141,6 +148,7 @@ func (l *Library) AsyncError(c Comm) error {
 	if err := l.call("ncclCommGetAsyncError", l.fn.asyncError, uintptr(c), uintptr(unsafe.Pointer(&code))); err != nil {
 		return err
 	}
+
 	if code == CodeSuccess || code == CodeInProgress {
 		return nil
 	}
@@ -155,31 +163,39 @@ func (l *Library) GroupEnd() error { return l.call("ncclGroupEnd", l.fn.groupEnd
 
 // AllReduce implements API.
 func (l *Library) AllReduce(send, recv driver.Ptr, count int64, t DataType, op RedOp, c Comm, s driver.Stream) error {
-	return l.call("ncclAllReduce", l.fn.allReduce, uintptr(send), uintptr(recv), uintptr(count), uintptr(t), uintptr(op), uintptr(c), uintptr(s))
+	return l.call("ncclAllReduce", l.fn.allReduce, uintptr(send), uintptr(recv), uintptr(count), uintptr(t),
+		uintptr(op), uintptr(c), uintptr(s))
 }
 
 // AllGather implements API.
 func (l *Library) AllGather(send, recv driver.Ptr, sendCount int64, t DataType, c Comm, s driver.Stream) error {
-	return l.call("ncclAllGather", l.fn.allGather, uintptr(send), uintptr(recv), uintptr(sendCount), uintptr(t), uintptr(c), uintptr(s))
+	return l.call("ncclAllGather", l.fn.allGather, uintptr(send), uintptr(recv), uintptr(sendCount), uintptr(t),
+		uintptr(c), uintptr(s))
 }
 
 // ReduceScatter implements API.
-func (l *Library) ReduceScatter(send, recv driver.Ptr, recvCount int64, t DataType, op RedOp, c Comm, s driver.Stream) error {
-	return l.call("ncclReduceScatter", l.fn.reduceScatter, uintptr(send), uintptr(recv), uintptr(recvCount), uintptr(t), uintptr(op), uintptr(c), uintptr(s))
+func (l *Library) ReduceScatter(send, recv driver.Ptr, recvCount int64, t DataType, op RedOp, c Comm,
+	s driver.Stream) error {
+	return l.call("ncclReduceScatter", l.fn.reduceScatter, uintptr(send), uintptr(recv), uintptr(recvCount),
+		uintptr(t), uintptr(op), uintptr(c), uintptr(s))
 }
 
 // AllToAll implements API.
 func (l *Library) AllToAll(send, recv driver.Ptr, count int64, t DataType, c Comm, s driver.Stream) error {
 	if l.fn.allToAll != 0 {
-		return l.call("ncclAlltoAll", l.fn.allToAll, uintptr(send), uintptr(recv), uintptr(count), uintptr(t), uintptr(c), uintptr(s))
+		return l.call("ncclAlltoAll", l.fn.allToAll, uintptr(send), uintptr(recv), uintptr(count), uintptr(t),
+			uintptr(c), uintptr(s))
 	}
+
 	var n int32
 	if err := l.call("ncclCommCount", l.fn.commCount, uintptr(c), uintptr(unsafe.Pointer(&n))); err != nil {
 		return err
 	}
+
 	if err := l.GroupStart(); err != nil {
 		return err
 	}
+
 	step := driver.Ptr(count * t.Size())
 	var failed error
 	for r := range int(n) {
@@ -191,24 +207,29 @@ func (l *Library) AllToAll(send, recv driver.Ptr, count int64, t DataType, c Com
 			break
 		}
 	}
-	// The group is closed in any case: an open one swallows all later calls.
+
+	// Always close the group, because an open group absorbs all later calls.
 	if err := l.GroupEnd(); failed == nil {
 		failed = err
 	}
+
 	return failed
 }
 
 // Broadcast implements API.
 func (l *Library) Broadcast(send, recv driver.Ptr, count int64, t DataType, root int, c Comm, s driver.Stream) error {
-	return l.call("ncclBroadcast", l.fn.broadcast, uintptr(send), uintptr(recv), uintptr(count), uintptr(t), uintptr(root), uintptr(c), uintptr(s))
+	return l.call("ncclBroadcast", l.fn.broadcast, uintptr(send), uintptr(recv), uintptr(count), uintptr(t),
+		uintptr(root), uintptr(c), uintptr(s))
 }
 
 // Send implements API.
 func (l *Library) Send(send driver.Ptr, count int64, t DataType, peer int, c Comm, s driver.Stream) error {
-	return l.call("ncclSend", l.fn.send, uintptr(send), uintptr(count), uintptr(t), uintptr(peer), uintptr(c), uintptr(s))
+	return l.call("ncclSend", l.fn.send, uintptr(send), uintptr(count), uintptr(t), uintptr(peer), uintptr(c),
+		uintptr(s))
 }
 
 // Recv implements API.
 func (l *Library) Recv(recv driver.Ptr, count int64, t DataType, peer int, c Comm, s driver.Stream) error {
-	return l.call("ncclRecv", l.fn.recv, uintptr(recv), uintptr(count), uintptr(t), uintptr(peer), uintptr(c), uintptr(s))
+	return l.call("ncclRecv", l.fn.recv, uintptr(recv), uintptr(count), uintptr(t), uintptr(peer), uintptr(c),
+		uintptr(s))
 }

@@ -12,7 +12,7 @@ import (
 	"aicplan/cudaops/nccl"
 )
 
-// Library is the node's NCCL.
+// Library is the fake NCCL of a node.
 type Library struct{ *Node }
 
 var _ nccl.API = Library{}
@@ -65,27 +65,32 @@ func (l Library) InitRank(nranks int, id nccl.UniqueID, rank int) (nccl.Comm, er
 	if err != nil {
 		return 0, nccl.NewError("ncclCommInitRank", nccl.CodeUnhandledCudaError)
 	}
+
 	key := string(id[:8])
 	g := l.groups[key]
 	if g == nil {
 		g = &group{ranks: nranks}
 		l.groups[key] = g
 	}
+
 	if g.ranks != nranks || rank >= nranks {
 		return 0, nccl.NewError("ncclCommInitRank", nccl.CodeInvalidArgument)
 	}
+
 	g.joined++
 	l.moved.Broadcast()
 	for g.joined < g.ranks {
 		l.moved.Wait()
 	}
+
 	h := l.handle()
 	l.comms[h] = &comm{id: key, rank: rank, ranks: nranks, gpu: d}
 	l.counts["init"]++
+
 	return nccl.Comm(h), nil
 }
 
-// comm finds a living communicator. The caller holds mu.
+// comm returns a live communicator. The caller must have locked mu.
 func (l Library) comm(call string, c nccl.Comm) (*comm, error) {
 	found, ok := l.comms[uint64(c)]
 	if !ok || found.dead {
@@ -103,6 +108,7 @@ func (l Library) Destroy(c nccl.Comm) error {
 	if err != nil {
 		return err
 	}
+
 	found.dead = true
 	l.counts["destroy"]++
 	return nil
@@ -116,9 +122,11 @@ func (l Library) Abort(c nccl.Comm) error {
 	if err != nil {
 		return err
 	}
+
 	found.aborted, found.dead = true, true
 	l.counts["abort"]++
 	l.advance()
+
 	return nil
 }
 
@@ -147,10 +155,12 @@ func (l Library) GroupEnd() error {
 	if g == nil || g.comm == nil {
 		return nil
 	}
+
 	var bytes int64
 	for _, p := range g.parts {
 		bytes = max(bytes, p.size)
 	}
+
 	return l.collective("send_recv", g.comm, g.s, bytes, []any{g.parts}, func(all []*work) {
 		for _, w := range all {
 			for _, p := range w.args[0].([]part) {
@@ -167,7 +177,7 @@ func (l Library) GroupEnd() error {
 	})
 }
 
-// collective queues one rank's part. The caller holds mu.
+// collective queues the work of one rank. The caller must have locked mu.
 func (l Library) collective(name string, c *comm, s driver.Stream, bytes int64, args []any, run func([]*work)) error {
 	return l.push(s, func() *work {
 		no := c.calls
@@ -196,10 +206,11 @@ func (l Library) spread(name string, h nccl.Comm, s driver.Stream, send, recv dr
 	if err != nil {
 		return err
 	}
+
 	return l.collective(name, c, s, max(sendBytes, recvBytes), []any{send, recv}, func(all []*work) {
 		ins, outs := make([][]byte, len(all)), make([][]byte, len(all))
 		for i, w := range all {
-			// Inputs are copied: in place a result overlaps them.
+			// Copy the inputs, because results overlap them in place.
 			ins[i] = append([]byte(nil), l.bytes(w.args[0].(driver.Ptr), sendBytes)...)
 			outs[i] = l.bytes(w.args[1].(driver.Ptr), recvBytes)
 		}
@@ -213,7 +224,8 @@ func (l Library) spread(name string, h nccl.Comm, s driver.Stream, send, recv dr
 }
 
 // AllReduce implements nccl.API.
-func (l Library) AllReduce(send, recv driver.Ptr, count int64, t nccl.DataType, _ nccl.RedOp, c nccl.Comm, s driver.Stream) error {
+func (l Library) AllReduce(send, recv driver.Ptr, count int64, t nccl.DataType, _ nccl.RedOp, c nccl.Comm,
+	s driver.Stream) error {
 	n := count * t.Size()
 	return l.spread("all_reduce", c, s, send, recv, n, n, func(in, out [][]byte) {
 		Sum(out[0], in, 0, t)
@@ -236,7 +248,8 @@ func (l Library) AllGather(send, recv driver.Ptr, count int64, t nccl.DataType, 
 }
 
 // ReduceScatter implements nccl.API.
-func (l Library) ReduceScatter(send, recv driver.Ptr, count int64, t nccl.DataType, _ nccl.RedOp, c nccl.Comm, s driver.Stream) error {
+func (l Library) ReduceScatter(send, recv driver.Ptr, count int64, t nccl.DataType, _ nccl.RedOp, c nccl.Comm,
+	s driver.Stream) error {
 	n := count * t.Size()
 	return l.spread("reduce_scatter", c, s, send, recv, n*l.size(c), n, func(in, out [][]byte) {
 		for r := range out {
@@ -258,7 +271,8 @@ func (l Library) AllToAll(send, recv driver.Ptr, count int64, t nccl.DataType, c
 }
 
 // Broadcast implements nccl.API.
-func (l Library) Broadcast(send, recv driver.Ptr, count int64, t nccl.DataType, root int, c nccl.Comm, s driver.Stream) error {
+func (l Library) Broadcast(send, recv driver.Ptr, count int64, t nccl.DataType, root int, c nccl.Comm,
+	s driver.Stream) error {
 	n := count * t.Size()
 	return l.spread("broadcast", c, s, send, recv, n, n, func(in, out [][]byte) {
 		for r := range out {
@@ -267,12 +281,12 @@ func (l Library) Broadcast(send, recv driver.Ptr, count int64, t nccl.DataType, 
 	})
 }
 
-// Send implements nccl.API; it must be inside a group.
+// Send implements nccl.API. It must be called inside a group.
 func (l Library) Send(at driver.Ptr, count int64, t nccl.DataType, peer int, c nccl.Comm, s driver.Stream) error {
 	return l.part("ncclSend", part{peer: peer, at: at, size: count * t.Size()}, c, s)
 }
 
-// Recv implements nccl.API; it must be inside a group.
+// Recv implements nccl.API. It must be called inside a group.
 func (l Library) Recv(at driver.Ptr, count int64, t nccl.DataType, peer int, c nccl.Comm, s driver.Stream) error {
 	return l.part("ncclRecv", part{recv: true, peer: peer, at: at, size: count * t.Size()}, c, s)
 }
@@ -284,10 +298,12 @@ func (l Library) part(call string, p part, h nccl.Comm, s driver.Stream) error {
 	if err != nil {
 		return err
 	}
+
 	g := l.grouped[syscall.Gettid()]
 	if g == nil {
 		return nccl.NewError(call, nccl.CodeInvalidUsage)
 	}
+
 	g.comm, g.s, g.parts = c, s, append(g.parts, p)
 	return nil
 }
@@ -301,8 +317,7 @@ func (l Library) size(h nccl.Comm) int64 {
 	return 1
 }
 
-// Sum adds the ranks' elements from byte offset at on into out, rounding as
-// the type does.
+// Sum adds the ranks' elements starting at byte offset at and stores the sums in out, rounded to the type.
 func Sum(out []byte, in [][]byte, at int64, t nccl.DataType) {
 	size := t.Size()
 	for i := int64(0); i < int64(len(out)); i += size {
@@ -314,15 +329,18 @@ func Sum(out []byte, in [][]byte, at int64, t nccl.DataType) {
 	}
 }
 
-// Value reads one element.
+// Value decodes one element.
 func Value(b []byte, t nccl.DataType) float64 {
 	switch t {
 	case nccl.Int8:
 		return float64(int8(b[0]))
+
 	case nccl.Int32:
 		return float64(int32(binary.LittleEndian.Uint32(b)))
+
 	case nccl.BFloat16:
 		return float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16))
+
 	case nccl.Half:
 		w := binary.LittleEndian.Uint16(b)
 		exp, frac := int(w>>10&31), float64(w&1023)
@@ -338,11 +356,11 @@ func Value(b []byte, t nccl.DataType) float64 {
 		}
 		return v
 	}
+
 	panic(fmt.Sprintf("nccltest: no arithmetic for type %d", t))
 }
 
-// Put writes one element; values outside of what the patterns of tests need
-// saturate.
+// Put encodes one element. Values outside the range needed by the test patterns saturate.
 func Put(b []byte, v float64, t nccl.DataType) {
 	switch t {
 	case nccl.Int8:
@@ -363,16 +381,19 @@ func halfBits(v float64) uint16 {
 	if math.Signbit(v) {
 		sign, v = 1<<15, -v
 	}
+
 	switch {
 	case v == 0:
 		return sign
 	case v >= 65520 || math.IsNaN(v):
 		return sign | 31<<10
 	}
+
 	frac, exp := math.Frexp(v) // v = frac * 2^exp, frac in [0.5, 1)
 	e := exp + 14
 	if e <= 0 {
 		return sign
 	}
+
 	return sign | uint16(e)<<10 | uint16((2*frac-1)*1024)
 }

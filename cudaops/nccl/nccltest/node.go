@@ -1,11 +1,10 @@
 //go:build linux
 
-// Package nccltest is a node of several GPUs without one: a CUDA driver with
-// memory that holds bytes, streams that are queues, and an NCCL whose
-// collectives move those bytes. Time is virtual: it passes when work is waited
-// for, by latencies that the test sets, so a measured time is known beforehand.
+// Package nccltest simulates a node with several GPUs: a CUDA driver with memory and streams, and an NCCL
+// whose collectives move data in that memory. Time is virtual. It advances when work is waited for, by
+// latencies that the test sets, so measured times are predictable.
 //
-// The current context belongs to the operating system thread, as in CUDA.
+// As in CUDA, the current context belongs to the operating system thread.
 package nccltest
 
 import (
@@ -19,19 +18,23 @@ import (
 	"aicplan/cudaops/driver"
 )
 
-// Node is the machine. Fields are set before it is used.
+// Node is the simulated machine. Its exported fields must be set before use.
 type Node struct {
-	driver.API // calls that this package does not make fail loudly
+	driver.API // nil, so that unimplemented calls panic
 
-	// Latency is how long a collective takes; nil means 10 us.
+	// Latency is the duration of a collective. Nil means 10 us.
 	Latency func(Op) time.Duration
-	// Corrupt spoils a byte of a rank's result where it returns true.
+
+	// Corrupt, if it returns true, changes a byte of a rank's result.
 	Corrupt func(op Op, rank int) bool
-	// Stall makes a collective never end where it returns true.
+
+	// Stall, if it returns true, makes a collective never end.
 	Stall func(Op) bool
-	// Kernels are what modules hold, by function name.
+
+	// Kernels are the functions in all modules by name.
 	Kernels map[string]Kernel
-	// FreeBytes is what MemInfo says, per device.
+
+	// FreeBytes is the free memory reported by MemInfo, per device.
 	FreeBytes int64
 
 	mu       sync.Mutex
@@ -57,18 +60,18 @@ type Node struct {
 
 // Op describes a collective, a copy or a kernel of several ranks.
 type Op struct {
-	Name  string // all_reduce, copy, or the kernel's name
+	Name  string // all_reduce, copy, or the name of the kernel
 	Ranks int
-	Bytes int64 // of one rank's larger buffer
-	No    int   // how many of this name came before
+	Bytes int64 // of the larger buffer of one rank
+	No    int   // number of earlier ops with this name
 }
 
-// Kernel is the meaning of a device function.
+// Kernel implements a device function.
 type Kernel struct {
-	// Meet names the launch that the arguments belong to and the number of ranks
-	// that take part; nil for a kernel of one device.
+	// Meet returns a key of the launch, the rank and the number of ranks that take part. It is nil for a
+	// kernel on one device.
 	Meet func(args []any) (key string, rank, ranks int)
-	// Run does the work, with the arguments of all ranks in their order.
+	// Run does the work. args are the arguments of all ranks by rank.
 	Run func(memory func(driver.Ptr, int64) []byte, args [][]any)
 }
 
@@ -78,7 +81,7 @@ type region struct {
 	gpu   int
 }
 
-// New returns a node of so many GPUs.
+// New returns a node with the given number of GPUs.
 func New(gpus int) *Node {
 	n := &Node{
 		gpus: gpus, next: 1 << 20, FreeBytes: 1 << 30, Kernels: map[string]Kernel{},
@@ -88,22 +91,24 @@ func New(gpus int) *Node {
 		groups: map[string]*group{}, comms: map[uint64]*comm{}, grouped: map[int]*pending{},
 		arrived: map[string][]*work{}, counts: map[string]int{},
 	}
+
 	n.moved = sync.NewCond(&n.mu)
 	return n
 }
 
-// Problems lists misuse that real libraries answer with corruption or a crash.
+// Problems returns misuse that causes corruption or a crash with the real libraries.
 func (n *Node) Problems() []string {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return append([]string(nil), n.problems...)
 }
 
-// Live counts communicators that exist.
+// Live returns the number of existing communicators.
 func (n *Node) Live() int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	live := 0
+
 	for _, c := range n.comms {
 		if !c.dead {
 			live++
@@ -112,24 +117,26 @@ func (n *Node) Live() int {
 	return live
 }
 
-// Happened returns how often something happened: "init", "abort", "destroy",
-// "graph" and the names of collectives.
+// Happened returns how often something happened: "init", "abort", "destroy", "graph" or the name of a
+// collective.
 func (n *Node) Happened(what string) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.counts[what]
 }
 
-// Used lists the devices that memory was allocated on.
+// Used returns the devices with allocated memory.
 func (n *Node) Used() []int {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	var out []int
+
 	for _, r := range n.memory {
 		if !slices.Contains(out, r.gpu) {
 			out = append(out, r.gpu)
 		}
 	}
+
 	slices.Sort(out)
 	return out
 }
@@ -145,11 +152,10 @@ func (n *Node) Now() time.Duration {
 	return n.now
 }
 
-// NowLocked is Now for the functions Latency, Corrupt and Stall, which run
-// inside a call of the node.
+// NowLocked is Now for the functions Latency, Corrupt and Stall, which are called with mu locked.
 func (n *Node) NowLocked() time.Duration { return n.now }
 
-// Sleep implements measure.Clock; it returns at once.
+// Sleep implements measure.Clock. It advances the clock and returns at once.
 func (n *Node) Sleep(ctx context.Context, d time.Duration) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -162,7 +168,7 @@ func (n *Node) handle() uint64 {
 	return n.next
 }
 
-// device is the GPU of the calling thread.
+// device returns the GPU of the calling thread.
 func (n *Node) device(call string) (int, error) {
 	d, ok := n.current[syscall.Gettid()]
 	if !ok {
@@ -218,12 +224,15 @@ func (n *Node) Alloc(bytes int64) (driver.Ptr, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	if bytes > n.FreeBytes {
 		return 0, driver.NewError("cuMemAlloc", driver.CodeOutOfMemory)
 	}
+
 	at := driver.Ptr(n.handle())
 	n.next += uint64(bytes)
 	n.memory = append(n.memory, &region{at, make([]byte, bytes), d})
+
 	return at, nil
 }
 
@@ -231,17 +240,19 @@ func (n *Node) Alloc(bytes int64) (driver.Ptr, error) {
 func (n *Node) Free(p driver.Ptr) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
+
 	for i, r := range n.memory {
 		if r.at == p {
 			n.memory = append(n.memory[:i], n.memory[i+1:]...)
 			return nil
 		}
 	}
+
 	n.problem("free of what is not allocated")
 	return driver.NewError("cuMemFree", driver.CodeInvalidValue)
 }
 
-// bytes returns device memory. The caller holds mu.
+// bytes returns device memory. The caller must have locked mu.
 func (n *Node) bytes(p driver.Ptr, count int64) []byte {
 	for _, r := range n.memory {
 		if p >= r.at && int64(p-r.at)+count <= int64(len(r.bytes)) {
@@ -260,8 +271,7 @@ func (n *Node) CopyDtoH(b []byte, src driver.Ptr) error {
 	return nil
 }
 
-// LoadModule implements driver.Modules; the image is the text that Compile
-// returned.
+// LoadModule implements driver.Modules. image is the text returned by Compile.
 func (n *Node) LoadModule(image []byte) (driver.Module, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -278,6 +288,7 @@ func (n *Node) Function(_ driver.Module, name string) (driver.Function, error) {
 	if !ok {
 		return 0, driver.NewError("cuModuleGetFunction "+name, driver.CodeNotFound)
 	}
+
 	f := driver.Function(n.handle())
 	n.funcs[f] = k
 	return f, nil

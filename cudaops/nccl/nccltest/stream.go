@@ -10,9 +10,9 @@ import (
 	"aicplan/cudaops/driver"
 )
 
-// work is one thing queued on a stream.
+// work is one operation queued on a stream.
 type work struct {
-	// Of several ranks: the key under which they meet, empty for work of one.
+	// key identifies an operation of several ranks. It is "" for an operation of one rank.
 	key   string
 	rank  int
 	ranks int
@@ -29,37 +29,39 @@ type work struct {
 type stream struct {
 	gpu       int
 	queue     []*work
-	at        time.Duration // when what is done was done
-	busy      bool          // work has begun since somebody last waited for the stream
+	at        time.Duration // when the last work was done
+	busy      bool          // work has started since the last wait for the stream
 	capturing []func()
 	captures  bool
 }
 
 type event struct{ at time.Duration }
 
-// push queues work, or records it when the stream captures. The caller holds
-// mu.
+// push queues work, or records it if the stream captures. The caller must have locked mu.
 func (n *Node) push(s driver.Stream, make func() *work) error {
 	st, ok := n.streams[s]
 	if !ok {
 		n.problem("work on a stream that does not exist")
 		return driver.NewError("cuLaunch", driver.CodeInvalidValue)
 	}
+
 	queue := func() {
 		w := make()
 		w.on = st
 		st.queue = append(st.queue, w)
 		n.advance()
 	}
+
 	if st.captures {
 		st.capturing = append(st.capturing, queue)
 		return nil
 	}
+
 	queue()
 	return nil
 }
 
-// advance does all work that can be done. The caller holds mu.
+// advance executes all work that can run. The caller must have locked mu.
 func (n *Node) advance() {
 	for again := true; again; {
 		again = false
@@ -69,12 +71,12 @@ func (n *Node) advance() {
 			}
 		}
 	}
+
 	n.moved.Broadcast()
 }
 
-// ready is when a stream can begin its next work: at once, or behind what it has
-// done. How long the host took between two calls does not count: another rank may
-// have moved the clock meanwhile.
+// ready returns when a stream can start its next work: now, or after its previous work. Host time between
+// two calls is ignored, because another rank may have advanced the clock in the meantime.
 func (st *stream) ready(now time.Duration) time.Duration {
 	if st.busy {
 		return st.at
@@ -82,7 +84,7 @@ func (st *stream) ready(now time.Duration) time.Duration {
 	return max(st.at, now)
 }
 
-// head does the first work of a stream, if it can be done.
+// head executes the first work of a stream if it can run.
 func (n *Node) head(st *stream) bool {
 	w := st.queue[0]
 	begin := st.ready(n.now)
@@ -92,18 +94,22 @@ func (n *Node) head(st *stream) bool {
 		w.run([]*work{w})
 		return true
 	}
+
 	if w.comm != nil && w.comm.aborted {
-		st.queue = st.queue[1:] // the kernel leaves the device
+		st.queue = st.queue[1:] // the kernel terminates
 		return true
 	}
+
 	if w.stalled {
 		return false
 	}
+
 	all := n.arrived[w.key]
 	if all == nil {
 		all = make([]*work, w.ranks)
 		n.arrived[w.key] = all
 	}
+
 	all[w.rank] = w
 	for _, o := range all {
 		if o == nil || len(o.on.queue) == 0 || o.on.queue[0] != o {
@@ -111,10 +117,12 @@ func (n *Node) head(st *stream) bool {
 		}
 		begin = max(begin, o.on.ready(n.now))
 	}
+
 	delete(n.arrived, w.key)
 	for _, o := range all {
 		o.op.No = n.counts[w.op.Name]
 	}
+
 	n.counts[w.op.Name]++
 	if n.Stall != nil && n.Stall(w.op) {
 		for _, o := range all {
@@ -122,15 +130,18 @@ func (n *Node) head(st *stream) bool {
 		}
 		return false
 	}
+
 	took := 10 * time.Microsecond
 	if n.Latency != nil {
 		took = n.Latency(w.op)
 	}
+
 	w.run(all)
 	for _, o := range all {
 		o.on.queue = o.on.queue[1:]
 		o.on.at, o.on.busy = begin+took, true
 	}
+
 	return true
 }
 
@@ -146,6 +157,7 @@ func (n *Node) NewStream() (driver.Stream, error) {
 	if err != nil {
 		return 0, err
 	}
+
 	s := driver.Stream(n.handle())
 	n.streams[s] = &stream{gpu: d}
 	return s, nil
@@ -156,9 +168,11 @@ func (n *Node) SyncStream(s driver.Stream) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	st := n.streams[s]
+
 	for len(st.queue) > 0 {
 		n.moved.Wait()
 	}
+
 	n.now, st.busy = max(n.now, st.at), false
 	return nil
 }
@@ -180,11 +194,11 @@ func (n *Node) Record(e driver.Event, s driver.Stream) error {
 	return n.simple(s, func() { ev.at = n.streams[s].at })
 }
 
-// RecordExternal is Record, inside a graph too.
+// RecordExternal is Record. It also works inside a graph.
 func (n *Node) RecordExternal(e driver.Event, s driver.Stream) error { return n.Record(e, s) }
 
-// Idle says whether a stream's work is done. Waiting for work that never ends
-// is what moves the clock; waiting for a rank that is late does not.
+// Idle reports whether a stream's work is done. Polling advances the clock if the work never ends, but not
+// if it waits for a late rank.
 func (n *Node) Idle(s driver.Stream) (bool, error) {
 	n.mu.Lock()
 	st := n.streams[s]
@@ -193,9 +207,11 @@ func (n *Node) Idle(s driver.Stream) (bool, error) {
 		n.mu.Unlock()
 		return true, nil
 	}
+
 	if st.queue[0].stalled {
 		n.now += time.Millisecond
 	}
+
 	n.mu.Unlock()
 	runtime.Gosched()
 	return false, nil
@@ -233,7 +249,8 @@ func (n *Node) Memset32(p driver.Ptr, v uint32, words int64, s driver.Stream) er
 }
 
 // CopyPeer implements driver.Memory.
-func (n *Node) CopyPeer(dst driver.Ptr, _ driver.Context, src driver.Ptr, _ driver.Context, bytes int64, s driver.Stream) error {
+func (n *Node) CopyPeer(dst driver.Ptr, _ driver.Context, src driver.Ptr, _ driver.Context, bytes int64,
+	s driver.Stream) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.push(s, func() *work {
@@ -261,14 +278,17 @@ func (n *Node) Launch(l driver.Launch, s driver.Stream) error {
 	if !ok {
 		return driver.NewError("cuLaunchKernel", driver.CodeInvalidValue)
 	}
+
 	if k.Meet == nil {
 		return n.simple(s, func() { k.Run(n.bytes, [][]any{l.Args}) })
 	}
+
 	return n.push(s, func() *work {
 		name, rank, ranks := k.Meet(l.Args)
 		if ranks == 0 {
 			return &work{run: func([]*work) {}}
 		}
+
 		no := n.counts[fmt.Sprint(name, rank)]
 		n.counts[fmt.Sprint(name, rank)]++
 		return &work{
@@ -327,6 +347,7 @@ func (n *Node) LaunchGraph(x driver.GraphExec, _ driver.Stream) error {
 		n.problem("launch of a graph that was freed")
 		return driver.NewError("cuGraphLaunch", driver.CodeInvalidValue)
 	}
+
 	for _, step := range steps {
 		step()
 	}
