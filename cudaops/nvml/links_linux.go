@@ -15,26 +15,33 @@ func (d *device) Links() ([]Link, error) {
 	for i := range lib.NVLINK_MAX_LINKS {
 		state, r := d.h.GetNvLinkState(i)
 		if r == lib.ERROR_INVALID_ARGUMENT {
-			break // the device has no more
+			break // the device has no more links
 		}
+
 		if err := d.fail("nvmlDeviceGetNvLinkState", r); err != nil {
 			if len(out) > 0 {
 				break
 			}
 			return nil, err
 		}
+
 		if state != lib.FEATURE_ENABLED {
 			continue
 		}
+
 		var l Link
-		// Inside a virtual machine the fabric's switches are out of sight: a link
-		// whose other end nobody names leads into one.
+
+		// Virtual machines do not show the NVSwitches of the fabric, so a link with an unknown other end
+		// leads to a switch.
 		typ, r := d.h.GetNvLinkRemoteDeviceType(i)
 		l.Switch = r != lib.SUCCESS || typ != lib.NVLINK_DEVICE_TYPE_GPU
+
 		if pci, r := d.h.GetNvLinkRemotePciInfo(i); r == lib.SUCCESS {
 			l.Remote = fmt.Sprintf("%04x:%02x:%02x.0", pci.Domain, pci.Bus, pci.Device)
 		}
+
 		out = append(out, l)
 	}
+
 	return out, nil
 }

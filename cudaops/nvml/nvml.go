@@ -1,6 +1,6 @@
-// Package nvml reads (and on request sets) what the driver's management library
-// knows about GPUs: clocks, power, temperature, processes. The real library is
-// reached through cgo; builds without it have Open return ErrNotBuilt.
+// Package nvml reads the state of GPUs from the driver's management library (clocks, power, temperature,
+// processes) and can change some settings. The real library is accessed with cgo. In builds without cgo,
+// Open returns ErrNotBuilt.
 package nvml
 
 import (
@@ -9,57 +9,52 @@ import (
 	"strings"
 )
 
-// ErrNotBuilt is returned by Open in builds without cgo or for systems that
-// NVML does not exist on.
+// ErrNotBuilt is returned by Open in builds without cgo or for systems without NVML.
 var ErrNotBuilt = errors.New("no NVML in this build: it needs linux and CGO_ENABLED=1")
 
-// ErrUnsupported is wrapped by errors about what a device or driver does not
-// offer.
+// ErrUnsupported is wrapped by errors for features that the device or driver does not support.
 var ErrUnsupported = errors.New("not supported by this device or driver")
 
-// ErrPermission is wrapped by errors about what only root may do.
+// ErrPermission is wrapped by errors for operations that require root.
 var ErrPermission = errors.New("no permission: it needs root")
 
 // API is the management library.
 type API interface {
-	// DriverVersion is the kernel driver's, for example 580.159.04.
+	// DriverVersion returns the version of the kernel driver, for example 580.159.04.
 	DriverVersion() (string, error)
-	// CUDAVersion is the newest CUDA that the driver supports, as 13000.
+	// CUDAVersion returns the newest CUDA version that the driver supports, as 13000.
 	CUDAVersion() (int, error)
-	// Devices lists all GPUs in PCI order, whatever CUDA_VISIBLE_DEVICES says.
+	// Devices returns all GPUs in PCI order. It ignores CUDA_VISIBLE_DEVICES.
 	Devices() ([]Device, error)
 	Close() error
 }
 
-// Device is one GPU. Errors wrap ErrUnsupported where the device lacks the
-// reading.
+// Device is one GPU. Errors wrap ErrUnsupported if the device does not support the reading.
 type Device interface {
 	Identity() Identity
 	Clocks() (Clocks, error)
-	// Reasons are why clocks are lower than they could be, at this moment; the
-	// library refreshes them about ten times a second.
+	// Reasons returns why clocks are currently reduced. The library updates them about ten times per
+	// second.
 	Reasons() (Reasons, error)
 	Temperature() (Temperature, error)
 	Power() (Power, error)
-	// Energy is the device's counter in joules since the driver was loaded; it
-	// moves in steps of some 20 to 100 ms.
+	// Energy returns the energy in joules since the driver was loaded. It is updated every 20 to 100 ms.
 	Energy() (float64, error)
 	Memory() (Memory, error)
-	// Utilization is over the driver's last sample period, 1/6 to 1 second.
+	// Utilization covers the driver's last sample period of 1/6 to 1 second.
 	Utilization() (Utilization, error)
-	// Processes lists the compute processes of the device.
+	// Processes returns the compute processes of the device.
 	Processes() ([]Process, error)
 	Persistence() (bool, error)
 	ECC() (ECC, error)
 	MIG() (bool, error)
-	// LockClocks, UnlockClocks and SetPersistence change the device for everybody
-	// and need root.
+	// LockClocks, UnlockClocks and SetPersistence change the device for all users and require root.
 	LockClocks(minMHz, maxMHz int) error
 	UnlockClocks() error
 	SetPersistence(on bool) error
 }
 
-// Identity names a device.
+// Identity identifies a device.
 type Identity struct {
 	Index int    `json:"index"` // in PCI order
 	Name  string `json:"name"`
@@ -75,18 +70,18 @@ type Clocks struct {
 	MaxMem int `json:"max_memory"`
 }
 
-// Temperature is in degrees Celsius; 0 limits are unknown.
+// Temperature is in degrees Celsius. A limit of 0 is unknown.
 type Temperature struct {
 	GPU      int `json:"gpu"`
-	Slowdown int `json:"slowdown,omitempty"` // above it the device slows down
+	Slowdown int `json:"slowdown,omitempty"` // temperature above which the device slows down
 }
 
 // Power is in watts.
 type Power struct {
-	Instant float64 `json:"instant"` // refreshed every 100 ms; 0 if unknown
+	Instant float64 `json:"instant"` // updated every 100 ms; 0 if unknown
 	Average float64 `json:"average"` // over one second
 	Limit   float64 `json:"limit"`   // enforced
-	// Default is the limit that the device comes with.
+	// Default is the device's default limit.
 	Default float64 `json:"default,omitempty"`
 }
 
@@ -97,8 +92,8 @@ type Memory struct {
 	Used  int64 `json:"used"`
 }
 
-// Utilization is the share of time, in percent, in which a kernel ran and in
-// which device memory was read or written.
+// Utilization is the percentage of time in which a kernel was running and in which device memory was
+// accessed.
 type Utilization struct {
 	GPU    float64 `json:"gpu"`
 	Memory float64 `json:"memory"`
@@ -107,7 +102,7 @@ type Utilization struct {
 // Process is a compute process on a device.
 type Process struct {
 	PID    int   `json:"pid"`
-	Memory int64 `json:"memory,omitempty"` // bytes; 0 if the driver does not say
+	Memory int64 `json:"memory,omitempty"` // bytes; 0 if unknown
 }
 
 // ECC is the state of error correction.
@@ -117,13 +112,13 @@ type ECC struct {
 	Uncorrected uint64 `json:"uncorrected"`
 }
 
-// Reasons is a set of bits.
+// Reasons is a set of flags.
 type Reasons uint64
 
-// The reasons that the library names.
+// Reasons defined by the library.
 const (
 	Idle         Reasons = 0x1
-	AppClocks    Reasons = 0x2 // clocks are set by somebody
+	AppClocks    Reasons = 0x2 // clocks were set by a user
 	PowerCap     Reasons = 0x4
 	HwSlowdown   Reasons = 0x8
 	SyncBoost    Reasons = 0x10
@@ -131,7 +126,7 @@ const (
 	HwThermal    Reasons = 0x40
 	PowerBrake   Reasons = 0x80
 	DisplayClock Reasons = 0x100
-	// Harmful are those that no measurement should be made under.
+	// Harmful are the reasons that invalidate measurements.
 	Harmful = HwSlowdown | SwThermal | HwThermal | PowerBrake
 )
 
@@ -150,7 +145,7 @@ var reasonNames = []struct {
 	{DisplayClock, "display clock"},
 }
 
-// String lists the reasons; "none" when there are none.
+// String returns the names of the reasons, or "none".
 func (r Reasons) String() string {
 	var names []string
 	for _, n := range reasonNames {
@@ -159,21 +154,25 @@ func (r Reasons) String() string {
 			r &^= n.bit
 		}
 	}
+
 	if r != 0 {
 		names = append(names, fmt.Sprintf("unknown %#x", uint64(r)))
 	}
+
 	if len(names) == 0 {
 		return "none"
 	}
+
 	return strings.Join(names, ", ")
 }
 
-// Find returns the device with a UUID.
+// Find returns the device with a UUID, or an error if there is none.
 func Find(api API, uuid string) (Device, error) {
 	devices, err := api.Devices()
 	if err != nil {
 		return nil, err
 	}
+
 	for _, d := range devices {
 		if strings.EqualFold(d.Identity().UUID, uuid) {
 			return d, nil

@@ -47,7 +47,7 @@ func TestFakeEnergy(t *testing.T) {
 	}
 }
 
-// TestOpen needs no GPU: without a driver the error must say what is missing.
+// TestOpen needs no GPU. Without a driver, the error must explain what is missing.
 func TestOpen(t *testing.T) {
 	api, err := nvml.Open()
 	if err == nil {

@@ -11,16 +11,16 @@ import (
 	lib "github.com/NVIDIA/go-nvml/pkg/nvml"
 )
 
-// Open starts the management library. Without a driver the error says so.
+// Open initializes the management library. It returns an error if there is no driver.
 //
-// A process starts it once and keeps it: the library must not end while a call
-// is under way, and calls take seconds where a driver is busy. Telemetry gives
-// such a call up and goes on, so nobody can wait for all of them.
+// A process initializes the library once and never shuts it down. That must not happen during a call, and
+// calls may take seconds if the driver is busy. Telemetry abandons such calls, so it is not possible to
+// wait for all of them.
 func Open() (API, error) { return process.open(lib.New) }
 
 var process shared
 
-// shared is the library that all of a process use.
+// shared is the library instance shared by all users in a process.
 type shared struct {
 	mu sync.Mutex
 	l  lib.Interface
@@ -29,6 +29,7 @@ type shared struct {
 func (s *shared) open(start func(...lib.LibraryOption) lib.Interface) (API, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	if s.l == nil {
 		l := start()
 		if r := l.Init(); r != lib.SUCCESS {
@@ -39,18 +40,20 @@ func (s *shared) open(start func(...lib.LibraryOption) lib.Interface) (API, erro
 		}
 		s.l = l
 	}
+
 	return &library{s.l}, nil
 }
 
 type library struct{ lib.Interface }
 
-// Close leaves the library to the process, which ends it.
+// Close does nothing, because the library is shared by the whole process.
 func (l *library) Close() error { return nil }
 
 func failed(l lib.Interface, call string, r lib.Return) error {
 	if r == lib.SUCCESS {
 		return nil
 	}
+
 	text := l.ErrorString(r)
 	switch r {
 	case lib.ERROR_NOT_SUPPORTED, lib.ERROR_FUNCTION_NOT_FOUND:
@@ -76,32 +79,39 @@ func (l *library) Devices() ([]Device, error) {
 	if err := failed(l, "nvmlDeviceGetCount", r); err != nil {
 		return nil, err
 	}
+
 	var out []*device
 	for i := range n {
 		h, r := l.DeviceGetHandleByIndex(i)
 		if err := failed(l, "nvmlDeviceGetHandleByIndex", r); err != nil {
 			return nil, err
 		}
+
 		d := &device{l: l, h: h}
 		if d.id.Name, r = h.GetName(); r != lib.SUCCESS {
 			return nil, failed(l, "nvmlDeviceGetName", r)
 		}
+
 		if d.id.UUID, r = h.GetUUID(); r != lib.SUCCESS {
 			return nil, failed(l, "nvmlDeviceGetUUID", r)
 		}
+
 		pci, r := h.GetPciInfo()
 		if err := failed(l, "nvmlDeviceGetPciInfo", r); err != nil {
 			return nil, err
 		}
+
 		d.id.PCI = fmt.Sprintf("%04x:%02x:%02x.0", pci.Domain, pci.Bus, pci.Device)
 		out = append(out, d)
 	}
+
 	sort.Slice(out, func(i, j int) bool { return out[i].id.PCI < out[j].id.PCI })
 	list := make([]Device, len(out))
 	for i, d := range out {
 		d.id.Index = i
 		list[i] = d
 	}
+
 	return list, nil
 }
 
@@ -134,6 +144,7 @@ func (d *device) Clocks() (Clocks, error) {
 		}
 		*q.at = int(v)
 	}
+
 	return c, nil
 }
 
@@ -150,6 +161,7 @@ func (d *device) Temperature() (Temperature, error) {
 	if err := d.fail("nvmlDeviceGetTemperature", r); err != nil {
 		return Temperature{}, err
 	}
+
 	t := Temperature{GPU: int(v)}
 	if s, r := d.h.GetTemperatureThreshold(lib.TEMPERATURE_THRESHOLD_SLOWDOWN); r == lib.SUCCESS {
 		t.Slowdown = int(s)
@@ -163,19 +175,23 @@ func (d *device) Power() (Power, error) {
 	if err := d.fail("nvmlDeviceGetPowerUsage", r); err != nil {
 		return p, err
 	}
+
 	p.Average = float64(v) / 1e3
 	if v, r = d.h.GetEnforcedPowerLimit(); r != lib.SUCCESS {
 		return p, d.fail("nvmlDeviceGetEnforcedPowerLimit", r)
 	}
+
 	p.Limit = float64(v) / 1e3
 	if v, r := d.h.GetPowerManagementDefaultLimit(); r == lib.SUCCESS {
 		p.Default = float64(v) / 1e3
 	}
+
 	f := []lib.FieldValue{{FieldId: lib.FI_DEV_POWER_INSTANT}}
 	if r := d.h.GetFieldValues(f); r == lib.SUCCESS && lib.Return(f[0].NvmlReturn) == lib.SUCCESS &&
 		lib.ValueType(f[0].ValueType) == lib.VALUE_TYPE_UNSIGNED_INT {
 		p.Instant = float64(binary.NativeEndian.Uint32(f[0].Value[:])) / 1e3
 	}
+
 	return p, nil
 }
 
@@ -199,14 +215,16 @@ func (d *device) Processes() ([]Process, error) {
 	if err := d.fail("nvmlDeviceGetComputeRunningProcesses", r); err != nil {
 		return nil, err
 	}
+
 	out := make([]Process, 0, len(list))
 	for _, p := range list {
 		mem := int64(p.UsedGpuMemory)
 		if mem < 0 {
-			mem = 0 // the driver's way to say that it does not know
+			mem = 0 // the driver's value for unknown
 		}
 		out = append(out, Process{PID: int(p.Pid), Memory: mem})
 	}
+
 	return out, nil
 }
 
@@ -220,6 +238,7 @@ func (d *device) ECC() (ECC, error) {
 	if err := d.fail("nvmlDeviceGetEccMode", r); err != nil {
 		return ECC{}, err
 	}
+
 	e := ECC{Enabled: on == lib.FEATURE_ENABLED}
 	if n, r := d.h.GetTotalEccErrors(lib.MEMORY_ERROR_TYPE_UNCORRECTED, lib.VOLATILE_ECC); r == lib.SUCCESS {
 		e.Uncorrected = n

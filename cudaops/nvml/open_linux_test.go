@@ -9,8 +9,8 @@ import (
 	"github.com/NVIDIA/go-nvml/pkg/nvml/mock"
 )
 
-// A scrape that was given up is still in the library when its recorder closes:
-// ending the library then was a segmentation fault.
+// An abandoned scrape may still be inside the library when its recorder closes. Shutting down the library
+// then caused a segmentation fault.
 func TestTheLibraryOutlivesItsUsers(t *testing.T) {
 	starts := 0
 	answer := lib.ERROR_DRIVER_NOT_LOADED
@@ -24,7 +24,7 @@ func TestTheLibraryOutlivesItsUsers(t *testing.T) {
 	if _, err := open(); err == nil {
 		t.Error("a library that does not start was opened")
 	}
-	answer = lib.SUCCESS // the driver was loaded meanwhile
+	answer = lib.SUCCESS // the driver was loaded in the meantime
 	for range 2 {
 		api, err := open()
 		if err != nil {

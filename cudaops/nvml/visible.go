@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Visible are the devices that a value of CUDA_VISIBLE_DEVICES leaves, in its order,
-// as the CUDA runtime reads it: a list of indices or of UUIDs (or their beginnings),
-// of which an invalid entry hides itself and all behind it.
+// Visible returns the devices selected by a value of CUDA_VISIBLE_DEVICES, in its order. Like the CUDA
+// runtime, it accepts indices, UUIDs and prefixes of UUIDs, and ignores an invalid entry and all entries
+// after it.
 func Visible(all []Identity, value string) []Identity {
 	var out []Identity
 	for entry := range strings.SplitSeq(value, ",") {
@@ -24,15 +24,17 @@ func Visible(all []Identity, value string) []Identity {
 		}
 		out = append(out, all[at])
 	}
+
 	return out
 }
 
-// Identities are those of all devices that the library lists.
+// Identities returns the identities of all devices.
 func Identities(api API) ([]Identity, error) {
 	devices, err := api.Devices()
 	if err != nil {
 		return nil, err
 	}
+
 	out := make([]Identity, len(devices))
 	for i, d := range devices {
 		out[i] = d.Identity()

@@ -1,5 +1,5 @@
-// Package nvmltest is a management library without devices: every reading is
-// what a test sets, and settings are remembered.
+// Package nvmltest is a fake management library. Readings are set by the test, and changed settings are
+// recorded.
 package nvmltest
 
 import (
@@ -29,6 +29,7 @@ func (a *API) Devices() ([]nvml.Device, error) {
 	if a.Err != nil {
 		return nil, a.Err
 	}
+
 	out := make([]nvml.Device, len(a.GPUs))
 	for i, g := range a.GPUs {
 		out[i] = g
@@ -55,14 +56,14 @@ type Device struct {
 	Persist  bool
 	Ecc      nvml.ECC
 	MigOn    bool
-	Now      func() time.Duration // for the energy counter; nil stands still
+	Now      func() time.Duration // time of the energy counter; nil means it does not advance
 	Step     time.Duration        // of the energy counter
-	Fail     map[string]error     // by method name
-	Root     bool                 // settings are allowed
-	Commands []string             // settings that were made
+	Fail     map[string]error     // errors by method name
+	Root     bool                 // settings may be changed
+	Commands []string             // changed settings
 }
 
-// H200 returns a healthy device as a server has it.
+// H200 returns a healthy device as in a server.
 func H200(index int) *Device {
 	return &Device{
 		ID: nvml.Identity{
@@ -92,12 +93,12 @@ func (d *Device) Temperature() (nvml.Temperature, error) { return d.Temp, d.Fail
 // Power implements nvml.Device.
 func (d *Device) Power() (nvml.Power, error) { return d.Draw, d.Fail["Power"] }
 
-// Energy implements nvml.Device: the instant power over the time that Now says,
-// in whole steps.
+// Energy implements nvml.Device. It returns the instant power times the time of Now, rounded down to steps.
 func (d *Device) Energy() (float64, error) {
 	if d.Now == nil {
 		return 0, d.Fail["Energy"]
 	}
+
 	t := d.Now()
 	if d.Step > 0 {
 		t = t / d.Step * d.Step
