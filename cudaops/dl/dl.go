@@ -1,6 +1,6 @@
-// Package dl opens shared libraries at run time and calls into them, so that
-// nothing of CUDA is needed to build. A library is described by its sonames,
-// newest first; a failed search says every place that was looked at.
+// Package dl loads shared libraries at run time and calls their functions, so that CUDA is not needed to
+// build. A library is described by its sonames, newest first. The error of a failed search contains all
+// places that were searched.
 package dl
 
 import (
@@ -14,47 +14,51 @@ import (
 	"github.com/ebitengine/purego"
 )
 
-// Spec says which library is wanted and where it may lie.
+// Spec describes a library and where it may be installed.
 type Spec struct {
-	// Name is how messages call the library, for example "cuBLASLt".
+	// Name is the library's name in messages, for example "cuBLASLt".
 	Name string
+
 	// Sonames are tried in order, for example libcublasLt.so.13 before .12.
 	Sonames []string
-	// Packages are the folders of the library inside a Python environment,
-	// relative to site-packages, for example nvidia/cu13/lib.
+
+	// Packages are the folders of the library in a Python environment, relative to site-packages, for
+	// example nvidia/cu13/lib.
 	Packages []string
-	// Siblings are patterns of libraries in the same folder that this one opens
-	// by bare name later on; they are opened beforehand so that it finds them.
+
+	// Siblings are glob patterns of libraries in the same folder that this library loads by soname later.
+	// They are opened beforehand so that they can be found.
 	Siblings []string
-	// Global makes the symbols available to libraries that are opened later.
+
+	// Global makes the symbols available to libraries opened later.
 	Global bool
-	// Hint ends the message of a failed search: what to install.
+
+	// Hint is appended to the message of a failed search: what to install.
 	Hint string
 }
 
-// Library is an open shared library. It stays open for the life of the
-// process: closing a CUDA library while its threads run is not safe.
+// Library is an open shared library. It is never closed, because closing a CUDA library while its threads
+// run is not safe.
 type Library struct {
 	Name string
-	// Path is the file that was mapped, as the kernel names it; the soname
-	// when the system does not tell.
+	// Path is the mapped file as reported by the kernel, or the soname if unknown.
 	Path   string
 	Soname string
 	handle uintptr
 }
 
-// Attempt is one place that was tried.
+// Attempt is a file that could not be opened.
 type Attempt struct {
 	Path string
 	Err  string
 }
 
-// NotFoundError says that no candidate could be opened.
+// NotFoundError is returned if no candidate could be opened.
 type NotFoundError struct {
 	Name     string
 	Sonames  []string
-	Attempts []Attempt // files that exist (or sonames given to the loader) and why they failed
-	Dirs     []string  // folders that were looked into
+	Attempts []Attempt // existing files (or sonames passed to the loader) and their errors
+	Dirs     []string  // searched folders
 	Hint     string
 }
 
@@ -66,28 +70,30 @@ func (e *NotFoundError) Error() string {
 	} else {
 		b.WriteString(" in the loader's path")
 	}
+
 	for _, a := range e.Attempts {
 		if filepath.IsAbs(a.Path) {
 			fmt.Fprintf(&b, "; %s: %s", a.Path, a.Err)
 		}
 	}
+
 	if e.Hint != "" {
 		fmt.Fprintf(&b, "; %s", e.Hint)
 	}
+
 	return b.String()
 }
 
-// IsNotFound says whether err means that a library is missing, as opposed to
-// one that is there and does not work.
+// IsNotFound reports whether err means that a library is missing, as opposed to one that exists but does
+// not work.
 func IsNotFound(err error) bool {
 	var nf *NotFoundError
 	return errors.As(err, &nf)
 }
 
-// Open opens the first candidate of spec: folders of AICPLAN_LIBRARY_PATH, then
-// LD_LIBRARY_PATH, the Python environments at hand (so that native rows use the
-// libraries that the frameworks use), the loader's own path and the CUDA
-// toolkits under /usr/local. The error is a *NotFoundError.
+// Open opens the first candidate of spec. It searches AICPLAN_LIBRARY_PATH, LD_LIBRARY_PATH, the available
+// Python environments (so that native rows use the same libraries as frameworks), the loader's default
+// path, and the CUDA toolkits under /usr/local. The error is a *NotFoundError.
 func Open(spec Spec) (*Library, error) {
 	return open(spec, DefaultPlaces(), dlopen)
 }
@@ -110,20 +116,24 @@ func open(spec Spec, places Places, dlopen func(string, bool) (uintptr, error)) 
 			nf.Attempts = append(nf.Attempts, Attempt{Path: path, Err: err.Error()})
 			return nil
 		}
+
 		lib := &Library{Name: spec.Name, Soname: soname, Path: path, handle: h}
 		if mapped := mappedPath(soname); mapped != "" {
 			lib.Path = mapped
 		}
+
 		for _, pattern := range spec.Siblings {
 			files, _ := filepath.Glob(filepath.Join(filepath.Dir(lib.Path), pattern))
 			for _, f := range files {
-				// One that does not open is one that the library may not need; it
-				// says so itself when it does.
+				// Ignore errors, because the library may not need this one. If it does, it reports the
+				// error itself.
 				_, _ = dlopen(f, false)
 			}
 		}
+
 		return lib
 	}
+
 	inDirs := func(dirs []string) *Library {
 		nf.Dirs = append(nf.Dirs, dirs...)
 		for _, dir := range dirs {
@@ -139,30 +149,36 @@ func open(spec Spec, places Places, dlopen func(string, bool) (uintptr, error)) 
 		}
 		return nil
 	}
+
 	if lib := inDirs(places.First); lib != nil {
 		return lib, nil
 	}
+
 	var pkg []string
 	for _, site := range places.Site {
 		for _, p := range spec.Packages {
 			pkg = append(pkg, filepath.Join(site, p))
 		}
 	}
+
 	if lib := inDirs(pkg); lib != nil {
 		return lib, nil
 	}
+
 	for _, so := range spec.Sonames {
 		if lib := try(so, so); lib != nil {
 			return lib, nil
 		}
 	}
+
 	if lib := inDirs(places.Last); lib != nil {
 		return lib, nil
 	}
+
 	return nil, nf
 }
 
-// Func returns the address of a symbol; the error names library and symbol.
+// Func returns the address of a symbol. The error contains the library and the symbol.
 func (l *Library) Func(name string) (uintptr, error) {
 	fn, err := purego.Dlsym(l.handle, name)
 	if err != nil || fn == 0 {
@@ -171,14 +187,13 @@ func (l *Library) Func(name string) (uintptr, error) {
 	return fn, nil
 }
 
-// Has says whether the library has a symbol.
+// Has reports whether the library has a symbol.
 func (l *Library) Has(name string) bool {
 	fn, err := purego.Dlsym(l.handle, name)
 	return err == nil && fn != 0
 }
 
-// Bind looks up symbols and stores their addresses; it fails on the first that
-// is missing. The keys are symbol names.
+// Bind looks up symbols by name and stores their addresses. It returns an error for the first missing one.
 func (l *Library) Bind(table map[string]*uintptr) error {
 	for name, at := range table {
 		fn, err := l.Func(name)
@@ -200,13 +215,13 @@ func Call(fn uintptr, args ...uintptr) uintptr {
 	return r
 }
 
-// CallPointer calls a C function that returns a pointer to memory that C owns.
+// CallPointer calls a C function that returns a pointer to memory owned by C.
 //
 //go:uintptrescapes
 func CallPointer(fn uintptr, args ...uintptr) unsafe.Pointer {
 	r, _, _ := purego.SyscallN(fn, args...)
-	// The word is an address outside Go's heap: reading it through a pointer to
-	// the word keeps the conversion legal.
+	// The word is an address outside of Go's heap. Reading it through a pointer to the word is a legal
+	// conversion.
 	return *(*unsafe.Pointer)(unsafe.Pointer(&r))
 }
 
@@ -215,6 +230,7 @@ func GoString(p unsafe.Pointer) string {
 	if p == nil {
 		return ""
 	}
+
 	n := 0
 	for *(*byte)(unsafe.Add(p, n)) != 0 {
 		n++

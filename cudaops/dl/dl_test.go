@@ -120,8 +120,7 @@ func TestFindMapped(t *testing.T) {
 	}
 }
 
-// TestCallLibc proves on a library that every glibc system has that opening,
-// binding and calling work, without CUDA.
+// TestCallLibc checks opening, binding and calling with libc, which every glibc system has.
 func TestCallLibc(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("looks for glibc's soname")
