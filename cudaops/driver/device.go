@@ -31,25 +31,32 @@ func (l *Library) Info(d Device) (Info, error) {
 	if err := l.call("cuDeviceGet", l.fn.get, uintptr(unsafe.Pointer(&dev)), uintptr(d)); err != nil {
 		return in, err
 	}
+
 	var text [256]byte
-	if err := l.call("cuDeviceGetName", l.fn.name, uintptr(unsafe.Pointer(&text[0])), uintptr(len(text)), uintptr(d)); err != nil {
+	if err := l.call("cuDeviceGetName", l.fn.name, uintptr(unsafe.Pointer(&text[0])), uintptr(len(text)),
+		uintptr(d)); err != nil {
 		return in, err
 	}
+
 	in.Name = untilZero(text[:])
 	text = [256]byte{}
-	if err := l.call("cuDeviceGetPCIBusId", l.fn.pci, uintptr(unsafe.Pointer(&text[0])), uintptr(len(text)), uintptr(d)); err != nil {
+	if err := l.call("cuDeviceGetPCIBusId", l.fn.pci, uintptr(unsafe.Pointer(&text[0])), uintptr(len(text)),
+		uintptr(d)); err != nil {
 		return in, err
 	}
+
 	in.PCI = strings.ToLower(untilZero(text[:]))
 	var id [16]byte
 	if err := l.call("cuDeviceGetUuid_v2", l.fn.uuid, uintptr(unsafe.Pointer(&id[0])), uintptr(d)); err != nil {
 		return in, err
 	}
+
 	in.UUID = formatUUID(id)
 	var total uint64
 	if err := l.call("cuDeviceTotalMem_v2", l.fn.totalMem, uintptr(unsafe.Pointer(&total)), uintptr(d)); err != nil {
 		return in, err
 	}
+
 	in.MemoryBytes = int64(total)
 	var l2 int
 	for attr, at := range map[Attribute]*int{
@@ -61,6 +68,7 @@ func (l *Library) Info(d Device) (Info, error) {
 		}
 		*at = v
 	}
+
 	in.L2Bytes = int64(l2)
 	return in, nil
 }

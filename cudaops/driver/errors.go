@@ -5,7 +5,7 @@ import (
 	"fmt"
 )
 
-// Codes of CUresult that are treated by name.
+// Codes of CUresult known by name.
 const (
 	CodeInvalidValue     = 1
 	CodeOutOfMemory      = 2
@@ -42,7 +42,7 @@ type Error struct {
 	Call string // cuMemAlloc_v2
 	Code int    // CUresult
 	Name string // CUDA_ERROR_OUT_OF_MEMORY
-	Text string // the driver's own sentence
+	Text string // the driver's description of the code
 }
 
 func (e *Error) Error() string {
@@ -52,47 +52,48 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s: %s (%d): %s", e.Call, e.Name, e.Code, e.Text)
 }
 
-// Sticky says that the context is lost: every later call of this process fails
-// too, and only a new process can go on.
+// Sticky reports whether the context is lost. All later calls of this process fail too, so a new process is
+// required.
 func (e *Error) Sticky() bool {
 	switch e.Code {
-	case CodeECC, CodeNVLink, CodeContained, CodeIllegalAddress, CodeLaunchTimeout, CodeContextDestroyed, CodeAssert, CodeHardwareStack,
+	case CodeECC, CodeNVLink, CodeContained, CodeIllegalAddress, CodeLaunchTimeout, CodeContextDestroyed,
+		CodeAssert, CodeHardwareStack,
 		CodeIllegalInstr, CodeMisaligned, CodeInvalidSpace, CodeInvalidPC, CodeLaunchFailed, CodeUnknown:
 		return true
 	}
 	return false
 }
 
-// OutOfMemory says that an allocation did not fit.
+// OutOfMemory reports whether an allocation failed for lack of memory.
 func (e *Error) OutOfMemory() bool { return e.Code == CodeOutOfMemory }
 
-// Sticky says whether err holds an error after which the context is lost.
+// Sticky reports whether err wraps an error after which the context is lost.
 func Sticky(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Sticky()
 }
 
-// OutOfMemory says whether err holds a failed allocation.
+// OutOfMemory reports whether err wraps a failed allocation.
 func OutOfMemory(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.OutOfMemory()
 }
 
-// Busy says whether err means that the device is somebody else's for now: its
-// memory is taken, or it is in exclusive mode and has a process.
+// Busy reports whether the device is in use by another process: its memory is occupied, or it is in
+// exclusive mode.
 func Busy(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && (e.OutOfMemory() || e.Code == CodeUnavailable)
 }
 
-// CaptureFailed says whether err means that work could not be captured into a
-// graph, while the context is still good.
+// CaptureFailed reports whether err means that work could not be captured into a graph. The context remains
+// usable.
 func CaptureFailed(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Code >= 900 && e.Code <= 909
 }
 
-// Code names of the driver, for when the driver itself cannot be asked.
+// codeNames are the driver's names of codes, used if the driver cannot be queried.
 var codeNames = map[int]string{
 	CodeInvalidValue:     "CUDA_ERROR_INVALID_VALUE",
 	CodeOutOfMemory:      "CUDA_ERROR_OUT_OF_MEMORY",
@@ -124,8 +125,7 @@ var codeNames = map[int]string{
 	CodeUnknown:          "CUDA_ERROR_UNKNOWN",
 }
 
-// NewError makes an error from a code, with the name that the driver uses for
-// it where this program knows it.
+// NewError returns an error for a code. Its name is that of the driver if known.
 func NewError(call string, code int) *Error {
 	name, ok := codeNames[code]
 	if !ok {

@@ -31,11 +31,14 @@ func (l *Library) MemInfo() (free, total int64, err error) {
 
 func (l *Library) HostAlloc(bytes int) (Host, error) {
 	var at unsafe.Pointer
-	if err := l.call("cuMemHostAlloc", l.fn.hostAlloc, uintptr(unsafe.Pointer(&at)), uintptr(bytes), hostPortable|hostMapped); err != nil {
+	if err := l.call("cuMemHostAlloc", l.fn.hostAlloc, uintptr(unsafe.Pointer(&at)), uintptr(bytes),
+		hostPortable|hostMapped); err != nil {
 		return Host{}, err
 	}
+
 	h := Host{Bytes: unsafe.Slice((*byte)(at), bytes)}
-	if err := l.call("cuMemHostGetDevicePointer", l.fn.hostPointer, uintptr(unsafe.Pointer(&h.Device)), uintptr(at), 0); err != nil {
+	if err := l.call("cuMemHostGetDevicePointer", l.fn.hostPointer, uintptr(unsafe.Pointer(&h.Device)), uintptr(at),
+		0); err != nil {
 		return Host{}, err
 	}
 	return h, nil
@@ -75,5 +78,6 @@ func (l *Library) CopyDtoH(b []byte, src Ptr) error {
 }
 
 func (l *Library) CopyPeer(dst Ptr, dstCtx Context, src Ptr, srcCtx Context, bytes int64, s Stream) error {
-	return l.call("cuMemcpyPeerAsync", l.fn.copyPeer, uintptr(dst), uintptr(dstCtx), uintptr(src), uintptr(srcCtx), uintptr(bytes), uintptr(s))
+	return l.call("cuMemcpyPeerAsync", l.fn.copyPeer, uintptr(dst), uintptr(dstCtx), uintptr(src), uintptr(srcCtx),
+		uintptr(bytes), uintptr(s))
 }

@@ -13,10 +13,12 @@ func (l *Library) LoadModule(image []byte) (Module, error) {
 	if len(image) == 0 {
 		return 0, NewError("cuModuleLoadData", CodeInvalidValue)
 	}
-	// PTX is text that ends in a zero byte; one more does not harm a cubin.
+
+	// PTX must end with a zero byte, which does not affect a cubin.
 	img := append(image[:len(image):len(image)], 0)
 	var m Module
 	err := l.call("cuModuleLoadData", l.fn.moduleLoad, uintptr(unsafe.Pointer(&m)), uintptr(unsafe.Pointer(&img[0])))
+
 	return m, err
 }
 
@@ -27,7 +29,8 @@ func (l *Library) UnloadModule(m Module) error {
 func (l *Library) Function(m Module, name string) (Function, error) {
 	b := append([]byte(name), 0)
 	var f Function
-	err := l.call("cuModuleGetFunction", l.fn.moduleFunction, uintptr(unsafe.Pointer(&f)), uintptr(m), uintptr(unsafe.Pointer(&b[0])))
+	err := l.call("cuModuleGetFunction", l.fn.moduleFunction, uintptr(unsafe.Pointer(&f)), uintptr(m),
+		uintptr(unsafe.Pointer(&b[0])))
 	if err != nil {
 		return 0, fmt.Errorf("kernel %q: %w", name, err)
 	}
@@ -43,8 +46,9 @@ func (l *Library) Launch(k Launch, s Stream) error {
 	if err != nil {
 		return fmt.Errorf("cuLaunchKernel: %w", err)
 	}
-	// The driver reads an array of pointers to the values during the call; the
-	// values must neither move nor be freed until it returns.
+
+	// The driver reads an array of pointers to the values during the call, so they must not be moved or
+	// freed until it returns.
 	var pin runtime.Pinner
 	defer pin.Unpin()
 	var params uintptr
@@ -57,34 +61,43 @@ func (l *Library) Launch(k Launch, s Stream) error {
 		}
 		params = uintptr(unsafe.Pointer(&ptrs[0]))
 	}
+
 	return l.call("cuLaunchKernel", l.fn.launch, uintptr(k.Func),
 		uintptr(k.Grid[0]), uintptr(k.Grid[1]), uintptr(k.Grid[2]),
 		uintptr(k.Block[0]), uintptr(k.Block[1]), uintptr(k.Block[2]),
 		uintptr(k.SharedMemory), uintptr(s), params, 0)
 }
 
-// packArgs lays each argument into a word of its own, low bytes first.
+// packArgs stores each argument in a separate word, low bytes first.
 func packArgs(args []any) ([]uint64, error) {
 	words := make([]uint64, len(args))
 	for i, a := range args {
 		switch v := a.(type) {
 		case Ptr:
 			words[i] = uint64(v)
+
 		case int32:
 			words[i] = uint64(uint32(v))
+
 		case uint32:
 			words[i] = uint64(v)
+
 		case int64:
 			words[i] = uint64(v)
+
 		case uint64:
 			words[i] = v
+
 		case float32:
 			words[i] = uint64(math.Float32bits(v))
+
 		case float64:
 			words[i] = math.Float64bits(v)
+
 		default:
 			return nil, fmt.Errorf("argument %d is %T: a kernel takes Ptr, int32, uint32, int64, uint64, float32 or float64", i, a)
 		}
 	}
+
 	return words, nil
 }

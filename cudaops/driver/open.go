@@ -15,7 +15,7 @@ var Spec = dl.Spec{
 	Hint:    "it comes with the NVIDIA kernel driver; inside a container start it with --gpus all",
 }
 
-// Library is the API on the real driver.
+// Library implements API with the real driver.
 type Library struct {
 	lib *dl.Library
 	fn  table
@@ -23,7 +23,7 @@ type Library struct {
 
 var _ API = (*Library)(nil)
 
-// table holds the addresses of the driver's functions by their meaning.
+// table contains the addresses of the driver's functions.
 type table struct {
 	errorName, errorString uintptr
 
@@ -40,13 +40,14 @@ type table struct {
 	graphDestroy, execDestroy                                     uintptr
 }
 
-// Open opens the driver and initialises it. The error is a *dl.NotFoundError
-// when there is no driver, an *Error when it does not work (no device).
+// Open opens and initializes the driver. The error is a *dl.NotFoundError if there is no driver, and wraps
+// an *Error if it does not work, for example without a device.
 func Open() (*Library, error) {
 	lib, err := dl.Open(Spec)
 	if err != nil {
 		return nil, err
 	}
+
 	l := &Library{lib: lib}
 	f := &l.fn
 	err = lib.Bind(map[string]*uintptr{
@@ -77,25 +78,29 @@ func Open() (*Library, error) {
 		"cuGraphLaunch": &f.graphLaunch, "cuGraphDestroy": &f.graphDestroy,
 		"cuGraphExecDestroy": &f.execDestroy,
 	})
+
 	if err != nil {
 		return nil, err
 	}
-	// Drivers before CUDA 12.8 have only the first form; both fill a float.
+
+	// Drivers before CUDA 12.8 have only the older function. Both return a float.
 	if f.elapsed, err = lib.Func("cuEventElapsedTime_v2"); err != nil {
 		if f.elapsed, err = lib.Func("cuEventElapsedTime"); err != nil {
 			return nil, err
 		}
 	}
+
 	if err := l.call("cuInit", f.initialize, 0); err != nil {
 		return nil, fmt.Errorf("the CUDA driver %s does not start: %w", lib.Path, err)
 	}
+
 	return l, nil
 }
 
-// Path is the file of the driver's library.
+// Path returns the file of the driver's library.
 func (l *Library) Path() string { return l.lib.Path }
 
-// call makes a call and turns its result into an error.
+// call calls a function and converts its result to an error.
 //
 //go:uintptrescapes
 func (l *Library) call(name string, fn uintptr, args ...uintptr) error {
@@ -111,6 +116,7 @@ func (l *Library) failure(call string, code int) *Error {
 	if dl.Call(l.fn.errorName, uintptr(code), uintptr(unsafe.Pointer(&s))) == 0 && s != nil {
 		e.Name = dl.GoString(s)
 	}
+
 	s = nil
 	if dl.Call(l.fn.errorString, uintptr(code), uintptr(unsafe.Pointer(&s))) == 0 && s != nil {
 		e.Text = dl.GoString(s)

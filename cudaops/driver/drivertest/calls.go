@@ -49,6 +49,7 @@ func (d *Driver) Synchronize() error {
 		return err
 	}
 	defer d.mu.Unlock()
+
 	for s := range d.streams {
 		if err := d.drain(s); err != nil {
 			return err
@@ -72,15 +73,18 @@ func (d *Driver) Alloc(bytes int64) (driver.Ptr, error) {
 	if bytes <= 0 {
 		return 0, driver.NewError("cuMemAlloc", driver.CodeInvalidValue)
 	}
+
 	if d.used+bytes > d.Infos[0].MemoryBytes {
 		return 0, driver.NewError("cuMemAlloc", driver.CodeOutOfMemory)
 	}
+
 	d.used += bytes
 	d.next = (d.next + 1<<21) &^ (1<<21 - 1)
 	p := driver.Ptr(d.next)
 	d.next += uint64(bytes)
 	d.allocs[p] = bytes
 	d.Open++
+
 	return p, nil
 }
 
@@ -94,9 +98,11 @@ func (d *Driver) Free(p driver.Ptr) error {
 	if !ok {
 		return driver.NewError("cuMemFree", driver.CodeInvalidValue)
 	}
+
 	delete(d.allocs, p)
 	d.used -= n
 	d.Open--
+
 	return nil
 }
 
@@ -117,6 +123,7 @@ func (d *Driver) HostAlloc(bytes int) (driver.Host, error) {
 	h := driver.Host{Bytes: make([]byte, bytes), Device: driver.Ptr(d.next)}
 	d.next += uint64(bytes)
 	d.hosts = append(d.hosts, h)
+
 	return h, nil
 }
 
@@ -141,14 +148,15 @@ func (d *Driver) CopyDtoD(_, _ driver.Ptr, bytes int64, s driver.Stream) error {
 // CopyHtoD implements driver.API.
 func (d *Driver) CopyHtoD(driver.Ptr, []byte) error { return nil }
 
-// CopyDtoH implements driver.API: device memory holds no data, so zeros come.
+// CopyDtoH implements driver.API. It returns zeros, because device memory has no content.
 func (d *Driver) CopyDtoH(b []byte, _ driver.Ptr) error {
 	clear(b)
 	return nil
 }
 
 // CopyPeer implements driver.API.
-func (d *Driver) CopyPeer(_ driver.Ptr, _ driver.Context, _ driver.Ptr, _ driver.Context, bytes int64, s driver.Stream) error {
+func (d *Driver) CopyPeer(_ driver.Ptr, _ driver.Context, _ driver.Ptr, _ driver.Context, bytes int64,
+	s driver.Stream) error {
 	return d.Enqueue(s, Work{Name: "memcpy peer", Seconds: float64(bytes) / 350e9, Watts: 150})
 }
 
@@ -207,17 +215,19 @@ func (d *Driver) Record(e driver.Event, s driver.Stream) error {
 // SyncEvent implements driver.API.
 func (d *Driver) SyncEvent(driver.Event) error { return d.Synchronize() }
 
-// Query implements driver.API: in virtual time whoever asks has waited.
+// Query implements driver.API. It drains all streams first, because time is virtual.
 func (d *Driver) Query(e driver.Event) (bool, error) {
 	if err := d.begin("cuEventQuery"); err != nil {
 		return false, err
 	}
 	defer d.mu.Unlock()
+
 	for s := range d.streams {
 		if err := d.drain(s); err != nil {
 			return false, err
 		}
 	}
+
 	_, ok := d.events[e]
 	return ok, nil
 }
@@ -233,10 +243,12 @@ func (d *Driver) Elapsed(a, b driver.Event) (float64, error) {
 	if !okA || !okB {
 		return 0, driver.NewError("cuEventElapsedTime", driver.CodeNotReady)
 	}
+
 	t := y - x
 	if d.Resolution > 0 {
 		t = (t + d.Resolution/2) / d.Resolution * d.Resolution
 	}
+
 	return float64(t) / float64(time.Millisecond), nil
 }
 
@@ -252,7 +264,7 @@ func (d *Driver) LoadModule([]byte) (driver.Module, error) {
 // UnloadModule implements driver.API.
 func (d *Driver) UnloadModule(driver.Module) error { return nil }
 
-// Function implements driver.API: every name is there.
+// Function implements driver.API. It accepts every name.
 func (d *Driver) Function(_ driver.Module, name string) (driver.Function, error) {
 	if err := d.begin("cuModuleGetFunction"); err != nil {
 		return 0, err
@@ -296,6 +308,7 @@ func (d *Driver) BeginCapture(s driver.Stream) error {
 	if st.capturing {
 		return driver.NewError("cuStreamBeginCapture", driver.CodeInvalidValue)
 	}
+
 	st.capturing, st.captured, st.bad = true, nil, false
 	return nil
 }
@@ -311,9 +324,11 @@ func (d *Driver) EndCapture(s driver.Stream) (driver.Graph, error) {
 	if st.bad {
 		return 0, driver.NewError("cuStreamEndCapture", driver.CodeCaptureInvalid)
 	}
+
 	g := uintptr(d.handle())
 	d.graphs[g] = st.captured
 	d.Open++
+
 	return driver.Graph(g), nil
 }
 
@@ -326,6 +341,7 @@ func (d *Driver) Instantiate(g driver.Graph) (driver.GraphExec, error) {
 	x := uintptr(d.handle())
 	d.graphs[x] = d.graphs[uintptr(g)]
 	d.Open++
+
 	return driver.GraphExec(x), nil
 }
 
@@ -342,11 +358,13 @@ func (d *Driver) LaunchGraph(x driver.GraphExec, s driver.Stream) error {
 	if !ok {
 		return driver.NewError("cuGraphLaunch", driver.CodeInvalidValue)
 	}
+
 	for _, w := range work {
 		if err := d.enqueue(s, w); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -362,6 +380,7 @@ func (d *Driver) forget(h uintptr) error {
 	if _, ok := d.graphs[h]; !ok {
 		return driver.NewError("cuGraphDestroy", driver.CodeInvalidValue)
 	}
+
 	delete(d.graphs, h)
 	d.Open--
 	return nil

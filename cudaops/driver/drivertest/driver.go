@@ -1,6 +1,5 @@
-// Package drivertest is a CUDA driver without a device: work is queued on
-// streams and executed in virtual time, on a fake GPU whose clock follows its
-// power. Latencies, failures and memory are what a test sets.
+// Package drivertest is a fake CUDA driver. Work is queued on streams and executed in virtual time on a
+// fake GPU whose clock depends on its power. Latencies, failures and memory size are set by the test.
 package drivertest
 
 import (
@@ -15,30 +14,37 @@ import (
 
 // Work is one operation of the device.
 type Work struct {
-	Name    string  // of the kernel, or memcpy, memset
+	Name    string  // name of the kernel, or memcpy, memset
 	Seconds float64 // at full clock
 	Watts   float64 // above idle
-	Share   float64 // of the time that follows the clock
-	// Do runs when the device gets to it; it may be nil. An error is what the
-	// device reports from then on.
+	Share   float64 // fraction of the time that scales with the clock
+
+	// Do, if not nil, runs when the device executes the work. A sticky error is returned by all later
+	// calls.
 	Do func(*Driver) *driver.Error
-	// NoCapture makes it fail inside a capture.
+
+	// NoCapture makes the work fail inside a capture.
 	NoCapture bool
 }
 
-// Driver is a fake driver.API. Its fields are set before it is used.
+// Driver is a fake driver.API. Its exported fields must be set before use.
 type Driver struct {
 	GPU   *measuretest.GPU
 	Clock *measuretest.Clock
 	Infos []driver.Info
 	CUDA  int // version; 0 means 13000
-	// Launches says what a kernel costs; nil and unknown names cost 3 us.
+
+	// Launches returns the cost of a kernel. If it is nil or returns a Work without a name, a kernel takes
+	// 3 us.
 	Launches func(name string, k driver.Launch) Work
-	// Fail is asked before every call; a non-nil error is returned by it.
+
+	// Fail, if not nil, is called before each call and may return an error for it.
 	Fail func(call string) *driver.Error
-	// Resolution is the step of event times.
+
+	// Resolution is the resolution of event times.
 	Resolution time.Duration
-	// NoPeer says that devices cannot access each other.
+
+	// NoPeer disables access between devices.
 	NoPeer bool
 
 	mu       sync.Mutex
@@ -54,8 +60,10 @@ type Driver struct {
 	hosts    []driver.Host
 	cycles   float64
 	cyclesAt time.Duration
-	// Executed counts what ran, by name.
+
+	// Executed counts executed work by name.
 	Executed map[string]int
+
 	// Open counts graphs, executables and allocations that were not freed.
 	Open int
 }
@@ -69,23 +77,28 @@ type stream struct {
 
 var _ driver.API = (*Driver)(nil)
 
-// New returns a driver with so many GPUs on a clock of their own.
+// New returns a driver with the given number of devices.
 func New(gpu *measuretest.GPU, devices int) *Driver {
 	d := &Driver{
 		GPU: gpu, Clock: gpu.Clock, allocs: map[driver.Ptr]int64{}, next: 1 << 32,
-		names: map[driver.Function]string{}, shared: map[driver.Function]int{}, streams: map[driver.Stream]*stream{}, events: map[driver.Event]time.Duration{},
+		names: map[driver.Function]string{}, shared: map[driver.Function]int{},
+		streams: map[driver.Stream]*stream{}, events: map[driver.Event]time.Duration{},
 		graphs: map[uintptr][]Work{}, Executed: map[string]int{}, Resolution: 32,
 	}
+
 	for i := range devices {
 		d.Infos = append(d.Infos, driver.Info{
 			Index: i, Name: "NVIDIA H200", UUID: fmt.Sprintf("GPU-00000000-0000-0000-0000-%012d", i),
-			PCI: fmt.Sprintf("0000:%02x:00.0", 0x18+i), MemoryBytes: 150109880320, SMs: 132, L2Bytes: 62914560, Major: 9,
+			PCI: fmt.Sprintf("0000:%02x:00.0", 0x18+i), MemoryBytes: 150109880320, SMs: 132, L2Bytes: 62914560,
+			Major: 9,
 		})
 	}
+
 	return d
 }
 
-// begin locks and answers for failures; the caller unlocks when ok.
+// begin locks mu and returns an error if the call must fail. The caller must unlock mu if there is no
+// error.
 func (d *Driver) begin(call string) error {
 	d.mu.Lock()
 	var err *driver.Error
@@ -96,9 +109,11 @@ func (d *Driver) begin(call string) error {
 			d.sticky = err
 		}
 	}
+
 	if err == nil {
 		return nil
 	}
+
 	d.mu.Unlock()
 	return &driver.Error{Call: call, Code: err.Code, Name: err.Name, Text: err.Text}
 }
@@ -108,7 +123,7 @@ func (d *Driver) handle() uint64 {
 	return d.next
 }
 
-// Enqueue puts work on a stream, as a library does.
+// Enqueue queues work on a stream, like a library does.
 func (d *Driver) Enqueue(s driver.Stream, w Work) error {
 	if err := d.begin("enqueue " + w.Name); err != nil {
 		return err
@@ -122,14 +137,17 @@ func (d *Driver) enqueue(s driver.Stream, w Work) error {
 	if st == nil {
 		return driver.NewError("enqueue "+w.Name, driver.CodeInvalidValue)
 	}
+
 	if !st.capturing {
 		st.queue = append(st.queue, w)
 		return nil
 	}
+
 	if w.NoCapture {
 		st.bad = true
 		return driver.NewError(w.Name, driver.CodeCaptureUnsupp)
 	}
+
 	st.captured = append(st.captured, w)
 	return nil
 }
@@ -140,6 +158,7 @@ func (d *Driver) drain(s driver.Stream) error {
 	if st == nil {
 		return driver.NewError("cuStreamSynchronize", driver.CodeInvalidValue)
 	}
+
 	for len(st.queue) > 0 {
 		w := st.queue[0]
 		st.queue = st.queue[1:]
@@ -148,10 +167,12 @@ func (d *Driver) drain(s driver.Stream) error {
 			d.GPU.Execute(w.Seconds, w.Watts, w.Share)
 			d.tick()
 		}
+
 		d.Executed[w.Name]++
 		if w.Do == nil {
 			continue
 		}
+
 		if err := w.Do(d); err != nil {
 			st.queue = nil
 			if err.Sticky() {
@@ -160,17 +181,18 @@ func (d *Driver) drain(s driver.Stream) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
-// tick brings the cycle counter to the present.
+// tick updates the cycle counter to the current time.
 func (d *Driver) tick() {
 	now := d.Clock.Now()
 	d.cycles += float64(now-d.cyclesAt) * d.GPU.MHz() / 1e3
 	d.cyclesAt = now
 }
 
-// hostWord writes a word of mapped host memory.
+// hostWord writes a word to mapped host memory.
 func (d *Driver) hostWord(p driver.Ptr, v uint64) *driver.Error {
 	for _, h := range d.hosts {
 		if p >= h.Device && p+8 <= h.Device+driver.Ptr(len(h.Bytes)) {
@@ -190,8 +212,8 @@ func (d *Driver) hostRead32(p driver.Ptr) uint32 {
 	return 0
 }
 
-// launch turns a kernel launch into work. Kernels of this program that others
-// wait for or read do what they say; all others only take time.
+// launch converts a kernel launch to work. Kernels whose effects are observed by the host are simulated.
+// All others only take time.
 func (d *Driver) launch(k driver.Launch) Work {
 	name := d.names[k.Func]
 	switch name {
@@ -208,16 +230,18 @@ func (d *Driver) launch(k driver.Launch) Work {
 			return nil
 		}}
 	}
+
 	if d.Launches != nil {
 		if w := d.Launches(name, k); w.Name != "" {
 			return w
 		}
 	}
+
 	return Work{Name: name, Seconds: 3e-6, Watts: 100}
 }
 
-// gate spins its least time when its flag is open and its limit otherwise: in
-// virtual time nobody opens it while it spins.
+// gate spins for its minimum time if its flag is open, else for its limit, because the flag cannot change
+// during virtual time.
 func (d *Driver) gate(k driver.Launch) *driver.Error {
 	flag, want := k.Args[0].(driver.Ptr), k.Args[1].(uint32)
 	least, limit, out := k.Args[2].(uint64), k.Args[3].(uint64), k.Args[4].(driver.Ptr)
@@ -225,13 +249,16 @@ func (d *Driver) gate(k driver.Launch) *driver.Error {
 	if int32(d.hostRead32(flag)-want) < 0 {
 		spin, late = time.Duration(limit), 1
 	}
+
 	before, begin := d.cycles, d.Clock.Now()
 	d.Clock.Advance(spin)
 	d.tick()
+
 	for i, v := range []uint64{late, uint64(d.cycles - before), uint64(d.Clock.Now() - begin)} {
 		if err := d.hostWord(out+driver.Ptr(8*i), v); err != nil {
 			return err
 		}
 	}
+
 	return nil
 }

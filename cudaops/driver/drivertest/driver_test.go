@@ -19,8 +19,7 @@ func fake(t *testing.T) (*Driver, driver.Stream) {
 	return d, s
 }
 
-// TestTimes checks that events time what was queued between them, eagerly and
-// from a graph.
+// TestTimes checks that events time the work queued between them, eagerly and in a graph.
 func TestTimes(t *testing.T) {
 	d, s := fake(t)
 	a, _ := d.NewEvent()
