@@ -1,6 +1,5 @@
-// Package cublaslt binds the matrix multiplication of cuBLASLt, opened at run
-// time. Matrices are column-major as in the library; RowMajorLinear builds the
-// problem of y = x W^T for row-major tensors.
+// Package cublaslt binds the matrix multiplication of cuBLASLt, which is loaded at run time. Matrices are
+// column-major as in the library. RowMajorLinear returns the problem for y = x W^T with row-major tensors.
 package cublaslt
 
 import (
@@ -24,7 +23,7 @@ const (
 	E5M2 Type = 29
 )
 
-// Size is the size of an element in bytes.
+// Size returns the size of an element in bytes.
 func (t Type) Size() int64 {
 	switch t {
 	case F32, I32:
@@ -34,6 +33,7 @@ func (t Type) Size() int64 {
 	case I8, E4M3, E5M2:
 		return 1
 	}
+
 	panic(fmt.Sprintf("cublaslt: type %d has no size here", t))
 }
 
@@ -41,35 +41,42 @@ func (t Type) String() string {
 	switch t {
 	case F32:
 		return "f32"
+
 	case F16:
 		return "f16"
+
 	case I8:
 		return "i8"
+
 	case I32:
 		return "i32"
+
 	case BF16:
 		return "bf16"
+
 	case E4M3:
 		return "e4m3"
+
 	case E5M2:
 		return "e5m2"
 	}
+
 	return fmt.Sprintf("type %d", int32(t))
 }
 
-// ScaleMode says how the scale factors of an operand are laid out.
+// ScaleMode is the layout of the scale factors of an operand.
 type ScaleMode int32
 
-// Scale modes: one factor for the tensor, one per 128 elements along k, one per
-// 128 x 128 block. All factors are float32.
+// Scale modes: one factor per tensor, per 128 elements along k, or per 128 x 128 block. All factors are
+// float32.
 const (
 	ScaleTensor   ScaleMode = 0
 	ScaleVec128   ScaleMode = 4
 	ScaleBlock128 ScaleMode = 5
 )
 
-// Problem is D = op(A) op(B), with D of M x N and k summed over, repeated
-// Batch times with the strides in elements.
+// Problem is D = op(A) op(B), where D is M x N and K is the inner dimension, repeated Batch times with
+// strides in elements.
 type Problem struct {
 	M, N, K        int64
 	TransA, TransB bool
@@ -79,18 +86,21 @@ type Problem struct {
 	StrideA        int64
 	StrideB        int64
 	StrideD        int64
-	// Scaled is set for fp8: the operands have scale factors, of these modes.
+
+	// Scaled enables scale factors of the given modes, for fp8.
 	Scaled         bool
 	ScaleA, ScaleB ScaleMode
 	FastAccumulate bool
-	// Alpha multiplies the product of floating-point operands; 0 stands for 1.
+
+	// Alpha is a factor for the product of floating-point operands. 0 means 1.
 	Alpha float32
-	// Workspace is the most memory that an algorithm may ask for, in bytes.
+
+	// Workspace is the maximum workspace of an algorithm in bytes.
 	Workspace int64
 }
 
-// RowMajorLinear is y[m,n] = x[m,k] W[n,k]^T as a column-major problem: W is
-// operand A (transposed), x is B and y is D.
+// RowMajorLinear returns y[m,n] = x[m,k] W[n,k]^T as a column-major problem: W is operand A (transposed), x
+// is B and y is D.
 func RowMajorLinear(m, n, k int64, in, out Type) Problem {
 	return Problem{
 		M: n, N: m, K: k, TransA: true,
@@ -99,7 +109,7 @@ func RowMajorLinear(m, n, k int64, in, out Type) Problem {
 	}
 }
 
-// RowMajorBatched is y[b,m,n] = x[b,m,k] W[b,k,n], all row-major and packed.
+// RowMajorBatched returns the problem of y[b,m,n] = x[b,m,k] W[b,k,n], all row-major and packed.
 func RowMajorBatched(batch int, m, n, k int64, in, out Type) Problem {
 	return Problem{
 		M: n, N: m, K: k,
@@ -109,15 +119,17 @@ func RowMajorBatched(batch int, m, n, k int64, in, out Type) Problem {
 	}
 }
 
-// Extents are how many elements lie between the first and the last of each
-// matrix, batches included.
+// Extents returns the number of elements from the first to the last element of each matrix, including all
+// batches.
 func (p Problem) Extents() (a, b, d int64) {
 	extent := func(rows, cols, ld, stride int64) int64 {
 		return (cols-1)*ld + rows + int64(max(p.Batch, 1)-1)*stride
 	}
+
 	if a = extent(p.M, p.K, p.LDA, p.StrideA); p.TransA {
 		a = extent(p.K, p.M, p.LDA, p.StrideA)
 	}
+
 	if b = extent(p.K, p.N, p.LDB, p.StrideB); p.TransB {
 		b = extent(p.N, p.K, p.LDB, p.StrideB)
 	}
@@ -131,18 +143,18 @@ type Operands struct {
 	Workspace      driver.Ptr
 }
 
-// Algo is an algorithm's configuration as the library reports it. Numbers are
-// the library's enumerations.
+// Algo is the configuration of an algorithm as reported by the library. Numbers are the library's
+// enumerations.
 type Algo struct {
 	ID, Tile, SplitK, Reduction, Swizzle, Custom, Stages uint32
 	Inner, Cluster                                       uint16
 	WorkspaceBytes                                       int64
 	Waves                                                float32
-	// Default is set when the library offered no heuristic and chooses itself.
+	// Default is true if the heuristic returned no algorithm and the library selects one itself.
 	Default bool
 }
 
-// String is the configuration in one word, the same for the same algorithm.
+// String returns the configuration as text. It is equal for equal algorithms.
 func (a Algo) String() string {
 	if a.Default {
 		return "default"
@@ -153,22 +165,21 @@ func (a Algo) String() string {
 	return b.String()
 }
 
-// API is the part of cuBLASLt that this program uses. Each thread that prepares
-// or enqueues uses it with the device's context current.
+// API is the subset of cuBLASLt used by this program. The device's context must be current on the calling
+// thread.
 type API interface {
 	// Version is the library's version, for example 130002.
 	Version() int
-	// Prepare asks the heuristic for its best algorithm. The error is an *Error with
-	// Unsupported if the device or the library has no kernel for the problem.
+	// Prepare queries the heuristic for the best algorithm. The error wraps an *Error that is Unsupported
+	// if there is no kernel for the problem.
 	Prepare(p Problem) (Matmul, error)
 }
 
-// Matmul is a problem with its algorithm, ready to be queued. It is used by one
-// thread at a time.
+// Matmul is a problem with its algorithm. Only one thread at a time may use it.
 type Matmul interface {
 	Algo() Algo
 	Enqueue(Operands, driver.Stream) error
-	// Close frees the host side; work that was queued goes on.
+	// Close frees host resources. Queued work is not affected.
 	Close()
 }
 
@@ -179,7 +190,7 @@ type Error struct {
 	Text string
 }
 
-// Status codes that are treated by name.
+// Status codes known by name.
 const (
 	StatusNotInitialized = 1
 	StatusAllocFailed    = 3
@@ -205,6 +216,7 @@ func (e *Error) Error() string {
 	if name == "" {
 		name = "CUBLAS_STATUS"
 	}
+
 	s := fmt.Sprintf("%s: %s (%d)", e.Call, name, e.Code)
 	if e.Text != "" {
 		s += ": " + e.Text
@@ -212,7 +224,7 @@ func (e *Error) Error() string {
 	return s
 }
 
-// Unsupported says that no kernel exists for the problem on this device.
+// Unsupported reports whether no kernel exists for the problem on this device.
 func (e *Error) Unsupported() bool {
 	switch e.Code {
 	case StatusNotSupported, StatusArchMismatch, StatusInvalidValue:

@@ -6,7 +6,7 @@ import (
 	"aicplan/cudaops/dl"
 )
 
-// TestLoad opens the real library where there is one; it needs no GPU for that.
+// TestLoad opens the real library if it is installed. It needs no GPU.
 func TestLoad(t *testing.T) {
 	l, err := Load(0)
 	if dl.IsNotFound(err) {
@@ -32,8 +32,8 @@ func TestRowMajorLinear(t *testing.T) {
 	}
 }
 
-// TestLinearAgainstRowMajor evaluates the column-major problem by hand and
-// compares it with the row-major product that it computes.
+// TestLinearAgainstRowMajor evaluates the column-major problem by hand and compares it with the row-major
+// product.
 func TestLinearAgainstRowMajor(t *testing.T) {
 	const m, n, k = 3, 4, 5
 	x, w := make([]float64, m*k), make([]float64, n*k)

@@ -43,14 +43,14 @@ type matmul struct {
 	lib              *Library
 	p                Problem
 	desc, la, lb, ld uintptr
-	scaleA, scaleB   driver.Ptr // what desc holds
+	scaleA, scaleB   driver.Ptr // current values in desc
 	algo             Algo
-	raw              *heuristicResult // nil: let the library choose
+	raw              *heuristicResult // nil lets the library choose
 	scalars          scalars
 	closed           bool
 }
 
-// scalars hold alpha and beta in the scale type of the problem.
+// scalars contain alpha and beta in the scale type of the problem.
 type scalars struct {
 	alphaF, zeroF float32
 	oneI, zeroI   int32
@@ -71,6 +71,7 @@ func (l *Library) Prepare(p Problem) (Matmul, error) {
 		err = l.call("cublasLtMatmulAlgoGetHeuristic", l.fn.heuristic, l.handle, m.desc, m.la, m.lb, m.ld, m.ld,
 			l.pref, 1, uintptr(unsafe.Pointer(m.raw)), uintptr(unsafe.Pointer(&got)))
 	}
+
 	l.mu.Unlock()
 	offered := err == nil && got == 1 && m.raw.state == 0
 	switch {
@@ -78,12 +79,13 @@ func (l *Library) Prepare(p Problem) (Matmul, error) {
 		m.algo = l.config(m.raw)
 		return m, nil
 	case p.A == I8 && (err == nil || isUnsupported(err)):
-		// The library multiplies int8 even if its heuristic offers no algorithm.
+		// The library supports int8 even if its heuristic returns no algorithm.
 		m.raw, m.algo = nil, Algo{Default: true}
 		return m, nil
 	case err == nil:
 		err = &Error{Call: "cublasLtMatmulAlgoGetHeuristic", Code: StatusNotSupported, Text: "no algorithm is offered"}
 	}
+
 	m.destroy()
 	return nil, fmt.Errorf("%v: %w", p, err)
 }
@@ -97,10 +99,13 @@ func (l *Library) setWorkspace(bytes int64) error {
 	if l.prefWS == bytes+1 {
 		return nil
 	}
+
 	v := uint64(bytes)
-	if err := l.call("cublasLtMatmulPreferenceSetAttribute", l.fn.prefSet, l.pref, prefWorkspace, uintptr(unsafe.Pointer(&v)), 8); err != nil {
+	if err := l.call("cublasLtMatmulPreferenceSetAttribute", l.fn.prefSet, l.pref, prefWorkspace,
+		uintptr(unsafe.Pointer(&v)), 8); err != nil {
 		return err
 	}
+
 	l.prefWS = bytes + 1 // 0 means never set
 	return nil
 }
@@ -111,84 +116,106 @@ func (m *matmul) describe() error {
 	if p.A == I8 {
 		compute, scale = compute32I, I32
 	}
-	if err := l.call("cublasLtMatmulDescCreate", l.fn.descCreate, uintptr(unsafe.Pointer(&m.desc)), compute, uintptr(scale)); err != nil {
+
+	if err := l.call("cublasLtMatmulDescCreate", l.fn.descCreate, uintptr(unsafe.Pointer(&m.desc)), compute,
+		uintptr(scale)); err != nil {
 		return err
 	}
+
 	set := func(attr uintptr, v int32) error {
 		return l.call("cublasLtMatmulDescSetAttribute", l.fn.descSet, m.desc, attr, uintptr(unsafe.Pointer(&v)), 4)
 	}
+
 	op := func(t bool) int32 {
 		if t {
 			return 1
 		}
 		return 0
 	}
+
 	if err := errors.Join(set(descTransA, op(p.TransA)), set(descTransB, op(p.TransB))); err != nil {
 		return err
 	}
+
 	if p.Scaled {
 		if p.ScaleA != ScaleTensor {
 			if err := set(descScaleModeA, int32(p.ScaleA)); err != nil {
 				return err
 			}
 		}
+
 		if p.ScaleB != ScaleTensor {
 			if err := set(descScaleModeB, int32(p.ScaleB)); err != nil {
 				return err
 			}
 		}
-		// The heuristic wants to know that scale pointers will be there; the
-		// addresses themselves follow at enqueue.
+
+		// The heuristic requires scale pointers. The real addresses are set by Enqueue.
 		if err := m.setScales(256, 256); err != nil {
 			return err
 		}
 	}
+
 	if p.FastAccumulate {
 		v := int8(1)
-		if err := l.call("cublasLtMatmulDescSetAttribute", l.fn.descSet, m.desc, descFastAccum, uintptr(unsafe.Pointer(&v)), 1); err != nil {
+		if err := l.call("cublasLtMatmulDescSetAttribute", l.fn.descSet, m.desc, descFastAccum,
+			uintptr(unsafe.Pointer(&v)), 1); err != nil {
 			return err
 		}
 	}
+
 	rows, cols := p.M, p.K
 	if p.TransA {
 		rows, cols = cols, rows
 	}
+
 	if err := m.layout(&m.la, p.A, rows, cols, p.LDA, p.StrideA); err != nil {
 		return err
 	}
+
 	rows, cols = p.K, p.N
 	if p.TransB {
 		rows, cols = cols, rows
 	}
+
 	if err := m.layout(&m.lb, p.B, rows, cols, p.LDB, p.StrideB); err != nil {
 		return err
 	}
+
 	return m.layout(&m.ld, p.D, p.M, p.N, p.LDD, p.StrideD)
 }
 
 func (m *matmul) layout(at *uintptr, t Type, rows, cols, ld, stride int64) error {
 	l := m.lib
-	if err := l.call("cublasLtMatrixLayoutCreate", l.fn.layoutCreate, uintptr(unsafe.Pointer(at)), uintptr(t), uintptr(rows), uintptr(cols), uintptr(ld)); err != nil {
+	if err := l.call("cublasLtMatrixLayoutCreate", l.fn.layoutCreate, uintptr(unsafe.Pointer(at)), uintptr(t),
+		uintptr(rows), uintptr(cols), uintptr(ld)); err != nil {
 		return err
 	}
+
 	if m.p.Batch <= 1 {
 		return nil
 	}
+
 	n := int32(m.p.Batch)
-	if err := l.call("cublasLtMatrixLayoutSetAttribute", l.fn.layoutSet, *at, layoutBatchCount, uintptr(unsafe.Pointer(&n)), 4); err != nil {
+	if err := l.call("cublasLtMatrixLayoutSetAttribute", l.fn.layoutSet, *at, layoutBatchCount,
+		uintptr(unsafe.Pointer(&n)), 4); err != nil {
 		return err
 	}
-	return l.call("cublasLtMatrixLayoutSetAttribute", l.fn.layoutSet, *at, layoutBatchStride, uintptr(unsafe.Pointer(&stride)), 8)
+
+	return l.call("cublasLtMatrixLayoutSetAttribute", l.fn.layoutSet, *at, layoutBatchStride,
+		uintptr(unsafe.Pointer(&stride)), 8)
 }
 
 func (m *matmul) setScales(a, b driver.Ptr) error {
 	if m.scaleA == a && m.scaleB == b {
 		return nil
 	}
+
 	l := m.lib
 	err := errors.Join(
 		l.call("cublasLtMatmulDescSetAttribute", l.fn.descSet, m.desc, descScalePtrA, uintptr(unsafe.Pointer(&a)), 8),
 		l.call("cublasLtMatmulDescSetAttribute", l.fn.descSet, m.desc, descScalePtrB, uintptr(unsafe.Pointer(&b)), 8))
+
 	if err == nil {
 		m.scaleA, m.scaleB = a, b
 	}
@@ -199,12 +226,15 @@ func (l *Library) config(r *heuristicResult) Algo {
 	a := Algo{WorkspaceBytes: int64(r.workspace), Waves: r.waves}
 	get := func(attr int, at unsafe.Pointer, size uintptr) {
 		var written uint64
-		// A missing attribute stays 0: older libraries do not know them all.
-		dl.Call(l.fn.configGet, uintptr(unsafe.Pointer(&r.algo[0])), uintptr(attr), uintptr(at), size, uintptr(unsafe.Pointer(&written)))
+		// Attributes unknown to older libraries remain 0.
+		dl.Call(l.fn.configGet, uintptr(unsafe.Pointer(&r.algo[0])), uintptr(attr), uintptr(at), size,
+			uintptr(unsafe.Pointer(&written)))
 	}
+
 	for attr, at := range []*uint32{&a.ID, &a.Tile, &a.SplitK, &a.Reduction, &a.Swizzle, &a.Custom, &a.Stages} {
 		get(attr, unsafe.Pointer(at), 4)
 	}
+
 	get(7, unsafe.Pointer(&a.Inner), 2)
 	get(8, unsafe.Pointer(&a.Cluster), 2)
 	return a
@@ -218,18 +248,22 @@ func (m *matmul) Enqueue(o Operands, s driver.Stream) error {
 			return err
 		}
 	}
+
 	alpha, beta := unsafe.Pointer(&m.scalars.alphaF), unsafe.Pointer(&m.scalars.zeroF)
 	if m.p.A == I8 {
 		alpha, beta = unsafe.Pointer(&m.scalars.oneI), unsafe.Pointer(&m.scalars.zeroI)
 	}
+
 	var algo uintptr
 	if m.raw != nil {
 		algo = uintptr(unsafe.Pointer(&m.raw.algo[0]))
 	}
+
 	l := m.lib
-	// Host scalars and the algorithm are read during the call; they are part of
-	// m, which must not be collected before it returns.
+	// Host scalars and the algorithm are read during the call. They are part of m, which must not be
+	// garbage collected before it returns.
 	defer runtime.KeepAlive(m)
+
 	return l.call("cublasLtMatmul", l.fn.matmul, l.handle, m.desc,
 		uintptr(alpha), uintptr(o.A), m.la, uintptr(o.B), m.lb, uintptr(beta),
 		uintptr(o.D), m.ld, uintptr(o.D), m.ld,
@@ -251,6 +285,7 @@ func (m *matmul) destroy() {
 			dl.Call(l.fn.layoutDestroy, h)
 		}
 	}
+
 	if m.desc != 0 {
 		dl.Call(l.fn.descDestroy, m.desc)
 	}

@@ -8,7 +8,7 @@ import (
 	"aicplan/cudaops/dl"
 )
 
-// Spec describes the library; the newest that the driver can run comes first.
+// Spec describes the library. The newest version that the driver supports comes first.
 func Spec(driverVersion int) dl.Spec {
 	s := dl.Spec{
 		Name:     "cuBLASLt",
@@ -16,20 +16,22 @@ func Spec(driverVersion int) dl.Spec {
 		Global:   true,
 		Hint:     "it is part of the CUDA toolkit and of the Python package nvidia-cublas; AICPLAN_LIBRARY_PATH may name its folder",
 	}
+
 	for _, major := range []int{13, 12} {
 		if driverVersion == 0 || driverVersion/1000 >= major {
 			s.Sonames = append(s.Sonames, fmt.Sprintf("libcublasLt.so.%d", major))
 		}
 	}
+
 	return s
 }
 
-// Library is the API on the real library. It may be used by several threads.
+// Library implements API with the real library. It is safe for concurrent use.
 type Library struct {
 	lib    *dl.Library
 	fn     table
 	handle uintptr
-	mu     sync.Mutex // guards pref
+	mu     sync.Mutex // protects pref and prefWS
 	pref   uintptr
 	prefWS int64
 }
@@ -43,12 +45,13 @@ type table struct {
 	prefCreate, prefSet, heuristic, configGet, matmul uintptr
 }
 
-// Load opens the library without touching a device; Version and Path work.
+// Load opens the library without using a device. Only Version and Path may be called.
 func Load(driverVersion int) (*Library, error) {
 	lib, err := dl.Open(Spec(driverVersion))
 	if err != nil {
 		return nil, err
 	}
+
 	l := &Library{lib: lib}
 	f := &l.fn
 	err = lib.Bind(map[string]*uintptr{
@@ -63,21 +66,25 @@ func Load(driverVersion int) (*Library, error) {
 		"cublasLtMatmulAlgoConfigGetAttribute": &f.configGet,
 		"cublasLtMatmul":                       &f.matmul,
 	})
+
 	if err != nil {
 		return nil, err
 	}
+
 	return l, nil
 }
 
-// Open opens the library and makes a handle for the context that is current.
+// Open opens the library and creates a handle for the current context.
 func Open(driverVersion int) (*Library, error) {
 	l, err := Load(driverVersion)
 	if err != nil {
 		return nil, err
 	}
+
 	if err := l.call("cublasLtCreate", l.fn.create, uintptr(unsafe.Pointer(&l.handle))); err != nil {
 		return nil, fmt.Errorf("%s (version %d): %w", l.lib.Path, l.Version(), err)
 	}
+
 	if err := l.call("cublasLtMatmulPreferenceCreate", l.fn.prefCreate, uintptr(unsafe.Pointer(&l.pref))); err != nil {
 		return nil, err
 	}
@@ -87,7 +94,7 @@ func Open(driverVersion int) (*Library, error) {
 // Version implements API.
 func (l *Library) Version() int { return int(dl.Call(l.fn.version)) }
 
-// Path is the file of the library.
+// Path returns the file of the library.
 func (l *Library) Path() string { return l.lib.Path }
 
 //go:uintptrescapes
@@ -96,6 +103,7 @@ func (l *Library) call(name string, fn uintptr, args ...uintptr) error {
 	if code == 0 {
 		return nil
 	}
+
 	e := &Error{Call: name, Code: code}
 	if p := dl.CallPointer(l.fn.statusString, uintptr(code)); p != nil {
 		e.Text = dl.GoString(p)

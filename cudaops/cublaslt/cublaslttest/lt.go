@@ -1,5 +1,5 @@
-// Package cublaslttest is cuBLASLt on the fake driver: products take the time
-// of a roofline.
+// Package cublaslttest is a fake cuBLASLt on the fake driver. The time of a product follows a roofline
+// model.
 package cublaslttest
 
 import (
@@ -14,17 +14,23 @@ import (
 // Lt is a fake cublaslt.API.
 type Lt struct {
 	Driver *drivertest.Driver
-	// Unsupported says that there is no kernel for a problem.
+
+	// Unsupported reports whether there is no kernel for a problem. It may be nil.
 	Unsupported func(cublaslt.Problem) bool
-	// Stumble is what Prepare fails with; it may be nil, and return nil.
+
+	// Stumble returns the error of Prepare. It may be nil or return nil.
 	Stumble func(cublaslt.Problem) *cublaslt.Error
-	// Fault is asked when a product runs.
+
+	// Fault returns the device error of a product when it runs. It may be nil.
 	Fault func(cublaslt.Problem) *driver.Error
-	// Eager makes products fail inside a capture.
+
+	// Eager reports whether a product fails inside a capture. It may be nil.
 	Eager func(cublaslt.Problem) bool
-	// Seen is told of the operands of every product that is queued; it may be nil.
+
+	// Seen is called with the operands of each queued product. It may be nil.
 	Seen func(cublaslt.Problem, cublaslt.Operands)
-	// Open counts matmuls that were not closed.
+
+	// Open counts matmuls that are not closed.
 	Open atomic.Int64
 }
 
@@ -38,12 +44,13 @@ const (
 	Overhead       = 2e-6
 )
 
-// Bytes is what a product moves.
+// Bytes returns the number of bytes that a product moves.
 func Bytes(p cublaslt.Problem) float64 {
-	return float64(max(p.Batch, 1)) * (float64(p.M*p.K*p.A.Size()) + float64(p.N*p.K*p.B.Size()) + float64(p.M*p.N*p.D.Size()))
+	return float64(max(p.Batch, 1)) * (float64(p.M*p.K*p.A.Size()) + float64(p.N*p.K*p.B.Size()) +
+		float64(p.M*p.N*p.D.Size()))
 }
 
-// Seconds is what a product takes at full clock.
+// Seconds returns the time of a product at full clock.
 func Seconds(p cublaslt.Problem) float64 {
 	flops := 2 * float64(max(p.Batch, 1)) * float64(p.M) * float64(p.N) * float64(p.K)
 	return Overhead + max(flops/FlopsPerSecond, Bytes(p)/BytesPerSecond)
@@ -52,13 +59,16 @@ func Seconds(p cublaslt.Problem) float64 {
 // Prepare implements cublaslt.API.
 func (l *Lt) Prepare(p cublaslt.Problem) (cublaslt.Matmul, error) {
 	if l.Unsupported != nil && l.Unsupported(p) {
-		return nil, fmt.Errorf("%v: %w", p, &cublaslt.Error{Call: "cublasLtMatmulAlgoGetHeuristic", Code: cublaslt.StatusNotSupported})
+		return nil, fmt.Errorf("%v: %w", p, &cublaslt.Error{Call: "cublasLtMatmulAlgoGetHeuristic",
+			Code: cublaslt.StatusNotSupported})
 	}
+
 	if l.Stumble != nil {
 		if err := l.Stumble(p); err != nil {
 			return nil, fmt.Errorf("%v: %w", p, err)
 		}
 	}
+
 	l.Open.Add(1)
 	return &matmul{lt: l, p: p}, nil
 }
@@ -75,15 +85,19 @@ func (m *matmul) Enqueue(o cublaslt.Operands, s driver.Stream) error {
 	if m.lt.Seen != nil {
 		m.lt.Seen(m.p, o)
 	}
+
 	t := Seconds(m.p)
 	flops := 2 * float64(max(m.p.Batch, 1)) * float64(m.p.M) * float64(m.p.N) * float64(m.p.K)
 	w := drivertest.Work{
-		Name: "matmul", Seconds: t, Watts: 60 + 540*min(1, flops/t/FlopsPerSecond) + 280*min(1, Bytes(m.p)/t/BytesPerSecond), Share: min(1, flops/t/FlopsPerSecond),
+		Name: "matmul", Seconds: t, Watts: 60 + 540*min(1, flops/t/FlopsPerSecond) +
+			280*min(1, Bytes(m.p)/t/BytesPerSecond), Share: min(1, flops/t/FlopsPerSecond),
 		NoCapture: m.lt.Eager != nil && m.lt.Eager(m.p),
 	}
+
 	if m.lt.Fault != nil {
 		w.Do = func(*drivertest.Driver) *driver.Error { return m.lt.Fault(m.p) }
 	}
+
 	return m.lt.Driver.Enqueue(s, w)
 }
 
