@@ -9,7 +9,7 @@ import (
 	"aicplan/cudaops/dl"
 )
 
-// open skips without NVRTC: it needs no GPU, only the library.
+// open skips the test if NVRTC is not installed. It needs no GPU.
 func open(t *testing.T) *Library {
 	t.Helper()
 	l, err := Open(0)

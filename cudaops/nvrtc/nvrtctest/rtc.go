@@ -1,4 +1,4 @@
-// Package nvrtctest is a compiler that takes every program without #error.
+// Package nvrtctest is a fake compiler that accepts every program without #error.
 package nvrtctest
 
 import (
@@ -7,7 +7,7 @@ import (
 	"aicplan/cudaops/nvrtc"
 )
 
-// RTC is a fake nvrtc.API; it remembers what it compiled.
+// RTC is a fake nvrtc.API that records the compiled programs.
 type RTC struct{ Programs []nvrtc.Program }
 
 // Version implements nvrtc.API.
