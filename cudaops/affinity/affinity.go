@@ -1,2 +1,2 @@
-// Package affinity keeps threads on processors.
+// Package affinity binds threads to CPUs.
 package affinity

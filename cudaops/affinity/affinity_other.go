@@ -4,7 +4,7 @@ package affinity
 
 import "errors"
 
-// Get returns an error: threads are kept in place on Linux only.
+// Get returns an error, because thread affinity is only supported on Linux.
 func Get() ([]int, error) {
 	return nil, errors.New("the processors of a thread are known on Linux only")
 }
