@@ -54,6 +54,7 @@ def burst_breaks(us, bench):
 // batch is a worker on the GPU in virtual time, whose messages a test reads in order.
 type batch struct {
 	*client
+	in     *instrument.Instrument
 	visits []measure.Visit
 	mu     sync.Mutex
 	clock  *measuretest.Clock
@@ -66,11 +67,13 @@ func fakeGPU(t *testing.T, settings m, gpu string) *batch {
 	if err := os.WriteFile(filepath.Join(dir, "ops.py"), []byte(fakeOps), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	return fakeWorker(t, settings, gpu, pyhost.Settings{Package: "torch", Path: []string{dir}}, nil)
+}
+
+func fakeWorker(t *testing.T, settings m, gpu string, host pyhost.Settings, ops any) *batch {
+	t.Helper()
 	b := &batch{clock: &measuretest.Clock{}}
-	c := spawn(t, "PYTHONPATH="+testdata(t, "fakegpu"), "FAKE_GPU="+gpu)
-	b.client = c
-	c.meter.Close()
-	c.meter = &advancing{instrument.New(instrument.Options{
+	b.in = instrument.New(instrument.Options{
 		Clock:  b.clock,
 		Device: func(string) (nvml.Device, error) { return nil, nvml.ErrNotBuilt },
 		Trace: func(v measure.Visit) {
@@ -78,17 +81,31 @@ func fakeGPU(t *testing.T, settings m, gpu string) *batch {
 			defer b.mu.Unlock()
 			b.visits = append(b.visits, v)
 		},
-	}).Join(c.write), b.clock}
-	c.send(worker.Init{
-		Type: worker.TypeInit, Protocol: worker.ProtocolVersion, Kind: "python", Slot: "w0", Device: 0, Seed: 1,
-		Measure: raw(t, settings), Options: pyhost.Settings{Package: "torch", Path: []string{dir}}.Options(m{"window": 64}),
 	})
+	b.join(t, settings, gpu, host, ops, func(send func(any) error) worker.Measurer { return b.in.Join(send) })
+	return b
+}
+
+// join starts the worker of a batch.
+func (b *batch) join(t *testing.T, settings m, gpu string, host pyhost.Settings, ops any, join func(send func(any) error) worker.Measurer) {
+	t.Helper()
+	c := spawn(t, "PYTHONPATH="+testdata(t, "fakegpu"), "FAKE_GPU="+gpu)
+	b.client = c
+	c.meter.Close()
+	c.meter = &advancing{join(c.write), b.clock}
+	init := worker.Init{
+		Type: worker.TypeInit, Protocol: worker.ProtocolVersion, Kind: "python", Slot: "w0", Device: 0, Seed: 1,
+		Measure: raw(t, settings), Options: host.Options(m{"window": 64}),
+	}
+	if ops != nil {
+		init.Ops = raw(t, ops)
+	}
+	c.send(init)
 	var hello worker.Hello
 	c.next(worker.TypeHello, &hello)
 	if hello.Error != nil {
 		t.Fatalf("%s\n%s", hello.Error.Message, hello.Error.Traceback)
 	}
-	return b
 }
 
 // advancing advances a clock by what the worker's bursts took.
@@ -319,5 +336,140 @@ func TestBurstThatFailsFailsItsCase(t *testing.T) {
 	_, answers := b.ends(1)
 	if f := answers[1].Failure; f == nil || !f.Fatal || !strings.Contains(f.Message, "illegal memory access") {
 		t.Errorf("%+v", answers[1])
+	}
+}
+
+// restarting is a collector that asks for a fresh process after one of its cases.
+const restarting = `
+import torch
+from helper import WORKER_RESTART, benchmark_with_power, log_perf
+
+def run(us, points, restart, perf_filename, device):
+    for point in range(points):
+        with benchmark_with_power(device=device, kernel_func=lambda: torch.kernel(us * 1e-6 * (point + 1))) as got:
+            log_perf(item_list=[{"latency": got["latency_ms"], "point": point}], perf_filename=perf_filename)
+    return WORKER_RESTART if restart else None
+`
+
+func TestRestartOfOneCaseWaitsForItsBatch(t *testing.T) {
+	root := t.TempDir()
+	if err := os.MkdirAll(filepath.Join(root, "collector", "vllm"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(root, "collector", "vllm", "restarting.py"), []byte(restarting), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b := fakeWorker(t, m{}, `{}`, pyhost.Settings{Package: "torch", CollectorRoot: root}, m{"x": m{
+		"module": "collector.vllm.restarting", "run": "run", "perf_filename": "x_perf.txt", "args": []string{"us", "points", "restart"},
+	}})
+	for i := range 4 {
+		b.submit("x", m{"us": 20 * (i + 1), "points": 1 + i%2, "restart": i == 2}, nil)
+	}
+	_, answers := b.ends(4)
+	for i := range 4 {
+		a := answers[int64(i+1)]
+		if a.Failure != nil {
+			t.Fatalf("case %d: %s\n%s", i, a.Failure.Message, a.Failure.Traceback)
+		}
+		if len(a.Rows) != 1+i%2 {
+			t.Errorf("case %d has rows %v", i, a.Rows)
+		}
+		for point, row := range a.Rows {
+			if want := 0.02 * float64(i+1) * float64(point+1); math.Abs(latencyOf(row)/want-1) > 1e-3 {
+				t.Errorf("case %d, point %d: %v ms, want %v", i, point, latencyOf(row), want)
+			}
+		}
+	}
+	if bye := b.bye(); !strings.Contains(bye.Restart, "fresh process") {
+		t.Errorf("bye %+v", bye)
+	}
+}
+
+// watched notes which workers of a device are at work, and finds bursts beside it.
+type watched struct {
+	worker.Measurer
+	mu    *sync.Mutex
+	busy  map[*watched]bool
+	wrong *int
+}
+
+func (w *watched) Hear(line []byte) (bool, error) {
+	var msg struct {
+		What string `json:"what"`
+	}
+	if err := json.Unmarshal(line, &msg); err != nil {
+		return false, err
+	}
+	w.mu.Lock()
+	if msg.What == "ready" {
+		w.busy[w] = false
+	}
+	for other, busy := range w.busy {
+		if msg.What == "reply" && busy && other != w {
+			*w.wrong++
+		}
+	}
+	w.mu.Unlock()
+	return w.Measurer.Hear(line)
+}
+
+func TestWorkersOfOneDeviceTakeTurns(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "ops.py"), []byte(fakeOps), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	host := pyhost.Settings{Package: "torch", Path: []string{dir}}
+	clock := &measuretest.Clock{}
+	in := instrument.New(instrument.Options{
+		Clock:  clock,
+		Device: func(string) (nvml.Device, error) { return nil, nvml.ErrNotBuilt },
+	})
+	var mu sync.Mutex
+	wrong, all := 0, map[*watched]bool{}
+	var workers []*batch
+	for range 3 {
+		b := &batch{in: in, clock: clock}
+		b.join(t, m{}, `{}`, host, nil, func(send func(any) error) worker.Measurer {
+			w := &watched{mu: &mu, busy: all, wrong: &wrong}
+			w.Measurer = in.Join(func(msg any) error {
+				data, err := json.Marshal(msg)
+				if err == nil && (strings.Contains(string(data), `"what":"next"`) || strings.Contains(string(data), `"what":"done"`)) {
+					mu.Lock()
+					all[w] = true
+					mu.Unlock()
+				}
+				return send(msg)
+			})
+			return w
+		})
+		workers = append(workers, b)
+	}
+	// A worker is heard until all are done: the others wait for what it does.
+	var measured, wg sync.WaitGroup
+	for i, b := range workers {
+		for k := range 5 {
+			b.submit("plain", m{"us": 20 * (i + k + 1), "watts": 100 + 200*k}, nil)
+		}
+		measured.Add(1)
+		wg.Go(func() {
+			_, answers := b.ends(5)
+			measured.Done()
+			b.bye()
+			for seq, a := range answers {
+				if a.Failure != nil {
+					t.Errorf("worker %d, case %d: %s", i, seq, a.Failure.Message)
+				}
+			}
+		})
+	}
+	measured.Wait()
+	for _, b := range workers {
+		b.send(map[string]string{"type": worker.TypeShutdown})
+	}
+	wg.Wait()
+	mu.Lock()
+	defer mu.Unlock()
+	if wrong > 0 {
+		t.Errorf("%d bursts ran while another worker was at work", wrong)
 	}
 }
