@@ -27,7 +27,7 @@ type outcome struct {
 	err  *rankError
 }
 
-// crew manages the ranks of a case. It is not safe for concurrent use.
+// crew manages ranks, one per GPU, over many cases. It is not safe for concurrent use.
 type crew struct {
 	// hire starts a rank and returns when it is ready for tasks.
 	hire func(ctx context.Context, rank int) (member, error)

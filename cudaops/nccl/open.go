@@ -72,7 +72,7 @@ func Open() (*Library, error) {
 // Path returns the file of the library.
 func (l *Library) Path() string { return l.lib.Path }
 
-// call makes a call and turns its result into an error.
+// call calls a function and converts its result to an error.
 //
 //go:uintptrescapes
 func (l *Library) call(name string, fn uintptr, args ...uintptr) error {

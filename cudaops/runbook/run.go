@@ -383,7 +383,7 @@ func (p *prefixed) flush() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(p.buf) > 0 {
-		// the block has ended, so there is no one to report to
+		// a write error does not change the block's result
 		_, _ = fmt.Fprintf(p.w, "%s%s\n", p.prefix, p.buf)
 		p.buf = nil
 	}

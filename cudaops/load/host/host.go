@@ -307,7 +307,7 @@ func salt(id string) uint64 {
 	return binary.LittleEndian.Uint64(sum[:])
 }
 
-// failure adds a class to an error that has none.
+// failure adds a class to an error without one.
 func failure(class string, err error) error {
 	if fe, ok := errors.AsType[*worker.FailureError](err); ok {
 		return fe

@@ -13,7 +13,7 @@ import (
 )
 
 // within calls try with increasing deadlines up to a minute, so that the speed of the machine does not
-// matter. try returns what is wrong.
+// matter. try returns an error text, or "" on success.
 func within(t *testing.T, limit time.Duration, try func(limit time.Duration) (wrong string)) {
 	t.Helper()
 	for {
