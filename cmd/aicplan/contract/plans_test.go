@@ -322,7 +322,7 @@ func TestReports(t *testing.T) {
 report "r" {
   title  = "A release"
   inputs = gate.g
-  format = ["html", "markdown", "text", "json"]
+  format = ["html", "markdown", "json"]
 }
 `)
 	f.apply(3, "-var", kinds("fine", "fine", "raises"), "plan.hcl")
@@ -350,7 +350,7 @@ report "r" {
 			x.Latency.Max}, []any{2, 3, 2, 1, 0, 1, 2})
 	}
 	check(f.read("out/report.json"))
-	for _, name := range []string{"report.html", "report.md", "report.txt"} {
+	for _, name := range []string{"report.html", "report.md"} {
 		text := string(f.read("out/" + name))
 		if !strings.Contains(text, "A release") || !strings.Contains(text, "framework_bug") {
 			t.Errorf("%s lacks the title or the failure", name)
