@@ -16,8 +16,8 @@ import (
 	"aicplan/sink/table"
 )
 
-// filled is a store with two stages, one of them sharing an object, an object
-// that nobody names, a journal with repeats in two segments, and three runs.
+// filled returns a store with two stages that share an object, an unreferenced object, a journal with
+// repeated entries in two segments, and three runs.
 func filled(t *testing.T, dir string) {
 	t.Helper()
 	s := open(t, dir, Options{})
@@ -53,7 +53,7 @@ func filled(t *testing.T, dir string) {
 	}
 }
 
-// tableOf is a table of one cell as it is stored.
+// tableOf returns an encoded table of one cell.
 func tableOf(t *testing.T, text string) []byte {
 	t.Helper()
 	b := table.NewBuilder()
@@ -225,8 +225,8 @@ func snapshot(t *testing.T, dir string) map[string]int64 {
 	return out
 }
 
-// TestGCRemovesUnfinishedHosts: the file of a worker host that was being written when
-// its aicplan was killed goes; one that is being written now, and whole ones, stay.
+// TestGCRemovesUnfinishedHosts: gc removes the temporary file of a worker host if its writer was
+// killed. Recent temporary files and complete files remain.
 func TestGCRemovesUnfinishedHosts(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	filled(t, dir)
@@ -327,7 +327,7 @@ func TestGC(t *testing.T) {
 	}
 }
 
-// A compaction that fails anywhere leaves every entry.
+// A failed compaction leaves every entry, whatever step fails.
 func TestFailedCompactionKeepsTheJournal(t *testing.T) {
 	for budget := int64(0); budget < 160; budget += 5 {
 		dir := filepath.Join(t.TempDir(), "state")
@@ -378,7 +378,7 @@ func TestContextsAndNearest(t *testing.T) {
 	if err != nil || len(all) != 3 || all[2].Op != "nccl/all_reduce" {
 		t.Fatalf("%v, %v", all, err)
 	}
-	// The first of the fields that only some contexts have is told as itself.
+	// Fields that only some contexts have are reported one by one.
 	instrument := context("1", "H200", 6)
 	instrument.Extra, instrument.Env = map[string]any{"instrument": 2}, nil
 	for _, tc := range []struct {

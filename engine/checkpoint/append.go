@@ -14,41 +14,42 @@ import (
 
 const segmentSuffix = ".seg"
 
-// Append adds an entry and returns once it is on disk. Many goroutines that
-// append at the same time share one write and one fsync.
+// Append adds an entry and returns once it is on disk. Concurrent calls share one write and one fsync.
 func (j *Journal) Append(e Entry) error { return j.AppendAll([]Entry{e}) }
 
-// AppendAll adds entries, in order, and returns once all are on disk. After an
-// error some of them may be.
+// AppendAll adds entries in order and returns once all are on disk. If it fails, some of them may have
+// been written.
 func (j *Journal) AppendAll(entries []Entry) error {
 	if len(entries) == 0 {
 		return nil
 	}
-	// One batch is written in order, so the last entry speaks for all; entries
-	// that were spread over two batches report their own errors first.
+	// A batch has one result for all its entries. Entries that were split over two batches may have two
+	// results: the first error is returned.
 	results := make(chan error, len(entries))
 	sent := 0
 	var first error
+
 	for _, e := range entries {
 		if first = j.enqueue(e, func(err error) { results <- err }); first != nil {
 			break
 		}
 		sent++
 	}
+
 	j.wake()
 	for range sent {
 		if err := <-results; err != nil && first == nil {
 			first = err
 		}
 	}
+
 	return first
 }
 
-// AppendFunc adds an entry and returns at once; done is called, from the
-// journal's own goroutine and in the order of the calls, with nil once the
-// entry is on disk, or with the reason why it is not. done must not block and
-// must not append with Append. The payload is copied. When AppendFunc itself
-// returns an error, done is not called.
+// AppendFunc adds an entry and returns without waiting for the disk. done is called with nil once the
+// entry is on disk, or with the error. It is called from the journal's goroutine, in the order of the
+// calls, and must not block or call Append. The payload is copied. If AppendFunc returns an error, done
+// is not called.
 func (j *Journal) AppendFunc(e Entry, done func(error)) error {
 	if err := j.enqueue(e, done); err != nil {
 		return err
@@ -64,6 +65,7 @@ func (j *Journal) enqueue(e Entry, done func(error)) error {
 	if len(e.ID)+len(e.Payload)+16 > maxBody {
 		return fmt.Errorf("case %s: its %d bytes are more than the journal takes (%d)", e.ID, len(e.Payload), maxBody)
 	}
+
 	if err := j.store.ensure(); err != nil {
 		return err
 	}
@@ -72,6 +74,7 @@ func (j *Journal) enqueue(e Entry, done func(error)) error {
 	if j.closed {
 		return ErrClosed
 	}
+
 	if !j.started {
 		j.started = true
 		go j.write()
@@ -83,6 +86,7 @@ func (j *Journal) enqueue(e Entry, done func(error)) error {
 	if e.Kind == Withdrawn {
 		head.Payload = slices.Clone(e.Payload)
 	}
+
 	b.entries = append(b.entries, pending{entry: head, off: off, size: len(b.buf) - off, callback: done})
 	return nil
 }
@@ -94,12 +98,13 @@ func (j *Journal) wake() {
 	}
 }
 
-// write is the journal's goroutine: it makes batch after batch durable until
-// the journal is closed and nothing is left.
+// write is the journal's goroutine. It makes one batch after another durable until the journal is
+// closed and no batch is left.
 func (j *Journal) write() {
 	defer close(j.done)
 	var seg *segment
 	spare := &batch{}
+
 	for range j.kick {
 		for {
 			j.mu.Lock()
@@ -110,11 +115,14 @@ func (j *Journal) write() {
 				if !closed {
 					break
 				}
+
 				if seg != nil {
 					seg.f.Close() // every acknowledged byte is synced already
 				}
+
 				return
 			}
+
 			j.next = spare
 			j.mu.Unlock()
 
@@ -123,6 +131,7 @@ func (j *Journal) write() {
 			for _, p := range b.entries {
 				p.callback(err)
 			}
+
 			clear(b.entries)
 			spare = &batch{buf: b.buf[:0], entries: b.entries[:0]}
 			if cap(b.buf) > 1<<20 {
@@ -132,18 +141,17 @@ func (j *Journal) write() {
 	}
 }
 
-// segment is the file that this journal, and nobody else, appends to.
+// segment is the file that this journal appends to. No other writer uses it.
 type segment struct {
 	f    file
 	path string
-	n    int32 // in Journal.segments
-	size int64 // what is synced
+	n    int32 // index in Journal.segments
+	size int64 // bytes that are synced
 }
 
-// commit writes and syncs a batch and publishes its entries. After a failure
-// the segment is given up, because what a failed write or fsync left behind is
-// unknown: it is cut back to what was acknowledged and the next batch begins
-// a new one.
+// commit writes and syncs a batch, then publishes its entries. After a failed write or fsync the
+// content of the file is unknown, so commit truncates the segment to the acknowledged bytes and returns
+// a nil segment; the next batch starts a new one.
 func (j *Journal) commit(seg *segment, b *batch) (*segment, error) {
 	buf := b.buf
 	if seg == nil {
@@ -153,6 +161,7 @@ func (j *Journal) commit(seg *segment, b *batch) (*segment, error) {
 		}
 		buf = append([]byte(segmentMagic), buf...)
 	}
+
 	_, err := seg.f.Write(buf)
 	if err == nil {
 		err = seg.f.Sync()
@@ -160,6 +169,7 @@ func (j *Journal) commit(seg *segment, b *batch) (*segment, error) {
 	if err == nil && seg.size == 0 {
 		err = j.store.files.SyncDir(j.dir)
 	}
+
 	if err == nil && seg.f.Gone() {
 		err = errors.New("it was removed or replaced while this run appends to it; do not change the state folder during a run")
 	}
@@ -167,22 +177,25 @@ func (j *Journal) commit(seg *segment, b *batch) (*segment, error) {
 		err = j.store.explain("append to", seg.path, err)
 		return nil, errors.Join(err, j.abandon(seg))
 	}
+
 	base := seg.size
 	if base == 0 {
 		base = int64(len(segmentMagic))
 	}
 	seg.size += int64(len(buf))
 	j.mu.Lock()
+
 	for _, p := range b.entries {
 		j.publish(p.entry, ref{segment: seg.n, off: base + int64(p.off), size: int32(p.size), kind: p.entry.Kind})
 	}
+
 	j.readTo(seg.n, seg.size)
 	j.mu.Unlock()
 	return seg, nil
 }
 
-// abandon cuts a segment back to its acknowledged bytes and closes it. Readers skip
-// frames without a valid checksum, so a failure here loses nothing.
+// abandon truncates a segment to its acknowledged bytes and closes it. Readers skip frames with an
+// invalid checksum, so a failure here loses no data.
 func (j *Journal) abandon(seg *segment) error {
 	var errs []error
 	if seg.size > 0 {
@@ -194,11 +207,12 @@ func (j *Journal) abandon(seg *segment) error {
 			errs = append(errs, err)
 		}
 	}
+
 	return errors.Join(errs...)
 }
 
-// newSegment creates the next file of the context. Its number puts it behind
-// the others, its random part keeps two writers apart that should not be.
+// newSegment creates the next segment. Its number sorts it after the existing ones. The random part of
+// its name separates two writers that choose the same number.
 func (j *Journal) newSegment() (*segment, error) {
 	if err := j.store.ensure(); err != nil {
 		return nil, err
@@ -206,6 +220,7 @@ func (j *Journal) newSegment() (*segment, error) {
 	if err := j.store.mkdir(j.dir); err != nil {
 		return nil, err
 	}
+
 	if err := j.describe(); err != nil {
 		return nil, err
 	}
@@ -213,6 +228,7 @@ func (j *Journal) newSegment() (*segment, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	f, err := j.store.files.Create(path)
 	if err != nil {
 		return nil, j.store.explain("create", path, err)
@@ -221,11 +237,12 @@ func (j *Journal) newSegment() (*segment, error) {
 	defer j.mu.Unlock()
 	j.segments = append(j.segments, path)
 	j.own[path] = true
+
 	return &segment{f: f, path: path, n: int32(len(j.segments) - 1)}, nil
 }
 
-// segmentNumber is the number in a segment's name: a segment's entries count after
-// those of lower numbers. It is 0 for names of others.
+// segmentNumber returns the number in a segment's name. Entries of higher numbers override those of
+// lower numbers. It returns 0 if the name has no valid number.
 func segmentNumber(path string) int {
 	number, _, _ := strings.Cut(filepath.Base(path), "-")
 	if n, err := strconv.Atoi(number); err == nil && n > 0 && n < 1<<50 {
@@ -243,13 +260,15 @@ func nextSegment(dir, label string) (string, error) {
 	for _, p := range paths {
 		last = max(last, segmentNumber(p))
 	}
+
 	if label != "" {
 		label = "-" + label
 	}
+
 	return filepath.Join(dir, fmt.Sprintf("%08d-%s%s%s", last+1, randomHex(8), label, segmentSuffix)), nil
 }
 
-// describe writes context.json unless it is there.
+// describe writes context.json if it is missing or describes another context.
 func (j *Journal) describe() error {
 	if info, err := readContext(j.dir); err == nil && info.Digest == j.digest {
 		return nil
@@ -258,6 +277,7 @@ func (j *Journal) describe() error {
 	if err != nil {
 		return fmt.Errorf("journal of %s: %w", j.context.Op, err)
 	}
+
 	var pretty bytes.Buffer
 	if err := json.Indent(&pretty, data, "", "  "); err != nil {
 		return fmt.Errorf("journal of %s: %w", j.context.Op, err)
@@ -266,7 +286,7 @@ func (j *Journal) describe() error {
 	return j.store.writeFile(filepath.Join(j.dir, "context.json"), pretty.Bytes())
 }
 
-// close waits for what was appended and ends the goroutine.
+// close waits until all appended entries are on disk and stops the goroutine.
 func (j *Journal) close() error {
 	j.mu.Lock()
 	started, already := j.started, j.closed
@@ -276,6 +296,7 @@ func (j *Journal) close() error {
 		j.wake()
 		<-j.done
 	}
+
 	j.readers.close()
 	return nil
 }

@@ -42,7 +42,7 @@ func BenchmarkJournalAppend(b *testing.B) {
 	}
 }
 
-// One goroutine that does not wait, as a supervisor of many workers would.
+// One goroutine that appends without waiting, like a supervisor of many workers.
 func BenchmarkJournalAppendFunc(b *testing.B) {
 	j := journal(b, open(b, filepath.Join(b.TempDir(), "state"), Options{}))
 	var wg sync.WaitGroup

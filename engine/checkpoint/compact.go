@@ -12,17 +12,17 @@ import (
 	"aicplan/sink/atomic"
 )
 
-// Compacted is one journal.
+// Compacted reports the compaction of one journal.
 type Compacted struct {
 	Dir      string `json:"dir"`
 	Entries  int    `json:"entries"`
-	Segments int    `json:"segments"` // before; one after
+	Segments int    `json:"segments"` // before the compaction; it leaves one
 	Before   int64  `json:"before"`
 	After    int64  `json:"after"`
 }
 
-// journalDirs lists the folders of journals, of one op or, when op is "", of all.
-// What else lies there (.DS_Store, .nfs files) is not ours.
+// journalDirs lists the folders of journals. An empty op selects all ops. Other files (.DS_Store, .nfs
+// files) are skipped.
 func (s *Store) journalDirs(op string) ([]string, error) {
 	pattern := "*"
 	if op != "" {
@@ -32,6 +32,7 @@ func (s *Store) journalDirs(op string) ([]string, error) {
 	if err != nil {
 		return nil, fmt.Errorf("state folder %s: %w", s.dir, err)
 	}
+
 	return slices.DeleteFunc(dirs, func(d string) bool {
 		info, err := os.Stat(d)
 		return err != nil || !info.IsDir()
@@ -53,6 +54,7 @@ func (s *Store) compactAll(ctx context.Context, r *GCReport, dry bool) error {
 		if open {
 			continue
 		}
+
 		c, err := s.compact(dir, dry)
 		if err != nil {
 			return err
@@ -62,14 +64,15 @@ func (s *Store) compactAll(ctx context.Context, r *GCReport, dry bool) error {
 			r.Bytes += c.Before - c.After
 		}
 	}
+
 	return nil
 }
 
-// compact rewrites a journal as one segment with the entries that count, in
-// their order. The new segment is durable before the old ones go, so that a
-// crash at any moment leaves every entry, at worst twice.
+// compact rewrites a journal as one segment with only the valid entries, in their order. It makes the
+// new segment durable before it removes the old ones, so a crash never loses entries. It returns nil if
+// there is nothing to do.
 //
-// A journal with a segment that is being appended to is skipped.
+// A journal is skipped if another process appends to one of its segments.
 func (s *Store) compact(dir string, dry bool) (*Compacted, error) {
 	if !dry {
 		unlock, err := lockSegments(dir)
@@ -78,12 +81,14 @@ func (s *Store) compact(dir string, dry bool) (*Compacted, error) {
 		}
 		defer unlock()
 	}
+
 	j := &Journal{store: s, dir: dir, counts: map[Kind]int{}}
 	if err := j.load(); err != nil {
 		return nil, err
 	}
 	defer j.readers.close()
 	c := &Compacted{Dir: dir, Entries: j.Len(), Segments: len(j.segments), After: int64(len(segmentMagic))}
+
 	for _, path := range j.segments {
 		info, err := os.Stat(path)
 		if err != nil {
@@ -91,6 +96,7 @@ func (s *Store) compact(dir string, dry bool) (*Compacted, error) {
 		}
 		c.Before += info.Size()
 	}
+
 	for id, r := range j.entries {
 		if r.kind != Withdrawn {
 			c.After += int64(r.size)
@@ -99,12 +105,14 @@ func (s *Store) compact(dir string, dry bool) (*Compacted, error) {
 			c.After += int64(len(appendFrame(nil, j.withdrawal(id, r))))
 		}
 	}
+
 	if len(j.segments) == 0 || (len(j.segments) == 1 && c.After == c.Before && len(j.damage) == 0) {
 		return nil, nil
 	}
 	if dry {
 		return c, nil
 	}
+
 	if err := s.writeSegment(j); err != nil {
 		return nil, err
 	}
@@ -113,14 +121,16 @@ func (s *Store) compact(dir string, dry bool) (*Compacted, error) {
 			return nil, s.explain("remove", path, err)
 		}
 	}
+
 	if err := s.files.SyncDir(dir); err != nil {
 		return nil, s.explain("remove from", dir, err)
 	}
+
 	return c, nil
 }
 
-// lockSegments locks the segments of a folder. It returns nil if one of them is being
-// appended to.
+// lockSegments locks the segments of a folder. It returns nil if another process appends to one of
+// them.
 func lockSegments(dir string) (unlock func(), err error) {
 	paths, err := segmentPaths(dir)
 	if err != nil {
@@ -132,22 +142,25 @@ func lockSegments(dir string) (unlock func(), err error) {
 			f.Close()
 		}
 	}
+
 	for _, path := range paths {
 		f, err := os.Open(path)
 		if err != nil {
 			unlock()
 			return nil, atomic.Explain("read", path, err)
 		}
+
 		files = append(files, f)
 		if inUse(f) {
 			unlock()
 			return nil, nil
 		}
 	}
+
 	return unlock, nil
 }
 
-// writeSegment writes the entries of j that count as its newest segment.
+// writeSegment writes the valid entries of j as a new segment with the highest number.
 func (s *Store) writeSegment(j *Journal) error {
 	return s.putSegment(j.dir, func(yield func(Entry, error) bool) {
 		for _, e := range j.withdrawals() {
@@ -159,8 +172,7 @@ func (s *Store) writeSegment(j *Journal) error {
 	})
 }
 
-// putSegment writes entries as the newest segment of a folder, whole or not at
-// all.
+// putSegment atomically writes entries as a new segment with the highest number.
 func (s *Store) putSegment(dir string, entries iter.Seq2[Entry, error]) error {
 	path, err := nextSegment(dir, "")
 	if err != nil {
@@ -171,6 +183,7 @@ func (s *Store) putSegment(dir string, entries iter.Seq2[Entry, error]) error {
 	if err != nil {
 		return s.explain("write", path, err)
 	}
+
 	err = func() error {
 		buf := []byte(segmentMagic)
 		for e, err := range entries {
@@ -184,24 +197,30 @@ func (s *Store) putSegment(dir string, entries iter.Seq2[Entry, error]) error {
 				buf = buf[:0]
 			}
 		}
+
 		if _, err := f.Write(buf); err != nil {
 			return err
 		}
+
 		return f.Sync()
 	}()
+
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}
 	if err == nil {
 		err = s.files.Rename(tmp, path)
 	}
+
 	if err == nil {
 		err = s.files.SyncDir(dir)
 	} else {
 		err = errors.Join(err, s.files.Remove(tmp))
 	}
+
 	if err != nil {
 		return s.explain("write", path, err)
 	}
+
 	return nil
 }

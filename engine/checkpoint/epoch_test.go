@@ -4,8 +4,8 @@ import (
 	"testing"
 )
 
-// A case that was withdrawn counts no more, whatever happened since, in this
-// process, the next one, and after gc; a failure does not bring it back.
+// A withdrawn case stays invalid in this process, in the next one, and after gc. A failure does not
+// restore it.
 func TestWithdraw(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -110,8 +110,8 @@ func TestWithdraw(t *testing.T) {
 	})
 }
 
-// TestJournalReadsOtherContexts: entries of the other context count unless the journal
-// has the case itself or withdrew it, also after gc.
+// TestJournalReadsOtherContexts: entries of the other context are valid unless the journal has or
+// withdrew the case itself, also after gc.
 func TestJournalReadsOtherContexts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

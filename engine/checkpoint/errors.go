@@ -7,22 +7,22 @@ import (
 	"aicplan/sink/phrase"
 )
 
-// What errors.Is finds in the errors of this package.
+// Errors of this package, for errors.Is.
 var (
-	// ErrMissing: no such object or stage record.
+	// ErrMissing means that the object or stage record does not exist.
 	ErrMissing = errors.New("missing")
-	// ErrCorrupt: it is there, but its bytes are not those that were written.
-	// Callers treat it like ErrMissing.
+	// ErrCorrupt means that the stored bytes are not those that were written. Callers treat it like
+	// ErrMissing.
 	ErrCorrupt = errors.New("corrupt")
-	// ErrReadOnly: the store was opened with Options.ReadOnly.
+	// ErrReadOnly means that the store was opened with Options.ReadOnly.
 	ErrReadOnly = errors.New("opened for reading only")
-	// ErrLocked: another process holds the run lock; a *LockedError names it.
+	// ErrLocked means that another process has the run lock. A *LockedError identifies it.
 	ErrLocked = errors.New("locked")
-	// ErrClosed: the store was closed.
+	// ErrClosed means that the store was closed.
 	ErrClosed = errors.New("the state folder was closed")
 )
 
-// FormatError reports a state folder of another format.
+// FormatError reports a state folder of another format version.
 type FormatError struct {
 	Dir   string
 	Found string // the content of the file named format
@@ -33,11 +33,11 @@ func (e *FormatError) Error() string {
 		e.Dir, phrase.Clip(e.Found, 20), Format, e.Dir)
 }
 
-// CorruptError says what is damaged.
+// CorruptError reports a damaged file.
 type CorruptError struct {
 	Path   string
 	Detail string
-	// MovedTo is where the damaged file was put aside; "" when it was left.
+	// MovedTo is the path that the damaged file was moved to. It is empty if the file was not moved.
 	MovedTo string
 }
 

@@ -7,8 +7,8 @@ import (
 	"aicplan/engine/checkpoint"
 )
 
-// A journal keeps the cases of one context: what was measured under the same
-// conditions. Append returns when the entry would survive a crash.
+// A journal contains the cases that were measured under the same conditions. Append returns when the
+// entry would survive a crash.
 func ExampleStore_Journal() {
 	dir, err := os.MkdirTemp("", "state")
 	if err != nil {

@@ -10,10 +10,9 @@ import (
 	"unicode"
 )
 
-// Explain says what differs between two inputs, one line each, sorted by
-// path: "measure.samples 6 -> 12", "axis.m + 8192", "env.driver added (580)".
-// It is empty when they mean the same. Input that is not JSON makes one line
-// that says so.
+// Explain lists the differences between two JSON inputs, one line each, sorted by path:
+// "measure.samples 6 -> 12", "axis.m + 8192", "env.driver added (580)". It returns no lines if the
+// inputs have the same value. Input that is not JSON gives one line that reports it.
 func Explain(old, now json.RawMessage) []string {
 	a, errA := decodeJSON(old)
 	b, errB := decodeJSON(now)
@@ -23,6 +22,7 @@ func Explain(old, now json.RawMessage) []string {
 	case errB != nil:
 		return []string{"the inputs are not readable: " + errB.Error()}
 	}
+
 	var d differ
 	d.compare("", a, b)
 	slices.Sort(d.lines)
@@ -45,12 +45,14 @@ func (d *differ) compare(path string, a, b any) {
 			d.objects(path, a, b)
 			return
 		}
+
 	case []any:
 		if b, ok := b.([]any); ok {
 			d.lists(path, a, b)
 			return
 		}
 	}
+
 	if canon(a) != canon(b) {
 		d.add(path, "%s -> %s", brief(a), brief(b))
 	}
@@ -61,13 +63,16 @@ func (d *differ) objects(path string, a, b map[string]any) {
 	for k := range a {
 		keys[k] = true
 	}
+
 	for k := range b {
 		keys[k] = true
 	}
+
 	for _, k := range slices.Sorted(maps.Keys(keys)) {
 		va, inA := a[k]
 		vb, inB := b[k]
 		at := join(path, k)
+
 		switch {
 		case !inA:
 			d.appeared(at, vb)
@@ -82,8 +87,8 @@ func (d *differ) objects(path string, a, b map[string]any) {
 func (d *differ) appeared(path string, v any) { d.add(path, "added (%s)", brief(v)) }
 func (d *differ) vanished(path string, v any) { d.add(path, "removed (was %s)", brief(v)) }
 
-// lists compares lists the way they are meant: named objects by name, values
-// as sets with an order, anything else by position.
+// lists compares two lists: objects with unique names by name, scalars as ordered sets, anything else
+// by position.
 func (d *differ) lists(path string, a, b []any) {
 	if na, nb := named(a), named(b); na != nil && nb != nil {
 		d.objects(path, na, nb)
@@ -92,6 +97,7 @@ func (d *differ) lists(path string, a, b []any) {
 		}
 		return
 	}
+
 	if scalars(a) && scalars(b) {
 		d.values(path, a, b)
 		return
@@ -102,13 +108,16 @@ func (d *differ) lists(path string, a, b []any) {
 		}
 		return
 	}
+
 	added, removed := without(b, a), without(a, b)
 	for _, v := range removed {
 		d.vanished(path+"[]", v)
 	}
+
 	for _, v := range added {
 		d.appeared(path+"[]", v)
 	}
+
 	d.add(path, "%d -> %d entries", len(a), len(b))
 }
 
@@ -119,6 +128,7 @@ func (d *differ) values(path string, a, b []any) {
 		if canon(a) != canon(b) {
 			d.add(path, "in another order")
 		}
+
 	case len(a) <= 4 && len(b) <= 4:
 		d.add(path, "%s -> %s", brief(a), brief(b))
 	default:
@@ -133,13 +143,14 @@ func (d *differ) values(path string, a, b []any) {
 	}
 }
 
-// without returns the elements of a that b does not account for, with
-// repetitions, in the order of a.
+// without returns the elements of a that are not in b, in the order of a. Repeated elements are
+// counted.
 func without(a, b []any) []any {
 	have := map[string]int{}
 	for _, v := range b {
 		have[canon(v)]++
 	}
+
 	var out []any
 	for _, v := range a {
 		if c := canon(v); have[c] > 0 {
@@ -148,11 +159,12 @@ func without(a, b []any) []any {
 			out = append(out, v)
 		}
 	}
+
 	return out
 }
 
-// named returns a list of objects by their name or address, or nil when they
-// have none or share one.
+// named returns the objects of a list by their name or address. It returns nil if an element has no
+// name or if two share one.
 func named(list []any) map[string]any {
 	if len(list) == 0 {
 		return nil
@@ -165,6 +177,7 @@ func named(list []any) map[string]any {
 		}
 		out[name] = v
 	}
+
 	return out
 }
 
@@ -178,6 +191,7 @@ func nameOf(v any) string {
 			return s
 		}
 	}
+
 	return ""
 }
 
@@ -204,18 +218,19 @@ func scalars(list []any) bool {
 			return false
 		}
 	}
+
 	return true
 }
 
 func canon(v any) string {
 	b, err := appendCanonical(nil, v)
 	if err != nil {
-		return fmt.Sprint(v) // a number beyond any range: its text is as exact
+		return fmt.Sprint(v) // a number out of range; its text is as exact
 	}
 	return string(b)
 }
 
-// join appends a member to a path: "a.b", or `a["b c"]` where b needs quotes.
+// join appends a member to a path: "a.b", or `a["b c"]` if the key needs quotes.
 func join(path, key string) string {
 	plain := key != "" && !unicode.IsDigit(rune(key[0]))
 	for _, r := range key {
@@ -223,16 +238,18 @@ func join(path, key string) string {
 			plain = false
 		}
 	}
+
 	switch {
 	case !plain:
 		return path + "[" + strconv.Quote(key) + "]"
 	case path == "":
 		return key
 	}
+
 	return path + "." + key
 }
 
-// brief is a value as a line of text can hold it.
+// brief returns a short text form of a value, at most 60 characters.
 func brief(v any) string {
 	const most = 60
 	var text string
@@ -242,6 +259,7 @@ func brief(v any) string {
 			return d
 		}
 		text = strconv.Quote(v)
+
 	case []any:
 		if len(v) > 4 {
 			text = fmt.Sprintf("[%s]", several(v))
@@ -252,6 +270,7 @@ func brief(v any) string {
 			}
 			text = "[" + strings.Join(parts, ", ") + "]"
 		}
+
 	case map[string]any:
 		var parts []string
 		for _, k := range slices.Sorted(maps.Keys(v)) {
@@ -261,17 +280,21 @@ func brief(v any) string {
 			}
 			parts = append(parts, k+" = "+brief(v[k]))
 		}
+
 		text = "{" + strings.Join(parts, ", ") + "}"
+
 	default:
 		text = canon(v)
 	}
+
 	if r := []rune(text); len(r) > most {
 		text = string(r[:most-13]) + "..." + string(r[len(r)-10:])
 	}
+
 	return text
 }
 
-// several lists the first few of many values.
+// several returns the first values of a list as text.
 func several(list []any) string {
 	const shown = 5
 	var parts []string
@@ -282,5 +305,6 @@ func several(list []any) string {
 		}
 		parts = append(parts, brief(v))
 	}
+
 	return strings.Join(parts, ", ")
 }

@@ -8,8 +8,8 @@ import (
 	"syscall"
 )
 
-// faultyFiles is the real file system with faults. It also keeps what would
-// be left after a power cut: which bytes and names were synced.
+// faultyFiles is the real file system with injected faults. It also records which bytes and names would
+// survive a power failure.
 type faultyFiles struct {
 	osFiles
 	mu     sync.Mutex
@@ -18,8 +18,8 @@ type faultyFiles struct {
 	mkdir  error
 	create error
 	syncs  int
-	synced map[string]int64 // path -> bytes that are safe
-	named  map[string]bool  // paths whose names are safe
+	synced map[string]int64 // path -> synced bytes
+	named  map[string]bool  // paths whose directory entries are synced
 }
 
 func newFaultyFiles() *faultyFiles {
@@ -103,7 +103,7 @@ func (f *faultyFile) Sync() error {
 	}
 	f.ff.syncs++
 	f.ff.synced[f.path] = f.size
-	return nil // the test's disk is synced by definition
+	return nil // every test disk is synced
 }
 
 func (f *faultyFile) Truncate(n int64) error {

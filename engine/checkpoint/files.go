@@ -12,14 +12,13 @@ import (
 	"aicplan/sink/atomic"
 )
 
-// tempPrefix begins the names of files that are not whole yet; gc removes
-// what a crash left.
+// tempPrefix starts the names of incomplete files. gc removes those that a crash leaves.
 const tempPrefix = ".tmp-"
 
-// files is every way this package changes the file system, so that tests can
-// let each of them fail.
+// files contains all operations by which this package changes the file system, so that tests can inject
+// failures.
 type files interface {
-	// Create makes a new file; it is an error if it exists.
+	// Create creates a file. It fails if the file exists.
 	Create(path string) (file, error)
 	Rename(from, to string) error
 	Remove(path string) error

@@ -2,8 +2,7 @@ package checkpoint
 
 import "testing"
 
-// TestForgetSeesWhatOthersAdded is about a plan that was made while another
-// process still wrote.
+// TestForgetSeesWhatOthersAdded: a plan is made while another process still appends.
 func TestForgetSeesWhatOthersAdded(t *testing.T) {
 	mine := newStore(t)
 	appendOK(t, journal(t, mine), entry("a", Measured, "1"))

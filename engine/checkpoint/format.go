@@ -11,8 +11,8 @@ import (
 	"aicplan/sink/atomic"
 )
 
-// checkFormat returns true if dir is a state folder of this format, and false if it is
-// empty or does not exist. Everything else is an error.
+// checkFormat returns true if the folder is a state folder of this format, and false if it is empty or
+// does not exist. Everything else is an error.
 func (s *Store) checkFormat() (bool, error) {
 	exists, err := s.readFormat()
 	if exists || err != nil {
@@ -22,10 +22,12 @@ func (s *Store) checkFormat() (bool, error) {
 	if foreign == nil {
 		return false, nil
 	}
+
 	// Another process may have created the folder since readFormat.
 	if exists, err = s.readFormat(); exists || err != nil {
 		return exists, err
 	}
+
 	return false, foreign
 }
 
@@ -35,16 +37,19 @@ func (s *Store) readFormat() (bool, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
+
 	if err != nil {
 		return false, atomic.Explain("read", path, err)
 	}
 	if found := strings.TrimSpace(string(data)); found != strconv.Itoa(Format) {
 		return false, &FormatError{Dir: s.dir, Found: found}
 	}
+
 	return true, nil
 }
 
-// checkEmpty keeps a mistyped -state-dir from filling a folder of other files.
+// checkEmpty returns an error if the folder contains other files, so that a mistyped -state-dir does
+// not fill it.
 func (s *Store) checkEmpty() error {
 	entries, err := os.ReadDir(s.dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -53,6 +58,7 @@ func (s *Store) checkEmpty() error {
 	if err != nil {
 		return atomic.Explain("read", s.dir, err)
 	}
+
 	for _, e := range entries {
 		if strings.HasPrefix(e.Name(), ".") { // temporary names, .gitignore, .nfs files
 			continue
@@ -60,5 +66,6 @@ func (s *Store) checkEmpty() error {
 		return fmt.Errorf("%s is not a state folder: it contains %q and no file named format; give -state-dir an empty folder, a new one, or one created by aicplan",
 			s.dir, e.Name())
 	}
+
 	return nil
 }

@@ -15,7 +15,7 @@ import (
 //	4 bytes  CRC-32C of the length and the body
 //	body     kind (1 byte), length of the id (uvarint), id, payload
 //
-// The sync bytes let a reader find the frames behind a damaged one.
+// The sync bytes let a reader find the next frame after a damaged one.
 const (
 	segmentMagic = "aicpjnl1"
 	frameSync    = "\xacJf\x1e"
@@ -25,15 +25,15 @@ const (
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// Kind says what a journal entry holds.
+// Kind is the type of a journal entry.
 type Kind byte
 
 // The kinds of entries.
 const (
 	Measured Kind = 'm'
 	Failed   Kind = 'f'
-	// Withdrawn says that what the journal has of the case by then counts no
-	// more. The payload is the token of the epoch that it belongs to.
+	// Withdrawn invalidates all earlier entries of the case. The payload is the token of the epoch; see
+	// Journal.Withdraw.
 	Withdrawn Kind = 'w'
 )
 
@@ -46,6 +46,7 @@ func (k Kind) String() string {
 	case Withdrawn:
 		return "withdrawn"
 	}
+
 	return fmt.Sprintf("kind %q", byte(k))
 }
 
@@ -53,7 +54,7 @@ func (k Kind) String() string {
 type Entry struct {
 	ID   string
 	Kind Kind
-	// Payload is the caller's; the journal does not look into it.
+	// Payload is opaque to the journal.
 	Payload []byte
 }
 
@@ -66,6 +67,7 @@ func appendFrame(b []byte, e Entry) []byte {
 	b = append(b, e.Payload...)
 	binary.LittleEndian.PutUint32(b[start+4:], uint32(len(b)-start-frameHeader))
 	binary.LittleEndian.PutUint32(b[start+8:], frameSum(b[start:]))
+
 	return b
 }
 
@@ -73,7 +75,7 @@ func frameSum(frame []byte) uint32 {
 	return crc32.Update(crc32.Checksum(frame[4:8], castagnoli), castagnoli, frame[frameHeader:])
 }
 
-// parseFrame reads the frame at the start of b. The payload shares b.
+// parseFrame parses the frame at the start of b. The payload aliases b.
 func parseFrame(b []byte) (e Entry, size int, ok bool) {
 	size = frameSize(b)
 	if size < 0 || size > len(b) || frameSum(b[:size]) != binary.LittleEndian.Uint32(b[8:]) {
@@ -84,12 +86,13 @@ func parseFrame(b []byte) (e Entry, size int, ok bool) {
 	if w <= 0 || n > uint64(len(body)-1-w) {
 		return Entry{}, 0, false
 	}
+
 	rest := body[1+w:]
 	return Entry{ID: string(rest[:n]), Kind: Kind(body[0]), Payload: rest[n:]}, size, true
 }
 
-// frameSize is the whole size of the frame whose header begins b, or -1 when
-// it is none.
+// frameSize returns the size in bytes of the frame at the start of b, header included. It returns -1 if
+// b does not start with a valid header.
 func frameSize(b []byte) int {
 	if len(b) < frameHeader || string(b[:4]) != frameSync {
 		return -1
@@ -98,21 +101,22 @@ func frameSize(b []byte) int {
 	if n < 2 || n > maxBody {
 		return -1
 	}
+
 	return frameHeader + int(n)
 }
 
-// Damage is a stretch of a segment that holds no readable frame.
+// Damage is a byte range of a segment without readable frames.
 type Damage struct {
 	Path           string
 	Offset, Length int64
-	// Tail is true when nothing readable follows: the usual mark of a process
-	// that was killed while it wrote. What it lost was never acknowledged.
+	// Tail is true if no readable frame follows. A process that is killed during a write leaves such a
+	// range; its bytes were never acknowledged.
 	Tail bool
-	// Head is true when it is the mark at the beginning and no more.
+	// Head is true if the range covers only the magic at the start of the segment.
 	Head bool
 }
 
-// Harmless says whether nothing that was acknowledged was there.
+// Harmless reports whether the range cannot have contained an acknowledged entry.
 func (d Damage) Harmless() bool { return d.Tail || d.Head }
 
 func (d Damage) String() string {
@@ -122,25 +126,28 @@ func (d Damage) String() string {
 	if d.Head {
 		return fmt.Sprintf("%s: the mark at its beginning is damaged, and no case", d.Path)
 	}
+
 	return fmt.Sprintf("%s: %d bytes from offset %d on are damaged", d.Path, d.Length, d.Offset)
 }
 
-// scanSegment calls visit for every readable frame of a segment, in order,
-// with its offset and size. The entry's payload is valid during the call only.
+// scanSegment calls visit for every readable frame of a segment, in order, with its offset and size in
+// bytes. The entry's payload is valid only during the call.
 func scanSegment(r io.Reader, path string, visit func(e Entry, off int64, size int)) ([]Damage, error) {
 	w := &window{r: r}
 	head, err := w.peek(len(segmentMagic))
 	if err != nil {
 		return nil, err
 	}
+
 	switch {
 	case string(head) == segmentMagic:
 		w.skip(len(segmentMagic))
 	case len(head) == 0:
 		return nil, nil
 	}
+
 	var damage []Damage
-	bad := int64(-1) // where the current damage begins
+	bad := int64(-1) // start of the current damage, or -1
 	for {
 		b, err := w.peek(frameHeader)
 		if err != nil {
@@ -149,13 +156,16 @@ func scanSegment(r io.Reader, path string, visit func(e Entry, off int64, size i
 		if len(b) == 0 {
 			break
 		}
+
 		if size := frameSize(b); size > 0 {
 			if b, err = w.peek(size); err != nil {
 				return damage, err
 			}
 			if e, size, ok := parseFrame(b); ok {
 				if bad >= 0 {
-					damage = append(damage, Damage{Path: path, Offset: bad, Length: w.off - bad, Head: bad == 0 && w.off == int64(len(segmentMagic))})
+					damage = append(damage,
+						Damage{Path: path, Offset: bad, Length: w.off - bad, Head: bad == 0 &&
+							w.off == int64(len(segmentMagic))})
 					bad = -1
 				}
 				visit(e, w.off, size)
@@ -163,6 +173,7 @@ func scanSegment(r io.Reader, path string, visit func(e Entry, off int64, size i
 				continue
 			}
 		}
+
 		if bad < 0 {
 			bad = w.off
 		}
@@ -170,22 +181,24 @@ func scanSegment(r io.Reader, path string, visit func(e Entry, off int64, size i
 			return damage, err
 		}
 	}
+
 	if bad >= 0 {
 		damage = append(damage, Damage{Path: path, Offset: bad, Length: w.off - bad, Tail: true})
 	}
+
 	return damage, nil
 }
 
-// window is a reader with as much look-ahead as a frame needs.
+// window buffers a reader so that a whole frame can be inspected before it is consumed.
 type window struct {
 	r   io.Reader
 	buf []byte // not consumed yet
-	off int64  // of buf[0] in the file
+	off int64  // offset of buf[0] in the file
 	eof bool
 	mem []byte
 }
 
-// peek returns the next n bytes, fewer only at the end.
+// peek returns the next n bytes without consuming them. It returns fewer only at the end of the file.
 func (w *window) peek(n int) ([]byte, error) {
 	for len(w.buf) < n && !w.eof {
 		want := max(n, 1<<20)
@@ -202,6 +215,7 @@ func (w *window) peek(n int) ([]byte, error) {
 			return nil, err
 		}
 	}
+
 	return w.buf[:min(n, len(w.buf))], nil
 }
 
@@ -210,7 +224,7 @@ func (w *window) skip(n int) {
 	w.off += int64(n)
 }
 
-// seekSync moves at least one byte ahead, to the next sync mark or the end.
+// seekSync skips at least one byte, up to the next sync bytes or the end of the file.
 func (w *window) seekSync() error {
 	w.skip(1)
 	for {
@@ -222,6 +236,7 @@ func (w *window) seekSync() error {
 			w.skip(i)
 			return nil
 		}
+
 		if len(b) < 1<<16 {
 			w.skip(len(b))
 			return nil

@@ -16,25 +16,24 @@ import (
 	"aicplan/sink/atomic"
 )
 
-// GCOptions say what GC may remove.
+// GCOptions are the options of Store.GC.
 type GCOptions struct {
-	// DryRun reports what would be removed and removes nothing.
+	// DryRun reports what GC would remove, without removing it.
 	DryRun bool
-	// KeepRuns is how many of the newest run folders stay; 0 keeps all.
+	// KeepRuns is the number of newest run folders to keep. Zero keeps all.
 	KeepRuns int
-	// Keep are digests of objects to keep though no stage record names them.
+	// Keep lists digests of objects to keep even if no stage record refers to them.
 	Keep []string
 }
 
-// GCReport is what GC removed, or would.
+// GCReport lists what GC removed, or would remove in a dry run.
 type GCReport struct {
 	Removed []Removed `json:"removed"`
-	// Bytes is the space freed, journals included.
+	// Bytes is the space freed, including journals.
 	Bytes int64 `json:"bytes"`
-	// Kept counts objects that stage records name.
+	// Kept counts the objects that are still referenced.
 	Kept ObjectStats `json:"kept"`
-	// Compacted are the journals that were rewritten without what no longer
-	// counts: repeated cases, torn ends, damage.
+	// Compacted lists the journals that were rewritten without superseded entries and damage.
 	Compacted []Compacted `json:"compacted"`
 }
 
@@ -45,11 +44,10 @@ type Removed struct {
 	Why   string `json:"why"`
 }
 
-// GC removes objects that no stage record names, what crashes and damage left
-// behind, and old run folders, and rewrites journals that hold more than what
-// counts. It takes the run lock unless this store holds it already, so that
-// nothing of a run in progress is touched. Journals that this store has open
-// are left as they are.
+// GC removes objects without references, leftovers of crashes, damaged records and objects, and old run
+// folders. It also compacts journals that contain superseded entries or damage. GC takes the run lock
+// unless this store already has it, and fails with a *LockedError if another process does. A dry run
+// takes no lock. Journals that this store has open are skipped.
 func (s *Store) GC(ctx context.Context, opts GCOptions) (*GCReport, error) {
 	if _, err := os.Stat(s.dir); errors.Is(err, fs.ErrNotExist) {
 		return &GCReport{}, nil
@@ -60,6 +58,7 @@ func (s *Store) GC(ctx context.Context, opts GCOptions) (*GCReport, error) {
 		if err := s.idle(); err != nil {
 			return nil, err
 		}
+
 	default:
 		lock, err := s.Lock(LockInfo{Command: "aicplan ckpt gc"})
 		if err != nil {
@@ -67,11 +66,13 @@ func (s *Store) GC(ctx context.Context, opts GCOptions) (*GCReport, error) {
 		}
 		defer lock.Release()
 	}
+
 	r := &GCReport{}
 	drop, err := s.garbage(r, opts)
 	if err != nil {
 		return nil, err
 	}
+
 	for _, d := range drop {
 		if err := ctx.Err(); err != nil {
 			return r, err
@@ -81,9 +82,11 @@ func (s *Store) GC(ctx context.Context, opts GCOptions) (*GCReport, error) {
 				return r, s.explain("remove", d.Path, err)
 			}
 		}
+
 		r.Removed = append(r.Removed, d)
 		r.Bytes += d.Bytes
 	}
+
 	return r, s.compactAll(ctx, r, opts.DryRun)
 }
 
@@ -93,7 +96,7 @@ func (s *Store) holds() bool {
 	return s.held != nil
 }
 
-// idle fails with a *LockedError if a run holds the state folder. It takes no lock.
+// idle returns a *LockedError if another process has the run lock. It does not take the lock.
 func (s *Store) idle() error {
 	h, err := s.readHolder()
 	if h == nil || errors.Is(err, ErrCorrupt) {
@@ -102,13 +105,15 @@ func (s *Store) idle() error {
 	if err != nil {
 		return err
 	}
+
 	if alive, elsewhere := state(h, false); alive || elsewhere {
 		return &LockedError{Dir: s.dir, Holder: h, Elsewhere: elsewhere}
 	}
+
 	return nil
 }
 
-// garbage lists what can be removed, by path.
+// garbage lists the files and folders to remove, sorted by path. It adds the objects to keep to r.Kept.
 func (s *Store) garbage(r *GCReport, opts GCOptions) ([]Removed, error) {
 	drop, err := s.strays()
 	if err != nil {
@@ -122,10 +127,12 @@ func (s *Store) garbage(r *GCReport, opts GCOptions) ([]Removed, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	used := map[string]bool{}
 	for _, d := range opts.Keep {
 		used[d] = true
 	}
+
 	paths, err := s.stagePaths()
 	if err != nil {
 		return nil, err
@@ -137,18 +144,20 @@ func (s *Store) garbage(r *GCReport, opts GCOptions) ([]Removed, error) {
 			drop = append(drop, removed(path, "a damaged stage record"))
 		case errors.Is(err, fs.ErrNotExist): // removed meanwhile
 		case err != nil:
-			return nil, err // its objects are unknown: nothing may go
+			return nil, err // the references are unknown, so no object may be removed
 		default:
 			for _, d := range append(rec.Outputs.Digests(), rec.Outputs.Attached...) {
 				used[d] = true
 			}
 		}
 	}
+
 	if slices.ContainsFunc(slices.Collect(maps.Keys(objects)), func(d string) bool { return !used[d] }) {
 		if err := s.named(used); err != nil {
 			return nil, err
 		}
 	}
+
 	for digest, o := range objects {
 		if used[digest] {
 			r.Kept.Count++
@@ -157,6 +166,7 @@ func (s *Store) garbage(r *GCReport, opts GCOptions) ([]Removed, error) {
 			drop = append(drop, o)
 		}
 	}
+
 	runs, err := s.Runs()
 	if err != nil {
 		return nil, err
@@ -166,11 +176,12 @@ func (s *Store) garbage(r *GCReport, opts GCOptions) ([]Removed, error) {
 			drop = append(drop, removed(run.Dir, fmt.Sprintf("older than the last %d runs", opts.KeepRuns)))
 		}
 	}
+
 	slices.SortFunc(drop, func(a, b Removed) int { return strings.Compare(a.Path, b.Path) })
 	return drop, nil
 }
 
-// named adds the digests that entries of journals name: attachments of cases.
+// named adds the digests of the attachments that journal entries refer to.
 func (s *Store) named(used map[string]bool) error {
 	dirs, err := filepath.Glob(filepath.Join(globEscape(s.path("journal")), "*", "*"))
 	if err != nil {
@@ -178,12 +189,13 @@ func (s *Store) named(used map[string]bool) error {
 	}
 	for _, dir := range dirs {
 		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-			continue // a file of somebody else
+			continue // not a journal
 		}
 		paths, err := segmentPaths(dir)
 		if err != nil {
 			return err
 		}
+
 		for _, path := range paths {
 			_, err := readSegment(path, func(e Entry, _ int64, _ int) {
 				for _, d := range digestsIn(e.Payload) {
@@ -195,10 +207,11 @@ func (s *Store) named(used map[string]bool) error {
 			}
 		}
 	}
+
 	return nil
 }
 
-// digestsIn finds the digests in a payload, whatever it means otherwise.
+// digestsIn returns every digest that occurs anywhere in the payload.
 func digestsIn(payload []byte) []string {
 	var out []string
 	for {
@@ -211,11 +224,12 @@ func digestsIn(payload []byte) []string {
 		if len(payload) >= size && isDigestName(string(payload[len(digestPrefix):size])) {
 			out = append(out, string(payload[:size]))
 		}
+
 		payload = payload[len(digestPrefix):]
 	}
 }
 
-// hostPatience is how long the file of a worker host takes to be written.
+// hostPatience is the age at which the temporary file of a worker host is considered abandoned.
 const hostPatience = time.Minute
 
 func changedBefore(d fs.DirEntry, patience time.Duration) bool {
@@ -223,7 +237,7 @@ func changedBefore(d fs.DirEntry, patience time.Duration) bool {
 	return err == nil && time.Since(info.ModTime()) > patience
 }
 
-// strays lists temporary files and objects that were put aside.
+// strays lists leftover temporary files and damaged objects that were put aside.
 func (s *Store) strays() ([]Removed, error) {
 	var out []Removed
 	err := filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {
@@ -234,32 +248,38 @@ func (s *Store) strays() ([]Removed, error) {
 			return atomic.Explain("read", path, err)
 		case d.IsDir():
 			if path == s.path("runs") {
-				return fs.SkipDir // the folders of runs are theirs
+				return fs.SkipDir // run folders contain files of other packages
 			}
 			return nil
+
 		case strings.HasPrefix(d.Name(), tempPrefix):
 			out = append(out, removed(path, "left by a write that did not finish"))
-		case filepath.Dir(path) == s.path("hosts") && strings.HasSuffix(d.Name(), ".tmp") && changedBefore(d, hostPatience):
+		case filepath.Dir(path) == s.path("hosts") && strings.HasSuffix(d.Name(), ".tmp") &&
+			changedBefore(d, hostPatience):
 			out = append(out, removed(path, "left by a start of a worker that did not finish"))
 		case filepath.Dir(path) == s.path("objects", "corrupt"):
 			out = append(out, removed(path, "a damaged object that was put aside"))
 		}
+
 		return nil
 	})
+
 	return out, err
 }
 
-// removed describes a file or folder with its size.
+// removed returns an entry for a file or folder, with its total size.
 func removed(path, why string) Removed {
 	r := Removed{Path: path, Why: why}
-	// A file that cannot be measured counts as empty; removing it will say why.
+	// A file without a readable size counts as empty: its removal will report the error.
 	_ = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
 		if err == nil && !d.IsDir() {
 			if info, err := d.Info(); err == nil {
 				r.Bytes += info.Size()
 			}
 		}
+
 		return nil
 	})
+
 	return r
 }

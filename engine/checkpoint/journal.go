@@ -15,32 +15,30 @@ import (
 	"aicplan/sink/atomic"
 )
 
-// Journal holds the cases of one context, measured and failed. It is safe for
-// concurrent use.
+// Journal contains the measured and failed cases of one context. It is safe for concurrent use.
 //
-// An id may be appended more than once: the last entry counts, except that a
-// failure never hides a measurement. What Withdraw names counts no more, until
-// it is appended again. What Append acknowledged survives the death of the
-// process and of the machine.
+// An id may be appended more than once. The last entry is valid, except that a failure never replaces a
+// measurement. Withdraw invalidates entries until the case is appended again. Acknowledged entries
+// survive crashes of the process and of the machine.
 type Journal struct {
 	store   *Store
 	context Context
 	digest  string
 	json    json.RawMessage
 	dir     string
-	also    []string // folders of other contexts whose entries count
+	also    []string // folders of other contexts that are read as well
 
 	mu       sync.Mutex
 	segments []string        // paths
-	read     []int64         // how far each was read, by place in segments
-	own      map[string]bool // that this process writes
+	read     []int64         // bytes read of each segment
+	own      map[string]bool // segments that this process writes
 	entries  map[string]ref  // by case id
-	order    []string        // ids, in the order in which they were first appended
+	order    []string        // in the order of their first entry
 	counts   map[Kind]int
-	epochs   []string // tokens; the first is "", of cases that were never withdrawn
+	epochs   []string // withdrawal tokens; the first is "", for cases that were never withdrawn
 	damage   []Damage
 	next     *batch // not yet taken by the writer
-	started  bool   // the writer runs
+	started  bool   // the writer goroutine runs
 	closed   bool
 	kick     chan struct{}
 	done     chan struct{}
@@ -48,38 +46,37 @@ type Journal struct {
 	readers readers
 
 	refreshing sync.Mutex
-	found      []string // ids of entries that Refresh has read
+	found      []string // ids of entries that Refresh found
 }
 
-// ref is where an entry lies.
+// ref is the location of an entry.
 type ref struct {
 	off     int64
 	size    int32
 	segment int32
-	epoch   int32 // in Journal.epochs
+	epoch   int32 // index in Journal.epochs
 	kind    Kind
 }
 
-// batch is what one write and one fsync make durable.
+// batch is a group of entries that share one write and one fsync.
 type batch struct {
 	buf     []byte
 	entries []pending
 }
 
 type pending struct {
-	entry    Entry // its payload only where the index needs it
+	entry    Entry // without its payload, unless the index needs it
 	off      int   // in buf
 	size     int
 	callback func(error)
 }
 
-// Journal opens the journal of a context: it reads the frames of all its
-// segments, checks each one's sum and keeps where the payloads are, not the
-// payloads. Opening it again returns the same Journal. Nothing is created
-// before the first Append. Store.Close closes it.
+// Journal opens the journal of a context. It reads and verifies all frames, and keeps the locations of
+// the payloads in memory but not the payloads. Repeated calls return the same Journal. Nothing is
+// created before the first Append. Store.Close closes the journal.
 //
-// Entries of the contexts in also count as if they had been appended first. They are
-// read and never written.
+// Entries of the contexts in also are treated as if they had been appended first. Their journals are
+// never written.
 func (s *Store) Journal(c Context, also ...Context) (*Journal, error) {
 	digest, canonical, err := Key(c)
 	if err != nil {
@@ -88,12 +85,14 @@ func (s *Store) Journal(c Context, also ...Context) (*Journal, error) {
 	if c.Op == "" {
 		panic("checkpoint: a journal context without an op")
 	}
+
 	dir := s.contextDir(c.Op, digest)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.closed {
 		return nil, ErrClosed
 	}
+
 	if j := s.journals[dir]; j != nil {
 		return j, nil
 	}
@@ -102,6 +101,7 @@ func (s *Store) Journal(c Context, also ...Context) (*Journal, error) {
 		counts: map[Kind]int{}, next: &batch{}, own: map[string]bool{},
 		kick: make(chan struct{}, 1), done: make(chan struct{}),
 	}
+
 	for _, other := range also {
 		digest, err := other.Digest()
 		if err != nil {
@@ -111,6 +111,7 @@ func (s *Store) Journal(c Context, also ...Context) (*Journal, error) {
 			j.also = append(j.also, from)
 		}
 	}
+
 	if err := j.load(); err != nil {
 		return nil, err
 	}
@@ -118,22 +119,24 @@ func (s *Store) Journal(c Context, also ...Context) (*Journal, error) {
 	return j, nil
 }
 
-// loadTries bounds how often load starts over because gc merged the segments.
+// loadTries limits the attempts of load if gc merges segments meanwhile.
 const loadTries = 10
 
-// load reads every segment. A torn tail is expected after a kill; other damage is
-// reported. It starts over if gc merges segments meanwhile.
+// load reads every segment. A torn tail is expected after a kill; other damage is reported. load starts
+// over if gc merges segments meanwhile.
 func (j *Journal) load() error {
 	var err error
 	for range loadTries {
 		j.segments, j.read, j.damage, j.epochs = nil, nil, nil, []string{""}
 		j.entries, j.order = map[string]ref{}, nil
 		clear(j.counts)
+
 		for _, dir := range append(slices.Clone(j.also), j.dir) {
 			if err = j.loadSegments(dir); err != nil {
 				break
 			}
 		}
+
 		if !errors.Is(err, fs.ErrNotExist) {
 			break
 		}
@@ -147,6 +150,7 @@ func (j *Journal) load() error {
 			j.store.warn(d.String() + "; the cases that were there count as not measured")
 		}
 	}
+
 	return nil
 }
 
@@ -168,12 +172,14 @@ func (j *Journal) loadSegments(dir string) error {
 		if err != nil {
 			return err
 		}
+
 		j.damage = append(j.damage, damage...)
 	}
+
 	return nil
 }
 
-// readSegment scans a file; it fails with fs.ErrNotExist when there is none.
+// readSegment scans a file. It returns fs.ErrNotExist if the file does not exist.
 func readSegment(path string, visit func(e Entry, off int64, size int)) ([]Damage, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -184,10 +190,11 @@ func readSegment(path string, visit func(e Entry, off int64, size int)) ([]Damag
 	if err != nil {
 		return nil, atomic.Explain("read", path, err)
 	}
+
 	return damage, nil
 }
 
-// publish makes an entry visible; j.mu is held, or j is not shared yet.
+// publish adds an entry to the index. The caller has locked j.mu, or j is not shared yet.
 func (j *Journal) publish(e Entry, r ref) {
 	old, known := j.entries[e.ID]
 	switch {
@@ -198,6 +205,7 @@ func (j *Journal) publish(e Entry, r ref) {
 	default:
 		r.epoch = old.epoch
 	}
+
 	if known {
 		j.counts[old.kind]--
 	}
@@ -205,13 +213,14 @@ func (j *Journal) publish(e Entry, r ref) {
 	if !known {
 		j.order = append(j.order, e.ID)
 	}
+
 	j.entries[e.ID] = r
 }
 
-// Context returns what the journal was opened with.
+// Context returns the context that the journal was opened with.
 func (j *Journal) Context() Context { return j.context }
 
-// Digest names the context.
+// Digest returns the digest of the context.
 func (j *Journal) Digest() string { return j.digest }
 
 // Len returns the number of cases.
@@ -228,15 +237,15 @@ func (j *Journal) Count(k Kind) int {
 	return j.counts[k]
 }
 
-// Damage lists what could not be read when the journal was opened.
+// Damage lists the damage found when the journal was opened.
 func (j *Journal) Damage() []Damage {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return slices.Clone(j.damage)
 }
 
-// Has says whether the case is in the journal and as what, Measured or Failed.
-// It touches no file.
+// Has returns the kind of a case, Measured or Failed, and whether the journal has it. It does not
+// access files.
 func (j *Journal) Has(id string) (Kind, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -244,11 +253,12 @@ func (j *Journal) Has(id string) (Kind, bool) {
 	if !ok || r.kind == Withdrawn {
 		return 0, false
 	}
+
 	return r.kind, true
 }
 
-// Lookup returns the entry of a case; ok is false when there is none. The
-// error is an ErrCorrupt when the file changed since it was opened.
+// Lookup returns the entry of a case. ok is false if the journal has no valid entry. The error is an
+// ErrCorrupt if the file has changed since it was opened.
 func (j *Journal) Lookup(id string) (e Entry, ok bool, err error) {
 	j.mu.Lock()
 	r, ok := j.entries[id]
@@ -257,6 +267,7 @@ func (j *Journal) Lookup(id string) (e Entry, ok bool, err error) {
 	if ok {
 		path = j.segments[r.segment]
 	}
+
 	j.mu.Unlock()
 	if !ok {
 		return Entry{}, false, nil
@@ -265,11 +276,12 @@ func (j *Journal) Lookup(id string) (e Entry, ok bool, err error) {
 	if err := j.readers.readAt(path, buf, r.off); err != nil {
 		return Entry{}, false, atomic.Explain("read", path, err)
 	}
+
 	e, err = checkFrame(path, buf, r, id)
 	return e, err == nil, err
 }
 
-// segmentPaths lists the segments of a context, oldest first.
+// segmentPaths lists the segments in a folder, oldest first.
 func segmentPaths(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir) // sorted by name
 	if errors.Is(err, fs.ErrNotExist) {
@@ -278,13 +290,15 @@ func segmentPaths(dir string) ([]string, error) {
 	if err != nil {
 		return nil, atomic.Explain("read", dir, err)
 	}
+
 	var out []string
 	for _, e := range entries {
 		if strings.HasSuffix(e.Name(), segmentSuffix) && !strings.HasPrefix(e.Name(), tempPrefix) {
 			out = append(out, filepath.Join(dir, e.Name()))
 		}
 	}
-	// Numbers of nine digits sort before those of eight by their names.
+
+	// By name, numbers of nine digits sort before those of eight.
 	slices.SortStableFunc(out, func(a, b string) int { return cmp.Compare(segmentNumber(a), segmentNumber(b)) })
 	return out, nil
 }

@@ -12,9 +12,9 @@ import (
 	"aicplan/sink/atomic"
 )
 
-// Reader looks many entries up, best in the order in which they were appended. It
-// reads ahead, so what is damaged or removed meanwhile may be seen as it was. It
-// is for one goroutine.
+// Reader looks up many entries. It reads ahead, so lookups in the order of the entries are fastest, and
+// it may return entries that were removed or damaged meanwhile. A Reader is not safe for concurrent
+// use.
 type Reader struct {
 	j    *Journal
 	path string
@@ -22,10 +22,10 @@ type Reader struct {
 	win  []byte
 }
 
-// Reader begins to look up.
+// Reader returns a new Reader of j.
 func (j *Journal) Reader() *Reader { return &Reader{j: j} }
 
-// Lookup is Journal.Lookup; the payload is valid until the next call.
+// Lookup is like Journal.Lookup. The payload is valid until the next call.
 func (r *Reader) Lookup(id string) (e Entry, ok bool, err error) {
 	j := r.j
 	j.mu.Lock()
@@ -35,6 +35,7 @@ func (r *Reader) Lookup(id string) (e Entry, ok bool, err error) {
 	if ok {
 		path = j.segments[at.segment]
 	}
+
 	j.mu.Unlock()
 	if !ok {
 		return Entry{}, false, nil
@@ -49,8 +50,10 @@ func (r *Reader) Lookup(id string) (e Entry, ok bool, err error) {
 		if err != nil {
 			return Entry{}, false, atomic.Explain("read", path, err)
 		}
+
 		r.path, r.off, r.win, from = path, at.off, r.win[:n], 0
 	}
+
 	e, err = checkFrame(path, r.win[from:min(from+int64(at.size), int64(len(r.win)))], at, id)
 	return e, err == nil, err
 }
@@ -58,26 +61,29 @@ func (r *Reader) Lookup(id string) (e Entry, ok bool, err error) {
 func checkFrame(path string, frame []byte, r ref, id string) (Entry, error) {
 	e, _, ok := parseFrame(frame)
 	if !ok || e.ID != id {
-		return Entry{}, &CorruptError{Path: path, Detail: fmt.Sprintf("the entry at offset %d changed since the journal was opened", r.off)}
+		return Entry{}, &CorruptError{Path: path,
+			Detail: fmt.Sprintf("the entry at offset %d changed since the journal was opened", r.off)}
 	}
 	return e, nil
 }
 
-// All yields the entries that count, in the order in which they were
-// appended, as of the call. It stops after the first error.
+// All yields the valid entries as of the call, in the order in which they were appended. It stops after
+// the first error.
 func (j *Journal) All() iter.Seq2[Entry, error] { return j.Some(-1) }
 
-// Some is All limited to the first n entries; all for n < 0.
+// Some is like All, but limited to the first n entries. A negative n means all.
 func (j *Journal) Some(n int) iter.Seq2[Entry, error] {
 	type item struct {
 		id string
 		ref
 	}
+
 	j.mu.Lock()
 	items := make([]item, 0, max(0, min(n, len(j.order))))
 	if n < 0 {
 		n = len(j.order)
 	}
+
 	for _, id := range j.order {
 		if len(items) == n {
 			break
@@ -86,6 +92,7 @@ func (j *Journal) Some(n int) iter.Seq2[Entry, error] {
 			items = append(items, item{id, r})
 		}
 	}
+
 	segments := slices.Clone(j.segments)
 	j.mu.Unlock()
 	slices.SortFunc(items, func(a, b item) int {
@@ -95,11 +102,12 @@ func (j *Journal) Some(n int) iter.Seq2[Entry, error] {
 		const ahead = 1 << 20
 		var win []byte
 		winSegment, winOff := int32(-1), int64(0)
+
 		for _, it := range items {
 			path := segments[it.segment]
 			at := it.off - winOff
 			if it.segment != winSegment || at < 0 || at+int64(it.size) > int64(len(win)) {
-				win = make([]byte, max(ahead, int(it.size))) // earlier payloads still use the old one
+				win = make([]byte, max(ahead, int(it.size))) // the old buffer is still in use by earlier payloads
 				n, err := j.readers.readSome(path, win, it.off)
 				if err != nil {
 					yield(Entry{}, atomic.Explain("read", path, err))
@@ -107,6 +115,7 @@ func (j *Journal) Some(n int) iter.Seq2[Entry, error] {
 				}
 				win, winSegment, winOff, at = win[:n], it.segment, it.off, 0
 			}
+
 			e, err := checkFrame(path, win[at:min(at+int64(it.size), int64(len(win)))], it.ref, it.id)
 			if !yield(e, err) || err != nil {
 				return
@@ -115,7 +124,7 @@ func (j *Journal) Some(n int) iter.Seq2[Entry, error] {
 	}
 }
 
-// readers keeps a few segments open for reading.
+// readers caches open files of segments.
 type readers struct {
 	mu    sync.Mutex
 	files map[string]*os.File
@@ -123,7 +132,7 @@ type readers struct {
 
 const maxReaders = 32
 
-// readSome fills as much of buf as the file has.
+// readSome reads up to len(buf) bytes at an offset. It reads fewer at the end of the file.
 func (r *readers) readSome(path string, buf []byte, off int64) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -136,22 +145,25 @@ func (r *readers) readSome(path string, buf []byte, off int64) (int, error) {
 		if len(r.files) >= maxReaders {
 			r.closeAll()
 		}
+
 		if r.files == nil {
 			r.files = map[string]*os.File{}
 		}
 		r.files[path] = f
 	}
+
 	n, err := f.ReadAt(buf, off)
 	if err == io.EOF {
 		err = nil
 	}
+
 	return n, err
 }
 
 func (r *readers) readAt(path string, buf []byte, off int64) error {
 	n, err := r.readSome(path, buf, off)
 	if err == nil && n < len(buf) {
-		clear(buf[n:]) // the sum will not match
+		clear(buf[n:]) // the checksum will not match
 	}
 	return err
 }

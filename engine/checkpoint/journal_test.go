@@ -36,7 +36,7 @@ func entry(id string, kind Kind, payload string) Entry {
 	return Entry{ID: id, Kind: kind, Payload: []byte(payload)}
 }
 
-// contents is what All yields, as text.
+// contents returns the entries of All as text.
 func contents(t testing.TB, j *Journal) []string {
 	t.Helper()
 	var out []string
@@ -94,7 +94,7 @@ func TestJournalRemembers(t *testing.T) {
 		t.Errorf("append after Close: %v", err)
 	}
 
-	// A second writer gets a file of its own and overrides the first.
+	// A second writer gets a separate segment, whose entries override those of the first.
 	s = open(t, dir, Options{})
 	j = journal(t, s)
 	check(j)
@@ -149,8 +149,8 @@ func TestAppendFuncKeepsTheOrder(t *testing.T) {
 	}
 }
 
-// Every prefix of a segment is readable: entries before the cut are there,
-// nothing is invented, and appending goes on.
+// Every prefix of a segment is readable: it returns exactly the entries before the cut, and appending
+// continues.
 func TestJournalCutAtEveryByte(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	s := open(t, dir, Options{})
@@ -203,7 +203,7 @@ func TestJournalCutAtEveryByte(t *testing.T) {
 	}
 }
 
-// A changed byte costs the entry it is in and no other, and is never read.
+// A changed byte makes only its own entry unreadable.
 func TestJournalDamagedAtEveryByte(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	s := open(t, dir, Options{})
@@ -245,7 +245,7 @@ func TestJournalDamagedAtEveryByte(t *testing.T) {
 			t.Fatalf("byte %d: damage %v, %d warnings", n, damage, warned)
 		}
 	}
-	// The journal that was open all the time notices, too.
+	// A journal that was opened before the change detects it, too.
 	bad := slices.Clone(whole)
 	bad[spans[1].to-1] ^= 1
 	if err := os.WriteFile(path, bad, 0o644); err != nil {
@@ -256,8 +256,8 @@ func TestJournalDamagedAtEveryByte(t *testing.T) {
 	}
 }
 
-// A payload may look like frames; where it is damaged, one stretch is
-// reported and what follows is found.
+// A payload may contain bytes that look like frames. If it is damaged, one range is reported and the
+// following entries are found.
 func TestDamageInAPayloadOfFrames(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	j := journal(t, open(t, dir, Options{}))
@@ -282,8 +282,7 @@ func TestDamageInAPayloadOfFrames(t *testing.T) {
 	}
 }
 
-// After a power cut there is what was synced, and no more. Everything that
-// was acknowledged must be in it.
+// After a power failure only synced data remains. It must contain everything that was acknowledged.
 func TestAcknowledgedMeansSynced(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	ff := newFaultyFiles()

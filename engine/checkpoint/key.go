@@ -10,11 +10,10 @@ import (
 	"strings"
 )
 
-// Key hashes v by its canonical JSON and returns both. Two values that mean
-// the same have the same key: object members are sorted, there is no space,
-// and numbers are compared by their exact decimal value (1, 1.0 and 1e0 are
-// one; 2^53+1 stays itself). v is anything that encoding/json takes; NaN,
-// infinities and functions are an error.
+// Key returns the canonical JSON of v and its digest. Equal values have equal keys: object members are
+// sorted, whitespace is removed, and numbers are compared by their exact decimal value (1, 1.0 and 1e0
+// are equal; 2^53+1 is exact). v is any value that encoding/json accepts; NaN, infinities and functions
+// are errors.
 func Key(v any) (digest string, canonical []byte, err error) {
 	data, err := json.Marshal(v)
 	if err != nil {
@@ -24,10 +23,11 @@ func Key(v any) (digest string, canonical []byte, err error) {
 	if err != nil {
 		return "", nil, err
 	}
+
 	return Digest(canonical), canonical, nil
 }
 
-// Canonical rewrites JSON to the one form that Key hashes.
+// Canonical rewrites JSON to the form that Key hashes.
 func Canonical(data []byte) ([]byte, error) {
 	v, err := decodeJSON(data)
 	if err != nil {
@@ -43,9 +43,11 @@ func decodeJSON(data []byte) (any, error) {
 	if err := dec.Decode(&v); err != nil {
 		return nil, err
 	}
+
 	if dec.More() {
 		return nil, fmt.Errorf("more than one JSON value")
 	}
+
 	return v, nil
 }
 
@@ -70,7 +72,9 @@ func appendCanonical(b []byte, v any) ([]byte, error) {
 				return nil, err
 			}
 		}
+
 		return append(b, ']'), nil
+
 	case map[string]any:
 		b = append(b, '{')
 		for i, k := range slices.Sorted(maps.Keys(v)) {
@@ -81,13 +85,16 @@ func appendCanonical(b []byte, v any) ([]byte, error) {
 			if b, err = appendString(b, k); err != nil {
 				return nil, err
 			}
+
 			b = append(b, ':')
 			if b, err = appendCanonical(b, v[k]); err != nil {
 				return nil, err
 			}
 		}
+
 		return append(b, '}'), nil
 	}
+
 	panic(fmt.Sprintf("checkpoint: %T in decoded JSON", v))
 }
 
@@ -98,11 +105,12 @@ func appendString(b []byte, s string) ([]byte, error) {
 	if err := enc.Encode(s); err != nil {
 		return nil, err
 	}
+
 	return append(b, bytes.TrimSuffix(buf.Bytes(), []byte("\n"))...), nil
 }
 
-// appendNumber writes a JSON number by its exact value: as an integer up to
-// 21 digits, otherwise as d.ddde<exponent>.
+// appendNumber appends the exact value of a JSON number, as an integer of up to 21 digits, as a decimal
+// fraction, or as d.ddde<exponent>.
 func appendNumber(b []byte, text string) ([]byte, error) {
 	rest, negative := strings.CutPrefix(text, "-")
 	mantissa, exponent := rest, 0
@@ -113,6 +121,7 @@ func appendNumber(b []byte, text string) ([]byte, error) {
 		}
 		mantissa, exponent = rest[:i], e
 	}
+
 	whole, fraction, _ := strings.Cut(mantissa, ".")
 	digits := strings.TrimLeft(whole+fraction, "0")
 	exponent -= len(fraction)
@@ -122,6 +131,7 @@ func appendNumber(b []byte, text string) ([]byte, error) {
 	if digits == "" {
 		return append(b, '0'), nil
 	}
+
 	if negative {
 		b = append(b, '-')
 	}
@@ -129,6 +139,7 @@ func appendNumber(b []byte, text string) ([]byte, error) {
 		b = append(b, digits...)
 		return append(b, strings.Repeat("0", exponent)...), nil
 	}
+
 	if point := len(digits) + exponent; exponent < 0 && point > 0 {
 		b = append(b, digits[:point]...)
 		b = append(b, '.')
@@ -138,11 +149,13 @@ func appendNumber(b []byte, text string) ([]byte, error) {
 		b = append(b, strings.Repeat("0", -point)...)
 		return append(b, digits...), nil
 	}
+
 	b = append(b, digits[0])
 	if len(digits) > 1 {
 		b = append(b, '.')
 		b = append(b, digits[1:]...)
 	}
+
 	b = append(b, 'e')
 	return strconv.AppendInt(b, int64(exponent)+int64(len(digits))-1, 10), nil
 }

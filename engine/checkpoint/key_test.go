@@ -61,7 +61,7 @@ func TestKey(t *testing.T) {
 	}
 }
 
-// Canonical numbers keep their value and are a fixed point.
+// Canonical keeps the values of numbers and is idempotent.
 func TestCanonicalNumbersKeepTheirValue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		f := rapid.Float64().Draw(t, "f")
@@ -124,7 +124,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// Explain is silent exactly when the keys are equal.
+// Explain returns no lines if and only if the keys are equal.
 func TestExplainAgreesWithKey(t *testing.T) {
 	value := rapid.Custom(func(t *rapid.T) any {
 		return rapid.OneOf(

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// The test binary runs itself with this variable to be the process that is
-// killed: it names what to do and the state folder.
+// The test binary starts itself with this variable to run the process that is killed. The value
+// contains the action and the state folder.
 const childEnv = "AICPLAN_TEST_CHILD"
 
 func TestMain(m *testing.M) {
@@ -51,8 +51,8 @@ const killCases = 20_000
 
 func killPayload(id string) string { return "payload of " + id + strings.Repeat(".", len(id)*7%300) }
 
-// appendForever measures what the journal does not have yet, with eight
-// goroutines, and prints the id of every acknowledged case.
+// appendForever measures the cases that are not in the journal with eight goroutines and prints the id
+// of every acknowledged case.
 func appendForever(s *Store) error {
 	j, err := s.Journal(gemm)
 	if err != nil {
@@ -108,9 +108,8 @@ func startChild(t *testing.T, what, dir string) (*exec.Cmd, *bufio.Scanner) {
 	return cmd, bufio.NewScanner(out)
 }
 
-// A process is killed while it appends, at 20 random moments, and started
-// again: what it acknowledged is there each time, and nothing was written
-// twice.
+// A process is killed at 20 random moments while it appends, and restarted. Each time, every
+// acknowledged case is in the journal, and no case is written twice.
 func TestKilledWriterLosesNothingAcknowledged(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	rnd := rand.New(rand.NewPCG(uint64(os.Getpid()), 1))

@@ -10,7 +10,7 @@ import (
 	"aicplan/sink/atomic"
 )
 
-// Listing is everything a state folder holds, in brief.
+// Listing summarizes a state folder.
 type Listing struct {
 	Dir      string           `json:"dir"`
 	Stages   []StageSummary   `json:"stages"`
@@ -19,19 +19,19 @@ type Listing struct {
 	Objects  ObjectStats      `json:"objects"`
 }
 
-// ObjectStats adds up objects.
+// ObjectStats counts objects and their bytes.
 type ObjectStats struct {
 	Count int   `json:"count"`
 	Bytes int64 `json:"bytes"`
 }
 
-// StageSummary is a stage record and the objects it names.
+// StageSummary is a stage record with the objects it refers to.
 type StageSummary struct {
 	Record  *StageRecord `json:"record"`
 	Objects []ObjectInfo `json:"objects"`
 }
 
-// Bytes adds up the objects that are there.
+// Bytes returns the total size of the objects that exist.
 func (s StageSummary) Bytes() int64 {
 	n := int64(0)
 	for _, o := range s.Objects {
@@ -40,7 +40,7 @@ func (s StageSummary) Bytes() int64 {
 	return n
 }
 
-// Complete says whether all objects are there.
+// Complete reports whether all objects exist.
 func (s StageSummary) Complete() bool {
 	for _, o := range s.Objects {
 		if !o.Present {
@@ -50,7 +50,7 @@ func (s StageSummary) Complete() bool {
 	return true
 }
 
-// ObjectInfo is one object that a stage record names.
+// ObjectInfo is an object that a stage record refers to.
 type ObjectInfo struct {
 	Role    string `json:"role"` // table, ledger or planned
 	Digest  string `json:"digest"`
@@ -59,7 +59,7 @@ type ObjectInfo struct {
 	Present bool   `json:"present"`
 }
 
-// JournalSummary is the journal of one context.
+// JournalSummary summarizes the journal of one context.
 type JournalSummary struct {
 	Context  ContextInfo `json:"context"`
 	Measured int         `json:"measured"`
@@ -69,16 +69,18 @@ type JournalSummary struct {
 	Damage   []Damage    `json:"damage"`
 }
 
-// List describes the state folder. It reads the journals, but no objects.
+// List summarizes the state folder. It reads the journals but no objects.
 func (s *Store) List() (*Listing, error) {
 	l := &Listing{Dir: s.dir}
 	records, err := s.Stages()
 	if err != nil {
 		return nil, err
 	}
+
 	for _, rec := range records {
 		l.Stages = append(l.Stages, s.summary(rec))
 	}
+
 	contexts, err := s.Contexts("")
 	if err != nil {
 		return nil, err
@@ -90,6 +92,7 @@ func (s *Store) List() (*Listing, error) {
 		}
 		l.Journals = append(l.Journals, *sum)
 	}
+
 	if l.Runs, err = s.Runs(); err != nil {
 		return nil, err
 	}
@@ -98,11 +101,11 @@ func (s *Store) List() (*Listing, error) {
 		l.Objects.Bytes += info.Size()
 		return nil
 	})
+
 	return l, err
 }
 
-// Show describes one stage: its record and its objects. Errors are those of
-// ReadStage.
+// Show returns the record of a stage and its objects. Errors are those of ReadStage.
 func (s *Store) Show(address string) (*StageSummary, error) {
 	rec, err := s.ReadStage(address)
 	if err != nil {
@@ -128,19 +131,22 @@ func (s *Store) summary(rec *StageRecord) StageSummary {
 				o.Present, o.Bytes = true, info.Size()
 			}
 		}
+
 		sum.Objects = append(sum.Objects, o)
 	}
+
 	return sum
 }
 
-// summarize reads a journal without opening it. It returns the summary and the kind
-// of each case.
+// summarize reads the journal of a context without opening it. It returns a summary and the kind of
+// each case.
 func (s *Store) summarize(c ContextInfo) (*JournalSummary, map[string]Kind, error) {
 	sum := &JournalSummary{Context: c}
 	paths, err := segmentPaths(c.Dir)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	kinds := map[string]Kind{}
 	for _, path := range paths {
 		if info, err := os.Stat(path); err == nil {
@@ -154,15 +160,18 @@ func (s *Store) summarize(c ContextInfo) (*JournalSummary, map[string]Kind, erro
 				kinds[e.ID] = e.Kind
 			}
 		})
-		if errors.Is(err, fs.ErrNotExist) { // gc merges it: its entries are in the newest
+
+		if errors.Is(err, fs.ErrNotExist) { // gc has merged it into the newest segment
 			continue
 		}
 		if err != nil {
 			return nil, nil, err
 		}
+
 		sum.Segments++
 		sum.Damage = append(sum.Damage, damage...)
 	}
+
 	for _, k := range kinds {
 		switch k {
 		case Measured:
@@ -171,10 +180,11 @@ func (s *Store) summarize(c ContextInfo) (*JournalSummary, map[string]Kind, erro
 			sum.Failed++
 		}
 	}
+
 	return sum, kinds, nil
 }
 
-// walkObjects visits every file that is named like an object.
+// walkObjects calls visit for every file in objects/ whose name is a digest.
 func (s *Store) walkObjects(visit func(path, digest string, info fs.FileInfo) error) error {
 	dirs, err := os.ReadDir(s.path("objects"))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -183,6 +193,7 @@ func (s *Store) walkObjects(visit func(path, digest string, info fs.FileInfo) er
 	if err != nil {
 		return atomic.Explain("read", s.path("objects"), err)
 	}
+
 	for _, d := range dirs {
 		if !d.IsDir() || len(d.Name()) != 2 {
 			continue
@@ -191,6 +202,7 @@ func (s *Store) walkObjects(visit func(path, digest string, info fs.FileInfo) er
 		if err != nil {
 			return atomic.Explain("read", s.path("objects", d.Name()), err)
 		}
+
 		for _, f := range files {
 			if !isDigestName(f.Name()) || f.Name()[:2] != d.Name() {
 				continue
@@ -199,6 +211,7 @@ func (s *Store) walkObjects(visit func(path, digest string, info fs.FileInfo) er
 			if errors.Is(err, fs.ErrNotExist) {
 				continue
 			}
+
 			path := s.path("objects", d.Name(), f.Name())
 			if err != nil {
 				return atomic.Explain("read", path, err)
@@ -208,11 +221,12 @@ func (s *Store) walkObjects(visit func(path, digest string, info fs.FileInfo) er
 			}
 		}
 	}
+
 	return nil
 }
 
-// RemoveJournal removes the journal of a context: its cases will be measured
-// again. A journal that this store has open is refused.
+// RemoveJournal removes the journal of a context, so its cases will be measured again. It fails if this
+// store has the journal open, and with ErrMissing if there is no journal.
 func (s *Store) RemoveJournal(c ContextInfo) error {
 	if err := s.ensure(); err != nil {
 		return err
@@ -223,8 +237,8 @@ func (s *Store) RemoveJournal(c ContextInfo) error {
 	if open {
 		return fmt.Errorf("the journal of %s (%s) is in use", c.Op, short(c.Digest))
 	}
-	// Segments first: what remains of an interrupted removal still is a
-	// journal with its description.
+
+	// Remove the segments before context.json, so that an interrupted removal leaves a valid journal.
 	paths, err := segmentPaths(c.Dir)
 	if err != nil {
 		return err
@@ -234,13 +248,16 @@ func (s *Store) RemoveJournal(c ContextInfo) error {
 			return fmt.Errorf("journal of %s: %w", c.Op, ErrMissing)
 		}
 	}
+
 	for _, p := range paths {
 		if err := s.files.Remove(p); err != nil {
 			return s.explain("remove", p, err)
 		}
 	}
+
 	if err := os.RemoveAll(c.Dir); err != nil {
 		return s.explain("remove", c.Dir, err)
 	}
+
 	return s.files.SyncDir(filepath.Dir(c.Dir))
 }

@@ -16,22 +16,22 @@ import (
 	"aicplan/sink/filelock"
 )
 
-// Holder is who holds the run lock.
+// Holder identifies the process that has the run lock.
 type Holder = filelock.Holder
 
-// LockInfo is what a caller says about itself.
+// LockInfo describes the caller of Lock in the lock file.
 type LockInfo struct {
 	Command string // "aicplan apply plans/quickstart.hcl"
 	RunID   string
 }
 
-// LockedError names who holds the lock.
+// LockedError reports that another process has the lock.
 type LockedError struct {
 	Dir string
-	// Holder is nil when it could not be read.
+	// Holder is nil if it could not be read.
 	Holder *Holder
-	// Elsewhere is true when the holder ran on another machine, or on this one
-	// before its last start, so that whether it is alive cannot be seen from here.
+	// Elsewhere is true if the holder ran on another machine, or on this machine before its last boot.
+	// Whether such a holder is alive cannot be checked from here.
 	Elsewhere bool
 }
 
@@ -41,24 +41,27 @@ func (e *LockedError) Error() string {
 	}
 	msg := fmt.Sprintf("state folder %s is in use by %s", e.Dir, e.Holder)
 	if e.Elsewhere {
-		return fmt.Sprintf("%s, which cannot be checked from this machine: wait for it; if it has ended, remove %s", msg, filepath.Join(e.Dir, "lock.json"))
+		return fmt.Sprintf("%s, which cannot be checked from this machine: wait for it; if it has ended, remove %s",
+			msg, filepath.Join(e.Dir, "lock.json"))
 	}
+
 	return msg + ": wait for it, or end it"
 }
 
 // Unwrap lets errors.Is find ErrLocked.
 func (e *LockedError) Unwrap() error { return ErrLocked }
 
-// RunLock is the lock while it is held.
+// RunLock is an acquired run lock.
 type RunLock struct {
 	store *Store
-	flock *flock.Flock // nil where the file system has no locks
+	flock *flock.Flock // nil if the file system does not support locks
 }
 
-// Lock takes the run lock, or fails with a *LockedError after a second of retries. A mark left by a
-// process that died under the running kernel is taken over; every other is not,
-// since the lock of some network file systems does not reach beyond the machine
-// and machines may have one name: the error names the file to remove.
+// Lock takes the run lock. It fails with a *LockedError after one second of retries.
+//
+// Lock replaces the lock file of a process that died under the running kernel. It never replaces that
+// of another kernel, because locks of some network file systems do not reach other machines and two
+// machines may share a hostname. The error then names the file to remove.
 func (s *Store) Lock(info LockInfo) (*RunLock, error) {
 	if err := s.ensure(); err != nil {
 		return nil, err
@@ -74,12 +77,14 @@ func (s *Store) Lock(info LockInfo) (*RunLock, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if holder != nil {
 		if alive, elsewhere := state(holder, fl != nil); alive || elsewhere {
 			release(fl)
 			return nil, &LockedError{Dir: s.dir, Holder: holder, Elsewhere: elsewhere}
 		}
 	}
+
 	if err := s.writeHolder(self(info, s.now())); err != nil {
 		release(fl)
 		return nil, err
@@ -88,17 +93,18 @@ func (s *Store) Lock(info LockInfo) (*RunLock, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.held = l
+
 	return l, nil
 }
 
-// Lock retries for a second: a killed process keeps its lock until the kernel has freed
-// its memory, and Abandoned takes the lock for a moment.
+// Lock retries for a second: the kernel releases the lock of a killed process only after it has freed
+// the memory of the process, and Abandoned takes the lock for a moment.
 const (
 	lockTries = 100
 	lockPause = 10 * time.Millisecond
 )
 
-// Release gives the lock back. Releasing twice is fine.
+// Release releases the lock. It does nothing if the lock was already released.
 func (l *RunLock) Release() error {
 	s := l.store
 	s.mu.Lock()
@@ -106,26 +112,29 @@ func (l *RunLock) Release() error {
 		s.mu.Unlock()
 		return nil
 	}
+
 	s.held = nil
 	s.mu.Unlock()
 	err := s.files.Remove(s.path("lock.json"))
 	if errors.Is(err, fs.ErrNotExist) {
 		err = nil
 	}
+
 	if err != nil {
 		err = s.explain("remove", s.path("lock.json"), err)
 	}
+
 	return errors.Join(err, release(l.flock))
 }
 
-// Locked returns who holds the lock or left its mark; nil when nobody did. It
-// changes nothing.
+// Locked returns the process named in the lock file, alive or not. It returns nil if there is no lock
+// file. It changes nothing.
 func (s *Store) Locked() (*Holder, error) { return s.readHolder() }
 
-// Abandoned says whether a run has ended though its events do not tell it, by the host
-// and the process that it names: the process is gone and left its lock, or has given
-// it back on a disk that had no room for the end. It is false of what cannot be
-// known: another machine, or a file system without locks.
+// Abandoned reports whether a run ended without recording its end. The run is identified by its host
+// and process id. It is abandoned if the process is gone and its lock file remains, or if it released
+// the lock on a full disk. Abandoned returns false if the state cannot be determined, for example for
+// another machine or a file system without locks.
 func (s *Store) Abandoned(host string, pid int) bool {
 	h, err := s.readHolder()
 	switch {
@@ -135,21 +144,23 @@ func (s *Store) Abandoned(host string, pid int) bool {
 		if here, err := os.Hostname(); err != nil || host != here {
 			return false
 		}
+
 	case !h.SameKernel():
 		return false
 	case h.PID != pid:
-		return h.Host == host // somebody else has the lock by now
+		return h.Host == host // another process has taken the lock since
 	case h.Running():
 		return false
 	}
-	// In another container it may live under another pid: the lock tells.
+
+	// The holder may run under another pid in another container, so check the lock itself.
 	fl := flock.New(s.path("lock"), flock.SetFlag(os.O_RDONLY))
 	free, err := fl.TryRLock()
 	return err == nil && free && fl.Close() == nil
 }
 
-// tryLock takes the file lock and reads the mark. The lock is nil where the
-// file system does not support locks: then the mark alone counts.
+// tryLock takes the file lock and reads the lock file. The returned lock is nil if the file system does
+// not support locks; only the lock file counts then.
 func (s *Store) tryLock() (*flock.Flock, *Holder, error) {
 	fl := flock.New(s.path("lock"))
 	ok, err := fl.TryLock()
@@ -161,10 +172,11 @@ func (s *Store) tryLock() (*flock.Flock, *Holder, error) {
 	case !ok:
 		holder, err := s.readHolder()
 		if err != nil || (holder != nil && holder.SameKernel() && !holder.Running()) {
-			holder = nil // an old mark that the living holder has not replaced yet
+			holder = nil // a stale lock file that the new holder has not replaced yet
 		}
 		return nil, nil, &LockedError{Dir: s.dir, Holder: holder}
 	}
+
 	holder, err := s.readHolder()
 	if errors.Is(err, ErrCorrupt) {
 		holder, err = nil, nil
@@ -173,6 +185,7 @@ func (s *Store) tryLock() (*flock.Flock, *Holder, error) {
 		release(fl)
 		return nil, nil, err
 	}
+
 	return fl, holder, nil
 }
 
@@ -191,10 +204,12 @@ func (s *Store) readHolder() (*Holder, error) {
 	if err != nil {
 		return nil, atomic.Explain("read", s.path("lock.json"), err)
 	}
+
 	var h Holder
 	if err := json.Unmarshal(data, &h); err != nil {
 		return nil, &CorruptError{Path: s.path("lock.json"), Detail: err.Error()}
 	}
+
 	return &h, nil
 }
 
@@ -208,10 +223,10 @@ func (s *Store) writeHolder(h Holder) error {
 
 func self(info LockInfo, now time.Time) Holder { return filelock.Self(info.Command, info.RunID, now) }
 
-// state judges the mark of a holder. Under the kernel that made it, a file lock
-// in our hands says that its holder is dead, and without one its pid tells.
-// Another kernel is another machine, one that is called like this one, or this
-// one before its last start: nothing here can tell these apart.
+// state reports whether the process that wrote a lock file is alive, or cannot be checked from here.
+// Under the same kernel, acquiring the file lock proves that the process is dead; without a file lock
+// its pid decides. A different kernel means another machine or an earlier boot of this one, which
+// cannot be distinguished.
 func state(h *Holder, haveFileLock bool) (alive, elsewhere bool) {
 	switch {
 	case !h.SameKernel():
@@ -219,5 +234,6 @@ func state(h *Holder, haveFileLock bool) (alive, elsewhere bool) {
 	case haveFileLock:
 		return false, false
 	}
+
 	return h.Running(), false
 }

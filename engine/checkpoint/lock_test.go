@@ -20,8 +20,8 @@ func wantLocked(t *testing.T, err error, pid int, command string) {
 	}
 }
 
-// TestAbandoned: a run goes on while it holds the lock, and no longer when it has given
-// it back. Of other machines nothing is known.
+// TestAbandoned: a run is not abandoned while it has the lock, and is once it has released it. Runs on
+// other machines are never reported as abandoned.
 func TestAbandoned(t *testing.T) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -149,7 +149,7 @@ func TestMarksOfOthers(t *testing.T) {
 	})
 }
 
-// Where the file system has no locks, the pid decides.
+// Without file system locks, the pid decides.
 func TestHolderWithoutFileLock(t *testing.T) {
 	me := self(LockInfo{}, time.Now())
 	for _, tc := range []struct {
@@ -171,8 +171,8 @@ func TestHolderWithoutFileLock(t *testing.T) {
 	}
 }
 
-// TestLockRetriesForABoundedTime: a lock that is released meanwhile is taken, and one
-// that is not is an error that names its holder.
+// TestLockRetriesForABoundedTime: Lock succeeds if the lock is released in time; otherwise the error
+// names the holder.
 func TestLockRetriesForABoundedTime(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	a, b := open(t, dir, Options{}), open(t, dir, Options{})

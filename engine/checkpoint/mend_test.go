@@ -9,8 +9,7 @@ import (
 	"testing"
 )
 
-// TestStateRemovedDuringARun: appending to a journal that was removed is an error, and
-// what was appended is not acknowledged.
+// TestStateRemovedDuringARun: appending to a removed journal fails, and the entry is not acknowledged.
 func TestStateRemovedDuringARun(t *testing.T) {
 	for name, remove := range map[string]func(dir string) error{
 		"removed": os.RemoveAll,
@@ -58,7 +57,7 @@ func wantEntries(t *testing.T, dir string, n int) {
 	}
 }
 
-// TestDamagedHead: no case is lost, and gc mends it.
+// TestDamagedHead: no case is lost, and gc repairs the segment.
 func TestDamagedHead(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	s := open(t, dir, Options{})
@@ -89,7 +88,7 @@ func TestDamagedHead(t *testing.T) {
 	}
 }
 
-// TestStrayFiles: files of others between ours harm no command.
+// TestStrayFiles: unrelated files in the state folder do not break any command.
 func TestStrayFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	filled(t, dir)

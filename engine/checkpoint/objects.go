@@ -20,7 +20,7 @@ import (
 
 const digestPrefix = "sha256:"
 
-// Digest names data: "sha256:<hex>".
+// Digest returns the digest of data, "sha256:<hex>".
 func Digest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return digestPrefix + hex.EncodeToString(sum[:])
@@ -35,9 +35,8 @@ func RecordDigest(rec arrow.Record) (string, error) {
 	return digestPrefix + hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// PutRecord stores a table as an Arrow IPC file and returns its digest. Equal
-// tables have equal digests: the digest is over the data in normal form
-// (table.Normal), not over how it was built.
+// PutRecord stores a table as an Arrow IPC file and returns its digest. The digest is computed over the
+// data in normal form (table.Normal), so equal tables have equal digests.
 func (s *Store) PutRecord(rec arrow.Record) (string, error) {
 	if rec.NumRows() <= smallTable {
 		data, err := table.EncodeIPC(rec, table.Zstd)
@@ -46,7 +45,8 @@ func (s *Store) PutRecord(rec arrow.Record) (string, error) {
 		}
 		return s.PutBytes(data)
 	}
-	// Its digest, and so its name, is known at the end only.
+
+	// The digest, and thus the file name, is known only after the write.
 	if err := s.ensure(); err != nil {
 		return "", err
 	}
@@ -62,21 +62,24 @@ func (s *Store) PutRecord(rec arrow.Record) (string, error) {
 	if err != nil {
 		return "", s.explain("write a table in", dir, err)
 	}
+
 	digest := digestPrefix + hex.EncodeToString(sum.Sum(nil))
 	path, err := s.ObjectPath(digest)
 	if err != nil {
 		return "", errors.Join(err, s.files.Remove(tmp))
 	}
+
 	if old, err := fileDigest(path); err == nil && old == digest {
 		return digest, s.files.Remove(tmp)
 	}
+
 	return digest, s.place(tmp, path)
 }
 
-// smallTable is how many rows are put together in memory.
+// smallTable is the largest number of rows that is encoded in memory.
 const smallTable = 1 << 16
 
-// GetRecord reads a table that PutRecord stored. Errors are those of GetBytes.
+// GetRecord reads a table stored by PutRecord. Errors are those of GetBytes.
 func (s *Store) GetRecord(digest string) (arrow.Record, error) {
 	data, err := s.GetBytes(digest)
 	if err != nil {
@@ -86,11 +89,12 @@ func (s *Store) GetRecord(digest string) (arrow.Record, error) {
 	if err != nil {
 		return nil, fmt.Errorf("object %s is not a table: %w", digest, err)
 	}
+
 	return rec, nil
 }
 
-// PutBytes stores data and returns its digest. It returns once the bytes are
-// durable under their final name. Storing what is there already costs a read.
+// PutBytes stores data and returns its digest once the bytes are durable. An existing object with this
+// digest is read and checked, but not written again.
 func (s *Store) PutBytes(data []byte) (string, error) {
 	digest := Digest(data)
 	if err := s.ensure(); err != nil {
@@ -100,14 +104,16 @@ func (s *Store) PutBytes(data []byte) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	if old, err := os.ReadFile(path); err == nil && Digest(old) == digest {
 		return digest, nil
 	}
+
 	return digest, s.writeFile(path, data)
 }
 
-// PutFile stores the bytes of a file as they are now, without reading them into
-// memory, and returns their digest and number.
+// PutFile stores the content of a file without reading it into memory. It returns the digest and the
+// size in bytes. It fails if the file changes meanwhile.
 func (s *Store) PutFile(file string) (digest string, size int64, err error) {
 	f, err := os.Open(file)
 	if err != nil {
@@ -118,6 +124,7 @@ func (s *Store) PutFile(file string) (digest string, size int64, err error) {
 	if size, err = io.Copy(sum, f); err != nil {
 		return "", 0, atomic.Explain("read", file, err)
 	}
+
 	digest = digestPrefix + hex.EncodeToString(sum.Sum(nil))
 	if err := s.ensure(); err != nil {
 		return "", 0, err
@@ -126,12 +133,14 @@ func (s *Store) PutFile(file string) (digest string, size int64, err error) {
 	if err != nil {
 		return "", 0, err
 	}
+
 	if old, err := fileDigest(path); err == nil && old == digest {
 		return digest, size, nil
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return "", 0, atomic.Explain("read", file, err)
 	}
+
 	check := sha256.New()
 	if err := s.writeFrom(path, io.TeeReader(f, check)); err != nil {
 		return "", 0, err
@@ -139,6 +148,7 @@ func (s *Store) PutFile(file string) (digest string, size int64, err error) {
 	if got := digestPrefix + hex.EncodeToString(check.Sum(nil)); got != digest {
 		return "", 0, errors.Join(fmt.Errorf("%s changed while it was stored", file), s.files.Remove(path))
 	}
+
 	return digest, size, nil
 }
 
@@ -152,13 +162,13 @@ func fileDigest(path string) (string, error) {
 	if _, err := io.Copy(sum, f); err != nil {
 		return "", err
 	}
+
 	return digestPrefix + hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// GetBytes reads an object and checks it against its digest. The error is
-// ErrMissing when there is none; a damaged one is an ErrCorrupt, is reported
-// to Options.Warn and, unless the store is read-only, put aside under
-// objects/corrupt so that it is missing from then on.
+// GetBytes reads an object and verifies its digest. The error is ErrMissing if the object does not
+// exist. If it is damaged, the error is ErrCorrupt and is reported to Options.Warn; unless the store is
+// read-only, the object is moved to objects/corrupt.
 func (s *Store) GetBytes(digest string) ([]byte, error) {
 	path, err := s.ObjectPath(digest)
 	if err != nil {
@@ -168,17 +178,18 @@ func (s *Store) GetBytes(digest string) ([]byte, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("object %s: %w", digest, ErrMissing)
 	}
+
 	if err != nil {
 		return nil, atomic.Explain("read", path, err)
 	}
 	if got := Digest(data); got != digest {
 		return nil, s.putAside(path, fmt.Sprintf("its %d bytes have the digest %s", len(data), short(got)))
 	}
+
 	return data, nil
 }
 
-// putAside moves a damaged object away, so that it is missing from now on, and
-// reports it.
+// putAside moves a damaged object to objects/corrupt unless the store is read-only, and reports it.
 func (s *Store) putAside(path, detail string) error {
 	ce := &CorruptError{Path: path, Detail: detail}
 	if !s.readOnly {
@@ -187,11 +198,12 @@ func (s *Store) putAside(path, detail string) error {
 			ce.MovedTo = aside
 		}
 	}
+
 	s.warn(ce.Error() + "; it is treated as missing")
 	return ce
 }
 
-// HasObject says whether an object of that name exists; it does not read it.
+// HasObject reports whether an object exists. It does not read the object.
 func (s *Store) HasObject(digest string) bool {
 	path, err := s.ObjectPath(digest)
 	if err != nil {
@@ -201,7 +213,7 @@ func (s *Store) HasObject(digest string) bool {
 	return err == nil && info.Mode().IsRegular()
 }
 
-// ObjectPath returns where an object lies, whether it exists or not.
+// ObjectPath returns the path of an object, whether it exists or not. It fails if digest is not valid.
 func (s *Store) ObjectPath(digest string) (string, error) {
 	name, ok := strings.CutPrefix(digest, digestPrefix)
 	if !ok || !isDigestName(name) {
@@ -219,10 +231,11 @@ func isDigestName(name string) bool {
 			return false
 		}
 	}
+
 	return true
 }
 
-// short is a digest as people read it.
+// short returns the first 12 digits of a digest, or the text itself if it is not a digest.
 func short(digest string) string {
 	name := strings.TrimPrefix(digest, digestPrefix)
 	if isDigestName(name) {

@@ -279,7 +279,7 @@ func TestRuns(t *testing.T) {
 			t.Errorf("%v", err)
 		}
 	}
-	now = now.Add(-time.Hour) // a clock that was set back
+	now = now.Add(-time.Hour) // the clock was set back
 	late, err := s.NewRun()
 	if err != nil {
 		t.Fatal(err)

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestOpenTogether opens a state folder again and again while another store
-// makes it, as processes of hosts do that see no lock of each other: what is begun
-// is not taken for a folder of something else.
+// TestOpenTogether opens a state folder repeatedly while another store creates it, as processes on
+// hosts without common locks do. A half-created folder must not be mistaken for a folder with other
+// files.
 func TestOpenTogether(t *testing.T) {
 	t.Parallel()
 	for range 50 {

@@ -8,17 +8,17 @@ import (
 	"aicplan/sink/atomic"
 )
 
-// Place is where an entry lies: readers of many may keep it instead of the entry.
+// Place is the location of an entry in a segment. Callers can store it instead of the entry.
 type Place struct {
 	path string
 	off  int64
 	size int32
 }
 
-// EachEntry visits every entry that the journal of a context holds, in the order
-// in which they were appended: also those that a later one has replaced, and those
-// that were withdrawn. The payload is valid during the call. A segment that gc removes
-// meanwhile is an error: what it had would be missing without a word.
+// EachEntry calls visit for every measured and failed entry of a journal, in the order in which they
+// were appended, including entries that were superseded or withdrawn. The payload is valid only during
+// the call. EachEntry fails if gc removes a segment meanwhile, because its entries would be missing
+// silently.
 func (s *Store) EachEntry(info ContextInfo, visit func(Entry, Place)) error {
 	paths, err := segmentPaths(info.Dir)
 	if err != nil {
@@ -34,10 +34,11 @@ func (s *Store) EachEntry(info ContextInfo, visit func(Entry, Place)) error {
 			return tidied(err)
 		}
 	}
+
 	return nil
 }
 
-// EntryAt reads the entry at a place that EachEntry has named.
+// EntryAt reads the entry at a place returned by EachEntry.
 func (s *Store) EntryAt(p Place) (Entry, error) {
 	buf := make([]byte, p.size)
 	if err := s.readers.readAt(p.path, buf, p.off); err != nil {
@@ -45,12 +46,14 @@ func (s *Store) EntryAt(p Place) (Entry, error) {
 	}
 	e, _, ok := parseFrame(buf)
 	if !ok {
-		return Entry{}, &CorruptError{Path: p.path, Detail: fmt.Sprintf("the entry at offset %d changed while the journal was read", p.off)}
+		return Entry{}, &CorruptError{Path: p.path,
+			Detail: fmt.Sprintf("the entry at offset %d changed while the journal was read", p.off)}
 	}
+
 	return e, nil
 }
 
-// tidied says what may have become of a segment.
+// tidied adds a hint to the error of a missing segment.
 func tidied(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("%w; if ckpt gc tidied the journals meanwhile, ask again", err)

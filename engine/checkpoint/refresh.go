@@ -13,12 +13,12 @@ import (
 	"aicplan/sink/atomic"
 )
 
-// reads says whether a segment is one of those that the store reads.
+// reads reports whether the store reads a segment; see Options.Label.
 func (s *Store) reads(path string) bool {
 	return s.label == "" || strings.HasSuffix(filepath.Base(path), "-"+s.label+segmentSuffix)
 }
 
-// readTo keeps how far a segment was read.
+// readTo records that a segment was read up to end.
 func (j *Journal) readTo(segment int32, end int64) {
 	for len(j.read) <= int(segment) {
 		j.read = append(j.read, 0)
@@ -26,11 +26,10 @@ func (j *Journal) readTo(segment int32, end int64) {
 	j.read[segment] = max(j.read[segment], end)
 }
 
-// Refresh reads what other processes have appended since the journal was opened
-// or refreshed last. It returns the ids of all entries that calls have found from
-// a place on, in the order in which they were found, and the place behind them:
-// several readers of a journal each have a place of their own, from 0. What is not
-// yet written to its end waits for the next call.
+// Refresh reads the entries that other processes have appended since the journal was opened or last
+// refreshed. It returns the ids of all entries that any call has found, starting at position from, and
+// the position to pass to the next call. Each reader starts at 0 and keeps its own position. An
+// incomplete frame is read by a later call.
 func (j *Journal) Refresh(from int) ([]string, int, error) {
 	j.refreshing.Lock()
 	defer j.refreshing.Unlock()
@@ -47,13 +46,16 @@ func (j *Journal) refresh() ([]string, error) {
 	}
 	j.mu.Lock()
 	known := make(map[string]int32, len(j.segments))
+
 	for n, path := range j.segments {
 		known[path] = int32(n)
 	}
+
 	own := make(map[string]bool, len(j.own))
 	for path := range j.own {
 		own[path] = true
 	}
+
 	j.mu.Unlock()
 	var ids []string
 	for _, path := range paths {
@@ -66,13 +68,15 @@ func (j *Journal) refresh() ([]string, error) {
 			n = int32(len(j.segments))
 			j.segments = append(j.segments, path)
 		}
+
 		j.readTo(n, 0)
 		from := j.read[n]
 		j.mu.Unlock()
 		data, err := readFrom(path, from)
 		if errors.Is(err, fs.ErrNotExist) {
-			continue // merged into another one meanwhile, which is read as a new one
+			continue // gc has merged it into a segment that is read as a new one
 		}
+
 		if err != nil {
 			return ids, atomic.Explain("read", path, err)
 		}
@@ -80,10 +84,11 @@ func (j *Journal) refresh() ([]string, error) {
 		ids = j.takeIn(n, from, data, ids)
 		j.mu.Unlock()
 	}
+
 	return ids, nil
 }
 
-// readFrom is what a file has behind an offset.
+// readFrom returns the content of a file after an offset.
 func readFrom(path string, from int64) ([]byte, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -94,17 +99,19 @@ func readFrom(path string, from int64) ([]byte, error) {
 	if err != nil || info.Size() <= from {
 		return nil, err
 	}
+
 	data := make([]byte, info.Size()-from)
 	n, err := f.ReadAt(data, from)
 	if errors.Is(err, io.EOF) {
 		err = nil
 	}
+
 	return data[:n], err
 }
 
-// takeIn publishes the whole frames in data, which begins at an offset of a
-// segment. Damage between two of them is skipped; behind the last one it may be
-// a frame that is being written.
+// takeIn publishes the complete frames in data, which starts at offset from of a segment. It skips
+// damage between frames. Bytes after the last frame may be an incomplete write and are read again
+// later.
 func (j *Journal) takeIn(segment int32, from int64, data []byte, ids []string) []string {
 	at := 0
 	if from == 0 && bytes.HasPrefix(data, []byte(segmentMagic)) {
@@ -120,24 +127,26 @@ func (j *Journal) takeIn(segment int32, from int64, data []byte, ids []string) [
 				continue
 			}
 		}
+
 		next := bytes.Index(data[at+1:], []byte(frameSync))
 		if next < 0 {
 			break
 		}
 		at += 1 + next
 	}
+
 	return ids
 }
 
-// InOrder puts ids into the order in which their entries lie in the segments:
-// whoever looks many up reads each file once, from its beginning. Ids without
-// an entry are last.
+// InOrder returns the indexes of ids, sorted by the location of their entries, so that a caller who
+// looks up many of them reads each file once from its start. Ids without an entry are last.
 func (j *Journal) InOrder(ids []string) []int {
 	type place struct {
 		segment int32
 		off     int64
 		at      int
 	}
+
 	places := make([]place, len(ids))
 	j.mu.Lock()
 	for i, id := range ids {
@@ -147,6 +156,7 @@ func (j *Journal) InOrder(ids []string) []int {
 		}
 		places[i] = place{r.segment, r.off, i}
 	}
+
 	j.mu.Unlock()
 	slices.SortFunc(places, func(a, b place) int {
 		if a.segment != b.segment {
@@ -158,17 +168,20 @@ func (j *Journal) InOrder(ids []string) []int {
 		case a.off > b.off:
 			return 1
 		}
+
 		return a.at - b.at
 	})
+
 	out := make([]int, len(places))
 	for i, p := range places {
 		out[i] = p.at
 	}
+
 	return out
 }
 
-// Segment is the name of the file that has the entry of a case, "" where none
-// has. It holds the label of the store that wrote it.
+// Segment returns the name of the file with the entry of a case, or "" if the journal does not have it.
+// The name contains the label of the store that wrote it.
 func (j *Journal) Segment(id string) string {
 	j.mu.Lock()
 	defer j.mu.Unlock()

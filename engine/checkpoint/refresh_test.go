@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestRefresh: a journal takes in what other processes append, whole frames only,
-// each once; a store with a label reads its own part alone.
+// TestRefresh: a journal reads the complete frames that other processes append, each once. A store with
+// a label reads only its own segments.
 func TestRefresh(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -48,7 +48,7 @@ func TestRefresh(t *testing.T) {
 	add(a, "a2")
 	add(open("b"), "b1")
 	refresh(all, "a2", "b1")
-	// Another reader of the same journal gets them too.
+	// Another reader of the same journal gets the same entries.
 	if got, next, err := all.Refresh(0); err != nil || !slices.Equal(slices.Sorted(slices.Values(got)), []string{"a2", "b1"}) || next != 2 {
 		t.Errorf("a second reader is given %v and %d (%v)", got, next, err)
 	}
@@ -57,7 +57,7 @@ func TestRefresh(t *testing.T) {
 	if _, ok := open("a").Has("b1"); ok {
 		t.Error("the store with the label a reads what b wrote")
 	}
-	// Half a frame waits for its other half.
+	// Half a frame is read once it is complete.
 	files, err := filepath.Glob(filepath.Join(dir, "journal", "*", "*", "*-b.seg"))
 	if err != nil || len(files) != 1 {
 		t.Fatalf("%v, %v", files, err)
@@ -77,7 +77,7 @@ func TestRefresh(t *testing.T) {
 		}
 	}
 	refresh(all, "b2")
-	// Looking up in the order of the files finds all.
+	// All entries are found in the order of the files.
 	ids := []string{"b2", "a2", "none", "a1", "b1"}
 	order := all.InOrder(ids)
 	if got := fmt.Sprint(ids[order[len(order)-1]]); got != "none" || len(order) != len(ids) {

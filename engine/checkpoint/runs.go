@@ -11,7 +11,7 @@ import (
 	"aicplan/sink/atomic"
 )
 
-// Run is the folder of one run: its events and the logs of its workers.
+// Run is the folder of one run, with its events and worker logs.
 type Run struct {
 	ID      string    `json:"id"`
 	Dir     string    `json:"dir"`
@@ -22,8 +22,8 @@ const runTime = "20060102T150405.000"
 
 var runName = regexp.MustCompile(`^(\d{8}T\d{6}\.\d{3})-[0-9a-f]{4}$`)
 
-// NewRun creates the folder of a new run. Ids sort by time; this one sorts
-// behind all that are there.
+// NewRun creates the folder of a new run. Run ids sort by start time; the new id sorts after all
+// existing ones.
 func (s *Store) NewRun() (*Run, error) {
 	if err := s.ensure(); err != nil {
 		return nil, err
@@ -31,6 +31,7 @@ func (s *Store) NewRun() (*Run, error) {
 	if err := s.mkdir(s.path("runs")); err != nil {
 		return nil, err
 	}
+
 	at := s.now().UTC().Truncate(time.Millisecond)
 	for {
 		last, err := s.LatestRun()
@@ -40,18 +41,21 @@ func (s *Store) NewRun() (*Run, error) {
 		if last != nil && !at.After(last.Started) {
 			at = last.Started.Add(time.Millisecond)
 		}
+
 		id := at.Format(runTime) + "-" + randomHex(4)
 		dir := s.path("runs", id)
 		err = s.files.Mkdir(dir)
 		if errors.Is(err, fs.ErrExist) {
 			continue
 		}
+
 		if err == nil {
 			err = s.files.SyncDir(filepath.Dir(dir))
 		}
 		if err != nil {
 			return nil, s.explain("create", dir, err)
 		}
+
 		return &Run{ID: id, Dir: dir, Started: at}, nil
 	}
 }
@@ -65,6 +69,7 @@ func (s *Store) Runs() ([]Run, error) {
 	if err != nil {
 		return nil, atomic.Explain("read", s.path("runs"), err)
 	}
+
 	var out []Run
 	for _, e := range entries {
 		m := runName.FindStringSubmatch(e.Name())
@@ -73,14 +78,16 @@ func (s *Store) Runs() ([]Run, error) {
 		}
 		at, err := time.Parse(runTime, m[1])
 		if err != nil {
-			continue // a folder that only looks like a run
+			continue // not a valid time, so not a run
 		}
+
 		out = append(out, Run{ID: e.Name(), Dir: s.path("runs", e.Name()), Started: at})
 	}
+
 	return out, nil
 }
 
-// LatestRun returns the newest run; ErrMissing when there is none.
+// LatestRun returns the newest run. It returns ErrMissing if there are no runs.
 func (s *Store) LatestRun() (*Run, error) {
 	runs, err := s.Runs()
 	if err != nil {
@@ -89,5 +96,6 @@ func (s *Store) LatestRun() (*Run, error) {
 	if len(runs) == 0 {
 		return nil, ErrMissing
 	}
+
 	return &runs[len(runs)-1], nil
 }

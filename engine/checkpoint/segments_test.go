@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestSegmentsCountByTheirNumber: the entry of the segment with the highest number
-// counts, whatever the digits; a number that nobody counted to puts no segment last.
+// TestSegmentsCountByTheirNumber: the entry in the segment with the highest number is valid, whatever
+// the number of digits. A number out of range does not sort last.
 func TestSegmentsCountByTheirNumber(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "state")
@@ -40,8 +40,8 @@ func TestSegmentsCountByTheirNumber(t *testing.T) {
 	}
 }
 
-// TestSegmentThatIsNotThere: a link to another disk that is not mounted is an error
-// that names it. Journals waited for it without end, and their past left it out.
+// TestSegmentThatIsNotThere: a segment that links to an unmounted disk is an error that names it.
+// Opening the journal must not wait forever, and EachEntry must not skip the segment.
 func TestSegmentThatIsNotThere(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -15,18 +15,18 @@ import (
 	"aicplan/sink/atomic"
 )
 
-// StageRecord is what a stage instance last produced, and from what. The
-// fields that belong to the stage contract are carried as JSON.
+// StageRecord is the last result of a stage instance and its inputs. Fields of the stage contract are
+// stored as JSON.
 type StageRecord struct {
 	Address string `json:"address"`
 	Kind    string `json:"kind"`
 	// Key is the digest of Inputs; see Key.
 	Key string `json:"key"`
-	// Inputs is the canonical JSON that was hashed: Explain compares two.
+	// Inputs is the canonical JSON that was hashed. Explain compares two of them.
 	Inputs  json.RawMessage `json:"inputs"`
 	Outputs Outputs         `json:"outputs"`
 
-	// Journal is the digest of the journal that a collect took its rows from.
+	// Journal is the digest of the context whose journal provided the rows of a collect.
 	Journal string `json:"journal,omitempty"`
 
 	Status  string          `json:"status"`
@@ -37,46 +37,46 @@ type StageRecord struct {
 	Checks  json.RawMessage `json:"checks,omitempty"`
 	// Plan is the name of the plan's file or folder; see PlanName.
 	Plan string `json:"plan,omitempty"`
-	// Sample is true where -limit or -smoke left cases out: the record of a run over
-	// all cases replaces it, and not the other way round.
+	// Sample is true if -limit or -smoke left out cases. A record of all cases replaces a sample, but a
+	// sample never replaces a record of all cases.
 	Sample bool `json:"sample,omitempty"`
-	// Replacing is the token of a replacement that began and has not ended: what
-	// the record says counts no more; see Journal.Withdraw.
+	// Replacing is the token of an unfinished -replace. The record is invalid while it is set; see
+	// Journal.Withdraw.
 	Replacing string `json:"replacing,omitempty"`
-	// OutDir is where the artifacts were asked for; empty without any.
+	// OutDir is the output folder of the artifacts. It is empty if there are none.
 	OutDir    string          `json:"out_dir,omitempty"`
 	Artifacts json.RawMessage `json:"artifacts,omitempty"`
 
-	// Reason says why the stage ran: "stale: measure.samples 6 -> 12".
+	// Reason is why the stage ran: "stale: measure.samples 6 -> 12".
 	Reason     string    `json:"reason,omitempty"`
 	RunID      string    `json:"run_id,omitempty"`
 	FinishedAt time.Time `json:"finished_at"`
 	Seconds    float64   `json:"seconds"`
 }
 
-// Outputs are digests of objects; "" where there is no such table.
+// Outputs contains digests of objects. A missing table has the digest "".
 type Outputs struct {
 	Table   string `json:"table,omitempty"`
 	Ledger  string `json:"ledger,omitempty"`
 	Planned string `json:"planned,omitempty"`
-	// Attached are the attachments of the table's rows.
+	// Attached lists the attachments of the table's rows.
 	Attached []string `json:"attached,omitempty"`
 }
 
-// Digests lists the tables that are there, without attachments.
+// Digests lists the tables of the outputs, without attachments.
 func (o Outputs) Digests() []string {
 	return slices.DeleteFunc([]string{o.Table, o.Ledger, o.Planned}, func(d string) bool { return d == "" })
 }
 
-// stageFile is a stage record on disk; Digest is over the bytes of Record.
+// stageFile is the file format of a stage record. Digest is computed over the bytes of Record.
 type stageFile struct {
 	Format int             `json:"format"`
 	Digest string          `json:"digest"`
 	Record json.RawMessage `json:"record"`
 }
 
-// WriteStage replaces the record of r.Address, atomically. FinishedAt is set
-// to now when it is zero.
+// WriteStage atomically replaces the record of r.Address. It sets FinishedAt to the current time if it
+// is zero.
 func (s *Store) WriteStage(r *StageRecord) error {
 	if r.Address == "" {
 		panic("checkpoint: a stage record without an address")
@@ -84,6 +84,7 @@ func (s *Store) WriteStage(r *StageRecord) error {
 	if err := s.ensure(); err != nil {
 		return err
 	}
+
 	rec := *r
 	if rec.FinishedAt.IsZero() {
 		rec.FinishedAt = s.now().UTC()
@@ -92,15 +93,17 @@ func (s *Store) WriteStage(r *StageRecord) error {
 	if err != nil {
 		return fmt.Errorf("stage record %s: %w", r.Address, err)
 	}
+
 	data, err := json.Marshal(stageFile{Format: Format, Digest: Digest(body), Record: body})
 	if err != nil {
 		return fmt.Errorf("stage record %s: %w", r.Address, err)
 	}
+
 	return s.writeFile(s.stagePath(r.Address), append(data, '\n'))
 }
 
-// ReadStage returns the record of address. The error is ErrMissing when there
-// is none and ErrCorrupt, reported to Options.Warn, when it cannot be trusted.
+// ReadStage returns the record of address. The error is ErrMissing if there is no record. If the record
+// is damaged, the error is ErrCorrupt and is also reported to Options.Warn.
 func (s *Store) ReadStage(address string) (*StageRecord, error) {
 	path := s.stagePath(address)
 	rec, err := s.readStageFile(path)
@@ -117,10 +120,11 @@ func (s *Store) ReadStage(address string) (*StageRecord, error) {
 		s.warn(ce.Error() + "; it is treated as missing")
 		return nil, ce
 	}
+
 	return rec, nil
 }
 
-// readJSON reads a file of the state folder.
+// readJSON decodes a file of the state folder. Invalid JSON is a *CorruptError.
 func readJSON(path string, to any) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
@@ -129,6 +133,7 @@ func readJSON(path string, to any) error {
 	if err := json.Unmarshal(data, to); err != nil {
 		return &CorruptError{Path: path, Detail: err.Error()}
 	}
+
 	return nil
 }
 
@@ -139,30 +144,34 @@ func (s *Store) readStageFile(path string) (*StageRecord, error) {
 	}
 	body := bytes.TrimSpace(f.Record)
 	if got := Digest(body); got != f.Digest {
-		return nil, &CorruptError{Path: path, Detail: fmt.Sprintf("the record has the digest %s, not %s", short(got), short(f.Digest))}
+		return nil, &CorruptError{Path: path,
+			Detail: fmt.Sprintf("the record has the digest %s, not %s", short(got), short(f.Digest))}
 	}
+
 	var rec StageRecord
 	if err := json.Unmarshal(body, &rec); err != nil {
 		return nil, &CorruptError{Path: path, Detail: err.Error()}
 	}
 	if rec.Inputs != nil {
-		// Encoding escapes "<" and its like; the hashed form does not.
+		// json.Marshal escaped characters such as "<", unlike the canonical form that was hashed.
 		inputs, err := Canonical(rec.Inputs)
 		if err != nil {
 			return nil, &CorruptError{Path: path, Detail: err.Error()}
 		}
 		rec.Inputs = inputs
 	}
+
 	if s.usable != nil {
 		if err := s.usable(&rec); err != nil {
 			return nil, &CorruptError{Path: path, Detail: err.Error()}
 		}
 	}
+
 	return &rec, nil
 }
 
-// Stages returns all readable records by address. Damaged ones are reported
-// to Options.Warn and left out.
+// Stages returns all readable records, sorted by address. Damaged records are reported to Options.Warn
+// and left out.
 func (s *Store) Stages() ([]*StageRecord, error) {
 	paths, err := s.stagePaths()
 	if err != nil {
@@ -181,6 +190,7 @@ func (s *Store) Stages() ([]*StageRecord, error) {
 			out = append(out, rec)
 		}
 	}
+
 	slices.SortFunc(out, func(a, b *StageRecord) int { return strings.Compare(a.Address, b.Address) })
 	return out, nil
 }
@@ -193,17 +203,19 @@ func (s *Store) stagePaths() ([]string, error) {
 	if err != nil {
 		return nil, atomic.Explain("read", s.path("stages"), err)
 	}
+
 	var out []string
 	for _, e := range entries {
 		if strings.HasSuffix(e.Name(), ".json") && !strings.HasPrefix(e.Name(), tempPrefix) {
 			out = append(out, s.path("stages", e.Name()))
 		}
 	}
+
 	return out, nil
 }
 
-// RemoveStage removes the record of address; ErrMissing when there is none.
-// Its objects stay until GC, its measured cases stay in the journal.
+// RemoveStage removes the record of address. It returns ErrMissing if there is no record. The objects
+// remain until GC, and the measured cases remain in the journal.
 func (s *Store) RemoveStage(address string) error {
 	if err := s.ensure(); err != nil {
 		return err
@@ -213,12 +225,14 @@ func (s *Store) RemoveStage(address string) error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("stage record %s: %w", address, ErrMissing)
 	}
+
 	if err == nil {
 		err = s.files.SyncDir(filepath.Dir(path))
 	}
 	if err != nil {
 		return s.explain("remove", path, err)
 	}
+
 	return nil
 }
 
@@ -226,10 +240,9 @@ func (s *Store) stagePath(address string) string {
 	return s.path("stages", fileName(address)+".json")
 }
 
-// fileName turns an address into a file name: lower-case letters, digits,
-// "_", "-" and "." stay as they are, every other byte is %XX. Upper-case
-// letters are escaped too, for file systems that do not tell them apart. Long
-// names keep their head and end in a hash.
+// fileName converts an address to a file name. Lower-case letters, digits, "_", "-" and "." are kept;
+// every other byte becomes %XX, including upper-case letters because of case-insensitive file systems.
+// Long names are truncated and end in a hash.
 func fileName(address string) string {
 	var b strings.Builder
 	for i := range len(address) {
@@ -241,16 +254,18 @@ func fileName(address string) string {
 			fmt.Fprintf(&b, "%%%02X", c)
 		}
 	}
+
 	name := b.String()
 	if len(name) > 180 {
 		name = name[:140] + "~" + short(Digest([]byte(address)))
 	}
+
 	return name
 }
 
-// PlanName is the name of a plan in stage records: its file or folder and the folder
-// that contains it. Longer paths differ between machines, and the last element alone
-// would give every main.hcl the same name.
+// PlanName returns the name of a plan in stage records: the last two elements of its absolute path.
+// Longer paths differ between machines, and the last element alone would give every main.hcl the same
+// name.
 func PlanName(file string) string {
 	if abs, err := filepath.Abs(file); err == nil {
 		file = abs

@@ -1,6 +1,5 @@
-// Package checkpoint keeps what was done: content-addressed objects, stage
-// records, the case journal, run folders and the run lock, all under one state
-// folder.
+// Package checkpoint stores the results of runs in a state folder: content-addressed objects, stage
+// records, the case journal, run folders and the run lock.
 //
 //	format                      version of the layout
 //	objects/ab/<sha256>         immutable bytes: Arrow IPC files and others
@@ -9,9 +8,8 @@
 //	runs/<id>/                  events and logs of one run
 //	lock, lock.json             who is running
 //
-// No file is ever shared by two writers and nothing is mapped into memory, so
-// a state folder may lie on a network file system; the lock only keeps two
-// runs from doing the same work twice.
+// No file has two writers and none is mapped into memory, so a state folder may be on a network file
+// system. The lock only prevents two runs from doing the same work twice.
 package checkpoint
 
 import (
@@ -29,33 +27,32 @@ import (
 	"aicplan/sink/atomic"
 )
 
-// Format is the version of the state folder's layout. Folders of other versions are
-// refused with a *FormatError.
+// Format is the version of the state folder's layout. Open fails with a *FormatError for other
+// versions.
 const Format = 2
 
-// Options of a Store.
+// Options are the options of Open.
 type Options struct {
-	// ReadOnly refuses every change: for plan and show. A folder that does not
-	// exist then reads as an empty one.
+	// ReadOnly rejects every change, for plan and show. A folder that does not exist then reads as
+	// empty.
 	ReadOnly bool
-	// Now is the clock; nil means time.Now.
+	// Now is the clock. Nil means time.Now.
 	Now func() time.Time
-	// Warn receives one line for each thing found damaged and treated as
-	// missing; nil drops them. It is called from any goroutine.
+	// Warn receives one line for each damaged item that is treated as missing. Nil drops the lines. It
+	// may be called from any goroutine.
 	Warn func(string)
-	// ValidStage says why a stage record cannot be used, which then counts as
-	// damaged: its stage runs again. Nil takes all.
+	// ValidStage returns an error if a stage record cannot be used. Such a record counts as damaged, so
+	// its stage runs again. Nil accepts all records.
 	ValidStage func(*StageRecord) error
-	// Label goes into the names of the segments that are written, and those of
-	// other labels are not read: for one of many processes that share the work on
-	// a journal and needs its own part only. "" reads all. It has no dash and no
-	// separator of paths.
+	// Label becomes part of the names of written segments, and segments with other labels are not read.
+	// Processes that share the work on a journal use it to read only their own part. An empty label
+	// reads all segments. It must not contain dashes or path separators.
 	Label string
 
 	files files // nil means the real file system
 }
 
-// Store is an open state folder, safe for concurrent use.
+// Store is an open state folder. It is safe for concurrent use.
 type Store struct {
 	dir      string
 	readOnly bool
@@ -64,7 +61,7 @@ type Store struct {
 	usable   func(*StageRecord) error
 	files    files
 	label    string
-	pause    func() // between two tries of Lock
+	pause    func() // between two attempts of Lock
 
 	ensureMu sync.Mutex
 	ensured  bool
@@ -77,9 +74,8 @@ type Store struct {
 	readers readers // see EntryAt
 }
 
-// Open opens the state folder dir. Nothing is created before the first write.
-// It fails with a *FormatError if the folder has another format, and if dir contains
-// other files.
+// Open opens the state folder dir. It creates nothing before the first write. It fails with a
+// *FormatError if the folder has another format, and with an error if dir contains other files.
 func Open(dir string, opts Options) (*Store, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {
@@ -89,12 +85,14 @@ func Open(dir string, opts Options) (*Store, error) {
 		dir: abs, readOnly: opts.ReadOnly, now: opts.Now, warn: opts.Warn, usable: opts.ValidStage, files: opts.files, label: opts.Label,
 		journals: map[string]*Journal{}, pause: func() { time.Sleep(lockPause) },
 	}
+
 	if s.now == nil {
 		s.now = time.Now
 	}
 	if s.warn == nil {
 		s.warn = func(string) {}
 	}
+
 	if s.files == nil {
 		s.files = osFiles{}
 	}
@@ -102,6 +100,7 @@ func Open(dir string, opts Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	s.ensured = exists
 	return s, nil
 }
@@ -109,11 +108,11 @@ func Open(dir string, opts Options) (*Store, error) {
 // Dir returns the absolute path of the state folder.
 func (s *Store) Dir() string { return s.dir }
 
-// ReadOnly says whether the store refuses changes.
+// ReadOnly reports whether the store rejects changes.
 func (s *Store) ReadOnly() bool { return s.readOnly }
 
-// Close ends the journals after what was handed to them is on disk, and gives
-// the lock back if it is held. The store must not be used afterwards.
+// Close flushes and closes the journals and releases the run lock if this store has it. The store must
+// not be used afterwards.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -122,27 +121,31 @@ func (s *Store) Close() error {
 	s.mu.Unlock()
 	s.readers.close()
 	var errs []error
+
 	for _, j := range journals {
 		errs = append(errs, j.close())
 	}
+
 	if held != nil {
 		errs = append(errs, held.Release())
 	}
+
 	return errors.Join(errs...)
 }
 
-// Forget drops what was read of the journals: the next Store.Journal reads them
-// anew, with what other processes have added. Journals that are in use end as
-// by Close.
+// Forget closes all journals and drops their indexes. The next call of Store.Journal reads the files
+// again, including entries that other processes have added.
 func (s *Store) Forget() error {
 	s.mu.Lock()
 	journals := s.journals
 	s.journals = map[string]*Journal{}
 	s.mu.Unlock()
 	var errs []error
+
 	for _, j := range journals {
 		errs = append(errs, j.close())
 	}
+
 	return errors.Join(errs...)
 }
 
@@ -160,6 +163,7 @@ func (s *Store) ensure() error {
 	if s.ensured {
 		return nil
 	}
+
 	exists, err := s.checkFormat()
 	if err != nil {
 		return err
@@ -172,34 +176,39 @@ func (s *Store) ensure() error {
 			return err
 		}
 	}
+
 	s.ensured = true
 	return nil
 }
 
-// mkdir creates dir with its parents, each of them durable.
+// mkdir creates dir and its parents durably.
 func (s *Store) mkdir(dir string) error {
 	if info, err := os.Stat(dir); err == nil {
 		if !info.IsDir() {
-			return fmt.Errorf("%s is a file; the state folder needs a folder there: choose another with -state-dir", dir)
+			return fmt.Errorf("%s is a file; the state folder needs a folder there: choose another with -state-dir",
+				dir)
 		}
 		return nil
 	}
+
 	parent := filepath.Dir(dir)
 	if parent != dir {
 		if err := s.mkdir(parent); err != nil {
 			return err
 		}
 	}
+
 	if err := s.files.Mkdir(dir); err != nil && !errors.Is(err, fs.ErrExist) {
 		return s.explain("create", dir, err)
 	}
 	if err := s.files.SyncDir(parent); err != nil {
 		return s.explain("create", dir, err)
 	}
+
 	return nil
 }
 
-// writeFile makes path hold data, wholly or not at all, and durable.
+// writeFile replaces path with data, atomically and durably.
 func (s *Store) writeFile(path string, data []byte) error {
 	return s.writeFrom(path, bytes.NewReader(data))
 }
@@ -212,11 +221,11 @@ func (s *Store) writeFrom(path string, data io.Reader) error {
 	if err != nil {
 		return s.explain("write", path, err)
 	}
+
 	return s.place(tmp, path)
 }
 
-// writeTemp writes a durable file in dir under a name that says that it is not
-// whole yet. After an error there is none.
+// writeTemp writes a durable file with a temporary name in dir. It leaves no file if it fails.
 func (s *Store) writeTemp(dir string, fill func(io.Writer) error) (tmp string, err error) {
 	if err := s.mkdir(dir); err != nil {
 		return "", err
@@ -226,37 +235,43 @@ func (s *Store) writeTemp(dir string, fill func(io.Writer) error) (tmp string, e
 	if err != nil {
 		return "", err
 	}
+
 	if err = fill(f); err == nil {
 		err = f.Sync()
 	}
 	if cerr := f.Close(); err == nil {
 		err = cerr
 	}
+
 	if err != nil {
 		return "", errors.Join(err, s.files.Remove(tmp))
 	}
+
 	return tmp, nil
 }
 
-// place gives a file that writeTemp wrote its name, durably, or removes it.
+// place renames a file of writeTemp to path, durably. It removes the file if that fails.
 func (s *Store) place(tmp, path string) error {
 	dir := filepath.Dir(path)
 	err := s.mkdir(dir)
 	if err == nil {
 		err = s.files.Rename(tmp, path)
 	}
+
 	if err == nil {
 		err = s.files.SyncDir(dir)
 	} else if rerr := s.files.Remove(tmp); rerr != nil {
 		err = errors.Join(err, rerr)
 	}
+
 	if err != nil {
 		return s.explain("write", path, err)
 	}
+
 	return nil
 }
 
-// explain adds what the user can do to an error of the file system.
+// explain adds a remedy to an error of the file system.
 func (s *Store) explain(doing, path string, err error) error {
 	err = atomic.Explain(doing, path, err)
 	if errors.Is(err, fs.ErrPermission) {

@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// open opens a store that a test closes at its end. Its syncs are free, except
-// in benchmarks: what they make durable is the subject of the tests that kill
-// processes and of those that count syncs.
+// open opens a store that is closed at the end of the test. Except in benchmarks, its syncs do nothing:
+// durability is covered by the tests that kill processes and count syncs.
 func open(t testing.TB, dir string, opts Options) *Store {
 	t.Helper()
 	if _, bench := t.(*testing.B); !bench && opts.files == nil {

@@ -13,16 +13,16 @@ import (
 	"aicplan/sink/table"
 )
 
-// VerifyReport is what Verify read and what it found.
+// VerifyReport is the result of Store.Verify.
 type VerifyReport struct {
 	Stages   int         `json:"stages"`
 	Objects  ObjectStats `json:"objects"`
 	Journals int         `json:"journals"`
-	Entries  int         `json:"entries"` // readable frames that count
+	Entries  int         `json:"entries"` // valid cases
 	Problems []Problem   `json:"problems"`
 }
 
-// OK says whether nothing was found that loses data.
+// OK reports whether no problem loses data.
 func (r *VerifyReport) OK() bool {
 	for _, p := range r.Problems {
 		if !p.Harmless {
@@ -36,16 +36,16 @@ func (r *VerifyReport) OK() bool {
 type Problem struct {
 	Path   string `json:"path"`
 	Detail string `json:"detail"`
-	// Fix is what happens about it, or what the user can do.
+	// Fix is the remedy: what aicplan will do, or what the user can do.
 	Fix string `json:"fix"`
-	// Harmless is true when nothing that was acknowledged is lost: a torn tail,
-	// a temporary file.
+	// Harmless is true if no acknowledged data is lost, for example for a torn tail or a temporary
+	// file.
 	Harmless bool `json:"harmless"`
 }
 
-// Verify reads everything: it hashes every object, checks every stage record
-// and every frame of every journal. It changes nothing and goes on after what
-// it finds; an error means that it could not go on.
+// Verify reads the whole state folder: it hashes every object and checks every stage record and every
+// journal frame. It changes nothing. Problems are reported in the result; an error means that Verify
+// could not continue.
 func (s *Store) Verify(ctx context.Context) (*VerifyReport, error) {
 	r := &VerifyReport{}
 	add := func(p Problem) { r.Problems = append(r.Problems, p) }
@@ -58,22 +58,26 @@ func (s *Store) Verify(ctx context.Context) (*VerifyReport, error) {
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
+
 		r.Objects.Count++
 		r.Objects.Bytes += info.Size()
 		switch {
 		case err != nil:
 			add(Problem{Path: path, Detail: err.Error(), Fix: "make the file readable"})
 		case Digest(data) != digest:
-			add(Problem{Path: path, Detail: fmt.Sprintf("its %d bytes have the digest %s", len(data), short(Digest(data))),
+			add(Problem{Path: path, Detail: fmt.Sprintf("its %d bytes have the digest %s", len(data),
+				short(Digest(data))),
 				Fix: "the stage that made it runs again with the next apply"})
 		default:
 			good[digest] = true
 		}
+
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
+
 	if err := s.verifyStages(r, good, add); err != nil {
 		return nil, err
 	}
@@ -81,12 +85,14 @@ func (s *Store) Verify(ctx context.Context) (*VerifyReport, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if err := s.verifyCollects(ctx, good, kinds, add); err != nil {
 		return nil, err
 	}
 	if err := s.verifyAttachments(ctx, good, add); err != nil {
 		return nil, err
 	}
+
 	stray, err := s.strays()
 	if err != nil {
 		return nil, err
@@ -94,6 +100,7 @@ func (s *Store) Verify(ctx context.Context) (*VerifyReport, error) {
 	for _, p := range stray {
 		add(Problem{Path: p.Path, Detail: p.Why, Fix: "aicplan ckpt gc removes it", Harmless: true})
 	}
+
 	return r, nil
 }
 
@@ -109,29 +116,35 @@ func (s *Store) verifyStages(r *VerifyReport, good map[string]bool, add func(Pro
 		}
 		r.Stages++
 		if err != nil {
-			add(Problem{Path: path, Detail: strings.TrimPrefix(err.Error(), path+" "), Fix: "the stage runs again with the next apply"})
+			add(Problem{Path: path, Detail: strings.TrimPrefix(err.Error(), path+" "),
+				Fix: "the stage runs again with the next apply"})
 			continue
 		}
+
 		if want := s.stagePath(rec.Address); want != path {
 			add(Problem{Path: path, Detail: "it is the record of " + rec.Address, Fix: "remove the file"})
 		}
 		for _, o := range s.summary(rec).Objects {
 			if !o.Present {
-				add(Problem{Path: path, Detail: fmt.Sprintf("the %s of %s, object %s, is missing", o.Role, rec.Address, short(o.Digest)),
+				add(Problem{Path: path, Detail: fmt.Sprintf("the %s of %s, object %s, is missing", o.Role,
+					rec.Address, short(o.Digest)),
 					Fix: "the stage runs again with the next apply"})
 			} else if !good[o.Digest] {
-				add(Problem{Path: path, Detail: fmt.Sprintf("the %s of %s, object %s, is damaged", o.Role, rec.Address, short(o.Digest)),
+				add(Problem{Path: path, Detail: fmt.Sprintf("the %s of %s, object %s, is damaged", o.Role,
+					rec.Address, short(o.Digest)),
 					Fix: "the stage runs again with the next apply"})
 			} else if err := s.decodes(o.Digest); err != nil {
-				add(Problem{Path: o.Path, Detail: fmt.Sprintf("it is the %s of %s, and no table: %s", o.Role, rec.Address, err),
-					Fix: "aicplan apply -replace " + rec.Address + " makes it again"})
+				add(Problem{Path: o.Path,
+					Detail: fmt.Sprintf("it is the %s of %s, and no table: %s", o.Role, rec.Address, err),
+					Fix:    "aicplan apply -replace " + rec.Address + " makes it again"})
 			}
 		}
 	}
+
 	return nil
 }
 
-// decodes says why an object is no table.
+// decodes returns an error if an object is not a valid table.
 func (s *Store) decodes(digest string) error {
 	path, err := s.ObjectPath(digest)
 	if err != nil {
@@ -141,17 +154,20 @@ func (s *Store) decodes(digest string) error {
 	if err != nil {
 		return err
 	}
+
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
 		return err
 	}
+
 	return table.DecodeIPCParts(f, int(info.Size()), func(arrow.Record) error { return nil })
 }
 
-// verifyCollects holds the tables of collects against the journals: a case that
-// has a row there was acknowledged, and must be in one of them.
-func (s *Store) verifyCollects(ctx context.Context, good map[string]bool, journaled map[string]bool, add func(Problem)) error {
+// verifyCollects checks that every case in the table of a collect is in a journal: such a case was
+// acknowledged before the table was written.
+func (s *Store) verifyCollects(ctx context.Context, good map[string]bool, journaled map[string]bool,
+	add func(Problem)) error {
 	paths, err := s.stagePaths()
 	if err != nil {
 		return err
@@ -164,14 +180,16 @@ func (s *Store) verifyCollects(ctx context.Context, good map[string]bool, journa
 		if err != nil || rec.Journal == "" || !good[rec.Outputs.Table] {
 			continue // reported already, or nothing to compare
 		}
+
 		tab, err := s.GetRecord(rec.Outputs.Table)
 		if err != nil {
-			continue // a table that is no table: what reads it says so
+			continue // not a table; verifyStages has reported it
 		}
 		ids, err := table.Strings(tab, "case_id")
 		if err != nil {
 			continue
 		}
+
 		lost, cases := 0, map[string]bool{}
 		for _, id := range ids.Values {
 			if !cases[id] && !journaled[id] {
@@ -179,23 +197,27 @@ func (s *Store) verifyCollects(ctx context.Context, good map[string]bool, journa
 			}
 			cases[id] = true
 		}
+
 		if lost == 0 {
 			continue
 		}
-		p := Problem{Path: path, Detail: fmt.Sprintf("%d of the %d measured cases of %s are in no journal", lost, len(cases), rec.Address),
+		p := Problem{Path: path, Detail: fmt.Sprintf("%d of the %d measured cases of %s are in no journal", lost,
+			len(cases), rec.Address),
 			Fix: "the stage's table has them; a run that needs them measures them again"}
 		add(p)
 	}
+
 	return nil
 }
 
-// verifyJournals also returns the ids of all cases that a journal knows.
+// verifyJournals checks all journals and returns the ids of their cases.
 func (s *Store) verifyJournals(ctx context.Context, r *VerifyReport, add func(Problem)) (map[string]bool, error) {
 	all := map[string]bool{}
 	dirs, err := s.journalDirs("")
 	if err != nil {
 		return nil, err
 	}
+
 	for _, dir := range dirs {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -204,27 +226,33 @@ func (s *Store) verifyJournals(ctx context.Context, r *VerifyReport, add func(Pr
 		switch {
 		case err == nil:
 		case errors.Is(err, ErrCorrupt) || errors.Is(err, fs.ErrNotExist):
-			add(Problem{Path: dir, Detail: strings.TrimPrefix(err.Error(), dir), Fix: "no case is lost; plans that look its cases up still find them", Harmless: true})
+			add(Problem{Path: dir, Detail: strings.TrimPrefix(err.Error(), dir),
+				Fix: "no case is lost; plans that look its cases up still find them", Harmless: true})
 			info = &ContextInfo{Dir: dir}
 		default:
 			return nil, err
 		}
+
 		sum, kinds, err := s.summarize(*info)
 		if err != nil {
 			return nil, err
 		}
 		r.Journals++
 		r.Entries += len(kinds)
+
 		for id := range kinds {
 			all[id] = true
 		}
+
 		for _, d := range sum.Damage {
-			p := Problem{Path: d.Path, Detail: d.String(), Fix: "cases that were there are measured again; aicplan ckpt gc cleans the journal"}
+			p := Problem{Path: d.Path, Detail: d.String(),
+				Fix: "cases that were there are measured again; aicplan ckpt gc cleans the journal"}
 			if d.Harmless() {
 				p.Fix, p.Harmless = "nothing acknowledged was there; aicplan ckpt gc cleans the journal", true
 			}
 			add(p)
 		}
 	}
+
 	return all, nil
 }

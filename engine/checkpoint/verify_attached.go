@@ -9,9 +9,9 @@ import (
 	"io/fs"
 )
 
-// verifyAttachments holds the attachments that tables and entries of journals
-// name against the objects: each must be there, with its digest. An attachment
-// that several name is told once.
+// verifyAttachments checks that the attachments of stage records and journal entries exist as undamaged
+// objects. good contains the digests of the undamaged objects. An attachment with several references is
+// reported once.
 func (s *Store) verifyAttachments(ctx context.Context, good map[string]bool, add func(Problem)) error {
 	told := map[string]bool{}
 	tell := func(path, digest, what, fix string) {
@@ -23,8 +23,10 @@ func (s *Store) verifyAttachments(ctx context.Context, good map[string]bool, add
 		if s.HasObject(digest) {
 			state = "damaged"
 		}
+
 		add(Problem{Path: path, Detail: fmt.Sprintf("%s, object %s, is %s", what, short(digest), state), Fix: fix})
 	}
+
 	paths, err := s.stagePaths()
 	if err != nil {
 		return err
@@ -39,6 +41,7 @@ func (s *Store) verifyAttachments(ctx context.Context, good map[string]bool, add
 				"the rows are whole; aicplan apply -replace with the address of the collect measures its cases again, with their attachments")
 		}
 	}
+
 	dirs, err := s.journalDirs("")
 	if err != nil {
 		return err
@@ -51,6 +54,7 @@ func (s *Store) verifyAttachments(ctx context.Context, good map[string]bool, add
 		if err != nil {
 			return err
 		}
+
 		for _, path := range segments {
 			_, err := readSegment(path, func(e Entry, _ int64, _ int) {
 				for _, a := range attachedTo(e) {
@@ -58,21 +62,23 @@ func (s *Store) verifyAttachments(ctx context.Context, good map[string]bool, add
 						"the case's entry is whole; aicplan apply -retry failed tries failed cases again, and -replace with the address of the collect all")
 				}
 			})
+
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 		}
 	}
+
 	return nil
 }
 
-// attached is what of an attachment is checked; see stage.Attachment.
+// attached is the part of stage.Attachment that is checked.
 type attached struct {
 	Name   string `json:"name"`
 	Digest string `json:"digest"`
 }
 
-// attachedTo are the attachments that an entry names.
+// attachedTo returns the attachments of an entry.
 func attachedTo(e Entry) []attached {
 	if !bytes.Contains(e.Payload, []byte(`"attachments"`)) {
 		return nil
@@ -81,7 +87,8 @@ func attachedTo(e Entry) []attached {
 		Attachments []attached `json:"attachments"`
 	}
 	if json.Unmarshal(e.Payload, &p) != nil {
-		return nil // what reads the entry says so
+		return nil // readers of the entry report the error
 	}
+
 	return p.Attachments
 }
