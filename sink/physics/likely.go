@@ -84,15 +84,20 @@ type Kernel struct {
 
 // Likely estimates the kernels of each row on a system, from its peaks and what
 // kernels mostly reach of them; without seconds where the row does not say
-// enough. ok is false for ops that nothing is known of. Perf is the name of
-// the table, "" for ops without one.
-func Likely(rec arrow.Record, perf, op string, spec *systems.Spec) (kernels []Kernel, ok bool) {
+// enough. ok is false if no formula covers the op. Perf is the name of the table,
+// "" for ops without one. Framework chooses between fitted models of a module, ""
+// takes any.
+func Likely(rec arrow.Record, perf, op, framework string, spec *systems.Spec) (kernels []Kernel, ok bool) {
 	formula, ok := formulaOf(perf, op)
 	if overLinks(perf, op) {
 		return likelyLinks(rec, spec)
 	}
 	if !ok {
-		return nil, false
+		models := moduleModels(perf, framework)
+		if len(models) == 0 {
+			return nil, false
+		}
+		return likelyModules(newReader(rec), models, int(rec.NumRows()), spec), true
 	}
 	memory := spec.GPU.MemBWEmpiricalScalingFactor
 	if memory <= 0 {
@@ -120,10 +125,10 @@ func Likely(rec arrow.Record, perf, op string, spec *systems.Spec) (kernels []Ke
 	return kernels, true
 }
 
-// Estimates says whether Likely knows anything of an op.
+// Estimates reports whether Likely covers an op.
 func Estimates(perf, op string) bool {
 	_, ok := formulaOf(perf, op)
-	return ok || overLinks(perf, op)
+	return ok || overLinks(perf, op) || len(moduleModels(perf, "")) > 0
 }
 
 func formulaOf(perf, op string) (func(*reader) Work, bool) {

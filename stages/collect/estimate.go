@@ -94,7 +94,7 @@ func (c *Config) fromPeaks(up *stage.Plan, env *runtimes.Environment, counts *st
 	if !physics.Estimates(perf, op) {
 		return // before the points of its cases are made
 	}
-	kernels, ok := physics.Likely(sampled(up), perf, op, spec)
+	kernels, ok := physics.Likely(sampled(up), perf, op, c.runtime.Package, spec)
 	if !ok {
 		return
 	}
@@ -204,7 +204,7 @@ func (c *Config) estimateFrom(ref *stage.Plan, planned *stage.Dataset, env *runt
 	// Peaks that are known say which cases draw much power.
 	var likely []physics.Kernel
 	if spec, _ := c.peaks(env); spec != nil {
-		likely, _ = physics.Likely(t, ref.Data.Info.Perf, c.opName(planned.Info.Op), spec)
+		likely, _ = physics.Likely(t, ref.Data.Info.Perf, c.opName(planned.Info.Op), c.runtime.Package, spec)
 	}
 	seconds, kernels := map[string]float64{}, map[string]physics.Kernel{}
 	for i, k := range have {

@@ -1,0 +1,142 @@
+package physics
+
+import (
+	_ "embed"
+	"encoding/csv"
+	"strconv"
+	"strings"
+	"sync"
+
+	"aicplan/systems"
+)
+
+// modulesCSV has one line per framework, perf table and phase. Its coefficients
+// were fitted by non-negative least squares, weighted by latency^-0.75, to the
+// H200 tables published for the version in the second column. The sum of the
+// fitted latencies is within 20 % of the published sum for most tables.
+//
+//go:embed modules.csv
+var modulesCSV string
+
+// module is the linear cost model of one table: what a whole layer or kernel
+// sequence takes, for estimates only.
+type module struct {
+	framework, table, phase string
+
+	launch                             float64 // microseconds per execution
+	tokenHead, pair, pairHead, sparse  float64 // FLOP per unit, at the dense bfloat16 peak
+	context, tokenBytes, width, states float64 // bytes per unit, at the memory bandwidth
+}
+
+// commonHidden is the hidden size of rows that name only their model.
+const commonHidden = 7168
+
+// sparseKeys is how many keys a query of sparse attention reads at most.
+const sparseKeys = 2048
+
+var modules = sync.OnceValue(func() []module {
+	lines, err := csv.NewReader(strings.NewReader(modulesCSV)).ReadAll()
+	if err != nil {
+		panic("physics: modules.csv: " + err.Error())
+	}
+
+	var out []module
+	for _, line := range lines[1:] {
+		m := module{framework: line[0], table: line[2], phase: line[3]}
+		into := []*float64{
+			&m.launch, &m.tokenHead, &m.pair, &m.pairHead, &m.sparse, &m.context, &m.tokenBytes, &m.width, &m.states,
+		}
+		for i, p := range into {
+			v, err := strconv.ParseFloat(line[4+i], 64)
+			if err != nil {
+				panic("physics: modules.csv: " + err.Error())
+			}
+			*p = v
+		}
+		out = append(out, m)
+	}
+	return out
+})
+
+// sameModel maps tables without published rows to the table with the most similar
+// kernels.
+var sameModel = map[string]string{"dsv4_csa_topk_calib_perf": "glm5_topk_module_perf"}
+
+// moduleModels returns the models of a table by phase. It prefers those of the
+// framework and falls back to those of the other frameworks.
+func moduleModels(table, framework string) map[string]module {
+	if same := sameModel[table]; same != "" {
+		table = same
+	}
+
+	out := map[string]module{}
+	for _, m := range modules() {
+		if m.table != table {
+			continue
+		}
+		if _, ok := out[m.phase]; !ok || strings.EqualFold(m.framework, framework) {
+			out[m.phase] = m
+		}
+	}
+	return out
+}
+
+// kernel estimates the row that r is at.
+func (m module) kernel(r *reader, spec *systems.Spec) Kernel {
+	batch, flops, bytes := r.opt("batch_size"), 0.0, 0.0
+	switch {
+	case r.opt("hc_mult") > 0:
+		hidden := r.opt("hidden_size")
+		if hidden == 0 {
+			hidden = commonHidden
+		}
+		bytes = m.width * r.num("num_tokens") * hidden * r.opt("hc_mult")
+
+	case m.phase != "": // linear attention
+		tokens := batch
+		if m.phase != "generation" {
+			tokens *= r.num("seq_len")
+		}
+		keys, heads := 2*r.opt("num_k_heads")*r.opt("head_k_dim"), r.opt("num_v_heads")*r.opt("head_v_dim")
+		depth := r.opt("head_k_dim")
+		if mamba := r.opt("nheads"); mamba > 0 {
+			keys, heads, depth = 0, mamba*r.opt("head_dim"), r.opt("d_state")
+		}
+		bytes = m.width*tokens*(keys+heads) + m.states*batch*heads*depth
+
+	default:
+		isl, step, heads := r.num("isl"), r.opt("step"), r.opt("num_heads")
+		tokens, queryKeys := batch*isl, batch*pairs(isl, step, 0)
+		flops = m.tokenHead*tokens*heads + (m.pair+m.pairHead*heads)*queryKeys +
+			m.sparse*tokens*min(isl+step, sparseKeys)*heads
+		bytes = m.context*batch*(isl+step) + m.tokenBytes*tokens
+	}
+
+	compute, _ := spec.ComputeSeconds(flops, "bfloat16")
+	moved := spec.MemorySeconds(bytes)
+	return Kernel{Seconds: m.launch*1e-6 + compute + moved, ComputeBound: compute > moved}
+}
+
+// likelyModules is Likely for tables of whole modules.
+func likelyModules(r *reader, models map[string]module, rows int, spec *systems.Spec) []Kernel {
+	kernels := make([]Kernel, rows)
+	for i := range kernels {
+		r.row, r.bad = i, false
+		phase := ""
+		if _, ok := models[""]; !ok {
+			phase = r.word("phase")
+		}
+
+		m, ok := models[phase]
+		if !ok {
+			m, ok = models["context"]
+		}
+		if !ok || r.bad {
+			continue
+		}
+		if k := m.kernel(r, spec); !r.bad {
+			kernels[i] = k
+		}
+	}
+	return kernels
+}
