@@ -88,11 +88,15 @@ type selectFlags struct {
 
 // priceFlag belongs to the commands that print the cost of a plan.
 type priceFlag struct {
+	GPUs  int     `name:"gpus" help:"Estimate the wall time for so many GPUs (default: those of a node of the system)." placeholder:"N"`
 	Price float64 `help:"What an hour of a GPU costs: the plan then says what measuring costs, in the same currency." env:"AICPLAN_GPU_HOUR_PRICE" placeholder:"AMOUNT"`
 }
 
 // Validate implements kong's validation.
 func (f priceFlag) Validate() error {
+	if f.GPUs < 0 {
+		return fmt.Errorf("-gpus is %d; it is a number of GPUs from 1", f.GPUs)
+	}
 	if f.Price < 0 || math.IsNaN(f.Price) || math.IsInf(f.Price, 0) {
 		return fmt.Errorf("-price is %v; it is an amount from 0, such as 2.50", f.Price)
 	}

@@ -88,7 +88,7 @@ func (c *applyCmd) Run(a *app) error {
 		opts = saved.Options
 	}
 
-	opts.Price = c.Price
+	opts.Price, opts.GPUs = c.Price, c.GPUs
 	if opts.OutDir, err = absDir(c.OutDir); err != nil {
 		return err
 	}

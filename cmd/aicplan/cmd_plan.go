@@ -58,7 +58,7 @@ func (c *planCmd) Run(a *app) error {
 	defer store.Close()
 	ctx := context.Background()
 	opts := c.options()
-	opts.Price = c.Price
+	opts.Price, opts.GPUs = c.Price, c.GPUs
 	if opts.OutDir, err = absDir(c.OutDir); err != nil {
 		return err
 	}

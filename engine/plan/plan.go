@@ -35,6 +35,8 @@ type Options struct {
 	// Price is what an hour of a GPU costs, in any currency; 0 where nobody says. It
 	// is no part of a saved plan.
 	Price float64 `json:"-"`
+	// GPUs is how many of them the wall time is estimated for; 0 means those of a node.
+	GPUs int `json:"-"`
 	// OutDir is where exports are to go, absolute; empty where that does not
 	// matter. It is no part of a saved plan.
 	OutDir string `json:"-"`

@@ -65,6 +65,10 @@ type Totals struct {
 	// they come to where a price is given.
 	GPUHours float64 `json:"gpu_hours,omitempty"`
 	Cost     float64 `json:"cost,omitempty"`
+	// WallSeconds is the time that all cases take on WallGPUs GPUs: those of the option
+	// -gpus, else those of a node of the system. Both are 0 if no GPU is needed.
+	WallSeconds float64 `json:"wall_seconds,omitempty"`
+	WallGPUs    int     `json:"wall_gpus,omitempty"`
 	// ElsewhereSeconds estimates the cases whose runtime is not here.
 	ElsewhereSeconds float64 `json:"elsewhere_seconds,omitempty"`
 }
@@ -88,7 +92,33 @@ func Summarize(p *Plan) Summary {
 	}
 	out.Totals.Stages = len(out.Stages)
 	out.Totals.Cost = out.Totals.GPUHours * p.Options.Price
+	out.Totals.onGPUs(out.Stages, p.Options.GPUs)
 	return out
+}
+
+// onGPUs adds up the time of all stages on so many GPUs; 0 means those of a node.
+func (t *Totals) onGPUs(stages []StageSummary, gpus int) {
+	if t.GPUHours <= 0 {
+		return
+	}
+
+	for _, s := range stages {
+		if s.Cases != nil && t.WallGPUs == 0 {
+			t.WallGPUs = s.Cases.NodeGPUs
+		}
+	}
+	if gpus > 0 {
+		t.WallGPUs = gpus
+	}
+	if t.WallGPUs == 0 {
+		return
+	}
+
+	for _, s := range stages {
+		if s.Cases != nil {
+			t.WallSeconds += s.Cases.SecondsOn(t.WallGPUs)
+		}
+	}
 }
 
 func (t *Totals) add(ss StageSummary, s *Stage) {
@@ -176,28 +206,35 @@ func (s Summary) Line() string {
 	case t.Estimated == 0:
 		text += "; no earlier run to estimate the time from"
 	case t.Estimated < t.Collect:
-		text += fmt.Sprintf("; about %s%s for %s of them (estimate), and nobody knows yet how long the other %s take",
-			phrase.Duration(t.Seconds), t.cost(), phrase.Count(int64(t.Estimated)), phrase.Count(int64(t.Collect-t.Estimated)))
+		text += fmt.Sprintf("; about %s for %s of them (estimate), no estimate for the other %s",
+			t.time(t.Seconds), phrase.Count(int64(t.Estimated)), phrase.Count(int64(t.Collect-t.Estimated)))
 	default:
-		text += fmt.Sprintf("; about %s%s (estimate)", phrase.Duration(t.Seconds), t.cost())
+		text += fmt.Sprintf("; about %s (estimate)", t.time(t.Seconds))
 	}
-	if t.ElsewhereSeconds > 0 {
-		also := t.cost()
-		if t.Seconds > 0 {
-			also = "" // said above, for all
-		}
-		text += fmt.Sprintf("; about %s%s elsewhere (estimate)", phrase.Duration(t.ElsewhereSeconds), also)
+	switch {
+	case t.ElsewhereSeconds > 0 && t.Seconds > 0: // the GPU-hours above include them
+		text += fmt.Sprintf("; about %s elsewhere (estimate)", phrase.Duration(t.ElsewhereSeconds))
+	case t.ElsewhereSeconds > 0:
+		text += fmt.Sprintf("; about %s elsewhere (estimate)", t.time(t.ElsewhereSeconds))
 	}
 	return text + "."
 }
 
-// cost is what the estimated time comes to in hours of GPUs, and in money where a
-// price is known.
-func (t Totals) cost() string {
+// time is an estimate in words: GPU-hours, their cost if a price is known, and wall
+// time; plain seconds if no GPU is needed.
+func (t Totals) time(seconds float64) string {
 	if t.GPUHours <= 0 {
-		return ""
+		return phrase.Duration(seconds)
 	}
-	text := fmt.Sprintf(", %s GPU-hours", figure(t.GPUHours))
+	if t.WallGPUs == 0 {
+		return fmt.Sprintf("%s, %s", phrase.Duration(seconds), t.cost())
+	}
+	return fmt.Sprintf("%s, %s on %s", t.cost(), phrase.Duration(t.WallSeconds), phrase.Counted(t.WallGPUs, "GPU"))
+}
+
+// cost is the estimate in GPU-hours, and in money if a price is known.
+func (t Totals) cost() string {
+	text := figure(t.GPUHours) + " GPU-hours"
 	if t.Cost > 0 {
 		text += fmt.Sprintf(" at a cost of %.2f", t.Cost)
 	}

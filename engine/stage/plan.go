@@ -87,10 +87,23 @@ type CaseCounts struct {
 	Basis string `json:"basis,omitempty"`
 	// GPUs is how many of them are held for Seconds; 0 where none is.
 	GPUs int `json:"gpus,omitempty"`
+	// PerGPU is true if every GPU measures cases of its own, so that Seconds shrinks
+	// with their number.
+	PerGPU bool `json:"per_gpu,omitempty"`
+	// NodeGPUs is the number of GPUs in a node of the system; 0 if it is unknown.
+	NodeGPUs int `json:"-"`
 }
 
 // GPUHours are the hours of Seconds times the GPUs.
 func (c *CaseCounts) GPUHours() float64 { return c.Seconds / 3600 * float64(c.GPUs) }
+
+// SecondsOn returns the estimate for a machine with so many GPUs.
+func (c *CaseCounts) SecondsOn(gpus int) float64 {
+	if !c.PerGPU || gpus < 1 {
+		return c.Seconds
+	}
+	return c.Seconds * float64(c.GPUs) / float64(gpus)
+}
 
 // Waterfall shows how a grid's declared combinations became cases.
 type Waterfall struct {

@@ -39,7 +39,10 @@ func (c *Config) estimated(pc *stage.PlanContext, cases *grid.Cases, env *runtim
 		}
 	}
 	if p.Cases.Seconds > 0 && c.onGPUs() {
-		p.Cases.GPUs = workers
+		p.Cases.GPUs, p.Cases.PerGPU = workers, !c.kind().HasAll(c.runtime) && !c.Elsewhere()
+		if spec, _ := c.peaks(env); spec != nil {
+			p.Cases.NodeGPUs = spec.Node.NumGPUsPerNode
+		}
 		if c.kind().HasAll(c.runtime) {
 			p.Cases.GPUs = max(physics.MostGPUs(up.Data.Planned), len(c.runtime.Devices), 2)
 		}
