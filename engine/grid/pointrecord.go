@@ -33,7 +33,12 @@ func (c *Cases) PointSample(step int) arrow.Record {
 
 		skip = j - n
 	}
+	return c.PointsAt(rows, points)
+}
 
+// PointsAt returns the rows of PointRecord for some points of some cases: points[i]
+// is a point of case rows[i], 0 without a sweep.
+func (c *Cases) PointsAt(rows, points []int32) arrow.Record {
 	var own, swept []column
 	for at, name := range c.SweepColumns() {
 		swept = append(swept, c.sweptColumn(at, name, rows, points))

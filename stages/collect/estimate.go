@@ -21,7 +21,8 @@ import (
 // cases of the op took before that were measured in the same way, else by the
 // latencies of the reference, else by the peaks of the system, else by cases that
 // were measured in another way.
-func (c *Config) estimated(pc *stage.PlanContext, cases *grid.Cases, env *runtimes.Environment, p *stage.Plan) error {
+// Todo knows which cases are open; nil means all.
+func (c *Config) estimated(pc *stage.PlanContext, cases *grid.Cases, todo *job, env *runtimes.Environment, p *stage.Plan) error {
 	up := pc.Upstream(c.grid)
 	if err := c.fromHistory(pc.Store, cases.Spec(), env, p.Cases, true); err != nil {
 		return err
@@ -31,7 +32,7 @@ func (c *Config) estimated(pc *stage.PlanContext, cases *grid.Cases, env *runtim
 		c.estimateFrom(pc.Upstream(c.estimate), up.Data, env, p.Cases, workers)
 	}
 	if p.Cases.Seconds == 0 {
-		c.fromPeaks(up, env, p.Cases, workers)
+		c.fromPeaks(up, todo, env, p.Cases, workers)
 	}
 	if p.Cases.Seconds == 0 {
 		if err := c.fromHistory(pc.Store, cases.Spec(), env, p.Cases, false); err != nil {
@@ -80,7 +81,7 @@ const fewest = 20_000
 // fromPeaks works the time for the cases out from the peaks of the system, what
 // kernels mostly reach of them, and what measuring a case costs beside its
 // executions.
-func (c *Config) fromPeaks(up *stage.Plan, env *runtimes.Environment, counts *stage.CaseCounts, workers int) {
+func (c *Config) fromPeaks(up *stage.Plan, todo *job, env *runtimes.Environment, counts *stage.CaseCounts, workers int) {
 	cost := c.kind().CaseSeconds
 	spec, name := c.peaks(env)
 	if cost == nil || spec == nil || up == nil || up.Data == nil || up.Data.Planned == nil || counts.Collect == 0 {
@@ -97,7 +98,7 @@ func (c *Config) fromPeaks(up *stage.Plan, env *runtimes.Environment, counts *st
 	if !physics.Estimates(perf, op) {
 		return // before the points of its cases are made
 	}
-	kernels, ok := physics.Likely(sampled(up), perf, op, c.runtime.Package, spec)
+	kernels, ok := physics.Likely(sampled(up, todo), perf, op, c.runtime.Package, spec)
 	if !ok {
 		return
 	}
@@ -129,9 +130,12 @@ func (c *Config) shared(kernels []physics.Kernel, cases float64) float64 {
 	return f(c.runtime, c.settings, kernels, cases)
 }
 
-// sampled are the cases of a grid, or some of them evenly spread, with the points
-// that they sweep.
-func sampled(up *stage.Plan) arrow.Record {
+// sampled returns the open cases of a grid, or some of them evenly spread, with the
+// points that they sweep.
+func sampled(up *stage.Plan, todo *job) arrow.Record {
+	if todo != nil {
+		return todo.sample(fewest)
+	}
 	if cases := grids.CasesOf(up); cases != nil {
 		return cases.PointSample(cases.Rows() / fewest)
 	}
@@ -145,6 +149,26 @@ func sampled(up *stage.Plan) arrow.Record {
 		rows = append(rows, i)
 	}
 	return table.Take(t, rows)
+}
+
+// sample returns at least n open units, or all if there are fewer, evenly spread.
+func (j *job) sample(n int) arrow.Record {
+	var rows, points []int32
+	for i := range j.units {
+		if j.units[i].state == open {
+			rows, points = append(rows, j.units[i].task), append(points, j.units[i].point)
+		}
+	}
+
+	if step := len(rows) / n; step > 1 {
+		kept := 0
+		for i := 0; i < len(rows); i += step {
+			rows[kept], points[kept] = rows[i], points[i]
+			kept++
+		}
+		rows, points = rows[:kept], points[:kept]
+	}
+	return j.cases.PointsAt(rows, points)
 }
 
 // peaks are those of the device that measures: the system that the plan names,

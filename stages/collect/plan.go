@@ -122,6 +122,7 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 		return fail("Nothing can measure this", errors.New(why))
 	}
 	counts := fresh(cases, pc.Options)
+	var todo *job // knows which cases are open; nil if all of them are
 	if len(c.unsupported) > 0 {
 		j, err := newJob(cases, c.schema(up.Data.Info.Perf), nil, pc.Options)
 		if err != nil {
@@ -130,7 +131,7 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 		if err := j.bar(c.unsupported); err != nil {
 			return fail("Unknown column", err)
 		}
-		counts = j.counts()
+		counts, todo = j.counts(), j
 	}
 	var seen *job // the open cases, where the executor asks which they are
 	var jobs *dealt
@@ -180,7 +181,7 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 			if err := j.reuse(journal, pc.Options, c.limits.tripAfter); err != nil {
 				return fail("The case journal cannot be read", err)
 			}
-			counts, seen = j.counts(), j
+			counts, seen, todo = j.counts(), j, j
 		}
 		if reason, err = reasonOf(pc.Store, counts, jc, journal); err != nil {
 			return fail("The case journal cannot be read", err)
@@ -207,7 +208,7 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 			p.Action, p.Reason, p.Cases = stage.ActionNeeds, "needs "+c.runtime.Address+": "+why.What, &counts
 			p.Notes = append(p.Notes, why.Fix)
 			p.Reason += otherPython
-			if err := c.estimated(pc, cases, env, p); err != nil {
+			if err := c.estimated(pc, cases, todo, env, p); err != nil {
 				return fail("The case journal cannot be read", err)
 			}
 			return p, nil
@@ -223,7 +224,7 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 	}
 	p.Reason, p.Cases = reason, &counts
 	if counts.Collect > 0 {
-		if err := c.estimated(pc, cases, env, p); err != nil {
+		if err := c.estimated(pc, cases, todo, env, p); err != nil {
 			return fail("The case journal cannot be read", err)
 		}
 		if jobs != nil {
