@@ -80,6 +80,8 @@ type Kernel struct {
 	// ComputeBound is true where their operations take longer than their bytes:
 	// such kernels draw the most power.
 	ComputeBound bool
+	// Alone is true for points of a sweep, which are measured one after another.
+	Alone bool
 }
 
 // Likely estimates the kernels of each row on a system, from its peaks and what

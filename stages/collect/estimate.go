@@ -104,6 +104,7 @@ func (c *Config) fromPeaks(up *stage.Plan, todo *job, env *runtimes.Environment,
 	}
 	total, known := 0.0, 0
 	for _, k := range kernels {
+		k.Alone = counts.Rows > counts.Collect
 		if k.Seconds > 0 {
 			total += cost(c.runtime, c.settings, k)
 			known++

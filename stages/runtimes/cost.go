@@ -125,10 +125,9 @@ const (
 	pythonHostSeconds = 25e-3 // operands, capture, the function's own work
 	pythonGapSeconds  = 4e-3
 	pythonCapped      = 0.01e-3 // shorter kernels of functions are hardly ever held back
-	pythonSoakAndHold = 0.4
-	pythonHeavy       = 30e-6 // longer products draw so much that the mean of a second holds them,
-	pythonHeavySoak   = 1.6   // for which they run so much longer, and are timed for a second where it swings
-	pythonEager       = 10    // executions that find the length of a block
+	pythonBatch       = 50e-3   // of a capped case in a batch of 100: its share of the heating, and two visits
+	pythonAlone       = 2.6     // the same of a batch of a few cases; sweeps offer their points one at a time
+	pythonEager       = 10      // executions that find the length of a block
 )
 
 // pythonSeconds is the CaseSeconds of python runtimes.
@@ -145,9 +144,9 @@ func pythonSeconds(rt *stage.Runtime, s measure.Settings, k physics.Kernel) floa
 	}
 	extra := pythonEager*kernel + powerSeconds(s)
 	if onGPU && s.OperatingPoint == measure.PointSustained && s.WarmupSeconds == 0 && kernel > pythonCapped {
-		soak := pythonSoakAndHold
-		if k.ComputeBound && kernel > pythonHeavy {
-			soak += pythonHeavySoak
+		soak := pythonBatch
+		if k.Alone {
+			soak = pythonAlone
 		}
 		return host + gap + max(soak, float64(s.MinSamples)*kernel) + extra
 	}
