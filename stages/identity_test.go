@@ -36,6 +36,7 @@ func TestIdentityTable(t *testing.T) {
 	set := stages.All()
 	defer set.Close() //nolint:errcheck // no workers
 	var lines []string
+
 	kinds := set.Kinds()
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
 		k := kinds[name]
@@ -43,26 +44,33 @@ func TestIdentityTable(t *testing.T) {
 		case computed && name == "grid":
 			lines = append(lines, "grid: its cases, their order, columns, table, op and constants, however they are written")
 			continue
+
 		case computed:
 			t.Errorf("the kind %s picks by hand what identifies its data: say what does not with Beside", name)
 			continue
+
 		case k.Guard:
 			lines = append(lines, name+": never reused")
 			continue
+
 		case name == "gate":
 			lines = append(lines, gateLines(t)...)
 			continue
 		}
+
 		lines = append(lines, fieldLines(t, k, reflect.TypeOf(k.New()).Elem(), name, nil)...)
 	}
+
 	for _, rk := range set.Runtimes() {
 		lines = append(lines, runtimeLines(t, kinds["collect"], rk)...)
 	}
+
 	// Modules have no key of their own; cmd/aicplan holds this by a script.
 	lines = append(lines,
 		"module.source: - (its stages count by what they evaluate to, wherever the module lies)",
 		"module's files, variables, locals: key (of the stages whose values they change)",
 		"module.for_each: - (it is part of the addresses of the stages)")
+
 	got := strings.Join(lines, "\n") + "\n"
 	const golden = "testdata/identity.txt"
 	if *update {
@@ -70,13 +78,16 @@ func TestIdentityTable(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+
 	want, err := os.ReadFile(golden)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	if d := cmp.Diff(strings.Split(string(want), "\n"), strings.Split(got, "\n")); d != "" {
 		t.Errorf("what identifies data changed; decide, then go test ./stages -update (- was, + is):\n%s", d)
 	}
+
 	t.Log("\n" + got)
 }
 
@@ -89,6 +100,7 @@ func fieldLines(t *testing.T, k stage.Kind, typ reflect.Type, name string, path 
 		if !ok {
 			continue
 		}
+
 		attr, kind, _ := strings.Cut(tag, ",")
 		at := append(slices.Clone(path), i)
 		switch kind {
@@ -102,8 +114,10 @@ func fieldLines(t *testing.T, k stage.Kind, typ reflect.Type, name string, path 
 			out = append(out, fieldLines(t, k, inner, name+"."+attr, at)...)
 			continue
 		}
+
 		out = append(out, line(name+"."+attr, k, configured(t, k, at, 1), configured(t, k, at, 2)))
 	}
+
 	return out
 }
 
@@ -113,23 +127,28 @@ func line(what string, k stage.Kind, a, b stage.Stage) string {
 	if !same(stage.Identity(k, a), stage.Identity(k, b)) {
 		follows = append(follows, "key")
 	}
+
 	if ca, ok := a.(*collect.Config); ok {
 		if !same(contextOf(ca, nil), contextOf(b.(*collect.Config), nil)) {
 			follows = append(follows, "journal")
 		}
 	}
+
 	if len(follows) > 0 {
 		return what + ": " + strings.Join(follows, ", ")
 	}
+
 	why := ""
 	for at, reason := range k.Beside {
 		if full := k.Name + "." + at; what == full || strings.HasPrefix(what, full+".") {
 			why = reason
 		}
 	}
+
 	if why == "" {
 		why = "NO REASON GIVEN"
 	}
+
 	return what + ": - (" + why + ")"
 }
 
@@ -142,7 +161,8 @@ func same(a, b any) bool {
 	return ka == kb
 }
 
-var seen = runtimes.Environment{Framework: "F", Version: "1", Device: "D", Env: map[string]string{"x1": "1", "x2": "2", "python": "3.11.7"}}
+var seen = runtimes.Environment{Framework: "F", Version: "1", Device: "D",
+	Env: map[string]string{"x1": "1", "x2": "2", "python": "3.11.7"}}
 
 func contextOf(c *collect.Config, constants []grid.Constant) checkpoint.Context {
 	return c.Context(&grid.Spec{Op: "op", Constants: constants}, &seen)
@@ -162,6 +182,7 @@ func configured(t *testing.T, k stage.Kind, path []int, n int) stage.Stage {
 			}
 		}
 	}
+
 	for at, i := range path {
 		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("hcl"), ",")
 		v = v.Field(i)
@@ -174,10 +195,13 @@ func configured(t *testing.T, k stage.Kind, path []int, n int) stage.Stage {
 				v.Set(reflect.MakeSlice(v.Type(), 1, 1))
 				v = v.Index(0)
 			}
+
 			continue
 		}
+
 		set(t, v, name, n)
 	}
+
 	// Values that the kind refuses count all the same: what is wrong with them is
 	// another matter.
 	st.Check(&stage.CheckContext{Address: k.Name + ".x"})
@@ -187,10 +211,12 @@ func configured(t *testing.T, k stage.Kind, path []int, n int) stage.Stage {
 // set gives a field the nth of two values of its type.
 func set(t *testing.T, v reflect.Value, name string, n int) {
 	t.Helper()
+
 	if v.Type() == reflect.TypeFor[cty.Value]() {
 		v.Set(reflect.ValueOf(reference(t, name, n)))
 		return
 	}
+
 	switch v.Kind() {
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
@@ -218,23 +244,28 @@ func reference(t *testing.T, name string, n int) cty.Value {
 	t.Helper()
 	ref := func(kind string) cty.Value {
 		r := &stage.Ref{Address: fmt.Sprintf("%s.x%d", kind, n), Kind: kind}
-		return cty.ObjectVal(map[string]cty.Value{"address": cty.StringVal(r.Address), "ref": cty.CapsuleVal(stage.RefType, r)})
+		return cty.ObjectVal(map[string]cty.Value{"address": cty.StringVal(r.Address),
+			"ref": cty.CapsuleVal(stage.RefType, r)})
 	}
 	switch name {
 	case "runtime":
 		rt := &stage.Runtime{Name: "x", Kind: "python", Address: fmt.Sprintf("runtime.x%d", n)}
 		return cty.ObjectVal(map[string]cty.Value{"ref": cty.CapsuleVal(stage.RuntimeType, rt)})
+
 	case "system":
 		spec, err := systems.Load([]string{"", "h200_sxm", "b200_sxm"}[n])
 		if err != nil {
 			t.Fatal(err)
 		}
 		return cty.ObjectVal(map[string]cty.Value{"ref": cty.CapsuleVal(stage.SystemType, spec)})
+
 	case "bind":
 		return cty.ObjectVal(map[string]cty.Value{"function": cty.StringVal(fmt.Sprintf("f%d", n))})
+
 	case "grid", "collect":
 		return ref(name)
 	}
+
 	return ref("gate")
 }
 
@@ -249,19 +280,23 @@ func gateLines(t *testing.T) []string {
 			if !ok {
 				continue
 			}
+
 			attr, _, _ := strings.Cut(tag, ",")
 			values := func(n int) any {
 				v := reflect.New(typ)
 				set(t, v.Elem().Field(i), attr, n)
 				return stage.Fields(v.Interface())
 			}
+
 			follows := "key"
 			if same(values(1), values(2)) {
 				follows = "-"
 			}
+
 			out = append(out, fmt.Sprintf("gate.check %s.%s: %s", name, attr, follows))
 		}
 	}
+
 	return out
 }
 
@@ -277,6 +312,7 @@ func runtimeLines(t *testing.T, k stage.Kind, rk stage.RuntimeKind) []string {
 		c.Check(&stage.CheckContext{Address: "collect.x", Range: hcl.Range{}})
 		return c
 	}
+
 	var out []string
 	add := func(what, why string, a, b *collect.Config) {
 		l := line("runtime "+rk.Name+"."+what, k, a, b)
@@ -285,18 +321,22 @@ func runtimeLines(t *testing.T, k stage.Kind, rk stage.RuntimeKind) []string {
 		}
 		out = append(out, l)
 	}
+
 	typ := reflect.TypeFor[stage.Runtime]()
 	for i := range typ.NumField() {
 		f := typ.Field(i)
 		if !f.IsExported() || slices.Contains([]string{"Name", "Kind", "Options", "Range"}, f.Name) {
 			continue
 		}
+
 		values := func(n int) *collect.Config {
 			return on(func(rt *stage.Runtime) { set(t, reflect.ValueOf(rt).Elem().Field(i), f.Name, n) })
 		}
+
 		name := strings.ToLower(f.Name)
 		add(f.Name, runtimes.Beside[name], values(1), values(2))
 	}
+
 	for _, o := range rk.Options {
 		values := func(n int) *collect.Config {
 			return on(func(rt *stage.Runtime) {
@@ -307,11 +347,14 @@ func runtimeLines(t *testing.T, k stage.Kind, rk stage.RuntimeKind) []string {
 				}
 			})
 		}
+
 		add(o.Name, o.Doc, values(1), values(2))
 	}
+
 	secret := func(n int) *collect.Config {
 		return on(func(rt *stage.Runtime) { rt.KeepSecrets(nil, map[string]string{"KEY": strconv.Itoa(n)}, nil) })
 	}
+
 	add("env of a sensitive variable", "a secret is in no key", secret(1), secret(2))
 	return out
 }

@@ -37,7 +37,8 @@ func All() *Set { return With(runtimes.Kinds()) }
 func With(kinds []runtimes.Kind) *Set {
 	s := &Set{kinds: map[string]stage.Kind{}, pools: runtimes.NewPools(kinds)}
 	for _, k := range []stage.Kind{
-		preflight.Kind(slices.Concat(preflight.RuntimeChecks(s.pools), preflight.LibraryChecks(s.pools), preflight.GPUChecks(nvml.Open), preflight.HostChecks())),
+		preflight.Kind(slices.Concat(preflight.RuntimeChecks(s.pools), preflight.LibraryChecks(s.pools),
+			preflight.GPUChecks(nvml.Open), preflight.HostChecks())),
 		grids.Kind(),
 		importer.Kind(),
 		collect.KindFor(s.pools, &s.invocation),
@@ -53,6 +54,7 @@ func With(kinds []runtimes.Kind) *Set {
 		}
 		s.kinds[k.Name] = k
 	}
+
 	return s
 }
 

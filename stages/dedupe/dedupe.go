@@ -72,16 +72,20 @@ type Config struct {
 func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	bad := func(summary, detail string) {
-		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: cc.Range.Ptr()})
+		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail,
+			Subject: cc.Range.Ptr()})
 	}
+
 	ref, err := stage.RefOf(c.Input)
 	if err != nil {
 		bad("Wrong input", err.Error())
 	}
+
 	c.input = ref
 	if !slices.Contains(keeps, c.Keep) {
 		bad("Unknown keep", fmt.Sprintf("keep is %q; it must be one of %s.", c.Keep, strings.Join(keeps, ", ")))
 	}
+
 	return diags
 }
 
@@ -110,19 +114,24 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 	if ds == nil {
 		return nil, fmt.Errorf("dedupe %s got no input", rc.Address)
 	}
+
 	out := *ds
 	if ds.Table == nil {
 		return outcome(&out, Choice{}, c), nil
 	}
+
 	metric := SchemaOf(ds).Primary()
-	o := Options{Key: KeyColumns(ds), Keep: c.Keep, Metric: metric.Name, Better: metric.Better, Tolerance: tolerance, ZeroOK: zeroOK(ds)}
+	o := Options{Key: KeyColumns(ds), Keep: c.Keep, Metric: metric.Name, Better: metric.Better,
+		Tolerance: tolerance, ZeroOK: zeroOK(ds)}
 	if t, ok := PerfTable(ds); ok {
 		o.ReadLast = t.Repeats == catalog.TakeLast
 	}
+
 	res, err := Rows(ds.Table, o)
 	if err != nil {
 		return nil, err
 	}
+
 	if res.Removed > 0 {
 		rec, err := rowkey.Plain(ds.Table)
 		if err != nil {
@@ -130,6 +139,7 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 		}
 		out.Table = table.Take(rec, res.Keep)
 	}
+
 	return outcome(&out, res, c), nil
 }
 
@@ -138,20 +148,25 @@ func outcome(ds *stage.Dataset, res Choice, c *Config) *stage.Outcome {
 	if ds.Table != nil {
 		out.Counts.Rows = int(ds.Table.NumRows())
 	}
+
 	if res.Removed > 0 {
 		out.Message = fmt.Sprintf("%d repeated rows removed, keep = %s", res.Removed, c.Keep)
 	}
+
 	out.Values = map[string]cty.Value{
 		"removed":   cty.NumberIntVal(int64(res.Removed)),
 		"conflicts": cty.NumberIntVal(int64(res.Conflicts)),
 	}
+
 	check := stage.CheckResult{Name: "conflicts", Severity: "warn", Result: "pass",
-		Message: fmt.Sprintf("%d rows removed, none of them differs from its twin by more than %g %%", res.Removed, 100*tolerance)}
+		Message: fmt.Sprintf("%d rows removed, none of them differs from its twin by more than %g %%", res.Removed,
+			100*tolerance)}
 	if res.Conflicts > 0 {
 		check.Result = "warn"
 		check.Message = fmt.Sprintf("%d keys have rows that differ by more than %g %%", res.Conflicts, 100*tolerance)
 		check.Rows = res.Worst
 	}
+
 	out.Checks = []stage.CheckResult{check}
 	return out
 }
@@ -180,16 +195,20 @@ func Rows(rec arrow.Record, o Options) (Choice, error) {
 	if o.Metric == "" {
 		o.Metric = catalog.SchemaOf("").Primary().Name
 	}
+
 	for _, k := range o.Key {
 		if !table.Has(rec, k) {
-			return Choice{}, fmt.Errorf("the key names a column that the data lacks: %w", &table.MissingError{Name: k, Have: table.Names(rec)})
+			return Choice{}, fmt.Errorf("the key names a column that the data lacks: %w",
+				&table.MissingError{Name: k, Have: table.Names(rec)})
 		}
 	}
+
 	ix := rowkey.New(o.Key, rowkey.Options{})
 	ids, err := ix.Number(rec)
 	if err != nil {
 		return Choice{}, err
 	}
+
 	groups := rowkey.Groups(ids, ix.Len())
 	var res Choice
 	if len(groups) == 0 {
@@ -199,36 +218,46 @@ func Rows(rec arrow.Record, o Options) (Choice, error) {
 		}
 		return res, nil
 	}
+
 	metric, err := metricOf(rec, o)
 	if err != nil {
 		return Choice{}, err
 	}
+
 	when, fit := startedAt(rec), usable(metric, o.ZeroOK)
 	drop := make([]bool, rec.NumRows())
+
 	var conflicts []conflict
 	for _, rows := range groups {
 		keep := choose(rows, o, metric, fit, when)
 		for _, r := range rows {
 			drop[r] = r != keep
 		}
+
 		res.Removed += len(rows) - 1
+
 		if metric != nil {
 			if c, ok := disagree(rows, keep, metric); ok && c.ratio-1 > o.Tolerance {
 				conflicts = append(conflicts, c)
 			}
 		}
 	}
+
 	for i, d := range drop {
 		if !d {
 			res.Keep = append(res.Keep, i)
 		}
 	}
+
 	res.Conflicts = len(conflicts)
 	slices.SortStableFunc(conflicts, func(a, b conflict) int { return cmp.Compare(b.ratio, a.ratio) })
+
 	for _, c := range conflicts[:min(len(conflicts), 20)] {
 		res.Worst = append(res.Worst, fmt.Sprintf("%s: kept %s=%s (row %d), other %s (row %d), ratio %.4g",
-			rowkey.Describe(rec, c.keep, o.Key), o.Metric, shown(metric, c.keep), c.keep+1, shown(metric, c.other), c.other+1, c.ratio))
+			rowkey.Describe(rec, c.keep, o.Key), o.Metric, shown(metric, c.keep), c.keep+1, shown(metric, c.other),
+			c.other+1, c.ratio))
 	}
+
 	return res, nil
 }
 
@@ -251,6 +280,7 @@ func metricOf(rec arrow.Record, o Options) (*table.Col[float64], error) {
 	if !table.Has(rec, o.Metric) && !needed {
 		return nil, nil
 	}
+
 	col, err := table.Float64s(rec, o.Metric)
 	if err != nil {
 		return nil, fmt.Errorf("keep = %q compares by %s: %w", o.Keep, o.Metric, err)
@@ -265,15 +295,18 @@ func startedAt(rec arrow.Record) []time.Time {
 	if err != nil {
 		return nil
 	}
+
 	out := make([]time.Time, len(col.Values))
 	for i, text := range col.Values {
-		for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999", "2006-01-02 15:04:05.999999999", time.DateOnly} {
+		for _, layout := range []string{time.RFC3339Nano, "2006-01-02T15:04:05.999999999",
+			"2006-01-02 15:04:05.999999999", time.DateOnly} {
 			if t, err := time.Parse(layout, text); err == nil {
 				out[i] = t
 				break
 			}
 		}
 	}
+
 	return out
 }
 
@@ -284,14 +317,17 @@ func choose(rows []int, o Options, metric *table.Col[float64], usable func(int) 
 	if fit := slices.DeleteFunc(slices.Clone(rows), func(r int) bool { return !usable(r) }); len(fit) > 0 {
 		rows = fit
 	}
+
 	switch o.Keep {
 	case KeepFirst:
 		return rows[0]
+
 	case KeepRead:
 		if o.ReadLast {
 			return rows[len(rows)-1]
 		}
 		return rows[0]
+
 	case KeepLatest:
 		best := rows[0]
 		for _, r := range rows[1:] {
@@ -299,16 +335,20 @@ func choose(rows []int, o Options, metric *table.Col[float64], usable func(int) 
 				best = r
 			}
 		}
+
 		return best
 	}
+
 	sorted := slices.Clone(rows)
 	slices.SortStableFunc(sorted, func(a, b int) int { return cmp.Compare(order(metric, a), order(metric, b)) })
+
 	switch {
 	case o.Keep == KeepMedian:
 		return sorted[(len(sorted)-1)/2]
 	case o.Better == catalog.Higher:
 		return sorted[len(sorted)-1]
 	}
+
 	return sorted[0]
 }
 
@@ -354,9 +394,11 @@ func disagree(rows []int, keep int, metric *table.Col[float64]) (conflict, bool)
 		default:
 			ratio = max(v, base) / min(v, base)
 		}
+
 		if ratio > worst.ratio {
 			worst.other, worst.ratio = r, ratio
 		}
 	}
+
 	return worst, worst.ratio > 1
 }

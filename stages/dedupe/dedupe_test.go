@@ -16,7 +16,8 @@ import (
 )
 
 func refValue(address string) cty.Value {
-	return cty.ObjectVal(map[string]cty.Value{"ref": cty.CapsuleVal(stage.RefType, &stage.Ref{Address: address, Kind: "collect"})})
+	return cty.ObjectVal(map[string]cty.Value{"ref": cty.CapsuleVal(stage.RefType,
+		&stage.Ref{Address: address, Kind: "collect"})})
 }
 
 func config(keep string) *Config {
@@ -42,25 +43,31 @@ func TestKeep(t *testing.T) {
 			if d := c.Check(&stage.CheckContext{}); d.HasErrors() {
 				t.Fatal(d)
 			}
+
 			in := sample()
 			out, err := c.Run(t.Context(), &stage.RunContext{Inputs: map[string]*stage.Dataset{"input": in}})
 			if err != nil {
 				t.Fatal(err)
 			}
+
 			if got := out.Data.Table.NumRows(); got != 3 {
 				t.Fatalf("%d rows, want 3", got)
 			}
+
 			lat, _ := table.Float64s(out.Data.Table, "latency")
 			if !slices.Contains(lat.Values, want) {
 				t.Errorf("latencies %v, want the row with %g kept", lat.Values, want)
 			}
+
 			if in.Table.NumRows() != 5 {
 				t.Error("the input was changed")
 			}
+
 			check := out.Checks[0]
 			if check.Result != "warn" || len(check.Rows) != 1 || !strings.Contains(check.Rows[0], "m=1 dtype=fp8") {
 				t.Errorf("conflict of 10 to 30 not reported: %+v", check)
 			}
+
 			if v := out.Values["removed"]; !v.RawEquals(cty.NumberIntVal(2)) {
 				t.Errorf("removed = %#v", v)
 			}
@@ -74,11 +81,13 @@ func TestRowsOfTwoTablesAreNoDuplicates(t *testing.T) {
 		table.Ints([]int64{1, 1, 1}, nil), table.Ints([]int64{32, 32, 32}, nil), table.Constant("fp8", 3),
 		table.Floats([]float64{1, 2, 3}, nil), table.Texts([]string{"", "scale_matrix_perf", ""}, nil),
 	})
+
 	ds := &stage.Dataset{Table: rec, Info: stage.Info{Perf: "computescale_perf", Params: []string{"m", "k"}}}
 	key := KeyColumns(ds)
 	if !slices.Equal(key, []string{"perf_table", "m", "k", "quant_dtype"}) {
 		t.Fatalf("key %v", key)
 	}
+
 	res, err := Rows(rec, Options{Key: key, Keep: KeepFirst, Metric: "latency"})
 	if err != nil || !slices.Equal(res.Keep, []int{0, 1}) {
 		t.Errorf("keeps rows %v, %v", res.Keep, err)
@@ -93,6 +102,7 @@ func TestLatestWithoutTimes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	if want := []int{1, 3, 4}; !slices.Equal(res.Keep, want) {
 		t.Errorf("kept rows %v, want %v", res.Keep, want)
 	}
@@ -121,6 +131,7 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 	if len(diags) != 2 {
 		t.Fatalf("%d problems, want 2: %v", len(diags), diags)
 	}
+
 	for _, d := range diags {
 		if d.Subject == nil {
 			t.Errorf("%s has no place", d.Summary)
@@ -131,6 +142,7 @@ func TestCheckNamesWhatIsWrong(t *testing.T) {
 // TestTimesCompareAsTimes: as text "Z" sorts after "." and time zones are ignored.
 func TestTimesCompareAsTimes(t *testing.T) {
 	t.Parallel()
+
 	for _, tt := range []struct{ earlier, later string }{
 		{"2026-01-01T10:00:00Z", "2026-01-01T10:00:00.5Z"},
 		{"2026-01-01T11:30:00+02:00", "2026-01-01T10:00:00Z"},
@@ -154,6 +166,7 @@ func TestTimesCompareAsTimes(t *testing.T) {
 // TestAnInvalidRowNeverStaysOverAValidOne in whatever order and mode.
 func TestAnInvalidRowNeverStaysOverAValidOne(t *testing.T) {
 	t.Parallel()
+
 	for _, bad := range []struct {
 		v     float64
 		valid bool
@@ -165,19 +178,24 @@ func TestAnInvalidRowNeverStaysOverAValidOne(t *testing.T) {
 				rec := table.NewRecord([]string{"m", "latency", "started_at"}, []arrow.Array{
 					table.Constant(int64(1), 3), table.Floats(vals, valid),
 					table.Texts([]string{"2026-01-01T00:00:01Z", "2026-01-01T00:00:01Z", "2026-01-01T00:00:01Z"}, nil)})
+
 				res, err := Rows(rec, Options{Key: []string{"m"}, Keep: keep})
 				if err != nil || len(res.Keep) != 1 || res.Keep[0] == at {
 					t.Errorf("keep = %s with %v (null: %v) in row %d keeps %v, %v", keep, bad.v, !bad.valid, at, res.Keep, err)
 				}
+
 				if len(res.Worst) > 0 && !bad.valid && !strings.Contains(res.Worst[0], "null") {
 					t.Errorf("a null is printed as %q", res.Worst)
 				}
 			}
 		}
 	}
+
 	// Where zero is data it is a value like any other.
-	rec := table.NewRecord([]string{"m", "latency"}, []arrow.Array{table.Constant(int64(1), 2), table.Floats([]float64{5, 0}, nil)})
-	if res, err := Rows(rec, Options{Key: []string{"m"}, Keep: KeepLatest, ZeroOK: true}); err != nil || !slices.Equal(res.Keep, []int{1}) {
+	rec := table.NewRecord([]string{"m", "latency"},
+		[]arrow.Array{table.Constant(int64(1), 2), table.Floats([]float64{5, 0}, nil)})
+	if res, err := Rows(rec, Options{Key: []string{"m"}, Keep: KeepLatest, ZeroOK: true}); err != nil ||
+		!slices.Equal(res.Keep, []int{1}) {
 		t.Errorf("keeps %v, %v", res.Keep, err)
 	}
 }
@@ -195,11 +213,13 @@ func TestRowsProperty(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(0, 60).Draw(rt, "n")
 		keys := make([]int64, n)
+
 		lat := make([]float64, n)
 		for i := range n {
 			keys[i] = int64(rapid.IntRange(0, 12).Draw(rt, "k"))
 			lat[i] = float64(rapid.IntRange(1, 9).Draw(rt, "l"))
 		}
+
 		rec := table.NewRecord([]string{"k", "latency"}, []arrow.Array{table.Ints(keys, nil), table.Floats(lat, nil)})
 		distinct := map[int64]float64{}
 		for i, k := range keys {
@@ -207,11 +227,13 @@ func TestRowsProperty(t *testing.T) {
 				distinct[k] = lat[i]
 			}
 		}
+
 		for _, keep := range keeps {
 			res, err := Rows(rec, Options{Key: []string{"k"}, Keep: keep})
 			if err != nil {
 				rt.Fatal(err)
 			}
+
 			seen := map[int64]bool{}
 			for _, r := range res.Keep {
 				if seen[keys[r]] {
@@ -222,6 +244,7 @@ func TestRowsProperty(t *testing.T) {
 					rt.Fatalf("best kept %g of key %d, lowest is %g", lat[r], keys[r], distinct[keys[r]])
 				}
 			}
+
 			if len(seen) != len(distinct) || !slices.IsSorted(res.Keep) || res.Removed != n-len(distinct) {
 				rt.Fatalf("%s: kept %v, removed %d of %d rows with %d keys", keep, res.Keep, res.Removed, n, len(distinct))
 			}

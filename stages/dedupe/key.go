@@ -26,9 +26,11 @@ func keyColumns(ds *stage.Dataset) []string {
 	if t, ok := catalog.Lookup(ds.Info.Perf); ok && ds.Table != nil && !(t.Open && len(ds.Info.Params) > 0) {
 		return slices.DeleteFunc(rowkey.KeyOf(t, ds.Table), func(c string) bool { return !table.Has(ds.Table, c) })
 	}
+
 	if len(ds.Info.Params) > 0 {
 		return ds.Info.Params
 	}
+
 	if ds.Table == nil {
 		return nil
 	}
@@ -41,19 +43,23 @@ func PerfTable(ds *stage.Dataset) (*catalog.Table, bool) {
 	if t, ok := catalog.Lookup(ds.Info.Perf); ok {
 		return t, true
 	}
+
 	op, ok := catalog.LookupOp(ds.Info.Op)
 	if !ok || ds.Info.Perf != "" || ds.Table == nil {
 		return nil, false
 	}
+
 	t, ok := catalog.Lookup(op.Table)
 	if !ok {
 		return nil, false
 	}
+
 	for _, c := range t.Required() {
 		if c != "op_name" && !table.Has(ds.Table, c) {
 			return nil, false
 		}
 	}
+
 	return t, true
 }
 

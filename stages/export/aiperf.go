@@ -28,7 +28,8 @@ const AIPerf = "aiperf"
 
 // aiperfFiles are the attachments that the layout writes; the series of telemetry
 // is more than AIPerf has.
-var aiperfFiles = []string{aiperf.SummaryJSON, aiperf.SummaryCSV, aiperf.Records, aiperf.Console, aiperf.Inputs, aiperf.Manifest, aiperf.Telemetry, telemetry.SeriesName}
+var aiperfFiles = []string{aiperf.SummaryJSON, aiperf.SummaryCSV, aiperf.Records, aiperf.Console, aiperf.Inputs,
+	aiperf.Manifest, aiperf.Telemetry, telemetry.SeriesName}
 
 // runAIPerf writes the attachments of all rows.
 func (c *Config) runAIPerf(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
@@ -36,55 +37,69 @@ func (c *Config) runAIPerf(ctx context.Context, rc *stage.RunContext) (*stage.Ou
 	if err != nil {
 		return nil, err
 	}
+
 	out := &stage.Outcome{Status: stage.StatusOK, Data: sets[0]}
 	var batch atomic.Batch
 	defer batch.Discard()
 	cases := 0
+
 	dirs := map[string]bool{}
 	for _, ds := range sets {
 		for row, dir := range caseDirs(ds) {
 			if len(sets) == 1 && ds.Table.NumRows() == 1 {
 				dir = ""
 			}
+
 			list, err := stage.Attachments(ds.Table, row)
 			if err != nil {
 				return nil, err
 			}
+
 			if !slices.ContainsFunc(list, func(a stage.Attachment) bool { return a.Name == aiperf.SummaryJSON }) {
 				return nil, fmt.Errorf("row %d of %s has no %s: only rows of runtimes that put load on a server have AIPerf's files", row+1, ds.Info.Op, aiperf.SummaryJSON)
 			}
+
 			if dirs[dir] {
 				return nil, fmt.Errorf("two cases would be written to the folder %q; export them separately, with dir", dir)
 			}
+
 			dirs[dir] = true
 			cases++
+
 			for _, a := range list {
 				if !slices.Contains(aiperfFiles, a.Name) && aiperf.Path(a.Name) == a.Name {
 					continue
 				}
+
 				full, err := atomic.Within(rc.OutDir, path.Join(c.Dir, dir, aiperf.Path(a.Name)))
 				if err != nil {
 					return nil, err
 				}
+
 				if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
 					return nil, atomic.Explain("make the folder of", full, err)
 				}
+
 				if err := stageAttachment(&batch, rc.Store, full, list, a); err != nil {
 					return nil, fmt.Errorf("%s of row %d: %w", a.Name, row+1, err)
 				}
+
 				out.Artifacts = append(out.Artifacts, stage.Artifact{Path: full, Digest: a.Digest, Rows: 1})
 			}
 		}
 	}
+
 	err = locked(ctx, rc, filepath.Join(rc.OutDir, c.Dir), func() error { return batch.Commit() })
 	if err != nil {
 		return nil, err
 	}
+
 	where := filepath.Join(rc.OutDir, c.Dir)
 	out.Message = fmt.Sprintf("AIPerf's files of %d cases in %s", cases, where)
 	if cases == 1 {
 		out.Message = "AIPerf's files in " + where
 	}
+
 	out.Counts.Rows = cases
 	out.Values = map[string]cty.Value{"path": cty.StringVal(where), "added": cty.NumberIntVal(int64(cases))}
 	return out, nil
@@ -95,7 +110,8 @@ var streamed = []string{aiperf.Records, aiperf.Telemetry}
 
 // stageAttachment writes one attachment of a row. Large ones are copied, not
 // held in memory.
-func stageAttachment(batch *atomic.Batch, store *checkpoint.Store, path string, list []stage.Attachment, a stage.Attachment) error {
+func stageAttachment(batch *atomic.Batch, store *checkpoint.Store, path string, list []stage.Attachment,
+	a stage.Attachment) error {
 	if !slices.Contains(streamed, a.Name) {
 		data, err := store.GetBytes(a.Digest)
 		if err == nil {
@@ -106,16 +122,19 @@ func stageAttachment(batch *atomic.Batch, store *checkpoint.Store, path string, 
 		}
 		return err
 	}
+
 	object, err := store.ObjectPath(a.Digest)
 	if err != nil {
 		return err
 	}
+
 	f, err := os.Open(object)
 	if err != nil {
 		_, err := store.GetBytes(a.Digest) // which says what is wrong
 		return cmp.Or(err, fmt.Errorf("object %s cannot be opened", a.Digest))
 	}
 	defer f.Close()
+
 	digest, err := batch.Stage(path, func(w io.Writer) error {
 		_, err := io.Copy(w, f)
 		return err
@@ -124,6 +143,7 @@ func stageAttachment(batch *atomic.Batch, store *checkpoint.Store, path string, 
 		_, err = store.GetBytes(a.Digest)
 		err = cmp.Or(err, fmt.Errorf("object %s changed while it was read", a.Digest))
 	}
+
 	return err
 }
 
@@ -136,6 +156,7 @@ func caseDirs(ds *stage.Dataset) []string {
 		if !table.Has(rec, name) {
 			continue
 		}
+
 		col := rec.Column(slices.Index(table.Names(rec), name))
 		for row := 1; row < int(rec.NumRows()); row++ {
 			if col.ValueStr(row) != col.ValueStr(0) {
@@ -144,10 +165,12 @@ func caseDirs(ds *stage.Dataset) []string {
 			}
 		}
 	}
+
 	out := make([]string, rec.NumRows())
 	for row := range out {
 		out[row] = caseDir(rec, row, tell)
 	}
+
 	return out
 }
 
@@ -162,9 +185,11 @@ func caseDir(rec arrow.Record, row int, tell []string) string {
 			return '_'
 		}, value))
 	}
+
 	name := strings.Join(parts, "_")
 	if len(name) > 200 || strings.Trim(name, ".") == "" {
 		name = fmt.Sprintf("case-%d", row+1)
 	}
+
 	return name
 }

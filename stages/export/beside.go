@@ -21,10 +21,12 @@ func (c *Config) besideSpecs(batch *atomic.Batch, rc *stage.RunContext, t target
 		if partial {
 			return errors.New("current = true, and the data is partial: readers would take it for the newest complete version")
 		}
+
 		path, err := place(tree.SlotsFile)
 		if err != nil {
 			return err
 		}
+
 		err = restage(batch, path, func(data []byte) ([]byte, error) {
 			return tree.NextSlots(data, t.place.System, t.place.Backend, t.place.Version)
 		})
@@ -32,13 +34,16 @@ func (c *Config) besideSpecs(batch *atomic.Batch, rc *stage.RunContext, t target
 			return err
 		}
 	}
+
 	if len(c.AttentionLanes) == 0 {
 		return nil
 	}
+
 	path, err := place(tree.LanesFile)
 	if err != nil {
 		return err
 	}
+
 	return restage(batch, path, func(data []byte) ([]byte, error) {
 		return tree.NextLanes(data, t.place.Backend, t.place.Version, c.AttentionLanes)
 	})
@@ -51,9 +56,11 @@ func (c *Config) Beside() map[string]string {
 	if c.Sidecar == 0 {
 		out["sidecar"] = "it is not set"
 	}
+
 	if !c.Current {
 		out["current"] = "it is not set"
 	}
+
 	if len(c.AttentionLanes) == 0 {
 		out["attention_lanes"] = "it is not set"
 	}

@@ -123,71 +123,91 @@ type ReuseBlock struct {
 func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	bad := func(summary, detail string) {
-		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: cc.Range.Ptr()})
+		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail,
+			Subject: cc.Range.Ptr()})
 	}
 	if _, err := refs(c.Value); err != nil {
 		bad("Wrong input", err.Error())
 	}
+
 	layout := tree.Layout(c.Layout)
 	if !slices.Contains(tree.Layouts, layout) && !c.attached() {
 		bad("Unknown layout", fmt.Sprintf("layout is %q; it must be \"flat\", \"systems\", \"families\", \"aiperf\" or \"experiment\".", c.Layout))
 	}
+
 	if (c.Current || len(c.AttentionLanes) > 0) && layout != tree.Families {
 		bad("Beside no database", "current and attention_lanes write files that readers of the layout \"families\" look for.")
 	}
+
 	for _, sm := range slices.Sorted(maps.Keys(c.AttentionLanes)) {
 		if n, err := strconv.Atoi(sm); err != nil || n < 50 || n > 999 || c.AttentionLanes[sm] == "" {
 			bad("Wrong lane", fmt.Sprintf("attention_lanes has %q = %q; write the SM and the kernel, such as \"90\" = \"fa3\".", sm, c.AttentionLanes[sm]))
 		}
 	}
+
 	if c.Sidecar < 0 || c.Sidecar > 2 {
 		bad("Unknown schema", fmt.Sprintf("sidecar is %d; collection_meta.yaml has the schemas 1 and 2.", c.Sidecar))
 	}
+
 	if c.Sidecar == 2 && c.CollectorRef == "" {
 		bad("No evidence", "Schema 2 of collection_meta.yaml names the collector's commit: set collector_ref.")
 	}
+
 	if len(c.Card) > 0 && c.Layout != Experiment {
 		bad("Card without use", "Only the layout \"experiment\" writes workload cards.")
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(c.Card)) {
 		if cardPath(name) == "" {
-			bad("Unknown field", fmt.Sprintf("card has %q, which is no field of a workload card.%s", name, phrase.DidYouMean(name, experiment.Paths())))
+			bad("Unknown field", fmt.Sprintf("card has %q, which is no field of a workload card.%s", name,
+				phrase.DidYouMean(name, experiment.Paths())))
 		}
 	}
+
 	if c.attached() && (c.File != "" || c.Format != "" || c.Table != "" || len(c.Columns) > 0) {
 		bad("Words without use", fmt.Sprintf("The layout %q writes files under their own names; leave file, format, table and columns away.", c.Layout))
 	}
+
 	if c.Format != "" && c.Format != CSV && c.Format != Parquet {
 		bad("Unknown format", fmt.Sprintf("format is %q; it must be \"csv\" or \"parquet\".", c.Format))
 	}
+
 	for _, name := range []string{c.File, c.Dir} {
 		if name != "" && !filepath.IsLocal(name) {
-			bad("Path outside the output folder", fmt.Sprintf("%q leads out of the output folder; exports stay inside of it. Choose the folder with -out-dir.", name))
+			bad("Path outside the output folder",
+				fmt.Sprintf("%q leads out of the output folder; exports stay inside of it. Choose the folder with -out-dir.", name))
 		} else if why := atomic.BadName(name); why != "" {
 			bad("Unusable name", fmt.Sprintf("%q %s.", name, why))
 		}
 	}
+
 	if strings.HasSuffix(c.File, "/") {
 		bad("Unusable name", fmt.Sprintf("file is %q, which names a folder; say the folder with \"dir\".", c.File))
 	}
+
 	if c.File != "" && c.Format != "" && strings.HasSuffix(c.File, ".parquet") != (c.Format == Parquet) {
 		bad("File and format disagree", fmt.Sprintf("The file %q does not have the extension of the format %q; Parquet files end in .parquet, CSV files in .txt or .csv.", c.File, c.Format))
 	}
+
 	if ext := filepath.Ext(c.File); c.Format == "" && !slices.Contains([]string{"", ".txt", ".csv", ".parquet"}, ext) {
 		bad("Unknown extension", fmt.Sprintf("The extension of %q names no format that there is: .txt and .csv are CSV, .parquet is Parquet.", c.File))
 	}
+
 	if !slices.Contains([]string{PowerAuto, PowerNever, PowerNeed}, c.Power) {
 		bad("Unknown power", fmt.Sprintf("power is %q; it must be \"auto\", \"never\" or \"require\".", c.Power))
 	}
+
 	if layout != tree.Flat && c.File != "" {
 		bad("File without use", fmt.Sprintf("The layout %q names its files after their tables; leave \"file\" out, or use the layout \"flat\".", c.Layout))
 	}
+
 	switch {
 	case c.Reader != ReaderToday && c.Reader != ReaderOld:
 		bad("Unknown reader", fmt.Sprintf("reader is %q; it must be %q or %q.", c.Reader, ReaderToday, ReaderOld))
 	case c.Reader == ReaderOld && (layout == tree.Families || c.Format == Parquet):
 		bad("Reader and layout disagree", fmt.Sprintf("The readers of %s know CSV files only: use the layout \"systems\" or \"flat\" with CSV.", ReaderOld))
 	}
+
 	if c.Table != "" {
 		if _, ok := catalog.Lookup(c.Table); !ok {
 			detail := fmt.Sprintf("There is no perf table %q.", c.Table)
@@ -197,14 +217,19 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 			bad("Unknown table", detail)
 		}
 	}
+
 	if layout != tree.Families && len(c.Reuse) > 0 {
 		bad("Reuse without use", "Only the layout \"families\" has a reuse.yaml.")
 	}
+
 	for _, r := range c.Reuse {
-		if err := (tree.ReuseEntry{Table: r.Table, FromVersion: r.FromVersion, Reason: r.Reason, ApprovedBy: r.ApprovedBy}).Check(); err != nil {
-			diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Incomplete reuse", Detail: err.Error(), Subject: r.Range.Ptr()})
+		if err := (tree.ReuseEntry{Table: r.Table, FromVersion: r.FromVersion, Reason: r.Reason,
+			ApprovedBy: r.ApprovedBy}).Check(); err != nil {
+			diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Incomplete reuse",
+				Detail: err.Error(), Subject: r.Range.Ptr()})
 		}
 	}
+
 	return diags
 }
 
@@ -214,10 +239,12 @@ func refs(v cty.Value) ([]*stage.Ref, error) {
 		ref, err := stage.RefOf(v)
 		return []*stage.Ref{ref}, err
 	}
+
 	if v == cty.NilVal || v.IsNull() || !v.IsKnown() || !v.CanIterateElements() {
 		_, err := stage.RefOf(v)
 		return nil, err
 	}
+
 	var out []*stage.Ref
 	for it := v.ElementIterator(); it.Next(); {
 		_, e := it.Element()
@@ -227,9 +254,11 @@ func refs(v cty.Value) ([]*stage.Ref, error) {
 		}
 		out = append(out, ref)
 	}
+
 	if len(out) == 0 {
 		return nil, fmt.Errorf("input is an empty list; at least one stage is needed")
 	}
+
 	return out, nil
 }
 
@@ -241,6 +270,7 @@ func (c *Config) Inputs() []stage.Input {
 	if c.inputs == nil {
 		c.inputs, _ = refs(c.Value)
 	}
+
 	var in []stage.Input
 	for i, r := range c.inputs {
 		in = append(in, stage.Input{Name: inputName(i), Ref: r})
@@ -265,7 +295,8 @@ func (c *Config) merges() bool {
 func (c *Config) reuseEntries() []tree.ReuseEntry {
 	var out []tree.ReuseEntry
 	for _, r := range c.Reuse {
-		out = append(out, tree.ReuseEntry{Table: catalog.Stem(r.Table), FromVersion: r.FromVersion, Reason: r.Reason, ApprovedBy: r.ApprovedBy})
+		out = append(out, tree.ReuseEntry{Table: catalog.Stem(r.Table), FromVersion: r.FromVersion, Reason: r.Reason,
+			ApprovedBy: r.ApprovedBy})
 	}
 	return out
 }
@@ -278,6 +309,7 @@ func systemName(v cty.Value) (string, error) {
 	case v.IsKnown() && v.Type() == cty.String:
 		return v.AsString(), nil
 	}
+
 	spec, err := stage.SystemOf(v)
 	if err != nil {
 		return "", err

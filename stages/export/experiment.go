@@ -45,6 +45,7 @@ func (c *Config) runExperiment(ctx context.Context, rc *stage.RunContext) (*stag
 	if err != nil {
 		return nil, err
 	}
+
 	out := &stage.Outcome{Status: stage.StatusOK, Data: sets[0]}
 	var batch atomic.Batch
 	defer batch.Discard()
@@ -53,15 +54,19 @@ func (c *Config) runExperiment(ctx context.Context, rc *stage.RunContext) (*stag
 		if err != nil {
 			return err
 		}
+
 		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
 			return atomic.Explain("make the folder of", full, err)
 		}
+
 		digest, err := batch.StageBytes(full, data)
 		out.Artifacts = append(out.Artifacts, stage.Artifact{Path: full, Digest: digest, Rows: 1})
 		return err
 	}
+
 	var cells []experiment.Cell
 	dirs := map[string]bool{}
+
 	measured := 0
 	for _, ds := range sets {
 		names := caseDirs(ds)
@@ -70,14 +75,17 @@ func (c *Config) runExperiment(ctx context.Context, rc *stage.RunContext) (*stag
 			if id := text(row[experimentID]); id != "" {
 				dir = folder(id)
 			}
+
 			if dirs[dir] {
 				return nil, fmt.Errorf("two cells would be written to the folder %q; give them different values of %s, or export them separately, with dir", dir, experimentID)
 			}
+
 			dirs[dir] = true
 			list, err := stage.Attachments(ds.Table, i)
 			if err != nil {
 				return nil, err
 			}
+
 			var facts cellFacts
 			found := false
 			for _, a := range list {
@@ -85,10 +93,12 @@ func (c *Config) runExperiment(ctx context.Context, rc *stage.RunContext) (*stag
 				if !known && a.Name != factsFile {
 					continue
 				}
+
 				data, err := rc.Store.GetBytes(a.Digest)
 				if err != nil {
 					return nil, fmt.Errorf("%s of row %d: %w", a.Name, i+1, err)
 				}
+
 				if !known {
 					found = true
 					if err := json.Unmarshal(data, &facts); err != nil {
@@ -96,52 +106,66 @@ func (c *Config) runExperiment(ctx context.Context, rc *stage.RunContext) (*stag
 					}
 					continue
 				}
+
 				if err := write(path.Join(dir, a.Name), data); err != nil {
 					return nil, err
 				}
 			}
+
 			if !found {
 				return nil, fmt.Errorf("row %d of %s has no %s: only rows of runtimes of kind server have the files of an experiment", i+1, ds.Info.Op, factsFile)
 			}
+
 			card, err := c.card(row, &facts, ds).YAML()
 			if err == nil {
 				err = write(path.Join(dir, cardFile), card)
 			}
+
 			if err != nil {
 				return nil, err
 			}
+
 			cells = append(cells, cellOf(row, &facts, text(row[experimentID])))
 			measured++
 		}
+
 		more, err := lostCells(ds, cells)
 		if err != nil {
 			return nil, err
 		}
+
 		cells = append(cells, more...)
 	}
+
 	summary, err := experiment.Summary(cells)
 	if err == nil {
 		err = write(summaryFile, summary)
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	svg, png, err := experiment.Scaling(cells)
 	if err != nil {
 		return nil, err
 	}
+
 	for ext, data := range map[string][]byte{".svg": svg, ".png": png} {
 		if err := write(plotName+ext, data); err != nil {
 			return nil, err
 		}
 	}
+
 	if err := locked(ctx, rc, filepath.Join(rc.OutDir, c.Dir), func() error { return batch.Commit() }); err != nil {
 		return nil, err
 	}
+
 	where := filepath.Join(rc.OutDir, c.Dir)
 	out.Message = fmt.Sprintf("%d cells in %s, %d of them measured", len(cells), where, measured)
 	out.Counts.Rows = measured
 	out.Values = map[string]cty.Value{"path": cty.StringVal(where), "added": cty.NumberIntVal(int64(measured))}
+
 	return out, nil
 }
 
@@ -174,36 +198,49 @@ func (c *Config) card(row map[string]any, f *cellFacts, ds *stage.Dataset) exper
 			out[at] = experiment.Field{Value: v, Source: source}
 		}
 	}
+
 	column := func(source experiment.Origin, at, name string) {
 		if v, ok := row[name]; ok {
 			set(source, at, v)
 		}
 	}
-	const model, arch, data, hw, exe = "workload.model.", "workload.model.model_arch.", "workload.data.", "workload.hardware.", "Model-executor."
+
+	const model, arch, data, hw, exe = "workload.model.", "workload.model.model_arch.", "workload.data.",
+		"workload.hardware.", "Model-executor."
 	set(experiment.Configured, model+"model_family", f.Model)
+
 	if m := f.Config; m != nil {
 		set(experiment.Configured, model+"precision", m.DType)
+
 		if moe := m.mixes(); moe != nil {
 			set(experiment.Configured, model+"moe", *moe)
 		}
-		for at, v := range map[string]*int{"num_layers": m.Layers, "num_heads": m.Heads, "num_kv_heads": m.KVHeads, "head_dim": m.headDim(), "num_params": m.params(), "num_params_active": m.params(), "num_params_embedding": m.embedding()} {
+
+		for at, v := range map[string]*int{"num_layers": m.Layers, "num_heads": m.Heads, "num_kv_heads": m.KVHeads,
+			"head_dim": m.headDim(), "num_params": m.params(), "num_params_active": m.params(),
+			"num_params_embedding": m.embedding()} {
 			if v != nil {
 				set(experiment.Configured, arch+at, *v)
 			}
 		}
 	}
+
 	column(experiment.Measured, model+"iteration", "iterations")
 	column(experiment.Configured, data+"batch_size", "batch_size")
 	column(experiment.Configured, data+"seq_len", "seq_len")
 	column(experiment.Measured, data+"input_len", "input_length")
 	column(experiment.Measured, data+"output_len", "output_length")
+
 	if len(f.GPUs) > 0 {
 		set(experiment.Measured, hw+"xpu_spec.model", f.GPUs[0].Name)
+
 		if m := f.GPUs[0].Memory; m != nil {
 			set(experiment.Measured, hw+"xpu_spec.memory_gb", float64(*m/1e7)/100)
 		}
+
 		set(experiment.Measured, hw+"xpu_spec.count_per_node", len(f.GPUs))
 		set(experiment.Measured, hw+"driver_version", f.Driver)
+
 		switch {
 		case f.NVLinks != nil && *f.NVLinks > 0 && f.NVSwitch != nil && *f.NVSwitch:
 			set(experiment.Measured, hw+"network_topo.topology", fmt.Sprintf("NVSwitch, %d NVLinks a GPU", *f.NVLinks))
@@ -211,6 +248,7 @@ func (c *Config) card(row map[string]any, f *cellFacts, ds *stage.Dataset) exper
 			set(experiment.Measured, hw+"network_topo.topology", fmt.Sprintf("%d NVLinks a GPU", *f.NVLinks))
 		}
 	}
+
 	// The GPUs of a cell are its ranks: expert parallelism lies within them.
 	switch n, traced := int(asNumber(row["gpus"])), int(asNumber(row["traced_ranks"])); {
 	case n > 0 && traced == n:
@@ -218,33 +256,43 @@ func (c *Config) card(row map[string]any, f *cellFacts, ds *stage.Dataset) exper
 	case n > 0:
 		set(experiment.Configured, hw+"xpu_spec.total_count", n)
 	}
+
 	set(experiment.Configured, exe+"framework.name", strings.ToLower(ds.Info.Framework))
 	set(experiment.Measured, exe+"framework.version", f.Version)
+
 	if f.Version == "" && ds.Info.Version != "unknown" {
 		set(experiment.Measured, exe+"framework.version", ds.Info.Version)
 	}
-	for at, name := range map[string]string{"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size", "dp_replicate": "data_parallel_size", "cp": "context_parallel_size", "ep": "expert_parallel_size"} {
+
+	for at, name := range map[string]string{"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size",
+		"dp_replicate": "data_parallel_size", "cp": "context_parallel_size", "ep": "expert_parallel_size"} {
 		column(experiment.Configured, exe+"model_plan_parallelization."+at, name)
 	}
+
 	if f.NCCL != "" {
 		set(experiment.Measured, exe+"communication_library.name", "NCCL")
 		set(experiment.Measured, exe+"communication_library.version", f.NCCL)
 	}
+
 	env := map[string]string{}
 	for name, v := range f.Env {
 		if strings.HasPrefix(name, "NCCL_") || strings.HasPrefix(name, "NVSHMEM_") {
 			env[name] = v
 		}
 	}
+
 	if len(env) > 0 {
 		out[exe+"communication_library.env"] = experiment.Field{Value: env, Source: experiment.Configured}
 	}
+
 	if len(f.Traces) > 0 {
 		out["metric_source.traces"] = experiment.Field{Value: f.Traces, Source: experiment.Measured}
 	}
+
 	for name, v := range c.Card {
 		set(experiment.Configured, cardPath(name), v)
 	}
+
 	return out
 }
 
@@ -264,31 +312,39 @@ func cellOf(row map[string]any, f *cellFacts, id string) experiment.Cell {
 	if c.Model == "" {
 		c.Model = f.Model
 	}
-	c.Throughput, c.Iteration, c.TTFT, c.TPOT = figure(row, "throughput_tokens_sec"), figure(row, "iteration_wall_clock"), figure(row, "ttft"), figure(row, "tpot")
-	c.Comm, c.Exposed, c.Bubble, c.Calls = figure(row, "comm_overhead"), figure(row, "comm_exposed_pct"), figure(row, "bubble_ratio_pct"), count(row, "coll_call_num")
+
+	c.Throughput, c.Iteration, c.TTFT, c.TPOT = figure(row, "throughput_tokens_sec"),
+		figure(row, "iteration_wall_clock"), figure(row, "ttft"), figure(row, "tpot")
+	c.Comm, c.Exposed, c.Bubble, c.Calls = figure(row, "comm_overhead"), figure(row, "comm_exposed_pct"),
+		figure(row, "bubble_ratio_pct"), count(row, "coll_call_num")
 	c.GPUs = count(row, "gpus")
 	c.Error = text(row["trace_error"])
+
 	return c
 }
 
 // planned is what the columns of a case say of its cell.
 func planned(row map[string]any, id string) experiment.Cell {
 	c := experiment.Cell{
-		Experiment: id, Model: text(row["model"]), TP: count(row, "tensor_parallel_size"), PP: count(row, "pipeline_parallel_size"), EP: count(row, "expert_parallel_size"),
+		Experiment: id, Model: text(row["model"]), TP: count(row, "tensor_parallel_size"),
+		PP: count(row, "pipeline_parallel_size"), EP: count(row, "expert_parallel_size"),
 		Batch: count(row, "batch_size"), Seq: count(row, "seq_len"), Max: count(row, "max_tokens"),
 	}
 	if c.Experiment == "" {
 		c.Experiment = text(row["case_id"])
 	}
+
 	n, known := 1, false
 	for _, p := range []*int{c.TP, c.PP, count(row, "data_parallel_size")} {
 		if p != nil {
 			n, known = n**p, true
 		}
 	}
+
 	if known {
 		c.GPUs = &n
 	}
+
 	return c
 }
 
@@ -298,6 +354,7 @@ func lostCells(ds *stage.Dataset, measured []experiment.Cell) ([]experiment.Cell
 	if ds.Planned == nil || ds.Ledger == nil {
 		return nil, nil
 	}
+
 	reasons := map[string]string{}
 	for i := range int(ds.Ledger.NumRows()) {
 		row := table.Row(ds.Ledger, i)
@@ -308,10 +365,12 @@ func lostCells(ds *stage.Dataset, measured []experiment.Cell) ([]experiment.Cell
 		}
 		reasons[text(row["case_id"])] = reason
 	}
+
 	model := ""
 	if len(measured) > 0 {
 		model = measured[0].Model
 	}
+
 	var out []experiment.Cell
 	for i := range int(ds.Planned.NumRows()) {
 		row := table.Row(ds.Planned, i)
@@ -319,13 +378,16 @@ func lostCells(ds *stage.Dataset, measured []experiment.Cell) ([]experiment.Cell
 		if !lost {
 			continue
 		}
+
 		c := planned(row, text(row[experimentID]))
 		c.Error = reason
 		if c.Model == "" {
 			c.Model = model
 		}
+
 		out = append(out, c)
 	}
+
 	return out, nil
 }
 

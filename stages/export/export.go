@@ -43,6 +43,7 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		}
 		err = fmt.Errorf("%w (%s:%d)", err, filepath.ToSlash(name), rc.Range.Start.Line)
 	}
+
 	return out, err
 }
 
@@ -53,48 +54,59 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	case Experiment:
 		return c.runExperiment(ctx, rc)
 	}
+
 	sets, err := c.datasets(rc)
 	if err != nil {
 		return nil, err
 	}
+
 	sh, place, err := c.destination(sets)
 	if err != nil {
 		return nil, err
 	}
+
 	partial := ""
 	for _, ds := range sets {
 		partial = cmp.Or(partial, ds.Info.Partial)
 	}
+
 	if partial != "" && !c.AllowPartial {
 		return nil, fmt.Errorf("the data is partial (%s), so it would pass for the whole table; collect the rest, or set allow_partial = true in %s, which puts \"partial\" into the file's name", partial, rc.Address)
 	}
+
 	rec, from, noted, err := assemble(sets, sh)
 	if err != nil {
 		return nil, err
 	}
+
 	var leftOut []string
 	if c.Reader == ReaderOld {
 		if rec, leftOut, err = forOldReaders(rec, sh.table); err != nil {
 			return nil, err
 		}
 	}
+
 	if err := oneOrigin(rec, tree.Layout(c.Layout)); err != nil {
 		return nil, fmt.Errorf("nothing was written: %w", err)
 	}
+
 	t, err := c.target(rc.OutDir, place, partial != "")
 	if err != nil {
 		return nil, err
 	}
+
 	if rc.Claim != nil {
 		if other := rc.Claim(t.path); other != "" && !c.Merges() {
 			return nil, fmt.Errorf("nothing was written: %s is the file of %s, and only one of them would be left; give one another dir or file, or say merge in both", t.path, other)
 		}
 	}
+
 	key := keyOf(sets[0], sh, rec)
 	doubtful, err := doubts(rec, key, t)
 	if err != nil {
 		return nil, err
 	}
+
 	out := &stage.Outcome{Status: stage.StatusOK, Data: sets[0]}
 	var report written
 	writing := func() error {
@@ -108,30 +120,39 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	} else {
 		err = writing()
 	}
+
 	if err != nil {
 		return nil, err
 	}
+
 	for _, text := range noted.words {
 		doubtful = append(doubtful, stage.CheckResult{Name: "words", Severity: "warn", Result: "warn", Message: text})
 	}
+
 	if noted.power != "" {
 		doubtful = append(doubtful, stage.CheckResult{Name: "power", Severity: "warn", Result: "warn", Message: noted.power})
 	}
+
 	out.Checks = doubtful
 	if len(leftOut) > 0 {
-		out.Checks = append(out.Checks, stage.CheckResult{Name: "left_out", Severity: "warn", Result: "warn", Rows: leftOut[:min(len(leftOut), 20)],
-			Message: fmt.Sprintf("%d kinds of rows are not in the file, because the readers of %s cannot take them", len(leftOut), ReaderOld)})
+		out.Checks = append(out.Checks, stage.CheckResult{Name: "left_out", Severity: "warn", Result: "warn",
+			Rows: leftOut[:min(len(leftOut), 20)],
+			Message: fmt.Sprintf("%d kinds of rows are not in the file, because the readers of %s cannot take them",
+				len(leftOut), ReaderOld)})
 	}
+
 	if rc.Events != nil {
 		for _, n := range noted.lacks {
 			rc.Events.Message(rc.Address, "info", n)
 		}
 	}
+
 	out.Message = report.text(t.name, out.Artifacts[0]) + from.text()
 	out.Values = map[string]cty.Value{
 		"path":  cty.StringVal(t.path),
 		"added": cty.NumberIntVal(int64(report.Added)),
 	}
+
 	return out, nil
 }
 
@@ -144,6 +165,7 @@ func (c *Config) datasets(rc *stage.RunContext) ([]*stage.Dataset, error) {
 		}
 		sets = append(sets, ds)
 	}
+
 	return sets, nil
 }
 
@@ -152,7 +174,8 @@ func (c *Config) wholeDatasets(rc *stage.RunContext) ([]*stage.Dataset, error) {
 	sets, err := c.datasets(rc)
 	for _, ds := range sets {
 		if ds.Info.Partial != "" && !c.AllowPartial {
-			return nil, fmt.Errorf("the data is partial (%s); collect the rest, or set allow_partial = true in %s", ds.Info.Partial, rc.Address)
+			return nil, fmt.Errorf("the data is partial (%s); collect the rest, or set allow_partial = true in %s",
+				ds.Info.Partial, rc.Address)
 		}
 	}
 	return sets, err
@@ -163,29 +186,35 @@ func (c *Config) destination(sets []*stage.Dataset) (shape, tree.Place, error) {
 	info := sets[0].Info
 	strict := tree.Layout(c.Layout) != tree.Flat
 	sh := shape{columns: c.Columns, power: c.Power, backend: c.Backend, strict: strict}
+
 	name := cmp.Or(c.Table, info.Perf)
 	if name == "" {
 		if op, ok := catalog.LookupOp(info.Op); ok {
 			name = op.Table
 		}
 	}
+
 	if t, ok := catalog.Lookup(name); ok {
 		sh.table, name = t, t.Name
 	}
+
 	if sh.backend == "" {
 		if b, ok := catalog.BackendOf(info.Framework); ok {
 			sh.backend = b.Name
 		}
 	}
+
 	place := tree.Place{Table: name, Backend: sh.backend, Version: cmp.Or(c.Version, info.Version), System: info.System}
 	if system, err := systemName(c.System); err != nil {
 		return sh, place, err
 	} else if system != "" {
 		place.System = system
 	}
+
 	if strict && sh.table == nil {
 		return sh, place, fmt.Errorf("the layout %q holds perf tables only, and the op %q has none; say which with \"table\", or use the layout \"flat\"", c.Layout, info.Op)
 	}
+
 	return sh, tree.PlaceOf(place), nil
 }
 
@@ -198,10 +227,12 @@ func (c *Config) target(outDir string, place tree.Place, partial bool) (target, 
 			t.format = Parquet
 		}
 	}
+
 	ext := ".txt"
 	if t.format == Parquet {
 		ext = ".parquet"
 	}
+
 	file := c.File
 	if file == "" {
 		if place.Table == "" {
@@ -209,29 +240,36 @@ func (c *Config) target(outDir string, place tree.Place, partial bool) (target, 
 		}
 		file = place.Table + ext
 	}
+
 	dir, err := t.layout.Dir(place)
 	if err != nil {
 		return t, fmt.Errorf("%w; say it in the export block", err)
 	}
+
 	if partial && t.layout != tree.Families {
 		e := path.Ext(file)
 		file = strings.TrimSuffix(file, e) + ".partial" + e
 	}
+
 	name := file
 	if dir != "." {
 		name = dir + "/" + file
 	}
+
 	if c.Dir != "" {
 		name = strings.TrimSuffix(c.Dir, "/") + "/" + name
 	}
+
 	full, err := atomic.Within(outDir, name)
 	if err != nil {
 		return t, err
 	}
+
 	t.name, t.path = name, full
 	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
 		return t, atomic.Explain("make the folder of", full, err)
 	}
+
 	return t, nil
 }
 
@@ -245,7 +283,8 @@ func keyOf(ds *stage.Dataset, sh shape, rec arrow.Record) []string {
 // locked does something while nobody else, in this process or any other, writes
 // into a folder: tables of one folder share a sidecar, and files are merged.
 func locked(ctx context.Context, rc *stage.RunContext, dir string, do func() error) error {
-	unlock, err := filelock.LockFolder(ctx, dir, filelock.Self("aicplan apply: "+rc.Address, filepath.Base(rc.RunDir), time.Now()))
+	unlock, err := filelock.LockFolder(ctx, dir,
+		filelock.Self("aicplan apply: "+rc.Address, filepath.Base(rc.RunDir), time.Now()))
 	if err != nil {
 		return err
 	}
@@ -256,25 +295,32 @@ func locked(ctx context.Context, rc *stage.RunContext, dir string, do func() err
 func assemble(sets []*stage.Dataset, sh shape) (arrow.Record, origin, notes, error) {
 	var recs []arrow.Record
 	var from origin
+
 	var all notes
 	for _, ds := range sets {
 		rec, o, n, err := perfRows(ds, sh)
 		if err != nil {
 			return nil, from, all, err
 		}
+
 		if err := sh.fit(rec, keyOf(ds, sh, rec)); err != nil {
 			return nil, from, all, fmt.Errorf("nothing was written: %w", err)
 		}
+
 		recs = append(recs, rec)
-		all.lacks, all.words, all.power = append(all.lacks, n.lacks...), append(all.words, n.words...), cmp.Or(all.power, n.power)
+		all.lacks, all.words, all.power = append(all.lacks, n.lacks...), append(all.words, n.words...),
+			cmp.Or(all.power, n.power)
 		from = from.and(o)
 	}
+
 	rec, err := join(recs)
 	if err == nil {
 		err = apart(recs, keyOf(sets[0], sh, rec))
 	}
+
 	if err != nil {
 		return nil, from, all, err
 	}
+
 	return rec, from, all, nil
 }

@@ -18,7 +18,8 @@ import (
 )
 
 func refValue(name string) cty.Value {
-	return cty.ObjectVal(map[string]cty.Value{"ref": cty.CapsuleVal(stage.RefType, &stage.Ref{Address: "gate." + name, Kind: "gate"})})
+	return cty.ObjectVal(map[string]cty.Value{"ref": cty.CapsuleVal(stage.RefType,
+		&stage.Ref{Address: "gate." + name, Kind: "gate"})})
 }
 
 func config(change func(*Config)) *Config {
@@ -38,17 +39,23 @@ func gemm(perm []int) *stage.Dataset {
 		ids[i], ms[i], lat[i] = fmt.Sprintf("c%03d", p), int64(p+1), float64(p+1)/1000
 		started[i] = fmt.Sprintf("2026-03-%02dT10:00:00Z", p%9+1)
 	}
+
 	rec := table.NewRecord(
-		[]string{"case_id", "gemm_dtype", "m", "n", "k", "framework", "version", "device", "kernel_source", "latency", "rel_stdev", "started_at"},
+		[]string{"case_id", "gemm_dtype", "m", "n", "k", "framework", "version", "device", "kernel_source", "latency",
+			"rel_stdev", "started_at"},
 		[]arrow.Array{
-			table.Texts(ids, nil), table.Constant("bfloat16", n), table.Ints(ms, nil), table.Constant(int64(64), n), table.Constant(int64(32), n),
-			table.Constant("TRTLLM", n), table.Constant("1.3.0", n), table.Constant("NVIDIA H200", n), table.Constant("cublas", n),
+			table.Texts(ids, nil), table.Constant("bfloat16", n), table.Ints(ms, nil), table.Constant(int64(64), n),
+			table.Constant(int64(32), n),
+			table.Constant("TRTLLM", n), table.Constant("1.3.0", n), table.Constant("NVIDIA H200", n),
+			table.Constant("cublas", n),
 			table.Floats(lat, nil), table.Constant(0.01, n), table.Texts(started, nil),
 		})
+
 	return &stage.Dataset{
 		Table:   rec,
 		Planned: table.NewRecord([]string{"case_id"}, []arrow.Array{table.Texts(ids, nil)}),
-		Info: stage.Info{Op: "gemm", Perf: "gemm_perf", Params: []string{"gemm_dtype", "m", "n", "k"}, Framework: "TRTLLM", Version: "1.3.0",
+		Info: stage.Info{Op: "gemm", Perf: "gemm_perf", Params: []string{"gemm_dtype", "m", "n", "k"},
+			Framework: "TRTLLM", Version: "1.3.0",
 			Device: "NVIDIA H200", System: "h200_sxm", Runtime: "trtllm"},
 	}
 }
@@ -63,9 +70,11 @@ func order(n int) []int {
 
 func run(t testing.TB, c *Config, dir string, sets ...*stage.Dataset) (*stage.Outcome, error) {
 	t.Helper()
+
 	if d := c.Check(&stage.CheckContext{}); d.HasErrors() {
 		return nil, d
 	}
+
 	inputs := map[string]*stage.Dataset{}
 	for i, ds := range sets {
 		inputs[inputName(i)] = ds
@@ -96,6 +105,7 @@ func TestFlat(t *testing.T) {
 	collected := gemm([]int{1, 0, 2})
 	collected.Planned = collected.Table
 	out := mustRun(t, config(func(c *Config) { c.File = "sub/gemm_perf.txt" }), dir, collected)
+
 	want := `framework,version,device,op_name,kernel_source,gemm_dtype,m,n,k,latency
 TRTLLM,1.3.0,NVIDIA H200,gemm,cublas,bfloat16,3,64,32,0.003
 TRTLLM,1.3.0,NVIDIA H200,gemm,cublas,bfloat16,2,64,32,0.002
@@ -104,6 +114,7 @@ TRTLLM,1.3.0,NVIDIA H200,gemm,cublas,bfloat16,1,64,32,0.001
 	if got := read(t, dir, "sub", "gemm_perf.txt"); got != want {
 		t.Errorf("file:\n%swant:\n%s", got, want)
 	}
+
 	a := out.Artifacts[0]
 	if a.Rows != 3 || !strings.HasPrefix(a.Digest, "sha256:") || !strings.Contains(out.Message, a.Digest) {
 		t.Errorf("artifact %+v, message %q", a, out.Message)
@@ -114,11 +125,13 @@ func TestBytesDependOnTheDataAlone(t *testing.T) {
 	digests := map[string]bool{}
 	for _, format := range []string{CSV, Parquet} {
 		clear(digests)
+
 		for seed := range uint64(5) {
 			perm := rand.New(rand.NewPCG(seed, 1)).Perm(200)
 			out := mustRun(t, config(func(c *Config) { c.Format = format }), t.TempDir(), gemm(perm))
 			digests[out.Artifacts[0].Digest] = true
 		}
+
 		if len(digests) != 1 {
 			t.Errorf("%s: the same rows in 5 orders made %d different files", format, len(digests))
 		}
@@ -133,9 +146,11 @@ func TestPartialDataIsRefused(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "partial (smoke)") || !strings.Contains(err.Error(), "allow_partial") {
 		t.Fatalf("error %v", err)
 	}
+
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
 		t.Errorf("a refused export left %v", left)
 	}
+
 	mustRun(t, config(func(c *Config) { c.AllowPartial = true }), dir, ds)
 	read(t, dir, "gemm_perf.partial.txt")
 }
@@ -161,9 +176,11 @@ func TestPathsStayInside(t *testing.T) {
 func TestSystemsLayout(t *testing.T) {
 	dir := t.TempDir()
 	mustRun(t, config(func(c *Config) { c.Layout, c.SystemSpec = string(tree.Systems), true }), dir, gemm(order(2)))
+
 	if got := read(t, dir, "data", "h200_sxm", "trtllm", "1.3.0", "gemm_perf.txt"); strings.Count(got, "\n") != 3 {
 		t.Errorf("file:\n%s", got)
 	}
+
 	if spec := read(t, dir, "h200_sxm.yaml"); !strings.Contains(spec, "sm_version") {
 		t.Errorf("spec:\n%s", spec)
 	}
@@ -173,10 +190,12 @@ func TestMergeSaysWhatItDid(t *testing.T) {
 	dir := t.TempDir()
 	c := func() *Config { return config(func(c *Config) { c.Layout = string(tree.Families) }) }
 	mustRun(t, c(), dir, gemm([]int{0, 1, 2}))
+
 	out := mustRun(t, c(), dir, gemm([]int{2, 3}))
 	if !strings.Contains(out.Message, "4 rows") || !strings.Contains(out.Message, "1 rows added, 1 replaced, 2 kept") {
 		t.Errorf("message %q", out.Message)
 	}
+
 	again := mustRun(t, c(), dir, gemm([]int{2, 3}))
 	if again.Artifacts[0].Digest != out.Artifacts[0].Digest {
 		t.Error("merging the same rows again changes the file")
@@ -189,8 +208,10 @@ func TestSeveralInputsFillOneTable(t *testing.T) {
 	if in := c.Inputs(); len(in) != 2 || in[0].Name != "input" || in[1].Name != "input2" || in[1].Ref.Address != "gate.b" {
 		t.Fatalf("inputs %+v", in)
 	}
+
 	dir := t.TempDir()
 	mustRun(t, c, dir, pre, post)
+
 	if got := read(t, dir, "gemm_perf.txt"); strings.Count(got, "\n") != 3 {
 		t.Errorf("file:\n%s", got)
 	}
@@ -198,12 +219,15 @@ func TestSeveralInputsFillOneTable(t *testing.T) {
 
 // One case of an op may give rows of two tables; each export takes its own.
 func TestRowsOfTwoTables(t *testing.T) {
-	rec := table.NewRecord([]string{"m", "k", "quant_dtype", "op_name", "kernel_source", "latency", "perf_table"}, []arrow.Array{
-		table.Ints([]int64{1, 1}, nil), table.Ints([]int64{32, 32}, nil), table.Constant("fp8", 2),
-		table.Texts([]string{"compute_scale", "scale_matrix"}, nil), table.Constant("torch_ops", 2),
-		table.Floats([]float64{0, 0.002}, nil), table.Texts([]string{"", "scale_matrix_perf"}, []bool{false, true}),
-	})
-	ds := &stage.Dataset{Table: rec, Info: stage.Info{Op: "compute_scale", Perf: "computescale_perf", Params: []string{"m", "k"},
+	rec := table.NewRecord([]string{"m", "k", "quant_dtype", "op_name", "kernel_source", "latency", "perf_table"},
+		[]arrow.Array{
+			table.Ints([]int64{1, 1}, nil), table.Ints([]int64{32, 32}, nil), table.Constant("fp8", 2),
+			table.Texts([]string{"compute_scale", "scale_matrix"}, nil), table.Constant("torch_ops", 2),
+			table.Floats([]float64{0, 0.002}, nil), table.Texts([]string{"", "scale_matrix_perf"}, []bool{false, true}),
+		})
+
+	ds := &stage.Dataset{Table: rec, Info: stage.Info{Op: "compute_scale", Perf: "computescale_perf",
+		Params:    []string{"m", "k"},
 		Framework: "TRTLLM", Version: "1.3.0", Device: "NVIDIA H200"}}
 	dir := t.TempDir()
 	for name, want := range map[string]string{
@@ -215,24 +239,32 @@ func TestRowsOfTwoTables(t *testing.T) {
 			t.Errorf("%s:\n%s", name, got)
 		}
 	}
-	if _, err := run(t, config(func(c *Config) { c.Table = "gemm_perf" }), dir, ds); err == nil || !strings.Contains(err.Error(), "none of the 2 rows belongs to gemm_perf") {
+
+	if _, err := run(t, config(func(c *Config) { c.Table = "gemm_perf" }), dir, ds); err == nil ||
+		!strings.Contains(err.Error(), "none of the 2 rows belongs to gemm_perf") {
 		t.Errorf("rows of other tables: %v", err)
 	}
 }
 
 func TestPower(t *testing.T) {
 	ds := gemm(order(2))
-	ds.Table = table.WithColumn(table.WithColumn(ds.Table, "power", table.Floats([]float64{300, 0}, []bool{true, false})), "power_limit", table.Constant(700.0, 2))
+	ds.Table = table.WithColumn(table.WithColumn(ds.Table, "power",
+		table.Floats([]float64{300, 0}, []bool{true, false})), "power_limit", table.Constant(700.0, 2))
 	dir := t.TempDir()
 	mustRun(t, config(nil), dir, ds)
+
 	if got := read(t, dir, "gemm_perf.txt"); strings.Contains(got, "power") {
 		t.Errorf("power of some rows is written:\n%s", got)
 	}
-	if _, err := run(t, config(func(c *Config) { c.Power = PowerNeed }), dir, ds); err == nil || !strings.Contains(err.Error(), "1 of 2 rows") {
+
+	if _, err := run(t, config(func(c *Config) { c.Power = PowerNeed }), dir, ds); err == nil ||
+		!strings.Contains(err.Error(), "1 of 2 rows") {
 		t.Errorf("error %v", err)
 	}
+
 	ds.Table = table.WithColumn(ds.Table, "power", table.Constant(300.0, 2))
 	mustRun(t, config(nil), dir, ds)
+
 	if got := read(t, dir, "gemm_perf.txt"); !strings.Contains(got, ",latency,power,power_limit\n") {
 		t.Errorf("file:\n%s", got)
 	}
@@ -244,6 +276,7 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 		ds.Table = table.Drop(ds.Table, cols...)
 		return ds
 	}
+
 	tests := []struct {
 		ds     *stage.Dataset
 		change func(*Config)
@@ -261,9 +294,11 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 			t.Errorf("error %v, want %q", err, tt.want)
 		}
 	}
+
 	ds := gemm(order(1))
 	ds.Info.System = ""
-	if _, err := run(t, config(func(c *Config) { c.Layout = string(tree.Families) }), t.TempDir(), ds); err == nil || !strings.Contains(err.Error(), "the system of the layout") {
+	if _, err := run(t, config(func(c *Config) { c.Layout = string(tree.Families) }), t.TempDir(),
+		ds); err == nil || !strings.Contains(err.Error(), "the system of the layout") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -271,13 +306,16 @@ func TestWhatIsMissingIsNamed(t *testing.T) {
 func TestWordsThatReadersDoNotKnow(t *testing.T) {
 	ds := gemm(order(1))
 	ds.Table = table.WithColumn(ds.Table, "gemm_dtype", table.Constant("float32", 1))
-	if _, err := run(t, config(func(c *Config) { c.Layout = string(tree.Systems) }), t.TempDir(), ds); err == nil || !strings.Contains(err.Error(), "float32") {
+	if _, err := run(t, config(func(c *Config) { c.Layout = string(tree.Systems) }), t.TempDir(),
+		ds); err == nil || !strings.Contains(err.Error(), "float32") {
 		t.Errorf("a database takes a word that its readers do not know: %v", err)
 	}
+
 	mustRun(t, config(nil), t.TempDir(), ds)
 	ds.Table = table.WithColumn(ds.Table, "gemm_dtype", table.Constant("float16", 1))
 	dir := t.TempDir()
 	mustRun(t, config(nil), dir, ds)
+
 	if got := read(t, dir, "gemm_perf.txt"); !strings.Contains(got, "bfloat16") {
 		t.Errorf("float16 is what bfloat16 was called:\n%s", got)
 	}
@@ -288,9 +326,12 @@ func TestOpWithoutTable(t *testing.T) {
 	ds.Info.Op, ds.Info.Perf, ds.Info.Params = "memory", "", []string{"m", "gemm_dtype"}
 	dir := t.TempDir()
 	mustRun(t, config(func(c *Config) { c.File = "memory_perf.txt" }), dir, ds)
-	if got := read(t, dir, "memory_perf.txt"); !strings.HasPrefix(got, "framework,version,device,op_name,kernel_source,m,gemm_dtype,latency\nTRTLLM,1.3.0,NVIDIA H200,memory,cublas,1,") {
+
+	if got := read(t, dir, "memory_perf.txt"); !strings.HasPrefix(got,
+		"framework,version,device,op_name,kernel_source,m,gemm_dtype,latency\nTRTLLM,1.3.0,NVIDIA H200,memory,cublas,1,") {
 		t.Errorf("file:\n%s", got)
 	}
+
 	if _, err := run(t, config(nil), dir, ds); err == nil || !strings.Contains(err.Error(), "\"file\"") {
 		t.Errorf("error %v", err)
 	}
@@ -329,9 +370,11 @@ func BenchmarkExportCSV(b *testing.B) {
 	ds := gemm(rand.New(rand.NewPCG(1, 2)).Perm(n))
 	dir := b.TempDir()
 	b.ResetTimer()
+
 	for range b.N {
 		mustRun(b, config(nil), dir, ds)
 	}
+
 	b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "rows/s")
 }
 
@@ -340,15 +383,21 @@ func BenchmarkExportCSV(b *testing.B) {
 func TestFrameworkAsPublished(t *testing.T) {
 	for runtime, want := range map[string]string{"runtime.vllm": "vLLM", "": "VLLM"} {
 		rec := table.NewRecord(
-			[]string{"allreduce_dtype", "num_gpus", "message_size", "framework", "version", "device", "kernel_source", "backend", "latency"},
+			[]string{"allreduce_dtype", "num_gpus", "message_size", "framework", "version", "device", "kernel_source",
+				"backend", "latency"},
 			[]arrow.Array{
-				table.Constant("bfloat16", 1), table.Constant(int64(2), 1), table.Constant(int64(128), 1), table.Constant("VLLM", 1), table.Constant("0.24.0", 1),
-				table.Constant("NVIDIA H200", 1), table.Constant("vLLM_custom_graph", 1), table.Constant("vllm_graph", 1), table.Constant(0.0044, 1),
+				table.Constant("bfloat16", 1), table.Constant(int64(2), 1), table.Constant(int64(128), 1),
+				table.Constant("VLLM", 1), table.Constant("0.24.0", 1),
+				table.Constant("NVIDIA H200", 1), table.Constant("vLLM_custom_graph", 1), table.Constant("vllm_graph", 1),
+				table.Constant(0.0044, 1),
 			})
+
 		ds := &stage.Dataset{Table: rec, Info: stage.Info{
-			Op: "custom_allreduce", Perf: "custom_allreduce_perf", Params: []string{"allreduce_dtype", "num_gpus", "message_size"},
+			Op: "custom_allreduce", Perf: "custom_allreduce_perf",
+			Params:    []string{"allreduce_dtype", "num_gpus", "message_size"},
 			Framework: "VLLM", Version: "0.24.0", Device: "NVIDIA H200", System: "h200_sxm", Runtime: runtime,
 		}}
+
 		dir := t.TempDir()
 		out := mustRun(t, config(nil), dir, ds)
 		lines := strings.Split(read(t, out.Artifacts[0].Path), "\n")

@@ -30,15 +30,19 @@ func (sh shape) fit(rec arrow.Record, key []string) error {
 	if err := sh.fitTexts(rec, key); err != nil {
 		return err
 	}
+
 	if sh.table != nil && len(sh.columns) == 0 {
 		if bad := tree.SchemaProblems(rec, sh.table, tree.SchemaOptions{}); len(bad) > 0 {
-			return fmt.Errorf("readers of %s cannot use these rows: %s; check \"schema\" of a gate finds them before", sh.table.Name, strings.Join(bad, "; "))
+			return fmt.Errorf("readers of %s cannot use these rows: %s; check \"schema\" of a gate finds them before",
+				sh.table.Name, strings.Join(bad, "; "))
 		}
 	}
+
 	schema, zero := catalog.SchemaOf(""), false
 	if sh.table != nil {
 		schema, zero = sh.table.Schema(), sh.table.ZeroLegal
 	}
+
 	for i, m := range schema.Metrics {
 		if !table.Has(rec, m.Name) {
 			continue
@@ -47,6 +51,7 @@ func (sh shape) fit(rec arrow.Record, key []string) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -55,10 +60,12 @@ func (sh shape) fitTexts(rec arrow.Record, key []string) error {
 		if why := visible.Unfit(name); why != "" {
 			return fmt.Errorf("the name of the column %q %s", name, why)
 		}
+
 		col, err := table.Strings(rec, name)
 		if err != nil {
 			continue // no text
 		}
+
 		seen := ""
 		for i, v := range col.Values {
 			if v == seen || col.Null(i) {
@@ -70,6 +77,7 @@ func (sh shape) fitTexts(rec arrow.Record, key []string) error {
 			seen = v
 		}
 	}
+
 	return nil
 }
 
@@ -80,6 +88,7 @@ func fitMetric(rec arrow.Record, name string, key []string, needed, zero bool) e
 	if err != nil {
 		return err
 	}
+
 	why := map[string]int{}
 	first := -1
 	for i, v := range col.Values {
@@ -97,20 +106,25 @@ func fitMetric(rec arrow.Record, name string, key []string, needed, zero bool) e
 		case v == 0 && !zero:
 			what = "zero"
 		}
+
 		if what == "" {
 			continue
 		}
+
 		if why[what]++; first < 0 {
 			first = i
 		}
 	}
+
 	if first < 0 {
 		return nil
 	}
+
 	var parts []string
 	for _, w := range slices.Sorted(maps.Keys(why)) {
 		parts = append(parts, fmt.Sprintf("%d %s", why[w], w))
 	}
+
 	return fmt.Errorf("%s is no measurement in some of %d rows (%s), for example in %s; check \"positive\" of a gate finds them before",
 		name, col.Len(), strings.Join(parts, ", "), rowkey.Describe(rec, first, append(key, name)))
 }
@@ -121,20 +135,24 @@ func oneOrigin(rec arrow.Record, layout tree.Layout) error {
 	if layout == tree.Flat {
 		return nil
 	}
+
 	for _, name := range []string{"framework", "version", "device"} {
 		col, err := table.Strings(rec, name)
 		if err != nil {
 			continue
 		}
+
 		counts := map[string]int{}
 		for _, v := range col.Values {
 			counts[strings.ToLower(v)]++
 		}
+
 		if len(counts) > 1 {
 			seen := slices.Sorted(slices.Values(col.Values))
 			return fmt.Errorf("the rows are of several %ss (%s), and a folder of a database is of one; export them separately", name, strings.Join(slices.Compact(seen), ", "))
 		}
 	}
+
 	return nil
 }
 
@@ -144,6 +162,7 @@ func wordsOf(rec arrow.Record, name string) []string {
 	if err != nil {
 		return nil
 	}
+
 	var text func(int) string
 	null := arr.IsNull
 	if a, ok := arr.(*array.String); ok {
@@ -155,6 +174,7 @@ func wordsOf(rec arrow.Record, name string) []string {
 		}
 		text, null = func(i int) string { return col.Values[i] }, col.Null
 	}
+
 	seen := map[string]bool{}
 	last := ""
 	for i := range arr.Len() {
@@ -165,6 +185,7 @@ func wordsOf(rec arrow.Record, name string) []string {
 			seen[v], last = true, v
 		}
 	}
+
 	return slices.Sorted(maps.Keys(seen))
 }
 
@@ -189,17 +210,21 @@ func readsAsNumber(text string) bool {
 func doubts(rec arrow.Record, key []string, t target) ([]stage.CheckResult, error) {
 	var out []stage.CheckResult
 	warn := func(name, format string, args ...any) {
-		out = append(out, stage.CheckResult{Name: name, Severity: "warn", Result: "warn", Message: fmt.Sprintf(format, args...)})
+		out = append(out, stage.CheckResult{Name: name, Severity: "warn", Result: "warn",
+			Message: fmt.Sprintf(format, args...)})
 	}
+
 	key = slices.DeleteFunc(slices.Clone(key), func(k string) bool {
 		_, optional := tree.Defaults[k]
 		return !table.Has(rec, k) && !optional
 	})
+
 	ix := rowkey.New(key, rowkey.Options{Missing: tree.Defaults})
 	ids, err := ix.Number(rec)
 	if err != nil {
 		return nil, err
 	}
+
 	seen := make([]bool, ix.Len())
 	twice, example := 0, 0
 	for i, id := range ids {
@@ -210,9 +235,11 @@ func doubts(rec arrow.Record, key []string, t target) ([]stage.CheckResult, erro
 		}
 		seen[id] = true
 	}
+
 	if twice > 0 && len(key) > 0 { // a table of no key tells its rows apart by the grid
 		which := fmt.Sprintf("%d of %d rows repeat the key of a row before them, for example %s",
-			twice, len(ids), rowkey.Describe(rec, example, slices.DeleteFunc(key, func(k string) bool { return !table.Has(rec, k) })))
+			twice, len(ids), rowkey.Describe(rec, example,
+				slices.DeleteFunc(key, func(k string) bool { return !table.Has(rec, k) })))
 		seen := "first"
 		switch tab, _ := catalog.Lookup(t.place.Table); {
 		case tab != nil && tab.Repeats == catalog.GiveUp:
@@ -220,8 +247,10 @@ func doubts(rec arrow.Record, key []string, t target) ([]stage.CheckResult, erro
 		case tab != nil && tab.Repeats == catalog.TakeLast:
 			seen = "last"
 		}
+
 		warn("duplicates", "%s; readers see the %s of each. A dedupe before the export keeps one", which, seen)
 	}
+
 	if t.layout == tree.Flat {
 		for _, name := range []string{"framework", "version", "device"} {
 			if seen := wordsOf(rec, name); len(seen) > 1 {
@@ -229,21 +258,26 @@ func doubts(rec arrow.Record, key []string, t target) ([]stage.CheckResult, erro
 			}
 		}
 	}
+
 	for _, name := range table.Names(rec) {
 		seen := wordsOf(rec, name)
 		if at := slices.IndexFunc(seen, func(v string) bool { return strings.TrimSpace(v) != v }); at >= 0 {
-			warn("spaces", "the column %s has spaces around %q: readers take that for another word than %q", name, seen[at], strings.TrimSpace(seen[at]))
+			warn("spaces", "the column %s has spaces around %q: readers take that for another word than %q", name,
+				seen[at], strings.TrimSpace(seen[at]))
 		}
 		if at := slices.IndexFunc(seen, readsAsNumber); at >= 0 && t.format == CSV && !slices.Contains(identity, name) {
 			warn("numbers", "the column %s is text and has %q, which readers of CSV take for a number; Parquet keeps it text", name, seen[at])
 		}
 	}
+
 	if spec, err := systems.Load(t.place.System); err == nil && t.layout != tree.Flat {
 		if col, err := table.Strings(rec, "device"); err == nil && col.Len() > 0 {
 			if match, known := spec.MatchesDevice(col.Values[0]); known && !match {
-				warn("device", "the rows were measured on %q, and the folder is of %s (%s)", cmp.Or(col.Values[0], "an unknown device"), spec.Name, spec.DeviceName())
+				warn("device", "the rows were measured on %q, and the folder is of %s (%s)",
+					cmp.Or(col.Values[0], "an unknown device"), spec.Name, spec.DeviceName())
 			}
 		}
 	}
+
 	return out, nil
 }

@@ -45,15 +45,19 @@ func (c *Config) Foresee(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
 		if f == nil {
 			continue
 		}
+
 		if f.Cases {
 			return hcl.Diagnostics{stage.NoRows(at)}
 		}
+
 		if c.attached() {
 			continue // attachments are known when they are there
 		}
+
 		diags = append(diags, stage.MissingColumns(f, c.Columns, at)...)
 		name := c.tableOf(f.Info)
 		t, known := catalog.Lookup(name)
+
 		flat := tree.Layout(c.Layout) == tree.Flat
 		switch {
 		case !flat && !known:
@@ -62,13 +66,16 @@ func (c *Config) Foresee(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
 			bad("File without a name", fmt.Sprintf("The rows of %s belong to no perf table; give the file a name with \"file\".", input.Ref.Address))
 		case known && len(c.Columns) == 0 && !f.Open:
 			if missing := missingOf(t, f); len(missing) > 0 {
-				bad("Columns of the table are missing", fmt.Sprintf("%s needs the columns %s, and %s is going to have %s. Name the axes of the grid as the table does, or choose another table.",
-					t.Name, strings.Join(missing, ", "), input.Ref.Address, strings.Join(f.Info.Params, ", ")))
+				bad("Columns of the table are missing",
+					fmt.Sprintf("%s needs the columns %s, and %s is going to have %s. Name the axes of the grid as the table does, or choose another table.",
+						t.Name, strings.Join(missing, ", "), input.Ref.Address, strings.Join(f.Info.Params, ", ")))
 			}
 		}
+
 		if known && t.Family == "comm" && len(c.Reuse) > 0 {
 			bad("Reuse below comm", "Tables below comm are never reused across versions; remove the reuse blocks.")
 		}
+
 		if system, err := systemName(c.System); err == nil && c.SystemSpec && !flat {
 			if system = cmp.Or(system, f.Info.System); system != "" {
 				if _, ok := systems.Source(system); !ok {
@@ -77,6 +84,7 @@ func (c *Config) Foresee(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
 			}
 		}
 	}
+
 	return diags
 }
 
@@ -105,28 +113,34 @@ func (c *Config) Target(in stage.Forecasts) string {
 		}
 		return path.Join(c.Dir, aiperf.SummaryJSON)
 	}
+
 	f := c.Forecast(in)
 	layout := tree.Layout(c.Layout)
 	if layout == tree.Flat && c.File != "" {
 		return path.Join(c.Dir, c.File)
 	}
+
 	if f == nil {
 		return ""
 	}
+
 	table := c.tableOf(f.Info)
 	if table == "" {
 		return ""
 	}
+
 	if layout == tree.Flat {
 		if c.Format == Parquet {
 			return path.Join(c.Dir, table+".parquet")
 		}
 		return path.Join(c.Dir, table+".txt")
 	}
+
 	backend := c.Backend
 	if b, ok := catalog.BackendOf(f.Info.Framework); ok && backend == "" {
 		backend = b.Name
 	}
+
 	version := cmp.Or(c.Version, f.Info.Version)
 	if version == "" {
 		if version = f.Origin; version == "" {
@@ -134,10 +148,12 @@ func (c *Config) Target(in stage.Forecasts) string {
 		}
 		version = "(the version of " + version + ")"
 	}
+
 	system, err := systemName(c.System)
 	if system = cmp.Or(system, f.Info.System); err != nil || system == "" {
 		return ""
 	}
+
 	return path.Join(c.Dir, string(layout), system, backend, version, table)
 }
 

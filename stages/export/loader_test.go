@@ -30,28 +30,35 @@ const published = "../../sink/testdata/published"
 func database(t testing.TB, change func(*Config)) string {
 	t.Helper()
 	dir := t.TempDir()
+
 	scan, err := tree.Walk(published)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	n := 0
 	for _, e := range scan.Entries {
 		if e.Backend != "trtllm" && e.Version != "2.29.2" {
 			continue
 		}
+
 		set, err := importer.Load(filepath.Join(published, filepath.FromSlash(e.Path)), importer.Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		mustRun(t, config(func(c *Config) {
 			c.System, c.Version = cty.StringVal("h200_sxm"), e.Version
 			change(c)
 		}), dir, set.Data)
+
 		n++
 	}
+
 	if n < 8 {
 		t.Fatalf("only %d tables were exported", n)
 	}
+
 	return dir
 }
 
@@ -67,14 +74,16 @@ func readYAML(path string) (map[string]any, error) {
 // todayColumns are the key columns, integers marked, and the metric that
 // today's reader needs of each table.
 var todayColumns = map[string][]string{
-	"gemm_perf":                 {"gemm_dtype", "m#", "n#", "k#"},
-	"computescale_perf":         {"quant_dtype", "m#", "k#"},
-	"scale_matrix_perf":         {"quant_dtype", "m#", "k#"},
-	"context_attention_perf":    {"attn_dtype", "kv_cache_dtype", "num_heads#", "num_key_value_heads#", "head_dim#", "isl#", "batch_size#"},
-	"generation_attention_perf": {"kv_cache_dtype", "num_heads#", "num_key_value_heads#", "head_dim#", "batch_size#", "isl#", "step#"},
-	"generation_mla_perf":       {"kv_cache_dtype", "num_heads#", "batch_size#", "isl#", "step#"},
-	"custom_allreduce_perf":     {"num_gpus#", "message_size#"},
-	"nccl_perf":                 {"op_name", "nccl_dtype", "num_gpus#", "message_size#"},
+	"gemm_perf":         {"gemm_dtype", "m#", "n#", "k#"},
+	"computescale_perf": {"quant_dtype", "m#", "k#"},
+	"scale_matrix_perf": {"quant_dtype", "m#", "k#"},
+	"context_attention_perf": {"attn_dtype", "kv_cache_dtype", "num_heads#", "num_key_value_heads#",
+		"head_dim#", "isl#", "batch_size#"},
+	"generation_attention_perf": {"kv_cache_dtype", "num_heads#", "num_key_value_heads#", "head_dim#",
+		"batch_size#", "isl#", "step#"},
+	"generation_mla_perf":   {"kv_cache_dtype", "num_heads#", "batch_size#", "isl#", "step#"},
+	"custom_allreduce_perf": {"num_gpus#", "message_size#"},
+	"nccl_perf":             {"op_name", "nccl_dtype", "num_gpus#", "message_size#"},
 }
 
 // loadToday reads one table as today's reader does: physical types, one row
@@ -86,6 +95,7 @@ func loadToday(path string) (int, error) {
 	}
 	defer r.Close()
 	schema := r.MetaData().Schema
+
 	types := map[string]parquet.Type{}
 	for i := range schema.NumColumns() {
 		c := schema.Column(i)
@@ -96,13 +106,16 @@ func loadToday(path string) (int, error) {
 		default:
 			return 0, fmt.Errorf("column %s is %s (%s)", c.Name(), c.PhysicalType(), c.ConvertedType())
 		}
+
 		if c.MaxDefinitionLevel() != 1 {
 			return 0, fmt.Errorf("column %s is not nullable", c.Name())
 		}
 	}
+
 	if r.NumRowGroups() != 1 {
 		return 0, fmt.Errorf("%d row groups", r.NumRowGroups())
 	}
+
 	group := r.MetaData().RowGroup(0)
 	for i := range schema.NumColumns() {
 		chunk, err := group.ColumnChunk(i)
@@ -113,18 +126,22 @@ func loadToday(path string) (int, error) {
 			return 0, fmt.Errorf("column %s is compressed with %s", schema.Column(i).Name(), codec)
 		}
 	}
+
 	name := strings.TrimSuffix(filepath.Base(path), ".parquet")
 	want, ok := todayColumns[name]
 	if !ok {
 		return 0, fmt.Errorf("no reader for %s", name)
 	}
+
 	if types["latency"] != parquet.Types.Double {
 		return 0, fmt.Errorf("latency is %s", types["latency"])
 	}
+
 	rec, err := tree.ReadFile(path)
 	if err != nil {
 		return 0, err
 	}
+
 	for _, column := range want {
 		column, isInt := strings.CutSuffix(column, "#")
 		typ, there := types[column]
@@ -134,11 +151,13 @@ func loadToday(path string) (int, error) {
 		case isInt && typ != parquet.Types.Int64, !isInt && typ != parquet.Types.ByteArray:
 			return 0, fmt.Errorf("column %s is %s", column, typ)
 		}
+
 		if isInt {
 			c, err := table.Int64s(rec, column)
 			if err != nil {
 				return 0, err
 			}
+
 			for i, v := range c.Values {
 				if c.Null(i) || v < 0 || v > math.MaxUint32 {
 					return 0, fmt.Errorf("column %s, row %d: %d does not fit", column, i+1, v)
@@ -146,9 +165,11 @@ func loadToday(path string) (int, error) {
 			}
 		}
 	}
+
 	if rec.NumRows() == 0 {
 		return 0, fmt.Errorf("no usable rows")
 	}
+
 	return int(rec.NumRows()), nil
 }
 
@@ -158,9 +179,11 @@ func TestTodaysLoaderReadsTheExport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	// What the reader asks of a system spec.
 	for section, keys := range map[string][]string{
-		"gpu":  {"sm_version", "mem_bw", "mem_bw_empirical_scaling_factor", "mem_empirical_constant_latency", "bfloat16_tc_flops", "fp8_tc_flops"},
+		"gpu": {"sm_version", "mem_bw", "mem_bw_empirical_scaling_factor", "mem_empirical_constant_latency",
+			"bfloat16_tc_flops", "fp8_tc_flops"},
 		"node": {"num_gpus_per_node", "inter_node_bw", "intra_node_bw", "p2p_latency"},
 		"misc": {"nccl_version"},
 	} {
@@ -170,23 +193,29 @@ func TestTodaysLoaderReadsTheExport(t *testing.T) {
 			}
 		}
 	}
+
 	if _, ok := spec["data_dir"]; !ok {
 		t.Error("the spec lacks data_dir")
 	}
+
 	root := filepath.Join(dir, "data", "h200_sxm")
 	tables := 0
+
 	families, err := os.ReadDir(root)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for _, fam := range families {
 		if slices.Contains([]string{"trtllm", "sglang", "vllm", "nccl", "oneccl"}, fam.Name()) {
 			t.Errorf("%s is taken for a backend, not a family", fam.Name())
 		}
+
 		paths, err := filepath.Glob(filepath.Join(root, fam.Name(), "*", "*", "*_perf.parquet"))
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		for _, path := range paths {
 			tables++
 			n, err := loadToday(path)
@@ -196,6 +225,7 @@ func TestTodaysLoaderReadsTheExport(t *testing.T) {
 			strict(t, path, n)
 		}
 	}
+
 	if tables != 8 {
 		t.Errorf("%d tables are found, want 8", tables)
 	}
@@ -209,12 +239,14 @@ func strict(t *testing.T, path string, rows int) {
 		t.Error(err)
 		return
 	}
+
 	runtime, _ := meta["runtime"].(map[string]any)
 	for _, k := range []string{"framework", "version"} {
 		if s, ok := runtime[k].(string); !ok || s == "" {
 			t.Errorf("%s: runtime.%s is %v", path, k, runtime[k])
 		}
 	}
+
 	entry, _ := meta["tables"].(map[string]any)[strings.TrimSuffix(filepath.Base(path), ".parquet")].(map[string]any)
 	if meta["schema_version"] != 1 || entry == nil || entry["status"] != "complete" || entry["rows"] != rows {
 		t.Errorf("%s: schema %v, entry %v, %d rows", path, meta["schema_version"], entry, rows)

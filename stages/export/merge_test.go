@@ -25,6 +25,7 @@ func TestMergeHeedsWritersThatLocksDoNotReach(t *testing.T) {
 			dir := t.TempDir()
 			c := func() *Config { return config(func(c *Config) { c.Layout = string(tree.Systems) }) }
 			mustRun(t, c(), dir, gemm([]int{0}))
+
 			// What the other machine writes: it read the file before we did.
 			other := t.TempDir()
 			out := mustRun(t, c(), other, gemm([]int{0, 5}))
@@ -44,6 +45,7 @@ func TestMergeHeedsWritersThatLocksDoNotReach(t *testing.T) {
 				afterReplace = swap
 				defer func() { afterReplace = func(string) {} }()
 			}
+
 			ours := mustRun(t, c(), dir, gemm([]int{0, 7}))
 			if got := read(t, ours.Artifacts[0].Path); strings.Count(got, "\n") != 4 || ours.Artifacts[0].Rows != 3 {
 				t.Errorf("want the header and the rows m = 1, 6 and 8; %d rows said:\n%s", ours.Artifacts[0].Rows, got)
@@ -59,22 +61,30 @@ func TestMergeKeepsRowsThatTheDataCannotName(t *testing.T) {
 	allreduce := func(columns ...string) *stage.Dataset {
 		n := max(1, len(columns))
 		names := []string{"allreduce_dtype", "num_gpus", "message_size", "kernel_source", "latency"}
+
 		arrays := []arrow.Array{
-			table.Constant("half", n), table.Constant(int64(8), n), table.Constant(int64(1024), n), table.Constant("own", n), table.Constant(0.01, n),
+			table.Constant("half", n), table.Constant(int64(8), n), table.Constant(int64(1024), n),
+			table.Constant("own", n), table.Constant(0.01, n),
 		}
 		if len(columns) > 0 {
 			names, arrays = append(names, "backend"), append(arrays, table.Texts(columns, nil))
 		}
-		return &stage.Dataset{Table: table.NewRecord(names, arrays), Info: stage.Info{Op: "custom_allreduce", Perf: "custom_allreduce_perf",
-			Params: []string{"allreduce_dtype", "num_gpus", "message_size"}, Framework: "VLLM", Version: "0.14.0", Device: "NVIDIA H200", System: "h200_sxm"}}
+		return &stage.Dataset{Table: table.NewRecord(names, arrays),
+			Info: stage.Info{Op: "custom_allreduce", Perf: "custom_allreduce_perf",
+				Params: []string{"allreduce_dtype", "num_gpus", "message_size"}, Framework: "VLLM", Version: "0.14.0",
+				Device: "NVIDIA H200", System: "h200_sxm"}}
 	}
+
 	c := func() *Config { return config(func(c *Config) { c.Layout = string(tree.Systems) }) }
 	dir := t.TempDir()
 	out := mustRun(t, c(), dir, allreduce("vllm", "quick"))
 	before := read(t, out.Artifacts[0].Path)
-	if _, err := run(t, c(), dir, allreduce()); err == nil || !strings.Contains(err.Error(), `the file there has the key column "backend" and the new data does not`) {
+
+	if _, err := run(t, c(), dir, allreduce()); err == nil ||
+		!strings.Contains(err.Error(), `the file there has the key column "backend" and the new data does not`) {
 		t.Errorf("merged: %v", err)
 	}
+
 	if now := read(t, out.Artifacts[0].Path); now != before {
 		t.Errorf("the file was\n%s\nand is\n%s", before, now)
 	}
@@ -90,14 +100,17 @@ func TestMergeOfProcesses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		c := config(func(c *Config) { c.Layout = string(tree.Families) })
 		for i := range rounds {
 			mustRun(t, c, os.Getenv("AICPLAN_TEST_DIR"), gemm([]int{100*n + i}))
 		}
 		return
 	}
+
 	dir := t.TempDir()
 	const writers = 4
+
 	var cmds []*exec.Cmd
 	for i := range writers {
 		cmd := exec.Command(os.Args[0], "-test.run", "^TestMergeOfProcesses$")
@@ -108,26 +121,32 @@ func TestMergeOfProcesses(t *testing.T) {
 		}
 		cmds = append(cmds, cmd)
 	}
+
 	for _, cmd := range cmds {
 		if err := cmd.Wait(); err != nil {
 			t.Error(err)
 		}
 	}
+
 	found, err := filepath.Glob(filepath.Join(dir, "*", "*", "*", "*", "*.parquet"))
 	if more, _ := filepath.Glob(filepath.Join(dir, "*", "*", "*", "*", "*", "*.parquet")); err == nil {
 		found = append(found, more...)
 	}
+
 	if len(found) != 1 {
 		t.Fatalf("files %v, %v", found, err)
 	}
+
 	rec, err := tree.ReadFile(found[0])
 	if err != nil || rec.NumRows() != rounds*writers {
 		t.Errorf("%d rows of %d, %v", rec.NumRows(), rounds*writers, err)
 	}
+
 	meta := read(t, filepath.Dir(found[0]), tree.MetaFile)
 	if !strings.Contains(meta, "rows: "+strconv.Itoa(rounds*writers)) {
 		t.Errorf("the sidecar:\n%s", meta)
 	}
+
 	if _, err := os.Stat(filepath.Join(filepath.Dir(found[0]), filelock.FolderMark)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the mark was left: %v", err)
 	}

@@ -33,8 +33,10 @@ type modelConfig struct {
 // dense are the types of models that have no experts unless their configuration says
 // how many.
 var dense = []string{
-	"llama", "mistral", "ministral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "gemma3_text", "phi", "phi3", "gpt2", "gpt_neox", "gptj", "opt",
-	"falcon", "glm", "glm4", "olmo", "olmo2", "starcoder2", "stablelm", "cohere", "cohere2", "smollm3", "exaone4", "seed_oss",
+	"llama", "mistral", "ministral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "gemma3_text", "phi", "phi3",
+	"gpt2", "gpt_neox", "gptj", "opt",
+	"falcon", "glm", "glm4", "olmo", "olmo2", "starcoder2", "stablelm", "cohere", "cohere2", "smollm3",
+	"exaone4", "seed_oss",
 }
 
 // languageParts are where models of several kinds of input have the configuration
@@ -50,32 +52,40 @@ func (m *modelConfig) UnmarshalJSON(data []byte) error {
 	if err := json.Unmarshal(data, &all); err != nil {
 		return err
 	}
+
 	*m = modelConfig{}
+
 	if all == nil {
 		return nil
 	}
+
 	for _, name := range languageParts {
 		var part map[string]json.RawMessage
 		if json.Unmarshal(all[name], &part) != nil {
 			continue
 		}
+
 		for k, v := range part {
 			if own, ok := all[k]; !ok || k == "model_type" || string(own) == "null" {
 				all[k] = v
 			}
 		}
 	}
+
 	m.Type, m.DType = word(all["model_type"]), word(all["torch_dtype"])
 	if m.DType == "" {
 		m.DType = word(all["dtype"])
 	}
+
 	for name, to := range map[string]**int{
-		"num_hidden_layers": &m.Layers, "num_attention_heads": &m.Heads, "num_key_value_heads": &m.KVHeads, "head_dim": &m.HeadDim,
+		"num_hidden_layers": &m.Layers, "num_attention_heads": &m.Heads, "num_key_value_heads": &m.KVHeads,
+		"head_dim":    &m.HeadDim,
 		"hidden_size": &m.Hidden, "intermediate_size": &m.Inner, "vocab_size": &m.Vocab,
 	} {
 		*to = whole(all[name])
 		m.odd(name, all[name], *to == nil)
 	}
+
 	for _, name := range expertNames {
 		if m.Experts == nil {
 			m.Experts = whole(all[name])
@@ -83,14 +93,17 @@ func (m *modelConfig) UnmarshalJSON(data []byte) error {
 		var list []json.RawMessage
 		m.PerLayer = m.PerLayer || json.Unmarshal(all[name], &list) == nil && len(list) > 0
 	}
+
 	for name, v := range all {
 		name = strings.ToLower(name)
 		m.Hints = m.Hints || said(v) && (strings.Contains(name, "expert") || strings.Contains(name, "moe"))
 	}
+
 	m.Tied, m.Biased = yes(all["tie_word_embeddings"]), yes(all["attention_bias"]) || yes(all["mlp_bias"])
 	for _, name := range []string{"tie_word_embeddings", "attention_bias", "mlp_bias"} {
 		m.odd(name, all[name], string(all[name]) != "true" && string(all[name]) != "false")
 	}
+
 	return nil
 }
 
@@ -138,7 +151,8 @@ func (m *modelConfig) mixes() *bool {
 // headDim is the width of a head. Models that do not give it divide the hidden size
 // by their heads; those of other types may have heads of any width.
 func (m *modelConfig) headDim() *int {
-	if m.HeadDim == nil && !m.Odd["head_dim"] && slices.Contains([]string{"llama", "mistral", "mixtral", "qwen2", "qwen2_moe"}, m.Type) &&
+	if m.HeadDim == nil && !m.Odd["head_dim"] &&
+		slices.Contains([]string{"llama", "mistral", "mixtral", "qwen2", "qwen2_moe"}, m.Type) &&
 		m.Hidden != nil && m.Heads != nil && *m.Heads > 0 {
 		v := *m.Hidden / *m.Heads
 		return &v
@@ -165,24 +179,31 @@ func (m *modelConfig) embedding() *int {
 
 // params counts the weights of dense decoders; nil for others.
 func (m *modelConfig) params() *int {
-	if !slices.Contains([]string{"llama", "mistral", "qwen2", "qwen3"}, m.Type) || m.Biased || m.Odd["tie_word_embeddings"] || m.Odd["attention_bias"] || m.Odd["mlp_bias"] ||
-		m.Layers == nil || m.Heads == nil || m.kvHeads() == nil || m.Inner == nil || m.embedding() == nil || m.headDim() == nil {
+	if !slices.Contains([]string{"llama", "mistral", "qwen2", "qwen3"}, m.Type) || m.Biased ||
+		m.Odd["tie_word_embeddings"] || m.Odd["attention_bias"] || m.Odd["mlp_bias"] ||
+		m.Layers == nil || m.Heads == nil || m.kvHeads() == nil || m.Inner == nil || m.embedding() == nil ||
+		m.headDim() == nil {
 		return nil
 	}
+
 	if moe := m.mixes(); moe == nil || *moe {
 		return nil
 	}
+
 	h, d, kv := *m.Hidden, *m.headDim(), *m.kvHeads()
 	layer := 2*h**m.Heads*d + 2*h*kv*d + 3*h**m.Inner + 2*h
 	if m.Type == "qwen3" {
 		layer += 2 * d // norms of queries and keys
 	}
+
 	if m.Type == "qwen2" {
 		layer += *m.Heads*d + 2*kv*d // biases
 	}
+
 	v := *m.Layers*layer + *m.embedding() + h
 	if !m.Tied {
 		v += *m.embedding()
 	}
+
 	return &v
 }

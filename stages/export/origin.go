@@ -45,10 +45,12 @@ func originOf(ds *stage.Dataset, rec arrow.Record) (origin, error) {
 	case !table.Has(rec, importedFrom):
 		return origin{collected: n}, nil
 	}
+
 	col, err := table.Strings(rec, importedFrom)
 	if err != nil {
 		return origin{}, err
 	}
+
 	var o origin
 	for i := range n {
 		if v, ok := col.At(i); ok && v != "" {
@@ -57,6 +59,7 @@ func originOf(ds *stage.Dataset, rec arrow.Record) (origin, error) {
 			o.collected++
 		}
 	}
+
 	return o, nil
 }
 
@@ -66,19 +69,23 @@ func keptFrom(sidecar, name string, kept int) (origin, error) {
 	if kept == 0 {
 		return origin{}, nil
 	}
+
 	meta, err := tree.ReadMeta(sidecar)
 	if errors.Is(err, fs.ErrNotExist) {
 		return origin{unknown: kept}, nil
 	}
+
 	if err != nil {
 		return origin{}, err
 	}
+
 	switch meta.OriginOf(name) {
 	case tree.Collected:
 		return origin{collected: kept}, nil
 	case tree.Imported:
 		return origin{imported: kept}, nil
 	}
+
 	return origin{unknown: kept}, nil
 }
 
@@ -88,6 +95,7 @@ func (o origin) into(entry *tree.TableMeta) {
 	if o.imported == 0 && o.unknown == 0 {
 		return
 	}
+
 	count := func(n int) *int64 {
 		if n == 0 {
 			return nil
@@ -95,5 +103,6 @@ func (o origin) into(entry *tree.TableMeta) {
 		v := int64(n)
 		return &v
 	}
+
 	entry.CollectedRows, entry.ImportedRows, entry.UnknownRows = count(o.collected), count(o.imported), count(o.unknown)
 }

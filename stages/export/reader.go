@@ -43,15 +43,18 @@ func forOldReaders(rec arrow.Record, t *catalog.Table) (out arrow.Record, lines 
 	if t == nil {
 		return rec, nil, nil
 	}
+
 	drop := make([]bool, rec.NumRows())
 	for _, name := range table.Names(rec) {
 		if catalog.Words(name) == nil || name == "nccl_dtype" {
 			continue
 		}
+
 		col, err := table.Strings(rec, name)
 		if err != nil {
 			return nil, nil, err
 		}
+
 		words := slices.Clone(col.Values)
 		lost := map[string]int{}
 		for i, w := range words {
@@ -63,20 +66,26 @@ func forOldReaders(rec arrow.Record, t *catalog.Table) (out arrow.Record, lines 
 				drop[i] = true
 			}
 		}
+
 		for _, w := range slices.Sorted(maps.Keys(lost)) {
-			lines = append(lines, fmt.Sprintf("%d rows with %s %s, which the readers of %s do not know", lost[w], name, w, ReaderOld))
+			lines = append(lines, fmt.Sprintf("%d rows with %s %s, which the readers of %s do not know", lost[w], name,
+				w, ReaderOld))
 		}
+
 		rec = table.WithColumn(rec, name, table.Texts(words, nil))
 	}
+
 	single, err := singleHeads(rec, t, drop)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	lines = append(lines, single...)
 	rec = table.Filter(rec, func(row int) bool { return !drop[row] })
 	if rec.NumRows() == 0 {
 		return nil, nil, fmt.Errorf("no row is left for the readers of %s: %v", ReaderOld, lines)
 	}
+
 	return rec, lines, nil
 }
 
@@ -92,26 +101,31 @@ func singleHeads(rec arrow.Record, t *catalog.Table, drop []bool) ([]string, err
 	default:
 		return nil, nil
 	}
+
 	heads, err := table.Int64s(rec, "num_heads")
 	if err != nil {
 		return nil, err
 	}
+
 	kv, err := table.Int64s(rec, "num_key_value_heads")
 	if err != nil {
 		return nil, err
 	}
+
 	shared := slices.Clone(kv.Values)
 	for i, h := range heads.Values {
 		if shared[i] == h {
 			shared[i] = 0 // multi-head attention is one slice whatever its heads
 		}
 	}
+
 	with := table.WithColumn(rec, "kv", table.Ints(shared, nil))
 	ix := rowkey.New(slice, rowkey.Options{Missing: map[string]any{"window_size": 0}})
 	ids, err := ix.Number(with)
 	if err != nil {
 		return nil, err
 	}
+
 	first := make([]int64, ix.Len())
 	several := make([]bool, ix.Len())
 	for i, id := range ids {
@@ -123,6 +137,7 @@ func singleHeads(rec arrow.Record, t *catalog.Table, drop []bool) ([]string, err
 			several[id] = true
 		}
 	}
+
 	lost := map[uint32]int{}
 	sample := map[uint32]int{}
 	for i, id := range ids {
@@ -134,9 +149,12 @@ func singleHeads(rec arrow.Record, t *catalog.Table, drop []bool) ([]string, err
 			}
 		}
 	}
+
 	var lines []string
 	for _, id := range slices.Sorted(maps.Keys(lost)) {
-		lines = append(lines, fmt.Sprintf("%d rows of %s, which have one number of heads only", lost[id], rowkey.Describe(with, sample[id], append(slice, "num_heads"))))
+		lines = append(lines, fmt.Sprintf("%d rows of %s, which have one number of heads only", lost[id],
+			rowkey.Describe(with, sample[id], append(slice, "num_heads"))))
 	}
+
 	return lines, nil
 }

@@ -41,34 +41,42 @@ func perfRows(ds *stage.Dataset, sh shape) (_ arrow.Record, from origin, n notes
 	if err != nil {
 		return nil, from, n, err
 	}
+
 	if rec, err = ownRows(rec, ds, sh); err != nil {
 		return nil, from, n, err
 	}
+
 	if from, err = originOf(ds, rec); err != nil {
 		return nil, from, n, err
 	}
+
 	rows := int(rec.NumRows())
 	rec, err = withIdentity(rec, ds, sh, rows)
 	if err != nil {
 		return nil, from, n, err
 	}
+
 	names, lacks, err := sh.names(rec, ds)
 	if err != nil {
 		return nil, from, n, err
 	}
+
 	power, dropped, err := sh.powerColumns(rec)
 	if err != nil {
 		return nil, from, n, err
 	}
+
 	names = append(names, power...)
 	out, err := table.Select(rec, names...)
 	if err != nil {
 		return nil, from, n, err
 	}
+
 	out, words, err := sh.conform(out)
 	if err != nil {
 		return nil, from, n, err
 	}
+
 	return out, from, notes{lacks: lacks, words: words, power: dropped}, nil
 }
 
@@ -77,18 +85,22 @@ func ownRows(rec arrow.Record, ds *stage.Dataset, sh shape) (arrow.Record, error
 	if sh.table == nil || !table.Has(rec, catalog.RowTable) {
 		return rec, nil
 	}
+
 	of, err := table.Strings(rec, catalog.RowTable)
 	if err != nil {
 		return nil, err
 	}
+
 	own := ds.Info.Perf
 	if op, ok := catalog.LookupOp(ds.Info.Op); ok && own == "" {
 		own = op.Table
 	}
+
 	out := table.Filter(rec, func(i int) bool { return cmp.Or(catalog.Stem(of.Values[i]), own) == sh.table.Name })
 	if out.NumRows() == 0 {
 		return nil, fmt.Errorf("none of the %d rows belongs to %s", rec.NumRows(), sh.table.Name)
 	}
+
 	return out, nil
 }
 
@@ -109,26 +121,35 @@ func withIdentity(rec arrow.Record, ds *stage.Dataset, sh shape, n int) (arrow.R
 	} else if sh.table != nil && len(sh.table.OpNames) == 1 {
 		op = sh.table.OpNames[0]
 	}
-	known := map[string]string{"framework": ds.Info.Framework, "version": ds.Info.Version, "device": ds.Info.Device, "op_name": op}
+
+	known := map[string]string{"framework": ds.Info.Framework, "version": ds.Info.Version,
+		"device": ds.Info.Device, "op_name": op}
 	for _, name := range sh.identity() {
 		if table.Has(rec, name) {
 			col, err := table.Strings(rec, name)
 			if err != nil {
 				return nil, err
 			}
+
 			if col.Nulls() > 0 {
 				return nil, fmt.Errorf("%d of %d rows have no %s, and a perf file must say it of every row", col.Nulls(), n, name)
 			}
+
 			if name == "framework" && ds.Info.Runtime != "" {
 				rec = table.WithColumn(rec, name, sh.labelled(col.Values))
 			}
+
 			continue
 		}
+
 		if known[name] == "" {
-			return nil, fmt.Errorf("the data does not say its %s, and a perf file must; there are the columns %s", name, strings.Join(table.Names(rec), ", "))
+			return nil, fmt.Errorf("the data does not say its %s, and a perf file must; there are the columns %s", name,
+				strings.Join(table.Names(rec), ", "))
 		}
+
 		rec = table.WithColumn(rec, name, table.Constant(known[name], n))
 	}
+
 	return rec, nil
 }
 
@@ -142,6 +163,7 @@ func (sh shape) labelled(words []string) arrow.Array {
 			out[i] = sh.table.Framework(sh.backend)
 		}
 	}
+
 	return table.Texts(out, nil)
 }
 
@@ -162,9 +184,11 @@ func (sh shape) names(rec arrow.Record, ds *stage.Dataset) ([]string, []string, 
 				return nil, nil, fmt.Errorf("\"columns\" names %q: %w", c, &table.MissingError{Name: c, Have: table.Names(rec)})
 			}
 		}
+
 		add(sh.columns...)
 		add(sh.metrics(rec)...)
 		return names, nil, nil
+
 	case sh.table == nil:
 		if len(ds.Info.Params) == 0 {
 			return nil, nil, fmt.Errorf("the data belongs to no perf table and names no parameters; say which with \"table\" or \"columns\"")
@@ -172,6 +196,7 @@ func (sh shape) names(rec arrow.Record, ds *stage.Dataset) ([]string, []string, 
 		add(ds.Info.Params...)
 		add(sh.metrics(rec)...)
 		return names, nil, nil
+
 	case sh.table.Open:
 		// Rows are named by whatever the grid has; the table's own columns are those
 		// that readers know.
@@ -179,6 +204,7 @@ func (sh shape) names(rec arrow.Record, ds *stage.Dataset) ([]string, []string, 
 		add(sh.metrics(rec)...)
 		return names, nil, nil
 	}
+
 	var missing, notes []string
 	required := sh.table.Required()
 	for _, c := range sh.table.Columns(sh.backend, false) {
@@ -188,12 +214,15 @@ func (sh shape) names(rec arrow.Record, ds *stage.Dataset) ([]string, []string, 
 		case slices.Contains(required, c.Name):
 			missing = append(missing, c.Name)
 		case c.Role != catalog.Identity:
-			notes = append(notes, fmt.Sprintf("%s is written without its column %s, which the data lacks", sh.table.Name, c.Name))
+			notes = append(notes, fmt.Sprintf("%s is written without its column %s, which the data lacks",
+				sh.table.Name, c.Name))
 		}
 	}
+
 	if len(missing) > 0 {
 		return nil, nil, fmt.Errorf("%s needs the columns %s, and the data has %s; name the axes of the grid as the table does, or choose another table", sh.table.Name, strings.Join(missing, ", "), strings.Join(table.Names(rec), ", "))
 	}
+
 	return names, notes, nil
 }
 
@@ -204,12 +233,14 @@ func (sh shape) metrics(rec arrow.Record) []string {
 	if sh.table != nil {
 		schema = sh.table.Schema()
 	}
+
 	var out []string
 	for _, m := range schema.Metrics {
 		if !m.Lacking || table.Has(rec, m.Name) {
 			out = append(out, m.Name)
 		}
 	}
+
 	return out
 }
 
@@ -219,6 +250,7 @@ func (sh shape) powerColumns(rec arrow.Record) (names []string, dropped string, 
 	if sh.power == PowerNever {
 		return nil, "", nil
 	}
+
 	rows, whole := int(rec.NumRows()), true
 	have, said := rows, false
 	for _, name := range []string{"power", "power_limit"} {
@@ -226,10 +258,12 @@ func (sh shape) powerColumns(rec arrow.Record) (names []string, dropped string, 
 			whole, have = false, 0
 			continue
 		}
+
 		col, err := table.Float64s(rec, name)
 		if err != nil {
 			return nil, "", err
 		}
+
 		n := 0
 		for i, v := range col.Values {
 			if col.Null(i) || math.IsNaN(v) {
@@ -239,9 +273,11 @@ func (sh shape) powerColumns(rec arrow.Record) (names []string, dropped string, 
 				n++
 			}
 		}
+
 		have = min(have, n)
 		whole = whole && n == rows
 	}
+
 	switch {
 	case whole && rows > 0:
 		return []string{"power", "power_limit"}, "", nil
@@ -250,6 +286,7 @@ func (sh shape) powerColumns(rec arrow.Record) (names []string, dropped string, 
 	case said:
 		dropped = fmt.Sprintf("%d of %d rows have a power and a limit above zero, and readers take them of every row of a file or of none: they are not written", have, rows)
 	}
+
 	return nil, dropped, nil
 }
 
@@ -258,16 +295,19 @@ func (sh shape) conform(rec arrow.Record) (arrow.Record, []string, error) {
 	if sh.table == nil {
 		return rec, nil, nil
 	}
+
 	var notes []string
 	for i, name := range table.Names(rec) {
 		col, ok := sh.table.Column(name)
 		if !ok {
 			continue
 		}
+
 		arr, err := conformColumn(rec, name, col.Type)
 		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", sh.table.Name, err)
 		}
+
 		if words := catalog.Words(name); words != nil {
 			spelt, unknown, err := sh.spell(rec, name)
 			if err != nil {
@@ -275,10 +315,12 @@ func (sh shape) conform(rec arrow.Record) (arrow.Record, []string, error) {
 			}
 			arr, notes = spelt, append(notes, unknown...)
 		}
+
 		if arr != rec.Column(i) {
 			rec = table.WithColumn(rec, name, arr)
 		}
 	}
+
 	return rec, notes, nil
 }
 
@@ -287,24 +329,29 @@ func conformColumn(rec arrow.Record, name string, want catalog.Type) (arrow.Arra
 	if err != nil {
 		return nil, err
 	}
+
 	switch want {
 	case catalog.Double:
 		if arr.DataType().ID() == arrow.FLOAT64 {
 			return arr, nil
 		}
+
 		c, err := table.Float64s(rec, name)
 		if err != nil {
 			return nil, err
 		}
 		return table.Floats(c.Values, validOf(c)), nil
+
 	case catalog.Int64:
 		if arr.DataType().ID() == arrow.INT64 {
 			return arr, nil
 		}
+
 		c, err := table.Float64s(rec, name)
 		if err != nil {
 			return nil, err
 		}
+
 		ints := make([]int64, len(c.Values))
 		for i, v := range c.Values {
 			if ints[i] = int64(v); c.Null(i) {
@@ -314,14 +361,18 @@ func conformColumn(rec arrow.Record, name string, want catalog.Type) (arrow.Arra
 				return nil, fmt.Errorf("column %q, row %d: %.17g is not a whole number that a float holds exactly, and the table holds whole numbers there", name, i+1, v)
 			}
 		}
+
 		return table.Ints(ints, validOf(c)), nil
+
 	case catalog.Bool:
 		_, err := table.Bools(rec, name)
 		return arr, err
 	}
+
 	if _, err := table.Strings(rec, name); err != nil {
 		return nil, err
 	}
+
 	return arr, nil
 }
 
@@ -329,6 +380,7 @@ func validOf[T any](c *table.Col[T]) []bool {
 	if c.Nulls() == 0 {
 		return nil
 	}
+
 	valid := make([]bool, c.Len())
 	for i := range valid {
 		valid[i] = !c.Null(i)
@@ -342,13 +394,16 @@ func (sh shape) spell(rec arrow.Record, name string) (arrow.Array, []string, err
 	if err != nil {
 		return nil, nil, err
 	}
+
 	var notes []string
 	out := make([]string, c.Len())
+
 	seen := map[string]string{}
 	for i, w := range c.Values {
 		if c.Null(i) {
 			return nil, nil, fmt.Errorf("column %q, row %d has no value", name, i+1)
 		}
+
 		now, ok := seen[w]
 		if !ok {
 			switch now, err = catalog.Word(name, w); {
@@ -360,9 +415,12 @@ func (sh shape) spell(rec arrow.Record, name string) (arrow.Array, []string, err
 				now = w
 				notes = append(notes, fmt.Sprintf("aiconfigurator does not know the %s %q and could not read the table", name, w))
 			}
+
 			seen[w] = now
 		}
+
 		out[i] = now
 	}
+
 	return table.Texts(out, nil), notes, nil
 }

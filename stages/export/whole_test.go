@@ -30,6 +30,7 @@ func everything(t *testing.T, dir string) map[string]string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return out
 }
 
@@ -46,11 +47,13 @@ func TestExportIsAllOrNone(t *testing.T) {
 			if !strings.Contains(text, from) {
 				t.Fatalf("%s has no %q:\n%s", file, from, text)
 			}
+
 			if err := os.WriteFile(path, []byte(strings.Replace(text, from, to, 1)), 0o644); err != nil {
 				t.Fatal(err)
 			}
 		}
 	}
+
 	put := func(file, text string) func(t *testing.T, dir string) {
 		return func(t *testing.T, dir string) {
 			if err := os.WriteFile(filepath.Join(dir, folder, file), []byte(text), 0o644); err != nil {
@@ -58,6 +61,7 @@ func TestExportIsAllOrNone(t *testing.T) {
 			}
 		}
 	}
+
 	reuse := func(c *Config) {
 		families(c)
 		c.Reuse = []ReuseBlock{{Table: "moe_perf", FromVersion: "1.2.0", Reason: "unchanged", ApprovedBy: "me"}}
@@ -71,13 +75,19 @@ func TestExportIsAllOrNone(t *testing.T) {
 		"legacy":          {edit(tree.MetaFile, "provenance: collected", "provenance: legacy"), families, nil, "legacy"},
 		"another runtime": {edit(tree.MetaFile, "framework: trtllm", "framework: vllm"), families, nil, "describes vllm"},
 		"schema 2":        {edit(tree.MetaFile, "schema_version: 1", "schema_version: 2"), families, nil, "schema"},
-		"another image":   {edit(tree.MetaFile, "version: 1.3.0", "version: 1.3.0\n    image_digest: sha256:1"), families, func(ds *stage.Dataset) { ds.Info.ImageDigest = "sha256:2" }, "image"},
-		"two documents":   {edit(tree.MetaFile, "schema_version: 1", "schema_version: 1\nmore: 1\n---\nschema_version: 1"), families, nil, "several YAML documents"},
-		"two of reuse":    {put(tree.ReuseFile, "schema_version: 1\nreuse: []\n---\nowner: me\n"), reuse, nil, "several YAML documents"},
-		"a name twice":    {edit(tree.MetaFile, "schema_version: 1", "schema_version: 1\nmore: 1\nmore: 2"), families, nil, "already defined"},
-		"damaged reuse":   {put(tree.ReuseFile, "schema_version: [\n"), reuse, nil, tree.ReuseFile},
-		"foreign reuse":   {put(tree.ReuseFile, "schema_version: 9\n"), reuse, nil, "schema_version is 9"},
-		"no such system":  {func(*testing.T, string) {}, func(c *Config) { families(c); c.SystemSpec = true; c.Version = "1.3.0" }, func(ds *stage.Dataset) { ds.Info.System = "made_up" }, "no built-in spec"},
+		"another image": {edit(tree.MetaFile, "version: 1.3.0", "version: 1.3.0\n    image_digest: sha256:1"),
+			families, func(ds *stage.Dataset) { ds.Info.ImageDigest = "sha256:2" }, "image"},
+		"two documents": {edit(tree.MetaFile, "schema_version: 1",
+			"schema_version: 1\nmore: 1\n---\nschema_version: 1"), families, nil, "several YAML documents"},
+		"two of reuse": {put(tree.ReuseFile, "schema_version: 1\nreuse: []\n---\nowner: me\n"), reuse, nil,
+			"several YAML documents"},
+		"a name twice": {edit(tree.MetaFile, "schema_version: 1", "schema_version: 1\nmore: 1\nmore: 2"), families,
+			nil, "already defined"},
+		"damaged reuse": {put(tree.ReuseFile, "schema_version: [\n"), reuse, nil, tree.ReuseFile},
+		"foreign reuse": {put(tree.ReuseFile, "schema_version: 9\n"), reuse, nil, "schema_version is 9"},
+		"no such system": {func(*testing.T, string) {},
+			func(c *Config) { families(c); c.SystemSpec = true; c.Version = "1.3.0" },
+			func(ds *stage.Dataset) { ds.Info.System = "made_up" }, "no built-in spec"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -90,15 +100,19 @@ func TestExportIsAllOrNone(t *testing.T) {
 			if tt.data != nil {
 				tt.data(ds)
 			}
-			if _, err := run(t, config(tt.config), dir, ds); err == nil || !strings.Contains(err.Error(), tt.want) || !strings.Contains(err.Error(), "nothing was written") {
+
+			if _, err := run(t, config(tt.config), dir, ds); err == nil || !strings.Contains(err.Error(), tt.want) ||
+				!strings.Contains(err.Error(), "nothing was written") {
 				t.Errorf("error %v, want %q", err, tt.want)
 			}
+
 			after := everything(t, dir)
 			for file, text := range before {
 				if after[file] != text {
 					t.Errorf("%s was changed", file)
 				}
 			}
+
 			if len(after) != len(before) {
 				t.Errorf("there are %d files, before there were %d", len(after), len(before))
 			}
@@ -115,6 +129,7 @@ func TestSidecarsKeepWhatOthersWrote(t *testing.T) {
 	if err := os.MkdirAll(folder, 0o755); err != nil {
 		t.Fatal(err)
 	}
+
 	before := `# reviewed by the data council
 schema_version: 1
 owner: data-council
@@ -133,6 +148,7 @@ reuse:
 	if err := os.WriteFile(filepath.Join(folder, tree.ReuseFile), []byte(before), 0o644); err != nil {
 		t.Fatal(err)
 	}
+
 	change := func(c *Config) {
 		c.Layout = string(tree.Families)
 		c.Reuse = []ReuseBlock{
@@ -140,22 +156,31 @@ reuse:
 			{Table: "scale_matrix_perf", FromVersion: "1.2.0", Reason: "x", ApprovedBy: "me"},
 		}
 	}
+
 	mustRun(t, config(change), dir, gemm(order(2)))
 	got := read(t, folder, tree.ReuseFile)
-	for _, want := range []string{"# reviewed by the data council", "owner: data-council", "# kernels did not change", "# the large one", "# checked by hand", "ticket: PERF-42", "from_version: 1.2.5", "zebra_perf"} {
+	for _, want := range []string{"# reviewed by the data council", "owner: data-council",
+		"# kernels did not change", "# the large one", "# checked by hand", "ticket: PERF-42", "from_version: 1.2.5",
+		"zebra_perf"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is gone:\n%s", want, got)
 		}
 	}
-	if at := strings.Index(got, "scale_matrix_perf"); at < strings.Index(got, "moe_perf") || at > strings.Index(got, "zebra_perf") {
+
+	if at := strings.Index(got, "scale_matrix_perf"); at < strings.Index(got, "moe_perf") ||
+		at > strings.Index(got, "zebra_perf") {
 		t.Errorf("the new entry is not in its place:\n%s", got)
 	}
+
 	meta := filepath.Join(folder, tree.MetaFile)
-	text := strings.NewReplacer("    rows: 2", "    rows: 2 # counted\n    note: by hand", "schema_version: 1", "# ours\nschema_version: 1").Replace(read(t, meta))
+	text := strings.NewReplacer("    rows: 2", "    rows: 2 # counted\n    note: by hand", "schema_version: 1",
+		"# ours\nschema_version: 1").Replace(read(t, meta))
 	if err := os.WriteFile(meta, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
+
 	mustRun(t, config(change), dir, gemm(order(3)))
+
 	for _, want := range []string{"# ours", "rows: 3 # counted", "note: by hand"} {
 		if got := read(t, meta); !strings.Contains(got, want) {
 			t.Errorf("%q is gone:\n%s", want, got)
@@ -168,13 +193,17 @@ reuse:
 func TestInputsOfOneTableHaveKeysOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
+
 	one, two := gemm([]int{0, 1}), gemm([]int{1, 2})
-	if _, err := run(t, config(func(c *Config) { c.Value = pair() }), dir, one, two); err == nil || !strings.Contains(err.Error(), "1 rows of the inputs have a key that an input before them has too, for example gemm_dtype=bfloat16 m=2") {
+	if _, err := run(t, config(func(c *Config) { c.Value = pair() }), dir, one, two); err == nil ||
+		!strings.Contains(err.Error(), "1 rows of the inputs have a key that an input before them has too, for example gemm_dtype=bfloat16 m=2") {
 		t.Errorf("error %v", err)
 	}
+
 	if got := everything(t, dir); len(got) != 0 {
 		t.Errorf("files %v", got)
 	}
+
 	mustRun(t, config(func(c *Config) { c.Value = pair() }), dir, one, gemm([]int{4, 2}))
 }
 

@@ -42,6 +42,7 @@ func join(recs []arrow.Record) (arrow.Record, error) {
 	if len(recs) == 1 {
 		return recs[0], nil
 	}
+
 	names := table.Names(recs[0])
 	for _, r := range recs[1:] {
 		if other := table.Names(r); !slices.Equal(names, other) {
@@ -50,6 +51,7 @@ func join(recs []arrow.Record) (arrow.Record, error) {
 			return nil, fmt.Errorf("the inputs have different columns: %v and %v; measure them alike, or export them separately", names, other)
 		}
 	}
+
 	return table.Concat(recs...)
 }
 
@@ -59,14 +61,17 @@ func apart(recs []arrow.Record, key []string) error {
 	if len(recs) < 2 {
 		return nil
 	}
+
 	ix := rowkey.New(key, rowkey.Options{Missing: tree.Defaults})
 	owner := map[uint32]int{}
+
 	twice, example := 0, ""
 	for n, rec := range recs {
 		ids, err := ix.Number(rec)
 		if err != nil {
 			return err
 		}
+
 		for row, id := range ids {
 			first, there := owner[id]
 			switch {
@@ -79,9 +84,11 @@ func apart(recs []arrow.Record, key []string) error {
 			}
 		}
 	}
+
 	if twice > 0 {
 		return fmt.Errorf("%d rows of the inputs have a key that an input before them has too, for example %s; readers would see one of them only. Put them through one dedupe, or export them separately", twice, example)
 	}
+
 	return nil
 }
 
@@ -118,13 +125,16 @@ func (c *Config) write(rc *stage.RunContext, t target, d payload, out *stage.Out
 		if errors.Is(err, errMoved) {
 			continue
 		}
+
 		if err != nil {
 			return w, err
 		}
+
 		out.Artifacts = append(out.Artifacts, files...)
 		out.Counts.Rows = files[0].Rows
 		return w, nil
 	}
+
 	return written{}, fmt.Errorf("%s changed %d times while rows were merged into it: somebody else writes it whom locks do not reach; let one end first", t.path, mergeTries)
 }
 
@@ -134,6 +144,7 @@ func (d payload) stage(batch *atomic.Batch, t target, rec arrow.Record, w writte
 	if len(d.sets) == 1 && d.sets[0].Planned == nil && w.Kept == 0 {
 		return tree.StageInOrder(batch, t.path, rec)
 	}
+
 	order := d.key
 	if cat, ok := catalog.Lookup(t.place.Table); ok {
 		order = cat.FileOrder(d.key)
@@ -159,43 +170,54 @@ func (c *Config) writeOnce(rc *stage.RunContext, t target, d payload) (w written
 			if err != nil {
 				return w, nil, fmt.Errorf("the file to merge with cannot be read, and nothing was changed: %w", err)
 			}
+
 			key := d.key
 			if cat, ok := catalog.Lookup(t.place.Table); ok {
 				// Also with the columns that only the file has: its rows may differ by them alone.
 				key = rowkey.KeyOf(cat, old, rec)
 			}
+
 			merged, rep, err := tree.Merge(old, rec, key)
 			if err != nil {
 				return w, nil, fmt.Errorf("%s: %w", t.name, err)
 			}
+
 			rec, w.MergeReport, w.merged = merged, rep, true
 		}
 	}
+
 	if t.format == CSV {
 		if err := tree.CheckCSV(rec); err != nil {
 			return w, nil, fmt.Errorf("%s: %w", t.name, err)
 		}
 	}
+
 	var batch atomic.Batch
 	defer batch.Discard()
+
 	digest, err := d.stage(&batch, t, rec, w)
 	if err != nil {
 		return w, nil, err
 	}
+
 	file := stage.Artifact{Path: t.path, Digest: digest, Rows: int(rec.NumRows())}
 	files = []stage.Artifact{file}
+
 	if t.layout == tree.Families {
 		if err := c.sidecars(&batch, t, d, file, w.Kept); err != nil {
 			return w, nil, fmt.Errorf("nothing was written: %w", err)
 		}
 	}
+
 	spec, err := c.systemSpec(&batch, rc, t)
 	if err == nil {
 		err = c.besideSpecs(&batch, rc, t, d.partial != "" || unanswered(d.sets))
 	}
+
 	if err != nil {
 		return w, nil, fmt.Errorf("nothing was written: %w", err)
 	}
+
 	err = batch.Commit(func() error {
 		beforeReplace(t.path)
 		if c.merges() && digestOf(t.path) != before {
@@ -206,10 +228,13 @@ func (c *Config) writeOnce(rc *stage.RunContext, t target, d payload) (w written
 	if err != nil {
 		return w, nil, err
 	}
+
 	afterReplace(t.path)
+
 	if c.merges() && digestOf(t.path) != digest {
 		return w, nil, errMoved
 	}
+
 	return w, append(files, spec...), nil
 }
 
@@ -236,29 +261,39 @@ func (c *Config) sidecars(batch *atomic.Batch, t target, d payload, file stage.A
 	if d.partial != "" || unanswered(d.sets) {
 		entry.Status = tree.Partial
 	}
+
 	before, err := keptFrom(meta, t.place.Table, kept)
 	if err != nil {
 		return err
 	}
+
 	from := d.from.and(before)
 	from.into(&entry)
+
 	if from.collected > 0 {
 		if entry.CollectorHash, err = collectorHash(d.sets); err != nil {
 			return err
 		}
 	}
-	rt := tree.Runtime{Framework: t.place.Backend, Version: t.place.Version, Image: info.Image, ImageDigest: info.ImageDigest}
+
+	rt := tree.Runtime{Framework: t.place.Backend, Version: t.place.Version, Image: info.Image,
+		ImageDigest: info.ImageDigest}
 	err = restage(batch, meta, func(data []byte) ([]byte, error) {
 		return tree.NextMeta(data, meta, rt, tree.Update{Table: t.place.Table, Entry: entry, Schema: c.Sidecar, Kept: kept})
 	})
 	if err != nil || len(c.Reuse) == 0 {
 		return err
 	}
+
 	if t.place.Family == "comm" {
 		return fmt.Errorf("tables below comm are never reused across versions; remove the reuse blocks")
 	}
+
 	reuse := filepath.Join(dir, tree.ReuseFile)
-	return restage(batch, reuse, func(data []byte) ([]byte, error) { return tree.NextReuse(data, reuse, c.reuseEntries()) })
+	return restage(batch, reuse, func(data []byte) ([]byte,
+		error) {
+		return tree.NextReuse(data, reuse, c.reuseEntries())
+	})
 }
 
 // restage stages a file's next text, unless it is the one that is there.
@@ -267,10 +302,12 @@ func restage(batch *atomic.Batch, path string, next func(data []byte) ([]byte, e
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
+
 	text, err := next(data)
 	if err != nil || bytes.Equal(text, data) {
 		return err
 	}
+
 	_, err = batch.StageBytes(path, text)
 	return err
 }
@@ -287,6 +324,7 @@ func unanswered(sets []*stage.Dataset) bool {
 			return true
 		}
 	}
+
 	return false
 }
 
@@ -304,6 +342,7 @@ func casePlanHash(sets []*stage.Dataset) string {
 		}
 		ids = append(ids, col.Values...)
 	}
+
 	slices.Sort(ids)
 	return tree.CasePlanHash(slices.Compact(ids))
 }
@@ -320,9 +359,11 @@ func collectedAt(sets []*stage.Dataset) string {
 			newest = max(newest, v)
 		}
 	}
+
 	if len(newest) >= len("2006-01-02") {
 		return newest[:len("2006-01-02")]
 	}
+
 	return ""
 }
 
@@ -334,24 +375,30 @@ func collectorHash(sets []*stage.Dataset) (string, error) {
 		Protocols                               []string
 		Env                                     map[string]string
 	}
+
 	var all []collector
 	for _, ds := range sets {
 		if ds.Planned == nil {
 			return "", nil
 		}
+
 		env := maps.Clone(ds.Info.Env)
 		delete(env, "hostname")
+
 		c := collector{ds.Info.Op, ds.Info.Runtime, ds.Info.Framework, ds.Info.Version, ds.Info.Device, nil, env}
 		if col, err := table.Strings(ds.Table, "protocol"); err == nil {
 			c.Protocols = slices.Compact(slices.Sorted(slices.Values(col.Values)))
 		}
+
 		all = append(all, c)
 	}
+
 	slices.SortFunc(all, func(a, b collector) int { return cmp.Compare(a.Op, b.Op) })
 	data, err := json.Marshal(all)
 	if err != nil {
 		return "", err
 	}
+
 	return atomic.Digest(data), nil
 }
 
@@ -361,27 +408,34 @@ func (c *Config) systemSpec(batch *atomic.Batch, rc *stage.RunContext, t target)
 	if !c.SystemSpec || t.layout == tree.Flat {
 		return nil, nil
 	}
+
 	src, ok := systems.Source(t.place.System)
 	if !ok {
 		return nil, fmt.Errorf("system_spec = true, and there is no built-in spec of %q; put %s.yaml next to the data folder yourself", t.place.System, t.place.System)
 	}
+
 	if c.Reader == ReaderOld {
 		src = specForOld(src)
 	}
+
 	name := t.place.System + ".yaml"
 	if c.Dir != "" {
 		name = c.Dir + "/" + name
 	}
+
 	full, err := atomic.Within(rc.OutDir, name)
 	if err != nil {
 		return nil, err
 	}
+
 	if _, err := os.Stat(full); err == nil {
 		return nil, nil
 	}
+
 	digest, err := batch.StageBytes(full, src)
 	if err != nil {
 		return nil, err
 	}
+
 	return []stage.Artifact{{Path: full, Digest: digest}}, nil
 }

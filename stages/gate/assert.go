@@ -17,25 +17,24 @@ import (
 	"aicplan/engine/stage"
 )
 
-// Aggregates of a column, as in min.latency.
+// columnAggregates lists the aggregates of a column, as in min.latency.
 var columnAggregates = []string{
 	"min", "max", "mean", "sum", "stdev", "median",
 	"p1", "p5", "p10", "p25", "p75", "p90", "p95", "p99",
 	"distinct", "nulls",
 }
 
-// Aggregates of the dataset.
+// tableAggregates lists the aggregates of the dataset.
 var tableAggregates = []string{"count", "planned", "measured", "failed", "skipped", "coverage"}
 
-// assertion is an assert block: a condition over aggregates, evaluated when
-// the gate runs.
+// assertion is an assert block: a condition over aggregates that is evaluated when the gate runs.
 type assertion struct {
 	condition hcl.Expression
 	message   string
 	ctx       *hcl.EvalContext
 }
 
-// assertAttributes are what an assert block has in addition to commonAttributes.
+// assertAttributes are the attributes of an assert block in addition to commonAttributes.
 var assertAttributes = []hcl.AttributeSchema{{Name: "condition", Required: true}, {Name: "message"}}
 
 func aggregateNames() map[string]bool {
@@ -52,14 +51,17 @@ func decodeAssert(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
 	if diags.HasErrors() {
 		return e, diags
 	}
+
 	content, d := rest.Content(&hcl.BodySchema{Attributes: assertAttributes})
 	if diags = append(diags, d...); diags.HasErrors() {
 		return e, diags
 	}
+
 	a := &assertion{condition: content.Attributes["condition"].Expr, ctx: ctx}
 	if m, ok := content.Attributes["message"]; ok {
 		diags = append(diags, gohcl.DecodeExpression(m.Expr, ctx, &a.message)...)
 	}
+
 	used := false
 	for _, t := range a.condition.Variables() {
 		root := t.RootName()
@@ -67,37 +69,47 @@ func decodeAssert(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
 		case slices.Contains(tableAggregates, root):
 			used = true
 			if len(t) > 1 {
-				diags = append(diags, problem("Wrong aggregate", fmt.Sprintf("%s is one number; it has no columns.", root), t.SourceRange()))
+				diags = append(diags, problem("Wrong aggregate", fmt.Sprintf("%s is one number; it has no columns.", root),
+					t.SourceRange()))
 			}
+
 		case slices.Contains(columnAggregates, root):
 			used = true
 			if _, ok := columnOf(t); !ok {
-				diags = append(diags, problem("Wrong aggregate", fmt.Sprintf("Write %s.COLUMN, for example %s.latency.", root, root), t.SourceRange()))
+				diags = append(diags, problem("Wrong aggregate",
+					fmt.Sprintf("Write %s.COLUMN, for example %s.latency.", root, root), t.SourceRange()))
 			}
+
 		default:
 			if v, d := t.TraverseAbs(ctx); !d.HasErrors() && !stage.IsRef(v) && !v.IsWhollyKnown() {
-				diags = append(diags, problem("Value not known at plan time", fmt.Sprintf("%s is known only after its stage ran, and a gate's limits before; the gate's own data has the aggregates %s.",
-					traversalText(t), strings.Join(tableAggregates, ", ")), t.SourceRange()))
+				diags = append(diags, problem("Value not known at plan time",
+					fmt.Sprintf("%s is known only after its stage ran, and a gate's limits before; the gate's own data has the aggregates %s.",
+						traversalText(t), strings.Join(tableAggregates, ", ")), t.SourceRange()))
 			}
 		}
 	}
+
 	if !used && !diags.HasErrors() {
-		diags = append(diags, problem("Condition says nothing about the data", fmt.Sprintf("The condition names no aggregate. There are %s, and for a column %s.",
-			strings.Join(tableAggregates, ", "), strings.Join(columnAggregates, ", ")), a.condition.Range()))
+		diags = append(diags, problem("Condition says nothing about the data",
+			fmt.Sprintf("The condition names no aggregate. There are %s, and for a column %s.",
+				strings.Join(tableAggregates, ", "), strings.Join(columnAggregates, ", ")), a.condition.Range()))
 	}
+
 	if !diags.HasErrors() {
 		diags = append(diags, a.tried()...)
 	}
+
 	e.check = a
 	return e, diags
 }
 
-// tried evaluates the condition with aggregates that are any numbers: what is no
-// condition whatever they are is found when the plan is made.
+// tried evaluates the condition with unknown numbers for all aggregates. It finds expressions that can
+// never be a condition while the plan is read.
 func (a *assertion) tried() hcl.Diagnostics {
 	number := cty.UnknownVal(cty.Number)
 	ctx := a.ctx.NewChild()
 	ctx.Variables = map[string]cty.Value{}
+
 	columns := map[string]map[string]cty.Value{}
 	for _, t := range a.condition.Variables() {
 		root := t.RootName()
@@ -111,13 +123,18 @@ func (a *assertion) tried() hcl.Diagnostics {
 			ctx.Variables[root] = cty.ObjectVal(columns[root])
 		}
 	}
+
 	v, diags := a.condition.Value(ctx)
 	if diags.HasErrors() {
 		return diags
 	}
+
 	if v.Type() != cty.Bool && v.Type() != cty.DynamicPseudoType {
-		return hcl.Diagnostics{problem("Not a condition", fmt.Sprintf("The condition is a %s, not true or false; compare it with a limit.", v.Type().FriendlyName()), a.condition.Range())}
+		return hcl.Diagnostics{problem("Not a condition",
+			fmt.Sprintf("The condition is a %s, not true or false; compare it with a limit.", v.Type().FriendlyName()),
+			a.condition.Range())}
 	}
+
 	return nil
 }
 
@@ -125,6 +142,7 @@ func columnOf(t hcl.Traversal) (string, bool) {
 	if len(t) != 2 {
 		return "", false
 	}
+
 	switch step := t[1].(type) {
 	case hcl.TraverseAttr:
 		return step.Name, true
@@ -133,13 +151,14 @@ func columnOf(t hcl.Traversal) (string, bool) {
 			return step.Key.AsString(), true
 		}
 	}
+
 	return "", false
 }
 
 func (a *assertion) prepare(hcl.Range) hcl.Diagnostics { return nil }
 
-// Values implements stage.Valuer for its block: the condition in a form that
-// layout and comments leave alone, with the values that it takes from the plan.
+// Values implements stage.Valuer. The condition is normalized, so that layout and comments do not change
+// the cache key. Plan values that the condition uses are included.
 func (a *assertion) Values() map[string]any {
 	values := map[string]any{}
 	bound := aggregateNames()
@@ -147,14 +166,17 @@ func (a *assertion) Values() map[string]any {
 		if bound[t.RootName()] {
 			continue
 		}
+
 		name := traversalText(t)
 		v, d := t.TraverseAbs(a.ctx)
 		if d.HasErrors() {
 			values[name] = "unknown"
 			continue
 		}
+
 		values[name] = stage.Plain(v)
 	}
+
 	return map[string]any{"condition": expressionText(a.condition), "message": a.message, "values": values}
 }
 
@@ -162,10 +184,12 @@ func (a *assertion) run(s *subject) finding {
 	ctx := a.ctx.NewChild()
 	ctx.Variables = map[string]cty.Value{}
 	columns := map[string]map[string]cty.Value{}
-	// Conditions over counts judge the data as a whole; of a column's values
-	// those that are no numbers are left.
+
+	// A condition over counts judges the data as a whole. For other column aggregates, rows without a
+	// number are unjudged.
 	out := finding{total: s.selected, definite: true, limit: expressionText(a.condition)}
 	read := map[string]*leftover{}
+
 	var used []string
 	for _, t := range a.condition.Variables() {
 		root := t.RootName()
@@ -176,38 +200,49 @@ func (a *assertion) run(s *subject) finding {
 			if err != nil {
 				return failed(err.Error())
 			}
+
 			if math.IsNaN(v) {
 				return s.cannot(fmt.Sprintf("the data does not say what %q is: nothing was planned for it", root))
 			}
+
 			ctx.Variables[root] = cty.NumberFloatVal(v)
 			used = appendOnce(used, fmt.Sprintf("%s = %s", root, number(v)))
+
 		case ok && slices.Contains(columnAggregates, root):
 			var left leftover
 			v, err := s.columnAggregate(root, name, &left)
 			if err != nil {
 				return s.cannot(fmt.Sprintf("there is no %s.%s: %v", root, name, err))
 			}
+
 			if root != "distinct" && root != "nulls" {
 				out.definite, read[name] = false, &left
 			}
+
 			if columns[root] == nil {
 				columns[root] = map[string]cty.Value{}
 			}
+
 			columns[root][name] = exact(v)
 			used = appendOnce(used, fmt.Sprintf("%s.%s = %s", root, name, number(v)))
 		}
 	}
+
 	out.left = mostLeft(read)
+
 	for root, obj := range columns {
 		ctx.Variables[root] = cty.ObjectVal(obj)
 	}
+
 	v, diags := a.condition.Value(ctx)
 	if diags.HasErrors() {
 		return failed("the condition cannot be evaluated: " + diags[0].Detail)
 	}
+
 	if v.IsNull() || !v.IsKnown() || v.Type() != cty.Bool {
 		return failed(fmt.Sprintf("the condition is %s, not true or false", v.Type().FriendlyName()))
 	}
+
 	values := strings.Join(used, ", ")
 	out.ok, out.value = v.True(), values
 	if out.ok {
@@ -215,10 +250,11 @@ func (a *assertion) run(s *subject) finding {
 	} else {
 		out.message = cmp.Or(a.message, "does not hold") + " (" + values + ")"
 	}
+
 	return out
 }
 
-// mostLeft is what the worst of the columns that a condition reads leaves.
+// mostLeft returns the leftover of the column with the most unjudged rows.
 func mostLeft(read map[string]*leftover) leftover {
 	var most leftover
 	for _, name := range slices.Sorted(maps.Keys(read)) {
@@ -236,15 +272,17 @@ func appendOnce(list []string, s string) []string {
 	return append(list, s)
 }
 
-// exact is the number that the shortest decimal text of v means, so that a
-// measured 0.1 equals the literal 0.1 of a plan. NaN becomes null.
+// exact converts v by way of its shortest decimal text, so that a measured 0.1 equals the literal 0.1 of
+// a plan. NaN becomes null.
 func exact(v float64) cty.Value {
 	if math.IsNaN(v) {
 		return cty.NullVal(cty.Number)
 	}
+
 	if math.IsInf(v, 0) {
 		return cty.NumberFloatVal(v)
 	}
+
 	n, err := cty.ParseNumberVal(strconv.FormatFloat(v, 'g', -1, 64))
 	if err != nil {
 		return cty.NumberFloatVal(v)
@@ -264,11 +302,12 @@ func traversalText(t hcl.Traversal) string {
 			fmt.Fprintf(&sb, "[%#v]", s.Key)
 		}
 	}
+
 	return sb.String()
 }
 
-// expressionText writes an expression's structure: equal expressions give
-// equal text whatever their spacing.
+// expressionText returns a normalized form of an expression. Equal expressions have equal text
+// regardless of spacing.
 func expressionText(e hcl.Expression) string {
 	node, ok := e.(hclsyntax.Expression)
 	if !ok {

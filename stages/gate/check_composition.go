@@ -20,15 +20,14 @@ import (
 	"aicplan/sink/table"
 )
 
-// composition: the rows of a layer's parts, added up, are the layer. A planner
-// adds rows up, so this says whether a table predicts what a server does.
+// composition compares each layer's measured value with the sum over the layer's parts. Planners add up
+// rows, so this shows whether a table predicts what a server does.
 //
-// Rows of op layer name their parts in the column parts: a JSON list of objects,
-// each with the columns that name one row, and count where it occurs more than
-// once.
+// Rows of op layer list their parts in the column "parts": a JSON list of objects. Each object has the
+// columns that identify one row, and optionally "count" if the part occurs more than once.
 type composition struct {
 	Parts cty.Value `hcl:"parts" json:"-"`
-	// Column is what is added up: latency or energy.
+	// Column is the column that is added up: latency or energy.
 	Column string  `hcl:"column,optional" json:"column"`
 	Min    float64 `hcl:"min,optional" json:"min"`
 	Max    float64 `hcl:"max,optional" json:"max"`
@@ -36,13 +35,14 @@ type composition struct {
 	refs []*stage.Ref
 }
 
-// partsColumn names the parts of a row, and countKey how often one occurs.
+// partsColumn lists the parts of a row, and countKey is how often a part occurs.
 const (
 	partsColumn = "parts"
 	countKey    = "count"
 )
 
-// What rows say about their operating point and, of the sustained one, their clock.
+// Columns with the operating point of a row and, for the sustained point, its clock and the exponent of
+// the clock.
 const (
 	pointColumn = "operating_point"
 	clockColumn = "sm_clock_mhz"
@@ -51,14 +51,17 @@ const (
 
 func (c *composition) gathers() []*stage.Ref { return c.refs }
 func (c *composition) columns() []string     { return []string{partsColumn, c.Column} }
+
 func (c *composition) title() string {
 	if len(c.refs) == 0 {
 		return "composition"
 	}
+
 	names := make([]string, len(c.refs))
 	for i, r := range c.refs {
 		names[i] = r.Address
 	}
+
 	title := "composition of " + strings.Join(names, ", ")
 	if c.Column != "latency" {
 		title += " by " + c.Column
@@ -72,45 +75,51 @@ func (c *composition) prepare(r hcl.Range) hcl.Diagnostics {
 	if err != nil {
 		return hcl.Diagnostics{problem("Wrong parts", err.Error(), r)}
 	}
+
 	if len(refs) == 0 {
-		diags = append(diags, problem("Composition without parts", "parts names the stages whose rows are added up, such as [dedupe.gemm].", r))
+		diags = append(diags, problem("Composition without parts",
+			"parts names the stages whose rows are added up, such as [dedupe.gemm].", r))
 	}
+
 	c.refs = refs
 	if !(c.Min > 0) || !(c.Max >= c.Min) {
-		diags = append(diags, problem("Wrong limits", fmt.Sprintf("min is %s and max %s; the sum over the layer must lie between them, and both be above 0.", number(c.Min), number(c.Max)), r))
+		diags = append(diags, problem("Wrong limits",
+			fmt.Sprintf("min is %s and max %s; the sum over the layer must lie between them, and both be above 0.",
+				number(c.Min), number(c.Max)), r))
 	}
+
 	return diags
 }
 
-// part is one entry of the column parts.
+// part is one entry of the column "parts".
 type part struct {
-	key   string // names of its columns, joined
-	row   string // their values, joined
+	key   string // column names, joined
+	row   string // column values, joined
 	text  string // for messages
 	count float64
 }
 
-// partSet finds rows by the columns that parts name.
+// partSet looks up rows by the columns that identify a part.
 type partSet struct {
 	column string
 	tables []arrow.Record
 	index  map[string]map[string][]found // by part.key, then part.row
 }
 
-// found is a row that the tables have for a part: its value, the clock at which that
-// was taken in MHz and how it follows the clock, NaN where the row does not say, and
-// its operating point, empty where it does not say one.
+// found is a row that matches a part. clock is the SM clock in MHz and slope the exponent with which the
+// value follows the clock; both are NaN if the row lacks them. point is the operating point, empty if
+// the row has none.
 type found struct {
 	value, clock, slope float64
 	point               string
 }
 
-// at is the value at another clock.
+// at scales the value to another clock in MHz.
 func (f found) at(mhz float64) float64 { return f.value * math.Pow(f.clock/mhz, f.slope) }
 
-// lookup returns the rows of a part at a layer's operating point; those that name
-// none where there are none of it, and those of another one only with a word of why
-// they are no parts of the layer.
+// lookup returns the rows of a part. If a point is given, rows at that point come first, then rows
+// without a point. If only rows at other points exist, it returns them with the reason why they do not
+// count.
 func (p *partSet) lookup(x part, names []string, point string) ([]found, string) {
 	rows, ok := p.index[x.key]
 	if !ok {
@@ -120,19 +129,23 @@ func (p *partSet) lookup(x part, names []string, point string) ([]found, string)
 		}
 		p.index[x.key] = rows
 	}
+
 	all := rows[x.row]
 	if point == "" || len(all) == 0 {
 		return all, ""
 	}
+
 	for _, want := range []string{point, ""} {
 		if these := slices.DeleteFunc(slices.Clone(all), func(f found) bool { return f.point != want }); len(these) > 0 {
 			return these, ""
 		}
 	}
+
 	return all, fmt.Sprintf("the part %s was taken at the operating point %s and the layer at %s; collect both at one", x.text, all[0].point, point)
 }
 
-// textAt is a column's text by row, empty where there is none.
+// textAt returns a function that reads a column's text by row. It returns "" if the column does not
+// exist.
 func textAt(rec arrow.Record, name string) func(int) string {
 	col := column(rec, name)
 	return func(row int) string {
@@ -143,12 +156,14 @@ func textAt(rec arrow.Record, name string) func(int) string {
 	}
 }
 
-// read adds a table's rows to those that columns of these names tell apart.
+// read adds the rows of rec to rows, keyed by the values of the named columns. Tables without one of the
+// columns are skipped.
 func (p *partSet) read(rec arrow.Record, names []string, rows map[string][]found) {
 	value, err := table.Float64s(rec, p.column)
 	if err != nil {
 		return
 	}
+
 	other := func(name string) func(int) float64 {
 		c, err := table.Float64s(rec, name)
 		return func(row int) float64 {
@@ -160,6 +175,7 @@ func (p *partSet) read(rec arrow.Record, names []string, rows map[string][]found
 			return math.NaN()
 		}
 	}
+
 	clock, slope, point := other(clockColumn), other(slopeColumn), textAt(rec, pointColumn)
 	cols := make([]arrow.Array, len(names))
 	for i, n := range names {
@@ -167,31 +183,37 @@ func (p *partSet) read(rec arrow.Record, names []string, rows map[string][]found
 			return
 		}
 	}
+
 	for row := range int(rec.NumRows()) {
 		words := make([]string, len(cols))
 		for i, col := range cols {
 			words[i] = rowkey.Text(col, row)
 		}
+
 		key := strings.Join(words, "\x00")
 		f := found{value: math.NaN(), clock: clock(row), slope: slope(row), point: point(row)}
 		if v, ok := value.At(row); ok && v > 0 && !math.IsInf(v, 0) {
 			f.value = v
 		}
+
 		rows[key] = append(rows[key], f)
 	}
 }
 
-// partsOf reads the column parts of a row.
+// partsOf parses the column "parts" of a row. The second result has the column names of each part.
 func partsOf(text string) ([]part, [][]string, error) {
 	d := json.NewDecoder(bytes.NewReader([]byte(text)))
 	d.UseNumber()
+
 	var raw []map[string]any
 	if err := d.Decode(&raw); err != nil {
 		return nil, nil, fmt.Errorf("parts is no JSON list of objects: %w", err)
 	}
+
 	if len(raw) == 0 {
 		return nil, nil, fmt.Errorf("parts is an empty list")
 	}
+
 	var out []part
 	var names [][]string
 	for _, m := range raw {
@@ -204,15 +226,18 @@ func partsOf(text string) ([]part, [][]string, error) {
 			p.count = v
 			delete(m, countKey)
 		}
+
 		mine := slices.Sorted(maps.Keys(m))
 		var words, said []string
 		for _, n := range mine {
 			w := fmt.Sprint(m[n])
 			words, said = append(words, w), append(said, n+"="+w)
 		}
+
 		p.key, p.row, p.text = strings.Join(mine, "\x00"), strings.Join(words, "\x00"), strings.Join(said, " ")
 		out, names = append(out, p), append(names, mine)
 	}
+
 	return out, names, nil
 }
 
@@ -220,60 +245,73 @@ func (c *composition) run(s *subject) finding {
 	if s.rec == nil {
 		return failed("there are no layers to judge")
 	}
+
 	texts := column(s.rec, partsColumn)
 	if texts == nil {
 		return s.cannot(fmt.Sprintf("the data has no column %q; rows of op layer have it", partsColumn))
 	}
+
 	whole, err := table.Float64s(s.rec, c.Column)
 	if err != nil {
 		return s.cannot(fmt.Sprintf("the data has no column %q of numbers", c.Column))
 	}
+
 	points := textAt(s.rec, pointColumn)
 	clocks := func(int) (float64, bool) { return 0, false }
 	if mhz, err := table.Float64s(s.rec, clockColumn); err == nil {
 		clocks = mhz.At
 	}
+
 	set := &partSet{column: c.Column, index: map[string]map[string][]found{}}
 	for _, ds := range s.parts {
 		if ds != nil && ds.Table != nil {
 			set.tables = append(set.tables, ds.Table)
 		}
 	}
+
 	v := finding{limit: number(c.Min) + " to " + number(c.Max), total: s.selected}
 	low, high, outside := math.Inf(1), math.Inf(-1), 0
 	type line struct {
 		off  float64
 		text string
 	}
+
 	var lines []line
 	for row := range int(s.rec.NumRows()) {
 		if !s.has(row) {
 			continue
 		}
+
 		layer, ok := whole.At(row)
 		if !ok || !(layer > 0) || math.IsInf(layer, 0) {
 			v.left.row(row, "it has no usable "+c.Column)
 			continue
 		}
+
 		clock := math.NaN()
 		if v, ok := clocks(row); ok && c.Column == "latency" {
 			clock = v
 		}
+
 		added, why := c.sum(set, rowkey.Text(texts, row), points(row), clock)
 		if why != "" {
 			v.left.row(row, why)
 			continue
 		}
+
 		sum := added.value
 		ratio := sum / layer
 		low, high = min(low, ratio), max(high, ratio)
+
 		of, note := "", ""
 		if ratio < c.Min || ratio > c.Max {
 			outside++
 			note = " outside"
+
 			if len(added.terms) > 1 {
 				of = " (" + strings.Join(added.terms, " + ") + ")"
 			}
+
 			switch {
 			case !math.IsNaN(added.there):
 				note += fmt.Sprintf(" (%.3f at the layer's clock of %.0f MHz)", added.there/layer, clock)
@@ -281,11 +319,15 @@ func (c *composition) run(s *subject) finding {
 				note += fmt.Sprintf(" (the parts at %.0f to %.0f MHz, the layer at %.0f)", added.slowest, added.fastest, clock)
 			}
 		}
-		lines = append(lines, line{math.Abs(ratio - 1), fmt.Sprintf("%s sum=%s%s layer=%s sum/layer=%.3f%s", s.describe(row), number(sum), of, number(layer), ratio, note)})
+
+		lines = append(lines, line{math.Abs(ratio - 1),
+			fmt.Sprintf("%s sum=%s%s layer=%s sum/layer=%.3f%s", s.describe(row), number(sum), of, number(layer), ratio, note)})
 	}
+
 	if len(lines) == 0 {
 		return v
 	}
+
 	v.ok = outside == 0
 	v.value = fmt.Sprintf("%.3f to %.3f", low, high)
 	v.message = fmt.Sprintf("the sums of the parts are %s of the %s of their layers", v.value, c.Column)
@@ -293,29 +335,32 @@ func (c *composition) run(s *subject) finding {
 		v.message += fmt.Sprintf(": %d of %d outside", outside, len(lines))
 		v.fix = "collect layer and parts at operating_point = \"sustained\" in one run; what is between kernels (launches, a cache that the layer keeps warm) is no part of rows, and parts that the power cap holds by themselves are faster in a layer that it hardly holds"
 	}
+
 	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(b.off, a.off) })
+
 	for _, l := range lines {
 		v.rows = append(v.rows, l.text)
 	}
+
 	return v
 }
 
-// summed is what the parts of a layer come to.
+// summed is the total over a layer's parts.
 type summed struct {
 	value float64
-	there float64 // as they would be at the layer's clock; NaN where that cannot be known
-	// slowest and fastest are the least and the largest clock of a part, in MHz; NaN
-	// where one of them does not say its own.
+	there float64 // value scaled to the layer's clock; NaN if a clock or slope is missing
+	// slowest and fastest are the lowest and highest clock of a part in MHz; NaN if a part has no clock.
 	slowest, fastest float64
-	terms            []string // what is added up, for people
+	terms            []string // summands, for messages
 }
 
-// sum adds the parts of a layer up, or says why it cannot.
+// sum adds up the parts of a layer. If it cannot, why gives the reason.
 func (c *composition) sum(set *partSet, text, point string, mhz float64) (out summed, why string) {
 	parts, names, err := partsOf(text)
 	if err != nil {
 		return out, err.Error()
 	}
+
 	out.slowest, out.fastest = math.Inf(1), math.Inf(-1)
 	for i, p := range parts {
 		rows, why := set.lookup(p, names[i], point)
@@ -329,15 +374,19 @@ func (c *composition) sum(set *partSet, text, point string, mhz float64) (out su
 		case math.IsNaN(rows[0].value):
 			return out, fmt.Sprintf("no usable %s of the part %s", c.Column, p.text)
 		}
+
 		f := rows[0]
 		out.value += p.count * f.value
 		out.there += p.count * f.at(mhz)
 		out.slowest, out.fastest = min(out.slowest, f.clock), max(out.fastest, f.clock)
+
 		term := strconv.FormatFloat(f.value, 'g', 4, 64)
 		if p.count != 1 {
 			term = number(p.count) + " x " + term
 		}
+
 		out.terms = append(out.terms, term)
 	}
+
 	return out, ""
 }

@@ -10,10 +10,13 @@ import (
 func TestConsistency(t *testing.T) {
 	c := &consistency{}
 	sound := map[string]float64{
-		"throughput_tokens_sec": 212, "tpot": 18.8, "ttft": 81, "output_length": 512, "batch_size": 4, "gpus": 2, "tensor_parallel_size": 2, "pipeline_parallel_size": 1,
-		"traced_ranks": 2, "comm_overhead": 40.8, "comm_exposed_pct": 40.8, "trace_wall_ms": 10, "trace_busy_ms": 9, "trace_bubble_ms": 1, "gpu_energy_j": 1000, "gpu_energy_by_power_j": 980,
+		"throughput_tokens_sec": 212, "tpot": 18.8, "ttft": 81, "output_length": 512, "batch_size": 4, "gpus": 2,
+		"tensor_parallel_size": 2, "pipeline_parallel_size": 1,
+		"traced_ranks": 2, "comm_overhead": 40.8, "comm_exposed_pct": 40.8, "trace_wall_ms": 10, "trace_busy_ms": 9,
+		"trace_bubble_ms": 1, "gpu_energy_j": 1000, "gpu_energy_by_power_j": 980,
 		"iteration_wall_clock": 9.65, "iterations": 5, "output_tokens": 5 * 4 * 512,
 	}
+
 	judge := func(change map[string]float64) (string, int) {
 		v := cellValues{cols: map[string]series{}}
 		for name, x := range sound {
@@ -22,12 +25,14 @@ func TestConsistency(t *testing.T) {
 			}
 			v.cols[name] = series{val: []float64{x}, null: []bool{math.IsNaN(x)}}
 		}
+
 		notes, judged := c.judge(v)
 		return strings.Join(notes, "; "), judged
 	}
 	if notes, judged := judge(nil); notes != "" || judged != 7 {
 		t.Errorf("a sound cell: %q, %d relations", notes, judged)
 	}
+
 	for _, b := range []struct {
 		change map[string]float64
 		want   string
@@ -49,10 +54,12 @@ func TestConsistency(t *testing.T) {
 			t.Errorf("%v: %q, want %q", b.change, notes, b.want)
 		}
 	}
+
 	none := map[string]float64{}
 	for name := range sound {
 		none[name] = math.NaN()
 	}
+
 	if notes, judged := judge(none); notes != "" || judged != 0 {
 		t.Errorf("without figures: %q, %d", notes, judged)
 	}

@@ -14,11 +14,11 @@ import (
 	"aicplan/sink/tree"
 )
 
-// coverage: planned cases that have a row.
+// coverage checks the share of planned cases that have a row.
 type coverage struct {
 	Min float64 `hcl:"min,optional" json:"min"`
-	// ByKey counts the keys of the table instead of the cases: one of several
-	// kernels for a shape is enough.
+	// ByKey counts keys of the table instead of cases: if several kernels exist for a shape, one is
+	// enough.
 	ByKey  bool     `hcl:"by_key,optional" json:"by_key,omitempty"`
 	Excuse []string `hcl:"excuse,optional" json:"excuse,omitempty"`
 }
@@ -26,13 +26,18 @@ type coverage struct {
 func (c *coverage) prepare(r hcl.Range) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	if !(c.Min >= 0 && c.Min <= 1) {
-		diags = append(diags, problem("Wrong share", fmt.Sprintf("min is %s; a share lies between 0 and 1.", number(c.Min)), r))
+		diags = append(diags, problem("Wrong share",
+			fmt.Sprintf("min is %s; a share lies between 0 and 1.", number(c.Min)), r))
 	}
+
 	for _, e := range c.Excuse {
 		if !slices.Contains(ledgerClasses, e) {
-			diags = append(diags, problem("Unknown failure class", fmt.Sprintf("excuse names %q.%s The classes are: %s.", e, phrase.DidYouMean(e, ledgerClasses), strings.Join(ledgerClasses, ", ")), r))
+			diags = append(diags, problem("Unknown failure class",
+				fmt.Sprintf("excuse names %q.%s The classes are: %s.", e, phrase.DidYouMean(e, ledgerClasses),
+					strings.Join(ledgerClasses, ", ")), r))
 		}
 	}
+
 	return diags
 }
 
@@ -46,14 +51,17 @@ func (c *coverage) run(s *subject) finding {
 	if err != nil {
 		return failed(err.Error())
 	}
+
 	if want == nil {
 		return s.cannot("this data came from files, so no cases were planned")
 	}
+
 	ix := rowkey.New(key, rowkey.Options{Missing: tree.Defaults})
 	wantIDs, err := ix.Number(want)
 	if err != nil {
 		return failed(err.Error())
 	}
+
 	n := ix.Len()
 	answered, unusableRows := make([]bool, n), map[int]bool{}
 	if s.rec != nil {
@@ -61,10 +69,12 @@ func (c *coverage) run(s *subject) finding {
 		if err != nil {
 			return failed(err.Error())
 		}
+
 		fit, err := usable(s.ds, s.rec)
 		if err != nil {
 			return failed(err.Error())
 		}
+
 		for i, id := range ids {
 			switch {
 			case int(id) >= n:
@@ -75,15 +85,17 @@ func (c *coverage) run(s *subject) finding {
 			}
 		}
 	}
+
 	only, err := matching(want, s.on)
 	if err != nil {
 		return failed(err.Error())
 	}
+
 	return c.count(s, want, wantIDs, answered, unusableRows, only, key, whose)
 }
 
-// wanted is what has to be covered and the columns by which its rows are found
-// in the data; want is nil when nothing was planned.
+// wanted returns the rows that must be covered, and the columns that identify them in the data. want is
+// nil if the dataset has no planned cases.
 func (c *coverage) wanted(s *subject) (want arrow.Record, key []string, whose string, err error) {
 	want = s.ds.Planned
 	switch {
@@ -98,62 +110,77 @@ func (c *coverage) wanted(s *subject) (want arrow.Record, key []string, whose st
 	case column(want, "case_id") != nil && (s.rec == nil || column(s.rec, "case_id") != nil):
 		return want, []string{"case_id"}, "planned cases", nil
 	}
+
 	return want, s.ds.Info.Params, "planned cases", nil
 }
 
-func (c *coverage) count(s *subject, want arrow.Record, ids []uint32, answered []bool, unfit map[int]bool, only []bool, key []string, whose string) finding {
+func (c *coverage) count(s *subject, want arrow.Record, ids []uint32, answered []bool, unfit map[int]bool,
+	only []bool, key []string, whose string) finding {
 	have, total := 0, 0
 	ledger := ledgerByCase(s.ds)
 	excused, barred := 0, 0
 	seen := make([]bool, len(answered))
 	missing := map[string]int{}
+
 	var missingRows []int
 	for i, id := range ids {
 		if !only[i] || seen[id] {
 			continue
 		}
+
 		seen[id] = true
 		entry := ledger.entry(want, i)
 		if !answered[id] && entry.status == "skipped" && entry.class == "unsupported_config" {
-			barred++ // the plan says that there is no kernel for it
+			barred++ // the plan marks it as unsupported: no kernel exists
 			continue
 		}
+
 		if !answered[id] && slices.Contains(c.Excuse, entry.class) {
 			excused++
 			continue
 		}
+
 		total++
+
 		if answered[id] {
 			have++
 			continue
 		}
+
 		why := "no row"
 		if unfit[int(id)] {
 			why = "no usable " + s.metric()
 		}
+
 		missing[cmp.Or(entry.class, why)]++
 		missingRows = append(missingRows, i)
 	}
+
 	if total == 0 && excused+barred == 0 {
 		return failed("there are no " + whose + " to cover")
 	}
 
 	share := ratioOf(have, total)
-	out := finding{ok: share >= c.Min, value: percent(share), limit: "at least " + percent(c.Min), total: total, definite: true}
+	out := finding{ok: share >= c.Min, value: percent(share), limit: "at least " + percent(c.Min), total: total,
+		definite: true}
 	out.message = fmt.Sprintf("%d of %d %s have a row (%s)", have, total, whose, percent(share))
 	if barred > 0 {
 		out.message += fmt.Sprintf("; %d more have no kernel on this device (unsupported)", barred)
 	}
+
 	if excused > 0 {
 		out.message += fmt.Sprintf("; %d excused (%s)", excused, strings.Join(c.Excuse, ", "))
 	}
+
 	if len(missingRows) > 0 {
 		out.message += "; missing: " + countsText(missing)
 	}
+
 	show := key
 	if len(s.ds.Info.Params) > 0 {
 		show = s.ds.Info.Params
 	}
+
 	for _, r := range missingRows[:min(len(missingRows), maxRows)] {
 		text := rowkey.Describe(want, r, show)
 		if e := ledger.entry(want, r); e.class != "" {
@@ -161,9 +188,11 @@ func (c *coverage) count(s *subject, want arrow.Record, ids []uint32, answered [
 		}
 		out.rows = append(out.rows, text)
 	}
+
 	if !out.ok {
 		out.fix = "see the ledger of the collect stage; apply -retry failed tries the failed cases again"
 	}
+
 	return out
 }
 
@@ -179,7 +208,9 @@ func countsText(m map[string]int) string {
 	for k := range m {
 		names = append(names, k)
 	}
+
 	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(m[b], m[a]), strings.Compare(a, b)) })
+
 	for i, k := range names {
 		names[i] = fmt.Sprintf("%d %s", m[k], k)
 	}

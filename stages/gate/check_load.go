@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
-// saturation: the client of a load test was not what was measured.
+// saturation checks that the client of a load test was not the bottleneck.
 type saturation struct{}
 
 func (c *saturation) prepare(hcl.Range) hcl.Diagnostics { return nil }
@@ -19,8 +19,10 @@ func (c *saturation) run(s *subject) finding {
 		max    float64
 		unit   string
 	}{{"send_lag_p99", 10, " ms"}, {"client_sched_p99", 10, " ms"}, {"client_cpu_share", 0.9, ""}}
+
 	out := finding{total: s.selected, ok: true}
 	var texts []string
+
 	bad, unknown := map[int]string{}, map[int]bool{}
 	for _, l := range limits {
 		texts = append(texts, fmt.Sprintf("%s at most %s%s", l.column, number(l.max), l.unit))
@@ -28,6 +30,7 @@ func (c *saturation) run(s *subject) finding {
 		if err != nil {
 			return s.cannot("the data has no column \"" + l.column + "\": only rows of a load carry it")
 		}
+
 		for i, v := range col.val {
 			switch {
 			case !s.has(i):
@@ -38,6 +41,7 @@ func (c *saturation) run(s *subject) finding {
 			}
 		}
 	}
+
 	var list []offender
 	for i := range s.rec.NumRows() {
 		switch note, isBad := bad[int(i)]; {
@@ -47,16 +51,18 @@ func (c *saturation) run(s *subject) finding {
 			out.left.row(int(i), "the client was not measured")
 		}
 	}
+
 	out.ok, out.limit = len(list) == 0, strings.Join(texts, ", ")
 	out.message = fmt.Sprintf("%d of %d load points were held up by the client", len(list), s.selected-out.left.count())
 	if !out.ok {
 		out.rows = s.worst(list)
 		out.fix = "run the client on a machine with idle processors, or ask for less load; these rows show the limits of the client, not of the server"
 	}
+
 	return out
 }
 
-// prefixCache: prompts were not found in a cache that the load itself warmed.
+// prefixCache checks that prompts did not hit a cache that the load itself had warmed.
 type prefixCache struct {
 	Max float64 `hcl:"max_hit_rate,optional" json:"max_hit_rate"`
 }
@@ -69,7 +75,8 @@ func shareBetween(name string, v float64, r hcl.Range) hcl.Diagnostics {
 	if v >= 0 && v <= 1 {
 		return nil
 	}
-	return hcl.Diagnostics{problem("Wrong share", fmt.Sprintf("%s is %s; a share lies between 0 and 1.", name, number(v)), r)}
+	return hcl.Diagnostics{problem("Wrong share",
+		fmt.Sprintf("%s is %s; a share lies between 0 and 1.", name, number(v)), r)}
 }
 
 func (c *prefixCache) run(s *subject) finding {
@@ -78,11 +85,13 @@ func (c *prefixCache) run(s *subject) finding {
 	if err != nil {
 		return s.cannot("the data has no column \"unique_prompts\": only rows of a load carry it")
 	}
+
 	requests, err := numbers(s.rec, "requests")
 	if err != nil {
 		return s.cannot(err.Error())
 	}
-	// A server that tells nothing leaves the columns away.
+
+	// A server that does not report its cache has no such columns.
 	rates := [][]float64{nil, nil}
 	for k, name := range []string{"cache_hit_rate", "cached_prompt_share"} {
 		rates[k] = make([]float64, s.rec.NumRows())
@@ -94,16 +103,19 @@ func (c *prefixCache) run(s *subject) finding {
 			}
 		}
 	}
+
 	var bad []offender
 	worst := math.NaN()
 	for i := range unique.val {
 		if !s.has(i) {
 			continue
 		}
+
 		rate := rates[0][i]
 		if math.IsNaN(rate) {
 			rate = rates[1][i]
 		}
+
 		switch {
 		case rate < 0 || rate > 1:
 			out.left.row(i, "its hit rate is no share")
@@ -112,9 +124,11 @@ func (c *prefixCache) run(s *subject) finding {
 				worst = rate
 			}
 			if rate > c.Max {
-				bad = append(bad, offender{row: i, worse: rate, note: "(" + percent(rate) + " of the prompts' tokens were found in the cache)"})
+				bad = append(bad, offender{row: i, worse: rate,
+					note: "(" + percent(rate) + " of the prompts' tokens were found in the cache)"})
 			}
-		case unique.null[i] || requests.null[i] || !(unique.val[i] >= 0) || !(requests.val[i] > 0) || math.IsInf(requests.val[i], 0):
+		case unique.null[i] || requests.null[i] || !(unique.val[i] >= 0) || !(requests.val[i] > 0) ||
+			math.IsInf(requests.val[i], 0):
 			out.left.row(i, "the row does not say how many prompts there were")
 		case unique.val[i] > requests.val[i]:
 			out.left.row(i, "it says more prompts than requests")
@@ -122,19 +136,23 @@ func (c *prefixCache) run(s *subject) finding {
 			out.left.row(i, "prompts were used again, and the server does not tell its hit rate")
 		}
 	}
+
 	out.ok = len(bad) == 0
 	if !math.IsNaN(worst) {
 		out.value = percent(worst)
 	}
-	out.message = fmt.Sprintf("%d of %d load points found more of their prompts in a cache", len(bad), s.selected-out.left.count())
+
+	out.message = fmt.Sprintf("%d of %d load points found more of their prompts in a cache", len(bad),
+		s.selected-out.left.count())
 	if !out.ok {
 		out.rows = s.worst(bad)
 		out.fix = "give every request a prompt of its own (leave entries away), have the server reset its cache (cache_reset = \"require\"), or say which hit rate is meant with max_hit_rate"
 	}
+
 	return out
 }
 
-// loadShare: a share that a load point reports is small.
+// loadShare checks that a share reported by each load point is at most Max.
 type loadShare struct {
 	Max float64 `hcl:"max,optional" json:"max"`
 
@@ -148,8 +166,10 @@ func (c *loadShare) run(s *subject) finding {
 	if err != nil {
 		return s.cannot(c.unknown)
 	}
+
 	out := finding{total: s.selected, limit: "at most " + percent(c.Max)}
 	var bad []offender
+
 	worst := 0.0
 	for i, v := range col.val {
 		switch {
@@ -165,11 +185,13 @@ func (c *loadShare) run(s *subject) finding {
 			}
 		}
 	}
+
 	out.ok, out.value = len(bad) == 0, percent(worst)
 	out.message = fmt.Sprintf("%d of %d load points have more %s", len(bad), s.selected-out.left.count(), c.text)
 	if !out.ok {
 		out.rows, out.fix = s.worst(bad), c.fix
 	}
+
 	return out
 }
 
@@ -180,7 +202,8 @@ func newShortOutputs() check {
 }
 
 func newTokenMismatch() check {
-	return &loadShare{Max: 0.01, column: "token_mismatch", text: "requests whose tokens server and client count differently",
+	return &loadShare{Max: 0.01, column: "token_mismatch",
+		text:    "requests whose tokens server and client count differently",
 		fix:     "take the tokenizer of the model that is served; without one the server's counts are taken",
 		unknown: "there was nothing to compare: it needs a tokenizer, and usage from the server"}
 }

@@ -14,10 +14,10 @@ import (
 	"aicplan/systems"
 )
 
-// overLimit is how far a row's average power may exceed the board's limit.
+// overLimit is the tolerated excess of a row's average power over the board's limit, as a share.
 const overLimit = 0.05
 
-// power: values lie above zero and at most overLimit above the board's limit.
+// power checks that values are above zero and at most overLimit above the board's limit.
 type power struct {
 	Required bool      `hcl:"required,optional" json:"required"`
 	System   cty.Value `hcl:"system,optional" json:"-"`
@@ -35,6 +35,7 @@ func optionalSystem(v cty.Value, r hcl.Range) (*systems.Spec, hcl.Diagnostics) {
 	if v == cty.NilVal || v.IsNull() {
 		return nil, nil
 	}
+
 	spec, err := stage.SystemOf(v)
 	if err != nil {
 		return nil, hcl.Diagnostics{problem("Wrong system", err.Error(), r)}
@@ -49,16 +50,20 @@ func (c *power) run(s *subject) finding {
 		}
 		return s.cannot("the data has no column \"power\"; measure with power = true")
 	}
+
 	watts, err := numbers(s.rec, "power")
 	if err != nil {
 		return s.cannot(err.Error())
 	}
+
 	limits, err := c.limitOf(s, len(watts.val))
 	if err != nil {
 		return s.cannot(err.Error())
 	}
+
 	out := finding{limit: fmt.Sprintf("above 0, at most %s over the limit", percent(overLimit)), total: s.selected}
 	var bad []offender
+
 	highest := 0.0
 	for i, v := range watts.val {
 		switch {
@@ -80,23 +85,28 @@ func (c *power) run(s *subject) finding {
 		case v > limits[i]*(1+overLimit):
 			bad = append(bad, offender{row: i, worse: v / limits[i]})
 		}
+
 		highest = max(highest, v)
 	}
+
 	judged := s.selected - out.left.count()
 	if judged == 0 {
 		return out
 	}
+
 	out.ok, out.value = len(bad) == 0, number(highest)+" W"
-	out.message = fmt.Sprintf("%d of %d values of power are outside (0, limit]; the highest is %s W", len(bad), judged, number(highest))
+	out.message = fmt.Sprintf("%d of %d values of power are outside (0, limit]; the highest is %s W", len(bad),
+		judged, number(highest))
 	out.rows = s.worst(bad, s.metric(), "power", "power_limit")
+
 	return out
 }
 
-// mostWatts is far above the limit of any board: more is no limit, and would let
-// everything through.
+// mostWatts is far above the limit of any board. A larger power_limit is wrong data and would let every
+// row pass.
 const mostWatts = 1e4
 
-// limitOf is the limit in watts of every row, 0 where none is known.
+// limitOf returns the power limit of every row in watts, 0 if unknown.
 func (c *power) limitOf(s *subject, n int) ([]float64, error) {
 	out := make([]float64, n)
 	var own series
@@ -106,6 +116,7 @@ func (c *power) limitOf(s *subject, n int) ([]float64, error) {
 			return nil, err
 		}
 	}
+
 	for i := range out {
 		switch {
 		case own.val != nil && own.val[i] > 0 && own.val[i] <= mostWatts:
@@ -114,10 +125,11 @@ func (c *power) limitOf(s *subject, n int) ([]float64, error) {
 			out[i] = c.spec.GPU.Power
 		}
 	}
+
 	return out, nil
 }
 
-// light: no row is faster than the hardware allows.
+// light checks that no row is faster than the hardware allows.
 type light struct {
 	System    cty.Value `hcl:"system" json:"-"`
 	Tolerance float64   `hcl:"tolerance,optional" json:"tolerance"`
@@ -129,7 +141,8 @@ func (c *light) prepare(r hcl.Range) hcl.Diagnostics {
 	spec, diags := optionalSystem(c.System, r)
 	c.spec = spec
 	if spec == nil && !diags.HasErrors() {
-		diags = append(diags, problem("No system", "speed_of_light needs the system whose peaks it compares with, for example system.h200_sxm.", r))
+		diags = append(diags, problem("No system",
+			"speed_of_light needs the system whose peaks it compares with, for example system.h200_sxm.", r))
 	}
 	return append(diags, notNegative("tolerance", c.Tolerance, r)...)
 }
@@ -139,50 +152,62 @@ func (c *light) run(s *subject) finding {
 	if !ok || !physics.HasLight(t) {
 		return s.cannot(fmt.Sprintf("there is no formula for the work of %q", cmp.Or(s.ds.Info.Perf, s.ds.Info.Op)))
 	}
+
 	if s.rec == nil {
 		return finding{}
 	}
+
 	least, _ := physics.SpeedOfLight(s.rec, t, c.spec, physics.LightOptions{})
 	metric := s.metric()
 	lat, err := numbers(s.rec, metric)
 	if err != nil {
 		return s.cannot(err.Error())
 	}
+
 	out := finding{limit: "at most " + percent(1+c.Tolerance), total: s.selected}
 	var bad []offender
+
 	best := 0.0
 	for i, l := range least {
 		if !s.has(i) {
 			continue
 		}
+
 		if why := lat.unfit(metric, i, false); why != "" {
 			out.left.row(i, why)
 			continue
 		}
+
 		if !(l > 0) {
 			out.left.row(i, "its least time does not follow from its columns and the system's peaks")
 			continue
 		}
+
 		share := l / lat.val[i]
 		best = max(best, share)
+
 		if share > 1+c.Tolerance {
-			bad = append(bad, offender{row: i, worse: share, note: fmt.Sprintf("(at least %s ms: %s of the speed of light)", number(l), percent(share))})
+			bad = append(bad, offender{row: i, worse: share,
+				note: fmt.Sprintf("(at least %s ms: %s of the speed of light)", number(l), percent(share))})
 		}
 	}
+
 	judged := s.selected - out.left.count()
 	if judged == 0 {
 		return out
 	}
+
 	out.ok, out.value = len(bad) == 0, percent(best)
 	out.message = fmt.Sprintf("%d of %d rows are faster than %s allows; the fastest runs at %s of the speed of light", len(bad), judged, c.spec.Name, percent(best))
 	out.rows = s.worst(bad, "kernel_source", metric)
 	if !out.ok {
 		out.fix = "look whether the kernel ran at all, whether its operands lay in the cache, and whether the clock is right"
 	}
+
 	return out
 }
 
-// throttled: share of rows during which the driver held the clock back.
+// throttled checks the share of rows that were measured while the driver reduced the clock.
 type throttled struct {
 	Max float64 `hcl:"max,optional" json:"max"`
 }
@@ -190,14 +215,17 @@ type throttled struct {
 func (c *throttled) prepare(r hcl.Range) hcl.Diagnostics { return shareBetween("max", c.Max, r) }
 
 func (c *throttled) run(s *subject) finding {
-	out, bad, judged := s.flagged("throttled", "whether it was throttled was not read", c.Max, func(v float64) bool { return v != 0 })
+	out, bad, judged := s.flagged("throttled", "whether it was throttled was not read", c.Max,
+		func(v float64) bool { return v != 0 })
 	if judged == 0 {
 		return out
 	}
+
 	out.message = fmt.Sprintf("%d of %d rows were measured while the driver throttled", len(bad), judged)
 	if !out.ok {
 		out.rows = s.worst(bad, s.metric(), "sm_clock_mhz")
 		out.fix = "longer idle gaps in the measure block keep the board under its power cap; lock the clocks where you may"
 	}
+
 	return out
 }

@@ -18,15 +18,15 @@ import (
 	"aicplan/stages/gate/results"
 )
 
-// prediction: what was predicted for workloads is near to what was measured.
+// prediction compares what was predicted for workloads with what was measured.
 type prediction struct {
 	Predicted cty.Value `hcl:"predicted" json:"-"`
 	Columns   []string  `hcl:"columns,optional" json:"columns"`
-	// P50 and P95 limit percentiles of |predicted / measured - 1|, of each column.
+	// P50 and P95 limit the percentiles of |predicted / measured - 1| of each column.
 	P50 float64  `hcl:"p50,optional" json:"p50"`
 	P95 float64  `hcl:"p95,optional" json:"p95"`
 	Key []string `hcl:"key,optional" json:"key,omitempty"`
-	// Traces has kernel traces of workloads, which say by op where an error is from.
+	// Traces is a dataset with kernel traces of workloads. They attribute errors to ops.
 	Traces cty.Value `hcl:"traces,optional" json:"-"`
 
 	ref    *stage.Ref
@@ -57,15 +57,18 @@ func (c *prediction) prepare(r hcl.Range) hcl.Diagnostics {
 		c.traces = traces
 		diags = append(diags, more...)
 	}
+
 	diags = append(diags, notNegative("p50", c.P50, r)...)
 	diags = append(diags, notNegative("p95", c.P95, r)...)
 	if len(c.Columns) == 0 {
-		diags = append(diags, problem("Prediction without columns", "columns is empty; it names what was predicted, such as [\"ttft\", \"tpot\"].", r))
+		diags = append(diags, problem("Prediction without columns",
+			"columns is empty; it names what was predicted, such as [\"ttft\", \"tpot\"].", r))
 	}
+
 	return diags
 }
 
-// compared is a column of a workload in both datasets.
+// compared is one column of a workload that both datasets have.
 type compared struct {
 	row                 int
 	column              string
@@ -78,29 +81,37 @@ func (c *prediction) run(s *subject) finding {
 	if s.rec == nil || s.reference == nil || s.reference.Table == nil {
 		return failed(fmt.Sprintf("there are no rows to compare with %s", c.ref.Address))
 	}
+
 	key, err := c.key(s)
 	if err != nil {
 		return failed(err.Error())
 	}
+
 	m, err := c.match(s, key)
 	if err != nil {
 		return failed(err.Error())
 	}
+
 	if m.common == 0 {
 		return failed("no workload is both measured and predicted" + m.apart(s, key))
 	}
-	out := finding{total: s.selected, limit: fmt.Sprintf("p50 of the error at most %s, p95 at most %s", percent(c.P50), percent(c.P95))}
+
+	out := finding{total: s.selected, limit: fmt.Sprintf("p50 of the error at most %s, p95 at most %s",
+		percent(c.P50), percent(c.P95))}
 	pairs, err := c.pairs(s, m, &out)
 	if err != nil {
 		return s.cannot(err.Error())
 	}
+
 	out = c.finding(s, out, pairs, key)
 	if out.message != "" && out.left.count() == out.total {
 		out.message += "; " + out.left.text()
 	}
+
 	if m.unasked > 0 && out.message != "" {
 		out.message += fmt.Sprintf("; %s predicted and not measured", phrase.Some(m.unasked, "workload"))
 	}
+
 	detail := c.detail(s, m, key, pairs)
 	if out.message != "" {
 		out.message += queueText(detail.Queue)
@@ -108,11 +119,12 @@ func (c *prediction) run(s *subject) finding {
 			out.message += fmt.Sprintf("; %s with a warning: %s", phrase.Some(detail.Warned, "prediction"), detail.Warning)
 		}
 	}
+
 	out.detail = detail
 	return out
 }
 
-// key is the columns that tell workloads apart in both datasets.
+// key returns the columns that identify a workload in both datasets.
 func (c *prediction) key(s *subject) ([]string, error) {
 	key := c.Key
 	if len(key) == 0 {
@@ -122,9 +134,11 @@ func (c *prediction) key(s *subject) ([]string, error) {
 			}
 		}
 	}
+
 	if len(key) == 0 {
 		return nil, fmt.Errorf("the cases of %s and of the data have no column in common; name those that tell workloads apart with key", c.ref.Address)
 	}
+
 	for _, name := range key {
 		if err := s.lackingKey(s.rec, "the data", []string{name}); err != nil {
 			return nil, fmt.Errorf("%w.%s", err, phrase.DidYouMean(name, columnNames(s.rec)))
@@ -133,41 +147,48 @@ func (c *prediction) key(s *subject) ([]string, error) {
 			return nil, fmt.Errorf("%w.%s", err, phrase.DidYouMean(name, columnNames(s.reference.Table)))
 		}
 	}
+
 	return key, nil
 }
 
-// matched says which row of the predictions belongs to each row of the subject.
+// matched maps the rows of the subject to rows of the predictions.
 type matched struct {
 	theirs    []int  // by row of the subject; -1 without a prediction
 	common    int    // selected rows with a prediction
-	unasked   int    // predictions of workloads that the data has no row of
-	predicted string // the key of one of them, for messages
+	unasked   int    // predictions without a measured row
+	predicted string // the key of the first prediction, for messages
 }
 
 func (c *prediction) match(s *subject, key []string) (*matched, error) {
 	if err := sameKind(s.rec, s.reference.Table, key, c.ref.Address); err != nil {
 		return nil, err
 	}
+
 	ix := rowkey.New(key, rowkey.Options{})
 	theirs, err := ix.Number(s.reference.Table)
 	if err != nil {
 		return nil, err
 	}
+
 	ours, err := ix.Number(s.rec)
 	if err != nil {
 		return nil, err
 	}
+
 	of := map[uint32]int{}
 	for i, id := range theirs {
 		if _, twice := of[id]; twice {
-			return nil, fmt.Errorf("%s has two predictions for %s; name further columns with key", c.ref.Address, rowkey.Describe(s.reference.Table, i, key))
+			return nil, fmt.Errorf("%s has two predictions for %s; name further columns with key", c.ref.Address,
+				rowkey.Describe(s.reference.Table, i, key))
 		}
 		of[id] = i
 	}
+
 	m := &matched{theirs: make([]int, len(ours)), unasked: len(of)}
 	if len(theirs) > 0 {
 		m.predicted = rowkey.Describe(s.reference.Table, 0, key)
 	}
+
 	asked := map[uint32]bool{}
 	for i, id := range ours {
 		at, ok := of[id]
@@ -175,19 +196,22 @@ func (c *prediction) match(s *subject, key []string) (*matched, error) {
 			m.theirs[i] = -1
 			continue
 		}
+
 		m.theirs[i] = at
 		if !asked[id] {
 			asked[id] = true
 			m.unasked--
 		}
+
 		if s.has(i) {
 			m.common++
 		}
 	}
+
 	return m, m.oneTree(s, c.ref.Address)
 }
 
-// apart shows a key of either side where none is in both.
+// apart shows one key of each side if the two sides have no key in common.
 func (m *matched) apart(s *subject, key []string) string {
 	if m.common > 0 || m.predicted == "" || s.rec.NumRows() == 0 {
 		return ""
@@ -195,8 +219,8 @@ func (m *matched) apart(s *subject, key []string) string {
 	return fmt.Sprintf("; the data has %s, and what was predicted %s", rowkey.Describe(s.rec, 0, key), m.predicted)
 }
 
-// sameKind refuses a key column that is text on one side and a number on the other:
-// no row would match, and nothing would say why.
+// sameKind rejects a key column that is text on one side and a number on the other. No row would match,
+// and no message would explain it.
 func sameKind(a, b arrow.Record, key []string, name string) error {
 	for _, k := range key {
 		x, y := column(a, k), column(b, k)
@@ -208,6 +232,7 @@ func sameKind(a, b arrow.Record, key []string, name string) error {
 			return fmt.Errorf("the column %s tells workloads apart and is %s in the data and %s in %s; give both one type", k, kinds[tx], kinds[ty], name)
 		}
 	}
+
 	return nil
 }
 
@@ -219,21 +244,22 @@ func isText(arr arrow.Array) bool {
 	return t.ID() == arrow.STRING || t.ID() == arrow.LARGE_STRING
 }
 
-// oneTree refuses predictions that were made from different tables: their errors
-// are not those of any tables.
+// oneTree rejects predictions that were made from different tables, because their errors cannot be
+// attributed to one set of tables.
 func (m *matched) oneTree(s *subject, name string) error {
 	trees := m.trees(s)
 	if len(trees) > 1 {
-		return fmt.Errorf("%s predicts from %d different tables: %s; predict all workloads from one", name, len(trees), strings.Join(trees[:min(len(trees), 4)], "; "))
+		return fmt.Errorf("%s predicts from %d different tables: %s; predict all workloads from one", name,
+			len(trees), strings.Join(trees[:min(len(trees), 4)], "; "))
 	}
 	return nil
 }
 
-// treeColumns say what a row was predicted from.
+// treeColumns identify the tables that a row was predicted from.
 var treeColumns = []string{"tables_version", "tables_digest"}
 
-// trees are the tables that the compared rows were predicted from; none where the
-// rows do not say.
+// trees lists the tables that the compared rows were predicted from, sorted. It is empty if the
+// predictions have none of treeColumns.
 func (m *matched) trees(s *subject) []string {
 	var has []string
 	for _, name := range treeColumns {
@@ -241,9 +267,11 @@ func (m *matched) trees(s *subject) []string {
 			has = append(has, name)
 		}
 	}
+
 	if len(has) == 0 {
 		return nil
 	}
+
 	var out []string
 	for i, at := range m.theirs {
 		if at < 0 || !s.has(i) {
@@ -253,29 +281,34 @@ func (m *matched) trees(s *subject) []string {
 			out = append(out, t)
 		}
 	}
+
 	slices.Sort(out)
 	return out
 }
 
-// pairs are what can be compared, by column. A row of which one column cannot be is
-// counted once, whatever else it lacks.
+// pairs returns the comparable values by column. A row is counted as unjudged once, with the first
+// reason.
 func (c *prediction) pairs(s *subject, m *matched, out *finding) (map[string][]compared, error) {
 	bad, err := numbersIf(s.rec, "error_rate")
 	if err != nil {
 		return nil, err
 	}
+
 	var measured, predicted []series
 	for _, name := range c.Columns {
 		a, err := numbers(s.rec, name)
 		if err != nil {
 			return nil, err
 		}
+
 		b, err := numbers(s.reference.Table, name)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", c.ref.Address, err)
 		}
+
 		measured, predicted = append(measured, a), append(predicted, b)
 	}
+
 	pairs := map[string][]compared{}
 	for i, at := range m.theirs {
 		switch {
@@ -288,6 +321,7 @@ func (c *prediction) pairs(s *subject, m *matched, out *finding) (map[string][]c
 			out.left.row(i, "some of its requests failed")
 			continue
 		}
+
 		why := ""
 		for n, name := range c.Columns {
 			reason := measured[n].unfit(name, i, false)
@@ -296,20 +330,23 @@ func (c *prediction) pairs(s *subject, m *matched, out *finding) (map[string][]c
 					reason = "predicted " + reason
 				}
 			}
+
 			if reason == "" {
 				pairs[name] = append(pairs[name], compared{i, name, measured[n].val[i], predicted[n].val[at]})
 			} else if why == "" {
 				why = reason
 			}
 		}
+
 		if why != "" {
 			out.left.row(i, why)
 		}
 	}
+
 	return pairs, nil
 }
 
-// numbersIf is numbers of a column that the data may lack.
+// numbersIf is like numbers, but returns nil if the column does not exist.
 func numbersIf(rec arrow.Record, name string) (*series, error) {
 	if column(rec, name) == nil {
 		return nil, nil
@@ -318,13 +355,13 @@ func numbersIf(rec arrow.Record, name string) (*series, error) {
 	return &c, err
 }
 
-// otherUnit is a ratio of which it is likelier that the units differ than that the
-// prediction is as wrong.
+// otherUnit is a ratio at which different units are more likely than a wrong prediction.
 const otherUnit = 100
 
 func (c *prediction) finding(s *subject, out finding, pairs map[string][]compared, key []string) finding {
 	var texts []string
 	var list []offender
+
 	out.ok = true
 	for _, name := range c.Columns {
 		all := pairs[name]
@@ -333,25 +370,35 @@ func (c *prediction) finding(s *subject, out finding, pairs map[string][]compare
 			texts = append(texts, name+": nothing to compare")
 			continue
 		}
+
 		sum := c.summary(name, all)
+
 		for _, p := range all {
 			if worse := math.Abs(p.relative()); worse > c.P50 {
-				list = append(list, offender{row: p.row, worse: worse, note: fmt.Sprintf("%s (%s: measured %s, predicted %s, %+.1f %%)",
-					rowkey.Describe(s.rec, p.row, key), name, number(round(p.measured)), number(round(p.predicted)), 100*p.relative())})
+				list = append(list, offender{row: p.row, worse: worse,
+					note: fmt.Sprintf("%s (%s: measured %s, predicted %s, %+.1f %%)",
+						rowkey.Describe(s.rec, p.row, key), name, number(round(p.measured)), number(round(p.predicted)),
+						100*p.relative())})
 			}
 		}
-		text := fmt.Sprintf("%s: p50 %s, p95 %s, median of predicted / measured %.3f, of %d", name, percent(sum.P50), percent(sum.P95), sum.Median, len(all))
+
+		text := fmt.Sprintf("%s: p50 %s, p95 %s, median of predicted / measured %.3f, of %d", name, percent(sum.P50),
+			percent(sum.P95), sum.Median, len(all))
 		if sum.Median >= otherUnit || sum.Median <= 1.0/otherUnit {
 			text += " (are both in the same unit?)"
 		}
+
 		texts = append(texts, text)
+
 		if sum.P50 > c.P50 || sum.P95 > c.P95 {
 			out.ok = false
 		}
 	}
+
 	if len(pairs) == 0 {
-		return out // the reasons say it
+		return out // the reasons in out.left explain it
 	}
+
 	out.value = strings.Join(texts, "; ")
 	out.message = "error against " + c.ref.Address + ": " + out.value
 	if !out.ok {
@@ -360,6 +407,7 @@ func (c *prediction) finding(s *subject, out finding, pairs map[string][]compare
 			out.rows = append(out.rows, o.note)
 		}
 	}
+
 	return out
 }
 
@@ -369,6 +417,7 @@ func (c *prediction) summary(name string, all []compared) results.PredictionColu
 		ratios[i] = p.predicted / p.measured
 		errs[i] = math.Abs(p.relative())
 	}
+
 	slices.Sort(errs)
 	slices.Sort(ratios)
 	return results.PredictionColumn{

@@ -14,7 +14,7 @@ import (
 	"aicplan/systems"
 )
 
-// schema: the columns, types and words that readers of the table need.
+// schema checks the columns, types and dtype words that readers of the table need.
 type schema struct{}
 
 func (c *schema) prepare(hcl.Range) hcl.Diagnostics { return nil }
@@ -24,23 +24,28 @@ func (c *schema) run(s *subject) finding {
 	if !ok {
 		return s.cannot("the data belongs to no perf table")
 	}
+
 	if s.rec == nil {
 		return finding{}
 	}
+
 	rows := tree.SchemaProblems(s.rec, t, tree.SchemaOptions{Words: true, OldWords: true, Kernel: true})
-	out := finding{ok: len(rows) == 0, value: fmt.Sprintf("%d problems", len(rows)), limit: t.Name, rows: rows, total: s.selected}
-	out.definite = !out.ok // a missing column is one with no rows too
+	out := finding{ok: len(rows) == 0, value: fmt.Sprintf("%d problems", len(rows)), limit: t.Name, rows: rows,
+		total: s.selected}
+	out.definite = !out.ok // a missing column is a failure even without rows
 	if out.message = fmt.Sprintf("the columns, types and words fit %s", t.Name); s.selected == 0 && out.ok {
 		out.message = ""
 	}
+
 	if !out.ok {
-		out.message = fmt.Sprintf("%d problems keep readers from %s: %s", len(rows), t.Name, strings.Join(rows[:min(3, len(rows))], "; "))
+		out.message = fmt.Sprintf("%d problems keep readers from %s: %s", len(rows), t.Name,
+			strings.Join(rows[:min(3, len(rows))], "; "))
 	}
+
 	return out
 }
 
-// provenance: every row says it comes from the framework, version and device
-// that the data is said to come from.
+// provenance checks that every row names the framework, version and device of its dataset.
 type provenance struct {
 	System cty.Value `hcl:"system,optional" json:"-"`
 
@@ -57,8 +62,11 @@ func (c *provenance) run(s *subject) finding {
 	if s.selected == 0 {
 		return finding{}
 	}
-	expected := map[string]string{"framework": s.ds.Info.Framework, "version": s.ds.Info.Version, "device": s.ds.Info.Device}
+
+	expected := map[string]string{"framework": s.ds.Info.Framework, "version": s.ds.Info.Version,
+		"device": s.ds.Info.Device}
 	var bad []string
+
 	judged := 0
 	for _, name := range []string{"framework", "version", "device"} {
 		want := expected[name]
@@ -67,13 +75,16 @@ func (c *provenance) run(s *subject) finding {
 			bad = append(bad, "the data has no column "+name)
 			continue
 		}
+
 		counts := map[string]int{}
 		for i := range arr.Len() {
 			if s.has(i) {
 				counts[rowkey.Text(arr, i)]++
 			}
 		}
+
 		judged++
+
 		for got, n := range counts {
 			switch {
 			case got == "":
@@ -83,13 +94,16 @@ func (c *provenance) run(s *subject) finding {
 			case want != "" && !sameWord(name, got, want):
 				bad = append(bad, fmt.Sprintf("%d rows have the %s %q, not %q", n, name, got, want))
 			}
+
 			if name == "device" && c.spec != nil {
 				if match, known := c.spec.MatchesDevice(got); known && !match {
-					bad = append(bad, fmt.Sprintf("%d rows come from %q, which is not a device of %s (%s)", n, got, c.spec.Name, c.spec.DeviceName()))
+					bad = append(bad, fmt.Sprintf("%d rows come from %q, which is not a device of %s (%s)", n, got,
+						c.spec.Name, c.spec.DeviceName()))
 				}
 			}
 		}
 	}
+
 	slices.Sort(bad)
 	out := finding{ok: len(bad) == 0, rows: bad, value: fmt.Sprintf("%d problems", len(bad)), total: s.selected}
 	out.limit = strings.TrimSpace(fmt.Sprintf("%s %s %s", expected["framework"], expected["version"], expected["device"]))
@@ -99,10 +113,12 @@ func (c *provenance) run(s *subject) finding {
 		out.message = strings.Join(bad[:min(3, len(bad))], "; ")
 		out.fix = "rows of another origin do not belong into this table: collect or import them under their own version"
 	}
+
 	return out
 }
 
-// sameWord compares provenance: files spell framework labels in several ways.
+// sameWord compares two provenance values. Framework labels are compared without case because files
+// spell them differently.
 func sameWord(column, a, b string) bool {
 	if column == "framework" {
 		return strings.EqualFold(a, b)

@@ -22,10 +22,14 @@ func measured(latency ...float64) *stage.Dataset {
 		ms[i] = 1 << i
 	}
 	return &stage.Dataset{
-		Table: table.NewRecord([]string{"framework", "version", "device", "op_name", "kernel_source", "gemm_dtype", "m", "n", "k", "latency"}, []arrow.Array{
-			table.Constant("VLLM", n), table.Constant("0.24.0", n), table.Constant("NVIDIA H200", n), table.Constant("gemm", n), table.Constant("k", n),
-			table.Constant("bfloat16", n), table.Ints(ms, nil), table.Constant(int64(4096), n), table.Constant(int64(4096), n), table.Floats(latency, nil)}),
-		Info: stage.Info{Op: "gemm", Perf: "gemm_perf", Params: []string{"gemm_dtype", "m", "n", "k"}, Framework: "vLLM", Version: "0.24.0", Device: "NVIDIA H200"},
+		Table: table.NewRecord([]string{"framework", "version", "device", "op_name", "kernel_source", "gemm_dtype",
+			"m", "n", "k", "latency"}, []arrow.Array{
+			table.Constant("VLLM", n), table.Constant("0.24.0", n), table.Constant("NVIDIA H200", n),
+			table.Constant("gemm", n), table.Constant("k", n),
+			table.Constant("bfloat16", n), table.Ints(ms, nil), table.Constant(int64(4096), n),
+			table.Constant(int64(4096), n), table.Floats(latency, nil)}),
+		Info: stage.Info{Op: "gemm", Perf: "gemm_perf", Params: []string{"gemm_dtype", "m", "n", "k"},
+			Framework: "vLLM", Version: "0.24.0", Device: "NVIDIA H200"},
 	}
 }
 
@@ -37,13 +41,16 @@ func with(ds *stage.Dataset, name string, arr arrow.Array) *stage.Dataset {
 
 func expect(t *testing.T, got stage.CheckResult, result, message string, rows ...string) {
 	t.Helper()
+
 	if got.Result != result || !strings.Contains(got.Message, message) {
 		t.Errorf("got %s: %s\nwant %s: %s", got.Result, got.Message, result, message)
 	}
+
 	if len(rows) > 0 && len(got.Rows) != len(rows) {
 		t.Errorf("rows %q, want %d", got.Rows, len(rows))
 		return
 	}
+
 	for i, r := range rows {
 		if !strings.Contains(got.Rows[i], r) {
 			t.Errorf("row %d is %q, want %q", i, got.Rows[i], r)
@@ -57,7 +64,8 @@ func TestSchema(t *testing.T) {
 	bad := with(ds, "m", table.Floats([]float64{1, 2.5}, nil))
 	expect(t, only(t, run(t, bad, `check "schema" {}`)), "fail", "m is float64, and readers need int64")
 	bad = with(ds, "gemm_dtype", table.Texts([]string{"float16", "float8"}, nil))
-	expect(t, only(t, run(t, bad, `check "schema" {}`)), "fail", "", `"float16" is called "bfloat16" now`, `"float8" is unknown`)
+	expect(t, only(t, run(t, bad, `check "schema" {}`)), "fail", "", `"float16" is called "bfloat16" now`,
+		`"float8" is unknown`)
 	lost := *ds
 	lost.Table = table.Drop(ds.Table, "k")
 	expect(t, only(t, run(t, &lost, `check "schema" {}`)), "fail", "the column k is missing")
@@ -67,12 +75,15 @@ func TestSchema(t *testing.T) {
 
 func TestProvenance(t *testing.T) {
 	ds := measured(1, 2)
-	expect(t, only(t, run(t, ds, `check "provenance" { system = system.h200_sxm }`)), "pass", "every row comes from vLLM 0.24.0 NVIDIA H200")
+	expect(t, only(t, run(t, ds, `check "provenance" { system = system.h200_sxm }`)), "pass",
+		"every row comes from vLLM 0.24.0 NVIDIA H200")
 	mixed := with(ds, "version", table.Texts([]string{"0.24.0", "0.19.1"}, nil))
-	expect(t, only(t, run(t, mixed, `check "provenance" {}`)), "fail", "", `1 rows have the version "0.19.1", not "0.24.0"`)
+	expect(t, only(t, run(t, mixed, `check "provenance" {}`)), "fail", "",
+		`1 rows have the version "0.19.1", not "0.24.0"`)
 	other := with(ds, "device", table.Constant("NVIDIA H100 80GB HBM3", 2))
 	other.Info.Device = ""
-	expect(t, only(t, run(t, other, `check "provenance" { system = system.h200_sxm }`)), "fail", "", "not a device of h200_sxm")
+	expect(t, only(t, run(t, other, `check "provenance" { system = system.h200_sxm }`)), "fail", "",
+		"not a device of h200_sxm")
 }
 
 func TestPower(t *testing.T) {
@@ -82,7 +93,8 @@ func TestPower(t *testing.T) {
 	expect(t, only(t, run(t, ds, `check "power" { required = true }`)), "fail", "power = true")
 	hot := with(with(ds, "power", table.Floats([]float64{699, 719, 740}, nil)), "power_limit", table.Constant(700.0, 3))
 	expect(t, only(t, run(t, hot, `check "power" {}`)), "fail", "1 of 3 values", "power=740")
-	expect(t, only(t, run(t, with(hot, "power", table.Floats([]float64{0, 1, 2}, nil)), `check "power" {}`)), "fail", "1 of 3 values", "power=0")
+	expect(t, only(t, run(t, with(hot, "power", table.Floats([]float64{0, 1, 2}, nil)), `check "power" {}`)),
+		"fail", "1 of 3 values", "power=0")
 	bare := with(ds, "power", table.Constant(900.0, 3))
 	expect(t, only(t, run(t, bare, `check "power" {}`)), "fail", "none of 3 could be judged: no limit is known")
 	expect(t, only(t, run(t, bare, `check "power" { system = system.h200_sxm }`)), "fail", "3 of 3")
@@ -96,7 +108,8 @@ func TestSpeedOfLight(t *testing.T) {
 	other := *ds
 	other.Info.Perf = "nccl_perf"
 	expect(t, only(t, run(t, &other, `check "speed_of_light" { system = system.h200_sxm }`)), "fail", "no formula")
-	expect(t, only(t, run(t, &other, "check \"speed_of_light\" {\nsystem = system.h200_sxm\nmin_judged = 0\n}")), "skip", "no formula")
+	expect(t, only(t, run(t, &other, "check \"speed_of_light\" {\nsystem = system.h200_sxm\nmin_judged = 0\n}")),
+		"skip", "no formula")
 }
 
 func TestTrends(t *testing.T) {
@@ -112,7 +125,8 @@ func TestThrottled(t *testing.T) {
 	ds := measured(1, 2, 3, 4)
 	expect(t, only(t, run(t, ds, `check "throttled" {}`)), "fail", "no column")
 	unread := with(ds, "throttled", table.Flags(make([]bool, 4), []bool{true, false, false, false}))
-	expect(t, only(t, run(t, unread, `check "throttled" {}`)), "fail", "3 of 4 could not be judged: whether it was throttled was not read")
+	expect(t, only(t, run(t, unread, `check "throttled" {}`)), "fail",
+		"3 of 4 could not be judged: whether it was throttled was not read")
 	hot := with(ds, "throttled", table.Flags([]bool{true, false, false, false}, nil))
 	expect(t, only(t, run(t, hot, `check "throttled" {}`)), "fail", "1 of 4 rows", "m=1 ")
 	expect(t, only(t, run(t, hot, `check "throttled" { max = 0.25 }`)), "pass", "")
@@ -122,7 +136,8 @@ func TestCudaGraph(t *testing.T) {
 	ds := measured(1, 2, 3, 4)
 	expect(t, only(t, run(t, ds, `check "cuda_graph" {}`)), "fail", "no column")
 	unread := with(ds, "used_cuda_graph", table.Flags([]bool{true, true, true, true}, []bool{true, false, true, true}))
-	expect(t, only(t, run(t, unread, `check "cuda_graph" {}`)), "fail", "1 of 4 could not be judged: whether a CUDA graph was used was not said")
+	expect(t, only(t, run(t, unread, `check "cuda_graph" {}`)), "fail",
+		"1 of 4 could not be judged: whether a CUDA graph was used was not said")
 	eager := with(ds, "used_cuda_graph", table.Flags([]bool{false, true, true, true}, nil))
 	expect(t, only(t, run(t, eager, `check "cuda_graph" {}`)), "fail", "1 of 4 rows", "m=1 ")
 	expect(t, only(t, run(t, eager, `check "cuda_graph" { max = 0.25 }`)), "pass", "")
@@ -134,12 +149,15 @@ func TestDeviation(t *testing.T) {
 		reference = import.old
 		median    = 0.02
 	}`
+
 	expect(t, only(t, run(t, ds, ok, ref)), "pass", "over 4 common rows")
 	got := only(t, run(t, ds, "check \"deviation\" {\nreference = import.old\nmedian = 0.005\np95_max = 1.2\n}", ref))
 	expect(t, got, "fail", "p50 is more than 0.005 from 1, p95 is above 1.2")
+
 	if !strings.Contains(got.Rows[0], "m=8 n=4096 k=4096 latency=6 reference=4 ratio=1.500") {
 		t.Errorf("rows %q", got.Rows)
 	}
+
 	expect(t, only(t, run(t, ds, "check \"deviation\" {\nreference = import.old\np95_max = 1.1\non = { m = [1, 2] }\n}", ref)), "pass", "over 2 common rows")
 }
 
@@ -160,9 +178,11 @@ func TestBadChecks(t *testing.T) {
 		for _, d := range diags {
 			found = found || strings.Contains(d.Summary+d.Detail, tt.want) && d.Subject != nil
 		}
+
 		if !found {
 			t.Errorf("%s: %v, want %q", tt.src, diags, tt.want)
 		}
+
 		if !diags.HasErrors() {
 			t.Errorf("%s is accepted", tt.src)
 		}
@@ -176,7 +196,8 @@ func TestEveryLimitIsInTheFingerprint(t *testing.T) {
 		{`check "duplicates" {}`, `check "duplicates" { max = 1 }`},
 		{`check "noise" { max = 0.1 }`, `check "noise" { max = 0.2 }`},
 		{`check "power" {}`, `check "power" { system = system.h200_sxm }`},
-		{`check "speed_of_light" { system = system.h200_sxm }`, "check \"speed_of_light\" {\nsystem = system.h200_sxm\ntolerance = 0.5\n}"},
+		{`check "speed_of_light" { system = system.h200_sxm }`,
+			"check \"speed_of_light\" {\nsystem = system.h200_sxm\ntolerance = 0.5\n}"},
 		{`check "monotonic" {}`, `check "monotonic" { max = 1 }`},
 		{`check "monotonic" {}`, `check "spikes" {}`},
 		{`check "throttled" {}`, `check "throttled" { max = 0.1 }`},
@@ -184,6 +205,7 @@ func TestEveryLimitIsInTheFingerprint(t *testing.T) {
 		{`check "positive" {}`, `check "positive" { on = { m = 1 } }`},
 		{`check "positive" {}`, `check "positive" { min_judged = 0.5 }`},
 	}
+
 	print := func(src string) string {
 		b, err := json.Marshal(stage.Identity(Kind(), mustDecode(t, "input = dedupe.gemm\n"+src)))
 		if err != nil {
@@ -201,16 +223,20 @@ func TestEveryLimitIsInTheFingerprint(t *testing.T) {
 // Checks of a dataset without a table or with strange columns answer, they do
 // not panic.
 func TestNoTable(t *testing.T) {
-	checks := []string{"positive", "duplicates", "schema", "provenance", "power", "monotonic", "spikes", "throttled", "coverage"}
+	checks := []string{"positive", "duplicates", "schema", "provenance", "power", "monotonic", "spikes",
+		"throttled", "coverage"}
 	odd := measured(1, 2)
 	odd.Table = table.NewRecord([]string{"latency", "m", "power", "throttled", "case_id", "framework"}, []arrow.Array{
-		table.Texts([]string{"a", "b"}, nil), table.Texts([]string{"a", "b"}, nil), table.Nulls(table.Float64, 2), table.Nulls(table.Bool, 2), table.Nulls(table.String, 2), table.Nulls(table.String, 2)})
-	for _, ds := range []*stage.Dataset{{}, odd, {Planned: table.NewRecord([]string{"case_id"}, []arrow.Array{table.Texts(nil, nil)})}} {
+		table.Texts([]string{"a", "b"}, nil), table.Texts([]string{"a", "b"}, nil), table.Nulls(table.Float64, 2),
+		table.Nulls(table.Bool, 2), table.Nulls(table.String, 2), table.Nulls(table.String, 2)})
+	for _, ds := range []*stage.Dataset{{}, odd,
+		{Planned: table.NewRecord([]string{"case_id"}, []arrow.Array{table.Texts(nil, nil)})}} {
 		for _, c := range checks {
 			if got := only(t, run(t, ds, fmt.Sprintf("check %q {}", c))); got.Message == "" {
 				t.Errorf("%s says nothing", c)
 			}
 		}
+
 		only(t, run(t, ds, "check \"range\" {\ncolumn = \"latency\"\nmin = 0\n}"))
 		only(t, run(t, ds, `check "speed_of_light" { system = system.h200_sxm }`))
 		only(t, run(t, ds, "check \"deviation\" {\nreference = import.old\nmedian = 1\n}", measured(1)))
@@ -229,6 +255,7 @@ func systemValue(t testing.TB) cty.Value {
 // Limits and shares that nothing can have judge nothing.
 func TestImpossibleLimits(t *testing.T) {
 	t.Parallel()
+
 	for src, c := range map[string]struct {
 		column, why string
 		cells       []float64
@@ -238,7 +265,8 @@ func TestImpossibleLimits(t *testing.T) {
 	} {
 		ds := flawless(8)
 		ds.Table = table.WithColumn(ds.Table, c.column, table.Floats(c.cells, nil))
-		if got := only(t, run(t, ds, src)); got.Result != ResultFail || got.Judged != 7 || !strings.Contains(got.Message, c.why) {
+		if got := only(t, run(t, ds, src)); got.Result != ResultFail || got.Judged != 7 ||
+			!strings.Contains(got.Message, c.why) {
 			t.Errorf("%s: %s, %d judged: %s", src, got.Result, got.Judged, got.Message)
 		}
 	}

@@ -22,18 +22,19 @@ var bodySchema = &hcl.BodySchema{
 	},
 }
 
-// commonAttributes may stand in every check and assert block.
+// commonAttributes are accepted in every check and assert block.
 var commonAttributes = []hcl.AttributeSchema{
 	{Name: "severity"}, {Name: "min_judged"}, {Name: "on"},
 }
 
-// DecodeBody reads the gate: which checks there are is known here only, and
-// assert conditions name aggregates that exist when the gate runs.
+// DecodeBody implements its own decoding because the set of checks is known only here, and because
+// assert conditions use aggregates that get values when the gate runs.
 func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics {
 	content, diags := body.Content(bodySchema)
 	if attr, ok := content.Attributes["input"]; ok {
 		ctx, d := eval.Context([]hcl.Expression{attr.Expr}, nil)
 		diags = append(diags, d...)
+
 		v, d2 := attr.Expr.Value(ctx)
 		if diags = append(diags, d2...); !d.HasErrors() && !d2.HasErrors() {
 			ref, err := stage.RefOf(v)
@@ -43,6 +44,7 @@ func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics
 			c.input = ref
 		}
 	}
+
 	seen := map[string]hcl.Range{}
 	for _, b := range content.Blocks {
 		var e entry
@@ -52,22 +54,31 @@ func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics
 		} else {
 			e, d = decodeAssert(b, eval)
 		}
+
 		diags = append(diags, d...)
+
 		if d.HasErrors() || e.check == nil {
 			continue
 		}
+
 		if first, dup := seen[e.name]; dup {
 			e.name = fmt.Sprintf("%s (line %d)", e.name, b.DefRange.Start.Line)
 			if b.Type == "assert" {
-				diags = append(diags, problem("Duplicate assert", fmt.Sprintf("An assert of this name stands at line %d already.", first.Start.Line), b.DefRange))
+				diags = append(diags, problem("Duplicate assert",
+					fmt.Sprintf("An assert of this name stands at line %d already.", first.Start.Line), b.DefRange))
 			}
 		}
+
 		seen[e.name] = b.DefRange
 		c.entries = append(c.entries, e)
 	}
+
 	if len(content.Blocks) == 0 {
-		diags = append(diags, problem("Gate without checks", "A gate needs at least one check or assert block; without one it would let everything through.", body.MissingItemRange()))
+		diags = append(diags, problem("Gate without checks",
+			"A gate needs at least one check or assert block; without one it would let everything through.",
+			body.MissingItemRange()))
 	}
+
 	return diags
 }
 
@@ -81,22 +92,28 @@ func decodeCheck(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
 			names = append(names, s.name)
 		}
 		return entry{}, hcl.Diagnostics{problem("Unknown check",
-			fmt.Sprintf("There is no check %q.%s The checks are: %s.", name, phrase.DidYouMean(name, names), strings.Join(names, ", ")), b.LabelRanges[0])}
+			fmt.Sprintf("There is no check %q.%s The checks are: %s.", name, phrase.DidYouMean(name, names),
+				strings.Join(names, ", ")), b.LabelRanges[0])}
 	}
+
 	e := newEntry(name, name, b)
 	e.check = all[at].new()
 	rest, ctx, diags := e.common(b, eval, nil)
 	if diags.HasErrors() {
 		return e, diags
 	}
+
 	diags = append(diags, stage.DecodeBody(rest, ctx, e.check)...)
 	if diags.HasErrors() {
 		return e, diags
 	}
+
 	diags = append(diags, e.check.prepare(b.DefRange)...)
+
 	if t, ok := e.check.(titled); ok {
 		e.name = t.title()
 	}
+
 	return e, diags
 }
 
@@ -104,26 +121,32 @@ func newEntry(name, kind string, b *hcl.Block) entry {
 	return entry{name: name, kind: kind, severity: SeverityFail, minJudged: 1, block: b.DefRange}
 }
 
-// common decodes what every block may say and returns the body without it,
-// with a context for all of its expressions.
-func (e *entry) common(b *hcl.Block, eval stage.Evaluator, bound map[string]bool) (hcl.Body, *hcl.EvalContext, hcl.Diagnostics) {
+// common decodes the attributes that all blocks share. It returns the rest of the body and an evaluation
+// context for all expressions of the block.
+func (e *entry) common(b *hcl.Block, eval stage.Evaluator, bound map[string]bool) (hcl.Body, *hcl.EvalContext,
+	hcl.Diagnostics) {
 	content, rest, diags := b.Body.PartialContent(&hcl.BodySchema{Attributes: commonAttributes})
 	ctx, d := eval.Context(stage.Expressions(b.Body), bound)
 	if diags = append(diags, d...); diags.HasErrors() {
 		return rest, ctx, diags
 	}
+
 	if a, ok := content.Attributes["severity"]; ok {
 		diags = append(diags, gohcl.DecodeExpression(a.Expr, ctx, &e.severity)...)
 		if !diags.HasErrors() && e.severity != SeverityFail && e.severity != SeverityWarn {
-			diags = append(diags, problem("Unknown severity", fmt.Sprintf("severity is %q; it must be \"fail\" or \"warn\".", e.severity), a.Expr.Range()))
+			diags = append(diags, problem("Unknown severity",
+				fmt.Sprintf("severity is %q; it must be \"fail\" or \"warn\".", e.severity), a.Expr.Range()))
 		}
 	}
+
 	if a, ok := content.Attributes["min_judged"]; ok {
 		d := gohcl.DecodeExpression(a.Expr, ctx, &e.minJudged)
 		if diags = append(diags, d...); !d.HasErrors() && !(e.minJudged >= 0 && e.minJudged <= 1) {
-			diags = append(diags, problem("Wrong share", fmt.Sprintf("min_judged is %s; a share lies between 0 and 1: 1 asks that every row can be judged, 0 accepts that none can.", number(e.minJudged)), a.Expr.Range()))
+			diags = append(diags, problem("Wrong share",
+				fmt.Sprintf("min_judged is %s; a share lies between 0 and 1: 1 asks that every row can be judged, 0 accepts that none can.", number(e.minJudged)), a.Expr.Range()))
 		}
 	}
+
 	if a, ok := content.Attributes["on"]; ok {
 		v, d := a.Expr.Value(ctx)
 		if diags = append(diags, d...); !d.HasErrors() {
@@ -134,6 +157,7 @@ func (e *entry) common(b *hcl.Block, eval stage.Evaluator, bound map[string]bool
 			e.on, e.onAt = on, a.Expr.Range()
 		}
 	}
+
 	return rest, ctx, diags
 }
 
@@ -148,14 +172,17 @@ func selections(v cty.Value) ([]selection, error) {
 	if v.IsNull() || !v.IsWhollyKnown() || !(v.Type().IsObjectType() || v.Type().IsMapType()) {
 		return nil, fmt.Errorf("%s", want)
 	}
+
 	var out []selection
 	for it := v.ElementIterator(); it.Next(); {
 		k, val := it.Element()
 		s := selection{Column: k.AsString()}
+
 		list := []cty.Value{val}
 		if val.CanIterateElements() {
 			list = val.AsValueSlice()
 		}
+
 		for _, x := range list {
 			text, err := convert.Convert(x, cty.String)
 			if err != nil || text.IsNull() {
@@ -163,8 +190,10 @@ func selections(v cty.Value) ([]selection, error) {
 			}
 			s.Values = append(s.Values, text.AsString())
 		}
+
 		out = append(out, s)
 	}
+
 	slices.SortFunc(out, func(a, b selection) int { return strings.Compare(a.Column, b.Column) })
 	return out, nil
 }

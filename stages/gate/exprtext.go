@@ -12,8 +12,10 @@ import (
 var operators = map[*hclsyntax.Operation]string{
 	hclsyntax.OpLogicalOr: "||", hclsyntax.OpLogicalAnd: "&&", hclsyntax.OpLogicalNot: "!",
 	hclsyntax.OpEqual: "==", hclsyntax.OpNotEqual: "!=",
-	hclsyntax.OpGreaterThan: ">", hclsyntax.OpGreaterThanOrEqual: ">=", hclsyntax.OpLessThan: "<", hclsyntax.OpLessThanOrEqual: "<=",
-	hclsyntax.OpAdd: "+", hclsyntax.OpSubtract: "-", hclsyntax.OpMultiply: "*", hclsyntax.OpDivide: "/", hclsyntax.OpModulo: "%", hclsyntax.OpNegate: "-",
+	hclsyntax.OpGreaterThan: ">", hclsyntax.OpGreaterThanOrEqual: ">=", hclsyntax.OpLessThan: "<",
+	hclsyntax.OpLessThanOrEqual: "<=",
+	hclsyntax.OpAdd:             "+", hclsyntax.OpSubtract: "-", hclsyntax.OpMultiply: "*", hclsyntax.OpDivide: "/",
+	hclsyntax.OpModulo: "%", hclsyntax.OpNegate: "-",
 }
 
 func nodeText(e hclsyntax.Expression) string {
@@ -59,13 +61,15 @@ func nodeText(e hclsyntax.Expression) string {
 				parts = append(parts, "-")
 			}
 		}
+
 		return "for(" + strings.Join(parts, ", ") + ")"
 	case *hclsyntax.SplatExpr:
 		return nodeText(x.Source) + "[*]" + nodeText(x.Each)
 	case *hclsyntax.AnonSymbolExpr:
 		return ""
 	}
-	// A kind of node that this list lacks is told apart by its place.
+
+	// Node types that are not listed are identified by their source range.
 	return fmt.Sprintf("%T@%s", e, e.Range())
 }
 
@@ -88,5 +92,6 @@ func literalText(v cty.Value) string {
 	case v.Type() == cty.Bool:
 		return strconv.FormatBool(v.True())
 	}
+
 	return v.GoString()
 }

@@ -8,8 +8,8 @@ import (
 	"aicplan/engine/stage"
 )
 
-// columnar is implemented by checks that name columns of the data; of lists
-// those of the planned cases or of a reference, where the check reads these.
+// columnar is implemented by checks that name columns of the data. Columns of planned cases or of a
+// reference are not included.
 type columnar interface{ columns() []string }
 
 func (c *positive) columns() []string {
@@ -18,6 +18,7 @@ func (c *positive) columns() []string {
 	}
 	return []string{c.Column}
 }
+
 func (c *rangeCheck) columns() []string { return []string{c.Column} }
 func (c *prediction) columns() []string { return c.Columns }
 
@@ -36,22 +37,24 @@ var (
 	_ stage.Foreseer   = (*Config)(nil)
 )
 
-// Forecast implements stage.Forecaster: a gate hands on what it reads.
+// Forecast implements stage.Forecaster: a gate passes its input on.
 func (c *Config) Forecast(in stage.Forecasts) *stage.Forecast { return in(c.input) }
 
-// Foresee implements stage.Foreseer: columns that a check names and the data is
-// not going to have are found before a night of measuring, and not after it.
+// Foresee implements stage.Foreseer. It reports columns that a check names and that the data will not
+// have, so that the plan fails before measuring starts.
 func (c *Config) Foresee(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
 	f := c.Forecast(in)
 	if f != nil && f.Cases {
 		return hcl.Diagnostics{stage.NoRows(at)}
 	}
+
 	var diags hcl.Diagnostics
 	for _, e := range c.entries {
 		var names []string
 		for _, sel := range e.on {
 			names = append(names, sel.Column)
 		}
+
 		if n, ok := e.check.(columnar); ok {
 			for _, name := range n.columns() {
 				if !slices.Contains(names, name) {
@@ -59,16 +62,19 @@ func (c *Config) Foresee(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
 				}
 			}
 		}
+
 		missing := stage.MissingColumns(f, names, e.block)
 		diags = append(diags, missing...)
 		if !missing.HasErrors() {
 			diags = append(diags, e.unmatched(f)...)
 		}
+
 		if r, ok := e.check.(referrer); ok && r.refersTo() != nil {
 			if ref := in(r.refersTo()); ref != nil && ref.Cases {
 				diags = append(diags, stage.NoRows(e.block))
 			}
 		}
+
 		if r, ok := e.check.(gatherer); ok {
 			for _, p := range r.gathers() {
 				if ref := in(p); ref != nil && ref.Cases {
@@ -77,5 +83,6 @@ func (c *Config) Foresee(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
 			}
 		}
 	}
+
 	return diags
 }

@@ -1,6 +1,5 @@
-// Package gate judges a dataset by named checks. A gate hands its input on
-// unchanged; when a check of severity "fail" does not hold, the stages behind
-// it do not run.
+// Package gate evaluates named checks on a dataset. A gate passes its input on unchanged. If a check of
+// severity "fail" fails, the dependent stages do not run.
 package gate
 
 import (
@@ -23,13 +22,13 @@ import (
 //go:embed *.go
 var source embed.FS
 
-// Kind registers the gate stage.
+// Kind returns the gate stage for registration.
 func Kind() stage.Kind {
 	return stage.Kind{
 		Name:      "gate",
 		Judges:    true,
 		Tabular:   true,
-		Version:   3, // 2: what could not be judged does not pass; 3: systems by all of their fields
+		Version:   3, // 2: data that cannot be judged does not pass; 3: systems are compared by all fields
 		Code:      stage.CodeOf(source, physics.Source, catalog.Source, rowkey.Source),
 		Beside:    map[string]string{"description": "it is for readers"},
 		Summary:   "judge a dataset by checks; data that fails goes no further",
@@ -77,11 +76,10 @@ type entry struct {
 	block     hcl.Range
 }
 
-// Check has nothing to add: decoding sees the whole block.
+// Check returns no diagnostics: DecodeBody validates the whole block.
 func (c *Config) Check(*stage.CheckContext) hcl.Diagnostics { return nil }
 
-// Inputs lists the judged dataset, then the references of the checks in the
-// order of their blocks.
+// Inputs lists the judged dataset, then the references of the checks in the order of their blocks.
 func (c *Config) Inputs() []stage.Input {
 	in := []stage.Input{{Name: "input", Ref: c.input}}
 	for i, e := range c.entries {
@@ -90,12 +88,14 @@ func (c *Config) Inputs() []stage.Input {
 				in = append(in, stage.Input{Name: referenceName(i), Ref: ref})
 			}
 		}
+
 		if r, ok := e.check.(gatherer); ok {
 			for j, ref := range r.gathers() {
 				in = append(in, stage.Input{Name: partName(i, j), Ref: ref})
 			}
 		}
 	}
+
 	return in
 }
 
@@ -103,57 +103,67 @@ func referenceName(i int) string { return fmt.Sprintf("reference%d", i) }
 
 func partName(i, j int) string { return fmt.Sprintf("reference%d_%d", i, j) }
 
-// Values implements stage.Valuer: every limit. Severities are among them because
-// they decide whether the data goes on.
+// Values implements stage.Valuer with all limits. Severities are included because they decide whether
+// dependent stages run.
 func (c *Config) Values() map[string]any {
 	out := map[string]any{}
 	if c.input != nil {
 		out["input"] = map[string]any{"stage": c.input.Address}
 	}
+
 	checks := make([]any, 0, len(c.entries))
 	for _, e := range c.entries {
 		v := stage.Fields(e.check)
 		if own, ok := e.check.(interface{ Values() map[string]any }); ok {
 			v = own.Values()
 		}
+
 		v["kind"], v["name"], v["severity"] = e.kind, e.name, e.severity
 		v["min_judged"] = e.minJudged
 		if len(e.on) > 0 {
 			v["on"] = e.on
 		}
+
 		checks = append(checks, v)
 	}
+
 	out["checks"] = checks
 	return out
 }
 
-// Run judges the input. Failing checks are an outcome, never an error.
+// Run evaluates all checks on the input. A failed check sets the outcome's status and is not an error.
 func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
 	ds := rc.Inputs["input"]
 	if ds == nil {
 		return nil, fmt.Errorf("gate %s got no input", rc.Address)
 	}
+
 	out := &stage.Outcome{Status: stage.StatusOK, Data: ds}
 	if ds.Table != nil {
 		out.Counts.Rows = int(ds.Table.NumRows())
 	}
+
 	failures, warnings := 0, 0
 	for i, e := range c.entries {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+
 		s := &subject{ds: ds, rec: ds.Table, reference: rc.Inputs[referenceName(i)]}
 		if rc.Store != nil {
 			s.object = rc.Store.GetBytes
 		}
+
 		if r, ok := e.check.(gatherer); ok {
 			for j := range r.gathers() {
 				s.parts = append(s.parts, rc.Inputs[partName(i, j)])
 			}
 		}
+
 		res := e.judge(s)
 		res.Pos = position(e.block, rc.PlanDir)
 		out.Checks = append(out.Checks, res)
+
 		switch res.Result {
 		case ResultFail:
 			failures++
@@ -163,6 +173,7 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 			report(rc, "warn", res)
 		}
 	}
+
 	if failures > 0 {
 		out.Status = stage.StatusGateFailed
 		out.Message = fmt.Sprintf("%d of %d checks failed", failures, len(c.entries))
@@ -170,11 +181,13 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	} else if warnings > 0 {
 		out.Message = fmt.Sprintf("%d of %d checks warn", warnings, len(c.entries))
 	}
+
 	out.Values = map[string]cty.Value{
 		"passed":   cty.BoolVal(failures == 0),
 		"warnings": cty.NumberIntVal(int64(warnings)),
 		"failures": cty.NumberIntVal(int64(failures)),
 	}
+
 	return out, nil
 }
 
@@ -189,13 +202,13 @@ func (e entry) judge(s *subject) stage.CheckResult {
 	return e.settle(s, e.check.run(s))
 }
 
-// vacuous says whether a check of rows was given none by its "on", as a
-// misspelt word does. Checks that count rows, or what is missing, judge that.
+// vacuous reports whether "on" selects no row, for example because of a misspelt value. Checks in
+// countingChecks handle an empty selection themselves.
 func (e entry) vacuous(s *subject) bool {
 	return len(e.on) > 0 && s.rec != nil && s.selected == 0 && !slices.Contains(countingChecks, e.kind)
 }
 
-// countingChecks judge an empty selection too.
+// countingChecks lists the checks that can judge an empty selection.
 var countingChecks = []string{"coverage", "deviation", "assert"}
 
 func selectionText(on []selection) string {
@@ -212,12 +225,13 @@ func report(rc *stage.RunContext, level string, r stage.CheckResult) {
 	}
 }
 
-// position is the place of a block as file:line, relative to the plan's folder
-// where that is shorter.
+// position returns the place of a block as file:line. The file is relative to planDir if it is inside
+// that folder.
 func position(r hcl.Range, planDir string) string {
 	if r.Filename == "" {
 		return ""
 	}
+
 	name := r.Filename
 	if rel, err := filepath.Rel(planDir, name); err == nil && planDir != "" && filepath.IsLocal(rel) {
 		name = rel

@@ -30,11 +30,13 @@ func (s scope) Context(exprs []hcl.Expression, bound map[string]bool) (*hcl.Eval
 			}
 		}
 	}
+
 	return &hcl.EvalContext{Variables: s, Functions: map[string]function.Function{"abs": stdlib.AbsoluteFunc}}, diags
 }
 
 func refValue(kind, name string) cty.Value {
-	return cty.ObjectVal(map[string]cty.Value{"ref": cty.CapsuleVal(stage.RefType, &stage.Ref{Address: kind + "." + name, Kind: kind})})
+	return cty.ObjectVal(map[string]cty.Value{"ref": cty.CapsuleVal(stage.RefType,
+		&stage.Ref{Address: kind + "." + name, Kind: kind})})
 }
 
 func testScope(t testing.TB) scope {
@@ -68,6 +70,7 @@ func mustDecode(t testing.TB, src string) *Config {
 func run(t testing.TB, ds *stage.Dataset, checks string, refs ...*stage.Dataset) *stage.Outcome {
 	t.Helper()
 	c := mustDecode(t, "input = dedupe.gemm\n"+checks)
+
 	inputs := map[string]*stage.Dataset{}
 	for i, in := range c.Inputs() {
 		if i == 0 {
@@ -76,10 +79,12 @@ func run(t testing.TB, ds *stage.Dataset, checks string, refs ...*stage.Dataset)
 			inputs[in.Name] = refs[i-1]
 		}
 	}
+
 	out, err := c.Run(t.Context(), &stage.RunContext{Address: "gate.t", Inputs: inputs})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return out
 }
 
@@ -97,6 +102,7 @@ func dataset(latency ...float64) *stage.Dataset {
 	var ids, dtypes, caseIDs, rowDtypes []string
 	var ms, rowMs []int64
 	var lats, stdev []float64
+
 	var lost []string
 	for i, l := range latency {
 		id := fmt.Sprintf("c%d", i+1)
@@ -104,14 +110,18 @@ func dataset(latency ...float64) *stage.Dataset {
 		if i%2 == 1 {
 			dtype = "float64"
 		}
+
 		ids, ms, dtypes = append(ids, id), append(ms, int64(i+1)), append(dtypes, dtype)
+
 		if l == -1 {
 			lost = append(lost, id)
 			continue
 		}
+
 		caseIDs, rowMs, rowDtypes = append(caseIDs, id), append(rowMs, int64(i+1)), append(rowDtypes, dtype)
 		lats, stdev = append(lats, l), append(stdev, float64(i+1)/100)
 	}
+
 	fill := func(s string) []string {
 		out := make([]string, len(lost))
 		for i := range out {
@@ -119,14 +129,19 @@ func dataset(latency ...float64) *stage.Dataset {
 		}
 		return out
 	}
+
 	ds := &stage.Dataset{
-		Planned: table.NewRecord([]string{"case_id", "m", "gemm_dtype"}, []arrow.Array{table.Texts(ids, nil), table.Ints(ms, nil), table.Texts(dtypes, nil)}),
+		Planned: table.NewRecord([]string{"case_id", "m", "gemm_dtype"},
+			[]arrow.Array{table.Texts(ids, nil), table.Ints(ms, nil), table.Texts(dtypes, nil)}),
 		Table: table.NewRecord([]string{"case_id", "m", "gemm_dtype", "latency", "rel_stdev"}, []arrow.Array{
-			table.Texts(caseIDs, nil), table.Ints(rowMs, nil), table.Texts(rowDtypes, nil), table.Floats(lats, nil), table.Floats(stdev, nil)}),
+			table.Texts(caseIDs, nil), table.Ints(rowMs, nil), table.Texts(rowDtypes, nil), table.Floats(lats, nil),
+			table.Floats(stdev, nil)}),
 		Info: stage.Info{Op: "gemm", Params: []string{"m", "gemm_dtype"}},
 	}
+
 	ds.Ledger = table.NewRecord([]string{"case_id", "status", "class", "message"}, []arrow.Array{
-		table.Texts(lost, nil), table.Texts(fill("failed"), nil), table.Texts(fill("unsupported_config"), nil), table.Texts(fill("no such kernel"), nil)})
+		table.Texts(lost, nil), table.Texts(fill("failed"), nil), table.Texts(fill("unsupported_config"), nil),
+		table.Texts(fill("no such kernel"), nil)})
 	return ds
 }
 
@@ -135,7 +150,8 @@ func TestCoverage(t *testing.T) {
 	tests := []struct{ checks, result, message string }{
 		{`check "coverage" {}`, "fail", "3 of 4 planned cases have a row (75.00 %); missing: 1 unsupported_config"},
 		{`check "coverage" { min = 0.75 }`, "pass", "3 of 4"},
-		{`check "coverage" { excuse = ["unsupported_config"] }`, "pass", "3 of 3 planned cases have a row (100.00 %); 1 excused"},
+		{`check "coverage" { excuse = ["unsupported_config"] }`, "pass",
+			"3 of 3 planned cases have a row (100.00 %); 1 excused"},
 		{`check "coverage" { on = { gemm_dtype = "float32" } }`, "pass", "2 of 2"},
 		{`check "coverage" { severity = "warn" }`, "warn", "3 of 4"},
 	}
@@ -144,7 +160,8 @@ func TestCoverage(t *testing.T) {
 		if got.Result != tt.result || !strings.Contains(got.Message, tt.message) {
 			t.Errorf("%s\n got %s: %s\nwant %s: %s", tt.checks, got.Result, got.Message, tt.result, tt.message)
 		}
-		if tt.result == "fail" && (len(got.Rows) != 1 || !strings.Contains(got.Rows[0], "m=4 gemm_dtype=float64 (unsupported_config: no such kernel)")) {
+		if tt.result == "fail" && (len(got.Rows) != 1 ||
+			!strings.Contains(got.Rows[0], "m=4 gemm_dtype=float64 (unsupported_config: no such kernel)")) {
 			t.Errorf("%s: rows %q do not name the lost case", tt.checks, got.Rows)
 		}
 	}
@@ -156,9 +173,11 @@ func TestCoverageByKey(t *testing.T) {
 	words := func(w ...string) arrow.Array { return table.Texts(w, nil) }
 	ds := &stage.Dataset{
 		Planned: table.NewRecord([]string{"case_id", "gemm_dtype", "m", "n", "k", "kernel_source"}, []arrow.Array{
-			words("a", "b", "c"), words("fp8", "fp8", "fp8"), table.Ints([]int64{1, 1, 2}, nil), table.Ints([]int64{8, 8, 8}, nil), table.Ints([]int64{8, 8, 8}, nil), words("x", "y", "x")}),
+			words("a", "b", "c"), words("fp8", "fp8", "fp8"), table.Ints([]int64{1, 1, 2}, nil),
+			table.Ints([]int64{8, 8, 8}, nil), table.Ints([]int64{8, 8, 8}, nil), words("x", "y", "x")}),
 		Table: table.NewRecord([]string{"case_id", "gemm_dtype", "m", "n", "k", "kernel_source", "latency"}, []arrow.Array{
-			words("b"), words("fp8"), table.Ints([]int64{1}, nil), table.Ints([]int64{8}, nil), table.Ints([]int64{8}, nil), words("y"), table.Floats([]float64{1}, nil)}),
+			words("b"), words("fp8"), table.Ints([]int64{1}, nil), table.Ints([]int64{8}, nil),
+			table.Ints([]int64{8}, nil), words("y"), table.Floats([]float64{1}, nil)}),
 		Info: stage.Info{Op: "gemm", Perf: "gemm_perf", Params: []string{"gemm_dtype", "m", "n", "k", "kernel_source"}},
 	}
 	for check, want := range map[string]string{
@@ -174,7 +193,8 @@ func TestCoverageByKey(t *testing.T) {
 func TestCoverageOfImportedDataIsNotJudged(t *testing.T) {
 	ds := dataset(1, 2)
 	ds.Planned = nil
-	for check, want := range map[string]string{`check "coverage" {}`: "fail", `check "coverage" { min_judged = 0 }`: "skip"} {
+	for check, want := range map[string]string{`check "coverage" {}`: "fail",
+		`check "coverage" { min_judged = 0 }`: "skip"} {
 		if got := only(t, run(t, ds, check)); got.Result != want || got.Judged != 0 || got.Total != 2 {
 			t.Errorf("%s: %+v, want %s", check, got, want)
 		}
@@ -184,18 +204,23 @@ func TestCoverageOfImportedDataIsNotJudged(t *testing.T) {
 func TestPositive(t *testing.T) {
 	ds := dataset(1, 0, -3, math.NaN(), math.Inf(1))
 	got := only(t, run(t, ds, `check "positive" {}`))
-	if got.Result != "fail" || !strings.Contains(got.Message, "4 of 5 values of latency are not finite and positive (0 null, 2 not finite, 1 negative, 1 zero)") {
+	if got.Result != "fail" || !strings.Contains(got.Message,
+		"4 of 5 values of latency are not finite and positive (0 null, 2 not finite, 1 negative, 1 zero)") {
 		t.Errorf("%+v", got)
 	}
+
 	if len(got.Rows) != 4 || !strings.Contains(got.Rows[3], "m=2") {
 		t.Errorf("rows %q: the zero is the least bad and comes last", got.Rows)
 	}
+
 	clamped := dataset(1, 0)
 	clamped.Info.Perf = "computescale_perf"
 	if got := only(t, run(t, clamped, `check "positive" {}`)); got.Result != "pass" {
 		t.Errorf("zero is data in computescale: %+v", got)
 	}
-	if got := only(t, run(t, ds, `check "positive" { column = "latencyy" }`)); got.Result != "fail" || !strings.Contains(got.Message, `Did you mean "latency"?`) {
+
+	if got := only(t, run(t, ds, `check "positive" { column = "latencyy" }`)); got.Result != "fail" ||
+		!strings.Contains(got.Message, `Did you mean "latency"?`) {
 		t.Errorf("%+v", got)
 	}
 }
@@ -207,9 +232,11 @@ func TestRange(t *testing.T) {
 		min = 1
 		max = 2
 	}`))
-	if got.Name != "range latency" || got.Result != "fail" || len(got.Rows) != 1 || !strings.Contains(got.Rows[0], "m=3 gemm_dtype=float32 latency=30") {
+	if got.Name != "range latency" || got.Result != "fail" || len(got.Rows) != 1 ||
+		!strings.Contains(got.Rows[0], "m=3 gemm_dtype=float32 latency=30") {
 		t.Errorf("%+v", got)
 	}
+
 	if got := only(t, run(t, dataset(1, math.NaN()), `check "range" {
 		column = "latency"
 		min = 0
@@ -237,12 +264,14 @@ func TestDuplicates(t *testing.T) {
 	if got := only(t, run(t, ds, `check "duplicates" {}`)); got.Result != "pass" {
 		t.Errorf("%+v", got)
 	}
+
 	twice := dataset(1, 2, 3)
 	twice.Table = table.WithColumn(twice.Table, "m", table.Ints([]int64{1, 1, 1}, nil))
 	got := only(t, run(t, twice, `check "duplicates" {}`))
 	if got.Result != "fail" || !strings.Contains(got.Rows[0], "m=1 gemm_dtype=float32: 2 rows, latency 1 3, max/min 3") {
 		t.Errorf("%+v", got)
 	}
+
 	if got := only(t, run(t, twice, `check "duplicates" { max = 1 }`)); got.Result != "pass" {
 		t.Errorf("%+v", got)
 	}
@@ -254,10 +283,12 @@ func TestNoise(t *testing.T) {
 	if got.Result != "pass" || got.Value != "0.055" {
 		t.Errorf("%+v", got)
 	}
+
 	got = only(t, run(t, ds, `check "noise" { max = 0.05 }`))
 	if got.Result != "fail" || got.Value != "0.0955" || len(got.Rows) != 5 || !strings.Contains(got.Rows[0], "m=10") {
 		t.Errorf("%+v", got)
 	}
+
 	ds.Table = table.NewRecord([]string{"m", "latency"}, []arrow.Array{ds.Table.Column(1), ds.Table.Column(3)})
 	if got := only(t, run(t, ds, `check "noise" { max = 0.05 }`)); got.Result != "fail" || got.Judged != 0 {
 		t.Errorf("%+v", got)
@@ -270,15 +301,22 @@ func TestRowsOfOneCase(t *testing.T) {
 	rec := table.NewRecord(
 		[]string{"case_id", "allreduce_dtype", "num_gpus", "message_size", "kernel_source", "latency", "rel_stdev"},
 		[]arrow.Array{
-			table.Texts([]string{"a", "a", "b"}, nil), table.Constant("bfloat16", 3), table.Constant(int64(2), 3), table.Ints([]int64{128, 128, 256}, nil),
-			table.Texts([]string{"graph", "eager", "graph"}, nil), table.Floats([]float64{1, 2, 3}, nil), table.Floats([]float64{0, 0, 0}, []bool{false, false, false}),
+			table.Texts([]string{"a", "a", "b"}, nil), table.Constant("bfloat16", 3), table.Constant(int64(2), 3),
+			table.Ints([]int64{128, 128, 256}, nil),
+			table.Texts([]string{"graph", "eager", "graph"}, nil), table.Floats([]float64{1, 2, 3}, nil),
+			table.Floats([]float64{0, 0, 0}, []bool{false, false, false}),
 		})
-	ds := &stage.Dataset{Table: rec, Info: stage.Info{Op: "custom_allreduce", Perf: "custom_allreduce_perf", Params: []string{"allreduce_dtype", "num_gpus", "message_size"}}}
+
+	ds := &stage.Dataset{Table: rec, Info: stage.Info{Op: "custom_allreduce", Perf: "custom_allreduce_perf",
+		Params: []string{"allreduce_dtype", "num_gpus", "message_size"}}}
 	got := only(t, run(t, ds, `check "noise" { max = 0.1 }`))
-	want := []string{"message_size=128 kernel_source=graph (", "message_size=128 kernel_source=eager (", "message_size=256 ("}
+
+	want := []string{"message_size=128 kernel_source=graph (", "message_size=128 kernel_source=eager (",
+		"message_size=256 ("}
 	if len(got.Rows) != len(want) {
 		t.Fatalf("%+v", got)
 	}
+
 	for i, row := range got.Rows {
 		if !strings.Contains(row, want[i]) {
 			t.Errorf("%s lacks %s", row, want[i])
@@ -311,10 +349,12 @@ func TestOutcome(t *testing.T) {
 	if out.Status != stage.StatusOK || out.NoReuse || out.Message != "1 of 2 checks warn" || out.Data != ds {
 		t.Errorf("%+v", out)
 	}
+
 	out = run(t, ds, "check \"positive\" {}")
 	if out.Status != stage.StatusGateFailed || !out.NoReuse || !out.Values["passed"].RawEquals(cty.False) {
 		t.Errorf("%+v", out)
 	}
+
 	if out.Checks[0].Pos != "plan.hcl:2" {
 		t.Errorf("position %q, want plan.hcl:2", out.Checks[0].Pos)
 	}
@@ -336,13 +376,15 @@ func TestBadGates(t *testing.T) {
 		{"input = dedupe.gemm\nassert \"a\" { condition = max.latency < \"x\" }", 2, "a number is required"},
 		{"input = dedupe.gemm\nassert \"a\" { condition = max.latency < 1 && count }", 2, "bool required"},
 		{"input = dedupe.gemm\ncheck \"coverage\" {\nmin = 99\n}", 2, "between 0 and 1"},
-		{"input = dedupe.gemm\ncheck \"coverage\" {\nexcuse = [\"unsuported_config\"]\n}", 2, `Did you mean "unsupported_config"?`},
+		{"input = dedupe.gemm\ncheck \"coverage\" {\nexcuse = [\"unsuported_config\"]\n}", 2,
+			`Did you mean "unsupported_config"?`},
 		{"input = dedupe.gemm\ncheck \"range\" {\ncolumn = \"latency\"\n}", 2, "min, max or both"},
 		{"input = dedupe.gemm\ncheck \"positive\" {\non = \"fp8\"\n}", 3, "selects rows"},
 		{"input = dedupe.gemm\nassert \"a\" {\ncondition = true\n}", 3, "names no aggregate"},
 		{"input = dedupe.gemm\nassert \"a\" {\ncondition = min > 1\n}", 3, "min.COLUMN"},
 		{"input = dedupe.gemm\nassert \"a\" {\ncondition = cuont > 1\n}", 3, "cuont"},
-		{"input = dedupe.gemm\nassert \"a\" {\ncondition = count > var.later\n}", 3, "var.later is known only after its stage ran"},
+		{"input = dedupe.gemm\nassert \"a\" {\ncondition = count > var.later\n}", 3,
+			"var.later is known only after its stage ran"},
 	}
 	for _, tt := range tests {
 		_, diags := decode(t, tt.src)
@@ -350,10 +392,12 @@ func TestBadGates(t *testing.T) {
 			t.Errorf("%q is accepted", tt.src)
 			continue
 		}
+
 		found := false
 		for _, d := range diags {
 			found = found || d.Subject != nil && d.Subject.Start.Line == tt.line && strings.Contains(d.Summary+d.Detail, tt.want)
 		}
+
 		if !found {
 			t.Errorf("%q\n got %v\nwant %q at line %d", tt.src, diags, tt.want, tt.line)
 		}
@@ -366,11 +410,13 @@ func TestFingerprint(t *testing.T) {
 	print := func(src string) string {
 		return fmt.Sprintf("%+v", stage.Identity(Kind(), mustDecode(t, "input = dedupe.gemm\n"+src)))
 	}
+
 	base := print(`assert "a" { condition = count > 3 && min.latency > var.limit }`)
 	same := print("assert \"a\" {\n  # a comment\n  condition = count>3   && min.latency>var.limit # another\n}")
 	if same != base {
 		t.Errorf("layout changes the fingerprint:\n%s\n%s", base, same)
 	}
+
 	for _, other := range []string{
 		`assert "a" { condition = count > 4 && min.latency > var.limit }`,
 		`assert "a" { condition = count > 3 || min.latency > var.limit }`,

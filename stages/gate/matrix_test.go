@@ -19,6 +19,7 @@ func flawless(n int) *stage.Dataset {
 	for i := range n {
 		ids[i], m[i], lat[i] = fmt.Sprint("c", i), 1<<i, 0.1+0.01*float64(i)
 	}
+
 	constants := func(v any) arrow.Array { return table.Constant(v, n) }
 	names := []string{"framework", "version", "device", "op_name", "kernel_source", "gemm_dtype", "m", "n", "k", "latency",
 		"case_id", "rel_stdev", "power", "power_limit", "throttled", "used_cuda_graph"}
@@ -26,11 +27,13 @@ func flawless(n int) *stage.Dataset {
 		constants("VLLM"), constants("0.24.0"), constants("NVIDIA H200"), constants("gemm"), constants("nvjet"),
 		constants("bfloat16"), table.Ints(m, nil), constants(int64(4096)), constants(int64(4096)), table.Floats(lat, nil),
 		table.Texts(ids, nil), constants(0.001), constants(400.0), constants(700.0), constants(false), constants(true)})
+
 	// Each row is a layer of one part: the row of the reference with its m.
 	parts := make([]string, n)
 	for i := range n {
 		parts[i] = fmt.Sprintf(`[{"m": %d}]`, 1<<i)
 	}
+
 	rec = table.WithColumn(rec, "parts", table.Texts(parts, nil))
 	for name, v := range map[string]float64{
 		"send_lag_p99": 0.1, "client_sched_p99": 0.1, "client_cpu_share": 0.1, "unique_prompts": 64, "requests": 64,
@@ -38,12 +41,14 @@ func flawless(n int) *stage.Dataset {
 	} {
 		rec = table.WithColumn(rec, name, constants(v))
 	}
+
 	return &stage.Dataset{
 		Table:   rec,
 		Planned: pick(rec, "case_id", "gemm_dtype", "m", "n", "k"),
 		Ledger: table.NewRecord([]string{"case_id", "status", "class", "message"}, []arrow.Array{
 			table.Texts(nil, nil), table.Texts(nil, nil), table.Texts(nil, nil), table.Texts(nil, nil)}),
-		Info: stage.Info{Op: "gemm", Perf: "gemm_perf", Params: []string{"gemm_dtype", "m", "n", "k"}, Framework: "VLLM", Version: "0.24.0", Device: "NVIDIA H200"},
+		Info: stage.Info{Op: "gemm", Perf: "gemm_perf", Params: []string{"gemm_dtype", "m", "n", "k"},
+			Framework: "VLLM", Version: "0.24.0", Device: "NVIDIA H200"},
 	}
 }
 
@@ -99,7 +104,8 @@ func spoil(t *testing.T, kind, name string) *stage.Dataset {
 	case "extra":
 		ds.Table = table.WithColumn(ds.Table, "Latency", table.Constant(math.NaN(), n))
 	case "case":
-		ds.Table = table.WithColumn(table.Drop(ds.Table, name), strings.ToUpper(name), ds.Table.Column(table.Index(ds.Table, name)))
+		ds.Table = table.WithColumn(table.Drop(ds.Table, name), strings.ToUpper(name),
+			ds.Table.Column(table.Index(ds.Table, name)))
 	case "null":
 		one := table.Take(pick(ds.Table, name), []int{0, 1, 2, -1, 4, 5, 6, 7})
 		replace(one.Column(0))
@@ -118,10 +124,12 @@ func spoil(t *testing.T, kind, name string) *stage.Dataset {
 	default:
 		t.Fatalf("there is no bad table %q", kind)
 	}
+
 	return ds
 }
 
-var matrixKinds = []string{"good", "empty", "nan", "inf", "null", "negative", "missing", "type", "duplicate", "fewer keys", "foreign version",
+var matrixKinds = []string{"good", "empty", "nan", "inf", "null", "negative", "missing", "type", "duplicate",
+	"fewer keys", "foreign version",
 	"zero", "minus zero", "huge", "all null", "one row", "extra", "case"}
 
 // The checks of the matrix with the column that each reads and its verdict for
@@ -154,16 +162,20 @@ var matrix = []struct{ check, column, verdicts string }{
 	{`check "spikes" {}`, "latency", "P u u u u u u u u u P  u u F u u P u"},
 	{`check "throttled" {}`, "throttled", "P u - - u - u u P P P  - - - u P P u"},
 	{`check "cuda_graph" {}`, "used_cuda_graph", "P u - - u - u u P P P  - - - u P P u"},
-	{`check "deviation" { @ reference = import.old @ median = 0.01 @ }`, "latency", "P F u u u u F F u F P  u u u u P P F"},
+	{`check "deviation" { @ reference = import.old @ median = 0.01 @ }`, "latency",
+		"P F u u u u F F u F P  u u u u P P F"},
 	{`check "client_saturation" {}`, "send_lag_p99", "P u u F u u u u P P P  P P F u P P u"},
 	{`check "prefix_cache" {}`, "unique_prompts", "P u u u u u u u P P P  u u u u P P u"},
 	{`check "short_outputs" {}`, "short_outputs", "P u u u u u u u P P P  P P u u P P u"},
 	{`check "token_mismatch" {}`, "token_mismatch", "P u u u u u u u P P P  P P u u P P u"},
 	{`check "request_errors" {}`, "error_rate", "P u u u u u u u P P P  P P u u P P u"},
 	{`check "consistency" {}`, "comm_overhead", "P u u F u F u u P P P  P P F u P P u"},
-	{`check "prediction" { @ predicted = import.old @ columns = ["latency"] @ }`, "latency", "P F u u u u u u P F P  u u F u P P u"},
-	{`check "composition" { @ parts = [import.old] @ min = 0.9 @ max = 1.1 @ }`, "latency", "P u u u u u u u P P P  u u F u P P u"},
-	{`check "composition" { @ parts = [import.old] @ min = 0.9 @ max = 1.1 @ }`, "parts", "P u - - u - u u P P P  - - - u P P u"},
+	{`check "prediction" { @ predicted = import.old @ columns = ["latency"] @ }`, "latency",
+		"P F u u u u u u P F P  u u F u P P u"},
+	{`check "composition" { @ parts = [import.old] @ min = 0.9 @ max = 1.1 @ }`, "latency",
+		"P u u u u u u u P P P  u u F u P P u"},
+	{`check "composition" { @ parts = [import.old] @ min = 0.9 @ max = 1.1 @ }`, "parts",
+		"P u - - u - u u P P P  - - - u P P u"},
 	{`check "noise" { max = 0.01 }`, "rel_stdev", "P u u u u u u u P P P  P P F u P P u"},
 	{`assert "a" { condition = max.latency < 1 }`, "latency", "P u u F u P u u P P P  P P F u P P u"},
 	{`assert "a" { condition = nulls.latency == 0 }`, "latency", "P u P P F P u P P P P  P P P F P P u"},
@@ -176,38 +188,47 @@ func TestMatrix(t *testing.T) {
 	t.Parallel()
 	ref := flawless(8)
 	ref.Planned, ref.Ledger = nil, nil
+
 	caught := map[string]bool{}
 	for _, m := range matrix {
 		want := strings.Fields(m.verdicts)
 		if len(want) != len(matrixKinds) {
 			t.Fatalf("%s has %d verdicts for %d tables", m.check, len(want), len(matrixKinds))
 		}
+
 		src := strings.ReplaceAll(m.check, "@", "\n")
 		for i, kind := range matrixKinds {
 			if want[i] == "-" {
 				continue
 			}
+
 			var refs []*stage.Dataset
 			if strings.Contains(src, "import.old") {
 				refs = append(refs, ref)
 			}
+
 			ds := spoil(t, kind, m.column)
 			got := only(t, run(t, ds, src, refs...))
 			letter := map[string]string{ResultPass: "P", ResultFail: "F"}[got.Result]
 			if got.Result == ResultFail && got.Judged < max(got.Total, 1) && got.Extent != nil && !definite(t, ds, src, refs) {
 				letter = "u"
 			}
+
 			if letter != want[i] {
-				t.Errorf("%s, %s %s: %s (judged %d of %d): %s; want %s", src, kind, m.column, letter, got.Judged, got.Total, got.Message, want[i])
+				t.Errorf("%s, %s %s: %s (judged %d of %d): %s; want %s", src, kind, m.column, letter, got.Judged, got.Total,
+					got.Message, want[i])
 			}
+
 			if got.Result != ResultPass {
 				caught[kind] = true
 			}
+
 			if got.Judged < 0 || got.Judged > got.Total {
 				t.Errorf("%s, %s %s: %d of %d judged", src, kind, m.column, got.Judged, got.Total)
 			}
 		}
 	}
+
 	for _, kind := range matrixKinds[1:] {
 		// A further column, and a table of one row, are nothing bad as such.
 		if !caught[kind] && kind != "extra" && kind != "one row" {
@@ -247,7 +268,8 @@ func TestUnjudgedSettings(t *testing.T) {
 		"severity = \"warn\"": "warn",
 	} {
 		got := only(t, run(t, ds, "check \"noise\" {\nmax = 0.01\n"+settings+"\n}"))
-		if got.Result != want || got.Judged != 7 || got.Total != 8 || got.Unjudged["rel_stdev is null"] != 1 || !strings.Contains(got.Message, "1 of 8 could not be judged: rel_stdev is null") {
+		if got.Result != want || got.Judged != 7 || got.Total != 8 || got.Unjudged["rel_stdev is null"] != 1 ||
+			!strings.Contains(got.Message, "1 of 8 could not be judged: rel_stdev is null") {
 			t.Errorf("%s: %+v %+v, want %s", settings, got, got.Extent, want)
 		}
 	}

@@ -17,33 +17,39 @@ import (
 	"aicplan/stages/gate/results"
 )
 
-// mostWorkloads bounds what a result carries along for reports.
+// mostWorkloads bounds the number of workloads that a result stores for reports.
 const mostWorkloads = 500
 
-// detail is what a report shows of the comparison.
+// detail returns the comparison by workload for reports.
 func (c *prediction) detail(s *subject, m *matched, key []string, pairs map[string][]compared) *results.Prediction {
-	out := &results.Prediction{Queue: c.queue(s, pairs), Kind: "prediction", Predicted: c.ref.Address, Tables: m.trees(s), Key: key, Columns: []results.PredictionColumn{}, Workloads: []results.Workload{}}
+	out := &results.Prediction{Queue: c.queue(s, pairs), Kind: "prediction", Predicted: c.ref.Address,
+		Tables: m.trees(s), Key: key, Columns: []results.PredictionColumn{}, Workloads: []results.Workload{}}
 	for _, name := range c.Columns {
 		if all := pairs[name]; len(all) > 0 {
 			out.Columns = append(out.Columns, c.summary(name, all))
 		}
 	}
+
 	var kernels *tracedRows
 	if c.traces != nil {
 		out.Traces = c.traces.Address
 		kernels = s.traced(key)
 	}
+
 	clock, power := cells(s.rec, "gpu_sm_clock_mhz"), cells(s.rec, "gpu_power_w")
 	queue, prefill := duration(s.rec, "server_queue"), duration(s.rec, "server_prefill")
+
 	var measured, predicted []func(row int) *float64
 	for _, name := range c.Columns {
 		measured = append(measured, cells(s.rec, name))
 		predicted = append(predicted, cells(s.reference.Table, name))
 	}
+
 	for i, at := range m.theirs {
 		if !s.has(i) {
 			continue
 		}
+
 		if at >= 0 && column(s.reference.Table, "warning") != nil {
 			if text := textOf(s.reference.Table, "warning", at); text != "" {
 				out.Warned++
@@ -52,19 +58,23 @@ func (c *prediction) detail(s *subject, m *matched, key []string, pairs map[stri
 				}
 			}
 		}
+
 		if len(out.Workloads) == mostWorkloads {
 			out.More++
 			continue
 		}
+
 		w := results.Workload{ClockMHz: clock(i), PowerW: power(i), QueueMs: queue(i), PrefillMs: prefill(i)}
 		for _, k := range key {
 			w.Key = append(w.Key, textOf(s.rec, k, i))
 		}
+
 		for n, name := range c.Columns {
 			v := results.Compared{Column: name, Measured: measured[n](i)}
 			if at >= 0 {
 				v.Predicted = predicted[n](at)
 			}
+
 			switch {
 			case at < 0:
 				v.Why = "not predicted"
@@ -73,14 +83,18 @@ func (c *prediction) detail(s *subject, m *matched, key []string, pairs map[stri
 			case v.Predicted == nil:
 				v.Why = "no prediction"
 			}
+
 			w.Values = append(w.Values, v)
 		}
+
 		if at >= 0 {
 			w.Phases = predictedPhases(s.reference.Table, at)
 			kernels.measure(s, i, &w)
 		}
+
 		out.Workloads = append(out.Workloads, w)
 	}
+
 	return out
 }
 
@@ -92,8 +106,8 @@ func textOf(rec arrow.Record, name string, row int) string {
 	return rowkey.Text(col, row)
 }
 
-// cells reads the cells of a column that are measurements; nil for others, and for
-// all where the data has no such column.
+// cells returns a function that reads a column's measurements by row. It returns nil for cells that are
+// no positive finite number, and for all rows if the column does not exist.
 func cells(rec arrow.Record, name string) func(row int) *float64 {
 	c, err := numbers(rec, name)
 	return func(row int) *float64 {
@@ -104,24 +118,28 @@ func cells(rec arrow.Record, name string) func(row int) *float64 {
 	}
 }
 
-// predictedPhases are the parts that a prediction says it is made of, as the module
-// predict writes them: whole phases of static modes, single steps of the others.
+// predictedPhases returns the parts of a prediction as the predict module writes them: whole phases for
+// static modes, single steps for the others.
 func predictedPhases(rec arrow.Record, row int) []results.PhaseCompare {
 	var parts map[string]map[string]float64
 	if json.Unmarshal([]byte(textOf(rec, "per_ops", row)), &parts) != nil {
 		return nil
 	}
+
 	var source map[string]map[string]string
-	_ = json.Unmarshal([]byte(textOf(rec, "per_ops_source", row)), &source) // nil where nothing is said
+	_ = json.Unmarshal([]byte(textOf(rec, "per_ops_source", row)), &source) // optional; nil without sources
+
 	steps := 0.0
 	if osl := cells(rec, "osl")(row); osl != nil {
 		steps = *osl - 1
 	}
+
 	var out []results.PhaseCompare
 	for _, p := range []struct {
 		name, ops string
 		divide    float64
-	}{{trace.Prefill, "context", 1}, {trace.Decode, "generation", steps}, {mixedStep, "mix_step", 1}, {trace.Decode, "genonly_step", 1},
+	}{{trace.Prefill, "context", 1}, {trace.Decode, "generation", steps}, {mixedStep, "mix_step", 1},
+		{trace.Decode, "genonly_step", 1},
 		{trace.Prefill, "prefill", 1}, {trace.Decode, "decode", steps}} {
 		ops, from := parts[p.ops], source[p.ops]
 		if p.ops == "context" && len(parts["encoder"]) > 0 { // images are encoded in the same step
@@ -132,10 +150,11 @@ func predictedPhases(rec arrow.Record, row int) []results.PhaseCompare {
 		}
 		out = append(out, predictedPhase(p.name, ops, from, p.divide))
 	}
+
 	return out
 }
 
-// both joins ops of two phases, whose names differ.
+// both merges the ops of two phases, whose names differ.
 func both[V any](a, b map[string]V) map[string]V {
 	out := maps.Clone(b)
 	if out == nil {
@@ -145,40 +164,47 @@ func both[V any](a, b map[string]V) map[string]V {
 	return out
 }
 
-// mixedStep is a step with a prefill among decodes, which no trace of a static step
-// shows.
+// mixedStep is a step that contains prefill and decode. Traces of static steps do not have it.
 const mixedStep = "mixed"
 
-func predictedPhase(name string, ops map[string]float64, source map[string]string, divide float64) results.PhaseCompare {
+func predictedPhase(name string, ops map[string]float64, source map[string]string,
+	divide float64) results.PhaseCompare {
 	sums := map[string]float64{}
 	from := map[string][]string{}
 	total := 0.0
-	whole := slices.ContainsFunc(slices.Collect(maps.Keys(ops)), func(op string) bool { return classOfOp(op) == classBlock })
+
+	whole := slices.ContainsFunc(slices.Collect(maps.Keys(ops)),
+		func(op string) bool { return classOfOp(op) == classBlock })
 	for _, op := range slices.Sorted(maps.Keys(ops)) {
 		class := classOfOp(op)
 		if whole && (class == trace.ClassGEMM || class == trace.ClassAttention) {
 			class = classBlock
 		}
+
 		sums[class] += ops[op] / divide
 		total += ops[op] / divide
+
 		if f := source[op]; f != "" && ops[op] > 0 && !slices.Contains(from[class], f) {
 			from[class] = append(from[class], f)
 		}
 	}
+
 	p := results.PhaseCompare{Name: name, Predicted: &total, Why: "no trace of it"}
-	for _, class := range []string{classBlock, trace.ClassGEMM, trace.ClassAttention, trace.ClassCommunication, trace.ClassOther} {
+	for _, class := range []string{classBlock, trace.ClassGEMM, trace.ClassAttention, trace.ClassCommunication,
+		trace.ClassOther} {
 		if v, ok := sums[class]; ok && (v > 0 || class != trace.ClassCommunication) {
 			p.Parts = append(p.Parts, results.ClassPart{Class: class, Predicted: &v, Source: strings.Join(from[class], ", ")})
 		}
 	}
+
 	return p
 }
 
-// classBlock is what gemm and attention become where a prediction has an op that is
-// both, such as a block of latent attention with its products: neither is known alone.
+// classBlock replaces gemm and attention if a prediction has an op that contains both, such as a block
+// of latent attention with its GEMMs: the two cannot be separated.
 const classBlock = "gemm and attention"
 
-// classOfOp is the class of an op as aiconfigurator names it.
+// classOfOp returns the class of an op by its aiconfigurator name.
 func classOfOp(op string) string {
 	op = strings.TrimSuffix(op, " (scaled)")
 	switch {
@@ -187,20 +213,21 @@ func classOfOp(op string) string {
 	case strings.HasSuffix(op, "mla_block"):
 		return classBlock
 	case strings.HasSuffix(op, "gemm"), strings.HasSuffix(op, "moe"), strings.HasSuffix(op, "moe_overlap"):
-		return trace.ClassGEMM // experts are products with weights
-	case strings.Contains(op, "allreduce") || strings.Contains(op, "_ar_") || strings.HasSuffix(op, "_ar") || strings.HasSuffix(op, "p2p") || strings.Contains(op, "dispatch") || strings.Contains(op, "all_"):
+		return trace.ClassGEMM // experts are GEMMs
+	case strings.Contains(op, "allreduce") || strings.Contains(op, "_ar_") || strings.HasSuffix(op, "_ar") ||
+		strings.HasSuffix(op, "p2p") || strings.Contains(op, "dispatch") || strings.Contains(op, "all_"):
 		return trace.ClassCommunication
 	}
+
 	return trace.ClassOther
 }
 
-// tracedRows finds the trace of a workload: by the columns of its key that the
-// traces have.
+// tracedRows finds the trace of a workload by the key columns that the traces have.
 type tracedRows struct {
 	data *stage.Dataset
 	key  []string
 	rows map[string]int
-	read map[int]map[string]results.PhaseCompare // by row; Kernels and Parts of a phase
+	read map[int]map[string]results.PhaseCompare // by row; only Kernels and Parts are set
 	why  map[int]string
 }
 
@@ -209,15 +236,18 @@ func (s *subject) traced(key []string) *tracedRows {
 	if len(s.parts) == 0 || s.parts[0] == nil || s.parts[0].Table == nil {
 		return t
 	}
+
 	t.data = s.parts[0]
 	for _, k := range key {
 		if column(t.data.Table, k) != nil {
 			t.key = append(t.key, k)
 		}
 	}
+
 	for row := range int(t.data.Table.NumRows()) {
 		t.rows[t.name(t.data.Table, row)] = row
 	}
+
 	return t
 }
 
@@ -229,18 +259,21 @@ func (t *tracedRows) name(rec arrow.Record, row int) string {
 	return b.String()
 }
 
-// measure adds what the trace of row i shows to its phases.
+// measure adds the kernel times from the trace of row i to the phases of w.
 func (t *tracedRows) measure(s *subject, i int, w *results.Workload) {
 	if t == nil || t.data == nil || len(t.key) == 0 {
 		return
 	}
+
 	row, ok := t.rows[t.name(s.rec, i)]
 	if !ok {
 		return
 	}
+
 	if _, done := t.read[row]; !done {
 		t.read[row], t.why[row] = t.kernels(s, row)
 	}
+
 	for n := range w.Phases {
 		p := &w.Phases[n]
 		seen, ok := t.read[row][p.Name]
@@ -250,6 +283,7 @@ func (t *tracedRows) measure(s *subject, i int, w *results.Workload) {
 			}
 			continue
 		}
+
 		p.Why, p.Kernels = "", seen.Kernels
 		whole := slices.ContainsFunc(p.Parts, func(c results.ClassPart) bool { return c.Class == classBlock })
 		for _, part := range seen.Parts {
@@ -257,17 +291,21 @@ func (t *tracedRows) measure(s *subject, i int, w *results.Workload) {
 			if whole && (class == trace.ClassGEMM || class == trace.ClassAttention) {
 				class = classBlock
 			}
+
 			at := slices.IndexFunc(p.Parts, func(c results.ClassPart) bool { return c.Class == class })
 			if at < 0 {
 				p.Parts = append(p.Parts, results.ClassPart{Class: class})
 				at = len(p.Parts) - 1
 			}
+
 			sum := *part.Measured
 			if before := p.Parts[at].Measured; before != nil {
 				sum += *before
 			}
+
 			p.Parts[at].Measured = &sum
 		}
+
 		for _, v := range w.Values {
 			if v.Column == phaseColumn[p.Name] && v.Measured != nil {
 				gap := *v.Measured - *p.Kernels
@@ -277,73 +315,91 @@ func (t *tracedRows) measure(s *subject, i int, w *results.Workload) {
 	}
 }
 
-// phaseColumn is where a phase of a static step is seen from outside.
+// phaseColumn maps a phase of a static step to the column that measures it from outside.
 var phaseColumn = map[string]string{trace.Prefill: "ttft", trace.Decode: "tpot"}
 
-// kernels reads the traces of a row: one of the prefill, and one with decode steps
-// behind it, of each rank. Times are means over the ranks, in ms: of the whole prefill,
-// and of a decode step.
+// kernels reads the traces of a row: per rank one of the prefill and one that contains decode steps. It
+// returns mean times over the ranks in ms, of the whole prefill and of one decode step. The text gives
+// the reason if a phase is missing.
 func (t *tracedRows) kernels(s *subject, row int) (map[string]results.PhaseCompare, string) {
 	list, err := stage.Attachments(t.data.Table, row)
 	if err != nil {
 		return nil, err.Error()
 	}
+
 	if s.object == nil {
 		return nil, "its traces cannot be read without a state folder"
 	}
+
 	sums := map[string]map[string]float64{}
 	ranks := map[string]int{}
-	lacking, empty := map[string]string{}, "" // by phase, the trace of a rank that has no such steps; one without kernels
+
+	// lacking has, by phase, a rank's trace without steps of that phase. empty describes a trace without
+	// kernels.
+	lacking, empty := map[string]string{}, ""
 	for _, a := range list {
 		phase, _, ok := strings.Cut(a.Name, "_trace_")
 		if !ok || phaseColumn[phase] == "" {
 			continue
 		}
+
 		raw, err := s.object(a.Digest)
 		if err != nil {
 			return nil, fmt.Sprintf("%s cannot be read: %v", a.Name, err)
 		}
+
 		seen, err := trace.ReadFrom(bytes.NewReader(raw), a.Name, trace.Options{})
 		if err != nil {
 			return nil, fmt.Sprintf("%s cannot be read: %v", a.Name, err)
 		}
+
 		has := false
 		for _, device := range seen {
-			if device.Incomplete() { // its sums are those of the part that is there
+			if device.Incomplete() { // its sums would cover only a part of the trace
 				return nil, fmt.Sprintf("%s is not whole: %s", a.Name, device.Warning)
 			}
+
 			if device.Error != "" && empty == "" {
 				empty = a.Name + ": " + device.Error
 			}
+
 			for _, p := range device.Phases {
 				if p.Name != phase {
 					continue
 				}
+
 				has = true
+
 				if sums[phase] == nil {
 					sums[phase] = map[string]float64{}
 				}
+
 				ranks[phase]++
-				// An engine may take a batch in several steps before all of it decodes.
+
+				// An engine may split a batch into several steps before all of it decodes.
 				times := 1.0
 				if phase == trace.Decode {
 					times = float64(p.Steps)
 				}
+
 				for _, c := range p.Classes {
 					sums[phase][c.Class] += float64(c.SumNs) / 1e6 / times
 				}
 			}
 		}
+
 		if !has && lacking[phase] == "" {
 			lacking[phase] = a.Name
 		}
 	}
+
 	out, why := map[string]results.PhaseCompare{}, ""
 	for _, phase := range slices.Sorted(maps.Keys(sums)) {
 		if name, ok := lacking[phase]; ok {
 			why = fmt.Sprintf("%s has no such steps, and traces of other ranks have", name)
 			continue
 		}
+
 		by, total := sums[phase], 0.0
 		p := results.PhaseCompare{Name: phase}
 		for _, class := range slices.Sorted(maps.Keys(by)) {
@@ -351,11 +407,14 @@ func (t *tracedRows) kernels(s *subject, row int) (map[string]results.PhaseCompa
 			total += v
 			p.Parts = append(p.Parts, results.ClassPart{Class: class, Measured: &v})
 		}
+
 		p.Kernels = &total
 		out[phase] = p
 	}
+
 	if len(out) == 0 && why == "" {
 		why = cmp.Or(empty, "its traces do not say which steps are prefill and which decode")
 	}
+
 	return out, why
 }

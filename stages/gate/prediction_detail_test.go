@@ -18,6 +18,7 @@ func phasesOf(phases []results.PhaseCompare) string {
 	var b strings.Builder
 	for _, p := range phases {
 		b.WriteString(p.Name)
+
 		for _, c := range p.Parts {
 			for i, v := range []*float64{c.Predicted, c.Measured} {
 				if v != nil {
@@ -25,8 +26,10 @@ func phasesOf(phases []results.PhaseCompare) string {
 				}
 			}
 		}
+
 		b.WriteString("\n")
 	}
+
 	return b.String()
 }
 
@@ -34,16 +37,23 @@ func phasesOf(phases []results.PhaseCompare) string {
 // on one server.
 func TestPredictedPhases(t *testing.T) {
 	t.Parallel()
+
 	for _, x := range []struct{ name, ops, want string }{
 		{"experts are products", `{"context":{"context_full_moe":4,"context_router_gemm":1,"context_moe_pre_dispatch":2,"context_attention":3}}`,
 			"prefill, predicted gemm 5, predicted attention 3, predicted communication 2\n"},
 		{"experts beside others", `{"generation":{"generation_moe_overlap":4}}`, "decode, predicted gemm 2\n"},
-		{"an all-reduce of hybrid models", `{"context":{"context_tp_allreduce":2,"context_mamba_ssm":1}}`, "prefill, predicted communication 2, predicted other 1\n"},
-		{"latent attention with its products", `{"context":{"context_mla_block":4,"context_shared_gate_up_gemm":1,"context_add_norm_1":1}}`, "prefill, predicted gemm and attention 5, predicted other 1\n"},
-		{"workers of one phase each", `{"prefill":{"context_qkv_gemm":4},"decode":{"generation_qkv_gemm":6}}`, "prefill, predicted gemm 4\ndecode, predicted gemm 3\n"},
-		{"images", `{"encoder":{"encoder_attention":2,"encoder_qkv_gemm":1},"context":{"context_qkv_gemm":4}}`, "prefill, predicted gemm 5, predicted attention 2\n"},
+		{"an all-reduce of hybrid models", `{"context":{"context_tp_allreduce":2,"context_mamba_ssm":1}}`,
+			"prefill, predicted communication 2, predicted other 1\n"},
+		{"latent attention with its products",
+			`{"context":{"context_mla_block":4,"context_shared_gate_up_gemm":1,"context_add_norm_1":1}}`,
+			"prefill, predicted gemm and attention 5, predicted other 1\n"},
+		{"workers of one phase each", `{"prefill":{"context_qkv_gemm":4},"decode":{"generation_qkv_gemm":6}}`,
+			"prefill, predicted gemm 4\ndecode, predicted gemm 3\n"},
+		{"images", `{"encoder":{"encoder_attention":2,"encoder_qkv_gemm":1},"context":{"context_qkv_gemm":4}}`,
+			"prefill, predicted gemm 5, predicted attention 2\n"},
 	} {
-		ds := rowsOf(t, []arrow.Field{table.Field("osl", table.Int64), table.Field("per_ops", table.String)}, map[string]any{"osl": int64(3), "per_ops": x.ops})
+		ds := rowsOf(t, []arrow.Field{table.Field("osl", table.Int64), table.Field("per_ops", table.String)},
+			map[string]any{"osl": int64(3), "per_ops": x.ops})
 		if got := phasesOf(predictedPhases(ds.Table, 0)); got != x.want {
 			t.Errorf("%s: got %swant %s", x.name, got, x.want)
 		}
@@ -59,12 +69,16 @@ func TestPhasesOfBlocks(t *testing.T) {
 	traced := &tracedRows{
 		data: measured, key: []string{"isl"}, rows: map[string]int{}, why: map[int]string{},
 		read: map[int]map[string]results.PhaseCompare{0: {trace.Prefill: {Kernels: at(9), Parts: []results.ClassPart{
-			{Class: trace.ClassAttention, Measured: at(3)}, {Class: trace.ClassGEMM, Measured: at(4)}, {Class: trace.ClassOther, Measured: at(2)}}}}},
+			{Class: trace.ClassAttention, Measured: at(3)}, {Class: trace.ClassGEMM, Measured: at(4)},
+			{Class: trace.ClassOther, Measured: at(2)}}}}},
 	}
+
 	traced.rows[traced.name(measured.Table, 0)] = 0
-	w := results.Workload{Phases: []results.PhaseCompare{predictedPhase(trace.Prefill, map[string]float64{"context_mla_block": 6}, nil, 1)}}
+	w := results.Workload{Phases: []results.PhaseCompare{predictedPhase(trace.Prefill,
+		map[string]float64{"context_mla_block": 6}, nil, 1)}}
 	traced.measure(&subject{rec: measured.Table}, 0, &w)
 	want := "prefill, predicted gemm and attention 6, measured gemm and attention 7, measured other 2\n"
+
 	// A class that the prediction has none of stays beside it.
 	got := phasesOf(w.Phases)
 	got = strings.ReplaceAll(got, ", predicted other 0", "")
@@ -76,9 +90,12 @@ func TestPhasesOfBlocks(t *testing.T) {
 // TestPredictionWithWarnings: what the package warns of is told, and judged as before.
 func TestPredictionWithWarnings(t *testing.T) {
 	t.Parallel()
-	fields := []arrow.Field{table.Field("isl", table.Int64), table.Field("ttft", table.Float64), table.Field("warning", table.String)}
-	rows := rowsOf(t, fields, map[string]any{"isl": int64(1), "ttft": 1.0}, map[string]any{"isl": int64(2), "ttft": 2.0, "warning": "it does not fit"})
-	c := &prediction{Columns: []string{"ttft"}, P50: 0.05, P95: 0.15, Key: []string{"isl"}, ref: &stage.Ref{Address: "collect.predicted"}}
+	fields := []arrow.Field{table.Field("isl", table.Int64), table.Field("ttft", table.Float64),
+		table.Field("warning", table.String)}
+	rows := rowsOf(t, fields, map[string]any{"isl": int64(1), "ttft": 1.0},
+		map[string]any{"isl": int64(2), "ttft": 2.0, "warning": "it does not fit"})
+	c := &prediction{Columns: []string{"ttft"}, P50: 0.05, P95: 0.15, Key: []string{"isl"},
+		ref: &stage.Ref{Address: "collect.predicted"}}
 	v := c.run(&subject{ds: rows, rec: rows.Table, reference: rows, selected: 2})
 	if !v.ok || !strings.Contains(v.message, "; 1 prediction with a warning: it does not fit") {
 		t.Errorf("got %t %s", v.ok, v.message)
@@ -92,11 +109,14 @@ func TestTracesThatLackSomething(t *testing.T) {
 	const step = `{"ph":"X","cat":"gpu_user_annotation","name":"%s","ts":%d,"dur":100,"args":{"device":0}},` +
 		`{"ph":"X","cat":"kernel","name":"nvjet_gemm","ts":%d,"dur":80,"args":{"device":0}},` +
 		`{"ph":"X","cat":"kernel","name":"flash_fwd","ts":%d,"dur":10,"args":{"device":0}}`
+
 	at := func(name string, ts int) string { return fmt.Sprintf(step, name, ts, ts+1, ts+85) }
 	prefill := `{"traceEvents":[` + at("execute_context_1(8)_generation_0(0)", 1000) + `]}`
-	decode := `{"traceEvents":[` + at("execute_context_0(0)_generation_1(1)", 2000) + "," + at("execute_context_0(0)_generation_1(1)", 3000) + `]}`
+	decode := `{"traceEvents":[` + at("execute_context_0(0)_generation_1(1)", 2000) + "," +
+		at("execute_context_0(0)_generation_1(1)", 3000) + `]}`
 	untimed := strings.Replace(prefill, `"dur":10,`, `"dur":-10,`, 1)
 	damaged := strings.Replace(prefill, `"name":"flash_fwd",`, `"name":"flash_fwd" `, 1)
+
 	const both = "prefill, measured attention 0.01, measured gemm 0.08\n"
 	for _, x := range []struct {
 		name, trace0, trace1, want, why string
@@ -104,22 +124,28 @@ func TestTracesThatLackSomething(t *testing.T) {
 		{"whole", prefill, prefill, both, ""},
 		{"cut off", prefill, prefill[:len(prefill)-60], "", "prefill_trace_1.json is not whole: the file ends in the middle"},
 		{"cut off behind the last kernel", prefill[:len(prefill)-2], prefill, "", "prefill_trace_0.json is not whole"},
-		{"a kernel without a time", prefill, untimed, "", "prefill_trace_1.json is not whole: left out: 1 kernel without a usable time"},
-		{"a damaged kernel", damaged, prefill, "", "prefill_trace_0.json is not whole: left out: 1 event that cannot be read"},
+		{"a kernel without a time", prefill, untimed, "",
+			"prefill_trace_1.json is not whole: left out: 1 kernel without a usable time"},
+		{"a damaged kernel", damaged, prefill, "",
+			"prefill_trace_0.json is not whole: left out: 1 event that cannot be read"},
 		{"of another phase", prefill, decode, "", "prefill_trace_1.json has no such steps, and traces of other ranks have"},
-		{"without kernels", `{"traceEvents":[]}`, `{"traceEvents":[]}`, "", "prefill_trace_0.json: no kernel of a device is in it"},
+		{"without kernels", `{"traceEvents":[]}`, `{"traceEvents":[]}`, "",
+			"prefill_trace_0.json: no kernel of a device is in it"},
 		{"without steps", decode, decode, "", "its traces do not say which steps are prefill and which decode"},
 	} {
 		text := `[{"name":"prefill_trace_0.json","digest":"0"},{"name":"prefill_trace_1.json","digest":"1"}]`
-		rows := rowsOf(t, []arrow.Field{table.Field("isl", table.Int64), table.Field(stage.AttachmentsColumn, table.String)}, map[string]any{"isl": int64(8), stage.AttachmentsColumn: text})
+		rows := rowsOf(t, []arrow.Field{table.Field("isl", table.Int64),
+			table.Field(stage.AttachmentsColumn, table.String)}, map[string]any{"isl": int64(8), stage.AttachmentsColumn: text})
 		s := &subject{rec: rows.Table, object: func(digest string) ([]byte, error) {
 			return []byte(map[string]string{"0": x.trace0, "1": x.trace1}[digest]), nil
 		}}
+
 		got, why := (&tracedRows{data: rows}).kernels(s, 0)
 		var phases []results.PhaseCompare
 		for _, p := range got {
 			phases = append(phases, p)
 		}
+
 		if phasesOf(phases) != x.want || !strings.HasPrefix(why, x.why) || (why == "") != (x.why == "") {
 			t.Errorf("%s: got %s%q\nwant %s%q", x.name, phasesOf(phases), why, x.want, x.why)
 		}

@@ -11,26 +11,29 @@ import (
 	"aicplan/stages/gate/results"
 )
 
-// queue sets the errors of ttft beside what the server said of its queue; nil where it
-// said nothing.
+// queue compares the errors of ttft with and without the queue time that the server reports. It returns
+// nil if the server reports none.
 func (c *prediction) queue(s *subject, pairs map[string][]compared) *results.QueueCompare {
 	waited := duration(s.rec, "server_queue")
 	var shares, errs []float64
 	for _, p := range pairs["ttft"] {
 		w := waited(p.row)
 		if w == nil || *w >= p.measured {
-			continue // means of different requests: some failed
+			continue // the two means cover different requests: some failed
 		}
 		shares = append(shares, *w/p.measured)
 		errs = append(errs, math.Abs(p.predicted/(p.measured-*w)-1))
 	}
+
 	if len(errs) == 0 {
 		return nil
 	}
+
 	slices.Sort(shares)
 	slices.Sort(errs)
 	return &results.QueueCompare{
-		Compared: len(errs), Share: stats.Interpolated(shares, 0.5), P50: stats.Interpolated(errs, 0.5), P95: stats.Interpolated(errs, 0.95),
+		Compared: len(errs), Share: stats.Interpolated(shares, 0.5), P50: stats.Interpolated(errs, 0.5),
+		P95: stats.Interpolated(errs, 0.95),
 	}
 }
 
@@ -42,7 +45,8 @@ func queueText(q *results.QueueCompare) string {
 		percent(q.Share), q.Compared, percent(q.P50), percent(q.P95))
 }
 
-// duration reads the cells of a column of times that may be zero; nil for others.
+// duration is like cells but accepts zero: it returns nil for cells that are no finite number of at
+// least 0.
 func duration(rec arrow.Record, name string) func(row int) *float64 {
 	c, err := numbers(rec, name)
 	return func(row int) *float64 {

@@ -19,17 +19,17 @@ import (
 	"aicplan/stages/dedupe"
 )
 
-// subject is what a check judges.
+// subject is the data that one check judges.
 type subject struct {
 	ds        *stage.Dataset
-	rec       arrow.Record // nil when there is no table
+	rec       arrow.Record // nil if there is no table
 	reference *stage.Dataset
 	parts     []*stage.Dataset
 	keep      []bool // rows that "on" selects; nil means all
 	selected  int
 	on        []selection
-	perCase   map[string]int // rows of each case; nil until they are asked for
-	// object reads an attachment by its digest; nil where there is no state folder.
+	perCase   map[string]int // number of rows by case; computed on first use
+	// object reads an attachment by its digest; nil without a state folder.
 	object func(digest string) ([]byte, error)
 }
 
@@ -39,14 +39,18 @@ func (s *subject) restrict(on []selection) error {
 	if s.rec == nil {
 		return nil
 	}
+
 	s.selected = int(s.rec.NumRows())
+
 	if len(on) == 0 {
 		return nil
 	}
+
 	keep, err := matching(s.rec, on)
 	if err != nil {
 		return err
 	}
+
 	s.keep = keep
 	s.selected = 0
 	for _, k := range keep {
@@ -54,6 +58,7 @@ func (s *subject) restrict(on []selection) error {
 			s.selected++
 		}
 	}
+
 	return nil
 }
 
@@ -63,44 +68,50 @@ func matching(rec arrow.Record, on []selection) ([]bool, error) {
 	for i := range keep {
 		keep[i] = true
 	}
+
 	for _, sel := range on {
 		col := column(rec, sel.Column)
 		if col == nil {
-			return nil, fmt.Errorf("\"on\" selects by the column %q, which the data lacks.%s", sel.Column, phrase.DidYouMean(sel.Column, columnNames(rec)))
+			return nil, fmt.Errorf("\"on\" selects by the column %q, which the data lacks.%s", sel.Column,
+				phrase.DidYouMean(sel.Column, columnNames(rec)))
 		}
 		for i := range keep {
 			keep[i] = keep[i] && slices.Contains(sel.Values, rowkey.Text(col, i))
 		}
 	}
+
 	return keep, nil
 }
 
 func (s *subject) has(row int) bool { return s.keep == nil || s.keep[row] }
 
-// key is the columns that name a row of the dataset.
+// key returns the columns that identify a row of the dataset.
 func (s *subject) key() []string { return dedupe.KeyColumns(s.ds) }
 
-// describe prints the row's case and the columns given; of a case with several
-// rows, such as one of a graph and one of eager calls, also what tells them apart.
+// describe prints the row's case and the given columns. If the case has several rows, such as one with a
+// CUDA graph and one without, it adds the columns of the key.
 func (s *subject) describe(row int, extra ...string) string {
 	cols := append([]string{}, s.ds.Info.Params...)
 	if len(cols) == 0 || s.severalRows(row) {
 		extra = append(s.key(), extra...)
 	}
+
 	for _, c := range extra {
 		if !slices.Contains(cols, c) {
 			cols = append(cols, c)
 		}
 	}
+
 	return rowkey.Describe(s.rec, row, cols)
 }
 
-// severalRows says whether the row's case has other rows, too.
+// severalRows reports whether the row's case has other rows.
 func (s *subject) severalRows(row int) bool {
 	ids := column(s.rec, "case_id")
 	if ids == nil || ids.IsNull(row) {
 		return false
 	}
+
 	if s.perCase == nil {
 		s.perCase = map[string]int{}
 		for i := range ids.Len() {
@@ -109,6 +120,7 @@ func (s *subject) severalRows(row int) bool {
 			}
 		}
 	}
+
 	return s.perCase[rowkey.Text(ids, row)] > 1
 }
 
@@ -116,6 +128,7 @@ func column(rec arrow.Record, name string) arrow.Array {
 	if rec == nil {
 		return nil
 	}
+
 	at := rec.Schema().FieldIndices(name)
 	if len(at) == 0 {
 		return nil
@@ -133,19 +146,19 @@ func columnNames(rec arrow.Record) []string {
 	return out
 }
 
-// series is a numeric column as float64, with nulls marked.
+// series is a numeric column as float64 values and null flags.
 type series struct {
 	val  []float64
 	null []bool
 }
 
-// numbers reads a column as float64: numbers as they are, true as 1. An error
-// names what is wrong with the column.
+// numbers reads a numeric or boolean column as float64; true is 1. Nulls have the value NaN.
 func numbers(rec arrow.Record, name string) (series, error) {
 	arr := column(rec, name)
 	if arr == nil {
 		return series{}, fmt.Errorf("the data has no column %q.%s", name, phrase.DidYouMean(name, columnNames(rec)))
 	}
+
 	out := series{val: make([]float64, arr.Len()), null: make([]bool, arr.Len())}
 	if flags, ok := arr.(*array.Boolean); ok {
 		for i := range out.val {
@@ -156,12 +169,15 @@ func numbers(rec arrow.Record, name string) (series, error) {
 				out.val[i] = 1
 			}
 		}
+
 		return out, nil
 	}
+
 	col, err := table.Float64s(rec, name)
 	if err != nil {
 		return series{}, err
 	}
+
 	for i := range out.val {
 		if col.Null(i) {
 			out.null[i], out.val[i] = true, math.NaN()
@@ -169,16 +185,17 @@ func numbers(rec arrow.Record, name string) (series, error) {
 		}
 		out.val[i] = col.Values[i]
 	}
+
 	return out, nil
 }
 
-// metric is the column that the rows were measured for.
+// metric returns the name of the primary metric of the table.
 func (s *subject) metric() string {
 	return dedupe.SchemaOf(s.ds).Primary().Name
 }
 
-// unfit says what keeps row i of a measured column from being a measurement;
-// "" when nothing does. Zero is one only in tables of differences.
+// unfit returns the reason why row i is not a valid measurement, or "". Zero is valid only if zeroOK is
+// set.
 func (c series) unfit(name string, i int, zeroOK bool) string {
 	v := c.val[i]
 	switch {
@@ -193,10 +210,11 @@ func (c series) unfit(name string, i int, zeroOK bool) string {
 	case v == 0 && !zeroOK:
 		return name + " is zero"
 	}
+
 	return ""
 }
 
-// usable marks the rows of a dataset whose metric is a measurement.
+// usable marks the rows of a dataset whose metric is a valid measurement.
 func usable(ds *stage.Dataset, rec arrow.Record) ([]bool, error) {
 	s := subject{ds: ds, rec: rec}
 	name := s.metric()
@@ -204,6 +222,7 @@ func usable(ds *stage.Dataset, rec arrow.Record) ([]bool, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	out, zero := make([]bool, len(col.val)), zeroAllowed(ds)
 	for i := range out {
 		out[i] = col.unfit(name, i, zero) == ""
@@ -211,7 +230,7 @@ func usable(ds *stage.Dataset, rec arrow.Record) ([]bool, error) {
 	return out, nil
 }
 
-// lackingKey is the error of data without a column that tells its rows apart.
+// lackingKey returns an error if rec lacks a required column of the key.
 func (s *subject) lackingKey(rec arrow.Record, whose string, key []string) error {
 	for _, k := range key {
 		if _, optional := tree.Defaults[k]; !optional && column(rec, k) == nil {
@@ -221,31 +240,33 @@ func (s *subject) lackingKey(rec arrow.Record, whose string, key []string) error
 	return nil
 }
 
-// fullKey is the columns that name a row, whether the data has them or not:
-// the required key of its perf table with the optional columns that it has,
-// else the parameters of its cases, else every column that may be one.
+// fullKey returns the columns that identify a row, even if the data lacks them: the required key of the
+// perf table with its optional columns that are present, else the parameters of the cases, else every
+// column that may be a parameter.
 func (s *subject) fullKey() []string {
 	key := s.key()
 	t, ok := dedupe.PerfTable(s.ds)
 	if !ok {
 		return key
 	}
+
 	for _, k := range t.Key() {
 		if c, _ := t.Column(k); c.Role != catalog.Optional && !slices.Contains(key, k) {
 			key = append(key, k)
 		}
 	}
+
 	return key
 }
 
-// offender is a row that breaks a limit; worse is larger.
+// offender is a row that breaks a limit; worse orders offenders.
 type offender struct {
 	row   int
 	worse float64
 	note  string
 }
 
-// worst describes the worst offenders, ties in row order.
+// worst describes the worst offenders. Ties keep the order of the list.
 func (s *subject) worst(list []offender, columns ...string) []string {
 	slices.SortStableFunc(list, func(a, b offender) int { return cmp.Compare(b.worse, a.worse) })
 	var out []string
@@ -256,10 +277,11 @@ func (s *subject) worst(list []offender, columns ...string) []string {
 		}
 		out = append(out, text)
 	}
+
 	return out
 }
 
-// number prints a value as people read it.
+// number formats a value for messages: integers in full, others with six digits.
 func number(v float64) string {
 	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
 		return strconv.FormatFloat(v, 'f', -1, 64)
@@ -269,22 +291,25 @@ func number(v float64) string {
 
 func percent(v float64) string { return strconv.FormatFloat(100*v, 'f', 2, 64) + " %" }
 
-// selection is the selected rows as a record of their own; rows maps them to
-// the subject's, nil when they are all.
+// selection returns the selected rows as a record. rows maps its rows to those of the subject; it is nil
+// if all rows are selected.
 func (s *subject) selection() (arrow.Record, []int, error) {
 	if s.keep == nil {
 		return s.rec, nil, nil
 	}
+
 	rows := []int{}
 	for i, k := range s.keep {
 		if k {
 			rows = append(rows, i)
 		}
 	}
+
 	rec, err := rowkey.Plain(s.rec)
 	if err != nil {
 		return nil, nil, err
 	}
+
 	return table.Take(rec, rows), rows, nil
 }
 

@@ -11,23 +11,21 @@ import (
 	"aicplan/engine/stage"
 )
 
-// finding is what a check found: whether its limit holds for what it judged,
-// and how much of the data that was.
+// finding is the result of a check: whether the limit was met, and for how much of the data.
 type finding struct {
 	ok                bool
 	message           string
 	value, limit, fix string
 	rows              []string
-	total             int // rows or cases that were there to judge
+	total             int // rows or cases to judge
 	left              leftover
-	// definite verdicts stand however little was judged: what they found wrong
-	// concerns the data as a whole.
+	// definite findings count regardless of how many rows were judged: they concern the data as a whole.
 	definite bool
-	// detail is for reports; nil without any.
+	// detail is stored for reports; nil if there is none.
 	detail any
 }
 
-// leftover is what a check could not judge, by reason.
+// leftover counts the rows that a check could not judge, by reason.
 type leftover struct {
 	why  map[string]int
 	rows []offender
@@ -43,7 +41,7 @@ func (l *leftover) add(n int, why string) {
 	l.why[why] += n
 }
 
-// row leaves out one row of the subject.
+// row records one row of the subject as unjudged.
 func (l *leftover) row(i int, why string) {
 	l.add(1, why)
 	if len(l.rows) < maxRows {
@@ -61,7 +59,8 @@ func (l *leftover) count() int {
 
 // text lists the reasons, the most frequent first.
 func (l *leftover) text() string {
-	names := slices.SortedFunc(maps.Keys(l.why), func(a, b string) int { return cmp.Or(cmp.Compare(l.why[b], l.why[a]), cmp.Compare(a, b)) })
+	names := slices.SortedFunc(maps.Keys(l.why),
+		func(a, b string) int { return cmp.Or(cmp.Compare(l.why[b], l.why[a]), cmp.Compare(a, b)) })
 	for i, w := range names {
 		if len(names) > 1 {
 			names[i] = fmt.Sprintf("%s (%d)", w, l.why[w])
@@ -70,32 +69,34 @@ func (l *leftover) text() string {
 	return strings.Join(names, ", ")
 }
 
-// failed is the verdict that the data as a whole is not what the check needs.
+// failed returns the finding for data that lacks what the check needs.
 func failed(message string) finding { return finding{message: message, definite: true} }
 
-// cannot is the verdict of a check that can judge no row at all.
+// cannot returns the finding of a check that cannot judge any row.
 func (s *subject) cannot(why string) finding {
 	v := finding{message: why, total: s.selected}
 	v.left.add(s.selected, why)
 	return v
 }
 
-// settle turns a verdict into a result. A limit that holds for the rows that
-// could be judged says nothing of the others, so the check holds only when
-// enough were.
+// settle converts a finding into a result. A limit that is met by the judged rows proves nothing about
+// the others, so the check passes only if at least min_judged of the rows were judged.
 func (e entry) settle(s *subject, v finding) stage.CheckResult {
 	judged := v.total - v.left.count()
-	res := stage.CheckResult{Name: e.name, Severity: e.severity, Message: v.message, Value: v.value, Limit: v.limit, Fix: v.fix, Rows: v.rows,
+	res := stage.CheckResult{Name: e.name, Severity: e.severity, Message: v.message, Value: v.value,
+		Limit: v.limit, Fix: v.fix, Rows: v.rows,
 		Extent: &stage.Extent{Judged: judged, Total: v.total, Unjudged: v.left.why}}
 	if v.detail != nil {
-		// A detail that cannot be written, such as one with an infinite number, is none.
+		// A detail that cannot be encoded, such as one with an infinite number, is dropped.
 		res.Detail, _ = json.Marshal(v.detail)
 	}
+
 	broken := ResultFail
 	if e.severity == SeverityWarn {
 		broken = ResultWarn
 	}
-	const share = 1e-9 // of a row, for shares that are no binary fractions
+
+	const share = 1e-9 // fraction of a row, tolerance for shares that are not exact in binary
 	enough := judged > 0 && float64(judged) >= e.minJudged*float64(v.total)-share
 	switch {
 	case v.definite && !v.ok, judged > 0 && !v.ok:
@@ -107,6 +108,7 @@ func (e entry) settle(s *subject, v finding) stage.CheckResult {
 	default:
 		res.Result = broken
 	}
+
 	switch {
 	case judged > 0 && v.left.count() > 0:
 		res.Message += fmt.Sprintf("; %d of %d could not be judged: %s", v.left.count(), v.total, v.left.text())
@@ -117,14 +119,17 @@ func (e entry) settle(s *subject, v finding) stage.CheckResult {
 		res.Message = cmp.Or(v.message, "there are no rows to judge")
 		res.Value = ""
 	}
+
 	if !enough && !v.definite && res.Result != ResultSkip {
 		res.Rows = append(res.Rows, s.worst(v.left.rows)...)
 		if res.Fix == "" {
 			res.Fix = "min_judged = 0 accepts rows that cannot be judged"
 		}
 	}
+
 	if len(res.Rows) > maxRows {
 		res.Rows = res.Rows[:maxRows]
 	}
+
 	return res
 }

@@ -6,8 +6,8 @@ import (
 	"aicplan/engine/stage"
 )
 
-// Defaults returns the checks by name, with what their attributes are when the
-// block does not say: pointers to structs with gohcl tags.
+// Defaults returns the checks by name with their default attributes: pointers to structs with gohcl
+// tags.
 func Defaults() map[string]any {
 	out := map[string]any{}
 	for _, s := range specs() {
@@ -16,13 +16,14 @@ func Defaults() map[string]any {
 	return out
 }
 
-// Words implements stage.Worded: the blocks, and under "check NAME" what each
-// check takes in addition to the attributes that all have.
+// Words implements stage.Worded. It returns the blocks and, under "check NAME", the attributes of each
+// check beyond the common ones.
 func (c *Config) Words() stage.Vocabulary {
 	out := stage.Vocabulary{}
 	out.Add("", bodySchema)
 	out.Add("check", &hcl.BodySchema{Attributes: commonAttributes})
 	out.Add("assert", &hcl.BodySchema{Attributes: assertAttributes})
+
 	for _, s := range specs() {
 		out["check "+s.name] = stage.TagWords(s.new())[""]
 	}

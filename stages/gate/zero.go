@@ -5,8 +5,8 @@ import (
 	"aicplan/stages/dedupe"
 )
 
-// zeroAllowed says whether a latency of zero is data: tables of differences
-// are clamped at zero by the collector.
+// zeroAllowed reports whether a latency of zero is valid. In tables of differences the collector clamps
+// values at zero.
 func zeroAllowed(ds *stage.Dataset) bool {
 	t, ok := dedupe.PerfTable(ds)
 	return ok && t.ZeroLegal

@@ -67,14 +67,17 @@ func (s *Stage) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	if s.spec == nil {
 		return nil
 	}
+
 	diags := s.unfit()
 	if _, known := catalog.Lookup(s.spec.Perf); known || s.spec.Perf == "" {
 		return diags
 	}
+
 	near := catalog.Suggest(s.spec.Perf)
 	if len(near) == 0 {
 		return diags
 	}
+
 	return append(diags, &hcl.Diagnostic{
 		Severity: hcl.DiagWarning, Summary: "Unknown perf table", Subject: cc.Range.Ptr(),
 		Detail: fmt.Sprintf("perf_table %q is not known. Did you mean %q? As it is, the rows are written with the grid's own columns.", s.spec.Perf, near[0]),
@@ -87,12 +90,15 @@ func (s *Stage) unfit() hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	for _, set := range s.spec.Sets {
 		for _, d := range set.Dims {
-			if why := unfitValue(d); why != "" && !slices.ContainsFunc(diags, func(o *hcl.Diagnostic) bool { return *o.Subject == d.Range }) {
-				diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: "Value that no file holds", Subject: d.Range.Ptr(),
-					Detail: why + ". Such cases can be measured and looked at, and an export refuses their rows; write the value in another way."})
+			if why := unfitValue(d); why != "" &&
+				!slices.ContainsFunc(diags, func(o *hcl.Diagnostic) bool { return *o.Subject == d.Range }) {
+				diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: "Value that no file holds",
+					Subject: d.Range.Ptr(),
+					Detail:  why + ". Such cases can be measured and looked at, and an export refuses their rows; write the value in another way."})
 			}
 		}
 	}
+
 	return diags
 }
 
@@ -107,6 +113,7 @@ func unfitValue(d *grid.Dim) string {
 			}
 		}
 	}
+
 	return ""
 }
 
@@ -146,10 +153,13 @@ func (s *Stage) Fingerprint() any {
 	if c == nil {
 		return fingerprint{}
 	}
-	f := fingerprint{Op: s.spec.Op, Perf: s.spec.Perf, Columns: c.Columns(), Sweep: c.SweepColumns(), Cases: c.Len(), Rows: c.Rows()}
+
+	f := fingerprint{Op: s.spec.Op, Perf: s.spec.Perf, Columns: c.Columns(), Sweep: c.SweepColumns(),
+		Cases: c.Len(), Rows: c.Rows()}
 	for _, k := range s.spec.Constants {
 		f.Constants = append(f.Constants, k.String())
 	}
+
 	f.Digest = c.Digest()
 	return f
 }
@@ -190,6 +200,7 @@ func (s *Stage) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, 
 			return nil, fmt.Errorf("expand %s: %w", rc.Address, diags)
 		}
 	}
+
 	return &stage.Outcome{
 		Status: stage.StatusOK,
 		Data:   s.dataset(c),
@@ -206,10 +217,13 @@ func (s *Stage) dataset(c *grid.Cases) *stage.Dataset {
 
 func waterfall(c *grid.Cases) *stage.Waterfall {
 	w := c.Waterfall()
-	out := &stage.Waterfall{Declared: w.Declared, Duplicates: w.Duplicates, Cases: w.Cases, Rows: w.Rows, Table: c.Record()}
+	out := &stage.Waterfall{Declared: w.Declared, Duplicates: w.Duplicates, Cases: w.Cases, Rows: w.Rows,
+		Table: c.Record()}
 	for _, f := range w.Filters {
-		out.Filters = append(out.Filters, stage.FilterCount{Name: f.Name, Reason: f.Reason, Dropped: f.Dropped, Note: f.Note, Samples: f.Samples})
+		out.Filters = append(out.Filters, stage.FilterCount{Name: f.Name, Reason: f.Reason, Dropped: f.Dropped,
+			Note: f.Note, Samples: f.Samples})
 	}
+
 	for _, a := range c.Spec().Axes() {
 		name := a.Name
 		if a.Set != "" {
@@ -217,5 +231,6 @@ func waterfall(c *grid.Cases) *stage.Waterfall {
 		}
 		out.Axes = append(out.Axes, stage.AxisSize{Name: name, Size: a.Size})
 	}
+
 	return out
 }

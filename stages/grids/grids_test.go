@@ -26,13 +26,17 @@ func (v values) Context(exprs []hcl.Expression, bound map[string]bool) (*hcl.Eva
 			if bound[root] {
 				continue
 			}
+
 			if _, ok := v[root]; !ok {
-				diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Unknown reference", Subject: t.SourceRange().Ptr()})
+				diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Unknown reference",
+					Subject: t.SourceRange().Ptr()})
 				continue
 			}
+
 			ctx.Variables[root] = v[root]
 		}
 	}
+
 	return ctx, diags
 }
 
@@ -42,6 +46,7 @@ func decode(t *testing.T, src string) (*Stage, hcl.Diagnostics) {
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
+
 	s := Kind().New().(*Stage)
 	diags = s.DecodeBody(f.Body, values{"local": cty.ObjectVal(map[string]cty.Value{"sizes": cty.TupleVal([]cty.Value{cty.NumberIntVal(1), cty.NumberIntVal(2)})})})
 	return s, diags
@@ -70,32 +75,41 @@ sweep "tokens" { values = [1, 2, 3] }
 
 func TestPlan(t *testing.T) {
 	s := mustDecode(t, plan)
-	p, diags := s.Plan(context.Background(), &stage.PlanContext{Address: "grid.gemm", Options: stage.Options{Limit: 1, Smoke: true}})
+	p, diags := s.Plan(context.Background(),
+		&stage.PlanContext{Address: "grid.gemm", Options: stage.Options{Limit: 1, Smoke: true}})
 	if len(diags) > 0 {
 		t.Fatal(diags)
 	}
+
 	w := p.Waterfall
-	if w.Declared != 4 || w.Cases != 2 || w.Rows != 6 || len(w.Filters) != 1 || w.Filters[0].Dropped != 2 || w.Filters[0].Reason != "no squares" {
+	if w.Declared != 4 || w.Cases != 2 || w.Rows != 6 || len(w.Filters) != 1 || w.Filters[0].Dropped != 2 ||
+		w.Filters[0].Reason != "no squares" {
 		t.Errorf("waterfall %+v", w)
 	}
+
 	if fmt.Sprint(w.Axes) != "[{m 2} {n 2}]" {
 		t.Errorf("axes %v", w.Axes)
 	}
+
 	info := p.Data.Info
 	if info.Op != "gemm" || info.Perf != "gemm_perf" || fmt.Sprint(info.Params) != "[m n]" || info.Partial != "" {
 		t.Errorf("info %+v", info)
 	}
+
 	if p.Data.Planned.NumRows() != 2 || p.Data.Table != nil {
 		t.Errorf("a limit changed the grid: %d rows", p.Data.Planned.NumRows())
 	}
+
 	c := CasesOf(p)
 	if c == nil || string(c.Sweep(0).JSON()) != `[{"tokens":1},{"tokens":2},{"tokens":3}]` {
 		t.Errorf("sweep %v", c)
 	}
+
 	out, err := s.Run(context.Background(), &stage.RunContext{Plan: p})
 	if err != nil || out.Status != stage.StatusOK || out.Data.Planned != p.Data.Planned || out.Counts.Planned != 2 {
 		t.Errorf("run: %+v, %v", out, err)
 	}
+
 	if CasesOf(&stage.Plan{}) != nil || CasesOf(nil) != nil {
 		t.Error("cases of a plan that is no grid's")
 	}
@@ -111,6 +125,7 @@ func TestFingerprint(t *testing.T) {
 		}
 		return string(b)
 	}
+
 	base := print(plan)
 	for what, src := range map[string]string{
 		"a description": strings.Replace(plan, "op ", "description = \"x\"\nop ", 1),
@@ -121,6 +136,7 @@ func TestFingerprint(t *testing.T) {
 			t.Errorf("%s changes the fingerprint: %s, was %s", what, got, base)
 		}
 	}
+
 	for what, src := range map[string]string{
 		"a value":    strings.Replace(plan, "[4, 8]", "[4, 8, 16]", 1),
 		"the order":  strings.Replace(plan, "local.sizes", "[2, 1]", 1),
@@ -140,12 +156,15 @@ func TestErrorsReachTheEngine(t *testing.T) {
 	if !diags.HasErrors() || s.Spec() != nil {
 		t.Errorf("diagnostics %v", diags)
 	}
+
 	bad := mustDecode(t, "op = \"x\"\naxis \"m\" { values = [0, 1] }\nfilter \"f\" {\n keep = 1 / m > 0\n reason = \"r\"\n}")
 	p, diags := bad.Plan(context.Background(), &stage.PlanContext{})
 	if p != nil || !diags.HasErrors() || diags[0].Subject == nil {
 		t.Errorf("plan %v, diagnostics %v", p, diags)
 	}
-	if _, err := bad.Run(context.Background(), &stage.RunContext{Address: "grid.x"}); err == nil || !strings.Contains(err.Error(), "Division by zero") {
+
+	if _, err := bad.Run(context.Background(), &stage.RunContext{Address: "grid.x"}); err == nil ||
+		!strings.Contains(err.Error(), "Division by zero") {
 		t.Errorf("run: %v", err)
 	}
 }

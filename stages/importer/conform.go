@@ -23,34 +23,43 @@ func conform(path string, e tree.Entry, rec arrow.Record, o Options) (arrow.Reco
 	if err := c.texts(); err != nil {
 		return nil, nil, err
 	}
+
 	c.provenance(e, o)
 	t, ok := catalog.Lookup(e.Table)
 	if !ok {
 		c.note(0, "no perf table is called %q; its columns are taken as they are", e.Table)
 		return c.rec, c.drift, nil
 	}
+
 	if err := c.headsOfRanks(t); err != nil {
 		return nil, nil, err
 	}
+
 	for _, name := range t.Required() {
 		if !table.Has(c.rec, name) {
-			return nil, nil, fmt.Errorf("%s lacks the column %s, which %s needs%s; it has %s", path, name, t.Name, c.spelt(name), strings.Join(table.Names(c.rec), ", "))
+			return nil, nil, fmt.Errorf("%s lacks the column %s, which %s needs%s; it has %s", path, name, t.Name,
+				c.spelt(name), strings.Join(table.Names(c.rec), ", "))
 		}
 	}
+
 	for _, name := range table.Names(c.rec) {
 		col, known := t.Column(name)
 		if !known {
 			c.note(0, "the column %s is not one of %s%s; it is kept", name, t.Name, meant(t, name))
 			continue
 		}
+
 		if err := c.convert(col); err != nil {
 			return nil, nil, err
 		}
+
 		if arr, err := table.Array(c.rec, name); err == nil && arr.NullN() > 0 && slices.Contains(t.Required(), name) {
 			c.note(arr.NullN(), "the column %s, which readers need, is empty", name)
 		}
+
 		c.words(name)
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(tree.Defaults)) {
 		if col, optional := t.Column(name); optional && !table.Has(c.rec, col.Name) {
 			v := tree.Defaults[name]
@@ -58,6 +67,7 @@ func conform(path string, e tree.Entry, rec arrow.Record, o Options) (arrow.Reco
 			c.note(c.rows, "the column %s is missing; %v is taken, as readers do", name, v)
 		}
 	}
+
 	return c.rec, c.drift, nil
 }
 
@@ -70,10 +80,12 @@ func (c *conformer) headsOfRanks(t *catalog.Table) error {
 	if t.Family != "mla" || table.Has(c.rec, "num_heads") || !table.Has(c.rec, "tp_size") {
 		return nil
 	}
+
 	ranks, err := table.Int64s(c.rec, "tp_size")
 	if err != nil {
 		return fmt.Errorf("%s: %w", c.path, err)
 	}
+
 	heads := make([]int64, c.rows)
 	for i, tp := range ranks.Values {
 		if ranks.Null(i) || tp <= 0 || mlaHeads%tp != 0 {
@@ -81,6 +93,7 @@ func (c *conformer) headsOfRanks(t *catalog.Table) error {
 		}
 		heads[i] = mlaHeads / tp
 	}
+
 	c.rec = table.WithColumn(c.rec, "num_heads", table.Ints(heads, nil))
 	c.note(c.rows, "the column num_heads is missing; %d / tp_size is taken, as readers do", mlaHeads)
 	return nil
@@ -93,10 +106,12 @@ func (c *conformer) texts() error {
 		if why := visible.Unfit(name); why != "" {
 			return fmt.Errorf("%s: the name of the column %q %s", c.path, name, why)
 		}
+
 		col, err := table.Strings(c.rec, name)
 		if err != nil {
 			continue // no text
 		}
+
 		seen := "" // most neighbours are alike
 		for i, v := range col.Values {
 			if v == seen || col.Null(i) {
@@ -108,6 +123,7 @@ func (c *conformer) texts() error {
 			seen = v
 		}
 	}
+
 	return nil
 }
 
@@ -151,31 +167,38 @@ func (c *conformer) provenance(e tree.Entry, o Options) {
 		if table.Has(c.rec, f.column) {
 			continue
 		}
+
 		if f.given == "" {
 			c.note(0, "the rows do not say their %s, and the import does not either", f.column)
 			continue
 		}
+
 		c.rec = table.WithColumn(c.rec, f.column, table.Constant(f.given, c.rows))
 		c.note(c.rows, "the rows do not say their %s; the import says %q", f.column, f.given)
 	}
+
 	if e.Version == "" {
 		return
 	}
+
 	col, err := table.Strings(c.rec, "version")
 	if err != nil {
 		return
 	}
+
 	other := map[string]int{}
 	for _, v := range col.Values {
 		if v != e.Version {
 			other[v]++
 		}
 	}
+
 	for _, v := range slices.Sorted(maps.Keys(other)) {
 		text := fmt.Sprintf("the folder says version %s, the rows say %s", e.Version, v)
 		if other[v] == c.rows {
 			// Readers look where the system's spec says, which may be the folder's.
-			text += fmt.Sprintf("; an export follows the rows to the folder %s, and version = %q in it keeps the folder", v, e.Version)
+			text += fmt.Sprintf("; an export follows the rows to the folder %s, and version = %q in it keeps the folder",
+				v, e.Version)
 		}
 		c.note(other[v], "%s", text)
 	}
@@ -187,14 +210,18 @@ func (c *conformer) convert(want catalog.Column) error {
 	if err != nil {
 		return err
 	}
-	target := map[catalog.Type]arrow.DataType{catalog.Int64: table.Int64, catalog.Double: table.Float64, catalog.UTF8: table.String, catalog.Bool: table.Bool}[want.Type]
+
+	target := map[catalog.Type]arrow.DataType{catalog.Int64: table.Int64, catalog.Double: table.Float64,
+		catalog.UTF8: table.String, catalog.Bool: table.Bool}[want.Type]
 	if arr.DataType().ID() == target.ID() {
 		return nil
 	}
+
 	if arr.NullN() == arr.Len() {
 		c.rec = table.WithColumn(c.rec, want.Name, table.Nulls(target, arr.Len()))
 		return nil
 	}
+
 	wrong := fmt.Errorf("it is %s", table.TypeName(arr.DataType()))
 	switch want.Type {
 	case catalog.Double:
@@ -204,16 +231,19 @@ func (c *conformer) convert(want catalog.Column) error {
 		}
 		valid := validOf(col)
 		c.rec = table.WithColumn(c.rec, want.Name, table.Floats(col.Values, valid))
+
 	case catalog.Int64:
 		col, err := table.Float64s(c.rec, want.Name)
 		if err != nil {
 			return c.refuse(want, wrong)
 		}
+
 		ints := make([]int64, col.Len())
 		for i, v := range col.Values {
 			if ints[i] = int64(v); col.Null(i) {
 				continue
 			}
+
 			switch {
 			case math.Trunc(v) != v:
 				return c.refuse(want, fmt.Errorf("row %d has %g, which is not a whole number", i+1, v))
@@ -221,34 +251,46 @@ func (c *conformer) convert(want catalog.Column) error {
 				return c.refuse(want, fmt.Errorf("row %d has %.17g, which is too large to be exact beside numbers with a point or an exponent", i+1, v))
 			}
 		}
+
 		c.rec = table.WithColumn(c.rec, want.Name, table.Ints(ints, validOf(col)))
+
 	case catalog.Bool:
 		col, err := table.Int64s(c.rec, want.Name)
 		if err != nil {
 			return c.refuse(want, wrong)
 		}
+
 		flags := make([]bool, col.Len())
 		for i, v := range col.Values {
 			if flags[i] = v == 1; v != 0 && v != 1 && !col.Null(i) {
 				return c.refuse(want, fmt.Errorf("row %d has %d, which is neither 0 nor 1", i+1, v))
 			}
 		}
+
 		c.rec = table.WithColumn(c.rec, want.Name, table.Flags(flags, validOf(col)))
+
 	default:
 		return c.refuse(want, wrong)
 	}
-	c.note(c.rows, "%s is %s there and %s in the table; its values were converted without loss", want.Name, table.TypeName(arr.DataType()), want.Type)
+
+	c.note(c.rows, "%s is %s there and %s in the table; its values were converted without loss", want.Name,
+		table.TypeName(arr.DataType()), want.Type)
 	return nil
 }
 
 func (c *conformer) refuse(want catalog.Column, err error) error {
 	switch col, wordErr := table.Strings(c.rec, want.Name); {
 	case wordErr != nil || want.Type == catalog.UTF8:
+
 	case want.Type == catalog.Bool:
-		at := slices.IndexFunc(col.Values, func(v string) bool { return v != "" && !slices.Contains([]string{"true", "True", "false", "False"}, v) })
+		at := slices.IndexFunc(col.Values, func(v string) bool {
+			return v != "" &&
+				!slices.Contains([]string{"true", "True", "false", "False"}, v)
+		})
 		if err = fmt.Errorf("its values are the texts true and false; store them as booleans"); at >= 0 {
 			err = fmt.Errorf("row %d has %q, and true or false is needed", at+1, col.Values[at])
 		}
+
 	default:
 		// The first that is no number, else the first that is not written as one.
 		at := slices.IndexFunc(col.Values, func(v string) bool {
@@ -256,13 +298,19 @@ func (c *conformer) refuse(want catalog.Column, err error) error {
 			return v != "" && err != nil
 		})
 		if at < 0 {
-			at = slices.IndexFunc(col.Values, func(v string) bool { return v != "" && (v[0] == '+' || len(v) > 1 && v[0] == '0' && v[1] != '.') })
+			at = slices.IndexFunc(col.Values, func(v string) bool {
+				return v != "" &&
+					(v[0] == '+' || len(v) > 1 && v[0] == '0' && v[1] != '.')
+			})
 		}
+
 		if at < 0 {
 			at = max(0, slices.IndexFunc(col.Values, func(v string) bool { return v != "" }))
 		}
+
 		err = fmt.Errorf("row %d has the text %q", at+1, col.Values[at])
 	}
+
 	return fmt.Errorf("%s: the column %s cannot be read as %s: %w", c.path, want.Name, want.Type, err)
 }
 
@@ -270,6 +318,7 @@ func validOf[T any](col *table.Col[T]) []bool {
 	if col.Nulls() == 0 {
 		return nil
 	}
+
 	valid := make([]bool, col.Len())
 	for i := range valid {
 		valid[i] = !col.Null(i)
@@ -283,16 +332,19 @@ func (c *conformer) words(name string) {
 	if catalog.Words(name) == nil && name != "distribution" {
 		return
 	}
+
 	col, err := table.Strings(c.rec, name)
 	if err != nil {
 		return
 	}
+
 	counts := map[string]int{}
 	for i, w := range col.Values {
 		if !col.Null(i) {
 			counts[w]++
 		}
 	}
+
 	renamed := map[string]string{}
 	for _, w := range slices.Sorted(maps.Keys(counts)) {
 		switch now, err := catalog.Word(name, w); {
@@ -303,14 +355,17 @@ func (c *conformer) words(name string) {
 			c.note(counts[w], "%s %q is called %q now", name, w, now)
 		}
 	}
+
 	if len(renamed) == 0 {
 		return
 	}
+
 	out := make([]string, col.Len())
 	var valid []bool
 	if col.Nulls() > 0 {
 		valid = make([]bool, col.Len())
 	}
+
 	for i, w := range col.Values {
 		if now, ok := renamed[w]; ok {
 			w = now
@@ -320,5 +375,6 @@ func (c *conformer) words(name string) {
 			valid[i] = !col.Null(i)
 		}
 	}
+
 	c.rec = table.WithColumn(c.rec, name, table.Texts(out, valid))
 }

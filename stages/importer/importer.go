@@ -66,11 +66,13 @@ type Config struct {
 func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	bad := func(summary, detail string) {
-		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: cc.Range.Ptr()})
+		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail,
+			Subject: cc.Range.Ptr()})
 	}
 	if strings.TrimSpace(c.Path) == "" {
 		bad("Empty path", "path names a perf file or a folder of them.")
 	}
+
 	if c.Table != "" {
 		if _, ok := catalog.Lookup(c.Table); !ok {
 			detail := fmt.Sprintf("There is no perf table %q.", c.Table)
@@ -80,9 +82,11 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 			bad("Unknown table", detail)
 		}
 	}
+
 	if _, err := c.systemName(); err != nil {
 		bad("Wrong system", err.Error())
 	}
+
 	return diags
 }
 
@@ -120,17 +124,21 @@ func (c *Config) Plan(_ context.Context, pc *stage.PlanContext) (*stage.Plan, hc
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(pc.PlanDir, filepath.FromSlash(path))
 	}
+
 	system, _ := c.systemName()
 	set, err := Load(path, Options{
 		Table: c.Table, System: system, Backend: c.Backend, Version: c.Version,
 		Framework: c.Framework, FrameworkVersion: c.FrameworkVersion, Device: c.Device,
 	})
 	if err != nil {
-		return nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Import failed", Detail: err.Error(), Subject: pc.Range.Ptr()}}
+		return nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Import failed", Detail: err.Error(),
+			Subject: pc.Range.Ptr()}}
 	}
+
 	p := &stage.Plan{
-		Action:   stage.ActionReuse,
-		Reason:   fmt.Sprintf("%s of %s", phrase.Some(int(set.Data.Table.NumRows()), "row"), phrase.Some(len(set.Files), "file")),
+		Action: stage.ActionReuse,
+		Reason: fmt.Sprintf("%s of %s", phrase.Some(int(set.Data.Table.NumRows()), "row"),
+			phrase.Some(len(set.Files), "file")),
 		KeyExtra: set.digests(),
 		Data:     set.Data,
 		Private:  set,
@@ -138,6 +146,7 @@ func (c *Config) Plan(_ context.Context, pc *stage.PlanContext) (*stage.Plan, hc
 	for _, d := range set.Drift {
 		p.Notes = append(p.Notes, d.String())
 	}
+
 	return p, nil
 }
 
@@ -146,24 +155,30 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 	if rc.Plan == nil || rc.Plan.Private == nil {
 		return nil, fmt.Errorf("import %s was not planned", rc.Address)
 	}
+
 	set := rc.Plan.Private.(*Set)
 	out := &stage.Outcome{Status: stage.StatusOK, Data: rc.Plan.Data}
 	out.Counts.Rows = int(set.Data.Table.NumRows())
-	check := stage.CheckResult{Name: "drift", Severity: "warn", Result: "pass", Message: "no difference from the description of the tables, in " + phrase.Some(len(set.Files), "file")}
+	check := stage.CheckResult{Name: "drift", Severity: "warn", Result: "pass",
+		Message: "no difference from the description of the tables, in " + phrase.Some(len(set.Files), "file")}
+
 	var lines []string
 	for _, d := range set.Drift {
 		lines = append(lines, d.String())
 	}
+
 	if len(lines) > 0 {
 		check.Result = "warn"
 		check.Message = phrase.Some(len(lines), "difference") + " from the description of the table, mapped or kept"
 		check.Rows = lines[:min(len(lines), 20)]
 	}
+
 	out.Checks = []stage.CheckResult{check}
 	out.Values = map[string]cty.Value{
 		"files": cty.NumberIntVal(int64(len(set.Files))),
 		"drift": cty.NumberIntVal(int64(len(lines))),
 	}
+
 	return out, nil
 }
 

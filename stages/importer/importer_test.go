@@ -22,6 +22,7 @@ func write(t testing.TB, text string, parts ...string) string {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		t.Fatal(err)
 	}
+
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -51,18 +52,22 @@ func TestOldestNCCL(t *testing.T) {
 		t.TempDir(), "data", "h200_sxm", "nccl", "2.23", "nccl_perf.txt")
 	set := load(t, path, Options{})
 	in := set.Data.Info
-	if in.Perf != "nccl_perf" || in.Framework != "" || in.System != "h200_sxm" || in.Op != "" || in.Params[0] != "op_name" {
+	if in.Perf != "nccl_perf" || in.Framework != "" || in.System != "h200_sxm" || in.Op != "" ||
+		in.Params[0] != "op_name" {
 		t.Errorf("info %+v", in)
 	}
+
 	for _, want := range []string{"do not say their framework", "do not say their version", "do not say their device"} {
 		if !strings.Contains(drift(set), want) {
 			t.Errorf("drift lacks %q:\n%s", want, drift(set))
 		}
 	}
+
 	set = load(t, path, Options{Framework: "TRTLLM", FrameworkVersion: "2.23", Device: "NVIDIA H200"})
 	if in := set.Data.Info; in.Framework != "TRTLLM" || in.Version != "2.23" || in.Device != "NVIDIA H200" {
 		t.Errorf("info %+v", in)
 	}
+
 	if !strings.Contains(drift(set), `the import says "NVIDIA H200" (2 rows)`) {
 		t.Errorf("drift:\n%s", drift(set))
 	}
@@ -74,6 +79,7 @@ func TestOldAttention(t *testing.T) {
 VLLM,1.10,NVIDIA H200,context_attention,fa,1,16,8,8,128,1,float16,float16,0,0.5
 VLLM,1.10,NVIDIA H200,context_attention,fa,1,32,8,8,128,1,float16,fp8,0,1
 `, t.TempDir(), "context_attention_perf.txt")
+
 	set := load(t, path, Options{})
 	rec := set.Data.Table
 	for name, want := range map[string]string{"attn_dtype": "bfloat16", "kv_cache_dtype": "bfloat16", "version": "1.10"} {
@@ -85,14 +91,17 @@ VLLM,1.10,NVIDIA H200,context_attention,fa,1,32,8,8,128,1,float16,fp8,0,1
 			t.Errorf("%s = %q, want %q", name, col.Values[0], want)
 		}
 	}
+
 	window, err := table.Int64s(rec, "window_size")
 	if err != nil || window.Values[0] != 0 {
 		t.Errorf("window_size %v %v", window, err)
 	}
+
 	lat, _ := table.Float64s(rec, "latency")
 	if lat.Values[1] != 1 || set.Data.Info.Op != "attention_context" {
 		t.Errorf("latency %v, op %q", lat.Values, set.Data.Info.Op)
 	}
+
 	want := `context_attention_perf.txt: attn_dtype "float16" is called "bfloat16" now (2 rows)
 context_attention_perf.txt: kv_cache_dtype "float16" is called "bfloat16" now (1 rows)
 context_attention_perf.txt: the column window_size is missing; 0 is taken, as readers do (2 rows)`
@@ -110,7 +119,9 @@ func TestOldMLA(t *testing.T) {
 	if err != nil || heads.Values[0] != 32 || !strings.Contains(drift(set), "128 / tp_size is taken") {
 		t.Errorf("%v %v; drift %s", heads, err, drift(set))
 	}
-	if _, err := Load(write(t, strings.Replace(text, "%", "3", 1), t.TempDir(), "context_mla_perf.txt"), Options{}); err == nil || !strings.Contains(err.Error(), "tp_size 3") {
+
+	if _, err := Load(write(t, strings.Replace(text, "%", "3", 1), t.TempDir(), "context_mla_perf.txt"),
+		Options{}); err == nil || !strings.Contains(err.Error(), "tp_size 3") {
 		t.Errorf("error %v", err)
 	}
 }
@@ -120,15 +131,18 @@ func TestPowerColumnsOrNone(t *testing.T) {
 	row := "TRTLLM,1.0,GPU,gemm,x,bfloat16,%,64,64,1"
 	dir := t.TempDir()
 	write(t, header+"\n"+strings.Replace(row, "%", "1", 1)+"\n", dir, "trtllm", "1.0", "gemm_perf.txt")
-	write(t, header+",power,power_limit\n"+strings.Replace(row, "%", "2", 1)+",,\n"+strings.Replace(row, "%", "3", 1)+",300.5,700\n", dir, "trtllm", "1.1", "gemm_perf.txt")
+	write(t, header+",power,power_limit\n"+strings.Replace(row, "%", "2", 1)+",,\n"+strings.Replace(row, "%", "3",
+		1)+",300.5,700\n", dir, "trtllm", "1.1", "gemm_perf.txt")
 	set := load(t, dir, Options{Table: "gemm_perf"})
 	power, err := table.Float64s(set.Data.Table, "power")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	if set.Data.Table.NumRows() != 3 || power.Nulls() != 2 || power.Values[2] != 300.5 {
 		t.Errorf("%d rows, power %v with %d nulls", set.Data.Table.NumRows(), power.Values, power.Nulls())
 	}
+
 	if !strings.Contains(drift(set), "the folder says version 1.1, the rows say 1.0; an export follows the rows to the folder 1.0, and version = \"1.1\" in it keeps the folder (2 rows)") {
 		t.Errorf("drift:\n%s", drift(set))
 	}
@@ -151,6 +165,7 @@ func TestWhatCannotBeMappedIsRefused(t *testing.T) {
 			t.Errorf("%q: error %v, want %q", tt.text, err, tt.want)
 		}
 	}
+
 	set := load(t, write(t, header+"T,1,G,gemm,x,fp9,1,2.0,3,4\n", t.TempDir(), "gemm_perf.txt"), Options{})
 	for _, want := range []string{`"fp9" is unknown`, "n is float64 there and int64 in the table"} {
 		if !strings.Contains(drift(set), want) {
@@ -164,9 +179,11 @@ func TestPublishedTree(t *testing.T) {
 	if set.Data.Table.NumRows() != 1008 || set.Data.Info.Version != "2.29.2" || set.Files[0].System != "h200_sxm" {
 		t.Errorf("%d rows, %+v", set.Data.Table.NumRows(), set.Data.Info)
 	}
+
 	if want := "nccl_perf.parquet: the folder says version 2.26.2, the rows say 2.29.2; an export follows the rows to the folder 2.29.2, and version = \"2.26.2\" in it keeps the folder (1008 rows)"; drift(set) != want {
 		t.Errorf("drift %q, want %q", drift(set), want)
 	}
+
 	for _, tt := range []struct {
 		o    Options
 		want string
@@ -179,9 +196,11 @@ func TestPublishedTree(t *testing.T) {
 			t.Errorf("%+v: %v, want %q", tt.o, err, tt.want)
 		}
 	}
+
 	if _, err := Load(filepath.Join(t.TempDir(), "none"), Options{}); err == nil {
 		t.Error("a missing folder is imported")
 	}
+
 	if _, err := Load(t.TempDir(), Options{}); err == nil || !strings.Contains(err.Error(), "holds no perf files") {
 		t.Errorf("error %v", err)
 	}
@@ -193,24 +212,31 @@ func TestStage(t *testing.T) {
 	if d := c.Check(&stage.CheckContext{}); d.HasErrors() {
 		t.Fatal(d)
 	}
+
 	p, diags := c.Plan(t.Context(), &stage.PlanContext{PlanDir: filepath.Dir(published)})
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
+
 	if p.Data == nil || len(p.Notes) != 1 || len(p.KeyExtra.([]string)) != 1 {
 		t.Errorf("plan %+v", p)
 	}
+
 	out, err := c.Run(t.Context(), &stage.RunContext{Plan: p})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	if out.Status != stage.StatusOK || out.Checks[0].Result != "warn" || out.Data != p.Data {
 		t.Errorf("%+v", out)
 	}
+
 	c.Path = "nowhere"
-	if _, diags := c.Plan(t.Context(), &stage.PlanContext{PlanDir: t.TempDir(), Range: hcl.Range{Filename: "p.hcl"}}); !diags.HasErrors() || diags[0].Subject == nil {
+	if _, diags := c.Plan(t.Context(), &stage.PlanContext{PlanDir: t.TempDir(),
+		Range: hcl.Range{Filename: "p.hcl"}}); !diags.HasErrors() || diags[0].Subject == nil {
 		t.Errorf("%v", diags)
 	}
+
 	if _, err := c.Run(t.Context(), &stage.RunContext{}); err == nil {
 		t.Error("an unplanned import runs")
 	}
@@ -231,16 +257,19 @@ func TestRoundTrip(t *testing.T) {
 		if _, err := tree.WriteFile(path, set.Data.Table, nil); err != nil {
 			t.Fatal(err)
 		}
+
 		back := load(t, path, Options{})
 		again := filepath.Join(t.TempDir(), name)
 		d1, err := tree.WriteFile(again, back.Data.Table, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		d2, err := tree.WriteFile(path, set.Data.Table, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		if d1 != d2 || len(back.Drift) != 0 {
 			t.Errorf("%s: %s and %s; drift %s", name, d1, d2, drift(back))
 		}

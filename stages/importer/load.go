@@ -59,6 +59,7 @@ func Load(path string, o Options) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	set := &Set{}
 	var recs []arrow.Record
 	for _, e := range entries {
@@ -66,26 +67,32 @@ func Load(path string, o Options) (*Set, error) {
 		if e.Path != "." {
 			full = filepath.Join(path, filepath.FromSlash(e.Path))
 		}
+
 		data, err := atomic.ReadFile(full)
 		if err != nil {
 			return nil, err
 		}
+
 		rec, err := tree.Decode(full, data)
 		if err != nil {
 			return nil, err
 		}
+
 		rec, drift, err := conform(full, e, rec, o)
 		if err != nil {
 			return nil, err
 		}
+
 		set.Drift = append(set.Drift, drift...)
 		set.Files = append(set.Files, File{Path: full, Digest: atomic.Digest(data), Rows: int(rec.NumRows()), Entry: e})
 		recs = append(recs, rec)
 	}
+
 	rec, err := table.Concat(recs...)
 	if err != nil {
 		return nil, fmt.Errorf("the files of %s do not fit together: %w", path, err)
 	}
+
 	set.Data = &stage.Dataset{Table: rec, Info: info(rec, set.Files, o)}
 	return set, nil
 }
@@ -96,39 +103,49 @@ func choose(path string, o Options) ([]tree.Entry, error) {
 	if err != nil {
 		return nil, atomic.Explain("read", path, err)
 	}
+
 	if !st.IsDir() {
 		e, ok := tree.Parse(filepath.Dir(path), filepath.Base(path))
 		if !ok {
 			// Any name will do for a file that the plan names itself.
 			e = tree.Entry{Place: tree.Place{Table: catalog.Stem(path)}, Layout: tree.Flat}
 		}
+
 		e.Path = "."
 		if o.Table != "" {
 			e.Table = catalog.Stem(o.Table)
 		}
 		return []tree.Entry{e}, nil
 	}
+
 	scan, err := tree.Walk(path)
 	if err != nil {
 		return nil, err
 	}
+
 	var out []tree.Entry
 	for _, e := range scan.Entries {
-		if matches(o.Table, e.Table) && matches(o.System, e.System) && matches(o.Backend, e.Backend) && matches(o.Version, e.Version) {
+		if matches(o.Table, e.Table) && matches(o.System, e.System) && matches(o.Backend, e.Backend) &&
+			matches(o.Version, e.Version) {
 			out = append(out, e)
 		}
 	}
+
 	tables := distinct(out, func(e tree.Entry) string { return e.Table })
 	switch {
 	case len(scan.Entries) == 0:
 		return nil, fmt.Errorf("%s holds no perf files (*_perf.txt, *_perf.csv, *_perf.parquet)", path)
 	case len(out) == 0:
 		return nil, fmt.Errorf("none of the %d perf files below %s is one of table %q, system %q, backend %q and version %q; there are the tables %s, the backends %s and the versions %s",
-			len(scan.Entries), path, o.Table, o.System, o.Backend, o.Version, list(scan.Entries, func(e tree.Entry) string { return e.Table }),
-			list(scan.Entries, func(e tree.Entry) string { return e.Backend }), list(scan.Entries, func(e tree.Entry) string { return e.Version }))
+			len(scan.Entries), path, o.Table, o.System, o.Backend, o.Version,
+			list(scan.Entries, func(e tree.Entry) string { return e.Table }),
+			list(scan.Entries, func(e tree.Entry) string { return e.Backend }),
+			list(scan.Entries, func(e tree.Entry) string { return e.Version }))
 	case len(tables) > 1:
-		return nil, fmt.Errorf("%s holds several tables (%s); an import is one of them: say which with \"table\"", path, strings.Join(tables, ", "))
+		return nil, fmt.Errorf("%s holds several tables (%s); an import is one of them: say which with \"table\"",
+			path, strings.Join(tables, ", "))
 	}
+
 	return out, nil
 }
 
@@ -158,26 +175,32 @@ func info(rec arrow.Record, files []File, o Options) stage.Info {
 	in := stage.Info{
 		Framework: only(rec, "framework"), Version: only(rec, "version"), Device: only(rec, "device"), System: o.System,
 	}
+
 	systems := distinct(entriesOf(files), func(e tree.Entry) string { return e.System })
 	if in.System == "" && len(systems) == 1 {
 		in.System = systems[0]
 	}
+
 	t, ok := catalog.Lookup(files[0].Table)
 	if !ok {
 		in.Params = rowkey.Shape(rec.Schema())
 		return in
 	}
+
 	in.Perf = t.Name
 	in.Params = slices.DeleteFunc(t.Params(), func(c string) bool { return !table.Has(rec, c) })
+
 	opName := only(rec, "op_name")
 	for _, op := range catalog.Ops() {
 		if op.Table == t.Name && (op.OpName == opName || in.Op == "" && len(t.OpNames) == 1) {
 			in.Op = op.Name
 		}
 	}
+
 	if in.Op == "" && t.OpNameKey && table.Has(rec, "op_name") {
 		in.Params = append([]string{"op_name"}, in.Params...)
 	}
+
 	return in
 }
 
@@ -195,11 +218,13 @@ func only(rec arrow.Record, name string) string {
 	if err != nil || col.Len() == 0 {
 		return ""
 	}
+
 	for _, v := range col.Values {
 		if v != col.Values[0] {
 			return ""
 		}
 	}
+
 	return col.Values[0]
 }
 

@@ -64,32 +64,39 @@ func (r SeedReport) Text() string {
 // current one. Every seeded row says in its column imported_from which file it
 // comes from. Units that are measured already stay as they are.
 func Seed(store *checkpoint.Store, m *collect.Measurement, set *Set, o SeedOptions) (SeedReport, error) {
-	env := &runtimes.Environment{Framework: set.Data.Info.Framework, Version: set.Data.Info.Version, Device: set.Data.Info.Device, Env: o.Env}
+	env := &runtimes.Environment{Framework: set.Data.Info.Framework, Version: set.Data.Info.Version,
+		Device: set.Data.Info.Device, Env: o.Env}
 	rep := SeedReport{Framework: env.Framework, Version: env.Version, Device: env.Device}
 	for _, f := range [][2]string{{"framework", env.Framework}, {"version", env.Version}, {"device", env.Device}} {
 		if f[1] == "" {
 			return rep, fmt.Errorf("the rows do not agree on one %s, so they belong to no journal; import the rows of one at a time, or state it", f[0])
 		}
 	}
+
 	if want := m.Runtime.Framework; want != "" && !strings.EqualFold(want, env.Framework) {
-		return rep, fmt.Errorf("the rows were measured with %s, and %s is %s: they answer none of its cases", env.Framework, m.Runtime.Address, want)
+		return rep, fmt.Errorf("the rows were measured with %s, and %s is %s: they answer none of its cases",
+			env.Framework, m.Runtime.Address, want)
 	}
+
 	// The journal knows the framework as the runtime spells it.
 	env.Framework = cmp.Or(m.Runtime.Framework, env.Framework)
 	want, err := planned(m)
 	if err != nil {
 		return rep, err
 	}
+
 	rep.Planned, rep.Columns = len(want.ids), want.columns
 	metric := m.Schema().Primary().Name
 	found, err := want.match(set, metric, &rep)
 	if err != nil {
 		return rep, err
 	}
+
 	var journal *checkpoint.Journal
 	if journal, rep.Journal, err = m.Journal(store, env); err != nil {
 		return rep, err
 	}
+
 	from := origins(set)
 	var entries []checkpoint.Entry
 	for unit, rows := range found {
@@ -106,16 +113,20 @@ func Seed(store *checkpoint.Store, m *collect.Measurement, set *Set, o SeedOptio
 			rep.Already++
 			continue
 		}
+
 		payload, err := collect.MeasuredEntry(workerRows(set, rows, m.Columns(), from), "")
 		if err != nil {
 			return rep, err
 		}
+
 		rep.Seeded++
 		entries = append(entries, checkpoint.Entry{ID: want.ids[unit], Kind: checkpoint.Measured, Payload: payload})
 	}
+
 	if o.DryRun || len(entries) == 0 {
 		return rep, nil
 	}
+
 	return rep, journal.AppendAll(entries)
 }
 
@@ -128,10 +139,12 @@ type units struct {
 }
 
 func planned(m *collect.Measurement) (*units, error) {
-	u := &units{op: m.Cases.Spec().Op, columns: slices.Concat(m.Cases.Columns(), m.Cases.SweepColumns()), values: map[string][]string{}}
+	u := &units{op: m.Cases.Spec().Op, columns: slices.Concat(m.Cases.Columns(), m.Cases.SweepColumns()),
+		values: map[string][]string{}}
 	for _, k := range m.Cases.Spec().Constants {
 		u.columns = append(u.columns, k.Name) // rows with other labels are of other measurements
 	}
+
 	for i := range m.Cases.Len() {
 		points := []map[string]any{nil}
 		if m.Cases.SweepColumns() != nil {
@@ -142,19 +155,23 @@ func planned(m *collect.Measurement) (*units, error) {
 				return nil, fmt.Errorf("sweep of case %s: %w", m.Cases.ID(i), err)
 			}
 		}
+
 		for p, id := range m.Cases.PointIDs(i) {
 			u.ids = append(u.ids, id)
 			for col, name := range m.Cases.Columns() {
 				u.values[name] = append(u.values[name], cellText(m.Cases.Value(i, col)))
 			}
+
 			for _, name := range m.Cases.SweepColumns() {
 				u.values[name] = append(u.values[name], fmt.Sprint(points[p][name]))
 			}
+
 			for _, k := range m.Cases.Spec().Constants {
 				u.values[k.Name] = append(u.values[k.Name], cellText(k.Value))
 			}
 		}
 	}
+
 	return u, nil
 }
 
@@ -171,6 +188,7 @@ func cellText(v cty.Value) string {
 	case v.Type() == cty.Bool:
 		return "false"
 	}
+
 	return v.GoString()
 }
 
@@ -196,14 +214,17 @@ func (u *units) match(set *Set, metric string, rep *SeedReport) ([][]int, error)
 			return nil, fmt.Errorf("the grid's column %s has several values and the table lacks it, so its rows cannot be told apart; the table has %s", name, strings.Join(table.Names(rec), ", "))
 		}
 	}
+
 	if len(key) == 0 {
 		return nil, errors.New("the grid and the table have no column in common")
 	}
+
 	rep.Columns = key
 	lat, err := table.Float64s(rec, metric)
 	if err != nil {
 		return nil, err
 	}
+
 	byKey := map[string]int{}
 	for i := range u.ids {
 		parts := make([]string, len(key))
@@ -212,40 +233,49 @@ func (u *units) match(set *Set, metric string, rep *SeedReport) ([][]int, error)
 		}
 		byKey[strings.Join(parts, "\x00")] = i
 	}
+
 	ops, opName := opNames(rec, u.op)
 	cols := make([]int, len(key))
 	for k, name := range key {
 		cols[k] = table.Index(rec, name)
 	}
+
 	found := make([][]int, len(u.ids))
 	seenKernel := map[string]bool{}
 	kernel := table.Index(rec, "kernel_source")
+
 	parts := make([]string, len(key))
 	for row := range int(rec.NumRows()) {
 		for k, c := range cols {
 			parts[k] = canonicalNumber(rowkey.Text(rec.Column(c), row))
 		}
+
 		unit, ok := byKey[strings.Join(parts, "\x00")]
 		if !ok || ops != nil && ops.Values[row] != opName {
 			rep.Unused++
 			continue
 		}
+
 		if v, ok := lat.At(row); !ok || !(v >= 0) || v > 1e12 {
 			rep.Bad = append(rep.Bad, rowkey.Describe(rec, row, append(slices.Clone(key), metric)))
 			continue
 		}
+
 		// Of repeated rows the first counts, as it does for readers; rows of
 		// further kernels of one shape belong to it too.
 		id := u.ids[unit]
 		if kernel >= 0 {
 			id += "\x00" + rowkey.Text(rec.Column(kernel), row)
 		}
+
 		if seenKernel[id] || len(found[unit]) > 0 && !set.severalKernels() {
 			continue
 		}
+
 		seenKernel[id] = true
 		found[unit] = append(found[unit], row)
 	}
+
 	return found, nil
 }
 
@@ -256,14 +286,17 @@ func opNames(rec arrow.Record, op string) (*table.Col[string], string) {
 	if !ok || o.OpName == "" {
 		return nil, ""
 	}
+
 	t, ok := catalog.Lookup(o.Table)
 	if !ok || !t.OpNameKey {
 		return nil, ""
 	}
+
 	col, err := table.Strings(rec, "op_name")
 	if err != nil {
 		return nil, ""
 	}
+
 	return col, o.OpName
 }
 
@@ -279,8 +312,10 @@ func workerRows(set *Set, rows []int, columns []string, from []string) []worker.
 				}
 			}
 		}
+
 		out = append(out, r)
 	}
+
 	return out
 }
 
@@ -293,5 +328,6 @@ func origins(set *Set) []string {
 			out = append(out, name)
 		}
 	}
+
 	return out
 }

@@ -31,9 +31,11 @@ func suits(check, name string, v cty.Value) error {
 	if !ok || !v.IsKnown() {
 		return nil
 	}
+
 	if v.Type() != want {
 		return fmt.Errorf("%s of the check %q must be %s, not %s", name, check, want.FriendlyName(), v.Type().FriendlyName())
 	}
+
 	if want == cty.Number && v.AsBigFloat().Sign() < 0 {
 		return fmt.Errorf("%s of the check %q is %s; it must not be negative", name, check, v.AsBigFloat().Text('g', 6))
 	}

@@ -23,16 +23,19 @@ func GPUChecks(open func() (nvml.API, error)) []Check {
 			if err == nil {
 				defer api.Close()
 			}
+
 			var devices []int
 			if t.Runtime != nil {
 				devices = t.Runtime.Devices
 			}
+
 			if devices == nil && err == nil {
 				devices = visible(api)
 			}
 			return findings(look(doctor.LocalNode(api, err, devices), t))
 		}
 	}
+
 	attribute := func(names ...string) []hcl.AttributeSchema {
 		var out []hcl.AttributeSchema
 		for _, n := range names {
@@ -40,20 +43,29 @@ func GPUChecks(open func() (nvml.API, error)) []Check {
 		}
 		return out
 	}
+
 	return []Check{
-		{Name: "gpus", Summary: "number and name of the GPUs, against the system", Schema: attribute("count", "min", "name"), Look: on(lookGPUs)},
-		{Name: "exclusive", Summary: "no compute process of somebody else on the GPUs", Look: on(func(n *doctor.Node, _ Target) []doctor.Finding { return n.Exclusive() })},
-		{Name: "persistence", Summary: "the driver stays loaded between processes", Schema: attribute("apply"), Look: on(func(n *doctor.Node, t Target) []doctor.Finding { return n.Persistence(t.Bool("apply")) })},
-		{Name: "clocks", Summary: "SM clocks locked or at their maximum", Schema: attribute("apply"), Look: on(func(n *doctor.Node, t Target) []doctor.Finding { return n.Clocks(t.Bool("apply")) })},
-		{Name: "throttle", Summary: "no thermal or power slowdown at this moment", Look: on(func(n *doctor.Node, _ Target) []doctor.Finding { return n.Throttle() })},
-		{Name: "temperature", Summary: "GPUs are below a temperature", Schema: attribute("max_celsius"), Look: on(func(n *doctor.Node, t Target) []doctor.Finding {
-			return n.Temperature(int(t.Number("max_celsius", doctor.DefaultMaxTemperature)))
-		})},
-		{Name: "ecc", Summary: "ECC is on and has no uncorrectable errors", Schema: attribute("enabled"), Look: on(func(n *doctor.Node, t Target) []doctor.Finding {
-			_, given := t.Args["enabled"]
-			return n.ECC(!given || t.Bool("enabled"))
-		})},
-		{Name: "mig", Summary: "GPUs are whole, not partitioned", Look: on(func(n *doctor.Node, _ Target) []doctor.Finding { return n.MIG() })},
+		{Name: "gpus", Summary: "number and name of the GPUs, against the system",
+			Schema: attribute("count", "min", "name"), Look: on(lookGPUs)},
+		{Name: "exclusive", Summary: "no compute process of somebody else on the GPUs",
+			Look: on(func(n *doctor.Node, _ Target) []doctor.Finding { return n.Exclusive() })},
+		{Name: "persistence", Summary: "the driver stays loaded between processes", Schema: attribute("apply"),
+			Look: on(func(n *doctor.Node, t Target) []doctor.Finding { return n.Persistence(t.Bool("apply")) })},
+		{Name: "clocks", Summary: "SM clocks locked or at their maximum", Schema: attribute("apply"),
+			Look: on(func(n *doctor.Node, t Target) []doctor.Finding { return n.Clocks(t.Bool("apply")) })},
+		{Name: "throttle", Summary: "no thermal or power slowdown at this moment",
+			Look: on(func(n *doctor.Node, _ Target) []doctor.Finding { return n.Throttle() })},
+		{Name: "temperature", Summary: "GPUs are below a temperature", Schema: attribute("max_celsius"),
+			Look: on(func(n *doctor.Node, t Target) []doctor.Finding {
+				return n.Temperature(int(t.Number("max_celsius", doctor.DefaultMaxTemperature)))
+			})},
+		{Name: "ecc", Summary: "ECC is on and has no uncorrectable errors", Schema: attribute("enabled"),
+			Look: on(func(n *doctor.Node, t Target) []doctor.Finding {
+				_, given := t.Args["enabled"]
+				return n.ECC(!given || t.Bool("enabled"))
+			})},
+		{Name: "mig", Summary: "GPUs are whole, not partitioned",
+			Look: on(func(n *doctor.Node, _ Target) []doctor.Finding { return n.MIG() })},
 	}
 }
 
@@ -64,16 +76,19 @@ func visible(api nvml.API) []int {
 	if err != nil {
 		return nil
 	}
+
 	hidden := runtimes.Hidden(all)
 	if len(hidden) == 0 {
 		return nil
 	}
+
 	var out []int
 	for _, d := range all {
 		if !slices.Contains(hidden, d) {
 			out = append(out, d.Index)
 		}
 	}
+
 	return out
 }
 
@@ -83,23 +98,28 @@ func lookGPUs(n *doctor.Node, t Target) []doctor.Finding {
 	if t.System == nil || t.Args["name"].IsKnown() && !t.Args["name"].IsNull() {
 		return out
 	}
+
 	if n.NVML == nil {
 		return out
 	}
+
 	devices, err := n.NVML.Devices()
 	if err != nil {
 		return out // said by GPUs already
 	}
+
 	for _, d := range devices {
 		name := d.Identity().Name
 		if match, known := t.System.MatchesDevice(name); known && !match {
-			f := doctor.Finding{Check: "gpus", Result: doctor.Fail, Device: name, Message: fmt.Sprintf("the device is a %s, but the plan is for %s", name, t.System.Name)}
+			f := doctor.Finding{Check: "gpus", Result: doctor.Fail, Device: name,
+				Message: fmt.Sprintf("the device is a %s, but the plan is for %s", name, t.System.Name)}
 			if fit, ok := systems.ForDevice(name); ok {
 				f.Fix = "plan for system " + fit
 			}
 			return append(out, f)
 		}
 	}
+
 	return out
 }
 
@@ -112,8 +132,10 @@ func LibraryChecks(pools *runtimes.Pools) []Check {
 			if kind == nil || len(kind.Libraries) == 0 {
 				return []Finding{{OK: true, Message: "a runtime of kind " + t.Runtime.Kind + " opens no CUDA library of its own"}}
 			}
+
 			if len(t.Runtime.Launcher) > 0 {
-				return []Finding{{Skip: true, Message: "workers start through " + t.Runtime.Launcher[0] + "; which libraries are there only they can tell"}}
+				return []Finding{{Skip: true, Message: "workers start through " + t.Runtime.Launcher[0] +
+					"; which libraries are there only they can tell"}}
 			}
 			return findings(doctor.LibraryFindings(doctor.LocalLibraries(), kind.Libraries...))
 		},
@@ -130,5 +152,6 @@ func findings(in []doctor.Finding) []Finding {
 		}
 		out = append(out, Finding{OK: f.Result == doctor.Pass, Skip: f.Result == doctor.Skip, Message: text, Fix: f.Fix})
 	}
+
 	return out
 }

@@ -30,13 +30,15 @@ func TestChecksReachTheDoctor(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	args := func(name string, v cty.Value) Target { return Target{Args: map[string]cty.Value{name: v}} }
 	for _, c := range []struct {
 		name, want string
 		change     func(*nvmltest.Device)
 		target     Target
 	}{
-		{"exclusive", "foreign compute process", func(d *nvmltest.Device) { d.Procs = []nvml.Process{{PID: 1 << 30}} }, Target{}},
+		{"exclusive", "foreign compute process",
+			func(d *nvmltest.Device) { d.Procs = []nvml.Process{{PID: 1 << 30}} }, Target{}},
 		{"persistence", "persistence mode is off", func(d *nvmltest.Device) { d.Persist = false }, Target{}},
 		{"clocks", "500 MHz", func(d *nvmltest.Device) { d.Clock.SM = 500 }, Target{}},
 		{"throttle", "hardware thermal slowdown", func(d *nvmltest.Device) { d.Why = nvml.HwThermal }, Target{}},
@@ -54,6 +56,7 @@ func TestChecksReachTheDoctor(t *testing.T) {
 		if len(good) == 0 || !good[0].OK {
 			t.Errorf("%s complains about a healthy H200: %+v", c.name, good)
 		}
+
 		c.change(d)
 		found := look(t, c.name, &nvmltest.API{Driver: "580.159.04", GPUs: []*nvmltest.Device{d}}, c.target)
 		i := slices.IndexFunc(found, func(f Finding) bool { return !f.OK && !f.Skip })
@@ -68,7 +71,8 @@ func TestHiddenGPUsAreNotJudged(t *testing.T) {
 	busy := nvmltest.H200(1)
 	busy.Procs = []nvml.Process{{PID: 1 << 30}}
 	api := &nvmltest.API{Driver: "580.159.04", GPUs: []*nvmltest.Device{nvmltest.H200(0), busy}}
-	for env, ok := range map[string]bool{"0": true, "1": false, "0,1": false, "GPU-00000000-0000-0000-0000-000000000000": true} {
+	for env, ok := range map[string]bool{"0": true, "1": false, "0,1": false,
+		"GPU-00000000-0000-0000-0000-000000000000": true} {
 		t.Setenv("CUDA_VISIBLE_DEVICES", env)
 		found := look(t, "exclusive", api, Target{Runtime: &stage.Runtime{}})
 		if got := !slices.ContainsFunc(found, func(f Finding) bool { return !f.OK }); got != ok || len(found) == 0 {

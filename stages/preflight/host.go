@@ -47,26 +47,32 @@ func lookDisk(_ context.Context, t Target) []Finding {
 		at := existing(dir)
 		var st syscall.Statfs_t
 		if err := syscall.Statfs(at, &st); err != nil {
-			out = append(out, Finding{Message: fmt.Sprintf("%s cannot be looked at: %v", at, err), Fix: "choose other folders with -state-dir and -out-dir"})
+			out = append(out, Finding{Message: fmt.Sprintf("%s cannot be looked at: %v", at, err),
+				Fix: "choose other folders with -state-dir and -out-dir"})
 			continue
 		}
+
 		free := float64(st.Bavail) * float64(st.Bsize) / gb
 		f := Finding{OK: free >= limit, Message: fmt.Sprintf("%.1f GB free at %s", free, at)}
 		if !f.OK {
 			f.Message += fmt.Sprintf(", %.4g GB asked for", limit)
 			f.Fix = "free some space, or choose other folders with -state-dir and -out-dir"
 		}
+
 		if name, network := networkFS[int64(st.Type)]; network {
 			f.Message += " (network file system " + name + ": safe, but each durable batch of rows waits for it)"
 		}
+
 		out = append(out, f)
 	}
+
 	return slices.CompactFunc(out, sameFinding) // one folder holds both
 }
 
 // networkFS are the magic numbers of statfs(2).
 var networkFS = map[int64]string{
-	0x6969: "NFS", 0xFF534D42: "CIFS", 0xFE534D42: "SMB2", 0x0BD00BD0: "Lustre", 0x47504653: "GPFS", 0x65735546: "FUSE", 0x00C36400: "Ceph",
+	0x6969: "NFS", 0xFF534D42: "CIFS", 0xFE534D42: "SMB2", 0x0BD00BD0: "Lustre", 0x47504653: "GPFS",
+	0x65735546: "FUSE", 0x00C36400: "Ceph",
 }
 
 // existing is the folder itself or its nearest parent that is there.
@@ -84,12 +90,14 @@ func lookMemory(_ context.Context, t Target) []Finding {
 	if err != nil {
 		return []Finding{{Skip: true, Message: err.Error()}}
 	}
+
 	limit := t.Number("min_gb", 1)
 	f := Finding{OK: free >= limit, Message: fmt.Sprintf("%.1f GB available", free)}
 	if !f.OK {
 		f.Message += fmt.Sprintf(", %.4g GB asked for", limit)
 		f.Fix = "end other programs"
 	}
+
 	return []Finding{f}
 }
 
@@ -97,11 +105,13 @@ func memAvailable() (float64, error) {
 	if runtime.GOOS != "linux" {
 		return 0, fmt.Errorf("free memory is known on Linux only")
 	}
+
 	file, err := os.Open("/proc/meminfo")
 	if err != nil {
 		return 0, fmt.Errorf("free memory: %w", err)
 	}
 	defer file.Close()
+
 	sc := bufio.NewScanner(file)
 	for sc.Scan() {
 		if rest, ok := strings.CutPrefix(sc.Text(), "MemAvailable:"); ok {
@@ -112,6 +122,7 @@ func memAvailable() (float64, error) {
 			return kb * 1024 / gb, nil
 		}
 	}
+
 	return 0, fmt.Errorf("/proc/meminfo has no MemAvailable")
 }
 
@@ -120,6 +131,7 @@ func lookShm(_ context.Context, t Target) []Finding {
 	if err := syscall.Statfs("/dev/shm", &st); err != nil {
 		return []Finding{{Skip: true, Message: fmt.Sprintf("/dev/shm: %v", err)}}
 	}
+
 	limit := t.Number("min_gb", 1)
 	free := float64(st.Bavail) * float64(st.Bsize) / gb
 	f := Finding{OK: free >= limit, Message: fmt.Sprintf("%.1f GB free in /dev/shm", free)}
@@ -127,6 +139,7 @@ func lookShm(_ context.Context, t Target) []Finding {
 		f.Message += fmt.Sprintf(", %.4g GB asked for", limit)
 		f.Fix = "start the container with a larger --shm-size, or --ipc=host"
 	}
+
 	return []Finding{f}
 }
 
@@ -135,10 +148,12 @@ func lookLoad(_ context.Context, t Target) []Finding {
 	if err != nil {
 		return []Finding{{Skip: true, Message: fmt.Sprintf("load: %v", err)}}
 	}
+
 	one, err := strconv.ParseFloat(strings.Fields(string(data))[0], 64)
 	if err != nil {
 		return []Finding{{Skip: true, Message: fmt.Sprintf("/proc/loadavg: %v", err)}}
 	}
+
 	limit := t.Number("max_per_core", 0.5)
 	perCore := one / float64(runtime.NumCPU())
 	f := Finding{OK: perCore <= limit, Message: fmt.Sprintf("load %.2f per core", perCore)}
@@ -146,6 +161,7 @@ func lookLoad(_ context.Context, t Target) []Finding {
 		f.Message += fmt.Sprintf(", at most %.4g asked for: other work will show in the numbers", limit)
 		f.Fix = "wait for it, or end it"
 	}
+
 	return []Finding{f}
 }
 
@@ -155,17 +171,22 @@ func lookWritable(_ context.Context, t Target) []Finding {
 		at := existing(dir)
 		f, err := os.CreateTemp(at, ".aicplan-preflight-*")
 		if err != nil {
-			out = append(out, Finding{Message: fmt.Sprintf("%s cannot be written: %v", at, err), Fix: "choose other folders with -state-dir and -out-dir"})
+			out = append(out, Finding{Message: fmt.Sprintf("%s cannot be written: %v", at, err),
+				Fix: "choose other folders with -state-dir and -out-dir"})
 			continue
 		}
+
 		name := f.Name()
 		f.Close()
+
 		if err := os.Remove(name); err != nil {
 			out = append(out, Finding{Message: fmt.Sprintf("%s: %v", name, err)})
 			continue
 		}
+
 		out = append(out, Finding{OK: true, Message: at + " is writable"})
 	}
+
 	return slices.CompactFunc(out, sameFinding) // one folder holds both
 }
 

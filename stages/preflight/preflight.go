@@ -116,6 +116,7 @@ func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics
 	if diags.HasErrors() {
 		return diags
 	}
+
 	content, more := body.Content(schema)
 	diags = append(diags, more...)
 	refer := func(name string, take func(cty.Value) error) {
@@ -123,25 +124,31 @@ func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics
 		if !ok {
 			return
 		}
+
 		v, more := a.Expr.Value(ctx)
 		diags = append(diags, more...)
+
 		if more.HasErrors() || v.IsNull() { // null is as if it were left out
 			return
 		}
+
 		if err := take(v); err != nil {
 			diags = append(diags, &hcl.Diagnostic{
 				Severity: hcl.DiagError, Summary: "Unsuitable reference", Detail: err.Error() + ".", Subject: a.Expr.Range().Ptr(),
 			})
 		}
 	}
+
 	refer("runtime", func(v cty.Value) (err error) {
 		c.runtime, err = stage.RuntimeOf(v)
 		return err
 	})
+
 	refer("system", func(v cty.Value) (err error) {
 		c.system, err = stage.SystemOf(v)
 		return err
 	})
+
 	refer("executor", func(v cty.Value) error {
 		block, err := stage.ServiceOf(v, "executor")
 		if err == nil {
@@ -149,9 +156,11 @@ func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics
 		}
 		return err
 	})
+
 	for _, b := range content.Blocks {
 		diags = append(diags, c.decodeCheck(b, ctx)...)
 	}
+
 	return diags
 }
 
@@ -164,9 +173,11 @@ func (c *Config) decodeCheck(b *hcl.Block, ctx *hcl.EvalContext) hcl.Diagnostics
 		}
 		return hcl.Diagnostics{{
 			Severity: hcl.DiagError, Summary: "Unknown preflight check", Subject: b.LabelRanges[0].Ptr(),
-			Detail: fmt.Sprintf("There is no check %q.%s The checks are: %s.", b.Labels[0], phrase.DidYouMean(b.Labels[0], names), strings.Join(names, ", ")),
+			Detail: fmt.Sprintf("There is no check %q.%s The checks are: %s.", b.Labels[0],
+				phrase.DidYouMean(b.Labels[0], names), strings.Join(names, ", ")),
 		}}
 	}
+
 	u := use{check: c.all[i], severity: "fail", args: map[string]cty.Value{}, pos: b.DefRange}
 	content, diags := b.Body.Content(&hcl.BodySchema{Attributes: append([]hcl.AttributeSchema{onFail}, u.check.Schema...)})
 	for name, a := range content.Attributes {
@@ -178,21 +189,29 @@ func (c *Config) decodeCheck(b *hcl.Block, ctx *hcl.EvalContext) hcl.Diagnostics
 			case "warn":
 				u.severity = "warn"
 			default:
-				diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Invalid on_fail", Detail: `on_fail is "stop" or "warn".`, Subject: a.Expr.Range().Ptr()})
+				diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Invalid on_fail",
+					Detail: `on_fail is "stop" or "warn".`, Subject: a.Expr.Range().Ptr()})
 			}
+
 			continue
 		}
+
 		v, more := a.Expr.Value(ctx)
 		diags = append(diags, more...)
+
 		if v.IsNull() { // as good as not given
 			continue
 		}
+
 		if err := suits(u.check.Name, name, v); err != nil && !more.HasErrors() {
-			diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Wrong value", Detail: err.Error() + ".", Subject: a.Expr.Range().Ptr()})
+			diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Wrong value",
+				Detail: err.Error() + ".", Subject: a.Expr.Range().Ptr()})
 			continue
 		}
+
 		u.args[name] = v
 	}
+
 	c.checks = append(c.checks, u)
 	return diags
 }
@@ -204,16 +223,19 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 		if (u.check.Needs == "runtime" && c.runtime == nil) || (u.check.Needs == "system" && c.system == nil) {
 			diags = append(diags, &hcl.Diagnostic{
 				Severity: hcl.DiagError, Summary: "Missing " + u.check.Needs, Subject: u.pos.Ptr(),
-				Detail: fmt.Sprintf("The check %q needs to know the %s: add %s = %s.NAME to the preflight block.", u.check.Name, u.check.Needs, u.check.Needs, u.check.Needs),
+				Detail: fmt.Sprintf("The check %q needs to know the %s: add %s = %s.NAME to the preflight block.",
+					u.check.Name, u.check.Needs, u.check.Needs, u.check.Needs),
 			})
 		}
 	}
+
 	if len(c.checks) == 0 {
 		diags = append(diags, &hcl.Diagnostic{
 			Severity: hcl.DiagWarning, Summary: "Preflight without checks", Subject: cc.Range.Ptr(),
 			Detail: "The block has no check and passes always.",
 		})
 	}
+
 	return diags
 }
 
@@ -226,9 +248,11 @@ func (c *Config) Values() map[string]any {
 	if c.runtime != nil {
 		out["runtime"] = stage.RuntimeValues(c.runtime)
 	}
+
 	if c.system != nil {
 		out["system"] = stage.SystemValue(c.system)
 	}
+
 	var checks []any
 	for _, u := range c.checks {
 		check := map[string]any{"check": u.check.Name, "severity": u.severity}
@@ -237,9 +261,11 @@ func (c *Config) Values() map[string]any {
 		}
 		checks = append(checks, check)
 	}
+
 	if checks != nil {
 		out["check"] = checks
 	}
+
 	return out
 }
 
@@ -250,25 +276,31 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		out.Message = "every task of " + c.place.Address + " does it on its node"
 		return out, nil
 	}
+
 	var failed []string
 	for _, u := range c.checks {
-		res := u.look(ctx, Target{Runtime: c.runtime, System: c.system, Args: u.args, StateDir: rc.Store.Dir(), OutDir: rc.OutDir})
+		res := u.look(ctx, Target{Runtime: c.runtime, System: c.system, Args: u.args, StateDir: rc.Store.Dir(),
+			OutDir: rc.OutDir})
 		res.Pos = fmt.Sprintf("%s:%d", u.pos.Filename, u.pos.Start.Line)
 		out.Checks = append(out.Checks, res)
+
 		switch res.Result {
 		case "fail":
 			failed = append(failed, u.check.Name)
 		case "warn":
 			rc.Events.Message(rc.Address, "warn", res.Name+": "+res.Message)
 		}
+
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 	}
+
 	if len(failed) > 0 {
 		out.Status = stage.StatusPreflight
 		out.Message = strings.Join(failed, ", ") + " did not pass"
 	}
+
 	return out, nil
 }
 
@@ -276,6 +308,7 @@ func (u use) look(ctx context.Context, t Target) stage.CheckResult {
 	res := stage.CheckResult{Name: u.check.Name, Severity: u.severity, Result: "pass"}
 	var messages, fixes []string
 	skip := false
+
 	bad := false
 	for _, f := range u.check.Look(ctx, t) {
 		messages = append(messages, f.Message)
@@ -285,6 +318,7 @@ func (u use) look(ctx context.Context, t Target) stage.CheckResult {
 		skip = skip || f.Skip
 		bad = bad || (!f.OK && !f.Skip)
 	}
+
 	res.Message, res.Fix = strings.Join(messages, "; "), strings.Join(fixes, "; ")
 	switch {
 	case bad && u.severity == "warn":
@@ -294,5 +328,6 @@ func (u use) look(ctx context.Context, t Target) stage.CheckResult {
 	case skip:
 		res.Result = "skip"
 	}
+
 	return res
 }

@@ -15,8 +15,10 @@ func RuntimeChecks(pools *runtimes.Pools) []Check {
 			if m := pools.Absent(runtimes.Running(ctx), t.Runtime); m != nil {
 				return []Finding{{Skip: true, Message: "what needs it waits for another place: " + m.What, Fix: m.Fix}}
 			}
+
 			text, err := pools.Framework(runtimes.Running(ctx), t.Runtime)
 			var m *runtimes.Missing
+
 			var u *runtimes.Unjudged
 			switch {
 			case errors.As(err, &u):
@@ -26,6 +28,7 @@ func RuntimeChecks(pools *runtimes.Pools) []Check {
 			case err != nil:
 				return []Finding{{Message: err.Error()}}
 			}
+
 			return []Finding{{OK: true, Message: text}}
 		},
 	}}

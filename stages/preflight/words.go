@@ -12,9 +12,11 @@ func (c *Config) Words() stage.Vocabulary {
 	out := stage.Vocabulary{}
 	out.Add("", schema)
 	out.Add("check", &hcl.BodySchema{Attributes: []hcl.AttributeSchema{onFail}})
+
 	for _, k := range c.all {
 		out["check "+k.Name] = nil
 		out.Add("check "+k.Name, &hcl.BodySchema{Attributes: k.Schema})
 	}
+
 	return out
 }

@@ -26,8 +26,9 @@ func Kind() stage.Kind {
 		Summary: "commit the exports to a branch of a git repository",
 		NoTable: true,
 		Follows: true,
-		Outputs: map[string]cty.Type{"commit": cty.String, "branch": cty.String, "pushed": cty.Bool, "pull_request": cty.String},
-		New:     func() stage.Stage { return &Config{} },
+		Outputs: map[string]cty.Type{"commit": cty.String, "branch": cty.String, "pushed": cty.Bool,
+			"pull_request": cty.String},
+		New: func() stage.Stage { return &Config{} },
 	}
 }
 
@@ -72,37 +73,49 @@ var (
 func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	bad := func(summary, format string, args ...any) {
-		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(format, args...), Subject: cc.Range.Ptr()})
+		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary,
+			Detail: fmt.Sprintf(format, args...), Subject: cc.Range.Ptr()})
 	}
 	if err := c.resolve(); err != nil {
 		bad("Wrong reference", "%s.", err)
 	}
+
 	for _, r := range c.exports {
 		if r != nil && r.Kind != "export" {
 			bad("Not an export", "exports names %s, which writes no perf files; name export stages.", r.Address)
 		}
 	}
+
 	if c.report != nil && c.report.Kind != "report" {
 		bad("Not a report", "report names %s; name a report stage.", c.report.Address)
 	}
-	if !branchName.MatchString(c.Branch) || strings.Contains(c.Branch, "..") || strings.Contains(c.Branch, "//") || strings.HasSuffix(c.Branch, ".lock") {
+
+	if !branchName.MatchString(c.Branch) || strings.Contains(c.Branch, "..") || strings.Contains(c.Branch, "//") ||
+		strings.HasSuffix(c.Branch, ".lock") {
 		bad("Wrong branch", "%q is no name of a branch, such as \"data/h200_sxm-trtllm-1.3.0\".", c.Branch)
 	}
+
 	if c.Path != "" && !filepath.IsLocal(c.Path) {
 		bad("Path outside the repository", "%q leads out of the repository; path is a folder inside of it.", c.Path)
 	}
+
 	if c.Push && c.Remote == "" {
 		bad("No remote", "push = true needs the remote to push to, for example remote = \"origin\".")
 	}
+
 	if c.Remote != "" && !remoteName.MatchString(c.Remote) {
 		bad("Wrong remote", "%q is no name of a remote; add it to the repository with git remote add, and give its name.", c.Remote)
 	}
+
 	if d := c.Draft; d != nil {
 		d.check(c, bad)
 	}
-	if a := c.Author; a != nil && (a.Name == "" || !strings.Contains(a.Email, "@") || strings.ContainsAny(a.Name+a.Email, "<>\n")) {
+
+	if a := c.Author; a != nil && (a.Name == "" || !strings.Contains(a.Email, "@") ||
+		strings.ContainsAny(a.Name+a.Email, "<>\n")) {
 		bad("Wrong author", "An author has a name and an address, without angle brackets.")
 	}
+
 	return diags
 }
 
@@ -117,11 +130,13 @@ func (c *Config) resolve() error {
 			return fmt.Errorf("exports is empty: there would be nothing to commit")
 		}
 	}
+
 	if c.report == nil && c.Report != cty.NilVal && !c.Report.IsNull() {
 		if c.report, err = stage.RefOf(c.Report); err != nil {
 			return fmt.Errorf("report: %w", err)
 		}
 	}
+
 	return nil
 }
 
@@ -130,6 +145,7 @@ func (c *Config) Inputs() []stage.Input {
 	if c.resolve() != nil {
 		return nil // Check says why
 	}
+
 	var in []stage.Input
 	for i, r := range c.exports {
 		in = append(in, stage.Input{Name: fmt.Sprintf("exports[%d]", i), Ref: r})

@@ -33,15 +33,19 @@ func (d *Draft) check(c *Config, bad func(summary, format string, args ...any)) 
 	if !repoName.MatchString(d.Repository) {
 		bad("Wrong repository", "%q is no repository of GitHub, such as \"ai-dynamo/aiconfigurator\".", d.Repository)
 	}
+
 	if !c.Push {
 		bad("Draft without push", "A draft pull request needs a pushed branch: set push = true and remote, or remove the draft block.")
 	}
+
 	if d.Owner != "" && !ownerName.MatchString(d.Owner) {
 		bad("Wrong owner", "%q is no name of a user or an organisation.", d.Owner)
 	}
+
 	if d.Base != "" && (!branchName.MatchString(d.Base) || strings.Contains(d.Base, "..")) {
 		bad("Wrong base", "%q is no name of a branch.", d.Base)
 	}
+
 	if d.Title == "" || strings.ContainsAny(d.Title, "\r\n") {
 		bad("Wrong title", "A pull request has a title of one line.")
 	}
@@ -54,16 +58,20 @@ func (d *Draft) update(ctx context.Context, branch, body string) (url string, op
 	if d.Owner != "" {
 		head = d.Owner + ":" + branch
 	}
-	url, err = gh(ctx, "pr", "list", "--repo", d.Repository, "--head", branch, "--state", "open", "--json", "url", "--jq", ".[0].url // empty")
+
+	url, err = gh(ctx, "pr", "list", "--repo", d.Repository, "--head", branch, "--state", "open", "--json", "url",
+		"--jq", ".[0].url // empty")
 	if err != nil {
 		return "", false, err
 	}
+
 	if url != "" {
 		_, err := gh(ctx, "pr", "edit", url, "--body-file", body)
 		return url, false, err
 	}
 
-	out, err := gh(ctx, "pr", "create", "--repo", d.Repository, "--head", head, "--base", cmp.Or(d.Base, "main"), "--title", d.Title, "--body-file", body, "--draft")
+	out, err := gh(ctx, "pr", "create", "--repo", d.Repository, "--head", head, "--base", cmp.Or(d.Base, "main"),
+		"--title", d.Title, "--body-file", body, "--draft")
 	lines := strings.Split(out, "\n")
 	return strings.TrimSpace(lines[len(lines)-1]), true, err
 }
@@ -81,5 +89,6 @@ func gh(ctx context.Context, args ...string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("gh %s: %w: %s", strings.Join(args[:2], " "), err, firstLines(errs.String(), 3))
 	}
+
 	return strings.TrimSpace(out.String()), nil
 }

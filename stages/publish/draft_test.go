@@ -46,22 +46,28 @@ func TestDraftIsOpenedOnceAndUpdated(t *testing.T) {
 
 	out := b.must(cfg)
 	const url = "https://github.example/o/r/pull/7"
-	if got := out.Values["pull_request"]; !got.RawEquals(cty.StringVal(url)) || !strings.HasSuffix(out.Message, "opened "+url) {
+	if got := out.Values["pull_request"]; !got.RawEquals(cty.StringVal(url)) ||
+		!strings.HasSuffix(out.Message, "opened "+url) {
 		t.Errorf("%#v: %s", got, out.Message)
 	}
+
 	log := git(t, remote, "log", "-1", "--format=%s%n%(trailers:key=Signed-off-by)", "data/h200", "--")
 	if want := "add H200 perf data\nSigned-off-by: Ann Engineer <ann@example.com>"; strings.TrimSpace(log) != want {
 		t.Errorf("commit %q, want %q", log, want)
 	}
-	if body, err := os.ReadFile(filepath.Join(state, "body")); err != nil || !strings.HasPrefix(string(body), "# Release") {
+
+	if body, err := os.ReadFile(filepath.Join(state, "body")); err != nil ||
+		!strings.HasPrefix(string(body), "# Release") {
 		t.Errorf("text %q, %v", body, err)
 	}
 
 	if out = b.must(cfg); !strings.HasSuffix(out.Message, "updated "+url) {
 		t.Errorf("second run: %s", out.Message)
 	}
+
 	calls, err := os.ReadFile(filepath.Join(state, "calls"))
-	if err != nil || strings.Count(string(calls), "pr create") != 1 || !strings.Contains(string(calls), "--head ann:data/h200 --base main --title H200 data; $(touch pwned) `x` --body-file") {
+	if err != nil || strings.Count(string(calls), "pr create") != 1 ||
+		!strings.Contains(string(calls), "--head ann:data/h200 --base main --title H200 data; $(touch pwned) `x` --body-file") {
 		t.Errorf("%v, calls:\n%s", err, calls)
 	}
 }
@@ -70,12 +76,16 @@ func TestDraftWithoutGH(t *testing.T) {
 	b, remote := newBench(t), t.TempDir()
 	git(t, remote, "init", "-q", "--bare")
 	cfg := draft(b, remote)
+
 	path := t.TempDir()
 	if err := os.Symlink("/usr/bin/git", filepath.Join(path, "git")); err != nil {
 		t.Fatal(err)
 	}
+
 	t.Setenv("PATH", path)
-	if _, err := b.run(cfg); err == nil || !strings.Contains(err.Error(), "pull request is not up to date: gh is not installed") {
+
+	if _, err := b.run(cfg); err == nil || !strings.Contains(err.Error(),
+		"pull request is not up to date: gh is not installed") {
 		t.Error(err)
 	}
 }

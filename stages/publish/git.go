@@ -27,6 +27,7 @@ func (r repository) git(ctx context.Context, stdin string, args ...string) (stri
 	if r.index != "" {
 		cmd.Env = append(cmd.Env, "GIT_INDEX_FILE="+r.index)
 	}
+
 	cmd.Env = append(cmd.Env, r.env...)
 	cmd.Stdin = strings.NewReader(stdin)
 	var out, errs bytes.Buffer
@@ -38,12 +39,14 @@ func (r repository) git(ctx context.Context, stdin string, args ...string) (stri
 	case err != nil:
 		return "", fmt.Errorf("git %s: %w: %s%s", args[0], err, firstLines(errs.String(), 3), signIn(errs.String()))
 	}
+
 	return strings.TrimRight(out.String(), "\n"), nil
 }
 
 // signIn says what to do where git would have asked somebody.
 func signIn(said string) string {
-	for _, asks := range []string{"terminal prompts disabled", "Host key verification failed", "Permission denied (publickey"} {
+	for _, asks := range []string{"terminal prompts disabled", "Host key verification failed",
+		"Permission denied (publickey"} {
 		if strings.Contains(said, asks) {
 			return "; nobody is asked here: add the key to ssh-agent (ssh-add), the host's key by calling ssh once, or a token to a credential helper of git"
 		}
@@ -61,18 +64,22 @@ func (r repository) check(ctx context.Context) error {
 	if info, err := os.Stat(r.dir); err != nil || !info.IsDir() {
 		return fmt.Errorf("the repository %s is not there; clone it first, or correct \"repository\"", r.dir)
 	}
+
 	if _, err := r.git(ctx, "", "rev-parse", "--git-dir"); err != nil {
 		return fmt.Errorf("%s is no git repository: %w", r.dir, err)
 	}
+
 	// A folder somewhere inside of a clone would do, by accident.
 	top, err := r.git(ctx, "", "rev-parse", "--show-toplevel")
 	if err != nil {
 		return nil // a bare repository has none
 	}
+
 	want, err := filepath.EvalSymlinks(r.dir)
 	if err == nil && filepath.Clean(top) != want {
 		return fmt.Errorf("%s lies inside of the repository %s; name its top folder", r.dir, top)
 	}
+
 	return nil
 }
 
@@ -92,6 +99,7 @@ func (r repository) checkedOut(ctx context.Context, branch string) (string, erro
 	if err != nil {
 		return "", err
 	}
+
 	tree := ""
 	for _, line := range strings.Split(out, "\n") {
 		if dir, ok := strings.CutPrefix(line, "worktree "); ok {
@@ -101,6 +109,7 @@ func (r repository) checkedOut(ctx context.Context, branch string) (string, erro
 			return tree, nil
 		}
 	}
+
 	return "", nil
 }
 
@@ -117,6 +126,7 @@ func (r repository) tree(ctx context.Context, parent string, files []file) (stri
 			return "", err
 		}
 	}
+
 	var entries strings.Builder
 	for _, f := range files {
 		// --no-filters: the bytes are those whose digest the report names.
@@ -126,9 +136,11 @@ func (r repository) tree(ctx context.Context, parent string, files []file) (stri
 		}
 		fmt.Fprintf(&entries, "100644 %s\t%s\x00", id, f.to)
 	}
+
 	if _, err := r.git(ctx, entries.String(), "update-index", "-z", "--add", "--index-info"); err != nil {
 		return "", err
 	}
+
 	return r.git(ctx, "", "write-tree")
 }
 
@@ -138,6 +150,7 @@ func (r repository) identity(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("git does not know who commits; add author { name = \"...\" email = \"...\" } to the publish block, or set git config user.name and user.email: %w", err)
 	}
+
 	at := strings.LastIndexByte(out, '>')
 	if at < 0 {
 		return "", fmt.Errorf("git says that %q commits", out)

@@ -31,6 +31,7 @@ func (c *Config) prepare(rc *stage.RunContext) (*commitPlan, error) {
 	if err := c.resolve(); err != nil {
 		return nil, err
 	}
+
 	artifacts, missing := c.artifacts(rc)
 	if len(missing) == len(c.exports) {
 		return nil, ErrNothing
@@ -40,16 +41,20 @@ func (c *Config) prepare(rc *stage.RunContext) (*commitPlan, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	body, err := c.body(artifacts)
 	if err != nil {
 		return nil, err
 	}
+
 	if runes := []rune(body); len(runes) > maxBody {
 		cut := string(runes[:maxBody-100])
 		body = cut[:strings.LastIndexByte(cut, '\n')+1] + "\nThe rest exceeds the length of a pull request's text.\n"
 	}
+
 	subject := strings.Join(strings.Fields(c.Message), " ")
-	return &commitPlan{files: files, subject: cmp.Or(subject, fmt.Sprintf("add perf data (%d files)", len(files))), body: body, missing: missing}, nil
+	return &commitPlan{files: files, subject: cmp.Or(subject, fmt.Sprintf("add perf data (%d files)", len(files))),
+		body: body, missing: missing}, nil
 }
 
 // Exports are the addresses of the exports, and of the report.
@@ -57,10 +62,12 @@ func (c *Config) Exports() []string {
 	if c.resolve() != nil {
 		return nil
 	}
+
 	var out []string
 	for _, r := range c.exports {
 		out = append(out, r.Address)
 	}
+
 	if c.report != nil {
 		out = append(out, c.report.Address)
 	}
@@ -73,24 +80,30 @@ func (c *Config) Preview(ctx context.Context, w io.Writer, rc *stage.RunContext)
 	if err != nil {
 		return err
 	}
+
 	r := c.open(rc)
 	if err := r.check(ctx); err != nil {
 		return err
 	}
 
 	fmt.Fprintf(w, "commit on %s of %s: %s\n", c.Branch, r.dir, p.subject)
+
 	for _, f := range p.files {
 		fmt.Fprintf(w, "  %s\n", f.to)
 	}
+
 	for _, address := range p.missing {
 		fmt.Fprintf(w, "not included: %s has not ended\n", address)
 	}
+
 	if c.Push {
 		fmt.Fprintf(w, "push to %s\n", c.Remote)
 	}
+
 	if c.Draft != nil {
 		fmt.Fprintf(w, "draft pull request to %s: %s\n", c.Draft.Repository, c.Draft.Title)
 	}
+
 	_, err = fmt.Fprintf(w, "text in %s:\n\n%s", filepath.Join(rc.OutDir, bodyFile), p.body)
 	return err
 }

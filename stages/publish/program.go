@@ -22,12 +22,15 @@ func runProgram(ctx context.Context, cmd *exec.Cmd) error {
 			return err
 		}
 	}
+
 	cmd.Cancel = func() error { return signal(syscall.SIGTERM) }
 	cmd.WaitDelay = time.Second
 
 	err := cmd.Run()
+
 	if ctx.Err() != nil && cmd.Process != nil {
 		_ = signal(syscall.SIGKILL) // children that ignored SIGTERM
 	}
+
 	return err
 }

@@ -28,6 +28,7 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	if err != nil {
 		return nil, err
 	}
+
 	if len(p.missing) > 0 {
 		return nil, fmt.Errorf("%s wrote no file that could be committed", p.missing[0])
 	}
@@ -47,10 +48,12 @@ func (c *Config) publish(ctx context.Context, rc *stage.RunContext, p *commitPla
 	alone.Lock()
 	defer alone.Unlock()
 	out := &stage.Outcome{Status: stage.StatusOK}
+
 	a, err := c.writeBody(rc.OutDir, p.body)
 	if err != nil {
 		return nil, err
 	}
+
 	out.Artifacts = append(out.Artifacts, a)
 
 	// In the run's folder, which is removed with the run if this process is killed.
@@ -66,6 +69,7 @@ func (c *Config) publish(ctx context.Context, rc *stage.RunContext, p *commitPla
 	if err != nil {
 		return nil, err
 	}
+
 	out.Message = fmt.Sprintf("%s on %s has %d files", short(commit), c.Branch, len(p.files))
 	if !made {
 		out.Message = fmt.Sprintf("%s on %s has the same %d files already", short(commit), c.Branch, len(p.files))
@@ -79,7 +83,8 @@ func (c *Config) publish(ctx context.Context, rc *stage.RunContext, p *commitPla
 	}
 
 	out.Values = map[string]cty.Value{
-		"commit": cty.StringVal(commit), "branch": cty.StringVal(c.Branch), "pushed": cty.BoolVal(c.Push), "pull_request": cty.NullVal(cty.String),
+		"commit": cty.StringVal(commit), "branch": cty.StringVal(c.Branch), "pushed": cty.BoolVal(c.Push),
+		"pull_request": cty.NullVal(cty.String),
 	}
 	if c.Draft != nil {
 		url, opened, err := c.Draft.update(ctx, c.Branch, a.Path)
@@ -89,6 +94,7 @@ func (c *Config) publish(ctx context.Context, rc *stage.RunContext, p *commitPla
 		out.Values["pull_request"] = cty.StringVal(url)
 		out.Message += map[bool]string{true: ", opened ", false: ", updated "}[opened] + url
 	}
+
 	return out, nil
 }
 
@@ -100,6 +106,7 @@ func (c *Config) open(rc *stage.RunContext) repository {
 			"GIT_COMMITTER_NAME=" + c.Author.Name, "GIT_COMMITTER_EMAIL=" + c.Author.Email,
 		}
 	}
+
 	return r
 }
 
@@ -114,11 +121,13 @@ func (c *Config) artifacts(rc *stage.RunContext) (wrote map[string][]stage.Artif
 			wrote[f.Address] = f.Outcome.Artifacts
 		}
 	}
+
 	for _, r := range c.exports {
 		if len(wrote[r.Address]) == 0 {
 			missing = append(missing, r.Address)
 		}
 	}
+
 	return wrote, missing
 }
 
@@ -132,14 +141,17 @@ func (c *Config) files(outDir string, artifacts map[string][]stage.Artifact) ([]
 			if err != nil || !filepath.IsLocal(rel) {
 				return nil, fmt.Errorf("%s was exported to %s, outside of this run's output folder %s; apply with the same -out-dir, or with -replace %s", r.Address, a.Path, outDir, r.Address)
 			}
+
 			f := file{from: a.Path, to: c.place(rel)}
 			if other, dup := seen[f.to]; dup {
 				return nil, fmt.Errorf("%s and %s both wrote %s", other, r.Address, f.to)
 			}
+
 			seen[f.to] = r.Address
 			out = append(out, f)
 		}
 	}
+
 	// What the exports put next to their tables belongs to the database too.
 	for _, name := range sidecars(out) {
 		rel, err := filepath.Rel(outDir, name)
@@ -148,6 +160,7 @@ func (c *Config) files(outDir string, artifacts map[string][]stage.Artifact) ([]
 			out = append(out, file{from: name, to: c.place(rel)})
 		}
 	}
+
 	slices.SortFunc(out, func(a, b file) int { return cmp.Compare(a.to, b.to) })
 	return out, nil
 }
@@ -163,6 +176,7 @@ func sidecars(files []file) []string {
 			}
 		}
 	}
+
 	slices.Sort(out)
 	return slices.Compact(out)
 }
@@ -172,6 +186,7 @@ func (c *Config) body(artifacts map[string][]stage.Artifact) (string, error) {
 	if c.report == nil || len(artifacts[c.report.Address]) == 0 {
 		return listed(artifacts, c.exports), nil
 	}
+
 	for _, a := range artifacts[c.report.Address] {
 		if strings.HasSuffix(a.Path, ".md") {
 			data, err := os.ReadFile(a.Path)
@@ -181,6 +196,7 @@ func (c *Config) body(artifacts map[string][]stage.Artifact) (string, error) {
 			return string(data), nil
 		}
 	}
+
 	return "", fmt.Errorf("%s wrote no Markdown; add \"markdown\" to its format", c.report.Address)
 }
 
@@ -188,11 +204,13 @@ func (c *Config) body(artifacts map[string][]stage.Artifact) (string, error) {
 func listed(artifacts map[string][]stage.Artifact, exports []*stage.Ref) string {
 	var b strings.Builder
 	b.WriteString("| file | rows | digest |\n|---|---:|---|\n")
+
 	for _, r := range exports {
 		for _, a := range artifacts[r.Address] {
 			fmt.Fprintf(&b, "| `%s` | %d | `%s` |\n", filepath.Base(a.Path), a.Rows, a.Digest)
 		}
 	}
+
 	return b.String()
 }
 
@@ -201,9 +219,11 @@ func (c *Config) writeBody(outDir, body string) (stage.Artifact, error) {
 	if err != nil {
 		return stage.Artifact{}, err
 	}
+
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return stage.Artifact{}, atomic.Explain("make the folder of", path, err)
 	}
+
 	digest, err := atomic.WriteFile(path, []byte(body))
 	return stage.Artifact{Path: path, Digest: digest}, err
 }
@@ -213,50 +233,61 @@ func (c *Config) commit(ctx context.Context, r repository, s *commitPlan) (id st
 	if err := r.check(ctx); err != nil {
 		return "", false, err
 	}
+
 	where, err := r.checkedOut(ctx, c.Branch)
 	if err != nil {
 		return "", false, err
 	}
+
 	if where != "" {
 		return "", false, fmt.Errorf("the branch %s is checked out in %s, whose files would no longer agree with it; check another branch out there, or name another branch", c.Branch, where)
 	}
+
 	ref := "refs/heads/" + c.Branch
 	head, err := r.resolve(ctx, ref)
 	if err != nil {
 		return "", false, err
 	}
+
 	parent := head
 	if head == "" {
 		if parent, err = r.resolve(ctx, "HEAD"); err != nil {
 			return "", false, err
 		}
 	}
+
 	id, err = r.tree(ctx, parent, s.files)
 	if err != nil {
 		return "", false, err
 	}
+
 	if head != "" {
 		if old, err := r.git(ctx, "", "rev-parse", "--verify", head+"^{tree}"); err == nil && old == id {
 			return head, false, nil
 		}
 	}
+
 	message, err := c.message(ctx, r, s)
 	if err != nil {
 		return "", false, err
 	}
+
 	args := []string{"commit-tree", id, "-F", "-"}
 	if parent != "" {
 		args = append(args, "-p", parent)
 	}
+
 	commit, err := r.git(ctx, message, args...)
 	if err != nil {
 		return "", false, err
 	}
+
 	// The old value makes it fail when somebody else moved the branch.
 	old := cmp.Or(head, strings.Repeat("0", len(commit)))
 	if _, err := r.git(ctx, "", "update-ref", "-m", "aicplan publish", ref, commit, old); err != nil {
 		return "", false, fmt.Errorf("the branch %s moved meanwhile; run again: %w", c.Branch, err)
 	}
+
 	return commit, true, nil
 }
 

@@ -76,24 +76,29 @@ func (c *Config) Files() []string {
 func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	bad := func(summary, format string, args ...any) {
-		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(format, args...), Subject: cc.Range.Ptr()})
+		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary,
+			Detail: fmt.Sprintf(format, args...), Subject: cc.Range.Ptr()})
 	}
 	if err := c.resolve(); err != nil {
 		bad("Wrong reference", "%s.", err)
 	}
+
 	if !filepath.IsLocal(c.File) {
 		bad("Path outside the output folder", "%q leads out of the output folder; reports stay inside of it. Choose the folder with -out-dir.", c.File)
 	} else if why := atomic.BadName(c.File); why != "" {
 		bad("Unusable name", "%q %s.", c.File, why)
 	}
+
 	if len(c.Format) == 0 {
 		bad("No format", "format is empty, so the report would write nothing; give html, markdown or json.")
 	}
+
 	for _, f := range c.Format {
 		if extensions[f] == "" {
 			bad("Unknown format", "There is no format %q; the formats are html, markdown and json.", f)
 		}
 	}
+
 	return diags
 }
 
@@ -105,11 +110,13 @@ func (c *Config) resolve() error {
 			return fmt.Errorf("inputs: %w", err)
 		}
 	}
+
 	if c.references == nil && c.Reference != cty.NilVal && !c.Reference.IsNull() {
 		if c.references, err = stage.RefsOf(c.Reference); err != nil {
 			return fmt.Errorf("reference: %w", err)
 		}
 	}
+
 	return nil
 }
 
@@ -127,10 +134,12 @@ func (c *Config) Inputs() []stage.Input {
 	if c.resolve() != nil {
 		return nil // Check says why
 	}
+
 	var in []stage.Input
 	for i, r := range c.inputs {
 		in = append(in, stage.Input{Name: inputName(i), Ref: r})
 	}
+
 	for i, r := range c.references {
 		in = append(in, stage.Input{Name: referenceName(i), Ref: r})
 	}
@@ -157,6 +166,7 @@ func (c *Config) statement() history.Statement {
 	for _, r := range c.references {
 		st.References = append(st.References, r.Address)
 	}
+
 	for _, r := range c.inputs {
 		st.Inputs = append(st.Inputs, r.Address)
 	}

@@ -18,7 +18,8 @@ import (
 )
 
 func ref(kind, name string) cty.Value {
-	return cty.ObjectVal(map[string]cty.Value{"ref": cty.CapsuleVal(stage.RefType, &stage.Ref{Address: kind + "." + name, Kind: kind})})
+	return cty.ObjectVal(map[string]cty.Value{"ref": cty.CapsuleVal(stage.RefType,
+		&stage.Ref{Address: kind + "." + name, Kind: kind})})
 }
 
 // decode reads the body of a report block.
@@ -28,6 +29,7 @@ func decode(t *testing.T, body string) (*Config, hcl.Diagnostics) {
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
+
 	c := Kind().New().(*Config)
 	ctx := &hcl.EvalContext{Variables: map[string]cty.Value{
 		"gate":   cty.ObjectVal(map[string]cty.Value{"gemm": ref("gate", "gemm"), "attention": ref("gate", "attention")}),
@@ -36,6 +38,7 @@ func decode(t *testing.T, body string) (*Config, hcl.Diagnostics) {
 	if diags = gohcl.DecodeBody(f.Body, ctx, c); diags.HasErrors() {
 		return c, diags
 	}
+
 	return c, c.Check(&stage.CheckContext{Address: "report.r"})
 }
 
@@ -57,7 +60,8 @@ func runContext(t *testing.T) *stage.RunContext {
 	}
 	return &stage.RunContext{
 		Address: "report.r", RunDir: "/state/runs/20260304T220500.000-ab12", OutDir: t.TempDir(),
-		Inputs:   map[string]*stage.Dataset{"inputs[0]": in.Tables[0].Data, "inputs[1]": in.Tables[1].Data, "reference[0]": in.Tables[0].Reference},
+		Inputs: map[string]*stage.Dataset{"inputs[0]": in.Tables[0].Data, "inputs[1]": in.Tables[1].Data,
+			"reference[0]": in.Tables[0].Reference},
 		Upstream: func() []stage.Finished { return in.Finished },
 	}
 }
@@ -67,36 +71,44 @@ func TestRun(t *testing.T) {
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
+
 	rc := runContext(t)
 	out, err := c.Run(context.Background(), rc)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	if out.Status != stage.StatusOK || !out.NoReuse || out.Values["verdict"].AsString() != "gate failed" {
 		t.Errorf("outcome %+v", out)
 	}
+
 	if len(out.Artifacts) != 3 {
 		t.Fatalf("artifacts %+v", out.Artifacts)
 	}
+
 	for i, name := range []string{"report.html", "report.json", "report.md"} {
 		a := out.Artifacts[i]
 		if a.Path != filepath.Join(rc.OutDir, "release", name) {
 			t.Errorf("artifact %s, want %s", a.Path, name)
 		}
+
 		data, err := os.ReadFile(a.Path)
 		if err != nil || atomic.Digest(data) != a.Digest {
 			t.Errorf("%s: %v, its digest is %s", name, err, a.Digest)
 		}
+
 		for _, want := range []string{"A release", "20260304T220500.000-ab12", "TRTLLM 1.3.0rc20", "gate.attention"} {
 			if !strings.Contains(string(data), want) {
 				t.Errorf("%s lacks %q", name, want)
 			}
 		}
 	}
+
 	again, err := c.Run(context.Background(), rc)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for i, a := range again.Artifacts {
 		if a.Digest != out.Artifacts[i].Digest {
 			t.Errorf("%s has other bytes the second time", a.Path)
@@ -111,6 +123,7 @@ func TestGoodRunIsReused(t *testing.T) {
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
+
 	rc := runContext(t)
 	all := rc.Upstream()
 	rc.Upstream = func() []stage.Finished { return all[:5] }
@@ -118,6 +131,7 @@ func TestGoodRunIsReused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	if out.NoReuse || out.Values["verdict"].AsString() != "passed, with warnings" {
 		t.Errorf("outcome %+v", out)
 	}
@@ -129,6 +143,7 @@ func TestAfterFailure(t *testing.T) {
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
+
 	rc := runContext(t)
 	rc.Inputs = map[string]*stage.Dataset{}
 	if _, err := c.Run(context.Background(), rc); err != nil {
@@ -157,10 +172,12 @@ func TestOutside(t *testing.T) {
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
+
 	rc := runContext(t)
 	if err := os.Symlink(t.TempDir(), filepath.Join(rc.OutDir, "link")); err != nil {
 		t.Fatal(err)
 	}
+
 	if _, err := c.Run(context.Background(), rc); err == nil || !strings.Contains(err.Error(), "output folder") {
 		t.Errorf("written through a link: %v", err)
 	}

@@ -28,9 +28,11 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	if err := c.resolve(); err != nil {
 		return nil, err
 	}
+
 	if rc.Events != nil {
 		rc.Events.Emit(rc.Address, history.EventType, map[string]any{"statement": c.statement()})
 	}
+
 	in := c.input(rc)
 	if rc.Store != nil {
 		var err error
@@ -38,13 +40,16 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 			rc.Events.Message(rc.Address, "warn", err.Error())
 		}
 	}
+
 	r, err := model.Build(in)
 	if err != nil {
 		return nil, err
 	}
+
 	out := &stage.Outcome{Status: stage.StatusOK, Values: map[string]cty.Value{"verdict": cty.StringVal(r.Verdict.Word)}}
 	formats := slices.Clone(c.Format)
 	slices.Sort(formats)
+
 	for _, f := range slices.Compact(formats) {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -55,29 +60,36 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		}
 		out.Artifacts = append(out.Artifacts, a)
 	}
+
 	out.Values["path"] = cty.StringVal(out.Artifacts[0].Path)
 	out.Message = r.Verdict.Word + ": " + r.Verdict.Text
+
 	// The stages that did not end well have left no trace in the key: what is
 	// said of them must not be reused for a later run.
 	out.NoReuse = slices.ContainsFunc(in.Finished, func(f stage.Finished) bool {
 		return f.Outcome == nil || f.Outcome.Status != stage.StatusOK && f.Outcome.Status != stage.StatusPartial
 	})
+
 	return out, nil
 }
 
 // input gathers what the report is made of.
 func (c *Config) input(rc *stage.RunContext) model.Input {
-	in := model.Input{Title: c.Title, Run: model.Run{ID: filepath.Base(rc.RunDir), Plan: rc.Range.Filename, Partial: rc.Options.Partial()}}
+	in := model.Input{Title: c.Title, Run: model.Run{ID: filepath.Base(rc.RunDir), Plan: rc.Range.Filename,
+		Partial: rc.Options.Partial()}}
 	if rc.RunDir == "" {
 		in.Run.ID = ""
 	}
+
 	if rc.Upstream != nil {
 		in.Finished = c.before(rc.Upstream(), rc.Address)
 	}
+
 	var references []*stage.Dataset
 	for i := range c.references {
 		references = append(references, rc.Inputs[referenceName(i)])
 	}
+
 	for i, ref := range c.inputs {
 		t := model.TableInput{Address: ref.Address, Data: rc.Inputs[inputName(i)], System: systemOf(rc.Inputs[inputName(i)])}
 		if at := model.MatchReference(t.Data, references); at >= 0 {
@@ -85,6 +97,7 @@ func (c *Config) input(rc *stage.RunContext) model.Input {
 		}
 		in.Tables = append(in.Tables, t)
 	}
+
 	return in
 }
 
@@ -100,6 +113,7 @@ func systemOf(ds *stage.Dataset) *systems.Spec {
 	if ds == nil || ds.Info.System == "" {
 		return nil
 	}
+
 	spec, err := systems.Load(ds.Info.System)
 	if err != nil {
 		return nil // a system of the plan's own: no speed of light without its peaks
@@ -113,9 +127,11 @@ func (c *Config) write(outDir, format string, r *model.Report) (stage.Artifact, 
 	if err != nil {
 		return stage.Artifact{}, fmt.Errorf("report: %w", err)
 	}
+
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return stage.Artifact{}, atomic.Explain("make the folder of", path, err)
 	}
+
 	digest, err := atomic.Write(path, func(w io.Writer) error { return Write(w, format, r) })
 	if err != nil {
 		return stage.Artifact{}, err
@@ -140,5 +156,6 @@ func Write(w io.Writer, format string, r *model.Report) error {
 		enc.SetEscapeHTML(false)
 		return enc.Encode(r)
 	}
+
 	panic("report: unknown format " + strings.ToUpper(format)) // Check and the command line refuse it
 }

@@ -39,22 +39,27 @@ func watched(store *checkpoint.Store, tables []model.TableInput) ([]model.Watche
 		metric int
 		device string
 	}
+
 	by := map[key]*model.Watched{}
 	var lost []error
+
 	seen := map[string]bool{}
 	for _, t := range tables {
 		if t.Data == nil || t.Data.Table == nil || !table.Has(t.Data.Table, stage.AttachmentsColumn) {
 			continue
 		}
+
 		for row := range int(t.Data.Table.NumRows()) {
 			list, err := stage.Attachments(t.Data.Table, row)
 			if err != nil {
 				return nil, err
 			}
+
 			for _, a := range list {
 				if a.Name != telemetry.SeriesName || seen[a.Digest] {
 					continue
 				}
+
 				seen[a.Digest] = true
 				raw, err := store.GetBytes(a.Digest)
 				if err == nil {
@@ -69,23 +74,28 @@ func watched(store *checkpoint.Store, tables []model.TableInput) ([]model.Watche
 						})
 					}
 				}
+
 				if err != nil {
 					lost = append(lost, fmt.Errorf("telemetry of a case of %s: %w", t.Address, err))
 				}
 			}
 		}
 	}
+
 	keys := make([]key, 0, len(by))
 	for k := range by {
 		keys = append(keys, k)
 	}
+
 	slices.SortFunc(keys, func(a, b key) int {
 		return cmp.Or(cmp.Compare(a.metric, b.metric), strings.Compare(a.device, b.device))
 	})
+
 	out := make([]model.Watched, 0, len(keys))
 	for _, k := range keys {
 		out = append(out, spread(*by[k]))
 	}
+
 	return out, errors.Join(lost...)
 }
 
@@ -95,29 +105,35 @@ func samples(rec arrow.Record, each func(metric int, device string, at, value fl
 	if at < 0 {
 		return fmt.Errorf("the series has no column %s", series.Time)
 	}
+
 	times, ok := rec.Column(at).(*array.Int64)
 	if !ok {
 		return fmt.Errorf("the column %s of the series holds no times", series.Time)
 	}
+
 	devices, err := devicesOf(rec)
 	if err != nil {
 		return err
 	}
+
 	for m, s := range shown {
 		i := table.Index(rec, s.column)
 		if i < 0 {
 			continue
 		}
+
 		values, ok := rec.Column(i).(*array.Float64)
 		if !ok {
 			return fmt.Errorf("the column %s of the series holds no numbers", s.column)
 		}
+
 		for row := range int(rec.NumRows()) {
 			if values.IsValid(row) {
 				each(m, devices[row], float64(times.Value(row))/1e9, values.Value(row))
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -130,16 +146,19 @@ func devicesOf(rec arrow.Record) ([]string, error) {
 		if !table.Has(rec, c.column) {
 			continue
 		}
+
 		col, err := table.Strings(rec, c.column)
 		if err != nil {
 			return nil, err
 		}
+
 		for row, text := range col.Values {
 			if text != "" {
 				out[row] = strings.TrimSpace(out[row] + " " + c.before + text)
 			}
 		}
 	}
+
 	return out, nil
 }
 
@@ -149,6 +168,7 @@ func spread(w model.Watched) model.Watched {
 	for i := range order {
 		order[i] = i
 	}
+
 	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(w.At[a], w.At[b]) })
 	n := min(len(order), mostSamples)
 	at, value := make([]float64, n), make([]float64, n)
@@ -156,6 +176,7 @@ func spread(w model.Watched) model.Watched {
 		from := order[i*len(order)/n]
 		at[i], value[i] = w.At[from], w.Value[from]
 	}
+
 	w.At, w.Value = at, value
 	return w
 }

@@ -23,9 +23,11 @@ func Columns(w *telemetry.Window, of Counted) worker.Row {
 			gpus = append(gpus, g)
 		}
 	}
+
 	out := worker.Row{
 		"telemetry_gpus": integer(len(gpus)), "telemetry_lost": integer(w.Lost), "telemetry_blanks": integer(w.Blanks),
 	}
+
 	samples, refresh, stale := 0, 0.0, false
 	for i, g := range gpus {
 		if i == 0 || g.Samples < samples {
@@ -34,6 +36,7 @@ func Columns(w *telemetry.Window, of Counted) worker.Row {
 		refresh = math.Max(refresh, float64(g.Refresh)/1e6)
 		stale = stale || g.Stale
 	}
+
 	out["telemetry_samples"] = integer(samples)
 	silent := func(uuid string) bool {
 		return !slices.ContainsFunc(gpus, func(g *telemetry.GPUWindow) bool { return strings.EqualFold(g.GPU.UUID, uuid) })
@@ -41,13 +44,16 @@ func Columns(w *telemetry.Window, of Counted) worker.Row {
 	if len(gpus) == 0 || slices.ContainsFunc(of.named, silent) {
 		return out // figures of a part of its GPUs are not the case's
 	}
+
 	out["telemetry_stale"] = stale
 	if refresh > 0 {
 		out["telemetry_refresh_ms"] = number(refresh)
 	}
+
 	for _, c := range gaugeColumns {
 		c.fill(out, gpus)
 	}
+
 	energy(out, gpus)
 	codes(out, gpus)
 	return out
@@ -71,25 +77,31 @@ var gaugeColumns = []gaugeColumn{
 func (c gaugeColumn) fill(out worker.Row, gpus []*telemetry.GPUWindow) {
 	total, n := 0.0, 0
 	var at [101][]float64 // percentiles of the single GPUs
+
 	highest := math.Inf(-1)
 	for _, g := range gpus {
 		s := g.Get(c.metric)
 		if s == nil || s.TimeAvg == nil {
 			continue
 		}
+
 		total += *s.TimeAvg
 		n++
 		highest = math.Max(highest, *s.Max)
+
 		for p, v := range s.Percentiles {
 			at[p] = append(at[p], v)
 		}
 	}
+
 	if n == 0 || c.sum && n < len(gpus) {
 		return // without one GPU's value the sum is unknown
 	}
+
 	if !c.sum {
 		total /= float64(n)
 	}
+
 	out[c.name] = number(total)
 	out[c.name+"_max"] = number(highest)
 	if c.percentiles {
@@ -114,9 +126,11 @@ func energy(out worker.Row, gpus []*telemetry.GPUWindow) {
 			byPower++
 		}
 	}
+
 	if byCounter == len(gpus) {
 		out["gpu_energy_j"] = number(counted)
 	}
+
 	if byPower == len(gpus) {
 		out["gpu_energy_by_power_j"] = number(integrated)
 	}
@@ -131,14 +145,17 @@ func codes(out worker.Row, gpus []*telemetry.GPUWindow) {
 			all = append(all, s.Codes...)
 		}
 	}
+
 	if !known {
 		return
 	}
+
 	slices.Sort(all)
 	var text []string
 	for _, c := range slices.Compact(all) {
 		text = append(text, strconv.FormatInt(c, 10))
 	}
+
 	out["gpu_xids"] = strings.Join(text, " ")
 }
 
@@ -149,11 +166,14 @@ func PerWork(row worker.Row) {
 	if !ok {
 		return
 	}
+
 	j, err := joules.Float64()
 	if err != nil {
 		return
 	}
-	for column, per := range map[string]string{"energy_per_output_token_j": "output_tokens", "energy_per_request_j": "succeeded"} {
+
+	for column, per := range map[string]string{"energy_per_output_token_j": "output_tokens",
+		"energy_per_request_j": "succeeded"} {
 		if n, ok := row[per].(json.Number); ok {
 			if f, err := n.Float64(); err == nil && f > 0 {
 				row[column] = number(j / f)

@@ -38,7 +38,8 @@ func SeriesColumn(m telemetry.Metric) string {
 	case "%":
 		return m.Name + "_pct"
 	}
-	return m.Name + "_" + strings.Trim(notWord.ReplaceAllString(strings.ToLower(strings.ReplaceAll(m.Unit, "/", "_per_")), "_"), "_")
+	return m.Name + "_" + strings.Trim(notWord.ReplaceAllString(strings.ToLower(strings.ReplaceAll(m.Unit, "/",
+		"_per_")), "_"), "_")
 }
 
 var notWord = regexp.MustCompile(`[^a-z0-9_]+`)
@@ -51,6 +52,7 @@ func SeriesRecord(samples []telemetry.Sample, metrics []telemetry.Metric) arrow.
 	for i, s := range samples {
 		times[i] = s.At
 	}
+
 	cols := []arrow.Array{table.Ints(times, nil)}
 	for _, c := range []struct {
 		name string
@@ -70,6 +72,7 @@ func SeriesRecord(samples []telemetry.Sample, metrics []telemetry.Metric) arrow.
 		}
 		names, cols = append(names, c.name), append(cols, table.Texts(values, valid))
 	}
+
 	for _, m := range metrics {
 		values, valid, some := make([]float64, len(samples)), make([]bool, len(samples)), false
 		for i, s := range samples {
@@ -80,5 +83,6 @@ func SeriesRecord(samples []telemetry.Sample, metrics []telemetry.Metric) arrow.
 			names, cols = append(names, SeriesColumn(m)), append(cols, table.Floats(values, valid))
 		}
 	}
+
 	return table.NewRecord(names, cols)
 }

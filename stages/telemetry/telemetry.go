@@ -27,7 +27,8 @@ func Kind() stage.ServiceKind {
 			{Name: "nvml", Type: cty.Bool, Default: "true", Doc: "this machine's GPUs are read through the driver"},
 			{Name: "interval", Type: cty.String, Default: `"333ms"`, Doc: "time between two scrapes of a source, 10ms to 300s"},
 			{Name: "counters", Type: cty.String, Doc: "a counter file of the exporter, relative to the plan: FIELD, gauge or counter, help text"},
-			{Name: "required", Type: cty.Bool, Default: "false", Doc: "a collect without any telemetry fails instead of going on"},
+			{Name: "required", Type: cty.Bool, Default: "false",
+				Doc: "a collect without any telemetry fails instead of going on"},
 		},
 	}
 }
@@ -48,27 +49,35 @@ type Config struct {
 func Parse(s *stage.Service) (*Config, error) {
 	c := &Config{Address: s.Address, nvml: true, options: telemetry.Options{Set: telemetry.Builtin()}}
 	tried := telemetry.DefaultEndpoints
+
 	for name, v := range s.Options {
 		if !v.IsWhollyKnown() {
-			return nil, fmt.Errorf("%s of %s is known only after another stage has run; telemetry must be known before", name, s.Address)
+			return nil, fmt.Errorf("%s of %s is known only after another stage has run; telemetry must be known before",
+				name, s.Address)
 		}
 	}
+
 	if v, ok := s.Options["nvml"]; ok {
 		c.nvml = v.True()
 	}
+
 	if v, ok := s.Options["required"]; ok {
 		c.Required = v.True()
 	}
+
 	if v, ok := s.Options["defaults"]; ok && v.False() {
 		tried = nil
 	}
+
 	if v, ok := s.Options["interval"]; ok {
 		d, err := time.ParseDuration(v.AsString())
 		if err != nil || d < telemetry.MinInterval || d > telemetry.MaxInterval {
-			return nil, fmt.Errorf("interval is %q; it must be a time between %s and %s, such as \"333ms\"", v.AsString(), telemetry.MinInterval, telemetry.MaxInterval)
+			return nil, fmt.Errorf("interval is %q; it must be a time between %s and %s, such as \"333ms\"",
+				v.AsString(), telemetry.MinInterval, telemetry.MaxInterval)
 		}
 		c.options.Interval = d
 	}
+
 	var named []string
 	if v, ok := s.Options["endpoints"]; ok {
 		for it := v.ElementIterator(); it.Next(); {
@@ -79,28 +88,34 @@ func Parse(s *stage.Service) (*Config, error) {
 			named = append(named, e.AsString())
 		}
 	}
+
 	var err error
 	if c.defaults, err = telemetry.Endpoints(tried); err != nil {
 		return nil, err
 	}
+
 	all, err := telemetry.Endpoints(c.defaults, named)
 	if err != nil {
 		return nil, err
 	}
+
 	c.endpoints = all[len(c.defaults):]
 	if v, ok := s.Options["counters"]; ok {
 		path := v.AsString()
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(s.Dir, path)
 		}
+
 		f, err := os.Open(path)
 		if err != nil {
 			return nil, fmt.Errorf("counters: %w", err)
 		}
 		defer f.Close()
+
 		if err := c.options.Set.AddCSV(f, v.AsString()); err != nil {
 			return nil, err
 		}
 	}
+
 	return c, nil
 }

@@ -34,6 +34,7 @@ func TestParse(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "bad.csv"), []byte("x\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
+
 	for want, options := range map[string]map[string]cty.Value{
 		"interval is \"1ms\"":  {"interval": cty.StringVal("1ms")},
 		"interval is \"soon\"": {"interval": cty.StringVal("soon")},
@@ -48,10 +49,12 @@ func TestParse(t *testing.T) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
+
 	c, err := Parse(block(map[string]cty.Value{"endpoints": cty.ListVal([]cty.Value{cty.StringVal("localhost:9400"), cty.StringVal("n1:9400")})}))
 	if err != nil || len(c.defaults) != 2 || len(c.endpoints) != 1 || c.endpoints[0] != "http://n1:9400/metrics" {
 		t.Errorf("%+v %v", c, err)
 	}
+
 	if c, _ = Parse(block(map[string]cty.Value{"defaults": cty.False})); len(c.defaults) != 0 {
 		t.Errorf("%+v", c)
 	}
@@ -67,6 +70,7 @@ func twoGPUs() *nvmltest.API {
 		d.Now, d.Step = func() time.Duration { return time.Since(begin) }, time.Nanosecond
 		api.GPUs = append(api.GPUs, d)
 	}
+
 	return api
 }
 
@@ -78,6 +82,7 @@ func TestColumns(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		w, err := Start(t.Context(), c, func() (nvml.API, error) { return twoGPUs(), nil })
 		if err != nil {
 			t.Fatal(err)
@@ -87,48 +92,65 @@ func TestColumns(t *testing.T) {
 		from := time.Now()
 		time.Sleep(2 * time.Second)
 		to := time.Now()
-		row := worker.Row{WindowStart: integer(int(from.UnixNano())), WindowEnd: integer(int(to.UnixNano())), "output_tokens": json.Number("1600"), "succeeded": json.Number("0")}
+		row := worker.Row{WindowStart: integer(int(from.UnixNano())), WindowEnd: integer(int(to.UnixNano())),
+			"output_tokens": json.Number("1600"), "succeeded": json.Number("0")}
 		got := Columns(w.Window(row, time.Now().Add(-time.Hour), time.Now()), w.Of(row))
 		for name, want := range map[string]any{
-			"telemetry_gpus": "2", "telemetry_lost": "0", "telemetry_blanks": "0", "gpu_power_w": "800", "gpu_power_w_max": "500",
-			"gpu_power_w_p50": "400", "gpu_utilization_pct": "50", "gpu_sm_clock_mhz": "1980", "gpu_energy_by_power_j": "1600", "gpu_energy_j": "1600",
+			"telemetry_gpus": "2", "telemetry_lost": "0", "telemetry_blanks": "0", "gpu_power_w": "800",
+			"gpu_power_w_max": "500",
+			"gpu_power_w_p50": "400", "gpu_utilization_pct": "50", "gpu_sm_clock_mhz": "1980",
+			"gpu_energy_by_power_j": "1600", "gpu_energy_j": "1600",
 		} {
 			if v, ok := got[name].(json.Number); !ok || string(v) != want {
 				t.Errorf("%s is %v, want %v", name, got[name], want)
 			}
 		}
+
 		for k, v := range got {
 			row[k] = v
 		}
+
 		PerWork(row)
+
 		if row["energy_per_output_token_j"] != json.Number("1") || row["energy_per_request_j"] != nil {
 			t.Errorf("%v", row)
 		}
+
 		one := Columns(w.Window(row, from, to), w.Of(row, nvmltest.H200(1).ID.UUID))
 		if one["telemetry_gpus"] != json.Number("1") || one["gpu_power_w"] != json.Number("500") {
 			t.Errorf("%v", one)
 		}
+
 		first := nvmltest.H200(0).ID.UUID
-		if both := Columns(w.Window(row, from, to), w.Of(row, first, nvmltest.H200(1).ID.UUID)); both["telemetry_gpus"] != json.Number("2") || both["gpu_power_w"] != json.Number("800") {
+		if both := Columns(w.Window(row, from, to),
+			w.Of(row, first, nvmltest.H200(1).ID.UUID)); both["telemetry_gpus"] != json.Number("2") ||
+			both["gpu_power_w"] != json.Number("800") {
 			t.Errorf("%v", both)
 		}
+
 		// The power of one of two GPUs is not that of the case.
-		if part := Columns(w.Window(row, from, to), w.Of(row, first, "GPU-elsewhere")); part["telemetry_gpus"] != json.Number("1") || part["gpu_power_w"] != nil || part["gpu_energy_j"] != nil {
+		if part := Columns(w.Window(row, from, to),
+			w.Of(row, first, "GPU-elsewhere")); part["telemetry_gpus"] != json.Number("1") ||
+			part["gpu_power_w"] != nil || part["gpu_energy_j"] != nil {
 			t.Errorf("%v", part)
 		}
+
 		if files, err = w.Files(w.Window(row, from, to)); err != nil {
 			t.Fatal(err)
 		}
+
 		// A window without samples leaves nothing.
 		if none, err := w.Files(w.Window(worker.Row{}, to.Add(time.Hour), to.Add(2*time.Hour))); err != nil || none != nil {
 			t.Errorf("%v %v", none, err)
 		}
+
 		// A window between two scrapes says nothing of power.
 		short := Columns(w.Window(worker.Row{}, to.Add(10*time.Millisecond), to.Add(11*time.Millisecond)), w.Of(row))
 		if _, ok := short["gpu_power_w"]; ok || short["telemetry_samples"] != json.Number("0") {
 			t.Errorf("%v", short)
 		}
 	})
+
 	checkFiles(t, files)
 }
 
@@ -144,10 +166,13 @@ func TestOtherGPUsDoNotCount(t *testing.T) {
 		{name: "hidden by name", visible: nvmltest.H200(0).ID.UUID, gpus: "1", watts: "300"},
 		{name: "no GPU is left", visible: "-1", gpus: "2", watts: "800"},
 		{name: "given to the server", row: nvmltest.H200(0).ID.UUID, gpus: "1", watts: "300"},
-		{name: "given to the server of all", row: nvmltest.H200(1).ID.UUID + " " + nvmltest.H200(0).ID.UUID, gpus: "2", watts: "800"},
-		{name: "given to the server, and hidden from us", visible: "1", row: nvmltest.H200(0).ID.UUID, gpus: "1", watts: "300"},
+		{name: "given to the server of all", row: nvmltest.H200(1).ID.UUID + " " + nvmltest.H200(0).ID.UUID,
+			gpus: "2", watts: "800"},
+		{name: "given to the server, and hidden from us", visible: "1", row: nvmltest.H200(0).ID.UUID, gpus: "1",
+			watts: "300"},
 		{name: "the worker's own", visible: "0", worker: strings.ToLower(nvmltest.H200(1).ID.UUID), gpus: "1", watts: "500"},
-		{name: "the row knows better than the worker", row: nvmltest.H200(0).ID.UUID, worker: nvmltest.H200(1).ID.UUID, gpus: "1", watts: "300"},
+		{name: "the row knows better than the worker", row: nvmltest.H200(0).ID.UUID,
+			worker: nvmltest.H200(1).ID.UUID, gpus: "1", watts: "300"},
 		{name: "of another machine", row: "GPU-elsewhere", gpus: "0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -156,11 +181,13 @@ func TestOtherGPUsDoNotCount(t *testing.T) {
 			} else if err := os.Unsetenv("CUDA_VISIBLE_DEVICES"); err != nil {
 				t.Fatal(err)
 			}
+
 			synctest.Test(t, func(t *testing.T) {
 				cfg, err := Parse(block(map[string]cty.Value{"defaults": cty.False, "interval": cty.StringVal("100ms")}))
 				if err != nil {
 					t.Fatal(err)
 				}
+
 				w, err := Start(t.Context(), cfg, func() (nvml.API, error) { return twoGPUs(), nil })
 				if err != nil {
 					t.Fatal(err)
@@ -168,18 +195,22 @@ func TestOtherGPUsDoNotCount(t *testing.T) {
 				defer w.Stop()
 				from := time.Now()
 				time.Sleep(time.Second)
+
 				row := worker.Row{}
 				if c.row != "" {
 					row[GPUs] = c.row
 				}
+
 				var workers []string
 				if c.worker != "" {
 					workers = []string{c.worker}
 				}
+
 				got := Columns(w.Window(row, from, time.Now()), w.Of(row, workers...))
 				if got["telemetry_gpus"] != c.gpus {
 					t.Errorf("%v GPUs count, want %s", got["telemetry_gpus"], c.gpus)
 				}
+
 				if c.watts == "" {
 					if got["gpu_power_w"] != nil {
 						t.Errorf("%v", got)
@@ -200,28 +231,36 @@ func checkFiles(t *testing.T, files []File) {
 	for _, f := range files {
 		byName[f.Name] = f
 	}
+
 	if len(files) != 3 || byName[SeriesName].MediaType != series.MediaType || !json.Valid(byName[SummaryName].Data) {
 		t.Fatalf("%d files", len(files))
 	}
+
 	rec, err := series.Read(byName[SeriesName].Data)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	lines := bytes.Split(bytes.TrimSpace(byName[LinesName].Data), []byte("\n"))
 	if len(lines) != int(rec.NumRows()) || len(lines) < 40 {
 		t.Fatalf("%d lines, %d rows", len(lines), rec.NumRows())
 	}
+
 	for i, line := range lines {
 		var one telemetry.Record
 		if err := json.Unmarshal(line, &one); err != nil {
 			t.Fatal(err)
 		}
+
 		row := table.Row(rec, i)
-		if row[series.Time] != one.TimestampNs || row[SeriesUUID] != one.UUID || row[SeriesSource] != one.Source || row[SeriesInstance] != nil {
+		if row[series.Time] != one.TimestampNs || row[SeriesUUID] != one.UUID || row[SeriesSource] != one.Source ||
+			row[SeriesInstance] != nil {
 			t.Fatalf("%v, and the line says %s", row, line)
 		}
+
 		joules, ok := row["nvidia_energy_consumption_j"].(float64)
-		if !ok || row["nvidia_power_usage_w"] != one.Data[telemetry.Power] || !(math.Abs(joules/1e6-one.Data[telemetry.Energy]) <= 1e-12) {
+		if !ok || row["nvidia_power_usage_w"] != one.Data[telemetry.Power] ||
+			!(math.Abs(joules/1e6-one.Data[telemetry.Energy]) <= 1e-12) {
 			t.Fatalf("%v, and the line says %s", row, line)
 		}
 	}
@@ -229,9 +268,11 @@ func checkFiles(t *testing.T, files []File) {
 
 func TestSeriesColumn(t *testing.T) {
 	t.Parallel()
+
 	for want, m := range map[string]telemetry.Metric{
 		"nvidia_power_usage_w": {Name: telemetry.Power, Unit: "W"}, "nvidia_xid_errors": {Name: telemetry.XID, Unit: "code"},
-		"x_gb_per_s": {Name: "x", Unit: "GB/s"}, "x_pct": {Name: "x", Unit: "%"}, "x_mhz": {Name: "x", Unit: "MHz"}, "x": {Name: "x", Unit: "count"},
+		"x_gb_per_s": {Name: "x", Unit: "GB/s"}, "x_pct": {Name: "x", Unit: "%"}, "x_mhz": {Name: "x", Unit: "MHz"},
+		"x": {Name: "x", Unit: "count"},
 	} {
 		if got := SeriesColumn(m); got != want {
 			t.Errorf("%s, want %s", got, want)
@@ -242,21 +283,27 @@ func TestSeriesColumn(t *testing.T) {
 func TestRequired(t *testing.T) {
 	t.Parallel()
 	none := func() (nvml.API, error) { return nil, errors.New("no driver") }
+
 	c, err := Parse(block(map[string]cty.Value{"defaults": cty.False, "required": cty.True}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Start(context.Background(), c, none); err == nil || !strings.Contains(err.Error(), "telemetry.g is required and no source reports a GPU") {
+
+	if _, err := Start(context.Background(), c, none); err == nil ||
+		!strings.Contains(err.Error(), "telemetry.g is required and no source reports a GPU") {
 		t.Error(err)
 	}
+
 	c.Required = false
 	w, err := Start(context.Background(), c, none)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer w.Stop()
+
 	now := time.Now()
-	if got := Columns(w.Window(worker.Row{}, now, now), w.Of(worker.Row{})); len(got) != 4 || got["telemetry_gpus"] != json.Number("0") {
+	if got := Columns(w.Window(worker.Row{}, now, now), w.Of(worker.Row{})); len(got) != 4 ||
+		got["telemetry_gpus"] != json.Number("0") {
 		t.Errorf("%v", got)
 	}
 }

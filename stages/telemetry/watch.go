@@ -49,30 +49,36 @@ func Start(ctx context.Context, c *Config, openNVML func() (nvml.API, error)) (*
 			for _, d := range runtimes.Hidden(all) {
 				w.hidden[strings.ToLower(d.UUID)] = true
 			}
+
 			host, err := os.Hostname()
 			if err != nil {
 				host = "localhost"
 			}
+
 			defaults = append(defaults, telemetry.NewNVML(api, host))
 		}
 	}
+
 	for i, u := range append(slices.Clone(c.defaults), c.endpoints...) {
 		src, err := telemetry.NewExporter(u, c.options.Set, nil)
 		if err != nil {
 			return nil, err
 		}
+
 		if i < len(c.defaults) {
 			defaults = append(defaults, src)
 		} else {
 			named = append(named, src)
 		}
 	}
+
 	w.rec = telemetry.Start(ctx, c.options, defaults, named)
 	if c.Required && !slices.ContainsFunc(w.rec.Sources(), func(s telemetry.Status) bool { return s.OK }) {
 		text := w.silence()
 		w.Stop()
 		return nil, fmt.Errorf("%s is required and no source reports a GPU%s", c.Address, text)
 	}
+
 	return w, nil
 }
 
@@ -85,6 +91,7 @@ func (w *Watch) silence() string {
 			break
 		}
 	}
+
 	if len(out) == 0 {
 		return ": there is no NVIDIA driver here and no exporter on localhost:9400 or 9401; name one in endpoints"
 	}
@@ -110,6 +117,7 @@ func (w *Watch) Troubles() []string {
 			}
 		}
 	}
+
 	slices.Sort(out)
 	return out
 }
@@ -127,10 +135,12 @@ func (w *Watch) Window(row worker.Row, started, ended time.Time) *telemetry.Wind
 			from, to = time.Unix(0, a), time.Unix(0, b)
 		}
 	}
+
 	if to.Sub(from) >= w.rec.Interval() {
 		// The sample behind the end tells what counters had come to.
 		w.rec.Mark(context.Background())
 	}
+
 	return w.rec.Window(from, to)
 }
 
@@ -169,19 +179,23 @@ func (w *Watch) Files(win *telemetry.Window) ([]File, error) {
 	if !slices.ContainsFunc(win.GPUs, func(g *telemetry.GPUWindow) bool { return g.Samples > 1 }) {
 		return nil, nil
 	}
+
 	samples := w.rec.Samples(win)
 	lines, err := w.rec.Records(samples)
 	if err != nil {
 		return nil, err
 	}
+
 	over, err := series.Encode(SeriesRecord(samples, w.rec.Metrics()))
 	if err != nil {
 		return nil, err
 	}
+
 	summary, err := json.Marshal(win.Summary())
 	if err != nil {
 		return nil, err
 	}
+
 	return []File{
 		{SummaryName, "application/json", summary},
 		{LinesName, "application/x-ndjson", lines},

@@ -21,13 +21,15 @@ type facts struct {
 }
 
 func (r result) facts() facts {
-	return facts{sampled: len(r.pairs), failed: r.failed, median: r.median(), p95: r.p95(), worst: r.worst(), lines: r.lines(20)}
+	return facts{sampled: len(r.pairs), failed: r.failed, median: r.median(), p95: r.p95(), worst: r.worst(),
+		lines: r.lines(20)}
 }
 
 // values are the outputs of the stage, which tell the facts to a later run.
 func (f facts) values(passed bool) map[string]cty.Value {
 	return map[string]cty.Value{
-		"passed": cty.BoolVal(passed), "sampled": cty.NumberIntVal(int64(f.sampled)), "failed": cty.NumberIntVal(int64(f.failed)),
+		"passed": cty.BoolVal(passed), "sampled": cty.NumberIntVal(int64(f.sampled)),
+		"failed": cty.NumberIntVal(int64(f.failed)),
 		"median": finite(f.median), "p95": finite(f.p95), "worst": finite(f.worst),
 	}
 }
@@ -39,6 +41,7 @@ func factsOf(rec *checkpoint.StageRecord) (f facts, check stage.CheckResult, ok 
 	if json.Unmarshal(rec.Values, &vals) != nil || json.Unmarshal(rec.Checks, &checks) != nil || len(checks) != 1 {
 		return f, check, false
 	}
+
 	ok = true
 	read := func(name string) float64 {
 		v, there := vals[name]
@@ -46,17 +49,21 @@ func factsOf(rec *checkpoint.StageRecord) (f facts, check stage.CheckResult, ok 
 			ok = false
 			return math.NaN()
 		}
+
 		if v.IsNull() {
 			return math.NaN()
 		}
+
 		n, _ := v.AsBigFloat().Float64()
 		return n
 	}
+
 	f = facts{median: read("median"), p95: read("p95"), worst: read("worst"), lines: checks[0].Rows}
 	sampled, failed := read("sampled"), read("failed")
 	if math.IsNaN(sampled) || math.IsNaN(failed) {
 		return f, checks[0], false
 	}
+
 	f.sampled, f.failed = int(sampled), int(failed)
 	return f, checks[0], ok
 }
@@ -68,13 +75,16 @@ func (c *Config) Judge(rec *checkpoint.StageRecord) (stage.Status, string) {
 	if !ok {
 		return stage.Status(rec.Status), ""
 	}
+
 	now, status := c.judge(f)
 	switch {
 	case now.Result != before.Result:
-		return status, fmt.Sprintf("its limits changed: %s by them, %s before; nothing is measured", now.Result, before.Result)
+		return status, fmt.Sprintf("its limits changed: %s by them, %s before; nothing is measured", now.Result,
+			before.Result)
 	case now.Limit != before.Limit || now.Severity != before.Severity:
 		return status, "its limits changed; nothing is measured"
 	}
+
 	return status, ""
 }
 
@@ -85,14 +95,17 @@ func (c *Config) remembered(rc *stage.RunContext) (facts, bool) {
 	if rc.Store == nil || rc.Key == "" || rc.Options.Again {
 		return facts{}, false
 	}
+
 	rec, err := rc.Store.ReadStage(rc.Address)
 	if err != nil || rec.Key != rc.Key || rec.Replacing != "" {
 		return facts{}, false
 	}
+
 	f, _, ok := factsOf(rec)
 	if !ok || f.sampled == 0 {
 		return facts{}, false
 	}
+
 	_, status := c.judge(f)
 	return f, status != stage.StatusGateFailed || rec.Status != string(stage.StatusGateFailed)
 }
@@ -101,27 +114,33 @@ func (c *Config) remembered(rc *stage.RunContext) (facts, bool) {
 func (c *Config) judge(f facts) (stage.CheckResult, stage.Status) {
 	status := stage.StatusOK
 	check := stage.CheckResult{Name: "repeat", Severity: c.Severity, Result: "pass", Rows: f.lines,
-		Value: fmt.Sprintf("median %.4f, p95 of the deviation %.2f %%", f.median, 100*f.p95), Limit: fmt.Sprintf("median within %.4g %% of 1", 100*c.Median)}
+		Value: fmt.Sprintf("median %.4f, p95 of the deviation %.2f %%", f.median, 100*f.p95),
+		Limit: fmt.Sprintf("median within %.4g %% of 1", 100*c.Median)}
 	check.Message = fmt.Sprintf("%d rows measured again: the median ratio is %.4f, 95 %% deviate by less than %.2f %%, the worst by %.2f %%",
 		f.sampled, f.median, 100*f.p95, 100*f.worst)
+
 	var broken []string
 	if f.sampled == 0 {
 		broken = append(broken, "no row could be measured again")
 	} else if math.Abs(f.median-1) > c.Median {
 		broken = append(broken, fmt.Sprintf("the median is more than %.4g %% off", 100*c.Median))
 	}
+
 	if c.P95 > 0 {
 		check.Limit += fmt.Sprintf(", p95 within %.4g %%", 100*c.P95)
 		if !(f.p95 <= c.P95) {
 			broken = append(broken, fmt.Sprintf("p95 of the deviation is above %.4g %%", 100*c.P95))
 		}
 	}
+
 	if c.MaxFailed > 0 {
 		check.Limit += fmt.Sprintf(", at most %d failed", c.MaxFailed)
 	}
+
 	if f.failed > c.MaxFailed {
 		broken = append(broken, fmt.Sprintf("%d rows failed this time, %d allowed", f.failed, c.MaxFailed))
 	}
+
 	if len(broken) > 0 {
 		check.Result = "fail"
 		check.Message += ": " + strings.Join(broken, "; ")
@@ -132,6 +151,7 @@ func (c *Config) judge(f facts) (stage.CheckResult, stage.Status) {
 			status = stage.StatusGateFailed
 		}
 	}
+
 	return check, status
 }
 
@@ -139,9 +159,11 @@ func (c *Config) judge(f facts) (stage.CheckResult, stage.Status) {
 // hold, and the same limits measure again.
 func (c *Config) outcome(ds *stage.Dataset, f facts) *stage.Outcome {
 	check, status := c.judge(f)
-	out := &stage.Outcome{Status: status, Data: ds, Checks: []stage.CheckResult{check}, Values: f.values(check.Result == "pass")}
+	out := &stage.Outcome{Status: status, Data: ds, Checks: []stage.CheckResult{check},
+		Values: f.values(check.Result == "pass")}
 	// The rows measured again are evidence, not data: they count for no case.
 	out.Counts.Rows = int(ds.Table.NumRows())
-	out.Message = fmt.Sprintf("%d rows again, median ratio %.4f, p95 of the deviation %.2f %%", f.sampled, f.median, 100*f.p95)
+	out.Message = fmt.Sprintf("%d rows again, median ratio %.4f, p95 of the deviation %.2f %%", f.sampled,
+		f.median, 100*f.p95)
 	return out
 }

@@ -44,17 +44,21 @@ func (c *Config) tasksOf(m *collect.Measurement, ds *stage.Dataset, rows []int) 
 	if err != nil {
 		return nil, err
 	}
+
 	kernels, _ := table.Strings(ds.Table, "kernel_source")
 	type place struct{ task, point int }
+
 	where := map[string]place{}
 	for i := range m.Cases.Len() {
 		for p, id := range m.Cases.PointIDs(i) {
 			where[id] = place{i, p}
 		}
 	}
+
 	byTask := map[int]*repeat{}
 	used := map[int]map[int]json.RawMessage{} // points by task
 	var order []*repeat
+
 	lost := 0
 	for _, row := range rows {
 		at, ok := where[ids.Values[row]]
@@ -62,16 +66,19 @@ func (c *Config) tasksOf(m *collect.Measurement, ds *stage.Dataset, rows []int) 
 			lost++
 			continue
 		}
+
 		j := byTask[at.task]
 		if j == nil {
 			j = &repeat{caseID: m.Cases.ID(at.task), params: m.Cases.ParamsJSON(at.task)}
 			byTask[at.task], used[at.task] = j, map[int]json.RawMessage{}
 			order = append(order, j)
 		}
+
 		pt := point{row: row}
 		if kernels != nil {
 			pt.kernel = kernels.Values[row]
 		}
+
 		if m.Cases.SweepColumns() != nil {
 			var all []json.RawMessage
 			if err := json.Unmarshal(m.Cases.Sweep(at.task).JSON(), &all); err != nil {
@@ -82,25 +89,32 @@ func (c *Config) tasksOf(m *collect.Measurement, ds *stage.Dataset, rows []int) 
 			}
 			used[at.task][at.point] = all[at.point]
 		}
+
 		j.points = append(j.points, pt)
 	}
+
 	if len(order) == 0 {
-		return nil, fmt.Errorf("none of the %d sampled rows is a case of %s as it is planned now; collect again", lost, c.collect.Address)
+		return nil, fmt.Errorf("none of the %d sampled rows is a case of %s as it is planned now; collect again",
+			lost, c.collect.Address)
 	}
+
 	for task, points := range used {
 		if len(points) == 0 {
 			continue
 		}
+
 		var want []json.RawMessage
 		for p := range m.Cases.Sweep(task).Len() {
 			if raw, ok := points[p]; ok {
 				want = append(want, raw)
 			}
 		}
+
 		if byTask[task].sweep, err = json.Marshal(want); err != nil {
 			return nil, err
 		}
 	}
+
 	return order, nil
 }
 
@@ -135,12 +149,15 @@ func (s *queue) Next() *worker.Task {
 	if s.Pending() == 0 {
 		return nil
 	}
+
 	j := s.tasks[0]
 	s.tasks = s.tasks[1:]
+
 	attempt := 1
 	if j.again {
 		attempt = 2
 	}
+
 	return &worker.Task{
 		Case:     worker.Case{ID: j.caseID, Op: s.m.Op, Params: j.params, Sweep: j.sweep, Attempt: attempt},
 		Deadline: deadline, Fresh: j.again, Data: j,
@@ -155,14 +172,17 @@ func (s *queue) Done(o worker.Outcome) {
 		s.tasks = append(s.tasks, j)
 		return
 	}
+
 	j.rows, j.fail = o.Rows, o.Failure
 	s.done = append(s.done, j)
+
 	failed := 0
 	for _, d := range s.done {
 		if d.fail != nil {
 			failed++
 		}
 	}
+
 	s.rc.Events.Progress(s.rc.Address, stage.Progress{Done: len(s.done) - failed, Failed: failed, Total: s.total})
 }
 
@@ -190,6 +210,7 @@ func compare(ds *stage.Dataset, done []*repeat) (result, error) {
 	if err != nil {
 		return res, err
 	}
+
 	for _, j := range done {
 		for _, p := range j.points {
 			text := rowkey.Describe(ds.Table, p.row, ds.Info.Params)
@@ -198,6 +219,7 @@ func compare(ds *stage.Dataset, done []*repeat) (result, error) {
 				res.failures = append(res.failures, fmt.Sprintf("%s failed this time: %s", text, j.fail.Message))
 				continue
 			}
+
 			again := find(j.rows, p)
 			v, ok := number(again[metric])
 			if !ok || v <= 0 {
@@ -205,12 +227,16 @@ func compare(ds *stage.Dataset, done []*repeat) (result, error) {
 				res.failures = append(res.failures, text+" gave no usable row this time")
 				continue
 			}
-			res.pairs = append(res.pairs, pair{text: text, before: lat.Values[p.row], again: v, clocks: clocks(ds, p.row, again)})
+
+			res.pairs = append(res.pairs, pair{text: text, before: lat.Values[p.row], again: v,
+				clocks: clocks(ds, p.row, again)})
 		}
 	}
+
 	slices.SortStableFunc(res.pairs, func(a, b pair) int {
 		return cmp.Or(cmp.Compare(b.off(), a.off()), cmp.Compare(a.text, b.text))
 	})
+
 	slices.Sort(res.failures)
 	return res, nil
 }
@@ -229,15 +255,18 @@ func find(rows []worker.Row, p point) worker.Row {
 				ok = ok && fmt.Sprint(r[name]) == fmt.Sprint(want)
 			}
 		}
+
 		if ok {
 			at = append(at, r)
 		}
 	}
+
 	for _, r := range at {
 		if len(at) == 1 || fmt.Sprint(r["kernel_source"]) == p.kernel {
 			return r
 		}
 	}
+
 	return nil
 }
 
@@ -249,6 +278,7 @@ func number(v any) (float64, bool) {
 	case float64:
 		return v, true
 	}
+
 	return 0, false
 }
 
@@ -260,20 +290,25 @@ func clocks(ds *stage.Dataset, row int, again worker.Row) string {
 			before = fmt.Sprintf("%.0f", v)
 		}
 	}
+
 	now := ""
 	if v, ok := number(again["sm_clock_mhz"]); ok && v > 0 {
 		now = fmt.Sprintf("%.0f", v)
 	}
+
 	out := ""
 	if before != "" || now != "" {
 		out = fmt.Sprintf(" at %s -> %s MHz", cmp.Or(before, "?"), cmp.Or(now, "?"))
 	}
+
 	if col, err := table.Bools(ds.Table, "throttled"); err == nil && !col.Null(row) && col.Values[row] {
 		out += " (throttled before)"
 	}
+
 	if again["throttled"] == true {
 		out += " (throttled again)"
 	}
+
 	return out
 }
 

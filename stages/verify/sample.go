@@ -27,29 +27,35 @@ func (c *Config) sample(ds *stage.Dataset) ([]int, error) {
 	if !table.Has(rec, "case_id") {
 		return nil, fmt.Errorf("the rows have no case_id, so they cannot be measured again: only rows of a collect stage can be verified")
 	}
+
 	by := c.By
 	for _, name := range by {
 		if !table.Has(rec, name) {
 			return nil, fmt.Errorf("by: %w", &table.MissingError{Name: name, Have: table.Names(rec)})
 		}
 	}
+
 	if len(by) == 0 {
 		by = words(rec, ds.Info.Params)
 	}
+
 	lat, err := table.Float64s(rec, dedupe.SchemaOf(ds).Primary().Name)
 	if err != nil {
 		return nil, err
 	}
+
 	ix := rowkey.New(by, rowkey.Options{})
 	ids, err := ix.Number(rec)
 	if err != nil {
 		return nil, err
 	}
+
 	// Order by key first, so that the draw does not see the order of the rows.
 	order, err := rowkey.Order(rec, append(slices.Clone(by), "case_id"))
 	if err != nil {
 		return nil, err
 	}
+
 	var groups [][]int
 	for i, row := range order {
 		if i == 0 || ids[row] != ids[order[i-1]] {
@@ -59,6 +65,7 @@ func (c *Config) sample(ds *stage.Dataset) ([]int, error) {
 			groups[len(groups)-1] = append(groups[len(groups)-1], row)
 		}
 	}
+
 	var strata [][]int
 	rng := rand.New(rand.NewPCG(uint64(c.Seed), 0x76657269))
 	for _, g := range groups {
@@ -70,6 +77,7 @@ func (c *Config) sample(ds *stage.Dataset) ([]int, error) {
 			strata = append(strata, part)
 		}
 	}
+
 	rng.Shuffle(len(strata), func(i, j int) { strata[i], strata[j] = strata[j], strata[i] })
 	return deal(strata, c.Sample), nil
 }
@@ -81,8 +89,10 @@ func deal(strata [][]int, n int) []int {
 	for _, s := range strata {
 		total += len(s)
 	}
+
 	n = min(n, total)
 	var out []int
+
 	taken := make([]int, len(strata))
 	for i, s := range strata {
 		if len(out) < n && len(s) > 0 {
@@ -90,6 +100,7 @@ func deal(strata [][]int, n int) []int {
 			taken[i] = 1
 		}
 	}
+
 	for len(out) < n {
 		// The stratum that is farthest behind its share.
 		best, behind := -1, math.Inf(-1)
@@ -101,9 +112,11 @@ func deal(strata [][]int, n int) []int {
 				best, behind = i, d
 			}
 		}
+
 		out = append(out, strata[best][taken[best]])
 		taken[best]++
 	}
+
 	slices.Sort(out)
 	return out
 }

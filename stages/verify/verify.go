@@ -79,23 +79,28 @@ type Config struct {
 func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	bad := func(summary, format string, args ...any) {
-		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(format, args...), Subject: cc.Range.Ptr()})
+		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary,
+			Detail: fmt.Sprintf(format, args...), Subject: cc.Range.Ptr()})
 	}
+
 	var err error
 	if c.collect, err = stage.RefOf(c.Collect); err != nil {
 		bad("Wrong collect", "collect: %s.", err)
 	} else if c.collect.Kind != "collect" {
 		bad("Wrong collect", "collect is %s; only a collect stage knows how its rows were measured.", c.collect.Address)
 	}
+
 	c.input = c.collect
 	if c.Input != cty.NilVal && !c.Input.IsNull() {
 		if c.input, err = stage.RefOf(c.Input); err != nil {
 			bad("Wrong input", "input: %s.", err)
 		}
 	}
+
 	if c.Sample < 1 {
 		bad("Wrong sample", "sample is %d; at least one row must be measured again.", c.Sample)
 	}
+
 	for _, l := range []struct {
 		name string
 		v    float64
@@ -104,9 +109,11 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 			bad("Negative limit", "%s is %v; it must be 0 or more.", l.name, l.v)
 		}
 	}
+
 	if c.Severity != "fail" && c.Severity != "warn" {
 		bad("Unknown severity", "severity is %q; it must be \"fail\" or \"warn\".", c.Severity)
 	}
+
 	return diags
 }
 
@@ -129,14 +136,17 @@ func (c *Config) Inputs() []stage.Input {
 	if by == nil {
 		by, _ = stage.RefOf(c.Collect)
 	}
+
 	if in == nil {
 		if in, _ = stage.RefOf(c.Input); in == nil {
 			in = by
 		}
 	}
+
 	if in == nil || by == nil || in.Address == by.Address {
 		return []stage.Input{{Name: "input", Ref: in}}
 	}
+
 	return []stage.Input{{Name: "input", Ref: in}, {Name: "collect", Ref: by}}
 }
 
@@ -151,48 +161,59 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	if ds == nil || ds.Table == nil || ds.Table.NumRows() == 0 {
 		return nil, errors.New("there are no rows to verify")
 	}
+
 	if f, ok := c.remembered(rc); ok {
 		out := c.outcome(ds, f)
 		out.Message += ", as they were measured before"
 		return out, nil
 	}
+
 	var m *collect.Measurement
 	if rc.Plan != nil {
 		m, _ = rc.Plan.Private.(*collect.Measurement)
 	}
+
 	if m == nil {
 		return nil, fmt.Errorf("how %s measures is not known; the plan must be made again", c.collect.Address)
 	}
+
 	rows, err := c.sample(ds)
 	if err != nil {
 		return nil, err
 	}
+
 	tasks, err := c.tasksOf(m, ds, rows)
 	if err != nil {
 		return nil, err
 	}
+
 	if rc.Replace != nil {
 		if err := rc.Replace(); err != nil {
 			return nil, err
 		}
 	}
+
 	src := &queue{m: m, tasks: tasks, rc: rc, total: len(tasks)}
 	if out, err := c.measure(ctx, rc, m, ds, src); out != nil || err != nil {
 		return out, err
 	}
+
 	res, err := compare(ds, src.done)
 	if err != nil {
 		return nil, err
 	}
+
 	return c.outcome(ds, res.facts()), nil
 }
 
 // measure runs the tasks on the collect stage's workers. An outcome means that
 // the stage ends here.
-func (c *Config) measure(ctx context.Context, rc *stage.RunContext, m *collect.Measurement, ds *stage.Dataset, src *queue) (*stage.Outcome, error) {
+func (c *Config) measure(ctx context.Context, rc *stage.RunContext, m *collect.Measurement, ds *stage.Dataset,
+	src *queue) (*stage.Outcome, error) {
 	needs := func(why string) *stage.Outcome {
 		return &stage.Outcome{Status: stage.StatusNeeds, Message: "needs " + m.Runtime.Address + ": " + why, NoReuse: true}
 	}
+
 	pool, err := m.Pools.Get(ctx, m.Runtime, runtimes.PlaceOf(rc))
 	switch {
 	case runtimes.Fault(err):
@@ -200,38 +221,47 @@ func (c *Config) measure(ctx context.Context, rc *stage.RunContext, m *collect.M
 	case err != nil:
 		return needs(err.Error()), nil
 	}
+
 	set, err := m.Settings()
 	if err != nil {
 		return nil, err
 	}
+
 	set.Wake = rc.Stop
 	set.Log = func(slot, level, text string) {
 		if level == "warn" || level == "error" {
 			rc.Events.Message(rc.Address, level, slot+": "+text)
 		}
 	}
+
 	hello, err := pool.Up(ctx, set, src.total)
 	if err != nil {
-		if sf, ok := errors.AsType[*worker.StartFailure](err); ok && sf.Said && sf.Failure.Class == worker.ClassUnsupportedConfig {
+		if sf, ok := errors.AsType[*worker.StartFailure](err); ok && sf.Said &&
+			sf.Failure.Class == worker.ClassUnsupportedConfig {
 			return needs(sf.Failure.Message), nil
 		}
 		return nil, err
 	}
+
 	env := runtimes.EnvironmentOf(m.Runtime, hello)
 	for _, f := range []struct{ name, now, before string }{
-		{"framework", env.Framework, ds.Info.Framework}, {"version", env.Version, ds.Info.Version}, {"device", env.Device, ds.Info.Device},
+		{"framework", env.Framework, ds.Info.Framework}, {"version", env.Version, ds.Info.Version},
+		{"device", env.Device, ds.Info.Device},
 	} {
 		if f.before != "" && f.now != f.before {
 			return needs(fmt.Sprintf("the rows were measured with %s %q and here it is %q; a sample measured elsewhere proves nothing about them", f.name, f.before, f.now)), nil
 		}
 	}
+
 	if err := pool.Run(ctx, set, src); err != nil {
 		return nil, err
 	}
+
 	if src.stopping() && len(src.tasks) > 0 {
 		return &stage.Outcome{Status: stage.StatusInterrupted, NoReuse: true,
 			Message: fmt.Sprintf("interrupted after %d of %d cases", len(src.done), src.total)}, nil
 	}
+
 	return nil, nil
 }
 

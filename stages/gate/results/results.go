@@ -1,5 +1,5 @@
-// Package results shows what gates found: as text, JSON, Markdown, JUnit XML
-// and annotations of GitHub Actions.
+// Package results formats the results of gates as text, JSON, Markdown, JUnit XML and GitHub Actions
+// annotations.
 package results
 
 import (
@@ -21,24 +21,26 @@ type Group struct {
 	Checks  []stage.CheckResult `json:"checks"`
 }
 
-// Of collects the stages that have checks, in the order given. Stages that
-// failed without any are kept, so that a report does not look better than the
-// run was.
+// Of returns the stages that have checks, in the given order. Failed stages without checks are included,
+// so that a report does not look better than the run.
 func Of(finished []stage.Finished) []Group {
 	var out []Group
 	for _, f := range finished {
 		if f.Outcome == nil {
 			continue
 		}
-		bad := f.Outcome.Status == stage.StatusFailed || f.Outcome.Status == stage.StatusGateFailed || f.Outcome.Status == stage.StatusPreflight
+		bad := f.Outcome.Status == stage.StatusFailed || f.Outcome.Status == stage.StatusGateFailed ||
+			f.Outcome.Status == stage.StatusPreflight
 		if len(f.Outcome.Checks) > 0 || bad {
-			out = append(out, Group{Address: f.Address, Status: f.Outcome.Status, Message: f.Outcome.Message, Seconds: f.Seconds, Checks: f.Outcome.Checks})
+			out = append(out, Group{Address: f.Address, Status: f.Outcome.Status, Message: f.Outcome.Message,
+				Seconds: f.Seconds, Checks: f.Outcome.Checks})
 		}
 	}
+
 	return out
 }
 
-// Counts adds up results.
+// Counts is the number of checks by result.
 type Counts struct {
 	Passed  int `json:"passed"`
 	Failed  int `json:"failed"`
@@ -46,14 +48,14 @@ type Counts struct {
 	Skipped int `json:"skipped"`
 }
 
-// Count adds up the results of all groups. A group that failed without a
-// check counts as one failure.
+// Count adds up the results of all groups. A failed group without checks counts as one failure.
 func Count(groups []Group) Counts {
 	var c Counts
 	for _, g := range groups {
 		if len(g.Checks) == 0 {
 			c.Failed++
 		}
+
 		for _, r := range g.Checks {
 			switch r.Result {
 			case "pass":
@@ -67,6 +69,7 @@ func Count(groups []Group) Counts {
 			}
 		}
 	}
+
 	return c
 }
 
@@ -75,6 +78,7 @@ func WriteJSON(w io.Writer, groups []Group) error {
 	if groups == nil {
 		groups = []Group{}
 	}
+
 	enc := json.NewEncoder(w)
 	enc.SetIndent("", "  ")
 	return enc.Encode(struct {
@@ -117,9 +121,8 @@ type junitNote struct {
 	Text    string `xml:",chardata"`
 }
 
-// WriteJUnit writes JUnit XML: one suite per stage, one case per check.
-// Warnings pass, with their message in the case's output: JUnit has no word
-// for them.
+// WriteJUnit writes JUnit XML: one suite per stage, one case per check. JUnit has no warnings, so a
+// check that warns passes with its message in system-out.
 func WriteJUnit(w io.Writer, groups []Group) error {
 	all := junitSuites{Name: "aicplan"}
 	for _, g := range groups {
@@ -128,12 +131,14 @@ func WriteJUnit(w io.Writer, groups []Group) error {
 		if len(checks) == 0 {
 			checks = []stage.CheckResult{{Name: string(g.Status), Result: "fail", Message: g.Message}}
 		}
+
 		for _, r := range checks {
 			s.Tests++
 			c := junitCase{Name: clean(r.Name), Classname: clean(g.Address), SystemOut: clean(r.Message)}
 			if file, line, ok := cutPos(r.Pos); ok {
 				c.File, c.Line = file, line
 			}
+
 			switch r.Result {
 			case "fail":
 				s.Failures++
@@ -144,26 +149,32 @@ func WriteJUnit(w io.Writer, groups []Group) error {
 			case "warn":
 				c.SystemOut = clean("warning: " + r.Message + "\n" + details(r))
 			}
+
 			s.Cases = append(s.Cases, c)
 		}
+
 		all.Tests += s.Tests
 		all.Failures += s.Failures
 		all.Skipped += s.Skipped
 		all.Suites = append(all.Suites, s)
 	}
+
 	if _, err := io.WriteString(w, xml.Header); err != nil {
 		return err
 	}
+
 	enc := xml.NewEncoder(w)
 	enc.Indent("", "  ")
+
 	if err := enc.Encode(all); err != nil {
 		return err
 	}
+
 	_, err := io.WriteString(w, "\n")
 	return err
 }
 
-// clean drops what XML 1.0 cannot hold.
+// clean removes characters that XML 1.0 does not allow.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < 0x20 && r != '\n' && r != '\t' && r != '\r' || r == 0xFFFE || r == 0xFFFF {
@@ -181,15 +192,17 @@ func cutPos(pos string) (file, line string, ok bool) {
 	return pos[:i], pos[i+1:], true
 }
 
-// details are the lines below a result's message.
+// details returns the lines below a result's message.
 func details(r stage.CheckResult) string {
 	var sb strings.Builder
 	if r.Value != "" || r.Limit != "" {
 		fmt.Fprintf(&sb, "found %s, asked %s\n", orDash(r.Value), orDash(r.Limit))
 	}
+
 	for _, row := range r.Rows {
 		fmt.Fprintf(&sb, "  %s\n", row)
 	}
+
 	if r.Fix != "" {
 		fmt.Fprintf(&sb, "%s\n", r.Fix)
 	}

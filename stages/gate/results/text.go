@@ -11,57 +11,68 @@ import (
 	"aicplan/sink/visible"
 )
 
-// WriteMarkdown writes a table of all checks, and the offending rows of those
-// that do not hold below it.
+// WriteMarkdown writes a table of all checks, followed by the offending rows of failed checks and
+// warnings.
 func WriteMarkdown(w io.Writer, groups []Group) error {
 	var sb strings.Builder
 	c := Count(groups)
-	fmt.Fprintf(&sb, "**Gates: %d passed, %d failed, %d warnings, %d not judged**\n\n", c.Passed, c.Failed, c.Warned, c.Skipped)
+	fmt.Fprintf(&sb, "**Gates: %d passed, %d failed, %d warnings, %d not judged**\n\n", c.Passed, c.Failed,
+		c.Warned, c.Skipped)
 	sb.WriteString("| stage | check | result | found | asked | message |\n|---|---|---|---|---|---|\n")
+
 	for _, g := range groups {
 		if len(g.Checks) == 0 {
 			fmt.Fprintf(&sb, "| %s | | **%s** | | | %s |\n", phrase.Cell(g.Address), g.Status, phrase.Cell(g.Message))
 		}
+
 		for _, r := range g.Checks {
 			result := r.Result
 			if result == "fail" {
 				result = "**fail**"
 			}
-			fmt.Fprintf(&sb, "| %s | %s | %s | %s | %s | %s |\n", phrase.Cell(g.Address), phrase.Cell(r.Name), result, phrase.Cell(r.Value), phrase.Cell(r.Limit), phrase.Cell(r.Message))
+			fmt.Fprintf(&sb, "| %s | %s | %s | %s | %s | %s |\n", phrase.Cell(g.Address), phrase.Cell(r.Name), result,
+				phrase.Cell(r.Value), phrase.Cell(r.Limit), phrase.Cell(r.Message))
 		}
 	}
+
 	for _, g := range groups {
 		for _, r := range g.Checks {
 			if r.Result != "fail" && r.Result != "warn" || len(r.Rows) == 0 {
 				continue
 			}
+
 			rows := fmt.Sprintf("%d rows", len(r.Rows))
 			if len(r.Rows) >= stage.MaxCheckRows {
 				rows = "the first " + rows
 			}
+
 			fmt.Fprintf(&sb, "\n<details><summary>%s: %s (%s)</summary>\n\n", phrase.Cell(g.Address), phrase.Cell(r.Name), rows)
+
 			for _, row := range r.Rows {
 				fmt.Fprintf(&sb, "- %s\n", phrase.Cell(row))
 			}
+
 			if r.Fix != "" {
 				fmt.Fprintf(&sb, "\nWhat to do: %s\n", phrase.Cell(r.Fix))
 			}
+
 			sb.WriteString("\n</details>\n")
 		}
 	}
+
 	_, err := io.WriteString(w, sb.String())
 	return err
 }
 
-// WriteAnnotations writes GitHub Actions workflow commands: one error or
-// warning per check that does not hold, at its place in the plan. prefix is
-// the plan folder relative to the repository, "" for its root.
+// WriteAnnotations writes GitHub Actions workflow commands: one error or warning per failed check, at
+// its position in the plan. prefix is the plan folder relative to the repository, "" for the root.
 func WriteAnnotations(w io.Writer, groups []Group, prefix string) error {
 	for _, g := range groups {
 		checks := g.Checks
 		if len(checks) == 0 {
 			checks = []stage.CheckResult{{Name: string(g.Status), Result: "fail", Message: g.Message}}
 		}
+
 		for _, r := range checks {
 			level := ""
 			switch r.Result {
@@ -72,6 +83,7 @@ func WriteAnnotations(w io.Writer, groups []Group, prefix string) error {
 			default:
 				continue
 			}
+
 			place := ""
 			if file, line, ok := cutPos(r.Pos); ok {
 				if prefix != "" && !strings.HasPrefix(file, "/") {
@@ -79,19 +91,23 @@ func WriteAnnotations(w io.Writer, groups []Group, prefix string) error {
 				}
 				place = "file=" + property(file) + ",line=" + property(line) + ","
 			}
+
 			text := r.Message
 			if d := details(r); d != "" {
 				text += "\n" + d
 			}
-			if _, err := fmt.Fprintf(w, "::%s %stitle=%s::%s\n", level, place, property(g.Address+" "+r.Name), data(text)); err != nil {
+
+			if _, err := fmt.Fprintf(w, "::%s %stitle=%s::%s\n", level, place, property(g.Address+" "+r.Name),
+				data(text)); err != nil {
 				return err
 			}
 		}
 	}
+
 	return nil
 }
 
-// data and property escape text as workflow commands ask for it.
+// data and property escape text for workflow commands.
 func data(s string) string {
 	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(strings.TrimRight(s, "\n"))
 }
@@ -100,8 +116,8 @@ func property(s string) string {
 	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C").Replace(s)
 }
 
-// GitHub says whether the environment is a GitHub Actions job, and the file of
-// its step summary ("" when there is none).
+// GitHub reports whether the environment is a GitHub Actions job, and returns the path of its step
+// summary, "" if unset.
 func GitHub(getenv func(string) string) (inside bool, summary string) {
 	return getenv("GITHUB_ACTIONS") == "true", getenv("GITHUB_STEP_SUMMARY")
 }
@@ -117,5 +133,6 @@ func AppendSummary(path string, groups []Group) (err error) {
 			err = e
 		}
 	}()
+
 	return WriteMarkdown(&visible.Writer{W: f}, groups)
 }

@@ -28,13 +28,18 @@ func Start(t testing.TB) context.Context {
 			break
 		}
 	}
+
 	if path == "" {
 		t.Skip("no Chromium on this machine: pages are looked at where one is installed")
 	}
+
 	// Without these it calls its maker at every start.
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.DisableGPU,
-		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true),
+	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath(path), chromedp.NoSandbox,
+		chromedp.DisableGPU,
+		chromedp.Flag("disable-quic", true), chromedp.Flag("disable-component-update", true),
+		chromedp.Flag("disable-sync", true),
 		chromedp.Flag("disable-background-networking", true), chromedp.WindowSize(1300, 900))
+
 	// The profile's folder is the library's, which removes it again and again: children
 	// of a browser that has ended still write into it. The one of the test, which is
 	// removed once, would fail the test.
@@ -47,6 +52,7 @@ func Start(t testing.TB) context.Context {
 		}
 		cancel()
 	})
+
 	return ctx
 }
 
@@ -59,6 +65,7 @@ func Watch(t testing.TB, ctx context.Context, allowed func(url string) bool) fun
 	err := chromedp.Listen(ctx, func(ev any) {
 		mu.Lock()
 		defer mu.Unlock()
+
 		switch ev := ev.(type) {
 		case *network.EventRequestWillBeSent:
 			if !allowed(ev.Request.URL) {
@@ -73,6 +80,7 @@ func Watch(t testing.TB, ctx context.Context, allowed func(url string) bool) fun
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	Call(t, ctx, network.Enable, network.EnableParams{})
 	Call(t, ctx, cdplog.Enable, cdp.Empty{})
 	return func() []string {
@@ -114,6 +122,7 @@ func Do(t testing.TB, ctx context.Context, expr string) {
 // Until waits until an expression is true, over a page that loads anew too.
 func Until(t testing.TB, ctx context.Context, expr string) {
 	t.Helper()
+
 	for begin := time.Now(); ; {
 		_, err := chromedp.Run(ctx, chromedp.Poll[bool](expr, chromedp.WithPollingTimeout(patience)))
 		if err == nil {

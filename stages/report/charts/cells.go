@@ -30,19 +30,23 @@ func (m *cells) Plot(c draw.Canvas, p *plot.Plot) {
 	m.box = [4]float64{x0, y0, x1 - x0, y1 - y0}
 	w, h := m.box[2]/float64(m.nx), m.box[3]/float64(m.ny)
 	paths := make([]strings.Builder, len(m.classes))
+
 	gap := 0.5
 	if w < 4 || h < 4 {
 		gap = 0
 	}
+
 	for iy := range m.ny {
 		for ix := range m.nx {
 			k := m.class[iy*m.nx+ix]
 			if k < 0 {
 				continue
 			}
-			fmt.Fprintf(&paths[k], "M%s %sh%sv%sh-%sz", svg.Num(x0+float64(ix)*w), svg.Num(y0+float64(m.ny-1-iy)*h), svg.Num(w-gap), svg.Num(h-gap), svg.Num(w-gap))
+			fmt.Fprintf(&paths[k], "M%s %sh%sv%sh-%sz", svg.Num(x0+float64(ix)*w), svg.Num(y0+float64(m.ny-1-iy)*h),
+				svg.Num(w-gap), svg.Num(h-gap), svg.Num(w-gap))
 		}
 	}
+
 	for k := range paths {
 		s.Write(fmt.Sprintf(`<path class="%s" data-k="%d" d="%s"/>`, m.classes[k], k, paths[k].String()))
 	}
@@ -78,6 +82,7 @@ func tickNames(names []string) []string {
 		}
 		out[i] = n
 	}
+
 	return out
 }
 
@@ -92,13 +97,16 @@ func matrix(m *cells, xLabel, yLabel string, xs, ys []string, h int) string {
 	p.X.Min, p.X.Max = -0.5, float64(m.nx)-0.5
 	p.Y.Min, p.Y.Max = -0.5, float64(m.ny)-0.5
 	xs, ys = tickNames(xs), tickNames(ys)
+
 	longest := 0
 	for _, x := range xs {
 		longest = max(longest, len([]rune(x)))
 	}
+
 	p.X.Tick.Marker = words{xs, every(xs, width-90, float64(longest)*5.6+8)}
 	p.Y.Tick.Marker = words{ys, every(ys, float64(h)-60, 13)}
 	p.X.Padding, p.Y.Padding = 0, 0
 	p.Add(m)
+
 	return render(p, width, h)
 }

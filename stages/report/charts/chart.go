@@ -77,6 +77,7 @@ func newPlot(x, y string) *plot.Plot {
 		a.Tick.LineStyle = draw.LineStyle{Color: axisInk, Width: 0.8}
 		a.Tick.Length = 4
 	}
+
 	return p
 }
 
@@ -126,6 +127,7 @@ func (g grid) Plot(c draw.Canvas, p *plot.Plot) {
 			}
 		}
 	}
+
 	if g.y {
 		for _, t := range p.Y.Tick.Marker.Ticks(p.Y.Min, p.Y.Max) {
 			if y := ty(t.Value); !t.IsMinor() && c.ContainsY(y) {

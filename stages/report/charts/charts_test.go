@@ -25,6 +25,7 @@ func report(t testing.TB, rows int) *model.Report {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	r, err := model.Build(in)
 	if err != nil {
 		t.Fatal(err)
@@ -48,11 +49,13 @@ var moves = regexp.MustCompile(`M(-?[\d.]+) (-?[\d.]+)`)
 // each time.
 func TestDraw(t *testing.T) {
 	all := byID(Draw(report(t, 3000)))
-	for _, id := range []string{"run-timeline", "run-noise", "run-clock", "run-power", "t0-latency", "t0-light", "t0-ratio", "t0-heat", "t0-cover", "t1-latency", "t1-light", "t1-heat", "t1-cover", "t2-latency", "t2-heat"} {
+	for _, id := range []string{"run-timeline", "run-noise", "run-clock", "run-power", "t0-latency", "t0-light",
+		"t0-ratio", "t0-heat", "t0-cover", "t1-latency", "t1-light", "t1-heat", "t1-cover", "t2-latency", "t2-heat"} {
 		if all[id] == nil {
 			t.Errorf("no chart %s", id)
 		}
 	}
+
 	again := byID(Draw(report(t, 3000)))
 	for id, c := range all {
 		d := xml.NewDecoder(strings.NewReader("<svg>" + c.Body + "</svg>"))
@@ -63,6 +66,7 @@ func TestDraw(t *testing.T) {
 				t.Fatalf("%s: %v", id, err)
 			}
 		}
+
 		for _, m := range moves.FindAllStringSubmatch(c.Body, -1) {
 			x, _ := strconv.ParseFloat(m[1], 64)
 			y, _ := strconv.ParseFloat(m[2], 64)
@@ -70,12 +74,15 @@ func TestDraw(t *testing.T) {
 				t.Fatalf("%s: a mark at %v, %v in a box of %d by %d", id, x, y, c.W, c.H)
 			}
 		}
+
 		if c.Alt == "" || c.Title == "" {
 			t.Errorf("%s has no words", id)
 		}
+
 		if again[id] == nil || again[id].Body != c.Body {
 			t.Errorf("%s is drawn differently the second time", id)
 		}
+
 		if _, err := json.Marshal(c.Data); err != nil {
 			t.Errorf("%s: %v", id, err)
 		}
@@ -89,6 +96,7 @@ func TestMarks(t *testing.T) {
 		r := report(t, rows)
 		c := byID(Draw(r))["t0-latency"]
 		d := c.Data.(pointsData)
+
 		total := 0
 		for s, series := range d.Series {
 			path := regexp.MustCompile(`data-s="` + strconv.Itoa(s) + `" d="([^"]*)"`).FindStringSubmatch(c.Body)
@@ -98,16 +106,20 @@ func TestMarks(t *testing.T) {
 					t.Errorf("%d rows, series %d: %d values of %s for %d marks", rows, s, len(col), d.Columns[i].Name, marks)
 				}
 			}
+
 			if series.N == nil {
 				total += marks
 			}
+
 			for _, n := range series.N {
 				total += n
 			}
+
 			if marks > 3500 {
 				t.Errorf("%d marks in one series", marks)
 			}
 		}
+
 		if total != r.Tables[0].Rows {
 			t.Errorf("the marks stand for %d rows, want %d", total, r.Tables[0].Rows)
 		}
@@ -118,10 +130,12 @@ func TestMarks(t *testing.T) {
 func TestHeat(t *testing.T) {
 	r := report(t, 3000)
 	tab := r.Tables[0]
+
 	d := byID(Draw(r))["t0-heat"].Data.(heatData)
 	if d.X != "k" || d.Y != "n" || len(d.Slices) < 3 || len(d.Slices) > maxSlices {
 		t.Fatalf("axes %s and %s, %d slices", d.X, d.Y, len(d.Slices))
 	}
+
 	seen := 0
 	p := tab.Facets.Params // gemm_dtype, m, n, k
 	for row := range tab.Rows {
@@ -129,17 +143,21 @@ func TestHeat(t *testing.T) {
 			if s.Name != p[0].Text[row]+", m "+Whole(p[1].Value[row]) {
 				continue
 			}
+
 			x, y := index(d.Xs, Whole(p[3].Value[row])), index(d.Ys, Whole(p[2].Value[row]))
 			at := y*len(d.Xs) + x
 			if got, want := s.V[at].(float64), short(100*tab.Facets.Light[row]); got != want {
 				t.Fatalf("%s k=%s n=%s: %v, want %v", s.Name, d.Xs[x], d.Ys[y], got, want)
 			}
+
 			if want := min(int(tab.Facets.Light[row]*heatSteps), heatSteps-1); s.K[at] != want {
 				t.Fatalf("shade %d, want %d", s.K[at], want)
 			}
+
 			seen++
 		}
 	}
+
 	if seen < len(d.Slices)*9 {
 		t.Errorf("only %d rows are in the heat map", seen)
 	}
@@ -159,16 +177,21 @@ func TestCoverage(t *testing.T) {
 	r := report(t, 400)
 	tab := r.Tables[1]
 	d := byID(Draw(r))["t1-cover"].Data.(coverData)
+
 	var sum [4]int
 	for _, n := range d.N {
 		for i := range sum {
 			sum[i] += n[i]
 		}
 	}
+
 	if sum != [4]int{tab.Planned, tab.Covered, tab.Failed, tab.Skipped} {
-		t.Errorf("the cells add up to %v, the table has %d planned, %d covered, %d failed, %d skipped", sum, tab.Planned, tab.Covered, tab.Failed, tab.Skipped)
+		t.Errorf("the cells add up to %v, the table has %d planned, %d covered, %d failed, %d skipped", sum,
+			tab.Planned, tab.Covered, tab.Failed, tab.Skipped)
 	}
-	for n, want := range map[[4]int]int{{0, 0, 0, 0}: -1, {3, 3, 0, 0}: coverFull, {3, 1, 2, 0}: coverPart, {3, 0, 1, 2}: coverFail, {3, 0, 0, 3}: coverSkip, {3, 0, 0, 0}: coverNone} {
+
+	for n, want := range map[[4]int]int{{0, 0, 0, 0}: -1, {3, 3, 0, 0}: coverFull, {3, 1, 2, 0}: coverPart,
+		{3, 0, 1, 2}: coverFail, {3, 0, 0, 3}: coverSkip, {3, 0, 0, 0}: coverNone} {
 		if got := coverClass(n); got != want {
 			t.Errorf("class of %v is %d, want %d", n, got, want)
 		}
@@ -179,6 +202,7 @@ func TestCoverage(t *testing.T) {
 func TestTimeline(t *testing.T) {
 	r := report(t, 2000)
 	d := byID(Draw(r))["run-timeline"].Data.(timelineData)
+
 	rows := 0
 	for _, s := range d.Spans {
 		rows += int(s[6])
@@ -186,9 +210,11 @@ func TestTimeline(t *testing.T) {
 			t.Errorf("span %v", s)
 		}
 	}
+
 	if want := r.Tables[0].Rows + r.Tables[1].Rows; rows != want {
 		t.Errorf("the bars hold %d rows, want %d", rows, want)
 	}
+
 	if len(d.Lanes) != 4 {
 		t.Errorf("lanes %v", d.Lanes)
 	}
@@ -201,23 +227,28 @@ func TestClock(t *testing.T) {
 	if len(c.segments) != 2 || !(c.total <= 60) {
 		t.Fatalf("%+v", c)
 	}
+
 	if !strings.Contains(c.label(), "2026-01-02 to 2026-01-03; one pause cut") {
 		t.Errorf("label %q", c.label())
 	}
+
 	for _, tick := range c.Ticks(0, c.total) {
 		if tick.Label == "" || !(tick.Value >= 0 && tick.Value <= c.total) {
 			t.Errorf("tick %+v", tick)
 		}
 	}
+
 	rapid.Check(t, func(t *rapid.T) {
 		list := rapid.SliceOfN(rapid.Float64Range(0, 1e6), 1, 40).Draw(t, "moments")
 		c := newClock(list)
+
 		sorted := facets.Sorted(list)
 		for i := 1; i < len(sorted); i++ {
 			if a, b := c.on(sorted[i-1]), c.on(sorted[i]); !(a <= b+1e-6) {
 				t.Fatalf("%v comes at %v, %v at %v", sorted[i-1], a, sorted[i], b)
 			}
 		}
+
 		if end := c.on(sorted[len(sorted)-1]); !(end <= c.total+1e-6) {
 			t.Fatalf("the last moment is at %v of %v", end, c.total)
 		}
@@ -230,6 +261,7 @@ func TestTicks(t *testing.T) {
 		lo := math.Pow(10, rapid.Float64Range(-9, 12).Draw(t, "lo"))
 		hi := lo * math.Pow(10, rapid.Float64Range(0.7, 12).Draw(t, "decades"))
 		labels := 0
+
 		last := 0.0
 		for _, k := range (logTicks{}).Ticks(lo, hi) {
 			if !(k.Value >= lo*0.999 && k.Value <= hi*1.001) || !(k.Value > last) {
@@ -240,10 +272,12 @@ func TestTicks(t *testing.T) {
 				labels++
 			}
 		}
+
 		if labels < 1 || labels > 14 {
 			t.Fatalf("%d labels in %v..%v", labels, lo, hi)
 		}
 	})
+
 	for v, want := range map[float64]string{0: "0", 1500: "1.5k", 1e6: "1M", 2.5e9: "2.5G", 0.01: "0.01", 1e-7: "1e-07"} {
 		if got := SI(v); got != want {
 			t.Errorf("SI(%v) = %q, want %q", v, got, want)
@@ -263,7 +297,8 @@ func BenchmarkDraw(b *testing.B) {
 func TestTicksEnd(t *testing.T) {
 	t.Parallel()
 	four := math.Nextafter(4, 0)
-	for _, r := range [][2]float64{{four, 4}, {4, 4}, {1e15, 1e15 + 0.25}, {-4, -four}, {0, 5e-324}, {0, 1e308}, {-1e308, 1e308}, {1, math.Inf(1)}, {0, 1}} {
+	for _, r := range [][2]float64{{four, 4}, {4, 4}, {1e15, 1e15 + 0.25}, {-4, -four}, {0, 5e-324}, {0, 1e308},
+		{-1e308, 1e308}, {1, math.Inf(1)}, {0, 1}} {
 		for _, ticker := range []plot.Ticker{linearTicks{n: 6}, logTicks{}} {
 			if n := len(ticker.Ticks(r[0], r[1])); n > 3000 {
 				t.Errorf("%T has %d marks from %v to %v", ticker, n, r[0], r[1])

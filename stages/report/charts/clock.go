@@ -30,18 +30,22 @@ type segment struct {
 func newClock(moments []float64) *clock {
 	moments = slices.Clone(moments)
 	slices.Sort(moments)
+
 	if len(moments) == 0 {
 		return nil
 	}
+
 	busy := 0.0
 	for i := 1; i < len(moments); i++ {
 		if gap := moments[i] - moments[i-1]; gap < 60 {
 			busy += gap
 		}
 	}
+
 	// A pause is cut when it is long by itself and long compared with the work.
 	pause := max(60, busy/4)
 	c := &clock{}
+
 	cur := segment{from: moments[0], to: moments[0]}
 	for _, m := range moments[1:] {
 		if m-cur.to > pause {
@@ -50,11 +54,13 @@ func newClock(moments []float64) *clock {
 		}
 		cur.to = m
 	}
+
 	c.segments = append(c.segments, cur)
 	length := 0.0
 	for _, s := range c.segments {
 		length += s.to - s.from
 	}
+
 	gap := max(length*0.03, 1)
 	for i := range c.segments {
 		c.segments[i].at = c.total
@@ -63,6 +69,7 @@ func newClock(moments []float64) *clock {
 			c.total += gap
 		}
 	}
+
 	c.total = max(c.total, 1)
 	return c
 }
@@ -86,12 +93,14 @@ func (c *clock) Ticks(lo, hi float64) []plot.Tick {
 	if step >= 60 {
 		layout = "15:04"
 	}
+
 	var out []plot.Tick
 	for _, s := range c.segments {
 		first := math.Ceil(s.from/step) * step
 		if first > s.to {
 			first = s.from
 		}
+
 		for m := first; m <= s.to; m += step {
 			at := s.at + m - s.from
 			if len(out) > 0 && at-out[len(out)-1].Value < c.total/9 {
@@ -102,6 +111,7 @@ func (c *clock) Ticks(lo, hi float64) []plot.Tick {
 			}
 		}
 	}
+
 	return out
 }
 
@@ -120,16 +130,19 @@ func roundTime(v float64) float64 {
 
 // label says which days the axis covers.
 func (c *clock) label() string {
-	first, last := stamp(c.segments[0].from).Format(time.DateOnly), stamp(c.segments[len(c.segments)-1].to).Format(time.DateOnly)
+	first, last := stamp(c.segments[0].from).Format(time.DateOnly),
+		stamp(c.segments[len(c.segments)-1].to).Format(time.DateOnly)
 	text := "time of day (UTC), " + first
 	if last != first {
 		text += " to " + last
 	}
+
 	if n := len(c.segments) - 1; n == 1 {
 		text += "; one pause cut"
 	} else if n > 1 {
 		text += fmt.Sprintf("; %d pauses cut", n)
 	}
+
 	return text
 }
 
@@ -155,5 +168,6 @@ func moments(tables []*model.Table) []float64 {
 			}
 		}
 	}
+
 	return out
 }

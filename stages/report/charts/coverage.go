@@ -39,24 +39,30 @@ func coverage(id string, t *model.Table) *Chart {
 	if t.Planned == 0 || t.Data == nil || t.SplitBy == "" {
 		return nil
 	}
+
 	rec := t.Data.Planned
 	ids, err := table.Strings(rec, "case_id")
 	if err != nil {
 		return nil
 	}
+
 	ys, ok := plannedAxis(t, t.SplitBy)
 	xs, okX := sizeAxis(t)
 	if !ok || !okX || len(ys.names) > maxCells {
 		return nil
 	}
-	d := coverData{Kind: "cover", X: xs.name, Y: ys.name, Xs: xs.names, Ys: ys.names, N: make([][4]int, len(xs.names)*len(ys.names))}
+
+	d := coverData{Kind: "cover", X: xs.name, Y: ys.name, Xs: xs.names, Ys: ys.names,
+		N: make([][4]int, len(xs.names)*len(ys.names))}
 	lost := lostCases(t)
 	for i, id := range ids.Values {
 		if xs.at[i] < 0 || ys.at[i] < 0 {
 			continue
 		}
+
 		n := &d.N[ys.at[i]*len(xs.names)+xs.at[i]]
 		n[0]++
+
 		switch {
 		case t.Cover[id]:
 			n[1]++
@@ -66,17 +72,22 @@ func coverage(id string, t *model.Table) *Chart {
 			n[3]++
 		}
 	}
+
 	m := &cells{nx: len(xs.names), ny: len(ys.names), class: make([]int, len(d.N)), classes: coverClasses}
 	for i, n := range d.N {
 		m.class[i] = coverClass(n)
 	}
-	c := &Chart{ID: id, Title: fmt.Sprintf("Coverage over %s and %s", xs.name, ys.name), W: width, H: min(max(110, 74+m.ny*18), 420)}
+
+	c := &Chart{ID: id, Title: fmt.Sprintf("Coverage over %s and %s", xs.name, ys.name), W: width,
+		H: min(max(110, 74+m.ny*18), 420)}
 	c.Body = matrix(m, xs.name, ys.name, xs.names, ys.names, c.H)
 	d.Box = []float64{short(m.box[0]), short(m.box[1]), short(m.box[2]), short(m.box[3])}
 	c.Data = d
-	c.Legend = []Key{{Name: "all measured", Class: "v-full"}, {Name: "in part", Class: "v-part"}, {Name: "skipped", Class: "v-skip"}, {Name: "failed", Class: "v-fail"}}
+	c.Legend = []Key{{Name: "all measured", Class: "v-full"}, {Name: "in part", Class: "v-part"},
+		{Name: "skipped", Class: "v-skip"}, {Name: "failed", Class: "v-fail"}}
 	c.Caption = "Cells without colour were not planned."
 	c.Alt = fmt.Sprintf("%s: %d of %d planned cases have a row.", c.Title, t.Covered, t.Planned)
+
 	return c
 }
 
@@ -93,6 +104,7 @@ func coverClass(n [4]int) int {
 	case n[3] > 0:
 		return coverSkip
 	}
+
 	return coverNone
 }
 
@@ -101,14 +113,17 @@ func lostCases(t *model.Table) map[string]string {
 	if t.Data.Ledger == nil {
 		return out
 	}
+
 	ids, err1 := table.Strings(t.Data.Ledger, "case_id")
 	status, err2 := table.Strings(t.Data.Ledger, "status")
 	if err1 != nil || err2 != nil {
 		return out
 	}
+
 	for i, id := range ids.Values {
 		out[id] = status.Values[i]
 	}
+
 	return out
 }
 
@@ -132,6 +147,7 @@ func plannedAxis(t *model.Table, name string) (axisOf, bool) {
 	} else {
 		return axisOf{}, false
 	}
+
 	a := categories(p)
 	if p.Numeric && slices.Contains(a.at, -1) {
 		a.names = append(a.names, noValue)
@@ -141,6 +157,7 @@ func plannedAxis(t *model.Table, name string) (axisOf, bool) {
 			}
 		}
 	}
+
 	return a, len(a.names) >= 1
 }
 
@@ -159,5 +176,6 @@ func sizeAxis(t *model.Table) (axisOf, bool) {
 			best = a
 		}
 	}
+
 	return best, len(best.names) > 1
 }

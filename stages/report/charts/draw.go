@@ -28,16 +28,19 @@ func Draw(r *model.Report) []Group {
 			drawn++
 		}
 	}
+
 	budget := min(max(markBudget/(4*max(drawn, 1)+2), 200), 3500)
 	var out []Group
 	if g := overall(r, budget); len(g.Charts) > 0 {
 		out = append(out, g)
 	}
+
 	for i, t := range r.Tables {
 		if g := of(i, t, budget); len(g.Charts) > 0 {
 			out = append(out, g)
 		}
 	}
+
 	return out
 }
 
@@ -49,32 +52,43 @@ func of(i int, t *model.Table, budget int) Group {
 			g.Charts = append(g.Charts, c)
 		}
 	}
+
 	f := t.Facets
 	id := func(name string) string { return fmt.Sprintf("t%d-%s", i, name) }
 	if f.Size != nil && f.Latency != nil {
 		columns := hover(t)
 		add(points{
-			id: id("latency"), title: Capital(f.Metric.Name) + " against size", x: f.Size, y: f.Latency, xLabel: f.SizeLabel, yLabel: f.Metric.Name + " (" + f.Unit + ")",
+			id: id("latency"), title: Capital(f.Metric.Name) + " against size", x: f.Size, y: f.Latency,
+			xLabel: f.SizeLabel, yLabel: f.Metric.Name + " (" + f.Unit + ")",
 			xLog: true, yLog: true, series: f.Series, columns: columns, budget: budget, low: f.Low, high: f.High,
 		}.chart())
+
 		add(rates(id("rate"), t, slices.Clone(columns), budget))
+
 		if f.Light != nil {
 			add(points{
-				id: id("light"), title: "Share of the speed of light", x: f.Size, y: f.Light, xLabel: f.SizeLabel, yLabel: "speed of light",
-				xLog: true, yTicks: linearTicks{n: 5, unit: percentLabel}, series: f.Series, columns: columns, budget: budget,
+				id: id("light"), title: "Share of the speed of light", x: f.Size, y: f.Light, xLabel: f.SizeLabel,
+				yLabel: "speed of light",
+				xLog:   true, yTicks: linearTicks{n: 5, unit: percentLabel}, series: f.Series, columns: columns, budget: budget,
 				yMin: 0, yMax: math.Max(1.05, top(f.Light)*1.05), levels: []level{{1, false}},
 				caption: "The least time that the peaks of " + f.System + " allow, over the time measured.",
 			}.chart())
 		}
+
 		if t.Ratio != nil {
 			add(points{
-				id: id("ratio"), title: "Ratio to " + t.Reference.A.Name, x: f.Size, y: t.Ratio, xLabel: f.SizeLabel, yLabel: f.Metric.Name + " over reference",
-				xLog: true, yLog: true, series: f.Series, columns: append(columns, column{name: "ratio", num: t.Ratio}), budget: budget,
-				levels:  []level{{1, true}, {1.1, false}, {1 / 1.1, false}},
-				caption: fmt.Sprintf("Above 1 it is "+above(f.Metric)+" than the reference; dashed are 1 and 10 %% to either side. %s rows in common.", phrase.Count(int64(t.Reference.Common))),
+				id: id("ratio"), title: "Ratio to " + t.Reference.A.Name, x: f.Size, y: t.Ratio, xLabel: f.SizeLabel,
+				yLabel: f.Metric.Name + " over reference",
+				xLog:   true, yLog: true, series: f.Series, columns: append(columns, column{name: "ratio", num: t.Ratio}),
+				budget: budget,
+				levels: []level{{1, true}, {1.1, false}, {1 / 1.1, false}},
+				caption: fmt.Sprintf("Above 1 it is "+above(f.Metric)+
+					" than the reference; dashed are 1 and 10 %% to either side. %s rows in common.",
+					phrase.Count(int64(t.Reference.Common))),
 			}.chart())
 		}
 	}
+
 	add(heat(id("heat"), t))
 	add(coverage(id("cover"), t))
 	return g
@@ -101,6 +115,7 @@ func hover(t *model.Table) []column {
 		}
 		out = append(out, column{name: p.Name, num: p.Value, text: p.Text})
 	}
+
 	out = append(out, column{name: f.Metric.Name, unit: f.Unit, num: f.Latency})
 	if f.Light != nil {
 		share := make([]float64, len(f.Light))
@@ -109,6 +124,7 @@ func hover(t *model.Table) []column {
 		}
 		out = append(out, column{name: "speed of light", unit: "%", num: share})
 	}
+
 	return out
 }
 
@@ -118,11 +134,13 @@ func constant(p facets.Param) bool {
 			return false
 		}
 	}
+
 	for i := range p.Text {
 		if p.Text[i] != p.Text[0] {
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -135,24 +153,32 @@ func overall(r *model.Report, budget int) Group {
 			tables = append(tables, t)
 		}
 	}
+
 	all := moments(tables)
 	for _, w := range r.Watched {
 		all = append(all, w.At...)
 	}
+
 	c := newClock(all)
 	if c == nil {
 		return g
 	}
+
 	add := func(c *Chart) {
 		if c != nil {
 			g.Charts = append(g.Charts, c)
 		}
 	}
+
 	list := r.Watched
 	add(timeline("run-timeline", tables))
-	add(overTime("run-noise", "Noise over time", "standard deviation / mean", c, tables, budget, func(f *facets.Facets) []float64 { return f.Noise }, percentLabel))
-	add(overTime("run-clock", "SM clock over time", "MHz", c, tables, budget, func(f *facets.Facets) []float64 { return f.Clock }, Whole))
-	add(overTime("run-power", "Power over time", "W", c, tables, budget, func(f *facets.Facets) []float64 { return f.Power }, Whole))
+	add(overTime("run-noise", "Noise over time", "standard deviation / mean", c, tables, budget,
+		func(f *facets.Facets) []float64 { return f.Noise }, percentLabel))
+	add(overTime("run-clock", "SM clock over time", "MHz", c, tables, budget,
+		func(f *facets.Facets) []float64 { return f.Clock }, Whole))
+	add(overTime("run-power", "Power over time", "W", c, tables, budget,
+		func(f *facets.Facets) []float64 { return f.Power }, Whole))
+
 	for len(list) > 0 {
 		n := slices.IndexFunc(list, func(w model.Watched) bool { return w.Metric != list[0].Metric })
 		if n < 0 {
@@ -161,17 +187,20 @@ func overall(r *model.Report, budget int) Group {
 		add(telemetryChart(list[:n], c, budget))
 		list = list[n:]
 	}
+
 	return g
 }
 
 // telemetryChart draws one metric of all devices along the clock.
 func telemetryChart(list []model.Watched, c *clock, budget int) *Chart {
 	pt := points{
-		id: "telemetry-" + strings.ReplaceAll(strings.ToLower(list[0].Metric), " ", "-"), title: list[0].Metric + " over time",
+		id:     "telemetry-" + strings.ReplaceAll(strings.ToLower(list[0].Metric), " ", "-"),
+		title:  list[0].Metric + " over time",
 		xLabel: c.label(), yLabel: list[0].Unit, xTicks: c, yTicks: linearTicks{n: 5, unit: Whole}, budget: budget,
 		series: facets.Series{Column: "device"}, h: 260, noMedians: true,
 		caption: "What telemetry read in the windows of the cases.",
 	}
+
 	value, at := column{name: list[0].Metric, unit: list[0].Unit}, column{name: "time (UTC)"}
 	for i, w := range list {
 		pt.series.Names = append(pt.series.Names, w.Device)
@@ -181,16 +210,20 @@ func telemetryChart(list []model.Watched, c *clock, budget int) *Chart {
 			value.num, at.text = append(value.num, w.Value[k]), append(at.text, stamp(t).Format("15:04:05.0"))
 		}
 	}
+
 	pt.columns = []column{value, at}
 	return pt.chart()
 }
 
 // overTime draws one column of all tables along the clock, a series a table.
-func overTime(id, title, label string, c *clock, tables []*model.Table, budget int, of func(*facets.Facets) []float64, unit func(float64) string) *Chart {
+func overTime(id, title, label string, c *clock, tables []*model.Table, budget int,
+	of func(*facets.Facets) []float64, unit func(float64) string) *Chart {
 	pt := points{
-		id: id, title: title, xLabel: c.label(), yLabel: label, xTicks: c, yTicks: linearTicks{n: 5, unit: unit}, budget: budget,
+		id: id, title: title, xLabel: c.label(), yLabel: label, xTicks: c, yTicks: linearTicks{n: 5, unit: unit},
+		budget: budget,
 		series: facets.Series{Column: "table"}, h: 260, noMedians: true,
 	}
+
 	value := column{name: label}
 	latency := column{name: "latency"}
 	for i, t := range tables {
@@ -198,21 +231,26 @@ func overTime(id, title, label string, c *clock, tables []*model.Table, budget i
 		if v == nil {
 			continue
 		}
+
 		pt.series.Names = append(pt.series.Names, t.Name)
 		for row, at := range t.Facets.Started {
 			if math.IsNaN(at) {
 				continue
 			}
+
 			pt.x, pt.y = append(pt.x, c.on(at)), append(pt.y, v[row])
 			pt.series.Code = append(pt.series.Code, len(pt.series.Names)-1)
 			value.num = append(value.num, v[row])
+
 			l := math.NaN()
 			if tables[i].Facets.Latency != nil {
 				l = tables[i].Facets.Latency[row]
 			}
+
 			latency.num = append(latency.num, l)
 		}
 	}
+
 	pt.columns = []column{value, latency}
 	return pt.chart()
 }

@@ -58,6 +58,7 @@ func categories(p facets.Param) axisOf {
 		a.names = sorted
 		return a
 	}
+
 	sorted := slices.Compact(facets.Sorted(p.Value))
 	for _, v := range p.Value {
 		i, ok := slices.BinarySearch(sorted, v)
@@ -66,6 +67,7 @@ func categories(p facets.Param) axisOf {
 		}
 		a.at = append(a.at, i)
 	}
+
 	a.names = wholes(sorted)
 	return a
 }
@@ -80,11 +82,13 @@ func wholes(values []float64) []string {
 		out[i] = Whole(v)
 		seen[out[i]] = true
 	}
+
 	if len(seen) < len(values) {
 		for i, v := range values {
 			out[i] = strconv.FormatFloat(v, 'f', -1, 64)
 		}
 	}
+
 	return out
 }
 
@@ -108,6 +112,7 @@ func pickAxes(params []facets.Param) (x, y int, ok bool) {
 		distinct[i] = len(categories(p).names)
 		byName[p.Name] = i
 	}
+
 	fits := func(i int) bool { return distinct[i] >= 2 && distinct[i] <= maxCells }
 	for _, pair := range pairs {
 		x, okX := byName[pair[0]]
@@ -116,11 +121,13 @@ func pickAxes(params []facets.Param) (x, y int, ok bool) {
 			return x, y, true
 		}
 	}
+
 	x, y = -1, -1
 	for i, p := range params {
 		if !fits(i) || !p.Numeric {
 			continue
 		}
+
 		switch {
 		case x < 0 || distinct[i] > distinct[x]:
 			x, y = i, x
@@ -128,6 +135,7 @@ func pickAxes(params []facets.Param) (x, y int, ok bool) {
 			y = i
 		}
 	}
+
 	if y < 0 {
 		for i, p := range params {
 			if fits(i) && !p.Numeric && i != x && (y < 0 || distinct[i] > distinct[y]) {
@@ -135,6 +143,7 @@ func pickAxes(params []facets.Param) (x, y int, ok bool) {
 			}
 		}
 	}
+
 	return x, y, x >= 0 && y >= 0
 }
 
@@ -146,25 +155,31 @@ func heat(id string, t *model.Table) *Chart {
 	if !ok || f.Latency == nil {
 		return nil
 	}
+
 	value, unit, log := f.Latency, f.Unit, true
 	title := Capital(f.Metric.Name)
 	if f.Light != nil {
 		value, unit, log, title = f.Light, "%", false, "Share of the speed of light"
 	}
+
 	xs, ys := categories(f.Params[xi]), categories(f.Params[yi])
 	slicesOf := sliceRows(f, xi, yi, len(xs.names)*len(ys.names))
 	if len(slicesOf) == 0 {
 		return nil
 	}
+
 	shade := shades(value, slicesOf, log)
 	d := heatData{Kind: "heat", X: xs.name, Y: ys.name, Xs: xs.names, Ys: ys.names, Unit: unit}
+
 	c := &Chart{ID: id, Title: fmt.Sprintf("%s over %s and %s", title, xs.name, ys.name), W: width, H: height}
 	for _, s := range slicesOf {
-		hs := heatSlice{Name: s.name, V: make([]any, len(xs.names)*len(ys.names)), K: make([]int, len(xs.names)*len(ys.names))}
+		hs := heatSlice{Name: s.name, V: make([]any, len(xs.names)*len(ys.names)),
+			K: make([]int, len(xs.names)*len(ys.names))}
 		best := make([]float64, len(hs.V))
 		for i := range hs.K {
 			hs.K[i], best[i] = -1, math.NaN()
 		}
+
 		for _, r := range s.rows {
 			if xs.at[r] < 0 || ys.at[r] < 0 || math.IsNaN(value[r]) || math.IsInf(value[r], 0) {
 				continue
@@ -175,6 +190,7 @@ func heat(id string, t *model.Table) *Chart {
 				best[at] = value[r]
 			}
 		}
+
 		for i, v := range best {
 			if math.IsNaN(v) {
 				continue
@@ -185,13 +201,16 @@ func heat(id string, t *model.Table) *Chart {
 			}
 			hs.V[i] = short(v)
 		}
+
 		d.Slices = append(d.Slices, hs)
 		c.Slices = append(c.Slices, s.name)
 	}
+
 	m := &cells{nx: len(xs.names), ny: len(ys.names), class: d.Slices[0].K}
 	for i := range heatSteps {
 		m.classes = append(m.classes, fmt.Sprintf("h%d", i))
 	}
+
 	c.H = min(max(140, 74+m.ny*16), 420)
 	c.Body = matrix(m, xs.name, ys.name, xs.names, ys.names, c.H)
 	d.Box = []float64{short(m.box[0]), short(m.box[1]), short(m.box[2]), short(m.box[3])}
@@ -200,6 +219,7 @@ func heat(id string, t *model.Table) *Chart {
 	if c.Slices[0] != "" {
 		c.Caption = "Shown: " + c.Slices[0] + "."
 	}
+
 	c.Alt = fmt.Sprintf("%s: %d by %d cells, %d slices.", c.Title, m.nx, m.ny, len(d.Slices))
 	return c
 }
@@ -217,6 +237,7 @@ func sliceRows(f *facets.Facets, xi, yi, area int) []slice {
 	index := map[string]int{}
 	var out []slice
 	same := make([]bool, len(f.Params))
+
 	words := make([]func(float64) string, len(f.Params))
 	for i, p := range f.Params {
 		same[i] = constant(p)
@@ -231,6 +252,7 @@ func sliceRows(f *facets.Facets, xi, yi, area int) []slice {
 			}
 		}
 	}
+
 	for r := range f.Rows {
 		var parts []string
 		var key []float64
@@ -238,6 +260,7 @@ func sliceRows(f *facets.Facets, xi, yi, area int) []slice {
 			if i == xi || i == yi || same[i] || p.Name == "kernel_source" {
 				continue
 			}
+
 			if p.Numeric {
 				key = append(key, p.Value[r])
 				parts = append(parts, p.Name+" "+words[i](p.Value[r]))
@@ -250,6 +273,7 @@ func sliceRows(f *facets.Facets, xi, yi, area int) []slice {
 				parts = append(parts, text)
 			}
 		}
+
 		name := strings.Join(parts, ", ")
 		i, ok := index[name]
 		if !ok {
@@ -257,13 +281,16 @@ func sliceRows(f *facets.Facets, xi, yi, area int) []slice {
 			index[name] = i
 			out = append(out, slice{name: name, key: key})
 		}
+
 		out[i].rows = append(out[i].rows, r)
 	}
+
 	// Slices of a few cells say nothing.
 	most := 0
 	for _, s := range out {
 		most = max(most, len(s.rows))
 	}
+
 	out = slices.DeleteFunc(out, func(s slice) bool { return len(s.rows)*4 < most || len(s.rows) < 3 })
 	slices.SortStableFunc(out, func(a, b slice) int {
 		if c := slices.Compare(a.key, b.key); c != 0 {
@@ -271,14 +298,17 @@ func sliceRows(f *facets.Facets, xi, yi, area int) []slice {
 		}
 		return strings.Compare(a.name, b.name)
 	})
+
 	n := min(maxSlices, max(1, maxValues/max(area, 1)))
 	if len(out) <= n {
 		return out
 	}
+
 	var kept []slice
 	for i := range n {
 		kept = append(kept, out[(i*(len(out)-1)+(n-1)/2)/max(n-1, 1)])
 	}
+
 	return kept
 }
 
@@ -294,6 +324,7 @@ func shades(value []float64, of []slice, log bool) func(float64) int {
 				at = math.Log(v/lo) / math.Log(hi/lo)
 			}
 		}
+
 		return min(max(int(at*heatSteps), 0), heatSteps-1)
 	}
 }
@@ -307,6 +338,7 @@ func valueRange(value []float64, of []slice) (lo, hi float64) {
 			}
 		}
 	}
+
 	return lo, hi
 }
 
@@ -315,6 +347,7 @@ func shadeLegend(value []float64, of []slice, log bool, unit string) []Key {
 	if log && lo > hi { // no value is above 0
 		return nil
 	}
+
 	var out []Key
 	for i := range heatSteps {
 		from := 0.5 * float64(i) / (heatSteps / 2) // named are the ends and the middle
@@ -322,17 +355,21 @@ func shadeLegend(value []float64, of []slice, log bool, unit string) []Key {
 		if log {
 			name = model.Number(lo*math.Pow(hi/lo, from)) + " " + unit
 		}
+
 		key := Key{Class: fmt.Sprintf("h%d", i)}
 		if i == 0 || i == heatSteps/2 {
 			key.Name = name
 		}
+
 		if i == heatSteps-1 {
 			key.Name = "100 %"
 			if log {
 				key.Name = model.Number(hi) + " " + unit
 			}
 		}
+
 		out = append(out, key)
 	}
+
 	return out
 }

@@ -43,15 +43,19 @@ func TestSlicesOfNumbersThatLookAlike(t *testing.T) {
 		ks[i], ns[i] = int64(1+i%3), int64(1+i/3%3)
 		latency[i] = float64(1 + i/9)
 	}
+
 	c := drawn(t, []string{"words", "k", "n"}, []string{"case_id", "words", "k", "n", "latency"},
-		numbered(rows), table.Ints(words, nil), table.Ints(ks, nil), table.Ints(ns, nil), table.Floats(latency, nil))["t0-heat"]
+		numbered(rows), table.Ints(words, nil), table.Ints(ks, nil), table.Ints(ns, nil),
+		table.Floats(latency, nil))["t0-heat"]
 	if c == nil {
 		t.Fatal("no heat map")
 	}
+
 	d := c.Data.(heatData)
 	if len(d.Slices) != 2 || d.Slices[0].Name != "words 151936" || d.Slices[1].Name != "words 152064" {
 		t.Fatalf("%d slices: %+v", len(d.Slices), c.Slices)
 	}
+
 	for i, s := range d.Slices {
 		if slices.ContainsFunc(s.V, func(v any) bool { return v != float64(i+1) }) {
 			t.Errorf("%s has %v", s.Name, s.V)
@@ -63,14 +67,17 @@ func TestSlicesOfNumbersThatLookAlike(t *testing.T) {
 func TestCoverageOfCasesWithoutAValue(t *testing.T) {
 	t.Parallel()
 	c := drawn(t, []string{"dtype", "m"}, []string{"case_id", "dtype", "m", "latency"}, numbered(4),
-		table.Texts([]string{"a", "b", "", "a"}, []bool{true, true, false, true}), table.Ints([]int64{0, 8, 0, 8}, []bool{true, true, false, true}), table.Constant(1.0, 4))["t0-cover"]
+		table.Texts([]string{"a", "b", "", "a"}, []bool{true, true, false, true}),
+		table.Ints([]int64{0, 8, 0, 8}, []bool{true, true, false, true}), table.Constant(1.0, 4))["t0-cover"]
 	if c == nil {
 		t.Fatal("no coverage")
 	}
+
 	d := c.Data.(coverData)
 	if !slices.Equal(d.Xs, []string{"0", "8", "null"}) || !slices.Equal(d.Ys, []string{"a", "b", "null"}) {
 		t.Fatalf("columns %q, rows %q", d.Xs, d.Ys)
 	}
+
 	for at, n := range d.N {
 		want := slices.Contains([]int{0, 1, 4, 8}, at)
 		if (n[0] == 1) != want {
@@ -82,6 +89,7 @@ func TestCoverageOfCasesWithoutAValue(t *testing.T) {
 // TestParameterThatNoRowHas: a column of numbers without a number, and a single row.
 func TestParameterThatNoRowHas(t *testing.T) {
 	t.Parallel()
+
 	for _, rows := range []int{1, 3} {
 		none := make([]bool, rows)
 		all := drawn(t, []string{"m", "n"}, []string{"case_id", "m", "n", "latency"}, numbered(rows),

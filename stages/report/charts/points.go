@@ -57,6 +57,7 @@ func (pt points) chart() *Chart {
 	if len(rows) == 0 {
 		return nil
 	}
+
 	p := newPlot(pt.xLabel, pt.yLabel)
 	p.X.Min, p.X.Max = bounds(pt.x, rows)
 	p.Y.Min, p.Y.Max = bounds(pt.y, rows)
@@ -65,37 +66,49 @@ func (pt points) chart() *Chart {
 			p.Y.Min, p.Y.Max = math.Min(p.Y.Min, l.y), math.Max(p.Y.Max, l.y)
 		}
 	}
+
 	p.X.Min, p.X.Max = widen(p.X.Min, p.X.Max, pt.xLog)
 	p.Y.Min, p.Y.Max = widen(p.Y.Min, p.Y.Max, pt.yLog)
 	if pt.yMin != 0 || pt.yMax != 0 {
 		p.Y.Min, p.Y.Max = pt.yMin, pt.yMax
 	}
+
 	style(&p.X, pt.xLog, pt.xTicks)
 	style(&p.Y, pt.yLog, pt.yTicks)
 	m := &marks{pt: pt, rows: rows, code: code, series: len(names)}
 	p.Add(grid{true, true})
 	p.Add(pt.over...)
 	p.Add(m)
+
 	for _, l := range pt.levels {
 		p.Add(l)
 	}
+
 	h := pt.h
 	if h == 0 {
 		h = height
 	}
-	c := &Chart{ID: pt.id, Title: pt.title, Caption: pt.caption, W: width, H: h, Body: render(p, width, h), Data: m.data(names)}
+
+	c := &Chart{ID: pt.id, Title: pt.title, Caption: pt.caption, W: width, H: h, Body: render(p, width, h),
+		Data: m.data(names)}
 	for i, n := range names {
-		c.Legend = append(c.Legend, Key{Name: n, Class: fmt.Sprintf("c%d", i), Shape: i, Note: phrase.Count(int64(m.total[i]))})
+		c.Legend = append(c.Legend, Key{Name: n, Class: fmt.Sprintf("c%d", i), Shape: i,
+			Note: phrase.Count(int64(m.total[i]))})
 	}
+
 	if m.drawn < len(rows) {
-		c.Caption += fmt.Sprintf(" %s rows as %s marks: each mark covers all rows under it.", phrase.Count(int64(len(rows))), phrase.Count(int64(m.drawn)))
+		c.Caption += fmt.Sprintf(" %s rows as %s marks: each mark covers all rows under it.",
+			phrase.Count(int64(len(rows))), phrase.Count(int64(m.drawn)))
 	}
+
 	if m.bars {
 		c.Caption += " Bars reach from the 10th to the 90th percentile of the samples."
 	}
+
 	if m.lines {
 		c.Caption += " Lines are medians."
 	}
+
 	c.Caption = strings.TrimSpace(c.Caption)
 	c.Alt = fmt.Sprintf("%s: %s against %s, %d rows in %d series.", pt.title, pt.yLabel, pt.xLabel, len(rows), len(names))
 	return c
@@ -110,6 +123,7 @@ func style(a *plot.Axis, log bool, ticks plot.Ticker) {
 	} else {
 		a.Tick.Marker = linearTicks{n: 6}
 	}
+
 	if ticks != nil {
 		a.Tick.Marker = ticks
 	}
@@ -122,9 +136,11 @@ func (pt points) usable() (rows []int, names []string, code []int) {
 	if len(names) > maxSeries+1 {
 		names = append(append([]string{}, names[:maxSeries]...), fmt.Sprintf("%d others", len(names)-maxSeries))
 	}
+
 	if len(names) == 0 {
 		names = []string{"rows"}
 	}
+
 	code = make([]int, len(pt.x))
 	for i := range pt.x {
 		if len(pt.series.Code) > 0 {
@@ -135,6 +151,7 @@ func (pt points) usable() (rows []int, names []string, code []int) {
 			rows = append(rows, i)
 		}
 	}
+
 	return rows, names, code
 }
 
@@ -166,36 +183,45 @@ func (m *marks) Plot(c draw.Canvas, p *plot.Plot) {
 	if budget <= 0 {
 		budget = 3000
 	}
+
 	for cell := 2.0; ; cell *= 1.4 {
 		m.thin(tx, ty, cell)
 		if m.drawn <= budget || cell > 30 {
 			break
 		}
 	}
+
 	s := canvasOf(c)
 	forms, many := svg.Shapes, ""
 	if m.drawn > manyMarks {
 		forms, many = svg.Small, " many"
 	}
+
 	for i := range m.by {
 		at := make([]vg.Point, len(m.by[i]))
 		for j, k := range m.by[i] {
 			at[j] = k.at
 		}
+
 		if m.pt.low != nil && m.pt.high != nil && many == "" {
 			if d := errorBars(s, m.by[i], m.pt.low, m.pt.high, ty, c); d != "" {
 				s.Write(fmt.Sprintf(`<path class="e c%d" data-s="%d" d="%s"/>`, i, i, d))
 				m.bars = true
 			}
 		}
-		s.Write(fmt.Sprintf(`<path class="m c%d %s%s" data-s="%d" d="%s"/>`, i, svg.ShapeClass(i), many, i, s.Marks(at, forms[i%len(forms)])))
+
+		s.Write(fmt.Sprintf(`<path class="m c%d %s%s" data-s="%d" d="%s"/>`, i, svg.ShapeClass(i), many, i,
+			s.Marks(at, forms[i%len(forms)])))
 	}
+
 	if many == "" || m.pt.noMedians {
 		return
 	}
+
 	for i := range m.by {
 		if line := m.medians(i, tx, ty, c); len(line) > 2 {
-			s.Write(fmt.Sprintf(`<path class="u" data-s="%d" d="%s"/><path class="l c%d" data-s="%d" d="%s"/>`, i, s.Line(line), i, i, s.Line(line)))
+			s.Write(fmt.Sprintf(`<path class="u" data-s="%d" d="%s"/><path class="l c%d" data-s="%d" d="%s"/>`, i,
+				s.Line(line), i, i, s.Line(line)))
 			m.lines = true
 		}
 	}
@@ -209,6 +235,7 @@ const manyMarks = 400
 func (m *marks) medians(series int, tx, ty func(float64) vg.Length, c draw.Canvas) []vg.Point {
 	const stripes = 30
 	left, width := c.Min.X.Points(), c.Size().X.Points()
+
 	rows := make([][]int, stripes)
 	for _, r := range m.rows {
 		if m.code[r] == series {
@@ -216,6 +243,7 @@ func (m *marks) medians(series int, tx, ty func(float64) vg.Length, c draw.Canva
 			rows[at] = append(rows[at], r)
 		}
 	}
+
 	var out []vg.Point
 	for _, list := range rows {
 		if len(list) < 5 {
@@ -227,6 +255,7 @@ func (m *marks) medians(series int, tx, ty func(float64) vg.Length, c draw.Canva
 		}
 		out = append(out, vg.Point{X: tx(stats.Rank(facets.Sorted(xs), 0.5)), Y: ty(stats.Rank(facets.Sorted(ys), 0.5))})
 	}
+
 	return out
 }
 
@@ -234,6 +263,7 @@ func (m *marks) medians(series int, tx, ty func(float64) vg.Length, c draw.Canva
 func (m *marks) thin(tx, ty func(float64) vg.Length, cell float64) {
 	type square struct{ s, x, y int }
 	at := map[square]int{}
+
 	m.by, m.total, m.drawn = make([][]mark, m.series), make([]int, m.series), 0
 	for _, r := range m.rows {
 		s := m.code[r]
@@ -247,6 +277,7 @@ func (m *marks) thin(tx, ty func(float64) vg.Length, cell float64) {
 			m.drawn++
 			continue
 		}
+
 		m.by[s][i].rows++
 	}
 }
@@ -281,6 +312,7 @@ func (m *marks) data(names []string) pointsData {
 		d.Columns = append(d.Columns, columnData{Name: col.name, Unit: col.unit})
 		index[i] = map[string]int{}
 	}
+
 	for s, list := range m.by {
 		sd := seriesData{Name: names[s], Cols: make([][]any, len(m.pt.columns))}
 		several := false
@@ -291,11 +323,14 @@ func (m *marks) data(names []string) pointsData {
 				sd.Cols[i] = append(sd.Cols[i], cell(col, k.row, index[i], &d.Columns[i].Words))
 			}
 		}
+
 		if !several {
 			sd.N = nil
 		}
+
 		d.Series = append(d.Series, sd)
 	}
+
 	return d
 }
 
@@ -310,6 +345,7 @@ func cell(col column, row int, index map[string]int, words *[]string) any {
 		}
 		return i
 	}
+
 	if v := col.num[row]; !math.IsNaN(v) && !math.IsInf(v, 0) {
 		return short(v)
 	}

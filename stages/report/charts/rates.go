@@ -26,6 +26,7 @@ func (r roof) Plot(c draw.Canvas, p *plot.Plot) {
 	for i, peak := range r.peaks {
 		ridge := peak / r.bandwidth
 		from := ridge
+
 		if i == len(r.peaks)-1 { // the slope is the same for all
 			lo := math.Max(p.X.Min, p.Y.Min/r.bandwidth)
 			if lo < ridge {
@@ -33,6 +34,7 @@ func (r roof) Plot(c draw.Canvas, p *plot.Plot) {
 				c.StrokeLine2(style, tx(lo), ty(lo*r.bandwidth), tx(hi), ty(hi*r.bandwidth))
 			}
 		}
+
 		if from = math.Max(from, p.X.Min); from < p.X.Max && peak <= p.Y.Max {
 			c.StrokeLine2(style, tx(from), ty(peak), c.Max.X, ty(peak))
 		}
@@ -57,6 +59,7 @@ func unitOf(v []float64, what string) (by float64, name string) {
 	case most >= 1e9:
 		return 1e9, "G" + what
 	}
+
 	return 1e6, "M" + what
 }
 
@@ -67,33 +70,42 @@ func rates(id string, t *model.Table, columns []column, budget int) *Chart {
 	if f.Rates.Intensity != nil && !f.Rates.Moves() {
 		by, unit := unitOf(f.Rates.Flops, "FLOP/s")
 		pt := points{
-			id: id, title: "Roofline", x: f.Rates.Intensity, y: scaled(f.Rates.Flops, by), xLabel: "operations per byte (FLOP/B)", yLabel: unit,
+			id: id, title: "Roofline", x: f.Rates.Intensity, y: scaled(f.Rates.Flops, by),
+			xLabel: "operations per byte (FLOP/B)", yLabel: unit,
 			xLog: true, yLog: true, series: f.Series, budget: budget, noMedians: true,
 			caption: "Operations and bytes are the least that the op must do. The plan names no system, so there is no roof to draw.",
 		}
-		pt.columns = append(columns, column{name: "rate", unit: unit, num: pt.y}, column{name: "intensity", unit: "FLOP/B", num: pt.x})
+
+		pt.columns = append(columns, column{name: "rate", unit: unit, num: pt.y},
+			column{name: "intensity", unit: "FLOP/B", num: pt.x})
 		if f.Spec != nil && f.Spec.GPU.MemBW > 0 {
 			r := roof{bandwidth: f.Spec.GPU.MemBW / by, peaks: peaksOf(f, by)}
 			if len(r.peaks) > 0 {
 				pt.over = append(pt.over, r)
 				pt.levels = append(pt.levels, level{r.peaks[len(r.peaks)-1], true})
-				pt.caption = "Lines are the peaks of " + f.System + ": memory to the left, the units of each type to the right. Operations and bytes are the least that the op must do."
+				pt.caption = "Lines are the peaks of " + f.System +
+					": memory to the left, the units of each type to the right. Operations and bytes are the least that the op must do."
 			}
 		}
+
 		return pt.chart()
 	}
+
 	if f.Rates.Bytes == nil {
 		return nil
 	}
+
 	by, unit := unitOf(f.Rates.Bytes, "B/s")
 	pt := points{
 		id: id, title: "Throughput against size", x: f.Size, y: scaled(f.Rates.Bytes, by), xLabel: f.SizeLabel, yLabel: unit,
 		xLog: true, yLog: true, series: f.Series, budget: budget,
 	}
+
 	pt.columns = append(columns, column{name: "rate", unit: unit, num: pt.y})
 	if f.Spec != nil && f.Spec.GPU.MemBW > 0 {
 		pt.levels, pt.caption = []level{{f.Spec.GPU.MemBW / by, true}}, "Dashed is the peak of the memory of "+f.System+"."
 	}
+
 	return pt.chart()
 }
 
@@ -105,6 +117,7 @@ func peaksOf(f *facets.Facets, by float64) []float64 {
 		if !ok {
 			return
 		}
+
 		peak /= by
 		for i, p := range out {
 			if p == peak {
@@ -115,14 +128,17 @@ func peaksOf(f *facets.Facets, by float64) []float64 {
 				return
 			}
 		}
+
 		out = append(out, peak)
 	}
 	for _, name := range f.Series.Names {
 		add(name)
 	}
+
 	if len(out) == 0 {
 		add("bfloat16")
 	}
+
 	return out
 }
 
@@ -134,12 +150,15 @@ func errorBars(s *svg.Canvas, list []mark, low, high []float64, ty func(float64)
 		if !(lo > 0) || !(hi > lo) {
 			continue
 		}
+
 		from, to := ty(lo), ty(hi)
 		from, to = max(from, c.Min.Y), min(to, c.Max.Y)
 		if to-from < 2 { // smaller than its mark
 			continue
 		}
+
 		path += s.Line([]vg.Point{{X: k.at.X, Y: from}, {X: k.at.X, Y: to}})
 	}
+
 	return path
 }

@@ -16,12 +16,15 @@ func (t logTicks) Ticks(lo, hi float64) []plot.Tick {
 	if label == nil {
 		label = SI
 	}
+
 	if !(lo > 0) || math.IsInf(hi, 1) {
 		return nil // no decade to begin or to end with
 	}
+
 	first, last := math.Floor(math.Log10(lo)+1e-9), math.Ceil(math.Log10(hi)-1e-9)
 	span := math.Log10(hi) - math.Log10(lo)
 	every := max(1, math.Ceil(span/8))
+
 	var out []plot.Tick
 	for e := first; e <= last; e++ {
 		for _, digit := range []float64{1, 2, 3, 4, 5, 6, 7, 8, 9} {
@@ -29,23 +32,28 @@ func (t logTicks) Ticks(lo, hi float64) []plot.Tick {
 			if v < lo*(1-1e-9) || v > hi*(1+1e-9) {
 				continue
 			}
+
 			tick := plot.Tick{Value: v}
 			major := digit == 1 && math.Mod(e-first, every) == 0
 			if span < 2 {
 				major = major || digit == 2 || digit == 5
 			}
+
 			if span < 0.7 {
 				major = true
 			}
+
 			switch {
 			case major:
 				tick.Label = label(v)
 			case every > 1 && digit != 1:
 				continue
 			}
+
 			out = append(out, tick)
 		}
 	}
+
 	return out
 }
 
@@ -61,12 +69,15 @@ func (t linearTicks) Ticks(lo, hi float64) []plot.Tick {
 	if label == nil {
 		label = SI
 	}
+
 	if alike(lo, hi) {
 		return []plot.Tick{{Value: lo, Label: label(lo)}}
 	}
+
 	n := max(t.n, 2)
 	step := roundStep((hi - lo) / float64(n))
 	first := math.Ceil(lo/step - 1e-9)
+
 	var out []plot.Tick
 	for i := range n + 2 {
 		v := (first+float64(i))*step + 0 // never -0
@@ -75,6 +86,7 @@ func (t linearTicks) Ticks(lo, hi float64) []plot.Tick {
 		}
 		out = append(out, plot.Tick{Value: v, Label: label(v)})
 	}
+
 	return out
 }
 
@@ -101,6 +113,7 @@ func SI(v float64) string {
 	if a == 0 {
 		return "0"
 	}
+
 	for _, s := range []struct {
 		from   float64
 		suffix string
@@ -109,9 +122,11 @@ func SI(v float64) string {
 			return trimmed(v/s.from) + s.suffix
 		}
 	}
+
 	if a < 1e-4 {
 		return strconv.FormatFloat(v, 'e', 0, 64)
 	}
+
 	return trimmed(v)
 }
 
@@ -131,10 +146,12 @@ func widen(lo, hi float64, log bool) (float64, float64) {
 		f := math.Pow(hi/lo, 0.03)
 		return lo / f, hi * f
 	}
+
 	if alike(lo, hi) {
 		d := math.Max(math.Abs(lo)*0.1, 1e-9)
 		return lo - d, hi + d
 	}
+
 	d := (hi - lo) * 0.03
 	return lo - d, hi + d
 }

@@ -41,10 +41,12 @@ func timeline(id string, tables []*model.Table) *Chart {
 	if c == nil {
 		return nil
 	}
+
 	lanes, spans := spansOf(tables)
 	if len(lanes) == 0 || len(lanes) > maxCells {
 		return nil
 	}
+
 	p := newPlot(c.label(), "")
 	p.X.Min, p.X.Max = -0.01*c.total, 1.01*c.total
 	p.X.Tick.Marker = c
@@ -56,6 +58,7 @@ func timeline(id string, tables []*model.Table) *Chart {
 	chart := &Chart{ID: id, Title: "What every worker measured", W: 2 * width, H: 90 + 26*len(lanes)}
 	chart.Body = render(p, chart.W, chart.H)
 	d := timelineData{Kind: "timeline", Lanes: lanes, Spans: bars.boxes}
+
 	rows := 0
 	for i, t := range tables {
 		d.Tables = append(d.Tables, t.Name)
@@ -65,14 +68,19 @@ func timeline(id string, tables []*model.Table) *Chart {
 				n += s.rows
 			}
 		}
+
 		if n > 0 {
-			chart.Legend = append(chart.Legend, Key{Name: t.Name, Class: fmt.Sprintf("c%d", i%(maxSeries+1)), Shape: 1, Note: phrase.Count(int64(n))})
+			chart.Legend = append(chart.Legend, Key{Name: t.Name, Class: fmt.Sprintf("c%d", i%(maxSeries+1)), Shape: 1,
+				Note: phrase.Count(int64(n))})
 		}
+
 		rows += n
 	}
+
 	chart.Data = d
 	chart.Caption = "A bar is a stretch without a longer break between cases; the gaps are restarts, other work, or nothing to do."
 	chart.Alt = fmt.Sprintf("Timeline of %d workers and %d rows.", len(lanes), rows)
+
 	return chart
 }
 
@@ -82,12 +90,14 @@ func spansOf(tables []*model.Table) (lanes []string, out []span) {
 		at    float64
 		table int
 	}
+
 	by := map[string][]event{}
 	for i, t := range tables {
 		f := t.Facets
 		if f.Started == nil || t.Imported {
 			continue
 		}
+
 		device := deviceOf(t, f)
 		for r, at := range f.Started {
 			if math.IsNaN(at) {
@@ -97,20 +107,26 @@ func spansOf(tables []*model.Table) (lanes []string, out []span) {
 			by[lane] = append(by[lane], event{at, i})
 		}
 	}
+
 	for lane := range by {
 		lanes = append(lanes, lane)
 	}
+
 	slices.Sort(lanes)
 	slices.Reverse(lanes) // the first at the top
+
 	for li, lane := range lanes {
 		list := by[lane]
 		slices.SortStableFunc(list, func(a, b event) int { return cmp.Compare(a.at, b.at) })
+
 		var gaps []float64
 		for i := 1; i < len(list); i++ {
 			gaps = append(gaps, list[i].at-list[i-1].at)
 		}
+
 		sorted := facets.Sorted(gaps)
 		usual := stats.Rank(sorted, 0.5)
+
 		pause := max(2, 5*stats.Rank(sorted, 0.95))
 		for i, e := range list {
 			// Rows carry when they began: they last until the next one does.
@@ -121,14 +137,17 @@ func spansOf(tables []*model.Table) (lanes []string, out []span) {
 			case usual > 0:
 				end += min(usual, pause)
 			}
+
 			last := len(out) - 1
 			if i > 0 && out[last].table == e.table && e.at-out[last].to <= pause {
 				out[last].to, out[last].rows = end, out[last].rows+1
 				continue
 			}
+
 			out = append(out, span{lane: li, table: e.table, from: e.at, to: end, rows: 1})
 		}
 	}
+
 	return lanes, out
 }
 
@@ -144,12 +163,15 @@ func deviceOf(t *model.Table, f *facets.Facets) func(row int) string {
 			}
 			parts = append(parts, u)
 		}
+
 		if len(f.Worker.Code) > 0 && f.Worker.Code[row] >= 0 {
 			parts = append(parts, f.Worker.Names[f.Worker.Code[row]])
 		}
+
 		if len(parts) == 0 {
 			return t.Device
 		}
+
 		return strings.Join(parts, " ")
 	}
 }
@@ -167,18 +189,23 @@ func (b *bars) Plot(c draw.Canvas, p *plot.Plot) {
 	s := canvasOf(c)
 	tx, ty := p.Transforms(&c)
 	paths := map[int]*strings.Builder{}
+
 	b.boxes = nil
 	for _, sp := range b.spans {
 		x0, y0 := s.At(vg.Point{X: tx(b.clock.on(sp.from)), Y: ty(float64(sp.lane) + 0.34)})
 		x1, y1 := s.At(vg.Point{X: tx(b.clock.on(sp.to)), Y: ty(float64(sp.lane) - 0.34)})
 		w, h := max(x1-x0, 1), y1-y0
+
 		k := sp.table % (maxSeries + 1)
 		if paths[k] == nil {
 			paths[k] = &strings.Builder{}
 		}
+
 		fmt.Fprintf(paths[k], "M%s %sh%sv%sh-%sz", svg.Num(x0), svg.Num(y0), svg.Num(w), svg.Num(h), svg.Num(w))
-		b.boxes = append(b.boxes, [8]float64{short(x0), short(y0), short(w), short(h), float64(sp.lane), float64(sp.table), float64(sp.rows), short(sp.to - sp.from)})
+		b.boxes = append(b.boxes, [8]float64{short(x0), short(y0), short(w), short(h), float64(sp.lane),
+			float64(sp.table), float64(sp.rows), short(sp.to - sp.from)})
 	}
+
 	for k := range maxSeries + 1 {
 		if paths[k] != nil {
 			s.Write(fmt.Sprintf(`<path class="b c%d" d="%s"/>`, k, paths[k].String()))

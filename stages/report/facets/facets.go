@@ -86,21 +86,26 @@ func Of(ds *stage.Dataset, spec *systems.Spec) *Facets {
 		m := catalog.SchemaOf("").Primary()
 		return &Facets{Metric: m, Unit: m.Unit}
 	}
+
 	if plain, err := table.Normal(rec); err == nil {
 		rec = plain
 	}
+
 	t := tableOf(ds)
 	f := &Facets{Rows: int(rec.NumRows())}
 	own := catalog.SchemaOf("").Primary()
+
 	schema := catalog.SchemaOf("")
 	if t != nil {
 		schema = t.Schema()
 	}
+
 	f.Metric = schema.Primary()
 	f.Unit = f.Metric.Unit
 	if !table.Has(rec, f.Metric.Name) && table.Has(rec, own.Name) {
 		f.Metric = own // of a table with other columns, as workers measured it
 	}
+
 	f.Latency = numbers(rec, f.Metric.Name)
 	if len(schema.Metrics) > 1 {
 		for _, m := range schema.Metrics {
@@ -109,6 +114,7 @@ func Of(ds *stage.Dataset, spec *systems.Spec) *Facets {
 			}
 		}
 	}
+
 	f.Noise, f.Clock, f.Power = numbers(rec, "rel_stdev"), numbers(rec, "sm_clock_mhz"), numbers(rec, "power")
 	f.Low, f.High = numbers(rec, "p10"), numbers(rec, "p90")
 	f.rates(rec, t)
@@ -118,16 +124,20 @@ func Of(ds *stage.Dataset, spec *systems.Spec) *Facets {
 	f.params(rec, ds, t)
 	f.Series = seriesOf(rec, ds, t)
 	f.size(rec, t)
+
 	if len(f.Series.Names) < 2 {
 		f.fewNumbers()
 	}
+
 	f.Spec = spec
 	if spec != nil && f.System == "" {
 		f.System = spec.Name
 	}
+
 	if spec != nil && t != nil {
 		f.light(rec, t, spec)
 	}
+
 	return f
 }
 
@@ -138,6 +148,7 @@ func tableOf(ds *stage.Dataset) *catalog.Table {
 			name = op.Table
 		}
 	}
+
 	t, ok := catalog.Lookup(name)
 	if !ok {
 		return nil
@@ -150,6 +161,7 @@ func (f *Facets) throttled(rec arrow.Record) {
 	if err != nil {
 		return
 	}
+
 	f.Held = make([]*bool, len(flags.Values))
 	for i, v := range flags.Values {
 		if !flags.Null(i) {
@@ -167,21 +179,27 @@ func (f *Facets) params(rec arrow.Record, ds *stage.Dataset, t *catalog.Table) {
 	if len(names) == 0 && t != nil {
 		names = t.Key()
 	}
+
 	for _, name := range names {
 		if name == "kernel_source" || name == "op_name" || !table.Has(rec, name) {
 			continue
 		}
+
 		p := Param{Name: name}
-		if col := rec.Column(table.Index(rec, name)); col.DataType().ID() == arrow.STRING || col.DataType().ID() == arrow.BOOL {
+		if col := rec.Column(table.Index(rec, name)); col.DataType().ID() == arrow.STRING ||
+			col.DataType().ID() == arrow.BOOL {
 			p.Text = texts(rec, name)
 		} else {
 			p.Value, p.Numeric = numbers(rec, name), true
 		}
+
 		if p.Value == nil && p.Text == nil {
 			continue // no row says it
 		}
+
 		f.Params = append(f.Params, p)
 	}
+
 	if kernels := words(rec, "kernel_source"); len(kernels.Names) > 1 {
 		f.Params = append(f.Params, Param{Name: "kernel_source", Text: texts(rec, "kernel_source")})
 	}
@@ -194,11 +212,13 @@ func seriesOf(rec arrow.Record, ds *stage.Dataset, t *catalog.Table) Series {
 	if t != nil {
 		names = append(names, t.DtypeColumn())
 	}
+
 	for _, p := range ds.Info.Params {
 		if strings.Contains(p, "dtype") {
 			names = append(names, p)
 		}
 	}
+
 	names = append(append(names, ds.Info.Params...), "op_name", "kernel_source")
 	var one Series
 	for _, name := range names {
@@ -210,6 +230,7 @@ func seriesOf(rec arrow.Record, ds *stage.Dataset, t *catalog.Table) Series {
 			one = s
 		}
 	}
+
 	return one
 }
 
@@ -220,20 +241,24 @@ func (f *Facets) fewNumbers() {
 		if !p.Numeric || strings.Contains(" "+strings.ReplaceAll(f.SizeLabel, " × ", " ")+" ", " "+p.Name+" ") {
 			continue
 		}
+
 		values := slices.Compact(Sorted(p.Value))
 		if len(values) < 2 || len(values) > 8 {
 			continue
 		}
+
 		s := Series{Column: p.Name, Code: make([]int, f.Rows)}
 		for _, v := range values {
 			s.Names = append(s.Names, p.Name+" "+strconv.FormatFloat(v, 'f', -1, 64))
 		}
+
 		for i, v := range p.Value {
 			at, ok := slices.BinarySearch(values, v)
 			if s.Code[i] = at; !ok {
 				s.Code[i] = -1
 			}
 		}
+
 		f.Series = s
 		return
 	}
@@ -246,16 +271,19 @@ func (f *Facets) size(rec arrow.Record, t *catalog.Table) {
 		f.Size, f.SizeLabel = works, "floating-point operations"
 		return
 	}
+
 	if flops := numbers(rec, "flops"); positive(flops) {
 		f.Size, f.SizeLabel = flops, "floating-point operations"
 		return
 	}
+
 	factors := []string{}
 	for _, p := range f.Params {
 		if p.Numeric && (slices.Contains(physics.Axes, p.Name) || sizeColumns[p.Name]) {
 			factors = append(factors, p.Name)
 		}
 	}
+
 	if len(factors) == 0 {
 		for _, p := range f.Params {
 			if p.Numeric && distinct(p.Value) > 1 {
@@ -264,13 +292,16 @@ func (f *Facets) size(rec arrow.Record, t *catalog.Table) {
 			}
 		}
 	}
+
 	if len(factors) == 0 {
 		return
 	}
+
 	if slices.Contains(factors, "batch_size") {
 		// Their tokens are sequences times length already.
 		factors = slices.DeleteFunc(factors, func(n string) bool { return n == "num_tokens" })
 	}
+
 	f.Size = make([]float64, f.Rows)
 	for i := range f.Size {
 		f.Size[i] = 1
@@ -280,6 +311,7 @@ func (f *Facets) size(rec arrow.Record, t *catalog.Table) {
 			}
 		}
 	}
+
 	f.SizeLabel = strings.Join(factors, " × ")
 }
 
@@ -288,10 +320,12 @@ func operations(rec arrow.Record, t *catalog.Table) []float64 {
 	if t == nil {
 		return nil
 	}
+
 	works, ok := physics.Works(rec, t)
 	if !ok {
 		return nil
 	}
+
 	out := make([]float64, len(works))
 	for i, w := range works {
 		out[i] = w.Flops
@@ -307,10 +341,12 @@ func (f *Facets) light(rec arrow.Record, t *catalog.Table, spec *systems.Spec) {
 	if !ok || f.Latency == nil {
 		return
 	}
+
 	perMS := 1.0
 	if f.Unit == "us" {
 		perMS = 1000
 	}
+
 	out := make([]float64, len(least))
 	known := false
 	for i, l := range least {
@@ -319,6 +355,7 @@ func (f *Facets) light(rec arrow.Record, t *catalog.Table, spec *systems.Spec) {
 			out[i], known = l*perMS/f.Latency[i], true
 		}
 	}
+
 	if known {
 		f.Light, f.System = out, spec.Name
 	}
@@ -331,6 +368,7 @@ func numbers(rec arrow.Record, name string) []float64 {
 	if err != nil {
 		return nil
 	}
+
 	out := make([]float64, len(c.Values))
 	known := false
 	for i, v := range c.Values {
@@ -340,9 +378,11 @@ func numbers(rec arrow.Record, name string) []float64 {
 		}
 		known = known || !math.IsNaN(out[i])
 	}
+
 	if !known {
 		return nil
 	}
+
 	return out
 }
 
@@ -350,6 +390,7 @@ func texts(rec arrow.Record, name string) []string {
 	if c, err := table.Strings(rec, name); err == nil {
 		return c.Values
 	}
+
 	if c, err := table.Bools(rec, name); err == nil {
 		out := make([]string, len(c.Values))
 		for i, v := range c.Values {
@@ -359,6 +400,7 @@ func texts(rec arrow.Record, name string) []string {
 		}
 		return out
 	}
+
 	return nil
 }
 
@@ -368,34 +410,40 @@ func words(rec arrow.Record, name string) Series {
 	if err != nil {
 		return Series{}
 	}
+
 	count := make([]int, len(values))
 	for _, c := range codes {
 		if c >= 0 {
 			count[c]++
 		}
 	}
+
 	order := make([]int, len(values))
 	for i := range order {
 		order[i] = i
 	}
+
 	slices.SortStableFunc(order, func(a, b int) int {
 		if count[a] != count[b] {
 			return count[b] - count[a]
 		}
 		return strings.Compare(values[a], values[b])
 	})
+
 	s := Series{Column: name, Code: make([]int, len(codes))}
 	rank := make([]int, len(values))
 	for r, o := range order {
 		rank[o] = r
 		s.Names = append(s.Names, values[o])
 	}
+
 	for i, c := range codes {
 		s.Code[i] = -1
 		if c >= 0 {
 			s.Code[i] = rank[c]
 		}
 	}
+
 	return s
 }
 
@@ -404,6 +452,7 @@ func times(rec arrow.Record, name string) []float64 {
 	if err != nil {
 		return nil
 	}
+
 	out := make([]float64, len(c.Values))
 	known := false
 	for i, v := range c.Values {
@@ -412,9 +461,11 @@ func times(rec arrow.Record, name string) []float64 {
 			out[i], known = float64(t.UnixNano())/1e9, true
 		}
 	}
+
 	if !known {
 		return nil
 	}
+
 	return out
 }
 

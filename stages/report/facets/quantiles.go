@@ -13,6 +13,7 @@ func Sorted(v []float64) []float64 {
 			out = append(out, x)
 		}
 	}
+
 	slices.Sort(out)
 	return out
 }

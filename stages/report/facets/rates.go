@@ -29,6 +29,7 @@ func (f *Facets) rates(rec arrow.Record, t *catalog.Table) {
 	if per == 0 || f.Latency == nil {
 		return
 	}
+
 	flops, bytes := numbers(rec, "flops"), numbers(rec, "bytes")
 	if t != nil && (flops == nil || bytes == nil) {
 		if works, ok := physics.Works(rec, t); ok {
@@ -38,6 +39,7 @@ func (f *Facets) rates(rec arrow.Record, t *catalog.Table) {
 					flops[i] = w.Flops
 				}
 			}
+
 			if bytes == nil {
 				bytes = make([]float64, len(works))
 				for i, w := range works {
@@ -46,6 +48,7 @@ func (f *Facets) rates(rec arrow.Record, t *catalog.Table) {
 			}
 		}
 	}
+
 	f.Rates.Flops, f.Rates.Bytes = f.rate(flops, per), f.rate(bytes, per)
 	if f.Rates.Flops != nil && f.Rates.Bytes != nil {
 		f.Rates.Intensity = make([]float64, f.Rows)
@@ -61,6 +64,7 @@ func (f *Facets) rate(amount []float64, per float64) []float64 {
 	if amount == nil {
 		return nil
 	}
+
 	out := make([]float64, len(amount))
 	known := false
 	for i, a := range amount {
@@ -69,8 +73,10 @@ func (f *Facets) rate(amount []float64, per float64) []float64 {
 			out[i], known = a/(f.Latency[i]*per), true
 		}
 	}
+
 	if !known {
 		return nil
 	}
+
 	return out
 }

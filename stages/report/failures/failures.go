@@ -102,10 +102,12 @@ func open(src StageLedger) (*ledger, error) {
 		}
 		l.cols[f.Name] = c
 	}
+
 	var err error
 	if l.attempts, err = table.Int64s(src.Ledger, "attempts"); err != nil {
 		return nil, fmt.Errorf("ledger of %s: %w", src.Address, err)
 	}
+
 	return l, nil
 }
 
@@ -126,19 +128,24 @@ func (l *ledger) value(name string, row int) (text string, known bool) {
 	case "message":
 		return Pattern(l.cols[name].Values[row]), true
 	}
+
 	if c, ok := l.cols[name]; ok {
 		return c.Values[row], true
 	}
+
 	if l.params == nil {
 		l.params = make([]map[string]any, l.src.Ledger.NumRows())
 	}
+
 	if l.params[row] == nil {
 		l.params[row] = decodeParams(l.cols["params"].Values[row])
 	}
+
 	v, ok := l.params[row][name]
 	if !ok {
 		return "", false
 	}
+
 	return fmt.Sprint(v), true
 }
 
@@ -149,26 +156,32 @@ func Groups(sources []StageLedger, o Options) ([]Group, error) {
 	if len(by) == 0 {
 		by = DefaultBy
 	}
+
 	status := cmp.Or(o.Status, Failed)
 	if status != Failed && status != Skipped && status != All {
 		return nil, fmt.Errorf("status %q is unknown; it is %s, %s or %s", status, Failed, Skipped, All)
 	}
+
 	known := map[string]bool{}
 	index := map[string]int{}
 	var groups []Group
+
 	rows := 0
 	for _, src := range sources {
 		if src.Ledger == nil || src.Ledger.NumRows() == 0 {
 			continue
 		}
+
 		l, err := open(src)
 		if err != nil {
 			return nil, err
 		}
+
 		for row := range int(src.Ledger.NumRows()) {
 			if s := l.cols["status"].Values[row]; status != All && s != status {
 				continue
 			}
+
 			rows++
 			values := make([]string, len(by))
 			for i, name := range by {
@@ -176,6 +189,7 @@ func Groups(sources []StageLedger, o Options) ([]Group, error) {
 				values[i] = text
 				known[name] = known[name] || ok
 			}
+
 			key := strings.Join(values, "\x00")
 			at, ok := index[key]
 			if !ok {
@@ -183,17 +197,21 @@ func Groups(sources []StageLedger, o Options) ([]Group, error) {
 				index[key] = at
 				groups = append(groups, Group{By: by, Values: values, Example: l.example(row)})
 			}
+
 			groups[at].Count++
 		}
 	}
+
 	for _, name := range by {
 		if rows > 0 && !known[name] {
 			return nil, fmt.Errorf("there is no column %q to group by; there are %s", name, strings.Join(Columns(sources), ", "))
 		}
 	}
+
 	slices.SortStableFunc(groups, func(a, b Group) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), slices.Compare(a.Values, b.Values))
 	})
+
 	return groups, nil
 }
 
@@ -205,8 +223,9 @@ func (l *ledger) example(row int) Example {
 	}
 	return Example{
 		Attachments: attached,
-		Stage:       l.src.Address, Op: l.src.Op, CaseID: at("case_id"), Params: at("params"), Status: at("status"), Class: at("class"),
-		Type: at("type"), Message: at("message"), Traceback: at("traceback"), Attempts: l.attempts.Values[row],
+		Stage:       l.src.Address, Op: l.src.Op, CaseID: at("case_id"), Params: at("params"), Status: at("status"),
+		Class: at("class"),
+		Type:  at("type"), Message: at("message"), Traceback: at("traceback"), Attempts: l.attempts.Values[row],
 		Worker: at("worker"), Device: at("device_uuid"), At: at("at"),
 	}
 }
@@ -214,24 +233,29 @@ func (l *ledger) example(row int) Example {
 // Columns lists what the ledgers can be grouped by: the common columns, then
 // parameters of cases by name.
 func Columns(sources []StageLedger) []string {
-	out := []string{"stage", "op", "class", "type", "message", "status", "group", "framework", "version", "worker", "device_uuid", "attempts"}
+	out := []string{"stage", "op", "class", "type", "message", "status", "group", "framework", "version", "worker",
+		"device_uuid", "attempts"}
 	params := map[string]bool{}
 	for _, src := range sources {
 		if src.Ledger == nil || src.Ledger.NumRows() == 0 {
 			continue
 		}
+
 		c, err := table.Strings(src.Ledger, "params")
 		if err != nil {
 			continue
 		}
+
 		for name := range decodeParams(c.Values[0]) {
 			params[name] = true
 		}
 	}
+
 	var names []string
 	for name := range params {
 		names = append(names, name)
 	}
+
 	slices.Sort(names)
 	return append(out, names...)
 }

@@ -17,16 +17,19 @@ func ledgerOf(t *testing.T, rows ...map[string]any) arrow.Record {
 	b := table.NewFixedBuilder(stage.LedgerSchema)
 	for _, r := range rows {
 		full := map[string]any{
-			"case_id": "c", "params": `{"m":1}`, "status": "failed", "class": "framework_bug", "group": "", "type": "RuntimeError",
+			"case_id": "c", "params": `{"m":1}`, "status": "failed", "class": "framework_bug", "group": "",
+			"type":    "RuntimeError",
 			"message": "boom", "traceback": "", "attempts": 1, "worker": "w0", "device_uuid": "", "at": "",
 		}
 		for k, v := range r {
 			full[k] = v
 		}
+
 		if err := b.Append(full); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	return b.Record()
 }
 
@@ -49,22 +52,30 @@ func TestGroups(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 2 || got[0].Count != 2 || got[0].Value("message") != "illegal address # in kernel" || got[0].Example.CaseID != "a" {
+
+	if len(got) != 2 || got[0].Count != 2 || got[0].Value("message") != "illegal address # in kernel" ||
+		got[0].Example.CaseID != "a" {
 		t.Fatalf("groups: %+v", got)
 	}
+
 	if got[1].Value("op") != "moe" || got[1].Value("message") != "needs # GiB, # are there" {
 		t.Errorf("second group: %+v", got[1])
 	}
+
 	if Total(got) != 3 {
 		t.Errorf("total %d, want 3", Total(got))
 	}
+
 	got, err = Groups(sources(t), Options{By: []string{"status", "m"}, Status: All})
 	if err != nil || len(got) != 3 {
 		t.Fatalf("by status and m: %+v, %v", got, err)
 	}
-	if _, err := Groups(sources(t), Options{By: []string{"colour"}}); err == nil || !strings.Contains(err.Error(), "dtype") {
+
+	if _, err := Groups(sources(t), Options{By: []string{"colour"}}); err == nil ||
+		!strings.Contains(err.Error(), "dtype") {
 		t.Errorf("an unknown column: %v", err)
 	}
+
 	if _, err := Groups(nil, Options{Status: "broken"}); err == nil {
 		t.Error("an unknown status was taken")
 	}
@@ -81,6 +92,7 @@ func TestPattern(t *testing.T) {
 			t.Errorf("Pattern(%q) = %q, want %q", in, got, want)
 		}
 	}
+
 	if got := Params(`{"m":1,"n":9007199254740993,"d":"fp8"}`); got != "m=1 n=9007199254740993 d=fp8" {
 		t.Errorf("Params: %q", got)
 	}
@@ -88,30 +100,42 @@ func TestPattern(t *testing.T) {
 
 func TestFormats(t *testing.T) {
 	src := sources(t)
-	src[1].Ledger = ledgerOf(t, map[string]any{"message": "a|b <c>\nsecond line", "params": `{"x":"` + strings.Repeat("long", 50) + `"}`})
+	src[1].Ledger = ledgerOf(t, map[string]any{"message": "a|b <c>\nsecond line",
+		"params": `{"x":"` + strings.Repeat("long", 50) + `"}`})
 	groups, err := Groups(src, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var b bytes.Buffer
 	if err := WriteJSON(&b, groups); err != nil {
 		t.Fatal(err)
 	}
+
 	var back []Group
 	if err := json.Unmarshal(b.Bytes(), &back); err != nil || len(back) != len(groups) {
 		t.Errorf("JSON: %v, %d groups", err, len(back))
 	}
+
 	b.Reset()
+
 	if err := WriteMarkdown(&b, groups); err != nil {
 		t.Fatal(err)
 	}
+
 	if !strings.Contains(b.String(), `a\|b &lt;c> second line`) || strings.Count(b.String(), "\n") != 4 {
 		t.Errorf("Markdown:\n%s", b.String())
 	}
+
 	b.Reset()
-	if err := WriteText(&b, groups, 80, func(Group) (string, string) { return strings.Repeat("more ", 40), "aicplan apply" }); err != nil {
+
+	if err := WriteText(&b, groups, 80, func(Group) (string, string) {
+		return strings.Repeat("more ", 40),
+			"aicplan apply"
+	}); err != nil {
 		t.Fatal(err)
 	}
+
 	for _, line := range strings.Split(b.String(), "\n") {
 		if len([]rune(line)) > 80 {
 			t.Errorf("line of %d columns: %s", len([]rune(line)), line)

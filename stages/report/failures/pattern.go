@@ -26,20 +26,25 @@ func Pattern(message string) string {
 func Params(object string) string {
 	d := json.NewDecoder(strings.NewReader(object))
 	d.UseNumber()
+
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
 		return object
 	}
+
 	var parts []string
 	for d.More() {
 		name, err := d.Token()
 		if err != nil {
 			return object
 		}
+
 		var v any
 		if err := d.Decode(&v); err != nil {
 			return object
 		}
+
 		parts = append(parts, fmt.Sprintf("%v=%v", name, v))
 	}
+
 	return strings.Join(parts, " ")
 }

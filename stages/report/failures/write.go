@@ -30,6 +30,7 @@ func WriteMarkdown(w io.Writer, groups []Group) error {
 		}
 		b.WriteString(" example |\n|---:|" + strings.Repeat("---|", len(groups[0].By)+1) + "\n")
 	}
+
 	for _, g := range groups {
 		fmt.Fprintf(&b, "| %d |", g.Count)
 		for _, v := range g.Values {
@@ -37,6 +38,7 @@ func WriteMarkdown(w io.Writer, groups []Group) error {
 		}
 		fmt.Fprintf(&b, " %s |\n", phrase.Code(g.Example.Case()))
 	}
+
 	_, err := io.WriteString(w, b.String())
 	return err
 }
@@ -62,11 +64,14 @@ func WriteText(w io.Writer, groups []Group, columns int, next func(Group) (advic
 				b.WriteString("        " + line + "\n")
 			}
 		}
+
 		e := g.Example
 		below("e.g. " + e.Case())
+
 		if g.Value("message") != e.Message {
 			below(phrase.OneLine(e.Message))
 		}
+
 		if next != nil {
 			advice, command := next(g)
 			if advice != "" {
@@ -77,6 +82,7 @@ func WriteText(w io.Writer, groups []Group, columns int, next func(Group) (advic
 			}
 		}
 	}
+
 	_, err := io.WriteString(w, b.String())
 	return err
 }

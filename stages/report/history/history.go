@@ -66,10 +66,12 @@ func Find(store *checkpoint.Store, id string) (*checkpoint.Run, error) {
 		}
 		return r, err
 	}
+
 	all, err := store.Runs()
 	if err != nil {
 		return nil, err
 	}
+
 	var found []checkpoint.Run
 	for _, r := range all {
 		if r.ID == id {
@@ -79,13 +81,16 @@ func Find(store *checkpoint.Store, id string) (*checkpoint.Run, error) {
 			found = append(found, r)
 		}
 	}
+
 	switch len(found) {
 	case 1:
 		return &found[0], nil
 	case 0:
 		return nil, fmt.Errorf("there is no run %q in %s; aicplan report -list shows them", id, store.Dir())
 	}
-	return nil, fmt.Errorf("%q begins %d runs, %s and %s among them: give more of the id", id, len(found), found[0].ID, found[1].ID)
+
+	return nil, fmt.Errorf("%q begins %d runs, %s and %s among them: give more of the id", id, len(found),
+		found[0].ID, found[1].ID)
 }
 
 // Idle says whether the run had nothing to do: it came to its end, and every
@@ -94,12 +99,14 @@ func (p *Past) Idle() bool {
 	if !p.Ended || p.ExitCode != 0 || len(p.Stages) == 0 {
 		return false
 	}
+
 	for _, s := range p.Stages {
 		// What costs nothing to run again is never reused.
 		if !s.Is.Guard && !s.Is.Quiet && !s.Reused {
 			return false
 		}
 	}
+
 	return true
 }
 
@@ -111,6 +118,7 @@ func Worked(store *checkpoint.Store) (p *Past, idle []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
+
 	var newest *Past
 	for _, r := range slices.Backward(all) {
 		past, err := Read(r)
@@ -120,21 +128,27 @@ func Worked(store *checkpoint.Store) (p *Past, idle []string, err error) {
 			}
 			continue // an older one that ended before it began
 		}
+
 		if newest == nil {
 			newest = past
 		}
+
 		if past.Plan != newest.Plan {
 			continue
 		}
+
 		if !past.Idle() {
 			return past, idle, nil
 		}
+
 		idle = append(idle, r.ID)
 	}
+
 	if newest == nil {
 		_, err := Find(store, "")
 		return nil, nil, err
 	}
+
 	return newest, nil, nil
 }
 
@@ -182,6 +196,7 @@ func Read(run checkpoint.Run) (*Past, error) {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("run %s has no events: it ended before it began", run.ID)
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("events of run %s: %w", run.ID, err)
 	}
@@ -189,25 +204,31 @@ func Read(run checkpoint.Run) (*Past, error) {
 	p := &Past{Run: run, Started: run.Started}
 	sc := bufio.NewScanner(f)
 	sc.Buffer(make([]byte, 1<<16), 1<<28)
+
 	var bad error
 	for n := 1; sc.Scan(); n++ {
 		if bad != nil {
 			return nil, bad
 		}
+
 		line := sc.Bytes()
 		if !told(line) {
 			continue
 		}
+
 		var e event
 		if err := json.Unmarshal(line, &e); err != nil {
 			bad = fmt.Errorf("%s:%d: %w", path, n, err)
 			continue
 		}
+
 		p.take(e)
 	}
+
 	if err := sc.Err(); err != nil {
 		return nil, fmt.Errorf("events of run %s: %w", run.ID, err)
 	}
+
 	return p, nil
 }
 
@@ -215,28 +236,36 @@ func (p *Past) take(e event) {
 	if !p.Ended && e.At.After(p.Started) {
 		p.Seconds = e.At.Sub(p.Started).Seconds()
 	}
+
 	switch e.Type {
 	case "run_start":
 		p.Plan, p.Options, p.Started, p.Seconds, p.Whole = e.Plan, e.Options, e.At, 0, e.Whole
+
 	case "run_end":
 		p.Seconds, p.ExitCode, p.Ended = e.Seconds, e.ExitCode, true
+
 	case EventType:
 		if p.Statement == nil {
 			p.Statement = e.Statement
 		}
+
 	case "stage_start":
 		p.Open = append(p.Open, Begun{Address: e.Stage, Kind: e.Kind, Is: e.Role})
+
 	case "stage_progress":
 		for i := range p.Open {
 			if b := &p.Open[i]; b.Address == e.Stage {
 				b.Done, b.Total = e.Done, e.Total
 			}
 		}
+
 	case "stage_end":
 		p.Open = slices.DeleteFunc(p.Open, func(b Begun) bool { return b.Address == e.Stage })
 		p.Stages = append(p.Stages, Ended{At: e.At, Finished: stage.Finished{
-			Address: e.Stage, Kind: e.Kind, Is: e.Role, Reused: e.Reused, Seconds: e.Seconds, After: e.After, Waterfall: e.Waterfall,
-			Outcome: &stage.Outcome{Status: e.Status, Message: e.Message, Counts: e.Counts, Checks: e.Checks, Artifacts: e.Artifacts},
+			Address: e.Stage, Kind: e.Kind, Is: e.Role, Reused: e.Reused, Seconds: e.Seconds, After: e.After,
+			Waterfall: e.Waterfall,
+			Outcome: &stage.Outcome{Status: e.Status, Message: e.Message, Counts: e.Counts, Checks: e.Checks,
+				Artifacts: e.Artifacts},
 		}})
 	}
 }

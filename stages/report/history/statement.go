@@ -29,18 +29,22 @@ func (p *Past) statement(store *checkpoint.Store) (Statement, error) {
 	if p.Statement != nil {
 		return *p.Statement, nil
 	}
+
 	for _, s := range p.Stages {
 		// Of those that describe the whole run, the one that also tells of bad ends.
 		if !s.Is.Follows || !s.Is.Always || !s.Reused {
 			continue
 		}
+
 		rec, err := store.ReadStage(s.Address)
 		if errors.Is(err, checkpoint.ErrMissing) || errors.Is(err, checkpoint.ErrCorrupt) {
 			continue
 		}
+
 		if err != nil {
 			return Statement{}, err
 		}
+
 		var inputs struct {
 			Config Statement         `json:"config"`
 			Inputs map[string]string `json:"inputs"` // by name and address
@@ -48,9 +52,11 @@ func (p *Past) statement(store *checkpoint.Store) (Statement, error) {
 		if err := json.Unmarshal(rec.Inputs, &inputs); err != nil {
 			return Statement{}, fmt.Errorf("record of %s: %w", s.Address, err)
 		}
+
 		inputs.Config.Inputs = described(inputs.Inputs)
 		return inputs.Config, nil
 	}
+
 	return Statement{}, nil
 }
 
@@ -61,6 +67,7 @@ func described(inputs map[string]string) []string {
 		at      int
 		address string
 	}
+
 	var found []input
 	for name := range inputs {
 		var in input
@@ -68,10 +75,12 @@ func described(inputs map[string]string) []string {
 			found = append(found, in)
 		}
 	}
+
 	slices.SortFunc(found, func(a, b input) int { return cmp.Compare(a.at, b.at) })
 	var out []string
 	for _, in := range found {
 		out = append(out, in.address)
 	}
+
 	return out
 }

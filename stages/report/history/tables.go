@@ -22,44 +22,56 @@ func (p *Past) Input(store *checkpoint.Store, load Loader) (model.Input, error) 
 	if p.Ended {
 		in.Run.ExitCode = &p.ExitCode
 	}
+
 	said, err := p.statement(store)
 	if err != nil {
 		return in, err
 	}
+
 	in.Title = said.Title
 	data := map[string]*stage.Dataset{}
+
 	stale := map[string]string{}
 	for i := range p.Stages {
 		s := &p.Stages[i]
 		if !s.Is.Tabular || !kept(s.Outcome.Status) {
 			continue
 		}
+
 		rec, err := store.ReadStage(s.Address)
 		if err != nil {
 			stale[s.Address] = "its record is gone from the state folder"
 			continue
 		}
+
 		if rec.FinishedAt.After(s.At) {
-			stale[s.Address] = fmt.Sprintf("a later run, %s, has replaced its data, which is what is shown", cmp.Or(rec.RunID, "unknown"))
+			stale[s.Address] = fmt.Sprintf("a later run, %s, has replaced its data, which is what is shown",
+				cmp.Or(rec.RunID, "unknown"))
 		}
+
 		if data[s.Address], err = load(store, rec); err != nil {
 			stale[s.Address] = err.Error()
 			continue
 		}
+
 		s.Outcome.Data = data[s.Address]
 	}
+
 	for _, s := range p.Stages {
 		in.Finished = append(in.Finished, s.Finished)
 	}
+
 	if !p.Ended {
 		for _, b := range p.Open {
 			in.Finished = append(in.Finished, b.finished())
 		}
 	}
+
 	var references []*stage.Dataset
 	for _, addr := range said.References {
 		references = append(references, data[addr])
 	}
+
 	for _, addr := range p.tables(said, data) {
 		from := p.source(addr, data)
 		t := model.TableInput{Address: addr, Data: data[from], Stale: stale[from]}
@@ -68,6 +80,7 @@ func (p *Past) Input(store *checkpoint.Store, load Loader) (model.Input, error) 
 		}
 		in.Tables = append(in.Tables, t)
 	}
+
 	return in, nil
 }
 
@@ -77,7 +90,8 @@ func (b Begun) finished() stage.Finished {
 	if b.Total > 0 {
 		message = fmt.Sprintf("it had not ended; %d of %d cases were through when it was last heard of, and what was stored is kept", b.Done, b.Total)
 	}
-	return stage.Finished{Address: b.Address, Kind: b.Kind, Is: b.Is, Outcome: &stage.Outcome{Status: stage.StatusInterrupted, Message: message}}
+	return stage.Finished{Address: b.Address, Kind: b.Kind, Is: b.Is,
+		Outcome: &stage.Outcome{Status: stage.StatusInterrupted, Message: message}}
 }
 
 // shown stages give a report its tables; a verification is evidence.
@@ -96,6 +110,7 @@ func (p *Past) tables(said Statement, data map[string]*stage.Dataset) []string {
 			out = append(out, addr)
 		}
 	}
+
 	if len(out) > 0 {
 		return out
 	}
@@ -117,12 +132,14 @@ func (p *Past) leaves(data map[string]*stage.Dataset) []string {
 			}
 		}
 	}
+
 	var out []string
 	for _, s := range p.Stages {
 		if d := data[s.Address]; d != nil && shown(s.Is) && !read[s.Address] && (d.Table != nil || d.Planned != nil) {
 			out = append(out, s.Address)
 		}
 	}
+
 	return out
 }
 
@@ -142,17 +159,20 @@ func (p *Past) source(address string, data map[string]*stage.Dataset) string {
 	if d := data[address]; d != nil && (d.Table != nil || d.Planned != nil) {
 		return address
 	}
+
 	for _, before := range p.reads(address) {
 		if s := p.source(before, data); s != "" {
 			return s
 		}
 	}
+
 	return ""
 }
 
 // same says whether a stage handed its input on: a gate's reference is read
 // too, but is not what it hands on.
 func same(before, after *stage.Dataset) bool {
-	return before.Info.Op == after.Info.Op && before.Info.Perf == after.Info.Perf && before.Info.Framework == after.Info.Framework &&
+	return before.Info.Op == after.Info.Op && before.Info.Perf == after.Info.Perf &&
+		before.Info.Framework == after.Info.Framework &&
 		before.Info.Version == after.Info.Version && (before.Planned == nil) == (after.Planned == nil)
 }

@@ -50,7 +50,8 @@ func TestInBrowser(t *testing.T) {
 		if n := browsertest.Eval[int](t, ctx, `document.querySelectorAll("figure.chart > svg").length`); n < 10 {
 			t.Errorf("%d charts", n)
 		}
-		empty := browsertest.Eval[[]string](t, ctx, `[...document.querySelectorAll("figure.chart")].filter(f => f.querySelector("svg:not(.key)").getBBox().width < 100).map(f => f.id)`)
+		empty := browsertest.Eval[[]string](t, ctx,
+			`[...document.querySelectorAll("figure.chart")].filter(f => f.querySelector("svg:not(.key)").getBBox().width < 100).map(f => f.id)`)
 		if len(empty) > 0 {
 			t.Errorf("charts without a drawing: %v", empty)
 		}
@@ -64,20 +65,24 @@ func TestInBrowser(t *testing.T) {
 			const m = /M([\d.]+) ([\d.]+)/.exec(svg.querySelector("path.m").getAttribute("d"));
 			const p = new DOMPoint(Number(m[1]), Number(m[2])).matrixTransform(svg.getScreenCTM());
 			return [p.x, p.y]; })()`)
+
 		browsertest.Move(t, ctx, at[0], at[1])
 		browsertest.Until(t, ctx, `!document.querySelector("#tip").hidden`)
+
 		tip := browsertest.Eval[string](t, ctx, `document.querySelector("#tip").innerText`)
 		for _, want := range []string{"bfloat16", "m\t", "latency\t", " ms", "speed of light\t"} {
 			if !strings.Contains(tip, want) {
 				t.Errorf("the tip lacks %q: %q", want, tip)
 			}
 		}
+
 		browsertest.Move(t, ctx, 2, 2)
 		browsertest.Until(t, ctx, `document.querySelector("#tip").hidden`)
 	})
 
 	t.Run("legend", func(t *testing.T) {
-		hidden := browsertest.Eval[string](t, ctx, `(() => { const b = document.querySelectorAll("#t0-latency .legend button")[1]; b.click();
+		hidden := browsertest.Eval[string](t, ctx,
+			`(() => { const b = document.querySelectorAll("#t0-latency .legend button")[1]; b.click();
 			return getComputedStyle(document.querySelector('#t0-latency path.m[data-s="1"]')).display + b.getAttribute("aria-pressed"); })()`)
 		if hidden != "nonefalse" {
 			t.Errorf("a series was switched off: %s", hidden)
@@ -86,16 +91,21 @@ func TestInBrowser(t *testing.T) {
 	})
 
 	t.Run("slices", func(t *testing.T) {
-		before := browsertest.Eval[string](t, ctx, `[...document.querySelectorAll("#t0-heat path[data-k]")].map(p => p.getAttribute("d")).join()`)
-		after := browsertest.Eval[string](t, ctx, `(() => { const s = document.querySelector("#t0-heat select"); s.value = s.options.length - 1; s.dispatchEvent(new Event("change"));
+		before := browsertest.Eval[string](t, ctx,
+			`[...document.querySelectorAll("#t0-heat path[data-k]")].map(p => p.getAttribute("d")).join()`)
+		after := browsertest.Eval[string](t, ctx,
+			`(() => { const s = document.querySelector("#t0-heat select"); s.value = s.options.length - 1; s.dispatchEvent(new Event("change"));
 			return [...document.querySelectorAll("#t0-heat path[data-k]")].map(p => p.getAttribute("d")).join(); })()`)
 		name := browsertest.Eval[string](t, ctx, `document.querySelector("#t0-heat .caption").textContent`)
+
 		last := browsertest.Eval[string](t, ctx, `document.querySelector("#t0-heat select").selectedOptions[0].textContent`)
 		if before == after || name != "Shown: "+last+"." {
 			t.Errorf("another slice: drawn anew %v, caption %q for %q", before != after, name, last)
 		}
+
 		// Back to the first: exactly what was drawn on the server's side.
-		again := browsertest.Eval[string](t, ctx, `(() => { const s = document.querySelector("#t0-heat select"); s.value = 0; s.dispatchEvent(new Event("change"));
+		again := browsertest.Eval[string](t, ctx,
+			`(() => { const s = document.querySelector("#t0-heat select"); s.value = 0; s.dispatchEvent(new Event("change"));
 			return [...document.querySelectorAll("#t0-heat path[data-k]")].map(p => p.getAttribute("d")).join(); })()`)
 		if cells := strings.Count(before, "M"); cells == 0 || strings.Count(again, "M") != cells {
 			t.Errorf("the first slice again has %d cells, had %d", strings.Count(again, "M"), cells)
@@ -111,16 +121,22 @@ func TestInBrowser(t *testing.T) {
 				want++
 			}
 		}
+
 		browsertest.Do(t, ctx, `document.querySelector("details.rows").open = true; const f = document.querySelector("#filter");
 			f.value = "gemm_dtype=fp8 m>=1000 n<4000"; f.dispatchEvent(new Event("input"))`)
 		browsertest.Until(t, ctx, fmt.Sprintf(`document.querySelector("details.rows .found")?.textContent === "%s of %s rows"`, comma(want), comma(gemm.Rows)))
-		left := browsertest.Eval[[]int](t, ctx, `[...document.querySelectorAll("#t0-latency path.m")].map(p => (p.getAttribute("d").match(/M/g) ?? []).length)`)
+
+		left := browsertest.Eval[[]int](t, ctx,
+			`[...document.querySelectorAll("#t0-latency path.m")].map(p => (p.getAttribute("d").match(/M/g) ?? []).length)`)
 		if left[0] != 0 || left[2] != 0 || left[1] == 0 {
 			t.Errorf("marks left by series: %v", left)
 		}
+
 		browsertest.Do(t, ctx, `const f = document.querySelector("#filter"); f.value = ""; f.dispatchEvent(new Event("input"))`)
 		browsertest.Until(t, ctx, `document.querySelector("#hits").textContent === ""`)
-		sorted := browsertest.Eval[[]float64](t, ctx, `(async () => { const th = [...document.querySelectorAll("details.rows th")].find(t => t.textContent === "latency"); th.click();
+
+		sorted := browsertest.Eval[[]float64](t, ctx,
+			`(async () => { const th = [...document.querySelectorAll("details.rows th")].find(t => t.textContent === "latency"); th.click();
 			await new Promise(r => requestAnimationFrame(() => requestAnimationFrame(r)));
 			const i = [...document.querySelectorAll("details.rows th")].findIndex(t => t.textContent === "latency");
 			return [...document.querySelectorAll("details.rows tbody tr")].map(tr => Number(tr.children[i].textContent)); })()`)
@@ -129,6 +145,7 @@ func TestInBrowser(t *testing.T) {
 				t.Fatalf("rows sorted by latency: %v before %v", sorted[i-1], sorted[i])
 			}
 		}
+
 		if len(sorted) != 100 {
 			t.Errorf("%d rows shown, want 100", len(sorted))
 		}
@@ -136,22 +153,30 @@ func TestInBrowser(t *testing.T) {
 
 	t.Run("light and dark", func(t *testing.T) {
 		color := func(scheme string) string {
-			browsertest.Call(t, ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
-			return browsertest.Eval[string](t, ctx, `getComputedStyle(document.body).backgroundColor + getComputedStyle(document.querySelector("path.m")).stroke`)
+			browsertest.Call(t, ctx, emulation.SetEmulatedMedia,
+				emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme",
+					Value: scheme}}})
+			return browsertest.Eval[string](t, ctx,
+				`getComputedStyle(document.body).backgroundColor + getComputedStyle(document.querySelector("path.m")).stroke`)
 		}
+
 		light, dark := color("light"), color("dark")
 		if light == dark || !strings.HasPrefix(light, "rgb(255, 255, 255)") {
 			t.Errorf("light %s, dark %s", light, dark)
 		}
+
 		browsertest.Do(t, ctx, `document.querySelector("#theme").click()`)
-		if got := browsertest.Eval[string](t, ctx, `getComputedStyle(document.body).backgroundColor + getComputedStyle(document.querySelector("path.m")).stroke`); got != light {
+
+		if got := browsertest.Eval[string](t, ctx,
+			`getComputedStyle(document.body).backgroundColor + getComputedStyle(document.querySelector("path.m")).stroke`); got != light {
 			t.Errorf("the switch in the dark gives %s, want %s", got, light)
 		}
 	})
 
 	t.Run("every width", func(t *testing.T) {
 		for _, width := range []int{700, 950, 1200, 1301, 1500, 2200} {
-			browsertest.Call(t, ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: int64(width), Height: 900, DeviceScaleFactor: 1})
+			browsertest.Call(t, ctx, emulation.SetDeviceMetricsOverride,
+				emulation.SetDeviceMetricsOverrideParams{Width: int64(width), Height: 900, DeviceScaleFactor: 1})
 			browsertest.Until(t, ctx, fmt.Sprintf(`innerWidth === %d`, width))
 			if wide := browsertest.Eval[int](t, ctx, `document.documentElement.scrollWidth`); wide > width {
 				t.Errorf("the page is %d px wide in a window of %d", wide, width)
@@ -160,12 +185,15 @@ func TestInBrowser(t *testing.T) {
 	})
 
 	t.Run("phone", func(t *testing.T) {
-		browsertest.Call(t, ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 390, Height: 844, DeviceScaleFactor: 1})
+		browsertest.Call(t, ctx, emulation.SetDeviceMetricsOverride,
+			emulation.SetDeviceMetricsOverrideParams{Width: 390, Height: 844, DeviceScaleFactor: 1})
 		browsertest.Until(t, ctx, `innerWidth === 390`)
 		browsertest.Do(t, ctx, `for (const s of document.querySelectorAll("section.table")) s.style.contentVisibility = "visible"`)
+
 		if wide := browsertest.Eval[int](t, ctx, `document.documentElement.scrollWidth`); wide > 390 {
 			t.Errorf("the page is %d px wide on a phone of 390", wide)
 		}
+
 		// A word in two lines is one that was broken.
 		broken := browsertest.Eval[[]string](t, ctx, `(() => { const out = []; const range = document.createRange();
 			for (const cell of document.querySelectorAll("main td:not(.msg), main th")) {
@@ -178,7 +206,9 @@ func TestInBrowser(t *testing.T) {
 		if len(broken) > 0 {
 			t.Errorf("words broken on a phone: %q", broken)
 		}
-		browsertest.Call(t, ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 1400, Height: 900, DeviceScaleFactor: 1})
+
+		browsertest.Call(t, ctx, emulation.SetDeviceMetricsOverride,
+			emulation.SetDeviceMetricsOverrideParams{Width: 1400, Height: 900, DeviceScaleFactor: 1})
 	})
 
 	t.Run("paper", func(t *testing.T) {
@@ -186,9 +216,11 @@ func TestInBrowser(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		if pages := strings.Count(string(pdf), "/Type /Page\n"); pages < 4 || pages > 14 {
 			t.Errorf("%d pages of paper", pages)
 		}
+
 		// What was opened for paper is closed again.
 		if open := browsertest.Eval[int](t, ctx, `document.querySelectorAll("td details[open]").length`); open != 0 {
 			t.Errorf("%d tracebacks stay open after printing", open)
@@ -208,12 +240,15 @@ func TestBigInBrowser(t *testing.T) {
 	data, r := sample(t, 100000)
 	wrong := browsertest.Watch(t, ctx, file)
 	open(t, ctx, fileURL(t, data))
+
 	if nodes := browsertest.Eval[int](t, ctx, `document.querySelectorAll("*").length`); nodes > 4000 {
 		t.Errorf("%d elements", nodes)
 	}
+
 	browsertest.Do(t, ctx, `document.querySelector("details.rows").open = true; const f = document.querySelector("#filter"); f.value = "fp8_block"; f.dispatchEvent(new Event("input"))`)
 	want := r.Tables[0].Split[2]
 	browsertest.Until(t, ctx, fmt.Sprintf(`document.querySelector("details.rows .found")?.textContent.startsWith("%s of ")`, comma(want.Covered)))
+
 	if w := wrong(); len(w) > 0 {
 		t.Errorf("the page did what it must not: %q", w)
 	}
@@ -228,11 +263,13 @@ func BenchmarkOpen(b *testing.B) {
 			data, _ := sample(b, rows)
 			url := fileURL(b, data)
 			b.ReportMetric(float64(len(data))/1e6, "MB")
+
 			total := 0.0
 			for b.Loop() {
 				open(b, ctx, url)
 				total += browsertest.Eval[float64](b, ctx, `performance.getEntriesByType("navigation")[0].loadEventEnd`)
 			}
+
 			b.ReportMetric(total/float64(b.N), "ms-to-load")
 		})
 	}

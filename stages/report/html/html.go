@@ -38,14 +38,17 @@ func Write(w io.Writer, r *model.Report, o Options) error {
 	if err != nil {
 		return err
 	}
+
 	t, err := template.New("page.html").Funcs(functions).ParseFS(assets, "assets/*.html")
 	if err != nil {
 		return fmt.Errorf("report page: %w", err)
 	}
+
 	var b bytes.Buffer
 	if err := t.Execute(&b, p); err != nil {
 		return fmt.Errorf("report page: %w", err)
 	}
+
 	_, err = w.Write(b.Bytes())
 	return err
 }
@@ -66,11 +69,14 @@ func newPage(r *model.Report, o Options) (*page, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	js, err := assets.ReadFile("assets/report.js")
 	if err != nil {
 		return nil, err
 	}
-	p := &page{Report: r, CSS: template.CSS(css), JS: template.JS(js), Charts: map[string]charts.Group{}, Embed: map[string]*rowsData{}, Matrix: matrixOf(r)}
+
+	p := &page{Report: r, CSS: template.CSS(css), JS: template.JS(js), Charts: map[string]charts.Group{},
+		Embed: map[string]*rowsData{}, Matrix: matrixOf(r)}
 	for _, g := range charts.Draw(r) {
 		if g.Address == "" {
 			p.Run = g
@@ -78,6 +84,7 @@ func newPage(r *model.Report, o Options) (*page, error) {
 			p.Charts[g.Address] = g
 		}
 	}
+
 	for _, t := range r.Tables {
 		if t.Rows == 0 || o.Rows == 0 {
 			continue
@@ -86,6 +93,7 @@ func newPage(r *model.Report, o Options) (*page, error) {
 			return nil, fmt.Errorf("rows of %s: %w", t.Address, err)
 		}
 	}
+
 	return p, nil
 }
 
@@ -157,11 +165,13 @@ func errorBar(e *float64, limit float64) template.HTML {
 	if e == nil {
 		return ""
 	}
+
 	wide := min(math.Abs(*e), 0.5) * 100
 	class, left := "over", 50.0
 	if *e < 0 {
 		class, left = "under", 50-wide
 	}
+
 	if math.Abs(*e) <= limit {
 		class += " in"
 	}
@@ -192,6 +202,7 @@ func quantity(s *model.Spread, unit string) template.HTML {
 	if s == nil {
 		return "-"
 	}
+
 	// What goes past the template's escaping is escaped here, wherever it comes from.
 	text := func(v float64) string { return model.Number(v) + " " + template.HTMLEscapeString(unit) }
 	if unit == "%" {

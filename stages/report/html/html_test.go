@@ -24,14 +24,17 @@ func sample(t testing.TB, rows int) ([]byte, *model.Report) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	r, err := model.Build(in)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var b bytes.Buffer
 	if err := Write(&b, r, Options{Rows: 200000}); err != nil {
 		t.Fatal(err)
 	}
+
 	return b.Bytes(), r
 }
 
@@ -42,14 +45,17 @@ func comma(n int) string { return phrase.Count(int64(n)) }
 func TestSelfContained(t *testing.T) {
 	data, _ := sample(t, 500)
 	text := string(data)
-	for _, pattern := range []string{`(?i)(src|href|action|poster|data)\s*=\s*["']?(https?:|//|file:)`, `(?i)url\(`, `(?i)@import`, `(?i)<link`, `(?i)<iframe`, `(?i)<img`, `fetch\(`, `XMLHttpRequest`, `(?i)javascript:`} {
+	for _, pattern := range []string{`(?i)(src|href|action|poster|data)\s*=\s*["']?(https?:|//|file:)`,
+		`(?i)url\(`, `(?i)@import`, `(?i)<link`, `(?i)<iframe`, `(?i)<img`, `fetch\(`, `XMLHttpRequest`, `(?i)javascript:`} {
 		if found := regexp.MustCompile(pattern).FindString(text); found != "" {
 			t.Errorf("the page has %q", found)
 		}
 	}
+
 	if !strings.Contains(text, `default-src 'none'`) {
 		t.Error("no policy keeps the page from asking for anything")
 	}
+
 	for _, want := range []string{"h200_sxm", "node-17", "580.65.06", "the runtime indexes with 32 bits"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page lacks %q", want)
@@ -63,19 +69,23 @@ func TestEscapes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	const evil = `</script><script>alert(1)</script><b onclick="x">`
 	in.Title = evil
 	in.Finished[3].Outcome.Checks[1].Message = evil
-	in.Tables[0].Data.Table = table.WithColumn(in.Tables[0].Data.Table, "kernel_source", table.Constant(evil, int(in.Tables[0].Data.Table.NumRows())))
+	in.Tables[0].Data.Table = table.WithColumn(in.Tables[0].Data.Table, "kernel_source",
+		table.Constant(evil, int(in.Tables[0].Data.Table.NumRows())))
 	in.Tables[1].Data.Info.Env = map[string]string{"hostname": evil}
 	r, err := model.Build(in)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var b bytes.Buffer
 	if err := Write(&b, r, Options{Rows: 1000}); err != nil {
 		t.Fatal(err)
 	}
+
 	if text := b.String(); strings.Contains(text, "<script>alert") || strings.Contains(text, "<b onclick") {
 		t.Error("text of the data became markup")
 	}
@@ -96,14 +106,17 @@ func TestRows(t *testing.T) {
 	if len(packed) != len(r.Tables) {
 		t.Fatalf("%d packed tables, want %d", len(packed), len(r.Tables))
 	}
+
 	raw, err := base64.StdEncoding.DecodeString(string(packed[0][1]))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	z, err := gzip.NewReader(bytes.NewReader(raw))
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var got struct {
 		Rows int
 		Cols []struct {
@@ -115,18 +128,22 @@ func TestRows(t *testing.T) {
 	if err := json.NewDecoder(z).Decode(&got); err != nil {
 		t.Fatal(err)
 	}
+
 	rec := r.Tables[0].Data.Table
 	if got.Rows != int(rec.NumRows()) {
 		t.Fatalf("%d rows, want %d", got.Rows, rec.NumRows())
 	}
+
 	latency, err := table.Float64s(rec, "latency")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	dtypes, err := table.Strings(rec, "gemm_dtype")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	seen := 0
 	for _, c := range got.Cols {
 		for i, v := range c.V {
@@ -145,16 +162,20 @@ func TestRows(t *testing.T) {
 			}
 		}
 	}
+
 	if seen != 2*got.Rows {
 		t.Errorf("%d cells compared, want %d", seen, 2*got.Rows)
 	}
+
 	var b bytes.Buffer
 	if err := Write(&b, r, Options{Rows: 50}); err != nil {
 		t.Fatal(err)
 	}
+
 	if n := strings.Count(b.String(), `<script type="text/plain">`); n != 1 {
 		t.Errorf("with at most 50 rows %d tables are carried along, want the one of 30 rows", n)
 	}
+
 	if !strings.Contains(b.String(), "rows are too many to carry along") {
 		t.Error("the page does not say that rows are left out")
 	}
@@ -167,6 +188,7 @@ func TestSize(t *testing.T) {
 	if len(data) > 6<<20 {
 		t.Errorf("a report of 100,000 rows has %d bytes", len(data))
 	}
+
 	if n := bytes.Count(data, []byte("<path")); n > 600 {
 		t.Errorf("%d paths: marks of a series belong into one", n)
 	}

@@ -27,20 +27,25 @@ func matrixOf(r *model.Report) *coverMatrix {
 			all[s.Name] = true
 		}
 	}
+
 	if len(all) == 0 || len(all) > 14 {
 		return nil
 	}
+
 	m := &coverMatrix{Words: slices.Sorted(maps.Keys(all))}
 	for _, t := range r.Tables {
 		if len(t.Split) == 0 {
 			continue
 		}
+
 		row := coverRow{Table: t, Cells: make([]*model.Share, len(m.Words))}
 		for i := range t.Split {
 			at, _ := slices.BinarySearch(m.Words, t.Split[i].Name)
 			row.Cells[at] = &t.Split[i]
 		}
+
 		m.Rows = append(m.Rows, row)
 	}
+
 	return m
 }

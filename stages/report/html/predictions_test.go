@@ -20,22 +20,28 @@ func predictionsPage(t *testing.T, address string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	f, err := reporttest.Predicted()
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for i := range f.Outcome.Checks {
-		f.Outcome.Checks[i].Detail = bytes.ReplaceAll(f.Outcome.Checks[i].Detail, []byte("module.ours.collect.predicted"), []byte(address))
+		f.Outcome.Checks[i].Detail = bytes.ReplaceAll(f.Outcome.Checks[i].Detail,
+			[]byte("module.ours.collect.predicted"), []byte(address))
 	}
+
 	in.Finished = append(in.Finished, f)
 	r, err := model.Build(in)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	var b bytes.Buffer
 	if err := Write(&b, r, Options{}); err != nil {
 		t.Fatal(err)
 	}
+
 	return b.String()
 }
 
@@ -78,9 +84,11 @@ func TestPredictions(t *testing.T) {
 			t.Errorf("the page lacks %q", want)
 		}
 	}
+
 	if n := strings.Count(part, "<details open>"); n != 1 {
 		t.Errorf("%d workloads are unfolded, want the one whose kernels are known", n)
 	}
+
 	if t.Failed() {
 		t.Log(text)
 	}
@@ -91,15 +99,20 @@ func TestPredictionsOnAPhone(t *testing.T) {
 	ctx := browsertest.Start(t)
 	page := predictionsPage(t, "module.published_steps['llama'].collect.predicted")
 	open(t, ctx, fileURL(t, []byte(page)))
-	browsertest.Call(t, ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 390, Height: 844, DeviceScaleFactor: 1})
+	browsertest.Call(t, ctx, emulation.SetDeviceMetricsOverride,
+		emulation.SetDeviceMetricsOverrideParams{Width: 390, Height: 844, DeviceScaleFactor: 1})
 	browsertest.Until(t, ctx, `innerWidth === 390`)
+
 	if wide := browsertest.Eval[int](t, ctx, `document.documentElement.scrollWidth`); wide > 390 {
 		t.Errorf("the page is %d px wide on a phone of 390", wide)
 	}
-	cut := browsertest.Eval[[]string](t, ctx, `[...document.querySelectorAll("#predictions h3, #predictions p, #predictions details[open] .phases")].filter(e => e.scrollWidth > e.clientWidth).map(e => e.textContent.trim().slice(0, 60))`)
+
+	cut := browsertest.Eval[[]string](t, ctx,
+		`[...document.querySelectorAll("#predictions h3, #predictions p, #predictions details[open] .phases")].filter(e => e.scrollWidth > e.clientWidth).map(e => e.textContent.trim().slice(0, 60))`)
 	if len(cut) > 0 {
 		t.Errorf("cut off on a phone: %q", cut)
 	}
+
 	if n := browsertest.Eval[int](t, ctx, `document.querySelectorAll("#predictions details[open] .phases table").length`); n < 2 {
 		t.Errorf("%d tables of phases are open", n)
 	}

@@ -21,16 +21,19 @@ func TestMetricHasItsName(t *testing.T) {
 	if text := string(page); !strings.Contains(text, "latency, median") || !strings.Contains(text, "Latency ") {
 		t.Error("tables of times do not say so")
 	}
+
 	r.Tables[0].Metric, r.Tables[0].Unit = "request_throughput", "requests/s"
 	var b strings.Builder
 	if err := Write(&b, r, Options{Rows: 50}); err != nil {
 		t.Fatal(err)
 	}
+
 	for _, want := range []string{"metric, median", "Request_throughput ", "<small>request_throughput</small>"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q", want)
 		}
 	}
+
 	if strings.Contains(b.String(), "latency, median") {
 		t.Error("a median of requests a second is headed latency")
 	}

@@ -49,12 +49,14 @@ func (n number) MarshalJSON() ([]byte, error) {
 	case v == math.Trunc(v) && math.Abs(v) < 1<<53:
 		return strconv.AppendFloat(nil, v, 'f', -1, 64), nil
 	}
+
 	return strconv.AppendFloat(nil, v, 'g', 6, 64), nil
 }
 
 // shown are the columns other than those that name a row and the metrics, which
 // stand behind the first.
-var shown = []string{"kernel_source", "rel_stdev", "samples", "used_cuda_graph", "sm_clock_mhz", "throttled", "power", "worker", "started_at"}
+var shown = []string{"kernel_source", "rel_stdev", "samples", "used_cuda_graph", "sm_clock_mhz", "throttled",
+	"power", "worker", "started_at"}
 
 // embedRows packs the rows of a table, or says that there are too many.
 func embedRows(t *model.Table, most int) (*rowsData, error) {
@@ -62,24 +64,29 @@ func embedRows(t *model.Table, most int) (*rowsData, error) {
 	if t.Rows > most {
 		return d, nil
 	}
+
 	rec, err := table.Normal(t.Data.Table)
 	if err != nil {
 		return nil, err
 	}
+
 	p := packedTable{Rows: t.Rows}
 	var names []string
 	for _, param := range t.Facets.Params {
 		names = append(names, param.Name)
 	}
+
 	metrics := []string{t.Facets.Metric.Name}
 	for _, m := range t.Facets.Metrics {
 		metrics = append(metrics, m.Name)
 	}
+
 	for _, n := range slices.Concat(shown[:1], metrics, shown[1:]) {
 		if !slices.Contains(names, n) {
 			names = append(names, n)
 		}
 	}
+
 	for _, name := range names {
 		if name == "started_at" && t.Facets.Started != nil {
 			c := derived(name, t.Facets.Started, 1)
@@ -91,6 +98,7 @@ func embedRows(t *model.Table, most int) (*rowsData, error) {
 		} else if c, ok := packColumn(rec, name); ok {
 			p.Cols = append(p.Cols, c)
 		}
+
 		if name == t.Facets.Metric.Name {
 			if t.Facets.Light != nil {
 				p.Cols = append(p.Cols, derived("speed_of_light_%", t.Facets.Light, 100))
@@ -100,18 +108,22 @@ func embedRows(t *model.Table, most int) (*rowsData, error) {
 			}
 		}
 	}
+
 	raw, err := json.Marshal(p)
 	if err != nil {
 		return nil, err
 	}
+
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	if _, err := z.Write(raw); err != nil {
 		return nil, err
 	}
+
 	if err := z.Close(); err != nil {
 		return nil, err
 	}
+
 	d.Packed = base64.StdEncoding.EncodeToString(b.Bytes())
 	return d, nil
 }
@@ -131,24 +143,29 @@ func packColumn(rec arrow.Record, name string) (packedCols, bool) {
 	if at < 0 {
 		return c, false
 	}
+
 	switch rec.Column(at).DataType().ID() {
 	case arrow.STRING:
 		codes, words, err := table.Codes(rec, name)
 		if err != nil || len(words) == 0 || len(words) == 1 && words[0] == "" {
 			return c, false
 		}
+
 		for i, w := range words {
 			words[i] = visible.Line(w)
 		}
+
 		c.Words, c.V = words, make([]number, len(codes))
 		for i, k := range codes {
 			c.V[i] = number(k)
 		}
+
 	case arrow.BOOL:
 		flags, err := table.Bools(rec, name)
 		if err != nil {
 			return c, false
 		}
+
 		c.Words, c.V = []string{"no", "yes"}, make([]number, len(flags.Values))
 		for i, v := range flags.Values {
 			switch {
@@ -158,11 +175,13 @@ func packColumn(rec arrow.Record, name string) (packedCols, bool) {
 				c.V[i] = 1
 			}
 		}
+
 	default:
 		nums, err := table.Float64s(rec, name)
 		if err != nil || nums.Nulls() == nums.Len() {
 			return c, false
 		}
+
 		c.V = make([]number, nums.Len())
 		for i, v := range nums.Values {
 			c.V[i] = number(v)
@@ -171,5 +190,6 @@ func packColumn(rec arrow.Record, name string) (packedCols, bool) {
 			}
 		}
 	}
+
 	return c, true
 }

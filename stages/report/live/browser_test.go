@@ -55,18 +55,23 @@ func reserve(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	unix.CloseOnExec(fd)
 	t.Cleanup(func() { _ = unix.Close(fd) })
+
 	if err := unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEPORT, 1); err != nil {
 		t.Fatal(err)
 	}
+
 	if err := unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
 		t.Fatal(err)
 	}
+
 	at, err := unix.Getsockname(fd)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	return net.JoinHostPort("127.0.0.1", strconv.Itoa(at.(*unix.SockaddrInet4).Port))
 }
 
@@ -76,15 +81,20 @@ func (f *folder) start() {
 	f.t.Helper()
 	shared := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var err error
-		if ctl := c.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) }); ctl != nil {
+		if ctl := c.Control(func(fd uintptr) {
+			err = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT,
+				1)
+		}); ctl != nil {
 			return ctl
 		}
 		return err
 	}}
+
 	ln, err := shared.Listen(f.t.Context(), "tcp", f.address)
 	if err != nil {
 		f.t.Fatal(err)
 	}
+
 	page := &Server{
 		Token: f.token, Interval: 10 * time.Millisecond,
 		Runs: func() ([]checkpoint.Run, error) { f.mu.Lock(); defer f.mu.Unlock(); return slices.Clone(f.runs), nil },
@@ -93,6 +103,7 @@ func (f *folder) start() {
 			return []byte("<!doctype html><title>report of " + id + "</title><p>ok"), nil
 		},
 	}
+
 	srv := &http.Server{Handler: page.Handler(), ReadHeaderTimeout: time.Minute}
 	done := make(chan struct{})
 	go func() { defer close(done); _ = srv.Serve(ln) }()
@@ -106,6 +117,7 @@ func (f *folder) add(id string, pid int) func(lines ...string) {
 	if err := os.MkdirAll(r.Dir, 0o755); err != nil {
 		f.t.Fatal(err)
 	}
+
 	write := func(lines ...string) {
 		f.t.Helper()
 		file, err := os.OpenFile(filepath.Join(r.Dir, "events.ndjson"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -113,17 +125,21 @@ func (f *folder) add(id string, pid int) func(lines ...string) {
 			f.t.Fatal(err)
 		}
 		defer file.Close()
+
 		if _, err := io.WriteString(file, strings.Join(lines, "\n")+"\n"); err != nil {
 			f.t.Fatal(err)
 		}
 	}
+
 	write(line("run_start", `"plan":"/plans/night.hcl","host":"node1","pid":%d,"graph":[{"address":"grid.g","kind":"grid","after":[]},`+
 		`{"address":"module.pipeline[\"base\"].collect.op[\"attention_generation\"]","kind":"collect","after":["grid.g"],"cases":1000000,"measures":true},`+
 		`{"address":"gate.g","kind":"gate","after":["module.pipeline[\"base\"].collect.op[\"attention_generation\"]"]}]`, pid),
 		line("stage_start", `"stage":%q,"kind":"collect"`, collectStage))
+
 	f.mu.Lock()
 	f.runs = append(f.runs, r)
 	f.mu.Unlock()
+
 	return write
 }
 
@@ -144,7 +160,8 @@ func advanced(done, failed int) string {
 func night(from, n int) []string {
 	var out []string
 	for i := from; i < from+n; i++ {
-		out = append(out, advanced(i*500, i), line("case_failed", `"stage":%q,"op":"attention_generation","class":"framework_bug","message":"no kernel for head size %s","params":{"batch_size":%d,"kv_cache_dtype":"fp8"}`, collectStage, strings.Repeat("x", i%90), i),
+		out = append(out, advanced(i*500, i), line("case_failed",
+			`"stage":%q,"op":"attention_generation","class":"framework_bug","message":"no kernel for head size %s","params":{"batch_size":%d,"kv_cache_dtype":"fp8"}`, collectStage, strings.Repeat("x", i%90), i),
 			line("sample", `"stage":%q,"worker":"w%d","device_uuid":"GPU-1a2b3c4d-0000-0000-0000-00000000000%d","cases":%d,"params":{"m":1},"metrics":{"latency":%d.5,"sm_clock_mhz":1980,"power":512.5}`, collectStage, i%8, i%8, i*60, i%7),
 			line("message", `"stage":%q`, collectStage))
 	}
@@ -157,7 +174,8 @@ func has(selector, text string) string {
 
 func size(t testing.TB, ctx context.Context, width int) {
 	t.Helper()
-	browsertest.Call(t, ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: int64(width), Height: 844, DeviceScaleFactor: 1})
+	browsertest.Call(t, ctx, emulation.SetDeviceMetricsOverride,
+		emulation.SetDeviceMetricsOverrideParams{Width: int64(width), Height: 844, DeviceScaleFactor: 1})
 	browsertest.Until(t, ctx, fmt.Sprintf(`innerWidth === %d`, width))
 }
 
@@ -186,10 +204,15 @@ func TestInBrowser(t *testing.T) {
 	f := newFolder(t)
 	url := "http://" + f.address + "/"
 	away := false // where the server is away on purpose, the browser says so
-	wrong := browsertest.Watch(t, ctx, func(asked string) bool { return strings.HasPrefix(asked, url) || strings.HasPrefix(asked, "data:") })
+	wrong := browsertest.Watch(t, ctx, func(asked string) bool {
+		return strings.HasPrefix(asked, url) ||
+			strings.HasPrefix(asked, "data:")
+	})
+
 	if err := chromedp.Do(ctx, chromedp.Navigate(url)); err != nil {
 		t.Fatal(err)
 	}
+
 	browsertest.Until(t, ctx, has("#line", "has no run yet"))
 	write := f.add("20260101T000000.000-aaaa", 71)
 	write(night(1, 300)...)
@@ -200,10 +223,12 @@ func TestInBrowser(t *testing.T) {
 		before := browsertest.Eval[int](t, ctx, count)
 		write(night(301, 900)...)
 		browsertest.Until(t, ctx, has("#now", "601\u202f200 of 1\u202f000\u202f000 cases"))
+
 		after := browsertest.Eval[int](t, ctx, count)
 		if before > 1500 || after > before+50 {
 			t.Errorf("%d elements, and %d after three times as many events", before, after)
 		}
+
 		for _, want := range []string{"w7", "GPU-1a2b3c4d", "cases/s", "sm_clock_mhz"} {
 			browsertest.Until(t, ctx, has("main", want))
 		}
@@ -213,21 +238,27 @@ func TestInBrowser(t *testing.T) {
 		for _, width := range []int{320, 390, 800, 2000} {
 			size(t, ctx, width)
 			browsertest.Do(t, ctx, `document.querySelector("details").open = true`)
+
 			if wide := browsertest.Eval[int](t, ctx, `document.documentElement.scrollWidth`); wide > width {
 				t.Errorf("the page is %d px wide in a window of %d", wide, width)
 			}
-			cut := browsertest.Eval[[]string](t, ctx, `[...document.querySelectorAll("main td, main p, main b, main figcaption, header *")].filter(e => !e.matches(".unseen")).filter(e => {
+
+			cut := browsertest.Eval[[]string](t, ctx,
+				`[...document.querySelectorAll("main td, main p, main b, main figcaption, header *")].filter(e => !e.matches(".unseen")).filter(e => {
 				const r = e.getBoundingClientRect(); return r.width && (r.right > innerWidth + 1 || r.left < -1); }).map(e => e.textContent.slice(0, 40))`)
 			if width <= 390 && len(cut) > 0 {
 				t.Errorf("cut off at %d px: %q", width, cut)
 			}
 		}
+
 		size(t, ctx, 1300)
 	})
 
 	t.Run("contrast", func(t *testing.T) {
 		for _, scheme := range []string{"dark", "light"} {
-			browsertest.Call(t, ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}})
+			browsertest.Call(t, ctx, emulation.SetEmulatedMedia,
+				emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme",
+					Value: scheme}}})
 			if found := browsertest.Eval[[]string](t, ctx, faint); len(found) > 0 {
 				t.Errorf("%s: too faint: %q", scheme, found)
 			}
@@ -241,25 +272,33 @@ func TestInBrowser(t *testing.T) {
 			if err := chromedp.Do(ctx, chromedp.KeyEvent(kb.Tab)); err != nil {
 				t.Fatal(err)
 			}
-			at := browsertest.Eval[[]string](t, ctx, `(() => { const e = document.activeElement, s = getComputedStyle(e), r = e.getBoundingClientRect(), head = document.querySelector("header").getBoundingClientRect();
+
+			at := browsertest.Eval[[]string](t, ctx,
+				`(() => { const e = document.activeElement, s = getComputedStyle(e), r = e.getBoundingClientRect(), head = document.querySelector("header").getBoundingClientRect();
 				return [e === document.body ? "" : e.id || e.getAttribute("href") || e.tagName, s.outlineStyle + s.outlineWidth, String(r.top < innerHeight && r.bottom > head.bottom)]; })()`)
 			if at[0] == "" {
 				break
 			}
+
 			seen = append(seen, at[0])
+
 			if at[1] != "solid2px" || at[2] != "true" {
 				t.Errorf("%s has the focus: outline %s, in sight %s", at[0], at[1], at[2])
 			}
 		}
+
 		order := strings.Join(seen, " ")
 		if !strings.Contains(order, "graph SUMMARY") || !strings.HasSuffix(order, "/runs/20260101T000000.000-aaaa") {
 			t.Errorf("order of the focus: %s", order)
 		}
+
 		// A list that is drawn anew keeps the focus where it was.
 		browsertest.Do(t, ctx, `document.querySelector("#runs a").focus()`)
 		f.add("20260101T000001.000-bbbb", 72)
 		browsertest.Eval[bool](t, ctx, `look("", "20260101T000000.000-aaaa").then(() => true)`)
-		if got := browsertest.Eval[string](t, ctx, `document.activeElement.getAttribute("href") + document.querySelectorAll("#runs tbody tr").length`); got != "/runs/20260101T000000.000-aaaa2" {
+
+		if got := browsertest.Eval[string](t, ctx,
+			`document.activeElement.getAttribute("href") + document.querySelectorAll("#runs tbody tr").length`); got != "/runs/20260101T000000.000-aaaa2" {
 			t.Errorf("with one more run the focus is at %s", got)
 		}
 	})
@@ -287,10 +326,14 @@ func TestInBrowser(t *testing.T) {
 		f.mu.Lock()
 		f.dead[71] = true
 		f.mu.Unlock()
-		browsertest.Until(t, ctx, has("#line", "lost: its process is gone")+" && "+has("#now", "Where it was:")+` && !document.querySelector("#now").textContent.includes("left")`)
-		if href := browsertest.Eval[string](t, ctx, `document.querySelector("#line a").getAttribute("href")`); href != "/runs/20260101T000000.000-aaaa/report" {
+		browsertest.Until(t, ctx, has("#line", "lost: its process is gone")+" && "+has("#now", "Where it was:")+
+			` && !document.querySelector("#now").textContent.includes("left")`)
+
+		if href := browsertest.Eval[string](t, ctx,
+			`document.querySelector("#line a").getAttribute("href")`); href != "/runs/20260101T000000.000-aaaa/report" {
 			t.Error(href)
 		}
+
 		// Nobody waits for its end: it loads the page anew.
 		browsertest.Do(t, ctx, `goOn("", "20260101T000000.000-aaaa")`)
 		browsertest.Until(t, ctx, has("#run", "bbbb"))
@@ -298,11 +341,16 @@ func TestInBrowser(t *testing.T) {
 
 	t.Run("ended", func(t *testing.T) {
 		end := f.add("20260101T000002.000-cccc", 73)
-		end(advanced(1000000, 0), line("stage_end", `"stage":%q,"kind":"collect","status":"ok","seconds":9,"counts":{"planned":1000000,"measured":1000000}`, collectStage), line("run_end", `"exit_code":4,"seconds":12`))
+		end(advanced(1000000, 0), line("stage_end",
+			`"stage":%q,"kind":"collect","status":"ok","seconds":9,"counts":{"planned":1000000,"measured":1000000}`,
+			collectStage), line("run_end", `"exit_code":4,"seconds":12`))
+
 		if err := chromedp.Do(ctx, chromedp.Navigate(url+"runs/20260101T000002.000-cccc")); err != nil {
 			t.Fatal(err)
 		}
-		browsertest.Until(t, ctx, has("#line", "ended with exit code 4, 12 s, 1\u202f000\u202f000 of 1\u202f000\u202f000 cases measured"))
+
+		browsertest.Until(t, ctx, has("#line",
+			"ended with exit code 4, 12 s, 1\u202f000\u202f000 of 1\u202f000\u202f000 cases measured"))
 		browsertest.Until(t, ctx, has("#runs", "exit code 4")+" && "+has("#runs", "lost"))
 		browsertest.Do(t, ctx, `document.querySelector("#line a").click()`)
 		browsertest.Until(t, ctx, `document.title === "report of 20260101T000002.000-cccc"`)
@@ -312,6 +360,7 @@ func TestInBrowser(t *testing.T) {
 		if err := chromedp.Do(ctx, chromedp.Navigate(url+"runs/20260101T000001.000-bbbb")); err != nil {
 			t.Fatal(err)
 		}
+
 		browsertest.Until(t, ctx, has("#line", "running"))
 		f.stop()
 		f.token = "other"

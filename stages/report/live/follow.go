@@ -48,6 +48,7 @@ func (f *Follower) Poll() error {
 	if err := f.read(); err != nil {
 		return err
 	}
+
 	s := f.state
 	if !s.Ended && f.dead != nil && s.PID > 0 && f.dead(s.Host, s.PID) {
 		// What it wrote before it ended counts.
@@ -59,6 +60,7 @@ func (f *Follower) Poll() error {
 			s.Version++
 		}
 	}
+
 	return nil
 }
 
@@ -67,10 +69,12 @@ func (f *Follower) read() error {
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
+
 	if err != nil {
 		return fmt.Errorf("events of run %s: %w", f.state.Run, err)
 	}
 	defer file.Close()
+
 	if info, err := file.Stat(); err == nil && info.Size() < f.offset {
 		back := f.offset - info.Size()
 		if back > int64(len(f.tail)) {
@@ -79,21 +83,26 @@ func (f *Follower) read() error {
 		// The part of a line that a full disk took was taken back.
 		f.offset, f.tail = info.Size(), f.tail[:int64(len(f.tail))-back]
 	}
+
 	if _, err := file.Seek(f.offset, io.SeekStart); err != nil {
 		return fmt.Errorf("events of run %s: %w", f.state.Run, err)
 	}
+
 	buf := make([]byte, 1<<18)
 	for {
 		n, err := file.Read(buf)
 		f.offset += int64(n)
 		f.lines(buf[:n])
+
 		if err == io.EOF {
 			break
 		}
+
 		if err != nil {
 			return fmt.Errorf("events of run %s: %w", f.state.Run, err)
 		}
 	}
+
 	f.state.settle()
 	return nil
 }
@@ -107,11 +116,13 @@ func (f *Follower) lines(b []byte) {
 			}
 			return
 		}
+
 		line := b[:i]
 		if len(f.tail) > 0 {
 			line = append(f.tail, line...)
 			f.tail = f.tail[:0]
 		}
+
 		f.take(line)
 		b = b[i+1:]
 	}
@@ -165,9 +176,11 @@ type node struct {
 // show makes what plans, workers and hosts said safe to show, as every other output
 // does: a browser would let hidden characters reorder a line.
 func (e *event) show() {
-	for _, text := range []*string{&e.Text, &e.Stage, &e.Plan, &e.Host, &e.Reason, &e.Message, &e.Op, &e.Class, &e.Worker, &e.Device, &e.Exception} {
+	for _, text := range []*string{&e.Text, &e.Stage, &e.Plan, &e.Host, &e.Reason, &e.Message, &e.Op, &e.Class,
+		&e.Worker, &e.Device, &e.Exception} {
 		*text = visible.Text(*text)
 	}
+
 	for i := range e.Graph {
 		n := &e.Graph[i]
 		n.Address = visible.Text(n.Address)
@@ -182,15 +195,19 @@ func (f *Follower) take(line []byte) {
 	if json.Unmarshal(line, &e) != nil {
 		return // a line that a kill cut short
 	}
+
 	e.show()
 	s := f.state
 	s.Version++
+
 	if e.At.After(s.Seen) {
 		s.Seen = e.At
 	}
+
 	if !s.Ended {
 		s.Seconds = s.Seen.Sub(s.Started).Seconds()
 	}
+
 	switch e.Type {
 	case "run_start":
 		s.Plan, s.Host, s.PID, s.Started = e.Plan, e.Host, e.PID, e.At
@@ -201,33 +218,43 @@ func (f *Follower) take(line []byte) {
 				st.After = n.After
 			}
 		}
+
 	case "run_end":
 		code := e.ExitCode
 		s.Ended, s.ExitCode, s.Seconds = true, &code, e.Seconds
+
 	case "stage_start":
 		st := s.stage(e.Stage, e.Kind)
 		at := e.At
 		st.Status, st.Reason, st.Started = Running, e.Reason, &at
+
 	case "stage_progress":
 		s.stage(e.Stage, e.Kind).progress(e.At, e.Done, e.Failed, e.Skipped, e.Total, e.Before)
+
 	case "stage_end":
 		st := s.stage(e.Stage, e.Kind)
 		seconds := e.Seconds
-		st.Status, st.Message, st.Reused, st.Counts, st.Seconds, st.Left = e.Status, e.Message, e.Reused, e.Counts, &seconds, nil
+		st.Status, st.Message, st.Reused, st.Counts, st.Seconds, st.Left = e.Status, e.Message, e.Reused, e.Counts,
+			&seconds, nil
+
 		// Other stages count cases, too; only those that measure some count here.
 		if n := e.Counts; n.Planned > 0 && st.Total > 0 {
 			st.Done, st.Failed, st.Skipped, st.Total = n.Measured+n.Reused, n.Failed, n.Skipped, n.Planned
 		}
+
 	case "alive":
 		for _, st := range s.Stages {
 			if st.Status == Running {
 				st.estimate(e.At)
 			}
 		}
+
 	case "case_failed":
 		s.failed(e)
+
 	case "sample":
 		s.sampled(e)
+
 	case "message", "diagnostic":
 		if e.Level == "warn" || e.Level == "error" {
 			s.Messages = append(s.Messages, Message{e.At, e.Stage, e.Level, e.Text})
@@ -250,12 +277,14 @@ func (s *State) failed(e event) {
 			key, text, e.Class = e.Stage+"\x00", "messages of other kinds", "several"
 			g = s.byGroup[key]
 		}
+
 		if g == nil {
 			g = &Failure{Stage: e.Stage, Op: e.Op, Class: e.Class, Message: text}
 			s.byGroup[key] = g
 			s.Failures = append(s.Failures, g)
 		}
 	}
+
 	g.Count++
 	g.Example, g.Last = paramsText(e.Params), e.At
 }
@@ -268,12 +297,14 @@ func (s *State) sampled(e event) {
 		s.byWorker[key] = w
 		s.Workers = append(s.Workers, w)
 	}
+
 	if n := len(w.Samples); n > 0 && e.Cases > w.Cases {
 		if span := e.At.Sub(w.Samples[n-1].At).Seconds(); span > 0 {
 			rate := float64(e.Cases-w.Cases) / span
 			w.Rate = &rate
 		}
 	}
+
 	w.Device, w.Cases = e.Device, e.Cases
 	sample := Sample{At: e.At, Cases: e.Cases, Params: paramsText(e.Params), Metrics: map[string]float64{}}
 	for name, v := range e.Metrics {
@@ -281,6 +312,7 @@ func (s *State) sampled(e event) {
 			sample.Metrics[name] = x
 		}
 	}
+
 	if w.Samples = append(w.Samples, sample); len(w.Samples) > maxSamples {
 		w.Samples = thin(w.Samples)
 	}
@@ -290,6 +322,7 @@ func paramsText(v any) string {
 	if v == nil {
 		return ""
 	}
+
 	b, err := json.Marshal(v)
 	if err != nil {
 		return ""

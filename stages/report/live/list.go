@@ -39,6 +39,7 @@ func glance(run checkpoint.Run, dead func(host string, pid int) bool, now time.T
 	defer file.Close()
 	s := State{Started: run.Started, Seen: run.Started}
 	said := false
+
 	var e event
 	if json.NewDecoder(io.LimitReader(file, headBytes)).Decode(&e) == nil && e.Type == "run_start" {
 		e.show()
@@ -47,17 +48,21 @@ func glance(run checkpoint.Run, dead func(host string, pid int) bool, now time.T
 			s.Started, s.Seen, said = e.At, e.At, true
 		}
 	}
+
 	if !s.glanceEnd(file, &said) {
 		return line
 	}
+
 	if !s.Ended && dead != nil && s.PID > 0 && dead(line.Host, s.PID) {
 		// What it wrote before it ended counts.
 		s.Gone = s.glanceEnd(file, &said) && !s.Ended
 	}
+
 	line.Word, line.ExitCode = s.Word(now), s.ExitCode
 	if said {
 		line.Seconds = &s.Seconds
 	}
+
 	return line
 }
 
@@ -67,24 +72,29 @@ func (s *State) glanceEnd(file *os.File, said *bool) bool {
 	if err != nil {
 		return false
 	}
+
 	tail := make([]byte, min(info.Size(), tailBytes))
 	n, err := file.ReadAt(tail, info.Size()-int64(len(tail)))
 	if err != nil && err != io.EOF {
 		return false
 	}
+
 	lines := bytes.Split(tail[:n], []byte("\n"))
 	for i := len(lines) - 1; i >= 0; i-- {
 		var e event
 		if json.Unmarshal(lines[i], &e) != nil || e.At.IsZero() {
 			continue // cut short, by a kill or by where the tail begins
 		}
+
 		s.Seen, *said = e.At, true
 		s.Seconds = s.Seen.Sub(s.Started).Seconds()
 		if e.Type == "run_end" {
 			s.Ended, s.ExitCode, s.Seconds = true, &e.ExitCode, e.Seconds
 		}
+
 		break
 	}
+
 	return true
 }
 
@@ -95,6 +105,7 @@ func (s *Server) lines(all []checkpoint.Run, now time.Time) []RunLine {
 	s.mu.Lock()
 	known := s.ended
 	s.mu.Unlock()
+
 	for i := len(all) - 1; i >= 0; i-- {
 		line, ok := known[all[i].ID]
 		if !ok {
@@ -105,8 +116,10 @@ func (s *Server) lines(all []checkpoint.Run, now time.Time) []RunLine {
 		}
 		out = append(out, line)
 	}
+
 	s.mu.Lock()
 	s.ended = ended
 	s.mu.Unlock()
+
 	return out
 }

@@ -158,6 +158,7 @@ func (s *State) Word(now time.Time) string {
 	case s.Alive(now):
 		return Running
 	}
+
 	return "lost"
 }
 
@@ -187,6 +188,7 @@ func (s *State) stage(address, kind string) *Stage {
 		s.byAddress[address] = st
 		s.Stages = append(s.Stages, st)
 	}
+
 	if st.Kind == "" {
 		st.Kind = kind
 	}
@@ -197,6 +199,7 @@ func (s *State) stage(address, kind string) *Stage {
 func (st *Stage) progress(at time.Time, done, failed, skipped, total, before int) {
 	st.Done, st.Failed, st.Skipped, st.Total, st.Before = done, failed, skipped, total, before
 	ended := done + failed + skipped
+
 	n := len(st.history)
 	switch {
 	case n > 0 && ended < st.history[n-1].ended: // it began anew
@@ -205,9 +208,11 @@ func (st *Stage) progress(at time.Time, done, failed, skipped, total, before int
 	case n == 0 || ended > st.history[n-1].ended:
 		st.history = append(st.history, progress{at, ended})
 	}
+
 	for len(st.history) > 2 && at.Sub(st.history[1].at) > time.Minute {
 		st.history = st.history[1:]
 	}
+
 	st.estimate(at)
 }
 
@@ -218,20 +223,24 @@ func (st *Stage) estimate(at time.Time) {
 	if len(st.history) < 2 {
 		return
 	}
+
 	first, last := st.history[0], st.history[len(st.history)-1]
 	span := max(last.at.Sub(first.at), at.Sub(last.at)).Seconds()
 	if span < 0.5 {
 		return
 	}
+
 	rate := float64(last.ended-first.ended) / span
 	st.Rate, st.Left = &rate, nil
 	if st.Total >= last.ended {
 		left := float64(st.Total-last.ended) / rate
 		st.Left = &left
 	}
+
 	if n := len(st.Rates); n == 0 || at.Sub(st.Rates[n-1].At) >= 2*time.Second {
 		st.Rates = append(st.Rates, Point{at, rate})
 	}
+
 	if len(st.Rates) > maxRates {
 		st.Rates = thin(st.Rates)
 	}

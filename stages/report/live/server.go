@@ -60,6 +60,7 @@ func (s *Server) Handler() http.Handler {
 	if s.Interval == 0 {
 		s.Interval = time.Second
 	}
+
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.page)
 	mux.HandleFunc("GET /runs/{id}", s.page)
@@ -69,6 +70,7 @@ func (s *Server) Handler() http.Handler {
 	mux.HandleFunc("GET /api/runs/{id}/stream", s.stream)
 	mux.HandleFunc("GET /runs/{id}/report", s.report)
 	mux.HandleFunc("GET /health", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprintln(w, "ok") })
+
 	return s.guard(mux)
 }
 
@@ -87,20 +89,25 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-store")
 		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+
 		if s.Token == "" && !local(r.Host) {
 			// A page of a stranger may make a name point here.
 			http.Error(w, "This page is for this machine: ask for localhost or its address.", http.StatusForbidden)
 			return
 		}
+
 		if s.Token != "" && !s.allowed(r) {
-			if given := r.URL.Query().Get("token"); given != "" && subtle.ConstantTimeCompare([]byte(given), []byte(s.Token)) == 1 {
-				http.SetCookie(w, &http.Cookie{Name: tokenCookie, Value: s.Token, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+			if given := r.URL.Query().Get("token"); given != "" &&
+				subtle.ConstantTimeCompare([]byte(given), []byte(s.Token)) == 1 {
+				http.SetCookie(w, &http.Cookie{Name: tokenCookie, Value: s.Token, Path: "/", HttpOnly: true,
+					SameSite: http.SameSiteStrictMode})
 				http.Redirect(w, r, r.URL.Path, http.StatusSeeOther)
 				return
 			}
 			http.Error(w, "This page needs its token: open the address that aicplan serve printed, or send Authorization: Bearer TOKEN.", http.StatusUnauthorized)
 			return
 		}
+
 		next.ServeHTTP(w, r)
 	})
 }
@@ -128,11 +135,13 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
+
 	var b bytes.Buffer
 	if err := t.Execute(&b, map[string]string{"Run": r.PathValue("id")}); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
+
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = w.Write(b.Bytes())
 }
@@ -144,11 +153,13 @@ func (s *Server) asset(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
+
 	b, err := assets.ReadFile("assets/" + r.PathValue("name"))
 	if err != nil {
 		http.NotFound(w, r)
 		return
 	}
+
 	w.Header().Set("Content-Type", kind)
 	_, _ = w.Write(b)
 }
@@ -180,14 +191,17 @@ func (s *Server) find(id string) (*checkpoint.Run, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if id == "latest" && len(all) > 0 {
 		return &all[len(all)-1], nil
 	}
+
 	for _, r := range all {
 		if r.ID == id {
 			return &r, nil
 		}
 	}
+
 	return nil, errNoRun
 }
 
@@ -201,11 +215,13 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), status)
 		return
 	}
+
 	f := Follow(*found, s.Dead)
 	if err := f.Poll(); err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
+
 	writeJSON(w, f.State())
 }
 
@@ -213,12 +229,14 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) {
 func (s *Server) join(run checkpoint.Run) *watched {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+
 	w := s.watch[run.ID]
 	if w == nil {
 		w = &watched{follower: Follow(run, s.Dead), changed: make(chan struct{})}
 		s.watch[run.ID] = w
 		go s.pump(run.ID, w)
 	}
+
 	w.readers++
 	return w
 }
@@ -235,10 +253,12 @@ func (s *Server) part(id string, w *watched) {
 func (s *Server) pump(id string, w *watched) {
 	t := time.NewTicker(s.Interval)
 	defer t.Stop()
+
 	for {
 		err := w.follower.Poll()
 		state := w.follower.State()
 		w.mu.Lock()
+
 		if err != nil {
 			w.err = err
 		} else if w.json == nil || state.Version != w.version {
@@ -247,19 +267,24 @@ func (s *Server) pump(id string, w *watched) {
 			close(w.changed)
 			w.changed = make(chan struct{})
 		}
+
 		failed := w.err != nil
 		w.mu.Unlock()
+
 		if failed || state.Ended {
 			return
 		}
+
 		select {
 		case <-s.stopCh:
 			return
 		case <-t.C:
 		}
+
 		s.mu.Lock()
 		gone := s.watch[id] != w
 		s.mu.Unlock()
+
 		if gone {
 			return
 		}
@@ -273,29 +298,36 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusNotFound)
 		return
 	}
+
 	flush, ok := w.(http.Flusher)
 	if !ok {
 		http.Error(w, "no streaming here", http.StatusInternalServerError)
 		return
 	}
+
 	run := s.join(*found)
 	defer s.part(found.ID, run)
 	w.Header().Set("Content-Type", "text/event-stream")
+
 	if _, err := fmt.Fprint(w, "retry: 2000\n\n"); err != nil {
 		return
 	}
+
 	sent := -1
 	keep := time.NewTicker(15 * time.Second)
 	defer keep.Stop()
+
 	for {
 		run.mu.Lock()
 		text, version, changed, failed := run.json, run.version, run.changed, run.err
 		run.mu.Unlock()
+
 		if failed != nil {
 			fmt.Fprintf(w, "event: trouble\ndata: %s\n\n", strings.ReplaceAll(failed.Error(), "\n", " "))
 			flush.Flush()
 			return
 		}
+
 		if text != nil && version != sent {
 			sent = version
 			if _, err := fmt.Fprintf(w, "data: %s\n\n", text); err != nil {
@@ -303,6 +335,7 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 			}
 			flush.Flush()
 		}
+
 		select {
 		case <-changed:
 		case <-keep.C:
@@ -325,12 +358,14 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusNotFound)
 		return
 	}
+
 	// A report of many rows takes much memory: one at a time.
 	select {
 	case s.making <- struct{}{}:
 	case <-r.Context().Done():
 		return
 	}
+
 	b, err := func() ([]byte, error) {
 		defer func() { <-s.making }()
 		return s.Report(found.ID)
@@ -339,7 +374,9 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return
 	}
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+
+	w.Header().Set("Content-Security-Policy",
+		"default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = w.Write(b)
 }

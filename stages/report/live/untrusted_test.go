@@ -22,6 +22,7 @@ func TestHiddenCharactersAreShown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	r, write := runAt(t)
 	for _, line := range []string{
 		`"type":"run_start","plan":X,"host":X,"graph":[{"address":X,"kind":"collect","after":[X],"cases":1}]`,
@@ -33,28 +34,35 @@ func TestHiddenCharactersAreShown(t *testing.T) {
 	} {
 		write(`{"@timestamp":"2026-11-22T10:00:00Z",` + strings.ReplaceAll(line, "X", string(text)) + "}\n")
 	}
+
 	f := Follow(r, nil)
 	if err := f.Poll(); err != nil {
 		t.Fatal(err)
 	}
+
 	s := f.State()
 	if len(s.Stages) != 1 || len(s.Failures) != 1 || len(s.Messages) != 1 || len(s.Workers) != 1 {
-		t.Fatalf("%d stages, %d failures, %d messages, %d workers", len(s.Stages), len(s.Failures), len(s.Messages), len(s.Workers))
+		t.Fatalf("%d stages, %d failures, %d messages, %d workers", len(s.Stages), len(s.Failures), len(s.Messages),
+			len(s.Workers))
 	}
+
 	for _, v := range []any{s, glance(checkpoint.Run{ID: r.ID, Dir: r.Dir}, nil, time.Now())} {
 		raw, err := json.Marshal(v)
 		if err != nil {
 			t.Fatal(err)
 		}
+
 		var values any
 		if err := json.Unmarshal(raw, &values); err != nil {
 			t.Fatal(err)
 		}
+
 		eachText(values, func(text string) {
 			if visible.Text(text) != text {
 				t.Errorf("hidden characters in %q", text)
 			}
 		})
+
 		if !strings.Contains(string(raw), `a\\u202eb`) {
 			t.Errorf("the text is gone from %s", raw)
 		}
@@ -83,6 +91,7 @@ func TestEveryStatusHasAColour(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for status, want := range map[stage.Status]string{
 		stage.StatusOK: "good", stage.StatusPartial: "warn", stage.StatusNeeds: "warn", stage.StatusGateFailed: "bad",
 		stage.StatusPreflight: "bad", stage.StatusInterrupted: "warn", stage.StatusFailed: "bad", stage.StatusSkipped: "warn",

@@ -32,10 +32,12 @@ func Write(w io.Writer, r *model.Report) error {
 		lines /= 2
 		text = render(r, lines)
 	}
+
 	if len(text) > Limit {
 		cut := strings.LastIndexByte(text[:Limit-80], '\n')
 		text = text[:cut] + "\n\nThe rest is in the HTML report.\n"
 	}
+
 	_, err := io.WriteString(w, text)
 	return err
 }
@@ -45,9 +47,11 @@ func render(r *model.Report, lines int) string {
 	b.linef("# %s", phrase.Inline(r.Title))
 	b.linef("\n**%s.** %s", strings.ToUpper(r.Verdict.Word[:1])+r.Verdict.Word[1:], phrase.Inline(r.Verdict.Text))
 	b.heading("Release at a glance")
+
 	for _, s := range r.Glance {
 		b.linef("- %s", phrase.Inline(s))
 	}
+
 	b.tables(r)
 	b.risks(r)
 	b.predictions(r)
@@ -55,6 +59,7 @@ func render(r *model.Report, lines int) string {
 	b.validation(r)
 	b.environment(r)
 	b.run(r)
+
 	return b.String()
 }
 
@@ -83,21 +88,26 @@ func (b *builder) tables(r *model.Report) {
 	if len(r.Tables) == 0 {
 		return
 	}
+
 	b.heading("Tables")
 	metric := "latency, median"
 	if slices.ContainsFunc(r.Tables, func(t *model.Table) bool { return t.Metric != "latency" }) {
 		metric = "metric, median"
 	}
-	b.linef("| table | framework | rows | coverage | failed | skipped | gate | " + metric + " | speed of light |\n|---|---|---:|---:|---:|---:|---|---:|---:|")
+
+	b.linef("| table | framework | rows | coverage | failed | skipped | gate | " + metric +
+		" | speed of light |\n|---|---|---:|---:|---:|---:|---|---:|---:|")
 	b.listOf(len(r.Tables), max(b.lines, min(maxTables, 3*b.lines)), func(i int) {
 		t := r.Tables[i]
 		coverage := "no plan"
 		if share, ok := t.Coverage(); ok {
 			coverage = model.Percent(share)
 		}
+
 		if t.Partial != "" {
 			coverage += " (" + phrase.Cell(t.Partial) + ")"
 		}
+
 		gate := "none"
 		if t.Gate != nil {
 			gate = fmt.Sprintf("%d pass", t.Gate.Passed)
@@ -107,35 +117,45 @@ func (b *builder) tables(r *model.Report) {
 				gate += fmt.Sprintf(", %d warn", t.Gate.Warned)
 			}
 		}
+
 		latency, light := "-", "-"
 		if t.Latency != nil {
 			if latency = model.Number(t.Latency.P50) + " " + t.Unit; t.Metric != "latency" {
 				latency = t.Metric + " " + latency
 			}
 		}
+
 		if t.Light != nil {
 			light = model.Percent(t.Light.P50)
 		}
-		b.linef("| %s | %s | %s | %s | %s | %s | %s | %s | %s |", phrase.Cell(t.Name), phrase.Cell(strings.TrimSpace(t.Framework+" "+t.Version)),
-			phrase.Count(int64(t.Rows)), coverage, phrase.Count(int64(t.Failed)), phrase.Count(int64(t.Skipped)), gate, latency, light)
+
+		b.linef("| %s | %s | %s | %s | %s | %s | %s | %s | %s |", phrase.Cell(t.Name),
+			phrase.Cell(strings.TrimSpace(t.Framework+" "+t.Version)),
+			phrase.Count(int64(t.Rows)), coverage, phrase.Count(int64(t.Failed)), phrase.Count(int64(t.Skipped)), gate,
+			latency, light)
 	})
+
 	for _, t := range r.Tables {
 		if len(t.Metrics) == 0 {
 			continue
 		}
 		b.linef("\n| %s | unit | better | least | median | most |\n|---|---|---|---:|---:|---:|", phrase.Cell(t.Name))
 		for _, m := range t.Metrics {
-			b.linef("| %s | %s | %s | %s | %s | %s |", phrase.Cell(m.Name), phrase.Cell(m.Unit), m.Better, model.Number(m.Min), model.Number(m.P50), model.Number(m.Max))
+			b.linef("| %s | %s | %s | %s | %s | %s |", phrase.Cell(m.Name), phrase.Cell(m.Unit), m.Better,
+				model.Number(m.Min), model.Number(m.P50), model.Number(m.Max))
 		}
 	}
+
 	for _, t := range r.Tables {
 		if line := t.RateLine(); line != "" {
 			b.linef("\n%s: %s.", phrase.Cell(t.Name), phrase.Cell(line))
 		}
 	}
+
 	for _, t := range r.Tables {
 		if ref := t.Reference; ref != nil && ref.Ratio != nil {
-			b.linef("\n%s against %s: %s rows in common, ratio %.3f / %.3f / %.3f (p5, median, p95).", phrase.Cell(t.Name), phrase.Cell(ref.A.Name),
+			b.linef("\n%s against %s: %s rows in common, ratio %.3f / %.3f / %.3f (p5, median, p95).",
+				phrase.Cell(t.Name), phrase.Cell(ref.A.Name),
 				phrase.Count(int64(ref.Common)), ref.Ratio.P5, ref.Ratio.P50, ref.Ratio.P95)
 		}
 	}
@@ -143,9 +163,11 @@ func (b *builder) tables(r *model.Report) {
 
 func (b *builder) risks(r *model.Report) {
 	b.heading("Remaining risks")
+
 	if len(r.Risks) == 0 {
 		b.linef("None follows from the data.")
 	}
+
 	b.list(len(r.Risks), func(i int) {
 		x := r.Risks[i]
 		text := phrase.Inline(x.Text)
@@ -162,25 +184,31 @@ func (b *builder) losses(r *model.Report) {
 		b.linef("| cases | op | class | message | example |\n|---:|---|---|---|---|")
 		b.list(len(r.Failures), func(i int) {
 			g := r.Failures[i]
-			b.linef("| %s | %s | %s | %s | %s |", phrase.Count(int64(g.Count)), phrase.Cell(g.Value("op")), phrase.Cell(g.Value("class")), phrase.Cell(phrase.Clip(g.Example.Message, 200)), phrase.Code(phrase.Clip(g.Example.Case(), 240)))
+			b.linef("| %s | %s | %s | %s | %s |", phrase.Count(int64(g.Count)), phrase.Cell(g.Value("op")),
+				phrase.Cell(g.Value("class")), phrase.Cell(phrase.Clip(g.Example.Message, 200)),
+				phrase.Code(phrase.Clip(g.Example.Case(), 240)))
 		})
 	}
+
 	if len(r.Skips) > 0 {
 		b.heading("Left out, with reasons")
 		b.linef("| count | where | rule | reason | whose limit |\n|---:|---|---|---|---|")
 		b.list(len(r.Skips), func(i int) {
 			s := r.Skips[i]
-			b.linef("| %s | %s | %s | %s | %s |", phrase.Count(s.Count), phrase.Cell(s.Where), phrase.Cell(strings.TrimSpace(s.Kind+" "+s.Name)), phrase.Cell(phrase.Clip(s.Reason, 200)), phrase.Cell(s.Meaning))
+			b.linef("| %s | %s | %s | %s | %s |", phrase.Count(s.Count), phrase.Cell(s.Where),
+				phrase.Cell(strings.TrimSpace(s.Kind+" "+s.Name)), phrase.Cell(phrase.Clip(s.Reason, 200)), phrase.Cell(s.Meaning))
 		})
 	}
 }
 
 func (b *builder) validation(r *model.Report) {
 	b.heading("Validation")
+
 	if len(r.Evidence) == 0 {
 		b.linef("Nothing validated the data.")
 		return
 	}
+
 	b.linef("| what | how | result |\n|---|---|---|")
 	b.list(len(r.Evidence), func(i int) {
 		e := r.Evidence[i]
@@ -191,20 +219,27 @@ func (b *builder) validation(r *model.Report) {
 		}
 		b.linef("| %s | %s | %s |", name, phrase.Code(e.Command), result)
 	})
+
 	for _, g := range r.Gates {
 		c := results.Count([]results.Group{g})
 		if c.Failed+c.Warned == 0 {
 			continue
 		}
-		b.linef("\n<details><summary>%s: %d failed, %s</summary>\n", phrase.Cell(g.Address), c.Failed, phrase.Some(c.Warned, "warning"))
+
+		b.linef("\n<details><summary>%s: %d failed, %s</summary>\n", phrase.Cell(g.Address), c.Failed,
+			phrase.Some(c.Warned, "warning"))
+
 		if len(g.Checks) == 0 {
 			b.linef("- %s", phrase.Cell(g.Message))
 		}
+
 		for _, x := range g.Checks {
 			if x.Result != "fail" && x.Result != "warn" {
 				continue
 			}
+
 			b.linef("- **%s** %s: %s", x.Result, phrase.Cell(x.Name), phrase.Cell(x.Message))
+
 			for i, row := range x.Rows {
 				if i == 3 {
 					b.linef("  - and %s", x.RowsBeyond(i))
@@ -212,10 +247,12 @@ func (b *builder) validation(r *model.Report) {
 				}
 				b.linef("  - %s", phrase.Code(row))
 			}
+
 			if x.Fix != "" {
 				b.linef("  - to do: %s", phrase.Cell(x.Fix))
 			}
 		}
+
 		b.linef("\n</details>")
 	}
 }
@@ -224,23 +261,30 @@ func (b *builder) environment(r *model.Report) {
 	if len(r.Nodes) == 0 {
 		return
 	}
+
 	b.heading("Node and versions")
 	b.list(len(r.Nodes), func(i int) {
 		n := r.Nodes[i]
-		b.linef("- **%s**%s, %s", phrase.Cell(n.Device), phrase.Cell(prefixed(" on ", n.Host)), phrase.Cell(strings.TrimSpace(n.Framework+" "+n.Version)))
+		b.linef("- **%s**%s, %s", phrase.Cell(n.Device), phrase.Cell(prefixed(" on ", n.Host)),
+			phrase.Cell(strings.TrimSpace(n.Framework+" "+n.Version)))
+
 		var facts []string
 		for _, f := range n.Facts {
 			facts = append(facts, phrase.Cell(f.Name+" "+f.Value))
 		}
+
 		if n.Image != "" {
 			facts = append(facts, "image "+phrase.Code(n.Image+prefixed("@", n.Digest)))
 		}
+
 		if len(n.Devices) > 0 {
 			facts = append(facts, "devices "+phrase.Cell(strings.Join(n.Devices, ", ")))
 		}
+
 		if len(facts) > 0 {
 			b.linef("  %s", strings.Join(facts, " · "))
 		}
+
 		b.linef("  measured %s", phrase.Cell(model.List(n.Tables, 20)))
 	})
 }
@@ -265,6 +309,7 @@ func (b *builder) run(r *model.Report) {
 			b.linef("| %s | %s | %s |", phrase.Code(f.Path), rows, phrase.Code(shortDigest(f.Digest)))
 		})
 	}
+
 	if r.Run.ID != "" {
 		ended := ""
 		if r.Run.ExitCode != nil {

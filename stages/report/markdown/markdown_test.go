@@ -27,21 +27,26 @@ func TestGolden(t *testing.T) {
 func TestTables(t *testing.T) {
 	r := reporttest.Report(t)
 	r.Failures[0].Example.Message = "pipe | in a\nmessage with `code` and <b>markup</b>"
+
 	var b bytes.Buffer
 	if err := Write(&b, r); err != nil {
 		t.Fatal(err)
 	}
+
 	var out bytes.Buffer
 	if err := goldmark.New(goldmark.WithExtensions(extension.GFM)).Convert(b.Bytes(), &out); err != nil {
 		t.Fatal(err)
 	}
+
 	html := out.String()
 	if n, want := strings.Count(html, "<table>"), strings.Count(b.String(), "|---"); n == 0 || n > want {
 		t.Fatalf("%d tables", n)
 	}
+
 	if n := strings.Count(b.String(), "\n|---"); strings.Count(html, "<table>") != n {
 		t.Errorf("%d tables of %d", strings.Count(html, "<table>"), n)
 	}
+
 	for _, table := range strings.Split(html, "<table>")[1:] {
 		table, _, _ = strings.Cut(table, "</table>")
 		rows := strings.Split(table, "<tr>")[1:]
@@ -52,6 +57,7 @@ func TestTables(t *testing.T) {
 			}
 		}
 	}
+
 	if strings.Contains(html, "<b>markup") {
 		t.Error("text of a failure became markup")
 	}
@@ -70,21 +76,27 @@ func TestLimit(t *testing.T) {
 		for j := range g.Checks {
 			g.Checks[j].Message = strings.Repeat("a long message ", 20)
 		}
+
 		r.Gates = append(r.Gates, results.Group{Address: g.Address, Status: stage.StatusGateFailed, Checks: g.Checks})
 		r.Failures = append(r.Failures, r.Failures[0])
 		r.Risks = append(r.Risks, model.Risk{Text: strings.Repeat("risk ", 40)})
-		r.Files = append(r.Files, model.File{Path: fmt.Sprintf("out/%d.txt", i), Rows: 3, Digest: "sha256:" + strings.Repeat("0", 64)})
+		r.Files = append(r.Files, model.File{Path: fmt.Sprintf("out/%d.txt", i), Rows: 3,
+			Digest: "sha256:" + strings.Repeat("0", 64)})
 	}
+
 	var b bytes.Buffer
 	if err := Write(&b, r); err != nil {
 		t.Fatal(err)
 	}
+
 	if b.Len() > Limit {
 		t.Errorf("%d bytes, at most %d are wanted", b.Len(), Limit)
 	}
+
 	if !strings.Contains(b.String(), "more; the HTML report has them all") {
 		t.Error("nothing says that lists were cut")
 	}
+
 	if !strings.HasPrefix(b.String(), "# H200") || strings.Contains(b.String(), "\uFFFD") {
 		t.Error("the head is not whole")
 	}
@@ -98,8 +110,10 @@ func TestPredictions(t *testing.T) {
 	if err := Write(&b, reporttest.PredictionReport(t)); err != nil {
 		t.Fatal(err)
 	}
+
 	text := strings.Join(strings.Fields(b.String()), " ")
-	for _, want := range []string{"1 prediction with a warning of the package: the batch does not fit &lt;once>", "2 more workloads, not listed."} {
+	for _, want := range []string{"1 prediction with a warning of the package: the batch does not fit &lt;once>",
+		"2 more workloads, not listed."} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, b.String())
 		}

@@ -21,6 +21,7 @@ func Build(in Input) (*Report, error) {
 		if f.Outcome == nil {
 			f.Outcome = &stage.Outcome{}
 		}
+
 		r.Stages = append(r.Stages, Stage{
 			Address: f.Address, Kind: f.Kind, is: f.Is, Status: f.Outcome.Status, Reused: f.Reused, Seconds: f.Seconds,
 			Message: f.Outcome.Message, Counts: f.Outcome.Counts,
@@ -28,10 +29,12 @@ func Build(in Input) (*Report, error) {
 		if f.Waterfall != nil {
 			r.Waterfalls = append(r.Waterfalls, Waterfall{Grid: f.Address, Waterfall: f.Waterfall})
 		}
+
 		for _, a := range f.Outcome.Artifacts {
 			r.Files = append(r.Files, File{Path: a.Path, Rows: a.Rows, Digest: a.Digest, Stage: f.Address})
 		}
 	}
+
 	relative(r.Files)
 	r.Gates = judged(in.Finished)
 	r.Predictions = comparisons(r.Gates)
@@ -42,17 +45,21 @@ func Build(in Input) (*Report, error) {
 		}
 		r.Tables = append(r.Tables, t)
 	}
+
 	tellApart(r.Tables)
 	r.attachGates(in.Finished)
+
 	r.Nodes = nodes(in.Tables, r.Tables)
 	if err := r.losses(in); err != nil {
 		return nil, err
 	}
+
 	r.evidence(in)
 	r.risks()
 	r.Verdict = r.verdict()
 	r.Figures = r.figures()
 	r.Glance = r.glance()
+
 	return r, nil
 }
 
@@ -61,6 +68,7 @@ func shortPath(path string) string {
 	if path == "" {
 		return ""
 	}
+
 	dir, name := filepath.Split(filepath.ToSlash(path))
 	if base := filepath.Base(dir); dir != "" && base != "/" && base != "." {
 		return base + "/" + name
@@ -74,12 +82,14 @@ func relative(files []File) {
 	if len(files) == 0 {
 		return
 	}
+
 	dir := filepath.Dir(files[0].Path)
 	for _, f := range files[1:] {
 		for dir != "/" && dir != "." && !strings.HasPrefix(f.Path, dir+"/") {
 			dir = filepath.Dir(dir)
 		}
 	}
+
 	for i := range files {
 		if rel, err := filepath.Rel(dir, files[i].Path); err == nil && filepath.IsLocal(rel) {
 			files[i].Path = filepath.ToSlash(filepath.Join(filepath.Base(dir), rel))
@@ -97,7 +107,8 @@ func judged(finished []stage.Finished) []results.Group {
 	}
 	return slices.DeleteFunc(out, func(g results.Group) bool {
 		r := is[g.Address]
-		return r.CanStop() && !r.Judges && !r.Verifies && !slices.ContainsFunc(g.Checks, func(c stage.CheckResult) bool { return c.Result != "pass" })
+		return r.CanStop() && !r.Judges && !r.Verifies &&
+			!slices.ContainsFunc(g.Checks, func(c stage.CheckResult) bool { return c.Result != "pass" })
 	})
 }
 
@@ -108,6 +119,7 @@ func (r *Report) attachGates(finished []stage.Finished) {
 	for _, f := range finished {
 		byAddr[f.Address] = f
 	}
+
 	for _, t := range r.Tables {
 		var gates []stage.Finished
 		if own, ok := byAddr[t.Address]; ok && own.Is.Judges {
@@ -119,6 +131,7 @@ func (r *Report) attachGates(finished []stage.Finished) {
 				}
 			}
 		}
+
 		var groups []results.Group
 		var addresses []string
 		for _, g := range gates {
@@ -128,9 +141,11 @@ func (r *Report) attachGates(finished []stage.Finished) {
 			groups = append(groups, results.Group{Status: g.Outcome.Status, Checks: g.Outcome.Checks})
 			addresses = append(addresses, g.Address)
 		}
+
 		if len(groups) > 0 {
 			c := results.Count(groups)
-			t.Gate = &Gate{Address: strings.Join(addresses, ", "), addresses: addresses, Passed: c.Passed, Failed: c.Failed, Warned: c.Warned, Skipped: c.Skipped}
+			t.Gate = &Gate{Address: strings.Join(addresses, ", "), addresses: addresses, Passed: c.Passed,
+				Failed: c.Failed, Warned: c.Warned, Skipped: c.Skipped}
 		}
 	}
 }
@@ -144,7 +159,8 @@ func (r *Report) losses(in Input) error {
 			return
 		}
 		seen[ds.Ledger] = true
-		sources = append(sources, failures.StageLedger{Address: address, Op: ds.Info.Op, Framework: ds.Info.Framework, Version: ds.Info.Version, Ledger: ds.Ledger})
+		sources = append(sources, failures.StageLedger{Address: address, Op: ds.Info.Op, Framework: ds.Info.Framework,
+			Version: ds.Info.Version, Ledger: ds.Ledger})
 	}
 	for _, f := range in.Finished {
 		// The ledgers travel on through dedupe and gate: counted where they arise.
@@ -152,31 +168,38 @@ func (r *Report) losses(in Input) error {
 			add(f.Address, f.Outcome.Data)
 		}
 	}
+
 	if len(sources) == 0 {
 		for _, t := range in.Tables {
 			add(t.Address, t.Data)
 		}
 	}
+
 	var err error
 	if r.Failures, err = failures.Groups(sources, failures.Options{}); err != nil {
 		return err
 	}
-	skipped, err := failures.Groups(sources, failures.Options{By: []string{"stage", "class", "message"}, Status: failures.Skipped})
+
+	skipped, err := failures.Groups(sources,
+		failures.Options{By: []string{"stage", "class", "message"}, Status: failures.Skipped})
 	if err != nil {
 		return err
 	}
+
 	for _, w := range r.Waterfalls {
 		for _, f := range w.Filters {
 			if f.Dropped == 0 {
 				continue
 			}
-			s := Skip{Where: w.Grid, Kind: "filter", Name: f.Name, Reason: f.Reason, Count: f.Dropped, Meaning: meaning["filter"]}
+			s := Skip{Where: w.Grid, Kind: "filter", Name: f.Name, Reason: f.Reason, Count: f.Dropped,
+				Meaning: meaning["filter"]}
 			if len(f.Samples) > 0 {
 				s.Example = f.Samples[0]
 			}
 			r.Skips = append(r.Skips, s)
 		}
 	}
+
 	for _, g := range skipped {
 		class := g.Value("class")
 		r.Skips = append(r.Skips, Skip{
@@ -184,6 +207,7 @@ func (r *Report) losses(in Input) error {
 			Meaning: cmp.Or(meaning[class], "see the reason"),
 		})
 	}
+
 	return nil
 }
 
@@ -218,6 +242,7 @@ func tellApart(tables []*Table) {
 		is := [3]string{t.Name, t.Framework, t.Version}
 		same[is] = append(same[is], t)
 	}
+
 	for _, twins := range same {
 		for _, t := range twins {
 			if len(twins) > 1 && t.Name != t.Address {

@@ -14,38 +14,47 @@ func (r *Report) evidence(in Input) {
 	for _, f := range in.Finished {
 		kinds[f.Address] = f.Kind
 	}
+
 	for _, g := range r.Gates {
 		c := results.Count([]results.Group{g})
 		e := Evidence{Name: g.Address, Command: "aicplan apply: " + kinds[g.Address], Level: Good}
+
 		all, pass := c.Passed+c.Failed+c.Warned, "pass"
 		if all == 1 {
 			pass = "passes"
 		}
+
 		e.Result = fmt.Sprintf("%d of %s %s", c.Passed, phrase.Counted(all, "check"), pass)
 		if c.Skipped > 0 {
 			e.Result += fmt.Sprintf(", %d not judged", c.Skipped)
 		}
+
 		switch {
 		case c.Failed > 0 || LevelOf(g.Status) == Bad:
 			e.Level = Bad
 		case c.Warned > 0:
 			e.Level = Warn
 		}
+
 		var bad []string
 		for _, x := range g.Checks {
 			if x.Result == "fail" || x.Result == "warn" {
 				bad = append(bad, x.Name)
 			}
 		}
+
 		if len(bad) > 0 {
 			e.Result += "; not: " + List(bad, 4)
 		}
+
 		r.Evidence = append(r.Evidence, e)
 	}
+
 	for _, t := range r.Tables {
 		if ref := t.Reference; ref != nil {
 			e := Evidence{Name: t.Name + " against " + ref.A.Name, Command: "aicplan apply: report reference", Level: Good}
-			e.Result = fmt.Sprintf("%s rows in common, %s only here, %s only there", phrase.Count(int64(ref.Common)), phrase.Count(int64(ref.Added)), phrase.Count(int64(ref.Removed)))
+			e.Result = fmt.Sprintf("%s rows in common, %s only here, %s only there", phrase.Count(int64(ref.Common)),
+				phrase.Count(int64(ref.Added)), phrase.Count(int64(ref.Removed)))
 			if ref.Ratio != nil {
 				e.Result += fmt.Sprintf("; ratio %.3f / %.3f / %.3f (p5, p50, p95)", ref.Ratio.P5, ref.Ratio.P50, ref.Ratio.P95)
 			} else {

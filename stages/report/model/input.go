@@ -28,17 +28,21 @@ func MatchReference(ds *stage.Dataset, references []*stage.Dataset) int {
 	if ds == nil {
 		return -1
 	}
+
 	for i, r := range references {
 		if r == nil {
 			continue
 		}
+
 		if r.Info.Perf != "" && r.Info.Perf == ds.Info.Perf || r.Info.Op != "" && r.Info.Op == ds.Info.Op {
 			return i
 		}
+
 		if len(references) == 1 && r.Info.Perf == "" && r.Info.Op == "" {
 			return i
 		}
 	}
+
 	return -1
 }
 
@@ -53,6 +57,7 @@ func ReferenceName(ds *stage.Dataset, address string, rows *stage.Dataset) strin
 	case rows != nil && ds.Info.Framework == rows.Info.Framework && ds.Info.Version == rows.Info.Version:
 		return address + " (" + name + ")"
 	}
+
 	return name
 }
 

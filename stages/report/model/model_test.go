@@ -35,25 +35,32 @@ func TestCounts(t *testing.T) {
 	in := input(t)
 	r := build(t, in)
 	a := r.Tables[1]
+
 	rows, lost := int(in.Tables[1].Data.Table.NumRows()), int(in.Tables[1].Data.Ledger.NumRows())
-	if a.Rows != rows || a.Planned != rows+lost || a.Covered != rows || a.Failed+a.Skipped != lost || a.Failed == 0 || a.Skipped == 0 {
+	if a.Rows != rows || a.Planned != rows+lost || a.Covered != rows || a.Failed+a.Skipped != lost ||
+		a.Failed == 0 || a.Skipped == 0 {
 		t.Errorf("attention: %+v", a)
 	}
+
 	var split model.Share
 	for _, s := range a.Split {
 		split.Planned, split.Covered = split.Planned+s.Planned, split.Covered+s.Covered
 		split.Failed, split.Skipped = split.Failed+s.Failed, split.Skipped+s.Skipped
 	}
+
 	if split.Planned != a.Planned || split.Covered != a.Covered || split.Failed != a.Failed || split.Skipped != a.Skipped {
 		t.Errorf("the words add up to %+v, the table to %+v", split, a)
 	}
+
 	failed := 0
 	for _, g := range r.Failures {
 		failed += g.Count
 	}
+
 	if failed != a.Failed {
 		t.Errorf("%d failures in groups, want %d", failed, a.Failed)
 	}
+
 	var filtered, tripped int64
 	for _, s := range r.Skips {
 		switch s.Kind {
@@ -63,12 +70,16 @@ func TestCounts(t *testing.T) {
 			tripped += s.Count
 		}
 	}
+
 	if filtered != r.Waterfalls[0].Filtered() || tripped != int64(a.Skipped) {
-		t.Errorf("left out: %d filtered, %d tripped; want %d and %d", filtered, tripped, r.Waterfalls[0].Filtered(), a.Skipped)
+		t.Errorf("left out: %d filtered, %d tripped; want %d and %d", filtered, tripped,
+			r.Waterfalls[0].Filtered(), a.Skipped)
 	}
+
 	if a.Gate == nil || a.Gate.Address != "gate.attention" || a.Gate.Failed != 1 || a.Gate.Skipped != 1 {
 		t.Errorf("the gate behind the dedupe: %+v", a.Gate)
 	}
+
 	if r.Tables[2].Gate != nil || !r.Tables[2].Imported {
 		t.Errorf("the imported table: %+v", r.Tables[2])
 	}
@@ -82,36 +93,47 @@ func TestReference(t *testing.T) {
 	if g.Reference == nil || g.Reference.Common != g.Rows {
 		t.Fatalf("reference: %+v", g.Reference)
 	}
+
 	there, err := table.Float64s(in.Tables[0].Reference.Table, "latency")
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	for i, ratio := range g.Ratio {
 		if want := g.Facets.Latency[i] / there.Values[i]; !(math.Abs(ratio-want) <= 1e-12) {
 			t.Fatalf("ratio of row %d is %v, want %v", i, ratio, want)
 		}
 	}
+
 	if g.Light == nil || !(g.Light.Max <= 1) || !(g.Light.P50 >= 0.2) {
 		t.Errorf("speed of light %+v", g.Light)
 	}
 }
 
 func TestVerdicts(t *testing.T) {
-	ok := &stage.Outcome{Status: stage.StatusOK, Checks: []stage.CheckResult{{Name: "c", Severity: "fail", Result: "pass"}}}
+	ok := &stage.Outcome{Status: stage.StatusOK,
+		Checks: []stage.CheckResult{{Name: "c", Severity: "fail", Result: "pass"}}}
+
 	// Checks that only warn can stop nothing, and a preflight judges no data.
 	warns := func(result string) []stage.Finished {
-		return []stage.Finished{{Address: "gate.g", Kind: "gate", Is: reporttest.Role("gate"), Outcome: &stage.Outcome{Status: stage.StatusOK, Checks: []stage.CheckResult{{Name: "c", Severity: "warn", Result: result}}}}}
+		return []stage.Finished{{Address: "gate.g", Kind: "gate", Is: reporttest.Role("gate"),
+			Outcome: &stage.Outcome{Status: stage.StatusOK,
+				Checks: []stage.CheckResult{{Name: "c", Severity: "warn", Result: result}}}}}
 	}
+
 	node := []stage.Finished{{Address: "preflight.n", Kind: "preflight", Is: reporttest.Role("preflight"), Outcome: ok}}
 	gemm, err := reporttest.Gemm(30, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	tables := []model.TableInput{{Address: "gate.g", Data: gemm}}
 	partial := *gemm
 	partial.Info.Partial = "limit"
+
 	with := func(s stage.Status) []stage.Finished {
-		return []stage.Finished{{Address: "gate.g", Kind: "gate", Is: reporttest.Role("gate"), Outcome: ok}, {Address: "x.y", Kind: "collect", Is: reporttest.Role("collect"), Outcome: &stage.Outcome{Status: s}}}
+		return []stage.Finished{{Address: "gate.g", Kind: "gate", Is: reporttest.Role("gate"), Outcome: ok},
+			{Address: "x.y", Kind: "collect", Is: reporttest.Role("collect"), Outcome: &stage.Outcome{Status: s}}}
 	}
 	for name, c := range map[string]struct {
 		in          model.Input
@@ -123,20 +145,27 @@ func TestVerdicts(t *testing.T) {
 		"gate":        {model.Input{Finished: with(stage.StatusGateFailed), Tables: tables}, model.Bad, "gate failed"},
 		"interrupted": {model.Input{Finished: with(stage.StatusInterrupted), Tables: tables}, model.Warn, "interrupted"},
 		"elsewhere":   {model.Input{Finished: with(stage.StatusNeeds), Tables: tables}, model.Warn, "partial"},
-		"partial":     {model.Input{Finished: with(stage.StatusOK), Tables: []model.TableInput{{Address: "gate.g", Data: &partial}}}, model.Warn, "partial"},
-		"smoke":       {model.Input{Finished: with(stage.StatusOK), Tables: tables, Run: model.Run{Partial: "smoke"}}, model.Warn, "sample"},
-		"nothing":     {model.Input{Finished: with(stage.StatusOK)}, model.Warn, "no data"},
-		"no gate":     {model.Input{Tables: tables}, model.Warn, "not judged"},
-		"node only":   {model.Input{Tables: tables, Finished: node}, model.Warn, "not judged"},
-		"only warns":  {model.Input{Tables: tables, Finished: warns("pass")}, model.Warn, "passed"},
-		"warned":      {model.Input{Tables: tables, Finished: warns("warn")}, model.Warn, "passed, with warnings"},
-		"both":        {model.Input{Tables: tables, Finished: append(with(stage.StatusOK), stage.Finished{Address: "gate.h", Kind: "gate", Is: reporttest.Role("gate"), Outcome: warns("warn")[0].Outcome})}, model.Warn, "passed, with warnings"},
+		"partial": {model.Input{Finished: with(stage.StatusOK),
+			Tables: []model.TableInput{{Address: "gate.g", Data: &partial}}}, model.Warn, "partial"},
+		"smoke": {model.Input{Finished: with(stage.StatusOK), Tables: tables, Run: model.Run{Partial: "smoke"}},
+			model.Warn, "sample"},
+		"nothing":    {model.Input{Finished: with(stage.StatusOK)}, model.Warn, "no data"},
+		"no gate":    {model.Input{Tables: tables}, model.Warn, "not judged"},
+		"node only":  {model.Input{Tables: tables, Finished: node}, model.Warn, "not judged"},
+		"only warns": {model.Input{Tables: tables, Finished: warns("pass")}, model.Warn, "passed"},
+		"warned":     {model.Input{Tables: tables, Finished: warns("warn")}, model.Warn, "passed, with warnings"},
+		"both": {model.Input{Tables: tables,
+			Finished: append(with(stage.StatusOK),
+				stage.Finished{Address: "gate.h", Kind: "gate", Is: reporttest.Role("gate"),
+					Outcome: warns("warn")[0].Outcome})}, model.Warn, "passed, with warnings"},
 	} {
 		r := build(t, c.in)
 		if r.Verdict.Level != c.level || r.Verdict.Word != c.word {
 			t.Errorf("%s: %+v", name, r.Verdict)
 		}
-		if nothing := strings.Contains(strings.ToLower(r.Verdict.Text), "nothing can stop this data"); nothing != slices.Contains([]string{"no gate", "node only", "only warns", "warned"}, name) {
+		if nothing := strings.Contains(strings.ToLower(r.Verdict.Text),
+			"nothing can stop this data"); nothing != slices.Contains([]string{"no gate", "node only", "only warns",
+			"warned"}, name) {
 			t.Errorf("%s: %+v", name, r.Verdict)
 		}
 	}
@@ -148,27 +177,35 @@ func TestChecksThatCouldNotJudge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	gate := func(address string, skipped ...string) stage.Finished {
 		checks := []stage.CheckResult{{Name: "positive", Severity: "fail", Result: "pass"}}
 		for _, name := range skipped {
-			checks = append(checks, stage.CheckResult{Name: name, Severity: "warn", Result: "skip", Message: "there are no rows to judge"})
+			checks = append(checks, stage.CheckResult{Name: name, Severity: "warn", Result: "skip",
+				Message: "there are no rows to judge"})
 		}
-		return stage.Finished{Address: address, Kind: "gate", Is: reporttest.Role("gate"), Outcome: &stage.Outcome{Status: stage.StatusOK, Checks: checks}, After: []string{"collect.g"}}
+		return stage.Finished{Address: address, Kind: "gate", Is: reporttest.Role("gate"),
+			Outcome: &stage.Outcome{Status: stage.StatusOK, Checks: checks}, After: []string{"collect.g"}}
 	}
+
 	r := build(t, model.Input{
 		Finished: []stage.Finished{
-			{Address: "collect.g", Kind: "collect", Is: reporttest.Role("collect"), Outcome: &stage.Outcome{Status: stage.StatusOK, Data: gemm}},
+			{Address: "collect.g", Kind: "collect", Is: reporttest.Role("collect"),
+				Outcome: &stage.Outcome{Status: stage.StatusOK, Data: gemm}},
 			gate("gate.a", "noise"), gate("gate.b", "noise", "physics"), gate("gate.c"),
 		},
 		Tables: []model.TableInput{{Address: "collect.g", Data: gemm}, {Address: "gate.b", Data: gemm}},
 	})
+
 	var got []string
 	for _, x := range r.Risks {
 		if strings.Contains(x.Text, "could not be judged") {
 			got = append(got, x.Text)
 		}
 	}
-	want := []string{"check noise of gate.a could not be judged: there are no rows to judge", "2 checks of gate.b could not be judged: noise and physics"}
+
+	want := []string{"check noise of gate.a could not be judged: there are no rows to judge",
+		"2 checks of gate.b could not be judged: noise and physics"}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
@@ -177,12 +214,14 @@ func TestChecksThatCouldNotJudge(t *testing.T) {
 // TestWithoutData: a stage that broke has left nothing, and the report says so.
 func TestWithoutData(t *testing.T) {
 	r := build(t, model.Input{
-		Finished: []stage.Finished{{Address: "collect.g", Kind: "collect", Is: reporttest.Role("collect"), Outcome: &stage.Outcome{Status: stage.StatusFailed, Message: "no worker came up"}}},
-		Tables:   []model.TableInput{{Address: "gate.g"}},
+		Finished: []stage.Finished{{Address: "collect.g", Kind: "collect", Is: reporttest.Role("collect"),
+			Outcome: &stage.Outcome{Status: stage.StatusFailed, Message: "no worker came up"}}},
+		Tables: []model.TableInput{{Address: "gate.g"}},
 	})
 	if r.Tables[0].Partial == "" || r.Verdict.Level != model.Bad {
 		t.Errorf("%+v %+v", r.Tables[0], r.Verdict)
 	}
+
 	if len(r.Risks) == 0 || !strings.Contains(r.Risks[0].Text, "no worker came up") {
 		t.Errorf("risks: %+v", r.Risks)
 	}
@@ -196,6 +235,7 @@ func TestFiles(t *testing.T) {
 		}
 		return out
 	}
+
 	r := build(t, model.Input{Finished: []stage.Finished{
 		{Address: "export.a", Kind: "export", Is: reporttest.Role("export"), Outcome: o("/home/somebody/run/out/a/gemm.txt")},
 		{Address: "export.b", Kind: "export", Is: reporttest.Role("export"), Outcome: o("/home/somebody/run/out/b.txt")},
@@ -208,8 +248,10 @@ func TestFiles(t *testing.T) {
 func TestWords(t *testing.T) {
 	for _, c := range []struct{ got, want string }{
 		{model.Number(0.0123456), "0.01235"}, {model.Number(math.NaN()), "-"},
-		{model.Number(12345), "12345"}, {model.Number(1e-7), "1.000e-07"}, {model.Percent(0.9999), "99.9 %"}, {model.Percent(1), "100 %"},
-		{model.Duration(3725), "1 h 02 min"}, {model.Duration(75), "1 min 15 s"}, {model.List([]string{"a", "b", "c", "d"}, 2), "a, b and 2 more"},
+		{model.Number(12345), "12345"}, {model.Number(1e-7), "1.000e-07"}, {model.Percent(0.9999), "99.9 %"},
+		{model.Percent(1), "100 %"},
+		{model.Duration(3725), "1 h 02 min"}, {model.Duration(75), "1 min 15 s"},
+		{model.List([]string{"a", "b", "c", "d"}, 2), "a, b and 2 more"},
 	} {
 		if c.got != c.want {
 			t.Errorf("%q, want %q", c.got, c.want)
@@ -225,14 +267,18 @@ func TestTablesOfOneKind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	gate := func(address, reads, severity, result string, status stage.Status) stage.Finished {
-		return stage.Finished{Address: address, Kind: "gate", Is: reporttest.Role("gate"), After: []string{reads}, Outcome: &stage.Outcome{
-			Status: status, Checks: []stage.CheckResult{{Name: "c", Severity: severity, Result: result}}}}
+		return stage.Finished{Address: address, Kind: "gate", Is: reporttest.Role("gate"), After: []string{reads},
+			Outcome: &stage.Outcome{
+				Status: status, Checks: []stage.CheckResult{{Name: "c", Severity: severity, Result: result}}}}
 	}
+
 	r, err := model.Build(model.Input{
 		Tables: []model.TableInput{{Address: "collect.a", Data: gemm}, {Address: "collect.b", Data: gemm}},
 		Finished: []stage.Finished{
-			gate("gate.hard", "collect.a", "fail", "fail", stage.StatusGateFailed), gate("gate.mild", "collect.a", "warn", "warn", stage.StatusOK),
+			gate("gate.hard", "collect.a", "fail", "fail", stage.StatusGateFailed),
+			gate("gate.mild", "collect.a", "warn", "warn", stage.StatusOK),
 			gate("gate.other", "collect.b", "fail", "pass", stage.StatusOK),
 			{Address: "gate.late", Kind: "gate", Is: reporttest.Role("gate"), After: []string{"collect.b"}},
 		},
@@ -240,13 +286,16 @@ func TestTablesOfOneKind(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	a, b := r.Tables[0], r.Tables[1]
 	if a.Name != "gemm_perf of collect.a" || b.Name != "gemm_perf of collect.b" {
 		t.Errorf("names %q, %q", a.Name, b.Name)
 	}
+
 	if a.Gate == nil || a.Gate.Failed != 1 || a.Gate.Warned != 1 || a.Gate.Address != "gate.hard, gate.mild" {
 		t.Errorf("gates of a: %+v", a.Gate)
 	}
+
 	if b.Gate == nil || b.Gate.Passed != 1 || b.Gate.Address != "gate.other" {
 		t.Errorf("gates of b: %+v", b.Gate)
 	}

@@ -31,10 +31,12 @@ func places(ds *stage.Dataset) []place {
 	if ds.Table == nil || ds.Table.NumRows() == 0 {
 		return []place{{}}
 	}
+
 	names := texts(ds, "node")
 	uuids, drivers := texts(ds, "device_uuid"), texts(ds, "driver")
 	clocks := numbersOf(ds, "sm_clock_mhz")
 	rows := map[string][]int{}
+
 	var order []string
 	for i := range int(ds.Table.NumRows()) {
 		name := names(i)
@@ -43,6 +45,7 @@ func places(ds *stage.Dataset) []place {
 		}
 		rows[name] = append(rows[name], i)
 	}
+
 	slices.Sort(order)
 	var out []place
 	for _, name := range order {
@@ -54,8 +57,10 @@ func places(ds *stage.Dataset) []place {
 			}
 			p.clocks = some(rows[name], clocks)
 		}
+
 		out = append(out, p)
 	}
+
 	return out
 }
 
@@ -66,6 +71,7 @@ func (n *Node) sum() {
 		n.Clock = &m
 		n.Facts = append(n.Facts, Fact{"SM clock (median)", fmt.Sprintf("%.0f MHz", m)})
 	}
+
 	if n.Rows > 0 {
 		n.Facts = append(n.Facts, Fact{"rows", fmt.Sprint(n.Rows)})
 	}
@@ -96,6 +102,7 @@ func distinct(rows []int, value func(int) string) []string {
 			out = append(out, v)
 		}
 	}
+
 	slices.Sort(out)
 	return slices.Compact(out)
 }

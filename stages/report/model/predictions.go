@@ -28,6 +28,7 @@ func comparisons(groups []results.Group) []Comparison {
 			if !ok {
 				continue
 			}
+
 			x := Comparison{g.Address, c.Result, p}
 			at := slices.IndexFunc(out, func(o Comparison) bool { return o.same(x) })
 			switch {
@@ -41,13 +42,15 @@ func comparisons(groups []results.Group) []Comparison {
 			}
 		}
 	}
+
 	return out
 }
 
 // same says whether two comparisons differ in their traces alone. The result that is
 // shown is that of the gate without traces.
 func (c Comparison) same(o Comparison) bool {
-	return c.Predicted == o.Predicted && (c.Traces == "") != (o.Traces == "") && slices.Equal(c.Key, o.Key) && slices.Equal(c.Columns, o.Columns) &&
+	return c.Predicted == o.Predicted && (c.Traces == "") != (o.Traces == "") && slices.Equal(c.Key, o.Key) &&
+		slices.Equal(c.Columns, o.Columns) &&
 		slices.EqualFunc(c.Workloads, o.Workloads, func(a, b results.Workload) bool { return slices.Equal(a.Key, b.Key) })
 }
 
@@ -80,7 +83,8 @@ func (c Comparison) Parts() int {
 func (c Comparison) Varying() []int {
 	var out []int
 	for i := range c.Key {
-		if len(c.Workloads) == 1 || slices.ContainsFunc(c.Workloads, func(w results.Workload) bool { return w.Key[i] != c.Workloads[0].Key[i] }) {
+		if len(c.Workloads) == 1 || slices.ContainsFunc(c.Workloads,
+			func(w results.Workload) bool { return w.Key[i] != c.Workloads[0].Key[i] }) {
 			out = append(out, i)
 		}
 	}
@@ -96,6 +100,7 @@ func (c Comparison) Common() string {
 			out = append(out, k+" "+c.Workloads[0].Key[i])
 		}
 	}
+
 	return strings.Join(out, ", ")
 }
 
@@ -155,6 +160,7 @@ func Account(p results.PhaseCompare) []Part {
 		d := *measured - *predicted
 		return &d
 	}
+
 	zero := 0.0
 	for _, c := range p.Parts {
 		predicted := c.Predicted
@@ -163,10 +169,13 @@ func Account(p results.PhaseCompare) []Part {
 		}
 		out = append(out, Part{c.Class, c.Source, c.Predicted, c.Measured, off(c.Measured, predicted)})
 	}
+
 	if p.Kernels != nil {
 		out = append(out, Part{Class: "no kernel", Source: "launches, host, scheduler", Measured: p.Gap, Off: p.Gap})
 	}
-	return append(out, Part{Class: "in all", Predicted: p.Predicted, Measured: p.Measured, Off: off(p.Measured, p.Predicted)})
+
+	return append(out, Part{Class: "in all", Predicted: p.Predicted, Measured: p.Measured,
+		Off: off(p.Measured, p.Predicted)})
 }
 
 // Signed writes an error as a percentage with its sign; "-" where it is not known.

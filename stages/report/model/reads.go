@@ -9,6 +9,7 @@ func Reads(all []stage.Finished, address string) []string {
 	for _, f := range all {
 		by[f.Address] = f
 	}
+
 	var out []string
 	seen := map[string]bool{address: true}
 	var visit func(string)
@@ -24,6 +25,7 @@ func Reads(all []stage.Finished, address string) []string {
 			}
 		}
 	}
+
 	visit(address)
 	return out
 }

@@ -24,15 +24,19 @@ func describe(in TableInput, all Input) (*Table, error) {
 		t.Partial = cmp.Or(t.Partial, "its stage left no data")
 		return t, nil
 	}
+
 	info := in.Data.Info
 	t.Name = cmp.Or(info.Perf, info.Op, in.Address)
-	t.Op, t.Framework, t.Version, t.Device, t.System, t.Runtime = info.Op, info.Framework, info.Version, info.Device, info.System, info.Runtime
+	t.Op, t.Framework, t.Version, t.Device, t.System, t.Runtime = info.Op, info.Framework, info.Version,
+		info.Device, info.System, info.Runtime
 	t.Imported = in.Data.Planned == nil
 	t.Partial = cmp.Or(t.Partial, info.Partial)
+
 	spec := in.System
 	if spec == nil && all.System != nil && info.System != "" {
 		spec = all.System(info.System)
 	}
+
 	t.Facets = facets.Of(in.Data, spec)
 	t.Rows, t.Unit = t.Facets.Rows, t.Facets.Unit
 	t.Metric, t.Better = t.Facets.Metric.Name, t.Facets.Metric.Better.String()
@@ -41,18 +45,22 @@ func describe(in TableInput, all Input) (*Table, error) {
 			t.Metrics = append(t.Metrics, Metric{m.Name, m.Unit, m.Better.String(), *s})
 		}
 	}
+
 	t.Latency, t.Noise = spread(t.Facets.Latency), spread(t.Facets.Noise)
 	t.Clock, t.Light = spread(t.Facets.Clock), spread(t.Facets.Light)
 	if t.Facets.ThrottledOf > 0 {
 		t.Throttled = float64(t.Facets.Throttled) / float64(t.Facets.ThrottledOf)
 	}
+
 	t.rates()
 	t.worst()
 	t.coverage()
 	t.ledger()
+
 	if err := t.compare(in); err != nil {
 		return nil, fmt.Errorf("reference of %s: %w", in.Address, err)
 	}
+
 	return t, nil
 }
 
@@ -69,11 +77,13 @@ func (t *Table) coverage() {
 	if t.Data.Planned == nil {
 		return
 	}
+
 	t.Planned = int(t.Data.Planned.NumRows())
 	ids, err := table.Strings(t.Data.Planned, "case_id")
 	if err != nil {
 		return
 	}
+
 	t.Cover = map[string]bool{}
 	if t.Data.Table != nil {
 		if have, err := table.Strings(t.Data.Table, "case_id"); err == nil {
@@ -82,20 +92,24 @@ func (t *Table) coverage() {
 			}
 		}
 	}
+
 	for _, id := range ids.Values {
 		if t.Cover[id] {
 			t.Covered++
 		}
 	}
+
 	t.SplitBy = t.Facets.Series.Column
 	if t.SplitBy == "" || !table.Has(t.Data.Planned, t.SplitBy) {
 		t.SplitBy = wordColumn(t.Data)
 	}
+
 	words, err := table.Strings(t.Data.Planned, t.SplitBy)
 	if t.SplitBy == "" || err != nil {
 		t.SplitBy = ""
 		return
 	}
+
 	status := t.ledgerStatus()
 	shares := map[string]*Share{}
 	for i, w := range words.Values {
@@ -104,7 +118,9 @@ func (t *Table) coverage() {
 			s = &Share{Name: w}
 			shares[w] = s
 		}
+
 		s.Planned++
+
 		switch id := ids.Values[i]; {
 		case t.Cover[id]:
 			s.Covered++
@@ -114,9 +130,11 @@ func (t *Table) coverage() {
 			s.Skipped++
 		}
 	}
+
 	for _, name := range slices.Sorted(maps.Keys(shares)) {
 		t.Split = append(t.Split, *shares[name])
 	}
+
 	if len(t.Split) > maxWords {
 		t.SplitBy, t.Split = "", nil
 	}
@@ -140,14 +158,17 @@ func (t *Table) ledgerStatus() map[string]string {
 	if t.Data.Ledger == nil {
 		return out
 	}
+
 	ids, err1 := table.Strings(t.Data.Ledger, "case_id")
 	words, err2 := table.Strings(t.Data.Ledger, "status")
 	if err1 != nil || err2 != nil {
 		return out
 	}
+
 	for i, id := range ids.Values {
 		out[id] = words.Values[i]
 	}
+
 	return out
 }
 
@@ -166,23 +187,29 @@ func (t *Table) compare(in TableInput) error {
 	if in.Reference == nil || in.Reference.Table == nil || in.Data.Table == nil {
 		return nil
 	}
+
 	o := diff.Options{Table: in.Data.Info.Perf, Worst: 10}
 	if o.Table == "" {
 		o.Key = in.Data.Info.Params
 	}
+
 	res, err := diff.Tables(in.Reference.Table, in.Data.Table, cmp.Or(in.ReferenceName, "reference"), in.Address, o)
 	if err != nil {
 		return err
 	}
+
 	t.Reference = res
 	pairs, ratio := res.Pairs()
+
 	t.Ratio = make([]float64, t.Rows)
 	for i := range t.Ratio {
 		t.Ratio[i] = math.NaN()
 	}
+
 	for i, p := range pairs {
 		t.Ratio[p.B] = ratio[i]
 	}
+
 	return nil
 }
 
@@ -193,10 +220,12 @@ func nodes(inputs []TableInput, tables []*Table) []Node {
 		if in.Data == nil {
 			continue
 		}
+
 		info := in.Data.Info
 		for _, p := range places(in.Data) {
 			n := Node{
-				Host: cmp.Or(p.name, info.Env["hostname"]), Device: info.Device, Framework: info.Framework, Version: info.Version, Runtime: info.Runtime,
+				Host: cmp.Or(p.name, info.Env["hostname"]), Device: info.Device, Framework: info.Framework,
+				Version: info.Version, Runtime: info.Runtime,
 				Image: info.Image, Digest: info.ImageDigest, System: info.System,
 			}
 			for _, name := range slices.Sorted(maps.Keys(info.Env)) {
@@ -204,22 +233,27 @@ func nodes(inputs []TableInput, tables []*Table) []Node {
 					n.Facts = append(n.Facts, Fact{name, info.Env[name]})
 				}
 			}
+
 			n.Facts = append(n.Facts, p.facts...)
 			at := slices.IndexFunc(out, func(o Node) bool {
 				return o.Host == n.Host && o.Device == n.Device && o.Framework == n.Framework && o.Version == n.Version &&
-					o.Runtime == n.Runtime && o.Image == n.Image && o.Digest == n.Digest && o.System == n.System && slices.Equal(o.Facts, n.Facts)
+					o.Runtime == n.Runtime && o.Image == n.Image && o.Digest == n.Digest && o.System == n.System &&
+					slices.Equal(o.Facts, n.Facts)
 			})
 			if at < 0 {
 				at = len(out)
 				out = append(out, n)
 			}
+
 			out[at].Devices = slices.Compact(slices.Sorted(slices.Values(append(out[at].Devices, p.uuids...))))
 			out[at].Tables = append(out[at].Tables, tables[i].Name)
 			out[at].add(p)
 		}
 	}
+
 	for i := range out {
 		out[i].sum()
 	}
+
 	return out
 }

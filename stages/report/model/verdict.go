@@ -21,20 +21,25 @@ func (r *Report) verdict() Verdict {
 		}
 		count[s.Status]++
 	}
+
 	say := func(st stage.Status, one, many string) string {
 		if count[st] == 1 {
 			return fmt.Sprintf(one, first[st])
 		}
 		return fmt.Sprintf(many, count[st])
 	}
+
 	c := results.Count(r.Gates)
 	switch {
 	case count[stage.StatusFailed] > 0:
 		return Verdict{Bad, "failed", say(stage.StatusFailed, "The stage %s failed.", "%d stages failed.")}
 	case count[stage.StatusPreflight] > 0:
-		return Verdict{Bad, "preflight failed", say(stage.StatusPreflight, "%s did not let anything be measured.", "%d preflights did not let anything be measured.")}
+		return Verdict{Bad, "preflight failed",
+			say(stage.StatusPreflight, "%s did not let anything be measured.",
+				"%d preflights did not let anything be measured.")}
 	case count[stage.StatusGateFailed] > 0:
-		return Verdict{Bad, "gate failed", say(stage.StatusGateFailed, "%s did not let its data through.", "%d gates did not let their data through.")}
+		return Verdict{Bad, "gate failed", say(stage.StatusGateFailed, "%s did not let its data through.",
+			"%d gates did not let their data through.")}
 	case r.Run.Unfinished:
 		return Verdict{Warn, "unfinished", "The run goes on, or was killed; told is what had ended."}
 	case count[stage.StatusInterrupted] > 0:
@@ -42,7 +47,8 @@ func (r *Report) verdict() Verdict {
 	case r.Run.Partial != "":
 		return Verdict{Warn, "sample", "A " + r.Run.Partial + " run: a sample of the cases, not the data."}
 	case count[stage.StatusNeeds] > 0:
-		return Verdict{Warn, "partial", say(stage.StatusNeeds, "%s needs a runtime that was not here.", "%d stages need a runtime that was not here.")}
+		return Verdict{Warn, "partial", say(stage.StatusNeeds, "%s needs a runtime that was not here.",
+			"%d stages need a runtime that was not here.")}
 	case slices.ContainsFunc(r.Tables, func(t *Table) bool { return t.Partial != "" }) || count[stage.StatusPartial] > 0:
 		return Verdict{Warn, "partial", "Some of the planned data is missing."}
 	case len(r.Tables) == 0:
@@ -52,15 +58,19 @@ func (r *Report) verdict() Verdict {
 	case !r.judgedAtAll():
 		return Verdict{Warn, "not judged", "No gate judged the data, so nothing can stop this data."}
 	case r.stoppers() == 0 && c.Warned > 0:
-		return Verdict{Warn, "passed, with warnings", fmt.Sprintf("Nothing can stop this data: its checks only warn; %s.", phrase.Counted(c.Warned, "warning"))}
+		return Verdict{Warn, "passed, with warnings",
+			fmt.Sprintf("Nothing can stop this data: its checks only warn; %s.", phrase.Counted(c.Warned, "warning"))}
 	case r.stoppers() == 0:
 		return Verdict{Warn, "passed", "Nothing can stop this data: its checks only warn, and none does."}
 	case c.Warned > 0:
-		return Verdict{Warn, "passed, with warnings", fmt.Sprintf("Every check that can stop the data holds; %s.", phrase.Counted(c.Warned, "warning"))}
+		return Verdict{Warn, "passed, with warnings",
+			fmt.Sprintf("Every check that can stop the data holds; %s.", phrase.Counted(c.Warned, "warning"))}
 	}
+
 	if c.Passed == 1 {
 		return Verdict{Good, "passed", "The one check holds."}
 	}
+
 	return Verdict{Good, "passed", fmt.Sprintf("All %d checks hold.", c.Passed)}
 }
 
@@ -77,7 +87,8 @@ func (r *Report) roleOf(address string) stage.Role {
 func (r *Report) judgedAtAll() bool {
 	return slices.ContainsFunc(r.Gates, func(g results.Group) bool {
 		is := r.roleOf(g.Address)
-		return (is.Judges || is.Verifies) && slices.ContainsFunc(g.Checks, func(c stage.CheckResult) bool { return c.Result != "skip" })
+		return (is.Judges || is.Verifies) && slices.ContainsFunc(g.Checks,
+			func(c stage.CheckResult) bool { return c.Result != "skip" })
 	})
 }
 
@@ -95,6 +106,7 @@ func (r *Report) stoppers() int {
 			}
 		}
 	}
+
 	return n
 }
 
@@ -113,12 +125,14 @@ func (r *Report) totals() totals {
 		t.failed += x.Failed
 		t.skipped += x.Skipped
 	}
+
 	for _, w := range r.Waterfalls {
 		t.declared += w.Declared
 		for _, f := range w.Filters {
 			t.filtered += f.Dropped
 		}
 	}
+
 	return t
 }
 
@@ -126,6 +140,7 @@ func (r *Report) totals() totals {
 func (r *Report) figures() []Figure {
 	t := r.totals()
 	rows := Figure{Name: "rows", Value: phrase.Count(int64(t.rows)), Note: "in " + phrase.Counted(len(r.Tables), "table")}
+
 	coverage := Figure{Name: "coverage", Value: "-", Note: "nothing was planned here"}
 	if t.planned > 0 {
 		coverage.Value = percent(float64(t.covered) / float64(t.planned))
@@ -134,8 +149,10 @@ func (r *Report) figures() []Figure {
 			coverage.Level = Warn
 		}
 	}
+
 	c := results.Count(r.Gates)
-	checks := Figure{Name: "checks", Value: fmt.Sprintf("%d/%d", c.Passed, c.Passed+c.Failed+c.Warned), Level: Good, Note: "pass"}
+	checks := Figure{Name: "checks", Value: fmt.Sprintf("%d/%d", c.Passed, c.Passed+c.Failed+c.Warned),
+		Level: Good, Note: "pass"}
 	switch {
 	case c.Failed > 0:
 		checks.Level, checks.Note = Bad, fmt.Sprintf("pass, %d failed", c.Failed)
@@ -147,17 +164,22 @@ func (r *Report) figures() []Figure {
 	case c.Passed == 0:
 		checks.Level, checks.Value, checks.Note = Warn, "-", "no gate"
 	}
+
 	failed := Figure{Name: "failed cases", Value: phrase.Count(int64(t.failed)), Level: Good, Note: "none"}
 	if t.failed > 0 {
 		failed.Level, failed.Note = Warn, "in "+phrase.Counted(len(r.Failures), "group")
 	}
+
 	out := []Figure{rows, coverage, checks, failed}
 	if t.skipped > 0 || t.filtered > 0 {
-		out = append(out, Figure{Name: "left out", Value: phrase.Count(int64(t.skipped) + t.filtered), Note: "each with its reason"})
+		out = append(out, Figure{Name: "left out", Value: phrase.Count(int64(t.skipped) + t.filtered),
+			Note: "each with its reason"})
 	}
+
 	if r.Run.Seconds > 0 {
 		out = append(out, Figure{Name: "run time", Value: Duration(r.Run.Seconds)})
 	}
+
 	return out
 }
 
@@ -173,25 +195,35 @@ func (r *Report) glance() []string {
 				devices = addWord(devices, n.Device)
 				versions = addWord(versions, strings.TrimSpace(n.Framework+" "+n.Version))
 			}
+
 			if len(devices) > 0 {
 				where += " on " + List(devices, 3)
 			}
+
 			if len(versions) > 0 {
 				where += " with " + List(versions, 3)
 			}
 		}
-		out = append(out, fmt.Sprintf("%s in %s%s.", phrase.Counted(t.rows, "row"), phrase.Counted(len(r.Tables), "table"), where))
+
+		out = append(out, fmt.Sprintf("%s in %s%s.", phrase.Counted(t.rows, "row"),
+			phrase.Counted(len(r.Tables), "table"), where))
 	}
+
 	if t.planned > 0 {
-		s := fmt.Sprintf("%s of %s planned cases have a row (%s)", phrase.Count(int64(t.covered)), phrase.Count(int64(t.planned)), percent(float64(t.covered)/float64(t.planned)))
+		s := fmt.Sprintf("%s of %s planned cases have a row (%s)", phrase.Count(int64(t.covered)),
+			phrase.Count(int64(t.planned)), percent(float64(t.covered)/float64(t.planned)))
 		if t.failed+t.skipped > 0 {
-			s += fmt.Sprintf("; %s failed and %s were skipped, each with a reason", phrase.Count(int64(t.failed)), phrase.Count(int64(t.skipped)))
+			s += fmt.Sprintf("; %s failed and %s were skipped, each with a reason", phrase.Count(int64(t.failed)),
+				phrase.Count(int64(t.skipped)))
 		}
 		out = append(out, s+".")
 	}
+
 	if t.filtered > 0 {
-		out = append(out, fmt.Sprintf("%s of %s declared combinations are excluded by filters of the plan.", phrase.Count(t.filtered), phrase.Count(t.declared)))
+		out = append(out, fmt.Sprintf("%s of %s declared combinations are excluded by filters of the plan.",
+			phrase.Count(t.filtered), phrase.Count(t.declared)))
 	}
+
 	if c := results.Count(r.Gates); c.Passed+c.Failed+c.Warned+c.Skipped > 0 {
 		s := fmt.Sprintf("%s, %d failed, %s", held(c.Passed), c.Failed, phrase.Counted(c.Warned, "warning"))
 		if c.Skipped > 0 {
@@ -199,15 +231,18 @@ func (r *Report) glance() []string {
 		}
 		out = append(out, s+".")
 	}
+
 	for _, x := range r.Tables {
 		if ref := x.Reference; ref != nil && ref.Ratio != nil {
 			out = append(out, fmt.Sprintf("%s runs at %.3f of %s's %s (median of %s rows in common; 5 %% below %.3f, 5 %% above %.3f).",
 				x.Name, ref.Ratio.P50, ref.A.Name, ref.Metric, phrase.Count(int64(ref.Common)), ref.Ratio.P5, ref.Ratio.P95))
 		}
 	}
+
 	if len(r.Files) > 0 {
 		out = append(out, fmt.Sprintf("%s written.", phrase.Counted(len(r.Files), "file")))
 	}
+
 	switch since := r.Run.IdleSince; {
 	case r.Run.Idle:
 		out = append(out, "This run had nothing to do: earlier runs had answered every stage, and what is told of them is theirs.")
@@ -216,6 +251,7 @@ func (r *Report) glance() []string {
 	case len(since) > 1:
 		out = append(out, fmt.Sprintf("%d runs since then had nothing to do, the last of them %s.", len(since), since[0]))
 	}
+
 	return out
 }
 
@@ -227,6 +263,7 @@ func (r *Report) risks() {
 	if r.Run.Unfinished {
 		add(Warn, "the run had not ended when this was written: cases and stages are missing that it would have told of")
 	}
+
 	for _, s := range r.Stages {
 		switch s.Status {
 		case stage.StatusFailed, stage.StatusPreflight, stage.StatusGateFailed:
@@ -235,49 +272,68 @@ func (r *Report) risks() {
 			add(Warn, "%s: %s%s", s.Address, Words(s.Status), dash(s.Message))
 		}
 	}
+
 	var unjudged, imported []string
 	for _, t := range r.Tables {
 		if t.Partial != "" {
 			add(Bad, "%s is partial: %s", t.Name, t.Partial)
 		}
+
 		if share, ok := t.Coverage(); ok && t.Covered < t.Planned {
-			add(Warn, "%s covers %s of its planned cases; %s have no row", t.Name, percent(share), phrase.Count(int64(t.Planned-t.Covered)))
+			add(Warn, "%s covers %s of its planned cases; %s have no row", t.Name, percent(share),
+				phrase.Count(int64(t.Planned-t.Covered)))
 		}
+
 		if t.Gate == nil {
 			unjudged = append(unjudged, t.Name)
 		}
+
 		if t.Noise != nil && t.Noise.P95 > noisy {
-			add(Warn, "%s is noisy: 5 %% of its rows have a standard deviation above %s of their mean", t.Name, percent(t.Noise.P95))
+			add(Warn, "%s is noisy: 5 %% of its rows have a standard deviation above %s of their mean", t.Name,
+				percent(t.Noise.P95))
 		}
+
 		if t.Throttled > 0 {
 			add(Warn, "%s of %s's rows were measured while the driver held the clock back", percent(t.Throttled), t.Name)
 		}
+
 		if t.Clock != nil && t.Clock.P5 < 0.97*t.Clock.P95 {
 			add(Warn, "the SM clock moved while %s was measured: %.0f to %.0f MHz", t.Name, t.Clock.P5, t.Clock.P95)
 		}
+
 		if t.Imported {
 			imported = append(imported, t.Name)
 		}
 	}
+
 	for _, g := range r.Gates {
-		if slices.ContainsFunc(r.Tables, func(t *Table) bool { return t.Gate != nil && slices.Contains(t.Gate.addresses, g.Address) }) {
+		if slices.ContainsFunc(r.Tables, func(t *Table) bool {
+			return t.Gate != nil &&
+				slices.Contains(t.Gate.addresses, g.Address)
+		}) {
 			addSkipped(add, g)
 		}
 	}
+
 	if len(unjudged) > 0 {
 		add(Warn, "no gate judged %s", List(unjudged, 12))
 	}
+
 	if len(imported) > 0 {
 		add(Warn, "imported, not measured here: %s", List(imported, 12))
 	}
+
 	if n := failures.Total(r.Failures); n > 0 {
 		g := r.Failures[0]
-		add(Warn, "%s failed; the largest group: %s x %s", phrase.Counted(n, "case"), phrase.Count(int64(g.Count)), g.Example.Message)
+		add(Warn, "%s failed; the largest group: %s x %s", phrase.Counted(n, "case"), phrase.Count(int64(g.Count)),
+			g.Example.Message)
 	}
+
 	mixed := map[string][]string{}
 	for _, n := range r.Nodes {
 		mixed["host"], mixed["device"] = addWord(mixed["host"], n.Host), addWord(mixed["device"], n.Device)
 	}
+
 	for _, what := range []string{"host", "device"} {
 		if len(mixed[what]) > 1 {
 			add(Warn, "the tables come from more than one %s: %s", what, List(mixed[what], 4))
@@ -294,6 +350,7 @@ func addSkipped(add func(level, format string, args ...any), g results.Group) {
 			names, why = append(names, c.Name), c.Message
 		}
 	}
+
 	switch len(names) {
 	case 0:
 	case 1:

@@ -23,6 +23,7 @@ func Words(s stage.Status) string {
 	case "":
 		return "did not end"
 	}
+
 	return string(s)
 }
 
@@ -73,6 +74,7 @@ func Duration(seconds float64) string {
 	case d < time.Hour:
 		return fmt.Sprintf("%d min %02d s", int(d.Minutes()), int(d.Seconds())%60)
 	}
+
 	return fmt.Sprintf("%d h %02d min", int(d.Hours()), int(d.Minutes())%60)
 }
 

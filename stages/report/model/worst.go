@@ -40,23 +40,28 @@ func (t *Table) worst() {
 				rows = append(rows, i)
 			}
 		}
+
 		slices.SortStableFunc(rows, func(a, b int) int {
 			if most {
 				a, b = b, a
 			}
 			return cmp.Compare(value[a], value[b])
 		})
+
 		for _, i := range rows[:min(len(rows), mostWorst)] {
 			t.Worst = append(t.Worst, t.worstRow(why, i))
 		}
 	}
+
 	if f.Latency == nil {
 		return
 	}
+
 	if f.Light != nil {
 		launch := map[string]float64{"ms": 0.02, "us": 20}[f.Unit]
 		pick("far from the speed of light", f.Light, false, func(i int) bool { return f.Latency[i] >= launch })
 	}
+
 	if f.Noise != nil {
 		pick("noisy", f.Noise, true, nil)
 	}
@@ -70,7 +75,9 @@ func (t *Table) worstRow(why string, i int) WorstRow {
 		}
 		return &v[i]
 	}
-	w := WorstRow{Why: why, Latency: f.Latency[i], Low: known(f.Low), High: known(f.High), Noise: known(f.Noise), Light: known(f.Light), Clock: known(f.Clock)}
+
+	w := WorstRow{Why: why, Latency: f.Latency[i], Low: known(f.Low), High: known(f.High), Noise: known(f.Noise),
+		Light: known(f.Light), Clock: known(f.Clock)}
 	var parts []string
 	for _, p := range f.Params {
 		switch {
@@ -81,15 +88,18 @@ func (t *Table) worstRow(why string, i int) WorstRow {
 			parts = append(parts, p.Name+"="+p.Text[i])
 		}
 	}
+
 	w.Case = strings.Join(parts, " ")
 	if r := t.mainRate(); r != nil {
 		if v := known(r.Values); v != nil {
 			w.Rate = RateText(*v, r.Unit)
 		}
 	}
+
 	if f.Held != nil {
 		w.Throttled = f.Held[i]
 	}
+
 	return w
 }
 
@@ -104,7 +114,8 @@ type Rate struct {
 
 // rates sums the rates of the rows up.
 func (t *Table) rates() {
-	for _, r := range []Rate{{Name: "compute", Unit: "FLOP/s", Values: t.Facets.Rates.Flops}, {Name: "memory", Unit: "B/s", Values: t.Facets.Rates.Bytes}} {
+	for _, r := range []Rate{{Name: "compute", Unit: "FLOP/s", Values: t.Facets.Rates.Flops},
+		{Name: "memory", Unit: "B/s", Values: t.Facets.Rates.Bytes}} {
 		if s := spread(r.Values); s != nil {
 			r.Spread = *s
 			t.Rates = append(t.Rates, r)
@@ -134,6 +145,7 @@ func RateText(v float64, unit string) string {
 			return Number(v/p.size) + " " + p.prefix + unit
 		}
 	}
+
 	return Number(v) + " " + unit
 }
 

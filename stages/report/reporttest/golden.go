@@ -16,6 +16,7 @@ func Report(t *testing.T) *model.Report {
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	r, err := model.Build(in)
 	if err != nil {
 		t.Fatal(err)
@@ -31,15 +32,18 @@ func Golden(t *testing.T, path string, update bool, write func(io.Writer, *model
 	if err := write(&b, Report(t)); err != nil {
 		t.Fatal(err)
 	}
+
 	if update {
 		if err := os.WriteFile(path, b.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
+
 	want, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+
 	if !bytes.Equal(b.Bytes(), want) {
 		t.Errorf("differs from %s (-update rewrites it):\n%s", path, b.String())
 	}

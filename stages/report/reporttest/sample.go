@@ -24,24 +24,29 @@ func Input(rows int) (model.Input, error) {
 	if err != nil {
 		return model.Input{}, err
 	}
+
 	gemm, err := Gemm(rows, 1)
 	if err != nil {
 		return model.Input{}, err
 	}
+
 	reference, err := Gemm(rows, 2)
 	if err != nil {
 		return model.Input{}, err
 	}
+
 	reference.Planned, reference.Ledger = nil, nil
 	attention, err := Attention()
 	if err != nil {
 		return model.Input{}, err
 	}
+
 	n := int(gemm.Table.NumRows())
 	exitCode := 4
 	in := model.Input{
 		Title: "H200 SXM, TensorRT-LLM 1.3.0rc20",
-		Run:   model.Run{ID: "20260304T220500.000-ab12", Plan: "plans/h200_trtllm.hcl", Started: "2026-03-04T22:05:00Z", Seconds: 9876.5, ExitCode: &exitCode},
+		Run: model.Run{ID: "20260304T220500.000-ab12", Plan: "plans/h200_trtllm.hcl",
+			Started: "2026-03-04T22:05:00Z", Seconds: 9876.5, ExitCode: &exitCode},
 		Tables: []model.TableInput{
 			{Address: "gate.gemm", Data: gemm, System: spec, Reference: reference, ReferenceName: "vllm 0.19.0"},
 			{Address: "dedupe.attention", Data: attention, System: spec},
@@ -49,6 +54,7 @@ func Input(rows int) (model.Input, error) {
 		},
 		System: func(string) *systems.Spec { return spec },
 	}
+
 	in.Finished = finished(gemm, attention, n)
 	return in, nil
 }
@@ -57,42 +63,67 @@ func finished(gemm, attention *stage.Dataset, rows int) []stage.Finished {
 	ok := func(address, kind string, seconds float64, o *stage.Outcome, after ...string) stage.Finished {
 		return stage.Finished{Address: address, Kind: kind, Is: Role(kind), Seconds: seconds, Outcome: o, After: after}
 	}
+
 	checks := []stage.CheckResult{
-		{Name: "coverage", Severity: "fail", Result: "pass", Message: "all planned cases have a row", Value: "100.00 %", Limit: "at least 99.00 %", Pos: "plans/h200_trtllm.hcl:80"},
-		{Name: "noise p95", Severity: "warn", Result: "warn", Message: "p95 of rel_stdev is 0.031", Value: "0.031", Limit: "at most 0.02", Rows: []string{"m=1 n=256 k=256 rel_stdev=0.09"}, Fix: "longer idle gaps"},
-		{Name: "speed_of_light", Severity: "fail", Result: "pass", Message: "no row is faster than h200_sxm allows", Value: "83.10 %", Limit: "at most 100.00 %"},
+		{Name: "coverage", Severity: "fail", Result: "pass", Message: "all planned cases have a row",
+			Value: "100.00 %", Limit: "at least 99.00 %", Pos: "plans/h200_trtllm.hcl:80"},
+		{Name: "noise p95", Severity: "warn", Result: "warn", Message: "p95 of rel_stdev is 0.031", Value: "0.031",
+			Limit: "at most 0.02", Rows: []string{"m=1 n=256 k=256 rel_stdev=0.09"}, Fix: "longer idle gaps"},
+		{Name: "speed_of_light", Severity: "fail", Result: "pass", Message: "no row is faster than h200_sxm allows",
+			Value: "83.10 %", Limit: "at most 100.00 %"},
 	}
+
 	bad := []stage.CheckResult{
-		{Name: "coverage", Severity: "fail", Result: "fail", Message: "212 of 240 planned cases have a row (88.33 %)", Value: "88.33 %", Limit: "at least 99.00 %", Pos: "plans/h200_trtllm.hcl:101",
-			Rows: []string{"batch_size=64 isl=16384 num_heads=64", "batch_size=64 isl=16384 num_heads=32"}, Fix: "collect the rest, or exclude the cases by a filter with a reason"},
+		{Name: "coverage", Severity: "fail", Result: "fail", Message: "212 of 240 planned cases have a row (88.33 %)",
+			Value: "88.33 %", Limit: "at least 99.00 %", Pos: "plans/h200_trtllm.hcl:101",
+			Rows: []string{"batch_size=64 isl=16384 num_heads=64", "batch_size=64 isl=16384 num_heads=32"},
+			Fix:  "collect the rest, or exclude the cases by a filter with a reason"},
 		{Name: "power", Severity: "fail", Result: "skip", Message: "the data has no column \"power\""},
 	}
-	w := &stage.Waterfall{Declared: int64(rows) * 3, Cases: rows, Rows: rows, Axes: []stage.AxisSize{{Name: "m", Size: 40}, {Name: "n", Size: 30}, {Name: "k", Size: 30}},
+
+	w := &stage.Waterfall{Declared: int64(rows) * 3, Cases: rows, Rows: rows,
+		Axes: []stage.AxisSize{{Name: "m", Size: 40}, {Name: "n", Size: 30}, {Name: "k", Size: 30}},
 		Filters: []stage.FilterCount{
 			{Name: "fp8_needs_sm89", Reason: "no FP8 tensor cores below SM89", Dropped: 0},
-			{Name: "int32_elements", Reason: "the runtime indexes with 32 bits", Dropped: int64(rows) * 2, Samples: []string{"m=65536 n=65536 k=65536"}},
+			{Name: "int32_elements", Reason: "the runtime indexes with 32 bits", Dropped: int64(rows) * 2,
+				Samples: []string{"m=65536 n=65536 k=65536"}},
 		}}
-	grid := ok("grid.gemm", "grid", 0, &stage.Outcome{Status: stage.StatusOK, Counts: stage.Counts{Planned: rows, Rows: rows}})
+
+	grid := ok("grid.gemm", "grid", 0, &stage.Outcome{Status: stage.StatusOK,
+		Counts: stage.Counts{Planned: rows, Rows: rows}})
 	grid.Waterfall = w
 	planned := int(attention.Planned.NumRows())
+
 	return []stage.Finished{
-		ok("preflight.node", "preflight", 1.2, &stage.Outcome{Status: stage.StatusOK, Checks: []stage.CheckResult{{Name: "exclusive", Severity: "fail", Result: "pass", Message: "nobody else uses the GPUs"}}}),
+		ok("preflight.node", "preflight", 1.2,
+			&stage.Outcome{Status: stage.StatusOK,
+				Checks: []stage.CheckResult{{Name: "exclusive", Severity: "fail", Result: "pass",
+					Message: "nobody else uses the GPUs"}}}),
 		grid,
-		ok("collect.gemm", "collect", 7200, &stage.Outcome{Status: stage.StatusOK, Data: gemm, Counts: stage.Counts{Planned: rows, Measured: rows, Rows: rows}}, "grid.gemm", "preflight.node"),
-		ok("gate.gemm", "gate", 0.4, &stage.Outcome{Status: stage.StatusOK, Data: gemm, Checks: checks, Counts: stage.Counts{Rows: rows}}, "collect.gemm"),
+		ok("collect.gemm", "collect", 7200, &stage.Outcome{Status: stage.StatusOK, Data: gemm,
+			Counts: stage.Counts{Planned: rows, Measured: rows, Rows: rows}}, "grid.gemm", "preflight.node"),
+		ok("gate.gemm", "gate", 0.4, &stage.Outcome{Status: stage.StatusOK, Data: gemm, Checks: checks,
+			Counts: stage.Counts{Rows: rows}}, "collect.gemm"),
 		ok("export.gemm", "export", 0.6, &stage.Outcome{Status: stage.StatusOK, Counts: stage.Counts{Rows: rows},
-			Artifacts: []stage.Artifact{{Path: "/data/out/h200_sxm/trtllm/1.3.0rc20/gemm_perf.txt", Rows: rows, Digest: "sha256:0f343b0931126a20f133d67c2b018a3b5ae8a1c4b2f6b0a4d5d1cb0d64a2f7c1"}}}, "gate.gemm"),
-		ok("collect.attention", "collect", 2400, &stage.Outcome{Status: stage.StatusPartial, Message: "21 cases failed", Data: attention, Counts: stage.Counts{Planned: planned, Measured: planned - 28, Failed: 21, Skipped: 7}}, "preflight.node"),
-		ok("dedupe.attention", "dedupe", 0.1, &stage.Outcome{Status: stage.StatusOK, Data: attention, Counts: stage.Counts{Rows: planned - 28}}, "collect.attention"),
-		ok("gate.attention", "gate", 0.1, &stage.Outcome{Status: stage.StatusGateFailed, Message: "1 of 2 checks failed", Checks: bad, Data: attention}, "dedupe.attention"),
-		ok("export.attention", "export", 0, &stage.Outcome{Status: stage.StatusSkipped, Message: "gate.attention did not pass"}, "gate.attention"),
+			Artifacts: []stage.Artifact{{Path: "/data/out/h200_sxm/trtllm/1.3.0rc20/gemm_perf.txt", Rows: rows,
+				Digest: "sha256:0f343b0931126a20f133d67c2b018a3b5ae8a1c4b2f6b0a4d5d1cb0d64a2f7c1"}}}, "gate.gemm"),
+		ok("collect.attention", "collect", 2400,
+			&stage.Outcome{Status: stage.StatusPartial, Message: "21 cases failed", Data: attention,
+				Counts: stage.Counts{Planned: planned, Measured: planned - 28, Failed: 21, Skipped: 7}}, "preflight.node"),
+		ok("dedupe.attention", "dedupe", 0.1, &stage.Outcome{Status: stage.StatusOK, Data: attention,
+			Counts: stage.Counts{Rows: planned - 28}}, "collect.attention"),
+		ok("gate.attention", "gate", 0.1, &stage.Outcome{Status: stage.StatusGateFailed,
+			Message: "1 of 2 checks failed", Checks: bad, Data: attention}, "dedupe.attention"),
+		ok("export.attention", "export", 0, &stage.Outcome{Status: stage.StatusSkipped,
+			Message: "gate.attention did not pass"}, "gate.attention"),
 		ok("import.allreduce", "import", 0.1, &stage.Outcome{Status: stage.StatusOK}),
 	}
 }
 
 func info(op, perf string, params ...string) stage.Info {
 	return stage.Info{
-		Op: op, Perf: perf, Params: params, Framework: "TRTLLM", Version: "1.3.0rc20", Device: "NVIDIA H200", System: "h200_sxm",
+		Op: op, Perf: perf, Params: params, Framework: "TRTLLM", Version: "1.3.0rc20", Device: "NVIDIA H200",
+		System:  "h200_sxm",
 		Runtime: "runtime.trtllm", Image: "registry.example/tensorrtllm-runtime:1.3.0rc20", ImageDigest: "sha256:4c1d",
 		Env: map[string]string{"hostname": "node-17", "driver": "580.65.06", "cuda": "13.0", "torch": "2.9.0"},
 	}
@@ -109,7 +140,8 @@ type columns struct {
 }
 
 func newColumns(names ...string) *columns {
-	return &columns{names: names, ints: map[string][]int64{}, nums: map[string][]float64{}, words: map[string][]string{}, flags: map[string][]bool{}}
+	return &columns{names: names, ints: map[string][]int64{}, nums: map[string][]float64{},
+		words: map[string][]string{}, flags: map[string][]bool{}}
 }
 
 func (c *columns) add(values ...any) {
@@ -127,6 +159,7 @@ func (c *columns) add(values ...any) {
 			panic(fmt.Sprintf("reporttest: a %T in column %s", v, name))
 		}
 	}
+
 	c.n++
 }
 
@@ -135,11 +168,13 @@ func Gemm(rows int, seed uint64) (*stage.Dataset, error) {
 	random := rand.New(rand.NewPCG(seed, 7))
 	params := []string{"gemm_dtype", "m", "n", "k"}
 	planned := newColumns(append([]string{"case_id"}, append(params, "status")...)...)
-	measured := newColumns(append(append([]string{"case_id"}, params...), "framework", "version", "device", "kernel_source", "latency", "samples", "rel_stdev",
+	measured := newColumns(append(append([]string{"case_id"}, params...), "framework", "version", "device",
+		"kernel_source", "latency", "samples", "rel_stdev",
 		"used_cuda_graph", "sm_clock_mhz", "throttled", "power", "worker", "device_uuid", "started_at")...)
 	side := max(2, int(math.Cbrt(float64(rows)/3)))
 	at := began
 	peak := map[string]float64{"bfloat16": 989e12, "fp8": 1979e12, "fp8_block": 1979e12}
+
 	n := 0
 	for _, dtype := range []string{"bfloat16", "fp8", "fp8_block"} {
 		for im := range side {
@@ -148,6 +183,7 @@ func Gemm(rows int, seed uint64) (*stage.Dataset, error) {
 					if n >= rows {
 						break
 					}
+
 					n++
 					m, nn, k := size(im, side, 1, 17), size(in, side, 7, 16), size(ik, side, 7, 16)
 					flops := 2 * float64(m) * float64(nn) * float64(k)
@@ -156,26 +192,33 @@ func Gemm(rows int, seed uint64) (*stage.Dataset, error) {
 					latency := (0.0045 + least/(0.45+0.35*random.Float64())) * (1 + 0.02*random.NormFloat64())
 					noise := 0.004 * math.Exp(0.7*random.NormFloat64())
 					clock := 1755 + 40*random.NormFloat64()
+
 					throttled := random.Float64() < 0.02
 					if throttled {
 						clock -= 300
 					}
+
 					id := fmt.Sprintf("%s-%d-%d-%d", dtype, m, nn, k)
 					at = at.Add(time.Duration(20+latency*40) * time.Millisecond)
 					if n == rows/2 {
 						at = at.Add(9 * time.Hour)
 					}
+
 					gpu := n % 4
 					planned.add(id, dtype, m, nn, k, "planned")
-					measured.add(id, dtype, m, nn, k, "TRTLLM", "1.3.0rc20", "NVIDIA H200", "cublaslt", latency, 24, noise, true, clock, throttled,
-						420+60*random.NormFloat64(), fmt.Sprintf("w%d", gpu), fmt.Sprintf("GPU-%08x", 0x1a2b3c00+gpu), at.Format(time.RFC3339Nano))
+					measured.add(id, dtype, m, nn, k, "TRTLLM", "1.3.0rc20", "NVIDIA H200", "cublaslt", latency, 24, noise,
+						true, clock, throttled,
+						420+60*random.NormFloat64(), fmt.Sprintf("w%d", gpu), fmt.Sprintf("GPU-%08x", 0x1a2b3c00+gpu),
+						at.Format(time.RFC3339Nano))
 				}
 			}
 		}
 	}
+
 	ds := &stage.Dataset{Info: info("gemm", "gemm_perf", params...)}
 	ds.Table, ds.Planned = measured.record(), planned.record()
 	ds.Ledger = table.Empty(stage.LedgerSchema)
+
 	return ds, nil
 }
 

@@ -140,10 +140,12 @@ func (c *Canvas) add(style pathStyle, p vg.Path) {
 	} else {
 		style.class, style.paint = "", hex(c.now().color)
 	}
+
 	if style != c.pending {
 		c.flush()
 		c.pending = style
 	}
+
 	for _, comp := range p {
 		c.component(comp)
 	}
@@ -163,10 +165,12 @@ func (c *Canvas) component(comp vg.PathComp) {
 		if len(comp.Control) == 2 {
 			word = "C"
 		}
+
 		for _, p := range comp.Control {
 			cx, cy := c.At(p)
 			word += Num(cx) + " " + Num(cy) + " "
 		}
+
 		c.path.WriteString(word + Num(x) + " " + Num(y))
 	case vg.ArcComp:
 		c.arc(comp)
@@ -176,15 +180,19 @@ func (c *Canvas) component(comp vg.PathComp) {
 // arc draws an arc in pieces of at most half a turn.
 func (c *Canvas) arc(comp vg.PathComp) {
 	at := func(angle float64) (float64, float64) {
-		return c.At(vg.Point{X: comp.Pos.X + comp.Radius*vg.Length(math.Cos(angle)), Y: comp.Pos.Y + comp.Radius*vg.Length(math.Sin(angle))})
+		return c.At(vg.Point{X: comp.Pos.X + comp.Radius*vg.Length(math.Cos(angle)),
+			Y: comp.Pos.Y + comp.Radius*vg.Length(math.Sin(angle))})
 	}
+
 	r := Num(comp.Radius.Points() * math.Hypot(c.now().a, c.now().b))
 	sweep := "0" // upward angles turn the other way round in SVG
 	if comp.Angle < 0 {
 		sweep = "1"
 	}
+
 	x, y := at(comp.Start)
 	fmt.Fprintf(&c.path, "L%s %s", Num(x), Num(y))
+
 	pieces := max(1, int(math.Ceil(math.Abs(comp.Angle)/(0.999*math.Pi))))
 	for i := 1; i <= pieces; i++ {
 		x, y = at(comp.Start + comp.Angle*float64(i)/float64(pieces))
@@ -198,13 +206,17 @@ func (c *Canvas) flush() {
 	c.path.Reset()
 	style := c.pending
 	c.pending = pathStyle{}
+
 	if d == "" {
 		return
 	}
+
 	if !style.fill && strings.HasPrefix(d, "L") || strings.HasPrefix(d, "A") {
 		d = "M" + d[1:]
 	}
+
 	c.out.WriteString("<path")
+
 	switch {
 	case style.class != "":
 		fmt.Fprintf(&c.out, ` class="%s"`, style.class)
@@ -213,12 +225,15 @@ func (c *Canvas) flush() {
 	default:
 		fmt.Fprintf(&c.out, ` fill="none" stroke="%s"`, style.paint)
 	}
+
 	if style.width != "" && style.width != "1" {
 		fmt.Fprintf(&c.out, ` stroke-width="%s"`, style.width)
 	}
+
 	if style.dash != "" {
 		fmt.Fprintf(&c.out, ` stroke-dasharray="%s"`, style.dash)
 	}
+
 	fmt.Fprintf(&c.out, ` d="%s"/>`, d)
 }
 
@@ -228,20 +243,25 @@ func (c *Canvas) FillString(f font.Face, p vg.Point, text string) {
 	if size == 0 || text == "" {
 		return
 	}
+
 	c.flush()
 	x, y := c.At(p)
 	fmt.Fprintf(&c.out, `<text x="%s" y="%s"`, Num(x), Num(y))
+
 	if size != 11 {
 		fmt.Fprintf(&c.out, ` font-size="%s"`, Num(size))
 	}
+
 	if angle := math.Atan2(c.now().b, c.now().a); math.Abs(angle) > 1e-6 {
 		fmt.Fprintf(&c.out, ` transform="rotate(%s %s %s)"`, Num(-angle*180/math.Pi), Num(x), Num(y))
 	}
+
 	if ink, ok := c.now().color.(Ink); ok {
 		fmt.Fprintf(&c.out, ` class="f-%s"`, ink)
 	} else {
 		fmt.Fprintf(&c.out, ` fill="%s"`, hex(c.now().color))
 	}
+
 	fmt.Fprintf(&c.out, ">%s</text>", html.EscapeString(text))
 }
 
