@@ -29,12 +29,13 @@ var unusedWords = map[string]string{
 
 // TestEveryWordIsUsed requires a use of each block, attribute, check, function
 // and runtime option in a shipped plan, module, example or tested page, and of each
-// verb and flag in a page or a command script.
+// verb and flag in a page or a command script. With -v it lists each word with the
+// first file that uses it.
 func TestEveryWordIsUsed(t *testing.T) {
 	t.Parallel()
 	used := usedWords(t)
 	for word := range unusedWords {
-		if used[word] {
+		if used[word] != "" {
 			t.Errorf("%s is used: remove it from unusedWords", word)
 		}
 	}
@@ -44,8 +45,11 @@ func TestEveryWordIsUsed(t *testing.T) {
 		t.Fatalf("only %d words", len(words))
 	}
 	for _, word := range words {
-		if !used[word] && unusedWords[word] == "" {
+		if used[word] == "" && unusedWords[word] == "" {
 			t.Errorf("%s has no use", word)
+		}
+		if testing.Verbose() {
+			t.Logf("%s: %s", word, used[word])
 		}
 	}
 }
@@ -157,10 +161,11 @@ func rootNode(t *testing.T) *kong.Node {
 	return parser.Model.Node
 }
 
-// usedWords collects the words of the plans, modules, examples, pages and scripts.
-func usedWords(t *testing.T) map[string]bool {
+// usedWords returns the words of the plans, modules, examples, pages and scripts,
+// each with the first file that uses it.
+func usedWords(t *testing.T) map[string]string {
 	t.Helper()
-	used := map[string]bool{}
+	files := map[string]string{}
 	root := repoRoot(t)
 	top := rootNode(t)
 	for _, dir := range []string{"plans", "examples", "docs", "README.md", "Makefile", "cmd/aicplan/testdata/script"} {
@@ -172,6 +177,7 @@ func usedWords(t *testing.T) map[string]bool {
 			if err != nil {
 				return err
 			}
+			used := map[string]bool{}
 			switch filepath.Ext(path) {
 			case ".hcl":
 				planWords(t, used, path, data)
@@ -186,13 +192,18 @@ func usedWords(t *testing.T) map[string]bool {
 				expressionWords(used, string(data))
 			}
 			commandWords(used, top, string(data))
+			for word := range used {
+				if files[word] == "" {
+					files[word] = strings.TrimPrefix(path, root+"/")
+				}
+			}
 			return nil
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
 	}
-	return used
+	return files
 }
 
 // pageFiles returns the files that a page's test writes, see TestDocs.
