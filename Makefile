@@ -141,7 +141,7 @@ soak: build ## run fault trials for an hour after fuzzing (docs/reliability.md);
 	$(GO) run ./cmd/soak -aicplan bin/aicplan -seed $(SEED) -budget 1h
 
 soak-short: build ## run fault trials for three minutes; SEED=N
-	$(GO) run ./cmd/soak -aicplan bin/aicplan -seed $(SEED) -budget 3m
+	$(GO) run ./cmd/soak -aicplan bin/aicplan -seed $(SEED) -budget 1m
 
 # core.ptx is not among them: it is written where NVRTC is, see its header.
 golden: ## record what tests expect anew, after a wanted change; PKG=./a/package chooses
