@@ -140,7 +140,7 @@ soak: build ## run fault trials for an hour after fuzzing (docs/reliability.md);
 	$(MAKE) --no-print-directory fuzz FUZZTIME=5m
 	$(GO) run ./cmd/soak -aicplan bin/aicplan -seed $(SEED) -budget 1h
 
-soak-short: build ## run fault trials for three minutes; SEED=N
+soak-short: build ## run fault trials for a minute; SEED=N
 	$(GO) run ./cmd/soak -aicplan bin/aicplan -seed $(SEED) -budget 1m
 
 # core.ptx is not among them: it is written where NVRTC is, see its header.
