@@ -8,7 +8,6 @@ import (
 
 	"aicplan/cudaops/load/aiperf"
 	"aicplan/cudaops/load/loadtest"
-	"aicplan/cudaops/load/metrics"
 )
 
 // BenchmarkRun runs the whole client with its log against a server without delays in the same process.
@@ -34,7 +33,7 @@ func BenchmarkRun(b *testing.B) {
 			s.URL, s.Model, s.ISL, s.OSL, s.CacheReset = l.Addr().String(), "m", 100, 20, ResetNever
 			s.Concurrency, s.Requests = c, max(b.N, 2)
 			var line []byte
-			o := Options{Record: func(r *metrics.Record, v *metrics.Values) {
+			o := Options{Record: func(r *aiperf.Record, v *aiperf.Values) {
 				if line = aiperf.AppendRecord(line, r, v, true, false, "worker"); len(line) > 64<<10 {
 					if _, err := f.Write(line); err != nil {
 						b.Error(err)

@@ -9,7 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"aicplan/cudaops/load/metrics"
+	"aicplan/cudaops/load/aiperf"
 )
 
 // serverCounter counts tokens with the server's /tokenize endpoint (vLLM, SGLang) after a phase has ended.
@@ -81,7 +81,7 @@ func (c *serverCounter) tokens(ctx context.Context, text string) (int, error) {
 
 // count fills in the token counts of successful requests. If the server cannot count a text, the record
 // keeps its counts from the response's usage.
-func (c *serverCounter) count(r *runner, list []*metrics.Record) {
+func (c *serverCounter) count(r *runner, list []*aiperf.Record) {
 	var wg sync.WaitGroup
 	var next atomic.Int64
 
@@ -100,7 +100,7 @@ func (c *serverCounter) count(r *runner, list []*metrics.Record) {
 	wg.Wait()
 }
 
-func (c *serverCounter) fill(rec *metrics.Record) {
+func (c *serverCounter) fill(rec *aiperf.Record) {
 	if rec.Err != nil {
 		return
 	}

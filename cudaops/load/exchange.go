@@ -13,10 +13,9 @@ import (
 	"strings"
 	"time"
 
-	"aicplan/cudaops/load/metrics"
+	"aicplan/cudaops/load/aiperf"
 	"aicplan/cudaops/load/openai"
-	"aicplan/cudaops/load/prompts"
-	"aicplan/cudaops/load/sse"
+	"aicplan/cudaops/load/workload"
 )
 
 // maxError limits how much of an error response is kept, in bytes.
@@ -30,7 +29,7 @@ type slot struct {
 	r   *runner
 	ids *rand.ChaCha8
 
-	events sse.Reader
+	events openai.EventReader
 	parser openai.Parser
 	in     *bufio.Reader
 	body   []byte // of a response without streaming
@@ -41,7 +40,7 @@ type slot struct {
 	prefilling bool // the request occupies a place in runner.prefill
 
 	// State of the current request.
-	rec    *metrics.Record
+	rec    *aiperf.Record
 	x      *stamps
 	isSSE  bool
 	done   bool
@@ -67,7 +66,7 @@ func (s *slot) id() string {
 
 // send does one request and records its result in rec. If cancelAfter is 0 or more, the request is
 // cancelled after that time.
-func (s *slot) send(ctx context.Context, rec *metrics.Record, body []byte, cancelAfter time.Duration) {
+func (s *slot) send(ctx context.Context, rec *aiperf.Record, body []byte, cancelAfter time.Duration) {
 	r := s.r
 	rec.ID = s.id()
 	if rec.Correlation == "" {
@@ -125,7 +124,7 @@ func (s *slot) send(ctx context.Context, rec *metrics.Record, body []byte, cance
 
 // event handles one message of the stream. It returns nil even for bad messages and records the first error
 // in s.failed.
-func (s *slot) event(e sse.Event) error {
+func (s *slot) event(e openai.Event) error {
 	if len(e.Data) < 2*len(openai.Done) && string(bytes.TrimSpace(e.Data)) == openai.Done {
 		s.done = true
 		return nil
@@ -200,7 +199,7 @@ func (s *slot) keep() {
 
 // count counts the output tokens with the tokenizer. The goroutine of the records calls it, so that
 // counting does not delay the senders.
-func (r *runner) count(rec *metrics.Record) {
+func (r *runner) count(rec *aiperf.Record) {
 	if r.tokenizer == nil || rec.Err != nil {
 		return
 	}
@@ -211,7 +210,7 @@ func (r *runner) count(rec *metrics.Record) {
 }
 
 // body returns the JSON body of a turn, including the earlier turns of its conversation.
-func (r *runner) body(history []openai.Message, t *prompts.Turn) ([]byte, error) {
+func (r *runner) body(history []openai.Message, t *workload.Turn) ([]byte, error) {
 	if b, ok := r.bodies[t]; ok {
 		return b, nil
 	}

@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"aicplan/cudaops/load/aiperf"
 	"aicplan/cudaops/load/loadtest"
-	"aicplan/cudaops/load/metrics"
 )
 
 // TestErrorsCountAsErrors injects each fault of the mock server into every second request and checks that
@@ -23,16 +23,16 @@ func TestErrorsCountAsErrors(t *testing.T) {
 	}{
 		{fault: loadtest.Fault{Kind: loadtest.FaultStatus, Status: 500}, whole: true, kind: "Internal Server Error", code: 500, text: "mock fault 500"},
 		{fault: loadtest.Fault{Kind: loadtest.FaultStatus, Status: 429}, whole: true, kind: "Too Many Requests", code: 429, text: "mock fault 429"},
-		{fault: loadtest.Fault{Kind: loadtest.FaultErrorEvent, After: 5}, whole: true, kind: metrics.TypeServer, code: 500, text: "engine died"},
-		{fault: loadtest.Fault{Kind: loadtest.FaultCut, After: 5}, whole: true, kind: metrics.TypeStream, text: "the connection ended inside the response"},
-		{fault: loadtest.Fault{Kind: loadtest.FaultEOF, After: 5}, kind: metrics.TypeStream, text: "without [DONE] after 5 messages"},
-		{fault: loadtest.Fault{Kind: loadtest.FaultReset}, whole: true, kind: metrics.TypeConnection, text: "closed the connection without a response"},
-		{fault: loadtest.Fault{Kind: loadtest.FaultNoDone}, kind: metrics.TypeStream, text: "without [DONE] after 8 messages"},
-		{fault: loadtest.Fault{Kind: loadtest.FaultBadJSON, After: 4}, kind: metrics.TypeStream, text: "no JSON object"},
-		{fault: loadtest.Fault{Kind: loadtest.FaultEmpty}, whole: true, kind: metrics.TypeEmpty, text: "the answer has no body"},
-		{fault: loadtest.Fault{Kind: loadtest.FaultNoTokens}, whole: true, kind: metrics.TypeEmpty, text: "no output of the model"},
-		{fault: loadtest.Fault{Kind: loadtest.FaultHTML}, whole: true, kind: metrics.TypeEmpty, text: "text/html"},
-		{fault: loadtest.Fault{Kind: loadtest.FaultBadChunk, After: 3}, kind: metrics.TypeProtocol, text: "chunk length"},
+		{fault: loadtest.Fault{Kind: loadtest.FaultErrorEvent, After: 5}, whole: true, kind: aiperf.TypeServer, code: 500, text: "engine died"},
+		{fault: loadtest.Fault{Kind: loadtest.FaultCut, After: 5}, whole: true, kind: aiperf.TypeStream, text: "the connection ended inside the response"},
+		{fault: loadtest.Fault{Kind: loadtest.FaultEOF, After: 5}, kind: aiperf.TypeStream, text: "without [DONE] after 5 messages"},
+		{fault: loadtest.Fault{Kind: loadtest.FaultReset}, whole: true, kind: aiperf.TypeConnection, text: "closed the connection without a response"},
+		{fault: loadtest.Fault{Kind: loadtest.FaultNoDone}, kind: aiperf.TypeStream, text: "without [DONE] after 8 messages"},
+		{fault: loadtest.Fault{Kind: loadtest.FaultBadJSON, After: 4}, kind: aiperf.TypeStream, text: "no JSON object"},
+		{fault: loadtest.Fault{Kind: loadtest.FaultEmpty}, whole: true, kind: aiperf.TypeEmpty, text: "the answer has no body"},
+		{fault: loadtest.Fault{Kind: loadtest.FaultNoTokens}, whole: true, kind: aiperf.TypeEmpty, text: "no output of the model"},
+		{fault: loadtest.Fault{Kind: loadtest.FaultHTML}, whole: true, kind: aiperf.TypeEmpty, text: "text/html"},
+		{fault: loadtest.Fault{Kind: loadtest.FaultBadChunk, After: 3}, kind: aiperf.TypeProtocol, text: "chunk length"},
 		{fault: loadtest.Fault{Kind: loadtest.FaultShort}, whole: true, allows: 8},
 		{fault: loadtest.Fault{Kind: loadtest.FaultSlowHead, Delay: time.Second}, whole: true, allows: 8},
 		{fault: loadtest.Fault{Kind: loadtest.FaultWrongUsage}, whole: true, allows: 8},

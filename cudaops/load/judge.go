@@ -12,13 +12,13 @@ import (
 	"strings"
 	"syscall"
 
-	"aicplan/cudaops/load/metrics"
+	"aicplan/cudaops/load/aiperf"
 	"aicplan/cudaops/load/openai"
 )
 
 // judge returns nil if the request succeeded, else the failure. It redacts secrets, because some servers
 // repeat a wrong key in their response.
-func (s *slot) judge(res *http.Response, limit float64, cancelled bool) *metrics.Failure {
+func (s *slot) judge(res *http.Response, limit float64, cancelled bool) *aiperf.Failure {
 	f := s.failure(res, limit, cancelled)
 	if f != nil {
 		f.Message, f.Type = s.r.secrets.String(f.Message), s.r.secrets.String(f.Type)
@@ -27,15 +27,15 @@ func (s *slot) judge(res *http.Response, limit float64, cancelled bool) *metrics
 }
 
 // failure is judge without redaction.
-func (s *slot) failure(res *http.Response, limit float64, cancelled bool) *metrics.Failure {
+func (s *slot) failure(res *http.Response, limit float64, cancelled bool) *aiperf.Failure {
 	rec := s.rec
-	fail := func(code int, kind, format string, args ...any) *metrics.Failure {
-		return &metrics.Failure{Code: code, Type: kind, Message: fmt.Sprintf(format, args...)}
+	fail := func(code int, kind, format string, args ...any) *aiperf.Failure {
+		return &aiperf.Failure{Code: code, Type: kind, Message: fmt.Sprintf(format, args...)}
 	}
 
 	if cancelled {
 		rec.Cancelled = true
-		return fail(499, metrics.TypeCancelled, "Request cancelled %.3fs after being sent", limit)
+		return fail(499, aiperf.TypeCancelled, "Request cancelled %.3fs after being sent", limit)
 	}
 
 	if res != nil && res.StatusCode != http.StatusOK {
@@ -55,30 +55,30 @@ func (s *slot) failure(res *http.Response, limit float64, cancelled bool) *metri
 
 	if err := s.failed; err != nil {
 		if se, ok := errors.AsType[*openai.ServerError](err); ok {
-			return fail(se.Code, metrics.TypeServer, "%s", err)
+			return fail(se.Code, aiperf.TypeServer, "%s", err)
 		}
 
 		switch {
 		case errors.Is(err, context.Canceled):
 			rec.Cancelled = true
-			return fail(499, metrics.TypeCancelled, "the run ended before the answer did")
+			return fail(499, aiperf.TypeCancelled, "the run ended before the answer did")
 		case errors.Is(err, context.DeadlineExceeded):
-			return fail(0, metrics.TypeTimeout, "no complete answer within %v s", limit)
+			return fail(0, aiperf.TypeTimeout, "no complete answer within %v s", limit)
 		case res != nil && errors.Is(err, io.ErrUnexpectedEOF):
-			return fail(0, metrics.TypeStream,
+			return fail(0, aiperf.TypeStream,
 				"the connection ended inside the response after %d messages with output", len(rec.Times))
 		case res == nil && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) ||
 			errors.Is(err, syscall.EPIPE)):
-			return fail(0, metrics.TypeConnection, "the server closed the connection without a response")
+			return fail(0, aiperf.TypeConnection, "the server closed the connection without a response")
 		case errors.Is(err, openai.ErrJSON):
-			return fail(0, metrics.TypeStream, "%s", err)
+			return fail(0, aiperf.TypeStream, "%s", err)
 		}
 
 		if isNet(err) {
-			return fail(0, metrics.TypeConnection, "%s", plainNet(err))
+			return fail(0, aiperf.TypeConnection, "%s", plainNet(err))
 		}
 
-		return fail(0, metrics.TypeProtocol, "%s", err)
+		return fail(0, aiperf.TypeProtocol, "%s", err)
 	}
 
 	if !s.isSSE {
@@ -86,24 +86,24 @@ func (s *slot) failure(res *http.Response, limit float64, cancelled bool) *metri
 			return f
 		}
 	} else if !s.done && s.r.settings.RequireDone {
-		return fail(0, metrics.TypeStream, "the stream ended without [DONE] after %d messages with output",
+		return fail(0, aiperf.TypeStream, "the stream ended without [DONE] after %d messages with output",
 			len(rec.Times))
 	}
 
 	if len(rec.Times) == 0 {
 		if !s.isSSE {
-			return fail(0, metrics.TypeEmpty, "the answer has no output of the model: %.120q", s.body)
+			return fail(0, aiperf.TypeEmpty, "the answer has no output of the model: %.120q", s.body)
 		}
-		return fail(0, metrics.TypeEmpty, "the answer has no output of the model")
+		return fail(0, aiperf.TypeEmpty, "the answer has no output of the model")
 	}
 
 	return nil
 }
 
 // whole parses a response without streaming. It returns nil on success.
-func (s *slot) whole(res *http.Response) *metrics.Failure {
-	fail := func(format string, args ...any) *metrics.Failure {
-		return &metrics.Failure{Type: metrics.TypeEmpty, Message: fmt.Sprintf(format, args...)}
+func (s *slot) whole(res *http.Response) *aiperf.Failure {
+	fail := func(format string, args ...any) *aiperf.Failure {
+		return &aiperf.Failure{Type: aiperf.TypeEmpty, Message: fmt.Sprintf(format, args...)}
 	}
 
 	if len(s.body) == 0 {
@@ -112,7 +112,7 @@ func (s *slot) whole(res *http.Response) *metrics.Failure {
 
 	c, err := openai.Parse(s.body)
 	if se, ok := errors.AsType[*openai.ServerError](err); ok {
-		return &metrics.Failure{Code: se.Code, Type: metrics.TypeServer, Message: err.Error()}
+		return &aiperf.Failure{Code: se.Code, Type: aiperf.TypeServer, Message: err.Error()}
 	}
 
 	if err != nil {

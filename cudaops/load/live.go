@@ -4,7 +4,7 @@ import (
 	"sync"
 	"time"
 
-	"aicplan/cudaops/load/metrics"
+	"aicplan/cudaops/load/aiperf"
 )
 
 // Progress is the state of a running phase. Elapsed is the time since the phase began.
@@ -30,7 +30,7 @@ type Progress struct {
 // Live is one statistic of recent responses, in ms.
 type Live struct {
 	Name  string
-	Stats metrics.Stats
+	Stats aiperf.Stats
 }
 
 // mostRecent limits how many responses of an interval are kept for statistics.
@@ -44,7 +44,7 @@ type recent struct {
 }
 
 // add records a successful response.
-func (r *recent) add(rec *metrics.Record) {
+func (r *recent) add(rec *aiperf.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.answers++
@@ -69,7 +69,7 @@ func (r *recent) take() (out []Live, answers int) {
 		name string
 		of   *[]float64
 	}{{"time to first token", &r.ttft}, {"between messages", &r.gap}, {"latency", &r.latency}} {
-		if s, ok := metrics.Describe(*f.of); ok {
+		if s, ok := aiperf.Describe(*f.of); ok {
 			out = append(out, Live{f.name, s})
 		}
 		*f.of = (*f.of)[:0]

@@ -7,16 +7,15 @@ import (
 	"sync/atomic"
 	"time"
 
-	"aicplan/cudaops/load/arrivals"
-	"aicplan/cudaops/load/metrics"
+	"aicplan/cudaops/load/aiperf"
 	"aicplan/cudaops/load/openai"
-	"aicplan/cudaops/load/prompts"
+	"aicplan/cudaops/load/workload"
 )
 
 // A session is a conversation in progress.
 type session struct {
 	number  int
-	conv    *prompts.Conversation
+	conv    *workload.Conversation
 	turn    int
 	history []openai.Message
 	id      string // X-Correlation-ID of all its turns
@@ -35,7 +34,7 @@ type phase struct {
 	end       sync.Once
 	mu        sync.Mutex // protects runner.next and cancel
 	cancel    *rand.Rand
-	collector metrics.Collector
+	collector aiperf.Collector
 	batches   []Batch
 }
 
@@ -46,7 +45,7 @@ func (r *runner) phase(ctx context.Context, slots *[]*slot, warmup bool, client 
 	p := &phase{r: r, warmup: warmup, ending: make(chan struct{}), requests: int64(s.Requests),
 		sessions: int64(s.Sessions)}
 	p.cancel = rand.New(rand.NewPCG(s.Seed^r.options.Salt, 0x63616e63656c))
-	p.collector = metrics.Collector{Streaming: s.Streaming, SLO: r.slo}
+	p.collector = aiperf.Collector{Streaming: s.Streaming, SLO: r.slo}
 	duration := seconds(s.Duration)
 	if warmup {
 		p.requests, p.sessions, duration = int64(s.WarmupRequests), 0, 0
@@ -77,9 +76,9 @@ func (r *runner) phase(ctx context.Context, slots *[]*slot, warmup bool, client 
 	case !warmup && s.Users > 0:
 		p.users(ctx, slots)
 	case !warmup && s.RequestRate > 0:
-		c := arrivals.Config{Pattern: s.Arrival, Rate: s.RequestRate, Smoothness: s.Smoothness,
+		c := workload.Arrivals{Pattern: s.Arrival, Rate: s.RequestRate, Smoothness: s.Smoothness,
 			Ramp: seconds(s.RateRamp), Seed: s.Seed ^ r.options.Salt}
-		p.paced(ctx, slots, arrivals.New(c).Next)
+		p.paced(ctx, slots, workload.NewSchedule(c).Next)
 	case !warmup && s.Trace != "" && r.conversations.At(0).At >= 0:
 		p.replay(ctx, slots)
 	case s.Batch > 0:
@@ -149,7 +148,7 @@ func (p *phase) begin() *session {
 	return p.session(int(n-1), p.r.conversations.At(int(p.r.order[i%len(p.r.order)])))
 }
 
-func (p *phase) session(number int, c *prompts.Conversation) *session {
+func (p *phase) session(number int, c *workload.Conversation) *session {
 	return &session{number: number, conv: c, turns: len(c.Turns)}
 }
 
@@ -329,12 +328,12 @@ func (p *phase) sleep(d time.Duration) bool {
 const waiting = 2048
 
 // record returns a record to fill in, reused if possible.
-func (r *runner) record() *metrics.Record {
+func (r *runner) record() *aiperf.Record {
 	select {
 	case rec := <-r.free:
 		return rec
 	default:
-		return &metrics.Record{}
+		return &aiperf.Record{}
 	}
 }
 
@@ -342,7 +341,7 @@ func (r *runner) record() *metrics.Record {
 // them are processed.
 func (p *phase) record() (wait func()) {
 	r := p.r
-	r.free, r.records = make(chan *metrics.Record, waiting), make(chan *metrics.Record, waiting)
+	r.free, r.records = make(chan *aiperf.Record, waiting), make(chan *aiperf.Record, waiting)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -351,7 +350,7 @@ func (p *phase) record() (wait func()) {
 			}
 		}()
 		defer r.caught()
-		take := func(rec *metrics.Record) {
+		take := func(rec *aiperf.Record) {
 			v := p.collector.Add(rec)
 			if r.options.Record != nil {
 				if p.warmup {
@@ -365,7 +364,7 @@ func (p *phase) record() (wait func()) {
 			}
 		}
 
-		var kept []*metrics.Record
+		var kept []*aiperf.Record
 		for rec := range r.records {
 			if r.counter != nil {
 				kept = append(kept, rec) // counting during the phase would put load on the server

@@ -19,9 +19,9 @@ import (
 
 	"golang.org/x/sync/errgroup"
 
-	"aicplan/cudaops/load/metrics"
+	"aicplan/cudaops/load/aiperf"
 	"aicplan/cudaops/load/openai"
-	"aicplan/cudaops/load/prompts"
+	"aicplan/cudaops/load/workload"
 	"aicplan/sink/redact"
 )
 
@@ -32,7 +32,7 @@ type Options struct {
 	Salt uint64
 
 	// Tokenizer counts tokens and generates prompts. If nil, the server's token counts are used.
-	Tokenizer prompts.Tokenizer
+	Tokenizer workload.Tokenizer
 
 	// Dial and TLS override how connections are made. If nil, TCP and the system's root certificates are
 	// used.
@@ -41,7 +41,7 @@ type Options struct {
 
 	// Record is called for every request in order of completion, from one goroutine. It must not keep its
 	// arguments. values is nil for warm-up requests.
-	Record func(r *metrics.Record, values *metrics.Values)
+	Record func(r *aiperf.Record, values *aiperf.Values)
 
 	// Progress is called about once a second from a separate goroutine.
 	Progress func(Progress)
@@ -69,12 +69,12 @@ type Traffic struct {
 
 	// TokenIDs is true if output lengths are counts of token ids sent by the server.
 	TokenIDs      bool
-	Conversations *prompts.Set
+	Conversations *workload.Set
 }
 
 // Phase is the result of one phase of a run.
 type Phase struct {
-	Summary *metrics.Summary
+	Summary *aiperf.Summary
 	// From and To are the time window of the phase in ns since the Unix epoch. Telemetry uses only samples
 	// within it.
 	From, To int64
@@ -110,15 +110,15 @@ type runner struct {
 	header    http.Header   // of every request
 	secrets   *redact.Values
 	request   openai.Request
-	slo       metrics.SLO
-	tokenizer prompts.Tokenizer
+	slo       aiperf.SLO
+	tokenizer workload.Tokenizer
 	counter   *serverCounter // nil unless the server counts tokens
 	prefill   chan struct{}  // nil means unlimited
 	keepText  bool
 
-	conversations *prompts.Set
+	conversations *workload.Set
 	order         []int32
-	bodies        map[*prompts.Turn][]byte
+	bodies        map[*workload.Turn][]byte
 	next          int // index of the next conversation, across both phases
 
 	base     time.Time
@@ -129,8 +129,8 @@ type runner struct {
 	abort   context.CancelFunc // ends the run
 	counted atomic.Bool        // token ids sent by the server were counted
 
-	free    chan *metrics.Record
-	records chan *metrics.Record
+	free    chan *aiperf.Record
+	records chan *aiperf.Record
 
 	sent, succeeded, failed, inFlight, tokens atomic.Int64
 	recent                                    recent
@@ -188,7 +188,7 @@ func newRunner(s Settings, o Options) (*runner, error) {
 		return nil, err
 	}
 
-	if r.slo, err = metrics.ParseSLO(s.SLO); err != nil {
+	if r.slo, err = aiperf.ParseSLO(s.SLO); err != nil {
 		return nil, err
 	}
 
@@ -242,7 +242,7 @@ func (r *runner) makePrompts() error {
 			return fmt.Errorf("trace: %w", err)
 		}
 		defer f.Close()
-		list, err := prompts.Trace(f, s.Trace, c)
+		list, err := workload.Trace(f, s.Trace, c)
 		if err != nil {
 			return err
 		}
@@ -261,9 +261,9 @@ func (r *runner) makePrompts() error {
 		}
 
 		r.keepText = r.keepText || turns > len(list)
-		r.conversations = prompts.Fixed(list)
+		r.conversations = workload.Fixed(list)
 	} else {
-		r.conversations = prompts.Make(c)
+		r.conversations = workload.Make(c)
 		r.keepText = r.keepText || s.Turns > 1 || s.TurnsStdDev > 0
 	}
 
@@ -277,7 +277,7 @@ func (r *runner) makePrompts() error {
 		rng.Shuffle(len(r.order), func(i, j int) { r.order[i], r.order[j] = r.order[j], r.order[i] })
 	}
 
-	r.bodies = map[*prompts.Turn][]byte{}
+	r.bodies = map[*workload.Turn][]byte{}
 	size := 0
 	for i := 0; i < r.conversations.Len() && r.conversations.Kept(); i++ {
 		t := &r.conversations.At(i).Turns[0]
@@ -365,7 +365,7 @@ func (r *runner) run(ctx context.Context) (*Traffic, error) {
 }
 
 // describe formats a failure in one line.
-func describe(f metrics.Failure) string {
+func describe(f aiperf.Failure) string {
 	if f.Code > 0 {
 		return fmt.Sprintf("%d %s: %s", f.Code, f.Type, f.Message)
 	}

@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"aicplan/cudaops/load/aiperf"
 	"aicplan/cudaops/load/loadtest"
-	"aicplan/cudaops/load/metrics"
 )
 
 func server(t *testing.T, o loadtest.Options) *loadtest.Server {
@@ -33,13 +33,13 @@ func quick() Settings {
 }
 
 // start runs load inside a synctest bubble, where time is virtual and exact.
-func start(t *testing.T, srv *loadtest.Server, s Settings, o Options) (*Traffic, []metrics.Record) {
+func start(t *testing.T, srv *loadtest.Server, s Settings, o Options) (*Traffic, []aiperf.Record) {
 	t.Helper()
-	var recs []metrics.Record
+	var recs []aiperf.Record
 	if o.Dial == nil {
 		o.Dial = srv.Dial
 	}
-	o.Record = func(r *metrics.Record, _ *metrics.Values) {
+	o.Record = func(r *aiperf.Record, _ *aiperf.Values) {
 		c := *r
 		c.Times = append([]int64(nil), r.Times...)
 		recs = append(recs, c)
@@ -60,7 +60,7 @@ func near(t *testing.T, what string, got, want float64) {
 	}
 }
 
-func avg(t *testing.T, s *metrics.Summary, tag string) float64 {
+func avg(t *testing.T, s *aiperf.Summary, tag string) float64 {
 	t.Helper()
 	m, ok := s.Get(tag)
 	if !ok {
@@ -251,7 +251,7 @@ func TestTimeout(t *testing.T) {
 		hang := loadtest.Fault{Kind: loadtest.FaultHang, Every: 2, After: 3}
 		res, _ := start(t, server(t, loadtest.Options{Faults: []loadtest.Fault{hang}}), set, Options{})
 		s := res.Profiling.Summary
-		if s.Failed != 2 || len(s.Errors) != 1 || s.Errors[0].Type != metrics.TypeTimeout {
+		if s.Failed != 2 || len(s.Errors) != 1 || s.Errors[0].Type != aiperf.TypeTimeout {
 			t.Errorf("%+v", s.Errors)
 		}
 	})

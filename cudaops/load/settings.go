@@ -19,10 +19,9 @@ import (
 	"strings"
 	"time"
 
-	"aicplan/cudaops/load/arrivals"
-	"aicplan/cudaops/load/metrics"
+	"aicplan/cudaops/load/aiperf"
 	"aicplan/cudaops/load/openai"
-	"aicplan/cudaops/load/prompts"
+	"aicplan/cudaops/load/workload"
 )
 
 // Settings define one load point. The JSON names are those used in plans.
@@ -165,7 +164,7 @@ const (
 func DefaultSettings() Settings {
 	return Settings{
 		URL: "localhost:8000", EndpointType: string(openai.Chat), Streaming: true, Timeout: 6 * 3600, RequireDone: true,
-		Arrival: arrivals.Poisson, Smoothness: 1, Grace: 30,
+		Arrival: workload.Poisson, Smoothness: 1, Grace: 30,
 		ISL: 550, Sampling: SamplingSequential, Prompt: PromptText, Vocabulary: 30_000, TraceSpeed: 1,
 		CacheReset: ResetAuto, Log: LogRecords, TokenCounts: CountsAuto,
 	}
@@ -257,7 +256,7 @@ func (s *Settings) Settle() error {
 
 	for _, err := range []error{
 		oneOf("endpoint_type", s.EndpointType, openai.Endpoints()...),
-		oneOf("arrival", s.Arrival, arrivals.Patterns()...),
+		oneOf("arrival", s.Arrival, workload.Patterns()...),
 		oneOf("sampling", s.Sampling, SamplingSequential, SamplingShuffle),
 		oneOf("prompt", s.Prompt, PromptText, PromptIDs),
 		oneOf("cache_reset", s.CacheReset, ResetAuto, ResetRequire, ResetNever),
@@ -336,7 +335,7 @@ func (s *Settings) Settle() error {
 	}
 
 	if s.RequestRate > 0 {
-		if err := (arrivals.Config{Pattern: s.Arrival, Rate: s.RequestRate,
+		if err := (workload.Arrivals{Pattern: s.Arrival, Rate: s.RequestRate,
 			Smoothness: s.Smoothness}).Validate(); err != nil {
 			return err
 		}
@@ -351,7 +350,7 @@ func (s *Settings) Settle() error {
 		}
 	}
 
-	if _, err := metrics.ParseSLO(s.SLO); err != nil {
+	if _, err := aiperf.ParseSLO(s.SLO); err != nil {
 		return err
 	}
 
@@ -374,12 +373,12 @@ func secret(name string) bool {
 	return false
 }
 
-func (s *Settings) synthetic(t prompts.Tokenizer, salt uint64) prompts.Config {
-	return prompts.Config{
-		Entries: s.Entries, Input: prompts.Length{Mean: s.ISL, StdDev: s.ISLStdDev},
-		Output: prompts.Length{Mean: s.OSL, StdDev: s.OSLStdDev},
-		Turns:  prompts.Length{Mean: s.Turns, StdDev: s.TurnsStdDev},
-		Delay:  prompts.Length{Mean: s.TurnDelay, StdDev: s.TurnDelayStdDev},
+func (s *Settings) synthetic(t workload.Tokenizer, salt uint64) workload.Config {
+	return workload.Config{
+		Entries: s.Entries, Input: workload.Length{Mean: s.ISL, StdDev: s.ISLStdDev},
+		Output: workload.Length{Mean: s.OSL, StdDev: s.OSLStdDev},
+		Turns:  workload.Length{Mean: s.Turns, StdDev: s.TurnsStdDev},
+		Delay:  workload.Length{Mean: s.TurnDelay, StdDev: s.TurnDelayStdDev},
 		Prefix: s.PrefixLength, PrefixPool: s.PrefixPool, IDs: s.Prompt == PromptIDs, Vocabulary: s.Vocabulary,
 		Tokenizer: t, Seed: s.Seed ^ salt,
 	}

@@ -7,8 +7,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"aicplan/cudaops/load/aiperf"
 	"aicplan/cudaops/load/loadtest"
-	"aicplan/cudaops/load/metrics"
 )
 
 // TestPrefillConcurrency allows only one request at a time to wait for its first token.
@@ -20,7 +20,7 @@ func TestPrefillConcurrency(t *testing.T) {
 		if res.Profiling.Summary.Succeeded != 8 {
 			t.Fatalf("%+v", res.Profiling.Summary.Errors)
 		}
-		slices.SortFunc(recs, func(a, b metrics.Record) int { return int(a.Start - b.Start) })
+		slices.SortFunc(recs, func(a, b aiperf.Record) int { return int(a.Start - b.Start) })
 		for i := 1; i < len(recs); i++ {
 			if first := recs[i-1].Times[0]; recs[i].Start < first {
 				t.Errorf("request %d was sent %v before the first token of the one before it", i, time.Duration(first-recs[i].Start))
@@ -42,7 +42,7 @@ func TestUsers(t *testing.T) {
 		if res.Profiling.Summary.Succeeded != 40 {
 			t.Fatalf("%+v", res.Profiling.Summary.Errors)
 		}
-		slices.SortFunc(recs, func(a, b metrics.Record) int { return int(a.Start - b.Start) })
+		slices.SortFunc(recs, func(a, b aiperf.Record) int { return int(a.Start - b.Start) })
 		for i, r := range recs {
 			if at := time.Duration(r.Start - recs[0].Start); at != time.Duration(i)*500*time.Millisecond {
 				t.Errorf("request %d was sent after %v", i, at)

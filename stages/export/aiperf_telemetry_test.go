@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"aicplan/cudaops/load/aiperf"
-	"aicplan/cudaops/load/metrics"
 	"aicplan/cudaops/nvml/nvmltest"
 	cudatelemetry "aicplan/cudaops/telemetry"
 )
@@ -33,7 +32,7 @@ func TestTelemetryInAIPerfFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		none, err := (&aiperf.Report{Summary: &metrics.Summary{}}).JSON()
+		none, err := (&aiperf.Report{Summary: &aiperf.Summary{}}).JSON()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +73,7 @@ func TestTelemetryInAIPerfFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		table, err := (&aiperf.Report{Summary: &metrics.Summary{Metrics: []metrics.Metric{{Def: metrics.Def{Name: "x"}, Value: 1}}}}).CSV()
+		table, err := (&aiperf.Report{Summary: &aiperf.Summary{Metrics: []aiperf.Metric{{Def: aiperf.Def{Name: "x"}, Value: 1}}}}).CSV()
 		if err != nil || !strings.HasSuffix(string(table), "\r\n\r\n\r\n"+strings.Join(aiperf.TelemetryHeader, ",")+"\r\n") {
 			t.Fatalf("%v\n%q", err, table)
 		}

@@ -9,9 +9,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/cudaops/load"
-	"aicplan/cudaops/load/arrivals"
-	"aicplan/cudaops/load/host"
 	"aicplan/cudaops/load/openai"
+	"aicplan/cudaops/load/workload"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
 )
@@ -33,7 +32,7 @@ func endpointKind() Kind {
 		Slots: func(spec worker.Spec, rt *stage.Runtime, at Place, _ func() ([]Device, error)) ([]worker.Slot, error) {
 			return spread(spec, rt, []Device{{Index: -1}}), nil
 		},
-		Host:   func(init worker.Init) (worker.Host, error) { return host.New(init), nil },
+		Host:   func(init worker.Init) (worker.Host, error) { return load.NewHost(init), nil },
 		Inside: true, // a second process would double the memory and the time to the first request
 		WorkerOptions: func(rt *stage.Runtime, at Place, options map[string]any) map[string]any {
 			options["plan_dir"] = declaredIn(rt, at)
@@ -47,7 +46,7 @@ func endpointKind() Kind {
 // endpointOps returns one op for each type of endpoint.
 func endpointOps() []stage.Op {
 	var out []stage.Op
-	for _, name := range host.Ops() {
+	for _, name := range load.Ops() {
 		out = append(out, stage.Op{Name: name})
 	}
 	return out
@@ -89,7 +88,7 @@ func loadOptions() []stage.Option {
 		{Name: "request_rate", Type: cty.Number, Default: "0",
 			Doc: "requests per second; 0 sends as soon as concurrency lets"},
 		{Name: "request_rate_ramp", Type: cty.Number, Default: "0", Doc: "seconds in which the rate grows to its value"},
-		{Name: "arrival", Type: cty.String, OneOf: arrivals.Patterns(), Default: `"poisson"`,
+		{Name: "arrival", Type: cty.String, OneOf: workload.Patterns(), Default: `"poisson"`,
 			Doc: "how requests arrive at a rate"},
 		{Name: "arrival_smoothness", Type: cty.Number, Default: "1", Doc: "the shape of gamma arrivals: more is smoother"},
 		{Name: "users", Type: cty.Number, Default: "0",

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"testing"
 
-	"aicplan/cudaops/load/metrics"
 	"aicplan/cudaops/load/openai"
 )
 
@@ -46,10 +45,10 @@ func reference(t *testing.T) shape {
 const second = int64(1e9)
 
 // records returns four requests, the last of which was cancelled.
-func records() []metrics.Record {
-	var out []metrics.Record
+func records() []Record {
+	var out []Record
 	for i := range int64(4) {
-		r := metrics.Record{}
+		r := Record{}
 		r.Reset()
 		r.ID, r.Correlation, r.Conversation, r.Number = fmt.Sprint("id-", i), "c", "session_000000", int(i)
 		r.Credit, r.Free, r.Start = 1700*second+i*1e6, 1700*second+i*1e6, 1700*second+i*1e6+1000
@@ -62,18 +61,18 @@ func records() []metrics.Record {
 		r.Usage = &openai.Usage{Prompt: 31, Completion: 5, Total: 36, Reasoning: -1, Cached: -1}
 		out = append(out, r)
 	}
-	out[3].Err = &metrics.Failure{Code: 499, Type: metrics.TypeCancelled, Message: "Request cancelled \"0.010s\"\n after\x01 being sent \u00e9"}
+	out[3].Err = &Failure{Code: 499, Type: TypeCancelled, Message: "Request cancelled \"0.010s\"\n after\x01 being sent \u00e9"}
 	out[3].Cancelled, out[3].Ack = true, 0
 	return out
 }
 
 func report(t *testing.T) (*Report, []byte) {
 	t.Helper()
-	slo, err := metrics.ParseSLO(map[string]float64{"ttft": 30})
+	slo, err := ParseSLO(map[string]float64{"ttft": 30})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := metrics.Collector{Streaming: true, SLO: slo}
+	c := Collector{Streaming: true, SLO: slo}
 	var log []byte
 	for _, r := range records() {
 		log = AppendRecord(log, &r, c.Add(&r), true, false, "worker_1")

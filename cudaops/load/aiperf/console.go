@@ -5,20 +5,18 @@ import (
 	"math"
 	"strconv"
 	"strings"
-
-	"aicplan/cudaops/load/metrics"
 )
 
 var consoleColumns = []string{"avg", "min", "max", "p99", "p90", "p50", "std"}
 
 var groups = []struct {
-	group metrics.Group
+	group Group
 	title string
 }{
-	{metrics.GroupEffective, "LLM Metrics: Effective"},
-	{metrics.GroupActive, "LLM Metrics: Active"},
-	{metrics.GroupUsage, "LLM Metrics: Usage"},
-	{metrics.GroupMain, "LLM Metrics"},
+	{GroupEffective, "LLM Metrics: Effective"},
+	{GroupActive, "LLM Metrics: Active"},
+	{GroupUsage, "LLM Metrics: Usage"},
+	{GroupMain, "LLM Metrics"},
 }
 
 // mainOrder is the order of the metrics in the main table. Other metrics come after them.
@@ -55,19 +53,19 @@ func (r *Report) Console() string {
 }
 
 // Table returns only the main table, for a terminal. It returns "" if there are no metrics.
-func Table(s *metrics.Summary, title string) string { return metricTable(s, metrics.GroupMain, title) }
+func Table(s *Summary, title string) string { return metricTable(s, GroupMain, title) }
 
-func metricTable(s *metrics.Summary, g metrics.Group, title string) string {
-	var list []metrics.Metric
+func metricTable(s *Summary, g Group, title string) string {
+	var list []Metric
 	seen := map[string]bool{}
-	add := func(m metrics.Metric) {
+	add := func(m Metric) {
 		if m.Group == g && !seen[m.Tag] {
 			seen[m.Tag] = true
 			list = append(list, m)
 		}
 	}
 
-	if g == metrics.GroupMain {
+	if g == GroupMain {
 		for _, tag := range mainOrder {
 			if m, ok := s.Get(tag); ok {
 				add(m)
@@ -112,7 +110,7 @@ func metricTable(s *metrics.Summary, g metrics.Group, title string) string {
 	return t.render()
 }
 
-func errorTable(s *metrics.Summary) string {
+func errorTable(s *Summary) string {
 	t := &grid{title: "NVIDIA AIPerf | Error Summary", header: []string{"Code", "Type", "Message", "Count"},
 		left: []int{2}}
 	for _, e := range s.Errors {

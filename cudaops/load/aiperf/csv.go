@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"aicplan/cudaops/load/metrics"
 )
 
 var csvHeader = []string{"Metric", "avg", "min", "max", "sum", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95",
@@ -22,7 +20,7 @@ func (r *Report) CSV() ([]byte, error) {
 	w := csv.NewWriter(&b)
 	w.UseCRLF = true
 	list := slices.Clone(r.Summary.Metrics)
-	slices.SortStableFunc(list, func(a, b metrics.Metric) int { return cmp.Compare(a.Name, b.Name) })
+	slices.SortStableFunc(list, func(a, b Metric) int { return cmp.Compare(a.Name, b.Name) })
 	rows := [][]string{csvHeader}
 
 	for _, m := range list {
@@ -61,7 +59,7 @@ func (r *Report) CSV() ([]byte, error) {
 // writes it even without telemetry. Rows of devices have Hostname as an additional column.
 var TelemetryHeader = append([]string{"Endpoint", "GPU_Index", "GPU_Name", "GPU_UUID", "Platform"}, csvHeader...)
 
-func statsRow(m metrics.Metric) []string {
+func statsRow(m Metric) []string {
 	s := m.Stats
 	avg, sum, std := s.Avg, s.Sum, s.Std
 	if m.Adjusted {

@@ -4,7 +4,7 @@ import (
 	"encoding/json"
 
 	"aicplan/cudaops/load/openai"
-	"aicplan/cudaops/load/prompts"
+	"aicplan/cudaops/load/workload"
 )
 
 // maxInputs limits the number of sessions in inputs.json.
@@ -12,7 +12,7 @@ const maxInputs = 1000
 
 // InputsJSON returns the text of inputs.json: the request bodies of each session, turn by turn. Bodies of
 // later turns do not include the earlier responses.
-func InputsJSON(r openai.Request, list *prompts.Set) ([]byte, error) {
+func InputsJSON(r openai.Request, list *workload.Set) ([]byte, error) {
 	type entry struct {
 		ID       string            `json:"session_id"`
 		Payloads []json.RawMessage `json:"payloads"`

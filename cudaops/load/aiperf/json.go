@@ -1,6 +1,7 @@
-// Package aiperf writes the files of AIPerf 0.13, so that tools for these files work unchanged:
-// profile_export.jsonl, profile_export_aiperf.json (schema 1.4) and .csv, profile_export_console.txt and
-// inputs.json. The formats were derived from files written by AIPerf. docs/serving.md defines the numbers.
+// Package aiperf computes the metrics of a load with AIPerf's names, units and definitions, and writes the files of
+// AIPerf 0.13, so that tools for these files work unchanged: profile_export.jsonl, profile_export_aiperf.json
+// (schema 1.4) and .csv, profile_export_console.txt and inputs.json. The formats were derived from files written by
+// AIPerf. docs/serving.md lists the definitions and the differences from AIPerf.
 package aiperf
 
 import (
@@ -10,8 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"aicplan/cudaops/load/metrics"
 )
 
 // SchemaVersion is the schema version of profile_export_aiperf.json.
@@ -55,10 +54,10 @@ func Path(attachment string) string {
 type Report struct {
 	// ID identifies the run.
 	ID      string
-	Summary *metrics.Summary
+	Summary *Summary
 
 	// Warmup is nil if there was no warm-up phase.
-	Warmup *metrics.Summary
+	Warmup *Summary
 
 	// From and To are the time window of the profiling phase in ns since the Unix epoch. WarmupFrom and
 	// WarmupTo are that of the warm-up phase.
@@ -146,7 +145,7 @@ func (r *Report) JSON() ([]byte, error) {
 }
 
 // entry returns the JSON object of a metric.
-func entry(m metrics.Metric) json.RawMessage {
+func entry(m Metric) json.RawMessage {
 	var b bytes.Buffer
 	b.WriteString(`{"unit":` + strconv.Quote(m.Unit))
 	num := func(name string, v float64) {
@@ -190,7 +189,7 @@ type named struct {
 	v    float64
 }
 
-func percentiles(s metrics.Stats) []named {
+func percentiles(s Stats) []named {
 	return []named{{"p1", s.P1}, {"p5", s.P5}, {"p10", s.P10}, {"p25", s.P25}, {"p50", s.P50}, {"p75", s.P75},
 		{"p90", s.P90}, {"p95", s.P95}, {"p99", s.P99}}
 }
@@ -217,7 +216,7 @@ type errorEntry struct {
 	Count   int          `json:"count"`
 }
 
-func errorSummary(s *metrics.Summary) []errorEntry {
+func errorSummary(s *Summary) []errorEntry {
 	out := []errorEntry{}
 	for _, e := range s.Errors {
 		out = append(out, errorEntry{errorDetails{e.Code, e.Type, e.Message}, e.Count})

@@ -2,8 +2,6 @@ package aiperf
 
 import (
 	"encoding/json"
-
-	"aicplan/cudaops/load/metrics"
 )
 
 // File is one output file of a run.
@@ -43,7 +41,7 @@ func (r *Report) Phases() ([]File, error) {
 	var out []File
 	for i, p := range []struct {
 		name      string
-		sum       *metrics.Summary
+		sum       *Summary
 		from, to  int64
 		cancelled bool
 	}{{Warmup, r.Warmup, r.WarmupFrom, r.WarmupTo, false}, {Profiling, r.Summary, r.From, r.To, r.Cancelled}} {

@@ -4,14 +4,12 @@ import (
 	"math"
 	"strconv"
 	"unicode/utf8"
-
-	"aicplan/cudaops/load/metrics"
 )
 
 // AppendRecord appends one line of profile_export.jsonl. worker is the name of the sender. warmedUp is true
 // if the run has a warm-up phase. AppendRecord does not allocate if b has enough capacity, because lines
 // are written while the load runs.
-func AppendRecord(b []byte, r *metrics.Record, v *metrics.Values, streaming, warmedUp bool, worker string) []byte {
+func AppendRecord(b []byte, r *Record, v *Values, streaming, warmedUp bool, worker string) []byte {
 	str := func(name, value string) {
 		b = append(b, ',', '"')
 		b = append(b, name...)
@@ -69,7 +67,7 @@ func AppendRecord(b []byte, r *metrics.Record, v *metrics.Values, streaming, war
 	str("root_correlation_id", r.Correlation)
 	b = append(b, `},"metrics":{`...)
 	first := true
-	name := func(d *metrics.Def) {
+	name := func(d *Def) {
 		if !first {
 			b = append(b, ',')
 		}
@@ -79,13 +77,13 @@ func AppendRecord(b []byte, r *metrics.Record, v *metrics.Values, streaming, war
 		b = append(b, `":{"value":`...)
 	}
 
-	unit := func(d *metrics.Def) {
+	unit := func(d *Def) {
 		b = append(b, `,"unit":"`...)
 		b = append(b, d.Unit...)
 		b = append(b, `"}`...)
 	}
 
-	defs := metrics.PerRequest()
+	defs := PerRequest()
 	for i := range defs {
 		if v == nil || math.IsNaN(v[i]) || summaryOnly(i) {
 			continue
@@ -101,7 +99,7 @@ func AppendRecord(b []byte, r *metrics.Record, v *metrics.Values, streaming, war
 	}
 
 	if streaming && r.Err == nil && len(r.Times) > 1 {
-		name(&metrics.InterChunk)
+		name(&InterChunk)
 		b = append(b, '[')
 		for i := 1; i < len(r.Times); i++ {
 			if i > 1 {
@@ -110,7 +108,7 @@ func AppendRecord(b []byte, r *metrics.Record, v *metrics.Values, streaming, war
 			b = appendFloat(b, float64(r.Times[i]-r.Times[i-1])/1e6)
 		}
 		b = append(b, ']')
-		unit(&metrics.InterChunk)
+		unit(&InterChunk)
 	}
 
 	b = append(b, '}')
@@ -133,7 +131,7 @@ func AppendRecord(b []byte, r *metrics.Record, v *metrics.Values, streaming, war
 
 // summaryOnly reports whether AIPerf writes a metric only to its summaries. Readers can compute it from the
 // times in the metadata.
-func summaryOnly(i int) bool { return i == metrics.CreditToStart || i == metrics.EffectiveLatency }
+func summaryOnly(i int) bool { return i == CreditToStart || i == EffectiveLatency }
 
 func appendFloat(b []byte, v float64) []byte {
 	n := len(b)

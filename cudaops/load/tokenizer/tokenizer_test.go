@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"aicplan/cudaops/load/prompts"
+	"aicplan/cudaops/load/workload"
 )
 
 // The vocabularies in testdata were trained on this project's documentation with the reference
@@ -60,8 +60,8 @@ func exactLengths(t *testing.T, tok *Tokenizer) {
 		t.Fatalf("only %d words", len(tok.Words()))
 	}
 	for _, n := range []int{1, 2, 17, 500} {
-		c := prompts.Config{Entries: 5, Input: prompts.Length{Mean: float64(n)}, Tokenizer: tok, Seed: uint64(n)}
-		set := prompts.Make(c)
+		c := workload.Config{Entries: 5, Input: workload.Length{Mean: float64(n)}, Tokenizer: tok, Seed: uint64(n)}
+		set := workload.Make(c)
 		for i := range set.Len() {
 			turn := set.At(i).Turns[0]
 			if got := len(tok.Encode(turn.Text)); got != n || turn.Tokens != n {

@@ -7,14 +7,13 @@ import (
 	"time"
 
 	"aicplan/cudaops/load"
-	loadhost "aicplan/cudaops/load/host"
 	"aicplan/cudaops/worker"
 	"aicplan/sink/phrase"
 )
 
 // measured runs the load of a case on the server. It cancels the load and stops the server if the server
 // stops responding. Errors have a failure class.
-func (h *Host) measured(ctx context.Context, a *ask, inner *loadhost.Host, out worker.Emitter) (worker.Row,
+func (h *Host) measured(ctx context.Context, a *ask, inner *load.Host, out worker.Emitter) (worker.Row,
 	*load.Traffic, error) {
 	set, _, err := inner.Settings(a.Case)
 	if err != nil {

@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"aicplan/cudaops/load"
-	loadhost "aicplan/cudaops/load/host"
 	"aicplan/cudaops/nvml"
 	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/server"
@@ -119,7 +118,7 @@ func (h *Host) Hello(ctx context.Context) (worker.Hello, error) {
 
 	h.options = o
 	hello := worker.Hello{Framework: Framework, Version: "unknown", Device: "no GPU", Window: 1,
-		Ops: loadhost.Ops(), Configure: true, Env: map[string]string{}}
+		Ops: load.Ops(), Configure: true, Env: map[string]string{}}
 	if o.Package != "" {
 		hello.Framework = strings.ToUpper(o.Package)
 		v, err := packageVersion(ctx, o)
@@ -279,7 +278,7 @@ func (h *Host) run(ctx context.Context, c worker.Case, out worker.Emitter) (work
 }
 
 // load returns the host that runs load on a server.
-func (h *Host) load(s *running) *loadhost.Host {
+func (h *Host) load(s *running) *load.Host {
 	init := h.init
 	init.Options = map[string]any{"url": s.base, "plan_dir": h.options.PlanDir}
 
@@ -298,7 +297,7 @@ func (h *Host) load(s *running) *loadhost.Host {
 		init.Blocks = json.RawMessage(`{"load":` + string(b.Load) + `}`)
 	}
 
-	return loadhost.New(init)
+	return load.NewHost(init)
 }
 
 // describe adds information about the server to the row.

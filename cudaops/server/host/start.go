@@ -13,7 +13,6 @@ import (
 	"time"
 
 	"aicplan/cudaops/load"
-	loadhost "aicplan/cudaops/load/host"
 	"aicplan/cudaops/nvml"
 	"aicplan/cudaops/server"
 	"aicplan/cudaops/worker"
@@ -282,7 +281,7 @@ func few(s load.Settings, n, tokens int) load.Settings {
 
 // serverVersion returns the version that the server reports, or "".
 func (h *Host) serverVersion(ctx context.Context, s *running) string {
-	return loadhost.Version(ctx, s.base)
+	return load.Version(ctx, s.base)
 }
 
 // end stops the running server, if any.

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"aicplan/cudaops/load"
-	loadhost "aicplan/cudaops/load/host"
 	"aicplan/cudaops/server"
 	"aicplan/cudaops/trace"
 	"aicplan/cudaops/worker"
@@ -36,7 +35,7 @@ type tracing struct {
 
 // traced records and evaluates the traces of a case, or returns nil if none are requested. The pass does
 // not affect the times in the row.
-func (h *Host) traced(ctx context.Context, a *ask, inner *loadhost.Host, out worker.Emitter) *tracing {
+func (h *Host) traced(ctx context.Context, a *ask, inner *load.Host, out worker.Emitter) *tracing {
 	if a.trace == nil || !a.trace.torch() && !a.trace.Nsys {
 		return nil
 	}
@@ -97,7 +96,7 @@ func (h *Host) traced(ctx context.Context, a *ask, inner *loadhost.Host, out wor
 func (t *tracing) fail(err error) { t.err = errors.Join(t.err, err) }
 
 // short returns the settings of the pass's load.
-func (h *Host) short(inner *loadhost.Host, a *ask) (load.Settings, load.Options, error) {
+func (h *Host) short(inner *load.Host, a *ask) (load.Settings, load.Options, error) {
 	s, o, err := inner.Settings(a.Case)
 	if err != nil {
 		return s, o, err
@@ -124,7 +123,7 @@ func (h *Host) short(inner *loadhost.Host, a *ask) (load.Settings, load.Options,
 }
 
 // torch records traces with the server's profiler.
-func (h *Host) torch(ctx context.Context, a *ask, inner *loadhost.Host, t *tracing, rules trace.Rules,
+func (h *Host) torch(ctx context.Context, a *ask, inner *load.Host, t *tracing, rules trace.Rules,
 	within time.Duration, out worker.Emitter) error {
 	p := h.options.Profiler
 	if p == nil {

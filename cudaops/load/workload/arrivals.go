@@ -1,6 +1,4 @@
-// Package arrivals schedules when requests are due: at a constant rate, by a Poisson process, or with
-// gamma-distributed gaps. The rate can be ramped up from the start.
-package arrivals
+package workload
 
 import (
 	"fmt"
@@ -23,8 +21,8 @@ const (
 // Patterns returns the names of all patterns.
 func Patterns() []string { return []string{Constant, Poisson, Gamma} }
 
-// Config describes an arrival process.
-type Config struct {
+// Arrivals describes an arrival process.
+type Arrivals struct {
 	Pattern string
 
 	// Rate is in requests per second.
@@ -42,7 +40,7 @@ type Config struct {
 }
 
 // Validate returns an error if a field is out of range.
-func (c Config) Validate() error {
+func (c Arrivals) Validate() error {
 	switch {
 	case !slices.Contains(Patterns(), c.Pattern):
 		return fmt.Errorf("the arrival pattern is %q; it must be one of %s", c.Pattern, strings.Join(Patterns(), ", "))
@@ -58,13 +56,13 @@ func (c Config) Validate() error {
 
 // A Schedule generates the arrival times. It is not safe for concurrent use.
 type Schedule struct {
-	c   Config
+	c   Arrivals
 	gap func() float64 // draws a gap of a process with rate 1
 	sum float64        // expected arrivals so far
 }
 
-// New returns a schedule. The config must be valid. The first request is due at time 0.
-func New(c Config) *Schedule {
+// NewSchedule returns a schedule. The config must be valid. The first request is due at time 0.
+func NewSchedule(c Arrivals) *Schedule {
 	src := rand.NewPCG(c.Seed, 0x61727269766c73) // independent of the random stream of the prompts
 	s := &Schedule{c: c}
 

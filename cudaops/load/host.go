@@ -1,6 +1,4 @@
-// Package host is the worker of endpoint runtimes. A case is a load point, its row contains the results,
-// and AIPerf's files are its attachments.
-package host
+package load
 
 import (
 	"bytes"
@@ -21,10 +19,9 @@ import (
 	"strings"
 	"time"
 
-	"aicplan/cudaops/load"
 	"aicplan/cudaops/load/openai"
-	"aicplan/cudaops/load/prompts"
 	"aicplan/cudaops/load/tokenizer"
+	"aicplan/cudaops/load/workload"
 	"aicplan/cudaops/worker"
 )
 
@@ -37,19 +34,20 @@ const OpLoad = "load"
 // Ops returns the ops of endpoint runtimes: the endpoint types and OpLoad.
 func Ops() []string { return append(openai.Endpoints(), OpLoad) }
 
-// Host is the worker host of an endpoint runtime. It is not safe for concurrent use.
+// Host is the worker host of an endpoint runtime. A case is a load point, its row contains the results, and
+// AIPerf's files are its attachments. A Host is not safe for concurrent use.
 type Host struct {
 	// Watch, if not nil, is called with the progress of a load about once a second.
-	Watch func(load.Progress)
+	Watch func(Progress)
 
 	init worker.Init
 	// tokenizers are the loaded tokenizers by path.
-	tokenizers map[string]prompts.Tokenizer
+	tokenizers map[string]workload.Tokenizer
 }
 
 // New returns a host.
-func New(init worker.Init) *Host {
-	return &Host{init: init, tokenizers: map[string]prompts.Tokenizer{}}
+func NewHost(init worker.Init) *Host {
+	return &Host{init: init, tokenizers: map[string]workload.Tokenizer{}}
 }
 
 // Configure implements worker.Configurer.
@@ -65,7 +63,7 @@ const helloTimeout = 2 * time.Second
 // then "unknown".
 func (h *Host) Hello(ctx context.Context) (worker.Hello, error) {
 	for _, name := range slices.Sorted(maps.Keys(h.init.Options)) {
-		if !slices.Contains(load.Names(), name) && !slices.Contains(beside, name) {
+		if !slices.Contains(Names(), name) && !slices.Contains(beside, name) {
 			return worker.Hello{}, &worker.StartError{Failure: worker.Failure{
 				Class:   worker.ClassCollectorBug,
 				Message: fmt.Sprintf("a runtime of kind endpoint has no option %q", name),
@@ -171,8 +169,8 @@ const (
 // settings merges the settings of a case: the runtime's options, the collect's load block and the case's
 // columns, where later ones override earlier ones. If open is true, the settings are not validated, because
 // values that only a case provides are missing.
-func (h *Host) settings(c worker.Case, open bool) (load.Settings, error) {
-	s := load.DefaultSettings()
+func (h *Host) settings(c worker.Case, open bool) (Settings, error) {
+	s := DefaultSettings()
 	if slices.Contains(openai.Endpoints(), c.Op) {
 		s.EndpointType = c.Op
 	}
@@ -249,9 +247,9 @@ func (h *Host) labels() []string {
 	return out
 }
 
-func set(s *load.Settings, values map[string]any, who string) error {
+func set(s *Settings, values map[string]any, who string) error {
 	values = maps.Clone(values)
-	names := load.Names()
+	names := Names()
 
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if !slices.Contains(names, name) {
@@ -274,7 +272,7 @@ func set(s *load.Settings, values map[string]any, who string) error {
 	return nil
 }
 
-func (h *Host) tokenizer(path string) (prompts.Tokenizer, error) {
+func (h *Host) tokenizer(path string) (workload.Tokenizer, error) {
 	if path == "" {
 		return nil, nil
 	}

@@ -1,7 +1,4 @@
-// Package metrics computes metrics of requests: one set of values per request, and a summary over a time
-// window. Names, units and definitions follow AIPerf, so that tools for its files work unchanged.
-// docs/serving.md lists all definitions and the differences from AIPerf.
-package metrics
+package aiperf
 
 import (
 	"math"

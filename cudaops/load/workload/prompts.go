@@ -1,6 +1,6 @@
-// Package prompts generates conversations: synthetic ones of given lengths, reproducible by a seed, and
-// those of a trace.
-package prompts
+// Package workload generates what a load consists of: conversations, synthetic or from a trace, reproducible by
+// a seed, and the times when requests are due.
+package workload
 
 import (
 	"errors"

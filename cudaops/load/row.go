@@ -1,4 +1,4 @@
-package host
+package load
 
 import (
 	"bufio"
@@ -10,9 +10,7 @@ import (
 	"runtime/debug"
 	"time"
 
-	"aicplan/cudaops/load"
 	"aicplan/cudaops/load/aiperf"
-	"aicplan/cudaops/load/metrics"
 	"aicplan/cudaops/load/openai"
 	"aicplan/cudaops/worker"
 )
@@ -24,28 +22,28 @@ const (
 )
 
 // Settings returns the load settings and options of a case. Errors have a failure class.
-func (h *Host) Settings(c worker.Case) (load.Settings, load.Options, error) {
+func (h *Host) Settings(c worker.Case) (Settings, Options, error) {
 	s, err := h.settings(c, false)
 	if err != nil {
-		return s, load.Options{}, failure(worker.ClassUnsupportedConfig, err)
+		return s, Options{}, failure(worker.ClassUnsupportedConfig, err)
 	}
 
 	tok, err := h.tokenizer(s.Tokenizer)
 	if err != nil {
-		return s, load.Options{}, failure(worker.ClassUnsupportedConfig, fmt.Errorf("tokenizer: %w", err))
+		return s, Options{}, failure(worker.ClassUnsupportedConfig, fmt.Errorf("tokenizer: %w", err))
 	}
-	return s, load.Options{Salt: salt(c.ID), Tokenizer: tok, Getenv: h.getenv}, nil
+	return s, Options{Salt: salt(c.ID), Tokenizer: tok, Getenv: h.getenv}, nil
 }
 
 // Load runs the load of a case and attaches AIPerf's files. Errors have a failure class. If there is an
 // error, the row and the traffic are nil.
-func (h *Host) Load(ctx context.Context, c worker.Case, out worker.Emitter) (worker.Row, *load.Traffic, error) {
+func (h *Host) Load(ctx context.Context, c worker.Case, out worker.Emitter) (worker.Row, *Traffic, error) {
 	s, o, err := h.Settings(c)
 	if err != nil {
 		return nil, nil, err
 	}
 
-	o.Progress = func(p load.Progress) {
+	o.Progress = func(p Progress) {
 		out.Log(levelStatus, "%s", status(p))
 		if h.Watch != nil {
 			h.Watch(p)
@@ -59,7 +57,7 @@ func (h *Host) Load(ctx context.Context, c worker.Case, out worker.Emitter) (wor
 
 	// Free the memory of the preparation. A load allocates so little that frequent collections are cheap.
 	debug.SetGCPercent(50)
-	res, err := load.Run(ctx, s, o)
+	res, err := Run(ctx, s, o)
 
 	// Return the memory of the load to the system.
 	debug.FreeOSMemory()
@@ -94,7 +92,7 @@ func (h *Host) Load(ctx context.Context, c worker.Case, out worker.Emitter) (wor
 }
 
 // point describes a load point for a title.
-func point(s *load.Settings) string {
+func point(s *Settings) string {
 	if s.Trace != "" {
 		text := "trace " + filepath.Base(s.Trace)
 		if s.TraceSpeed != 1 {
@@ -124,7 +122,7 @@ func point(s *load.Settings) string {
 
 // status formats the progress: one line, followed by a table of the responses since the last report.
 // Compact views show only the first line.
-func status(p load.Progress) string {
+func status(p Progress) string {
 	text := fmt.Sprintf("%d requests", p.Succeeded+p.Failed)
 	if p.Total > 0 {
 		text = fmt.Sprintf("%d of %d requests", p.Succeeded+p.Failed, p.Total)
@@ -166,9 +164,9 @@ type recorder struct {
 	err error
 }
 
-func newRecorder(init worker.Init, s *load.Settings, o *load.Options) (*recorder, error) {
+func newRecorder(init worker.Init, s *Settings, o *Options) (*recorder, error) {
 	r := &recorder{}
-	if s.Log == load.LogNone {
+	if s.Log == LogNone {
 		return r, nil
 	}
 
@@ -181,7 +179,7 @@ func newRecorder(init worker.Init, s *load.Settings, o *load.Options) (*recorder
 	name := fmt.Sprintf("worker_%d", os.Getpid())
 	var line []byte
 	streaming, warmedUp := s.Streaming, s.WarmupRequests > 0
-	o.Record = func(rec *metrics.Record, v *metrics.Values) {
+	o.Record = func(rec *aiperf.Record, v *aiperf.Values) {
 		line = aiperf.AppendRecord(line[:0], rec, v, streaming, warmedUp, name)
 		if _, err := r.w.Write(line); err != nil && r.err == nil {
 			r.err = err
@@ -207,7 +205,7 @@ func (r *recorder) close() error {
 }
 
 // keep attaches AIPerf's files to the case.
-func (h *Host) keep(c worker.Case, out worker.Emitter, res *load.Traffic, rec *recorder) error {
+func (h *Host) keep(c worker.Case, out worker.Emitter, res *Traffic, rec *recorder) error {
 	s := &res.Settings
 	report := &aiperf.Report{
 		ID: c.ID[:min(12, len(c.ID))], Summary: res.Profiling.Summary, From: res.Profiling.From, To: res.Profiling.To,
@@ -263,7 +261,7 @@ func (h *Host) keep(c worker.Case, out worker.Emitter, res *load.Traffic, rec *r
 }
 
 // inputConfig returns AIPerf's input_config. It contains no secrets: headers and keys are not included.
-func inputConfig(res *load.Traffic) any {
+func inputConfig(res *Traffic) any {
 	s := &res.Settings
 	type m = map[string]any
 	endpoint := m{"urls": []string{s.URL}, "type": s.EndpointType, "streaming": s.Streaming}
@@ -282,7 +280,7 @@ func inputConfig(res *load.Traffic) any {
 
 	set := m{"name": "main", "type": "synthetic", "entries": res.Conversations.Len(), "random_seed": s.Seed,
 		"prompts": prompt}
-	if s.Sampling != load.SamplingSequential {
+	if s.Sampling != SamplingSequential {
 		set["sampling"] = s.Sampling
 	}
 
@@ -345,7 +343,7 @@ func length(mean, stddev float64) map[string]any {
 	return out
 }
 
-func kindOf(s *load.Settings) string {
+func kindOf(s *Settings) string {
 	switch {
 	case s.Users > 0:
 		return "user_centric"
@@ -358,7 +356,7 @@ func kindOf(s *load.Settings) string {
 }
 
 // row returns the result row of a load point. Unknown values are omitted.
-func row(res *load.Traffic, counted bool) worker.Row {
+func row(res *Traffic, counted bool) worker.Row {
 	sum := res.Profiling.Summary
 	r := worker.Row{
 		"kernel_source":   "aicplan",
@@ -429,7 +427,7 @@ func row(res *load.Traffic, counted bool) worker.Row {
 		switch {
 		case counted:
 			r["token_source"] = "tokenizer"
-		case res.Settings.TokenCounts == load.CountsServer:
+		case res.Settings.TokenCounts == CountsServer:
 			r["token_source"] = "server"
 		case res.TokenIDs:
 			r["token_source"] = "token_ids"

@@ -1,4 +1,4 @@
-package host
+package load
 
 import (
 	"fmt"
@@ -6,13 +6,11 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"aicplan/cudaops/load"
 )
 
 // command returns the AIPerf command line for the same load. It omits settings without an AIPerf flag, and
 // headers, which may contain private data.
-func command(s *load.Settings) string {
+func command(s *Settings) string {
 	var b strings.Builder
 	b.WriteString("aiperf profile")
 	text := func(flag, value string) {

@@ -1,4 +1,4 @@
-package host
+package load
 
 import (
 	"context"
@@ -13,10 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"aicplan/cudaops/load"
 	"aicplan/cudaops/load/aiperf"
 	"aicplan/cudaops/load/loadtest"
-	"aicplan/cudaops/load/metrics"
 	"aicplan/cudaops/worker"
 )
 
@@ -62,7 +60,7 @@ func listen(t *testing.T, o loadtest.Options) (*loadtest.Server, string) {
 // measure runs one case.
 func measure(t *testing.T, options map[string]any, blocks, op, params string) *emitter {
 	t.Helper()
-	h := New(worker.Init{Kind: "endpoint", Options: options, Blocks: json.RawMessage(blocks), Spool: t.TempDir()})
+	h := NewHost(worker.Init{Kind: "endpoint", Options: options, Blocks: json.RawMessage(blocks), Spool: t.TempDir()})
 	if _, err := h.Hello(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -256,16 +254,16 @@ func TestTraceOnDisk(t *testing.T) {
 
 func TestStatusHasATableBelowItsLine(t *testing.T) {
 	t.Parallel()
-	s, _ := metrics.Describe([]float64{100, 200})
-	text := status(load.Progress{
+	s, _ := aiperf.Describe([]float64{100, 200})
+	text := status(Progress{
 		Elapsed: time.Second, Succeeded: 2, InFlight: 4, Total: 8, Tokens: 10, Answers: 2,
-		Recent: []load.Live{{Name: "time to first token", Stats: s}, {Name: "latency", Stats: s}},
+		Recent: []Live{{Name: "time to first token", Stats: s}, {Name: "latency", Stats: s}},
 	})
 	lines := strings.Split(text, "\n")
 	if len(lines) != 4 || lines[0] != "2 of 8 requests, 2.0/s, 10 messages/s, TTFT 150.0 ms, 4 open" || !strings.Contains(lines[2], "150.00    150.00    190.00    199.00    200.00") {
 		t.Errorf("%q", lines)
 	}
-	if text := status(load.Progress{Warmup: true, InFlight: 1}); strings.Contains(text, "\n") {
+	if text := status(Progress{Warmup: true, InFlight: 1}); strings.Contains(text, "\n") {
 		t.Errorf("nothing was answered, and it says %q", text)
 	}
 }

@@ -1,4 +1,4 @@
-package arrivals
+package workload
 
 import (
 	"math"
@@ -8,8 +8,8 @@ import (
 	"gonum.org/v1/gonum/stat"
 )
 
-func gaps(c Config, n int) []float64 {
-	s := New(c)
+func gaps(c Arrivals, n int) []float64 {
+	s := NewSchedule(c)
 	var out []float64
 	last := s.Next()
 	for range n {
@@ -23,13 +23,13 @@ func gaps(c Config, n int) []float64 {
 func TestMeanAndSpread(t *testing.T) {
 	const n = 20000
 	for _, c := range []struct {
-		config Config
+		config Arrivals
 		cv     float64 // standard deviation over mean
 	}{
-		{Config{Pattern: Constant, Rate: 50}, 0},
-		{Config{Pattern: Poisson, Rate: 50}, 1},
-		{Config{Pattern: Gamma, Rate: 50, Smoothness: 4}, 0.5},
-		{Config{Pattern: Gamma, Rate: 50, Smoothness: 0.25}, 2},
+		{Arrivals{Pattern: Constant, Rate: 50}, 0},
+		{Arrivals{Pattern: Poisson, Rate: 50}, 1},
+		{Arrivals{Pattern: Gamma, Rate: 50, Smoothness: 4}, 0.5},
+		{Arrivals{Pattern: Gamma, Rate: 50, Smoothness: 0.25}, 2},
 	} {
 		mean, sd := stat.MeanStdDev(gaps(c.config, n), nil)
 		if !(math.Abs(mean*50-1) <= 0.05) {
@@ -42,7 +42,7 @@ func TestMeanAndSpread(t *testing.T) {
 }
 
 func TestSeedsIncludingZero(t *testing.T) {
-	a, b, other := gaps(Config{Pattern: Poisson, Rate: 1}, 5), gaps(Config{Pattern: Poisson, Rate: 1}, 5), gaps(Config{Pattern: Poisson, Rate: 1, Seed: 1}, 5)
+	a, b, other := gaps(Arrivals{Pattern: Poisson, Rate: 1}, 5), gaps(Arrivals{Pattern: Poisson, Rate: 1}, 5), gaps(Arrivals{Pattern: Poisson, Rate: 1, Seed: 1}, 5)
 	for i := range a {
 		if a[i] != b[i] {
 			t.Fatal("seed 0 is not repeatable")
@@ -54,7 +54,7 @@ func TestSeedsIncludingZero(t *testing.T) {
 }
 
 func TestRamp(t *testing.T) {
-	s := New(Config{Pattern: Constant, Rate: 100, Ramp: 2 * time.Second})
+	s := NewSchedule(Arrivals{Pattern: Constant, Rate: 100, Ramp: 2 * time.Second})
 	inRamp := 0
 	var at time.Duration
 	for at < 3*time.Second {
@@ -72,7 +72,7 @@ func TestRamp(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
-	for _, c := range []Config{
+	for _, c := range []Arrivals{
 		{Pattern: "uniform", Rate: 1}, {Pattern: Poisson}, {Pattern: Poisson, Rate: math.Inf(1)}, {Pattern: Poisson, Rate: math.NaN()},
 		{Pattern: Gamma, Rate: 1}, {Pattern: Constant, Rate: 1, Ramp: -1},
 	} {

@@ -1,4 +1,4 @@
-package host
+package load
 
 import (
 	"path/filepath"

@@ -1,7 +1,4 @@
-// Package sse parses server-sent events (https://html.spec.whatwg.org/multipage/server-sent-events.html).
-// Lines end with LF or CRLF, an empty line dispatches an event, several data lines are joined with LF, and
-// lines that start with a colon are comments.
-package sse
+package openai
 
 import (
 	"bufio"
@@ -21,8 +18,11 @@ type Event struct {
 	Data []byte
 }
 
-// Reader parses streams one after the other. The zero value is ready to use.
-type Reader struct {
+// EventReader parses server-sent events
+// (https://html.spec.whatwg.org/multipage/server-sent-events.html). Lines end with LF or CRLF, an empty line
+// dispatches an event, several data lines are joined with LF, and lines that start with a colon are comments.
+// It parses streams one after the other. The zero value is ready to use.
+type EventReader struct {
 	line, data []byte
 	typ        string
 	hasData    bool
@@ -30,7 +30,7 @@ type Reader struct {
 
 // Read calls event for every event of the stream, in order, until in ends. A last event without an empty
 // line after it is dispatched too. Read returns the first error of in or event, and nil at EOF.
-func (r *Reader) Read(in *bufio.Reader, event func(Event) error) error {
+func (r *EventReader) Read(in *bufio.Reader, event func(Event) error) error {
 	r.line, r.data, r.typ, r.hasData = r.line[:0], r.data[:0], "", false
 	for {
 		part, err := in.ReadSlice('\n')
@@ -65,7 +65,7 @@ func (r *Reader) Read(in *bufio.Reader, event func(Event) error) error {
 	}
 }
 
-func (r *Reader) take(line []byte, event func(Event) error) error {
+func (r *EventReader) take(line []byte, event func(Event) error) error {
 	if len(line) == 0 {
 		return r.dispatch(event)
 	}
@@ -96,7 +96,7 @@ func (r *Reader) take(line []byte, event func(Event) error) error {
 	return nil
 }
 
-func (r *Reader) dispatch(event func(Event) error) error {
+func (r *EventReader) dispatch(event func(Event) error) error {
 	if !r.hasData {
 		r.typ = ""
 		return nil

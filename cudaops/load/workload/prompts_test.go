@@ -1,4 +1,4 @@
-package prompts
+package workload
 
 import (
 	"math"

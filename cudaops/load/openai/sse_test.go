@@ -1,4 +1,4 @@
-package sse
+package openai
 
 import (
 	"bufio"
@@ -11,7 +11,7 @@ import (
 
 func collect(t testing.TB, text string, size int) []string {
 	t.Helper()
-	var r Reader
+	var r EventReader
 	var out []string
 	in := bufio.NewReaderSize(iotest.OneByteReader(strings.NewReader(text)), size)
 	err := r.Read(in, func(e Event) error {
@@ -50,7 +50,7 @@ func TestStandard(t *testing.T) {
 }
 
 func TestTooLong(t *testing.T) {
-	var r Reader
+	var r EventReader
 	in := bufio.NewReader(strings.NewReader("data: " + strings.Repeat("x", MaxEvent+1)))
 	err := r.Read(in, func(Event) error { return nil })
 	if err == nil || !strings.Contains(err.Error(), "longer than 16 MiB") {
@@ -59,7 +59,7 @@ func TestTooLong(t *testing.T) {
 }
 
 func TestErrorEnds(t *testing.T) {
-	var r Reader
+	var r EventReader
 	n := 0
 	in := bufio.NewReader(strings.NewReader("data: a\n\ndata: b\n\n"))
 	err := r.Read(in, func(Event) error { n++; return fmt.Errorf("no") })
