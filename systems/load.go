@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 //go:embed *.yaml
@@ -54,7 +54,7 @@ func (e *UnknownError) Error() string {
 func Load(name string) (*Spec, error) {
 	src, err := builtin.ReadFile(name + ".yaml")
 	if err != nil {
-		return nil, &UnknownError{Name: name, Suggestions: phrase.Near(name, List(), 3)}
+		return nil, &UnknownError{Name: name, Suggestions: textutil.Near(name, List(), 3)}
 	}
 
 	spec, problems := Parse(name+".yaml", src)

@@ -10,7 +10,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // Problem is one error in a system file, with its position and a suggested fix.
@@ -179,7 +179,7 @@ func (r *reader) missing(top *yaml.Node) {
 // didYouMean suggests a fix for an unknown key: a similar key in the same section, or the section
 // that has this key.
 func didYouMean(section, key string) string {
-	if near := phrase.Near(key, keysOf(section), 1); len(near) > 0 {
+	if near := textutil.Near(key, keysOf(section), 1); len(near) > 0 {
 		f := &field{section: section, key: near[0]}
 		return "did you mean " + f.path() + "?"
 	}

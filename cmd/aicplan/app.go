@@ -19,8 +19,7 @@ import (
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
-	"aicplan/sink/redact"
-	"aicplan/sink/visible"
+	"aicplan/sink/base/textutil"
 	"aicplan/stages"
 	"aicplan/stages/runtimes"
 	"aicplan/systems"
@@ -32,11 +31,11 @@ type app struct {
 	stdout, stderr io.Writer
 	environ        []string
 	global         globalFlags
-	out            *checkedOutput // stdout, unless that is a terminal
-	endPlanning    func()         // removes the handler that exits on Ctrl-C
-	secrets        *redact.Values // values of sensitive variables
-	sensitive      []string       // names of the root module's sensitive variables
-	code           int            // exit code of a command that returned no error
+	out            *checkedOutput    // stdout, unless that is a terminal
+	endPlanning    func()            // removes the handler that exits on Ctrl-C
+	secrets        *textutil.Secrets // values of sensitive variables
+	sensitive      []string          // names of the root module's sensitive variables
+	code           int               // exit code of a command that returned no error
 	kinds          []runtimes.Kind
 	goesOn         bool                          // continue if the reader of the output has exited
 	diagnosed      func([]config.DiagJSON) error // prints diagnostics for programs; nil if the output is for people
@@ -250,9 +249,9 @@ func (a *app) planProgress() *plan.Progress {
 		case !terminal && !last:
 			fmt.Fprintln(a.stderr, text)
 		case terminal && last:
-			fmt.Fprint(visible.Raw(a.stderr), "\r\x1b[K")
+			fmt.Fprint(textutil.Raw(a.stderr), "\r\x1b[K")
 		case terminal:
-			fmt.Fprint(visible.Raw(a.stderr), "\r\x1b[K"+visible.Line(text))
+			fmt.Fprint(textutil.Raw(a.stderr), "\r\x1b[K"+textutil.VisibleLine(text))
 		}
 	})
 }
@@ -262,7 +261,7 @@ func (a *app) width() uint {
 	if n := a.asked(); n > 0 {
 		return uint(max(n, narrowest))
 	}
-	if f, ok := visible.Raw(a.stderr).(*os.File); ok {
+	if f, ok := textutil.Raw(a.stderr).(*os.File); ok {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
 			return uint(max(w, narrowest))
 		}
@@ -271,7 +270,7 @@ func (a *app) width() uint {
 }
 
 func (a *app) isTerminal(w io.Writer) bool {
-	f, ok := visible.Raw(w).(*os.File)
+	f, ok := textutil.Raw(w).(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 

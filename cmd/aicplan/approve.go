@@ -11,7 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"aicplan/engine/plan"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // isTerminalInput reports whether stdin is a terminal.
@@ -34,7 +34,7 @@ func (a *app) approve(sum plan.Summary, after time.Duration) error {
 	}
 
 	fmt.Fprintf(a.stdout, "\nMeasuring is estimated to take %s. Go on? Only yes is taken: ",
-		phrase.Duration(sum.Totals.Seconds))
+		textutil.Duration(sum.Totals.Seconds))
 
 	answer, err := bufio.NewReader(a.stdin).ReadString('\n')
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 type ckptCmd struct {
@@ -67,7 +67,7 @@ func (c *ckptListCmd) Run(a *app) error {
 		if err := json.Unmarshal(s.Record.Counts, &counts); err != nil {
 			counts.Rows = 0 // an old record; the other columns are still useful
 		}
-		fmt.Fprintf(a.stdout, "%-*s %-8s %9d %9s %-8s %s\n", w, phrase.ClipFront(s.Record.Address, w),
+		fmt.Fprintf(a.stdout, "%-*s %-8s %9d %9s %-8s %s\n", w, textutil.ClipFront(s.Record.Address, w),
 			s.Record.Status, counts.Rows,
 			bytesText(s.Bytes()), shortKey(s.Record.Key), dateText(s.Record.FinishedAt.Local(), time.Now()))
 	}
@@ -77,12 +77,12 @@ func (c *ckptListCmd) Run(a *app) error {
 	}
 
 	for _, j := range l.Journals {
-		fmt.Fprintf(a.stdout, "%-*s %9d %9d %9s\n", w, phrase.Clip(journalName(j.Context), w), j.Measured,
+		fmt.Fprintf(a.stdout, "%-*s %9d %9d %9s\n", w, textutil.Clip(journalName(j.Context), w), j.Measured,
 			j.Failed, bytesText(j.Bytes))
 	}
 
-	fmt.Fprintf(a.stdout, "\n%s, %s; %s.\n", phrase.Some(l.Objects.Count, "object"), bytesText(l.Objects.Bytes),
-		phrase.Some(len(l.Runs), "run"))
+	fmt.Fprintf(a.stdout, "\n%s, %s; %s.\n", textutil.Some(l.Objects.Count, "object"), bytesText(l.Objects.Bytes),
+		textutil.Some(len(l.Runs), "run"))
 
 	return nil
 }
@@ -142,8 +142,8 @@ func (c *ckptVerifyCmd) Run(a *app) error {
 			fmt.Fprintf(a.stdout, "%s: %s; %s\n", p.Path, strings.TrimPrefix(p.Detail, p.Path+": "), p.Fix)
 		}
 		fmt.Fprintf(a.stdout, "Verified %s (%s), %s, %s with %d entries: %s.\n",
-			phrase.Counted(rep.Objects.Count, "object"), bytesText(rep.Objects.Bytes), phrase.Counted(rep.Stages, "stage"),
-			phrase.Counted(rep.Journals, "journal"), rep.Entries, problemsText(rep))
+			textutil.Counted(rep.Objects.Count, "object"), bytesText(rep.Objects.Bytes), textutil.Counted(rep.Stages, "stage"),
+			textutil.Counted(rep.Journals, "journal"), rep.Entries, problemsText(rep))
 	}
 
 	if !rep.OK() {
@@ -194,7 +194,7 @@ func (c *ckptGcCmd) Run(a *app) error {
 	}
 
 	fmt.Fprintf(a.stdout, "%s %d files and folders, %s; %s rewritten.\n", verb, len(rep.Removed),
-		bytesText(rep.Bytes), phrase.Counted(len(rep.Compacted), "journal"))
+		bytesText(rep.Bytes), textutil.Counted(len(rep.Compacted), "journal"))
 
 	return nil
 }
@@ -220,7 +220,7 @@ func (a *app) openLocked() (*checkpoint.Store, func(), error) {
 
 // problemsText returns the number of problems. The exit code covers only those that lose data.
 func problemsText(rep *checkpoint.VerifyReport) string {
-	text := phrase.Counted(len(rep.Problems), "problem")
+	text := textutil.Counted(len(rep.Problems), "problem")
 	if rep.OK() && len(rep.Problems) > 0 {
 		text += ", no data is lost"
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"aicplan/engine/run"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/readback"
 )
 
@@ -106,7 +106,7 @@ func (c *dataReadBackCmd) text(a *app, r *readback.Report) {
 	fmt.Fprintf(a.stdout, "%s reads %s, %s %s %s:\n", r.Package, r.Dir, r.System, r.Backend, r.Version)
 	for _, t := range r.Tables {
 		fmt.Fprintf(a.stdout, "  %-9s %-32s %9s rows  %5d of %5d queries answered", t.Result, t.Table,
-			phrase.Count(int64(t.Rows)), t.Answered, t.Queries)
+			textutil.Count(int64(t.Rows)), t.Answered, t.Queries)
 
 		if t.Asked > 0 {
 			fmt.Fprintf(a.stdout, ", %d of %d rows as they are", t.Exact, t.Asked)
@@ -122,9 +122,9 @@ func (c *dataReadBackCmd) text(a *app, r *readback.Report) {
 	}
 
 	queries, answered, differ := r.Totals()
-	fmt.Fprintf(a.stdout, "%s queries, %s answered", phrase.Count(int64(queries)), phrase.Count(int64(answered)))
+	fmt.Fprintf(a.stdout, "%s queries, %s answered", textutil.Count(int64(queries)), textutil.Count(int64(answered)))
 	if r.Against != "" {
-		fmt.Fprintf(a.stdout, "; %s answers differ from those of %s", phrase.Count(int64(differ)), r.Against)
+		fmt.Fprintf(a.stdout, "; %s answers differ from those of %s", textutil.Count(int64(differ)), r.Against)
 	}
 
 	fmt.Fprintln(a.stdout)

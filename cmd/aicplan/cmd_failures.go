@@ -13,7 +13,7 @@ import (
 	"aicplan/engine/config"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 	"aicplan/stages/report/failures"
 	"aicplan/stages/report/history"
 )
@@ -68,7 +68,7 @@ func (c *failuresCmd) Run(a *app) error {
 		failures.All: "failed or skipped"}[c.Status]
 
 	if len(groups) == 0 {
-		fmt.Fprintf(a.stdout, "No %s cases in %s of %s.\n", what, phrase.Some(len(sources), "ledger"), store.Dir())
+		fmt.Fprintf(a.stdout, "No %s cases in %s of %s.\n", what, textutil.Some(len(sources), "ledger"), store.Dir())
 		return nil
 	}
 
@@ -85,7 +85,7 @@ func (c *failuresCmd) Run(a *app) error {
 
 	var b strings.Builder
 	wrapped(&b, a.columns(), 2, "", fmt.Sprintf("%s in %s. A case's whole story: aicplan%[4]sshow%[4]s'%[3]s'%[4]s-ledger",
-		phrase.Some(failures.Total(groups), what+" case"), phrase.Some(len(groups), "group"), groups[0].Example.Stage, keep))
+		textutil.Some(failures.Total(groups), what+" case"), textutil.Some(len(groups), "group"), groups[0].Example.Stage, keep))
 
 	_, err = fmt.Fprint(a.stdout, b.String())
 	return err

@@ -12,7 +12,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/config"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 type modelsCmd struct {
@@ -111,7 +111,7 @@ func (c *modelsCmd) Run(a *app) error {
 	}
 
 	_, err = fmt.Fprintf(a.stdout, "%s. What one needs: aicplan plan PLAN -var 'models=[\"%s\"]'\n",
-		phrase.Some(len(models), "model"), models[0].Name)
+		textutil.Some(len(models), "model"), models[0].Name)
 
 	return err
 }

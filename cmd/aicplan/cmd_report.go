@@ -11,7 +11,7 @@ import (
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/run"
 	"aicplan/sink/atomic"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 	"aicplan/stages/report"
 	"aicplan/stages/report/history"
 	"aicplan/stages/report/model"
@@ -131,7 +131,7 @@ func (c *reportCmd) list(a *app, store *checkpoint.Store) error {
 
 		fmt.Fprintf(a.stdout, "%-26s %-17s %8s %5s  %s\n", r.ID, p.Started.Local().Format("2006-01-02 15:04"),
 			(time.Duration(p.Seconds * float64(time.Second))).Round(100*time.Millisecond), code,
-			phrase.ClipFront(p.Plan, max(19, a.columns()-61)))
+			textutil.ClipFront(p.Plan, max(19, a.columns()-61)))
 	}
 
 	return nil

@@ -19,9 +19,8 @@ import (
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/table"
-	"aicplan/sink/visible"
 	"aicplan/stages/grids"
 )
 
@@ -79,7 +78,7 @@ func (c *showCmd) Run(a *app) error {
 
 	if lacking > 0 {
 		fmt.Fprintf(a.stderr, "Note: -where cannot tell of %s, which lack a value that it needs.\n",
-			phrase.Some(lacking, "row"))
+			textutil.Some(lacking, "row"))
 	}
 
 	switch {
@@ -224,7 +223,7 @@ func writeTable(w io.Writer, t arrow.Record, format string) error {
 		if err != nil {
 			return err
 		}
-		_, err = visible.Raw(w).Write(data)
+		_, err = textutil.Raw(w).Write(data)
 		return err
 	case "json":
 		return writeJSONLines(w, t)

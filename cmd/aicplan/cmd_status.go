@@ -9,7 +9,7 @@ import (
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/run"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 	"aicplan/stages/report/history"
 	"aicplan/stages/report/live"
 )
@@ -84,7 +84,7 @@ func ended(s *live.State, now time.Time) error {
 // statusView prints a run without the stages that wait or were reused.
 func statusView(w io.Writer, s *live.State, now time.Time, width int) {
 	var b strings.Builder
-	head := fmt.Sprintf("Run %s: %s, %s", s.Run, runWord(s, now), phrase.Duration(s.Seconds))
+	head := fmt.Sprintf("Run %s: %s, %s", s.Run, runWord(s, now), textutil.Duration(s.Seconds))
 	if s.Plan != "" {
 		head += ", " + s.Plan
 	}
@@ -104,7 +104,7 @@ func statusView(w io.Writer, s *live.State, now time.Time, width int) {
 
 	wrapped(&b, width, 2, "", fmt.Sprintf(
 		"Cases: %s of %s measured, %s failed, %s skipped. Stages: %d %s, %d waiting, %d ended.",
-		phrase.Count(int64(done)), phrase.Count(int64(total)), phrase.Count(int64(failed)), phrase.Count(int64(skipped)),
+		textutil.Count(int64(done)), textutil.Count(int64(total)), textutil.Count(int64(failed)), textutil.Count(int64(skipped)),
 		n[live.Running], at, n[live.Waiting], len(s.Stages)-n[live.Running]-n[live.Waiting]))
 
 	var shown []*live.Stage
@@ -147,10 +147,10 @@ func runWord(s *live.State, now time.Time) string {
 	case "lost":
 		if s.Gone {
 			return fmt.Sprintf("lost (its process ended and did not say how: it was killed, or the disk was full; last sign of life %s ago; the same apply goes on from where it was)",
-				phrase.Duration(now.Sub(s.Seen).Seconds()))
+				textutil.Duration(now.Sub(s.Seen).Seconds()))
 		}
 		return fmt.Sprintf("lost (no sign of life for %s; the same apply goes on from where it was)",
-			phrase.Duration(now.Sub(s.Seen).Seconds()))
+			textutil.Duration(now.Sub(s.Seen).Seconds()))
 
 	default:
 		return word
@@ -175,18 +175,18 @@ func stageText(st *live.Stage, gone bool) string {
 
 	var parts []string
 	if st.Total > 0 {
-		parts = append(parts, fmt.Sprintf("%s of %s", phrase.Count(int64(st.Done+st.Failed+st.Skipped)),
-			phrase.Count(int64(st.Total))))
+		parts = append(parts, fmt.Sprintf("%s of %s", textutil.Count(int64(st.Done+st.Failed+st.Skipped)),
+			textutil.Count(int64(st.Total))))
 	}
 
 	if st.Failed > 0 {
-		parts = append(parts, phrase.Count(int64(st.Failed))+" failed")
+		parts = append(parts, textutil.Count(int64(st.Failed))+" failed")
 	}
 	if st.Status == live.Running && !gone && st.Rate != nil {
 		parts = append(parts, rateText(*st.Rate))
 	}
 	if st.Status == live.Running && !gone && st.Left != nil && *st.Left > 0 {
-		parts = append(parts, phrase.Duration(*st.Left)+" left")
+		parts = append(parts, textutil.Duration(*st.Left)+" left")
 	}
 	if st.Message != "" {
 		parts = append(parts, st.Message)

@@ -8,7 +8,7 @@ import (
 
 	"aicplan/cudaops/probe"
 	"aicplan/engine/run"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 	"aicplan/stages/runtimes"
 	"aicplan/systems"
 )
@@ -147,8 +147,8 @@ func (c *systemsValidateCmd) Run(a *app) error {
 		for _, p := range all {
 			fmt.Fprintln(a.stdout, p)
 		}
-		fmt.Fprintf(a.stdout, "Validated %s specs: %s problems.\n", phrase.Count(int64(len(names)-len(unread))),
-			phrase.Count(int64(len(all))))
+		fmt.Fprintf(a.stdout, "Validated %s specs: %s problems.\n", textutil.Count(int64(len(names)-len(unread))),
+			textutil.Count(int64(len(all))))
 	}
 
 	if len(unread) > 0 {

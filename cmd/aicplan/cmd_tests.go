@@ -15,7 +15,7 @@ import (
 	"aicplan/engine/plantest"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 	"aicplan/stages/gate/results"
 )
 
@@ -255,7 +255,7 @@ func checkOf(res *plantest.Result) stage.CheckResult {
 		Pos: fmt.Sprintf("%s:%d", res.Run.Range.Filename, res.Run.Range.Start.Line)}
 
 	if res.Summary != nil {
-		out.Message = fmt.Sprintf("%s cases planned", phrase.Count(int64(res.Summary.Totals.Cases)))
+		out.Message = fmt.Sprintf("%s cases planned", textutil.Count(int64(res.Summary.Totals.Cases)))
 	}
 
 	if !res.Passed() {

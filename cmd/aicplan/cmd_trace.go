@@ -9,7 +9,7 @@ import (
 
 	"aicplan/cudaops/trace"
 	"aicplan/engine/run"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 type traceCmd struct {
@@ -179,7 +179,7 @@ func traceCollectives(w io.Writer, r *trace.Analysis) {
 
 	fmt.Fprintln(t, "\n  rule\tkernels\tof kernel time\texample")
 	for _, s := range r.Rules {
-		fmt.Fprintf(t, "  %s (%s)\t%d\t%.2f %%\t%s\n", s.Kind, s.Origin, s.Count, s.SharePct, phrase.Clip(s.Example, 60))
+		fmt.Fprintf(t, "  %s (%s)\t%d\t%.2f %%\t%s\n", s.Kind, s.Origin, s.Count, s.SharePct, textutil.Clip(s.Example, 60))
 	}
 
 	t.Flush()
@@ -199,7 +199,7 @@ func (c *traceCmd) steps(w io.Writer, r *trace.Analysis) {
 			fmt.Fprintf(t, "  and %d more\n", r.Steps-i)
 			break
 		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\n", phrase.Clip(s.Name, 40), ms(s.WallNs), ms(s.BusyNs),
+		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\n", textutil.Clip(s.Name, 40), ms(s.WallNs), ms(s.BusyNs),
 			ms(*s.ComputeUnionNs),
 			ms(*s.CommUnionNs), ms(*s.ExposedCommNs), ms(s.BubbleNs), s.Collectives)
 	}
@@ -214,7 +214,7 @@ func traceTop(w io.Writer, r *trace.Analysis) {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(t, "\n  time\tcalls\tkind\tkernel")
 	for _, k := range r.Top {
-		fmt.Fprintf(t, "  %s\t%d\t%s\t%s\n", ms(k.SumNs), k.Count, k.Kind, phrase.Clip(k.Name, 60))
+		fmt.Fprintf(t, "  %s\t%d\t%s\t%s\n", ms(k.SumNs), k.Count, k.Kind, textutil.Clip(k.Name, 60))
 	}
 	t.Flush()
 }

@@ -9,7 +9,7 @@ import (
 	"aicplan/engine/config"
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 type validateCmd struct {
@@ -73,6 +73,6 @@ func (c *validateCmd) Run(a *app) error {
 		return err
 	}
 
-	fmt.Fprintf(a.stdout, "The plan is valid: %s.\n", phrase.Counted(stageCount, "stage"))
+	fmt.Fprintf(a.stdout, "The plan is valid: %s.\n", textutil.Counted(stageCount, "stage"))
 	return nil
 }

@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"time"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 	"aicplan/stages/report/live"
 )
 
@@ -87,10 +87,10 @@ func statusLine(s *live.State, now time.Time) string {
 	}
 
 	text := fmt.Sprintf("run %s %s: %d of %d stages %s, %s of %s cases", s.Run, word, n[live.Running], len(s.Stages), at,
-		phrase.Count(int64(done+failed+skipped)), phrase.Count(int64(total)))
+		textutil.Count(int64(done+failed+skipped)), textutil.Count(int64(total)))
 
 	if failed > 0 {
-		text += fmt.Sprintf(", %s failed", phrase.Count(int64(failed)))
+		text += fmt.Sprintf(", %s failed", textutil.Count(int64(failed)))
 	}
 
 	return text

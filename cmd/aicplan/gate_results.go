@@ -9,7 +9,7 @@ import (
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
 	"aicplan/sink/atomic"
-	"aicplan/sink/visible"
+	"aicplan/sink/base/textutil"
 	"aicplan/stages/gate/results"
 )
 
@@ -88,5 +88,5 @@ func writeGroups(path string, groups []results.Group, write func(io.Writer, []re
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return atomic.Explain("make the folder of", path, err)
 	}
-	return atomic.WriteNamed(path, func(w io.Writer) error { return write(&visible.Writer{W: w}, groups) })
+	return atomic.WriteNamed(path, func(w io.Writer) error { return write(&textutil.Writer{W: w}, groups) })
 }

@@ -17,7 +17,7 @@ import (
 	"aicplan/engine/config"
 	"aicplan/engine/plantest"
 	"aicplan/engine/stage"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 	"aicplan/stages"
 	"aicplan/stages/gate"
 	"aicplan/stages/runtimes"
@@ -230,7 +230,7 @@ func defaultsOf(config any) map[string]string {
 		case []string:
 			out[name] = "`[\"" + strings.Join(x, "\", \"") + "\"]`"
 		case int:
-			out[name] = phrase.Count(int64(x))
+			out[name] = textutil.Count(int64(x))
 		case float64, bool:
 			out[name] = fmt.Sprint(x)
 		}

@@ -16,8 +16,8 @@ import (
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/run"
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/filelock"
-	"aicplan/sink/visible"
 	"aicplan/stages/runtimes"
 )
 
@@ -51,8 +51,8 @@ func mainWith(kinds []runtimes.Kind, args []string, stdin io.Reader, stdout, std
 
 	defer func() { app.endPlanning() }()
 	// Escape control characters in text from workers, plans and files.
-	stdout = &visible.Writer{W: stdout, Colors: terminal}
-	stderr = &visible.Writer{W: stderr, Colors: app.isTerminal(stderr)}
+	stdout = &textutil.Writer{W: stdout, Colors: terminal}
+	stderr = &textutil.Writer{W: stderr, Colors: app.isTerminal(stderr)}
 	app.stdout, app.stderr = stdout, stderr
 	parser, err := kong.New(cli, kong.Name("aicplan"),
 		kong.Description("Collect GPU performance data by declarative plans."),

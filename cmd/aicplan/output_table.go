@@ -9,9 +9,9 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow"
 
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/perf"
 	"aicplan/sink/table"
-	"aicplan/sink/visible"
 )
 
 func writeCSV(w io.Writer, t arrow.Record) error {
@@ -23,12 +23,12 @@ func writeCSV(w io.Writer, t arrow.Record) error {
 func withoutFormulas(t arrow.Record) arrow.Record {
 	for _, name := range table.Names(t) {
 		col, err := table.Strings(t, name)
-		if err != nil || !slices.ContainsFunc(col.Values, visible.Formula) {
+		if err != nil || !slices.ContainsFunc(col.Values, textutil.Formula) {
 			continue
 		}
 		words, valid := make([]string, len(col.Values)), make([]bool, len(col.Values))
 		for i, w := range col.Values {
-			words[i], valid[i] = visible.Cell(w), !col.Null(i)
+			words[i], valid[i] = textutil.SpreadsheetCell(w), !col.Null(i)
 		}
 		t = table.WithColumn(t, name, table.Texts(words, valid))
 	}

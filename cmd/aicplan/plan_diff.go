@@ -7,7 +7,7 @@ import (
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/config"
 	"aicplan/engine/plan"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 	"aicplan/stages"
 )
 
@@ -51,12 +51,12 @@ func (a *app) planDiff(ctx context.Context, p *plan.Plan, c *planCmd, all *stage
 			same++
 			continue
 		}
-		fmt.Fprintf(a.stdout, "  %-32s %10s -> %-10s +%s -%s\n", d.Op, phrase.Count(int64(d.Old)),
-			phrase.Count(int64(d.New)), phrase.Count(int64(d.Added)), phrase.Count(int64(d.Removed)))
+		fmt.Fprintf(a.stdout, "  %-32s %10s -> %-10s +%s -%s\n", d.Op, textutil.Count(int64(d.Old)),
+			textutil.Count(int64(d.New)), textutil.Count(int64(d.Added)), textutil.Count(int64(d.Removed)))
 	}
 
-	fmt.Fprintf(a.stdout, "Diff: %s cases added, %s removed; %d ops unchanged.\n", phrase.Count(int64(added)),
-		phrase.Count(int64(removed)), same)
+	fmt.Fprintf(a.stdout, "Diff: %s cases added, %s removed; %d ops unchanged.\n", textutil.Count(int64(added)),
+		textutil.Count(int64(removed)), same)
 
 	return nil
 }

@@ -7,8 +7,7 @@ import (
 	"strings"
 
 	"aicplan/engine/config"
-	"aicplan/sink/redact"
-	"aicplan/sink/visible"
+	"aicplan/sink/base/textutil"
 )
 
 // hide removes the values of a plan's sensitive variables from all further output.
@@ -17,9 +16,9 @@ func (a *app) hide(cfg *config.Config) {
 		return
 	}
 	a.sensitive = append(a.sensitive, cfg.Sensitive()...)
-	a.secrets = redact.New(cfg.Secrets()...)
+	a.secrets = textutil.NewSecrets(cfg.Secrets()...)
 	for _, w := range []io.Writer{a.stdout, a.stderr} {
-		if v, ok := w.(*visible.Writer); ok {
+		if v, ok := w.(*textutil.Writer); ok {
 			v.Secrets = a.secrets
 		}
 	}
@@ -35,7 +34,7 @@ func (a *app) commandLine() string {
 			flag, value = arg[:at+1], arg[at+1:]
 		}
 		if name, _, ok := strings.Cut(value, "="); ok && slices.Contains(a.sensitive, strings.TrimSpace(name)) {
-			args[i] = flag + name + "=" + redact.Text
+			args[i] = flag + name + "=" + textutil.Redacted
 		}
 	}
 
@@ -45,7 +44,7 @@ func (a *app) commandLine() string {
 // hiding is a writer that removes secrets. Each Write must contain whole lines.
 type hiding struct {
 	w       io.Writer
-	secrets *redact.Values
+	secrets *textutil.Secrets
 }
 
 func (h hiding) Write(p []byte) (int, error) {

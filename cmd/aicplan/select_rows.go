@@ -11,7 +11,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/config"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/table"
 )
 
@@ -66,7 +66,7 @@ func hasColumn(t arrow.Record, name, flag string) error {
 		return nil
 	}
 	return fmt.Errorf("%s: there is no column %q.%s The columns are %s", flag, name,
-		phrase.DidYouMean(name, table.Names(t)), strings.Join(table.Names(t), ", "))
+		textutil.DidYouMean(name, table.Names(t)), strings.Join(table.Names(t), ", "))
 }
 
 // sortedRows sorts by columns. Null values come last in both directions.

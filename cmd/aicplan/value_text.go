@@ -10,7 +10,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/redact"
+	"aicplan/sink/base/textutil"
 )
 
 const afterApply = "(known after apply)"
@@ -29,7 +29,7 @@ func valueText(v cty.Value) string {
 // valueWord returns the word for a value that JSON cannot represent. It returns false for other values.
 func valueWord(v cty.Value) (string, bool) {
 	if v != cty.NilVal && v.IsMarked() {
-		return redact.Text, true
+		return textutil.Redacted, true
 	}
 	if v == cty.NilVal || !v.IsKnown() {
 		return afterApply, true

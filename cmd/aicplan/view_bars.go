@@ -14,8 +14,7 @@ import (
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
-	"aicplan/sink/phrase"
-	"aicplan/sink/visible"
+	"aicplan/sink/base/textutil"
 )
 
 // barView shows a progress bar for each stage with cases. Everything else is printed above the bars by
@@ -38,11 +37,11 @@ type stageBar struct {
 }
 
 func newBarView(a *app) *barView {
-	v := &barView{app: a, progress: mpb.New(mpb.WithOutput(visible.Raw(a.stdout)), mpb.WithWidth(24)),
+	v := &barView{app: a, progress: mpb.New(mpb.WithOutput(textutil.Raw(a.stdout)), mpb.WithWidth(24)),
 		bars: map[string]*stageBar{}}
 	// Print lines through the container, which redraws the bars below them.
 	above := *a
-	above.stdout, above.behind = &visible.Writer{W: v.progress, Colors: true}, a.screen()
+	above.stdout, above.behind = &textutil.Writer{W: v.progress, Colors: true}, a.screen()
 	v.lines = newLineView(&above)
 	return v
 }
@@ -78,7 +77,7 @@ func (v *barView) Progress(address string, p stage.Progress) {
 			defer v.mu.Unlock()
 			for line := range strings.Lines(b.below) {
 				if _, err := fmt.Fprintln(w,
-					phrase.Clip(visible.Line(strings.TrimRight(line, "\n")), max(st.AvailableWidth, 1))); err != nil {
+					textutil.Clip(textutil.VisibleLine(strings.TrimRight(line, "\n")), max(st.AvailableWidth, 1))); err != nil {
 					return err
 				}
 			}
@@ -88,7 +87,7 @@ func (v *barView) Progress(address string, p stage.Progress) {
 		b.bar = v.progress.AddBar(int64(p.Total),
 			mpb.BarRemoveOnComplete(),
 			mpb.BarExtender(mpb.BarFillerFunc(table), false),
-			mpb.PrependDecorators(decor.Name(phrase.Clip(visible.Line(address), 24), decor.WC{W: 25, C: decor.DindentRight})),
+			mpb.PrependDecorators(decor.Name(textutil.Clip(textutil.VisibleLine(address), 24), decor.WC{W: 25, C: decor.DindentRight})),
 			mpb.AppendDecorators(decor.Any(text)))
 
 		v.bars[address] = b

@@ -8,7 +8,7 @@ import (
 	"aicplan/engine/config"
 	"aicplan/engine/plan"
 	"aicplan/engine/stage"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 var signs = map[stage.Action]string{
@@ -39,13 +39,13 @@ func (a *app) viewSummary(sum plan.Summary, verbose bool) error {
 
 		text := headline(s)
 		if c := s.Cases; c != nil && c.Rows > c.Collect && c.Collect > 0 {
-			text += fmt.Sprintf(" (%s rows)", phrase.Count(int64(c.Rows)))
+			text += fmt.Sprintf(" (%s rows)", textutil.Count(int64(c.Rows)))
 		} else if d := declared[i]; d > 0 && !verbose {
-			text += fmt.Sprintf(" of %s", phrase.Count(d))
+			text += fmt.Sprintf(" of %s", textutil.Count(d))
 		}
 
 		if c := s.Cases; c != nil && c.Seconds > 0 && c.Collect > 0 {
-			text += ", about" + keep + phrase.Duration(c.Seconds)
+			text += ", about" + keep + textutil.Duration(c.Seconds)
 		} else if c != nil && c.Collect > 0 && unknown {
 			text += ", time" + keep + "not" + keep + "known"
 		}
@@ -203,15 +203,15 @@ func addressWidth(all []plan.StageSummary) int {
 func headline(s plan.StageSummary) string {
 	switch {
 	case s.Grid != nil:
-		text := phrase.Count(int64(s.Grid.Cases)) + " cases"
+		text := textutil.Count(int64(s.Grid.Cases)) + " cases"
 		if s.Grid.Cases == 1 {
 			text = "1 case"
 		}
 		if s.Grid.Rows != s.Grid.Cases {
-			text += ", " + phrase.Count(int64(s.Grid.Rows)) + " rows"
+			text += ", " + textutil.Count(int64(s.Grid.Rows)) + " rows"
 		}
 		if d := s.Grid.Declared - int64(s.Grid.Cases); d > 0 {
-			text += fmt.Sprintf(" of %s", phrase.Count(s.Grid.Declared))
+			text += fmt.Sprintf(" of %s", textutil.Count(s.Grid.Declared))
 		}
 		return text
 
@@ -226,16 +226,16 @@ func collectLine(s plan.StageSummary) string {
 	c := s.Cases
 	var parts []string
 	if c.Collect > 0 || c.Reuse == 0 {
-		parts = append(parts, phrase.Count(int64(c.Collect))+" to collect")
+		parts = append(parts, textutil.Count(int64(c.Collect))+" to collect")
 	}
 	if c.Reuse > 0 {
-		parts = append(parts, phrase.Count(int64(c.Reuse))+" reused")
+		parts = append(parts, textutil.Count(int64(c.Reuse))+" reused")
 	}
 	if c.Hold > 0 {
-		parts = append(parts, phrase.Count(int64(c.Hold))+" failed before")
+		parts = append(parts, textutil.Count(int64(c.Hold))+" failed before")
 	}
 	if c.Unsupported > 0 {
-		parts = append(parts, phrase.Count(int64(c.Unsupported))+" unsupported")
+		parts = append(parts, textutil.Count(int64(c.Unsupported))+" unsupported")
 	}
 
 	return strings.Join(parts, ", ")
@@ -264,24 +264,24 @@ func (a *app) waterfall(b *strings.Builder, s plan.StageSummary) {
 		axes = append(axes, fmt.Sprintf("%s %d", x.Name, x.Size))
 	}
 
-	fmt.Fprintf(b, "      %14s  declared: %s\n", phrase.Count(w.Declared), phrase.Clip(strings.Join(axes, " x "), 200))
+	fmt.Fprintf(b, "      %14s  declared: %s\n", textutil.Count(w.Declared), textutil.Clip(strings.Join(axes, " x "), 200))
 
 	for _, f := range w.Filters {
 		note := f.Reason
 		if f.Note != "" {
 			note = strings.TrimSpace(note + " (" + f.Note + ")")
 		}
-		fmt.Fprintf(b, "      %14s  %s: %s\n", "-"+phrase.Count(f.Dropped), f.Name, note)
+		fmt.Fprintf(b, "      %14s  %s: %s\n", "-"+textutil.Count(f.Dropped), f.Name, note)
 		for _, sample := range f.Samples {
 			fmt.Fprintf(b, "      %14s    e.g. %s\n", "", sample)
 		}
 	}
 
 	if w.Duplicates > 0 {
-		fmt.Fprintf(b, "      %14s  duplicates\n", "-"+phrase.Count(int64(w.Duplicates)))
+		fmt.Fprintf(b, "      %14s  duplicates\n", "-"+textutil.Count(int64(w.Duplicates)))
 	}
 
-	fmt.Fprintf(b, "      %14s  cases\n", "="+phrase.Count(int64(w.Cases)))
+	fmt.Fprintf(b, "      %14s  cases\n", "="+textutil.Count(int64(w.Cases)))
 }
 
 var colors = map[stage.Action]string{

@@ -12,7 +12,7 @@ import (
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // viewResult prints the table at the end of a run (stages, cases, failures, times), then the outputs and
@@ -68,7 +68,7 @@ func (a *app) resultTable(r *run.Applied) {
 			rows, failed, skipped = number(s.Outcome.Counts.Rows), number(s.Outcome.Counts.Failed),
 				number(s.Outcome.Counts.Skipped)
 		}
-		fmt.Fprintf(a.stdout, "%-*s %-*s %8s %6s %7s %7s\n", w, phrase.ClipFront(s.Address, w), sw, status(s),
+		fmt.Fprintf(a.stdout, "%-*s %-*s %8s %6s %7s %7s\n", w, textutil.ClipFront(s.Address, w), sw, status(s),
 			rows, failed, skipped, fmt.Sprintf("%.1fs", s.Seconds))
 	}
 
@@ -87,13 +87,13 @@ func (a *app) resultList(r *run.Applied, hidden func(*run.StageResult) bool, sta
 		if s.Outcome != nil {
 			c := s.Outcome.Counts
 			if c.Rows > 0 {
-				text += ", " + phrase.Counted(c.Rows, "row")
+				text += ", " + textutil.Counted(c.Rows, "row")
 			}
 			if c.Failed > 0 {
-				text += ", " + phrase.Count(int64(c.Failed)) + " failed"
+				text += ", " + textutil.Count(int64(c.Failed)) + " failed"
 			}
 			if c.Skipped > 0 {
-				text += ", " + phrase.Count(int64(c.Skipped)) + " skipped"
+				text += ", " + textutil.Count(int64(c.Skipped)) + " skipped"
 			}
 		}
 
@@ -120,7 +120,7 @@ func (a *app) skipped(r *run.Applied) {
 	}
 
 	for _, root := range order {
-		fmt.Fprintf(a.stdout, "  %s skipped behind %s\n", phrase.Counted(behind[root], "stage"), root)
+		fmt.Fprintf(a.stdout, "  %s skipped behind %s\n", textutil.Counted(behind[root], "stage"), root)
 	}
 }
 
@@ -128,7 +128,7 @@ func number(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return phrase.Count(int64(n))
+	return textutil.Count(int64(n))
 }
 
 func (a *app) outputs(outs []config.Output) {
@@ -188,14 +188,14 @@ func resultLine(p *plan.Plan, r *run.Applied, nothing bool) string {
 		}
 	}
 
-	text := fmt.Sprintf("Apply: %s measured, %s reused, %s failed, %s skipped", phrase.Count(int64(c.Measured)),
-		phrase.Count(int64(c.Reused)), phrase.Count(int64(c.Failed)), phrase.Count(int64(c.Skipped)))
+	text := fmt.Sprintf("Apply: %s measured, %s reused, %s failed, %s skipped", textutil.Count(int64(c.Measured)),
+		textutil.Count(int64(c.Reused)), textutil.Count(int64(c.Failed)), textutil.Count(int64(c.Skipped)))
 
 	var parts []string
 	for _, s := range []stage.Status{stage.StatusFailed, stage.StatusPreflight, stage.StatusGateFailed,
 		stage.StatusInterrupted, stage.StatusNeeds, stage.StatusSkipped} {
 		if status[s] > 0 {
-			parts = append(parts, fmt.Sprintf("%s %s", phrase.Counted(status[s], "stage"), statusWord(s)))
+			parts = append(parts, fmt.Sprintf("%s %s", textutil.Counted(status[s], "stage"), statusWord(s)))
 		}
 	}
 
@@ -203,7 +203,7 @@ func resultLine(p *plan.Plan, r *run.Applied, nothing bool) string {
 		text += "; " + strings.Join(parts, ", ")
 	}
 
-	text += fmt.Sprintf("; %s, exit code %d.", phrase.Duration(r.Seconds), r.ExitCode())
+	text += fmt.Sprintf("; %s, exit code %d.", textutil.Duration(r.Seconds), r.ExitCode())
 	if status[stage.StatusInterrupted] > 0 {
 		text += " The same command goes on from here."
 	}

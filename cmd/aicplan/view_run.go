@@ -12,8 +12,7 @@ import (
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
-	"aicplan/sink/phrase"
-	"aicplan/sink/visible"
+	"aicplan/sink/base/textutil"
 )
 
 // heartbeat is how often a running stage prints a line if stdout is not a terminal.
@@ -90,24 +89,24 @@ func (v *lineView) Progress(address string, p stage.Progress) {
 // progressText returns the progress of a stage: cases, rate, failures and remaining time.
 func progressText(p stage.Progress, elapsed time.Duration) string {
 	if p.Total == 0 {
-		return "still at work, " + phrase.Duration(elapsed.Seconds())
+		return "still at work, " + textutil.Duration(elapsed.Seconds())
 	}
 
 	ended := p.Done + p.Failed + p.Skipped
-	text := fmt.Sprintf("%s of %s", phrase.Count(int64(ended)), phrase.Count(int64(p.Total)))
+	text := fmt.Sprintf("%s of %s", textutil.Count(int64(ended)), textutil.Count(int64(p.Total)))
 	if p.Failed > 0 {
-		text += fmt.Sprintf(", %s failed", phrase.Count(int64(p.Failed)))
+		text += fmt.Sprintf(", %s failed", textutil.Count(int64(p.Failed)))
 	}
 
 	s := elapsed.Seconds()
 	switch {
 	case ended <= p.Before:
-		text += ", " + phrase.Duration(s)
+		text += ", " + textutil.Duration(s)
 	case s > 0:
 		rate := float64(ended-p.Before) / s
 		text += ", " + rateText(rate)
 		if ended < p.Total {
-			text += fmt.Sprintf(", %s left", phrase.Duration(float64(p.Total-ended)/rate))
+			text += fmt.Sprintf(", %s left", textutil.Duration(float64(p.Total-ended)/rate))
 		}
 	}
 
@@ -180,26 +179,26 @@ func outcomeText(r *run.StageResult) string {
 		c := r.Outcome.Counts
 		switch {
 		case c.Planned > 0:
-			text += fmt.Sprintf(" (%s measured", phrase.Count(int64(c.Measured)))
+			text += fmt.Sprintf(" (%s measured", textutil.Count(int64(c.Measured)))
 			if c.Reused > 0 {
-				text += fmt.Sprintf(", %s reused", phrase.Count(int64(c.Reused)))
+				text += fmt.Sprintf(", %s reused", textutil.Count(int64(c.Reused)))
 			}
 			if c.Failed > 0 {
-				text += fmt.Sprintf(", %s failed", phrase.Count(int64(c.Failed)))
+				text += fmt.Sprintf(", %s failed", textutil.Count(int64(c.Failed)))
 			}
 			if c.Skipped > 0 {
-				text += fmt.Sprintf(", %s skipped", phrase.Count(int64(c.Skipped)))
+				text += fmt.Sprintf(", %s skipped", textutil.Count(int64(c.Skipped)))
 			}
 			text += ")"
 
 		case len(r.Outcome.Checks) > 0:
-			text += fmt.Sprintf(" (%s%s)", phrase.Counted(len(r.Outcome.Checks), "check"), unsettled(r.Outcome.Checks))
+			text += fmt.Sprintf(" (%s%s)", textutil.Counted(len(r.Outcome.Checks), "check"), unsettled(r.Outcome.Checks))
 		}
 
 		for _, f := range r.Outcome.Artifacts {
 			text += fmt.Sprintf(", %s %s", f.Path, plan.ShortDigest(f.Digest))
 			if f.Rows > 0 {
-				text += fmt.Sprintf(" %s rows", phrase.Count(int64(f.Rows)))
+				text += fmt.Sprintf(" %s rows", textutil.Count(int64(f.Rows)))
 			}
 		}
 	}
@@ -225,7 +224,7 @@ func unsettled(checks []stage.CheckResult) string {
 
 	text := ""
 	if warn > 0 {
-		text += ", " + phrase.Counted(warn, "warning")
+		text += ", " + textutil.Counted(warn, "warning")
 	}
 
 	if skip > 0 {
@@ -263,14 +262,14 @@ func failedChecks(r *run.StageResult) string {
 			continue
 		}
 
-		fmt.Fprintf(&b, "    %-5s %s: %s", c.Result, visible.Line(c.Name), visible.Line(c.Message))
+		fmt.Fprintf(&b, "    %-5s %s: %s", c.Result, textutil.VisibleLine(c.Name), textutil.VisibleLine(c.Message))
 		if c.Pos != "" {
 			fmt.Fprintf(&b, " (%s)", c.Pos)
 		}
 
 		b.WriteString("\n")
 		if c.Fix != "" && c.Result != "skip" {
-			fmt.Fprintf(&b, "          to do: %s\n", visible.Line(c.Fix))
+			fmt.Fprintf(&b, "          to do: %s\n", textutil.VisibleLine(c.Fix))
 		}
 
 		for i, row := range c.Rows {
@@ -278,7 +277,7 @@ func failedChecks(r *run.StageResult) string {
 				fmt.Fprintf(&b, "          ... and %s\n", c.RowsBeyond(i))
 				break
 			}
-			fmt.Fprintf(&b, "          %s\n", visible.Line(row))
+			fmt.Fprintf(&b, "          %s\n", textutil.VisibleLine(row))
 		}
 	}
 

@@ -12,10 +12,9 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/catalog"
-	"aicplan/sink/phrase"
 	"aicplan/sink/table"
-	"aicplan/sink/visible"
 )
 
 // widestCell is the maximum width of a text cell. Other formats, and -columns with a single column, show
@@ -76,16 +75,16 @@ func (a *app) viewTable(w io.Writer, t arrow.Record, info stage.Info, given bool
 	}
 
 	printCells(w, fits, cells, right, int(t.NumRows()))
-	rows := phrase.Some(t.NumRows(), "row")
+	rows := textutil.Some(t.NumRows(), "row")
 	if t.NumRows() < total {
-		rows = fmt.Sprintf("%d of %s", t.NumRows(), phrase.Some(total, "row"))
+		rows = fmt.Sprintf("%d of %s", t.NumRows(), textutil.Some(total, "row"))
 	}
 
 	text := rows + "."
 	text += unitsText(catalog.SchemaOf(info.Perf), fits)
 	if left := without(table.Names(t), append(empty, fits...), same); !given && len(left) > 0 {
 		text += fmt.Sprintf(" %s more; -columns chooses, -format csv has all: %s.",
-			phrase.Some(len(left), "column"), strings.Join(left, ", "))
+			textutil.Some(len(left), "column"), strings.Join(left, ", "))
 	}
 
 	var b strings.Builder
@@ -238,7 +237,7 @@ func cellText(v any) (text string, number bool) {
 	case float64:
 		return shortNumber(v), true
 	case string:
-		return phrase.Clip(visible.Line(phrase.OneLine(v)), widestCell), false
+		return textutil.Clip(textutil.VisibleLine(textutil.OneLine(v)), widestCell), false
 	}
 
 	return fmt.Sprint(v), false

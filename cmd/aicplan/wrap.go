@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/term"
 
-	"aicplan/sink/visible"
+	"aicplan/sink/base/textutil"
 )
 
 // columns is the default width of text for people.
@@ -35,7 +35,7 @@ func (a *app) screen() int {
 		return a.behind
 	}
 
-	if f, ok := visible.Raw(a.stdout).(*os.File); ok {
+	if f, ok := textutil.Raw(a.stdout).(*os.File); ok {
 		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
 			return w
 		}

@@ -22,7 +22,7 @@ import (
 	"aicplan/cudaops/load/aiperf"
 	"aicplan/cudaops/load/openai"
 	"aicplan/cudaops/load/workload"
-	"aicplan/sink/redact"
+	"aicplan/sink/base/textutil"
 )
 
 // Options are the inputs of a run besides its settings.
@@ -108,7 +108,7 @@ type runner struct {
 	transport *http.Transport
 	ready     chan net.Conn // connections opened before the run
 	header    http.Header   // of every request
-	secrets   *redact.Values
+	secrets   *textutil.Secrets
 	request   openai.Request
 	slo       aiperf.SLO
 	tokenizer workload.Tokenizer
@@ -204,7 +204,7 @@ func newRunner(s Settings, o Options) (*runner, error) {
 	}
 
 	r.header = header(s, key)
-	r.secrets = redact.New(key)
+	r.secrets = textutil.NewSecrets(key)
 	r.base = time.Now()
 	r.baseUnix = r.base.UnixNano()
 

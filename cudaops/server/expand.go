@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strings"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // placeholder matches {name}. It does not match JSON, whose braces are followed by quotes.
@@ -40,7 +40,7 @@ func Expand(text string, values map[string]string) (string, error) {
 	if missing != "" {
 		have := slices.Sorted(maps.Keys(values))
 		return "", fmt.Errorf("%q has the placeholder {%s}, and neither the case nor aicplan has a value of that name; there are %s.%s",
-			text, missing, strings.Join(have, ", "), phrase.DidYouMean(missing, have))
+			text, missing, strings.Join(have, ", "), textutil.DidYouMean(missing, have))
 	}
 
 	return out, nil

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // Profiler controls a server's own profiler, which is started and stopped by HTTP requests and writes one
@@ -161,7 +161,7 @@ func (p *Profiler) post(ctx context.Context, url string, body []byte) error {
 	case status == http.StatusNotFound:
 		return fmt.Errorf("POST %s: the server has no such page; was it started with its profiler (profiler.args of the runtime)?", url)
 	case status != http.StatusOK:
-		return fmt.Errorf("POST %s: %d %s", url, status, phrase.Clip(strings.TrimSpace(string(reply)), 300))
+		return fmt.Errorf("POST %s: %d %s", url, status, textutil.Clip(strings.TrimSpace(string(reply)), 300))
 	}
 
 	return nil

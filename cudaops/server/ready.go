@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // Ready checks when a server is ready for requests.
@@ -184,7 +184,7 @@ func (r *Ready) health(ctx context.Context) error {
 	case err != nil:
 		return fmt.Errorf("%s: %w", r.URL, err)
 	case status != http.StatusOK && status != http.StatusNoContent:
-		return fmt.Errorf("%s answers %d %s", r.URL, status, phrase.Clip(strings.TrimSpace(string(body)), 200))
+		return fmt.Errorf("%s answers %d %s", r.URL, status, textutil.Clip(strings.TrimSpace(string(body)), 200))
 	}
 	return nil
 }

@@ -8,7 +8,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // Analysis is the result for one device of one file. Figures that the file does not provide are null.
@@ -162,20 +162,20 @@ func (r *recording) warning() string {
 	}
 
 	if r.twice > 0 {
-		all = append(all, phrase.Some(int(r.twice),
+		all = append(all, textutil.Some(int(r.twice),
 			"kernel")+" with the same launch, stream and times as another counted once")
 	}
 
 	if r.broken > 0 {
-		all = append(all, "left out: "+phrase.Some(int(r.broken), "event")+" that cannot be read")
+		all = append(all, "left out: "+textutil.Some(int(r.broken), "event")+" that cannot be read")
 	}
 
 	if r.skipped > 0 {
-		all = append(all, "left out: "+phrase.Some(int(r.skipped), "kernel")+" without a usable time")
+		all = append(all, "left out: "+textutil.Some(int(r.skipped), "kernel")+" without a usable time")
 	}
 
 	if r.unsteps > 0 {
-		all = append(all, "left out: "+phrase.Some(int(r.unsteps), "step")+" without a usable time")
+		all = append(all, "left out: "+textutil.Some(int(r.unsteps), "step")+" without a usable time")
 	}
 
 	return strings.Join(all, "; ")

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // DefaultSlowStart is more than frameworks take to import from a local disk.
@@ -33,8 +33,8 @@ func (p *Process) awaitHello(greeted <-chan error) (err error, late bool) {
 			break
 		}
 		last := ""
-		if line := phrase.OneLine(lastLines(p.log.lastLines(), 1)); line != "" {
-			last = "; it printed last: " + phrase.Clip(line, 200)
+		if line := textutil.OneLine(lastLines(p.log.lastLines(), 1)); line != "" {
+			last = "; it printed last: " + textutil.Clip(line, 200)
 		}
 		p.say("warn", fmt.Sprintf("slow start: not ready after %v, and waited for up to %v (%s)%s%s", slow, timeout, p.what(), help, last))
 		timer.Reset(left)
@@ -56,7 +56,7 @@ func (p *Process) what() string {
 	if len(args) == 0 {
 		args = []string{p.spec.Path}
 	}
-	return fmt.Sprintf("process %d: %s", p.pid, phrase.Clip(phrase.OneLine(strings.Join(args, " ")), 100))
+	return fmt.Sprintf("process %d: %s", p.pid, textutil.Clip(textutil.OneLine(strings.Join(args, " ")), 100))
 }
 
 // say hands on a line of a start.

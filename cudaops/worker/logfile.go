@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"sync"
 
-	"aicplan/sink/redact"
+	"aicplan/sink/base/textutil"
 )
 
 // DefaultLogLimit bounds the log of one slot over all processes that ran on
@@ -28,7 +28,7 @@ type logFile struct {
 	dropped int64
 	tail    []byte // at least the last tailBytes of output
 	done    chan struct{}
-	secrets *redact.Values
+	secrets *textutil.Secrets
 	held    []byte // the end of what came: a secret may go on in what comes next
 }
 

@@ -16,7 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"aicplan/sink/redact"
+	"aicplan/sink/base/textutil"
 )
 
 // Spec says how to start one worker process.
@@ -40,7 +40,7 @@ type Spec struct {
 	// send writes one to the worker. Nil makes such messages an error.
 	Instrument func(send func(msg any) error) Measurer
 	// Secrets are taken out of all that the worker says and prints.
-	Secrets *redact.Values
+	Secrets *textutil.Secrets
 	// HelloTimeout is how long a start may take; 0 means DefaultHelloTimeout.
 	HelloTimeout time.Duration
 	// SlowStart is after how long a start is told of as slow; 0 means

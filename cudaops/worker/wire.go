@@ -10,7 +10,7 @@ import (
 	"math"
 	"unicode/utf8"
 
-	"aicplan/sink/redact"
+	"aicplan/sink/base/textutil"
 )
 
 // MaxLine is the longest message either side accepts, in bytes. It bounds what
@@ -35,7 +35,7 @@ type lineReader struct {
 	buf []byte
 	max int
 	// secrets are taken out of every line.
-	secrets *redact.Values
+	secrets *textutil.Secrets
 }
 
 func newLineReader(r io.Reader, limit int) *lineReader {

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // Errors of this package, for errors.Is.
@@ -30,7 +30,7 @@ type FormatError struct {
 
 func (e *FormatError) Error() string {
 	return fmt.Sprintf("state folder %s has format %q, this aicplan reads and writes format %d: choose another folder with -state-dir, or delete %s and measure again",
-		e.Dir, phrase.Clip(e.Found, 20), Format, e.Dir)
+		e.Dir, textutil.Clip(e.Found, 20), Format, e.Dir)
 }
 
 // CorruptError reports a damaged file.

@@ -13,7 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/redact"
+	"aicplan/sink/base/textutil"
 )
 
 type runtimeBody struct {
@@ -105,7 +105,7 @@ func (s *scope) decodeRuntime(d *blockDecl) (cty.Value, hcl.Diagnostics) {
 		if rt.Env == nil {
 			rt.Env = map[string]string{}
 		}
-		rt.Env[name] = redact.Text
+		rt.Env[name] = textutil.Redacted
 	}
 
 	return cty.ObjectVal(map[string]cty.Value{

@@ -13,7 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // moduleDecl contains the declarations of a folder or file: names, ranges and unevaluated bodies.
@@ -181,7 +181,7 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 	isService := l.serviceKind(b.Type) != nil
 	if !isStage && !isService && b.Type != "module" && b.Type != "system" && b.Type != "runtime" && b.Type != "part" {
 		near := didYouMean(b.Type, l.blockTypes())
-		if meant := phrase.Nearest(b.Type, l.blockTypes()); meant != "" {
+		if meant := textutil.Nearest(b.Type, l.blockTypes()); meant != "" {
 			m.spoiled[meant] = true
 		} else {
 			near = " The blocks of a plan are " + strings.Join(slices.Sorted(slices.Values(l.blockTypes())), ", ") + "."

@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 func errorAt(r hcl.Range, summary, detail string) *hcl.Diagnostic {
@@ -27,7 +27,7 @@ func shortRange(r hcl.Range) string { return fmt.Sprintf("%s:%d", r.Filename, r.
 // didYouMean returns " Did you mean ...?" if a candidate is similar, otherwise the list of
 // candidates if there are at most 12, otherwise "".
 func didYouMean(given string, candidates []string) string {
-	if near := phrase.Nearest(given, candidates); near != "" {
+	if near := textutil.Nearest(given, candidates); near != "" {
 		return " Did you mean " + Quoted(near) + "?"
 	}
 	if len(candidates) == 0 || len(candidates) > 12 {

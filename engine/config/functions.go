@@ -13,7 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // Functions returns the functions that plans may call. All are pure: none reads the clock, the
@@ -122,7 +122,7 @@ var didYouMeanFunc = function.New(&function.Spec{
 		word := plain(args[0].AsString())
 		best, there := whole[word]
 		if !there {
-			best = whole[phrase.Nearest(word, names)]
+			best = whole[textutil.Nearest(word, names)]
 		}
 		return cty.StringVal(best), nil
 	},

@@ -10,7 +10,7 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/redact"
+	"aicplan/sink/base/textutil"
 )
 
 // envPrefix is the prefix of environment variables that set plan variables.
@@ -168,7 +168,7 @@ func (l *loader) hide(root *moduleDecl, name string, at hcl.Range, place, before
 	if !root.variables[name].sensitive {
 		return at
 	}
-	return l.src.text(place, before+redact.Text)
+	return l.src.text(place, before+textutil.Redacted)
 }
 
 // Summaries of diagnostics about values of variables.

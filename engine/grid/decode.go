@@ -7,7 +7,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // productBlocks are the block types allowed in a grid, a case_set, a compound sweep and a part.
@@ -359,7 +359,7 @@ func (d *decoder) distinct(spec *Spec, blocks hcl.Blocks) {
 
 		default:
 			d.errorf(prefer.Expr.Range(), "Unknown preference", "prefer is \"first\" or \"min\", not %q.%s", p,
-				phrase.DidYouMean(p, []string{"first", "min"}))
+				textutil.DidYouMean(p, []string{"first", "min"}))
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // axis decodes an axis, or a sweep with values.
@@ -120,7 +120,7 @@ func (d *decoder) rows(b *hcl.Block) *Dim {
 			if !containsName(dim.Fields, name) {
 				d.errorf(elementRange(a.Expr, i), "Inconsistent rows",
 					"Row %d of %q has a field %q that row 1 has not; every row needs the same fields, with null where one does not apply.%s",
-					i+1, dim.Name, name, phrase.DidYouMean(name, dim.Fields))
+					i+1, dim.Name, name, textutil.DidYouMean(name, dim.Fields))
 				return nil
 			}
 		}

@@ -3,7 +3,7 @@ package grid
 import (
 	"github.com/hashicorp/hcl/v2"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // assemble builds the sets of a spec from its common blocks and its case sets.
@@ -119,7 +119,7 @@ func (d *decoder) unknownLoop(name string, rng hcl.Range, sets []*Set) {
 	}
 
 	d.errorf(rng, "Unknown loop", "loop_order lists axis and rows blocks; there is no %q (have %s).%s", name,
-		quoted(have), phrase.DidYouMean(name, have))
+		quoted(have), textutil.DidYouMean(name, have))
 }
 
 // orderFilters collects the filters of all sets in source order and numbers them. A combination
@@ -203,7 +203,7 @@ func (d *decoder) boundEverywhere(spec *Spec, names []string, ranges []hcl.Range
 		}
 		if len(missing) == len(spec.Sets) {
 			d.errorf(rng, "Unknown name", "%s names %q, which no axis, rows field or derive block binds.%s", attr, name,
-				phrase.DidYouMean(name, spec.allNames()))
+				textutil.DidYouMean(name, spec.allNames()))
 			continue
 		}
 

@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // reservedRoots are root names that plan expressions use. An axis with such a name would hide them.
@@ -72,7 +72,7 @@ func nearestValue(v cty.Value, samples []string) string {
 		texts = append(texts, strings.Trim(s, `"`))
 	}
 
-	if near := phrase.Nearest(v.AsString(), texts); near != "" {
+	if near := textutil.Nearest(v.AsString(), texts); near != "" {
 		return `"` + near + `"`
 	}
 

@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // resolve binds the names in expressions, sorts derived values by dependency, finds the types of
@@ -187,7 +187,7 @@ func (d *decoder) bind(e *Expr, spec *Spec, bound map[string]bool) {
 			unknown = true
 			names := namesOf(spec.names)
 			d.errorf(t.SourceRange(), "Unknown name", "Nothing in this grid is called %q; it binds %s.%s", root,
-				shortList(names), phrase.DidYouMean(root, names))
+				shortList(names), textutil.DidYouMean(root, names))
 		}
 	}
 

@@ -7,7 +7,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // convertGiven converts the given values to the types of their names. The strings describe values
@@ -23,7 +23,7 @@ func (s *Spec) convertGiven(given map[string]cty.Value) (map[string]cty.Value, [
 				names = append(names, s.Sweep.allNames()...)
 			}
 			problems = append(problems, fmt.Sprintf("Nothing in this grid is called %q; it binds %s.%s", name,
-				shortList(names), phrase.DidYouMean(name, names)))
+				shortList(names), textutil.DidYouMean(name, names)))
 			continue
 		}
 

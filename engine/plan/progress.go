@@ -5,7 +5,7 @@ import (
 	"sync"
 	"time"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // Progress tells how far planning is. A nil one tells nothing.
@@ -64,7 +64,7 @@ func (p *Progress) text() string {
 	if len(p.busy) > 0 {
 		at = ", at " + p.busy[0]
 	}
-	return fmt.Sprintf("Planning: %d of %s%s ...", p.done, phrase.Counted(p.total, "stage"), at)
+	return fmt.Sprintf("Planning: %d of %s%s ...", p.done, textutil.Counted(p.total, "stage"), at)
 }
 
 // of sets how many stages there are.

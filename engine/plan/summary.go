@@ -6,7 +6,7 @@ import (
 	"math"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // Summary is a plan as people and programs read it.
@@ -179,24 +179,24 @@ func (s Summary) Line() string {
 	if t.Stages == 0 {
 		return "Plan: no stage is declared, or none is selected, so there is nothing to do."
 	}
-	cases := phrase.Counted(t.Cases, "case")
+	cases := textutil.Counted(t.Cases, "case")
 	if t.Collect+t.Reuse+t.Hold+t.Unsupported+t.LeftOut > t.Cases && t.Elsewhere == 0 {
 		cases += ", some measured more than once"
 	}
-	text := fmt.Sprintf("Plan: %s; %s (%s to collect, %s reused", phrase.Counted(t.Stages, "stage"), cases, phrase.Count(int64(t.Collect)), phrase.Count(int64(t.Reuse)))
+	text := fmt.Sprintf("Plan: %s; %s (%s to collect, %s reused", textutil.Counted(t.Stages, "stage"), cases, textutil.Count(int64(t.Collect)), textutil.Count(int64(t.Reuse)))
 	if t.Elsewhere > 0 {
-		text += fmt.Sprintf(", %s elsewhere", phrase.Count(int64(t.Elsewhere)))
+		text += fmt.Sprintf(", %s elsewhere", textutil.Count(int64(t.Elsewhere)))
 	}
 	if t.Hold > 0 {
-		text += fmt.Sprintf(", %s failed before", phrase.Count(int64(t.Hold)))
+		text += fmt.Sprintf(", %s failed before", textutil.Count(int64(t.Hold)))
 	}
 	if t.Unsupported > 0 {
-		text += fmt.Sprintf(", %s unsupported", phrase.Count(int64(t.Unsupported)))
+		text += fmt.Sprintf(", %s unsupported", textutil.Count(int64(t.Unsupported)))
 	}
 	if t.LeftOut > 0 {
-		text += fmt.Sprintf(", %s left out", phrase.Count(int64(t.LeftOut)))
+		text += fmt.Sprintf(", %s left out", textutil.Count(int64(t.LeftOut)))
 	}
-	text += fmt.Sprintf("), %s dropped by filters", phrase.Count(t.Dropped))
+	text += fmt.Sprintf("), %s dropped by filters", textutil.Count(t.Dropped))
 	switch {
 	case !s.Work && t.Elsewhere > 0:
 		text += "; nothing to do here"
@@ -207,13 +207,13 @@ func (s Summary) Line() string {
 		text += "; no earlier run to estimate the time from"
 	case t.Estimated < t.Collect:
 		text += fmt.Sprintf("; about %s for %s of them (estimate), no estimate for the other %s",
-			t.time(t.Seconds), phrase.Count(int64(t.Estimated)), phrase.Count(int64(t.Collect-t.Estimated)))
+			t.time(t.Seconds), textutil.Count(int64(t.Estimated)), textutil.Count(int64(t.Collect-t.Estimated)))
 	default:
 		text += fmt.Sprintf("; about %s (estimate)", t.time(t.Seconds))
 	}
 	switch {
 	case t.ElsewhereSeconds > 0 && t.Seconds > 0: // the GPU-hours above include them
-		text += fmt.Sprintf("; about %s elsewhere (estimate)", phrase.Duration(t.ElsewhereSeconds))
+		text += fmt.Sprintf("; about %s elsewhere (estimate)", textutil.Duration(t.ElsewhereSeconds))
 	case t.ElsewhereSeconds > 0:
 		text += fmt.Sprintf("; about %s elsewhere (estimate)", t.time(t.ElsewhereSeconds))
 	}
@@ -224,12 +224,12 @@ func (s Summary) Line() string {
 // time; plain seconds if no GPU is needed.
 func (t Totals) time(seconds float64) string {
 	if t.GPUHours <= 0 {
-		return phrase.Duration(seconds)
+		return textutil.Duration(seconds)
 	}
 	if t.WallGPUs == 0 {
-		return fmt.Sprintf("%s, %s", phrase.Duration(seconds), t.cost())
+		return fmt.Sprintf("%s, %s", textutil.Duration(seconds), t.cost())
 	}
-	return fmt.Sprintf("%s, %s on %s", t.cost(), phrase.Duration(t.WallSeconds), phrase.Counted(t.WallGPUs, "GPU"))
+	return fmt.Sprintf("%s, %s on %s", t.cost(), textutil.Duration(t.WallSeconds), textutil.Counted(t.WallGPUs, "GPU"))
 }
 
 // cost is the estimate in GPU-hours, and in money if a price is known.
@@ -245,7 +245,7 @@ func (t Totals) cost() string {
 func figure(x float64) string {
 	switch {
 	case x >= 100:
-		return phrase.Count(int64(math.Round(x)))
+		return textutil.Count(int64(math.Round(x)))
 	case x >= 10:
 		return fmt.Sprintf("%.0f", x)
 	case x >= 0.95:

@@ -15,7 +15,7 @@ import (
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/config"
 	"aicplan/engine/plan"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // Result is the outcome of one run.
@@ -76,7 +76,7 @@ func (f *File) Run(ctx context.Context, r *Run, load config.Options, store *chec
 	} else if n := len(r.asserts) + len(r.expects); n > 0 && out.Passed() {
 		out.Failures = append(out.Failures, errorAt(r.Range, "Not judged",
 			fmt.Sprintf("The plan has errors, so %s of this run cannot be judged. Test errors in a run of their own.",
-				phrase.Counted(n, "assert and expect block"))))
+				textutil.Counted(n, "assert and expect block"))))
 	}
 
 	if want := r.body.ExitCode; want != nil && *want != code && (code != exitError || out.Passed()) {
@@ -146,7 +146,7 @@ func (e *expectedDiag) missed(word string, severity hcl.DiagnosticSeverity, diag
 	var are []string
 	for _, d := range diags {
 		if d.Severity == severity {
-			are = append(are, fmt.Sprintf("%s: %s (%s)", d.Summary, phrase.Clip(phrase.OneLine(d.Detail), 160), at(d)))
+			are = append(are, fmt.Sprintf("%s: %s (%s)", d.Summary, textutil.Clip(textutil.OneLine(d.Detail), 160), at(d)))
 		}
 	}
 
@@ -285,7 +285,7 @@ func (e *expectation) counts(s *plan.StageSummary) hcl.Diagnostics {
 		case !ok:
 			fail(w.attribute, "is a %s, which has no count %s.", s.Kind, w.attribute)
 		case n != *w.want:
-			fail(w.attribute, w.what+", not %s.", phrase.Count(n), phrase.Count(*w.want))
+			fail(w.attribute, w.what+", not %s.", textutil.Count(n), textutil.Count(*w.want))
 		}
 	}
 
@@ -300,7 +300,7 @@ func (e *expectation) counts(s *plan.StageSummary) hcl.Diagnostics {
 			fail("drops", "has no filter with the name or reason %q.%s", name,
 				config.DidYouMean(name, slices.Collect(maps.Keys(dropsBy(s)))))
 		case n != int64(e.Drops[name]):
-			fail("drops", "drops %s by %q, not %s.", phrase.Count(n), name, phrase.Count(int64(e.Drops[name])))
+			fail("drops", "drops %s by %q, not %s.", textutil.Count(n), name, textutil.Count(int64(e.Drops[name])))
 		}
 	}
 

@@ -11,7 +11,7 @@ import (
 
 	"aicplan/engine/config"
 	"aicplan/engine/plan"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // maxCases limits the result of cases(), because an expression evaluates every element.
@@ -109,7 +109,7 @@ func casesOf(p *plan.Plan, address string) (cty.Value, error) {
 	rec := s.Plan.Data.Planned
 	if rec.NumRows() > maxCases {
 		return cty.DynamicVal, fmt.Errorf("%s has %s cases, and a condition may look at %s: choose fewer with variables",
-			address, phrase.Count(rec.NumRows()), phrase.Count(maxCases))
+			address, textutil.Count(rec.NumRows()), textutil.Count(maxCases))
 	}
 
 	out := make([]cty.Value, rec.NumRows())

@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // Forecast is what is known of a stage's table before the stage has run, so
@@ -75,7 +75,7 @@ func (f *Forecast) Lacks(column string) (problem string, sure bool) {
 	if f == nil || slices.Contains(f.Columns, column) {
 		return "", false
 	}
-	near := phrase.DidYouMean(column, f.Columns)
+	near := textutil.DidYouMean(column, f.Columns)
 	switch {
 	case !f.Open && near != "":
 		return fmt.Sprintf("The data is not going to have a column %q.%s", column, near), true

@@ -16,7 +16,7 @@ import (
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
 	"aicplan/engine/checkpoint"
-	"aicplan/sink/redact"
+	"aicplan/sink/base/textutil"
 	"aicplan/systems"
 )
 
@@ -194,7 +194,7 @@ func Plain(v cty.Value) any {
 		return nil
 	}
 	if v.HasMark(Sensitive) {
-		return redact.Text
+		return textutil.Redacted
 	}
 	switch {
 	case !v.IsKnown():

@@ -48,7 +48,7 @@ type Runtime struct {
 }
 
 // KeepSecrets stores the values of secret options by name, those of env that are
-// sensitive (Env has redact.Text for them), and the texts that both were made
+// sensitive (Env has textutil.Redacted for them), and the texts that both were made
 // of.
 func (rt *Runtime) KeepSecrets(options map[string]cty.Value, env map[string]string, madeOf []string) {
 	rt.secrets, rt.secretEnv, rt.madeOf = options, env, madeOf

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // Request is what a stage asks of a cluster.
@@ -42,9 +42,9 @@ type RequestArray struct {
 
 // Text is what the jobs ask for.
 func (a RequestArray) Text() string {
-	text := fmt.Sprintf("%s of %s", phrase.Some(a.Jobs, "job"), phrase.Some(a.Nodes, "node"))
+	text := fmt.Sprintf("%s of %s", textutil.Some(a.Jobs, "job"), textutil.Some(a.Nodes, "node"))
 	if a.GPUsPerNode > 0 {
-		text += fmt.Sprintf(" with %s each", phrase.Some(a.GPUsPerNode, "GPU"))
+		text += fmt.Sprintf(" with %s each", textutil.Some(a.GPUsPerNode, "GPU"))
 	}
 	if a.AtOnce < a.Jobs {
 		text += fmt.Sprintf(", %d at a time", a.AtOnce)
@@ -63,7 +63,7 @@ func (r Request) Text() string {
 		text += fmt.Sprintf("; %d jobs at a time", r.AtOnce)
 	}
 	if r.GPUs > 0 {
-		text += fmt.Sprintf("; %s at once", phrase.Some(r.GPUs, "GPU"))
+		text += fmt.Sprintf("; %s at once", textutil.Some(r.GPUs, "GPU"))
 	}
 	switch {
 	case r.GPUHours > 0:

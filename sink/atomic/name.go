@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"aicplan/sink/visible"
+	"aicplan/sink/base/textutil"
 )
 
 // maxName is how many bytes a file or a folder may have in its name on the file
@@ -14,7 +14,7 @@ const maxName = 240
 // BadName says why no file should have a path as its name, or "": what a terminal
 // acts on, and what no file system takes.
 func BadName(path string) string {
-	if r, found := visible.Control(path); found {
+	if r, found := textutil.Control(path); found {
 		return fmt.Sprintf("holds the control character %U", r)
 	}
 	for part := range strings.SplitSeq(path, "/") {

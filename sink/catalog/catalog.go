@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // Type is the physical type of a column. Perf files know these four.
@@ -183,7 +183,7 @@ func Suggest(name string) []string {
 	for i, t := range tables {
 		names[i] = t.Name
 	}
-	return phrase.Near(Stem(name), names, 3)
+	return textutil.Near(Stem(name), names, 3)
 }
 
 // Columns returns the columns in the order in which a backend's collector
@@ -396,7 +396,7 @@ func (t *Table) Check(columns []Column) []Issue {
 		switch {
 		case !ok:
 			msg := fmt.Sprintf("%s has no column %s", t.Name, c.Name)
-			if n := phrase.Near(c.Name, t.names(), 3); len(n) > 0 {
+			if n := textutil.Near(c.Name, t.names(), 3); len(n) > 0 {
 				msg += "; did you mean " + n[0] + "?"
 			}
 			issues = append(issues, Issue{Column: c.Name, Message: msg})

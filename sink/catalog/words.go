@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // Words returns the vocabulary of a column, or nil when any text is allowed.
@@ -58,7 +58,7 @@ func Word(column, word string) (string, error) {
 		return now, nil
 	}
 	msg := fmt.Sprintf("%s %q is unknown", column, word)
-	if n := phrase.Near(word, words, 3); len(n) > 0 {
+	if n := textutil.Near(word, words, 3); len(n) > 0 {
 		return "", fmt.Errorf("%s; did you mean %s?", msg, n[0])
 	}
 	return "", fmt.Errorf("%s; known are %s", msg, strings.Join(words, ", "))

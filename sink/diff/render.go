@@ -8,8 +8,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
-	"aicplan/sink/phrase"
-	"aicplan/sink/visible"
+	"aicplan/sink/base/textutil"
 )
 
 // WriteJSON writes the report as one JSON object.
@@ -49,7 +48,7 @@ func (r *Comparison) text(sb *strings.Builder) {
 		side Side
 	}{{"A", r.A}, {"B", r.B}} {
 		fmt.Fprintf(sb, "  %s  ", s.name)
-		sb.WriteString(phrase.Some(s.side.Rows, "row"))
+		sb.WriteString(textutil.Some(s.side.Rows, "row"))
 		if s.side.Duplicates > 0 {
 			fmt.Fprintf(sb, ", %d of them repeat a key", s.side.Duplicates)
 		}
@@ -81,7 +80,7 @@ func (r *Comparison) text(sb *strings.Builder) {
 	sb.WriteByte('\n')
 	lines := [][]string{{"B / A", "rows", "min", "p5", "p25", "p50", "p75", "p95", "max"}}
 	line := func(name string, rows int, q Quantiles) {
-		cells := []string{visible.Line(name), strconv.Itoa(rows)}
+		cells := []string{textutil.VisibleLine(name), strconv.Itoa(rows)}
 		for _, v := range []float64{q.Min, q.P5, q.P25, q.P50, q.P75, q.P95, q.Max} {
 			cells = append(cells, fmt.Sprintf("%.3f", v))
 		}
@@ -102,7 +101,7 @@ func (r *Comparison) text(sb *strings.Builder) {
 		}
 		sb.WriteByte('\n')
 		for _, s := range rows {
-			fmt.Fprintf(sb, "    %s\n", visible.Line(s))
+			fmt.Fprintf(sb, "    %s\n", textutil.VisibleLine(s))
 		}
 	}
 	section("largest differences", len(r.ratios), r.worstLines())

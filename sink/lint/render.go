@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // WriteJSON writes the report as one JSON object.
@@ -47,7 +47,7 @@ func (r *Report) Summary() string {
 	if len(r.Findings) == 0 {
 		return "nothing found"
 	}
-	s := phrase.Counted(len(r.Findings), "finding")
+	s := textutil.Counted(len(r.Findings), "finding")
 	if len(r.Exceeded) == 0 {
 		return s + ", all within what is allowed"
 	}

@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // WriteJSON writes the matrix as one JSON object.
@@ -38,12 +38,12 @@ func (m *Matrix) WriteMarkdown(w io.Writer) error {
 	var sb strings.Builder
 	sb.WriteString("| model |")
 	for _, c := range columns {
-		fmt.Fprintf(&sb, " %s |", phrase.Cell(strings.TrimSpace(c.system+" "+c.backend+" "+c.version)))
+		fmt.Fprintf(&sb, " %s |", textutil.Cell(strings.TrimSpace(c.system+" "+c.backend+" "+c.version)))
 	}
 	sb.WriteString("\n|---|" + strings.Repeat("---|", len(columns)) + "\n")
 	var below []string
 	for _, model := range m.Models {
-		fmt.Fprintf(&sb, "| %s |", phrase.Cell(model))
+		fmt.Fprintf(&sb, "| %s |", textutil.Cell(model))
 		for _, col := range columns {
 			var parts []string
 			missing := map[string][]string{}
@@ -69,7 +69,7 @@ func (m *Matrix) WriteMarkdown(w io.Writer) error {
 			}
 			fmt.Fprintf(&sb, " %s |", text)
 			for _, miss := range order {
-				below = append(below, phrase.Cell(fmt.Sprintf("- %s on %s: %s at tp %s", model, strings.TrimSpace(col.system+" "+col.backend+" "+col.version), miss, strings.Join(missing[miss], ", "))))
+				below = append(below, textutil.Cell(fmt.Sprintf("- %s on %s: %s at tp %s", model, strings.TrimSpace(col.system+" "+col.backend+" "+col.version), miss, strings.Join(missing[miss], ", "))))
 			}
 		}
 		sb.WriteString("\n")

@@ -13,7 +13,7 @@ import (
 
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
-	"aicplan/sink/visible"
+	"aicplan/sink/base/textutil"
 )
 
 // ours lists the columns that the stage fills in. Values from workers are ignored.
@@ -269,7 +269,7 @@ func unfitText(s string) string {
 	if len(s) > maxText {
 		return fmt.Sprintf("holds a text of %d bytes; %d are the most", len(s), maxText)
 	}
-	return visible.Unfit(s)
+	return textutil.Unfit(s)
 }
 
 // unfitNumber returns why a number from a worker cannot be stored, or "".

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // timed compares the estimated time of the largest task with the time limit of a task, and adds a
@@ -42,7 +42,7 @@ func (c *Config) tooLong(d *dealt, each float64, workers int) string {
 	}
 
 	return fmt.Sprintf("%s: the largest task has %s, estimated to take %s, and %s: it would be started again %d times; more tasks, or time %q, would fit",
-		where, phrase.Some(d.largest, "case"), span(needs), has, int(math.Ceil(needs/usable))-1, enough(needs, c.place.Drain))
+		where, textutil.Some(d.largest, "case"), span(needs), has, int(math.Ceil(needs/usable))-1, enough(needs, c.place.Drain))
 }
 
 // enough returns a time limit in Slurm's notation for so many seconds of cases.
@@ -55,10 +55,10 @@ func enough(seconds float64, drain time.Duration) string {
 	return text
 }
 
-// span formats seconds like phrase.Duration, with fractions below a minute.
+// span formats seconds like textutil.Duration, with fractions below a minute.
 func span(seconds float64) string {
 	if math.Round(seconds) < 60 {
 		return fmt.Sprintf("%.3gs", seconds)
 	}
-	return phrase.Duration(seconds)
+	return textutil.Duration(seconds)
 }

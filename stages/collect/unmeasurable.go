@@ -12,7 +12,7 @@ import (
 
 	"aicplan/engine/grid"
 	"aicplan/engine/stage"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 	"aicplan/stages/runtimes"
 )
 
@@ -60,7 +60,7 @@ func (c *Config) functionUnknown(cases *grid.Cases, planDir string) error {
 	}
 
 	return fmt.Errorf("%s of %s has no function %s that takes bench.%s In these files %s", files,
-		c.runtime.Address, name, phrase.DidYouMean(name, have), known)
+		c.runtime.Address, name, textutil.DidYouMean(name, have), known)
 }
 
 // strange counts the cases that have a parameter value which the op does not accept. example describes
@@ -138,7 +138,7 @@ func (c *Config) opUnknown(cases *grid.Cases) error {
 		}
 
 		return fmt.Errorf("a %s runtime has no op %q.%s Its ops are %s%s", c.runtime.Kind, name,
-			phrase.DidYouMean(name, have), strings.Join(have, ", "), also)
+			textutil.DidYouMean(name, have), strings.Join(have, ", "), also)
 	}
 
 	if known[i].Bound {
@@ -153,7 +153,7 @@ func (c *Config) opUnknown(cases *grid.Cases) error {
 		if !slices.Contains(columns, need) {
 			missing = append(missing, need)
 			if near == "" {
-				near = phrase.Nearest(need, columns)
+				near = textutil.Nearest(need, columns)
 			}
 		}
 	}

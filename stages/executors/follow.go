@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"aicplan/sink/atomic"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // Work is the collect whose shards are followed.
@@ -318,7 +318,7 @@ func (f *Follower) judge(ctx context.Context, jobs []Job) (stopped string) {
 		}
 
 		if s.fruitless >= f.Config.Attempts {
-			s.state, s.why = failed, fmt.Sprintf("%s; %s brought no further row", why, phrase.Some(s.fruitless, "try"))
+			s.state, s.why = failed, fmt.Sprintf("%s; %s brought no further row", why, textutil.Some(s.fruitless, "try"))
 			if s.fruitless > 1 {
 				s.why = fmt.Sprintf("%s; %d tries brought no further row", why, s.fruitless)
 			}
@@ -441,7 +441,7 @@ func (f *Follower) submit(ctx context.Context, listed int) error {
 		err := f.submitArray(ctx, Array{Offset: offset, Shards: shards[:n]}, gpus)
 		_, passes := errors.AsType[*temporary](err)
 		if passes || err != nil && listed > 0 && strings.Contains(err.Error(), "job submit limit") {
-			f.warn(phrase.Some(len(shards), "task")+" cannot be submitted now", err)
+			f.warn(textutil.Some(len(shards), "task")+" cannot be submitted now", err)
 			return nil
 		}
 
@@ -495,7 +495,7 @@ func (f *Follower) submitArray(ctx context.Context, a Array, gpus int) error {
 		s.state, s.array, s.left, s.gone = queued, number, f.Work.Left(i), time.Time{}
 	}
 
-	f.Work.Say("info", fmt.Sprintf("%s submitted as %s; logs in %s", phrase.Some(len(a.Shards), "task"), a.Job,
+	f.Work.Say("info", fmt.Sprintf("%s submitted as %s; logs in %s", textutil.Some(len(a.Shards), "task"), a.Job,
 		f.Script.LogDir))
 
 	return nil

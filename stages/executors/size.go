@@ -5,7 +5,7 @@ import (
 	"maps"
 	"slices"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // Sized returns a copy of c for cases that need the given number of GPUs, on as few nodes as possible.
@@ -28,7 +28,7 @@ func (c *Config) TooLarge(gpus int) string {
 		return ""
 	}
 	return fmt.Sprintf("a case needs %d GPUs, and a task of %s has at most %s with %s: set nodes and gpus_per_node of the executor, or filter the case out",
-		gpus, c.Address, phrase.Some(c.Nodes, "node"), phrase.Some(c.GPUsPerNode, "GPU"))
+		gpus, c.Address, textutil.Some(c.Nodes, "node"), textutil.Some(c.GPUsPerNode, "GPU"))
 }
 
 // Class is the set of cases that need the same number of GPUs, with the number of shards for them.

@@ -16,10 +16,10 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/atomic"
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/catalog"
 	"aicplan/sink/experiment"
 	"aicplan/sink/perf"
-	"aicplan/sink/phrase"
 	"aicplan/sink/tree"
 	"aicplan/systems"
 )
@@ -160,7 +160,7 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	for _, name := range slices.Sorted(maps.Keys(c.Card)) {
 		if cardPath(name) == "" {
 			bad("Unknown field", fmt.Sprintf("card has %q, which is no field of a workload card.%s", name,
-				phrase.DidYouMean(name, experiment.Paths())))
+				textutil.DidYouMean(name, experiment.Paths())))
 		}
 	}
 

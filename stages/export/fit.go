@@ -14,11 +14,11 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/catalog"
 	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
-	"aicplan/sink/visible"
 	"aicplan/systems"
 )
 
@@ -57,7 +57,7 @@ func (sh shape) fit(rec arrow.Record, key []string) error {
 
 func (sh shape) fitTexts(rec arrow.Record, key []string) error {
 	for _, name := range table.Names(rec) {
-		if why := visible.Unfit(name); why != "" {
+		if why := textutil.Unfit(name); why != "" {
 			return fmt.Errorf("the name of the column %q %s", name, why)
 		}
 
@@ -71,7 +71,7 @@ func (sh shape) fitTexts(rec arrow.Record, key []string) error {
 			if v == seen || col.Null(i) {
 				continue
 			}
-			if why := visible.Unfit(v); why != "" {
+			if why := textutil.Unfit(v); why != "" {
 				return fmt.Errorf("the column %s %s (%s)", name, why, rowkey.Describe(rec, i, key))
 			}
 			seen = v

@@ -9,7 +9,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/hashicorp/hcl/v2"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/rowkey"
 	"aicplan/sink/tree"
 )
@@ -33,7 +33,7 @@ func (c *coverage) prepare(r hcl.Range) hcl.Diagnostics {
 	for _, e := range c.Excuse {
 		if !slices.Contains(ledgerClasses, e) {
 			diags = append(diags, problem("Unknown failure class",
-				fmt.Sprintf("excuse names %q.%s The classes are: %s.", e, phrase.DidYouMean(e, ledgerClasses),
+				fmt.Sprintf("excuse names %q.%s The classes are: %s.", e, textutil.DidYouMean(e, ledgerClasses),
 					strings.Join(ledgerClasses, ", ")), r))
 		}
 	}

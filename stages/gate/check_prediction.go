@@ -12,7 +12,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/rowkey"
 	"aicplan/sink/stats"
 	"aicplan/stages/gate/results"
@@ -109,14 +109,14 @@ func (c *prediction) run(s *subject) finding {
 	}
 
 	if m.unasked > 0 && out.message != "" {
-		out.message += fmt.Sprintf("; %s predicted and not measured", phrase.Some(m.unasked, "workload"))
+		out.message += fmt.Sprintf("; %s predicted and not measured", textutil.Some(m.unasked, "workload"))
 	}
 
 	detail := c.detail(s, m, key, pairs)
 	if out.message != "" {
 		out.message += queueText(detail.Queue)
 		if detail.Warned > 0 {
-			out.message += fmt.Sprintf("; %s with a warning: %s", phrase.Some(detail.Warned, "prediction"), detail.Warning)
+			out.message += fmt.Sprintf("; %s with a warning: %s", textutil.Some(detail.Warned, "prediction"), detail.Warning)
 		}
 	}
 
@@ -141,10 +141,10 @@ func (c *prediction) key(s *subject) ([]string, error) {
 
 	for _, name := range key {
 		if err := s.lackingKey(s.rec, "the data", []string{name}); err != nil {
-			return nil, fmt.Errorf("%w.%s", err, phrase.DidYouMean(name, columnNames(s.rec)))
+			return nil, fmt.Errorf("%w.%s", err, textutil.DidYouMean(name, columnNames(s.rec)))
 		}
 		if err := s.lackingKey(s.reference.Table, c.ref.Address, []string{name}); err != nil {
-			return nil, fmt.Errorf("%w.%s", err, phrase.DidYouMean(name, columnNames(s.reference.Table)))
+			return nil, fmt.Errorf("%w.%s", err, textutil.DidYouMean(name, columnNames(s.reference.Table)))
 		}
 	}
 

@@ -11,7 +11,7 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 var bodySchema = &hcl.BodySchema{
@@ -92,7 +92,7 @@ func decodeCheck(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
 			names = append(names, s.name)
 		}
 		return entry{}, hcl.Diagnostics{problem("Unknown check",
-			fmt.Sprintf("There is no check %q.%s The checks are: %s.", name, phrase.DidYouMean(name, names),
+			fmt.Sprintf("There is no check %q.%s The checks are: %s.", name, textutil.DidYouMean(name, names),
 				strings.Join(names, ", ")), b.LabelRanges[0])}
 	}
 

@@ -11,8 +11,8 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/catalog"
-	"aicplan/sink/phrase"
 	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
@@ -73,7 +73,7 @@ func matching(rec arrow.Record, on []selection) ([]bool, error) {
 		col := column(rec, sel.Column)
 		if col == nil {
 			return nil, fmt.Errorf("\"on\" selects by the column %q, which the data lacks.%s", sel.Column,
-				phrase.DidYouMean(sel.Column, columnNames(rec)))
+				textutil.DidYouMean(sel.Column, columnNames(rec)))
 		}
 		for i := range keep {
 			keep[i] = keep[i] && slices.Contains(sel.Values, rowkey.Text(col, i))
@@ -156,7 +156,7 @@ type series struct {
 func numbers(rec arrow.Record, name string) (series, error) {
 	arr := column(rec, name)
 	if arr == nil {
-		return series{}, fmt.Errorf("the data has no column %q.%s", name, phrase.DidYouMean(name, columnNames(rec)))
+		return series{}, fmt.Errorf("the data has no column %q.%s", name, textutil.DidYouMean(name, columnNames(rec)))
 	}
 
 	out := series{val: make([]float64, arr.Len()), null: make([]bool, arr.Len())}

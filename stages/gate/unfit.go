@@ -9,7 +9,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/rowkey"
 )
 
@@ -99,7 +99,7 @@ func hint(name string, absent, have []string) string {
 
 	text += "."
 	for _, v := range absent {
-		if near := phrase.DidYouMean(v, have); near != "" {
+		if near := textutil.DidYouMean(v, have); near != "" {
 			return text + near
 		}
 	}

@@ -13,8 +13,8 @@ import (
 
 	"aicplan/engine/grid"
 	"aicplan/engine/stage"
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/catalog"
-	"aicplan/sink/visible"
 )
 
 // Kind describes the stage kind.
@@ -108,7 +108,7 @@ func unfitValue(d *grid.Dim) string {
 			if v.IsNull() || !v.IsKnown() || v.Type() != cty.String {
 				continue
 			}
-			if why := visible.Unfit(v.AsString()); why != "" {
+			if why := textutil.Unfit(v.AsString()); why != "" {
 				return fmt.Sprintf("The value %.40q of %s %s", v.AsString(), d.Fields[i], why)
 			}
 		}

@@ -10,10 +10,10 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow"
 
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/catalog"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
-	"aicplan/sink/visible"
 )
 
 // conform brings a file's rows to its table's description where the catalog
@@ -103,7 +103,7 @@ func (c *conformer) headsOfRanks(t *catalog.Table) error {
 // a spreadsheet would act on, wherever the rows go later.
 func (c *conformer) texts() error {
 	for _, name := range table.Names(c.rec) {
-		if why := visible.Unfit(name); why != "" {
+		if why := textutil.Unfit(name); why != "" {
 			return fmt.Errorf("%s: the name of the column %q %s", c.path, name, why)
 		}
 
@@ -117,7 +117,7 @@ func (c *conformer) texts() error {
 			if v == seen || col.Null(i) {
 				continue
 			}
-			if why := visible.Unfit(v); why != "" {
+			if why := textutil.Unfit(v); why != "" {
 				return fmt.Errorf("%s: row %d: the column %s %s", c.path, i+1, name, why)
 			}
 			seen = v

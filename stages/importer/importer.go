@@ -16,9 +16,9 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/catalog"
 	"aicplan/sink/perf"
-	"aicplan/sink/phrase"
 )
 
 //go:embed *.go
@@ -137,8 +137,8 @@ func (c *Config) Plan(_ context.Context, pc *stage.PlanContext) (*stage.Plan, hc
 
 	p := &stage.Plan{
 		Action: stage.ActionReuse,
-		Reason: fmt.Sprintf("%s of %s", phrase.Some(int(set.Data.Table.NumRows()), "row"),
-			phrase.Some(len(set.Files), "file")),
+		Reason: fmt.Sprintf("%s of %s", textutil.Some(int(set.Data.Table.NumRows()), "row"),
+			textutil.Some(len(set.Files), "file")),
 		KeyExtra: set.digests(),
 		Data:     set.Data,
 		Private:  set,
@@ -160,7 +160,7 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 	out := &stage.Outcome{Status: stage.StatusOK, Data: rc.Plan.Data}
 	out.Counts.Rows = int(set.Data.Table.NumRows())
 	check := stage.CheckResult{Name: "drift", Severity: "warn", Result: "pass",
-		Message: "no difference from the description of the tables, in " + phrase.Some(len(set.Files), "file")}
+		Message: "no difference from the description of the tables, in " + textutil.Some(len(set.Files), "file")}
 
 	var lines []string
 	for _, d := range set.Drift {
@@ -169,7 +169,7 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 
 	if len(lines) > 0 {
 		check.Result = "warn"
-		check.Message = phrase.Some(len(lines), "difference") + " from the description of the table, mapped or kept"
+		check.Message = textutil.Some(len(lines), "difference") + " from the description of the table, mapped or kept"
 		check.Rows = lines[:min(len(lines), 20)]
 	}
 

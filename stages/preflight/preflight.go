@@ -13,7 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 	"aicplan/stages/executors"
 	"aicplan/systems"
 )
@@ -174,7 +174,7 @@ func (c *Config) decodeCheck(b *hcl.Block, ctx *hcl.EvalContext) hcl.Diagnostics
 		return hcl.Diagnostics{{
 			Severity: hcl.DiagError, Summary: "Unknown preflight check", Subject: b.LabelRanges[0].Ptr(),
 			Detail: fmt.Sprintf("There is no check %q.%s The checks are: %s.", b.Labels[0],
-				phrase.DidYouMean(b.Labels[0], names), strings.Join(names, ", ")),
+				textutil.DidYouMean(b.Labels[0], names), strings.Join(names, ", ")),
 		}}
 	}
 

@@ -14,7 +14,7 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/atomic"
-	"aicplan/sink/visible"
+	"aicplan/sink/base/textutil"
 	"aicplan/stages/report/history"
 	"aicplan/stages/report/html"
 	"aicplan/stages/report/markdown"
@@ -144,7 +144,7 @@ const carriedRows = 200_000
 
 // Write writes a report as html, markdown or json.
 func Write(w io.Writer, format string, r *model.Report) error {
-	w = &visible.Writer{W: w} // rows, messages and names come from elsewhere
+	w = &textutil.Writer{W: w} // rows, messages and names come from elsewhere
 	switch format {
 	case "html":
 		return html.Write(w, r, html.Options{Rows: carriedRows})

@@ -17,8 +17,8 @@ import (
 	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/command"
-	"aicplan/sink/phrase"
 )
 
 // pythonKind runs the Python host: on every GPU, or on the processor where the
@@ -302,8 +302,8 @@ func unanswered(ctx context.Context, err error) string {
 	why := err.Error()
 	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
 		lines := strings.Split(strings.TrimSpace(string(exit.Stderr)), "\n")
-		if last := phrase.OneLine(lines[len(lines)-1]); last != "" {
-			why += ": " + phrase.Clip(last, 200)
+		if last := textutil.OneLine(lines[len(lines)-1]); last != "" {
+			why += ": " + textutil.Clip(last, 200)
 		}
 	}
 	return why

@@ -16,7 +16,7 @@ import (
 
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
-	"aicplan/sink/redact"
+	"aicplan/sink/base/textutil"
 )
 
 // Place is where workers are started from.
@@ -87,7 +87,7 @@ func (p *Pools) Command(rt *stage.Runtime, at Place) (worker.Spec, error) {
 
 	env := environment(rt)
 	spec := worker.Spec{
-		Env: environ(rt), Secrets: redact.New(rt.SecretTexts()...),
+		Env: environ(rt), Secrets: textutil.NewSecrets(rt.SecretTexts()...),
 		Init: worker.Init{Runtime: rt.Name, Kind: rt.Kind, Options: options, Env: env},
 	}
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // Usage are the server's token counts. A field is -1 if the server does not report it.
@@ -69,13 +69,13 @@ const Done = "[DONE]"
 func Parse(data []byte) (Chunk, error) {
 	var c Chunk
 	if !gjson.ValidBytes(data) {
-		return c, fmt.Errorf("%w: %q", ErrJSON, phrase.Clip(string(data), 120))
+		return c, fmt.Errorf("%w: %q", ErrJSON, textutil.Clip(string(data), 120))
 	}
 
 	// The bytes do not change while c is in use.
 	root := gjson.Parse(unsafe.String(unsafe.SliceData(data), len(data)))
 	if !root.IsObject() {
-		return c, fmt.Errorf("%w: %q", ErrJSON, phrase.Clip(string(data), 120))
+		return c, fmt.Errorf("%w: %q", ErrJSON, textutil.Clip(string(data), 120))
 	}
 
 	var failure error
@@ -119,7 +119,7 @@ func ErrorEvent(data []byte) error {
 	if root := gjson.Parse(text); gjson.Valid(text) && root.IsObject() {
 		return serverError(root)
 	}
-	return &ServerError{Message: phrase.Clip(text, 120)}
+	return &ServerError{Message: textutil.Clip(text, 120)}
 }
 
 func (c *Chunk) choice(choice gjson.Result) {
@@ -225,7 +225,7 @@ func serverError(v gjson.Result) error {
 
 	e := &ServerError{Message: strings.Clone(v.Get("message").String()), Type: strings.Clone(v.Get("type").String())}
 	if e.Message == "" {
-		e.Message = phrase.Clip(v.Raw, 120)
+		e.Message = textutil.Clip(v.Raw, 120)
 	}
 
 	code := v.Get("code")

@@ -8,7 +8,7 @@ import (
 
 	"aicplan/cudaops/load"
 	"aicplan/cudaops/worker"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // measured runs the load of a case on the server. It cancels the load and stops the server if the server
@@ -65,7 +65,7 @@ func (s *silence) see(p load.Progress, now time.Time) error {
 		return nil
 	}
 	return fmt.Errorf("the server hangs: it has %s and sent nothing for %v (answers_within of the runtime)",
-		phrase.Some(int(p.InFlight), "request"), s.patience)
+		textutil.Some(int(p.InFlight), "request"), s.patience)
 }
 
 // How long a server with failed requests is observed. A dying server closes its connections before it

@@ -14,7 +14,7 @@ import (
 	"aicplan/cudaops/load"
 	"aicplan/cudaops/server"
 	"aicplan/cudaops/worker"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // builtin are the placeholders whose values the host provides.
@@ -102,7 +102,7 @@ func (h *Host) split(c worker.Case) (*ask, error) {
 	for _, name := range o.StartsBy {
 		if _, ok := params[name]; !ok {
 			return nil, fmt.Errorf("starts_by names %q, and the case has no such column.%s", name,
-				phrase.DidYouMean(name, slices.Sorted(maps.Keys(params))))
+				textutil.DidYouMean(name, slices.Sorted(maps.Keys(params))))
 		}
 	}
 
@@ -152,7 +152,7 @@ func (h *Host) split(c worker.Case) (*ask, error) {
 		if !known {
 			all := slices.Concat(serverNames, iterationWords, load.Names())
 			return nil, fmt.Errorf("the case has the column %q, which no placeholder of the command names and which is no setting of load; use {%s} in command, or put it into labels of the runtime.%s",
-				name, name, phrase.DidYouMean(name, all))
+				name, name, textutil.DidYouMean(name, all))
 		}
 	}
 

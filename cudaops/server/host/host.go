@@ -20,8 +20,8 @@ import (
 	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/server"
 	"aicplan/cudaops/worker"
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/command"
-	"aicplan/sink/phrase"
 	"aicplan/sink/scratch"
 )
 
@@ -325,7 +325,7 @@ func failure(class string, err error, tail string) error {
 	f := worker.Failure{Class: class, Message: err.Error()}
 	if tail != "" {
 		// Lists of failures show only the first line.
-		f.Message += "; its log ends with " + strconv.Quote(phrase.Clip(lastLine(tail), 200)) +
+		f.Message += "; its log ends with " + strconv.Quote(textutil.Clip(lastLine(tail), 200)) +
 			"\nits last lines:\n" + tail
 		f.Traceback = tail
 	}

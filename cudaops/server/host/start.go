@@ -16,7 +16,7 @@ import (
 	"aicplan/cudaops/nvml"
 	"aicplan/cudaops/server"
 	"aicplan/cudaops/worker"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/scratch"
 )
 
@@ -250,7 +250,7 @@ func (h *Host) refusal(ctx context.Context, s *running, status int, err error) e
 	model := s.values["model"]
 	if have := server.Models(ctx, s.base); len(have) > 0 && model != "" && !slices.Contains(have, model) {
 		return &server.RefusedError{Err: fmt.Errorf("%w; it serves %s, and model of the runtime is %q", err,
-			phrase.Clip(strings.Join(have, ", "), 200), model)}
+			textutil.Clip(strings.Join(have, ", "), 200), model)}
 	}
 	return err
 }
@@ -300,7 +300,7 @@ func (h *Host) stop(s *running, out worker.Emitter) {
 		out.Log("warn", "the server did not end within %v of %s and was killed; processes ended with it: %s",
 			h.options.patient.stop, h.options.Stop.Signal, listed(done.Orphans))
 	case len(done.Orphans) > 0:
-		out.Log("warn", "the server left %s behind; ended with it: %s", phrase.Some(len(done.Orphans), "process"),
+		out.Log("warn", "the server left %s behind; ended with it: %s", textutil.Some(len(done.Orphans), "process"),
 			listed(done.Orphans))
 	}
 

@@ -7,8 +7,7 @@ import (
 	"strings"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/phrase"
-	"aicplan/sink/visible"
+	"aicplan/sink/base/textutil"
 )
 
 // WriteMarkdown writes a table of all checks, followed by the offending rows of failed checks and
@@ -22,7 +21,7 @@ func WriteMarkdown(w io.Writer, groups []Group) error {
 
 	for _, g := range groups {
 		if len(g.Checks) == 0 {
-			fmt.Fprintf(&sb, "| %s | | **%s** | | | %s |\n", phrase.Cell(g.Address), g.Status, phrase.Cell(g.Message))
+			fmt.Fprintf(&sb, "| %s | | **%s** | | | %s |\n", textutil.Cell(g.Address), g.Status, textutil.Cell(g.Message))
 		}
 
 		for _, r := range g.Checks {
@@ -30,8 +29,8 @@ func WriteMarkdown(w io.Writer, groups []Group) error {
 			if result == "fail" {
 				result = "**fail**"
 			}
-			fmt.Fprintf(&sb, "| %s | %s | %s | %s | %s | %s |\n", phrase.Cell(g.Address), phrase.Cell(r.Name), result,
-				phrase.Cell(r.Value), phrase.Cell(r.Limit), phrase.Cell(r.Message))
+			fmt.Fprintf(&sb, "| %s | %s | %s | %s | %s | %s |\n", textutil.Cell(g.Address), textutil.Cell(r.Name), result,
+				textutil.Cell(r.Value), textutil.Cell(r.Limit), textutil.Cell(r.Message))
 		}
 	}
 
@@ -46,14 +45,14 @@ func WriteMarkdown(w io.Writer, groups []Group) error {
 				rows = "the first " + rows
 			}
 
-			fmt.Fprintf(&sb, "\n<details><summary>%s: %s (%s)</summary>\n\n", phrase.Cell(g.Address), phrase.Cell(r.Name), rows)
+			fmt.Fprintf(&sb, "\n<details><summary>%s: %s (%s)</summary>\n\n", textutil.Cell(g.Address), textutil.Cell(r.Name), rows)
 
 			for _, row := range r.Rows {
-				fmt.Fprintf(&sb, "- %s\n", phrase.Cell(row))
+				fmt.Fprintf(&sb, "- %s\n", textutil.Cell(row))
 			}
 
 			if r.Fix != "" {
-				fmt.Fprintf(&sb, "\nWhat to do: %s\n", phrase.Cell(r.Fix))
+				fmt.Fprintf(&sb, "\nWhat to do: %s\n", textutil.Cell(r.Fix))
 			}
 
 			sb.WriteString("\n</details>\n")
@@ -134,5 +133,5 @@ func AppendSummary(path string, groups []Group) (err error) {
 		}
 	}()
 
-	return WriteMarkdown(&visible.Writer{W: f}, groups)
+	return WriteMarkdown(&textutil.Writer{W: f}, groups)
 }

@@ -8,7 +8,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"aicplan/sink/visible"
+	"aicplan/sink/base/textutil"
 	"aicplan/stages/report/svg"
 )
 
@@ -76,7 +76,7 @@ func tickNames(names []string) []string {
 	const most, ends = 19, 9
 	out := make([]string, len(names))
 	for i, n := range names {
-		n = visible.Line(n) // as it is going to be written
+		n = textutil.VisibleLine(n) // as it is going to be written
 		if r := []rune(n); len(r) > most {
 			n = string(r[:ends]) + "…" + string(r[len(r)-ends:])
 		}

@@ -8,8 +8,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/catalog"
-	"aicplan/sink/phrase"
 	"aicplan/stages/report/facets"
 	"aicplan/stages/report/model"
 )
@@ -84,7 +84,7 @@ func of(i int, t *model.Table, budget int) Group {
 				levels: []level{{1, true}, {1.1, false}, {1 / 1.1, false}},
 				caption: fmt.Sprintf("Above 1 it is "+above(f.Metric)+
 					" than the reference; dashed are 1 and 10 %% to either side. %s rows in common.",
-					phrase.Count(int64(t.Reference.Common))),
+					textutil.Count(int64(t.Reference.Common))),
 			}.chart())
 		}
 	}

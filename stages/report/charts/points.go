@@ -9,7 +9,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/stats"
 	"aicplan/stages/report/facets"
 	"aicplan/stages/report/svg"
@@ -93,12 +93,12 @@ func (pt points) chart() *Chart {
 		Data: m.data(names)}
 	for i, n := range names {
 		c.Legend = append(c.Legend, Key{Name: n, Class: fmt.Sprintf("c%d", i), Shape: i,
-			Note: phrase.Count(int64(m.total[i]))})
+			Note: textutil.Count(int64(m.total[i]))})
 	}
 
 	if m.drawn < len(rows) {
 		c.Caption += fmt.Sprintf(" %s rows as %s marks: each mark covers all rows under it.",
-			phrase.Count(int64(len(rows))), phrase.Count(int64(m.drawn)))
+			textutil.Count(int64(len(rows))), textutil.Count(int64(m.drawn)))
 	}
 
 	if m.bars {

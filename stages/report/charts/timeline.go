@@ -11,7 +11,7 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/stats"
 	"aicplan/sink/table"
 	"aicplan/stages/report/facets"
@@ -71,7 +71,7 @@ func timeline(id string, tables []*model.Table) *Chart {
 
 		if n > 0 {
 			chart.Legend = append(chart.Legend, Key{Name: t.Name, Class: fmt.Sprintf("c%d", i%(maxSeries+1)), Shape: 1,
-				Note: phrase.Count(int64(n))})
+				Note: textutil.Count(int64(n))})
 		}
 
 		rows += n

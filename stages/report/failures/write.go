@@ -6,7 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 )
 
 // WriteJSON writes the groups as one JSON array.
@@ -26,7 +26,7 @@ func WriteMarkdown(w io.Writer, groups []Group) error {
 	if len(groups) > 0 {
 		b.WriteString("| cases |")
 		for _, name := range groups[0].By {
-			b.WriteString(" " + phrase.Cell(name) + " |")
+			b.WriteString(" " + textutil.Cell(name) + " |")
 		}
 		b.WriteString(" example |\n|---:|" + strings.Repeat("---|", len(groups[0].By)+1) + "\n")
 	}
@@ -34,9 +34,9 @@ func WriteMarkdown(w io.Writer, groups []Group) error {
 	for _, g := range groups {
 		fmt.Fprintf(&b, "| %d |", g.Count)
 		for _, v := range g.Values {
-			b.WriteString(" " + phrase.Cell(v) + " |")
+			b.WriteString(" " + textutil.Cell(v) + " |")
 		}
-		fmt.Fprintf(&b, " %s |\n", phrase.Code(g.Example.Case()))
+		fmt.Fprintf(&b, " %s |\n", textutil.Code(g.Example.Case()))
 	}
 
 	_, err := io.WriteString(w, b.String())
@@ -52,12 +52,12 @@ const mostLines = 6
 func WriteText(w io.Writer, groups []Group, columns int, next func(Group) (advice, command string)) error {
 	var b strings.Builder
 	below := func(text string) {
-		for _, line := range phrase.Wrap(text, columns-8, mostLines) {
+		for _, line := range textutil.Wrap(text, columns-8, mostLines) {
 			b.WriteString("        " + line + "\n")
 		}
 	}
 	for _, g := range groups {
-		for i, line := range phrase.Wrap(strings.Join(nonEmpty(g.Values), ", "), columns-8, mostLines) {
+		for i, line := range textutil.Wrap(strings.Join(nonEmpty(g.Values), ", "), columns-8, mostLines) {
 			if i == 0 {
 				fmt.Fprintf(&b, "%6d  %s\n", g.Count, line)
 			} else {
@@ -69,7 +69,7 @@ func WriteText(w io.Writer, groups []Group, columns int, next func(Group) (advic
 		below("e.g. " + e.Case())
 
 		if g.Value("message") != e.Message {
-			below(phrase.OneLine(e.Message))
+			below(textutil.OneLine(e.Message))
 		}
 
 		if next != nil {

@@ -15,7 +15,7 @@ import (
 	"strings"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 	"aicplan/stages/gate/results"
 	"aicplan/stages/report/charts"
 	"aicplan/stages/report/model"
@@ -98,7 +98,7 @@ func newPage(r *model.Report, o Options) (*page, error) {
 }
 
 var functions = template.FuncMap{
-	"count":    func(n any) string { return phrase.Count(toInt(n)) },
+	"count":    func(n any) string { return textutil.Count(toInt(n)) },
 	"number":   model.Number,
 	"percent":  model.Percent,
 	"duration": model.Duration,

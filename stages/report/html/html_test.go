@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/longtest"
-	"aicplan/sink/phrase"
 	"aicplan/sink/table"
 	"aicplan/stages/report/model"
 	"aicplan/stages/report/reporttest"
@@ -38,7 +38,7 @@ func sample(t testing.TB, rows int) ([]byte, *model.Report) {
 	return b.Bytes(), r
 }
 
-func comma(n int) string { return phrase.Count(int64(n)) }
+func comma(n int) string { return textutil.Count(int64(n)) }
 
 // TestSelfContained holds the page against everything that would make it ask
 // for something: it has to open from a mail attachment.

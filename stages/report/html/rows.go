@@ -11,8 +11,8 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow"
 
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/table"
-	"aicplan/sink/visible"
 	"aicplan/stages/report/model"
 )
 
@@ -152,7 +152,7 @@ func packColumn(rec arrow.Record, name string) (packedCols, bool) {
 		}
 
 		for i, w := range words {
-			words[i] = visible.Line(w)
+			words[i] = textutil.VisibleLine(w)
 		}
 
 		c.Words, c.V = words, make([]number, len(codes))

@@ -15,7 +15,7 @@ import (
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
-	"aicplan/sink/visible"
+	"aicplan/sink/base/textutil"
 )
 
 // Follower reads the events of one run as they are written.
@@ -178,14 +178,14 @@ type node struct {
 func (e *event) show() {
 	for _, text := range []*string{&e.Text, &e.Stage, &e.Plan, &e.Host, &e.Reason, &e.Message, &e.Op, &e.Class,
 		&e.Worker, &e.Device, &e.Exception} {
-		*text = visible.Text(*text)
+		*text = textutil.Visible(*text)
 	}
 
 	for i := range e.Graph {
 		n := &e.Graph[i]
-		n.Address = visible.Text(n.Address)
+		n.Address = textutil.Visible(n.Address)
 		for j := range n.After {
-			n.After[j] = visible.Text(n.After[j])
+			n.After[j] = textutil.Visible(n.After[j])
 		}
 	}
 }
@@ -327,5 +327,5 @@ func paramsText(v any) string {
 	if err != nil {
 		return ""
 	}
-	return visible.Text(string(b))
+	return textutil.Visible(string(b))
 }

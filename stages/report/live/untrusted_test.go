@@ -10,7 +10,7 @@ import (
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
-	"aicplan/sink/visible"
+	"aicplan/sink/base/textutil"
 )
 
 // TestHiddenCharactersAreShown: what plans and workers say reorders no line of the
@@ -58,7 +58,7 @@ func TestHiddenCharactersAreShown(t *testing.T) {
 		}
 
 		eachText(values, func(text string) {
-			if visible.Text(text) != text {
+			if textutil.Visible(text) != text {
 				t.Errorf("hidden characters in %q", text)
 			}
 		})

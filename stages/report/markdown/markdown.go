@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 	"aicplan/stages/gate/results"
 	"aicplan/stages/report/model"
 )
@@ -44,12 +44,12 @@ func Write(w io.Writer, r *model.Report) error {
 
 func render(r *model.Report, lines int) string {
 	b := &builder{lines: lines}
-	b.linef("# %s", phrase.Inline(r.Title))
-	b.linef("\n**%s.** %s", strings.ToUpper(r.Verdict.Word[:1])+r.Verdict.Word[1:], phrase.Inline(r.Verdict.Text))
+	b.linef("# %s", textutil.Inline(r.Title))
+	b.linef("\n**%s.** %s", strings.ToUpper(r.Verdict.Word[:1])+r.Verdict.Word[1:], textutil.Inline(r.Verdict.Text))
 	b.heading("Release at a glance")
 
 	for _, s := range r.Glance {
-		b.linef("- %s", phrase.Inline(s))
+		b.linef("- %s", textutil.Inline(s))
 	}
 
 	b.tables(r)
@@ -80,7 +80,7 @@ func (b *builder) listOf(n, most int, line func(i int)) {
 		line(i)
 	}
 	if n > most {
-		b.linef("\n...and %s more; the HTML report has them all.", phrase.Count(int64(n-most)))
+		b.linef("\n...and %s more; the HTML report has them all.", textutil.Count(int64(n-most)))
 	}
 }
 
@@ -105,7 +105,7 @@ func (b *builder) tables(r *model.Report) {
 		}
 
 		if t.Partial != "" {
-			coverage += " (" + phrase.Cell(t.Partial) + ")"
+			coverage += " (" + textutil.Cell(t.Partial) + ")"
 		}
 
 		gate := "none"
@@ -129,9 +129,9 @@ func (b *builder) tables(r *model.Report) {
 			light = model.Percent(t.Light.P50)
 		}
 
-		b.linef("| %s | %s | %s | %s | %s | %s | %s | %s | %s |", phrase.Cell(t.Name),
-			phrase.Cell(strings.TrimSpace(t.Framework+" "+t.Version)),
-			phrase.Count(int64(t.Rows)), coverage, phrase.Count(int64(t.Failed)), phrase.Count(int64(t.Skipped)), gate,
+		b.linef("| %s | %s | %s | %s | %s | %s | %s | %s | %s |", textutil.Cell(t.Name),
+			textutil.Cell(strings.TrimSpace(t.Framework+" "+t.Version)),
+			textutil.Count(int64(t.Rows)), coverage, textutil.Count(int64(t.Failed)), textutil.Count(int64(t.Skipped)), gate,
 			latency, light)
 	})
 
@@ -139,24 +139,24 @@ func (b *builder) tables(r *model.Report) {
 		if len(t.Metrics) == 0 {
 			continue
 		}
-		b.linef("\n| %s | unit | better | least | median | most |\n|---|---|---|---:|---:|---:|", phrase.Cell(t.Name))
+		b.linef("\n| %s | unit | better | least | median | most |\n|---|---|---|---:|---:|---:|", textutil.Cell(t.Name))
 		for _, m := range t.Metrics {
-			b.linef("| %s | %s | %s | %s | %s | %s |", phrase.Cell(m.Name), phrase.Cell(m.Unit), m.Better,
+			b.linef("| %s | %s | %s | %s | %s | %s |", textutil.Cell(m.Name), textutil.Cell(m.Unit), m.Better,
 				model.Number(m.Min), model.Number(m.P50), model.Number(m.Max))
 		}
 	}
 
 	for _, t := range r.Tables {
 		if line := t.RateLine(); line != "" {
-			b.linef("\n%s: %s.", phrase.Cell(t.Name), phrase.Cell(line))
+			b.linef("\n%s: %s.", textutil.Cell(t.Name), textutil.Cell(line))
 		}
 	}
 
 	for _, t := range r.Tables {
 		if ref := t.Reference; ref != nil && ref.Ratio != nil {
 			b.linef("\n%s against %s: %s rows in common, ratio %.3f / %.3f / %.3f (p5, median, p95).",
-				phrase.Cell(t.Name), phrase.Cell(ref.A.Name),
-				phrase.Count(int64(ref.Common)), ref.Ratio.P5, ref.Ratio.P50, ref.Ratio.P95)
+				textutil.Cell(t.Name), textutil.Cell(ref.A.Name),
+				textutil.Count(int64(ref.Common)), ref.Ratio.P5, ref.Ratio.P50, ref.Ratio.P95)
 		}
 	}
 }
@@ -170,7 +170,7 @@ func (b *builder) risks(r *model.Report) {
 
 	b.list(len(r.Risks), func(i int) {
 		x := r.Risks[i]
-		text := phrase.Inline(x.Text)
+		text := textutil.Inline(x.Text)
 		if x.Level == model.Bad {
 			text = "**" + text + "**"
 		}
@@ -184,9 +184,9 @@ func (b *builder) losses(r *model.Report) {
 		b.linef("| cases | op | class | message | example |\n|---:|---|---|---|---|")
 		b.list(len(r.Failures), func(i int) {
 			g := r.Failures[i]
-			b.linef("| %s | %s | %s | %s | %s |", phrase.Count(int64(g.Count)), phrase.Cell(g.Value("op")),
-				phrase.Cell(g.Value("class")), phrase.Cell(phrase.Clip(g.Example.Message, 200)),
-				phrase.Code(phrase.Clip(g.Example.Case(), 240)))
+			b.linef("| %s | %s | %s | %s | %s |", textutil.Count(int64(g.Count)), textutil.Cell(g.Value("op")),
+				textutil.Cell(g.Value("class")), textutil.Cell(textutil.Clip(g.Example.Message, 200)),
+				textutil.Code(textutil.Clip(g.Example.Case(), 240)))
 		})
 	}
 
@@ -195,8 +195,8 @@ func (b *builder) losses(r *model.Report) {
 		b.linef("| count | where | rule | reason | whose limit |\n|---:|---|---|---|---|")
 		b.list(len(r.Skips), func(i int) {
 			s := r.Skips[i]
-			b.linef("| %s | %s | %s | %s | %s |", phrase.Count(s.Count), phrase.Cell(s.Where),
-				phrase.Cell(strings.TrimSpace(s.Kind+" "+s.Name)), phrase.Cell(phrase.Clip(s.Reason, 200)), phrase.Cell(s.Meaning))
+			b.linef("| %s | %s | %s | %s | %s |", textutil.Count(s.Count), textutil.Cell(s.Where),
+				textutil.Cell(strings.TrimSpace(s.Kind+" "+s.Name)), textutil.Cell(textutil.Clip(s.Reason, 200)), textutil.Cell(s.Meaning))
 		})
 	}
 }
@@ -212,12 +212,12 @@ func (b *builder) validation(r *model.Report) {
 	b.linef("| what | how | result |\n|---|---|---|")
 	b.list(len(r.Evidence), func(i int) {
 		e := r.Evidence[i]
-		name := phrase.Cell(e.Name)
-		result := phrase.Cell(e.Result)
+		name := textutil.Cell(e.Name)
+		result := textutil.Cell(e.Result)
 		if e.Level == model.Bad {
 			result = "**" + result + "**"
 		}
-		b.linef("| %s | %s | %s |", name, phrase.Code(e.Command), result)
+		b.linef("| %s | %s | %s |", name, textutil.Code(e.Command), result)
 	})
 
 	for _, g := range r.Gates {
@@ -226,11 +226,11 @@ func (b *builder) validation(r *model.Report) {
 			continue
 		}
 
-		b.linef("\n<details><summary>%s: %d failed, %s</summary>\n", phrase.Cell(g.Address), c.Failed,
-			phrase.Some(c.Warned, "warning"))
+		b.linef("\n<details><summary>%s: %d failed, %s</summary>\n", textutil.Cell(g.Address), c.Failed,
+			textutil.Some(c.Warned, "warning"))
 
 		if len(g.Checks) == 0 {
-			b.linef("- %s", phrase.Cell(g.Message))
+			b.linef("- %s", textutil.Cell(g.Message))
 		}
 
 		for _, x := range g.Checks {
@@ -238,18 +238,18 @@ func (b *builder) validation(r *model.Report) {
 				continue
 			}
 
-			b.linef("- **%s** %s: %s", x.Result, phrase.Cell(x.Name), phrase.Cell(x.Message))
+			b.linef("- **%s** %s: %s", x.Result, textutil.Cell(x.Name), textutil.Cell(x.Message))
 
 			for i, row := range x.Rows {
 				if i == 3 {
 					b.linef("  - and %s", x.RowsBeyond(i))
 					break
 				}
-				b.linef("  - %s", phrase.Code(row))
+				b.linef("  - %s", textutil.Code(row))
 			}
 
 			if x.Fix != "" {
-				b.linef("  - to do: %s", phrase.Cell(x.Fix))
+				b.linef("  - to do: %s", textutil.Cell(x.Fix))
 			}
 		}
 
@@ -265,27 +265,27 @@ func (b *builder) environment(r *model.Report) {
 	b.heading("Node and versions")
 	b.list(len(r.Nodes), func(i int) {
 		n := r.Nodes[i]
-		b.linef("- **%s**%s, %s", phrase.Cell(n.Device), phrase.Cell(prefixed(" on ", n.Host)),
-			phrase.Cell(strings.TrimSpace(n.Framework+" "+n.Version)))
+		b.linef("- **%s**%s, %s", textutil.Cell(n.Device), textutil.Cell(prefixed(" on ", n.Host)),
+			textutil.Cell(strings.TrimSpace(n.Framework+" "+n.Version)))
 
 		var facts []string
 		for _, f := range n.Facts {
-			facts = append(facts, phrase.Cell(f.Name+" "+f.Value))
+			facts = append(facts, textutil.Cell(f.Name+" "+f.Value))
 		}
 
 		if n.Image != "" {
-			facts = append(facts, "image "+phrase.Code(n.Image+prefixed("@", n.Digest)))
+			facts = append(facts, "image "+textutil.Code(n.Image+prefixed("@", n.Digest)))
 		}
 
 		if len(n.Devices) > 0 {
-			facts = append(facts, "devices "+phrase.Cell(strings.Join(n.Devices, ", ")))
+			facts = append(facts, "devices "+textutil.Cell(strings.Join(n.Devices, ", ")))
 		}
 
 		if len(facts) > 0 {
 			b.linef("  %s", strings.Join(facts, " · "))
 		}
 
-		b.linef("  measured %s", phrase.Cell(model.List(n.Tables, 20)))
+		b.linef("  measured %s", textutil.Cell(model.List(n.Tables, 20)))
 	})
 }
 
@@ -304,9 +304,9 @@ func (b *builder) run(r *model.Report) {
 			f := r.Files[i]
 			rows := ""
 			if f.Rows > 0 {
-				rows = phrase.Count(int64(f.Rows))
+				rows = textutil.Count(int64(f.Rows))
 			}
-			b.linef("| %s | %s | %s |", phrase.Code(f.Path), rows, phrase.Code(shortDigest(f.Digest)))
+			b.linef("| %s | %s | %s |", textutil.Code(f.Path), rows, textutil.Code(shortDigest(f.Digest)))
 		})
 	}
 
@@ -315,7 +315,7 @@ func (b *builder) run(r *model.Report) {
 		if r.Run.ExitCode != nil {
 			ended = fmt.Sprintf(", exit code %d", *r.Run.ExitCode)
 		}
-		b.linef("\nRun `%s`%s%s.", r.Run.ID, prefixed(" of ", phrase.Code(r.Run.Plan)), ended)
+		b.linef("\nRun `%s`%s%s.", r.Run.ID, prefixed(" of ", textutil.Code(r.Run.Plan)), ended)
 	}
 }
 

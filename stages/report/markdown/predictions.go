@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 	"aicplan/stages/report/model"
 )
 
@@ -17,11 +17,11 @@ func (b *builder) predictions(r *model.Report) {
 	b.heading("Predicted and measured")
 
 	for _, c := range r.Predictions {
-		b.linef("\n%s, judged by %s: %s.\n", phrase.Cell(c.Predicted), phrase.Cell(c.Gate), c.Result)
+		b.linef("\n%s, judged by %s: %s.\n", textutil.Cell(c.Predicted), textutil.Cell(c.Gate), c.Result)
 
 		for _, x := range c.Columns {
 			b.linef("- %s: error p50 %s (asked %s), p95 %s (asked %s), median of predicted / measured %.3f, of %d",
-				phrase.Inline(x.Name),
+				textutil.Inline(x.Name),
 				model.Percent(x.P50), model.Percent(x.LimitP50), model.Percent(x.P95), model.Percent(x.LimitP95),
 				x.Median, x.Compared)
 		}
@@ -31,7 +31,7 @@ func (b *builder) predictions(r *model.Report) {
 		}
 
 		if text := c.WarningText(); text != "" {
-			b.linef("\n%s", phrase.Inline(text))
+			b.linef("\n%s", textutil.Inline(text))
 		}
 
 		if len(c.Workloads) == 0 {
@@ -41,15 +41,15 @@ func (b *builder) predictions(r *model.Report) {
 		head, line := "", "|"
 
 		if common := c.Common(); common != "" {
-			b.linef("\nAll with %s; times in ms.", phrase.Inline(common))
+			b.linef("\nAll with %s; times in ms.", textutil.Inline(common))
 		}
 
 		for _, k := range c.Varying() {
-			head, line = head+" "+phrase.Cell(c.Key[k])+" |", line+"---:|"
+			head, line = head+" "+textutil.Cell(c.Key[k])+" |", line+"---:|"
 		}
 
 		for _, v := range c.Workloads[0].Values {
-			head, line = head+fmt.Sprintf(" %s measured | predicted | error |", phrase.Cell(v.Column)), line+"---:|---:|---:|"
+			head, line = head+fmt.Sprintf(" %s measured | predicted | error |", textutil.Cell(v.Column)), line+"---:|---:|---:|"
 		}
 
 		queued := c.Queued()
@@ -61,7 +61,7 @@ func (b *builder) predictions(r *model.Report) {
 		b.list(len(c.Workloads), func(i int) {
 			var cells []string
 			for _, k := range c.Varying() {
-				cells = append(cells, phrase.Cell(c.Workloads[i].Key[k]))
+				cells = append(cells, textutil.Cell(c.Workloads[i].Key[k]))
 			}
 
 			for _, v := range c.Workloads[i].Values {
@@ -80,7 +80,7 @@ func (b *builder) predictions(r *model.Report) {
 		})
 
 		if c.More > 0 {
-			b.linef("\n%s, not listed.", phrase.Some(c.More, "more workload"))
+			b.linef("\n%s, not listed.", textutil.Some(c.More, "more workload"))
 		}
 
 		for _, w := range c.Workloads {
@@ -90,14 +90,14 @@ func (b *builder) predictions(r *model.Report) {
 				}
 
 				b.linef("\n| %s, %s, ms | predicted | measured | difference |\n|---|---:|---:|---:|",
-					phrase.Cell(c.Name(w)), p.Name)
+					textutil.Cell(c.Name(w)), p.Name)
 
 				for _, part := range model.Account(p) {
 					predicted := "-"
 					if part.Predicted != nil {
 						predicted = model.Millis(part.Predicted)
 					}
-					b.linef("| %s | %s | %s | %s |", phrase.Cell(part.Class), predicted, model.Millis(part.Measured),
+					b.linef("| %s | %s | %s | %s |", textutil.Cell(part.Class), predicted, model.Millis(part.Measured),
 						model.Millis(part.Off))
 				}
 			}

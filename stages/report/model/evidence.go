@@ -3,7 +3,7 @@ package model
 import (
 	"fmt"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 	"aicplan/stages/gate/results"
 )
 
@@ -24,7 +24,7 @@ func (r *Report) evidence(in Input) {
 			pass = "passes"
 		}
 
-		e.Result = fmt.Sprintf("%d of %s %s", c.Passed, phrase.Counted(all, "check"), pass)
+		e.Result = fmt.Sprintf("%d of %s %s", c.Passed, textutil.Counted(all, "check"), pass)
 		if c.Skipped > 0 {
 			e.Result += fmt.Sprintf(", %d not judged", c.Skipped)
 		}
@@ -53,8 +53,8 @@ func (r *Report) evidence(in Input) {
 	for _, t := range r.Tables {
 		if ref := t.Reference; ref != nil {
 			e := Evidence{Name: t.Name + " against " + ref.A.Name, Command: "aicplan apply: report reference", Level: Good}
-			e.Result = fmt.Sprintf("%s rows in common, %s only here, %s only there", phrase.Count(int64(ref.Common)),
-				phrase.Count(int64(ref.Added)), phrase.Count(int64(ref.Removed)))
+			e.Result = fmt.Sprintf("%s rows in common, %s only here, %s only there", textutil.Count(int64(ref.Common)),
+				textutil.Count(int64(ref.Added)), textutil.Count(int64(ref.Removed)))
 			if ref.Ratio != nil {
 				e.Result += fmt.Sprintf("; ratio %.3f / %.3f / %.3f (p5, p50, p95)", ref.Ratio.P5, ref.Ratio.P50, ref.Ratio.P95)
 			} else {

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 	"aicplan/stages/gate/results"
 )
 
@@ -130,7 +130,7 @@ func (c Comparison) QueueText() string {
 		return ""
 	}
 	return fmt.Sprintf("By the metrics of the server, %s of ttft was its queue (median of %s). Against ttft without it the predictions are off by p50 %s, p95 %s; that is not judged, because a prediction may have a queue of its own.",
-		Percent(q.Share), phrase.Some(q.Compared, "workload"), Percent(q.P50), Percent(q.P95))
+		Percent(q.Share), textutil.Some(q.Compared, "workload"), Percent(q.P50), Percent(q.P95))
 }
 
 // WarningText says what the package warns of; "" where it does not.
@@ -138,7 +138,7 @@ func (c Comparison) WarningText() string {
 	if c.Warned == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s with a warning of the package: %s", phrase.Some(c.Warned, "prediction"), c.Warning)
+	return fmt.Sprintf("%s with a warning of the package: %s", textutil.Some(c.Warned, "prediction"), c.Warning)
 }
 
 // Part is a class of a phase with what it contributes to the error.

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/phrase"
+	"aicplan/sink/base/textutil"
 	"aicplan/stages/gate/results"
 	"aicplan/stages/report/failures"
 )
@@ -59,12 +59,12 @@ func (r *Report) verdict() Verdict {
 		return Verdict{Warn, "not judged", "No gate judged the data, so nothing can stop this data."}
 	case r.stoppers() == 0 && c.Warned > 0:
 		return Verdict{Warn, "passed, with warnings",
-			fmt.Sprintf("Nothing can stop this data: its checks only warn; %s.", phrase.Counted(c.Warned, "warning"))}
+			fmt.Sprintf("Nothing can stop this data: its checks only warn; %s.", textutil.Counted(c.Warned, "warning"))}
 	case r.stoppers() == 0:
 		return Verdict{Warn, "passed", "Nothing can stop this data: its checks only warn, and none does."}
 	case c.Warned > 0:
 		return Verdict{Warn, "passed, with warnings",
-			fmt.Sprintf("Every check that can stop the data holds; %s.", phrase.Counted(c.Warned, "warning"))}
+			fmt.Sprintf("Every check that can stop the data holds; %s.", textutil.Counted(c.Warned, "warning"))}
 	}
 
 	if c.Passed == 1 {
@@ -139,12 +139,12 @@ func (r *Report) totals() totals {
 // figures are the numbers at the top.
 func (r *Report) figures() []Figure {
 	t := r.totals()
-	rows := Figure{Name: "rows", Value: phrase.Count(int64(t.rows)), Note: "in " + phrase.Counted(len(r.Tables), "table")}
+	rows := Figure{Name: "rows", Value: textutil.Count(int64(t.rows)), Note: "in " + textutil.Counted(len(r.Tables), "table")}
 
 	coverage := Figure{Name: "coverage", Value: "-", Note: "nothing was planned here"}
 	if t.planned > 0 {
 		coverage.Value = percent(float64(t.covered) / float64(t.planned))
-		coverage.Note = fmt.Sprintf("%s of %s cases", phrase.Count(int64(t.covered)), phrase.Count(int64(t.planned)))
+		coverage.Note = fmt.Sprintf("%s of %s cases", textutil.Count(int64(t.covered)), textutil.Count(int64(t.planned)))
 		if coverage.Level = Good; t.covered < t.planned {
 			coverage.Level = Warn
 		}
@@ -157,22 +157,22 @@ func (r *Report) figures() []Figure {
 	case c.Failed > 0:
 		checks.Level, checks.Note = Bad, fmt.Sprintf("pass, %d failed", c.Failed)
 		if c.Warned > 0 {
-			checks.Note += ", " + phrase.Counted(c.Warned, "warning")
+			checks.Note += ", " + textutil.Counted(c.Warned, "warning")
 		}
 	case c.Warned > 0:
-		checks.Level, checks.Note = Warn, "pass, "+phrase.Counted(c.Warned, "warning")
+		checks.Level, checks.Note = Warn, "pass, "+textutil.Counted(c.Warned, "warning")
 	case c.Passed == 0:
 		checks.Level, checks.Value, checks.Note = Warn, "-", "no gate"
 	}
 
-	failed := Figure{Name: "failed cases", Value: phrase.Count(int64(t.failed)), Level: Good, Note: "none"}
+	failed := Figure{Name: "failed cases", Value: textutil.Count(int64(t.failed)), Level: Good, Note: "none"}
 	if t.failed > 0 {
-		failed.Level, failed.Note = Warn, "in "+phrase.Counted(len(r.Failures), "group")
+		failed.Level, failed.Note = Warn, "in "+textutil.Counted(len(r.Failures), "group")
 	}
 
 	out := []Figure{rows, coverage, checks, failed}
 	if t.skipped > 0 || t.filtered > 0 {
-		out = append(out, Figure{Name: "left out", Value: phrase.Count(int64(t.skipped) + t.filtered),
+		out = append(out, Figure{Name: "left out", Value: textutil.Count(int64(t.skipped) + t.filtered),
 			Note: "each with its reason"})
 	}
 
@@ -205,27 +205,27 @@ func (r *Report) glance() []string {
 			}
 		}
 
-		out = append(out, fmt.Sprintf("%s in %s%s.", phrase.Counted(t.rows, "row"),
-			phrase.Counted(len(r.Tables), "table"), where))
+		out = append(out, fmt.Sprintf("%s in %s%s.", textutil.Counted(t.rows, "row"),
+			textutil.Counted(len(r.Tables), "table"), where))
 	}
 
 	if t.planned > 0 {
-		s := fmt.Sprintf("%s of %s planned cases have a row (%s)", phrase.Count(int64(t.covered)),
-			phrase.Count(int64(t.planned)), percent(float64(t.covered)/float64(t.planned)))
+		s := fmt.Sprintf("%s of %s planned cases have a row (%s)", textutil.Count(int64(t.covered)),
+			textutil.Count(int64(t.planned)), percent(float64(t.covered)/float64(t.planned)))
 		if t.failed+t.skipped > 0 {
-			s += fmt.Sprintf("; %s failed and %s were skipped, each with a reason", phrase.Count(int64(t.failed)),
-				phrase.Count(int64(t.skipped)))
+			s += fmt.Sprintf("; %s failed and %s were skipped, each with a reason", textutil.Count(int64(t.failed)),
+				textutil.Count(int64(t.skipped)))
 		}
 		out = append(out, s+".")
 	}
 
 	if t.filtered > 0 {
 		out = append(out, fmt.Sprintf("%s of %s declared combinations are excluded by filters of the plan.",
-			phrase.Count(t.filtered), phrase.Count(t.declared)))
+			textutil.Count(t.filtered), textutil.Count(t.declared)))
 	}
 
 	if c := results.Count(r.Gates); c.Passed+c.Failed+c.Warned+c.Skipped > 0 {
-		s := fmt.Sprintf("%s, %d failed, %s", held(c.Passed), c.Failed, phrase.Counted(c.Warned, "warning"))
+		s := fmt.Sprintf("%s, %d failed, %s", held(c.Passed), c.Failed, textutil.Counted(c.Warned, "warning"))
 		if c.Skipped > 0 {
 			s += fmt.Sprintf(", %d could not be judged", c.Skipped)
 		}
@@ -235,12 +235,12 @@ func (r *Report) glance() []string {
 	for _, x := range r.Tables {
 		if ref := x.Reference; ref != nil && ref.Ratio != nil {
 			out = append(out, fmt.Sprintf("%s runs at %.3f of %s's %s (median of %s rows in common; 5 %% below %.3f, 5 %% above %.3f).",
-				x.Name, ref.Ratio.P50, ref.A.Name, ref.Metric, phrase.Count(int64(ref.Common)), ref.Ratio.P5, ref.Ratio.P95))
+				x.Name, ref.Ratio.P50, ref.A.Name, ref.Metric, textutil.Count(int64(ref.Common)), ref.Ratio.P5, ref.Ratio.P95))
 		}
 	}
 
 	if len(r.Files) > 0 {
-		out = append(out, fmt.Sprintf("%s written.", phrase.Counted(len(r.Files), "file")))
+		out = append(out, fmt.Sprintf("%s written.", textutil.Counted(len(r.Files), "file")))
 	}
 
 	switch since := r.Run.IdleSince; {
@@ -281,7 +281,7 @@ func (r *Report) risks() {
 
 		if share, ok := t.Coverage(); ok && t.Covered < t.Planned {
 			add(Warn, "%s covers %s of its planned cases; %s have no row", t.Name, percent(share),
-				phrase.Count(int64(t.Planned-t.Covered)))
+				textutil.Count(int64(t.Planned-t.Covered)))
 		}
 
 		if t.Gate == nil {
@@ -325,7 +325,7 @@ func (r *Report) risks() {
 
 	if n := failures.Total(r.Failures); n > 0 {
 		g := r.Failures[0]
-		add(Warn, "%s failed; the largest group: %s x %s", phrase.Counted(n, "case"), phrase.Count(int64(g.Count)),
+		add(Warn, "%s failed; the largest group: %s x %s", textutil.Counted(n, "case"), textutil.Count(int64(g.Count)),
 			g.Example.Message)
 	}
 
@@ -376,5 +376,5 @@ func held(n int) string {
 	if n == 1 {
 		return "1 check holds"
 	}
-	return phrase.Counted(n, "check") + " hold"
+	return textutil.Counted(n, "check") + " hold"
 }

@@ -1,5 +1,5 @@
 // Package redact takes secrets out of text that is shown or stored.
-package redact
+package textutil
 
 import (
 	"bytes"
@@ -8,20 +8,20 @@ import (
 	"strings"
 )
 
-// Text stands in the place of a secret.
-const Text = "(sensitive value)"
+// Redacted stands in the place of a secret.
+const Redacted = "(sensitive value)"
 
-// Shortest is the least length, in bytes, of a secret that is looked for in text:
+// MinSecret is the least length, in bytes, of a secret that is looked for in text:
 // a shorter one would be found in words that have nothing to do with it.
-const Shortest = 4
+const MinSecret = 4
 
-// Values are secrets. Nil holds none.
-type Values struct{ forms [][]byte }
+// Secrets are secrets. Nil holds none.
+type Secrets struct{ forms [][]byte }
 
 // New takes secrets, as they are and as they look inside of JSON; nil where none
 // is long enough.
-func New(secrets ...string) *Values {
-	var v Values
+func NewSecrets(secrets ...string) *Secrets {
+	var v Secrets
 	add := func(form string) {
 		b := []byte(form)
 		if !slices.ContainsFunc(v.forms, func(have []byte) bool { return bytes.Equal(have, b) }) {
@@ -29,7 +29,7 @@ func New(secrets ...string) *Values {
 		}
 	}
 	for _, s := range secrets {
-		if s = strings.TrimSpace(s); len(s) < Shortest {
+		if s = strings.TrimSpace(s); len(s) < MinSecret {
 			continue
 		}
 		add(s)
@@ -51,31 +51,31 @@ func New(secrets ...string) *Values {
 }
 
 // Bytes is b without the secrets; b itself where it has none.
-func (v *Values) Bytes(b []byte) []byte {
+func (v *Secrets) Bytes(b []byte) []byte {
 	if v == nil {
 		return b
 	}
 	for _, form := range v.forms {
 		if bytes.Contains(b, form) {
-			b = bytes.ReplaceAll(b, form, []byte(Text))
+			b = bytes.ReplaceAll(b, form, []byte(Redacted))
 		}
 	}
 	return b
 }
 
 // String is s without the secrets.
-func (v *Values) String(s string) string {
+func (v *Secrets) String(s string) string {
 	if v == nil {
 		return s
 	}
 	for _, form := range v.forms {
-		s = strings.ReplaceAll(s, string(form), Text)
+		s = strings.ReplaceAll(s, string(form), Redacted)
 	}
 	return s
 }
 
 // Longest is the length of the longest form; 0 without any.
-func (v *Values) Longest() int {
+func (v *Secrets) Longest() int {
 	if v == nil {
 		return 0
 	}

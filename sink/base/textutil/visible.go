@@ -1,7 +1,7 @@
 // Package visible makes text from elsewhere safe to show: what a worker, a plan
 // or a file says may hold characters that move the cursor, hide or reorder text,
 // or run as a formula. They are shown as what they are.
-package visible
+package textutil
 
 import (
 	"fmt"
@@ -9,14 +9,12 @@ import (
 	"strings"
 	"sync"
 	"unicode/utf8"
-
-	"aicplan/sink/redact"
 )
 
 // Text shows control characters other than newline and tab, and those that
 // reorder or hide text, in the form of JSON: \u001b for the escape character.
 // Bytes that are no UTF-8 become \ufffd. Text inside of JSON stays JSON.
-func Text(s string) string {
+func Visible(s string) string {
 	if clean(s) {
 		return s
 	}
@@ -36,13 +34,13 @@ func Text(s string) string {
 }
 
 // Line is Text on one line.
-func Line(s string) string {
-	return Text(strings.NewReplacer("\r\n", " ", "\n", " ", "\t", " ").Replace(s))
+func VisibleLine(s string) string {
+	return Visible(strings.NewReplacer("\r\n", " ", "\n", " ", "\t", " ").Replace(s))
 }
 
 // Cell is text for a table that may be opened in a spreadsheet, where text that
 // begins like a formula would run as one: it gets an apostrophe in front.
-func Cell(s string) string {
+func SpreadsheetCell(s string) string {
 	if Formula(s) {
 		return "'" + s
 	}
@@ -150,7 +148,7 @@ type Writer struct {
 	// terminals.
 	Colors bool
 	// Secrets are taken out of what is written.
-	Secrets *redact.Values
+	Secrets *Secrets
 
 	mu   sync.Mutex
 	rest []byte // of a character that the last Write did not end
@@ -176,23 +174,23 @@ func (w *Writer) Write(p []byte) (int, error) {
 
 func (w *Writer) show(s string) string {
 	if !w.Colors || !strings.Contains(s, "\x1b") {
-		return Text(s)
+		return Visible(s)
 	}
 	var b strings.Builder
 	for {
 		at := strings.Index(s, "\x1b[")
 		if at < 0 {
-			b.WriteString(Text(s))
+			b.WriteString(Visible(s))
 			return b.String()
 		}
-		b.WriteString(Text(s[:at]))
+		b.WriteString(Visible(s[:at]))
 		end := at + 2 + len(s[at+2:]) - len(strings.TrimLeft(s[at+2:], "0123456789;"))
 		if end < len(s) && s[end] == 'm' && colour(s[at+2:end]) {
 			b.WriteString(s[at : end+1])
 			s = s[end+1:]
 			continue
 		}
-		b.WriteString(Text(s[at : at+1]))
+		b.WriteString(Visible(s[at : at+1]))
 		s = s[at+1:]
 	}
 }

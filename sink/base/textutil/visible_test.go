@@ -1,4 +1,4 @@
-package visible
+package textutil
 
 import (
 	"bytes"
@@ -23,11 +23,11 @@ func TestText(t *testing.T) {
 		"bad \xff utf8":             `bad \ufffd utf8`,
 		"the rune itself \ufffd ok": "the rune itself \ufffd ok",
 	} {
-		if got := Text(in); got != want {
-			t.Errorf("Text(%q) = %q, want %q", in, got, want)
+		if got := Visible(in); got != want {
+			t.Errorf("Visible(%q) = %q, want %q", in, got, want)
 		}
 	}
-	if got := Line("one\ntwo\r\nthree\tfour\x1b"); got != `one two three four\u001b` {
+	if got := VisibleLine("one\ntwo\r\nthree\tfour\x1b"); got != `one two three four\u001b` {
 		t.Errorf("Line: %q", got)
 	}
 }
@@ -38,8 +38,8 @@ func TestFormulas(t *testing.T) {
 		"=1+1": "'=1+1", "@SUM(A1)": "'@SUM(A1)", "+cmd|' /C calc'!A0": "'+cmd|' /C calc'!A0", "-2+3+cmd": "'-2+3+cmd",
 		"-5": "-5", "+1.5e-3": "+1.5e-3", "-inf": "-inf", "nvjet": "nvjet", "": "", "a=b": "a=b",
 	} {
-		if got := Cell(in); got != want {
-			t.Errorf("Cell(%q) = %q, want %q", in, got, want)
+		if got := SpreadsheetCell(in); got != want {
+			t.Errorf("SpreadsheetCell(%q) = %q, want %q", in, got, want)
 		}
 	}
 }
@@ -76,9 +76,9 @@ func TestWriter(t *testing.T) {
 func FuzzText(f *testing.F) {
 	f.Add("\x1b[2J\u202e")
 	f.Fuzz(func(t *testing.T, s string) {
-		got := Text(s)
-		if !utf8.ValidString(got) || strings.ContainsAny(got, "\x1b\x00\r\u202e") || Text(got) != got {
-			t.Errorf("Text(%q) = %q", s, got)
+		got := Visible(s)
+		if !utf8.ValidString(got) || strings.ContainsAny(got, "\x1b\x00\r\u202e") || Visible(got) != got {
+			t.Errorf("Visible(%q) = %q", s, got)
 		}
 		// What is inside of JSON stays JSON of the same value.
 		data, err := json.Marshal(s)
@@ -86,7 +86,7 @@ func FuzzText(f *testing.F) {
 			t.Fatal(err)
 		}
 		var a, b string
-		if json.Unmarshal(data, &a) != nil || json.Unmarshal([]byte(Text(string(data))), &b) != nil || a != b {
+		if json.Unmarshal(data, &a) != nil || json.Unmarshal([]byte(Visible(string(data))), &b) != nil || a != b {
 			t.Errorf("%q: %q and %q", s, a, b)
 		}
 	})

@@ -1,7 +1,7 @@
 // Package phrase is what messages and reports share: numbers in words, suggestions
 // for a misspelt name, shortened lines, cells of Markdown tables. Every package may
 // import it; it imports nothing of the project.
-package phrase
+package textutil
 
 import (
 	"cmp"
