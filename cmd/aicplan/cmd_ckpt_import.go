@@ -6,6 +6,7 @@ import (
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/plan"
+	"aicplan/engine/stage"
 	"aicplan/stages"
 	"aicplan/stages/collect"
 	"aicplan/stages/importer"
@@ -115,7 +116,7 @@ func (c *ckptImportCmd) measurement(a *app, all *stages.Set, store *checkpoint.S
 		return nil, err
 	}
 
-	if !in.Kind.Measures {
+	if in.Kind.Class != stage.Measure {
 		return nil, fmt.Errorf("%s is a %s; rows go into the case cache of a collect stage", in.Address, in.Kind.Name)
 	}
 

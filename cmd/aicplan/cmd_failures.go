@@ -155,7 +155,7 @@ func ledgers(store *checkpoint.Store, kinds map[string]stage.Kind, globs []strin
 	}
 
 	for _, rec := range records {
-		if !kinds[rec.Kind].Measures || rec.Outputs.Ledger == "" || len(globs) == 0 && gone[rec.Address] {
+		if kinds[rec.Kind].Class != stage.Measure || rec.Outputs.Ledger == "" || len(globs) == 0 && gone[rec.Address] {
 			continue
 		}
 		if len(globs) > 0 && !slices.ContainsFunc(globs, func(g string) bool { return addressFits(g, rec.Address) }) {

@@ -48,7 +48,7 @@ func (c *preflightCmd) Run(a *app) error {
 	var guards []guard
 	for _, in := range cfg.Instances {
 		// Checks of a runtime depend on the stages that measure on it.
-		if !in.Kind.Guard && !in.Kind.Device {
+		if in.Kind.Class != stage.Guard && !in.Kind.Class.OwnsDevices() {
 			continue
 		}
 
@@ -57,7 +57,7 @@ func (c *preflightCmd) Run(a *app) error {
 			return err
 		}
 
-		if !in.Kind.Guard {
+		if in.Kind.Class != stage.Guard {
 			continue
 		}
 		if deferred {
@@ -109,7 +109,7 @@ func runGuard(in *config.Instance, st stage.Stage, store *checkpoint.Store, outD
 func guardsFirst(p *plan.Plan, outDir string) (results []*run.StageResult, hopeless bool, err error) {
 	blocked := map[string]bool{}
 	for _, s := range p.Stages {
-		if !s.Instance.Kind.Guard || s.Action != stage.ActionRun || s.Config == nil || len(p.Graph.Deps(s.Address())) > 0 {
+		if s.Instance.Kind.Class != stage.Guard || s.Action != stage.ActionRun || s.Config == nil || len(p.Graph.Deps(s.Address())) > 0 {
 			continue
 		}
 
@@ -129,7 +129,7 @@ func guardsFirst(p *plan.Plan, outDir string) (results []*run.StageResult, hopel
 	hopeless = len(blocked) > 0
 	idle := p.Idle()
 	for _, s := range p.Stages {
-		if !idle[s.Address()] && !blocked[s.Address()] && !s.Instance.Kind.Guard {
+		if !idle[s.Address()] && !blocked[s.Address()] && s.Instance.Kind.Class != stage.Guard {
 			hopeless = false
 		}
 	}

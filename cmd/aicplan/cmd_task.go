@@ -151,7 +151,7 @@ func (c *taskCmd) measure(a *app, order *executors.Order, task *executors.Task,
 
 	ctx := context.Background()
 	for _, g := range p.Stages {
-		if !g.Instance.Kind.Guard || g.Config == nil {
+		if g.Instance.Kind.Class != stage.Guard || g.Config == nil {
 			continue
 		}
 		out, err := g.Config.Run(ctx, on(g))

@@ -36,7 +36,7 @@ func (c *whyCmd) Run(a *app) error {
 		return err
 	}
 
-	if !in.Kind.Replans {
+	if _, isGrid := in.Kind.New().(*grids.Stage); !isGrid {
 		return fmt.Errorf("%s is a %s, not a grid: cases are declared by a grid, and aicplan describe lists them",
 			c.Address, in.Kind.Name)
 	}

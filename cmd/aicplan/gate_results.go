@@ -21,7 +21,7 @@ func gateGroups(r *run.Applied) []results.Group {
 		if out == nil {
 			out = &stage.Outcome{Status: s.Status, Message: s.Message}
 		}
-		finished = append(finished, stage.Finished{Address: s.Address, Kind: s.Kind, Is: s.Is.Role(),
+		finished = append(finished, stage.Finished{Address: s.Address, Kind: s.Kind, Class: s.Is.Class,
 			Reused: s.Reused, Outcome: out, Seconds: s.Seconds})
 	}
 	return results.Of(finished)

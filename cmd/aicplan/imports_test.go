@@ -240,7 +240,7 @@ var comparesKind = regexp.MustCompile(`Kind(\.Name)? *[!=]= *"[^"]|switch [^{]*\
 // comparesRuntime finds comparisons of a runtime's kind with its name.
 var comparesRuntime = regexp.MustCompile(`\b(rt|[rR]untime)\.Kind *[!=]= *"`)
 
-// TestNoKindByName checks that the engine and the views use flags of stage kinds, and that only the file
+// TestNoKindByName checks that the engine and the views use the class of stage kinds, and that only the file
 // of a runtime kind uses its name.
 func TestNoKindByName(t *testing.T) {
 	t.Parallel()
@@ -260,9 +260,6 @@ func TestNoKindByName(t *testing.T) {
 			src, err := os.ReadFile(path)
 			if err != nil {
 				return err
-			}
-			if filepath.Dir(rel) == filepath.Join("stages", "report", "roles") {
-				return nil // old events without a role
 			}
 			for i, line := range strings.Split(string(src), "\n") {
 				view := dir == "engine" || dir == "cmd" || strings.HasPrefix(rel, filepath.Join("stages", "report"))

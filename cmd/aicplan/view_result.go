@@ -20,7 +20,7 @@ import (
 func (a *app) viewResult(p *plan.Plan, r *run.Applied) {
 	nothing := true
 	for _, s := range r.Stages {
-		if !s.Reused && !s.Is.Quiet {
+		if !s.Reused && s.Is.Class != stage.Source {
 			nothing = false
 		}
 	}
@@ -34,7 +34,9 @@ func (a *app) viewResult(p *plan.Plan, r *run.Applied) {
 }
 
 func (a *app) resultTable(r *run.Applied) {
-	hidden := func(s *run.StageResult) bool { return s.Is.Replans || s.Guarded || s.Status == stage.StatusSkipped }
+	hidden := func(s *run.StageResult) bool {
+		return s.Is.Class == stage.Source && s.Status == stage.StatusOK || s.Guarded || s.Status == stage.StatusSkipped
+	}
 	status := func(s *run.StageResult) string {
 		if s.Reused {
 			return statusWord(s.Status) + " (reused)"
@@ -159,7 +161,7 @@ func resultLine(p *plan.Plan, r *run.Applied, nothing bool) string {
 	if nothing && r.ExitCode() == run.ExitOK {
 		n := 0
 		for _, s := range r.Stages {
-			if s.Reused && !s.Guarded && !p.Stage(s.Address).Instance.Kind.Guard {
+			if s.Reused && !s.Guarded && p.Stage(s.Address).Instance.Kind.Class != stage.Guard {
 				n++
 			}
 		}
@@ -178,7 +180,7 @@ func resultLine(p *plan.Plan, r *run.Applied, nothing bool) string {
 	status := map[stage.Status]int{}
 	for _, s := range r.Stages {
 		status[s.Status]++
-		if s.Outcome != nil && p.Stage(s.Address).Instance.Kind.Device {
+		if s.Outcome != nil && p.Stage(s.Address).Instance.Kind.Class.OwnsDevices() {
 			o := s.Outcome.Counts
 			if s.Reused {
 				o.Reused, o.Measured = o.Reused+o.Measured, 0

@@ -65,7 +65,7 @@ func (v *lineView) StageStart(address, kind, reason string) {
 	now := v.now()
 	v.running[address] = &lineState{started: now, said: now}
 	v.mu.Unlock()
-	if s := v.p.Stage(address); s != nil && s.Instance.Kind.Device {
+	if s := v.p.Stage(address); s != nil && s.Instance.Kind.Class.OwnsDevices() {
 		v.printf("%s: starts (%s)\n", address, reason)
 	}
 }
@@ -123,7 +123,7 @@ func rateText(rate float64) string {
 
 // Message implements run.View.
 func (v *lineView) Message(address, level, text string) {
-	if s := v.p.Stage(address); s != nil && (s.Instance.Kind.Judges || s.Instance.Kind.Guard) {
+	if s := v.p.Stage(address); s != nil && (s.Instance.Kind.Class == stage.Check || s.Instance.Kind.Class == stage.Guard) {
 		return // its checks are listed when it ends
 	}
 
@@ -164,7 +164,7 @@ func (v *lineView) StageEnd(r *run.StageResult) {
 	}
 
 	checks := failedChecks(r)
-	if r.Is.Replans || r.Is.Quiet && r.Status == stage.StatusOK && checks == "" || r.Status == stage.StatusSkipped {
+	if r.Is.Class == stage.Source && r.Status == stage.StatusOK && checks == "" || r.Status == stage.StatusSkipped {
 		return
 	}
 

@@ -17,7 +17,7 @@ import (
 func writable(p *plan.Plan, dir string) error {
 	writes := false
 	for _, s := range p.Stages {
-		writes = writes || s.Instance.Kind.Writes && s.Action != stage.ActionReuse
+		writes = writes || s.Instance.Kind.Class.Writes() && s.Action != stage.ActionReuse
 	}
 
 	if !writes {

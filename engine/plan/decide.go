@@ -14,7 +14,7 @@ import (
 // Decide works out what to do with s from what is known now: its config, the
 // outputs of the stages before it and the state folder.
 func (p *Plan) Decide(ctx context.Context, s *Stage) hcl.Diagnostics {
-	if s.Instance.Kind.Guard {
+	if s.Instance.Kind.Class == stage.Guard {
 		s.Action = stage.ActionRun
 		return nil
 	}
@@ -44,7 +44,7 @@ func (p *Plan) Decide(ctx context.Context, s *Stage) hcl.Diagnostics {
 		return diags
 	}
 	missing := p.unknownInput(s)
-	if missing == "" && s.Instance.Kind.Follows {
+	if missing == "" && s.Instance.Kind.Class.Follows() {
 		missing = p.runsBefore(s)
 	}
 	if missing != "" {
@@ -74,7 +74,7 @@ func (p *Plan) ask(ctx context.Context, s *Stage, pc *stage.PlanContext) hcl.Dia
 		}
 		extra = v
 	}
-	if s.Instance.Kind.Follows {
+	if s.Instance.Kind.Class.Follows() {
 		extra = p.followed(s, extra)
 	}
 	p.key(s, extra)
@@ -105,14 +105,14 @@ func (p *Plan) ask(ctx context.Context, s *Stage, pc *stage.PlanContext) hcl.Dia
 // not be planned case by case.
 func (p *Plan) answers(s *Stage) bool {
 	return s.Key != "" && s.Record != nil && s.Record.Key == s.Key && s.Record.Status == string(stage.StatusOK) &&
-		!s.Instance.Kind.Replans && !p.again(s) && p.objectsThere(s.Record) == ""
+		s.Instance.Kind.Class != stage.Source && !p.again(s) && p.objectsThere(s.Record) == ""
 }
 
 // Rekey computes the key of a stage again after it ran: only then is it certain
 // what the stage depends on outside the plan.
 func (p *Plan) Rekey(ctx context.Context, s *Stage) error {
 	k, ok := s.Config.(stage.Keyer)
-	if !ok && !s.Instance.Kind.Follows {
+	if !ok && !s.Instance.Kind.Class.Follows() {
 		return nil
 	}
 	var extra any
@@ -122,7 +122,7 @@ func (p *Plan) Rekey(ctx context.Context, s *Stage) error {
 			return diags
 		}
 	}
-	if s.Instance.Kind.Follows { // by now the stages before it have records
+	if s.Instance.Kind.Class.Follows() { // by now the stages before it have records
 		extra = p.followed(s, extra)
 	}
 	p.key(s, extra)
@@ -247,7 +247,7 @@ func (p *Plan) judge(s *Stage) {
 		if cases != nil && s.Plan.Reason != "" {
 			s.Reason = s.Plan.Reason // in terms of cases
 		}
-	case s.Instance.Kind.NoTable && rec.Status != string(stage.StatusOK):
+	case !s.Instance.Kind.Class.HasTable() && rec.Status != string(stage.StatusOK):
 		s.Action, s.Reason = stage.ActionStale, "it ended as "+rec.Status+" before"
 	default:
 		p.judgeSameKey(s, cases)

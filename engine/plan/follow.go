@@ -16,7 +16,7 @@ import (
 func (p *Plan) orderFollowers(deps map[string][]string) error {
 	var followers []string
 	for _, s := range p.Stages {
-		if s.Instance.Kind.Follows {
+		if s.Instance.Kind.Class.Follows() {
 			followers = append(followers, s.Address())
 		}
 	}
@@ -24,13 +24,14 @@ func (p *Plan) orderFollowers(deps map[string][]string) error {
 	behindFollowers := p.Graph.Behind(followers...)
 	added := false
 	for _, addr := range followers {
-		d, ok := p.byAddr[addr].Config.(stage.Describer)
-		if !ok {
-			continue
-		}
 		var tables []string
-		for _, ref := range d.Describes() {
-			tables = append(tables, ref.Address)
+		if p.byAddr[addr].Config == nil {
+			continue // deferred
+		}
+		for _, in := range p.byAddr[addr].Config.Inputs() {
+			if !in.Reference {
+				tables = append(tables, in.Ref.Address)
+			}
 		}
 		made := p.Graph.Behind(tables...)
 		for _, s := range p.Stages {
@@ -63,7 +64,7 @@ func (p *Plan) orderFollowers(deps map[string][]string) error {
 func (p *Plan) runsBefore(s *Stage) string {
 	before := p.Graph.Closure(s.Address())
 	for _, b := range p.Stages {
-		if b == s || !before[b.Address()] || b.Instance.Kind.Guard {
+		if b == s || !before[b.Address()] || b.Instance.Kind.Class == stage.Guard {
 			continue
 		}
 		switch b.Action {

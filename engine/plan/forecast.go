@@ -28,13 +28,15 @@ func (p *Plan) foresee() hcl.Diagnostics {
 		diags = append(diags, guarded(s, func() hcl.Diagnostics {
 			if s.Plan != nil && s.Plan.Data != nil {
 				known[s.Address()] = stage.ForecastOf(s.Plan.Data)
-			} else if f, ok := s.Config.(stage.Forecaster); ok {
-				known[s.Address()] = f.Forecast(in)
+				return nil
 			}
-			if f, ok := s.Config.(stage.Foreseer); ok {
-				return s.Instance.Locate(f.Foresee(s.Instance.Range, in))
+			f, ok := s.Config.(stage.Forecaster)
+			if !ok {
+				return nil
 			}
-			return nil
+			var diags hcl.Diagnostics
+			known[s.Address()], diags = f.Forecast(s.Instance.Range, in)
+			return s.Instance.Locate(diags)
 		})...)
 	}
 	return append(diags, p.checkTargets(in)...)
@@ -45,23 +47,27 @@ func (p *Plan) foresee() hcl.Diagnostics {
 // of which one waits for the other, do it in a known order.
 func (p *Plan) checkTargets(in stage.Forecasts) hcl.Diagnostics {
 	var diags hcl.Diagnostics
-	by := map[string]*Stage{}
+	type target struct {
+		*Stage
+		shared bool
+	}
+	by := map[string]target{}
 	for _, s := range p.Stages {
-		t, ok := s.Config.(stage.Targeter)
+		w, ok := s.Config.(stage.FileWriter)
 		if !ok || s.Deferred {
 			continue
 		}
-		name := t.Target(in)
+		name, shared := w.Target(in)
 		if name == "" {
 			continue
 		}
-		other := by[name]
-		if other == nil {
-			by[name] = s
+		other, taken := by[name]
+		if !taken {
+			by[name] = target{s, shared}
 			continue
 		}
 		ordered := p.Graph.Behind(other.Address())[s.Address()] || p.Graph.Behind(s.Address())[other.Address()]
-		both := t.Merges() && other.Config.(stage.Targeter).Merges()
+		both := shared && other.shared
 		if both && ordered {
 			continue
 		}
@@ -83,12 +89,11 @@ func (p *Plan) checkTargets(in stage.Forecasts) hcl.Diagnostics {
 func (p *Plan) demands() map[string][]string {
 	out := map[string][]string{}
 	for _, s := range p.Stages {
-		d, ok := s.Config.(stage.Demander)
-		if !ok {
+		if len(s.Instance.Kind.Demands) == 0 {
 			continue
 		}
 		for addr := range p.upstreamOf(s) {
-			for _, column := range d.Demands() {
+			for _, column := range s.Instance.Kind.Demands {
 				if !slices.Contains(out[addr], column) {
 					out[addr] = append(out[addr], column)
 				}

@@ -254,7 +254,7 @@ func (p *Plan) checkInput(s *Stage) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	for _, in := range s.Config.Inputs() {
 		up := p.byAddr[in.Ref.Address]
-		if up == nil || up.Instance.Kind.NoTable {
+		if up == nil || !up.Instance.Kind.Class.HasTable() {
 			diags = append(diags, s.Instance.Locate(hcl.Diagnostics{{
 				Severity: hcl.DiagError, Summary: "Unsuitable input", Subject: s.Instance.Range.Ptr(),
 				Detail: fmt.Sprintf("%s of %s is %s, which produces no table. Name a stage that does, such as a collect, dedupe or gate.", in.Name, s.Address(), in.Ref.Address),
@@ -318,7 +318,7 @@ func (p *Plan) Idle() map[string]bool {
 			out[s.Address()] = true
 		case stage.ActionNeeds:
 			for addr := range p.Graph.Behind(s.Address()) {
-				if b := p.byAddr[addr]; b != nil && (b == s || !b.Instance.Kind.Always) {
+				if b := p.byAddr[addr]; b != nil && (b == s || b.Instance.Kind.Class != stage.Report) {
 					out[addr] = true
 				}
 			}
@@ -346,13 +346,13 @@ func (p *Plan) decideGuards() {
 	idle := p.Idle()
 	for i := len(p.Stages) - 1; i >= 0; i-- {
 		s := p.Stages[i]
-		if !s.Instance.Kind.Guard {
+		if s.Instance.Kind.Class != stage.Guard {
 			continue
 		}
 		s.Action, s.Reason = stage.ActionReuse, "nothing behind it is going to run"
 		for addr := range p.Graph.Behind(s.Address()) {
 			b := p.byAddr[addr]
-			if b == nil || b == s || b.Instance.Kind.Guard || idle[addr] {
+			if b == nil || b == s || b.Instance.Kind.Class == stage.Guard || idle[addr] {
 				continue
 			}
 			s.Action, s.Reason = stage.ActionRun, ""

@@ -157,12 +157,9 @@ func (p *Plan) body(s *Stage) json.RawMessage {
 	if k.Code != nil {
 		body["code"] = k.Code()
 	}
-	switch f, computed := s.Config.(stage.Fingerprinter); {
-	case s.Late:
+	if s.Late {
 		body["text"], body["known"] = p.Config.Text(s.Instance), p.Config.Known(s.Instance)
-	case computed:
-		body["block"] = f.Fingerprint()
-	default:
+	} else {
 		body["block"] = stage.Values(s.Config)
 	}
 	if s.Plan != nil && s.Plan.KeyExtra != nil {

@@ -79,7 +79,7 @@ func Summarize(p *Plan) Summary {
 	idle := p.Idle()
 	for _, s := range p.Stages {
 		ss := StageSummary{
-			Address: s.Address(), Kind: s.Instance.Kind.Name, Measures: s.Instance.Kind.Measures, Guard: s.Instance.Kind.Guard, Description: s.Instance.Description,
+			Address: s.Address(), Kind: s.Instance.Kind.Name, Measures: s.Instance.Kind.Class == stage.Measure, Guard: s.Instance.Kind.Class == stage.Guard, Description: s.Instance.Description,
 			Action: s.Action, Reason: s.Reason, DependsOn: s.Instance.Deps, Key: s.Key, Warnings: s.Warnings,
 		}
 		if s.Plan != nil {
@@ -152,7 +152,7 @@ func (t *Totals) add(ss StageSummary, s *Stage) {
 			t.Estimated += c.Collect
 			t.GPUHours += c.GPUHours()
 		}
-	case s.Action == stage.ActionReuse && s.Record != nil && s.Instance.Kind.Device:
+	case s.Action == stage.ActionReuse && s.Record != nil && s.Instance.Kind.Class.OwnsDevices():
 		var c stage.Counts
 		if json.Unmarshal(s.Record.Counts, &c) == nil {
 			t.reuse(c)

@@ -67,7 +67,7 @@ func (p *Plan) takesOver() hcl.Diagnostics {
 	by := map[string][]string{}
 	for _, s := range p.Stages {
 		r := s.Record
-		if r == nil || r.Plan == p.Name() || s.Instance.Kind.Guard || s.Instance.Kind.Replans {
+		if r == nil || r.Plan == p.Name() || s.Instance.Kind.Class == stage.Guard || s.Instance.Kind.Class == stage.Source {
 			continue
 		}
 		switch s.Action {

@@ -78,7 +78,7 @@ type graphNode struct {
 func graphOf(p *plan.Plan) []graphNode {
 	var out []graphNode
 	for _, s := range p.Stages {
-		n := graphNode{Address: s.Address(), Kind: s.Instance.Kind.Name, Measures: s.Instance.Kind.Measures, After: p.Graph.Deps(s.Address()), Action: string(s.Action)}
+		n := graphNode{Address: s.Address(), Kind: s.Instance.Kind.Name, Measures: s.Instance.Kind.Class == stage.Measure, After: p.Graph.Deps(s.Address()), Action: string(s.Action)}
 		if s.Plan != nil && s.Plan.Cases != nil {
 			n.Cases = s.Plan.Cases.Planned
 		}
@@ -183,7 +183,7 @@ func (e *events) beat() {
 func (e *events) stageStart(s *plan.Stage) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.write("info", "stage_start", s.Address()+" starts: "+s.Reason, s.Address(), map[string]any{"kind": s.Instance.Kind.Name, "role": s.Instance.Kind.Role(), "reason": s.Reason})
+	e.write("info", "stage_start", s.Address()+" starts: "+s.Reason, s.Address(), map[string]any{"kind": s.Instance.Kind.Name, "class": s.Instance.Kind.Class, "reason": s.Reason})
 	e.running[s.Address()] = stage.Progress{}
 	for _, v := range e.views {
 		v.StageStart(s.Address(), s.Instance.Kind.Name, s.Reason)
@@ -198,7 +198,7 @@ func (e *events) stageEnd(r *StageResult) {
 	if bad(r.Status) {
 		level = "error"
 	}
-	fields := map[string]any{"kind": r.Kind, "role": r.Is.Role(), "status": r.Status, "reused": r.Reused, "seconds": r.Seconds, "message": r.Message}
+	fields := map[string]any{"kind": r.Kind, "class": r.Is.Class, "status": r.Status, "reused": r.Reused, "seconds": r.Seconds, "message": r.Message}
 	if e.plan != nil {
 		fields["after"] = e.plan.Graph.Deps(r.Address)
 		if s := e.plan.Stage(r.Address); s != nil && s.Plan != nil && s.Plan.Waterfall != nil {

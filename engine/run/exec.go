@@ -69,7 +69,7 @@ func (r *runner) call(ctx context.Context, s *plan.Stage, inputs map[string]*sta
 			options.Epoch = checkpoint.NewEpoch("replace")
 		}
 		replace = func() error { return r.replace(s, options.Epoch) }
-		if !s.Instance.Kind.Device {
+		if !s.Instance.Kind.Class.OwnsDevices() {
 			if err := replace(); err != nil {
 				return nil, err
 			}
@@ -121,7 +121,7 @@ func (r *runner) finished(before string) []stage.Finished {
 			with.Data = r.data[s.Address()]
 			o = &with
 		}
-		f := stage.Finished{Address: sr.Address, Kind: sr.Kind, Is: sr.Is.Role(), Reused: sr.Reused, Outcome: o, Seconds: sr.Seconds, After: r.plan.Graph.Deps(sr.Address)}
+		f := stage.Finished{Address: sr.Address, Kind: sr.Kind, Class: sr.Is.Class, Reused: sr.Reused, Outcome: o, Seconds: sr.Seconds, After: r.plan.Graph.Deps(sr.Address)}
 		if s.Plan != nil {
 			f.Waterfall = s.Plan.Waterfall
 		}
@@ -148,7 +148,7 @@ func (r *runner) standing() map[string]stage.Stage {
 func (r *runner) inputs(s *plan.Stage) (map[string]*stage.Dataset, error) {
 	out := map[string]*stage.Dataset{}
 	for _, in := range s.Config.Inputs() {
-		if s.Instance.Kind.Always && r.endedBadly(in.Ref.Address) {
+		if s.Instance.Kind.Class == stage.Report && r.endedBadly(in.Ref.Address) {
 			// What an earlier run left under that address is not what this one
 			// is about.
 			out[in.Name] = r.leftBy(in.Ref.Address)
@@ -302,7 +302,7 @@ func (r *runner) store(ctx context.Context, s *plan.Stage, out *stage.Outcome, s
 	digest = rec.Outputs.Table
 	if out.NoReuse && len(out.Artifacts) > 0 {
 		rec.Key = "" // no plan reuses it; it says who wrote the files
-	} else if out.NoReuse || s.Instance.Kind.Guard || s.Key == "" {
+	} else if out.NoReuse || s.Instance.Kind.Class == stage.Guard || s.Key == "" {
 		return identity, digest, nil
 	}
 	if o := r.plan.Options.Stage; o.Limit > 0 || o.Smoke {

@@ -19,7 +19,7 @@ teller "t" {
 func tellerBench(t *testing.T) *bench {
 	b := newBench(t)
 	b.kinds["teller"] = stage.Kind{
-		Name: "teller", Version: 1, NoTable: true, Follows: true, Always: true,
+		Name: "teller", Version: 1, Class: stage.Report,
 		New: func() stage.Stage { return &gadget{b: b} },
 	}
 	b.do["teller.t"] = func(*stage.RunContext) (*stage.Outcome, error) {

@@ -141,7 +141,7 @@ func (r *runner) loop(ctx context.Context) {
 				end(addr)
 				continue
 			}
-			switch device := s.Instance.Kind.Device; {
+			switch device := s.Instance.Kind.Class.OwnsDevices(); {
 			case elsewhere(s):
 				// It waits for others and needs nothing of this machine.
 				free[addr] = func() {}
@@ -188,16 +188,16 @@ func (r *runner) warmFirst(warm string, started map[string]bool) []*plan.Stage {
 
 // warmOf names what a stage that owns the devices leaves warm.
 func warmOf(s *plan.Stage) string {
-	if w, ok := s.Config.(stage.Warmer); ok && s.Instance.Kind.Device {
-		return w.Warm()
+	if u, ok := s.Config.(stage.DeviceUser); ok {
+		return u.Warm()
 	}
 	return ""
 }
 
 // elsewhere says whether a stage does its work on other machines.
 func elsewhere(s *plan.Stage) bool {
-	p, ok := s.Config.(stage.Placer)
-	return ok && p.Elsewhere()
+	u, ok := s.Config.(stage.DeviceUser)
+	return ok && u.Elsewhere()
 }
 
 // answered says whether the plan has what the stage hands on.
@@ -242,7 +242,7 @@ func (r *runner) execute(ctx context.Context, s *plan.Stage) {
 		r.ev.diagnostics(diags)
 		return
 	}
-	if s.Instance.Kind.Guard && s.Action == stage.ActionReuse {
+	if s.Instance.Kind.Class == stage.Guard && s.Action == stage.ActionReuse {
 		sr.Status, sr.Message, sr.Guarded, sr.Reused = stage.StatusOK, s.Reason, true, true
 		return
 	}
@@ -264,7 +264,7 @@ func (r *runner) blocked(s *plan.Stage) (by, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, d := range r.plan.Graph.Deps(s.Address()) {
-		if up := r.results[d]; up != nil && bad(up.Status) && !s.Instance.Kind.Always {
+		if up := r.results[d]; up != nil && bad(up.Status) && s.Instance.Kind.Class != stage.Report {
 			by = d
 			if up.Blocker != "" {
 				by = up.Blocker // the root of it

@@ -45,6 +45,10 @@ type gadget struct {
 	b *bench
 }
 
+func (g *gadget) Elsewhere() bool { return false }
+
+func (g *gadget) Words() stage.Vocabulary { return stage.TagWords(&g.Config) }
+
 func (g *gadget) Warm() string {
 	if g.b.warm == nil || g.Value == nil {
 		return ""
@@ -92,8 +96,8 @@ func newBench(t *testing.T) *bench {
 	}
 	b.kinds = map[string]stage.Kind{
 		"thing":  add("thing", func(*stage.Kind) {}),
-		"device": add("device", func(k *stage.Kind) { k.Device = true }),
-		"guard":  add("guard", func(k *stage.Kind) { k.Guard, k.NoTable = true, true }),
+		"device": add("device", func(k *stage.Kind) { k.Class = stage.Measure }),
+		"guard":  add("guard", func(k *stage.Kind) { k.Class = stage.Guard }),
 	}
 	return b
 }

@@ -35,22 +35,12 @@ type Forecast struct {
 // Forecasts looks up the forecast of a stage; nil where nothing is known.
 type Forecasts func(*Ref) *Forecast
 
-// Forecaster is implemented by stages that know before they run what their
-// table is going to be like; nil means that they do not.
+// Forecaster is implemented by stages that know before they run what their table
+// will look like, or that they cannot use what they are going to read.
 type Forecaster interface {
-	Forecast(in Forecasts) *Forecast
-}
-
-// Foreseer is implemented by stages that can find out before anything is
-// measured that they cannot use what they are going to read.
-type Foreseer interface {
-	Foresee(at hcl.Range, in Forecasts) hcl.Diagnostics
-}
-
-// Demander is implemented by stages that need columns of every row that reaches
-// them, which only the one who measures can give.
-type Demander interface {
-	Demands() []string
+	// Forecast returns nil if nothing is known about the table. at is the block of
+	// the stage, for diagnostics.
+	Forecast(at hcl.Range, in Forecasts) (*Forecast, hcl.Diagnostics)
 }
 
 // ForecastOf is the forecast of a dataset that is there already.

@@ -20,19 +20,13 @@ import (
 	"aicplan/systems"
 )
 
-// Valuer is implemented by stages whose block is not what their struct tags
-// say alone: those with a BodyDecoder, and those that fill in defaults later.
+// Valuer is implemented by stages whose struct tags do not describe the whole
+// block: those with a BodyDecoder, those that fill in defaults later, and grids,
+// which are identified by their cases.
 type Valuer interface {
 	// Values is everything that the block was evaluated to, defaults included,
 	// by the names of its attributes and blocks, as values for encoding/json.
 	Values() map[string]any
-}
-
-// Fingerprinter is implemented by stages whose data is identified by what came
-// out of the block and not by how it was written: grids.
-type Fingerprinter interface {
-	// Fingerprint is a value for encoding/json with stable order.
-	Fingerprint() any
 }
 
 // Excluder is implemented by stages whose block names something with settings of
@@ -56,9 +50,6 @@ func Values(s Stage) map[string]any {
 // Identity is what identifies the data of a stage in addition to its inputs: what its
 // block was evaluated to without what the kind lists as Beside.
 func Identity(k Kind, s Stage) any {
-	if f, ok := s.(Fingerprinter); ok {
-		return f.Fingerprint()
-	}
 	out := Without(Values(s), k.Beside)
 	if e, ok := s.(Excluder); ok {
 		out = Without(out, e.Beside())

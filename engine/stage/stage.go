@@ -34,57 +34,20 @@ type Kind struct {
 	Beside map[string]string
 	// Summary is one line for describe, docs and error messages.
 	Summary string
-	// Device is true when the stage owns devices while it runs. Only one such
-	// stage runs at a time; the others may run at the same time.
-	Device bool
-	// BareNames is true when expressions in the body may use names that the
-	// stage itself binds (axes of a grid, aggregates of a gate's assert); the
-	// kind then implements BodyDecoder and reports unknown names itself.
+	// Class says what the stages do in a plan.
+	Class Class
+	// BareNames is true if expressions in the body may use names that the stage
+	// itself binds (axes of a grid, aggregates of a gate's assert). The stage then
+	// implements BodyDecoder and reports unknown names itself.
 	BareNames bool
-	// Guard is true for stages that check whether others may run, and produce no
-	// data (preflights). They run whenever a stage that depends on them will run,
-	// and are never reused.
-	Guard bool
-	// NoTable is true when the stage produces nothing that others may read as
-	// a dataset (preflight, report, publish).
-	NoTable bool
-	// Replans marks stages that are planned even where a record is current: others
-	// ask their plan for cases (grids).
-	Replans bool
-	// Quiet marks stages whose end tells the user nothing while it is ok: their
-	// data was there when the plan was made (grids, imports).
-	Quiet bool
-	// Measures marks stages that work through cases (collect).
-	Measures bool
-	// Judges marks stages whose checks are listed when they end (gates).
-	Judges bool
-	// Tabular marks stages whose data is a table of measurements that a report may
-	// show (collect, import, dedupe, gate, verify).
-	Tabular bool
-	// Verifies marks stages that hand their input on and say how well it was
-	// measured again (verify).
-	Verifies bool
-	// Writes marks stages that write files into the output folder (export, report).
-	Writes bool
-	// Follows marks stages that describe all stages before them, not only the
-	// tables they read (reports). They run again whenever any of those ran, even
-	// if its table stayed the same.
-	Follows bool
-	// Always is true for stages that run even when stages before them did not
-	// end well: their inputs may then be nil.
-	Always bool
+	// Demands are columns that every row must have that reaches a stage of the kind.
+	Demands []string
 	// Outputs are the attributes that other expressions may read once the
 	// stage ran (rows, digest and address exist on every stage).
 	Outputs map[string]cty.Type
 	// New returns a config with its defaults set: a pointer to a struct with
 	// gohcl tags.
 	New func() Stage
-}
-
-// Describer is implemented by stages that tell of tables and of what became of
-// them: they wait for every stage that reads those tables.
-type Describer interface {
-	Describes() []*Ref
 }
 
 // Stage is the decoded config of one stage instance. It is decoded anew for
@@ -104,6 +67,8 @@ type Stage interface {
 // BodyDecoder is implemented by stages whose body gohcl cannot decode alone.
 type BodyDecoder interface {
 	DecodeBody(body hcl.Body, eval Evaluator) hcl.Diagnostics
+	// Words returns the attributes and blocks that the body may have.
+	Words() Vocabulary
 }
 
 // Planner is implemented by stages that know more at plan time than "run" or
@@ -129,34 +94,28 @@ type Judge interface {
 	Judge(*checkpoint.StageRecord) (Status, string)
 }
 
-// Placer is implemented by stages of kinds that own devices where some of them do
-// their work elsewhere: those wait for no device here.
-type Placer interface {
+// DeviceUser is implemented by stages that own devices and do not always use
+// those of this machine, or that keep something loaded on them.
+type DeviceUser interface {
+	// Elsewhere reports whether the stage works on other machines. It then waits
+	// for no device of this one.
 	Elsewhere() bool
-}
-
-// Warmer is implemented by stages of kinds that own devices where they leave
-// something warm behind, such as an engine with its model. Of stages that are ready,
-// one with the name that the last one had goes first; "" has none.
-type Warmer interface {
+	// Warm names what the stage keeps loaded when it ends, such as an engine with
+	// its model, or is "". Of the stages that are ready, one with the name of the
+	// last one starts first.
 	Warm() string
 }
 
-// FileWriter is implemented by stages that know from their config alone which
-// files they are going to replace as a whole.
+// FileWriter is implemented by stages whose config determines which files they
+// write.
 type FileWriter interface {
-	// Files are relative to the output folder.
+	// Files returns the files that the stage replaces as a whole, relative to the
+	// output folder.
 	Files() []string
-}
-
-// Targeter is implemented by stages that write one table, alone or together
-// with others.
-type Targeter interface {
-	// Target names the table; "" while that is not known. It is a name to
-	// compare and to show, and no path.
-	Target(Forecasts) string
-	// Merges says whether the stage states that it shares the table.
-	Merges() bool
+	// Target returns a name for the table that the stage writes, to compare and to
+	// show, or "" if it is not known or there is none. shared is true if the stage
+	// accepts that others write the same table.
+	Target(Forecasts) (name string, shared bool)
 }
 
 // Evaluator gives access to the values of a plan by reference.
@@ -172,6 +131,8 @@ type Input struct {
 	// Name is the config attribute, for example "input" or "reference".
 	Name string
 	Ref  *Ref
+	// Reference is true if the stage only compares with the dataset.
+	Reference bool
 }
 
 // Dataset is what flows along an edge of the DAG. Records are shared between
@@ -361,7 +322,7 @@ type RunContext struct {
 type Finished struct {
 	Address string
 	Kind    string // its name, for people
-	Is      Role
+	Class   Class
 	Reused  bool
 	Outcome *Outcome
 	Seconds float64

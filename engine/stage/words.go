@@ -15,14 +15,10 @@ import (
 // coverage" a block whose label decides what it takes. Names are sorted.
 type Vocabulary map[string][]string
 
-// Worded is implemented by stages with a BodyDecoder, whose words struct tags
-// do not tell.
-type Worded interface{ Words() Vocabulary }
-
 // Words returns the vocabulary of a stage: what documentation has to name and
 // editors can complete.
 func Words(s Stage) Vocabulary {
-	if w, ok := s.(Worded); ok {
+	if w, ok := s.(BodyDecoder); ok {
 		return w.Words()
 	}
 	return TagWords(s)

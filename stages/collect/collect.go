@@ -28,13 +28,11 @@ func Kind(pools *runtimes.Pools) stage.Kind { return KindFor(pools, &executors.I
 // with the arguments in inv. The caller may fill in inv until a stage runs.
 func KindFor(pools *runtimes.Pools, inv *executors.Invocation) stage.Kind {
 	return stage.Kind{
-		Name:     "collect",
-		Measures: true,
-		Tabular:  true,
-		Version:  2,
-		Beside:   beside,
-		Summary:  "measure the cases of a grid on a runtime",
-		Device:   true,
+		Name:    "collect",
+		Class:   stage.Measure,
+		Version: 2,
+		Beside:  beside,
+		Summary: "measure the cases of a grid on a runtime",
 		Outputs: map[string]cty.Type{
 			"measured": cty.Number,
 			"reused":   cty.Number,

@@ -21,10 +21,10 @@ import (
 // lostClass is the ledger class of cases whose tasks were given up.
 const lostClass = "lost"
 
-// Elsewhere implements stage.Placer.
+// Elsewhere implements stage.DeviceUser.
 func (c *Config) Elsewhere() bool { return c.place.Elsewhere() }
 
-// Warm implements stage.Warmer. It returns the runtime's address if the workers keep running after a
+// Warm implements stage.DeviceUser. It returns the runtime's address if the workers keep running after a
 // stage, or "" if the kind of the runtime stops them.
 func (c *Config) Warm() string {
 	if c.runtime == nil || c.kind().Released {

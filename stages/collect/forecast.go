@@ -3,6 +3,8 @@ package collect
 import (
 	"slices"
 
+	"github.com/hashicorp/hcl/v2"
+
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
 )
@@ -25,14 +27,14 @@ var measuredColumns = []string{
 var _ stage.Forecaster = (*Config)(nil)
 
 // Forecast implements stage.Forecaster.
-func (c *Config) Forecast(in stage.Forecasts) *stage.Forecast {
+func (c *Config) Forecast(_ hcl.Range, in stage.Forecasts) (*stage.Forecast, hcl.Diagnostics) {
 	if c.grid == nil || c.runtime == nil {
-		return nil
+		return nil, nil
 	}
 
 	g := in(c.grid)
 	if g == nil {
-		return nil
+		return nil, nil
 	}
 
 	f := &stage.Forecast{Info: g.Info, Origin: c.runtime.Address, Open: !c.kind().Closed, Rows: g.Rows}
@@ -57,7 +59,7 @@ func (c *Config) Forecast(in stage.Forecasts) *stage.Forecast {
 		add(measuredColumns...)
 	}
 
-	return f
+	return f, nil
 }
 
 // unmet returns a failure if a row lacks a column that a downstream stage requires.

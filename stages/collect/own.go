@@ -134,3 +134,6 @@ func (c *Config) measured() any {
 	}
 	return s
 }
+
+// Words implements stage.BodyDecoder.
+func (c *Config) Words() stage.Vocabulary { return stage.TagWords(c) }

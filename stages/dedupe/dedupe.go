@@ -30,7 +30,7 @@ var source embed.FS
 func Kind() stage.Kind {
 	return stage.Kind{
 		Name:    "dedupe",
-		Tabular: true,
+		Class:   stage.Transform,
 		Version: 3, // 2: times compare as times, and a valid row stays over an invalid one
 		Code:    stage.CodeOf(source, rowkey.Source, catalog.Source),
 		Beside:  map[string]string{"description": "it is for readers"},
@@ -100,12 +100,11 @@ func (c *Config) Inputs() []stage.Input {
 
 var _ stage.Forecaster = (*Config)(nil)
 
-// Forecast implements stage.Forecaster: rows go, columns stay.
-func (c *Config) Forecast(in stage.Forecasts) *stage.Forecast { return stage.Through(c.Input, in) }
-
-// Foresee implements stage.Foreseer: a grid has no rows to choose from.
-func (c *Config) Foresee(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
-	return stage.MissingColumns(c.Forecast(in), nil, at)
+// Forecast implements stage.Forecaster. The columns of the input stay. A grid is
+// refused because it has no rows.
+func (c *Config) Forecast(at hcl.Range, in stage.Forecasts) (*stage.Forecast, hcl.Diagnostics) {
+	f := stage.Through(c.Input, in)
+	return f, stage.MissingColumns(f, nil, at)
 }
 
 // Run keeps one row of every key, in the input's order.

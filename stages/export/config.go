@@ -31,11 +31,12 @@ var source embed.FS
 func Kind() stage.Kind {
 	return stage.Kind{
 		Name:    "export",
+		Class:   stage.Sink,
 		Version: 3,
 		Code:    stage.CodeOf(source, tree.Source, perf.Source, catalog.Source, experiment.Source, systems.Code),
 		Beside:  map[string]string{"description": "it is for readers"},
 		Summary: "write a dataset as perf files",
-		Writes:  true,
+		Demands: []string{"kernel_source"},
 		Outputs: map[string]cty.Type{
 			"path":  cty.String,
 			"added": cty.Number,

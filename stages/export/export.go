@@ -96,7 +96,7 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	}
 
 	if rc.Claim != nil {
-		if other := rc.Claim(t.path); other != "" && !c.Merges() {
+		if other := rc.Claim(t.path); other != "" && !c.sharesTable() {
 			return nil, fmt.Errorf("nothing was written: %s is the file of %s, and only one of them would be left; give one another dir or file, or say merge in both", t.path, other)
 		}
 	}

@@ -16,26 +16,23 @@ import (
 	"aicplan/systems"
 )
 
-var (
-	_ stage.Forecaster = (*Config)(nil)
-	_ stage.Foreseer   = (*Config)(nil)
-	_ stage.Demander   = (*Config)(nil)
-)
+var _ stage.Forecaster = (*Config)(nil)
 
-// Demands implements stage.Demander: a perf file says of every row what ran.
-func (c *Config) Demands() []string { return []string{"kernel_source"} }
-
-// Forecast implements stage.Forecaster: an export hands on its first input.
-func (c *Config) Forecast(in stage.Forecasts) *stage.Forecast {
+// first returns the forecast of the first input, which the export passes on.
+func (c *Config) first(in stage.Forecasts) *stage.Forecast {
 	if list := c.Inputs(); len(list) > 0 {
 		return in(list[0].Ref)
 	}
 	return nil
 }
 
-// Foresee implements stage.Foreseer: it finds what the export would refuse
-// after the measuring.
-func (c *Config) Foresee(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
+// Forecast implements stage.Forecaster. The diagnostics are the errors that the
+// export would otherwise return after the measurement.
+func (c *Config) Forecast(at hcl.Range, in stage.Forecasts) (*stage.Forecast, hcl.Diagnostics) {
+	return c.first(in), c.unusable(at, in)
+}
+
+func (c *Config) unusable(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	bad := func(summary, detail string) {
 		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: at.Ptr()})
@@ -103,10 +100,15 @@ func (c *Config) tableOf(info stage.Info) string {
 	return catalog.Stem(name)
 }
 
-// Target implements stage.Targeter: the file that the export is going to write.
-// What is not known of its place yet is named by who measures, so that two
-// exports have one target when they are sure to write one file.
-func (c *Config) Target(in stage.Forecasts) string {
+// Target implements stage.FileWriter with the table file of the export. A part
+// of the path that is not known yet is replaced by the address of the runtime
+// that decides it, so two exports share a target only if they share the file.
+// shared is true if the block sets merge.
+func (c *Config) Target(in stage.Forecasts) (name string, shared bool) {
+	return c.targetName(in), c.sharesTable()
+}
+
+func (c *Config) targetName(in stage.Forecasts) string {
 	if c.attached() {
 		if c.Layout == Experiment {
 			return path.Join(c.Dir, summaryFile)
@@ -114,7 +116,7 @@ func (c *Config) Target(in stage.Forecasts) string {
 		return path.Join(c.Dir, aiperf.SummaryJSON)
 	}
 
-	f := c.Forecast(in)
+	f := c.first(in)
 	layout := tree.Layout(c.Layout)
 	if layout == tree.Flat && c.File != "" {
 		return path.Join(c.Dir, c.File)
@@ -157,6 +159,6 @@ func (c *Config) Target(in stage.Forecasts) string {
 	return path.Join(c.Dir, string(layout), system, backend, version, table)
 }
 
-// Merges implements stage.Targeter: only an export that says so merges on
-// purpose.
-func (c *Config) Merges() bool { return c.Merge != nil && *c.Merge }
+// sharesTable reports whether the block states that other exports write the same
+// table.
+func (c *Config) sharesTable() bool { return c.Merge != nil && *c.Merge }

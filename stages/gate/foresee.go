@@ -32,20 +32,14 @@ func (a *assertion) columns() []string {
 	return out
 }
 
-var (
-	_ stage.Forecaster = (*Config)(nil)
-	_ stage.Foreseer   = (*Config)(nil)
-)
+var _ stage.Forecaster = (*Config)(nil)
 
-// Forecast implements stage.Forecaster: a gate passes its input on.
-func (c *Config) Forecast(in stage.Forecasts) *stage.Forecast { return in(c.input) }
-
-// Foresee implements stage.Foreseer. It reports columns that a check names and that the data will not
-// have, so that the plan fails before measuring starts.
-func (c *Config) Foresee(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
-	f := c.Forecast(in)
+// Forecast implements stage.Forecaster. A gate passes its input on. The diagnostics name columns that a
+// check uses and that the data will not have, so that the plan fails before measuring starts.
+func (c *Config) Forecast(at hcl.Range, in stage.Forecasts) (*stage.Forecast, hcl.Diagnostics) {
+	f := in(c.input)
 	if f != nil && f.Cases {
-		return hcl.Diagnostics{stage.NoRows(at)}
+		return f, hcl.Diagnostics{stage.NoRows(at)}
 	}
 
 	var diags hcl.Diagnostics
@@ -84,5 +78,5 @@ func (c *Config) Foresee(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
 		}
 	}
 
-	return diags
+	return f, diags
 }

@@ -26,8 +26,7 @@ var source embed.FS
 func Kind() stage.Kind {
 	return stage.Kind{
 		Name:      "gate",
-		Judges:    true,
-		Tabular:   true,
+		Class:     stage.Check,
 		Version:   3, // 2: data that cannot be judged does not pass; 3: systems are compared by all fields
 		Code:      stage.CodeOf(source, physics.Source, catalog.Source, rowkey.Source),
 		Beside:    map[string]string{"description": "it is for readers"},

@@ -16,7 +16,7 @@ func Defaults() map[string]any {
 	return out
 }
 
-// Words implements stage.Worded. It returns the blocks and, under "check NAME", the attributes of each
+// Words implements stage.BodyDecoder. It returns the blocks and, under "check NAME", the attributes of each
 // check beyond the common ones.
 func (c *Config) Words() stage.Vocabulary {
 	out := stage.Vocabulary{}

@@ -21,8 +21,7 @@ import (
 func Kind() stage.Kind {
 	return stage.Kind{
 		Name:      "grid",
-		Replans:   true,
-		Quiet:     true,
+		Class:     stage.Source,
 		Version:   1,
 		Summary:   "expands axes and rows to the cases of one op",
 		BareNames: true,
@@ -134,34 +133,35 @@ func (s *Stage) Cases(ctx context.Context) (*grid.Cases, hcl.Diagnostics) {
 	return s.cases, s.diags
 }
 
-// fingerprint is what shapes a grid's data: what came out of it, so that
-// another way to write the same cases changes nothing downstream.
-type fingerprint struct {
-	Op        string   `json:"op"`
-	Perf      string   `json:"perf_table,omitempty"`
-	Columns   []string `json:"columns"`
-	Sweep     []string `json:"sweep,omitempty"`
-	Constants []string `json:"constants,omitempty"`
-	Cases     int      `json:"cases"`
-	Rows      int      `json:"rows"`
-	Digest    string   `json:"digest"` // of case ids in order and their sweep points
-}
-
-// Fingerprint implements stage.Stage.
-func (s *Stage) Fingerprint() any {
+// Values implements stage.Valuer. The result of the expansion identifies the
+// data of a grid, so another way to write the same cases changes no key.
+func (s *Stage) Values() map[string]any {
 	c, _ := s.Cases(context.Background())
 	if c == nil {
-		return fingerprint{}
+		return nil
 	}
 
-	f := fingerprint{Op: s.spec.Op, Perf: s.spec.Perf, Columns: c.Columns(), Sweep: c.SweepColumns(),
-		Cases: c.Len(), Rows: c.Rows()}
+	values := map[string]any{
+		"op": s.spec.Op, "columns": c.Columns(), "cases": c.Len(), "rows": c.Rows(),
+		"digest": c.Digest(), // of case ids in order and their sweep points
+	}
+	if s.spec.Perf != "" {
+		values["perf_table"] = s.spec.Perf
+	}
+
+	if sweep := c.SweepColumns(); len(sweep) > 0 {
+		values["sweep"] = sweep
+	}
+
+	var constants []string
 	for _, k := range s.spec.Constants {
-		f.Constants = append(f.Constants, k.String())
+		constants = append(constants, k.String())
+	}
+	if constants != nil {
+		values["constants"] = constants
 	}
 
-	f.Digest = c.Digest()
-	return f
+	return values
 }
 
 // Plan implements stage.Planner. The plan always holds the full set of cases,

@@ -119,7 +119,7 @@ func TestPlan(t *testing.T) {
 // fingerprint, everything else does.
 func TestFingerprint(t *testing.T) {
 	print := func(src string) string {
-		b, err := json.Marshal(mustDecode(t, src).Fingerprint())
+		b, err := json.Marshal(mustDecode(t, src).Values())
 		if err != nil {
 			t.Fatal(err)
 		}

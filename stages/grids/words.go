@@ -5,7 +5,7 @@ import (
 	"aicplan/engine/stage"
 )
 
-// Words implements stage.Worded.
+// Words implements stage.BodyDecoder.
 func (s *Stage) Words() stage.Vocabulary {
 	out := stage.Vocabulary{}
 	for block, schema := range grid.Schemas() {

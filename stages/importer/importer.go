@@ -28,8 +28,7 @@ var source embed.FS
 func Kind() stage.Kind {
 	return stage.Kind{
 		Name:    "import",
-		Quiet:   true,
-		Tabular: true,
+		Class:   stage.Source,
 		Version: 2,
 		Code:    stage.CodeOf(source, catalog.Source, perf.Source),
 		Beside: map[string]string{

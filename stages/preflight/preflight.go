@@ -21,7 +21,7 @@ import (
 // Kind registers the preflight stage with the checks that this program has.
 func Kind(checks []Check) stage.Kind {
 	return stage.Kind{
-		Name: "preflight", Version: 1, Guard: true, NoTable: true,
+		Name: "preflight", Version: 1, Class: stage.Guard,
 		Summary: "look at the machine before anything is measured",
 		New:     func() stage.Stage { return &Config{all: checks} },
 	}

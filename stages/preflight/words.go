@@ -6,7 +6,7 @@ import (
 	"aicplan/engine/stage"
 )
 
-// Words implements stage.Worded: under "check NAME" what each check takes besides
+// Words implements stage.BodyDecoder: under "check NAME" what each check takes besides
 // on_fail.
 func (c *Config) Words() stage.Vocabulary {
 	out := stage.Vocabulary{}

@@ -21,11 +21,10 @@ import (
 func Kind() stage.Kind {
 	return stage.Kind{
 		Name:    "publish",
+		Class:   stage.Publish,
 		Version: 2,
 		Beside:  map[string]string{"description": "it is for readers"},
 		Summary: "commit the exports to a branch of a git repository",
-		NoTable: true,
-		Follows: true,
 		Outputs: map[string]cty.Type{"commit": cty.String, "branch": cty.String, "pushed": cty.Bool,
 			"pull_request": cty.String},
 		New: func() stage.Stage { return &Config{} },

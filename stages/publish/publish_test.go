@@ -93,7 +93,7 @@ func (b *bench) write(dir, name, text string) string {
 func (b *bench) export(address, name, text string, rows int) {
 	path := b.write(b.out, name, text)
 	kind, _, _ := strings.Cut(address, ".")
-	b.finished = append(b.finished, stage.Finished{Address: address, Kind: kind, Is: stage.Role{}, Outcome: &stage.Outcome{
+	b.finished = append(b.finished, stage.Finished{Address: address, Kind: kind, Outcome: &stage.Outcome{
 		Status: stage.StatusOK, Artifacts: []stage.Artifact{{Path: path, Digest: atomic.Digest([]byte(text)), Rows: rows}},
 	}})
 }

@@ -27,14 +27,11 @@ var source embed.FS
 func Kind() stage.Kind {
 	return stage.Kind{
 		Name:    "report",
+		Class:   stage.Report,
 		Version: 2,
 		Code:    stage.CodeOf(source, physics.Source, catalog.Source, systems.Code),
 		Beside:  map[string]string{"description": "it is for readers of the plan; the title is part of the report"},
 		Summary: "tell what the run came to: an HTML file and its Markdown twin",
-		NoTable: true,
-		Writes:  true,
-		Follows: true,
-		Always:  true,
 		Outputs: map[string]cty.Type{"path": cty.String, "verdict": cty.String},
 		New: func() stage.Stage {
 			return &Config{File: "report", Format: []string{"html", "markdown"}}
@@ -71,6 +68,9 @@ func (c *Config) Files() []string {
 	}
 	return out
 }
+
+// Target implements stage.FileWriter. A report writes no table.
+func (c *Config) Target(stage.Forecasts) (name string, shared bool) { return "", false }
 
 // Check validates the config.
 func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
@@ -120,15 +120,6 @@ func (c *Config) resolve() error {
 	return nil
 }
 
-// Describes implements stage.Describer: the tables, without those that they are
-// compared with.
-func (c *Config) Describes() []*stage.Ref {
-	if c.resolve() != nil {
-		return nil // Check says why
-	}
-	return c.inputs
-}
-
 // Inputs are the tables, then the references.
 func (c *Config) Inputs() []stage.Input {
 	if c.resolve() != nil {
@@ -141,7 +132,7 @@ func (c *Config) Inputs() []stage.Input {
 	}
 
 	for i, r := range c.references {
-		in = append(in, stage.Input{Name: referenceName(i), Ref: r})
+		in = append(in, stage.Input{Name: referenceName(i), Ref: r, Reference: true})
 	}
 	return in
 }

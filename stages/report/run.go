@@ -104,7 +104,7 @@ func (c *Config) input(rc *stage.RunContext) model.Input {
 // before keeps the report itself and others that describe the run out.
 func (c *Config) before(all []stage.Finished, address string) []stage.Finished {
 	return slices.DeleteFunc(slices.Clone(all), func(f stage.Finished) bool {
-		return f.Address == address || f.Is.Follows
+		return f.Address == address || f.Class.Follows()
 	})
 }
 

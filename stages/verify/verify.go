@@ -21,16 +21,14 @@ import (
 // Kind registers the verify stage.
 func Kind() stage.Kind {
 	return stage.Kind{
-		Name:     "verify",
-		Tabular:  true,
-		Verifies: true,
-		Version:  3, // 3: limits are no part of what was measured again
+		Name:    "verify",
+		Class:   stage.Verify,
+		Version: 3, // 3: limits are no part of what was measured again
 		Beside: map[string]string{
 			"description": "it is for readers",
 			"median":      limitsJudge, "p95": limitsJudge, "max_failed": limitsJudge, "severity": limitsJudge,
 		},
 		Summary: "measure a sample again and gate on the deviation",
-		Device:  true,
 		Outputs: map[string]cty.Type{
 			"passed":  cty.Bool,
 			"sampled": cty.Number,
@@ -117,17 +115,12 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	return diags
 }
 
-var (
-	_ stage.Forecaster = (*Config)(nil)
-	_ stage.Foreseer   = (*Config)(nil)
-)
+var _ stage.Forecaster = (*Config)(nil)
 
-// Forecast implements stage.Forecaster: a verification hands on what it reads.
-func (c *Config) Forecast(in stage.Forecasts) *stage.Forecast { return in(c.input) }
-
-// Foresee implements stage.Foreseer.
-func (c *Config) Foresee(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
-	return stage.MissingColumns(c.Forecast(in), c.By, at)
+// Forecast implements stage.Forecaster. A verification passes its input on.
+func (c *Config) Forecast(at hcl.Range, in stage.Forecasts) (*stage.Forecast, hcl.Diagnostics) {
+	f := in(c.input)
+	return f, stage.MissingColumns(f, c.By, at)
 }
 
 // Inputs are the dataset and the stage that measured it.

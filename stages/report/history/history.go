@@ -44,7 +44,7 @@ type Past struct {
 // Begun is a stage of a run that goes on, or was killed.
 type Begun struct {
 	Address, Kind string
-	Is            stage.Role
+	Class         stage.Class
 	// Done of Total cases, as far as its last sign of life said; Total is 0
 	// where it gave none.
 	Done, Total int
@@ -102,7 +102,7 @@ func (p *Past) Idle() bool {
 
 	for _, s := range p.Stages {
 		// What costs nothing to run again is never reused.
-		if !s.Is.Guard && !s.Is.Quiet && !s.Reused {
+		if s.Class != stage.Guard && s.Class != stage.Source && !s.Reused {
 			return false
 		}
 	}
@@ -158,7 +158,7 @@ type event struct {
 	Type      string              `json:"type"`
 	Stage     string              `json:"stage"`
 	Kind      string              `json:"kind"`
-	Role      stage.Role          `json:"role"`
+	Class     stage.Class         `json:"class"`
 	Plan      string              `json:"plan"`
 	Options   stage.Options       `json:"options"`
 	Whole     bool                `json:"whole"`
@@ -250,7 +250,7 @@ func (p *Past) take(e event) {
 		}
 
 	case "stage_start":
-		p.Open = append(p.Open, Begun{Address: e.Stage, Kind: e.Kind, Is: e.Role})
+		p.Open = append(p.Open, Begun{Address: e.Stage, Kind: e.Kind, Class: e.Class})
 
 	case "stage_progress":
 		for i := range p.Open {
@@ -262,7 +262,7 @@ func (p *Past) take(e event) {
 	case "stage_end":
 		p.Open = slices.DeleteFunc(p.Open, func(b Begun) bool { return b.Address == e.Stage })
 		p.Stages = append(p.Stages, Ended{At: e.At, Finished: stage.Finished{
-			Address: e.Stage, Kind: e.Kind, Is: e.Role, Reused: e.Reused, Seconds: e.Seconds, After: e.After,
+			Address: e.Stage, Kind: e.Kind, Class: e.Class, Reused: e.Reused, Seconds: e.Seconds, After: e.After,
 			Waterfall: e.Waterfall,
 			Outcome: &stage.Outcome{Status: e.Status, Message: e.Message, Counts: e.Counts, Checks: e.Checks,
 				Artifacts: e.Artifacts},

@@ -98,7 +98,7 @@ func load(store *checkpoint.Store, rec *checkpoint.StageRecord) (*stage.Dataset,
 }
 
 func ended(address, kind string, status stage.Status, after ...string) map[string]any {
-	return map[string]any{"type": "stage_end", "stage": address, "kind": kind, "role": reporttest.Role(kind),
+	return map[string]any{"type": "stage_end", "stage": address, "kind": kind, "class": reporttest.Class(kind),
 		"status": status, "after": after, "seconds": 1.5, "counts": stage.Counts{Rows: 30}}
 }
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"aicplan/engine/checkpoint"
+	"aicplan/engine/stage"
 )
 
 // EventType is the type of the event by which a report stage leaves its
@@ -32,7 +33,7 @@ func (p *Past) statement(store *checkpoint.Store) (Statement, error) {
 
 	for _, s := range p.Stages {
 		// Of those that describe the whole run, the one that also tells of bad ends.
-		if !s.Is.Follows || !s.Is.Always || !s.Reused {
+		if s.Class != stage.Report || !s.Reused {
 			continue
 		}
 

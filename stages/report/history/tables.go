@@ -34,7 +34,7 @@ func (p *Past) Input(store *checkpoint.Store, load Loader) (model.Input, error) 
 	stale := map[string]string{}
 	for i := range p.Stages {
 		s := &p.Stages[i]
-		if !s.Is.Tabular || !kept(s.Outcome.Status) {
+		if !s.Class.Measurements() || !kept(s.Outcome.Status) {
 			continue
 		}
 
@@ -42,6 +42,10 @@ func (p *Past) Input(store *checkpoint.Store, load Loader) (model.Input, error) 
 		if err != nil {
 			stale[s.Address] = "its record is gone from the state folder"
 			continue
+		}
+
+		if s.Class == stage.Source && rec.Outputs.Table == "" {
+			continue // a grid has cases and no table
 		}
 
 		if rec.FinishedAt.After(s.At) {
@@ -90,12 +94,12 @@ func (b Begun) finished() stage.Finished {
 	if b.Total > 0 {
 		message = fmt.Sprintf("it had not ended; %d of %d cases were through when it was last heard of, and what was stored is kept", b.Done, b.Total)
 	}
-	return stage.Finished{Address: b.Address, Kind: b.Kind, Is: b.Is,
+	return stage.Finished{Address: b.Address, Kind: b.Kind, Class: b.Class,
 		Outcome: &stage.Outcome{Status: stage.StatusInterrupted, Message: message}}
 }
 
 // shown stages give a report its tables; a verification is evidence.
-func shown(r stage.Role) bool { return r.Tabular && !r.Verifies }
+func shown(c stage.Class) bool { return c.Measurements() && c != stage.Verify }
 
 func kept(s stage.Status) bool {
 	return s == stage.StatusOK || s == stage.StatusPartial || s == stage.StatusInterrupted
@@ -123,7 +127,7 @@ func (p *Past) tables(said Statement, data map[string]*stage.Dataset) []string {
 func (p *Past) leaves(data map[string]*stage.Dataset) []string {
 	read := map[string]bool{}
 	for _, s := range p.Stages {
-		if !shown(s.Is) || data[s.Address] == nil {
+		if !shown(s.Class) || data[s.Address] == nil {
 			continue
 		}
 		for _, before := range p.reads(s.Address) {
@@ -135,7 +139,7 @@ func (p *Past) leaves(data map[string]*stage.Dataset) []string {
 
 	var out []string
 	for _, s := range p.Stages {
-		if d := data[s.Address]; d != nil && shown(s.Is) && !read[s.Address] && (d.Table != nil || d.Planned != nil) {
+		if d := data[s.Address]; d != nil && shown(s.Class) && !read[s.Address] && (d.Table != nil || d.Planned != nil) {
 			out = append(out, s.Address)
 		}
 	}

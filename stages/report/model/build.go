@@ -23,7 +23,7 @@ func Build(in Input) (*Report, error) {
 		}
 
 		r.Stages = append(r.Stages, Stage{
-			Address: f.Address, Kind: f.Kind, is: f.Is, Status: f.Outcome.Status, Reused: f.Reused, Seconds: f.Seconds,
+			Address: f.Address, Kind: f.Kind, class: f.Class, Status: f.Outcome.Status, Reused: f.Reused, Seconds: f.Seconds,
 			Message: f.Outcome.Message, Counts: f.Outcome.Counts,
 		})
 		if f.Waterfall != nil {
@@ -101,13 +101,13 @@ func relative(files []File) {
 // dedupe that found nothing to say stays out.
 func judged(finished []stage.Finished) []results.Group {
 	out := results.Of(finished)
-	is := map[string]stage.Role{}
+	classes := map[string]stage.Class{}
 	for _, f := range finished {
-		is[f.Address] = f.Is
+		classes[f.Address] = f.Class
 	}
 	return slices.DeleteFunc(out, func(g results.Group) bool {
-		r := is[g.Address]
-		return r.CanStop() && !r.Judges && !r.Verifies &&
+		c := classes[g.Address]
+		return c.CanStop() && !c.Judges() &&
 			!slices.ContainsFunc(g.Checks, func(c stage.CheckResult) bool { return c.Result != "pass" })
 	})
 }
@@ -122,11 +122,11 @@ func (r *Report) attachGates(finished []stage.Finished) {
 
 	for _, t := range r.Tables {
 		var gates []stage.Finished
-		if own, ok := byAddr[t.Address]; ok && own.Is.Judges {
+		if own, ok := byAddr[t.Address]; ok && own.Class == stage.Check {
 			gates = append(gates, own)
 		} else {
 			for _, f := range finished {
-				if f.Is.Judges && slices.Contains(Reads(finished, f.Address), t.Address) {
+				if f.Class == stage.Check && slices.Contains(Reads(finished, f.Address), t.Address) {
 					gates = append(gates, f)
 				}
 			}
@@ -164,7 +164,7 @@ func (r *Report) losses(in Input) error {
 	}
 	for _, f := range in.Finished {
 		// The ledgers travel on through dedupe and gate: counted where they arise.
-		if f.Is.Measures && f.Outcome != nil {
+		if f.Class == stage.Measure && f.Outcome != nil {
 			add(f.Address, f.Outcome.Data)
 		}
 	}

@@ -116,12 +116,12 @@ func TestVerdicts(t *testing.T) {
 
 	// Checks that only warn can stop nothing, and a preflight judges no data.
 	warns := func(result string) []stage.Finished {
-		return []stage.Finished{{Address: "gate.g", Kind: "gate", Is: reporttest.Role("gate"),
+		return []stage.Finished{{Address: "gate.g", Kind: "gate", Class: reporttest.Class("gate"),
 			Outcome: &stage.Outcome{Status: stage.StatusOK,
 				Checks: []stage.CheckResult{{Name: "c", Severity: "warn", Result: result}}}}}
 	}
 
-	node := []stage.Finished{{Address: "preflight.n", Kind: "preflight", Is: reporttest.Role("preflight"), Outcome: ok}}
+	node := []stage.Finished{{Address: "preflight.n", Kind: "preflight", Class: reporttest.Class("preflight"), Outcome: ok}}
 	gemm, err := reporttest.Gemm(30, 1)
 	if err != nil {
 		t.Fatal(err)
@@ -132,8 +132,8 @@ func TestVerdicts(t *testing.T) {
 	partial.Info.Partial = "limit"
 
 	with := func(s stage.Status) []stage.Finished {
-		return []stage.Finished{{Address: "gate.g", Kind: "gate", Is: reporttest.Role("gate"), Outcome: ok},
-			{Address: "x.y", Kind: "collect", Is: reporttest.Role("collect"), Outcome: &stage.Outcome{Status: s}}}
+		return []stage.Finished{{Address: "gate.g", Kind: "gate", Class: reporttest.Class("gate"), Outcome: ok},
+			{Address: "x.y", Kind: "collect", Class: reporttest.Class("collect"), Outcome: &stage.Outcome{Status: s}}}
 	}
 	for name, c := range map[string]struct {
 		in          model.Input
@@ -156,7 +156,7 @@ func TestVerdicts(t *testing.T) {
 		"warned":     {model.Input{Tables: tables, Finished: warns("warn")}, model.Warn, "passed, with warnings"},
 		"both": {model.Input{Tables: tables,
 			Finished: append(with(stage.StatusOK),
-				stage.Finished{Address: "gate.h", Kind: "gate", Is: reporttest.Role("gate"),
+				stage.Finished{Address: "gate.h", Kind: "gate", Class: reporttest.Class("gate"),
 					Outcome: warns("warn")[0].Outcome})}, model.Warn, "passed, with warnings"},
 	} {
 		r := build(t, c.in)
@@ -184,13 +184,13 @@ func TestChecksThatCouldNotJudge(t *testing.T) {
 			checks = append(checks, stage.CheckResult{Name: name, Severity: "warn", Result: "skip",
 				Message: "there are no rows to judge"})
 		}
-		return stage.Finished{Address: address, Kind: "gate", Is: reporttest.Role("gate"),
+		return stage.Finished{Address: address, Kind: "gate", Class: reporttest.Class("gate"),
 			Outcome: &stage.Outcome{Status: stage.StatusOK, Checks: checks}, After: []string{"collect.g"}}
 	}
 
 	r := build(t, model.Input{
 		Finished: []stage.Finished{
-			{Address: "collect.g", Kind: "collect", Is: reporttest.Role("collect"),
+			{Address: "collect.g", Kind: "collect", Class: reporttest.Class("collect"),
 				Outcome: &stage.Outcome{Status: stage.StatusOK, Data: gemm}},
 			gate("gate.a", "noise"), gate("gate.b", "noise", "physics"), gate("gate.c"),
 		},
@@ -214,7 +214,7 @@ func TestChecksThatCouldNotJudge(t *testing.T) {
 // TestWithoutData: a stage that broke has left nothing, and the report says so.
 func TestWithoutData(t *testing.T) {
 	r := build(t, model.Input{
-		Finished: []stage.Finished{{Address: "collect.g", Kind: "collect", Is: reporttest.Role("collect"),
+		Finished: []stage.Finished{{Address: "collect.g", Kind: "collect", Class: reporttest.Class("collect"),
 			Outcome: &stage.Outcome{Status: stage.StatusFailed, Message: "no worker came up"}}},
 		Tables: []model.TableInput{{Address: "gate.g"}},
 	})
@@ -237,8 +237,8 @@ func TestFiles(t *testing.T) {
 	}
 
 	r := build(t, model.Input{Finished: []stage.Finished{
-		{Address: "export.a", Kind: "export", Is: reporttest.Role("export"), Outcome: o("/home/somebody/run/out/a/gemm.txt")},
-		{Address: "export.b", Kind: "export", Is: reporttest.Role("export"), Outcome: o("/home/somebody/run/out/b.txt")},
+		{Address: "export.a", Kind: "export", Class: reporttest.Class("export"), Outcome: o("/home/somebody/run/out/a/gemm.txt")},
+		{Address: "export.b", Kind: "export", Class: reporttest.Class("export"), Outcome: o("/home/somebody/run/out/b.txt")},
 	}})
 	if r.Files[0].Path != "out/a/gemm.txt" || r.Files[1].Path != "out/b.txt" {
 		t.Errorf("files: %+v", r.Files)
@@ -269,7 +269,7 @@ func TestTablesOfOneKind(t *testing.T) {
 	}
 
 	gate := func(address, reads, severity, result string, status stage.Status) stage.Finished {
-		return stage.Finished{Address: address, Kind: "gate", Is: reporttest.Role("gate"), After: []string{reads},
+		return stage.Finished{Address: address, Kind: "gate", Class: reporttest.Class("gate"), After: []string{reads},
 			Outcome: &stage.Outcome{
 				Status: status, Checks: []stage.CheckResult{{Name: "c", Severity: severity, Result: result}}}}
 	}
@@ -280,7 +280,7 @@ func TestTablesOfOneKind(t *testing.T) {
 			gate("gate.hard", "collect.a", "fail", "fail", stage.StatusGateFailed),
 			gate("gate.mild", "collect.a", "warn", "warn", stage.StatusOK),
 			gate("gate.other", "collect.b", "fail", "pass", stage.StatusOK),
-			{Address: "gate.late", Kind: "gate", Is: reporttest.Role("gate"), After: []string{"collect.b"}},
+			{Address: "gate.late", Kind: "gate", Class: reporttest.Class("gate"), After: []string{"collect.b"}},
 		},
 	})
 	if err != nil {

@@ -20,7 +20,7 @@ func Reads(all []stage.Finished, address string) []string {
 			}
 			seen[before] = true
 			out = append(out, before)
-			if by[before].Is.Verifies {
+			if by[before].Class == stage.Verify {
 				visit(before)
 			}
 		}

@@ -237,7 +237,7 @@ type File struct {
 type Stage struct {
 	Address string `json:"address"`
 	Kind    string `json:"kind"`
-	is      stage.Role
+	class   stage.Class
 	Status  stage.Status `json:"status"`
 	Reused  bool         `json:"reused,omitempty"`
 	Seconds float64      `json:"seconds"`

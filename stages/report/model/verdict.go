@@ -74,20 +74,19 @@ func (r *Report) verdict() Verdict {
 	return Verdict{Good, "passed", fmt.Sprintf("All %d checks hold.", c.Passed)}
 }
 
-func (r *Report) roleOf(address string) stage.Role {
+func (r *Report) classOf(address string) stage.Class {
 	for _, s := range r.Stages {
 		if s.Address == address {
-			return s.is
+			return s.class
 		}
 	}
-	return stage.Role{}
+	return ""
 }
 
 // judgedAtAll says whether a check of the data came to a result.
 func (r *Report) judgedAtAll() bool {
 	return slices.ContainsFunc(r.Gates, func(g results.Group) bool {
-		is := r.roleOf(g.Address)
-		return (is.Judges || is.Verifies) && slices.ContainsFunc(g.Checks,
+		return r.classOf(g.Address).Judges() && slices.ContainsFunc(g.Checks,
 			func(c stage.CheckResult) bool { return c.Result != "skip" })
 	})
 }
@@ -97,7 +96,7 @@ func (r *Report) judgedAtAll() bool {
 func (r *Report) stoppers() int {
 	n := 0
 	for _, g := range r.Gates {
-		if !r.roleOf(g.Address).CanStop() {
+		if !r.classOf(g.Address).CanStop() {
 			continue
 		}
 		for _, c := range g.Checks {

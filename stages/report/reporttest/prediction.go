@@ -60,7 +60,7 @@ func Predicted() (stage.Finished, error) {
 		return stage.Finished{}, err
 	}
 
-	return stage.Finished{Address: "gate.steps", Kind: "gate", Is: Role("gate"),
+	return stage.Finished{Address: "gate.steps", Kind: "gate", Class: Class("gate"),
 		Outcome: &stage.Outcome{Status: stage.StatusGateFailed, Checks: []stage.CheckResult{
 			{Name: "prediction of module.ours.collect.predicted", Severity: "fail", Result: "fail",
 				Message: "too far off", Detail: raw},

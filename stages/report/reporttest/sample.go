@@ -61,7 +61,7 @@ func Input(rows int) (model.Input, error) {
 
 func finished(gemm, attention *stage.Dataset, rows int) []stage.Finished {
 	ok := func(address, kind string, seconds float64, o *stage.Outcome, after ...string) stage.Finished {
-		return stage.Finished{Address: address, Kind: kind, Is: Role(kind), Seconds: seconds, Outcome: o, After: after}
+		return stage.Finished{Address: address, Kind: kind, Class: Class(kind), Seconds: seconds, Outcome: o, After: after}
 	}
 
 	checks := []stage.CheckResult{
