@@ -136,7 +136,7 @@ fuzz: ## fuzz every target for FUZZTIME (30s) each; FUZZ=REGEXP chooses
 		echo "$$(dirname $$f) $$t" | grep -Eq '$(FUZZ)' || continue; \
 		echo "== $$(dirname $$f) $$t"; $(GO) test $$(dirname $$f) -run '^$$' -fuzz "^$$t\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime $(FUZZMINIMIZE); done; done
 
-soak: build ## run fault trials for an hour after fuzzing (docs/reliability.md); SEED=N
+soak: build ## run fault trials for an hour after fuzzing (docs/results/reliability.md); SEED=N
 	$(MAKE) --no-print-directory fuzz FUZZTIME=5m
 	$(GO) run ./cmd/soak -aicplan bin/aicplan -seed $(SEED) -budget 1h
 

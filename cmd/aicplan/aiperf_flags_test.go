@@ -18,7 +18,7 @@ func TestEveryFlagOfAIPerfIsMapped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page, err := os.ReadFile("../../docs/aiperf-flags.md")
+	page, err := os.ReadFile("../../docs/reference/aiperf-flags.md")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,30 +19,45 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the expected output in docs and golden files")
 
-// TestDocs checks the examples in the documentation. In a Markdown file,
+// TestDocs runs the examples of README.md and docs. In a Markdown file,
 //
-//	<!-- file: NAME -->   before a fence writes the fence's text to NAME
-//	<!-- run: COMMAND --> before a fence runs the command; the fence is what it
-//	                      prints; "exit N" in front of the command asks for
-//	                      that exit code
+//   - a fence below a line "`NAME`:" is a file, which is written;
+//   - a fence "console" has commands on lines that begin with "$ ", which are run, each followed by its
+//     standard output and error. A line "..." stands for any lines, and "..." in a line for any text.
+//     Times, digests and names of runs may differ.
+//   - a comment <!-- exit code N --> above a console fence expects that exit code of its last command;
+//     <!-- not run: REASON --> excludes the fence.
 //
-// Files and commands of one document share a folder, in which plans/ is the project's. -update rewrites
-// the output of commands.
+// Files and commands of one page share a folder, in which plans/ is the project's. -update rewrites
+// output that differs.
 func TestDocs(t *testing.T) {
 	if !*update { // other tests read the pages
 		t.Parallel()
 	}
+
 	root := repoRoot(t)
-	files, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
-	if err != nil || len(files) == 0 {
-		t.Fatalf("no documents: %v", err)
-	}
-	files = append(files, filepath.Join(root, "README.md"))
-	for _, f := range files {
-		t.Run(filepath.Base(f), func(t *testing.T) {
-			t.Parallel()
-			tryDocument(t, root, f)
+	ran := 0
+	for _, f := range documents(t) {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		fences := readFences(string(data))
+		if !slices.ContainsFunc(fences, func(f fence) bool { return len(f.steps) > 0 }) {
+			continue
+		}
+
+		ran++
+		t.Run(strings.TrimPrefix(f, root+"/"), func(t *testing.T) {
+			if !*update {
+				t.Parallel()
+			}
+			tryDocument(t, root, f, string(data), fences)
 		})
+	}
+	if ran < 10 {
+		t.Errorf("only %d pages have commands", ran)
 	}
 }
 
@@ -55,89 +70,203 @@ func repoRoot(t *testing.T) string {
 	return filepath.Dir(filepath.Dir(wd))
 }
 
-var directive = regexp.MustCompile(`^<!-- (file|run): (.*) -->$`)
+// fence is a fenced block of a page.
+type fence struct {
+	line  int // index of its opening line
+	file  string
+	text  string
+	steps []docStep
+	code  int // expected of the last command
+}
 
-func tryDocument(t *testing.T, root, path string) {
-	data, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	dir := t.TempDir()
-	if bytes.Contains(data, []byte("\n<!-- run: ")) {
-		if err := os.CopyFS(filepath.Join(dir, "plans"), os.DirFS(filepath.Join(root, "plans"))); err != nil {
-			t.Fatal(err)
-		}
-	}
-	lines := strings.Split(string(data), "\n")
-	var out []string
+// docStep is a command and what the page shows of its output.
+type docStep struct {
+	from, to int // lines of the output
+	command  string
+	output   string
+}
+
+var (
+	fileLine   = regexp.MustCompile("^`([^`]+)`:$")
+	exitWanted = regexp.MustCompile(`^<!-- exit code (\d+) -->$`)
+	notRun     = regexp.MustCompile(`^<!-- not run: .+ -->$`)
+	fenceLine  = regexp.MustCompile("^```([a-z]*)$")
+)
+
+// readFences returns the fenced blocks of a page.
+func readFences(text string) []fence {
+	lines := strings.Split(text, "\n")
+	var out []fence
 	for i := 0; i < len(lines); i++ {
-		out = append(out, lines[i])
-		m := directive.FindStringSubmatch(lines[i])
-		if m == nil {
+		info := fenceLine.FindStringSubmatch(lines[i])
+		if info == nil {
 			continue
 		}
-		if i+1 >= len(lines) || !strings.HasPrefix(lines[i+1], "```") {
-			t.Fatalf("%s:%d: no fence behind the directive", path, i+1)
+
+		f := fence{line: i}
+		for i++; i < len(lines) && lines[i] != "```"; i++ {
+			f.text += lines[i] + "\n"
 		}
-		end := i + 2
-		for end < len(lines) && lines[end] != "```" {
-			end++
+		above := ""
+		if f.line > 0 {
+			above = lines[f.line-1]
 		}
-		body := strings.Join(lines[i+2:end], "\n") + "\n"
-		out = append(out, lines[i+1])
-		switch m[1] {
-		case "file":
-			at := filepath.Join(dir, m[2])
+		if m := fileLine.FindStringSubmatch(above); m != nil {
+			f.file = m[1]
+		}
+		if m := exitWanted.FindStringSubmatch(above); m != nil {
+			f.code, _ = strconv.Atoi(m[1])
+		}
+		if info[1] == "console" && !notRun.MatchString(above) {
+			f.steps = readSteps(lines, f.line+1, i)
+		}
+		out = append(out, f)
+	}
+
+	return out
+}
+
+// readSteps returns the commands in the lines from start to end. A command goes on after a backslash.
+func readSteps(lines []string, start, end int) (out []docStep) {
+	for i := start; i < end; {
+		s := docStep{command: strings.TrimPrefix(lines[i], "$ ")}
+		for ; strings.HasSuffix(lines[i], "\\") && i+1 < end; i++ {
+			s.command += "\n" + lines[i+1]
+		}
+		i++
+
+		s.from = i
+		for i < end && !strings.HasPrefix(lines[i], "$ ") {
+			s.output += lines[i] + "\n"
+			i++
+		}
+		s.to = i
+		out = append(out, s)
+	}
+
+	return out
+}
+
+// tryDocument writes the files of a page, runs its commands and compares their output.
+func tryDocument(t *testing.T, root, path, text string, fences []fence) {
+	dir := t.TempDir()
+	if err := os.CopyFS(filepath.Join(dir, "plans"), os.DirFS(filepath.Join(root, "plans"))); err != nil {
+		t.Fatal(err)
+	}
+
+	lines := strings.Split(text, "\n")
+	var out []string
+	copied := 0
+	for _, f := range fences {
+		if f.file != "" {
+			at := filepath.Join(dir, f.file)
 			if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
 				t.Fatal(err)
 			}
-			if err := os.WriteFile(at, []byte(body), 0o644); err != nil {
+			if err := os.WriteFile(at, []byte(f.text), 0o644); err != nil {
 				t.Fatal(err)
 			}
-			out = append(out, lines[i+2:end]...)
-		case "run":
-			got := runDocumented(t, dir, m[2], fmt.Sprintf("%s:%d", filepath.Base(path), i+1))
-			if got != body && !*update {
-				t.Errorf("%s:%d: %s\nprinted:\n%s\nthe document says:\n%s", filepath.Base(path), i+1, m[2], got, body)
-			}
-			if *update {
-				out = append(out, strings.Split(strings.TrimSuffix(got, "\n"), "\n")...)
-			} else {
-				out = append(out, lines[i+2:end]...)
-			}
 		}
-		out = append(out, "```")
-		i = end
+
+		for i, s := range f.steps {
+			at := fmt.Sprintf("%s:%d: %s", filepath.Base(path), f.line+1, s.command)
+			code := 0
+			if i == len(f.steps)-1 {
+				code = f.code
+			}
+			got := runDocumented(t, dir, at, s.command, code)
+			if matchesOutput(s.output, got) {
+				continue
+			}
+			if !*update {
+				t.Errorf("%s\nprinted:\n%s\nthe page has:\n%s", at, got, s.output)
+				continue
+			}
+			out = append(out, lines[copied:s.from]...)
+			if got != "" {
+				out = append(out, strings.Split(strings.TrimSuffix(got, "\n"), "\n")...)
+			}
+			copied = s.to
+		}
 	}
-	if *update {
+
+	if copied > 0 {
+		out = append(out, lines[copied:]...)
 		if err := os.WriteFile(path, []byte(strings.Join(out, "\n")), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// runDocumented runs a command line in a shell, with this test binary as aicplan, and returns its
-// output.
-func runDocumented(t *testing.T, dir, line, at string) string {
-	t.Helper()
-	want := 0
-	if rest, ok := strings.CutPrefix(line, "exit "); ok {
-		n, cmd, _ := strings.Cut(rest, " ")
-		code, err := strconv.Atoi(n)
-		if err != nil {
-			t.Fatalf("%s: %q", at, line)
-		}
-		want, line = code, cmd
+// varying replaces what differs from run to run: times of a run, digests and names of runs.
+var varying = []struct {
+	pattern *regexp.Regexp
+	with    string
+}{
+	{regexp.MustCompile(`\b(\d+m)?\d+(\.\d+)?m?s, exit code`), "TIME, exit code"},
+	{regexp.MustCompile(`\((\d+m)?\d+(\.\d+)?m?s\)`), "(TIME)"},
+	{regexp.MustCompile(`\babout (\d+m)?\d+(\.\d+)?m?s\b`), "about TIME"},
+	{regexp.MustCompile(`\bsha256:[0-9a-f]+`), "sha256:DIGEST"},
+	{regexp.MustCompile(`\b\d{8}T\d{6}\.\d{3}-[0-9a-f]{4}\b`), "RUN"},
+}
+
+// matchesOutput reports whether a command printed what a page shows.
+func matchesOutput(page, got string) bool {
+	for _, v := range varying {
+		page = v.pattern.ReplaceAllString(page, v.with)
+		got = v.pattern.ReplaceAllString(got, v.with)
 	}
+
+	pattern := `\A`
+	for line := range strings.Lines(page) {
+		if line == "...\n" {
+			pattern += `(?:.*\n)*`
+			continue
+		}
+		pattern += strings.ReplaceAll(regexp.QuoteMeta(line), `\.\.\.`, `.*`)
+	}
+
+	return regexp.MustCompile(pattern + `\z`).MatchString(got)
+}
+
+func TestOutputOfPagesIsCompared(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		page, got string
+		want      bool
+	}{
+		{"a\n", "a\n", true},
+		{"a\n", "b\n", false},
+		{"a\n", "a\nb\n", false},
+		{"a\n...\n", "a\nb\nc\n", true},
+		{"...\nb\n", "a\nb\n", true},
+		{"...\nb\n", "a\nc\n", false},
+		{"a ... c\n", "a b c\n", true},
+		{"a ... c\n", "a b\n", false},
+		{"done; 3s, exit code 0\n", "done; 1.25s, exit code 0\n", true},
+		{"done; 3s, exit code 0\n", "done; 3s, exit code 1\n", false},
+		{"about 73h50m\n", "about 3h50m\n", false},
+	} {
+		if matchesOutput(c.page, c.got) != c.want {
+			t.Errorf("%q shows %q: %t", c.page, c.got, !c.want)
+		}
+	}
+}
+
+// runDocumented runs a command line in a shell, with this test binary as aicplan, and returns its
+// output. at is the place in the page, code the expected exit code.
+func runDocumented(t *testing.T, dir, at, line string, code int) string {
+	t.Helper()
 	cmd := exec.Command("sh", "-c", line)
 	cmd.Dir = dir
 	cmd.Env = append(os.Environ(), "PATH="+commandPath(t), "NO_COLOR=1")
 	var both bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &both, &both
 	err := cmd.Run()
-	if code := cmd.ProcessState.ExitCode(); code != want {
-		t.Errorf("%s: %s: exit code %d (%v), want %d:\n%s", at, line, code, err, want, both.String())
+	if got := cmd.ProcessState.ExitCode(); got != code {
+		t.Errorf("%s: exit code %d (%v), want %d:\n%s", at, got, err, code, both.String())
 	}
+
 	return strings.ReplaceAll(slowly.ReplaceAllString(both.String(), ""), dir+"/", "")
 }
 

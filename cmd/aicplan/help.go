@@ -153,7 +153,7 @@ var examples = map[string]string{
 	"systems show":     "aicplan systems show h200_sxm",
 	"systems validate": "aicplan systems validate my_system.yaml",
 	"systems probe":    "aicplan systems probe",
-	"docs run":         "aicplan docs run docs/serving.md",
+	"docs run":         "aicplan docs run docs/guides/serving.md",
 	"runtimes":         "aicplan runtimes cuda",
 	"mock-server":      "aicplan mock-server -listen 127.0.0.1:8000 -ttft 200ms -itl 20ms",
 	"version":          "aicplan version -json",

@@ -97,7 +97,7 @@ func TestToyKind(t *testing.T) {
 			}
 		}
 	}
-	page := readPage(t, "language.md").section(t, "runtime")
+	page := readPage(t, "reference/language.md").section(t, "runtime")
 	missing := undocumented(page, runtimes.Registered(kinds))
 	slices.Sort(missing)
 	want := []string{

@@ -68,7 +68,7 @@ func names(text, word string) bool {
 // stage kinds and checks, options of runtimes, and fields of systems.
 func TestLanguageIsDocumented(t *testing.T) {
 	t.Parallel()
-	p := readPage(t, "language.md")
+	p := readPage(t, "reference/language.md")
 	functions := p.section(t, "Functions")
 	for name := range config.Functions() {
 		if !strings.Contains(functions, "`"+name+"(") {
@@ -194,7 +194,7 @@ func documentedKind(t *testing.T, name, text string, k stage.Kind) {
 // for checks of gates.
 func TestDefaultsAreDocumented(t *testing.T) {
 	t.Parallel()
-	p := readPage(t, "language.md")
+	p := readPage(t, "reference/language.md")
 	all := stages.All()
 	defer all.Close()
 	for name, k := range all.Kinds() {
@@ -268,7 +268,7 @@ func tableRows(text string) map[string]string {
 // table of columns with those of a measurement.
 func TestMeasuringIsDocumented(t *testing.T) {
 	t.Parallel()
-	text := readPage(t, "measuring.md").section(t, "Settings")
+	text := readPage(t, "reference/measuring.md").section(t, "Settings")
 	raw, err := json.Marshal(measure.Defaults())
 	if err != nil {
 		t.Fatal(err)
@@ -277,16 +277,16 @@ func TestMeasuringIsDocumented(t *testing.T) {
 	if err := json.Unmarshal(raw, &defaults); err != nil {
 		t.Fatal(err)
 	}
-	columns := readPage(t, "measuring.md").section(t, "Columns")
+	columns := readPage(t, "reference/measuring.md").section(t, "Columns")
 	for name := range (measure.Measured{ClockMHz: 1, ReadyMHz: 1}).Columns() {
 		if !names(columns, name) {
-			t.Errorf("docs/measuring.md does not have the column %s", name)
+			t.Errorf("docs/reference/measuring.md does not have the column %s", name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(defaults)) {
 		row := fmt.Sprintf("| `%s` | %s |", name, plainDefault(defaults[name]))
 		if !strings.Contains(text, row) {
-			t.Errorf("docs/measuring.md has no row that begins with %s", row)
+			t.Errorf("docs/reference/measuring.md has no row that begins with %s", row)
 		}
 	}
 }

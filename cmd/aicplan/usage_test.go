@@ -209,15 +209,12 @@ func usedWords(t *testing.T) map[string]string {
 // pageFiles returns the files that a page's test writes, see TestDocs.
 func pageFiles(text string) map[string]string {
 	out := map[string]string{}
-	lines := strings.Split(text, "\n")
-	for i, line := range lines {
-		m := directive.FindStringSubmatch(line)
-		if m == nil || m[1] != "file" {
-			continue
+	for _, f := range readFences(text) {
+		if f.file != "" {
+			out[f.file] += f.text
 		}
-		end := slices.Index(lines[i+2:], "```")
-		out[m[2]] += strings.Join(lines[i+2:i+2+end], "\n") + "\n"
 	}
+
 	return out
 }
 
@@ -265,10 +262,10 @@ func functionWords(used map[string]bool, node hclsyntax.Node) {
 }
 
 // expressionWords adds the functions in the expressions of tested aicplan eval
-// commands: <!-- run: aicplan eval PLAN 'EXPRESSION' -->.
+// commands: $ aicplan eval PLAN 'EXPRESSION'.
 func expressionWords(used map[string]bool, text string) {
 	for line := range strings.Lines(text) {
-		_, rest, ok := strings.Cut(line, "<!-- run: aicplan eval ")
+		_, rest, ok := strings.Cut(line, "$ aicplan eval ")
 		if parts := strings.Split(rest, "'"); ok && len(parts) > 2 {
 			if expr, diags := hclsyntax.ParseExpression([]byte(parts[1]), "eval", hcl.InitialPos); !diags.HasErrors() {
 				functionWords(used, expr)

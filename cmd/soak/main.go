@@ -1,6 +1,6 @@
 // Command soak kills aicplan, fills its disks and damages its journals. It checks that no acknowledged
 // row is lost or measured again and that the exports are those of an undisturbed run. Every trial runs
-// the real binary in a separate folder. docs/reliability.md describes the checks.
+// the real binary in a separate folder. docs/results/reliability.md describes the checks.
 package main
 
 import (

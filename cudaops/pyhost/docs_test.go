@@ -32,7 +32,7 @@ func TestOpsOfTheDocumentation(t *testing.T) {
 }
 
 func runDocumented(t *testing.T, doc string, want map[string]m) {
-	text, err := os.ReadFile(filepath.Join("../../docs", doc))
+	text, err := os.ReadFile(filepath.Join("../../docs/guides", doc))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -210,7 +210,7 @@ func ask(ctx context.Context, dir string, o Options, queries []query) (*said, er
 		return nil, fmt.Errorf("%s printed no answers: %w", o.Python, err)
 	}
 	if s.Error != "" {
-		return nil, fmt.Errorf("%s: %s; it needs %s.yaml in %s (system_spec = true of the export), and the layout that this package reads (docs/readers.md)", s.Package, s.Error, o.System, dir)
+		return nil, fmt.Errorf("%s: %s; it needs %s.yaml in %s (system_spec = true of the export), and the layout that this package reads (docs/reference/readers.md)", s.Package, s.Error, o.System, dir)
 	}
 	// The folder is gone when somebody reads its name.
 	for i := range s.Answers {

@@ -10,7 +10,7 @@ import (
 )
 
 // measuredColumns lists the columns that the workers of this binary add to a row besides the metrics.
-// They are described in docs/measuring.md, and a test compares the two lists.
+// They are described in docs/reference/measuring.md, and a test compares the two lists.
 var measuredColumns = []string{
 	"passes", "pass_spread", "executions", "block_ms", "protocol", "operating_point", "ready_clock_mhz",
 	"clock_seen_mhz", "clock_slope",

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// TestMeasuredColumnsAreDocumented checks that forecasts and docs/measuring.md have the same columns.
+// TestMeasuredColumnsAreDocumented checks that forecasts and docs/reference/measuring.md have the same columns.
 func TestMeasuredColumnsAreDocumented(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile("../../docs/measuring.md")
+	page, err := os.ReadFile("../../docs/reference/measuring.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,7 +26,7 @@ func TestMeasuredColumnsAreDocumented(t *testing.T) {
 	}
 	for _, name := range measuredColumns {
 		if !told[name] && name != "gflop_per_s" && name != "imported_from" {
-			t.Errorf("docs/measuring.md has no row about the column %s", name)
+			t.Errorf("docs/reference/measuring.md has no row about the column %s", name)
 		}
 	}
 	for _, name := range []string{"pass_spread", "sol_ms", "busbw_gb_s", "power_method", "nvlinks", "ready_clock_mhz"} {
@@ -38,7 +38,7 @@ func TestMeasuredColumnsAreDocumented(t *testing.T) {
 	for _, row := range regexp.MustCompile(`(?m)^\| (`+"`[a-z0-9_`, ]+`"+`) \|.*\|$`).FindAllStringSubmatch(string(section), -1) {
 		for _, word := range regexp.MustCompile("`([a-z0-9_]+)`").FindAllStringSubmatch(row[1], -1) {
 			if !slices.Contains(known, word[1]) {
-				t.Errorf("docs/measuring.md has the column %s, and no forecast knows it", word[1])
+				t.Errorf("docs/reference/measuring.md has the column %s, and no forecast knows it", word[1])
 			}
 		}
 	}

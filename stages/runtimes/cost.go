@@ -14,7 +14,7 @@ import (
 
 // The functions below say how many seconds a case takes whose kernels run for so
 // many: what the measure block executes, and what was measured beside it on H200s
-// (docs/h200.md, docs/frameworks.md).
+// (docs/results/h200.md, docs/guides/frameworks.md).
 
 // referenceExecutions of the collectors' protocol: eager, replays, timed replays,
 // capture.

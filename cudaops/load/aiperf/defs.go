@@ -159,7 +159,7 @@ func ParseSLO(limits map[string]float64) (SLO, error) {
 			i = slices.IndexFunc(perRequest[:], func(d Def) bool { return d.Tag == name })
 		}
 		if i < 0 || i == Good || i == ErrorISL {
-			return nil, fmt.Errorf("no metric %q to set a limit for; there are %s, and others of docs/serving.md",
+			return nil, fmt.Errorf("no metric %q to set a limit for; there are %s, and others of docs/guides/serving.md",
 				name, strings.Join(slices.Sorted(maps.Keys(sloNames)), ", "))
 		}
 		if !(limits[name] >= 0) {

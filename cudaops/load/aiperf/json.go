@@ -1,7 +1,7 @@
 // Package aiperf computes the metrics of a load with AIPerf's names, units and definitions, and writes the files of
 // AIPerf 0.13, so that tools for these files work unchanged: profile_export.jsonl, profile_export_aiperf.json
 // (schema 1.4) and .csv, profile_export_console.txt and inputs.json. The formats were derived from files written by
-// AIPerf. docs/serving.md lists the definitions and the differences from AIPerf.
+// AIPerf. docs/guides/serving.md lists the definitions and the differences from AIPerf.
 package aiperf
 
 import (

@@ -1,5 +1,5 @@
 # Where aiconfigurator's collectors for SGLang measure the ops of this module,
-# and how a case's columns become their arguments. See docs/python-ops.md for
+# and how a case's columns become their arguments. See docs/guides/python-ops.md for
 # the words used here.
 
 locals {

@@ -1,6 +1,6 @@
 # Where aiconfigurator's collectors for TensorRT-LLM measure the ops of this
 # module, and how a case's columns become their arguments. See
-# docs/python-ops.md for the words used here.
+# docs/guides/python-ops.md for the words used here.
 
 locals {
   # Set before the framework is imported.

@@ -27,7 +27,7 @@ class Measurement(dict):
 
 
 class Bench:
-    """What op functions measure with; see docs/python-ops.md.
+    """What op functions measure with; see docs/guides/python-ops.md.
 
     bench(fn) measures fn() and returns a Measurement. bench(fn, operands=sets)
     calls fn(*sets[i]) with the sets taking turns, so that operands come from
