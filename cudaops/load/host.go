@@ -63,7 +63,7 @@ const helloTimeout = 2 * time.Second
 // then "unknown".
 func (h *Host) Hello(ctx context.Context) (worker.Hello, error) {
 	for _, name := range slices.Sorted(maps.Keys(h.init.Options)) {
-		if !slices.Contains(Names(), name) && !slices.Contains(beside, name) {
+		if option(name) == nil && name != planDir {
 			return worker.Hello{}, &worker.StartError{Failure: worker.Failure{
 				Class:   worker.ClassCollectorBug,
 				Message: fmt.Sprintf("a runtime of kind endpoint has no option %q", name),
@@ -158,13 +158,8 @@ func (h *Host) Serve(ctx context.Context, in <-chan worker.Case, out worker.Emit
 	}
 }
 
-// beside are the runtime options that are not load settings. planDir is the base of relative paths.
-var beside = []string{"labels", planDir, apiKey}
-
-const (
-	planDir = "plan_dir"
-	apiKey  = "api_key"
-)
+// planDir is the runtime option with the base of relative paths. The engine sets it.
+const planDir = "plan_dir"
 
 // settings merges the settings of a case: the runtime's options, the collect's load block and the case's
 // columns, where later ones override earlier ones. If open is true, the settings are not validated, because
@@ -176,12 +171,8 @@ func (h *Host) settings(c worker.Case, open bool) (Settings, error) {
 	}
 
 	options := maps.Clone(h.init.Options)
-	s.APIKey, _ = options[apiKey].(string)
-	for _, name := range beside {
-		delete(options, name)
-	}
-
-	if err := set(&s, options, "the runtime"); err != nil {
+	delete(options, planDir)
+	if err := set(&s, options, ofRuntime); err != nil {
 		return s, err
 	}
 
@@ -205,7 +196,7 @@ func (h *Host) settings(c worker.Case, open bool) (Settings, error) {
 		return s, fmt.Errorf("the case's parameters: %w", err)
 	}
 
-	for _, label := range h.labels() {
+	for _, label := range s.Labels {
 		delete(params, label)
 	}
 
@@ -234,27 +225,16 @@ func (h *Host) settings(c worker.Case, open bool) (Settings, error) {
 	return s, s.Settle()
 }
 
-// labels returns the names of columns that only label cases.
-func (h *Host) labels() []string {
-	var out []string
-	list, _ := h.init.Options["labels"].([]any)
+// ofRuntime names the source of a runtime's options in errors.
+const ofRuntime = "the runtime"
 
-	for _, v := range list {
-		if name, ok := v.(string); ok {
-			out = append(out, name)
-		}
-	}
-	return out
-}
-
+// set overrides settings by the values of a source. Errors name the source.
 func set(s *Settings, values map[string]any, who string) error {
 	values = maps.Clone(values)
-	names := Names()
-
 	for _, name := range slices.Sorted(maps.Keys(values)) {
-		if !slices.Contains(names, name) {
+		if o := option(name); o == nil || (o.Secret || name == labels) && who != ofRuntime {
 			return fmt.Errorf("%s has %q, which is no setting of load; a column that only names a case belongs into the runtime's labels (settings: %s)",
-				who, name, strings.Join(names, ", "))
+				who, name, strings.Join(Names(), ", "))
 		}
 		if v, ok := values[name].(string); ok && name == "extra_inputs" {
 			extra, err := openai.ParseExtra(v)

@@ -10,12 +10,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
 	"math"
 	"net/url"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
@@ -47,7 +45,7 @@ type Settings struct {
 	CAFile string `json:"ca_file"`
 
 	// APIKey is the key itself. It is never written to a file.
-	APIKey string `json:"-"`
+	APIKey secret `json:"api_key"`
 
 	// ExtraInputs are merged into every request body.
 	ExtraInputs map[string]json.RawMessage `json:"extra_inputs"`
@@ -139,7 +137,16 @@ type Settings struct {
 	Log string `json:"request_log"`
 
 	Seed uint64 `json:"seed"`
+
+	// Labels are columns of the case that are no settings.
+	Labels []string `json:"labels"`
 }
+
+// secret is a text that encodes to null, so that it is in no file.
+type secret string
+
+// MarshalJSON implements json.Marshaler.
+func (secret) MarshalJSON() ([]byte, error) { return []byte("null"), nil }
 
 // Values of settings.
 const (
@@ -159,30 +166,6 @@ const (
 	LogRecords = "records"
 	LogNone    = "none"
 )
-
-// DefaultSettings returns the settings of a plan that sets none of them.
-func DefaultSettings() Settings {
-	return Settings{
-		URL: "localhost:8000", EndpointType: string(openai.Chat), Streaming: true, Timeout: 6 * 3600, RequireDone: true,
-		Arrival: workload.Poisson, Smoothness: 1, Grace: 30,
-		ISL: 550, Sampling: SamplingSequential, Prompt: PromptText, Vocabulary: 30_000, TraceSpeed: 1,
-		CacheReset: ResetAuto, Log: LogRecords, TokenCounts: CountsAuto,
-	}
-}
-
-// Names returns the JSON names of all settings, sorted.
-func Names() []string {
-	raw, err := json.Marshal(Settings{})
-	if err != nil {
-		panic("load: settings are no JSON: " + err.Error())
-	}
-
-	var m map[string]json.RawMessage
-	if err := json.Unmarshal(raw, &m); err != nil {
-		panic("load: settings are no JSON object: " + err.Error())
-	}
-	return slices.Sorted(maps.Keys(m))
-}
 
 // Set overrides settings by their JSON names. It returns an error for unknown names and wrong types.
 func (s *Settings) Set(values map[string]any) error {
@@ -217,13 +200,6 @@ func plainType(t string) string {
 
 // Settle fills in defaults that depend on other settings. It returns an error if the settings are invalid.
 func (s *Settings) Settle() error {
-	oneOf := func(name, value string, words ...string) error {
-		if !slices.Contains(words, value) {
-			return fmt.Errorf("%s is %q; it must be one of %s", name, value, strings.Join(words, ", "))
-		}
-		return nil
-	}
-
 	if s.Batch > 0 {
 		if s.Concurrency == 0 {
 			s.Concurrency = s.Batch
@@ -254,38 +230,15 @@ func (s *Settings) Settle() error {
 		s.Entries += s.WarmupRequests
 	}
 
-	for _, err := range []error{
-		oneOf("endpoint_type", s.EndpointType, openai.Endpoints()...),
-		oneOf("arrival", s.Arrival, workload.Patterns()...),
-		oneOf("sampling", s.Sampling, SamplingSequential, SamplingShuffle),
-		oneOf("prompt", s.Prompt, PromptText, PromptIDs),
-		oneOf("cache_reset", s.CacheReset, ResetAuto, ResetRequire, ResetNever),
-		oneOf("request_log", s.Log, LogRecords, LogNone),
-		oneOf("token_counts", s.TokenCounts, CountsAuto, CountsServer),
-		openai.CheckExtra(s.ExtraInputs),
-	} {
-		if err != nil {
-			return err
-		}
+	if err := s.check(); err != nil {
+		return err
 	}
 
-	for name, v := range map[string]float64{
-		"concurrency": float64(s.Concurrency), "prefill_concurrency": float64(s.PrefillConcurrency),
-		"users": float64(s.Users), "request_rate": s.RequestRate, "concurrency_ramp": s.ConcurrencyRamp,
-		"request_rate_ramp": s.RateRamp,
-		"batch":             float64(s.Batch), "requests": float64(s.Requests), "duration": s.Duration, "grace": s.Grace,
-		"sessions": float64(s.Sessions), "warmup_requests": float64(s.WarmupRequests),
-		"cancel_delay": s.CancelDelay, "request_timeout": s.Timeout, "entries": float64(s.Entries),
-	} {
-		if !(v >= 0) || math.IsInf(v, 0) {
-			return fmt.Errorf("%s is %v; it must not be negative", name, v)
-		}
+	if err := openai.CheckExtra(s.ExtraInputs); err != nil {
+		return err
 	}
 
 	switch {
-	case s.Model == "":
-		return errors.New("model is not set; give the name that the server knows the model by")
-
 	case s.Prompt == PromptIDs && s.EndpointType != string(openai.Completions):
 		return errors.New(`prompt = "token_ids" needs endpoint_type = "completions": the chat endpoint takes text only`)
 
@@ -301,15 +254,6 @@ func (s *Settings) Settle() error {
 
 	case s.Concurrency > 100_000:
 		return fmt.Errorf("concurrency is %d; a machine has fewer ports than that", s.Concurrency)
-
-	case !(s.CancelShare >= 0 && s.CancelShare <= 1):
-		return fmt.Errorf("cancel_share is %v; it is a share between 0 and 1", s.CancelShare)
-
-	case !(s.TraceSpeed > 0):
-		return fmt.Errorf("trace_speed is %v; it must be above 0", s.TraceSpeed)
-
-	case s.Timeout == 0:
-		return errors.New("request_timeout is 0; give the seconds that a request may take")
 
 	case s.PrefillConcurrency > 0 && !s.Streaming:
 		return errors.New("prefill_concurrency needs streaming = true: without a stream nobody sees when the prefill is over")
@@ -342,7 +286,7 @@ func (s *Settings) Settle() error {
 	}
 
 	for name := range s.Headers {
-		if secret(name) {
+		if secretHeader(name) {
 			return fmt.Errorf("the header %s carries a secret, and a plan is read by others; use api_key, api_key_env or api_key_file", name)
 		}
 		if strings.ContainsAny(name+s.Headers[name], "\r\n") || name == "" {
@@ -364,8 +308,8 @@ func (s *Settings) Settle() error {
 	return err
 }
 
-// secret reports whether the header usually carries a secret, which must not be in a plan.
-func secret(name string) bool {
+// secretHeader reports whether the header usually carries a secret, which must not be in a plan.
+func secretHeader(name string) bool {
 	switch strings.ToLower(name) {
 	case "authorization", "proxy-authorization", "cookie", "x-api-key", "api-key":
 		return true
@@ -431,7 +375,7 @@ func (s *Settings) key(getenv func(string) string) (string, error) {
 	var key string
 	switch {
 	case s.APIKey != "":
-		key = s.APIKey
+		key = string(s.APIKey)
 
 	case s.APIKeyEnv != "":
 		if key = getenv(s.APIKeyEnv); key == "" {

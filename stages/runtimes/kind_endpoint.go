@@ -9,8 +9,6 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/cudaops/load"
-	"aicplan/cudaops/load/openai"
-	"aicplan/cudaops/load/workload"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
 )
@@ -52,102 +50,28 @@ func endpointOps() []stage.Op {
 	return out
 }
 
-// endpointOptions returns the options for the server's location and protocol.
-func endpointOptions() []stage.Option {
-	return []stage.Option{
-		{Name: "url", Type: cty.String, Check: checkURL, Default: `"localhost:8000"`,
-			Doc: "the server, with or without a scheme"},
-		{Name: "model", Type: cty.String, Required: true, Doc: "the name that the server knows the model by"},
-		{Name: "endpoint_type", Type: cty.String, OneOf: openai.Endpoints(), Default: "the grid's op",
-			Doc: "what is asked for"},
-		{Name: "endpoint", Type: cty.String, Doc: "the path of the endpoint where it is not the usual one"},
-		{Name: "streaming", Type: cty.Bool, Default: "true", Doc: "whether answers are streamed"},
-		{Name: "headers", Type: cty.Map(cty.String), Doc: "further headers; none with a secret"},
-		{Name: "api_key", Type: cty.String, Secret: true, Doc: "the key, from a sensitive variable"},
-		{Name: "api_key_env", Type: cty.String, Beside: true, Doc: "the environment variable that has the key"},
-		{Name: "api_key_file", Type: cty.String, Beside: true, Doc: "the file that has the key"},
-		{Name: "ca_file", Type: cty.String, Beside: true,
-			Doc: "certificates of a private authority (PEM), trusted beside the system's"},
-		{Name: "extra_inputs", Type: cty.DynamicPseudoType, Doc: "an object that is merged into every body"},
-		{Name: "request_timeout", Type: cty.Number, Default: "21600", Doc: "seconds that a request may take"},
-		{Name: "require_done", Type: cty.Bool, Default: "true", Doc: "whether a stream without [DONE] is an error"},
-		{Name: "tokenizer", Type: cty.String,
-			Doc: "the folder of the model's tokenizer.json; without it the server's counts are taken"},
-		{Name: "labels", Type: cty.List(cty.String), Beside: true, Doc: "columns of the grid that only name a case"},
-	}
+// endpointOptions returns the options of the runtime block.
+func endpointOptions() []stage.Option { return optionsOf(true) }
+
+// loadOptions returns the options of the load block.
+func loadOptions() []stage.Option { return optionsOf(false) }
+
+// optionTypes maps kinds of load options to types of plans.
+var optionTypes = map[string]cty.Type{
+	"text": cty.String, "number": cty.Number, "bool": cty.Bool, "list": cty.List(cty.String),
+	"texts": cty.Map(cty.String), "numbers": cty.Map(cty.Number), "any": cty.DynamicPseudoType,
 }
 
-// loadOptions returns the options for the content, rate and duration of the load.
-func loadOptions() []stage.Option {
-	return []stage.Option{
-		{Name: "concurrency", Type: cty.Number, Default: "1 without a rate",
-			Doc: "requests that are open at once; with a rate the most of them"},
-		{Name: "prefill_concurrency", Type: cty.Number, Default: "0",
-			Doc: "requests that may wait for their first token at once; 0 is no limit"},
-		{Name: "concurrency_ramp", Type: cty.Number, Default: "0", Doc: "seconds in which concurrency grows to its value"},
-		{Name: "request_rate", Type: cty.Number, Default: "0",
-			Doc: "requests per second; 0 sends as soon as concurrency lets"},
-		{Name: "request_rate_ramp", Type: cty.Number, Default: "0", Doc: "seconds in which the rate grows to its value"},
-		{Name: "arrival", Type: cty.String, OneOf: workload.Patterns(), Default: `"poisson"`,
-			Doc: "how requests arrive at a rate"},
-		{Name: "arrival_smoothness", Type: cty.Number, Default: "1", Doc: "the shape of gamma arrivals: more is smoother"},
-		{Name: "users", Type: cty.Number, Default: "0",
-			Doc: "users who share request_rate, each with evenly spaced turns; 0 is for arrivals without users"},
-		{Name: "requests", Type: cty.Number, Default: "the larger of 10 and twice the concurrency", Doc: "requests to send"},
-		{Name: "duration", Type: cty.Number, Default: "0", Doc: "seconds after which no further request is sent"},
-		{Name: "grace", Type: cty.Number, Default: "30", Doc: "seconds that open requests may take after duration"},
-		{Name: "sessions", Type: cty.Number, Default: "0", Doc: "conversations to begin"},
-		{Name: "batch", Type: cty.Number, Default: "0",
-			Doc: "requests that are sent at once; the next as many follow when the last of them has ended"},
-		{Name: "warmup_requests", Type: cty.Number, Default: "0", Doc: "requests before the others, in no result"},
-		{Name: "isl", Type: cty.Number, Default: "550", Doc: "mean tokens of a prompt"},
-		{Name: "isl_stddev", Type: cty.Number, Default: "0", Doc: "their standard deviation"},
-		{Name: "osl", Type: cty.Number, Default: "the server's choice", Doc: "mean tokens to ask for"},
-		{Name: "osl_stddev", Type: cty.Number, Default: "0", Doc: "their standard deviation"},
-		{Name: "entries", Type: cty.Number, Default: "one for every request",
-			Doc: "different conversations, used again when they run out"},
-		{Name: "sampling", Type: cty.String, OneOf: []string{load.SamplingSequential, load.SamplingShuffle},
-			Default: `"sequential"`, Doc: "the order of entries"},
-		{Name: "prefix_length", Type: cty.Number, Default: "0", Doc: "tokens of a shared text that opens conversations"},
-		{Name: "prefix_pool", Type: cty.Number, Default: "1", Doc: "how many such texts there are"},
-		{Name: "turns", Type: cty.Number, Default: "1", Doc: "mean turns of a conversation"},
-		{Name: "turns_stddev", Type: cty.Number, Default: "0", Doc: "their standard deviation"},
-		{Name: "turn_delay", Type: cty.Number, Default: "0", Doc: "mean seconds between an answer and the next turn"},
-		{Name: "turn_delay_stddev", Type: cty.Number, Default: "0", Doc: "their standard deviation"},
-		{Name: "prompt", Type: cty.String, OneOf: []string{load.PromptText, load.PromptIDs}, Default: `"text"`,
-			Doc: "what prompts are made of; token ids need completions"},
-		{Name: "vocabulary", Type: cty.Number, Default: "30000", Doc: "token ids are below this"},
-		{Name: "trace", Type: cty.String, Doc: "a JSONL trace in mooncake form, which replaces prompts and arrivals"},
-		{Name: "trace_speed", Type: cty.Number, Default: "1", Doc: "how many times faster than recorded a trace is replayed"},
-		{Name: "cancel_share", Type: cty.Number, Default: "0", Doc: "share of requests that the client gives up"},
-		{Name: "cancel_delay", Type: cty.Number, Default: "0", Doc: "seconds after which it does"},
-		{Name: "slo", Type: cty.Map(cty.Number), Doc: "limits by metric that good requests keep, such as { ttft = 200 }"},
-		{Name: "cache_reset", Type: cty.String,
-			OneOf: []string{load.ResetAuto, load.ResetRequire, load.ResetNever}, Default: `"auto"`,
-			Doc: "whether the server is asked to forget its prefix cache first"},
-		{Name: "token_counts", Type: cty.String, OneOf: []string{load.CountsAuto, load.CountsServer},
-			Default: `"auto"`, Doc: "who counts tokens: the tokenizer or the server's usage, or the server's /tokenize after the load"},
-		{Name: "request_log", Type: cty.String, OneOf: []string{load.LogRecords, load.LogNone},
-			Default: `"records"`, Beside: true, Doc: "whether each request's line is kept with the row"},
-		{Name: "seed", Type: cty.Number, Default: "0",
-			Doc: "decides prompts, order, arrivals and cancellations, together with the case"},
+// optionsOf converts the options that package load declares.
+func optionsOf(runtime bool) []stage.Option {
+	var out []stage.Option
+	for _, o := range load.PlanOptions() {
+		if o.Runtime == runtime {
+			out = append(out, stage.Option{Name: o.Name, Type: optionTypes[o.Kind()], Doc: o.Doc, Default: o.DefaultText(),
+				OneOf: o.OneOf, Check: o.Check, Required: o.Required, Beside: o.Beside, Secret: o.Secret})
+		}
 	}
-}
-
-// addressOf returns the host and the port of a url.
-func addressOf(url string) (string, error) {
-	s := load.DefaultSettings()
-	s.URL = url
-	u, err := s.Target()
-	if err != nil {
-		return "", err
-	}
-	return load.Address(u)
-}
-
-func checkURL(text string) error {
-	_, err := addressOf(text)
-	return err
+	return out
 }
 
 // lookTimeout is the timeout of the check for a server.
@@ -161,7 +85,7 @@ func lookEndpoint(ctx context.Context, _ *Pools, rt *stage.Runtime) (string, err
 		url = v.AsString()
 	}
 
-	address, err := addressOf(url)
+	address, err := load.AddressOf(url)
 	if err != nil {
 		return "", &Missing{What: err.Error(), Fix: "give url the server's address, such as http://localhost:8000"}
 	}

@@ -1,0 +1,309 @@
+package load
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"reflect"
+	"slices"
+	"strings"
+
+	"aicplan/cudaops/load/openai"
+	"aicplan/cudaops/load/workload"
+)
+
+// Option declares one option of an endpoint runtime or of its load block. Its value is stored in the field of
+// Settings that has the same JSON name.
+type Option struct {
+	Name, Doc string
+
+	// Default applies if a plan does not set the option. If it is nil, the default is the zero value, or Depends
+	// describes it.
+	Default any
+	Depends string
+
+	// OneOf are the allowed values of a text. Check returns the error of a text that is not allowed.
+	OneOf []string
+	Check func(text string) error
+
+	// Positive requires a number above 0, Share one of at most 1. No number may be negative.
+	Positive, Share bool
+
+	// Runtime marks options of the runtime block; others belong to the load block.
+	Runtime bool
+
+	// Beside marks options that do not change what a row means. Secret options are never stored.
+	Required, Beside, Secret bool
+
+	// Flag is AIPerf's flag for the option. Its value is the option's value times Scale, if Scale is not 0.
+	Flag  string
+	Scale float64
+}
+
+// Kind returns the type of the option's values: text, number, bool, texts (a map), numbers (a map), list or any.
+func (o Option) Kind() string {
+	switch t := fieldOf(reflect.ValueOf(&Settings{}), o.Name).Type(); t.Kind() {
+	case reflect.String:
+		return "text"
+	case reflect.Bool:
+		return "bool"
+	case reflect.Slice:
+		return "list"
+	case reflect.Map:
+		switch t.Elem().Kind() {
+		case reflect.String:
+			return "texts"
+		case reflect.Float64:
+			return "numbers"
+		}
+		return "any"
+	default:
+		return "number"
+	}
+}
+
+// fieldOf returns the field of a *Settings with a JSON name.
+func fieldOf(s reflect.Value, name string) reflect.Value {
+	return s.Elem().FieldByNameFunc(func(field string) bool {
+		f, _ := s.Elem().Type().FieldByName(field)
+		return f.Tag.Get("json") == name
+	})
+}
+
+// PlanOptions returns all options in the order of the documentation.
+func PlanOptions() []Option { return options }
+
+// option returns the option with a name, or nil.
+func option(name string) *Option {
+	i := slices.IndexFunc(options, func(o Option) bool { return o.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &options[i]
+}
+
+// Names returns the names of all settings, sorted.
+func Names() []string {
+	out := make([]string, 0, len(options))
+	for _, o := range options {
+		if o.Name != labels && !o.Secret {
+			out = append(out, o.Name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// labels is the option that names the columns of a grid which are no settings.
+const labels = "labels"
+
+// DefaultSettings returns the settings of a plan that sets none of them.
+func DefaultSettings() Settings {
+	values := map[string]any{}
+	for _, o := range options {
+		if o.Default != nil {
+			values[o.Name] = o.Default
+		}
+	}
+
+	var s Settings
+	if err := s.Set(values); err != nil {
+		panic("load: the defaults of options: " + err.Error())
+	}
+	return s
+}
+
+// check returns an error if a value is not allowed by its option.
+func (s *Settings) check() error {
+	all := reflect.ValueOf(s)
+	for _, o := range options {
+		v := fieldOf(all, o.Name)
+		switch v.Kind() {
+		case reflect.String:
+			text := v.String()
+			if o.OneOf != nil && !slices.Contains(o.OneOf, text) {
+				return fmt.Errorf("%s is %q; it must be one of %s", o.Name, text, strings.Join(o.OneOf, ", "))
+			}
+			if o.Required && text == "" {
+				return fmt.Errorf("%s is not set; it is %s", o.Name, o.Doc)
+			}
+
+		case reflect.Int, reflect.Float64:
+			n := v.Convert(reflect.TypeFor[float64]()).Float()
+			switch {
+			case !(n >= 0) || math.IsInf(n, 0):
+				return fmt.Errorf("%s is %v; it must not be negative", o.Name, n)
+			case o.Positive && n == 0:
+				return fmt.Errorf("%s is 0; it must be above 0", o.Name)
+			case o.Share && n > 1:
+				return fmt.Errorf("%s is %v; it is a share between 0 and 1", o.Name, n)
+			}
+		}
+	}
+
+	return nil
+}
+
+// command returns the AIPerf command line for the same load. It omits options without an AIPerf flag, and headers,
+// which may contain private data.
+func command(s *Settings) string {
+	out := []string{"aiperf profile"}
+	quoted := func(v any) string {
+		return "'" + strings.ReplaceAll(fmt.Sprint(v), "'", `'\''`) + "'"
+	}
+
+	all := reflect.ValueOf(s)
+	for _, o := range options {
+		v := fieldOf(all, o.Name)
+		switch {
+		case o.Flag == "" || v.IsZero() && o.Name != "seed":
+		case v.Kind() == reflect.Bool:
+			out = append(out, o.Flag)
+		case v.Kind() == reflect.String:
+			out = append(out, o.Flag, quoted(v))
+		case v.Kind() == reflect.Map:
+			for _, key := range slices.SortedFunc(slices.Values(v.MapKeys()), func(a, b reflect.Value) int {
+				return strings.Compare(a.String(), b.String())
+			}) {
+				out = append(out, o.Flag, quoted(fmt.Sprintf("%s:%s", key, v.MapIndex(key))))
+			}
+		case o.Scale != 0:
+			out = append(out, o.Flag, fmt.Sprint(o.Scale*v.Convert(reflect.TypeFor[float64]()).Float()))
+		default:
+			out = append(out, o.Flag, fmt.Sprint(v))
+		}
+	}
+
+	if s.Tokenizer == "" {
+		out = append(out, "--use-server-token-count")
+	}
+
+	if len(s.SLO) > 0 {
+		var goals []string
+		for _, name := range slices.Sorted(maps.Keys(s.SLO)) {
+			goals = append(goals, fmt.Sprintf("%s:%v", name, s.SLO[name]))
+		}
+		out = append(out, "--goodput", quoted(strings.Join(goals, " ")))
+	}
+
+	return strings.Join(out, " ")
+}
+
+// jsonOf formats a value as a plan writes it.
+func jsonOf(v any) string {
+	if v == nil {
+		return ""
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		panic("load: a default is no JSON: " + err.Error())
+	}
+	return string(raw)
+}
+
+// DefaultText returns the default as a plan writes it, or a description of it.
+func (o Option) DefaultText() string {
+	if o.Depends != "" {
+		return o.Depends
+	}
+	return jsonOf(o.Default)
+}
+
+var options = []Option{
+	{Name: "model", Runtime: true, Required: true, Doc: "the name by which the server knows the model", Flag: "--model"},
+	{Name: "endpoint_type", Runtime: true, Default: string(openai.Chat), Depends: "the grid's op",
+		OneOf: openai.Endpoints(), Doc: "API that requests use", Flag: "--endpoint-type"},
+	{Name: "endpoint", Runtime: true, Doc: "path of the API if it is not the usual one", Flag: "--endpoint"},
+	{Name: "streaming", Runtime: true, Default: true, Doc: "whether responses are streamed", Flag: "--streaming"},
+	{Name: "url", Runtime: true, Default: "localhost:8000", Check: checkURL,
+		Doc: "address of the server, with or without a scheme", Flag: "--url"},
+	{Name: "headers", Runtime: true, Doc: "additional headers, none with a secret"},
+	{Name: "api_key", Runtime: true, Secret: true, Doc: "the API key, from a sensitive variable"},
+	{Name: "api_key_env", Runtime: true, Beside: true, Doc: "environment variable that contains the API key"},
+	{Name: "api_key_file", Runtime: true, Beside: true, Doc: "file that contains the API key"},
+	{Name: "ca_file", Runtime: true, Beside: true,
+		Doc: "PEM file with certificates of a private authority, trusted in addition to the system's"},
+	{Name: "extra_inputs", Runtime: true, Doc: "an object that is merged into every request body", Flag: "--extra-inputs"},
+	{Name: "request_timeout", Runtime: true, Default: 21600, Positive: true, Doc: "maximum seconds of a request",
+		Flag: "--request-timeout-seconds"},
+	{Name: "require_done", Runtime: true, Default: true, Doc: "whether a stream without [DONE] is an error"},
+	{Name: "tokenizer", Runtime: true,
+		Doc: "folder with the model's tokenizer.json; without it, the server's token counts are used", Flag: "--tokenizer"},
+	{Name: labels, Runtime: true, Beside: true, Doc: "columns of the grid that only name a case"},
+
+	{Name: "concurrency", Default: 0, Depends: "1 without a rate",
+		Doc: "number of open requests; with a rate, their maximum", Flag: "--concurrency"},
+	{Name: "prefill_concurrency", Default: 0, Flag: "--prefill-concurrency",
+		Doc: "maximum number of requests that wait for their first token; needs a stream; 0 is unlimited"},
+	{Name: "concurrency_ramp", Default: 0, Doc: "seconds in which concurrency grows to its value",
+		Flag: "--concurrency-ramp-duration"},
+	{Name: "request_rate", Default: 0, Flag: "--request-rate",
+		Doc: "requests per second; 0 sends the next request as soon as concurrency allows"},
+	{Name: "request_rate_ramp", Default: 0, Doc: "seconds in which the rate grows to its value",
+		Flag: "--request-rate-ramp-duration"},
+	{Name: "arrival", Default: workload.Poisson, OneOf: workload.Patterns(), Doc: "arrival process of a rate",
+		Flag: "--arrival-pattern"},
+	{Name: "arrival_smoothness", Default: 1, Doc: "shape of gamma arrivals; larger is smoother"},
+	{Name: "users", Default: 0, Flag: "--num-users",
+		Doc: "number of users who share request_rate, each with evenly spaced turns; 0 is arrivals without users"},
+	{Name: "requests", Default: 0, Depends: "the larger of 10 and twice the concurrency", Doc: "number of requests",
+		Flag: "--request-count"},
+	{Name: "duration", Default: 0, Doc: "seconds after which no further request is sent", Flag: "--benchmark-duration"},
+	{Name: "grace", Default: 30, Doc: "seconds that open requests may take after duration", Flag: "--benchmark-grace-period"},
+	{Name: "sessions", Default: 0, Doc: "number of conversations to start", Flag: "--conversation-num"},
+	{Name: "batch", Default: 0,
+		Doc: "number of requests sent at once; the next batch starts when the last of them has ended"},
+	{Name: "warmup_requests", Default: 0, Doc: "number of requests sent first, excluded from the results",
+		Flag: "--warmup-request-count"},
+	{Name: "isl", Default: 550, Positive: true, Doc: "mean tokens of a prompt", Flag: "--synthetic-input-tokens-mean"},
+	{Name: "isl_stddev", Default: 0, Doc: "standard deviation of isl", Flag: "--synthetic-input-tokens-stddev"},
+	{Name: "osl", Default: 0, Depends: "the server's choice", Doc: "mean tokens requested for an output",
+		Flag: "--output-tokens-mean"},
+	{Name: "osl_stddev", Default: 0, Doc: "standard deviation of osl", Flag: "--output-tokens-stddev"},
+	{Name: "entries", Default: 0, Depends: "one for every request",
+		Doc: "number of different conversations, reused if there are fewer than requests", Flag: "--num-dataset-entries"},
+	{Name: "sampling", Default: SamplingSequential, OneOf: []string{SamplingSequential, SamplingShuffle},
+		Doc: "order of conversations", Flag: "--dataset-sampling-strategy"},
+	{Name: "prefix_length", Default: 0, Doc: "tokens of a shared text that starts conversations",
+		Flag: "--prefix-prompt-length"},
+	{Name: "prefix_pool", Default: 1, Doc: "number of such texts", Flag: "--prefix-prompt-pool-size"},
+	{Name: "turns", Default: 1, Doc: "mean number of turns of a conversation", Flag: "--conversation-turn-mean"},
+	{Name: "turns_stddev", Default: 0, Doc: "standard deviation of turns", Flag: "--conversation-turn-stddev"},
+	{Name: "turn_delay", Default: 0, Doc: "mean seconds between a response and the next turn",
+		Flag: "--conversation-turn-delay-mean", Scale: 1e3},
+	{Name: "turn_delay_stddev", Default: 0, Doc: "standard deviation of turn_delay",
+		Flag: "--conversation-turn-delay-stddev", Scale: 1e3},
+	{Name: "prompt", Default: PromptText, OneOf: []string{PromptText, PromptIDs},
+		Doc: "form of prompts; token ids need completions"},
+	{Name: "vocabulary", Default: 30_000, Doc: "upper bound of token ids"},
+	{Name: "trace", Doc: "trace in mooncake's JSONL format; replaces prompts and arrivals", Flag: "--input-file"},
+	{Name: "trace_speed", Default: 1, Positive: true, Doc: "speedup of a trace's replay"},
+	{Name: "cancel_share", Default: 0, Share: true, Doc: "share of requests that the client cancels",
+		Flag: "--request-cancellation-rate", Scale: 100},
+	{Name: "cancel_delay", Default: 0, Doc: "seconds after which they are cancelled", Flag: "--request-cancellation-delay"},
+	{Name: "slo", Doc: "limits of good requests by metric, such as { ttft = 200 }"},
+	{Name: "cache_reset", Default: ResetAuto, OneOf: []string{ResetAuto, ResetRequire, ResetNever},
+		Doc: "whether the server's prefix cache is cleared first"},
+	{Name: "token_counts", Default: CountsAuto, OneOf: []string{CountsAuto, CountsServer},
+		Doc: "source of token counts: the tokenizer, else the response's usage; or the server's /tokenize after the load"},
+	{Name: "request_log", Default: LogRecords, OneOf: []string{LogRecords, LogNone}, Beside: true,
+		Doc: "whether the row keeps a line for each request"},
+	{Name: "seed", Default: 0, Flag: "--random-seed",
+		Doc: "random seed of prompts, order, arrivals and cancellations, together with the case"},
+}
+
+// AddressOf returns the host and the port of a server URL, with or without a scheme.
+func AddressOf(url string) (string, error) {
+	s := Settings{URL: url}
+	u, err := s.Target()
+	if err != nil {
+		return "", err
+	}
+	return Address(u)
+}
+
+func checkURL(text string) error {
+	_, err := AddressOf(text)
+	return err
+}

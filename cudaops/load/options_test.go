@@ -1,0 +1,46 @@
+package load
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestEveryOptionHasAFieldAndEveryFieldAnOption compares the declared options with the fields of Settings.
+func TestEveryOptionHasAFieldAndEveryFieldAnOption(t *testing.T) {
+	t.Parallel()
+	var fields, declared []string
+	for f := range reflect.TypeFor[Settings]().Fields() {
+		fields = append(fields, f.Tag.Get("json"))
+	}
+	for _, o := range PlanOptions() {
+		declared = append(declared, o.Name)
+		if o.Kind() == "" || o.Doc == "" || strings.HasSuffix(o.Doc, ".") {
+			t.Errorf("option %s has the kind %q and the doc %q", o.Name, o.Kind(), o.Doc)
+		}
+	}
+	slices.Sort(fields)
+	slices.Sort(declared)
+	if !slices.Equal(fields, declared) {
+		t.Errorf("the fields are %v, the options %v", fields, declared)
+	}
+}
+
+// TestLimitsOfOptions checks the errors for values outside of an option's limits.
+func TestLimitsOfOptions(t *testing.T) {
+	t.Parallel()
+	for want, change := range map[string]func(*Settings){
+		"grace is -1; it must not be negative":                        func(s *Settings) { s.Grace = -1 },
+		"cancel_share is 1.5; it is a share":                          func(s *Settings) { s.CancelShare = 1.5 },
+		"request_timeout is 0; it must be above 0":                    func(s *Settings) { s.Timeout = 0 },
+		`sampling is "random"; it must be one of sequential, shuffle`: func(s *Settings) { s.Sampling = "random" },
+		"model is not set; it is the name by which the server knows":  func(s *Settings) { s.Model = "" },
+	} {
+		s := quick()
+		change(&s)
+		if err := s.Settle(); err == nil || !strings.HasPrefix(err.Error(), strings.TrimSuffix(want, " it")) {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+}
