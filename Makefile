@@ -69,10 +69,10 @@ test: ## run the tests
 	$(TESTS) ./...
 	@echo "All packages pass. make test-all runs, besides, what repeats these checks at length: long campaigns of faults, a real Slurm, all backends on all generations of GPUs."
 
-# Tests that ask the package longtest are found by their names, scripts by their
+# Tests that call testutil are found by their names, scripts by their
 # conditions.
-LONGFILES = $$(grep -rl --include='*_test.go' 'sink/longtest"' .)
-LONGTESTS = $$(awk '/^func /{name = $$2; sub(/\(.*/, "", name)} /longtest\.(All|Skip|Rounds)\(/{print name}' $(LONGFILES) | sort -u | paste -sd'|' -)
+LONGFILES = $$(grep -rlE --include='*_test.go' 'testutil\.(All|SkipUnlessAll|Rounds)\(' .)
+LONGTESTS = $$(awk '/^func /{name = $$2; sub(/\(.*/, "", name)} /testutil\.(All|SkipUnlessAll|Rounds)\(/{print name}' $(LONGFILES) | sort -u | paste -sd'|' -)
 LONGSCRIPTS = $$(grep -lE '^\[!?all\] ' cmd/aicplan/testdata/script/*.txt | xargs -n1 basename -s .txt | paste -sd'|' -)
 test-all: test test-rest ## run the tests, and what make test leaves out
 

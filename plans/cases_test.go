@@ -18,7 +18,7 @@ import (
 	"testing"
 
 	"aicplan/engine/grid"
-	"aicplan/sink/longtest"
+	"aicplan/sink/base/testutil"
 )
 
 var update = flag.Bool("update", false, "record the sets that the plans come to, after a wanted change")
@@ -88,7 +88,7 @@ func TestCases(t *testing.T) {
 			continue
 		}
 		for sm, system := range systemOf {
-			if sm != 90 && sm != others[backend] && !longtest.All() {
+			if sm != 90 && sm != others[backend] && !testutil.All() {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/sm%d", backend, sm), func(t *testing.T) {

@@ -16,8 +16,8 @@ import (
 
 	"aicplan/engine/config"
 	"aicplan/engine/grid"
+	"aicplan/sink/base/testutil"
 	"aicplan/sink/catalog"
-	"aicplan/sink/longtest"
 )
 
 func format(tb testing.TB, file string) (src, formatted string) {
@@ -111,7 +111,7 @@ func TestEveryModel(t *testing.T) {
 	if names.LengthInt() < 60 {
 		t.Fatalf("%d models", names.LengthInt())
 	}
-	step := longtest.Rounds(40, 10) // a sample is enough: families share their rows
+	step := testutil.Rounds(40, 10) // a sample is enough: families share their rows
 	for i, v := range names.AsValueSlice() {
 		if i%step != 0 {
 			continue
@@ -200,7 +200,7 @@ func TestWrongChoices(t *testing.T) {
 func TestEverySystem(t *testing.T) {
 	t.Parallel()
 	for system, on := range map[string][]string{"b60": backends, "a30": backends[:1], "l4": backends[1:2], "gb300": backends[2:]} {
-		if !longtest.All() {
+		if !testutil.All() {
 			if on = on[:1]; system != "b60" {
 				continue
 			}

@@ -16,7 +16,7 @@ import (
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
-	"aicplan/sink/filelock"
+	"aicplan/sink/base/fileutil"
 	"aicplan/stages/runtimes"
 )
 
@@ -173,7 +173,7 @@ func (c *applyCmd) Run(a *app) error {
 	a.outliveReader(c.JSON)
 	ctx, stop, cancel := interruptible(c.Grace)
 	defer cancel()
-	all.LockDevices(&runtimes.Locks{Me: filelock.Self(a.commandLine(), "", time.Now()), Timeout: a.global.LockTimeout})
+	all.LockDevices(&runtimes.Locks{Me: fileutil.Self(a.commandLine(), "", time.Now()), Timeout: a.global.LockTimeout})
 	res, err := c.apply(ctx, a, p, store, stop, guards)
 	if err != nil {
 		return err

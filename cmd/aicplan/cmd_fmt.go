@@ -16,7 +16,7 @@ import (
 
 	"aicplan/engine/config"
 	"aicplan/engine/run"
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 )
 
 type fmtCmd struct {
@@ -109,7 +109,7 @@ func (c *fmtCmd) file(a *app, path string) (changed bool, err error) {
 		return false, err
 	}
 
-	if err := atomic.WriteNamed(path, func(w io.Writer) error { _, err := w.Write(out); return err }); err != nil {
+	if err := fileutil.WriteNamed(path, func(w io.Writer) error { _, err := w.Write(out); return err }); err != nil {
 		return false, err
 	}
 

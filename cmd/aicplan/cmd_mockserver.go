@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"aicplan/cudaops/load/loadtest"
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 )
 
 type mockServerCmd struct {
@@ -68,7 +68,7 @@ func (c *mockServerCmd) Run(a *app) error {
 	}
 
 	if c.AddressFile != "" {
-		if _, err := atomic.WriteFile(c.AddressFile, []byte(l.Addr().String()+"\n")); err != nil {
+		if _, err := fileutil.WriteFile(c.AddressFile, []byte(l.Addr().String()+"\n")); err != nil {
 			return err
 		}
 	}

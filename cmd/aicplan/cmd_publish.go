@@ -15,7 +15,7 @@ import (
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
-	"aicplan/sink/scratch"
+	"aicplan/sink/base/fileutil"
 	"aicplan/stages/publish"
 )
 
@@ -124,7 +124,7 @@ func (c *publishCmd) one(ctx context.Context, a *app, p *plan.Plan, s *plan.Stag
 		return nil, err
 	}
 
-	own, err := scratch.New("", "publish")
+	own, err := fileutil.NewTempFolder("", "publish")
 	if err != nil {
 		return nil, err
 	}

@@ -10,7 +10,7 @@ import (
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/run"
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/textutil"
 	"aicplan/stages/report"
 	"aicplan/stages/report/history"
@@ -49,7 +49,7 @@ func (c *reportCmd) Run(a *app) error {
 	if c.Out == "" {
 		return report.Write(a.stdout, c.Format, r)
 	}
-	if err := atomic.WriteNamed(c.Out, func(w io.Writer) error { return report.Write(w, c.Format, r) }); err != nil {
+	if err := fileutil.WriteNamed(c.Out, func(w io.Writer) error { return report.Write(w, c.Format, r) }); err != nil {
 		return err
 	}
 

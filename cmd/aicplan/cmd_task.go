@@ -18,7 +18,7 @@ import (
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
-	"aicplan/sink/filelock"
+	"aicplan/sink/base/fileutil"
 	"aicplan/stages/collect"
 	"aicplan/stages/executors"
 	"aicplan/stages/runtimes"
@@ -133,7 +133,7 @@ func (c *taskCmd) measure(a *app, order *executors.Order, task *executors.Task,
 		return fail("the plan has changed since the jobs were submitted: apply it again")
 	}
 
-	all.LockDevices(&runtimes.Locks{Me: filelock.Self(a.commandLine(), "", time.Now()), Allotted: true})
+	all.LockDevices(&runtimes.Locks{Me: fileutil.Self(a.commandLine(), "", time.Now()), Allotted: true})
 	log, closeLog, err := a.runLog(a.taskDir(order, task))
 	if err != nil {
 		return fail("%v", err)

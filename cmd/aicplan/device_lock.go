@@ -6,12 +6,12 @@ import (
 	"slices"
 	"time"
 
-	"aicplan/sink/filelock"
+	"aicplan/sink/base/fileutil"
 	"aicplan/stages/runtimes"
 )
 
 // holdDevices locks GPUs while a command measures on them, as apply does for its stages. Without indices
-// it locks all GPUs. It waits up to -lock-timeout and returns a *filelock.BusyError if a device is still
+// it locks all GPUs. It waits up to -lock-timeout and returns a *fileutil.BusyError if a device is still
 // in use.
 func (a *app) holdDevices(list func() ([]runtimes.Device, error), indices ...int) (release func() error, err error) {
 	devices, err := list()
@@ -19,7 +19,7 @@ func (a *app) holdDevices(list func() ([]runtimes.Device, error), indices ...int
 		return nil, fmt.Errorf("the GPUs to lock: %w", err)
 	}
 
-	var held []*filelock.Device
+	var held []*fileutil.Device
 	release = func() error {
 		var errs []error
 		for _, d := range held {
@@ -35,7 +35,7 @@ func (a *app) holdDevices(list func() ([]runtimes.Device, error), indices ...int
 		}
 
 		lock, err := a.holdDevice(d.UUID, until)
-		if errors.Is(err, filelock.ErrBusy) {
+		if errors.Is(err, fileutil.ErrBusy) {
 			return nil, errors.Join(err, release())
 		}
 
@@ -50,11 +50,11 @@ func (a *app) holdDevices(list func() ([]runtimes.Device, error), indices ...int
 	return release, nil
 }
 
-func (a *app) holdDevice(uuid string, until time.Time) (*filelock.Device, error) {
+func (a *app) holdDevice(uuid string, until time.Time) (*fileutil.Device, error) {
 	told := false
 	for {
-		lock, err := filelock.LockDevice(uuid, filelock.Self(a.commandLine(), "", time.Now()))
-		if !errors.Is(err, filelock.ErrBusy) || !time.Now().Before(until) {
+		lock, err := fileutil.LockDevice(uuid, fileutil.Self(a.commandLine(), "", time.Now()))
+		if !errors.Is(err, fileutil.ErrBusy) || !time.Now().Before(until) {
 			return lock, err
 		}
 		if !told {

@@ -8,7 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"aicplan/sink/filelock"
+	"aicplan/sink/base/fileutil"
 	"aicplan/stages/runtimes"
 )
 
@@ -19,21 +19,21 @@ func twoGPUs() ([]runtimes.Device, error) {
 // TestVerbsThatMeasureLockDevices checks that a device locked by another run is rejected with the lock
 // holder, and that a free device is locked until it is released.
 func TestVerbsThatMeasureLockDevices(t *testing.T) {
-	t.Setenv(filelock.DeviceDirVariable, t.TempDir())
-	other, err := filelock.LockDevice("GPU-1", filelock.Self("aicplan apply night.hcl", "", time.Now()))
+	t.Setenv(fileutil.DeviceDirVariable, t.TempDir())
+	other, err := fileutil.LockDevice("GPU-1", fileutil.Self("aicplan apply night.hcl", "", time.Now()))
 	if err != nil {
 		t.Fatal(err)
 	}
 	var said bytes.Buffer
 	a := &app{stderr: &said}
-	if _, err := a.holdDevices(twoGPUs); !errors.Is(err, filelock.ErrBusy) || !strings.Contains(err.Error(), "night.hcl") {
+	if _, err := a.holdDevices(twoGPUs); !errors.Is(err, fileutil.ErrBusy) || !strings.Contains(err.Error(), "night.hcl") {
 		t.Errorf("a device in use: %v", err)
 	}
 	release, err := a.holdDevices(twoGPUs, 0) // free again; the other GPU is not requested
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := filelock.LockDevice("GPU-0", filelock.Holder{}); !errors.Is(err, filelock.ErrBusy) {
+	if _, err := fileutil.LockDevice("GPU-0", fileutil.Holder{}); !errors.Is(err, fileutil.ErrBusy) {
 		t.Errorf("the device is not held: %v", err)
 	}
 	if err := release(); err != nil {
@@ -42,7 +42,7 @@ func TestVerbsThatMeasureLockDevices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a device is tried at least once before the timeout
 		began := time.Now()
 		a.global.LockTimeout = time.Second
-		if _, err := a.holdDevices(twoGPUs, 1); !errors.Is(err, filelock.ErrBusy) || strings.Count(said.String(), "Waiting up to 1s") != 1 {
+		if _, err := a.holdDevices(twoGPUs, 1); !errors.Is(err, fileutil.ErrBusy) || strings.Count(said.String(), "Waiting up to 1s") != 1 {
 			t.Errorf("%v, said %q", err, said.String())
 		}
 		if waited := time.Since(began); waited != time.Second {

@@ -8,7 +8,7 @@ import (
 
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/textutil"
 	"aicplan/stages/gate/results"
 )
@@ -86,7 +86,7 @@ func (g gateFiles) write(a *app, r *run.Applied, events bool) error {
 // writeGroups writes the results of checks to a file.
 func writeGroups(path string, groups []results.Group, write func(io.Writer, []results.Group) error) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return atomic.Explain("make the folder of", path, err)
+		return fileutil.Explain("make the folder of", path, err)
 	}
-	return atomic.WriteNamed(path, func(w io.Writer) error { return write(&textutil.Writer{W: w}, groups) })
+	return fileutil.WriteNamed(path, func(w io.Writer) error { return write(&textutil.Writer{W: w}, groups) })
 }

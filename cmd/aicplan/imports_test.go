@@ -46,15 +46,15 @@ var layers = []layer{
 }
 
 // ground are the folders whose packages every other package may import. They import only each other.
-var ground = []string{"sink/base", "sink/command", "sink/scratch", "sink/stats"}
+var ground = []string{"sink/base", "sink/command"}
 
 // homes maps a module to the folders that may import it.
 var homes = map[string][]string{
 	"github.com/dominikbraun/graph":             {"engine/dag"},
-	"github.com/gofrs/flock":                    {"engine/checkpoint", "sink/scratch"},
+	"github.com/gofrs/flock":                    {"engine/checkpoint", "sink/base/fileutil"},
 	"github.com/ebitengine/purego":              {"cudaops/dl"},
 	"github.com/NVIDIA/go-nvml":                 {"cudaops/nvml"},
-	"github.com/google/renameio":                {"sink/atomic"},
+	"github.com/google/renameio":                {"sink/base/fileutil"},
 	"github.com/apache/arrow":                   {"sink", "engine", "stages", "cmd"},
 	"github.com/hashicorp/hcl":                  {"engine", "stages", "cmd"},
 	"github.com/zclconf/go-cty":                 {"engine", "stages", "cmd"},

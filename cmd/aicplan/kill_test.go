@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"aicplan/sink/longtest"
+	"aicplan/sink/base/testutil"
 )
 
 // killPlan measures a synthetic op. Any two runs must export the same bytes.
@@ -56,7 +56,7 @@ const killCases = 400
 // undisturbed run. make soak does the same, and more, for hours.
 func TestKillAtAnyMoment(t *testing.T) {
 	t.Parallel()
-	moments := longtest.Rounds(4, 8)
+	moments := testutil.Rounds(4, 8)
 	if testing.Short() {
 		moments = 3
 	}

@@ -16,8 +16,8 @@ import (
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/run"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/textutil"
-	"aicplan/sink/filelock"
 	"aicplan/stages/runtimes"
 )
 
@@ -166,7 +166,7 @@ func (a *app) fail(err error) int {
 	}
 
 	code := run.ExitError
-	if errors.Is(err, checkpoint.ErrLocked) || errors.Is(err, filelock.ErrBusy) {
+	if errors.Is(err, checkpoint.ErrLocked) || errors.Is(err, fileutil.ErrBusy) {
 		code = run.ExitLocked
 	}
 

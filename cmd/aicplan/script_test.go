@@ -16,8 +16,8 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"aicplan/cudaops/pyhost/pyhosttest"
-	"aicplan/sink/filelock"
-	"aicplan/sink/longtest"
+	"aicplan/sink/base/fileutil"
+	"aicplan/sink/base/testutil"
 	"aicplan/stages/executors/slurmtest"
 	"aicplan/stages/runtimes"
 )
@@ -27,9 +27,9 @@ import (
 func TestMain(m *testing.M) {
 	// Test runs do not wait for runs of users or of each other.
 	locks := ""
-	if os.Getenv(filelock.DeviceDirVariable) == "" {
+	if os.Getenv(fileutil.DeviceDirVariable) == "" {
 		locks = filepath.Join(os.TempDir(), fmt.Sprintf("aicplan-test-locks-%d", os.Getpid()))
-		os.Setenv(filelock.DeviceDirVariable, locks)
+		os.Setenv(fileutil.DeviceDirVariable, locks)
 	}
 	commands := map[string]func(){}
 	for _, name := range slurmtest.Commands {
@@ -78,7 +78,7 @@ func TestScripts(t *testing.T) {
 		Condition:     scriptCondition,
 		Setup: func(e *testscript.Env) error {
 			e.Setenv("NO_COLOR", "1")
-			e.Setenv(filelock.DeviceDirVariable, filepath.Join(e.WorkDir, ".locks"))
+			e.Setenv(fileutil.DeviceDirVariable, filepath.Join(e.WorkDir, ".locks"))
 			e.Setenv("PYTHONDONTWRITEBYTECODE", "1")
 			e.Setenv("GOGC", "400") // the heap is not worth collecting before commands end
 			withPython(t, e)
@@ -109,7 +109,7 @@ func TestScripts(t *testing.T) {
 // test.
 func scriptCondition(name string) (bool, error) {
 	if name == "all" {
-		return longtest.All(), nil
+		return testutil.All(), nil
 	}
 	return false, fmt.Errorf("no condition %q", name)
 }

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"aicplan/cudaops/worker"
-	"aicplan/sink/longtest"
+	"aicplan/sink/base/testutil"
 	"aicplan/stages/executors"
 	"aicplan/stages/executors/slurmtest"
 )
@@ -74,7 +74,7 @@ func TestClusterOfProcesses(t *testing.T) {
 
 // TestRealSlurm repeats the test on a real Slurm on this host, and adds an experiment with servers.
 func TestRealSlurm(t *testing.T) {
-	longtest.Skip(t)
+	testutil.SkipUnlessAll(t)
 	t.Parallel()
 	env := startSlurm(t)
 	t.Run("collect", func(t *testing.T) { disturbCluster(t, env) })

@@ -9,7 +9,7 @@ import (
 
 	"aicplan/engine/plan"
 	"aicplan/engine/stage"
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 )
 
 // writable returns an error if a stage will write exports and the output folder is not writable. Exports
@@ -26,7 +26,7 @@ func writable(p *plan.Plan, dir string) error {
 
 	if err := tryToWrite(dir); err != nil {
 		return fmt.Errorf("exports cannot go to the output folder, so nothing was measured: %w",
-			atomic.Explain("write in", dir, err))
+			fileutil.Explain("write in", dir, err))
 	}
 
 	return nil

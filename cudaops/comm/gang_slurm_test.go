@@ -10,13 +10,13 @@ import (
 	"testing"
 	"time"
 
-	"aicplan/sink/longtest"
+	"aicplan/sink/base/testutil"
 )
 
 // TestRanksOverSlurm starts ranks with srun on the nodes of a Slurm cluster that it starts on this host.
 // COMM_TEST_SLURM overrides the size of four nodes with two ranks each, for example 16x4.
 func TestRanksOverSlurm(t *testing.T) {
-	longtest.Skip(t)
+	testutil.SkipUnlessAll(t)
 	nodes, perNode := 4, 2
 	if size := os.Getenv("COMM_TEST_SLURM"); size != "" {
 		if _, err := fmt.Sscanf(size, "%dx%d", &nodes, &perNode); err != nil {

@@ -23,7 +23,7 @@ import (
 	"aicplan/cudaops/driver"
 	"aicplan/cudaops/nccl/nccltest"
 	"aicplan/cudaops/worker"
-	"aicplan/sink/longtest"
+	"aicplan/sink/base/testutil"
 )
 
 // The test binary is started by launchers (relayVerb) and also is a launcher (launchVerb). A relay is the
@@ -273,7 +273,7 @@ func measureAcross(t *testing.T, b *bench, nodes, perNode int) {
 // started by a launcher and connects by TCP.
 func TestRanksAcrossNodes(t *testing.T) {
 	sizes := [][2]int{{2, 1}, {8, 4}}
-	if longtest.All() {
+	if testutil.All() {
 		sizes = append(sizes, [2]int{16, 4})
 	}
 	for _, size := range sizes {

@@ -16,7 +16,7 @@ import (
 
 	"aicplan/cudaops/driver"
 	"aicplan/cudaops/worker"
-	"aicplan/sink/scripttest"
+	"aicplan/sink/base/testutil"
 )
 
 // fakeRankVerb makes the test binary a rank's process on a fake node.
@@ -94,7 +94,7 @@ func TestProcessThatIsNoRank(t *testing.T) {
 		"garbage": "#!/bin/sh\necho 'hello, world' >&4\nexec sleep 100\n",
 	} {
 		path := filepath.Join(dir, name)
-		scripttest.Write(t, path, script)
+		testutil.WriteProgram(t, path, script)
 	}
 	for name, text := range map[string]string{"exits": "exit status 7", "garbage": `"hello, world"`} {
 		c := processCrew(func(int) (*rankPipes, error) { return spawnRank(exec.Command(filepath.Join(dir, name))) }, one, deadline)

@@ -5,7 +5,7 @@ import (
 
 	"gonum.org/v1/gonum/stat"
 
-	"aicplan/sink/stats"
+	"aicplan/sink/base/stats"
 )
 
 // Median returns the middle of xs (the mean of the two middle values when their

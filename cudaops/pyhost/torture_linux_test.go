@@ -16,7 +16,7 @@ import (
 
 	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/worker"
-	"aicplan/sink/longtest"
+	"aicplan/sink/base/testutil"
 )
 
 // fault is one thing that an op may do to its worker, and the result that must follow.
@@ -85,7 +85,7 @@ func TestTorture(t *testing.T) {
 	switch {
 	case os.Getenv("AICPLAN_TEST_LONG") != "":
 		scale = 1
-	case testing.Short() || !longtest.All():
+	case testing.Short() || !testutil.All():
 		scale = 10
 	}
 	var kinds []string

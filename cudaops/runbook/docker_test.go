@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"aicplan/sink/scripttest"
+	"aicplan/sink/base/testutil"
 )
 
 // standInDocker stores its containers in a file, and fails or hangs if a file requests it.
@@ -28,7 +28,7 @@ esac
 func dockerFor(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
-	scripttest.Write(t, filepath.Join(dir, "docker"), standInDocker)
+	testutil.WriteProgram(t, filepath.Join(dir, "docker"), standInDocker)
 	t.Setenv("PATH", dir+string(os.PathListSeparator)+os.Getenv("PATH"))
 	if err := os.WriteFile(filepath.Join(dir, "containers"), []byte("others\n"), 0o644); err != nil {
 		t.Fatal(err)

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"aicplan/sink/scratch"
+	"aicplan/sink/base/fileutil"
 )
 
 // Options configure a run.
@@ -82,7 +82,7 @@ func Execute(ctx context.Context, s Server, o Options) *ServerRun {
 		return res
 	}
 
-	own, err := scratch.New("", "docs")
+	own, err := fileutil.NewTempFolder("", "docs")
 	if err != nil {
 		res.Setup = err.Error()
 		return res

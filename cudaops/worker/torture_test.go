@@ -12,7 +12,7 @@ import (
 
 	"aicplan/cudaops/cpu"
 	"aicplan/cudaops/worker"
-	"aicplan/sink/longtest"
+	"aicplan/sink/base/testutil"
 )
 
 // tortures says how each fault must end; the number is how often it is used.
@@ -46,7 +46,7 @@ var tortures = []struct {
 
 func TestTorture(t *testing.T) {
 	windows := []int{1, 4}
-	if !longtest.All() {
+	if !testutil.All() {
 		windows = windows[1:]
 	}
 	for _, window := range windows {

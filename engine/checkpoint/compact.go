@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 )
 
 // Compacted reports the compaction of one journal.
@@ -92,7 +92,7 @@ func (s *Store) compact(dir string, dry bool) (*Compacted, error) {
 	for _, path := range j.segments {
 		info, err := os.Stat(path)
 		if err != nil {
-			return nil, atomic.Explain("read", path, err)
+			return nil, fileutil.Explain("read", path, err)
 		}
 		c.Before += info.Size()
 	}
@@ -147,7 +147,7 @@ func lockSegments(dir string) (unlock func(), err error) {
 		f, err := os.Open(path)
 		if err != nil {
 			unlock()
-			return nil, atomic.Explain("read", path, err)
+			return nil, fileutil.Explain("read", path, err)
 		}
 
 		files = append(files, f)

@@ -9,7 +9,7 @@ import (
 	"os"
 	"syscall"
 
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 )
 
 // tempPrefix starts the names of incomplete files. gc removes those that a crash leaves.
@@ -69,7 +69,7 @@ func inUse(f *os.File) bool {
 func (osFiles) Rename(from, to string) error { return os.Rename(from, to) }
 func (osFiles) Remove(path string) error     { return os.Remove(path) }
 func (osFiles) Mkdir(path string) error      { return os.Mkdir(path, 0o755) }
-func (osFiles) SyncDir(path string) error    { return atomic.SyncDir(path) }
+func (osFiles) SyncDir(path string) error    { return fileutil.SyncDir(path) }
 
 func randomHex(n int) string {
 	b := make([]byte, (n+1)/2)

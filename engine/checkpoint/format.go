@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 )
 
 // checkFormat returns true if the folder is a state folder of this format, and false if it is empty or
@@ -39,7 +39,7 @@ func (s *Store) readFormat() (bool, error) {
 	}
 
 	if err != nil {
-		return false, atomic.Explain("read", path, err)
+		return false, fileutil.Explain("read", path, err)
 	}
 	if found := strings.TrimSpace(string(data)); found != strconv.Itoa(Format) {
 		return false, &FormatError{Dir: s.dir, Found: found}
@@ -56,7 +56,7 @@ func (s *Store) checkEmpty() error {
 		return nil
 	}
 	if err != nil {
-		return atomic.Explain("read", s.dir, err)
+		return fileutil.Explain("read", s.dir, err)
 	}
 
 	for _, e := range entries {

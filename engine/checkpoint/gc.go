@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 )
 
 // GCOptions are the options of Store.GC.
@@ -245,7 +245,7 @@ func (s *Store) strays() ([]Removed, error) {
 		case errors.Is(err, fs.ErrNotExist):
 			return nil
 		case err != nil:
-			return atomic.Explain("read", path, err)
+			return fileutil.Explain("read", path, err)
 		case d.IsDir():
 			if path == s.path("runs") {
 				return fs.SkipDir // run folders contain files of other packages

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"sync"
 
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 )
 
 // Journal contains the measured and failed cases of one context. It is safe for concurrent use.
@@ -183,12 +183,12 @@ func (j *Journal) loadSegments(dir string) error {
 func readSegment(path string, visit func(e Entry, off int64, size int)) ([]Damage, error) {
 	f, err := os.Open(path)
 	if err != nil {
-		return nil, atomic.Explain("read", path, err)
+		return nil, fileutil.Explain("read", path, err)
 	}
 	defer f.Close()
 	damage, err := scanSegment(f, path, visit)
 	if err != nil {
-		return nil, atomic.Explain("read", path, err)
+		return nil, fileutil.Explain("read", path, err)
 	}
 
 	return damage, nil
@@ -274,7 +274,7 @@ func (j *Journal) Lookup(id string) (e Entry, ok bool, err error) {
 	}
 	buf := make([]byte, r.size)
 	if err := j.readers.readAt(path, buf, r.off); err != nil {
-		return Entry{}, false, atomic.Explain("read", path, err)
+		return Entry{}, false, fileutil.Explain("read", path, err)
 	}
 
 	e, err = checkFrame(path, buf, r, id)
@@ -288,7 +288,7 @@ func segmentPaths(dir string) ([]string, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, atomic.Explain("read", dir, err)
+		return nil, fileutil.Explain("read", dir, err)
 	}
 
 	var out []string

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"sync"
 
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 )
 
 // Reader looks up many entries. It reads ahead, so lookups in the order of the entries are fastest, and
@@ -48,7 +48,7 @@ func (r *Reader) Lookup(id string) (e Entry, ok bool, err error) {
 		}
 		n, err := j.readers.readSome(path, r.win[:cap(r.win)], at.off)
 		if err != nil {
-			return Entry{}, false, atomic.Explain("read", path, err)
+			return Entry{}, false, fileutil.Explain("read", path, err)
 		}
 
 		r.path, r.off, r.win, from = path, at.off, r.win[:n], 0
@@ -110,7 +110,7 @@ func (j *Journal) Some(n int) iter.Seq2[Entry, error] {
 				win = make([]byte, max(ahead, int(it.size))) // the old buffer is still in use by earlier payloads
 				n, err := j.readers.readSome(path, win, it.off)
 				if err != nil {
-					yield(Entry{}, atomic.Explain("read", path, err))
+					yield(Entry{}, fileutil.Explain("read", path, err))
 					return
 				}
 				win, winSegment, winOff, at = win[:n], it.segment, it.off, 0

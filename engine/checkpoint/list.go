@@ -7,7 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 )
 
 // Listing summarizes a state folder.
@@ -191,7 +191,7 @@ func (s *Store) walkObjects(visit func(path, digest string, info fs.FileInfo) er
 		return nil
 	}
 	if err != nil {
-		return atomic.Explain("read", s.path("objects"), err)
+		return fileutil.Explain("read", s.path("objects"), err)
 	}
 
 	for _, d := range dirs {
@@ -200,7 +200,7 @@ func (s *Store) walkObjects(visit func(path, digest string, info fs.FileInfo) er
 		}
 		files, err := os.ReadDir(s.path("objects", d.Name()))
 		if err != nil {
-			return atomic.Explain("read", s.path("objects", d.Name()), err)
+			return fileutil.Explain("read", s.path("objects", d.Name()), err)
 		}
 
 		for _, f := range files {
@@ -214,7 +214,7 @@ func (s *Store) walkObjects(visit func(path, digest string, info fs.FileInfo) er
 
 			path := s.path("objects", d.Name(), f.Name())
 			if err != nil {
-				return atomic.Explain("read", path, err)
+				return fileutil.Explain("read", path, err)
 			}
 			if err := visit(path, digestPrefix+f.Name(), info); err != nil {
 				return err

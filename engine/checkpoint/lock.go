@@ -12,12 +12,11 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"aicplan/sink/atomic"
-	"aicplan/sink/filelock"
+	"aicplan/sink/base/fileutil"
 )
 
 // Holder identifies the process that has the run lock.
-type Holder = filelock.Holder
+type Holder = fileutil.Holder
 
 // LockInfo describes the caller of Lock in the lock file.
 type LockInfo struct {
@@ -202,7 +201,7 @@ func (s *Store) readHolder() (*Holder, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, atomic.Explain("read", s.path("lock.json"), err)
+		return nil, fileutil.Explain("read", s.path("lock.json"), err)
 	}
 
 	var h Holder
@@ -221,7 +220,7 @@ func (s *Store) writeHolder(h Holder) error {
 	return s.writeFile(s.path("lock.json"), append(data, '\n'))
 }
 
-func self(info LockInfo, now time.Time) Holder { return filelock.Self(info.Command, info.RunID, now) }
+func self(info LockInfo, now time.Time) Holder { return fileutil.Self(info.Command, info.RunID, now) }
 
 // state reports whether the process that wrote a lock file is alive, or cannot be checked from here.
 // Under the same kernel, acquiring the file lock proves that the process is dead; without a file lock

@@ -14,7 +14,7 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow"
 
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/table"
 )
 
@@ -117,12 +117,12 @@ func (s *Store) PutBytes(data []byte) (string, error) {
 func (s *Store) PutFile(file string) (digest string, size int64, err error) {
 	f, err := os.Open(file)
 	if err != nil {
-		return "", 0, atomic.Explain("read", file, err)
+		return "", 0, fileutil.Explain("read", file, err)
 	}
 	defer f.Close()
 	sum := sha256.New()
 	if size, err = io.Copy(sum, f); err != nil {
-		return "", 0, atomic.Explain("read", file, err)
+		return "", 0, fileutil.Explain("read", file, err)
 	}
 
 	digest = digestPrefix + hex.EncodeToString(sum.Sum(nil))
@@ -138,7 +138,7 @@ func (s *Store) PutFile(file string) (digest string, size int64, err error) {
 		return digest, size, nil
 	}
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return "", 0, atomic.Explain("read", file, err)
+		return "", 0, fileutil.Explain("read", file, err)
 	}
 
 	check := sha256.New()
@@ -180,7 +180,7 @@ func (s *Store) GetBytes(digest string) ([]byte, error) {
 	}
 
 	if err != nil {
-		return nil, atomic.Explain("read", path, err)
+		return nil, fileutil.Explain("read", path, err)
 	}
 	if got := Digest(data); got != digest {
 		return nil, s.putAside(path, fmt.Sprintf("its %d bytes have the digest %s", len(data), short(got)))

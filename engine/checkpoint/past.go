@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 )
 
 // Place is the location of an entry in a segment. Callers can store it instead of the entry.
@@ -42,7 +42,7 @@ func (s *Store) EachEntry(info ContextInfo, visit func(Entry, Place)) error {
 func (s *Store) EntryAt(p Place) (Entry, error) {
 	buf := make([]byte, p.size)
 	if err := s.readers.readAt(p.path, buf, p.off); err != nil {
-		return Entry{}, tidied(atomic.Explain("read", p.path, err))
+		return Entry{}, tidied(fileutil.Explain("read", p.path, err))
 	}
 	e, _, ok := parseFrame(buf)
 	if !ok {

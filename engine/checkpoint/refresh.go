@@ -10,7 +10,7 @@ import (
 	"slices"
 	"strings"
 
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 )
 
 // reads reports whether the store reads a segment; see Options.Label.
@@ -78,7 +78,7 @@ func (j *Journal) refresh() ([]string, error) {
 		}
 
 		if err != nil {
-			return ids, atomic.Explain("read", path, err)
+			return ids, fileutil.Explain("read", path, err)
 		}
 		j.mu.Lock()
 		ids = j.takeIn(n, from, data, ids)

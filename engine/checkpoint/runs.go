@@ -8,7 +8,7 @@ import (
 	"regexp"
 	"time"
 
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 )
 
 // Run is the folder of one run, with its events and worker logs.
@@ -67,7 +67,7 @@ func (s *Store) Runs() ([]Run, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, atomic.Explain("read", s.path("runs"), err)
+		return nil, fileutil.Explain("read", s.path("runs"), err)
 	}
 
 	var out []Run

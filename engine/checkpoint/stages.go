@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 )
 
 // StageRecord is the last result of a stage instance and its inputs. Fields of the stage contract are
@@ -128,7 +128,7 @@ func (s *Store) ReadStage(address string) (*StageRecord, error) {
 func readJSON(path string, to any) error {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return atomic.Explain("read", path, err)
+		return fileutil.Explain("read", path, err)
 	}
 	if err := json.Unmarshal(data, to); err != nil {
 		return &CorruptError{Path: path, Detail: err.Error()}
@@ -201,7 +201,7 @@ func (s *Store) stagePaths() ([]string, error) {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, atomic.Explain("read", s.path("stages"), err)
+		return nil, fileutil.Explain("read", s.path("stages"), err)
 	}
 
 	var out []string

@@ -24,7 +24,7 @@ import (
 	"sync"
 	"time"
 
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 )
 
 // Format is the version of the state folder's layout. Open fails with a *FormatError for other
@@ -273,7 +273,7 @@ func (s *Store) place(tmp, path string) error {
 
 // explain adds a remedy to an error of the file system.
 func (s *Store) explain(doing, path string, err error) error {
-	err = atomic.Explain(doing, path, err)
+	err = fileutil.Explain(doing, path, err)
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w (the state folder is %s; -state-dir or AICPLAN_STATE_DIR chooses another)", err, s.dir)
 	}

@@ -18,7 +18,7 @@ import (
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 )
 
 // savedFormat is raised when a saved plan of before cannot be read any more.
@@ -75,7 +75,7 @@ func Save(path string, p *Plan, s Saved) error {
 	if err != nil {
 		return err
 	}
-	return atomic.WriteNamed(path, func(w io.Writer) error {
+	return fileutil.WriteNamed(path, func(w io.Writer) error {
 		_, err := w.Write(append(data, '\n'))
 		return err
 	})

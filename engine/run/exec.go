@@ -15,7 +15,7 @@ import (
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/plan"
 	"aicplan/engine/stage"
-	"aicplan/sink/filelock"
+	"aicplan/sink/base/fileutil"
 )
 
 // runStage runs a stage and stores what it produced.
@@ -29,7 +29,7 @@ func (r *runner) runStage(ctx context.Context, s *plan.Stage, sr *StageResult) {
 		sr.Outcome = out
 	}
 	if err != nil {
-		sr.Status, sr.Message, sr.Busy = stage.StatusFailed, err.Error(), errors.Is(err, filelock.ErrBusy)
+		sr.Status, sr.Message, sr.Busy = stage.StatusFailed, err.Error(), errors.Is(err, fileutil.ErrBusy)
 		if errors.Is(err, context.Canceled) {
 			sr.Status, sr.Message = stage.StatusInterrupted, "stopped at once; what was acknowledged is kept"
 		}

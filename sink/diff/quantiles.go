@@ -9,8 +9,8 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 	"gonum.org/v1/gonum/stat"
 
+	"aicplan/sink/base/stats"
 	"aicplan/sink/rowkey"
-	"aicplan/sink/stats"
 	"aicplan/sink/table"
 )
 

@@ -9,7 +9,7 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow"
 
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/table"
 )
 
@@ -117,12 +117,12 @@ func appendText(b []byte, s string) []byte {
 
 // StageCSV writes a CSV file as a part of a batch and returns the digest of its bytes,
 // "sha256:<hex>".
-func StageCSV(b *atomic.Batch, path string, rec arrow.Record) (string, error) {
+func StageCSV(b *fileutil.Batch, path string, rec arrow.Record) (string, error) {
 	return stage(b, path, func(w io.Writer) error { return WriteCSV(w, rec) })
 }
 
 // stage keeps the message of a failed disk and adds the path to others.
-func stage(b *atomic.Batch, path string, fill func(io.Writer) error) (string, error) {
+func stage(b *fileutil.Batch, path string, fill func(io.Writer) error) (string, error) {
 	var content error
 	digest, err := b.Stage(path, func(w io.Writer) error {
 		tracked := &tracker{w: w}

@@ -11,7 +11,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/parquet/file"
 
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/table"
 )
 
@@ -36,7 +36,7 @@ func WriteParquet(w io.Writer, rec arrow.Record) error {
 
 // StageParquet writes a Parquet file as a part of a batch and returns the digest of its
 // bytes, "sha256:<hex>".
-func StageParquet(b *atomic.Batch, path string, rec arrow.Record) (string, error) {
+func StageParquet(b *fileutil.Batch, path string, rec arrow.Record) (string, error) {
 	return stage(b, path, func(w io.Writer) error { return WriteParquet(w, rec) })
 }
 

@@ -7,8 +7,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/catalog"
-	"aicplan/sink/scratch"
 	"aicplan/sink/tree"
 )
 
@@ -25,7 +25,7 @@ func alone(dir string, o Options) (folder string, remove func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	own, err := scratch.New("", "read-back")
+	own, err := fileutil.NewTempFolder("", "read-back")
 	if err != nil {
 		return "", nil, err
 	}

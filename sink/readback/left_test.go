@@ -4,7 +4,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"aicplan/sink/scripttest"
+	"aicplan/sink/base/testutil"
 )
 
 // TestWhatAnInterpreterLeaves: a wrapper may start what keeps its output open; the
@@ -13,7 +13,7 @@ func TestWhatAnInterpreterLeaves(t *testing.T) {
 	t.Parallel()
 	dir := database(t, row("1", "0.5"), row("16", "0.7"))
 	wrapper := filepath.Join(t.TempDir(), "python")
-	scripttest.Write(t, wrapper, "#!/bin/sh\nwhile test -d "+dir+"; do sleep 0.05; done &\n"+python(t)+" \"$@\"\n")
+	testutil.WriteProgram(t, wrapper, "#!/bin/sh\nwhile test -d "+dir+"; do sleep 0.05; done &\n"+python(t)+" \"$@\"\n")
 	r, err := Run(t.Context(), dir, options(wrapper, ""))
 	if err != nil {
 		t.Fatal(err)

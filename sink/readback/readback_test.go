@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"aicplan/sink/scripttest"
+	"aicplan/sink/base/testutil"
 )
 
 const header = "framework,version,device,op_name,kernel_source,gemm_dtype,m,n,k,latency\n"
@@ -53,7 +53,7 @@ func pythonWith(t *testing.T, standIn string) string {
 	}
 	path := filepath.Join(t.TempDir(), "python")
 	text := "#!/bin/sh\nPYTHONDONTWRITEBYTECODE=1 PYTHONPATH=" + folder + " exec " + program + " \"$@\"\n"
-	scripttest.Write(t, path, text)
+	testutil.WriteProgram(t, path, text)
 	return path
 }
 

@@ -10,7 +10,7 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow"
 
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/catalog"
 	"aicplan/sink/perf"
 	"aicplan/sink/rowkey"
@@ -23,7 +23,7 @@ import (
 func ReadFile(path string) (arrow.Record, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {
-		return nil, atomic.Explain("read", path, err)
+		return nil, fileutil.Explain("read", path, err)
 	}
 	return Decode(path, data)
 }
@@ -71,7 +71,7 @@ func csvTypes(path string) perf.Types {
 // in the order of key, and returns the digest of its bytes. The same rows make
 // the same bytes in whatever order they come.
 func WriteFile(path string, rec arrow.Record, key []string) (string, error) {
-	var b atomic.Batch
+	var b fileutil.Batch
 	defer b.Discard()
 	digest, err := Stage(&b, path, rec, key)
 	if err != nil {
@@ -81,7 +81,7 @@ func WriteFile(path string, rec arrow.Record, key []string) (string, error) {
 }
 
 // Stage is WriteFile as a part of a batch.
-func Stage(b *atomic.Batch, path string, rec arrow.Record, key []string) (string, error) {
+func Stage(b *fileutil.Batch, path string, rec arrow.Record, key []string) (string, error) {
 	order, err := rowkey.Order(rec, key)
 	if err != nil {
 		return "", err
@@ -96,7 +96,7 @@ func Stage(b *atomic.Batch, path string, rec arrow.Record, key []string) (string
 }
 
 // StageInOrder is Stage for rows that stay in their order.
-func StageInOrder(b *atomic.Batch, path string, rec arrow.Record) (string, error) {
+func StageInOrder(b *fileutil.Batch, path string, rec arrow.Record) (string, error) {
 	rec, err := rowkey.Plain(rec)
 	if err != nil {
 		return "", err
@@ -139,9 +139,9 @@ func CheckCSV(rec arrow.Record) error {
 
 // Digest is the digest of a file's bytes, "sha256:<hex>".
 func Digest(path string) (string, error) {
-	data, err := atomic.ReadFile(path)
+	data, err := fileutil.ReadFile(path)
 	if err != nil {
 		return "", err
 	}
-	return atomic.Digest(data), nil
+	return fileutil.Digest(data), nil
 }

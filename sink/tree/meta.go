@@ -8,7 +8,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 )
 
 // Meta is a collection_meta.yaml: what a folder of perf files rests on.
@@ -57,17 +57,17 @@ type TableMeta struct {
 
 // EmptyPlanHash is the case plan hash of no cases at all: the mark of a
 // sidecar that was written without evidence.
-var EmptyPlanHash = atomic.Digest(nil)
+var EmptyPlanHash = fileutil.Digest(nil)
 
 // CasePlanHash digests the ids of a plan's cases; their order does not count.
 // The ids must be sorted.
 func CasePlanHash(sorted []string) string {
-	return atomic.Digest([]byte(strings.Join(sorted, "\n")))
+	return fileutil.Digest([]byte(strings.Join(sorted, "\n")))
 }
 
 // ReadMeta reads a collection_meta.yaml. A missing file is fs.ErrNotExist.
 func ReadMeta(path string) (*Meta, error) {
-	data, err := atomic.ReadFile(path)
+	data, err := fileutil.ReadFile(path)
 	if err != nil {
 		return nil, err
 	}

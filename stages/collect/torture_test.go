@@ -9,7 +9,7 @@ import (
 
 	"aicplan/cudaops/cpu"
 	"aicplan/engine/stage"
-	"aicplan/sink/longtest"
+	"aicplan/sink/base/testutil"
 	"aicplan/sink/table"
 )
 
@@ -45,7 +45,7 @@ var tortures = []struct {
 // Of a thousand cases two hundred misbehave; make test runs a fifth of them. The ledger must contain
 // exactly the cases that must fail, all others are measured, and the next run has nothing to do.
 func TestTorture(t *testing.T) {
-	scale := longtest.Rounds(5, 1)
+	scale := testutil.Rounds(5, 1)
 	cases := 1000 / scale
 	var lists []string
 	faults, first := 0, 0

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/textutil"
 )
 
@@ -459,7 +459,7 @@ func (f *Follower) submit(ctx context.Context, listed int) error {
 func (f *Follower) submitArray(ctx context.Context, a Array, gpus int) error {
 	// Without this folder Slurm fails the jobs without a message.
 	if err := os.MkdirAll(f.Script.LogDir, 0o755); err != nil {
-		return atomic.Explain("create", f.Script.LogDir, err)
+		return fileutil.Explain("create", f.Script.LogDir, err)
 	}
 
 	script := filepath.Join(f.Order.Dir(), "script.sh")

@@ -14,7 +14,7 @@ import (
 	"strings"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 )
 
 // Order is the work that a collect submits to jobs. It is stored in a folder on the shared file system
@@ -91,7 +91,7 @@ func Create(home string, o *Order) error {
 
 	for _, dir := range []string{o.dir, o.tasksDir()} {
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return atomic.Explain("create", dir, err)
+			return fileutil.Explain("create", dir, err)
 		}
 	}
 
@@ -193,7 +193,7 @@ func writeJSON(path string, v any) error {
 	if err != nil {
 		return err
 	}
-	_, err = atomic.WriteFile(path, append(raw, '\n'))
+	_, err = fileutil.WriteFile(path, append(raw, '\n'))
 	return err
 }
 

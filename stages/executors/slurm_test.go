@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"aicplan/sink/scripttest"
+	"aicplan/sink/base/testutil"
 )
 
 // TestCommandsThatLeaveSomething checks that a job counts as submitted even if a site's sbatch starts a
@@ -16,7 +16,7 @@ func TestCommandsThatLeaveSomething(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	sbatch := filepath.Join(dir, "sbatch")
-	scripttest.Write(t, sbatch, "#!/bin/sh\nwhile test -d "+dir+"; do sleep 0.05; done &\necho 4711\n")
+	testutil.WriteProgram(t, sbatch, "#!/bin/sh\nwhile test -d "+dir+"; do sleep 0.05; done &\necho 4711\n")
 	if out, err := (&Scheduler{}).run(t.Context(), sbatch); err != nil || out != "4711\n" {
 		t.Errorf("%q, %v", out, err)
 	}
@@ -27,7 +27,7 @@ func TestCommandsThatHang(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	squeue := filepath.Join(dir, "squeue")
-	scripttest.Write(t, squeue, "#!/bin/sh\nwhile test -d "+dir+"; do sleep 0.05; done\n")
+	testutil.WriteProgram(t, squeue, "#!/bin/sh\nwhile test -d "+dir+"; do sleep 0.05; done\n")
 	if out, err := (&Scheduler{Timeout: time.Millisecond}).run(t.Context(), squeue); err == nil || !strings.Contains(err.Error(), "did not answer within 1ms") {
 		t.Errorf("%q, %v", out, err)
 	}

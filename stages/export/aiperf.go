@@ -17,7 +17,7 @@ import (
 	"aicplan/cudaops/load/aiperf"
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/table"
 	"aicplan/stages/telemetry"
 )
@@ -39,7 +39,7 @@ func (c *Config) runAIPerf(ctx context.Context, rc *stage.RunContext) (*stage.Ou
 	}
 
 	out := &stage.Outcome{Status: stage.StatusOK, Data: sets[0]}
-	var batch atomic.Batch
+	var batch fileutil.Batch
 	defer batch.Discard()
 	cases := 0
 
@@ -71,13 +71,13 @@ func (c *Config) runAIPerf(ctx context.Context, rc *stage.RunContext) (*stage.Ou
 					continue
 				}
 
-				full, err := atomic.Within(rc.OutDir, path.Join(c.Dir, dir, aiperf.Path(a.Name)))
+				full, err := fileutil.Within(rc.OutDir, path.Join(c.Dir, dir, aiperf.Path(a.Name)))
 				if err != nil {
 					return nil, err
 				}
 
 				if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-					return nil, atomic.Explain("make the folder of", full, err)
+					return nil, fileutil.Explain("make the folder of", full, err)
 				}
 
 				if err := stageAttachment(&batch, rc.Store, full, list, a); err != nil {
@@ -110,7 +110,7 @@ var streamed = []string{aiperf.Records, aiperf.Telemetry}
 
 // stageAttachment writes one attachment of a row. Large ones are copied, not
 // held in memory.
-func stageAttachment(batch *atomic.Batch, store *checkpoint.Store, path string, list []stage.Attachment,
+func stageAttachment(batch *fileutil.Batch, store *checkpoint.Store, path string, list []stage.Attachment,
 	a stage.Attachment) error {
 	if !slices.Contains(streamed, a.Name) {
 		data, err := store.GetBytes(a.Digest)

@@ -4,18 +4,18 @@ import (
 	"errors"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/tree"
 )
 
 // besideSpecs stages the files next to the specs of systems that the block asks
 // for: which version can be asked for, and the framework's own attention kernels.
-func (c *Config) besideSpecs(batch *atomic.Batch, rc *stage.RunContext, t target, partial bool) error {
+func (c *Config) besideSpecs(batch *fileutil.Batch, rc *stage.RunContext, t target, partial bool) error {
 	place := func(name string) (string, error) {
 		if c.Dir != "" {
 			name = c.Dir + "/" + name
 		}
-		return atomic.Within(rc.OutDir, name)
+		return fileutil.Within(rc.OutDir, name)
 	}
 	if c.Current {
 		if partial {

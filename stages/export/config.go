@@ -15,7 +15,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/textutil"
 	"aicplan/sink/catalog"
 	"aicplan/sink/experiment"
@@ -177,7 +177,7 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 		if name != "" && !filepath.IsLocal(name) {
 			bad("Path outside the output folder",
 				fmt.Sprintf("%q leads out of the output folder; exports stay inside of it. Choose the folder with -out-dir.", name))
-		} else if why := atomic.BadName(name); why != "" {
+		} else if why := fileutil.BadName(name); why != "" {
 			bad("Unusable name", fmt.Sprintf("%q %s.", name, why))
 		}
 	}

@@ -13,7 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/experiment"
 	"aicplan/sink/table"
 )
@@ -47,16 +47,16 @@ func (c *Config) runExperiment(ctx context.Context, rc *stage.RunContext) (*stag
 	}
 
 	out := &stage.Outcome{Status: stage.StatusOK, Data: sets[0]}
-	var batch atomic.Batch
+	var batch fileutil.Batch
 	defer batch.Discard()
 	write := func(name string, data []byte) error {
-		full, err := atomic.Within(rc.OutDir, path.Join(c.Dir, name))
+		full, err := fileutil.Within(rc.OutDir, path.Join(c.Dir, name))
 		if err != nil {
 			return err
 		}
 
 		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-			return atomic.Explain("make the folder of", full, err)
+			return fileutil.Explain("make the folder of", full, err)
 		}
 
 		digest, err := batch.StageBytes(full, data)

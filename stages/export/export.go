@@ -15,9 +15,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/catalog"
-	"aicplan/sink/filelock"
 	"aicplan/sink/rowkey"
 	"aicplan/sink/tree"
 	"aicplan/stages/dedupe"
@@ -260,14 +259,14 @@ func (c *Config) target(outDir string, place tree.Place, partial bool) (target, 
 		name = strings.TrimSuffix(c.Dir, "/") + "/" + name
 	}
 
-	full, err := atomic.Within(outDir, name)
+	full, err := fileutil.Within(outDir, name)
 	if err != nil {
 		return t, err
 	}
 
 	t.name, t.path = name, full
 	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-		return t, atomic.Explain("make the folder of", full, err)
+		return t, fileutil.Explain("make the folder of", full, err)
 	}
 
 	return t, nil
@@ -283,8 +282,8 @@ func keyOf(ds *stage.Dataset, sh shape, rec arrow.Record) []string {
 // locked does something while nobody else, in this process or any other, writes
 // into a folder: tables of one folder share a sidecar, and files are merged.
 func locked(ctx context.Context, rc *stage.RunContext, dir string, do func() error) error {
-	unlock, err := filelock.LockFolder(ctx, dir,
-		filelock.Self("aicplan apply: "+rc.Address, filepath.Base(rc.RunDir), time.Now()))
+	unlock, err := fileutil.LockFolder(ctx, dir,
+		fileutil.Self("aicplan apply: "+rc.Address, filepath.Base(rc.RunDir), time.Now()))
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/filelock"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
 )
@@ -147,7 +147,7 @@ func TestMergeOfProcesses(t *testing.T) {
 		t.Errorf("the sidecar:\n%s", meta)
 	}
 
-	if _, err := os.Stat(filepath.Join(filepath.Dir(found[0]), filelock.FolderMark)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(filepath.Dir(found[0]), fileutil.FolderMark)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the mark was left: %v", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/catalog"
 	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
@@ -140,7 +140,7 @@ func (c *Config) write(rc *stage.RunContext, t target, d payload, out *stage.Out
 
 // stage puts the rows in their order. Rows that came from one file, and are all of
 // the new one, keep the order that they had there.
-func (d payload) stage(batch *atomic.Batch, t target, rec arrow.Record, w written) (string, error) {
+func (d payload) stage(batch *fileutil.Batch, t target, rec arrow.Record, w written) (string, error) {
 	if len(d.sets) == 1 && d.sets[0].Planned == nil && w.Kept == 0 {
 		return tree.StageInOrder(batch, t.path, rec)
 	}
@@ -159,13 +159,13 @@ func (c *Config) writeOnce(rc *stage.RunContext, t target, d payload) (w written
 	w = written{MergeReport: tree.MergeReport{Added: int(d.rec.NumRows())}}
 	rec, before := d.rec, ""
 	if c.merges() {
-		data, err := atomic.ReadFile(t.path)
+		data, err := fileutil.ReadFile(t.path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
 		case err != nil:
 			return w, nil, fmt.Errorf("the file to merge with cannot be read, and nothing was changed: %w", err)
 		default:
-			before = atomic.Digest(data)
+			before = fileutil.Digest(data)
 			old, err := tree.Decode(t.path, data)
 			if err != nil {
 				return w, nil, fmt.Errorf("the file to merge with cannot be read, and nothing was changed: %w", err)
@@ -192,7 +192,7 @@ func (c *Config) writeOnce(rc *stage.RunContext, t target, d payload) (w written
 		}
 	}
 
-	var batch atomic.Batch
+	var batch fileutil.Batch
 	defer batch.Discard()
 
 	digest, err := d.stage(&batch, t, rec, w)
@@ -249,7 +249,7 @@ func digestOf(path string) string {
 
 // sidecars stages what a folder of a database says about its tables.
 // Rows that a merge kept come from where the sidecar said before.
-func (c *Config) sidecars(batch *atomic.Batch, t target, d payload, file stage.Artifact, kept int) error {
+func (c *Config) sidecars(batch *fileutil.Batch, t target, d payload, file stage.Artifact, kept int) error {
 	dir := filepath.Dir(t.path)
 	meta := filepath.Join(dir, tree.MetaFile)
 	info := d.sets[0].Info
@@ -297,8 +297,8 @@ func (c *Config) sidecars(batch *atomic.Batch, t target, d payload, file stage.A
 }
 
 // restage stages a file's next text, unless it is the one that is there.
-func restage(batch *atomic.Batch, path string, next func(data []byte) ([]byte, error)) error {
-	data, err := atomic.ReadFile(path)
+func restage(batch *fileutil.Batch, path string, next func(data []byte) ([]byte, error)) error {
+	data, err := fileutil.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -399,12 +399,12 @@ func collectorHash(sets []*stage.Dataset) (string, error) {
 		return "", err
 	}
 
-	return atomic.Digest(data), nil
+	return fileutil.Digest(data), nil
 }
 
 // systemSpec stages <system>.yaml next to the data folder, where readers look for
 // it. A file that is there stays.
-func (c *Config) systemSpec(batch *atomic.Batch, rc *stage.RunContext, t target) ([]stage.Artifact, error) {
+func (c *Config) systemSpec(batch *fileutil.Batch, rc *stage.RunContext, t target) ([]stage.Artifact, error) {
 	if !c.SystemSpec || t.layout == tree.Flat {
 		return nil, nil
 	}
@@ -423,7 +423,7 @@ func (c *Config) systemSpec(batch *atomic.Batch, rc *stage.RunContext, t target)
 		name = c.Dir + "/" + name
 	}
 
-	full, err := atomic.Within(rc.OutDir, name)
+	full, err := fileutil.Within(rc.OutDir, name)
 	if err != nil {
 		return nil, err
 	}

@@ -12,9 +12,9 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/base/stats"
 	"aicplan/sink/base/textutil"
 	"aicplan/sink/rowkey"
-	"aicplan/sink/stats"
 	"aicplan/stages/gate/results"
 )
 

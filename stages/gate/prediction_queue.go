@@ -7,7 +7,7 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow"
 
-	"aicplan/sink/stats"
+	"aicplan/sink/base/stats"
 	"aicplan/stages/gate/results"
 )
 

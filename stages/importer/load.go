@@ -10,7 +10,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/catalog"
 	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
@@ -68,7 +68,7 @@ func Load(path string, o Options) (*Set, error) {
 			full = filepath.Join(path, filepath.FromSlash(e.Path))
 		}
 
-		data, err := atomic.ReadFile(full)
+		data, err := fileutil.ReadFile(full)
 		if err != nil {
 			return nil, err
 		}
@@ -84,7 +84,7 @@ func Load(path string, o Options) (*Set, error) {
 		}
 
 		set.Drift = append(set.Drift, drift...)
-		set.Files = append(set.Files, File{Path: full, Digest: atomic.Digest(data), Rows: int(rec.NumRows()), Entry: e})
+		set.Files = append(set.Files, File{Path: full, Digest: fileutil.Digest(data), Rows: int(rec.NumRows()), Entry: e})
 		recs = append(recs, rec)
 	}
 
@@ -101,7 +101,7 @@ func Load(path string, o Options) (*Set, error) {
 func choose(path string, o Options) ([]tree.Entry, error) {
 	st, err := os.Stat(path)
 	if err != nil {
-		return nil, atomic.Explain("read", path, err)
+		return nil, fileutil.Explain("read", path, err)
 	}
 
 	if !st.IsDir() {

@@ -9,7 +9,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/scripttest"
+	"aicplan/sink/base/testutil"
 )
 
 // standInGH records its calls and keeps one pull request.
@@ -39,7 +39,7 @@ func draft(b *bench, remote string) *Config {
 func TestDraftIsOpenedOnceAndUpdated(t *testing.T) {
 	b, remote, state := newBench(t), t.TempDir(), t.TempDir()
 	git(t, remote, "init", "-q", "--bare")
-	scripttest.Write(t, filepath.Join(state, "gh"), standInGH)
+	testutil.WriteProgram(t, filepath.Join(state, "gh"), standInGH)
 	t.Setenv("PATH", state+string(os.PathListSeparator)+os.Getenv("PATH"))
 	t.Setenv("GH_STATE", state)
 	cfg := draft(b, remote)

@@ -13,7 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/tree"
 )
 
@@ -191,7 +191,7 @@ func (c *Config) body(artifacts map[string][]stage.Artifact) (string, error) {
 		if strings.HasSuffix(a.Path, ".md") {
 			data, err := os.ReadFile(a.Path)
 			if err != nil {
-				return "", atomic.Explain("read the report", a.Path, err)
+				return "", fileutil.Explain("read the report", a.Path, err)
 			}
 			return string(data), nil
 		}
@@ -215,16 +215,16 @@ func listed(artifacts map[string][]stage.Artifact, exports []*stage.Ref) string 
 }
 
 func (c *Config) writeBody(outDir, body string) (stage.Artifact, error) {
-	path, err := atomic.Within(outDir, bodyFile)
+	path, err := fileutil.Within(outDir, bodyFile)
 	if err != nil {
 		return stage.Artifact{}, err
 	}
 
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return stage.Artifact{}, atomic.Explain("make the folder of", path, err)
+		return stage.Artifact{}, fileutil.Explain("make the folder of", path, err)
 	}
 
-	digest, err := atomic.WriteFile(path, []byte(body))
+	digest, err := fileutil.WriteFile(path, []byte(body))
 	return stage.Artifact{Path: path, Digest: digest}, err
 }
 

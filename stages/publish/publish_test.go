@@ -14,7 +14,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 )
 
 // bench is a repository, an output folder with exports and a report.
@@ -94,7 +94,7 @@ func (b *bench) export(address, name, text string, rows int) {
 	path := b.write(b.out, name, text)
 	kind, _, _ := strings.Cut(address, ".")
 	b.finished = append(b.finished, stage.Finished{Address: address, Kind: kind, Outcome: &stage.Outcome{
-		Status: stage.StatusOK, Artifacts: []stage.Artifact{{Path: path, Digest: atomic.Digest([]byte(text)), Rows: rows}},
+		Status: stage.StatusOK, Artifacts: []stage.Artifact{{Path: path, Digest: fileutil.Digest([]byte(text)), Rows: rows}},
 	}})
 }
 
@@ -174,7 +174,7 @@ func TestCommit(t *testing.T) {
 
 	body, err := os.ReadFile(filepath.Join(b.out, "pr_body.md"))
 	if err != nil || string(body) != "# Release\n\n**Passed.** All is well.\n" ||
-		out.Artifacts[0].Digest != atomic.Digest(body) {
+		out.Artifacts[0].Digest != fileutil.Digest(body) {
 		t.Errorf("pr_body.md: %q, %v", body, err)
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/catalog"
 	"aicplan/sink/physics"
 	"aicplan/stages/report/history"
@@ -85,7 +85,7 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 
 	if !filepath.IsLocal(c.File) {
 		bad("Path outside the output folder", "%q leads out of the output folder; reports stay inside of it. Choose the folder with -out-dir.", c.File)
-	} else if why := atomic.BadName(c.File); why != "" {
+	} else if why := fileutil.BadName(c.File); why != "" {
 		bad("Unusable name", "%q %s.", c.File, why)
 	}
 

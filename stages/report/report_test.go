@@ -13,7 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 	"aicplan/stages/report/reporttest"
 )
 
@@ -93,7 +93,7 @@ func TestRun(t *testing.T) {
 		}
 
 		data, err := os.ReadFile(a.Path)
-		if err != nil || atomic.Digest(data) != a.Digest {
+		if err != nil || fileutil.Digest(data) != a.Digest {
 			t.Errorf("%s: %v, its digest is %s", name, err, a.Digest)
 		}
 

@@ -13,7 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/textutil"
 	"aicplan/stages/report/history"
 	"aicplan/stages/report/html"
@@ -123,16 +123,16 @@ func systemOf(ds *stage.Dataset) *systems.Spec {
 
 // write writes one format and says what it is.
 func (c *Config) write(outDir, format string, r *model.Report) (stage.Artifact, error) {
-	path, err := atomic.Within(outDir, c.base()+extensions[format])
+	path, err := fileutil.Within(outDir, c.base()+extensions[format])
 	if err != nil {
 		return stage.Artifact{}, fmt.Errorf("report: %w", err)
 	}
 
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return stage.Artifact{}, atomic.Explain("make the folder of", path, err)
+		return stage.Artifact{}, fileutil.Explain("make the folder of", path, err)
 	}
 
-	digest, err := atomic.Write(path, func(w io.Writer) error { return Write(w, format, r) })
+	digest, err := fileutil.Write(path, func(w io.Writer) error { return Write(w, format, r) })
 	if err != nil {
 		return stage.Artifact{}, err
 	}

@@ -17,7 +17,7 @@ import (
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
-	"aicplan/sink/atomic"
+	"aicplan/sink/base/fileutil"
 )
 
 // Environment describes where a worker measures.
@@ -274,7 +274,7 @@ func Remember(store *checkpoint.Store, address string, e Environment) error {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return fmt.Errorf("environment of %s: %w", address, err)
 	}
-	if _, err := atomic.WriteFile(path, append(raw, '\n')); err != nil {
+	if _, err := fileutil.WriteFile(path, append(raw, '\n')); err != nil {
 		return fmt.Errorf("environment of %s: %w", address, err)
 	}
 

@@ -7,7 +7,7 @@ import (
 
 	"aicplan/cudaops/pyhost"
 	"aicplan/engine/stage"
-	"aicplan/sink/filelock"
+	"aicplan/sink/base/fileutil"
 )
 
 // PlaceOf returns the place from which a stage's workers are started.
@@ -28,7 +28,7 @@ func Fault(err error) bool {
 	if _, ok := errors.AsType[*pyhost.WriteError](err); ok {
 		return true
 	}
-	for _, cause := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, filelock.ErrBusy,
+	for _, cause := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EROFS, syscall.EIO, fileutil.ErrBusy,
 		context.Canceled} {
 		if errors.Is(err, cause) {
 			return true

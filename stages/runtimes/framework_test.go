@@ -12,7 +12,7 @@ import (
 	"testing"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/scripttest"
+	"aicplan/sink/base/testutil"
 )
 
 func TestSatisfies(t *testing.T) {
@@ -40,7 +40,7 @@ func TestSatisfies(t *testing.T) {
 func interpreter(t *testing.T, body string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "python3")
-	scripttest.Write(t, path, "#!/bin/sh\n"+body+"\n")
+	testutil.WriteProgram(t, path, "#!/bin/sh\n"+body+"\n")
 	return path
 }
 

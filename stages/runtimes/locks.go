@@ -10,7 +10,7 @@ import (
 
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
-	"aicplan/sink/filelock"
+	"aicplan/sink/base/fileutil"
 )
 
 // Locks prevents two runs on one host from measuring at the same time. A run locks the devices of a
@@ -18,16 +18,16 @@ import (
 // stay warm.
 type Locks struct {
 	// Me describes this run to other runs.
-	Me filelock.Holder
+	Me fileutil.Holder
 	// Allotted is set if a scheduler has assigned processors to this run. They are not locked, because
 	// other runs on the host have different ones.
 	Allotted bool
-	// Timeout limits the wait for a device; take then returns a *filelock.BusyError. Zero means no
+	// Timeout limits the wait for a device; take then returns a *fileutil.BusyError. Zero means no
 	// limit.
 	Timeout time.Duration
 
 	mu   sync.Mutex                  // serializes callers of take
-	held map[string]*filelock.Device // by UUID
+	held map[string]*fileutil.Device // by UUID
 }
 
 // devicePoll is the retry interval for a device in use.
@@ -66,17 +66,17 @@ func (l *Locks) take(ctx context.Context, rt *stage.Runtime, uuids []string, at 
 
 		told, looked := false, false // each device may have another lock holder
 		for {
-			d, err := filelock.LockDevice(uuid, l.Me)
+			d, err := fileutil.LockDevice(uuid, l.Me)
 			if err == nil {
 				if l.held == nil {
-					l.held = map[string]*filelock.Device{}
+					l.held = map[string]*fileutil.Device{}
 				}
 				l.held[uuid] = d
 				taken = append(taken, uuid)
 				break
 			}
 
-			var busy *filelock.BusyError
+			var busy *fileutil.BusyError
 			switch {
 			case uuid == "":
 				at.say(fmt.Sprintf("the GPUs of %s are not locked, so another run may measure on them at the same time unnoticed: they are behind its launcher, and this machine does not list them",

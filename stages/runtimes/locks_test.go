@@ -11,13 +11,13 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/filelock"
+	"aicplan/sink/base/fileutil"
 )
 
 // holding locks a device as another run.
-func holding(t *testing.T, uuid, command string) *filelock.Device {
+func holding(t *testing.T, uuid, command string) *fileutil.Device {
 	t.Helper()
-	d, err := filelock.LockDevice(uuid, filelock.Self(command, "", time.Now()))
+	d, err := fileutil.LockDevice(uuid, fileutil.Self(command, "", time.Now()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,8 +26,8 @@ func holding(t *testing.T, uuid, command string) *filelock.Device {
 
 // TestWaitingForSeveralDevices checks that each wait reports the lock holder of its device.
 func TestWaitingForSeveralDevices(t *testing.T) {
-	t.Setenv(filelock.DeviceDirVariable, filepath.Join(t.TempDir(), "locks"))
-	others := []*filelock.Device{holding(t, "GPU-a", "the first one"), holding(t, "GPU-b", "the second one")}
+	t.Setenv(fileutil.DeviceDirVariable, filepath.Join(t.TempDir(), "locks"))
+	others := []*fileutil.Device{holding(t, "GPU-a", "the first one"), holding(t, "GPU-b", "the second one")}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // if the test fails
 	defer cancel()
 	var said []string
@@ -52,7 +52,7 @@ func TestWaitingForSeveralDevices(t *testing.T) {
 
 // TestDevicesBehindALauncher checks that unknown GPUs are reported by the name of their runtime.
 func TestDevicesBehindALauncher(t *testing.T) {
-	t.Setenv(filelock.DeviceDirVariable, filepath.Join(t.TempDir(), "locks"))
+	t.Setenv(fileutil.DeviceDirVariable, filepath.Join(t.TempDir(), "locks"))
 	var said []string
 	var l Locks
 	if err := l.take(t.Context(), &stage.Runtime{Address: "runtime.r"}, []string{"", ""}, Place{Say: func(text string) { said = append(said, text) }}); err != nil {
@@ -66,11 +66,11 @@ func TestDevicesBehindALauncher(t *testing.T) {
 // TestDevicesThatCannotAllBeHad checks that a run that cannot lock all devices of a runtime releases the
 // ones that it locked.
 func TestDevicesThatCannotAllBeHad(t *testing.T) {
-	t.Setenv(filelock.DeviceDirVariable, filepath.Join(t.TempDir(), "locks"))
+	t.Setenv(fileutil.DeviceDirVariable, filepath.Join(t.TempDir(), "locks"))
 	mine := holding(t, "GPU-0", "this run")
 	other := holding(t, "GPU-b", "another run")
-	l := Locks{held: map[string]*filelock.Device{"GPU-0": mine}} // with a lock, take does not wait
-	if err := l.take(t.Context(), &stage.Runtime{Address: "runtime.r"}, []string{"GPU-0", "GPU-a", "GPU-b"}, Place{}); !errors.Is(err, filelock.ErrBusy) {
+	l := Locks{held: map[string]*fileutil.Device{"GPU-0": mine}} // with a lock, take does not wait
+	if err := l.take(t.Context(), &stage.Runtime{Address: "runtime.r"}, []string{"GPU-0", "GPU-a", "GPU-b"}, Place{}); !errors.Is(err, fileutil.ErrBusy) {
 		t.Fatalf("took them: %v", err)
 	}
 	if l.held["GPU-0"] == nil || len(l.held) != 1 {
@@ -87,7 +87,7 @@ func TestDevicesThatCannotAllBeHad(t *testing.T) {
 // TestNobodyWaitsBehindADevice checks that a stage without a device gets its workers while another stage
 // waits for a GPU.
 func TestNobodyWaitsBehindADevice(t *testing.T) {
-	t.Setenv(filelock.DeviceDirVariable, filepath.Join(t.TempDir(), "locks"))
+	t.Setenv(fileutil.DeviceDirVariable, filepath.Join(t.TempDir(), "locks"))
 	other := holding(t, twoGPUs[0].UUID, "another run")
 	p := NewPools(Kinds())
 	defer p.Close()

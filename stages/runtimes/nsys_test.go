@@ -9,7 +9,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/scripttest"
+	"aicplan/sink/base/testutil"
 )
 
 func TestMissingNsys(t *testing.T) {
@@ -20,7 +20,7 @@ func TestMissingNsys(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 			t.Fatal(err)
 		}
-		scripttest.Write(t, file, "#!/bin/sh\n")
+		testutil.WriteProgram(t, file, "#!/bin/sh\n")
 		return file
 	}
 	whole, copied := program("nsight-systems/2025.5.1"), program("nsight-compute/2025.3.1/host/target-linux-x64")

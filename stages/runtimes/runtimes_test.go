@@ -15,7 +15,7 @@ import (
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
-	"aicplan/sink/scripttest"
+	"aicplan/sink/base/testutil"
 )
 
 var twoGPUs = []Device{{Index: 0, UUID: "GPU-aaaa", Name: "NVIDIA H200"}, {Index: 1, UUID: "GPU-bbbb", Name: "NVIDIA H200"}}
@@ -101,7 +101,7 @@ func contains(list []string, s string) bool {
 func fakePython(t *testing.T, version string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "python")
-	scripttest.Write(t, path, "#!/bin/sh\nprintf '"+version+"'\n")
+	testutil.WriteProgram(t, path, "#!/bin/sh\nprintf '"+version+"'\n")
 	return path
 }
 

@@ -10,8 +10,8 @@ import (
 
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
+	"aicplan/sink/base/stats"
 	"aicplan/sink/rowkey"
-	"aicplan/sink/stats"
 	"aicplan/sink/table"
 	"aicplan/stages/collect"
 	"aicplan/stages/dedupe"

@@ -4,7 +4,7 @@ import (
 	"math"
 	"slices"
 
-	"aicplan/sink/stats"
+	"aicplan/sink/base/stats"
 )
 
 // Stats are the statistics of a metric. Fields are NaN if they are not meaningful.

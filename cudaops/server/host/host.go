@@ -20,9 +20,9 @@ import (
 	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/server"
 	"aicplan/cudaops/worker"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/textutil"
 	"aicplan/sink/command"
-	"aicplan/sink/scratch"
 )
 
 // Framework is the default framework label of rows if the plan sets no package.
@@ -69,8 +69,8 @@ type running struct {
 	base    string // http://host:port
 	address string
 	ready   time.Duration
-	folder  *scratch.Folder // removed when the server ends
-	dir     string          // path of folder
+	folder  *fileutil.TempFolder // removed when the server ends
+	dir     string               // path of folder
 	traces  string
 	gpus    []GPU
 	values  map[string]string

@@ -16,8 +16,8 @@ import (
 	"aicplan/cudaops/nvml"
 	"aicplan/cudaops/server"
 	"aicplan/cudaops/worker"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/textutil"
-	"aicplan/sink/scratch"
 )
 
 // need ensures that the server of a case is running. It restarts a server that has failed and stops one
@@ -87,7 +87,7 @@ func (h *Host) start(ctx context.Context, a *ask, command []string, profiled boo
 		return nil, failure(worker.ClassResourceIssue, err, "")
 	}
 
-	own, err := scratch.New("", "server")
+	own, err := fileutil.NewTempFolder("", "server")
 	if err != nil {
 		return nil, failure(worker.ClassResourceIssue, err, "")
 	}

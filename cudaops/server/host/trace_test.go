@@ -14,7 +14,7 @@ import (
 	"aicplan/cudaops/load"
 	"aicplan/cudaops/trace"
 	"aicplan/cudaops/worker"
-	"aicplan/sink/scripttest"
+	"aicplan/sink/base/testutil"
 )
 
 // stored is a vLLM trace with 74 collectives.
@@ -281,7 +281,7 @@ esac
 func TestNsysPass(t *testing.T) {
 	t.Parallel()
 	script := filepath.Join(t.TempDir(), "nsys")
-	scripttest.Write(t, script, nsys)
+	testutil.WriteProgram(t, script, nsys)
 	for _, c := range []struct {
 		mode, want string
 		file       string

@@ -9,8 +9,8 @@ import (
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
 
+	"aicplan/sink/base/stats"
 	"aicplan/sink/base/textutil"
-	"aicplan/sink/stats"
 	"aicplan/stages/report/facets"
 	"aicplan/stages/report/svg"
 )

@@ -3,9 +3,9 @@ package facets
 import (
 	"github.com/apache/arrow/go/v17/arrow"
 
+	"aicplan/sink/base/stats"
 	"aicplan/sink/catalog"
 	"aicplan/sink/physics"
-	"aicplan/sink/stats"
 )
 
 // Rates are how much a row computes and moves in its time; NaN where a row does

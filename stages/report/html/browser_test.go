@@ -11,7 +11,7 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
-	"aicplan/sink/longtest"
+	"aicplan/sink/base/testutil"
 	"aicplan/stages/report/browsertest"
 )
 
@@ -235,7 +235,7 @@ func TestInBrowser(t *testing.T) {
 // TestBigInBrowser opens a report of 100,000 rows: it works, and has few enough
 // elements to be quick. How quick is for BenchmarkOpen to say.
 func TestBigInBrowser(t *testing.T) {
-	longtest.Skip(t)
+	testutil.SkipUnlessAll(t)
 	ctx := browsertest.Start(t)
 	data, r := sample(t, 100000)
 	wrong := browsertest.Watch(t, ctx, file)

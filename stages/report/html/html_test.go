@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"aicplan/sink/base/testutil"
 	"aicplan/sink/base/textutil"
-	"aicplan/sink/longtest"
 	"aicplan/sink/table"
 	"aicplan/stages/report/model"
 	"aicplan/stages/report/reporttest"
@@ -183,7 +183,7 @@ func TestRows(t *testing.T) {
 
 // TestSize keeps the page small enough for a mail.
 func TestSize(t *testing.T) {
-	longtest.Skip(t)
+	testutil.SkipUnlessAll(t)
 	data, _ := sample(t, 100000)
 	if len(data) > 6<<20 {
 		t.Errorf("a report of 100,000 rows has %d bytes", len(data))

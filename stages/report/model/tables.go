@@ -10,8 +10,8 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/base/stats"
 	"aicplan/sink/diff"
-	"aicplan/sink/stats"
 	"aicplan/sink/table"
 	"aicplan/stages/report/facets"
 )

@@ -1,4 +1,4 @@
-package filelock
+package fileutil
 
 import (
 	"context"
@@ -13,8 +13,6 @@ import (
 	"sync"
 	"syscall"
 	"time"
-
-	"aicplan/sink/atomic"
 )
 
 // FolderMark is the file that marks a folder as being written to.
@@ -80,15 +78,15 @@ func LockFolder(ctx context.Context, dir string, me Holder) (unlock func() error
 		return nil, err
 	}
 	path := filepath.Join(dir, FolderMark)
-	sweep(path)
+	removeOldMarks(path)
 	return func() error {
 		defer mu.Unlock()
 		defer release(f)
-		if !same(f, path) {
+		if !sameFile(f, path) {
 			return nil // the folder is gone, or the mark was removed by hand
 		}
 		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return atomic.Explain("remove", path, err)
+			return Explain("remove", path, err)
 		}
 		return nil
 	}, nil
@@ -104,7 +102,7 @@ func lockMark(ctx context.Context, dir string, me Holder) (*os.File, error) {
 			return f, nil
 		}
 		if !errors.Is(err, fs.ErrExist) {
-			return nil, atomic.Explain("lock", dir, err)
+			return nil, Explain("lock", dir, err)
 		}
 		holder, state, err := examine(path)
 		if err != nil {
@@ -127,9 +125,9 @@ func lockMark(ctx context.Context, dir string, me Holder) (*os.File, error) {
 	}
 }
 
-// sweep removes what killed processes left of marks that never were. Nobody
+// removeOldMarks removes what killed processes left of marks that never were. Nobody
 // else makes one now, but for those who wait for us.
-func sweep(path string) {
+func removeOldMarks(path string) {
 	left, err := filepath.Glob(path + "-*")
 	if err != nil {
 		return // the folder's name is a pattern: untidy, not wrong
@@ -203,7 +201,7 @@ func examine(path string) (*Holder, markState, error) {
 		return nil, gone, nil
 	}
 	if err != nil {
-		return nil, alive, atomic.Explain("read", path, err)
+		return nil, alive, Explain("read", path, err)
 	}
 	defer release(f)
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
@@ -212,7 +210,7 @@ func examine(path string) (*Holder, markState, error) {
 		h, _ := readMark(f)
 		return h, alive, nil
 	}
-	if !same(f, path) {
+	if !sameFile(f, path) {
 		return nil, gone, nil
 	}
 	h, err := readMark(f)
@@ -224,7 +222,7 @@ func examine(path string) (*Holder, markState, error) {
 		return h, alive, nil
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return h, alive, atomic.Explain("remove", path, err)
+		return h, alive, Explain("remove", path, err)
 	}
 	return h, gone, nil
 }
@@ -244,8 +242,8 @@ func readMark(f *os.File) (*Holder, error) {
 	return &h, nil
 }
 
-// same says whether f is what path names now.
-func same(f *os.File, path string) bool {
+// sameFile reports whether f is what path names now.
+func sameFile(f *os.File, path string) bool {
 	a, err := f.Stat()
 	if err != nil {
 		return false

@@ -1,4 +1,4 @@
-package atomic
+package fileutil
 
 import (
 	"os"
@@ -12,9 +12,9 @@ import (
 // a killed writer left behind: no writer takes so long to lock its own.
 const abandonedAfter = time.Minute
 
-// hold marks a temporary file as being written. Where the file system has no
+// lockTemp marks a temporary file as being written. Where the file system has no
 // locks nothing is ever swept, which is untidy and not wrong.
-func hold(f *os.File) {
+func lockTemp(f *os.File) {
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		return
 	}
@@ -40,7 +40,7 @@ func sweep(path string, now time.Time) {
 	}
 }
 
-// removeAbandoned removes the file unless a living process holds it.
+// removeAbandoned removes the file unless a living process lockTemps it.
 func removeAbandoned(path string) {
 	f, err := os.Open(path)
 	if err != nil {

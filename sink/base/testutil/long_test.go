@@ -1,4 +1,4 @@
-package longtest_test
+package testutil
 
 import (
 	"io/fs"
@@ -7,19 +7,17 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"aicplan/sink/longtest"
 )
 
 func TestRounds(t *testing.T) {
 	for value, want := range map[string]int{"": 2, "1": 9} {
-		t.Setenv(longtest.Variable, value)
-		if got := longtest.Rounds(2, 9); got != want {
+		t.Setenv(AllVariable, value)
+		if got := Rounds(2, 9); got != want {
 			t.Errorf("with %q %d rounds, want %d", value, got, want)
 		}
 		went := false
 		t.Run("skip", func(t *testing.T) {
-			longtest.Skip(t)
+			SkipUnlessAll(t)
 			went = true
 		})
 		if went != (value != "" && !testing.Short()) {
@@ -30,19 +28,19 @@ func TestRounds(t *testing.T) {
 
 var (
 	function = regexp.MustCompile(`^func (\w+)\(`)
-	call     = regexp.MustCompile(`longtest\.(All|Skip|Rounds)\(`)
+	call     = regexp.MustCompile(`testutil\.(All|SkipUnlessAll|Rounds)\(`)
 )
 
-// TestCallsAreFound: make test-all runs the tests that call this package, by their
+// TestCallsAreFound: make test-all finds the tests that call All, SkipUnlessAll or Rounds by their
 // names. A call in another function would leave its tests out.
 func TestCallsAreFound(t *testing.T) {
 	t.Parallel()
 	found := 0
-	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(filepath.Join("..", "..", ".."), func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
-		if d.IsDir() && (d.Name() == "testdata" || d.Name() == ".git" || d.Name() == "longtest") {
+		if d.IsDir() && (d.Name() == "testdata" || d.Name() == ".git" || d.Name() == "testutil") {
 			return filepath.SkipDir
 		}
 		if !strings.HasSuffix(path, "_test.go") {
@@ -61,9 +59,9 @@ func TestCallsAreFound(t *testing.T) {
 				continue
 			}
 			found++
-			// Scripts ask by a condition of their own.
+			// Scripts use a condition instead.
 			if !strings.HasPrefix(name, "Test") && name != "scriptCondition" {
-				t.Errorf("%s:%d: %s asks longtest; let the test itself ask, so that make test-all finds it", path, i+1, name)
+				t.Errorf("%s:%d: %s calls testutil; call it in the test function, so that make test-all finds it", path, i+1, name)
 			}
 		}
 		return nil

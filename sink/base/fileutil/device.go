@@ -1,4 +1,4 @@
-package filelock
+package fileutil
 
 import (
 	"errors"
@@ -8,8 +8,6 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
-
-	"aicplan/sink/atomic"
 )
 
 // DeviceDirVariable names the environment variable with the folder of the
@@ -44,7 +42,7 @@ func LockDevice(uuid string, me Holder) (*Device, error) {
 	for {
 		f, writable, err := openShared(path)
 		if err != nil {
-			return nil, atomic.Explain("lock the device "+uuid+" by", path, err)
+			return nil, Explain("lock the device "+uuid+" by", path, err)
 		}
 		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 		if errors.Is(err, syscall.EWOULDBLOCK) {
@@ -54,16 +52,16 @@ func LockDevice(uuid string, me Holder) (*Device, error) {
 		}
 		if err != nil {
 			f.Close()
-			return nil, atomic.Explain("lock the device "+uuid+" by", path, err)
+			return nil, Explain("lock the device "+uuid+" by", path, err)
 		}
-		if !same(f, path) {
+		if !sameFile(f, path) {
 			f.Close()
 			continue // somebody cleaned the folder meanwhile
 		}
 		if writable {
 			if err := writeMark(f, me); err != nil {
 				f.Close()
-				return nil, atomic.Explain("write", path, err)
+				return nil, Explain("write", path, err)
 			}
 		}
 		return &Device{f: f}, nil
@@ -91,10 +89,10 @@ func devicePath(uuid string) (string, error) {
 	if err := os.Mkdir(dir, 0o777|fs.ModeSticky); err == nil {
 		// What the umask took away is given back: every user locks here.
 		if err := os.Chmod(dir, 0o777|fs.ModeSticky); err != nil {
-			return "", atomic.Explain("make", dir, err)
+			return "", Explain("make", dir, err)
 		}
 	} else if !errors.Is(err, fs.ErrExist) {
-		return "", atomic.Explain("make", dir, err)
+		return "", Explain("make", dir, err)
 	}
 	name := strings.Map(func(r rune) rune {
 		if r == '-' || r == '.' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {

@@ -1,4 +1,4 @@
-package atomic
+package fileutil
 
 import (
 	"bufio"
@@ -39,7 +39,7 @@ func (b *Batch) Stage(path string, fill func(io.Writer) error) (digest string, e
 		return "", Explain("write", path, err)
 	}
 	b.files = append(b.files, &staged{path: path, pending: pending})
-	hold(pending.File)
+	lockTemp(pending.File)
 	h := &hashWriter{w: pending, path: path, h: sha256.New()}
 	buf := bufio.NewWriterSize(h, 1<<16)
 	if err := fill(buf); err != nil {

@@ -1,4 +1,4 @@
-package scripttest_test
+package testutil
 
 import (
 	"fmt"
@@ -10,12 +10,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	"aicplan/sink/scripttest"
 )
 
-// TestWrittenProgramsStart: also while other goroutines start theirs. Without the
-// lock one in ten does not.
+// TestWrittenProgramsStart starts programs while other goroutines start theirs. Without the
+// lock one start in ten fails.
 func TestWrittenProgramsStart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -24,7 +22,7 @@ func TestWrittenProgramsStart(t *testing.T) {
 		group.Go(func() {
 			for n := range 10 {
 				path := filepath.Join(dir, fmt.Sprint(i, "-", n))
-				scripttest.Write(t, path, "#!/bin/sh\n")
+				WriteProgram(t, path, "#!/bin/sh\n")
 				if err := exec.Command(path).Run(); err != nil {
 					t.Error(err)
 				}
@@ -36,17 +34,17 @@ func TestWrittenProgramsStart(t *testing.T) {
 
 var program = regexp.MustCompile(`os\.WriteFile\(.*, 0o7\d\d\)`)
 
-// TestProgramsAreWrittenHere: no test writes a program in a way of its own.
+// TestProgramsAreWrittenHere checks that no test writes a program in another way.
 func TestProgramsAreWrittenHere(t *testing.T) {
 	t.Parallel()
-	err := filepath.WalkDir("../..", func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir("../../..", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, "_test.go") {
 			return err
 		}
 		text, err := os.ReadFile(path)
 		for i, line := range strings.Split(string(text), "\n") {
 			if program.MatchString(line) {
-				t.Errorf("%s:%d: write programs with scripttest.Write, or starting them fails now and then: %s", path, i+1, strings.TrimSpace(line))
+				t.Errorf("%s:%d: write programs with testutil.WriteProgram, or starting them fails now and then: %s", path, i+1, strings.TrimSpace(line))
 			}
 		}
 		return err

@@ -1,7 +1,4 @@
-// Package filelock keeps processes apart that write the same files or measure
-// on the same devices: by the kernel's file locks where these reach, and by a
-// mark that says who holds the lock.
-package filelock
+package fileutil
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package scratch
+package fileutil
 
 import (
 	"bufio"
@@ -26,7 +26,7 @@ func TestMain(m *testing.M) {
 
 // holdFolder makes a folder, says where, and keeps it until its input ends.
 func holdFolder(base string) {
-	f, err := New(base, "try")
+	f, err := NewTempFolder(base, "try")
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(3)
@@ -36,7 +36,7 @@ func holdFolder(base string) {
 	f.Remove()
 }
 
-func TestNewRemovesFoldersOfKilledProcesses(t *testing.T) {
+func TestNewTempFolderRemovesFoldersOfKilledProcesses(t *testing.T) {
 	t.Parallel()
 	base := t.TempDir()
 	hold := func() (*exec.Cmd, string) {
@@ -81,14 +81,14 @@ func TestNewRemovesFoldersOfKilledProcesses(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(fresh, "lock"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	long := time.Now().Add(-2 * young)
+	long := time.Now().Add(-2 * minAge)
 	for _, path := range []string{dead, alive, foreign, other} {
 		if err := os.Chtimes(path, long, long); err != nil {
 			t.Fatal(err)
 		}
 	}
 
-	mine, err := New(base, "try")
+	mine, err := NewTempFolder(base, "try")
 	if err != nil {
 		t.Fatal(err)
 	}

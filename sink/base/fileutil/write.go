@@ -1,7 +1,9 @@
-// Package atomic writes files that are either whole or not there: temporary
-// name in the same folder, fsync, rename, fsync of the folder. It also keeps
-// output inside a folder (Within).
-package atomic
+// Package fileutil writes files atomically, keeps output inside a folder, locks folders
+// and devices between processes, and creates temporary folders.
+//
+// A file is written under a temporary name in the same folder, synced and renamed; then
+// the folder is synced. A reader sees the old or the new file, never a part.
+package fileutil
 
 import (
 	"crypto/sha256"
