@@ -46,7 +46,7 @@ var layers = []layer{
 }
 
 // ground are the folders whose packages every other package may import. They import only each other.
-var ground = []string{"sink/base", "sink/command"}
+var ground = []string{"sink/base"}
 
 // homes maps a module to the folders that may import it.
 var homes = map[string][]string{

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"aicplan/cudaops/worker"
+	"aicplan/sink/base/proc"
 	"aicplan/sink/base/testutil"
 	"aicplan/stages/executors"
 	"aicplan/stages/executors/slurmtest"
@@ -163,13 +163,13 @@ func endStandIn(t *testing.T, env []string) {
 	for _, v := range env {
 		name, value, _ := strings.Cut(v, "=")
 		for left := name == "SLURMTEST_DIR"; left; {
-			pids := worker.WithVariable(name, value)
+			pids := proc.WithVariable(name, value)
 			left = len(pids) > 0
 			select {
 			case <-tick.C:
 			case <-patience:
 				for _, pid := range pids {
-					t.Logf("ends %d: %s", pid, worker.CommandOf(pid))
+					t.Logf("ends %d: %s", pid, proc.CommandLine(pid))
 					_ = syscall.Kill(pid, syscall.SIGKILL) // the process may have ended
 				}
 			}

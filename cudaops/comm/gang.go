@@ -20,7 +20,6 @@ import (
 	"time"
 
 	"aicplan/cudaops/driver"
-	"aicplan/sink/command"
 )
 
 // gang manages ranks on several nodes. One command, usually srun, starts a process for each rank, which
@@ -155,7 +154,7 @@ func (g *gang) launch(env []string) (*launched, error) {
 
 	l.kill = func() { _ = cmd.Process.Kill() } // an error means that it has already ended
 	go func() {
-		l.err = command.Wait(cmd)
+		l.err = cmd.Wait()
 		close(l.done)
 	}()
 

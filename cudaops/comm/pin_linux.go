@@ -8,14 +8,14 @@ import (
 	"strconv"
 	"strings"
 
-	"aicplan/cudaops/affinity"
+	"aicplan/sink/base/proc"
 )
 
 // coreFor selects a CPU core for a rank, different for each rank, and returns it together with the CPUs
 // that the calling thread may currently use. Two ranks on the same core launch at half speed, and launch
 // time dominates small messages. core is nil if the topology is unknown or there are too few cores.
 func coreFor(no int, pci string) (all, core []int) {
-	all, err := affinity.Get()
+	all, err := proc.CPUs()
 	if err != nil {
 		return nil, nil
 	}

@@ -7,10 +7,10 @@ import (
 	"sync/atomic"
 	"time"
 
-	"aicplan/cudaops/affinity"
 	"aicplan/cudaops/driver"
 	"aicplan/cudaops/nccl"
 	"aicplan/cudaops/nvrtc"
+	"aicplan/sink/base/proc"
 )
 
 // rank runs tasks on one device. All methods except cancel, rescue and close must be called on the same
@@ -273,9 +273,9 @@ func (r *rank) settle(t task) {
 
 	r.pinned = want
 	if want {
-		affinity.Set(r.core)
+		proc.SetCPUs(r.core)
 	} else {
-		affinity.Set(r.free)
+		proc.SetCPUs(r.free)
 	}
 }
 

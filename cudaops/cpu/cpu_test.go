@@ -15,9 +15,9 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"aicplan/cudaops/affinity"
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/worker"
+	"aicplan/sink/base/proc"
 )
 
 func quickSettings() measure.Settings {
@@ -253,7 +253,7 @@ func TestSyntheticWaitsForAFile(t *testing.T) {
 func TestTeam(t *testing.T) {
 	t.Parallel()
 	runtime.LockOSThread() // the thread ends with the goroutine
-	before, err := affinity.Get()
+	before, err := proc.CPUs()
 	if err != nil {
 		t.Skipf("threads are not kept in place here: %v", err)
 	}
@@ -263,7 +263,7 @@ func TestTeam(t *testing.T) {
 		for range 100 {
 			team.run(func(i int) {
 				ran[i].Add(1)
-				if at, err := affinity.Get(); err != nil || len(at) != 1 || at[0] != before[(shift+i)%len(before)] {
+				if at, err := proc.CPUs(); err != nil || len(at) != 1 || at[0] != before[(shift+i)%len(before)] {
 					t.Errorf("part %d with shift %d runs on %v: %v", i, shift, at, err)
 				}
 			})
@@ -274,7 +274,7 @@ func TestTeam(t *testing.T) {
 				t.Errorf("part %d ran %d times", i, n)
 			}
 		}
-		if after, err := affinity.Get(); err != nil || !slices.Equal(after, before) {
+		if after, err := proc.CPUs(); err != nil || !slices.Equal(after, before) {
 			t.Errorf("on %v afterwards, %v before: %v", after, before, err)
 		}
 	}

@@ -3,7 +3,7 @@ package cpu
 import (
 	"runtime"
 
-	"aicplan/cudaops/affinity"
+	"aicplan/sink/base/proc"
 )
 
 // team runs the parts of a kernel on several threads, including the caller's. If there are enough CPUs,
@@ -19,9 +19,9 @@ type team struct {
 // work. The caller must have locked its goroutine to its thread.
 func assemble(threads, shift int) *team {
 	t := &team{done: make(chan struct{}, threads)}
-	if all, err := affinity.Get(); err == nil && len(all) > 0 {
+	if all, err := proc.CPUs(); err == nil && len(all) > 0 {
 		t.all = all
-		affinity.Set(t.place(shift))
+		proc.SetCPUs(t.place(shift))
 	}
 
 	for i := 1; i < threads; i++ {
@@ -30,7 +30,7 @@ func assemble(threads, shift int) *team {
 		go func() {
 			runtime.LockOSThread() // the thread ends with the goroutine
 			if t.all != nil {
-				affinity.Set(t.place(shift + i))
+				proc.SetCPUs(t.place(shift + i))
 			}
 			for part := range work {
 				part(i)
@@ -62,6 +62,6 @@ func (t *team) dismiss() {
 		close(w)
 	}
 	if t.all != nil {
-		affinity.Set(t.all)
+		proc.SetCPUs(t.all)
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"aicplan/cudaops/nvml"
-	"aicplan/cudaops/worker"
+	"aicplan/sink/base/proc"
 )
 
 // monitor reads the management library during the measurement, a few times a
@@ -45,7 +45,7 @@ func newMonitor(dev nvml.Device, now func() time.Duration) *monitor {
 // executable, as workers of this or another run do, or it is a worker that is
 // another program (python), or something that a worker started.
 func ours(pid int) bool {
-	if pid == os.Getpid() || worker.Started(pid) {
+	if pid == os.Getpid() || proc.Marked(pid) {
 		return true
 	}
 	mine, err := os.Executable()

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"aicplan/sink/command"
+	"aicplan/sink/base/proc"
 )
 
 // Time limits of docker commands. They run before and after everything that has another limit, so they must
@@ -23,7 +23,7 @@ const (
 func docker(ctx context.Context, limit time.Duration, args ...string) (string, error) {
 	bounded, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	out, err := command.Output(exec.CommandContext(bounded, "docker", args...))
+	out, err := proc.Output(exec.CommandContext(bounded, "docker", args...))
 	if err == nil {
 		return string(out), nil
 	}

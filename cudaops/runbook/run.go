@@ -3,7 +3,6 @@ package runbook
 import (
 	"bytes"
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -13,9 +12,11 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"aicplan/sink/base/fileutil"
+	"aicplan/sink/base/proc"
 )
 
 // Options configure a run.
@@ -65,9 +66,6 @@ func (r *ServerRun) OK() bool {
 		!slices.ContainsFunc(r.Runs, func(x RunResult) bool { return x.Error != "" || x.Code != 0 })
 }
 
-// marker is the environment variable that identifies the processes of a run.
-const marker = "AICPLAN_DOCS_RUN"
-
 // Execute starts the set-up of a server in the background, waits for its health check and executes its
 // runs. It always stops what was started.
 func Execute(ctx context.Context, s Server, o Options) *ServerRun {
@@ -76,7 +74,7 @@ func Execute(ctx context.Context, s Server, o Options) *ServerRun {
 		o.Sleep = sleep
 	}
 
-	e := &execution{server: s, o: o, id: fmt.Sprintf("%s-%s", s.Name, rand.Text()[:8])}
+	e := &execution{server: s, o: o}
 	if err := e.files(); err != nil {
 		res.Setup = err.Error()
 		return res
@@ -103,13 +101,7 @@ func Execute(ctx context.Context, s Server, o Options) *ServerRun {
 	}
 
 	defer func() {
-		e.cleanup(res, before)
-		select {
-		case <-setup.done: // its process id may have been reused
-		default:
-			killGroup(setup.cmd)
-			<-setup.done
-		}
+		e.cleanup(res, setup, before)
 		setup.drain()
 	}()
 
@@ -150,7 +142,6 @@ func sleep(ctx context.Context, d time.Duration) {
 type execution struct {
 	server Server
 	o      Options
-	id     string
 	env    string // file with the variables exported by the set-up
 	mu     sync.Mutex
 }
@@ -186,10 +177,7 @@ func (e *execution) files() error {
 
 // A process is a running block.
 type process struct {
-	cmd  *exec.Cmd
-	done chan struct{}
-	err  error // valid after done is closed
-
+	tree   *proc.Tree
 	out    *prefixed
 	output *os.File
 	copied chan struct{}
@@ -204,55 +192,53 @@ func (j *process) drain() {
 	j.out.flush()
 }
 
-// start starts a block in a shell in a new process group. If keep is true, variables exported by the set-up
-// are saved to a file after each command, because the set-up may not end and later blocks need its
-// variables. The output of a set-up is read until drain is called, because its background server continues
-// to write.
-func (e *execution) start(b *Block, keep bool) (*process, error) {
+// start starts a block in a shell. If setup is true, exported variables are saved to a file after each
+// command, because later blocks need them before the set-up ends, and the shell waits for the background
+// jobs, so that they are stopped with it.
+func (e *execution) start(b *Block, setup bool) (*process, error) {
 	text := b.Text
-	if keep {
+	if setup {
 		// Ignore errors, because the folder may be removed while a set-up is being stopped.
-		text = "trap '{ export -p > \"$AICPLAN_DOCS_ENV.$BASHPID\" && mv \"$AICPLAN_DOCS_ENV.$BASHPID\" \"$AICPLAN_DOCS_ENV\"; } 2>/dev/null' DEBUG EXIT\n" + text + "\n:\n"
+		text = "trap '{ export -p > \"$AICPLAN_DOCS_ENV.$BASHPID\" && mv \"$AICPLAN_DOCS_ENV.$BASHPID\" \"$AICPLAN_DOCS_ENV\"; } 2>/dev/null' DEBUG EXIT\n" + text + "\nwait\n"
 	} else {
 		text = "[ -f \"$AICPLAN_DOCS_ENV\" ] && . \"$AICPLAN_DOCS_ENV\"\n" + text
 	}
 
-	cmd := exec.Command("bash", "-c", text)
-	cmd.Dir = e.o.Dir
-	cmd.Env = append(os.Environ(), marker+"="+e.id, "AICPLAN_DOCS_ENV="+e.env)
-	out := &prefixed{w: e.o.Out, mu: &e.mu, prefix: fmt.Sprintf("%s %s: ", e.server.Name, b.Kind)}
 	r, w, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 
+	cmd := exec.Command("bash", "-c", text)
+	cmd.Dir = e.o.Dir
+	cmd.Env = append(os.Environ(), "AICPLAN_DOCS_ENV="+e.env)
 	cmd.Stdout, cmd.Stderr = w, w
-	ownGroup(cmd)
-	err = cmd.Start()
+	tree, err := proc.Start(cmd)
 	w.Close()
 	if err != nil {
 		r.Close()
 		return nil, fmt.Errorf("%s: %w", b.Place, err)
 	}
 
-	j := &process{cmd: cmd, done: make(chan struct{}), out: out, output: r, copied: make(chan struct{})}
+	out := &prefixed{w: e.o.Out, mu: &e.mu, prefix: fmt.Sprintf("%s %s: ", e.server.Name, b.Kind)}
+	j := &process{tree: tree, out: out, output: r, copied: make(chan struct{})}
 	go func() {
 		_, _ = io.Copy(out, r) // until EOF or the deadline of drain
 		close(j.copied)
 	}()
 
-	go func() {
-		j.err = cmd.Wait() // the block ends with its shell
-		if !keep {
-			j.drain()
-		}
-		close(j.done)
-	}()
-
 	return j, nil
 }
 
-// once runs a block until it ends and returns its exit code.
+// failed returns how the block ended if it ended with an error, else "".
+func (j *process) failed() string {
+	if how := j.tree.Exit(); j.tree.Code() != 0 {
+		return how
+	}
+	return ""
+}
+
+// once runs a block until it ends, kills its background processes and returns its exit code.
 func (e *execution) once(ctx context.Context, b *Block, limit time.Duration) (code int, err error) {
 	j, err := e.start(b, false)
 	if err != nil {
@@ -267,23 +253,22 @@ func (e *execution) once(ctx context.Context, b *Block, limit time.Duration) (co
 	}
 
 	select {
-	case <-j.done:
+	case <-j.tree.Done():
 	case <-ctx.Done():
-		killGroup(j.cmd)
-		<-j.done
-		return -1, fmt.Errorf("%s: interrupted", b.Place)
+		err = fmt.Errorf("%s: interrupted", b.Place)
 	case <-late:
-		killGroup(j.cmd)
-		<-j.done
-		return -1, fmt.Errorf("%s: it did not end within %v", b.Place, limit)
+		err = fmt.Errorf("%s: it did not end within %v", b.Place, limit)
 	}
 
-	killGroup(j.cmd) // kill its background processes
-	if ee, ok := errors.AsType[*exec.ExitError](j.err); ok {
-		return ee.ExitCode(), nil
+	code = j.tree.Code()
+	j.tree.Kill()
+	<-j.tree.Done()
+	j.drain()
+	if err == nil && code < 0 {
+		err = fmt.Errorf("%s: %s", b.Place, j.tree.Exit())
 	}
 
-	return 0, j.err
+	return code, err
 }
 
 // healthy repeats the health check until it passes, and returns the number of tries.
@@ -293,12 +278,8 @@ func (e *execution) healthy(ctx context.Context, setup *process) (tries int, err
 	last := ""
 
 	for {
-		select {
-		case <-setup.done:
-			if setup.err != nil {
-				return tries, fmt.Errorf("%w (%s): %v", errSetup, e.server.Setup.Place, setup.err)
-			}
-		default:
+		if how := setup.failed(); how != "" {
+			return tries, fmt.Errorf("%w (%s): %s", errSetup, e.server.Setup.Place, how)
 		}
 
 		left := e.o.Health - time.Since(begin)
@@ -311,8 +292,8 @@ func (e *execution) healthy(ctx context.Context, setup *process) (tries int, err
 		stop := make(chan struct{})
 		go func() { // a failed set-up cancels the health check
 			select {
-			case <-setup.done:
-				if setup.err != nil {
+			case <-setup.tree.Done():
+				if setup.failed() != "" {
 					cancel()
 				}
 			case <-stop:
@@ -339,13 +320,20 @@ func (e *execution) healthy(ctx context.Context, setup *process) (tries int, err
 	}
 }
 
+// patience is how long to wait for processes after SIGTERM.
+const patience = 5 * time.Second
+
 // cleanup stops the processes and containers that the blocks started.
-func (e *execution) cleanup(res *ServerRun, before seen) {
-	for _, pid := range marked(e.id) {
+func (e *execution) cleanup(res *ServerRun, setup *process, before seen) {
+	for _, pid := range setup.tree.Members() {
 		res.Cleanup = append(res.Cleanup, fmt.Sprintf("process %d", pid))
 	}
 
-	err := stopMarked(e.id)
+	var err error
+	if left := setup.tree.Stop(syscall.SIGTERM, patience).Left; len(left) > 0 {
+		err = fmt.Errorf("processes %v could not be stopped", left)
+	}
+
 	removed, left := before.removeNew(context.Background())
 	res.Cleanup = append(res.Cleanup, removed...)
 

@@ -118,7 +118,7 @@ func TestAServerInTheBackground(t *testing.T) {
 		Name:   "x",
 		Setup:  block("(for i in $(seq 150); do sleep 0.01; done; echo it serves; touch served) &\necho $! > pid\nmv pid ready"),
 		Health: block("test -f ready"),
-		Runs:   []Block{*block("while ! test -f served; do kill -0 $(cat ready) || exit 1; sleep 0.01; done")},
+		Runs:   []Block{*block("while ! test -f served; do kill -0 $(cat ready) || test -f served || exit 1; sleep 0.01; done")},
 	}
 	if res := Execute(t.Context(), s, options(t, &out)); !res.OK() || !strings.Contains(out.String(), "x setup: it serves") {
 		t.Errorf("%+v\n%s", res, &out)

@@ -97,7 +97,7 @@ func (r *Ready) Wait(ctx context.Context, p *Process) (time.Duration, error) {
 		unhook := make(chan struct{})
 		go func() {
 			select {
-			case <-p.Exited():
+			case <-p.Done():
 				cancel() // cancel the completion of a server that has ended
 			case <-unhook:
 			}
@@ -108,7 +108,7 @@ func (r *Ready) Wait(ctx context.Context, p *Process) (time.Duration, error) {
 		close(unhook)
 		cancel()
 
-		if how := p.Ended(); how != "" {
+		if how := p.Exit(); how != "" {
 			return time.Since(began), &NotReadyError{Exited: how}
 		}
 
@@ -132,8 +132,8 @@ func (r *Ready) Wait(ctx context.Context, p *Process) (time.Duration, error) {
 
 		select {
 		case <-time.After(readyPoll):
-		case <-p.Exited():
-			return time.Since(began), &NotReadyError{Exited: p.Ended()}
+		case <-p.Done():
+			return time.Since(began), &NotReadyError{Exited: p.Exit()}
 		case <-deadline.C:
 			return time.Since(began), &NotReadyError{Missing: missing, After: r.Within}
 		case <-ctx.Done():

@@ -10,6 +10,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"aicplan/sink/base/proc"
 )
 
 // TestTheLastTryIsCutOff checks that the error contains the last response of the server, not that the last
@@ -29,7 +31,7 @@ func TestTheLastTryIsCutOff(t *testing.T) {
 		<-ctx.Done()
 		return errors.New("no time is left")
 	}}
-	_, err = r.Wait(t.Context(), &Process{exited: make(chan struct{})})
+	_, err = r.Wait(t.Context(), &Process{Tree: new(proc.Tree)})
 	e, ok := errors.AsType[*NotReadyError](err)
 	// A slow machine may not complete any check.
 	if !ok || tries.Load() > 0 && e.Missing != "a completion: 500 Internal Server Error" {
@@ -60,7 +62,7 @@ func TestRefusals(t *testing.T) {
 				tries++
 				return c.says[tries-1]
 			}}
-			_, err := r.Wait(t.Context(), &Process{exited: make(chan struct{})})
+			_, err := r.Wait(t.Context(), &Process{Tree: new(proc.Tree)})
 			e, _ := errors.AsType[*NotReadyError](err)
 			if got := e != nil && e.Refused && e.Missing == "a completion: 400 Bad Request"; tries != c.want || got != (c.want < len(c.says)) {
 				t.Errorf("%v after %d tries, want %d", err, tries, c.want)

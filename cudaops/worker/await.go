@@ -56,7 +56,7 @@ func (p *Process) what() string {
 	if len(args) == 0 {
 		args = []string{p.spec.Path}
 	}
-	return fmt.Sprintf("process %d: %s", p.pid, textutil.Clip(textutil.OneLine(strings.Join(args, " ")), 100))
+	return fmt.Sprintf("process %d: %s", p.Pid(), textutil.Clip(textutil.OneLine(strings.Join(args, " ")), 100))
 }
 
 // say hands on a line of a start.

@@ -30,7 +30,7 @@ func spawnInside(spec Spec) (*Process, error) {
 	close(lf.done) // nothing prints into it
 	ctx, cancel := context.WithCancel(context.Background())
 	p := &Process{
-		spec: spec, pid: os.Getpid(), cancel: cancel,
+		spec: spec, cancel: cancel,
 		log: lf, to: to, from: from, outbox: make(chan []byte, outboxSize),
 		events: make(chan []Event, 16), exited: make(chan struct{}), ended: make(chan struct{}),
 	}
@@ -42,7 +42,6 @@ func spawnInside(spec Spec) (*Process, error) {
 		cancel()
 		closeErr := errors.Join(childIn.Close(), childOut.Close())
 		p.mu.Lock()
-		p.reaped = true
 		how := "it returned"
 		switch {
 		case p.killed != "":

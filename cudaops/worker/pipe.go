@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"os"
 	"strings"
 	"time"
+
+	"aicplan/sink/base/proc"
 )
 
 // greet sends init and reads hello.
@@ -82,11 +85,7 @@ func (p *Process) goneBecause(err error) error {
 	defer timer.Stop()
 	select {
 	case <-p.ended:
-		how := p.exit.Exception
-		if how == "" {
-			how = "exit status 0"
-		}
-		return fmt.Errorf("it ended with %s before its hello", how)
+		return fmt.Errorf("it ended with %s before its hello", p.exit.Exception)
 	case <-timer.C:
 		return fmt.Errorf("its pipe broke before its hello: %w", err)
 	}
@@ -225,16 +224,21 @@ func (p *Process) Events() iter.Seq[Event] {
 // Exit says how the process ended; it waits until it has.
 func (p *Process) Exit() Exit { <-p.ended; return p.exit }
 
-// Pid is the process's number.
-func (p *Process) Pid() int { return p.pid }
+// Pid returns the process id of the worker, which is that of this process for a worker inside it.
+func (p *Process) Pid() int {
+	if p.tree == nil {
+		return os.Getpid()
+	}
+	return p.tree.Pid()
+}
 
 // RSS is the memory that the process uses now, in bytes; 0 when unknown, and of
 // workers inside this process, whose memory is not theirs alone.
 func (p *Process) RSS() int64 {
-	if p.cancel != nil {
+	if p.tree == nil {
 		return 0
 	}
-	return rssBytes(p.pid)
+	return proc.RSS(p.tree.Pid())
 }
 
 // Send gives the worker a case.

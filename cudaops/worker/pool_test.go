@@ -10,6 +10,8 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -17,6 +19,7 @@ import (
 
 	"aicplan/cudaops/cpu"
 	"aicplan/cudaops/worker"
+	"aicplan/sink/base/proc"
 )
 
 // TestMain turns the test binary into a worker where the engine starts it as
@@ -88,11 +91,26 @@ func newPool(t *testing.T, spec worker.PoolSpec) *worker.Pool {
 	t.Cleanup(func() {
 		p.Close()
 		// They were killed; on a busy machine the kernel takes a while to do it.
-		for _, pid := range worker.Marked(os.Getpid()) {
+		for _, pid := range ownProcesses() {
 			gone(t, pid)
 		}
 	})
 	return p
+}
+
+// ownProcesses returns the processes of the trees that this test started.
+func ownProcesses() []int {
+	var out []int
+	environs, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, path := range environs {
+		environ, err := os.ReadFile(path)
+		if err != nil || !regexp.MustCompile(fmt.Sprintf(`%s=[^/:]*:%d:`, proc.Variable, os.Getpid())).Match(environ) {
+			continue
+		}
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		out = append(out, pid)
+	}
+	return out
 }
 
 // list is a source of given tasks that keeps every end.

@@ -2,20 +2,17 @@ package worker
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"os"
 	"os/exec"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
-
+	"aicplan/sink/base/proc"
 	"aicplan/sink/base/textutil"
 )
 
@@ -83,7 +80,7 @@ type Event struct {
 
 // Exit says how a process ended.
 type Exit struct {
-	Exception string // "SIGSEGV", "exit status 3"; "" for status 0
+	Exception string // "SIGSEGV", "exit status 3"
 	Tail      string // the end of what it printed
 	Orphans   bool   // it left processes behind, which were ended
 }
@@ -116,8 +113,7 @@ func (e *StartFailure) Error() string {
 type Process struct {
 	Hello  Hello
 	spec   Spec
-	marker string
-	pid    int
+	tree   *proc.Tree // nil for a worker inside this process
 	log    *logFile
 	to     *os.File
 	from   *os.File
@@ -133,7 +129,6 @@ type Process struct {
 	cancel context.CancelFunc // of a worker inside this process, else nil
 
 	mu     sync.Mutex
-	reaped bool   // its number may belong to somebody else by now
 	killed string // why it was killed, for the log
 }
 
@@ -214,25 +209,22 @@ func spawn(spec Spec) (*Process, error) {
 		return nil, err
 	}
 	p := &Process{
-		spec: spec, marker: ownMarker(spec.Init.Slot, rand.Text()),
-		log: lf, to: to, from: from, outbox: make(chan []byte, outboxSize),
+		spec: spec, log: lf, to: to, from: from, outbox: make(chan []byte, outboxSize),
 		events: make(chan []Event, 4), exited: make(chan struct{}), ended: make(chan struct{}),
 	}
 	p.lines = newLineReader(from, MaxLine)
 	p.lines.secrets, lf.secrets = spec.Secrets, spec.Secrets
+
 	cmd := exec.Command(spec.Path)
 	if spec.Args != nil {
 		cmd.Args = spec.Args
 	}
 	cmd.Dir = spec.Dir
-	cmd.Env = append(append(ownEnvironment(), spec.Env...), EnvFDIn+"=3", EnvFDOut+"=4", EnvMarker+"="+p.marker)
+	cmd.Env = append(append(ownEnvironment(), spec.Env...), EnvFDIn+"=3", EnvFDOut+"=4")
 	cmd.ExtraFiles = []*os.File{childIn, childOut}
 	cmd.Stdout, cmd.Stderr = logW, logW
-	cmd.SysProcAttr = ProcAttr()
 
-	started := make(chan error)
-	go p.keep(cmd, logR, started)
-	err = <-started
+	p.tree, err = proc.Start(cmd)
 	closeAll(theirs)
 	if err != nil {
 		closeAll(ours)
@@ -240,6 +232,11 @@ func spawn(spec Spec) (*Process, error) {
 		lf.close("it could not be run: " + err.Error())
 		return nil, err
 	}
+
+	proc.NoCoreDumps(p.tree.Pid())
+	go p.log.drain(logR)
+	go p.write()
+	go p.await(logR)
 	return p, nil
 }
 
@@ -249,29 +246,13 @@ func ownEnvironment() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "AICPLAN_VAR_") })
 }
 
-// keep starts the process and stays until it is gone. The kernel ties the
-// child's life to the thread that forked it, so this goroutine keeps its thread.
-func (p *Process) keep(cmd *exec.Cmd, logR *os.File, started chan<- error) {
-	runtime.LockOSThread()
-	defer runtime.UnlockOSThread()
-	if err := cmd.Start(); err != nil {
-		started <- err
-		return
-	}
-	p.pid = cmd.Process.Pid
-	noCoreDumps(p.pid)
-	go p.log.drain(logR)
-	go p.write()
-	started <- nil
+// await waits for the end of the process, kills what it left, and reads the rest of its output.
+func (p *Process) await(logR *os.File) {
+	<-p.tree.Done()
 
-	err := cmd.Wait()
-	p.mu.Lock()
-	p.reaped = true
-	p.mu.Unlock()
 	// A child that outlives the worker and holds memory of the device would disturb
 	// the next worker.
-	orphans := killMarked(p.marker) > 0
-	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
+	orphans := p.tree.Kill() > 0
 	close(p.exited)
 
 	for _, f := range []*os.File{p.from, logR} {
@@ -280,11 +261,9 @@ func (p *Process) keep(cmd *exec.Cmd, logR *os.File, started chan<- error) {
 	p.to.Close()
 	<-p.log.done
 	logR.Close()
-	p.exit = Exit{Exception: DescribeExit(cmd, err), Tail: p.log.lastLines(), Orphans: orphans}
-	how := p.exit.Exception
-	if how == "" {
-		how = "exit status 0"
-	}
+
+	how := p.tree.Exit()
+	p.exit = Exit{Exception: how, Tail: p.log.lastLines(), Orphans: orphans}
 	p.mu.Lock()
 	if p.killed != "" {
 		how = p.killed + " (" + how + ")"
@@ -294,54 +273,47 @@ func (p *Process) keep(cmd *exec.Cmd, logR *os.File, started chan<- error) {
 	close(p.ended)
 }
 
-// DescribeExit returns the signal or the status with which a command ended, or "" if it
-// succeeded.
-func DescribeExit(cmd *exec.Cmd, err error) string {
-	if err == nil {
-		return ""
-	}
-	if ws, ok := cmd.ProcessState.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
-		if name := unix.SignalName(ws.Signal()); name != "" {
-			return name
-		}
-		return fmt.Sprintf("signal %d", int(ws.Signal()))
-	}
-	return err.Error()
-}
-
-// Kill ends the process and everything it started. It does not wait.
+// Kill kills the process and everything it started. It does not wait for the end.
 func (p *Process) Kill(why string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.reaped || p.killed != "" {
+	if p.killed != "" || p.gone() {
 		return
 	}
+
 	p.killed = "killed: " + why
 	if p.cancel != nil {
 		p.cancel()
 		return
 	}
-	for _, pid := range descendants(p.pid) {
-		_ = syscall.Kill(pid, syscall.SIGKILL)
+	p.tree.Kill()
+}
+
+// gone reports whether the process has ended.
+func (p *Process) gone() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
 	}
-	_ = syscall.Kill(-p.pid, syscall.SIGKILL)
 }
 
 // quitGrace is how long a hanging worker has to print its stacks.
 const quitGrace = time.Second
 
-// Quit is Kill for a process that hangs: SIGQUIT first, upon which Go and many
-// frameworks' runtimes print where they are into the log. It does not wait.
+// Quit is Kill for a process that hangs. It sends SIGQUIT first, upon which Go and many
+// frameworks print their stacks into the log. It does not wait for the end.
 func (p *Process) Quit(why string) {
 	if p.cancel != nil {
 		p.Kill(why)
 		return
 	}
-	p.mu.Lock()
-	if !p.reaped && p.killed == "" {
-		_ = syscall.Kill(p.pid, syscall.SIGQUIT)
+
+	if !p.gone() {
+		_ = syscall.Kill(p.tree.Pid(), syscall.SIGQUIT) // it may end at the same moment
 	}
-	p.mu.Unlock()
+
 	timer := time.AfterFunc(quitGrace, func() { p.Kill(why) })
 	go func() {
 		<-p.ended

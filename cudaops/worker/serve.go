@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"aicplan/sink/base/proc"
 )
 
 // Serve runs the worker's side of the protocol on the descriptors that the
@@ -48,7 +50,7 @@ func inherited(name string) (*os.File, error) {
 // error from then on, and the variables of init, which a launcher may have kept
 // out, are set.
 func ServeStandard(ctx context.Context, host func(Init) (Host, error)) error {
-	in, out, err := takeStandard()
+	in, out, err := proc.TakeStandard()
 	if err != nil {
 		return fmt.Errorf("standard input and output: %w", err)
 	}

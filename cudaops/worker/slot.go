@@ -162,8 +162,7 @@ func (s *slot) endReason(x Exit) string {
 func (s *slot) deathFailure(x Exit) Failure {
 	f := Failure{Exception: x.Exception, Traceback: clip(strings.TrimSpace(x.Tail), maxCrashReport)}
 	switch {
-	case x.Exception == "":
-		f.Exception = "exit status 0"
+	case x.Exception == "exit status 0":
 		f.Message = "the worker process ended with status 0 in the middle of its work"
 	case x.Exception == "SIGKILL":
 		f.Message = "the worker process was killed by SIGKILL; the kernel does that when memory runs out"

@@ -19,9 +19,8 @@ const MaxLine = 16 << 20
 
 // Names of the environment variables that a worker reads.
 const (
-	EnvFDIn   = "AICPLAN_FD_IN"  // descriptor that messages are read from
-	EnvFDOut  = "AICPLAN_FD_OUT" // descriptor that messages are written to
-	EnvMarker = "AICPLAN_WORKER" // names the worker; inherited by all it starts
+	EnvFDIn  = "AICPLAN_FD_IN"  // descriptor that messages are read from
+	EnvFDOut = "AICPLAN_FD_OUT" // descriptor that messages are written to
 )
 
 // garbage is a line that no sane worker sends: it costs the worker.

@@ -18,7 +18,7 @@ import (
 	"strconv"
 	"strings"
 
-	"aicplan/sink/command"
+	"aicplan/sink/base/proc"
 )
 
 //go:embed ask.py
@@ -193,7 +193,7 @@ func ask(ctx context.Context, dir string, o Options, queries []query) (*said, er
 	cmd.Stdin = bytes.NewReader(in)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	if err := command.Run(cmd); err != nil { // what it has started may live on
+	if err := proc.Run(cmd); err != nil {
 		if errors.Is(err, exec.ErrNotFound) {
 			return nil, fmt.Errorf("%s is not there: -python names the interpreter that has aiconfigurator", o.Python)
 		}

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"aicplan/sink/command"
+	"aicplan/sink/base/proc"
 )
 
 // Scheduler runs Slurm's commands.
@@ -79,7 +79,7 @@ func (s *Scheduler) run(ctx context.Context, name string, args ...string) (strin
 	cmd.Stdout, cmd.Stderr = &out, &messages
 	// A site's sbatch wrapper may start a process that keeps the output open. The job is submitted
 	// nevertheless.
-	err := command.Run(cmd)
+	err := proc.Run(cmd)
 
 	switch {
 	case errors.Is(err, exec.ErrNotFound):

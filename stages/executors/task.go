@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"sync"
 	"time"
+
+	"aicplan/sink/base/proc"
 )
 
 // heartbeat is the interval at which a task writes its status.
@@ -109,5 +111,5 @@ func (t *Task) End(state State, message string) error {
 func (t *Task) Requeue(ctx context.Context) bool {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	return exec.CommandContext(ctx, "scontrol", "requeue", t.status.Job).Run() == nil
+	return proc.Run(exec.CommandContext(ctx, "scontrol", "requeue", t.status.Job)) == nil
 }

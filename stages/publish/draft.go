@@ -10,6 +10,8 @@ import (
 	"os/exec"
 	"regexp"
 	"strings"
+
+	"aicplan/sink/base/proc"
 )
 
 // Draft is the draft pull request for the branch. It is opened once; later runs
@@ -82,7 +84,8 @@ func gh(ctx context.Context, args ...string) (string, error) {
 	cmd.Env = append(os.Environ(), "GH_NO_UPDATE_NOTIFIER=1", "NO_COLOR=1", "LC_ALL=C")
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := runProgram(ctx, cmd)
+	cmd.Env = append(cmd.Env, noQuestions...)
+	err := proc.Run(cmd)
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return "", errors.New("gh is not installed; install GitHub's command line, or remove the draft block and open the pull request with the text in the body file")

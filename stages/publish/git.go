@@ -9,6 +9,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"aicplan/sink/base/proc"
 )
 
 // repository is a git repository, worked on by its objects and references: no
@@ -18,6 +20,9 @@ type repository struct {
 	index string // a temporary index file; "" uses none
 	env   []string
 }
+
+// noQuestions keeps git, gh and ssh from asking for a password.
+var noQuestions = []string{"GIT_TERMINAL_PROMPT=0", "GH_PROMPT_DISABLED=1", "SSH_ASKPASS_REQUIRE=never"}
 
 // git runs one command and returns what it prints, without the last line end.
 // Commands never ask anything.
@@ -32,7 +37,8 @@ func (r repository) git(ctx context.Context, stdin string, args ...string) (stri
 	cmd.Stdin = strings.NewReader(stdin)
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
-	err := runProgram(ctx, cmd)
+	cmd.Env = append(cmd.Env, noQuestions...)
+	err := proc.Run(cmd)
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return "", fmt.Errorf("git is not installed; publish needs it")

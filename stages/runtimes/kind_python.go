@@ -17,8 +17,8 @@ import (
 	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
+	"aicplan/sink/base/proc"
 	"aicplan/sink/base/textutil"
-	"aicplan/sink/command"
 )
 
 // pythonKind runs the Python host: on every GPU, or on the processor where the
@@ -286,7 +286,7 @@ func askInterpreter(ctx context.Context, python, pkg string, env []string) insta
 	cmd := exec.CommandContext(ctx, python, "-c", askPython, pkg)
 	cmd.Env = append(os.Environ(), env...)
 	// What a wrapper has started keeps its output open after its end.
-	out, err := command.Output(cmd)
+	out, err := proc.Output(cmd)
 	if err != nil {
 		return installed{pkg: unknownVersion, why: unanswered(ctx, err)}
 	}

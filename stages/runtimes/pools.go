@@ -11,6 +11,7 @@ import (
 	"aicplan/cudaops/nvml"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
+	"aicplan/sink/base/proc"
 )
 
 // Pools contains the worker pools of a run, one for each runtime, so that a framework is started once
@@ -76,7 +77,7 @@ func (p *Pools) Get(ctx context.Context, rt *stage.Runtime, at Place) (*worker.P
 
 	if !p.reaped {
 		// Orphaned workers of a killed engine would disturb every measurement.
-		if n := worker.ReapOrphans(); n > 0 {
+		if n := proc.KillOrphans(); n > 0 {
 			at.say(fmt.Sprintf("a killed run had left behind processes, and they were ended: %d", n))
 		}
 		p.reaped = true

@@ -80,11 +80,11 @@ const (
 func (h *Host) endOf(ctx context.Context, s *running) string {
 	for began := time.Now(); ; {
 		select {
-		case <-s.Exited():
+		case <-s.Done():
 		case <-ctx.Done():
 		case <-time.After(endLook):
 		}
-		if how := s.Ended(); how != "" || ctx.Err() != nil || time.Since(began) > min(h.again, endPatience) {
+		if how := s.Exit(); how != "" || ctx.Err() != nil || time.Since(began) > min(h.again, endPatience) {
 			return how
 		}
 		if c, err := net.DialTimeout("tcp", s.address, endPatience); err == nil {

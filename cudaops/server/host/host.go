@@ -21,8 +21,8 @@ import (
 	"aicplan/cudaops/server"
 	"aicplan/cudaops/worker"
 	"aicplan/sink/base/fileutil"
+	"aicplan/sink/base/proc"
 	"aicplan/sink/base/textutil"
-	"aicplan/sink/command"
 )
 
 // Framework is the default framework label of rows if the plan sets no package.
@@ -156,7 +156,7 @@ func packageVersion(ctx context.Context, o *Options) (string, error) {
 	cmd := exec.CommandContext(ctx, python, "-c", askVersion, o.Package)
 
 	// A child of a wrapper may keep the output open after the wrapper's end.
-	out, err := command.Output(cmd)
+	out, err := proc.Output(cmd)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return "", fmt.Errorf("%s does not tell the version of %s: no answer within %v, so it hangs or its disk is very slow; try it by hand: %s -v -c 'pass'", python, o.Package, helloTimeout, python)
 	}
@@ -239,14 +239,14 @@ func (h *Host) run(ctx context.Context, c worker.Case, out worker.Emitter) (work
 		return nil, err
 	}
 
-	if how := s.Ended(); how != "" {
+	if how := s.Exit(); how != "" {
 		return nil, h.duringLoad(ctx, fmt.Errorf("the server ended with %s right after the load", how))
 	}
 
 	if s.doubted {
 		if err := h.recovers(ctx, s, a, out); ctx.Err() != nil {
 			return nil, ctx.Err()
-		} else if how := s.Ended(); how != "" {
+		} else if how := s.Exit(); how != "" {
 			return nil, h.duringLoad(ctx, fmt.Errorf("the server ended with %s right after the load", how))
 		} else if err != nil {
 			err = failure(worker.ClassFrameworkBug,

@@ -39,8 +39,8 @@ func (h *Host) nsys(ctx context.Context, a *ask, t *tracing, rules trace.Rules, 
 	err = h.underNsys(ctx, a, s, within)
 	if err == nil {
 		select {
-		case <-s.Exited(): // ended by itself, so the recording may be incomplete
-			err = fmt.Errorf("the server ended with %s while nsys recorded", s.Ended())
+		case <-s.Done(): // ended by itself, so the recording may be incomplete
+			err = fmt.Errorf("the server ended with %s while nsys recorded", s.Exit())
 		default:
 		}
 	}

@@ -24,11 +24,11 @@ import (
 // with a different key. Errors have a failure class.
 func (h *Host) need(ctx context.Context, a *ask, out worker.Emitter) error {
 	if s := h.current; s != nil {
-		if s.key == a.key && s.Ended() == "" && !s.doubted {
+		if s.key == a.key && s.Exit() == "" && !s.doubted {
 			return nil
 		}
 
-		if s.key == a.key && s.Ended() == "" {
+		if s.key == a.key && s.Exit() == "" {
 			err := h.recovers(ctx, s, a, out)
 			if err == nil {
 				return nil
@@ -40,7 +40,7 @@ func (h *Host) need(ctx context.Context, a *ask, out worker.Emitter) error {
 			return err
 		}
 
-		if how := s.Ended(); how != "" && s.key == a.key {
+		if how := s.Exit(); how != "" && s.key == a.key {
 			out.Log("warn", "the server ended with %s and is started again", how)
 		}
 
@@ -139,7 +139,7 @@ func (h *Host) start(ctx context.Context, a *ask, command []string, profiled boo
 
 	out.Log("info", "server of %s: process %d at %s", a.about(), s.Pid(), s.base)
 	if s.ready, err = h.answering(s, a, o.patient.ready, out).Wait(ctx, s.Process); err != nil {
-		ended := s.Ended() != ""
+		ended := s.Exit() != ""
 		h.stop(s, out)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()

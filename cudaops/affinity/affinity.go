@@ -1,2 +1,0 @@
-// Package affinity binds threads to CPUs.
-package affinity

@@ -1,0 +1,191 @@
+package proc
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+func attributes() *syscall.SysProcAttr {
+	return &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// process is a process as the kernel reports it.
+type process struct {
+	pid, session int
+	start        string // clock ticks since boot
+}
+
+// processes returns the visible processes that have not ended.
+func processes() []process {
+	dir, err := os.Open("/proc")
+	if err != nil {
+		return nil
+	}
+	defer dir.Close()
+
+	names, err := dir.Readdirnames(-1)
+	if err != nil {
+		return nil
+	}
+
+	var out []process
+	for _, name := range names {
+		pid, err := strconv.Atoi(name)
+		if err != nil {
+			continue
+		}
+		if p, ok := statOf(pid); ok {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// statOf reads a process. ok is false if it has ended.
+func statOf(pid int) (p process, ok bool) {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return p, false
+	}
+
+	// The fields follow the command's name, which may contain spaces and parentheses.
+	fields := strings.Fields(string(raw[bytes.LastIndexByte(raw, ')')+1:]))
+	if len(fields) < 20 || fields[0] == "Z" || fields[0] == "X" {
+		return p, false
+	}
+
+	session, err := strconv.Atoi(fields[3])
+	return process{pid: pid, session: session, start: fields[19]}, err == nil
+}
+
+// mark returns the value of Variable in the environment of a process, or "" if it has none or its
+// environment cannot be read.
+func (p process) mark() string { return variable(p.pid, Variable) }
+
+func variable(pid int, name string) string {
+	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
+	if err != nil {
+		return ""
+	}
+
+	for kv := range bytes.SplitSeq(environ, []byte{0}) {
+		if v, ok := bytes.CutPrefix(kv, []byte(name+"=")); ok {
+			return string(v)
+		}
+	}
+	return ""
+}
+
+// WithVariable returns the running processes, other than this one, whose environment has the variable with
+// this value.
+func WithVariable(name, value string) []int {
+	var out []int
+	for _, p := range processes() {
+		if p.pid != os.Getpid() && variable(p.pid, name) == value {
+			out = append(out, p.pid)
+		}
+	}
+	return out
+}
+
+// space identifies the booted machine and its process namespace, in which process ids are unique.
+func space() string {
+	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	link, _ := os.Readlink("/proc/self/ns/pid")
+	return strings.TrimSpace(string(boot)) + "." + strings.Trim(strings.TrimPrefix(link, "pid:"), "[]")
+}
+
+// CommandLine returns the command line of a process, cut to 80 bytes, or "" if it has ended.
+func CommandLine(pid int) string {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+	if err != nil {
+		return ""
+	}
+
+	text := strings.TrimSpace(strings.ReplaceAll(string(raw), "\x00", " "))
+	const most = 80
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "..."
+	}
+	return text
+}
+
+// RSS returns the resident memory of a process in bytes, or 0 if it has ended.
+func RSS(pid int) int64 {
+	raw, err := os.ReadFile(fmt.Sprintf("/proc/%d/statm", pid))
+	if err != nil {
+		return 0
+	}
+
+	fields := strings.Fields(string(raw))
+	if len(fields) < 2 {
+		return 0
+	}
+
+	pages, err := strconv.ParseInt(fields[1], 10, 64)
+	if err != nil {
+		return 0
+	}
+	return pages * int64(os.Getpagesize())
+}
+
+// NoCoreDumps keeps a crashing process from filling the disk.
+func NoCoreDumps(pid int) { _ = unix.Prlimit(pid, unix.RLIMIT_CORE, &unix.Rlimit{}, nil) } // it may have ended
+
+// TakeStandard moves standard input and output to new file descriptors. Standard input is empty from then
+// on, and standard output goes to standard error.
+func TakeStandard() (in, out *os.File, err error) {
+	take := func(fd int, name string, put int) (*os.File, error) {
+		own, err := unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
+		if err != nil {
+			return nil, err
+		}
+		return os.NewFile(uintptr(own), name), unix.Dup3(put, fd, 0)
+	}
+
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer null.Close()
+
+	if in, err = take(0, "stdin", int(null.Fd())); err != nil {
+		return nil, nil, err
+	}
+	if out, err = take(1, "stdout", 2); err != nil {
+		return nil, nil, err
+	}
+	return in, out, nil
+}
+
+// CPUs returns the CPUs on which the calling thread may run, in ascending order.
+func CPUs() ([]int, error) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &set); err != nil {
+		return nil, err
+	}
+
+	var out []int
+	for i := range len(set) * 64 {
+		if set.IsSet(i) {
+			out = append(out, i)
+		}
+	}
+	return out, nil
+}
+
+// SetCPUs binds the calling thread to the given CPUs. The caller must have locked its goroutine to the
+// thread. Errors are ignored, because not all systems permit it.
+func SetCPUs(cpus []int) {
+	var set unix.CPUSet
+	for _, c := range cpus {
+		set.Set(c)
+	}
+	_ = unix.SchedSetaffinity(0, &set)
+}
