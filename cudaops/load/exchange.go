@@ -15,7 +15,6 @@ import (
 
 	"aicplan/cudaops/load/aiperf"
 	"aicplan/cudaops/load/openai"
-	"aicplan/cudaops/load/workload"
 )
 
 // maxError limits how much of an error response is kept, in bytes.
@@ -207,28 +206,4 @@ func (r *runner) count(rec *aiperf.Record) {
 	if rec.ReasoningText != "" {
 		rec.Reasoning = len(r.tokenizer.Encode(rec.ReasoningText))
 	}
-}
-
-// body returns the JSON body of a turn, including the earlier turns of its conversation.
-func (r *runner) body(history []openai.Message, t *workload.Turn) ([]byte, error) {
-	if b, ok := r.bodies[t]; ok {
-		return b, nil
-	}
-
-	p := openai.Prompt{Text: t.Text, IDs: t.IDs}
-	if r.request.Endpoint == openai.Chat {
-		one := [1]openai.Message{{Role: "user", Content: t.Text}}
-		p.Messages = one[:]
-		if len(history) > 0 {
-			p.Messages = append(history[:len(history):len(history)], one[0])
-		}
-	} else if len(history) > 0 && t.IDs == nil {
-		var all strings.Builder
-		for _, m := range history {
-			all.WriteString(m.Content + "\n")
-		}
-		p.Text = all.String() + t.Text
-	}
-
-	return r.request.Append(nil, p, t.Output)
 }

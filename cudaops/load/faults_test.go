@@ -96,7 +96,7 @@ func TestShortAndMiscountedOutputsAreCounted(t *testing.T) {
 type wordTokenizer struct{}
 
 func (wordTokenizer) Encode(text string) []int { return make([]int, len(strings.Fields(text))) }
-func (wordTokenizer) Words() []int             { return []int{1} }
+func (wordTokenizer) Words() []string          { return []string{"word"} }
 func (wordTokenizer) Decode(ids []int) string  { return strings.Repeat(" word", len(ids)) }
 
 func TestGoodput(t *testing.T) {

@@ -40,19 +40,14 @@ func (p *phase) paced(ctx context.Context, slots *[]*slot, next func() time.Dura
 			break
 		}
 
-		s, ok := l.get(p.ending)
+		s, free, ok := l.get(due, p.ending)
 		if !ok {
 			break
 		}
 
-		free := p.r.now()
-		if l.cap == nil {
-			free = due
-		}
-
 		p.r.spawn(&wg, func() {
-			more := p.turn(ctx, s, ses, due, free)
-			l.put(s)
+			end, more := p.turn(ctx, s, ses, due, free)
+			l.put(s, end)
 			if more && p.think(ses) {
 				ready.push(ses)
 			} else {
@@ -98,39 +93,18 @@ func (p *phase) replay(ctx context.Context, slots *[]*slot) {
 	start := p.r.now()
 	var wg sync.WaitGroup
 
-	for i := range p.r.conversations.Len() {
-		c := p.r.conversations.At(i)
-		due := start + int64(float64(c.At)/p.r.settings.TraceSpeed)
+	for ses := p.begin(); ses != nil; ses = p.begin() {
+		due := start + int64(float64(ses.conv.At)/p.r.settings.TraceSpeed)
 		if !p.sleep(time.Duration(due-p.r.now())) || !p.take() {
 			break
 		}
 
-		if p.sessions > 0 && int64(i) >= p.sessions {
-			break
-		}
-
-		s, ok := l.get(p.ending)
+		s, free, ok := l.get(due, p.ending)
 		if !ok {
 			break
 		}
 
-		free := p.r.now()
-		if l.cap == nil {
-			free = due
-		}
-
-		ses := p.session(i, c)
-		p.r.spawn(&wg, func() {
-			due, free := due, free
-			for p.turn(ctx, s, ses, due, free) {
-				if !p.think(ses) || !p.take() {
-					break
-				}
-				due = p.r.now()
-				free = due
-			}
-			l.put(s)
-		})
+		p.r.spawn(&wg, func() { l.put(s, p.converse(ctx, s, ses, due, free)) })
 	}
 
 	wg.Wait()

@@ -16,6 +16,7 @@ import (
 type session struct {
 	number  int
 	conv    *workload.Conversation
+	body    []byte // of the first turn
 	turn    int
 	history []openai.Message
 	id      string // X-Correlation-ID of all its turns
@@ -30,9 +31,12 @@ type phase struct {
 	sessions  int64
 	issued    atomic.Int64
 	begun     atomic.Int64
-	ending    chan struct{} // closed when no further request may start
+	feed      *feed
+	ending    chan struct{} // closed when no further request may be reserved
 	end       sync.Once
-	mu        sync.Mutex // protects runner.next and cancel
+	cut       context.Context // done when reserved requests must not start either
+	cutoff    context.CancelFunc
+	mu        sync.Mutex // protects cancel
 	cancel    *rand.Rand
 	collector aiperf.Collector
 	batches   []Batch
@@ -55,6 +59,11 @@ func (r *runner) phase(ctx context.Context, slots *[]*slot, warmup bool, client 
 		a.Store(0)
 	}
 
+	replay := !warmup && s.Trace != "" && r.conversations.At(0).At >= 0 && s.RequestRate == 0
+	p.cut, p.cutoff = context.WithCancel(ctx)
+	defer p.cutoff()
+	p.prepare(ctx, replay)
+	defer p.feed.stop()
 	recorder := p.record()
 	meter := startMeter()
 	from := r.now()
@@ -62,13 +71,13 @@ func (r *runner) phase(ctx context.Context, slots *[]*slot, warmup bool, client 
 	ctx, abort := context.WithCancel(outer)
 	defer abort()
 	if duration > 0 {
-		stop := time.AfterFunc(duration, p.stop)
+		stop := time.AfterFunc(duration, p.cutoff)
 		defer stop.Stop()
 		late := time.AfterFunc(duration+seconds(s.Grace), abort)
 		defer late.Stop()
 	}
 
-	unhook := context.AfterFunc(ctx, p.stop)
+	unhook := context.AfterFunc(p.cut, p.stop)
 	defer unhook()
 	progress := p.progress(from)
 
@@ -79,7 +88,7 @@ func (r *runner) phase(ctx context.Context, slots *[]*slot, warmup bool, client 
 		c := workload.Arrivals{Pattern: s.Arrival, Rate: s.RequestRate, Smoothness: s.Smoothness,
 			Ramp: seconds(s.RateRamp), Seed: s.Seed ^ r.options.Salt}
 		p.paced(ctx, slots, workload.NewSchedule(c).Next)
-	case !warmup && s.Trace != "" && r.conversations.At(0).At >= 0:
+	case replay:
 		p.replay(ctx, slots)
 	case s.Batch > 0:
 		p.batched(ctx, *slots)
@@ -133,23 +142,37 @@ func (p *phase) take() bool {
 	return true
 }
 
-// begin starts the next conversation, or returns nil if the session limit is reached.
+// prepare starts the phase's feed. A replay sends each conversation once, from the first.
+func (p *phase) prepare(ctx context.Context, replay bool) {
+	r := p.r
+	first, count := r.next, int(p.requests)
+	if p.sessions > 0 && (count == 0 || int(p.sessions) < count) {
+		count = int(p.sessions)
+	}
+
+	if replay {
+		first = 0
+		if n := r.conversations.Len(); count == 0 || n < count {
+			count = n
+		}
+	}
+
+	p.feed = r.newFeed(ctx, first, count)
+	r.next = first + count
+}
+
+// begin starts the next conversation, or returns nil if there are no more to start.
 func (p *phase) begin() *session {
 	n := p.begun.Add(1)
 	if p.sessions > 0 && n > p.sessions {
 		return nil // running conversations continue
 	}
 
-	p.mu.Lock()
-	i := p.r.next
-	p.r.next++
-	p.mu.Unlock()
-
-	return p.session(int(n-1), p.r.conversations.At(int(p.r.order[i%len(p.r.order)])))
-}
-
-func (p *phase) session(number int, c *workload.Conversation) *session {
-	return &session{number: number, conv: c, turns: len(c.Turns)}
+	next, ok := p.feed.next(p.cut)
+	if !ok {
+		return nil
+	}
+	return &session{number: int(n - 1), conv: next.conv, body: next.body, turns: len(next.conv.Turns)}
 }
 
 // giveUp draws after how long the next request is cancelled. It returns a negative value for never.
@@ -168,16 +191,17 @@ func (p *phase) giveUp() time.Duration {
 	return seconds(s.CancelDelay)
 }
 
-// turn sends the next turn of a session on a slot and records the result. It returns true if the session
-// has another turn to send.
-func (p *phase) turn(ctx context.Context, s *slot, ses *session, credit, free int64) bool {
+// turn sends the next turn of a session on a slot and records the result. due is when the request should be sent, and
+// free is when the slot was available for it. turn returns when the response ended, which frees the slot, and whether
+// the session has another turn to send.
+func (p *phase) turn(ctx context.Context, s *slot, ses *session, due, free int64) (end int64, more bool) {
 	r := p.r
 	if r.prefill != nil {
 		select {
 		case r.prefill <- struct{}{}:
 			s.prefilling = true
 		case <-p.ending:
-			return false
+			return r.now(), false
 		}
 		free = max(free, r.now()) // waiting for the cap is not a delay of the client
 	}
@@ -187,12 +211,14 @@ func (p *phase) turn(ctx context.Context, s *slot, ses *session, credit, free in
 	rec.Reset()
 	rec.Number, rec.Conversation, rec.Turn, rec.Warmup = ses.number, ses.conv.ID, ses.turn, p.warmup
 	rec.Correlation = ses.id
-	rec.Credit, rec.Free = credit, free
+	rec.Credit, rec.Free = due, free
 	rec.Asked = t.Output
-	body, err := r.body(ses.history, t)
-	if err != nil {
-		// The extra inputs were checked before the run, and text can always be encoded as JSON.
-		panic("load: a request's body: " + err.Error())
+	body := ses.body
+	if ses.turn > 0 {
+		var err error
+		if body, err = r.body(ses.history, t); err != nil {
+			panic("load: a request's body: " + err.Error()) // the first body was encoded
+		}
 	}
 
 	if r.counter != nil && t.Tokens < 0 {
@@ -229,14 +255,14 @@ func (p *phase) turn(ctx context.Context, s *slot, ses *session, credit, free in
 	}
 
 	ses.turn++
-	more := ok && ses.turn < ses.turns
+	end, more = rec.Finish, ok && ses.turn < ses.turns
 	if more {
 		ses.history = append(ses.history, openai.Message{Role: "user", Content: t.Text},
 			openai.Message{Role: "assistant", Content: s.text.String()})
 	}
 
 	r.records <- rec
-	return more
+	return end, more
 }
 
 // closed runs a closed loop: each slot sends its next request as soon as the previous one has ended.
@@ -247,26 +273,21 @@ func (p *phase) closed(ctx context.Context, slots []*slot) {
 	}
 
 	var wg sync.WaitGroup
+	start := p.r.now()
 	for i, s := range slots {
 		p.r.spawn(&wg, func() {
-			if i > 0 && ramp > 0 && !p.sleep(ramp*time.Duration(i)/time.Duration(len(slots))) {
+			wait := ramp * time.Duration(i) / time.Duration(len(slots))
+			due := start + int64(wait)
+			if !p.sleep(wait) {
 				return
 			}
 
-			for {
-				if !p.take() {
-					return
-				}
+			for p.take() {
 				ses := p.begin()
 				if ses == nil {
 					return
 				}
-				for {
-					now := p.r.now()
-					if !p.turn(ctx, s, ses, now, now) || !p.think(ses) || !p.take() {
-						break
-					}
-				}
+				due = p.converse(ctx, s, ses, due, due)
 			}
 		})
 	}
@@ -274,11 +295,26 @@ func (p *phase) closed(ctx context.Context, slots []*slot) {
 	wg.Wait()
 }
 
+// converse sends all turns of a session on a slot, the first of them when it is due, and returns when the last
+// response ended.
+func (p *phase) converse(ctx context.Context, s *slot, ses *session, due, free int64) int64 {
+	for {
+		end, more := p.turn(ctx, s, ses, due, free)
+		if !more || !p.think(ses) || !p.take() {
+			return end
+		}
+		due = end + int64(ses.conv.Turns[ses.turn].Delay)
+		free = due
+	}
+}
+
 // batched sends closed batches: one request per slot, and the next batch after all of them have ended.
 func (p *phase) batched(ctx context.Context, slots []*slot) {
+	due := p.r.now()
 	for !p.over() {
 		var wg sync.WaitGroup
-		b := Batch{From: p.r.now()}
+		var last atomic.Int64
+		from := p.r.now()
 
 		for _, s := range slots {
 			if !p.take() {
@@ -289,15 +325,19 @@ func (p *phase) batched(ctx context.Context, slots []*slot) {
 				p.stop()
 				break
 			}
-			now := b.From
-			wg.Go(func() { p.turn(ctx, s, ses, now, now) })
-			b.To = now
+			p.r.spawn(&wg, func() {
+				end, _ := p.turn(ctx, s, ses, due, due)
+				for {
+					if old := last.Load(); end <= old || last.CompareAndSwap(old, end) {
+						return
+					}
+				}
+			})
 		}
 
 		wg.Wait()
-		if b.To > 0 {
-			b.To = p.r.now()
-			p.batches = append(p.batches, b)
+		if due = last.Load(); due > 0 {
+			p.batches = append(p.batches, Batch{From: from, To: due})
 		}
 	}
 }

@@ -8,24 +8,32 @@ type pool struct {
 	idle  []*slot
 	all   *[]*slot
 	fresh func() *slot
-	cap   chan struct{} // nil means unlimited
+	// cap has one element for each request that may be open: when its place became free. It is nil if the number is
+	// unlimited.
+	cap chan int64
 }
 
 func newPool(r *runner, slots *[]*slot) *pool {
 	l := &pool{all: slots, fresh: r.newSlot, idle: append([]*slot(nil), *slots...)}
 	if n := r.settings.Concurrency; n > 0 {
-		l.cap = make(chan struct{}, n)
+		l.cap = make(chan int64, n)
+		for range n {
+			l.cap <- 0
+		}
 	}
 	return l
 }
 
-// get returns a slot and waits for the concurrency cap. It returns false if the phase ended first.
-func (l *pool) get(ending <-chan struct{}) (*slot, bool) {
+// get returns a slot for a request that is due, and when it was available: at the due time, or later if the cap was
+// reached. It returns false if the phase ended first.
+func (l *pool) get(due int64, ending <-chan struct{}) (s *slot, free int64, ok bool) {
+	free = due
 	if l.cap != nil {
 		select {
-		case l.cap <- struct{}{}:
+		case at := <-l.cap:
+			free = max(due, at)
 		case <-ending:
-			return nil, false
+			return nil, 0, false
 		}
 	}
 
@@ -34,19 +42,20 @@ func (l *pool) get(ending <-chan struct{}) (*slot, bool) {
 	if n := len(l.idle); n > 0 {
 		s := l.idle[n-1]
 		l.idle = l.idle[:n-1]
-		return s, true
+		return s, free, true
 	}
 
-	s := l.fresh()
+	s = l.fresh()
 	*l.all = append(*l.all, s)
-	return s, true
+	return s, free, true
 }
 
-func (l *pool) put(s *slot) {
+// put returns a slot whose last response ended at a time.
+func (l *pool) put(s *slot, end int64) {
 	l.mu.Lock()
 	l.idle = append(l.idle, s)
 	l.mu.Unlock()
 	if l.cap != nil {
-		<-l.cap
+		l.cap <- end
 	}
 }

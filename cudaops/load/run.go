@@ -118,8 +118,8 @@ type runner struct {
 
 	conversations *workload.Set
 	order         []int32
-	bodies        map[*workload.Turn][]byte
-	next          int // index of the next conversation, across both phases
+	kept          []atomic.Pointer[prepared] // by index of the conversation
+	next          int                        // position in order, across both phases
 
 	base     time.Time
 	baseUnix int64
@@ -140,9 +140,6 @@ func (r *runner) now() int64 { return r.baseUnix + int64(time.Since(r.base)) }
 
 // timeOf converts a stamp to a time on the monotonic clock.
 func (r *runner) timeOf(stamp int64) time.Time { return r.base.Add(time.Duration(stamp - r.baseUnix)) }
-
-// bodyCache limits the size of the request bodies prepared before the run, in bytes.
-const bodyCache = 2 << 20
 
 func newRunner(s Settings, o Options) (*runner, error) {
 	if err := s.Settle(); err != nil {
@@ -277,20 +274,7 @@ func (r *runner) makePrompts() error {
 		rng.Shuffle(len(r.order), func(i, j int) { r.order[i], r.order[j] = r.order[j], r.order[i] })
 	}
 
-	r.bodies = map[*workload.Turn][]byte{}
-	size := 0
-	for i := 0; i < r.conversations.Len() && r.conversations.Kept(); i++ {
-		t := &r.conversations.At(i).Turns[0]
-		b, err := r.body(nil, t)
-		if err != nil {
-			return fmt.Errorf("a request's body: %w", err)
-		}
-		if size += len(b); size > bodyCache {
-			break
-		}
-		r.bodies[t] = b
-	}
-
+	r.kept = keptBodies(len(r.order))
 	return nil
 }
 

@@ -26,18 +26,13 @@ func (p *phase) users(ctx context.Context, slots *[]*slot) {
 		due := start + int64(float64(time.Second)*float64(i)/s.RequestRate)
 		p.r.spawn(&wg, func() {
 			for p.sleep(time.Duration(due-p.r.now())) && p.take() {
-				sl, ok := l.get(p.ending)
+				sl, free, ok := l.get(due, p.ending)
 				if !ok {
 					return
 				}
 
-				free := due // without a cap, the request could have been sent when it was due
-				if l.cap != nil {
-					free = p.r.now()
-				}
-
-				more := p.turn(ctx, sl, ses, due, free)
-				l.put(sl)
+				end, more := p.turn(ctx, sl, ses, due, free)
+				l.put(sl, end)
 				if !more {
 					if ses = p.begin(); ses == nil {
 						return
@@ -45,7 +40,7 @@ func (p *phase) users(ctx context.Context, slots *[]*slot) {
 				}
 
 				// If the response took longer than the gap, the next turn is due at once.
-				due = max(due+gap, p.r.now())
+				due = max(due+gap, end)
 			}
 		})
 	}

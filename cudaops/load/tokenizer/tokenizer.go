@@ -36,7 +36,7 @@ type Tokenizer struct {
 
 	mu    sync.RWMutex
 	cache map[string][]int
-	words []int
+	words []string
 }
 
 type pair struct{ a, b int }
@@ -421,8 +421,8 @@ func (t *Tokenizer) Decode(ids []int) string {
 	return strings.ToValidUTF8(b.String(), string(utf8.RuneError))
 }
 
-// Words returns the ids of tokens that consist of a space and a word of lowercase ASCII letters.
-func (t *Tokenizer) Words() []int { return t.words }
+// Words returns the words of lowercase ASCII letters that are a single token after a space.
+func (t *Tokenizer) Words() []string { return t.words }
 
 func (t *Tokenizer) findWords() {
 	for id, text := range t.tokens {
@@ -435,7 +435,7 @@ func (t *Tokenizer) findWords() {
 			continue
 		}
 		if ids := t.piece(before + word); len(ids) == 1 && ids[0] == id {
-			t.words = append(t.words, id)
+			t.words = append(t.words, word)
 		}
 	}
 }

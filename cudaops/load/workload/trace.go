@@ -43,7 +43,7 @@ func Trace(r io.Reader, name string, c Config) ([]Conversation, error) {
 	s.Buffer(make([]byte, 64<<10), 64<<20)
 	var out []Conversation
 	session := map[string]int{}
-	m := &tracer{c: c, blocks: map[int64]Turn{}}
+	m := &tracer{c: c, v: newVocabulary(c.Tokenizer), blocks: map[int64]Turn{}}
 	n := 0
 
 	for s.Scan() {
@@ -143,6 +143,7 @@ func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(
 // A tracer builds prompts from blocks.
 type tracer struct {
 	c      Config
+	v      vocabulary
 	blocks map[int64]Turn
 }
 
@@ -207,7 +208,7 @@ func (m *tracer) block(id int64) Turn {
 
 func (m *tracer) make(what, stream uint64, n int) Turn {
 	c := m.c
-	return newMaker(c, what^stream<<32).prompt(n)
+	return newMaker(c, m.v, what^stream<<32).prompt(n)
 }
 
 // cut shortens a prompt to n tokens.
