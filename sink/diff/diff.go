@@ -12,7 +12,6 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"aicplan/sink/catalog"
-	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
 )
@@ -137,7 +136,7 @@ func Tables(a, b arrow.Record, nameA, nameB string, o Options) (*Comparison, err
 			return nil, fmt.Errorf("the breakdown of %s: %w", nameA, err)
 		}
 	}
-	ix := rowkey.New(r.Key, rowkey.Options{Canon: canon, Missing: tree.Defaults})
+	ix := table.NewKeyIndex(r.Key, table.KeyOptions{Canon: canon, Missing: tree.Defaults})
 	idA, err := ix.Number(a)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", nameA, err)
@@ -169,7 +168,7 @@ func Tables(a, b arrow.Record, nameA, nameB string, o Options) (*Comparison, err
 		if rowB < 0 {
 			r.Removed++
 			if len(r.LostRows) < o.Worst {
-				r.LostRows = append(r.LostRows, rowkey.Describe(a, rowA, r.Key))
+				r.LostRows = append(r.LostRows, table.Describe(a, rowA, r.Key))
 			}
 			continue
 		}
@@ -196,7 +195,7 @@ func Tables(a, b arrow.Record, nameA, nameB string, o Options) (*Comparison, err
 	for id := nA; id < ix.Len(); id++ {
 		r.Added++
 		if len(r.AddedRows) < o.Worst {
-			r.AddedRows = append(r.AddedRows, rowkey.Describe(b, firstB[id], r.Key))
+			r.AddedRows = append(r.AddedRows, table.Describe(b, firstB[id], r.Key))
 		}
 	}
 	r.summarise(a, b, worst, o)
@@ -310,9 +309,9 @@ func (r *Comparison) summarise(a, b arrow.Record, rows []Row, o Options) {
 		if row.Ratio == 1 {
 			break
 		}
-		row.Key = rowkey.Describe(a, row.RowA, r.Key)
+		row.Key = table.Describe(a, row.RowA, r.Key)
 		if kernelA != nil && kernelB != nil {
-			row.KernelA, row.KernelB = rowkey.Text(kernelA, row.RowA), rowkey.Text(kernelB, row.RowB)
+			row.KernelA, row.KernelB = table.Text(kernelA, row.RowA), table.Text(kernelB, row.RowB)
 		}
 		r.Worst = append(r.Worst, row)
 	}

@@ -10,7 +10,6 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"aicplan/sink/base/stats"
-	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 )
 
@@ -54,7 +53,7 @@ func (r *Comparison) breakdown(a, b arrow.Record, o Options) {
 }
 
 func (r *Comparison) groupsOf(name string, a, b arrow.Array, asked bool) []Group {
-	ix := rowkey.New([]string{"a", "b"}, rowkey.Options{})
+	ix := table.NewKeyIndex([]string{"a", "b"}, table.KeyOptions{})
 	cols := []arrow.Array{a, a}
 	if b != nil {
 		cols[1] = b
@@ -82,8 +81,8 @@ func (r *Comparison) groupsOf(name string, a, b arrow.Array, asked bool) []Group
 	}
 	out := make([]Group, 0, len(members))
 	for id, m := range members {
-		value := rowkey.Text(left.Column(0), sample[id])
-		if other := rowkey.Text(right.Column(0), sample[id]); other != value {
+		value := table.Text(left.Column(0), sample[id])
+		if other := table.Text(right.Column(0), sample[id]); other != value {
 			value += " -> " + other
 		}
 		out = append(out, Group{Column: name, Value: value, Rows: len(m), Ratio: quantiles(m)})

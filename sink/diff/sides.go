@@ -8,7 +8,6 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"aicplan/sink/catalog"
-	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
 )
@@ -56,7 +55,7 @@ func distinct(rec arrow.Record, name string) []string {
 
 // restrict keeps the rows that on selects; rows maps them to the input's.
 func restrict(rec arrow.Record, on map[string][]string, name string) (arrow.Record, []int, error) {
-	rec, err := rowkey.Plain(rec)
+	rec, err := table.Plain(rec)
 	if err != nil || len(on) == 0 {
 		return rec, nil, err
 	}
@@ -74,7 +73,7 @@ func restrict(rec arrow.Record, on map[string][]string, name string) (arrow.Reco
 			wanted[canon(column, v)] = true
 		}
 		for i := range keep {
-			keep[i] = keep[i] && wanted[canon(column, rowkey.Text(arr, i))]
+			keep[i] = keep[i] && wanted[canon(column, table.Text(arr, i))]
 		}
 	}
 	rows := []int{}
@@ -94,10 +93,10 @@ func (r *Comparison) choose(a, b arrow.Record, o Options) error {
 		r.Metric = catalog.SchemaOf(o.Table).Primary().Name
 	}
 	if len(r.Key) == 0 && known && !t.Open {
-		r.Key = rowkey.KeyOf(t, a, b)
+		r.Key = t.KeyOf(a, b)
 	}
 	if len(r.Key) == 0 {
-		r.Key = rowkey.Shape(a.Schema())
+		r.Key = catalog.Shape(a.Schema())
 	} else if len(o.Key) > 0 {
 		for _, k := range o.Key {
 			for _, s := range []struct {

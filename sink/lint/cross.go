@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"aicplan/sink/diff"
-	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
 )
@@ -79,7 +78,7 @@ func (l *linter) outliers(a, b *loaded, r *diff.Comparison, metric string) {
 		_, err := table.Strings(b.rec, c)
 		return err != nil
 	})
-	ix := rowkey.New(words, rowkey.Options{})
+	ix := table.NewKeyIndex(words, table.KeyOptions{})
 	series, err := ix.Number(b.rec)
 	if err != nil {
 		return
@@ -140,7 +139,7 @@ func (l *linter) outliers(a, b *loaded, r *diff.Comparison, metric string) {
 	for g, mid := range regionMid {
 		if len(byRegion[g]) >= minPoints && apart(mid, op) > regionFactor {
 			regions = append(regions, fmt.Sprintf("%s around %.3g %s: %s / %s is %.3g over %d rows, overall %.3g",
-				rowkey.Describe(b.rec, sample[g], words), math.Exp2(float64(g.size)), b.table.LatencyUnit(), b.Backend, a.Backend, mid, len(byRegion[g]), op))
+				table.Describe(b.rec, sample[g], words), math.Exp2(float64(g.size)), b.table.LatencyUnit(), b.Backend, a.Backend, mid, len(byRegion[g]), op))
 		}
 	}
 	if len(regions) > 0 {

@@ -18,7 +18,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"aicplan/sink/catalog"
-	"aicplan/sink/rowkey"
 	"aicplan/sink/tree"
 	"aicplan/systems"
 )
@@ -232,7 +231,7 @@ func (l *linter) group(entries []tree.Entry) {
 		l.mu.Unlock()
 		f := &loaded{Entry: e, rec: rec}
 		if f.table, _ = catalog.Lookup(e.Table); f.table != nil {
-			f.names = rowkey.KeyOf(f.table, rec)
+			f.names = f.table.KeyOf(rec)
 		}
 		l.file(f)
 		if old := latest[e.Backend]; f.table != nil && (old == nil || tree.CompareVersions(old.Version, e.Version) < 0) {

@@ -13,7 +13,6 @@ import (
 
 	"aicplan/sink/catalog"
 	"aicplan/sink/physics"
-	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
 )
@@ -67,7 +66,7 @@ func (f *loaded) shape() []string {
 }
 
 func (f *loaded) describe(row int, extra ...string) string {
-	return rowkey.Describe(f.rec, row, append(f.key(), extra...))
+	return table.Describe(f.rec, row, append(f.key(), extra...))
 }
 
 // hashes compares a file with what its sidecar says of it.
@@ -182,7 +181,7 @@ func (l *linter) power(f *loaded) {
 }
 
 func (l *linter) duplicates(f *loaded) {
-	ix := rowkey.New(f.names, rowkey.Options{Missing: tree.Defaults})
+	ix := table.NewKeyIndex(f.names, table.KeyOptions{Missing: tree.Defaults})
 	ids, err := ix.Number(f.rec)
 	if err != nil {
 		return
@@ -197,7 +196,7 @@ func (l *linter) duplicates(f *loaded) {
 		ratio float64
 	}
 	var groups []group
-	for _, rows := range rowkey.Groups(ids, ix.Len()) {
+	for _, rows := range table.Groups(ids, ix.Len()) {
 		g := group{rows: rows, ratio: 1}
 		if values != nil {
 			lo, hi := math.Inf(1), 0.0

@@ -12,7 +12,6 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"aicplan/sink/catalog"
-	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 )
 
@@ -177,7 +176,7 @@ func series(rec arrow.Record, axis string, key []string) ([]uint32, error) {
 			cols = append(cols, c)
 		}
 	}
-	return rowkey.New(cols, rowkey.Options{}).Number(rec)
+	return table.NewKeyIndex(cols, table.KeyOptions{}).Number(rec)
 }
 
 // FloorOf is the floor in the unit of a table's latency.

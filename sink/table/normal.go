@@ -151,6 +151,18 @@ func Normal(rec arrow.Record) (arrow.Record, error) {
 	return out, nil
 }
 
+// Plain returns rec with columns of the four types: rec itself if it has no others.
+func Plain(rec arrow.Record) (arrow.Record, error) {
+	for _, c := range rec.Columns() {
+		switch c.DataType().ID() {
+		case arrow.INT64, arrow.FLOAT64, arrow.STRING, arrow.BOOL:
+		default:
+			return Normal(rec)
+		}
+	}
+	return rec, nil
+}
+
 func normalArray(name string, arr arrow.Array) (arrow.Array, error) {
 	t, ok := normalType(arr.DataType())
 	if !ok {

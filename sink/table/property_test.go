@@ -123,7 +123,7 @@ func compareCells(a, b any, desc bool) int {
 	case string:
 		r = cmp.Compare(a, b.(string))
 	case bool:
-		r = cmp.Compare(flag(a), flag(b.(bool)))
+		r = cmp.Compare(boolInt(a), boolInt(b.(bool)))
 	case float64:
 		switch b := b.(float64); {
 		case math.IsNaN(a) && math.IsNaN(b):

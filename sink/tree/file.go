@@ -13,7 +13,6 @@ import (
 	"aicplan/sink/base/fileutil"
 	"aicplan/sink/catalog"
 	"aicplan/sink/perf"
-	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 )
 
@@ -82,11 +81,11 @@ func WriteFile(path string, rec arrow.Record, key []string) (string, error) {
 
 // Stage is WriteFile as a part of a batch.
 func Stage(b *fileutil.Batch, path string, rec arrow.Record, key []string) (string, error) {
-	order, err := rowkey.Order(rec, key)
+	order, err := table.Order(rec, key)
 	if err != nil {
 		return "", err
 	}
-	if rec, err = rowkey.Plain(rec); err != nil {
+	if rec, err = table.Plain(rec); err != nil {
 		return "", err
 	}
 	if !slices.IsSorted(order) {
@@ -97,7 +96,7 @@ func Stage(b *fileutil.Batch, path string, rec arrow.Record, key []string) (stri
 
 // StageInOrder is Stage for rows that stay in their order.
 func StageInOrder(b *fileutil.Batch, path string, rec arrow.Record) (string, error) {
-	rec, err := rowkey.Plain(rec)
+	rec, err := table.Plain(rec)
 	if err != nil {
 		return "", err
 	}

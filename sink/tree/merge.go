@@ -6,7 +6,6 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow"
 
-	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 )
 
@@ -37,7 +36,7 @@ func Merge(old, now arrow.Record, key []string) (arrow.Record, MergeReport, erro
 			return nil, rep, fmt.Errorf("%s has the key column %q and %s does not, so their rows cannot be told apart; nothing was changed", where, k, other)
 		}
 	}
-	ix := rowkey.New(key, rowkey.Options{Missing: Defaults})
+	ix := table.NewKeyIndex(key, table.KeyOptions{Missing: Defaults})
 	newIDs, err := ix.Number(now)
 	if err != nil {
 		return nil, rep, err
@@ -76,7 +75,7 @@ func Merge(old, now arrow.Record, key []string) (arrow.Record, MergeReport, erro
 	if len(keep) == 0 {
 		return now, rep, nil
 	}
-	old, err = rowkey.Plain(old)
+	old, err = table.Plain(old)
 	if err != nil {
 		return nil, rep, err
 	}

@@ -9,7 +9,6 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"aicplan/sink/catalog"
-	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 )
 
@@ -87,7 +86,7 @@ func notTaken(rec arrow.Record, name string, t *catalog.Table) []string {
 	col := rec.Column(table.Index(rec, name))
 	others := map[string]int{}
 	for i := range col.Len() {
-		if v := rowkey.Text(col, i); col.IsValid(i) && !slices.Contains(takes, v) {
+		if v := table.Text(col, i); col.IsValid(i) && !slices.Contains(takes, v) {
 			others[v]++
 		}
 	}

@@ -19,7 +19,6 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/catalog"
-	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 )
 
@@ -32,7 +31,7 @@ func Kind() stage.Kind {
 		Name:    "dedupe",
 		Class:   stage.Transform,
 		Version: 3, // 2: times compare as times, and a valid row stays over an invalid one
-		Code:    stage.CodeOf(source, rowkey.Source, catalog.Source),
+		Code:    stage.CodeOf(source, table.Source, catalog.Source),
 		Beside:  map[string]string{"description": "it is for readers"},
 		Summary: "keep one row per key and report rows that disagree",
 		Outputs: map[string]cty.Type{
@@ -132,7 +131,7 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 	}
 
 	if res.Removed > 0 {
-		rec, err := rowkey.Plain(ds.Table)
+		rec, err := table.Plain(ds.Table)
 		if err != nil {
 			return nil, err
 		}
@@ -202,13 +201,13 @@ func Rows(rec arrow.Record, o Options) (Choice, error) {
 		}
 	}
 
-	ix := rowkey.New(o.Key, rowkey.Options{})
+	ix := table.NewKeyIndex(o.Key, table.KeyOptions{})
 	ids, err := ix.Number(rec)
 	if err != nil {
 		return Choice{}, err
 	}
 
-	groups := rowkey.Groups(ids, ix.Len())
+	groups := table.Groups(ids, ix.Len())
 	var res Choice
 	if len(groups) == 0 {
 		res.Keep = make([]int, rec.NumRows())
@@ -253,7 +252,7 @@ func Rows(rec arrow.Record, o Options) (Choice, error) {
 
 	for _, c := range conflicts[:min(len(conflicts), 20)] {
 		res.Worst = append(res.Worst, fmt.Sprintf("%s: kept %s=%s (row %d), other %s (row %d), ratio %.4g",
-			rowkey.Describe(rec, c.keep, o.Key), o.Metric, shown(metric, c.keep), c.keep+1, shown(metric, c.other),
+			table.Describe(rec, c.keep, o.Key), o.Metric, shown(metric, c.keep), c.keep+1, shown(metric, c.other),
 			c.other+1, c.ratio))
 	}
 

@@ -5,7 +5,6 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/catalog"
-	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 )
 
@@ -24,7 +23,7 @@ func KeyColumns(ds *stage.Dataset) []string {
 
 func keyColumns(ds *stage.Dataset) []string {
 	if t, ok := catalog.Lookup(ds.Info.Perf); ok && ds.Table != nil && !(t.Open && len(ds.Info.Params) > 0) {
-		return slices.DeleteFunc(rowkey.KeyOf(t, ds.Table), func(c string) bool { return !table.Has(ds.Table, c) })
+		return slices.DeleteFunc(t.KeyOf(ds.Table), func(c string) bool { return !table.Has(ds.Table, c) })
 	}
 
 	if len(ds.Info.Params) > 0 {
@@ -34,7 +33,7 @@ func keyColumns(ds *stage.Dataset) []string {
 	if ds.Table == nil {
 		return nil
 	}
-	return rowkey.Shape(ds.Table.Schema())
+	return catalog.Shape(ds.Table.Schema())
 }
 
 // PerfTable is the perf table that the dataset belongs to: the one it names,

@@ -17,7 +17,6 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/base/fileutil"
 	"aicplan/sink/catalog"
-	"aicplan/sink/rowkey"
 	"aicplan/sink/tree"
 	"aicplan/stages/dedupe"
 )
@@ -274,7 +273,7 @@ func (c *Config) target(outDir string, place tree.Place, partial bool) (target, 
 
 func keyOf(ds *stage.Dataset, sh shape, rec arrow.Record) []string {
 	if sh.table != nil {
-		return rowkey.KeyOf(sh.table, rec)
+		return sh.table.KeyOf(rec)
 	}
 	return dedupe.KeyColumns(ds)
 }

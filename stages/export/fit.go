@@ -16,7 +16,6 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
 	"aicplan/sink/catalog"
-	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
 	"aicplan/systems"
@@ -72,7 +71,7 @@ func (sh shape) fitTexts(rec arrow.Record, key []string) error {
 				continue
 			}
 			if why := textutil.Unfit(v); why != "" {
-				return fmt.Errorf("the column %s %s (%s)", name, why, rowkey.Describe(rec, i, key))
+				return fmt.Errorf("the column %s %s (%s)", name, why, table.Describe(rec, i, key))
 			}
 			seen = v
 		}
@@ -126,7 +125,7 @@ func fitMetric(rec arrow.Record, name string, key []string, needed, zero bool) e
 	}
 
 	return fmt.Errorf("%s is no measurement in some of %d rows (%s), for example in %s; check \"positive\" of a gate finds them before",
-		name, col.Len(), strings.Join(parts, ", "), rowkey.Describe(rec, first, append(key, name)))
+		name, col.Len(), strings.Join(parts, ", "), table.Describe(rec, first, append(key, name)))
 }
 
 // oneOrigin refuses rows of several frameworks, versions or devices below one
@@ -219,7 +218,7 @@ func doubts(rec arrow.Record, key []string, t target) ([]stage.CheckResult, erro
 		return !table.Has(rec, k) && !optional
 	})
 
-	ix := rowkey.New(key, rowkey.Options{Missing: tree.Defaults})
+	ix := table.NewKeyIndex(key, table.KeyOptions{Missing: tree.Defaults})
 	ids, err := ix.Number(rec)
 	if err != nil {
 		return nil, err
@@ -238,7 +237,7 @@ func doubts(rec arrow.Record, key []string, t target) ([]stage.CheckResult, erro
 
 	if twice > 0 && len(key) > 0 { // a table of no key tells its rows apart by the grid
 		which := fmt.Sprintf("%d of %d rows repeat the key of a row before them, for example %s",
-			twice, len(ids), rowkey.Describe(rec, example,
+			twice, len(ids), table.Describe(rec, example,
 				slices.DeleteFunc(key, func(k string) bool { return !table.Has(rec, k) })))
 		seen := "first"
 		switch tab, _ := catalog.Lookup(t.place.Table); {

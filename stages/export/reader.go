@@ -9,7 +9,6 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"aicplan/sink/catalog"
-	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 )
 
@@ -120,7 +119,7 @@ func singleHeads(rec arrow.Record, t *catalog.Table, drop []bool) ([]string, err
 	}
 
 	with := table.WithColumn(rec, "kv", table.Ints(shared, nil))
-	ix := rowkey.New(slice, rowkey.Options{Missing: map[string]any{"window_size": 0}})
+	ix := table.NewKeyIndex(slice, table.KeyOptions{Missing: map[string]any{"window_size": 0}})
 	ids, err := ix.Number(with)
 	if err != nil {
 		return nil, err
@@ -153,7 +152,7 @@ func singleHeads(rec arrow.Record, t *catalog.Table, drop []bool) ([]string, err
 	var lines []string
 	for _, id := range slices.Sorted(maps.Keys(lost)) {
 		lines = append(lines, fmt.Sprintf("%d rows of %s, which have one number of heads only", lost[id],
-			rowkey.Describe(with, sample[id], append(slice, "num_heads"))))
+			table.Describe(with, sample[id], append(slice, "num_heads"))))
 	}
 
 	return lines, nil

@@ -11,7 +11,6 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/catalog"
-	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 )
 
@@ -37,7 +36,7 @@ type notes struct {
 // first, the op's columns, the metrics, then power; rows sorted by key. The
 // origin counts these rows.
 func perfRows(ds *stage.Dataset, sh shape) (_ arrow.Record, from origin, n notes, _ error) {
-	rec, err := rowkey.Plain(ds.Table)
+	rec, err := table.Plain(ds.Table)
 	if err != nil {
 		return nil, from, n, err
 	}

@@ -17,7 +17,6 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/base/fileutil"
 	"aicplan/sink/catalog"
-	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
 	"aicplan/systems"
@@ -62,7 +61,7 @@ func apart(recs []arrow.Record, key []string) error {
 		return nil
 	}
 
-	ix := rowkey.New(key, rowkey.Options{Missing: tree.Defaults})
+	ix := table.NewKeyIndex(key, table.KeyOptions{Missing: tree.Defaults})
 	owner := map[uint32]int{}
 
 	twice, example := 0, ""
@@ -79,7 +78,7 @@ func apart(recs []arrow.Record, key []string) error {
 				owner[id] = n
 			case first != n:
 				if twice++; twice == 1 {
-					example = rowkey.Describe(rec, row, key)
+					example = table.Describe(rec, row, key)
 				}
 			}
 		}
@@ -174,7 +173,7 @@ func (c *Config) writeOnce(rc *stage.RunContext, t target, d payload) (w written
 			key := d.key
 			if cat, ok := catalog.Lookup(t.place.Table); ok {
 				// Also with the columns that only the file has: its rows may differ by them alone.
-				key = rowkey.KeyOf(cat, old, rec)
+				key = cat.KeyOf(old, rec)
 			}
 
 			merged, rep, err := tree.Merge(old, rec, key)

@@ -11,7 +11,6 @@ import (
 	"gonum.org/v1/gonum/stat"
 
 	"aicplan/cudaops/measure"
-	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 )
 
@@ -122,7 +121,7 @@ func (s *subject) plannedAnswered(keep []bool) (have, total int, err error) {
 		key = []string{"case_id"}
 	}
 
-	ix := rowkey.New(key, rowkey.Options{})
+	ix := table.NewKeyIndex(key, table.KeyOptions{})
 	ids, err := ix.Number(want)
 	if err != nil {
 		return 0, 0, err
@@ -244,7 +243,7 @@ func (s *subject) countValues(name, col string) (float64, error) {
 			nulls++
 			continue
 		}
-		seen[rowkey.Text(arr, i)] = true
+		seen[table.Text(arr, i)] = true
 	}
 
 	if name == "nulls" {

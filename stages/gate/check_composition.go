@@ -16,7 +16,6 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 )
 
@@ -152,7 +151,7 @@ func textAt(rec arrow.Record, name string) func(int) string {
 		if col == nil {
 			return ""
 		}
-		return rowkey.Text(col, row)
+		return table.Text(col, row)
 	}
 }
 
@@ -187,7 +186,7 @@ func (p *partSet) read(rec arrow.Record, names []string, rows map[string][]found
 	for row := range int(rec.NumRows()) {
 		words := make([]string, len(cols))
 		for i, col := range cols {
-			words[i] = rowkey.Text(col, row)
+			words[i] = table.Text(col, row)
 		}
 
 		key := strings.Join(words, "\x00")
@@ -293,7 +292,7 @@ func (c *composition) run(s *subject) finding {
 			clock = v
 		}
 
-		added, why := c.sum(set, rowkey.Text(texts, row), points(row), clock)
+		added, why := c.sum(set, table.Text(texts, row), points(row), clock)
 		if why != "" {
 			v.left.row(row, why)
 			continue

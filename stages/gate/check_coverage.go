@@ -10,7 +10,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"aicplan/sink/base/textutil"
-	"aicplan/sink/rowkey"
+	"aicplan/sink/table"
 	"aicplan/sink/tree"
 )
 
@@ -56,7 +56,7 @@ func (c *coverage) run(s *subject) finding {
 		return s.cannot("this data came from files, so no cases were planned")
 	}
 
-	ix := rowkey.New(key, rowkey.Options{Missing: tree.Defaults})
+	ix := table.NewKeyIndex(key, table.KeyOptions{Missing: tree.Defaults})
 	wantIDs, err := ix.Number(want)
 	if err != nil {
 		return failed(err.Error())
@@ -182,7 +182,7 @@ func (c *coverage) count(s *subject, want arrow.Record, ids []uint32, answered [
 	}
 
 	for _, r := range missingRows[:min(len(missingRows), maxRows)] {
-		text := rowkey.Describe(want, r, show)
+		text := table.Describe(want, r, show)
 		if e := ledger.entry(want, r); e.class != "" {
 			text += fmt.Sprintf(" (%s: %s)", e.class, e.message)
 		}

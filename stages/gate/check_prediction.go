@@ -14,7 +14,7 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/base/stats"
 	"aicplan/sink/base/textutil"
-	"aicplan/sink/rowkey"
+	"aicplan/sink/table"
 	"aicplan/stages/gate/results"
 )
 
@@ -164,7 +164,7 @@ func (c *prediction) match(s *subject, key []string) (*matched, error) {
 		return nil, err
 	}
 
-	ix := rowkey.New(key, rowkey.Options{})
+	ix := table.NewKeyIndex(key, table.KeyOptions{})
 	theirs, err := ix.Number(s.reference.Table)
 	if err != nil {
 		return nil, err
@@ -179,14 +179,14 @@ func (c *prediction) match(s *subject, key []string) (*matched, error) {
 	for i, id := range theirs {
 		if _, twice := of[id]; twice {
 			return nil, fmt.Errorf("%s has two predictions for %s; name further columns with key", c.ref.Address,
-				rowkey.Describe(s.reference.Table, i, key))
+				table.Describe(s.reference.Table, i, key))
 		}
 		of[id] = i
 	}
 
 	m := &matched{theirs: make([]int, len(ours)), unasked: len(of)}
 	if len(theirs) > 0 {
-		m.predicted = rowkey.Describe(s.reference.Table, 0, key)
+		m.predicted = table.Describe(s.reference.Table, 0, key)
 	}
 
 	asked := map[uint32]bool{}
@@ -216,7 +216,7 @@ func (m *matched) apart(s *subject, key []string) string {
 	if m.common > 0 || m.predicted == "" || s.rec.NumRows() == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; the data has %s, and what was predicted %s", rowkey.Describe(s.rec, 0, key), m.predicted)
+	return fmt.Sprintf("; the data has %s, and what was predicted %s", table.Describe(s.rec, 0, key), m.predicted)
 }
 
 // sameKind rejects a key column that is text on one side and a number on the other. No row would match,
@@ -277,7 +277,7 @@ func (m *matched) trees(s *subject) []string {
 		if at < 0 || !s.has(i) {
 			continue
 		}
-		if t := rowkey.Describe(s.reference.Table, at, has); !slices.Contains(out, t) {
+		if t := table.Describe(s.reference.Table, at, has); !slices.Contains(out, t) {
 			out = append(out, t)
 		}
 	}
@@ -377,7 +377,7 @@ func (c *prediction) finding(s *subject, out finding, pairs map[string][]compare
 			if worse := math.Abs(p.relative()); worse > c.P50 {
 				list = append(list, offender{row: p.row, worse: worse,
 					note: fmt.Sprintf("%s (%s: measured %s, predicted %s, %+.1f %%)",
-						rowkey.Describe(s.rec, p.row, key), name, number(round(p.measured)), number(round(p.predicted)),
+						table.Describe(s.rec, p.row, key), name, number(round(p.measured)), number(round(p.predicted)),
 						100*p.relative())})
 			}
 		}

@@ -9,7 +9,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"aicplan/sink/rowkey"
+	"aicplan/sink/table"
 	"aicplan/stages/dedupe"
 )
 
@@ -32,7 +32,7 @@ func (c *duplicates) run(s *subject) finding {
 		return s.cannot(err.Error())
 	}
 
-	ix := rowkey.New(key, rowkey.Options{})
+	ix := table.NewKeyIndex(key, table.KeyOptions{})
 	ids, err := ix.Number(s.rec)
 	if err != nil {
 		return s.cannot(err.Error())
@@ -49,7 +49,7 @@ func (c *duplicates) run(s *subject) finding {
 
 	surplus := 0
 	var groups []group
-	for _, rows := range rowkey.Groups(ids, ix.Len()) {
+	for _, rows := range table.Groups(ids, ix.Len()) {
 		rows = slices.DeleteFunc(rows, func(r int) bool { return !s.has(r) || nameless[r] })
 		if len(rows) < 2 {
 			continue
@@ -82,7 +82,7 @@ func (c *duplicates) run(s *subject) finding {
 	out.message = fmt.Sprintf("%d of %d rows repeat the key of an earlier row (%d keys; key: %s)", surplus, judged,
 		len(groups), strings.Join(key, ", "))
 	for _, g := range groups[:min(len(groups), maxRows)] {
-		text := fmt.Sprintf("%s: %d rows", rowkey.Describe(s.rec, g.rows[0], key), len(g.rows))
+		text := fmt.Sprintf("%s: %d rows", table.Describe(s.rec, g.rows[0], key), len(g.rows))
 		if !math.IsNaN(g.ratio) {
 			var vals []string
 			for _, r := range g.rows[:min(len(g.rows), 4)] {
@@ -117,7 +117,7 @@ func (s *subject) tellApart(groups [][]int, key []string) (names []string) {
 		if !slices.ContainsFunc(groups, func(rows []int) bool {
 			seen := map[string]bool{}
 			for _, r := range rows {
-				seen[rowkey.Describe(s.rec, r, []string{name})] = true
+				seen[table.Describe(s.rec, r, []string{name})] = true
 			}
 			return len(seen) < len(rows)
 		}) {

@@ -8,7 +8,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
-	"aicplan/sink/rowkey"
+	"aicplan/sink/table"
 	"aicplan/sink/tree"
 	"aicplan/stages/dedupe"
 	"aicplan/systems"
@@ -79,7 +79,7 @@ func (c *provenance) run(s *subject) finding {
 		counts := map[string]int{}
 		for i := range arr.Len() {
 			if s.has(i) {
-				counts[rowkey.Text(arr, i)]++
+				counts[table.Text(arr, i)]++
 			}
 		}
 

@@ -11,7 +11,7 @@ import (
 
 	"aicplan/sink/catalog"
 	"aicplan/sink/physics"
-	"aicplan/sink/rowkey"
+	"aicplan/sink/table"
 	"aicplan/stages/dedupe"
 )
 
@@ -150,7 +150,7 @@ func (c *trend) extent(s *subject, rec arrow.Record, rows []int, axes, key []str
 		}
 	}
 
-	ix := rowkey.New(cols, rowkey.Options{})
+	ix := table.NewKeyIndex(cols, table.KeyOptions{})
 	ids, err := ix.Number(rec)
 	if err != nil {
 		return 0, 0, err

@@ -4,7 +4,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/rowkey"
+	"aicplan/sink/table"
 )
 
 // ledgerEntry is the status of a case, with the class and message of its failure.
@@ -26,7 +26,7 @@ func ledgerByCase(ds *stage.Dataset) ledgerIndex {
 	}
 
 	for i := range id.Len() {
-		out[rowkey.Text(id, i)] = ledgerEntry{rowkey.Text(status, i), rowkey.Text(class, i), rowkey.Text(msg, i)}
+		out[table.Text(id, i)] = ledgerEntry{table.Text(status, i), table.Text(class, i), table.Text(msg, i)}
 	}
 	return out
 }
@@ -40,5 +40,5 @@ func (l ledgerIndex) entry(cases arrow.Record, row int) ledgerEntry {
 	if id == nil {
 		return ledgerEntry{}
 	}
-	return l[rowkey.Text(id, row)]
+	return l[table.Text(id, row)]
 }

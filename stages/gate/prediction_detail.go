@@ -13,7 +13,7 @@ import (
 
 	"aicplan/cudaops/trace"
 	"aicplan/engine/stage"
-	"aicplan/sink/rowkey"
+	"aicplan/sink/table"
 	"aicplan/stages/gate/results"
 )
 
@@ -103,7 +103,7 @@ func textOf(rec arrow.Record, name string, row int) string {
 	if col == nil {
 		return ""
 	}
-	return rowkey.Text(col, row)
+	return table.Text(col, row)
 }
 
 // cells returns a function that reads a column's measurements by row. It returns nil for cells that are

@@ -13,7 +13,6 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
 	"aicplan/sink/catalog"
-	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
 	"aicplan/stages/dedupe"
@@ -76,7 +75,7 @@ func matching(rec arrow.Record, on []selection) ([]bool, error) {
 				textutil.DidYouMean(sel.Column, columnNames(rec)))
 		}
 		for i := range keep {
-			keep[i] = keep[i] && slices.Contains(sel.Values, rowkey.Text(col, i))
+			keep[i] = keep[i] && slices.Contains(sel.Values, table.Text(col, i))
 		}
 	}
 
@@ -102,7 +101,7 @@ func (s *subject) describe(row int, extra ...string) string {
 		}
 	}
 
-	return rowkey.Describe(s.rec, row, cols)
+	return table.Describe(s.rec, row, cols)
 }
 
 // severalRows reports whether the row's case has other rows.
@@ -116,12 +115,12 @@ func (s *subject) severalRows(row int) bool {
 		s.perCase = map[string]int{}
 		for i := range ids.Len() {
 			if !ids.IsNull(i) {
-				s.perCase[rowkey.Text(ids, i)]++
+				s.perCase[table.Text(ids, i)]++
 			}
 		}
 	}
 
-	return s.perCase[rowkey.Text(ids, row)] > 1
+	return s.perCase[table.Text(ids, row)] > 1
 }
 
 func column(rec arrow.Record, name string) arrow.Array {
@@ -305,7 +304,7 @@ func (s *subject) selection() (arrow.Record, []int, error) {
 		}
 	}
 
-	rec, err := rowkey.Plain(s.rec)
+	rec, err := table.Plain(s.rec)
 	if err != nil {
 		return nil, nil, err
 	}

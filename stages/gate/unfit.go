@@ -10,7 +10,7 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
-	"aicplan/sink/rowkey"
+	"aicplan/sink/table"
 )
 
 // unmatched reports an "on" that matches no row of the forecast. Only columns with values known at plan
@@ -112,7 +112,7 @@ func distinctTexts(col arrow.Array) []string {
 	var out []string
 	seen := map[string]bool{}
 	for i := range col.Len() {
-		if text := rowkey.Text(col, i); !seen[text] {
+		if text := table.Text(col, i); !seen[text] {
 			seen[text] = true
 			out = append(out, text)
 		}

@@ -12,7 +12,6 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/base/fileutil"
 	"aicplan/sink/catalog"
-	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
 )
@@ -183,7 +182,7 @@ func info(rec arrow.Record, files []File, o Options) stage.Info {
 
 	t, ok := catalog.Lookup(files[0].Table)
 	if !ok {
-		in.Params = rowkey.Shape(rec.Schema())
+		in.Params = catalog.Shape(rec.Schema())
 		return in
 	}
 

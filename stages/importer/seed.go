@@ -16,7 +16,6 @@ import (
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
 	"aicplan/sink/catalog"
-	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 	"aicplan/stages/collect"
 	"aicplan/stages/runtimes"
@@ -247,7 +246,7 @@ func (u *units) match(set *Set, metric string, rep *SeedReport) ([][]int, error)
 	parts := make([]string, len(key))
 	for row := range int(rec.NumRows()) {
 		for k, c := range cols {
-			parts[k] = canonicalNumber(rowkey.Text(rec.Column(c), row))
+			parts[k] = canonicalNumber(table.Text(rec.Column(c), row))
 		}
 
 		unit, ok := byKey[strings.Join(parts, "\x00")]
@@ -257,7 +256,7 @@ func (u *units) match(set *Set, metric string, rep *SeedReport) ([][]int, error)
 		}
 
 		if v, ok := lat.At(row); !ok || !(v >= 0) || v > 1e12 {
-			rep.Bad = append(rep.Bad, rowkey.Describe(rec, row, append(slices.Clone(key), metric)))
+			rep.Bad = append(rep.Bad, table.Describe(rec, row, append(slices.Clone(key), metric)))
 			continue
 		}
 
@@ -265,7 +264,7 @@ func (u *units) match(set *Set, metric string, rep *SeedReport) ([][]int, error)
 		// further kernels of one shape belong to it too.
 		id := u.ids[unit]
 		if kernel >= 0 {
-			id += "\x00" + rowkey.Text(rec.Column(kernel), row)
+			id += "\x00" + table.Text(rec.Column(kernel), row)
 		}
 
 		if seenKernel[id] || len(found[unit]) > 0 && !set.severalKernels() {

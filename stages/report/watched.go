@@ -12,7 +12,7 @@ import (
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
-	"aicplan/sink/series"
+	"aicplan/sink/perf"
 	"aicplan/sink/table"
 	"aicplan/stages/report/model"
 	"aicplan/stages/telemetry"
@@ -64,7 +64,7 @@ func watched(store *checkpoint.Store, tables []model.TableInput) ([]model.Watche
 				raw, err := store.GetBytes(a.Digest)
 				if err == nil {
 					var rec arrow.Record
-					if rec, err = series.Read(raw); err == nil {
+					if rec, err = perf.ReadSeries(raw); err == nil {
 						err = samples(rec, func(metric int, device string, at, value float64) {
 							k := key{metric, device}
 							if by[k] == nil {
@@ -101,14 +101,14 @@ func watched(store *checkpoint.Store, tables []model.TableInput) ([]model.Watche
 
 // samples calls each for every value that is drawn.
 func samples(rec arrow.Record, each func(metric int, device string, at, value float64)) error {
-	at := table.Index(rec, series.Time)
+	at := table.Index(rec, perf.SeriesTime)
 	if at < 0 {
-		return fmt.Errorf("the series has no column %s", series.Time)
+		return fmt.Errorf("the series has no column %s", perf.SeriesTime)
 	}
 
 	times, ok := rec.Column(at).(*array.Int64)
 	if !ok {
-		return fmt.Errorf("the column %s of the series holds no times", series.Time)
+		return fmt.Errorf("the column %s of the series holds no times", perf.SeriesTime)
 	}
 
 	devices, err := devicesOf(rec)

@@ -10,7 +10,7 @@ import (
 	cudatelemetry "aicplan/cudaops/telemetry"
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
-	"aicplan/sink/series"
+	"aicplan/sink/perf"
 	"aicplan/sink/table"
 	"aicplan/stages/report/charts"
 	"aicplan/stages/report/model"
@@ -46,7 +46,7 @@ func TestWatched(t *testing.T) {
 		}
 	}
 
-	raw, err := series.Encode(telemetry.SeriesRecord(samples, cudatelemetry.Builtin().Metrics()))
+	raw, err := perf.EncodeSeries(telemetry.SeriesRecord(samples, cudatelemetry.Builtin().Metrics()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestWatched(t *testing.T) {
 
 	gone := checkpoint.Digest([]byte("gone"))
 	attached := func(d string) string {
-		return `[{"name":"` + telemetry.SeriesName + `","media_type":"` + series.MediaType + `","digest":"` + d +
+		return `[{"name":"` + telemetry.SeriesName + `","media_type":"` + perf.SeriesType + `","digest":"` + d +
 			`","bytes":1}]`
 	}
 

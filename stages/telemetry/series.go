@@ -7,7 +7,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"aicplan/cudaops/telemetry"
-	"aicplan/sink/series"
+	"aicplan/sink/perf"
 	"aicplan/sink/table"
 )
 
@@ -47,7 +47,7 @@ var notWord = regexp.MustCompile(`[^a-z0-9_]+`)
 // SeriesRecord makes the series of samples: a row a sample, a column a metric
 // that at least one of them has. What a scrape lacked is null.
 func SeriesRecord(samples []telemetry.Sample, metrics []telemetry.Metric) arrow.Record {
-	names := []string{series.Time}
+	names := []string{perf.SeriesTime}
 	times := make([]int64, len(samples))
 	for i, s := range samples {
 		times[i] = s.At

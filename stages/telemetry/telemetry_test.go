@@ -20,7 +20,7 @@ import (
 	"aicplan/cudaops/telemetry"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
-	"aicplan/sink/series"
+	"aicplan/sink/perf"
 	"aicplan/sink/table"
 )
 
@@ -232,11 +232,11 @@ func checkFiles(t *testing.T, files []File) {
 		byName[f.Name] = f
 	}
 
-	if len(files) != 3 || byName[SeriesName].MediaType != series.MediaType || !json.Valid(byName[SummaryName].Data) {
+	if len(files) != 3 || byName[SeriesName].MediaType != perf.SeriesType || !json.Valid(byName[SummaryName].Data) {
 		t.Fatalf("%d files", len(files))
 	}
 
-	rec, err := series.Read(byName[SeriesName].Data)
+	rec, err := perf.ReadSeries(byName[SeriesName].Data)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,7 +253,7 @@ func checkFiles(t *testing.T, files []File) {
 		}
 
 		row := table.Row(rec, i)
-		if row[series.Time] != one.TimestampNs || row[SeriesUUID] != one.UUID || row[SeriesSource] != one.Source ||
+		if row[perf.SeriesTime] != one.TimestampNs || row[SeriesUUID] != one.UUID || row[SeriesSource] != one.Source ||
 			row[SeriesInstance] != nil {
 			t.Fatalf("%v, and the line says %s", row, line)
 		}

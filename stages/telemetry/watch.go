@@ -12,7 +12,7 @@ import (
 	"aicplan/cudaops/nvml"
 	"aicplan/cudaops/telemetry"
 	"aicplan/cudaops/worker"
-	"aicplan/sink/series"
+	"aicplan/sink/perf"
 	"aicplan/stages/runtimes"
 )
 
@@ -186,7 +186,7 @@ func (w *Watch) Files(win *telemetry.Window) ([]File, error) {
 		return nil, err
 	}
 
-	over, err := series.Encode(SeriesRecord(samples, w.rec.Metrics()))
+	over, err := perf.EncodeSeries(SeriesRecord(samples, w.rec.Metrics()))
 	if err != nil {
 		return nil, err
 	}
@@ -199,7 +199,7 @@ func (w *Watch) Files(win *telemetry.Window) ([]File, error) {
 	return []File{
 		{SummaryName, "application/json", summary},
 		{LinesName, "application/x-ndjson", lines},
-		{SeriesName, series.MediaType, over},
+		{SeriesName, perf.SeriesType, over},
 	}, nil
 }
 

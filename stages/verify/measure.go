@@ -11,7 +11,6 @@ import (
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/stats"
-	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 	"aicplan/stages/collect"
 	"aicplan/stages/dedupe"
@@ -213,7 +212,7 @@ func compare(ds *stage.Dataset, done []*repeat) (result, error) {
 
 	for _, j := range done {
 		for _, p := range j.points {
-			text := rowkey.Describe(ds.Table, p.row, ds.Info.Params)
+			text := table.Describe(ds.Table, p.row, ds.Info.Params)
 			if j.fail != nil {
 				res.failed++
 				res.failures = append(res.failures, fmt.Sprintf("%s failed this time: %s", text, j.fail.Message))

@@ -10,7 +10,6 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/rowkey"
 	"aicplan/sink/table"
 	"aicplan/stages/dedupe"
 )
@@ -44,14 +43,14 @@ func (c *Config) sample(ds *stage.Dataset) ([]int, error) {
 		return nil, err
 	}
 
-	ix := rowkey.New(by, rowkey.Options{})
+	ix := table.NewKeyIndex(by, table.KeyOptions{})
 	ids, err := ix.Number(rec)
 	if err != nil {
 		return nil, err
 	}
 
 	// Order by key first, so that the draw does not see the order of the rows.
-	order, err := rowkey.Order(rec, append(slices.Clone(by), "case_id"))
+	order, err := table.Order(rec, append(slices.Clone(by), "case_id"))
 	if err != nil {
 		return nil, err
 	}

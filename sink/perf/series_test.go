@@ -1,4 +1,4 @@
-package series
+package perf
 
 import (
 	"bytes"
@@ -8,11 +8,10 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow"
 
-	"aicplan/sink/perf"
 	"aicplan/sink/table"
 )
 
-func record(t *testing.T, rows ...map[string]any) arrow.Record {
+func seriesOf(t *testing.T, rows ...map[string]any) arrow.Record {
 	t.Helper()
 	b := table.NewBuilder()
 	for _, row := range rows {
@@ -23,8 +22,8 @@ func record(t *testing.T, rows ...map[string]any) arrow.Record {
 	return b.Record()
 }
 
-// TestRoundTrip writes random series with gaps and reads them back.
-func TestRoundTrip(t *testing.T) {
+// TestSeriesRoundTrip writes random series with gaps and reads them back.
+func TestSeriesRoundTrip(t *testing.T) {
 	t.Parallel()
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 20 {
@@ -32,7 +31,7 @@ func TestRoundTrip(t *testing.T) {
 		at := rnd.Int64N(1 << 60)
 		for range rnd.IntN(20) + 1 {
 			at += rnd.Int64N(3) // several rows of one moment
-			row := map[string]any{Time: at}
+			row := map[string]any{SeriesTime: at}
 			if rnd.IntN(4) > 0 {
 				row["power_w"] = rnd.NormFloat64() * 300
 			}
@@ -41,33 +40,33 @@ func TestRoundTrip(t *testing.T) {
 			}
 			rows = append(rows, row)
 		}
-		want := record(t, rows...)
-		data, err := Encode(want)
+		want := seriesOf(t, rows...)
+		data, err := EncodeSeries(want)
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := Read(data)
+		got, err := ReadSeries(data)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if d := table.Diff(want, got); d != "" {
 			t.Fatal(d)
 		}
-		again, err := Encode(got)
+		again, err := EncodeSeries(got)
 		if err != nil || !bytes.Equal(data, again) {
 			t.Fatalf("the same data gives other bytes (%v)", err)
 		}
 	}
 }
 
-func TestReadBringsRowsInOrder(t *testing.T) {
+func TestReadSeriesSortsByTime(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	rec := record(t, map[string]any{Time: 3, "v": 30}, map[string]any{Time: 1, "v": 10}, map[string]any{Time: 3, "v": 31}, map[string]any{Time: 2, "v": 20})
-	if err := perf.WriteParquet(&out, rec); err != nil { // as another program might
+	rec := seriesOf(t, map[string]any{SeriesTime: 3, "v": 30}, map[string]any{SeriesTime: 1, "v": 10}, map[string]any{SeriesTime: 3, "v": 31}, map[string]any{SeriesTime: 2, "v": 20})
+	if err := WriteParquet(&out, rec); err != nil { // as another program might
 		t.Fatal(err)
 	}
-	got, err := Read(out.Bytes())
+	got, err := ReadSeries(out.Bytes())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,26 +76,26 @@ func TestReadBringsRowsInOrder(t *testing.T) {
 	}
 }
 
-func TestNoSeries(t *testing.T) {
+func TestSeriesErrors(t *testing.T) {
 	t.Parallel()
 	for want, rec := range map[string]arrow.Record{
-		"no column":                 record(t, map[string]any{"v": 1}),
-		"1 rows have no timestamp":  record(t, map[string]any{Time: 1}, map[string]any{"v": 1}),
-		"timestamp_ns":              record(t, map[string]any{Time: "noon"}),
-		"has no column \"case_id\"": record(t, map[string]any{Time: 1, Case: "x"}),
+		"no column":                 seriesOf(t, map[string]any{"v": 1}),
+		"1 rows have no timestamp":  seriesOf(t, map[string]any{SeriesTime: 1}, map[string]any{"v": 1}),
+		"timestamp_ns":              seriesOf(t, map[string]any{SeriesTime: "noon"}),
+		"has no column \"case_id\"": seriesOf(t, map[string]any{SeriesTime: 1, seriesCase: "x"}),
 	} {
-		if _, err := Encode(rec); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := EncodeSeries(rec); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	data, err := Encode(record(t, map[string]any{Time: 1, "v": 1.5}))
+	data, err := EncodeSeries(seriesOf(t, map[string]any{SeriesTime: 1, "v": 1.5}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Read(data[:len(data)/2]); err == nil {
+	if _, err := ReadSeries(data[:len(data)/2]); err == nil {
 		t.Error("half a file is read")
 	}
-	if _, err := Read([]byte("timestamp_ns\n1\n")); err == nil {
+	if _, err := ReadSeries([]byte("timestamp_ns\n1\n")); err == nil {
 		t.Error("a CSV is read")
 	}
 }

@@ -1,4 +1,4 @@
-package rowkey
+package table
 
 import (
 	"fmt"
@@ -12,13 +12,11 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/apache/arrow/go/v17/arrow/memory"
 	"pgregory.net/rapid"
-
-	"aicplan/sink/table"
 )
 
-func rec(names []string, cols ...arrow.Array) arrow.Record { return table.NewRecord(names, cols) }
+func record(names []string, cols ...arrow.Array) arrow.Record { return NewRecord(names, cols) }
 
-func number(t *testing.T, ix *Index, r arrow.Record) []uint32 {
+func number(t *testing.T, ix *KeyIndex, r arrow.Record) []uint32 {
 	t.Helper()
 	ids, err := ix.Number(r)
 	if err != nil {
@@ -30,9 +28,9 @@ func number(t *testing.T, ix *Index, r arrow.Record) []uint32 {
 func TestEqualKeysAcrossTables(t *testing.T) {
 	large := array.NewLargeStringBuilder(memory.DefaultAllocator)
 	large.AppendValues([]string{"fp8", "bfloat16"}, nil)
-	a := rec([]string{"dtype", "m"}, large.NewArray(), table.Ints([]int64{1, 2}, nil))
-	b := rec([]string{"m", "dtype"}, table.Floats([]float64{2, 2.5, 1}, nil), table.Texts([]string{"float16", "bfloat16", "fp8"}, nil))
-	ix := New([]string{"dtype", "m"}, Options{Canon: func(col, w string) string {
+	a := record([]string{"dtype", "m"}, large.NewArray(), Ints([]int64{1, 2}, nil))
+	b := record([]string{"m", "dtype"}, Floats([]float64{2, 2.5, 1}, nil), Texts([]string{"float16", "bfloat16", "fp8"}, nil))
+	ix := NewKeyIndex([]string{"dtype", "m"}, KeyOptions{Canon: func(col, w string) string {
 		if col == "dtype" && w == "float16" {
 			return "bfloat16"
 		}
@@ -48,14 +46,14 @@ func TestEqualKeysAcrossTables(t *testing.T) {
 }
 
 func TestMissingColumnsAndNulls(t *testing.T) {
-	old := rec([]string{"m"}, table.Ints([]int64{1}, nil))
-	now := rec([]string{"m", "window_size"}, table.Ints([]int64{1, 1, 1}, nil), table.Ints([]int64{0, 128, 0}, []bool{true, true, false}))
-	strict := New([]string{"m", "window_size"}, Options{})
+	old := record([]string{"m"}, Ints([]int64{1}, nil))
+	now := record([]string{"m", "window_size"}, Ints([]int64{1, 1, 1}, nil), Ints([]int64{0, 128, 0}, []bool{true, true, false}))
+	strict := NewKeyIndex([]string{"m", "window_size"}, KeyOptions{})
 	ids := append(number(t, strict, old), number(t, strict, now)...)
 	if !slices.Equal(ids, []uint32{0, 1, 2, 3}) {
 		t.Errorf("without a default a missing column, 0, 128 and null are four keys; got %v", ids)
 	}
-	lenient := New([]string{"m", "window_size"}, Options{Missing: map[string]any{"window_size": 0}})
+	lenient := NewKeyIndex([]string{"m", "window_size"}, KeyOptions{Missing: map[string]any{"window_size": 0}})
 	ids = append(number(t, lenient, old), number(t, lenient, now)...)
 	if !slices.Equal(ids, []uint32{0, 0, 1, 0}) {
 		t.Errorf("with the default 0, got %v", ids)
@@ -65,7 +63,7 @@ func TestMissingColumnsAndNulls(t *testing.T) {
 func TestUnusableColumn(t *testing.T) {
 	b := array.NewListBuilder(memory.DefaultAllocator, arrow.PrimitiveTypes.Int64)
 	b.AppendNull()
-	_, err := New([]string{"shape"}, Options{}).Number(rec([]string{"shape"}, b.NewArray()))
+	_, err := NewKeyIndex([]string{"shape"}, KeyOptions{}).Number(record([]string{"shape"}, b.NewArray()))
 	if err == nil || !strings.Contains(err.Error(), `"shape"`) {
 		t.Errorf("error %v does not name the column", err)
 	}
@@ -79,10 +77,10 @@ func TestGroups(t *testing.T) {
 }
 
 func TestOrder(t *testing.T) {
-	r := rec([]string{"dtype", "m", "latency"},
-		table.Texts([]string{"fp8", "bf16", "fp8", "", "fp8", "fp8"}, []bool{true, true, true, false, true, true}),
-		table.Ints([]int64{10, 5, 9, 1, 9, 9}, nil),
-		table.Floats([]float64{1, 2, 3, 4, 2, math.NaN()}, nil))
+	r := record([]string{"dtype", "m", "latency"},
+		Texts([]string{"fp8", "bf16", "fp8", "", "fp8", "fp8"}, []bool{true, true, true, false, true, true}),
+		Ints([]int64{10, 5, 9, 1, 9, 9}, nil),
+		Floats([]float64{1, 2, 3, 4, 2, math.NaN()}, nil))
 	got, err := Order(r, []string{"dtype", "m"})
 	if err != nil {
 		t.Fatal(err)
@@ -102,15 +100,15 @@ func TestOrderProperty(t *testing.T) {
 			b[i] = rapid.SampledFrom([]string{"", "x", "y"}).Draw(rt, "b")
 			c[i] = float64(rapid.IntRange(0, 2).Draw(rt, "c")) / 4
 		}
-		in := rec([]string{"a", "b", "c"}, table.Ints(a, nil), table.Texts(b, nil), table.Floats(c, nil))
+		in := record([]string{"a", "b", "c"}, Ints(a, nil), Texts(b, nil), Floats(c, nil))
 		perm := rapid.Permutation(sequence(n)).Draw(rt, "perm")
-		shuffled := table.Take(in, perm)
-		one, two := sortedBy(rt, in, "b", "a"), sortedBy(rt, shuffled, "b", "a")
+		shuffled := Take(in, perm)
+		one, two := ordered(rt, in, "b", "a"), ordered(rt, shuffled, "b", "a")
 		if !array.RecordEqual(one, two) {
 			rt.Fatalf("sorting depends on the order of the rows:\n%v\n%v", one, two)
 		}
-		bs, _ := table.Strings(one, "b")
-		as, _ := table.Int64s(one, "a")
+		bs, _ := Strings(one, "b")
+		as, _ := Int64s(one, "a")
 		for i := 1; i < n; i++ {
 			if bs.Values[i-1] > bs.Values[i] || bs.Values[i-1] == bs.Values[i] && as.Values[i-1] > as.Values[i] {
 				rt.Fatalf("rows %d and %d are out of order", i-1, i)
@@ -127,12 +125,12 @@ func sequence(n int) []int {
 	return s
 }
 
-func sortedBy(rt *rapid.T, r arrow.Record, cols ...string) arrow.Record {
+func ordered(rt *rapid.T, r arrow.Record, cols ...string) arrow.Record {
 	rows, err := Order(r, cols)
 	if err != nil {
 		rt.Fatal(err)
 	}
-	return table.Take(r, rows)
+	return Take(r, rows)
 }
 
 // TestNumberProperty: rows of several tables get numbers in the order in which
@@ -142,7 +140,7 @@ func TestNumberProperty(t *testing.T) {
 	for seed := range uint64(120) {
 		r := rand.New(rand.NewPCG(seed, 5))
 		columns := []string{"a", "b", "c"}[:1+r.IntN(3)]
-		ix, want := New(columns, Options{}), map[string]uint32{}
+		ix, want := NewKeyIndex(columns, KeyOptions{}), map[string]uint32{}
 		for range 1 + r.IntN(3) {
 			n, values, grid := 1+r.IntN(300), 1+r.IntN(40), r.IntN(2) == 0
 			if seed%40 == 0 {
@@ -160,9 +158,9 @@ func TestNumberProperty(t *testing.T) {
 					texts[i] = fmt.Sprint("v", k)
 					keys[i] += texts[i] + " "
 				}
-				cols[c] = table.Texts(texts, nil)
+				cols[c] = Texts(texts, nil)
 			}
-			got, err := ix.Number(table.NewRecord(columns, cols))
+			got, err := ix.Number(NewRecord(columns, cols))
 			if err != nil {
 				t.Fatal(err)
 			}

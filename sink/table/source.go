@@ -1,4 +1,4 @@
-package rowkey
+package table
 
 import "embed"
 

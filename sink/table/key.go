@@ -1,0 +1,262 @@
+package table
+
+import (
+	"encoding/binary"
+	"math"
+	"strconv"
+
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+)
+
+// KeyOptions adjust how values of keys are compared.
+type KeyOptions struct {
+	// Canon, if not nil, maps the words of a text column before they are compared, for
+	// example float16 to bfloat16.
+	Canon func(column, word string) string
+	// Missing is the value of nulls in a column, and of every row of a table without the
+	// column: an int, int64, float64, string or bool. Without an entry, null equals null,
+	// and the rows of tables without the column equal each other and no other row.
+	Missing map[string]any
+}
+
+// KeyIndex numbers rows by the values of some of their columns, from 0 in order of first
+// appearance. It may number several tables: equal keys have equal numbers. Numbers compare
+// by value, so that 1 equals 1.0; NaN equals NaN.
+type KeyIndex struct {
+	columns []string
+	opt     KeyOptions
+	ids     map[string]uint32
+}
+
+// NewKeyIndex returns an empty index over columns. Without columns all rows have one key.
+func NewKeyIndex(columns []string, opt KeyOptions) *KeyIndex {
+	return &KeyIndex{columns: columns, opt: opt, ids: map[string]uint32{}}
+}
+
+// Len returns the number of distinct keys seen.
+func (ix *KeyIndex) Len() int { return len(ix.ids) }
+
+// Number returns the key number of every row of rec. It reports an error for a column that
+// is not of numbers, text or booleans.
+func (ix *KeyIndex) Number(rec arrow.Record) ([]uint32, error) {
+	ids := make([]uint32, rec.NumRows())
+	err := ix.each(rec, func(row int, key []byte) {
+		id, seen := ix.ids[string(key)]
+		if !seen {
+			id = uint32(len(ix.ids))
+			ix.ids[string(key)] = id
+		}
+		ids[row] = id
+	})
+	return ids, err
+}
+
+// Keys returns the key of every row over the named columns: a map key, not text to show.
+func Keys(rec arrow.Record, names ...string) ([]string, error) {
+	keys := make([]string, rec.NumRows())
+	err := NewKeyIndex(names, KeyOptions{}).each(rec, func(row int, key []byte) { keys[row] = string(key) })
+	return keys, err
+}
+
+// each calls f with the key of every row. The key is valid during the call.
+func (ix *KeyIndex) each(rec arrow.Record, f func(row int, key []byte)) error {
+	add := make([]appender, len(ix.columns))
+	for i, name := range ix.columns {
+		var err error
+		if add[i], err = ix.appender(rec, name); err != nil {
+			return err
+		}
+	}
+
+	var key []byte
+	for row := range int(rec.NumRows()) {
+		key = key[:0]
+		for _, appendTo := range add {
+			key = appendTo(key, row)
+		}
+		f(row, key)
+	}
+	return nil
+}
+
+// An appender appends the value of one column of a row to a key. No value is the beginning
+// of another one.
+type appender func(key []byte, row int) []byte
+
+func (ix *KeyIndex) appender(rec arrow.Record, name string) (appender, error) {
+	null, absent := []byte{'0'}, []byte{'a'}
+	if v, listed := ix.opt.Missing[name]; listed {
+		null = appendValue(nil, v)
+		absent = null
+	}
+
+	at := Index(rec, name)
+	if at < 0 {
+		return func(key []byte, _ int) []byte { return append(key, absent...) }, nil
+	}
+
+	arr, err := normalArray(name, rec.Column(at))
+	if err != nil {
+		return nil, err
+	}
+	var value appender
+	switch a := arr.(type) {
+	case *array.Int64:
+		value = func(key []byte, row int) []byte { return appendInt(key, a.Value(row)) }
+	case *array.Float64:
+		value = func(key []byte, row int) []byte { return appendFloat(key, a.Value(row)) }
+	case *array.Boolean:
+		value = func(key []byte, row int) []byte { return appendBool(key, a.Value(row)) }
+	case *array.String:
+		value = ix.texts(name, a)
+	}
+
+	return func(key []byte, row int) []byte {
+		if arr.IsNull(row) {
+			return append(key, null...)
+		}
+		return value(key, row)
+	}, nil
+}
+
+func (ix *KeyIndex) texts(name string, a *array.String) appender {
+	if ix.opt.Canon == nil {
+		return func(key []byte, row int) []byte { return appendText(key, a.Value(row)) }
+	}
+
+	canon := map[string]string{}
+	return func(key []byte, row int) []byte {
+		word := a.Value(row)
+		mapped, seen := canon[word]
+		if !seen {
+			mapped = ix.opt.Canon(name, word)
+			canon[word] = mapped
+		}
+		return appendText(key, mapped)
+	}
+}
+
+func appendValue(key []byte, v any) []byte {
+	switch v := v.(type) {
+	case int:
+		return appendInt(key, int64(v))
+	case int64:
+		return appendInt(key, v)
+	case float64:
+		return appendFloat(key, v)
+	case bool:
+		return appendBool(key, v)
+	}
+	return appendText(key, v.(string))
+}
+
+func appendInt(key []byte, v int64) []byte {
+	return append(strconv.AppendInt(append(key, 'n'), v, 36), ';')
+}
+
+func appendFloat(key []byte, v float64) []byte {
+	if v == math.Trunc(v) && v >= -1<<63 && v < 1<<63 {
+		return appendInt(key, int64(v))
+	}
+	if math.IsNaN(v) {
+		v = math.NaN()
+	}
+	return binary.LittleEndian.AppendUint64(append(key, 'f'), math.Float64bits(v))
+}
+
+func appendText(key []byte, v string) []byte {
+	return append(binary.AppendUvarint(append(key, 's'), uint64(len(v))), v...)
+}
+
+func appendBool(key []byte, v bool) []byte { return append(key, 'b', byte(boolInt(v))) }
+
+// Groups lists the rows of every key that occurs more than once in ids, in order of the
+// key's first row. n is the index's Len.
+func Groups(ids []uint32, n int) [][]int {
+	count := make([]int, n)
+	for _, id := range ids {
+		count[id]++
+	}
+
+	group := map[uint32]int{}
+	var groups [][]int
+	for row, id := range ids {
+		if count[id] < 2 {
+			continue
+		}
+		at, seen := group[id]
+		if !seen {
+			at = len(groups)
+			group[id] = at
+			groups = append(groups, make([]int, 0, count[id]))
+		}
+		groups[at] = append(groups[at], row)
+	}
+	return groups
+}
+
+// Codes returns a column of text as numbers: codes[row] is the index of the row's value in
+// values, -1 for null. Values are distinct, in order of first appearance.
+func Codes(rec arrow.Record, name string) (codes []int32, values []string, err error) {
+	c, err := Strings(rec, name)
+	if err != nil {
+		return nil, nil, err
+	}
+
+	codes = make([]int32, c.Len())
+	index := map[string]int32{}
+	for row, v := range c.Values {
+		if c.Null(row) {
+			codes[row] = -1
+			continue
+		}
+		code, seen := index[v]
+		if !seen {
+			code = int32(len(values))
+			index[v] = code
+			values = append(values, v)
+		}
+		codes[row] = code
+	}
+	return codes, values, nil
+}
+
+// Text prints one cell without rounding. Null is "".
+func Text(col arrow.Array, row int) string {
+	switch v := valueOf(col, row).(type) {
+	case nil:
+		return ""
+	case string:
+		return v
+	case float64:
+		bits := 64
+		if col.DataType().ID() == arrow.FLOAT32 {
+			bits = 32
+		}
+		return strconv.FormatFloat(v, 'g', -1, bits)
+	}
+	return col.ValueStr(row)
+}
+
+// Describe prints one row as name=value pairs of those columns that the record has. Floats
+// have six digits.
+func Describe(rec arrow.Record, row int, columns []string) string {
+	var out []byte
+	for _, name := range columns {
+		at := Index(rec, name)
+		if at < 0 {
+			continue
+		}
+		if len(out) > 0 {
+			out = append(out, ' ')
+		}
+		out = append(append(out, name...), '=')
+		if f, ok := rec.Column(at).(*array.Float64); ok && f.IsValid(row) {
+			out = strconv.AppendFloat(out, f.Value(row), 'g', 6, 64)
+			continue
+		}
+		out = append(out, Text(rec.Column(at), row)...)
+	}
+	return string(out)
+}
