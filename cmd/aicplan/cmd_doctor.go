@@ -53,10 +53,11 @@ func (c *doctorCmd) Run(a *app) error {
 func withoutGPU() string {
 	text := "\nWithout a GPU this machine measures:\n"
 	for _, k := range runtimes.Kinds() {
-		if k.OnGPUs != nil && !k.OnProcessor {
+		about := k.About()
+		if about.UsesGPUs && !about.OnProcessor {
 			continue
 		}
-		text += fmt.Sprintf("  %-9s %s\n", k.Name, k.Summary)
+		text += fmt.Sprintf("  %-9s %s\n", about.Name, about.Summary)
 	}
 	return text + "  To begin with: aicplan apply plans/quickstart.hcl\n"
 }

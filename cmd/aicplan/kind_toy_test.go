@@ -21,7 +21,7 @@ import (
 // toyKind is a kind of runtimes in one file. Adding one requires only its value and an entry in a list.
 // Its latency is the option speed times the case's n.
 func toyKind(instrument int) runtimes.Kind {
-	return runtimes.Kind{
+	return &toy{runtimes.Base{
 		RuntimeKind: stage.RuntimeKind{
 			Name: "toy", Summary: "multiplies", Stability: stage.Experimental, Instrument: instrument,
 			Options: []stage.Option{
@@ -30,9 +30,6 @@ func toyKind(instrument int) runtimes.Kind {
 			},
 			Blocks:  []stage.Block{{Name: "box", Doc: "what it comes in", Options: []stage.Option{{Name: "lid", Type: cty.Bool, Doc: "whether it can be closed"}}}},
 			Collect: []stage.Block{{Name: "play", Doc: "what is done with it", Options: []stage.Option{{Name: "times", Type: cty.Number, Doc: "how often"}}}},
-		},
-		Slots: func(spec worker.Spec, _ *stage.Runtime, _ runtimes.Place, _ func() ([]runtimes.Device, error)) ([]worker.Slot, error) {
-			return []worker.Slot{{Name: "w0", Device: -1, Spec: spec}}, nil
 		},
 		Host: func(init worker.Init) (worker.Host, error) {
 			return &worker.Sequential{
@@ -52,7 +49,15 @@ func toyKind(instrument int) runtimes.Kind {
 				},
 			}, nil
 		},
-	}
+	}}
+}
+
+type toy struct{ runtimes.Base }
+
+// Slots implements runtimes.Kind.
+func (*toy) Slots(spec worker.Spec, _ *stage.Runtime, _ runtimes.Place,
+	_ func() ([]runtimes.Device, error)) ([]worker.Slot, error) {
+	return []worker.Slot{{Name: "w0", Device: -1, Spec: spec}}, nil
 }
 
 // serve returns what a server test would: rates and times without a latency, a small attachment and a

@@ -4,6 +4,7 @@ package cpu
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -24,9 +25,10 @@ const Framework = "CPU"
 // Host returns the worker host of the cpu runtime. Invalid options are reported by its Hello.
 func Host(init worker.Init) worker.Host {
 	h := &host{init: init, ops: map[string]opener{"gemm": openGemm, "memory": openMemory}}
+	h.invalid = worker.Decode(h.declare(), init.Options)
+
 	one := worker.Sequential{About: h.about, Run: h.run, Reset: h.reset}
-	if on, _ := init.Options["synthetic"].(bool); on {
-		h.synthetic = true
+	if h.synthetic {
 		return &one
 	}
 	return &inTurn{Sequential: one, host: h}
@@ -85,29 +87,27 @@ type host struct {
 	init      worker.Init
 	ops       map[string]opener
 	synthetic bool
+	openCases *int  // option window
+	invalid   error // of the options
 	env       env
 }
 
-// optionNames are the options of a runtime of kind cpu.
-var optionNames = []string{"synthetic", "window"}
+// Options returns the options of a runtime of kind cpu.
+func Options() []worker.Option { return new(host).declare() }
+
+func (h *host) declare() []worker.Option {
+	return []worker.Option{
+		{Name: "synthetic", Into: &h.synthetic, Default: false, NotInKey: true,
+			Doc: "adds an op `synthetic` that measures nothing and takes its latency from the case"},
+		{Name: "window", Into: &h.openCases, Min: 1, Max: 4096, NotInKey: true,
+			DefaultDoc: fmt.Sprintf("%d, or 1 with `synthetic`", window),
+			Doc:        "cases that a worker measures in turn"},
+	}
+}
 
 func (h *host) about(context.Context) (worker.Hello, error) {
-	for _, name := range slices.Sorted(maps.Keys(h.init.Options)) {
-		if !slices.Contains(optionNames, name) {
-			return worker.Hello{}, &worker.StartError{Failure: worker.Failure{
-				Class:   worker.ClassCollectorBug,
-				Message: fmt.Sprintf("a runtime of kind cpu has no option %q", name),
-			}}
-		}
-	}
-
-	if err := h.reset(h.init); err != nil {
-		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: worker.ClassCollectorBug,
-			Message: err.Error()}}
-	}
-
 	version, err := gonumVersion()
-	if err != nil {
+	if err := cmp.Or(h.invalid, h.reset(h.init), err); err != nil {
 		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: worker.ClassCollectorBug,
 			Message: err.Error()}}
 	}
@@ -136,10 +136,9 @@ func (h *host) about(context.Context) (worker.Hello, error) {
 
 // window returns the number of cases that the worker has open at the same time.
 func (h *host) window() int {
-	n, ok := intOption(h.init.Options, "window")
 	switch {
-	case ok:
-		return max(n, 1)
+	case h.openCases != nil:
+		return *h.openCases
 	case h.synthetic:
 		return 1
 	}
@@ -257,15 +256,6 @@ func modelName(cpuinfo string) string {
 		}
 	}
 	return ""
-}
-
-func intOption(options map[string]any, name string) (int, bool) {
-	f, ok := options[name].(float64)
-	if n, isNum := options[name].(json.Number); isNum {
-		v, err := n.Float64()
-		f, ok = v, err == nil
-	}
-	return int(f), ok
 }
 
 // failure returns an error with a failure class.

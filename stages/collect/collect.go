@@ -205,7 +205,7 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 		case !c.Bind.Type().IsObjectType() && !c.Bind.Type().IsMapType():
 			bad("Wrong binding", "bind is %s; it must be an object such as { module = ..., run = ... }.",
 				c.Bind.Type().FriendlyName())
-		case c.runtime != nil && c.kind().Binds == "":
+		case c.runtime != nil && c.about().Binds == "":
 			bad("Wrong binding", "%s is of kind %s, which takes no binding; remove bind.", c.runtime.Address, c.runtime.Kind)
 		}
 	}
@@ -231,7 +231,7 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 
 	if c.runtime != nil {
 		c.pools.Use(c.runtime, c.hosted())
-		if idle := c.Measure.unused(c.kind().RuntimeKind.Measure); len(idle) > 0 {
+		if idle := c.Measure.unused(c.about().Measure); len(idle) > 0 {
 			diags = append(diags, &hcl.Diagnostic{
 				Severity: hcl.DiagWarning, Summary: "Settings without effect", Subject: cc.Range.Ptr(),
 				Detail: fmt.Sprintf("Runtimes of kind %s do not use %s of the measure block; changing one would measure everything again for nothing. Remove them.",
@@ -240,8 +240,8 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 		}
 	}
 
-	if c.runtime != nil && c.kind().FirstDeadline > 0 && (c.Deadline == nil || c.Deadline.First == nil) {
-		c.limits.first = max(c.limits.floor, c.kind().FirstDeadline)
+	if c.runtime != nil && c.about().FirstDeadline > 0 && (c.Deadline == nil || c.Deadline.First == nil) {
+		c.limits.first = max(c.limits.floor, c.about().FirstDeadline)
 	}
 
 	return diags
@@ -275,11 +275,8 @@ func (c *Config) Inputs() []stage.Input {
 	return in
 }
 
-// kind returns the kind of the runtime. It returns an empty kind if this binary does not know it; that
-// error is reported elsewhere.
-func (c *Config) kind() *runtimes.Kind {
-	if k := c.pools.Kind(c.runtime.Kind); k != nil {
-		return k
-	}
-	return &runtimes.Kind{}
-}
+// kind returns the kind of the runtime.
+func (c *Config) kind() runtimes.Kind { return c.pools.Kind(c.runtime.Kind) }
+
+// about returns the properties of the runtime's kind.
+func (c *Config) about() *runtimes.Base { return c.kind().About() }

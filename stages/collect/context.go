@@ -18,7 +18,7 @@ func (c *Config) Context(spec *grid.Spec, env *runtimes.Environment) checkpoint.
 		ctx.Extra["source"] = source
 	}
 
-	if c.kind().Interpreter != nil {
+	if c.about().Interpreted {
 		if minor := minorVersion(env.Env["python"]); minor != "" {
 			ctx.Extra["python"] = minor
 		}
@@ -54,7 +54,7 @@ func (c *Config) origin(spec *grid.Spec, env *runtimes.Environment) checkpoint.C
 		}
 	}
 
-	if v := c.kind().Instrument; v > 0 {
+	if v := c.about().Instrument; v > 0 {
 		ctx.Extra[instrumentWord] = v
 	}
 	if len(c.readIDs) > 0 {
@@ -141,7 +141,7 @@ func (c *Config) sourceKey(gridOp string) string {
 func (c *Config) stated() bool {
 	b, _ := c.bind.(map[string]any)
 	_, ok := b[versionWord]
-	return ok && c.kind().Source != nil
+	return ok && c.about().ReadsSource
 }
 
 // versionWord is the attribute of a python op's binding that is not sent to the worker.
@@ -167,7 +167,7 @@ func (c *Config) readSource(gridOp, planDir string, env *runtimes.Environment) {
 	if env != nil {
 		version = env.Version
 	}
-	if s, ok := c.pools.SourceOf(c.runtime, planDir, c.opName(gridOp), c.workerBind(), version); ok {
+	if s, ok := c.kind().Source(c.runtime, planDir, c.opName(gridOp), c.workerBind(), version); ok {
 		c.source.Store(&s)
 	} else {
 		c.source.Store(nil)

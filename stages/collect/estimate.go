@@ -40,11 +40,11 @@ func (c *Config) estimated(pc *stage.PlanContext, cases *grid.Cases, todo *job, 
 		}
 	}
 	if p.Cases.Seconds > 0 && c.onGPUs() {
-		p.Cases.GPUs, p.Cases.PerGPU = workers, !c.kind().HasAll(c.runtime) && !c.Elsewhere()
+		p.Cases.GPUs, p.Cases.PerGPU = workers, !c.kind().OneWorker(c.runtime) && !c.Elsewhere()
 		if spec, _ := c.peaks(env); spec != nil {
 			p.Cases.NodeGPUs = spec.Node.NumGPUsPerNode
 		}
-		if c.kind().HasAll(c.runtime) {
+		if c.kind().OneWorker(c.runtime) {
 			p.Cases.GPUs = max(physics.MostGPUs(up.Data.Planned), len(c.runtime.Devices), 2)
 		}
 	}
@@ -57,10 +57,7 @@ func (c *Config) estimated(pc *stage.PlanContext, cases *grid.Cases, todo *job, 
 	return nil
 }
 
-func (c *Config) onGPUs() bool {
-	f := c.kind().OnGPUs
-	return f != nil && f(c.runtime)
-}
+func (c *Config) onGPUs() bool { return c.kind().OnGPUs(c.runtime) }
 
 // workers is how many cases are measured side by side: what is known of the
 // machine, else what the runtime block says.
@@ -68,7 +65,7 @@ func (c *Config) workers(env *runtimes.Environment) int {
 	if env != nil && env.Workers > 0 {
 		return env.Workers
 	}
-	if c.kind().HasAll(c.runtime) {
+	if c.kind().OneWorker(c.runtime) {
 		return 1
 	}
 	return max(1, len(c.runtime.Devices)) * max(1, c.runtime.Workers)
@@ -82,18 +79,15 @@ const fewest = 20_000
 // kernels mostly reach of them, and what measuring a case costs beside its
 // executions.
 func (c *Config) fromPeaks(up *stage.Plan, todo *job, env *runtimes.Environment, counts *stage.CaseCounts, workers int) {
-	cost := c.kind().CaseSeconds
 	spec, name := c.peaks(env)
-	if cost == nil || spec == nil || up == nil || up.Data == nil || up.Data.Planned == nil || counts.Collect == 0 {
+	if spec == nil || up == nil || up.Data == nil || up.Data.Planned == nil || counts.Collect == 0 {
 		return
 	}
 	perf, op := up.Data.Info.Perf, c.opName(up.Data.Info.Op)
-	if f := c.kind().OpSeconds; f != nil {
-		if each := f(op, c.settings); each > 0 {
-			counts.Seconds = each * float64(counts.Collect) / float64(workers)
-			counts.Basis = fmt.Sprintf("no earlier run: every case takes %.3g s, whatever its kernels take", each)
-			return
-		}
+	if each := c.kind().OpSeconds(op, c.settings); each > 0 {
+		counts.Seconds = each * float64(counts.Collect) / float64(workers)
+		counts.Basis = fmt.Sprintf("no earlier run: every case takes %.3g s, whatever its kernels take", each)
+		return
 	}
 	if !physics.Estimates(perf, op) {
 		return // before the points of its cases are made
@@ -105,8 +99,8 @@ func (c *Config) fromPeaks(up *stage.Plan, todo *job, env *runtimes.Environment,
 	total, known := 0.0, 0
 	for _, k := range kernels {
 		k.Alone = counts.Rows > counts.Collect
-		if k.Seconds > 0 {
-			total += cost(c.runtime, c.settings, k)
+		if each := c.kind().CaseSeconds(c.runtime, c.settings, k); k.Seconds > 0 && each > 0 {
+			total += each
 			known++
 		}
 	}
@@ -115,20 +109,12 @@ func (c *Config) fromPeaks(up *stage.Plan, todo *job, env *runtimes.Environment,
 	}
 	// A case with a sweep measures all its points.
 	points := max(float64(counts.Rows), float64(counts.Collect))
-	counts.Seconds = total/float64(known)*points/float64(workers) + c.shared(kernels, points/float64(workers))
+	counts.Seconds = total/float64(known)*points/float64(workers) +
+		c.kind().SharedSeconds(c.runtime, c.settings, kernels, points/float64(workers))
 	counts.Basis = fmt.Sprintf("no earlier run: kernel times by the peaks of %s, and what was measured beside them on other machines; starting and compiling not counted", name)
 	if workers > 1 {
 		counts.Basis += fmt.Sprintf(", %d workers", workers)
 	}
-}
-
-// shared is what so many cases of a worker take together beside what each does.
-func (c *Config) shared(kernels []physics.Kernel, cases float64) float64 {
-	f := c.kind().SharedSeconds
-	if f == nil {
-		return 0
-	}
-	return f(c.runtime, c.settings, kernels, cases)
 }
 
 // sampled returns the open cases of a grid, or some of them evenly spread, with the
@@ -176,10 +162,10 @@ func (j *job) sample(n int) arrow.Record {
 // or the one that the device belongs to.
 func (c *Config) peaks(env *runtimes.Environment) (*systems.Spec, string) {
 	if !c.onGPUs() {
-		if c.kind().Peaks == nil {
+		flops, bytes := c.kind().Peaks()
+		if flops == 0 {
 			return nil, ""
 		}
-		flops, bytes := c.kind().Peaks()
 		return &systems.Spec{GPU: systems.GPU{MemBW: bytes, BFloat16Flops: flops, Float32Flops: flops}}, "a common processor"
 	}
 	if c.spec != nil {
@@ -204,8 +190,7 @@ func (c *Config) peaks(env *runtimes.Environment) (*systems.Spec, string) {
 // estimateFrom works the time for the cases out from the latencies of another
 // table with the same columns, for plans that have no history of their own.
 func (c *Config) estimateFrom(ref *stage.Plan, planned *stage.Dataset, env *runtimes.Environment, counts *stage.CaseCounts, workers int) {
-	cost := c.kind().CaseSeconds
-	if cost == nil || ref == nil || ref.Data == nil || ref.Data.Table == nil || planned == nil || planned.Planned == nil || counts.Collect == 0 {
+	if ref == nil || ref.Data == nil || ref.Data.Table == nil || planned == nil || planned.Planned == nil || counts.Collect == 0 {
 		return
 	}
 	t, cases := ref.Data.Table, planned.Planned
@@ -238,7 +223,7 @@ func (c *Config) estimateFrom(ref *stage.Plan, planned *stage.Dataset, env *runt
 	for i, k := range have {
 		if _, dup := seconds[k]; !dup && !latency.Null(i) && !math.IsNaN(latency.Values[i]) {
 			of := physics.Kernel{Seconds: latency.Values[i] * unit, ComputeBound: likely != nil && likely[i].ComputeBound}
-			seconds[k], kernels[k] = cost(c.runtime, c.settings, of), of
+			seconds[k], kernels[k] = c.kind().CaseSeconds(c.runtime, c.settings, of), of
 		}
 	}
 	total, matched := 0.0, 0
@@ -254,6 +239,6 @@ func (c *Config) estimateFrom(ref *stage.Plan, planned *stage.Dataset, env *runt
 		return
 	}
 	each := float64(counts.Collect) / float64(workers)
-	counts.Seconds = total/float64(matched)*each + c.shared(wanted, each)
+	counts.Seconds = total/float64(matched)*each + c.kind().SharedSeconds(c.runtime, c.settings, wanted, each)
 	counts.Basis = fmt.Sprintf("published latencies of %d of %d cases, as often as the measure block executes them; starting, setting up and failing not counted", matched, len(want))
 }

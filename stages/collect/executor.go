@@ -27,7 +27,7 @@ func (c *Config) Elsewhere() bool { return c.place.Elsewhere() }
 // Warm implements stage.DeviceUser. It returns the runtime's address if the workers keep running after a
 // stage, or "" if the kind of the runtime stops them.
 func (c *Config) Warm() string {
-	if c.runtime == nil || c.kind().Released {
+	if c.runtime == nil || c.about().Released {
 		return ""
 	}
 	return c.runtime.Address

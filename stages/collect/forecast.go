@@ -37,7 +37,7 @@ func (c *Config) Forecast(_ hcl.Range, in stage.Forecasts) (*stage.Forecast, hcl
 		return nil, nil
 	}
 
-	f := &stage.Forecast{Info: g.Info, Origin: c.runtime.Address, Open: !c.kind().Closed, Rows: g.Rows}
+	f := &stage.Forecast{Info: g.Info, Origin: c.runtime.Address, Open: !c.about().Closed, Rows: g.Rows}
 	f.Info.Perf = c.perfTable(g.Info.Perf)
 	f.Info.Framework, f.Info.System, f.Info.Runtime = c.runtime.Framework, c.system, c.runtime.Name
 	add := func(names ...string) {
@@ -55,7 +55,7 @@ func (c *Config) Forecast(_ hcl.Range, in stage.Forecasts) (*stage.Forecast, hcl
 		add(field.name)
 	}
 
-	if len(c.kind().Measure) > 0 {
+	if len(c.about().Measure) > 0 {
 		add(measuredColumns...)
 	}
 

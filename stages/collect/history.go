@@ -142,7 +142,7 @@ func (c *Config) measuresLike(info *checkpoint.ContextInfo) (bool, error) {
 	if err := json.Unmarshal(info.JSON, &jc); err != nil {
 		return false, fmt.Errorf("journal of %s: %w", info.Op, err)
 	}
-	if jc.Extra.Instrument != c.kind().Instrument {
+	if jc.Extra.Instrument != c.about().Instrument {
 		return false, nil
 	}
 

@@ -33,7 +33,7 @@ func (c *Config) Beside() map[string]string {
 		out["runtime."+path] = why
 	}
 
-	for _, b := range c.kind().Collect {
+	for _, b := range c.about().Collect {
 		if b.Beside {
 			out["blocks."+b.Name] = b.Doc
 		}
@@ -49,7 +49,7 @@ func (c *Config) Beside() map[string]string {
 
 func (c *Config) runtimeBeside() map[string]string {
 	out := maps.Clone(runtimes.Beside)
-	kind := c.kind()
+	kind := c.about()
 	for name := range c.runtime.Options {
 		if kind.Beside(name) {
 			out["options."+name] = "the kind of the runtime says so"

@@ -67,7 +67,7 @@ func (c *Config) workerSettings(op string) (worker.Settings, error) {
 	}
 
 	set := worker.Settings{Measure: raw, Seed: c.settings.Seed}
-	if len(c.kind().Measure) == 0 {
+	if len(c.about().Measure) == 0 {
 		set.Measure = nil
 	}
 
@@ -76,7 +76,7 @@ func (c *Config) workerSettings(op string) (worker.Settings, error) {
 	}
 
 	bind := c.workerBind()
-	if bind == nil && c.kind().NamesOps {
+	if bind == nil && c.about().NamesOps {
 		bind = map[string]any{}
 	}
 

@@ -232,7 +232,7 @@ func (c *Config) apart(fields []string, a, b *runtimes.Environment) string {
 		}
 	}
 
-	if c.kind().Interpreter != nil && !slices.Contains(c.Environment, "python") {
+	if c.about().Interpreted && !slices.Contains(c.Environment, "python") {
 		if x, y := minorVersion(a.Env["python"]), minorVersion(b.Env["python"]); x != y && x != "" && y != "" {
 			out = append(out, fmt.Sprintf("python %q -> %q", x, y))
 		}

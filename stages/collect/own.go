@@ -39,11 +39,7 @@ func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics
 		return diags // Check reports the error
 	}
 
-	kind := c.pools.Kind(rt.Kind)
-	if kind == nil {
-		kind = &runtimes.Kind{}
-	}
-
+	kind := c.pools.Kind(rt.Kind).About()
 	for _, b := range common.Blocks {
 		if b.Type == "measure" && len(kind.Measure) == 0 {
 			diags = append(diags, &hcl.Diagnostic{
@@ -75,7 +71,7 @@ func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics
 func (c *Config) blockExtra() map[string]any {
 	var out map[string]any
 	for name, v := range c.blocks {
-		b := c.kind().CollectBlock(name)
+		b := c.about().CollectBlock(name)
 		if b == nil || b.Beside {
 			continue
 		}
@@ -125,11 +121,11 @@ func (c *Config) workerBlocks() (json.RawMessage, error) {
 
 // measured returns the measure settings that are part of keys, or nil if the workers use none.
 func (c *Config) measured() any {
-	if c.runtime != nil && len(c.kind().Measure) == 0 {
+	if c.runtime != nil && len(c.about().Measure) == 0 {
 		return nil
 	}
 	s := c.settings
-	if c.runtime != nil && !slices.Contains(c.kind().Measure, "operating_point") {
+	if c.runtime != nil && !slices.Contains(c.about().Measure, "operating_point") {
 		s.OperatingPoint = "" // workers without a power cap have no operating point
 	}
 	return s

@@ -40,9 +40,9 @@ type keyExtra struct {
 // KeyExtra implements stage.Keyer: the environment as far as it is known
 // without a worker, and the selection of cases.
 func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.Diagnostics) {
-	k := keyExtra{Instrument: c.kind().Instrument}
-	if bind := c.kind().Bind; bind != nil && c.bind != nil {
-		with, err := bind(c.bind, pc.PlanDir)
+	k := keyExtra{Instrument: c.about().Instrument}
+	if c.bind != nil {
+		with, err := c.kind().Bind(c.bind, pc.PlanDir)
 		if err != nil {
 			return nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Cannot read the kernel", Detail: err.Error(), Subject: pc.Range.Ptr()}}
 		}
@@ -65,7 +65,7 @@ func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.
 		for _, name := range c.Environment {
 			k.Environment[name] = env.Field(name)
 		}
-		if c.kind().Interpreter != nil {
+		if c.about().Interpreted {
 			k.Python = minorVersion(env.Env["python"])
 		}
 	}
@@ -213,9 +213,9 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 			}
 			return p, nil
 		}
-		if tools := c.kind().Tools; tools != nil && len(c.runtime.Launcher) == 0 {
-			if missing := tools(c.runtime, c.blocks); missing != "" {
-				p.Warnings = append(p.Warnings, missing)
+		if len(c.runtime.Launcher) == 0 {
+			if problem := c.kind().Problem(c.runtime, c.blocks); problem != "" {
+				p.Warnings = append(p.Warnings, problem)
 			}
 		}
 	}

@@ -15,7 +15,7 @@ const readsWord = "reads"
 
 // checkReads resolves the stages whose files the op reads.
 func (c *Config) checkReads() error {
-	if len(c.ReadsFiles) > 0 && c.runtime != nil && !c.kind().Reads {
+	if len(c.ReadsFiles) > 0 && c.runtime != nil && !c.about().Reads {
 		return fmt.Errorf("workers of kind %s read no files; remove reads_files", c.runtime.Kind)
 	}
 	if !isSet(c.Reads) {
@@ -35,7 +35,7 @@ func (c *Config) checkReads() error {
 		seen[ref.Address] = true
 	}
 
-	if c.runtime != nil && !c.kind().Reads {
+	if c.runtime != nil && !c.about().Reads {
 		return fmt.Errorf("workers of kind %s read no files of other stages; remove it", c.runtime.Kind)
 	}
 

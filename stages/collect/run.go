@@ -212,8 +212,8 @@ func (r *running) dispatch(ctx context.Context, set worker.Settings) error {
 	if len(r.job.tried) > 0 { // try cases that never failed first
 		slices.SortStableFunc(order, func(a, b int) int { return rank(r.job.tried[a]) - rank(r.job.tried[b]) })
 	}
-	if k := r.kind(); k.Together != nil {
-		order = r.job.together(order, k.Together(r.runtime, r.planned.cases.Columns()))
+	if columns := r.kind().RestartColumns(r.runtime, r.planned.cases.Columns()); len(columns) > 0 {
+		order = r.job.together(order, columns)
 	}
 
 	earlier, err := history(r.journal)

@@ -85,10 +85,10 @@ func (c *Config) perfTable(ofGrid string) string {
 	if ofGrid != "" {
 		return ofGrid
 	}
-	return c.kind().Table
+	return c.about().Table
 }
 
 // schema returns the columns that the rows of a grid may have.
 func (c *Config) schema(ofGrid string) *schema {
-	return schemaOf(c.perfTable(ofGrid), len(c.kind().Measure) > 0)
+	return schemaOf(c.perfTable(ofGrid), len(c.about().Measure) > 0)
 }

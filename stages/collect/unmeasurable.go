@@ -38,7 +38,7 @@ func (c *Config) unmeasurable(cases *grid.Cases, planDir string) error {
 // functionUnknown returns an error if no file of the runtime's path has the function that workers would
 // call. The files are parsed and not run.
 func (c *Config) functionUnknown(cases *grid.Cases, planDir string) error {
-	if !c.kind().NamesOps || c.bind != nil {
+	if !c.about().NamesOps || c.bind != nil {
 		return nil
 	}
 
@@ -71,12 +71,12 @@ func (c *Config) strange(cases *grid.Cases) (n int, example string) {
 	}
 
 	name := c.opName(cases.Spec().Op)
-	at := slices.IndexFunc(c.kind().Ops, func(o stage.Op) bool { return o.Name == name })
+	at := slices.IndexFunc(c.about().Ops, func(o stage.Op) bool { return o.Name == name })
 	if at < 0 {
 		return 0, ""
 	}
 
-	words := c.kind().Ops[at].Words
+	words := c.about().Ops[at].Words
 	type column struct {
 		name string
 		at   int
@@ -115,7 +115,7 @@ func (c *Config) strange(cases *grid.Cases) (n int, example string) {
 // opUnknown returns an error if the kind of runtime does not measure the op or if the grid lacks
 // parameters of the op. A collect with a binding may use any name.
 func (c *Config) opUnknown(cases *grid.Cases) error {
-	known := c.kind().Ops
+	known := c.about().Ops
 	if len(known) == 0 || c.bind != nil {
 		return nil
 	}
@@ -143,7 +143,7 @@ func (c *Config) opUnknown(cases *grid.Cases) error {
 
 	if known[i].Bound {
 		return fmt.Errorf("op %q measures what the collect binds, and it binds nothing; name %s with bind", name,
-			c.kind().Binds)
+			c.about().Binds)
 	}
 
 	var missing []string

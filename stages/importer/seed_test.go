@@ -250,8 +250,8 @@ func TestSeedRefusesWhatItCannotPlace(t *testing.T) {
 // any table on a processor.
 func anyOp() []runtimes.Kind {
 	kinds := runtimes.Kinds()
-	for i := range kinds {
-		kinds[i].Ops = nil
+	for _, k := range kinds {
+		k.About().Ops = nil
 	}
 	return kinds
 }

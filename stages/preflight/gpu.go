@@ -128,8 +128,8 @@ func LibraryChecks(pools *runtimes.Pools) []Check {
 	return []Check{{
 		Name: "libraries", Summary: "the CUDA libraries that the runtime opens", Needs: "runtime",
 		Look: func(_ context.Context, t Target) []Finding {
-			kind := pools.Kind(t.Runtime.Kind)
-			if kind == nil || len(kind.Libraries) == 0 {
+			libraries := pools.Kind(t.Runtime.Kind).About().Libraries
+			if len(libraries) == 0 {
 				return []Finding{{OK: true, Message: "a runtime of kind " + t.Runtime.Kind + " opens no CUDA library of its own"}}
 			}
 
@@ -137,7 +137,7 @@ func LibraryChecks(pools *runtimes.Pools) []Check {
 				return []Finding{{Skip: true, Message: "workers start through " + t.Runtime.Launcher[0] +
 					"; which libraries are there only they can tell"}}
 			}
-			return findings(doctor.LibraryFindings(doctor.LocalLibraries(), kind.Libraries...))
+			return findings(doctor.LibraryFindings(doctor.LocalLibraries(), libraries...))
 		},
 	}}
 }

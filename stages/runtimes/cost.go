@@ -36,8 +36,8 @@ const (
 	powerEdges       = 0.4    // `power = true` takes so much more than power_min_seconds: steps of the counter
 )
 
-// cudaSeconds is the CaseSeconds of cuda runtimes.
-func cudaSeconds(rt *stage.Runtime, s measure.Settings, k physics.Kernel) float64 {
+// CaseSeconds implements Kind.
+func (*onCUDA) CaseSeconds(rt *stage.Runtime, s measure.Settings, k physics.Kernel) float64 {
 	kernel := k.Seconds
 	if s.Protocol == measure.ProtocolReference {
 		return cudaHostSeconds + referenceExecutions*kernel
@@ -60,8 +60,8 @@ func cudaSeconds(rt *stage.Runtime, s measure.Settings, k physics.Kernel) float6
 	return cudaHostSeconds + passes*(s.IdleGapSeconds+passSeconds(s, blocks, least, kernel))/cudaBusyShare + extra
 }
 
-// cudaOpSeconds: a layer runs alone until its clock is settled.
-func cudaOpSeconds(op string, s measure.Settings) float64 {
+// OpSeconds implements Kind. A layer runs alone until its clock is settled.
+func (*onCUDA) OpSeconds(op string, s measure.Settings) float64 {
 	if op != ops.OpLayer || !sustained(s) {
 		return 0
 	}
@@ -85,9 +85,10 @@ func capped(s measure.Settings, k physics.Kernel) bool {
 	return sustained(s) && k.Seconds > cudaCappedSecond
 }
 
-// cudaShared is the SharedSeconds of cuda runtimes: a window of few capped
-// cases is heated for as long as one of many, and visits them for longer.
-func cudaShared(rt *stage.Runtime, s measure.Settings, kernels []physics.Kernel, cases float64) float64 {
+// SharedSeconds implements Kind. A window of few capped cases is heated for as long as one of many, and
+// visits them for longer.
+func (*onCUDA) SharedSeconds(rt *stage.Runtime, s measure.Settings, kernels []physics.Kernel,
+	cases float64) float64 {
 	held, known := 0.0, 0.0
 	for _, k := range kernels {
 		if k.Seconds <= 0 {
@@ -130,10 +131,10 @@ const (
 	pythonEager       = 10      // executions that find the length of a block
 )
 
-// pythonSeconds is the CaseSeconds of python runtimes.
-func pythonSeconds(rt *stage.Runtime, s measure.Settings, k physics.Kernel) float64 {
+// CaseSeconds implements Kind.
+func (p *onPython) CaseSeconds(rt *stage.Runtime, s measure.Settings, k physics.Kernel) float64 {
 	kernel := k.Seconds
-	onGPU := pythonOnGPUs(rt)
+	onGPU := p.OnGPUs(rt)
 	if s.Protocol == measure.ProtocolReference {
 		return 5e-3 + referenceExecutions*kernel
 	}
@@ -158,9 +159,8 @@ const (
 	ncclBriefVisit = 12e-3
 )
 
-// ncclSeconds is the CaseSeconds of nccl runtimes: a graph is captured for every
-// visit and replayed, and every buffer is checked.
-func ncclSeconds(_ *stage.Runtime, s measure.Settings, k physics.Kernel) float64 {
+// CaseSeconds implements Kind. A graph is captured for every visit and replayed, and every buffer is checked.
+func (*onNCCL) CaseSeconds(_ *stage.Runtime, s measure.Settings, k physics.Kernel) float64 {
 	kernel := k.Seconds
 	if s.Protocol == measure.ProtocolReference {
 		return 20e-3 + 140*kernel
@@ -174,8 +174,8 @@ func ncclSeconds(_ *stage.Runtime, s measure.Settings, k physics.Kernel) float64
 
 const cpuGapSeconds = 20e-3
 
-// cpuSeconds is the CaseSeconds of cpu runtimes, whose peaks are not known.
-func cpuSeconds(_ *stage.Runtime, s measure.Settings, k physics.Kernel) float64 {
+// CaseSeconds implements Kind.
+func (*onCPU) CaseSeconds(_ *stage.Runtime, s measure.Settings, k physics.Kernel) float64 {
 	kernel := k.Seconds
 	if s.Protocol == measure.ProtocolReference {
 		return referenceExecutions * kernel
@@ -190,5 +190,7 @@ const (
 	processorMem = 10e9
 )
 
-// cpuPeaks is the Peaks of cpu runtimes.
-func cpuPeaks() (flops, bytes float64) { return coreFlops * float64(runtime.NumCPU()), processorMem }
+// Peaks implements Kind.
+func (*onCPU) Peaks() (flops, bytes float64) {
+	return coreFlops * float64(runtime.NumCPU()), processorMem
+}

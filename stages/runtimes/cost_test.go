@@ -37,8 +37,8 @@ func TestPythonSeconds(t *testing.T) {
 		"a warm-up of its own":   {gpu, with(func(s *measure.Settings) { s.WarmupSeconds = 0.1 }), 1e-3, 0},
 		"a processor":            {processor, with(same), 1e-3, 0},
 	} {
-		alone := pythonSeconds(c.rt, c.s, physics.Kernel{Seconds: c.seconds, Alone: true})
-		batch := pythonSeconds(c.rt, c.s, physics.Kernel{Seconds: c.seconds})
+		alone := pythonKind().CaseSeconds(c.rt, c.s, physics.Kernel{Seconds: c.seconds, Alone: true})
+		batch := pythonKind().CaseSeconds(c.rt, c.s, physics.Kernel{Seconds: c.seconds})
 		if !(batch > 0) || !(math.Abs(alone-batch-c.want) <= 1e-9) {
 			t.Errorf("%s takes %v s in a batch, and %v s alone; want %v s more", name, batch, alone, c.want)
 		}
@@ -74,7 +74,7 @@ func TestCudaShared(t *testing.T) {
 		if c.rt == nil {
 			c.rt = &stage.Runtime{Kind: "cuda"}
 		}
-		if got := cudaShared(c.rt, c.s, c.kernels, c.cases); !(got >= c.least && got <= c.most) {
+		if got := cudaKind().SharedSeconds(c.rt, c.s, c.kernels, c.cases); !(got >= c.least && got <= c.most) {
 			t.Errorf("%s: %v s, want %v to %v", name, got, c.least, c.most)
 		}
 	}
@@ -84,15 +84,15 @@ func TestCudaShared(t *testing.T) {
 func TestCudaOpSeconds(t *testing.T) {
 	t.Parallel()
 	s := measure.Defaults()
-	if all := 15 * cudaOpSeconds(ops.OpLayer, s); math.Abs(all/39.8-1) > 0.05 {
+	if all := 15 * cudaKind().OpSeconds(ops.OpLayer, s); math.Abs(all/39.8-1) > 0.05 {
 		t.Errorf("15 layers take %g s", all)
 	}
 	power := s
 	power.Power = true
-	if more := cudaOpSeconds(ops.OpLayer, power) - cudaOpSeconds(ops.OpLayer, s); more < s.PowerMinSeconds {
+	if more := cudaKind().OpSeconds(ops.OpLayer, power) - cudaKind().OpSeconds(ops.OpLayer, s); more < s.PowerMinSeconds {
 		t.Errorf("a layer whose power is measured takes %g s more", more)
 	}
-	if got := cudaOpSeconds(ops.OpGEMM, s); got != 0 {
+	if got := cudaKind().OpSeconds(ops.OpGEMM, s); got != 0 {
 		t.Errorf("a product takes %g s whatever it is", got)
 	}
 	for _, other := range []func(*measure.Settings){
@@ -101,7 +101,7 @@ func TestCudaOpSeconds(t *testing.T) {
 	} {
 		s := measure.Defaults()
 		other(&s)
-		if got := cudaOpSeconds(ops.OpLayer, s); got != 0 {
+		if got := cudaKind().OpSeconds(ops.OpLayer, s); got != 0 {
 			t.Errorf("a layer that does not run until it has settled takes %g s", got)
 		}
 	}

@@ -93,8 +93,9 @@ func (p *Pools) Expect(ctx context.Context, store *checkpoint.Store,
 		return e, ""
 	}
 
-	if k := p.Kind(rt.Kind); k != nil && k.Probe != nil && len(rt.Launcher) == 0 {
-		if e := k.Probe(ctx, rt); e != nil {
+	kind := p.Kind(rt.Kind)
+	if len(rt.Launcher) == 0 {
+		if e := kind.Probe(ctx, rt); e != nil {
 			return e, ""
 		}
 	}
@@ -112,7 +113,7 @@ func (p *Pools) Expect(ctx context.Context, store *checkpoint.Store,
 	assumed = fmt.Sprintf("%s on %s, as seen on %s", strings.TrimSpace(known.Framework+" "+known.Version),
 		known.Device, day)
 
-	if k := p.Kind(rt.Kind); k != nil && k.Interpreter != nil {
+	if kind.About().Interpreted {
 		if known.Interpreter == rt.Python {
 			ctx = Running(ctx) // the user has run it here before
 		}
@@ -182,7 +183,7 @@ func binds(rt *stage.Runtime) bool { return rt.Package != "" && rt.Requires != "
 // elsewhere describes how this machine's GPUs or driver differ from those on which a runtime was seen.
 // It returns "" if they do not differ or if there is no GPU, as on a laptop.
 func (p *Pools) elsewhere(rt *stage.Runtime, seen *Environment) string {
-	if k := p.Kind(rt.Kind); k == nil || k.OnGPUs == nil || len(rt.Launcher) > 0 || !k.OnGPUs(rt) {
+	if len(rt.Launcher) > 0 || !p.Kind(rt.Kind).OnGPUs(rt) {
 		return ""
 	}
 
@@ -217,11 +218,10 @@ const probeTimeout = 30 * time.Second
 // packageVersion returns the installed version of the runtime's package, or "" if it is not installed or
 // cannot be determined here.
 func (p *Pools) packageVersion(ctx context.Context, rt *stage.Runtime) string {
-	k := p.Kind(rt.Kind)
-	if k == nil || k.PackageVersion == nil || rt.Package == "" || len(rt.Launcher) > 0 {
+	if rt.Package == "" || len(rt.Launcher) > 0 {
 		return ""
 	}
-	return k.PackageVersion(ctx, p, rt)
+	return p.Kind(rt.Kind).Installed(ctx, p, rt).Package
 }
 
 // Known returns the environment in which a runtime was last seen, or nil.

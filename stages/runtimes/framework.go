@@ -53,17 +53,7 @@ func (p *Pools) look(ctx context.Context, rt *stage.Runtime) (string, error) {
 		return "workers start through " + strings.Join(rt.Launcher, " ") + "; the version is read there", nil
 	}
 
-	k := p.Kind(rt.Kind)
-	if k == nil {
-		return "", &Missing{What: fmt.Sprintf("this aicplan runs no runtimes of kind %q", rt.Kind),
-			Fix: "use a build of aicplan that does"}
-	}
-
-	if k.Look == nil {
-		return "a runtime of kind " + rt.Kind + " needs nothing of this machine", nil
-	}
-
-	return k.Look(ctx, p, rt)
+	return p.Kind(rt.Kind).Look(ctx, p, rt)
 }
 
 // getIt returns a suggestion how to get a runtime's framework.

@@ -89,7 +89,7 @@ func TestWrapperThatHangs(t *testing.T) {
 			runtime.Gosched()
 		}
 	}()
-	if got := askInterpreter(ctx, python, "acme", nil); got.why == "" || got.pkg != unknownVersion {
+	if got := askInterpreter(ctx, python, "acme", nil); got.Failure == "" || got.Package != unknownVersion {
 		t.Errorf("%+v", got)
 	}
 	f, err := os.OpenFile(fifo, os.O_RDWR, 0) // lets cat end

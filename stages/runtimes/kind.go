@@ -16,114 +16,207 @@ import (
 	"aicplan/sink/physics"
 )
 
-// Kind is one kind of runtime: its schema in plans and how its workers are started. Kinds returns all of
-// them. All fields except RuntimeKind and Slots are optional.
-type Kind struct {
+// Kind is one kind of runtime: its schema in plans, how its workers are started, and what is known about
+// them without starting one. Implementations embed Base, which has a default for every method except
+// Slots.
+type Kind interface {
+	// About returns the properties of the kind.
+	About() *Base
+
+	// Slots returns the slots for workers. spec starts a worker without a device. list returns the GPUs of
+	// this machine. An error contains a suggested fix.
+	Slots(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]Device, error)) ([]worker.Slot, error)
+	// Program returns the command that starts a worker. The program is searched on this machine or, if the
+	// runtime has a launcher, in the launcher's environment. It accepts the flags --fd-in and --fd-out. Nil
+	// means this binary.
+	Program(rt *stage.Runtime, at Place) ([]string, error)
+	// WorkerOptions adds values of the runtime block to the worker's options.
+	WorkerOptions(rt *stage.Runtime, at Place, options map[string]any)
+
+	// Probe returns the environment without a worker, or nil if that is not possible.
+	Probe(ctx context.Context, rt *stage.Runtime) *Environment
+	// Look describes what of the runtime is on this machine, without starting a worker. The error is a
+	// *Missing or an *Unjudged. It is not called if the runtime has a launcher.
+	Look(ctx context.Context, p *Pools, rt *stage.Runtime) (string, error)
+	// Problem returns a problem on this machine that a run would otherwise detect late, such as a missing
+	// program, or "".
+	Problem(rt *stage.Runtime, blocks map[string]cty.Value) string
+	// Installed returns the versions that the runtime's interpreter reports.
+	Installed(ctx context.Context, p *Pools, rt *stage.Runtime) Installed
+	// OnGPUs reports whether the runtime's workers use this machine's GPUs.
+	OnGPUs(rt *stage.Runtime) bool
+	// OffMachine reports whether the runtime's rows are not measured on this machine, such as predictions.
+	OffMachine(rt *stage.Runtime) bool
+	// OneWorker reports whether the runtime has one worker that uses all its GPUs.
+	OneWorker(rt *stage.Runtime) bool
+
+	// Bind completes a collect's binding with files from the plan's folder.
+	Bind(bind any, planDir string) (any, error)
+	// Source returns the source code that workers measure an op with. version is the framework's version, or
+	// "" if unknown.
+	Source(rt *stage.Runtime, planDir, op string, bind any, version string) (OpFile, bool)
+	// Files returns files of the plan that workers or servers read, by the name of the attribute. Their
+	// contents are part of the key.
+	Files(rt *stage.Runtime, planDir string, blocks map[string]cty.Value) map[string]string
+	// RestartColumns returns the columns whose change requires a restart of the worker. Cases with the same
+	// values in them run one after the other. Nil keeps the order.
+	RestartColumns(rt *stage.Runtime, columns []string) []string
+	// StartHelp returns advice for a worker that does not start, as a sentence without a full stop, or "".
+	StartHelp(rt *stage.Runtime) string
+	// Grace is how long a worker may take to exit. Zero means the default.
+	Grace(rt *stage.Runtime) time.Duration
+
+	// CaseSeconds returns the duration of a case in seconds, including overhead, given the kernel. Zero means
+	// unknown.
+	CaseSeconds(rt *stage.Runtime, s measure.Settings, k physics.Kernel) float64
+	// OpSeconds returns the duration in seconds of a case of an op with a fixed duration, and 0 for other ops.
+	OpSeconds(op string, s measure.Settings) float64
+	// SharedSeconds returns the time in seconds that the cases of one worker take in addition. kernels is a
+	// sample of them.
+	SharedSeconds(rt *stage.Runtime, s measure.Settings, kernels []physics.Kernel, cases float64) float64
+	// Peaks returns the approximate operations and bytes per second of kinds without a GPU, for estimates. They
+	// are 0 for other kinds, whose system defines them.
+	Peaks() (flops, bytes float64)
+}
+
+// Base contains the properties of a kind and implements every method of Kind except Slots. All fields except
+// RuntimeKind are optional.
+type Base struct {
 	stage.RuntimeKind
 
-	// Slots returns the slots for workers. spec starts a worker without a device. list returns the GPUs
-	// of this machine. An error contains a suggested fix.
-	Slots func(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]Device, error)) ([]worker.Slot, error)
 	// Host creates the worker side of kinds that run in this binary. It is nil for kinds with their own
 	// Program.
 	Host func(worker.Init) (worker.Host, error)
-	// Inside runs the host in the engine's process. It is for hosts without a device and without native
-	// code. With a launcher, the host still has its own process.
+	// Inside runs the host in the engine's process. It is for hosts without a device and without native code.
+	// With a launcher, the host still has its own process.
 	Inside bool
-	// Program returns the command that starts a worker. The program is searched on this machine or, if
-	// the runtime has a launcher, in the launcher's environment. It accepts the flags --fd-in and
-	// --fd-out. Nil means this binary.
-	Program func(rt *stage.Runtime, at Place) ([]string, error)
 	// Env lists variables as "NAME=value" that every worker needs.
 	Env []string
 	// Answer answers questions of workers; see worker.Spec.
 	Answer func(worker.Question) (worker.Answer, error)
-	// WorkerOptions adds values of the runtime block to the worker's options.
-	WorkerOptions func(rt *stage.Runtime, at Place, options map[string]any) map[string]any
-	// Probe returns the environment without a worker. It is nil if that is not possible.
-	Probe func(ctx context.Context, rt *stage.Runtime) *Environment
-	// Look describes what of the runtime is on this machine, without starting a worker. The error is a
-	// *Missing. Look is not called if the runtime has a launcher. Nil means that nothing is checked.
-	Look func(ctx context.Context, p *Pools, rt *stage.Runtime) (string, error)
-	// Tools returns a problem on this machine that a run would otherwise detect late, such as a missing
-	// program, or "". Nil means that nothing is checked.
-	Tools func(rt *stage.Runtime, blocks map[string]cty.Value) string
-	// PackageVersion returns the installed version of the runtime's package, or "" if it is not
-	// installed. It is nil for kinds without packages.
-	PackageVersion func(ctx context.Context, p *Pools, rt *stage.Runtime) string
-	// Interpreter returns the version of the runtime's interpreter, or "" if there is none here. Workers
-	// report the same value as python. It is nil for kinds without an interpreter.
-	Interpreter func(ctx context.Context, p *Pools, rt *stage.Runtime) string
-	// OnGPUs reports whether the runtime's workers use this machine's GPUs. Nil means never.
-	OnGPUs func(rt *stage.Runtime) bool
+	// Interpreted is set if the runtime has an interpreter, whose version workers report as python.
+	Interpreted bool
+	// UsesGPUs is what the default OnGPUs returns.
+	UsesGPUs bool
 	// OnProcessor is set if workers without a GPU measure on the processor.
 	OnProcessor bool
-	// OnNothing reports whether the runtime's rows are not measured on this machine, such as
-	// predictions. Nil means never.
-	OnNothing func(rt *stage.Runtime) bool
+	// ReadsSource is set if Source may return a file.
+	ReadsSource bool
 	// Libraries lists the CUDA libraries that the workers open, as named by doctor.
 	Libraries []string
-	// Bind completes a collect's binding with files from the plan's folder.
-	Bind func(bind any, planDir string) (any, error)
-	// Source returns the source code that workers measure an op with. version is the framework's
-	// version, or "" if unknown.
-	Source func(rt *stage.Runtime, planDir, op string, bind any, version string) (OpFile, bool)
 	// FirstDeadline is the deadline of a case until some have been measured. Zero means the default.
 	FirstDeadline time.Duration
-	// Together returns the columns whose change requires a restart of the worker. Cases with the same
-	// values in them run one after the other. Nil keeps the order.
-	Together func(rt *stage.Runtime, columns []string) []string
-	// Released is set if the workers end with the collect because the next stage may need their
-	// resources.
+	// Released is set if the workers end with the collect because the next stage may need their resources.
 	Released bool
-	// StartHelp returns advice for a worker that does not start, as a sentence without a full stop. It
-	// may be nil.
-	StartHelp func(rt *stage.Runtime) string
-	// Grace is how long a worker may take to exit. Zero means the default.
-	Grace func(rt *stage.Runtime) time.Duration
-	// CaseSeconds returns the duration of a case in seconds, including overhead, given the kernel. Nil
-	// means unknown.
-	CaseSeconds func(rt *stage.Runtime, s measure.Settings, k physics.Kernel) float64
-	// OpSeconds returns the duration in seconds of a case of an op with a fixed duration, and 0 for
-	// other ops. Nil means that there are no such ops.
-	OpSeconds func(op string, s measure.Settings) float64
-	// SharedSeconds returns the time in seconds that the cases of one worker take in addition. kernels
-	// is a sample of them. Nil means none.
-	SharedSeconds func(rt *stage.Runtime, s measure.Settings, kernels []physics.Kernel, cases float64) float64
-	// Peaks returns the approximate operations and bytes per second of kinds without a GPU, for
-	// estimates. It is nil for other kinds, whose system defines them.
-	Peaks func() (flops, bytes float64)
-	// Whole reports whether the runtime has one worker that uses all its GPUs. Nil means never.
-	Whole func(rt *stage.Runtime) bool
-	// MaxGrowth is the growth of a worker's memory in bytes after which it is replaced. Zero means no
-	// limit.
+	// MaxGrowth is the growth of a worker's memory in bytes after which it is replaced. Zero means no limit.
 	MaxGrowth int64
+}
+
+// Installed is what an interpreter reports without importing the package of the runtime. Versions are "" if
+// there is none. Package is unknownVersion if only a worker can report it.
+type Installed struct {
+	Package, Python string
+	// Failure is why the interpreter did not answer, or "".
+	Failure string
+}
+
+// About implements Kind.
+func (b *Base) About() *Base { return b }
+
+// Program implements Kind.
+func (b *Base) Program(*stage.Runtime, Place) ([]string, error) { return nil, nil }
+
+// WorkerOptions implements Kind.
+func (b *Base) WorkerOptions(*stage.Runtime, Place, map[string]any) {}
+
+// Probe implements Kind.
+func (b *Base) Probe(context.Context, *stage.Runtime) *Environment { return nil }
+
+// Look implements Kind.
+func (b *Base) Look(_ context.Context, _ *Pools, rt *stage.Runtime) (string, error) {
+	return "a runtime of kind " + rt.Kind + " needs nothing of this machine", nil
+}
+
+// Problem implements Kind.
+func (b *Base) Problem(*stage.Runtime, map[string]cty.Value) string { return "" }
+
+// Installed implements Kind.
+func (b *Base) Installed(context.Context, *Pools, *stage.Runtime) Installed { return Installed{} }
+
+// OnGPUs implements Kind.
+func (b *Base) OnGPUs(*stage.Runtime) bool { return b.UsesGPUs }
+
+// OffMachine implements Kind.
+func (b *Base) OffMachine(*stage.Runtime) bool { return false }
+
+// OneWorker implements Kind.
+func (b *Base) OneWorker(*stage.Runtime) bool { return false }
+
+// Bind implements Kind.
+func (b *Base) Bind(bind any, _ string) (any, error) { return bind, nil }
+
+// Source implements Kind.
+func (b *Base) Source(*stage.Runtime, string, string, any, string) (OpFile, bool) {
+	return OpFile{}, false
+}
+
+// Files implements Kind.
+func (b *Base) Files(*stage.Runtime, string, map[string]cty.Value) map[string]string { return nil }
+
+// RestartColumns implements Kind.
+func (b *Base) RestartColumns(*stage.Runtime, []string) []string { return nil }
+
+// StartHelp implements Kind.
+func (b *Base) StartHelp(*stage.Runtime) string { return "" }
+
+// Grace implements Kind.
+func (b *Base) Grace(*stage.Runtime) time.Duration { return 0 }
+
+// CaseSeconds implements Kind.
+func (b *Base) CaseSeconds(*stage.Runtime, measure.Settings, physics.Kernel) float64 { return 0 }
+
+// OpSeconds implements Kind.
+func (b *Base) OpSeconds(string, measure.Settings) float64 { return 0 }
+
+// SharedSeconds implements Kind.
+func (b *Base) SharedSeconds(*stage.Runtime, measure.Settings, []physics.Kernel, float64) float64 {
+	return 0
+}
+
+// Peaks implements Kind.
+func (b *Base) Peaks() (flops, bytes float64) { return 0, 0 }
+
+// unknownKind stands for a kind that this binary does not have.
+type unknownKind struct{ Base }
+
+// Slots implements Kind.
+func (*unknownKind) Slots(_ worker.Spec, rt *stage.Runtime, _ Place, _ func() ([]Device, error)) ([]worker.Slot, error) {
+	return nil, errUnknownKind(rt)
+}
+
+// Look implements Kind.
+func (*unknownKind) Look(_ context.Context, _ *Pools, rt *stage.Runtime) (string, error) {
+	return "", &Missing{What: errUnknownKind(rt).Error(), Fix: "use a build of aicplan that has it"}
+}
+
+func errUnknownKind(rt *stage.Runtime) error {
+	return fmt.Errorf("%s: this aicplan has no runtimes of kind %q", rt.Address, rt.Kind)
 }
 
 // Kinds returns the kinds of runtimes in this binary. To add a kind, add a file kind_NAME.go and an
 // entry here.
 func Kinds() []Kind {
-	return []Kind{
-		cpuKind(),
-		cudaKind(),
-		endpointKind(),
-		ncclKind(),
-		pythonKind(),
-		serverKind(),
-	}
+	return []Kind{cpuKind(), cudaKind(), endpointKind(), ncclKind(), pythonKind(), serverKind()}
 }
 
 // Registered returns the schemas of the kinds for plans.
 func Registered(kinds []Kind) []stage.RuntimeKind {
 	var out []stage.RuntimeKind
 	for _, k := range kinds {
-		out = append(out, k.RuntimeKind)
+		out = append(out, k.About().RuntimeKind)
 	}
 	return out
 }
-
-// HasAll reports whether the runtime has one worker that uses all its GPUs.
-func (k *Kind) HasAll(rt *stage.Runtime) bool { return k.Whole != nil && k.Whole(rt) }
 
 // HostOf returns the function for worker.Serve that creates the host for an init message, from the kinds
 // that run in this binary.
@@ -131,13 +224,14 @@ func HostOf(kinds []Kind) func(worker.Init) (worker.Host, error) {
 	return func(init worker.Init) (worker.Host, error) {
 		var have []string
 		for _, k := range kinds {
-			if k.Host == nil {
+			about := k.About()
+			if about.Host == nil {
 				continue
 			}
-			if k.Name == init.Kind {
-				return k.Host(init)
+			if about.Name == init.Kind {
+				return about.Host(init)
 			}
-			have = append(have, k.Name)
+			have = append(have, about.Name)
 		}
 
 		slices.Sort(have)
@@ -163,27 +257,13 @@ func allMeasureBut(without ...string) []string {
 	return slices.DeleteFunc(measure.SettingNames(), func(name string) bool { return slices.Contains(without, name) })
 }
 
-// always is an OnGPUs function that returns true.
-func always(*stage.Runtime) bool { return true }
-
-// Kind returns the kind of that name, or nil.
-func (p *Pools) Kind(name string) *Kind {
-	for i := range p.Kinds {
-		if p.Kinds[i].Name == name {
-			return &p.Kinds[i]
+// Kind returns the kind of that name. The result for a name that this binary does not have has no name, and
+// its Slots and Look return an error.
+func (p *Pools) Kind(name string) Kind {
+	for _, k := range p.Kinds {
+		if k.About().Name == name {
+			return k
 		}
 	}
-	return nil
-}
-
-// SourceOf returns the source code that a worker measures an op with. It returns false for runtimes
-// whose ops are not files.
-func (p *Pools) SourceOf(rt *stage.Runtime, planDir, op string, bind any, version string) (OpFile, bool) {
-	if rt == nil {
-		return OpFile{}, false
-	}
-	if k := p.Kind(rt.Kind); k != nil && k.Source != nil {
-		return k.Source(rt, planDir, op, bind, version)
-	}
-	return OpFile{}, false
+	return &unknownKind{}
 }

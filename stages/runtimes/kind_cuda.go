@@ -19,9 +19,11 @@ import (
 // cudaOrder makes CUDA number the devices in the driver's order.
 const cudaOrder = "CUDA_DEVICE_ORDER=PCI_BUS_ID"
 
-// cudaKind returns the kind with one or more workers per GPU.
+// onCUDA is the kind with one or more workers per GPU.
+type onCUDA struct{ Base }
+
 func cudaKind() Kind {
-	return Kind{
+	return &onCUDA{Base{
 		RuntimeKind: stage.RuntimeKind{
 			Name:       "cuda",
 			Summary:    "matrix products, memory, elementwise ops and users' kernels on NVIDIA GPUs, by cuBLASLt and CUDA alone",
@@ -41,21 +43,26 @@ func cudaKind() Kind {
 			Binds:      "a CUDA kernel",
 			Instrument: 4,
 		},
-		Slots: func(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]Device, error)) ([]worker.Slot, error) {
-			devices, err := chosen(rt, list)
-			if err != nil {
-				return nil, err
-			}
-			return spread(spec, rt, devices), nil
-		},
-		Host:        func(init worker.Init) (worker.Host, error) { return ops.New(init), nil },
-		Env:         []string{cudaOrder},
-		Look:        lookGPUs,
-		CaseSeconds: cudaSeconds, OpSeconds: cudaOpSeconds, SharedSeconds: cudaShared,
-		OnGPUs:    always,
+		Host:      func(init worker.Init) (worker.Host, error) { return ops.New(init), nil },
+		Env:       []string{cudaOrder},
+		UsesGPUs:  true,
 		Libraries: []string{"driver", "cublaslt", "nvrtc"},
-		Bind:      readKernel,
+	}}
+}
+
+// Slots implements Kind.
+func (*onCUDA) Slots(spec worker.Spec, rt *stage.Runtime, _ Place, list func() ([]Device, error)) ([]worker.Slot,
+	error) {
+	devices, err := chosen(rt, list)
+	if err != nil {
+		return nil, err
 	}
+	return spread(spec, rt, devices), nil
+}
+
+// Look implements Kind.
+func (*onCUDA) Look(_ context.Context, p *Pools, _ *stage.Runtime) (string, error) {
+	return p.lookGPUs()
 }
 
 func cudaOps() []stage.Op {
@@ -67,7 +74,7 @@ func cudaOps() []stage.Op {
 }
 
 // lookGPUs is the Look function of kinds that need only GPUs and their driver.
-func lookGPUs(_ context.Context, p *Pools, _ *stage.Runtime) (string, error) {
+func (p *Pools) lookGPUs() (string, error) {
 	devices, err := p.Devices()
 	if err != nil {
 		return "", &Missing{What: err.Error(), Fix: "run on a machine with an NVIDIA GPU and its driver"}
@@ -79,10 +86,10 @@ func lookGPUs(_ context.Context, p *Pools, _ *stage.Runtime) (string, error) {
 	return describe(devices), nil
 }
 
-// readKernel replaces the file of a CUDA kernel in the binding by its source, because the meaning of
+// Bind replaces the file of a CUDA kernel in the binding by its source, because the meaning of
 // rows depends on it. The file must be below the plan's folder. Bindings without a file are returned
 // unchanged.
-func readKernel(bind any, planDir string) (any, error) {
+func (*onCUDA) Bind(bind any, planDir string) (any, error) {
 	b, ok := bind.(map[string]any)
 	if !ok {
 		return bind, nil

@@ -13,9 +13,11 @@ import (
 	"aicplan/engine/stage"
 )
 
-// endpointKind returns the kind that puts load on a running server.
+// onEndpoint is the kind that puts load on a running server.
+type onEndpoint struct{ Base }
+
 func endpointKind() Kind {
-	return Kind{
+	return &onEndpoint{Base{
 		RuntimeKind: stage.RuntimeKind{
 			Name:      "endpoint",
 			Summary:   "load on an OpenAI-compatible endpoint: a case is a load point",
@@ -27,18 +29,21 @@ func endpointKind() Kind {
 				Doc:     "what every load point asks; a column of the grid with the same name wins",
 				Options: loadOptions()}},
 		},
-		Slots: func(spec worker.Spec, rt *stage.Runtime, at Place, _ func() ([]Device, error)) ([]worker.Slot, error) {
-			return spread(spec, rt, []Device{{Index: -1}}), nil
-		},
-		Host:   func(init worker.Init) (worker.Host, error) { return load.NewHost(init), nil },
-		Inside: true, // a second process would double the memory and the time to the first request
-		WorkerOptions: func(rt *stage.Runtime, at Place, options map[string]any) map[string]any {
-			options["plan_dir"] = declaredIn(rt, at)
-			return options
-		},
-		Look:          lookEndpoint,
+		Host:          func(init worker.Init) (worker.Host, error) { return load.NewHost(init), nil },
+		Inside:        true,           // a second process would double the memory and the time to the first request
 		FirstDeadline: 24 * time.Hour, // a load point defines its own duration
-	}
+	}}
+}
+
+// Slots implements Kind.
+func (*onEndpoint) Slots(spec worker.Spec, rt *stage.Runtime, _ Place,
+	_ func() ([]Device, error)) ([]worker.Slot, error) {
+	return spread(spec, rt, []Device{{Index: -1}}), nil
+}
+
+// WorkerOptions implements Kind.
+func (*onEndpoint) WorkerOptions(rt *stage.Runtime, at Place, options map[string]any) {
+	options["plan_dir"] = declaredIn(rt, at)
 }
 
 // endpointOps returns one op for each type of endpoint.
@@ -51,10 +56,10 @@ func endpointOps() []stage.Op {
 }
 
 // endpointOptions returns the options of the runtime block.
-func endpointOptions() []stage.Option { return optionsOf(true) }
+func endpointOptions() []stage.Option { return ofLoad(true) }
 
 // loadOptions returns the options of the load block.
-func loadOptions() []stage.Option { return optionsOf(false) }
+func loadOptions() []stage.Option { return ofLoad(false) }
 
 // optionTypes maps kinds of load options to types of plans.
 var optionTypes = map[string]cty.Type{
@@ -62,8 +67,8 @@ var optionTypes = map[string]cty.Type{
 	"texts": cty.Map(cty.String), "numbers": cty.Map(cty.Number), "any": cty.DynamicPseudoType,
 }
 
-// optionsOf converts the options that package load declares.
-func optionsOf(runtime bool) []stage.Option {
+// ofLoad converts the options that package load declares.
+func ofLoad(runtime bool) []stage.Option {
 	var out []stage.Option
 	for _, o := range load.PlanOptions() {
 		if o.Runtime == runtime {
@@ -77,9 +82,9 @@ func optionsOf(runtime bool) []stage.Option {
 // lookTimeout is the timeout of the check for a server.
 const lookTimeout = 2 * time.Second
 
-// lookEndpoint checks whether a server listens at the runtime's url. If connections are not allowed, as
+// Look checks whether a server listens at the runtime's url. If connections are not allowed, as
 // when a plan is only read, it reports no error.
-func lookEndpoint(ctx context.Context, _ *Pools, rt *stage.Runtime) (string, error) {
+func (*onEndpoint) Look(ctx context.Context, _ *Pools, rt *stage.Runtime) (string, error) {
 	url := load.DefaultSettings().URL
 	if v, ok := rt.Options["url"]; ok && v.IsKnown() && v.Type() == cty.String {
 		url = v.AsString()

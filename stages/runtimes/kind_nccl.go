@@ -1,6 +1,8 @@
 package runtimes
 
 import (
+	"context"
+
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/cudaops/comm"
@@ -8,9 +10,11 @@ import (
 	"aicplan/engine/stage"
 )
 
-// ncclKind returns the kind with one worker that uses all its GPUs.
+// onNCCL is the kind with one worker that uses all its GPUs.
+type onNCCL struct{ Base }
+
 func ncclKind() Kind {
-	return Kind{
+	return &onNCCL{Base{
 		RuntimeKind: stage.RuntimeKind{
 			Name:       "nccl",
 			Summary:    "collectives between the GPUs of one machine or of several, and copies within one",
@@ -35,17 +39,24 @@ func ncclKind() Kind {
 			Measure:    allMeasureBut("min_block_seconds", "warmup_seconds"),
 			Instrument: 4,
 		},
-		Slots: ncclSlots,
-		Host:  func(init worker.Init) (worker.Host, error) { return comm.Host(init), nil },
-		Env:   []string{cudaOrder},
-		Look:  lookGPUs, OnGPUs: always,
-		CaseSeconds: ncclSeconds,
-		Whole:       always,
-		Libraries:   []string{"driver", "nvrtc", "nccl"}, // custom kernels check the patterns
-	}
+		Host:      func(init worker.Init) (worker.Host, error) { return comm.Host(init), nil },
+		Env:       []string{cudaOrder},
+		UsesGPUs:  true,
+		Libraries: []string{"driver", "nvrtc", "nccl"}, // custom kernels check the patterns
+	}}
 }
 
-func ncclSlots(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]Device, error)) ([]worker.Slot, error) {
+// Look implements Kind.
+func (*onNCCL) Look(_ context.Context, p *Pools, _ *stage.Runtime) (string, error) {
+	return p.lookGPUs()
+}
+
+// OneWorker implements Kind.
+func (*onNCCL) OneWorker(*stage.Runtime) bool { return true }
+
+// Slots implements Kind.
+func (*onNCCL) Slots(spec worker.Spec, rt *stage.Runtime, _ Place, list func() ([]Device, error)) ([]worker.Slot,
+	error) {
 	devices, err := chosen(rt, list)
 	if err != nil {
 		return nil, err

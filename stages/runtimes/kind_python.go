@@ -1,10 +1,12 @@
 package runtimes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -21,65 +23,54 @@ import (
 	"aicplan/sink/base/textutil"
 )
 
-// pythonKind runs the Python host: on every GPU, or on the processor where the
-// machine has none or the runtime says device = "cpu". With "none" its ops measure
-// nothing here.
+// onPython is the kind that runs the Python host: on every GPU, or on the processor if the machine has none
+// or device is "cpu".
+type onPython struct{ interpreted }
+
 func pythonKind() Kind {
-	return Kind{
+	return &onPython{interpreted{Base{
 		RuntimeKind: stage.RuntimeKind{
 			Name:       "python",
 			Summary:    "op functions and collectors in Python, with a framework's own kernels",
 			Stability:  stage.Stable,
 			Attributes: []string{"collector_root", "devices", "package", "path", "python", "requires", "workers"},
-			Options: []stage.Option{
-				{Name: "device", Type: cty.String, OneOf: []string{"cpu", deviceNone}, Doc: "`cpu` keeps the workers off the GPUs; `none` does too, and other runs may measure meanwhile: for ops whose rows are no times of this machine"},
-				{Name: "fills_memory", Type: cty.Bool, Default: "false", Beside: true, Pool: true, Doc: "its workers take what memory the GPUs have, as an engine's cache does: they share a GPU with no warm worker of another runtime"},
-				{Name: "one_worker", Type: cty.Bool, Default: "false", Beside: true, Doc: "one worker for all GPUs of the runtime, for ops that start a process for each GPU"},
-				{Name: "recycle_after", Type: cty.Number, Beside: true, Pool: true, Doc: "cases after which a worker is replaced"},
-				{Name: startsWithin, Type: cty.String, Check: stage.Time, Default: `"5m"`, Beside: true, Pool: true, Doc: "how long a worker may take until it is ready: to start, and to import what its ops need"},
-				{Name: "uninitialised", Type: cty.String, OneOf: []string{"random", "left"}, Doc: "`random` fills what hosted collectors allocate and leave as it is, such as weights, with random values before a kernel is timed; `left` does not, where a binding asks for it"},
-				{Name: "verify", Type: cty.Bool, Default: "false", Beside: true, Doc: "has op functions compare their results with a reference"},
-				{Name: "window", Type: cty.Number, Beside: true, Doc: "cases that a worker holds at a time; 256 on a GPU, where they are prepared and measured in batches, and 4 without one"},
-				{Name: "workdir", Type: cty.String, Beside: true, Doc: "where hosted collectors work; the system's temporary folder where it is left away"},
-			},
+			Options:    optionsOf(pyhost.Options()),
 			Measure:    allMeasureBut(),
 			Binds:      "Python code",
 			Instrument: 5,
 			NamesOps:   true,
 			Reads:      true,
 		},
-		Slots:          pythonSlots,
-		Program:        pythonProgram,
-		Env:            []string{cudaOrder},
-		Answer:         pyhost.Answer,
-		StartHelp:      pythonStartHelp,
-		WorkerOptions:  pythonOptions,
-		Look:           lookPython,
-		PackageVersion: pythonPackage,
-		Interpreter:    pythonVersion,
-		OnProcessor:    true,
-		OnGPUs:         pythonOnGPUs,
-		OnNothing:      pythonOnNothing,
-		Whole:          pythonWhole,
-		Source:         pythonSource,
-		CaseSeconds:    pythonSeconds,
-		MaxGrowth:      16 << 30, // frameworks leak
-	}
+		Env:         []string{cudaOrder},
+		Answer:      pyhost.Answer,
+		Interpreted: true,
+		ReadsSource: true,
+		OnProcessor: true,
+		UsesGPUs:    true,
+		MaxGrowth:   16 << 30, // frameworks leak
+	}}}
 }
 
-func pythonOnGPUs(rt *stage.Runtime) bool { return rt.Options["device"] == cty.NilVal }
+// OnGPUs implements Kind.
+func (*onPython) OnGPUs(rt *stage.Runtime) bool { return rt.Options["device"] == cty.NilVal }
 
-// deviceNone is the device of a runtime whose ops compute and look up.
-const deviceNone = "none"
-
-func pythonOnNothing(rt *stage.Runtime) bool {
+// OffMachine implements Kind.
+func (*onPython) OffMachine(rt *stage.Runtime) bool {
 	v, ok := rt.Options["device"]
-	return ok && v.RawEquals(cty.StringVal(deviceNone))
+	return ok && v.RawEquals(cty.StringVal(pyhost.DeviceNone))
 }
 
-func pythonSlots(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]Device, error)) ([]worker.Slot, error) {
+// OneWorker implements Kind.
+func (*onPython) OneWorker(rt *stage.Runtime) bool {
+	v, ok := rt.Options["one_worker"]
+	return ok && v.RawEquals(cty.True)
+}
+
+// Slots implements Kind.
+func (k *onPython) Slots(spec worker.Spec, rt *stage.Runtime, _ Place,
+	list func() ([]Device, error)) ([]worker.Slot, error) {
 	devices := []Device{{Index: -1}}
-	if pythonOnGPUs(rt) {
+	if k.OnGPUs(rt) {
 		if found, err := list(); err != nil {
 			return nil, err
 		} else if len(found) > 0 || len(rt.Devices) > 0 {
@@ -88,11 +79,12 @@ func pythonSlots(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]D
 			}
 		}
 	}
-	if pythonWhole(rt) {
-		// The ranks that an op starts are where the worker is not.
+
+	if k.OneWorker(rt) {
+		// Ranks that an op starts use the GPUs of the worker.
 		if devices[0].Index >= 0 {
 			spec.Init.Options["gpus"] = len(devices)
-			spec.Init.Options["gpu_uuids"] = strings.Join(uuidsOf(devices), " ") // as the worker says them again
+			spec.Init.Options["gpu_uuids"] = strings.Join(uuidsOf(devices), " ") // the worker reports them
 		}
 		if rt.Devices != nil {
 			spec.Init.Options["devices"] = indicesOf(devices)
@@ -101,6 +93,7 @@ func pythonSlots(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]D
 		alone.Workers, devices = 1, devices[:1]
 		rt = &alone
 	}
+
 	slots := spread(spec, rt, devices)
 	shared := map[int]*instrument.Instrument{}
 	for i, s := range slots {
@@ -114,33 +107,26 @@ func pythonSlots(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]D
 	return slots, nil
 }
 
-// pythonWhole is true for a runtime whose only worker has all its GPUs.
-func pythonWhole(rt *stage.Runtime) bool {
-	v, ok := rt.Options["one_worker"]
-	return ok && v.IsKnown() && !v.IsNull() && v.True()
-}
-
-// pythonProgram is the interpreter with the host, which is written into the
-// state folder.
-func pythonProgram(rt *stage.Runtime, at Place) ([]string, error) {
+// Program returns the interpreter with the host, which is written into the state folder.
+func (*onPython) Program(rt *stage.Runtime, at Place) ([]string, error) {
 	hosts := filepath.Join(at.StateDir, "hosts")
 	if len(rt.Launcher) == 0 {
 		path, args, err := pyhost.Command(rt.Python, hosts)
 		// Python finds a virtual environment by the path that it is started as.
 		return append([]string{path}, args...), err
 	}
+
 	host, err := pyhost.Write(hosts)
 	return []string{pythonOf(rt), "-u", host}, err
 }
 
-// startsWithin is the option that bounds the start of a worker.
-const startsWithin = "starts_within"
-
-func pythonStartHelp(rt *stage.Runtime) string {
-	more := fmt.Sprintf("%s of %s gives it more time", startsWithin, rt.Address)
+// StartHelp implements Kind.
+func (*onPython) StartHelp(rt *stage.Runtime) string {
+	more := fmt.Sprintf("%s of %s gives it more time", pyhost.OptionStartsWithin, rt.Address)
 	if len(rt.Launcher) > 0 {
 		return "its launcher may still be fetching an image; " + more
 	}
+
 	code := "pass"
 	if rt.Package != "" {
 		code = "import " + strings.ReplaceAll(rt.Package, "-", "_")
@@ -148,24 +134,27 @@ func pythonStartHelp(rt *stage.Runtime) string {
 	return fmt.Sprintf("%s -v -c '%s' by hand shows what it waits for; %s", pythonOf(rt), code, more)
 }
 
-// pythonOf is the runtime's Python as the block has it.
-func pythonOf(rt *stage.Runtime) string {
-	if rt.Python == "" {
-		return pyhost.DefaultPython
-	}
-	return rt.Python
-}
+// pythonOf returns the runtime's interpreter.
+func pythonOf(rt *stage.Runtime) string { return cmp.Or(rt.Python, pyhost.DefaultPython) }
 
-func pythonOptions(rt *stage.Runtime, at Place, options map[string]any) map[string]any {
+// WorkerOptions implements Kind.
+func (*onPython) WorkerOptions(rt *stage.Runtime, at Place, options map[string]any) {
 	dir := declaredIn(rt, at)
-	settings := pyhost.Settings{Package: rt.Package, Requires: rt.Requires, CollectorRoot: absolute(dir, rt.CollectorRoot)}
-	for _, p := range rt.Path {
-		settings.Path = append(settings.Path, absolute(dir, p))
-	}
-	return settings.Options(options)
+	settings := pyhost.Settings{Package: rt.Package, Requires: rt.Requires, Path: Paths(rt, at.PlanDir),
+		CollectorRoot: absolute(dir, rt.CollectorRoot)}
+	maps.Copy(options, settings.Options(nil))
 }
 
-func lookPython(ctx context.Context, p *Pools, rt *stage.Runtime) (string, error) {
+// interpreted is the base of kinds whose framework is a package of a Python interpreter.
+type interpreted struct{ Base }
+
+// Installed implements Kind. The interpreter is asked once.
+func (*interpreted) Installed(ctx context.Context, p *Pools, rt *stage.Runtime) Installed {
+	return p.interpreter(ctx, rt)
+}
+
+// Look implements Kind.
+func (*interpreted) Look(ctx context.Context, p *Pools, rt *stage.Runtime) (string, error) {
 	python := pythonOf(rt)
 	if _, err := exec.LookPath(python); errors.Is(err, fs.ErrPermission) {
 		return "", &Missing{What: fmt.Sprintf("the interpreter %s cannot be run: %v", python, err), Fix: "make it executable, for example with chmod +x"}
@@ -175,6 +164,7 @@ func lookPython(ctx context.Context, p *Pools, rt *stage.Runtime) (string, error
 	if rt.Package == "" {
 		return python + " is there; the runtime names no package", nil
 	}
+
 	v := p.packageVersion(ctx, rt)
 	if u := p.Unanswered(ctx, rt); u != nil {
 		return "", u
@@ -211,34 +201,17 @@ if sys.argv[1]:
             sys.stdout.write("` + unknownVersion + `")
 sys.stdout.write("\n" + sys.version.split()[0])`
 
-// installed is what an interpreter says of itself: versions, "" where there is
-// none; the package's is unknownVersion where the interpreter does not say.
-type installed struct {
-	pkg, python string
-	why         string // it was asked and did not answer; pkg is unknownVersion then
-}
-
-// pythonPackage is the installed version of the runtime's package.
-func pythonPackage(ctx context.Context, p *Pools, rt *stage.Runtime) string {
-	return p.interpreter(ctx, rt).pkg
-}
-
-// pythonVersion is the version of the runtime's interpreter.
-func pythonVersion(ctx context.Context, p *Pools, rt *stage.Runtime) string {
-	return p.interpreter(ctx, rt).python
-}
-
 // interpreter asks a runtime's interpreter what it has, without importing the
 // package. It asks once. What a plan may not ask, only a worker can tell.
-func (p *Pools) interpreter(ctx context.Context, rt *stage.Runtime) installed {
+func (p *Pools) interpreter(ctx context.Context, rt *stage.Runtime) Installed {
 	key, env, ok := question(ctx, rt)
 	if !ok {
-		return installed{pkg: unknownVersion}
+		return Installed{Package: unknownVersion}
 	}
 	p.mu.Lock()
 	ask := p.versions[key]
 	if ask == nil {
-		ask = sync.OnceValue(func() installed { return askInterpreter(ctx, pythonOf(rt), rt.Package, env) })
+		ask = sync.OnceValue(func() Installed { return askInterpreter(ctx, pythonOf(rt), rt.Package, env) })
 		p.versions[key] = ask
 	}
 	p.mu.Unlock()
@@ -266,20 +239,20 @@ func (p *Pools) Unanswered(ctx context.Context, rt *stage.Runtime) *Unjudged {
 		p.mu.Lock()
 		ask := p.versions[key]
 		p.mu.Unlock()
-		if !ok || ask == nil || ask().why == "" {
+		if !ok || ask == nil || ask().Failure == "" {
 			continue
 		}
 		return &Unjudged{
-			What: fmt.Sprintf("the interpreter %s did not say what it has: %s; a worker will find out", pythonOf(rt), ask().why),
+			What: fmt.Sprintf("the interpreter %s did not say what it has: %s; a worker will find out", pythonOf(rt), ask().Failure),
 			Fix:  fmt.Sprintf("try it by hand: %s -v -c 'pass'", pythonOf(rt)),
 		}
 	}
 	return nil
 }
 
-func askInterpreter(ctx context.Context, python, pkg string, env []string) installed {
+func askInterpreter(ctx context.Context, python, pkg string, env []string) Installed {
 	if _, err := exec.LookPath(python); err != nil {
-		return installed{}
+		return Installed{}
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
@@ -288,10 +261,10 @@ func askInterpreter(ctx context.Context, python, pkg string, env []string) insta
 	// What a wrapper has started keeps its output open after its end.
 	out, err := proc.Output(cmd)
 	if err != nil {
-		return installed{pkg: unknownVersion, why: unanswered(ctx, err)}
+		return Installed{Package: unknownVersion, Failure: unanswered(ctx, err)}
 	}
 	first, second, _ := strings.Cut(string(out), "\n")
-	return installed{pkg: strings.TrimSpace(first), python: strings.TrimSpace(second)}
+	return Installed{Package: strings.TrimSpace(first), Python: strings.TrimSpace(second)}
 }
 
 // unanswered says why an interpreter did not answer.

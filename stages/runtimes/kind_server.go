@@ -16,9 +16,11 @@ import (
 	"aicplan/engine/stage"
 )
 
-// serverKind returns the kind that starts a model server for each case and puts load on it.
+// onServer is the kind that starts a model server for each case and puts load on it.
+type onServer struct{ interpreted }
+
 func serverKind() Kind {
-	return Kind{
+	return &onServer{interpreted{Base{
 		RuntimeKind: stage.RuntimeKind{
 			Name:       "server",
 			Summary:    "starts the model server that a case needs, puts load on it and has it record traces",
@@ -26,120 +28,51 @@ func serverKind() Kind {
 			Attributes: []string{"devices", "package", "python", "requires"},
 			Table:      "serving_perf",
 			Options:    serverOptions(),
-			Blocks:     serverBlocks(),
-			Collect: []stage.Block{
-				{Name: "load", Doc: "what every load point asks; a column of the grid with the same name wins",
-					Options: loadOptions()},
-				{Name: "iteration", Doc: "a load of closed batches; a column of the grid with the same name wins",
-					Options: []stage.Option{
-						{Name: "batch_size", Type: cty.Number, Doc: "requests that are sent at once"},
-						{Name: "seq_len", Type: cty.Number, Doc: "tokens of prompt and answer together"},
-						{Name: "max_tokens", Type: cty.Number, Doc: "tokens of each answer"},
-						{Name: "warmup_iterations", Type: cty.Number, Default: "2", Doc: "batches before the others, in no result"},
-						{Name: "profile_iterations", Type: cty.Number, Default: "5", Doc: "batches that are measured"},
-					}},
-				{Name: "trace", Doc: "a second pass with few requests, in which the server records traces; no time of it is a result",
-					Options: []stage.Option{
-						{Name: "torch", Type: cty.Bool, Default: "true", Doc: "traces of each rank by the server's own profiler"},
-						{Name: "nsys", Type: cty.Bool, Default: "false", Doc: "a report by nsys, of a server that is started for it"},
-						{Name: "requests", Type: cty.Number, Default: "4", Doc: "requests of the pass"},
-						{Name: "osl", Type: cty.Number, Default: "8", Doc: "tokens that each of them asks for"},
-						{Name: "within", Type: cty.String, Check: stage.Time, Default: `"10m"`,
-							Doc: "how long the profiler may take to write its files"},
-						{Name: "required", Type: cty.Bool, Default: "false",
-							Doc: "a case without the traces of all its ranks fails; otherwise its row says trace_error"},
-						{Name: "rules", Type: cty.String, Doc: "a file of rules for collectives, as aicplan trace -rules takes"},
-					}},
-			},
+			Blocks:     blocksOf(host.Options()),
+			Collect: append([]stage.Block{{Name: "load",
+				Doc:     "what every load point asks; a column of the grid with the same name wins",
+				Options: loadOptions()}}, blocksOf(host.CollectBlocks())...),
 		},
-		Slots: serverSlots,
-		Host:  func(init worker.Init) (worker.Host, error) { return host.New(init, nil), nil },
-		WorkerOptions: func(rt *stage.Runtime, at Place, options map[string]any) map[string]any {
-			options["plan_dir"] = declaredIn(rt, at)
-			for name, v := range map[string]string{"package": rt.Package, "python": rt.Python, "requires": rt.Requires} {
-				if v != "" {
-					options[name] = v
-				}
-			}
-			return options
-		},
-		Look:           lookServer,
-		Tools:          serverMistakes,
-		PackageVersion: pythonPackage,
-		Interpreter: func(ctx context.Context, p *Pools, rt *stage.Runtime) string {
-			if rt.Package == "" {
-				return "" // the server's version is unknown then
-			}
-			return pythonVersion(ctx, p, rt)
-		},
-		OnGPUs:        always,
+		Host:          func(init worker.Init) (worker.Host, error) { return host.New(init, nil), nil },
+		Interpreted:   true,
+		UsesGPUs:      true,
 		FirstDeadline: 24 * time.Hour, // a start and a load define their own limits
-		Together:      serverColumns,
 		Released:      true,
-		Grace:         serverGrace,
-	}
+	}}}
 }
 
+// serverOptions returns the options of the server and, except for the url, of the endpoint.
 func serverOptions() []stage.Option {
-	own := []stage.Option{
-		{Name: "command", Type: cty.List(cty.String), Required: true,
-			Doc: "the program and its arguments that start the server; {NAME} is a column of the case, or host, port, model, gpus, trace_dir, work_dir, plan_dir"},
-		{Name: "starts_by", Type: cty.List(cty.String),
-			Doc: "further columns whose change needs another server; those in command, dir and env do by themselves"},
-		{Name: "dir", Type: cty.String, Doc: "the server's working folder, relative to the plan"},
-		{Name: "host", Type: cty.String, Default: `"127.0.0.1"`, Beside: true, Doc: "where the server listens"},
-		{Name: "port", Type: cty.Number, Default: "0", Beside: true,
-			Doc: "the port that it listens on; 0 takes a free one for each start"},
-		{Name: "gpus_by", Type: cty.List(cty.String),
-			Default: "tensor_parallel_size, pipeline_parallel_size, data_parallel_size",
-			Doc:     "columns whose product is the number of GPUs"},
-		{Name: "gpus_within", Type: cty.String, Check: stage.Time, Default: `"60s"`, Beside: true,
-			Doc: "how long the memory of the GPUs may take to come free before a start"},
-		{Name: "answers_within", Type: cty.String, Check: stage.Time, Default: `"10m"`, Beside: true,
-			Doc: "how long a server that has requests may send nothing before the case fails and the server is ended; without it, 10m where answers are streamed"},
-	}
-
+	own := optionsOf(host.Options())
 	for _, o := range endpointOptions() {
 		if o.Name != "url" {
 			own = append(own, o)
 		}
 	}
-
 	return own
 }
 
-func serverBlocks() []stage.Block {
-	return []stage.Block{
-		{Name: "ready", Beside: true, Doc: "when the server may be asked", Options: []stage.Option{
-			{Name: "path", Type: cty.String, Default: `"/health"`,
-				Doc: "the page that answers 200; empty waits for the port alone"},
-			{Name: "completion", Type: cty.Bool, Default: "true", Doc: "a real completion must succeed, too"},
-			{Name: "within", Type: cty.String, Check: stage.Time, Default: `"15m"`, Doc: "how long that may take"},
-		}},
-		{Name: "stop", Beside: true, Doc: "how the server ends", Options: []stage.Option{
-			{Name: "signal", Type: cty.String, Default: `"SIGTERM"`, Doc: "what its process group is sent"},
-			{Name: "within", Type: cty.String, Check: stage.Time, Default: `"20s"`,
-				Doc: "how long it may take before it is killed"},
-		}},
-		{Name: "profiler", Doc: "how the server records traces of itself", Options: []stage.Option{
-			{Name: "args", Type: cty.List(cty.String), Doc: "arguments that the command gets where a collect has a trace block"},
-			{Name: "env", Type: cty.Map(cty.String), Doc: "environment variables that the server gets then"},
-			{Name: "start", Type: cty.String, Default: `"/start_profile"`, Doc: "the page that starts the profiler"},
-			{Name: "stop", Type: cty.String, Default: `"/stop_profile"`, Doc: "the page that stops it"},
-			{Name: "start_body", Type: cty.DynamicPseudoType, Doc: "the object that is posted to start"},
-			{Name: "stop_body", Type: cty.DynamicPseudoType, Doc: "the object that is posted to stop"},
-			{Name: "nsys", Type: cty.List(cty.String),
-				Default: "nsys profile of CUDA and NVTX, with nsys_args or nsys_body between cudaProfilerStart and Stop",
-				Doc:     "what stands before the command of a server that nsys watches"},
-			{Name: "nsys_args", Type: cty.List(cty.String), Doc: "arguments that its command gets"},
-			{Name: "nsys_body", Type: cty.DynamicPseudoType,
-				Doc: "the object that is posted to start there; with it or nsys_args, start and stop bound what nsys records"},
-		}},
+// WorkerOptions implements Kind.
+func (*onServer) WorkerOptions(rt *stage.Runtime, at Place, options map[string]any) {
+	options["plan_dir"] = declaredIn(rt, at)
+	for name, v := range map[string]string{"package": rt.Package, "python": rt.Python, "requires": rt.Requires} {
+		if v != "" {
+			options[name] = v
+		}
 	}
 }
 
-// serverSlots returns one worker that has all GPUs of the runtime.
-func serverSlots(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]Device, error)) ([]worker.Slot, error) {
+// Installed implements Kind. The server's version is unknown if the runtime has no package.
+func (k *onServer) Installed(ctx context.Context, p *Pools, rt *stage.Runtime) Installed {
+	if rt.Package == "" {
+		return Installed{}
+	}
+	return k.interpreted.Installed(ctx, p, rt)
+}
+
+// Slots returns one worker that has all GPUs of the runtime.
+func (*onServer) Slots(spec worker.Spec, rt *stage.Runtime, _ Place,
+	list func() ([]Device, error)) ([]worker.Slot, error) {
 	found, err := list()
 	if err != nil {
 		return nil, err
@@ -193,17 +126,17 @@ func serverTexts(rt *stage.Runtime) (texts []string, known bool) {
 	return texts, known
 }
 
-// serverMistakes returns problems that a run would detect late: a server that does not get its port, and
+// Problem returns problems that a run would detect late: a server that does not get its port, and
 // a missing nsys.
-func serverMistakes(rt *stage.Runtime, blocks map[string]cty.Value) string {
+func (*onServer) Problem(rt *stage.Runtime, blocks map[string]cty.Value) string {
 	if texts, known := serverTexts(rt); known && rt.Options["port"] == cty.NilVal && !host.TakesPort(texts) {
 		return host.NoPort
 	}
 	return missingNsys(rt, blocks)
 }
 
-// serverColumns returns the columns whose change requires another server.
-func serverColumns(rt *stage.Runtime, columns []string) []string {
+// RestartColumns returns the columns whose change requires another server.
+func (*onServer) RestartColumns(rt *stage.Runtime, columns []string) []string {
 	texts, _ := serverTexts(rt)
 	names := server.Names(texts...)
 	if v := rt.Options["starts_by"]; v != cty.NilVal && v.IsWhollyKnown() && !v.IsNull() {
@@ -223,26 +156,19 @@ func serverColumns(rt *stage.Runtime, columns []string) []string {
 	return out
 }
 
-// serverGrace returns the time for the server to stop, plus a margin for its remaining processes.
-func serverGrace(rt *stage.Runtime) time.Duration {
-	within, err := time.ParseDuration(host.DefaultStop)
-	if err != nil {
-		panic("runtimes: " + err.Error()) // DefaultStop is a constant
-	}
-
-	if v := rt.Options["stop"]; v != cty.NilVal && v.Type().IsObjectType() && v.Type().HasAttribute("within") {
-		if w := v.GetAttr("within"); w.IsKnown() && !w.IsNull() {
-			if d, err := time.ParseDuration(w.AsString()); err == nil {
-				within = d
-			}
+// Grace returns the time for the server to stop, plus a margin for its remaining processes.
+func (*onServer) Grace(rt *stage.Runtime) time.Duration {
+	within := host.DefaultStop
+	if v := attribute(rt.Options["stop"], "within"); v != cty.NilVal {
+		if d, err := time.ParseDuration(v.AsString()); err == nil {
+			within = d
 		}
 	}
-
 	return within + 15*time.Second
 }
 
-// lookServer checks that the server's program and package are on this machine.
-func lookServer(ctx context.Context, p *Pools, rt *stage.Runtime) (string, error) {
+// Look checks that the server's program and package are on this machine.
+func (k *onServer) Look(ctx context.Context, p *Pools, rt *stage.Runtime) (string, error) {
 	command := rt.Options["command"]
 	if command == cty.NilVal || !command.IsWhollyKnown() || command.LengthInt() == 0 {
 		return "", &Missing{What: rt.Address + " has no command", Fix: "give command the program that starts the server"}
@@ -263,7 +189,7 @@ func lookServer(ctx context.Context, p *Pools, rt *stage.Runtime) (string, error
 		return path + " is there; the runtime names no package", nil
 	}
 
-	text, err := lookPython(ctx, p, rt)
+	text, err := k.interpreted.Look(ctx, p, rt)
 	if err != nil {
 		return "", err
 	}

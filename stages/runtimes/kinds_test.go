@@ -12,21 +12,22 @@ import (
 	"aicplan/engine/stage"
 )
 
-// TestKindsAreWhole checks the required fields of every kind.
-func TestKindsAreWhole(t *testing.T) {
+// TestKindsHaveRequiredProperties checks the required fields of every kind.
+func TestKindsHaveRequiredProperties(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	var shared []string
 	for _, a := range stage.RuntimeAttributes {
 		shared = append(shared, a.Name)
 	}
-	for _, k := range Kinds() {
+	for _, kind := range Kinds() {
+		k := kind.About()
 		if k.Name == "" || seen[k.Name] {
 			t.Errorf("the name %q is empty or there twice", k.Name)
 		}
 		seen[k.Name] = true
-		if k.Summary == "" || k.Stability == "" || k.Slots == nil || (k.Host == nil) == (k.Program == nil) {
-			t.Errorf("%s: summary, stability and slots are needed, and either a host or a program", k.Name)
+		if k.Summary == "" || k.Stability == "" {
+			t.Errorf("%s: summary and stability are needed", k.Name)
 		}
 		for _, a := range k.Attributes {
 			if !slices.Contains(shared, a) || slices.Contains(stage.RuntimeCommon, a) {
@@ -46,19 +47,20 @@ func TestKindsAreWhole(t *testing.T) {
 	}
 }
 
-// TestWorkersTakeTheOptions checks that workers accept exactly the registered options.
-func TestWorkersTakeTheOptions(t *testing.T) {
+// TestWorkersAcceptRegisteredOptions checks that workers accept exactly the registered options.
+func TestWorkersAcceptRegisteredOptions(t *testing.T) {
 	// A host of collectives quiets the garbage collector of its process.
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	defer debug.SetMemoryLimit(debug.SetMemoryLimit(-1))
-	refuses := func(k Kind, option string) bool {
+	refuses := func(k *Base, option string) bool {
 		h, err := k.Host(worker.Init{Kind: k.Name, Device: -1, Options: map[string]any{option: struct{}{}}})
 		if err == nil {
 			_, err = h.Hello(context.Background())
 		}
 		return err != nil && strings.Contains(err.Error(), "no option")
 	}
-	for _, k := range Kinds() {
+	for _, kind := range Kinds() {
+		k := kind.About()
 		if k.Host == nil {
 			continue
 		}

@@ -133,13 +133,13 @@ func (l *Locks) release() error {
 // devicesOf returns the lock names of the devices that the workers of a runtime measure on.
 func (p *Pools) devicesOf(rt *stage.Runtime, slots []worker.Slot) []string {
 	kind := p.Kind(rt.Kind)
-	if kind.OnNothing != nil && kind.OnNothing(rt) {
+	if kind.OffMachine(rt) {
 		return nil
 	}
 
 	var out []string
 	for _, s := range slots {
-		if uuid := s.Spec.Init.UUID; uuid != "" && !kind.HasAll(rt) {
+		if uuid := s.Spec.Init.UUID; uuid != "" && !kind.OneWorker(rt) {
 			out = append(out, uuid)
 		}
 	}
@@ -148,8 +148,8 @@ func (p *Pools) devicesOf(rt *stage.Runtime, slots []worker.Slot) []string {
 		return out
 	}
 
-	if kind.OnGPUs == nil || !kind.OnGPUs(rt) {
-		if kind.OnProcessor {
+	if !kind.OnGPUs(rt) {
+		if kind.About().OnProcessor {
 			return []string{processor}
 		}
 		return nil // it does not measure this machine
@@ -161,7 +161,7 @@ func (p *Pools) devicesOf(rt *stage.Runtime, slots []worker.Slot) []string {
 		for _, d := range devices {
 			out = append(out, d.UUID)
 		}
-	case kind.OnProcessor:
+	case kind.About().OnProcessor:
 		return []string{processor} // a machine without GPUs
 	}
 

@@ -25,7 +25,7 @@ func (p *Pools) Met(rt *stage.Runtime, e *Environment) {
 // contradiction returns the interpreter's report if it differs from that of its workers, and ""
 // otherwise.
 func (p *Pools) contradiction(rt *stage.Runtime, e *Environment) string {
-	if k := p.Kind(rt.Kind); k == nil || k.Interpreter == nil {
+	if !p.Kind(rt.Kind).About().Interpreted {
 		return ""
 	}
 
@@ -59,7 +59,7 @@ func (p *Pools) metBy(rt *stage.Runtime) *Environment {
 func (p *Pools) interpreterSays(ctx context.Context, rt *stage.Runtime) (pkg, python string) {
 	pkg = p.packageVersion(ctx, rt)
 	if len(rt.Launcher) == 0 {
-		python = p.Kind(rt.Kind).Interpreter(ctx, p, rt)
+		python = p.Kind(rt.Kind).Installed(ctx, p, rt).Python
 	}
 	if pkg == unknownVersion || Satisfies(pkg, rt.Requires) != nil {
 		// The runtime rejects this version, so it runs in another place with another version.

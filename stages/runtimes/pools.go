@@ -36,7 +36,7 @@ type Pools struct {
 	mu       sync.Mutex
 	pools    map[string]*worker.Pool
 	runtimes map[string]*stage.Runtime   // of the pools
-	versions map[string]func() installed // by interpreter and package
+	versions map[string]func() Installed // by interpreter and package
 	used     map[string]*use             // by the plan; keyed by address
 	met      map[string]*Environment     // by runtime address; see Met
 	reaped   bool
@@ -48,7 +48,7 @@ func NewPools(kinds []Kind) *Pools {
 	return &Pools{
 		Kinds: kinds, Devices: Devices, Driver: Driver, Clean: CleanGPU(nvml.Open), ctx: ctx, cancel: cancel,
 		pools: map[string]*worker.Pool{}, runtimes: map[string]*stage.Runtime{},
-		versions: map[string]func() installed{}, met: map[string]*Environment{},
+		versions: map[string]func() Installed{}, met: map[string]*Environment{},
 	}
 }
 
@@ -89,8 +89,8 @@ func (p *Pools) Get(ctx context.Context, rt *stage.Runtime, at Place) (*worker.P
 		spec.CleanDevice = p.Clean
 	}
 
-	if k := p.Kind(rt.Kind); k != nil && k.Grace != nil {
-		spec.ShutdownGrace = k.Grace(rt)
+	if d := p.Kind(rt.Kind).Grace(rt); d > 0 {
+		spec.ShutdownGrace = d
 	}
 
 	spec.RecycleAfter, spec.MaxGrowth = p.recycling(rt)
@@ -114,7 +114,7 @@ func (p *Pools) found(rt *stage.Runtime, at Place) (*worker.Pool, []worker.Slot,
 // makeRoom ends the warm workers of other runtimes on the GPUs if they or rt use all memory. Only one
 // stage at a time uses the GPUs, so none of these workers is busy.
 func (p *Pools) makeRoom(rt *stage.Runtime) {
-	if !p.onGPUs(rt) {
+	if !p.Kind(rt.Kind).OnGPUs(rt) {
 		return
 	}
 
@@ -122,7 +122,7 @@ func (p *Pools) makeRoom(rt *stage.Runtime) {
 	p.mu.Lock()
 
 	for address, other := range p.runtimes {
-		if address != rt.Address && p.onGPUs(other) && (p.fills(rt) || p.fills(other)) {
+		if address != rt.Address && p.Kind(other.Kind).OnGPUs(other) && (p.fills(rt) || p.fills(other)) {
 			ended = append(ended, p.pools[address])
 			delete(p.pools, address)
 			delete(p.runtimes, address)
@@ -135,14 +135,9 @@ func (p *Pools) makeRoom(rt *stage.Runtime) {
 	}
 }
 
-func (p *Pools) onGPUs(rt *stage.Runtime) bool {
-	k := p.Kind(rt.Kind)
-	return k != nil && k.OnGPUs != nil && k.OnGPUs(rt)
-}
-
 // fills reports whether workers of rt use all memory of their GPUs.
 func (p *Pools) fills(rt *stage.Runtime) bool {
-	if k := p.Kind(rt.Kind); k != nil && k.Released {
+	if p.Kind(rt.Kind).About().Released {
 		return true
 	}
 	v, ok := rt.Options["fills_memory"]
@@ -151,7 +146,7 @@ func (p *Pools) fills(rt *stage.Runtime) bool {
 
 // Release ends the workers of a runtime if its kind has Released set. Otherwise they stay warm.
 func (p *Pools) Release(rt *stage.Runtime) {
-	if k := p.Kind(rt.Kind); k == nil || !k.Released {
+	if !p.Kind(rt.Kind).About().Released {
 		return
 	}
 
@@ -168,10 +163,7 @@ func (p *Pools) Release(rt *stage.Runtime) {
 // recycling returns the number of cases (option recycle_after) and the growth in bytes after which a
 // worker is replaced. Zero means never.
 func (p *Pools) recycling(rt *stage.Runtime) (after int, growth int64) {
-	if k := p.Kind(rt.Kind); k != nil {
-		growth = k.MaxGrowth
-	}
-	return int(max(0, numberOption(rt, "recycle_after", 0))), growth
+	return int(max(0, numberOption(rt, "recycle_after", 0))), p.Kind(rt.Kind).About().MaxGrowth
 }
 
 // Close ends the workers of all pools concurrently and releases the device locks.

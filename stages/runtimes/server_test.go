@@ -9,9 +9,9 @@ import (
 	"aicplan/engine/stage"
 )
 
-// TestServersThatHearOfNoPort checks that the plan reports a server that does not get its port. The run
+// TestServerProblemReportsMissingPort checks that the plan reports a server that does not get its port. The run
 // would otherwise wait until the deadline.
-func TestServersThatHearOfNoPort(t *testing.T) {
+func TestServerProblemReportsMissingPort(t *testing.T) {
 	t.Parallel()
 	command := func(words ...string) cty.Value {
 		var list []cty.Value
@@ -30,9 +30,9 @@ func TestServersThatHearOfNoPort(t *testing.T) {
 		{map[string]cty.Value{"command": command("sh", "--port", "8000"), "port": cty.NumberIntVal(8000)}, nil, false},
 		{map[string]cty.Value{"command": command("sh")}, map[string]string{"PORT": "{port}"}, false},
 	} {
-		says := serverKind().Tools(&stage.Runtime{Kind: "server", Address: "runtime.s", Options: c.options, Env: c.env}, nil)
-		if lacks := strings.Contains(says, "has {port}, and port is not set"); lacks != c.lacks {
-			t.Errorf("%v: %q", c.options, says)
+		problem := serverKind().Problem(&stage.Runtime{Kind: "server", Address: "runtime.s", Options: c.options, Env: c.env}, nil)
+		if lacks := strings.Contains(problem, "has {port}, and port is not set"); lacks != c.lacks {
+			t.Errorf("%v: %q", c.options, problem)
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
+	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
@@ -72,18 +73,17 @@ func (p *Pools) slots(rt *stage.Runtime, at Place) ([]worker.Slot, error) {
 // Command returns the worker process of a runtime without its device.
 func (p *Pools) Command(rt *stage.Runtime, at Place) (worker.Spec, error) {
 	kind := p.Kind(rt.Kind)
-	if kind == nil {
-		return worker.Spec{}, fmt.Errorf("%s: this aicplan runs no runtimes of kind %q", rt.Address, rt.Kind)
+	about := kind.About()
+	if about.Name == "" {
+		return worker.Spec{}, errUnknownKind(rt)
 	}
 
-	options, err := plainOptions(rt, kind)
+	options, err := plainOptions(rt, about)
 	if err != nil {
 		return worker.Spec{}, err
 	}
 
-	if kind.WorkerOptions != nil {
-		options = kind.WorkerOptions(rt, at, options)
-	}
+	kind.WorkerOptions(rt, at, options)
 
 	env := environment(rt)
 	spec := worker.Spec{
@@ -91,20 +91,19 @@ func (p *Pools) Command(rt *stage.Runtime, at Place) (worker.Spec, error) {
 		Init: worker.Init{Runtime: rt.Name, Kind: rt.Kind, Options: options, Env: env},
 	}
 
-	spec.Env, spec.Answer = append(spec.Env, kind.Env...), kind.Answer
-	if kind.StartHelp != nil {
-		spec.StartHelp = kind.StartHelp(rt)
-	}
+	spec.Env, spec.Answer = append(spec.Env, about.Env...), about.Answer
+	spec.StartHelp = kind.StartHelp(rt)
 
-	if v, ok := rt.Options[startsWithin]; ok && kind.Option(startsWithin) != nil && v.IsKnown() && !v.IsNull() &&
+	const startsWithin = pyhost.OptionStartsWithin
+	if v, ok := rt.Options[startsWithin]; ok && about.Option(startsWithin) != nil && v.IsKnown() && !v.IsNull() &&
 		v.AsString() != "" {
 		if spec.HelloTimeout, err = time.ParseDuration(v.AsString()); err != nil {
 			return worker.Spec{}, fmt.Errorf("%s: %s: %w", rt.Address, startsWithin, err)
 		}
 	}
 
-	if kind.Inside && len(rt.Launcher) == 0 {
-		spec.Inside = kind.Host
+	if about.Inside && len(rt.Launcher) == 0 {
+		spec.Inside = about.Host
 		return spec, nil
 	}
 
@@ -121,7 +120,7 @@ func (p *Pools) Command(rt *stage.Runtime, at Place) (worker.Spec, error) {
 	// A launcher may pass neither this process's environment nor its extra file descriptors.
 	spec.Init.Env = maps.Clone(env)
 
-	for _, v := range kind.Env {
+	for _, v := range about.Env {
 		name, value, _ := strings.Cut(v, "=")
 		if _, given := spec.Init.Env[name]; !given {
 			if spec.Init.Env == nil {
@@ -141,12 +140,11 @@ func (p *Pools) Command(rt *stage.Runtime, at Place) (worker.Spec, error) {
 
 // workerProgram returns the executable of a kind's workers and its arguments, starting with the program
 // name.
-func workerProgram(kind *Kind, rt *stage.Runtime, at Place) (path string, args []string, err error) {
-	if kind.Program != nil {
-		args, err := kind.Program(rt, at)
-		if err != nil {
-			return "", nil, err
-		}
+func workerProgram(kind Kind, rt *stage.Runtime, at Place) (path string, args []string, err error) {
+	if args, err = kind.Program(rt, at); err != nil {
+		return "", nil, err
+	}
+	if len(args) > 0 {
 		return args[0], args, nil
 	}
 
@@ -268,7 +266,7 @@ func describe(devices []Device) string {
 
 // plainOptions returns the runtime's options as JSON values. Options of the pool are left out, because
 // workers reject unknown options.
-func plainOptions(rt *stage.Runtime, kind *Kind) (map[string]any, error) {
+func plainOptions(rt *stage.Runtime, kind *Base) (map[string]any, error) {
 	out := map[string]any{}
 	for name, v := range rt.Options {
 		if o := kind.Option(name); o != nil && o.Pool {

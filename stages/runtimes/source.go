@@ -30,12 +30,12 @@ type OpFile struct {
 // String returns the format for journals.
 func (s OpFile) String() string { return s.Name + " " + s.Digest }
 
-// pythonSource returns the source code that a worker of a python runtime measures an op with. This is
+// Source returns the source code that a worker of a python runtime measures an op with. This is
 // the file in the binding, the module in the binding, or the first file in the runtime's path that
 // defines the function. version is the framework's version, for bindings with versions. The files are
 // only read. The result is false for functions of installed modules and if there is no such file; the
 // worker reports the error then.
-func pythonSource(rt *stage.Runtime, planDir, op string, bind any, version string) (OpFile, bool) {
+func (*onPython) Source(rt *stage.Runtime, planDir, op string, bind any, version string) (OpFile, bool) {
 	b, _ := bind.(map[string]any)
 	dir := declaredIn(rt, Place{PlanDir: planDir})
 	var paths []string

@@ -50,7 +50,7 @@ func TestSourceOf(t *testing.T) {
 		"a collector by version":        {op: "gemm", bind: m{"versions": []any{}, "run": "gemm"}},
 		"a function of another package": {op: "gemm", bind: m{"module": "torch.nn"}},
 	} {
-		got, ok := NewPools(Kinds()).SourceOf(rt, dir, tt.op, tt.bind, "")
+		got, ok := pythonKind().Source(rt, dir, tt.op, tt.bind, "")
 		if ok != (tt.want != "") {
 			t.Errorf("%s: %v, %v", name, got, ok)
 		}
@@ -63,7 +63,7 @@ func TestSourceOf(t *testing.T) {
 	}
 	cuda := *rt
 	cuda.Kind = "cuda"
-	if s, ok := NewPools(Kinds()).SourceOf(&cuda, dir, "gemm", nil, ""); ok {
+	if s, ok := cudaKind().Source(&cuda, dir, "gemm", nil, ""); ok {
 		t.Errorf("a cuda runtime: %v", s)
 	}
 }
@@ -140,10 +140,10 @@ func TestSourceFollowsImports(t *testing.T) {
 	type m = map[string]any
 	routes := m{"run": "run", "versions": []any{m{"min": "1.0", "module": "collector.gemm_old"}, m{"min": "1.10", "module": "collector.gemm"}}}
 	own := func(dir string) (OpFile, bool) {
-		return NewPools(Kinds()).SourceOf(&stage.Runtime{Kind: "python", Path: []string{"ops"}}, dir, "gemm", nil, "")
+		return pythonKind().Source(&stage.Runtime{Kind: "python", Path: []string{"ops"}}, dir, "gemm", nil, "")
 	}
 	hosted := func(dir string, bind any, version string) (OpFile, bool) {
-		return NewPools(Kinds()).SourceOf(&stage.Runtime{Kind: "python", CollectorRoot: "root"}, dir, "gemm", bind, version)
+		return pythonKind().Source(&stage.Runtime{Kind: "python", CollectorRoot: "root"}, dir, "gemm", bind, version)
 	}
 	both := func(dir string) [3]string {
 		a, ok1 := own(dir)

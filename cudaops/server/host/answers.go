@@ -22,8 +22,12 @@ func (h *Host) measured(ctx context.Context, a *ask, inner *load.Host, out worke
 
 	loading, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	if h.options.AnswersWithin != "" || set.Streaming { // a response without streaming may take long
-		w := silence{patience: h.options.patient.answers, began: time.Now()}
+	patience := h.options.AnswersWithin
+	if patience == nil && set.Streaming { // a response without streaming may take long
+		patience = new(defaultAnswers)
+	}
+	if patience != nil {
+		w := silence{patience: time.Duration(*patience), began: time.Now()}
 		inner.Watch = func(p load.Progress) {
 			if err := w.see(p, time.Now()); err != nil {
 				cancel(err)

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"aicplan/cudaops/load"
 	"aicplan/cudaops/server"
@@ -21,7 +22,7 @@ import (
 var builtin = []string{"host", "port", "model", "plan_dir", "trace_dir", "work_dir", "gpus"}
 
 // iterationWords are the columns and settings of an iteration.
-var iterationWords = []string{"batch_size", "seq_len", "max_tokens", "warmup_iterations", "profile_iterations"}
+var iterationWords = worker.OptionNames(new(iteration).declare())
 
 // ask is a case, split into the parameters of the server and of the load.
 type ask struct {
@@ -43,34 +44,67 @@ type ask struct {
 
 // iteration is a load of closed batches.
 type iteration struct {
-	BatchSize int `json:"batch_size"`
+	BatchSize int
+
 	// SeqLen is the length of the sequence: prompt plus response.
-	SeqLen    int `json:"seq_len"`
-	MaxTokens int `json:"max_tokens"`
-	Warmup    int `json:"warmup_iterations"`
-	Profile   int `json:"profile_iterations"`
+	SeqLen    int
+	MaxTokens int
+	Warmup    int
+	Profile   int
+}
+
+func (it *iteration) declare() []worker.Option {
+	return []worker.Option{
+		{Name: "batch_size", Into: &it.BatchSize, Doc: "requests that are sent at once"},
+		{Name: "seq_len", Into: &it.SeqLen, Doc: "tokens of prompt and answer together"},
+		{Name: "max_tokens", Into: &it.MaxTokens, Doc: "tokens of each answer"},
+		{Name: "warmup_iterations", Into: &it.Warmup, Default: 2, Doc: "batches before the others, in no result"},
+		{Name: "profile_iterations", Into: &it.Profile, Default: 5, Doc: "batches that are measured"},
+	}
 }
 
 // traceBlock configures the second pass of a case, which records traces.
 type traceBlock struct {
-	Torch *bool `json:"torch"`
-	Nsys  bool  `json:"nsys"`
+	Torch, Nsys bool
 
 	// Requests and OSL apply to that pass.
-	Requests int    `json:"requests"`
-	OSL      int    `json:"osl"`
-	Within   string `json:"within"`
-	Required bool   `json:"required"`
-	Rules    string `json:"rules"`
+	Requests, OSL int
+	Within        worker.Duration
+	Required      bool
+	Rules         string
 }
 
-func (t *traceBlock) torch() bool { return t != nil && (t.Torch == nil || *t.Torch) }
+func (t *traceBlock) declare() []worker.Option {
+	return []worker.Option{
+		{Name: "torch", Into: &t.Torch, Default: true, Doc: "traces of each rank by the server's own profiler"},
+		{Name: "nsys", Into: &t.Nsys, Default: false, Doc: "a report by nsys, of a server that is started for it"},
+		{Name: "requests", Into: &t.Requests, Default: 4, Doc: "requests of the pass"},
+		{Name: "osl", Into: &t.OSL, Default: 8, Doc: "tokens that each of them asks for"},
+		{Name: "within", Into: &t.Within, Default: worker.Duration(10 * time.Minute),
+			Doc: "how long the profiler may take to write its files"},
+		{Name: "required", Into: &t.Required, Default: false,
+			Doc: "a case without the traces of all its ranks fails; otherwise its row says trace_error"},
+		{Name: "rules", Into: &t.Rules, Doc: "a file of rules for collectives, as aicplan trace -rules takes"},
+	}
+}
+
+// CollectBlocks returns the blocks iteration and trace of collects on runtimes of kind server.
+func CollectBlocks() []worker.Option {
+	return []worker.Option{
+		{Name: "iteration", Block: new(iteration).declare(),
+			Doc: "a load of closed batches; a column of the grid with the same name wins"},
+		{Name: "trace", Block: new(traceBlock).declare(),
+			Doc: "a second pass with few requests, in which the server records traces; no time of it is a result"},
+	}
+}
+
+func (t *traceBlock) torch() bool { return t != nil && t.Torch }
 
 // blocks are the blocks of the collect.
 type blocks struct {
-	Load      map[string]any  `json:"load"`
-	Iteration json.RawMessage `json:"iteration"`
-	Trace     *traceBlock     `json:"trace"`
+	Load      map[string]any `json:"load"`
+	Iteration map[string]any `json:"iteration"`
+	Trace     map[string]any `json:"trace"`
 }
 
 func decode(raw []byte, to any) error {
@@ -95,7 +129,14 @@ func (h *Host) split(c worker.Case) (*ask, error) {
 		}
 	}
 
-	a := &ask{Case: c, server: map[string]string{}, trace: b.Trace}
+	a := &ask{Case: c, server: map[string]string{}}
+	if b.Trace != nil {
+		a.trace = new(traceBlock)
+		if err := worker.Decode(a.trace.declare(), b.Trace); err != nil {
+			return nil, fmt.Errorf("trace: %w", err)
+		}
+	}
+
 	o := h.options
 	serverNames := append(server.Names(o.texts()...), o.StartsBy...)
 
@@ -124,7 +165,7 @@ func (h *Host) split(c worker.Case) (*ask, error) {
 		a.gpus = counts
 	}
 
-	iterates := len(b.Iteration) > 0
+	iterates := b.Iteration != nil
 	toLoad := map[string]any{}
 	words := map[string]any{}
 
@@ -174,21 +215,13 @@ func (h *Host) split(c worker.Case) (*ask, error) {
 }
 
 // readIteration returns the settings of an iteration and stores its load settings in toLoad.
-func readIteration(block json.RawMessage, words map[string]any, loadBlock, toLoad map[string]any) (*iteration, error) {
-	it := &iteration{Warmup: 2, Profile: 5}
-	if len(block) > 0 {
-		if err := json.Unmarshal(block, it); err != nil {
-			return nil, fmt.Errorf("iteration: %w", err)
-		}
-	}
-
-	raw, err := json.Marshal(words)
-	if err == nil {
-		err = json.Unmarshal(raw, it)
-	}
-
-	if err != nil {
-		return nil, fmt.Errorf("the case's iteration: %w", err)
+func readIteration(block, words, loadBlock, toLoad map[string]any) (*iteration, error) {
+	it := new(iteration)
+	values := map[string]any{}
+	maps.Copy(values, block)
+	maps.Copy(values, words)
+	if err := worker.Decode(it.declare(), values); err != nil {
+		return nil, fmt.Errorf("iteration: %w", err)
 	}
 
 	number := func(name string) (int, bool) {
@@ -272,7 +305,7 @@ func (h *Host) identify(a *ask) error {
 // command returns the server's command, with the profiler's arguments if traces are recorded with it.
 func (h *Host) command(t *traceBlock) []string {
 	out := slices.Clone(h.options.Command)
-	if p := h.options.Profiler; p != nil && t.torch() {
+	if p := &h.options.Profiler; h.options.profiled && t.torch() {
 		out = append(out, p.Args...)
 	}
 	return out
@@ -282,7 +315,7 @@ func (h *Host) command(t *traceBlock) []string {
 // sorted.
 func (h *Host) environment(values map[string]string, profiled bool) ([]string, error) {
 	all := maps.Clone(h.options.env)
-	if p := h.options.Profiler; p != nil && profiled {
+	if p := &h.options.Profiler; h.options.profiled && profiled {
 		if all == nil {
 			all = map[string]string{}
 		}

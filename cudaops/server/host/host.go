@@ -37,7 +37,7 @@ const lastLines = 15
 // Host is the worker host of a server runtime. It is not safe for concurrent use.
 type Host struct {
 	init    worker.Init
-	options *Options
+	options *settings
 	open    func() (nvml.API, error)
 
 	log     *server.Log
@@ -145,7 +145,7 @@ func (h *Host) Hello(ctx context.Context) (worker.Hello, error) {
 
 // packageVersion returns the installed version of the server's package. It returns an error if the version
 // does not satisfy the runtime's requirement.
-func packageVersion(ctx context.Context, o *Options) (string, error) {
+func packageVersion(ctx context.Context, o *settings) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
 	defer cancel()
 	python := o.Python

@@ -20,12 +20,7 @@ import (
 // server. The measured server is restarted for the next case.
 func (h *Host) nsys(ctx context.Context, a *ask, t *tracing, rules trace.Rules, within time.Duration,
 	out worker.Emitter) error {
-	p := h.options.Profiler
-	if p == nil {
-		p = &Profiler{}
-		p.settle()
-	}
-
+	p := &h.options.Profiler
 	h.end(out)
 	command := slices.Concat(p.Nsys, h.options.Command, p.NsysArgs)
 
@@ -46,7 +41,7 @@ func (h *Host) nsys(ctx context.Context, a *ask, t *tracing, rules trace.Rules, 
 	}
 
 	// nsys writes its report when the server ends.
-	done := s.Stop(h.options.patient.signal, within)
+	done := s.Stop(h.options.signal, within)
 	defer s.folder.Remove()
 	if err != nil {
 		return fmt.Errorf("under nsys: %w", err)
@@ -120,13 +115,13 @@ func (h *Host) keepRecordings(a *ask, s *running, out worker.Emitter) ([]string,
 
 // underNsys runs the short load on a server under nsys.
 func (h *Host) underNsys(ctx context.Context, a *ask, s *running, within time.Duration) error {
-	p := h.options.Profiler
+	p := &h.options.Profiler
 	set, o, err := h.short(h.load(s), a)
 	if err != nil {
 		return err
 	}
 
-	if p == nil || !p.bounded() {
+	if !p.bounded() {
 		return shortLoad(ctx, set, o, within)
 	}
 

@@ -1,10 +1,8 @@
 package host
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -18,39 +16,39 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// Options are the attributes of a server runtime block as sent to workers.
-type Options struct {
-	Command  []string `json:"command"`
-	StartsBy []string `json:"starts_by"`
-	Dir      string   `json:"dir"`
-	Host     string   `json:"host"`
-	Port     int      `json:"port"`
-	GPUsBy   []string `json:"gpus_by"`
+// settings are the decoded options of a server runtime. Durations are positive.
+type settings struct {
+	Command  []string
+	StartsBy []string
+	Dir      string
+	Host     string
+	Port     int
+	GPUsBy   []string
 
 	// GPUsWithin is how long to wait until the GPUs are free before a start.
-	GPUsWithin string `json:"gpus_within"`
+	GPUsWithin worker.Duration
 
-	// AnswersWithin is how long a server with open requests may send nothing. "" means the default, which
-	// only applies to streamed responses.
-	AnswersWithin string    `json:"answers_within"`
-	Ready         Ready     `json:"ready"`
-	Stop          Stop      `json:"stop"`
-	Profiler      *Profiler `json:"profiler"`
+	// AnswersWithin is how long a server with open requests may send nothing. If it is nil, the default applies
+	// to streamed responses only.
+	AnswersWithin *worker.Duration
+	Ready         ready
+	Stop          stop
+	Profiler      profiler
 
-	// Shared attributes, and the environment of the worker.
-	Package  string `json:"package"`
-	Requires string `json:"requires"`
-	Python   string `json:"python"`
-	PlanDir  string `json:"plan_dir"`
+	// profiled is set if the runtime has a profiler block.
+	profiled bool
+
+	// Attributes of the runtime that the engine adds.
+	Package, Requires, Python, PlanDir string
 
 	// Labels are columns that only label cases.
-	Labels []string `json:"labels"`
+	Labels []string
 
 	// GPUs are those that the server may use. It is empty if the machine has none.
-	GPUs []GPU `json:"gpus"`
+	GPUs []GPU
 
-	env     map[string]string
-	patient times
+	env    map[string]string
+	signal syscall.Signal
 }
 
 // GPU is a device of this machine.
@@ -60,58 +58,39 @@ type GPU struct {
 	Name  string `json:"name"`
 }
 
-// Ready configures when the server counts as ready.
-type Ready struct {
-	Path       *string `json:"path"`
-	Completion *bool   `json:"completion"`
-	Within     string  `json:"within"`
+// ready configures when the server counts as ready.
+type ready struct {
+	Path       string
+	Completion bool
+	Within     worker.Duration
 }
 
-// Stop configures how the server is stopped.
-type Stop struct {
-	Signal string `json:"signal"`
-	Within string `json:"within"`
+// stop configures how the server is stopped.
+type stop struct {
+	Signal string
+	Within worker.Duration
 }
 
-// Profiler configures how the server records traces.
-type Profiler struct {
-	Args      []string          `json:"args"` // appended to the command if traces are recorded
-	Env       map[string]string `json:"env"`
-	Start     string            `json:"start"` // URL paths for POST requests
-	Stop      string            `json:"stop"`
-	StartBody json.RawMessage   `json:"start_body"`
-	StopBody  json.RawMessage   `json:"stop_body"`
+// profiler configures how the server records traces.
+type profiler struct {
+	Args                []string
+	Env                 map[string]string
+	Start, Stop         string // URL paths for POST requests
+	StartBody, StopBody json.RawMessage
 
 	// Nsys is prepended to the command of a server under nsys, NsysArgs is appended.
-	Nsys     []string `json:"nsys"`
-	NsysArgs []string `json:"nsys_args"`
+	Nsys, NsysArgs []string
 
 	// NsysBody is the body of the Start request under nsys. If it or NsysArgs is set, the server itself
 	// starts and stops the recording of nsys.
-	NsysBody json.RawMessage `json:"nsys_body"`
+	NsysBody json.RawMessage
 }
 
-// times are the parsed durations and the stop signal.
-type times struct {
-	ready, stop, gpus, answers time.Duration
-	signal                     syscall.Signal
-}
-
-// Defaults of the options.
+// Defaults of options that have other uses.
 const (
-	DefaultHost       = "127.0.0.1"
-	DefaultHealth     = "/health"
-	DefaultReady      = "15m"
-	DefaultSignal     = "SIGTERM"
-	DefaultStop       = "20s"
-	DefaultGPUsWithin = "60s"
-	DefaultAnswers    = "10m"
-	DefaultStart      = "/start_profile"
-	DefaultEnd        = "/stop_profile"
+	DefaultStop    = 20 * time.Second
+	defaultAnswers = worker.Duration(10 * time.Minute)
 )
-
-// DefaultGPUsBy are the columns whose product is the number of GPUs.
-var DefaultGPUsBy = []string{"tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"}
 
 // DefaultNsys is the command prefix with which nsys records from the start of the server to its end.
 var DefaultNsys = []string{
@@ -123,34 +102,80 @@ var DefaultNsys = []string{
 // nsysRange are the nsys arguments to record only between cudaProfilerStart and cudaProfilerStop.
 var nsysRange = []string{"--capture-range=cudaProfilerApi", "--capture-range-end=stop"}
 
+// Options returns the options and blocks of a runtime of kind server, without those that say where the server
+// is and how it is asked.
+func Options() []worker.Option { return new(settings).declare() }
+
+func (o *settings) declare() []worker.Option {
+	return []worker.Option{
+		{Name: "command", Into: &o.Command, Required: true,
+			Doc: "the program and its arguments that start the server; {NAME} is a column of the case, or host, " +
+				"port, model, gpus, trace_dir, work_dir, plan_dir"},
+		{Name: "starts_by", Into: &o.StartsBy,
+			Doc: "further columns whose change needs another server; those in command, dir and env do by themselves"},
+		{Name: "dir", Into: &o.Dir, Doc: "the server's working folder, relative to the plan"},
+		{Name: "host", Into: &o.Host, Default: "127.0.0.1", NotInKey: true, Doc: "where the server listens"},
+		{Name: "port", Into: &o.Port, Default: 0, NotInKey: true,
+			Doc: "the port that it listens on; 0 takes a free one for each start"},
+		{Name: "gpus_by", Into: &o.GPUsBy,
+			Default: []string{"tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"},
+			Doc:     "columns whose product is the number of GPUs"},
+		{Name: "gpus_within", Into: &o.GPUsWithin, Default: worker.Duration(time.Minute), NotInKey: true,
+			Doc: "how long the memory of the GPUs may take to come free before a start"},
+		{Name: "answers_within", Into: &o.AnswersWithin, NotInKey: true, DefaultDoc: `"10m" if answers are streamed`,
+			Doc: "how long a server that has requests may send nothing before the case fails and the server is ended"},
+		{Name: "ready", NotInKey: true, Doc: "when the server may be asked", Block: []worker.Option{
+			{Name: "path", Into: &o.Ready.Path, Default: "/health",
+				Doc: "the page that answers 200; empty waits for the port alone"},
+			{Name: "completion", Into: &o.Ready.Completion, Default: true, Doc: "a real completion must succeed, too"},
+			{Name: "within", Into: &o.Ready.Within, Default: worker.Duration(15 * time.Minute),
+				Doc: "how long that may take"},
+		}},
+		{Name: "stop", NotInKey: true, Doc: "how the server ends", Block: []worker.Option{
+			{Name: "signal", Into: &o.Stop.Signal, Default: "SIGTERM", Check: checkSignal,
+				Doc: "what its process group is sent"},
+			{Name: "within", Into: &o.Stop.Within, Default: worker.Duration(DefaultStop),
+				Doc: "how long it may take before it is killed"},
+		}},
+		{Name: "profiler", Doc: "how the server records traces of itself", Block: []worker.Option{
+			{Name: "args", Into: &o.Profiler.Args,
+				Doc: "arguments that the command gets if a collect has a trace block"},
+			{Name: "env", Into: &o.Profiler.Env, Doc: "environment variables that the server gets then"},
+			{Name: "start", Into: &o.Profiler.Start, Default: "/start_profile", Doc: "the page that starts the profiler"},
+			{Name: "stop", Into: &o.Profiler.Stop, Default: "/stop_profile", Doc: "the page that stops it"},
+			{Name: "start_body", Into: &o.Profiler.StartBody, Doc: "the object that is posted to start"},
+			{Name: "stop_body", Into: &o.Profiler.StopBody, Doc: "the object that is posted to stop"},
+			{Name: "nsys", Into: &o.Profiler.Nsys,
+				DefaultDoc: "nsys profile of CUDA and NVTX, with nsys_args or nsys_body between cudaProfilerStart and Stop",
+				Doc:        "what stands before the command of a server that nsys watches"},
+			{Name: "nsys_args", Into: &o.Profiler.NsysArgs, Doc: "arguments that its command gets"},
+			{Name: "nsys_body", Into: &o.Profiler.NsysBody,
+				Doc: "the object that is posted to start there; with it or nsys_args, start and stop bound what nsys records"},
+		}},
+	}
+}
+
+// supplied are the options that the engine adds to those of the block.
+func (o *settings) supplied() []worker.Option {
+	return []worker.Option{
+		{Name: "package", Into: &o.Package}, {Name: "requires", Into: &o.Requires}, {Name: "python", Into: &o.Python},
+		{Name: "plan_dir", Into: &o.PlanDir}, {Name: "gpus", Into: &o.GPUs}, {Name: "labels", Into: &o.Labels},
+		{Name: "api_key", Into: new(string)},
+	}
+}
+
+func checkSignal(name string) error {
+	if unix.SignalNum(name) == 0 {
+		return fmt.Errorf("%q is not the name of a signal, such as SIGTERM or SIGINT", name)
+	}
+	return nil
+}
+
 // bounded reports whether the server itself starts and stops the recording of nsys.
-func (p *Profiler) bounded() bool { return len(p.NsysArgs) > 0 || len(p.NsysBody) > 0 }
+func (p *profiler) bounded() bool { return len(p.NsysArgs) > 0 || len(p.NsysBody) > 0 }
 
-// settle fills in defaults. nsys is only limited to a capture range if the server bounds the recording,
-// because it would record nothing otherwise.
-func (p *Profiler) settle() {
-	p.Start, p.Stop = cmp.Or(p.Start, DefaultStart), cmp.Or(p.Stop, DefaultEnd)
-	if string(p.NsysBody) == "null" {
-		p.NsysBody = nil
-	}
-
-	if p.Nsys == nil {
-		p.Nsys = slices.Clone(DefaultNsys)
-		if p.bounded() {
-			p.Nsys = append(p.Nsys, nsysRange...)
-		}
-	}
-}
-
-// optionNames are the JSON names of Options.
-var optionNames = []string{
-	"command", "starts_by", "dir", "host", "port", "gpus_by", "gpus_within", "answers_within", "ready", "stop",
-	"profiler",
-	"package", "requires", "python", "plan_dir", "labels", "gpus", "api_key",
-}
-
-// parse parses the options of a runtime, except the load settings.
-func parse(init worker.Init) (*Options, error) {
+// parse decodes the options of a runtime, except the load settings.
+func parse(init worker.Init) (*settings, error) {
 	own := map[string]any{}
 	for name, v := range init.Options {
 		if !slices.Contains(load.Names(), name) || name == "url" {
@@ -158,54 +183,30 @@ func parse(init worker.Init) (*Options, error) {
 		}
 	}
 
-	for _, name := range slices.Sorted(maps.Keys(own)) {
-		if !slices.Contains(optionNames, name) {
-			return nil, fmt.Errorf("a runtime of kind server has no option %q", name)
-		}
-	}
-
-	raw, err := json.Marshal(own)
-	if err != nil {
-		return nil, err
-	}
-
-	o := &Options{
-		Host: DefaultHost, GPUsBy: DefaultGPUsBy, GPUsWithin: DefaultGPUsWithin,
-		Ready: Ready{Within: DefaultReady}, Stop: Stop{Signal: DefaultSignal, Within: DefaultStop}, env: init.Env,
-	}
-
-	if err := json.Unmarshal(raw, o); err != nil {
-		return nil, fmt.Errorf("the runtime: %w", err)
+	o := &settings{env: init.Env}
+	if err := worker.Decode(append(o.declare(), o.supplied()...), own); err != nil {
+		return nil, fmt.Errorf("a runtime of kind server: %w", err)
 	}
 
 	if len(o.Command) == 0 || o.Command[0] == "" {
 		return nil, fmt.Errorf("command is empty; it is the program and its arguments that start the server")
 	}
 
-	for _, d := range []struct {
-		name, text string
-		to         *time.Duration
-	}{{"within of ready", o.Ready.Within, &o.patient.ready}, {"within of stop", o.Stop.Within,
-		&o.patient.stop}, {"gpus_within", o.GPUsWithin, &o.patient.gpus}, {"answers_within", cmp.Or(o.AnswersWithin,
-		DefaultAnswers), &o.patient.answers}} {
-		if *d.to, err = time.ParseDuration(d.text); err != nil || *d.to <= 0 {
-			return nil, fmt.Errorf("%s is %q; it must be a time such as \"90s\" or \"15m\"", d.name, d.text)
-		}
-	}
-
-	if o.patient.signal = unix.SignalNum(o.Stop.Signal); o.patient.signal == 0 {
-		return nil, fmt.Errorf("signal of stop is %q; it must be the name of a signal, such as SIGTERM or SIGINT",
-			o.Stop.Signal)
-	}
-
+	o.signal = unix.SignalNum(o.Stop.Signal)
 	if o.Dir != "" && !filepath.IsAbs(o.Dir) {
 		o.Dir = filepath.Join(o.PlanDir, o.Dir)
 	}
 
-	if o.Profiler != nil {
-		o.Profiler.settle()
-	}
+	p := &o.Profiler
+	o.profiled = own["profiler"] != nil
 
+	// nsys only gets a capture range if the server bounds the recording. It would record nothing otherwise.
+	if p.Nsys == nil {
+		p.Nsys = slices.Clone(DefaultNsys)
+		if p.bounded() {
+			p.Nsys = append(p.Nsys, nsysRange...)
+		}
+	}
 	return o, nil
 }
 
@@ -213,19 +214,19 @@ func parse(init worker.Init) (*Options, error) {
 const NoPort = "no argument of command and no variable of env has {port}, and port is not set: the server is asked at a free port of which it does not know, and waited for in vain; give command the port ({port}), or set port to the one that it listens on"
 
 // portless reports whether the server does not receive its port.
-func (o *Options) portless() bool { return o.Port == 0 && !TakesPort(o.texts()) }
+func (o *settings) portless() bool { return o.Port == 0 && !TakesPort(o.texts()) }
 
 // TakesPort reports whether one of the texts contains {port}.
 func TakesPort(texts []string) bool { return slices.Contains(server.Names(texts...), "port") }
 
 // texts returns all texts that may contain placeholders.
-func (o *Options) texts() []string {
+func (o *settings) texts() []string {
 	out := slices.Concat(o.Command, []string{o.Dir})
 	for _, v := range o.env {
 		out = append(out, v)
 	}
 
-	if p := o.Profiler; p != nil {
+	if p := o.Profiler; o.profiled {
 		out = slices.Concat(out, p.Args, p.Nsys, p.NsysArgs,
 			[]string{string(p.StartBody), string(p.StopBody), string(p.NsysBody)})
 		for _, v := range p.Env {
@@ -236,12 +237,4 @@ func (o *Options) texts() []string {
 }
 
 // health returns the path of the health page, or "" for none.
-func (o *Options) health() string {
-	if o.Ready.Path == nil {
-		return DefaultHealth
-	}
-	return strings.TrimSpace(*o.Ready.Path)
-}
-
-// completion reports whether readiness requires a successful completion.
-func (o *Options) completion() bool { return o.Ready.Completion == nil || *o.Ready.Completion }
+func (o *settings) health() string { return strings.TrimSpace(o.Ready.Path) }

@@ -20,11 +20,11 @@ func TestOptionsThatAreWrong(t *testing.T) {
 		{map[string]any{"command": []any{"serve", "--port", "8000"}}, nil, ""}, // reported when it is not ready
 		{map[string]any{"command": []any{"serve", "--port", "8000"}, "port": 8000}, nil, ""},
 		{map[string]any{"command": []any{"serve"}}, map[string]string{"PORT": "{port}"}, ""},
-		{map[string]any{}, nil, "command is empty"},
+		{map[string]any{}, nil, "option command is not set"},
 		{map[string]any{"command": serve, "colour": "red"}, nil, `no option "colour"`},
-		{map[string]any{"command": serve, "stop": map[string]any{"signal": "SIGNOW", "within": "1s"}}, nil, `signal of stop is "SIGNOW"`},
-		{map[string]any{"command": serve, "ready": map[string]any{"within": "soon"}}, nil, `within of ready is "soon"`},
-		{map[string]any{"command": serve, "answers_within": "-1s"}, nil, `answers_within is "-1s"`},
+		{map[string]any{"command": serve, "stop": map[string]any{"signal": "SIGNOW", "within": "1s"}}, nil, `stop: option signal: "SIGNOW" is not the name of a signal`},
+		{map[string]any{"command": serve, "ready": map[string]any{"within": "soon"}}, nil, `ready: option within is "soon"`},
+		{map[string]any{"command": serve, "answers_within": "-1s"}, nil, `option answers_within is "-1s"`},
 	} {
 		_, err := parse(worker.Init{Options: c.options, Env: c.env})
 		switch {

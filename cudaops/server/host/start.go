@@ -138,7 +138,7 @@ func (h *Host) start(ctx context.Context, a *ask, command []string, profiled boo
 	}
 
 	out.Log("info", "server of %s: process %d at %s", a.about(), s.Pid(), s.base)
-	if s.ready, err = h.answering(s, a, o.patient.ready, out).Wait(ctx, s.Process); err != nil {
+	if s.ready, err = h.answering(s, a, time.Duration(o.Ready.Within), out).Wait(ctx, s.Process); err != nil {
 		ended := s.Exit() != ""
 		h.stop(s, out)
 		if ctx.Err() != nil {
@@ -173,7 +173,7 @@ func (h *Host) answering(s *running, a *ask, within time.Duration, out worker.Em
 		r.URL = s.base + "/" + strings.TrimPrefix(path, "/")
 	}
 
-	if h.options.completion() {
+	if h.options.Ready.Completion {
 		r.Complete = func(ctx context.Context) error { return h.complete(ctx, s, a) }
 	}
 	return r
@@ -182,7 +182,7 @@ func (h *Host) answering(s *running, a *ask, within time.Duration, out worker.Em
 // recovers waits until a server with failed requests responds again. A dying server refuses requests for a
 // while before its process ends.
 func (h *Host) recovers(ctx context.Context, s *running, a *ask, out worker.Emitter) error {
-	within := min(h.again, h.options.patient.ready)
+	within := min(h.again, time.Duration(h.options.Ready.Within))
 	_, err := h.answering(s, a, within, out).Wait(ctx, s.Process)
 
 	if e, ok := errors.AsType[*server.NotReadyError](err); ok {
@@ -294,11 +294,11 @@ func (h *Host) end(out worker.Emitter) {
 
 // stop stops a server and all processes that it started. It logs processes that had to be killed.
 func (h *Host) stop(s *running, out worker.Emitter) {
-	done := s.Stop(h.options.patient.signal, h.options.patient.stop)
+	done := s.Stop(h.options.signal, time.Duration(h.options.Stop.Within))
 	switch {
 	case done.Killed:
 		out.Log("warn", "the server did not end within %v of %s and was killed; processes ended with it: %s",
-			h.options.patient.stop, h.options.Stop.Signal, listed(done.Orphans))
+			time.Duration(h.options.Stop.Within), h.options.Stop.Signal, listed(done.Orphans))
 	case len(done.Orphans) > 0:
 		out.Log("warn", "the server left %s behind; ended with it: %s", textutil.Some(len(done.Orphans), "process"),
 			listed(done.Orphans))
@@ -406,7 +406,7 @@ func (h *Host) gpusFree(ctx context.Context, gpus []GPU) error {
 		if err != nil {
 			return err
 		}
-		if err := nvml.WaitFree(ctx, d, h.options.patient.gpus); err != nil {
+		if err := nvml.WaitFree(ctx, d, time.Duration(h.options.GPUsWithin)); err != nil {
 			return fmt.Errorf("GPU %d is not free: %w", g.Index, err)
 		}
 	}

@@ -17,13 +17,6 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// Defaults of the pass that records traces.
-const (
-	defaultTraceRequests = 4
-	defaultTraceTokens   = 8
-	defaultTraceWithin   = 10 * time.Minute
-)
-
 // tracing is the result of the second pass of a case.
 type tracing struct {
 	err   error // why traces are missing or incomplete
@@ -41,15 +34,7 @@ func (h *Host) traced(ctx context.Context, a *ask, inner *load.Host, out worker.
 	}
 
 	t := &tracing{ranks: map[int]*rankFigures{}}
-	within := defaultTraceWithin
-	if a.trace.Within != "" {
-		d, err := time.ParseDuration(a.trace.Within)
-		if err != nil || d <= 0 {
-			t.err = fmt.Errorf("within of trace is %q; it must be a time such as \"10m\"", a.trace.Within)
-			return t
-		}
-		within = d
-	}
+	within := time.Duration(a.trace.Within)
 
 	rules := trace.DefaultRules()
 	if a.trace.Rules != "" {
@@ -103,14 +88,6 @@ func (h *Host) short(inner *load.Host, a *ask) (load.Settings, load.Options, err
 	}
 
 	n, tokens := a.trace.Requests, a.trace.OSL
-	if n == 0 {
-		n = defaultTraceRequests
-	}
-
-	if tokens == 0 {
-		tokens = defaultTraceTokens
-	}
-
 	if tokens > int(s.OSL) && s.OSL > 0 {
 		tokens = int(s.OSL)
 	}
@@ -125,8 +102,8 @@ func (h *Host) short(inner *load.Host, a *ask) (load.Settings, load.Options, err
 // torch records traces with the server's profiler.
 func (h *Host) torch(ctx context.Context, a *ask, inner *load.Host, t *tracing, rules trace.Rules,
 	within time.Duration, out worker.Emitter) error {
-	p := h.options.Profiler
-	if p == nil {
+	p := &h.options.Profiler
+	if !h.options.profiled {
 		return errors.New("the runtime has no profiler block that says how its server records traces")
 	}
 
