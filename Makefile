@@ -53,9 +53,9 @@ run: build ## build bin/aicplan and apply the quickstart on this machine's CPU
 	@echo
 	@echo "What this CPU reaches:"
 	@echo
-	@./bin/aicplan show 'module.measured["gemm"].gate.op' -format table -sort gflop_per_s:desc -limit 3 -columns gemm_dtype,m,n,k,latency,gflop_per_s
+	@./bin/aicplan show 'module.measured["gemm"].gate.op' --format table --sort gflop_per_s:desc --limit 3 --columns gemm_dtype,m,n,k,latency,gflop_per_s
 	@echo
-	@./bin/aicplan show 'module.measured["memory"].gate.op' -format table -sort gb_per_s:desc -limit 3 -columns kernel,size_bytes,latency,gb_per_s
+	@./bin/aicplan show 'module.measured["memory"].gate.op' --format table --sort gb_per_s:desc --limit 3 --columns kernel,size_bytes,latency,gb_per_s
 	@echo
 	@echo "All of it on one page: out/report.html"
 
@@ -112,8 +112,8 @@ cross: ## build for the platforms on which plans are read; PLATFORMS="os/arch ..
 # make bench-compare OLD=before.txt NEW=bin/bench.txt
 bench: ## write the performance figures to BENCH (bin/bench.txt), COUNT times each
 	@mkdir -p $(dir $(BENCH)) && rm -f $(BENCH)
-	$(GO) test ./cmd/aicplan -run '^$$' -bench 'Scale|Stages' -benchtime 1x -timeout 60m -count $(COUNT) >> $(BENCH) || { cat $(BENCH); exit 1; }
-	$(GO) test ./cmd/aicplan -run '^$$' -bench 'Plan' -benchtime 5x -count $(COUNT) >> $(BENCH) || { cat $(BENCH); exit 1; }
+	$(GO) test ./cmd/aicplan -run '^$$' -bench 'Scale|Stages' -benchtime 1x -timeout 60m --count $(COUNT) >> $(BENCH) || { cat $(BENCH); exit 1; }
+	$(GO) test ./cmd/aicplan -run '^$$' -bench 'Plan' -benchtime 5x --count $(COUNT) >> $(BENCH) || { cat $(BENCH); exit 1; }
 	@$(MAKE) --no-print-directory bench-parts
 
 bench-parts: ## the figures of the parts only, added to BENCH
@@ -163,10 +163,10 @@ gpu-check: ## build what a GPU machine needs and print the command to run there
 	@echo "On a machine with GPUs: sh bin/gpu-check/run.sh"
 
 # Python 3.10 or later with PyYAML and packaging; no framework and no GPU. FLAGS
-# are those of the program: -json, -op NAME, -cases N, -keep DIR.
+# are those of the program: --json, -op NAME, -cases N, -keep DIR.
 PYTHON ?= python3
 upstream-check: build ## run the collectors of CHECKOUT (aiconfigurator) on stand-ins of their frameworks
-	@test -n "$(CHECKOUT)" || { echo "make upstream-check CHECKOUT=DIR [FLAGS=-json]: say which checkout of aiconfigurator to run"; exit 2; }
+	@test -n "$(CHECKOUT)" || { echo "make upstream-check CHECKOUT=DIR [FLAGS=--json]: say which checkout of aiconfigurator to run"; exit 2; }
 	$(PYTHON) cudaops/pyhost/upstream/check.py $(FLAGS) bin/aicplan $(CHECKOUT)
 
 clean: ## remove bin

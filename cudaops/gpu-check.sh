@@ -12,7 +12,7 @@ try() {
 in_folder() {
     cd "$here/src/cudaops/$1" && shift && "$@"
 }
-try doctor "$here/aicplan" doctor -gpu
+try doctor "$here/aicplan" doctor --gpu
 for p in ops doctor probe; do
     try "$p" in_folder "$p" "$here/$p.test" -test.run TestGPU -test.v
 done
@@ -22,7 +22,7 @@ AICPLAN_TEST_PYTHON=${AICPLAN_TEST_PYTHON:-$(command -v python3)}
 export AICPLAN_TEST_PYTHON
 try pyhost in_folder pyhost "$here/pyhost.test" -test.run 'TestTorchOps|TestHello|Routing' -test.v
 state=$(mktemp -d)
-try plan "$here/aicplan" -state-dir "$state/s" apply -smoke -target 'collect.*' "$here/src/plans/h200_cuda.hcl"
+try plan "$here/aicplan" --state-dir "$state/s" apply --smoke --target 'collect.*' "$here/src/plans/h200_cuda.hcl"
 rm -rf "$state"
 if [ -n "$failed" ]; then
     echo "FAIL:$failed"

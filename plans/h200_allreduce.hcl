@@ -2,8 +2,8 @@
 # 23 message sizes for each number of GPUs, by aiconfigurator's own collector.
 #
 #   aicplan plan  plans/h200_allreduce.hcl                                            what would be collected; no GPU needed
-#   aicplan apply plans/h200_allreduce.hcl -var collector_root=DIR -var 'gpus=[2]'    vLLM's, inside its container
-#   aicplan apply plans/h200_allreduce.hcl -var collector_root=DIR -var backend=trtllm
+#   aicplan apply plans/h200_allreduce.hcl --var collector_root=DIR --var 'gpus=[2]'    vLLM's, inside its container
+#   aicplan apply plans/h200_allreduce.hcl --var collector_root=DIR --var backend=trtllm
 #
 # plans/h200_comm.hcl measures NCCL and kernels of its own, without a framework.
 

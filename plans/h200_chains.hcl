@@ -2,7 +2,7 @@
 # of their own, replayed without end, and the sum of the products' rows over each:
 #
 #   aicplan apply plans/h200_chains.hcl
-#   aicplan apply plans/h200_chains.hcl -var 'm=[1, 8, 64]' -var 'graphs=["prefer"]'
+#   aicplan apply plans/h200_chains.hcl --var 'm=[1, 8, 64]' --var 'graphs=["prefer"]'
 #
 # Where the rows of a small batch sum to more than their layer, this tells why:
 #

@@ -2,11 +2,11 @@
 # all-reduce kernels over peer memory, and copies between peers.
 #
 #   aicplan plan  plans/h200_comm.hcl                     what would be collected; no GPU needed
-#   aicplan apply plans/h200_comm.hcl -var 'gpus=[2,4]'   collect on a node of 4 GPUs
+#   aicplan apply plans/h200_comm.hcl --var 'gpus=[2,4]'   collect on a node of 4 GPUs
 #
 # Across nodes, as a job of Slurm that srun starts the ranks in:
 #
-#   aicplan apply plans/h200_comm.hcl -var executor=slurm -var nodes=16 -var gpus_per_node=4 -var 'gpus=[2,4,8,16,32,48,64]'
+#   aicplan apply plans/h200_comm.hcl --var executor=slurm --var nodes=16 --var gpus_per_node=4 --var 'gpus=[2,4,8,16,32,48,64]'
 #
 # Every number of GPUs fills as few nodes as it can. Kernels over peer memory and
 # copies between peers work inside a node only, and are left out then.

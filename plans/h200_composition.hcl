@@ -2,7 +2,7 @@
 # the rows of their parts over each:
 #
 #   aicplan apply plans/h200_composition.hcl
-#   aicplan apply plans/h200_composition.hcl -var torch=false     the native runtime alone
+#   aicplan apply plans/h200_composition.hcl --var torch=false     the native runtime alone
 #
 # The native layers are chains of matrix products; those of torch are whole
 # decoder layers of one rank, with attention, norms and activations. The gates

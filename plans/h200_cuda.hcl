@@ -3,7 +3,7 @@
 #
 #   aicplan plan  plans/h200_cuda.hcl
 #   aicplan apply plans/h200_cuda.hcl
-#   aicplan apply plans/h200_cuda.hcl -var 'dtypes=["bfloat16"]' -target export.gemm
+#   aicplan apply plans/h200_cuda.hcl --var 'dtypes=["bfloat16"]' --target export.gemm
 #
 # Needs the NVIDIA driver and libcublasLt of CUDA 12 or 13, which every
 # framework's environment has.

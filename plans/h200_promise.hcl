@@ -4,8 +4,8 @@
 # goes on.
 #
 #   aicplan plan  plans/h200_promise.hcl
-#   aicplan apply plans/h200_promise.hcl -var collector_root=DIR -var shapes=$PWD/plans/experiments \
-#       -var predict_python=VENV/bin/python
+#   aicplan apply plans/h200_promise.hcl --var collector_root=DIR --var shapes=$PWD/plans/experiments \
+#       --var predict_python=VENV/bin/python
 #
 # collector_root is a checkout of aiconfigurator, whose collectors measure the ops.
 # Without it, tree may name a folder of tables in the layout families; without both
@@ -42,7 +42,7 @@ variable "uninitialised" {
 variable "published" {
   type        = map(string)
   default     = {}
-  description = "published tables that complete the tree, by name: -var 'published={custom_allreduce_perf=\"FILE.parquet\"}' in place of one that is collected for tensor parallelism"
+  description = "published tables that complete the tree, by name: --var 'published={custom_allreduce_perf=\"FILE.parquet\"}' in place of one that is collected for tensor parallelism"
 }
 
 variable "tables_version" {

@@ -1,10 +1,10 @@
 # The op database of SGLang: 28 ops, 348,202 tasks on an H200.
 #
 #   aicplan plan  plans/h200_sglang.hcl                          what would be collected; no GPU needed
-#   aicplan plan  plans/h200_sglang.hcl -var system=b200_sxm     the same for another GPU
-#   aicplan apply plans/h200_sglang.hcl -var collector_root=DIR  collect, inside SGLang's container
+#   aicplan plan  plans/h200_sglang.hcl --var system=b200_sxm     the same for another GPU
+#   aicplan apply plans/h200_sglang.hcl --var collector_root=DIR  collect, inside SGLang's container
 #
-# -var 'ops=["gemm","moe"]', -var 'models=["Qwen/Qwen3-32B"]' and -var 'tp=[1,2]'
+# --var 'ops=["gemm","moe"]', --var 'models=["Qwen/Qwen3-32B"]' and --var 'tp=[1,2]'
 # choose what to collect. Grids are in modules/sglang and modules/common, shapes
 # of models in modules/models.
 
@@ -51,7 +51,7 @@ variable "coverage" {
 variable "reference" {
   type        = map(string)
   default     = {}
-  description = "Published tables by op, to estimate the time from: -var 'reference={gemm=\"gemm_perf.parquet\"}'."
+  description = "Published tables by op, to estimate the time from: --var 'reference={gemm=\"gemm_perf.parquet\"}'."
 }
 
 variable "layout" {

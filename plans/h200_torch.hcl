@@ -90,7 +90,7 @@ collect "float16" {
   depends_on = [module.pipeline.preflight]
 }
 
-# A sample, as of -smoke, ends here like those of the other ops.
+# A sample, as of --smoke, ends here like those of the other ops.
 gate "float16" {
   for_each = collect.float16
   input    = each.value

@@ -9,7 +9,7 @@ import (
 )
 
 // TestHeadsAreAlike: the plans of the backends declare the same variables, as what
-// -var sets has to be declared by the plan itself. One that several have means the
+// --var sets has to be declared by the plan itself. One that several have means the
 // same in each.
 func TestHeadsAreAlike(t *testing.T) {
 	t.Parallel()

@@ -2,7 +2,7 @@
 # grid, its bytes and operations for the roofline.
 #
 #   aicplan apply plans/kernel.hcl
-#   aicplan apply plans/kernel.hcl -var fault=true    one case writes out of bounds: it alone fails
+#   aicplan apply plans/kernel.hcl --var fault=true    one case writes out of bounds: it alone fails
 
 variable "system" {
   type    = string

@@ -1,7 +1,7 @@
 # Each pattern in which load reaches a server, in its smallest form. Copy the collect
 # that you need into a plan such as serving.hcl, and use your own numbers.
 #
-#     aicplan mock-server -listen 127.0.0.1:8000 -ttft 50ms -itl 5ms
+#     aicplan mock-server --listen 127.0.0.1:8000 --ttft 50ms --itl 5ms
 #     aicplan apply plans/load_patterns.hcl
 
 aicplan {

@@ -1,10 +1,10 @@
 # Load on an OpenAI-compatible server, as AIPerf's tutorial on GPU telemetry has
 # it: one load point by default, more with lists.
 #
-#   aicplan apply plans/serving.hcl -var model=Qwen/Qwen3-0.6B -out-dir artifacts
-#   aicplan apply plans/serving.hcl -var model=m -var 'concurrency=[1, 4, 16]'
+#   aicplan apply plans/serving.hcl --var model=Qwen/Qwen3-0.6B --out-dir artifacts
+#   aicplan apply plans/serving.hcl --var model=m --var 'concurrency=[1, 4, 16]'
 #
-# Without a server: aicplan mock-server -listen 127.0.0.1:8000 -ttft 50ms -itl 5ms
+# Without a server: aicplan mock-server --listen 127.0.0.1:8000 --ttft 50ms --itl 5ms
 
 aicplan {
   required_version = ">= 0.1"

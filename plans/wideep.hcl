@@ -4,11 +4,11 @@
 # merged by the keys of the tables.
 #
 #   aicplan plan  plans/wideep.hcl
-#   aicplan apply plans/wideep.hcl -var executor=slurm -var 'node_counts=[1,2,4,8]' -var collectors=/path/to/collector/sglang -var model=/path/to/deepseek-v3
+#   aicplan apply plans/wideep.hcl --var executor=slurm --var 'node_counts=[1,2,4,8]' --var collectors=/path/to/collector/sglang --var model=/path/to/deepseek-v3
 #
 # Without SGLang and GPUs, a stand-in shows the way that rows take; they say so:
 #
-#   aicplan apply plans/wideep.hcl -var standin=true -var executor=slurm -var 'node_counts=[1,2]' -var gpus_per_node=2
+#   aicplan apply plans/wideep.hcl --var standin=true --var executor=slurm --var 'node_counts=[1,2]' --var gpus_per_node=2
 
 variable "collectors" {
   type        = string
@@ -46,7 +46,7 @@ variable "node_counts" {
   # One node has attention and the dense layer, whatever the experts are.
   validation {
     condition     = length(local.uneven) == 0
-    error_message = "${join("; ", [for n in local.uneven : "${n} nodes of ${var.gpus_per_node} GPUs are ${n * var.gpus_per_node} ranks, and ${n * var.gpus_per_node} divides none of ${join(", ", local.experts)} experts"])}. ${length(local.even) > 0 ? "Numbers of nodes that do: ${join(", ", local.even)}. Or give" : "Give"} models redundant experts, such as ${join(", ", [for n in local.uneven : "${ceil(max(local.experts...) / (n * var.gpus_per_node)) * n * var.gpus_per_node} experts for ${n} nodes"])}: -var 'models=[{hidden_size=7168, num_topk=8, num_experts=${ceil(max(local.experts...) / (local.uneven[0] * var.gpus_per_node)) * local.uneven[0] * var.gpus_per_node}}]'"
+    error_message = "${join("; ", [for n in local.uneven : "${n} nodes of ${var.gpus_per_node} GPUs are ${n * var.gpus_per_node} ranks, and ${n * var.gpus_per_node} divides none of ${join(", ", local.experts)} experts"])}. ${length(local.even) > 0 ? "Numbers of nodes that do: ${join(", ", local.even)}. Or give" : "Give"} models redundant experts, such as ${join(", ", [for n in local.uneven : "${ceil(max(local.experts...) / (n * var.gpus_per_node)) * n * var.gpus_per_node} experts for ${n} nodes"])}: --var 'models=[{hidden_size=7168, num_topk=8, num_experts=${ceil(max(local.experts...) / (local.uneven[0] * var.gpus_per_node)) * local.uneven[0] * var.gpus_per_node}}]'"
   }
 }
 

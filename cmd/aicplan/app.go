@@ -94,10 +94,10 @@ type priceFlag struct {
 // Validate implements kong's validation.
 func (f priceFlag) Validate() error {
 	if f.GPUs < 0 {
-		return fmt.Errorf("-gpus is %d; it is a number of GPUs from 1", f.GPUs)
+		return fmt.Errorf("--gpus is %d; it is a number of GPUs from 1", f.GPUs)
 	}
 	if f.Price < 0 || math.IsNaN(f.Price) || math.IsInf(f.Price, 0) {
-		return fmt.Errorf("-price is %v; it is an amount from 0, such as 2.50", f.Price)
+		return fmt.Errorf("--price is %v; it is an amount from 0, such as 2.50", f.Price)
 	}
 	return nil
 }
@@ -111,9 +111,9 @@ func (s selectFlags) given() string {
 		name string
 		set  bool
 	}{
-		{"-target", len(s.Target) > 0}, {"-exclude", len(s.Exclude) > 0}, {"-replace", len(s.Replace) > 0},
-		{"-limit", s.Limit != nil},
-		{"-smoke", s.Smoke}, {"-retry", s.Retry != ""},
+		{"--target", len(s.Target) > 0}, {"--exclude", len(s.Exclude) > 0}, {"--replace", len(s.Replace) > 0},
+		{"--limit", s.Limit != nil},
+		{"--smoke", s.Smoke}, {"--retry", s.Retry != ""},
 	} {
 		if f.set {
 			return f.name
@@ -126,7 +126,7 @@ func (s selectFlags) given() string {
 // Validate implements kong's validation.
 func (s selectFlags) Validate() error {
 	if s.Limit != nil && *s.Limit < 1 {
-		return fmt.Errorf("-limit is %d; it is a number from 1, and without it there is no limit", *s.Limit)
+		return fmt.Errorf("--limit is %d; it is a number from 1, and without it there is no limit", *s.Limit)
 	}
 	return nil
 }
@@ -298,7 +298,7 @@ func absDir(dir string) (string, error) {
 // before anything is measured.
 func mayBecomeDir(dir string) error {
 	if at := fileOnTheWay(dir); at != "" {
-		return fmt.Errorf("exports cannot go to %s: %s is a file; choose another folder with -out-dir", dir, at)
+		return fmt.Errorf("exports cannot go to %s: %s is a file; choose another folder with --out-dir", dir, at)
 	}
 	return nil
 }

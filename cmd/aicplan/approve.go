@@ -21,7 +21,7 @@ func (a *app) isTerminalInput() bool {
 }
 
 // errDeclined is returned if the user declines an apply.
-var errDeclined = errors.New("nothing was measured, because the answer was not yes; -auto-approve asks nothing")
+var errDeclined = errors.New("nothing was measured, because the answer was not yes; --auto-approve asks nothing")
 
 // approve shows a plan that is estimated to take longer than after and requests confirmation. It returns
 // errDeclined if the answer is not yes.

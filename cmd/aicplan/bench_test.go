@@ -50,11 +50,11 @@ func BenchmarkPlan(b *testing.B) {
 	state := filepath.Join(b.TempDir(), "state")
 	for _, p := range []string{"trtllm", "vllm", "sglang"} {
 		b.Run(p, func(b *testing.B) {
-			benchCommand(b, bin, root, "-state-dir", state, "plan", filepath.Join("plans", "h200_"+p+".hcl"))
+			benchCommand(b, bin, root, "--state-dir", state, "plan", filepath.Join("plans", "h200_"+p+".hcl"))
 		})
 	}
 	b.Run("cases-gemm", func(b *testing.B) {
-		benchCommand(b, bin, root, "-state-dir", state, "cases", filepath.Join("plans", "h200_trtllm.hcl"), "grid.gemm")
+		benchCommand(b, bin, root, "--state-dir", state, "cases", filepath.Join("plans", "h200_trtllm.hcl"), "grid.gemm")
 	})
 }
 
@@ -164,14 +164,14 @@ func BenchmarkScale(b *testing.B) {
 				if what == "apply" {
 					fresh++
 				}
-				args := append([]string{fmt.Sprintf("-state-dir=state%d", fresh), verb, "-var", fmt.Sprintf("side=%d", side), "plan.hcl"}, more...)
+				args := append([]string{fmt.Sprintf("--state-dir=state%d", fresh), verb, "--var", fmt.Sprintf("side=%d", side), "plan.hcl"}, more...)
 				figures[what][cases] = scaleCommand(b, bin, dir, args...)
 			})
 		}
 		run("plan", "plan")
 		run("apply", "apply")
 		run("again", "apply")
-		run("1000-more", "apply", "-var", "more=1")
+		run("1000-more", "apply", "--var", "more=1")
 	}
 	fmt.Println(scaleTable(what, sizes, figures))
 }
@@ -217,7 +217,7 @@ func BenchmarkStages(b *testing.B) {
 	}
 	for _, n := range []int{100, 300, 1000} {
 		b.Run(fmt.Sprintf("stages=%d", 4*n), func(b *testing.B) {
-			scaleCommand(b, bin, dir, "plan", "-var", fmt.Sprintf("n=%d", n), "plan.hcl")
+			scaleCommand(b, bin, dir, "plan", "--var", fmt.Sprintf("n=%d", n), "plan.hcl")
 		})
 	}
 }

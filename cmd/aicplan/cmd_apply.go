@@ -43,12 +43,12 @@ func (c *applyCmd) Validate() error {
 
 func (c *applyCmd) checkGrace() error {
 	if c.Grace < 0 {
-		return fmt.Errorf("-grace is %v; it is a time from 0, such as 30s", c.Grace)
+		return fmt.Errorf("--grace is %v; it is a time from 0, such as 30s", c.Grace)
 	}
 	return nil
 }
 
-// diagnosticEvent is a line of -json for a diagnostic of the plan.
+// diagnosticEvent is a line of --json for a diagnostic of the plan.
 type diagnosticEvent struct {
 	Level      string          `json:"@level"`
 	Message    string          `json:"@message"`
@@ -131,7 +131,7 @@ func (c *applyCmd) Run(a *app) error {
 	all.Invoked(inv)
 	if saved != nil {
 		if changed := saved.Changed(p); len(changed) > 0 {
-			return fmt.Errorf("the saved plan is out of date: %s%s; plan again with -out",
+			return fmt.Errorf("the saved plan is out of date: %s%s; plan again with --out",
 				strings.Join(changed[:min(len(changed), 3)], "; "), more(len(changed)-3))
 		}
 	}
@@ -239,7 +239,7 @@ func (c *applyCmd) openSaved(a *app) (*plan.Saved, error) {
 
 	others := slices.DeleteFunc(slices.Clone(c.Var), saved.Withholds)
 	if len(others)+len(c.VarFile) > 0 {
-		return nil, fmt.Errorf("%s is a saved plan and has its variables: give -var when planning", c.Path)
+		return nil, fmt.Errorf("%s is a saved plan and has its variables: give --var when planning", c.Path)
 	}
 
 	if flag := c.given(); flag != "" {

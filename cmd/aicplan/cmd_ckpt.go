@@ -160,7 +160,7 @@ type ckptGcCmd struct {
 }
 
 // Validate implements kong's validation.
-func (c *ckptGcCmd) Validate() error { return notNegative("-keep-runs", c.KeepRuns) }
+func (c *ckptGcCmd) Validate() error { return notNegative("--keep-runs", c.KeepRuns) }
 
 // Run removes unreferenced objects. A dry run takes no lock.
 func (c *ckptGcCmd) Run(a *app) error {

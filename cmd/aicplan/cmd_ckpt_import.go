@@ -98,7 +98,7 @@ func (c *ckptImportCmd) Run(a *app) error {
 	}
 
 	if c.DryRun {
-		fmt.Fprintln(a.stdout, "Nothing was written (-dry-run).")
+		fmt.Fprintln(a.stdout, "Nothing was written (--dry-run).")
 	}
 
 	return nil

@@ -117,12 +117,8 @@ func (a *app) completions(node *kong.Node, flag *kong.Flag, args []string, curre
 		return nil
 
 	case strings.HasPrefix(current, "-"):
-		dashes := "-"
-		if strings.HasPrefix(current, "--") {
-			dashes = "--"
-		}
 		for _, f := range slices.Concat(node.AllFlags(true)...) {
-			out = append(out, dashes+f.Name)
+			out = append(out, "--"+f.Name)
 		}
 
 	case len(node.Children) > 0:

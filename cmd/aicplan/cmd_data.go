@@ -29,13 +29,13 @@ type dataLintCmd struct {
 // shownRows is the number of rows that are printed for each finding.
 const shownRows = 5
 
-// Run examines a database. It exits with 4 if there are more errors than -allow permits.
+// Run examines a database. It exits with 4 if there are more errors than --allow permits.
 func (c *dataLintCmd) Run(a *app) error {
 	if c.Rules {
 		return c.rules(a)
 	}
 	if c.Dir == "" {
-		return fmt.Errorf("name the folder of the database; aicplan data lint -rules lists the rules")
+		return fmt.Errorf("name the folder of the database; aicplan data lint --rules lists the rules")
 	}
 
 	allow := map[string]int{}
@@ -43,7 +43,7 @@ func (c *dataLintCmd) Run(a *app) error {
 		name, n, ok := strings.Cut(s, "=")
 		count, err := strconv.Atoi(n)
 		if !ok || err != nil || count < 0 {
-			return fmt.Errorf("-allow %s: write RULE=N, N being a number from 0", s)
+			return fmt.Errorf("--allow %s: write RULE=N, N being a number from 0", s)
 		}
 		allow[name] = count
 	}

@@ -28,7 +28,7 @@ func (c *dataReadBackCmd) Help() string {
 row that is asked about, places between rows are asked about too. "Rows as they are" are those for which the package
 answers the row's own time to the last bit; for some tables it adds to it. No GPU is needed.
 
-With -against it says whether the answers are equal to the last bit to those from another database. What -json prints is
+With --against it says whether the answers are equal to the last bit to those from another database. What --json prints is
 what the draft block of publish reads.
 
 Exit codes: 0 every table that has a query was read; 1 a mistake, or no such package; 4 a table was not read, or answers
@@ -38,7 +38,7 @@ differ.`
 // Validate implements kong's validation.
 func (c *dataReadBackCmd) Validate() error {
 	if c.Rows < 1 {
-		return fmt.Errorf("-rows %d: at least one row is needed", c.Rows)
+		return fmt.Errorf("--rows %d: at least one row is needed", c.Rows)
 	}
 	return nil
 }
@@ -96,7 +96,7 @@ func (c *dataReadBackCmd) version() (readback.Version, error) {
 		return readback.Version{}, fmt.Errorf("%s has no such tables; it has %s", c.Dir, strings.Join(names, ", "))
 	case len(fit) > 1:
 		return readback.Version{}, errors.New(c.Dir + " has several versions: " + strings.Join(names, ", ") +
-			"; choose by -system, -backend and -version")
+			"; choose by --system, --backend and --version")
 	}
 
 	return fit[0], nil

@@ -39,7 +39,7 @@ func (diffCmd) Help() string {
 parameters of their cases.
 
 Examples:
-  aicplan diff old/gemm_perf.txt new/gemm_perf.txt -max-median 0.02
+  aicplan diff old/gemm_perf.txt new/gemm_perf.txt --max-median 0.02
   aicplan diff collect.gemm other/.aicplan@collect.gemm`
 }
 
@@ -53,7 +53,7 @@ func (c *diffCmd) Run(a *app) error {
 	}
 
 	if !(c.Tolerance >= 0) || math.IsInf(c.Tolerance, 0) {
-		return fmt.Errorf("-tolerance is %v; give a share that is 0 or more, such as 0.01", c.Tolerance)
+		return fmt.Errorf("--tolerance is %v; give a share that is 0 or more, such as 0.01", c.Tolerance)
 	}
 
 	if _, known := catalog.Lookup(c.Table); c.Table != "" && !known {
@@ -61,7 +61,7 @@ func (c *diffCmd) Run(a *app) error {
 		if near := catalog.Suggest(c.Table); len(near) > 0 {
 			hint = "; did you mean " + strings.Join(near, " or ") + "?"
 		}
-		return fmt.Errorf("there is no perf table %q%s; without -table, name the columns that identify a row with -key",
+		return fmt.Errorf("there is no perf table %q%s; without --table, name the columns that identify a row with --key",
 			c.Table, hint)
 	}
 
@@ -147,7 +147,7 @@ func caseKey(a, b *stage.Dataset) []string {
 	return key
 }
 
-// side returns a perf file or the table of a stage, filtered by -where.
+// side returns a perf file or the table of a stage, filtered by --where.
 func (c *diffCmd) side(a *app, name string) (*stage.Dataset, error) {
 	d, err := c.dataset(a, name)
 	if err != nil || c.Where == "" {
@@ -163,7 +163,7 @@ func (c *diffCmd) side(a *app, name string) (*stage.Dataset, error) {
 func (c *diffCmd) dataset(a *app, name string) (*stage.Dataset, error) {
 	if info, err := os.Stat(name); err == nil {
 		if info.IsDir() {
-			return nil, fmt.Errorf("%s is a folder; compare it with a folder and without -where, or name one of its files", name)
+			return nil, fmt.Errorf("%s is a folder; compare it with a folder and without --where, or name one of its files", name)
 		}
 
 		rec, err := tree.ReadFile(name)
@@ -206,7 +206,7 @@ func (c *diffCmd) dataset(a *app, name string) (*stage.Dataset, error) {
 	case err != nil:
 		return nil, err
 	case d.Table == nil && d.Ledger != nil:
-		return nil, fmt.Errorf("%s measured nothing; aicplan show %s -ledger lists the reasons", name, address)
+		return nil, fmt.Errorf("%s measured nothing; aicplan show %s --ledger lists the reasons", name, address)
 	case d.Table == nil:
 		return nil, fmt.Errorf("%s has no table to compare; aicplan ckpt list shows the rows of each stage", name)
 	}

@@ -38,8 +38,8 @@ func (c *docsRunCmd) Help() string {
 All bash blocks up to the closing comment (with a slash in front) belong to it. What the set-up exports is there for
 the others. At the end the processes and containers that were started are stopped, and nothing else.
 
-  aicplan docs run -dry-run docs/
-  aicplan docs run -server vllm docs/tutorial.md
+  aicplan docs run --dry-run docs/
+  aicplan docs run --server vllm docs/tutorial.md
 
 Exit codes: 0 all servers passed, 1 the pages have mistakes or no server, 4 a server or run failed, 130 interrupted.`
 }

@@ -84,7 +84,7 @@ func (c *failuresCmd) Run(a *app) error {
 	}
 
 	var b strings.Builder
-	wrapped(&b, a.columns(), 2, "", fmt.Sprintf("%s in %s. A case's whole story: aicplan%[4]sshow%[4]s'%[3]s'%[4]s-ledger",
+	wrapped(&b, a.columns(), 2, "", fmt.Sprintf("%s in %s. A case's whole story: aicplan%[4]sshow%[4]s'%[3]s'%[4]s--ledger",
 		textutil.Some(failures.Total(groups), what+" case"), textutil.Some(len(groups), "group"), groups[0].Example.Stage, keep))
 
 	_, err = fmt.Fprint(a.stdout, b.String())
@@ -102,25 +102,25 @@ func nextOf(store *checkpoint.Store) func(failures.Group) (advice, command strin
 	return func(g failures.Group) (advice, command string) {
 		switch g.Example.Class {
 		case worker.ClassCollectorBug:
-			return "correct the op and apply again: what a changed Python function failed at is measured again; elsewhere add -retry failed", apply
+			return "correct the op and apply again: what a changed Python function failed at is measured again; elsewhere add --retry failed", apply
 
 		case worker.ClassUnsupportedConfig:
 			return "leave such cases out with a filter of the grid, or name them in unsupported of the collect", ""
 
 		case worker.ClassFrameworkBug, worker.ClassResourceIssue, worker.ClassTransient, worker.ClassTimeout:
-			return "try them again, when the cause is gone", apply + " -retry failed"
+			return "try them again, when the cause is gone", apply + " --retry failed"
 
 		case "tripped":
-			return "correct what the group failed at, then try it again", apply + " -retry tripped"
+			return "correct what the group failed at, then try it again", apply + " --retry tripped"
 
 		case "ramp":
-			return "correct what the sample failed at, then try it again", apply + " -retry failed"
+			return "correct what the sample failed at, then try it again", apply + " --retry failed"
 
 		case "interrupted":
 			return "go on", apply
 
 		case "not_selected":
-			return "measure them too, without -limit and -smoke", apply
+			return "measure them too, without --limit and --smoke", apply
 		}
 
 		return "", ""

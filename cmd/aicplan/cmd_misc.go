@@ -62,7 +62,7 @@ func (c *workerCmd) Run(a *app) error {
 	case c.FDIn == 0 && c.FDOut == 1:
 		return worker.ServeStandard(context.Background(), host)
 	}
-	return fmt.Errorf("-fd-in %d -fd-out %d: behind a launcher a worker speaks on 0 and 1", c.FDIn, c.FDOut)
+	return fmt.Errorf("--fd-in %d --fd-out %d: behind a launcher a worker speaks on 0 and 1", c.FDIn, c.FDOut)
 }
 
 type workerRankCmd struct{}
@@ -74,7 +74,7 @@ func (c *workerRankCmd) Run(a *app) error {
 }
 
 // runLog writes the program's log to the run folder at debug level and to standard error at the level of
-// -log-level. The returned function closes the file.
+// --log-level. The returned function closes the file.
 func (a *app) runLog(dir string) (hclog.Logger, func(), error) {
 	f, err := os.Create(filepath.Join(dir, "aicplan.log"))
 	if err != nil {

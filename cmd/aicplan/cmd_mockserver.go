@@ -31,13 +31,13 @@ type mockServerCmd struct {
 // Help implements kong.HelpProvider.
 func (c *mockServerCmd) Help() string {
 	return `An OpenAI-compatible server for trying load: exact delays and the faults of real servers. It answers
-/v1/chat/completions, /v1/completions, /v1/models, /health, /tokenize and, with -truth, /truth; with -profile-dir,
+/v1/chat/completions, /v1/completions, /v1/models, /health, /tokenize and, with --truth, /truth; with --profile-dir,
 /start_profile and /stop_profile.
 
 Faults: status, error_event, cut, eof, reset, no_done, bad_json, empty, no_tokens, html, hang, slow_head, short,
 wrong_usage, bad_chunk.
 
-  aicplan mock-server -listen 127.0.0.1:8000 -ttft 200ms -itl 20ms -fault cut:every=5,after=4
+  aicplan mock-server --listen 127.0.0.1:8000 --ttft 200ms --itl 20ms --fault cut:every=5,after=4
 
 Exit code 0 when a signal ends it.`
 }

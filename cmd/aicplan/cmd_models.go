@@ -26,7 +26,7 @@ func (c *modelsCmd) Help() string {
 	return `Examples:
   aicplan models                 every model whose shapes are on file
   aicplan models qwen3 235b      those whose names hold both words
-  aicplan plan plans/h200_vllm.hcl -var 'models=["Qwen/Qwen3-32B"]'`
+  aicplan plan plans/h200_vllm.hcl --var 'models=["Qwen/Qwen3-32B"]'`
 }
 
 // modelNeeds is what one model requires of a database.
@@ -60,7 +60,7 @@ var opsOf = map[string][]string{
 // Run prints the models with known shapes and what each needs.
 func (c *modelsCmd) Run(a *app) error {
 	if _, err := os.Stat(filepath.Join(c.Dir, "outputs.hcl")); err != nil {
-		return fmt.Errorf("%s holds no rows of models (it has no outputs.hcl); name their folder with -dir, for example plans/modules/models of a checkout",
+		return fmt.Errorf("%s holds no rows of models (it has no outputs.hcl); name their folder with --dir, for example plans/modules/models of a checkout",
 			c.Dir)
 	}
 
@@ -110,7 +110,7 @@ func (c *modelsCmd) Run(a *app) error {
 		return err
 	}
 
-	_, err = fmt.Fprintf(a.stdout, "%s. What one needs: aicplan plan PLAN -var 'models=[\"%s\"]'\n",
+	_, err = fmt.Fprintf(a.stdout, "%s. What one needs: aicplan plan PLAN --var 'models=[\"%s\"]'\n",
 		textutil.Some(len(models), "model"), models[0].Name)
 
 	return err
@@ -191,7 +191,7 @@ func sizes(tp []int) string {
 	return strings.Join(out, ",")
 }
 
-// formats returns the formats of all backends together. Only -json separates them.
+// formats returns the formats of all backends together. Only --json separates them.
 func formats(by map[string][]string) string {
 	var all []string
 	for _, words := range by {

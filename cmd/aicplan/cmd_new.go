@@ -34,7 +34,7 @@ func (c *newOpCmd) Run(a *app) error {
 	files := []struct{ path, content string }{{filepath.Join(c.Dir, s.File), s.Python}, {plan, s.Plan}}
 	for _, f := range files {
 		if _, err := os.Lstat(f.path); err == nil {
-			return fmt.Errorf("%s is there already and is left as it is: choose another name, or another -dir", shown(f.path))
+			return fmt.Errorf("%s is there already and is left as it is: choose another name, or another --dir", shown(f.path))
 		}
 	}
 
@@ -52,8 +52,8 @@ func (c *newOpCmd) Run(a *app) error {
 
 Next:
   aicplan plan %s -v                          the cases, without measuring
-  aicplan apply %s -var verify=true           try it here, in plain Python
-  aicplan apply %s -var package=torch         measure, on a machine with a GPU and torch
+  aicplan apply %s --var verify=true           try it here, in plain Python
+  aicplan apply %s --var package=torch         measure, on a machine with a GPU and torch
 `, shown(files[0].path), plan, plan, plan, plan)
 
 	return nil

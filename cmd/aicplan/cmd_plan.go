@@ -33,7 +33,7 @@ func (c *planCmd) Validate() error {
 // made on laptops and login nodes. It is a soft limit.
 const planMemory = 200 << 20
 
-// Run prints what apply would do. It takes no lock and writes only the file of -out.
+// Run prints what apply would do. It takes no lock and writes only the file of --out.
 func (c *planCmd) Run(a *app) error {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(planMemory)
@@ -90,7 +90,7 @@ func (c *planCmd) Run(a *app) error {
 	if c.Out != "" && !c.JSON {
 		fmt.Fprintf(a.stdout, "\nSaved as %s. To run exactly this: aicplan apply %s\n", c.Out, c.Out)
 		for _, name := range a.sensitive {
-			fmt.Fprintf(a.stdout, "It does not hold var.%s, which is sensitive: apply reads it again, from %s, a file, or -var.\n",
+			fmt.Fprintf(a.stdout, "It does not hold var.%s, which is sensitive: apply reads it again, from %s, a file, or --var.\n",
 				name, config.VariableEnv(name))
 		}
 	}

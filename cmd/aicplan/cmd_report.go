@@ -23,7 +23,7 @@ type reportCmd struct {
 	Format string `help:"html, markdown or json." enum:"html,markdown,json" default:"markdown"`
 	Out    string `help:"Write to a file instead of standard output." placeholder:"FILE" type:"path"`
 	List   bool   `help:"List the runs instead."`
-	JSON   bool   `name:"json" help:"As -format json; with -list the runs as JSON."`
+	JSON   bool   `name:"json" help:"As --format json; with --list the runs as JSON."`
 }
 
 // Run prints a report on a run of the state folder.
@@ -137,7 +137,7 @@ func (c *reportCmd) list(a *app, store *checkpoint.Store) error {
 	return nil
 }
 
-// listedRun is a run in report -list -json. Unknown values are null.
+// listedRun is a run in report --list --json. Unknown values are null.
 type listedRun struct {
 	Run      string     `json:"run"`
 	Plan     *string    `json:"plan"`

@@ -32,7 +32,7 @@ when a signal ends it.
 
 Examples:
   aicplan serve
-  aicplan -state-dir /shared/state serve -listen 0.0.0.0:8765`
+  aicplan --state-dir /shared/state serve --listen 0.0.0.0:8765`
 }
 
 // Run serves the live page until it is interrupted.
@@ -59,7 +59,7 @@ func (c *serveCmd) Run(a *app) error {
 
 	ln, err := net.Listen("tcp", net.JoinHostPort(host, port))
 	if err != nil {
-		return fmt.Errorf("%w; choose another address with -listen", err)
+		return fmt.Errorf("%w; choose another address with --listen", err)
 	}
 
 	a.endPlanning() // a signal ends this command with exit code 0
@@ -101,7 +101,7 @@ func (c *serveCmd) Run(a *app) error {
 // listenAddress splits an address, with this machine as the default host, and reads the token file.
 func listenAddress(listen, tokenFile string) (host, port, token string, err error) {
 	if host, port, err = net.SplitHostPort(listen); err != nil {
-		return "", "", "", fmt.Errorf("-listen: %w; write :PORT or HOST:PORT", err)
+		return "", "", "", fmt.Errorf("--listen: %w; write :PORT or HOST:PORT", err)
 	}
 	if host == "" {
 		host = "127.0.0.1"

@@ -28,7 +28,7 @@ type showCmd struct {
 	What     string `arg:"" help:"Address of a stage, such as collect.gemm, or a saved plan."`
 	rowFlags `embed:""`
 	Format   string `help:"table, csv, json (a line a row), arrow (IPC file) or markdown; default: table on a terminal, else csv." enum:",table,csv,json,arrow,markdown" default:"" placeholder:"FORMAT"`
-	JSON     bool   `name:"json" help:"As -format json."`
+	JSON     bool   `name:"json" help:"As --format json."`
 	Ledger   bool   `help:"The cases without a measurement instead of the rows."`
 }
 
@@ -65,7 +65,7 @@ func (c *showCmd) Run(a *app) error {
 	case t == nil && c.Ledger:
 		return fmt.Errorf("%s has no ledger: only a collect has cases that may fail", c.What)
 	case t == nil && d.Ledger != nil:
-		return fmt.Errorf("%s measured nothing; -ledger shows why", c.What)
+		return fmt.Errorf("%s measured nothing; --ledger shows why", c.What)
 	case t == nil:
 		return fmt.Errorf("%s has no table", c.What)
 	}
@@ -77,7 +77,7 @@ func (c *showCmd) Run(a *app) error {
 	}
 
 	if lacking > 0 {
-		fmt.Fprintf(a.stderr, "Note: -where cannot tell of %s, which lack a value that it needs.\n",
+		fmt.Fprintf(a.stderr, "Note: --where cannot tell of %s, which lack a value that it needs.\n",
 			textutil.Some(lacking, "row"))
 	}
 
@@ -111,7 +111,7 @@ func nothingOf(store *checkpoint.Store, what string) error {
 			what, what)
 	}
 	if strings.HasSuffix(what, ".plan") || strings.ContainsRune(what, filepath.Separator) && !strings.Contains(what, "[") {
-		return fmt.Errorf("there is no file %s, and no stage is called so; aicplan plan -out FILE saves a plan, aicplan ckpt list shows the stages",
+		return fmt.Errorf("there is no file %s, and no stage is called so; aicplan plan --out FILE saves a plan, aicplan ckpt list shows the stages",
 			what)
 	}
 	return fmt.Errorf("the state folder %s has nothing of %s: apply its plan first.%s aicplan ckpt list shows what is there (the cases of a grid: aicplan cases PLAN ADDRESS)",
@@ -236,8 +236,8 @@ type casesCmd struct {
 	planFlags `embed:""`
 	Address   string `arg:"" help:"Address of a grid, such as grid.gemm."`
 	Format    string `help:"csv, json (a line a row) or arrow (IPC file)." enum:"csv,json,arrow" default:"csv"`
-	JSON      bool   `name:"json" help:"As -format json."`
-	CountOnly bool   `name:"count" help:"Print the number of cases only; with -points, of points."`
+	JSON      bool   `name:"json" help:"As --format json."`
+	CountOnly bool   `name:"count" help:"Print the number of cases only; with --points, of points."`
 	Points    bool   `help:"One row a point of a sweep, with the id of its row; without it the points of a case are the column sweep."`
 	Limit     *int   `help:"At most N cases." placeholder:"N"`
 }

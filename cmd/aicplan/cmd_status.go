@@ -26,7 +26,7 @@ another host that sees the state folder.
 
 Examples:
   aicplan status
-  aicplan -state-dir /shared/state status -json
+  aicplan --state-dir /shared/state status --json
 
 Exit code 0 while the run goes on and after one that ended with 0; else the
 run's own. A run without a sign of life for 100 s is told as lost: 1.`

@@ -27,7 +27,7 @@ type testCmd struct {
 	Verbose bool     `short:"v" help:"Say of every run what it planned."`
 }
 
-// testedRun is a run as -json prints it.
+// testedRun is a run as --json prints it.
 type testedRun struct {
 	File     string            `json:"file"`
 	Run      string            `json:"run"`
@@ -41,7 +41,7 @@ type testedRun struct {
 type testedAll struct {
 	Passed   int         `json:"passed"`
 	Failed   int         `json:"failed"`
-	Filtered int         `json:"filtered"` // left out by -filter
+	Filtered int         `json:"filtered"` // left out by --filter
 	Runs     []testedRun `json:"runs"`
 }
 
@@ -55,7 +55,7 @@ func (c *testCmd) Run(a *app) error {
 
 	for _, glob := range c.Filter {
 		if _, err := path.Match(glob, ""); err != nil {
-			return fmt.Errorf("-filter %s: %w", glob, err)
+			return fmt.Errorf("--filter %s: %w", glob, err)
 		}
 	}
 
@@ -113,12 +113,12 @@ func (c *testCmd) Run(a *app) error {
 	}
 
 	if sum.Passed+sum.Failed == 0 {
-		return fmt.Errorf("-filter %s leaves no run of %d", strings.Join(c.Filter, " "), sum.Filtered)
+		return fmt.Errorf("--filter %s leaves no run of %d", strings.Join(c.Filter, " "), sum.Filtered)
 	}
 
 	if c.JUnit != "" {
 		if err := writeGroups(c.JUnit, groups, results.WriteJUnit); err != nil {
-			return fmt.Errorf("-junit: %w", err)
+			return fmt.Errorf("--junit: %w", err)
 		}
 	}
 
@@ -131,7 +131,7 @@ func (c *testCmd) Run(a *app) error {
 
 	text := fmt.Sprintf("\nTest: %d passed, %d failed", sum.Passed, sum.Failed)
 	if sum.Filtered > 0 {
-		text += fmt.Sprintf(", %d left out by -filter", sum.Filtered)
+		text += fmt.Sprintf(", %d left out by --filter", sum.Filtered)
 	}
 
 	_, err = fmt.Fprintln(a.stdout, text+".")
@@ -175,7 +175,7 @@ func (a *app) testFiles(paths []string) ([]*plantest.File, error) {
 	return out, bad
 }
 
-// wanted reports whether -filter selects a run.
+// wanted reports whether --filter selects a run.
 func (c *testCmd) wanted(f *plantest.File, r *plantest.Run) bool {
 	if len(c.Filter) == 0 {
 		return true

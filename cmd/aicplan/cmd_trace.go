@@ -24,7 +24,7 @@ type traceCmd struct {
 func (traceCmd) Help() string {
 	return `Examples:
   aicplan trace kineto_trace_0.json.gz
-  aicplan trace -json traces/*.pt.trace.json.gz
+  aicplan trace --json traces/*.pt.trace.json.gz
   nsys stats --report cuda_gpu_trace --format csv r.nsys-rep > r.csv && aicplan trace r.csv
 
 Exit code 1 when a file cannot be read or has no kernels in it; what the other

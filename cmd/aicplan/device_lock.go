@@ -11,7 +11,7 @@ import (
 )
 
 // holdDevices locks GPUs while a command measures on them, as apply does for its stages. Without indices
-// it locks all GPUs. It waits up to -lock-timeout and returns a *fileutil.BusyError if a device is still
+// it locks all GPUs. It waits up to --lock-timeout and returns a *fileutil.BusyError if a device is still
 // in use.
 func (a *app) holdDevices(list func() ([]runtimes.Device, error), indices ...int) (release func() error, err error) {
 	devices, err := list()

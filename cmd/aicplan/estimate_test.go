@@ -21,15 +21,15 @@ func TestEstimatesFitWhatWasRecorded(t *testing.T) {
 		stage   string // of one stage only; "" means the whole plan
 		seconds float64
 	}{
-		"37,254 cases of bfloat16, recovered":                 {[]string{"plans/h200_cuda.hcl", "-var", `dtypes=["bfloat16"]`, "-var", "operating_point=recovered", "-target", "export.gemm"}, "", 169},
-		"everything native, recovered":                        {[]string{"plans/h200_cuda.hcl", "-var", "operating_point=recovered"}, "", 169 + 268},
-		"the same shapes at the sustained point, 43 a second": {[]string{"plans/h200_cuda.hcl", "-var", `dtypes=["bfloat16"]`, "-target", "export.gemm"}, "", 37254 / 43.0},
+		"37,254 cases of bfloat16, recovered":                 {[]string{"plans/h200_cuda.hcl", "--var", `dtypes=["bfloat16"]`, "--var", "operating_point=recovered", "--target", "export.gemm"}, "", 169},
+		"everything native, recovered":                        {[]string{"plans/h200_cuda.hcl", "--var", "operating_point=recovered"}, "", 169 + 268},
+		"the same shapes at the sustained point, 43 a second": {[]string{"plans/h200_cuda.hcl", "--var", `dtypes=["bfloat16"]`, "--target", "export.gemm"}, "", 37254 / 43.0},
 		"504 collectives on up to 8 GPUs":                     {[]string{"plans/h200_comm.hcl"}, `nccl_graph`, 30},
 		"240 custom all-reduces":                              {[]string{"plans/h200_comm.hcl"}, "custom_allreduce", 14},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			args := append([]string{"plan", "-json", "-state-dir", t.TempDir()}, c.args...)
+			args := append([]string{"plan", "--json", "--state-dir", t.TempDir()}, c.args...)
 			args[4] = filepath.Join(root, args[4])
 			var out, errs strings.Builder
 			if code := Main(args, strings.NewReader(""), &out, &errs); code != 0 {

@@ -35,7 +35,7 @@ func TestShippedPlans(t *testing.T) {
 				}
 				return string(out)
 			}
-			aicplan([]int{run.ExitOK}, "fmt", "-check")
+			aicplan([]int{run.ExitOK}, "fmt", "--check")
 			if slices.Contains([]string{"h200_trtllm.hcl", "h200_vllm.hcl", "h200_sglang.hcl"}, filepath.Base(plan)) {
 				return // the script backends plans and checks them
 			}
@@ -59,7 +59,7 @@ func TestExamplePlansAreValid(t *testing.T) {
 		t.Fatalf("%d plans, %v", len(plans), err)
 	}
 	for _, plan := range plans {
-		for _, args := range [][]string{{"validate", plan}, {"fmt", "-check", plan}} {
+		for _, args := range [][]string{{"validate", plan}, {"fmt", "--check", plan}} {
 			var out strings.Builder
 			if code := Main(args, strings.NewReader(""), &out, &out); code != run.ExitOK {
 				t.Errorf("aicplan %v exits with %d:\n%s", args, code, out.String())
@@ -140,7 +140,7 @@ func TestExampleCI(t *testing.T) {
 		t.Errorf("step summary: %v\n%s", err, data)
 	}
 
-	out = job(run.ExitOK, "-var", `dtypes=["float32"]`)
+	out = job(run.ExitOK, "--var", `dtypes=["float32"]`)
 	for _, want := range []string{"0 measured, 10 reused", "Passed: ci-out holds"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the second job does not say %q:\n%s", want, out)

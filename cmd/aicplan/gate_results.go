@@ -37,7 +37,7 @@ type gateFiles struct {
 // check returns an error if a file cannot be written because of a file or folder in its place. It is
 // called before anything is measured.
 func (g gateFiles) check() error {
-	for _, f := range [][2]string{{"-junit", g.JUnit}, {"-results", g.Results}, {"-summary", g.Summary}} {
+	for _, f := range [][2]string{{"--junit", g.JUnit}, {"--results", g.Results}, {"--summary", g.Summary}} {
 		if f[1] == "" {
 			continue
 		}

@@ -29,7 +29,7 @@ DCGM_FI_DEV_FB_USED{gpu="1",UUID="GPU-b",modelName="NVIDIA H200",Hostname="n1"} 
 			}
 		}
 	}
-	code, out, _ := do("-json", srv.URL, gone.URL)
+	code, out, _ := do("--json", srv.URL, gone.URL)
 	if code != 0 || !strings.Contains(out, `"value": 412`) || !strings.Contains(out, `"unit": "W"`) || !strings.Contains(out, "79") || !strings.Contains(out, "HTTP 404") || strings.Contains(out, "nvidia_memory_used") {
 		t.Errorf("%d\n%s", code, out)
 	}

@@ -71,9 +71,9 @@ func (e exitCode) of(verb string) bool {
 var exitCodes = []exitCode{
 	{run.ExitOK, "done", nil},
 	{run.ExitError, "error: bad input, or something failed", nil},
-	{run.ExitWork, "-detailed-exitcode: there is work to do", []string{"plan"}},
+	{run.ExitWork, "--detailed-exitcode: there is work to do", []string{"plan"}},
 	{run.ExitPartial, "partial data: cases failed or were skipped", []string{"apply"}},
-	{run.ExitPartial, "-check: files would change", []string{"fmt"}},
+	{run.ExitPartial, "--check: files would change", []string{"fmt"}},
 	{run.ExitGate, "a quality gate failed", []string{"apply"}},
 	{run.ExitGate, "beyond a limit", []string{"diff", "data lint", "data matrix"}},
 	{run.ExitPreflight, "a preflight check failed", []string{"apply", "preflight"}},
@@ -119,33 +119,33 @@ func withDefault(v *kong.Value) string {
 // examples maps every command to an example command line.
 var examples = map[string]string{
 	"validate":         "aicplan validate plans/h200_trtllm.hcl",
-	"fmt":              "aicplan fmt -check -diff plans",
-	"test":             "aicplan test plans/modules -filter 'one model*'",
-	"plan":             "aicplan plan plans/h200_trtllm.hcl -var 'models=[\"Qwen/Qwen3-32B\"]'",
-	"apply":            "aicplan apply plans/quickstart.hcl -out-dir out",
-	"status":           "aicplan status -json",
+	"fmt":              "aicplan fmt --check --diff plans",
+	"test":             "aicplan test plans/modules --filter 'one model*'",
+	"plan":             "aicplan plan plans/h200_trtllm.hcl --var 'models=[\"Qwen/Qwen3-32B\"]'",
+	"apply":            "aicplan apply plans/quickstart.hcl --out-dir out",
+	"status":           "aicplan status --json",
 	"watch":            "aicplan watch",
 	"graph":            "aicplan graph plans/quickstart.hcl | dot -Tsvg > plan.svg",
-	"serve":            "aicplan serve -listen :8765",
+	"serve":            "aicplan serve --listen :8765",
 	"preflight":        "aicplan preflight plans/h200_trtllm.hcl",
-	"report":           "aicplan report -format html -out report.html",
+	"report":           "aicplan report --format html --out report.html",
 	"failures":         "aicplan failures",
-	"diff":             "aicplan diff old/gemm_perf.txt new/gemm_perf.txt -max-median 0.02",
+	"diff":             "aicplan diff old/gemm_perf.txt new/gemm_perf.txt --max-median 0.02",
 	"data lint":        "aicplan data lint out",
-	"data matrix":      "aicplan data matrix -models models.yaml out",
-	"show":             "aicplan show 'module.measured[\"gemm\"].collect.op' -where 'm >= 64' -sort latency:desc -limit 10",
-	"publish":          "aicplan publish -dry-run plans/h200_vllm.hcl",
-	"data read-back":   "aicplan data read-back -against before out",
+	"data matrix":      "aicplan data matrix --models models.yaml out",
+	"show":             "aicplan show 'module.measured[\"gemm\"].collect.op' --where 'm >= 64' --sort latency:desc --limit 10",
+	"publish":          "aicplan publish --dry-run plans/h200_vllm.hcl",
+	"data read-back":   "aicplan data read-back --against before out",
 	"trace":            "aicplan trace profile.json.gz",
 	"gpus":             "aicplan gpus",
 	"describe":         "aicplan describe plans/h200_trtllm.hcl",
 	"eval":             "aicplan eval plans/quickstart.hcl 'var.max_gflop'",
-	"cases":            "aicplan cases plans/h200_trtllm.hcl grid.gemm -limit 10",
+	"cases":            "aicplan cases plans/h200_trtllm.hcl grid.gemm --limit 10",
 	"why":              "aicplan why plans/h200_trtllm.hcl grid.gemm m=1 n=65536 k=65536 gemm_dtype=fp8",
 	"new op":           "aicplan new op my_op",
 	"ckpt list":        "aicplan ckpt list",
 	"ckpt verify":      "aicplan ckpt verify",
-	"ckpt gc":          "aicplan ckpt gc -dry-run",
+	"ckpt gc":          "aicplan ckpt gc --dry-run",
 	"ckpt import":      "aicplan ckpt import plan.hcl collect.gemm old/gemm_perf.txt",
 	"models":           "aicplan models Qwen/Qwen3-32B",
 	"doctor":           "aicplan doctor",
@@ -155,19 +155,19 @@ var examples = map[string]string{
 	"systems probe":    "aicplan systems probe",
 	"docs run":         "aicplan docs run docs/guides/serving.md",
 	"runtimes":         "aicplan runtimes cuda",
-	"mock-server":      "aicplan mock-server -listen 127.0.0.1:8000 -ttft 200ms -itl 20ms",
-	"version":          "aicplan version -json",
+	"mock-server":      "aicplan mock-server --listen 127.0.0.1:8000 --ttft 200ms --itl 20ms",
+	"version":          "aicplan version --json",
 	"completion":       "aicplan completion bash > /etc/bash_completion.d/aicplan",
 }
 
 // meant returns a suggestion for mistakes that kong does not recognise: an argument written as a flag,
-// and a case given as name=value to a command with -where.
+// and a case given as name=value to a command with --where.
 func meant(text, verb string, node *kong.Node) string {
 	if flag, ok := strings.CutPrefix(text, "unknown flag --"); ok {
 		flag, _, _ = strings.Cut(flag, ",")
 		for _, p := range node.Positional {
 			if p.Name == flag {
-				return fmt.Sprintf("there is no flag -%s; it is an argument: aicplan %s %s", flag, verb, p.Summary())
+				return fmt.Sprintf("there is no flag --%s; it is an argument: aicplan %s %s", flag, verb, p.Summary())
 			}
 		}
 	}
@@ -177,20 +177,27 @@ func meant(text, verb string, node *kong.Node) string {
 		if _, err := strconv.ParseFloat(value, 64); err != nil {
 			value = strconv.Quote(value)
 		}
-		return fmt.Sprintf("%s; say -where '%s == %s'", text, name, value)
+		return fmt.Sprintf("%s; say --where '%s == %s'", text, name, value)
 	}
 
 	return text
 }
 
 // usage returns a message for a command line error, with a pointer to the help.
-func usage(err error) string {
+func usage(err error, args []string) string {
 	text := strings.ReplaceAll(err.Error(), `one of "",`, "one of ")
 	verb := ""
 	if e, ok := errors.AsType[*kong.ParseError](err); ok && e.Context.Selected() != nil {
 		node := e.Context.Selected()
 		verb = strings.TrimPrefix(node.Path(), "aicplan ")
 		text = meant(text, verb, node)
+		for _, arg := range args {
+			name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+			if len(name) > 1 && strings.HasPrefix(arg, "-") && !strings.HasPrefix(arg, "--") && flagOf(node, name) != nil {
+				text = fmt.Sprintf("%s: flags have two dashes; write --%s", arg, name)
+				break
+			}
+		}
 	}
 
 	if missing, ok := strings.CutPrefix(text, "expected "); ok && examples[verb] != "" {

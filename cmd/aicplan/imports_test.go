@@ -209,7 +209,7 @@ var listImports = sync.OnceValues(func() (map[string][]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command("go", "list", "-e", "-json=ImportPath,Imports", "./cmd/aicplan/...", "./cudaops/...", "./engine/...",
+	cmd := exec.Command("go", "list", "-e", "--json=ImportPath,Imports", "./cmd/aicplan/...", "./cudaops/...", "./engine/...",
 		"./plans/...", "./sink/...", "./stages/...", "./systems/...")
 	cmd.Dir = filepath.Dir(filepath.Dir(wd))
 	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOPROXY=off")

@@ -34,7 +34,7 @@ func TestSecondApplyAndInterrupt(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := newVictim(t, filepath.Join(binDir(t), "aicplan"), dir, "held")
-	first := v.command("apply", "-json", "-out-dir", v.out, "plan.hcl")
+	first := v.command("apply", "--json", "--out-dir", v.out, "plan.hcl")
 	events, said := started(t, first)
 	waitFor(t, events, "stage_start")
 
@@ -65,7 +65,7 @@ func TestSecondApplyAndInterrupt(t *testing.T) {
 	if kept == 0 || kept == killCases {
 		t.Fatalf("%d of %d cases were measured by the interrupt, want some", kept, killCases)
 	}
-	third := v.command("apply", "-out-dir", v.out, "-limit", fmt.Sprint(kept), "plan.hcl")
+	third := v.command("apply", "--out-dir", v.out, "--limit", fmt.Sprint(kept), "plan.hcl")
 	text, _ = third.CombinedOutput()
 	if bytes.Contains(text, []byte("locked")) {
 		t.Errorf("the interrupted apply left its lock:\n%s", text)
@@ -97,7 +97,7 @@ func TestEndOfTheSession(t *testing.T) {
 			t.Fatal(err)
 		}
 		v := newVictim(t, bin, dir, c.name)
-		cmd := v.command("apply", "-json", "-out-dir", v.out, "plan.hcl")
+		cmd := v.command("apply", "--json", "--out-dir", v.out, "plan.hcl")
 		if c.name == "nohup" {
 			cmd = exec.Command("/bin/sh", append([]string{"-c", `trap "" HUP; exec "$@"`, "sh"}, cmd.Args...)...)
 			cmd.Dir, cmd.Env = dir, v.command().Env

@@ -111,7 +111,7 @@ func (v *victim) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-func (v *victim) apply() *exec.Cmd { return v.command("apply", "-out-dir", v.out, "plan.hcl") }
+func (v *victim) apply() *exec.Cmd { return v.command("apply", "--out-dir", v.out, "plan.hcl") }
 
 // killAt starts an apply, kills its process group when the journal has the given size, and returns the
 // number of rows acknowledged by then.
@@ -159,7 +159,7 @@ func (v *victim) journalSize() int64 {
 // acknowledged returns the number of measured cases in the state folder.
 func (v *victim) acknowledged(t *testing.T) int {
 	t.Helper()
-	out, err := v.command("ckpt", "list", "-json").Output()
+	out, err := v.command("ckpt", "list", "--json").Output()
 	if err != nil {
 		t.Fatalf("ckpt list: %v", err)
 	}

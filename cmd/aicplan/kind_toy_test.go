@@ -95,7 +95,7 @@ func TestToyKind(t *testing.T) {
 		}
 		return out.String()
 	}
-	for _, args := range [][]string{{"runtimes"}, {"runtimes", "toy"}, {"runtimes", "-json"}} {
+	for _, args := range [][]string{{"runtimes"}, {"runtimes", "toy"}, {"runtimes", "--json"}} {
 		for _, word := range []string{"toy", "speed", "colour", "box", "play"} {
 			if !strings.Contains(say(args...), word) {
 				t.Errorf("%v does not have %s", args, word)

@@ -11,7 +11,7 @@ import (
 // lockPause is the retry interval for the lock of the state folder.
 const lockPause = 200 * time.Millisecond
 
-// lock locks the state folder for a run. It waits for the lock holder up to -lock-timeout and prints the
+// lock locks the state folder for a run. It waits for the lock holder up to --lock-timeout and prints the
 // holder once.
 func (a *app) lock(store *checkpoint.Store) (*checkpoint.RunLock, error) {
 	until := time.Now().Add(a.global.LockTimeout)

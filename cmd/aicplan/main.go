@@ -65,7 +65,7 @@ func mainWith(kinds []runtimes.Kind, args []string, stdin io.Reader, stdout, std
 		panic(err) // cannot happen: the command structs are constant
 	}
 
-	return parse(parser, app, cli, singleDash(args))
+	return parse(parser, app, cli, negatives(args))
 }
 
 // exitPanic carries the exit code of kong (after --help) out of its parser.
@@ -88,7 +88,7 @@ func parse(parser *kong.Kong, app *app, cli *cli, args []string) (code int) {
 	args = aliases(args)
 	ctx, err := parser.Parse(args)
 	if err != nil {
-		fmt.Fprintln(app.stderr, usage(err))
+		fmt.Fprintln(app.stderr, usage(err, args))
 		return run.ExitError
 	}
 
@@ -113,18 +113,14 @@ func aliases(args []string) []string {
 	return args
 }
 
-// singleDash accepts -var as well as --var, the spelling of Terraform users.
-func singleDash(args []string) []string {
+// negatives joins a flag and a negative number behind it, which kong would take for another flag.
+func negatives(args []string) []string {
 	out := make([]string, 0, len(args))
 	for i, a := range args {
 		if a == "--" {
 			return append(out, args[i:]...)
 		}
-		if len(a) > 2 && a[0] == '-' && a[1] != '-' && isLetter(a[1]) {
-			a = "-" + a
-		}
 
-		// A negative number is the value of the previous flag.
 		if last := len(out) - 1; last >= 0 && negative.MatchString(a) && strings.HasPrefix(out[last], "--") &&
 			!strings.Contains(out[last], "=") {
 			out[last] += "=" + a
@@ -138,8 +134,6 @@ func singleDash(args []string) []string {
 }
 
 var negative = regexp.MustCompile(`^-[0-9.]+$`)
-
-func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
 
 // exitError ends a command with its exit code. If quiet is set, the error was already printed.
 type exitError struct {

@@ -26,12 +26,12 @@ type rowFlags struct {
 // Validate implements kong's validation.
 func (f *rowFlags) Validate() error {
 	if f.Limit != nil && *f.Limit < 1 {
-		return fmt.Errorf("-limit is %d; it is a number from 1", *f.Limit)
+		return fmt.Errorf("--limit is %d; it is a number from 1", *f.Limit)
 	}
 	return nil
 }
 
-// chosen returns the rows and columns that the flags select. lacking is the number of rows that -where
+// chosen returns the rows and columns that the flags select. lacking is the number of rows that --where
 // could not evaluate because of a null value.
 func (f *rowFlags) chosen(t arrow.Record) (out arrow.Record, lacking int, err error) {
 	if f.Where != "" {
@@ -49,7 +49,7 @@ func (f *rowFlags) chosen(t arrow.Record) (out arrow.Record, lacking int, err er
 
 	if len(f.Columns) > 0 {
 		for _, name := range f.Columns {
-			if err := hasColumn(t, name, "-columns"); err != nil {
+			if err := hasColumn(t, name, "--columns"); err != nil {
 				return nil, 0, err
 			}
 		}
@@ -79,9 +79,9 @@ func sortedRows(t arrow.Record, by []string) (arrow.Record, error) {
 	for _, text := range by {
 		name, direction, _ := strings.Cut(text, ":")
 		if direction != "" && direction != "desc" && direction != "asc" {
-			return nil, fmt.Errorf("-sort %s: write COLUMN, COLUMN:asc or COLUMN:desc", text)
+			return nil, fmt.Errorf("--sort %s: write COLUMN, COLUMN:asc or COLUMN:desc", text)
 		}
-		if err := hasColumn(t, name, "-sort"); err != nil {
+		if err := hasColumn(t, name, "--sort"); err != nil {
 			return nil, err
 		}
 		keys = append(keys, table.SortKey{Name: name, Desc: direction == "desc"})
@@ -93,7 +93,7 @@ func sortedRows(t arrow.Record, by []string) (arrow.Record, error) {
 // where returns the rows for which an expression is true. Rows that lack a value are not included;
 // lacking counts them.
 func where(t arrow.Record, text string) (kept arrow.Record, lacking int, err error) {
-	expr, diags := hclsyntax.ParseExpression([]byte(text), "-where", hcl.InitialPos)
+	expr, diags := hclsyntax.ParseExpression([]byte(text), "--where", hcl.InitialPos)
 	if diags.HasErrors() {
 		return nil, 0, whereError(diags, text)
 	}
@@ -101,7 +101,7 @@ func where(t arrow.Record, text string) (kept arrow.Record, lacking int, err err
 	at := map[string]int{}
 	for _, v := range expr.Variables() {
 		name := v.RootName()
-		if err := hasColumn(t, name, "-where"); err != nil {
+		if err := hasColumn(t, name, "--where"); err != nil {
 			return nil, 0, err
 		}
 		at[name] = table.Index(t, name)
@@ -131,7 +131,7 @@ func where(t arrow.Record, text string) (kept arrow.Record, lacking int, err err
 		case v.IsNull():
 			lacking++
 		case v.Type() != cty.Bool:
-			return nil, 0, fmt.Errorf("-where '%s' is %s; it must be true or false, such as m >= 64", text,
+			return nil, 0, fmt.Errorf("--where '%s' is %s; it must be true or false, such as m >= 64", text,
 				v.Type().FriendlyName())
 		case v.True():
 			rows = append(rows, row)
@@ -171,5 +171,5 @@ func whereError(diags hcl.Diagnostics, text string) error {
 	if strings.Contains(text, "=") && !strings.Contains(text, "==") && !strings.ContainsAny(text, "<>!") {
 		hint = " Equality is written ==."
 	}
-	return fmt.Errorf("-where '%s', column %d: %s: %s%s", text, d.Subject.Start.Column, d.Summary, d.Detail, hint)
+	return fmt.Errorf("--where '%s', column %d: %s: %s%s", text, d.Subject.Start.Column, d.Summary, d.Detail, hint)
 }

@@ -32,9 +32,9 @@ if [ $tp = 2 ] && [ ! -e $EXPERIMENT/go ]; then
 fi
 traces=
 for rank in $(seq $tp); do
-    traces="$traces -profile-trace $EXPERIMENT/trace.json.gz"
+    traces="$traces --profile-trace $EXPERIMENT/trace.json.gz"
 done
-exec aicplan mock-server -listen 127.0.0.1:$port -skip-tokenizer -ttft 50ms -itl 10ms -profile-dir $dir $traces > /dev/null
+exec aicplan mock-server --listen 127.0.0.1:$port --skip-tokenizer --ttft 50ms --itl 10ms --profile-dir $dir $traces > /dev/null
 `
 
 // allCells matches the result for three cells, of which the first call may have reported two.
@@ -73,9 +73,9 @@ func disturbExperiment(t *testing.T, env []string) {
 		must(os.WriteFile(name, []byte(text), 0o644))
 	}
 	apply := func() *exec.Cmd {
-		return u.command("apply", "-out-dir", u.out, "-var", "executor=slurm", "-var", "constraint=", "-var", "qos=", "-var", "poll=200ms",
-			"-var", "dummy=true", "-var", "batch_size=2", "-var", "seq_len=64", "-var", "max_tokens=8", "-var", "warmup_iterations=1", "-var", "profile_iterations=2",
-			"-var", "model="+filepath.Join(u.dir, "plans", "experiments", "llama-3.1-8b"), "-var", `program=["sh", "`+filepath.Join(u.dir, "vllm.sh")+`"]`,
+		return u.command("apply", "--out-dir", u.out, "--var", "executor=slurm", "--var", "constraint=", "--var", "qos=", "--var", "poll=200ms",
+			"--var", "dummy=true", "--var", "batch_size=2", "--var", "seq_len=64", "--var", "max_tokens=8", "--var", "warmup_iterations=1", "--var", "profile_iterations=2",
+			"--var", "model="+filepath.Join(u.dir, "plans", "experiments", "llama-3.1-8b"), "--var", `program=["sh", "`+filepath.Join(u.dir, "vllm.sh")+`"]`,
 			filepath.Join(u.dir, "plans", "experiments", "tp_scaling.hcl"))
 	}
 	var said bytes.Buffer

@@ -190,7 +190,7 @@ func (u *clusterUser) command(args ...string) *exec.Cmd {
 }
 
 func (u *clusterUser) apply(args ...string) *exec.Cmd {
-	return u.command(append([]string{"apply", "-out-dir", u.out, "-var", "executor=slurm", "plan.hcl"}, args...)...)
+	return u.command(append([]string{"apply", "--out-dir", u.out, "--var", "executor=slurm", "plan.hcl"}, args...)...)
 }
 
 // until waits until is returns true.
@@ -297,7 +297,7 @@ var submitted = regexp.MustCompile(`(\d+) tasks? submitted as (\d+)`)
 // is killed and restarted.
 func disturbCluster(t *testing.T, env []string) {
 	u := newClusterUser(t, env)
-	local := u.command("apply", "-out-dir", filepath.Join(u.dir, "local"), "plan.hcl")
+	local := u.command("apply", "--out-dir", filepath.Join(u.dir, "local"), "plan.hcl")
 	local.Env = append(local.Env, "AICPLAN_STATE_DIR="+u.state+".local", "AICPLAN_LOCK_DIR="+filepath.Join(u.dir, "locks.local"))
 	var saidLocally, said bytes.Buffer
 	local.Stdout, local.Stderr = &saidLocally, &saidLocally

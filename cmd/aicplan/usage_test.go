@@ -23,8 +23,8 @@ import (
 
 // unusedWords may lack a use, for the stated reason.
 var unusedWords = map[string]string{
-	"flag -no-color": "the environment variable NO_COLOR is what scripts set",
-	"flag -log-json": "for log collectors, which no page describes",
+	"flag --no-color": "the environment variable NO_COLOR is what scripts set",
+	"flag --log-json": "for log collectors, which no page describes",
 }
 
 // TestEveryWordIsUsed requires a use of each block, attribute, check, function
@@ -55,8 +55,8 @@ func TestEveryWordIsUsed(t *testing.T) {
 }
 
 // allWords returns what plans and command lines may contain: "KIND.BLOCK.ATTRIBUTE", with the nearest
-// block or no block at the top level; "runtime KIND.OPTION"; "function NAME"; "verb NAME"; "VERB -FLAG",
-// or "flag -FLAG" for flags that several verbs share.
+// block or no block at the top level; "runtime KIND.OPTION"; "function NAME"; "verb NAME"; "VERB --FLAG",
+// or "flag --FLAG" for flags that several verbs share.
 func allWords(t *testing.T) map[string]bool {
 	out := map[string]bool{}
 	add := func(top string, vocabulary stage.Vocabulary) {
@@ -129,7 +129,7 @@ func allWords(t *testing.T) map[string]bool {
 	}
 	for _, f := range rootNode(t).Flags {
 		if f.Name != "help" {
-			out["flag -"+f.Name] = true
+			out["flag --"+f.Name] = true
 		}
 	}
 	return out
@@ -323,10 +323,10 @@ func blockWords(used map[string]bool, top, block string, body *hclsyntax.Body) {
 func flagWord(n *kong.Node, f *kong.Flag) string {
 	for _, shared := range sharedFlags {
 		if f.Help == shared {
-			return "flag -" + f.Name
+			return "flag --" + f.Name
 		}
 	}
-	return verbOf(n) + " -" + f.Name
+	return verbOf(n) + " --" + f.Name
 }
 
 // sharedFlags are the help texts of flags that several verbs have.
@@ -365,7 +365,7 @@ func commandWords(used map[string]bool, top *kong.Node, text string) {
 		}
 		used["verb "+verbOf(node)] = true
 		for _, name := range flags {
-			used["flag -"+name] = true
+			used["flag --"+name] = true
 			for _, f := range node.Flags {
 				if f.Name == name || f.Short != 0 && string(f.Short) == name {
 					used[flagWord(node, f)] = true

@@ -18,26 +18,26 @@ func (a *app) viewSaved(s *plan.Saved) error {
 	}
 
 	for _, v := range s.Vars {
-		line("-var", []string{v})
+		line("--var", []string{v})
 	}
 
-	line("-var-file", s.VarFiles)
+	line("--var-file", s.VarFiles)
 	line("environment", s.Environ)
 	line("to be given again, being sensitive:", s.Sensitive)
-	line("-target", s.Options.Targets)
-	line("-exclude", s.Options.Excludes)
-	line("-replace", s.Options.Replace)
+	line("--target", s.Options.Targets)
+	line("--exclude", s.Options.Excludes)
+	line("--replace", s.Options.Replace)
 	if o := s.Options.Stage; o.Limit > 0 || o.Smoke || o.Retry != "" {
 		text := ""
 		if o.Limit > 0 {
-			text += fmt.Sprintf(" -limit %d", o.Limit)
+			text += fmt.Sprintf(" --limit %d", o.Limit)
 		}
 
 		if o.Smoke {
-			text += " -smoke"
+			text += " --smoke"
 		}
 		if o.Retry != "" {
-			text += " -retry " + o.Retry
+			text += " --retry " + o.Retry
 		}
 
 		fmt.Fprintf(&b, " %s\n", text)

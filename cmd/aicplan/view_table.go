@@ -17,7 +17,7 @@ import (
 	"aicplan/sink/table"
 )
 
-// widestCell is the maximum width of a text cell. Other formats, and -columns with a single column, show
+// widestCell is the maximum width of a text cell. Other formats, and --columns with a single column, show
 // all of it.
 const widestCell = 60
 
@@ -83,7 +83,7 @@ func (a *app) viewTable(w io.Writer, t arrow.Record, info stage.Info, given bool
 	text := rows + "."
 	text += unitsText(catalog.SchemaOf(info.Perf), fits)
 	if left := without(table.Names(t), append(empty, fits...), same); !given && len(left) > 0 {
-		text += fmt.Sprintf(" %s more; -columns chooses, -format csv has all: %s.",
+		text += fmt.Sprintf(" %s more; --columns chooses, --format csv has all: %s.",
 			textutil.Some(len(left), "column"), strings.Join(left, ", "))
 	}
 

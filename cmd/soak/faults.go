@@ -167,8 +167,8 @@ func readers(t *trial) {
 
 func gcKilled(t *trial) {
 	t.must()
-	if out, code := t.run("apply", "-replace", "collect.g", "plan.hcl"); code != 0 {
-		t.errorf("apply -replace exits with %d: %s", code, clip(out))
+	if out, code := t.run("apply", "--replace", "collect.g", "plan.hcl"); code != 0 {
+		t.errorf("apply --replace exits with %d: %s", code, clip(out))
 	}
 
 	r := t.start("ckpt", "gc")
@@ -185,8 +185,8 @@ func gcKilled(t *trial) {
 }
 
 func savedPlanKilled(t *trial) {
-	if out, code := t.run("plan", "-out", "saved.plan", "plan.hcl"); code != 0 {
-		t.errorf("plan -out exits with %d: %s", code, clip(out))
+	if out, code := t.run("plan", "--out", "saved.plan", "plan.hcl"); code != 0 {
+		t.errorf("plan --out exits with %d: %s", code, clip(out))
 	}
 	r := t.start("apply", "saved.plan")
 	r.sleep()

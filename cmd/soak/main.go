@@ -89,7 +89,7 @@ func soak(o options) (ok bool, err error) {
 	}
 
 	if len(chosen) == 0 {
-		return false, fmt.Errorf("no fault matches -only; -list prints their names")
+		return false, fmt.Errorf("no fault matches -only; --list prints their names")
 	}
 
 	for _, f := range chosen {

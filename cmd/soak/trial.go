@@ -65,7 +65,7 @@ func (t *trial) measured() int {
 		return 0
 	}
 
-	r := t.startQuiet("ckpt", "list", "-json")
+	r := t.startQuiet("ckpt", "list", "--json")
 	if r.wait() != 0 {
 		return -1
 	}

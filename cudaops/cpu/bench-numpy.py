@@ -2,7 +2,7 @@
 """How well rows of this machine's processor repeat, beside a loop of numpy over
 the same shapes in the same minutes: what differs in both is the machine.
 
-    cudaops/cpu/bench-numpy.py BINARY [-runs N] [-json FILE]
+    cudaops/cpu/bench-numpy.py BINARY [-runs N] [--json FILE]
 
 Runs plans/quickstart.hcl so often, each time with an empty state folder and with
 the loop behind it, and prints max/min of every case over the runs. Needs numpy.
@@ -40,11 +40,11 @@ def call(*command):
 
 def aicplan(binary, folder):
     """The latencies of one run of the quickstart, by table and case."""
-    state = ["-state-dir", os.path.join(folder, "state")]
-    call(binary, "apply", "plans/quickstart.hcl", *state, "-out-dir", os.path.join(folder, "out"), "-no-color")
+    state = ["--state-dir", os.path.join(folder, "state")]
+    call(binary, "apply", "plans/quickstart.hcl", *state, "--out-dir", os.path.join(folder, "out"), "--no-color")
     found = {}
     for table, key in TABLES.items():
-        text = call(binary, "show", 'module.measured["%s"].gate.op' % table, *state, "-format", "csv")
+        text = call(binary, "show", 'module.measured["%s"].gate.op' % table, *state, "--format", "csv")
         found[table] = {tuple(row[k] for k in key): float(row["latency"]) for row in csv.DictReader(io.StringIO(text))}
     return found
 
@@ -101,7 +101,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("binary")
     parser.add_argument("-runs", type=int, default=3)
-    parser.add_argument("-json", default="")
+    parser.add_argument("--json", default="")
     options = parser.parse_args()
     if options.runs < 2:
         sys.exit("-runs %d: it takes two runs to differ" % options.runs)

@@ -195,7 +195,7 @@ func TestExamineHere(t *testing.T) {
 	}
 }
 
-// TestGPUExamine runs the doctor command with -gpu. Its results on the devices must be plausible in any
+// TestGPUExamine runs the doctor command with --gpu. Its results on the devices must be plausible in any
 // state of the machine.
 func TestGPUExamine(t *testing.T) {
 	spec, err := systems.Load("h200_sxm")

@@ -62,7 +62,7 @@ ends = time.time() + 1e9  # when the script must have ended
 class Server:
     def __init__(self, binary, *flags):
         self.file = tempfile.mktemp(prefix="aicplan-bench-")
-        self.process = subprocess.Popen([binary, "mock-server", "-address-file", self.file, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen([binary, "mock-server", "--address-file", self.file, *flags], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         for _ in range(500):
             if os.path.exists(self.file):
                 break
@@ -198,7 +198,7 @@ class Aicplan:
     def load(self, address, concurrency, requests, folder):
         with open(os.path.join(folder, "bench.hcl"), "w") as f:
             f.write(PLAN % (address, concurrency, requests, TOKENS))
-        r = Run([self.binary, "apply", "-out-dir", os.path.join(folder, "out"), "bench.hcl"], folder)
+        r = Run([self.binary, "apply", "--out-dir", os.path.join(folder, "out"), "bench.hcl"], folder)
         return r, os.path.join(folder, "out")
 
 
@@ -322,7 +322,7 @@ def measure(tool, row, binary, scale):
             row[f"us/request at {n}, client"] = f"{1e6 * r.cpu / requests:.0f}"
             row[f"us/request at {n}, server"] = f"{1e6 * s.cpu() / requests:.0f}"
     for n, (ttft, itl, vary, requests) in TRUTHS.items():
-        flags = ["-truth", "-ttft", ttft, "-itl", itl, "-ttft-spread", vary, "-token-spread", "2"]
+        flags = ["--truth", "--ttft", ttft, "--itl", itl, "--ttft-spread", vary, "--token-spread", "2"]
         with tempfile.TemporaryDirectory() as folder, Server(binary, *flags) as s:
             r, out = tool.load(s.address, n, max(2 * n, requests // scale), folder)
             truth = s.truth()
@@ -337,7 +337,7 @@ def measure(tool, row, binary, scale):
     if own:
         starts = []
         for _ in range(STARTS):
-            with tempfile.TemporaryDirectory() as folder, Server(binary, "-truth") as s:
+            with tempfile.TemporaryDirectory() as folder, Server(binary, "--truth") as s:
                 r, _ = tool.load(s.address, 1, 1, folder)
                 starts.append((min(t["received_ns"] for t in s.truth().values()) - r.began) / 1e9)
         row["start s"] = f"{quantile(starts, 0.5):.3f}"

@@ -38,7 +38,7 @@ func (j *Journal) Epoch(id string) (token string, open bool) {
 // epoch returns the index of a token in j.epochs and adds it if it is new. The caller has locked j.mu,
 // or j is not shared yet.
 func (j *Journal) epoch(token string) int32 {
-	// The list is short: one token for each -replace or -retry.
+	// The list is short: one token for each --replace or --retry.
 	if n := slices.Index(j.epochs, token); n >= 0 {
 		return int32(n)
 	}

@@ -48,7 +48,7 @@ func (s *Store) readFormat() (bool, error) {
 	return true, nil
 }
 
-// checkEmpty returns an error if the folder contains other files, so that a mistyped -state-dir does
+// checkEmpty returns an error if the folder contains other files, so that a mistyped --state-dir does
 // not fill it.
 func (s *Store) checkEmpty() error {
 	entries, err := os.ReadDir(s.dir)
@@ -63,7 +63,7 @@ func (s *Store) checkEmpty() error {
 		if strings.HasPrefix(e.Name(), ".") { // temporary names, .gitignore, .nfs files
 			continue
 		}
-		return fmt.Errorf("%s is not a state folder: it contains %q and no file named format; give -state-dir an empty folder, a new one, or one created by aicplan",
+		return fmt.Errorf("%s is not a state folder: it contains %q and no file named format; give --state-dir an empty folder, a new one, or one created by aicplan",
 			s.dir, e.Name())
 	}
 

@@ -36,7 +36,7 @@ type LockedError struct {
 
 func (e *LockedError) Error() string {
 	if e.Holder == nil {
-		return fmt.Sprintf("state folder %s is in use by another aicplan: wait for it, or choose another folder with -state-dir", e.Dir)
+		return fmt.Sprintf("state folder %s is in use by another aicplan: wait for it, or choose another folder with --state-dir", e.Dir)
 	}
 	msg := fmt.Sprintf("state folder %s is in use by %s", e.Dir, e.Holder)
 	if e.Elsewhere {

@@ -225,7 +225,7 @@ func TestWriteErrorsNameThePathAndAWayOut(t *testing.T) {
 		want  string
 	}{
 		{"disk full", func(ff *faultyFiles) { ff.budget = 1 }, syscall.ENOSPC, "free some space there and run the same command again"},
-		{"no permission", func(ff *faultyFiles) { ff.create = syscall.EACCES }, syscall.EACCES, "-state-dir or AICPLAN_STATE_DIR chooses another"},
+		{"no permission", func(ff *faultyFiles) { ff.create = syscall.EACCES }, syscall.EACCES, "--state-dir or AICPLAN_STATE_DIR chooses another"},
 		{"read-only disk", func(ff *faultyFiles) { ff.create = syscall.EROFS }, syscall.EROFS, "choose a folder on a file system that is not read-only"},
 		{"no folder", func(ff *faultyFiles) { ff.mkdir = syscall.EACCES }, syscall.EACCES, "cannot create"},
 		{"failed sync", func(ff *faultyFiles) { ff.sync = syscall.EIO }, syscall.EIO, "the disk reports a fault"},

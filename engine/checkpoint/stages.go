@@ -37,10 +37,10 @@ type StageRecord struct {
 	Checks  json.RawMessage `json:"checks,omitempty"`
 	// Plan is the name of the plan's file or folder; see PlanName.
 	Plan string `json:"plan,omitempty"`
-	// Sample is true if -limit or -smoke left out cases. A record of all cases replaces a sample, but a
+	// Sample is true if --limit or --smoke left out cases. A record of all cases replaces a sample, but a
 	// sample never replaces a record of all cases.
 	Sample bool `json:"sample,omitempty"`
-	// Replacing is the token of an unfinished -replace. The record is invalid while it is set; see
+	// Replacing is the token of an unfinished --replace. The record is invalid while it is set; see
 	// Journal.Withdraw.
 	Replacing string `json:"replacing,omitempty"`
 	// OutDir is the output folder of the artifacts. It is empty if there are none.

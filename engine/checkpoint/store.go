@@ -185,7 +185,7 @@ func (s *Store) ensure() error {
 func (s *Store) mkdir(dir string) error {
 	if info, err := os.Stat(dir); err == nil {
 		if !info.IsDir() {
-			return fmt.Errorf("%s is a file; the state folder needs a folder there: choose another with -state-dir",
+			return fmt.Errorf("%s is a file; the state folder needs a folder there: choose another with --state-dir",
 				dir)
 		}
 		return nil
@@ -275,7 +275,7 @@ func (s *Store) place(tmp, path string) error {
 func (s *Store) explain(doing, path string, err error) error {
 	err = fileutil.Explain(doing, path, err)
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("%w (the state folder is %s; -state-dir or AICPLAN_STATE_DIR chooses another)", err, s.dir)
+		return fmt.Errorf("%w (the state folder is %s; --state-dir or AICPLAN_STATE_DIR chooses another)", err, s.dir)
 	}
 	return err
 }

@@ -136,7 +136,7 @@ func (s *Store) verifyStages(r *VerifyReport, good map[string]bool, add func(Pro
 			} else if err := s.decodes(o.Digest); err != nil {
 				add(Problem{Path: o.Path,
 					Detail: fmt.Sprintf("it is the %s of %s, and no table: %s", o.Role, rec.Address, err),
-					Fix:    "aicplan apply -replace " + rec.Address + " makes it again"})
+					Fix:    "aicplan apply --replace " + rec.Address + " makes it again"})
 			}
 		}
 	}

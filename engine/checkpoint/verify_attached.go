@@ -38,7 +38,7 @@ func (s *Store) verifyAttachments(ctx context.Context, good map[string]bool, add
 		}
 		for _, digest := range rec.Outputs.Attached {
 			tell(path, digest, "an attachment of "+rec.Address,
-				"the rows are whole; aicplan apply -replace with the address of the collect measures its cases again, with their attachments")
+				"the rows are whole; aicplan apply --replace with the address of the collect measures its cases again, with their attachments")
 		}
 	}
 
@@ -59,7 +59,7 @@ func (s *Store) verifyAttachments(ctx context.Context, good map[string]bool, add
 			_, err := readSegment(path, func(e Entry, _ int64, _ int) {
 				for _, a := range attachedTo(e) {
 					tell(path, a.Digest, fmt.Sprintf("the attachment %q of case %s", a.Name, e.ID),
-						"the case's entry is whole; aicplan apply -retry failed tries failed cases again, and -replace with the address of the collect all")
+						"the case's entry is whole; aicplan apply --retry failed tries failed cases again, and --replace with the address of the collect all")
 				}
 			})
 

@@ -87,7 +87,7 @@ func runArchive(t *testing.T, path string) {
 	opts := Options{Path: filepath.Join(dir, "plan.hcl"), Kinds: map[string]stage.Kind{"thing": stagetest.Thing()},
 		Runtimes: testRuntimes, Version: "0.1.0", Systems: testSystem}
 	for _, line := range strings.Split(want["flags"], "\n") {
-		if v, ok := strings.CutPrefix(line, "-var "); ok {
+		if v, ok := strings.CutPrefix(line, "--var "); ok {
 			opts.Vars = append(opts.Vars, v)
 		}
 	}

@@ -250,7 +250,7 @@ type DiagJSON struct {
 	Snippet  string `json:"snippet,omitempty"`
 }
 
-// ToJSON converts a diagnostic for -json output.
+// ToJSON converts a diagnostic for --json output.
 func ToJSON(d *hcl.Diagnostic, files map[string]*hcl.File) DiagJSON {
 	d = withoutSensitive(hinted(d, files))
 	out := DiagJSON{Severity: "error", Summary: d.Summary, Detail: d.Detail + knownAttributes(d),

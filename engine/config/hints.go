@@ -32,7 +32,7 @@ func hinted(d *hcl.Diagnostic, files map[string]*hcl.File) *hcl.Diagnostic {
 
 	case "Call to unknown function":
 		if m := functionName.FindStringSubmatch(d.Detail); m != nil && slices.Contains(impure, m[1]) {
-			out.Detail = fmt.Sprintf("There is no function named %q: plans read no environment, file or clock, so that the same plan means the same cases everywhere. Give what it would read as a variable, with -var or %sNAME.", m[1], envPrefix)
+			out.Detail = fmt.Sprintf("There is no function named %q: plans read no environment, file or clock, so that the same plan means the same cases everywhere. Give what it would read as a variable, with --var or %sNAME.", m[1], envPrefix)
 		} else if m != nil {
 			names := slices.Sorted(maps.Keys(Functions()))
 			if longer := slices.DeleteFunc(slices.Clone(names),

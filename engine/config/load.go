@@ -21,7 +21,7 @@ type Options struct {
 	Runtimes []stage.RuntimeKind   // all kinds of runtimes
 	Services []stage.ServiceKind   // all kinds of service blocks
 	Version  string                // version of this binary, for required_version
-	Vars     []string              // NAME=VALUE as given with -var, in order
+	Vars     []string              // NAME=VALUE as given with --var, in order
 	VarFiles []string              // in order
 	Environ  []string              // in the format of os.Environ
 	// Shared means that flags and environment apply to several plans: values for undeclared

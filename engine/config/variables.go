@@ -62,7 +62,7 @@ func (d *variableDecl) convert(v cty.Value) (cty.Value, error) {
 }
 
 // readVariables collects the values of the root variables. In ascending precedence they come from
-// the environment, files next to the plan, -var-file, -var, Options.Optional and Options.Given.
+// the environment, files next to the plan, --var-file, --var, Options.Optional and Options.Given.
 func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Diagnostics) {
 	out := map[string]givenValue{}
 	var diags hcl.Diagnostics
@@ -115,9 +115,9 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 	for _, kv := range l.opts.Vars {
 		name, value, ok := strings.Cut(kv, "=")
 		name = strings.TrimSpace(name)
-		rng := l.src.text(strings.TrimSpace("-var "+name), kv)
+		rng := l.src.text(strings.TrimSpace("--var "+name), kv)
 		if !ok || name == "" {
-			diags = append(diags, errorAt(rng, "Invalid -var", fmt.Sprintf("Write -var 'NAME=VALUE', not %q.", kv)))
+			diags = append(diags, errorAt(rng, "Invalid --var", fmt.Sprintf("Write --var 'NAME=VALUE', not %q.", kv)))
 			if v := root.variables[name]; v != nil {
 				v.broken = true // suppresses the follow-up error that it has no value
 			}
@@ -133,13 +133,13 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 			continue
 		}
 
-		rng = l.hide(root, name, rng, strings.TrimSpace("-var "+name), name+"=")
+		rng = l.hide(root, name, rng, strings.TrimSpace("--var "+name), name+"=")
 		if root.variables[name].sensitive {
 			diags = append(diags, warnAt(rng, "Sensitive value on the command line",
-				fmt.Sprintf("Others on this machine can read it in the list of processes, and shells keep it in their history. Give it as %s%s, or in a file with -var-file.", envPrefix, name)))
+				fmt.Sprintf("Others on this machine can read it in the list of processes, and shells keep it in their history. Give it as %s%s, or in a file with --var-file.", envPrefix, name)))
 		}
 
-		out[name] = givenValue{text: value, rng: rng, origin: "-var"}
+		out[name] = givenValue{text: value, rng: rng, origin: "--var"}
 	}
 
 	for name, a := range l.opts.Optional {
@@ -190,11 +190,11 @@ func (s *scope) rootVariable(d *variableDecl) (cty.Value, hcl.Diagnostics) {
 		}
 		if d.sensitive {
 			return cty.DynamicVal, hcl.Diagnostics{errorAt(d.rng, noValue,
-				fmt.Sprintf("The plan needs var.%s%s. It is sensitive, so no saved plan and no record has it. Give it as %s%s, or in a file with -var-file.", d.name, descriptionOf(d), envPrefix, d.name))}
+				fmt.Sprintf("The plan needs var.%s%s. It is sensitive, so no saved plan and no record has it. Give it as %s%s, or in a file with --var-file.", d.name, descriptionOf(d), envPrefix, d.name))}
 		}
 
 		return cty.DynamicVal, hcl.Diagnostics{errorAt(d.rng, noValue,
-			fmt.Sprintf("The plan needs var.%s%s. Give it with -var '%s=...', in a file with -var-file, or as %s%s.",
+			fmt.Sprintf("The plan needs var.%s%s. Give it with --var '%s=...', in a file with --var-file, or as %s%s.",
 				d.name, descriptionOf(d), d.name, envPrefix, d.name))}
 	}
 
@@ -222,7 +222,7 @@ func (s *scope) rootVariable(d *variableDecl) (cty.Value, hcl.Diagnostics) {
 }
 
 // value evaluates the given value. A text is returned as is for a primitive type, otherwise parsed
-// as an expression, so -var 'tp=[1,2]' and -var 'name=a' both work.
+// as an expression, so --var 'tp=[1,2]' and --var 'name=a' both work.
 func (g givenValue) value(d *variableDecl, l *loader) (cty.Value, hcl.Diagnostics) {
 	ctx := &hcl.EvalContext{Functions: l.functions}
 	if g.expr != nil {

@@ -236,12 +236,12 @@ func (p *Plan) judge(s *Stage) {
 	case rec == nil:
 		s.Action, s.Reason = stage.ActionCollect, "nothing is there yet"
 	case p.replaced(s):
-		s.Action, s.Reason = stage.ActionStale, "-replace asks for it"
+		s.Action, s.Reason = stage.ActionStale, "--replace asks for it"
 		if rec.Replacing != "" {
-			s.Reason = "-replace asks for it, and goes on with what began before"
+			s.Reason = "--replace asks for it, and goes on with what began before"
 		}
 	case rec.Replacing != "":
-		s.Action, s.Reason = stage.ActionStale, "-replace began to run it again and did not end"
+		s.Action, s.Reason = stage.ActionStale, "--replace began to run it again and did not end"
 	case rec.Key != s.Key:
 		s.Action, s.Reason = stage.ActionStale, staleReason(rec.Inputs, s.Inputs)
 		if cases != nil && s.Plan.Reason != "" {

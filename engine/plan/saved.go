@@ -24,7 +24,7 @@ import (
 // savedFormat is raised when a saved plan of before cannot be read any more.
 const savedFormat = "aicplan-plan/2"
 
-// Saved is what plan -out keeps: how to make the same plan again, and what it
+// Saved is what plan --out keeps: how to make the same plan again, and what it
 // must then be.
 type Saved struct {
 	Format   string   `json:"format"`
@@ -101,7 +101,7 @@ func Open(path string) (*Saved, error) {
 		return nil, fmt.Errorf("%s is no saved plan: %w", path, err)
 	}
 	if s.Format != savedFormat {
-		return nil, fmt.Errorf("%s was saved by another aicplan (format %q, this one reads %q): plan again with -out", path, s.Format, savedFormat)
+		return nil, fmt.Errorf("%s was saved by another aicplan (format %q, this one reads %q): plan again with --out", path, s.Format, savedFormat)
 	}
 	return &s, nil
 }

@@ -37,10 +37,10 @@ func (p *Plan) choose() (map[string]bool, hcl.Diagnostics) {
 		}
 		return out, diags
 	}
-	targets, diags := pick("-target", p.Options.Targets)
-	excludes, more := pick("-exclude", p.Options.Excludes)
+	targets, diags := pick("--target", p.Options.Targets)
+	excludes, more := pick("--exclude", p.Options.Excludes)
 	diags = append(diags, more...)
-	_, more = pick("-replace", p.Options.Replace)
+	_, more = pick("--replace", p.Options.Replace)
 	diags = append(diags, more...)
 	if len(p.Options.Targets) == 0 {
 		targets = all
@@ -53,10 +53,10 @@ func (p *Plan) choose() (map[string]bool, hcl.Diagnostics) {
 		if diags.HasErrors() || p.Options.Shared || slices.ContainsFunc(all, func(a string) bool { return out[a] && matchAny([]string{g}, a) }) {
 			continue
 		}
-		at := p.Config.Flag("-replace", g)
+		at := p.Config.Flag("--replace", g)
 		diags = append(diags, &hcl.Diagnostic{
 			Severity: hcl.DiagError, Summary: "Nothing to replace", Subject: &at,
-			Detail: fmt.Sprintf("-target or -exclude leave out all stages that fit %s, so none would run again. Name one with -target as well, or leave -replace away.", config.Quoted(g)),
+			Detail: fmt.Sprintf("--target or --exclude leave out all stages that fit %s, so none would run again. Name one with --target as well, or leave --replace away.", config.Quoted(g)),
 		})
 	}
 	return out, diags

@@ -50,12 +50,12 @@ module "m" {
 			continue
 		}
 		if got := addresses(p); got != want {
-			t.Errorf("-target %s selects %s, want %s", glob, got, want)
+			t.Errorf("--target %s selects %s, want %s", glob, got, want)
 		}
 	}
 	for _, glob := range []string{"module.n", "module.m.thing", "m", `module.m["z"]`} {
 		if _, diags := build(t, dir, text, plan.Options{Targets: []string{glob}}); !diags.HasErrors() {
-			t.Errorf("-target %s fits nothing and is taken", glob)
+			t.Errorf("--target %s fits nothing and is taken", glob)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func TestReplaceOutsideOfTheSelection(t *testing.T) {
 	for glob, wrong := range map[string]bool{"thing.a": false, "thing.b": true, "thing.*": false} {
 		_, diags := build(t, dir, text, plan.Options{Targets: []string{"thing.a"}, Replace: []string{glob}})
 		if diags.HasErrors() != wrong {
-			t.Errorf("-replace %s -target thing.a: %v", glob, diags)
+			t.Errorf("--replace %s --target thing.a: %v", glob, diags)
 		}
 	}
 }

@@ -54,7 +54,7 @@ type Totals struct {
 	Elsewhere int `json:"elsewhere,omitempty"`
 	Reuse     int `json:"reuse"`
 	Hold      int `json:"hold"`
-	LeftOut   int `json:"left_out,omitempty"` // by -limit or -smoke
+	LeftOut   int `json:"left_out,omitempty"` // by --limit or --smoke
 	// Unsupported counts cases that the plan says have no kernel on its device.
 	Unsupported int     `json:"unsupported,omitempty"`
 	Rows        int     `json:"rows"`
@@ -66,7 +66,7 @@ type Totals struct {
 	GPUHours float64 `json:"gpu_hours,omitempty"`
 	Cost     float64 `json:"cost,omitempty"`
 	// WallSeconds is the time that all cases take on WallGPUs GPUs: those of the option
-	// -gpus, else those of a node of the system. Both are 0 if no GPU is needed.
+	// --gpus, else those of a node of the system. Both are 0 if no GPU is needed.
 	WallSeconds float64 `json:"wall_seconds,omitempty"`
 	WallGPUs    int     `json:"wall_gpus,omitempty"`
 	// ElsewhereSeconds estimates the cases whose runtime is not here.

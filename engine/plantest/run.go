@@ -34,7 +34,7 @@ type Result struct {
 // Passed reports whether the run had no failures.
 func (r *Result) Passed() bool { return len(r.Failures) == 0 }
 
-// Exit codes of plan -detailed-exitcode. exit_code is compared with them.
+// Exit codes of plan --detailed-exitcode. exit_code is compared with them.
 const (
 	exitDone  = 0
 	exitError = 1
@@ -81,7 +81,7 @@ func (f *File) Run(ctx context.Context, r *Run, load config.Options, store *chec
 
 	if want := r.body.ExitCode; want != nil && *want != code && (code != exitError || out.Passed()) {
 		out.Failures = append(out.Failures, errorAt(r.Range, "Other exit code",
-			fmt.Sprintf("plan -detailed-exitcode ends with %d; exit_code = %d is expected.", code, *want)))
+			fmt.Sprintf("plan --detailed-exitcode ends with %d; exit_code = %d is expected.", code, *want)))
 	}
 
 	out.Sources = cfg.Files()

@@ -183,7 +183,7 @@ func TestStagesRunOnceAndAreReused(t *testing.T) {
 	}
 	b.apply(strings.Replace(chain, "value = 5", "value = 3", 1), func(_ *Options, p *plan.Options) { p.Replace = []string{"thing.side"} })
 	if !slices.Contains(b.ran, "thing.side") {
-		t.Errorf("-replace did not run thing.side: %v", b.ran)
+		t.Errorf("--replace did not run thing.side: %v", b.ran)
 	}
 }
 

@@ -6,7 +6,7 @@ import "aicplan/engine/stage"
 const (
 	ExitOK          = 0
 	ExitError       = 1
-	ExitWork        = 2 // plan -detailed-exitcode: there is work
+	ExitWork        = 2 // plan --detailed-exitcode: there is work
 	ExitPartial     = 3
 	ExitGate        = 4
 	ExitPreflight   = 5

@@ -70,12 +70,12 @@ type CaseCounts struct {
 	Reuse   int `json:"reuse"`
 	Collect int `json:"collect"`
 	// Hold counts cases with a ledger entry that is not tried again without
-	// -retry.
+	// --retry.
 	Hold int `json:"hold,omitempty"`
 	// Unsupported counts cases that the plan says have no kernel on its device;
 	// they are not tried.
 	Unsupported int `json:"unsupported,omitempty"`
-	// LeftOut counts the cases that -limit or -smoke leave out; no part of
+	// LeftOut counts the cases that --limit or --smoke leave out; no part of
 	// Planned.
 	LeftOut int `json:"left_out,omitempty"`
 	// Rows is the number of rows expected; more than Collect when a case

@@ -338,7 +338,7 @@ type Options struct {
 	Smoke bool   `json:"smoke,omitempty"` // a handful of cases per grid
 	Seed  int64  `json:"seed"`            // of every random sample
 	Retry string `json:"retry,omitempty"` // "", "failed" or "tripped": which ledger rows to try again
-	// Again asks this stage to measure what is measured already: -replace names
+	// Again asks this stage to measure what is measured already: --replace names
 	// it, or named it in a run that did not end. Epoch is the token of that
 	// replacement, "" in plans of one that has not begun.
 	Epoch string `json:"-"`

@@ -1,5 +1,5 @@
 #!/bin/sh
-# A CI job around a plan. Arguments set its variables: -var, -var-file.
+# A CI job around a plan. Arguments set its variables: --var, --var-file.
 #
 #   0  measured, judged, exported
 #   1  the plan is wrong, or a stage broke
@@ -16,7 +16,7 @@ out="${OUT:-ci-out}"
 mkdir -p "$out"
 
 echo "== the plan is well-formed"
-aicplan fmt -check plan.hcl
+aicplan fmt --check plan.hcl
 aicplan validate "$@" plan.hcl
 
 echo "== what it would do"
@@ -24,12 +24,12 @@ aicplan plan "$@" plan.hcl
 
 echo "== do it"
 code=0
-aicplan apply -out-dir "$out" -junit "$out/junit.xml" -summary "$out/gates.md" "$@" plan.hcl || code=$?
+aicplan apply --out-dir "$out" --junit "$out/junit.xml" --summary "$out/gates.md" "$@" plan.hcl || code=$?
 
 echo "== what came of it"
 # The report stage has written report.html already when the run got that far;
 # this one also tells of runs that did not.
-aicplan report -format markdown -out "$out/report.md"
+aicplan report --format markdown --out "$out/report.md"
 if [ "$code" -ne 0 ]; then
   aicplan failures
 fi

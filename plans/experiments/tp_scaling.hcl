@@ -2,16 +2,16 @@
 # closed batches, then traced with a few requests; no time comes from the traces.
 #
 #   aicplan plan  plans/experiments/tp_scaling.hcl
-#   aicplan apply plans/experiments/tp_scaling.hcl -out-dir results
-#   aicplan apply plans/experiments/tp_scaling.hcl -var 'only=["E1.1", "E1.2"]'
+#   aicplan apply plans/experiments/tp_scaling.hcl --out-dir results
+#   aicplan apply plans/experiments/tp_scaling.hcl --var 'only=["E1.1", "E1.2"]'
 #
 # Without a checkpoint, with random weights of the shape of Llama-3.1-8B:
-#   aicplan apply plans/experiments/tp_scaling.hcl -var dummy=true \
-#     -var "model=$PWD/plans/experiments/llama-3.1-8b"
+#   aicplan apply plans/experiments/tp_scaling.hcl --var dummy=true \
+#     --var "model=$PWD/plans/experiments/llama-3.1-8b"
 #
 # On Slurm, a task for each cell, with the server and its load in one allocation:
-#   aicplan apply plans/experiments/tp_scaling.hcl -var executor=slurm -var account=m1234 \
-#     -var 'modules=["python", "cuda/12.4"]' -var 'setup=["source activate vllm-profiling"]'
+#   aicplan apply plans/experiments/tp_scaling.hcl --var executor=slurm --var account=m1234 \
+#     --var 'modules=["python", "cuda/12.4"]' --var 'setup=["source activate vllm-profiling"]'
 #
 # A new experiment is a row of the list below.
 

@@ -178,12 +178,12 @@ func (l Limits) any() bool { return l != Limits{} }
 func (l Limits) Check() error {
 	for name, v := range map[string]*float64{"max-median": l.Median, "max-p95": l.P95} {
 		if v != nil && (!(*v >= 0) || math.IsInf(*v, 0)) {
-			return fmt.Errorf("-%s is %v; give a number that is 0 or more", name, *v)
+			return fmt.Errorf("--%s is %v; give a number that is 0 or more", name, *v)
 		}
 	}
 	for name, v := range map[string]*int{"max-changed": l.Changed, "max-removed": l.Removed, "max-added": l.Added} {
 		if v != nil && *v < 0 {
-			return fmt.Errorf("-%s is %d; give a number of rows that is 0 or more", name, *v)
+			return fmt.Errorf("--%s is %d; give a number of rows that is 0 or more", name, *v)
 		}
 	}
 	return nil
@@ -225,7 +225,7 @@ func (r *Comparison) exceeded(l Limits) []string {
 	count(l.Removed, r.Removed, "removed")
 	count(l.Added, r.Added, "added")
 	if l.any() && r.Uncompared > 0 {
-		out = append(out, fmt.Sprintf("%d rows repeat a key with other values than the other side has, and only one of each was compared; name what tells them apart with -key, or dedupe them", r.Uncompared))
+		out = append(out, fmt.Sprintf("%d rows repeat a key with other values than the other side has, and only one of each was compared; name what tells them apart with --key, or dedupe them", r.Uncompared))
 	}
 	ratio := l.Median != nil || l.P95 != nil
 	if ratio && r.Unusable > 0 {

@@ -17,10 +17,10 @@ func TestLimitsThatCannotHold(t *testing.T) {
 	f := func(v float64) *float64 { return &v }
 	n := func(v int) *int { return &v }
 	for want, l := range map[string]Limits{
-		"-max-median is NaN":  {Median: f(math.NaN())},
-		"-max-p95 is +Inf":    {P95: f(math.Inf(1))},
-		"-max-changed is -1":  {Changed: n(-1)},
-		"-max-removed is -10": {Removed: n(-10)},
+		"--max-median is NaN":  {Median: f(math.NaN())},
+		"--max-p95 is +Inf":    {P95: f(math.Inf(1))},
+		"--max-changed is -1":  {Changed: n(-1)},
+		"--max-removed is -10": {Removed: n(-10)},
 	} {
 		if err := l.Check(); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("error %v, want %q", err, want)

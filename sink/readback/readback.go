@@ -195,12 +195,12 @@ func ask(ctx context.Context, dir string, o Options, queries []query) (*said, er
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := proc.Run(cmd); err != nil {
 		if errors.Is(err, exec.ErrNotFound) {
-			return nil, fmt.Errorf("%s is not there: -python names the interpreter that has aiconfigurator", o.Python)
+			return nil, fmt.Errorf("%s is not there: --python names the interpreter that has aiconfigurator", o.Python)
 		}
 		text := strings.TrimSpace(errs.String())
 		last := text[strings.LastIndexByte(text, '\n')+1:]
 		if strings.Contains(text, "PackageNotFoundError") || strings.Contains(last, "No module named 'aiconfigurator") {
-			return nil, fmt.Errorf("%s has no aiconfigurator: -python names the interpreter that has it", o.Python)
+			return nil, fmt.Errorf("%s has no aiconfigurator: --python names the interpreter that has it", o.Python)
 		}
 		return nil, fmt.Errorf("%s: %w: %s", o.Python, err, last)
 	}

@@ -26,7 +26,7 @@ func Asc(names ...string) []SortKey {
 }
 
 // Order returns the positions of the rows of rec sorted by columns as SortIndices does;
-// "-name" sorts from the largest value on. Rows that agree on all of them are sorted by the
+// "--name" sorts from the largest value on. Rows that agree on all of them are sorted by the
 // remaining columns, so that the result does not depend on the order of the rows. Columns
 // that rec lacks are ignored.
 func Order(rec arrow.Record, columns []string) ([]int, error) {

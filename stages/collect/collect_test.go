@@ -230,7 +230,7 @@ rule "known" {
 	if got := histogram(t, again, "class")["unsupported_config"]; got != 4 || b.events.count("worker up") != 0 {
 		t.Errorf("%d unsupported, %d workers", got, b.events.count("worker up"))
 	}
-	// With -retry failed it does.
+	// With --retry failed it does.
 	b.opts.Retry = "failed"
 	if _, p := b.prepare(config); p.Cases.Collect != 14 || p.Cases.Hold != 0 {
 		t.Errorf("%+v", p.Cases)

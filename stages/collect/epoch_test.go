@@ -7,7 +7,7 @@ import (
 	"aicplan/engine/stage"
 )
 
-// An interrupted replacement continues: only results of its epoch count, with and without -replace. A
+// An interrupted replacement continues: only results of its epoch count, with and without --replace. A
 // retry tries every failed case once.
 func TestEpochs(t *testing.T) {
 	t.Parallel()

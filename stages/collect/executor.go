@@ -72,7 +72,7 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 	}
 
 	if lacks := r.invocation.Lacks; len(lacks) > 0 {
-		return nil, fmt.Errorf("var.%s is sensitive and was given with -var, so the tasks would not have it: set AICPLAN_VAR_%s in the environment, which sbatch passes on",
+		return nil, fmt.Errorf("var.%s is sensitive and was given with --var, so the tasks would not have it: set AICPLAN_VAR_%s in the environment, which sbatch passes on",
 			lacks[0], lacks[0])
 	}
 

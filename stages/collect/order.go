@@ -12,9 +12,9 @@ import (
 
 func notSelected(o stage.Options) string {
 	if o.Smoke {
-		return "-smoke collects a sample"
+		return "--smoke collects a sample"
 	}
-	return fmt.Sprintf("-limit %d", o.Limit)
+	return fmt.Sprintf("--limit %d", o.Limit)
 }
 
 // columnsOf returns the indexes of grid columns. attr names the attribute in the error for an unknown

@@ -235,7 +235,7 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 		p.Notes = append(p.Notes, fmt.Sprintf("%d cases have no kernel on this device and are not tried: %s", counts.Unsupported, c.unsupportedText()))
 	}
 	if counts.Hold > 0 {
-		p.Notes = append(p.Notes, fmt.Sprintf("%d cases failed before, or stand behind a breaker, and are not tried again; -retry failed tries them, -retry tripped those of groups that never worked", counts.Hold))
+		p.Notes = append(p.Notes, fmt.Sprintf("%d cases failed before, or stand behind a breaker, and are not tried again; --retry failed tries them, --retry tripped those of groups that never worked", counts.Hold))
 	}
 	return p, nil
 }

@@ -242,7 +242,7 @@ func (j *job) tally() (n stage.Counts) {
 	return n
 }
 
-// leftOut counts the units that the options exclude, such as with -smoke. They do not count as progress.
+// leftOut counts the units that the options exclude, such as with --smoke. They do not count as progress.
 func (j *job) leftOut() (n int) {
 	for i := range j.units {
 		if u := &j.units[i]; u.state == skipped && u.class() == "not_selected" {

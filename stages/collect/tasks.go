@@ -8,7 +8,7 @@ import (
 	"aicplan/engine/stage"
 )
 
-// smokeCases is the number of cases that -smoke collects.
+// smokeCases is the number of cases that --smoke collects.
 const smokeCases = 4
 
 // id returns the id of a unit in the journal and in tables.
@@ -75,7 +75,7 @@ type job struct {
 	demands []string
 	// tried are the tasks that failed before and are retried with their group.
 	tried map[int]bool
-	// retrying is the epoch of an unfinished -retry, or "".
+	// retrying is the epoch of an unfinished --retry, or "".
 	retrying string
 	schema   *schema         // of the rows
 	columns  map[string]bool // of all rows that were judged

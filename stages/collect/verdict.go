@@ -82,9 +82,9 @@ func (r *running) verdict(n stage.Counts) (stage.Status, string) {
 	switch {
 	case r.policy != nil || n.Failed == 0:
 	case byClass["tripped"] > 0:
-		text += "; failed before and not tried again (-retry failed or tripped does)"
+		text += "; failed before and not tried again (--retry failed or tripped does)"
 	default:
-		text += "; failed before and not tried again (-retry failed does)"
+		text += "; failed before and not tried again (--retry failed does)"
 	}
 
 	switch {

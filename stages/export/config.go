@@ -176,7 +176,7 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	for _, name := range []string{c.File, c.Dir} {
 		if name != "" && !filepath.IsLocal(name) {
 			bad("Path outside the output folder",
-				fmt.Sprintf("%q leads out of the output folder; exports stay inside of it. Choose the folder with -out-dir.", name))
+				fmt.Sprintf("%q leads out of the output folder; exports stay inside of it. Choose the folder with --out-dir.", name))
 		} else if why := fileutil.BadName(name); why != "" {
 			bad("Unusable name", fmt.Sprintf("%q %s.", name, why))
 		}

@@ -76,7 +76,7 @@ func (c *positive) run(s *subject) finding {
 	v.message = fmt.Sprintf("%d of %d values of %s are not finite and positive (%d null, %d not finite, %d negative, %d zero)",
 		len(bad), s.selected, name, nulls, infinite, negative, zeros)
 	v.rows = s.worst(bad, name)
-	v.fix = "collect these cases again with -replace, or look at what the runtime logged for them"
+	v.fix = "collect these cases again with --replace, or look at what the runtime logged for them"
 
 	return v
 }

@@ -48,7 +48,7 @@ func lookDisk(_ context.Context, t Target) []Finding {
 		var st syscall.Statfs_t
 		if err := syscall.Statfs(at, &st); err != nil {
 			out = append(out, Finding{Message: fmt.Sprintf("%s cannot be looked at: %v", at, err),
-				Fix: "choose other folders with -state-dir and -out-dir"})
+				Fix: "choose other folders with --state-dir and --out-dir"})
 			continue
 		}
 
@@ -56,7 +56,7 @@ func lookDisk(_ context.Context, t Target) []Finding {
 		f := Finding{OK: free >= limit, Message: fmt.Sprintf("%.1f GB free at %s", free, at)}
 		if !f.OK {
 			f.Message += fmt.Sprintf(", %.4g GB asked for", limit)
-			f.Fix = "free some space, or choose other folders with -state-dir and -out-dir"
+			f.Fix = "free some space, or choose other folders with --state-dir and --out-dir"
 		}
 
 		if name, network := networkFS[int64(st.Type)]; network {
@@ -172,7 +172,7 @@ func lookWritable(_ context.Context, t Target) []Finding {
 		f, err := os.CreateTemp(at, ".aicplan-preflight-*")
 		if err != nil {
 			out = append(out, Finding{Message: fmt.Sprintf("%s cannot be written: %v", at, err),
-				Fix: "choose other folders with -state-dir and -out-dir"})
+				Fix: "choose other folders with --state-dir and --out-dir"})
 			continue
 		}
 

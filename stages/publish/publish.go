@@ -139,7 +139,7 @@ func (c *Config) files(outDir string, artifacts map[string][]stage.Artifact) ([]
 		for _, a := range artifacts[r.Address] {
 			rel, err := filepath.Rel(outDir, a.Path)
 			if err != nil || !filepath.IsLocal(rel) {
-				return nil, fmt.Errorf("%s was exported to %s, outside of this run's output folder %s; apply with the same -out-dir, or with -replace %s", r.Address, a.Path, outDir, r.Address)
+				return nil, fmt.Errorf("%s was exported to %s, outside of this run's output folder %s; apply with the same --out-dir, or with --replace %s", r.Address, a.Path, outDir, r.Address)
 			}
 
 			f := file{from: a.Path, to: c.place(rel)}

@@ -89,7 +89,7 @@ func systems(t *testing.T) []string {
 func countsOf(t *testing.T, plan, system string) map[string]caseList {
 	t.Helper()
 	var p planned
-	newFolder(t).json(&p, 0, "plan", "-json", "-var", "system="+system, filepath.Join(root, "plans", plan+".hcl"))
+	newFolder(t).json(&p, 0, "plan", "--json", "--var", "system="+system, filepath.Join(root, "plans", plan+".hcl"))
 	out := map[string]caseList{}
 	for _, s := range p.Stages {
 		if s.Kind != "grid" {
@@ -112,7 +112,7 @@ func countsOf(t *testing.T, plan, system string) map[string]caseList {
 // columns and lines.
 func digestCases(t *testing.T, plan, system, address string) (points int, digest string) {
 	t.Helper()
-	r := newFolder(t).expect(0, "cases", "-points", "-var", "system="+system, filepath.Join(root, "plans",
+	r := newFolder(t).expect(0, "cases", "--points", "--var", "system="+system, filepath.Join(root, "plans",
 		plan+".hcl"), address)
 	in := csv.NewReader(bufio.NewReader(strings.NewReader(string(r.stdout))))
 	in.ReuseRecord = true

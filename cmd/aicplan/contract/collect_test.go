@@ -132,7 +132,7 @@ func kinds(names ...string) string {
 func (f *folder) ledger(address string) map[string]int {
 	f.t.Helper()
 	out := map[string]int{}
-	for _, row := range rows(f.t, f.expect(0, "show", "-json", "-ledger", address).stdout) {
+	for _, row := range rows(f.t, f.expect(0, "show", "--json", "--ledger", address).stdout) {
 		var params struct{ Kind string }
 		text, _ := row["params"].(string)
 		if err := json.Unmarshal([]byte(text), &params); err != nil {
@@ -168,7 +168,7 @@ func TestFailuresHaveClasses(t *testing.T) {
 	f := newFaults(t)
 	all := kinds("fine", "memory_once", "memory", "busy_once", "raises", "hangs", "fine", "segfault", "typo",
 		"unsupported", "no_latency", "nan", "fine")
-	a := f.apply(3, "-var", all, "plan.hcl")
+	a := f.apply(3, "--var", all, "plan.hcl")
 	expectEqual(t, "counts", a.stages["collect.g"].Counts, counts{Planned: 13, Measured: 5, Failed: 8, Rows: 5})
 	expectEqual(t, "ledger", f.ledger("collect.g"), map[string]int{
 		"failed resource_issue memory": 1, "failed framework_bug raises": 1, "failed timeout hangs": 1,
@@ -185,7 +185,7 @@ func TestFailuresHaveClasses(t *testing.T) {
 		"fine": 3, "memory_once": 2, "memory": 2, "busy_once": 2, "raises": 1, "hangs": 1, "segfault": 1, "typo": 1,
 		"unsupported": 1, "no_latency": 1, "nan": 1,
 	})
-	for _, row := range rows(t, f.expect(0, "show", "-json", "collect.g").stdout) {
+	for _, row := range rows(t, f.expect(0, "show", "--json", "collect.g").stdout) {
 		want := 1.0
 		if row["kind"] == "memory_once" || row["kind"] == "busy_once" {
 			want = 2
@@ -201,7 +201,7 @@ func TestFailuresHaveClasses(t *testing.T) {
 		Count  int
 		Values []string
 	}
-	f.json(&groups, 0, "failures", "-json", "-group-by", "class")
+	f.json(&groups, 0, "failures", "--json", "--group-by", "class")
 	byClass := map[string]int{}
 	for _, g := range groups {
 		byClass[g.Values[0]] = g.Count
@@ -210,10 +210,10 @@ func TestFailuresHaveClasses(t *testing.T) {
 		"timeout": 1, "unsupported_config": 1})
 
 	// What failed is not tried again unasked, a rule gives it another class without
-	// a try, and -retry tries it.
+	// a try, and --retry tries it.
 	before := len(f.calls())
-	f.apply(3, "-var", all, "plan.hcl")
-	f.apply(3, "-var", all, "-var", "rule=tile [0-9]+ of", "plan.hcl")
+	f.apply(3, "--var", all, "plan.hcl")
+	f.apply(3, "--var", all, "--var", "rule=tile [0-9]+ of", "plan.hcl")
 	if n := len(f.calls()); n != before {
 		t.Errorf("%d failed cases were tried again unasked", n-before)
 	}
@@ -222,15 +222,15 @@ func TestFailuresHaveClasses(t *testing.T) {
 	}
 }
 
-// TestRetryAfterRepair: -retry failed tries what failed, and only that.
+// TestRetryAfterRepair: --retry failed tries what failed, and only that.
 func TestRetryAfterRepair(t *testing.T) {
 	t.Parallel()
 	f := newFaults(t)
 	some := kinds("fine", "raises", "fine")
-	f.apply(3, "-var", some, "plan.hcl")
+	f.apply(3, "--var", some, "plan.hcl")
 	f.write("repaired", "")
-	f.apply(3, "-var", some, "plan.hcl")
-	a := f.apply(0, "-var", some, "-retry", "failed", "plan.hcl")
+	f.apply(3, "--var", some, "plan.hcl")
+	a := f.apply(0, "--var", some, "--retry", "failed", "plan.hcl")
 	expectEqual(t, "counts", a.stages["collect.g"].Counts, counts{Planned: 3, Measured: 1, Reused: 2, Rows: 3})
 	expectEqual(t, "calls", f.calls(), []string{"fine-0", "raises-1", "fine-2", "raises-1"})
 }
@@ -240,14 +240,14 @@ func TestBreakerAndRamp(t *testing.T) {
 	t.Parallel()
 	f := newFaults(t)
 	mixed := kinds(slices.Concat(slices.Repeat([]string{"raises"}, 10), slices.Repeat([]string{"fine"}, 10))...)
-	f.apply(3, "-var", mixed, "-var", "after=3", "plan.hcl")
+	f.apply(3, "--var", mixed, "--var", "after=3", "plan.hcl")
 	expectEqual(t, "breaker", f.ledger("collect.g"), map[string]int{"failed framework_bug raises": 3,
 		"skipped tripped raises": 7})
 	if n := len(f.calls()); n != 13 {
 		t.Errorf("%d cases were tried, want 13", n)
 	}
 	f.write("repaired", "")
-	a := f.apply(0, "-var", mixed, "-var", "after=3", "-retry", "tripped", "plan.hcl")
+	a := f.apply(0, "--var", mixed, "--var", "after=3", "--retry", "tripped", "plan.hcl")
 	if c := a.stages["collect.g"].Counts; c.Measured+c.Reused != 20 || c.Failed+c.Skipped != 0 {
 		t.Errorf("after a repair: %+v", c)
 	}
@@ -257,7 +257,7 @@ func TestBreakerAndRamp(t *testing.T) {
 
 	r := newFaults(t)
 	bad := kinds(slices.Repeat([]string{"raises"}, 20)...)
-	r.apply(1, "-var", bad, "-var", "ramp=[4]", "plan.hcl")
+	r.apply(1, "--var", bad, "--var", "ramp=[4]", "plan.hcl")
 	expectEqual(t, "ramp", r.ledger("collect.g"), map[string]int{"failed framework_bug raises": 4,
 		"skipped ramp raises": 16})
 	if n := len(r.calls()); n != 4 {
@@ -271,8 +271,8 @@ func TestGates(t *testing.T) {
 	t.Parallel()
 	f := newFaults(t)
 	some := kinds("fine", "raises", "fine", "fine")
-	flags := []string{"-var", some, "-var", "coverage=0.9", "-junit", "junit.xml", "-results", "results.json",
-		"-summary", "gates.md", "plan.hcl"}
+	flags := []string{"--var", some, "--var", "coverage=0.9", "--junit", "junit.xml", "--results", "results.json",
+		"--summary", "gates.md", "plan.hcl"}
 	a := f.apply(4, flags...)
 	if s := a.stages["gate.g"].Status; s != "gate_failed" {
 		t.Errorf("the gate's status is %q", s)
@@ -344,7 +344,7 @@ func TestGates(t *testing.T) {
 
 	// A preflight that fails stops the run before anything is measured.
 	g := newFaults(t)
-	g.apply(5, "-var", "free=100000000", "plan.hcl")
+	g.apply(5, "--var", "free=100000000", "plan.hcl")
 	if n := len(g.calls()); n != 0 {
 		t.Errorf("%d cases were measured after a failed preflight", n)
 	}
@@ -354,9 +354,9 @@ func TestGates(t *testing.T) {
 func TestPartialRuns(t *testing.T) {
 	t.Parallel()
 	f := newSteps(t)
-	f.apply(4, "-limit", "3", "plan.hcl")
+	f.apply(4, "--limit", "3", "plan.hcl")
 	if n := len(f.calls()); n != 3 {
-		t.Errorf("-limit 3 measured %d cases", n)
+		t.Errorf("--limit 3 measured %d cases", n)
 	}
 	if f.has("out/s_perf.txt") {
 		t.Error("a limited run was exported")
@@ -369,13 +369,13 @@ func TestStateInUse(t *testing.T) {
 	t.Parallel()
 	f := newFaults(t)
 	f.write("held.hcl", faultsPlan)
-	first := f.command(t.Context(), "apply", "-var", kinds("waits"), "-var", "deadline=10m", "held.hcl")
+	first := f.command(t.Context(), "apply", "--var", kinds("waits"), "--var", "deadline=10m", "held.hcl")
 	first.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := first.Start(); err != nil {
 		t.Fatal(err)
 	}
 	waitFor(t, "the first run measures", func() bool { return len(f.calls()) > 0 })
-	if r := f.run("apply", "-lock-timeout", "10ms", "plan.hcl"); r.code != 11 {
+	if r := f.run("apply", "--lock-timeout", "10ms", "plan.hcl"); r.code != 11 {
 		t.Errorf("exit code %d, want 11: %s", r.code, short(r.stderr))
 	}
 	f.write("go", "")
@@ -427,7 +427,7 @@ func TestOnlyWhatChangedIsMeasured(t *testing.T) {
 		if action == "reuse" {
 			code = 0
 		}
-		f.json(&p, code, append([]string{"plan", "-json", "-detailed-exitcode"}, args...)...)
+		f.json(&p, code, append([]string{"plan", "--json", "--detailed-exitcode"}, args...)...)
 		for _, s := range p.Stages {
 			if s.Address != "collect.s" {
 				continue
@@ -454,18 +454,18 @@ func TestOnlyWhatChangedIsMeasured(t *testing.T) {
 	}
 	check("first", "collect", 0, 6)
 	check("again", "reuse", 6, 0)
-	check("a longer axis", "stale", 6, 2, "-var", "n=4")
-	check("a shorter axis", "stale", 4, 0, "-var", "n=2")
-	check("how cases are tried", "reuse", 4, 0, "-var", "n=2", "-var", "after=7")
+	check("a longer axis", "stale", 6, 2, "--var", "n=4")
+	check("a shorter axis", "stale", 4, 0, "--var", "n=2")
+	check("how cases are tried", "reuse", 4, 0, "--var", "n=2", "--var", "after=7")
 	f.write("ops.py", strings.Replace(stepsOp, "1.0 +", "2.0 +", 1))
-	check("another op", "stale", 0, 4, "-var", "n=2")
+	check("another op", "stale", 0, 4, "--var", "n=2")
 	f.write("ops.py", stepsOp)
-	check("the first op again", "stale", 4, 0, "-var", "n=2")
-	check("asked for", "stale", 0, 4, "-var", "n=2", "-replace", "collect.s")
+	check("the first op again", "stale", 4, 0, "--var", "n=2")
+	check("asked for", "stale", 0, 4, "--var", "n=2", "--replace", "collect.s")
 
 	f.expect(0, "ckpt", "verify")
 	f.expect(0, "ckpt", "gc")
-	check("after gc", "reuse", 4, 0, "-var", "n=2")
+	check("after gc", "reuse", 4, 0, "--var", "n=2")
 }
 
 // TestSavedPlans: a saved plan runs what was planned, or refuses when that has
@@ -474,12 +474,12 @@ func TestSavedPlans(t *testing.T) {
 	t.Parallel()
 	f := newSteps(t)
 	f.write("plan.hcl", growPlan)
-	f.expect(0, "plan", "-out", "p.plan", "-var", "n=2", "plan.hcl")
+	f.expect(0, "plan", "--out", "p.plan", "--var", "n=2", "plan.hcl")
 	f.apply(0, "p.plan")
 	if n := len(f.calls()); n != 4 {
 		t.Errorf("the saved plan measured %d cases, want 4", n)
 	}
-	f.expect(0, "plan", "-out", "q.plan", "-var", "n=3", "plan.hcl")
+	f.expect(0, "plan", "--out", "q.plan", "--var", "n=3", "plan.hcl")
 	f.write("plan.hcl", strings.Replace(growPlan, "range(2)", "range(3)", 1))
 	f.expect(1, "apply", "q.plan")
 	if n := len(f.calls()); n != 4 {
@@ -488,7 +488,7 @@ func TestSavedPlans(t *testing.T) {
 	var saved struct {
 		Summary planned
 	}
-	f.json(&saved, 0, "show", "-json", "q.plan")
+	f.json(&saved, 0, "show", "--json", "q.plan")
 	if a := saved.Summary.action("collect.s"); a != "stale" {
 		t.Errorf("the saved plan has the action %q", a)
 	}

@@ -104,7 +104,7 @@ export "t" {
 				RowsExact                       int `json:"rows_exact"`
 			}
 		}
-		f.json(&answer, 0, "data", "read-back", "-json", "-python", python, "-rows", "60", "-against", "own", "out")
+		f.json(&answer, 0, "data", "read-back", "--json", "--python", python, "--rows", "60", "--against", "own", "out")
 		tablesOf, sum := map[string]any{}, 0
 		for _, a := range answer.Tables {
 			if a.Differ != 0 || a.Answered != a.Queries {

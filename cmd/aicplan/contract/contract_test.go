@@ -275,7 +275,7 @@ func rows(t *testing.T, data []byte) []map[string]any {
 	return out
 }
 
-// planned is what plan -json prints, as far as the contract goes.
+// planned is what plan --json prints, as far as the contract goes.
 type planned struct {
 	Stages []struct {
 		Address, Kind, Action, Reason, Key string
@@ -304,7 +304,7 @@ func (p planned) action(address string) string {
 	return ""
 }
 
-// applied is what a run did, from the events of apply -json.
+// applied is what a run did, from the events of apply --json.
 type applied struct {
 	code   int
 	events []map[string]any
@@ -324,7 +324,7 @@ type counts struct{ Planned, Measured, Reused, Failed, Skipped, Rows int64 }
 // apply runs a plan and expects the exit code.
 func (f *folder) apply(code int, args ...string) applied {
 	f.t.Helper()
-	r := f.expect(code, append([]string{"apply", "-json"}, args...)...)
+	r := f.expect(code, append([]string{"apply", "--json"}, args...)...)
 	return readEvents(f.t, r)
 }
 

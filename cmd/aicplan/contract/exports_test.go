@@ -151,7 +151,7 @@ func TestExports(t *testing.T) {
 
 	// A second apply has nothing to do, and one that writes again writes the same.
 	var p planned
-	f.json(&p, 0, "plan", "-json", "plan.hcl")
+	f.json(&p, 0, "plan", "--json", "plan.hcl")
 	if p.Work {
 		t.Error("there is work after an apply")
 	}
@@ -160,7 +160,7 @@ func TestExports(t *testing.T) {
 			t.Errorf("a second apply works: %+v", s)
 		}
 	}
-	f.apply(0, "-replace", "export.*", "plan.hcl")
+	f.apply(0, "--replace", "export.*", "plan.hcl")
 	if d := differences("out", anyMap(first), anyMap(f.files("out"))); d != nil {
 		t.Errorf("other bytes when written again: %v", d)
 	}
@@ -205,7 +205,7 @@ export "back" {
 			continue
 		}
 		found = append(found, name)
-		f.apply(0, "-var", "path=./out/"+name, "-var", "table="+table, "back.hcl")
+		f.apply(0, "--var", "path=./out/"+name, "--var", "table="+table, "back.hcl")
 		got, want := f.read("out/back/"+table+".txt"), f.read("out/"+table+".txt")
 		if !bytes.Equal(got, want) {
 			t.Errorf("%s has other rows than the flat file:\n%s\nwant\n%s", name, got, want)
@@ -257,12 +257,12 @@ export "e" {
 `)
 	got := map[string]any{}
 	for _, keep := range []string{"first", "median", "read"} {
-		f.apply(0, "-var", "keep="+keep, "plan.hcl")
+		f.apply(0, "--var", "keep="+keep, "plan.hcl")
 		got[keep] = strings.Split(strings.TrimSpace(string(f.read("out/"+keep+".txt"))), "\n")
 	}
 	f.apply(4, "strict.hcl")
 	f.apply(0, "merge.hcl")
-	f.apply(0, "-var", "from=more", "merge.hcl")
+	f.apply(0, "--var", "from=more", "merge.hcl")
 	for name, sum := range f.files("out/data") {
 		got[name] = sum
 		if strings.HasSuffix(name, ".yaml") {

@@ -133,7 +133,7 @@ func at(kind, stage string) moment {
 // signal goes to its workers too.
 func (f *folder) disturb(signal syscall.Signal, group bool, when moment) (code, done int) {
 	f.t.Helper()
-	cmd := f.command(f.t.Context(), "apply", "-json", "plan.hcl")
+	cmd := f.command(f.t.Context(), "apply", "--json", "plan.hcl")
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	out, err := cmd.StdoutPipe()
 	if err != nil {
@@ -191,7 +191,7 @@ func (f *folder) disturb(signal syscall.Signal, group bool, when moment) (code, 
 func (f *folder) kept() int {
 	f.t.Helper()
 	var p planned
-	f.json(&p, 0, "plan", "-json", "plan.hcl")
+	f.json(&p, 0, "plan", "--json", "plan.hcl")
 	for _, s := range p.Stages {
 		if s.Address != "collect.s" {
 			continue

@@ -26,7 +26,7 @@ func TestOtherPlans(t *testing.T) {
 			continue
 		}
 		var p planned
-		newFolder(t).json(&p, 0, "plan", "-json", file)
+		newFolder(t).json(&p, 0, "plan", "--json", file)
 		kinds, grids := map[string]int{}, map[string]string{}
 		for _, s := range p.Stages {
 			kinds[s.Kind]++
@@ -39,7 +39,7 @@ func TestOtherPlans(t *testing.T) {
 	golden(t, *update, "plans", got)
 }
 
-// why is what why -json prints.
+// why is what why --json prints.
 type why struct {
 	Kept  bool
 	Drops []struct{ Filter, Reason, Place string }
@@ -61,7 +61,7 @@ func TestWhy(t *testing.T) {
 	} {
 		var w why
 		address := fmt.Sprintf("module.%s.grid.%s", strings.TrimPrefix(tc.plan, "h200_"), tc.grid)
-		args := append([]string{"why", "-json", filepath.Join(root, "plans", tc.plan+".hcl"), address},
+		args := append([]string{"why", "--json", filepath.Join(root, "plans", tc.plan+".hcl"), address},
 			strings.Fields(tc.values)...)
 		newFolder(t).json(&w, 0, args...)
 		found := false
@@ -164,14 +164,14 @@ func TestLanguage(t *testing.T) {
 	got := map[string]any{}
 	for _, grid := range []string{"grid.parted", `grid.each["a"]`, `grid.each["b"]`, "grid.sets", "grid.swept"} {
 		var list []any
-		for _, c := range rows(t, f.expect(0, "cases", "-json", "plan.hcl", grid).stdout) {
+		for _, c := range rows(t, f.expect(0, "cases", "--json", "plan.hcl", grid).stdout) {
 			delete(c, "case_id")
 			list = append(list, c)
 		}
 		got[grid] = list
 	}
 	var more []any
-	for _, c := range rows(t, f.expect(0, "cases", "-json", "-var-file", "more.hclvars", "plan.hcl",
+	for _, c := range rows(t, f.expect(0, "cases", "--json", "--var-file", "more.hclvars", "plan.hcl",
 		`grid.each["b"]`).stdout) {
 		delete(c, "case_id")
 		more = append(more, c)
@@ -199,33 +199,33 @@ func TestLanguage(t *testing.T) {
 			}
 		}
 	}
-	f.json(&bad, 1, "plan", "-json", "-var", `sizes=["x"]`, "plan.hcl")
+	f.json(&bad, 1, "plan", "--json", "--var", `sizes=["x"]`, "plan.hcl")
 	if bad.Valid || len(bad.Diagnostics) == 0 {
 		t.Errorf("a variable of another type is accepted: %+v", bad)
 	}
-	r := f.expect(1, "validate", "-json", "bad.hcl")
+	r := f.expect(1, "validate", "--json", "bad.hcl")
 	if !strings.Contains(string(r.stdout), `"line": 2`) || !strings.Contains(string(r.stdout), "bad.hcl") {
 		t.Errorf("a mistake has no place: %s", r.stdout)
 	}
 
 	// Selections.
 	var p planned
-	f.json(&p, 0, "plan", "-json", "-target", `collect.all["a"]`, "plan.hcl")
+	f.json(&p, 0, "plan", "--json", "--target", `collect.all["a"]`, "plan.hcl")
 	if p.action(`collect.all["a"]`) == "" || p.action(`collect.all["b"]`) != "" {
-		t.Error("-target does not choose one stage and what it needs")
+		t.Error("--target does not choose one stage and what it needs")
 	}
-	f.json(&p, 0, "plan", "-json", "-exclude", `collect.all["a"]`, "plan.hcl")
+	f.json(&p, 0, "plan", "--json", "--exclude", `collect.all["a"]`, "plan.hcl")
 	if p.action(`collect.all["a"]`) != "" || p.action(`export.all["a"]`) != "" || p.action(`export.all["b"]`) == "" {
-		t.Error("-exclude does not leave out a stage and what depends on it")
+		t.Error("--exclude does not leave out a stage and what depends on it")
 	}
-	value := f.expect(0, "eval", "-var", "sizes=[5]", "plan.hcl", "[var.sizes, var.shape]").stdout
+	value := f.expect(0, "eval", "--var", "sizes=[5]", "plan.hcl", "[var.sizes, var.shape]").stdout
 	if v := strings.Join(strings.Fields(string(value)), ""); v != `[[5],{"heads":8,"name":"none"}]` {
 		t.Errorf("eval prints %s", v)
 	}
 	var described struct {
 		Variables []struct{ Name, Type string }
 	}
-	f.json(&described, 0, "describe", "-json", "plan.hcl")
+	f.json(&described, 0, "describe", "--json", "plan.hcl")
 	if len(described.Variables) != 2 || described.Variables[0].Name != "sizes" ||
 		described.Variables[0].Type != "list(number)" {
 		t.Errorf("describe has the variables %+v", described.Variables)
@@ -249,18 +249,18 @@ func TestDiff(t *testing.T) {
 			Worst                           []struct{ A, B, Ratio float64 }
 		}
 	}
-	f.json(&d, 0, "diff", "-json", "a/gemm_perf.txt", "b/gemm_perf.txt")
+	f.json(&d, 0, "diff", "--json", "a/gemm_perf.txt", "b/gemm_perf.txt")
 	if len(d.Tables) != 1 {
 		t.Fatalf("%d tables", len(d.Tables))
 	}
 	x := d.Tables[0]
 	expectEqual(t, "diff", []any{x.Common, x.Added, x.Removed, x.Changed, x.Ratio.P50, x.Ratio.Max,
 		x.Worst[0].Ratio}, []any{2, 1, 1, 2, 2, 2, 2})
-	f.json(&d, 0, "diff", "-json", "a", "b")
+	f.json(&d, 0, "diff", "--json", "a", "b")
 	for flag, code := range map[string]int{
-		"-max-changed=1": 4, "-max-changed=2": 0, "-max-removed=0": 4, "-max-removed=1": 0, "-max-added=0": 4,
-		"-max-added=1": 0,
-		"-max-p95=1.5": 4, "-max-p95=2": 0, "-max-median=0.9": 4, "-max-median=1": 0,
+		"--max-changed=1": 4, "--max-changed=2": 0, "--max-removed=0": 4, "--max-removed=1": 0, "--max-added=0": 4,
+		"--max-added=1": 0,
+		"--max-p95=1.5": 4, "--max-p95=2": 0, "--max-median=0.9": 4, "--max-median=1": 0,
 	} {
 		if r := f.run("diff", flag, "a/gemm_perf.txt", "b/gemm_perf.txt"); r.code != code {
 			t.Errorf("diff %s: exit code %d, want %d", flag, r.code, code)
@@ -283,7 +283,7 @@ func TestDatabase(t *testing.T) {
 		Counts      map[string]int
 		Findings    []struct{ Rule, Severity, Path, Table string }
 	}
-	f.json(&lint, 0, "data", "lint", "-json", "good")
+	f.json(&lint, 0, "data", "lint", "--json", "good")
 	if lint.Files != 1 || lint.Rows != 4 {
 		t.Errorf("lint reads %d files with %d rows, want 1 with 4", lint.Files, lint.Rows)
 	}
@@ -292,11 +292,11 @@ func TestDatabase(t *testing.T) {
 			t.Errorf("lint finds %+v in a good database", x)
 		}
 	}
-	f.json(&lint, 4, "data", "lint", "-json", "bad")
+	f.json(&lint, 4, "data", "lint", "--json", "bad")
 	if lint.Counts["nonpositive_latency"] != 1 || lint.Counts["duplicates"] != 1 {
 		t.Errorf("lint counts %v", lint.Counts)
 	}
-	f.expect(0, "data", "lint", "-allow", "nonpositive_latency=1", "-allow", "duplicates=1", "bad")
+	f.expect(0, "data", "lint", "--allow", "nonpositive_latency=1", "--allow", "duplicates=1", "bad")
 
 	var matrix struct {
 		Cells []struct {
@@ -305,13 +305,13 @@ func TestDatabase(t *testing.T) {
 			Missing                                 []string
 		}
 	}
-	f.json(&matrix, 0, "data", "matrix", "-json", "-models", "models.yaml", "good")
+	f.json(&matrix, 0, "data", "matrix", "--json", "--models", "models.yaml", "good")
 	answers := map[string]string{}
 	for _, c := range matrix.Cells {
 		answers[c.Model] = fmt.Sprint(c.System, " ", c.Backend, " ", c.Version, " ", c.TP, " ", c.Answer, " ", len(c.Missing))
 	}
 	golden(t, *update, "matrix", answers)
-	f.expect(4, "data", "matrix", "-require", "-models", "models.yaml", "good")
+	f.expect(4, "data", "matrix", "--require", "--models", "models.yaml", "good")
 }
 
 // TestReports: the files of a report exist and the JSON has the run's figures.
@@ -325,7 +325,7 @@ report "r" {
   format = ["html", "markdown", "json"]
 }
 `)
-	f.apply(3, "-var", kinds("fine", "fine", "raises"), "plan.hcl")
+	f.apply(3, "--var", kinds("fine", "fine", "raises"), "plan.hcl")
 	var report struct {
 		Title  string
 		Tables []struct {
@@ -356,13 +356,13 @@ report "r" {
 			t.Errorf("%s lacks the title or the failure", name)
 		}
 	}
-	check(f.expect(0, "report", "-json").stdout)
-	f.expect(0, "report", "-format", "html", "-out", "page.html")
+	check(f.expect(0, "report", "--json").stdout)
+	f.expect(0, "report", "--format", "html", "--out", "page.html")
 	if !strings.HasPrefix(strings.ToLower(string(f.read("page.html"))), "<!doctype html>") {
 		t.Error("page.html is no page")
 	}
 	var runs []map[string]any
-	f.json(&runs, 0, "report", "-list", "-json")
+	f.json(&runs, 0, "report", "--list", "--json")
 	if len(runs) != 1 {
 		t.Errorf("%d runs are listed, want 1", len(runs))
 	}
@@ -448,9 +448,9 @@ func TestPublish(t *testing.T) {
 	commits("2")
 	f.apply(0, "plan.hcl")
 	commits("2")
-	f.apply(0, "-var", "n=3", "plan.hcl")
+	f.apply(0, "--var", "n=3", "plan.hcl")
 	commits("3")
-	f.expect(0, "publish", "-json", "-var", "n=3", "plan.hcl")
+	f.expect(0, "publish", "--json", "--var", "n=3", "plan.hcl")
 	commits("3")
 	if s := git("-C", "db", "status", "--porcelain"); s != "" || git("-C", "db", "rev-parse", "--abbrev-ref",
 		"HEAD") != "main" {
@@ -500,7 +500,7 @@ collect "s" {
 			}
 		}
 	}
-	f.json(&p, 0, "plan", "-json", "plan.hcl")
+	f.json(&p, 0, "plan", "--json", "plan.hcl")
 	found := false
 	for _, s := range p.Stages {
 		if s.Address != "collect.s" {
@@ -518,7 +518,7 @@ collect "s" {
 	if !found {
 		t.Error("the plan has no collect.s")
 	}
-	script := string(f.expect(0, "apply", "-dry-run", "plan.hcl").stdout)
+	script := string(f.expect(0, "apply", "--dry-run", "plan.hcl").stdout)
 	for _, line := range []string{"#SBATCH -t 00:30:00", "#SBATCH -N 2", "#SBATCH --gpus-per-node=4"} {
 		if !strings.Contains(script, line) {
 			t.Errorf("the script of a dry run lacks %q:\n%s", line, script)

@@ -215,7 +215,7 @@ func TestServing(t *testing.T) {
 	t.Parallel()
 	s := newServer(t)
 	f := newFolder(t, "plan.hcl", servingPlan)
-	f.apply(0, "-var", "url="+s.URL, "plan.hcl")
+	f.apply(0, "--var", "url="+s.URL, "plan.hcl")
 	got := s.requests()
 	if len(got) != 2*(16+2) || s.most != 4 {
 		t.Errorf("the server got %d requests, %d at once; want 36 and 4", len(got), s.most)
@@ -235,7 +235,7 @@ func TestServing(t *testing.T) {
 		t.Errorf("%d requests have %d different prompts", len(got), len(prompts))
 	}
 
-	found := rows(t, f.expect(0, "show", "-json", "collect.load").stdout)
+	found := rows(t, f.expect(0, "show", "--json", "collect.load").stdout)
 	if len(found) != 2 {
 		t.Fatalf("%d rows, want 2", len(found))
 	}
@@ -283,7 +283,7 @@ func TestServing(t *testing.T) {
 	}
 
 	// What was measured is not measured again.
-	f.apply(0, "-var", "url="+s.URL, "plan.hcl")
+	f.apply(0, "--var", "url="+s.URL, "plan.hcl")
 	if n := len(s.requests()); n != len(got) {
 		t.Errorf("a second apply sent %d requests", n-len(got))
 	}
@@ -394,8 +394,8 @@ func loadOnce(t *testing.T, s *server, code int, load string, files ...string) (
 	t.Helper()
 	plan := strings.Replace(loadPlan(load), `  axis "n" { values = [1] }`, `  axis "seed" { values = [3] }`, 1)
 	f := newFolder(t, append(files, "plan.hcl", plan)...)
-	f.apply(code, "-var", "url="+s.URL, "plan.hcl")
-	found := rows(t, f.expect(0, "show", "-json", "collect.load").stdout)
+	f.apply(code, "--var", "url="+s.URL, "plan.hcl")
+	found := rows(t, f.expect(0, "show", "--json", "collect.load").stdout)
 	if len(found) != 1 {
 		t.Fatalf("%d rows, want 1", len(found))
 	}

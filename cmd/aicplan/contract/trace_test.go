@@ -36,7 +36,7 @@ func TestTraces(t *testing.T) {
 
 func figuresOf(t *testing.T, files ...string) any {
 	t.Helper()
-	r := newFolder(t).run(append([]string{"trace", "-json", "-top", "2", "-steps", "2"}, files...)...)
+	r := newFolder(t).run(append([]string{"trace", "--json", "--top", "2", "--steps", "2"}, files...)...)
 	var found []map[string]any
 	if err := json.Unmarshal(r.stdout, &found); err != nil {
 		t.Fatalf("%v: %v\n%s", files, err, short(r.stderr))

@@ -128,15 +128,15 @@ def op_of(address):
 def run(args, plan, work, backend=""):
     """The ops of one plan, as the lines of the table."""
     state = os.path.join(work, "state-%s%s" % (os.path.basename(plan), backend))
-    words = ["-state-dir=" + state, "apply", "-json", "-target", "*collect*", "-out-dir", os.path.join(work, "out")]
-    words += ["-limit", str(args.cases)] if args.cases else ["-smoke"]
-    words += ["-var", "collector_root=" + os.path.abspath(args.checkout)]
+    words = ["--state-dir=" + state, "apply", "--json", "--target", "*collect*", "--out-dir", os.path.join(work, "out")]
+    words += ["--limit", str(args.cases)] if args.cases else ["--smoke"]
+    words += ["--var", "collector_root=" + os.path.abspath(args.checkout)]
     if backend:
-        words += ["-var", "backend=" + backend]
+        words += ["--var", "backend=" + backend]
         if backend == "trtllm":  # one rank of several: there may be no MPI here
-            words += ["-var", 'launcher=["env", "OMPI_COMM_WORLD_SIZE={ranks}", "OMPI_COMM_WORLD_RANK=0"]']
+            words += ["--var", 'launcher=["env", "OMPI_COMM_WORLD_SIZE={ranks}", "OMPI_COMM_WORLD_RANK=0"]']
     elif args.op:
-        words += ["-var", "ops=" + json.dumps(args.op)]
+        words += ["--var", "ops=" + json.dumps(args.op)]
     backend = backend or re.sub(r"^h200_|\.hcl$", "", os.path.basename(plan))
     done = aicplan(args, *words, plan)
     ends, stopped = {}, {}
@@ -153,7 +153,7 @@ def run(args, plan, work, backend=""):
             ends[event["stage"]] = event
     if not ends:
         raise SystemExit("%s: the plan did not run:\n%s" % (plan, (done.stdout + done.stderr)[-4000:]))
-    failures = aicplan(args, "-state-dir=" + state, "failures", "-json", "-group-by", "stage,class,message", "-traceback")
+    failures = aicplan(args, "--state-dir=" + state, "failures", "--json", "--group-by", "stage,class,message", "--traceback")
     groups = {}
     for group in json.loads(failures.stdout or "[]"):
         groups.setdefault(group["values"][0], []).append(group)
@@ -235,7 +235,7 @@ def usable(args):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("-cases", type=int, default=0, metavar="N", help="the first N cases of every op, instead of a sample of four")
     parser.add_argument("-op", action="append", default=[], metavar="NAME", help="only this op (repeatable)")
     parser.add_argument("-sm", default="90", help="the compute capability that collectors are told, 90 by default")

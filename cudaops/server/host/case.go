@@ -84,7 +84,7 @@ func (t *traceBlock) declare() []worker.Option {
 			Doc: "how long the profiler may take to write its files"},
 		{Name: "required", Into: &t.Required, Default: false,
 			Doc: "a case without the traces of all its ranks fails; otherwise its row says trace_error"},
-		{Name: "rules", Into: &t.Rules, Doc: "a file of rules for collectives, as aicplan trace -rules takes"},
+		{Name: "rules", Into: &t.Rules, Doc: "a file of rules for collectives, as aicplan trace --rules takes"},
 	}
 }
 

@@ -76,7 +76,7 @@ func newBench(t *testing.T, fault string, more ...string) *bench {
 		t.Fatal(err)
 	}
 	b := &bench{starts: filepath.Join(t.TempDir(), "starts"), spool: t.TempDir(), open: func() (nvml.API, error) { return nil, nvml.ErrNotBuilt }}
-	command := []any{self, "-port", "{port}", "-tp", "{tensor_parallel_size}", "-starts", b.starts, "-fault", fault}
+	command := []any{self, "-port", "{port}", "-tp", "{tensor_parallel_size}", "-starts", b.starts, "--fault", fault}
 	for _, a := range more {
 		command = append(command, a)
 	}

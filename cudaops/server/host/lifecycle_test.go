@@ -91,7 +91,7 @@ func TestServersThatRefuse(t *testing.T) {
 				limit = time.Second
 			}
 			within(t, limit, func(limit time.Duration) string {
-				b := newBench(t, "no completion", "-status", fmt.Sprint(c.status))
+				b := newBench(t, "no completion", "--status", fmt.Sprint(c.status))
 				b.steady = time.Millisecond
 				b.options["model"], b.options["ready"] = c.model, map[string]any{"within": limit.String()}
 				f := b.run(t, `{"tensor_parallel_size": 1}`).failures[1]

@@ -33,8 +33,8 @@ type Past struct {
 	// Statement is what the run's first report stage said; nil without one that
 	// ran.
 	Statement *Statement
-	// Whole is true for a run of all stages of its plan; false where -target or
-	// -exclude chose some, and for runs that do not say it.
+	// Whole is true for a run of all stages of its plan; false where --target or
+	// --exclude chose some, and for runs that do not say it.
 	Whole  bool
 	Stages []Ended
 	// Open are the stages that had begun and not ended.
@@ -62,7 +62,7 @@ func Find(store *checkpoint.Store, id string) (*checkpoint.Run, error) {
 	if id == "" || id == "latest" {
 		r, err := store.LatestRun()
 		if errors.Is(err, checkpoint.ErrMissing) {
-			return nil, fmt.Errorf("the state folder %s has no run: apply a plan first, or name the folder with -state-dir", store.Dir())
+			return nil, fmt.Errorf("the state folder %s has no run: apply a plan first, or name the folder with --state-dir", store.Dir())
 		}
 		return r, err
 	}
@@ -86,7 +86,7 @@ func Find(store *checkpoint.Store, id string) (*checkpoint.Run, error) {
 	case 1:
 		return &found[0], nil
 	case 0:
-		return nil, fmt.Errorf("there is no run %q in %s; aicplan report -list shows them", id, store.Dir())
+		return nil, fmt.Errorf("there is no run %q in %s; aicplan report --list shows them", id, store.Dir())
 	}
 
 	return nil, fmt.Errorf("%q begins %d runs, %s and %s among them: give more of the id", id, len(found),

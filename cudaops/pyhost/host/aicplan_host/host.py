@@ -474,7 +474,7 @@ class Host:
             out["message"] = "%s ended the process with exit status %s in the middle of a case" % (getattr(op, "name", "the op"), err.code)
         elif isinstance(op, CollectorOp) and self._lacks(err):
             out["class"] = FRAMEWORK_BUG
-            out["message"] = "%s: the installation at %s lacks the Python package %s, which %s needs here; install it and try again (-retry failed)" % (
+            out["message"] = "%s: the installation at %s lacks the Python package %s, which %s needs here; install it and try again (--retry failed)" % (
                 out["message"], sys.executable, err.name.partition(".")[0], self.package or "the collector",
             )
         elif isinstance(err, ImportError):
