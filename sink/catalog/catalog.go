@@ -230,7 +230,7 @@ func (t *Table) Column(name string) (Column, bool) {
 	return Column{}, false
 }
 
-// FileOrder returns the columns that a perf file's rows are sorted by; "--name"
+// FileOrder returns the columns that a perf file's rows are sorted by; "-name"
 // means from the largest value on. Most tables are sorted by their key. Readers
 // interpolate between the shapes of gemm_perf and take the first of two that are
 // equally near, so its rows stand as in upstream's files: largest first. So do

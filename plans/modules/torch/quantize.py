@@ -15,11 +15,11 @@ def compute_scale(m, k, bench, quant_dtype="fp8"):
     known = torch.full((), 64.0, device=bench.device, dtype=torch.float32)
 
     def static(x):
-        return (x * known.to(x.dtype)).clamp_(--top, top).to(kind)
+        return (x * known.to(x.dtype)).clamp_(-top, top).to(kind)
 
     def dynamic(x):
         scale = top / x.abs().amax().float().clamp_min(1e-12)
-        return (x * scale.to(x.dtype)).clamp_(--top, top).to(kind), scale
+        return (x * scale.to(x.dtype)).clamp_(-top, top).to(kind), scale
 
     sets = bench.rotate(((m, k), torch.bfloat16))
     if bench.verify:
@@ -38,7 +38,7 @@ def _check(torch, static, dynamic, x, known, top):
     the smallest step); the found scale must be the exact one."""
 
     def close(quantised, scale):
-        want = (x.double() * float(scale)).clamp(--top, top)
+        want = (x.double() * float(scale)).clamp(-top, top)
         torch.testing.assert_close(quantised.float().double(), want, rtol=0.07, atol=2**-9)
 
     close(static(x), known)
