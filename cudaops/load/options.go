@@ -39,6 +39,9 @@ type Option struct {
 	// Flag is AIPerf's flag for the option. Its value is the option's value times Scale, if Scale is not 0.
 	Flag  string
 	Scale float64
+
+	// Always adds the flag even if the option has its default, because AIPerf's default differs.
+	Always bool
 }
 
 // Kind returns the type of the option's values: text, number, bool, texts (a map), numbers (a map), list or any.
@@ -153,11 +156,14 @@ func command(s *Settings) string {
 		return "'" + strings.ReplaceAll(fmt.Sprint(v), "'", `'\''`) + "'"
 	}
 
+	defaults := DefaultSettings()
 	all := reflect.ValueOf(s)
 	for _, o := range options {
 		v := fieldOf(all, o.Name)
 		switch {
-		case o.Flag == "" || v.IsZero() && o.Name != "seed":
+		case o.Flag == "" || !o.Always && (v.IsZero() ||
+			reflect.DeepEqual(v.Interface(), fieldOf(reflect.ValueOf(&defaults), o.Name).Interface())):
+		case v.Kind() == reflect.Bool && !v.Bool():
 		case v.Kind() == reflect.Bool:
 			out = append(out, o.Flag)
 		case v.Kind() == reflect.String:
@@ -213,9 +219,10 @@ func (o Option) DefaultText() string {
 var options = []Option{
 	{Name: "model", Runtime: true, Required: true, Doc: "the name by which the server knows the model", Flag: "--model"},
 	{Name: "endpoint_type", Runtime: true, Default: string(openai.Chat), Depends: "the grid's op",
-		OneOf: openai.Endpoints(), Doc: "API that requests use", Flag: "--endpoint-type"},
+		OneOf: openai.Endpoints(), Doc: "API that requests use", Flag: "--endpoint-type", Always: true},
 	{Name: "endpoint", Runtime: true, Doc: "path of the API if it is not the usual one", Flag: "--endpoint"},
-	{Name: "streaming", Runtime: true, Default: true, Doc: "whether responses are streamed", Flag: "--streaming"},
+	{Name: "streaming", Runtime: true, Default: true, Doc: "whether responses are streamed", Flag: "--streaming",
+		Always: true},
 	{Name: "url", Runtime: true, Default: "localhost:8000", Check: checkURL,
 		Doc: "address of the server, with or without a scheme", Flag: "--url"},
 	{Name: "headers", Runtime: true, Doc: "additional headers, none with a secret"},
@@ -264,7 +271,7 @@ var options = []Option{
 	{Name: "entries", Default: 0, Depends: "one for every request",
 		Doc: "number of different conversations, reused if there are fewer than requests", Flag: "--num-dataset-entries"},
 	{Name: "sampling", Default: SamplingSequential, OneOf: []string{SamplingSequential, SamplingShuffle},
-		Doc: "order of conversations", Flag: "--dataset-sampling-strategy"},
+		Doc: "order of conversations", Flag: "--dataset-sampling-strategy", Always: true},
 	{Name: "prefix_length", Default: 0, Doc: "tokens of a shared text that starts conversations",
 		Flag: "--prefix-prompt-length"},
 	{Name: "prefix_pool", Default: 1, Doc: "number of such texts", Flag: "--prefix-prompt-pool-size"},
@@ -289,7 +296,7 @@ var options = []Option{
 		Doc: "source of token counts: the tokenizer, else the response's usage; or the server's /tokenize after the load"},
 	{Name: "request_log", Default: LogRecords, OneOf: []string{LogRecords, LogNone}, Beside: true,
 		Doc: "whether the row keeps a line for each request"},
-	{Name: "seed", Default: 0, Flag: "--random-seed",
+	{Name: "seed", Default: 0, Flag: "--random-seed", Always: true,
 		Doc: "random seed of prompts, order, arrivals and cancellations, together with the case"},
 }
 

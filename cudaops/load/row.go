@@ -371,6 +371,10 @@ func row(res *Traffic, counted bool) worker.Row {
 		"started_at_utc":  time.Unix(0, res.Profiling.From).UTC().Format(time.RFC3339Nano),
 	}
 
+	if w := res.Warmup; w != nil {
+		r["warmup_start_ns"], r["warmup_end_ns"] = w.From, w.To
+	}
+
 	put := func(name string, v float64) {
 		if !math.IsNaN(v) && !math.IsInf(v, 0) {
 			r[name] = v

@@ -3,11 +3,13 @@ package telemetry
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 )
 
@@ -175,4 +177,27 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestPagesCutAtDifferentPlacesAreOneError checks that the number of reported errors does not grow with the number of
+// places at which a page was cut.
+func TestPagesCutAtDifferentPlacesAreOneError(t *testing.T) {
+	var n atomic.Int64
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "1000")
+		_, _ = io.WriteString(w, "DCGM_FI_DEV_POWER_USAGE{gpu=\"0\",UUID=\"u\"} 300\nDCGM_FI_DEV_GPU_UTIL{gpu=\"0"[:40+n.Add(1)%40])
+	}))
+	defer srv.Close()
+	src, err := NewExporter(srv.URL, Builtin(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := Start(t.Context(), Options{Interval: MinInterval}, nil, []Source{src})
+	defer r.Stop()
+	for range 5 {
+		_ = r.scrape(t.Context(), 0, r.states[0])
+	}
+	if errs := r.Sources()[0].Errors; len(errs) != 1 {
+		t.Errorf("%v", errs)
+	}
 }

@@ -9,26 +9,27 @@ import (
 	"time"
 )
 
-// Limits of [Options.Interval], and its default.
+// Limits of [Options.Interval] and [Options.Timeout], and the default of the former.
 const (
 	MinInterval     = 10 * time.Millisecond
 	MaxInterval     = 300 * time.Second
 	DefaultInterval = 333 * time.Millisecond
 )
 
-// scrapeDeadline bounds a scrape, and so the time that telemetry adds to a run.
-const scrapeDeadline = time.Second
-
 // Options of a [Recorder].
 type Options struct {
 	Set      *Set
 	Interval time.Duration // 0 means DefaultInterval
+
+	// Timeout bounds a scrape. 0 means two seconds or six intervals, whichever is longer.
+	Timeout time.Duration
 }
 
 // Recorder scrapes sources until it is stopped. It is safe for concurrent use.
 type Recorder struct {
 	set      *Set
 	interval time.Duration
+	timeout  time.Duration
 	states   []*state
 	cancel   context.CancelFunc
 	wg       sync.WaitGroup
@@ -46,15 +47,22 @@ type state struct {
 	ok      int
 	first   error // error of the first scrape
 	useless bool
+	failing bool // the last scrape failed
 	events  []event
-	errs    map[string]int
+	errs    map[string]*failures // by kind
+}
+
+// failures counts the errors of one kind. Their texts may differ, so only the first one is kept.
+type failures struct {
+	first string
+	n     int
 }
 
 // event is a scrape that failed or had missing values.
 type event struct {
 	at           int64
 	lost, blanks int
-	reason       string
+	kind, detail string // of an error
 }
 
 // Start scrapes all sources once, concurrently, and continues to scrape those that responded in the
@@ -70,13 +78,18 @@ func Start(ctx context.Context, o Options, defaults, byUser []Source) *Recorder 
 	}
 
 	o.Interval = min(max(o.Interval, MinInterval), MaxInterval)
+	if o.Timeout == 0 {
+		o.Timeout = max(2*time.Second, 6*o.Interval)
+	}
+
 	ctx, cancel := context.WithCancel(ctx)
-	r := &Recorder{set: o.Set, interval: o.Interval, cancel: cancel, series: map[string]map[int]*series{}}
+	r := &Recorder{set: o.Set, interval: o.Interval, timeout: o.Timeout, cancel: cancel,
+		series: map[string]map[int]*series{}}
 
 	for i, list := range [][]Source{defaults, byUser} {
 		for _, s := range list {
 			r.states = append(r.states, &state{src: s, byUser: i == 1, force: make(chan chan struct{}),
-				errs: map[string]int{}})
+				errs: map[string]*failures{}})
 		}
 	}
 
@@ -115,7 +128,7 @@ func (r *Recorder) loop(ctx context.Context, i int, st *state) {
 		begin := time.Now()
 		err := r.scrape(ctx, i, st)
 		if missed := int(time.Since(begin) / r.interval); missed > 0 && ctx.Err() == nil {
-			st.note(event{at: time.Now().UnixNano(), lost: missed, reason: "a scrape took longer than the interval"})
+			st.note(event{at: time.Now().UnixNano(), lost: missed, kind: "a scrape took longer than the interval"})
 		}
 
 		if done != nil {
@@ -130,9 +143,9 @@ func (r *Recorder) loop(ctx context.Context, i int, st *state) {
 
 // scrape takes one sample.
 func (r *Recorder) scrape(ctx context.Context, i int, st *state) error {
-	limited, cancel := context.WithTimeout(ctx, scrapeDeadline)
+	limited, cancel := context.WithTimeout(ctx, r.timeout)
 	defer cancel()
-	page, err := scrapeOnce(limited, st.src)
+	page, err := scrapeOnce(limited, st.src, r.timeout)
 	at := time.Now().UnixNano()
 
 	if err != nil {
@@ -140,21 +153,26 @@ func (r *Recorder) scrape(ctx context.Context, i int, st *state) error {
 			return err // stopped, not lost
 		}
 		st.mu.Lock()
-		st.useless = errors.Is(err, ErrUseless)
+		st.useless, st.failing = errors.Is(err, ErrUseless), true
 		st.mu.Unlock()
-		st.note(event{at: at, lost: 1, reason: err.Error()})
+		e := event{at: at, lost: 1, kind: err.Error()}
+		if cut, ok := errors.AsType[*cutError](err); ok {
+			e.kind, e.detail = "the page was cut", cut.Error()
+		}
+		st.note(e)
 		return err
 	}
 
 	st.mu.Lock()
 	st.ok++
+	st.failing = false
 	st.mu.Unlock()
 	if page.Blanks > 0 {
 		st.note(event{at: at, blanks: page.Blanks})
 	}
 
 	if page.Malformed != "" {
-		st.note(event{at: at, reason: "a part of the page was not read: " + page.Malformed})
+		st.note(event{at: at, kind: "a part of the page was not read", detail: page.Malformed})
 	}
 
 	r.mu.Lock()
@@ -176,7 +194,7 @@ func (r *Recorder) scrape(ctx context.Context, i int, st *state) error {
 }
 
 // scrapeOnce enforces the deadline even if the source ignores it.
-func scrapeOnce(ctx context.Context, s Source) (Page, error) {
+func scrapeOnce(ctx context.Context, s Source, timeout time.Duration) (Page, error) {
 	type answer struct {
 		page Page
 		err  error
@@ -191,12 +209,12 @@ func scrapeOnce(ctx context.Context, s Source) (Page, error) {
 	select {
 	case a := <-c:
 		if errors.Is(a.err, context.DeadlineExceeded) {
-			a.err = fmt.Errorf("no answer within %s", scrapeDeadline)
+			a.err = fmt.Errorf("no response within %s; timeout allows more", timeout)
 		}
 		return a.page, a.err
 	case <-ctx.Done():
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return Page{}, fmt.Errorf("no answer within %s", scrapeDeadline)
+			return Page{}, fmt.Errorf("no response within %s; timeout allows more", timeout)
 		}
 		return Page{}, ctx.Err()
 	}
@@ -205,8 +223,16 @@ func scrapeOnce(ctx context.Context, s Source) (Page, error) {
 func (st *state) note(e event) {
 	st.mu.Lock()
 	defer st.mu.Unlock()
-	if e.reason != "" {
-		st.errs[e.reason]++
+	if e.kind != "" {
+		f := st.errs[e.kind]
+		if f == nil {
+			f = &failures{first: e.kind}
+			if e.detail != "" {
+				f.first += ": " + e.detail
+			}
+			st.errs[e.kind] = f
+		}
+		f.n++
 	}
 
 	if e.lost > 0 || e.blanks > 0 {
@@ -215,15 +241,16 @@ func (st *state) note(e event) {
 }
 
 // Mark takes a sample of each source now. It is called at the start and the end of a window, so that
-// counters are exact. It returns when all sources have responded or after their deadline.
+// counters are exact. It returns when all sources have responded or after their timeout. It does not wait for sources
+// whose last scrape failed.
 func (r *Recorder) Mark(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, scrapeDeadline)
+	ctx, cancel := context.WithTimeout(ctx, 2*r.timeout) // a scrape may be in progress
 	defer cancel()
 	var all sync.WaitGroup
 
 	for _, st := range r.states {
 		st.mu.Lock()
-		idle := st.useless || st.first != nil && !st.byUser
+		idle := st.useless || st.failing || st.first != nil && !st.byUser
 		st.mu.Unlock()
 		if idle {
 			continue
@@ -290,8 +317,8 @@ func (r *Recorder) Sources() []Status {
 	for _, st := range r.states {
 		st.mu.Lock()
 		s := Status{Name: st.src.Name(), Default: !st.byUser, OK: st.ok > 0, Scrapes: st.ok, Errors: map[string]int{}}
-		for reason, n := range st.errs {
-			s.Errors[reason] = n
+		for _, f := range st.errs {
+			s.Errors[f.first] = f.n
 		}
 		st.mu.Unlock()
 		if s.OK || !s.Default {

@@ -110,8 +110,11 @@ type Summary struct {
 	} `json:"summary"`
 	Endpoints map[string]*EndpointSummary `json:"endpoints"`
 	Errors    []ErrorCount                `json:"error_summary"`
-	Lost      int                         `json:"lost_scrapes"`
-	Blanks    int                         `json:"blank_values"`
+	// Power in W and Energy in J are the sums over the case's GPUs, or null if they are unknown.
+	Power  any `json:"total_power_w"`
+	Energy any `json:"total_energy_j"`
+	Lost   int `json:"lost_scrapes"`
+	Blanks int `json:"blank_values"`
 }
 
 // EndpointSummary is the summary of one source.

@@ -3,6 +3,7 @@ package telemetry
 import (
 	"math"
 	"slices"
+	"time"
 )
 
 // series contains the samples of one device from one source, one row per scrape.
@@ -62,6 +63,20 @@ func (s *series) inside(from, to int64) (lo, hi int) {
 		hi++
 	}
 	return lo, max(lo, hi)
+}
+
+// gap returns the longest time between lo and hi without a row. Rows before and after the window count.
+func (s *series) gap(lo, hi int64) time.Duration {
+	longest, before := int64(0), lo
+	for _, t := range s.times {
+		if t > lo {
+			longest = max(longest, t-before)
+		}
+		if before = t; t >= hi {
+			return time.Duration(longest)
+		}
+	}
+	return time.Duration(max(longest, hi-max(before, lo)))
 }
 
 // around returns the rows of a window and a few rows before and after it, which are needed to interpolate

@@ -139,7 +139,7 @@ func (e *exporter) Scrape(ctx context.Context) (Page, error) {
 	body := &counted{r: io.LimitReader(res.Body, maxPage+1)}
 	page := e.set.parse(body)
 	if body.err != nil {
-		return page, fmt.Errorf("the page was cut after %d bytes: %w", body.n, body.err)
+		return page, &cutError{body.n, body.err}
 	}
 
 	if body.n > maxPage {
@@ -155,6 +155,18 @@ func (e *exporter) Scrape(ctx context.Context) (Page, error) {
 
 	return page, nil
 }
+
+// cutError reports a page that ended early.
+type cutError struct {
+	after int64
+	err   error
+}
+
+func (e *cutError) Error() string {
+	return fmt.Sprintf("the page was cut after %d bytes: %v", e.after, e.err)
+}
+
+func (e *cutError) Unwrap() error { return e.err }
 
 // counted records how many bytes of a body were read and the read error.
 type counted struct {

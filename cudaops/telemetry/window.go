@@ -24,6 +24,11 @@ type GPUWindow struct {
 	Refresh time.Duration
 	Stale   bool
 
+	// Gap is the longest time in the window without a sample. Covered is true if the samples are frequent and fresh
+	// enough for means over time and increases.
+	Gap     time.Duration
+	Covered bool
+
 	// EnergyByPower is the integral of the power readings in joules, or null without power readings.
 	EnergyByPower *float64
 }
@@ -117,6 +122,9 @@ func (r *Recorder) device(s *series, source string, lo, hi int64) *GPUWindow {
 	s = s.around(lo, hi)
 	a, b := s.inside(lo, hi)
 	g.Samples = b - a
+	g.Refresh, g.Stale = freshness(s, lo, hi)
+	g.Gap = s.gap(lo, hi)
+	g.Covered = !g.Stale && g.Gap <= max(maxGap*r.interval, time.Duration(hi-lo)/4)
 
 	for _, m := range r.set.Metrics() {
 		col := s.columns[m.Name]
@@ -135,20 +143,26 @@ func (r *Recorder) device(s *series, source string, lo, hi int64) *GPUWindow {
 			gauge(&st, s.times, col, lo, hi)
 		}
 
+		if !g.Covered {
+			st.TimeAvg, st.Delta = nil, nil
+		}
+
 		if st.Count > 0 {
 			g.Metrics = append(g.Metrics, st)
 		}
 	}
 
-	if col := s.columns[Power]; col != nil {
+	if col := s.columns[Power]; col != nil && g.Covered {
 		if area, ok := integral(s.times, col, lo, hi); ok {
 			g.EnergyByPower = &area
 		}
 	}
 
-	g.Refresh, g.Stale = freshness(s, lo, hi)
 	return g
 }
+
+// maxGap is the number of intervals without a sample that a window may contain, if it is not short.
+const maxGap = 3
 
 // freshness determines how often readings changed inside the window.
 func freshness(s *series, lo, hi int64) (refresh time.Duration, stale bool) {

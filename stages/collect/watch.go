@@ -91,7 +91,7 @@ func (r *running) observe(o *worker.Outcome) {
 		}
 		telemetry.PerWork(row)
 		if i == 0 {
-			r.policy.beside = r.series(o.Task.Case.ID, win)
+			r.policy.beside = r.series(o.Task.Case.ID, row, win)
 		}
 	}
 
@@ -101,8 +101,8 @@ func (r *running) observe(o *worker.Outcome) {
 }
 
 // series stores the samples of a window as attachments.
-func (r *running) series(id string, win *cudatelemetry.Window) []stage.Attachment {
-	files, err := r.watching.Files(win)
+func (r *running) series(id string, row worker.Row, win *cudatelemetry.Window) []stage.Attachment {
+	files, err := r.watching.Files(row, win)
 	var out []stage.Attachment
 	for _, f := range files {
 		a := stage.Attachment{Name: f.Name, MediaType: f.MediaType, Bytes: int64(len(f.Data))}

@@ -80,11 +80,12 @@ func (c *Config) runAIPerf(ctx context.Context, rc *stage.RunContext) (*stage.Ou
 					return nil, fileutil.Explain("make the folder of", full, err)
 				}
 
-				if err := stageAttachment(&batch, rc.Store, full, list, a); err != nil {
+				digest, err := stageAttachment(&batch, rc.Store, full, list, a)
+				if err != nil {
 					return nil, fmt.Errorf("%s of row %d: %w", a.Name, row+1, err)
 				}
 
-				out.Artifacts = append(out.Artifacts, stage.Artifact{Path: full, Digest: a.Digest, Rows: 1})
+				out.Artifacts = append(out.Artifacts, stage.Artifact{Path: full, Digest: digest, Rows: 1})
 			}
 		}
 	}
@@ -108,34 +109,34 @@ func (c *Config) runAIPerf(ctx context.Context, rc *stage.RunContext) (*stage.Ou
 // streamed are the files that may be large: a line for each request or scrape.
 var streamed = []string{aiperf.Records, aiperf.Telemetry}
 
-// stageAttachment writes one attachment of a row. Large ones are copied, not
-// held in memory.
+// stageAttachment writes one attachment of a row and returns the digest of the file. Large ones are copied, not held in
+// memory.
 func stageAttachment(batch *fileutil.Batch, store *checkpoint.Store, path string, list []stage.Attachment,
-	a stage.Attachment) error {
+	a stage.Attachment) (digest string, err error) {
 	if !slices.Contains(streamed, a.Name) {
 		data, err := store.GetBytes(a.Digest)
 		if err == nil {
 			data, err = withTelemetry(store, list, a.Name, data)
 		}
-		if err == nil {
-			_, err = batch.StageBytes(path, data)
+		if err != nil {
+			return "", err
 		}
-		return err
+		return batch.StageBytes(path, data)
 	}
 
 	object, err := store.ObjectPath(a.Digest)
 	if err != nil {
-		return err
+		return "", err
 	}
 
 	f, err := os.Open(object)
 	if err != nil {
-		_, err := store.GetBytes(a.Digest) // which says what is wrong
-		return cmp.Or(err, fmt.Errorf("object %s cannot be opened", a.Digest))
+		_, err := store.GetBytes(a.Digest) // reports what is wrong
+		return "", cmp.Or(err, fmt.Errorf("object %s cannot be opened", a.Digest))
 	}
 	defer f.Close()
 
-	digest, err := batch.Stage(path, func(w io.Writer) error {
+	digest, err = batch.Stage(path, func(w io.Writer) error {
 		_, err := io.Copy(w, f)
 		return err
 	})
@@ -144,11 +145,11 @@ func stageAttachment(batch *fileutil.Batch, store *checkpoint.Store, path string
 		err = cmp.Or(err, fmt.Errorf("object %s changed while it was read", a.Digest))
 	}
 
-	return err
+	return digest, err
 }
 
-// caseDirs names a folder for each row by the columns of the cases that have
-// more than one value: "concurrency-4_isl-100".
+// caseDirs names a folder for each row by the columns of the cases that have more than one value:
+// "concurrency-4_isl-100".
 func caseDirs(ds *stage.Dataset) []string {
 	rec := ds.Table
 	var tell []string

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,9 +18,13 @@ import (
 	"aicplan/stages/telemetry"
 )
 
-// withTelemetry adds what GPUs did to the files that AIPerf has it in: the key
-// telemetry_data of the summary, a section of the CSV.
+// withTelemetry adds GPU telemetry to AIPerf's files: the key telemetry_data and the metrics of all GPUs to the summary, a
+// section to the CSV, and the names of files to the manifest of phases.
 func withTelemetry(store *checkpoint.Store, list []stage.Attachment, name string, data []byte) ([]byte, error) {
+	if name == aiperf.Manifest {
+		return telemetryManifest(list, data)
+	}
+
 	at := slices.IndexFunc(list, func(a stage.Attachment) bool { return a.Name == telemetry.SummaryName })
 	if at < 0 || name != aiperf.SummaryJSON && name != aiperf.SummaryCSV {
 		return data, nil
@@ -30,20 +35,61 @@ func withTelemetry(store *checkpoint.Store, list []stage.Attachment, name string
 		return nil, err
 	}
 
-	if name == aiperf.SummaryJSON {
-		return telemetryJSON(data, raw)
-	}
-
 	var s cudatelemetry.Summary
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return nil, fmt.Errorf("%s: %w", telemetry.SummaryName, err)
 	}
 
-	return telemetryCSV(data, &s)
+	at = slices.IndexFunc(list, func(a stage.Attachment) bool { return a.Name == aiperf.SummaryJSON })
+	run := data
+	if name != aiperf.SummaryJSON {
+		if run, err = store.GetBytes(list[at].Digest); err != nil {
+			return nil, err
+		}
+	}
+
+	fleet, err := aiperf.Fleet(run, known(s.Power), known(s.Energy))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", aiperf.SummaryJSON, err)
+	}
+
+	if name == aiperf.SummaryJSON {
+		return telemetryJSON(data, raw, fleet)
+	}
+	return telemetryCSV(data, &s, fleet)
 }
 
-// telemetryJSON puts the summary in the place of that of a run without telemetry.
-func telemetryJSON(data, summary []byte) ([]byte, error) {
+// known returns a number of the summary, or NaN if it is null.
+func known(v any) float64 {
+	if f, ok := v.(float64); ok {
+		return f
+	}
+	return math.NaN()
+}
+
+// telemetryManifest adds the name of each phase's statistics to the manifest.
+func telemetryManifest(list []stage.Attachment, data []byte) ([]byte, error) {
+	var manifest struct {
+		Phases  []map[string]any `json:"phases"`
+		Version int              `json:"schema_version"`
+	}
+	if err := json.Unmarshal(data, &manifest); err != nil {
+		return nil, fmt.Errorf("%s: %w", aiperf.Manifest, err)
+	}
+
+	for _, p := range manifest.Phases {
+		name := aiperf.PhaseFile(fmt.Sprint(p["phase_name"]), telemetry.SummaryName)
+		if slices.ContainsFunc(list, func(a stage.Attachment) bool { return a.Name == name }) {
+			p["gpu_telemetry_json"] = aiperf.Path(name)
+		}
+	}
+
+	out, err := json.MarshalIndent(manifest, "", "  ")
+	return append(out, '\n'), err
+}
+
+// telemetryJSON replaces the empty telemetry of the summary and adds the metrics of all GPUs.
+func telemetryJSON(data, summary []byte, fleet []aiperf.Metric) ([]byte, error) {
 	var none struct {
 		Data json.RawMessage `json:"telemetry_data"`
 	}
@@ -57,41 +103,37 @@ func telemetryJSON(data, summary []byte) ([]byte, error) {
 	}
 
 	key := strconv.Quote(aiperf.TelemetryKey) + ": "
-	if len(none.Data) > 0 {
-		return bytes.Replace(data, append([]byte(key), none.Data...), append([]byte(key), text.Bytes()...), 1), nil
+	data = bytes.Replace(data, append([]byte(key), none.Data...), append([]byte(key), text.Bytes()...), 1)
+	before := []byte("  \"input_config\": ")
+	var added []byte
+	for _, m := range fleet {
+		added = fmt.Appendf(added, "  %q: {\n    \"unit\": %q,\n    \"avg\": %v\n  },\n", m.Tag, m.Unit, m.Value)
 	}
-
-	// Files that were measured before this key was always there.
-	head := bytes.TrimRight(data, " \n\t\r")
-	head = bytes.TrimRight(bytes.TrimSuffix(head, []byte("}")), " \n\t\r")
-	var out bytes.Buffer
-	out.Write(head)
-
-	if !bytes.HasSuffix(head, []byte("{")) {
-		out.WriteByte(',')
-	}
-
-	out.WriteString("\n  " + key)
-	out.Write(text.Bytes())
-	out.WriteString("\n}\n")
-
-	return out.Bytes(), nil
+	return bytes.Replace(data, before, append(added, before...), 1), nil
 }
 
 // telemetryStats are the columns of statistics, in AIPerf's order.
 var telemetryStats = []string{"avg", "min", "max", "sum", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95",
 	"p99", "std"}
 
-// telemetryCSV appends the section, behind two empty lines.
-func telemetryCSV(data []byte, s *cudatelemetry.Summary) ([]byte, error) {
+// telemetryCSV adds the metrics of all GPUs, and after two empty lines the section of single GPUs.
+func telemetryCSV(data []byte, s *cudatelemetry.Summary, fleet []aiperf.Metric) ([]byte, error) {
 	var out bytes.Buffer
 
-	// The header of a run without telemetry makes room for one with hosts.
+	// Remove the header of an empty section, which has no column for hosts.
 	out.Write(bytes.TrimRight(bytes.TrimSuffix(bytes.TrimRight(data, "\r\n"),
 		[]byte(strings.Join(aiperf.TelemetryHeader, ","))), "\r\n"))
-	out.WriteString("\r\n\r\n\r\n")
+	out.WriteString("\r\n")
 	w := csv.NewWriter(&out)
 	w.UseCRLF = true
+	for _, m := range fleet {
+		if err := w.Write([]string{m.Label(), statText(m.Value)}); err != nil {
+			return nil, err
+		}
+	}
+
+	w.Flush()
+	out.WriteString("\r\n\r\n")
 	head := append(slices.Clone(aiperf.TelemetryHeader), "Hostname")
 	rows := [][]string{head}
 	for _, endpoint := range slices.Sorted(maps.Keys(s.Endpoints)) {
@@ -121,8 +163,8 @@ func telemetryCSV(data []byte, s *cudatelemetry.Summary) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// statText has two decimals as AIPerf writes them, and more where these would
-// say nothing: the energy of a short run in MJ.
+// statText formats a number with two decimals like AIPerf, and with four digits if it is below 0.1, such as the energy
+// of a short run in MJ.
 func statText(v any) string {
 	f, ok := v.(float64)
 	switch {

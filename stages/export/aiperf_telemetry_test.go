@@ -3,6 +3,7 @@ package export
 import (
 	"encoding/csv"
 	"encoding/json"
+	"math"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -13,7 +14,7 @@ import (
 	cudatelemetry "aicplan/cudaops/telemetry"
 )
 
-// TestTelemetryInAIPerfFiles: what GPUs did stands where AIPerf has it.
+// TestTelemetryInAIPerfFiles checks that GPU telemetry is where AIPerf writes it.
 func TestTelemetryInAIPerfFiles(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -32,7 +33,13 @@ func TestTelemetryInAIPerfFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		none, err := (&aiperf.Report{Summary: &aiperf.Summary{}}).JSON()
+		none, err := (&aiperf.Report{Summary: &aiperf.Summary{Metrics: []aiperf.Metric{
+			{Def: aiperf.Def{Tag: "benchmark_duration", Unit: "sec"}, Value: 2},
+			{Def: aiperf.Def{Tag: "total_isl"}, Value: 300}, {Def: aiperf.Def{Tag: "total_osl"}, Value: 100},
+			{Def: aiperf.Def{Tag: "request_count"}, Value: 10}, {Def: aiperf.Def{Tag: "request_throughput"}, Value: 5},
+			{Def: aiperf.Def{Tag: "output_token_throughput"}, Value: 50}, {Def: aiperf.Def{Tag: "goodput"}, Value: 4},
+			{Def: aiperf.Def{Tag: "request_latency"}, Stats: aiperf.Stats{Avg: 500}, Has: true}}},
+			Input: map[string]any{"phases": []any{map[string]any{"name": "profiling", "concurrency": 4}}}}).JSON()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -41,10 +48,31 @@ func TestTelemetryInAIPerfFiles(t *testing.T) {
 			t.Errorf("without telemetry the key is there %d times:\n%s", n, none)
 		}
 
-		for _, data := range []string{"{\n  \"schema_version\": \"1.4\"\n}\n", "{}", string(none)} {
-			text, err := telemetryJSON([]byte(data), raw)
+		fleet, err := aiperf.Fleet(none, 500, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		{
+			text, err := telemetryJSON(none, raw, fleet)
 			if err != nil {
 				t.Fatal(err)
+			}
+
+			var top map[string]json.RawMessage
+			if err := json.Unmarshal(text, &top); err != nil {
+				t.Fatal(err)
+			}
+			for tag, want := range map[string]float64{
+				"total_gpu_power": 500, "average_gpu_power": 500, "total_gpu_energy": 1000, "output_tokens_per_joule": 0.1,
+				"energy_per_output_token": 10_000, "energy_per_total_token": 2500, "energy_per_request": 100,
+				"energy_per_user": 250, "energy_delay_product": 50, "performance_per_watt": 0.01, "output_tps_per_watt": 0.1,
+				"goodput_per_watt": 0.008,
+			} {
+				var m struct{ Avg float64 }
+				if err := json.Unmarshal(top["nvidia_"+tag], &m); err != nil || !(math.Abs(m.Avg-want) <= 1e-9*want) {
+					t.Errorf("%s is %v, want %v: %v", tag, m.Avg, want, err)
+				}
 			}
 
 			var got struct {
@@ -78,9 +106,14 @@ func TestTelemetryInAIPerfFiles(t *testing.T) {
 			t.Fatalf("%v\n%q", err, table)
 		}
 
-		text, err := telemetryCSV(table, &s)
+		text, err := telemetryCSV(table, &s, nil)
 		if err != nil {
 			t.Fatal(err)
+		}
+
+		if all, err := telemetryCSV(table, &s, fleet); err != nil ||
+			!strings.Contains(string(all), "x,1.00\r\nTotal GPU Power (W),500.00\r\n") {
+			t.Errorf("%v\n%s", err, all)
 		}
 
 		_, section, ok := strings.Cut(string(text), "x,1.00\r\n\r\n\r\n")

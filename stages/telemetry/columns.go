@@ -12,10 +12,10 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// Columns are what rows get from a window. Where several GPUs were watched,
-// power, energy and memory are sums over them; utilisation, clocks and
-// temperatures are means, and percentiles are over all their samples. Only the GPUs
-// of the row are in them. What nobody told is left out, and so null in the table.
+// Columns returns the columns of a row from a window. Only the GPUs of the row count. Power, energy and memory are sums
+// over several GPUs; utilisation, clocks and temperatures are means. MIG slices report the power and energy of the whole
+// GPU, which is counted once. Unknown values are omitted, and therefore null in the table: also means and energy of a
+// window that the samples do not cover.
 func Columns(w *telemetry.Window, of Counted) worker.Row {
 	var gpus []*telemetry.GPUWindow
 	for _, g := range w.GPUs {
@@ -28,12 +28,13 @@ func Columns(w *telemetry.Window, of Counted) worker.Row {
 		"telemetry_gpus": integer(len(gpus)), "telemetry_lost": integer(w.Lost), "telemetry_blanks": integer(w.Blanks),
 	}
 
-	samples, refresh, stale := 0, 0.0, false
+	samples, refresh, gap, stale := 0, 0.0, 0.0, false
 	for i, g := range gpus {
 		if i == 0 || g.Samples < samples {
 			samples = g.Samples
 		}
 		refresh = math.Max(refresh, float64(g.Refresh)/1e6)
+		gap = math.Max(gap, float64(g.Gap)/1e6)
 		stale = stale || g.Stale
 	}
 
@@ -42,10 +43,11 @@ func Columns(w *telemetry.Window, of Counted) worker.Row {
 		return !slices.ContainsFunc(gpus, func(g *telemetry.GPUWindow) bool { return strings.EqualFold(g.GPU.UUID, uuid) })
 	}
 	if len(gpus) == 0 || slices.ContainsFunc(of.named, silent) {
-		return out // figures of a part of its GPUs are not the case's
+		return out // some of the row's GPUs reported nothing
 	}
 
 	out["telemetry_stale"] = stale
+	out["telemetry_gap_ms"] = number(gap)
 	if refresh > 0 {
 		out["telemetry_refresh_ms"] = number(refresh)
 	}
@@ -59,22 +61,39 @@ func Columns(w *telemetry.Window, of Counted) worker.Row {
 	return out
 }
 
-// gaugeColumn makes columns of one metric.
+// gaugeColumn defines the columns of one metric.
 type gaugeColumn struct {
 	metric, name string
 	sum          bool // over the GPUs; else the mean
-	percentiles  bool
+	whole        bool // MIG slices report the value of the whole GPU
 }
 
 var gaugeColumns = []gaugeColumn{
 	{telemetry.Power, "gpu_power_w", true, true},
-	{telemetry.Utilization, "gpu_utilization_pct", false, true},
-	{telemetry.MemoryUsed, "gpu_memory_gb", true, true},
-	{telemetry.SMClock, "gpu_sm_clock_mhz", false, true},
-	{telemetry.Temperature, "gpu_temperature_c", false, true},
+	{telemetry.Utilization, "gpu_utilization_pct", false, false},
+	{telemetry.MemoryUsed, "gpu_memory_gb", true, false},
+	{telemetry.SMClock, "gpu_sm_clock_mhz", false, false},
+	{telemetry.Temperature, "gpu_temperature_c", false, false},
+}
+
+// whole returns one window for each GPU: that of the GPU itself, or of its first MIG slice.
+func whole(gpus []*telemetry.GPUWindow) []*telemetry.GPUWindow {
+	var out []*telemetry.GPUWindow
+	for _, g := range gpus {
+		if g.GPU.InstanceID == "" || !slices.ContainsFunc(out, func(o *telemetry.GPUWindow) bool {
+			return o.GPU.UUID == g.GPU.UUID && o.GPU.Hostname == g.GPU.Hostname && o.GPU.Index == g.GPU.Index
+		}) {
+			out = append(out, g)
+		}
+	}
+	return out
 }
 
 func (c gaugeColumn) fill(out worker.Row, gpus []*telemetry.GPUWindow) {
+	if c.whole {
+		gpus = whole(gpus)
+	}
+
 	total, n := 0.0, 0
 	var at [101][]float64 // percentiles of the single GPUs
 
@@ -95,7 +114,7 @@ func (c gaugeColumn) fill(out worker.Row, gpus []*telemetry.GPUWindow) {
 	}
 
 	if n == 0 || c.sum && n < len(gpus) {
-		return // without one GPU's value the sum is unknown
+		return // the sum is unknown if one value is
 	}
 
 	if !c.sum {
@@ -104,16 +123,14 @@ func (c gaugeColumn) fill(out worker.Row, gpus []*telemetry.GPUWindow) {
 
 	out[c.name] = number(total)
 	out[c.name+"_max"] = number(highest)
-	if c.percentiles {
-		for _, p := range []int{50, 95} {
-			out[c.name+"_p"+strconv.Itoa(p)] = number(measure.Mean(at[p]))
-		}
+	for _, p := range []int{50, 95} {
+		out[c.name+"_p"+strconv.Itoa(p)] = number(measure.Mean(at[p]))
 	}
 }
 
-// energy sums up the GPUs' energy in joules: by their counters, and as the
-// integral of their power.
+// energy adds the energy of all GPUs in joules: from their counters, and as the integral of their power.
 func energy(out worker.Row, gpus []*telemetry.GPUWindow) {
+	gpus = whole(gpus)
 	counted, integrated := 0.0, 0.0
 	byCounter, byPower := 0, 0
 	for _, g := range gpus {
@@ -159,8 +176,7 @@ func codes(out worker.Row, gpus []*telemetry.GPUWindow) {
 	out["gpu_xids"] = strings.Join(text, " ")
 }
 
-// PerWork adds the energy of a token and of a request, where the row says how
-// many there were.
+// PerWork adds the energy per token and per request if the row has their numbers.
 func PerWork(row worker.Row) {
 	joules, ok := row["gpu_energy_j"].(json.Number)
 	if !ok {

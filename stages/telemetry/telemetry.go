@@ -1,7 +1,6 @@
-// Package telemetry is the block "telemetry": GPUs are watched during a collect
-// that refers to it. What was seen in the window of a case becomes columns of
-// its rows. Telemetry changes no key: rows that were measured without it stay,
-// and their columns are null.
+// Package telemetry implements the block "telemetry", which monitors GPUs during a collect that refers to it. The
+// readings in the window of a case become columns of its rows. Telemetry is part of no key: rows that were measured
+// without it remain valid, and their columns are null.
 package telemetry
 
 import (
@@ -20,15 +19,17 @@ import (
 func Kind() stage.ServiceKind {
 	return stage.ServiceKind{
 		Name:    "telemetry",
-		Summary: "watches GPUs during a collect: DCGM exporters and NVML",
+		Summary: "monitors GPUs during a collect: DCGM exporters and NVML",
 		Options: []stage.Option{
 			{Name: "endpoints", Type: cty.List(cty.String), Doc: "DCGM exporters, as HOST:PORT or URL"},
-			{Name: "defaults", Type: cty.Bool, Default: "true", Doc: "localhost:9400 and localhost:9401 are tried as well"},
-			{Name: "nvml", Type: cty.Bool, Default: "true", Doc: "this machine's GPUs are read through the driver"},
+			{Name: "defaults", Type: cty.Bool, Default: "true", Doc: "also try localhost:9400 and localhost:9401"},
+			{Name: "nvml", Type: cty.Bool, Default: "true", Doc: "read the GPUs of this machine through the driver"},
 			{Name: "interval", Type: cty.String, Default: `"333ms"`, Doc: "time between two scrapes of a source, 10ms to 300s"},
+			{Name: "timeout", Type: cty.String, Default: "2s or six intervals, whichever is longer",
+				Doc: "maximum time of a scrape, 10ms to 300s"},
 			{Name: "counters", Type: cty.String, Doc: "a counter file of the exporter, relative to the plan: FIELD, gauge or counter, help text"},
 			{Name: "required", Type: cty.Bool, Default: "false",
-				Doc: "a collect without any telemetry fails instead of going on"},
+				Doc: "fail the collect if no source reports a GPU"},
 		},
 	}
 }
@@ -38,21 +39,20 @@ type Config struct {
 	Address  string
 	Required bool
 
-	endpoints []string // normalised, of the user
+	endpoints []string // normalised, those named by the user
 	defaults  []string
 	nvml      bool
 	options   telemetry.Options
 }
 
-// Parse reads the block of s. It opens its counter file, if it
-// names one; errors say what is wrong with which option.
+// Parse reads the block of s and its counter file. Errors name the option.
 func Parse(s *stage.Service) (*Config, error) {
 	c := &Config{Address: s.Address, nvml: true, options: telemetry.Options{Set: telemetry.Builtin()}}
 	tried := telemetry.DefaultEndpoints
 
 	for name, v := range s.Options {
 		if !v.IsWhollyKnown() {
-			return nil, fmt.Errorf("%s of %s is known only after another stage has run; telemetry must be known before",
+			return nil, fmt.Errorf("%s of %s is only known after another stage has run; give a value that is known before",
 				name, s.Address)
 		}
 	}
@@ -69,13 +69,18 @@ func Parse(s *stage.Service) (*Config, error) {
 		tried = nil
 	}
 
-	if v, ok := s.Options["interval"]; ok {
+	for name, to := range map[string]*time.Duration{"interval": &c.options.Interval, "timeout": &c.options.Timeout} {
+		v, ok := s.Options[name]
+		if !ok {
+			continue
+		}
+
 		d, err := time.ParseDuration(v.AsString())
 		if err != nil || d < telemetry.MinInterval || d > telemetry.MaxInterval {
-			return nil, fmt.Errorf("interval is %q; it must be a time between %s and %s, such as \"333ms\"",
-				v.AsString(), telemetry.MinInterval, telemetry.MaxInterval)
+			return nil, fmt.Errorf("%s is %q; it must be a time between %s and %s, such as \"333ms\"",
+				name, v.AsString(), telemetry.MinInterval, telemetry.MaxInterval)
 		}
-		c.options.Interval = d
+		*to = d
 	}
 
 	var named []string

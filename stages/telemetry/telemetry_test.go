@@ -41,7 +41,7 @@ func TestParse(t *testing.T) {
 		"names no host":        {"endpoints": cty.ListVal([]cty.Value{cty.StringVal("http://")})},
 		"counters: open":       {"counters": cty.StringVal("none.csv")},
 		"bad.csv:1:":           {"counters": cty.StringVal("bad.csv")},
-		"known only after":     {"nvml": cty.UnknownVal(cty.Bool)},
+		"only known after":     {"nvml": cty.UnknownVal(cty.Bool)},
 	} {
 		b := block(options)
 		b.Dir = dir
@@ -135,12 +135,12 @@ func TestColumns(t *testing.T) {
 			t.Errorf("%v", part)
 		}
 
-		if files, err = w.Files(w.Window(row, from, to)); err != nil {
+		if files, err = w.Files(row, w.Window(row, from, to)); err != nil {
 			t.Fatal(err)
 		}
 
 		// A window without samples leaves nothing.
-		if none, err := w.Files(w.Window(worker.Row{}, to.Add(time.Hour), to.Add(2*time.Hour))); err != nil || none != nil {
+		if none, err := w.Files(row, w.Window(worker.Row{}, to.Add(time.Hour), to.Add(2*time.Hour))); err != nil || none != nil {
 			t.Errorf("%v %v", none, err)
 		}
 

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"aicplan/cudaops/load/aiperf"
 	"aicplan/cudaops/nvml"
 	"aicplan/cudaops/telemetry"
 	"aicplan/cudaops/worker"
@@ -16,36 +17,36 @@ import (
 	"aicplan/stages/runtimes"
 )
 
-// Columns of a worker's rows that state the window of the case, in Unix
-// nanoseconds: what was measured, without warm-up.
+// Columns of a worker's rows with the window of the case and that of its warm-up, in nanoseconds since the Unix epoch.
 const (
 	WindowStart = "window_start_ns"
 	WindowEnd   = "window_end_ns"
+	WarmupStart = "warmup_start_ns"
+	WarmupEnd   = "warmup_end_ns"
 )
 
-// GPUs is the column of a worker's rows that names the GPUs that were given to the
-// case: UUIDs, with a space between.
+// GPUs is the column of a worker's rows with the UUIDs of the case's GPUs, separated by spaces.
 const GPUs = "gpu_uuids"
 
-// Watch is telemetry that runs during a collect.
+// Watch is the telemetry of a running collect.
 type Watch struct {
 	rec  *telemetry.Recorder
 	api  nvml.API
-	told map[string]bool // sources that the user was told of
-	// hidden are UUIDs of GPUs of this machine that CUDA_VISIBLE_DEVICES hides, in
-	// lower case.
+	told map[string]bool // reported errors of sources
+
+	// hidden are the UUIDs in lower case of GPUs of this machine that CUDA_VISIBLE_DEVICES hides.
 	hidden map[string]bool
 }
 
-// Start begins to watch. openNVML may be nil where no driver is to be asked. An
-// error means that no source reports a GPU and the block requires one.
+// Start starts the telemetry. openNVML may be nil to leave the driver out. It returns an error if the block requires a
+// GPU and no source reports one.
 func Start(ctx context.Context, c *Config, openNVML func() (nvml.API, error)) (*Watch, error) {
 	w := &Watch{told: map[string]bool{}, hidden: map[string]bool{}}
 	var defaults, named []telemetry.Source
 	if c.nvml && openNVML != nil {
 		if api, err := openNVML(); err == nil {
 			w.api = api
-			all, _ := nvml.Identities(api) // a source that fails says so itself
+			all, _ := nvml.Identities(api) // the source reports its errors itself
 			for _, d := range runtimes.Hidden(all) {
 				w.hidden[strings.ToLower(d.UUID)] = true
 			}
@@ -82,7 +83,7 @@ func Start(ctx context.Context, c *Config, openNVML func() (nvml.API, error)) (*
 	return w, nil
 }
 
-// silence says why the user's sources are silent.
+// silence describes why no source reports a GPU.
 func (w *Watch) silence() string {
 	var out []string
 	for _, s := range w.rec.Sources() {
@@ -98,7 +99,7 @@ func (w *Watch) silence() string {
 	return ": " + strings.Join(out, "; ")
 }
 
-// Stop ends the watching.
+// Stop ends the telemetry.
 func (w *Watch) Stop() {
 	w.rec.Stop()
 	if w.api != nil {
@@ -106,7 +107,7 @@ func (w *Watch) Stop() {
 	}
 }
 
-// Troubles are sources that began to fail since the last call, a line each.
+// Troubles returns a line for each new kind of error of a source since the last call.
 func (w *Watch) Troubles() []string {
 	var out []string
 	for _, s := range w.rec.Sources() {
@@ -122,30 +123,28 @@ func (w *Watch) Troubles() []string {
 	return out
 }
 
-// Mark takes a sample now, where that is worth its time: at the ends of windows
-// that are longer than the interval.
-func (w *Watch) Mark(ctx context.Context) { w.rec.Mark(ctx) }
-
-// Window is the window of a case: what the row states, else from started to
-// ended.
+// Window returns the window of a case: that of the row's columns, else from started to ended.
 func (w *Watch) Window(row worker.Row, started, ended time.Time) *telemetry.Window {
-	from, to := started, ended
-	if a, ok := nanoseconds(row[WindowStart]); ok {
-		if b, ok := nanoseconds(row[WindowEnd]); ok && b >= a {
-			from, to = time.Unix(0, a), time.Unix(0, b)
-		}
+	from, to, ok := span(row, WindowStart, WindowEnd)
+	if !ok {
+		from, to = started, ended
 	}
 
 	if to.Sub(from) >= w.rec.Interval() {
-		// The sample behind the end tells what counters had come to.
-		w.rec.Mark(context.Background())
+		w.rec.Mark(context.Background()) // counters are read after the end of the window
 	}
 
 	return w.rec.Window(from, to)
 }
 
-// Of says which GPUs a row is about: those that it names itself, else those of its
-// worker, else all but those that this process is not to see.
+// span returns the time between two columns of a row.
+func span(row worker.Row, start, end string) (from, to time.Time, ok bool) {
+	a, okA := nanoseconds(row[start])
+	b, okB := nanoseconds(row[end])
+	return time.Unix(0, a), time.Unix(0, b), okA && okB && b >= a
+}
+
+// Of returns the GPUs of a row: those that it names, else those of its worker, else all except hidden ones.
 func (w *Watch) Of(row worker.Row, workers ...string) Counted {
 	named := workers
 	if text, ok := row[GPUs].(string); ok && strings.TrimSpace(text) != "" {
@@ -154,9 +153,9 @@ func (w *Watch) Of(row worker.Row, workers ...string) Counted {
 	return Counted{named: named, hidden: w.hidden}
 }
 
-// Counted are the GPUs that a row is about.
+// Counted are the GPUs of a row.
 type Counted struct {
-	named  []string        // UUIDs; none: all that are not hidden
+	named  []string        // UUIDs; if empty, all GPUs that are not hidden
 	hidden map[string]bool // UUIDs in lower case
 }
 
@@ -173,11 +172,29 @@ type File struct {
 	Data            []byte
 }
 
-// Files are what is kept of a window, besides the columns; none where nothing was
-// sampled in it.
-func (w *Watch) Files(win *telemetry.Window) ([]File, error) {
-	if !slices.ContainsFunc(win.GPUs, func(g *telemetry.GPUWindow) bool { return g.Samples > 1 }) {
+// Files returns the attachments of a row: the statistics of its window, and its samples if there are several. It
+// returns none for a window without samples, unless the user named a source.
+func (w *Watch) Files(row worker.Row, win *telemetry.Window) ([]File, error) {
+	sampled := slices.ContainsFunc(win.GPUs, func(g *telemetry.GPUWindow) bool { return g.Samples > 1 })
+	if !sampled && !slices.ContainsFunc(win.Sources, func(s telemetry.Status) bool { return !s.Default }) {
 		return nil, nil
+	}
+
+	sum := win.Summary()
+	sum.Power, sum.Energy = row["gpu_power_w"], row["gpu_energy_j"]
+	summary, err := json.Marshal(sum)
+	if err != nil {
+		return nil, err
+	}
+
+	out := []File{{SummaryName, "application/json", summary}}
+	if !sampled {
+		return out, nil
+	}
+
+	phases, err := w.phases(row, win)
+	if err != nil {
+		return nil, err
 	}
 
 	samples := w.rec.Samples(win)
@@ -191,19 +208,39 @@ func (w *Watch) Files(win *telemetry.Window) ([]File, error) {
 		return nil, err
 	}
 
-	summary, err := json.Marshal(win.Summary())
-	if err != nil {
-		return nil, err
-	}
-
-	return []File{
-		{SummaryName, "application/json", summary},
-		{LinesName, "application/x-ndjson", lines},
-		{SeriesName, perf.SeriesType, over},
-	}, nil
+	return append(append(out, phases...), File{LinesName, "application/x-ndjson", lines},
+		File{SeriesName, perf.SeriesType, over}), nil
 }
 
-// Forget drops what lies before a moment.
+// phases returns AIPerf's statistics of single phases. There are none without a warm-up.
+func (w *Watch) phases(row worker.Row, win *telemetry.Window) ([]File, error) {
+	from, to, ok := span(row, WarmupStart, WarmupEnd)
+	if !ok {
+		return nil, nil
+	}
+
+	var out []File
+	for i, p := range []struct {
+		name string
+		win  *telemetry.Window
+	}{{aiperf.Warmup, w.rec.Window(from, to)}, {aiperf.Profiling, win}} {
+		phase := map[string]any{"phase_index": i, "phase_name": p.name, "phase_kind": p.name,
+			"start_ns": p.win.From.UnixNano(), "end_ns": p.win.To.UnixNano(), "was_cancelled": false}
+		if p.name == aiperf.Profiling {
+			phase["profiling_index"] = 0
+		}
+
+		raw, err := json.MarshalIndent(map[string]any{"schema_version": 1, "phase": phase, "data": p.win.Summary(),
+			"warnings": []string{}}, "", "  ")
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, File{aiperf.PhaseFile(p.name, SummaryName), "application/json", raw})
+	}
+	return out, nil
+}
+
+// Forget drops samples before a time.
 func (w *Watch) Forget(before time.Time) { w.rec.Forget(before) }
 
 func nanoseconds(v any) (int64, bool) {

@@ -282,7 +282,10 @@ func TestServing(t *testing.T) {
 		t.Errorf("%d lines in the exported table, want 3", n)
 	}
 
-	// What was measured is not measured again.
+	// What was measured is not measured again, and the exported files are up to date.
+	if again := f.expect(0, "plan", "--var", "url="+s.URL, "plan.hcl"); !strings.Contains(string(again.stdout), "nothing to do") {
+		t.Errorf("the plan after an apply is:\n%s", again.stdout)
+	}
 	f.apply(0, "--var", "url="+s.URL, "plan.hcl")
 	if n := len(s.requests()); n != len(got) {
 		t.Errorf("a second apply sent %d requests", n-len(got))
@@ -300,8 +303,9 @@ func (f *folder) aiperf(dir string, row map[string]any) {
 	slices.Sort(names)
 	expectEqual(t, "files", names, []string{
 		"gpu_telemetry_export.jsonl", "gpu_telemetry_export.parquet", "inputs.json", "phase_manifest.json",
+		"phases/profiling/gpu_telemetry.json",
 		"phases/profiling/profile_export_aiperf.csv", "phases/profiling/profile_export_aiperf.json",
-		"phases/warmup/profile_export_aiperf.csv", "phases/warmup/profile_export_aiperf.json",
+		"phases/warmup/gpu_telemetry.json", "phases/warmup/profile_export_aiperf.csv", "phases/warmup/profile_export_aiperf.json",
 		"profile_export.jsonl", "profile_export_aiperf.csv", "profile_export_aiperf.json", "profile_export_console.txt",
 	})
 

@@ -1,0 +1,157 @@
+package telemetry
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"aicplan/cudaops/telemetry"
+	"aicplan/cudaops/worker"
+)
+
+// exporter is a scripted source of a GPU that draws 500 W. reads returns the age of the readings, and whether the
+// exporter responds at all.
+type exporter struct {
+	begin  time.Time
+	slices []string
+	reads  func(at time.Duration) (age time.Duration, ok bool)
+	takes  time.Duration
+}
+
+func (e exporter) Name() string { return "http://node:9400/metrics" }
+
+func (e exporter) Scrape(ctx context.Context) (telemetry.Page, error) {
+	select {
+	case <-time.After(e.takes):
+	case <-ctx.Done():
+		return telemetry.Page{}, ctx.Err()
+	}
+
+	at := time.Since(e.begin)
+	age, ok := e.reads(at)
+	if !ok {
+		<-ctx.Done()
+		return telemetry.Page{}, ctx.Err()
+	}
+
+	var p telemetry.Page
+	for _, id := range e.slices {
+		p.Readings = append(p.Readings, telemetry.Reading{GPU: telemetry.GPU{Index: "0", UUID: "GPU-1", InstanceID: id},
+			Values: map[string]float64{telemetry.Power: 500, telemetry.Energy: 500 * (at - age).Seconds(),
+				telemetry.MemoryUsed: 10}})
+	}
+	return p, nil
+}
+
+// monitored returns the columns of a window of 8 s that begins 2 s after the start of a source.
+func monitored(t *testing.T, e exporter) (row worker.Row) {
+	synctest.Test(t, func(t *testing.T) {
+		e.begin = time.Now()
+		if e.slices == nil {
+			e.slices = []string{""}
+		}
+
+		w := &Watch{told: map[string]bool{}, rec: telemetry.Start(t.Context(), telemetry.Options{}, nil,
+			[]telemetry.Source{e})}
+		defer w.rec.Stop()
+		time.Sleep(2 * time.Second)
+		from := time.Now()
+		time.Sleep(8 * time.Second)
+		row = Columns(w.Window(worker.Row{}, from, time.Now()), w.Of(worker.Row{}))
+		row["output_tokens"] = json.Number("1000")
+		PerWork(row)
+	})
+	return row
+}
+
+// TestEnergyOfAWindowThatIsNotCovered checks that power and energy are null if the source did not report them for the
+// whole window, and that they are right if it did.
+func TestEnergyOfAWindowThatIsNotCovered(t *testing.T) {
+	fresh := func(time.Duration) (time.Duration, bool) { return 0, true }
+	for _, c := range []struct {
+		name  string
+		e     exporter
+		known bool
+	}{
+		{"steady", exporter{reads: fresh}, true},
+		{"slow", exporter{reads: fresh, takes: 1200 * time.Millisecond}, true},
+		{"hangs", exporter{reads: func(at time.Duration) (time.Duration, bool) { return 0, at < 5*time.Second }}, false},
+		{"is late", exporter{reads: func(at time.Duration) (time.Duration, bool) { return 0, at > 5*time.Second }}, false},
+		{"refreshes every second", exporter{reads: func(at time.Duration) (time.Duration, bool) {
+			return at % time.Second, true
+		}}, true},
+		{"refreshes every 30 s", exporter{reads: func(at time.Duration) (time.Duration, bool) {
+			return at % (30 * time.Second), true
+		}}, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			row := monitored(t, c.e)
+			for column, want := range map[string]float64{
+				"gpu_power_w": 500, "gpu_energy_j": 4000, "gpu_energy_by_power_j": 4000, "energy_per_output_token_j": 4,
+			} {
+				n, have := row[column].(json.Number)
+				if have != c.known {
+					t.Errorf("%s is %v; it is known: %v", column, row[column], c.known)
+				}
+				if v, _ := n.Float64(); c.known && !(v > 0.85*want && v < 1.15*want) {
+					t.Errorf("%s is %v, want about %v", column, n, want)
+				}
+			}
+			if fmt.Sprint(row["telemetry_stale"]) != fmt.Sprint(strings.HasSuffix(c.name, "30 s")) {
+				t.Errorf("telemetry_stale is %v", row["telemetry_stale"])
+			}
+		})
+	}
+}
+
+// TestSlicesShareThePowerOfTheirGPU checks that the power which every MIG slice repeats is counted once, and that the
+// memory of the slices is added up.
+func TestSlicesShareThePowerOfTheirGPU(t *testing.T) {
+	row := monitored(t, exporter{slices: []string{"3", "4", "5"},
+		reads: func(time.Duration) (time.Duration, bool) { return 0, true }})
+	for column, want := range map[string]json.Number{
+		"telemetry_gpus": "3", "gpu_power_w": "500", "gpu_energy_j": "4000", "gpu_energy_by_power_j": "4000",
+		"gpu_memory_gb": "30",
+	} {
+		if row[column] != want {
+			t.Errorf("%s is %v, want %s", column, row[column], want)
+		}
+	}
+}
+
+// useless is a source that responds with something other than metrics, cut at a different place each time.
+type useless struct{ err error }
+
+func (u useless) Name() string { return "http://node:9400/metrics" }
+func (u useless) Scrape(context.Context) (telemetry.Page, error) {
+	return telemetry.Page{}, u.err
+}
+
+// TestNamedSourceThatFailsIsInTheSummary checks that the files name a source of the user which never reported a GPU.
+func TestNamedSourceThatFailsIsInTheSummary(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := &Watch{told: map[string]bool{}, rec: telemetry.Start(t.Context(), telemetry.Options{}, nil,
+			[]telemetry.Source{useless{fmt.Errorf("it responds with JSON: %w", telemetry.ErrUseless)}})}
+		defer w.rec.Stop()
+		from := time.Now()
+		time.Sleep(time.Second)
+		win := w.Window(worker.Row{}, from, time.Now())
+		files, err := w.Files(worker.Row{}, win)
+		if err != nil || len(files) != 1 || files[0].Name != SummaryName {
+			t.Fatalf("%v, %v", files, err)
+		}
+
+		var sum telemetry.Summary
+		if err := json.Unmarshal(files[0].Data, &sum); err != nil {
+			t.Fatal(err)
+		}
+		if len(sum.Summary.Configured) != 1 || len(sum.Summary.Successful) != 0 || len(sum.Errors) != 1 ||
+			!strings.Contains(sum.Errors[0].Error, "it responds with JSON") {
+			t.Errorf("%s", files[0].Data)
+		}
+	})
+}
