@@ -81,7 +81,7 @@ func (a *app) viewTable(w io.Writer, t arrow.Record, info stage.Info, given bool
 	}
 
 	text := rows + "."
-	text += unitsText(catalog.SchemaOf(info.Perf), fits)
+	text += unitsText(info.Tables().SchemaOf(info.Perf), fits)
 	if left := without(table.Names(t), append(empty, fits...), same); !given && len(left) > 0 {
 		text += fmt.Sprintf(" %s more; --columns chooses, --format csv has all: %s.",
 			textutil.Some(len(left), "column"), strings.Join(left, ", "))
@@ -169,7 +169,7 @@ func printCells(w io.Writer, names []string, cells map[string][]string, right ma
 // the others.
 func telling(t arrow.Record, info stage.Info) []string {
 	first := slices.Clone(info.Params)
-	for _, c := range catalog.SchemaOf(info.Perf).Metrics {
+	for _, c := range info.Tables().SchemaOf(info.Perf).Metrics {
 		first = append(first, c.Name)
 	}
 

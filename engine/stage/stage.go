@@ -15,6 +15,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/checkpoint"
+	"aicplan/sink/catalog"
 )
 
 // Kind describes one stage kind. stages.All lists every kind explicitly.
@@ -154,6 +155,8 @@ type Info struct {
 	Op        string   `json:"op,omitempty"`         // the grid's op
 	Perf      string   `json:"perf_table,omitempty"` // catalog table, e.g. gemm_perf; empty when none
 	Params    []string `json:"params,omitempty"`     // columns that name a case, in grid order
+	// Declared is the table of the rows if the plan declares it. Perf is then its name.
+	Declared *catalog.Declaration `json:"declared_table,omitempty"`
 	Framework string   `json:"framework,omitempty"`
 	Version   string   `json:"version,omitempty"`
 	Device    string   `json:"device,omitempty"`
@@ -168,6 +171,18 @@ type Info struct {
 	// Env is the environment as the worker reported it, sorted by name when
 	// encoded: driver, cuda, library versions, hostname.
 	Env map[string]string `json:"env,omitempty"`
+}
+
+// Tables returns the built-in perf tables and the declared one of the dataset.
+func (i Info) Tables() *catalog.Catalog {
+	if i.Declared == nil {
+		return nil
+	}
+	c, err := catalog.New(*i.Declared)
+	if err != nil {
+		return nil // a declaration is checked before it gets here
+	}
+	return c
 }
 
 // Status says how a stage ended.
@@ -274,6 +289,8 @@ type Artifact struct {
 type CheckContext struct {
 	Address string
 	Range   hcl.Range // of the block's header
+	// Tables are the built-in perf tables and those that the plan declares.
+	Tables *catalog.Catalog
 }
 
 // RunContext is given to Run.

@@ -131,28 +131,18 @@ type Table struct {
 	// Doc is one line on what the rows are.
 	Doc string
 
-	rows    string            // the order of the rows, "" for the key's; see FileOrder
-	columns string            // the default order, see the notation in tables.go
-	orders  map[string]string // other orders, by backend
-	labels  map[string]string // framework labels that differ from the backend's
-	words   map[string]string // spellings by "backend column word"
-	units   map[string]string // units that differ from the column's own
-	takes   map[string]string // the values that readers take of a column, where that is a matter of the table
-
-	parsed []Column
-	byName map[string]int
+	columns []Column
+	rows    []string            // the order of the rows, see FileOrder
+	orders  map[string][]string // other orders of the columns, by backend
+	labels  map[string]string   // framework labels that differ from the backend's
+	words   map[string]string   // spellings by "backend column word"
+	takes   map[string][]string // the only values that readers of this table take of a column
 }
 
 // Lookup finds a table by name; the extensions ".txt", ".csv" and ".parquet"
 // of its file are allowed.
 func Lookup(name string) (*Table, bool) {
-	name = Stem(name)
-	for _, t := range tables {
-		if t.Name == name {
-			return t, true
-		}
-	}
-	return nil, false
+	return (*Catalog)(nil).Lookup(name)
 }
 
 // IsLibrary says whether a folder of a database is of a library, such as NCCL,
@@ -177,8 +167,10 @@ func Stem(file string) string {
 // tables are shared and must not be changed.
 func Tables() []*Table { return slices.Clone(tables) }
 
-// Suggest returns table names close to name, best first.
-func Suggest(name string) []string {
+// Suggest returns names of built-in tables that are similar to name, best first.
+func Suggest(name string) []string { return suggest(name, tables) }
+
+func suggest(name string, tables []*Table) []string {
 	names := make([]string, len(tables))
 	for i, t := range tables {
 		names[i] = t.Name
@@ -190,28 +182,26 @@ func Suggest(name string) []string {
 // writes them; an unknown or empty backend gets the common order. With power,
 // the two power columns close the row.
 func (t *Table) Columns(backend string, power bool) []Column {
-	cols := t.parsed
+	cols := slices.Clone(t.columns)
 	if order, ok := t.orders[backend]; ok {
 		cols = t.sorted(order)
 	}
-	cols = slices.Clone(cols)
 	if power {
 		cols = append(cols, powerColumns...)
 	}
 	return cols
 }
 
-func (t *Table) sorted(order string) []Column {
-	names := strings.Fields(order)
-	if !slices.Contains(names, "framework") {
-		names = append(slices.Clone(identityNames), names...)
-	}
-	cols := make([]Column, 0, len(names))
-	for _, n := range names {
-		c, ok := t.Column(n)
-		if !ok {
-			panic(fmt.Sprintf("catalog: the order of %s names the unknown column %s", t.Name, n))
+// sorted returns the columns in an order, after the identity columns that it does not list.
+func (t *Table) sorted(order []string) []Column {
+	var cols []Column
+	for _, c := range t.columns {
+		if c.Role == Identity && !slices.Contains(order, c.Name) {
+			cols = append(cols, c)
 		}
+	}
+	for _, name := range order {
+		c, _ := t.Column(name)
 		cols = append(cols, c)
 	}
 	return cols
@@ -219,12 +209,9 @@ func (t *Table) sorted(order string) []Column {
 
 // Column returns one column by name, the power columns included.
 func (t *Table) Column(name string) (Column, bool) {
-	if i, ok := t.byName[name]; ok {
-		return t.parsed[i], true
-	}
-	for _, c := range powerColumns {
-		if c.Name == name {
-			return c, true
+	for _, cols := range [][]Column{t.columns, powerColumns} {
+		if i := slices.IndexFunc(cols, func(c Column) bool { return c.Name == name }); i >= 0 {
+			return cols[i], true
 		}
 	}
 	return Column{}, false
@@ -236,7 +223,7 @@ func (t *Table) Column(name string) (Column, bool) {
 // equally near, so its rows stand as in upstream's files: largest first. So do
 // those of custom_allreduce_perf: of one size, a graph's row before the eager one.
 func (t *Table) FileOrder(key []string) []string {
-	out := strings.Fields(t.rows)
+	out := slices.Clone(t.rows)
 	for _, k := range key {
 		if !slices.Contains(out, k) && !slices.Contains(out, "-"+k) {
 			out = append(out, k)
@@ -256,7 +243,7 @@ func (t *Table) Key() []string {
 	if t.KernelSourceKey {
 		key = append(key, "kernel_source")
 	}
-	for _, c := range t.parsed {
+	for _, c := range t.columns {
 		if c.Role == Key || c.Role == Optional {
 			key = append(key, c.Name)
 		}
@@ -288,7 +275,7 @@ func (t *Table) Required() []string {
 			names = append(names, k)
 		}
 	}
-	for _, c := range t.parsed {
+	for _, c := range t.columns {
 		if c.Role == Needed {
 			names = append(names, c.Name)
 		}
@@ -301,7 +288,7 @@ func (t *Table) Required() []string {
 // tables.
 func (t *Table) Metrics() []string {
 	var names []string
-	for _, c := range t.parsed {
+	for _, c := range t.columns {
 		if c.Role == Metric {
 			names = append(names, c.Name)
 		}
@@ -313,7 +300,7 @@ func (t *Table) Metrics() []string {
 // but identity and metrics.
 func (t *Table) Params() []string {
 	var names []string
-	for _, c := range t.parsed {
+	for _, c := range t.columns {
 		if c.Role != Identity && c.Role != Metric {
 			names = append(names, c.Name)
 		}
@@ -323,7 +310,7 @@ func (t *Table) Params() []string {
 
 // LatencyUnit is "ms", or "us" for the one table in microseconds.
 func (t *Table) LatencyUnit() string {
-	for _, c := range t.parsed {
+	for _, c := range t.columns {
 		if c.Role == Metric {
 			return c.Unit
 		}
@@ -335,7 +322,7 @@ func (t *Table) LatencyUnit() string {
 // empty when the table has none.
 func (t *Table) DtypeColumn() string {
 	for _, name := range []string{"gemm_dtype", "moe_dtype", "bmm_dtype", "attn_dtype", "mla_dtype", "quant_dtype", "nccl_dtype", "allreduce_dtype", "comm_dtype", "quant_type"} {
-		if _, ok := t.byName[name]; ok {
+		if _, ok := t.Column(name); ok {
 			return name
 		}
 	}
@@ -370,10 +357,7 @@ func (t *Table) Spelling(backend, column, word string) string {
 // they take any or the column's vocabulary says it (Words). A reader that meets
 // another value gives up on the whole table.
 func (t *Table) Takes(column string) []string {
-	if values, ok := t.takes[column]; ok {
-		return strings.Fields(values)
-	}
-	return nil
+	return slices.Clone(t.takes[column])
 }
 
 // Issue is one way in which a set of columns does not fit a table.
@@ -414,8 +398,8 @@ func (t *Table) Check(columns []Column) []Issue {
 }
 
 func (t *Table) names() []string {
-	names := make([]string, len(t.parsed))
-	for i, c := range t.parsed {
+	names := make([]string, len(t.columns))
+	for i, c := range t.columns {
 		names[i] = c.Name
 	}
 	return names

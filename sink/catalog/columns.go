@@ -1,180 +1,213 @@
 package catalog
 
-import (
-	"slices"
-	"strings"
+// dictionary describes every column of the catalog: a name has the same type, unit and
+// meaning in every table.
+var dictionary = byName(
+	text("framework", "who ran the kernel"),
+	text("version", "the framework's version as it reports it"),
+	text("device", "the device's name as its driver reports it"),
+	text("op_name", "the op"),
+	text("kernel_source", "the kernel or backend that ran"),
+	text("gemm_dtype", "format of the operands"),
+	size("m", "tokens"),
+	size("n", "output features"),
+	size("k", "input features"),
+	number("latency", "ms", "time of one call, or of one request from its sending to its last token"),
+	text("quant_dtype", ""),
+	size("batch_size", "sequences"),
+	size("isl", "new tokens per sequence"),
+	size("num_heads", "query heads on this rank"),
+	size("num_key_value_heads", "key/value heads on this rank"),
+	size("head_dim", "width of a head"),
+	size("beam_width", "beams, always 1"),
+	text("attn_dtype", "format in which attention multiplies"),
+	text("kv_cache_dtype", "format of the cache"),
+	size("step", "tokens already in the cache"),
+	size("window_size", "sliding window in tokens, 0 without one"),
+	text("mla_dtype", "format in which latent attention multiplies"),
+	size("tp_size", "tensor-parallel ranks"),
+	text("model", ""),
+	text("architecture", ""),
+	text("gemm_type", "format of the projections"),
+	text("bmm_dtype", ""),
+	size("num_tokens", "tokens"),
+	text("moe_dtype", ""),
+	size("hidden_size", "width of the model"),
+	size("inter_size", "width of an expert"),
+	size("topk", "experts per token"),
+	size("num_experts", "experts of the layer"),
+	size("moe_tp_size", "tensor-parallel ranks of the experts"),
+	size("moe_ep_size", "expert-parallel ranks"),
+	text("distribution", "how tokens spread over experts"),
+	text("inference_phase", "context or generation"),
+	size("num_slots", "expert slots, replicas included"),
+	text("phase", "context, generation or verify; dispatch, combine or prepare"),
+	text("kernel_dtype", "formats in which the kernel multiplies: activations, weights"),
+	size("global_num_tokens", "tokens of all ranks"),
+	size("num_fused_shared_experts", "shared experts that the kernel runs with the routed ones"),
+	text("source_policy", "how tokens spread over the ranks that send them"),
+	text("pre_dispatch", "what quantises tokens before they are sent"),
+	size("num_max_tokens_per_rank", "tokens that the buffers of one rank are for"),
+	size("effective_num_max_tokens_per_rank", "the same, as the kernel rounds it up"),
+	number("routed_scaling_factor", "", "what the experts' output is multiplied by"),
+	flag("includes_routed_scale", "the time has that product in it"),
+	flag("includes_gate_topk", "the time has the choice of experts in it"),
+	text("buffer_policy", "whose buffers the kernel exchanges tokens in"),
+	flag("includes_buffer_init", "the time has the making of the buffers in it"),
+	flag("used_cuda_graph", "the calls were replayed as a CUDA graph"),
+	text("moe_kernel", ""),
+	size("dp_num_tokens", ""),
+	size("rank0_num_tokens", ""),
+	text("simulation_mode", ""),
+	text("quant_type", ""),
+	size("num_token", "tokens"),
+	size("intermediate_size", "width of the dense layer"),
+	number("avg_ms", "ms", ""),
+	text("nccl_dtype", ""),
+	size("num_gpus", "ranks"),
+	size("message_size", "elements"),
+	text("allreduce_dtype", ""),
+	text("backend", ""),
+	text("implementation", ""),
+	text("comm_backend", ""),
+	text("comm_dtype", ""),
+	size("ep_size", "expert-parallel ranks"),
+	size("node_num", "nodes"),
+	size("sms", "multiprocessors given to communication"),
+	number("transmit_us", "us", ""),
+	number("notify_us", "us", ""),
+	size("num_nodes", "nodes; readers count four ranks to a node where a file does not say it"),
+	size("num_topk", "experts per token"),
+	number("combine_avg_t_us", "us", ""),
+	rate("combine_bandwidth_gbps", "GB/s", ""),
+	number("dispatch_avg_t_us", "us", ""),
+	rate("dispatch_bandwidth_gbps", "GB/s", ""),
+	size("dispatch_sms", ""),
+	number("dispatch_transmit_us", "us", ""),
+	number("dispatch_notify_us", "us", "").orZero(),
+	size("combine_sms", ""),
+	number("combine_transmit_us", "us", ""),
+	number("combine_notify_us", "us", "").orZero(),
+	size("seq_len", "tokens per sequence"),
+	size("d_model", "width of the model, not divided by ranks"),
+	size("d_conv", "width of the convolution"),
+	size("num_k_heads", "key heads on this rank"),
+	size("head_k_dim", "width of a key head"),
+	size("num_v_heads", "value heads on this rank"),
+	size("head_v_dim", "width of a value head"),
+	text("model_name", ""),
+	size("d_state", "width of the state"),
+	size("nheads", "heads"),
+	size("n_groups", "groups of heads"),
+	size("chunk_size", "tokens of a scan chunk"),
+	size("num_sites", "hyper-connection sites of a block"),
+	size("hc_mult", "residual streams"),
+	size("sinkhorn_iters", "Sinkhorn iterations"),
+	size("compress_ratio", "tokens per compressed cache entry"),
+	size("local_num_heads", "query heads on this rank"),
+	text("score_mode", "distribution of the scores that top-k sees"),
+	size("tensor_parallel_size", "tensor-parallel ranks of the server"),
+	size("pipeline_parallel_size", "pipeline-parallel ranks of the server"),
+	size("data_parallel_size", "replicas behind the endpoint"),
+	size("concurrency", "requests in flight at most"),
+	number("request_rate", "", "requests sent in a second"),
+	size("osl", "tokens asked for in an answer"),
+	size("turns", "messages of a conversation"),
+	rate("request_throughput", "requests/s", "requests that succeeded in a second"),
+	rate("throughput", "tokens/s", "tokens generated in a second"),
+	rate("input_throughput", "tokens/s", "tokens read in a second"),
+	rate("total_throughput", "tokens/s", "tokens read and generated in a second"),
+	rate("throughput_per_user", "tokens/s/user", "tokens that one request gets in a second after its first"),
+	rate("goodput", "requests/s", "requests in a second that kept their limits"),
+	number("ttft", "ms", "time to the first token"),
+	number("ttst", "ms", "time from the first to the second token"),
+	number("itl", "ms", "time between tokens after the first"),
+	number("icl", "ms", "time between messages"),
+	number("tpot", "ms", "time for each token after the first"),
+	rate("throughput_tokens_sec", "tokens/s", "tokens generated in a second of the iterations"),
+	number("iteration_wall_clock", "s", "time of a closed batch, from its first request to the end of its last"),
+	number("comm_overhead", "%", "share of a step in which a collective runs, from the traces"),
+	number("comm_exposed_pct", "%", "share of a step in which nothing but collectives runs, from the traces"),
+	number("coll_call_num", "", "collectives in the traces of all ranks"),
+	number("power", "W", "mean board power during the measurement"),
+	number("power_limit", "W", "board power limit"),
 )
 
-var identityNames = []string{"framework", "version", "device", "op_name", "kernel_source"}
-
-var powerColumns = []Column{describe("power", Metric), describe("power_limit", Metric)}
-
-// describe looks a column up in the dictionary. Columns are whole numbers
-// unless listed otherwise.
-func describe(name string, role Role) Column {
-	c := Column{Name: name, Role: role, Doc: docs[name]}
-	switch {
-	case slices.Contains(textColumns, name):
-		c.Type = UTF8
-	case slices.Contains(boolColumns, name):
-		c.Type = Bool
-	case role == Metric || slices.Contains(doubleColumns, name):
-		c.Type = Double
-		c.Unit = unitOf(name)
+func byName(columns ...Column) map[string]Column {
+	out := map[string]Column{}
+	for _, c := range columns {
+		out[c.Name] = c
 	}
-	if slices.Contains(rates, name) || strings.HasSuffix(name, "_gbps") {
-		c.Better = Higher
-	}
-	c.Zero = role == Metric && strings.HasSuffix(name, "_notify_us")
+	return out
+}
+
+func text(name, doc string) Column { return Column{Name: name, Type: UTF8, Doc: doc} }
+
+func flag(name, doc string) Column { return Column{Name: name, Type: Bool, Doc: doc} }
+
+func size(name, doc string) Column { return Column{Name: name, Type: Int64, Doc: doc} }
+
+func number(name, unit, doc string) Column {
+	return Column{Name: name, Type: Double, Unit: unit, Doc: doc}
+}
+
+func rate(name, unit, doc string) Column {
+	return Column{Name: name, Type: Double, Unit: unit, Doc: doc, Better: Higher}
+}
+
+func (c Column) orZero() Column {
+	c.Zero = true
 	return c
 }
 
-func unitOf(name string) string {
-	switch {
-	case name == "latency" || strings.HasSuffix(name, "_ms"):
-		return "ms"
-	case strings.HasSuffix(name, "_us"):
-		return "us"
-	case strings.HasSuffix(name, "_gbps"):
-		return "GB/s"
-	case name == "power" || name == "power_limit":
-		return "W"
-	case slices.Contains(serverTimes, name):
-		return "ms"
-	case name == "request_throughput" || name == "goodput":
-		return "requests/s"
-	case name == "throughput_per_user":
-		return "tokens/s/user"
-	case name == "iteration_wall_clock":
-		return "s"
-	case name == "throughput_tokens_sec":
-		return "tokens/s"
-	case name == "comm_overhead" || strings.HasSuffix(name, "_pct"):
-		return "%"
-	case name == "throughput" || strings.HasSuffix(name, "_throughput"):
-		return "tokens/s"
+// list joins groups of columns behind the identity columns.
+func list(groups ...[]Column) []Column {
+	out := role(Identity, "framework", "version", "device", "op_name", "kernel_source")
+	for _, g := range groups {
+		out = append(out, g...)
 	}
-	return ""
+	return out
 }
 
-var textColumns = []string{
-	"framework", "version", "device", "op_name", "kernel_source",
-	"gemm_dtype", "moe_dtype", "attn_dtype", "kv_cache_dtype", "mla_dtype", "gemm_type", "bmm_dtype", "quant_dtype", "quant_type",
-	"nccl_dtype", "allreduce_dtype", "comm_dtype",
-	"distribution", "phase", "inference_phase", "model", "model_name", "architecture", "score_mode",
-	"backend", "implementation", "comm_backend", "moe_kernel", "simulation_mode",
-	"kernel_dtype", "source_policy", "pre_dispatch", "buffer_policy",
+// role looks columns up in the dictionary and gives them a role.
+func role(r Role, names ...string) []Column {
+	out := make([]Column, len(names))
+	for i, name := range names {
+		c, ok := dictionary[name]
+		if !ok {
+			panic("catalog: unknown column " + name)
+		}
+		c.Role = r
+		out[i] = c
+	}
+	return out
 }
 
-var boolColumns = []string{"includes_routed_scale", "includes_gate_topk", "includes_buffer_init", "used_cuda_graph"}
+func key(names ...string) []Column { return role(Key, names...) }
 
-var doubleColumns = []string{"transmit_us", "notify_us", "request_rate", "routed_scaling_factor"}
+func optional(names ...string) []Column { return role(Optional, names...) }
 
-// serverTimes are the times of requests, in milliseconds.
-var serverTimes = []string{"ttft", "ttst", "itl", "icl", "tpot"}
+func needed(names ...string) []Column { return role(Needed, names...) }
 
-// rates are metrics of which more is better.
-var rates = []string{"request_throughput", "throughput", "input_throughput", "total_throughput", "throughput_per_user", "goodput", "throughput_tokens_sec"}
+func info(names ...string) []Column { return role(Info, names...) }
 
-var docs = map[string]string{
-	"framework":              "who ran the kernel",
-	"version":                "the framework's version as it reports it",
-	"device":                 "the device's name as its driver reports it",
-	"op_name":                "the op",
-	"kernel_source":          "the kernel or backend that ran",
-	"gemm_dtype":             "format of the operands",
-	"m":                      "tokens",
-	"n":                      "output features",
-	"k":                      "input features",
-	"batch_size":             "sequences",
-	"isl":                    "new tokens per sequence",
-	"step":                   "tokens already in the cache",
-	"num_heads":              "query heads on this rank",
-	"local_num_heads":        "query heads on this rank",
-	"num_key_value_heads":    "key/value heads on this rank",
-	"head_dim":               "width of a head",
-	"window_size":            "sliding window in tokens, 0 without one",
-	"beam_width":             "beams, always 1",
-	"attn_dtype":             "format in which attention multiplies",
-	"kv_cache_dtype":         "format of the cache",
-	"mla_dtype":              "format in which latent attention multiplies",
-	"gemm_type":              "format of the projections",
-	"tp_size":                "tensor-parallel ranks",
-	"num_tokens":             "tokens",
-	"num_token":              "tokens",
-	"hidden_size":            "width of the model",
-	"inter_size":             "width of an expert",
-	"intermediate_size":      "width of the dense layer",
-	"topk":                   "experts per token",
-	"num_topk":               "experts per token",
-	"num_experts":            "experts of the layer",
-	"num_slots":              "expert slots, replicas included",
-	"moe_tp_size":            "tensor-parallel ranks of the experts",
-	"moe_ep_size":            "expert-parallel ranks",
-	"distribution":           "how tokens spread over experts",
-	"inference_phase":        "context or generation",
-	"phase":                  "context, generation or verify; dispatch, combine or prepare",
-	"seq_len":                "tokens per sequence",
-	"d_model":                "width of the model, not divided by ranks",
-	"d_conv":                 "width of the convolution",
-	"d_state":                "width of the state",
-	"num_k_heads":            "key heads on this rank",
-	"head_k_dim":             "width of a key head",
-	"num_v_heads":            "value heads on this rank",
-	"head_v_dim":             "width of a value head",
-	"nheads":                 "heads",
-	"n_groups":               "groups of heads",
-	"chunk_size":             "tokens of a scan chunk",
-	"num_sites":              "hyper-connection sites of a block",
-	"hc_mult":                "residual streams",
-	"sinkhorn_iters":         "Sinkhorn iterations",
-	"compress_ratio":         "tokens per compressed cache entry",
-	"score_mode":             "distribution of the scores that top-k sees",
-	"num_gpus":               "ranks",
-	"message_size":           "elements",
-	"node_num":               "nodes",
-	"ep_size":                "expert-parallel ranks",
-	"sms":                    "multiprocessors given to communication",
-	"latency":                "time of one call, or of one request from its sending to its last token",
-	"power":                  "mean board power during the measurement",
-	"tensor_parallel_size":   "tensor-parallel ranks of the server",
-	"pipeline_parallel_size": "pipeline-parallel ranks of the server",
-	"data_parallel_size":     "replicas behind the endpoint",
-	"concurrency":            "requests in flight at most",
-	"request_rate":           "requests sent in a second",
-	"osl":                    "tokens asked for in an answer",
-	"turns":                  "messages of a conversation",
-	"request_throughput":     "requests that succeeded in a second",
-	"throughput":             "tokens generated in a second",
-	"input_throughput":       "tokens read in a second",
-	"total_throughput":       "tokens read and generated in a second",
-	"throughput_per_user":    "tokens that one request gets in a second after its first",
-	"goodput":                "requests in a second that kept their limits",
-	"ttft":                   "time to the first token",
-	"ttst":                   "time from the first to the second token",
-	"itl":                    "time between tokens after the first",
-	"icl":                    "time between messages",
-	"tpot":                   "time for each token after the first",
-	"throughput_tokens_sec":  "tokens generated in a second of the iterations",
-	"iteration_wall_clock":   "time of a closed batch, from its first request to the end of its last",
-	"comm_overhead":          "share of a step in which a collective runs, from the traces",
-	"comm_exposed_pct":       "share of a step in which nothing but collectives runs, from the traces",
-	"coll_call_num":          "collectives in the traces of all ranks",
-	"power_limit":            "board power limit",
+func metric(names ...string) []Column { return role(Metric, names...) }
 
-	// of dsv4_megamoe_module_perf and trtllm_alltoall_perf
-	"num_nodes":                         "nodes; readers count four ranks to a node where a file does not say it",
-	"kernel_dtype":                      "formats in which the kernel multiplies: activations, weights",
-	"global_num_tokens":                 "tokens of all ranks",
-	"source_policy":                     "how tokens spread over the ranks that send them",
-	"pre_dispatch":                      "what quantises tokens before they are sent",
-	"buffer_policy":                     "whose buffers the kernel exchanges tokens in",
-	"routed_scaling_factor":             "what the experts' output is multiplied by",
-	"includes_routed_scale":             "the time has that product in it",
-	"includes_gate_topk":                "the time has the choice of experts in it",
-	"includes_buffer_init":              "the time has the making of the buffers in it",
-	"used_cuda_graph":                   "the calls were replayed as a CUDA graph",
-	"num_fused_shared_experts":          "shared experts that the kernel runs with the routed ones",
-	"num_max_tokens_per_rank":           "tokens that the buffers of one rank are for",
-	"effective_num_max_tokens_per_rank": "the same, as the kernel rounds it up",
+// maybe returns metrics that a row may lack.
+func maybe(names ...string) []Column {
+	out := metric(names...)
+	for i := range out {
+		out[i].Lacking = true
+	}
+	return out
 }
+
+// in gives columns another unit than that of the dictionary.
+func in(unit string, columns []Column) []Column {
+	for i := range columns {
+		columns[i].Unit = unit
+	}
+	return columns
+}
+
+var powerColumns = metric("power", "power_limit")

@@ -10,21 +10,18 @@ type Schema struct {
 }
 
 // ofOwn is the schema of ops that no table is about.
-var ofOwn = Schema{Metrics: []Column{describe("latency", Metric)}}
+var ofOwn = Schema{Metrics: metric("latency")}
 
 // SchemaOf is the schema of a table's rows; of ops without a table it is a
 // latency in milliseconds.
 func SchemaOf(table string) *Schema {
-	if t, ok := Lookup(table); ok {
-		return t.Schema()
-	}
-	return &ofOwn
+	return (*Catalog)(nil).SchemaOf(table)
 }
 
 // Schema is what the table's rows are measured for.
 func (t *Table) Schema() *Schema {
 	s := &Schema{}
-	for _, c := range t.parsed {
+	for _, c := range t.columns {
 		if c.Role == Metric {
 			s.Metrics = append(s.Metrics, c)
 		}

@@ -21,6 +21,8 @@ type Options struct {
 	// Table names the perf table, which says the key and the metric; empty when
 	// there is none.
 	Table string
+	// Schema is the perf table. Nil means the built-in one of that name.
+	Schema *catalog.Table
 	// Key replaces the key; empty means the table's, else every column that
 	// both sides have and that says what was measured.
 	Key []string
@@ -124,6 +126,9 @@ func Tables(a, b arrow.Record, nameA, nameB string, o Options) (*Comparison, err
 	if err != nil {
 		return nil, err
 	}
+	if o.Schema == nil {
+		o.Schema, _ = catalog.Lookup(o.Table)
+	}
 	r := &Comparison{A: side(a, nameA), B: side(b, nameB), Table: o.Table, Tolerance: o.Tolerance}
 	if o.Worst == 0 {
 		o.Worst = 20
@@ -146,8 +151,7 @@ func Tables(a, b arrow.Record, nameA, nameB string, o Options) (*Comparison, err
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", nameB, err)
 	}
-	tab, _ := catalog.Lookup(o.Table)
-	last := tab != nil && tab.Repeats == catalog.TakeLast
+	last := o.Schema != nil && o.Schema.Repeats == catalog.TakeLast
 	firstA, dupA := one(idA, ix.Len(), last)
 	firstB, dupB := one(idB, ix.Len(), last)
 	r.A.Duplicates, r.B.Duplicates = dupA, dupB

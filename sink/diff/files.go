@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"aicplan/sink/catalog"
 	"aicplan/sink/tree"
 )
 
@@ -39,10 +38,8 @@ func Paths(a, b string, o Options) (*Report, error) {
 // Files compares two perf files. The table is known by the files' names where
 // the options do not say it.
 func Files(a, b string, o Options) (*Comparison, error) {
-	if o.Table == "" {
-		if t, ok := catalog.Lookup(a); ok {
-			o.Table = t.Name
-		}
+	if t, ok := tree.TableOf(a); ok && (o.Table == "" || o.Table == t.Name) {
+		o.Table, o.Schema = t.Name, t
 	}
 	recA, err := tree.ReadFile(a)
 	if err != nil {

@@ -87,10 +87,13 @@ func restrict(rec arrow.Record, on map[string][]string, name string) (arrow.Reco
 
 // choose decides on key and metric and notes how the columns differ.
 func (r *Comparison) choose(a, b arrow.Record, o Options) error {
-	t, known := catalog.Lookup(o.Table)
+	t, known := o.Schema, o.Schema != nil
 	r.Key, r.Metric = slices.Clone(o.Key), o.Metric
 	if r.Metric == "" {
-		r.Metric = catalog.SchemaOf(o.Table).Primary().Name
+		r.Metric = catalog.SchemaOf("").Primary().Name
+		if known {
+			r.Metric = t.Schema().Primary().Name
+		}
 	}
 	if len(r.Key) == 0 && known && !t.Open {
 		r.Key = t.KeyOf(a, b)

@@ -230,7 +230,7 @@ func (l *linter) group(entries []tree.Entry) {
 		l.rows += rec.NumRows()
 		l.mu.Unlock()
 		f := &loaded{Entry: e, rec: rec}
-		if f.table, _ = catalog.Lookup(e.Table); f.table != nil {
+		if f.table, _ = e.Lookup(); f.table != nil {
 			f.names = f.table.KeyOf(rec)
 		}
 		l.file(f)

@@ -21,7 +21,7 @@ func (l *linter) structure() {
 	l.sidecars()
 	l.reuses()
 	for _, e := range l.scan.Entries {
-		t, ok := catalog.Lookup(e.Table)
+		t, ok := e.Lookup()
 		switch {
 		case !ok:
 			msg := fmt.Sprintf("aicplan knows no table %s: nothing was checked in it", e.Table)

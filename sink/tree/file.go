@@ -48,11 +48,9 @@ func Decode(path string, data []byte) (arrow.Record, error) {
 func csvTypes(path string) perf.Types {
 	types := perf.Texts("framework", "version", "device", "op_name", "kernel_source", "case_id")
 	types["power"], types["power_limit"] = table.Float64, table.Float64
-	for _, m := range catalog.SchemaOf(path).Metrics {
-		types[m.Name] = table.Float64
-	}
-	t, ok := catalog.Lookup(path)
+	t, ok := TableOf(path)
 	if !ok {
+		types[catalog.SchemaOf("").Primary().Name] = table.Float64
 		return types
 	}
 	for _, c := range t.Columns("", true) {

@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/catalog"
 )
 
@@ -91,6 +92,17 @@ type Entry struct {
 	Path   string `json:"path"`   // slash-separated, relative to the root
 	Format string `json:"format"` // "csv" or "parquet"
 	Layout Layout `json:"layout"`
+	// Declared is the description of a table that a plan declared, from the file beside it.
+	Declared *catalog.Declaration `json:"-"`
+}
+
+// Lookup returns the perf table of the entry.
+func (e Entry) Lookup() (*catalog.Table, bool) {
+	if e.Declared != nil {
+		t, err := e.Declared.Table()
+		return t, err == nil
+	}
+	return catalog.Lookup(e.Table)
 }
 
 // Dir is the entry's folder relative to the root.
@@ -168,6 +180,9 @@ func (s *Scan) add(rel, name string) {
 		s.Markers = append(s.Markers, rel)
 		return
 	}
+	if strings.HasSuffix(name, catalog.SchemaFile("_perf")) {
+		return // read with its table
+	}
 	if e, ok := Parse(s.Root, rel); ok {
 		s.Entries = append(s.Entries, e)
 		return
@@ -197,6 +212,7 @@ func Parse(root, rel string) (Entry, bool) {
 	if !strings.HasSuffix(e.Table, "_perf") {
 		return Entry{}, false
 	}
+	e.Declared = declaredAt(filepath.Join(root, filepath.FromSlash(e.Path)), e.Table)
 	if abs, err := filepath.Abs(root); err == nil {
 		rel = filepath.ToSlash(filepath.Join(abs, filepath.FromSlash(rel)))
 	}
@@ -213,7 +229,7 @@ func Parse(root, rel string) (Entry, bool) {
 		return e, true
 	}
 	e.Version, e.Backend = at(1), backend
-	if isFamily(at(3)) {
+	if isFamily(at(3)) || e.Declared != nil && e.Declared.Family == at(3) {
 		e.Layout, e.Family = Families, at(3)
 		e.System = at(4)
 	} else {
@@ -222,10 +238,34 @@ func Parse(root, rel string) (Entry, bool) {
 	if e.System == "data" {
 		e.System = ""
 	}
-	if t, ok := catalog.Lookup(e.Table); ok && e.Family == "" {
+	if t, ok := e.Lookup(); ok && e.Family == "" {
 		e.Family = t.Family
 	}
 	return e, true
+}
+
+// declaredAt reads the description beside the file of a declared table. It returns nil for
+// a built-in table, and if there is no valid description.
+func declaredAt(path, table string) *catalog.Declaration {
+	if _, builtIn := catalog.Lookup(table); builtIn {
+		return nil
+	}
+	data, err := fileutil.ReadFile(filepath.Join(filepath.Dir(path), catalog.SchemaFile(table)))
+	if err != nil {
+		return nil
+	}
+	d, err := catalog.ParseDeclaration(data)
+	if err != nil || d.Name != table {
+		return nil
+	}
+	return d
+}
+
+// TableOf returns the perf table of a file, from the catalog or from the description
+// beside the file.
+func TableOf(path string) (*catalog.Table, bool) {
+	name := catalog.Stem(path)
+	return Entry{Place: Place{Table: name}, Declared: declaredAt(path, name)}.Lookup()
 }
 
 func isFamily(dir string) bool {

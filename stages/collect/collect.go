@@ -14,6 +14,7 @@ import (
 
 	"aicplan/cudaops/measure"
 	"aicplan/engine/stage"
+	"aicplan/sink/catalog"
 	"aicplan/stages/executors"
 	"aicplan/stages/runtimes"
 	"aicplan/stages/telemetry"
@@ -96,6 +97,7 @@ type Config struct {
 	invocation *executors.Invocation
 	// Check sets the fields below from the values above.
 	grid     *stage.Ref
+	tables   *catalog.Catalog
 	runtime  *stage.Runtime
 	estimate *stage.Ref // of Reference
 	watched  *telemetry.Config
@@ -149,6 +151,7 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 			Detail: fmt.Sprintf(format, args...), Subject: cc.Range.Ptr()})
 	}
 
+	c.tables = cc.Tables
 	var err error
 	if c.grid, err = stage.RefOf(c.Grid); err != nil {
 		bad("Wrong grid", "grid: %s.", err)

@@ -9,7 +9,6 @@ import (
 
 	"aicplan/engine/grid"
 	"aicplan/engine/stage"
-	"aicplan/sink/catalog"
 	"aicplan/sink/physics"
 	"aicplan/sink/table"
 	"aicplan/stages/grids"
@@ -200,7 +199,7 @@ func (c *Config) estimateFrom(ref *stage.Plan, planned *stage.Dataset, env *runt
 			shared = append(shared, name)
 		}
 	}
-	metric := catalog.SchemaOf(ref.Data.Info.Perf).Primary()
+	metric := ref.Data.Info.Tables().SchemaOf(ref.Data.Info.Perf).Primary()
 	unit, isTime := map[string]float64{"ms": 1e-3, "us": 1e-6}[metric.Unit]
 	latency, err := table.Float64s(t, metric.Name)
 	if err != nil || len(shared) == 0 || !isTime {

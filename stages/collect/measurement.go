@@ -49,7 +49,7 @@ func (m *Measurement) Columns() []string {
 
 // Schema returns the schema of the perf table that the rows belong to.
 func (m *Measurement) Schema() *catalog.Schema {
-	return catalog.SchemaOf(m.config.perfTable(m.Cases.Spec().Perf))
+	return m.config.tables.SchemaOf(m.config.perfTable(m.Cases.Spec().Perf))
 }
 
 // Settings returns the settings that the pool sends to workers for the stage's cases. The caller sets

@@ -11,7 +11,6 @@ import (
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/grid"
 	"aicplan/engine/stage"
-	"aicplan/sink/catalog"
 	"aicplan/stages/runtimes"
 	"aicplan/stages/telemetry"
 )
@@ -86,7 +85,7 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 // demands returns the columns that workers must return. Constants of the grid apply to every row and are
 // left out. Rows of open tables, such as those of servers, have no demands.
 func (r *running) demands() []string {
-	if t, ok := catalog.Lookup(r.job.schema.table); ok && t.Open {
+	if t, ok := r.tables.Lookup(r.job.schema.table); ok && t.Open {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(r.rc.Plan.Demands), func(name string) bool {

@@ -62,13 +62,16 @@ var (
 )
 
 // schemaOf returns the schema of a perf table. timed adds the columns of the measuring code.
-func schemaOf(perf string, timed bool) *schema {
+func schemaOf(perf string, timed bool) *schema { return schemaIn(nil, perf, timed) }
+
+// schemaIn is schemaOf for a table that may be declared by the plan.
+func schemaIn(tables *catalog.Catalog, perf string, timed bool) *schema {
 	s := &schema{table: perf}
 	if timed {
 		s.fields = append(s.fields, beforeMetrics...)
 	}
 
-	for _, m := range catalog.SchemaOf(perf).Metrics {
+	for _, m := range tables.SchemaOf(perf).Metrics {
 		s.fields = append(s.fields, field{name: m.Name, needed: !m.Lacking})
 	}
 
@@ -90,5 +93,5 @@ func (c *Config) perfTable(ofGrid string) string {
 
 // schema returns the columns that the rows of a grid may have.
 func (c *Config) schema(ofGrid string) *schema {
-	return schemaOf(c.perfTable(ofGrid), len(c.about().Measure) > 0)
+	return schemaIn(c.tables, c.perfTable(ofGrid), len(c.about().Measure) > 0)
 }

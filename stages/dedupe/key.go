@@ -22,7 +22,7 @@ func KeyColumns(ds *stage.Dataset) []string {
 }
 
 func keyColumns(ds *stage.Dataset) []string {
-	if t, ok := catalog.Lookup(ds.Info.Perf); ok && ds.Table != nil && !(t.Open && len(ds.Info.Params) > 0) {
+	if t, ok := ds.Info.Tables().Lookup(ds.Info.Perf); ok && ds.Table != nil && !(t.Open && len(ds.Info.Params) > 0) {
 		return slices.DeleteFunc(t.KeyOf(ds.Table), func(c string) bool { return !table.Has(ds.Table, c) })
 	}
 
@@ -39,7 +39,7 @@ func keyColumns(ds *stage.Dataset) []string {
 // PerfTable is the perf table that the dataset belongs to: the one it names,
 // else that of its op where the data has the columns that the table needs.
 func PerfTable(ds *stage.Dataset) (*catalog.Table, bool) {
-	if t, ok := catalog.Lookup(ds.Info.Perf); ok {
+	if t, ok := ds.Info.Tables().Lookup(ds.Info.Perf); ok {
 		return t, true
 	}
 

@@ -210,9 +210,9 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	}
 
 	if c.Table != "" {
-		if _, ok := catalog.Lookup(c.Table); !ok {
+		if _, ok := cc.Tables.Lookup(c.Table); !ok {
 			detail := fmt.Sprintf("There is no perf table %q.", c.Table)
-			if s := catalog.Suggest(c.Table); len(s) > 0 {
+			if s := cc.Tables.Suggest(c.Table); len(s) > 0 {
 				detail += " Did you mean " + strings.Join(s, " or ") + "?"
 			}
 			bad("Unknown table", detail)

@@ -25,6 +25,7 @@ import (
 type target struct {
 	layout tree.Layout
 	place  tree.Place
+	table  *catalog.Table // nil if the rows belong to no perf table
 	format string
 	name   string // relative to the output folder, slash-separated
 	path   string // absolute
@@ -92,6 +93,7 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	if err != nil {
 		return nil, err
 	}
+	t.table = sh.table
 
 	if rc.Claim != nil {
 		if other := rc.Claim(t.path); other != "" && !c.sharesTable() {
@@ -192,7 +194,8 @@ func (c *Config) destination(sets []*stage.Dataset) (shape, tree.Place, error) {
 		}
 	}
 
-	if t, ok := catalog.Lookup(name); ok {
+	t, known := info.Tables().Lookup(name)
+	if known {
 		sh.table, name = t, t.Name
 	}
 
@@ -203,6 +206,9 @@ func (c *Config) destination(sets []*stage.Dataset) (shape, tree.Place, error) {
 	}
 
 	place := tree.Place{Table: name, Backend: sh.backend, Version: cmp.Or(c.Version, info.Version), System: info.System}
+	if known {
+		place.Family = t.Family
+	}
 	if system, err := systemName(c.System); err != nil {
 		return sh, place, err
 	} else if system != "" {

@@ -240,7 +240,7 @@ func doubts(rec arrow.Record, key []string, t target) ([]stage.CheckResult, erro
 			twice, len(ids), table.Describe(rec, example,
 				slices.DeleteFunc(key, func(k string) bool { return !table.Has(rec, k) })))
 		seen := "first"
-		switch tab, _ := catalog.Lookup(t.place.Table); {
+		switch tab := t.table; {
 		case tab != nil && tab.Repeats == catalog.GiveUp:
 			return nil, fmt.Errorf("nothing was written: %s; readers of %s give up on the whole table then. A dedupe before the export keeps one of each", which, tab.Name)
 		case tab != nil && tab.Repeats == catalog.TakeLast:

@@ -53,7 +53,7 @@ func (c *Config) unusable(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
 
 		diags = append(diags, stage.MissingColumns(f, c.Columns, at)...)
 		name := c.tableOf(f.Info)
-		t, known := catalog.Lookup(name)
+		t, known := f.Info.Tables().Lookup(name)
 
 		flat := tree.Layout(c.Layout) == tree.Flat
 		switch {

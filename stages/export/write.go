@@ -145,8 +145,8 @@ func (d payload) stage(batch *fileutil.Batch, t target, rec arrow.Record, w writ
 	}
 
 	order := d.key
-	if cat, ok := catalog.Lookup(t.place.Table); ok {
-		order = cat.FileOrder(d.key)
+	if t.table != nil {
+		order = t.table.FileOrder(d.key)
 	}
 	return tree.Stage(batch, t.path, rec, order)
 }
@@ -171,9 +171,9 @@ func (c *Config) writeOnce(rc *stage.RunContext, t target, d payload) (w written
 			}
 
 			key := d.key
-			if cat, ok := catalog.Lookup(t.place.Table); ok {
+			if t.table != nil {
 				// Also with the columns that only the file has: its rows may differ by them alone.
-				key = cat.KeyOf(old, rec)
+				key = t.table.KeyOf(old, rec)
 			}
 
 			merged, rep, err := tree.Merge(old, rec, key)
@@ -204,6 +204,14 @@ func (c *Config) writeOnce(rc *stage.RunContext, t target, d payload) (w written
 
 	if t.layout == tree.Families {
 		if err := c.sidecars(&batch, t, d, file, w.Kept); err != nil {
+			return w, nil, fmt.Errorf("nothing was written: %w", err)
+		}
+	}
+
+	if declared := d.sets[0].Info.Declared; declared != nil && declared.Name == t.place.Table {
+		schema := filepath.Join(filepath.Dir(t.path), catalog.SchemaFile(declared.Name))
+		err := restage(&batch, schema, func([]byte) ([]byte, error) { return declared.Encode(), nil })
+		if err != nil {
 			return w, nil, fmt.Errorf("nothing was written: %w", err)
 		}
 	}

@@ -36,6 +36,8 @@ type Stage struct {
 	once  sync.Once
 	cases *grid.Cases
 	diags hcl.Diagnostics
+	// declared is the table of the rows if the plan declares it. Check sets it.
+	declared *catalog.Declaration
 }
 
 var (
@@ -68,11 +70,14 @@ func (s *Stage) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	}
 
 	diags := s.unfit()
-	if _, known := catalog.Lookup(s.spec.Perf); known || s.spec.Perf == "" {
+	if s.declared = cc.Tables.DeclaredFor(s.spec.Perf, s.spec.Op); s.declared != nil {
+		s.spec.Perf = s.declared.Name
+	}
+	if _, known := cc.Tables.Lookup(s.spec.Perf); known || s.spec.Perf == "" {
 		return diags
 	}
 
-	near := catalog.Suggest(s.spec.Perf)
+	near := cc.Tables.Suggest(s.spec.Perf)
 	if len(near) == 0 {
 		return diags
 	}
@@ -148,6 +153,9 @@ func (s *Stage) Values() map[string]any {
 	if s.spec.Perf != "" {
 		values["perf_table"] = s.spec.Perf
 	}
+	if s.declared != nil {
+		values["declared_table"] = string(s.declared.Encode())
+	}
 
 	if sweep := c.SweepColumns(); len(sweep) > 0 {
 		values["sweep"] = sweep
@@ -211,7 +219,7 @@ func (s *Stage) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, 
 func (s *Stage) dataset(c *grid.Cases) *stage.Dataset {
 	return &stage.Dataset{
 		Planned: c.Record(),
-		Info:    stage.Info{Op: s.spec.Op, Perf: s.spec.Perf, Params: c.Columns()},
+		Info:    stage.Info{Op: s.spec.Op, Perf: s.spec.Perf, Declared: s.declared, Params: c.Columns()},
 	}
 }
 

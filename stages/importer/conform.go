@@ -25,7 +25,7 @@ func conform(path string, e tree.Entry, rec arrow.Record, o Options) (arrow.Reco
 	}
 
 	c.provenance(e, o)
-	t, ok := catalog.Lookup(e.Table)
+	t, ok := e.Lookup()
 	if !ok {
 		c.note(0, "no perf table is called %q; its columns are taken as they are", e.Table)
 		return c.rec, c.drift, nil

@@ -16,6 +16,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/textutil"
 	"aicplan/sink/catalog"
 	"aicplan/sink/perf"
@@ -59,10 +60,14 @@ type Config struct {
 	Framework        string `hcl:"framework,optional"`
 	FrameworkVersion string `hcl:"framework_version,optional"`
 	Device           string `hcl:"device,optional"`
+
+	tables *catalog.Catalog
 }
 
 // Check validates the config.
 func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
+	c.tables = cc.Tables
+
 	var diags hcl.Diagnostics
 	bad := func(summary, detail string) {
 		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail,
@@ -73,9 +78,9 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	}
 
 	if c.Table != "" {
-		if _, ok := catalog.Lookup(c.Table); !ok {
+		if _, ok := cc.Tables.Lookup(c.Table); !ok {
 			detail := fmt.Sprintf("There is no perf table %q.", c.Table)
-			if s := catalog.Suggest(c.Table); len(s) > 0 {
+			if s := cc.Tables.Suggest(c.Table); len(s) > 0 {
 				detail += " Did you mean " + strings.Join(s, " or ") + "?"
 			}
 			bad("Unknown table", detail)
@@ -127,7 +132,7 @@ func (c *Config) Plan(_ context.Context, pc *stage.PlanContext) (*stage.Plan, hc
 	system, _ := c.systemName()
 	set, err := Load(path, Options{
 		Table: c.Table, System: system, Backend: c.Backend, Version: c.Version,
-		Framework: c.Framework, FrameworkVersion: c.FrameworkVersion, Device: c.Device,
+		Framework: c.Framework, FrameworkVersion: c.FrameworkVersion, Device: c.Device, Tables: c.tables,
 	})
 	if err != nil {
 		return nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Import failed", Detail: err.Error(),
@@ -186,6 +191,9 @@ func (s *Set) digests() []string {
 	var out []string
 	for _, f := range s.Files {
 		out = append(out, f.Digest)
+	}
+	if d := s.Data.Info.Declared; d != nil {
+		out = append(out, fileutil.Digest(d.Encode()))
 	}
 	slices.Sort(out)
 	return out

@@ -20,6 +20,8 @@ import (
 type Options struct {
 	Table, System, Backend, Version     string
 	Framework, FrameworkVersion, Device string
+	// Tables are the built-in tables and those that the plan declares.
+	Tables *catalog.Catalog
 }
 
 // File is one file that was read.
@@ -114,7 +116,7 @@ func choose(path string, o Options) ([]tree.Entry, error) {
 		if o.Table != "" {
 			e.Table = catalog.Stem(o.Table)
 		}
-		return []tree.Entry{e}, nil
+		return []tree.Entry{o.declared(e)}, nil
 	}
 
 	scan, err := tree.Walk(path)
@@ -126,7 +128,7 @@ func choose(path string, o Options) ([]tree.Entry, error) {
 	for _, e := range scan.Entries {
 		if matches(o.Table, e.Table) && matches(o.System, e.System) && matches(o.Backend, e.Backend) &&
 			matches(o.Version, e.Version) {
-			out = append(out, e)
+			out = append(out, o.declared(e))
 		}
 	}
 
@@ -146,6 +148,14 @@ func choose(path string, o Options) ([]tree.Entry, error) {
 	}
 
 	return out, nil
+}
+
+// declared completes the description of a table that the plan declares.
+func (o Options) declared(e tree.Entry) tree.Entry {
+	if d := o.Tables.DeclaredFor(e.Table, ""); d != nil {
+		e.Declared, e.Family = d, d.Family
+	}
+	return e
 }
 
 func matches(want, have string) bool {
@@ -180,13 +190,13 @@ func info(rec arrow.Record, files []File, o Options) stage.Info {
 		in.System = systems[0]
 	}
 
-	t, ok := catalog.Lookup(files[0].Table)
+	t, ok := files[0].Lookup()
 	if !ok {
 		in.Params = catalog.Shape(rec.Schema())
 		return in
 	}
 
-	in.Perf = t.Name
+	in.Perf, in.Declared = t.Name, files[0].Declared
 	in.Params = slices.DeleteFunc(t.Params(), func(c string) bool { return !table.Has(rec, c) })
 
 	opName := only(rec, "op_name")
@@ -194,6 +204,10 @@ func info(rec arrow.Record, files []File, o Options) stage.Info {
 		if op.Table == t.Name && (op.OpName == opName || in.Op == "" && len(t.OpNames) == 1) {
 			in.Op = op.Name
 		}
+	}
+
+	if in.Declared != nil && slices.Contains(in.Declared.Ops, opName) {
+		in.Op = opName
 	}
 
 	if in.Op == "" && t.OpNameKey && table.Has(rec, "op_name") {
@@ -229,6 +243,6 @@ func only(rec arrow.Record, name string) string {
 
 // severalKernels says whether one shape has a row per kernel in this table.
 func (s *Set) severalKernels() bool {
-	t, ok := catalog.Lookup(s.Data.Info.Perf)
+	t, ok := s.Data.Info.Tables().Lookup(s.Data.Info.Perf)
 	return ok && t.KernelSourceKey
 }

@@ -149,7 +149,7 @@ func tableOf(ds *stage.Dataset) *catalog.Table {
 		}
 	}
 
-	t, ok := catalog.Lookup(name)
+	t, ok := ds.Info.Tables().Lookup(name)
 	if !ok {
 		return nil
 	}
