@@ -43,28 +43,15 @@ func TestCommunicationCases(t *testing.T) {
 	if want := published(t, "h200_nccl_2.29.2.csv"); !slices.Equal(got, want) {
 		t.Errorf("%d cases of nccl, published are %d: %s", len(got), len(want), diffLines(got, want))
 	}
-	sizes := map[string]bool{}
-	for _, k := range lines(four["custom_allreduce"], []string{"num_gpus", "message_size"}, nil) {
-		sizes[k] = true
-	}
-	want := published(t, "h200_custom_allreduce_trtllm.csv")
-	for _, k := range want {
-		if !sizes[k] {
-			t.Errorf("no all-reduce of ours for the published case %s", k)
-		}
-	}
-	if len(sizes) != len(want) {
-		t.Errorf("%d sizes of all-reduce, published are %d", len(sizes), len(want))
-	}
 
 	for _, c := range []struct {
 		vars []string
 		want map[string]int
 	}{
-		{nil, map[string]int{"nccl": 504, "custom_allreduce": 240, "p2p": 560}},
-		{[]string{"gpus=[2,4]"}, map[string]int{"nccl": 336, "custom_allreduce": 160, "p2p": 120}},
+		{nil, map[string]int{"nccl": 504, "p2p": 560}},
+		{[]string{"gpus=[2,4]"}, map[string]int{"nccl": 336, "p2p": 120}},
 		{[]string{"gpus=[2]", `tables=["p2p"]`}, map[string]int{"p2p": 20}},
-		{[]string{"system=gb200"}, map[string]int{"nccl": 336, "custom_allreduce": 160, "p2p": 120}},
+		{[]string{"system=gb200"}, map[string]int{"nccl": 336, "p2p": 120}},
 	} {
 		got := casesOf(t, plan, c.vars...)
 		for op, n := range c.want {

@@ -5,7 +5,7 @@
 #   aicplan apply plans/h200_allreduce.hcl --var collector_root=DIR --var 'gpus=[2]'    vLLM's, inside its container
 #   aicplan apply plans/h200_allreduce.hcl --var collector_root=DIR --var backend=trtllm
 #
-# plans/h200_comm.hcl measures NCCL and kernels of its own, without a framework.
+# plans/h200_comm.hcl measures NCCL without a framework.
 
 aicplan {
   required_version = ">= 0.1"

@@ -1,5 +1,6 @@
-# Communication between GPUs: NCCL's collectives on one node or several, two
-# all-reduce kernels over peer memory, and copies between peers.
+# Communication between GPUs: NCCL's collectives on one node or several, and
+# copies between the GPUs of a node. The all-reduce of frameworks is measured by
+# plans/h200_allreduce.hcl.
 #
 #   aicplan plan  plans/h200_comm.hcl                     what would be collected; no GPU needed
 #   aicplan apply plans/h200_comm.hcl --var 'gpus=[2,4]'   collect on a node of 4 GPUs
@@ -8,8 +9,8 @@
 #
 #   aicplan apply plans/h200_comm.hcl --var executor=slurm --var nodes=16 --var gpus_per_node=4 --var 'gpus=[2,4,8,16,32,48,64]'
 #
-# Every number of GPUs fills as few nodes as it can. Kernels over peer memory and
-# copies between peers work inside a node only, and are left out then.
+# Every number of GPUs fills as few nodes as it can. Copies between peers work
+# inside a node only, and are left out then.
 #
 # Needs libnccl.so.2 and NVRTC, which every framework's environment has; no MPI,
 # no nccl-tests, no Python.
@@ -89,7 +90,7 @@ variable "methods" {
 
 variable "tables" {
   type        = list(string)
-  default     = ["nccl", "custom_allreduce", "p2p"]
+  default     = ["nccl", "p2p"]
   description = "What to measure."
 }
 

@@ -12,7 +12,7 @@ func (h *host) collective(p *params, op string) (visitor, error) {
 	dt := p.dataType("nccl_dtype", typeWords()...)
 	gpus := int(p.whole("num_gpus", 1))
 	elements := p.whole("message_size", 1)
-	method, err := methodOf(p.text("method"), h.options, h.settings, MethodEager)
+	method, err := methodOf(p.text("method"), h.options, h.settings)
 	if err != nil {
 		p.fail(worker.ClassCollectorBug, "%v", err)
 	}
@@ -30,35 +30,30 @@ func (h *host) collective(p *params, op string) (visitor, error) {
 		return nil, err
 	}
 
-	c, own := h.threads, true
-	if method == MethodGraph || h.gang != nil {
-		c, own = h.procs, false
-	}
-
 	t := task{Op: op, Type: dt, Ranks: gpus, Elements: elements, Fault: h.options.faultFor(p)}
-	room := task{Ranks: gpus, Send: l.send * l.size, Recv: max(l.send, l.recv) * l.size}
-	m := h.measurement(c, t, l, method)
+	room := task{Kind: taskReserve, Ranks: gpus, Send: l.send * l.size, Recv: max(l.send, l.recv) * l.size}
+	g := h.group
+	m := h.measurement(t, l, method)
 	m.prepare = func(ctx context.Context) error {
-		c.limit = h.options.limit
-		if err := c.reserve(ctx, room); err != nil {
+		g.limit = h.options.RankDeadline
+		if _, err := g.do(ctx, room); err != nil {
 			return err
 		}
-		if err := c.join(ctx, gpus); err != nil {
+		if err := g.join(ctx, gpus); err != nil {
 			return err
 		}
-		if h.gang != nil { // the node names are only known after the ranks have connected
-			m.columns["node_names"], m.columns["device_uuids"] = h.gang.places(gpus)
+		if g.nodes > 1 { // the node names are only known after the ranks have connected
+			m.columns["node_names"], m.columns["device_uuids"] = g.places(gpus)
 		}
 		return nil
 	}
 
-	m.own = own
 	m.columns = worker.Row{
 		"op_name": op, "kernel_source": "NCCL", "nccl_version": h.version, "nccl_env": h.env,
 	}
 
-	if h.gang != nil {
-		m.columns["nodes"], m.columns["gpus_per_node"] = h.gang.nodesOf(gpus), h.options.perNode
+	if g.nodes > 1 {
+		m.columns["nodes"], m.columns["gpus_per_node"] = g.nodesOf(gpus), g.perNode
 	}
 
 	return m, nil

@@ -1,12 +1,9 @@
-// Package comm measures communication between GPUs: NCCL's collectives, two all-reduce kernels over peer
-// memory, and copies between peers.
+// Package comm measures communication between GPUs: NCCL's collectives, and copies between the GPUs of one
+// node.
 //
-// A crew manages the ranks, one per GPU. There are two kinds of ranks. Threads are ranks inside this
-// process, each on a separate operating system thread, like nccl-tests with -t. The eager method uses them,
-// because its host clock runs between barriers. Processes are ranks with a separate process each, like in
-// serving frameworks. The graph method uses them, because NCCL warns of deadlocks if one process replays
-// graphs on several GPUs. Both kinds run the same tasks. A task is sent to all ranks. If one of them fails,
-// the others are released and the communicator is aborted, and the next case creates a new one.
+// Each rank is a process with one GPU, as in serving frameworks. A group starts the ranks, on this node or
+// with a launcher such as srun on several, and sends each task to all of them by TCP. If a task fails, all
+// ranks are ended and the next case starts them again.
 //
 // Each case is verified before it is timed: the ranks send a known pattern, and each receive buffer is
 // compared on its device.

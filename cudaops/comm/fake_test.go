@@ -6,10 +6,9 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
-	"io"
 	"math"
+	"net"
 	"strings"
 	"sync"
 	"testing"
@@ -40,15 +39,8 @@ func (fakePaths) P2P(a P2PAttribute, _, _ driver.Device) (int, error) {
 // fakeNode returns a node with the given number of GPUs and the package's kernels.
 func fakeNode(gpus int) (*nccltest.Node, *Node) {
 	n := nccltest.New(gpus)
-	n.Kernels["comm_fill"] = nccltest.Kernel{Run: fakeFill}
-	n.Kernels["comm_check"] = nccltest.Kernel{Run: fakeCheck}
-	for _, via := range []string{viaOneShot, viaTwoShot} {
-		for word, t := range map[string]nccl.DataType{"half": nccl.Half, "bfloat16": nccl.BFloat16} {
-			for _, ranks := range []int{2, 4, 8} {
-				n.Kernels[fmt.Sprintf("comm_%s_%s_%d", via, word, ranks)] = fakeReduce(via, ranks, t)
-			}
-		}
-	}
+	n.Kernels["comm_fill"] = fakeFill
+	n.Kernels["comm_check"] = fakeCheck
 	return n, &Node{
 		KernelDriver: "580.1.2",
 		Driver:       n, Peers: fakePaths{n}, NCCL: nccltest.Library{Node: n}, Compile: fakeCompiler{}, Clock: n,
@@ -62,8 +54,7 @@ func fakePattern(rank uint32, i uint64) uint32 {
 	return (h>>15 + 3*rank + uint32(i>>20)) % 8
 }
 
-func fakeFill(memory func(driver.Ptr, int64) []byte, all [][]any) {
-	a := all[0]
+func fakeFill(memory func(driver.Ptr, int64) []byte, a []any) {
 	at, count, rank, t := a[0].(driver.Ptr), a[1].(uint64), a[2].(uint32), nccl.DataType(a[3].(int32))
 	b := memory(at, int64(count)*t.Size())
 	for i := range count {
@@ -71,8 +62,7 @@ func fakeFill(memory func(driver.Ptr, int64) []byte, all [][]any) {
 	}
 }
 
-func fakeCheck(memory func(driver.Ptr, int64) []byte, all [][]any) {
-	a := all[0]
+func fakeCheck(memory func(driver.Ptr, int64) []byte, a []any) {
 	count, ranks, src := a[1].(uint64), a[3].(uint32), a[4].(uint32)
 	base, part, t := a[5].(uint64), a[6].(uint64), nccl.DataType(a[7].(int32))
 	b := memory(a[0].(driver.Ptr), int64(count)*t.Size())
@@ -101,81 +91,66 @@ func fakeCheck(memory func(driver.Ptr, int64) []byte, all [][]any) {
 	binary.LittleEndian.PutUint64(tally[8:], first)
 }
 
-// fakeReduce writes the sums to the result addresses of the peers.
-func fakeReduce(via string, ranks int, t nccl.DataType) nccltest.Kernel {
-	return nccltest.Kernel{
-		Meet: func(args []any) (string, int, int) {
-			if args[2].(uint64) == 0 {
-				return "", 0, 0 // the launch that only loads the code
-			}
-			return fmt.Sprint(via, ranks, args[6].(driver.Ptr)), int(args[4].(uint32)), ranks
-		},
-		Run: func(memory func(driver.Ptr, int64) []byte, all [][]any) {
-			bytes := int64(all[0][2].(uint64)) * 16
-			ins := make([][]byte, ranks)
-			for r, args := range all {
-				ins[r] = append([]byte(nil), memory(args[0].(driver.Ptr), bytes)...)
-			}
-			for r, args := range all {
-				out := args[1].(driver.Ptr)
-				if via == viaTwoShot {
-					out = all[(r+1)%ranks][6+2*maxRanks+r].(driver.Ptr)
-				}
-				nccltest.Sum(memory(out, bytes), ins, 0, t)
-			}
-		},
-	}
-}
+// fakeRanks runs ranks in this process. They connect like processes.
+type fakeRanks struct {
+	node *Node
 
-// pipeRanks runs ranks over pipes like processes. Killing one breaks its pipes.
-type pipeRanks struct {
-	node   *Node
 	mu     sync.Mutex
-	spawns int
-	kills  []func()
+	starts int
+	conns  []net.Conn // of the last start
 }
 
-func (p *pipeRanks) spawn(no int) (*rankPipes, error) {
-	inR, inW := io.Pipe()
-	outR, outW := io.Pipe()
-	die := func() {
-		inR.CloseWithError(io.EOF)
-		outW.CloseWithError(io.EOF)
+func (f *fakeRanks) group(o settings, devices []driver.Device) *group {
+	g := newGroup(o, devices)
+	g.launch = func(env []string) (*launched, error) { return f.launch(g.ranks, env) }
+	return g
+}
+
+func (f *fakeRanks) launch(ranks int, env []string) (*launched, error) {
+	_, at, _ := strings.Cut(env[0], "=")
+	_, token, _ := strings.Cut(env[1], "=")
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.starts, f.conns = f.starts+1, nil
+
+	var all sync.WaitGroup
+	for i := range ranks {
+		conn, err := net.Dial("tcp", at)
+		if err != nil {
+			return nil, err
+		}
+		if err := json.NewEncoder(conn).Encode(greeting{Token: token, Rank: i, Local: i, Node: "node0"}); err != nil {
+			return nil, err
+		}
+		f.conns = append(f.conns, conn)
+		all.Go(func() {
+			// The rank's error is that its connection was closed.
+			_ = serveRank(func() (*Node, error) { return f.node, nil }, conn, conn, func() { conn.Close() }, func() {})
+			conn.Close()
+		})
 	}
-	done := make(chan error, 1)
-	go func() {
-		err := serveRank(func() (*Node, error) { return p.node, nil }, inR, outW, die, func() {})
-		outW.Close()
-		done <- err
-	}()
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.spawns++
-	p.kills = append(p.kills, die)
-	return &rankPipes{
-		orders: inW, replies: outR, kill: die,
-		reaped: sync.OnceValue(func() error {
-			select {
-			case err := <-done:
-				return err
-			default:
-				return errors.New("signal: killed")
-			}
-		}),
-	}, nil
+
+	return &launched{why: func(int) string { return "SIGKILL" }, stop: all.Wait}, nil
 }
 
-func (p *pipeRanks) spawned() int {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return p.spawns
+// kill closes the connection of a rank.
+func (f *fakeRanks) kill(rank int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.conns[rank].Close()
+}
+
+func (f *fakeRanks) started() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.starts
 }
 
 // bench is a host on a fake node.
 type bench struct {
 	t     *testing.T
 	fake  *nccltest.Node
-	ranks *pipeRanks
+	ranks *fakeRanks
 	host  *host
 	hello worker.Hello
 	seq   int64
@@ -184,14 +159,15 @@ type bench struct {
 func newBench(t *testing.T, gpus int, options map[string]any, settings string) *bench {
 	t.Helper()
 	fake, node := fakeNode(gpus)
-	b := &bench{t: t, fake: fake, ranks: &pipeRanks{node: node}}
+	b := &bench{t: t, fake: fake, ranks: &fakeRanks{node: node}}
 	init := worker.Init{Kind: "nccl", Device: -1, Options: options, Measure: json.RawMessage(settings)}
-	b.host = &host{init: init, open: func() (*Node, error) { return node, nil }, spawn: b.ranks.spawn}
+	b.host = &host{init: init, open: func() (*Node, error) { return node, nil }, newGroup: b.ranks.group}
 	var err error
 	if b.hello, err = b.host.Hello(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
+		b.host.group.stop()
 		for _, p := range fake.Problems() {
 			t.Errorf("misuse: %s", p)
 		}

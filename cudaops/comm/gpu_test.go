@@ -37,9 +37,6 @@ func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == RankVerb {
 		os.Exit(RankMain())
 	}
-	if len(os.Args) > 1 && os.Args[1] == fakeRankVerb {
-		os.Exit(fakeRankMain())
-	}
 	if len(os.Args) > 1 && os.Args[1] == relayVerb {
 		os.Exit(relayMain())
 	}
@@ -72,7 +69,7 @@ func newGPUHost(t *testing.T, options map[string]any) *gpuHost {
 	quietMemory()
 	h := &host{
 		init: worker.Init{Kind: "nccl", Device: -1, Options: options, Measure: json.RawMessage(*gpuSet)},
-		open: OpenNode, spawn: spawnSelf,
+		open: OpenNode, newGroup: newGroup,
 	}
 	g := &gpuHost{t: t}
 	hello, err := h.Hello(t.Context())
@@ -81,6 +78,7 @@ func newGPUHost(t *testing.T, options map[string]any) *gpuHost {
 	}
 	t.Logf("%s, NCCL %s (%s), %s", hello.Device, hello.Version, hello.Env["nccl_path"], hello.Env["nccl_env"])
 	g.host, g.hello = h, hello
+	t.Cleanup(h.group.stop)
 	return g
 }
 
@@ -312,29 +310,4 @@ func TestGPUP2P(t *testing.T) {
 	for _, r := range g.rows {
 		t.Log(r)
 	}
-}
-
-func TestGPUCustomAllReduce(t *testing.T) {
-	published := readTable(t, "h200_custom_allreduce_trtllm.csv")
-	g := newGPUHost(t, nil)
-	for _, gpus := range []int{2, 4} {
-		for size := 128; size <= 512<<20; size *= 2 {
-			line := fmt.Sprintf("%d GPUs %9d elements, published %.4f ms;", gpus, size, published[fmt.Sprintf("%d,%d", gpus, size)])
-			for _, via := range []string{AlgorithmOneShot, AlgorithmTwoShot} {
-				for _, method := range []string{MethodGraph, MethodEager} {
-					row, err := g.run(OpCustomAllReduce, map[string]any{
-						"allreduce_dtype": "bfloat16", "num_gpus": gpus, "message_size": size, "algorithm": via, "method": method,
-					})
-					switch {
-					case err == nil:
-						line += fmt.Sprintf(" %s %s %.4f", via, method, row["latency"])
-					case worker.FailureOf(err).Class != worker.ClassUnsupportedConfig:
-						t.Errorf("%d GPUs, %d elements, %s, %s: %v", gpus, size, via, method, err)
-					}
-				}
-			}
-			t.Log(line)
-		}
-	}
-	g.save("custom_allreduce")
 }

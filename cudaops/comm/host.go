@@ -20,18 +20,16 @@ const Framework = "NCCL"
 
 // Ops in addition to the collectives.
 const (
-	OpNCCL            = "nccl" // a collective selected by the parameter op_name
-	OpCustomAllReduce = "custom_allreduce"
-	OpP2P             = "p2p"
+	OpNCCL = "nccl" // a collective selected by the parameter op_name
+	OpP2P  = "p2p"
 )
 
 // Needs returns the required parameters by op.
 func Needs() map[string][]string {
 	sizes := []string{"nccl_dtype", "num_gpus", "message_size"}
 	out := map[string][]string{
-		OpNCCL:            append([]string{"op_name"}, sizes...),
-		OpCustomAllReduce: {"allreduce_dtype", "num_gpus", "message_size"},
-		OpP2P:             {"src", "dst", "bytes"},
+		OpNCCL: append([]string{"op_name"}, sizes...),
+		OpP2P:  {"src", "dst", "bytes"},
 	}
 
 	for _, c := range Collectives {
@@ -43,10 +41,7 @@ func Needs() map[string][]string {
 // Words returns the allowed values of text parameters, by op and parameter.
 func Words() map[string]map[string][]string {
 	types := map[string][]string{"nccl_dtype": typeWords()}
-	out := map[string]map[string][]string{
-		OpNCCL:            {"nccl_dtype": typeWords(), "op_name": Collectives},
-		OpCustomAllReduce: {"allreduce_dtype": reduceWords},
-	}
+	out := map[string]map[string][]string{OpNCCL: {"nccl_dtype": typeWords(), "op_name": Collectives}}
 
 	for _, c := range Collectives {
 		out[c] = types
@@ -57,7 +52,7 @@ func Words() map[string]map[string][]string {
 // Host returns the worker host of runtimes of kind nccl. One worker uses all GPUs of the node.
 func Host(init worker.Init) worker.Host {
 	quietMemory()
-	return &host{init: init, open: OpenNode, spawn: spawnSelf, muster: newGang}
+	return &host{init: init, open: OpenNode, newGroup: newGroup}
 }
 
 // quietMemory disables regular garbage collection, so that it does not disturb the ranks. The process runs
@@ -70,18 +65,16 @@ func quietMemory() {
 type host struct {
 	init     worker.Init
 	open     func() (*Node, error)
-	spawn    func(int) (*rankPipes, error)
-	muster   func(options) *gang
-	options  options
+	newGroup func(settings, []driver.Device) *group
+	options  settings
 	settings measure.Settings
 
 	node    *Node
 	devices []driver.Device // by rank
 	version string          // of NCCL
 	env     string          // of NCCL
-	threads *crew           // ranks in this process
-	procs   *crew           // ranks in separate processes
-	gang    *gang           // nil if all ranks are on one node
+	group   *group
+	locals  map[int]*rank // ranks in this process, for copies
 }
 
 // Hello implements worker.Host. It opens the libraries and reports versions and devices.
@@ -103,7 +96,7 @@ func (h *host) Hello(context.Context) (worker.Hello, error) {
 		return worker.Hello{}, startFailure(err)
 	}
 
-	if h.devices, err = pickDevices(h.options.devices, count); err != nil {
+	if h.devices, err = pickDevices(h.options.Devices, count); err != nil {
 		return worker.Hello{}, startFailure(err)
 	}
 
@@ -123,19 +116,14 @@ func (h *host) Hello(context.Context) (worker.Hello, error) {
 	}
 
 	h.version, h.env = nccl.VersionText(v), ncclEnv(os.Environ())
-	h.threads = threadCrew(node, h.devices, h.options.limit, h.options.pin)
-	h.procs = processCrew(h.spawn, h.devices, h.options.limit)
-	if h.options.nodes > 1 {
-		h.gang = h.muster(h.options)
-		h.procs = h.gang.crew()
-	}
+	h.group = h.newGroup(h.options, h.devices)
 
 	hello := worker.Hello{
 		Framework: Framework, Version: h.version, Device: info.Name, DeviceUUID: info.UUID,
 		Window: window,
-		Ops:    append([]string{OpNCCL, OpCustomAllReduce, OpP2P}, Collectives...),
+		Ops:    append([]string{OpNCCL, OpP2P}, Collectives...),
 		Env: map[string]string{
-			"nccl": h.version, "nccl_env": h.env, "gpus": fmt.Sprint(len(h.devices)),
+			"nccl": h.version, "nccl_env": h.env, "gpus": fmt.Sprint(h.group.ranks),
 			"cuda_driver": fmt.Sprintf("%d.%d", cuda/1000, cuda%1000/10),
 		},
 	}
@@ -144,8 +132,8 @@ func (h *host) Hello(context.Context) (worker.Hello, error) {
 		hello.Env["driver"] = node.KernelDriver
 	}
 
-	if h.gang != nil {
-		hello.Env["gpus"], hello.Env["nodes"] = fmt.Sprint(h.gang.ranks()), fmt.Sprint(h.options.nodes)
+	if h.group.nodes > 1 {
+		hello.Env["nodes"] = fmt.Sprint(h.group.nodes)
 	}
 
 	if lib, ok := node.NCCL.(*nccl.Library); ok {
@@ -196,11 +184,9 @@ func (h *host) visitor(c worker.Case) (visitor, error) {
 	}
 
 	switch {
-	case h.gang != nil && (c.Op == OpCustomAllReduce || c.Op == OpP2P):
+	case c.Op == OpP2P && h.group.nodes > 1:
 		return nil, failure(worker.ClassUnsupportedConfig,
-			"%s works on memory that GPUs of one node share, and the runtime has %d nodes: measure it with a runtime of one node", c.Op, h.options.nodes)
-	case c.Op == OpCustomAllReduce:
-		return h.customAllReduce(p)
+			"p2p copies between GPUs of one node, and the runtime has %d nodes: measure it with a runtime of one node", h.group.nodes)
 	case c.Op == OpP2P:
 		return once(func(ctx context.Context) (worker.Row, error) { return h.p2p(ctx, p) }), nil
 	case c.Op == OpNCCL:
@@ -210,7 +196,7 @@ func (h *host) visitor(c worker.Case) (visitor, error) {
 	}
 
 	return nil, failure(worker.ClassUnsupportedConfig,
-		"the nccl runtime has no op %q; it has nccl, custom_allreduce, p2p, %s",
+		"the nccl runtime has no op %q; it has nccl, p2p, %s",
 		c.Op, strings.Join(Collectives, ", "))
 }
 
@@ -243,17 +229,13 @@ func pickDevices(want []int, count int) ([]driver.Device, error) {
 
 // enough returns an error if the runtime has fewer GPUs than needed.
 func (h *host) enough(gpus int) error {
-	if h.gang != nil {
-		if gpus > h.gang.ranks() {
-			return failure(worker.ClassUnsupportedConfig,
-				"%d GPUs are needed, and the runtime has %d nodes with %d each", gpus, h.options.nodes,
-				h.options.perNode)
-		}
+	switch g := h.group; {
+	case gpus <= g.ranks:
 		return nil
+	case g.nodes > 1:
+		return failure(worker.ClassUnsupportedConfig, "%d GPUs are needed, and the runtime has %d nodes with %d each", gpus,
+			g.nodes, g.perNode)
+	default:
+		return failure(worker.ClassUnsupportedConfig, "%d GPUs are needed and this node has %d", gpus, g.ranks)
 	}
-
-	if gpus > len(h.devices) {
-		return failure(worker.ClassUnsupportedConfig, "%d GPUs are needed and this node has %d", gpus, len(h.devices))
-	}
-	return nil
 }

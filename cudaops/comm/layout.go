@@ -20,13 +20,10 @@ const (
 // Collectives lists the collectives of the op "nccl".
 var Collectives = []string{AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast, SendRecv}
 
-// dataTypes maps the values of nccl_dtype and allreduce_dtype to NCCL's types.
+// dataTypes maps the values of nccl_dtype to NCCL's types.
 var dataTypes = map[string]nccl.DataType{
 	"half": nccl.Half, "float16": nccl.Half, "bfloat16": nccl.BFloat16, "int8": nccl.Int8,
 }
-
-// reduceWords are the data types of the all-reduce over peer memory.
-var reduceWords = []string{"bfloat16", "half", "float16"}
 
 // expectation is the expected content of a receive buffer, see pattern.cu.
 type expectation int32

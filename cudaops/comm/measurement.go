@@ -27,14 +27,13 @@ func (f once) visit(ctx context.Context) (worker.Row, bool, error) {
 // measurement is a case in which ranks exchange messages. It is verified, timed in several passes, and
 // verified again.
 type measurement struct {
-	crew     *crew
-	own      bool // the ranks are threads of this process
+	group    *group
 	task     task
 	layout   layout
 	method   string
 	settings measure.Settings
 
-	// prepare makes the crew ready for the case. It is called on each visit, because other cases run in
+	// prepare makes the ranks ready for the case. It is called on each visit, because other cases run in
 	// between.
 	prepare func(context.Context) error
 	columns worker.Row // additional columns of the row
@@ -44,18 +43,18 @@ type measurement struct {
 	begun   bool
 }
 
-func (h *host) measurement(c *crew, t task, l layout, method string) *measurement {
-	m := &measurement{crew: c, task: t, layout: l, method: method, settings: h.settings}
+func (h *host) measurement(t task, l layout, method string) *measurement {
+	m := &measurement{group: h.group, task: t, layout: l, method: method, settings: h.settings}
 	newForm := func(inPlace bool) *form {
 		f := &form{
-			crew: c, clock: h.node.Clock, settings: h.settings, task: t, bytes: l.bytes, graph: method == MethodGraph,
+			group: h.group, clock: h.node.Clock, settings: h.settings, task: t, bytes: l.bytes, graph: method == MethodGraph,
 		}
 		f.task.InPlace = inPlace
 		return f
 	}
 
 	m.forms = []*form{newForm(false)}
-	if l.inPlace && h.options.inPlace {
+	if l.inPlace && h.options.InPlace {
 		m.forms = append(m.forms, newForm(true))
 	}
 
@@ -66,7 +65,7 @@ func (h *host) measurement(c *crew, t task, l layout, method string) *measuremen
 func (m *measurement) visit(ctx context.Context) (worker.Row, bool, error) {
 	row, done, err := m.work(ctx)
 	if err != nil {
-		return nil, false, failureOf(err, m.own)
+		return nil, false, failureOf(err, false)
 	}
 	return row, done, nil
 }
@@ -74,11 +73,6 @@ func (m *measurement) visit(ctx context.Context) (worker.Row, bool, error) {
 func (m *measurement) work(ctx context.Context) (worker.Row, bool, error) {
 	if err := m.prepare(ctx); err != nil {
 		return nil, false, err
-	}
-
-	// Other cases may have reallocated the ranks' buffers since the last visit.
-	for _, f := range m.forms {
-		f.task.Peers = m.crew.places
 	}
 
 	if !m.begun {
@@ -134,7 +128,7 @@ func (m *measurement) finish(ctx context.Context) error {
 
 	t := f.task
 	t.Kind = taskReplay
-	if _, err := m.crew.do(ctx, t); err != nil {
+	if _, err := m.group.do(ctx, t); err != nil {
 		return err
 	}
 
@@ -155,7 +149,7 @@ func (m *measurement) release(ctx context.Context) error {
 
 	t := m.forms[0].task
 	t.Kind = taskDrop
-	if _, err := m.crew.do(ctx, t); err != nil {
+	if _, err := m.group.do(ctx, t); err != nil {
 		return err
 	}
 
@@ -223,7 +217,7 @@ func recheckForm(ctx context.Context, f *form) (int64, error) { return check(ctx
 func check(ctx context.Context, f *form, kind string) (int64, error) {
 	t := f.task
 	t.Kind = kind
-	reps, err := f.crew.do(ctx, t)
+	reps, err := f.group.do(ctx, t)
 	if err != nil {
 		return 0, err
 	}

@@ -14,9 +14,6 @@ import (
 //go:embed pattern.cu
 var patternSource string
 
-//go:embed allreduce.cu
-var allreduceSource string
-
 // Node contains the libraries of a machine, real or fake.
 type Node struct {
 	Driver  driver.API

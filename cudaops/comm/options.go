@@ -13,147 +13,75 @@ import (
 
 // Measurement methods.
 const (
-	MethodEager = "eager" // threads, back-to-back launches, timed by the host's clock between barriers
-	MethodGraph = "graph" // one process per GPU, events inside a graph, time of the slowest rank
+	MethodEager = "eager" // back-to-back launches, timed by the host's clock
+	MethodGraph = "graph" // events inside a graph, time of the slowest rank
 )
 
-// options are the attributes of a runtime block of kind nccl.
-type options struct {
-	method string
-	limit  float64 // time limit of a rank for one task, in seconds
+// settings are the options of a runtime of kind nccl.
+type settings struct {
+	Method       string
+	RankDeadline float64 // seconds
+	Fault        string
+	InPlace, Pin bool
+
+	Nodes, GPUsPerNode int
+	RankLauncher       []string
+
+	// Devices are the device indices of the ranks, set by the engine. Empty means all.
+	Devices []int
+
 	faults []fault
-
-	// devices are the device indices of the ranks. Empty means all.
-	devices []int
-
-	// inPlace enables the in-place columns.
-	inPlace bool
-
-	// pin binds each rank to a CPU core.
-	pin bool
-
-	// nodes is the number of nodes, each with perNode ranks. If it is above one, rankLauncher starts the
-	// ranks.
-	nodes, perNode int
-	rankLauncher   []string
 }
 
-// defaultLimit is long, because the first collective of a communicator establishes the connections.
-const defaultLimit = 15
+// Options returns the options of runtimes of kind nccl.
+func Options() []worker.Option { return new(settings).declare() }
 
-func readOptions(init worker.Init) (options, error) {
-	o := options{limit: defaultLimit, inPlace: true, pin: true, nodes: 1}
-	for name, v := range init.Options {
-		var ok bool
-		switch name {
-		case "method":
-			o.method, ok = v.(string)
-			ok = ok && (o.method == MethodEager || o.method == MethodGraph)
-			if !ok {
-				return o, fmt.Errorf("option method is %v; it must be %q or %q", v, MethodEager, MethodGraph)
-			}
+func (o *settings) declare() []worker.Option {
+	return []worker.Option{
+		{Name: "fault", Into: &o.Fault, Doc: "a fault to inject, such as `wrong_sum@num_gpus=2`"},
+		{Name: "gpus_per_node", Into: &o.GPUsPerNode, Min: 1, Max: 64,
+			Doc: "GPUs of each node that communicate, if nodes is above 1"},
+		{Name: "in_place", Into: &o.InPlace, Default: true, Doc: "measures every collective in place as well"},
+		{Name: "method", Into: &o.Method, OneOf: []string{MethodEager, MethodGraph},
+			Doc: "how collectives are timed, for all cases"},
+		{Name: "nodes", Into: &o.Nodes, Default: 1, Min: 1, Max: 4096,
+			Doc: "nodes whose GPUs communicate, such as those of an executor's task"},
+		{Name: "pin", Into: &o.Pin, Default: true, Doc: "binds every rank to a CPU core"},
+		{Name: "rank_launcher", Into: &o.RankLauncher, NotInKey: true,
+			Doc: "the command that starts a process for each GPU of several nodes; srun by default. `{ranks}`, `{nodes}` and `{gpus_per_node}` are replaced"},
+		// The first collective of a communicator establishes the connections.
+		{Name: "rank_deadline", Into: &o.RankDeadline, Default: 15.0, Min: 0.001, Max: 3600,
+			Doc: "seconds after which a rank that does not answer ends the case"},
+	}
+}
 
-		case "rank_deadline":
-			o.limit, ok = number(v)
-			if !ok || o.limit <= 0 || o.limit > 3600 {
-				return o, fmt.Errorf("option rank_deadline is %v; it must be a number of seconds up to 3600", v)
-			}
-
-		case "devices":
-			list, isList := v.([]any)
-			for _, d := range list {
-				n, ok := number(d)
-				isList = isList && ok && n == float64(int(n))
-				o.devices = append(o.devices, int(n))
-			}
-			if ints, ok := v.([]int); ok {
-				o.devices, isList = ints, true
-			}
-			if !isList && v != nil {
-				return o, fmt.Errorf("option devices is %v; it must be a list of device indices", v)
-			}
-
-		case "nodes":
-			n, isNumber := number(v)
-			if o.nodes = int(n); !isNumber || n != float64(o.nodes) || n < 1 || n > maxNodes {
-				return o, fmt.Errorf("option nodes is %v; it must be a whole number from 1 to %d", v, maxNodes)
-			}
-
-		case "gpus_per_node":
-			n, isNumber := number(v)
-			if o.perNode = int(n); !isNumber || n != float64(o.perNode) || n < 1 || n > maxPerNode {
-				return o, fmt.Errorf("option gpus_per_node is %v; it must be a whole number from 1 to %d", v,
-					maxPerNode)
-			}
-
-		case "rank_launcher":
-			list, isList := v.([]any)
-			for _, w := range list {
-				text, isText := w.(string)
-				isList = isList && isText
-				o.rankLauncher = append(o.rankLauncher, text)
-			}
-			if words, ok := v.([]string); ok {
-				o.rankLauncher, isList = words, true
-			}
-			if !isList || len(o.rankLauncher) == 0 {
-				return o, fmt.Errorf("option rank_launcher is %v; it must be a list of words such as %q", v, Srun[:3])
-			}
-
-		case "in_place":
-			if o.inPlace, ok = v.(bool); !ok {
-				return o, fmt.Errorf("option in_place is %v; it must be true or false", v)
-			}
-
-		case "pin":
-			if o.pin, ok = v.(bool); !ok {
-				return o, fmt.Errorf("option pin is %v; it must be true or false", v)
-			}
-
-		case "fault":
-			text, ok := v.(string)
-			if !ok {
-				return o, fmt.Errorf("option fault is %v; it must be a text such as %q", v, faultExample)
-			}
-			var err error
-			if o.faults, err = parseFaults(text); err != nil {
-				return o, err
-			}
-
-		default:
-			return o, fmt.Errorf("a runtime of kind nccl has no option %q", name)
-		}
+func readOptions(init worker.Init) (settings, error) {
+	var o settings
+	supplied := worker.Option{Name: "devices", Into: &o.Devices}
+	if err := worker.Decode(append(o.declare(), supplied), init.Options); err != nil {
+		return o, err
 	}
 
 	switch {
-	case o.nodes > 1 && o.perNode == 0:
-		return o, fmt.Errorf("option nodes is %d; gpus_per_node must say how many ranks are on each", o.nodes)
-	case o.nodes > 1 && len(o.devices) > 0:
-		return o, fmt.Errorf("option devices is for one node; across nodes a rank takes the GPU of its number on the node")
-	case o.nodes == 1 && (o.perNode > 0 || len(o.rankLauncher) > 0):
-		return o, fmt.Errorf("options gpus_per_node and rank_launcher are for several nodes; nodes says how many")
+	case o.Nodes > 1 && o.GPUsPerNode == 0:
+		return o, fmt.Errorf("option nodes is %d; set gpus_per_node to the number of ranks on each", o.Nodes)
+	case o.Nodes > 1 && len(o.Devices) > 0:
+		return o, fmt.Errorf("option devices is for one node; across nodes, a rank uses the GPU of its number on the node")
+	case o.Nodes == 1 && (o.GPUsPerNode > 0 || len(o.RankLauncher) > 0):
+		return o, fmt.Errorf("options gpus_per_node and rank_launcher are for several nodes; set nodes to their number")
 	}
 
-	return o, nil
+	var err error
+	o.faults, err = parseFaults(o.Fault)
+	return o, err
 }
 
-// Upper limits of options, to detect mistakes.
-const (
-	maxNodes   = 4096
-	maxPerNode = 64
-)
-
-func number(v any) (float64, bool) {
-	switch n := v.(type) {
-	case float64:
-		return n, true
-	case int:
-		return float64(n), true
-	case json.Number:
-		f, err := n.Float64()
-		return f, err == nil
+// launcher returns the command that starts ranks on several nodes.
+func (o settings) launcher() []string {
+	if len(o.RankLauncher) == 0 {
+		return Srun
 	}
-	return 0, false
+	return o.RankLauncher
 }
 
 func readSettings(init worker.Init) (measure.Settings, error) {
@@ -169,7 +97,6 @@ func readSettings(init worker.Init) (measure.Settings, error) {
 	if err := s.Validate(); err != nil {
 		return s, fmt.Errorf("measure settings: %w", err)
 	}
-
 	if s.Power {
 		return s, fmt.Errorf("measure settings: power is not measured for collectives; leave power off")
 	}
@@ -178,22 +105,20 @@ func readSettings(init worker.Init) (measure.Settings, error) {
 }
 
 // methodOf returns the method of a case. In order of precedence: the case's own method, the runtime's, the
-// one implied by the measure block's graph setting, and def.
-func methodOf(own string, o options, s measure.Settings, def string) (string, error) {
+// one implied by the measure block's graph setting, and eager.
+func methodOf(own string, o settings, s measure.Settings) (string, error) {
 	switch {
 	case own == MethodEager || own == MethodGraph:
 		return own, nil
 	case own != "":
 		return "", fmt.Errorf("method is %q; it must be %q or %q", own, MethodEager, MethodGraph)
-	case o.method != "":
-		return o.method, nil
+	case o.Method != "":
+		return o.Method, nil
 	case s.Graph == measure.GraphRequire:
 		return MethodGraph, nil
-	case s.Graph == measure.GraphOff:
-		return MethodEager, nil
 	}
 
-	return def, nil
+	return MethodEager, nil
 }
 
 // fault is an injected fault for the cases that match.
@@ -239,7 +164,7 @@ func parseFaults(text string) ([]fault, error) {
 }
 
 // faultFor returns the fault to inject into a case, or "".
-func (o options) faultFor(p *params) string {
+func (o settings) faultFor(p *params) string {
 	for _, f := range o.faults {
 		hit := true
 		for name, want := range f.match {

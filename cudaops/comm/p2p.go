@@ -3,95 +3,181 @@ package comm
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"runtime"
 	"time"
 
 	"aicplan/cudaops/measure"
+	"aicplan/cudaops/nccl"
+	"aicplan/cudaops/worker"
 )
-
-// Path describes the connection from one GPU's memory to another's, as reported by the driver and NVML.
-type Path struct {
-	Src, Dst        int
-	Access          bool // kernels of Src can access memory of Dst
-	Atomics         bool // atomic operations are supported
-	PerformanceRank int  // 0 is the fastest kind of path of the machine
-	Links           int  // active NVLinks, if LinksKnown
-	LinksKnown      bool
-}
-
-func (h *host) path(src, dst int) (Path, error) {
-	p := Path{Src: src, Dst: dst}
-	a, b := h.devices[src], h.devices[dst]
-	access, err := h.node.Driver.CanAccessPeer(a, b)
-	if err != nil {
-		return p, err
-	}
-
-	atomics, err := h.node.Peers.P2P(P2PNativeAtomics, a, b)
-	if err != nil {
-		return p, err
-	}
-
-	p.Access, p.Atomics = access, atomics != 0
-	if p.PerformanceRank, err = h.node.Peers.P2P(P2PPerformanceRank, a, b); err != nil {
-		return p, err
-	}
-
-	if h.node.Links != nil {
-		p.Links, p.LinksKnown = h.node.Links(int(a), int(b))
-	}
-
-	return p, nil
-}
 
 const (
 	copyMost  = 1000
 	copyBlock = 2 * time.Millisecond
 )
 
-// copyForm measures copies.
-type copyForm struct {
+// copier measures copies from one GPU's memory to another's, in this process.
+type copier struct {
 	form
-	back int // target of the copy in the other direction, if two ranks take part
+	bytes int64
+	// pairs are the directions: from the first device to the second, and back if both ways are measured.
+	pairs [][2]*rank
 }
 
-// measure verifies one copy and then times copies until the passes agree.
-func (f *copyForm) measure(ctx context.Context, src, dst int) error {
-	t := f.task
-	t.Kind, t.Only = taskFill, []int{src, dst}
-	if _, err := f.crew.do(ctx, t); err != nil {
-		return err
+// p2p measures copies from one GPU's memory to another's and returns the row. Parameters: src, dst (device
+// indices), bytes, and optionally direction: one_way, or both_ways with simultaneous copies in the other
+// direction. Latency is the time per copy of several queued copies, measured with device events. gb_per_s
+// counts the bytes in one direction.
+func (h *host) p2p(ctx context.Context, p *params) (worker.Row, error) {
+	src, dst := int(p.whole("src", 0)), int(p.whole("dst", 0))
+	bytes := p.whole("bytes", 1)
+	direction := p.wordOr("direction", "one_way", "one_way", "both_ways")
+	if p.err == nil && src == dst {
+		p.fail(worker.ClassUnsupportedConfig, "src and dst are both %d; a copy goes from one GPU to another", src)
+	}
+	if p.err != nil {
+		return nil, p.err
+	}
+	if err := h.enough(max(src, dst) + 1); err != nil {
+		return nil, err
 	}
 
-	if err := f.time(ctx, 1, false); err != nil {
-		return err
-	}
+	// The contexts of both devices are current on this thread in turn.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 
-	t.Kind, t.Only, t.Target = taskRecheck, []int{dst}, src
-	reps, err := f.crew.do(ctx, t)
+	columns, err := h.path(src, dst)
 	if err != nil {
+		return nil, failureOf(err, true)
+	}
+
+	c := &copier{form: form{clock: h.node.Clock, settings: h.settings}, bytes: bytes}
+	from, to, err := h.pair(src, dst, bytes)
+	if err == nil {
+		c.pairs = [][2]*rank{{from, to}}
+		if direction == "both_ways" {
+			c.pairs = append(c.pairs, [2]*rank{to, from})
+		}
+		err = c.measure(ctx)
+	}
+	if err != nil {
+		return nil, failureOf(err, true)
+	}
+
+	res := c.series.result(false, h.settings.Protocol)
+	row := worker.Row(res.Columns())
+	maps.Copy(row, columns)
+	maps.Copy(row, worker.Row{"gb_per_s": float64(bytes) / res.Latency / 1e6, "kernel_source": "cuMemcpyPeerAsync"})
+
+	return row, nil
+}
+
+// path returns what the driver and NVML report about the connection from one GPU's memory to another's.
+func (h *host) path(src, dst int) (worker.Row, error) {
+	a, b := h.devices[src], h.devices[dst]
+	access, err := h.node.Driver.CanAccessPeer(a, b)
+	if err != nil {
+		return nil, err
+	}
+
+	atomics, err := h.node.Peers.P2P(P2PNativeAtomics, a, b)
+	if err != nil {
+		return nil, err
+	}
+
+	row := worker.Row{"access": access, "native_atomics": atomics != 0}
+	if row["performance_rank"], err = h.node.Peers.P2P(P2PPerformanceRank, a, b); err != nil {
+		return nil, err
+	}
+
+	if h.node.Links != nil {
+		if links, known := h.node.Links(int(a), int(b)); known {
+			row["nvlinks"] = links
+		}
+	}
+
+	return row, nil
+}
+
+// pair opens two devices in this process, with buffers for the given number of bytes and access to each
+// other's memory if possible. Without access, the driver copies through the host.
+func (h *host) pair(src, dst int, bytes int64) (from, to *rank, err error) {
+	if from, err = h.local(src); err != nil {
+		return nil, nil, err
+	}
+	if to, err = h.local(dst); err != nil {
+		return nil, nil, err
+	}
+
+	d := h.node.Driver
+	for _, p := range [][2]*rank{{from, to}, {to, from}} {
+		if err := p[0].use(); err != nil {
+			return nil, nil, err
+		}
+		if err := p[0].reserve(task{Send: bytes, Recv: bytes, Limit: h.options.RankDeadline}); err != nil {
+			return nil, nil, err
+		}
+
+		can, err := d.CanAccessPeer(p[0].device, p[1].device)
+		if err == nil && can {
+			err = d.EnablePeer(p[1].ctx)
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+	}
+
+	return from, to, nil
+}
+
+// local returns a rank in this process, which is kept for later cases.
+func (h *host) local(no int) (*rank, error) {
+	if r := h.locals[no]; r != nil {
+		return r, nil
+	}
+
+	r := &rank{node: h.node, no: no, device: h.devices[no]}
+	if err := r.open(); err != nil {
+		return nil, err
+	}
+	if h.locals == nil {
+		h.locals = map[int]*rank{}
+	}
+
+	h.locals[no] = r
+	return r, nil
+}
+
+// use makes the rank's context current on the calling thread.
+func (r *rank) use() error { return r.node.Driver.SetCurrent(r.ctx) }
+
+// measure verifies one copy and then times copies until the passes agree.
+func (c *copier) measure(ctx context.Context) error {
+	if err := c.verify(); err != nil {
 		return err
 	}
 
-	if r := reps[dst]; r.Wrong > 0 {
-		return &wrongError{Rank: dst, Wrong: r.Wrong, Checked: r.Checked, First: r.First}
-	}
-
-	for !f.settled() {
-		if err := f.time(ctx, fewestWarm, false); err != nil {
+	for !c.settled() {
+		if err := c.time(fewestWarm, false); err != nil {
 			return err
 		}
 
-		s, first, began := f.settings, len(f.series.samples), f.clock.Now()
+		s, first, began := c.settings, len(c.series.samples), c.clock.Now()
 		for {
-			if err := f.time(ctx, min(copyMost, max(fewestWarm, f.within(copyBlock))), true); err != nil {
+			if ctx.Err() != nil {
+				return context.Cause(ctx)
+			}
+			if err := c.time(min(copyMost, max(fewestWarm, c.within(copyBlock))), true); err != nil {
 				return err
 			}
-			mine := f.series.samples[first:]
-			long := f.clock.Now()-began >= time.Duration(s.MaxPassSeconds*float64(time.Second))
+
+			mine := c.series.samples[first:]
+			long := c.clock.Now()-began >= time.Duration(s.MaxPassSeconds*float64(time.Second))
 			if s.Protocol == measure.ProtocolReference || len(mine) >= s.MinSamples &&
 				(len(mine) >= s.MaxSamples || long || measure.RelStdev(mine) <= s.TargetRelStdev) {
-				f.series.medians = append(f.series.medians, measure.Median(mine))
+				c.series.medians = append(c.series.medians, measure.Median(mine))
 				break
 			}
 		}
@@ -100,29 +186,102 @@ func (f *copyForm) measure(ctx context.Context, src, dst int) error {
 	return nil
 }
 
-// time runs n copies in each direction. If counts is true, the time is added to the samples.
-func (f *copyForm) time(ctx context.Context, n int, counts bool) error {
-	t := f.task
-	t.Kind, t.N = taskCopy, n
-	t.Back = f.back
-	reps, err := f.crew.do(ctx, t)
+// verify copies a pattern once and compares it on the receiving device.
+func (c *copier) verify() error {
+	limit := task{Limit: kernelSeconds}
+	from, to := c.pairs[0][0], c.pairs[0][1]
+	for _, r := range []*rank{from, to} {
+		if err := r.use(); err != nil {
+			return err
+		}
+		if err := r.node.Driver.Memset8(r.recv.at, poison, c.bytes, r.stream); err != nil {
+			return err
+		}
+		if err := r.launchFill(r.send.at, c.bytes, nccl.Int8); err != nil {
+			return err
+		}
+		if err := r.wait(limit, 0); err != nil {
+			return err
+		}
+	}
+
+	if err := c.time(1, false); err != nil {
+		return err
+	}
+	if err := to.use(); err != nil {
+		return err
+	}
+
+	l := layout{count: c.bytes, recv: c.bytes, size: 1, ranks: 2}
+	rep, err := to.compareAs(task{Type: nccl.Int8, Ranks: 2, Limit: kernelSeconds}, data{recv: to.recv.at, layout: l}, expectCopy, from.no, 0, c.bytes)
+	if err == nil && rep.Wrong > 0 {
+		err = &wrongError{Rank: to.no, Wrong: rep.Wrong, Checked: rep.Checked, First: rep.First}
+	}
+	return err
+}
+
+// kernelSeconds bounds the kernels that fill and compare buffers.
+const kernelSeconds = 15
+
+// time runs n copies in each direction. If counts is true, the time of the slower direction is added to the
+// samples.
+func (c *copier) time(n int, counts bool) error {
+	each := func(do func(from, to *rank) error) error {
+		for _, p := range c.pairs {
+			if err := p[0].use(); err != nil {
+				return err
+			}
+			if err := do(p[0], p[1]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+
+	err := each(func(from, _ *rank) error {
+		if err := from.haveEvents(&from.marks, 2); err != nil {
+			return err
+		}
+		return from.node.Driver.Record(from.marks[0], from.stream)
+	})
+
+	// Queue one copy of each direction in turn, so that both begin at the same time.
+	for range n {
+		if err == nil {
+			err = each(func(from, to *rank) error {
+				return from.node.Driver.CopyPeer(to.recv.at, to.ctx, from.send.at, from.ctx, c.bytes, from.stream)
+			})
+		}
+	}
+
+	if err == nil {
+		err = each(func(from, _ *rank) error { return from.node.Driver.Record(from.marks[1], from.stream) })
+	}
 	if err != nil {
 		return err
 	}
 
 	slow := 0.0
-	for _, i := range t.Only {
-		slow = math.Max(slow, reps[i].Seconds)
-	}
-
-	f.perExec = slow / float64(n)
-	if !counts {
-		f.series.executions += n
-		if !(f.perExec > 0) {
-			return fmt.Errorf("%w: %v s for %d copies", measure.ErrTimer, slow, n)
+	err = each(func(from, _ *rank) error {
+		if err := from.wait(task{Limit: kernelSeconds}, 0); err != nil {
+			return err
 		}
-		return nil
+		ms, err := from.node.Driver.Elapsed(from.marks[0], from.marks[1])
+		slow = math.Max(slow, ms/1e3)
+		return err
+	})
+	if err != nil {
+		return err
 	}
 
-	return f.series.add(f.perExec, slow, n)
+	c.perExec = slow / float64(n)
+	if counts {
+		return c.series.add(c.perExec, slow, n)
+	}
+
+	c.series.executions += n
+	if !(c.perExec > 0) {
+		return fmt.Errorf("%w: %v s for %d copies", measure.ErrTimer, slow, n)
+	}
+	return nil
 }

@@ -104,8 +104,8 @@ func failure(class, format string, args ...any) error {
 	return &worker.FailureError{Failure: worker.Failure{Class: class, Message: fmt.Sprintf(format, args...)}}
 }
 
-// failureOf classifies an error of a crew. own is true if the ranks are threads of this process, which then
-// cannot continue after a lost device context.
+// failureOf classifies an error. own is true if this process uses the devices, which then cannot continue
+// after a lost device context.
 func failureOf(err error, own bool) error {
 	if err == nil {
 		return nil
@@ -122,9 +122,7 @@ func failureOf(err error, own bool) error {
 	switch {
 	case isWrong:
 		f.Class, f.Exception, f.Message = worker.ClassFrameworkBug, "WrongResult", wrong.Error()
-	case errors.Is(err, errNoAccess):
-		f.Class = worker.ClassUnsupportedConfig
-	case driver.OutOfMemory(err):
+	case driver.OutOfMemory(err), rank != nil && rank.How == failMemory:
 		f.Class, f.Exception = worker.ClassResourceIssue, "OutOfMemory"
 	case errors.Is(err, measure.ErrTimer):
 		f.Class = worker.ClassTransient
@@ -134,14 +132,7 @@ func failureOf(err error, own bool) error {
 		f.Class, f.Exception = worker.ClassTimeout, "RankHung"
 	}
 
-	stuck := errors.Is(err, errStuck)
-	if stuck && f.Class == "" {
-		f.Class, f.Exception = worker.ClassTimeout, "RankHung"
-	}
-
-	if own {
-		f.Fatal = stuck || driver.Sticky(err) || nccl.CudaFailed(err)
-	}
+	f.Fatal = own && driver.Sticky(err)
 
 	return &worker.FailureError{Failure: f}
 }

@@ -22,10 +22,13 @@ func coreFor(no int, pci string) (all, core []int) {
 	return all, pick(coresOf(os.DirFS("/sys").(fsReader), all, pci), no)
 }
 
+// nodeRanks is the number of ranks for which cores are spread.
+const nodeRanks = 8
+
 // pick spreads the ranks over the cores. In virtual machines the host's topology is unknown, but
 // neighboring CPUs often share a core. The first core is left to interrupts.
 func pick(cores [][]int, no int) []int {
-	stride := len(cores) / (maxRanks + 1)
+	stride := len(cores) / (nodeRanks + 1)
 	if stride == 0 {
 		if no+2 >= len(cores) {
 			return nil

@@ -16,13 +16,13 @@ import (
 // other cases must get a result.
 func TestSweepOverTheProtocol(t *testing.T) {
 	fake, node := fakeNode(4)
-	ranks := &pipeRanks{node: node}
+	ranks := &fakeRanks{node: node}
 	toWorker, engineOut := io.Pipe()
 	engineIn, fromWorker := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
 		ended <- worker.ServeOn(t.Context(), toWorker, fromWorker, func(init worker.Init) (worker.Host, error) {
-			return &host{init: init, open: func() (*Node, error) { return node, nil }, spawn: ranks.spawn}, nil
+			return &host{init: init, open: func() (*Node, error) { return node, nil }, newGroup: ranks.group}, nil
 		})
 		fromWorker.Close()
 	}()
@@ -66,7 +66,7 @@ func TestSweepOverTheProtocol(t *testing.T) {
 		}
 		switch m.Type {
 		case worker.TypeHello:
-			if len(m.Ops) != 3+len(Collectives) {
+			if len(m.Ops) != 2+len(Collectives) {
 				t.Errorf("ops %v", m.Ops)
 			}
 		case worker.TypeResult:

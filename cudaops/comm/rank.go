@@ -3,7 +3,7 @@ package comm
 import (
 	"errors"
 	"fmt"
-	"sync"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -13,19 +13,11 @@ import (
 	"aicplan/sink/base/proc"
 )
 
-// rank runs tasks on one device. All methods except cancel, rescue and close must be called on the same
-// operating system thread.
+// rank runs tasks on one device. Its methods must be called on one operating system thread.
 type rank struct {
 	node   *Node
 	no     int
 	device driver.Device
-
-	// meet waits for the other ranks at a barrier on the host. It is nil if ranks are processes.
-	meet func(*rank) error
-
-	// apart is true if the ranks are on several nodes. They then synchronize with a small collective
-	// instead of a barrier on the host.
-	apart bool
 
 	// pin binds the rank's thread to the CPUs core during executions. Otherwise the thread may use the CPUs
 	// free. core is nil if no core is available.
@@ -33,7 +25,7 @@ type rank struct {
 	core, free []int
 	pinned     bool
 
-	// die ends the rank's process. It is nil if the rank is a thread.
+	// die ends the rank's process.
 	die func()
 
 	ctx    driver.Context
@@ -41,19 +33,14 @@ type rank struct {
 	stream driver.Stream
 	marks  []driver.Event // events before and after copies
 
-	send, recv, staging buffer
-	signals             driver.Ptr // signals of the peer-memory kernels
-	tally               driver.Ptr // two words for the result of the check, followed by scratch memory
-	fill, check         driver.Function
-	reduce              map[string]driver.Function
+	send, recv  buffer
+	tally       driver.Ptr // two words for the result of the check, followed by scratch memory
+	fill, check driver.Function
 
 	// Graphs of the out-of-place and the in-place form.
 	graphs [2]graph
 
-	stop atomic.Bool
-	gone bool // an injected fault ended the rank, which stays dead until it is opened again
-
-	mu    sync.Mutex
+	stop  atomic.Bool       // set when the worker has closed the connection
 	comms map[int]nccl.Comm // by number of ranks
 }
 
@@ -133,9 +120,6 @@ func (r *rank) open() error {
 	}
 
 	r.comms = map[int]nccl.Comm{}
-	r.reduce = map[string]driver.Function{}
-	r.gone = false
-
 	return nil
 }
 
@@ -147,39 +131,8 @@ func (r *rank) load(name, source string) (driver.Module, error) {
 	return r.node.Driver.LoadModule(image)
 }
 
-// cancel makes the running task return soon, or an armed task that has not started. It is safe for
-// concurrent use.
-func (r *rank) cancel() { r.stop.Store(true) }
-
-// arm must be called before a task is sent to the rank's thread. A later cancel applies to this task.
-func (r *rank) arm() { r.stop.Store(false) }
-
-// rescue aborts the communicator of a rank that does not return from an NCCL call. It is safe for
-// concurrent use.
-func (r *rank) rescue(ranks int) error {
-	c := r.takeComm(ranks)
-	if c == 0 {
-		return fmt.Errorf("rank %d does not return and holds no communicator to abort", r.no)
-	}
-	return r.node.NCCL.Abort(c)
-}
-
-func (r *rank) comm(ranks int) nccl.Comm {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.comms[ranks]
-}
-
-func (r *rank) takeComm(ranks int) nccl.Comm {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	c := r.comms[ranks]
-	delete(r.comms, ranks)
-	return c
-}
-
 var (
-	errCancelled = errors.New("released because another rank failed")
+	errCancelled = errors.New("the worker has closed the connection")
 	errHung      = errors.New("did not finish")
 	errDied      = errors.New("the rank ended (fault on purpose)")
 )
@@ -193,31 +146,22 @@ func (r *rank) do(t task) (report, *rankError) {
 
 	how := failError
 	switch {
-	case errors.Is(err, errCancelled):
-		how = failPeer
 	case errors.Is(err, errHung):
 		how = failHang
 	case errors.Is(err, errDied):
 		how = failDied
-	case driver.Sticky(err):
-		how = failSticky
+	case driver.OutOfMemory(err):
+		how = failMemory
 	}
 
 	return rep, &rankError{Rank: r.no, How: how, Err: err}
 }
 
 func (r *rank) perform(t task) (report, error) {
-	if r.gone {
-		return report{}, errDied
-	}
-
 	r.settle(t)
 	switch t.Kind {
 	case taskReserve:
-		return r.reserve(t)
-
-	case taskPeer:
-		return report{}, r.usePeers(t)
+		return report{}, r.reserve(t)
 
 	case taskID:
 		id, err := r.node.NCCL.UniqueID()
@@ -226,23 +170,11 @@ func (r *rank) perform(t task) (report, error) {
 	case taskJoin:
 		return report{}, r.join(t)
 
-	case taskLeave:
-		if c := r.takeComm(t.Ranks); c != 0 {
-			return report{}, r.node.NCCL.Destroy(c)
-		}
-		return report{}, nil
-
-	case taskAbort:
-		return report{}, r.abort(t)
-
 	case taskVerify:
 		return r.verify(t)
 
 	case taskRecheck:
 		return r.recheck(t)
-
-	case taskFill:
-		return report{}, r.fillForCopy(t)
 
 	case taskWarm, taskBlock:
 		return r.block(t)
@@ -255,9 +187,6 @@ func (r *rank) perform(t task) (report, error) {
 
 	case taskDrop:
 		return report{}, r.dropGraphs()
-
-	case taskCopy:
-		return r.copies(t)
 	}
 
 	return report{}, fmt.Errorf("no task %q", t.Kind)
@@ -291,26 +220,13 @@ func (r *rank) join(t task) error {
 		return err
 	}
 
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	r.comms[t.Ranks] = c
-
 	return nil
 }
 
-// abort aborts a communicator whose ranks are out of step, and waits until the device is idle.
-func (r *rank) abort(t task) error {
-	// A graph references its communicator. Aborting also ends its last replay.
-	err := r.dropGraphs()
-	if c := r.takeComm(t.Ranks); c != 0 {
-		err = errors.Join(err, r.node.NCCL.Abort(c))
-	}
-	return errors.Join(err, r.wait(t, 0))
-}
-
-// wait returns when all work queued on the stream is done. It returns errCancelled if the rank is
-// cancelled, and errHung after the task's limit. If c is not 0, it also checks for asynchronous errors of
-// c.
+// wait returns when all work queued on the stream is done. It returns errCancelled if the
+// worker has closed the connection, and errHung after the task's limit. If c is not 0, it also checks for
+// asynchronous errors of c.
 func (r *rank) wait(t task, c nccl.Comm) error {
 	until := r.node.Clock.Now() + limitOf(t)
 	pause := betweenPolls
@@ -349,23 +265,17 @@ func (r *rank) wait(t task, c nccl.Comm) error {
 
 func limitOf(t task) time.Duration { return time.Duration(t.Limit * float64(time.Second)) }
 
-// together synchronizes with the other ranks: at a host barrier if they are threads, with a small
-// collective if they are on other nodes. It does nothing for processes on one node, whose graphs start with
-// a synchronization on the devices.
+// together synchronizes the devices of the ranks with a small collective.
 func (r *rank) together(t task) error {
-	switch {
-	case r.meet != nil:
-		return r.meet(r)
-	case !r.apart || t.Via != viaNCCL || t.Kind == taskReplay:
-		return nil
-	}
-
-	c := r.comm(t.Ranks)
+	c := r.comms[t.Ranks]
 	if err := r.startLine(c); err != nil {
 		return err
 	}
 	return r.wait(t, c)
 }
+
+// roomy reports whether the machine has enough CPUs for processes that poll.
+func roomy() bool { return runtime.NumCPU() >= 16 }
 
 // startLine queues a minimal collective that synchronizes the devices of the ranks.
 func (r *rank) startLine(c nccl.Comm) error {
@@ -373,39 +283,15 @@ func (r *rank) startLine(c nccl.Comm) error {
 	return r.node.NCCL.AllReduce(at, at, 4, nccl.Int32, nccl.Sum, c, r.stream)
 }
 
-// reserve grows the buffers as needed and clears the signals of the peer-memory kernels. No rank may have
-// work in flight.
-func (r *rank) reserve(t task) (report, error) {
-	d := r.node.Driver
-	for _, b := range []struct {
-		buf  *buffer
-		need int64
-	}{{&r.send, t.Send}, {&r.recv, t.Recv}, {&r.staging, t.Staging}} {
-		if err := r.grow(b.buf, b.need); err != nil {
-			return report{}, err
-		}
+// reserve grows the buffers as needed. No rank may have work in flight.
+func (r *rank) reserve(t task) error {
+	if err := r.grow(&r.send, t.Send); err != nil {
+		return err
 	}
-
-	if t.Staging > 0 {
-		if r.signals == 0 {
-			var err error
-			if r.signals, err = d.Alloc(signalBytes); err != nil {
-				return report{}, err
-			}
-		}
-		if err := d.Memset8(r.signals, 0, signalBytes, r.stream); err != nil {
-			return report{}, err
-		}
+	if err := r.grow(&r.recv, t.Recv); err != nil {
+		return err
 	}
-
-	if err := r.wait(t, 0); err != nil {
-		return report{}, err
-	}
-
-	return report{Place: place{
-		Device: r.device, Context: uint64(r.ctx), Send: r.send.at, Recv: r.recv.at, Staging: r.staging.at,
-		Signals: r.signals,
-	}}, nil
+	return r.wait(t, 0)
 }
 
 func (r *rank) grow(b *buffer, need int64) error {

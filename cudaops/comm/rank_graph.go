@@ -5,7 +5,6 @@ import (
 	"fmt"
 
 	"aicplan/cudaops/driver"
-	"aicplan/cudaops/nccl"
 )
 
 // capture captures a graph: a start line that synchronizes the devices, one untimed execution, and blocks
@@ -51,10 +50,8 @@ func (r *rank) capture(t task) error {
 }
 
 func (r *rank) queueBlocks(t task, events []driver.Event, run func() error) error {
-	if t.Via == viaNCCL {
-		if err := r.startLine(r.comm(t.Ranks)); err != nil {
-			return err
-		}
+	if err := r.startLine(r.comms[t.Ranks]); err != nil {
+		return err
 	}
 
 	if err := run(); err != nil {
@@ -89,17 +86,13 @@ func (r *rank) replay(t task) (report, error) {
 	rep := report{Samples: make([]float64, 0, times*g.task.Blocks)}
 
 	for range times {
-		if err := r.together(t); err != nil {
-			return report{}, err
-		}
-
 		for range t.Ahead + 1 {
 			if err := d.LaunchGraph(g.exec, r.stream); err != nil {
 				return report{}, err
 			}
 		}
 
-		if err := r.finish(t); err != nil {
+		if err := r.wait(t, r.comms[t.Ranks]); err != nil {
 			return report{}, err
 		}
 
@@ -144,56 +137,4 @@ func (r *rank) haveEvents(events *[]driver.Event, n int) error {
 		*events = append(*events, e)
 	}
 	return nil
-}
-
-// copies queues t.N copies to the target between two events and returns their time.
-func (r *rank) copies(t task) (report, error) {
-	if err := r.haveEvents(&r.marks, 2); err != nil {
-		return report{}, err
-	}
-
-	target := t.Target
-	if target == r.no {
-		target = t.Back
-	}
-
-	if target >= len(t.Peers) {
-		return report{}, fmt.Errorf("rank %d of %d as the target of a copy", target, len(t.Peers))
-	}
-
-	d, to := r.node.Driver, t.Peers[target]
-	if err := r.together(t); err != nil {
-		return report{}, err
-	}
-
-	if err := d.Record(r.marks[0], r.stream); err != nil {
-		return report{}, err
-	}
-
-	for range t.N {
-		if err := d.CopyPeer(to.Recv, driver.Context(to.Context), r.send.at, r.ctx, t.Bytes, r.stream); err != nil {
-			return report{}, err
-		}
-	}
-
-	if err := d.Record(r.marks[1], r.stream); err != nil {
-		return report{}, err
-	}
-
-	if err := r.wait(t, 0); err != nil {
-		return report{}, err
-	}
-
-	ms, err := d.Elapsed(r.marks[0], r.marks[1])
-	return report{Seconds: ms / 1e3}, err
-}
-
-func (r *rank) fillForCopy(t task) error {
-	if err := r.node.Driver.Memset8(r.recv.at, poison, t.Bytes, r.stream); err != nil {
-		return err
-	}
-	if err := r.launchFill(r.send.at, t.Bytes, nccl.Int8); err != nil {
-		return err
-	}
-	return r.wait(t, 0)
 }

@@ -49,11 +49,7 @@ func (r *rank) execution(t task) (func() error, error) {
 		return nil, err
 	}
 
-	if t.Via != viaNCCL {
-		return r.peerExecution(t, d)
-	}
-
-	c := r.comm(t.Ranks)
+	c := r.comms[t.Ranks]
 	if c == 0 {
 		return nil, fmt.Errorf("rank %d has not joined a communicator of %d", r.no, t.Ranks)
 	}
@@ -119,10 +115,7 @@ func (r *rank) verify(t task) (report, error) {
 
 	switch {
 	case t.faulty(r.no, FaultDie):
-		if r.die != nil {
-			r.die()
-		}
-		r.gone = true
+		r.die()
 		return report{}, errDied
 	case t.faulty(r.no, FaultHang):
 		return report{}, r.hang(t)
@@ -132,7 +125,7 @@ func (r *rank) verify(t task) (report, error) {
 		return report{}, err
 	}
 
-	if err := r.finish(t); err != nil {
+	if err := r.wait(t, r.comms[t.Ranks]); err != nil {
 		return report{}, err
 	}
 
@@ -161,11 +154,6 @@ func (r *rank) hang(t task) error {
 
 // recheck checks the receive buffer after the last execution.
 func (r *rank) recheck(t task) (report, error) {
-	if t.Via == viaCopy {
-		l := layout{count: t.Bytes, recv: t.Bytes, size: 1, ranks: t.Ranks}
-		return r.compareAs(t, data{recv: r.recv.at, layout: l}, expectCopy, t.Target, 0, t.Bytes)
-	}
-
 	d, err := r.data(t)
 	if err != nil {
 		return report{}, err
@@ -225,30 +213,8 @@ func (r *rank) launchFill(at driver.Ptr, count int64, t nccl.DataType) error {
 // gridFor returns a grid of 256-thread blocks for n elements, with at most 4096 blocks.
 func gridFor(n int64) [3]int { return [3]int{int(min((n+255)/256, 4096)), 1, 1} }
 
-// finish waits for the running executions and returns an error if a peer-memory kernel timed out.
-func (r *rank) finish(t task) error {
-	if t.Via == viaNCCL {
-		return r.wait(t, r.comm(t.Ranks))
-	}
-
-	if err := r.wait(t, 0); err != nil {
-		return err
-	}
-
-	var word [4]byte
-	if err := r.node.Driver.CopyDtoH(word[:], r.signals+signalFailed); err != nil {
-		return err
-	}
-
-	if call := binary.LittleEndian.Uint32(word[:]); call != 0 {
-		return fmt.Errorf("%w: a peer did not arrive at call %d of the kernel within %v", errHung, call, kernelLimit)
-	}
-
-	return nil
-}
-
-// block queues t.N executions back to back and returns their time: from when all ranks are ready until the
-// device is idle.
+// block queues t.N executions back to back and returns their time: from a synchronization of the
+// devices until the device is idle.
 func (r *rank) block(t task) (report, error) {
 	run, err := r.execution(t)
 	if err != nil {
@@ -270,21 +236,9 @@ func (r *rank) block(t task) (report, error) {
 		}
 	}
 
-	var comm nccl.Comm
-	if t.Via == viaNCCL {
-		comm = r.comm(t.Ranks)
-	}
-
-	if err := r.wait(t, comm); err != nil {
+	if err := r.wait(t, r.comms[t.Ranks]); err != nil {
 		return report{}, err
 	}
 
-	took := clock.Now() - began
-	if t.Via != viaNCCL {
-		if err := r.finish(t); err != nil {
-			return report{}, err
-		}
-	}
-
-	return report{Seconds: took.Seconds()}, nil
+	return report{Seconds: (clock.Now() - began).Seconds()}, nil
 }

@@ -137,7 +137,7 @@ func (s *series) result(graph bool, protocol string) measure.Measured {
 
 // form measures one form of a case, out of place or in place.
 type form struct {
-	crew     *crew
+	group    *group
 	clock    measure.Clock
 	settings measure.Settings
 	task     task
@@ -221,7 +221,7 @@ func (f *form) warm(ctx context.Context) error {
 	if left > 0 {
 		t := f.task
 		t.Kind, t.N = taskWarm, left
-		if _, err := f.crew.do(ctx, t); err != nil {
+		if _, err := f.group.do(ctx, t); err != nil {
 			return err
 		}
 		f.series.executions += left
@@ -246,7 +246,7 @@ func (f *form) warmGraph(ctx context.Context) error {
 
 		t := f.task
 		t.Kind = taskReplay
-		reps, err := f.crew.do(ctx, t)
+		reps, err := f.group.do(ctx, t)
 		if err != nil {
 			return err
 		}
@@ -309,7 +309,7 @@ func (f *form) haveGraph(ctx context.Context) error {
 		t.N = 5
 	}
 
-	if _, err := f.crew.do(ctx, t); err != nil {
+	if _, err := f.group.do(ctx, t); err != nil {
 		return err
 	}
 
@@ -321,7 +321,7 @@ func (f *form) haveGraph(ctx context.Context) error {
 func (f *form) estimate(ctx context.Context, n int) error {
 	t := f.task
 	t.Kind, t.N = taskBlock, n
-	reps, err := f.crew.do(ctx, t)
+	reps, err := f.group.do(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -344,7 +344,7 @@ func iterationsFor(bytes int64) int {
 	return iterations
 }
 
-// block times executions like nccl-tests: with the host's clock from a barrier until the device is idle,
+// block times executions like nccl-tests: with the host's clock from a synchronization of the devices until the device is idle,
 // averaged over the ranks.
 func (f *form) block(ctx context.Context) error {
 	n := iterationsFor(f.bytes)
@@ -354,7 +354,7 @@ func (f *form) block(ctx context.Context) error {
 
 	t := f.task
 	t.Kind, t.N = taskBlock, n
-	reps, err := f.crew.do(ctx, t)
+	reps, err := f.group.do(ctx, t)
 	if err != nil {
 		return err
 	}
@@ -391,7 +391,7 @@ func (f *form) replays(ctx context.Context) error {
 	t := f.task
 	t.Kind = taskReplay
 	t.Times, t.Ahead = f.plan()
-	reps, err := f.crew.do(ctx, t)
+	reps, err := f.group.do(ctx, t)
 	if err != nil {
 		return err
 	}

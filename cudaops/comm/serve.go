@@ -12,8 +12,8 @@ const window = 24
 
 // Serve implements worker.Host.
 func (h *host) Serve(ctx context.Context, in <-chan worker.Case, out worker.Emitter) error {
-	if h.gang != nil {
-		defer h.disband(ctx)
+	if h.group.nodes > 1 {
+		defer h.group.stop() // before the process ends, so that the launcher reports no errors
 	}
 
 	return (&worker.InTurn{Window: window, Open: func(c worker.Case) (worker.Visitor, error) {
@@ -39,10 +39,4 @@ func (v visits) Tell() string {
 		return m.visits()
 	}
 	return "measured in one visit"
-}
-
-// disband ends the ranks on other nodes in order, so that their launcher does not report errors.
-func (h *host) disband(ctx context.Context) {
-	h.procs.close(context.WithoutCancel(ctx))
-	h.gang.retire()
 }

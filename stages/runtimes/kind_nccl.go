@@ -3,8 +3,6 @@ package runtimes
 import (
 	"context"
 
-	"github.com/zclconf/go-cty/cty"
-
 	"aicplan/cudaops/comm"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
@@ -20,29 +18,16 @@ func ncclKind() Kind {
 			Summary:    "collectives between the GPUs of one machine or of several, and copies within one",
 			Stability:  stage.Stable,
 			Attributes: []string{"devices"},
-			Options: []stage.Option{
-				{Name: "fault", Type: cty.String, Doc: "something that goes wrong on purpose, such as `wrong_sum@num_gpus=2`"},
-				{Name: "gpus_per_node", Type: cty.Number, Doc: "GPUs of each node that communicate, where nodes is above 1"},
-				{Name: "in_place", Type: cty.Bool, Default: "true", Doc: "measures every collective in place as well"},
-				{Name: "method", Type: cty.String, OneOf: []string{comm.MethodEager, comm.MethodGraph},
-					Doc: "how collectives are timed, for all cases"},
-				{Name: "nodes", Type: cty.Number, Default: "1", Doc: "nodes whose GPUs communicate; those of an executor's task"},
-				{Name: "pin", Type: cty.Bool, Default: "true", Doc: "gives every rank a core of its own"},
-				{Name: "rank_launcher", Type: cty.List(cty.String),
-					Doc:    "the command that starts a process for each GPU of several nodes; srun where it is left away. `{ranks}`, `{nodes}` and `{gpus_per_node}` are replaced",
-					Beside: true},
-				{Name: "rank_deadline", Type: cty.Number, Default: "15",
-					Doc: "seconds after which a rank that does not answer ends the case"},
-			},
+			Options:    optionsOf(comm.Options()),
 			Closed:     true,
 			Ops:        opsOf(comm.Needs(), comm.Words()),
 			Measure:    allMeasureBut("min_block_seconds", "warmup_seconds"),
-			Instrument: 4,
+			Instrument: 5,
 		},
 		Host:      func(init worker.Init) (worker.Host, error) { return comm.Host(init), nil },
 		Env:       []string{cudaOrder},
 		UsesGPUs:  true,
-		Libraries: []string{"driver", "nvrtc", "nccl"}, // custom kernels check the patterns
+		Libraries: []string{"driver", "nvrtc", "nccl"}, // compiled kernels check the patterns
 	}}
 }
 

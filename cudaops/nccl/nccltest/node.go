@@ -58,22 +58,16 @@ type Node struct {
 	counts   map[string]int
 }
 
-// Op describes a collective, a copy or a kernel of several ranks.
+// Op describes a collective or a copy.
 type Op struct {
-	Name  string // all_reduce, copy, or the name of the kernel
+	Name  string // all_reduce, or copy
 	Ranks int
 	Bytes int64 // of the larger buffer of one rank
 	No    int   // number of earlier ops with this name
 }
 
 // Kernel implements a device function.
-type Kernel struct {
-	// Meet returns a key of the launch, the rank and the number of ranks that take part. It is nil for a
-	// kernel on one device.
-	Meet func(args []any) (key string, rank, ranks int)
-	// Run does the work. args are the arguments of all ranks by rank.
-	Run func(memory func(driver.Ptr, int64) []byte, args [][]any)
-}
+type Kernel func(memory func(driver.Ptr, int64) []byte, args []any)
 
 type region struct {
 	at    driver.Ptr
@@ -103,22 +97,7 @@ func (n *Node) Problems() []string {
 	return append([]string(nil), n.problems...)
 }
 
-// Live returns the number of existing communicators.
-func (n *Node) Live() int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	live := 0
-
-	for _, c := range n.comms {
-		if !c.dead {
-			live++
-		}
-	}
-	return live
-}
-
-// Happened returns how often something happened: "init", "abort", "destroy", "graph" or the name of a
-// collective.
+// Happened returns how often something happened: "init", "graph" or the name of a collective.
 func (n *Node) Happened(what string) int {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -3,7 +3,6 @@
 package nccltest
 
 import (
-	"fmt"
 	"runtime"
 	"time"
 
@@ -279,30 +278,7 @@ func (n *Node) Launch(l driver.Launch, s driver.Stream) error {
 		return driver.NewError("cuLaunchKernel", driver.CodeInvalidValue)
 	}
 
-	if k.Meet == nil {
-		return n.simple(s, func() { k.Run(n.bytes, [][]any{l.Args}) })
-	}
-
-	return n.push(s, func() *work {
-		name, rank, ranks := k.Meet(l.Args)
-		if ranks == 0 {
-			return &work{run: func([]*work) {}}
-		}
-
-		no := n.counts[fmt.Sprint(name, rank)]
-		n.counts[fmt.Sprint(name, rank)]++
-		return &work{
-			key: fmt.Sprint(name, "#", no), rank: rank, ranks: ranks, args: l.Args,
-			op: Op{Name: name, Ranks: ranks},
-			run: func(all []*work) {
-				args := make([][]any, len(all))
-				for i, w := range all {
-					args[i] = w.args
-				}
-				k.Run(n.bytes, args)
-			},
-		}
-	})
+	return n.simple(s, func() { k(n.bytes, l.Args) })
 }
 
 // BeginCapture implements driver.Graphs.

@@ -2,9 +2,6 @@ locals {
   # nccl-tests' sizes: doubled from 512 B to 512 MiB.
   bytes = [for p in range(9, 30) : pow(2, p)]
 
-  # A one-shot all-reduce sends the whole message to every peer.
-  one_shot_bytes = 16777216
-
   node_gpus = coalesce(var.per_node, var.system.node.num_gpus_per_node)
   all_gpus  = var.nodes * local.node_gpus
 }
@@ -33,33 +30,6 @@ grid "nccl" {
   filter "one_node" {
     keep   = num_gpus <= local.all_gpus
     reason = var.nodes == 1 ? "a node of this system has fewer GPUs" : "the nodes have fewer GPUs together"
-  }
-}
-
-# An all-reduce of our own over peer memory, as frameworks have them.
-grid "custom_allreduce" {
-  for_each    = contains(var.tables, "custom_allreduce") ? toset(["all"]) : toset([])
-  description = "one-shot and two-shot all-reduce kernels over peer memory"
-  op          = "custom_allreduce"
-  columns     = ["allreduce_dtype", "num_gpus", "message_size", "algorithm", "method"]
-
-  axis "allreduce_dtype" { values = ["bfloat16"] }
-  axis "num_gpus" { values = var.gpus }
-  axis "message_size" { values = [for p in range(7, 30) : pow(2, p)] }
-  axis "algorithm" { values = ["one_shot", "two_shot"] }
-  axis "method" { values = ["graph", "eager"] }
-
-  filter "one_node" {
-    keep   = num_gpus <= local.node_gpus
-    reason = "a node of this system has fewer GPUs"
-  }
-  filter "across_nodes" {
-    keep   = var.nodes == 1
-    reason = "custom_allreduce is unsupported across nodes: its kernels work on memory that the GPUs of one node share"
-  }
-  filter "one_shot_staging" {
-    keep   = algorithm == "two_shot" || 2 * message_size <= local.one_shot_bytes
-    reason = "a one-shot all-reduce sends the whole message to every peer; beyond 16 MiB two shots are always faster"
   }
 }
 

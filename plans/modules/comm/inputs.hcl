@@ -39,7 +39,7 @@ variable "methods" {
 
 variable "tables" {
   type        = list(string)
-  default     = ["nccl", "custom_allreduce", "p2p"]
+  default     = ["nccl", "p2p"]
   description = "What to measure."
 }
 

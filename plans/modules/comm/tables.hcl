@@ -1,25 +1,22 @@
 locals {
   grids = merge(
     { for method, g in grid.nccl : "nccl_${method}" => g },
-    # These work inside a node; across nodes their grids say so, and have no cases.
-    { for _, g in grid.custom_allreduce : "custom_allreduce" => g if var.nodes == 1 },
+    # Across nodes, this grid has no cases.
     { for _, g in grid.p2p : "p2p" => g if var.nodes == 1 },
   )
   # The table nccl_perf has the collectives as serving replays them, unless only
   # the other method was asked for.
   graph = contains(var.methods, "graph")
-  main  = [local.graph ? "nccl_graph" : "nccl_eager", "custom_allreduce"]
+  main  = [local.graph ? "nccl_graph" : "nccl_eager"]
   files = {
-    nccl_eager       = local.graph ? "nccl_eager_perf" : "nccl_perf"
-    nccl_graph       = "nccl_perf"
-    custom_allreduce = "custom_allreduce_perf"
-    p2p              = "p2p"
+    nccl_eager = local.graph ? "nccl_eager_perf" : "nccl_perf"
+    nccl_graph = "nccl_perf"
+    p2p        = "p2p"
   }
   groups = {
-    nccl_eager       = ["num_gpus", "op_name"]
-    nccl_graph       = ["num_gpus", "op_name"]
-    custom_allreduce = ["num_gpus", "algorithm"]
-    p2p              = ["src", "dst"]
+    nccl_eager = ["num_gpus", "op_name"]
+    nccl_graph = ["num_gpus", "op_name"]
+    p2p        = ["src", "dst"]
   }
 }
 

@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"aicplan/sink/base/testutil"
 )
@@ -24,8 +23,7 @@ func TestRanksOverSlurm(t *testing.T) {
 		}
 	}
 	t.Setenv("SLURM_CONF", slurmHere(t, nodes))
-	b, starts := gangBench(t, nodes, perNode, Srun)
-	b.host.gang.word = 20 * time.Second // long enough for srun's message on a busy machine
+	b, starts := nodesBench(t, nodes, perNode, Srun)
 	measureAcross(t, b, nodes, perNode)
 	b.host.options.faults = []fault{{what: FaultDie, match: map[string]string{"op_name": Broadcast}}}
 	b.fails("framework_bug", "Killed", OpNCCL, ncclMethod(Broadcast, nodes*perNode, MethodGraph))

@@ -8,7 +8,7 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"sync"
+	"sync/atomic"
 	"syscall"
 
 	"aicplan/cudaops/driver"
@@ -18,46 +18,38 @@ import (
 // RankVerb is the hidden command that runs RankMain.
 const RankVerb = "worker-rank"
 
-// order is a command to a rank's process, sent as one line of JSON.
+// order is a command to a rank's process, sent as one line of JSON. The first one opens the device.
 type order struct {
-	Open   *opening `json:"open,omitempty"` // open the device; must be the first order
-	Task   *task    `json:"task,omitempty"`
-	Cancel bool     `json:"cancel,omitempty"`
-	Rescue int      `json:"rescue,omitempty"` // abort the communicator with this number of ranks
+	Open *opening `json:"open,omitempty"`
+	Task *task    `json:"task,omitempty"`
 }
 
 type opening struct {
 	Rank   int           `json:"rank"`
 	Device driver.Device `json:"device"`
+	Pin    bool          `json:"pin"`
 	// Apart is true if the ranks are on several nodes. Device is then the number of the process on its
 	// node.
 	Apart bool `json:"apart,omitempty"`
 }
 
-// reply is the response to the opening order and to each task.
+// reply is the response to each order.
 type reply struct {
 	Report report `json:"report"`
 	How    string `json:"how,omitempty"` // set if the task failed
 	Error  string `json:"error,omitempty"`
 }
 
-// maxReply limits the length of a line in bytes, in both directions.
-const maxReply = 1 << 20
+// maxLine limits the length of a message in bytes.
+const maxLine = 1 << 20
 
-// RankMain runs a rank in a separate process. It reads orders from file descriptor 3 and writes replies to
-// file descriptor 4 until 3 is closed. If the rank was started on several nodes by a launcher, it connects
-// to the worker by TCP instead. It returns the exit status of the process.
+// RankMain runs a rank: it connects to the worker that started this process, reads orders and writes replies
+// until the connection is closed. It returns the exit status of the process.
 func RankMain() int {
-	var in io.Reader = os.NewFile(3, "orders")
-	var out io.Writer = os.NewFile(4, "replies")
 	conn, err := callWorker()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "rank:", err)
 		return 1
-	}
-
-	if conn != nil {
-		in, out = conn, conn
 	}
 
 	prepareEnv()
@@ -69,7 +61,7 @@ func RankMain() int {
 	}
 
 	gone := func() { os.Exit(0) } // the rank may be inside a call that never returns
-	if err := serveRank(OpenNode, in, out, die, gone); err != nil {
+	if err := serveRank(OpenNode, conn, conn, die, gone); err != nil {
 		fmt.Fprintln(os.Stderr, "rank:", err)
 		return 1
 	}
@@ -80,82 +72,49 @@ func RankMain() int {
 // serveRank processes the orders of in and writes replies to out. It calls gone at the end of in, and die
 // for an injected fault.
 func serveRank(open func() (*Node, error), in io.Reader, out io.Writer, die, gone func()) error {
-	runtime.LockOSThread()
+	runtime.LockOSThread() // the device's context is current on this thread
 	defer runtime.UnlockOSThread()
 	replies := json.NewEncoder(out)
-	tasks := make(chan task, 1)
-	first := make(chan opening, 1)
-	var mu sync.Mutex
-	var r *rank
-	current := func() *rank {
-		mu.Lock()
-		defer mu.Unlock()
-		return r
-	}
+	orders := make(chan order, 1)
+	var current atomic.Pointer[rank]
 
 	go func() {
 		defer gone()
-		defer close(tasks)
-		opened := false
-
-		for lines := newLines(in); lines.Scan(); {
+		defer close(orders)
+		lines := bufio.NewScanner(in)
+		lines.Buffer(nil, maxLine)
+		for lines.Scan() {
 			var o order
-			if err := json.Unmarshal(lines.Bytes(), &o); err != nil {
-				return
+			if json.Unmarshal(lines.Bytes(), &o) != nil {
+				break
 			}
-
-			switch {
-			case o.Open != nil && !opened:
-				opened = true
-				first <- *o.Open
-
-			case o.Task != nil:
-				if r := current(); r != nil {
-					r.arm()
-				}
-				tasks <- *o.Task
-
-			case o.Cancel:
-				if r := current(); r != nil {
-					r.cancel()
-				}
-
-			case o.Rescue > 0:
-				if r := current(); r != nil {
-					// The task in flight reports the outcome.
-					go func() { _ = r.rescue(o.Rescue) }()
-				}
-			}
+			orders <- o
+		}
+		if r := current.Load(); r != nil {
+			r.stop.Store(true)
 		}
 	}()
 
-	var be opening
-	ok := false
-	select {
-	case be = <-first:
-		ok = true
-	case <-tasks:
+	first := <-orders
+	if first.Open == nil {
+		return errors.New("the first order does not open a device")
 	}
 
-	if !ok {
-		return errors.New("no order to be a rank: ranks are started by a worker, not by hand")
-	}
-
-	fresh, what, err := openRank(open, be, die)
+	r, what, err := openRank(open, *first.Open, die)
 	if err != nil {
 		return errors.Join(err, replies.Encode(reply{How: failError, Error: err.Error()}))
 	}
 
-	mu.Lock()
-	r = fresh
-	mu.Unlock()
-
+	current.Store(r)
 	if err := replies.Encode(reply{Report: report{About: what}}); err != nil {
 		return err
 	}
 
-	for t := range tasks {
-		rep, failed := r.do(t)
+	for o := range orders {
+		if o.Task == nil {
+			return errors.New("an order without a task")
+		}
+		rep, failed := r.do(*o.Task)
 		answer := reply{Report: rep}
 		if failed != nil {
 			answer.How, answer.Error = failed.How, failed.Err.Error()
@@ -181,7 +140,7 @@ func openRank(open func() (*Node, error), be opening, die func()) (*rank, *about
 		}
 	}
 
-	r := &rank{node: node, no: be.Rank, device: be.Device, die: die, pin: true, apart: be.Apart}
+	r := &rank{node: node, no: be.Rank, device: be.Device, die: die, pin: be.Pin}
 	if err := r.open(); err != nil {
 		return nil, nil, err
 	}
@@ -199,8 +158,17 @@ func openRank(open func() (*Node, error), be opening, die func()) (*rank, *about
 	return r, &about{Device: info.Name, UUID: info.UUID, NCCL: nccl.VersionText(v)}, nil
 }
 
-func newLines(r io.Reader) *bufio.Scanner {
-	s := bufio.NewScanner(r)
-	s.Buffer(make([]byte, 0, 64<<10), maxReply)
-	return s
+// localDevice returns the device of a process by its number on the node. A launcher may show a process all
+// GPUs of the node, or only one.
+func localDevice(d driver.API, local int) (driver.Device, error) {
+	count, err := d.Count()
+	switch {
+	case err != nil:
+		return 0, err
+	case local < count:
+		return driver.Device(local), nil
+	case count == 1:
+		return 0, nil
+	}
+	return 0, fmt.Errorf("process %d of this node has no GPU: the driver shows %d; gpus_per_node of the executor and of the runtime must agree", local, count)
 }

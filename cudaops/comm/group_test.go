@@ -87,14 +87,18 @@ func launchMain(args []string) int {
 		}
 		running = append(running, cmd)
 	}
-	code := 0
+	var code atomic.Int32
+	var all sync.WaitGroup
 	for i, cmd := range running {
-		if err := cmd.Wait(); err != nil {
-			fmt.Fprintf(os.Stderr, "srun: error: task %d: %v\n", i, err)
-			code = 1
-		}
+		all.Go(func() {
+			if err := cmd.Wait(); err != nil {
+				fmt.Fprintf(os.Stderr, "srun: error: task %d: %v\n", i, err)
+				code.Store(1)
+			}
+		})
 	}
-	return code
+	all.Wait()
+	return int(code.Load())
 }
 
 // nodeDriver shows the GPUs of one of several nodes.
@@ -154,11 +158,11 @@ func (h *hub) serve(conn net.Conn) {
 	_ = serveRank(open, lines, conn, die, func() {})
 }
 
-// newGangBench returns a host with ranks on the given number of nodes.
-func newGangBench(t *testing.T, nodes, perNode int, how string) (*bench, *atomic.Int32) {
+// newNodesBench returns a host with ranks on the given number of nodes.
+func newNodesBench(t *testing.T, nodes, perNode int, how string) (*bench, *atomic.Int32) {
 	t.Helper()
 	launcher := []string{testBinary(t), launchVerb, "{nodes}", "{gpus_per_node}", how}
-	return gangBench(t, nodes, perNode, launcher)
+	return nodesBench(t, nodes, perNode, launcher)
 }
 
 func testBinary(t *testing.T) string {
@@ -170,7 +174,7 @@ func testBinary(t *testing.T) string {
 	return exe
 }
 
-func gangBench(t *testing.T, nodes, perNode int, launcher []string) (*bench, *atomic.Int32) {
+func nodesBench(t *testing.T, nodes, perNode int, launcher []string) (*bench, *atomic.Int32) {
 	t.Helper()
 	fake, node := fakeNode(nodes * perNode)
 	fake.Latency = latencyOf
@@ -186,23 +190,28 @@ func gangBench(t *testing.T, nodes, perNode int, launcher []string) (*bench, *at
 		}
 	}()
 	b := &bench{t: t, fake: fake}
+	options := map[string]any{"rank_deadline": deadline}
+	if nodes > 1 {
+		options = map[string]any{"nodes": float64(nodes), "gpus_per_node": float64(perNode), "rank_launcher": launcher, "rank_deadline": deadline}
+	}
 	b.host = &host{
-		init: worker.Init{Kind: "nccl", Device: -1, Measure: json.RawMessage(quick), Options: map[string]any{
-			"nodes": float64(nodes), "gpus_per_node": float64(perNode), "rank_launcher": launcher, "rank_deadline": deadline,
-		}},
+		init: worker.Init{Kind: "nccl", Device: -1, Measure: json.RawMessage(quick), Options: options},
 		open: func() (*Node, error) { return node, nil },
 	}
 	starts := &atomic.Int32{}
-	b.host.muster = func(o options) *gang {
-		g := newGang(o)
-		g.verb, g.say = relayVerb, t.Output()
+	b.host.newGroup = func(o settings, devices []driver.Device) *group {
+		g := newGroup(o, devices)
+		g.log = t.Output()
 		// For the test's process only. The launcher's children inherit it.
-		g.env = []string{hubVar + "=" + lis.Addr().String()}
-		g.listen = func() ([]net.Listener, error) {
+		hub := hubVar + "=" + lis.Addr().String()
+		g.launch = func(env []string) (*launched, error) {
 			starts.Add(1)
-			l, err := net.Listen("tcp", "127.0.0.1:0")
-			return []net.Listener{l}, err
+			if nodes == 1 {
+				return launchHere(perNode, relayVerb, append(env, hub))
+			}
+			return launchWith(launchWords(o.launcher(), nodes, perNode), relayVerb, append(env, hub), g.log)
 		}
+		g.listen = listenLocally
 		return g
 	}
 	var err error
@@ -210,7 +219,7 @@ func gangBench(t *testing.T, nodes, perNode int, launcher []string) (*bench, *at
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		b.host.disband(t.Context())
+		b.host.group.stop()
 		for _, p := range fake.Problems() {
 			t.Errorf("misuse: %s", p)
 		}
@@ -278,7 +287,7 @@ func TestRanksAcrossNodes(t *testing.T) {
 	}
 	for _, size := range sizes {
 		t.Run(fmt.Sprintf("%d nodes of %d", size[0], size[1]), func(t *testing.T) {
-			b, starts := newGangBench(t, size[0], size[1], "block")
+			b, starts := newNodesBench(t, size[0], size[1], "block")
 			measureAcross(t, b, size[0], size[1])
 			if n := starts.Load(); n != 1 {
 				t.Errorf("the ranks were started %d times", n)
@@ -291,10 +300,10 @@ func TestRanksAcrossNodes(t *testing.T) {
 // for the next case. A wrong sum fails the case but keeps the ranks.
 func TestRankAcrossNodesDies(t *testing.T) {
 	t.Parallel()
-	b, starts := newGangBench(t, 2, 2, "block")
+	b, starts := newNodesBench(t, 2, 2, "block")
 	b.must(OpNCCL, ncclMethod(AllGather, 4, MethodGraph))
 	b.host.options.faults = []fault{{what: FaultDie, match: map[string]string{"op_name": AllReduce}}, {what: FaultWrongSum, match: map[string]string{"op_name": AllToAll}}}
-	f := b.fails(worker.ClassFrameworkBug, "the connection to it on node1 was closed", OpNCCL, ncclMethod(AllReduce, 4, MethodGraph))
+	f := b.fails(worker.ClassFrameworkBug, "the connection to it on node1 was closed: srun: error: task 3: signal: killed", OpNCCL, ncclMethod(AllReduce, 4, MethodGraph))
 	if f.Exception != "RankDied" || f.Fatal {
 		t.Errorf("failure: %+v", f)
 	}
@@ -315,46 +324,60 @@ func TestLauncherOfRanksFails(t *testing.T) {
 	t.Parallel()
 	for how, want := range map[string]string{
 		"refuses":     "More processors requested than permitted",
-		"too_few":     "of them have not called",
+		"too_few":     "of them have not connected",
 		"same_number": "are rank 0:",
 		"cyclic":      "let",
 	} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			b, _ := newGangBench(t, 2, 2, how)
+			b, _ := newNodesBench(t, 2, 2, how)
 			if how == "too_few" {
-				b.host.gang.startup = 300 * time.Millisecond
+				b.host.group.startup = 300 * time.Millisecond
 			}
 			_, err := b.run(OpNCCL, ncclMethod(AllReduce, 4, MethodEager))
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("%v, want %q", err, want)
 			}
-			if b.host.gang.running != nil {
+			if b.host.group.running != nil {
 				t.Error("the launcher still runs")
 			}
 		})
 	}
-	b, _ := gangBench(t, 2, 1, []string{filepath.Join(t.TempDir(), "absent")})
+	b, _ := nodesBench(t, 2, 1, []string{filepath.Join(t.TempDir(), "absent")})
 	if _, err := b.run(OpNCCL, ncclMethod(AllReduce, 2, MethodEager)); err == nil || !strings.Contains(err.Error(), "rank_launcher of the runtime names another command") {
 		t.Errorf("a launcher that is not there: %v", err)
 	}
 }
 
-// TestAcrossNodesHasNoPeerMemory checks that ops on peer memory and cases with too many GPUs are
-// unsupported.
-func TestAcrossNodesHasNoPeerMemory(t *testing.T) {
+// TestRanksHere starts ranks of one node as processes. Only the case of a dead rank fails.
+func TestRanksHere(t *testing.T) {
 	t.Parallel()
-	b, starts := newGangBench(t, 2, 4, "block")
-	b.fails(worker.ClassUnsupportedConfig, "custom_allreduce works on memory that GPUs of one node share", OpCustomAllReduce, `{"allreduce_dtype":"bfloat16","num_gpus":4,"message_size":64}`)
-	b.fails(worker.ClassUnsupportedConfig, "p2p works on memory", OpP2P, `{"src":0,"dst":1,"bytes":64}`)
+	b, starts := nodesBench(t, 1, 3, nil)
+	b.must(OpNCCL, ncclMethod(AllGather, 3, MethodGraph))
+	b.host.options.faults = []fault{{what: FaultDie, match: map[string]string{"op_name": AllReduce}}}
+	f := b.fails(worker.ClassFrameworkBug, "rank 2: the connection to it on ", OpNCCL, ncclMethod(AllReduce, 3, MethodEager))
+	if f.Exception != "RankDied" || f.Fatal || !strings.HasSuffix(f.Message, "was closed: SIGKILL") {
+		t.Errorf("failure: %+v", f)
+	}
+	b.must(OpNCCL, ncclMethod(AllGather, 2, MethodEager))
+	if n := starts.Load(); n != 2 {
+		t.Errorf("the ranks were started %d times, want 2", n)
+	}
+}
+
+// TestUnsupportedAcrossNodes checks that copies and cases with too many GPUs are unsupported.
+func TestUnsupportedAcrossNodes(t *testing.T) {
+	t.Parallel()
+	b, starts := newNodesBench(t, 2, 4, "block")
+	b.fails(worker.ClassUnsupportedConfig, "p2p copies between GPUs of one node", OpP2P, `{"src":0,"dst":1,"bytes":64}`)
 	b.fails(worker.ClassUnsupportedConfig, "16 GPUs are needed, and the runtime has 2 nodes with 4 each", OpNCCL, ncclMethod(AllReduce, 16, MethodEager))
 	if starts.Load() != 0 {
 		t.Error("ranks were started for nothing")
 	}
 }
 
-// TestStrangersAreNoRanks checks that connections without the token are rejected.
-func TestStrangersAreNoRanks(t *testing.T) {
+// TestConnectionsNeedTheToken checks that connections without the token are rejected.
+func TestConnectionsNeedTheToken(t *testing.T) {
 	t.Parallel()
 	for name, line := range map[string]string{
 		"wrong token": `{"token":"guess","rank":0}` + "\n", "no JSON": "GET / HTTP/1.1\r\n\r\n", "nothing": "", "endless": strings.Repeat("x", 5000),
@@ -397,12 +420,12 @@ func TestWantInterface(t *testing.T) {
 func TestOptionsOfNodes(t *testing.T) {
 	t.Parallel()
 	for want, options := range map[string]map[string]any{
-		"gpus_per_node must say":   {"nodes": 2.0},
-		"are for several nodes":    {"gpus_per_node": 2.0},
-		"whole number from 1":      {"nodes": 1.5},
-		"devices is for one node":  {"nodes": 2.0, "gpus_per_node": 1.0, "devices": []int{0}},
-		"must be a list of words":  {"nodes": 2.0, "gpus_per_node": 1.0, "rank_launcher": "srun"},
-		"gpus_per_node is 1e+06; ": {"nodes": 2.0, "gpus_per_node": 1e6},
+		"set gpus_per_node":                       {"nodes": 2.0},
+		"are for several nodes":                   {"gpus_per_node": 2.0},
+		"nodes is 1.5; it must be a whole number": {"nodes": 1.5},
+		"devices is for one node":                 {"nodes": 2.0, "gpus_per_node": 1.0, "devices": []int{0}},
+		"it must be a list":                       {"nodes": 2.0, "gpus_per_node": 1.0, "rank_launcher": "srun"},
+		"gpus_per_node is 1000000; ":              {"nodes": 2.0, "gpus_per_node": 1e6},
 	} {
 		if _, err := readOptions(worker.Init{Options: options}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want %q", options, err, want)
@@ -412,7 +435,7 @@ func TestOptionsOfNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(launchWords(newGang(o).argv, o.nodes, o.perNode), " "); !strings.HasPrefix(got, "srun --nodes=16 --ntasks=64 --ntasks-per-node=4 --distribution=block ") {
+	if got := strings.Join(launchWords(o.launcher(), o.Nodes, o.GPUsPerNode), " "); !strings.HasPrefix(got, "srun --nodes=16 --ntasks=64 --ntasks-per-node=4 --distribution=block ") {
 		t.Errorf("ranks are started by %s", got)
 	}
 }
