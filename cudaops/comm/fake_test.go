@@ -13,9 +13,9 @@ import (
 	"sync"
 	"testing"
 
+	"aicplan/cudaops/cudatest"
 	"aicplan/cudaops/driver"
 	"aicplan/cudaops/nccl"
-	"aicplan/cudaops/nccl/nccltest"
 	"aicplan/cudaops/nvrtc"
 	"aicplan/cudaops/worker"
 )
@@ -25,7 +25,7 @@ type fakeCompiler struct{}
 func (fakeCompiler) Compile(p nvrtc.Program) ([]byte, error) { return []byte(p.Name), nil }
 func (fakeCompiler) Version() (int, int)                     { return 13, 0 }
 
-type fakePaths struct{ *nccltest.Node }
+type fakePaths struct{ *cudatest.Node }
 
 var _ Peers = fakePaths{}
 
@@ -37,13 +37,13 @@ func (fakePaths) P2P(a P2PAttribute, _, _ driver.Device) (int, error) {
 }
 
 // fakeNode returns a node with the given number of GPUs and the package's kernels.
-func fakeNode(gpus int) (*nccltest.Node, *Node) {
-	n := nccltest.New(gpus)
+func fakeNode(gpus int) (*cudatest.Node, *Node) {
+	n := cudatest.NewNode(gpus)
 	n.Kernels["comm_fill"] = fakeFill
 	n.Kernels["comm_check"] = fakeCheck
 	return n, &Node{
 		KernelDriver: "580.1.2",
-		Driver:       n, Peers: fakePaths{n}, NCCL: nccltest.Library{Node: n}, Compile: fakeCompiler{}, Clock: n,
+		Driver:       n, Peers: fakePaths{n}, NCCL: cudatest.Library{Node: n}, Compile: fakeCompiler{}, Clock: n,
 		Links: func(a, b int) (int, bool) { return 18, true },
 	}
 }
@@ -58,7 +58,7 @@ func fakeFill(memory func(driver.Ptr, int64) []byte, a []any) {
 	at, count, rank, t := a[0].(driver.Ptr), a[1].(uint64), a[2].(uint32), nccl.DataType(a[3].(int32))
 	b := memory(at, int64(count)*t.Size())
 	for i := range count {
-		nccltest.Put(b[int64(i)*t.Size():], float64(fakePattern(rank, i)), t)
+		cudatest.Put(b[int64(i)*t.Size():], float64(fakePattern(rank, i)), t)
 	}
 }
 
@@ -81,7 +81,7 @@ func fakeCheck(memory func(driver.Ptr, int64) []byte, a []any) {
 		case expectCopy:
 			want = fakePattern(src, i)
 		}
-		if nccltest.Value(b[int64(i)*t.Size():], t) != float64(want) {
+		if cudatest.Value(b[int64(i)*t.Size():], t) != float64(want) {
 			wrong++
 			first = min(first, i)
 		}
@@ -149,7 +149,7 @@ func (f *fakeRanks) started() int {
 // bench is a host on a fake node.
 type bench struct {
 	t     *testing.T
-	fake  *nccltest.Node
+	fake  *cudatest.Node
 	ranks *fakeRanks
 	host  *host
 	hello worker.Hello

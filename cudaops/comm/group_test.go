@@ -20,8 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"aicplan/cudaops/cudatest"
 	"aicplan/cudaops/driver"
-	"aicplan/cudaops/nccl/nccltest"
 	"aicplan/cudaops/worker"
 	"aicplan/sink/base/testutil"
 )
@@ -103,7 +103,7 @@ func launchMain(args []string) int {
 
 // nodeDriver shows the GPUs of one of several nodes.
 type nodeDriver struct {
-	*nccltest.Node
+	*cudatest.Node
 	first, count int
 }
 
@@ -120,7 +120,7 @@ func (d nodeDriver) Primary(i driver.Device) (driver.Context, error) {
 // hub runs the ranks whose processes are relays.
 type hub struct {
 	node    *Node
-	fake    *nccltest.Node
+	fake    *cudatest.Node
 	perNode int
 
 	mu    sync.Mutex
@@ -255,7 +255,7 @@ func measureAcross(t *testing.T, b *bench, nodes, perNode int) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := latencyOf(nccltest.Op{Bytes: l.bytes, Ranks: gpus}).Seconds() * 1e3
+			want := latencyOf(cudatest.Op{Bytes: l.bytes, Ranks: gpus}).Seconds() * 1e3
 			if got := row["latency"].(float64); !near(got, want) {
 				t.Errorf("%s, %d GPUs: latency %v ms, the machine takes %v", method, gpus, got, want)
 			}

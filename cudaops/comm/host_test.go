@@ -8,14 +8,14 @@ import (
 	"testing"
 	"time"
 
+	"aicplan/cudaops/cudatest"
 	"aicplan/cudaops/driver"
 	"aicplan/cudaops/measure"
-	"aicplan/cudaops/nccl/nccltest"
 	"aicplan/cudaops/worker"
 )
 
 // latencyOf is a machine with predictable times: 5 us plus 1 ns per 10 bytes, and more for more ranks.
-func latencyOf(op nccltest.Op) time.Duration {
+func latencyOf(op cudatest.Op) time.Duration {
 	return time.Duration(5000+op.Bytes/10+int64(op.Ranks)*1000) * time.Nanosecond
 }
 
@@ -31,7 +31,7 @@ func TestSweepMakesOneCommunicatorPerNumberOfGPUs(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					want := latencyOf(nccltest.Op{Bytes: l.bytes, Ranks: gpus}).Seconds()
+					want := latencyOf(cudatest.Op{Bytes: l.bytes, Ranks: gpus}).Seconds()
 					if got := row["latency"].(float64); !near(got, want*1e3) {
 						t.Errorf("%s %s %d GPUs %d: latency %v ms, the machine takes %v s", op, dtype, gpus, size, got, want)
 					}
@@ -117,7 +117,7 @@ func TestGraphMethodTakesTheSlowestRank(t *testing.T) {
 	b.fake.Latency = latencyOf
 	for _, gpus := range []int{2, 4} {
 		row := b.must(OpNCCL, ncclCase(AllReduce, "half", gpus, 4096))
-		want := latencyOf(nccltest.Op{Bytes: 8192, Ranks: gpus}).Seconds() * 1e3
+		want := latencyOf(cudatest.Op{Bytes: 8192, Ranks: gpus}).Seconds() * 1e3
 		if !near(row["latency"].(float64), want) || !near(row["latency_in_place"].(float64), want) {
 			t.Errorf("latency %v, in place %v, want %v", row["latency"], row["latency_in_place"], want)
 		}
@@ -142,7 +142,7 @@ func TestEveryVisitOfTheGraphMethodHasItsOwnGraph(t *testing.T) {
 	if got := b.fake.Happened("graph"); got != 2*3 {
 		t.Errorf("%d graphs of 2 ranks in 3 visits", got)
 	}
-	if want := latencyOf(nccltest.Op{Bytes: 8192, Ranks: 2}).Seconds() * 1e3; !near(row["latency"].(float64), want) {
+	if want := latencyOf(cudatest.Op{Bytes: 8192, Ranks: 2}).Seconds() * 1e3; !near(row["latency"].(float64), want) {
 		t.Errorf("latency %v, want %v", row["latency"], want)
 	}
 }
@@ -168,7 +168,7 @@ func TestGraphsFollowTheirOwnTime(t *testing.T) {
 	b := newBench(t, 2, map[string]any{"method": "graph", "in_place": false}, `{"passes":2,"max_passes":2}`)
 	const took, slow = 8 * time.Microsecond, 90 * time.Microsecond
 	calls := 0
-	b.fake.Latency = func(o nccltest.Op) time.Duration {
+	b.fake.Latency = func(o cudatest.Op) time.Duration {
 		if o.Bytes == 16 {
 			return took // the synchronization of the devices
 		}
@@ -224,7 +224,7 @@ func TestReferenceProtocolCountsAsTheCollector(t *testing.T) {
 
 func TestLongExecutionsAreNotRepeatedAsOften(t *testing.T) {
 	b := newBench(t, 2, map[string]any{"in_place": false}, `{"passes":2,"min_samples":3}`)
-	b.fake.Latency = func(nccltest.Op) time.Duration { return 2 * time.Millisecond }
+	b.fake.Latency = func(cudatest.Op) time.Duration { return 2 * time.Millisecond }
 	row := b.must(OpNCCL, ncclCase(AllReduce, "half", 2, 4096))
 	if !near(row["latency"].(float64), 2) || row["samples"] != 6 || row["block_ms"] != 20.0 {
 		t.Errorf("row: %v", row)
@@ -239,7 +239,7 @@ func TestLongExecutionsAreNotRepeatedAsOften(t *testing.T) {
 func TestSlowSpellsOfTheHostDoNotCount(t *testing.T) {
 	b := newBench(t, 2, map[string]any{"in_place": false}, `{"passes":2,"max_passes":4,"min_samples":3,"max_samples":3,"pass_tolerance":0.02}`)
 	floor := 6 * time.Microsecond
-	b.fake.Latency = func(o nccltest.Op) time.Duration {
+	b.fake.Latency = func(o cudatest.Op) time.Duration {
 		// In 20 ms of every 90 ms everything takes 1.5 times as long.
 		if b.fake.NowLocked()%(90*time.Millisecond) < 20*time.Millisecond {
 			return floor * 3 / 2
@@ -291,7 +291,7 @@ func TestSlowSpellsOfTheHostDoNotCount(t *testing.T) {
 func TestHeldCasesSurviveAFailure(t *testing.T) {
 	b := newBench(t, 2, map[string]any{"rank_deadline": deadline}, `{"passes":3,"max_passes":3,"min_samples":1,"max_samples":1}`)
 	seen := 0
-	b.fake.Stall = func(o nccltest.Op) bool {
+	b.fake.Stall = func(o cudatest.Op) bool {
 		if o.Name == "broadcast" {
 			seen++
 		}

@@ -7,19 +7,19 @@ import (
 	"strings"
 	"testing"
 
+	"aicplan/cudaops/cudatest"
 	"aicplan/cudaops/doctor"
 	"aicplan/cudaops/nvml"
-	"aicplan/cudaops/nvml/nvmltest"
 	"aicplan/cudaops/ops"
 	"aicplan/systems"
 )
 
-func node(change func(*nvmltest.Device)) (*doctor.Node, *nvmltest.Device) {
-	d := nvmltest.H200(0)
+func node(change func(*cudatest.GPU)) (*doctor.Node, *cudatest.GPU) {
+	d := cudatest.H200(0)
 	if change != nil {
 		change(d)
 	}
-	return &doctor.Node{NVML: &nvmltest.API{Driver: "580.159.04", CUDA: 13000, GPUs: []*nvmltest.Device{d}}}, d
+	return &doctor.Node{NVML: &cudatest.NVML{Driver: "580.159.04", CUDA: 13000, GPUs: []*cudatest.GPU{d}}}, d
 }
 
 // TestChecks runs each check on a healthy device and on one that must fail it.
@@ -47,19 +47,19 @@ func TestChecks(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		change func(*nvmltest.Device)
+		change func(*cudatest.GPU)
 		text   string
 		fix    string
 	}{
-		{"exclusive", func(d *nvmltest.Device) { d.Procs = []nvml.Process{{PID: 4711, Memory: 3 << 30}} }, "4711 with 3.0 GiB", "end them"},
-		{"persistence", func(d *nvmltest.Device) { d.Persist = false }, "off", "sudo nvidia-smi -i 0 -pm 1"},
-		{"clocks", func(d *nvmltest.Device) { d.Clock.SM, d.Why = 345, nvml.Idle }, "345 MHz of 1980 MHz; reasons now: idle", "sudo nvidia-smi -i 0 --lock-gpu-clocks=1980,1980"},
-		{"throttle", func(d *nvmltest.Device) { d.Why = nvml.PowerCap | nvml.HwThermal }, "hardware thermal slowdown", "cool"},
-		{"temperature", func(d *nvmltest.Device) { d.Temp.GPU = 81 }, "81 C, more than 75 C", "cooled"},
-		{"ecc", func(d *nvmltest.Device) { d.Ecc.Enabled = false }, "off", "nvidia-smi -i 0 -e 1"},
-		{"ecc", func(d *nvmltest.Device) { d.Ecc.Uncorrected = 2 }, "2 uncorrectable", "replace"},
-		{"mig", func(d *nvmltest.Device) { d.MigOn = true }, "split", "-mig 0"},
-		{"gpus", func(d *nvmltest.Device) { d.ID.Name = "NVIDIA H100 80GB HBM3" }, "not a h200", "system"},
+		{"exclusive", func(d *cudatest.GPU) { d.Procs = []nvml.Process{{PID: 4711, Memory: 3 << 30}} }, "4711 with 3.0 GiB", "end them"},
+		{"persistence", func(d *cudatest.GPU) { d.Persist = false }, "off", "sudo nvidia-smi -i 0 -pm 1"},
+		{"clocks", func(d *cudatest.GPU) { d.Clock.SM, d.Why = 345, nvml.Idle }, "345 MHz of 1980 MHz; reasons now: idle", "sudo nvidia-smi -i 0 --lock-gpu-clocks=1980,1980"},
+		{"throttle", func(d *cudatest.GPU) { d.Why = nvml.PowerCap | nvml.HwThermal }, "hardware thermal slowdown", "cool"},
+		{"temperature", func(d *cudatest.GPU) { d.Temp.GPU = 81 }, "81 C, more than 75 C", "cooled"},
+		{"ecc", func(d *cudatest.GPU) { d.Ecc.Enabled = false }, "off", "nvidia-smi -i 0 -e 1"},
+		{"ecc", func(d *cudatest.GPU) { d.Ecc.Uncorrected = 2 }, "2 uncorrectable", "replace"},
+		{"mig", func(d *cudatest.GPU) { d.MigOn = true }, "split", "-mig 0"},
+		{"gpus", func(d *cudatest.GPU) { d.ID.Name = "NVIDIA H100 80GB HBM3" }, "not a h200", "system"},
 	} {
 		n, _ := node(c.change)
 		fs := checks[c.name](n)
@@ -68,7 +68,7 @@ func TestChecks(t *testing.T) {
 		}
 	}
 	// The power cap is normal for large products, not a failure.
-	n, _ := node(func(d *nvmltest.Device) { d.Why = nvml.PowerCap })
+	n, _ := node(func(d *cudatest.GPU) { d.Why = nvml.PowerCap })
 	if fs := n.Throttle(); fs[0].Result != doctor.Pass {
 		t.Errorf("the power cap fails the throttle check: %+v", fs)
 	}
@@ -83,7 +83,7 @@ func TestChecks(t *testing.T) {
 	if fs := n.Throttle(); len(fs) != 1 || fs[0].Result != doctor.Fail || !strings.Contains(fs[0].Message, "no device 3") {
 		t.Errorf("a device that is not there: %+v", fs)
 	}
-	n, _ = node(func(d *nvmltest.Device) { d.Procs = []nvml.Process{{PID: 12}} })
+	n, _ = node(func(d *cudatest.GPU) { d.Procs = []nvml.Process{{PID: 12}} })
 	n.Own = func(pid int) bool { return pid == 12 }
 	if fs := n.Exclusive(); fs[0].Result != doctor.Pass {
 		t.Errorf("an own process is foreign: %+v", fs)
@@ -92,7 +92,7 @@ func TestChecks(t *testing.T) {
 
 // TestApply checks that settings are only changed if requested and permitted.
 func TestApply(t *testing.T) {
-	broken := func(d *nvmltest.Device) { d.Persist, d.Clock.SM = false, 1200 }
+	broken := func(d *cudatest.GPU) { d.Persist, d.Clock.SM = false, 1200 }
 	n, d := node(broken)
 	n.Clocks(false)
 	n.Persistence(false)
@@ -124,7 +124,7 @@ func TestApply(t *testing.T) {
 
 // TestOverviewAdvises checks that unlocked clocks give only a warning.
 func TestOverviewAdvises(t *testing.T) {
-	n, _ := node(func(d *nvmltest.Device) {
+	n, _ := node(func(d *cudatest.GPU) {
 		d.Clock.SM, d.Persist = 345, false
 	})
 	libs := []doctor.Library{{Name: "driver", Version: "13.0"}, {Name: "cublaslt", Version: "13.1.0"}, {Name: "nvrtc", Version: "13.0"}}
@@ -144,7 +144,7 @@ func TestOverviewAdvises(t *testing.T) {
 }
 
 func TestOverview(t *testing.T) {
-	n, d := node(func(d *nvmltest.Device) {
+	n, d := node(func(d *cudatest.GPU) {
 		d.Procs = []nvml.Process{{PID: 9, Memory: 1 << 30}}
 		d.Fail = map[string]error{"MIG": errors.New("nvmlDeviceGetMigMode: no answer")}
 	})

@@ -1,5 +1,5 @@
 // Package driver is a thin binding of the CUDA driver API, which is loaded at run time. Callers use the
-// interface API, which the package drivertest implements with a virtual clock.
+// interface API, which the package cudatest implements with a virtual clock.
 //
 // A CUDA context is current per operating system thread. A goroutine must lock its thread
 // (runtime.LockOSThread) and call SetCurrent before it uses the API. Contexts, streams, events and memory

@@ -1,5 +1,5 @@
 // Package nccl is a thin binding of NCCL, which is loaded at run time. Callers use the interface API, which
-// the package nccltest implements without a GPU.
+// the package cudatest implements without a GPU.
 //
 // NCCL reads its environment variables (NCCL_*) when the first communicator is created, so they must be set
 // before. A communicator belongs to one device. Only one thread at a time may use it, except for Abort.

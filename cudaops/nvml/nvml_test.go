@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
+	"aicplan/cudaops/cudatest"
 	"aicplan/cudaops/nvml"
-	"aicplan/cudaops/nvml/nvmltest"
 )
 
 func TestReasons(t *testing.T) {
@@ -27,7 +27,7 @@ func TestReasons(t *testing.T) {
 }
 
 func TestFind(t *testing.T) {
-	api := &nvmltest.API{GPUs: []*nvmltest.Device{nvmltest.H200(0), nvmltest.H200(1)}}
+	api := &cudatest.NVML{GPUs: []*cudatest.GPU{cudatest.H200(0), cudatest.H200(1)}}
 	d, err := nvml.Find(api, "gpu-00000000-0000-0000-0000-000000000001")
 	if err != nil || d.Identity().Index != 1 {
 		t.Errorf("found %v, %v", d, err)
@@ -39,7 +39,7 @@ func TestFind(t *testing.T) {
 
 func TestFakeEnergy(t *testing.T) {
 	var now time.Duration
-	d := nvmltest.H200(0)
+	d := cudatest.H200(0)
 	d.Now = func() time.Duration { return now }
 	now = 1050 * time.Millisecond
 	if e, _ := d.Energy(); e != 110 {

@@ -8,12 +8,9 @@ import (
 	"sync"
 	"testing"
 
-	"aicplan/cudaops/cublaslt/cublaslttest"
-	"aicplan/cudaops/driver/drivertest"
+	"aicplan/cudaops/cudatest"
 	"aicplan/cudaops/measure/measuretest"
 	"aicplan/cudaops/nvml"
-	"aicplan/cudaops/nvml/nvmltest"
-	"aicplan/cudaops/nvrtc/nvrtctest"
 	"aicplan/cudaops/worker"
 )
 
@@ -21,10 +18,10 @@ import (
 type bench struct {
 	t    *testing.T
 	host *Host
-	drv  *drivertest.Driver
-	lt   *cublaslttest.Lt
-	rtc  *nvrtctest.RTC
-	nvml *nvmltest.API
+	drv  *cudatest.Driver
+	lt   *cudatest.Lt
+	rtc  *cudatest.RTC
+	nvml *cudatest.NVML
 	emit *emitter
 	seq  int64
 	in   []worker.Case
@@ -34,12 +31,12 @@ func newBench(t *testing.T, init worker.Init) *bench {
 	t.Helper()
 	clock := &measuretest.Clock{}
 	gpu := measuretest.NewGPU(clock, rand.New(rand.NewPCG(1, 1)))
-	drv := drivertest.New(gpu, 2)
-	smi := nvmltest.H200(0)
+	drv := cudatest.NewDriver(gpu, 2)
+	smi := cudatest.H200(0)
 	smi.Now = clock.Now
 	b := &bench{
-		t: t, drv: drv, lt: &cublaslttest.Lt{Driver: drv}, rtc: &nvrtctest.RTC{},
-		nvml: &nvmltest.API{Driver: "580.159.04", CUDA: 13000, GPUs: []*nvmltest.Device{smi, nvmltest.H200(1)}},
+		t: t, drv: drv, lt: &cudatest.Lt{Driver: drv}, rtc: &cudatest.RTC{},
+		nvml: &cudatest.NVML{Driver: "580.159.04", CUDA: 13000, GPUs: []*cudatest.GPU{smi, cudatest.H200(1)}},
 		emit: &emitter{rows: map[int64]worker.Row{}, errs: map[int64]worker.Failure{}, starts: map[int64]int{}, seconds: map[int64]float64{}},
 	}
 	if init.Options == nil {

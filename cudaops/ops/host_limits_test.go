@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"aicplan/cudaops/cudatest"
 	"aicplan/cudaops/driver"
-	"aicplan/cudaops/driver/drivertest"
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/worker"
 )
@@ -59,12 +59,12 @@ func kernelBench(t *testing.T, graph string, seconds float64, launched *[]driver
 		"source": "extern \"C\" __global__ void k() {}", "entry": "k", "grid": []any{"blocks"}, "block": []any{32}, "shared": "shared",
 	}})
 	b := newBench(t, worker.Init{Ops: raw, Measure: rawSet})
-	b.drv.Launches = func(name string, k driver.Launch) drivertest.Work {
+	b.drv.Launches = func(name string, k driver.Launch) cudatest.Work {
 		if name != "k" {
-			return drivertest.Work{}
+			return cudatest.Work{}
 		}
 		*launched = append(*launched, k)
-		return drivertest.Work{Name: name, Seconds: seconds}
+		return cudatest.Work{Name: name, Seconds: seconds}
 	}
 	return b
 }

@@ -8,9 +8,8 @@ import (
 	"testing"
 
 	"aicplan/cudaops/cublaslt"
-	"aicplan/cudaops/cublaslt/cublaslttest"
+	"aicplan/cudaops/cudatest"
 	"aicplan/cudaops/driver"
-	"aicplan/cudaops/driver/drivertest"
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/nvml"
 	"aicplan/cudaops/worker"
@@ -40,7 +39,7 @@ func TestHostGraphs(t *testing.T) {
 		if r["used_cuda_graph"] != c.usedGraph {
 			t.Errorf("graph %q, capture fails %v: used_cuda_graph is %v", c.graph, c.eager, r["used_cuda_graph"])
 		}
-		if got := r["latency"].(float64) / 1e3; !(math.Abs(got/cublaslttest.Seconds(cublaslt.RowMajorLinear(64, 1024, 1024, cublaslt.BF16, cublaslt.BF16))-1) <= 0.02) {
+		if got := r["latency"].(float64) / 1e3; !(math.Abs(got/cudatest.Seconds(cublaslt.RowMajorLinear(64, 1024, 1024, cublaslt.BF16, cublaslt.BF16))-1) <= 0.02) {
 			t.Errorf("graph %q: latency %v s", c.graph, got)
 		}
 		b.noLeaks()
@@ -160,12 +159,12 @@ func TestHostUserKernel(t *testing.T) {
 	raw, _ := json.Marshal(map[string]any{"scale": binding})
 	b := newBench(t, worker.Init{Ops: raw})
 	var launched []driver.Launch
-	b.drv.Launches = func(name string, k driver.Launch) drivertest.Work {
+	b.drv.Launches = func(name string, k driver.Launch) cudatest.Work {
 		if name != "scale" {
-			return drivertest.Work{}
+			return cudatest.Work{}
 		}
 		launched = append(launched, k)
-		return drivertest.Work{Name: name, Seconds: 40e-6, Watts: 200}
+		return cudatest.Work{Name: name, Seconds: 40e-6, Watts: 200}
 	}
 	good := b.add("scale", map[string]any{"n": 1 << 20, "blocks": 4096, "tile": 32, "bytes": 8 << 20})
 	missing := b.add("scale", map[string]any{"n": 1 << 20, "tile": 32, "bytes": 8 << 20})
@@ -212,11 +211,11 @@ func TestHostUserKernel(t *testing.T) {
 	if err := b.host.Configure(worker.Init{Ops: raw}); err != nil {
 		t.Fatal(err)
 	}
-	b.drv.Launches = func(name string, k driver.Launch) drivertest.Work {
+	b.drv.Launches = func(name string, k driver.Launch) cudatest.Work {
 		if name != "scale" {
-			return drivertest.Work{}
+			return cudatest.Work{}
 		}
-		return drivertest.Work{Name: name, Seconds: 1e-6, Do: func(*drivertest.Driver) *driver.Error {
+		return cudatest.Work{Name: name, Seconds: 1e-6, Do: func(*cudatest.Driver) *driver.Error {
 			return driver.NewError("kernel", driver.CodeIllegalAddress)
 		}}
 	}

@@ -12,10 +12,9 @@ import (
 	"time"
 
 	"aicplan/cudaops/cublaslt"
-	"aicplan/cudaops/cublaslt/cublaslttest"
+	"aicplan/cudaops/cudatest"
 	"aicplan/cudaops/driver"
 	"aicplan/cudaops/nvml"
-	"aicplan/cudaops/nvml/nvmltest"
 	"aicplan/cudaops/worker"
 )
 
@@ -32,7 +31,7 @@ func TestHostRows(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			wants = append(wants, want{b.gemm(typ, s[0], s[1], s[2]), cublaslttest.Seconds(p)})
+			wants = append(wants, want{b.gemm(typ, s[0], s[1], s[2]), cudatest.Seconds(p)})
 		}
 	}
 	mem := b.add(OpMemory, map[string]any{"kernel": "triad", "size_bytes": 1 << 20})
@@ -292,7 +291,7 @@ func TestHostMissingLibraries(t *testing.T) {
 }
 
 func TestMonitor(t *testing.T) {
-	dev := nvmltest.H200(0)
+	dev := cudatest.H200(0)
 	now := time.Duration(0)
 	m := newMonitor(dev, func() time.Duration { return now })
 	m.own = func(pid int) bool { return pid == 1 }

@@ -7,8 +7,8 @@ import (
 	"os"
 	"testing"
 
+	"aicplan/cudaops/cudatest"
 	"aicplan/cudaops/driver"
-	"aicplan/cudaops/driver/drivertest"
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/worker"
 )
@@ -32,11 +32,11 @@ func orderBench(t *testing.T) (*Device, *[]int) {
 	b := newBench(t, worker.Init{})
 	d := b.device()
 	var order []int
-	b.drv.Launches = func(name string, k driver.Launch) drivertest.Work {
-		w := drivertest.Work{Name: name, Seconds: 5e-6}
+	b.drv.Launches = func(name string, k driver.Launch) cudatest.Work {
+		w := cudatest.Work{Name: name, Seconds: 5e-6}
 		if name == "aicplan_null" {
 			set := k.Args[0].(int32)
-			w.Do = func(*drivertest.Driver) *driver.Error {
+			w.Do = func(*cudatest.Driver) *driver.Error {
 				order = append(order, int(set))
 				return nil
 			}

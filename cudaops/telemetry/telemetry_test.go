@@ -13,8 +13,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"aicplan/cudaops/cudatest"
 	"aicplan/cudaops/nvml"
-	"aicplan/cudaops/nvml/nvmltest"
 )
 
 func near(a *float64, b float64) bool { return a != nil && math.Abs(*a-b) < 1e-9*max(1, math.Abs(b)) }
@@ -243,10 +243,10 @@ func TestCounterSplits(t *testing.T) {
 
 func TestNVML(t *testing.T) {
 	t.Parallel()
-	d := nvmltest.H200(1)
+	d := cudatest.H200(1)
 	d.Util = nvml.Utilization{GPU: 97, Memory: 40}
 	d.Fail = map[string]error{"Temperature": nvml.ErrUnsupported}
-	p, err := NewNVML(&nvmltest.API{GPUs: []*nvmltest.Device{d}}, "n1").Scrape(t.Context())
+	p, err := NewNVML(&cudatest.NVML{GPUs: []*cudatest.GPU{d}}, "n1").Scrape(t.Context())
 	if err != nil || len(p.Readings) != 1 {
 		t.Fatal(err)
 	}
@@ -254,14 +254,14 @@ func TestNVML(t *testing.T) {
 	if _, ok := v[Temperature]; ok || v[Power] != 110 || v[Utilization] != 97 || !(math.Abs(v["nvidia_memory_total"]-150.75482) <= 1e-5) || p.Readings[0].GPU.Hostname != "n1" {
 		t.Errorf("%+v", p)
 	}
-	if _, err := NewNVML(&nvmltest.API{}, "n1").Scrape(t.Context()); !errors.Is(err, ErrUseless) {
+	if _, err := NewNVML(&cudatest.NVML{}, "n1").Scrape(t.Context()); !errors.Is(err, ErrUseless) {
 		t.Error(err)
 	}
 }
 
 // hanging is a driver that does not respond until it is released.
 type hanging struct {
-	nvmltest.API
+	cudatest.NVML
 	asked   atomic.Int32
 	release chan struct{}
 }
@@ -269,14 +269,14 @@ type hanging struct {
 func (h *hanging) Devices() ([]nvml.Device, error) {
 	h.asked.Add(1)
 	<-h.release
-	return h.API.Devices()
+	return h.NVML.Devices()
 }
 
 // A hanging driver is called only once, even if several scrapes time out, because each call would block a
 // thread.
 func TestAHangingDriverIsAskedOnce(t *testing.T) {
 	t.Parallel()
-	api := &hanging{API: nvmltest.API{GPUs: []*nvmltest.Device{nvmltest.H200(0)}}, release: make(chan struct{})}
+	api := &hanging{NVML: cudatest.NVML{GPUs: []*cudatest.GPU{cudatest.H200(0)}}, release: make(chan struct{})}
 	src := NewNVML(api, "n1")
 	given, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -9,8 +9,8 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"aicplan/cudaops/cudatest"
 	"aicplan/cudaops/nvml"
-	"aicplan/cudaops/nvml/nvmltest"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
@@ -59,9 +59,9 @@ func TestRowsCountTheirOwnGPUs(t *testing.T) {
 			t.Fatal(err)
 		}
 		begin := time.Now()
-		api := &nvmltest.API{}
+		api := &cudatest.NVML{}
 		for i := range 3 {
-			d := nvmltest.H200(i)
+			d := cudatest.H200(i)
 			d.Now, d.Step = func() time.Duration { return time.Since(begin) }, time.Nanosecond
 			api.GPUs = append(api.GPUs, d)
 		}

@@ -9,8 +9,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"aicplan/cudaops/cudatest"
 	"aicplan/cudaops/load/aiperf"
-	"aicplan/cudaops/nvml/nvmltest"
 	cudatelemetry "aicplan/cudaops/telemetry"
 )
 
@@ -19,11 +19,11 @@ func TestTelemetryInAIPerfFiles(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		begin := time.Now()
-		d := nvmltest.H200(3)
+		d := cudatest.H200(3)
 		d.Draw.Instant = 500
 		d.Now, d.Step = func() time.Duration { return time.Since(begin) }, time.Nanosecond
 		rec := cudatelemetry.Start(t.Context(), cudatelemetry.Options{Interval: 100 * time.Millisecond}, nil,
-			[]cudatelemetry.Source{cudatelemetry.NewNVML(&nvmltest.API{GPUs: []*nvmltest.Device{d}}, "n1")})
+			[]cudatelemetry.Source{cudatelemetry.NewNVML(&cudatest.NVML{GPUs: []*cudatest.GPU{d}}, "n1")})
 		defer rec.Stop()
 		from := time.Now()
 		time.Sleep(1050 * time.Millisecond)

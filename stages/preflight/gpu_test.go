@@ -7,13 +7,13 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"aicplan/cudaops/cudatest"
 	"aicplan/cudaops/nvml"
-	"aicplan/cudaops/nvml/nvmltest"
 	"aicplan/engine/stage"
 	"aicplan/systems"
 )
 
-func look(t *testing.T, name string, api *nvmltest.API, target Target) []Finding {
+func look(t *testing.T, name string, api *cudatest.NVML, target Target) []Finding {
 	t.Helper()
 	checks := GPUChecks(func() (nvml.API, error) { return api, nil })
 	i := slices.IndexFunc(checks, func(c Check) bool { return c.Name == name })
@@ -34,31 +34,31 @@ func TestChecksReachTheDoctor(t *testing.T) {
 	args := func(name string, v cty.Value) Target { return Target{Args: map[string]cty.Value{name: v}} }
 	for _, c := range []struct {
 		name, want string
-		change     func(*nvmltest.Device)
+		change     func(*cudatest.GPU)
 		target     Target
 	}{
 		{"exclusive", "foreign compute process",
-			func(d *nvmltest.Device) { d.Procs = []nvml.Process{{PID: 1 << 30}} }, Target{}},
-		{"persistence", "persistence mode is off", func(d *nvmltest.Device) { d.Persist = false }, Target{}},
-		{"clocks", "500 MHz", func(d *nvmltest.Device) { d.Clock.SM = 500 }, Target{}},
-		{"throttle", "hardware thermal slowdown", func(d *nvmltest.Device) { d.Why = nvml.HwThermal }, Target{}},
-		{"temperature", "more than 30 C", func(d *nvmltest.Device) {}, args("max_celsius", cty.NumberIntVal(30))},
-		{"ecc", "3 uncorrectable", func(d *nvmltest.Device) { d.Ecc = nvml.ECC{Enabled: true, Uncorrected: 3} }, Target{}},
-		{"ecc", "published rows have it off", func(*nvmltest.Device) {}, args("enabled", cty.False)},
-		{"mig", "MIG", func(d *nvmltest.Device) { d.MigOn = true }, Target{}},
-		{"gpus", "the plan is for b200_sxm", func(*nvmltest.Device) {}, Target{System: b200}},
-		{"gpus", "the plan wants 4", func(*nvmltest.Device) {}, args("count", cty.NumberIntVal(4))},
-		{"gpus", "the plan wants at least 2", func(*nvmltest.Device) {}, args("min", cty.NumberIntVal(2))},
-		{"mig", "no device 3", func(*nvmltest.Device) {}, Target{Runtime: &stage.Runtime{Devices: []int{3}}}},
+			func(d *cudatest.GPU) { d.Procs = []nvml.Process{{PID: 1 << 30}} }, Target{}},
+		{"persistence", "persistence mode is off", func(d *cudatest.GPU) { d.Persist = false }, Target{}},
+		{"clocks", "500 MHz", func(d *cudatest.GPU) { d.Clock.SM = 500 }, Target{}},
+		{"throttle", "hardware thermal slowdown", func(d *cudatest.GPU) { d.Why = nvml.HwThermal }, Target{}},
+		{"temperature", "more than 30 C", func(d *cudatest.GPU) {}, args("max_celsius", cty.NumberIntVal(30))},
+		{"ecc", "3 uncorrectable", func(d *cudatest.GPU) { d.Ecc = nvml.ECC{Enabled: true, Uncorrected: 3} }, Target{}},
+		{"ecc", "published rows have it off", func(*cudatest.GPU) {}, args("enabled", cty.False)},
+		{"mig", "MIG", func(d *cudatest.GPU) { d.MigOn = true }, Target{}},
+		{"gpus", "the plan is for b200_sxm", func(*cudatest.GPU) {}, Target{System: b200}},
+		{"gpus", "the plan wants 4", func(*cudatest.GPU) {}, args("count", cty.NumberIntVal(4))},
+		{"gpus", "the plan wants at least 2", func(*cudatest.GPU) {}, args("min", cty.NumberIntVal(2))},
+		{"mig", "no device 3", func(*cudatest.GPU) {}, Target{Runtime: &stage.Runtime{Devices: []int{3}}}},
 	} {
-		d := nvmltest.H200(0)
-		good := look(t, c.name, &nvmltest.API{Driver: "580.159.04", GPUs: []*nvmltest.Device{nvmltest.H200(0)}}, Target{})
+		d := cudatest.H200(0)
+		good := look(t, c.name, &cudatest.NVML{Driver: "580.159.04", GPUs: []*cudatest.GPU{cudatest.H200(0)}}, Target{})
 		if len(good) == 0 || !good[0].OK {
 			t.Errorf("%s complains about a healthy H200: %+v", c.name, good)
 		}
 
 		c.change(d)
-		found := look(t, c.name, &nvmltest.API{Driver: "580.159.04", GPUs: []*nvmltest.Device{d}}, c.target)
+		found := look(t, c.name, &cudatest.NVML{Driver: "580.159.04", GPUs: []*cudatest.GPU{d}}, c.target)
 		i := slices.IndexFunc(found, func(f Finding) bool { return !f.OK && !f.Skip })
 		if i < 0 || !strings.Contains(found[i].Message, c.want) || found[i].Fix == "" && c.name != "mig" {
 			t.Errorf("%s: %+v, want a complaint with %q", c.name, found, c.want)
@@ -68,9 +68,9 @@ func TestChecksReachTheDoctor(t *testing.T) {
 
 // Work on a GPU that CUDA_VISIBLE_DEVICES hides from the run disturbs nothing.
 func TestHiddenGPUsAreNotJudged(t *testing.T) {
-	busy := nvmltest.H200(1)
+	busy := cudatest.H200(1)
 	busy.Procs = []nvml.Process{{PID: 1 << 30}}
-	api := &nvmltest.API{Driver: "580.159.04", GPUs: []*nvmltest.Device{nvmltest.H200(0), busy}}
+	api := &cudatest.NVML{Driver: "580.159.04", GPUs: []*cudatest.GPU{cudatest.H200(0), busy}}
 	for env, ok := range map[string]bool{"0": true, "1": false, "0,1": false,
 		"GPU-00000000-0000-0000-0000-000000000000": true} {
 		t.Setenv("CUDA_VISIBLE_DEVICES", env)

@@ -8,14 +8,14 @@ import (
 	"testing/synctest"
 	"time"
 
+	"aicplan/cudaops/cudatest"
 	"aicplan/cudaops/nvml"
-	"aicplan/cudaops/nvml/nvmltest"
 	"aicplan/cudaops/worker"
 )
 
 // draining is a device whose memory is freed after some time.
 type draining struct {
-	*nvmltest.Device
+	*cudatest.GPU
 	looks, freeAfter int
 }
 
@@ -27,7 +27,7 @@ func (d *draining) Memory() (nvml.Memory, error) {
 }
 
 type oneDevice struct {
-	nvmltest.API
+	cudatest.NVML
 	d nvml.Device
 }
 
@@ -44,11 +44,11 @@ func TestCleanGPU(t *testing.T) {
 		})
 		return took, err
 	}
-	d := &draining{Device: nvmltest.H200(0), freeAfter: 10}
+	d := &draining{GPU: cudatest.H200(0), freeAfter: 10}
 	if took, err := look(d, worker.Slot{Device: 0}); err != nil || took != 10*200*time.Millisecond {
 		t.Errorf("took %v, %v", took, err)
 	}
-	d = &draining{Device: nvmltest.H200(0), freeAfter: 1 << 30}
+	d = &draining{GPU: cudatest.H200(0), freeAfter: 1 << 30}
 	d.Procs = []nvml.Process{{PID: 4711, Memory: 70 << 30}}
 	slot := worker.Slot{Device: 0}
 	slot.Spec.Init.UUID = d.ID.UUID
@@ -68,7 +68,7 @@ func TestCleanGPU(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	busy := CleanGPU(func() (nvml.API, error) {
-		return &oneDevice{d: &draining{Device: nvmltest.H200(0), freeAfter: 1 << 30}}, nil
+		return &oneDevice{d: &draining{GPU: cudatest.H200(0), freeAfter: 1 << 30}}, nil
 	})
 	if err := busy(ctx, worker.Slot{}); !errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)

@@ -15,8 +15,8 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"aicplan/cudaops/cudatest"
 	"aicplan/cudaops/nvml"
-	"aicplan/cudaops/nvml/nvmltest"
 	"aicplan/cudaops/telemetry"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
@@ -61,11 +61,11 @@ func TestParse(t *testing.T) {
 }
 
 // two GPUs that draw 300 W and 500 W.
-func twoGPUs() *nvmltest.API {
+func twoGPUs() *cudatest.NVML {
 	begin := time.Now()
-	api := &nvmltest.API{}
+	api := &cudatest.NVML{}
 	for i, watts := range []float64{300, 500} {
-		d := nvmltest.H200(i)
+		d := cudatest.H200(i)
 		d.Draw.Instant, d.Util.GPU = watts, 40+20*float64(i)
 		d.Now, d.Step = func() time.Duration { return time.Since(begin) }, time.Nanosecond
 		api.GPUs = append(api.GPUs, d)
@@ -116,14 +116,14 @@ func TestColumns(t *testing.T) {
 			t.Errorf("%v", row)
 		}
 
-		one := Columns(w.Window(row, from, to), w.Of(row, nvmltest.H200(1).ID.UUID))
+		one := Columns(w.Window(row, from, to), w.Of(row, cudatest.H200(1).ID.UUID))
 		if one["telemetry_gpus"] != json.Number("1") || one["gpu_power_w"] != json.Number("500") {
 			t.Errorf("%v", one)
 		}
 
-		first := nvmltest.H200(0).ID.UUID
+		first := cudatest.H200(0).ID.UUID
 		if both := Columns(w.Window(row, from, to),
-			w.Of(row, first, nvmltest.H200(1).ID.UUID)); both["telemetry_gpus"] != json.Number("2") ||
+			w.Of(row, first, cudatest.H200(1).ID.UUID)); both["telemetry_gpus"] != json.Number("2") ||
 			both["gpu_power_w"] != json.Number("800") {
 			t.Errorf("%v", both)
 		}
@@ -163,16 +163,16 @@ func TestOtherGPUsDoNotCount(t *testing.T) {
 	}{
 		{name: "all", gpus: "2", watts: "800"},
 		{name: "hidden", visible: "1", gpus: "1", watts: "500"},
-		{name: "hidden by name", visible: nvmltest.H200(0).ID.UUID, gpus: "1", watts: "300"},
+		{name: "hidden by name", visible: cudatest.H200(0).ID.UUID, gpus: "1", watts: "300"},
 		{name: "no GPU is left", visible: "-1", gpus: "2", watts: "800"},
-		{name: "given to the server", row: nvmltest.H200(0).ID.UUID, gpus: "1", watts: "300"},
-		{name: "given to the server of all", row: nvmltest.H200(1).ID.UUID + " " + nvmltest.H200(0).ID.UUID,
+		{name: "given to the server", row: cudatest.H200(0).ID.UUID, gpus: "1", watts: "300"},
+		{name: "given to the server of all", row: cudatest.H200(1).ID.UUID + " " + cudatest.H200(0).ID.UUID,
 			gpus: "2", watts: "800"},
-		{name: "given to the server, and hidden from us", visible: "1", row: nvmltest.H200(0).ID.UUID, gpus: "1",
+		{name: "given to the server, and hidden from us", visible: "1", row: cudatest.H200(0).ID.UUID, gpus: "1",
 			watts: "300"},
-		{name: "the worker's own", visible: "0", worker: strings.ToLower(nvmltest.H200(1).ID.UUID), gpus: "1", watts: "500"},
-		{name: "the row knows better than the worker", row: nvmltest.H200(0).ID.UUID,
-			worker: nvmltest.H200(1).ID.UUID, gpus: "1", watts: "300"},
+		{name: "the worker's own", visible: "0", worker: strings.ToLower(cudatest.H200(1).ID.UUID), gpus: "1", watts: "500"},
+		{name: "the row knows better than the worker", row: cudatest.H200(0).ID.UUID,
+			worker: cudatest.H200(1).ID.UUID, gpus: "1", watts: "300"},
 		{name: "of another machine", row: "GPU-elsewhere", gpus: "0"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -6,18 +6,18 @@ import (
 	"strings"
 	"testing"
 
+	"aicplan/cudaops/cudatest"
 	"aicplan/cudaops/nvml"
-	"aicplan/cudaops/nvml/nvmltest"
 	"aicplan/cudaops/worker"
 )
 
 func TestGPUsOfAServer(t *testing.T) {
 	t.Parallel()
-	d := nvmltest.H200(0)
-	busy := nvmltest.H200(1)
+	d := cudatest.H200(0)
+	busy := cudatest.H200(1)
 	busy.Mem.Used, busy.Procs = 70<<30, []nvml.Process{{PID: 4711, Memory: 70 << 30}}
 	b := newBench(t, "")
-	b.open = func() (nvml.API, error) { return &nvmltest.API{Driver: "580", GPUs: []*nvmltest.Device{d, busy}}, nil }
+	b.open = func() (nvml.API, error) { return &cudatest.NVML{Driver: "580", GPUs: []*cudatest.GPU{d, busy}}, nil }
 	b.options["gpus_within"] = "1ms"
 	b.options["gpus"] = []any{map[string]any{"index": 0, "uuid": d.ID.UUID, "name": "NVIDIA H200"}, map[string]any{"index": 1, "uuid": busy.ID.UUID, "name": "NVIDIA H200"}}
 	e := b.run(t, `{"tensor_parallel_size": 1}`, `{"tensor_parallel_size": 2}`, `{"tensor_parallel_size": 4}`)
@@ -48,13 +48,13 @@ func TestTheGPUsOfARowAreThoseThatTheServerSaw(t *testing.T) {
 	}{
 		{name: "no column says how many", devices: []int{1, 2}, params: `{"seq_len": 64}`, saw: "1,2", named: []int{1, 2}},
 		{name: "the plan's env", devices: []int{0, 1, 2}, env: "2,1", params: `{"tensor_parallel_size": 1}`, saw: "2,1", named: []int{2}},
-		{name: "the plan's env, by name", devices: []int{0, 1, 2}, env: nvmltest.H200(1).ID.UUID, params: `{"tensor_parallel_size": 1}`, saw: nvmltest.H200(1).ID.UUID, named: []int{1}},
+		{name: "the plan's env, by name", devices: []int{0, 1, 2}, env: cudatest.H200(1).ID.UUID, params: `{"tensor_parallel_size": 1}`, saw: cudatest.H200(1).ID.UUID, named: []int{1}},
 		{name: "unknown", devices: []int{0, 1, 2}, env: "MIG-1", params: `{"tensor_parallel_size": 1}`, saw: "MIG-1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, "")
-			api := &nvmltest.API{Driver: "580", GPUs: []*nvmltest.Device{nvmltest.H200(0), nvmltest.H200(1), nvmltest.H200(2)}}
+			api := &cudatest.NVML{Driver: "580", GPUs: []*cudatest.GPU{cudatest.H200(0), cudatest.H200(1), cudatest.H200(2)}}
 			b.open = func() (nvml.API, error) { return api, nil }
 			var gpus []any
 			for _, i := range c.devices {

@@ -1,11 +1,6 @@
 //go:build linux
 
-// Package nccltest simulates a node with several GPUs: a CUDA driver with memory and streams, and an NCCL
-// whose collectives move data in that memory. Time is virtual. It advances when work is waited for, by
-// latencies that the test sets, so measured times are predictable.
-//
-// As in CUDA, the current context belongs to the operating system thread.
-package nccltest
+package cudatest
 
 import (
 	"context"
@@ -44,7 +39,7 @@ type Node struct {
 	gpus     int
 	current  map[int]int // device by thread
 	memory   []*region
-	streams  map[driver.Stream]*stream
+	streams  map[driver.Stream]*nodeStream
 	events   map[driver.Event]*event
 	images   map[driver.Module]string
 	funcs    map[driver.Function]Kernel
@@ -75,11 +70,11 @@ type region struct {
 	gpu   int
 }
 
-// New returns a node with the given number of GPUs.
-func New(gpus int) *Node {
+// NewNode returns a node with the given number of GPUs.
+func NewNode(gpus int) *Node {
 	n := &Node{
 		gpus: gpus, next: 1 << 20, FreeBytes: 1 << 30, Kernels: map[string]Kernel{},
-		current: map[int]int{}, streams: map[driver.Stream]*stream{}, events: map[driver.Event]*event{},
+		current: map[int]int{}, streams: map[driver.Stream]*nodeStream{}, events: map[driver.Event]*event{},
 		images: map[driver.Module]string{}, funcs: map[driver.Function]Kernel{},
 		graphs: map[driver.Graph][]func(){}, execs: map[driver.GraphExec][]func(){},
 		groups: map[string]*group{}, comms: map[uint64]*comm{}, grouped: map[int]*pending{},

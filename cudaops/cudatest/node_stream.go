@@ -1,6 +1,6 @@
 //go:build linux
 
-package nccltest
+package cudatest
 
 import (
 	"runtime"
@@ -20,12 +20,12 @@ type work struct {
 	args  []any
 	run   func(ranks []*work)
 	takes time.Duration
-	on    *stream
+	on    *nodeStream
 
 	stalled bool
 }
 
-type stream struct {
+type nodeStream struct {
 	gpu       int
 	queue     []*work
 	at        time.Duration // when the last work was done
@@ -76,7 +76,7 @@ func (n *Node) advance() {
 
 // ready returns when a stream can start its next work: now, or after its previous work. Host time between
 // two calls is ignored, because another rank may have advanced the clock in the meantime.
-func (st *stream) ready(now time.Duration) time.Duration {
+func (st *nodeStream) ready(now time.Duration) time.Duration {
 	if st.busy {
 		return st.at
 	}
@@ -84,7 +84,7 @@ func (st *stream) ready(now time.Duration) time.Duration {
 }
 
 // head executes the first work of a stream if it can run.
-func (n *Node) head(st *stream) bool {
+func (n *Node) head(st *nodeStream) bool {
 	w := st.queue[0]
 	begin := st.ready(n.now)
 	if w.key == "" {
@@ -158,7 +158,7 @@ func (n *Node) NewStream() (driver.Stream, error) {
 	}
 
 	s := driver.Stream(n.handle())
-	n.streams[s] = &stream{gpu: d}
+	n.streams[s] = &nodeStream{gpu: d}
 	return s, nil
 }
 

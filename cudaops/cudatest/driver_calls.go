@@ -1,4 +1,4 @@
-package drivertest
+package cudatest
 
 import (
 	"time"

@@ -1,5 +1,4 @@
-// Package nvrtctest is a fake compiler that accepts every program without #error.
-package nvrtctest
+package cudatest
 
 import (
 	"strings"

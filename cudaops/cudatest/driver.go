@@ -1,6 +1,4 @@
-// Package drivertest is a fake CUDA driver. Work is queued on streams and executed in virtual time on a
-// fake GPU whose clock depends on its power. Latencies, failures and memory size are set by the test.
-package drivertest
+package cudatest
 
 import (
 	"encoding/binary"
@@ -77,8 +75,8 @@ type stream struct {
 
 var _ driver.API = (*Driver)(nil)
 
-// New returns a driver with the given number of devices.
-func New(gpu *measuretest.GPU, devices int) *Driver {
+// NewDriver returns a driver with the given number of devices.
+func NewDriver(gpu *measuretest.GPU, devices int) *Driver {
 	d := &Driver{
 		GPU: gpu, Clock: gpu.Clock, allocs: map[driver.Ptr]int64{}, next: 1 << 32,
 		names: map[driver.Function]string{}, shared: map[driver.Function]int{},

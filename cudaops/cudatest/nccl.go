@@ -1,6 +1,6 @@
 //go:build linux
 
-package nccltest
+package cudatest
 
 import (
 	"encoding/binary"
@@ -357,7 +357,7 @@ func Value(b []byte, t nccl.DataType) float64 {
 		return v
 	}
 
-	panic(fmt.Sprintf("nccltest: no arithmetic for type %d", t))
+	panic(fmt.Sprintf("cudatest: no arithmetic for type %d", t))
 }
 
 // Put encodes one element. Values outside the range needed by the test patterns saturate.
@@ -372,7 +372,7 @@ func Put(b []byte, v float64, t nccl.DataType) {
 	case nccl.Half:
 		binary.LittleEndian.PutUint16(b, halfBits(v))
 	default:
-		panic(fmt.Sprintf("nccltest: no arithmetic for type %d", t))
+		panic(fmt.Sprintf("cudatest: no arithmetic for type %d", t))
 	}
 }
 

@@ -1,4 +1,4 @@
-package drivertest
+package cudatest
 
 import (
 	"math"
@@ -11,7 +11,7 @@ import (
 
 func fake(t *testing.T) (*Driver, driver.Stream) {
 	t.Helper()
-	d := New(measuretest.NewGPU(&measuretest.Clock{}, rand.New(rand.NewPCG(1, 1))), 1)
+	d := NewDriver(measuretest.NewGPU(&measuretest.Clock{}, rand.New(rand.NewPCG(1, 1))), 1)
 	s, err := d.NewStream()
 	if err != nil {
 		t.Fatal(err)

@@ -1,6 +1,4 @@
-// Package cublaslttest is a fake cuBLASLt on the fake driver. The time of a product follows a roofline
-// model.
-package cublaslttest
+package cudatest
 
 import (
 	"fmt"
@@ -8,12 +6,11 @@ import (
 
 	"aicplan/cudaops/cublaslt"
 	"aicplan/cudaops/driver"
-	"aicplan/cudaops/driver/drivertest"
 )
 
 // Lt is a fake cublaslt.API.
 type Lt struct {
-	Driver *drivertest.Driver
+	Driver *Driver
 
 	// Unsupported reports whether there is no kernel for a problem. It may be nil.
 	Unsupported func(cublaslt.Problem) bool
@@ -88,14 +85,14 @@ func (m *matmul) Enqueue(o cublaslt.Operands, s driver.Stream) error {
 
 	t := Seconds(m.p)
 	flops := 2 * float64(max(m.p.Batch, 1)) * float64(m.p.M) * float64(m.p.N) * float64(m.p.K)
-	w := drivertest.Work{
+	w := Work{
 		Name: "matmul", Seconds: t, Watts: 60 + 540*min(1, flops/t/FlopsPerSecond) +
 			280*min(1, Bytes(m.p)/t/BytesPerSecond), Share: min(1, flops/t/FlopsPerSecond),
 		NoCapture: m.lt.Eager != nil && m.lt.Eager(m.p),
 	}
 
 	if m.lt.Fault != nil {
-		w.Do = func(*drivertest.Driver) *driver.Error { return m.lt.Fault(m.p) }
+		w.Do = func(*Driver) *driver.Error { return m.lt.Fault(m.p) }
 	}
 
 	return m.lt.Driver.Enqueue(s, w)
@@ -103,7 +100,7 @@ func (m *matmul) Enqueue(o cublaslt.Operands, s driver.Stream) error {
 
 func (m *matmul) Close() {
 	if m.closed {
-		panic("cublaslttest: closed twice")
+		panic("cudatest: closed twice")
 	}
 	m.closed = true
 	m.lt.Open.Add(-1)

@@ -1,6 +1,4 @@
-// Package nvmltest is a fake management library. Readings are set by the test, and changed settings are
-// recorded.
-package nvmltest
+package cudatest
 
 import (
 	"fmt"
@@ -9,23 +7,23 @@ import (
 	"aicplan/cudaops/nvml"
 )
 
-// API is a fake nvml.API.
-type API struct {
+// NVML is a fake nvml.API.
+type NVML struct {
 	Driver string
 	CUDA   int
-	GPUs   []*Device
+	GPUs   []*GPU
 	Err    error // returned by every call
 	Closed bool
 }
 
 // DriverVersion implements nvml.API.
-func (a *API) DriverVersion() (string, error) { return a.Driver, a.Err }
+func (a *NVML) DriverVersion() (string, error) { return a.Driver, a.Err }
 
 // CUDAVersion implements nvml.API.
-func (a *API) CUDAVersion() (int, error) { return a.CUDA, a.Err }
+func (a *NVML) CUDAVersion() (int, error) { return a.CUDA, a.Err }
 
 // Devices implements nvml.API.
-func (a *API) Devices() ([]nvml.Device, error) {
+func (a *NVML) Devices() ([]nvml.Device, error) {
 	if a.Err != nil {
 		return nil, a.Err
 	}
@@ -38,13 +36,13 @@ func (a *API) Devices() ([]nvml.Device, error) {
 }
 
 // Close implements nvml.API.
-func (a *API) Close() error {
+func (a *NVML) Close() error {
 	a.Closed = true
 	return a.Err
 }
 
-// Device is a fake GPU.
-type Device struct {
+// GPU is a fake GPU.
+type GPU struct {
 	ID       nvml.Identity
 	Clock    nvml.Clocks
 	Why      nvml.Reasons
@@ -64,8 +62,8 @@ type Device struct {
 }
 
 // H200 returns a healthy device as in a server.
-func H200(index int) *Device {
-	return &Device{
+func H200(index int) *GPU {
+	return &GPU{
 		ID: nvml.Identity{
 			Index: index, Name: "NVIDIA H200", UUID: fmt.Sprintf("GPU-00000000-0000-0000-0000-%012d", index),
 			PCI: fmt.Sprintf("0000:%02x:00.0", 0x18+index),
@@ -79,22 +77,22 @@ func H200(index int) *Device {
 }
 
 // Identity implements nvml.Device.
-func (d *Device) Identity() nvml.Identity { return d.ID }
+func (d *GPU) Identity() nvml.Identity { return d.ID }
 
 // Clocks implements nvml.Device.
-func (d *Device) Clocks() (nvml.Clocks, error) { return d.Clock, d.Fail["Clocks"] }
+func (d *GPU) Clocks() (nvml.Clocks, error) { return d.Clock, d.Fail["Clocks"] }
 
 // Reasons implements nvml.Device.
-func (d *Device) Reasons() (nvml.Reasons, error) { return d.Why, d.Fail["Reasons"] }
+func (d *GPU) Reasons() (nvml.Reasons, error) { return d.Why, d.Fail["Reasons"] }
 
 // Temperature implements nvml.Device.
-func (d *Device) Temperature() (nvml.Temperature, error) { return d.Temp, d.Fail["Temperature"] }
+func (d *GPU) Temperature() (nvml.Temperature, error) { return d.Temp, d.Fail["Temperature"] }
 
 // Power implements nvml.Device.
-func (d *Device) Power() (nvml.Power, error) { return d.Draw, d.Fail["Power"] }
+func (d *GPU) Power() (nvml.Power, error) { return d.Draw, d.Fail["Power"] }
 
 // Energy implements nvml.Device. It returns the instant power times the time of Now, rounded down to steps.
-func (d *Device) Energy() (float64, error) {
+func (d *GPU) Energy() (float64, error) {
 	if d.Now == nil {
 		return 0, d.Fail["Energy"]
 	}
@@ -107,37 +105,37 @@ func (d *Device) Energy() (float64, error) {
 }
 
 // Utilization implements nvml.Device.
-func (d *Device) Utilization() (nvml.Utilization, error) { return d.Util, d.Fail["Utilization"] }
+func (d *GPU) Utilization() (nvml.Utilization, error) { return d.Util, d.Fail["Utilization"] }
 
 // Memory implements nvml.Device.
-func (d *Device) Memory() (nvml.Memory, error) { return d.Mem, d.Fail["Memory"] }
+func (d *GPU) Memory() (nvml.Memory, error) { return d.Mem, d.Fail["Memory"] }
 
 // Processes implements nvml.Device.
-func (d *Device) Processes() ([]nvml.Process, error) { return d.Procs, d.Fail["Processes"] }
+func (d *GPU) Processes() ([]nvml.Process, error) { return d.Procs, d.Fail["Processes"] }
 
 // Persistence implements nvml.Device.
-func (d *Device) Persistence() (bool, error) { return d.Persist, d.Fail["Persistence"] }
+func (d *GPU) Persistence() (bool, error) { return d.Persist, d.Fail["Persistence"] }
 
 // ECC implements nvml.Device.
-func (d *Device) ECC() (nvml.ECC, error) { return d.Ecc, d.Fail["ECC"] }
+func (d *GPU) ECC() (nvml.ECC, error) { return d.Ecc, d.Fail["ECC"] }
 
 // MIG implements nvml.Device.
-func (d *Device) MIG() (bool, error) { return d.MigOn, d.Fail["MIG"] }
+func (d *GPU) MIG() (bool, error) { return d.MigOn, d.Fail["MIG"] }
 
 // LockClocks implements nvml.Device.
-func (d *Device) LockClocks(minMHz, maxMHz int) error {
+func (d *GPU) LockClocks(minMHz, maxMHz int) error {
 	return d.set(fmt.Sprintf("lock %d %d", minMHz, maxMHz), func() { d.Clock.SM = maxMHz })
 }
 
 // UnlockClocks implements nvml.Device.
-func (d *Device) UnlockClocks() error { return d.set("unlock", func() {}) }
+func (d *GPU) UnlockClocks() error { return d.set("unlock", func() {}) }
 
 // SetPersistence implements nvml.Device.
-func (d *Device) SetPersistence(on bool) error {
+func (d *GPU) SetPersistence(on bool) error {
 	return d.set(fmt.Sprintf("persistence %v", on), func() { d.Persist = on })
 }
 
-func (d *Device) set(command string, do func()) error {
+func (d *GPU) set(command string, do func()) error {
 	if !d.Root {
 		return fmt.Errorf("%s: %w", command, nvml.ErrPermission)
 	}
