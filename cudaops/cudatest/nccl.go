@@ -23,13 +23,11 @@ type group struct {
 }
 
 type comm struct {
-	id      string
-	rank    int
-	ranks   int
-	gpu     int
-	calls   int
-	aborted bool
-	dead    bool
+	id    string
+	rank  int
+	ranks int
+	gpu   int
+	calls int
 }
 
 // pending is an open group of sends and receives.
@@ -93,41 +91,11 @@ func (l Library) InitRank(nranks int, id nccl.UniqueID, rank int) (nccl.Comm, er
 // comm returns a live communicator. The caller must have locked mu.
 func (l Library) comm(call string, c nccl.Comm) (*comm, error) {
 	found, ok := l.comms[uint64(c)]
-	if !ok || found.dead {
+	if !ok {
 		l.problem("%s on a communicator that does not exist", call)
 		return nil, nccl.NewError(call, nccl.CodeInvalidUsage)
 	}
 	return found, nil
-}
-
-// Destroy implements nccl.API.
-func (l Library) Destroy(c nccl.Comm) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	found, err := l.comm("ncclCommDestroy", c)
-	if err != nil {
-		return err
-	}
-
-	found.dead = true
-	l.counts["destroy"]++
-	return nil
-}
-
-// Abort implements nccl.API.
-func (l Library) Abort(c nccl.Comm) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	found, err := l.comm("ncclCommAbort", c)
-	if err != nil {
-		return err
-	}
-
-	found.aborted, found.dead = true, true
-	l.counts["abort"]++
-	l.advance()
-
-	return nil
 }
 
 // AsyncError implements nccl.API.

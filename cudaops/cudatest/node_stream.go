@@ -94,11 +94,6 @@ func (n *Node) head(st *nodeStream) bool {
 		return true
 	}
 
-	if w.comm != nil && w.comm.aborted {
-		st.queue = st.queue[1:] // the kernel terminates
-		return true
-	}
-
 	if w.stalled {
 		return false
 	}

@@ -2,7 +2,7 @@
 // the package cudatest implements without a GPU.
 //
 // NCCL reads its environment variables (NCCL_*) when the first communicator is created, so they must be set
-// before. A communicator belongs to one device. Only one thread at a time may use it, except for Abort.
+// before. A communicator belongs to one device. Only one thread at a time may use it.
 package nccl
 
 import (
@@ -23,28 +23,20 @@ type DataType int
 // Data types.
 const (
 	Int8     DataType = 0
-	Uint8    DataType = 1
 	Int32    DataType = 2
-	Uint32   DataType = 3
-	Int64    DataType = 4
-	Uint64   DataType = 5
 	Half     DataType = 6
-	Float    DataType = 7
-	Double   DataType = 8
 	BFloat16 DataType = 9
 )
 
 // Size returns the number of bytes per element.
 func (t DataType) Size() int64 {
 	switch t {
-	case Int8, Uint8:
+	case Int8:
 		return 1
 	case Half, BFloat16:
 		return 2
-	case Int32, Uint32, Float:
+	case Int32:
 		return 4
-	case Int64, Uint64, Double:
-		return 8
 	}
 
 	panic(fmt.Sprintf("nccl: no size for data type %d", int(t)))
@@ -53,14 +45,8 @@ func (t DataType) Size() int64 {
 // RedOp is a ncclRedOp_t.
 type RedOp int
 
-// Reductions.
-const (
-	Sum  RedOp = 0
-	Prod RedOp = 1
-	Max  RedOp = 2
-	Min  RedOp = 3
-	Avg  RedOp = 4
-)
+// Sum is the only reduction used here.
+const Sum RedOp = 0
 
 // API is the subset of NCCL used by this program. Errors are *Error. Counts are elements, as in the C
 // function with the same name.
@@ -71,11 +57,6 @@ type API interface {
 	// InitRank joins the communicator of nranks ranks. It uses the current device of the calling thread and
 	// returns when all ranks have joined.
 	InitRank(nranks int, id UniqueID, rank int) (Comm, error)
-	// Destroy frees a communicator that has no work in flight.
-	Destroy(Comm) error
-	// Abort aborts a communicator: its kernels terminate and calls in other threads return. It is safe for
-	// concurrent use.
-	Abort(Comm) error
 	// AsyncError returns an asynchronous error of the communicator, or nil.
 	AsyncError(Comm) error
 

@@ -1,7 +1,6 @@
 package nccl
 
 import (
-	"errors"
 	"fmt"
 )
 
@@ -55,10 +54,4 @@ func NewError(call string, code int) *Error {
 		name = "ncclResult"
 	}
 	return &Error{Call: call, Code: code, Name: name}
-}
-
-// CudaFailed reports whether err is a CUDA error reported by NCCL. The device's context may be lost.
-func CudaFailed(err error) bool {
-	var e *Error
-	return errors.As(err, &e) && e.Code == CodeUnhandledCudaError
 }

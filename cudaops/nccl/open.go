@@ -27,9 +27,9 @@ type Library struct {
 var _ API = (*Library)(nil)
 
 type table struct {
-	version, uniqueID, initRank, destroy, abort, asyncError, errorString uintptr
-	groupStart, groupEnd                                                 uintptr
-	allReduce, allGather, reduceScatter, broadcast, send, recv           uintptr
+	version, uniqueID, initRank, asyncError, errorString       uintptr
+	groupStart, groupEnd                                       uintptr
+	allReduce, allGather, reduceScatter, broadcast, send, recv uintptr
 
 	// Optional symbols, 0 if missing.
 	initScalable, lastError, allToAll, commCount uintptr
@@ -46,8 +46,8 @@ func Open() (*Library, error) {
 	f := &l.fn
 	err = lib.Bind(map[string]*uintptr{
 		"ncclGetVersion": &f.version, "ncclGetUniqueId": &f.uniqueID, "ncclCommInitRank": &f.initRank,
-		"ncclCommDestroy": &f.destroy, "ncclCommAbort": &f.abort, "ncclCommGetAsyncError": &f.asyncError,
-		"ncclGetErrorString": &f.errorString, "ncclGroupStart": &f.groupStart, "ncclGroupEnd": &f.groupEnd,
+		"ncclCommGetAsyncError": &f.asyncError,
+		"ncclGetErrorString":    &f.errorString, "ncclGroupStart": &f.groupStart, "ncclGroupEnd": &f.groupEnd,
 		"ncclAllReduce": &f.allReduce, "ncclAllGather": &f.allGather, "ncclReduceScatter": &f.reduceScatter,
 		"ncclBroadcast": &f.broadcast, "ncclSend": &f.send, "ncclRecv": &f.recv, "ncclCommCount": &f.commCount,
 	})
@@ -130,16 +130,6 @@ func (l *Library) InitRank(nranks int, id UniqueID, rank int) (Comm, error) {
 		w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11], w[12], w[13], w[14], w[15])
 
 	return c, err
-}
-
-// Destroy implements API.
-func (l *Library) Destroy(c Comm) error {
-	return l.call("ncclCommDestroy", l.fn.destroy, uintptr(c))
-}
-
-// Abort implements API.
-func (l *Library) Abort(c Comm) error {
-	return l.call("ncclCommAbort", l.fn.abort, uintptr(c))
 }
 
 // AsyncError implements API.
