@@ -22,7 +22,7 @@ aicplan {
 variable "system" {
   type        = string
   default     = "h200_sxm"
-  description = "The system that the rows are for: one of aicplan systems list."
+  description = "The system that the rows are for: one of aicplan systems show."
 }
 
 variable "gpus" {

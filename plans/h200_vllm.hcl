@@ -15,7 +15,7 @@ aicplan {
 variable "system" {
   type        = string
   default     = "h200_sxm"
-  description = "The GPU to plan for: one of aicplan systems list."
+  description = "The GPU to plan for: one of aicplan systems show."
 }
 
 variable "ops" {

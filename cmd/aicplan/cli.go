@@ -4,13 +4,12 @@ package main
 type cli struct {
 	Global globalFlags `embed:""`
 
-	Validate   validateCmd   `cmd:"" help:"Check a plan; needs no GPU."`
+	Validate   validateCmd   `cmd:"" help:"Check a plan, or a system spec (.yaml); needs no GPU."`
 	Fmt        fmtCmd        `cmd:"" help:"Rewrite plans in the canonical format."`
 	Test       testCmd       `cmd:"" help:"Run the tests of plans (*.aictest.hcl); measures nothing."`
 	Plan       planCmd       `cmd:"" help:"Show what would be collected; needs no GPU."`
 	Apply      applyCmd      `cmd:"" help:"Collect, check and export."`
 	Status     statusCmd     `cmd:"" help:"Show the progress of a run."`
-	Watch      watchCmd      `cmd:"" help:"Show the progress of a run until it ends."`
 	Serve      serveCmd      `cmd:"" help:"Show runs on a live page."`
 	Preflight  preflightCmd  `cmd:"" help:"Run the plan's preflight checks on this machine."`
 	Report     reportCmd     `cmd:"" help:"Report on a finished run (HTML, Markdown, JSON)."`
@@ -21,7 +20,6 @@ type cli struct {
 	Show       showCmd       `cmd:"" help:"Print a stage's table, or a saved plan."`
 	Trace      traceCmd      `cmd:"" help:"Print the share of communication in profiler traces."`
 	GPUs       gpusCmd       `cmd:"" name:"gpus" help:"Show the state of GPUs, from DCGM exporters and NVML."`
-	Graph      graphCmd      `cmd:"" help:"Print the graph of stages (DOT, Mermaid)."`
 	Describe   describeCmd   `cmd:"" help:"List a plan's variables, stages and axes."`
 	Eval       evalCmd       `cmd:"" help:"Evaluate one expression in a plan."`
 	Cases      casesCmd      `cmd:"" help:"Print the cases of a grid."`
@@ -30,7 +28,7 @@ type cli struct {
 	Ckpt       ckptCmd       `cmd:"" help:"Manage the checkpoints."`
 	Models     modelsCmd     `cmd:"" help:"List the models whose shapes are on file, and what each needs."`
 	Doctor     doctorCmd     `cmd:"" help:"Report what this machine can measure."`
-	Systems    systemsCmd    `cmd:"" help:"List, show and validate system specs."`
+	Systems    systemsCmd    `cmd:"" help:"Show system specs, and make one of this machine."`
 	Runtimes   runtimesCmd   `cmd:"" help:"List the kinds of runtimes with their options."`
 	Docs       docsCmd       `cmd:"" help:"Run the tagged blocks of Markdown pages."`
 	MockServer mockServerCmd `cmd:"" name:"mock-server" help:"Serve an OpenAI-compatible API for trying load."`

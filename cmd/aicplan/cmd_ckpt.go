@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"time"
-	"unicode/utf8"
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/run"
@@ -48,40 +47,26 @@ func (c *ckptListCmd) Run(a *app) error {
 		return nil
 	}
 
-	w := 20
-	for _, s := range l.Stages {
-		w = max(w, utf8.RuneCountInString(s.Record.Address))
-	}
-
-	if a.screen() > 0 {
-		for _, j := range l.Journals {
-			w = max(w, utf8.RuneCountInString(journalName(j.Context)))
-		}
-	}
-
-	w = max(20, min(w, a.columns()-51))
-	fmt.Fprintf(a.stdout, "%-*s %-8s %9s %9s %-8s %s\n", w, "stage", "status", "rows", "size", "key", "finished")
-
+	stages := new(textutil.Table).Left("stage", "status").Right("rows", "size").Left("key", "finished")
 	for _, s := range l.Stages {
 		var counts stage.Counts
 		if err := json.Unmarshal(s.Record.Counts, &counts); err != nil {
-			counts.Rows = 0 // an old record; the other columns are still useful
+			return fmt.Errorf("the record of %s: %w", s.Record.Address, err)
 		}
-		fmt.Fprintf(a.stdout, "%-*s %-8s %9d %9s %-8s %s\n", w, textutil.ClipFront(s.Record.Address, w),
-			s.Record.Status, counts.Rows,
-			bytesText(s.Bytes()), shortKey(s.Record.Key), dateText(s.Record.FinishedAt.Local(), time.Now()))
+		stages.Row(s.Record.Address, s.Record.Status, counts.Rows, bytesText(s.Bytes()), shortKey(s.Record.Key),
+			dateText(s.Record.FinishedAt.Local(), time.Now()))
 	}
 
-	if len(l.Journals) > 0 {
-		fmt.Fprintf(a.stdout, "\n%-*s %9s %9s %9s\n", w, "measured cases of", "measured", "failed", "size")
-	}
-
+	journals := new(textutil.Table).Left("measured cases of").Right("measured", "failed", "size")
 	for _, j := range l.Journals {
-		fmt.Fprintf(a.stdout, "%-*s %9d %9d %9s\n", w, textutil.Clip(journalName(j.Context), w), j.Measured,
-			j.Failed, bytesText(j.Bytes))
+		journals.Row(journalName(j.Context), j.Measured, j.Failed, bytesText(j.Bytes))
 	}
 
-	fmt.Fprintf(a.stdout, "\n%s, %s; %s.\n", textutil.Some(l.Objects.Count, "object"), bytesText(l.Objects.Bytes),
+	if err := errors.Join(a.table(stages), a.table(journals)); err != nil {
+		return err
+	}
+
+	fmt.Fprintf(a.stdout, "%s, %s; %s.\n", textutil.Some(l.Objects.Count, "object"), bytesText(l.Objects.Bytes),
 		textutil.Some(len(l.Runs), "run"))
 
 	return nil

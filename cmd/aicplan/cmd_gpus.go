@@ -3,17 +3,16 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"strings"
 	"syscall"
-	"text/tabwriter"
 	"time"
 
 	"aicplan/cudaops/nvml"
 	"aicplan/cudaops/telemetry"
 	"aicplan/engine/run"
+	"aicplan/sink/base/textutil"
 )
 
 type gpusCmd struct {
@@ -47,7 +46,7 @@ func (c *gpusCmd) Run(a *app) error {
 	if c.JSON {
 		err = a.json(gpusJSON(w))
 	} else {
-		err = gpusTable(a.stdout, w)
+		err = a.gpusTable(w)
 	}
 
 	if err != nil || len(w.GPUs) > 0 {
@@ -94,14 +93,12 @@ var gpuColumns = []struct{ head, metric, format string }{
 	{"SM clock", telemetry.SMClock, "%.0f MHz"}, {"temp", telemetry.Temperature, "%.0f C"},
 }
 
-func gpusTable(w io.Writer, win *telemetry.Window) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprint(t, "host\tGPU\tmodel")
+func (a *app) gpusTable(win *telemetry.Window) error {
+	t := new(textutil.Table).Left("host", "GPU", "model")
 	for _, col := range gpuColumns {
-		fmt.Fprintf(t, "\t%s", col.head)
+		t.Right(col.head)
 	}
-
-	fmt.Fprintln(t, "\tXID")
+	t.Left("XID")
 
 	for _, g := range win.GPUs {
 		id := string(g.GPU.Index)
@@ -109,14 +106,13 @@ func gpusTable(w io.Writer, win *telemetry.Window) error {
 			id += "/" + g.GPU.InstanceID + " " + g.GPU.InstanceProfile
 		}
 
-		fmt.Fprintf(t, "%s\t%s\t%s", g.GPU.Hostname, id, g.GPU.Name)
-
+		row := []any{g.GPU.Hostname, id, g.GPU.Name}
 		for _, col := range gpuColumns {
 			text := "-"
 			if s := g.Get(col.metric); s != nil && s.Last != nil {
 				text = fmt.Sprintf(col.format, *s.Last)
 			}
-			fmt.Fprintf(t, "\t%s", text)
+			row = append(row, text)
 		}
 
 		xid := "-"
@@ -127,16 +123,16 @@ func gpusTable(w io.Writer, win *telemetry.Window) error {
 			}
 		}
 
-		fmt.Fprintf(t, "\t%s\n", xid)
+		t.Row(append(row, xid)...)
 	}
 
-	if err := t.Flush(); err != nil {
+	if err := a.table(t); err != nil {
 		return err
 	}
 
 	for _, s := range win.Sources {
 		for reason, n := range s.Errors {
-			fmt.Fprintf(w, "%s: %s (%d times)\n", s.Name, reason, n)
+			fmt.Fprintf(a.stdout, "%s: %s (%d times)\n", s.Name, reason, n)
 		}
 	}
 

@@ -16,7 +16,8 @@ import (
 
 type describeCmd struct {
 	planFlags `embed:""`
-	JSON      bool `name:"json" help:"Print as JSON."`
+	Graph     string `help:"Print the graph of stages instead: dot, mermaid." enum:",dot,mermaid" default:"" placeholder:"FORMAT"`
+	JSON      bool   `name:"json" help:"Print as JSON."`
 }
 
 // description is the output of describe.
@@ -63,6 +64,14 @@ type axisInfo struct {
 func (c *describeCmd) Run(a *app) error {
 	all := a.stages()
 	defer all.Close()
+	if c.Graph != "" {
+		cfg, err := a.load(c.planFlags, all)
+		if err != nil {
+			return err
+		}
+		return a.graph(cfg, c.Graph)
+	}
+
 	store, err := a.open(true)
 	if err != nil {
 		return err

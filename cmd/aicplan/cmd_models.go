@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/zclconf/go-cty/cty"
 
@@ -100,13 +99,12 @@ func (c *modelsCmd) Run(a *app) error {
 		return a.json(models)
 	}
 
-	tw := tabwriter.NewWriter(a.stdout, 0, 4, 2, ' ', 0)
-	fmt.Fprintln(tw, "model\tlayers\ttp\tformats of experts")
+	t := new(textutil.Table).Left("model", "layers", "tp", "formats of experts")
 	for _, m := range models {
-		fmt.Fprintf(tw, "%s\t%s\t%s\t%s\n", m.Name, strings.Join(m.Layers, " "), sizes(m.TP), formats(m.Dtypes))
+		t.Row(m.Name, strings.Join(m.Layers, " "), sizes(m.TP), formats(m.Dtypes))
 	}
 
-	if err := tw.Flush(); err != nil {
+	if err := a.table(t); err != nil {
 		return err
 	}
 

@@ -115,12 +115,11 @@ func (c *reportCmd) list(a *app, store *checkpoint.Store) error {
 		return nil
 	}
 
-	fmt.Fprintf(a.stdout, "%-26s %-17s %8s %5s  %s\n", "run", "started", "time", "exit", "plan")
-
+	t := new(textutil.Table).Left("run", "started").Right("time", "exit").Left("plan")
 	for _, r := range all {
 		p, err := history.Read(r)
 		if err != nil {
-			fmt.Fprintf(a.stdout, "%-26s %v\n", r.ID, err)
+			t.Row(r.ID, "", "", "", err)
 			continue
 		}
 
@@ -128,13 +127,11 @@ func (c *reportCmd) list(a *app, store *checkpoint.Store) error {
 		if p.Ended {
 			code = fmt.Sprint(p.ExitCode)
 		}
-
-		fmt.Fprintf(a.stdout, "%-26s %-17s %8s %5s  %s\n", r.ID, p.Started.Local().Format("2006-01-02 15:04"),
-			(time.Duration(p.Seconds * float64(time.Second))).Round(100*time.Millisecond), code,
-			textutil.ClipFront(p.Plan, max(19, a.columns()-61)))
+		t.Row(r.ID, p.Started.Local().Format("2006-01-02 15:04"),
+			(time.Duration(p.Seconds * float64(time.Second))).Round(100*time.Millisecond), code, p.Plan)
 	}
 
-	return nil
+	return a.table(t)
 }
 
 // listedRun is a run in report --list --json. Unknown values are null.

@@ -16,6 +16,7 @@ import (
 
 type statusCmd struct {
 	Run_ string `arg:"" optional:"" name:"run" default:"latest" help:"A run's id, its beginning, or latest."`
+	Watch bool  `short:"w" help:"Go on until the run ends: redrawn every second on a terminal, else a line after every change."`
 	JSON bool   `name:"json" help:"Print as JSON."`
 }
 
@@ -25,7 +26,7 @@ func (statusCmd) Help() string {
 another host that sees the state folder.
 
 Examples:
-  aicplan status
+  aicplan status --watch
   aicplan --state-dir /shared/state status --json
 
 Exit code 0 while the run goes on and after one that ended with 0; else the
@@ -42,6 +43,10 @@ func (c *statusCmd) Run(a *app) error {
 	defer store.Close()
 	if err := f.Poll(); err != nil {
 		return err
+	}
+
+	if c.Watch && !c.JSON {
+		return a.watch(f)
 	}
 
 	s, now := f.State(), time.Now()

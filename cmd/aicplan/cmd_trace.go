@@ -2,9 +2,7 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"os"
-	"text/tabwriter"
 	"time"
 
 	"aicplan/cudaops/trace"
@@ -68,7 +66,7 @@ func (c *traceCmd) Run(a *app) error {
 		err = a.json(results)
 	} else {
 		for _, r := range results {
-			c.view(a.stdout, r)
+			c.view(a, r)
 		}
 	}
 
@@ -85,7 +83,8 @@ func (c *traceCmd) Run(a *app) error {
 	return nil
 }
 
-func (c *traceCmd) view(w io.Writer, r *trace.Analysis) {
+func (c *traceCmd) view(a *app, r *trace.Analysis) {
+	w := a.stdout
 	fmt.Fprintf(w, "%s\n", r.File)
 	if r.Warning != "" {
 		fmt.Fprintf(w, "  Warning: %s.\n", r.Warning)
@@ -99,19 +98,19 @@ func (c *traceCmd) view(w io.Writer, r *trace.Analysis) {
 	fmt.Fprintf(w, "  %s, %d kernels, %d collectives\n\n", traceOrigin(r), r.Kernels, traceCalls(r))
 	if r.SpanNs == nil { // of a summary file
 		fmt.Fprintf(w, "  the times of all collectives add up to %s\n", ms(*r.CommSumNs))
-		traceCollectives(w, r)
-		traceTop(w, r)
+		traceCollectives(a, r)
+		traceTop(a, r)
 		fmt.Fprintln(w)
 		return
 	}
 
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	t := new(textutil.Table).Left("part").Right("time", "share").Left("meaning")
 	row := func(name string, ns *int64, what string) {
 		share := "-"
 		if *r.SpanNs > 0 {
 			share = fmt.Sprintf("%.2f %%", 100*float64(*ns)/float64(*r.SpanNs))
 		}
-		fmt.Fprintf(t, "%s\t%s\t%s\t  %s\n", name, ms(*ns), share, what)
+		t.Row(name, ms(*ns), share, what)
 	}
 
 	row("span", r.SpanNs, "first kernel's start to last kernel's end")
@@ -125,15 +124,15 @@ func (c *traceCmd) view(w io.Writer, r *trace.Analysis) {
 		row("waiting", r.WaitNs, "its collectives took longer than the quickest rank's")
 	}
 
-	t.Flush()
-	traceCollectives(w, r)
-	c.steps(w, r)
-	traceTop(w, r)
+	a.indented(t)
+	traceCollectives(a, r)
+	c.steps(a, r)
+	traceTop(a, r)
 	fmt.Fprintln(w)
 }
 
 func traceOrigin(r *trace.Analysis) string {
-	text := "rank not told"
+	text := "rank unknown"
 	switch {
 	case r.Rank != nil && r.WorldSize != nil:
 		text = fmt.Sprintf("rank %d of %d", *r.Rank, *r.WorldSize)
@@ -158,65 +157,59 @@ func traceCalls(r *trace.Analysis) (n int64) {
 	return n
 }
 
-func traceCollectives(w io.Writer, r *trace.Analysis) {
+func traceCollectives(a *app, r *trace.Analysis) {
 	if len(r.Collectives) == 0 {
 		return
 	}
 
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "\n  collective\tcalls\ttime\tbytes\tbusbw p50")
-
+	t := new(textutil.Table).Left("collective").Right("calls", "time", "bytes", "busbw p50")
 	for _, c := range r.Collectives {
-		bytes, bw := "not told", "-"
+		bytes, bw := "unknown", "-"
 		if c.Bytes != nil {
 			bytes = fmt.Sprint(*c.Bytes)
 		}
 		if c.BusbwP50 != nil {
 			bw = fmt.Sprintf(">= %.1f GB/s", *c.BusbwP50)
 		}
-		fmt.Fprintf(t, "  %s\t%d\t%s\t%s\t%s\n", c.Kind, c.Count, ms(c.SumNs), bytes, bw)
+		t.Row(c.Kind, c.Count, ms(c.SumNs), bytes, bw)
 	}
+	a.indented(t)
 
-	fmt.Fprintln(t, "\n  rule\tkernels\tof kernel time\texample")
+	rules := new(textutil.Table).Left("rule").Right("kernels", "of kernel time").Left("example")
 	for _, s := range r.Rules {
-		fmt.Fprintf(t, "  %s (%s)\t%d\t%.2f %%\t%s\n", s.Kind, s.Origin, s.Count, s.SharePct, textutil.Clip(s.Example, 60))
+		rules.Row(fmt.Sprintf("%s (%s)", s.Kind, s.Origin), s.Count, fmt.Sprintf("%.2f %%", s.SharePct),
+			textutil.Clip(s.Example, 60))
 	}
-
-	t.Flush()
+	a.indented(rules)
 }
 
-func (c *traceCmd) steps(w io.Writer, r *trace.Analysis) {
+func (c *traceCmd) steps(a *app, r *trace.Analysis) {
 	if r.Steps == 0 {
 		return
 	}
 
-	fmt.Fprintf(w, "\n  steps: %d, told by %s\n", r.Steps, r.StepMark)
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "  step\twall\tbusy\tcompute\tcomm\texposed\tbubble\tcollectives")
-
-	for i, s := range r.PerStep {
-		if i == c.Steps {
-			fmt.Fprintf(t, "  and %d more\n", r.Steps-i)
-			break
-		}
-		fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\t%s\t%s\t%d\n", textutil.Clip(s.Name, 40), ms(s.WallNs), ms(s.BusyNs),
-			ms(*s.ComputeUnionNs),
-			ms(*s.CommUnionNs), ms(*s.ExposedCommNs), ms(s.BubbleNs), s.Collectives)
+	fmt.Fprintf(a.stdout, "\n  %s, from %s\n", textutil.Counted(r.Steps, "step"), r.StepMark)
+	t := new(textutil.Table).Left("step").Right("wall", "busy", "compute", "comm", "exposed", "bubble", "collectives")
+	for _, s := range r.PerStep[:min(c.Steps, len(r.PerStep))] {
+		t.Row(textutil.Clip(s.Name, 40), ms(s.WallNs), ms(s.BusyNs), ms(*s.ComputeUnionNs), ms(*s.CommUnionNs),
+			ms(*s.ExposedCommNs), ms(s.BubbleNs), s.Collectives)
 	}
+	a.indented(t)
 
-	t.Flush()
+	if left := r.Steps - t.Len(); left > 0 && t.Len() == c.Steps {
+		fmt.Fprintf(a.stdout, "  and %d more\n", left)
+	}
 }
 
-func traceTop(w io.Writer, r *trace.Analysis) {
+func traceTop(a *app, r *trace.Analysis) {
 	if len(r.Top) == 0 {
 		return
 	}
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "\n  time\tcalls\tkind\tkernel")
+	t := new(textutil.Table).Right("time", "calls").Left("kind", "kernel")
 	for _, k := range r.Top {
-		fmt.Fprintf(t, "  %s\t%d\t%s\t%s\n", ms(k.SumNs), k.Count, k.Kind, textutil.Clip(k.Name, 60))
+		t.Row(ms(k.SumNs), k.Count, k.Kind, textutil.Clip(k.Name, 60))
 	}
-	t.Flush()
+	a.indented(t)
 }
 
 func ms(ns int64) string {

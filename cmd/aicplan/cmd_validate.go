@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"path/filepath"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -10,6 +12,7 @@ import (
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/sink/base/textutil"
+	"aicplan/systems"
 )
 
 type validateCmd struct {
@@ -28,6 +31,10 @@ func diagsJSON(files map[string]*hcl.File, diags hcl.Diagnostics) []config.DiagJ
 
 // Run checks the plan without running it.
 func (c *validateCmd) Run(a *app) error {
+	if ext := filepath.Ext(c.Path); ext == ".yaml" || ext == ".yml" {
+		return c.spec(a)
+	}
+
 	all := a.stages()
 	defer all.Close()
 	if err := c.notSaved(); err != nil {
@@ -74,5 +81,31 @@ func (c *validateCmd) Run(a *app) error {
 	}
 
 	fmt.Fprintf(a.stdout, "The plan is valid: %s.\n", textutil.Counted(stageCount, "stage"))
+	return nil
+}
+
+// spec checks a system spec: fields, spelling, units.
+func (c *validateCmd) spec(a *app) error {
+	_, err := systems.LoadFile(c.Path)
+	found, problems := errors.AsType[systems.Problems](err)
+	if err != nil && !problems {
+		return err
+	}
+
+	if c.JSON {
+		if err := a.json(append(systems.Problems{}, found...)); err != nil {
+			return err
+		}
+	} else {
+		for _, p := range found {
+			fmt.Fprintln(a.stdout, p)
+		}
+		fmt.Fprintf(a.stdout, "%s: %s.\n", c.Path, textutil.Counted(len(found), "problem"))
+	}
+
+	if problems {
+		return &exitError{code: run.ExitError, quiet: true}
+	}
+
 	return nil
 }

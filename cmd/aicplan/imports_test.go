@@ -61,7 +61,6 @@ var homes = map[string][]string{
 	"github.com/alecthomas/kong":                {"cmd"},
 	"github.com/vbauerster/mpb":                 {"cmd"},
 	"gonum.org/v1/plot":                         {"stages", "sink"},
-	"github.com/jedib0t/go-pretty":              {"stages", "cmd"},
 	"github.com/prometheus/common":              {"cudaops/telemetry"},
 	"github.com/prometheus/procfs":              {"cudaops", "stages"},
 	"github.com/hashicorp/go-version":           {"engine/config"},

@@ -1,38 +1,31 @@
 package main
 
 import (
-	"fmt"
 	"io"
-	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	prettytable "github.com/jedib0t/go-pretty/v6/table"
 
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/table"
 )
 
 // writeMarkdown prints a table in Markdown, for example for a pull request.
 func writeMarkdown(w io.Writer, t arrow.Record) error {
-	p := prettytable.NewWriter()
-	var head prettytable.Row
-	for _, n := range table.Names(t) {
-		head = append(head, n)
+	names := table.Names(t)
+	var p textutil.Table
+	for _, n := range names {
+		p.Left(n)
 	}
-
-	p.AppendHeader(head)
 
 	for i := range int(t.NumRows()) {
-		var row prettytable.Row
-		for c := range int(t.NumCols()) {
-			v := table.Value(t, c, i)
-			if v == nil {
-				v = ""
+		row := make([]any, len(names))
+		for c := range row {
+			if row[c] = table.Value(t, c, i); row[c] == nil {
+				row[c] = ""
 			}
-			row = append(row, v)
 		}
-		p.AppendRow(row)
+		p.Row(row...)
 	}
 
-	_, err := fmt.Fprintln(w, strings.TrimRight(p.RenderMarkdown(), "\n"))
-	return err
+	return p.Markdown(w)
 }

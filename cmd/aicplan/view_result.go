@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/zclconf/go-cty/cty"
 
@@ -44,63 +43,22 @@ func (a *app) resultTable(r *run.Applied) {
 		return statusWord(s.Status)
 	}
 
-	w, sw := 20, len("interrupted")
-	for _, s := range r.Stages {
-		if !hidden(s) {
-			w, sw = max(w, utf8.RuneCountInString(s.Address)), max(sw, len(status(s)))
-		}
-	}
-
-	numbers := len(" 00000000 000000 0000000 0000000")
-	w = min(w, 80-sw-numbers-1)
-	if n := a.screen(); n > 0 && n < w+1+sw+numbers {
-		a.resultList(r, hidden, status)
-		a.skipped(r)
-		return
-	}
-
-	fmt.Fprintf(a.stdout, "\n%-*s %-*s %8s %6s %7s %7s\n", w, "stage", sw, "status", "rows", "failed", "skipped", "time")
-
+	t := new(textutil.Table).Left("stage", "status").Right("rows", "failed", "skipped", "time")
 	for _, s := range r.Stages {
 		if hidden(s) {
 			continue
 		}
-		rows, failed, skipped := "", "", ""
+
+		var c stage.Counts
 		if s.Outcome != nil {
-			rows, failed, skipped = number(s.Outcome.Counts.Rows), number(s.Outcome.Counts.Failed),
-				number(s.Outcome.Counts.Skipped)
+			c = s.Outcome.Counts
 		}
-		fmt.Fprintf(a.stdout, "%-*s %-*s %8s %6s %7s %7s\n", w, textutil.ClipFront(s.Address, w), sw, status(s),
-			rows, failed, skipped, fmt.Sprintf("%.1fs", s.Seconds))
+		t.Row(s.Address, status(s), number(c.Rows), number(c.Failed), number(c.Skipped), fmt.Sprintf("%.1fs", s.Seconds))
 	}
 
-	a.skipped(r)
-}
-
-// resultList prints the table as a list, for narrow terminals.
-func (a *app) resultList(r *run.Applied, hidden func(*run.StageResult) bool, status func(*run.StageResult) string) {
 	fmt.Fprintln(a.stdout)
-	for _, s := range r.Stages {
-		if hidden(s) {
-			continue
-		}
-
-		text := status(s)
-		if s.Outcome != nil {
-			c := s.Outcome.Counts
-			if c.Rows > 0 {
-				text += ", " + textutil.Counted(c.Rows, "row")
-			}
-			if c.Failed > 0 {
-				text += ", " + textutil.Count(int64(c.Failed)) + " failed"
-			}
-			if c.Skipped > 0 {
-				text += ", " + textutil.Count(int64(c.Skipped)) + " skipped"
-			}
-		}
-
-		fmt.Fprint(a.stdout, a.fold(fmt.Sprintf("%s: %s, %.1fs\n", s.Address, text, s.Seconds)))
-	}
+	a.table(t)
+	a.skipped(r)
 }
 
 // skipped prints the reasons for skipped stages, one line for each root cause.

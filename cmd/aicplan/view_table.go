@@ -55,8 +55,9 @@ func (a *app) viewTable(w io.Writer, t arrow.Record, info stage.Info, given bool
 		fmt.Fprintln(w, b.String())
 	}
 
-	cells, right := map[string][]string{}, map[string]bool{}
+	var out textutil.Table
 	var fits []string
+	columns := [][]string{}
 	width := 0
 	for _, n := range shown {
 		column, number := columnCells(t, n)
@@ -70,11 +71,26 @@ func (a *app) viewTable(w io.Writer, t arrow.Record, info stage.Info, given bool
 		}
 
 		width += 2 + wide
-		cells[n], right[n] = column, number
-		fits = append(fits, n)
+		fits, columns = append(fits, n), append(columns, column)
+		if number {
+			out.Right(n)
+		} else {
+			out.Left(n)
+		}
 	}
 
-	printCells(w, fits, cells, right, int(t.NumRows()))
+	for i := range int(t.NumRows()) {
+		row := make([]any, len(columns))
+		for c := range columns {
+			row[c] = columns[c][i]
+		}
+		out.Row(row...)
+	}
+
+	if err := out.Text(w, "", 0); err != nil {
+		return err
+	}
+
 	rows := textutil.Some(t.NumRows(), "row")
 	if t.NumRows() < total {
 		rows = fmt.Sprintf("%d of %s", t.NumRows(), textutil.Some(total, "row"))
@@ -127,42 +143,6 @@ func without(all, shown, same []string) []string {
 		}
 	}
 	return out
-}
-
-func printCells(w io.Writer, names []string, cells map[string][]string, right map[string]bool, rows int) {
-	widths := map[string]int{}
-	for _, n := range names {
-		widths[n] = utf8.RuneCountInString(n)
-		for _, c := range cells[n] {
-			widths[n] = max(widths[n], utf8.RuneCountInString(c))
-		}
-	}
-
-	line := func(cell func(name string) string) {
-		var b strings.Builder
-		for i, n := range names {
-			if i > 0 {
-				b.WriteString("  ")
-			}
-
-			text := cell(n)
-			pad := strings.Repeat(" ", widths[n]-utf8.RuneCountInString(text))
-			if right[n] {
-				text = pad + text
-			} else {
-				text += pad
-			}
-
-			b.WriteString(text)
-		}
-
-		fmt.Fprintln(w, strings.TrimRight(b.String(), " "))
-	}
-
-	line(func(n string) string { return n })
-	for i := range rows {
-		line(func(n string) string { return cells[n][i] })
-	}
 }
 
 // telling returns the columns in order of importance: parameters, results, their uncertainty, and then

@@ -149,3 +149,17 @@ func (a *app) wrapLines(text string) {
 		a.hanging(utf8.RuneCountInString(line[:at]), strings.TrimRight(line[:at], " "), line[at:])
 	}
 }
+
+// table prints a table in the width of the terminal. A table without rows is left out.
+func (a *app) table(t *textutil.Table) error {
+	if t.Len() == 0 {
+		return nil
+	}
+	return t.Text(a.stdout, "", a.screen())
+}
+
+// indented prints a table behind an empty line, with an indent.
+func (a *app) indented(t *textutil.Table) {
+	fmt.Fprintln(a.stdout)
+	t.Text(a.stdout, "  ", a.screen())
+}

@@ -8,25 +8,8 @@ import (
 	"aicplan/engine/config"
 )
 
-type graphCmd struct {
-	planFlags `embed:""`
-	Format    string `help:"dot or mermaid." enum:"dot,mermaid" default:"dot"`
-}
-
-// Help is printed below the summary.
-func (graphCmd) Help() string {
-	return `Instances of for_each are drawn as one node.`
-}
-
-// Run prints the graph of stages.
-func (c *graphCmd) Run(a *app) error {
-	all := a.stages()
-	defer all.Close()
-	cfg, err := a.load(c.planFlags, all)
-	if err != nil {
-		return err
-	}
-
+// graph prints the graph of stages in DOT or Mermaid. Instances of for_each are one node.
+func (a *app) graph(cfg *config.Config, format string) error {
 	var nodes []string
 	var edges [][2]string
 	for _, in := range cfg.Instances {
@@ -42,7 +25,7 @@ func (c *graphCmd) Run(a *app) error {
 		}
 	}
 
-	if c.Format == "mermaid" {
+	if format == "mermaid" {
 		fmt.Fprintln(a.stdout, "flowchart LR")
 		for i, n := range nodes {
 			fmt.Fprintf(a.stdout, "  s%d[\"%s\"]\n", i, strings.ReplaceAll(n, `"`, "#quot;"))

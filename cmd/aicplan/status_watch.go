@@ -14,28 +14,11 @@ import (
 	"aicplan/stages/report/live"
 )
 
-// watchInterval is the time between two updates of watch.
+// watchInterval is the time between two updates of status --watch.
 const watchInterval = time.Second
 
-type watchCmd struct {
-	Run_ string `arg:"" optional:"" name:"run" default:"latest" help:"A run's id, its beginning, or latest."`
-}
-
-// Help is printed below the summary.
-func (watchCmd) Help() string {
-	return `On a terminal the view is redrawn every second; elsewhere a line is printed
-after every change. It ends with the run, and with the run's exit code.`
-}
-
-// Run shows a run until it ends.
-func (c *watchCmd) Run(a *app) error {
-	f, store, err := a.follow(c.Run_)
-	if err != nil {
-		return err
-	}
-
-	defer store.Close()
-
+// watch prints the state of a run until it ends. On a terminal the view is redrawn.
+func (a *app) watch(f *live.Follower) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	tick := time.NewTicker(watchInterval)
@@ -51,11 +34,10 @@ func (c *watchCmd) Run(a *app) error {
 		if a.isTerminal(a.stdout) {
 			var b strings.Builder
 			if lines > 0 {
-				fmt.Fprintf(&b, "\x1b[%dA\x1b[J", lines)
+				fmt.Fprintf(textutil.Raw(a.stdout), "\x1b[%dA\x1b[J", lines)
 			}
-			start := b.Len()
 			statusView(&b, s, now, a.columns())
-			lines = strings.Count(b.String()[start:], "\n")
+			lines = strings.Count(b.String(), "\n")
 			if _, err := io.WriteString(a.stdout, b.String()); err != nil {
 				return err
 			}
