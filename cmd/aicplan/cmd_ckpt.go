@@ -62,8 +62,14 @@ func (c *ckptListCmd) Run(a *app) error {
 		journals.Row(journalName(j.Context), j.Measured, j.Failed, bytesText(j.Bytes))
 	}
 
-	if err := errors.Join(a.table(stages), a.table(journals)); err != nil {
-		return err
+	for _, t := range []*textutil.Table{stages, journals} {
+		if t.Len() == 0 {
+			continue
+		}
+		if err := a.table(t); err != nil {
+			return err
+		}
+		fmt.Fprintln(a.stdout)
 	}
 
 	fmt.Fprintf(a.stdout, "%s, %s; %s.\n", textutil.Some(l.Objects.Count, "object"), bytesText(l.Objects.Bytes),

@@ -72,6 +72,10 @@ func (a *app) skipped(r *run.Applied) {
 			why, _, _ := strings.Cut(s.Message, "; to do: ")
 			fmt.Fprintf(a.stdout, "  %s: %s\n", s.Address, why)
 		case stage.StatusSkipped:
+			if s.Blocker == "" {
+				fmt.Fprint(a.stdout, a.fold(fmt.Sprintf("  %s: %s\n", s.Address, s.Message)))
+				continue
+			}
 			if behind[s.Blocker] == 0 {
 				order = append(order, s.Blocker)
 			}

@@ -33,7 +33,7 @@ var aiperfFiles = []string{aiperf.SummaryJSON, aiperf.SummaryCSV, aiperf.Records
 
 // runAIPerf writes the attachments of all rows.
 func (c *Config) runAIPerf(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
-	sets, err := c.wholeDatasets(rc)
+	sets, err := c.datasets(rc)
 	if err != nil {
 		return nil, err
 	}

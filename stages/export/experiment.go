@@ -41,7 +41,7 @@ const factsFile = "experiment_facts.json"
 
 // runExperiment writes the files of all cells.
 func (c *Config) runExperiment(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
-	sets, err := c.wholeDatasets(rc)
+	sets, err := c.datasets(rc)
 	if err != nil {
 		return nil, err
 	}

@@ -47,6 +47,16 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 }
 
 func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
+	sets, err := c.datasets(rc)
+	if err != nil {
+		return nil, err
+	}
+
+	if by := sampled(sets); by != "" && !c.AllowPartial {
+		return &stage.Outcome{Status: stage.StatusSkipped, NoReuse: true, Message: fmt.Sprintf(
+			"nothing exported: the rows are a sample (--%s); allow_partial = true exports them as partial", by)}, nil
+	}
+
 	switch c.Layout {
 	case AIPerf:
 		return c.runAIPerf(ctx, rc)
@@ -54,25 +64,12 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		return c.runExperiment(ctx, rc)
 	}
 
-	sets, err := c.datasets(rc)
-	if err != nil {
-		return nil, err
-	}
-
 	sh, place, err := c.destination(sets)
 	if err != nil {
 		return nil, err
 	}
 
-	partial := ""
-	for _, ds := range sets {
-		partial = cmp.Or(partial, ds.Info.Partial)
-	}
-
-	if partial != "" && !c.AllowPartial {
-		return nil, fmt.Errorf("the data is partial (%s), so it would pass for the whole table; collect the rest, or set allow_partial = true in %s, which puts \"partial\" into the file's name", partial, rc.Address)
-	}
-
+	partial := sampled(sets)
 	rec, from, noted, err := assemble(sets, sh)
 	if err != nil {
 		return nil, err
@@ -167,18 +164,6 @@ func (c *Config) datasets(rc *stage.RunContext) ([]*stage.Dataset, error) {
 	}
 
 	return sets, nil
-}
-
-// wholeDatasets are datasets of which none is partial, unless the block allows it.
-func (c *Config) wholeDatasets(rc *stage.RunContext) ([]*stage.Dataset, error) {
-	sets, err := c.datasets(rc)
-	for _, ds := range sets {
-		if ds.Info.Partial != "" && !c.AllowPartial {
-			return nil, fmt.Errorf("the data is partial (%s); collect the rest, or set allow_partial = true in %s",
-				ds.Info.Partial, rc.Address)
-		}
-	}
-	return sets, err
 }
 
 // destination works out the table and its place in a database.
@@ -327,4 +312,12 @@ func assemble(sets []*stage.Dataset, sh shape) (arrow.Record, origin, notes, err
 	}
 
 	return rec, from, all, nil
+}
+
+// sampled returns the flag, smoke or limit, that left out cases of one of the datasets, or "".
+func sampled(sets []*stage.Dataset) (by string) {
+	for _, ds := range sets {
+		by = cmp.Or(by, ds.Info.Partial)
+	}
+	return by
 }

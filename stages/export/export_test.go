@@ -138,17 +138,17 @@ func TestBytesDependOnTheDataAlone(t *testing.T) {
 	}
 }
 
-func TestPartialDataIsRefused(t *testing.T) {
+func TestExportSkipsSamples(t *testing.T) {
 	ds := gemm(order(2))
 	ds.Info.Partial = "smoke"
 	dir := t.TempDir()
-	_, err := run(t, config(nil), dir, ds)
-	if err == nil || !strings.Contains(err.Error(), "partial (smoke)") || !strings.Contains(err.Error(), "allow_partial") {
-		t.Fatalf("error %v", err)
+	out, err := run(t, config(nil), dir, ds)
+	if err != nil || out.Status != stage.StatusSkipped || !strings.Contains(out.Message, "sample (--smoke)") {
+		t.Fatalf("%+v, error %v", out, err)
 	}
 
 	if left, _ := os.ReadDir(dir); len(left) != 0 {
-		t.Errorf("a refused export left %v", left)
+		t.Errorf("a skipped export left %v", left)
 	}
 
 	mustRun(t, config(func(c *Config) { c.AllowPartial = true }), dir, ds)

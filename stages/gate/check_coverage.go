@@ -118,7 +118,7 @@ func (c *coverage) count(s *subject, want arrow.Record, ids []uint32, answered [
 	only []bool, key []string, whose string) finding {
 	have, total := 0, 0
 	ledger := ledgerByCase(s.ds)
-	excused, barred := 0, 0
+	excused, barred, outside := 0, 0, 0
 	seen := make([]bool, len(answered))
 	missing := map[string]int{}
 
@@ -140,6 +140,11 @@ func (c *coverage) count(s *subject, want arrow.Record, ids []uint32, answered [
 			continue
 		}
 
+		if !answered[id] && entry.class == "not_selected" && s.ds.Info.Partial != "" {
+			outside++
+			continue
+		}
+
 		total++
 
 		if answered[id] {
@@ -154,6 +159,12 @@ func (c *coverage) count(s *subject, want arrow.Record, ids []uint32, answered [
 
 		missing[cmp.Or(entry.class, why)]++
 		missingRows = append(missingRows, i)
+	}
+
+	if outside > 0 && have == total {
+		return finding{skip: true, total: total, message: fmt.Sprintf(
+			"not judged: this run took a sample (--%s); all %d of its cases have a row, %d were left out",
+			s.ds.Info.Partial, have, outside)}
 	}
 
 	if total == 0 && excused+barred == 0 {

@@ -21,6 +21,8 @@ type finding struct {
 	left              leftover
 	// definite findings count regardless of how many rows were judged: they concern the data as a whole.
 	definite bool
+	// skip marks a check that does not apply to the data.
+	skip bool
 	// detail is stored for reports; nil if there is none.
 	detail any
 }
@@ -99,6 +101,9 @@ func (e entry) settle(s *subject, v finding) stage.CheckResult {
 	const share = 1e-9 // fraction of a row, tolerance for shares that are not exact in binary
 	enough := judged > 0 && float64(judged) >= e.minJudged*float64(v.total)-share
 	switch {
+	case v.skip:
+		res.Result = ResultSkip
+		return res
 	case v.definite && !v.ok, judged > 0 && !v.ok:
 		res.Result = broken
 	case v.definite || enough:

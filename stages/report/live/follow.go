@@ -163,10 +163,8 @@ type event struct {
 }
 
 type node struct {
-	Address string `json:"address"`
-	Kind    string `json:"kind"`
-	// Measures is not in the events of runs before there was such a flag; their
-	// measuring stages are known by their cases.
+	Address  string   `json:"address"`
+	Kind     string   `json:"kind"`
 	Measures bool     `json:"measures"`
 	After    []string `json:"after"`
 	Action   string   `json:"action"`

@@ -162,10 +162,10 @@ func (s *State) Word(now time.Time) string {
 	return "lost"
 }
 
-// Totals adds up the cases of all stages that have some.
+// Totals adds up the cases of the stages that measure. Repeats of a verify are not cases.
 func (s *State) Totals() (done, failed, skipped, total int) {
 	for _, st := range s.Stages {
-		if st.Measures || st.Total > 0 {
+		if st.Measures {
 			done, failed, skipped, total = done+st.Done, failed+st.Failed, skipped+st.Skipped, total+st.Total
 		}
 	}

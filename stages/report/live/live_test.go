@@ -25,7 +25,7 @@ func story(at time.Time) []string {
 			at.Add(time.Duration(n)*time.Second).Format(time.RFC3339Nano), typ, fields)
 	}
 	return []string{
-		ev("run_start", `,"plan":"p.hcl","host":"n1","pid":7,"graph":[{"address":"grid.g","kind":"grid","after":[],"action":"ready"},{"address":"collect.g","kind":"collect","after":["grid.g"],"action":"collect","cases":10},{"address":"gate.<b>","kind":"gate","after":["collect.g"],"action":"run"}]`),
+		ev("run_start", `,"plan":"p.hcl","host":"n1","pid":7,"graph":[{"address":"grid.g","kind":"grid","after":[],"action":"ready"},{"address":"collect.g","kind":"collect","measures":true,"after":["grid.g"],"action":"collect","cases":10},{"address":"gate.<b>","kind":"gate","after":["collect.g"],"action":"run"}]`),
 		ev("stage_start", `,"stage":"grid.g","kind":"grid"`),
 		ev("stage_end", `,"stage":"grid.g","kind":"grid","status":"ok","seconds":0.1,"counts":{"planned":10}`),
 		ev("stage_start", `,"stage":"collect.g","kind":"collect","reason":"nothing is there yet"`),

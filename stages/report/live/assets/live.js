@@ -45,7 +45,7 @@ const soft = text => el("p", { class: "soft" }, text);
 
 function totals(s) {
   const n = { done: 0, failed: 0, skipped: 0, total: 0 };
-  for (const st of s.stages) if (st.total > 0) for (const k in n) n[k] += st[k];
+  for (const st of s.stages) if (st.measures) for (const k in n) n[k] += st[k];
   return n;
 }
 
