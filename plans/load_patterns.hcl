@@ -59,6 +59,12 @@ collect "rate" {
     duration           = 1
     grace              = 10
     slo                = { ttft = 500, inter_token_latency = 50 }
+
+    # What ends the load early.
+    max_errors             = 5
+    max_error_rate         = 0.1
+    max_consecutive_errors = 3
+    over_saturation        = 10
   }
 }
 

@@ -19,6 +19,7 @@ type mockServerCmd struct {
 	TTFT        time.Duration `name:"ttft" placeholder:"TIME" help:"Time from a request to its first token."`
 	ITL         time.Duration `name:"itl" placeholder:"TIME" help:"Time between tokens."`
 	TTFTSpread  time.Duration `name:"ttft-spread" placeholder:"TIME" help:"Vary the time to the first token by this much."`
+	Slots       int           `name:"slots" help:"Serve this many requests at the same time; others wait."`
 	TokenSpread int           `name:"token-spread" help:"Vary the number of tokens by this many."`
 	SkipTok     bool          `name:"skip-tokenizer" help:"Provide no tokenizer; prompts are token ids."`
 	ProfileDir  string        `name:"profile-dir" placeholder:"DIR" help:"Serve /start_profile and /stop_profile, which writes traces to this folder."`
@@ -45,7 +46,7 @@ Exit code 0 when a signal ends it.`
 // Run serves until a signal arrives.
 func (c *mockServerCmd) Run(a *app) error {
 	o := loadtest.Options{
-		TTFT: c.TTFT, ITL: c.ITL, TTFTSpread: c.TTFTSpread, Tokens: 16, TokenSpread: c.TokenSpread,
+		TTFT: c.TTFT, ITL: c.ITL, TTFTSpread: c.TTFTSpread, Tokens: 16, TokenSpread: c.TokenSpread, Slots: c.Slots,
 		Key: c.Key, Truth: c.Truth, SkipTokenizer: c.SkipTok, ProfileDir: c.ProfileDir, ProfileTraces: c.Traces,
 	}
 

@@ -84,6 +84,9 @@ func newCacheProbe(r *runner) *cacheProbe {
 	}
 	key, _ := r.settings.key(r.options.Getenv) // newRunner has validated the key
 	t := &http.Transport{DialContext: r.options.Dial, TLSClientConfig: r.tls.Clone(), DisableKeepAlives: true}
+	if r.proxied {
+		t.Proxy = http.ProxyFromEnvironment
+	}
 	return &cacheProbe{r: r, key: key, base: url.URL{Scheme: u.Scheme, Host: u.Host},
 		client: &http.Client{Transport: t, Timeout: probeTimeout}}
 }

@@ -40,6 +40,21 @@ func Address(u *url.URL) (string, error) {
 	return net.JoinHostPort(u.Hostname(), port), nil
 }
 
+// ProxyOf returns the proxy that the environment variables HTTP_PROXY, HTTPS_PROXY and NO_PROXY name for a server, or "".
+func ProxyOf(url string) string {
+	s := Settings{URL: url}
+	target, err := s.Target()
+	if err != nil {
+		return ""
+	}
+
+	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: target})
+	if err != nil || proxy == nil {
+		return ""
+	}
+	return proxy.Redacted()
+}
+
 // newTransport returns a transport that keeps all connections alive and uses the connections opened before
 // the run first.
 func (r *runner) newTransport() *http.Transport {
@@ -51,8 +66,13 @@ func (r *runner) newTransport() *http.Transport {
 			return r.dial(ctx)
 		}
 	}
-	return &http.Transport{DialContext: dial, DialTLSContext: dial, MaxIdleConnsPerHost: 1 << 20,
+	t := &http.Transport{DialContext: dial, DialTLSContext: dial, MaxIdleConnsPerHost: 1 << 20,
 		DisableCompression: true}
+	if r.proxied { // the transport connects to the proxy, and through it to an https server
+		t.Proxy, t.DialTLSContext, t.TLSClientConfig = http.ProxyFromEnvironment, nil, r.tls
+		t.DialContext = (&net.Dialer{KeepAlive: 15 * time.Second}).DialContext
+	}
+	return t
 }
 
 // dial opens a connection to the server and does the TLS handshake if the URL is https.
@@ -68,6 +88,8 @@ func (r *runner) dial(ctx context.Context) (net.Conn, error) {
 	}
 
 	t := tls.Client(c, r.tls)
+	ctx, cancel := context.WithTimeout(ctx, handshakeTime)
+	defer cancel()
 	if err := t.HandshakeContext(ctx); err != nil {
 		_ = c.Close() // the handshake error is more useful
 		return nil, explainTLS(err)
@@ -76,6 +98,9 @@ func (r *runner) dial(ctx context.Context) (net.Conn, error) {
 	return t, nil
 }
 
+// handshakeTime limits a TLS handshake. Servers without TLS may wait for more input.
+const handshakeTime = 10 * time.Second
+
 // explainTLS adds a hint to handshake errors with a common cause.
 func explainTLS(err error) error {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
@@ -83,6 +108,12 @@ func explainTLS(err error) error {
 	}
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return fmt.Errorf("the server does not speak TLS (%w); an http:// URL is for servers without it", err)
+	}
+	if alert := (tls.AlertError)(0); errors.As(err, &alert) && strings.Contains(alert.Error(), "no application protocol") {
+		return fmt.Errorf("the server speaks no HTTP/1.1 (%w); a proxy that speaks it has to be before it", err)
+	}
+	if errors.Is(err, context.DeadlineExceeded) {
+		return fmt.Errorf("no TLS handshake within %v; an http:// URL is for servers without TLS", handshakeTime)
 	}
 	return err
 }
@@ -93,11 +124,12 @@ type stamps struct {
 	connected, sent, first atomic.Int64
 	reused                 atomic.Bool
 
-	body  io.Reader
-	now   func() int64
-	last  int64 // end of the last read of the body
-	reads int
-	bytes int64
+	body    io.Reader
+	now     func() int64
+	written func() // called when the request was sent; may be nil
+	last    int64  // end of the last read of the body
+	reads   int
+	bytes   int64
 }
 
 func (x *stamps) trace() *httptrace.ClientTrace {
@@ -106,7 +138,12 @@ func (x *stamps) trace() *httptrace.ClientTrace {
 			x.connected.Store(x.now())
 			x.reused.Store(c.Reused)
 		},
-		WroteRequest:         func(httptrace.WroteRequestInfo) { x.sent.Store(x.now()) },
+		WroteRequest: func(httptrace.WroteRequestInfo) {
+			x.sent.Store(x.now())
+			if x.written != nil {
+				x.written()
+			}
+		},
 		GotFirstResponseByte: func() { x.first.Store(x.now()) },
 	}
 }

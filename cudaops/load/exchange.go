@@ -42,8 +42,10 @@ type slot struct {
 	rec    *aiperf.Record
 	x      *stamps
 	isSSE  bool
-	done   bool
-	tokens int // token ids in the response
+	done   int64 // when [DONE] was read, or 0
+	cancel context.CancelCauseFunc
+	drain  *time.Timer // ends a body that does not end after [DONE]
+	tokens int         // token ids in the response
 	failed error
 }
 
@@ -63,8 +65,17 @@ func (s *slot) id() string {
 	return string(t[:])
 }
 
-// send does one request and records its result in rec. If cancelAfter is 0 or more, the request is
-// cancelled after that time.
+// Reasons to cancel a request.
+var (
+	errGivenUp = errors.New("the client cancels the request")
+	errDrained = errors.New("the body did not end after [DONE]")
+)
+
+// drainTime is how long the end of a body may take after [DONE].
+const drainTime = time.Second
+
+// send does one request and records its result in rec. If cancelAfter is 0 or more, the request is cancelled that time
+// after it was sent.
 func (s *slot) send(ctx context.Context, rec *aiperf.Record, body []byte, cancelAfter time.Duration) {
 	r := s.r
 	rec.ID = s.id()
@@ -74,20 +85,28 @@ func (s *slot) send(ctx context.Context, rec *aiperf.Record, body []byte, cancel
 
 	rec.BytesOut = int64(len(body))
 	x := &stamps{now: r.now}
-	s.rec, s.x, s.isSSE, s.done, s.tokens, s.failed = rec, x, false, false, 0, nil
+	s.rec, s.x, s.isSSE, s.done, s.tokens, s.failed = rec, x, false, 0, 0, nil
 	s.body = s.body[:0]
 	s.text.Reset()
 	s.reason.Reset()
 	s.calls.Reset()
 
 	rec.Start = r.now()
-	limit, cancelled := r.settings.Timeout, false
-	if cancelAfter >= 0 && cancelAfter.Seconds() < limit {
-		limit, cancelled = cancelAfter.Seconds(), true
+	ctx, stop := context.WithDeadline(ctx, r.timeOf(rec.Start).Add(seconds(r.settings.Timeout)))
+	defer stop()
+	ctx, s.cancel = context.WithCancelCause(ctx)
+	defer s.cancel(nil)
+	if cancelAfter >= 0 {
+		x.written = func() {
+			if cancelAfter == 0 {
+				s.cancel(errGivenUp)
+				return
+			}
+			cancel := s.cancel
+			time.AfterFunc(cancelAfter, func() { cancel(errGivenUp) })
+		}
 	}
 
-	ctx, stop := context.WithDeadline(ctx, r.timeOf(rec.Start).Add(seconds(limit)))
-	defer stop()
 	req := &http.Request{
 		Method: http.MethodPost, URL: r.url, Header: r.header.Clone(),
 		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
@@ -108,6 +127,15 @@ func (s *slot) send(ctx context.Context, rec *aiperf.Record, body []byte, cancel
 	}
 
 	rec.Sent, rec.Ack = x.sent.Load(), x.first.Load()
+	if s.drain != nil {
+		s.drain.Stop()
+		s.drain = nil
+	}
+
+	if errors.Is(context.Cause(ctx), errDrained) {
+		err, x.last = nil, s.done
+	}
+
 	rec.Last, rec.Reads, rec.BytesIn = max(x.last, rec.Ack), x.reads, x.bytes
 	rec.Finish = max(rec.Last, rec.Start)
 	if err != nil {
@@ -117,7 +145,7 @@ func (s *slot) send(ctx context.Context, rec *aiperf.Record, body []byte, cancel
 		}
 	}
 
-	rec.Err = s.judge(res, limit, cancelled && errors.Is(err, context.DeadlineExceeded))
+	rec.Err = s.judge(res, cancelAfter, err != nil && errors.Is(context.Cause(ctx), errGivenUp))
 	s.keep()
 }
 
@@ -125,8 +153,16 @@ func (s *slot) send(ctx context.Context, rec *aiperf.Record, body []byte, cancel
 // in s.failed.
 func (s *slot) event(e openai.Event) error {
 	if len(e.Data) < 2*len(openai.Done) && string(bytes.TrimSpace(e.Data)) == openai.Done {
-		s.done = true
+		if s.done == 0 {
+			s.done = s.x.last
+			cancel := s.cancel
+			s.drain = time.AfterFunc(drainTime, func() { cancel(errDrained) })
+		}
 		return nil
+	}
+
+	if s.done > 0 {
+		return nil // not part of the response
 	}
 
 	c, err := s.parser.Parse(e.Data)

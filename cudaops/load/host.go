@@ -40,14 +40,16 @@ type Host struct {
 	// Watch, if not nil, is called with the progress of a load about once a second.
 	Watch func(Progress)
 
-	init worker.Init
+	init     worker.Init
+	patience time.Duration
+
 	// tokenizers are the loaded tokenizers by path.
 	tokenizers map[string]workload.Tokenizer
 }
 
 // New returns a host.
 func NewHost(init worker.Init) *Host {
-	return &Host{init: init, tokenizers: map[string]workload.Tokenizer{}}
+	return &Host{init: init, patience: patience, tokenizers: map[string]workload.Tokenizer{}}
 }
 
 // Configure implements worker.Configurer.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"time"
 
 	"aicplan/cudaops/load/aiperf"
 	"aicplan/cudaops/load/openai"
@@ -18,8 +19,8 @@ import (
 
 // judge returns nil if the request succeeded, else the failure. It redacts secrets, because some servers
 // repeat a wrong key in their response.
-func (s *slot) judge(res *http.Response, limit float64, cancelled bool) *aiperf.Failure {
-	f := s.failure(res, limit, cancelled)
+func (s *slot) judge(res *http.Response, after time.Duration, cancelled bool) *aiperf.Failure {
+	f := s.failure(res, after, cancelled)
 	if f != nil {
 		f.Message, f.Type = s.r.secrets.String(f.Message), s.r.secrets.String(f.Type)
 	}
@@ -27,7 +28,7 @@ func (s *slot) judge(res *http.Response, limit float64, cancelled bool) *aiperf.
 }
 
 // failure is judge without redaction.
-func (s *slot) failure(res *http.Response, limit float64, cancelled bool) *aiperf.Failure {
+func (s *slot) failure(res *http.Response, after time.Duration, cancelled bool) *aiperf.Failure {
 	rec := s.rec
 	fail := func(code int, kind, format string, args ...any) *aiperf.Failure {
 		return &aiperf.Failure{Code: code, Type: kind, Message: fmt.Sprintf(format, args...)}
@@ -35,7 +36,7 @@ func (s *slot) failure(res *http.Response, limit float64, cancelled bool) *aiper
 
 	if cancelled {
 		rec.Cancelled = true
-		return fail(499, aiperf.TypeCancelled, "Request cancelled %.3fs after being sent", limit)
+		return fail(499, aiperf.TypeCancelled, "Request cancelled %.3fs after being sent", after.Seconds())
 	}
 
 	if res != nil && res.StatusCode != http.StatusOK {
@@ -60,10 +61,10 @@ func (s *slot) failure(res *http.Response, limit float64, cancelled bool) *aiper
 
 		switch {
 		case errors.Is(err, context.Canceled):
-			rec.Cancelled = true
-			return fail(499, aiperf.TypeCancelled, "the run ended before the answer did")
+			rec.Cancelled, rec.Cut = true, true
+			return fail(499, aiperf.TypeCancelled, "the load ended before the response did")
 		case errors.Is(err, context.DeadlineExceeded):
-			return fail(0, aiperf.TypeTimeout, "no complete answer within %v s", limit)
+			return fail(0, aiperf.TypeTimeout, "no complete response within %v s", s.r.settings.Timeout)
 		case res != nil && errors.Is(err, io.ErrUnexpectedEOF):
 			return fail(0, aiperf.TypeStream,
 				"the connection ended inside the response after %d messages with output", len(rec.Times))
@@ -85,7 +86,7 @@ func (s *slot) failure(res *http.Response, limit float64, cancelled bool) *aiper
 		if f := s.whole(res); f != nil {
 			return f
 		}
-	} else if !s.done && s.r.settings.RequireDone {
+	} else if s.done == 0 && s.r.settings.RequireDone {
 		return fail(0, aiperf.TypeStream, "the stream ended without [DONE] after %d messages with output",
 			len(rec.Times))
 	}

@@ -36,7 +36,9 @@ type phase struct {
 	end       sync.Once
 	cut       context.Context // done when reserved requests must not start either
 	cutoff    context.CancelFunc
-	mu        sync.Mutex // protects cancel
+	abort     context.CancelFunc     // cancels open requests
+	endedBy   atomic.Pointer[string] // the first reason to end early
+	mu        sync.Mutex             // protects cancel
 	cancel    *rand.Rand
 	collector aiperf.Collector
 	batches   []Batch
@@ -68,13 +70,19 @@ func (r *runner) phase(ctx context.Context, slots *[]*slot, warmup bool, client 
 	meter := startMeter()
 	from := r.now()
 	outer := ctx
-	ctx, abort := context.WithCancel(outer)
-	defer abort()
+	ctx, p.abort = context.WithCancel(outer)
+	defer p.abort()
 	if duration > 0 {
-		stop := time.AfterFunc(duration, p.cutoff)
+		stop := time.AfterFunc(duration, func() { p.endEarly("duration", seconds(s.Grace)) })
 		defer stop.Stop()
-		late := time.AfterFunc(duration+seconds(s.Grace), abort)
-		defer late.Stop()
+	}
+
+	if r.options.Stop != nil {
+		defer context.AfterFunc(r.options.Stop, func() { p.endEarly(interrupted, 0) })()
+	}
+
+	if !warmup && s.OverSaturation > 0 {
+		defer p.watchQueue(ctx, from)()
 	}
 
 	unhook := context.AfterFunc(p.cut, p.stop)
@@ -107,7 +115,7 @@ func (r *runner) phase(ctx context.Context, slots *[]*slot, warmup bool, client 
 		panic(*v)
 	}
 
-	out := &Phase{Summary: p.collector.Summary(), From: from, To: to, Batches: p.batches}
+	out := &Phase{Summary: p.collector.Summary(), From: from, To: to, Batches: p.batches, endedBy: p.reason(replay)}
 	if out.Summary.Requests == 0 {
 		if outer.Err() != nil {
 			return nil, outer.Err()
@@ -390,6 +398,7 @@ func (p *phase) record() (wait func()) {
 			}
 		}()
 		defer r.caught()
+		var failures failureLimits
 		take := func(rec *aiperf.Record) {
 			v := p.collector.Add(rec)
 			if r.options.Record != nil {
@@ -406,6 +415,9 @@ func (p *phase) record() (wait func()) {
 
 		var kept []*aiperf.Record
 		for rec := range r.records {
+			if name := failures.exceeded(&r.settings, rec); name != "" && !p.warmup {
+				p.endEarly(name, seconds(r.settings.Grace))
+			}
 			if r.counter != nil {
 				kept = append(kept, rec) // counting during the phase would put load on the server
 				continue

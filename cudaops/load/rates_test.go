@@ -53,8 +53,8 @@ func TestDurationAndGrace(t *testing.T) {
 		res, recs := start(t, srv, set, Options{})
 		s := res.Profiling.Summary
 		// Three rounds of two requests end within a second. The fourth has only 50 ms and is cut.
-		if s.Succeeded != 6 || s.Cancelled != 2 {
-			t.Errorf("%d succeeded, %d were cut: %+v", s.Succeeded, s.Cancelled, s.Errors)
+		if s.Succeeded != 6 || s.Cut != 2 || s.Requests != 6 || s.Failed != 0 || res.EndedBy != "duration" {
+			t.Errorf("%d succeeded, %d were cut, it ended by %s: %+v", s.Succeeded, s.Cut, res.EndedBy, s.Errors)
 		}
 		near(t, "duration", avg(t, s, "benchmark_duration"), 1.05)
 		if len(recs) != 8 {

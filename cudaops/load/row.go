@@ -3,11 +3,15 @@ package load
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"math"
+	"net/http"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"syscall"
 	"time"
 
 	"aicplan/cudaops/load/aiperf"
@@ -50,6 +54,9 @@ func (h *Host) Load(ctx context.Context, c worker.Case, out worker.Emitter) (wor
 		}
 	}
 
+	stop, ignore := h.interrupts()
+	defer ignore()
+	o.Stop = stop
 	rec, err := newRecorder(h.init, &s, &o)
 	if err != nil {
 		return nil, nil, failure(worker.ClassResourceIssue, err)
@@ -66,6 +73,10 @@ func (h *Host) Load(ctx context.Context, c worker.Case, out worker.Emitter) (wor
 			Message: "the request log: " + cerr.Error()}}
 	}
 
+	if _, wrong := errors.AsType[*SetupError](err); wrong {
+		return nil, nil, failure(worker.ClassUnsupportedConfig, err)
+	}
+
 	if err != nil {
 		return nil, nil, failure(worker.ClassTransient, err)
 	}
@@ -74,21 +85,69 @@ func (h *Host) Load(ctx context.Context, c worker.Case, out worker.Emitter) (wor
 		return nil, nil, ctx.Err()
 	}
 
-	sum := res.Profiling.Summary
-	if sum.Succeeded == 0 {
-		e := sum.Errors[0]
-		return nil, nil, failure(worker.ClassFrameworkBug,
-			fmt.Errorf("all %d requests failed; %d of them: %d %s: %s", sum.Requests, e.Count, e.Code, e.Type,
-				e.Message))
-	}
-
-	row := row(res, o.Tokenizer != nil)
 	if err := h.keep(c, out, res, rec); err != nil {
 		return nil, nil, failure(worker.ClassResourceIssue, err)
 	}
 
+	sum := res.Profiling.Summary
+	if sum.Succeeded == 0 {
+		return nil, nil, allFailed(res)
+	}
+
+	row := row(res, o.Tokenizer != nil)
+
 	out.Log(levelShow, "%s", aiperf.Table(sum, fmt.Sprintf("%s: %s", c.Op, point(&res.Settings))))
 	return row, res, nil
+}
+
+// allFailed returns the failure of a load without a successful request.
+func allFailed(res *Traffic) error {
+	sum := res.Profiling.Summary
+	if len(sum.Errors) == 0 {
+		return failure(worker.ClassTransient, fmt.Errorf("the load ended by %s before any of %d requests had ended",
+			res.EndedBy, sum.Cut))
+	}
+
+	e := sum.Errors[0]
+	class := worker.ClassFrameworkBug
+	switch {
+	case e.Type == aiperf.TypeTimeout:
+		class = worker.ClassTimeout
+	case e.Type == aiperf.TypeConnection, e.Type == aiperf.TypeStream, e.Code == http.StatusTooManyRequests,
+		e.Code == http.StatusBadGateway, e.Code == http.StatusServiceUnavailable, e.Code == http.StatusGatewayTimeout:
+		class = worker.ClassTransient
+	case e.Code >= 300 && e.Code < 500:
+		class = worker.ClassUnsupportedConfig // the plan's request is wrong
+	}
+
+	text := fmt.Sprintf("all %d requests failed; %d of them: %s", sum.Requests, e.Count, describe(e.Failure))
+	if res.EndedBy != "requests" {
+		text += "; the load ended by " + res.EndedBy
+	}
+	return failure(class, errors.New(text))
+}
+
+// patience is how long a load continues after Ctrl-C, so that a short one is completed. It is shorter than the time
+// that the engine waits for running cases.
+const patience = 5 * time.Second
+
+// interrupts returns a context that is done some time after a signal to end the process.
+func (h *Host) interrupts() (context.Context, func()) {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		select {
+		case <-signals:
+			time.AfterFunc(h.patience, cancel)
+		case <-ctx.Done():
+		}
+	}()
+
+	return ctx, func() {
+		signal.Stop(signals)
+		cancel()
+	}
 }
 
 // point describes a load point for a title.
@@ -209,7 +268,7 @@ func (h *Host) keep(c worker.Case, out worker.Emitter, res *Traffic, rec *record
 	s := &res.Settings
 	report := &aiperf.Report{
 		ID: c.ID[:min(12, len(c.ID))], Summary: res.Profiling.Summary, From: res.Profiling.From, To: res.Profiling.To,
-		Seed: s.Seed, Input: inputConfig(res),
+		Seed: s.Seed, Input: inputConfig(res), Cancelled: res.EndedBy == interrupted,
 	}
 
 	report.Command = command(s)
@@ -364,6 +423,8 @@ func row(res *Traffic, counted bool) worker.Row {
 		"succeeded":       sum.Succeeded,
 		"failed":          sum.Failed,
 		"cancelled":       sum.Cancelled,
+		"cut":             sum.Cut,
+		"ended_by":        res.EndedBy,
 		"prompt_source":   res.Prompts,
 		"window_start_ns": res.Profiling.From,
 		"window_end_ns":   res.Profiling.To,

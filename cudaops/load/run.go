@@ -43,6 +43,9 @@ type Options struct {
 	// arguments. values is nil for warm-up requests.
 	Record func(r *aiperf.Record, values *aiperf.Values)
 
+	// Stop ends the load early if it is done. The requests that have ended are the result. It may be nil.
+	Stop context.Context
+
 	// Progress is called about once a second from a separate goroutine.
 	Progress func(Progress)
 
@@ -63,6 +66,10 @@ type Traffic struct {
 	// Interrupted is true if the context ended the run.
 	Interrupted bool
 
+	// EndedBy is the setting that ended the profiling phase, such as requests, duration or max_errors, or
+	// "interrupted".
+	EndedBy string
+
 	// Prompts is the source of the prompt lengths: tokenizer, token_ids, words or trace. Conversations is
 	// the set that requests were drawn from.
 	Prompts string
@@ -80,11 +87,19 @@ type Phase struct {
 	From, To int64
 	// Batches are the closed batches in order. It is empty for other load patterns.
 	Batches []Batch
+
+	endedBy string
 }
 
 // Batch is the time window of one closed batch in ns since the Unix epoch: from before its first request is
 // sent until its last request has ended.
 type Batch struct{ From, To int64 }
+
+// SetupError is an error of the settings or of a file that they name.
+type SetupError struct{ error }
+
+// Unwrap returns the error itself.
+func (e *SetupError) Unwrap() error { return e.error }
 
 // Run puts load on the endpoint until the limits of the settings are reached or ctx is done. It returns an
 // error if the settings are invalid, the server is unreachable or all warm-up requests fail. Failed
@@ -92,7 +107,7 @@ type Batch struct{ From, To int64 }
 func Run(ctx context.Context, s Settings, o Options) (*Traffic, error) {
 	r, err := newRunner(s, o)
 	if err != nil {
-		return nil, err
+		return nil, &SetupError{err}
 	}
 	defer r.close()
 	return r.run(ctx)
@@ -106,6 +121,7 @@ type runner struct {
 	address   string      // host and port of url
 	tls       *tls.Config // nil for http
 	transport *http.Transport
+	proxied   bool          // HTTP_PROXY or HTTPS_PROXY applies to url
 	ready     chan net.Conn // connections opened before the run
 	header    http.Header   // of every request
 	secrets   *textutil.Secrets
@@ -178,6 +194,8 @@ func newRunner(s Settings, o Options) (*runner, error) {
 		r.tls.RootCAs = own.RootCAs
 	}
 
+	r.proxied = o.Dial == nil && ProxyOf(s.URL) != ""
+
 	r.ready = make(chan net.Conn, r.width())
 	r.transport = r.newTransport()
 	key, err := s.key(o.Getenv)
@@ -229,17 +247,32 @@ func header(s Settings, key string) http.Header {
 	return h
 }
 
+// CheckFiles returns an error if the input file of a load, by option, cannot be read.
+func CheckFiles(paths map[string]string) error {
+	s := DefaultSettings()
+	if s.Trace = paths["trace"]; s.Trace == "" {
+		return nil
+	}
+	_, err := s.readTrace(workload.Config{})
+	return err
+}
+
+// readTrace returns the conversations of the trace.
+func (s *Settings) readTrace(c workload.Config) ([]workload.Conversation, error) {
+	f, err := os.Open(s.Trace)
+	if err != nil {
+		return nil, fmt.Errorf("trace: %w", err)
+	}
+	defer f.Close()
+	return workload.Trace(f, s.Trace, c)
+}
+
 func (r *runner) makePrompts() error {
 	s := &r.settings
 	c := s.synthetic(r.tokenizer, r.options.Salt)
 
 	if s.Trace != "" {
-		f, err := os.Open(s.Trace)
-		if err != nil {
-			return fmt.Errorf("trace: %w", err)
-		}
-		defer f.Close()
-		list, err := workload.Trace(f, s.Trace, c)
+		list, err := s.readTrace(c)
 		if err != nil {
 			return err
 		}
@@ -342,7 +375,7 @@ func (r *runner) run(ctx context.Context) (*Traffic, error) {
 	}
 
 	cache.end(ctx, &out.Cache, &out.Queue)
-	out.Profiling = p
+	out.Profiling, out.EndedBy = p, p.endedBy
 	out.Interrupted, out.TokenIDs = ctx.Err() != nil, r.counted.Load()
 
 	return out, nil
@@ -395,6 +428,10 @@ func (r *runner) caught() {
 
 // connect opens n connections, at most 64 at a time.
 func (r *runner) connect(ctx context.Context, n int) error {
+	if r.proxied {
+		return nil // connections are opened by requests
+	}
+
 	ctx, cancel := context.WithTimeout(ctx, min(seconds(r.settings.Timeout), time.Minute))
 	defer cancel()
 	open := func() error {

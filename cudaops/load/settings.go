@@ -83,6 +83,17 @@ type Settings struct {
 	Grace    float64 `json:"grace"`
 	Sessions int     `json:"sessions"`
 
+	// MaxErrors, MaxErrorRate and MaxConsecutiveErrors end the load early: after that number of failed requests, if the
+	// share of failed requests exceeds the rate, or after that number without a success in between. 0 disables
+	// them.
+	MaxErrors            int     `json:"max_errors"`
+	MaxErrorRate         float64 `json:"max_error_rate"`
+	MaxConsecutiveErrors int     `json:"max_consecutive_errors"`
+
+	// OverSaturation ends an open-loop load if the number of unanswered requests has grown for that many seconds, because
+	// the server cannot keep up with the rate. 0 disables it.
+	OverSaturation float64 `json:"over_saturation"`
+
 	// Batch is the size of closed batches. All requests of a batch are sent at once, and the next batch
 	// starts when the last of them has ended. 0 disables batches.
 	Batch int `json:"batch"`
@@ -261,6 +272,9 @@ func (s *Settings) Settle() error {
 	case s.PrefillConcurrency > s.Concurrency && s.Concurrency > 0:
 		return fmt.Errorf("prefill_concurrency is %d and concurrency %d; it must not be above it",
 			s.PrefillConcurrency, s.Concurrency)
+
+	case s.OverSaturation > 0 && s.RequestRate == 0:
+		return errors.New("over_saturation is set and request_rate is not; only a rate can exceed what the server completes")
 
 	case s.Users > 0 && s.RequestRate == 0:
 		return errors.New("users is set and request_rate is not; give the rate that all users have together")

@@ -46,6 +46,21 @@ func (*onEndpoint) WorkerOptions(rt *stage.Runtime, at Place, options map[string
 	options["plan_dir"] = declaredIn(rt, at)
 }
 
+// Problem returns what is wrong with the input file of the load block.
+func (*onEndpoint) Problem(rt *stage.Runtime, blocks map[string]cty.Value) string {
+	values := map[string]string{}
+	for _, name := range []string{"trace"} {
+		if v := attribute(blocks["load"], name); v != cty.NilVal && v.Type() == cty.String {
+			values[name] = absolute(declaredIn(rt, Place{}), v.AsString())
+		}
+	}
+
+	if err := load.CheckFiles(values); err != nil {
+		return err.Error()
+	}
+	return ""
+}
+
 // endpointOps returns one op for each type of endpoint.
 func endpointOps() []stage.Op {
 	var out []stage.Op
@@ -97,6 +112,10 @@ func (*onEndpoint) Look(ctx context.Context, _ *Pools, rt *stage.Runtime) (strin
 
 	if !mayReach(ctx) {
 		return "", nil
+	}
+
+	if proxy := load.ProxyOf(url); proxy != "" {
+		return "requests to " + address + " go through the proxy " + proxy, nil
 	}
 
 	ctx, cancel := context.WithTimeout(ctx, lookTimeout)

@@ -54,11 +54,14 @@ type Record struct {
 	Text, ReasoningText string
 
 	// Prompt are the texts of the prompt. It is set only if Input still has to be counted.
-	Prompt            []string
-	Usage             *openai.Usage
-	FinishReason      string
-	Err               *Failure
-	Cancelled         bool
+	Prompt       []string
+	Usage        *openai.Usage
+	FinishReason string
+	Err          *Failure
+	Cancelled    bool
+
+	// Cut is true if the end of the load cut the request. It is part of no metric.
+	Cut               bool
 	Connect           int64 // ns spent to open a connection for this request
 	Reused            bool
 	BytesIn, BytesOut int64

@@ -37,8 +37,9 @@ type Summary struct {
 	// the end of the last, including failed requests. All rates are relative to this window.
 	From, To int64
 
-	// Requests = Succeeded + Failed. Cancelled is the part of Failed that the client cancelled on purpose.
-	Requests, Succeeded, Failed, Cancelled int
+	// Requests = Succeeded + Failed. Cancelled is the part of Failed that the client cancelled on purpose. Cut counts
+	// the requests that the end of the load cut, which are in no other number.
+	Requests, Succeeded, Failed, Cancelled, Cut int
 
 	// Asked counts successful requests with a requested output length. Short counts those whose output is
 	// shorter by more than min(5 %, 50 tokens). Compared counts successful requests with both the client's
@@ -129,12 +130,20 @@ const maxErrorKinds = 1000
 func (c *Collector) Add(r *Record) *Values {
 	r.Per(&c.v, c.Streaming, c.SLO)
 	s := &c.s
-	s.Requests++
 	if s.From == 0 || r.Start < s.From {
 		s.From = r.Start
 	}
 
 	s.To = max(s.To, r.Finish)
+	if r.Cut {
+		s.Cut++
+		for i := range c.v {
+			c.v[i] = math.NaN()
+		}
+		return &c.v
+	}
+
+	s.Requests++
 	for i, x := range c.v {
 		if !math.IsNaN(x) {
 			c.columns[i].add(x)

@@ -20,6 +20,10 @@ type Options struct {
 	// values per request by up to +- that amount.
 	TTFT, ITL, TTFTSpread time.Duration
 
+	// Slots is the number of requests that are served at the same time. Further requests wait in order of arrival, and
+	// their delays start when they leave the queue. 0 is unlimited.
+	Slots int
+
 	// Tokens is the response length for requests without a limit. The default is 16. TokenSpread varies the
 	// length by up to +- that number.
 	Tokens, TokenSpread int

@@ -32,6 +32,7 @@ type Server struct {
 	seen   map[uint64]bool
 	down   bool
 	active sync.WaitGroup // connections
+	slots  chan struct{}  // nil if unlimited
 
 	number       atomic.Int64 // number of generation requests
 	open, most   atomic.Int64 // requests in progress
@@ -65,7 +66,11 @@ func New(o Options) (*Server, error) {
 	if err := o.settle(); err != nil {
 		return nil, err
 	}
-	return &Server{opts: o, conns: map[net.Conn]bool{}, bodies: map[bodyKey][]byte{}, seen: map[uint64]bool{}}, nil
+	s := &Server{opts: o, conns: map[net.Conn]bool{}, bodies: map[bodyKey][]byte{}, seen: map[uint64]bool{}}
+	if o.Slots > 0 {
+		s.slots = make(chan struct{}, o.Slots)
+	}
+	return s, nil
 }
 
 // Serve accepts connections until ctx is done or the listener fails.
@@ -259,13 +264,15 @@ type ask struct {
 	number   int
 	fault    Fault
 	received time.Time
-	truth    int // index in Server.truth, or -1
+	began    time.Time // after waiting for a slot
+	truth    int       // index in Server.truth, or -1
 	model    string
 	ids      bool // token ids are requested
 }
 
 func (s *Server) generate(c net.Conn, id string, header http.Header, body []byte, chat bool) bool {
 	a := &ask{id: id, chat: chat, received: s.opts.Now(), number: int(s.number.Add(1)), truth: -1}
+	a.began = a.received
 	open := s.open.Add(1)
 	defer s.open.Add(-1)
 
@@ -343,8 +350,13 @@ func (s *Server) generate(c net.Conn, id string, header http.Header, body []byte
 		s.note(a, header, body)
 	}
 
-	ok := s.answer(c, a)
-	return ok
+	if s.slots != nil {
+		s.slots <- struct{}{}
+		defer func() { <-s.slots }()
+		a.began = s.opts.Now()
+	}
+
+	return s.answer(c, a)
 }
 
 // promptTokens counts the words of text prompts and the ids of token prompts.

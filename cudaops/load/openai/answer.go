@@ -190,7 +190,16 @@ func reason(text string) string {
 	return strings.Clone(text)
 }
 
+// join appends a text, or the texts of a list of parts.
 func join(to *string, v gjson.Result) {
+	if v.IsArray() {
+		v.ForEach(func(_, part gjson.Result) bool {
+			join(to, part.Get("text"))
+			return true
+		})
+		return
+	}
+
 	if v.Type != gjson.String {
 		return
 	}

@@ -63,6 +63,9 @@ func CheckExtra(extra map[string]json.RawMessage) error {
 		if slices.Contains(reserved, name) {
 			return fmt.Errorf("extra inputs set %q, which the plan sets itself; use its own option for that", name)
 		}
+		if n := strings.TrimSpace(string(extra[name])); name == "n" && n != "1" {
+			return fmt.Errorf("extra input n is %s; a request has one response, so send more requests instead", n)
+		}
 		if !json.Valid(extra[name]) {
 			return fmt.Errorf("extra input %q is no JSON: %.100q", name, extra[name])
 		}

@@ -1,0 +1,123 @@
+package load
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"aicplan/cudaops/load/aiperf"
+)
+
+// interrupted is the reason of a load that the user ended.
+const interrupted = "interrupted"
+
+// endEarly ends the phase: no further request is sent, and open requests are cut after grace. Only the first call has an
+// effect.
+func (p *phase) endEarly(reason string, grace time.Duration) {
+	if !p.endedBy.CompareAndSwap(nil, &reason) {
+		return
+	}
+
+	p.cutoff()
+	if grace <= 0 {
+		p.abort()
+		return
+	}
+	time.AfterFunc(grace, p.abort)
+}
+
+// reason returns the name of the setting that ended the phase.
+func (p *phase) reason(replay bool) string {
+	switch by := p.endedBy.Load(); {
+	case by != nil:
+		return *by
+	case p.requests > 0 && p.issued.Load() >= p.requests:
+		return "requests"
+	case replay || p.sessions == 0:
+		return "trace"
+	}
+	return "sessions"
+}
+
+// failureLimits counts the failed requests of a phase.
+type failureLimits struct{ requests, failed, consecutive int }
+
+// minJudged is the number of requests from which the share of failed requests is judged.
+const minJudged = 20
+
+// exceeded adds a request and returns the name of a limit that is exceeded, or "".
+func (f *failureLimits) exceeded(s *Settings, rec *aiperf.Record) string {
+	if rec.Cut || rec.Cancelled {
+		return ""
+	}
+
+	f.requests++
+	f.consecutive++
+	if rec.Err == nil {
+		f.consecutive = 0
+	} else {
+		f.failed++
+	}
+
+	switch {
+	case s.MaxErrors > 0 && f.failed >= s.MaxErrors:
+		return "max_errors"
+	case s.MaxErrorRate > 0 && f.requests >= minJudged && float64(f.failed) > s.MaxErrorRate*float64(f.requests):
+		return "max_error_rate"
+	case s.MaxConsecutiveErrors > 0 && f.consecutive >= s.MaxConsecutiveErrors:
+		return "max_consecutive_errors"
+	}
+	return ""
+}
+
+// watchQueue ends the phase if the number of unanswered requests grows for the seconds of over_saturation. The returned
+// function ends the check.
+func (p *phase) watchQueue(ctx context.Context, from int64) (stop context.CancelFunc) {
+	ctx, stop = context.WithCancel(ctx)
+	s := &p.r.settings
+	window := max(3, int(math.Ceil(s.OverSaturation)))
+	go func() {
+		defer p.r.caught()
+		t := time.NewTicker(time.Second)
+		defer t.Stop()
+
+		var waiting []float64 // requests that are due and have not ended, each second
+		for {
+			select {
+			case <-ctx.Done():
+				return
+			case <-t.C:
+			}
+
+			elapsed := float64(p.r.now()-from) / 1e9
+			if elapsed < s.RateRamp {
+				continue
+			}
+
+			due := s.RequestRate * (elapsed - s.RateRamp/2)
+			waiting = append(waiting, due-float64(p.r.succeeded.Load()+p.r.failed.Load()))
+			if n := len(waiting); n > window && grows(waiting[n-window-1:], s.RequestRate*float64(window)) {
+				p.endEarly("over_saturation", 0)
+				return
+			}
+		}
+	}()
+	return stop
+}
+
+// grows reports whether a queue grows: each third of the time has more waiting requests than the one before, and the
+// increase is above what random arrivals cause. arrivals is the expected number of arrivals.
+func grows(waiting []float64, arrivals float64) bool {
+	third := len(waiting) / 3
+	mean := func(part []float64) float64 {
+		sum := 0.0
+		for _, v := range part {
+			sum += v
+		}
+		return sum / float64(len(part))
+	}
+
+	first, last := waiting[0], waiting[len(waiting)-1]
+	a, b, c := mean(waiting[:third]), mean(waiting[third:2*third]), mean(waiting[2*third:])
+	return a < b && b < c && last-first > max(10, 3*math.Sqrt(arrivals), 0.05*arrivals)
+}
