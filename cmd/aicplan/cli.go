@@ -29,9 +29,9 @@ type cli struct {
 	Models     modelsCmd     `cmd:"" help:"List the models whose shapes are on file, and what each needs."`
 	Doctor     doctorCmd     `cmd:"" help:"Report what this machine can measure."`
 	Systems    systemsCmd    `cmd:"" help:"Show system specs, and make one of this machine."`
-	Runtimes   runtimesCmd   `cmd:"" help:"List the kinds of runtimes with their options."`
 	Docs       docsCmd       `cmd:"" help:"Run the tagged blocks of Markdown pages."`
 	MockServer mockServerCmd `cmd:"" name:"mock-server" help:"Serve an OpenAI-compatible API for trying load."`
+	Help_      helpCmd       `cmd:"" name:"help" help:"Print a page of the reference, or the help of a command."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`
 	Completion completionCmd `cmd:"" help:"Print a shell completion script."`
 	Complete   completeCmd   `cmd:"" hidden:"" help:"Print the completions of a command line."`

@@ -9,18 +9,9 @@ import (
 
 	"aicplan/engine/config"
 	"aicplan/engine/stage"
-	"aicplan/stages/runtimes"
 )
 
-type runtimesCmd struct {
-	Kind string `arg:"" optional:"" help:"Show this kind with its options."`
-	JSON bool   `name:"json" help:"Print as JSON."`
-}
-
-// Help implements kong.HelpProvider.
-func (c *runtimesCmd) Help() string { return "For example: aicplan runtimes cuda" }
-
-// kindInfo is a kind of runtimes in the output of describe and runtimes.
+// kindInfo is a kind of runtimes in the output of describe and help.
 type kindInfo struct {
 	Name       string       `json:"name"`
 	Summary    string       `json:"summary"`
@@ -98,41 +89,7 @@ func (k *kindInfo) optionsLine() string {
 	return strings.Join(out, ", ")
 }
 
-// Run lists the kinds, or prints one with its options.
-func (c *runtimesCmd) Run(a *app) error {
-	var infos []kindInfo
-	var names []string
-	for _, k := range runtimes.Registered(a.kinds) {
-		infos, names = append(infos, kindInfoOf(&k)), append(names, k.Name)
-	}
-
-	if c.Kind == "" {
-		if c.JSON {
-			return a.json(infos)
-		}
-		for _, k := range infos {
-			a.hanging(10, k.Name, k.Summary)
-			if text := k.optionsLine(); text != "" {
-				a.hanging(10, "", "options: "+text)
-			}
-		}
-		return nil
-	}
-
-	at := slices.Index(names, c.Kind)
-	if at < 0 {
-		return fmt.Errorf("%q is no kind of runtime.%s", c.Kind, config.DidYouMean(c.Kind, names))
-	}
-
-	k := infos[at]
-	if c.JSON {
-		return a.json(k)
-	}
-
-	a.kind(&k)
-	return nil
-}
-
+// kind prints a kind of runtimes with its options.
 func (a *app) kind(k *kindInfo) {
 	a.hanging(12, k.Name, k.Summary)
 	a.hanging(12, "stability", k.Stability)

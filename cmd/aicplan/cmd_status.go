@@ -15,9 +15,9 @@ import (
 )
 
 type statusCmd struct {
-	Run_ string `arg:"" optional:"" name:"run" default:"latest" help:"A run's id, its beginning, or latest."`
-	Watch bool  `short:"w" help:"Go on until the run ends: redrawn every second on a terminal, else a line after every change."`
-	JSON bool   `name:"json" help:"Print as JSON."`
+	Run_  string `arg:"" optional:"" name:"run" default:"latest" help:"A run's id, its beginning, or latest."`
+	Watch bool   `short:"w" help:"Go on until the run ends: redrawn every second on a terminal, else a line after every change."`
+	JSON  bool   `name:"json" help:"Print as JSON."`
 }
 
 // Help is printed below the summary.

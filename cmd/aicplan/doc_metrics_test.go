@@ -13,7 +13,7 @@ import (
 // TestLanguagePageHasMetrics checks that the table of serving metrics equals the catalog's.
 func TestLanguagePageHasMetrics(t *testing.T) {
 	t.Parallel()
-	page, err := os.ReadFile(filepath.Join(repoRoot(t), "docs", "reference", "language.md"))
+	page, err := os.ReadFile(filepath.Join(repoRoot(t), "docs", "reference", "collect.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,6 +23,6 @@ func TestLanguagePageHasMetrics(t *testing.T) {
 		want += fmt.Sprintf("| `%s` | %s | %s | %s |\n", c.Name, c.Unit, c.Better, required)
 	}
 	if !strings.Contains(string(page), want+"\n") {
-		t.Errorf("docs/reference/language.md does not have the metrics of serving_perf as the catalog has them:\n%s", want)
+		t.Errorf("docs/reference/collect.md does not have the metrics of serving_perf as the catalog has them:\n%s", want)
 	}
 }

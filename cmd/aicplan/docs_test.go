@@ -28,8 +28,8 @@ var update = flag.Bool("update", false, "rewrite the expected output in docs and
 //   - a comment <!-- exit code N --> above a console fence expects that exit code of its last command;
 //     <!-- not run: REASON --> excludes the fence.
 //
-// Files and commands of one page share a folder, in which plans/ is the project's. -update rewrites
-// output that differs.
+// Commands of one page share a folder, which has its files, those of its folder's other pages, and
+// plans/ of the project. -update rewrites output that differs.
 func TestDocs(t *testing.T) {
 	if !*update { // other tests read the pages
 		t.Parallel()
@@ -154,19 +154,41 @@ func tryDocument(t *testing.T, root, path, text string, fences []fence) {
 		t.Fatal(err)
 	}
 
+	write := func(f fence) {
+		if f.file == "" {
+			return
+		}
+		at := filepath.Join(dir, f.file)
+		if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(at, []byte(f.text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	beside, err := filepath.Glob(filepath.Join(filepath.Dir(path), "*.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, other := range beside {
+		if other == path {
+			continue
+		}
+		data, err := os.ReadFile(other)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range readFences(string(data)) {
+			write(f)
+		}
+	}
+
 	lines := strings.Split(text, "\n")
 	var out []string
 	copied := 0
 	for _, f := range fences {
-		if f.file != "" {
-			at := filepath.Join(dir, f.file)
-			if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(at, []byte(f.text), 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
+		write(f)
 
 		for i, s := range f.steps {
 			at := fmt.Sprintf("%s:%d: %s", filepath.Base(path), f.line+1, s.command)

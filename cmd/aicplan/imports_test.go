@@ -42,7 +42,8 @@ var layers = []layer{
 	{"engine/run", []string{"engine", "sink"}},
 	{"stages", []string{"engine/stage", "engine/checkpoint", "engine/grid", "engine/config", "cudaops", "sink", "systems"}},
 	{"plans", nil},
-	{"cmd", []string{"engine", "stages", "cudaops", "sink", "systems"}},
+	{"docs", nil},
+	{"cmd", []string{"docs", "engine", "stages", "cudaops", "sink", "systems"}},
 }
 
 // ground are the folders whose packages every other package may import. They import only each other.

@@ -95,14 +95,14 @@ func TestToyKind(t *testing.T) {
 		}
 		return out.String()
 	}
-	for _, args := range [][]string{{"runtimes"}, {"runtimes", "toy"}, {"runtimes", "--json"}} {
+	for _, args := range [][]string{{"help", "toy"}, {"help", "--json"}} {
 		for _, word := range []string{"toy", "speed", "colour", "box", "play"} {
 			if !strings.Contains(say(args...), word) {
 				t.Errorf("%v does not have %s", args, word)
 			}
 		}
 	}
-	page := readPage(t, "reference/language.md").section(t, "runtime")
+	page := reference{}.section(t, "runtime")
 	missing := undocumented(page, runtimes.Registered(kinds))
 	slices.Sort(missing)
 	want := []string{

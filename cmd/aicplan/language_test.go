@@ -14,6 +14,7 @@ import (
 
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/ops"
+	"aicplan/docs"
 	"aicplan/engine/config"
 	"aicplan/engine/plantest"
 	"aicplan/engine/stage"
@@ -49,6 +50,19 @@ func readPage(t *testing.T, name string) *page {
 	return p
 }
 
+// reference is the pages of docs/reference, which aicplan help prints.
+type reference struct{}
+
+// section returns the text of a page.
+func (reference) section(t *testing.T, name string) string {
+	t.Helper()
+	text, ok := docs.Page(name)
+	if !ok {
+		t.Errorf("docs/reference has no page %s.md", name)
+	}
+	return text
+}
+
 // section returns the text below a heading of the second or third level.
 func (p *page) section(t *testing.T, heading string) string {
 	t.Helper()
@@ -68,34 +82,34 @@ func names(text, word string) bool {
 // stage kinds and checks, options of runtimes, and fields of systems.
 func TestLanguageIsDocumented(t *testing.T) {
 	t.Parallel()
-	p := readPage(t, "reference/language.md")
-	functions := p.section(t, "Functions")
+	p := reference{}
+	functions := p.section(t, "functions")
 	for name := range config.Functions() {
 		if !strings.Contains(functions, "`"+name+"(") {
-			t.Errorf("%s does not have the function %s", p.name, name)
+			t.Errorf("%s does not have the function %s", "docs/reference", name)
 		}
 	}
 	for block, words := range config.Words() {
-		heading := map[string]string{"stage": "What every stage has", "validation": "variable"}[block]
+		heading := map[string]string{"validation": "variable"}[block]
 		if heading == "" {
 			heading = block
 		}
 		text := p.section(t, heading)
 		for _, w := range words {
 			if !names(text, w) {
-				t.Errorf("%s: the section %q does not name %s", p.name, heading, w)
+				t.Errorf("%s: the section %q does not name %s", "docs/reference", heading, w)
 			}
 		}
 	}
 	for block, words := range plantest.Words() {
 		for _, w := range words {
-			if !names(p.section(t, "Tests"), w) {
-				t.Errorf("%s: the section \"Tests\" does not name %s of %s", p.name, w, block)
+			if !names(p.section(t, "tests"), w) {
+				t.Errorf("%s: the page \"tests\" does not name %s of %s", "docs/reference", w, block)
 			}
 		}
 	}
 	for _, word := range undocumented(p.section(t, "runtime"), runtimes.Registered(runtimes.Kinds())) {
-		t.Errorf("%s: the section \"runtime\" does not have %s", p.name, word)
+		t.Errorf("%s: the section \"runtime\" does not have %s", "docs/reference", word)
 	}
 	spec, err := systems.Load("h200_sxm")
 	if err != nil {
@@ -103,13 +117,13 @@ func TestLanguageIsDocumented(t *testing.T) {
 	}
 	for field := range spec.Object() {
 		if !names(p.section(t, "system"), field) {
-			t.Errorf("%s: the section \"system\" does not name the field %s", p.name, field)
+			t.Errorf("%s: the section \"system\" does not name the field %s", "docs/reference", field)
 		}
 	}
 	for _, kind := range []any{ops.KernelBinding{}, ops.KernelArg{}} {
 		for i := range reflect.TypeOf(kind).NumField() {
 			if w := reflect.TypeOf(kind).Field(i).Tag.Get("json"); !names(p.section(t, "collect"), w) && !strings.Contains(p.section(t, "collect"), w+" = ") {
-				t.Errorf("%s: \"collect\" does not name %s of a kernel's binding", p.name, w)
+				t.Errorf("%s: \"collect\" does not name %s of a kernel's binding", "docs/reference", w)
 			}
 		}
 	}
@@ -119,12 +133,12 @@ func TestLanguageIsDocumented(t *testing.T) {
 		text := p.section(t, k.Name)
 		for _, w := range k.Words() {
 			if !names(text, w) {
-				t.Errorf("%s: the section %q does not name %s", p.name, k.Name, w)
+				t.Errorf("%s: the section %q does not name %s", "docs/reference", k.Name, w)
 			}
 		}
 	}
 	for name, k := range all.Kinds() {
-		t.Run(name, func(t *testing.T) { documentedKind(t, p.name, p.section(t, name), k) })
+		t.Run(name, func(t *testing.T) { documentedKind(t, "docs/reference", p.section(t, name), k) })
 	}
 }
 
@@ -194,14 +208,14 @@ func documentedKind(t *testing.T, name, text string, k stage.Kind) {
 // for checks of gates.
 func TestDefaultsAreDocumented(t *testing.T) {
 	t.Parallel()
-	p := readPage(t, "reference/language.md")
+	p := reference{}
 	all := stages.All()
 	defer all.Close()
 	for name, k := range all.Kinds() {
 		rows := tableRows(p.section(t, name))
 		for attr, text := range defaultsOf(k.New()) {
 			if !strings.Contains(rows[attr], text) {
-				t.Errorf("%s: the row of %s in %q does not have its default %s", p.name, attr, name, text)
+				t.Errorf("%s: the row of %s in %q does not have its default %s", "docs/reference", attr, name, text)
 			}
 		}
 	}
@@ -209,7 +223,7 @@ func TestDefaultsAreDocumented(t *testing.T) {
 	for check, config := range gate.Defaults() {
 		for attr, text := range defaultsOf(config) {
 			if !strings.Contains(rows[check], "`"+attr+"` ("+text) {
-				t.Errorf("%s: the row of the check %s does not have `%s` (%s)", p.name, check, attr, text)
+				t.Errorf("%s: the row of the check %s does not have `%s` (%s)", "docs/reference", check, attr, text)
 			}
 		}
 	}

@@ -103,10 +103,8 @@ func parse(parser *kong.Kong, app *app, cli *cli, args []string) (code int) {
 // aliases maps common spellings of help and version. Without arguments it returns --help.
 func aliases(args []string) []string {
 	switch {
-	case len(args) == 0:
+	case len(args) == 0, len(args) == 1 && args[0] == "help":
 		return []string{"--help"}
-	case args[0] == "help":
-		return append(args[1:len(args):len(args)], "--help")
 	case len(args) == 1 && (args[0] == "--version" || args[0] == "-V"):
 		return []string{"version"}
 	}

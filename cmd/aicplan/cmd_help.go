@@ -1,0 +1,114 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/alecthomas/kong"
+
+	"aicplan/docs"
+	"aicplan/engine/config"
+	"aicplan/engine/plantest"
+	"aicplan/engine/stage"
+	"aicplan/sink/base/textutil"
+	"aicplan/stages/runtimes"
+)
+
+type helpCmd struct {
+	Topic []string `arg:"" optional:"" help:"A command, a block such as gate, a kind of runtimes such as cuda, or another page."`
+	JSON  bool     `name:"json" help:"Print the words of the plan language as JSON: blocks, attributes, options, functions."`
+}
+
+// Help is printed below the summary.
+func (helpCmd) Help() string {
+	return "Pages: " + strings.Join(docs.Names(), ", ") + ".\n\n" + `Examples:
+  aicplan help gate
+  aicplan help cuda
+  aicplan help ckpt gc`
+}
+
+// Run prints what there is about a topic: the help of a command, a page, and a kind of runtimes.
+func (c *helpCmd) Run(a *app, parser *kong.Kong) error {
+	if c.JSON {
+		return a.json(a.language())
+	}
+
+	found := false
+	part := func() {
+		if found {
+			fmt.Fprintln(a.stdout)
+		}
+		found = true
+	}
+
+	if node, _, rest := commandOf(parser.Model.Node, c.Topic); len(rest) == 0 && node != parser.Model.Node {
+		part()
+		ctx, err := kong.Trace(parser, c.Topic)
+		if err != nil {
+			return err
+		}
+		if err := a.help(kong.HelpOptions{Compact: true, WrapUpperBound: columns, ValueFormatter: withDefault}, ctx); err != nil {
+			return err
+		}
+	}
+
+	topic := strings.Join(c.Topic, " ")
+	if text, ok := docs.Page(topic); ok {
+		part()
+		fmt.Fprint(a.stdout, text)
+	}
+
+	kinds := runtimes.Registered(a.kinds)
+	if i := slices.IndexFunc(kinds, func(k stage.RuntimeKind) bool { return k.Name == topic }); i >= 0 {
+		part()
+		info := kindInfoOf(&kinds[i])
+		a.kind(&info)
+	}
+
+	if !found {
+		var names []string
+		for _, k := range kinds {
+			names = append(names, k.Name)
+		}
+		for _, n := range parser.Model.Children {
+			names = append(names, n.Name)
+		}
+		return fmt.Errorf("there is no page, command or kind of runtimes %q.%s aicplan help --help lists the pages",
+			topic, textutil.DidYouMean(topic, append(names, docs.Names()...)))
+	}
+
+	return nil
+}
+
+// language is the vocabulary of plans, for editors and other programs.
+type language struct {
+	Blocks    stage.Vocabulary            `json:"blocks"`
+	Stages    map[string]stage.Vocabulary `json:"stages"`
+	Tests     stage.Vocabulary            `json:"tests"`
+	Runtimes  []kindInfo                  `json:"runtimes"`
+	Services  []blockInfo                 `json:"services"`
+	Functions []string                    `json:"functions"`
+}
+
+func (a *app) language() *language {
+	all := a.stages()
+	defer all.Close()
+	out := &language{Blocks: config.Words(), Stages: map[string]stage.Vocabulary{}, Tests: plantest.Words(),
+		Functions: slices.Sorted(maps.Keys(config.Functions()))}
+
+	for name, k := range all.Kinds() {
+		out.Stages[name] = stage.Words(k.New())
+	}
+
+	for _, k := range all.Runtimes() {
+		out.Runtimes = append(out.Runtimes, kindInfoOf(&k))
+	}
+
+	for _, s := range all.Services() {
+		out.Services = append(out.Services, blockInfo{s.Name, "", optionInfos(s.Options, false)})
+	}
+
+	return out
+}
