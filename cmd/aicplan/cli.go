@@ -10,6 +10,7 @@ type cli struct {
 	Plan       planCmd       `cmd:"" help:"Show what would be collected; needs no GPU."`
 	Apply      applyCmd      `cmd:"" help:"Collect, check and export."`
 	Status     statusCmd     `cmd:"" help:"Show the progress of a run."`
+	Cancel     cancelCmd     `cmd:"" help:"Cancel the jobs that applies have submitted to a cluster."`
 	Serve      serveCmd      `cmd:"" help:"Show runs on a live page."`
 	Preflight  preflightCmd  `cmd:"" help:"Run the plan's preflight checks on this machine."`
 	Report     reportCmd     `cmd:"" help:"Report on a finished run (HTML, Markdown, JSON)."`

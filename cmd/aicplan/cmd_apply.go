@@ -29,7 +29,7 @@ type applyCmd struct {
 	AutoApprove bool          `help:"Do not ask on a terminal before measuring for long."`
 	Grace       time.Duration `help:"After Ctrl-C, how long the cases in flight may take to end; 0: as long as they need." default:"10s" placeholder:"TIME"`
 	DryRun      bool          `help:"Print the scripts of the jobs that would be submitted, and submit and measure nothing."`
-	CancelJobs  bool          `help:"At Ctrl-C cancel the jobs of executors, which go on without it."`
+	Detach      bool          `help:"Return once the jobs of executors are submitted. The same command follows them later; status shows them, cancel ends them."`
 	JSON        bool          `name:"json" help:"Print events as NDJSON; of a plan with mistakes an event of the type diagnostic each."`
 }
 
@@ -127,7 +127,7 @@ func (c *applyCmd) Run(a *app) error {
 		return err
 	}
 
-	inv.CancelOnStop = c.CancelJobs
+	inv.Detach = c.Detach
 	all.Invoked(inv)
 	if saved != nil {
 		if changed := saved.Changed(p); len(changed) > 0 {
@@ -180,7 +180,19 @@ func (c *applyCmd) Run(a *app) error {
 	}
 
 	a.code = res.ExitCode()
+	if c.Detach && a.code == run.ExitInterrupted && !closed(stop) {
+		a.code = run.ExitOK // only jobs are missing
+	}
 	return nil
+}
+
+func closed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
 }
 
 // latestRun returns the id of the latest run in the state folder, or "" if there is none.

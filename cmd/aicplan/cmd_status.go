@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -10,6 +12,7 @@ import (
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/run"
 	"aicplan/sink/base/textutil"
+	"aicplan/stages/executors"
 	"aicplan/stages/report/history"
 	"aicplan/stages/report/live"
 )
@@ -29,7 +32,7 @@ Examples:
   aicplan status --watch
   aicplan --state-dir /shared/state status --json
 
-Exit code 0 while the run goes on and after one that ended with 0; else the
+Exit code 0 while the run or its jobs go on and after one that ended with 0; else the
 run's own. A run without a sign of life for 100 s is told as lost: 1.`
 }
 
@@ -50,15 +53,48 @@ func (c *statusCmd) Run(a *app) error {
 	}
 
 	s, now := f.State(), time.Now()
+	jobs, err := executors.ProgressOf(store.Dir())
+	if err != nil {
+		return err
+	}
+
 	if c.JSON {
-		if err := a.json(s); err != nil {
+		shown := struct {
+			*live.State
+			Jobs []executors.Progress `json:"jobs,omitempty"`
+		}{s, jobs}
+		if err := a.json(shown); err != nil {
 			return err
 		}
 	} else {
 		statusView(a.stdout, s, now, a.columns())
+		jobsView(a.stdout, jobs)
 	}
 
+	if len(jobs) > 0 {
+		return nil // the run continues in its jobs
+	}
 	return ended(s, now)
+}
+
+// jobsView prints the tasks of collects on a cluster.
+func jobsView(w io.Writer, jobs []executors.Progress) {
+	for _, p := range jobs {
+		started := 0
+		var parts []string
+		for _, state := range slices.Sorted(maps.Keys(p.Tasks)) {
+			started += p.Tasks[state]
+			parts = append(parts, fmt.Sprintf("%d %s", p.Tasks[state], state))
+		}
+		if n := p.Submitted - started; n > 0 {
+			parts = append(parts, fmt.Sprintf("%d not started", n))
+		}
+		if p.Cancelled {
+			parts = append(parts, "cancelled")
+		}
+		fmt.Fprintf(w, "Jobs of %s: %s: %s; %s measured by them, %s left.\n", p.Stage, textutil.Some(p.Submitted, "task"),
+			strings.Join(parts, ", "), textutil.Count(int64(p.Measured)), textutil.Count(int64(p.Left)))
+	}
 }
 
 // follow opens a run of the state folder.

@@ -101,11 +101,11 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 		case err != nil:
 			return nil, fmt.Errorf("nothing is submitted, since jobs of an earlier run may still wait or run: %w; try again",
 				err)
-		case len(active) == 0:
+		case len(active) == 0, order.Cancelled():
 			order = nil
 		case order.Key != key:
-			return nil, fmt.Errorf("%d jobs of an earlier run of this stage still wait or run, and the plan has changed: wait for them, or cancel them: scancel %s",
-				len(active), strings.Join(arraysOf(active), " "))
+			return nil, fmt.Errorf("%d jobs of an earlier run of this stage still wait or run, and the plan has changed: wait for them, or end them with aicplan cancel",
+				len(active))
 		}
 	}
 
@@ -177,17 +177,6 @@ func (r *running) learn(o *executors.Order) error {
 	}
 
 	return nil
-}
-
-// arraysOf returns the distinct array ids of jobs.
-func arraysOf(jobs []executors.Job) []string {
-	var out []string
-	for _, j := range jobs {
-		if !slices.Contains(out, j.Array) {
-			out = append(out, j.Array)
-		}
-	}
-	return out
 }
 
 // Script returns the batch script for the jobs of a, for a dry run.
@@ -263,7 +252,7 @@ func (r *running) concluded(f *followed) (*stage.Outcome, error) {
 		class, why := lostClass, "no task has it"
 		switch {
 		case out.Detached:
-			class, why = "interrupted", "the run was stopped while its task waited or ran"
+			class, why = "interrupted", "its task continues without this run"
 		case out.Stopped != "":
 			class, why = "ramp", out.Stopped
 		case f.shardOf[i] >= 0 && out.Lost[int(f.shardOf[i])] != "":
@@ -276,16 +265,13 @@ func (r *running) concluded(f *followed) (*stage.Outcome, error) {
 	return nil, nil
 }
 
-// leaving prints whether the remaining jobs continue or are cancelled.
+// leaving reports that the remaining jobs continue.
 func (r *running) leaving(out *executors.Outcome) {
 	if len(out.Jobs) == 0 {
 		return
 	}
 	jobs := strings.Join(out.Jobs, " ")
-	text := fmt.Sprintf("%s: the jobs %s continue: the same command follows them, scancel %s ends them",
-		r.rc.Address, jobs, jobs)
-	if r.invocation.CancelOnStop {
-		text = fmt.Sprintf("%s: the jobs %s are cancelled; what they have stored is kept", r.rc.Address, jobs)
-	}
+	text := fmt.Sprintf("%s: the jobs %s continue: the same command follows them, aicplan cancel ends them",
+		r.rc.Address, jobs)
 	r.rc.Events.Message(r.rc.Address, stage.MessageShow, text)
 }

@@ -46,7 +46,7 @@ func (r *running) follow(ctx context.Context, s *executors.Scheduler, o *executo
 	}
 
 	follower := &executors.Follower{
-		Config: r.place, Order: o, Scheduler: s, Work: f, Stop: r.rc.Stop, CancelOnStop: r.invocation.CancelOnStop,
+		Config: r.place, Order: o, Scheduler: s, Work: f, Stop: r.rc.Stop, Detach: r.invocation.Detach,
 		Script: r.script(r.rc.Address, r.rc.Store.Dir(), r.rc.PlanDir, o.Dir()),
 	}
 

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -36,38 +34,15 @@ type Follower struct {
 	Scheduler *Scheduler
 	Script    Script
 	Work      Work
-	// Stop makes Follow return when it is closed.
+	// Stop makes Follow return when it is closed. The jobs continue.
 	Stop <-chan struct{}
-	// CancelOnStop cancels the jobs when Stop is closed. Otherwise they continue.
-	CancelOnStop bool
+	// Detach makes Follow return once all shards are submitted. The jobs continue.
+	Detach bool
 
 	arrays  []Array
 	shards  []shard
 	trouble string          // the last temporary error that was shown
 	reasons map[string]bool // reasons for waiting that were shown
-}
-
-// shardState is the state of a shard from the coordinator's point of view.
-type shardState int
-
-const (
-	open   shardState = iota // to be submitted or resubmitted
-	queued                   // submitted, not seen running
-	running
-	lost   // not in the queue and without a final status, or with rows still arriving
-	done   // every case has a result
-	failed // given up
-)
-
-// shard is the coordinator's state of one shard.
-type shard struct {
-	state     shardState
-	array     int       // index of its last submission in arrays; -1 if never submitted
-	left      int       // cases without a result at its last submission
-	fruitless int       // consecutive submissions without a new row
-	gone      time.Time // when it became lost
-	status    *Status
-	why       string // reason of a failure
 }
 
 // Outcome is the result of Follow.
@@ -76,7 +51,7 @@ type Outcome struct {
 	Lost map[int]string
 	// Stopped is the reason why the ramp did not pass, or "".
 	Stopped string
-	// Detached is true if Follow returned because of Stop. Jobs are the arrays that had not ended.
+	// Detached is true if Follow returned because of Stop or Detach. Jobs are the arrays that had not ended.
 	Detached bool
 	Jobs     []string
 }
@@ -104,6 +79,10 @@ func (f *Follower) Follow(ctx context.Context) (*Outcome, error) {
 	pause := min(f.Config.Poll, 200*time.Millisecond)
 
 	for {
+		if f.Order.Cancelled() {
+			f.giveUp("its order was cancelled with aicplan cancel")
+		}
+
 		jobs, err := f.Scheduler.queue(ctx)
 		_, passes := errors.AsType[*temporary](err)
 		if err != nil && len(f.arrays) == 0 && !passes && ctx.Err() == nil {
@@ -118,15 +97,14 @@ func (f *Follower) Follow(ctx context.Context) (*Outcome, error) {
 		}
 
 		if known {
-			out.Stopped = f.judge(ctx, jobs)
-			if out.Stopped != "" {
+			if out.Stopped = f.update(ctx, jobs); out.Stopped != "" {
 				return out, f.Scheduler.cancel(context.WithoutCancel(ctx), f.live()...)
 			}
 
 			if err := f.submit(ctx, len(jobs)); err != nil {
 				if out.Jobs = f.live(); len(out.Jobs) > 0 {
 					ids := strings.Join(out.Jobs, " ")
-					err = fmt.Errorf("%w; the jobs %s continue: the same command follows them, scancel %s ends them", err, ids, ids)
+					err = fmt.Errorf("%w; the jobs %s continue: the same command follows them, aicplan cancel ends them", err, ids)
 				}
 				return out, err
 			}
@@ -141,12 +119,14 @@ func (f *Follower) Follow(ctx context.Context) (*Outcome, error) {
 			return out, nil
 		}
 
+		if f.Detach && !f.any(pending) {
+			out.Detached, out.Jobs = true, f.live()
+			return out, nil
+		}
+
 		select {
 		case <-f.Stop:
 			out.Detached, out.Jobs = true, f.live()
-			if f.CancelOnStop {
-				return out, f.Scheduler.cancel(context.WithoutCancel(ctx), out.Jobs...)
-			}
 			return out, nil
 		case <-ctx.Done():
 			return out, ctx.Err()
@@ -190,6 +170,20 @@ func (f *Follower) complete(known bool) bool {
 	return true
 }
 
+// any reports whether a shard is in a state.
+func (f *Follower) any(state shardState) bool {
+	return slices.ContainsFunc(f.shards, func(s shard) bool { return s.state == state })
+}
+
+// giveUp fails the shards that are not done.
+func (f *Follower) giveUp(why string) {
+	for i := range f.shards {
+		if s := &f.shards[i]; s.state < done {
+			s.state, s.why = failed, why
+		}
+	}
+}
+
 // live returns the arrays of shards that wait or run.
 func (f *Follower) live() (ids []string) {
 	for _, s := range f.shards {
@@ -222,198 +216,6 @@ func (f *Follower) take() error {
 	return f.Work.Take(changed)
 }
 
-// judge updates the state of every shard. It returns the reason if the ramp of a task did not pass, and
-// "" otherwise.
-func (f *Follower) judge(ctx context.Context, jobs []Job) (stopped string) {
-	active := map[string]Job{}
-	for _, j := range jobs {
-		active[j.ID()] = j
-	}
-
-	now := time.Now()
-	var cancel, ids []string // ids: ended tasks to look up in the accounting
-	ended := map[int]string{}
-	stuck, waiting := byReason{}, byReason{}
-	working := 0
-
-	for i := range f.shards {
-		s := &f.shards[i]
-		if s.state == open || s.state >= done {
-			continue
-		}
-
-		left, id := f.Work.Left(i), f.id(i)
-		job, listed := active[id]
-		switch {
-		case listed && job.waits():
-			s.state, s.gone = queued, time.Time{}
-			switch {
-			case left == 0: // the rows of a killed try have arrived
-				cancel, s.state = append(cancel, id), done
-			case job.never():
-				cancel, s.state, s.why = append(cancel, id), failed, "it cannot start: Slurm gives the reason "+job.Reason
-				stuck.add(s.why, i)
-			default:
-				waiting.add(job.Reason, i)
-			}
-
-		case listed:
-			s.state, s.gone = running, time.Time{}
-			working++
-
-		case left == 0:
-			s.state = done
-
-		default:
-			if s.state != lost {
-				s.state, s.gone = lost, now
-			}
-
-			// On a shared file system, rows and status may appear later than the end of the job in the
-			// queue.
-			away := now.Sub(s.gone)
-			patient := away < 12*f.Config.Poll
-			switch st := s.status; {
-			case st != nil && st.State == Stopped:
-				return st.Message
-
-			case st != nil && st.State == Drained && st.Attempt >= s.array*restarts:
-				// Wait for the accounting, which reports later whether a time limit, a cancellation or a
-				// preemption ended the task.
-				if away >= 2*f.Config.Poll && st.Left >= left || !patient {
-					ended[i] = st.ending()
-					ids = append(ids, id)
-				}
-
-			case st != nil && st.State.Ended() && st.Attempt >= s.array*restarts:
-				if st.Left >= left || !patient {
-					ended[i] = st.ending()
-				}
-
-			case !patient:
-				ended[i] = ""
-				ids = append(ids, id)
-			}
-
-			working++
-		}
-	}
-
-	endings := f.Scheduler.endings(ctx, ids)
-	again := byReason{}
-	for _, i := range slices.Sorted(maps.Keys(ended)) {
-		s, why := &f.shards[i], ended[i]
-		switch ending := endings[f.id(i)]; {
-		case why == "":
-			why = f.postMortem(i, ending)
-		case ending != "":
-			why = ending
-		}
-
-		// A task that is cancelled repeatedly is given up, even if it stores rows.
-		if left := f.Work.Left(i); left < s.left && !strings.Contains(why, "CANCELLED") {
-			s.fruitless = 0
-		} else {
-			s.fruitless++
-		}
-
-		if s.fruitless >= f.Config.Attempts {
-			s.state, s.why = failed, fmt.Sprintf("%s; %s brought no further row", why, textutil.Some(s.fruitless, "try"))
-			if s.fruitless > 1 {
-				s.why = fmt.Sprintf("%s; %d tries brought no further row", why, s.fruitless)
-			}
-			stuck.add(s.why, i)
-			continue
-		}
-
-		s.state = open
-		again.add(why, i)
-	}
-
-	f.warn("tasks cannot be cancelled", f.Scheduler.cancel(ctx, cancel...))
-	stuck.each(func(why string, shards []int) {
-		f.Work.Say("error", fmt.Sprintf("%s: given up: %s", tasks(shards), why))
-	})
-
-	again.each(func(why string, shards []int) {
-		f.Work.Say("warn", fmt.Sprintf("%s: submitted again: %s", tasks(shards), why))
-	})
-
-	f.show(working, waiting)
-	return ""
-}
-
-// id returns the id of the array task of a shard's last submission.
-func (f *Follower) id(shard int) string {
-	a := f.arrays[f.shards[shard].array]
-	return Job{Array: a.Job, Index: shard - a.Offset}.ID()
-}
-
-// show reports how many tasks run and wait.
-func (f *Follower) show(running int, waiting byReason) {
-	var parts []string
-	if running > 0 {
-		parts = append(parts, fmt.Sprintf("%d running", running))
-	}
-
-	waiting.each(func(reason string, shards []int) {
-		if reason == "" || reason == "None" {
-			reason = "not scheduled yet"
-		} else if name, _, _ := strings.Cut(reason, ","); !f.reasons[name] {
-			f.reasons[name] = true
-			f.Work.Say("info", fmt.Sprintf("%s: waiting, Slurm gives the reason %s", tasks(shards), reason))
-		}
-		parts = append(parts, fmt.Sprintf("%d waiting (%s)", len(shards), reason))
-	})
-
-	if len(parts) > 0 {
-		f.Work.Waiting("tasks: " + strings.Join(parts, ", "))
-	}
-}
-
-// ending describes the end of a task from its own status.
-func (s *Status) ending() string {
-	if s.Message != "" {
-		return fmt.Sprintf("%s (on %s)", s.Message, s.Node)
-	}
-	return fmt.Sprintf("%s (on %s)", s.State, s.Node)
-}
-
-// postMortem describes the end of a task without a final status, from the accounting and the last lines
-// of its log.
-func (f *Follower) postMortem(shard int, ending string) string {
-	if ending == "" {
-		ending = "its job ended without a result"
-	}
-
-	array, index, _ := strings.Cut(f.id(shard), "_")
-	name := fileName(f.Config.Title(f.Order.Stage)) + "_" + array + "_" + index
-	for _, ext := range []string{".err", ".out"} {
-		raw, err := lastBytes(filepath.Join(f.Script.LogDir, name+ext), 2000)
-		if err != nil || len(raw) == 0 {
-			continue
-		}
-		lines := strings.Split(strings.TrimSpace(strings.ToValidUTF8(string(raw), "?")), "\n")
-		return ending + "; the end of its output: " + strings.Join(lines[max(0, len(lines)-2):], " / ")
-	}
-
-	return ending
-}
-
-// lastBytes reads at most the given number of bytes from the end of a file.
-func lastBytes(path string, most int64) ([]byte, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, err
-	}
-	return io.ReadAll(io.NewSectionReader(f, max(0, info.Size()-most), most))
-}
-
 // arraySize is the number of indices of an array with Slurm's default for MaxArraySize.
 const arraySize = 1000
 
@@ -423,7 +225,7 @@ func (f *Follower) submit(ctx context.Context, listed int) error {
 	var shards []int
 	for i, s := range f.shards {
 		switch {
-		case s.state != open:
+		case s.state != pending:
 		case f.Work.Left(i) == 0:
 			f.shards[i].state = done
 		default:
@@ -516,23 +318,4 @@ func (f *Follower) warn(what string, err error) {
 		f.trouble = text
 		f.Work.Say("warn", text)
 	}
-}
-
-// byReason groups shards by a reason.
-type byReason map[string][]int
-
-func (b byReason) add(reason string, shard int) { b[reason] = append(b[reason], shard) }
-
-func (b byReason) each(do func(reason string, shards []int)) {
-	for _, reason := range slices.Sorted(maps.Keys(b)) {
-		do(reason, b[reason])
-	}
-}
-
-// tasks formats shards as "task 3" or "tasks 0-2,7".
-func tasks(shards []int) string {
-	if len(shards) == 1 {
-		return "task " + ranges(shards)
-	}
-	return "tasks " + ranges(shards)
 }

@@ -66,13 +66,13 @@ func TestJudgeStates(t *testing.T) {
 		"another task of the array":      {jobs: []Job{{"7", 1, "RUNNING", "None"}}, left: 1, want: lost},
 		"ended, nothing left":            {status: ended(Done), want: done},
 		"gone without a status":          {left: 1, want: lost},
-		"gone for long":                  {left: 1, long: true, want: open},
+		"gone for long":                  {left: 1, long: true, want: pending},
 		"gone for long, again":           {left: 1, long: true, fruitless: 1, want: failed},
 		"drained":                        {left: 1, status: ended(Drained), want: lost},
-		"drained some polls ago":         {left: 1, status: ended(Drained), long: true, want: open},
+		"drained some polls ago":         {left: 1, status: ended(Drained), long: true, want: pending},
 		"failed":                         {left: 1, status: ended(Failed), fruitless: 1, want: failed},
 		"ended, rows are not here yet":   {left: 2, status: ended(Done), want: lost},
-		"ended, rows are still not here": {left: 2, status: ended(Done), long: true, want: open},
+		"ended, rows are still not here": {left: 2, status: ended(Done), long: true, want: pending},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -82,7 +82,7 @@ func TestJudgeStates(t *testing.T) {
 			if tt.long {
 				s.state, s.gone = lost, time.Now().Add(-13*f.Config.Poll)
 			}
-			if stopped := f.judge(t.Context(), tt.jobs); stopped != "" || s.state != tt.want {
+			if stopped := f.update(t.Context(), tt.jobs); stopped != "" || s.state != tt.want {
 				t.Errorf("state %d (%s), stopped %q; want state %d", s.state, s.why, stopped, tt.want)
 			}
 		})
@@ -93,12 +93,12 @@ func TestJudgeStates(t *testing.T) {
 // cancelled.
 func TestJudgeCountsTriesWithoutRows(t *testing.T) {
 	t.Parallel()
-	for message, want := range map[string]shardState{"its time was over": open, "Slurm reports CANCELLED by 0": failed} {
+	for message, want := range map[string]shardState{"its time was over": pending, "Slurm reports CANCELLED by 0": failed} {
 		f, w := newFollower(t, 5)
 		w.left[0] = 3
 		s := &f.shards[0]
 		s.fruitless, s.status = 1, &Status{State: Failed, Message: message, Left: 3}
-		if f.judge(t.Context(), nil); s.state != want {
+		if f.update(t.Context(), nil); s.state != want {
 			t.Errorf("%s: state %d, want %d: %s", message, s.state, want, w.lines)
 		}
 	}
@@ -108,7 +108,7 @@ func TestJudgeStopsIfRampOfTaskFails(t *testing.T) {
 	t.Parallel()
 	f, _ := newFollower(t, 1)
 	f.shards[0].status = &Status{State: Stopped, Message: "rung 1 of 2 did not pass"}
-	if got := f.judge(t.Context(), nil); got != "rung 1 of 2 did not pass" {
+	if got := f.update(t.Context(), nil); got != "rung 1 of 2 did not pass" {
 		t.Errorf("%q", got)
 	}
 }
@@ -118,7 +118,7 @@ func TestShowReportsEachReasonOnce(t *testing.T) {
 	f, w := newFollower(t, 1, 1)
 	jobs := []Job{{"7", 0, "RUNNING", "None"}, {"7", 1, "PENDING", "ReqNodeNotAvail, UnavailableNodes:n[0-3]"}}
 	for range 2 {
-		f.judge(t.Context(), jobs)
+		f.update(t.Context(), jobs)
 	}
 	if want := "tasks: 1 running, 1 waiting (ReqNodeNotAvail, UnavailableNodes:n[0-3])"; w.waiting != want {
 		t.Errorf("%q, want %q", w.waiting, want)

@@ -24,6 +24,7 @@ import (
 //	script*.sh    the input of sbatch
 //	jobs.json     the arrays that were submitted
 //	groups.json   groups of cases that work or fail, from the coordinator
+//	cancelled     exists if the order was cancelled
 //	tasks/        the status of each task
 //	logs/         the output of the jobs
 type Order struct {
@@ -51,8 +52,8 @@ type Invocation struct {
 	WorkDir string `json:"work_dir"`
 	// Lacks lists sensitive variables from the command line, which tasks would not have.
 	Lacks []string `json:"-"`
-	// CancelOnStop cancels the jobs if the coordinator is stopped.
-	CancelOnStop bool `json:"-"`
+	// Detach makes the coordinator return once all jobs are submitted.
+	Detach bool `json:"-"`
 }
 
 // Shard is the share of the cases that one task measures.
