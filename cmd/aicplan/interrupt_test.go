@@ -126,7 +126,10 @@ func TestEndOfTheSession(t *testing.T) {
 func TestInterruptWhilePlanning(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	long := `locals { x = length([for a in range(1000): length([for b in range(1000): length([for c in range(1000): a*b*c])])]) }
+	long := `locals {
+  l = range(20000)
+  x = length([for a in range(1, 20000) : contains(local.l, -a)])
+}
 output "x" { value = local.x }
 `
 	if err := os.WriteFile(filepath.Join(dir, "plan.hcl"), []byte(long), 0o644); err != nil {

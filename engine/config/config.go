@@ -57,26 +57,30 @@ type Output struct {
 	Value       cty.Value
 }
 
+// lock begins a call: it waits for other calls and resets the budget. The result ends the call.
+func (c *Config) lock() (unlock func()) {
+	c.mu.Lock()
+	c.l.src.budget.begin()
+	return c.mu.Unlock
+}
+
 // Files returns the parsed files by name, including flags and expressions, for snippets in
 // diagnostics.
 func (c *Config) Files() map[string]*hcl.File {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 	return c.l.src.all()
 }
 
 // Secrets returns the words and numbers in the values of sensitive variables. Callers remove them
 // from text.
 func (c *Config) Secrets() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 	return slices.Clone(c.l.secrets)
 }
 
 // Sensitive returns the names of the sensitive variables of the root module.
 func (c *Config) Sensitive() []string {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 	var out []string
 	if c.root == nil {
 		return nil
@@ -93,8 +97,7 @@ func (c *Config) Sensitive() []string {
 
 // Flag registers the value of a command-line flag and returns a range that diagnostics can show.
 func (c *Config) Flag(name, value string) hcl.Range {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 	return c.l.src.text(name, value)
 }
 
@@ -112,16 +115,14 @@ func (c *Config) Addresses() []string {
 
 // SetResult stores the outputs of a finished stage, so that expressions can use them.
 func (c *Config) SetResult(address string, values map[string]cty.Value) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 	c.l.results[address] = values
 	c.l.finished++
 }
 
 // ForgetResults makes the outputs of all stages unknown again.
 func (c *Config) ForgetResults() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 	clear(c.l.results)
 	c.l.finished++
 }
@@ -130,8 +131,7 @@ func (c *Config) ForgetResults() {
 // a stage that has not run, deferred is true and the stage is nil. Callers must then retry after
 // that stage.
 func (c *Config) Decode(in *Instance) (st stage.Stage, deferred bool, diags hcl.Diagnostics) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 	ev := &evaluator{scope: in.scope, each: in.each}
 	if !in.Kind.BareNames {
 		unknown, more := ev.hasUnknown(in.decl.body)
@@ -159,8 +159,7 @@ func (c *Config) Decode(in *Instance) (st stage.Stage, deferred bool, diags hcl.
 
 // Outputs evaluates the root outputs.
 func (c *Config) Outputs() ([]Output, hcl.Diagnostics) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 
 	var out []Output
 	var diags hcl.Diagnostics
@@ -176,10 +175,9 @@ func (c *Config) Outputs() ([]Output, hcl.Diagnostics) {
 
 // Eval evaluates one expression in the scope of the root module.
 func (c *Config) Eval(text string) (cty.Value, hcl.Diagnostics) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 	at := c.l.src.text("the expression", text)
-	expr, diags := parseExpression(text, at.Filename)
+	expr, diags := c.l.src.expression(text, at.Filename)
 	if diags.HasErrors() {
 		return cty.DynamicVal, diags
 	}
@@ -191,8 +189,7 @@ func (c *Config) Eval(text string) (cty.Value, hcl.Diagnostics) {
 // functions. It also returns the evaluation context, for diagnostics.
 func (c *Config) EvalWith(expr hcl.Expression, names map[string]cty.Value,
 	functions map[string]function.Function) (cty.Value, *hcl.EvalContext, hcl.Diagnostics) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 
 	bound := map[string]bool{}
 	for name := range names {
@@ -223,8 +220,7 @@ type Variable struct {
 
 // Variables returns the root variables in plan order.
 func (c *Config) Variables() []Variable {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 
 	var out []Variable
 	for _, name := range c.root.decl.varOrder {
@@ -248,8 +244,7 @@ func (c *Config) Variables() []Variable {
 // Runtimes returns the runtimes of the plan and its modules, sorted by address. It omits runtimes
 // that cannot be evaluated.
 func (c *Config) Runtimes() []*stage.Runtime {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 	var out []*stage.Runtime
 	var walk func(s *scope)
 
@@ -299,8 +294,7 @@ func (c *Config) Text(in *Instance) string {
 // Known returns the values that the body of an instance refers to, keyed by reference. It evaluates
 // them as before a run, without stage results.
 func (c *Config) Known(in *Instance) map[string]any {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 	results := c.l.results
 	c.l.results = map[string]map[string]cty.Value{}
 	c.l.finished++

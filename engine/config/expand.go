@@ -12,6 +12,20 @@ type expansion struct{ each *eachValue }
 // expand returns the instances of a block. A disabled block has none. A for_each item whose value
 // is a disabled stage is skipped.
 func (s *scope) expand(d *blockDecl) ([]expansion, hcl.Diagnostics) {
+	if s.l.tooLarge != nil {
+		return nil, s.l.tooLarge
+	}
+	keys, diags := s.expandAll(d)
+	for range keys {
+		if s.l.tooLarge = s.l.src.budget.instance(d); s.l.tooLarge != nil {
+			return nil, s.l.tooLarge
+		}
+	}
+
+	return keys, diags
+}
+
+func (s *scope) expandAll(d *blockDecl) ([]expansion, hcl.Diagnostics) {
 	if d.enabled != nil {
 		on, diags := s.enabled(d)
 		if diags.HasErrors() || !on {

@@ -114,6 +114,9 @@ func (s *scope) keyOrder(expr hcl.Expression, depth int) map[string]int {
 	case *hclsyntax.ParenthesesExpr:
 		return s.keyOrder(e.Expression, depth+1)
 
+	case *counted:
+		return s.keyOrder(e.Expression, depth+1)
+
 	case *hclsyntax.ObjectConsExpr:
 		order := map[string]int{}
 		for i, item := range e.Items {
@@ -186,7 +189,7 @@ func (s *scope) variableOrder(name string, depth int) map[string]int {
 		expr := g.expr
 		if expr == nil {
 			var diags hcl.Diagnostics
-			if expr, diags = parseExpression(g.text, g.rng.Filename); diags.HasErrors() {
+			if expr, diags = s.l.src.expression(g.text, g.rng.Filename); diags.HasErrors() {
 				return nil
 			}
 		}

@@ -53,10 +53,10 @@ func Functions() map[string]function.Function {
 		"values":       stdlib.ValuesFunc,
 		// strings
 		"format":     stdlib.FormatFunc,
-		"join":       stdlib.JoinFunc,
+		"join":       joinFunc,
 		"lower":      stdlib.LowerFunc,
 		"regex":      stdlib.RegexFunc,
-		"replace":    stdlib.ReplaceFunc,
+		"replace":    replaceFunc,
 		"split":      stdlib.SplitFunc,
 		"startswith": startsWithFunc,
 		"substr":     stdlib.SubstrFunc,
@@ -264,11 +264,7 @@ var rangeFunc = function.New(&function.Spec{
 					rangeLimit)
 			}
 			out = append(out, v)
-			next, err := stdlib.Add(v, step)
-			if err != nil {
-				return cty.NilVal, err
-			}
-			v = next
+			v = v.Add(step)
 		}
 		if len(out) == 0 {
 			return cty.ListValEmpty(cty.Number), nil

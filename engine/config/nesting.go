@@ -60,10 +60,16 @@ func TooDeep(src []byte, name string) hcl.Diagnostics {
 	return nil
 }
 
-// parseExpression parses text that does not come from a file.
-func parseExpression(text, name string) (hclsyntax.Expression, hcl.Diagnostics) {
+// expression parses text that does not come from a file.
+func (s *sources) expression(text, name string) (hclsyntax.Expression, hcl.Diagnostics) {
 	if diags := TooDeep([]byte(text), name); diags.HasErrors() {
 		return nil, diags
 	}
-	return hclsyntax.ParseExpression([]byte(text), name, hcl.InitialPos)
+
+	expr, diags := hclsyntax.ParseExpression([]byte(text), name, hcl.InitialPos)
+	if !diags.HasErrors() {
+		s.budget.guard(expr)
+	}
+
+	return expr, diags
 }

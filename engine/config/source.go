@@ -27,11 +27,13 @@ const TestSuffix = ".aictest.hcl"
 type sources struct {
 	parser *hclparse.Parser
 	flags  map[string]*hcl.File // texts that are not files, by display name
-	root   string               // folder of the plan
+	budget *budget
 }
 
-func newSources(root string) *sources {
-	return &sources{parser: hclparse.NewParser(), flags: map[string]*hcl.File{}, root: root}
+func newSources() *sources {
+	s := &sources{parser: hclparse.NewParser(), flags: map[string]*hcl.File{}, budget: &budget{}}
+	s.budget.begin()
+	return s
 }
 
 // display returns the file name for diagnostics: relative to the current folder, unless that needs
@@ -73,6 +75,11 @@ func (s *sources) file(path string) (*hcl.File, hcl.Diagnostics) {
 	if err != nil {
 		return nil, hcl.Diagnostics{fileDiag(name, "Cannot read the file", reason(err)+".")}
 	}
+	if len(src) > maxFile {
+		return nil, hcl.Diagnostics{fileDiag(name, "File too large", fmt.Sprintf(
+			"The file has %d MB; files of a plan have at most %d MB. Long lists of values come from functions such as powers and range, and equal blocks from for_each.",
+			len(src)>>20, maxFile>>20))}
+	}
 	if diags := notText(src, name); diags.HasErrors() {
 		return nil, diags
 	}
@@ -82,6 +89,9 @@ func (s *sources) file(path string) (*hcl.File, hcl.Diagnostics) {
 	}
 
 	f, diags := s.parser.ParseHCL(src, name)
+	if f != nil {
+		s.budget.guard(syntaxBody(f))
+	}
 	return f, firstError(diags)
 }
 
@@ -129,7 +139,7 @@ func notText(src []byte, name string) hcl.Diagnostics {
 // ParseFile parses a file in the plan language that is not a plan. Diagnostics show the path
 // relative to the current folder.
 func ParseFile(path string) (*hcl.File, hcl.Diagnostics) {
-	return newSources(filepath.Dir(path)).file(path)
+	return newSources().file(path)
 }
 
 // reason returns the text of a file error without the file name, which the diagnostic already

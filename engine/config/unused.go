@@ -10,8 +10,7 @@ import (
 // Unused returns a warning for each variable, local and part that a plan or one of its modules
 // declares and no expression of that module uses.
 func (c *Config) Unused() hcl.Diagnostics {
-	c.mu.Lock()
-	defer c.mu.Unlock()
+	defer c.lock()()
 	if c.root == nil {
 		return nil
 	}

@@ -232,7 +232,7 @@ func (g givenValue) value(d *variableDecl, l *loader) (cty.Value, hcl.Diagnostic
 		return cty.StringVal(g.text), nil
 	}
 
-	expr, diags := parseExpression(g.text, g.rng.Filename)
+	expr, diags := l.src.expression(g.text, g.rng.Filename)
 	if !diags.HasErrors() {
 		v, more := expr.Value(ctx)
 		if !more.HasErrors() {

@@ -67,6 +67,8 @@ func nodeText(e hclsyntax.Expression) string {
 		return nodeText(x.Source) + "[*]" + nodeText(x.Each)
 	case *hclsyntax.AnonSymbolExpr:
 		return ""
+	case interface{ Unwrap() hclsyntax.Expression }:
+		return nodeText(x.Unwrap())
 	}
 
 	// Node types that are not listed are identified by their source range.
