@@ -167,13 +167,19 @@ func (in *Instrument) session(ctx context.Context, batch []*offer, set measure.S
 
 	var cold []*measure.Job
 	var chilled []*chill
+	shared := reads{}
 	for _, o := range batch {
 		if o.ended || !o.cold() {
 			continue
 		}
-		if c := o.chill(ctx); c != nil {
+		if c := o.chill(ctx, shared); c != nil {
 			chilled = append(chilled, c)
-			cold = append(cold, c.jobs(in, usual, set, device)...)
+			cold = append(cold, c.turns.job(in, usual, set, device))
+		}
+	}
+	for _, of := range shared {
+		for _, p := range of {
+			cold = append(cold, p.job(in, usual, set, device))
 		}
 	}
 	if len(cold) > 0 {

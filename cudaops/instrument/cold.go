@@ -12,6 +12,9 @@ import (
 // has read more than the cache holds, or does not wait for memory.
 const longest = 0.2
 
+// coldMargin is by how much an estimate of a latency may be too long.
+const coldMargin = 1.5
+
 // cold reports whether the offer is to be measured with a cache full of other data.
 // One that the power cap holds stays hot: the read would change its clock.
 func (o *offer) cold() bool {
@@ -22,8 +25,9 @@ func (o *offer) cold() bool {
 // data, and that read alone. What both take, less what the read takes, is what the
 // case takes with operands from memory.
 type chill struct {
-	o           *offer
-	turns, read part
+	o     *offer
+	turns part
+	read  *part
 }
 
 // part is one of the forms with its measurement.
@@ -37,8 +41,12 @@ type part struct {
 // evictCalls is how often a graph of the forms holds each of them.
 const evictCalls = 8
 
+// reads are the reads of other data by the worker and the handle of their target.
+// Offers share it.
+type reads map[*member]map[int64]*part
+
 // chill has the worker prepare the forms; nil if it cannot.
-func (o *offer) chill(ctx context.Context) *chill {
+func (o *offer) chill(ctx context.Context, shared reads) *chill {
 	r, err := o.m.ask(ctx, command{What: "vary", Handle: o.Handle})
 	if err == nil && len(r.Handles) != 2 {
 		return nil
@@ -49,30 +57,32 @@ func (o *offer) chill(ctx context.Context) *chill {
 	}
 	c := &chill{o: o}
 	c.turns.target = &target{o: o, handle: r.Handles[0], calls: evictCalls}
-	c.read.target = &target{o: o, handle: r.Handles[1], calls: evictCalls}
+	if shared[o.m] == nil {
+		shared[o.m] = map[int64]*part{}
+	}
+	if c.read = shared[o.m][r.Handles[1]]; c.read == nil {
+		c.read = &part{target: &target{o: o, handle: r.Handles[1], calls: evictCalls}}
+		shared[o.m][r.Handles[1]] = c.read
+	}
 	return c
 }
 
-// jobs are the forms as a session measures them.
-func (c *chill) jobs(in *Instrument, watts float64, set measure.Settings, device nvml.Device) []*measure.Job {
-	var out []*measure.Job
-	for _, p := range []*part{&c.turns, &c.read} {
-		j := &measure.Job{Target: p.target, Seconds: c.o.Seconds, Watts: watts, Learn: true}
-		j.Done = func(r measure.Measured, err error) { p.got, p.err = r, err }
-		if set.Power && device != nil {
-			j.Finish = func(ctx context.Context, r *measure.Measured) (joules float64, err error) {
-				p.energy, joules, err = p.target.power(ctx, in.o.Clock, device, r, set.PowerMinSeconds)
-				return joules, err
-			}
+// job is the form as a session measures it.
+func (p *part) job(in *Instrument, watts float64, set measure.Settings, device nvml.Device) *measure.Job {
+	j := &measure.Job{Target: p.target, Seconds: p.target.o.Seconds, Watts: watts, Learn: true}
+	j.Done = func(r measure.Measured, err error) { p.got, p.err = r, err }
+	if set.Power && device != nil {
+		j.Finish = func(ctx context.Context, r *measure.Measured) (joules float64, err error) {
+			p.energy, joules, err = p.target.power(ctx, in.o.Clock, device, r, set.PowerMinSeconds)
+			return joules, err
 		}
-		out = append(out, j)
 	}
-	return out
+	return j
 }
 
 // combine makes the offer's measurement the cold one.
 func (c *chill) combine() {
-	for _, p := range []*part{&c.turns, &c.read} {
+	for _, p := range []*part{&c.turns, c.read} {
 		if p.err != nil {
 			c.o.end(nil, p.err)
 			return

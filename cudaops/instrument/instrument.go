@@ -130,25 +130,26 @@ func (in *Instrument) direct() (batch []*offer) {
 		if !m.parked {
 			continue
 		}
-		if top := m.answerable(); top != nil {
-			m.release(top)
+		if ended := m.answerable(); len(ended) > 0 {
+			m.release(ended)
 			busy++
 			continue
 		}
-		if m.unwinding() || m.ready.Closed != "" || m.child || len(m.offers) >= in.o.Depth {
+		going := m.ready.Going
+		if m.unwinding() || len(m.offers) >= in.o.Depth || !going && (m.ready.Closed != "" || m.child) {
 			continue
 		}
-		held := in.held()
+		held, retry := in.held(), m.ready.Retry && !going
 		switch {
-		case m.ready.Waiting == 0:
+		case m.ready.Waiting == 0 && !going:
 			hungry = true
-		case in.drains && !m.ready.Retry, m.ready.Retry && (busy > 0 || held > 0):
+		case in.drains && !retry && !going, retry && (busy > 0 || held > 0):
 			// A case that ran out of memory has the device to itself.
-		case m.ready.Retry && in.trims(m):
+		case retry && in.trims(m):
 			busy++
 		case len(m.offers) > 0 && !in.room(m, busy):
 		default:
-			if m.ready.Retry {
+			if retry {
 				in.drains = false
 			}
 			m.next(busy == 0 && held == 0)
@@ -198,7 +199,11 @@ func (in *Instrument) room(m *member, busy int) bool {
 		}
 	}
 	var need int64
-	if took := slices.Sorted(slices.Values(in.took[m.ready.NextOp])); len(took) > 0 {
+	op := m.ready.NextOp
+	if m.ready.Going {
+		op = m.ready.CallOp
+	}
+	if took := slices.Sorted(slices.Values(in.took[op])); len(took) > 0 {
 		need = took[len(took)*needQuantile/100]
 	}
 	return m.ready.Total > 0 && free-int64(busy+1)*need >= m.ready.Total/spareShare
@@ -254,15 +259,17 @@ func newMember(in *Instrument, send func(any) error, id int) *member {
 // a command, or for a process that its case has started.
 func (m *member) idle() bool { return m.parked || m.children > 0 }
 
-// answerable is the innermost prepared case if its measurement has ended, or one whose
-// result the worker takes at any time; nil if there is none.
-func (m *member) answerable() *offer {
-	for i := len(m.offers) - 1; i >= 0; i-- {
-		if o := m.offers[i]; o.ended && (i == len(m.offers)-1 || o.Later) {
-			return o
+// answerable are the cases whose end the worker takes now: those that it does not wait
+// for, and the innermost one of the others.
+func (m *member) answerable() (out []*offer) {
+	innermost := true
+	for _, o := range slices.Backward(m.offers) {
+		if o.ended && (o.Later || innermost) {
+			out = append(out, o)
 		}
+		innermost = innermost && o.Later
 	}
-	return nil
+	return out
 }
 
 // unwinding reports whether cases that have been measured wait for inner ones to return.
@@ -277,18 +284,26 @@ func (m *member) unwinding() bool {
 
 // command is a message to a worker.
 type command struct {
-	Type       string         `json:"type"`
-	To         int            `json:"to,omitempty"`
-	What       string         `json:"what"`
-	Handle     int64          `json:"handle,omitempty"`
-	Alone      bool           `json:"alone,omitempty"`
-	Soak       int            `json:"soak,omitempty"`
-	Warm       int            `json:"warm,omitempty"`
-	Executions int            `json:"executions,omitempty"`
-	Blocks     int            `json:"blocks,omitempty"`
-	Plain      bool           `json:"plain,omitempty"`
-	Columns    map[string]any `json:"columns,omitempty"`
-	Error      *failure       `json:"error,omitempty"`
+	Type       string  `json:"type"`
+	To         int     `json:"to,omitempty"`
+	What       string  `json:"what"`
+	Handle     int64   `json:"handle,omitempty"`
+	Alone      bool    `json:"alone,omitempty"`
+	Soak       int     `json:"soak,omitempty"`
+	Warm       int     `json:"warm,omitempty"`
+	Executions int     `json:"executions,omitempty"`
+	Blocks     int     `json:"blocks,omitempty"`
+	Plain      bool    `json:"plain,omitempty"`
+	Cold       float64 `json:"cold,omitempty"` // seconds up to which cases may be measured cold
+	Ended      []end   `json:"ended,omitempty"`
+}
+
+// end is how a case ended.
+type end struct {
+	Handle  int64          `json:"handle"`
+	Later   bool           `json:"later,omitempty"`
+	Columns map[string]any `json:"columns,omitempty"`
+	Error   *failure       `json:"error,omitempty"`
 }
 
 // failure is why a case has no measurement. Own is set if the worker itself has the
@@ -309,19 +324,22 @@ func (m *member) tell(c command) error {
 // or being prepared on the device.
 func (m *member) next(alone bool) {
 	m.parked, m.trimmed = false, false
-	_ = m.tell(command{What: "next", Alone: alone}) // a broken pipe ends the worker
+	// A broken pipe ends the worker.
+	_ = m.tell(command{What: "next", Alone: alone, Cold: coldMargin * longest / 1e3})
 }
 
-// release tells the worker the end of a case.
-func (m *member) release(o *offer) {
-	for i := range m.offers {
-		if m.offers[i] == o {
-			m.offers = append(m.offers[:i:i], m.offers[i+1:]...)
-			break
+// release tells the worker the ends of cases.
+func (m *member) release(ended []*offer) {
+	c := command{What: "done"}
+	for _, o := range ended {
+		if o.Later && o.columns != nil {
+			o.columns["spent"] = o.hot.Spent.Seconds()
 		}
+		c.Ended = append(c.Ended, end{o.Handle, o.Later, o.columns, o.failure})
 	}
+	m.offers = slices.DeleteFunc(m.offers, func(o *offer) bool { return slices.Contains(ended, o) })
 	m.parked = false
-	_ = m.tell(command{What: "done", Handle: o.Handle, Columns: o.columns, Error: o.failure})
+	_ = m.tell(c)
 }
 
 // measurer is the end of a worker's pipe.
@@ -434,8 +452,10 @@ type status struct {
 	Total   int64  `json:"total"`   // bytes of the device; 0 if unknown
 	Waiting int    `json:"waiting"` // cases that it has not begun
 	NextOp  string `json:"next_op"`
-	Closed  string `json:"closed"` // why it can begin none now
-	Retry   bool   `json:"retry"`  // one of them ran out of memory beside others
+	Going   bool   `json:"going"`   // the call at work waits to prepare one more
+	CallOp  string `json:"call_op"` // its op
+	Closed  string `json:"closed"`  // why it can begin none now
+	Retry   bool   `json:"retry"`   // one of them ran out of memory beside others
 	UUID    string `json:"uuid"`
 }
 

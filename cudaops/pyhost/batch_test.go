@@ -351,22 +351,29 @@ def run(us, points, restart, perf_filename, device):
     return WORKER_RESTART if restart else None
 `
 
-func TestRestartOfOneCaseWaitsForItsBatch(t *testing.T) {
+// hosting is a worker with one op x, which a collector with this code measures.
+func hosting(t *testing.T, code, gpu string, args ...string) *batch {
+	t.Helper()
 	root := t.TempDir()
 	if err := os.MkdirAll(filepath.Join(root, "collector", "vllm"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(root, "collector", "vllm", "restarting.py"), []byte(restarting), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(root, "collector", "vllm", "some.py"), []byte(code), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	b := fakeWorker(t, m{}, `{}`, pyhost.Settings{Package: "torch", CollectorRoot: root}, m{"x": m{
-		"module": "collector.vllm.restarting", "run": "run", "perf_filename": "x_perf.txt", "args": []string{"us", "points", "restart"},
+	return fakeWorker(t, m{}, gpu, pyhost.Settings{Package: "torch", CollectorRoot: root}, m{"x": m{
+		"module": "collector.vllm.some", "run": "run", "perf_filename": "x_perf.txt", "args": args,
 	}})
+}
+
+func TestRestartOfOneCaseWaitsForItsBatch(t *testing.T) {
+	b := hosting(t, restarting, `{}`, "us", "points", "restart")
 	for i := range 4 {
 		b.submit("x", m{"us": 20 * (i + 1), "points": 1 + i%2, "restart": i == 2}, nil)
 	}
-	_, answers := b.ends(4)
-	for i := range 4 {
+	// The fourth case is not begun any more.
+	_, answers := b.ends(3)
+	for i := range 3 {
 		a := answers[int64(i+1)]
 		if a.Failure != nil {
 			t.Fatalf("case %d: %s\n%s", i, a.Failure.Message, a.Failure.Traceback)
@@ -382,6 +389,99 @@ func TestRestartOfOneCaseWaitsForItsBatch(t *testing.T) {
 	}
 	if bye := b.bye(); !strings.Contains(bye.Restart, "fresh process") {
 		t.Errorf("bye %+v", bye)
+	}
+}
+
+// sweeping is a collector that measures many points in one call, gives their memory
+// back, and writes what it has done with their latencies.
+const sweeping = `
+import torch
+from helper import benchmark_with_power, log_perf
+
+def run(points, form, mb, perf_filename, device):
+    total = 0.0
+    for point in range(points):
+        memory = torch.Memory(mb << 20)
+        us = 20 * (point + 1)
+        kernel = lambda: torch.kernel(us * 1e-6)
+        with benchmark_with_power(device=device, kernel_func=kernel) as got:
+            latency = got["latency_ms"]
+        memory = None
+        if form == "quotient":
+            latency = latency / 5
+        elif form == "text":
+            latency = "%.4f" % (latency / 5)
+        elif form == "float":
+            latency = float(latency)
+        elif form == "offset":
+            latency = 2 * (latency - 0.001) + total
+        elif form == "sum":
+            total = total + latency
+            latency = round(total, 6)
+        elif form == "branch":
+            latency = max(0.0, latency - 0.001)
+        elif form == "wrong":
+            latency = latency if latency < 0.0201 else -1.0
+        elif form == "power":
+            latency = latency ** 2
+        log_perf(item_list=[{"latency": latency, "point": point, "seen": torch.gpu.peak >> 20}], perf_filename=perf_filename)
+`
+
+func TestSweepPointsOfOneCallAreMeasuredTogether(t *testing.T) {
+	of := map[string]func(p float64) float64{
+		"plain":    func(p float64) float64 { return 0.02 * p },
+		"quotient": func(p float64) float64 { return 0.004 * p },
+		"text":     func(p float64) float64 { return 0.004 * p },
+		"float":    func(p float64) float64 { return 0.02 * p },
+		"offset":   func(p float64) float64 { return 0.04*p - 0.002 },
+		"sum":      func(p float64) float64 { return 0.01 * p * (p + 1) },
+		"branch":   func(p float64) float64 { return 0.02*p - 0.001 },
+		"power":    func(p float64) float64 { return 0.0004 * p * p },
+	}
+	for form, want := range of {
+		t.Run(form, func(t *testing.T) {
+			b := hosting(t, sweeping, `{}`, "points", "form", "mb")
+			b.submit("x", m{"points": 5, "form": form, "mb": 2}, nil)
+			b.submit("x", m{"points": 3, "form": form, "mb": 2}, nil)
+			_, answers := b.ends(2)
+			for seq, points := range map[int64]int{1: 5, 2: 3} {
+				a := answers[seq]
+				if a.Failure != nil || len(a.Rows) != points {
+					t.Fatalf("case %d: %+v", seq, a)
+				}
+				for i, row := range a.Rows {
+					if l := want(float64(i + 1)); math.Abs(latencyOf(row)/l-1) > 2e-3 || row["used_cuda_graph"] != true {
+						t.Errorf("case %d, point %d: %v, want %v ms", seq, i, row, l)
+					}
+				}
+			}
+			// What a collector gives back is not used again while a graph may read it.
+			if seen := answers[1].Rows[4]["seen"].(float64); form != "power" && seen != 10 {
+				t.Errorf("%v MB were taken at once, want those of five points", seen)
+			}
+		})
+	}
+}
+
+func TestSweepWaitsForMemory(t *testing.T) {
+	b := hosting(t, sweeping, `{"memory": 104857600}`, "points", "form", "mb")
+	b.submit("x", m{"points": 12, "form": "plain", "mb": 20}, nil)
+	_, answers := b.ends(1)
+	if a := answers[1]; a.Failure != nil || len(a.Rows) != 12 {
+		t.Fatalf("%+v", a)
+	}
+	if seen := answers[1].Rows[11]["seen"].(float64); seen < 40 || seen > 100 {
+		t.Errorf("%v MB were taken at once", seen)
+	}
+}
+
+func TestBranchOnAnEstimateIsTakenAgainWithTheNumber(t *testing.T) {
+	// The first launches are slow, so the estimate is above the limit that the number is below.
+	b := hosting(t, sweeping, `{"slow": 3}`, "points", "form", "mb")
+	b.submit("x", m{"points": 1, "form": "wrong", "mb": 1}, nil)
+	_, answers := b.ends(1)
+	if a := answers[1]; a.Failure != nil || math.Abs(latencyOf(a.Rows[0])/0.02-1) > 2e-3 {
+		t.Fatalf("%+v", a)
 	}
 }
 

@@ -24,8 +24,9 @@ A module imports from those above it in this list:
     bindings     what a plan binds an op to
     functions    ops that are functions
     reads        files of other stages that an op reads
-    spool        rows between processes
     joining      rows and the measurements that they come from
+    deferring    rows whose measurements are not there yet
+    spool        rows between processes
     ports        the ports of process groups of one
     filling      values for what a collector allocates and never fills
     helper       the stand-in for a checkout's helper module

@@ -9,6 +9,7 @@ import shutil
 
 from .bindings import known_words
 from .defaults import TorchDefaults
+from .deferring import Deferral, Deferred
 from .errors import UNSUPPORTED, HostError, clip
 from .filling import left_unfilled
 from .helper import RESTART_CODE
@@ -217,17 +218,21 @@ class CollectorOp:
         return index
 
     def run(self, case):
-        host, sink = self.host, self.host.sink
+        """(rows, why the process is to be replaced or None). The rows are a Deferred if
+        the collector has gone on without latencies that they need."""
+        host, sink, bench = self.host, self.host.sink, self.host.bench
         args = self._arguments(case)
         spool = os.path.join(host.workdir, "spool", str(case["seq"]))
         os.makedirs(spool)
-        outer = os.environ.get("AICPLAN_SPOOL"), sink.rows, sink.open, sink.told, host.bench.evict
+        outer = os.environ.get("AICPLAN_SPOOL"), sink.rows, sink.open, sink.told, bench.evict
         os.environ["AICPLAN_SPOOL"] = spool
         before, others = os.getcwd(), perf_files(host.workdir, "*")
         os.chdir(host.workdir)
         sink.rows, sink.open, sink.told = [], True, None
         restart = None
         perf = self.binding.get("perf_filename", self.name + "_perf.txt")
+        if host.defers(case):
+            bench.deferral = Deferral(host.offers)
         try:
             # Older collectors carry the perf file in their list of cases.
             keywords, names = {}, self._names
@@ -240,8 +245,9 @@ class CollectorOp:
                 # What is measured is safe if this process dies on its way.
                 sink.told = lambda name, row: host.tell(case, [self._row(name, row, perf)])
             try:
-                host.bench.evict = "cache" in self.binding
-                with TorchDefaults.kept(), self._preparing():
+                bench.evict = "cache" in self.binding
+                apart = contextlib.nullcontext() if bench.deferral is None else bench.cuda.own_memory()
+                with TorchDefaults.kept(), self._preparing(), apart:
                     self._defaults.set()
                     got = self._run(*args, **keywords)
             except SystemExit as stop:
@@ -252,7 +258,7 @@ class CollectorOp:
                 if type(got).__name__ == "WorkerRestartSignal":
                     restart = "%s asked for a fresh process" % self.name
             sink.told = None
-            rows = self._finish(self._logged(spool, others), perf)
+            rows = self._finished(self._logged(spool, others), perf)
         except BaseException as err:
             sink.told = None
             self._keep(err, spool, others, perf)
@@ -261,7 +267,7 @@ class CollectorOp:
                 err.restart = restart
             raise
         finally:
-            _, sink.rows, sink.open, sink.told, host.bench.evict = outer
+            _, sink.rows, sink.open, sink.told, bench.evict = outer
             os.chdir(before)
             os.environ.pop("AICPLAN_SPOOL")
             if outer[0] is not None:
@@ -275,6 +281,13 @@ class CollectorOp:
             remove_perf_files(host.workdir, others)
         return rows, restart
 
+    def _finished(self, logged, perf):
+        """The rows, or what makes them once their latencies are there."""
+        deferral = self.host.bench.deferral
+        if deferral is None or not deferral.used:
+            return self._finish(logged, perf)
+        return Deferred(deferral, logged, lambda rows: self._finish(rows, perf))
+
     def _logged(self, spool, others):
         """The rows that this process and its children have logged for the case."""
         return self.host.sink.rows + read_spool(spool) + read_perf_files(self.host.workdir, others)
@@ -285,7 +298,7 @@ class CollectorOp:
         try:
             rows = self._logged(spool, others)
             if rows:
-                err.rows = self._finish(rows, perf)
+                err.rows = self._finished(rows, perf)
         except Exception as bad:
             self.host.channel.log("warn", "op %s: the rows that were logged before the error cannot be used: %s" % (self.name, bad))
 

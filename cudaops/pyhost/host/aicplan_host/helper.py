@@ -5,14 +5,13 @@ import os
 import sys
 import types
 
+from .deferring import Later
 from .errors import HostError
-from .joining import Join
+from .joining import Form, Join
 from .rows import METRICS, number, scalar
 from .source import load_file
 
 RESTART_CODE = 10  # the exit status by which collectors ask for a fresh process
-
-
 
 
 class WorkerRestartSignal:
@@ -71,7 +70,7 @@ class HelperShim(types.ModuleType):
         yield {
             "latency_ms": got["latency"],
             "power_stats": None,  # the engine reads power from the device
-            "throttled": got.get("throttled"),  # None where no driver was asked
+            "throttled": got.get("throttled"),  # None if no driver was asked
             "num_runs_executed": got["executions"],
             "used_cuda_graph": got["used_cuda_graph"],
         }
@@ -94,14 +93,17 @@ class HelperShim(types.ModuleType):
             row.update((str(k), plain_value(str(k), v)) for k, v in item.items())
             written = item.get("latency")
             if isinstance(row.get("latency"), (int, float)) and not isinstance(row["latency"], bool):
-                row["latency"], stats = self._join.of(row["latency"], row["latency"] if not isinstance(written, str) else written)
+                exact = written if isinstance(written, (str, Later)) else row["latency"]
+                row["latency"], stats = self._join.of(row["latency"], exact)
+                if any(isinstance(value, Later) for name, value in item.items() if name != "latency"):
+                    row["latency"] = Form(None)  # other columns are made of estimates
                 row = dict(stats, **row)
             for key in ("power", "power_limit"):
                 if power_stats and power_stats.get(key) is not None:
                     row[key] = number(power_stats[key])
             if framework or version or device_name:
                 row["logged_version"], row["logged_device"] = str(version), str(device_name)
-            self._sink.add({str(k): scalar(str(k), v) for k, v in row.items()}, perf_filename)
+            self._sink.add({str(k): v if isinstance(v, Form) else scalar(str(k), v) for k, v in row.items()}, perf_filename)
         self._join.logged()
         return True
 

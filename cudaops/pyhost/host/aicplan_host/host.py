@@ -1,6 +1,7 @@
 """One worker: its ops, its device and the cases that it works on."""
 
 import contextlib
+import dataclasses
 import functools
 import gc
 import hashlib
@@ -20,6 +21,7 @@ from .attaching import Attachments
 from .bindings import environment_of
 from .collectors import CollectorOp
 from .defaults import TorchDefaults, undisturbed
+from .deferring import Deferred
 from .environment import Nvml, PlainDevice, cpu_name, package_version
 from .errors import COLLECTOR_BUG, FRAMEWORK_BUG, RESOURCE, UNSUPPORTED, Crowded, HostError, Restart, Unsupported, clip
 from .filling import Filling
@@ -43,6 +45,18 @@ _FATAL = re.compile(
 _MEMORY = re.compile(r"out of memory|CUBLAS_STATUS_ALLOC_FAILED|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY", re.IGNORECASE)
 
 
+@dataclasses.dataclass
+class End:
+    """How a case ends. failure holds the fields of its error, or is None."""
+
+    case: dict
+    op: object
+    rows: object  # a list of them, or a Deferred
+    failure: dict
+    seconds: float
+    attachments: dict
+
+
 class Host:
     def __init__(self, channel, init):
         self.channel, self.init = channel, init
@@ -59,6 +73,8 @@ class Host:
         self.ops = {}
         self.bench = None
         self.offers = Offers(self._send_measure, self._command)
+        self.offers.settled = self._settle
+        self._pending = []  # cases that wait for measurements only
         self.defaults = None  # torch's, before any op has changed them
         self.restart = ""  # why the process is to be replaced once no case waits in its call
         self.sink = Sink()
@@ -339,10 +355,9 @@ class Host:
             self._case(case, op)
 
     def _case(self, case, op):
-        seq = case["seq"]
-        self.channel.send(type="start", seq=seq)
+        self.channel.send(type="start", seq=case["seq"])
         started = time.perf_counter()
-        restart = None
+        failure = restart = None
         try:
             if op is None:
                 raise HostError("this worker has no op %s; it has %s" % (case["op"], ", ".join(sorted(self.ops))))
@@ -357,16 +372,69 @@ class Host:
             del err
             if failure.get("class") == RESOURCE and not failure.get("fatal") and not restart and not self._alone:
                 raise Crowded(failure["message"])
-            self.channel.send(type="error", seq=seq, rows=rows, **self.bench.attachments.take(), **failure)
-            self._after_failure(failure)
-            if failure.get("fatal"):
-                raise Restart(failure["message"].splitlines()[0][:200] if failure["message"] else "fatal error")
+        again = isinstance(rows, Deferred) and failure is None and not rows.traceable
+        end = End(case, op, rows, failure, time.perf_counter() - started, self.bench.attachments.take())
+        if not isinstance(rows, Deferred):
+            self._finish(end)
+        elif failure and failure.get("fatal"):
+            end.rows = []
+            self._finish(end)
+        elif again:
+            self._again(case)
         else:
-            self.channel.send(type="result", seq=seq, rows=rows, seconds=round(time.perf_counter() - started, 6), **self.bench.attachments.take())
-        if restart:
+            self._pending.append(end)
+            self._settle()
+        if restart and not again:
             raise Restart(restart)
         if not self.offers.open:
             self._between()
+
+    def _finish(self, end):
+        """Reports the end of a case. Raises Restart if the process cannot go on."""
+        if end.failure is None:
+            self.channel.send(type="result", seq=end.case["seq"], rows=end.rows, seconds=round(end.seconds, 6), **end.attachments)
+            return
+        failure = end.failure
+        self.channel.send(type="error", seq=end.case["seq"], rows=end.rows, **end.attachments, **failure)
+        self._after_failure(failure)
+        if failure.get("fatal"):
+            raise Restart(failure["message"].splitlines()[0][:200] if failure["message"] else "fatal error")
+
+    def _settle(self):
+        """Ends the cases whose measurements are there."""
+        if self.bench.deferral is not None:
+            self.bench.deferral.complete()
+            self.sink.settle(self.bench.deferral.measured)
+        for end in list(self._pending):
+            deferral = end.rows.deferral
+            if not deferral.complete():
+                continue
+            self._pending.remove(end)
+            if end.failure is None and deferral.error is None and deferral.mistaken():
+                self._again(end.case)
+                continue
+            if end.failure is None and deferral.error is not None:
+                end.failure = self.failure(deferral.error, end.op)
+            end.seconds += deferral.seconds
+            try:
+                end.rows = end.rows.rows()
+            except Exception as err:
+                end.rows, end.failure = [], end.failure or self.failure(err, end.op)
+            try:
+                self._finish(end)
+            except Restart as why:
+                self.restart = self.offers.closed = str(why)
+
+    def _again(self, case):
+        """Has a case begin once more, and wait for each of its latencies: it has made
+        something else of estimates than rows."""
+        self.channel.log("debug", "op %s uses its latencies: case %s is measured again, point by point" % (case["op"], case["id"]))
+        self.channel.put_back(dict(case, in_place=True))
+        self.restart = self.offers.closed = ""
+
+    def defers(self, case):
+        """Whether a collector may go on without the latencies of the case."""
+        return self.in_batches and not case.get("in_place") and self.bench.cuda is not None and self.bench.cuda.separates
 
     # -- batches
 
@@ -376,43 +444,43 @@ class Host:
         """Waits for what the instrument wants, or for another message of the engine.
         Raises Restart when the process should be replaced."""
         self.offers.next()
+        if self.offers.open:
+            self._filled = True
+            return
+        if self._filled:
+            self._filled = False
+            self._trim()  # other processes of the device count what this one keeps as taken
         if self.restart:
             raise Restart(self.restart)
+        self.offers.closed = ""
 
     def _begin(self, alone):
         """Begins the next case, which may be in the call of another one."""
         case = self.channel.case()
-        inner, before, self._alone = self.offers.open, self._alone, alone
+        before, self._alone = self._alone, alone
         cuda, self.offers.retry = self.bench._cuda, False
         try:
-            if not inner:
+            if not self.offers.depth:
                 self.case(case)
             else:
                 with undisturbed(cuda, self.defaults):
                     self.case(case)
         except Crowded:
             # It gets another try with the device to itself.
-            self.channel.put_back(case)
+            self.channel.put_back(dict(case, in_place=True))
             self.offers.retry, self.offers.closed = True, "memory"
             self._trim()
         except Restart as why:
             self.restart = self.offers.closed = str(why)
         finally:
             self._alone = before
-        if not self.offers.open and not self.restart:
-            self.offers.closed = ""
-            if self._nested:
-                self._trim()  # other processes of the device count what this one keeps as taken
-            self._nested = False
-        else:
-            self._nested = True
 
     def _trim(self):
         gc.collect()
         if self.bench._cuda is not None:
             self.bench.cuda.torch.cuda.empty_cache()
 
-    _nested = False  # cases were prepared in the calls of others since none waits
+    _filled = False  # something was prepared since nothing was
 
     def _memory(self):
         return self.bench.cuda.memory_left() if self.bench.device.type == "cuda" and self.bench._cuda is not None else (0, 0)

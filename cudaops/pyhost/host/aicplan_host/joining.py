@@ -23,6 +23,39 @@ def is_rounding(logged, places, exact):
     return places is not None and abs(logged - exact) <= 0.5000001 * 10.0**-places
 
 
+class Form:
+    """The latency of a row as a sum of factors times the latencies of prepared cases, by
+    their handles; the handle None stands for 1. terms is None if it is not known."""
+
+    def __init__(self, terms):
+        self.terms = terms
+
+    def ready(self, measured):
+        """Whether all its measurements are among those by handle."""
+        return self.terms is not None and all(handle is None or handle in measured for handle in self.terms)
+
+    def value(self, measured):
+        return sum(factor * (measured[handle]["latency"] if handle is not None else 1.0) for handle, factor in self.terms.items())
+
+    def row(self, measured):
+        """(latency, statistics)."""
+        of = [(measured[handle], factor) for handle, factor in self.terms.items() if handle is not None]
+        if len(of) != 1 or None in self.terms:
+            return self.value(measured), common([got for got, _ in of], self.value(measured))
+        got, factor = of[0]
+        calls = 1 / factor
+        return self.value(measured), statistics_of(got, round(calls) if abs(calls - round(calls)) < 1e-9 else calls)
+
+
+def filled(row, measured):
+    """The row with its latency and statistics if it waits for measurements, which are
+    given by handle."""
+    if not isinstance(row.get("latency"), Form):
+        return row
+    latency, statistics = row["latency"].row(measured)
+    return dict(statistics, **dict(row, latency=latency))
+
+
 class Join:
     """Joins logged rows with measurements, by call: what is logged comes from
     what was measured since the rows before it.
@@ -42,7 +75,7 @@ class Join:
     def measured(self, got):
         if self._logged:
             self._batch, self._used, self._logged = [], set(), False
-        self._batch.append(got)
+        self._batch.append(dict(got, latency=float(got["latency"])))
 
     def start(self):
         """Forgets what the case before has measured."""
@@ -53,14 +86,17 @@ class Join:
         self._logged = True
 
     def of(self, latency, written):
-        """(latency, statistics) of a row whose latency was written so."""
+        """(latency, statistics) of a row whose latency was written so. The latency is a Form
+        if it comes from a measurement that is not there yet."""
+        if hasattr(written, "terms"):
+            return Form(written.terms), {}
         places = decimals(written) if isinstance(written, (str, float)) else None
         order = [i for i in reversed(range(len(self._batch))) if i not in self._used]
         order += [i for i in reversed(range(len(self._batch))) if i in self._used]
         for i in order:
             if is_rounding(latency, places, self._batch[i]["latency"]):
                 self._used.add(i)
-                return self._batch[i]["latency"], statistics_of(self._batch[i], 1)
+                return self._found(i, 1, self._batch[i]["latency"])
         for i in order:
             exact = self._batch[i]["latency"]
             calls = [n for n in range(2, MAX_CALLS + 1) if is_rounding(latency, places, exact / n)]
@@ -68,13 +104,22 @@ class Join:
                 self._used.add(i)
                 # A short latency can be the rounding of several quotients.
                 exact = exact / calls[0] if len(calls) == 1 else latency
-                return exact, statistics_of(self._batch[i], len(calls) == 1 and calls[0])
+                return self._found(i, len(calls) == 1 and calls[0], exact)
         fresh = [self._batch[i] for i in order if i not in self._used]
+        if any("handle" in got for got in fresh):
+            return Form(None), {}
         if len(fresh) == 1 and fresh[0]["latency"] > 0 and latency > 0:
             return latency, statistics_of(fresh[0], fresh[0]["latency"] / latency)
         if fresh:
             return latency, common(fresh, latency)
         return latency, {}
+
+
+    def _found(self, i, calls, exact):
+        got = self._batch[i]
+        if "handle" not in got:
+            return exact, statistics_of(got, calls)
+        return Form({got["handle"]: 1 / calls} if calls else None), {}
 
 
 def statistics_of(got, calls):

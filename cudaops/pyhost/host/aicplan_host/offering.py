@@ -28,17 +28,27 @@ class Offers:
         self.uuid = ""
         self.closed = ""  # why no case can begin now
         self.retry = False  # the next one ran out of memory beside others
+        self.settled = lambda: None  # is called when offers have ended that nothing waits for
+        self.cold_seconds = 0.0  # cases up to so long may be measured cold
+        self.depth = 0  # cases that wait in their calls
         self.op, self.seq = "", None  # of the innermost case
         self._reserved = 0  # bytes, when that began or was prepared last
         self._targets, self._failures, self._last = {}, {}, 0
+        self._results = {}  # (columns, error) of offers that have ended
+        self._going = False  # the call at work prepares its next target once it may
         self._cuda = None  # of the targets
         self.relay = ""  # where processes that were forked from this one are heard
         self._pid = os.getpid()
 
     @property
     def open(self):
-        """Whether cases wait in their calls."""
+        """Whether anything is prepared."""
         return bool(self._targets)
+
+    @property
+    def here(self):
+        """Whether this process is the one that has the offers, and no fork of it."""
+        return os.getpid() == self._pid
 
     @contextlib.contextmanager
     def case(self, op, seq):
@@ -51,37 +61,59 @@ class Offers:
             self.op, self.seq = outer
             self._note_memory()
 
-    def measure(self, target, facts):
-        """The columns of a prepared target's measurement; returns when they are there."""
-        if os.getpid() != self._pid:
-            return connected(self.relay).measure(target, facts)
-        handle, seq = self._add(target), self.seq
+    def offer(self, target, facts):
+        """Offers a prepared target. Returns its handle."""
+        handle = self._add(target)
         if target.gpu:
             self._cuda = target.cuda
         self._send(
             what="prepared", handle=handle, op=self.op, gpu=target.gpu, quantum=target.per_launch,
             graph=target.used_graph, took=self._note_memory(), **facts
         )
+        return handle
+
+    def measure(self, target, facts):
+        """The columns of a prepared target's measurement; returns when they are there."""
+        if not self.here:
+            return connected(self.relay).measure(target, facts)
+        handle, seq = self.offer(target, facts), self.seq
         # Without a graph Python runs at every execution, and has to find what its own
         # call has set: such a call is the innermost one until it is measured.
         closed, self.closed = self.closed, self.closed or ("" if target.used_graph else EAGER)
+        self.depth += 1
         try:
-            command = self.next()
-            while command is None or command["what"] != "done" or command["handle"] != handle:
-                command = self.next()
+            while handle not in self._results:
+                self.next()
         finally:
+            self.depth -= 1
             if self.closed == EAGER:
                 self.closed = closed
-            for at in (handle, *getattr(target, "forms", ())):
-                self._targets.pop(at)[0].close()
-            failure = self._failures.pop(handle, None)
+            self._drop(handle)
         self._start(seq)
-        error = command.get("error")
+        return self.result(handle)
+
+    def go(self):
+        """Returns when the call at work may prepare one more target."""
+        going, self._going, seq = self._going, True, self.seq
+        try:
+            while (self.next() or {}).get("what") != "next":
+                pass
+        finally:
+            self._going = going
+        self._start(seq)
+
+    def ended(self, handle):
+        return handle in self._results
+
+    def result(self, handle):
+        """The columns of an offer that has ended. Raises why it has none."""
+        columns, error = self._results.pop(handle)
+        failure = self._failures.pop(handle, None)
         if error and error.get("own") and failure is not None:
             raise failure
         if error:
             raise HostError(error.get("message", ""), error.get("class") or TRANSIENT)
-        return command["columns"]
+        return columns
 
     def next(self):
         """Waits for a command that begins or ends a case, and runs those before it."""
@@ -89,19 +121,35 @@ class Offers:
         cases = self.waiting()
         self._send(
             what="ready", free=free, total=total, waiting=len(cases), next_op=cases[0]["op"] if cases else "",
-            closed=self.closed, retry=self.retry, uuid=self.uuid,
+            closed=self.closed, retry=self.retry, uuid=self.uuid, going=self._going, call_op=self.op,
         )
         while True:
             command = self._command(cases)
-            if command is None or command["what"] == "done":
+            if command is None:
+                return None
+            if command["what"] == "done":
+                for end in command["ended"]:
+                    handle = end["handle"]
+                    self._results[handle] = end.get("columns"), end.get("error")
+                    if end.get("later"):
+                        self._drop(handle)
+                self.settled()
                 return command
             if command["what"] == "trim":
                 self.trim()
                 return None
             if command["what"] == "next":
-                self.begin(command.get("alone", False))
+                self.cold_seconds = command.get("cold", 0.0)
+                if not self._going:
+                    self.begin(command.get("alone", False))
                 return command
             self._run(command)
+
+    def _drop(self, handle):
+        target, _ = self._targets.pop(handle)
+        for form in target.forms:
+            self._targets.pop(form, None)
+        target.close()
 
     def _add(self, target):
         self._last += 1
@@ -123,7 +171,7 @@ class Offers:
             if handle in self._targets:
                 self._failures[handle] = err
                 for at, (target, _) in self._targets.items():
-                    if handle in getattr(target, "forms", ()):
+                    if handle in target.forms:
                         self._failures[at] = err
             answer = {"failed": True, "text": "%s: %s" % (type(err).__name__, err)}
         self._send(what="reply", **answer)
@@ -144,9 +192,7 @@ class Offers:
             target.drain()
             return {}
         if what == "vary":
-            target.forms = []
-            for form in target.varied():
-                target.forms.append(self._add(form))
+            target.forms = [self._add(form) for form in target.varied()]
             return {"handles": target.forms}
         raise HostError("the instrument asks for %r" % what)
 

@@ -44,6 +44,7 @@ class Bench:
         self.case_id = ""
         self.attachments = Attachments("")
         self.evict = False  # every case is measured with evict=True
+        self.deferral = None  # of the call at work, if it goes on without its latencies
         self.verify = False  # op functions check their result against a reference
         self.reads = []  # a Read for each stage that the collect reads
         self.package = ""  # what the runtime names as its package; "" for plain Python
@@ -60,12 +61,12 @@ class Bench:
     @contextlib.contextmanager
     def case(self):
         """Within it, seed and attachments belong to one case."""
-        outer = self.seed, self.case_id, self.attachments
-        self.attachments = Attachments(self.attachments.folder)
+        outer = self.seed, self.case_id, self.attachments, self.deferral
+        self.attachments, self.deferral = Attachments(self.attachments.folder), None
         try:
             yield
         finally:
-            self.seed, self.case_id, self.attachments = outer
+            self.seed, self.case_id, self.attachments, self.deferral = outer
 
     @property
     def torch(self):
@@ -131,11 +132,20 @@ class Bench:
             target = CudaTarget(self.cuda, call, len(sets) if sets else 1, settings["graph"], seconds, repeat if reference else 0)
         else:
             target = CpuTarget(call)
-        estimate = target.prepare()
-        got = Measurement(self.offers.measure(target, {
-            "seconds": estimate, "settings": settings, "settle": settle, "warmups": max(1, warmups), "runs": max(1, runs),
-            "cold": target.gpu and not reference and (evict or self.evict),
-        }))
+        deferral = self.deferral if target.gpu and not reference and not settle and self.offers.here else None
+        with self.cuda.outside() if target.gpu else contextlib.nullcontext():
+            if deferral is not None:
+                deferral.room()
+            facts = {
+                "seconds": target.prepare(), "settings": settings, "settle": settle, "warmups": max(1, warmups), "runs": max(1, runs),
+                "cold": target.gpu and not reference and (evict or self.evict),
+            }
+            if deferral is not None and target.used_graph:
+                if facts["cold"] and facts["seconds"] <= self.offers.cold_seconds:
+                    target.vary()
+                target.memory = self.cuda.keep_memory()
+                return dict(deferral.offer(target, facts), **columns)
+            got = Measurement(self.offers.measure(target, facts))
         if settings["power"] and "power" not in got and not self._said_powerless:
             self._said_powerless = True
             why = "the management library of the driver is not there" if target.gpu else "it is measured on CUDA devices only"

@@ -4,13 +4,13 @@ import contextlib
 import math
 import time
 
-from .cuda import MOST_BLOCKS
+from .cuda import EVICT_CALLS, MOST_BLOCKS
 
 
 class CpuTarget:
     """Executions timed on the host's clock."""
 
-    gpu, used_graph, per_launch = False, False, 1
+    gpu, used_graph, per_launch, forms = False, False, 1, ()
 
     def __init__(self, call):
         self.call = call
@@ -58,9 +58,11 @@ class CudaTarget:
         self.cuda, self.torch = cuda, cuda.torch
         self.call, self.rotation, self.mode, self.seconds, self.repeat = call, rotation, mode, seconds, repeat
         self.used_graph, self.per_launch, self.host_seconds = False, max(1, repeat), 0.0
-        self._graph = None
+        self._graph = self._turns = None
         self._gated = _GATED
         self._running, self._ended = [], 0
+        self.forms = ()  # handles of the forms of a cold case, once the instrument has asked for them
+        self.memory = None  # what keeps the case's allocations from others, if its call does not
 
     @contextlib.contextmanager
     def _scope(self):
@@ -75,13 +77,13 @@ class CudaTarget:
         in seconds."""
         _ = self.cuda.gate  # compiled here: nothing may come between a warm-up and its blocks
         with self._scope():
-            self.call()
-            estimate = self._timed(self.call, 2)
+            with self.cuda.temporary():
+                self.call()
+                estimate = self._timed(self.call, 2)
             if self.mode != "off":
                 self._capture(estimate)
             if self._graph is not None:
                 self._graph.replay()  # brings it to the device
-                estimate = self._timed(self._graph.replay, 1) / self.per_launch
         return max(estimate, 1e-9)
 
     def _timed(self, launch, n):
@@ -201,23 +203,27 @@ class CudaTarget:
         self.cuda.stream.synchronize()
         self._running, self._ended = [], 0
 
+    def vary(self):
+        """Prepares the executions in turn with a read of other data."""
+        if self._turns is None:
+            evict, call = self.cuda.evictor, self.call
+
+            def both():
+                evict()
+                call()
+
+            self._turns = CudaTarget(self.cuda, both, EVICT_CALLS, "require", 0.0, EVICT_CALLS)
+            self._turns.prepare()
+
     def varied(self):
-        """The executions in turn with a read of other data, and that read alone."""
-        evict, call = self.cuda.evictor, self.call
-
-        def both():
-            evict()
-            call()
-
-        for fn in (both, evict):
-            target = CudaTarget(self.cuda, fn, EVICT_CALLS, "require", 0.0, EVICT_CALLS)
-            target.prepare()
-            yield target
+        """The executions in turn with a read of other data, and that read alone, which all
+        cases share."""
+        self.vary()
+        return self._turns, self.cuda.reader(CudaTarget)
 
     def close(self):
+        if self._turns is not None:
+            self._turns.close()
         if self._graph is not None:
             self._graph.reset()
-            self._graph = None
-
-
-EVICT_CALLS = 8  # to a graph: its launch costs both forms the same
+        self._graph = self._turns = self.call = self.memory = None

@@ -1,6 +1,7 @@
 """The order in which operand sets are read; the vectors are shared with the
 native runtime's tests."""
 
+import contextlib
 import json
 import pathlib
 import types
@@ -48,6 +49,7 @@ class Device:
         stream = types.SimpleNamespace(wait_stream=lambda _: None, synchronize=lambda: None)
         scope = types.SimpleNamespace(__enter__=lambda: None, __exit__=lambda *_: None)
         self.stream, self.events = stream, [Event(), Event()]
+        self.temporary = contextlib.nullcontext
         self.torch = types.SimpleNamespace(cuda=types.SimpleNamespace(current_stream=lambda: stream, stream=lambda _: Scope(scope), synchronize=lambda: None))
 
     def kernel(self, at):

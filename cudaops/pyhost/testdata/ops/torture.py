@@ -135,9 +135,9 @@ _after = []
 
 def _rows_after_its_result(i, bench):
     frame = sys._getframe()
-    while "seq" not in frame.f_locals:
+    while "case" not in frame.f_locals:
         frame = frame.f_back
-    _after.append(frame.f_locals["seq"])
+    _after.append(frame.f_locals["case"]["seq"])
     return _works(i, bench)
 
 

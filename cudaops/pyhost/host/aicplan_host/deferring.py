@@ -1,0 +1,149 @@
+"""Latencies that are not known yet: a collector goes on without them, and its rows get
+them when the batch has been measured."""
+
+import operator
+
+from .joining import Form, filled
+
+
+class Later(float):
+    """The latency of prepared cases, in ms. Its value is an estimate. It remembers through sums
+    and quotients which measurements it is made of, and what was decided by its value."""
+
+    __slots__ = ("branches", "terms")
+
+    def __new__(cls, value, terms, branches):
+        """terms are factors by the handle of a prepared case; None is the handle of a
+        constant. branches is a list that the comparisons of all numbers go to."""
+        self = float.__new__(cls, value)
+        self.terms, self.branches = terms, branches
+        return self
+
+    def _plus(self, other, sign):
+        if not isinstance(other, (int, float)):
+            return NotImplemented
+        terms = dict(self.terms)
+        for handle, factor in _terms(other).items():
+            terms[handle] = terms.get(handle, 0.0) + sign * factor
+        return Later(float(self) + sign * float(other), terms, self.branches)
+
+    def _times(self, factor):
+        if isinstance(factor, Later) or not isinstance(factor, (int, float)):
+            return NotImplemented
+        return Later(float(self) * factor, {h: f * factor for h, f in self.terms.items()}, self.branches)
+
+    def __add__(self, other):
+        return self._plus(other, 1)
+
+    __radd__ = __add__
+
+    def __sub__(self, other):
+        return self._plus(other, -1)
+
+    def __rsub__(self, other):
+        return (-self)._plus(other, 1)
+
+    def __mul__(self, other):
+        return self._times(other)
+
+    __rmul__ = __mul__
+
+    def __truediv__(self, other):
+        return NotImplemented if isinstance(other, Later) or not isinstance(other, (int, float)) else self._times(1 / other)
+
+    def __neg__(self):
+        return self._times(-1)
+
+    def __round__(self, digits=None):
+        return self  # rows have the number as it is
+
+    def _decide(self, compare, other):
+        outcome = compare(float(self), float(other) if isinstance(other, Later) else other)
+        if isinstance(other, (int, float)):
+            self.branches.append((compare, self.terms, _terms(other), outcome))
+        return outcome
+
+    def __lt__(self, other):
+        return self._decide(operator.lt, other)
+
+    def __le__(self, other):
+        return self._decide(operator.le, other)
+
+    def __gt__(self, other):
+        return self._decide(operator.gt, other)
+
+    def __ge__(self, other):
+        return self._decide(operator.ge, other)
+
+    __hash__ = float.__hash__
+
+
+def _terms(number):
+    return number.terms if isinstance(number, Later) else {None: float(number)} if number else {}
+
+
+class Deferral:
+    """What one call of a collector has prepared and not waited for."""
+
+    def __init__(self, offers):
+        self._offers, self._branches, self._handles = offers, [], []
+        self.measured = {}  # columns by handle
+        self.error = None  # why one of the handles has none
+        self.seconds = 0.0  # that the visits took
+        self.used = False  # something was offered
+
+    def offer(self, target, facts):
+        """Offers a prepared target. Returns what a Measurement has, as far as it is known."""
+        handle = self._offers.offer(target, dict(facts, later=True))
+        self._handles.append(handle)
+        self.used = True
+        return {
+            "handle": handle, "latency": Later(facts["seconds"] * 1e3, {handle: 1.0}, self._branches), "executions": facts["runs"],
+            "used_cuda_graph": True,
+        }
+
+    def room(self):
+        """Returns when the call may prepare one more."""
+        if self._handles:
+            self._offers.go()
+
+    def complete(self):
+        """Takes the results that are there. Returns whether they are all."""
+        for handle in self._handles:
+            if not self._offers.ended(handle):
+                continue
+            try:
+                self.measured[handle] = self._offers.result(handle)
+                self.seconds += self.measured[handle].pop("spent", 0.0)
+            except Exception as err:
+                self.error = self.error or err
+        self._handles = [h for h in self._handles if h not in self.measured] if self.error is None else []
+        return not self._handles
+
+    def mistaken(self):
+        """Whether the call has taken another way than it would have with the measured numbers."""
+        return any(
+            compare(Form(a).value(self.measured), Form(b).value(self.measured)) != outcome for compare, a, b, outcome in self._branches
+        )
+
+
+class Deferred:
+    """The rows of a call, some of which wait for their latency."""
+
+    def __init__(self, deferral, logged, finish):
+        """finish makes rows of the logged ones, as the plan knows them."""
+        self.deferral, self._logged, self._finish = deferral, logged, finish
+
+    @property
+    def traceable(self):
+        """Whether it is known of every row which measurements it is made of."""
+        return all(row["latency"].terms is not None for _, row in self._logged if isinstance(row.get("latency"), Form))
+
+    def rows(self):
+        """The rows whose measurements are there."""
+        measured = self.deferral.measured
+        return self._finish([(name, filled(row, measured)) for name, row in self._logged if _ready(row, measured)])
+
+
+def _ready(row, measured):
+    return not isinstance(row.get("latency"), Form) or row["latency"].ready(measured)
