@@ -434,7 +434,7 @@ class Host:
 
     def defers(self, case):
         """Whether a collector may go on without the latencies of the case."""
-        return self.in_batches and not case.get("in_place") and self.bench.cuda is not None and self.bench.cuda.separates
+        return self.in_batches and not case.get("in_place") and "torch" in sys.modules and self.bench.cuda is not None and self.bench.cuda.separates
 
     # -- batches
 
