@@ -102,6 +102,14 @@ func (o *offer) finish(r measure.Measured, err error) {
 // 26 ms, and 0.92 to 1.04 (0.987) with visits of 7 ms.
 const hotPass = time.Second
 
+// fullBatch is how many capped cases are visited in one pass if the device has memory
+// for them: each of them is heated for and visited as briefly as in a native session.
+const fullBatch = 160
+
+// leastRound is how few further cases end the preparing of more: each round costs the
+// time in which the device recovers.
+const leastRound = 4
+
 // idleShare is the share of the power limit that an idle device draws, and
 // usualShare that of a case of which nothing is known, above idle.
 const (
@@ -146,14 +154,16 @@ func (in *Instrument) session(ctx context.Context, batch []*offer, set measure.S
 		_ = s.Run(ctx, all, nil) // every job was told its own error
 	}
 
-	var jobs []*measure.Job
-	for _, o := range batch {
+	job := func(o *offer) *measure.Job {
 		t := &target{o: o, handle: o.Handle}
 		j := &measure.Job{Target: t, Seconds: o.Seconds, Watts: usual, Learn: true}
 		j.Done = func(r measure.Measured, err error) {
 			o.hot = r
-			if err != nil {
+			switch {
+			case err != nil:
 				o.end(nil, err)
+			case !o.cold():
+				in.close(o, device)
 			}
 		}
 		if o.Settle > 0 && set.OperatingPoint == measure.PointSustained || set.Power && device != nil {
@@ -161,7 +171,32 @@ func (in *Instrument) session(ctx context.Context, batch []*offer, set measure.S
 				return in.after(ctx, o, t, r, set, device)
 			}
 		}
-		jobs = append(jobs, j)
+		return j
+	}
+	known := map[*offer]bool{}
+	var jobs []*measure.Job
+	for _, o := range batch {
+		known[o] = true
+		jobs = append(jobs, job(o))
+	}
+	last := len(batch)
+	s.More = func(context.Context) (jobs []*measure.Job) {
+		held := 0
+		for _, o := range batch {
+			if !o.ended {
+				held++
+			}
+		}
+		if held >= fullBatch || last < leastRound {
+			return nil
+		}
+		for _, o := range in.more(known) {
+			if known[o] = true; bytes.Equal(o.Settings, batch[0].Settings) && o.GPU {
+				batch, jobs = append(batch, o), append(jobs, job(o))
+			}
+		}
+		last = len(jobs)
+		return jobs
 	}
 	run(jobs)
 
@@ -190,25 +225,29 @@ func (in *Instrument) session(ctx context.Context, batch []*offer, set measure.S
 	}
 	in.level = s.Level
 	for _, o := range batch {
-		if o.ended {
-			continue
+		if !o.ended {
+			in.close(o, device)
 		}
-		if device != nil && o.hot.Throttled == nil {
-			if why, err := device.Reasons(); err == nil {
-				slow := why&nvml.Harmful != 0
-				o.hot.Throttled = &slow
-			}
-		}
-		if o.Cold {
-			if o.energy == nil {
-				o.energy = map[string]any{}
-			}
-			if o.energy["cache"] == nil {
-				o.energy["cache"] = "hot"
-			}
-		}
-		o.finish(o.hot, nil)
 	}
+}
+
+// close ends an offer that has been measured.
+func (in *Instrument) close(o *offer, device nvml.Device) {
+	if device != nil && o.hot.Throttled == nil {
+		if why, err := device.Reasons(); err == nil {
+			slow := why&nvml.Harmful != 0
+			o.hot.Throttled = &slow
+		}
+	}
+	if o.Cold {
+		if o.energy == nil {
+			o.energy = map[string]any{}
+		}
+		if o.energy["cache"] == nil {
+			o.energy["cache"] = "hot"
+		}
+	}
+	o.finish(o.hot, nil)
 }
 
 // managed is the management library's view of the device; nil without one.

@@ -27,7 +27,7 @@ type Options struct {
 	// Device finds the management library's view of a device by its UUID; nil is
 	// that of this machine. Rows have no power without it.
 	Device func(uuid string) (nvml.Device, error)
-	// Depth bounds the cases that one worker has prepared at a time; 0 is 128.
+	// Depth bounds the cases of one worker that wait in their calls; 0 is 128.
 	Depth int
 	// Trace receives every visit of every session; it may be nil.
 	Trace func(measure.Visit)
@@ -100,7 +100,7 @@ func (in *Instrument) run() {
 			in.running = false
 			return
 		}
-		if batch := in.direct(); len(batch) > 0 {
+		if batch, _ := in.direct(); len(batch) > 0 {
 			in.mu.Unlock()
 			in.measure(batch)
 			in.mu.Lock()
@@ -115,9 +115,29 @@ func (in *Instrument) run() {
 // those that it has.
 const lull = 20 * time.Millisecond
 
+// more gives further cases of the engine the memory of those that have ended. It
+// returns the prepared ones that are not known.
+func (in *Instrument) more(known map[*offer]bool) (fresh []*offer) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	for {
+		batch, settled := in.direct()
+		if !settled {
+			in.changed.Wait()
+			continue
+		}
+		for _, o := range batch {
+			if !known[o] {
+				fresh = append(fresh, o)
+			}
+		}
+		return fresh
+	}
+}
+
 // direct gives every worker that waits its next command. It returns the batch to
-// measure once every worker waits and none can prepare more.
-func (in *Instrument) direct() (batch []*offer) {
+// measure once every worker waits and none can prepare more, and whether that is so.
+func (in *Instrument) direct() (batch []*offer, settled bool) {
 	busy := 0
 	for _, m := range in.members {
 		if !m.idle() {
@@ -136,7 +156,7 @@ func (in *Instrument) direct() (batch []*offer) {
 			continue
 		}
 		going := m.ready.Going
-		if m.unwinding() || len(m.offers) >= in.o.Depth || !going && (m.ready.Closed != "" || m.child) {
+		if m.unwinding() || m.depth() >= in.o.Depth || !going && (m.ready.Closed != "" || m.child) {
 			continue
 		}
 		held, retry := in.held(), m.ready.Retry && !going
@@ -158,7 +178,7 @@ func (in *Instrument) direct() (batch []*offer) {
 	}
 	if busy > 0 {
 		in.quiet = time.Time{}
-		return nil
+		return nil, false
 	}
 	for _, m := range in.members {
 		for _, o := range m.offers {
@@ -168,17 +188,17 @@ func (in *Instrument) direct() (batch []*offer) {
 		}
 	}
 	if len(batch) == 0 || !hungry {
-		return batch
+		return batch, true
 	}
 	if now := time.Now(); in.quiet.IsZero() {
 		in.quiet = now.Add(lull)
 		time.AfterFunc(lull, in.changed.Broadcast)
-		return nil
+		return nil, false
 	} else if now.Before(in.quiet) {
-		return nil
+		return nil, false
 	}
 	in.quiet = time.Time{}
-	return batch
+	return batch, true
 }
 
 // held is how many prepared cases the workers hold.
@@ -206,7 +226,7 @@ func (in *Instrument) room(m *member, busy int) bool {
 	if took := slices.Sorted(slices.Values(in.took[op])); len(took) > 0 {
 		need = took[len(took)*needQuantile/100]
 	}
-	return m.ready.Total > 0 && free-int64(busy+1)*need >= m.ready.Total/spareShare
+	return m.ready.Total > 0 && free+m.ready.Kept-int64(busy+1)*need >= m.ready.Total/spareShare
 }
 
 // trims has the other workers give back the memory that they keep, and reports whether
@@ -270,6 +290,16 @@ func (m *member) answerable() (out []*offer) {
 		innermost = innermost && o.Later
 	}
 	return out
+}
+
+// depth is how many cases wait in their calls.
+func (m *member) depth() (n int) {
+	for _, o := range m.offers {
+		if !o.Later {
+			n++
+		}
+	}
+	return n
 }
 
 // unwinding reports whether cases that have been measured wait for inner ones to return.
@@ -450,6 +480,7 @@ type prepared struct {
 type status struct {
 	Free    int64  `json:"free"`    // bytes of the device
 	Total   int64  `json:"total"`   // bytes of the device; 0 if unknown
+	Kept    int64  `json:"kept"`    // bytes that it keeps for further tensors
 	Waiting int    `json:"waiting"` // cases that it has not begun
 	NextOp  string `json:"next_op"`
 	Going   bool   `json:"going"`   // the call at work waits to prepare one more

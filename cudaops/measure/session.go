@@ -140,6 +140,9 @@ type Session struct {
 	// Batch is how many jobs can be open at once; 0 if there is no such limit. At
 	// the sustained point the session gathers as many before it runs them.
 	Batch int
+	// More, if not nil, is called at the sustained point when only capped cases are
+	// left. It returns further jobs, which join them; none if there are none.
+	More func(context.Context) []*Job
 	// Level is the clock that a ready device has, in MHz; 0 when it is to be
 	// learnt. It may be carried over from one session to the next; after one that
 	// gave up waiting it is the clock that was waited for.
@@ -222,7 +225,7 @@ func (s *Session) Run(ctx context.Context, in <-chan *Job, stop func(error) bool
 		if s.engine() && !slices.ContainsFunc(s.open, func(o *pending) bool { return !s.isHot(o) }) {
 			if s.gather(in != nil) {
 				err = s.Clock.Sleep(ctx, batchPoll)
-			} else {
+			} else if !s.more(ctx) {
 				err = s.runBatch(ctx, stop)
 			}
 			if err != nil {
@@ -246,6 +249,23 @@ func (s *Session) Run(ctx context.Context, in <-chan *Job, stop func(error) bool
 			}
 		}
 	}
+}
+
+// more opens the jobs that More returns, and reports whether there are any.
+func (s *Session) more(ctx context.Context) bool {
+	if s.More == nil {
+		return false
+	}
+	jobs := s.More(ctx)
+	for _, j := range jobs {
+		s.add(j)
+	}
+	s.unsure = s.unsure || len(jobs) > 0
+	return len(jobs) > 0
+}
+
+func (s *Session) add(j *Job) {
+	s.open = append(s.open, &pending{job: j, seconds: j.Seconds, order: s.Rand.Float64()})
 }
 
 // receive takes what jobs there are; it waits for one only when there is none
@@ -273,7 +293,7 @@ func (s *Session) receive(ctx context.Context, in <-chan *Job) (more bool, err e
 		if !ok {
 			return false, nil
 		}
-		s.open = append(s.open, &pending{job: j, seconds: j.Seconds, order: s.Rand.Float64()})
+		s.add(j)
 	}
 }
 

@@ -6,6 +6,7 @@ import importlib
 import os
 import re
 import shutil
+import sys
 
 from .bindings import known_words
 from .defaults import TorchDefaults
@@ -232,7 +233,7 @@ class CollectorOp:
         restart = None
         perf = self.binding.get("perf_filename", self.name + "_perf.txt")
         if host.defers(case):
-            bench.deferral = Deferral(host.offers)
+            bench.deferral = Deferral(host.offers, sys._getframe().f_code)
         try:
             # Older collectors carry the perf file in their list of cases.
             keywords, names = {}, self._names
@@ -246,8 +247,8 @@ class CollectorOp:
                 sink.told = lambda name, row: host.tell(case, [self._row(name, row, perf)])
             try:
                 bench.evict = "cache" in self.binding
-                apart = contextlib.nullcontext() if bench.deferral is None else bench.cuda.own_memory()
-                with TorchDefaults.kept(), self._preparing(), apart:
+                caching = contextlib.nullcontext() if bench.deferral is None else bench.cuda.caching()
+                with TorchDefaults.kept(), self._preparing(), caching:
                     self._defaults.set()
                     got = self._run(*args, **keywords)
             except SystemExit as stop:

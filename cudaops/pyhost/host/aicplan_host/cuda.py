@@ -129,85 +129,18 @@ class Cuda:
         self.memory = props.total_memory
         self.stream = torch.cuda.Stream(device)
         self.events = [torch.cuda.Event(enable_timing=True) for _ in range(2 * MOST_BLOCKS)]
-        self._keeper = self._pool = None  # keeps the pool; what graphs allocate from
-        self._own = None  # the pool of the call at work, and its context
+        self._keeper = self._pool = None
         self._said_eager = False
         self._gate = None
         self._arenas = {}
         self._evictor = self._reader = None
 
-    @property
-    def separates(self):
-        """Whether calls can have memory of their own."""
-        return hasattr(self.torch.cuda, "MemPool") and hasattr(self.torch.cuda, "use_mem_pool")
-
-    @contextlib.contextmanager
-    def own_memory(self):
-        """Within it, no memory that was allocated before keep_memory is used again: not
-        what a collector gives back, either, that a captured graph still reads."""
-        outer, self._own = self._own, None
-        self._enter()
-        try:
-            yield
-        finally:
-            self._leave()
-            self._own = outer
-
-    def keep_memory(self):
-        """What keeps the allocations since it was called last, while it is referred to."""
-        pool = self._own[0]
-        self._own = (self.torch.cuda.MemPool(), None)
-        return pool
-
-    @contextlib.contextmanager
-    def outside(self):
-        """Within it, memory does not come from the call's own."""
-        own = self._own is not None
-        if own:
-            self._leave()
-        try:
-            yield
-        finally:
-            if own:
-                self._enter()
-
-    def _enter(self):
-        pool = self._own[0] if self._own else self.torch.cuda.MemPool()
-        use = self.torch.cuda.use_mem_pool(pool)
-        use.__enter__()
-        self._own = pool, use
-
-    def _leave(self):
-        pool, use = self._own
-        if use is not None:
-            use.__exit__(None, None, None)
-        self._own = pool, None
-
-    @contextlib.contextmanager
-    def temporary(self):
-        """Within it, memory comes from what the graphs share: theirs is free again between
-        two replays."""
-        self._shared()
-        if not self.separates:
-            yield
-            return
-        with self.torch.cuda.use_mem_pool(self._keeper):
-            yield
-
-    def _shared(self):
-        """The pool that graphs allocate from."""
+    def capture(self, call, calls):
         torch = self.torch
-        if self._pool is None and self.separates:
-            self._keeper = torch.cuda.MemPool()
-            self._pool = self._keeper.id
-        elif self._pool is None:
+        if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()
             self._cell = torch.zeros(1, device=self.device)
             self._keeper = self._record(lambda: self._cell.add_(1), 1)
-        return self._pool
-
-    def capture(self, call, calls):
-        self._shared()
         return self._record(call, calls)
 
     def _record(self, call, calls):
@@ -265,8 +198,25 @@ class Cuda:
         return self._reader
 
     def memory_left(self):
-        """Free and total bytes of the device."""
-        return self.torch.cuda.mem_get_info(self.device)
+        """Bytes of the device that are free, those that it has, and those that this process
+        keeps for further tensors."""
+        free, total = self.torch.cuda.mem_get_info(self.device)
+        return free, total, self.torch.cuda.memory_reserved(self.device) - self.allocated()
+
+    def allocated(self):
+        """Bytes of the tensors that are there."""
+        return self.torch.cuda.memory_allocated(self.device)
+
+    @contextlib.contextmanager
+    def caching(self):
+        """Within it, memory that collectors free stays with this process: the next case
+        takes it, and both are spared the device's own allocations."""
+        cuda = self.torch.cuda
+        empty_cache, cuda.empty_cache = cuda.empty_cache, lambda *args, **keywords: None
+        try:
+            yield
+        finally:
+            cuda.empty_cache = empty_cache
 
     def arena(self, dtype, elements):
         """At least so many elements of dtype, filled once with random normal

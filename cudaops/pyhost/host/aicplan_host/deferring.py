@@ -2,8 +2,12 @@
 them when the batch has been measured."""
 
 import operator
+import os
+import sys
 
 from .joining import Form, filled
+
+_HERE = os.path.dirname(os.path.dirname(sys._getframe().f_code.co_filename)) + os.sep
 
 
 class Later(float):
@@ -85,12 +89,23 @@ def _terms(number):
 class Deferral:
     """What one call of a collector has prepared and not waited for."""
 
-    def __init__(self, offers):
-        self._offers, self._branches, self._handles = offers, [], []
+    def __init__(self, offers, of):
+        """of is the code of the function that calls the collector."""
+        self._offers, self._of, self._branches, self._handles = offers, of, [], []
         self.measured = {}  # columns by handle
         self.error = None  # why one of the handles has none
         self.seconds = 0.0  # that the visits took
         self.used = False  # something was offered
+
+    def locals(self):
+        """What the variables of the collector's functions refer to now, and what is in
+        their lists and dicts: a captured graph reads it, whatever becomes of them."""
+        kept, frame = [], sys._getframe(1)
+        while frame is not None and frame.f_code is not self._of:
+            if not frame.f_code.co_filename.startswith(_HERE):
+                kept += [v.copy() if type(v) in (list, dict) else v for v in frame.f_locals.values()]
+            frame = frame.f_back
+        return kept
 
     def offer(self, target, facts):
         """Offers a prepared target. Returns what a Measurement has, as far as it is known."""

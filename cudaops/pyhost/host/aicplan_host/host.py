@@ -434,7 +434,7 @@ class Host:
 
     def defers(self, case):
         """Whether a collector may go on without the latencies of the case."""
-        return self.in_batches and not case.get("in_place") and "torch" in sys.modules and self.bench.cuda is not None and self.bench.cuda.separates
+        return self.in_batches and not case.get("in_place") and "torch" in sys.modules and self.bench.cuda is not None
 
     # -- batches
 
@@ -483,7 +483,7 @@ class Host:
     _filled = False  # something was prepared since nothing was
 
     def _memory(self):
-        return self.bench.cuda.memory_left() if self.bench.device.type == "cuda" and self.bench._cuda is not None else (0, 0)
+        return self.bench.cuda.memory_left() if self.bench.device.type == "cuda" and self.bench._cuda is not None else (0, 0, 0)
 
     def _send_measure(self, **message):
         self.channel.send(**{"type": "measure", **message})

@@ -23,7 +23,7 @@ class Offers:
         self._send, self._command = send, command
         self.begin = None  # begins the next case
         self.trim = lambda: None  # gives back memory that is kept between cases
-        self.memory = lambda: (0, 0)  # free and total bytes of the device
+        self.memory = lambda: (0, 0, 0)  # bytes of the device: free, all, kept by this process
         self.waiting = list  # the cases that have not begun
         self.uuid = ""
         self.closed = ""  # why no case can begin now
@@ -32,7 +32,7 @@ class Offers:
         self.cold_seconds = 0.0  # cases up to so long may be measured cold
         self.depth = 0  # cases that wait in their calls
         self.op, self.seq = "", None  # of the innermost case
-        self._reserved = 0  # bytes, when that began or was prepared last
+        self._allocated = 0  # bytes, when that began or was prepared last
         self._targets, self._failures, self._last = {}, {}, 0
         self._results = {}  # (columns, error) of offers that have ended
         self._going = False  # the call at work prepares its next target once it may
@@ -117,10 +117,10 @@ class Offers:
 
     def next(self):
         """Waits for a command that begins or ends a case, and runs those before it."""
-        free, total = self.memory()
+        free, total, kept = self.memory()
         cases = self.waiting()
         self._send(
-            what="ready", free=free, total=total, waiting=len(cases), next_op=cases[0]["op"] if cases else "",
+            what="ready", free=free, total=total, kept=kept, waiting=len(cases), next_op=cases[0]["op"] if cases else "",
             closed=self.closed, retry=self.retry, uuid=self.uuid, going=self._going, call_op=self.op,
         )
         while True:
@@ -158,10 +158,10 @@ class Offers:
 
     def _note_memory(self):
         """How many bytes the process has taken since it was asked last."""
-        before = self._reserved
+        before = self._allocated
         if self._cuda is not None:
-            self._reserved = self._cuda.torch.cuda.memory_reserved(self._cuda.device)
-        return max(0, self._reserved - before)
+            self._allocated = self._cuda.allocated()
+        return max(0, self._allocated - before)
 
     def _run(self, command):
         what, handle = command["what"], command.get("handle")

@@ -133,19 +133,18 @@ class Bench:
         else:
             target = CpuTarget(call)
         deferral = self.deferral if target.gpu and not reference and not settle and self.offers.here else None
-        with self.cuda.outside() if target.gpu else contextlib.nullcontext():
-            if deferral is not None:
-                deferral.room()
-            facts = {
-                "seconds": target.prepare(), "settings": settings, "settle": settle, "warmups": max(1, warmups), "runs": max(1, runs),
-                "cold": target.gpu and not reference and (evict or self.evict),
-            }
-            if deferral is not None and target.used_graph:
-                if facts["cold"] and facts["seconds"] <= self.offers.cold_seconds:
-                    target.vary()
-                target.memory = self.cuda.keep_memory()
-                return dict(deferral.offer(target, facts), **columns)
-            got = Measurement(self.offers.measure(target, facts))
+        if deferral is not None:
+            deferral.room()
+        facts = {
+            "seconds": target.prepare(), "settings": settings, "settle": settle, "warmups": max(1, warmups), "runs": max(1, runs),
+            "cold": target.gpu and not reference and (evict or self.evict),
+        }
+        if deferral is not None and target.used_graph:
+            if facts["cold"] and facts["seconds"] <= self.offers.cold_seconds:
+                target.vary()
+            target.kept = deferral.locals()
+            return dict(deferral.offer(target, facts), **columns)
+        got = Measurement(self.offers.measure(target, facts))
         if settings["power"] and "power" not in got and not self._said_powerless:
             self._said_powerless = True
             why = "the management library of the driver is not there" if target.gpu else "it is measured on CUDA devices only"

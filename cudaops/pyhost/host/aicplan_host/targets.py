@@ -62,7 +62,7 @@ class CudaTarget:
         self._gated = _GATED
         self._running, self._ended = [], 0
         self.forms = ()  # handles of the forms of a cold case, once the instrument has asked for them
-        self.memory = None  # what keeps the case's allocations from others, if its call does not
+        self.kept = None  # what the graph reads and the call may give up
 
     @contextlib.contextmanager
     def _scope(self):
@@ -77,9 +77,8 @@ class CudaTarget:
         in seconds."""
         _ = self.cuda.gate  # compiled here: nothing may come between a warm-up and its blocks
         with self._scope():
-            with self.cuda.temporary():
-                self.call()
-                estimate = self._timed(self.call, 2)
+            self.call()
+            estimate = self._timed(self.call, 2)
             if self.mode != "off":
                 self._capture(estimate)
             if self._graph is not None:
@@ -226,4 +225,4 @@ class CudaTarget:
             self._turns.close()
         if self._graph is not None:
             self._graph.reset()
-        self._graph = self._turns = self.call = self.memory = None
+        self._graph = self._turns = self.call = self.kept = None

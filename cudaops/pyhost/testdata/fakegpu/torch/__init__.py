@@ -60,33 +60,10 @@ def kernel(seconds, watts=100.0, breaks=""):
         work()
 
 
-class MemPool:
-    """Memory of the device that returns to it with the pool, and is not taken again before."""
-
-    def __init__(self):
-        self.id, self.freed = (0, id(self)), 0
-
-    def __del__(self):
-        gpu.taken -= self.freed
-
-
-pools = []
-
-
-@contextlib.contextmanager
-def use_mem_pool(pool):
-    pools.append(pool)
-    try:
-        yield
-    finally:
-        pools.remove(pool)
-
-
 class Memory:
     """So many bytes of the device, until nothing refers to it."""
 
     def __init__(self, nbytes):
-        self.pool = pools[0] if pools else None  # the outermost one, as torch does
         if gpu.taken + nbytes > settings["memory"]:
             raise OutOfMemoryError("CUDA out of memory. Tried to allocate %d bytes" % nbytes)
         self.nbytes = nbytes
@@ -94,10 +71,7 @@ class Memory:
         gpu.peak = max(gpu.peak, gpu.taken)
 
     def __del__(self):
-        if self.pool is None:
-            gpu.taken -= self.nbytes
-        else:
-            self.pool.freed += self.nbytes
+        gpu.taken -= self.nbytes
 
 
 class CUDAGraph:
@@ -267,9 +241,9 @@ cuda = types.ModuleType("torch.cuda")
 cuda.__dict__.update(
     is_available=lambda: True, is_initialized=lambda: True, device_count=lambda: 1, set_device=lambda _: None, current_device=lambda: 0,
     get_device_name=lambda _: "Fake GPU", synchronize=synchronize, current_stream=lambda *_: Stream(), default_stream=lambda *_: Stream(),
-    MemPool=MemPool, use_mem_pool=use_mem_pool, stream=lambda s: s, Stream=Stream, Event=Event, CUDAGraph=CUDAGraph, graph_pool_handle=lambda: 1, _compile_kernel=compile_kernel,
+    stream=lambda s: s, Stream=Stream, Event=Event, CUDAGraph=CUDAGraph, graph_pool_handle=lambda: 1, _compile_kernel=compile_kernel,
     get_device_properties=lambda _: Properties(1, settings["memory"], 1 << 10, 9, 0, "GPU-fake"),
-    memory_reserved=lambda *_: gpu.taken, empty_cache=gc.collect, mem_get_info=lambda *_: (settings["memory"] - gpu.taken, settings["memory"]),
+    memory_reserved=lambda *_: gpu.taken, memory_allocated=lambda *_: gpu.taken, empty_cache=gc.collect, mem_get_info=lambda *_: (settings["memory"] - gpu.taken, settings["memory"]),
     get_rng_state=lambda *_: state["seed"], set_rng_state=lambda seed, *_: manual_seed(seed),
 )
 sys.modules["torch.cuda"] = cuda
