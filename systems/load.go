@@ -3,11 +3,11 @@ package systems
 import (
 	"embed"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/textutil"
 )
 
@@ -68,7 +68,7 @@ func Load(name string) (*Spec, error) {
 // LoadFile reads a system from a YAML file and names it after the file. The error has type Problems
 // if the content is invalid.
 func LoadFile(path string) (*Spec, error) {
-	src, err := os.ReadFile(path)
+	src, err := fileutil.ReadText(path)
 	if err != nil {
 		return nil, fmt.Errorf("system file: %w", err)
 	}

@@ -47,11 +47,12 @@ func (a *app) stages() *stages.Set { return stages.With(a.kinds) }
 
 // globalFlags are accepted by every command.
 type globalFlags struct {
-	StateDir    string        `help:"State folder." default:".aicplan" env:"AICPLAN_STATE_DIR" placeholder:"DIR"`
-	LockTimeout time.Duration `help:"Wait so long for another aicplan, such as 10m; without it apply waits for devices only, as long as it takes." default:"0s" placeholder:"TIME"`
-	NoColor     bool          `help:"No colours." env:"NO_COLOR"`
-	LogLevel    string        `help:"Log to standard error: trace, debug, info, warn, error, off." default:"warn" env:"AICPLAN_LOG" enum:"trace,debug,info,warn,error,off" placeholder:"LEVEL"`
-	LogJSON     bool          `name:"log-json" help:"Log lines as JSON."`
+	StateDir     string        `help:"State folder." default:".aicplan" env:"AICPLAN_STATE_DIR" placeholder:"DIR"`
+	ForeignState bool          `help:"Accept a state folder that another user owns, with its rows and programs." env:"AICPLAN_FOREIGN_STATE"`
+	LockTimeout  time.Duration `help:"Wait so long for another aicplan, such as 10m; without it apply waits for devices only, as long as it takes." default:"0s" placeholder:"TIME"`
+	NoColor      bool          `help:"No colours." env:"NO_COLOR"`
+	LogLevel     string        `help:"Log to standard error: trace, debug, info, warn, error, off." default:"warn" env:"AICPLAN_LOG" enum:"trace,debug,info,warn,error,off" placeholder:"LEVEL"`
+	LogJSON      bool          `name:"log-json" help:"Log lines as JSON."`
 }
 
 // planFlags select a plan and set its variables.
@@ -204,6 +205,7 @@ func (a *app) open(readOnly bool) (*checkpoint.Store, error) {
 	var mu sync.Mutex
 	said := map[string]bool{}
 	opts := reading(readOnly)
+	opts.Foreign = a.global.ForeignState
 	opts.Warn = func(line string) {
 		mu.Lock()
 		defer mu.Unlock()

@@ -185,7 +185,9 @@ func (c *diffCmd) dataset(a *app, name string) (*stage.Dataset, error) {
 		dir, address = a.global.StateDir, name
 	}
 
-	store, err := checkpoint.Open(dir, reading(true))
+	opts := reading(true)
+	opts.Foreign = elsewhere || a.global.ForeignState // rows of others are only compared
+	store, err := checkpoint.Open(dir, opts)
 	if err != nil {
 		return nil, err
 	}

@@ -84,7 +84,7 @@ func (c *fmtCmd) stdin(a *app) error {
 }
 
 func (c *fmtCmd) file(a *app, path string) (changed bool, err error) {
-	src, err := os.ReadFile(path)
+	src, err := fileutil.ReadText(path)
 	if err != nil {
 		return false, err
 	}

@@ -124,7 +124,7 @@ func (c *publishCmd) one(ctx context.Context, a *app, p *plan.Plan, s *plan.Stag
 		return nil, err
 	}
 
-	own, err := fileutil.NewTempFolder("", "publish")
+	own, err := fileutil.NewTempFolder("publish")
 	if err != nil {
 		return nil, err
 	}

@@ -21,7 +21,7 @@ import (
 
 type serveCmd struct {
 	Listen    string `help:"Address: HOST:PORT or :PORT (this machine only)." default:":8765" placeholder:"ADDRESS"`
-	TokenFile string `help:"File with the token that readers need; where others can reach the address and none is given, one is made and printed." placeholder:"FILE" type:"path"`
+	TokenFile string `help:"File with the token that readers need. Without it a token is generated and printed as a part of the URL." placeholder:"FILE" type:"path"`
 }
 
 // Help is printed below the summary.
@@ -48,8 +48,8 @@ func (c *serveCmd) Run(a *app) error {
 		return err
 	}
 
-	open := loopback(host)
-	if token == "" && !open {
+	// Other users of this machine reach a loopback address as well.
+	if token == "" {
 		raw := make([]byte, 16)
 		if _, err := rand.Read(raw); err != nil {
 			return err
@@ -118,9 +118,4 @@ func listenAddress(listen, tokenFile string) (host, port, token string, err erro
 	}
 
 	return host, port, token, nil
-}
-
-func loopback(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }

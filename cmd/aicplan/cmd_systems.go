@@ -6,6 +6,7 @@ import (
 	"os"
 
 	"aicplan/cudaops/probe"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/textutil"
 	"aicplan/stages/runtimes"
 	"aicplan/systems"
@@ -37,7 +38,7 @@ func (c *systemsShowCmd) Run(a *app) error {
 
 	src, ok := systems.Source(c.Name)
 	if !ok {
-		if src, err = os.ReadFile(c.Name); err != nil {
+		if src, err = fileutil.ReadText(c.Name); err != nil {
 			return err
 		}
 	}

@@ -203,6 +203,7 @@ func (a *app) taskDir(o *executors.Order, t *executors.Task) string {
 func (a *app) openLabelled(label string) (*checkpoint.Store, error) {
 	opts := reading(false)
 	opts.Label = label
+	opts.Foreign = a.global.ForeignState
 	opts.Warn = func(line string) { fmt.Fprintln(a.stderr, "Warning:", line) }
 	return checkpoint.Open(a.global.StateDir, opts)
 }

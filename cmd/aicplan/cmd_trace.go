@@ -2,11 +2,11 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"time"
 
 	"aicplan/cudaops/trace"
 	"aicplan/engine/run"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/textutil"
 )
 
@@ -33,7 +33,7 @@ files say is printed all the same.`
 func (c *traceCmd) Run(a *app) error {
 	rules := trace.DefaultRules()
 	if c.Rules != "" {
-		f, err := os.Open(c.Rules)
+		f, err := fileutil.Open(c.Rules)
 		if err != nil {
 			return err
 		}

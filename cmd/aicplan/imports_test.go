@@ -55,7 +55,6 @@ var homes = map[string][]string{
 	"github.com/gofrs/flock":                    {"engine/checkpoint", "sink/base/fileutil"},
 	"github.com/ebitengine/purego":              {"cudaops/dl"},
 	"github.com/NVIDIA/go-nvml":                 {"cudaops/nvml"},
-	"github.com/google/renameio":                {"sink/base/fileutil"},
 	"github.com/apache/arrow":                   {"sink", "engine", "stages", "cmd"},
 	"github.com/hashicorp/hcl":                  {"engine", "stages", "cmd"},
 	"github.com/zclconf/go-cty":                 {"engine", "stages", "cmd"},

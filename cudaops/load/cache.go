@@ -88,12 +88,15 @@ func newCacheProbe(r *runner) *cacheProbe {
 		t.Proxy = http.ProxyFromEnvironment
 	}
 	return &cacheProbe{r: r, key: key, base: url.URL{Scheme: u.Scheme, Host: u.Host},
-		client: &http.Client{Transport: t, Timeout: probeTimeout}}
+		client: &http.Client{Transport: t, Timeout: probeTimeout, CheckRedirect: noRedirect}}
 }
 
 func (p *cacheProbe) do(ctx context.Context, method, path string) (int, []byte) {
 	return p.send(ctx, method, path, nil)
 }
+
+// noRedirect makes a client return redirects, whose target would get the API key.
+func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
 // send does one request and returns the status and the body. The status is 0 if the request fails or the
 // body exceeds maxMetrics.

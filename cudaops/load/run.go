@@ -22,6 +22,7 @@ import (
 	"aicplan/cudaops/load/aiperf"
 	"aicplan/cudaops/load/openai"
 	"aicplan/cudaops/load/workload"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/textutil"
 )
 
@@ -259,7 +260,7 @@ func CheckFiles(paths map[string]string) error {
 
 // readTrace returns the conversations of the trace.
 func (s *Settings) readTrace(c workload.Config) ([]workload.Conversation, error) {
-	f, err := os.Open(s.Trace)
+	f, err := fileutil.Open(s.Trace)
 	if err != nil {
 		return nil, fmt.Errorf("trace: %w", err)
 	}

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"math"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -20,6 +19,7 @@ import (
 	"aicplan/cudaops/load/aiperf"
 	"aicplan/cudaops/load/openai"
 	"aicplan/cudaops/load/workload"
+	"aicplan/sink/base/fileutil"
 )
 
 // Settings define one load point. The JSON names are those used in plans.
@@ -397,7 +397,7 @@ func (s *Settings) key(getenv func(string) string) (string, error) {
 		}
 
 	case s.APIKeyFile != "":
-		raw, err := os.ReadFile(s.APIKeyFile)
+		raw, err := fileutil.ReadText(s.APIKeyFile)
 		if err != nil {
 			return "", fmt.Errorf("api_key_file: %w", err)
 		}
@@ -425,7 +425,7 @@ func (s *Settings) TLS() (*tls.Config, error) {
 		return nil, nil
 	}
 
-	raw, err := os.ReadFile(s.CAFile)
+	raw, err := fileutil.ReadText(s.CAFile)
 	if err != nil {
 		return nil, fmt.Errorf("ca_file: %w", err)
 	}

@@ -22,6 +22,8 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+
+	"aicplan/sink/base/fileutil"
 )
 
 //go:embed host/__main__.py host/aicplan_host/*.py
@@ -71,20 +73,21 @@ func (e *WriteError) Error() string { return "python host: " + e.Err.Error() }
 
 func (e *WriteError) Unwrap() error { return e.Err }
 
-// Write puts the host into dir, under a name that contains its digest, and
-// returns the file's absolute path. A file that is there already with the
-// right content stays; several processes may write at the same time.
+// Write puts the host into dir, under a name that contains its digest, and returns the
+// file's absolute path. If other users can change dir or its parent, Write uses the user's
+// folder for temporary files instead, because the file could be replaced between its check
+// and its start. A file with the right content stays; several processes may write at the
+// same time.
 func Write(dir string) (string, error) {
-	dir, err := filepath.Abs(dir)
+	dir, err := privateDir(dir)
 	if err != nil {
 		return "", &WriteError{err}
 	}
 	path := filepath.Join(dir, "host-"+Digest()[:12]+".pyz")
-	if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, packed()) {
-		return path, nil
-	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
-		return "", &WriteError{err}
+	if info, err := os.Lstat(path); err == nil && private(info) {
+		if have, err := os.ReadFile(path); err == nil && bytes.Equal(have, packed()) {
+			return path, nil
+		}
 	}
 	tmp, err := os.CreateTemp(dir, "host-*.tmp")
 	if err != nil {
@@ -99,6 +102,39 @@ func Write(dir string) (string, error) {
 		return "", &WriteError{err}
 	}
 	return path, nil
+}
+
+// privateDir returns the absolute path of dir, or of a folder for temporary files if other
+// users can change dir. It creates the folder.
+func privateDir(dir string) (string, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return "", err
+	}
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return "", err
+	}
+	if info, err := os.Lstat(dir); err == nil && private(info) {
+		if info, err = os.Stat(filepath.Dir(dir)); err == nil && private(info) {
+			return dir, nil
+		}
+	}
+
+	own, shared, err := fileutil.UserTempDir()
+	if err != nil {
+		return "", err
+	}
+	if shared {
+		return "", fmt.Errorf("other users can change %s, and there is no folder of your own in %s: "+
+			"set TMPDIR to a folder of yours, or choose another state folder with --state-dir", dir, own)
+	}
+	return own, nil
+}
+
+// private reports whether other users, outside the file's group, cannot change a file or
+// folder.
+func private(info fs.FileInfo) bool {
+	return (info.IsDir() || info.Mode().IsRegular()) && fileutil.Owned(info) && info.Mode().Perm()&0o002 == 0
 }
 
 // Command returns the program and the arguments that start a worker with the

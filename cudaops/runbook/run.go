@@ -80,7 +80,7 @@ func Execute(ctx context.Context, s Server, o Options) *ServerRun {
 		return res
 	}
 
-	own, err := fileutil.NewTempFolder("", "docs")
+	own, err := fileutil.NewTempFolder("docs")
 	if err != nil {
 		res.Setup = err.Error()
 		return res

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"time"
@@ -100,6 +101,11 @@ func (r *run) caseRows(s *slot, m *Rows) {
 // hold the case.
 func (r *run) caseEnded(s *slot, seq int64, what string) *flight {
 	f := s.find(seq)
+	if f != nil && f.startNo == 0 && what == "result" {
+		// A process that inherited the descriptor may forge results.
+		r.broken(s, fmt.Sprintf("a result of case %d before its start", seq), cmp.Or(s.suspect(), f))
+		return nil
+	}
 	if f != nil {
 		s.drop(f)
 		s.ended.add(seq)

@@ -63,6 +63,19 @@ func oddWorker(mode string) bool {
 	case "deaf": // never answers a case
 		fmt.Fprintf(os.NewFile(4, "out"), "{\"type\":\"hello\",\"protocol\":%d,\"version\":\"1\",\"device\":\"d\",\"window\":2}\n", worker.ProtocolVersion)
 		_, _ = io.Copy(io.Discard, os.NewFile(3, "in"))
+	case "forges": // sends a result of a case that it holds and has not started
+		in, out := bufio.NewReader(os.NewFile(3, "in")), os.NewFile(4, "out")
+		fmt.Fprintf(out, "{\"type\":\"hello\",\"protocol\":%d,\"version\":\"1\",\"device\":\"d\",\"window\":2}\n", worker.ProtocolVersion)
+		for {
+			line, err := in.ReadString('\n')
+			if err != nil {
+				os.Exit(0)
+			}
+			if _, rest, ok := strings.Cut(line, `"seq":`); ok {
+				seq, _, _ := strings.Cut(rest, ",")
+				fmt.Fprintf(out, "{\"type\":\"result\",\"seq\":%s,\"rows\":[{\"latency\":666}],\"seconds\":0.1}\n", seq)
+			}
+		}
 	case "forgets": // starts a case and leaves politely without its end
 		fmt.Fprintf(os.NewFile(4, "out"), "{\"type\":\"hello\",\"protocol\":%d,\"version\":\"1\",\"device\":\"d\",\"window\":1}\n", worker.ProtocolVersion)
 		in := bufio.NewReader(os.NewFile(3, "in"))

@@ -44,6 +44,9 @@ type Options struct {
 	// ValidStage returns an error if a stage record cannot be used. Such a record counts as damaged, so
 	// its stage runs again. Nil accepts all records.
 	ValidStage func(*StageRecord) error
+	// Foreign accepts a folder that another user owns. Without it Open fails with a *ForeignError,
+	// because its rows and programs would be used as those of this user.
+	Foreign bool
 	// Label becomes part of the names of written segments, and segments with other labels are not read.
 	// Processes that share the work on a journal use it to read only their own part. An empty label
 	// reads all segments. It must not contain dashes or path separators.
@@ -95,6 +98,9 @@ func Open(dir string, opts Options) (*Store, error) {
 
 	if s.files == nil {
 		s.files = osFiles{}
+	}
+	if info, err := os.Stat(abs); err == nil && !opts.Foreign && !fileutil.Owned(info) {
+		return nil, &ForeignError{Dir: abs}
 	}
 	exists, err := s.checkFormat()
 	if err != nil {
@@ -278,4 +284,12 @@ func (s *Store) explain(doing, path string, err error) error {
 		return fmt.Errorf("%w (the state folder is %s; --state-dir or AICPLAN_STATE_DIR chooses another)", err, s.dir)
 	}
 	return err
+}
+
+// ForeignError reports a state folder that another user owns.
+type ForeignError struct{ Dir string }
+
+func (e *ForeignError) Error() string {
+	return fmt.Sprintf("the state folder %s belongs to another user, whose rows and programs would be used as yours: "+
+		"choose another folder with --state-dir, or accept this one with --foreign-state", e.Dir)
 }

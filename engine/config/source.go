@@ -15,6 +15,8 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclparse"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+
+	"aicplan/sink/base/fileutil"
 )
 
 // autoVarsSuffix is the suffix of variable files next to a plan that are loaded automatically.
@@ -71,7 +73,7 @@ func (s *sources) file(path string) (*hcl.File, hcl.Diagnostics) {
 		return f, nil
 	}
 
-	src, err := os.ReadFile(path)
+	src, err := fileutil.ReadText(path)
 	if err != nil {
 		return nil, hcl.Diagnostics{fileDiag(name, "Cannot read the file", reason(err)+".")}
 	}

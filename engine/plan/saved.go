@@ -86,13 +86,13 @@ func IsSaved(path string) bool {
 	if info, err := os.Stat(path); err != nil || info.IsDir() {
 		return false
 	}
-	data, err := os.ReadFile(path)
+	data, err := fileutil.ReadText(path)
 	return err == nil && strings.HasPrefix(strings.TrimSpace(string(data)), "{") && strings.Contains(string(data[:min(len(data), 200)]), `"format"`)
 }
 
 // Open reads a saved plan.
 func Open(path string) (*Saved, error) {
-	data, err := os.ReadFile(path)
+	data, err := fileutil.ReadText(path)
 	if err != nil {
 		return nil, err
 	}

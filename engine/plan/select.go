@@ -5,12 +5,12 @@ import (
 	"encoding/hex"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 
 	"aicplan/engine/config"
+	"aicplan/sink/base/fileutil"
 )
 
 // choose returns the addresses that are part of the plan: the targets with
@@ -76,7 +76,7 @@ func (p *Plan) spellings() []string {
 
 // fileDigest is the digest of a file's bytes as artifacts name it.
 func fileDigest(path string) (string, error) {
-	f, err := os.Open(path)
+	f, err := fileutil.Open(path)
 	if err != nil {
 		return "", err
 	}

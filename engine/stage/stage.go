@@ -152,17 +152,17 @@ type Dataset struct {
 
 // Info describes a dataset as a whole. It is stored with its tables.
 type Info struct {
-	Op        string   `json:"op,omitempty"`         // the grid's op
-	Perf      string   `json:"perf_table,omitempty"` // catalog table, e.g. gemm_perf; empty when none
-	Params    []string `json:"params,omitempty"`     // columns that name a case, in grid order
+	Op     string   `json:"op,omitempty"`         // the grid's op
+	Perf   string   `json:"perf_table,omitempty"` // catalog table, e.g. gemm_perf; empty when none
+	Params []string `json:"params,omitempty"`     // columns that name a case, in grid order
 	// Declared is the table of the rows if the plan declares it. Perf is then its name.
-	Declared *catalog.Declaration `json:"declared_table,omitempty"`
-	Framework string   `json:"framework,omitempty"`
-	Version   string   `json:"version,omitempty"`
-	Device    string   `json:"device,omitempty"`
-	System    string   `json:"system,omitempty"` // name of the system spec, when the plan names one
-	Runtime   string   `json:"runtime,omitempty"`
-	Image     string   `json:"image,omitempty"`
+	Declared  *catalog.Declaration `json:"declared_table,omitempty"`
+	Framework string               `json:"framework,omitempty"`
+	Version   string               `json:"version,omitempty"`
+	Device    string               `json:"device,omitempty"`
+	System    string               `json:"system,omitempty"` // name of the system spec, when the plan names one
+	Runtime   string               `json:"runtime,omitempty"`
+	Image     string               `json:"image,omitempty"`
 	// ImageDigest is what the plan states, never guessed.
 	ImageDigest string `json:"image_digest,omitempty"`
 	// Partial says why the rows cannot be the whole grid (limit, smoke,

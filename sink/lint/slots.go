@@ -5,16 +5,16 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/tree"
 )
 
 // beside reads a file that lies beside the data folder; ok is false without one.
 func (l *linter) beside(name string, parse func([]byte) error) (ok bool) {
-	data, err := os.ReadFile(filepath.Join(l.root, name))
+	data, err := fileutil.ReadText(filepath.Join(l.root, name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false
 	}

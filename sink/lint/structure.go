@@ -12,6 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/catalog"
 	"aicplan/sink/tree"
 )
@@ -117,7 +118,7 @@ func (l *linter) reuses() {
 		if slices.Contains(parts, "comm") {
 			l.add(Finding{Rule: "R3", Path: s.Path, Message: "tables below comm are never reused across versions", Count: 1})
 		}
-		data, err := os.ReadFile(filepath.Join(l.root, filepath.FromSlash(s.Path)))
+		data, err := fileutil.ReadText(filepath.Join(l.root, filepath.FromSlash(s.Path)))
 		var reuse *tree.Reuse
 		if err == nil {
 			reuse, err = tree.ParseReuse(data)
@@ -159,7 +160,7 @@ type pin struct {
 // and that images of registries are pinned by digest.
 func (l *linter) manifest() {
 	rel := manifestFile
-	data, err := os.ReadFile(filepath.Join(l.root, rel))
+	data, err := fileutil.ReadText(filepath.Join(l.root, rel))
 	if errors.Is(err, fs.ErrNotExist) {
 		return
 	}

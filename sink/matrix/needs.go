@@ -5,12 +5,13 @@ package matrix
 import (
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"aicplan/sink/base/fileutil"
 )
 
 // Model is the shapes of one model. Widths are of the whole model; what one
@@ -64,7 +65,7 @@ type MoE struct {
 // ReadModels reads a YAML or JSON file with a list "models". Unknown keys are
 // errors.
 func ReadModels(path string) ([]Model, error) {
-	data, err := os.ReadFile(path)
+	data, err := fileutil.ReadText(path)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ func alone(dir string, o Options) (folder string, remove func(), err error) {
 	if err != nil {
 		return "", nil, err
 	}
-	own, err := fileutil.NewTempFolder("", "read-back")
+	own, err := fileutil.NewTempFolder("read-back")
 	if err != nil {
 		return "", nil, err
 	}

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"maps"
 	"math"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 	"go.yaml.in/yaml/v3"
 
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/catalog"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
@@ -117,7 +117,7 @@ type libraries map[string]string
 // librariesOf reads them; nil where there is no spec, which the package tells.
 func librariesOf(dir, system string) (libraries, error) {
 	path := filepath.Join(dir, system+".yaml")
-	data, err := os.ReadFile(path)
+	data, err := fileutil.ReadText(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}

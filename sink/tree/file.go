@@ -3,7 +3,6 @@ package tree
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -20,9 +19,9 @@ import (
 // measured columns have the types of the catalog; other columns of a CSV file
 // are what their fields look like.
 func ReadFile(path string) (arrow.Record, error) {
-	data, err := os.ReadFile(path)
+	data, err := fileutil.ReadFile(path)
 	if err != nil {
-		return nil, fileutil.Explain("read", path, err)
+		return nil, err
 	}
 	return Decode(path, data)
 }

@@ -12,6 +12,8 @@ import (
 	"path/filepath"
 	"sync"
 	"time"
+
+	"aicplan/sink/base/fileutil"
 )
 
 // contentOf returns a digest of files, and of folders including their content. It covers file contents
@@ -124,7 +126,7 @@ func sumOf(path string, info os.FileInfo) ([sha256.Size]byte, error) {
 	}
 
 	s := summed{info: info}
-	f, err := os.Open(path)
+	f, err := fileutil.Open(path)
 	if err != nil {
 		return s.sum, err
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
 )
@@ -181,8 +182,25 @@ func TestSystemsLayout(t *testing.T) {
 		t.Errorf("file:\n%s", got)
 	}
 
-	if spec := read(t, dir, "h200_sxm.yaml"); !strings.Contains(spec, "sm_version") {
+	spec := read(t, dir, "h200_sxm.yaml")
+	if !strings.Contains(spec, "sm_version") {
 		t.Errorf("spec:\n%s", spec)
+	}
+
+	// A spec that exists, as after an interrupted run, is a file of the export: a publish
+	// includes it.
+	for _, text := range []string{spec, spec + "# the user's own\n"} {
+		path := filepath.Join(dir, "h200_sxm.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		out := mustRun(t, config(func(c *Config) { c.Layout, c.SystemSpec = string(tree.Systems), true }), dir, gemm(order(2)))
+		if len(out.Artifacts) != 2 || out.Artifacts[1].Path != path || out.Artifacts[1].Digest != fileutil.Digest([]byte(text)) {
+			t.Errorf("artifacts %+v", out.Artifacts)
+		}
+		if got := read(t, dir, "h200_sxm.yaml"); got != text {
+			t.Error("the spec was changed")
+		}
 	}
 }
 

@@ -147,7 +147,7 @@ func TestMergeOfProcesses(t *testing.T) {
 		t.Errorf("the sidecar:\n%s", meta)
 	}
 
-	if _, err := os.Stat(filepath.Join(filepath.Dir(found[0]), fileutil.FolderMark)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(filepath.Join(filepath.Dir(found[0]), fileutil.FolderLock)); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the mark was left: %v", err)
 	}
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 
@@ -435,8 +434,13 @@ func (c *Config) systemSpec(batch *fileutil.Batch, rc *stage.RunContext, t targe
 		return nil, err
 	}
 
-	if _, err := os.Stat(full); err == nil {
-		return nil, nil
+	// A spec that exists stays: it is the user's, or that of an interrupted run. It is a file
+	// of the export in any case, so that a publish includes it.
+	switch data, err := fileutil.ReadText(full); {
+	case err == nil:
+		return []stage.Artifact{{Path: full, Digest: fileutil.Digest(data)}}, nil
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, fileutil.Explain("read", full, err)
 	}
 
 	digest, err := batch.StageBytes(full, src)

@@ -14,6 +14,7 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/base/fileutil"
+	"aicplan/sink/catalog"
 	"aicplan/sink/tree"
 )
 
@@ -169,7 +170,7 @@ func (c *Config) files(outDir string, artifacts map[string][]stage.Artifact) ([]
 func sidecars(files []file) []string {
 	var out []string
 	for _, f := range files {
-		for _, name := range []string{tree.MetaFile, tree.ReuseFile} {
+		for _, name := range []string{tree.MetaFile, tree.ReuseFile, catalog.SchemaFile(catalog.Stem(f.from))} {
 			beside := filepath.Join(filepath.Dir(f.from), name)
 			if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
 				out = append(out, beside)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/base/fileutil"
 )
 
 // topFunction matches a public function at the top level of a Python file.
@@ -41,7 +42,7 @@ func OpFunctions(rt *stage.Runtime, planDir, name string) (have []string, found 
 		}
 
 		for _, f := range files {
-			data, err := os.ReadFile(f)
+			data, err := fileutil.ReadText(f)
 			if err != nil {
 				return nil, true
 			}

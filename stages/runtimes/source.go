@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/base/fileutil"
 )
 
 // OpFile identifies the source code that an op is measured with: the file with its function or
@@ -309,7 +310,7 @@ func readCode(path string) (code, bool) {
 		}
 	}
 
-	data, err := os.ReadFile(path)
+	data, err := fileutil.ReadText(path)
 	if err != nil {
 		return code{}, false
 	}
@@ -359,7 +360,7 @@ func fileDefining(function string, paths []string) (string, bool) {
 		}
 
 		for _, f := range files {
-			data, err := os.ReadFile(f)
+			data, err := fileutil.ReadText(f)
 			text := string(data)
 			if err == nil && slices.ContainsFunc(head.FindAllStringIndex(text, -1),
 				func(at []int) bool { return takesBench(text[at[1]:]) }) {

@@ -5,7 +5,6 @@ package telemetry
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 
 	"aicplan/cudaops/telemetry"
 	"aicplan/engine/stage"
+	"aicplan/sink/base/fileutil"
 )
 
 // Kind registers the block.
@@ -111,7 +111,7 @@ func Parse(s *stage.Service) (*Config, error) {
 			path = filepath.Join(s.Dir, path)
 		}
 
-		f, err := os.Open(path)
+		f, err := fileutil.Open(path)
 		if err != nil {
 			return nil, fmt.Errorf("counters: %w", err)
 		}

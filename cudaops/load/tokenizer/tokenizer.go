@@ -18,6 +18,8 @@ import (
 	"unicode/utf8"
 
 	"golang.org/x/text/unicode/norm"
+
+	"aicplan/sink/base/fileutil"
 )
 
 // A Tokenizer encodes and decodes text. It is safe for concurrent use.
@@ -119,7 +121,7 @@ func Load(path string) (*Tokenizer, error) {
 		return nil, fmt.Errorf("%s has %d MiB; that is no tokenizer", path, info.Size()>>20)
 	}
 
-	raw, err := os.ReadFile(path)
+	raw, err := fileutil.ReadText(path)
 	if err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 
 	"aicplan/cudaops/load"
 	"aicplan/cudaops/worker"
+	"aicplan/sink/base/fileutil"
 )
 
 // measure adds the metrics of an experiment to the row of a load. Unknown metrics are omitted.
@@ -103,7 +104,7 @@ func modelConfig(command []string) json.RawMessage {
 		if !filepath.IsAbs(a) {
 			continue
 		}
-		data, err := os.ReadFile(filepath.Join(a, "config.json"))
+		data, err := fileutil.ReadText(filepath.Join(a, "config.json"))
 		if err == nil && len(data) <= maxConfig && json.Valid(data) {
 			return data
 		}

@@ -87,7 +87,7 @@ func (h *Host) start(ctx context.Context, a *ask, command []string, profiled boo
 		return nil, failure(worker.ClassResourceIssue, err, "")
 	}
 
-	own, err := fileutil.NewTempFolder("", "server")
+	own, err := fileutil.NewTempFolder("server")
 	if err != nil {
 		return nil, failure(worker.ClassResourceIssue, err, "")
 	}

@@ -1,24 +1,25 @@
 package fileutil
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
+	"time"
 )
 
-// DeviceDirVariable names the environment variable with the folder of the
-// locks of devices.
+// DeviceDirVariable names the environment variable with the folder of device locks.
 const DeviceDirVariable = "AICPLAN_LOCK_DIR"
 
-// DefaultDeviceDir is the folder without it. It is the same for every user, so
-// that their runs see each other.
+// DefaultDeviceDir is the folder without the variable. All users of a machine share it, so
+// that their runs do not measure on one device at the same time.
 const DefaultDeviceDir = "/tmp/aicplan-locks"
 
-// DeviceDir is where the locks of this machine's devices lie.
+// DeviceDir returns the folder of this machine's device locks.
 func DeviceDir() string {
 	if dir := os.Getenv(DeviceDirVariable); dir != "" {
 		return dir
@@ -26,74 +27,63 @@ func DeviceDir() string {
 	return DefaultDeviceDir
 }
 
-// Device is a device while it is locked.
+// Device is a locked device.
 type Device struct {
-	f *os.File
+	file *os.File
+	// name is bound to an abstract socket. It keeps the device locked if a cleaner of
+	// temporary files removes the lock file.
+	name net.Listener
 }
 
-// LockDevice locks a device of this host, named by its UUID, or fails at once
-// with a *BusyError. The lock is the kernel's and ends with the process. Files
-// stay: they are how users find each other.
+// LockDevice locks a device of this machine by its UUID. It returns a *BusyError at once if
+// another process has it. The kernel ends the lock with the process.
 func LockDevice(uuid string, me Holder) (*Device, error) {
 	path, err := devicePath(uuid)
 	if err != nil {
 		return nil, err
 	}
-	for {
-		f, writable, err := openShared(path)
-		if err != nil {
-			return nil, Explain("lock the device "+uuid+" by", path, err)
-		}
-		err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
-		if errors.Is(err, syscall.EWOULDBLOCK) {
-			h, _ := readMark(f) // half written: the name of the holder is only for people
-			f.Close()
-			return nil, &BusyError{What: "the device " + uuid, Holder: h, Path: path}
-		}
-		if err != nil {
-			f.Close()
-			return nil, Explain("lock the device "+uuid+" by", path, err)
-		}
-		if !sameFile(f, path) {
-			f.Close()
-			continue // somebody cleaned the folder meanwhile
-		}
-		if writable {
-			if err := writeMark(f, me); err != nil {
-				f.Close()
-				return nil, Explain("write", path, err)
-			}
-		}
-		return &Device{f: f}, nil
+
+	f, err := lockFile(path, "the device "+uuid, me)
+	if err != nil {
+		return nil, err
 	}
+	name, err := bindName(path)
+	if err != nil {
+		return nil, errors.Join(&BusyError{What: "the device " + uuid, Path: path}, release(f))
+	}
+	return &Device{file: f, name: name}, nil
 }
 
-// release ends the lock of a file and closes it. Closing alone does not end it while
-// a child that was forked meanwhile has the file, which is until it runs its own
-// program.
-func release(f *os.File) error {
-	_ = syscall.Flock(int(f.Fd()), syscall.LOCK_UN) // closing says what is wrong
-	return f.Close()
+// bindName binds an abstract socket for a lock file. It retries for 100 ms, since a forked
+// child of the last holder may have the socket until it starts its own program.
+func bindName(path string) (l net.Listener, err error) {
+	sum := sha256.Sum256([]byte(path))
+	for range 10 {
+		if l, err = net.Listen("unix", fmt.Sprintf("@aicplan-device-%x", sum[:12])); err == nil {
+			return l, nil
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	return nil, err
 }
 
-// Release gives the device back.
+// Release releases the device. The file stays: users find each other by it.
 func (d *Device) Release() error {
-	// The mark of one who is gone would mislead; that it cannot be emptied harms
-	// nothing, since the lock is what counts.
-	_ = d.f.Truncate(0)
-	return release(d.f)
+	_ = d.file.Truncate(0) // an old holder would mislead; only the lock counts
+	return errors.Join(d.name.Close(), release(d.file))
 }
 
 func devicePath(uuid string) (string, error) {
 	dir := DeviceDir()
 	if err := os.Mkdir(dir, 0o777|fs.ModeSticky); err == nil {
-		// What the umask took away is given back: every user locks here.
+		// The umask does not apply: every user locks here.
 		if err := os.Chmod(dir, 0o777|fs.ModeSticky); err != nil {
 			return "", Explain("make", dir, err)
 		}
 	} else if !errors.Is(err, fs.ErrExist) {
 		return "", Explain("make", dir, err)
 	}
+
 	name := strings.Map(func(r rune) rune {
 		if r == '-' || r == '.' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
 			return r
@@ -104,31 +94,4 @@ func devicePath(uuid string) (string, error) {
 		return "", fmt.Errorf("a device without a name cannot be locked")
 	}
 	return filepath.Join(dir, name+".lock"), nil
-}
-
-// openShared opens a lock file that other users lock as well. Kernels that
-// protect sticky folders refuse O_CREAT on a file of somebody else, so creating
-// and opening are two steps.
-func openShared(path string) (f *os.File, writable bool, err error) {
-	for range 100 {
-		f, err = os.OpenFile(path, os.O_RDWR|syscall.O_NOFOLLOW, 0)
-		if err == nil {
-			return f, true, nil
-		}
-		if errors.Is(err, fs.ErrPermission) {
-			f, err = os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0)
-			return f, false, err
-		}
-		if !errors.Is(err, fs.ErrNotExist) {
-			return nil, false, err
-		}
-		f, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL|syscall.O_NOFOLLOW, 0o666)
-		if err == nil {
-			return f, true, f.Chmod(0o666)
-		}
-		if !errors.Is(err, fs.ErrExist) {
-			return nil, false, err
-		}
-	}
-	return nil, false, err
 }

@@ -2,7 +2,6 @@ package fileutil
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"os"
 	"os/exec"
@@ -15,24 +14,14 @@ import (
 
 func me() Holder { return Self("aicplan apply p.hcl", "", time.Now()) }
 
-func put(t *testing.T, dir string, change func(*Holder)) {
-	t.Helper()
-	h := me()
-	change(&h)
-	data, err := json.Marshal(h)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, FolderMark), data, 0o644); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// TestFolderOfADeadProcess: a mark of a process that died under this kernel is
-// taken over, in another container too.
-func TestFolderOfADeadProcess(t *testing.T) {
+// TestLockFolderAfterKill checks that a lock file without a lock, as a killed process leaves
+// one, does not delay the next writer.
+func TestLockFolderAfterKill(t *testing.T) {
 	dir := t.TempDir()
-	put(t, dir, func(h *Holder) { h.Host = "another-container" })
+	if err := os.WriteFile(filepath.Join(dir, FolderLock), []byte(`{"pid": 1, "host": "node7"}`), 0o644); err != nil {
+		t.Fatal(err)
+	}
+
 	unlock, err := LockFolder(t.Context(), dir, me())
 	if err != nil {
 		t.Fatal(err)
@@ -45,48 +34,99 @@ func TestFolderOfADeadProcess(t *testing.T) {
 	}
 }
 
-// TestFolderOfAnotherMachine: whether its holder lives cannot be known, so the
-// mark stays until aicplan unlock.
-func TestFolderOfAnotherMachine(t *testing.T) {
-	for name, change := range map[string]func(*Holder){
-		"another host":         func(h *Holder) { h.Host, h.BootID = "node7", "x" },
-		"a host of this name":  func(h *Holder) { h.BootID = "x" },
-		"an unreadable holder": nil,
-	} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			if change == nil {
-				if err := os.WriteFile(filepath.Join(dir, FolderMark), []byte("{"), 0o644); err != nil {
-					t.Fatal(err)
-				}
-			} else {
-				put(t, dir, change)
-			}
-			_, state, err := examine(filepath.Join(dir, FolderMark))
-			if err != nil || state != unknown {
-				t.Fatalf("state %v, %v", state, err)
-			}
-			ctx, cancel := context.WithCancel(t.Context())
-			cancel()
-			if _, err := LockFolder(ctx, dir, me()); !errors.Is(err, context.Canceled) {
-				t.Errorf("it did not wait: %v", err)
-			}
-			if err := os.Remove(filepath.Join(dir, FolderMark)); err != nil {
-				t.Error(err)
-			}
-			if _, err := LockFolder(t.Context(), dir, me()); err != nil {
-				t.Errorf("after its removal: %v", err)
-			}
-		})
+// TestLockFolderWaits checks that a second process waits for the first one and names it.
+func TestLockFolderWaits(t *testing.T) {
+	dir := t.TempDir()
+	other, _, err := openShared(filepath.Join(dir, FolderLock))
+	if err != nil {
+		t.Fatal(err)
 	}
-	e := &BusyError{What: "the folder /db", Holder: &Holder{Command: "c", PID: 1, Host: "node7"}, Unknown: true, Path: "/db/" + FolderMark}
-	if !strings.Contains(e.Error(), "remove /db/"+FolderMark) || !errors.Is(e, ErrBusy) {
-		t.Error(e)
+	holder := Holder{Command: "aicplan apply other.hcl", PID: 1, Host: "node7"}
+	if err := errors.Join(tryLock(other), writeHolder(other, holder)); err != nil {
+		t.Fatal(err)
+	}
+
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if _, err := LockFolder(ctx, dir, me()); !errors.Is(err, context.Canceled) {
+		t.Errorf("it did not wait: %v", err)
+	}
+
+	folderTimeout = -1
+	defer func() { folderTimeout = 5 * time.Minute }()
+	_, err = LockFolder(t.Context(), dir, me())
+	if !errors.Is(err, ErrBusy) || !strings.Contains(err.Error(), "other.hcl") {
+		t.Errorf("%v", err)
+	}
+
+	if err := release(other); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LockFolder(t.Context(), dir, me()); err != nil {
+		t.Errorf("after its end: %v", err)
 	}
 }
 
-// TestDevice: one holder at a time, in this process and in others; the lock of a
-// process that was killed is free.
+// TestLocksRejectPipesAndLinks checks that files which another user placed in a shared folder
+// neither block a lock nor lead it to another file.
+func TestLocksRejectPipesAndLinks(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "locks")
+	t.Setenv(DeviceDirVariable, dir)
+	if err := os.Mkdir(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	victim := filepath.Join(t.TempDir(), "victim")
+	if err := os.WriteFile(victim, []byte("text"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+
+	if err := syscall.Mkfifo(filepath.Join(dir, "GPU-1.lock"), 0o666); err != nil {
+		t.Skipf("no named pipes here: %v", err)
+	}
+	if _, err := LockDevice("GPU-1", me()); !errors.Is(err, ErrNotRegular) {
+		t.Errorf("a pipe: %v", err)
+	}
+	if err := os.Symlink(victim, filepath.Join(dir, "GPU-2.lock")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LockDevice("GPU-2", me()); err == nil || errors.Is(err, ErrBusy) {
+		t.Errorf("a link: %v", err)
+	}
+	if data, err := os.ReadFile(victim); string(data) != "text" {
+		t.Errorf("the file behind the link is %q, %v", data, err)
+	}
+}
+
+// TestDeviceStaysLockedWithoutItsFile checks that a device whose lock file a cleaner of
+// temporary files removed is still locked.
+func TestDeviceStaysLockedWithoutItsFile(t *testing.T) {
+	t.Setenv(DeviceDirVariable, filepath.Join(t.TempDir(), "locks"))
+	d, err := LockDevice("GPU-1", me())
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	if err := os.Remove(filepath.Join(DeviceDir(), "GPU-1.lock")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := LockDevice("GPU-1", me()); !errors.Is(err, ErrBusy) {
+		t.Errorf("a second run locks the device: %v", err)
+	}
+
+	if err := d.Release(); err != nil {
+		t.Fatal(err)
+	}
+	again, err := LockDevice("GPU-1", me())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := again.Release(); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestDevice checks that a device has one holder at a time, in this process and in others, and
+// that the lock of a killed process is free.
 func TestDevice(t *testing.T) {
 	if uuid := os.Getenv("AICPLAN_TEST_DEVICE"); uuid != "" {
 		_, err := LockDevice(uuid, me())
@@ -150,15 +190,15 @@ func TestDevice(t *testing.T) {
 	}
 }
 
-// TestReleaseWhileAChildIsForked: a released device is free also while a child has its
-// file, as one has between its fork and its program.
+// TestReleaseWhileAChildIsForked checks that a released device is free also while a forked
+// child, which has not started its own program, has the lock file open.
 func TestReleaseWhileAChildIsForked(t *testing.T) {
 	t.Setenv(DeviceDirVariable, filepath.Join(t.TempDir(), "locks"))
 	d, err := LockDevice("GPU-1", me())
 	if err != nil {
 		t.Fatal(err)
 	}
-	inherited, err := syscall.Dup(int(d.f.Fd()))
+	inherited, err := syscall.Dup(int(d.file.Fd()))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -49,3 +49,20 @@ func TestOnlyFiles(t *testing.T) {
 		t.Errorf("a file that is not there: %v", err)
 	}
 }
+
+func TestReadTextLimitsTheSize(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "large.hcl")
+	if err := os.WriteFile(path, nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(path, maxText+1); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := ReadText(path); err == nil || !strings.Contains(err.Error(), "it is larger than 64 MiB") {
+		t.Error(err)
+	}
+	if data, err := ReadFile(path); err != nil || len(data) != maxText+1 {
+		t.Errorf("%d bytes, %v", len(data), err)
+	}
+}

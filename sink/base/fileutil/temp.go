@@ -1,65 +1,107 @@
 package fileutil
 
 import (
+	"errors"
+	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
-
-	"github.com/gofrs/flock"
+	"syscall"
 )
 
-// tempPrefix begins the names of all folders. No other program uses it.
-const tempPrefix = "aicplan-"
-
-// minAge is the age below which a folder is kept: its process may not have locked it yet.
-const minAge = time.Minute
-
-// TempFolder is a folder for temporary files. Its process holds a lock in it; a free lock
+// TempFolder is a folder for temporary files. Its process has a lock in it; a free lock
 // means that the process was killed.
 type TempFolder struct {
 	Path string
-	lock *flock.Flock
+	lock *os.File
 }
 
-// NewTempFolder creates a folder in base, or in the system's folder for temporary files if base is
-// empty. It removes the folders of killed processes with the same name.
-func NewTempFolder(base, name string) (*TempFolder, error) {
-	if base == "" {
-		base = os.TempDir()
-	}
-	prefix := tempPrefix + name + "-"
-	removeOldFolders(base, prefix)
-
-	path, err := os.MkdirTemp(base, prefix)
+// NewTempFolder creates a folder for temporary files of this process, in the folder of the
+// user (see UserTempDir). It removes the folders of killed processes with the same name.
+func NewTempFolder(name string) (*TempFolder, error) {
+	base, shared, err := UserTempDir()
 	if err != nil {
 		return nil, err
 	}
-	f := &TempFolder{Path: path, lock: flock.New(filepath.Join(path, "lock"))}
-	_, _ = f.lock.TryLock() // without locks on the file system, removeOldFolders removes no folder
-	return f, nil
+	if !shared {
+		removeOldFolders(base, name+"-")
+	}
+
+	for {
+		path, err := os.MkdirTemp(base, name+"-")
+		if err != nil {
+			return nil, err
+		}
+		f, err := os.OpenFile(filepath.Join(path, "lock"), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // another process removed the folder before it was locked
+		}
+		if err != nil {
+			return nil, err
+		}
+		// Without locks on the file system, no process removes the folder.
+		if !errors.Is(tryLock(f), syscall.EWOULDBLOCK) && sameFile(f, f.Name()) {
+			return &TempFolder{Path: path, lock: f}, nil
+		}
+		_ = f.Close()
+	}
 }
 
-// Remove removes the folder and all that is in it.
+// Remove removes the folder and its content.
 func (f *TempFolder) Remove() {
 	_ = os.RemoveAll(f.Path)
 	_ = f.lock.Close()
 }
 
-// removeOldFolders removes the folders in base whose process was killed.
+// UserTempDir returns the folder for temporary files of this user. Its mode is 0700, so that
+// other users cannot create files or locks in it. If another user has created a folder of
+// that name, UserTempDir returns the system's folder for temporary files, and shared is true.
+func UserTempDir() (dir string, shared bool, err error) {
+	dir = filepath.Join(os.TempDir(), fmt.Sprintf("aicplan-%d", os.Geteuid()))
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return "", false, Explain("make", dir, err)
+	}
+
+	info, err := os.Lstat(dir)
+	if err != nil || !info.IsDir() || !Owned(info) || info.Mode().Perm()&0o077 != 0 {
+		return os.TempDir(), true, nil
+	}
+	return dir, false, nil
+}
+
+// Owned reports whether the user of this process owns a file.
+func Owned(info fs.FileInfo) bool {
+	stat, ok := info.Sys().(*syscall.Stat_t)
+	return !ok || int(stat.Uid) == os.Geteuid()
+}
+
+// removeOldFolders removes the folders of killed processes. It follows no links.
 func removeOldFolders(base, prefix string) {
-	entries, _ := os.ReadDir(base)
+	root, err := os.OpenRoot(base)
+	if err != nil {
+		return
+	}
+	defer root.Close()
+
+	entries, _ := fs.ReadDir(root.FS(), ".")
 	for _, e := range entries {
-		if !e.IsDir() || !strings.HasPrefix(e.Name(), prefix) {
+		info, err := e.Info()
+		if err != nil || !info.IsDir() || !strings.HasPrefix(e.Name(), prefix) || !Owned(info) {
 			continue
 		}
-		if info, err := e.Info(); err != nil || time.Since(info.ModTime()) < minAge {
+
+		// The lock is in the folder that was listed, not behind a link.
+		lock, err := root.OpenFile(e.Name()+"/lock", os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			_ = root.Remove(e.Name()) // only if it is empty
 			continue
 		}
-		path := filepath.Join(base, e.Name())
-		lock := flock.New(filepath.Join(path, "lock"), flock.SetFlag(os.O_RDONLY)) // creates no file
-		if held, err := lock.TryLock(); err == nil && held {
-			_ = os.RemoveAll(path)
+		if err != nil {
+			continue
+		}
+		if tryLock(lock) == nil {
+			_ = root.RemoveAll(e.Name())
 		}
 		_ = lock.Close()
 	}

@@ -1,11 +1,12 @@
-// Package fileutil writes files atomically, keeps output inside a folder, locks folders
-// and devices between processes, and creates temporary folders.
+// Package fileutil writes files atomically, reads files with a limit, keeps output inside a
+// folder, locks folders and devices between processes, and creates temporary folders.
 //
 // A file is written under a temporary name in the same folder, synced and renamed; then
 // the folder is synced. A reader sees the old or the new file, never a part.
 package fileutil
 
 import (
+	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -14,19 +15,21 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
-// Digest returns the digest of data as artifacts carry it: "sha256:<hex>".
+// Digest returns the digest of data as artifacts have it: "sha256:<hex>".
 func Digest(data []byte) string {
 	sum := sha256.Sum256(data)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// WriteFile makes path hold data with permission 0644 and returns the digest
-// of the bytes. The folder must exist. After an error the old file, if any, is
-// as it was.
+// WriteFile replaces the content of path, with permission 0644, and returns the digest of
+// the bytes. The folder must exist. After an error the old file, if any, is unchanged.
 func WriteFile(path string, data []byte) (string, error) {
 	return Write(path, func(w io.Writer) error {
 		_, err := w.Write(data)
@@ -34,11 +37,12 @@ func WriteFile(path string, data []byte) (string, error) {
 	})
 }
 
-// Write is WriteFile for content that is produced piece by piece. What fill
-// writes is buffered; its error ends the write and is returned.
+// Write is WriteFile for content that fill writes. Writes are buffered. An error of fill is
+// returned.
 func Write(path string, fill func(io.Writer) error) (string, error) {
 	var b Batch
 	defer b.Discard()
+
 	digest, err := b.Stage(path, fill)
 	if err != nil {
 		return "", err
@@ -46,8 +50,137 @@ func Write(path string, fill func(io.Writer) error) (string, error) {
 	return digest, b.Commit()
 }
 
-// hashWriter writes a file and sums its bytes up. Its errors name the file and not
-// the temporary one, whoever hands them on.
+// Batch is a set of files that get their names together. Their bytes are written and synced
+// first, under temporary names, so that an error such as a full disk changes nothing. A
+// failed rename, or a crash between two renames, leaves some files new and some old.
+type Batch struct{ files []staged }
+
+// staged is a file under a temporary name.
+type staged struct {
+	path string
+	temp *os.File
+}
+
+// Stage writes the bytes of path next to it and returns their digest. The folder must
+// exist. It fails if path exists and is neither a regular file nor a link.
+func (b *Batch) Stage(path string, fill func(io.Writer) error) (digest string, err error) {
+	if info, err := os.Lstat(path); err == nil && info.Mode()&fs.ModeSymlink == 0 {
+		if err := regular(info.Mode()); err != nil {
+			return "", fmt.Errorf("cannot write %s: %w", path, err)
+		}
+	}
+
+	temp, err := createTemp(path)
+	if err != nil {
+		return "", Explain("write", path, err)
+	}
+	b.files = append(b.files, staged{path, temp})
+
+	h := &hashWriter{w: temp, path: path, h: sha256.New()}
+	buf := bufio.NewWriterSize(h, 1<<16)
+	if err := fill(buf); err != nil {
+		return "", err
+	}
+	if err := buf.Flush(); err != nil {
+		return "", err
+	}
+	if err := temp.Sync(); err != nil {
+		return "", Explain("write", path, err)
+	}
+
+	return "sha256:" + hex.EncodeToString(h.h.Sum(nil)), nil
+}
+
+// StageBytes is Stage for content in memory.
+func (b *Batch) StageBytes(path string, data []byte) (digest string, err error) {
+	return b.Stage(path, func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	})
+}
+
+// Commit gives all files their names, in the order in which they were staged. It first
+// calls the checks; an error of one of them leaves everything unchanged.
+func (b *Batch) Commit(checks ...func() error) error {
+	defer b.Discard()
+	for _, check := range checks {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+
+	var dirs []string
+	for i, f := range b.files {
+		if err := os.Rename(f.temp.Name(), f.path); err != nil {
+			return Explain("write", f.path, err)
+		}
+		b.files[i].temp = nil
+		_ = f.temp.Close() // synced before
+		if dir := filepath.Dir(f.path); !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+		}
+	}
+
+	for _, dir := range dirs {
+		if err := SyncDir(dir); err != nil {
+			return Explain("write", dir, err)
+		}
+	}
+	return nil
+}
+
+// Discard removes the files that have no name yet. After Commit it does nothing.
+func (b *Batch) Discard() {
+	for _, f := range b.files {
+		if f.temp != nil {
+			_ = os.Remove(f.temp.Name())
+			_ = f.temp.Close()
+		}
+	}
+	b.files = nil
+}
+
+// createTemp creates a temporary file for path and locks it, which marks it as being
+// written. It first removes those that killed writers left behind. If the file system has
+// no locks, no file is removed.
+func createTemp(path string) (*os.File, error) {
+	removeAbandoned(path)
+	for {
+		f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+"*")
+		if err != nil {
+			return nil, err
+		}
+
+		if !errors.Is(tryLock(f), syscall.EWOULDBLOCK) && sameFile(f, f.Name()) {
+			return f, f.Chmod(0o644)
+		}
+		_ = f.Close() // another writer removed it before it was locked
+	}
+}
+
+// removeAbandoned removes temporary files of path that no process has locked.
+func removeAbandoned(path string) {
+	entries, _ := os.ReadDir(filepath.Dir(path))
+	for _, e := range entries {
+		random, ours := strings.CutPrefix(e.Name(), "."+filepath.Base(path))
+		if !ours || random == "" || strings.Trim(random, "0123456789") != "" || !e.Type().IsRegular() {
+			continue
+		}
+
+		temp := filepath.Join(filepath.Dir(path), e.Name())
+		f, err := os.OpenFile(temp, os.O_RDONLY|syscall.O_NOFOLLOW|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			continue
+		}
+		if tryLock(f) == nil && sameFile(f, temp) {
+			_ = os.Remove(temp)
+		}
+		_ = f.Close()
+	}
+}
+
+// hashWriter writes a file and hashes its bytes. Its errors name path, not the temporary
+// file.
 type hashWriter struct {
 	w    io.Writer
 	path string
@@ -63,14 +196,15 @@ func (h *hashWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// SyncDir makes the names in dir durable. File systems that cannot sync a
-// folder (some network ones) are taken as doing it themselves.
+// SyncDir makes the names in dir durable. A file system that cannot sync a folder, such as
+// some network file systems, is assumed to do so itself.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
 		return err
 	}
 	defer d.Close()
+
 	err = d.Sync()
 	if errors.Is(err, syscall.EINVAL) || errors.Is(err, errors.ErrUnsupported) {
 		return nil
@@ -78,47 +212,44 @@ func SyncDir(dir string) error {
 	return err
 }
 
-// Explain wraps an error of the file system with the path and with what the
-// user can do about it. It keeps err for errors.Is.
-func Explain(doing, path string, err error) error {
-	var pe *fs.PathError
-	var le *os.LinkError
-	cause := err
-	switch {
-	case errors.As(err, &pe):
-		cause = pe.Err
-	case errors.As(err, &le):
-		cause = le.Err
+// readerTimeout is how long WriteNamed waits for a process to open the other end of a pipe.
+var readerTimeout = 5 * time.Second
+
+// WriteNamed writes to a path that a user named. A regular file is replaced as by Write.
+// Anything else, such as a device, a pipe or the target of a symbolic link, is written in
+// place.
+func WriteNamed(path string, fill func(io.Writer) error) error {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) || err == nil && info.Mode().IsRegular() {
+		_, err := Write(path, fill)
+		return err
 	}
-	hint := ""
-	switch {
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		hint = ": free some space there and run the same command again"
-	case errors.Is(err, syscall.EROFS):
-		hint = ": choose a folder on a file system that is not read-only"
-	case errors.Is(err, fs.ErrPermission) && looks(doing):
-		hint = ": its permissions do not let you read it"
-	case errors.Is(err, fs.ErrPermission):
-		hint = ": choose a folder that you may write to, or change its permissions"
-	case errors.Is(err, fs.ErrNotExist) && !looks(doing):
-		hint = ": create the folder first"
-	case errors.Is(err, syscall.ENOTDIR):
-		hint = ": a part of the path is a file, not a folder"
-	case errors.Is(err, syscall.EIO):
-		hint = ": the disk reports a fault; check it before going on"
+	if err != nil {
+		return Explain("write", path, err)
 	}
-	return fmt.Errorf("cannot %s %s%s: %w", doing, path, hint, tidy{cause, err})
+
+	// Without O_NONBLOCK, opening a pipe without a reader blocks forever.
+	open := func() (*os.File, error) {
+		return os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|syscall.O_NONBLOCK, 0o644)
+	}
+	f, err := open()
+	for start := time.Now(); errors.Is(err, syscall.ENXIO) && time.Since(start) < readerTimeout; f, err = open() {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if errors.Is(err, syscall.ENXIO) {
+		return fmt.Errorf("cannot write %s: no process reads from it", path)
+	}
+	if err != nil {
+		return Explain("write", path, err)
+	}
+
+	buf := bufio.NewWriterSize(&hashWriter{w: f, path: path, h: sha256.New()}, 1<<16)
+	err = fill(buf)
+	if err == nil {
+		err = buf.Flush()
+	}
+	if cerr := f.Close(); err == nil && cerr != nil {
+		err = Explain("write", path, cerr)
+	}
+	return err
 }
-
-// looks says whether something was only looked at, so that advice about writing
-// would mislead.
-func looks(doing string) bool {
-	return strings.HasPrefix(doing, "read") || strings.HasPrefix(doing, "look")
-}
-
-// tidy prints the cause alone, where the path would be said twice, and still
-// unwraps to the whole error.
-type tidy struct{ cause, whole error }
-
-func (t tidy) Error() string { return t.cause.Error() }
-func (t tidy) Unwrap() error { return t.whole }

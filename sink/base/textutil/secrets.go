@@ -1,56 +1,129 @@
-// Package redact takes secrets out of text that is shown or stored.
 package textutil
 
 import (
 	"bytes"
+	"encoding/base64"
 	"encoding/json"
+	"fmt"
+	"net/url"
 	"slices"
 	"strings"
+	"unicode"
 )
 
-// Redacted stands in the place of a secret.
+// Redacted replaces a secret.
 const Redacted = "(sensitive value)"
 
-// MinSecret is the least length, in bytes, of a secret that is looked for in text:
-// a shorter one would be found in words that have nothing to do with it.
+// MinSecret is the least length, in bytes, of a secret that is removed. A shorter one
+// would be found in unrelated words.
 const MinSecret = 4
 
-// Secrets are secrets. Nil holds none.
+// Secrets removes secrets from text. Nil has none.
 type Secrets struct{ forms [][]byte }
 
-// New takes secrets, as they are and as they look inside of JSON; nil where none
-// is long enough.
+// NewSecrets returns the secrets with the forms in which programs print them: as they are,
+// in JSON, as Python repr, in URLs and in base64. It returns nil if none is long enough.
 func NewSecrets(secrets ...string) *Secrets {
 	var v Secrets
-	add := func(form string) {
-		b := []byte(form)
-		if !slices.ContainsFunc(v.forms, func(have []byte) bool { return bytes.Equal(have, b) }) {
-			v.forms = append(v.forms, b)
-		}
-	}
 	for _, s := range secrets {
 		if s = strings.TrimSpace(s); len(s) < MinSecret {
 			continue
 		}
-		add(s)
-		for _, html := range []bool{false, true} {
-			var b bytes.Buffer
-			enc := json.NewEncoder(&b)
-			enc.SetEscapeHTML(html)
-			if enc.Encode(s) == nil {
-				add(strings.Trim(strings.TrimSpace(b.String()), `"`))
+		for _, form := range forms(s) {
+			if b := []byte(form); !slices.ContainsFunc(v.forms, func(have []byte) bool { return bytes.Equal(have, b) }) {
+				v.forms = append(v.forms, b)
 			}
 		}
 	}
 	if len(v.forms) == 0 {
 		return nil
 	}
-	// A secret that holds another is taken out as a whole.
+
+	// A secret that contains another one is removed as a whole.
 	slices.SortFunc(v.forms, func(a, b []byte) int { return len(b) - len(a) })
 	return &v
 }
 
-// Bytes is b without the secrets; b itself where it has none.
+// forms returns what a secret looks like in the output of programs.
+func forms(s string) []string {
+	out := []string{s, url.QueryEscape(s), url.PathEscape(s), strings.ReplaceAll(url.QueryEscape(s), "+", "%20")}
+
+	// HTTP headers are Latin-1: a server may read each byte as one character.
+	latin := make([]rune, 0, len(s))
+	for _, b := range []byte(s) {
+		latin = append(latin, rune(b))
+	}
+	for _, text := range []string{s, string(latin)} {
+		out = append(out, text, repr(text))
+		for _, inner := range []string{text, jsonText(text, false), asciiJSON(text)} {
+			out = append(out, jsonText(inner, false), jsonText(inner, true), asciiJSON(inner))
+		}
+		out = append(out, encoded(text)...)
+	}
+	return out
+}
+
+// jsonText returns s as it is between the quotes of a JSON string.
+func jsonText(s string, html bool) string {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(html)
+	if enc.Encode(s) != nil {
+		return s
+	}
+	return strings.TrimSuffix(strings.TrimPrefix(strings.TrimSpace(b.String()), `"`), `"`)
+}
+
+// asciiJSON is jsonText with the escapes of Python's json module.
+func asciiJSON(s string) string {
+	var b strings.Builder
+	for _, r := range jsonText(s, false) {
+		if r < 0x80 {
+			b.WriteRune(r)
+		} else {
+			escape(&b, r)
+		}
+	}
+	return b.String()
+}
+
+// repr returns s as Python's repr prints it between single quotes.
+func repr(s string) string {
+	var b strings.Builder
+	for _, r := range s {
+		switch {
+		case r == '\\':
+			b.WriteString(`\\`)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\r':
+			b.WriteString(`\r`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case r < ' ' || r == 0x7f || r > 0x7f && r <= 0xff && !unicode.IsPrint(r):
+			fmt.Fprintf(&b, `\x%02x`, r)
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// encoded returns the base64 forms of s at each of the three positions that it can have in
+// a longer text, without the characters that depend on its neighbours.
+func encoded(s string) []string {
+	var out []string
+	for shift := range 3 {
+		text := base64.StdEncoding.EncodeToString(append(make([]byte, shift), s...))
+		text = text[(shift*8+5)/6 : (shift+len(s))*8/6]
+		if len(text) >= MinSecret*4/3 {
+			out = append(out, text, strings.NewReplacer("+", "-", "/", "_").Replace(text))
+		}
+	}
+	return out
+}
+
+// Bytes returns b without the secrets: b itself if it has none.
 func (v *Secrets) Bytes(b []byte) []byte {
 	if v == nil {
 		return b
@@ -63,7 +136,7 @@ func (v *Secrets) Bytes(b []byte) []byte {
 	return b
 }
 
-// String is s without the secrets.
+// String returns s without the secrets.
 func (v *Secrets) String(s string) string {
 	if v == nil {
 		return s
@@ -74,7 +147,7 @@ func (v *Secrets) String(s string) string {
 	return s
 }
 
-// Longest is the length of the longest form; 0 without any.
+// Longest returns the length of the longest form; 0 without any.
 func (v *Secrets) Longest() int {
 	if v == nil {
 		return 0

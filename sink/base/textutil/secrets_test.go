@@ -1,8 +1,14 @@
 package textutil
 
-import "testing"
+import (
+	"encoding/base64"
+	"encoding/json"
+	"net/url"
+	"strings"
+	"testing"
+)
 
-func TestSecretsAreTakenOut(t *testing.T) {
+func TestSecretsAreRemoved(t *testing.T) {
 	t.Parallel()
 	v := NewSecrets("sk-1", `a"b<c`, " sk-12345\n", "abc")
 	for in, want := range map[string]string{
@@ -23,5 +29,44 @@ func TestSecretsAreTakenOut(t *testing.T) {
 	var none *Secrets
 	if NewSecrets("abc") != nil || none.String("x") != "x" || string(none.Bytes([]byte("x"))) != "x" || none.Longest() != 0 {
 		t.Error("no secrets change nothing")
+	}
+}
+
+// TestSecretsAreRemovedInAllForms checks the forms in which servers, ops and logs print a key.
+func TestSecretsAreRemovedInAllForms(t *testing.T) {
+	t.Parallel()
+	quote := func(s string) string {
+		b, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Trim(string(b), `"`)
+	}
+	for _, secret := range []string{"sk-live-\"q\\ü%41/+=\t9Zz7Yx5W", `sk"q\x/é-ZZZZZZZZ9`, "sk-simple-0123456789abcdef", "pä55"} {
+		v := NewSecrets(secret)
+		latin := ""
+		for _, b := range []byte(secret) {
+			latin += string(rune(b))
+		}
+		for form, text := range map[string]string{
+			"plain": secret, "JSON": quote(secret), "JSON in JSON": quote(quote(secret)), "Latin-1": latin, "JSON of Latin-1": quote(latin),
+			"ASCII JSON":   strings.NewReplacer("ü", `\u00fc`, "é", `\u00e9`, "ä", `\u00e4`).Replace(quote(secret)),
+			"Python repr":  strings.NewReplacer(`\`, `\\`, "\t", `\t`).Replace(secret),
+			"query":        url.QueryEscape(secret),
+			"path":         url.PathEscape(secret),
+			"Python quote": strings.ReplaceAll(url.QueryEscape(secret), "+", "%20"),
+		} {
+			if got := v.String("key " + text + "."); got != "key "+Redacted+"." {
+				t.Errorf("%s of %q: %q", form, secret, got)
+			}
+		}
+		for _, before := range []string{"", "B", "Be", "Bearer "} {
+			for _, enc := range []*base64.Encoding{base64.StdEncoding, base64.RawURLEncoding} {
+				text := enc.EncodeToString([]byte(before + secret + "\n"))
+				if got := v.String(text); !strings.Contains(got, Redacted) || len(got) > len(text)-len(secret)+len(Redacted) {
+					t.Errorf("base64 of %q: %q", before+secret, got)
+				}
+			}
+		}
 	}
 }

@@ -8,6 +8,7 @@ import importlib.util
 import os
 import re
 import shutil
+import stat
 import tempfile
 import time
 
@@ -112,21 +113,31 @@ def _old(folders):
     return out
 
 
+def _own(folder):
+    """Reports whether a folder is one of this user, and not a link."""
+    try:
+        found = os.lstat(folder)
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
+
+
 def sweep_workdirs(base):
-    """Removes the folders of workers that were killed: nobody holds their locks.
-    No other program makes folders with this name, and they often lie among those of
-    others, where an empty folder may be just about to be used."""
+    """Removes the folders of killed workers, whose locks are free. No other program
+    creates folders with this name. Links and folders of other users stay."""
     begin = os.path.join(glob.escape(base), "")
     for folder in glob.glob(begin + PREFIX + "*-????????") + _old(glob.glob(begin + UNNAMED + "????????")):
+        if not _own(folder):
+            continue
         # A folder has its name once its lock is held, so one without anything in
         # it is what a removal, or its making, that was cut short has left.
         with contextlib.suppress(OSError):
             os.rmdir(folder)
             continue
         try:
-            fd = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_CLOEXEC)
+            fd = os.open(os.path.join(folder, "lock"), os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError:
-            continue  # somebody else's, or gone
+            continue  # another worker removed it
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             remove_workdir(folder)

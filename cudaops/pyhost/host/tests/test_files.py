@@ -88,6 +88,28 @@ class FilesTest(unittest.TestCase):
         workdir.sweep_workdirs(self.folder)
         self.assertEqual([os.path.exists(p) for p in (dead, alive, new, empty, foreign)], [False, True, True, True, True])
 
+    def test_links_are_not_followed(self):
+        victim = os.path.join(self.folder, "state")
+        os.mkdir(victim)
+        for name in ("lock", "rows"):
+            with open(os.path.join(victim, name), "w"):
+                pass
+        link = os.path.join(self.folder, "aicplan-worker-w0-abcdefgh")
+        os.symlink(victim, link)
+        workdir.sweep_workdirs(self.folder)
+        self.assertEqual(sorted(os.listdir(victim)), ["lock", "rows"])
+        self.assertTrue(os.path.islink(link))
+
+    @unittest.skipUnless(os.geteuid() == 0, "only root can give a folder to another user")
+    def test_folders_of_other_users_stay(self):
+        path = os.path.join(self.folder, "aicplan-worker-w0-abcdefgh")
+        os.mkdir(path)
+        with open(os.path.join(path, "lock"), "w"):
+            pass
+        os.chown(path, 65534, 65534)
+        workdir.sweep_workdirs(self.folder)
+        self.assertTrue(os.path.exists(path))
+
     def test_folders_that_never_got_their_name_go(self):
         def folder(name, locked, age):
             path = os.path.join(self.folder, name)

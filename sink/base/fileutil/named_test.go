@@ -58,7 +58,7 @@ func TestWriteNamedReplacesRegularFilesAlone(t *testing.T) {
 	if err := syscall.Mkfifo(at("fifo"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	readerPatience = 0
+	readerTimeout = 0
 	if err := WriteNamed(at("fifo"), fill); err == nil {
 		t.Error("a pipe that nobody reads took it")
 	}

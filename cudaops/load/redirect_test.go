@@ -1,0 +1,41 @@
+package load
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+)
+
+// TestRedirectsDoNotGetTheAPIKey checks that the target of a redirect gets no request: a
+// server that redirects GET /metrics would otherwise receive the API key elsewhere.
+func TestRedirectsDoNotGetTheAPIKey(t *testing.T) {
+	t.Parallel()
+	stolen := 0
+	thief := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { stolen++ }))
+	defer thief.Close()
+
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Authorization") == "Bearer sk-abcdefgh" {
+			asked++
+		}
+		http.Redirect(w, r, thief.URL, http.StatusTemporaryRedirect)
+	}))
+	defer server.Close()
+
+	s := DefaultSettings()
+	s.URL, s.Model, s.APIKey, s.Requests = server.URL, "m", "sk-abcdefgh", 1
+	r, err := newRunner(s, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := newCacheProbe(r)
+	for method, path := range map[string]string{http.MethodGet: "/metrics", http.MethodPost: "/flush_cache"} {
+		if status, _ := p.do(t.Context(), method, path); status != http.StatusTemporaryRedirect {
+			t.Errorf("%s %s: status %d", method, path, status)
+		}
+	}
+	if asked != 2 || stolen != 0 {
+		t.Errorf("%d requests with the key, %d followed the redirect", asked, stolen)
+	}
+}

@@ -1,0 +1,32 @@
+//go:build linux
+
+package worker_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"aicplan/cudaops/worker"
+)
+
+// TestResultsBeforeTheStartAreRefused checks that the engine takes no rows of a case that the
+// worker has not started: a process that inherited the descriptor may forge them.
+func TestResultsBeforeTheStartAreRefused(t *testing.T) {
+	src := &list{}
+	src.add(1, "none", long)
+	src.add(2, "none", long)
+	slots := testSlots(t, 1, 2, "TEST_WORKER=forges")
+	pool := newPool(t, worker.PoolSpec{Slots: slots})
+	_ = pool.Run(t.Context(), worker.Settings{}, src) // gives up, since no worker starts a case
+
+	for _, o := range src.ends {
+		if len(o.Rows) > 0 {
+			t.Errorf("case %s has the rows %v", o.Task.Case.ID, o.Rows)
+		}
+	}
+	log, err := os.ReadFile(slots[0].Spec.LogPath)
+	if err != nil || !strings.Contains(string(log), "a result of case 1 before its start") {
+		t.Errorf("the log: %s, %v", log, err)
+	}
+}
