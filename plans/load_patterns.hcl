@@ -126,6 +126,25 @@ collect "trace" {
   }
 }
 
+# The highest concurrency that meets limits, each tried twice.
+collect "limit" {
+  grid    = grid.point
+  runtime = runtime.server
+
+  load {
+    requests = 8
+    repeats  = 2
+  }
+
+  search {
+    over      = "concurrency"
+    min       = 1
+    max       = 4
+    tolerance = 0.1
+    slo       = { ttft_p99 = 1000, error_rate = 0 }
+  }
+}
+
 # Clients give up some requests.
 collect "cancelled" {
   grid    = grid.point

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -42,6 +43,8 @@ type Host struct {
 
 	init     worker.Init
 	patience time.Duration
+	dial     func(ctx context.Context, network, address string) (net.Conn, error) // of tests; nil is TCP
+	beside   Options                                                              // Stop and Progress of the running case
 
 	// tokenizers are the loaded tokenizers by path.
 	tokenizers map[string]workload.Tokenizer
@@ -73,7 +76,7 @@ func (h *Host) Hello(ctx context.Context) (worker.Hello, error) {
 		}
 	}
 
-	s, err := h.settings(worker.Case{Op: OpLoad, Params: json.RawMessage("{}")}, true)
+	s, err := h.settings(worker.Case{Op: OpLoad, Params: json.RawMessage("{}")})
 	if err != nil {
 		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: worker.ClassCollectorBug,
 			Message: err.Error()}}
@@ -163,10 +166,38 @@ func (h *Host) Serve(ctx context.Context, in <-chan worker.Case, out worker.Emit
 // planDir is the runtime option with the base of relative paths. The engine sets it.
 const planDir = "plan_dir"
 
-// settings merges the settings of a case: the runtime's options, the collect's load block and the case's
-// columns, where later ones override earlier ones. If open is true, the settings are not validated, because
-// values that only a case provides are missing.
-func (h *Host) settings(c worker.Case, open bool) (Settings, error) {
+// block returns the values of a block of the collect, or nil.
+func (h *Host) block(name string) (map[string]any, error) {
+	if len(h.init.Blocks) == 0 {
+		return nil, nil
+	}
+
+	var blocks map[string]map[string]any
+	d := json.NewDecoder(bytes.NewReader(h.init.Blocks))
+	d.UseNumber()
+	if err := d.Decode(&blocks); err != nil {
+		return nil, fmt.Errorf("the collect's blocks: %w", err)
+	}
+	return blocks[name], nil
+}
+
+// search returns the search of the collect, or nil.
+func (h *Host) search() (*Search, error) {
+	values, err := h.block("search")
+	if err != nil || values == nil {
+		return nil, err
+	}
+
+	var s Search
+	if err := worker.Decode(s.Options(), values); err != nil {
+		return nil, fmt.Errorf("search: %w", err)
+	}
+	return &s, s.check()
+}
+
+// settings merges the settings of a case: the runtime's options, the collect's load block and the case's columns, where
+// later ones override earlier ones. They are not settled.
+func (h *Host) settings(c worker.Case) (Settings, error) {
 	s := DefaultSettings()
 	if slices.Contains(openai.Endpoints(), c.Op) {
 		s.EndpointType = c.Op
@@ -178,16 +209,12 @@ func (h *Host) settings(c worker.Case, open bool) (Settings, error) {
 		return s, err
 	}
 
-	if len(h.init.Blocks) > 0 {
-		var blocks map[string]map[string]any
-		d := json.NewDecoder(bytes.NewReader(h.init.Blocks))
-		d.UseNumber()
-		if err := d.Decode(&blocks); err != nil {
-			return s, fmt.Errorf("the collect's blocks: %w", err)
-		}
-		if err := set(&s, blocks["load"], "the load block"); err != nil {
-			return s, err
-		}
+	values, err := h.block("load")
+	if err != nil {
+		return s, err
+	}
+	if err := set(&s, values, "the load block"); err != nil {
+		return s, err
 	}
 
 	params := map[string]any{}
@@ -220,11 +247,7 @@ func (h *Host) settings(c worker.Case, open bool) (Settings, error) {
 		}
 	}
 
-	if open {
-		return s, nil
-	}
-
-	return s, s.Settle()
+	return s, nil
 }
 
 // ofRuntime names the source of a runtime's options in errors.

@@ -3,6 +3,7 @@ package load
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -11,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"syscall"
 	"time"
 
@@ -27,7 +29,19 @@ const (
 
 // Settings returns the load settings and options of a case. Errors have a failure class.
 func (h *Host) Settings(c worker.Case) (Settings, Options, error) {
-	s, err := h.settings(c, false)
+	s, o, err := h.prepared(c)
+	if err == nil {
+		err = s.Settle()
+	}
+	if err != nil {
+		return s, Options{}, failure(worker.ClassUnsupportedConfig, err)
+	}
+	return s, o, nil
+}
+
+// prepared is Settings for a load whose settings are not complete.
+func (h *Host) prepared(c worker.Case) (Settings, Options, error) {
+	s, err := h.settings(c)
 	if err != nil {
 		return s, Options{}, failure(worker.ClassUnsupportedConfig, err)
 	}
@@ -36,30 +50,117 @@ func (h *Host) Settings(c worker.Case) (Settings, Options, error) {
 	if err != nil {
 		return s, Options{}, failure(worker.ClassUnsupportedConfig, fmt.Errorf("tokenizer: %w", err))
 	}
-	return s, Options{Salt: salt(c.ID), Tokenizer: tok, Getenv: h.getenv}, nil
+	return s, Options{Salt: salt(c.ID), Tokenizer: tok, Getenv: h.getenv, Dial: h.dial}, nil
 }
 
-// Load runs the load of a case and attaches AIPerf's files. Errors have a failure class. If there is an
-// error, the row and the traffic are nil.
+// Load runs the load of a case and attaches AIPerf's files. Errors have a failure class. If there is an error, the row
+// and the traffic are nil. If the load is repeated, the traffic is that of the last repeat.
 func (h *Host) Load(ctx context.Context, c worker.Case, out worker.Emitter) (worker.Row, *Traffic, error) {
-	s, o, err := h.Settings(c)
+	find, err := h.search()
 	if err != nil {
-		return nil, nil, err
-	}
-
-	o.Progress = func(p Progress) {
-		out.Log(levelStatus, "%s", status(p))
-		if h.Watch != nil {
-			h.Watch(p)
-		}
+		return nil, nil, failure(worker.ClassUnsupportedConfig, err)
 	}
 
 	stop, ignore := h.interrupts()
 	defer ignore()
-	o.Stop = stop
+	h.beside = Options{Stop: stop, Progress: func(p Progress) {
+		out.Log(levelStatus, "%s", status(p))
+		if h.Watch != nil {
+			h.Watch(p)
+		}
+	}}
+
+	var p *point
+	if find != nil {
+		p, err = h.searched(ctx, c, find, out)
+	} else {
+		var s Settings
+		var o Options
+		if s, o, err = h.Settings(c); err == nil {
+			p, err = h.measured(ctx, s, o)
+		}
+	}
+
+	if p != nil {
+		if kerr := h.keep(c, out, p); kerr != nil && err == nil {
+			err = failure(worker.ClassResourceIssue, kerr)
+		}
+	}
+
+	if err != nil {
+		return nil, nil, err
+	}
+
+	res := p.last().res
+	title := fmt.Sprintf("%s: %s", c.Op, describePoint(&res.Settings))
+	out.Log(levelShow, "%s", aiperf.Table(res.Profiling.Summary, title))
+	return p.row, res, nil
+}
+
+// point is a measured load point.
+type point struct {
+	runs []*run // one for each repeat
+	row  worker.Row
+}
+
+// run is one repeat of a load point.
+type run struct {
+	res *Traffic
+	rec *recorder
+	row worker.Row
+}
+
+func (p *point) last() *run { return p.runs[len(p.runs)-1] }
+
+// rows returns the row of each repeat.
+func (p *point) rows() []worker.Row {
+	var out []worker.Row
+	for _, r := range p.runs {
+		out = append(out, r.row)
+	}
+	return out
+}
+
+// discard removes the request logs of all repeats except those in keep.
+func (p *point) discard(keep ...*run) {
+	for _, r := range p.runs {
+		if r.rec.f != nil && !slices.Contains(keep, r) {
+			_ = os.Remove(r.rec.f.Name()) // the spool is removed after the run
+		}
+	}
+}
+
+// measured runs a load as often as repeats asks. If no request succeeds, it returns the point with its files, without a
+// row, and an error.
+func (h *Host) measured(ctx context.Context, s Settings, o Options) (*point, error) {
+	o.Stop, o.Progress = h.beside.Stop, h.beside.Progress
+	p := &point{}
+	for i := range max(1, s.Repeats) {
+		again := o
+		again.Salt += uint64(i) * 0x9E3779B97F4A7C15
+		r, err := h.once(ctx, s, again)
+		if r != nil {
+			p.runs = append(p.runs, r)
+		}
+
+		if err != nil || r.res.EndedBy == interrupted {
+			if len(p.runs) == 0 {
+				return nil, err
+			}
+			p.row = repeated(p.rows())
+			return p, err
+		}
+	}
+
+	p.row = repeated(p.rows())
+	return p, nil
+}
+
+// once runs a load.
+func (h *Host) once(ctx context.Context, s Settings, o Options) (*run, error) {
 	rec, err := newRecorder(h.init, &s, &o)
 	if err != nil {
-		return nil, nil, failure(worker.ClassResourceIssue, err)
+		return nil, failure(worker.ClassResourceIssue, err)
 	}
 
 	// Free the memory of the preparation. A load allocates so little that frequent collections are cheap.
@@ -74,30 +175,24 @@ func (h *Host) Load(ctx context.Context, c worker.Case, out worker.Emitter) (wor
 	}
 
 	if _, wrong := errors.AsType[*SetupError](err); wrong {
-		return nil, nil, failure(worker.ClassUnsupportedConfig, err)
+		return nil, failure(worker.ClassUnsupportedConfig, err)
 	}
 
 	if err != nil {
-		return nil, nil, failure(worker.ClassTransient, err)
+		return nil, failure(worker.ClassTransient, err)
 	}
 
 	if res.Interrupted {
-		return nil, nil, ctx.Err()
+		return nil, ctx.Err()
 	}
 
-	if err := h.keep(c, out, res, rec); err != nil {
-		return nil, nil, failure(worker.ClassResourceIssue, err)
+	r := &run{res: res, rec: rec}
+	if res.Profiling.Summary.Succeeded == 0 {
+		return r, allFailed(res)
 	}
 
-	sum := res.Profiling.Summary
-	if sum.Succeeded == 0 {
-		return nil, nil, allFailed(res)
-	}
-
-	row := row(res, o.Tokenizer != nil)
-
-	out.Log(levelShow, "%s", aiperf.Table(sum, fmt.Sprintf("%s: %s", c.Op, point(&res.Settings))))
-	return row, res, nil
+	r.row = row(res, o.Tokenizer != nil)
+	return r, nil
 }
 
 // allFailed returns the failure of a load without a successful request.
@@ -150,8 +245,8 @@ func (h *Host) interrupts() (context.Context, func()) {
 	}
 }
 
-// point describes a load point for a title.
-func point(s *Settings) string {
+// describePoint describes a load point for a title.
+func describePoint(s *Settings) string {
 	if s.Trace != "" {
 		text := "trace " + filepath.Base(s.Trace)
 		if s.TraceSpeed != 1 {
@@ -263,8 +358,10 @@ func (r *recorder) close() error {
 	return r.err
 }
 
-// keep attaches AIPerf's files to the case.
-func (h *Host) keep(c worker.Case, out worker.Emitter, res *Traffic, rec *recorder) error {
+// keep attaches AIPerf's files of the last repeat to the case, and the rows of all repeats.
+func (h *Host) keep(c worker.Case, out worker.Emitter, p *point) error {
+	res, rec := p.last().res, p.last().rec
+	p.discard(p.last())
 	s := &res.Settings
 	report := &aiperf.Report{
 		ID: c.ID[:min(12, len(c.ID))], Summary: res.Profiling.Summary, From: res.Profiling.From, To: res.Profiling.To,
@@ -296,6 +393,14 @@ func (h *Host) keep(c worker.Case, out worker.Emitter, res *Traffic, rec *record
 	files, err := report.Phases()
 	if err != nil {
 		return err
+	}
+
+	if len(p.runs) > 1 {
+		raw, err := json.MarshalIndent(p.rows(), "", "  ")
+		if err != nil {
+			return err
+		}
+		files = append(files, aiperf.File{Name: RepeatsFile, MediaType: "application/json", Data: raw})
 	}
 
 	files = append(files, []aiperf.File{
@@ -442,23 +547,8 @@ func row(res *Traffic, counted bool) worker.Row {
 		}
 	}
 
-	for _, c := range columns {
-		m, ok := sum.Get(c.tag)
-		if !ok {
-			continue
-		}
-
-		if !m.Has {
-			put(c.name, m.Value)
-			continue
-		}
-
-		put(c.name, m.Stats.Avg)
-		if c.spread {
-			put(c.name+"_p50", m.Stats.P50)
-			put(c.name+"_p90", m.Stats.P90)
-			put(c.name+"_p99", m.Stats.P99)
-		}
+	for name, v := range sum.Columns() {
+		r[name] = v
 	}
 
 	r["error_rate"] = float64(sum.Failed) / float64(max(sum.Requests, 1))
@@ -500,32 +590,4 @@ func row(res *Traffic, counted bool) worker.Row {
 	}
 
 	return r
-}
-
-// columns maps the columns of the row to metrics. If spread is true, percentiles are added.
-var columns = []struct {
-	name, tag string
-	spread    bool
-}{
-	{"ttft", "time_to_first_token", true},
-	{"ttst", "time_to_second_token", true},
-	{"ttfo", "time_to_first_output_token", false},
-	{"itl", "inter_token_latency", true},
-	{"icl", "inter_chunk_latency", true},
-	{"latency", "request_latency", true},
-	{"effective_latency", "effective_latency", true},
-	{"send_lag", "send_lag", true},
-	{"request_throughput", "request_throughput", false},
-	{"throughput", "output_token_throughput", false},
-	{"input_throughput", "input_token_throughput", false},
-	{"total_throughput", "total_token_throughput", false},
-	{"throughput_per_user", "output_token_throughput_per_user", false},
-	{"goodput", "goodput", false},
-	{"good_fraction", "good_request_fraction", false},
-	{"input_tokens", "total_isl", false},
-	{"output_tokens", "total_osl", false},
-	{"input_length", "input_sequence_length", false},
-	{"output_length", "output_sequence_length", false},
-	{"duration", "benchmark_duration", false},
-	{"effective_concurrency", "effective_concurrency", false},
 }

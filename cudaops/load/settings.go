@@ -98,6 +98,9 @@ type Settings struct {
 	// starts when the last of them has ended. 0 disables batches.
 	Batch int `json:"batch"`
 
+	// Repeats is how often the load point is measured.
+	Repeats int `json:"repeats"`
+
 	// WarmupRequests are sent first and excluded from the results.
 	WarmupRequests int `json:"warmup_requests"`
 

@@ -27,7 +27,7 @@ func endpointKind() Kind {
 			Options:   endpointOptions(),
 			Collect: []stage.Block{{Name: "load",
 				Doc:     "what every load point asks; a column of the grid with the same name wins",
-				Options: loadOptions()}},
+				Options: loadOptions()}, searchBlock()},
 		},
 		Host:          func(init worker.Init) (worker.Host, error) { return load.NewHost(init), nil },
 		Inside:        true,           // a second process would double the memory and the time to the first request
@@ -68,6 +68,12 @@ func endpointOps() []stage.Op {
 		out = append(out, stage.Op{Name: name})
 	}
 	return out
+}
+
+// searchBlock returns the block that makes a load a search.
+func searchBlock() stage.Block {
+	return stage.Block{Name: "search", Doc: "searches the highest concurrency or rate that meets limits",
+		Options: optionsOf(new(load.Search).Options())}
 }
 
 // endpointOptions returns the options of the runtime block.

@@ -31,7 +31,7 @@ func serverKind() Kind {
 			Blocks:     blocksOf(host.Options()),
 			Collect: append([]stage.Block{{Name: "load",
 				Doc:     "what every load point asks; a column of the grid with the same name wins",
-				Options: loadOptions()}}, blocksOf(host.CollectBlocks())...),
+				Options: loadOptions()}, searchBlock()}, blocksOf(host.CollectBlocks())...),
 		},
 		Host:          func(init worker.Init) (worker.Host, error) { return host.New(init, nil), nil },
 		Interpreted:   true,

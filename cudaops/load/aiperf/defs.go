@@ -3,6 +3,7 @@ package aiperf
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 )
@@ -68,8 +69,12 @@ const (
 type Def struct {
 	Tag, Name, Unit string
 	Group           Group
-	// Integer is true if the values of single requests are whole numbers.
-	Integer bool
+	// Integer is true if the values of single requests are whole numbers. AtLeast is true if larger values are better.
+	Integer, AtLeast bool
+
+	// Column is the metric's column in rows, or "". If Spread is set, there are columns of percentiles too.
+	Column string
+	Spread bool
 }
 
 // Label returns the name with its unit, as used in table headers.
@@ -83,63 +88,194 @@ func (d Def) Label() string {
 
 // perRequest are the definitions by index of Values.
 var perRequest = [nPerRequest]Def{
-	RequestLatency: {"request_latency", "Request Latency", "ms", GroupMain, false},
-	TTFT:           {"time_to_first_token", "Time to First Token", "ms", GroupMain, false},
-	TTFO:           {"time_to_first_output_token", "Time to First Output Token", "ms", GroupMain, false},
-	TTST:           {"time_to_second_token", "Time to Second Token", "ms", GroupMain, false},
-	ITL:            {"inter_token_latency", "Inter Token Latency", "ms", GroupMain, false},
-	DecodeDuration: {"decode_duration", "Decode Duration", "ms", GroupMain, false},
-	OutputPerUser: {"output_token_throughput_per_user", "Output Token Throughput Per User", "tokens/sec/user",
-		GroupMain, false},
-	PrefillPerUser: {"prefill_throughput_per_user", "Prefill Throughput Per User", "tokens/sec/user",
-		GroupHidden, false},
-	E2EThroughput: {"e2e_output_token_throughput", "E2E Output Token Throughput", "tokens/sec/user",
-		GroupMain, false},
-	InputLength:     {"input_sequence_length", "Input Sequence Length", "tokens", GroupMain, true},
-	OutputLength:    {"output_sequence_length", "Output Sequence Length", "tokens", GroupMain, true},
-	OutputTokens:    {"output_token_count", "Output Token Count", "tokens", GroupHidden, true},
-	ReasoningTokens: {"reasoning_token_count", "Reasoning Token Count", "tokens", GroupHidden, true},
-	OSLMismatch:     {"osl_mismatch_diff_pct", "OSL Mismatch Diff %", "%", GroupHidden, false},
-	UsagePrompt:     {"usage_prompt_tokens", "Usage Prompt Tokens", "tokens", GroupUsage, true},
-	UsageCompletion: {"usage_completion_tokens", "Usage Completion Tokens", "tokens", GroupUsage, true},
-	UsageTotal:      {"usage_total_tokens", "Usage Total Tokens", "tokens", GroupUsage, true},
-	UsageCached: {"usage_prompt_cache_read_tokens", "Usage Prompt Cache Read Tokens", "tokens", GroupUsage,
-		true},
-	UsageCachedPct:      {"usage_prompt_cache_read_pct", "Usage Prompt Cache Read %", "%", GroupUsage, false},
-	UsagePromptDiff:     {"usage_prompt_tokens_diff_pct", "Usage Prompt Diff %", "%", GroupHidden, false},
-	UsageCompletionDiff: {"usage_completion_tokens_diff_pct", "Usage Completion Diff %", "%", GroupHidden, false},
-	CreditToStart:       {"credit_to_start_latency", "Credit-to-Start Latency", "ms", GroupHidden, false},
-	EffectiveLatency:    {"effective_latency", "Effective Latency (CO-aware)", "ms", GroupEffective, false},
-	SendLag:             {"send_lag", "Send Lag", "ms", GroupHidden, false},
-	ErrorISL:            {"error_isl", "Error Input Sequence Length", "tokens", GroupHidden, true},
-	Good:                {"good_request_count", "Good Request Count", "requests", GroupMain, true},
-	HTTPBlocked:         {"http_req_blocked", "HTTP Blocked", "ms", GroupHidden, false},
-	HTTPDNS:             {"http_req_dns_lookup", "HTTP DNS Lookup", "ms", GroupHidden, false},
-	HTTPConnecting:      {"http_req_connecting", "HTTP Connecting", "ms", GroupHidden, false},
-	HTTPOverhead:        {"http_req_connection_overhead", "HTTP Connection Overhead", "ms", GroupHidden, false},
-	HTTPReused:          {"http_req_connection_reused", "HTTP Connection Reused", "ratio", GroupHidden, true},
-	HTTPSending:         {"http_req_sending", "HTTP Sending", "ms", GroupHidden, false},
-	HTTPWaiting:         {"http_req_waiting", "HTTP Waiting (TTFB)", "ms", GroupHidden, false},
-	HTTPReceiving:       {"http_req_receiving", "HTTP Receiving", "ms", GroupHidden, false},
-	HTTPTotal:           {"http_req_total", "HTTP Total Time", "ms", GroupHidden, false},
-	HTTPDuration:        {"http_req_duration", "HTTP Duration (excl. conn)", "ms", GroupHidden, false},
-	HTTPSent:            {"http_req_data_sent", "HTTP Data Sent", "KB", GroupHidden, false},
-	HTTPReceived:        {"http_req_data_received", "HTTP Data Received", "KB", GroupHidden, false},
-	HTTPChunksSent:      {"http_req_chunks_sent", "HTTP Chunks Sent", "count", GroupHidden, true},
-	HTTPChunksReceived:  {"http_req_chunks_received", "HTTP Chunks Received", "count", GroupHidden, true},
+	RequestLatency: {Tag: "request_latency", Name: "Request Latency", Unit: "ms", Group: GroupMain,
+		Column: "latency", Spread: true},
+	TTFT: {Tag: "time_to_first_token", Name: "Time to First Token", Unit: "ms",
+		Group: GroupMain, Column: "ttft", Spread: true},
+	TTFO: {Tag: "time_to_first_output_token", Name: "Time to First Output Token",
+		Unit: "ms", Group: GroupMain, Column: "ttfo"},
+	TTST: {Tag: "time_to_second_token", Name: "Time to Second Token", Unit: "ms",
+		Group: GroupMain, Column: "ttst", Spread: true},
+	ITL: {Tag: "inter_token_latency", Name: "Inter Token Latency", Unit: "ms",
+		Group: GroupMain, Column: "itl", Spread: true},
+	DecodeDuration: {Tag: "decode_duration", Name: "Decode Duration", Unit: "ms", Group: GroupMain},
+	OutputPerUser: {Tag: "output_token_throughput_per_user", Name: "Output Token Throughput Per User",
+		Unit: "tokens/sec/user", Group: GroupMain, AtLeast: true, Column: "throughput_per_user"},
+	PrefillPerUser: {Tag: "prefill_throughput_per_user", Name: "Prefill Throughput Per User",
+		Unit: "tokens/sec/user", AtLeast: true},
+	E2EThroughput: {Tag: "e2e_output_token_throughput", Name: "E2E Output Token Throughput",
+		Unit: "tokens/sec/user", Group: GroupMain, AtLeast: true},
+	InputLength: {Tag: "input_sequence_length", Name: "Input Sequence Length", Unit: "tokens",
+		Group: GroupMain, Integer: true, Column: "input_length"},
+	OutputLength: {Tag: "output_sequence_length", Name: "Output Sequence Length", Unit: "tokens",
+		Group: GroupMain, Integer: true, Column: "output_length"},
+	OutputTokens:    {Tag: "output_token_count", Name: "Output Token Count", Unit: "tokens", Integer: true},
+	ReasoningTokens: {Tag: "reasoning_token_count", Name: "Reasoning Token Count", Unit: "tokens", Integer: true},
+	OSLMismatch:     {Tag: "osl_mismatch_diff_pct", Name: "OSL Mismatch Diff %", Unit: "%"},
+	UsagePrompt: {Tag: "usage_prompt_tokens", Name: "Usage Prompt Tokens", Unit: "tokens",
+		Group: GroupUsage, Integer: true},
+	UsageCompletion: {Tag: "usage_completion_tokens", Name: "Usage Completion Tokens", Unit: "tokens",
+		Group: GroupUsage, Integer: true},
+	UsageTotal: {Tag: "usage_total_tokens", Name: "Usage Total Tokens", Unit: "tokens",
+		Group: GroupUsage, Integer: true},
+	UsageCached: {Tag: "usage_prompt_cache_read_tokens", Name: "Usage Prompt Cache Read Tokens",
+		Unit: "tokens", Group: GroupUsage, Integer: true},
+	UsageCachedPct: {Tag: "usage_prompt_cache_read_pct", Name: "Usage Prompt Cache Read %",
+		Unit: "%", Group: GroupUsage},
+	UsagePromptDiff:     {Tag: "usage_prompt_tokens_diff_pct", Name: "Usage Prompt Diff %", Unit: "%"},
+	UsageCompletionDiff: {Tag: "usage_completion_tokens_diff_pct", Name: "Usage Completion Diff %", Unit: "%"},
+	CreditToStart:       {Tag: "credit_to_start_latency", Name: "Credit-to-Start Latency", Unit: "ms"},
+	EffectiveLatency: {Tag: "effective_latency", Name: "Effective Latency (CO-aware)", Unit: "ms",
+		Group: GroupEffective, Column: "effective_latency", Spread: true},
+	SendLag:  {Tag: "send_lag", Name: "Send Lag", Unit: "ms", Column: "send_lag", Spread: true},
+	ErrorISL: {Tag: "error_isl", Name: "Error Input Sequence Length", Unit: "tokens", Integer: true},
+	Good: {Tag: "good_request_count", Name: "Good Request Count", Unit: "requests",
+		Group: GroupMain, Integer: true},
+	HTTPBlocked:    {Tag: "http_req_blocked", Name: "HTTP Blocked", Unit: "ms"},
+	HTTPDNS:        {Tag: "http_req_dns_lookup", Name: "HTTP DNS Lookup", Unit: "ms"},
+	HTTPConnecting: {Tag: "http_req_connecting", Name: "HTTP Connecting", Unit: "ms"},
+	HTTPOverhead:   {Tag: "http_req_connection_overhead", Name: "HTTP Connection Overhead", Unit: "ms"},
+	HTTPReused: {Tag: "http_req_connection_reused", Name: "HTTP Connection Reused",
+		Unit: "ratio", Integer: true},
+	HTTPSending:    {Tag: "http_req_sending", Name: "HTTP Sending", Unit: "ms"},
+	HTTPWaiting:    {Tag: "http_req_waiting", Name: "HTTP Waiting (TTFB)", Unit: "ms"},
+	HTTPReceiving:  {Tag: "http_req_receiving", Name: "HTTP Receiving", Unit: "ms"},
+	HTTPTotal:      {Tag: "http_req_total", Name: "HTTP Total Time", Unit: "ms"},
+	HTTPDuration:   {Tag: "http_req_duration", Name: "HTTP Duration (excl. conn)", Unit: "ms"},
+	HTTPSent:       {Tag: "http_req_data_sent", Name: "HTTP Data Sent", Unit: "KB"},
+	HTTPReceived:   {Tag: "http_req_data_received", Name: "HTTP Data Received", Unit: "KB"},
+	HTTPChunksSent: {Tag: "http_req_chunks_sent", Name: "HTTP Chunks Sent", Unit: "count", Integer: true},
+	HTTPChunksReceived: {Tag: "http_req_chunks_received", Name: "HTTP Chunks Received",
+		Unit: "count", Integer: true},
 }
 
 // PerRequest returns the metrics of single requests in the order of Values.
 func PerRequest() []Def { return perRequest[:] }
 
 // InterChunk is the metric of the gaps between messages. It has a list of values per request.
-var InterChunk = Def{"inter_chunk_latency", "Inter Chunk Latency", "ms", GroupHidden, false}
+var InterChunk = Def{Tag: "inter_chunk_latency", Name: "Inter Chunk Latency", Unit: "ms", Column: "icl", Spread: true}
+
+// overall are the definitions of the metrics of a phase.
+var overall = []Def{
+	{Tag: "request_count", Name: "Request Count", Unit: "requests", Group: GroupMain},
+	{Tag: "error_request_count", Name: "Error Request Count", Unit: "requests", Group: GroupMain},
+	{Tag: "total_error_isl", Name: "Total Error Input Sequence Length", Unit: "tokens"},
+	{Tag: "completed_request_count", Name: "Completed Requests (Success + Error)", Unit: "requests",
+		Group: GroupMain},
+	{Tag: "request_error_rate", Name: "Request Error Rate", Unit: "%", Group: GroupMain},
+	{Tag: "benchmark_duration", Name: "Benchmark Duration", Unit: "sec", Column: "duration"},
+	{Tag: "request_throughput", Name: "Request Throughput", Unit: "requests/sec", Group: GroupMain,
+		AtLeast: true, Column: "request_throughput"},
+	{Tag: "output_token_throughput", Name: "Output Token Throughput", Unit: "tokens/sec", Group: GroupMain,
+		AtLeast: true, Column: "throughput"},
+	{Tag: "input_token_throughput", Name: "Input Token Throughput", Unit: "tokens/sec", Group: GroupMain,
+		AtLeast: true, Column: "input_throughput"},
+	{Tag: "total_token_throughput", Name: "Total Token Throughput", Unit: "tokens/sec", AtLeast: true,
+		Column: "total_throughput"},
+	{Tag: "total_isl", Name: "Total Input Sequence Length", Unit: "tokens", Column: "input_tokens"},
+	{Tag: "total_osl", Name: "Total Output Sequence Length", Unit: "tokens", Column: "output_tokens"},
+	{Tag: "total_output_tokens", Name: "Total Output Tokens", Unit: "tokens"},
+	{Tag: "total_reasoning_tokens", Name: "Total Reasoning Tokens", Unit: "tokens"},
+	{Tag: "total_usage_prompt_tokens", Name: "Total Usage Prompt Tokens", Unit: "tokens", Group: GroupUsage},
+	{Tag: "total_usage_completion_tokens", Name: "Total Usage Completion Tokens", Unit: "tokens",
+		Group: GroupUsage},
+	{Tag: "total_usage_total_tokens", Name: "Total Usage Total Tokens", Unit: "tokens", Group: GroupUsage},
+	{Tag: "osl_mismatch_count", Name: "OSL Mismatch Count", Unit: "requests"},
+	{Tag: "usage_discrepancy_count", Name: "Usage Discrepancy Count", Unit: "requests"},
+	{Tag: "good_request_count", Name: "Good Request Count", Unit: "requests", Group: GroupMain},
+	{Tag: "good_request_fraction", Name: "GoodRequestFraction", Unit: "ratio", Group: GroupMain,
+		AtLeast: true, Column: "good_fraction"},
+	{Tag: "goodput", Name: "Goodput", Unit: "requests/sec", Group: GroupMain, AtLeast: true, Column: "goodput"},
+	{Tag: "effective_concurrency", Name: "Effective Concurrency", Unit: "requests", Group: GroupEffective,
+		Column: "effective_concurrency"},
+	{Tag: "effective_decode_throughput", Name: "Effective Decode Throughput", Unit: "tokens/sec",
+		Group: GroupEffective},
+	{Tag: "effective_prefill_throughput", Name: "Effective Prefill Throughput", Unit: "tokens/sec",
+		Group: GroupEffective},
+	{Tag: "effective_decode_concurrency", Name: "Effective Decode Concurrency", Unit: "requests",
+		Group: GroupEffective},
+	{Tag: "effective_prefill_concurrency", Name: "Effective Prefill Concurrency", Unit: "requests",
+		Group: GroupEffective},
+	{Tag: "effective_total_throughput", Name: "Effective Total Throughput", Unit: "tokens/sec",
+		Group: GroupEffective},
+	{Tag: "effective_decode_throughput_per_user", Name: "Effective Decode Throughput Per User",
+		Unit: "tokens/sec/user", Group: GroupEffective},
+	{Tag: "effective_prefill_throughput_per_user", Name: "Effective Prefill Throughput Per User",
+		Unit: "tokens/sec/user", Group: GroupEffective},
+	{Tag: "tokens_in_flight", Name: "Tokens In Flight", Unit: "tokens", Group: GroupEffective},
+	{Tag: "active_decode_throughput", Name: "Active Decode Throughput", Unit: "tokens/sec", Group: GroupActive},
+	{Tag: "active_prefill_throughput", Name: "Active Prefill Throughput", Unit: "tokens/sec", Group: GroupActive},
+	{Tag: "active_decode_throughput_per_user", Name: "Active Decode Throughput Per User",
+		Unit: "tokens/sec/user", Group: GroupActive},
+	{Tag: "active_prefill_throughput_per_user", Name: "Active Prefill Throughput Per User",
+		Unit: "tokens/sec/user", Group: GroupActive},
+	{Tag: "active_total_throughput", Name: "Active Total Throughput", Unit: "tokens/sec", Group: GroupActive},
+}
+
+// overallDef returns the definition of a metric of a phase.
+func overallDef(tag string) Def {
+	return overall[slices.IndexFunc(overall, func(d Def) bool { return d.Tag == tag })]
+}
+
+// columnDefs returns the definitions of all metrics that have a column.
+func columnDefs() []Def {
+	all := slices.Concat(perRequest[:], []Def{InterChunk}, overall)
+	return slices.DeleteFunc(all, func(d Def) bool { return d.Column == "" })
+}
+
+// spreads are the suffixes of the columns of percentiles.
+var spreads = []string{"_p50", "_p90", "_p99"}
+
+// Columns returns the names of all columns that Summary.Columns may return.
+func Columns() []string {
+	var out []string
+	for _, d := range columnDefs() {
+		out = append(out, d.Column)
+		if d.Spread {
+			for _, suffix := range spreads {
+				out = append(out, d.Column+suffix)
+			}
+		}
+	}
+	return out
+}
+
+// AtLeast reports whether larger values of a column are better.
+func AtLeast(column string) bool {
+	return slices.ContainsFunc(columnDefs(), func(d Def) bool { return d.Column == column && d.AtLeast })
+}
+
+// Columns returns the values of the summary by column. Unknown values are omitted.
+func (s *Summary) Columns() map[string]float64 {
+	out := map[string]float64{}
+	put := func(name string, v float64) {
+		if !math.IsNaN(v) && !math.IsInf(v, 0) {
+			out[name] = v
+		}
+	}
+
+	for _, d := range columnDefs() {
+		m, ok := s.Get(d.Tag)
+		switch {
+		case !ok:
+			continue
+		case !m.Has:
+			put(d.Column, m.Value)
+			continue
+		}
+
+		put(d.Column, m.Stats.Avg)
+		if d.Spread {
+			for i, v := range []float64{m.Stats.P50, m.Stats.P90, m.Stats.P99} {
+				put(d.Column+spreads[i], v)
+			}
+		}
+	}
+	return out
+}
 
 // SLO are the limits of a good request by index of Values.
 type SLO map[int]float64
-
-// atLeast are the metrics for which the limit is a minimum.
-var atLeast = []int{OutputPerUser, PrefillPerUser, E2EThroughput}
 
 // sloNames are short names accepted in addition to the tags.
 var sloNames = map[string]int{"ttft": TTFT, "ttst": TTST, "ttfo": TTFO, "itl": ITL, "tpot": ITL,
@@ -175,7 +311,7 @@ func ParseSLO(limits map[string]float64) (SLO, error) {
 // value for its metric.
 func (s SLO) Good(v *Values) bool {
 	for i, limit := range s {
-		if slices.Contains(atLeast, i) {
+		if perRequest[i].AtLeast {
 			if !(v[i] >= limit) {
 				return false
 			}

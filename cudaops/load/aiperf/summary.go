@@ -207,9 +207,9 @@ func (c *Collector) Summary() *Summary {
 		}
 	}
 
-	scalar := func(tag, name, unit string, g Group, v float64) {
+	scalar := func(tag string, v float64) {
 		if !math.IsNaN(v) && !math.IsInf(v, 0) {
-			s.Metrics = append(s.Metrics, Metric{Def: Def{tag, name, unit, g, false}, Value: v})
+			s.Metrics = append(s.Metrics, Metric{Def: overallDef(tag), Value: v})
 		}
 	}
 
@@ -225,50 +225,48 @@ func (c *Collector) Summary() *Summary {
 	sum := func(i int) float64 { return c.columns[i].sum() }
 	seconds := float64(s.To-s.From) / 1e9
 	n := float64(s.Succeeded)
-	scalar("request_count", "Request Count", "requests", GroupMain, n)
+	scalar("request_count", n)
 	if s.Failed > 0 {
-		scalar("error_request_count", "Error Request Count", "requests", GroupMain, float64(s.Failed))
-		scalar("total_error_isl", "Total Error Input Sequence Length", "tokens", GroupHidden, sum(ErrorISL))
+		scalar("error_request_count", float64(s.Failed))
+		scalar("total_error_isl", sum(ErrorISL))
 	}
 
-	scalar("completed_request_count", "Completed Requests (Success + Error)", "requests", GroupMain,
-		float64(s.Requests))
+	scalar("completed_request_count", float64(s.Requests))
 	if s.Requests > 0 {
-		scalar("request_error_rate", "Request Error Rate", "%", GroupMain, 100*float64(s.Failed)/float64(s.Requests))
+		scalar("request_error_rate", 100*float64(s.Failed)/float64(s.Requests))
 	}
 
 	if seconds > 0 {
-		scalar("benchmark_duration", "Benchmark Duration", "sec", GroupHidden, seconds)
-		scalar("request_throughput", "Request Throughput", "requests/sec", GroupMain, n/seconds)
-		scalar("output_token_throughput", "Output Token Throughput", "tokens/sec", GroupMain, sum(OutputLength)/seconds)
-		scalar("input_token_throughput", "Input Token Throughput", "tokens/sec", GroupMain, sum(InputLength)/seconds)
-		scalar("total_token_throughput", "Total Token Throughput", "tokens/sec", GroupHidden,
-			(sum(InputLength)+sum(OutputLength))/seconds)
+		scalar("benchmark_duration", seconds)
+		scalar("request_throughput", n/seconds)
+		scalar("output_token_throughput", sum(OutputLength)/seconds)
+		scalar("input_token_throughput", sum(InputLength)/seconds)
+		scalar("total_token_throughput", (sum(InputLength)+sum(OutputLength))/seconds)
 	}
 
-	scalar("total_isl", "Total Input Sequence Length", "tokens", GroupHidden, sum(InputLength))
-	scalar("total_osl", "Total Output Sequence Length", "tokens", GroupHidden, sum(OutputLength))
-	scalar("total_output_tokens", "Total Output Tokens", "tokens", GroupHidden, sum(OutputTokens))
-	scalar("total_reasoning_tokens", "Total Reasoning Tokens", "tokens", GroupHidden, sum(ReasoningTokens))
-	scalar("total_usage_prompt_tokens", "Total Usage Prompt Tokens", "tokens", GroupUsage, sum(UsagePrompt))
-	scalar("total_usage_completion_tokens", "Total Usage Completion Tokens", "tokens", GroupUsage, sum(UsageCompletion))
-	scalar("total_usage_total_tokens", "Total Usage Total Tokens", "tokens", GroupUsage, sum(UsageTotal))
+	scalar("total_isl", sum(InputLength))
+	scalar("total_osl", sum(OutputLength))
+	scalar("total_output_tokens", sum(OutputTokens))
+	scalar("total_reasoning_tokens", sum(ReasoningTokens))
+	scalar("total_usage_prompt_tokens", sum(UsagePrompt))
+	scalar("total_usage_completion_tokens", sum(UsageCompletion))
+	scalar("total_usage_total_tokens", sum(UsageTotal))
 	if s.Asked > 0 {
-		scalar("osl_mismatch_count", "OSL Mismatch Count", "requests", GroupHidden, float64(c.mismatched()))
+		scalar("osl_mismatch_count", float64(c.mismatched()))
 	}
 
 	if s.Compared > 0 {
-		scalar("usage_discrepancy_count", "Usage Discrepancy Count", "requests", GroupHidden, float64(s.Mismatched))
+		scalar("usage_discrepancy_count", float64(s.Mismatched))
 	}
 
 	if c.SLO != nil {
 		good := float64(c.columns[Good].n)
-		scalar("good_request_count", "Good Request Count", "requests", GroupMain, good)
+		scalar("good_request_count", good)
 		if s.Requests > 0 {
-			scalar("good_request_fraction", "GoodRequestFraction", "ratio", GroupMain, good/float64(s.Requests))
+			scalar("good_request_fraction", good/float64(s.Requests))
 		}
 		if seconds > 0 {
-			scalar("goodput", "Goodput", "requests/sec", GroupMain, good/seconds)
+			scalar("goodput", good/seconds)
 		}
 	}
 
@@ -329,7 +327,7 @@ func (c *Collector) adjusted(s *Summary) {
 		st, _ := Describe(values)
 		d := perRequest[i]
 		s.Metrics = append(s.Metrics, Metric{
-			Def:   Def{"adj_" + d.Tag, d.Name + " (error-adjusted)", d.Unit, GroupMain, false},
+			Def:   Def{Tag: "adj_" + d.Tag, Name: d.Name + " (error-adjusted)", Unit: d.Unit, Group: GroupMain},
 			Stats: st, Has: true, Adjusted: true,
 		})
 	}

@@ -237,14 +237,14 @@ func plus(a, b []span) []span {
 // metrics returns the statistics of all quantities within a window.
 func (w *sweeps) metrics(from, to int64, streaming bool) []Metric {
 	var out []Metric
-	put := func(tag, name, unit string, g Group, spans []span) {
+	put := func(tag string, spans []span) {
 		if s, ok := weighted(spans); ok {
-			out = append(out, Metric{Def: Def{tag, name, unit, g, false}, Stats: s, Has: true, Sweep: true})
+			out = append(out, Metric{Def: overallDef(tag), Stats: s, Has: true, Sweep: true})
 		}
 	}
 
 	all := w.all.spans(from, to)
-	put("effective_concurrency", "Effective Concurrency", "requests", GroupEffective, all)
+	put("effective_concurrency", all)
 	if !streaming {
 		return out
 	}
@@ -252,23 +252,19 @@ func (w *sweeps) metrics(from, to int64, streaming bool) []Metric {
 	prefill, decode := w.prefill.spans(from, to), w.decode.spans(from, to)
 	prefillRate, decodeRate := w.prefillRate.spans(from, to), w.decodeRate.spans(from, to)
 	total := plus(prefillRate, decodeRate)
-	put("effective_decode_throughput", "Effective Decode Throughput", "tokens/sec", GroupEffective, decodeRate)
-	put("effective_prefill_throughput", "Effective Prefill Throughput", "tokens/sec", GroupEffective, prefillRate)
-	put("effective_decode_concurrency", "Effective Decode Concurrency", "requests", GroupEffective, decode)
-	put("effective_prefill_concurrency", "Effective Prefill Concurrency", "requests", GroupEffective, prefill)
-	put("effective_total_throughput", "Effective Total Throughput", "tokens/sec", GroupEffective, total)
-	put("effective_decode_throughput_per_user", "Effective Decode Throughput Per User", "tokens/sec/user",
-		GroupEffective, ratio(decodeRate, decode))
-	put("effective_prefill_throughput_per_user", "Effective Prefill Throughput Per User", "tokens/sec/user",
-		GroupEffective, ratio(prefillRate, prefill))
-	put("tokens_in_flight", "Tokens In Flight", "tokens", GroupEffective, w.tokens.spans(from, to))
-	put("active_decode_throughput", "Active Decode Throughput", "tokens/sec", GroupActive, active(decodeRate))
-	put("active_prefill_throughput", "Active Prefill Throughput", "tokens/sec", GroupActive, active(prefillRate))
-	put("active_decode_throughput_per_user", "Active Decode Throughput Per User", "tokens/sec/user", GroupActive,
-		active(ratio(decodeRate, decode)))
-	put("active_prefill_throughput_per_user", "Active Prefill Throughput Per User", "tokens/sec/user", GroupActive,
-		active(ratio(prefillRate, prefill)))
-	put("active_total_throughput", "Active Total Throughput", "tokens/sec", GroupActive, active(total))
+	put("effective_decode_throughput", decodeRate)
+	put("effective_prefill_throughput", prefillRate)
+	put("effective_decode_concurrency", decode)
+	put("effective_prefill_concurrency", prefill)
+	put("effective_total_throughput", total)
+	put("effective_decode_throughput_per_user", ratio(decodeRate, decode))
+	put("effective_prefill_throughput_per_user", ratio(prefillRate, prefill))
+	put("tokens_in_flight", w.tokens.spans(from, to))
+	put("active_decode_throughput", active(decodeRate))
+	put("active_prefill_throughput", active(prefillRate))
+	put("active_decode_throughput_per_user", active(ratio(decodeRate, decode)))
+	put("active_prefill_throughput_per_user", active(ratio(prefillRate, prefill)))
+	put("active_total_throughput", active(total))
 
 	return out
 }

@@ -1,0 +1,76 @@
+package load
+
+import (
+	"maps"
+	"math"
+	"slices"
+
+	"gonum.org/v1/gonum/stat"
+	"gonum.org/v1/gonum/stat/distuv"
+
+	"aicplan/cudaops/load/aiperf"
+	"aicplan/cudaops/worker"
+)
+
+// RepeatsFile is the attachment with the rows of all repeats.
+const RepeatsFile = "repeats.json"
+
+// totals are the columns that are added up over repeats.
+var totals = []string{"requests", "succeeded", "failed", "cancelled", "cut", "input_tokens", "output_tokens", "duration"}
+
+// withInterval are the columns that have a confidence interval over repeats.
+var withInterval = []string{"ttft", "itl", "latency", "request_throughput", "throughput", "goodput"}
+
+// repeated returns the row of a repeated load: totals, and means over the repeats of all other metrics. If there are
+// several, the columns COLUMN_ci95 are half the width of the 95 % confidence interval of the mean (Student's t).
+func repeated(rows []worker.Row) worker.Row {
+	out := rows[len(rows)-1]
+	if len(rows) == 1 || out == nil {
+		return out
+	}
+
+	out = maps.Clone(out)
+	out["repeats"] = len(rows)
+	out["window_start_ns"], out["started_at_utc"] = rows[0]["window_start_ns"], rows[0]["started_at_utc"]
+
+	for _, name := range slices.Concat(aiperf.Columns(), totals, []string{"error_rate", "short_outputs",
+		"token_mismatch", "cache_hit_rate", "server_queue", "server_prefill"}) {
+		var values []float64
+		for _, r := range rows {
+			if v, ok := number(r[name]); ok {
+				values = append(values, v)
+			}
+		}
+
+		switch {
+		case len(values) < len(rows):
+			delete(out, name) // unknown in one repeat
+		case slices.Contains(totals, name):
+			sum := 0.0
+			for _, v := range values {
+				sum += v
+			}
+			out[name] = sum
+		default:
+			mean, std := stat.MeanStdDev(values, nil)
+			out[name] = mean
+			if slices.Contains(withInterval, name) {
+				t := distuv.StudentsT{Sigma: 1, Nu: float64(len(values) - 1)}.Quantile(0.975)
+				out[name+"_ci95"] = t * std / math.Sqrt(float64(len(values)))
+			}
+		}
+	}
+
+	return out
+}
+
+// number returns a value of a row as a float64.
+func number(v any) (float64, bool) {
+	switch n := v.(type) {
+	case float64:
+		return n, true
+	case int:
+		return float64(n), true
+	}
+	return 0, false
+}

@@ -1,0 +1,240 @@
+package load
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"aicplan/cudaops/load/aiperf"
+	"aicplan/cudaops/worker"
+)
+
+// Search is a search for the highest concurrency or request rate that meets limits.
+type Search struct {
+	// Over is the setting that is varied, from Min to Max.
+	Over     string
+	Min, Max float64
+
+	// Tolerance is the relative distance between the result and the lowest value that misses a limit.
+	Tolerance float64
+
+	// SLO are the limits by column of the row, such as ttft_p99.
+	SLO map[string]float64
+}
+
+// Options declares the options of the search block.
+func (s *Search) Options() []worker.Option {
+	return []worker.Option{
+		{Name: "over", Into: &s.Over, Required: true, OneOf: []string{"concurrency", "request_rate"},
+			Doc: "the setting whose highest value is searched"},
+		{Name: "min", Into: &s.Min, Default: 1.0, Doc: "the lowest value, which is tried first"},
+		{Name: "max", Into: &s.Max, Default: 1024.0, Doc: "the highest value"},
+		{Name: "tolerance", Into: &s.Tolerance, Default: 0.05,
+			Doc: "the relative distance to a value that misses a limit at which the search ends"},
+		{Name: "slo", Into: &s.SLO, Required: true,
+			Doc: "limits by column, such as { ttft_p99 = 200, good_fraction = 0.99 }"},
+	}
+}
+
+// check returns an error if the search is invalid.
+func (s *Search) check() error {
+	switch {
+	case !(s.Min > 0) || !(s.Max >= s.Min) || math.IsInf(s.Max, 0):
+		return fmt.Errorf("search goes from %v to %v; min must be above 0 and max not below it", s.Min, s.Max)
+	case s.Over == "concurrency" && (s.Min != math.Trunc(s.Min) || s.Max != math.Trunc(s.Max)):
+		return fmt.Errorf("search over concurrency goes from %v to %v; both must be whole numbers", s.Min, s.Max)
+	case !(s.Tolerance > 0 && s.Tolerance < 1):
+		return fmt.Errorf("tolerance of search is %v; it must be between 0 and 1", s.Tolerance)
+	case len(s.SLO) == 0:
+		return errors.New("search has no limits; give slo at least one, such as { ttft_p99 = 200 }")
+	}
+
+	known := aiperf.Columns()
+	for _, name := range slices.Sorted(maps.Keys(s.SLO)) {
+		if !slices.Contains(known, name) && name != "error_rate" {
+			return fmt.Errorf("slo of search has %q, which is no column; there are error_rate, %s", name,
+				strings.Join(known, ", "))
+		}
+	}
+	return nil
+}
+
+// probe is one value that a search tried.
+type probe struct {
+	Value float64 `json:"value"`
+	Met   bool    `json:"met"`
+	// Missed are the limits that were not met in most repeats, with what was measured.
+	Missed []string     `json:"missed,omitempty"`
+	Rows   []worker.Row `json:"rows"`
+
+	point *point
+}
+
+// SearchFile is the attachment with the values that a search tried.
+const SearchFile = "search.json"
+
+// run searches with measure, which measures a load point at a value. It returns the probes in order, and the best one:
+// that with the highest value that meets all limits, or if there is none the first. The value of miss is the lowest
+// that does not meet them, or NaN.
+func (s *Search) run(measure func(value float64) (*probe, error)) (probes []*probe, best *probe, miss float64, err error) {
+	low, high := 0.0, math.NaN()
+	value := s.Min
+	for {
+		p, err := measure(value)
+		if err != nil {
+			return nil, nil, 0, err
+		}
+
+		probes = append(probes, p)
+		switch {
+		case p.Met && value > low:
+			low = value
+			best = p
+		case !p.Met:
+			high = value
+		}
+
+		if best == nil {
+			return probes, p, high, nil // the lowest value misses a limit
+		}
+
+		if value = s.next(low, high); value == 0 {
+			return probes, best, high, nil
+		}
+	}
+}
+
+// next returns the next value to try between one that meets the limits and one that does not, which is NaN if it is
+// unknown. It returns 0 if the search is over.
+func (s *Search) next(low, high float64) float64 {
+	if math.IsNaN(high) {
+		if low >= s.Max {
+			return 0
+		}
+		return min(2*low, s.Max)
+	}
+
+	if high <= low*(1+s.Tolerance) {
+		return 0
+	}
+
+	if s.Over == "request_rate" {
+		return math.Sqrt(low * high)
+	}
+
+	if high-low <= 1 {
+		return 0
+	}
+	return math.Floor((low + high) / 2)
+}
+
+// judge compares the rows of a load point with the limits. A limit is met if most rows meet it.
+func (s *Search) judge(p *probe) {
+	for _, name := range slices.Sorted(maps.Keys(s.SLO)) {
+		limit, missed, seen := s.SLO[name], 0, "unknown"
+		for _, row := range p.Rows {
+			v, ok := row[name].(float64)
+			if ok {
+				seen = fmt.Sprintf("%.4g", v)
+			}
+			if !ok || aiperf.AtLeast(name) && v < limit || !aiperf.AtLeast(name) && v > limit {
+				missed++
+			}
+		}
+
+		if 2*missed >= len(p.Rows) {
+			p.Missed = append(p.Missed, fmt.Sprintf("%s is %s, the limit is %v", name, seen, limit))
+		}
+	}
+
+	early := 0
+	for _, row := range p.Rows {
+		if by, _ := row["ended_by"].(string); strings.HasPrefix(by, "max_") || by == "over_saturation" {
+			early++
+		}
+	}
+	if 2*early >= len(p.Rows) {
+		p.Missed = append(p.Missed, "the load ended early")
+	}
+	p.Met = len(p.Missed) == 0
+}
+
+// searched runs the search of a case. The row is that of the best value, with the result of the search.
+func (h *Host) searched(ctx context.Context, c worker.Case, find *Search, out worker.Emitter) (*point, error) {
+	base, o, err := h.prepared(c)
+	if err != nil {
+		return nil, err
+	}
+
+	n := uint64(0)
+	var failed *point // keeps its files
+	measure := func(value float64) (*probe, error) {
+		s := base
+		if s.RequestRate = value; find.Over == "concurrency" {
+			s.RequestRate, s.Concurrency = base.RequestRate, int(value)
+		}
+
+		if err := s.Settle(); err != nil {
+			return nil, failure(worker.ClassUnsupportedConfig, err)
+		}
+
+		n++
+		o.Salt = salt(fmt.Sprint(c.ID, n)) // prompts of other probes may be in the server's cache
+		p := &probe{Value: value}
+		if p.point, err = h.measured(ctx, s, o); err != nil {
+			if fe, ok := errors.AsType[*worker.FailureError](err); !ok || n == 1 || fe.Failure.Class ==
+				worker.ClassResourceIssue {
+				failed = p.point
+				return nil, err
+			}
+			p.Missed = []string{err.Error()}
+			out.Log(levelStatus, "search: %s %.4g fails: %v", find.Over, value, err)
+			return p, nil
+		}
+
+		if p.point.last().res.EndedBy == interrupted {
+			return nil, failure(worker.ClassTransient, errors.New("the search was interrupted"))
+		}
+
+		p.Rows = p.point.rows()
+		find.judge(p)
+		verdict := "meets all limits"
+		if !p.Met {
+			verdict = strings.Join(p.Missed, "; ")
+		}
+		out.Log(levelStatus, "search: %s %.4g: %s", find.Over, value, verdict)
+		return p, nil
+	}
+
+	probes, best, miss, err := find.run(measure)
+	for _, p := range probes {
+		if p != best && p.point != nil {
+			p.point.discard()
+		}
+	}
+	if err != nil {
+		return failed, err
+	}
+
+	row := best.point.row
+	row[find.Over] = best.Value
+	best.point.row = row
+	row["search_over"], row["search_met"], row["search_probes"] = find.Over, best.Met, len(probes)
+	if best.Met {
+		row["search_value"] = best.Value
+	}
+	if !math.IsNaN(miss) {
+		row["search_missed"] = miss
+	}
+
+	evidence, err := json.MarshalIndent(map[string]any{"over": find.Over, "slo": find.SLO, "probes": probes}, "", "  ")
+	if err != nil {
+		return nil, err
+	}
+	return best.point, h.attach(c, out, aiperf.File{Name: SearchFile, MediaType: "application/json", Data: evidence})
+}

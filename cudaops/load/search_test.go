@@ -1,0 +1,128 @@
+package load
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"aicplan/cudaops/load/loadtest"
+	"aicplan/cudaops/worker"
+)
+
+// TestSearchFindsTheKnee searches the capacity of servers that serve eight requests at the same time.
+func TestSearchFindsTheKnee(t *testing.T) {
+	for _, c := range []struct {
+		over, load string
+		knee, off  float64
+	}{
+		// Eight requests at once without waiting.
+		{"concurrency", `{"requests": 64, "osl": 1}`, 8, 0},
+		// 80 requests per second. Above that, the queue grows during the 20 s of a probe.
+		{"request_rate", `{"duration": 20, "osl": 1, "arrival": "constant"}`, 80, 0.05},
+	} {
+		t.Run(c.over, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				srv := server(t, loadtest.Options{TTFT: 100 * time.Millisecond, Slots: 8})
+				h := NewHost(worker.Init{Options: map[string]any{"url": "mock:80", "model": "m"}, Spool: t.TempDir(),
+					Blocks: json.RawMessage(fmt.Sprintf(
+						`{"load": %s, "search": {"over": %q, "max": 500, "slo": {"ttft_p99": 110, "error_rate": 0}}}`, c.load, c.over))})
+				h.dial = srv.Dial
+				var out emitter
+				row, _, err := h.Load(t.Context(), worker.Case{ID: "abcdef0123456789", Op: "chat", Params: []byte(`{}`)}, &out)
+				srv.Close()
+				srv.Wait()
+				if err != nil {
+					t.Fatal(err)
+				}
+
+				found, _ := row["search_value"].(float64)
+				if !(math.Abs(found-c.knee) <= c.off*c.knee) || row["search_met"] != true || row[c.over] != found {
+					t.Errorf("found %v, the knee is %v: %v", found, c.knee, row)
+				}
+				if n := row["search_probes"].(int); n < 4 || n > 20 {
+					t.Errorf("%d probes", n)
+				}
+				evidence := ""
+				for _, a := range out.attached {
+					if a.Name == SearchFile {
+						evidence = string(a.Data) + a.File
+					}
+				}
+				if evidence == "" {
+					t.Error("the search has no evidence")
+				}
+			})
+		})
+	}
+}
+
+// TestSearchWithoutAValueThatMeetsTheLimits checks the row of a search whose lowest value is too high.
+func TestSearchWithoutAValueThatMeetsTheLimits(t *testing.T) {
+	_, addr := listen(t, loadtest.Options{TTFT: 5 * time.Millisecond})
+	e := measure(t, map[string]any{"url": addr, "model": "m"},
+		`{"load": {"requests": 4, "osl": 1}, "search": {"over": "concurrency", "slo": {"ttft_p50": 1}}}`, "chat", `{}`)
+	if e.failure != nil || len(e.rows) != 1 {
+		t.Fatalf("%+v", e.failure)
+	}
+	if r := e.rows[0]; r["search_met"] != false || r["search_value"] != nil || r["search_missed"] != 1.0 || r["search_probes"] != 1 {
+		t.Errorf("%v", r)
+	}
+}
+
+// TestMistakesOfASearch checks the errors of search blocks.
+func TestMistakesOfASearch(t *testing.T) {
+	for block, want := range map[string]string{
+		`{"over": "isl", "slo": {"ttft": 1}}`:                              "over is \"isl\"; it must be one of concurrency, request_rate",
+		`{"over": "concurrency"}`:                                          "slo is not set",
+		`{"over": "concurrency", "slo": {"tttft": 1}}`:                     `slo of search has "tttft", which is no column`,
+		`{"over": "concurrency", "slo": {"ttft": 1}, "min": 0.5}`:          "both must be whole numbers",
+		`{"over": "request_rate", "slo": {"ttft": 1}, "min": 5, "max": 2}`: "min must be above 0 and max not below it",
+		`{"over": "request_rate", "slo": {"ttft": 1}, "tolerance": 0}`:     "tolerance of search is 0",
+		`{"over": "request_rate", "slo": {"ttft": 1}, "iterations": 3}`:    `no option "iterations"`,
+	} {
+		e := measure(t, map[string]any{"url": "127.0.0.1:1", "model": "m"}, `{"search": `+block+`}`, "chat", `{}`)
+		if e.failure == nil || e.failure.Class != worker.ClassUnsupportedConfig || !strings.Contains(e.failure.Message, want) {
+			t.Errorf("%s: %+v, want %q", block, e.failure, want)
+		}
+	}
+}
+
+// TestRepeats checks totals, means and intervals of a repeated load.
+func TestRepeats(t *testing.T) {
+	_, addr := listen(t, loadtest.Options{TTFT: 5 * time.Millisecond})
+	e := measure(t, map[string]any{"url": addr, "model": "m"}, `{"load": {"requests": 4, "osl": 2, "repeats": 3}}`, "chat", `{}`)
+	if e.failure != nil {
+		t.Fatalf("%+v", e.failure)
+	}
+	r := e.rows[0]
+	if r["requests"] != 12.0 || r["repeats"] != 3 || r["output_tokens"] != 24.0 || !(r["ttft"].(float64) >= 5) {
+		t.Errorf("%v", r)
+	}
+	var rows []worker.Row
+	for _, a := range e.attached {
+		if a.Name == RepeatsFile {
+			if err := json.Unmarshal(a.Data, &rows); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if len(rows) != 3 {
+		t.Fatalf("%d rows", len(rows))
+	}
+	// The interval of three values is 4.303 standard deviations / sqrt(3) wide on each side.
+	mean, sq := 0.0, 0.0
+	for _, one := range rows {
+		mean += one["latency"].(float64) / 3
+	}
+	for _, one := range rows {
+		sq += math.Pow(one["latency"].(float64)-mean, 2)
+	}
+	if want := 4.30265 * math.Sqrt(sq/2) / math.Sqrt(3); !(math.Abs(r["latency_ci95"].(float64)-want) <= 1e-4*want) ||
+		!(math.Abs(r["latency"].(float64)-mean) <= 1e-9) {
+		t.Errorf("%v +- %v, want %v +- %v", r["latency"], r["latency_ci95"], mean, want)
+	}
+}
