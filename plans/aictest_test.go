@@ -3,12 +3,16 @@ package plans_test
 import (
 	"context"
 	"io/fs"
+	"os"
 	"path/filepath"
+	"regexp"
 	"testing"
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/plantest"
 )
+
+var sourceOf = regexp.MustCompile(`source += "(\.\.?/[^"]*)"`)
 
 // TestModules runs the test files of the modules, and wants one for each of
 // them.
@@ -25,6 +29,13 @@ func TestModules(t *testing.T) {
 	tested := map[string]bool{}
 	for _, path := range files {
 		tested[filepath.Dir(path)] = true
+		source, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range sourceOf.FindAllStringSubmatch(string(source), -1) { // modules of the test's own plan
+			tested[filepath.Join(filepath.Dir(path), m[1])] = true
+		}
 		f, _, diags := plantest.Open(path)
 		if diags.HasErrors() {
 			t.Error(text(diags))

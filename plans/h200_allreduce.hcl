@@ -64,9 +64,7 @@ variable "layout" {
   description = "Layout of the exported files: flat, systems or families."
 }
 
-system "this" {
-  name = var.system
-}
+system "this" { name = var.system }
 
 # One worker has all GPUs: the collector starts a process on each of them.
 runtime "vllm" {

@@ -81,9 +81,7 @@ locals {
   }]]]))
 }
 
-system "this" {
-  name = var.system
-}
+system "this" { name = var.system }
 
 runtime "cuda" {
   kind      = "cuda"

@@ -124,9 +124,7 @@ variable "layout" {
   description = "Layout of the exported files: flat, systems or families."
 }
 
-system "this" {
-  name = var.system
-}
+system "this" { name = var.system }
 
 locals {
   per_node = coalesce(var.gpus_per_node, system.this.node.num_gpus_per_node)

@@ -93,9 +93,7 @@ locals {
   layers = flatten([for name, c in local.models : [for s in local.steps : merge({ model = name }, c, s)]])
 }
 
-system "this" {
-  name = var.system
-}
+system "this" { name = var.system }
 
 runtime "cuda" {
   kind      = "cuda"

@@ -59,9 +59,7 @@ variable "devices" {
   description = "Indices of the GPUs to use; null means all."
 }
 
-system "this" {
-  name = var.system
-}
+system "this" { name = var.system }
 
 runtime "cuda" {
   kind      = "cuda"
@@ -178,6 +176,4 @@ export "elementwise" {
   file  = "elementwise.csv"
 }
 
-output "files" {
-  value = [export.gemm.path, export.mla_bmm.path, export.memory.path, export.elementwise.path]
-}
+output "files" { value = [export.gemm.path, export.mla_bmm.path, export.memory.path, export.elementwise.path] }

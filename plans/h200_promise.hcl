@@ -216,9 +216,7 @@ variable "server_env" {
   default = {}
 }
 
-system "this" {
-  name = var.system
-}
+system "this" { name = var.system }
 
 locals {
   ours   = var.collector_root != "" || var.tree != ""

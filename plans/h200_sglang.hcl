@@ -72,9 +72,7 @@ variable "collector_root" {
   description = "A checkout of aiconfigurator, whose collectors measure the ops."
 }
 
-system "this" {
-  name = var.system
-}
+system "this" { name = var.system }
 
 runtime "sglang" {
   kind           = "python"

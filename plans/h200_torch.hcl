@@ -44,9 +44,7 @@ variable "verify" {
   description = "Check every result against a reference before it is measured."
 }
 
-system "this" {
-  name = var.system
-}
+system "this" { name = var.system }
 
 runtime "torch" {
   kind      = "python"

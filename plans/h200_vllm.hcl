@@ -78,9 +78,7 @@ variable "uninitialised" {
   description = "what the collectors leave uninitialised: random fills it in all ops, left in none; without it the bindings say, random for the weights of products"
 }
 
-system "this" {
-  name = var.system
-}
+system "this" { name = var.system }
 
 runtime "vllm" {
   kind           = "python"

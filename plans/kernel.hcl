@@ -15,9 +15,7 @@ variable "fault" {
   description = "Let one case write outside of its buffer."
 }
 
-system "this" {
-  name = var.system
-}
+system "this" { name = var.system }
 
 runtime "cuda" {
   kind      = "cuda"

@@ -52,11 +52,11 @@ func facts(t *testing.T) upstream {
 	return u
 }
 
-// bindingsOf evaluates the bindings of a plan module, alone.
+// bindingsOf evaluates the bindings of one backend.
 func bindingsOf(t *testing.T, backend string) (json.RawMessage, map[string]binding) {
 	t.Helper()
 	dir := t.TempDir()
-	text, err := os.ReadFile(filepath.Join("../../plans/modules", backend, "bindings.hcl"))
+	text, err := os.ReadFile("../../plans/modules/frameworks/frameworks.hcl")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func bindingsOf(t *testing.T, backend string) (json.RawMessage, map[string]bindi
 	if err := os.WriteFile(filepath.Join(dir, "plan.hcl"), text, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	cfg, diags := config.Load(config.Options{Path: dir, Version: "0.1.0"})
+	cfg, diags := config.Load(config.Options{Path: dir, Version: "0.1.0", Vars: []string{"backend=" + backend}})
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}

@@ -7,9 +7,7 @@ variable "backend" {
   description = "Whose all-reduce: vllm, sglang or trtllm."
 }
 
-variable "system" {
-  description = "The system that the rows are for."
-}
+variable "system" { description = "The system that the rows are for." }
 
 variable "gpus" {
   type        = list(number)

@@ -1,12 +1,8 @@
 # The communication tables of one node or of several, from grids to perf files.
 
-variable "runtime" {
-  description = "A runtime of kind nccl."
-}
+variable "runtime" { description = "A runtime of kind nccl." }
 
-variable "system" {
-  description = "The system that the rows are for."
-}
+variable "system" { description = "The system that the rows are for." }
 
 variable "executor" {
   default     = null

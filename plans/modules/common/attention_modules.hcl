@@ -32,9 +32,7 @@ locals {
 part "module_heads" {
   include = [local.parts.sm_gate, local.parts.chosen]
 
-  axis "num_heads" {
-    values = local.local_heads
-  }
+  axis "num_heads" { values = local.local_heads }
 
   filter "tp_chosen" {
     keep   = local.any_tp || contains(var.selection.tp, native_num_heads / num_heads)
@@ -45,9 +43,7 @@ part "module_heads" {
 part "module_context" {
   include = [part.module_heads]
 
-  axis "batch_size" {
-    values = module.shapes.context_batches
-  }
+  axis "batch_size" { values = module.shapes.context_batches }
 
   axis "isl" {
     values      = concat(module.shapes.context_lengths, [32768])
@@ -98,13 +94,8 @@ grid "mla_context_module" {
   constants   = { tp_size = 1, step = 0 }
   include     = [part.module_context]
 
-  rows "model" {
-    values = local.mla_modules
-  }
-
-  rows "precision" {
-    values = var.module_precisions.mla_context
-  }
+  rows "model" { values = local.mla_modules }
+  rows "precision" { values = var.module_precisions.mla_context }
 }
 
 grid "mla_generation_module" {
@@ -116,13 +107,8 @@ grid "mla_generation_module" {
   constants   = { tp_size = 1, isl = 1 }
   include     = [part.module_generation, part.latent_cache]
 
-  rows "model" {
-    values = local.mla_modules
-  }
-
-  rows "precision" {
-    values = var.module_precisions.mla_generation
-  }
+  rows "model" { values = local.mla_modules }
+  rows "precision" { values = var.module_precisions.mla_generation }
 }
 
 grid "dsa_context_module" {
@@ -134,13 +120,8 @@ grid "dsa_context_module" {
   constants   = { tp_size = 1 }
   include     = [part.module_context, part.cached_prefix, local.parts.sm_90]
 
-  rows "model" {
-    values = local.dsa_modules
-  }
-
-  rows "precision" {
-    values = var.module_precisions.dsa
-  }
+  rows "model" { values = local.dsa_modules }
+  rows "precision" { values = var.module_precisions.dsa }
 }
 
 grid "dsa_generation_module" {
@@ -152,13 +133,8 @@ grid "dsa_generation_module" {
   constants   = { tp_size = 1, isl = 1 }
   include     = [part.module_generation, part.latent_cache, local.parts.sm_90]
 
-  rows "model" {
-    values = local.dsa_modules
-  }
-
-  rows "precision" {
-    values = var.module_precisions.dsa
-  }
+  rows "model" { values = local.dsa_modules }
+  rows "precision" { values = var.module_precisions.dsa }
 }
 
 grid "msa_context_module" {
@@ -170,13 +146,8 @@ grid "msa_context_module" {
   constants   = { tp_size = 1 }
   include     = [part.module_context, part.cached_prefix]
 
-  rows "model" {
-    values = local.msa_modules
-  }
-
-  rows "precision" {
-    values = var.module_precisions.msa
-  }
+  rows "model" { values = local.msa_modules }
+  rows "precision" { values = var.module_precisions.msa }
 }
 
 grid "msa_generation_module" {
@@ -188,13 +159,8 @@ grid "msa_generation_module" {
   constants   = { tp_size = 1, isl = 1 }
   include     = [part.module_generation]
 
-  rows "model" {
-    values = local.msa_modules
-  }
-
-  rows "precision" {
-    values = var.module_precisions.msa
-  }
+  rows "model" { values = local.msa_modules }
+  rows "precision" { values = var.module_precisions.msa }
 
   # Keys and values of the cache heads on this rank, and the indexer's keys.
   filter "memory" {

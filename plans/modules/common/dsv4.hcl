@@ -26,33 +26,15 @@ locals {
 part "dsv4" {
   include = [local.parts.chosen]
 
-  rows "model" {
-    values = local.dsv4_models
-  }
+  rows "model" { values = local.dsv4_models }
 
-  axis "tp_size" {
-    values = local.dsv4_tp
-  }
+  axis "tp_size" { values = local.dsv4_tp }
+  axis "batch_size" { values = module.shapes.decode_batches }
 
-  axis "batch_size" {
-    values = module.shapes.decode_batches
-  }
-
-  derive "num_heads" {
-    value = native_num_heads / tp_size
-  }
-
-  derive "mla_dtype" {
-    value = "bfloat16"
-  }
-
-  derive "kv_cache_dtype" {
-    value = "fp8"
-  }
-
-  derive "gemm_type" {
-    value = "fp8_block"
-  }
+  derive "num_heads" { value = native_num_heads / tp_size }
+  derive "mla_dtype" { value = "bfloat16" }
+  derive "kv_cache_dtype" { value = "fp8" }
+  derive "gemm_type" { value = "fp8_block" }
 }
 
 part "dsv4_context" {
@@ -67,9 +49,7 @@ part "dsv4_context" {
 
   # The longest prefix that still fits the context, whatever is new.
   case_set "full_context" {
-    derive "step" {
-      value = local.dsv4_context - isl
-    }
+    derive "step" { value = local.dsv4_context - isl }
 
     filter "prefix_not_negative" {
       keep   = step >= 0
@@ -137,9 +117,7 @@ grid "dsv4_csa_context_module" {
   loop_order  = ["model", "tp_size", "batch_size", "isl"]
   include     = [part.dsv4_context]
 
-  distinct {
-    by = ["model", "tp_size", "batch_size", "isl", "step"]
-  }
+  distinct { by = ["model", "tp_size", "batch_size", "isl", "step"] }
 }
 
 grid "dsv4_hca_context_module" {
@@ -152,9 +130,7 @@ grid "dsv4_hca_context_module" {
   loop_order  = ["model", "tp_size", "batch_size", "isl"]
   include     = [part.dsv4_context]
 
-  distinct {
-    by = ["model", "tp_size", "batch_size", "isl", "step"]
-  }
+  distinct { by = ["model", "tp_size", "batch_size", "isl", "step"] }
 }
 
 grid "dsv4_csa_generation_module" {

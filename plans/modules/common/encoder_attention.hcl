@@ -12,13 +12,8 @@ grid "encoder_attention" {
   case_set "base" {
     include = [local.parts.base_grid]
 
-    axis "num_heads" {
-      values = [2, 4, 5, 8, 10, 12, 14, 16, 20, 24, 32]
-    }
-
-    axis "head_dim" {
-      values = [64, 72, 80]
-    }
+    axis "num_heads" { values = [2, 4, 5, 8, 10, 12, 14, 16, 20, 24, 32] }
+    axis "head_dim" { values = [64, 72, 80] }
   }
 
   case_set "model_heads" {

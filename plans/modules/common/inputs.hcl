@@ -2,9 +2,7 @@
 # variables; a backend instantiates the module once and takes the grids of its
 # own ops.
 
-variable "selection" {
-  description = "The outputs of modules/selection."
-}
+variable "selection" { description = "The outputs of modules/selection." }
 
 variable "grids" {
   type        = list(string)

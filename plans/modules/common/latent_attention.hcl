@@ -16,17 +16,10 @@ locals {
 part "latent" {
   include = [local.parts.sm_gate, local.parts.chosen]
 
-  rows "model" {
-    values = local.latent_heads
-  }
+  rows "model" { values = local.latent_heads }
+  rows "precision" { values = var.latent_precisions }
 
-  rows "precision" {
-    values = var.latent_precisions
-  }
-
-  derive "num_heads" {
-    value = floor(native_num_heads / tp_size)
-  }
+  derive "num_heads" { value = floor(native_num_heads / tp_size) }
 
   filter "heads_divide" {
     keep   = native_num_heads % tp_size == 0
@@ -48,13 +41,8 @@ grid "mla_context" {
     description = "new tokens per sequence"
   }
 
-  axis "batch_size" {
-    values = module.shapes.context_batches
-  }
-
-  axis "tp_size" {
-    values = var.selection.tp_sizes
-  }
+  axis "batch_size" { values = module.shapes.context_batches }
+  axis "tp_size" { values = var.selection.tp_sizes }
 
   filter "tokens" {
     keep   = batch_size * isl <= 65536
@@ -84,13 +72,8 @@ grid "mla_generation" {
     description = "tokens in the cache after the step"
   }
 
-  axis "batch_size" {
-    values = module.shapes.decode_batches
-  }
-
-  axis "tp_size" {
-    values = var.selection.tp_sizes
-  }
+  axis "batch_size" { values = module.shapes.decode_batches }
+  axis "tp_size" { values = var.selection.tp_sizes }
 
   derive "step" {
     value       = target_seq - 1
@@ -112,13 +95,9 @@ grid "mla_generation" {
 part "absorbed" {
   include = [local.parts.sm_gate]
 
-  rows "precision" {
-    values = var.bmm_precisions
-  }
+  rows "precision" { values = var.bmm_precisions }
 
-  axis "num_heads" {
-    values = [128, 96, 64, 48, 32, 24, 16, 12, 8, 4, 2, 1]
-  }
+  axis "num_heads" { values = [128, 96, 64, 48, 32, 24, 16, 12, 8, 4, 2, 1] }
 
   filter "chosen" {
     keep   = var.selection.everything && local.any_tp || contains(local.chosen_latent_heads, num_heads)
@@ -136,9 +115,7 @@ grid "mla_bmm_gen_pre" {
   loop_order  = ["num_tokens", "num_heads"]
   include     = [part.absorbed]
 
-  axis "num_tokens" {
-    values = module.shapes.bmm_tokens
-  }
+  axis "num_tokens" { values = module.shapes.bmm_tokens }
 }
 
 grid "mla_bmm_gen_post" {
@@ -151,7 +128,5 @@ grid "mla_bmm_gen_post" {
   loop_order  = ["num_tokens", "num_heads"]
   include     = [part.absorbed]
 
-  axis "num_tokens" {
-    values = concat(module.shapes.moe_tokens, [20480])
-  }
+  axis "num_tokens" { values = concat(module.shapes.moe_tokens, [20480]) }
 }

@@ -33,25 +33,13 @@ grid "gdn" {
     }]
   }
 
-  axis "tp_size" {
-    values = [for t in var.selection.tp_sizes : t if t <= 16]
-  }
+  axis "tp_size" { values = [for t in var.selection.tp_sizes : t if t <= 16] }
+  axis "phase" { values = ["context", "generation"] }
 
-  axis "phase" {
-    values = ["context", "generation"]
-  }
+  derive "num_k_heads" { value = floor(native_num_k_heads / tp_size) }
+  derive "num_v_heads" { value = floor(native_num_v_heads / tp_size) }
 
-  derive "num_k_heads" {
-    value = floor(native_num_k_heads / tp_size)
-  }
-
-  derive "num_v_heads" {
-    value = floor(native_num_v_heads / tp_size)
-  }
-
-  distinct {
-    by = ["phase", "d_model", "num_k_heads", "head_k_dim", "num_v_heads", "head_v_dim", "d_conv"]
-  }
+  distinct { by = ["phase", "d_model", "num_k_heads", "head_k_dim", "num_v_heads", "head_v_dim", "d_conv"] }
 
   sweep "points" {
     columns = ["batch_size", "seq_len"]
@@ -80,35 +68,23 @@ grid "kda" {
     }]
   }
 
-  axis "tp_size" {
-    values = [for t in var.selection.tp_sizes : t if t <= 8]
-  }
+  axis "tp_size" { values = [for t in var.selection.tp_sizes : t if t <= 8] }
 
   axis "phase" {
     values      = ["context", "generation", "verify"]
     description = "verify checks 2 to 8 drafted tokens at once"
   }
 
-  derive "num_k_heads" {
-    value = native_num_heads / tp_size
-  }
-
-  derive "num_v_heads" {
-    value = native_num_heads / tp_size
-  }
+  derive "num_k_heads" { value = native_num_heads / tp_size }
+  derive "num_v_heads" { value = native_num_heads / tp_size }
 
   sweep "points" {
     columns = ["batch_size", "seq_len"]
     include = [local.parts.layer_points]
 
     case_set "verify" {
-      axis "batch_size" {
-        values = powers(2, 0, 8)
-      }
-
-      axis "seq_len" {
-        values = [2, 4, 8]
-      }
+      axis "batch_size" { values = powers(2, 0, 8) }
+      axis "seq_len" { values = [2, 4, 8] }
 
       filter "phase" {
         keep   = phase == "verify"

@@ -40,9 +40,7 @@ part "gemm_widths" {
   case_set "model_widths" {
     include = [local.parts.chosen]
 
-    rows "width" {
-      values = local.gemm_model_widths
-    }
+    rows "width" { values = local.gemm_model_widths }
 
     filter "tp_chosen" {
       keep   = tp_size == 0 || contains(var.selection.tp_sizes, tp_size)
@@ -73,9 +71,7 @@ part "attention_context" {
     description = "new tokens per sequence"
   }
 
-  axis "batch_size" {
-    values = reverse(module.shapes.context_batches)
-  }
+  axis "batch_size" { values = reverse(module.shapes.context_batches) }
 
   filter "mha_tokens" {
     keep   = num_key_value_heads != num_heads || (batch_size * isl <= 65536 && batch_size <= 128)
@@ -103,9 +99,7 @@ part "attention_generation" {
     description = "tokens in the cache after the step"
   }
 
-  axis "batch_size" {
-    values = powers(2, 0, 11)
-  }
+  axis "batch_size" { values = powers(2, 0, 11) }
 
   derive "step" {
     value       = target_seq - 1
@@ -132,13 +126,8 @@ part "moe" {
     description = "how tokens spread over the experts"
   }
 
-  axis "moe_tp_size" {
-    values = [for t in var.selection.tp_sizes : t if t <= 32]
-  }
-
-  axis "moe_ep_size" {
-    values = module.shapes.ep_sizes
-  }
+  axis "moe_tp_size" { values = [for t in var.selection.tp_sizes : t if t <= 32] }
+  axis "moe_ep_size" { values = module.shapes.ep_sizes }
 
   filter "dtype_allowed" {
     keep   = contains(allowed_dtypes, moe_dtype)
@@ -185,7 +174,5 @@ part "hyper_connections" {
     description = "before or after the block; the table's op_name"
   }
 
-  axis "num_tokens" {
-    values = module.shapes.mhc_tokens
-  }
+  axis "num_tokens" { values = module.shapes.mhc_tokens }
 }

@@ -2,9 +2,7 @@
 # were asked for. Backends read it instead of the variables, so that a choice
 # means the same everywhere.
 
-variable "system" {
-  description = "The system to plan for."
-}
+variable "system" { description = "The system to plan for." }
 
 variable "all_ops" {
   type        = list(string)
@@ -90,9 +88,7 @@ output "memory" {
   value       = coalesce(var.device_memory, var.system.usable_memory)
 }
 
-output "ops" {
-  value = length(var.ops) == 0 ? var.all_ops : var.ops
-}
+output "ops" { value = length(var.ops) == 0 ? var.all_ops : var.ops }
 
 output "everything" {
   description = "True when no models were chosen: the base grids belong to the plan."
@@ -162,13 +158,9 @@ part "served_heads" {
   description = "a model's heads, spread over the ranks that it is served with"
   include     = [part.chosen]
 
-  axis "tp_size" {
-    values = local.tp_sizes
-  }
+  axis "tp_size" { values = local.tp_sizes }
 
-  derive "num_heads" {
-    value = floor(native_num_heads / tp_size)
-  }
+  derive "num_heads" { value = floor(native_num_heads / tp_size) }
 
   filter "tp_served" {
     keep   = contains(served_tp, tp_size) && native_num_heads % tp_size == 0

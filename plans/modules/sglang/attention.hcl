@@ -63,9 +63,7 @@ part "plain" {
     }]
   }
 
-  derive "v_head_dim" {
-    value = head_dim
-  }
+  derive "v_head_dim" { value = head_dim }
 }
 
 grid "attention_context" {
@@ -85,41 +83,24 @@ grid "attention_context" {
   case_set "model_heads" {
     include = [local.parts.served_kv_heads]
 
-    rows "head" {
-      values = local.model_heads
-    }
+    rows "head" { values = local.model_heads }
   }
 
   case_set "mha" {
     include = [part.plain, local.parts.base_grid]
 
-    axis "num_heads" {
-      values = reverse(local.query_heads)
-    }
+    axis "num_heads" { values = reverse(local.query_heads) }
+    axis "head_dim" { values = [128, 256] }
 
-    axis "head_dim" {
-      values = [128, 256]
-    }
-
-    derive "num_key_value_heads" {
-      value = num_heads
-    }
+    derive "num_key_value_heads" { value = num_heads }
   }
 
   case_set "gqa" {
     include = [part.plain, local.parts.base_grid, local.parts.grouped]
 
-    axis "num_heads" {
-      values = reverse(local.query_heads)
-    }
-
-    axis "num_key_value_heads" {
-      values = local.kv_heads
-    }
-
-    axis "head_dim" {
-      values = [128, 256]
-    }
+    axis "num_heads" { values = reverse(local.query_heads) }
+    axis "num_key_value_heads" { values = local.kv_heads }
+    axis "head_dim" { values = [128, 256] }
   }
 
   rows "precision" {

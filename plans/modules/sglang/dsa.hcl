@@ -44,13 +44,9 @@ part "module_heads" {
   description = "heads of a model on the ranks of a node"
   include     = [local.parts.chosen]
 
-  axis "tp_size" {
-    values = local.module_tp
-  }
+  axis "tp_size" { values = local.module_tp }
 
-  derive "num_heads" {
-    value = native_num_heads / tp_size
-  }
+  derive "num_heads" { value = native_num_heads / tp_size }
 }
 
 part "sparse_heads" {
@@ -65,45 +61,26 @@ part "sparse_heads" {
 part "dsa" {
   include = [part.sparse_heads, local.parts.sm_90]
 
-  rows "model" {
-    values = local.dsa_models
-  }
+  rows "model" { values = local.dsa_models }
+  rows "precision" { values = local.dsa_precisions }
 
-  rows "precision" {
-    values = local.dsa_precisions
-  }
-
-  derive "dsa_prefill_backend" {
-    value = kv_cache_dtype != "fp8" ? null : local.sm >= 100 ? "trtllm" : "flashmla_kv"
-  }
+  derive "dsa_prefill_backend" { value = kv_cache_dtype != "fp8" ? null : local.sm >= 100 ? "trtllm" : "flashmla_kv" }
 }
 
 part "prefixes" {
   description = "new tokens behind a cached prefix"
 
-  axis "step" {
-    values = local.prefixes
-  }
-
-  axis "isl" {
-    values = local.module_lengths
-  }
+  axis "step" { values = local.prefixes }
+  axis "isl" { values = local.module_lengths }
 }
 
 part "full_context" {
   description = "new tokens at the end of a model's context"
 
-  axis "cover" {
-    values = local.contexts
-  }
+  axis "cover" { values = local.contexts }
+  axis "isl" { values = local.module_lengths }
 
-  axis "isl" {
-    values = local.module_lengths
-  }
-
-  derive "step" {
-    value = cover - isl
-  }
+  derive "step" { value = cover - isl }
 }
 
 part "long_small_batches" {
@@ -151,9 +128,7 @@ part "dsa_generation_lengths" {
   case_set "batches" {
     include = [local.parts.decode_batches]
 
-    axis "step" {
-      values = local.decode_lengths
-    }
+    axis "step" { values = local.decode_lengths }
 
     filter "cache" {
       keep   = batch_size * step <= 262144
@@ -162,13 +137,8 @@ part "dsa_generation_lengths" {
   }
 
   case_set "long" {
-    axis "batch_size" {
-      values = [1]
-    }
-
-    axis "step" {
-      values = local.long_decode_lengths
-    }
+    axis "batch_size" { values = [1] }
+    axis "step" { values = local.long_decode_lengths }
 
     filter "context" {
       keep   = step <= max_position - 1

@@ -28,13 +28,8 @@ locals {
 part "dsv4" {
   include = [part.module_heads, local.parts.decode_batches]
 
-  rows "model" {
-    values = local.dsv4_models
-  }
-
-  rows "precision" {
-    values = local.dsv4_precisions
-  }
+  rows "model" { values = local.dsv4_models }
+  rows "precision" { values = local.dsv4_precisions }
 }
 
 # The task measures what of this fits one chunk of prefill and the token pool,
@@ -42,13 +37,8 @@ part "dsv4" {
 part "dsv4_context_lengths" {
   include = [part.model_context]
 
-  axis "step" {
-    values = local.prefixes
-  }
-
-  axis "isl" {
-    values = reverse(local.dsv4_lengths)
-  }
+  axis "step" { values = local.prefixes }
+  axis "isl" { values = reverse(local.dsv4_lengths) }
 
   filter "activations" {
     keep   = batch_size * isl * hidden_size * 2 <= floor(local.memory * 4 / 5)
@@ -57,9 +47,7 @@ part "dsv4_context_lengths" {
 }
 
 part "dsv4_generation_lengths" {
-  axis "step" {
-    values = local.dsv4_lengths
-  }
+  axis "step" { values = local.dsv4_lengths }
 
   filter "cache" {
     keep   = batch_size * step <= 1048576

@@ -1,9 +1,7 @@
 # The op grids of SGLang 0.5. What it shares with other backends is in
 # modules/common; shapes of models are in modules/models.
 
-variable "system" {
-  description = "The system to plan for."
-}
+variable "system" { description = "The system to plan for." }
 
 variable "ops" {
   type    = list(string)
@@ -29,15 +27,18 @@ variable "device_memory" {
 module "selection" {
   source        = "../selection"
   system        = var.system
-  all_ops       = keys(local.runtime_of)
+  all_ops       = keys(module.frameworks.bindings)
   ops           = var.ops
   models        = var.models
   tp            = var.tp
   device_memory = var.device_memory
 }
 
-module "shapes" {
-  source = "../shapes"
+module "shapes" { source = "../shapes" }
+
+module "frameworks" {
+  source  = "../frameworks"
+  backend = "sglang"
 }
 
 module "common" {

@@ -15,9 +15,7 @@ locals {
 part "glm5_kernel" {
   include = [local.parts.decode_batches, local.parts.sm_90]
 
-  rows "model" {
-    values = local.indexer_models
-  }
+  rows "model" { values = local.indexer_models }
 
   filter "model_of_sm" {
     keep   = nvfp4 == contains([100, 103, 120], local.sm)
@@ -52,13 +50,8 @@ part "glm5_lengths" {
   }
 
   case_set "decode" {
-    axis "isl" {
-      values = [1]
-    }
-
-    axis "step" {
-      values = local.decode_lengths
-    }
+    axis "isl" { values = [1] }
+    axis "step" { values = local.decode_lengths }
 
     filter "cache" {
       keep   = batch_size * step <= 262144 && step < local.glm5_context
@@ -67,17 +60,10 @@ part "glm5_lengths" {
   }
 
   case_set "decode_full_context" {
-    axis "isl" {
-      values = [1]
-    }
+    axis "isl" { values = [1] }
+    axis "cover" { values = local.contexts }
 
-    axis "cover" {
-      values = local.contexts
-    }
-
-    derive "step" {
-      value = cover - 1
-    }
+    derive "step" { value = cover - 1 }
 
     filter "one_sequence" {
       keep   = batch_size == 1 && step < local.glm5_context
@@ -139,13 +125,8 @@ part "dsv4_kernel_lengths" {
   case_set "prefill" {
     include = [part.model_context]
 
-    axis "step" {
-      values = local.prefixes
-    }
-
-    axis "isl" {
-      values = local.dsv4_lengths
-    }
+    axis "step" { values = local.prefixes }
+    axis "isl" { values = local.dsv4_lengths }
 
     filter "chunk" {
       keep   = batch_size * isl <= local.prefill_chunk
@@ -161,9 +142,7 @@ part "dsv4_kernel_lengths" {
   case_set "decode" {
     include = [part.dsv4_generation_lengths]
 
-    axis "isl" {
-      values = [1]
-    }
+    axis "isl" { values = [1] }
   }
 }
 

@@ -9,16 +9,12 @@ grid "mhc_module" {
   constants   = { architecture = "DeepseekV4ForCausalLM", num_sites = 2, hc_mult = 4, sinkhorn_iters = 20 }
   include     = [local.parts.chosen]
 
-  rows "model" {
-    values = [for r in local.models.mhc : { model = r.model, selected = r.selected }]
-  }
+  rows "model" { values = [for r in local.models.mhc : { model = r.model, selected = r.selected }] }
 
   axis "op" {
     values      = ["pre", "post"]
     description = "before or after the block; the table's op_name"
   }
 
-  sweep "num_tokens" {
-    values = module.shapes.mhc_tokens
-  }
+  sweep "num_tokens" { values = module.shapes.mhc_tokens }
 }

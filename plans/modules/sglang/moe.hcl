@@ -38,9 +38,7 @@ grid "moe" {
     ]
   }
 
-  axis "num_tokens" {
-    values = module.shapes.moe_tokens
-  }
+  axis "num_tokens" { values = module.shapes.moe_tokens }
 
   # On SM 90 the choice is known; elsewhere SGLang makes it.
   derive "moe_backend" {
@@ -52,9 +50,7 @@ grid "moe" {
     )
   }
 
-  derive "is_fp4_experts" {
-    value = fp4_experts && contains(["w4a16_mxfp4", "w4a8_mxfp4_mxfp8"], moe_dtype)
-  }
+  derive "is_fp4_experts" { value = fp4_experts && contains(["w4a16_mxfp4", "w4a8_mxfp4_mxfp8"], moe_dtype) }
 
   filter "sm_gate" {
     keep   = local.sm >= min_sm && local.sm <= max_sm

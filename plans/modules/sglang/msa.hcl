@@ -19,13 +19,8 @@ locals {
 part "msa" {
   include = [part.sparse_heads]
 
-  rows "model" {
-    values = local.msa_models
-  }
-
-  rows "precision" {
-    values = local.msa_precisions
-  }
+  rows "model" { values = local.msa_models }
+  rows "precision" { values = local.msa_precisions }
 }
 
 grid "msa_context_module" {
@@ -42,23 +37,14 @@ grid "msa_context_module" {
     include = [part.long_small_batches, part.model_context]
 
     case_set "prefixes" {
-      axis "isl" {
-        values = local.module_lengths
-      }
-
-      axis "step" {
-        values = local.prefixes
-      }
+      axis "isl" { values = local.module_lengths }
+      axis "step" { values = local.prefixes }
     }
 
     case_set "full_context" {
-      axis "isl" {
-        values = local.module_lengths
-      }
+      axis "isl" { values = local.module_lengths }
 
-      derive "step" {
-        value = max_position - isl
-      }
+      derive "step" { value = max_position - isl }
     }
 
     # Pages of 128 tokens: keys and values of the cache heads on this rank, and
@@ -87,9 +73,7 @@ grid "msa_generation_module" {
     case_set "batches" {
       include = [local.parts.decode_batches]
 
-      axis "step" {
-        values = local.decode_lengths
-      }
+      axis "step" { values = local.decode_lengths }
 
       filter "cache" {
         keep   = batch_size * step <= 33554432 && step < max_position
@@ -98,13 +82,9 @@ grid "msa_generation_module" {
     }
 
     case_set "full_context" {
-      axis "batch_size" {
-        values = [1]
-      }
+      axis "batch_size" { values = [1] }
 
-      derive "step" {
-        value = max_position - 1
-      }
+      derive "step" { value = max_position - 1 }
     }
 
     filter "memory" {

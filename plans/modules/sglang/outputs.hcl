@@ -1,38 +1,4 @@
-locals {
-  # Kimi delta attention and MiniMax attention came with a later release.
-  runtime_of = {
-    gemm                               = "base"
-    compute_scale                      = "base"
-    attention_context                  = "base"
-    attention_generation               = "base"
-    encoder_attention                  = "base"
-    mla_context                        = "base"
-    mla_generation                     = "base"
-    mla_bmm_gen_pre                    = "base"
-    mla_bmm_gen_post                   = "base"
-    moe                                = "base"
-    mhc_module                         = "base"
-    gdn                                = "base"
-    kda                                = "next"
-    dsa_context_module                 = "base"
-    dsa_generation_module              = "base"
-    dsa_context_module_skip_indexer    = "base"
-    dsa_generation_module_skip_indexer = "base"
-    msa_context_module                 = "next"
-    msa_generation_module              = "next"
-    dsv4_csa_context_module            = "base"
-    dsv4_csa_generation_module         = "base"
-    dsv4_hca_context_module            = "base"
-    dsv4_hca_generation_module         = "base"
-    glm5_mqa_logits_module             = "base"
-    glm5_topk_module                   = "base"
-    glm5_dsa_attn_module               = "base"
-    dsv4_paged_mqa_logits_module       = "base"
-    dsv4_csa_topk_calib                = "base"
-  }
-
-  shared = module.common.grids
-}
+locals { shared = module.common.grids }
 
 output "grids" {
   description = "The grids by op; null for those that are not planned."
@@ -70,5 +36,15 @@ output "grids" {
 
 output "runtime_of" {
   description = "Which of the plan's runtimes an op runs in."
-  value       = local.runtime_of
+  value       = module.frameworks.runtime_of
+}
+
+output "bindings" {
+  description = "How the ops are hosted: the ops of a python runtime with collector_root."
+  value       = module.frameworks.bindings
+}
+
+output "runtime_env" {
+  description = "Environment that the collectors' own runner sets."
+  value       = module.frameworks.runtime_env
 }

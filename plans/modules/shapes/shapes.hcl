@@ -26,21 +26,13 @@ locals {
   context_lengths = [1, 16, 32, 64, 128, 256, 512, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 10240, 12288, 16384]
 }
 
-output "gemm_tokens" {
-  value = local.gemm_tokens
-}
+output "gemm_tokens" { value = local.gemm_tokens }
 
-output "gemm_widths" {
-  value = local.gemm_widths
-}
+output "gemm_widths" { value = local.gemm_widths }
 
-output "bmm_tokens" {
-  value = local.bmm_tokens
-}
+output "bmm_tokens" { value = local.bmm_tokens }
 
-output "moe_tokens" {
-  value = concat(local.bmm_tokens, [12288, 16384])
-}
+output "moe_tokens" { value = concat(local.bmm_tokens, [12288, 16384]) }
 
 output "mhc_tokens" {
   value = concat(local.bmm_tokens, [12288, 16384, 20480, 32768, 49152, 65536, 98304, 131072, 262144, 524288])
@@ -51,34 +43,23 @@ output "context_lengths" {
   value       = local.context_lengths
 }
 
-output "context_batches" {
-  value = powers(2, 0, 8)
-}
+output "context_batches" { value = powers(2, 0, 8) }
 
 output "cache_lengths" {
   description = "Tokens in the cache in decode, the decoded one included."
   value       = powers(2, 1, 17)
 }
 
-output "decode_batches" {
-  value = local.decode_batches
-}
+output "decode_batches" { value = local.decode_batches }
 
-output "ep_sizes" {
-  value = powers(2, 0, 8)
-}
+output "ep_sizes" { value = powers(2, 0, 8) }
 
 part "layer_points" {
   description = "the sweep of a layer with state: prefill and decode"
 
   case_set "context" {
-    axis "batch_size" {
-      values = powers(2, 0, 6)
-    }
-
-    axis "seq_len" {
-      values = powers(2, 0, 15)
-    }
+    axis "batch_size" { values = powers(2, 0, 6) }
+    axis "seq_len" { values = powers(2, 0, 15) }
 
     filter "phase" {
       keep   = phase == "context"
@@ -87,13 +68,8 @@ part "layer_points" {
   }
 
   case_set "generation" {
-    axis "batch_size" {
-      values = local.decode_batches
-    }
-
-    axis "seq_len" {
-      values = [1]
-    }
+    axis "batch_size" { values = local.decode_batches }
+    axis "seq_len" { values = [1] }
 
     filter "phase" {
       keep   = phase == "generation"
@@ -103,9 +79,7 @@ part "layer_points" {
 }
 
 part "decode_batches" {
-  axis "batch_size" {
-    values = local.decode_batches
-  }
+  axis "batch_size" { values = local.decode_batches }
 }
 
 output "parts" {

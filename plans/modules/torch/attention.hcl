@@ -5,34 +5,19 @@ grid "attention_context" {
   columns    = ["batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim", "window_size", "attn_dtype", "kv_cache_dtype", "kernel_source"]
   constants  = { beam_width = 1, step = 0 }
 
-  rows "heads" {
-    values = local.heads
-  }
+  rows "heads" { values = local.heads }
 
-  axis "isl" {
-    values = [16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384]
-  }
-
-  axis "batch_size" {
-    values = [1, 2, 4, 8, 16, 32, 64]
-  }
+  axis "isl" { values = [16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384] }
+  axis "batch_size" { values = [1, 2, 4, 8, 16, 32, 64] }
 
   axis "kernel_source" {
     values      = local.backends
     description = "backend of scaled_dot_product_attention"
   }
 
-  axis "window_size" {
-    values = [0]
-  }
-
-  axis "attn_dtype" {
-    values = ["bfloat16"]
-  }
-
-  axis "kv_cache_dtype" {
-    values = ["bfloat16"]
-  }
+  axis "window_size" { values = [0] }
+  axis "attn_dtype" { values = ["bfloat16"] }
+  axis "kv_cache_dtype" { values = ["bfloat16"] }
 
   filter "tokens" {
     keep   = batch_size * isl <= (num_heads == num_key_value_heads ? 32768 : 65536)
@@ -47,35 +32,24 @@ grid "attention_generation" {
   columns    = ["batch_size", "step", "num_heads", "num_key_value_heads", "head_dim", "window_size", "kv_cache_dtype", "kernel_source"]
   constants  = { beam_width = 1, isl = 1, attn_dtype = "bfloat16" }
 
-  rows "heads" {
-    values = local.heads
-  }
+  rows "heads" { values = local.heads }
 
   axis "cached" {
     values      = [16, 128, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536]
     description = "tokens in the cache, the decoded one included"
   }
 
-  derive "step" {
-    value = cached - 1
-  }
+  derive "step" { value = cached - 1 }
 
-  axis "batch_size" {
-    values = [1, 2, 4, 8, 16, 32, 64, 128, 256]
-  }
+  axis "batch_size" { values = [1, 2, 4, 8, 16, 32, 64, 128, 256] }
 
   axis "kernel_source" {
     values      = local.backends
     description = "backend of scaled_dot_product_attention"
   }
 
-  axis "window_size" {
-    values = [0]
-  }
-
-  axis "kv_cache_dtype" {
-    values = ["bfloat16"]
-  }
+  axis "window_size" { values = [0] }
+  axis "kv_cache_dtype" { values = ["bfloat16"] }
 
   filter "cache" {
     keep   = batch_size * cached * num_key_value_heads <= 8388608

@@ -48,26 +48,17 @@ grid "gemm_float16" {
   op      = "gemm"
   columns = ["gemm_dtype", "m", "n", "k"]
 
-  axis "width" {
-    values = local.widths
-  }
+  axis "width" { values = local.widths }
 
-  derive "n" {
-    value = width
-  }
-
-  derive "k" {
-    value = width
-  }
+  derive "n" { value = width }
+  derive "k" { value = width }
 
   axis "m" {
     values      = local.tokens
     description = "tokens"
   }
 
-  axis "gemm_dtype" {
-    values = ["float16"]
-  }
+  axis "gemm_dtype" { values = ["float16"] }
 }
 
 grid "compute_scale" {
@@ -77,13 +68,8 @@ grid "compute_scale" {
   columns    = ["m", "k"]
   constants  = { quant_dtype = "fp8" }
 
-  axis "m" {
-    values = local.tokens
-  }
-
-  axis "k" {
-    values = local.widths
-  }
+  axis "m" { values = local.tokens }
+  axis "k" { values = local.widths }
 
   filter "sm_gate" {
     keep   = local.sm >= 89

@@ -1,9 +1,7 @@
 # Grids for the op functions in this folder: what torch itself can measure, on
 # a selection of sizes that a single GPU is through in an afternoon.
 
-variable "system" {
-  description = "The system to plan for."
-}
+variable "system" { description = "The system to plan for." }
 
 variable "ops" {
   type        = list(string)

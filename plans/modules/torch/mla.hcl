@@ -10,18 +10,14 @@ grid "mla_bmm_gen_pre" {
   columns    = ["num_tokens", "num_heads", "bmm_dtype"]
   constants  = { op_name = "mla_gen_pre" }
 
-  axis "num_tokens" {
-    values = local.latent_tokens
-  }
+  axis "num_tokens" { values = local.latent_tokens }
 
   axis "num_heads" {
     values      = local.latent_heads
     description = "heads of one rank: 128 over 1 to 128 ranks"
   }
 
-  axis "bmm_dtype" {
-    values = ["bfloat16"]
-  }
+  axis "bmm_dtype" { values = ["bfloat16"] }
 }
 
 grid "mla_bmm_gen_post" {
@@ -31,15 +27,7 @@ grid "mla_bmm_gen_post" {
   columns    = ["num_tokens", "num_heads", "bmm_dtype"]
   constants  = { op_name = "mla_gen_post" }
 
-  axis "num_tokens" {
-    values = local.latent_tokens
-  }
-
-  axis "num_heads" {
-    values = local.latent_heads
-  }
-
-  axis "bmm_dtype" {
-    values = ["bfloat16"]
-  }
+  axis "num_tokens" { values = local.latent_tokens }
+  axis "num_heads" { values = local.latent_heads }
+  axis "bmm_dtype" { values = ["bfloat16"] }
 }

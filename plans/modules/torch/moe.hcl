@@ -27,9 +27,7 @@ grid "moe" {
     description = "how tokens spread over the experts"
   }
 
-  axis "moe_dtype" {
-    values = ["bfloat16"]
-  }
+  axis "moe_dtype" { values = ["bfloat16"] }
 
   filter "sm_gate" {
     keep   = local.sm >= 90
@@ -42,7 +40,5 @@ grid "moe" {
   }
 
   # One case measures all token counts on the same weights.
-  sweep "num_tokens" {
-    values = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384]
-  }
+  sweep "num_tokens" { values = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384] }
 }

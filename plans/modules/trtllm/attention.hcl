@@ -27,9 +27,7 @@ locals {
 }
 
 part "plain" {
-  derive "attn_backend" {
-    value = "TRTLLM"
-  }
+  derive "attn_backend" { value = "TRTLLM" }
 }
 
 grid "attention_context" {
@@ -46,89 +44,45 @@ grid "attention_context" {
   case_set "head64_mha" {
     include = [part.plain, local.parts.base_grid]
 
-    axis "num_heads" {
-      values = reverse(local.query_heads)
-    }
+    axis "num_heads" { values = reverse(local.query_heads) }
+    axis "head_dim" { values = [64] }
+    axis "window_size" { values = [0, 128] }
 
-    axis "head_dim" {
-      values = [64]
-    }
-
-    axis "window_size" {
-      values = [0, 128]
-    }
-
-    derive "num_key_value_heads" {
-      value = num_heads
-    }
+    derive "num_key_value_heads" { value = num_heads }
   }
 
   case_set "head64_gqa" {
     include = [part.plain, local.parts.base_grid, local.parts.grouped]
 
-    axis "num_heads" {
-      values = reverse(local.query_heads)
-    }
-
-    axis "num_key_value_heads" {
-      values = local.kv_heads
-    }
-
-    axis "head_dim" {
-      values = [64]
-    }
-
-    axis "window_size" {
-      values = [0, 128]
-    }
+    axis "num_heads" { values = reverse(local.query_heads) }
+    axis "num_key_value_heads" { values = local.kv_heads }
+    axis "head_dim" { values = [64] }
+    axis "window_size" { values = [0, 128] }
   }
 
   case_set "mha" {
     include = [part.plain, local.parts.base_grid]
 
-    axis "num_heads" {
-      values = reverse(local.query_heads)
-    }
+    axis "num_heads" { values = reverse(local.query_heads) }
+    axis "head_dim" { values = [128, 256] }
+    axis "window_size" { values = [0] }
 
-    axis "head_dim" {
-      values = [128, 256]
-    }
-
-    axis "window_size" {
-      values = [0]
-    }
-
-    derive "num_key_value_heads" {
-      value = num_heads
-    }
+    derive "num_key_value_heads" { value = num_heads }
   }
 
   case_set "gqa" {
     include = [part.plain, local.parts.base_grid, local.parts.grouped]
 
-    axis "num_heads" {
-      values = reverse(local.query_heads)
-    }
-
-    axis "num_key_value_heads" {
-      values = local.kv_heads
-    }
-
-    axis "head_dim" {
-      values = [128, 256]
-    }
-
-    axis "window_size" {
-      values = [0]
-    }
+    axis "num_heads" { values = reverse(local.query_heads) }
+    axis "num_key_value_heads" { values = local.kv_heads }
+    axis "head_dim" { values = [128, 256] }
+    axis "window_size" { values = [0] }
   }
 
   case_set "model_heads" {
     include = [local.parts.served_kv_heads]
 
-    rows "head" {
-      values = local.model_heads
-    }
+    rows "head" { values = local.model_heads }
   }
 
   rows "precision" {

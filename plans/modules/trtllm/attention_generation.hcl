@@ -13,69 +13,35 @@ grid "attention_generation" {
   case_set "mha" {
     include = [part.plain, local.parts.base_grid]
 
-    axis "num_heads" {
-      values = reverse(local.decode_mha_heads)
-    }
+    axis "num_heads" { values = reverse(local.decode_mha_heads) }
+    axis "head_dim" { values = [64, 128, 256] }
+    axis "window_size" { values = [0] }
 
-    axis "head_dim" {
-      values = [64, 128, 256]
-    }
-
-    axis "window_size" {
-      values = [0]
-    }
-
-    derive "num_key_value_heads" {
-      value = num_heads
-    }
+    derive "num_key_value_heads" { value = num_heads }
   }
 
   case_set "gqa" {
     include = [part.plain, local.parts.base_grid, local.parts.grouped]
 
-    axis "num_heads" {
-      values = reverse(local.decode_gqa_heads)
-    }
-
-    axis "num_key_value_heads" {
-      values = local.kv_heads
-    }
-
-    axis "head_dim" {
-      values = [64, 128, 256]
-    }
-
-    axis "window_size" {
-      values = [0]
-    }
+    axis "num_heads" { values = reverse(local.decode_gqa_heads) }
+    axis "num_key_value_heads" { values = local.kv_heads }
+    axis "head_dim" { values = [64, 128, 256] }
+    axis "window_size" { values = [0] }
   }
 
   case_set "head64_window" {
     include = [part.plain, local.parts.base_grid, local.parts.grouped]
 
-    axis "num_heads" {
-      values = reverse(local.decode_gqa_heads)
-    }
-
-    axis "num_key_value_heads" {
-      values = local.kv_heads
-    }
-
-    axis "head_dim" {
-      values = [64]
-    }
-
-    axis "window_size" {
-      values = [128]
-    }
+    axis "num_heads" { values = reverse(local.decode_gqa_heads) }
+    axis "num_key_value_heads" { values = local.kv_heads }
+    axis "head_dim" { values = [64] }
+    axis "window_size" { values = [128] }
   }
 
   case_set "model_heads" {
     include = [local.parts.served_kv_heads]
 
-    rows "head" {
-      values = local.model_heads
-    }
+    rows "head" { values = local.model_heads }
   }
 
   rows "precision" {

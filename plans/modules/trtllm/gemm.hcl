@@ -12,9 +12,7 @@ grid "gemm" {
   # n, k and the format, so it is built once for all m.
   loop_order = ["n", "k", "width", "format"]
 
-  rows "format" {
-    values = local.gemm_formats
-  }
+  rows "format" { values = local.gemm_formats }
 
   filter "sm_gate" {
     keep   = local.sm >= min_sm && local.sm <= max_sm

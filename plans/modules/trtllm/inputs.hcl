@@ -1,9 +1,7 @@
 # The op grids of TensorRT-LLM 1.3. What it shares with other backends is in
 # modules/common; shapes of models are in modules/models.
 
-variable "system" {
-  description = "The system to plan for."
-}
+variable "system" { description = "The system to plan for." }
 
 variable "ops" {
   type    = list(string)
@@ -29,14 +27,17 @@ variable "gemm_dtypes" {
 module "selection" {
   source  = "../selection"
   system  = var.system
-  all_ops = keys(local.runtime_of)
+  all_ops = keys(module.frameworks.bindings)
   ops     = var.ops
   models  = var.models
   tp      = var.tp
 }
 
-module "shapes" {
-  source = "../shapes"
+module "shapes" { source = "../shapes" }
+
+module "frameworks" {
+  source  = "../frameworks"
+  backend = "trtllm"
 }
 
 module "common" {

@@ -22,9 +22,7 @@ grid "mamba2" {
     }]
   }
 
-  axis "phase" {
-    values = ["context", "generation"]
-  }
+  axis "phase" { values = ["context", "generation"] }
 
   sweep "points" {
     columns = ["batch_size", "seq_len"]

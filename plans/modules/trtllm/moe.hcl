@@ -34,9 +34,7 @@ grid "moe" {
     }]
   }
 
-  rows "format" {
-    values = local.moe_formats
-  }
+  rows "format" { values = local.moe_formats }
 
   axis "min_latency_mode" {
     values      = [false, true]
@@ -58,9 +56,7 @@ grid "moe" {
     by = ["moe_dtype", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "distribution", "min_latency_mode"]
   }
 
-  sweep "num_tokens" {
-    values = module.shapes.moe_tokens
-  }
+  sweep "num_tokens" { values = module.shapes.moe_tokens }
 }
 
 grid "moe_ep" {
@@ -97,22 +93,15 @@ grid "moe_ep" {
     ]
   }
 
-  axis "spread" {
-    values = ["power_law_1.01", "power_law_1.2"]
-  }
+  axis "spread" { values = ["power_law_1.01", "power_law_1.2"] }
 
   derive "distribution" {
     value       = use_eplb ? "${spread}_eplb" : spread
     description = "as the collector labels its rows"
   }
 
-  axis "moe_tp_size" {
-    values = [1]
-  }
-
-  axis "moe_ep_size" {
-    values = [for e in module.shapes.ep_sizes : e if e > 1]
-  }
+  axis "moe_tp_size" { values = [1] }
+  axis "moe_ep_size" { values = [for e in module.shapes.ep_sizes : e if e > 1] }
 
   derive "num_slots" {
     value       = redundant ? 288 : num_experts
@@ -140,7 +129,5 @@ grid "moe_ep" {
     of     = model_name
   }
 
-  sweep "num_tokens" {
-    values = module.shapes.moe_tokens
-  }
+  sweep "num_tokens" { values = module.shapes.moe_tokens }
 }

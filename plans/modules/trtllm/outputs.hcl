@@ -1,35 +1,4 @@
-locals {
-  # Which runtime an op needs: experts, sparse attention and MiniMax attention
-  # are taken with a newer release candidate.
-  runtime_of = {
-    gemm                       = "base"
-    compute_scale              = "base"
-    attention_context          = "base"
-    attention_generation       = "base"
-    encoder_attention          = "base"
-    mla_context                = "base"
-    mla_generation             = "base"
-    mla_bmm_gen_pre            = "base"
-    mla_bmm_gen_post           = "base"
-    moe                        = "next"
-    moe_ep                     = "next"
-    mla_context_module         = "base"
-    mla_generation_module      = "base"
-    dsa_context_module         = "next"
-    dsa_generation_module      = "next"
-    msa_context_module         = "next"
-    msa_generation_module      = "next"
-    dsv4_csa_context_module    = "next"
-    dsv4_csa_generation_module = "next"
-    dsv4_hca_context_module    = "next"
-    dsv4_hca_generation_module = "next"
-    mhc_module                 = "base"
-    gdn                        = "base"
-    mamba2                     = "base"
-  }
-
-  shared = module.common.grids
-}
+locals { shared = module.common.grids }
 
 output "grids" {
   description = "The grids by op; null for those that are not planned."
@@ -63,5 +32,15 @@ output "grids" {
 
 output "runtime_of" {
   description = "Which of the plan's runtimes an op runs in."
-  value       = local.runtime_of
+  value       = module.frameworks.runtime_of
+}
+
+output "bindings" {
+  description = "How the ops are hosted: the ops of a python runtime with collector_root."
+  value       = module.frameworks.bindings
+}
+
+output "runtime_env" {
+  description = "Environment that the collectors' own runner sets."
+  value       = module.frameworks.runtime_env
 }

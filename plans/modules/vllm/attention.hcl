@@ -33,54 +33,29 @@ grid "attention_context" {
   case_set "mha" {
     include = [local.parts.base_grid]
 
-    axis "num_heads" {
-      values = reverse(local.query_heads)
-    }
+    axis "num_heads" { values = reverse(local.query_heads) }
+    axis "head_dim" { values = [64, 128] }
+    axis "window_size" { values = [0, 128] }
 
-    axis "head_dim" {
-      values = [64, 128]
-    }
-
-    axis "window_size" {
-      values = [0, 128]
-    }
-
-    derive "num_key_value_heads" {
-      value = num_heads
-    }
+    derive "num_key_value_heads" { value = num_heads }
   }
 
   case_set "gqa" {
     include = [local.parts.base_grid, local.parts.grouped]
 
-    axis "num_heads" {
-      values = reverse(local.query_heads)
-    }
-
-    axis "num_key_value_heads" {
-      values = local.kv_heads
-    }
-
-    axis "head_dim" {
-      values = [64, 128]
-    }
-
-    axis "window_size" {
-      values = [0, 128]
-    }
+    axis "num_heads" { values = reverse(local.query_heads) }
+    axis "num_key_value_heads" { values = local.kv_heads }
+    axis "head_dim" { values = [64, 128] }
+    axis "window_size" { values = [0, 128] }
   }
 
   case_set "model_heads" {
     include = [local.parts.served_kv_heads]
 
-    rows "head" {
-      values = local.model_heads
-    }
+    rows "head" { values = local.model_heads }
   }
 
-  rows "precision" {
-    values = local.kv_precisions
-  }
+  rows "precision" { values = local.kv_precisions }
 
   distinct {}
 }
@@ -99,21 +74,10 @@ grid "attention_generation" {
   case_set "gqa" {
     include = [local.parts.base_grid]
 
-    axis "num_heads" {
-      values = reverse(local.query_heads)
-    }
-
-    axis "num_key_value_heads" {
-      values = local.kv_heads
-    }
-
-    axis "head_dim" {
-      values = [64, 128]
-    }
-
-    axis "window_size" {
-      values = [0, 128]
-    }
+    axis "num_heads" { values = reverse(local.query_heads) }
+    axis "num_key_value_heads" { values = local.kv_heads }
+    axis "head_dim" { values = [64, 128] }
+    axis "window_size" { values = [0, 128] }
 
     filter "kv_divides" {
       keep   = num_key_value_heads <= num_heads && num_heads % num_key_value_heads == 0
@@ -124,14 +88,10 @@ grid "attention_generation" {
   case_set "model_heads" {
     include = [local.parts.served_kv_heads]
 
-    rows "head" {
-      values = local.model_heads
-    }
+    rows "head" { values = local.model_heads }
   }
 
-  rows "precision" {
-    values = local.kv_precisions
-  }
+  rows "precision" { values = local.kv_precisions }
 
   # Cached tokens times query heads are bounded for heads of 128, in proportion
   # for others; grouped heads share a cache and may hold twice as many.

@@ -49,7 +49,5 @@ grid "moe" {
     by = ["moe_dtype", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "distribution"]
   }
 
-  sweep "num_tokens" {
-    values = module.shapes.moe_tokens
-  }
+  sweep "num_tokens" { values = module.shapes.moe_tokens }
 }

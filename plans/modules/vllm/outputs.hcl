@@ -1,33 +1,4 @@
-locals {
-  # Kimi delta attention came after 0.24 and needs a preview build.
-  runtime_of = {
-    gemm                         = "base"
-    compute_scale                = "base"
-    attention_context            = "base"
-    attention_generation         = "base"
-    encoder_attention            = "base"
-    mla_bmm_gen_pre              = "base"
-    mla_bmm_gen_post             = "base"
-    moe                          = "base"
-    mla_context_module           = "base"
-    mla_generation_module        = "base"
-    dsa_context_module           = "base"
-    dsa_generation_module        = "base"
-    msa_context_module           = "base"
-    msa_generation_module        = "base"
-    dsv4_csa_context_module      = "base"
-    dsv4_csa_generation_module   = "base"
-    dsv4_hca_context_module      = "base"
-    dsv4_hca_generation_module   = "base"
-    dsv4_paged_mqa_logits_module = "base"
-    dsv4_hca_attn_module         = "base"
-    mhc_module                   = "base"
-    gdn                          = "base"
-    kda                          = "preview"
-  }
-
-  shared = module.common.grids
-}
+locals { shared = module.common.grids }
 
 output "grids" {
   description = "The grids by op; null for those that are not planned."
@@ -60,5 +31,15 @@ output "grids" {
 
 output "runtime_of" {
   description = "Which of the plan's runtimes an op runs in."
-  value       = local.runtime_of
+  value       = module.frameworks.runtime_of
+}
+
+output "bindings" {
+  description = "How the ops are hosted: the ops of a python runtime with collector_root."
+  value       = module.frameworks.bindings
+}
+
+output "runtime_env" {
+  description = "Environment that the collectors' own runner sets."
+  value       = module.frameworks.runtime_env
 }

@@ -1,0 +1,126 @@
+# Tests of the modules of all frameworks: aicplan test plans/modules/frameworks
+
+run "gemm on an H200" {
+  plan {
+    system "h200_sxm" {}
+    module "trtllm" {
+      source = "../trtllm"
+      system = system.h200_sxm
+      ops    = ["gemm"]
+    }
+    module "vllm" {
+      source = "../vllm"
+      system = system.h200_sxm
+      ops    = ["gemm"]
+    }
+    module "sglang" {
+      source = "../sglang"
+      system = system.h200_sxm
+      ops    = ["gemm"]
+    }
+  }
+
+  expect "module.trtllm.grid.gemm" {
+    declared = 155104
+    cases    = 103776
+    drops    = { sm_gate = 38702 }
+  }
+  expect "module.vllm.grid.gemm" {
+    declared = 155104
+    cases    = 111888
+    drops    = { sm_gate = 38702 }
+  }
+  expect "module.sglang.grid.gemm" {
+    declared = 155104
+    cases    = 104118
+    drops    = { sm_gate = 38702 }
+  }
+  assert {
+    condition     = keys(plan.stages) == ["module.sglang.grid.gemm", "module.trtllm.grid.gemm", "module.vllm.grid.gemm"]
+    error_message = "one op of each framework was selected"
+  }
+}
+
+run "one model, two ranks, a GPU with FP4" {
+  plan {
+    system "b200_sxm" {}
+    locals {
+      ops    = ["gemm", "attention_generation"]
+      models = ["Qwen/Qwen3-32B"]
+    }
+    module "trtllm" {
+      source = "../trtllm"
+      system = system.b200_sxm
+      models = local.models
+      tp     = [2]
+      ops    = local.ops
+    }
+    module "vllm" {
+      source = "../vllm"
+      system = system.b200_sxm
+      models = local.models
+      tp     = [2]
+      ops    = local.ops
+    }
+    module "sglang" {
+      source = "../sglang"
+      system = system.b200_sxm
+      models = local.models
+      tp     = [2]
+      ops    = local.ops
+    }
+  }
+
+  expect "module.trtllm.grid.attention_generation" { cases = 304 }
+  expect "module.vllm.grid.attention_generation" { cases = 304 }
+  expect "module.sglang.grid.attention_generation" { cases = 304 }
+  assert {
+    condition     = alltrue([for m in ["trtllm", "vllm", "sglang"] : contains([for c in cases("module.${m}.grid.gemm") : c.gemm_dtype], "nvfp4")])
+    error_message = "FP4 starts at SM 100"
+  }
+  assert {
+    condition     = alltrue(flatten([for m in ["trtllm", "vllm", "sglang"] : [for c in cases("module.${m}.grid.attention_generation") : c.num_heads == 32 && c.head_dim == 128]]))
+    error_message = "Qwen3-32B has 64 query heads of 128: 32 on each of two ranks"
+  }
+}
+
+run "an op that the framework does not have" {
+  plan {
+    system "h200_sxm" {}
+    module "sglang" {
+      source = "../sglang"
+      system = system.h200_sxm
+      ops    = ["gem"]
+    }
+  }
+
+  exit_code = 1
+  expect_error {
+    text = "This backend has no op gem;"
+    at   = "sglang/inputs.hcl"
+  }
+}
+
+run "one format" {
+  plan {
+    system "h200_sxm" {}
+    module "vllm" {
+      source  = "../vllm"
+      system  = system.h200_sxm
+      models  = ["meta-llama/Meta-Llama-3.1-8B"]
+      tp      = [1]
+      ops     = ["gemm", "attention_context"]
+      formats = ["bfloat16"]
+    }
+  }
+
+  expect "grid.gemm" { cases = 296 }
+  assert {
+    condition     = alltrue([for c in cases("grid.gemm") : c.gemm_dtype == "bfloat16"])
+    error_message = "only weights in bfloat16 were selected"
+  }
+  assert {
+    condition     = alltrue([for c in cases("grid.attention_context") : c.kv_cache_dtype == "bfloat16"])
+    error_message = "only caches in bfloat16 were selected"
+  }
+}
