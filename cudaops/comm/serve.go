@@ -33,8 +33,8 @@ func (v visits) Visit(ctx context.Context) ([]worker.Row, float64, bool, error) 
 	return []worker.Row{row}, 0, done, err
 }
 
-// Tell returns a log line with the results of all visits.
-func (v visits) Tell() string {
+// Summary returns a log line with the results of all visits.
+func (v visits) Summary() string {
 	if m, ok := v.visitor.(*measurement); ok {
 		return m.visits()
 	}

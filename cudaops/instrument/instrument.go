@@ -378,8 +378,8 @@ type measurer struct {
 	children map[int]*member
 }
 
-// Hear implements worker.Measurer.
-func (r *measurer) Hear(line []byte) (waits bool, err error) {
+// Receive implements worker.Measurer.
+func (r *measurer) Receive(line []byte) (waits bool, err error) {
 	var msg message
 	if err := json.Unmarshal(line, &msg); err != nil {
 		return false, fmt.Errorf("a measure message that is none: %w", err)

@@ -201,7 +201,8 @@ type TooLargeError struct {
 }
 
 func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("%s needs %.2f GiB; the arena has %.2f GiB for it", e.What, float64(e.Bytes)/(1<<30), float64(e.Pool)/(1<<30))
+	return fmt.Sprintf("%s needs %.2f GiB; the arena has %.2f GiB for it", e.What, float64(e.Bytes)/(1<<30),
+		float64(e.Pool)/(1<<30))
 }
 
 // cursor hands out consecutive operands of one pool, beginning where the case's

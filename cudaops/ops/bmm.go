@@ -35,7 +35,8 @@ func (b MLABMM) name() string {
 func (b MLABMM) problem(ws int64) (cublaslt.Problem, DType, error) {
 	if b.Type != "bfloat16" && b.Type != "float16" && b.Type != "fp8" {
 		return cublaslt.Problem{}, "", &UnsupportedError{
-			What: fmt.Sprintf("bmm_dtype %q", b.Type), Err: errors.New("the cuda runtime has bfloat16, float16 and fp8"),
+			What: fmt.Sprintf("bmm_dtype %q", b.Type),
+			Err:  errors.New("the cuda runtime has bfloat16, float16 and fp8"),
 		}
 	}
 	operand, in, out, err := matmulTypes(b.Type)
@@ -65,7 +66,8 @@ func (d *Device) MLABMM(b MLABMM) (*Case, error) {
 	}
 	if most := int64(math.MaxInt32 / mlaLatent); max(b.Tokens, b.Heads) > most {
 		return nil, &UnsupportedError{
-			What: fmt.Sprintf("%s of %d tokens and %d heads", b.name(), b.Tokens, b.Heads), Err: fmt.Errorf("neither may be more than %d", most),
+			What: fmt.Sprintf("%s of %d tokens and %d heads", b.name(), b.Tokens, b.Heads),
+			Err:  fmt.Errorf("neither may be more than %d", most),
 		}
 	}
 	p, operand, err := b.problem(workspaceBytes)

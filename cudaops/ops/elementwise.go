@@ -44,7 +44,8 @@ const (
 func (e Elementwise) check(sm int) (DType, error) {
 	dtype := DType(e.Type)
 	if dtype != BFloat16 && dtype != Float16 {
-		return "", &UnsupportedError{What: fmt.Sprintf("dtype %q", e.Type), Err: errors.New("elementwise kernels take bfloat16 and float16")}
+		return "", &UnsupportedError{What: fmt.Sprintf("dtype %q", e.Type),
+			Err: errors.New("elementwise kernels take bfloat16 and float16")}
 	}
 	multiple := int64(8)
 	switch e.Kernel {
@@ -54,16 +55,20 @@ func (e Elementwise) check(sm int) (DType, error) {
 		fallthrough
 	case QuantizeFP8:
 		if sm < fp8SM {
-			return "", &UnsupportedError{What: e.Kernel, Err: fmt.Errorf("sm_%d has no fp8; sm_%d is the first that has", sm, fp8SM)}
+			return "", &UnsupportedError{What: e.Kernel,
+				Err: fmt.Errorf("sm_%d has no fp8; sm_%d is the first that has", sm, fp8SM)}
 		}
 	default:
-		return "", &UnsupportedError{What: fmt.Sprintf("elementwise kernel %q", e.Kernel), Err: fmt.Errorf("the cuda runtime has %v", ElementwiseKernels)}
+		return "", &UnsupportedError{What: fmt.Sprintf("elementwise kernel %q", e.Kernel),
+			Err: fmt.Errorf("the cuda runtime has %v", ElementwiseKernels)}
 	}
 	if e.Tokens < 1 || e.Hidden < 1 || e.Hidden%multiple != 0 {
-		return "", &UnsupportedError{What: fmt.Sprintf("%s of %d x %d", e.Kernel, e.Tokens, e.Hidden), Err: fmt.Errorf("rows must hold a multiple of %d elements", multiple)}
+		return "", &UnsupportedError{What: fmt.Sprintf("%s of %d x %d", e.Kernel, e.Tokens, e.Hidden),
+			Err: fmt.Errorf("rows must hold a multiple of %d elements", multiple)}
 	}
 	if e.Tokens > math.MaxInt32 || e.Hidden > math.MaxInt32 {
-		return "", &UnsupportedError{What: fmt.Sprintf("%s of %d x %d", e.Kernel, e.Tokens, e.Hidden), Err: errors.New("dimensions are 32-bit numbers")}
+		return "", &UnsupportedError{What: fmt.Sprintf("%s of %d x %d", e.Kernel, e.Tokens, e.Hidden),
+			Err: errors.New("dimensions are 32-bit numbers")}
 	}
 	return dtype, nil
 }
@@ -190,7 +195,8 @@ func (e Elementwise) launch(d *Device, f driver.Function, x elementwiseBuffers, 
 }
 
 // verifyElementwise recomputes sampled rows in float64.
-func (d *Device) verifyElementwise(e Elementwise, t DType, x elementwiseBuffers, samples int, seed uint64) (Deviation, error) {
+func (d *Device) verifyElementwise(e Elementwise, t DType, x elementwiseBuffers, samples int, seed uint64) (Deviation,
+	error) {
 	typ := cublaslt.BF16
 	tol := 4e-3
 	if t == Float16 {

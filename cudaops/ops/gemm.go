@@ -71,7 +71,8 @@ func (g GEMM) check() error {
 		return fmt.Errorf("gemm of m=%d n=%d k=%d: every dimension must be at least 1", g.M, g.N, g.K)
 	}
 	if max(g.M, g.N, g.K) > math.MaxInt32-4 {
-		return &UnsupportedError{What: fmt.Sprintf("gemm of m=%d n=%d k=%d", g.M, g.N, g.K), Err: errors.New("dimensions are 32-bit numbers")}
+		return &UnsupportedError{What: fmt.Sprintf("gemm of m=%d n=%d k=%d", g.M, g.N, g.K),
+			Err: errors.New("dimensions are 32-bit numbers")}
 	}
 	return nil
 }
@@ -172,7 +173,8 @@ func (d *Device) matmulSets(p cublaslt.Problem, pool *Pool, copies int, label st
 
 // matmulSetsAt takes the inputs and the output from cursors. A left operand that
 // is not 0 is where the activations lie already.
-func (d *Device) matmulSetsAt(p cublaslt.Problem, in, out *cursor, left driver.Ptr, copies int) ([]cublaslt.Operands, error) {
+func (d *Device) matmulSetsAt(p cublaslt.Problem, in, out *cursor, left driver.Ptr, copies int) ([]cublaslt.Operands,
+	error) {
 	var err error
 	extentA, extentB, extentD := p.Extents()
 	sizeA, sizeB, sizeD := extentA*p.A.Size(), extentB*p.B.Size(), extentD*p.D.Size()

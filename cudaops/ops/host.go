@@ -51,7 +51,8 @@ var (
 // Hello implements worker.Host: it opens libraries and device.
 func (h *Host) Hello(context.Context) (worker.Hello, error) {
 	bad := func(class string, err error) (worker.Hello, error) {
-		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: class, Message: err.Error(), Exception: fmt.Sprintf("%T", err)}}
+		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: class, Message: err.Error(),
+			Exception: fmt.Sprintf("%T", err)}}
 	}
 	var err error
 	if h.options, err = parseOptions(h.init.Options); err != nil {
@@ -125,7 +126,8 @@ func (h *Host) env() map[string]string {
 		major, minor := rtc.Version()
 		e["nvrtc"] = fmt.Sprintf("%d.%d", major, minor)
 	}
-	for name, lib := range map[string]any{"cublaslt_path": d.Lib.Lt, "nvrtc_path": d.Lib.RTC, "cuda_driver_path": d.Lib.Driver} {
+	for name, lib := range map[string]any{"cublaslt_path": d.Lib.Lt, "nvrtc_path": d.Lib.RTC,
+		"cuda_driver_path": d.Lib.Driver} {
 		if l, ok := lib.(interface{ Path() string }); ok {
 			e[name] = l.Path()
 		}

@@ -80,7 +80,8 @@ func (d *Device) Layer(l Layer) (*Case, error) {
 	if err != nil {
 		return nil, err
 	}
-	c := &Case{Label: fmt.Sprintf("layer %s m=%d of %v", l.Type, l.M, l.Sizes), Settle: SettleLayer, Kernels: 2 * len(l.Sizes)}
+	c := &Case{Label: fmt.Sprintf("layer %s m=%d of %v", l.Type, l.M, l.Sizes), Settle: SettleLayer,
+		Kernels: 2 * len(l.Sizes)}
 	problems := make([]cublaslt.Problem, len(l.Sizes))
 	var parts []Part
 	weights := 0.0
@@ -117,7 +118,8 @@ func (d *Device) Layer(l Layer) (*Case, error) {
 		return nil, fmt.Errorf("%s: %w", c.Label, err)
 	}
 	if float64(c.Sets)*weights > float64(pool.bytes) {
-		return nil, fmt.Errorf("%s: %w", c.Label, &TooLargeError{What: "its weights", Bytes: int64(float64(c.Sets) * weights), Pool: pool.bytes})
+		return nil, fmt.Errorf("%s: %w", c.Label, &TooLargeError{What: "its weights",
+			Bytes: int64(float64(c.Sets) * weights), Pool: pool.bytes})
 	}
 	var products []cublaslt.Matmul
 	var sets [][]cublaslt.Operands
@@ -149,7 +151,8 @@ func (d *Device) Layer(l Layer) (*Case, error) {
 		algos[i] = m.Algo().String()
 	}
 	c.Columns = map[string]any{
-		"kernel_source": "cublaslt", "algo": strings.Join(algos, "; "), "cache": d.cacheState(c.Sets, weights, pool), "products": len(problems), "chained": chained, "parts": string(text),
+		"kernel_source": "cublaslt", "algo": strings.Join(algos, "; "), "cache": d.cacheState(c.Sets, weights, pool),
+		"products": len(problems), "chained": chained, "parts": string(text),
 	}
 	c.Enqueue = func(set int, s driver.Stream) error {
 		for i, m := range products {

@@ -31,13 +31,16 @@ func (m Memory) check() error {
 	switch m.Kernel {
 	case "copy", "triad", "reduce":
 	default:
-		return &UnsupportedError{What: fmt.Sprintf("memory kernel %q", m.Kernel), Err: errors.New("the cuda runtime has copy, triad and reduce")}
+		return &UnsupportedError{What: fmt.Sprintf("memory kernel %q", m.Kernel),
+			Err: errors.New("the cuda runtime has copy, triad and reduce")}
 	}
 	if m.Size < memoryWord || m.Size%memoryWord != 0 {
-		return &UnsupportedError{What: fmt.Sprintf("size_bytes %d", m.Size), Err: fmt.Errorf("arrays are moved in words of %d bytes: choose a multiple", memoryWord)}
+		return &UnsupportedError{What: fmt.Sprintf("size_bytes %d", m.Size),
+			Err: fmt.Errorf("arrays are moved in words of %d bytes: choose a multiple", memoryWord)}
 	}
 	if m.Peer >= 0 && m.Kernel != "copy" {
-		return &UnsupportedError{What: fmt.Sprintf("memory kernel %q to a peer", m.Kernel), Err: errors.New("only copy goes to another device")}
+		return &UnsupportedError{What: fmt.Sprintf("memory kernel %q to a peer", m.Kernel),
+			Err: errors.New("only copy goes to another device")}
 	}
 	return nil
 }
@@ -87,7 +90,8 @@ func (d *Device) Memory(m Memory) (*Case, error) {
 	words := uint64(m.Size / memoryWord)
 	blocks := int(min((words+memoryThreads-1)/memoryThreads, uint64(d.Info.SMs*8)))
 	launch := func(f driver.Function, s driver.Stream, args ...any) error {
-		return d.Lib.Driver.Launch(driver.Launch{Func: f, Grid: [3]int{blocks, 1, 1}, Block: [3]int{memoryThreads, 1, 1}, Args: args}, s)
+		return d.Lib.Driver.Launch(driver.Launch{Func: f, Grid: [3]int{blocks, 1, 1}, Block: [3]int{memoryThreads, 1,
+			1}, Args: args}, s)
 	}
 	c.Enqueue = func(i int, s driver.Stream) error {
 		switch m.Kernel {
@@ -138,7 +142,8 @@ func (d *Device) floats(p driver.Ptr, first, n int64) ([]float64, error) {
 
 // verifyStream compares samples of an elementwise kernel, among them the first
 // and the last element.
-func (d *Device) verifyStream(m Memory, out driver.Ptr, src [2]driver.Ptr, samples int, seed uint64) (Deviation, error) {
+func (d *Device) verifyStream(m Memory, out driver.Ptr, src [2]driver.Ptr, samples int, seed uint64) (Deviation,
+	error) {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	n := m.Size / 4
 	var got, want []float64
@@ -208,7 +213,8 @@ func (d *Device) peerCopy(m Memory) (*Case, error) {
 		return nil, err
 	}
 	if m.Peer >= n || m.Peer == d.Info.Index {
-		return nil, &UnsupportedError{What: fmt.Sprintf("a copy from device %d to device %d", d.Info.Index, m.Peer), Err: fmt.Errorf("the driver shows %d devices", n)}
+		return nil, &UnsupportedError{What: fmt.Sprintf("a copy from device %d to device %d", d.Info.Index, m.Peer),
+			Err: fmt.Errorf("the driver shows %d devices", n)}
 	}
 	direct, err := api.CanAccessPeer(driver.Device(d.Info.Index), driver.Device(m.Peer))
 	if err != nil {

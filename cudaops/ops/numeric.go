@@ -121,7 +121,8 @@ func tolerance(p cublaslt.Problem) float64 {
 
 // verifyMatmul runs a product once on poisoned outputs and compares sampled
 // elements with sums in float64.
-func (d *Device) verifyMatmul(p cublaslt.Problem, o cublaslt.Operands, run func() error, samples int, seed uint64) (Deviation, error) {
+func (d *Device) verifyMatmul(p cublaslt.Problem, o cublaslt.Operands, run func() error, samples int,
+	seed uint64) (Deviation, error) {
 	api := d.Lib.Driver
 	batch := int64(max(p.Batch, 1))
 	_, _, extent := p.Extents()

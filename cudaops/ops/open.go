@@ -37,7 +37,8 @@ func Find(api driver.API, index int, uuid string) (driver.Device, driver.Info, e
 		want = "device " + uuid
 	}
 	if len(have) == 0 {
-		return 0, driver.Info{}, fmt.Errorf("%s: the driver shows no GPU to this process (CUDA_VISIBLE_DEVICES=%q)", want, os.Getenv("CUDA_VISIBLE_DEVICES"))
+		return 0, driver.Info{}, fmt.Errorf("%s: the driver shows no GPU to this process (CUDA_VISIBLE_DEVICES=%q)",
+			want, os.Getenv("CUDA_VISIBLE_DEVICES"))
 	}
 	return 0, driver.Info{}, fmt.Errorf("%s is not there; the driver shows %s", want, strings.Join(have, ", "))
 }

@@ -85,14 +85,16 @@ func parseSystem(v any) (Peaks, error) {
 			f, _ := asFloat(v[name])
 			return f
 		}
-		p := peaks(get("mem_bw"), get("bfloat16_tc_flops"), get("fp8_tc_flops"), get("int8_tc_flops"), get("float32_tc_flops"))
+		p := peaks(get("mem_bw"), get("bfloat16_tc_flops"), get("fp8_tc_flops"), get("int8_tc_flops"),
+			get("float32_tc_flops"))
 		p.Link, p.Watts = get("intra_node_bw"), get("power")
 		if p.MemBW <= 0 {
 			return p, fmt.Errorf("option system: mem_bw is %v; give the system's name or its fields", v["mem_bw"])
 		}
 		return p, nil
 	}
-	return Peaks{}, fmt.Errorf("option system is %v; it must be the name of a system spec or an object with its fields", v)
+	return Peaks{}, fmt.Errorf("option system is %v; it must be the name of a system spec or an object with its fields",
+		v)
 }
 
 func peaks(bw, bf16, fp8, int8, f32 float64) Peaks {

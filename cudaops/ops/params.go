@@ -119,7 +119,8 @@ func Words() map[string]map[string][]string {
 // prepare makes the case of an op ready to run.
 func (d *Device) prepare(c worker.Case, bindings map[string]*KernelBinding) (*Case, error) {
 	if len(c.Sweep) > 0 {
-		return nil, failure(worker.ClassUnsupportedConfig, "op %q of the cuda runtime has no sweep; make it an axis", c.Op)
+		return nil, failure(worker.ClassUnsupportedConfig, "op %q of the cuda runtime has no sweep; make it an axis",
+			c.Op)
 	}
 	p := parseParams(c.Params)
 	if p.err != nil {
@@ -136,7 +137,8 @@ func (d *Device) prepare(c worker.Case, bindings map[string]*KernelBinding) (*Ca
 		}
 		return d.GEMM(g)
 	case OpMLAPre, OpMLAPost:
-		b := MLABMM{Type: p.word("bmm_dtype"), Tokens: p.whole("num_tokens", 1), Heads: p.whole("num_heads", 1), Post: c.Op == OpMLAPost}
+		b := MLABMM{Type: p.word("bmm_dtype"), Tokens: p.whole("num_tokens", 1), Heads: p.whole("num_heads", 1),
+			Post: c.Op == OpMLAPost}
 		if p.err != nil {
 			return nil, p.err
 		}
@@ -148,7 +150,8 @@ func (d *Device) prepare(c worker.Case, bindings map[string]*KernelBinding) (*Ca
 		}
 		return d.Memory(m)
 	case OpElementwise:
-		e := Elementwise{Kernel: p.word("kernel"), Type: p.word("dtype"), Tokens: p.whole("num_tokens", 1), Hidden: p.whole("hidden_size", 1)}
+		e := Elementwise{Kernel: p.word("kernel"), Type: p.word("dtype"), Tokens: p.whole("num_tokens", 1),
+			Hidden: p.whole("hidden_size", 1)}
 		if p.err != nil {
 			return nil, p.err
 		}
@@ -162,5 +165,6 @@ func (d *Device) prepare(c worker.Case, bindings map[string]*KernelBinding) (*Ca
 	case OpKernel:
 		return nil, failure(worker.ClassCollectorBug, "op kernel needs a binding that names the kernel's source")
 	}
-	return nil, failure(worker.ClassUnsupportedConfig, "the cuda runtime has no op %q; it has %s", c.Op, strings.Join(slices.Sorted(slices.Values(Names)), ", "))
+	return nil, failure(worker.ClassUnsupportedConfig, "the cuda runtime has no op %q; it has %s", c.Op,
+		strings.Join(slices.Sorted(slices.Values(Names)), ", "))
 }

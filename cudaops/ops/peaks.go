@@ -107,7 +107,8 @@ func (p Peaks) weigh(c *Case, seconds, clock, perBytes, perKept float64) float64
 	if flops <= 0 {
 		flops = typicalFlops
 	}
-	share := wattsPerFlops*c.Flops/(seconds*clock)/flops/reachedFlops + (perBytes*(c.Bytes-c.Kept)+perKept*c.Kept)/seconds/bw
+	share := wattsPerFlops*c.Flops/(seconds*clock)/flops/reachedFlops +
+		(perBytes*(c.Bytes-c.Kept)+perKept*c.Kept)/seconds/bw
 	return limit * (1 - idleShare) * share
 }
 
@@ -126,6 +127,7 @@ func (p Peaks) Draw(c *Case, seconds float64) float64 {
 	if flops <= 0 {
 		flops = typicalFlops
 	}
-	share := wattsPerFlops*math.Min(1, c.Flops/seconds/flops/reachedFlops) + wattsPerBytes*math.Min(1, c.Bytes/seconds/bw)
+	share := wattsPerFlops*math.Min(1, c.Flops/seconds/flops/reachedFlops) + wattsPerBytes*math.Min(1,
+		c.Bytes/seconds/bw)
 	return limit * (1 - idleShare) * math.Max(wattsAtLeast, share)
 }

@@ -77,7 +77,10 @@ func (d *Device) CheckNumerics(ctx context.Context, seed uint64) ([]NumericCheck
 	}
 	for peer := range n {
 		if peer != d.Info.Index {
-			makers = append(makers, func() (*Case, error) { return d.Memory(Memory{Kernel: "copy", Size: 64 << 20, Peer: peer}) })
+			makers = append(makers, func() (*Case, error) {
+				return d.Memory(Memory{Kernel: "copy", Size: 64 << 20,
+					Peer: peer})
+			})
 		}
 	}
 	var out []NumericCheck
@@ -164,14 +167,20 @@ func (t *Timing) judge(p Peaks) {
 			t.Problems = append(t.Problems, fmt.Sprintf(format, args...))
 		}
 	}
-	bad(t.EventStepNS <= 0 || t.EventStepNS > 1100, "events step by %.0f ns; about 500 or less is expected", t.EventStepNS)
+	bad(t.EventStepNS <= 0 || t.EventStepNS > 1100, "events step by %.0f ns; about 500 or less is expected",
+		t.EventStepNS)
 	bad(t.ReadyMHz < 200 || t.ReadyMHz > 5000, "the SM clock reads %.0f MHz", t.ReadyMHz)
-	bad(math.Abs(t.SpinMHz/t.StampMHz-1) > 0.05, "a spinning kernel ran at %.0f MHz by events and %.0f MHz by stamps", t.SpinMHz, t.StampMHz)
-	bad(t.CopyGBps <= 0 || p.MemBW > 0 && t.CopyGBps*1e9 > 1.02*p.MemBW, "a copy of 1 GiB moved %.0f GB/s; the peak is %.0f", t.CopyGBps, p.MemBW/1e9)
-	bad(p.MemBW > 0 && t.CopyGBps*1e9 < 0.5*p.MemBW, "a copy reached %.0f GB/s, less than half of the peak of %.0f", t.CopyGBps, p.MemBW/1e9)
+	bad(math.Abs(t.SpinMHz/t.StampMHz-1) > 0.05, "a spinning kernel ran at %.0f MHz by events and %.0f MHz by stamps",
+		t.SpinMHz, t.StampMHz)
+	bad(t.CopyGBps <= 0 || p.MemBW > 0 && t.CopyGBps*1e9 > 1.02*p.MemBW,
+		"a copy of 1 GiB moved %.0f GB/s; the peak is %.0f", t.CopyGBps, p.MemBW/1e9)
+	bad(p.MemBW > 0 && t.CopyGBps*1e9 < 0.5*p.MemBW, "a copy reached %.0f GB/s, less than half of the peak of %.0f",
+		t.CopyGBps, p.MemBW/1e9)
 	peak := p.Flops[BFloat16]
-	bad(peak > 0 && t.GemmTFLOPs*1e12 > 1.02*peak, "a product ran at %.0f TFLOP/s; the peak is %.0f", t.GemmTFLOPs, peak/1e12)
-	bad(peak > 0 && t.GemmTFLOPs > 0 && t.GemmTFLOPs*1e12 < 0.4*peak, "a product ran at %.0f TFLOP/s, less than 0.4 of the peak of %.0f", t.GemmTFLOPs, peak/1e12)
+	bad(peak > 0 && t.GemmTFLOPs*1e12 > 1.02*peak, "a product ran at %.0f TFLOP/s; the peak is %.0f", t.GemmTFLOPs,
+		peak/1e12)
+	bad(peak > 0 && t.GemmTFLOPs > 0 && t.GemmTFLOPs*1e12 < 0.4*peak,
+		"a product ran at %.0f TFLOP/s, less than 0.4 of the peak of %.0f", t.GemmTFLOPs, peak/1e12)
 }
 
 func (d *Device) timeCase(ctx context.Context, c *Case, n int) (measure.Block, error) {
@@ -196,7 +205,8 @@ func (d *Device) eventStep() (float64, error) {
 	for range 8 {
 		for i, e := range d.events {
 			if i%3 == 0 {
-				if err := api.Launch(driver.Launch{Func: d.core.null, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}}, d.stream); err != nil {
+				if err := api.Launch(driver.Launch{Func: d.core.null, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}},
+					d.stream); err != nil {
 					return 0, err
 				}
 			}
@@ -242,7 +252,8 @@ func (d *Device) spinClock(t *Timing) error {
 	err := errors.Join(
 		d.queueStamp(0),
 		api.Record(d.events[0], d.stream),
-		api.Launch(driver.Launch{Func: d.core.spin, Grid: [3]int{d.Info.SMs, 1, 1}, Block: [3]int{32, 1, 1}, Args: []any{uint64(cycles)}}, d.stream),
+		api.Launch(driver.Launch{Func: d.core.spin, Grid: [3]int{d.Info.SMs, 1, 1}, Block: [3]int{32, 1, 1},
+			Args: []any{uint64(cycles)}}, d.stream),
 		api.Record(d.events[1], d.stream),
 		d.queueStamp(1),
 	)
@@ -277,7 +288,8 @@ func (d *Device) ProbeCopies(ctx context.Context) (small, peer float64, err erro
 	if err != nil || n < 2 {
 		return small, 0, err
 	}
-	if c, err = d.Memory(Memory{Kernel: "copy", Size: min(1<<30, d.Arena.Out.bytes/2&^15), Peer: (d.Info.Index + 1) % n}); err != nil {
+	if c, err = d.Memory(Memory{Kernel: "copy", Size: min(1<<30, d.Arena.Out.bytes/2&^15), Peer: (d.Info.Index +
+		1) % n}); err != nil {
 		return small, 0, err
 	}
 	if b, err = d.timeCase(ctx, c, 10); err != nil {

@@ -107,7 +107,8 @@ func (h *Host) tuning() measure.Tuning {
 // prepareAll turns cases into jobs until in is closed. It returns an error only
 // when the context is lost: the session then meets the same error at the case
 // that caused it, and that case is blamed, none of those that wait.
-func (h *Host) prepareAll(ctx context.Context, in <-chan worker.Case, out worker.Emitter, jobs chan<- *measure.Job, open *targets) error {
+func (h *Host) prepareAll(ctx context.Context, in <-chan worker.Case, out worker.Emitter, jobs chan<- *measure.Job,
+	open *targets) error {
 	unbind, err := h.dev.Bind()
 	if err != nil {
 		return err
@@ -186,7 +187,8 @@ func (h *Host) needsFinish(p *prepared) bool {
 
 // settles reports whether the case has to run alone.
 func (h *Host) settles(p *prepared) bool {
-	return p.target.c.Settle > 0 && h.set.measure.OperatingPoint == measure.PointSustained && h.set.measure.Protocol != measure.ProtocolReference
+	return p.target.c.Settle > 0 && h.set.measure.OperatingPoint == measure.PointSustained &&
+		h.set.measure.Protocol != measure.ProtocolReference
 }
 
 // finish does what follows a measurement with the device to itself: the numeric
@@ -199,7 +201,8 @@ func (h *Host) finish(ctx context.Context, p *prepared, r *measure.Measured) (jo
 			return 0, err
 		}
 		if !d.OK() {
-			return 0, failure(worker.ClassFrameworkBug, "%s: %v: relative error %.3g over %d samples, more than %.3g", c.Label, errWrong, d.Relative, d.Samples, d.Tolerance)
+			return 0, failure(worker.ClassFrameworkBug, "%s: %v: relative error %.3g over %d samples, more than %.3g",
+				c.Label, errWrong, d.Relative, d.Samples, d.Tolerance)
 		}
 		p.extra["relative_error"] = d.Relative
 	}

@@ -269,7 +269,8 @@ func (d *Device) Kernel(b *KernelBinding, label string, params map[string]any) (
 		return nil, err
 	}
 	if err := d.allowShared(k.Func, k.SharedMemory); err != nil {
-		return nil, &UnsupportedError{What: fmt.Sprintf("%d bytes of shared memory for %s", k.SharedMemory, b.Entry), Err: err}
+		return nil, &UnsupportedError{What: fmt.Sprintf("%d bytes of shared memory for %s", k.SharedMemory, b.Entry),
+			Err: err}
 	}
 	args, buffers, rotating, err := d.userArgs(b, label, params)
 	if err != nil {
@@ -300,7 +301,8 @@ func (d *Device) Kernel(b *KernelBinding, label string, params map[string]any) (
 
 // userArgs resolves the values and finds the buffers; rotating is the size of
 // all inputs together.
-func (d *Device) userArgs(b *KernelBinding, label string, params map[string]any) (args []any, buffers []*userBuffer, rotating float64, err error) {
+func (d *Device) userArgs(b *KernelBinding, label string, params map[string]any) (args []any, buffers []*userBuffer,
+	rotating float64, err error) {
 	args = make([]any, len(b.Args))
 	for i, a := range b.Args {
 		what := fmt.Sprintf("argument %d of %s", i, b.Entry)
@@ -354,7 +356,8 @@ func kernelValue(typ string, v float64) (any, error) {
 
 // userOperands lays out every buffer: inputs once per operand set, outputs once.
 // It returns the smallest pool that inputs lie in; nil without inputs.
-func (d *Device) userOperands(b *KernelBinding, label string, params map[string]any, sets int, buffers []*userBuffer) (least *Pool, err error) {
+func (d *Device) userOperands(b *KernelBinding, label string, params map[string]any, sets int,
+	buffers []*userBuffer) (least *Pool, err error) {
 	cursors := map[DType]*cursor{}
 	out := d.Arena.Out.cursor(hashOf(label))
 	for set := range sets {

@@ -114,7 +114,7 @@ type advancing struct {
 	clock *measuretest.Clock
 }
 
-func (a *advancing) Hear(line []byte) (bool, error) {
+func (a *advancing) Receive(line []byte) (bool, error) {
 	var msg struct {
 		Blocks [][3]float64 `json:"blocks"`
 	}
@@ -124,7 +124,7 @@ func (a *advancing) Hear(line []byte) (bool, error) {
 	for _, b := range msg.Blocks {
 		a.clock.Advance(time.Duration(b[0] * 1e9))
 	}
-	return a.Measurer.Hear(line)
+	return a.Measurer.Receive(line)
 }
 
 // ends reads the ends of so many cases, in the order in which they come.
@@ -493,7 +493,7 @@ type watched struct {
 	wrong *int
 }
 
-func (w *watched) Hear(line []byte) (bool, error) {
+func (w *watched) Receive(line []byte) (bool, error) {
 	var msg struct {
 		What string `json:"what"`
 	}
@@ -510,7 +510,7 @@ func (w *watched) Hear(line []byte) (bool, error) {
 		}
 	}
 	w.mu.Unlock()
-	return w.Measurer.Hear(line)
+	return w.Measurer.Receive(line)
 }
 
 func TestWorkersOfOneDeviceTakeTurns(t *testing.T) {

@@ -181,7 +181,7 @@ func (c *client) next(want string, dst any) string {
 			continue
 		}
 		if head.Type == worker.TypeMeasure {
-			if _, err := c.meter.Hear(line); err != nil {
+			if _, err := c.meter.Receive(line); err != nil {
 				c.t.Fatalf("%v: %s", err, line)
 			}
 			continue

@@ -33,7 +33,7 @@ func TestQuestionsBeforeAndAfterHello(t *testing.T) {
 	}
 	_, err := worker.Launch(t.Context(), spec(m{"a": binding}, answer))
 	var fail *worker.StartFailure
-	if !errors.As(err, &fail) || !fail.Said || fail.Failure.Class != worker.ClassUnsupportedConfig || !strings.Contains(err.Error(), "the oldest route is for 0.1") {
+	if !errors.As(err, &fail) || !fail.Reported || fail.Failure.Class != worker.ClassUnsupportedConfig || !strings.Contains(err.Error(), "the oldest route is for 0.1") {
 		t.Fatalf("one op: %v", err) // nothing may have been asked
 	}
 	if q := <-asked; q.What != "route" || len(q.Minima) != 2 {

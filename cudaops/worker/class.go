@@ -1,11 +1,11 @@
 package worker
 
-// Failure classes: who has to act on a failure.
+// Failure classes, by who can fix the failure.
 const (
 	ClassCollectorBug      = "collector_bug"      // the op's own code is wrong
 	ClassUnsupportedConfig = "unsupported_config" // this device or version has no such kernel
-	ClassFrameworkBug      = "framework_bug"      // a valid case that the framework rejects or crashes on
+	ClassFrameworkBug      = "framework_bug"      // the framework rejects or crashes on a valid case
 	ClassResourceIssue     = "resource_issue"     // memory, disk, descriptors
-	ClassTransient         = "transient"          // passes when tried again
+	ClassTransient         = "transient"          // may pass if it is tried again
 	ClassTimeout           = "timeout"            // ran past its deadline
 )

@@ -18,14 +18,16 @@ func (s *server) Start(seq int64) {
 			h.started = time.Now()
 		}
 	}
+
 	s.mu.Unlock()
 	if h == nil {
 		panic(fmt.Sprintf("worker: Start of case %d, which is not held", seq))
 	}
+
 	s.outMu.Lock()
 	s.line = append(strconv.AppendInt(append(s.line[:0], `{"type":"start","seq":`...), seq, 10), "}\n"...)
 	_, err := s.out.Write(s.line)
-	err = errors.Join(err, s.out.Flush()) // whom to blame must be known before the work begins
+	err = errors.Join(err, s.out.Flush()) // the engine must know which case to blame before the work begins
 	s.outMu.Unlock()
 	s.stopAt(err)
 }
@@ -47,13 +49,16 @@ func (s *server) result(seq int64, rows []Row, seconds float64) {
 	for i, r := range rows {
 		finite[i] = finiteRow(r)
 	}
-	line, err := encodeLine(CaseResult{Type: TypeResult, Seq: seq, Rows: finite, Seconds: seconds, Attachments: h.attached})
+
+	line, err := encodeLine(CaseResult{Type: TypeResult, Seq: seq, Rows: finite, Seconds: seconds,
+		Attachments: h.attached})
 	if err != nil {
-		// The rows cannot be encoded, but the case needs an end.
+		// The case must end although its rows cannot be encoded.
 		line, err = encodeLine(Error{Type: TypeError, Seq: seq, Failure: Failure{
 			Class: ClassCollectorBug, Message: "the rows cannot be sent: " + err.Error(),
 		}})
 	}
+
 	if err != nil {
 		s.stopAt(err)
 		return
@@ -72,6 +77,7 @@ func (s *server) Attach(seq int64, a Attachment) {
 	if h != nil {
 		h.attached = append(h.attached, a)
 	}
+
 	s.mu.Unlock()
 	if h == nil {
 		panic(fmt.Sprintf("worker: Attach to case %d, which is not held", seq))
@@ -94,26 +100,29 @@ func (s *server) Log(level, format string, args ...any) {
 // maxTraceback bounds the text of one failure, in bytes.
 const maxTraceback = 256 << 10
 
-// clip shortens a text in its middle: both ends of a traceback matter.
+// clip shortens a text in its middle, because both ends of a traceback matter.
 func clip(text string, most int) string {
 	if len(text) <= most {
 		return text
 	}
+
 	half := most / 2
 	return fmt.Sprintf("%s\n... %d bytes left out ...\n%s", text[:half], len(text)-2*half, text[len(text)-half:])
 }
 
-// end forgets a held case, once.
+// end removes a held case. It panics if the case is not held.
 func (s *server) end(seq int64) *heldCase {
 	s.mu.Lock()
 	h := s.held[seq]
 	if h != nil {
 		s.drop(seq)
 	}
+
 	s.mu.Unlock()
 	if h == nil {
 		panic(fmt.Sprintf("worker: an end of case %d, which is not held", seq))
 	}
+
 	return h
 }
 
@@ -122,12 +131,13 @@ func (s *server) sendOrStop(msg any) {
 	s.writeOrStop(line, err)
 }
 
-// writeOrStop ends the worker's context when the engine can no longer be
-// reached: nothing that the host does counts any more.
+// writeOrStop writes a line. If the engine can no longer be reached, it ends the
+// worker's context, because further results would be lost.
 func (s *server) writeOrStop(line []byte, err error) {
 	if err == nil {
 		err = s.write(line)
 	}
+
 	s.stopAt(err)
 }
 
@@ -137,7 +147,7 @@ func (s *server) stopAt(err error) {
 	}
 }
 
-// flush sends what was written.
+// flush sends the buffered messages.
 func (s *server) flush() {
 	s.outMu.Lock()
 	err := s.out.Flush()
@@ -150,6 +160,7 @@ func (s *server) send(msg any) error {
 	if err != nil {
 		return err
 	}
+
 	return s.write(line)
 }
 
@@ -159,5 +170,6 @@ func (s *server) write(line []byte) error {
 	if _, err := s.out.Write(line); err != nil {
 		return err
 	}
+
 	return s.out.Flush()
 }

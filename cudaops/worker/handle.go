@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// handle takes what happened on a slot.
+// handle processes an event of a slot.
 func (r *run) handle(e slotEvent) {
 	s := r.slots[e.slot]
 	now := time.Now()
@@ -17,39 +17,43 @@ func (r *run) handle(e slotEvent) {
 	case e.up:
 		s.proc, s.state, s.everUp = e.proc, slotUp, true
 		h := &e.proc.Hello
-		r.set.Log(s.Name, "info", fmt.Sprintf("worker up: %s %s on %s, process %d", h.Framework, h.Version, h.Device, e.proc.Pid()))
+		r.set.Log(s.Name, "info", fmt.Sprintf("worker up: %s %s on %s, process %d", h.Framework, h.Version, h.Device,
+			e.proc.Pid()))
 	case e.proc != s.proc:
-		// A process that was given up on; its slot has another by now.
+		// The slot has given this process up and may have another one.
 	case e.ended:
 		r.processEnded(s)
 	}
+
 	for _, ev := range e.evs {
 		if e.proc == s.proc {
-			r.said(s, ev, now)
+			r.receive(s, ev, now)
 		}
 	}
 }
 
-// said takes one message of a worker.
-func (r *run) said(s *slot, ev Event, now time.Time) {
+// receive processes one message of a worker.
+func (r *run) receive(s *slot, ev Event, now time.Time) {
 	switch {
 	case s.state == slotKilling:
-		// What a killed worker still says does not count.
+		// Messages of a killed worker are ignored.
 	case ev.Garbage != "":
-		r.broken(s, ev.Garbage, s.suspect())
+		r.broken(s, ev.Garbage, s.current())
 	case ev.Start != nil:
 		r.caseStarted(s, ev.Start.Seq, now)
 	case ev.Rows != nil:
 		r.caseRows(s, ev.Rows)
 	case ev.Result != nil:
 		if f := r.caseEnded(s, ev.Result.Seq, "result"); f != nil {
-			r.done(s, f, Outcome{Rows: ev.Result.Rows, Attachments: ev.Result.Attachments, Seconds: ev.Result.Seconds}, now)
+			r.done(s, f, Outcome{Rows: ev.Result.Rows, Attachments: ev.Result.Attachments, Seconds: ev.Result.Seconds},
+				now)
 			r.checkGrowth(s)
 		}
 	case ev.Error != nil:
 		if f := r.caseEnded(s, ev.Error.Seq, "error"); f != nil {
 			failure := ev.Error.Failure
-			r.done(s, f, Outcome{Rows: ev.Error.Rows, Attachments: ev.Error.Attachments, Failure: &failure, Cause: CauseReported, Seconds: now.Sub(f.started).Seconds()}, now)
+			r.done(s, f, Outcome{Rows: ev.Error.Rows, Attachments: ev.Error.Attachments, Failure: &failure,
+				Cause: CauseReported, Seconds: now.Sub(f.started).Seconds()}, now)
 			if failure.Fatal {
 				r.requeue(s, false)
 				r.kill(s, "its context is lost: "+failure.Message)
@@ -64,7 +68,7 @@ func (r *run) said(s *slot, ev Event, now time.Time) {
 		s.deadline = now.Add(r.spec.ShutdownGrace)
 		s.bye = ev.Bye.Restart
 		if s.bye != "" {
-			r.set.Log(s.Name, "info", "the worker asks to be replaced: "+s.bye)
+			r.set.Log(s.Name, "info", "restarting the worker: "+s.bye)
 		}
 	}
 }
@@ -72,24 +76,26 @@ func (r *run) said(s *slot, ev Event, now time.Time) {
 func (r *run) caseStarted(s *slot, seq int64, now time.Time) {
 	f := s.find(seq)
 	if f == nil {
-		r.broken(s, fmt.Sprintf("a start of case %d, which it does not hold", seq), r.offender(s, seq))
+		r.broken(s, fmt.Sprintf("a start of case %d, which it does not hold", seq), r.blameFor(s, seq))
 		return
 	}
+
 	s.starts++
 	f.startNo, f.started = s.starts, now
 	if s.waits {
 		s.waits = false
 		s.armStall(now)
 	}
+
 	s.arm(now)
 }
 
-// caseRows keeps rows of a case in work.
+// caseRows stores rows of a case that has started.
 func (r *run) caseRows(s *slot, m *Rows) {
 	f := s.find(m.Seq)
 	switch {
 	case f == nil || f.startNo == 0:
-		r.broken(s, fmt.Sprintf("rows of case %d, which it does not work on", m.Seq), r.offender(s, m.Seq))
+		r.broken(s, fmt.Sprintf("rows of case %d, which it has not started", m.Seq), r.blameFor(s, m.Seq))
 	case len(f.rows)+len(m.Rows) > maxRows:
 		r.broken(s, fmt.Sprintf("more than %d rows of a case", maxRows), f)
 	default:
@@ -97,8 +103,8 @@ func (r *run) caseRows(s *slot, m *Rows) {
 	}
 }
 
-// caseEnded takes a case off its worker, or ends the worker when it does not
-// hold the case.
+// caseEnded removes a case from its worker. If the worker does not hold the case, it is
+// killed, and the result is nil.
 func (r *run) caseEnded(s *slot, seq int64, what string) *flight {
 	f := s.find(seq)
 	if f != nil && f.startNo == 0 && what == "result" {
@@ -108,27 +114,25 @@ func (r *run) caseEnded(s *slot, seq int64, what string) *flight {
 	}
 	if f != nil {
 		s.drop(f)
-		s.ended.add(seq)
 		return f
 	}
-	if s.ended.has(seq) {
-		r.broken(s, fmt.Sprintf("a second end (%s) of case %d", what, seq), nil)
-	} else {
-		r.broken(s, fmt.Sprintf("a %s of case %d, which it does not hold", what, seq), s.suspect())
-	}
+
+	r.broken(s, fmt.Sprintf("a %s of case %d, which it does not hold", what, seq), r.blameFor(s, seq))
 	return nil
 }
 
-// offender is whom to blame for a message that names seq: nobody that is still
-// held when seq has ended already.
-func (r *run) offender(s *slot, seq int64) *flight {
-	if s.ended.has(seq) {
+// blameFor returns the case to blame for a message about a case that the worker does not
+// hold. It is nil if the pool has given out that case: it has ended, so no held case
+// caused the message.
+func (r *run) blameFor(s *slot, seq int64) *flight {
+	if seq >= 1 && seq <= r.seq {
 		return nil
 	}
-	return s.suspect()
+
+	return s.current()
 }
 
-// broken ends a worker that broke the protocol and blames a case, if any.
+// broken kills a worker that broke the protocol. blamed, if not nil, fails.
 func (r *run) broken(s *slot, what string, blamed *flight) {
 	r.set.Log(s.Name, "error", "the worker broke the protocol and is replaced: it sent "+what)
 	if blamed != nil {
@@ -137,11 +141,12 @@ func (r *run) broken(s *slot, what string, blamed *flight) {
 			Exception: "ProtocolError", Message: "the worker sent " + what,
 		}}, time.Now())
 	}
+
 	r.requeue(s, false)
 	r.kill(s, "it sent "+what)
 }
 
-// done hands the end of a task to the source and looks after the worker.
+// done passes the end of a task to the source and updates the worker's counters.
 func (r *run) done(s *slot, f *flight, o Outcome, now time.Time) {
 	o.Task, o.Slot, o.Started, o.Ended = f.task, s.Name, f.started, now
 	o.Hello, o.Fresh, o.Spool = &s.proc.Hello, s.ran == 0, s.Spec.Init.Spool
@@ -149,71 +154,82 @@ func (r *run) done(s *slot, f *flight, o Outcome, now time.Time) {
 	if o.Cause == CauseNone || o.Cause == CauseReported {
 		s.fails = 0
 	}
+
 	s.arm(now)
 	s.armStall(now)
 	if f.task.Fresh {
 		s.fresh = false
 	}
+
 	if n := r.spec.RecycleAfter; n > 0 && s.ran >= n && s.recycle == "" {
 		s.recycle = fmt.Sprintf("it has run %d cases", s.ran)
 	}
+
 	r.src.Done(o)
 }
 
-// checkGrowth recycles a worker that leaks.
+// checkGrowth marks a worker for recycling if its memory has grown too much.
 func (r *run) checkGrowth(s *slot) {
 	if r.spec.MaxGrowth <= 0 || s.recycle != "" || s.proc == nil {
 		return
 	}
+
 	rss := s.proc.RSS()
 	if s.baseRSS == 0 {
 		s.baseRSS = rss
 		return
 	}
+
 	if grown := rss - s.baseRSS; grown > r.spec.MaxGrowth {
 		s.recycle = fmt.Sprintf("its memory has grown by %d MiB", grown>>20)
 	}
 }
 
-// startFailed decides whether a slot tries again.
+// startFailed decides whether a slot is tried again.
 func (r *run) startFailed(s *slot, err error) {
 	s.state, s.proc, s.lastErr = slotOff, nil, err
 	s.fails++
 	s.dirty = true
-	said, lasting := false, false
+	reported, lasting := false, false
 	if sf, ok := errors.AsType[*StartFailure](err); ok {
-		said = sf.Said || sf.Late
+		reported = sf.Reported || sf.Late
 		lasting = sf.Failure.Class == ClassCollectorBug || sf.Failure.Class == ClassUnsupportedConfig
 	}
-	// A worker that names its reason will name it again, and one that hangs will hang
-	// again; one that was up before may have met a device that is not free yet.
-	if s.fails >= maxFails || (said && (lasting || !s.everUp)) {
+
+	// A worker that reports a reason will report it again, and one that hangs will hang
+	// again. If the slot had a worker before, the device may not be free yet.
+	if s.fails >= maxFails || (reported && (lasting || !s.everUp)) {
 		s.state, s.fresh = slotDead, false
 		r.set.Log(s.Name, "error", err.Error())
 		return
 	}
+
 	r.set.Log(s.Name, "warn", err.Error()+"\ntrying again")
 }
 
-// processEnded takes the end of a process and blames the case that was started.
+// processEnded handles the end of a process. The case that was started last fails.
 func (r *run) processEnded(s *slot) {
 	x := s.proc.Exit()
-	wasKilled, polite := s.state == slotKilling, s.state == slotDraining
+	wasKilled, asked := s.state == slotKilling, s.state == slotDraining
 	if !wasKilled {
-		if f := r.culprit(s, polite); f != nil {
+		if f := r.blameForEnd(s, asked); f != nil {
 			s.drop(f)
 			failure := s.deathFailure(x)
 			r.done(s, f, Outcome{Rows: f.rows, Failure: &failure, Cause: CauseDied}, time.Now())
 		} else if s.ran == 0 && s.recycle == "" {
 			s.fails++
-			s.lastErr = fmt.Errorf("worker %s ended before it ran a case: %s\n%s", s.Name, s.endReason(x), lastLines(x.Tail, 12))
+			s.lastErr = fmt.Errorf("worker %s ended before it ran a case: %s\n%s", s.Name, s.endReason(x),
+				lastLines(x.Tail, 12))
 		}
-		if !polite {
+
+		if !asked {
 			s.dirty = true
 			r.set.Log(s.Name, "warn", s.deathFailure(x).Message)
 		}
-		r.requeue(s, !polite)
+
+		r.requeue(s, !asked)
 	}
+
 	s.proc, s.state = nil, slotOff
 	s.deadline, s.stall = time.Time{}, time.Time{}
 	if s.fails >= maxFails {
@@ -222,39 +238,46 @@ func (r *run) processEnded(s *slot) {
 	}
 }
 
-// culprit is the case to blame for the end of a process.
-func (r *run) culprit(s *slot, polite bool) *flight {
-	if f := s.suspect(); f != nil {
+// blameForEnd returns the case to blame for the end of a process, or nil. asked is true
+// if the process was asked to end.
+func (r *run) blameForEnd(s *slot, asked bool) *flight {
+	if f := s.current(); f != nil {
 		return f
 	}
-	if !polite && len(s.held) > 0 && s.held[0].task.unblamed+1 >= maxUnblamed {
+
+	if !asked && len(s.held) > 0 && s.held[0].task.unblamed+1 >= maxUnblamed {
 		return s.held[0]
 	}
+
 	return nil
 }
 
-// expire deals with the slots whose deadline has passed.
+// expire handles the slots whose deadline has passed.
 func (r *run) expire(now time.Time) {
 	for _, s := range r.slots {
 		due := s.due()
 		if due.IsZero() || due.After(now) {
 			continue
 		}
+
 		switch s.state {
 		case slotUp:
 			r.hung(s, now)
 		case slotDraining:
-			if f := s.suspect(); f != nil {
+			if f := s.current(); f != nil {
 				r.hung(s, now)
 				continue
 			}
+
 			r.requeue(s, false)
 			r.kill(s, "it did not end after its shutdown")
 		case slotKilling:
 			s.lastErr = fmt.Errorf("worker %s (process %d) cannot be killed: it is stuck in the kernel, often in a driver", s.Name, s.proc.Pid())
 			if s.Spec.Inside != nil {
-				s.lastErr = fmt.Errorf("worker %s does not end although it was told to; this is a mistake in aicplan", s.Name)
+				s.lastErr = fmt.Errorf("worker %s does not end although it was asked to; this is a mistake in aicplan",
+					s.Name)
 			}
+
 			r.set.Log(s.Name, "error", s.lastErr.Error())
 			s.proc, s.state, s.fresh = nil, slotDead, false
 			s.deadline, s.stall = time.Time{}, time.Time{}
@@ -262,17 +285,19 @@ func (r *run) expire(now time.Time) {
 	}
 }
 
-// hung blames the case in work for a deadline that ran out.
+// hung fails the current case of a worker whose deadline has passed, and kills the worker.
 func (r *run) hung(s *slot, now time.Time) {
-	f := s.suspect()
+	f := s.current()
 	if f == nil {
 		f = s.held[0]
 	}
+
 	s.drop(f)
 	what := fmt.Sprintf("no end within its deadline of %v", f.task.Deadline)
 	if f.startNo == 0 {
 		what = fmt.Sprintf("the worker did not start it within its deadline of %v", f.task.Deadline)
 	}
+
 	proc := s.proc
 	r.done(s, f, Outcome{Rows: f.rows, Cause: CauseHung, Failure: &Failure{
 		Class: ClassTimeout, Exception: "Timeout", Message: what,

@@ -8,37 +8,36 @@ import (
 
 // Visitor is a case that is measured in one or more visits.
 type Visitor interface {
-	// Visit works on the case; done says that rows are its result, and seconds what
-	// it took (0: as long as its visits). An error ends the case.
+	// Visit continues the measurement. If done is true, rows is the result, and seconds the
+	// time that it took (0: the time of its visits). An error ends the case.
 	Visit(ctx context.Context) (rows []Row, seconds float64, done bool, err error)
 }
 
-// Teller is a Visitor that says, at debug level, what its visits found.
-type Teller interface{ Tell() string }
+// Summarizer is a Visitor that summarizes its visits for the debug log.
+type Summarizer interface{ Summary() string }
 
-// InTurn is the Serve of a Host that visits the cases that it holds in turn until
-// each is measured: a disturbance of the machine that hits one visit of a case is
-// over at the next.
+// InTurn implements Serve of a Host that visits its cases in turn until each is measured.
+// A disturbance of the machine during one visit of a case is usually over at the next.
 type InTurn struct {
-	// Window is how many cases are held.
+	// Window is the number of cases that are visited in turn.
 	Window int
-	// Open makes a case ready for its first visit.
+	// Open prepares a case for its first visit.
 	Open func(Case) (Visitor, error)
 }
 
-// turn is a case that is held.
+// turn is an open case.
 type turn struct {
 	seq     int64
 	visitor Visitor
 	begun   bool
-	spent   time.Duration // in its visits; other cases have theirs in between
+	spent   time.Duration // in its visits
 }
 
-// gathering is how long to wait for further cases before the first ones begin: an
+// gathering is how long to wait for further cases before the first ones begin, because the
 // engine sends several at once.
 const gathering = 5 * time.Millisecond
 
-// Serve works through the cases of in, as Host says.
+// Serve implements Host.
 func (t *InTurn) Serve(ctx context.Context, in <-chan Case, out Emitter) error {
 	stop := make(chan struct{})
 	defer close(stop)
@@ -52,6 +51,7 @@ func (t *InTurn) Serve(ctx context.Context, in <-chan Case, out Emitter) error {
 				return err
 			}
 		}
+
 		var left []turn
 		for i, c := range cases {
 			out.Start(c.seq)
@@ -62,6 +62,7 @@ func (t *InTurn) Serve(ctx context.Context, in <-chan Case, out Emitter) error {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
+
 			switch {
 			case err != nil:
 				f := FailureOf(err)
@@ -73,20 +74,23 @@ func (t *InTurn) Serve(ctx context.Context, in <-chan Case, out Emitter) error {
 				if seconds == 0 {
 					seconds = c.spent.Seconds()
 				}
+
 				out.Result(c.seq, rows, seconds)
-				if x, ok := c.visitor.(Teller); ok {
-					out.Log("debug", "%s", x.Tell())
+				if x, ok := c.visitor.(Summarizer); ok {
+					out.Log("debug", "%s", x.Summary())
 				}
 			default:
 				left = append(left, c)
 			}
 		}
+
 		cases = left
 	}
+
 	return nil
 }
 
-// pump passes cases on as they come, so that they are there when looked for.
+// pump forwards cases into a buffered channel, so that take sees all that have arrived.
 func pump(in <-chan Case, to chan<- Case, stop <-chan struct{}) {
 	defer close(to)
 	for {
@@ -95,6 +99,7 @@ func pump(in <-chan Case, to chan<- Case, stop <-chan struct{}) {
 			if !ok {
 				return
 			}
+
 			select {
 			case to <- c:
 			case <-stop:
@@ -106,8 +111,8 @@ func pump(in <-chan Case, to chan<- Case, stop <-chan struct{}) {
 	}
 }
 
-// take receives cases: what is there, and when none is held what comes within a
-// moment of the first. It reports false when no more will come.
+// take receives the cases that have arrived. If none is open, it waits for the first one and
+// a moment for others. It returns false if no more will come.
 func (t *InTurn) take(ctx context.Context, cases []turn, in <-chan Case, out Emitter) ([]turn, bool, error) {
 	add := func(c Case) {
 		v, err := t.Open(c)
@@ -116,36 +121,43 @@ func (t *InTurn) take(ctx context.Context, cases []turn, in <-chan Case, out Emi
 			out.Error(c.Seq, FailureOf(err))
 			return
 		}
+
 		cases = append(cases, turn{seq: c.Seq, visitor: v})
 	}
+
 	var over <-chan time.Time // ends the gathering
 	if len(cases) > 0 {
 		now := make(chan time.Time)
 		close(now)
 		over = now
 	}
+
 	for len(cases) < t.Window {
 		if over == nil && len(cases) > 0 {
-			// The engine may have no other case.
+			// The engine may not send another case.
 			timer := time.NewTimer(gathering)
 			defer timer.Stop()
 			over = timer.C
 		}
-		// What has arrived comes before the end of the wait.
+
+		// Prefer cases that have arrived to the end of the wait.
 		select {
 		case c, ok := <-in:
 			if !ok {
 				return cases, false, nil
 			}
+
 			add(c)
 			continue
 		default:
 		}
+
 		select {
 		case c, ok := <-in:
 			if !ok {
 				return cases, false, nil
 			}
+
 			add(c)
 		case <-over:
 			return cases, true, nil
@@ -153,11 +165,12 @@ func (t *InTurn) take(ctx context.Context, cases []turn, in <-chan Case, out Emi
 			return nil, false, context.Cause(ctx)
 		}
 	}
+
 	return cases, true, nil
 }
 
-// giveUp ends the cases that were begun in a process that cannot go on. Another
-// one can measure them.
+// giveUp fails the cases that were begun in a process that cannot continue. They are
+// transient failures, because another process can measure them.
 func giveUp(cases []turn, f Failure, out Emitter) error {
 	for _, c := range cases {
 		if c.begun {
@@ -167,15 +180,17 @@ func giveUp(cases []turn, f Failure, out Emitter) error {
 			})
 		}
 	}
+
 	return &RestartError{Reason: f.Message}
 }
 
-// visit turns a panic into the failure of one case.
+// visit returns a panic as a failure of the case.
 func visit(ctx context.Context, v Visitor) (rows []Row, seconds float64, done bool, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			err = &FailureError{panicFailure(p, debug.Stack())}
 		}
 	}()
+
 	return v.Visit(ctx)
 }

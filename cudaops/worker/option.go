@@ -53,6 +53,7 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	if err != nil || v <= 0 {
 		return fmt.Errorf("%q is no time such as \"90s\" or \"15m\"", text)
 	}
+
 	*d = Duration(v)
 	return nil
 }
@@ -77,9 +78,11 @@ func Decode(options []Option, values map[string]any) error {
 			return fmt.Errorf("there is no option %q; there are %s", name,
 				strings.Join(slices.Sorted(maps.Keys(byName)), ", "))
 		}
+
 		if o.Engine || values[name] == nil {
 			continue
 		}
+
 		if err := o.set(values[name]); err != nil {
 			return err
 		}
@@ -90,6 +93,7 @@ func Decode(options []Option, values map[string]any) error {
 			return fmt.Errorf("option %s is not set: %s", o.Name, o.Doc)
 		}
 	}
+
 	return nil
 }
 
@@ -98,9 +102,11 @@ func (o *Option) reset() error {
 	if o.Block != nil {
 		return Decode(o.Block, nil)
 	}
+
 	if o.Default == nil || o.Into == nil {
 		return nil
 	}
+
 	return o.assign(o.Default)
 }
 
@@ -111,9 +117,11 @@ func (o *Option) set(value any) error {
 		if !ok {
 			return fmt.Errorf("option %s is %v; it must be a block", o.Name, value)
 		}
+
 		if err := Decode(o.Block, values); err != nil {
 			return fmt.Errorf("%s: %w", o.Name, err)
 		}
+
 		return nil
 	}
 
@@ -121,15 +129,18 @@ func (o *Option) set(value any) error {
 		if o.OneOf != nil && !slices.Contains(o.OneOf, text) {
 			return fmt.Errorf("option %s is %q; it must be one of %s", o.Name, text, strings.Join(o.OneOf, ", "))
 		}
+
 		if o.Check != nil {
 			if err := o.Check(text); err != nil {
 				return fmt.Errorf("option %s: %w", o.Name, err)
 			}
 		}
 	}
+
 	if err := o.assign(value); err != nil {
 		return err
 	}
+
 	return o.inRange(value)
 }
 
@@ -139,9 +150,11 @@ func (o *Option) assign(value any) error {
 	if err == nil && o.Into != nil {
 		err = json.Unmarshal(raw, o.Into)
 	}
+
 	if err != nil {
 		return fmt.Errorf("option %s is %s; it must be %s", o.Name, raw, o.TypeName())
 	}
+
 	return nil
 }
 
@@ -150,10 +163,12 @@ func (o *Option) inRange(value any) error {
 	if err != nil || o.Max <= o.Min {
 		return err
 	}
+
 	var n float64
 	if err := json.Unmarshal(raw, &n); err != nil || n < o.Min || n > o.Max {
 		return fmt.Errorf("option %s is %s; it must be %s from %v to %v", o.Name, raw, o.TypeName(), o.Min, o.Max)
 	}
+
 	return nil
 }
 
@@ -179,6 +194,7 @@ func (o *Option) TypeName() string {
 	case *map[string]float64:
 		return "a map of numbers"
 	}
+
 	return "a value"
 }
 
@@ -204,9 +220,11 @@ func shortTime(d time.Duration) string {
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")
 	}
+
 	if strings.HasSuffix(text, "h0m") {
 		text = strings.TrimSuffix(text, "0m")
 	}
+
 	return text
 }
 
@@ -216,5 +234,6 @@ func OptionNames(options []Option) []string {
 	for _, o := range options {
 		out = append(out, o.Name)
 	}
+
 	return out
 }

@@ -19,6 +19,7 @@ func (p *Process) greet() error {
 	if err := p.send(init); err != nil {
 		return p.goneBecause(err)
 	}
+
 	var line []byte
 	var env envelope
 	for {
@@ -26,60 +27,74 @@ func (p *Process) greet() error {
 		if line, err = p.lines.next(); err != nil {
 			return p.goneBecause(err)
 		}
+
 		if env, err = openEnvelope(line); err != nil {
 			return fmt.Errorf("instead of a hello it sent %w", err)
 		}
+
 		if env.Type == TypeLog {
 			var l Log
 			if err := decodeMessage(line, &l); err != nil {
 				return fmt.Errorf("before its hello it sent %w", err)
 			}
-			p.say(l.Level, l.Text)
+
+			p.logStart(l.Level, l.Text)
 			continue
 		}
+
 		if env.Type != TypeAsk {
 			break
 		}
+
 		if err := p.answer(line); err != nil {
 			return fmt.Errorf("its question is %w", err)
 		}
 	}
+
 	if env.Type != TypeHello {
 		return fmt.Errorf("its first message is %q, not hello", env.Type)
 	}
+
 	if err := decodeMessage(line, &p.Hello); err != nil {
 		return fmt.Errorf("its hello is %w", err)
 	}
+
 	if p.Hello.Error != nil {
 		return nil
 	}
+
 	if p.Hello.Protocol != ProtocolVersion {
-		return fmt.Errorf("it speaks version %d of the worker protocol and this aicplan version %d", p.Hello.Protocol, ProtocolVersion)
+		return fmt.Errorf("it speaks version %d of the worker protocol and this aicplan version %d", p.Hello.Protocol,
+			ProtocolVersion)
 	}
+
 	p.Hello.Window = max(p.Hello.Window, 1)
 	return nil
 }
 
-// answer replies to a question. The error says what is wrong with the message;
-// a question that has no answer gets one that says so.
+// answer replies to a question. It returns an error if the message is invalid. If the
+// question cannot be answered, the reply has an error.
 func (p *Process) answer(line []byte) error {
 	var q Question
 	if err := decodeMessage(line, &q); err != nil {
 		return err
 	}
-	a, err := Answer{}, errors.New("nothing answers the questions of this worker")
+
+	a, err := Answer{}, errors.New("questions of this worker are not answered")
 	if p.spec.Answer != nil {
 		a, err = p.spec.Answer(q)
 	}
+
 	if err != nil {
 		a.Error = err.Error()
 	}
+
 	a.Type = TypeAnswer
 	return p.send(a)
 }
 
-// goneBecause explains a broken pipe by the end of its process where that is
-// the reason. On a busy machine a process that ends takes a while to be gone.
+// goneBecause explains a broken pipe by the end of its process if that is the reason. On a
+// busy machine, the end of the process is seen later than that of the pipe.
 func (p *Process) goneBecause(err error) error {
 	timer := time.NewTimer(closedGrace)
 	defer timer.Stop()
@@ -91,17 +106,19 @@ func (p *Process) goneBecause(err error) error {
 	}
 }
 
-// read turns the pipe into events until it ends. What has arrived together goes
-// on together.
+// read converts messages to events until the pipe ends. Messages that have arrived together
+// are delivered together.
 func (p *Process) read() {
 	defer func() {
 		if p.measurer != nil {
 			p.measurer.Close()
 		}
+
 		<-p.ended
 		p.from.Close()
 		close(p.events)
 	}()
+
 	var batch []Event
 	for {
 		line, err := p.lines.next()
@@ -112,24 +129,28 @@ func (p *Process) read() {
 			if env, err = openEnvelope(line); err != nil {
 				break
 			}
+
 			forward := false
 			switch {
 			case env.Type == TypeAsk:
 				err = p.answer(line)
 			case env.Type == TypeMeasure && p.measurer != nil:
-				if ev.Waits, err = p.measurer.Hear(line); err != nil {
+				if ev.Waits, err = p.measurer.Receive(line); err != nil {
 					err = &garbage{err.Error()}
 				}
+
 				forward = ev.Waits
 			default:
 				forward = true
 				ev, err = parseEvent(env, line)
 			}
+
 			if err == nil && !forward {
 				if len(batch) > 0 && !p.lines.more() {
 					p.events <- batch
 					batch = nil
 				}
+
 				continue
 			}
 		case isGarbage(err):
@@ -137,21 +158,25 @@ func (p *Process) read() {
 			if len(batch) > 0 {
 				p.events <- batch
 			}
-			// The end of the pipe. A process that ends takes a moment to tear down its
-			// device; one that only closed the pipe is of no use any more.
+
+			// The pipe has ended. A process that exits needs time to release its device. One
+			// that only closed the pipe is killed.
 			timer := time.AfterFunc(closedGrace, func() { p.Kill("it closed its pipe") })
 			<-p.ended
 			timer.Stop()
 			return
 		}
+
 		if err != nil {
 			ev = Event{Garbage: err.Error()}
 			p.Kill("it broke the protocol: " + err.Error())
 		}
+
 		batch = append(batch, ev)
 		if ev.Garbage == "" && len(batch) < maxBatch && p.lines.more() {
 			continue
 		}
+
 		p.events <- batch
 		batch = nil
 		if ev.Garbage != "" {
@@ -160,7 +185,7 @@ func (p *Process) read() {
 	}
 }
 
-// maxBatch is how many events go on together at most.
+// maxBatch is the maximum number of events delivered together.
 const maxBatch = 64
 
 func isGarbage(err error) bool {
@@ -176,6 +201,7 @@ func parseEvent(env envelope, line []byte) (ev Event, err error) {
 			return ev, &garbage{"a " + env.Type + " without a seq: " + excerpt(line)}
 		}
 	}
+
 	switch env.Type {
 	case TypeStart:
 		ev.Start = &Start{Type: TypeStart, Seq: *env.Seq}
@@ -201,14 +227,15 @@ func parseEvent(env envelope, line []byte) (ev Event, err error) {
 	default:
 		err = &garbage{fmt.Sprintf("a message of type %q", env.Type)}
 	}
+
 	return ev, err
 }
 
-// plausible says whether a case can take so long.
+// plausible reports whether a case can take so long.
 func plausible(seconds float64) bool { return seconds >= 0 && seconds < 1e9 }
 
-// Events delivers the worker's messages. It ends once the process is gone and
-// everything it sent was delivered; Exit is known then.
+// Events delivers the worker's messages. It ends when the process has ended and all its
+// messages were delivered.
 func (p *Process) Events() iter.Seq[Event] {
 	return func(yield func(Event) bool) {
 		for batch := range p.events {
@@ -221,7 +248,7 @@ func (p *Process) Events() iter.Seq[Event] {
 	}
 }
 
-// Exit says how the process ended; it waits until it has.
+// Exit waits for the end of the process and returns how it ended.
 func (p *Process) Exit() Exit { <-p.ended; return p.exit }
 
 // Pid returns the process id of the worker, which is that of this process for a worker inside it.
@@ -229,42 +256,45 @@ func (p *Process) Pid() int {
 	if p.tree == nil {
 		return os.Getpid()
 	}
+
 	return p.tree.Pid()
 }
 
-// RSS is the memory that the process uses now, in bytes; 0 when unknown, and of
-// workers inside this process, whose memory is not theirs alone.
+// RSS returns the memory that the process uses, in bytes. It is 0 if unknown, and for workers
+// inside this process.
 func (p *Process) RSS() int64 {
 	if p.tree == nil {
 		return 0
 	}
+
 	return proc.RSS(p.tree.Pid())
 }
 
-// Send gives the worker a case.
+// Send sends the worker a case.
 func (p *Process) Send(c Case) error {
 	c.Type = TypeCase
 	return p.send(c)
 }
 
-// Configure gives the worker other settings; it must hold no case.
+// Configure sends the worker other settings. It must not hold a case.
 func (p *Process) Configure(c Configure) error { c.Type = TypeConfigure; return p.send(c) }
 
-// Shutdown asks the worker to end after what it holds.
+// Shutdown asks the worker to end after its cases.
 func (p *Process) Shutdown() error {
 	return p.send(map[string]string{"type": TypeShutdown})
 }
 
-// outboxSize is how many messages may wait for a worker that does not read.
+// outboxSize is the maximum number of messages that wait for a worker.
 const outboxSize = 4096
 
-// send queues a message. It never blocks: a worker that hangs must not hold up
-// the others.
+// send queues a message. It never blocks, because a worker that hangs must not delay the
+// others. It returns an error if the queue is full.
 func (p *Process) send(msg any) error {
 	line, err := encodeLine(msg)
 	if err != nil {
 		return err
 	}
+
 	select {
 	case p.outbox <- line:
 		return nil
@@ -273,8 +303,8 @@ func (p *Process) send(msg any) error {
 	}
 }
 
-// write empties the outbox into the pipe. A broken pipe needs no report: the
-// reader sees the end of the process.
+// write writes queued messages to the pipe. It does not report a broken pipe, because read
+// sees the end of the process.
 func (p *Process) write() {
 	var buf []byte
 	for {
@@ -289,9 +319,11 @@ func (p *Process) write() {
 					more = false
 				}
 			}
+
 			if _, err := p.to.Write(buf); err != nil {
 				return
 			}
+
 			if cap(buf) > 2*maxWrite {
 				buf = nil
 			}
@@ -301,8 +333,7 @@ func (p *Process) write() {
 	}
 }
 
-// maxWrite is how many bytes of waiting messages go out in one write: what a pipe
-// holds.
+// maxWrite is the number of bytes that are written at once, the capacity of a pipe.
 const maxWrite = 64 << 10
 
 // closedGrace is how long a process may outlive its pipe, and how long its pipes are read
@@ -319,5 +350,6 @@ func lastLines(text string, n int) string {
 			return string(b)
 		}
 	}
+
 	return string(b[at+1:])
 }

@@ -191,7 +191,7 @@ func TestStartFailures(t *testing.T) {
 				}
 			}
 			sf, ok := errors.AsType[*worker.StartFailure](err)
-			if !ok || sf.Said != (c.mode == "broken") {
+			if !ok || sf.Reported != (c.mode == "broken") {
 				t.Errorf("%#v", sf)
 			}
 		})

@@ -16,51 +16,50 @@ import (
 	"aicplan/sink/base/textutil"
 )
 
-// Spec says how to start one worker process.
+// Spec describes how to start a worker process.
 type Spec struct {
-	// Inside makes the host of a worker that runs in this process; what says how a
-	// process starts is of no use then. Nil starts a process.
+	// Inside creates the host of a worker that runs in this process. Path, Args, Env and Dir
+	// are then ignored. Nil starts a process.
 	Inside func(Init) (Host, error)
 	Path   string   // the executable
 	Args   []string // with argv[0]; nil means Path alone
-	Env    []string // "NAME=value", on top of the engine's own environment
-	Dir    string   // "" is the engine's
-	// Init is the first message; its Type and Protocol are filled in.
+	Env    []string // "NAME=value", added to the engine's environment
+	Dir    string   // "" means the engine's folder
+	// Init is the first message. Type and Protocol are set by Launch.
 	Init Init
-	// LogPath takes stdout and stderr, appended; "" drops them. LogLimit bounds
-	// the file in bytes; 0 means DefaultLogLimit.
+	// LogPath is the file to which stdout and stderr are appended; "" drops them. LogLimit
+	// bounds the file in bytes; 0 means DefaultLogLimit.
 	LogPath  string
 	LogLimit int64
-	// Answer decides the questions of the worker; nil answers each with an error.
+	// Answer answers the questions of the worker. Nil answers each with an error.
 	Answer func(Question) (Answer, error)
-	// Instrument makes the receiver of the worker's measure messages once it is up;
-	// send writes one to the worker. Nil makes such messages an error.
+	// Instrument creates the receiver of the worker's measure messages after the hello. send
+	// sends one to the worker. If Instrument is nil, such messages are errors.
 	Instrument func(send func(msg any) error) Measurer
-	// Secrets are taken out of all that the worker says and prints.
+	// Secrets are removed from all messages and output of the worker.
 	Secrets *textutil.Secrets
 	// HelloTimeout is how long a start may take; 0 means DefaultHelloTimeout.
 	HelloTimeout time.Duration
-	// SlowStart is after how long a start is told of as slow; 0 means
-	// DefaultSlowStart. StartHelp is what a user can do about one, a sentence
-	// without a full stop.
+	// SlowStart is the time after which a start is logged as slow; 0 means DefaultSlowStart.
+	// StartHelp is a sentence without a full stop on what the user can do about it.
 	SlowStart time.Duration
 	StartHelp string
-	// Log takes what the worker logs before its hello, and that its start is slow.
-	// It is called before Launch returns; nil drops the lines.
+	// Log receives the lines that the worker logs before its hello, and a warning if its start
+	// is slow. It is called before Launch returns. Nil drops the lines.
 	Log func(level, text string)
 }
 
 // Measurer receives the measure messages of one worker.
 type Measurer interface {
-	// Hear takes a message, which is valid until it returns, and does not block. It
-	// reports whether the worker now waits for the instrument: until its next start
-	// no deadline of the worker runs. An error means that no worker may send this.
-	Hear(line []byte) (waits bool, err error)
-	// Close is called when the worker is gone.
+	// Receive processes a message, which is valid until it returns. It does not block. waits is
+	// true if the worker now waits for the instrument; then no deadline applies until its next
+	// start. An error means that the message is invalid.
+	Receive(line []byte) (waits bool, err error)
+	// Close is called when the worker has ended.
 	Close()
 }
 
-// DefaultHelloTimeout leaves a framework time to import and compile.
+// DefaultHelloTimeout is long enough for a framework to import and compile.
 const DefaultHelloTimeout = 5 * time.Minute
 
 // Event is one message of a worker. Exactly one field is set.
@@ -71,29 +70,29 @@ type Event struct {
 	Error  *Error
 	Log    *Log
 	Bye    *Bye
-	// Waits is set when the worker waits for the instrument of its device.
+	// Waits is true if the worker waits for the instrument of its device.
 	Waits bool
-	// Garbage says what the worker sent that no worker may send. It is the last
-	// event of its process, which is killed.
+	// Garbage describes an invalid message. It is the last event of its process, which is
+	// killed.
 	Garbage string
 }
 
-// Exit says how a process ended.
+// Exit describes how a process ended.
 type Exit struct {
 	Exception string // "SIGSEGV", "exit status 3"
-	Tail      string // the end of what it printed
-	Orphans   bool   // it left processes behind, which were ended
+	Tail      string // end of its output
+	Orphans   bool   // processes that it had started were killed
 }
 
-// StartFailure is why a worker did not come up.
+// StartFailure is the error of a worker that did not start.
 type StartFailure struct {
 	Slot    string
 	Failure Failure
-	Tail    string // the end of what it printed
+	Tail    string // end of its output
 	LogPath string
-	// Said is true when the worker itself reported the reason in its hello.
-	Said bool
-	// Late is true when the worker was there and sent no hello in time.
+	// Reported is true if the worker reported the reason in its hello.
+	Reported bool
+	// Late is true if the worker was running and sent no hello in time.
 	Late bool
 }
 
@@ -103,9 +102,11 @@ func (e *StartFailure) Error() string {
 	if tail := strings.TrimSpace(lastLines(e.Tail, 12)); tail != "" {
 		fmt.Fprintf(&b, "\nits last output:\n  %s", strings.ReplaceAll(tail, "\n", "\n  "))
 	}
+
 	if e.LogPath != "" {
 		fmt.Fprintf(&b, "\nfull log: %s", e.LogPath)
 	}
+
 	return b.String()
 }
 
@@ -120,35 +121,38 @@ type Process struct {
 	lines  *lineReader
 	outbox chan []byte
 	events chan []Event
-	exited chan struct{} // closed when the process is gone
-	ended  chan struct{} // closed when exit is known
+	exited chan struct{} // closed when the process has ended
+	ended  chan struct{} // closed when exit is set
 	exit   Exit
 
 	measurer Measurer // nil without an instrument
 
-	cancel context.CancelFunc // of a worker inside this process, else nil
+	cancel context.CancelFunc // of a worker inside this process, otherwise nil
 
 	mu     sync.Mutex
-	killed string // why it was killed, for the log
+	killed string // reason for killing it, for the log
 }
 
-// Launch starts a worker and waits for its hello. The error is a *StartFailure
-// when the worker is to blame and something else when it could not be run at
-// all. When ctx ends the process is killed, before and after hello.
+// Launch starts a worker and waits for its hello. The error is a *StartFailure if the worker
+// started and failed, and another error if it could not be run. If ctx ends, the process is
+// killed, before and after its hello.
 func Launch(ctx context.Context, spec Spec) (*Process, error) {
 	start := spawn
 	if spec.Inside != nil {
 		start = spawnInside
 	}
+
 	p, err := start(spec)
 	if err != nil {
 		return nil, fmt.Errorf("worker %s: %w", spec.Init.Slot, err)
 	}
+
 	stop := context.AfterFunc(ctx, func() { p.Kill("the run was cancelled") })
 	go func() {
 		<-p.ended
 		stop()
 	}()
+
 	hello := make(chan error, 1)
 	go func() { hello <- p.greet() }()
 	err, late := p.awaitHello(hello)
@@ -156,45 +160,54 @@ func Launch(ctx context.Context, spec Spec) (*Process, error) {
 		p.Quit("no hello in time")
 		<-hello
 	}
+
 	if err == nil && p.Hello.Error == nil {
 		if spec.Instrument != nil {
 			p.measurer = spec.Instrument(p.send)
 		}
+
 		go p.read()
 		return p, nil
 	}
+
 	p.Kill("it did not start")
 	<-p.ended
 	p.from.Close()
 	if ctx.Err() != nil {
 		return nil, ctx.Err()
 	}
+
 	f := &StartFailure{Slot: spec.Init.Slot, Tail: p.exit.Tail, LogPath: spec.LogPath, Late: late}
 	if p.Hello.Error != nil {
-		f.Failure, f.Said = *p.Hello.Error, true
+		f.Failure, f.Reported = *p.Hello.Error, true
 		return nil, f
 	}
+
 	f.Failure = Failure{Class: ClassCollectorBug, Exception: p.exit.Exception, Message: err.Error()}
 	if late {
 		f.Failure.Class = ClassTimeout
 	}
+
 	return nil, f
 }
 
-// spawn starts the process and the goroutines that look after it.
+// spawn starts the process and the goroutines that serve it.
 func spawn(spec Spec) (*Process, error) {
 	childIn, to, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
+
 	from, childOut, err := os.Pipe()
 	if err != nil {
 		return nil, errors.Join(err, childIn.Close(), to.Close())
 	}
+
 	logR, logW, err := os.Pipe()
 	if err != nil {
 		return nil, errors.Join(err, childIn.Close(), to.Close(), from.Close(), childOut.Close())
 	}
+
 	ours := []*os.File{to, from, logR}
 	theirs := []*os.File{childIn, childOut, logW}
 	closeAll := func(files []*os.File) {
@@ -202,16 +215,20 @@ func spawn(spec Spec) (*Process, error) {
 			f.Close()
 		}
 	}
-	lf, err := openLog(spec.LogPath, spec.LogLimit, fmt.Sprintf("worker %s starts %s", spec.Init.Slot, time.Now().UTC().Format(time.RFC3339)))
+
+	lf, err := openLog(spec.LogPath, spec.LogLimit, fmt.Sprintf("worker %s starts %s", spec.Init.Slot,
+		time.Now().UTC().Format(time.RFC3339)))
 	if err != nil {
 		closeAll(ours)
 		closeAll(theirs)
 		return nil, err
 	}
+
 	p := &Process{
 		spec: spec, log: lf, to: to, from: from, outbox: make(chan []byte, outboxSize),
 		events: make(chan []Event, 4), exited: make(chan struct{}), ended: make(chan struct{}),
 	}
+
 	p.lines = newLineReader(from, MaxLine)
 	p.lines.secrets, lf.secrets = spec.Secrets, spec.Secrets
 
@@ -219,6 +236,7 @@ func spawn(spec Spec) (*Process, error) {
 	if spec.Args != nil {
 		cmd.Args = spec.Args
 	}
+
 	cmd.Dir = spec.Dir
 	cmd.Env = append(append(ownEnvironment(), spec.Env...), EnvFDIn+"=3", EnvFDOut+"=4")
 	cmd.ExtraFiles = []*os.File{childIn, childOut}
@@ -240,8 +258,8 @@ func spawn(spec Spec) (*Process, error) {
 	return p, nil
 }
 
-// ownEnvironment is this process's environment without the values of plans'
-// variables: they are the engine's, and some are secret.
+// ownEnvironment returns this process's environment without the values of plan variables,
+// some of which are secret.
 func ownEnvironment() []string {
 	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "AICPLAN_VAR_") })
 }
@@ -250,14 +268,15 @@ func ownEnvironment() []string {
 func (p *Process) await(logR *os.File) {
 	<-p.tree.Done()
 
-	// A child that outlives the worker and holds memory of the device would disturb
-	// the next worker.
+	// A process that outlives the worker and uses memory of the device would disturb the next
+	// worker.
 	orphans := p.tree.Kill() > 0
 	close(p.exited)
 
 	for _, f := range []*os.File{p.from, logR} {
 		_ = f.SetReadDeadline(time.Now().Add(closedGrace)) // a pipe has deadlines
 	}
+
 	p.to.Close()
 	<-p.log.done
 	logR.Close()
@@ -268,6 +287,7 @@ func (p *Process) await(logR *os.File) {
 	if p.killed != "" {
 		how = p.killed + " (" + how + ")"
 	}
+
 	p.mu.Unlock()
 	p.log.close("worker " + p.spec.Init.Slot + " ended: " + how)
 	close(p.ended)
@@ -286,6 +306,7 @@ func (p *Process) Kill(why string) {
 		p.cancel()
 		return
 	}
+
 	p.tree.Kill()
 }
 

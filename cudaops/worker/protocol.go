@@ -2,47 +2,45 @@
 // (supervisor and pool) and the worker's side (Serve).
 //
 // A worker is a process with two inherited descriptors: it reads newline-
-// delimited JSON from fd 3 and writes it to fd 4 (AICPLAN_FD_IN and
-// AICPLAN_FD_OUT name them). Its stdout and stderr go to a log file, because
-// frameworks print there. The first message of a worker is hello. The engine
-// keeps up to hello.window cases outstanding; the worker is free to choose the
-// order among those it holds, says start when it begins to work on one and
-// ends each with exactly one result or error. The case that was started last
-// and not ended is the one to blame when the process dies or a deadline runs
-// out; the others it held are given to another worker and lose no attempt. A
-// worker past a deadline gets SIGQUIT, a chance to print its stacks into the
-// log, and SIGKILL one second later, together with all it has started.
+// delimited JSON from fd 3 and writes it to fd 4 (named by AICPLAN_FD_IN and
+// AICPLAN_FD_OUT). Its stdout and stderr go to a log file, because frameworks print
+// there. The first message of a worker is hello. The engine keeps up to hello.window
+// cases outstanding. The worker may choose the order of its cases. It sends start when it
+// begins a case, and ends each with exactly one result or error. If the process dies or a
+// deadline passes, the case that was started last and has not ended fails; the others are
+// given to another worker and lose no attempt. A worker past a deadline gets SIGQUIT, to
+// print its stacks into the log, and is killed one second later with all processes that it
+// started.
 package worker
 
 import "encoding/json"
 
-// ProtocolVersion is raised when old and new sides would misunderstand each
-// other; a hello with another version ends the worker with a clear error.
+// ProtocolVersion must be increased if the meaning of messages changes. A worker whose hello
+// has another version is not used.
 const ProtocolVersion = 1
 
 // Message types.
 const (
 	TypeInit     = "init"     // engine -> worker, once, first
-	TypeHello    = "hello"    // worker -> engine, once, answer to init
+	TypeHello    = "hello"    // worker -> engine, once, reply to init
 	TypeCase     = "case"     // engine -> worker
 	TypeStart    = "start"    // worker -> engine: work on seq begins
-	TypeRows     = "rows"     // worker -> engine: some rows of seq, before its end
+	TypeRows     = "rows"     // worker -> engine: rows of seq, before its end
 	TypeResult   = "result"   // worker -> engine: seq is measured
 	TypeError    = "error"    // worker -> engine: seq failed
 	TypeLog      = "log"      // worker -> engine: one line for the event file
-	TypeBeat     = "beat"     // worker -> engine: still alive (extends nothing)
-	TypeShutdown = "shutdown" // engine -> worker: end after what is in flight
-	// TypeConfigure replaces parts of init for the cases that follow. It is sent
-	// only to workers whose hello says configure, and only while they hold no
-	// case; there is no answer.
+	TypeBeat     = "beat"     // worker -> engine: still alive; extends no deadline
+	TypeShutdown = "shutdown" // engine -> worker: end after the cases in flight
+	// TypeConfigure replaces parts of init for the following cases. It is only sent to workers
+	// with hello.configure that hold no case. There is no reply.
 	TypeConfigure = "configure" // engine -> worker
-	TypeBye       = "bye"       // worker -> engine: clean end; Restart says why
-	// TypeAsk is a question that the engine decides, at any time, before hello
-	// too. The worker waits for the answer; cases may arrive before it.
+	TypeBye       = "bye"       // worker -> engine: clean end; Restart has the reason
+	// TypeAsk is a question to the engine, which may be sent before hello. The worker waits for
+	// the answer. Cases may arrive before it.
 	TypeAsk    = "ask"    // worker -> engine
 	TypeAnswer = "answer" // engine -> worker
-	// TypeMeasure is a message between a worker and the instrument of its device,
-	// in both directions; see Spec.Instrument.
+	// TypeMeasure is a message between a worker and the instrument of its device, in either
+	// direction; see Spec.Instrument.
 	TypeMeasure = "measure"
 )
 
@@ -59,11 +57,11 @@ type Init struct {
 	Options  map[string]any  `json:"options,omitempty"` // of the runtime block
 	Ops      json.RawMessage `json:"ops,omitempty"`     // op bindings (python: module, getter, run)
 	Seed     int64           `json:"seed"`
-	// Spool is a folder of the worker's own for the files of attachments; it need
-	// not be there. Empty means that only small ones can be attached.
+	// Spool is the worker's folder for the files of attachments, which it creates. If it is
+	// empty, only small attachments are possible.
 	Spool string `json:"spool,omitempty"`
-	// Blocks are the blocks of the collect that the kind of the runtime has, by
-	// name: one JSON object.
+	// Blocks is a JSON object with the collect's blocks that belong to the kind of the
+	// runtime, by name.
 	Blocks json.RawMessage `json:"blocks,omitempty"`
 	// Reads are the files that the op reads.
 	Reads []Read            `json:"reads,omitempty"`
@@ -75,23 +73,23 @@ type Hello struct {
 	Type       string            `json:"type"`
 	Protocol   int               `json:"protocol"`
 	Pid        int               `json:"pid"`
-	Framework  string            `json:"framework,omitempty"` // label, where the runtime block gives none
+	Framework  string            `json:"framework,omitempty"` // label, used if the runtime block has none
 	Version    string            `json:"version"`             // of the framework's package
 	Device     string            `json:"device"`              // e.g. "NVIDIA H200", or the CPU's model name
 	DeviceUUID string            `json:"device_uuid,omitempty"`
 	Window     int               `json:"window"` // cases it may hold; at least 1
 	Ops        []string          `json:"ops"`
 	Env        map[string]string `json:"env,omitempty"`
-	// Configure says that the worker takes configure messages. Without it, other
-	// settings cost a new process.
+	// Configure is true if the worker accepts configure messages. Otherwise other settings need
+	// a new process.
 	Configure bool `json:"configure,omitempty"`
-	// Error is set when the worker cannot work at all (framework missing,
-	// import error): class and text; the process then ends.
+	// Error is set if the worker cannot work at all, for example if its framework is missing.
+	// The process then ends.
 	Error *Failure `json:"error,omitempty"`
 }
 
-// Configure replaces the measure settings, the op bindings and the seed of
-// init: one worker serves several stages without starting its framework again.
+// Configure replaces the measure settings, the op bindings and the seed of init, so that one
+// worker serves several stages without restarting its framework.
 type Configure struct {
 	Type    string          `json:"type"`
 	Measure json.RawMessage `json:"measure,omitempty"`
@@ -105,26 +103,26 @@ type Configure struct {
 type Read struct {
 	Stage string   `json:"stage"` // its address
 	Dir   string   `json:"dir"`   // the output folder, absolute
-	Files []string `json:"files"` // what the stage wrote, absolute
+	Files []string `json:"files"` // files written by the stage, absolute
 }
 
-// Question is what a worker asks: what a version of its framework means.
+// Question is a worker's question about a version of its framework.
 type Question struct {
 	Type    string `json:"type"`
 	What    string `json:"what"` // "requires", "compat" or "route"
 	Version string `json:"version"`
 	// Specifier is a PEP 440 specifier, of requires and compat.
 	Specifier string `json:"specifier,omitempty"`
-	// Minima are the versions from which on something holds, of route.
+	// Minima are the minimum versions of the alternatives, of route.
 	Minima []string `json:"minima,omitempty"`
 }
 
 // Answer is the engine's answer to a Question.
 type Answer struct {
 	Type   string `json:"type"`
-	Met    bool   `json:"met"`    // requires, compat: the version meets the specifier
-	Index  int    `json:"index"`  // route: the newest of the minima that is met; -1 for none
-	Oldest int    `json:"oldest"` // route: the oldest of the minima
+	Met    bool   `json:"met"`    // requires, compat: the version satisfies the specifier
+	Index  int    `json:"index"`  // route: index of the highest minimum that is satisfied, or -1
+	Oldest int    `json:"oldest"` // route: index of the lowest minimum
 	Error  string `json:"error,omitempty"`
 }
 
@@ -136,37 +134,37 @@ type Case struct {
 	Op     string          `json:"op"`
 	Params json.RawMessage `json:"params"`          // one JSON object, keys in grid order
 	Sweep  json.RawMessage `json:"sweep,omitempty"` // array of objects: points inside the case
-	// Attempt counts from 1 how often the case was given to a worker; innocent
-	// losses do not count.
+	// Attempt is the number of this attempt, from 1. Losing a worker that was not executing the
+	// case does not count.
 	Attempt int `json:"attempt,omitempty"`
 }
 
-// Start says that the worker begins to work on a case and arms the case's
-// deadline. A case that is visited more than once is started at every visit.
+// Start reports that the worker begins a case, which starts its deadline. A case with several
+// visits is started at every visit.
 type Start struct {
 	Type string `json:"type"`
 	Seq  int64  `json:"seq"`
 }
 
 // Row is one measured row: metric and key columns by name. Values are JSON
-// scalars; columns that equal the case's parameters need not be repeated. JSON
-// has no NaN and no infinities: they are written as the strings "NaN",
-// "Infinity" and "-Infinity", and a latency like that becomes a failure of the
-// case, never a row.
+// scalars. Columns that are equal to the case's parameters need not be repeated. NaN and
+// infinities, which JSON does not have, are the strings "NaN", "Infinity" and "-Infinity". A
+// case with such a latency fails.
 type Row map[string]any
 
-// Attachment is a file that belongs to a case: a trace, a request log, a series
-// of telemetry. The engine keeps it as an object with the case's rows.
+// Attachment is a file that belongs to a case, such as a trace, a request log or a telemetry
+// series. The engine stores it as an object with the case's rows.
 type Attachment struct {
 	Name      string `json:"name"`       // unique within the case, without slashes
 	MediaType string `json:"media_type"` // such as application/jsonl
-	// File is the name of a file in Init.Spool, which the engine takes away.
+	// File is the name of a file in Init.Spool, which the engine removes.
 	File string `json:"file,omitempty"`
-	// Data are the bytes of small ones, at most MaxAttachmentData; File wins.
+	// Data is the content of a small attachment, at most MaxAttachmentData. It is ignored if
+	// File is set.
 	Data []byte `json:"data,omitempty"`
 }
 
-// MaxAttachmentData bounds Attachment.Data, in bytes: larger ones are files.
+// MaxAttachmentData bounds Attachment.Data, in bytes. Larger attachments are files.
 const MaxAttachmentData = 1 << 20
 
 // CaseResult ends a case with its rows (more than one when it sweeps).
@@ -175,52 +173,50 @@ type CaseResult struct {
 	Seq     int64   `json:"seq"`
 	Rows    []Row   `json:"rows"`
 	Seconds float64 `json:"seconds"` // wall time spent on the case
-	// Attachments are what the host attached before it ended the case.
+	// Attachments are the files that the host attached to the case.
 	Attachments []Attachment `json:"attachments,omitempty"`
 }
 
-// Rows are rows of a case in work, in the order of their messages. Its end says
-// them all again; they count where there is none, because the process died or ran
-// out of its deadline.
+// Rows are rows of a case that has not ended. The result repeats all of them. They only count
+// if there is no result, because the process died or a deadline passed.
 type Rows struct {
 	Type string `json:"type"`
 	Seq  int64  `json:"seq"`
 	Rows []Row  `json:"rows"`
 }
 
-// Error ends a case that failed. Rows are those that were finished before it:
-// a case that sweeps keeps the points that they are for.
+// Error ends a case that failed. Rows are the finished points of a case that sweeps.
 type Error struct {
 	Type string `json:"type"`
 	Seq  int64  `json:"seq"`
 	Rows []Row  `json:"rows,omitempty"`
-	// Attachments are kept of failed cases too: the log of a server that died.
+	// Attachments of failed cases are kept, such as the log of a server that died.
 	Attachments []Attachment `json:"attachments,omitempty"`
 	Failure
 }
 
-// Failure says what went wrong.
+// Failure describes an error of a case or worker.
 type Failure struct {
-	// Class is one of the failure classes, or "" to let the engine's rules
-	// decide from Type and Message.
+	// Class is one of the failure classes, or "" if the engine's rules decide from Exception and
+	// Message.
 	Class     string `json:"class,omitempty"`
 	Exception string `json:"exception,omitempty"` // class name of the exception, or signal
 	Message   string `json:"message"`
 	Traceback string `json:"traceback,omitempty"`
-	// Fatal says that the worker's context is unusable (sticky CUDA error): the
-	// process must be replaced before the next case.
+	// Fatal is true if the worker's context is unusable, as after a sticky CUDA error. The
+	// process is replaced before the next case.
 	Fatal bool `json:"fatal,omitempty"`
 }
 
-// Log is a line that the user may want to see.
+// Log is a log line for the user.
 type Log struct {
 	Type  string `json:"type"`
 	Level string `json:"level"` // debug, info, warn, error
 	Text  string `json:"text"`
 }
 
-// Bye is a worker's last message when it ends by itself. Restart is set when
-// the worker asks for a fresh process (after a restart sentinel or exit 10).
+// Bye is the last message of a worker that ends by itself. Restart is the reason if it
+// requests a new process.
 type Bye struct {
 	Type    string `json:"type"`
 	Restart string `json:"restart,omitempty"`

@@ -10,31 +10,30 @@ import (
 )
 
 const (
-	// maxFails is how often in a row a slot may fail to come up.
+	// maxFails is the maximum number of consecutive failed starts of a slot.
 	maxFails = 3
-	// maxUnblamed is how often a worker may die holding a task that it never
-	// started before the task is blamed after all.
+	// maxUnblamed is how many workers may die before they start a task that they hold. Then the
+	// task fails.
 	maxUnblamed = 3
 	// maxRows limits the rows that a case may send before its end.
 	maxRows = 1 << 17
-	// killPatience is how long a killed process may take to go away; one that
-	// takes longer is stuck in the kernel and its slot is lost.
+	// killPatience is how long a killed process may take to end. One that takes longer is stuck
+	// in the kernel, and its slot is lost.
 	killPatience = 30 * time.Second
 )
 
-// run is one pass of a pool over a source. Everything happens in the goroutine
-// of loop.
+// run is one run of a pool over a source. Its methods are called from the goroutine of loop.
 type run struct {
 	*Pool
 	ctx   context.Context
 	set   Settings
 	src   CaseSource
-	queue []*Task // given back by workers that were lost
-	fresh []*Task // waiting for a fresh process
+	queue []*Task // returned from lost workers
+	fresh []*Task // waiting for a new process
 	timer *time.Timer
 }
 
-// loop runs until it has finished.
+// loop runs until finished returns true.
 func (r *run) loop(finished func(*run) bool) error {
 	wake := r.set.Wake
 	for {
@@ -42,9 +41,11 @@ func (r *run) loop(finished func(*run) bool) error {
 		if finished(r) {
 			return nil
 		}
+
 		if err := r.stuck(); err != nil {
 			return err
 		}
+
 		r.setTimer()
 		select {
 		case ev := <-r.events:
@@ -60,80 +61,89 @@ func (r *run) loop(finished func(*run) bool) error {
 	}
 }
 
-// idle reports whether there is nothing left to do.
+// idle reports whether no task is pending or running.
 func (r *run) idle() bool {
 	if r.waiting() {
 		return false
 	}
+
 	for _, s := range r.slots {
 		if len(s.held) > 0 {
 			return false
 		}
 	}
+
 	return true
 }
 
-// stuck returns an error when there is work and no slot that could do it.
+// stuck returns an error if every slot gave up.
 func (r *run) stuck() error {
 	errs := []error{}
 	for _, s := range r.slots {
 		if s.state != slotDead {
 			return nil
 		}
+
 		errs = append(errs, s.lastErr)
 	}
+
 	return fmt.Errorf("%w: %w", ErrNoWorkers, errors.Join(errs...))
 }
 
-// next takes a task that any worker may run.
+// next returns a task that any worker may run, or nil.
 func (r *run) next() *Task {
 	if len(r.queue) > 0 {
 		t := r.queue[0]
 		r.queue = r.queue[1:]
 		return t
 	}
+
 	for {
 		t := r.src.Next()
 		if t == nil || !t.Fresh {
 			return t
 		}
-		// Starting a process is expensive, so cases that need a fresh one run last.
+
+		// Starting a process is expensive, so cases that need a new one run last.
 		r.fresh = append(r.fresh, t)
 	}
 }
 
-// waiting reports whether there is work to give out.
+// waiting reports whether tasks are waiting for a worker.
 func (r *run) waiting() bool { return len(r.queue)+len(r.fresh) > 0 || r.src.Pending() > 0 }
 
-// fill gives work to the workers that have room and starts workers that are
-// needed.
+// fill gives tasks to workers that have room and starts the workers that are needed.
 func (r *run) fill() {
 	now := time.Now()
 	if len(r.fresh) == 0 || len(r.queue) > 0 || r.src.Pending() > 0 {
 		for _, s := range r.slots {
-			// Nobody waits for it, or other work has come up that goes first.
+			// The reservation is not needed, or other tasks come first.
 			s.fresh = s.fresh && len(s.held) > 0
 		}
 	}
+
 	share := r.share()
 	for no, s := range r.slots {
-		if r.taken(s) || (s.state == slotUp && len(s.held) == 0 && !r.settle(no)) {
+		if r.taken(s) || (s.state == slotUp && len(s.held) == 0 && !r.configure(no)) {
 			continue
 		}
+
 		for s.state == slotUp && s.recycle == "" && !s.fresh && len(s.held) < min(s.proc.Hello.Window, share) {
 			t := r.next()
 			if t == nil {
 				break
 			}
+
 			r.give(s, t, now)
 		}
 	}
+
 	r.fillFresh(now)
 	r.startSlots()
 }
 
-// share is how many cases each worker holds if all have the same number: one with a
-// large window leaves cases to the others.
+// share returns how many cases each worker holds if all have the same number, so that a
+// worker with a large window leaves cases to the others.
 func (r *run) share() int {
 	cases, slots := len(r.queue)+r.src.Pending(), 0
 	for _, s := range r.slots {
@@ -142,18 +152,20 @@ func (r *run) share() int {
 			slots++
 		}
 	}
+
 	return (cases + slots - 1) / max(slots, 1)
 }
 
-// startSlots starts as many workers as there is work for.
+// startSlots starts workers for the waiting tasks.
 func (r *run) startSlots() {
 	regular := len(r.queue) + r.src.Pending()
 	for _, s := range r.slots {
-		// A worker that is idle now is one that could have taken a case.
+		// An idle worker can take a case.
 		if !s.fresh && (s.state == slotStarting || s.state == slotUp && s.recycle == "" && len(s.held) == 0) {
 			regular--
 		}
 	}
+
 	for no, s := range r.slots {
 		switch {
 		case s.state != slotOff || r.taken(s):
@@ -166,41 +178,48 @@ func (r *run) startSlots() {
 	}
 }
 
-// taken reports whether another slot has the device of s for itself.
+// taken reports whether another slot has reserved the device of s.
 func (r *run) taken(s *slot) bool {
 	for _, o := range r.slots {
 		if o != s && o.fresh && o.Device == s.Device && s.Device >= 0 {
 			return true
 		}
 	}
+
 	return false
 }
 
-// settle prepares an idle worker for the next case: it recycles one that is due
-// and gives it this run's settings. It reports whether the worker can be used.
-func (r *run) settle(no int) bool {
+// configure prepares an idle worker for the next case. It drains a worker that is to be
+// recycled, and applies this run's settings. It reports whether the worker can be used.
+func (r *run) configure(no int) bool {
 	s := r.slots[no]
 	if s.recycle == "" && !sameSettings(s.set, r.set) {
 		if !s.proc.Hello.Configure {
 			s.recycle = "other settings"
 		} else if r.waiting() {
-			if err := s.proc.Configure(Configure{Measure: r.set.Measure, Ops: r.set.Ops, Blocks: r.set.Blocks, Reads: r.set.Reads, Seed: r.set.Seed}); err != nil {
+			if err := s.proc.Configure(Configure{Measure: r.set.Measure, Ops: r.set.Ops, Blocks: r.set.Blocks,
+				Reads: r.set.Reads, Seed: r.set.Seed}); err != nil {
 				s.recycle = err.Error()
 			}
+
 			s.set = r.set
 		}
 	}
+
 	if s.recycle == "" {
 		return true
 	}
+
 	if r.waiting() {
 		r.drain(s)
 	}
+
 	return false
 }
 
 func sameSettings(a, b Settings) bool {
-	return bytes.Equal(a.Measure, b.Measure) && bytes.Equal(a.Ops, b.Ops) && bytes.Equal(a.Blocks, b.Blocks) && slices.EqualFunc(a.Reads, b.Reads, sameRead) && a.Seed == b.Seed
+	return bytes.Equal(a.Measure, b.Measure) && bytes.Equal(a.Ops, b.Ops) && bytes.Equal(a.Blocks, b.Blocks) &&
+		slices.EqualFunc(a.Reads, b.Reads, sameRead) && a.Seed == b.Seed
 }
 
 func sameRead(a, b Read) bool {
@@ -209,28 +228,30 @@ func sameRead(a, b Read) bool {
 
 // drain asks a worker to end.
 func (r *run) drain(s *slot) {
-	r.set.Log(s.Name, "debug", "the worker is replaced: "+s.recycle)
+	r.set.Log(s.Name, "debug", "replacing the worker: "+s.recycle)
 	if s.proc.Shutdown() != nil {
-		r.kill(s, "it does not take its shutdown")
+		r.kill(s, "it does not read its shutdown message")
 		return
 	}
+
 	s.state = slotDraining
 	s.stall = time.Time{}
 	s.deadline = time.Now().Add(r.spec.ShutdownGrace)
 }
 
-// fillFresh places tasks that want a process of their own, once nothing else is
-// left to give out.
+// fillFresh places tasks that need a new process, once no other tasks are waiting.
 func (r *run) fillFresh(now time.Time) {
 	if len(r.fresh) == 0 || len(r.queue) > 0 || r.src.Pending() > 0 {
 		return
 	}
+
 	reserved := 0
 	for _, s := range r.slots {
 		if s.fresh {
 			reserved++
 		}
 	}
+
 	for _, s := range r.slots {
 		if s.fresh && s.state == slotUp && len(s.held) == 0 && s.ran == 0 && len(r.fresh) > 0 {
 			if r.alone(s) {
@@ -239,16 +260,19 @@ func (r *run) fillFresh(now time.Time) {
 				reserved--
 				r.give(s, t, now)
 			}
+
 			continue
 		}
+
 		if s.fresh || reserved >= len(r.fresh) || len(s.held) > 0 || r.taken(s) {
 			continue
 		}
+
 		switch s.state {
 		case slotUp:
 			s.fresh = true
 			reserved++
-			s.recycle = "a case wants a fresh process"
+			s.recycle = "a case requires a new process"
 			r.drain(s)
 		case slotOff:
 			s.fresh, s.dirty = true, true
@@ -257,20 +281,21 @@ func (r *run) fillFresh(now time.Time) {
 	}
 }
 
-// alone ends the other workers on the device of s and reports whether they are
-// gone.
+// alone drains the other workers on the device of s and reports whether they have ended.
 func (r *run) alone(s *slot) bool {
 	ok := true
 	for _, o := range r.slots {
 		if o == s || o.Device != s.Device || s.Device < 0 || o.state == slotOff || o.state == slotDead {
 			continue
 		}
+
 		ok = false
 		if o.state == slotUp && len(o.held) == 0 {
-			o.recycle = "a case wants the device for itself"
+			o.recycle = "a case requires the device for itself"
 			r.drain(o)
 		}
 	}
+
 	return ok
 }
 
@@ -286,24 +311,25 @@ func (r *run) give(s *slot, t *Task, now time.Time) {
 		r.kill(s, err.Error())
 		return
 	}
+
 	s.held = append(s.held, f)
 	if len(s.held) == 1 {
 		s.arm(now)
 	}
+
 	s.armStall(now)
 }
 
 func (r *run) launch(no int) {
 	s := r.slots[no]
 	clean := s.dirty || s.fresh
-	s.state, s.recycle, s.bye, s.ran, s.starts, s.baseRSS, s.dirty, s.waits = slotStarting, "", "", 0, 0, 0, false, false
-	s.ended = seqSet{}
+	s.state, s.recycle, s.bye, s.ran, s.starts, s.baseRSS, s.dirty, s.waits = slotStarting, "", "", 0, 0, 0, false,
+		false
 	s.set = r.set
 	r.start(no, r.set, clean)
 }
 
-// kill ends a worker that can no longer be trusted. What it held must have been
-// dealt with.
+// kill kills a worker. Its tasks must have been requeued or have failed.
 func (r *run) kill(s *slot, why string) {
 	s.proc.Kill(why)
 	s.state, s.dirty = slotKilling, true
@@ -311,27 +337,30 @@ func (r *run) kill(s *slot, why string) {
 	s.deadline = time.Now().Add(killPatience)
 }
 
-// requeue gives the tasks that a lost worker held to others; they lose no
-// attempt. Counted deaths add up until a task is blamed.
+// requeue returns the tasks of a lost worker to the queue. They lose no attempt. If counted is
+// true, the first task counts the death of its worker, up to maxUnblamed.
 func (r *run) requeue(s *slot, counted bool) {
 	var back []*Task
 	for i, f := range s.held {
 		if counted && i == 0 && f.startNo == 0 {
 			f.task.unblamed++
 		}
+
 		back = append(back, f.task)
 	}
+
 	s.held = nil
 	for _, t := range back {
 		if t.Fresh {
 			r.fresh = append(r.fresh, t)
 		}
 	}
+
 	back = slices.DeleteFunc(back, func(t *Task) bool { return t.Fresh })
 	r.queue = append(back, r.queue...)
 }
 
-// abandon kills every worker and forgets what they held.
+// abandon kills every worker and drops their tasks.
 func (r *run) abandon() {
 	for _, s := range r.slots {
 		s.held = nil
@@ -341,7 +370,7 @@ func (r *run) abandon() {
 	}
 }
 
-// setTimer arms the one timer for the slot that needs attention first.
+// setTimer sets the timer to the earliest deadline of a slot.
 func (r *run) setTimer() {
 	var first time.Time
 	for _, s := range r.slots {
@@ -349,9 +378,11 @@ func (r *run) setTimer() {
 			first = d
 		}
 	}
+
 	if first.IsZero() {
 		r.timer.Stop()
 		return
 	}
+
 	r.timer.Reset(time.Until(first))
 }

@@ -17,20 +17,21 @@ import (
 	"aicplan/sink/base/proc"
 )
 
-// Serve runs the worker's side of the protocol on the descriptors that the
-// environment names, until the engine shuts it down. It waits for init and
-// then makes the host. A non-nil error means that the process should exit with
-// a non-zero status; what matters to the engine has been sent by then.
+// Serve runs the worker's side of the protocol on the descriptors in the environment until
+// the engine shuts it down. It creates the host after it has received init. The error has been
+// reported to the engine; the process should exit with a non-zero status.
 func Serve(ctx context.Context, host func(Init) (Host, error)) error {
 	in, err := inherited(EnvFDIn)
 	if err != nil {
 		return err
 	}
+
 	defer in.Close()
 	out, err := inherited(EnvFDOut)
 	if err != nil {
 		return err
 	}
+
 	defer out.Close()
 	return ServeOn(ctx, in, out, host)
 }
@@ -38,22 +39,23 @@ func Serve(ctx context.Context, host func(Init) (Host, error)) error {
 func inherited(name string) (*os.File, error) {
 	fd, err := strconv.Atoi(os.Getenv(name))
 	if err != nil || fd < 3 {
-		return nil, fmt.Errorf("%s does not name a descriptor: workers are started by aicplan, not by hand", name)
+		return nil, fmt.Errorf("%s is not a file descriptor: workers are started by aicplan, not by hand", name)
 	}
-	// What a host starts must not hold the engine's pipe open.
+
+	// Processes of the host must not keep the engine's pipe open.
 	syscall.CloseOnExec(fd)
 	return os.NewFile(uintptr(fd), name), nil
 }
 
-// ServeStandard is Serve on standard input and output, for workers behind a
-// launcher. What the process itself writes to standard output goes to standard
-// error from then on, and the variables of init, which a launcher may have kept
-// out, are set.
+// ServeStandard is Serve on standard input and output, for workers that are started by a
+// launcher. Further output of the process goes to standard error. It sets the environment
+// variables of init, because a launcher may not pass them on.
 func ServeStandard(ctx context.Context, host func(Init) (Host, error)) error {
 	in, out, err := proc.TakeStandard()
 	if err != nil {
 		return fmt.Errorf("standard input and output: %w", err)
 	}
+
 	defer in.Close()
 	defer out.Close()
 	return ServeOn(ctx, in, out, func(init Init) (Host, error) {
@@ -62,6 +64,7 @@ func ServeStandard(ctx context.Context, host func(Init) (Host, error)) error {
 				return nil, fmt.Errorf("env %s: %w", name, err)
 			}
 		}
+
 		return host(init)
 	})
 }
@@ -78,24 +81,26 @@ func ServeOn(ctx context.Context, in io.Reader, out io.Writer, host func(Init) (
 		held:   map[int64]*heldCase{},
 		wake:   make(chan struct{}, 1),
 	}
+
 	if err := s.greet(ctx); err != nil {
 		return err
 	}
+
 	go s.read()
 	return s.serve(ctx)
 }
 
-// errEngineGone ends a worker whose engine closed the pipe without a shutdown.
+// errEngineGone is the error of a worker whose engine closed the pipe without a shutdown.
 var errEngineGone = errors.New("the engine closed the pipe")
 
 type heldCase struct {
 	Case
 	started  time.Time // of the first start; zero before it
 	attached []Attachment
-	lastNo   int // position among all starts; the highest is to blame
+	lastNo   int // number of its last start; the case with the highest one fails after a panic
 }
 
-// item is one thing to do in the order the engine asked for it.
+// item is a message of the engine that is processed in order.
 type item struct {
 	c         *Case
 	configure *Configure
@@ -111,10 +116,10 @@ type server struct {
 
 	outMu sync.Mutex
 	out   *bufio.Writer
-	line  []byte // the message that is being written
+	line  []byte // buffer for one message
 
 	mu      sync.Mutex
-	queue   []item // not yet given to the host
+	queue   []item // not yet passed to the host
 	closed  bool   // shutdown was read
 	held    map[int64]*heldCase
 	order   []int64 // held cases in the order they were received
@@ -122,26 +127,30 @@ type server struct {
 	wake    chan struct{}
 }
 
-// greet reads init and answers hello.
+// greet reads init and sends hello.
 func (s *server) greet(ctx context.Context) error {
 	line, err := s.lines.next()
 	if err != nil {
 		return fmt.Errorf("no init message: %w", err)
 	}
+
 	if err := decodeMessage(line, &s.init); err != nil {
 		return fmt.Errorf("init: %w", err)
 	}
+
 	hello, err := s.hello(ctx)
 	if err != nil {
 		f := FailureOf(err)
 		hello.Error = &f
 	}
+
 	hello.Type, hello.Protocol, hello.Pid = TypeHello, ProtocolVersion, os.Getpid()
 	hello.Configure = true
 	hello.Window = max(hello.Window, 1)
 	if sendErr := s.send(hello); sendErr != nil {
 		return errors.Join(err, sendErr)
 	}
+
 	return err
 }
 
@@ -151,19 +160,24 @@ func (s *server) hello(ctx context.Context) (h Hello, err error) {
 			err = &StartError{panicFailure(p, debug.Stack())}
 		}
 	}()
+
 	if s.init.Type != TypeInit {
 		return h, fmt.Errorf("the first message is %q, not init", s.init.Type)
 	}
+
 	if s.init.Protocol != ProtocolVersion {
-		return h, fmt.Errorf("the engine speaks version %d of the worker protocol, this worker version %d", s.init.Protocol, ProtocolVersion)
+		return h, fmt.Errorf("the engine speaks version %d of the worker protocol, this worker version %d",
+			s.init.Protocol, ProtocolVersion)
 	}
+
 	if s.host, err = s.make(s.init); err != nil {
 		return h, err
 	}
+
 	return s.host.Hello(ctx)
 }
 
-// read takes messages off the pipe until shutdown or its end.
+// read queues the messages of the engine until the pipe ends.
 func (s *server) read() {
 	for {
 		line, err := s.lines.next()
@@ -171,11 +185,13 @@ func (s *server) read() {
 			s.cancel(errEngineGone)
 			return
 		}
+
 		env, err := openEnvelope(line)
 		if err != nil {
 			s.cancel(err)
 			return
 		}
+
 		var it item
 		switch env.Type {
 		case TypeCase:
@@ -186,14 +202,16 @@ func (s *server) read() {
 			err = decodeMessage(line, it.configure)
 		case TypeShutdown:
 			s.push(item{}, true)
-			continue // the end of the pipe still says that the engine is gone
+			continue // the end of the pipe shows that the engine has ended
 		default:
 			err = &garbage{"a message of unknown type " + env.Type}
 		}
+
 		if err != nil {
 			s.cancel(err)
 			return
 		}
+
 		s.push(it, false)
 	}
 }
@@ -205,6 +223,7 @@ func (s *server) push(it item, last bool) {
 	} else {
 		s.queue = append(s.queue, it)
 	}
+
 	s.mu.Unlock()
 	select {
 	case s.wake <- struct{}{}:
@@ -212,7 +231,7 @@ func (s *server) push(it item, last bool) {
 	}
 }
 
-// serve runs the host, again after every panic and every configure.
+// serve runs the host. It runs it again after a panic or a configure message.
 func (s *server) serve(ctx context.Context) error {
 	for {
 		in := make(chan Case)
@@ -225,6 +244,7 @@ func (s *server) serve(ctx context.Context) error {
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}
+
 		switch {
 		case panicked != nil:
 			if conf != nil {
@@ -232,27 +252,31 @@ func (s *server) serve(ctx context.Context) error {
 				s.queue = append([]item{{configure: conf}}, s.queue...)
 				s.mu.Unlock()
 			}
+
 			if !s.blame(*panicked) {
 				return fmt.Errorf("the host panicked without a case: %s", panicked.Traceback)
 			}
+
 			continue
 		case err != nil:
 			return s.leave(err)
 		case s.unended() > 0:
-			return s.leave(errors.New("the host left cases without an end"))
+			return s.leave(errors.New("the host did not end all cases"))
 		case conf != nil:
 			if err := s.configure(conf); err != nil {
 				return s.leave(err)
 			}
+
 			continue
 		case !s.drained():
-			return s.leave(errors.New("the host returned before its work was done"))
+			return s.leave(errors.New("the host returned before all cases were done"))
 		}
+
 		return s.send(Bye{Type: TypeBye})
 	}
 }
 
-// run calls Host.Serve and reports a panic as a failure.
+// run calls Host.Serve and returns a panic as a failure.
 func (s *server) run(ctx context.Context, in <-chan Case) (panicked *Failure, err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -260,12 +284,13 @@ func (s *server) run(ctx context.Context, in <-chan Case) (panicked *Failure, er
 			panicked = &f
 		}
 	}()
+
 	return nil, s.host.Serve(ctx, in, s)
 }
 
-// feed gives queued cases to the host. It closes in and returns when the queue
-// has ended, a configure is next or ctx ends: a host that waits for its next case
-// alone would wait for ever. It returns without closing when stopped.
+// feed passes queued cases to the host. It closes in and returns if the queue has ended, a
+// configure message is next, or ctx ends, because the host may be waiting for a case. If it is
+// stopped, it returns without closing in.
 func (s *server) feed(ctx context.Context, in chan<- Case, stop <-chan struct{}) *Configure {
 	for {
 		s.mu.Lock()
@@ -275,15 +300,18 @@ func (s *server) feed(ctx context.Context, in chan<- Case, stop <-chan struct{})
 		if len(s.queue) > 0 {
 			next, conf = s.queue[0].c, s.queue[0].configure
 		}
+
 		if conf != nil {
 			s.queue = s.queue[1:]
 		}
+
 		if next != nil {
-			// Held before it is delivered: the host may answer at once.
+			// Hold the case before it is delivered, because the host may reply at once.
 			s.queue = s.queue[1:]
 			s.held[next.Seq] = &heldCase{Case: *next}
 			s.order = append(s.order, next.Seq)
 		}
+
 		s.mu.Unlock()
 		switch {
 		case end || conf != nil:
@@ -312,7 +340,7 @@ func (s *server) feed(ctx context.Context, in chan<- Case, stop <-chan struct{})
 	}
 }
 
-// giveBack puts held cases in front of the queue again, oldest first.
+// giveBack returns held cases to the front of the queue, oldest first.
 func (s *server) giveBack(seqs ...int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -322,30 +350,33 @@ func (s *server) giveBack(seqs ...int64) {
 		s.drop(seq)
 		items = append(items, item{c: &h.Case})
 	}
+
 	s.queue = append(items, s.queue...)
 }
 
-// drop forgets a held case. The caller holds mu.
+// drop removes a held case. The caller must have locked mu.
 func (s *server) drop(seq int64) {
 	delete(s.held, seq)
 	s.order = slices.DeleteFunc(s.order, func(o int64) bool { return o == seq })
 }
 
-// blame ends the case that was started last with f and queues the other held
-// ones again. It reports false when no case was started.
+// blame fails the case that was started last and queues the other held ones again. It returns
+// false if no case was started.
 func (s *server) blame(f Failure) bool {
 	s.mu.Lock()
-	var worst *heldCase
+	var last *heldCase
 	for _, h := range s.held {
-		if h.lastNo > 0 && (worst == nil || h.lastNo > worst.lastNo) {
-			worst = h
+		if h.lastNo > 0 && (last == nil || h.lastNo > last.lastNo) {
+			last = h
 		}
 	}
+
 	s.mu.Unlock()
-	if worst == nil {
+	if last == nil {
 		return false
 	}
-	s.Error(worst.Seq, f)
+
+	s.Error(last.Seq, f)
 	s.mu.Lock()
 	rest := slices.Clone(s.order)
 	s.mu.Unlock()
@@ -365,13 +396,14 @@ func (s *server) drained() bool {
 	return s.closed && len(s.queue) == 0
 }
 
-// leave asks for a fresh process and says why.
+// leave requests a new process and sends the reason.
 func (s *server) leave(err error) error {
 	reason := err.Error()
 	if r, ok := errors.AsType[*RestartError](err); ok {
 		reason = r.Reason
 		err = nil
 	}
+
 	return errors.Join(err, s.send(Bye{Type: TypeBye, Restart: reason}))
 }
 
@@ -381,20 +413,25 @@ func (s *server) configure(c *Configure) (err error) {
 			err = fmt.Errorf("new settings: panic: %v\n%s", p, debug.Stack())
 		}
 	}()
+
 	s.init.Measure, s.init.Ops, s.init.Blocks, s.init.Reads, s.init.Seed = c.Measure, c.Ops, c.Blocks, c.Reads, c.Seed
 	if h, ok := s.host.(Configurer); ok {
 		if err := h.Configure(s.init); err != nil {
 			return fmt.Errorf("new settings: %w", err)
 		}
+
 		return nil
 	}
+
 	if h, ok := s.host.(io.Closer); ok {
 		if err := h.Close(); err != nil {
 			return fmt.Errorf("new settings: %w", err)
 		}
 	}
+
 	if s.host, err = s.make(s.init); err != nil {
 		return fmt.Errorf("new settings: %w", err)
 	}
+
 	return nil
 }

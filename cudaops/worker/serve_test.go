@@ -297,7 +297,7 @@ func TestServeRestartAndStartErrors(t *testing.T) {
 	t.Run("early return", func(t *testing.T) {
 		s := newSession(t, Init{}, func(Init) (Host, error) { return idleHost{}, nil })
 		s.want(TypeHello, 0)
-		s.want(TypeBye, 0, "before its work was done")
+		s.want(TypeBye, 0, "before all cases were done")
 		if err := s.end(); err == nil {
 			t.Error("want an error")
 		}

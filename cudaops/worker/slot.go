@@ -10,10 +10,10 @@ type slotState int
 
 const (
 	slotOff      slotState = iota // no process
-	slotStarting                  // hello is awaited
-	slotUp                        // takes cases
-	slotDraining                  // asked to end; takes no more cases
-	slotKilling                   // killed; its end is awaited
+	slotStarting                  // waiting for hello
+	slotUp                        // accepts cases
+	slotDraining                  // asked to end, accepts no more cases
+	slotKilling                   // killed, waiting for its end
 	slotDead                      // given up for this run
 )
 
@@ -22,143 +22,124 @@ type flight struct {
 	task    *Task
 	seq     int64
 	started time.Time // of the last start
-	startNo int       // order of starts; 0 when not started
-	rows    []Row     // that came before its end
+	startNo int       // order of starts; 0 if not started
+	rows    []Row     // received before its end
 }
 
-// slot is one worker's place with what runs there.
+// slot is the state of a Slot.
 type slot struct {
 	Slot
 	state   slotState
 	proc    *Process
-	set     Settings // that proc was given last
+	set     Settings // that proc received last
 	held    []*flight
-	ended   seqSet // what this process has ended, to name offenders
-	ran     int    // cases that this process has ended
+	ran     int // cases that this process has ended
 	starts  int
 	baseRSS int64
 	fresh   bool   // reserved for a task that wants a fresh process
 	dirty   bool   // the last process was killed or died
-	recycle string // why it takes no more cases, "" while it does
-	bye     string // why it wants to be replaced
+	recycle string // why it gets no more cases, or ""
+	bye     string // why it requests a new process
 
-	// waits is set while the worker waits for the instrument of its device: it can
-	// miss no deadline then.
+	// waits is true while the worker waits for the instrument of its device. No deadline
+	// applies then.
 	waits bool
 
-	fails    int // starts and idle deaths in a row without a case in between
+	fails    int // consecutive failed starts and deaths without a case
 	everUp   bool
 	lastErr  error
-	deadline time.Time // what runs out next; zero for nothing
-	stall    time.Time // when the worker must have ended some case
+	deadline time.Time // of the current case or of the shutdown; zero means none
+	stall    time.Time // by which the worker must end some case
 }
 
-// seqSet is a set of growing numbers.
-type seqSet struct {
-	from int64 // of the first word, a multiple of 64
-	bits []uint64
-}
-
-func (s *seqSet) add(seq int64) {
-	if s.bits == nil {
-		s.from = seq &^ 63
-	}
-	if seq < s.from { // given before what ended first
-		more := make([]uint64, (s.from-seq&^63)/64)
-		s.from, s.bits = seq&^63, append(more, s.bits...)
-	}
-	at := int(seq-s.from) / 64
-	for len(s.bits) <= at {
-		s.bits = append(s.bits, 0)
-	}
-	s.bits[at] |= 1 << (seq & 63)
-}
-
-func (s *seqSet) has(seq int64) bool {
-	at := (seq - s.from) / 64
-	return seq >= s.from && at < int64(len(s.bits)) && s.bits[at]&(1<<(seq&63)) != 0
-}
-
-// find returns the flight of a seq, or nil.
+// find returns the held task with a seq, or nil.
 func (s *slot) find(seq int64) *flight {
 	for _, f := range s.held {
 		if f.seq == seq {
 			return f
 		}
 	}
+
 	return nil
 }
 
-// suspect is the flight that was started last, or nil when none was.
-func (s *slot) suspect() *flight {
-	var worst *flight
+// current returns the held task that was started last, or nil.
+func (s *slot) current() *flight {
+	var last *flight
 	for _, f := range s.held {
-		if f.startNo > 0 && (worst == nil || f.startNo > worst.startNo) {
-			worst = f
+		if f.startNo > 0 && (last == nil || f.startNo > last.startNo) {
+			last = f
 		}
 	}
-	return worst
+
+	return last
 }
 
 func (s *slot) drop(f *flight) {
 	s.held = slices.DeleteFunc(s.held, func(o *flight) bool { return o == f })
 }
 
-// arm sets the deadline anew: that of the case in work, or of the oldest held
-// one while the worker has not said what it works on.
+// arm sets the deadline of the current case, or of the oldest one if none has started.
 func (s *slot) arm(now time.Time) {
 	s.deadline = time.Time{}
 	if len(s.held) == 0 || s.waits {
 		return
 	}
-	f := s.suspect()
+
+	f := s.current()
 	if f == nil {
 		f = s.held[0]
 	}
+
 	if f.task.Deadline > 0 {
 		s.deadline = now.Add(f.task.Deadline)
 	}
 }
 
-// armStall bounds the time until the next end of a case, so that a worker that
-// starts cases over and over is found as well.
+// armStall bounds the time until the next end of a case, which also detects a worker that
+// only starts cases.
 func (s *slot) armStall(now time.Time) {
 	s.stall = time.Time{}
 	if s.waits {
 		return
 	}
+
 	var sum time.Duration
 	for _, f := range s.held {
 		if f.task.Deadline == 0 {
 			return
 		}
+
 		sum += f.task.Deadline
 	}
+
 	if sum > 0 {
 		s.stall = now.Add(3 * sum)
 	}
 }
 
-// due is when the slot needs attention next; zero for never.
+// due returns the earlier of both deadlines, or zero.
 func (s *slot) due() time.Time {
 	if s.stall.IsZero() || (!s.deadline.IsZero() && s.deadline.Before(s.stall)) {
 		return s.deadline
 	}
+
 	return s.stall
 }
 
-// maxCrashReport bounds what a failure keeps of a dead worker's output.
+// maxCrashReport bounds the output of a dead worker in a failure, in bytes.
 const maxCrashReport = 16 << 10
 
-// endReason says why a process ended that ran nothing.
+// endReason describes the end of a process that ran no case.
 func (s *slot) endReason(x Exit) string {
 	if s.bye != "" {
-		return "it asked to be replaced: " + s.bye
+		return "it requested a new process: " + s.bye
 	}
+
 	return s.deathFailure(x).Message
 }
 
-// deathFailure describes a process that ended while it worked on a case.
+// deathFailure describes the end of a process that had not ended its cases.
 func (s *slot) deathFailure(x Exit) Failure {
 	f := Failure{Exception: x.Exception, Traceback: clip(strings.TrimSpace(x.Tail), maxCrashReport)}
 	switch {
@@ -171,8 +152,10 @@ func (s *slot) deathFailure(x Exit) Failure {
 	default:
 		f.Message = "the worker process ended with " + x.Exception
 	}
+
 	if x.Orphans {
-		f.Message += "; processes that it had started were ended"
+		f.Message += "; processes that it had started were killed"
 	}
+
 	return f
 }

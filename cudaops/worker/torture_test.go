@@ -31,7 +31,7 @@ var tortures = []struct {
 	{"killed", worker.CauseDied, "SIGKILL", 10},
 	{"exit0", worker.CauseDied, "status 0", 15},
 	{"exit10", worker.CauseDied, "exit status 10", 10},
-	{"fork", worker.CauseDied, "processes that it had started were ended", 6},
+	{"fork", worker.CauseDied, "processes that it had started were killed", 6},
 	{"half", worker.CauseDied, "exit status 1", 10},
 	{"garbage", worker.CauseGarbage, "Traceback", 10},
 	{"utf8", worker.CauseGarbage, "not UTF-8", 10},

@@ -13,17 +13,17 @@ import (
 	"aicplan/sink/base/textutil"
 )
 
-// MaxLine is the longest message either side accepts, in bytes. It bounds what
-// a broken worker can make the engine hold in memory.
+// MaxLine is the maximum length of a message in bytes. It bounds the memory that a broken
+// worker costs.
 const MaxLine = 16 << 20
 
-// Names of the environment variables that a worker reads.
+// Environment variables of a worker.
 const (
-	EnvFDIn  = "AICPLAN_FD_IN"  // descriptor that messages are read from
-	EnvFDOut = "AICPLAN_FD_OUT" // descriptor that messages are written to
+	EnvFDIn  = "AICPLAN_FD_IN"  // file descriptor for reading messages
+	EnvFDOut = "AICPLAN_FD_OUT" // file descriptor for writing messages
 )
 
-// garbage is a line that no sane worker sends: it costs the worker.
+// garbage is an invalid message. The worker that sent it is killed.
 type garbage struct{ what string }
 
 func (g *garbage) Error() string { return g.what }
@@ -33,7 +33,7 @@ type lineReader struct {
 	r   *bufio.Reader
 	buf []byte
 	max int
-	// secrets are taken out of every line.
+	// secrets are removed from every line.
 	secrets *textutil.Secrets
 }
 
@@ -41,9 +41,9 @@ func newLineReader(r io.Reader, limit int) *lineReader {
 	return &lineReader{r: bufio.NewReaderSize(r, 64<<10), max: limit}
 }
 
-// next returns the next line without its newline; the slice is valid until the
-// next call. A line that is too long is a *garbage; the last line without a
-// newline is io.ErrUnexpectedEOF, because its writer died in the middle of it.
+// next returns the next line without its newline, which is valid until the next call. The
+// error is a *garbage for a line that is too long, and io.ErrUnexpectedEOF for a last line
+// without a newline, whose writer has died.
 func (l *lineReader) next() ([]byte, error) {
 	l.buf = l.buf[:0]
 	for {
@@ -51,6 +51,7 @@ func (l *lineReader) next() ([]byte, error) {
 		if len(l.buf)+len(part) > l.max {
 			return nil, &garbage{fmt.Sprintf("a message of more than %d bytes", l.max)}
 		}
+
 		l.buf = append(l.buf, part...)
 		switch {
 		case err == nil:
@@ -64,13 +65,13 @@ func (l *lineReader) next() ([]byte, error) {
 	}
 }
 
-// more says whether a whole line is there already.
+// more reports whether a whole line is buffered.
 func (l *lineReader) more() bool {
 	waiting, err := l.r.Peek(l.r.Buffered())
 	return err == nil && bytes.IndexByte(waiting, '\n') >= 0
 }
 
-// envelope is what every message has.
+// envelope has the common fields of messages.
 type envelope struct {
 	Type string `json:"type"`
 	Seq  *int64 `json:"seq"`
@@ -82,21 +83,25 @@ func openEnvelope(line []byte) (envelope, error) {
 	if !utf8.Valid(line) {
 		return e, &garbage{"bytes that are not UTF-8: " + excerpt(line)}
 	}
+
 	if err := json.Unmarshal(line, &e); err != nil {
 		return e, &garbage{"a line that is not a message: " + excerpt(line)}
 	}
+
 	if e.Type == "" {
 		return e, &garbage{"a message without a type: " + excerpt(line)}
 	}
+
 	return e, nil
 }
 
-// decodeMessage fills dst from a line that openEnvelope has checked. Numbers in
-// open-ended places stay json.Number so that no digit of an integer is lost.
+// decodeMessage decodes a line that openEnvelope has checked. Numbers in fields of type any
+// are json.Number, so that integers keep all digits.
 func decodeMessage(line []byte, dst any) error {
 	if err := decodeNumbers(line, dst); err != nil {
 		return &garbage{fmt.Sprintf("a malformed message (%v): %s", err, excerpt(line))}
 	}
+
 	return nil
 }
 
@@ -112,12 +117,13 @@ func DecodeParams(raw json.RawMessage) (out map[string]any, err error) {
 	return out, err
 }
 
-// excerpt quotes the beginning of a line for an error message.
+// excerpt quotes the beginning of a line for error messages.
 func excerpt(line []byte) string {
 	const most = 120
 	if len(line) <= most {
 		return fmt.Sprintf("%q", line)
 	}
+
 	return fmt.Sprintf("%q... (%d bytes)", line[:most], len(line))
 }
 
@@ -129,14 +135,15 @@ func encodeLine(msg any) ([]byte, error) {
 	if err := e.Encode(msg); err != nil {
 		return nil, err
 	}
+
 	if b.Len() > MaxLine {
 		return nil, fmt.Errorf("a message of %d bytes is longer than the limit of %d", b.Len(), MaxLine)
 	}
+
 	return b.Bytes(), nil
 }
 
-// finiteRow returns row with NaN and infinities in the form that the protocol
-// has for them. The row itself is not changed.
+// finiteRow returns the row with NaN and infinities as strings. It does not change row.
 func finiteRow(row Row) Row {
 	var out Row
 	for k, v := range row {
@@ -149,15 +156,18 @@ func finiteRow(row Row) Row {
 		default:
 			continue
 		}
+
 		if !math.IsNaN(f) && !math.IsInf(f, 0) {
 			continue
 		}
+
 		if out == nil {
 			out = make(Row, len(row))
 			for k, v := range row {
 				out[k] = v
 			}
 		}
+
 		switch {
 		case math.IsNaN(f):
 			out[k] = "NaN"
@@ -167,8 +177,10 @@ func finiteRow(row Row) Row {
 			out[k] = "-Infinity"
 		}
 	}
+
 	if out == nil {
 		return row
 	}
+
 	return out
 }

@@ -2,8 +2,6 @@ package worker
 
 import (
 	"io"
-	"math"
-	"math/rand/v2"
 	"strings"
 	"testing"
 )
@@ -64,24 +62,4 @@ func (e *endless) Read(b []byte) (int, error) {
 	}
 	e.read += len(b)
 	return len(b), nil
-}
-
-func TestSeqSet(t *testing.T) {
-	t.Parallel()
-	r := rand.New(rand.NewPCG(3, 4))
-	var s seqSet
-	want := map[int64]bool{}
-	for range 500 {
-		n := 1000 + r.Int64N(900)
-		s.add(n)
-		want[n] = true
-	}
-	for n := int64(-10); n < 3000; n++ {
-		if s.has(n) != want[n] {
-			t.Fatalf("%d: %v, want %v", n, s.has(n), want[n])
-		}
-	}
-	if s.has(math.MaxInt64) {
-		t.Error("a number that was never added")
-	}
 }

@@ -17,7 +17,7 @@ import (
 // refused returns the outcome "needs" if a worker reported that it cannot run the stage here. It returns
 // all other errors unchanged.
 func (r *running) refused(err error) (*stage.Outcome, error) {
-	if sf, ok := errors.AsType[*worker.StartFailure](err); ok && sf.Said &&
+	if sf, ok := errors.AsType[*worker.StartFailure](err); ok && sf.Reported &&
 		sf.Failure.Class == worker.ClassUnsupportedConfig {
 		return r.needs(sf.Failure.Message), nil
 	}
