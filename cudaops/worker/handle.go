@@ -109,7 +109,7 @@ func (r *run) caseEnded(s *slot, seq int64, what string) *flight {
 	f := s.find(seq)
 	if f != nil && f.startNo == 0 && what == "result" {
 		// A process that inherited the descriptor may forge results.
-		r.broken(s, fmt.Sprintf("a result of case %d before its start", seq), cmp.Or(s.suspect(), f))
+		r.broken(s, fmt.Sprintf("a result of case %d before its start", seq), cmp.Or(s.current(), f))
 		return nil
 	}
 	if f != nil {
