@@ -43,10 +43,17 @@ GOSEC ?= $(GO) run github.com/securego/gosec/v2/cmd/gosec@v2.22.4
 GOSECRULES ?= G102,G106,G110,G112,G114,G305,G401,G402,G403,G501,G502,G503,G504,G505,G506,G601
 BENCHSTAT ?= $(GO) run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
+# What aicplan version prints: the commit, with + if files were changed.
+COMMIT := -X main.commit=$(shell git describe --always --abbrev=12 --dirty=+ 2>/dev/null)
+# make install: where to.
+PREFIX ?= /usr/local
+# make release: for which platforms, and where to.
+RELEASES ?= linux/amd64 linux/arm64
+DIST ?= bin/release
 # make cross: for which platforms.
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/arm64
 
-.PHONY: run test test-all test-rest contract-consumer lint vuln gosec build cross bench bench-parts bench-compare bench-numpy fuzz golden soak soak-short gpu-check upstream-check clean help
+.PHONY: run install release image test test-all test-rest contract-consumer lint vuln gosec build cross bench bench-parts bench-compare bench-numpy fuzz golden soak soak-short gpu-check upstream-check clean help
 
 run: build ## build bin/aicplan and apply the quickstart on this machine's CPU
 	./bin/aicplan apply plans/quickstart.hcl
@@ -61,7 +68,27 @@ run: build ## build bin/aicplan and apply the quickstart on this machine's CPU
 
 build: ## build bin/aicplan
 	@mkdir -p bin
-	$(FASTER) $(GO) build $(COMPILER) -ldflags=-w -o bin/aicplan ./cmd/aicplan
+	$(FASTER) $(GO) build $(COMPILER) -ldflags="-w $(COMMIT)" -o bin/aicplan ./cmd/aicplan
+
+install: build ## install the program, man page and completion below PREFIX (/usr/local)
+	install -D bin/aicplan $(DESTDIR)$(PREFIX)/bin/aicplan
+	mkdir -p $(DESTDIR)$(PREFIX)/share/man/man1 $(DESTDIR)$(PREFIX)/share/bash-completion/completions
+	mkdir -p $(DESTDIR)$(PREFIX)/share/zsh/site-functions $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d
+	bin/aicplan completion man > $(DESTDIR)$(PREFIX)/share/man/man1/aicplan.1
+	bin/aicplan completion bash > $(DESTDIR)$(PREFIX)/share/bash-completion/completions/aicplan
+	bin/aicplan completion zsh > $(DESTDIR)$(PREFIX)/share/zsh/site-functions/_aicplan
+	bin/aicplan completion fish > $(DESTDIR)$(PREFIX)/share/fish/vendor_completions.d/aicplan.fish
+
+release: build ## write archives with the program, plans and man page for RELEASES, and their checksums, to DIST
+	rm -rf $(DIST) && mkdir -p $(DIST)
+	for p in $(RELEASES); do n=aicplan-$$(bin/aicplan version --json | sed -n 's/.*"version": "\(.*\)".*/\1/p')-$${p%/*}-$${p#*/}; \
+		mkdir $(DIST)/$$n && CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -trimpath -ldflags="-s -w $(COMMIT)" -o $(DIST)/$$n/aicplan ./cmd/aicplan && \
+		bin/aicplan completion man > $(DIST)/$$n/aicplan.1 && cp -r LICENSE README.md plans $(DIST)/$$n && \
+		tar -C $(DIST) --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -czf $(DIST)/$$n.tar.gz $$n && rm -r $(DIST)/$$n || exit 1; done
+	cd $(DIST) && sha256sum *.tar.gz > SHA256SUMS && cat SHA256SUMS
+
+image: ## build the container image aicplan from the Containerfile
+	$(or $(CONTAINER),docker) build -f Containerfile -t aicplan .
 
 # Vetting is lint's, and of everything. Many tests wait for processes and files:
 # more of them than there are cores run at the same time.

@@ -13,7 +13,7 @@ import (
 )
 
 type completionCmd struct {
-	Shell string `arg:"" enum:"bash,zsh,fish" help:"bash, zsh or fish."`
+	Shell string `arg:"" enum:"bash,zsh,fish,man" help:"bash, zsh or fish; man prints a man page instead."`
 }
 
 // completionScripts call the hidden command complete with the words up to the cursor. If complete prints
@@ -29,8 +29,13 @@ compdef _aicplan aicplan`,
 	"fish": `complete -c aicplan -a '(aicplan complete -- (commandline -opc)[2..-1] (commandline -ct) 2>/dev/null)'`,
 }
 
-// Run prints a completion script.
-func (c *completionCmd) Run(a *app) error {
+// Run prints a completion script, or the man page.
+func (c *completionCmd) Run(a *app, parser *kong.Kong) error {
+	if c.Shell == "man" {
+		_, err := fmt.Fprint(a.stdout, manPage(parser.Model.Node))
+		return err
+	}
+
 	_, err := fmt.Fprintln(a.stdout, completionScripts[c.Shell])
 	return err
 }

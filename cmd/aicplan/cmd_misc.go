@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -23,15 +22,8 @@ type versionCmd struct {
 // Run prints the version and the build information.
 func (c *versionCmd) Run(a *app) error {
 	info := map[string]string{"version": version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
-	if b, ok := debug.ReadBuildInfo(); ok {
-		for _, s := range b.Settings {
-			switch s.Key {
-			case "vcs.revision":
-				info["commit"] = s.Value
-			case "vcs.modified":
-				info["modified"] = s.Value
-			}
-		}
+	if commit != "" {
+		info["commit"] = commit
 	}
 
 	if c.JSON {
@@ -40,7 +32,7 @@ func (c *versionCmd) Run(a *app) error {
 
 	text := "aicplan " + version
 	if info["commit"] != "" {
-		text += " (" + info["commit"][:min(12, len(info["commit"]))] + ")"
+		text += " (" + info["commit"] + ")"
 	}
 
 	fmt.Fprintf(a.stdout, "%s %s %s\n", text, info["go"], info["platform"])

@@ -21,8 +21,11 @@ import (
 	"aicplan/stages/runtimes"
 )
 
-// version is the release. The build information contains the commit.
+// version is the release.
 const version = "0.1.0"
+
+// commit is the git commit of the source, set by the linker.
+var commit string
 
 func main() {
 	tuneCollector()

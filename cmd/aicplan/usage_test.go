@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -25,7 +26,6 @@ import (
 var unusedWords = map[string]string{
 	"flag --no-color": "the environment variable NO_COLOR is what scripts set",
 	"flag --log-json": "for log collectors, which no page describes",
-	"help --json":     "for editors, which no page describes",
 }
 
 // TestEveryWordIsUsed requires a use of each block, attribute, check, function
@@ -340,6 +340,49 @@ var sharedFlags = func() (out []string) {
 	}
 	return out
 }()
+
+// TestCommandsOfPagesExist checks the verbs and flags of all command lines in pages.
+func TestCommandsOfPagesExist(t *testing.T) {
+	t.Parallel()
+	top := rootNode(t)
+	known := map[string]bool{}
+	for _, n := range leaves(t) {
+		known[verbOf(n)] = true
+	}
+
+	pages := 0
+	for _, path := range documents(t) {
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		text := strings.ReplaceAll(string(data), "\\\n", " ")
+		for _, m := range typedCommand.FindAllStringSubmatch(text, -1) {
+			words := strings.Fields(m[1])
+			node, _, _ := commandOf(top, words)
+			if prose := m[0][0] == 'a'; prose && node == top {
+				continue
+			}
+			if !known[verbOf(node)] && node != top && len(words) > 1 || node == top && words[0][0] != '-' {
+				t.Errorf("%s: there is no command aicplan %s", path, m[1])
+			}
+			for _, w := range words {
+				name, _, _ := strings.Cut(strings.TrimPrefix(w, "--"), "=")
+				if strings.HasPrefix(w, "--") && name != "help" && name != "version" && name != "" && flagOf(node, name) == nil {
+					t.Errorf("%s: aicplan %s: there is no flag --%s", path, m[1], name)
+				}
+			}
+			pages++
+		}
+	}
+	if pages < 100 {
+		t.Errorf("only %d command lines", pages)
+	}
+}
+
+// typedCommand matches command lines in code spans and in fences.
+var typedCommand = regexp.MustCompile("(?m)(?:^\\$ |^|`)(?:bin/|\\./bin/)?aicplan ([a-z-][^`|;&\n#<>]*)")
 
 // commandWords adds the verbs and flags of the command lines in a text.
 func commandWords(used map[string]bool, top *kong.Node, text string) {
