@@ -116,13 +116,21 @@ func (a *app) verdict(v *grid.Reasons, indent string) {
 		say("Kept: %d of %d combinations with these values are cases.", v.Cases, v.Matching)
 	case len(v.Duplicates) > 0 && len(v.Drops) == 0:
 		say("Not a case of its own.")
+	case v.Matching == 1:
+		say("Dropped: the combination with these values is no case.")
 	default:
 		say("Dropped: none of %d combinations with these values is a case.", v.Matching)
 	}
 
+	if v.Overlap() {
+		say("Several filters drop the same combinations, so the counts overlap.")
+	}
+
 	for _, d := range v.Drops {
 		say("  filter %s drops %d: %s", d.Filter, d.Dropped, d.Reason)
-		say("    because %s", strings.Join(d.Values, ", "))
+		if len(d.Values) > 0 {
+			say("    because %s", strings.Join(d.Values, ", "))
+		}
 		if d.In == "" {
 			say("    at %s", d.Place)
 			continue

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strings"
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/config"
@@ -53,6 +54,12 @@ func (a *app) planDiff(ctx context.Context, p *plan.Plan, c *planCmd, all *stage
 		}
 		fmt.Fprintf(a.stdout, "  %-32s %10s -> %-10s +%s -%s\n", d.Op, textutil.Count(int64(d.Old)),
 			textutil.Count(int64(d.New)), textutil.Count(int64(d.Added)), textutil.Count(int64(d.Removed)))
+		if len(d.AddedHave) > 0 {
+			fmt.Fprintf(a.stdout, "    only the added cases have %s\n", strings.Join(d.AddedHave, "; "))
+		}
+		if len(d.RemovedHave) > 0 {
+			fmt.Fprintf(a.stdout, "    only the removed cases have %s\n", strings.Join(d.RemovedHave, "; "))
+		}
 	}
 
 	fmt.Fprintf(a.stdout, "Diff: %s cases added, %s removed; %d ops unchanged.\n", textutil.Count(int64(added)),

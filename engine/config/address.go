@@ -4,6 +4,10 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 )
 
 // An address consists of names and keys: module.a["x"].collect.gemm["fp8"]. Keys are quoted like Go
@@ -117,6 +121,9 @@ func (c *Config) Find(address string) (*Instance, error) {
 	case 1:
 		return found[0], nil
 	case 0:
+		if why := c.leftOut(address); why != "" {
+			return nil, fmt.Errorf("%s is not part of this plan: %s", address, why)
+		}
 		return nil, fmt.Errorf("the plan has no stage %s.%s aicplan describe lists them", address,
 			DidYouMean(address, near))
 	}
@@ -127,4 +134,61 @@ func (c *Config) Find(address string) (*Instance, error) {
 	}
 
 	return nil, fmt.Errorf("%s could be any of %s: give the whole address", address, strings.Join(names, ", "))
+}
+
+// leftOut explains why a declared stage has no instance, or returns "". The modules of the address may
+// be omitted.
+func (c *Config) leftOut(address string) string {
+	if c.root == nil {
+		return ""
+	}
+	defer c.lock()()
+
+	var find func(s *scope) string
+	find = func(s *scope) string {
+		for _, d := range s.decl.order {
+			if d.kind == "module" {
+				for _, child := range s.children[d.name] {
+					if why := find(child); why != "" {
+						return why
+					}
+				}
+				continue
+			}
+
+			local := d.kind + "." + d.name
+			if a := WithoutOwnKey(address); len(s.instances[d]) == 0 && (a == local || a == s.qualify(local)) {
+				return s.offBecause(d)
+			}
+		}
+
+		return ""
+	}
+
+	return find(c.root)
+}
+
+// offBecause returns which conditions of a block without instances are false.
+func (s *scope) offBecause(d *blockDecl) string {
+	if d.enabled == nil {
+		return fmt.Sprintf("a stage that it reads is not part of it either (%s)", shortRange(d.rng()))
+	}
+
+	var off []string
+	for _, e := range conjuncts(d.enabled) {
+		v, diags := s.eval(e, nil)
+		if v, _ = v.Unmark(); !diags.HasErrors() && v.IsKnown() && !v.IsNull() && v.Type() == cty.Bool && v.False() {
+			off = append(off, s.l.src.snippet(e.Range()))
+		}
+	}
+
+	return fmt.Sprintf("%s is false (%s)", strings.Join(off, " and "), shortRange(d.enabled.Range()))
+}
+
+// conjuncts splits a condition at its outer && operators.
+func conjuncts(e hcl.Expression) []hcl.Expression {
+	if b, ok := e.(*hclsyntax.BinaryOpExpr); ok && b.Op == hclsyntax.OpLogicalAnd {
+		return append(conjuncts(b.LHS), conjuncts(b.RHS)...)
+	}
+	return []hcl.Expression{e}
 }

@@ -283,12 +283,8 @@ func (c *Config) Modules() []string {
 
 // Text returns the source text of an instance's block.
 func (c *Config) Text(in *Instance) string {
-	r := in.decl.block.Range()
-	f := c.Files()[r.Filename]
-	if f == nil || !r.CanSliceBytes(f.Bytes) {
-		return ""
-	}
-	return string(r.SliceBytes(f.Bytes))
+	defer c.lock()()
+	return c.l.src.snippet(in.decl.block.Range())
 }
 
 // Known returns the values that the body of an instance refers to, keyed by reference. It evaluates

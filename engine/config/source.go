@@ -60,6 +60,15 @@ func (s *sources) text(name, text string) hcl.Range {
 	return hcl.Range{Filename: name, Start: hcl.InitialPos, End: end}
 }
 
+// snippet returns the source text of a range.
+func (s *sources) snippet(r hcl.Range) string {
+	f := s.all()[r.Filename]
+	if f == nil || !r.CanSliceBytes(f.Bytes) {
+		return ""
+	}
+	return string(r.SliceBytes(f.Bytes))
+}
+
 // all returns the files and texts by name.
 func (s *sources) all() map[string]*hcl.File {
 	out := maps.Clone(s.parser.Files())

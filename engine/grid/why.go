@@ -1,8 +1,10 @@
 package grid
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -21,7 +23,8 @@ type Reasons struct {
 	// MaxIDs. Cases is the total number. A kept verdict has at least one ID.
 	IDs   []string `json:"ids,omitempty"`
 	Cases int      `json:"cases"`
-	// Drops has one entry per filter that drops matching combinations.
+	// Drops has one entry per filter that drops matching combinations, the one that drops most first.
+	// Several filters may drop the same combination, so their counts overlap.
 	Drops []Drop `json:"drops,omitempty"`
 	// Duplicates are passing combinations that were replaced by another case.
 	Duplicates []Duplicate `json:"duplicates,omitempty"`
@@ -31,6 +34,15 @@ type Reasons struct {
 	// Point is the verdict on the names of the sweep for the first matching case. It is nil if no
 	// such names were given.
 	Point *Reasons `json:"point,omitempty"`
+}
+
+// Overlap reports whether several filters drop the same combination.
+func (v *Reasons) Overlap() bool {
+	sum := v.Passing
+	for _, d := range v.Drops {
+		sum += d.Dropped
+	}
+	return sum > v.Matching
 }
 
 // MaxIDs limits Reasons.IDs and Reasons.Duplicates.
@@ -140,6 +152,8 @@ func (w *walker) why(given map[string]cty.Value, id func(c *Cases, at int) strin
 		out.Problems = w.p.spec.offAxis(given)
 	}
 
+	// The filter that drops most combinations decides, so it comes first.
+	slices.SortStableFunc(out.Drops, func(a, b Drop) int { return cmp.Compare(b.Dropped, a.Dropped) })
 	x.duplicates(cases)
 	return cases, out, nil
 }

@@ -1,6 +1,12 @@
 package plan
 
-import "sort"
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow"
+)
 
 // OpDiff compares the cases of one op between two plans.
 type OpDiff struct {
@@ -9,26 +15,43 @@ type OpDiff struct {
 	New     int    `json:"new"`
 	Added   int    `json:"added"`
 	Removed int    `json:"removed"`
+	// AddedHave are values that only added cases have, such as "gemm_dtype = nvfp4"; RemovedHave are those that
+	// only removed cases have. A saved plan has no values of cases, so RemovedHave is empty then.
+	AddedHave   []string `json:"added_have,omitempty"`
+	RemovedHave []string `json:"removed_have,omitempty"`
 }
 
-// CaseSets are the case ids of a plan by op.
-type CaseSets map[string]map[string]bool
+// CaseSets are the cases of a plan by op.
+type CaseSets map[string]*CaseSet
 
-// Sets collects the case ids of p by op, shortened as saved plans have them.
+// CaseSet are the cases of one op.
+type CaseSet struct {
+	ids    map[string]bool // shortened as in saved plans
+	tables []arrow.Record  // the cases with their values; empty for saved plans
+}
+
+func (c CaseSets) op(name string) *CaseSet {
+	if c[name] == nil {
+		c[name] = &CaseSet{ids: map[string]bool{}}
+	}
+	return c[name]
+}
+
+// Sets collects the cases of p by op.
 func Sets(p *Plan) CaseSets {
 	out := CaseSets{}
 	for _, s := range p.Stages {
 		if s.Plan == nil || s.Plan.Data == nil || s.Plan.Data.Planned == nil {
 			continue
 		}
-		op := s.Plan.Data.Info.Op
-		if out[op] == nil {
-			out[op] = map[string]bool{}
-		}
+
+		set := out.op(s.Plan.Data.Info.Op)
+		set.tables = append(set.tables, s.Plan.Data.Planned)
 		for _, id := range CaseIDs(s.Plan.Data.Planned) {
-			out[op][id[:packedID]] = true
+			set.ids[id[:packedID]] = true
 		}
 	}
+
 	return out
 }
 
@@ -39,46 +62,85 @@ func (s *Saved) Sets() (CaseSets, error) {
 		if st.Op == "" {
 			continue
 		}
+
 		ids, err := st.ids()
 		if err != nil {
 			return nil, err
 		}
-		if out[st.Op] == nil {
-			out[st.Op] = ids
-			continue
-		}
-		for id := range ids {
-			out[st.Op][id] = true
-		}
+		maps.Copy(out.op(st.Op).ids, ids)
 	}
+
 	return out, nil
 }
 
-// DiffSets compares two plans op by op, ops in name order; ops that are alike
-// are part of the result with no changes.
+// DiffSets compares two plans op by op, in the order of their names. Ops without changes are part of the
+// result.
 func DiffSets(old, now CaseSets) []OpDiff {
-	ops := map[string]bool{}
-	for op := range old {
-		ops[op] = true
-	}
-	for op := range now {
-		ops[op] = true
-	}
+	names := slices.Sorted(maps.Keys(old))
+	names = slices.Compact(slices.Sorted(slices.Values(append(names, slices.Collect(maps.Keys(now))...))))
+
 	var out []OpDiff
-	for op := range ops {
-		d := OpDiff{Op: op, Old: len(old[op]), New: len(now[op])}
-		for id := range now[op] {
-			if !old[op][id] {
-				d.Added++
-			}
-		}
-		for id := range old[op] {
-			if !now[op][id] {
-				d.Removed++
-			}
-		}
+	for _, name := range names {
+		a, b := old.op(name), now.op(name)
+		d := OpDiff{Op: name, Old: len(a.ids), New: len(b.ids), Added: b.beyond(a), Removed: a.beyond(b)}
+		d.AddedHave, d.RemovedHave = b.only(a), a.only(b)
 		out = append(out, d)
 	}
-	sort.Slice(out, func(i, j int) bool { return out[i].Op < out[j].Op })
+
+	return out
+}
+
+// beyond counts the cases that other does not have.
+func (c *CaseSet) beyond(other *CaseSet) int {
+	n := 0
+	for id := range c.ids {
+		if !other.ids[id] {
+			n++
+		}
+	}
+	return n
+}
+
+// mostValues is the number of values of a column that only lists.
+const mostValues = 4
+
+// only returns the columns whose values tell the cases that other does not have from the common ones, with these
+// values. It returns nil if there are no common cases.
+func (c *CaseSet) only(other *CaseSet) []string {
+	own, common := map[string]map[string]bool{}, map[string]map[string]bool{}
+	var names []string
+	for _, rec := range c.tables {
+		ids := CaseIDs(rec)
+		for i, f := range rec.Schema().Fields() {
+			if f.Name == "case_id" || f.Name == "status" {
+				continue
+			}
+
+			if own[f.Name] == nil {
+				own[f.Name], common[f.Name] = map[string]bool{}, map[string]bool{}
+				names = append(names, f.Name)
+			}
+
+			col := rec.Column(i)
+			for row, id := range ids {
+				values := own[f.Name]
+				if other.ids[id[:packedID]] {
+					values = common[f.Name]
+				}
+				values[col.ValueStr(row)] = true
+			}
+		}
+	}
+
+	var out []string
+	for _, name := range names {
+		values := slices.Sorted(maps.Keys(own[name]))
+		shared := slices.ContainsFunc(values, func(v string) bool { return common[name][v] })
+		if shared || len(values) == 0 || len(values) > mostValues || len(common[name]) == 0 {
+			continue
+		}
+		out = append(out, name+" = "+strings.Join(values, ", "))
+	}
+
 	return out
 }

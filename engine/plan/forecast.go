@@ -14,6 +14,7 @@ import (
 // to hand on, before anything is measured.
 func (p *Plan) foresee() hcl.Diagnostics {
 	known := map[string]*stage.Forecast{}
+	p.forecasts = known
 	in := func(r *stage.Ref) *stage.Forecast {
 		if r == nil {
 			return nil

@@ -52,9 +52,11 @@ type Plan struct {
 	Options Options
 	Store   *checkpoint.Store
 
-	byAddr   map[string]*Stage
-	demanded map[string][]string // columns that later stages need of every row, by address
-	written  func() map[string]*checkpoint.StageRecord
+	byAddr map[string]*Stage
+	// forecasts are what is known of the stages' tables, by address.
+	forecasts map[string]*stage.Forecast
+	demanded  map[string][]string // columns that later stages need of every row, by address
+	written   func() map[string]*checkpoint.StageRecord
 }
 
 // Stage is one instance with the decision about it. While a run is under way

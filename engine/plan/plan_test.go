@@ -143,7 +143,7 @@ func TestSavedPlan(t *testing.T) {
 	}
 	less, _ := build(t, dir, strings.Replace(strings.Replace(two, "[1, 2, 3]", "[1, 3, 5]", 1), `op = "moe"`, `op = "moe2"`, 1), plan.Options{})
 	want := []plan.OpDiff{
-		{Op: "gemm", Old: 4, New: 6, Added: 2},
+		{Op: "gemm", Old: 4, New: 6, Added: 2, AddedHave: []string{"m = 5"}},
 		{Op: "moe", Old: 1, New: 0, Removed: 1},
 		{Op: "moe2", Old: 0, New: 1, Added: 1},
 	}

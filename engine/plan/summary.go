@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
@@ -16,8 +18,18 @@ type Summary struct {
 	Format int            `json:"format_version"`
 	Stages []StageSummary `json:"stages"`
 	Totals Totals         `json:"totals"`
+	// Targets are what the plan measures on, each once.
+	Targets []Target `json:"targets,omitempty"`
 	// Work is true when applying would run anything.
 	Work bool `json:"work"`
+}
+
+// Target is a system and a framework that a plan measures on.
+type Target struct {
+	System    string `json:"system"`
+	Framework string `json:"framework,omitempty"`
+	// Requires is the version that the runtime requires, such as "==0.24.0".
+	Requires string `json:"requires,omitempty"`
 }
 
 // StageSummary is one stage of a Summary.
@@ -90,10 +102,51 @@ func Summarize(p *Plan) Summary {
 		out.Totals.add(ss, s)
 		out.Stages = append(out.Stages, ss)
 	}
+	out.Targets = p.targets()
 	out.Totals.Stages = len(out.Stages)
 	out.Totals.Cost = out.Totals.GPUHours * p.Options.Price
 	out.Totals.onGPUs(out.Stages, p.Options.GPUs)
 	return out
+}
+
+// targets returns what the collects of a plan measure on, in the order of the plan.
+func (p *Plan) targets() []Target {
+	requires := map[string]string{}
+	for _, rt := range p.Config.Runtimes() {
+		requires[rt.Address] = rt.Requires
+	}
+
+	var out []Target
+	for _, s := range p.Stages {
+		f := p.forecasts[s.Address()]
+		if s.Instance.Kind.Class != stage.Measure || f == nil || f.Info.System == "" {
+			continue
+		}
+		t := Target{f.Info.System, f.Info.Framework, requires[f.Origin]}
+		if !slices.Contains(out, t) {
+			out = append(out, t)
+		}
+	}
+
+	return out
+}
+
+// about returns " for SYSTEM, FRAMEWORK VERSION" or "".
+func (s Summary) about() string {
+	var words []string
+	for _, t := range s.Targets {
+		for _, w := range []string{t.System, strings.TrimSpace(t.Framework + " " + t.Requires)} {
+			if w != "" && !slices.Contains(words, w) {
+				words = append(words, w)
+			}
+		}
+	}
+
+	if len(words) == 0 {
+		return ""
+	}
+
+	return " for " + strings.Join(words, ", ")
 }
 
 // onGPUs adds up the time of all stages on so many GPUs; 0 means those of a node.
@@ -183,7 +236,7 @@ func (s Summary) Line() string {
 	if t.Collect+t.Reuse+t.Hold+t.Unsupported+t.LeftOut > t.Cases && t.Elsewhere == 0 {
 		cases += ", some measured more than once"
 	}
-	text := fmt.Sprintf("Plan: %s; %s (%s to collect, %s reused", textutil.Counted(t.Stages, "stage"), cases, textutil.Count(int64(t.Collect)), textutil.Count(int64(t.Reuse)))
+	text := fmt.Sprintf("Plan%s: %s; %s (%s to collect, %s reused", s.about(), textutil.Counted(t.Stages, "stage"), cases, textutil.Count(int64(t.Collect)), textutil.Count(int64(t.Reuse)))
 	if t.Elsewhere > 0 {
 		text += fmt.Sprintf(", %s elsewhere", textutil.Count(int64(t.Elsewhere)))
 	}
