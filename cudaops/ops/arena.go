@@ -8,7 +8,7 @@ import (
 	"aicplan/cudaops/driver"
 )
 
-// DType is an element type as perf tables name it.
+// DType is an element type, named as in perf tables.
 type DType string
 
 // Element types of operands.
@@ -20,7 +20,7 @@ const (
 	Int8     DType = "int8"
 )
 
-// Size is the size of an element in bytes; 0 for an unknown type.
+// Size returns the size of an element in bytes, or 0 for an unknown type.
 func (t DType) Size() int64 {
 	switch t {
 	case Float32:
@@ -30,11 +30,12 @@ func (t DType) Size() int64 {
 	case FP8, Int8:
 		return 1
 	}
+
 	return 0
 }
 
-// fillType is the type's number in the fill kernel, and the standard deviation
-// of its values. int8 gets a wide one, as quantised tensors have.
+// fillType returns the type's number in the fill kernel and the standard deviation of its
+// values. That of int8 is large, as in quantised tensors.
 func (t DType) fillType() (int32, float32) {
 	switch t {
 	case Float32:
@@ -46,24 +47,24 @@ func (t DType) fillType() (int32, float32) {
 	case FP8:
 		return 3, 1
 	}
+
 	return 4, 32
 }
 
 // Sizes within the arena.
 const (
-	// operandAlign is the alignment of every operand; allocators of frameworks
-	// give as much.
+	// operandAlign is the alignment of operands, the same as in the allocators of frameworks.
 	operandAlign = 512
-	// workspaceBytes is what frameworks give cuBLASLt on this class of GPU.
+	// workspaceBytes is the workspace that frameworks give cuBLASLt on this class of GPU.
 	workspaceBytes = 32 << 20
-	// scaleShare is the part of the arena for scale factors of fp8 operands: one
-	// factor per 128 elements of the largest operand fits.
-	scaleShare = 64 // 1/64 of the arena
+	// scaleShare is the divisor of the arena for the scale factors of fp8 operands. One factor
+	// per 128 elements of the largest operand fits.
+	scaleShare = 64
 )
 
-// Arena is the one allocation of a worker. It is cut into a pool of operands
-// per element type, a pool for outputs, scale factors and a workspace. Pools
-// are filled once with seeded normals, on first use.
+// Arena is the memory of a worker, in one allocation. It has a pool of operands for each
+// element type, a pool for outputs, scale factors and a workspace. Pools are filled with
+// seeded normals on first use.
 type Arena struct {
 	dev       *Device
 	base      driver.Ptr
@@ -75,7 +76,7 @@ type Arena struct {
 	seed      uint64
 }
 
-// Pool is a stretch of the arena that operands are cut from.
+// Pool is a part of the arena that contains operands.
 type Pool struct {
 	base   driver.Ptr
 	bytes  int64
@@ -83,16 +84,16 @@ type Pool struct {
 	dtype  DType
 }
 
-// Bytes is the pool's size.
+// Bytes returns the size of the pool.
 func (p *Pool) Bytes() int64 { return p.bytes }
 
-// ArenaBytes chooses how much memory a worker takes: less than half of what is
-// free, so that a second worker fits on the device, and no more than 40 GiB.
+// ArenaBytes returns the size of a worker's arena for the given free memory: less than half
+// of it, so that a second worker fits on the device, and at most 40 GiB.
 func ArenaBytes(free int64) int64 {
 	return min(free/100*45, 40<<30) &^ (1<<20 - 1)
 }
 
-// errNoRoom is about a device whose memory others have.
+// errNoRoom is the error for a device whose memory is in use by other processes.
 var errNoRoom = errors.New("too little device memory is free")
 
 func newArena(d *Device, bytes int64) (*Arena, error) {
@@ -100,10 +101,12 @@ func newArena(d *Device, bytes int64) (*Arena, error) {
 	if bytes < least {
 		return nil, fmt.Errorf("%w: the arena would have %d MiB, and needs %d MiB", errNoRoom, bytes>>20, least>>20)
 	}
+
 	base, err := d.Lib.Driver.Alloc(bytes)
 	if err != nil {
 		return nil, fmt.Errorf("arena of %.1f GiB: %w", float64(bytes)/(1<<30), err)
 	}
+
 	a := &Arena{dev: d, base: base, bytes: bytes, pools: map[DType]*Pool{}, seed: 1}
 	next := base
 	cut := func(n int64) *Pool {
@@ -112,30 +115,32 @@ func newArena(d *Device, bytes int64) (*Arena, error) {
 		next += driver.Ptr(n)
 		return p
 	}
+
 	ws := min(workspaceBytes, bytes/8)
 	a.Workspace = cut(ws).base
 	a.Scales = cut(bytes / scaleShare)
 	rest := bytes - int64(next-base)
 	a.Out = cut(rest / 4)
 	rest = bytes - int64(next-base)
-	// Two bytes per element for two types and one for two: the same number of
-	// elements in each.
+	// Two types have two bytes per element and two have one. All pools have the same number of
+	// elements.
 	for _, t := range []DType{BFloat16, Float16, FP8, Int8} {
 		p := cut(rest / 6 * t.Size())
 		p.dtype = t
 		a.pools[t] = p
 	}
+
 	return a, nil
 }
 
 func (a *Arena) free() error { return a.dev.Lib.Driver.Free(a.base) }
 
-// SetSeed chooses the data of pools that are not filled yet and refills the
-// others on their next use.
+// SetSeed sets the seed of the data. Filled pools are filled again on their next use.
 func (a *Arena) SetSeed(seed uint64) {
 	if seed == a.seed {
 		return
 	}
+
 	a.seed = seed
 	for _, p := range a.pools {
 		p.filled = false
@@ -145,19 +150,23 @@ func (a *Arena) SetSeed(seed uint64) {
 // Operands returns the pool of a type, filled with normals.
 func (a *Arena) Operands(t DType) (*Pool, error) {
 	if t == Float32 {
-		// A pair of bfloat16 normals reads as a float of the same size.
+		// A pair of bfloat16 normals is a float of similar magnitude.
 		t = BFloat16
 	}
+
 	p, ok := a.pools[t]
 	if !ok {
 		return nil, fmt.Errorf("no operands of type %q", t)
 	}
+
 	if !p.filled {
 		if err := a.fill(p); err != nil {
 			return nil, fmt.Errorf("filling %.1f GiB with %s normals: %w", float64(p.bytes)/(1<<30), t, err)
 		}
+
 		p.filled = true
 	}
+
 	return p, nil
 }
 
@@ -174,6 +183,7 @@ func (a *Arena) fill(p *Pool) error {
 	if err != nil {
 		return err
 	}
+
 	return d.Lib.Driver.SyncStream(d.stream)
 }
 
@@ -186,15 +196,18 @@ func (a *Arena) Ones() (*Pool, error) {
 		if err := d.Lib.Driver.Memset32(a.Scales.base, 0x3F800000, a.Scales.bytes/4, d.stream); err != nil {
 			return nil, err
 		}
+
 		if err := d.Lib.Driver.SyncStream(d.stream); err != nil {
 			return nil, err
 		}
+
 		a.Scales.filled = true
 	}
+
 	return a.Scales, nil
 }
 
-// TooLargeError says that an operand does not fit into its pool.
+// TooLargeError is the error for an operand that does not fit into its pool.
 type TooLargeError struct {
 	What        string
 	Bytes, Pool int64
@@ -205,8 +218,8 @@ func (e *TooLargeError) Error() string {
 		float64(e.Pool)/(1<<30))
 }
 
-// cursor hands out consecutive operands of one pool, beginning where the case's
-// own hash says: a case reads the same places whatever ran before it.
+// cursor allocates consecutive operands of a pool. It begins at a position that depends on
+// the case only, so that a case reads the same addresses independent of earlier cases.
 type cursor struct {
 	pool *Pool
 	at   int64
@@ -217,20 +230,25 @@ func (p *Pool) cursor(hash uint64) *cursor {
 	if n := p.bytes / operandAlign; n > 0 {
 		c.at = int64(hash%uint64(n)) * operandAlign
 	}
+
 	return c
 }
 
-// take returns the next bytes of the pool; it starts over at the pool's end.
+// take returns the address of the next bytes. At the end of the pool, it continues at its
+// beginning.
 func (c *cursor) take(what string, bytes int64) (driver.Ptr, error) {
 	if bytes < 0 {
-		bytes = math.MaxInt64 // a product of sizes that does not fit into its type
+		bytes = math.MaxInt64 // the product of the sizes overflows
 	}
+
 	if bytes > c.pool.bytes {
 		return 0, &TooLargeError{What: what, Bytes: bytes, Pool: c.pool.bytes}
 	}
+
 	if c.at+bytes > c.pool.bytes {
 		c.at = 0
 	}
+
 	p := c.pool.base + driver.Ptr(c.at)
 	c.at += (bytes + operandAlign - 1) / operandAlign * operandAlign
 	return p, nil

@@ -13,33 +13,33 @@ import (
 )
 
 const (
-	// gateLimit is how long the device waits for the host to queue a burst, in
-	// nanoseconds. A host that was preempted longer makes the burst invalid.
+	// gateLimit is how long the device waits for the host to queue a burst, in nanoseconds. If
+	// the host is preempted for longer, the burst is invalid.
 	gateLimit = 20_000_000
-	// gateLeast is how long the gate spins at least, in nanoseconds: long enough
-	// for the wall clock's steps not to matter to the clock that it reads.
+	// gateLeast is how long the gate spins at least, in nanoseconds, so that the step of the
+	// wall clock does not affect the measured SM clock.
 	gateLeast = 20_000
-	// gateTries is how often an invalid burst is tried again.
+	// gateTries is the number of tries of an invalid burst.
 	gateTries = 3
-	// queueDepth is how many executions a burst queues behind the closed gate,
-	// and half of it how many launches. A host that met a full queue there would
-	// wait for the gate that it has to open: an H200 (driver 580) took 420
-	// executions in graphs of 4 and 5, and did not take 540.
+	// queueDepth is the maximum number of executions queued while the gate is closed, and twice
+	// that of launches. If the queue were full, the host would block before it opens the gate.
+	// An H200 (driver 580) accepted 420 executions in graphs of 4 and 5, but not 540.
 	queueDepth = 400
 )
 
-// ErrGate says that the host could not queue a burst in time, again and again:
-// something else keeps its processor busy.
+// ErrGate is returned if the host repeatedly could not queue a burst in time, because its
+// CPU is busy.
 var ErrGate = errors.New("the host was too slow to queue a burst: is its processor overloaded?")
 
-// Burst implements measure.Burster. The device waits until the whole burst is
-// queued, so that no block contains the host's time; a stamp of SM 0's cycle
-// counter and wall clock is taken before and after every block. Blocks that a
-// device cannot queue at once follow in further bursts, without a pause.
+// Burst implements measure.Burster. The device waits until the whole burst is queued, so that
+// no block contains time of the host. The cycle counter and the wall clock of SM 0 are read
+// before and after every block. If the blocks do not fit into the queue, they are run in
+// several bursts without a pause.
 func (t *Target) Burst(ctx context.Context, b measure.Burst) ([]measure.Block, error) {
 	if b.Blocks < 1 || b.Executions < 1 {
 		panic(fmt.Sprintf("ops: a burst of %d blocks of %d executions", b.Blocks, b.Executions))
 	}
+
 	t.use(b.Capture)
 	const around = 4 // two stamps and two events of a block
 	launches := (b.Executions + t.Quantum() - 1) / t.Quantum()
@@ -52,29 +52,35 @@ func (t *Target) Burst(ctx context.Context, b measure.Burst) ([]measure.Block, e
 		if len(out) > 0 {
 			part.Soak, part.Warm = 0, 0
 		}
+
 		blocks, err := t.gated(ctx, part)
 		if err != nil {
 			return nil, err
 		}
+
 		out = append(out, blocks...)
 	}
+
 	return out, nil
 }
 
-// gated queues a burst, again when the host was too slow.
+// gated runs a burst, and repeats it if the host was too slow.
 func (t *Target) gated(ctx context.Context, b measure.Burst) ([]measure.Block, error) {
 	for range gateTries {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
+
 		blocks, ok, err := t.burst(b)
 		if err != nil {
 			return nil, err
 		}
+
 		if ok {
 			return blocks, nil
 		}
 	}
+
 	return nil, ErrGate
 }
 
@@ -86,84 +92,99 @@ func (t *Target) burst(b measure.Burst) ([]measure.Block, bool, error) {
 	if err := t.warmUp(); err != nil {
 		return nil, false, err
 	}
+
 	if err := t.soak(b.Soak); err != nil {
 		return nil, false, err
 	}
+
 	if err := d.queueGate(); err != nil {
 		return nil, false, err
 	}
+
 	counts, err := t.queueBurst(b)
 	d.openGate()
 	if e := api.SyncStream(s); err == nil {
 		err = e
 	}
+
 	if err != nil {
 		return nil, false, err
 	}
+
 	ready, ok := d.readGate()
 	if !ok {
 		return nil, false, nil
 	}
+
 	blocks := make([]measure.Block, b.Blocks)
 	for i := range blocks {
 		ms, err := api.Elapsed(d.events[2*i], d.events[2*i+1])
 		if err != nil {
 			return nil, false, err
 		}
+
 		blocks[i] = measure.Block{
 			Seconds: ms / 1e3, Executions: counts[i], UsedGraph: t.UsesGraph(),
 			ClockMHz: d.clockBetween(2*i, 2*i+1), ReadyMHz: ready,
 		}
 	}
+
 	return blocks, true, nil
 }
 
-// warmUp brings a target's code and graphs to the device before their first burst.
-// Code is loaded at a kernel's first launch, which may wait for the device: with
-// the gate closed that would be for ever. A graph travels at its first launch,
-// which would count in a block. For long executions neither matters (capturing
-// has loaded the code), and running them costs heat.
+// warmUp transfers a target's code and graphs to the device before their first burst. Code is
+// loaded at a kernel's first launch, which may wait for the device and would deadlock while the
+// gate is closed. A graph is uploaded at its first launch, which would be part of a block. For
+// long executions neither matters, because capturing has loaded the code, and running them
+// would heat the device.
 func (t *Target) warmUp() error {
 	m := &t.made[t.which]
 	if m.warm {
 		return nil
 	}
+
 	n := 1
 	if t.UsesGraph() {
 		if s, _ := t.dev.Peaks.Estimate(t.c); s > longEnough {
 			m.warm = true
 			return nil
 		}
+
 		n = len(m.execs) * t.perGraph
 	}
+
 	if _, err := t.queue(n); err != nil {
 		return err
 	}
+
 	if err := t.dev.Lib.Driver.SyncStream(t.dev.stream); err != nil {
 		return err
 	}
+
 	m.warm = true
 	return nil
 }
 
-// soakLaunches is how many launches a soak queues at once: a device's queue holds
-// about a thousand, and a host that meets a full one waits in the middle.
+// soakLaunches is the number of launches that a soak queues at once. The queue of a device
+// holds about a thousand, and the host blocks if it is full.
 const soakLaunches = 256
 
-// soak runs n executions without timing them; the last of them may still run
-// when it returns, so that what follows finds the device busy.
+// soak runs n executions without timing them. The last ones may still be running when it
+// returns, so that the device stays busy.
 func (t *Target) soak(n int) error {
 	for n > 0 {
 		part := min(n, soakLaunches*t.Quantum())
 		if _, err := t.queue(part); err != nil {
 			return err
 		}
+
 		if n -= part; n > 0 {
 			if err := t.dev.Lib.Driver.SyncStream(t.dev.stream); err != nil {
 				return err
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -175,30 +196,36 @@ func (t *Target) queueBurst(b measure.Burst) ([]int, error) {
 			return nil, err
 		}
 	}
+
 	counts := make([]int, b.Blocks)
 	for i := range counts {
 		if err := d.queueStamp(2 * i); err != nil {
 			return nil, err
 		}
+
 		if err := api.Record(d.events[2*i], s); err != nil {
 			return nil, err
 		}
+
 		n, err := t.queue(b.Executions)
 		if err != nil {
 			return nil, err
 		}
+
 		counts[i] = n
 		if err := api.Record(d.events[2*i+1], s); err != nil {
 			return nil, err
 		}
+
 		if err := d.queueStamp(2*i + 1); err != nil {
 			return nil, err
 		}
 	}
+
 	return counts, nil
 }
 
-// queueGate queues the kernel that holds the stream back.
+// queueGate queues the kernel that blocks the stream.
 func (d *Device) queueGate() error {
 	clear(d.host.Bytes[hostGate:])
 	d.gateNo++
@@ -208,36 +235,40 @@ func (d *Device) queueGate() error {
 	}, d.stream)
 }
 
-// readGate returns the clock in MHz while the gate was closed; ok is false when
-// it opened by itself.
+// readGate returns the SM clock in MHz while the gate was closed. ok is false if the gate
+// opened by itself after gateLimit.
 func (d *Device) readGate() (mhz float64, ok bool) {
 	if nanos := d.word(hostGate + 16); nanos > 0 {
 		mhz = float64(d.word(hostGate+8)) * 1e3 / float64(nanos)
 	}
+
 	return mhz, d.word(hostGate) == 0
 }
 
-// Ready reads the clock of a multiprocessor with nothing else running, in MHz:
-// what the power controller grants at this moment.
+// Ready returns the clock of an idle multiprocessor in MHz, which the power controller
+// currently allows.
 func (d *Device) Ready(ctx context.Context) (float64, error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
 	}
+
 	d.busy.Lock()
 	defer d.busy.Unlock()
 	if err := d.queueGate(); err != nil {
 		return 0, err
 	}
+
 	d.openGate()
 	if err := d.Lib.Driver.SyncStream(d.stream); err != nil {
 		return 0, err
 	}
+
 	mhz, _ := d.readGate()
 	return mhz, nil
 }
 
-// openGate lets the queued burst run. The device polls this word across the
-// bus, so it must be stored as one word and not be kept in a register.
+// openGate starts the queued burst. The device polls this word across the bus, so it must be
+// stored atomically.
 func (d *Device) openGate() {
 	flag := (*uint32)(unsafe.Pointer(&d.host.Bytes[hostFlag]))
 	atomic.StoreUint32(flag, d.gateNo)
@@ -250,7 +281,7 @@ func (d *Device) queueStamp(i int) error {
 	}, d.stream)
 }
 
-// stamp is one reading of SM 0.
+// stamp is a reading of the counters of SM 0.
 type stamp struct {
 	cycles, nanos uint64
 	ok            bool
@@ -265,12 +296,13 @@ func (d *Device) readStamp(i int) stamp {
 	}
 }
 
-// clockBetween is SM 0's mean clock between two stamps in MHz; 0 when a stamp is
+// clockBetween returns the mean clock of SM 0 between two stamps in MHz, or 0 if a stamp is
 // missing.
 func (d *Device) clockBetween(a, b int) float64 {
 	x, y := d.readStamp(a), d.readStamp(b)
 	if !x.ok || !y.ok || y.nanos <= x.nanos {
 		return 0
 	}
+
 	return float64(y.cycles-x.cycles) * 1e3 / float64(y.nanos-x.nanos)
 }

@@ -1,7 +1,7 @@
 // Package ops measures kernels on one GPU: matrix products, memory traffic,
-// elementwise kernels and users' own. It prepares cases (operands in an arena,
-// graphs captured), queues bursts with device-clock stamps around every block,
-// and is the worker host of the cuda runtime.
+// elementwise kernels and users' kernels. It prepares cases (operands in an arena, captured
+// graphs), runs bursts with readings of the device's clock around every block, and contains
+// the worker host of cuda runtimes.
 package ops
 
 import (
@@ -16,8 +16,8 @@ import (
 	"aicplan/cudaops/ops/kernels"
 )
 
-// Libraries are what a device works with. Lt and RTC may be nil with the error
-// that says why; only ops that need them fail then.
+// Libraries are the libraries of a device. Lt and RTC may be nil; LtErr and RTCErr are then the
+// reasons, and ops that need the library fail.
 type Libraries struct {
 	Driver driver.API
 	Lt     cublaslt.API
@@ -26,8 +26,8 @@ type Libraries struct {
 	RTCErr error
 }
 
-// Device is one GPU with its context, stream and arena. Its methods are called
-// from goroutines that called Bind.
+// Device is one GPU with its context, stream and arena. Its methods must be called from
+// goroutines that called Bind.
 type Device struct {
 	Lib    Libraries
 	Info   driver.Info
@@ -41,16 +41,15 @@ type Device struct {
 	gateNo uint32
 	events []driver.Event
 	peers  map[int]driver.Context
-	// busy is held by whoever has work on the device that must run alone.
+	// busy is locked while work on the device must run alone.
 	busy sync.Mutex
-	// capturing is held while a graph is captured on the prep stream.
+	// capturing is locked while a graph is captured on the prep stream.
 	capturing sync.Mutex
-	// elementwise holds compiled kernels by element type.
+	// elementwise contains compiled kernels by element type.
 	elementwise map[DType]driver.Module
-	// user holds the entries of users' kernels by source and options.
+	// user contains the functions of users' kernels by source and options.
 	user map[string]driver.Function
-	// shared is the dynamic shared memory that kernels may use, where it is more
-	// than every kernel may.
+	// shared is the raised limit of dynamic shared memory of kernels, in bytes.
 	shared map[driver.Function]int
 }
 
@@ -61,10 +60,10 @@ type coreKernels struct {
 }
 
 const (
-	// maxBlocks bounds the timed blocks of one burst.
+	// maxBlocks is the maximum number of timed blocks of a burst.
 	maxBlocks = 64
-	// Layout of the mapped host memory: the gate's flag, the gate's three words,
-	// then two stamps of four words per block.
+	// Layout of the mapped host memory: the flag of the gate, the three words of the gate, and
+	// two stamps of four words for each block.
 	hostFlag   = 0
 	hostGate   = 32
 	hostStamps = 64
@@ -72,20 +71,20 @@ const (
 	hostBytes  = hostStamps + 2*maxBlocks*stampBytes
 )
 
-// Bind locks the calling goroutine to its thread and makes the device's context
-// current on it. The returned function undoes the lock.
+// Bind locks the calling goroutine to its thread and makes the device's context current on it.
+// The returned function unlocks it.
 func (d *Device) Bind() (func(), error) {
 	runtime.LockOSThread()
 	if err := d.Lib.Driver.SetCurrent(d.ctx); err != nil {
 		runtime.UnlockOSThread()
 		return nil, err
 	}
+
 	return runtime.UnlockOSThread, nil
 }
 
-// NewDevice makes the context of a device current on the calling thread (which
-// the caller has locked), loads the kernels of this package and reserves the
-// arena.
+// NewDevice makes the context of a device current on the calling thread, which the caller must
+// have locked, loads the kernels of this package and allocates the arena.
 func NewDevice(lib Libraries, index driver.Device, o OpenOptions) (*Device, error) {
 	d := &Device{Lib: lib}
 	api := lib.Driver
@@ -93,42 +92,54 @@ func NewDevice(lib Libraries, index driver.Device, o OpenOptions) (*Device, erro
 	if d.Info, err = api.Info(index); err != nil {
 		return nil, err
 	}
+
 	if d.ctx, err = api.Primary(index); err != nil {
 		return nil, fmt.Errorf("context of %s: %w", d.Info.Name, err)
 	}
+
 	if err = api.SetCurrent(d.ctx); err != nil {
 		return nil, err
 	}
+
 	if d.stream, err = api.NewStream(); err != nil {
 		return nil, err
 	}
+
 	if d.prep, err = api.NewStream(); err != nil {
 		return nil, err
 	}
+
 	if err = d.loadCore(); err != nil {
 		return nil, fmt.Errorf("kernels of aicplan: %w", err)
 	}
+
 	if d.host, err = api.HostAlloc(hostBytes); err != nil {
 		return nil, err
 	}
+
 	for range 2 * maxBlocks {
 		e, err := api.NewEvent()
 		if err != nil {
 			return nil, err
 		}
+
 		d.events = append(d.events, e)
 	}
+
 	bytes := o.Arena
 	if bytes == 0 {
 		free, _, err := api.MemInfo()
 		if err != nil {
 			return nil, err
 		}
+
 		bytes = ArenaBytes(free)
 	}
+
 	if d.Arena, err = newArena(d, bytes); err != nil {
 		return nil, err
 	}
+
 	return d, nil
 }
 
@@ -138,6 +149,7 @@ func (d *Device) loadCore() error {
 	if d.core.module, err = api.LoadModule(kernels.CorePTX); err != nil {
 		return err
 	}
+
 	for name, at := range map[string]*driver.Function{
 		"gate": &d.core.gate, "stamp": &d.core.stamp, "spin": &d.core.spin, "null": &d.core.null,
 		"fill": &d.core.fill, "copy": &d.core.copy, "triad": &d.core.triad, "reduce": &d.core.reduce,
@@ -146,31 +158,32 @@ func (d *Device) loadCore() error {
 			return err
 		}
 	}
+
 	return nil
 }
 
-// SetLt gives the device its cuBLASLt, or the reason why there is none. It is
-// opened after the device because the library binds the context that is current
-// then.
+// SetLt sets the cuBLASLt of the device, or the reason why there is none. It must be opened after
+// the device, because the library uses the context that is current then.
 func (d *Device) SetLt(lt cublaslt.API, err error) { d.Lib.Lt, d.Lib.LtErr = lt, err }
 
-// Close frees the device's memory. The context stays with the process.
+// Close frees the device's memory. The context remains.
 func (d *Device) Close() error {
 	if d.Arena == nil {
 		return nil
 	}
+
 	return d.Arena.free()
 }
 
-// lost says whether the context takes no more work.
+// lost reports whether the context is unusable.
 func (d *Device) lost() bool {
-	// A stream that somebody captures on cannot be asked.
+	// A stream cannot be synchronized while it captures.
 	d.capturing.Lock()
 	defer d.capturing.Unlock()
 	return driver.Sticky(d.Lib.Driver.SyncStream(d.prep))
 }
 
-// word reads a 64-bit word of the mapped host memory.
+// word returns a 64-bit word of the mapped host memory.
 func (d *Device) word(at int) uint64 {
 	return binary.LittleEndian.Uint64(d.host.Bytes[at:])
 }

@@ -12,10 +12,9 @@ import (
 	"aicplan/cudaops/ops/kernels"
 )
 
-// Elementwise is one of the kernels between the products of a transformer layer
-// on rows of Hidden elements: rmsnorm, silu_and_mul (whose input rows are twice
-// as wide), quantize_fp8 (one scale) and quantize_fp8_block (a scale per row and
-// 128 columns).
+// Elementwise is a kernel between the products of a transformer layer on rows of Hidden
+// elements: rmsnorm, silu_and_mul (input rows of 2 Hidden elements), quantize_fp8 (one scale)
+// and quantize_fp8_block (a scale per row and 128 columns).
 type Elementwise struct {
 	Kernel string
 	Tokens int64
@@ -36,7 +35,7 @@ var ElementwiseKernels = []string{RMSNorm, SiluAndMul, QuantizeFP8, QuantizeBloc
 
 const (
 	rmsEpsilon   = 1e-6
-	quantInverse = 64 // a tensor whose largest magnitude is 7 becomes one of 448
+	quantInverse = 64 // maps the magnitude 7 to 448
 	fp8SM        = 89 // first compute capability with e4m3
 	groupSize    = 128
 )
@@ -47,6 +46,7 @@ func (e Elementwise) check(sm int) (DType, error) {
 		return "", &UnsupportedError{What: fmt.Sprintf("dtype %q", e.Type),
 			Err: errors.New("elementwise kernels take bfloat16 and float16")}
 	}
+
 	multiple := int64(8)
 	switch e.Kernel {
 	case RMSNorm, SiluAndMul:
@@ -62,46 +62,57 @@ func (e Elementwise) check(sm int) (DType, error) {
 		return "", &UnsupportedError{What: fmt.Sprintf("elementwise kernel %q", e.Kernel),
 			Err: fmt.Errorf("the cuda runtime has %v", ElementwiseKernels)}
 	}
+
 	if e.Tokens < 1 || e.Hidden < 1 || e.Hidden%multiple != 0 {
 		return "", &UnsupportedError{What: fmt.Sprintf("%s of %d x %d", e.Kernel, e.Tokens, e.Hidden),
 			Err: fmt.Errorf("rows must hold a multiple of %d elements", multiple)}
 	}
+
 	if e.Tokens > math.MaxInt32 || e.Hidden > math.MaxInt32 {
 		return "", &UnsupportedError{What: fmt.Sprintf("%s of %d x %d", e.Kernel, e.Tokens, e.Hidden),
 			Err: errors.New("dimensions are 32-bit numbers")}
 	}
+
 	return dtype, nil
 }
 
-// function compiles the kernels for a type once and returns one of them.
+// elementwiseFunction compiles the kernels for a type once and returns one of them.
 func (d *Device) elementwiseFunction(t DType, kernel string) (driver.Function, error) {
 	module, ok := d.elementwise[t]
 	if !ok {
 		if d.Lib.RTC == nil {
 			return 0, fmt.Errorf("elementwise kernels are compiled at run time: %w", d.Lib.RTCErr)
 		}
+
 		number, fp8 := 1, 0
 		if t == Float16 {
 			number = 2
 		}
+
 		if d.Info.SM() >= fp8SM {
 			fp8 = 1
 		}
+
 		cubin, err := d.Lib.RTC.Compile(nvrtc.Program{
 			Name: "elementwise.cu", Source: kernels.Elementwise, SM: d.Info.SM(),
 			Options: []string{fmt.Sprintf("-DDTYPE=%d", number), fmt.Sprintf("-DFP8=%d", fp8)},
 		})
+
 		if err != nil {
 			return 0, err
 		}
+
 		if module, err = d.Lib.Driver.LoadModule(cubin); err != nil {
 			return 0, err
 		}
+
 		if d.elementwise == nil {
 			d.elementwise = map[DType]driver.Module{}
 		}
+
 		d.elementwise[t] = module
 	}
+
 	return d.Lib.Driver.Function(module, "aicplan_"+kernel)
 }
 
@@ -111,14 +122,17 @@ func (d *Device) Elementwise(e Elementwise) (*Case, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	f, err := d.elementwiseFunction(dtype, e.Kernel)
 	if err != nil {
 		return nil, err
 	}
+
 	pool, err := d.Arena.Operands(dtype)
 	if err != nil {
 		return nil, err
 	}
+
 	n := e.Tokens * e.Hidden
 	in, outBytes := 2*n, 2*n
 	switch e.Kernel {
@@ -127,11 +141,13 @@ func (d *Device) Elementwise(e Elementwise) (*Case, error) {
 	case QuantizeFP8, QuantizeBlock:
 		outBytes = n
 	}
+
 	c := &Case{
 		Label:   fmt.Sprintf("elementwise %s %s tokens=%d hidden=%d", e.Kernel, dtype, e.Tokens, e.Hidden),
 		Columns: map[string]any{"kernel_source": "aicplan_" + e.Kernel},
 		Bytes:   float64(in + outBytes),
 	}
+
 	d.rotate(c, float64(in))
 	c.Columns["cache"] = d.cacheState(c.Sets, float64(in), pool)
 	x := elementwiseBuffers{in: make([]driver.Ptr, c.Sets)}
@@ -141,13 +157,16 @@ func (d *Device) Elementwise(e Elementwise) (*Case, error) {
 			return nil, fmt.Errorf("%s: %w", c.Label, err)
 		}
 	}
+
 	if x.weight, err = cur.take("the weight", 2*e.Hidden); err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Label, err)
 	}
+
 	out := d.Arena.Out.cursor(hashOf(c.Label))
 	if x.out, err = out.take("the output", outBytes); err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Label, err)
 	}
+
 	switch e.Kernel {
 	case RMSNorm:
 		c.Bytes += float64(2 * e.Hidden)
@@ -158,13 +177,16 @@ func (d *Device) Elementwise(e Elementwise) (*Case, error) {
 			return nil, fmt.Errorf("%s: %w", c.Label, err)
 		}
 	}
+
 	c.Enqueue = func(i int, s driver.Stream) error { return d.Lib.Driver.Launch(e.launch(d, f, x, i), s) }
 	c.Verify = func(samples int, seed uint64) (Deviation, error) {
 		if err := d.poisonAndRun(x.out, outBytes, func() error { return c.Enqueue(0, d.stream) }); err != nil {
 			return Deviation{}, err
 		}
+
 		return d.verifyElementwise(e, dtype, x, samples, seed)
 	}
+
 	return c, nil
 }
 
@@ -191,6 +213,7 @@ func (e Elementwise) launch(d *Device, f driver.Function, x elementwiseBuffers, 
 	case QuantizeBlock:
 		k.Args = []any{x.out, x.scales, x.in[i], uint64(e.Tokens), int32(eights)}
 	}
+
 	return k
 }
 
@@ -202,13 +225,16 @@ func (d *Device) verifyElementwise(e Elementwise, t DType, x elementwiseBuffers,
 	if t == Float16 {
 		typ, tol = cublaslt.F16, 1e-3
 	}
+
 	read := func(p driver.Ptr, t cublaslt.Type, first, n int64) ([]float64, error) {
 		b := make([]byte, n*t.Size())
 		if err := d.Lib.Driver.CopyDtoH(b, p+driver.Ptr(first*t.Size())); err != nil {
 			return nil, err
 		}
+
 		return decode(t, b), nil
 	}
+
 	rng := rand.New(rand.NewPCG(seed, 5))
 	var got, want []float64
 	h := e.Hidden
@@ -218,39 +244,47 @@ func (d *Device) verifyElementwise(e Elementwise, t DType, x elementwiseBuffers,
 		if e.Kernel == SiluAndMul {
 			width = 2 * h
 		}
+
 		in, err := read(x.in[0], typ, row*width, width)
 		if err != nil {
 			return Deviation{}, err
 		}
+
 		outType := typ
 		if e.Kernel == QuantizeFP8 || e.Kernel == QuantizeBlock {
 			outType, tol = cublaslt.E4M3, 4e-2 // half a step of three mantissa bits
 		}
+
 		out, err := read(x.out, outType, row*h, h)
 		if err != nil {
 			return Deviation{}, err
 		}
+
 		w, err := e.expected(in, func() ([]float64, error) { return read(x.weight, typ, 0, h) })
 		if err != nil {
 			return Deviation{}, err
 		}
+
 		if e.Kernel == QuantizeBlock {
 			for g := range h / groupSize {
 				s, err := read(x.scales, cublaslt.F32, g*e.Tokens+row, 1)
 				if err != nil {
 					return Deviation{}, err
 				}
+
 				for k := g * groupSize; k < (g+1)*groupSize; k++ {
 					out[k] *= s[0]
 				}
 			}
 		}
+
 		got, want = append(got, out...), append(want, w...)
 	}
+
 	return deviationOf(got, want, tol), nil
 }
 
-// expected is what a row should become, in float64.
+// expected returns the expected output row in float64.
 func (e Elementwise) expected(in []float64, weight func() ([]float64, error)) ([]float64, error) {
 	h := int(e.Hidden)
 	out := make([]float64, h)
@@ -260,10 +294,12 @@ func (e Elementwise) expected(in []float64, weight func() ([]float64, error)) ([
 		if err != nil {
 			return nil, err
 		}
+
 		s := 0.0
 		for _, v := range in {
 			s += v * v
 		}
+
 		r := 1 / math.Sqrt(s/float64(h)+rmsEpsilon)
 		for i := range out {
 			out[i] = in[i] * r * w[i]
@@ -279,5 +315,6 @@ func (e Elementwise) expected(in []float64, weight func() ([]float64, error)) ([
 	default:
 		copy(out, in)
 	}
+
 	return out, nil
 }

@@ -13,13 +13,14 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// failureOf classifies an error. own says that the case runs a user's own
-// kernel, whose faults are the user's.
+// failureOf classifies an error. own is true if the case runs a user's kernel, whose faults are
+// bugs of the collector.
 func failureOf(err error, own bool) worker.Failure {
 	f := worker.FailureOf(err)
 	if f.Class != "" {
 		return f
 	}
+
 	var (
 		unsupported *UnsupportedError
 		large       *TooLargeError
@@ -31,6 +32,7 @@ func failureOf(err error, own bool) worker.Failure {
 	if own {
 		faulty = worker.ClassCollectorBug
 	}
+
 	switch {
 	case errors.As(err, &compile):
 		f.Class, f.Exception = worker.ClassCollectorBug, "compile error"
@@ -56,7 +58,7 @@ func failureOf(err error, own bool) worker.Failure {
 		case blas.Unsupported():
 			f.Class = worker.ClassUnsupportedConfig
 		case blas.Code == cublaslt.StatusExecution || blas.Code == cublaslt.StatusInternal:
-			// The library says this when the context is lost, too.
+			// The library also returns these codes if the context is lost.
 			f.Fatal = true
 		}
 	case errors.Is(err, ErrGate), errors.Is(err, measure.ErrTimer):
@@ -64,10 +66,11 @@ func failureOf(err error, own bool) worker.Failure {
 	case dl.IsNotFound(err):
 		f.Class, f.Exception = worker.ClassUnsupportedConfig, "library not found"
 	}
+
 	return f
 }
 
-// guard turns a panic into an error with its stack.
+// guard converts a panic to an error with its stack.
 func guard(err *error) {
 	if p := recover(); p != nil {
 		*err = &worker.FailureError{Failure: worker.Failure{

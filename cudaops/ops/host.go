@@ -15,12 +15,12 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// Framework is the label that perf files get for rows of this runtime where the
-// plan names none; the version is cuBLASLt's.
+// Framework is the default framework label of rows in perf files. The version is that of
+// cuBLASLt.
 const Framework = "CUDA"
 
-// New returns the worker host of runtimes of kind cuda. What is missing on this
-// machine is said by its Hello.
+// New returns the worker host of runtimes of kind cuda. Its Hello reports what is missing on this
+// machine.
 func New(init worker.Init) worker.Host {
 	return &Host{init: init, open: Open, openNVML: nvml.Open, clock: measure.NewSystemClock()}
 }
@@ -32,15 +32,15 @@ type Host struct {
 	openNVML func() (nvml.API, error)
 	clock    measure.Clock
 
-	options Options
+	options options
 	set     settings
 	dev     *Device
-	nvml    nvml.Device // nil without the library
+	nvml    nvml.Device // nil if NVML is not available
 	nvmlErr error
 	monitor *monitor
-	warned  bool // that power cannot be measured
+	warned  bool // about power that cannot be measured
 	lastEnd time.Duration
-	level   float64 // the clock of the ready device, from earlier sessions
+	level   float64 // clock of the ready device in earlier sessions
 }
 
 var (
@@ -48,116 +48,138 @@ var (
 	_ worker.Configurer = (*Host)(nil)
 )
 
-// Hello implements worker.Host: it opens libraries and device.
+// Hello implements worker.Host. It opens the libraries and the device.
 func (h *Host) Hello(context.Context) (worker.Hello, error) {
 	bad := func(class string, err error) (worker.Hello, error) {
 		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: class, Message: err.Error(),
 			Exception: fmt.Sprintf("%T", err)}}
 	}
+
 	var err error
 	if h.options, err = parseOptions(h.init.Options); err != nil {
 		return bad(worker.ClassCollectorBug, err)
 	}
+
 	if h.set, err = parseSettings(h.init); err != nil {
 		return bad(worker.ClassCollectorBug, err)
 	}
+
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
-	h.dev, err = h.open(OpenOptions{Index: h.init.Device, UUID: h.init.UUID, Arena: h.options.ArenaBytes})
+	h.dev, err = h.open(OpenOptions{Index: h.init.Device, UUID: h.init.UUID, Arena: h.options.arena})
 	if err != nil {
 		class := worker.ClassUnsupportedConfig
 		if driver.Busy(err) || errors.Is(err, errNoRoom) {
 			class = worker.ClassResourceIssue
 		}
+
 		return bad(class, err)
 	}
-	h.dev.Peaks = h.options.Peaks
+
+	h.dev.Peaks = h.options.peaks
 	h.dev.Arena.SetSeed(uint64(h.set.measure.Seed) + 1)
 	if api, err := h.openNVML(); err != nil {
 		h.nvmlErr = err
 	} else if h.nvml, h.nvmlErr = nvml.Find(api, h.dev.Info.UUID); h.nvmlErr == nil {
 		h.monitor = newMonitor(h.nvml, h.clock.Now)
 	}
+
 	if h.dev.Peaks.Watts <= 0 && h.nvml != nil {
 		if p, err := h.nvml.Power(); err == nil {
 			h.dev.Peaks.Watts = p.Limit
 		}
 	}
+
 	return worker.Hello{
 		Framework: Framework, Version: h.version(), Device: h.dev.Info.Name, DeviceUUID: h.dev.Info.UUID,
 		Window: h.options.Window, Ops: h.set.opNames(), Env: h.env(),
 	}, nil
 }
 
-// version is cuBLASLt's, or the driver's CUDA version where there is none.
+// version returns the version of cuBLASLt, or the CUDA version of the driver without it.
 func (h *Host) version() string {
 	if lt := h.dev.Lib.Lt; lt != nil {
 		return LtVersion(lt.Version())
 	}
+
 	v, err := h.dev.Lib.Driver.Version()
 	if err != nil {
 		return "unknown"
 	}
+
 	return CUDAVersion(v)
 }
 
-// LtVersion writes cuBLASLt's version number as text: 130100 is 13.1.0.
+// LtVersion formats a version number of cuBLASLt: 130100 is 13.1.0.
 func LtVersion(v int) string { return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100) }
 
-// CUDAVersion writes a CUDA version number as text: 13000 is 13.0.
+// CUDAVersion formats a CUDA version number: 13000 is 13.0.
 func CUDAVersion(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
 
-// env is what a row's numbers may depend on.
+// env returns the environment that may affect the measured numbers.
 func (h *Host) env() map[string]string {
 	d := h.dev
 	e := map[string]string{
 		"gpu_uuid": d.Info.UUID, "gpu_pci": d.Info.PCI, "sm": strconv.Itoa(d.Info.SM()),
 		"arena_gib": fmt.Sprintf("%.1f", float64(d.Arena.bytes)/(1<<30)),
 	}
+
 	if v, err := d.Lib.Driver.Version(); err == nil {
 		e["cuda_driver"] = CUDAVersion(v)
 	}
+
 	if lt := d.Lib.Lt; lt != nil {
 		e["cublaslt"] = LtVersion(lt.Version())
 	} else if d.Lib.LtErr != nil {
 		e["cublaslt_missing"] = d.Lib.LtErr.Error()
 	}
+
 	if rtc := d.Lib.RTC; rtc != nil {
 		major, minor := rtc.Version()
 		e["nvrtc"] = fmt.Sprintf("%d.%d", major, minor)
 	}
+
 	for name, lib := range map[string]any{"cublaslt_path": d.Lib.Lt, "nvrtc_path": d.Lib.RTC,
 		"cuda_driver_path": d.Lib.Driver} {
 		if l, ok := lib.(interface{ Path() string }); ok {
 			e[name] = l.Path()
 		}
 	}
+
 	if name, err := os.Hostname(); err == nil {
 		e["hostname"] = name
 	}
+
 	if h.nvml == nil {
 		e["nvml_missing"] = h.nvmlErr.Error()
 		return e
 	}
+
 	if c, err := h.nvml.Clocks(); err == nil {
 		e["max_sm_clock_mhz"] = strconv.Itoa(c.MaxSM)
 		e["mem_clock_mhz"] = strconv.Itoa(c.Memory)
 	}
+
 	if p, err := h.nvml.Power(); err == nil {
 		e["power_limit_w"] = fmt.Sprintf("%g", p.Limit)
 	}
+
 	if ecc, err := h.nvml.ECC(); err == nil {
 		e["ecc"] = strconv.FormatBool(ecc.Enabled)
 	}
+
 	if on, err := h.nvml.Persistence(); err == nil {
 		e["persistence"] = strconv.FormatBool(on)
 	}
+
 	if api, err := h.openNVML(); err == nil {
 		if v, err := api.DriverVersion(); err == nil {
 			e["driver"] = v
 		}
+
 		_ = api.Close()
 	}
+
 	return e
 }
 
@@ -167,6 +189,7 @@ func (h *Host) Configure(init worker.Init) error {
 	if err != nil {
 		return err
 	}
+
 	h.set = set
 	h.dev.Arena.SetSeed(uint64(set.measure.Seed) + 1)
 	return nil
@@ -178,44 +201,49 @@ func (h *Host) Serve(ctx context.Context, in <-chan worker.Case, out worker.Emit
 	if err != nil {
 		return err
 	}
+
 	defer unbind()
 	if h.monitor != nil {
 		stop := make(chan struct{})
 		defer close(stop)
 		go h.monitor.run(stop)
 	}
+
 	if h.set.measure.Power && h.nvml == nil && !h.warned {
 		h.warned = true
 		out.Log("warn", "power is not measured: %v", h.nvmlErr)
 	}
+
 	h.lastEnd = h.clock.Now()
 	if h.set.measure.Protocol == measure.ProtocolReference {
 		err = h.serveReference(ctx, in, out)
 	} else {
 		err = h.serveSession(ctx, in, out)
 	}
+
 	if err != nil && ctx.Err() == nil && lost(err) {
 		return &worker.RestartError{Reason: err.Error()}
 	}
+
 	return err
 }
 
-// lost says whether an error means that the context is gone.
+// lost reports whether an error means that the context is unusable.
 func lost(err error) bool { return failureOf(err, false).Fatal }
 
-// seconds is the wall time since the case before ended, or no more than most
-// where that is above 0: over all cases it adds up to the time that the worker
-// took, though cases overlap and some end together.
+// seconds returns the wall time since the previous case ended, but at most most if that is above
+// 0. The sum over all cases is the time of the worker, although cases overlap.
 func (h *Host) seconds(most time.Duration) float64 {
 	s := h.clock.Now() - h.lastEnd
 	if most > 0 {
 		s = min(s, most)
 	}
+
 	h.lastEnd += s
 	return max(s.Seconds(), 1e-9)
 }
 
-// serveReference measures case after case as the collectors do.
+// serveReference measures one case after the other, as the collectors do.
 func (h *Host) serveReference(ctx context.Context, in <-chan worker.Case, out worker.Emitter) error {
 	for {
 		var c worker.Case
@@ -225,9 +253,11 @@ func (h *Host) serveReference(ctx context.Context, in <-chan worker.Case, out wo
 		case <-ctx.Done():
 			return ctx.Err()
 		}
+
 		if !ok {
 			return nil
 		}
+
 		out.Start(c.Seq)
 		begin := h.clock.Now()
 		row, err := h.once(ctx, c, begin)
@@ -238,6 +268,7 @@ func (h *Host) serveReference(ctx context.Context, in <-chan worker.Case, out wo
 		case ctx.Err() != nil:
 			return ctx.Err()
 		}
+
 		f := failureOf(err, h.ownKernel(c))
 		out.Error(c.Seq, f)
 		if f.Fatal {
@@ -252,18 +283,21 @@ func (h *Host) once(ctx context.Context, c worker.Case, begin time.Duration) (ro
 	if err != nil {
 		return nil, err
 	}
+
 	defer p.close()
 	r, err := measure.Once(ctx, p.target.Replays(), h.clock, h.set.measure)
 	if err != nil {
 		return nil, err
 	}
+
 	if _, err := h.finish(ctx, p, &r); err != nil {
 		return nil, err
 	}
+
 	return h.row(p, r, begin), nil
 }
 
 func (h *Host) ownKernel(c worker.Case) bool { return h.set.bindings[c.Op] != nil }
 
-// errWrong is about outputs that a reference in higher precision contradicts.
+// errWrong is the error for outputs that differ from the reference.
 var errWrong = errors.New("the kernel's output is wrong")

@@ -50,7 +50,7 @@ func TestLayer(t *testing.T) {
 	if r["operating_point"] != "sustained" || r["products"] != 4 || r["chained"] != 3 {
 		t.Errorf("row %v", r)
 	}
-	if f := b.failure(wrong); !strings.Contains(f.Message, `"5120" is no product`) {
+	if f := b.failure(wrong); !strings.Contains(f.Message, `"5120" is not a product`) {
 		t.Errorf("a shape without k: %+v", f)
 	}
 	if f := b.failure(large); f.Class != worker.ClassResourceIssue {
@@ -169,7 +169,7 @@ func TestLayerOutputsOverlap(t *testing.T) {
 		pool int64
 		want bool
 	}{{first + 2*second, true}, {first + 2*second - 1, false}, {first + second, false}} {
-		if got := handsOn(a, b, tt.pool); got != tt.want {
+		if got := chains(a, b, tt.pool); got != tt.want {
 			t.Errorf("a pool of %d bytes: %v", tt.pool, got)
 		}
 	}

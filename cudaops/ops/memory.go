@@ -11,20 +11,20 @@ import (
 	"aicplan/cudaops/driver"
 )
 
-// Memory is one memory-bound kernel over arrays of Size bytes each: copy
-// (c = a), triad (c = a + s b) or reduce (sum of a), on float32.
+// Memory is a memory-bound kernel on float32 arrays of Size bytes: copy (c = a), triad
+// (c = a + s b) or reduce (sum of a).
 type Memory struct {
 	Kernel string
 	Size   int64
-	// Peer is the device that a copy goes to; negative for the own one.
+	// Peer is the destination device of a copy. A negative value means the same device.
 	Peer int
 }
 
 const (
 	triadScalar   = 0.5
 	memoryThreads = 256
-	memoryWord    = 16        // bytes that one thread moves at a time
-	reduceCheck   = 256 << 20 // bytes up to which a reduction is verified
+	memoryWord    = 16        // bytes per access of a thread
+	reduceCheck   = 256 << 20 // maximum size of a verified reduction, in bytes
 )
 
 func (m Memory) check() error {
@@ -34,14 +34,17 @@ func (m Memory) check() error {
 		return &UnsupportedError{What: fmt.Sprintf("memory kernel %q", m.Kernel),
 			Err: errors.New("the cuda runtime has copy, triad and reduce")}
 	}
+
 	if m.Size < memoryWord || m.Size%memoryWord != 0 {
 		return &UnsupportedError{What: fmt.Sprintf("size_bytes %d", m.Size),
 			Err: fmt.Errorf("arrays are moved in words of %d bytes: choose a multiple", memoryWord)}
 	}
+
 	if m.Peer >= 0 && m.Kernel != "copy" {
 		return &UnsupportedError{What: fmt.Sprintf("memory kernel %q to a peer", m.Kernel),
 			Err: errors.New("only copy goes to another device")}
 	}
+
 	return nil
 }
 
@@ -50,17 +53,21 @@ func (d *Device) Memory(m Memory) (*Case, error) {
 	if err := m.check(); err != nil {
 		return nil, err
 	}
+
 	if m.Peer >= 0 {
 		return d.peerCopy(m)
 	}
+
 	pool, err := d.Arena.Operands(BFloat16)
 	if err != nil {
 		return nil, err
 	}
+
 	c := &Case{
 		Label:   fmt.Sprintf("memory %s size=%d", m.Kernel, m.Size),
 		Columns: map[string]any{"kernel_source": "aicplan_" + m.Kernel},
 	}
+
 	inputs := 1
 	elements := float64(m.Size) / 4
 	switch m.Kernel {
@@ -71,6 +78,7 @@ func (d *Device) Memory(m Memory) (*Case, error) {
 	case "reduce":
 		c.Bytes, c.Flops = float64(m.Size), elements
 	}
+
 	rotating := float64(int64(inputs) * m.Size)
 	d.rotate(c, rotating)
 	c.Columns["cache"] = d.cacheState(c.Sets, rotating, pool)
@@ -83,16 +91,19 @@ func (d *Device) Memory(m Memory) (*Case, error) {
 			}
 		}
 	}
+
 	out, err := d.Arena.Out.cursor(hashOf(c.Label)).take("the output", m.Size)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Label, err)
 	}
+
 	words := uint64(m.Size / memoryWord)
 	blocks := int(min((words+memoryThreads-1)/memoryThreads, uint64(d.Info.SMs*8)))
 	launch := func(f driver.Function, s driver.Stream, args ...any) error {
 		return d.Lib.Driver.Launch(driver.Launch{Func: f, Grid: [3]int{blocks, 1, 1}, Block: [3]int{memoryThreads, 1,
 			1}, Args: args}, s)
 	}
+
 	c.Enqueue = func(i int, s driver.Stream) error {
 		switch m.Kernel {
 		case "copy":
@@ -100,35 +111,44 @@ func (d *Device) Memory(m Memory) (*Case, error) {
 		case "triad":
 			return launch(d.core.triad, s, out, sources[i][0], sources[i][1], float32(triadScalar), words)
 		}
+
 		return launch(d.core.reduce, s, out, sources[i][0], words)
 	}
+
 	if m.Kernel == "reduce" && m.Size > reduceCheck {
-		return c, nil // adding up so much on the host takes longer than it is worth
+		return c, nil // the sum on the host would take too long
 	}
+
 	c.Verify = func(samples int, seed uint64) (Deviation, error) {
 		written := m.Size
 		if m.Kernel == "reduce" {
 			written = int64(blocks) * 4
 		}
+
 		if err := d.poisonAndRun(out, written, func() error { return c.Enqueue(0, d.stream) }); err != nil {
 			return Deviation{}, err
 		}
+
 		if m.Kernel == "reduce" {
 			return d.verifyReduce(out, blocks, sources[0][0], m.Size)
 		}
+
 		return d.verifyStream(m, out, sources[0], samples, seed)
 	}
+
 	return c, nil
 }
 
-// poisonAndRun fills an output with NaN bytes and executes once.
+// poisonAndRun fills an output with NaN and executes once.
 func (d *Device) poisonAndRun(out driver.Ptr, bytes int64, run func() error) error {
 	if err := d.Lib.Driver.Memset8(out, 0xFF, bytes, d.stream); err != nil {
 		return err
 	}
+
 	if err := run(); err != nil {
 		return err
 	}
+
 	return d.Lib.Driver.SyncStream(d.stream)
 }
 
@@ -137,11 +157,11 @@ func (d *Device) floats(p driver.Ptr, first, n int64) ([]float64, error) {
 	if err := d.Lib.Driver.CopyDtoH(b, p+driver.Ptr(4*first)); err != nil {
 		return nil, err
 	}
+
 	return decode(cublaslt.F32, b), nil
 }
 
-// verifyStream compares samples of an elementwise kernel, among them the first
-// and the last element.
+// verifyStream compares samples of copy and triad, including the first and the last element.
 func (d *Device) verifyStream(m Memory, out driver.Ptr, src [2]driver.Ptr, samples int, seed uint64) (Deviation,
 	error) {
 	rng := rand.New(rand.NewPCG(seed, 3))
@@ -155,51 +175,62 @@ func (d *Device) verifyStream(m Memory, out driver.Ptr, src [2]driver.Ptr, sampl
 		case 1:
 			i = n - 1
 		}
+
 		y, err := d.floats(out, i, 1)
 		if err != nil {
 			return Deviation{}, err
 		}
+
 		a, err := d.floats(src[0], i, 1)
 		if err != nil {
 			return Deviation{}, err
 		}
+
 		w := a[0]
 		if m.Kernel == "triad" {
 			b, err := d.floats(src[1], i, 1)
 			if err != nil {
 				return Deviation{}, err
 			}
+
 			w += triadScalar * b[0]
 		}
+
 		got, want = append(got, y[0]), append(want, w)
 	}
+
 	tol := 0.0
 	if m.Kernel == "triad" {
 		tol = 1e-6
 	}
+
 	return deviationOf(got, want, tol), nil
 }
 
-// verifyReduce compares the sum of the partial sums with a sum in float64, by
-// the scale of what was added: sums of normals nearly cancel.
+// verifyReduce compares the sum of the partial sums with a sum in float64, relative to the norm of
+// the terms, because sums of normals nearly cancel.
 func (d *Device) verifyReduce(out driver.Ptr, blocks int, src driver.Ptr, size int64) (Deviation, error) {
 	parts, err := d.floats(out, 0, int64(blocks))
 	if err != nil {
 		return Deviation{}, err
 	}
+
 	b := make([]byte, size)
 	if err := d.Lib.Driver.CopyDtoH(b, src); err != nil {
 		return Deviation{}, err
 	}
+
 	var got, want, norm float64
 	for _, p := range parts {
 		got += p
 	}
+
 	for i := 0; i < len(b); i += 4 {
 		v := float64(math.Float32frombits(binary.LittleEndian.Uint32(b[i:])))
 		want += v
 		norm += v * v
 	}
+
 	dev := Deviation{Samples: blocks, Relative: math.Abs(got-want) / math.Sqrt(norm), Tolerance: 1e-4}
 	dev.Largest = dev.Relative
 	return dev, nil
@@ -212,28 +243,33 @@ func (d *Device) peerCopy(m Memory) (*Case, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	if m.Peer >= n || m.Peer == d.Info.Index {
 		return nil, &UnsupportedError{What: fmt.Sprintf("a copy from device %d to device %d", d.Info.Index, m.Peer),
 			Err: fmt.Errorf("the driver shows %d devices", n)}
 	}
+
 	direct, err := api.CanAccessPeer(driver.Device(d.Info.Index), driver.Device(m.Peer))
 	if err != nil {
 		return nil, err
 	}
+
 	peer, err := d.peer(m.Peer, direct)
 	if err != nil {
 		return nil, err
 	}
+
 	pool, err := d.Arena.Operands(BFloat16)
 	if err != nil {
 		return nil, err
 	}
+
 	c := &Case{
-		Label: fmt.Sprintf("memory copy size=%d peer=%d", m.Size, m.Peer),
-		// Each byte crosses the link once.
+		Label:     fmt.Sprintf("memory copy size=%d peer=%d", m.Size, m.Peer),
 		LinkBytes: float64(m.Size),
 		Columns:   map[string]any{"kernel_source": "cuMemcpyPeerAsync", "peer_access": direct},
 	}
+
 	d.rotate(c, float64(m.Size))
 	in := pool.cursor(hashOf(c.Label))
 	src := make([]driver.Ptr, c.Sets)
@@ -242,48 +278,58 @@ func (d *Device) peerCopy(m Memory) (*Case, error) {
 			return nil, fmt.Errorf("%s: %w", c.Label, err)
 		}
 	}
+
 	if err := api.SetCurrent(peer); err != nil {
 		return nil, err
 	}
+
 	dst, err := api.Alloc(m.Size)
 	if e := api.SetCurrent(d.ctx); err == nil {
 		err = e
 	}
+
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", c.Label, err)
 	}
+
 	c.Enqueue = func(i int, s driver.Stream) error {
 		return api.CopyPeer(dst, peer, src[i], d.ctx, m.Size, s)
 	}
+
 	c.Close = func() { _ = api.Free(dst) }
 	c.Verify = func(samples int, seed uint64) (Deviation, error) {
 		if err := d.poisonAndRun(dst, m.Size, func() error { return c.Enqueue(0, d.stream) }); err != nil {
 			return Deviation{}, err
 		}
+
 		return d.verifyStream(m, dst, [2]driver.Ptr{src[0]}, samples, seed)
 	}
+
 	return c, nil
 }
 
-// peer returns the context of another device, reachable from this one.
+// peer returns the context of another device with access to its memory, if direct.
 func (d *Device) peer(index int, direct bool) (driver.Context, error) {
 	if ctx, ok := d.peers[index]; ok {
 		return ctx, nil
 	}
+
 	api := d.Lib.Driver
 	ctx, err := api.Primary(driver.Device(index))
 	if err != nil {
 		return 0, fmt.Errorf("context of device %d: %w", index, err)
 	}
-	// Retaining leaves the caller's context current.
+
 	if direct {
 		if err := api.EnablePeer(ctx); err != nil {
 			return 0, fmt.Errorf("access to device %d: %w", index, err)
 		}
 	}
+
 	if d.peers == nil {
 		d.peers = map[int]driver.Context{}
 	}
+
 	d.peers[index] = ctx
 	return ctx, nil
 }

@@ -12,8 +12,8 @@ import (
 	"aicplan/sink/base/proc"
 )
 
-// monitor reads the management library during the measurement, a few times a
-// second: the library itself refreshes no faster than every 100 ms.
+// monitor reads NVML during the measurement a few times per second. NVML refreshes its values
+// every 100 ms.
 type monitor struct {
 	dev  nvml.Device
 	now  func() time.Duration
@@ -22,14 +22,14 @@ type monitor struct {
 	seen []reading
 }
 
-// reading is one look at the device.
+// reading is one reading of the device.
 type reading struct {
 	at       time.Duration
 	temp     int
 	reasons  nvml.Reasons
-	asked    bool // reasons is what the device said
+	asked    bool // reasons is known
 	memClock int
-	foreign  int // compute processes that are not this run's
+	foreign  int // number of compute processes of other programs
 }
 
 const (
@@ -41,17 +41,18 @@ func newMonitor(dev nvml.Device, now func() time.Duration) *monitor {
 	return &monitor{dev: dev, now: now, own: ours}
 }
 
-// ours says whether a process belongs to this program: it runs the same
-// executable, as workers of this or another run do, or it is a worker that is
-// another program (python), or something that a worker started.
+// ours reports whether a process belongs to aicplan: it runs the same executable, or it was
+// started by a worker of this or another run.
 func ours(pid int) bool {
 	if pid == os.Getpid() || proc.Marked(pid) {
 		return true
 	}
+
 	mine, err := os.Executable()
 	if err != nil {
 		return false
 	}
+
 	exe, err := filepath.EvalSymlinks("/proc/" + strconv.Itoa(pid) + "/exe")
 	return err == nil && exe == mine
 }
@@ -70,18 +71,21 @@ func (m *monitor) run(stop <-chan struct{}) {
 	}
 }
 
-// poll takes one reading; what the device does not say stays zero.
+// poll takes one reading. Unknown values are zero.
 func (m *monitor) poll() {
 	r := reading{at: m.now()}
 	if t, err := m.dev.Temperature(); err == nil {
 		r.temp = t.GPU
 	}
+
 	if why, err := m.dev.Reasons(); err == nil {
 		r.reasons, r.asked = why, true
 	}
+
 	if c, err := m.dev.Clocks(); err == nil {
 		r.memClock = c.Memory
 	}
+
 	if procs, err := m.dev.Processes(); err == nil {
 		for _, p := range procs {
 			if !m.own(p.PID) {
@@ -89,6 +93,7 @@ func (m *monitor) poll() {
 			}
 		}
 	}
+
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.seen = append(m.seen, r)
@@ -97,8 +102,8 @@ func (m *monitor) poll() {
 	}
 }
 
-// since sums up the readings from a moment on; when there is none, the last one
-// before it. ok is false without any reading.
+// since summarizes the readings since from. If there are none, it returns the last one before. ok
+// is false if there is no reading.
 func (m *monitor) since(from time.Duration) (sum reading, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -107,6 +112,7 @@ func (m *monitor) since(from time.Duration) (sum reading, ok bool) {
 		if ok && r.at < from {
 			break
 		}
+
 		sum.temp = max(sum.temp, r.temp)
 		sum.reasons |= r.reasons
 		sum.asked = sum.asked || r.asked
@@ -114,23 +120,27 @@ func (m *monitor) since(from time.Duration) (sum reading, ok bool) {
 		sum.memClock = max(sum.memClock, r.memClock)
 		ok = true
 	}
+
 	return sum, ok
 }
 
-// columns are what a row gets from the monitor: the highest temperature, the
-// reasons for low clocks, and whether foreign processes were on the device.
+// columns returns the columns of the monitor: the highest temperature, the reasons for low clocks,
+// and the number of processes of other programs on the device.
 func (m *monitor) columns(from time.Duration) map[string]any {
 	r, ok := m.since(from)
 	if !ok {
 		return nil
 	}
+
 	out := map[string]any{"temperature_c": r.temp, "neighbours": r.foreign}
 	if r.memClock > 0 {
 		out["mem_clock_mhz"] = r.memClock
 	}
+
 	if r.asked {
 		out["clock_reasons"] = (r.reasons &^ nvml.Idle).String()
 		out["throttled"] = r.reasons&nvml.Harmful != 0
 	}
+
 	return out
 }

@@ -10,20 +10,19 @@ import (
 	"aicplan/cudaops/driver"
 )
 
-// Deviation compares sampled outputs of a kernel with a reference computed in
+// Deviation is the difference between sampled outputs of a kernel and a reference computed in
 // float64 from the same operands.
 type Deviation struct {
 	Samples int `json:"samples"`
-	// Relative is the norm of the differences over the norm of the reference.
+	// Relative is the norm of the differences divided by the norm of the reference.
 	Relative float64 `json:"relative_error"`
-	// Largest is the largest single difference over the reference's root mean
-	// square.
+	// Largest is the largest difference divided by the root mean square of the reference.
 	Largest float64 `json:"largest_error"`
-	// Tolerance is the bound for Relative that the arithmetic allows.
+	// Tolerance is the maximum of Relative that the arithmetic allows.
 	Tolerance float64 `json:"tolerance"`
 }
 
-// OK says whether the deviation is within its tolerance; a NaN is not.
+// OK reports whether the deviation is within its tolerance. NaN is not.
 func (d Deviation) OK() bool { return d.Samples > 0 && d.Relative <= d.Tolerance }
 
 func deviationOf(got, want []float64, tolerance float64) Deviation {
@@ -37,16 +36,18 @@ func deviationOf(got, want []float64, tolerance float64) Deviation {
 			d.Largest = a
 		}
 	}
+
 	if norm > 0 {
 		d.Relative = math.Sqrt(diff / norm)
 		d.Largest /= math.Sqrt(norm / float64(len(got)))
 	} else {
 		d.Relative = math.Sqrt(diff)
 	}
+
 	return d
 }
 
-// decode turns the bytes of elements into numbers.
+// decode converts the bytes of elements to numbers.
 func decode(t cublaslt.Type, b []byte) []float64 {
 	n := len(b) / int(t.Size())
 	out := make([]float64, n)
@@ -68,6 +69,7 @@ func decode(t cublaslt.Type, b []byte) []float64 {
 			panic(fmt.Sprintf("ops: no decoding of %v", t))
 		}
 	}
+
 	return out
 }
 
@@ -76,6 +78,7 @@ func fromFloat16(h uint16) float64 {
 	if h&0x8000 != 0 {
 		sign = -1
 	}
+
 	e, m := int(h>>10)&31, float64(h&0x3FF)
 	switch e {
 	case 0:
@@ -84,8 +87,10 @@ func fromFloat16(h uint16) float64 {
 		if m != 0 {
 			return math.NaN()
 		}
+
 		return sign * math.Inf(1)
 	}
+
 	return sign * math.Ldexp(m+1024, e-25)
 }
 
@@ -94,6 +99,7 @@ func fromE4M3(b byte) float64 {
 	if b&0x80 != 0 {
 		sign = -1
 	}
+
 	e, m := int(b>>3)&15, float64(b&7)
 	switch {
 	case e == 15 && b&7 == 7:
@@ -101,11 +107,12 @@ func fromE4M3(b byte) float64 {
 	case e == 0:
 		return sign * math.Ldexp(m, -9)
 	}
+
 	return sign * math.Ldexp(m+8, e-10)
 }
 
-// tolerances of a product by its output type: half a unit in the last place of
-// random sums, with room for the order of addition.
+// tolerance returns the tolerance of a product: half a unit in the last place of random sums, with
+// a margin for the order of addition.
 func tolerance(p cublaslt.Problem) float64 {
 	switch p.D {
 	case cublaslt.I32:
@@ -113,9 +120,11 @@ func tolerance(p cublaslt.Problem) float64 {
 	case cublaslt.F16:
 		return 1e-3
 	}
+
 	if p.FastAccumulate {
 		return 1e-2 // fp8 fast accumulation keeps about 14 bits
 	}
+
 	return 4e-3
 }
 
@@ -129,12 +138,15 @@ func (d *Device) verifyMatmul(p cublaslt.Problem, o cublaslt.Operands, run func(
 	if err := api.Memset8(o.D, 0xFF, extent*p.D.Size(), d.stream); err != nil {
 		return Deviation{}, err
 	}
+
 	if err := run(); err != nil {
 		return Deviation{}, err
 	}
+
 	if err := api.SyncStream(d.stream); err != nil {
 		return Deviation{}, err
 	}
+
 	rng := rand.New(rand.NewPCG(seed, 7))
 	var got, want []float64
 	for range samples {
@@ -143,26 +155,31 @@ func (d *Device) verifyMatmul(p cublaslt.Problem, o cublaslt.Operands, run func(
 		if err != nil {
 			return Deviation{}, err
 		}
+
 		y, err := d.vector(p.B, o.B, b*p.StrideB, !p.TransB, j, p.LDB, p.K)
 		if err != nil {
 			return Deviation{}, err
 		}
+
 		sum := 0.0
 		for k := range x {
 			sum += x[k] * y[k]
 		}
+
 		out := make([]byte, p.D.Size())
 		at := (b*p.StrideD + i + j*p.LDD) * p.D.Size()
 		if err := api.CopyDtoH(out, o.D+driver.Ptr(at)); err != nil {
 			return Deviation{}, err
 		}
+
 		got, want = append(got, decode(p.D, out)[0]), append(want, sum)
 	}
+
 	return deviationOf(got, want, tolerance(p)), nil
 }
 
-// vector reads the k elements of row or column i of a column-major matrix:
-// contiguous when the matrix is stored with k first.
+// vector reads the k elements of row or column i of a column-major matrix. They are contiguous if
+// kFirst is true.
 func (d *Device) vector(t cublaslt.Type, base driver.Ptr, first int64, kFirst bool, i, ld, k int64) ([]float64, error) {
 	api := d.Lib.Driver
 	if kFirst {
@@ -170,17 +187,21 @@ func (d *Device) vector(t cublaslt.Type, base driver.Ptr, first int64, kFirst bo
 		if err := api.CopyDtoH(b, base+driver.Ptr((first+i*ld)*t.Size())); err != nil {
 			return nil, err
 		}
+
 		return decode(t, b), nil
 	}
-	// Elements lie ld apart: read the stretch that holds them.
+
+	// The stride of the elements is ld. Read the whole range.
 	b := make([]byte, ((k-1)*ld+1)*t.Size())
 	if err := api.CopyDtoH(b, base+driver.Ptr((first+i)*t.Size())); err != nil {
 		return nil, err
 	}
+
 	all := decode(t, b)
 	out := make([]float64, k)
 	for n := range out {
 		out[n] = all[int64(n)*ld]
 	}
+
 	return out, nil
 }

@@ -10,79 +10,92 @@ import (
 	"aicplan/cudaops/nvrtc"
 )
 
-// OrderByPCI makes the driver number devices as NVML and nvidia-smi do. It must
-// be called before the driver starts.
+// OrderByPCI makes the driver number devices like NVML and nvidia-smi. It must be called before the
+// driver is initialized.
 func OrderByPCI() error { return os.Setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID") }
 
-// Find returns the device with an index in PCI order, or the one with a UUID
-// when that is given; both must agree when both are given (index -1 means any).
+// Find returns the device with the UUID, or the device with the index in PCI order if uuid is
+// empty.
 func Find(api driver.API, index int, uuid string) (driver.Device, driver.Info, error) {
 	n, err := api.Count()
 	if err != nil {
 		return 0, driver.Info{}, err
 	}
+
 	var have []string
 	for i := range n {
 		info, err := api.Info(driver.Device(i))
 		if err != nil {
 			return 0, info, err
 		}
+
 		if uuid != "" && strings.EqualFold(info.UUID, uuid) || uuid == "" && i == index {
 			return driver.Device(i), info, nil
 		}
+
 		have = append(have, fmt.Sprintf("%d: %s %s (%s)", i, info.Name, info.UUID, info.PCI))
 	}
+
 	want := fmt.Sprintf("device %d", index)
 	if uuid != "" {
 		want = "device " + uuid
 	}
+
 	if len(have) == 0 {
 		return 0, driver.Info{}, fmt.Errorf("%s: the driver shows no GPU to this process (CUDA_VISIBLE_DEVICES=%q)",
 			want, os.Getenv("CUDA_VISIBLE_DEVICES"))
 	}
-	return 0, driver.Info{}, fmt.Errorf("%s is not there; the driver shows %s", want, strings.Join(have, ", "))
+
+	return 0, driver.Info{}, fmt.Errorf("%s does not exist; the driver shows %s", want, strings.Join(have, ", "))
 }
 
-// OpenOptions choose what Open opens.
+// OpenOptions configure Open.
 type OpenOptions struct {
 	Index int
 	UUID  string
-	Arena int64 // bytes; 0 chooses by free memory
+	Arena int64 // bytes; 0 means ArenaBytes of the free memory
 }
 
-// Open opens the driver, a device and the libraries. The calling
-// thread must be locked; the device's context is current on it afterwards.
-// Missing cuBLASLt or NVRTC is no error here: ops that need them say so.
+// Open opens the driver, a device and the libraries. The calling thread must be locked; the
+// device's context is current on it afterwards. Missing cuBLASLt or NVRTC is not an error, because
+// only some ops need them.
 func Open(o OpenOptions) (*Device, error) {
 	if err := OrderByPCI(); err != nil {
 		return nil, err
 	}
+
 	api, err := driver.Open()
 	if err != nil {
 		return nil, err
 	}
+
 	version, err := api.Version()
 	if err != nil {
 		return nil, err
 	}
+
 	lib := Libraries{Driver: api}
 	if rtc, err := nvrtc.Open(version); err != nil {
 		lib.RTCErr = err
 	} else {
 		lib.RTC = rtc
 	}
+
 	dev, _, err := Find(api, o.Index, o.UUID)
 	if err != nil {
 		return nil, err
 	}
+
 	d, err := NewDevice(lib, dev, o)
 	if err != nil {
 		return nil, err
 	}
+
 	if lt, err := cublaslt.Open(version); err != nil {
 		d.SetLt(nil, err)
 	} else {
 		d.SetLt(lt, nil)
 	}
+
 	return d, nil
 }

@@ -12,66 +12,48 @@ import (
 	"aicplan/systems"
 )
 
-// Options are the attributes of a runtime block of kind cuda.
-type Options struct {
-	// Peaks come from the option system: the name of a system spec, or an object
-	// with its fields mem_bw, bfloat16_tc_flops, fp8_tc_flops, int8_tc_flops,
-	// float32_tc_flops, intra_node_bw and power.
-	Peaks Peaks
-	// ArenaBytes is the operand memory of a worker; 0 chooses.
-	ArenaBytes int64
-	// Window is how many cases a worker holds.
-	Window int
-	// Verify compares every case's output with a reference in higher precision
-	// before it is measured.
-	Verify bool
+// options are the options of a runtime of kind cuda.
+type options struct {
+	Window  int
+	Verify  bool
+	ArenaGB float64
+	System  any
+
+	// peaks are those of System. arena is the operand memory of a worker in bytes; 0 means ArenaBytes of the
+	// free memory.
+	peaks Peaks
+	arena int64
 }
 
-const defaultWindow = 192
+// Options returns the options of runtimes of kind cuda.
+func Options() []worker.Option { return new(options).declare() }
 
-// parseOptions reads the runtime's options; unknown ones are errors.
-func parseOptions(raw map[string]any) (Options, error) {
-	o := Options{Window: defaultWindow}
-	for _, name := range slices.Sorted(maps.Keys(raw)) {
-		v := raw[name]
-		whole := func(least, most float64) (float64, error) {
-			f, ok := asFloat(v)
-			if !ok || f != float64(int64(f)) || f < least || f > most {
-				return 0, fmt.Errorf("option %s is %v; it must be a whole number from %v to %v", name, v, least, most)
-			}
-			return f, nil
-		}
-		var f float64
-		var err error
-		switch name {
-		case "system":
-			o.Peaks, err = parseSystem(v)
-		case "window":
-			f, err = whole(1, 4096)
-			o.Window = int(f)
-		case "arena_gb":
-			a, ok := asFloat(v)
-			if !ok || a < 0.25 || a > 4096 {
-				err = fmt.Errorf("option arena_gb is %v; it must be a number of GiB of at least 0.25", v)
-			}
-			o.ArenaBytes = int64(a * (1 << 30))
-		case "verify":
-			b, ok := v.(bool)
-			if !ok {
-				err = fmt.Errorf("option verify is %v; it must be true or false", v)
-			}
-			o.Verify = b
-		default:
-			err = fmt.Errorf("a runtime of kind cuda has no option %q", name)
-		}
-		if err != nil {
-			return o, err
-		}
+func (o *options) declare() []worker.Option {
+	return []worker.Option{
+		{Name: "arena_gb", Into: &o.ArenaGB, Min: 0.25, Max: 4096, DefaultDoc: "less than half of the free memory",
+			Doc: "memory for operands in GiB"},
+		{Name: "system", Into: &o.System,
+			Doc: "the name of a system, or an object with its peaks, for `achieved_fraction`"},
+		{Name: "verify", Into: &o.Verify, Default: false, NotInKey: true,
+			Doc: "compares every case's result with a reference in higher precision"},
+		{Name: "window", Into: &o.Window, Default: 192, Min: 1, Max: 4096, NotInKey: true,
+			Doc: "cases that a worker holds at a time"},
 	}
-	return o, nil
 }
 
-// parseSystem turns a spec's name or fields into peaks.
+func parseOptions(values map[string]any) (options, error) {
+	var o options
+	err := worker.Decode(o.declare(), values)
+	if err == nil && o.System != nil {
+		o.peaks, err = parseSystem(o.System)
+	}
+
+	o.arena = int64(o.ArenaGB * (1 << 30))
+	return o, err
+}
+
+// parseSystem returns the peaks of a system, which is the name of a spec or an object with its fields mem_bw,
+// bfloat16_tc_flops, fp8_tc_flops, int8_tc_flops, float32_tc_flops, intra_node_bw and power.
 func parseSystem(v any) (Peaks, error) {
 	switch v := v.(type) {
 	case string:
@@ -79,20 +61,24 @@ func parseSystem(v any) (Peaks, error) {
 		if err != nil {
 			return Peaks{}, fmt.Errorf("option system: %w", err)
 		}
+
 		return PeaksOf(s), nil
 	case map[string]any:
 		get := func(name string) float64 {
 			f, _ := asFloat(v[name])
 			return f
 		}
+
 		p := peaks(get("mem_bw"), get("bfloat16_tc_flops"), get("fp8_tc_flops"), get("int8_tc_flops"),
 			get("float32_tc_flops"))
 		p.Link, p.Watts = get("intra_node_bw"), get("power")
 		if p.MemBW <= 0 {
 			return p, fmt.Errorf("option system: mem_bw is %v; give the system's name or its fields", v["mem_bw"])
 		}
+
 		return p, nil
 	}
+
 	return Peaks{}, fmt.Errorf("option system is %v; it must be the name of a system spec or an object with its fields",
 		v)
 }
@@ -104,17 +90,18 @@ func peaks(bw, bf16, fp8, int8, f32 float64) Peaks {
 			p.Flops[t] = f
 		}
 	}
+
 	return p
 }
 
-// PeaksOf takes the peaks from a system spec.
+// PeaksOf returns the peaks of a system spec.
 func PeaksOf(s *systems.Spec) Peaks {
 	p := peaks(s.GPU.MemBW, s.GPU.BFloat16Flops, s.GPU.FP8Flops, s.GPU.Int8Flops, s.GPU.Float32Flops)
 	p.Link, p.Watts = s.Node.IntraNodeBW, s.GPU.Power
 	return p
 }
 
-// settings are what configure changes between stages.
+// settings are the settings that change between stages.
 type settings struct {
 	measure  measure.Settings
 	bindings map[string]*KernelBinding
@@ -130,26 +117,31 @@ func parseSettings(init worker.Init) (settings, error) {
 			return s, fmt.Errorf("measure settings: %w", err)
 		}
 	}
+
 	if err := s.measure.Validate(); err != nil {
 		return s, fmt.Errorf("measure settings: %w", err)
 	}
+
 	if len(init.Ops) > 0 && !bytes.Equal(bytes.TrimSpace(init.Ops), []byte("null")) {
 		var raw map[string]json.RawMessage
 		if err := json.Unmarshal(init.Ops, &raw); err != nil {
 			return s, fmt.Errorf("op bindings: %w", err)
 		}
+
 		for _, op := range slices.Sorted(maps.Keys(raw)) {
 			b, err := parseBinding(raw[op])
 			if err != nil {
 				return s, fmt.Errorf("op %s: %w", op, err)
 			}
+
 			s.bindings[op] = b
 		}
 	}
+
 	return s, nil
 }
 
-// opNames lists the ops that a host answers for.
+// opNames returns the ops of a host.
 func (s settings) opNames() []string {
 	names := slices.Clone(Names)
 	for op := range s.bindings {
@@ -157,6 +149,7 @@ func (s settings) opNames() []string {
 			names = append(names, op)
 		}
 	}
+
 	slices.Sort(names)
 	return names
 }

@@ -2,45 +2,50 @@ package ops
 
 import "math"
 
-// Peaks are what a device can do at best, from its system spec: bytes and
-// operations per second. Zero values are unknown.
+// Peaks are the peak rates of a device from its system spec, in bytes and operations per second.
+// Zero means unknown.
 type Peaks struct {
 	MemBW float64           `json:"mem_bw"`
 	Flops map[DType]float64 `json:"flops"`
-	// Link is the bandwidth between two GPUs, per direction.
+	// Link is the bandwidth between two GPUs in one direction.
 	Link float64 `json:"link_bw"`
 	// Watts is the board's power limit.
 	Watts float64 `json:"power"`
 }
 
-// SpeedOfLight is the roofline of a case in seconds; 0 when a peak that it needs
-// is unknown.
+// SpeedOfLight returns the roofline of a case in seconds, or 0 if a required peak is unknown.
 func (p Peaks) SpeedOfLight(c *Case) float64 {
 	var t float64
 	if c.Bytes > 0 {
 		if p.MemBW <= 0 {
 			return 0
 		}
+
 		t = c.Bytes / p.MemBW
 	}
+
 	if c.LinkBytes > 0 {
 		if p.Link <= 0 {
 			return 0
 		}
+
 		t = math.Max(t, c.LinkBytes/p.Link)
 	}
+
 	if c.DType != "" && c.Flops > 0 {
 		peak := p.Flops[c.DType]
 		if peak <= 0 {
 			return 0
 		}
+
 		t = math.Max(t, c.Flops/peak)
 	}
+
 	return t
 }
 
-// Shares of the peaks that good kernels reach, and the time that the shortest
-// kernel takes: a first estimate, corrected by the first visit.
+// Shares of the peaks that good kernels reach, and the time of the shortest kernel. They give a first
+// estimate, which the first visit corrects.
 const (
 	reachedFlops  = 0.7
 	reachedBytes  = 0.8
@@ -49,11 +54,11 @@ const (
 	typicalLink   = 100e9
 	typicalFlops  = 400e12
 	wattsPerFlops = 0.95 // share of the dynamic power at full tensor throughput
-	wattsPerBytes = 0.45 // and at full memory bandwidth: see Draw
-	// loadPerBytes is wattsPerBytes where it tells which cases are capped, rankPerBytes
-	// where it orders those, and rankPerKept for bytes that stay in the cache. Beside
-	// operations, memory draws as much as rankPerBytes says; alone it never draws so
-	// much that the clock falls, as Load would have it with that share.
+	wattsPerBytes = 0.45 // share at full memory bandwidth, see Draw
+	// loadPerBytes replaces wattsPerBytes to decide which cases are capped, rankPerBytes to order
+	// them, and rankPerKept is for bytes that stay in the cache. Together with operations, memory
+	// draws rankPerBytes. Without them it never reduces the clock, which Load would predict with
+	// that share.
 	loadPerBytes = 0.6
 	rankPerBytes = 0.8
 	rankPerKept  = 0.4
@@ -62,71 +67,79 @@ const (
 	typicalWatts = 500
 )
 
-// Estimate guesses the time of one execution in seconds and the watts above
-// idle that the device would draw at full clock.
+// Estimate returns the estimated time of one execution in seconds, and the power above idle at full
+// clock in watts.
 func (p Peaks) Estimate(c *Case) (seconds, watts float64) {
 	bw, flops := p.MemBW, p.Flops[c.DType]
 	if bw <= 0 {
 		bw = typicalBW
 	}
+
 	if flops <= 0 {
 		flops = typicalFlops
 	}
+
 	link := p.Link
 	if link <= 0 {
 		link = typicalLink
 	}
+
 	seconds = shortest + max(c.Bytes/bw/reachedBytes, c.Flops/flops/reachedFlops, c.LinkBytes/link/reachedBytes)
 	return seconds, p.Draw(c, seconds)
 }
 
-// Load guesses the watts above idle that a case would draw at full clock, when an
-// execution takes so many seconds at clock, the share of the full one. It is not
-// bounded by what a device can do: it tells which cases the power cap holds back.
+// Load returns the estimated power above idle in watts that a case would draw at full clock, if an
+// execution takes the given seconds at clock, a share of the full clock. It is not bounded by the
+// device's limit, because it decides which cases are limited by the power cap.
 func (p Peaks) Load(c *Case, seconds, clock float64) float64 {
 	return p.weigh(c, seconds, clock, loadPerBytes, loadPerBytes)
 }
 
-// Rank is Load with the shares that best order H200 products by the clock that
-// they hold without end.
+// Rank is Load with the shares that best order products on an H200 by their sustained clock.
 func (p Peaks) Rank(c *Case, seconds, clock float64) float64 {
 	return p.weigh(c, seconds, clock, rankPerBytes, rankPerKept)
 }
 
-// weigh charges bytes that come from memory, and those that stay in the cache,
-// with shares of the dynamic power at full bandwidth.
+// weigh returns the power for the given shares of bytes from memory and bytes that stay in the
+// cache, at full bandwidth.
 func (p Peaks) weigh(c *Case, seconds, clock, perBytes, perKept float64) float64 {
 	limit := p.Watts
 	if limit <= 0 {
 		limit = typicalWatts
 	}
+
 	bw, flops := p.MemBW, p.Flops[c.DType]
 	if bw <= 0 {
 		bw = typicalBW
 	}
+
 	if flops <= 0 {
 		flops = typicalFlops
 	}
+
 	share := wattsPerFlops*c.Flops/(seconds*clock)/flops/reachedFlops +
 		(perBytes*(c.Bytes-c.Kept)+perKept*c.Kept)/seconds/bw
 	return limit * (1 - idleShare) * share
 }
 
-// Draw guesses the watts above idle of a case that takes so many seconds. Moving
-// memory is charged with less than it draws: its time hardly follows the clock,
-// and what comes after it is guarded by reading the clock.
+// Draw returns the estimated power above idle of a case that takes the given seconds, in watts. Memory
+// traffic counts less than it draws, because its time hardly depends on the clock, and the clock is
+// read before the next case.
 func (p Peaks) Draw(c *Case, seconds float64) float64 {
 	limit := p.Watts
 	if limit <= 0 {
 		limit = typicalWatts
 	}
+
 	bw, flops := p.MemBW, p.Flops[c.DType]
 	if bw <= 0 {
 		bw = typicalBW
 	}
+
 	if flops <= 0 {
 		flops = typicalFlops
 	}
+
 	share := wattsPerFlops*math.Min(1, c.Flops/seconds/flops/reachedFlops) + wattsPerBytes*math.Min(1,
 		c.Bytes/seconds/bw)
 	return limit * (1 - idleShare) * math.Max(wattsAtLeast, share)

@@ -7,10 +7,9 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// rowOf makes the row of a measured case: the measurement's columns, what the
-// case says of itself, bytes and flops of one execution, rates, and against the
-// system's peaks the speed-of-light time sol_ms and the share of it that was
-// reached (1 is the peak).
+// rowOf returns the row of a measured case: the columns of the measurement and of the case, bytes and
+// flops of one execution, rates, the roofline time sol_ms, and reached, its ratio to the latency (1
+// is the peak).
 func rowOf(r measure.Measured, c *Case, p Peaks) worker.Row {
 	row := worker.Row(r.Columns())
 	maps.Copy(row, c.Columns)
@@ -19,15 +18,19 @@ func rowOf(r measure.Measured, c *Case, p Peaks) worker.Row {
 	if r.Latency <= 0 {
 		return row
 	}
+
 	if bytes > 0 {
 		row["gb_per_s"] = bytes / r.Latency / 1e6
 	}
+
 	if c.Flops > 0 {
 		row["tflop_per_s"] = c.Flops / r.Latency / 1e9
 	}
+
 	if sol := p.SpeedOfLight(c); sol > 0 {
 		row["sol_ms"] = sol * 1e3
 		row["reached"] = sol * 1e3 / r.Latency
 	}
+
 	return row
 }

@@ -11,38 +11,38 @@ import (
 	"aicplan/cudaops/measure"
 )
 
-// NumericCheck is one op against its reference in float64.
+// NumericCheck is the comparison of one op with its reference in float64.
 type NumericCheck struct {
 	Case string `json:"case"`
-	// Result is pass, fail, or skip where the device or its libraries have no
-	// kernel for the case; Message says why it is not a pass.
+	// Result is pass or fail, or skip if the device or its libraries have no kernel for the case.
+	// Message is the reason if it is not pass.
 	Result  string    `json:"result"`
 	Message string    `json:"message,omitempty"`
 	Dev     Deviation `json:"deviation"`
 }
 
-// Timing is what the device's clocks and two known kernels say.
+// Timing contains readings of the device's clocks and the times of two known kernels.
 type Timing struct {
-	// EventStepNS is the smallest difference between event times that differ.
+	// EventStepNS is the smallest difference between two different event times.
 	EventStepNS float64 `json:"event_step_ns"`
-	// ReadyMHz is the SM clock with nothing running.
+	// ReadyMHz is the SM clock of the idle device.
 	ReadyMHz float64 `json:"ready_mhz"`
-	// SpinMHz is a kernel's cycles over its event time: it must agree with the
-	// stamps' clock, StampMHz.
+	// SpinMHz is the number of cycles of a kernel divided by its event time. It must agree with
+	// StampMHz, the clock from stamps.
 	SpinMHz  float64 `json:"spin_mhz"`
 	StampMHz float64 `json:"stamp_mhz"`
 	// CopyGBps counts bytes read and written; GemmTFLOPs is a bfloat16 product.
 	CopyGBps   float64 `json:"copy_gb_per_s"`
 	GemmTFLOPs float64 `json:"gemm_tflop_per_s,omitempty"`
 	GemmMHz    float64 `json:"gemm_mhz,omitempty"` // while it ran
-	// Problems lists what cannot be right; none means passed.
+	// Problems lists implausible values. It is empty if the check passed.
 	Problems []string `json:"problems,omitempty"`
 }
 
 const checkSamples = 64
 
-// CheckNumerics runs every op once on fresh operands and compares its outputs
-// with a reference in higher precision. An error means that the device is lost.
+// CheckNumerics runs every op once and compares its outputs with a reference in higher precision. An
+// error means that the device is unusable.
 func (d *Device) CheckNumerics(ctx context.Context, seed uint64) ([]NumericCheck, error) {
 	var makers []func() (*Case, error)
 	for _, typ := range []string{"bfloat16", "float16", "fp8", "int8", "fp8_block"} {
@@ -52,6 +52,7 @@ func (d *Device) CheckNumerics(ctx context.Context, seed uint64) ([]NumericCheck
 			})
 		}
 	}
+
 	for _, typ := range []string{"bfloat16", "fp8"} {
 		for _, post := range []bool{false, true} {
 			makers = append(makers, func() (*Case, error) {
@@ -59,11 +60,13 @@ func (d *Device) CheckNumerics(ctx context.Context, seed uint64) ([]NumericCheck
 			})
 		}
 	}
+
 	for _, k := range []string{"copy", "triad", "reduce"} {
 		for _, size := range []int64{48, 1 << 20, 100<<20 + 16} {
 			makers = append(makers, func() (*Case, error) { return d.Memory(Memory{Kernel: k, Size: size, Peer: -1}) })
 		}
 	}
+
 	for _, k := range ElementwiseKernels {
 		for _, typ := range []string{"bfloat16", "float16"} {
 			makers = append(makers, func() (*Case, error) {
@@ -71,10 +74,12 @@ func (d *Device) CheckNumerics(ctx context.Context, seed uint64) ([]NumericCheck
 			})
 		}
 	}
+
 	n, err := d.Lib.Driver.Count()
 	if err != nil {
 		return nil, err
 	}
+
 	for peer := range n {
 		if peer != d.Info.Index {
 			makers = append(makers, func() (*Case, error) {
@@ -83,11 +88,13 @@ func (d *Device) CheckNumerics(ctx context.Context, seed uint64) ([]NumericCheck
 			})
 		}
 	}
+
 	var out []NumericCheck
 	for _, mk := range makers {
 		if err := ctx.Err(); err != nil {
 			return out, err
 		}
+
 		c, err := mk()
 		if err == nil {
 			var dev Deviation
@@ -95,21 +102,26 @@ func (d *Device) CheckNumerics(ctx context.Context, seed uint64) ([]NumericCheck
 			if c.Close != nil {
 				c.Close()
 			}
+
 			if err == nil {
 				out = append(out, judge(c.Label, dev))
 				continue
 			}
 		}
+
 		if driver.Sticky(err) {
 			return out, err
 		}
+
 		k := NumericCheck{Result: "fail", Message: err.Error()}
 		var unsupported *UnsupportedError
 		if errors.As(err, &unsupported) {
 			k.Result, k.Case = "skip", unsupported.What
 		}
+
 		out = append(out, k)
 	}
+
 	return out, nil
 }
 
@@ -121,31 +133,37 @@ func judge(label string, dev Deviation) NumericCheck {
 			k.Message = "nothing was compared"
 		}
 	}
+
 	return k
 }
 
-// CheckTiming reads the device's clocks against each other and times a copy and
-// a product of known size.
+// CheckTiming compares the device's clocks with each other and times a copy and a product of known
+// size.
 func (d *Device) CheckTiming(ctx context.Context) (Timing, error) {
 	var t Timing
 	var err error
 	if t.EventStepNS, err = d.eventStep(); err != nil {
 		return t, err
 	}
+
 	if t.ReadyMHz, err = d.Ready(ctx); err != nil {
 		return t, err
 	}
+
 	if err := d.spinClock(&t); err != nil {
 		return t, err
 	}
+
 	copyCase, err := d.Memory(Memory{Kernel: "copy", Size: min(1<<30, d.Arena.Out.bytes/2&^15), Peer: -1})
 	if err != nil {
 		return t, err
 	}
+
 	b, err := d.timeCase(ctx, copyCase, 10)
 	if err != nil {
 		return t, err
 	}
+
 	t.CopyGBps = copyCase.Bytes / (b.Seconds / float64(b.Executions)) / 1e9
 	gemm, err := d.GEMM(GEMM{Type: "bfloat16", M: 8192, N: 8192, K: 8192})
 	if err == nil {
@@ -153,20 +171,23 @@ func (d *Device) CheckTiming(ctx context.Context) (Timing, error) {
 		if err != nil {
 			return t, err
 		}
+
 		t.GemmTFLOPs, t.GemmMHz = gemm.Flops/(b.Seconds/float64(b.Executions))/1e12, b.ClockMHz
 	}
+
 	t.judge(d.Peaks)
 	return t, nil
 }
 
-// judge lists what cannot be right, with generous bounds: this is about broken
-// clocks and wrong counts, not about slow devices.
+// judge lists implausible values. The bounds are wide, because they detect broken clocks and wrong
+// counts, not slow devices.
 func (t *Timing) judge(p Peaks) {
 	bad := func(wrong bool, format string, args ...any) {
 		if wrong {
 			t.Problems = append(t.Problems, fmt.Sprintf(format, args...))
 		}
 	}
+
 	bad(t.EventStepNS <= 0 || t.EventStepNS > 1100, "events step by %.0f ns; about 500 or less is expected",
 		t.EventStepNS)
 	bad(t.ReadyMHz < 200 || t.ReadyMHz > 5000, "the SM clock reads %.0f MHz", t.ReadyMHz)
@@ -188,15 +209,17 @@ func (d *Device) timeCase(ctx context.Context, c *Case, n int) (measure.Block, e
 	if err != nil {
 		return measure.Block{}, err
 	}
+
 	defer t.Close()
 	blocks, err := t.Burst(ctx, measure.Burst{Warm: 1, Executions: n, Blocks: 1})
 	if err != nil {
 		return measure.Block{}, err
 	}
+
 	return blocks[0], nil
 }
 
-// eventStep finds the step of event times from many short intervals.
+// eventStep returns the step of event times in nanoseconds, from many short intervals.
 func (d *Device) eventStep() (float64, error) {
 	api := d.Lib.Driver
 	d.busy.Lock()
@@ -210,33 +233,40 @@ func (d *Device) eventStep() (float64, error) {
 					return 0, err
 				}
 			}
+
 			if err := api.Record(e, d.stream); err != nil {
 				return 0, err
 			}
 		}
+
 		if err := api.SyncStream(d.stream); err != nil {
 			return 0, err
 		}
+
 		for i := 1; i < len(d.events); i++ {
 			ms, err := api.Elapsed(d.events[i-1], d.events[i])
 			if err != nil {
 				return 0, err
 			}
+
 			ns = append(ns, ms*1e6)
 		}
 	}
+
 	slices.Sort(ns)
 	step := math.Inf(1)
 	for i := 1; i < len(ns); i++ {
-		// Times come as 32-bit floats of milliseconds: differences of less than a
-		// nanosecond are rounding.
+		// Times are 32-bit floats in milliseconds, so differences below a nanosecond are rounding
+		// errors.
 		if gap := ns[i] - ns[i-1]; gap > 1 {
 			step = math.Min(step, gap)
 		}
 	}
+
 	if math.IsInf(step, 1) {
 		return 0, nil
 	}
+
 	return step, nil
 }
 
@@ -249,6 +279,7 @@ func (d *Device) spinClock(t *Timing) error {
 	if err := d.queueGate(); err != nil {
 		return err
 	}
+
 	err := errors.Join(
 		d.queueStamp(0),
 		api.Record(d.events[0], d.stream),
@@ -261,39 +292,47 @@ func (d *Device) spinClock(t *Timing) error {
 	if e := api.SyncStream(d.stream); err == nil {
 		err = e
 	}
+
 	if err != nil {
 		return err
 	}
+
 	ms, err := api.Elapsed(d.events[0], d.events[1])
 	if err != nil {
 		return err
 	}
+
 	t.SpinMHz, t.StampMHz = cycles/ms/1e3, d.clockBetween(0, 1)
 	return nil
 }
 
-// ProbeCopies times the smallest copy, in seconds, and a large one to another
-// device, in bytes per second; 0 with a single device.
+// ProbeCopies returns the time of the smallest copy in seconds, and the bandwidth of a large copy to
+// another device in bytes per second, or 0 if there is only one device.
 func (d *Device) ProbeCopies(ctx context.Context) (small, peer float64, err error) {
 	c, err := d.Memory(Memory{Kernel: "copy", Size: memoryWord, Peer: -1})
 	if err != nil {
 		return 0, 0, err
 	}
+
 	b, err := d.timeCase(ctx, c, 50)
 	if err != nil {
 		return 0, 0, err
 	}
+
 	small = b.Seconds / float64(b.Executions)
 	n, err := d.Lib.Driver.Count()
 	if err != nil || n < 2 {
 		return small, 0, err
 	}
+
 	if c, err = d.Memory(Memory{Kernel: "copy", Size: min(1<<30, d.Arena.Out.bytes/2&^15), Peer: (d.Info.Index +
 		1) % n}); err != nil {
 		return small, 0, err
 	}
+
 	if b, err = d.timeCase(ctx, c, 10); err != nil {
 		return small, 0, err
 	}
+
 	return small, c.LinkBytes / (b.Seconds / float64(b.Executions)), nil
 }

@@ -11,7 +11,7 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// prepared is a case that is ready to be visited.
+// prepared is a case that can be visited.
 type prepared struct {
 	c       worker.Case
 	target  *Target
@@ -23,43 +23,48 @@ type prepared struct {
 
 func (p *prepared) close() { p.target.Close() }
 
-// prepareCase makes a case's target; the calling thread has the context.
+// prepareCase creates a case's target. The device's context must be current on the calling thread.
 func (h *Host) prepareCase(c worker.Case) (*prepared, error) {
 	x, err := h.dev.prepare(c, h.set.bindings)
 	if err != nil {
 		return nil, err
 	}
+
 	p := &prepared{c: c, extra: map[string]any{}}
 	if p.target, err = h.dev.NewTarget(x, h.graphs(x)); err != nil {
 		if x.Close != nil {
 			x.Close()
 		}
+
 		return nil, err
 	}
+
 	p.seconds, p.watts = h.dev.Peaks.Estimate(x)
 	if x.Bytes+x.Flops+x.LinkBytes <= 0 {
-		p.seconds = 0 // a user's kernel of which nothing is known
+		p.seconds = 0 // a user's kernel without bytes and flops
 	}
+
 	return p, nil
 }
 
-// settledGraph is how long a graph of a case that is run without end takes at least,
-// in seconds: a server's holds many layers.
+// settledGraph is the minimum time of a graph of a case that runs continuously, in seconds. The graph
+// of a server contains many layers.
 const settledGraph = 500e-6
 
-// graphs says how the graphs of a case are made. Those of one that is run without end
-// instead of visited are captured once.
+// graphs returns the configuration of a case's graphs. They are captured once if the case runs
+// continuously instead of in visits.
 func (h *Host) graphs(c *Case) Graphs {
 	set := h.set.measure
 	g := Graphs{Mode: set.Graph, Captures: set.Captures(), Seconds: set.GraphSeconds()}
 	if c.Settle > 0 && g.Seconds > 0 {
 		g.Captures, g.Seconds = 1, max(g.Seconds, settledGraph)
 	}
+
 	return g
 }
 
-// serveSession measures the cases side by side. A second thread prepares cases
-// while the first one measures.
+// serveSession measures several cases in turn. A second thread prepares cases while the first one
+// measures.
 func (h *Host) serveSession(ctx context.Context, in <-chan worker.Case, out worker.Emitter) error {
 	inner, cancel := context.WithCancel(ctx)
 	jobs := make(chan *measure.Job, h.options.Window)
@@ -72,47 +77,54 @@ func (h *Host) serveSession(ctx context.Context, in <-chan worker.Case, out work
 		defer close(jobs)
 		lostContext = h.prepareAll(inner, in, out, jobs, open)
 	}()
+
 	stop := func() {
 		cancel()
 		wg.Wait()
 	}
+
 	defer func() {
-		// Also after a panic: the cases are served again, with new targets.
+		// Also after a panic, because the cases are then served again with new targets.
 		stop()
 		open.closeAll()
 	}()
+
 	s := &measure.Session{
 		Settings: h.set.measure, Tuning: h.tuning(), Clock: h.clock,
 		Rand:  rand.New(rand.NewPCG(uint64(h.set.seed), uint64(h.set.measure.Seed))),
 		Ready: h.dev.Ready, Level: h.level, Batch: h.options.Window,
 	}
+
 	err := s.Run(ctx, jobs, lost)
 	h.level = s.Level
 	stop()
 	if err == nil {
 		err = lostContext
 	}
+
 	return err
 }
 
-// tuning suits the device's power limit and the plan's settings.
+// tuning returns the tuning for the device's power limit and the plan's settings.
 func (h *Host) tuning() measure.Tuning {
 	t := measure.DefaultTuning(h.dev.Peaks.Watts * (1 - idleShare))
 	if gap := time.Duration(h.set.measure.IdleGapSeconds * float64(time.Second)); gap > t.Gap {
 		t.Gap = gap
 	}
+
 	return t
 }
 
-// prepareAll turns cases into jobs until in is closed. It returns an error only
-// when the context is lost: the session then meets the same error at the case
-// that caused it, and that case is blamed, none of those that wait.
+// prepareAll converts cases to jobs until in is closed. It only returns an error if the context is
+// lost. The session then gets the same error at the case that caused it, so that this case fails
+// and not one that waits.
 func (h *Host) prepareAll(ctx context.Context, in <-chan worker.Case, out worker.Emitter, jobs chan<- *measure.Job,
 	open *targets) error {
 	unbind, err := h.dev.Bind()
 	if err != nil {
 		return err
 	}
+
 	defer unbind()
 	for {
 		var c worker.Case
@@ -122,9 +134,11 @@ func (h *Host) prepareAll(ctx context.Context, in <-chan worker.Case, out worker
 		case <-ctx.Done():
 			return nil
 		}
+
 		if !ok {
 			return nil
 		}
+
 		p, err := h.guarded(c)
 		if err != nil {
 			f := failureOf(err, h.ownKernel(c))
@@ -132,13 +146,16 @@ func (h *Host) prepareAll(ctx context.Context, in <-chan worker.Case, out worker
 				if h.dev.lost() {
 					return err
 				}
-				// The library says the same of a product that it stumbles over.
+
+				// The library returns the same code for a product that fails.
 				f.Fatal = false
 			}
+
 			out.Start(c.Seq)
 			out.Error(c.Seq, f)
 			continue
 		}
+
 		open.add(p)
 		select {
 		case jobs <- h.job(p, out, open):
@@ -153,22 +170,26 @@ func (h *Host) guarded(c worker.Case) (p *prepared, err error) {
 	return h.prepareCase(c)
 }
 
-// job is the session's view of a case.
+// job returns the session's job for a case.
 func (h *Host) job(p *prepared, out worker.Emitter, open *targets) *measure.Job {
 	j := &measure.Job{Target: p.target, Seconds: p.seconds, Watts: p.watts}
 	if p.seconds > 0 {
 		j.Draw = func(seconds, clock float64) float64 { return h.dev.Peaks.Load(p.target.c, seconds, clock) }
 		j.Rank = func(seconds, clock float64) float64 { return h.dev.Peaks.Rank(p.target.c, seconds, clock) }
 	}
+
 	j.Visit = func() {
 		if p.begin == 0 {
 			p.begin = h.clock.Now()
 		}
+
 		out.Start(p.c.Seq)
 	}
+
 	if h.needsFinish(p) {
 		j.Finish = func(ctx context.Context, r *measure.Measured) (float64, error) { return h.finish(ctx, p, r) }
 	}
+
 	j.Done = func(r measure.Measured, err error) {
 		open.remove(p)
 		if err != nil {
@@ -176,8 +197,10 @@ func (h *Host) job(p *prepared, out worker.Emitter, open *targets) *measure.Job 
 		} else {
 			out.Result(p.c.Seq, []worker.Row{h.row(p, r, p.begin)}, h.seconds(r.Spent))
 		}
+
 		p.close()
 	}
+
 	return j
 }
 
@@ -185,14 +208,14 @@ func (h *Host) needsFinish(p *prepared) bool {
 	return h.options.Verify || h.settles(p) || h.set.measure.Power && h.nvml != nil
 }
 
-// settles reports whether the case has to run alone.
+// settles reports whether the case must run alone.
 func (h *Host) settles(p *prepared) bool {
 	return p.target.c.Settle > 0 && h.set.measure.OperatingPoint == measure.PointSustained &&
 		h.set.measure.Protocol != measure.ProtocolReference
 }
 
-// finish does what follows a measurement with the device to itself: the numeric
-// check and the power. It returns the joules above idle.
+// finish performs the numeric check and measures the power, while no other case runs. It returns the
+// energy above idle in joules.
 func (h *Host) finish(ctx context.Context, p *prepared, r *measure.Measured) (joules float64, err error) {
 	c := p.target.c
 	if h.options.Verify && c.Verify != nil {
@@ -200,38 +223,45 @@ func (h *Host) finish(ctx context.Context, p *prepared, r *measure.Measured) (jo
 		if err != nil {
 			return 0, err
 		}
+
 		if !d.OK() {
 			return 0, failure(worker.ClassFrameworkBug, "%s: %v: relative error %.3g over %d samples, more than %.3g",
 				c.Label, errWrong, d.Relative, d.Samples, d.Tolerance)
 		}
+
 		p.extra["relative_error"] = d.Relative
 	}
+
 	if h.settles(p) {
 		alone, err := measure.Alone(ctx, p.target, p.target.c.Settle, nil)
 		if err != nil {
 			return 0, err
 		}
+
 		alone.Executions += r.Executions
 		joules = p.target.c.Settle * p.watts
 		alone.Throttled = r.Throttled
 		*r = alone
 	}
+
 	if h.set.measure.Power && h.nvml != nil {
 		pw, err := h.power(ctx, p.target, r.Latency/1e3)
 		if err != nil {
 			return joules, err
 		}
+
 		maps.Copy(p.extra, pw.Columns())
 		r.Executions += pw.Executed()
 		joules += pw.Spent(idleShare)
 	}
+
 	return joules, nil
 }
 
 const verifySamples = 16
 
-// power runs a target of so many seconds an execution under load. It lets go of
-// the device whatever happens: after a panic the other cases still need it.
+// power measures the power of a target with the given time of an execution in seconds. It unlocks the
+// device also after a panic, because the other cases need it.
 func (h *Host) power(ctx context.Context, t *Target, seconds float64) (pw Power, err error) {
 	l := t.startLoad(seconds)
 	defer func() {
@@ -239,25 +269,27 @@ func (h *Host) power(ctx context.Context, t *Target, seconds float64) (pw Power,
 			err = e
 		}
 	}()
+
 	return MeasurePower(ctx, l, h.nvml, h.clock, h.set.measure.PowerMinSeconds)
 }
 
-// row completes a measured case.
+// row returns the row of a measured case.
 func (h *Host) row(p *prepared, r measure.Measured, begin time.Duration) worker.Row {
 	row := rowOf(r, p.target.c, h.dev.Peaks)
 	maps.Copy(row, p.extra)
 	if h.monitor != nil {
 		seen := h.monitor.columns(begin)
 		if r.Throttled != nil && *r.Throttled {
-			delete(seen, "throttled") // the clock said so already
+			delete(seen, "throttled") // already known from the clock
 		}
+
 		maps.Copy(row, seen)
 	}
+
 	return row
 }
 
-// targets are the open cases of a worker, so that none leaks when its serving
-// ends early.
+// targets are the open cases of a worker, which are closed if Serve ends early.
 type targets struct {
 	mu  sync.Mutex
 	all map[*prepared]bool
@@ -269,6 +301,7 @@ func (t *targets) add(p *prepared) {
 	if t.all == nil {
 		t.all = map[*prepared]bool{}
 	}
+
 	t.all[p] = true
 }
 
@@ -284,5 +317,6 @@ func (t *targets) closeAll() {
 	for p := range t.all {
 		p.close()
 	}
+
 	t.all = nil
 }

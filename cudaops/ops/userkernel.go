@@ -14,16 +14,15 @@ import (
 	"aicplan/cudaops/nvrtc"
 )
 
-// KernelBinding describes a user's own kernel: its source and how it is
-// launched. Numbers may be given as such or as the name of a case parameter, so
-// that a grid's derived columns decide them case by case.
+// KernelBinding describes a user's kernel: its source and its launch. A number may be the name of a case
+// parameter, so that columns of a grid set it for each case.
 type KernelBinding struct {
-	// Source is CUDA C++; Name is how messages call it.
+	// Source is CUDA C++. Name identifies it in messages.
 	Source string `json:"source"`
 	Name   string `json:"name"`
 	// Entry is the extern "C" __global__ function.
 	Entry string `json:"entry"`
-	// Options go to the compiler; {name} in them is replaced by a parameter's value.
+	// Options are compiler options, in which {name} is replaced by the value of a parameter.
 	Options []string `json:"options"`
 	// Grid and Block have one to three numbers.
 	Grid  []Number `json:"grid"`
@@ -32,23 +31,23 @@ type KernelBinding struct {
 	Shared Number `json:"shared"`
 	// Args are the kernel's parameters in order.
 	Args []KernelArg `json:"args"`
-	// Bytes and Flops of one launch, for the roofline.
+	// Bytes and Flops are those of one launch, for the roofline.
 	Bytes Number `json:"bytes"`
 	Flops Number `json:"flops"`
-	// DType is whose tensor throughput bounds the kernel; empty for none.
+	// DType is the type whose tensor throughput bounds the kernel, or empty.
 	DType DType `json:"dtype"`
 }
 
 // KernelArg is a buffer or a value.
 type KernelArg struct {
-	// Buffer is "in" (filled with normals, rotating), "out" or empty for a value.
+	// Buffer is "in" (filled with normals, rotating), "out", or empty for a value.
 	Buffer string `json:"buffer"`
 	// Type is float32, bfloat16, float16, fp8 or int8 for buffers; int32, uint32,
 	// int64, uint64, float32 or float64 for values.
 	Type string `json:"type"`
-	// Elements of a buffer.
+	// Elements is the number of elements of a buffer.
 	Elements Number `json:"elements"`
-	// Value of a value.
+	// Value is the value of an argument that is not a buffer.
 	Value Number `json:"value"`
 }
 
@@ -65,6 +64,7 @@ func (n *Number) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &v); err != nil {
 		return err
 	}
+
 	switch v := v.(type) {
 	case nil:
 	case float64:
@@ -74,10 +74,11 @@ func (n *Number) UnmarshalJSON(b []byte) error {
 	default:
 		return fmt.Errorf("%s is neither a number nor the name of a parameter", b)
 	}
+
 	return nil
 }
 
-// of resolves the number for a case's parameters.
+// of returns the number for a case's parameters, or def if it is not set.
 func (n Number) of(what string, params map[string]any, def float64) (float64, error) {
 	switch {
 	case !n.set:
@@ -85,14 +86,17 @@ func (n Number) of(what string, params map[string]any, def float64) (float64, er
 	case n.param == "":
 		return n.value, nil
 	}
+
 	v, ok := params[n.param]
 	if !ok {
 		return 0, fmt.Errorf("%s names the parameter %q, which the case does not have", what, n.param)
 	}
+
 	f, ok := asFloat(v)
 	if !ok {
-		return 0, fmt.Errorf("%s is the parameter %q, which is %v and no number", what, n.param, v)
+		return 0, fmt.Errorf("%s is the parameter %q, which is %v and not a number", what, n.param, v)
 	}
+
 	return f, nil
 }
 
@@ -101,22 +105,26 @@ func (n Number) whole(what string, params map[string]any, def, least int64) (int
 	if err != nil {
 		return 0, err
 	}
+
 	if f != math.Trunc(f) || f < float64(least) || f > 1<<53 {
 		return 0, fmt.Errorf("%s is %v; it must be a whole number of at least %d", what, f, least)
 	}
+
 	return int64(f), nil
 }
 
-// launch is whole for what a launch takes as a 32-bit number: the driver would
-// cut a larger one off, and launch another kernel than was asked for.
+// launch is whole for 32-bit parameters of a launch. The driver would truncate a larger number and launch
+// a different grid.
 func (n Number) launch(what string, params map[string]any, def, least int64) (int, error) {
 	v, err := n.whole(what, params, def, least)
 	if err != nil {
 		return 0, err
 	}
+
 	if v > math.MaxInt32 {
 		return 0, fmt.Errorf("%s is %d; a launch takes at most %d", what, v, math.MaxInt32)
 	}
+
 	return int(v), nil
 }
 
@@ -132,10 +140,11 @@ func asFloat(v any) (float64, bool) {
 	case int64:
 		return float64(v), true
 	}
+
 	return 0, false
 }
 
-// parseBinding reads a binding and checks what does not depend on a case.
+// parseBinding decodes a binding and checks the parts that do not depend on a case.
 func parseBinding(raw json.RawMessage) (*KernelBinding, error) {
 	b := new(KernelBinding)
 	d := json.NewDecoder(strings.NewReader(string(raw)))
@@ -143,9 +152,11 @@ func parseBinding(raw json.RawMessage) (*KernelBinding, error) {
 	if err := d.Decode(b); err != nil {
 		return nil, fmt.Errorf("the kernel's binding: %w", err)
 	}
+
 	if b.Name == "" {
 		b.Name = "kernel.cu"
 	}
+
 	switch {
 	case strings.TrimSpace(b.Source) == "":
 		return nil, errors.New("the kernel's binding has no source: give the text, such as file(\"kernel.cu\")")
@@ -154,12 +165,13 @@ func parseBinding(raw json.RawMessage) (*KernelBinding, error) {
 	case len(b.Grid) < 1 || len(b.Grid) > 3 || len(b.Block) < 1 || len(b.Block) > 3:
 		return nil, errors.New("grid and block of the kernel's binding need one to three numbers each")
 	}
+
 	return b, nil
 }
 
 var optionParam = regexp.MustCompile(`\{[A-Za-z_][A-Za-z0-9_]*\}`)
 
-// compileOptions puts parameters into the compiler's options.
+// compileOptions returns the compiler options for a case's parameters.
 func (b *KernelBinding) compileOptions(params map[string]any) ([]string, error) {
 	out := make([]string, len(b.Options))
 	for i, o := range b.Options {
@@ -174,17 +186,19 @@ func (b *KernelBinding) compileOptions(params map[string]any) ([]string, error) 
 			default:
 				return fmt.Sprint(v)
 			}
+
 			return ""
 		})
+
 		if missing != "" {
 			return nil, fmt.Errorf("option %q names the parameter %q, which the case does not have", o, missing)
 		}
 	}
+
 	return out, nil
 }
 
-// userFunction compiles and loads a kernel, once for the same source and
-// options.
+// userFunction compiles and loads a kernel, once for each source and options.
 func (d *Device) userFunction(b *KernelBinding, options []string) (driver.Function, error) {
 	h := fnv.New128a()
 	fmt.Fprintf(h, "%q %q %q", b.Source, b.Entry, options)
@@ -192,46 +206,55 @@ func (d *Device) userFunction(b *KernelBinding, options []string) (driver.Functi
 	if f, ok := d.user[key]; ok {
 		return f, nil
 	}
+
 	if d.Lib.RTC == nil {
 		return 0, fmt.Errorf("a kernel's source is compiled at run time: %w", d.Lib.RTCErr)
 	}
+
 	cubin, err := d.Lib.RTC.Compile(nvrtc.Program{Name: b.Name, Source: b.Source, SM: d.Info.SM(), Options: options})
 	if err != nil {
 		return 0, err
 	}
+
 	m, err := d.Lib.Driver.LoadModule(cubin)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", b.Name, err)
 	}
+
 	f, err := d.Lib.Driver.Function(m, b.Entry)
 	if err != nil {
 		return 0, fmt.Errorf("%s: %w", b.Name, err)
 	}
+
 	if d.user == nil {
 		d.user = map[string]driver.Function{}
 	}
+
 	d.user[key] = f
 	return f, nil
 }
 
-// allowShared raises a kernel's limit of dynamic shared memory. It never lowers
-// it: cases that use the same kernel are open side by side.
+// allowShared raises a kernel's limit of dynamic shared memory. It never lowers it, because other open cases
+// may use the same kernel.
 func (d *Device) allowShared(f driver.Function, bytes int) error {
 	const freely = 48 << 10
 	if bytes <= max(freely, d.shared[f]) {
 		return nil
 	}
+
 	if err := d.Lib.Driver.SetMaxDynamicShared(f, bytes); err != nil {
 		return err
 	}
+
 	if d.shared == nil {
 		d.shared = map[driver.Function]int{}
 	}
+
 	d.shared[f] = bytes
 	return nil
 }
 
-// userBuffer is one buffer argument: where each operand set has it.
+// userBuffer is a buffer argument with its address in each operand set.
 type userBuffer struct {
 	arg int
 	at  []driver.Ptr
@@ -247,60 +270,74 @@ func (d *Device) Kernel(b *KernelBinding, label string, params map[string]any) (
 			return nil, err
 		}
 	}
+
 	for i, n := range b.Block {
 		if k.Block[i], err = n.launch("block", params, 1, 1); err != nil {
 			return nil, err
 		}
 	}
+
 	if k.SharedMemory, err = b.Shared.launch("shared", params, 0, 0); err != nil {
 		return nil, err
 	}
+
 	if c.Bytes, err = b.Bytes.of("bytes", params, 0); err != nil {
 		return nil, err
 	}
+
 	if c.Flops, err = b.Flops.of("flops", params, 0); err != nil {
 		return nil, err
 	}
+
 	options, err := b.compileOptions(params)
 	if err != nil {
 		return nil, err
 	}
+
 	if k.Func, err = d.userFunction(b, options); err != nil {
 		return nil, err
 	}
+
 	if err := d.allowShared(k.Func, k.SharedMemory); err != nil {
 		return nil, &UnsupportedError{What: fmt.Sprintf("%d bytes of shared memory for %s", k.SharedMemory, b.Entry),
 			Err: err}
 	}
+
 	args, buffers, rotating, err := d.userArgs(b, label, params)
 	if err != nil {
 		return nil, err
 	}
+
 	d.rotate(c, rotating)
 	copies := 1
 	if rotating > 0 {
 		copies = c.Sets
 	}
+
 	least, err := d.userOperands(b, label, params, copies, buffers)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", label, err)
 	}
+
 	if rotating > 0 {
 		c.Columns["cache"] = d.cacheState(c.Sets, rotating, least)
 	}
+
 	c.Enqueue = func(i int, s driver.Stream) error {
 		one := k
 		one.Args = append([]any(nil), args...)
 		for _, u := range buffers {
 			one.Args[u.arg] = u.at[i%len(u.at)]
 		}
+
 		return d.Lib.Driver.Launch(one, s)
 	}
+
 	return c, nil
 }
 
-// userArgs resolves the values and finds the buffers; rotating is the size of
-// all inputs together.
+// userArgs returns the arguments and the buffers of a kernel. rotating is the total size of the inputs in
+// bytes.
 func (d *Device) userArgs(b *KernelBinding, label string, params map[string]any) (args []any, buffers []*userBuffer,
 	rotating float64, err error) {
 	args = make([]any, len(b.Args))
@@ -310,21 +347,26 @@ func (d *Device) userArgs(b *KernelBinding, label string, params map[string]any)
 		case "in", "out":
 			size := DType(a.Type).Size()
 			if size == 0 {
-				return nil, nil, 0, fmt.Errorf("%s has elements of type %q; buffers hold float32, bfloat16, float16, fp8 or int8", what, a.Type)
+				return nil, nil, 0, fmt.Errorf("%s has elements of type %q; buffers have float32, bfloat16, float16, fp8 or int8",
+					what, a.Type)
 			}
+
 			n, err := a.Elements.whole(what+": elements", params, 0, 1)
 			if err != nil {
 				return nil, nil, 0, err
 			}
+
 			if a.Buffer == "in" {
 				rotating += float64(n * size)
 			}
+
 			buffers = append(buffers, &userBuffer{arg: i})
 		case "":
 			v, err := a.Value.of(what, params, 0)
 			if err != nil {
 				return nil, nil, 0, err
 			}
+
 			if args[i], err = kernelValue(a.Type, v); err != nil {
 				return nil, nil, 0, fmt.Errorf("%s: %w", what, err)
 			}
@@ -332,6 +374,7 @@ func (d *Device) userArgs(b *KernelBinding, label string, params map[string]any)
 			return nil, nil, 0, fmt.Errorf("%s is a buffer of kind %q; there are \"in\" and \"out\"", what, a.Buffer)
 		}
 	}
+
 	return args, buffers, rotating, nil
 }
 
@@ -351,11 +394,12 @@ func kernelValue(typ string, v float64) (any, error) {
 	case typ == "uint64" && whole && v >= 0 && v <= 1<<53:
 		return uint64(v), nil
 	}
-	return nil, fmt.Errorf("%v is no value of type %q (int32, uint32, int64, uint64, float32, float64)", v, typ)
+
+	return nil, fmt.Errorf("%v is not a value of type %q (int32, uint32, int64, uint64, float32, float64)", v, typ)
 }
 
-// userOperands lays out every buffer: inputs once per operand set, outputs once.
-// It returns the smallest pool that inputs lie in; nil without inputs.
+// userOperands allocates every buffer: inputs once per operand set, outputs once. It returns the smallest
+// pool of the inputs, or nil without inputs.
 func (d *Device) userOperands(b *KernelBinding, label string, params map[string]any, sets int,
 	buffers []*userBuffer) (least *Pool, err error) {
 	cursors := map[DType]*cursor{}
@@ -368,6 +412,7 @@ func (d *Device) userOperands(b *KernelBinding, label string, params map[string]
 			if err != nil {
 				return nil, err
 			}
+
 			cur := out
 			if a.Buffer == "in" {
 				if cur = cursors[typ]; cur == nil {
@@ -375,21 +420,26 @@ func (d *Device) userOperands(b *KernelBinding, label string, params map[string]
 					if err != nil {
 						return nil, err
 					}
+
 					if least == nil || pool.bytes < least.bytes {
 						least = pool
 					}
+
 					cur = pool.cursor(hashOf(label))
 					cursors[typ] = cur
 				}
 			} else if set > 0 {
 				continue
 			}
+
 			p, err := cur.take(fmt.Sprintf("argument %d", u.arg), n*typ.Size())
 			if err != nil {
 				return nil, err
 			}
+
 			u.at = append(u.at, p)
 		}
 	}
+
 	return least, nil
 }

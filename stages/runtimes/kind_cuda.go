@@ -9,8 +9,6 @@ import (
 	"maps"
 	"os"
 
-	"github.com/zclconf/go-cty/cty"
-
 	"aicplan/cudaops/ops"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
@@ -29,14 +27,7 @@ func cudaKind() Kind {
 			Summary:    "matrix products, memory, elementwise ops and users' kernels on NVIDIA GPUs, by cuBLASLt and CUDA alone",
 			Stability:  stage.Stable,
 			Attributes: []string{"devices", "workers"},
-			Options: []stage.Option{
-				{Name: "arena_gb", Type: cty.Number, Doc: "memory for operands in GiB; chosen by the device where it is left away"},
-				{Name: "system", Type: cty.DynamicPseudoType,
-					Doc: "the name of a system, or an object with its peaks, for `achieved_fraction`"},
-				{Name: "verify", Type: cty.Bool, Default: "false", Beside: true,
-					Doc: "compares every case's result with a reference in higher precision"},
-				{Name: "window", Type: cty.Number, Default: "192", Beside: true, Doc: "cases that a worker holds at a time"},
-			},
+			Options:    optionsOf(ops.Options()),
 			Closed:     true,
 			Ops:        cudaOps(),
 			Measure:    allMeasureBut("max_samples", "target_rel_stdev", "max_pass_seconds"),
