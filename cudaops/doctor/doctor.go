@@ -176,29 +176,20 @@ func Overview(n *Node, libs []Library) *Report {
 		}
 	}
 
-	r.Findings = append(r.Findings, n.GPUs(0, 0, "")...)
-	if len(r.GPUs) > 0 {
-		for _, fs := range [][]Finding{
-			n.Exclusive(), advice(n.Persistence(false)), advice(n.Clocks(false)), n.Throttle(),
-			n.Temperature(DefaultMaxTemperature), n.ECC(true), n.MIG(),
-		} {
-			r.Findings = append(r.Findings, fs...)
+	for _, c := range Checks() {
+		if c.Name != "gpus" && len(r.GPUs) == 0 {
+			continue
+		}
+		for _, f := range c.Run(n, defaults{}) {
+			if c.Advice && f.Result == Fail {
+				f.Result = Warn
+			}
+			r.Findings = append(r.Findings, f)
 		}
 	}
 
 	r.Findings = append(r.Findings, LibraryFindings(libs, "driver", "cublaslt", "nvrtc")...)
 	return r
-}
-
-// advice turns failures into warnings. Measurements wait for the clock, so a machine with unlocked clocks
-// is fit, only not optimal.
-func advice(fs []Finding) []Finding {
-	for i := range fs {
-		if fs[i].Result == Fail {
-			fs[i].Result = Warn
-		}
-	}
-	return fs
 }
 
 func readGPU(d nvml.Device) GPU {

@@ -14,11 +14,17 @@ import (
 	"aicplan/systems"
 )
 
-// GPUChecks look at the GPUs through the driver's management library; open
-// makes the connection, anew for each check, so that what they see is now.
+// GPUChecks returns the checks of GPUs. They read NVML, which open opens for each check, so that findings are
+// current.
 func GPUChecks(open func() (nvml.API, error)) []Check {
-	on := func(look func(*doctor.Node, Target) []doctor.Finding) func(context.Context, Target) []Finding {
-		return func(_ context.Context, t Target) []Finding {
+	var out []Check
+	for _, c := range doctor.Checks() {
+		check := Check{Name: c.Name, Summary: c.Summary}
+		for _, name := range c.Attributes {
+			check.Schema = append(check.Schema, hcl.AttributeSchema{Name: name})
+		}
+
+		check.Look = func(_ context.Context, t Target) []Finding {
 			api, err := open()
 			if err == nil {
 				defer api.Close()
@@ -28,49 +34,24 @@ func GPUChecks(open func() (nvml.API, error)) []Check {
 			if t.Runtime != nil {
 				devices = t.Runtime.Devices
 			}
-
 			if devices == nil && err == nil {
 				devices = visible(api)
 			}
-			return findings(look(doctor.LocalNode(api, err, devices), t))
-		}
-	}
 
-	attribute := func(names ...string) []hcl.AttributeSchema {
-		var out []hcl.AttributeSchema
-		for _, n := range names {
-			out = append(out, hcl.AttributeSchema{Name: n})
+			n := doctor.LocalNode(api, err, devices)
+			found := c.Run(n, t)
+			if c.Name == "gpus" {
+				found = append(found, wrongDevice(n, t)...)
+			}
+			return findings(found)
 		}
-		return out
+		out = append(out, check)
 	}
-
-	return []Check{
-		{Name: "gpus", Summary: "number and name of the GPUs, against the system",
-			Schema: attribute("count", "min", "name"), Look: on(lookGPUs)},
-		{Name: "exclusive", Summary: "no compute process of somebody else on the GPUs",
-			Look: on(func(n *doctor.Node, _ Target) []doctor.Finding { return n.Exclusive() })},
-		{Name: "persistence", Summary: "the driver stays loaded between processes", Schema: attribute("apply"),
-			Look: on(func(n *doctor.Node, t Target) []doctor.Finding { return n.Persistence(t.Bool("apply")) })},
-		{Name: "clocks", Summary: "SM clocks locked or at their maximum", Schema: attribute("apply"),
-			Look: on(func(n *doctor.Node, t Target) []doctor.Finding { return n.Clocks(t.Bool("apply")) })},
-		{Name: "throttle", Summary: "no thermal or power slowdown at this moment",
-			Look: on(func(n *doctor.Node, _ Target) []doctor.Finding { return n.Throttle() })},
-		{Name: "temperature", Summary: "GPUs are below a temperature", Schema: attribute("max_celsius"),
-			Look: on(func(n *doctor.Node, t Target) []doctor.Finding {
-				return n.Temperature(int(t.Number("max_celsius", doctor.DefaultMaxTemperature)))
-			})},
-		{Name: "ecc", Summary: "ECC is on and has no uncorrectable errors", Schema: attribute("enabled"),
-			Look: on(func(n *doctor.Node, t Target) []doctor.Finding {
-				_, given := t.Args["enabled"]
-				return n.ECC(!given || t.Bool("enabled"))
-			})},
-		{Name: "mig", Summary: "GPUs are whole, not partitioned",
-			Look: on(func(n *doctor.Node, _ Target) []doctor.Finding { return n.MIG() })},
-	}
+	return out
 }
 
-// visible are the devices that CUDA_VISIBLE_DEVICES leaves to workers; nil where
-// it hides none, or all: then whoever opens a device says what is wrong.
+// visible returns the devices that CUDA_VISIBLE_DEVICES does not hide from workers. It returns nil if it hides
+// none, or all, which is reported when a device is opened.
 func visible(api nvml.API) []int {
 	all, err := nvml.Identities(api)
 	if err != nil {
@@ -92,20 +73,15 @@ func visible(api nvml.API) []int {
 	return out
 }
 
-// lookGPUs takes the device's name from the system where the check has none.
-func lookGPUs(n *doctor.Node, t Target) []doctor.Finding {
-	out := n.GPUs(int(t.Number("count", 0)), int(t.Number("min", 0)), t.Text("name", ""))
-	if t.System == nil || t.Args["name"].IsKnown() && !t.Args["name"].IsNull() {
-		return out
-	}
-
-	if n.NVML == nil {
-		return out
+// wrongDevice returns a finding if a device is not one of the system, unless the check names the device.
+func wrongDevice(n *doctor.Node, t Target) []doctor.Finding {
+	if t.System == nil || n.NVML == nil || t.Args["name"].IsKnown() && !t.Args["name"].IsNull() {
+		return nil
 	}
 
 	devices, err := n.NVML.Devices()
 	if err != nil {
-		return out // said by GPUs already
+		return nil // the check has reported it
 	}
 
 	for _, d := range devices {
@@ -116,14 +92,14 @@ func lookGPUs(n *doctor.Node, t Target) []doctor.Finding {
 			if fit, ok := systems.ForDevice(name); ok {
 				f.Fix = "plan for system " + fit
 			}
-			return append(out, f)
+			return []doctor.Finding{f}
 		}
 	}
 
-	return out
+	return nil
 }
 
-// LibraryChecks look for the CUDA libraries that runtimes open.
+// LibraryChecks returns the check of the CUDA libraries that runtimes open.
 func LibraryChecks(pools *runtimes.Pools) []Check {
 	return []Check{{
 		Name: "libraries", Summary: "the CUDA libraries that the runtime opens", Needs: "runtime",
@@ -135,14 +111,14 @@ func LibraryChecks(pools *runtimes.Pools) []Check {
 
 			if len(t.Runtime.Launcher) > 0 {
 				return []Finding{{Skip: true, Message: "workers start through " + t.Runtime.Launcher[0] +
-					"; which libraries are there only they can tell"}}
+					"; their libraries cannot be checked here"}}
 			}
 			return findings(doctor.LibraryFindings(doctor.LocalLibraries(), libraries...))
 		},
 	}}
 }
 
-// findings brings the doctor's words into a preflight's.
+// findings converts findings of package doctor.
 func findings(in []doctor.Finding) []Finding {
 	var out []Finding
 	for _, f := range in {

@@ -70,10 +70,13 @@ func (t Target) Text(name, def string) string {
 	return v.AsString()
 }
 
-// Bool returns a boolean attribute or false.
-func (t Target) Bool(name string) bool {
+// Bool returns a boolean attribute or its default.
+func (t Target) Bool(name string, def bool) bool {
 	v, ok := t.Args[name]
-	return ok && !v.IsNull() && v.Type() == cty.Bool && v.True()
+	if !ok || v.IsNull() || v.Type() != cty.Bool {
+		return def
+	}
+	return v.True()
 }
 
 // Finding is one complaint, or with OK a fact worth showing.
