@@ -77,7 +77,7 @@ func TestPlanHidesNothing(t *testing.T) {
 			wide = 80
 		}
 		for line := range strings.Lines(out.String()) {
-			if strings.HasPrefix(line, "Plan: ") || strings.Contains(line, "attention") {
+			if strings.HasPrefix(line, "Plan") || strings.Contains(line, "attention") {
 				continue
 			}
 			if n := len(strings.TrimRight(line, "\n")); n > wide {
