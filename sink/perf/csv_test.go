@@ -130,7 +130,7 @@ func TestReadCSVTypes(t *testing.T) {
 	rec, err := ReadCSV([]byte("\xef\xbb\xbfi,f,mixed,b,s,lead,plus,none,quoted,big,nan\r\n"+
 		"1,1.5,1,true,x,007,+1,,\"2\",9223372036854775807,nan\r\n\r\n"+
 		"-3,1e-3,.5,False,,08,2,,\"3\",9223372036854775808,1\r\n"+
-		",,,,\"\",,,,,,"), nil)
+		",,,,\"\",,,,,,\n"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -46,7 +46,7 @@ func Texts(names ...string) Types {
 }
 
 // ReadCSV reads CSV with a header: RFC 4180 with lines that end in "\n" or
-// "\r\n", blank lines skipped, and a byte order mark allowed. An empty field
+// "\r\n", also the last one, blank lines skipped, and a byte order mark allowed. An empty field
 // is null; a quoted empty one is the empty string. Every row must have as many
 // fields as the header. Errors are *CSVError.
 func ReadCSV(data []byte, types Types) (arrow.Record, error) {
@@ -57,6 +57,10 @@ func ReadCSV(data []byte, types Types) (arrow.Record, error) {
 	}
 	if err := s.split(); err != nil {
 		return nil, err
+	}
+	if last := len(s.data) - 1; s.data[last] != '\n' {
+		return nil, s.errorAt(last, "the file does not end with a newline: its last row may have been cut; "+
+			"fetch it again, or add the newline if the row is complete")
 	}
 	names := make([]string, len(s.header))
 	cols := make([]arrow.Array, len(s.header))
