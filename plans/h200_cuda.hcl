@@ -134,25 +134,27 @@ gate "op" {
   input    = each.value
 
   check "coverage" { min = var.coverage }
-  check "positive" { column = "latency" }
+  check "limits" {}
   check "duplicates" { max = 0 }
-  check "noise" {
-    percentile = 95
-    max        = 0.05
-    severity   = "warn"
+  check "rows" {
+    name      = "noise"
+    condition = rel_stdev <= 0.05
+    max_share = 0.05
+    severity  = "warn"
   }
-  check "throttled" {
-    max      = 0.01
-    severity = "warn"
+  check "rows" {
+    name      = "throttled"
+    condition = !throttled
+    max_share = 0.01
+    severity  = "warn"
   }
 }
 
 gate "speed_of_light" {
   input = dedupe.op["gemm"]
-  check "speed_of_light" {
-    system    = system.this
-    tolerance = 0.05
-    severity  = "warn"
+  check "limits" {
+    system   = system.this
+    severity = "warn"
   }
 }
 

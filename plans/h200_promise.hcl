@@ -485,7 +485,7 @@ gate "ours" {
   for_each    = local.models
   input       = collect.measured[each.key]
 
-  check "request_errors" {}
+  check "rows" { condition = error_rate == 0 }
   check "prediction" {
     predicted = module.ours[each.key].predicted
     key       = ["tensor_parallel_size", "isl", "osl", "concurrency"]

@@ -94,7 +94,7 @@ gate "float16" {
   input    = each.value
 
   check "coverage" { min = var.coverage }
-  check "positive" { column = "latency" }
+  check "limits" { system = system.this }
   check "duplicates" { max = 0 }
   check "schema" {}
   check "provenance" { system = system.this }

@@ -181,22 +181,40 @@ gate "load" {
   description = "nothing void passes"
   input       = collect.load
 
-  check "request_errors" { max = 0 }
-  check "client_saturation" { severity = "warn" }
-
-  check "prefix_cache" {
-    max_hit_rate = 0.05
-    severity     = "warn"
+  check "rows" {
+    name      = "request_errors"
+    condition = error_rate == 0
+    fix       = "see the errors in profile_export_aiperf.json (error_summary)"
   }
 
-  check "short_outputs" {
-    max      = 0.01
-    severity = "warn"
+  # The client must not be the bottleneck.
+  check "rows" {
+    name      = "client_saturation"
+    condition = send_lag_p99 <= 10 && client_sched_p99 <= 10 && client_cpu_share <= 0.9
+    severity  = "warn"
+    fix       = "run the client on a machine with idle processors, or send less load"
   }
 
-  check "token_mismatch" {
-    max        = 0.01
+  # Servers that do not report their hits leave the rate null: then every prompt must be of its own.
+  check "rows" {
+    name      = "prefix_cache"
+    condition = coalesce(cache_hit_rate, cached_prompt_share, unique_prompts < requests ? 1 : 0) <= 0.05
+    severity  = "warn"
+    fix       = "give every request its own prompt, or set cache_reset = \"require\""
+  }
+
+  check "rows" {
+    name      = "short_outputs"
+    condition = short_outputs <= 0.01
+    severity  = "warn"
+    fix       = "add extra_inputs = { ignore_eos = true } or min_tokens if the server accepts them"
+  }
+
+  check "rows" {
+    name       = "token_mismatch"
+    condition  = token_mismatch <= 0.01
     severity   = "warn"
     min_judged = 0
+    fix        = "use the tokenizer of the served model"
   }
 }

@@ -199,7 +199,7 @@ collect "g" {
 gate "g" {
   for_each = collect.g
   input    = each.value
-  check "positive" {}
+  check "rows" { condition = latency > 0 }
 }
 export "g" {
   for_each = gate.g

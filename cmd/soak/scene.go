@@ -101,7 +101,7 @@ verify "g" {
 }
 gate "g" {
   input = verify.g
-  check "positive" {}
+  check "rows" { condition = latency > 0 }
 }
 export "g" {
   input         = gate.g

@@ -260,12 +260,11 @@ dedupe "c" {
 gate "c" {
   input = dedupe.c
   check "coverage" { min = 0.5 }
-  check "positive" { column = "latency" }
+  check "rows" { condition = latency > 0 }
   check "duplicates" { max = 0 }
-  check "range" {
-    column = "latency"
-    min    = 0
-    max    = 1000
+  check "rows" {
+    condition = latency >= 0 && latency <= 1000
+    max_share = 0.5
   }
   assert "enough" { condition = count > 1 && max.latency > 0 }
 }

@@ -47,11 +47,12 @@ gate "gemm" {
   input = collect.gemm
 
   check "coverage" { min = 1.0 }
-  check "positive" {}
+  check "rows" { condition = latency > 0 }
   check "duplicates" { max = 0 }
-  check "noise" {
-    max      = 0.5
-    severity = "warn"
+  check "rows" {
+    condition = rel_stdev <= 0.5
+    max_share = 0.05
+    severity  = "warn"
   }
 }
 

@@ -272,19 +272,57 @@ collect "tp_scaling" {
 }
 
 gate "cells" {
-  description = "figures that contradict each other are nobody's results"
+  description = "cells with requests that failed or figures that contradict each other are not published"
   input       = collect.tp_scaling
 
-  check "request_errors" {}
-  check "consistency" {}
-  check "client_saturation" { severity = "warn" }
-  check "short_outputs" { severity = "warn" }
+  check "rows" { condition = error_rate == 0 }
+  check "rows" {
+    name      = "client_saturation"
+    condition = send_lag_p99 <= 10 && client_sched_p99 <= 10 && client_cpu_share <= 0.9
+    severity  = "warn"
+  }
+  check "rows" {
+    name      = "short_outputs"
+    condition = short_outputs <= 0.01
+    severity  = "warn"
+  }
 
-  check "range" {
-    column   = "comm_overhead"
-    min      = 0
-    max      = 100
-    severity = "warn"
+  # Figures that follow from each other. Rows that lack one of them are not judged.
+  check "rows" {
+    name       = "tokens/s and TPOT"
+    min_judged = 0
+    condition = abs(throughput_tokens_sec * (ttft + tpot * (output_length - 1))
+    / (batch_size * output_length * 1000) - 1) <= 0.25
+  }
+  check "rows" {
+    name       = "tokens/s and iterations"
+    condition  = abs(throughput_tokens_sec * iteration_wall_clock * iterations / output_tokens - 1) <= 0.25
+    min_judged = 0
+  }
+  check "rows" {
+    name       = "GPUs and degrees of parallelism"
+    condition  = gpus == tensor_parallel_size * coalesce(pipeline_parallel_size, 1) * coalesce(data_parallel_size, 1)
+    min_judged = 0
+  }
+  check "rows" {
+    name       = "GPUs and traces"
+    condition  = gpus == traced_ranks
+    min_judged = 0
+  }
+  check "rows" {
+    name       = "communication"
+    condition  = comm_overhead >= 0 && comm_overhead <= 100 && coalesce(comm_exposed_pct, 0) <= comm_overhead * 1.000001
+    min_judged = 0
+  }
+  check "rows" {
+    name       = "busy and bubbles"
+    condition  = abs((trace_busy_ms + trace_bubble_ms) / trace_wall_ms - 1) <= 0.01
+    min_judged = 0
+  }
+  check "rows" {
+    name       = "energy"
+    condition  = abs(gpu_energy_j / gpu_energy_by_power_j - 1) <= 0.05
+    min_judged = 0
   }
 }
 

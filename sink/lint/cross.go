@@ -43,9 +43,6 @@ func (l *linter) pairs(latest map[string]*loaded) {
 			l.pair(latest[a], latest[b])
 		}
 	}
-	for _, b := range names {
-		l.keepLatency(latest[b])
-	}
 }
 
 func (l *linter) pair(a, b *loaded) {
@@ -162,14 +159,14 @@ func apart(a, b float64) float64 { return max(a/b, b/a) }
 type sample struct {
 	tree.Entry
 	latency map[uint64]float64
+	latest  bool // no newer version of the backend has the table
 }
 
 // sampleAbove is the size from which only a part of a table's rows is kept.
 const sampleAbove = 1 << 14
 
-// keepLatency samples one backend's latest table. The same keys are chosen on
-// every system.
-func (l *linter) keepLatency(f *loaded) {
+// keepLatency samples a table. The same keys are chosen on every system.
+func (l *linter) keepLatency(f *loaded, latest bool) {
 	values, err := table.Float64s(f.rec, f.table.Metrics()[0])
 	if err != nil {
 		return
@@ -184,7 +181,7 @@ func (l *linter) keepLatency(f *loaded) {
 	if len(keys) > sampleAbove {
 		every = 8
 	}
-	s := &sample{Entry: f.Entry, latency: map[uint64]float64{}}
+	s := &sample{Entry: f.Entry, latency: map[uint64]float64{}, latest: latest}
 	for i, k := range keys {
 		h := fnv.New64a()
 		h.Write([]byte(strings.Join(key, ",")))
@@ -202,8 +199,43 @@ func (l *linter) keepLatency(f *loaded) {
 
 // overSystems looks for what only several systems show together.
 func (l *linter) overSystems() {
+	slices.SortFunc(l.kept, func(a, b *sample) int { return cmp.Compare(a.Path, b.Path) })
 	l.offsets()
 	l.machines()
+	l.copied()
+}
+
+// Limits of copied tables.
+const (
+	copiedShare = 0.5 // of the common rows
+	copiedRows  = 20  // common rows that must agree
+)
+
+// copied finds tables that repeat another table to the last digit: rows of another system, backend or
+// version under a new label.
+func (l *linter) copied() {
+	for i, a := range l.kept {
+		for _, b := range l.kept[i+1:] {
+			if a.Table != b.Table {
+				continue
+			}
+
+			common, equal := 0, 0
+			for k, v := range a.latency {
+				if w, ok := b.latency[k]; ok {
+					common++
+					if v == w {
+						equal++
+					}
+				}
+			}
+
+			if equal >= copiedRows && float64(equal) > copiedShare*float64(common) {
+				l.add(Finding{Rule: "copies", Path: b.Path, Table: b.Table, Count: equal,
+					Message: fmt.Sprintf("%d of %d compared rows repeat those of %s to the last digit", equal, common, a.Path)})
+			}
+		}
+	}
 }
 
 // offsets finds pairs of backends that differ the same way on several systems.
@@ -249,10 +281,9 @@ func (l *linter) machines() {
 		ratio float64
 	}
 	ops := map[pair][]op{}
-	slices.SortFunc(l.kept, func(a, b *sample) int { return cmp.Compare(a.Path, b.Path) })
 	for i, a := range l.kept {
 		for _, b := range l.kept[i+1:] {
-			if a.Table != b.Table || a.Backend != b.Backend || a.System == b.System {
+			if !a.latest || !b.latest || a.Table != b.Table || a.Backend != b.Backend || a.System == b.System {
 				continue
 			}
 			var ratios []float64

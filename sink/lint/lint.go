@@ -36,49 +36,42 @@ const (
 type Rule struct {
 	Name     string
 	Severity Severity
-	// Allow is how many occurrences in the whole tree are let through.
-	Allow   int
+	// Allow is how many occurrences in the whole tree are accepted.
+	Allow int
+	// Summary describes what the rule finds. It follows a number: "1,016 duplicate keys".
 	Summary string
 }
 
-// Rules lists the rules in the order of reports. R1 to R7 are those of
-// upstream's own tool; the allowances of the cross-backend rules are upstream's
-// too.
+// Rules lists the rules in the order of reports. R1 to R7 are those of upstream's own tool. The
+// allowances of the cross-backend rules are upstream's too. Rules of rows are those of package rules.
 func Rules() []Rule {
 	return []Rule{
-		{"R1", Error, 0, "every table has an entry in its folder's collection_meta.yaml"},
-		{"R2", Error, 0, "reuse.yaml is valid and the tables that it names exist"},
-		{"R3", Error, 0, "there is no reuse.yaml below comm"},
-		{"R4", Error, 0, "tables lie in the folder of their family"},
-		{"R5", Error, 0, "the framework manifest has a pinned version for every family"},
-		{"R6", Error, 0, "no leftover notes (INCOMPLETE.txt, SHARED_LAYER_REUSE.txt)"},
-		{"R7", Error, 0, "tables with rows have the plan hash of some cases"},
-		{"slots", Error, 0, "query_versions.yaml names versions that the database has"},
-		{"lanes", Error, 0, "attention_lane_defaults.yaml names versions that the database has"},
-		{"unreadable", Error, 0, "files and sidecars can be read"},
-		{"unknown_table", Warn, 0, "every file is a table that aicplan knows"},
-		{"schema", Error, 0, "columns, types and words are those that readers need"},
-		{"nonpositive_latency", Error, 0, "latencies are finite and above zero"},
-		{"duplicates", Error, 0, "no two rows have the same key: readers take one of them"},
-		{"sidecar_rows", Error, 0, "the sidecar's row counts and data hashes are those of the files"},
-		{"sidecar_orphan", Warn, 0, "the sidecar names tables that are there"},
-		{"version_mismatch", Error, 0, "rows carry the version of their folder"},
-		{"framework_mismatch", Error, 0, "rows carry the framework of their folder"},
-		{"device_mismatch", Error, 0, "rows come from a device of their system"},
-		{"mixed_provenance", Warn, 0, "a table's rows have one framework, version and device"},
-		{"power", Error, 0, "power lies above zero and at most 5 % over its limit"},
-		{"units", Error, 0, "latencies have the magnitude of milliseconds"},
-		{"degenerate", Warn, 0, "a table's values are not nearly all the same"},
-		{"opaque_kernel", Info, 0, "kernel_source names a kernel"},
-		{"legacy_sidecar", Info, 0, "sidecars carry evidence of the collection"},
-		{"partial", Info, 0, "tables are complete"},
-		{"below_sol", Error, 10, "no row is faster than its system allows"},
-		{"mono_violation", Warn, 100, "latency does not fall below 0.7 times along a growing axis"},
-		{"spike_violation", Warn, 50, "no row stands above 3 times both neighbours"},
-		{"pair_outlier", Warn, 100, "backends differ by less than 3 times from their usual ratio"},
-		{"region_deviation", Warn, 20, "no region's ratio is 3 times off the op's"},
-		{"systematic_offset", Info, 0, "no backend is off by 1.15 times the same way on 3 systems"},
-		{"machine_op_deviation", Info, 0, "an op's ratio between systems is within 2 times of the other ops'"},
+		{"R1", Error, 0, "tables without an entry in their folder's collection_meta.yaml"},
+		{"R2", Error, 0, "invalid entries of reuse.yaml"},
+		{"R3", Error, 0, "reuse.yaml files below comm"},
+		{"R4", Error, 0, "tables in the folder of another family"},
+		{"R5", Error, 0, "families or images without a pinned version in the framework manifest"},
+		{"R6", Error, 0, "leftover notes (INCOMPLETE.txt, SHARED_LAYER_REUSE.txt)"},
+		{"R7", Error, 0, "tables with rows and the plan hash of no cases"},
+		{"slots", Error, 0, "versions in query_versions.yaml without a table"},
+		{"lanes", Error, 0, "versions in attention_lane_defaults.yaml without a table"},
+		{"unreadable", Error, 0, "files that cannot be read"},
+		{"unknown_table", Warn, 0, "files of unknown tables"},
+		{"schema", Error, 0, "problems with columns, types and words"},
+		{"duplicates", Error, 0, "duplicate keys"},
+		{"sidecar_rows", Error, 0, "row counts or data hashes that differ from the sidecar"},
+		{"sidecar_orphan", Warn, 0, "tables that only the sidecar has"},
+		{"provenance", Error, 0, "rows of another version, framework, device or kernel than their folder"},
+		{"limits", Error, 0, "impossible values: too short, too long, too hot, or in another unit"},
+		{"trend", Error, 0, "rows that do not fit to their neighbours"},
+		{"copies", Error, 0, "rows that repeat another group to the last digit"},
+		{"opaque_kernel", Info, 0, "rows without a kernel's name"},
+		{"legacy_sidecar", Info, 0, "sidecars without evidence of the collection"},
+		{"partial", Info, 0, "partial tables"},
+		{"pair_outlier", Warn, 100, "rows more than 3 times off the usual ratio of two backends"},
+		{"region_deviation", Warn, 20, "regions more than 3 times off the op's ratio of two backends"},
+		{"systematic_offset", Info, 0, "backends off by 1.15 times the same way on 3 systems"},
+		{"machine_op_deviation", Info, 0, "ops whose ratio of two systems is 2 times off that of the other ops"},
 	}
 }
 
@@ -138,7 +131,7 @@ type linter struct {
 	findings []Finding
 	rows     int64
 	medians  []median  // of joined tables, for the rules over systems
-	kept     []*sample // of the latest table of every backend and system
+	kept     []*sample // of every table
 }
 
 // Run examines the tree below root. Findings are an outcome; an error means
@@ -216,6 +209,7 @@ type loaded struct {
 // group examines the versions and backends of one table on one system.
 func (l *linter) group(entries []tree.Entry) {
 	latest := map[string]*loaded{}
+	var all []*loaded
 	for _, e := range entries {
 		if l.opt.Progress != nil {
 			l.opt.Progress(e.Path)
@@ -234,11 +228,17 @@ func (l *linter) group(entries []tree.Entry) {
 			f.names = f.table.KeyOf(rec)
 		}
 		l.file(f)
+		if f.table != nil {
+			all = append(all, f)
+		}
 		if old := latest[e.Backend]; f.table != nil && (old == nil || tree.CompareVersions(old.Version, e.Version) < 0) {
 			latest[e.Backend] = f
 		}
 	}
 	l.pairs(latest)
+	for _, f := range all {
+		l.keepLatency(f, latest[f.Backend] == f)
+	}
 }
 
 // add records a finding unless its rule is switched off.

@@ -28,7 +28,7 @@ func (r *Report) WriteText(w io.Writer, rows int) error {
 	for _, f := range r.Findings {
 		if f.Rule != last {
 			last = f.Rule
-			fmt.Fprintf(&sb, "\n%s %s: %s (%d)\n", f.Severity, f.Rule, summaryOf(f.Rule), r.Counts[f.Rule])
+			fmt.Fprintf(&sb, "\n%s %s: %s %s\n", f.Severity, f.Rule, textutil.Count(int64(r.Counts[f.Rule])), summaryOf(f.Rule))
 		}
 		fmt.Fprintf(&sb, "  %s: %s\n", f.Path, f.Message)
 		for _, row := range f.Rows[:min(len(f.Rows), rows)] {

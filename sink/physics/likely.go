@@ -16,10 +16,12 @@ const (
 	likelyCompute   = 0.65
 	likelyAttention = 0.4 // of the multiplications in attention
 	likelyMemory    = 0.8 // where the system does not say
-	likelyLaunch    = 5e-6
 	likelyLink      = 0.8
 	linkLatency     = 10e-6
 )
+
+// Launch is the time in seconds that Likely adds for the launch of a kernel.
+const Launch = 5e-6
 
 // slower are tables whose products come to less of the peak.
 var slower = map[string]float64{
@@ -122,7 +124,7 @@ func Likely(rec arrow.Record, perf, op, framework string, spec *systems.Spec) (k
 			compute, _ = spec.ComputeSeconds(w.Flops, "bfloat16")
 		}
 		compute, moved := compute/share, spec.MemorySeconds(w.Bytes)/memory
-		kernels[i] = Kernel{Seconds: max(compute, moved) + likelyLaunch, ComputeBound: compute > moved}
+		kernels[i] = Kernel{Seconds: max(compute, moved) + Launch, ComputeBound: compute > moved}
 	}
 	return kernels, true
 }

@@ -140,3 +140,10 @@ func likelyModules(r *reader, models map[string]module, rows int, spec *systems.
 	}
 	return kernels
 }
+
+// Fitted reports whether the estimates of a table come from models that were fitted to published rows of
+// whole modules. Other kernels of the same module can be many times faster.
+func Fitted(table string) bool {
+	_, formula := formulaOf(table, "")
+	return !formula && len(moduleModels(table, "")) > 0
+}

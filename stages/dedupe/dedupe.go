@@ -38,7 +38,7 @@ func Kind() stage.Kind {
 			"removed":   cty.Number,
 			"conflicts": cty.Number,
 		},
-		New: func() stage.Stage { return &Config{Keep: KeepLatest} },
+		New: func() stage.Stage { return &Config{Keep: KeepLatest, MaxRepeats: 1} },
 	}
 }
 
@@ -63,6 +63,9 @@ type Config struct {
 	Input       cty.Value `hcl:"input"`
 	// Keep is one of latest, first, read, best and median.
 	Keep string `hcl:"keep,optional"`
+	// MaxRepeats is how large a share of the rows may repeat the key of a row of the same case, such as
+	// those of two runs in one file.
+	MaxRepeats float64 `hcl:"max_repeats,optional"`
 
 	input *stage.Ref
 }
@@ -83,6 +86,10 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	c.input = ref
 	if !slices.Contains(keeps, c.Keep) {
 		bad("Unknown keep", fmt.Sprintf("keep is %q; it must be one of %s.", c.Keep, strings.Join(keeps, ", ")))
+	}
+
+	if !(c.MaxRepeats >= 0 && c.MaxRepeats <= 1) {
+		bad("Wrong share", fmt.Sprintf("max_repeats is %v; a share lies between 0 and 1.", c.MaxRepeats))
 	}
 
 	return diags
@@ -138,7 +145,42 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 		out.Table = table.Take(rec, res.Keep)
 	}
 
-	return outcome(&out, res, c), nil
+	done := outcome(&out, res, c)
+	n, err := c.repeats(ds.Table, o.Key)
+	if err != nil {
+		return nil, err
+	}
+
+	if total := ds.Table.NumRows(); float64(n) > c.MaxRepeats*float64(total) {
+		done.Status, done.NoReuse = stage.StatusGateFailed, true
+		done.Message = fmt.Sprintf("%d of %d rows repeat the key of an earlier row", n, total)
+		done.Checks = append(done.Checks, stage.CheckResult{Name: "repeats", Severity: "fail", Result: "fail",
+			Message: done.Message, Value: fmt.Sprintf("%d rows", n), Limit: fmt.Sprintf("at most %g %%", 100*c.MaxRepeats),
+			Fix: "find out which of two runs the rows are of, and collect or import one of them"})
+	}
+
+	return done, nil
+}
+
+// repeats counts the rows that have the key of an earlier row and are no other case. If keep chooses by
+// the metric, rows of another kernel are no repeats either.
+func (c *Config) repeats(rec arrow.Record, key []string) (int, error) {
+	other := []string{"case_id"}
+	if c.Keep == KeepBest || c.Keep == KeepMedian {
+		other = append(other, "kernel_source")
+	}
+
+	for _, name := range other {
+		if table.Has(rec, name) && !slices.Contains(key, name) {
+			key = append(slices.Clone(key), name)
+		}
+	}
+
+	ix := table.NewKeyIndex(key, table.KeyOptions{})
+	if _, err := ix.Number(rec); err != nil {
+		return 0, err
+	}
+	return int(rec.NumRows()) - ix.Len(), nil
 }
 
 func outcome(ds *stage.Dataset, res Choice, c *Config) *stage.Outcome {

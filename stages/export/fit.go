@@ -16,6 +16,7 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
 	"aicplan/sink/catalog"
+	"aicplan/sink/rules"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
 	"aicplan/systems"
@@ -31,7 +32,7 @@ func (sh shape) fit(rec arrow.Record, key []string) error {
 	}
 
 	if sh.table != nil && len(sh.columns) == 0 {
-		if bad := tree.SchemaProblems(rec, sh.table, tree.SchemaOptions{}); len(bad) > 0 {
+		if bad := rules.Schema(rec, sh.table, rules.SchemaOptions{}); len(bad) > 0 {
 			return fmt.Errorf("readers of %s cannot use these rows: %s; check \"schema\" of a gate finds them before",
 				sh.table.Name, strings.Join(bad, "; "))
 		}

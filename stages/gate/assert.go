@@ -160,15 +160,22 @@ func (a *assertion) prepare(hcl.Range) hcl.Diagnostics { return nil }
 // Values implements stage.Valuer. The condition is normalized, so that layout and comments do not change
 // the cache key. Plan values that the condition uses are included.
 func (a *assertion) Values() map[string]any {
+	names := append(slices.Clone(columnAggregates), tableAggregates...)
+	return map[string]any{"condition": expressionText(a.condition), "message": a.message,
+		"values": planValues(a.condition, a.ctx, names)}
+}
+
+// planValues returns the values of the plan that an expression uses, by their text. Names that get their
+// values when the gate runs are left out.
+func planValues(expr hcl.Expression, ctx *hcl.EvalContext, later []string) map[string]any {
 	values := map[string]any{}
-	bound := aggregateNames()
-	for _, t := range a.condition.Variables() {
-		if bound[t.RootName()] {
+	for _, t := range expr.Variables() {
+		if slices.Contains(later, t.RootName()) {
 			continue
 		}
 
 		name := traversalText(t)
-		v, d := t.TraverseAbs(a.ctx)
+		v, d := t.TraverseAbs(ctx)
 		if d.HasErrors() {
 			values[name] = "unknown"
 			continue
@@ -177,7 +184,7 @@ func (a *assertion) Values() map[string]any {
 		values[name] = stage.Plain(v)
 	}
 
-	return map[string]any{"condition": expressionText(a.condition), "message": a.message, "values": values}
+	return values
 }
 
 func (a *assertion) run(s *subject) finding {

@@ -8,7 +8,9 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
 
+	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
@@ -21,13 +23,37 @@ type coverage struct {
 	// enough.
 	ByKey  bool     `hcl:"by_key,optional" json:"by_key,omitempty"`
 	Excuse []string `hcl:"excuse,optional" json:"excuse,omitempty"`
+	// EveryValue requires a row for every value of every parameter that several cases share. If it is not
+	// set, it is required if Min is at least mostOfAll.
+	EveryValue *bool `hcl:"every_value,optional" json:"every_value,omitempty"`
+	// Reference is a dataset whose rows must have a counterpart, instead of the planned cases.
+	Reference cty.Value `hcl:"reference,optional" json:"-"`
+
+	ref *stage.Ref
 }
+
+// mostOfAll is from which share on a coverage means that no value may lack rows.
+const mostOfAll = 0.9
+
+func (c *coverage) everyValue() bool {
+	if c.EveryValue != nil {
+		return *c.EveryValue
+	}
+	return c.Min >= mostOfAll
+}
+
+func (c *coverage) refersTo() *stage.Ref { return c.ref }
 
 func (c *coverage) prepare(r hcl.Range) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	if !(c.Min >= 0 && c.Min <= 1) {
 		diags = append(diags, problem("Wrong share",
 			fmt.Sprintf("min is %s; a share lies between 0 and 1.", number(c.Min)), r))
+	}
+
+	if c.Reference != cty.NilVal && !c.Reference.IsNull() {
+		ref, d := neededRef(c.Reference, r)
+		c.ref, diags = ref, append(diags, d...)
 	}
 
 	for _, e := range c.Excuse {
@@ -99,6 +125,12 @@ func (c *coverage) run(s *subject) finding {
 func (c *coverage) wanted(s *subject) (want arrow.Record, key []string, whose string, err error) {
 	want = s.ds.Planned
 	switch {
+	case c.ref != nil:
+		if s.reference == nil || s.reference.Table == nil {
+			return nil, nil, "", fmt.Errorf("there are no rows of %s to cover", c.ref.Address)
+		}
+		key, err := commonKey(s, c.ref.Address)
+		return s.reference.Table, key, "keys of " + c.ref.Address, err
 	case want == nil:
 		return nil, nil, "", nil
 	case c.ByKey:
@@ -121,6 +153,13 @@ func (c *coverage) count(s *subject, want arrow.Record, ids []uint32, answered [
 	excused, barred, outside := 0, 0, 0
 	seen := make([]bool, len(answered))
 	missing := map[string]int{}
+
+	show := key
+	if len(s.ds.Info.Params) > 0 {
+		show = s.ds.Info.Params
+	}
+
+	values := newValueCount(want, show)
 
 	var missingRows []int
 	for i, id := range ids {
@@ -146,6 +185,7 @@ func (c *coverage) count(s *subject, want arrow.Record, ids []uint32, answered [
 		}
 
 		total++
+		values.add(i, answered[id])
 
 		if answered[id] {
 			have++
@@ -187,9 +227,9 @@ func (c *coverage) count(s *subject, want arrow.Record, ids []uint32, answered [
 		out.message += "; missing: " + countsText(missing)
 	}
 
-	show := key
-	if len(s.ds.Info.Params) > 0 {
-		show = s.ds.Info.Params
+	if lost := values.missing(); len(lost) > 0 {
+		out.message += "; no row at all has " + strings.Join(lost[:min(len(lost), 5)], ", ")
+		out.ok = out.ok && !c.everyValue()
 	}
 
 	for _, r := range missingRows[:min(len(missingRows), maxRows)] {
@@ -204,6 +244,58 @@ func (c *coverage) count(s *subject, want arrow.Record, ids []uint32, answered [
 		out.fix = "see the ledger of the collect stage; apply --retry failed tries the failed cases again"
 	}
 
+	return out
+}
+
+// valueCount counts the wanted and answered rows by value of each column.
+type valueCount struct {
+	rec     arrow.Record
+	columns []string
+	ids     [][]uint32
+	wanted  [][]int
+	have    [][]int
+	first   [][]int
+}
+
+func newValueCount(rec arrow.Record, columns []string) *valueCount {
+	v := &valueCount{rec: rec}
+	for _, name := range columns {
+		ix := table.NewKeyIndex([]string{name}, table.KeyOptions{})
+		ids, err := ix.Number(rec)
+		if err != nil || ix.Len() < 2 || column(rec, name) == nil {
+			continue
+		}
+		v.columns, v.ids = append(v.columns, name), append(v.ids, ids)
+		v.wanted, v.have = append(v.wanted, make([]int, ix.Len())), append(v.have, make([]int, ix.Len()))
+		v.first = append(v.first, make([]int, ix.Len()))
+	}
+	return v
+}
+
+func (v *valueCount) add(row int, answered bool) {
+	for c := range v.columns {
+		id := v.ids[c][row]
+		v.wanted[c][id]++
+		v.first[c][id] = row
+		if answered {
+			v.have[c][id]++
+		}
+	}
+}
+
+// severalCases is from how many cases on a value counts as one that must be covered.
+const severalCases = 3
+
+// missing lists the values that several wanted rows have and no answered one.
+func (v *valueCount) missing() []string {
+	var out []string
+	for c, name := range v.columns {
+		for id, wanted := range v.wanted[c] {
+			if wanted >= severalCases && v.have[c][id] == 0 {
+				out = append(out, fmt.Sprintf("%s (%d cases)", table.Describe(v.rec, v.first[c][id], []string{name}), wanted))
+			}
+		}
+	}
 	return out
 }
 

@@ -5,63 +5,188 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strings"
 
+	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/gohcl"
+	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 
+	"aicplan/engine/stage"
 	"aicplan/sink/table"
-	"aicplan/stages/dedupe"
 )
 
-// duplicates checks for rows that share a key.
-type duplicates struct {
-	Max int `hcl:"max,optional" json:"max"`
+// rowsCheck checks that a condition over the columns holds for each row, but for a share of them.
+type rowsCheck struct {
+	Name     string  `hcl:"name,optional" json:"name,omitempty"`
+	MaxShare float64 `hcl:"max_share,optional" json:"max_share"`
+	Fix      string  `hcl:"fix,optional" json:"fix,omitempty"`
+
+	condition hcl.Expression
+	ctx       *hcl.EvalContext
+	names     []string // columns that the condition names
 }
 
-func (c *duplicates) prepare(r hcl.Range) hcl.Diagnostics {
-	return notNegative("max", float64(c.Max), r)
+// rowsAttributes are the attributes of a rows check beyond those of rowsCheck.
+var rowsAttributes = []hcl.AttributeSchema{{Name: "condition", Required: true}}
+
+// columns lists the columns that the condition needs. Those inside coalesce and try may be missing.
+func (c *rowsCheck) columns() []string {
+	node, ok := c.condition.(hclsyntax.Node)
+	if !ok {
+		return c.names
+	}
+
+	optional := map[string]bool{}
+	_ = hclsyntax.VisitAll(node, func(n hclsyntax.Node) hcl.Diagnostics {
+		if f, ok := n.(*hclsyntax.FunctionCallExpr); ok && (f.Name == "coalesce" || f.Name == "try") {
+			for _, name := range columnNamesOf(f) {
+				optional[name] = true
+			}
+		}
+		return nil
+	})
+
+	return slices.DeleteFunc(slices.Clone(c.names), func(name string) bool { return optional[name] })
 }
 
-func (c *duplicates) run(s *subject) finding {
+func (c *rowsCheck) title() string { return cmp.Or(c.Name, expressionText(c.condition)) }
+
+func (c *rowsCheck) prepare(r hcl.Range) hcl.Diagnostics {
+	return shareBetween("max_share", c.MaxShare, r)
+}
+
+// columnNamesOf returns the columns that an expression names. Names with an attribute, such as var.limit,
+// belong to the plan.
+func columnNamesOf(expr hcl.Expression) []string {
+	var out []string
+	for _, t := range expr.Variables() {
+		if name := t.RootName(); len(t) == 1 && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// decodeRows decodes a rows check. Its condition is evaluated with the columns of each row.
+func decodeRows(b *hcl.Block, e *entry, eval stage.Evaluator) hcl.Diagnostics {
+	content, _, diags := b.Body.PartialContent(&hcl.BodySchema{Attributes: rowsAttributes})
+	if diags.HasErrors() {
+		return diags
+	}
+
+	c := e.check.(*rowsCheck)
+	c.condition = content.Attributes["condition"].Expr
+	c.names = columnNamesOf(c.condition)
+
+	bound := map[string]bool{}
+	for _, name := range c.names {
+		bound[name] = true
+	}
+
+	rest, ctx, d := e.common(b, eval, bound)
+	if diags = append(diags, d...); diags.HasErrors() {
+		return diags
+	}
+
+	c.ctx = ctx
+	_, rest, d = rest.PartialContent(&hcl.BodySchema{Attributes: rowsAttributes})
+	diags = append(diags, d...)
+	diags = append(diags, gohcl.DecodeBody(rest, ctx, c)...)
+
+	if len(c.names) == 0 && !diags.HasErrors() {
+		diags = append(diags, problem("Condition over no column",
+			"The condition names no column of the rows, such as in latency > 0.", c.condition.Range()))
+	}
+
+	if !diags.HasErrors() {
+		diags = append(diags, c.tried()...)
+	}
+
+	return diags
+}
+
+// tried evaluates the condition with unknown columns, so that expressions that can never be a condition
+// are found while the plan is read.
+func (c *rowsCheck) tried() hcl.Diagnostics {
+	ctx := c.ctx.NewChild()
+	ctx.Variables = map[string]cty.Value{}
+	for _, name := range c.names {
+		ctx.Variables[name] = cty.DynamicVal
+	}
+
+	v, diags := c.condition.Value(ctx)
+	if diags.HasErrors() {
+		return diags
+	}
+
+	if v.Type() != cty.Bool && v.Type() != cty.DynamicPseudoType {
+		return hcl.Diagnostics{problem("Not a condition",
+			fmt.Sprintf("The condition is a %s, not true or false; compare it with a limit.", v.Type().FriendlyName()),
+			c.condition.Range())}
+	}
+
+	return nil
+}
+
+// Values returns what identifies the check, with the condition and the plan values that it uses.
+func (c *rowsCheck) Values() map[string]any {
+	out := stage.Fields(c)
+	out["condition"], out["values"] = expressionText(c.condition), planValues(c.condition, c.ctx, c.names)
+	return out
+}
+
+func (c *rowsCheck) run(s *subject) finding {
 	if s.rec == nil {
 		return finding{}
 	}
 
-	key := s.fullKey()
-	if err := s.lackingKey(s.rec, "the data", key); err != nil {
-		return s.cannot(err.Error())
+	cells := map[string]func(int) (cty.Value, string){}
+	for _, name := range c.names {
+		cells[name] = cellsOf(s.rec, name)
 	}
 
-	ix := table.NewKeyIndex(key, table.KeyOptions{})
-	ids, err := ix.Number(s.rec)
-	if err != nil {
-		return s.cannot(err.Error())
-	}
+	out := finding{total: s.selected, limit: "at most " + percent(c.MaxShare)}
+	ctx := c.ctx.NewChild()
+	needed := c.columns()
 
-	out := finding{limit: fmt.Sprintf("at most %d", c.Max), total: s.selected}
-	nameless := s.nameless(key, &out.left)
-	metric := s.metric()
-	lat, latErr := numbers(s.rec, metric)
-	type group struct {
-		rows  []int
-		ratio float64
-	}
-
-	surplus := 0
-	var groups []group
-	for _, rows := range table.Groups(ids, ix.Len()) {
-		rows = slices.DeleteFunc(rows, func(r int) bool { return !s.has(r) || nameless[r] })
-		if len(rows) < 2 {
+	var bad []offender
+	for i := range int(s.rec.NumRows()) {
+		if !s.has(i) {
 			continue
 		}
 
-		surplus += len(rows) - 1
-		g := group{rows: rows, ratio: math.NaN()}
-		if latErr == nil {
-			g.ratio = spread(lat, rows)
+		ctx.Variables = map[string]cty.Value{}
+		lacking, optional := "", ""
+		for _, name := range c.names {
+			v, why := cells[name](i)
+			ctx.Variables[name] = v
+			if slices.Contains(needed, name) {
+				lacking = cmp.Or(lacking, why)
+			} else {
+				optional = cmp.Or(optional, why)
+			}
 		}
 
-		groups = append(groups, g)
+		if lacking != "" {
+			out.left.row(i, lacking)
+			continue
+		}
+
+		v, diags := c.condition.Value(ctx)
+		switch {
+		case optional != "" && (diags.HasErrors() || v.IsNull()):
+			out.left.row(i, optional)
+		case !diags.HasErrors() && v.IsNull():
+			out.left.row(i, "the condition is null")
+		case diags.HasErrors():
+			return failed("the condition cannot be evaluated: " + diags[0].Detail)
+		case v.Type() != cty.Bool:
+			return failed(fmt.Sprintf("the condition is %s, not true or false", v.Type().FriendlyName()))
+		case v.False():
+			bad = append(bad, offender{row: i})
+		}
 	}
 
 	judged := s.selected - out.left.count()
@@ -69,99 +194,66 @@ func (c *duplicates) run(s *subject) finding {
 		return out
 	}
 
-	out.ok, out.value = surplus <= c.Max, number(float64(surplus))
-	if surplus == 0 {
-		out.message = fmt.Sprintf("%d rows, each with its own key", judged)
-		return out
-	}
-
-	slices.SortStableFunc(groups, func(a, b group) int {
-		return cmp.Or(cmp.Compare(b.ratio, a.ratio), cmp.Compare(len(b.rows), len(a.rows)))
-	})
-
-	out.message = fmt.Sprintf("%d of %d rows repeat the key of an earlier row (%d keys; key: %s)", surplus, judged,
-		len(groups), strings.Join(key, ", "))
-	for _, g := range groups[:min(len(groups), maxRows)] {
-		text := fmt.Sprintf("%s: %d rows", table.Describe(s.rec, g.rows[0], key), len(g.rows))
-		if !math.IsNaN(g.ratio) {
-			var vals []string
-			for _, r := range g.rows[:min(len(g.rows), 4)] {
-				vals = append(vals, number(lat.val[r]))
-			}
-			text += fmt.Sprintf(", %s %s, max/min %s", metric, strings.Join(vals, " "), number(g.ratio))
-		}
-
-		out.rows = append(out.rows, text)
-	}
-
-	out.fix = "put a dedupe stage before this gate, or find out why the cases were collected twice"
-	all := make([][]int, len(groups))
-	for i, g := range groups {
-		all[i] = g.rows
-	}
-
-	if names := s.tellApart(all, key); len(names) > 0 {
-		out.fix = fmt.Sprintf("the rows of a key are different cases, told apart by %s, which the key lacks: collect one of its values, or have a collect and a table for each", strings.Join(names, " and by "))
+	share := float64(len(bad)) / float64(judged)
+	out.ok, out.value = share <= c.MaxShare, percent(share)
+	if out.message = fmt.Sprintf("%s holds for %d of %d rows", expressionText(c.condition), judged-len(bad), judged); !out.ok {
+		out.rows, out.fix = s.worst(bad, c.names...), c.Fix
 	}
 
 	return out
 }
 
-// tellApart lists the case parameters outside the key that differ between all rows of each group.
-func (s *subject) tellApart(groups [][]int, key []string) (names []string) {
-	for _, name := range s.ds.Info.Params {
-		if slices.Contains(key, name) || column(s.rec, name) == nil {
-			continue
-		}
+// cellsOf returns a function that reads a column by row as values of expressions. It returns null, and
+// the reason, for cells that are null or no finite number, and if the column does not exist.
+func cellsOf(rec arrow.Record, name string) func(int) (cty.Value, string) {
+	col := column(rec, name)
+	if col == nil {
+		why := missingColumn(rec, name).Error()
+		return func(int) (cty.Value, string) { return cty.NullVal(cty.DynamicPseudoType), why }
+	}
 
-		if !slices.ContainsFunc(groups, func(rows []int) bool {
-			seen := map[string]bool{}
-			for _, r := range rows {
-				seen[table.Describe(s.rec, r, []string{name})] = true
+	if flags, ok := col.(*array.Boolean); ok {
+		return func(i int) (cty.Value, string) {
+			if flags.IsNull(i) {
+				return cty.NullVal(cty.Bool), name + " is null"
 			}
-			return len(seen) < len(rows)
-		}) {
-			names = append(names, name)
+			return cty.BoolVal(flags.Value(i)), ""
 		}
 	}
 
-	return names
+	if nums, err := table.Float64s(rec, name); err == nil {
+		return func(i int) (cty.Value, string) {
+			v, ok := nums.At(i)
+			switch {
+			case !ok:
+				return cty.NullVal(cty.Number), name + " is null"
+			case math.IsNaN(v) || math.IsInf(v, 0):
+				return cty.NullVal(cty.Number), name + " is not finite"
+			}
+			return exact(v), ""
+		}
+	}
+
+	return func(i int) (cty.Value, string) {
+		if col.IsNull(i) {
+			return cty.NullVal(cty.String), name + " is null"
+		}
+		return cty.StringVal(table.Text(col, i)), ""
+	}
 }
 
-// nameless marks rows with null in a required key column of the perf table, and adds them to left. Such
-// rows cannot be identified.
-func (s *subject) nameless(key []string, left *leftover) []bool {
-	out := make([]bool, s.rec.NumRows())
-	t, ok := dedupe.PerfTable(s.ds)
-	if !ok {
-		return out
+// shareBetween rejects a share outside 0 to 1.
+func shareBetween(name string, v float64, r hcl.Range) hcl.Diagnostics {
+	if v >= 0 && v <= 1 {
+		return nil
 	}
-
-	for _, k := range key {
-		arr := column(s.rec, k)
-		if arr == nil || arr.NullN() == 0 || !slices.Contains(t.Required(), k) {
-			continue
-		}
-
-		for i := range out {
-			if !out[i] && s.has(i) && arr.IsNull(i) {
-				out[i] = true
-				left.row(i, k+" is null")
-			}
-		}
-	}
-
-	return out
+	return hcl.Diagnostics{problem("Wrong share",
+		fmt.Sprintf("%s is %s; a share lies between 0 and 1.", name, number(v)), r)}
 }
 
-func spread(s series, rows []int) float64 {
-	lo, hi := math.Inf(1), math.Inf(-1)
-	for _, r := range rows {
-		lo, hi = min(lo, s.val[r]), max(hi, s.val[r])
+func notNegative(name string, v float64, r hcl.Range) hcl.Diagnostics {
+	if v >= 0 {
+		return nil
 	}
-
-	if !(lo > 0) || math.IsInf(hi, 0) {
-		return math.NaN()
-	}
-	return hi / lo
+	return hcl.Diagnostics{problem("Negative limit", fmt.Sprintf("%s is %s; it must be 0 or more.", name, number(v)), r)}
 }

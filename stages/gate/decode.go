@@ -98,12 +98,17 @@ func decodeCheck(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
 
 	e := newEntry(name, name, b)
 	e.check = all[at].new()
-	rest, ctx, diags := e.common(b, eval, nil)
-	if diags.HasErrors() {
-		return e, diags
+
+	var diags hcl.Diagnostics
+	if _, ok := e.check.(*rowsCheck); ok {
+		diags = decodeRows(b, &e, eval)
+	} else {
+		rest, ctx, d := e.common(b, eval, nil)
+		if diags = d; !diags.HasErrors() {
+			diags = append(diags, stage.DecodeBody(rest, ctx, e.check)...)
+		}
 	}
 
-	diags = append(diags, stage.DecodeBody(rest, ctx, e.check)...)
 	if diags.HasErrors() {
 		return e, diags
 	}

@@ -12,14 +12,6 @@ import (
 // reference are not included.
 type columnar interface{ columns() []string }
 
-func (c *positive) columns() []string {
-	if c.Column == "" { // the table's metric, which every table has
-		return nil
-	}
-	return []string{c.Column}
-}
-
-func (c *rangeCheck) columns() []string { return []string{c.Column} }
 func (c *prediction) columns() []string { return c.Columns }
 
 func (a *assertion) columns() []string {
@@ -49,7 +41,7 @@ func (c *Config) Forecast(at hcl.Range, in stage.Forecasts) (*stage.Forecast, hc
 			names = append(names, sel.Column)
 		}
 
-		if n, ok := e.check.(columnar); ok {
+		if n, ok := e.check.(columnar); ok && e.minJudged > 0 {
 			for _, name := range n.columns() {
 				if !slices.Contains(names, name) {
 					names = append(names, name)

@@ -2,7 +2,6 @@ package gate
 
 import (
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 
@@ -31,7 +30,7 @@ func (s scope) Context(exprs []hcl.Expression, bound map[string]bool) (*hcl.Eval
 		}
 	}
 
-	return &hcl.EvalContext{Variables: s, Functions: map[string]function.Function{"abs": stdlib.AbsoluteFunc}}, diags
+	return &hcl.EvalContext{Variables: s, Functions: map[string]function.Function{"abs": stdlib.AbsoluteFunc, "coalesce": stdlib.CoalesceFunc}}, diags
 }
 
 func refValue(kind, name string) cty.Value {
@@ -201,64 +200,6 @@ func TestCoverageOfImportedDataIsNotJudged(t *testing.T) {
 	}
 }
 
-func TestPositive(t *testing.T) {
-	ds := dataset(1, 0, -3, math.NaN(), math.Inf(1))
-	got := only(t, run(t, ds, `check "positive" {}`))
-	if got.Result != "fail" || !strings.Contains(got.Message,
-		"4 of 5 values of latency are not finite and positive (0 null, 2 not finite, 1 negative, 1 zero)") {
-		t.Errorf("%+v", got)
-	}
-
-	if len(got.Rows) != 4 || !strings.Contains(got.Rows[3], "m=2") {
-		t.Errorf("rows %q: the zero is the least bad and comes last", got.Rows)
-	}
-
-	clamped := dataset(1, 0)
-	clamped.Info.Perf = "computescale_perf"
-	if got := only(t, run(t, clamped, `check "positive" {}`)); got.Result != "pass" {
-		t.Errorf("zero is data in computescale: %+v", got)
-	}
-
-	if got := only(t, run(t, ds, `check "positive" { column = "latencyy" }`)); got.Result != "fail" ||
-		!strings.Contains(got.Message, `Did you mean "latency"?`) {
-		t.Errorf("%+v", got)
-	}
-}
-
-func TestRange(t *testing.T) {
-	ds := dataset(1, 2, 30)
-	got := only(t, run(t, ds, `check "range" {
-		column = "latency"
-		min = 1
-		max = 2
-	}`))
-	if got.Name != "range latency" || got.Result != "fail" || len(got.Rows) != 1 ||
-		!strings.Contains(got.Rows[0], "m=3 gemm_dtype=float32 latency=30") {
-		t.Errorf("%+v", got)
-	}
-
-	if got := only(t, run(t, dataset(1, math.NaN()), `check "range" {
-		column = "latency"
-		min = 0
-	}`)); got.Result != "fail" {
-		t.Errorf("NaN is in no range: %+v", got)
-	}
-}
-
-// Limits are compared as float64: a measured 0.1 equals a plan's 0.1.
-func TestLimitsCompareNatively(t *testing.T) {
-	ds := dataset(0.1, 0.1)
-	for _, check := range []string{
-		"check \"range\" {\ncolumn = \"latency\"\nmax = 0.1\n}",
-		"check \"range\" {\ncolumn = \"latency\"\nmin = 0.1\n}",
-		`assert "a" { condition = max.latency <= 0.1 && min.latency == 0.1 }`,
-	} {
-		if got := only(t, run(t, ds, check)); got.Result != "pass" {
-			t.Errorf("%s: %+v", check, got)
-		}
-	}
-}
-
 func TestDuplicates(t *testing.T) {
 	ds := dataset(1, 2, 3)
 	if got := only(t, run(t, ds, `check "duplicates" {}`)); got.Result != "pass" {
@@ -277,24 +218,6 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-func TestNoise(t *testing.T) {
-	ds := dataset(1, 2, 3, 4, 5, 6, 7, 8, 9, 10) // rel_stdev 0.01 to 0.10
-	got := only(t, run(t, ds, "check \"noise\" {\npercentile = 50\nmax = 0.055\n}"))
-	if got.Result != "pass" || got.Value != "0.055" {
-		t.Errorf("%+v", got)
-	}
-
-	got = only(t, run(t, ds, `check "noise" { max = 0.05 }`))
-	if got.Result != "fail" || got.Value != "0.0955" || len(got.Rows) != 5 || !strings.Contains(got.Rows[0], "m=10") {
-		t.Errorf("%+v", got)
-	}
-
-	ds.Table = table.NewRecord([]string{"m", "latency"}, []arrow.Array{ds.Table.Column(1), ds.Table.Column(3)})
-	if got := only(t, run(t, ds, `check "noise" { max = 0.05 }`)); got.Result != "fail" || got.Judged != 0 {
-		t.Errorf("%+v", got)
-	}
-}
-
 // TestRowsOfOneCase: a case that was measured in two ways has two rows, and a
 // result says which of them it means.
 func TestRowsOfOneCase(t *testing.T) {
@@ -309,7 +232,7 @@ func TestRowsOfOneCase(t *testing.T) {
 
 	ds := &stage.Dataset{Table: rec, Info: stage.Info{Op: "custom_allreduce", Perf: "custom_allreduce_perf",
 		Params: []string{"allreduce_dtype", "num_gpus", "message_size"}}}
-	got := only(t, run(t, ds, `check "noise" { max = 0.1 }`))
+	got := only(t, run(t, ds, `check "rows" { condition = rel_stdev <= 0.1 }`))
 
 	want := []string{"message_size=128 kernel_source=graph (", "message_size=128 kernel_source=eager (",
 		"message_size=256 ("}
@@ -345,12 +268,12 @@ func TestAssert(t *testing.T) {
 
 func TestOutcome(t *testing.T) {
 	ds := dataset(1, 0)
-	out := run(t, ds, "check \"positive\" { severity = \"warn\" }\ncheck \"duplicates\" {}")
+	out := run(t, ds, "check \"rows\" {\ncondition = latency > 0\nseverity = \"warn\"\n}\ncheck \"duplicates\" {}")
 	if out.Status != stage.StatusOK || out.NoReuse || out.Message != "1 of 2 checks warn" || out.Data != ds {
 		t.Errorf("%+v", out)
 	}
 
-	out = run(t, ds, "check \"positive\" {}")
+	out = run(t, ds, `check "rows" { condition = latency > 0 }`)
 	if out.Status != stage.StatusGateFailed || !out.NoReuse || !out.Values["passed"].RawEquals(cty.False) {
 		t.Errorf("%+v", out)
 	}
@@ -367,19 +290,21 @@ func TestBadGates(t *testing.T) {
 		want string
 	}{
 		{"input = dedupe.gemm", 1, "at least one check"},
-		{"input = var.limit\ncheck \"positive\" {}", 1, "must refer to a stage"},
-		{"input = dedupe.gemm\ncheck \"positve\" {}", 2, `Did you mean "positive"?`},
-		{"input = dedupe.gemm\ncheck \"noise\" {}", 2, "max"},
-		{"input = dedupe.gemm\ncheck \"noise\" {\nmaxx = 1\n}", 3, `Did you mean "max"?`},
-		{"input = dedupe.gemm\ncheck \"positive\" {\nseverity = \"error\"\n}", 3, `"fail" or "warn"`},
+		{"input = var.limit\ncheck \"schema\" {}", 1, "must refer to a stage"},
+		{"input = dedupe.gemm\ncheck \"limit\" {}", 2, `Did you mean "limits"?`},
+		{"input = dedupe.gemm\ncheck \"rows\" {}", 2, "condition"},
+		{"input = dedupe.gemm\ncheck \"rows\" { condition = var.limit > 1 }", 2, "names no column"},
+		{"input = dedupe.gemm\ncheck \"rows\" { condition = var.limits > latency }", 2, "limits"},
+		{"input = dedupe.gemm\ncheck \"rows\" { condition = latency + 1 }", 2, "not true or false"},
+		{"input = dedupe.gemm\ncheck \"rows\" {\nmax_shar = 1\ncondition = latency > 0\n}", 3, `"max_share"`},
+		{"input = dedupe.gemm\ncheck \"schema\" {\nseverity = \"error\"\n}", 3, `"fail" or "warn"`},
 		{"input = dedupe.gemm\nassert \"a\" { condition = max.latency }", 2, "The condition is a number, not true or false"},
 		{"input = dedupe.gemm\nassert \"a\" { condition = max.latency < \"x\" }", 2, "a number is required"},
 		{"input = dedupe.gemm\nassert \"a\" { condition = max.latency < 1 && count }", 2, "bool required"},
 		{"input = dedupe.gemm\ncheck \"coverage\" {\nmin = 99\n}", 2, "between 0 and 1"},
 		{"input = dedupe.gemm\ncheck \"coverage\" {\nexcuse = [\"unsuported_config\"]\n}", 2,
 			`Did you mean "unsupported_config"?`},
-		{"input = dedupe.gemm\ncheck \"range\" {\ncolumn = \"latency\"\n}", 2, "min, max or both"},
-		{"input = dedupe.gemm\ncheck \"positive\" {\non = \"fp8\"\n}", 3, "selects rows"},
+		{"input = dedupe.gemm\ncheck \"schema\" {\non = \"fp8\"\n}", 3, "selects rows"},
 		{"input = dedupe.gemm\nassert \"a\" {\ncondition = true\n}", 3, "names no aggregate"},
 		{"input = dedupe.gemm\nassert \"a\" {\ncondition = min > 1\n}", 3, "min.COLUMN"},
 		{"input = dedupe.gemm\nassert \"a\" {\ncondition = cuont > 1\n}", 3, "cuont"},

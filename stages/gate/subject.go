@@ -13,6 +13,7 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
 	"aicplan/sink/catalog"
+	"aicplan/sink/rules"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
 	"aicplan/stages/dedupe"
@@ -145,6 +146,10 @@ func columnNames(rec arrow.Record) []string {
 	return out
 }
 
+func missingColumn(rec arrow.Record, name string) error {
+	return fmt.Errorf("the data has no column %q.%s", name, textutil.DidYouMean(name, columnNames(rec)))
+}
+
 // series is a numeric column as float64 values and null flags.
 type series struct {
 	val  []float64
@@ -155,7 +160,7 @@ type series struct {
 func numbers(rec arrow.Record, name string) (series, error) {
 	arr := column(rec, name)
 	if arr == nil {
-		return series{}, fmt.Errorf("the data has no column %q.%s", name, textutil.DidYouMean(name, columnNames(rec)))
+		return series{}, missingColumn(rec, name)
 	}
 
 	out := series{val: make([]float64, arr.Len()), null: make([]bool, arr.Len())}
@@ -193,24 +198,12 @@ func (s *subject) metric() string {
 	return dedupe.SchemaOf(s.ds).Primary().Name
 }
 
-// unfit returns the reason why row i is not a valid measurement, or "". Zero is valid only if zeroOK is
-// set.
+// unfit returns the reason why row i is no measurement, or "". Zero is one only if zeroOK is set.
 func (c series) unfit(name string, i int, zeroOK bool) string {
-	v := c.val[i]
-	switch {
-	case c.null[i]:
+	if c.null[i] {
 		return name + " is null"
-	case math.IsNaN(v):
-		return name + " is NaN"
-	case math.IsInf(v, 0):
-		return name + " is infinite"
-	case v < 0:
-		return name + " is negative"
-	case v == 0 && !zeroOK:
-		return name + " is zero"
 	}
-
-	return ""
+	return rules.Unusable(name, c.val[i], zeroOK)
 }
 
 // usable marks the rows of a dataset whose metric is a valid measurement.
@@ -222,7 +215,10 @@ func usable(ds *stage.Dataset, rec arrow.Record) ([]bool, error) {
 		return nil, err
 	}
 
-	out, zero := make([]bool, len(col.val)), zeroAllowed(ds)
+	t, ok := dedupe.PerfTable(ds)
+	zero := ok && t.ZeroLegal // a table of differences
+
+	out := make([]bool, len(col.val))
 	for i := range out {
 		out[i] = col.unfit(name, i, zero) == ""
 	}
@@ -317,4 +313,13 @@ func original(rows []int, i int) int {
 		return i
 	}
 	return rows[i]
+}
+
+// round rounds to four significant digits for messages.
+func round(v float64) float64 {
+	if v == 0 || math.IsInf(v, 0) || math.IsNaN(v) {
+		return v
+	}
+	digits := math.Pow(10, 3-math.Floor(math.Log10(math.Abs(v))))
+	return math.Round(v*digits) / digits
 }

@@ -26,6 +26,9 @@ func (c *Config) Words() stage.Vocabulary {
 
 	for _, s := range specs() {
 		out["check "+s.name] = stage.TagWords(s.new())[""]
+		if s.name == "rows" {
+			out.Add("check rows", &hcl.BodySchema{Attributes: rowsAttributes})
+		}
 	}
 	return out
 }

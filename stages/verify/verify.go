@@ -38,7 +38,7 @@ func Kind() stage.Kind {
 			"failed":  cty.Number,
 		},
 		New: func() stage.Stage {
-			return &Config{Sample: 40, Seed: 1, Median: 0.02, Severity: "fail"}
+			return &Config{Sample: 40, Seed: 1, Median: 0.02, P95: 0.1, Severity: "fail"}
 		},
 	}
 }
@@ -62,8 +62,7 @@ type Config struct {
 	Seed int      `hcl:"seed,optional"`
 	// Median is how far the median of again/before may be from 1.
 	Median float64 `hcl:"median,optional"`
-	// P95 is how far 95 % of the rows may be from their first value; 0 does not
-	// check it.
+	// P95 is how far 95 % of the rows may be from their first value; 0 does not check it.
 	P95 float64 `hcl:"p95,optional"`
 	// MaxFailed is how many rows may fail the second time.
 	MaxFailed int `hcl:"max_failed,optional"`

@@ -101,7 +101,7 @@ collect "g" {
 gate "g" {
   input = collect.g
   check "coverage" { min = var.coverage }
-  check "positive" {}
+  check "rows" { condition = latency > 0 }
 }
 export "g" {
   input = gate.g
@@ -305,7 +305,7 @@ func TestGates(t *testing.T) {
 			failed[s.Name+" "+c.Name] = c.Failure != nil
 		}
 	}
-	if junit.Failures != 1 || !failed["gate.g coverage"] || failed["gate.g positive"] {
+	if junit.Failures != 1 || !failed["gate.g coverage"] || failed["gate.g latency > 0"] {
 		t.Errorf("JUnit has %d failures: %v", junit.Failures, failed)
 	}
 	var results struct {
@@ -329,7 +329,7 @@ func TestGates(t *testing.T) {
 		}
 	}
 	slices.Sort(found)
-	expectEqual(t, "checks", found[:2], []string{"gate.g coverage fail fail 4/4", "gate.g positive fail pass 3/3"})
+	expectEqual(t, "checks", found[:2], []string{"gate.g coverage fail fail 4/4", "gate.g latency > 0 fail pass 3/3"})
 	if !strings.Contains(string(f.read("gates.md")), "coverage") {
 		t.Error("the summary lacks the check")
 	}

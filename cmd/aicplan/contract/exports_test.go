@@ -70,7 +70,7 @@ gate "t" {
   input    = each.value
   check "schema" {}
   check "duplicates" {}
-  check "positive" {}
+  check "rows" { condition = latency > 0 }
 }
 export "flat" {
   for_each = gate.t

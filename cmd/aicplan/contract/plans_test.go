@@ -293,10 +293,10 @@ func TestDatabase(t *testing.T) {
 		}
 	}
 	f.json(&lint, 4, "data", "lint", "--json", "bad")
-	if lint.Counts["nonpositive_latency"] != 1 || lint.Counts["duplicates"] != 1 {
+	if lint.Counts["limits"] != 1 || lint.Counts["duplicates"] != 1 {
 		t.Errorf("lint counts %v", lint.Counts)
 	}
-	f.expect(0, "data", "lint", "--allow", "nonpositive_latency=1", "--allow", "duplicates=1", "bad")
+	f.expect(0, "data", "lint", "--allow", "limits=1", "--allow", "duplicates=1", "bad")
 
 	var matrix struct {
 		Cells []struct {

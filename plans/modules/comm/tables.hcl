@@ -73,11 +73,13 @@ gate "table" {
   input    = each.value
 
   check "coverage" { min = var.coverage }
-  check "positive" { column = "latency" }
+  check "limits" {}
   check "duplicates" { max = 0 }
-  check "noise" {
-    max      = 0.25
-    severity = "warn"
+  check "rows" {
+    name      = "noise"
+    condition = rel_stdev <= 0.25
+    max_share = 0.05
+    severity  = "warn"
   }
 }
 

@@ -58,16 +58,13 @@ gate "op" {
   input = dedupe.op
 
   check "coverage" { min = 1.0 }
-  check "positive" { column = "latency" }
+  check "limits" {}
   check "duplicates" { max = 0 }
-  check "range" {
-    column = "latency"
-    min    = 0.000001 # a nanosecond
-    max    = 10000    # ten seconds
-  }
-  check "noise" {
-    max      = var.max_noise
-    severity = "warn"
+  check "rows" {
+    name      = "noise"
+    condition = rel_stdev <= var.max_noise
+    max_share = 0.05
+    severity  = "warn"
   }
 }
 

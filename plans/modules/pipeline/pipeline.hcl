@@ -51,7 +51,13 @@ variable "keep" {
 variable "reference" {
   type        = map(string)
   default     = {}
-  description = "Published tables by op, to estimate the time from: a path each."
+  description = "Published tables by op, to estimate the time from and to compare with: a path each."
+}
+
+variable "deviation" {
+  type        = object({ median = number, spread = number })
+  default     = { median = 0.3, spread = 0.2 }
+  description = "How far the ratio to the reference may be off: its median from 1, and p5 and p95 from the median."
 }
 
 variable "layout" {
@@ -110,12 +116,6 @@ locals {
     table => [for op in ops : op if contains(local.planned, op)] if anytrue([for op in ops : contains(local.planned, op)])
   }
 
-  # Ops whose least time on a system is known.
-  roofline = [
-    "gemm", "attention_context", "attention_generation", "encoder_attention",
-    "mla_context", "mla_generation", "mla_bmm_gen_pre", "mla_bmm_gen_post",
-  ]
-
   # Cases that fail together: a group that fails from its first case on is not
   # tried to the end.
   groups = {
@@ -168,9 +168,10 @@ collect "op" {
 }
 
 dedupe "op" {
-  for_each = collect.op
-  input    = each.value
-  keep     = var.keep
+  for_each    = collect.op
+  input       = each.value
+  keep        = var.keep
+  max_repeats = 0.005
 }
 
 gate "op" {
@@ -181,29 +182,83 @@ gate "op" {
     min    = var.coverage
     by_key = var.coverage_by_key
   }
-  check "positive" { column = "latency" }
   check "duplicates" { max = 0 }
   check "schema" {}
   check "provenance" { system = var.system }
-  check "speed_of_light" {
-    system = var.system
-    # The least work of the other ops does not follow from their columns.
-    min_judged = contains(local.roofline, each.key) ? 1 : 0
+  check "limits" { system = var.system }
+  # Tables without axes or groups have nothing to compare.
+  check "trend" { min_judged = 0 }
+  check "copies" { min_judged = 0 }
+
+  # Runtimes that cannot read a column leave it null or out.
+  check "rows" {
+    name       = "throttled"
+    condition  = !throttled
+    max_share  = 0.05
+    min_judged = 0
+    fix        = "longer idle gaps in the measure block keep the board under its power cap"
   }
-  check "noise" {
-    max      = 0.1
-    severity = "warn"
+  check "rows" {
+    name       = "cuda_graph"
+    condition  = used_cuda_graph || latency > 0.1
+    max_share  = 0.05
+    min_judged = 0
+    fix        = "short kernels without a CUDA graph show the launches of the host; measure with graph = \"require\""
+  }
+  check "rows" {
+    name       = "noise"
+    condition  = rel_stdev <= 0.1
+    max_share  = 0.05
+    min_judged = 0
+    severity   = "warn"
+    fix        = "more samples, longer idle gaps, a quieter machine or locked clocks"
+  }
+  check "rows" {
+    name       = "unstable"
+    condition  = rel_stdev <= 0.5
+    max_share  = 0.05
+    min_judged = 0
+  }
+  check "rows" {
+    name       = "passes"
+    condition  = pass_spread <= 0.5
+    max_share  = 0.05
+    min_judged = 0
+    fix        = "passes over one case disagree: something else used the device"
+  }
+  check "rows" {
+    name       = "numerics"
+    condition  = relative_error <= 0.1
+    min_judged = 0
+    fix        = "the kernel computes something else than its reference"
+  }
+}
+
+# With published rows of an op, what was measured is compared with them.
+gate "published" {
+  for_each = { for op, path in var.reference : op => path if contains(local.planned, op) }
+  input    = gate.op[each.key]
+
+  check "compare" {
+    reference = import.published[each.key]
+    median    = var.deviation.median
+    spread    = var.deviation.spread
+    # Cases that were never published cannot be compared.
+    min_judged = 0
   }
 }
 
 export "table" {
-  for_each = { for table, ops in local.exports : table => [for op in ops : gate.op[op]] }
-  input    = each.value
-  table    = each.key
-  dir      = var.layout == "flat" ? var.backend : null # plans of several frameworks share an output folder
-  file     = var.layout == "flat" ? "${each.key}.txt" : null
-  layout   = var.layout
-  system   = var.system
+  for_each = {
+    for table, ops in local.exports :
+    table => [for op in ops : contains(keys(var.reference), op) ? gate.published[op] : gate.op[op]]
+  }
+  input  = each.value
+  table  = each.key
+  dir    = var.layout == "flat" ? var.backend : null # plans of several frameworks share an output folder
+  file   = var.layout == "flat" ? "${each.key}.txt" : null
+  layout = var.layout
+  system = var.system
   # Readers want the spec beside the tables.
   system_spec = var.layout != "flat"
 

@@ -1,4 +1,4 @@
-package tree
+package rules
 
 import (
 	"fmt"
@@ -12,17 +12,16 @@ import (
 	"aicplan/sink/table"
 )
 
-// SchemaOptions say how strict SchemaProblems is about dtype words.
+// SchemaOptions select the parts of Schema.
 type SchemaOptions struct {
-	Words    bool // words that readers do not know are problems
-	OldWords bool // and so are words that have another name now
-	Kernel   bool // rows must name their kernel: a file to be written needs it
+	Words    bool // report words that readers do not know
+	OldWords bool // report words that have another name now
+	Kernel   bool // report rows that do not name their kernel
 }
 
-// SchemaProblems lists what keeps readers from reading rec as table t: missing
-// key columns and metrics, wrong types, nulls in keys, words that they do not
-// know or take, sizes that nothing can have.
-func SchemaProblems(rec arrow.Record, t *catalog.Table, o SchemaOptions) []string {
+// Schema lists what keeps readers from reading rec as table t: missing key columns and metrics, wrong
+// types, nulls in keys, words that readers do not know or take, and sizes that are too small.
+func Schema(rec arrow.Record, t *catalog.Table, o SchemaOptions) []string {
 	var out []string
 	required := t.Required()
 	if o.Kernel && !slices.Contains(required, "kernel_source") {

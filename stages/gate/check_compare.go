@@ -15,40 +15,67 @@ import (
 	"aicplan/stages/dedupe"
 )
 
-// deviation checks that the ratio to another dataset stays within limits.
-type deviation struct {
+// compare checks that the ratio to another dataset stays within limits.
+type compare struct {
 	Reference cty.Value `hcl:"reference" json:"-"`
-	Median    *float64  `hcl:"median,optional" json:"median,omitempty"`
-	P5Min     *float64  `hcl:"p5_min,optional" json:"p5_min,omitempty"`
-	P95Max    *float64  `hcl:"p95_max,optional" json:"p95_max,omitempty"`
+	// Median is how far the median of the ratio may be from 1.
+	Median *float64 `hcl:"median,optional" json:"median,omitempty"`
+	// Spread is how far the fifth and 95th percentile may be from the median, as a share of it.
+	Spread *float64 `hcl:"spread,optional" json:"spread,omitempty"`
+	// P5Min and P95Max bound the percentiles themselves.
+	P5Min  *float64 `hcl:"p5_min,optional" json:"p5_min,omitempty"`
+	P95Max *float64 `hcl:"p95_max,optional" json:"p95_max,omitempty"`
 
 	ref *stage.Ref
 }
 
-func (c *deviation) refersTo() *stage.Ref { return c.ref }
+func (c *compare) refersTo() *stage.Ref { return c.ref }
 
-func (c *deviation) title() string {
+func (c *compare) title() string {
 	if c.ref == nil {
-		return "deviation"
+		return "compare"
 	}
-	return "deviation from " + c.ref.Address
+	return "compare with " + c.ref.Address
 }
 
-func (c *deviation) prepare(r hcl.Range) hcl.Diagnostics {
+// limits lists the limits that are set. broken reports whether percentiles exceed one.
+func (c *compare) limits() []compareLimit {
+	var out []compareLimit
+	for _, l := range []compareLimit{
+		{"median", "|p50 - 1| at most", c.Median, func(q *diff.Quantiles, v float64) bool { return math.Abs(q.P50-1) > v }},
+		{"spread", "p5 and p95 from p50 at most", c.Spread, func(q *diff.Quantiles, v float64) bool {
+			return q.P95 > q.P50*(1+v) || q.P5 < q.P50*(1-v)
+		}},
+		{"p5_min", "p5 at least", c.P5Min, func(q *diff.Quantiles, v float64) bool { return q.P5 < v }},
+		{"p95_max", "p95 at most", c.P95Max, func(q *diff.Quantiles, v float64) bool { return q.P95 > v }},
+	} {
+		if l.value != nil {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+type compareLimit struct {
+	name, text string
+	value      *float64
+	broken     func(q *diff.Quantiles, v float64) bool
+}
+
+func (l compareLimit) String() string { return l.text + " " + number(*l.value) }
+
+func (c *compare) prepare(r hcl.Range) hcl.Diagnostics {
 	ref, diags := neededRef(c.Reference, r)
 	c.ref = ref
-	if c.Median == nil && c.P5Min == nil && c.P95Max == nil {
-		diags = append(diags, problem("Deviation without limits",
-			"Give median (how far p50 of the ratio may be from 1), p5_min, p95_max, or several.", r))
+
+	limits := c.limits()
+	if len(limits) == 0 {
+		diags = append(diags, problem("Comparison without limits",
+			"Give median (how far p50 of the ratio may be from 1), spread, p5_min, p95_max, or several.", r))
 	}
 
-	for _, l := range []struct {
-		name string
-		v    *float64
-	}{{"median", c.Median}, {"p5_min", c.P5Min}, {"p95_max", c.P95Max}} {
-		if l.v != nil {
-			diags = append(diags, notNegative(l.name, *l.v, r)...)
-		}
+	for _, l := range limits {
+		diags = append(diags, notNegative(l.name, *l.value, r)...)
 	}
 
 	return diags
@@ -62,7 +89,7 @@ func neededRef(v cty.Value, r hcl.Range) (*stage.Ref, hcl.Diagnostics) {
 	return ref, nil
 }
 
-func (c *deviation) run(s *subject) finding {
+func (c *compare) run(s *subject) finding {
 	if s.rec == nil || s.reference == nil || s.reference.Table == nil {
 		return failed(fmt.Sprintf("there are no rows to compare with %s", c.ref.Address))
 	}
@@ -89,7 +116,15 @@ func (c *deviation) run(s *subject) finding {
 		return failed(err.Error())
 	}
 
-	out := finding{limit: c.limitText(), total: r.Common + r.B.Duplicates}
+	var asked, broken []string
+	for _, l := range c.limits() {
+		asked = append(asked, l.String())
+		if r.Ratio != nil && l.broken(r.Ratio, *l.value) {
+			broken = append(broken, l.String())
+		}
+	}
+
+	out := finding{limit: strings.Join(asked, ", "), total: r.Common + r.B.Duplicates}
 	out.left.add(r.B.Duplicates, "it repeats a key, and only one row of each is compared")
 
 	for why, n := range r.UnusableWhy {
@@ -112,23 +147,10 @@ func (c *deviation) run(s *subject) finding {
 		return out
 	}
 
-	var broken []string
-	if c.Median != nil && math.Abs(q.P50-1) > *c.Median {
-		broken = append(broken, fmt.Sprintf("p50 is more than %s from 1", number(*c.Median)))
-	}
-
-	if c.P5Min != nil && q.P5 < *c.P5Min {
-		broken = append(broken, "p5 is below "+number(*c.P5Min))
-	}
-
-	if c.P95Max != nil && q.P95 > *c.P95Max {
-		broken = append(broken, "p95 is above "+number(*c.P95Max))
-	}
-
 	out.ok, out.value = len(broken) == 0, fmt.Sprintf("p5 %.3f, p50 %.3f, p95 %.3f", q.P5, q.P50, q.P95)
 	out.message = fmt.Sprintf("over %d common rows the ratio to %s has %s", judged, c.ref.Address, out.value)
 	if !out.ok {
-		out.message += ": " + strings.Join(broken, ", ")
+		out.message += ", and not " + strings.Join(broken, ", ")
 		for _, w := range r.Worst {
 			out.rows = append(out.rows, fmt.Sprintf("%s %s=%s reference=%s ratio=%.3f", w.Key, r.Metric, number(w.B),
 				number(w.A), w.Ratio))
@@ -136,22 +158,6 @@ func (c *deviation) run(s *subject) finding {
 	}
 
 	return out
-}
-
-func (c *deviation) limitText() string {
-	var parts []string
-	if c.Median != nil {
-		parts = append(parts, "|p50 - 1| at most "+number(*c.Median))
-	}
-
-	if c.P5Min != nil {
-		parts = append(parts, "p5 at least "+number(*c.P5Min))
-	}
-
-	if c.P95Max != nil {
-		parts = append(parts, "p95 at most "+number(*c.P95Max))
-	}
-	return strings.Join(parts, ", ")
 }
 
 // commonKey returns the columns that identify a row in the data and in the reference. Both must have all

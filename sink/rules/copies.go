@@ -1,0 +1,163 @@
+package rules
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"slices"
+
+	"aicplan/sink/table"
+)
+
+// Two measurements agree to the last digit by chance only if few digits are given or times are short.
+const (
+	// exactSteps is how many steps of the resolution a value must have to be compared.
+	exactSteps = 1000
+	// copiedShare is from which share of equal rows on a value of a column counts as a copy of another.
+	copiedShare = 0.8
+	// copiedGroups is the same for columns of words and degrees of parallelism, over the whole table.
+	copiedGroups = 0.1
+	// fewestCopies is how many rows must agree.
+	fewestCopies = 8
+)
+
+// Copies finds rows that agree to the last digit with a row that differs from them in one column of the
+// key alone: measurements of one group that stand for another one.
+func (t *Table) Copies() Result {
+	var out Result
+	step := t.quantum() * exactSteps
+	marked := map[int]bool{}
+
+	for _, name := range t.Key {
+		c := t.copiesAlong(name, step)
+		if c.problem == "" {
+			continue
+		}
+
+		out.Problems = append(out.Problems, c.problem)
+		for _, row := range c.rows {
+			if !marked[row] {
+				marked[row] = true
+				out.bad(row, 1, "(equal but for "+name+")")
+			}
+		}
+	}
+
+	return out
+}
+
+type copies struct {
+	problem string
+	rows    []int
+}
+
+// copiesAlong compares rows that differ in one column.
+func (t *Table) copiesAlong(name string, step float64) (out copies) {
+	rest := slices.DeleteFunc(slices.Clone(t.Key), func(c string) bool { return c == name })
+	for _, c := range []string{"op_name", "kernel_source"} {
+		if c != name && !slices.Contains(rest, c) && table.Has(t.Rec, c) {
+			rest = append(rest, c)
+		}
+	}
+
+	others, _, err := t.numbered(rest...)
+	if err != nil {
+		return out
+	}
+
+	values, n, err := t.numbered(name)
+	if err != nil || n < 2 {
+		return out
+	}
+
+	var order []int
+	for i, v := range t.Values {
+		if v > step && v > 0 && !math.IsInf(v, 0) {
+			order = append(order, i)
+		}
+	}
+
+	slices.SortFunc(order, func(a, b int) int {
+		return cmp.Or(cmp.Compare(others[a], others[b]), cmp.Compare(t.Values[a], t.Values[b]), cmp.Compare(a, b))
+	})
+
+	// A row is comparable if a row with another value of the column exists beside it, and equal if one of
+	// them has its time.
+	comparable, equal, first := make([]int, n), make([][]int, n), make([]int, n)
+	runs(order, func(a, b int) bool { return others[a] == others[b] }, func(group []int) {
+		if !differ(group, values) {
+			return
+		}
+
+		for _, row := range group {
+			comparable[values[row]]++
+			first[values[row]] = row
+		}
+
+		runs(group, func(a, b int) bool { return t.Values[a] == t.Values[b] }, func(same []int) {
+			if !differ(same, values) {
+				return
+			}
+			for _, row := range same {
+				equal[values[row]] = append(equal[values[row]], row)
+			}
+		})
+	})
+
+	total, agree, worst := 0, 0, -1
+	for id := range comparable {
+		total += comparable[id]
+		agree += len(equal[id])
+
+		if len(equal[id]) >= fewestCopies && float64(len(equal[id])) >= copiedShare*float64(comparable[id]) &&
+			(worst < 0 || len(equal[id]) > len(equal[worst])) {
+			worst = id
+		}
+	}
+
+	many := t.groups(name) && agree >= enoughGroup && total >= 100 && float64(agree) > copiedGroups*float64(total)
+	if worst < 0 && !many {
+		return out
+	}
+
+	for id := range equal {
+		out.rows = append(out.rows, equal[id]...)
+	}
+	slices.Sort(out.rows)
+
+	out.problem = fmt.Sprintf("%d of %d rows have to the last digit the %s of a row with another %s", agree, total,
+		t.Metric, name)
+	if worst >= 0 {
+		out.problem += fmt.Sprintf(", for example %d of %d rows with %s", len(equal[worst]), comparable[worst],
+			table.Describe(t.Rec, first[worst], []string{name}))
+	}
+
+	return out
+}
+
+// runs calls visit for each maximal run of rows that are the same as their predecessor.
+func runs(rows []int, same func(a, b int) bool, visit func([]int)) {
+	for from := 0; from < len(rows); {
+		to := from + 1
+		for to < len(rows) && same(rows[to-1], rows[to]) {
+			to++
+		}
+		visit(rows[from:to])
+		from = to
+	}
+}
+
+// differ reports whether two rows have different numbers.
+func differ(rows []int, ids []uint32) bool {
+	return slices.ContainsFunc(rows, func(r int) bool { return ids[r] != ids[rows[0]] })
+}
+
+// parallel are the columns with degrees of parallelism.
+var parallel = []string{"num_gpus", "tp_size", "moe_tp_size", "moe_ep_size", "ep_size", "node_num"}
+
+// groups reports whether a column tells groups of rows apart and is no axis along which kernels may take
+// the same time.
+func (t *Table) groups(name string) bool {
+	_, err := table.Strings(t.Rec, name)
+	return err == nil || slices.Contains(parallel, name)
+}

@@ -1,0 +1,304 @@
+package rules
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"aicplan/sink/physics"
+	"aicplan/sink/table"
+)
+
+// Limits of a row's time. "Estimate" is physics.Likely: what kernels usually reach of the system's peaks.
+const (
+	// shortest is below the time of any kernel launch, in milliseconds.
+	shortest = 0.0005
+	// longest is above the time of any single execution, in milliseconds.
+	longest = 100_000.0
+	// leastShare and mostTimes are the extreme ratios of a row to its estimate, and leastFitted is
+	// leastShare for estimates that were fitted to whole modules.
+	leastShare, leastFitted, mostTimes = 0.1, 0.001, 3000.0
+)
+
+// Limits of tables and of groups of rows.
+const (
+	// FasterShare is how large a share of the rows may be faster than the peaks allow, by less than
+	// twice: operands that stay in a cache make it possible.
+	FasterShare = 0.001
+	// bestTimes bounds the fifth percentile of row / estimate: in every table some rows come near to it.
+	bestTimes = 4.0
+	// groupTimes is bestTimes for the rows that share one word.
+	groupTimes = 20.0
+	// smallest bounds the shortest row of a table without estimates, in milliseconds: every grid has
+	// small cases.
+	smallest = 5.0
+	// coarse bounds the resolution of the values as a share of the 5th percentile.
+	coarse = 0.05
+	// slowMemory bounds the fifth percentile of the time of rows that move much memory, as a multiple of
+	// the time at the system's bandwidth: in every table some kernels reach three quarters of it.
+	slowMemory, muchMemory = 1.4, 256 << 20
+	// launchTime bounds the shortest of the products that take no time themselves, in milliseconds.
+	launchTime, noTime = 0.006, 0.001
+	// enoughRows and enoughGroup are how many rows are needed for a statement about a table or a group.
+	enoughRows, enoughGroup = 50, 20
+)
+
+// Limits compares times with what the hardware can do, in both directions: no row is shorter than a
+// launch, faster than the peaks (by more than tolerance, a share) or far above what kernels usually take,
+// and tables and groups as a whole have the magnitude of milliseconds.
+func (t *Table) Limits(tolerance float64) Result {
+	var out Result
+	scale := t.milliseconds()
+	if scale == 0 {
+		for i := range t.Values {
+			out.skip(i, t.Metric+" is a rate, and only times have limits")
+		}
+		return out
+	}
+
+	var least []float64
+	var likely []physics.Kernel
+	low := leastShare
+
+	if t.Perf != nil && t.System != nil {
+		least, _ = physics.SpeedOfLight(t.Rec, t.Perf, t.System, physics.LightOptions{})
+		likely, _ = physics.Likely(t.Rec, t.Perf.Name, "", t.Framework, t.System)
+		if physics.Fitted(t.Perf.Name) {
+			low = leastFitted
+		}
+	}
+
+	ratios := make([]float64, len(t.Values))
+	var faster []Offence
+
+	for i, v := range t.Values {
+		ratios[i] = math.NaN()
+		if why := t.unusable(i); why != "" {
+			out.bad(i, math.Inf(1), "("+why+")")
+			continue
+		}
+
+		ms := v * scale
+		if likely != nil && likely[i].Seconds > 0 && ms > 0 && !t.zeroOK() {
+			ratios[i] = ms / 1000 / likely[i].Seconds
+		}
+
+		switch r := ratios[i]; {
+		case t.zeroOK():
+			// A table of differences has no lower limit.
+			if ms > longest {
+				out.bad(i, ms, fmt.Sprintf("(above %s s)", number(longest/1000)))
+			}
+
+		case ms < shortest:
+			out.bad(i, shortest/ms, fmt.Sprintf("(no launch is shorter than %s us)", number(1000*shortest)))
+
+		case ms > longest:
+			out.bad(i, ms, fmt.Sprintf("(above %s s)", number(longest/1000)))
+
+		case least != nil && ms*(1+tolerance) < least[i]:
+			o := Offence{i, least[i] / ms, fmt.Sprintf("(at least %s ms: %s %% of the speed of light)",
+				number(least[i]), number(100*least[i]/ms))}
+			if ms*2 < least[i] {
+				out.Offences = append(out.Offences, o)
+			} else {
+				faster = append(faster, o)
+			}
+
+		case r < low:
+			out.bad(i, low/r, fmt.Sprintf("(%s times what its kernels usually take)", number(r)))
+
+		case r > mostTimes:
+			out.bad(i, r, fmt.Sprintf("(%s times what its kernels usually take)", number(r)))
+		}
+	}
+
+	if float64(len(faster)) > FasterShare*float64(len(t.Values)) {
+		out.Offences = append(out.Offences, faster...)
+	}
+
+	out.Problems = slices.Concat(t.magnitude(ratios, scale), t.bandwidth(scale), t.launches(likely), t.resolution())
+	return out
+}
+
+// streams are the tables whose large rows read weights or a cache once and do little else.
+var streams = []string{"gemm_perf", "generation_attention_perf", "generation_mla_perf"}
+
+// bandwidth reports a table of which no row comes near to the system's memory bandwidth: rows of another
+// GPU, or of several executions.
+func (t *Table) bandwidth(scale float64) []string {
+	if t.Perf == nil || t.System == nil || !slices.Contains(streams, t.Perf.Name) {
+		return nil
+	}
+
+	works, _ := physics.Works(t.Rec, t.Perf)
+	var times []float64
+	for i, w := range works {
+		memory := t.System.MemorySeconds(w.Bytes)
+		compute, ok := t.System.ComputeSeconds(w.Flops, w.Dtype)
+		if ok && w.Bytes > muchMemory && memory > 2*compute && t.unusable(i) == "" {
+			times = append(times, t.Values[i]*scale/1000/memory)
+		}
+	}
+
+	slices.Sort(times)
+	if len(times) < enoughRows || rank(times, 0.05) <= slowMemory {
+		return nil
+	}
+
+	return []string{fmt.Sprintf("of %d rows that move over 256 MiB, 95 %% take more than %s times as long as at the "+
+		"bandwidth of %s: are they of another GPU?", len(times), number(rank(times, 0.05)), t.System.Name)}
+}
+
+// launches reports a table of products of which even the smallest take the time of a host's launch.
+func (t *Table) launches(likely []physics.Kernel) []string {
+	if likely == nil || t.Perf.Name != "gemm_perf" || !strings.Contains(t.System.DeviceName(), "NVIDIA") {
+		return nil
+	}
+
+	shortest, n := math.Inf(1), 0
+	for i, k := range likely {
+		if k.Seconds > 0 && k.Seconds < physics.Launch+noTime/1000 && t.unusable(i) == "" {
+			shortest, n = min(shortest, t.Values[i]), n+1
+		}
+	}
+
+	if n < enoughRows || shortest <= launchTime {
+		return nil
+	}
+
+	return []string{fmt.Sprintf("the smallest of %d products that take less than a microsecond takes %s ms: is a launch "+
+		"by the host in every row?", n, number(shortest))}
+}
+
+// magnitude judges the table and its groups by the rows that come nearest to their estimates.
+func (t *Table) magnitude(ratios []float64, scale float64) []string {
+	var out []string
+	known := known(ratios)
+	switch {
+	case len(known) >= enoughRows:
+		if best := rank(known, 0.05); best > bestTimes {
+			out = append(out, fmt.Sprintf("95 %% of the rows take more than %s times what kernels of %s usually "+
+				"take: is %s in another unit, or a sum over several executions?", number(best), t.System.Name, t.Metric))
+		}
+
+	case len(t.Values) >= enoughRows && !t.zeroOK():
+		if v := slices.Min(t.Values) * scale; v > smallest {
+			out = append(out, fmt.Sprintf("the shortest of %d rows takes %s ms: is %s in another unit?",
+				len(t.Values), number(v), t.Metric))
+		}
+	}
+
+	if len(out) > 0 || len(known) == 0 {
+		return out
+	}
+
+	for _, name := range t.wordColumns() {
+		ids, n, err := t.numbered(name)
+		if err != nil || n > 64 {
+			continue
+		}
+
+		groups, first := make([][]float64, n), make([]int, n)
+		for i, id := range ids {
+			if !math.IsNaN(ratios[i]) {
+				groups[id], first[id] = append(groups[id], ratios[i]), i
+			}
+		}
+
+		for id, g := range groups {
+			slices.Sort(g)
+			if len(g) >= enoughGroup && rank(g, 0.05) > groupTimes {
+				out = append(out, fmt.Sprintf("the %d rows of %s take more than %s times what kernels usually take",
+					len(g), table.Describe(t.Rec, first[id], []string{name}), number(rank(g, 0.05))))
+			}
+		}
+	}
+
+	return out
+}
+
+func known(values []float64) []float64 {
+	var out []float64
+	for _, v := range values {
+		if !math.IsNaN(v) {
+			out = append(out, v)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// wordColumns lists the columns with words that tell kinds of rows apart.
+func (t *Table) wordColumns() []string {
+	var out []string
+	for _, name := range append(slices.Clone(t.Key), "op_name", "kernel_source") {
+		if _, err := table.Strings(t.Rec, name); err == nil && !slices.Contains(out, name) {
+			out = append(out, name)
+		}
+	}
+	return out
+}
+
+// numbered numbers the values of some columns by row; n is how many different ones there are.
+func (t *Table) numbered(columns ...string) (ids []uint32, n int, err error) {
+	ix := table.NewKeyIndex(columns, table.KeyOptions{})
+	ids, err = ix.Number(t.Rec)
+	return ids, ix.Len(), err
+}
+
+// quantum returns the step in which the values are given: 0 if they have more than ten digits after the
+// point.
+func (t *Table) quantum() float64 {
+	var digits []int
+	for _, v := range t.Values {
+		if v > 0 && !math.IsInf(v, 0) {
+			digits = append(digits, decimals(v))
+		}
+	}
+
+	if len(digits) == 0 {
+		return 0
+	}
+
+	slices.Sort(digits)
+	most := digits[len(digits)*95/100]
+	if most > 10 {
+		return 0
+	}
+	return math.Pow(10, -float64(most))
+}
+
+// decimals returns how many digits after the decimal point v needs.
+func decimals(v float64) int {
+	digits, exponent, _ := strings.Cut(strconv.FormatFloat(v, 'e', -1, 64), "e")
+	shift, _ := strconv.Atoi(exponent)
+	_, fraction, _ := strings.Cut(digits, ".")
+	return len(fraction) - shift
+}
+
+// resolution reports values that were rounded to a step near their own size.
+func (t *Table) resolution() []string {
+	positive := known(t.Values)
+	for len(positive) > 0 && positive[0] <= 0 {
+		positive = positive[1:]
+	}
+
+	if len(positive) < enoughRows {
+		return nil
+	}
+
+	if positive[0] == positive[len(positive)-1] {
+		return []string{fmt.Sprintf("all %d values of %s are %s", len(positive), t.Metric, number(positive[0]))}
+	}
+
+	step, short := t.quantum(), rank(positive, 0.05)
+	if step > coarse*short {
+		return []string{fmt.Sprintf("%s is rounded to multiples of %s, and 5 %% of the rows are at most %s",
+			t.Metric, number(step), number(short))}
+	}
+
+	return nil
+}

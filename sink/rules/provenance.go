@@ -1,0 +1,137 @@
+package rules
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"aicplan/sink/catalog"
+	"aicplan/sink/table"
+)
+
+// Origin is where the rows of a table are expected to come from. Empty fields are not compared, but all
+// rows must agree on them.
+type Origin struct {
+	Framework, Version, Device string
+	// Backend is the name of the framework in databases, such as vllm. It is compared with the labels
+	// and kernels of the rows; "" compares neither.
+	Backend string
+}
+
+// Mismatch is a group of rows with another origin than expected.
+type Mismatch struct {
+	Column  string
+	Count   int
+	Message string
+}
+
+// Provenance compares the columns framework, version and device with the origin, and reports rows of a
+// device that does not belong to the system and kernels that belong to another framework.
+func (t *Table) Provenance(want Origin) []Mismatch {
+	var out []Mismatch
+	for _, c := range []struct{ name, want string }{
+		{"framework", want.Framework}, {"version", want.Version}, {"device", want.Device},
+	} {
+		at := table.Index(t.Rec, c.name)
+		if at < 0 {
+			out = append(out, Mismatch{c.name, len(t.Values), "the data has no column " + c.name})
+			continue
+		}
+
+		counts := map[string]int{}
+		for i := range len(t.Values) {
+			counts[table.Text(t.Rec.Column(at), i)]++
+		}
+
+		for _, got := range slices.Sorted(maps.Keys(counts)) {
+			if text := t.mismatch(c.name, got, c.want, len(counts), want.Backend); text != "" {
+				out = append(out, Mismatch{c.name, counts[got], fmt.Sprintf("%d rows %s", counts[got], text)})
+			}
+		}
+	}
+
+	return append(out, t.foreignKernels(want.Backend)...)
+}
+
+// mismatch says how a value differs from what is expected, "" if it does not.
+func (t *Table) mismatch(column, got, want string, different int, backend string) string {
+	switch {
+	case got == "":
+		return "have no " + column
+	case want == "" && different > 1:
+		return fmt.Sprintf("have the %s %q, others another one", column, got)
+	case want != "" && !sameWord(column, got, want):
+		return fmt.Sprintf("have the %s %q, not %q", column, got, want)
+	}
+
+	switch column {
+	case "device":
+		if t.System == nil {
+			return ""
+		}
+		if match, known := t.System.MatchesDevice(got); known && !match {
+			return fmt.Sprintf("come from %q, which is not a device of %s (%s)", got, t.System.Name, t.System.DeviceName())
+		}
+
+	case "framework":
+		if backend == "" || t.Perf != nil && t.Perf.Library == backend {
+			return "" // collectives are measured by whichever framework drives them
+		}
+		if b, ok := catalog.BackendOf(got); !ok || b.Name != backend {
+			return fmt.Sprintf("have the framework %q, and the folder is of %s", got, backend)
+		}
+	}
+
+	return ""
+}
+
+// sameWord compares two values of a column. Framework labels are compared without case because files
+// spell them differently, and versions without local suffixes: 0.14.0 may be written as 0.14.0+cu130.
+func sameWord(column, a, b string) bool {
+	switch column {
+	case "framework":
+		return strings.EqualFold(a, b)
+	case "version":
+		a, _, _ = strings.Cut(a, "+")
+		b, _, _ = strings.Cut(b, "+")
+	}
+	return a == b
+}
+
+// kernelPrefixes are beginnings of kernel names that only one framework's collectors write.
+var kernelPrefixes = []struct{ prefix, backend string }{
+	{"vllm", "vllm"}, {"sglang", "sglang"},
+	{"torch_flow", "trtllm"}, {"moe_torch_flow", "trtllm"}, {"trt_flow", "trtllm"}, {"trtllm_bmm", "trtllm"},
+	{"trtllm_mhc", "trtllm"}, {"torch.nn.functional", "vllm"}, {"cutlassfp8", "vllm"}, {"deepgemmfp8", "vllm"},
+}
+
+// foreignKernels reports rows whose kernel_source names a kernel of another framework than backend: rows
+// that were relabelled.
+func (t *Table) foreignKernels(backend string) []Mismatch {
+	col, err := table.Strings(t.Rec, "kernel_source")
+	if err != nil || !slices.ContainsFunc(kernelPrefixes, func(k struct{ prefix, backend string }) bool {
+		return k.backend == backend
+	}) {
+		return nil
+	}
+
+	counts := map[string]int{}
+	for i, kernel := range col.Values {
+		if !col.Null(i) {
+			counts[kernel]++
+		}
+	}
+
+	var out []Mismatch
+	for _, kernel := range slices.Sorted(maps.Keys(counts)) {
+		for _, k := range kernelPrefixes {
+			if k.backend != backend && strings.HasPrefix(strings.ToLower(kernel), k.prefix) {
+				out = append(out, Mismatch{"kernel_source", counts[kernel], fmt.Sprintf(
+					"%d rows name the kernel %q, which belongs to %s and not to %s", counts[kernel], kernel, k.backend, backend)})
+			}
+		}
+	}
+
+	return out
+}

@@ -1,0 +1,143 @@
+// Package rules judges the rows of perf tables. Gates, lint, exports and imports share these rules, so
+// that all of them accept and reject the same rows.
+package rules
+
+import (
+	"embed"
+	"math"
+	"slices"
+	"strconv"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/sink/catalog"
+	"aicplan/sink/table"
+	"aicplan/systems"
+)
+
+// Source is the code of this package. Checkpoints of stages that use it become stale when it changes.
+//
+//go:embed *.go
+var Source embed.FS
+
+// Table is a perf table to judge.
+type Table struct {
+	Rec  arrow.Record
+	Perf *catalog.Table // nil if the rows belong to no known perf table
+	// Key lists the columns that identify a row and that Rec has.
+	Key []string
+	// Metric is the column that is judged, and Values its values: NaN if a row has none.
+	Metric string
+	Values []float64
+	// System is the system that the rows were measured on; nil if unknown.
+	System *systems.Spec
+	// Framework chooses between the cost models of modules; "" takes any.
+	Framework string
+}
+
+// New prepares a table for the rules. An error means that the metric cannot be read as numbers. A nil key
+// is the one that readers of perf use.
+func New(rec arrow.Record, perf *catalog.Table, key []string) (*Table, error) {
+	t := &Table{Rec: rec, Perf: perf, Metric: catalog.SchemaOf("").Primary().Name}
+	if perf != nil {
+		t.Metric = perf.Metrics()[0]
+		if key == nil {
+			key = perf.KeyOf(rec)
+		}
+	}
+
+	t.Key = slices.DeleteFunc(slices.Clone(key), func(c string) bool { return !table.Has(rec, c) })
+
+	col, err := table.Float64s(rec, t.Metric)
+	if err != nil {
+		return nil, err
+	}
+
+	t.Values = make([]float64, col.Len())
+	for i := range t.Values {
+		v, ok := col.At(i)
+		if !ok {
+			v = math.NaN()
+		}
+		t.Values[i] = v
+	}
+
+	return t, nil
+}
+
+// Offence is a row that breaks a rule, or that a rule cannot judge. Excess orders offences; more is worse.
+type Offence struct {
+	Row    int
+	Excess float64
+	Note   string
+}
+
+// Result is what a rule found.
+type Result struct {
+	Offences []Offence
+	// Problems are statements about the table, or about a group of its rows, as a whole.
+	Problems []string
+	// Unjudged lists the rows that the rule cannot judge. Note gives the reason.
+	Unjudged []Offence
+}
+
+func (r *Result) bad(row int, excess float64, note string) {
+	r.Offences = append(r.Offences, Offence{row, excess, note})
+}
+
+func (r *Result) skip(row int, why string) {
+	r.Unjudged = append(r.Unjudged, Offence{Row: row, Note: why})
+}
+
+// Unusable returns why v is no measurement of the named column, or "". Zero is a measurement only if
+// zeroOK is set.
+func Unusable(name string, v float64, zeroOK bool) string {
+	switch {
+	case math.IsNaN(v):
+		return name + " is NaN"
+	case math.IsInf(v, 0):
+		return name + " is infinite"
+	case v < 0:
+		return name + " is negative"
+	case v == 0 && !zeroOK:
+		return name + " is zero"
+	}
+	return ""
+}
+
+// zeroOK reports whether a metric of zero is a measurement in this table.
+func (t *Table) zeroOK() bool { return t.Perf != nil && t.Perf.ZeroLegal }
+
+// unusable is Unusable for the metric of a row. NaN stands for a missing value.
+func (t *Table) unusable(row int) string {
+	if math.IsNaN(t.Values[row]) {
+		return t.Metric + " has no value"
+	}
+	return Unusable(t.Metric, t.Values[row], t.zeroOK())
+}
+
+// milliseconds returns how many milliseconds one unit of the metric is, or 0 if the metric is no time.
+func (t *Table) milliseconds() float64 {
+	switch {
+	case t.Perf == nil:
+		return 1
+	case t.Perf.Schema().Primary().Better == catalog.Higher:
+		return 0
+	case t.Perf.LatencyUnit() == "us":
+		return 1e-3
+	}
+	return 1
+}
+
+// number formats a value with at most four significant digits.
+func number(v float64) string {
+	if v == math.Trunc(v) && math.Abs(v) < 1e15 {
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return strconv.FormatFloat(v, 'g', 4, 64)
+}
+
+// rank returns the value at a share of sorted values.
+func rank(sorted []float64, share float64) float64 {
+	return sorted[int(share*float64(len(sorted)-1))]
+}

@@ -1,0 +1,326 @@
+package gate
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/catalog"
+	"aicplan/sink/rules"
+	"aicplan/stages/dedupe"
+	"aicplan/systems"
+)
+
+// rows returns the selected rows for the rules, and the rows of the subject that they are. The second
+// result is nil if all rows are selected.
+func (s *subject) rules(spec *systems.Spec) (*rules.Table, []int, error) {
+	rec, at, err := s.selection()
+	if err != nil {
+		return nil, nil, err
+	}
+
+	perf, _ := dedupe.PerfTable(s.ds)
+	t, err := rules.New(rec, perf, s.key())
+	if err != nil {
+		return nil, nil, err
+	}
+
+	t.System, t.Framework = spec, s.backend()
+	return t, at, nil
+}
+
+// backend returns the name of the framework in databases, "" if it is unknown.
+func (s *subject) backend() string {
+	if b, ok := catalog.BackendOf(s.ds.Info.Framework); ok {
+		return b.Name
+	}
+	return ""
+}
+
+// found converts the result of a rule. It fails if there is a problem or if more than share of the judged
+// rows offend.
+func (s *subject) found(r rules.Result, at []int, share float64, columns ...string) finding {
+	out := finding{total: s.selected}
+	for _, u := range r.Unjudged {
+		out.left.row(original(at, u.Row), u.Note)
+	}
+
+	bad := make([]offender, len(r.Offences))
+	for i, o := range r.Offences {
+		bad[i] = offender{row: original(at, o.Row), worse: o.Excess, note: o.Note}
+	}
+
+	judged := out.total - out.left.count()
+	out.ok = len(r.Problems) == 0 && float64(len(bad)) <= share*float64(judged)
+	out.definite = len(r.Problems) > 0
+	out.value = fmt.Sprintf("%d rows", len(bad))
+	out.rows = append(slices.Clone(r.Problems), s.worst(bad, columns...)...)
+	out.message = strings.Join(r.Problems[:min(len(r.Problems), 3)], "; ")
+	return out
+}
+
+// add appends a statement to the message.
+func (f *finding) add(format string, args ...any) {
+	if f.message != "" {
+		f.message += "; "
+	}
+	f.message += fmt.Sprintf(format, args...)
+}
+
+// schema checks the columns, types and dtype words that readers of the table need.
+type schema struct{}
+
+func (c *schema) prepare(hcl.Range) hcl.Diagnostics { return nil }
+
+func (c *schema) run(s *subject) finding {
+	t, ok := dedupe.PerfTable(s.ds)
+	if !ok {
+		return s.cannot("the data belongs to no perf table")
+	}
+
+	if s.rec == nil {
+		return finding{}
+	}
+
+	rows := rules.Schema(s.rec, t, rules.SchemaOptions{Words: true, OldWords: true, Kernel: true})
+	out := finding{ok: len(rows) == 0, value: fmt.Sprintf("%d problems", len(rows)), limit: t.Name, rows: rows,
+		total: s.selected}
+	out.definite = !out.ok // a missing column is a failure even without rows
+	if out.message = fmt.Sprintf("the columns, types and words fit %s", t.Name); s.selected == 0 && out.ok {
+		out.message = ""
+	}
+
+	if !out.ok {
+		out.message = fmt.Sprintf("%d problems keep readers from %s: %s", len(rows), t.Name,
+			strings.Join(rows[:min(3, len(rows))], "; "))
+	}
+
+	return out
+}
+
+// provenance checks that every row names the framework, version and device of its dataset, and a kernel
+// of its framework.
+type provenance struct {
+	System cty.Value `hcl:"system,optional" json:"-"`
+
+	spec *systems.Spec
+}
+
+func (c *provenance) prepare(r hcl.Range) (diags hcl.Diagnostics) {
+	c.spec, diags = optionalSystem(c.System, r)
+	return diags
+}
+
+// optionalSystem reads an attribute that may refer to a system.
+func optionalSystem(v cty.Value, r hcl.Range) (*systems.Spec, hcl.Diagnostics) {
+	if v == cty.NilVal || v.IsNull() {
+		return nil, nil
+	}
+
+	spec, err := stage.SystemOf(v)
+	if err != nil {
+		return nil, hcl.Diagnostics{problem("Wrong system", err.Error(), r)}
+	}
+	return spec, nil
+}
+
+func (c *provenance) run(s *subject) finding {
+	if s.selected == 0 {
+		return finding{}
+	}
+
+	t, _, err := s.rules(c.spec)
+	if err != nil {
+		return s.cannot(err.Error())
+	}
+
+	in := s.ds.Info
+	want := rules.Origin{Framework: in.Framework, Version: in.Version, Device: in.Device}
+	if in.Perf != "" {
+		want.Backend = s.backend()
+	}
+
+	out := finding{total: s.selected, limit: strings.TrimSpace(in.Framework + " " + in.Version + " " + in.Device)}
+	for _, m := range t.Provenance(want) {
+		out.rows = append(out.rows, m.Message)
+	}
+
+	out.ok, out.value = len(out.rows) == 0, fmt.Sprintf("%d problems", len(out.rows))
+	if out.message = "every row comes from " + out.limit; !out.ok {
+		out.message = strings.Join(out.rows[:min(3, len(out.rows))], "; ")
+		out.fix = "collect or import rows of another origin under their own framework, version and system"
+	}
+
+	return out
+}
+
+// limits checks that times and power are possible on the system.
+type limits struct {
+	System cty.Value `hcl:"system,optional" json:"-"`
+	// Tolerance is by which share a row may be faster than the peaks allow.
+	Tolerance float64 `hcl:"tolerance,optional" json:"tolerance"`
+
+	spec *systems.Spec
+}
+
+func (c *limits) prepare(r hcl.Range) (diags hcl.Diagnostics) {
+	c.spec, diags = optionalSystem(c.System, r)
+	return append(diags, notNegative("tolerance", c.Tolerance, r)...)
+}
+
+func (c *limits) run(s *subject) finding {
+	if s.rec == nil {
+		return finding{}
+	}
+
+	t, at, err := s.rules(c.spec)
+	if err != nil {
+		return s.cannot(err.Error())
+	}
+
+	res := t.Limits(c.Tolerance)
+	times := len(res.Offences)
+
+	watts, _ := t.Power()
+	res.Offences = append(res.Offences, watts.Offences...)
+	res.Problems = append(res.Problems, watts.Problems...)
+
+	out := s.found(res, at, 0, "kernel_source", t.Metric)
+	out.limit = "possible times and power"
+	if c.spec != nil {
+		out.limit += " on " + c.spec.Name
+	}
+
+	if times > 0 {
+		out.add("%d of %d rows have an impossible %s, for example %s", times, s.selected, t.Metric,
+			s.worstOf(res.Offences[:times], at, t.Metric))
+	}
+
+	if n := len(watts.Offences); n > 0 {
+		out.add("%d rows have an impossible power, for example %s", n, s.worstOf(watts.Offences, at, "power"))
+	}
+
+	if out.ok {
+		out.message = fmt.Sprintf("%d rows have possible values of %s", s.selected, t.Metric)
+		return out
+	}
+
+	out.fix = "check whether the kernel ran at all, the unit of the values, and on which GPU they were measured"
+	return out
+}
+
+// worstOf describes the worst of some offences.
+func (s *subject) worstOf(list []rules.Offence, at []int, column string) string {
+	worst := slices.MaxFunc(list, func(a, b rules.Offence) int {
+		if a.Excess > b.Excess {
+			return 1
+		}
+		return -1
+	})
+	return s.describe(original(at, worst.Row), column) + " " + worst.Note
+}
+
+// copies checks that rows of one group do not stand for another one.
+type copies struct{}
+
+func (c *copies) prepare(hcl.Range) hcl.Diagnostics { return nil }
+
+func (c *copies) run(s *subject) finding {
+	if s.rec == nil {
+		return finding{}
+	}
+
+	t, at, err := s.rules(nil)
+	if err != nil {
+		return s.cannot(err.Error())
+	}
+
+	res := t.Copies()
+	out := s.found(res, at, 0, t.Metric)
+	if out.limit = "measurements of their own"; out.ok {
+		out.message = fmt.Sprintf("no group of the %d rows repeats another one to the last digit", s.selected)
+		return out
+	}
+
+	out.fix = "measure the copied rows; readers interpolate between the groups that exist"
+	return out
+}
+
+// trend checks that rows fit to their neighbours along the axes of the table.
+type trend struct {
+	Ratio       float64 `hcl:"ratio,optional" json:"ratio"`
+	MaxOutliers float64 `hcl:"max_outliers,optional" json:"max_outliers"`
+	FallRatio   float64 `hcl:"fall_ratio,optional" json:"fall_ratio"`
+	MaxFalls    float64 `hcl:"max_falls,optional" json:"max_falls"`
+}
+
+func (c *trend) prepare(r hcl.Range) hcl.Diagnostics {
+	diags := append(shareBetween("max_outliers", c.MaxOutliers, r), shareBetween("max_falls", c.MaxFalls, r)...)
+	if !(c.Ratio > 1) {
+		diags = append(diags, problem("Wrong ratio",
+			fmt.Sprintf("ratio is %s; an outlier is a multiple of its neighbours, so it must be above 1.", number(c.Ratio)), r))
+	}
+
+	if !(c.FallRatio > 0 && c.FallRatio <= 1) {
+		diags = append(diags, problem("Wrong ratio", fmt.Sprintf(
+			"fall_ratio is %s; a fall is a share of the row before, so it must be above 0 and at most 1.",
+			number(c.FallRatio)), r))
+	}
+
+	return diags
+}
+
+func (c *trend) run(s *subject) finding {
+	if s.rec == nil {
+		return finding{}
+	}
+
+	t, at, err := s.rules(nil)
+	if err != nil {
+		return s.cannot(err.Error())
+	}
+
+	apart, err := t.Outliers(c.Ratio, c.MaxOutliers)
+	if err != nil {
+		return s.cannot(err.Error())
+	}
+
+	falls, steps, err := t.Falls(c.FallRatio, c.MaxFalls)
+	if err != nil {
+		return s.cannot(err.Error())
+	}
+
+	unjudged := apart.Unjudged
+	res := rules.Result{Offences: slices.Concat(apart.Offences, falls.Offences), Unjudged: unjudged}
+	out := s.found(res, at, 0, "kernel_source", t.Metric)
+	out.limit = fmt.Sprintf("%s of outliers, %s of falls", percent(c.MaxOutliers), percent(c.MaxFalls))
+
+	// Rows without neighbours are not part of what the check judges; rows without a usable value are.
+	out.left = leftover{}
+	aside := 0
+	for _, u := range unjudged {
+		if u.Note == rules.NoNeighbours {
+			aside++
+			continue
+		}
+		out.left.row(original(at, u.Row), u.Note)
+	}
+
+	out.total -= aside
+	if out.total == out.left.count() {
+		out.add("no row has neighbours on both sides along an axis")
+		return out
+	}
+
+	out.add("%d rows are more than %s times apart from their neighbours, %d of %d steps fall below %s of the row before",
+		len(apart.Offences), number(c.Ratio), len(falls.Offences), steps, number(c.FallRatio))
+	if !out.ok {
+		out.fix = "measure these rows and their neighbours again; if they stay, look at which kernel ran"
+	}
+
+	return out
+}
