@@ -132,6 +132,7 @@ var examples = map[string]string{
 	"data lint":      "aicplan data lint out",
 	"data matrix":    "aicplan data matrix --models models.yaml out",
 	"show":           "aicplan show 'module.measured[\"gemm\"].collect.op' --where 'm >= 64' --sort latency:desc --limit 10",
+	"cancel":         "aicplan cancel collect.gemm",
 	"publish":        "aicplan publish --dry-run plans/h200_vllm.hcl",
 	"data read-back": "aicplan data read-back --against before out",
 	"trace":          "aicplan trace profile.json.gz",

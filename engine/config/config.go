@@ -151,7 +151,7 @@ func (c *Config) Decode(in *Instance) (st stage.Stage, deferred bool, diags hcl.
 	}
 
 	if !diags.HasErrors() {
-		diags = append(diags, st.Check(&stage.CheckContext{Address: in.Address, Range: in.Range})...)
+		diags = append(diags, st.Check(&stage.CheckContext{Address: in.Address, Range: in.Range, Tables: c.l.tables})...)
 	}
 
 	return st, false, unique(in.Locate(diags))

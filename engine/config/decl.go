@@ -176,6 +176,8 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 		return declareVariable(m, b)
 	case "output":
 		return declareOutput(m, b)
+	case "table":
+		return l.declareTable(b)
 	}
 	kind, isStage := l.kinds[b.Type]
 	isService := l.serviceKind(b.Type) != nil

@@ -11,6 +11,7 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/catalog"
 	"aicplan/systems"
 )
 
@@ -57,6 +58,8 @@ type loader struct {
 	tooLarge  hcl.Diagnostics // the error that the plan has too many instances
 	// unreadable is true if a file has syntax errors.
 	unreadable bool
+	declared   []catalog.Declaration // tables of the plan and its modules
+	tables     *catalog.Catalog      // the built-in tables and the declared ones
 }
 
 // Load parses the plan, evaluates what is known before a run, expands for_each and modules, and

@@ -20,6 +20,12 @@ func Words() stage.Vocabulary {
 		"stage":   metaArguments,
 	}
 	out.Add("variable", variableSchema)
+	for block, words := range stage.TagWords(tableBody{}) {
+		if block != "" {
+			block = "." + block
+		}
+		out["table"+block] = words
+	}
 	for block, body := range map[string]any{"validation": validationDecl{}, "runtime": runtimeBody{},
 		"system": systemBody{}} {
 		for _, name := range stage.TagWords(body)[""] {

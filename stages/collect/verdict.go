@@ -15,7 +15,7 @@ import (
 func (r *running) info() stage.Info {
 	cases := r.planned.cases
 	info := stage.Info{
-		Op: r.planned.info.Op, Perf: r.perfTable(r.planned.info.Perf),
+		Op: r.planned.info.Op, Perf: r.perfTable(r.planned.info.Perf), Declared: r.planned.info.Declared,
 		Params:    slices.Concat(cases.Columns(), cases.SweepColumns()),
 		Framework: r.env.Framework, Version: r.env.Version, Device: r.env.Device, System: r.system,
 		Runtime: r.runtime.Address, Image: r.runtime.Image, ImageDigest: r.runtime.ImageDigest, Env: maps.Clone(r.env.Env),

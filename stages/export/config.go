@@ -211,7 +211,7 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 
 	if c.Table != "" {
 		if _, ok := cc.Tables.Lookup(c.Table); !ok {
-			detail := fmt.Sprintf("There is no perf table %q.", c.Table)
+			detail := fmt.Sprintf("There is no perf table %q. A table block declares one (aicplan help table).", c.Table)
 			if s := cc.Tables.Suggest(c.Table); len(s) > 0 {
 				detail += " Did you mean " + strings.Join(s, " or ") + "?"
 			}
