@@ -50,6 +50,9 @@ func (c *Config) tooFew() string {
 
 	nodes, perNode := want("nodes"), want("gpus_per_node")
 	switch {
+	case c.onOneNode() && c.place.Nodes > 1 && len(c.place.GPUsBy) == 0:
+		return fmt.Sprintf("%s starts a server on one node and a task of %s has %d; set nodes of the executor to 1, or begin the command with srun",
+			c.runtime.Address, c.place.Address, c.place.Nodes)
 	case nodes > c.place.Nodes:
 		return fmt.Sprintf("%s has %d nodes and a task of %s has %d; set nodes of the executor", c.runtime.Address,
 			nodes, c.place.Address, c.place.Nodes)
@@ -62,6 +65,23 @@ func (c *Config) tooFew() string {
 	}
 
 	return ""
+}
+
+// onOneNode reports whether the servers of the runtime run on one node.
+func (c *Config) onOneNode() bool {
+	if c.runtime == nil || !c.about().OneNode {
+		return false
+	}
+
+	command, ok := c.runtime.Options["command"]
+	if !ok || !command.IsWhollyKnown() || command.IsNull() || !command.CanIterateElements() {
+		return true
+	}
+	for it := command.ElementIterator(); it.Next(); {
+		_, first := it.Element()
+		return first.IsNull() || filepath.Base(first.AsString()) != "srun"
+	}
+	return true
 }
 
 // distribute submits the open cases to the executor as tasks and waits for them. If tasks of an earlier

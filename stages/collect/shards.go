@@ -127,7 +127,7 @@ func (c *Config) gpusOf(j *job, cases []int) (map[int]int, error) {
 			n *= int(f)
 		}
 
-		if why := c.place.TooLarge(n); why != "" {
+		if why := c.place.TooLarge(n, c.onOneNode()); why != "" {
 			return nil, fmt.Errorf("%s", why)
 		}
 

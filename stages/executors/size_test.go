@@ -14,12 +14,15 @@ func TestSized(t *testing.T) {
 		if got := fmt.Sprintf("%dx%d", job.Nodes, job.GPUsPerNode); got != want {
 			t.Errorf("%d GPUs: %s, want %s", gpus, got, want)
 		}
-		if why := c.TooLarge(gpus); why != "" {
+		if why := c.TooLarge(gpus, false); why != "" {
 			t.Errorf("%d GPUs: %s", gpus, why)
 		}
 	}
-	if c.TooLarge(9) == "" {
+	if c.TooLarge(9, false) == "" {
 		t.Error("two nodes of four have nine GPUs")
+	}
+	if c.TooLarge(4, true) != "" || c.TooLarge(5, true) == "" {
+		t.Error("a server on one node of four has five GPUs")
 	}
 }
 

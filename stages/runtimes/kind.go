@@ -106,6 +106,9 @@ type Base struct {
 	Libraries []string
 	// FirstDeadline is the deadline of a case until some have been measured. Zero means the default.
 	FirstDeadline time.Duration
+	// OneNode is set if what a case starts runs on the worker's node only, unless the option command begins
+	// with srun.
+	OneNode bool
 	// Released is set if the workers end with the collect because the next stage may need their resources.
 	Released bool
 	// MaxGrowth is the growth of a worker's memory in bytes after which it is replaced. Zero means no limit.

@@ -37,6 +37,7 @@ func serverKind() Kind {
 		Interpreted:   true,
 		UsesGPUs:      true,
 		FirstDeadline: 24 * time.Hour, // a start and a load define their own limits
+		OneNode:       true,
 		Released:      true,
 	}}}
 }
