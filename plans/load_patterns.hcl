@@ -38,6 +38,22 @@ grid "point" {
   axis "osl" { values = [4] }
 }
 
+# Two adapters of one model on one or more servers.
+runtime "servers" {
+  kind        = "endpoint"
+  urls        = [var.url]
+  url_weights = { (var.url) = 2 }
+  model       = var.model
+  models      = { (var.model) = 3, lora = 1 }
+}
+
+grid "documents" {
+  description = "another API"
+  op          = "rerank"
+
+  axis "isl" { values = [20] }
+}
+
 grid "replay" {
   description = "the trace has the lengths and the times"
   op          = "load"
@@ -123,6 +139,42 @@ collect "trace" {
   load {
     trace       = "load_patterns.jsonl"
     trace_speed = 2
+  }
+}
+
+# Prompts of a file, with system messages and tools.
+collect "prompts" {
+  grid    = grid.point
+  runtime = runtime.servers
+
+  load {
+    dataset     = "load_prompts.jsonl"
+    concurrency = 2
+  }
+}
+
+# Images beside the text.
+collect "images" {
+  grid    = grid.point
+  runtime = runtime.servers
+
+  load {
+    requests     = 4
+    images       = 1
+    image_width  = 64
+    image_height = 64
+  }
+}
+
+# Documents that are ranked by a query.
+collect "rerank" {
+  grid    = grid.documents
+  runtime = runtime.servers
+
+  load {
+    requests     = 8
+    documents    = 5
+    query_length = 8
   }
 }
 

@@ -77,17 +77,13 @@ type cacheProbe struct {
 	before map[string]float64
 }
 
-func newCacheProbe(r *runner) *cacheProbe {
-	u, err := r.settings.Target()
-	if err != nil {
-		panic("load: " + err.Error()) // newRunner has validated the URL
-	}
+func newCacheProbe(r *runner, to *target) *cacheProbe {
 	key, _ := r.settings.key(r.options.Getenv) // newRunner has validated the key
 	t := &http.Transport{DialContext: r.options.Dial, TLSClientConfig: r.tls.Clone(), DisableKeepAlives: true}
 	if r.proxied {
 		t.Proxy = http.ProxyFromEnvironment
 	}
-	return &cacheProbe{r: r, key: key, base: url.URL{Scheme: u.Scheme, Host: u.Host},
+	return &cacheProbe{r: r, key: key, base: url.URL{Scheme: to.url.Scheme, Host: to.url.Host},
 		client: &http.Client{Transport: t, Timeout: probeTimeout, CheckRedirect: noRedirect}}
 }
 

@@ -58,13 +58,19 @@ func ProxyOf(url string) string {
 // newTransport returns a transport that keeps all connections alive and uses the connections opened before
 // the run first.
 func (r *runner) newTransport() *http.Transport {
-	dial := func(ctx context.Context, _, _ string) (net.Conn, error) {
-		select {
-		case c := <-r.ready:
-			return c, nil
-		default:
-			return r.dial(ctx)
+	dial := func(ctx context.Context, _, address string) (net.Conn, error) {
+		for _, t := range r.targets {
+			if t.address != address {
+				continue
+			}
+			select {
+			case c := <-t.ready:
+				return c, nil
+			default:
+				return r.dial(ctx, t)
+			}
 		}
+		return nil, fmt.Errorf("%s is no server of the load", address)
 	}
 	t := &http.Transport{DialContext: dial, DialTLSContext: dial, MaxIdleConnsPerHost: 1 << 20,
 		DisableCompression: true}
@@ -75,19 +81,21 @@ func (r *runner) newTransport() *http.Transport {
 	return t
 }
 
-// dial opens a connection to the server and does the TLS handshake if the URL is https.
-func (r *runner) dial(ctx context.Context) (net.Conn, error) {
+// dial opens a connection to a server and does the TLS handshake if its URL is https.
+func (r *runner) dial(ctx context.Context, to *target) (net.Conn, error) {
 	dial := r.options.Dial
 	if dial == nil {
 		dial = (&net.Dialer{KeepAlive: 15 * time.Second}).DialContext
 	}
 
-	c, err := dial(ctx, "tcp", r.address)
-	if err != nil || r.tls == nil {
+	c, err := dial(ctx, "tcp", to.address)
+	if err != nil || to.url.Scheme != "https" {
 		return c, err
 	}
 
-	t := tls.Client(c, r.tls)
+	config := r.tls.Clone()
+	config.ServerName = to.url.Hostname()
+	t := tls.Client(c, config)
 	ctx, cancel := context.WithTimeout(ctx, handshakeTime)
 	defer cancel()
 	if err := t.HandshakeContext(ctx); err != nil {

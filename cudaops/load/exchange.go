@@ -76,7 +76,7 @@ const drainTime = time.Second
 
 // send does one request and records its result in rec. If cancelAfter is 0 or more, the request is cancelled that time
 // after it was sent.
-func (s *slot) send(ctx context.Context, rec *aiperf.Record, body []byte, cancelAfter time.Duration) {
+func (s *slot) send(ctx context.Context, rec *aiperf.Record, to *target, body []byte, cancelAfter time.Duration) {
 	r := s.r
 	rec.ID = s.id()
 	if rec.Correlation == "" {
@@ -108,7 +108,7 @@ func (s *slot) send(ctx context.Context, rec *aiperf.Record, body []byte, cancel
 	}
 
 	req := &http.Request{
-		Method: http.MethodPost, URL: r.url, Header: r.header.Clone(),
+		Method: http.MethodPost, URL: to.url, Header: r.header.Clone(),
 		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
 		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
 	}
@@ -153,11 +153,7 @@ func (s *slot) send(ctx context.Context, rec *aiperf.Record, body []byte, cancel
 // in s.failed.
 func (s *slot) event(e openai.Event) error {
 	if len(e.Data) < 2*len(openai.Done) && string(bytes.TrimSpace(e.Data)) == openai.Done {
-		if s.done == 0 {
-			s.done = s.x.last
-			cancel := s.cancel
-			s.drain = time.AfterFunc(drainTime, func() { cancel(errDrained) })
-		}
+		s.end()
 		return nil
 	}
 
@@ -184,6 +180,15 @@ func (s *slot) event(e openai.Event) error {
 	return nil
 }
 
+// end notes that the response is complete. The body has to end soon.
+func (s *slot) end() {
+	if s.done == 0 {
+		s.done = s.x.last
+		cancel := s.cancel
+		s.drain = time.AfterFunc(drainTime, func() { cancel(errDrained) })
+	}
+}
+
 func (s *slot) chunk(c *openai.Chunk, at int64) {
 	rec := s.rec
 	if c.Usage != nil {
@@ -194,11 +199,16 @@ func (s *slot) chunk(c *openai.Chunk, at int64) {
 		rec.FinishReason = c.Finish
 	}
 
+	if c.Done {
+		s.end()
+	}
+
 	if !c.Tokens() {
 		return
 	}
 
 	s.tokens += c.IDs
+	rec.Items += c.Items
 	if rec.FirstOutput < 0 && (c.Content != "" || c.Tools || c.IDs > 0 && c.Reasoning == "") {
 		rec.FirstOutput = len(rec.Times)
 	}

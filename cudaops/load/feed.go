@@ -12,8 +12,10 @@ import (
 
 // prepared is a conversation and the body of its first request.
 type prepared struct {
-	conv *workload.Conversation
-	body []byte
+	conv  *workload.Conversation
+	body  []byte
+	to    *target
+	model string
 }
 
 // Limits of what is prepared ahead: bytes of request bodies, and number of conversations. At least minAhead
@@ -48,9 +50,12 @@ func (r *runner) newFeed(ctx context.Context, first, count int) *feed {
 	f := &feed{r: r, queue: make(chan chan prepared, ahead), quit: make(chan struct{})}
 	keep := r.conversations.Len()*size <= maxKeptBytes
 	type job struct {
-		index int
-		to    chan prepared
+		index, url, model int
+		to                chan prepared
 	}
+
+	models := r.settings.models()
+	urls, mix := newRotation(r.settings.targetURLs(), r.settings.URLWeights), newRotation(models, r.settings.Models)
 	jobs := make(chan job)
 	ready := make(chan struct{}, ahead)
 
@@ -59,7 +64,7 @@ func (r *runner) newFeed(ctx context.Context, first, count int) *feed {
 		defer close(jobs)
 
 		for i := 0; count == 0 || i < count; i++ {
-			j := job{int(r.order[(first+i)%len(r.order)]), make(chan prepared, 1)}
+			j := job{int(r.order[(first+i)%len(r.order)]), urls.next(), mix.next(), make(chan prepared, 1)}
 			select {
 			case f.queue <- j.to:
 			case <-f.quit:
@@ -76,7 +81,9 @@ func (r *runner) newFeed(ctx context.Context, first, count int) *feed {
 	for range max(1, runtime.GOMAXPROCS(0)-1) {
 		r.spawn(&f.wg, func() {
 			for j := range jobs {
-				j.to <- r.prepare(j.index, keep)
+				p := r.prepare(j.index, models[j.model], keep)
+				p.to = r.targets[j.url]
+				j.to <- p
 				select {
 				case ready <- struct{}{}:
 				default: // nothing waits for the first ones any more
@@ -125,32 +132,35 @@ func (f *feed) stop() {
 func (r *runner) bodySize() int {
 	s := &r.settings
 	const perToken = 7
-	if s.Trace == "" {
-		return 256 + perToken*(int(s.ISL)+s.PrefixLength)
+	if s.Trace+s.Dataset == "" {
+		return 256 + perToken*(int(s.ISL)*max(s.Documents, 1)+s.PrefixLength) + s.Images*s.ImageWidth*s.ImageHeight/8
 	}
 
 	total := 0
 	for i := range r.conversations.Len() {
 		t := &r.conversations.At(i).Turns[0]
 		total += len(t.Text) + perToken*len(t.IDs)
+		for _, m := range t.Messages {
+			total += len(m)
+		}
 	}
 	return 256 + total/r.conversations.Len()
 }
 
 // prepare returns conversation i. If keep is set, it is stored for the next call.
-func (r *runner) prepare(i int, keep bool) prepared {
-	if p := r.kept[i].Load(); p != nil {
+func (r *runner) prepare(i int, model string, keep bool) prepared {
+	if p := r.kept[i].Load(); p != nil && p.model == model {
 		return *p
 	}
 
 	c := r.conversations.At(i)
-	body, err := r.body(nil, &c.Turns[0])
+	body, err := r.body(nil, &c.Turns[0], model)
 	if err != nil {
 		// The extra inputs were checked before the run, and text can always be encoded as JSON.
 		panic("load: a request's body: " + err.Error())
 	}
 
-	p := prepared{c, body}
+	p := prepared{conv: c, body: body, model: model}
 	if keep {
 		r.kept[i].Store(&p)
 	}
@@ -161,10 +171,10 @@ func (r *runner) prepare(i int, keep bool) prepared {
 func keptBodies(n int) []atomic.Pointer[prepared] { return make([]atomic.Pointer[prepared], n) }
 
 // body returns the JSON body of a turn, including the earlier turns of its conversation.
-func (r *runner) body(history []openai.Message, t *workload.Turn) ([]byte, error) {
-	p := openai.Prompt{Text: t.Text, IDs: t.IDs}
-	if r.request.Endpoint == openai.Chat {
-		p.Messages = append(history[:len(history):len(history)], openai.Message{Role: "user", Content: t.Text})
+func (r *runner) body(history []openai.Message, t *workload.Turn, model string) ([]byte, error) {
+	p := openai.Prompt{Text: t.Text, IDs: t.IDs, Tools: t.Tools, Documents: t.Documents}
+	if e := r.request.Endpoint; e == openai.Chat || e == openai.Responses {
+		p.Messages = append(history[:len(history):len(history)], messages(t)...)
 	} else if len(history) > 0 && t.IDs == nil {
 		text := ""
 		for _, m := range history {
@@ -173,5 +183,20 @@ func (r *runner) body(history []openai.Message, t *workload.Turn) ([]byte, error
 		p.Text = text + t.Text
 	}
 
-	return r.request.Append(make([]byte, 0, len(p.Text)+256), p, t.Output)
+	request := r.request
+	request.Model = model
+	return request.Append(make([]byte, 0, len(p.Text)+256), p, t.Output)
+}
+
+// messages returns the messages of a turn.
+func messages(t *workload.Turn) []openai.Message {
+	if t.Messages == nil {
+		return []openai.Message{{Role: "user", Content: t.Text, Images: t.Images}}
+	}
+
+	var out []openai.Message
+	for _, raw := range t.Messages {
+		out = append(out, openai.Message{Raw: raw})
+	}
+	return out
 }

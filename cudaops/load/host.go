@@ -239,7 +239,7 @@ func (h *Host) settings(c worker.Case) (Settings, error) {
 		return s, err
 	}
 
-	for _, path := range []*string{&s.Tokenizer, &s.Trace, &s.APIKeyFile, &s.CAFile} {
+	for _, path := range []*string{&s.Tokenizer, &s.Trace, &s.Dataset, &s.APIKeyFile, &s.CAFile} {
 		if *path != "" && !filepath.IsAbs(*path) {
 			if dir, _ := h.init.Options[planDir].(string); dir != "" {
 				*path = filepath.Join(dir, *path)

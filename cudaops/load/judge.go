@@ -120,6 +120,7 @@ func (s *slot) whole(res *http.Response) *aiperf.Failure {
 		return fail("the answer (%s) is no JSON object: %.120q", res.Header.Get("Content-Type"), s.body)
 	}
 
+	c.Done = false // of streams only
 	s.chunk(&c, s.x.last)
 	return nil
 }

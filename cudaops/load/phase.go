@@ -17,6 +17,8 @@ type session struct {
 	number  int
 	conv    *workload.Conversation
 	body    []byte // of the first turn
+	to      *target
+	model   string
 	turn    int
 	history []openai.Message
 	id      string // X-Correlation-ID of all its turns
@@ -41,6 +43,7 @@ type phase struct {
 	mu        sync.Mutex             // protects cancel
 	cancel    *rand.Rand
 	collector aiperf.Collector
+	groups    groups
 	batches   []Batch
 }
 
@@ -51,7 +54,7 @@ func (r *runner) phase(ctx context.Context, slots *[]*slot, warmup bool, client 
 	p := &phase{r: r, warmup: warmup, ending: make(chan struct{}), requests: int64(s.Requests),
 		sessions: int64(s.Sessions)}
 	p.cancel = rand.New(rand.NewPCG(s.Seed^r.options.Salt, 0x63616e63656c))
-	p.collector = aiperf.Collector{Streaming: s.Streaming, SLO: r.slo}
+	p.collector, p.groups = aiperf.Collector{Streaming: s.Streaming, SLO: r.slo}, groups{}
 	duration := seconds(s.Duration)
 	if warmup {
 		p.requests, p.sessions, duration = int64(s.WarmupRequests), 0, 0
@@ -115,7 +118,8 @@ func (r *runner) phase(ctx context.Context, slots *[]*slot, warmup bool, client 
 		panic(*v)
 	}
 
-	out := &Phase{Summary: p.collector.Summary(), From: from, To: to, Batches: p.batches, endedBy: p.reason(replay)}
+	out := &Phase{Summary: p.collector.Summary(), From: from, To: to, Batches: p.batches, endedBy: p.reason(replay),
+		Groups: p.groups.figures()}
 	if out.Summary.Requests == 0 {
 		if outer.Err() != nil {
 			return nil, outer.Err()
@@ -180,7 +184,8 @@ func (p *phase) begin() *session {
 	if !ok {
 		return nil
 	}
-	return &session{number: int(n - 1), conv: next.conv, body: next.body, turns: len(next.conv.Turns)}
+	return &session{number: int(n - 1), conv: next.conv, body: next.body, to: next.to, model: next.model,
+		turns: len(next.conv.Turns)}
 }
 
 // giveUp draws after how long the next request is cancelled. It returns a negative value for never.
@@ -224,7 +229,7 @@ func (p *phase) turn(ctx context.Context, s *slot, ses *session, due, free int64
 	body := ses.body
 	if ses.turn > 0 {
 		var err error
-		if body, err = r.body(ses.history, t); err != nil {
+		if body, err = r.body(ses.history, t, ses.model); err != nil {
 			panic("load: a request's body: " + err.Error()) // the first body was encoded
 		}
 	}
@@ -247,7 +252,8 @@ func (p *phase) turn(ctx context.Context, s *slot, ses *session, due, free int64
 
 	r.sent.Add(1)
 	r.inFlight.Add(1)
-	s.send(ctx, rec, body, p.giveUp())
+	rec.URL, rec.Model, rec.Images = ses.to.name, ses.model, len(t.Images)
+	s.send(ctx, rec, ses.to, body, p.giveUp())
 	s.filled()
 	r.inFlight.Add(-1)
 	ses.id = rec.Correlation
@@ -265,7 +271,7 @@ func (p *phase) turn(ctx context.Context, s *slot, ses *session, due, free int64
 	ses.turn++
 	end, more = rec.Finish, ok && ses.turn < ses.turns
 	if more {
-		ses.history = append(ses.history, openai.Message{Role: "user", Content: t.Text},
+		ses.history = append(append(ses.history, messages(t)...),
 			openai.Message{Role: "assistant", Content: s.text.String()})
 	}
 
@@ -401,6 +407,9 @@ func (p *phase) record() (wait func()) {
 		var failures failureLimits
 		take := func(rec *aiperf.Record) {
 			v := p.collector.Add(rec)
+			p.groups.add(&r.settings, rec, func() *aiperf.Collector {
+				return &aiperf.Collector{Streaming: r.settings.Streaming, SLO: r.slo}
+			})
 			if r.options.Record != nil {
 				if p.warmup {
 					v = nil

@@ -29,7 +29,7 @@ func TestRedirectsDoNotGetTheAPIKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := newCacheProbe(r)
+	p := newCacheProbe(r, r.targets[0])
 	for method, path := range map[string]string{http.MethodGet: "/metrics", http.MethodPost: "/flush_cache"} {
 		if status, _ := p.do(t.Context(), method, path); status != http.StatusTemporaryRedirect {
 			t.Errorf("%s %s: status %d", method, path, status)

@@ -403,6 +403,14 @@ func (h *Host) keep(c worker.Case, out worker.Emitter, p *point) error {
 		files = append(files, aiperf.File{Name: RepeatsFile, MediaType: "application/json", Data: raw})
 	}
 
+	if g := res.Profiling.Groups; len(g) > 0 {
+		raw, err := json.MarshalIndent(g, "", "  ")
+		if err != nil {
+			return err
+		}
+		files = append(files, aiperf.File{Name: TargetsFile, MediaType: "application/json", Data: raw})
+	}
+
 	files = append(files, []aiperf.File{
 		{Name: aiperf.SummaryJSON, MediaType: "application/json", Data: js},
 		{Name: aiperf.SummaryCSV, MediaType: "text/csv", Data: table},
@@ -428,7 +436,7 @@ func (h *Host) keep(c worker.Case, out worker.Emitter, p *point) error {
 func inputConfig(res *Traffic) any {
 	s := &res.Settings
 	type m = map[string]any
-	endpoint := m{"urls": []string{s.URL}, "type": s.EndpointType, "streaming": s.Streaming}
+	endpoint := m{"urls": s.targetURLs(), "type": s.EndpointType, "streaming": s.Streaming}
 	if len(s.ExtraInputs) > 0 {
 		endpoint["extra"] = s.ExtraInputs
 	}

@@ -10,7 +10,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"runtime/debug"
 	"sync"
@@ -89,6 +88,9 @@ type Phase struct {
 	// Batches are the closed batches in order. It is empty for other load patterns.
 	Batches []Batch
 
+	// Groups are the columns of single URLs and models, by "url" or "model" and name. It is empty if there is one of each.
+	Groups map[string]map[string]map[string]float64
+
 	endedBy string
 }
 
@@ -118,13 +120,11 @@ func Run(ctx context.Context, s Settings, o Options) (*Traffic, error) {
 type runner struct {
 	settings  Settings
 	options   Options
-	url       *url.URL
-	address   string      // host and port of url
+	targets   []*target
 	tls       *tls.Config // nil for http
 	transport *http.Transport
-	proxied   bool          // HTTP_PROXY or HTTPS_PROXY applies to url
-	ready     chan net.Conn // connections opened before the run
-	header    http.Header   // of every request
+	proxied   bool        // HTTP_PROXY or HTTPS_PROXY applies to url
+	header    http.Header // of every request
 	secrets   *textutil.Secrets
 	request   openai.Request
 	slo       aiperf.SLO
@@ -167,22 +167,23 @@ func newRunner(s Settings, o Options) (*runner, error) {
 		o.Getenv = os.Getenv
 	}
 
-	u, err := s.Target()
-	if err != nil {
-		return nil, err
-	}
-
-	r := &runner{settings: s, options: o, tokenizer: o.Tokenizer, url: u}
-	if r.address, err = Address(u); err != nil {
-		return nil, err
-	}
-
-	if u.Scheme == "https" {
-		r.tls = &tls.Config{MinVersion: tls.VersionTLS12}
-		if o.TLS != nil {
-			r.tls = o.TLS.Clone()
+	r := &runner{settings: s, options: o, tokenizer: o.Tokenizer}
+	for _, text := range s.targetURLs() {
+		t, err := newTarget(&s, text)
+		if err != nil {
+			return nil, err
 		}
-		r.tls.ServerName, r.tls.NextProtos = u.Hostname(), []string{"http/1.1"}
+
+		t.ready = make(chan net.Conn, r.width())
+		r.targets = append(r.targets, t)
+		r.proxied = r.proxied || o.Dial == nil && ProxyOf(text) != ""
+		if t.url.Scheme == "https" && r.tls == nil {
+			r.tls = &tls.Config{MinVersion: tls.VersionTLS12}
+			if o.TLS != nil {
+				r.tls = o.TLS.Clone()
+			}
+			r.tls.NextProtos = []string{"http/1.1"}
+		}
 	}
 
 	own, err := s.TLS()
@@ -195,9 +196,6 @@ func newRunner(s Settings, o Options) (*runner, error) {
 		r.tls.RootCAs = own.RootCAs
 	}
 
-	r.proxied = o.Dial == nil && ProxyOf(s.URL) != ""
-
-	r.ready = make(chan net.Conn, r.width())
 	r.transport = r.newTransport()
 	key, err := s.key(o.Getenv)
 	if err != nil {
@@ -248,32 +246,37 @@ func header(s Settings, key string) http.Header {
 	return h
 }
 
-// CheckFiles returns an error if the input file of a load, by option, cannot be read.
+// CheckFiles returns an error if an input file of a load, by option, cannot be read.
 func CheckFiles(paths map[string]string) error {
 	s := DefaultSettings()
-	if s.Trace = paths["trace"]; s.Trace == "" {
+	if s.Trace, s.Dataset = paths["trace"], paths["dataset"]; s.Trace+s.Dataset == "" {
 		return nil
 	}
-	_, err := s.readTrace(workload.Config{})
+	_, err := s.readInput(workload.Config{})
 	return err
 }
 
-// readTrace returns the conversations of the trace.
-func (s *Settings) readTrace(c workload.Config) ([]workload.Conversation, error) {
-	f, err := fileutil.Open(s.Trace)
+// readInput returns the conversations of the trace or the dataset.
+func (s *Settings) readInput(c workload.Config) ([]workload.Conversation, error) {
+	path, read, what := s.Trace, workload.Trace, "trace"
+	if s.Dataset != "" {
+		path, read, what = s.Dataset, workload.Dataset, "dataset"
+	}
+
+	f, err := fileutil.Open(path)
 	if err != nil {
-		return nil, fmt.Errorf("trace: %w", err)
+		return nil, fmt.Errorf("%s: %w", what, err)
 	}
 	defer f.Close()
-	return workload.Trace(f, s.Trace, c)
+	return read(f, path, c)
 }
 
 func (r *runner) makePrompts() error {
 	s := &r.settings
 	c := s.synthetic(r.tokenizer, r.options.Salt)
 
-	if s.Trace != "" {
-		list, err := s.readTrace(c)
+	if s.Trace+s.Dataset != "" {
+		list, err := s.readInput(c)
 		if err != nil {
 			return err
 		}
@@ -317,6 +320,8 @@ func (r *runner) promptSource() string {
 	switch {
 	case r.settings.Trace != "":
 		return "trace"
+	case r.settings.Dataset != "":
+		return "dataset"
 	case r.settings.Prompt == PromptIDs:
 		return "token_ids"
 	case r.tokenizer != nil:
@@ -328,10 +333,11 @@ func (r *runner) promptSource() string {
 func (r *runner) run(ctx context.Context) (*Traffic, error) {
 	out := &Traffic{Settings: r.settings, Prompts: r.promptSource(), Conversations: r.conversations}
 	out.Queue = Queue{Waited: math.NaN(), Prefill: math.NaN()}
-	cache := newCacheProbe(r)
-
-	if err := cache.reset(ctx, &out.Cache); err != nil {
-		return nil, err
+	cache := newCacheProbe(r, r.targets[0])
+	for _, t := range r.targets {
+		if err := newCacheProbe(r, t).reset(ctx, &out.Cache); err != nil {
+			return nil, err
+		}
 	}
 
 	if r.settings.TokenCounts == CountsServer {
@@ -435,22 +441,24 @@ func (r *runner) connect(ctx context.Context, n int) error {
 
 	ctx, cancel := context.WithTimeout(ctx, min(seconds(r.settings.Timeout), time.Minute))
 	defer cancel()
-	open := func() error {
-		c, err := r.dial(ctx)
-		if err == nil {
-			r.ready <- c
-		}
-		return err
-	}
-
-	if err := open(); err != nil {
-		return fmt.Errorf("cannot reach the server: %s; is it running, and is url right?", plainNet(err))
-	}
-
 	var g errgroup.Group
 	g.SetLimit(64)
-	for range n - 1 {
-		g.Go(open)
+	for _, t := range r.targets {
+		open := func() error {
+			c, err := r.dial(ctx, t)
+			if err == nil {
+				t.ready <- c
+			}
+			return err
+		}
+
+		if err := open(); err != nil {
+			return fmt.Errorf("cannot reach the server %s: %s; is it running, and is url right?", t.name, plainNet(err))
+		}
+
+		for range (n+len(r.targets)-1)/len(r.targets) - 1 {
+			g.Go(open)
+		}
 	}
 
 	if err := g.Wait(); err != nil {
@@ -463,8 +471,10 @@ func (r *runner) connect(ctx context.Context, n int) error {
 // close closes all connections.
 func (r *runner) close() {
 	r.transport.CloseIdleConnections()
-	for len(r.ready) > 0 {
-		_ = (<-r.ready).Close() // an unused connection, so its error does not matter
+	for _, t := range r.targets {
+		for len(t.ready) > 0 {
+			_ = (<-t.ready).Close() // an unused connection, so its error does not matter
+		}
 	}
 }
 

@@ -26,9 +26,16 @@ import (
 type Settings struct {
 	// URL is the server's base URL. The scheme is optional and defaults to http. A path in it is prepended
 	// to the endpoint's path.
-	URL          string `json:"url"`
-	Model        string `json:"model"`
-	EndpointType string `json:"endpoint_type"`
+	URL string `json:"url"`
+	// URLs are several servers that share the load, instead of URL. URLWeights are their shares, 1 by default.
+	URLs       []string           `json:"urls"`
+	URLWeights map[string]float64 `json:"url_weights"`
+
+	// Model is the model that requests ask for. Models are several models with their shares, such as LoRA adapters,
+	// instead of Model.
+	Model        string             `json:"model"`
+	Models       map[string]float64 `json:"models"`
+	EndpointType string             `json:"endpoint_type"`
 
 	// Path replaces the endpoint's default path.
 	Path      string            `json:"endpoint"`
@@ -136,6 +143,19 @@ type Settings struct {
 	Trace      string  `json:"trace"`
 	TraceSpeed float64 `json:"trace_speed"`
 
+	// Dataset is a file with prompts that replaces synthetic ones; see workload.Dataset.
+	Dataset string `json:"dataset"`
+
+	// Documents is the number of texts of a request of embeddings or rerank, each with ISL tokens. Query is the length of
+	// the query of rerank.
+	Documents int `json:"documents"`
+	Query     int `json:"query_length"`
+
+	// Images is the number of generated images of a chat request.
+	Images      int `json:"images"`
+	ImageWidth  int `json:"image_width"`
+	ImageHeight int `json:"image_height"`
+
 	// CancelShare is the fraction of requests that are cancelled CancelDelay seconds after they were sent.
 	CancelShare float64 `json:"cancel_share"`
 	CancelDelay float64 `json:"cancel_delay"`
@@ -212,6 +232,9 @@ func plainType(t string) string {
 	return t
 }
 
+// maxImage limits the width and the height of generated images.
+const maxImage = 8192
+
 // Settle fills in defaults that depend on other settings. It returns an error if the settings are invalid.
 func (s *Settings) Settle() error {
 	if s.Batch > 0 {
@@ -223,11 +246,16 @@ func (s *Settings) Settle() error {
 		}
 	}
 
+	if !openai.Endpoint(s.EndpointType).Generates() {
+		s.Streaming = false
+		s.Documents = max(s.Documents, 1)
+	}
+
 	if s.Concurrency == 0 && s.RequestRate == 0 && s.Trace == "" {
 		s.Concurrency = 1
 	}
 
-	if s.Requests == 0 && s.Duration == 0 && s.Sessions == 0 && s.Trace == "" {
+	if s.Requests == 0 && s.Duration == 0 && s.Sessions == 0 && s.Trace+s.Dataset == "" {
 		s.Requests = max(10, 2*s.Concurrency)
 	}
 
@@ -255,6 +283,21 @@ func (s *Settings) Settle() error {
 	switch {
 	case s.Prompt == PromptIDs && s.EndpointType != string(openai.Completions):
 		return errors.New(`prompt = "token_ids" needs endpoint_type = "completions": the chat endpoint takes text only`)
+
+	case s.Trace != "" && s.Dataset != "":
+		return errors.New("trace and dataset are both set; keep one")
+
+	case s.Documents > 0 && openai.Endpoint(s.EndpointType).Generates():
+		return errors.New(`documents needs endpoint_type "embeddings" or "rerank"`)
+
+	case !openai.Endpoint(s.EndpointType).Generates() && (s.Trace+s.Dataset != "" || s.Turns > 1 || s.TurnsStdDev > 0):
+		return fmt.Errorf("endpoint_type %q takes synthetic documents of one turn; leave trace, dataset and turns away", s.EndpointType)
+
+	case s.Images > 0 && s.EndpointType != string(openai.Chat) && s.EndpointType != string(openai.Responses):
+		return errors.New(`images needs endpoint_type "chat" or "responses"`)
+
+	case s.Images > 0 && (s.ImageWidth*s.ImageHeight == 0 || s.ImageWidth > maxImage || s.ImageHeight > maxImage):
+		return fmt.Errorf("an image has %d x %d pixels; each side must be from 1 to %d", s.ImageWidth, s.ImageHeight, maxImage)
 
 	case s.Batch > 0 && (s.RequestRate > 0 || s.Trace != "" || s.Turns > 1 || s.ConcurrencyRamp > 0):
 		return errors.New("batch is set: batches follow each other, so leave request_rate, trace, turns and concurrency_ramp away")
@@ -315,7 +358,11 @@ func (s *Settings) Settle() error {
 		return err
 	}
 
-	if s.Trace == "" {
+	if err := s.checkTargets(); err != nil {
+		return err
+	}
+
+	if s.Trace+s.Dataset == "" {
 		if err := s.synthetic(nil, 0).Validate(); err != nil {
 			return err
 		}
@@ -341,7 +388,8 @@ func (s *Settings) synthetic(t workload.Tokenizer, salt uint64) workload.Config 
 		Turns:  workload.Length{Mean: s.Turns, StdDev: s.TurnsStdDev},
 		Delay:  workload.Length{Mean: s.TurnDelay, StdDev: s.TurnDelayStdDev},
 		Prefix: s.PrefixLength, PrefixPool: s.PrefixPool, IDs: s.Prompt == PromptIDs, Vocabulary: s.Vocabulary,
-		Tokenizer: t, Seed: s.Seed ^ salt,
+		Tokenizer: t, Seed: s.Seed ^ salt, Documents: s.Documents, Query: s.Query,
+		Images: s.Images, Width: s.ImageWidth, Height: s.ImageHeight,
 	}
 }
 

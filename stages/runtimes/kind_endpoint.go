@@ -49,7 +49,7 @@ func (*onEndpoint) WorkerOptions(rt *stage.Runtime, at Place, options map[string
 // Problem returns what is wrong with the input file of the load block.
 func (*onEndpoint) Problem(rt *stage.Runtime, blocks map[string]cty.Value) string {
 	values := map[string]string{}
-	for _, name := range []string{"trace"} {
+	for _, name := range []string{"trace", "dataset"} {
 		if v := attribute(blocks["load"], name); v != cty.NilVal && v.Type() == cty.String {
 			values[name] = absolute(declaredIn(rt, Place{}), v.AsString())
 		}
@@ -103,14 +103,35 @@ func ofLoad(runtime bool) []stage.Option {
 // lookTimeout is the timeout of the check for a server.
 const lookTimeout = 2 * time.Second
 
-// Look checks whether a server listens at the runtime's url. If connections are not allowed, as
-// when a plan is only read, it reports no error.
+// Look checks whether a server listens at each URL of the runtime. If connections are not allowed, as when a plan is
+// only read, it reports no error.
 func (*onEndpoint) Look(ctx context.Context, _ *Pools, rt *stage.Runtime) (string, error) {
-	url := load.DefaultSettings().URL
-	if v, ok := rt.Options["url"]; ok && v.IsKnown() && v.Type() == cty.String {
-		url = v.AsString()
+	urls := []string{load.DefaultSettings().URL}
+	if v := rt.Options["url"]; v != cty.NilVal && v.IsKnown() && v.Type() == cty.String {
+		urls[0] = v.AsString()
 	}
 
+	if v := rt.Options["urls"]; v != cty.NilVal && v.IsWhollyKnown() && !v.IsNull() && v.LengthInt() > 0 {
+		urls = nil
+		for it := v.ElementIterator(); it.Next(); {
+			_, e := it.Element()
+			urls = append(urls, e.AsString())
+		}
+	}
+
+	text := ""
+	for _, url := range urls {
+		found, err := lookAt(ctx, url)
+		if err != nil {
+			return "", err
+		}
+		text = found
+	}
+	return text, nil
+}
+
+// lookAt checks whether a server listens at a URL.
+func lookAt(ctx context.Context, url string) (string, error) {
 	address, err := load.AddressOf(url)
 	if err != nil {
 		return "", &Missing{What: err.Error(), Fix: "give url the server's address, such as http://localhost:8000"}

@@ -46,7 +46,7 @@ func serverKind() Kind {
 func serverOptions() []stage.Option {
 	own := optionsOf(host.Options())
 	for _, o := range endpointOptions() {
-		if o.Name != "url" {
+		if !slices.Contains([]string{"url", "urls", "url_weights"}, o.Name) {
 			own = append(own, o)
 		}
 	}

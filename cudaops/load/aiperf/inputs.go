@@ -26,7 +26,14 @@ func InputsJSON(r openai.Request, list *workload.Set) ([]byte, error) {
 		c := list.At(i)
 		e := entry{ID: c.ID}
 		for _, t := range c.Turns {
-			p := openai.Prompt{Text: t.Text, IDs: t.IDs, Messages: []openai.Message{{Role: "user", Content: t.Text}}}
+			p := openai.Prompt{Text: t.Text, IDs: t.IDs, Tools: t.Tools, Documents: t.Documents}
+			for _, raw := range t.Messages {
+				p.Messages = append(p.Messages, openai.Message{Raw: raw})
+			}
+			if t.Messages == nil {
+				p.Messages = []openai.Message{{Role: "user", Content: t.Text, Images: t.Images}}
+			}
+
 			body, err := r.Body(p, t.Output)
 			if err != nil {
 				return nil, err

@@ -31,6 +31,8 @@ type Record struct {
 	Number                         int // of the session, from 0
 	ID, Correlation, Conversation  string
 	Turn                           int
+	URL, Model                     string // of the server, and that the request asks for
+	Items, Images                  int    // embeddings or ranked documents, and images of the prompt
 	Warmup                         bool
 	Credit                         int64 // when the request was due
 	Free                           int64 // when the concurrency cap allowed the request

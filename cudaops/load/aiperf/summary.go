@@ -45,6 +45,9 @@ type Summary struct {
 	// shorter by more than min(5 %, 50 tokens). Compared counts successful requests with both the client's
 	// and the server's token counts. Mismatched counts those whose counts differ by more than 10 %.
 	Asked, Short, Compared, Mismatched int
+
+	// Items and Images are the totals of successful requests.
+	Items, Images int
 }
 
 // Get returns the metric with a tag, or false if there is none.
@@ -167,6 +170,8 @@ func (c *Collector) Add(r *Record) *Values {
 	}
 
 	s.Succeeded++
+	s.Items += r.Items
+	s.Images += r.Images
 	if x := c.v[OSLMismatch]; !math.IsNaN(x) {
 		s.Asked++
 		if lacking := float64(r.Asked - r.OSL()); lacking > min(0.05*float64(r.Asked), 50) {
@@ -246,6 +251,13 @@ func (c *Collector) Summary() *Summary {
 
 	scalar("total_isl", sum(InputLength))
 	scalar("total_osl", sum(OutputLength))
+	for i, n := range []int{s.Items, s.Images} {
+		if name := [2]string{"item", "image"}[i]; n > 0 && seconds > 0 {
+			scalar("total_"+name+"s", float64(n))
+			scalar(name+"_throughput", float64(n)/seconds)
+		}
+	}
+
 	scalar("total_output_tokens", sum(OutputTokens))
 	scalar("total_reasoning_tokens", sum(ReasoningTokens))
 	scalar("total_usage_prompt_tokens", sum(UsagePrompt))

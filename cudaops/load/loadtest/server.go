@@ -201,6 +201,9 @@ func (s *Server) route(c net.Conn, req *http.Request, body []byte) bool {
 		return s.generate(c, req.Header.Get("X-Request-ID"), req.Header, body,
 			strings.HasSuffix(path, "/chat/completions"))
 
+	case path == "/v1/responses", path == "/v1/embeddings", path == "/v1/rerank":
+		return s.other(c, req.Header, body, strings.TrimPrefix(path, "/v1/"))
+
 	case path == "/health", path == "/ping":
 		return plain(c, 200, "text/plain", "")
 

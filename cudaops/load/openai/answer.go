@@ -35,13 +35,19 @@ type Chunk struct {
 	Tools bool
 	Call  string
 
+	// Items counts embeddings or ranked documents. Done is true for the last message of a stream of Responses.
+	Items int
+	Done  bool
+
 	// Finish is the finish_reason, or "" if it is not set.
 	Finish string
 	Usage  *Usage
 }
 
 // Tokens reports whether the chunk contains output of the model.
-func (c *Chunk) Tokens() bool { return c.Content != "" || c.Reasoning != "" || c.Tools || c.IDs > 0 }
+func (c *Chunk) Tokens() bool {
+	return c.Content != "" || c.Reasoning != "" || c.Tools || c.IDs > 0 || c.Items > 0
+}
 
 // ErrJSON is returned for a message that is not a JSON object.
 var ErrJSON = errors.New("a message of the answer is no JSON object")
@@ -79,8 +85,25 @@ func Parse(data []byte) (Chunk, error) {
 	}
 
 	var failure error
+	var delta gjson.Result
+	kind := ""
 	root.ForEach(func(key, value gjson.Result) bool {
 		switch key.Str {
+		case "type":
+			kind = value.Str
+
+		case "delta":
+			delta = value
+
+		case "output":
+			c.output(value)
+
+		case "response":
+			c.response(value, &failure)
+
+		case "data", "results":
+			c.Items += int(value.Get("#").Int())
+
 		case "choices":
 			value.ForEach(func(_, choice gjson.Result) bool {
 				c.choice(choice)
@@ -105,6 +128,22 @@ func Parse(data []byte) (Chunk, error) {
 
 		return failure == nil
 	})
+
+	switch kind {
+	case "response.output_text.delta", "response.refusal.delta":
+		join(&c.Content, delta)
+	case "response.reasoning_text.delta", "response.reasoning_summary_text.delta":
+		join(&c.Reasoning, delta)
+	case "response.function_call_arguments.delta":
+		c.Tools = true
+		join(&c.Call, delta)
+	case "response.completed", "response.incomplete":
+		c.Done, c.Content, c.Reasoning, c.Call, c.Tools = true, "", "", "", false // deltas had the output
+	case "response.failed", "error":
+		if failure == nil {
+			failure = serverError(root)
+		}
+	}
 
 	if failure == nil && slices.Contains(gaveUp, c.Finish) {
 		failure = &ServerError{Message: fmt.Sprintf("finish_reason is %q", c.Finish)}
@@ -170,6 +209,32 @@ func (c *Chunk) choice(choice gjson.Result) {
 	})
 }
 
+// response adds the object that ends a stream of Responses.
+func (c *Chunk) response(v gjson.Result, failure *error) {
+	if u := v.Get("usage"); u.IsObject() {
+		c.Usage = usage(u)
+	}
+	if e := v.Get("error"); e.Exists() && e.Type != gjson.Null {
+		*failure = serverError(e)
+	}
+}
+
+// output adds the items of a whole response of Responses.
+func (c *Chunk) output(v gjson.Result) {
+	v.ForEach(func(_, item gjson.Result) bool {
+		switch item.Get("type").Str {
+		case "message":
+			join(&c.Content, item.Get("content"))
+		case "reasoning":
+			join(&c.Reasoning, item.Get("content"))
+			join(&c.Reasoning, item.Get("summary"))
+		case "function_call":
+			c.call(item)
+		}
+		return true
+	})
+}
+
 // call adds part of a tool call.
 func (c *Chunk) call(f gjson.Result) {
 	c.Tools = true
@@ -212,18 +277,21 @@ func join(to *string, v gjson.Result) {
 }
 
 func usage(v gjson.Result) *Usage {
-	count := func(path string) int {
-		n := v.Get(path)
-		if n.Type != gjson.Number || n.Num < 0 {
-			return -1
+	// Responses has names of its own.
+	count := func(paths ...string) int {
+		for _, path := range paths {
+			if n := v.Get(path); n.Type == gjson.Number && n.Num >= 0 {
+				return int(n.Num)
+			}
 		}
-		return int(n.Num)
+		return -1
 	}
 
 	return &Usage{
-		Prompt: count("prompt_tokens"), Completion: count("completion_tokens"), Total: count("total_tokens"),
-		Reasoning: count("completion_tokens_details.reasoning_tokens"),
-		Cached:    count("prompt_tokens_details.cached_tokens"),
+		Prompt: count("prompt_tokens", "input_tokens"), Completion: count("completion_tokens", "output_tokens"),
+		Total:     count("total_tokens"),
+		Reasoning: count("completion_tokens_details.reasoning_tokens", "output_tokens_details.reasoning_tokens"),
+		Cached:    count("prompt_tokens_details.cached_tokens", "input_tokens_details.cached_tokens"),
 	}
 }
 

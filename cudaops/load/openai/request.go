@@ -19,30 +19,46 @@ type Endpoint string
 const (
 	Chat        Endpoint = "chat"
 	Completions Endpoint = "completions"
+	Responses   Endpoint = "responses"
+	Embeddings  Endpoint = "embeddings"
+	Rerank      Endpoint = "rerank"
 )
 
+// paths are the URL paths of the endpoint types.
+var paths = map[Endpoint]string{Chat: "/v1/chat/completions", Completions: "/v1/completions",
+	Responses: "/v1/responses", Embeddings: "/v1/embeddings", Rerank: "/v1/rerank"}
+
 // Endpoints returns the names of all endpoint types.
-func Endpoints() []string { return []string{string(Chat), string(Completions)} }
+func Endpoints() []string {
+	return []string{string(Chat), string(Completions), string(Responses), string(Embeddings), string(Rerank)}
+}
 
 // Path returns the endpoint's default URL path.
-func (e Endpoint) Path() string {
-	if e == Completions {
-		return "/v1/completions"
-	}
-	return "/v1/chat/completions"
-}
+func (e Endpoint) Path() string { return paths[e] }
+
+// Generates reports whether responses have output tokens. Others have items: embeddings or ranked documents.
+func (e Endpoint) Generates() bool { return e != Embeddings && e != Rerank }
 
 // Message is one message of a conversation.
 type Message struct {
-	Role    string `json:"role"`
-	Content string `json:"content"`
+	Role    string
+	Content string
+
+	// Images are data URLs that follow the text.
+	Images []string
+
+	// Raw is the whole message as JSON. It replaces the other fields if it is not nil.
+	Raw json.RawMessage
 }
 
-// Prompt is the prompt of a request: messages for Chat, text or token ids for Completions.
+// Prompt is the prompt of a request: messages for Chat and Responses, text or token ids for Completions, documents for
+// Embeddings, and documents with a query, which is Text, for Rerank.
 type Prompt struct {
-	Messages []Message
-	Text     string
-	IDs      []int
+	Messages  []Message
+	Tools     json.RawMessage
+	Text      string
+	IDs       []int
+	Documents []string
 }
 
 // Request is the body of a request without its prompt and length.
@@ -55,7 +71,7 @@ type Request struct {
 }
 
 // reserved are the fields that extra inputs must not override.
-var reserved = []string{"messages", "prompt", "model", "stream"}
+var reserved = []string{"messages", "prompt", "input", "query", "documents", "model", "stream"}
 
 // CheckExtra returns an error if an extra input is not JSON or overrides a field that the plan sets.
 func CheckExtra(extra map[string]json.RawMessage) error {
@@ -96,17 +112,41 @@ func (r Request) Append(b []byte, p Prompt, tokens int) ([]byte, error) {
 
 	limit := "max_tokens"
 	switch {
-	case r.Endpoint == Chat:
-		limit = "max_completion_tokens"
-		name("messages")
+	case r.Endpoint == Chat || r.Endpoint == Responses:
+		field := "messages"
+		if limit = "max_completion_tokens"; r.Endpoint == Responses {
+			field, limit = "input", "max_output_tokens"
+		}
+
+		name(field)
 		b = append(b, '[')
 		for i, m := range p.Messages {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = appendString(append(b, `{"role":`...), m.Role)
-			b = appendString(append(b, `,"content":`...), m.Content)
-			b = append(b, '}')
+			b = m.append(b, r.Endpoint)
+		}
+		b = append(b, ']')
+
+		if p.Tools != nil && name("tools") {
+			b = append(b, p.Tools...)
+		}
+
+	case r.Endpoint == Embeddings || r.Endpoint == Rerank:
+		field := "input"
+		if r.Endpoint == Rerank {
+			field = "documents"
+			name("query")
+			b = appendString(b, p.Text)
+		}
+
+		name(field)
+		b = append(b, '[')
+		for i, d := range p.Documents {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			b = appendString(b, d)
 		}
 		b = append(b, ']')
 
@@ -128,13 +168,15 @@ func (r Request) Append(b []byte, p Prompt, tokens int) ([]byte, error) {
 
 	name("model")
 	b = appendString(b, r.Model)
-	name("stream")
-	b = strconv.AppendBool(b, r.Stream)
+	if r.Endpoint.Generates() {
+		name("stream")
+		b = strconv.AppendBool(b, r.Stream)
+	}
 
-	// Extra inputs with a limit under either name override ours.
-	_, other := r.Extra["max_tokens"]
-	_, same := r.Extra["max_completion_tokens"]
-	if tokens > 0 && !other && !same {
+	// Extra inputs with a limit under any name override ours.
+	limited := slices.ContainsFunc([]string{"max_tokens", "max_completion_tokens", "max_output_tokens"},
+		func(n string) bool { _, ok := r.Extra[n]; return ok })
+	if tokens > 0 && r.Endpoint.Generates() && !limited {
 		name(limit)
 		b = strconv.AppendInt(b, int64(tokens), 10)
 	}
@@ -150,11 +192,35 @@ func (r Request) Append(b []byte, p Prompt, tokens int) ([]byte, error) {
 		}
 	}
 
-	if r.Stream && name("stream_options") {
+	if r.Stream && r.Endpoint != Responses && name("stream_options") {
 		b = append(b, `{"include_usage":true}`...)
 	}
 
 	return append(b, '}'), nil
+}
+
+// append appends the JSON of a message.
+func (m *Message) append(b []byte, e Endpoint) []byte {
+	if m.Raw != nil {
+		return append(b, m.Raw...)
+	}
+
+	b = appendString(append(b, `{"role":`...), m.Role)
+	b = append(b, `,"content":`...)
+	if len(m.Images) == 0 {
+		return append(appendString(b, m.Content), '}')
+	}
+
+	text, image, end := `[{"type":"text","text":`, `},{"type":"image_url","image_url":{"url":`, `}`
+	if e == Responses {
+		text, image, end = `[{"type":"input_text","text":`, `},{"type":"input_image","image_url":`, ``
+	}
+
+	b = appendString(append(b, text...), m.Content)
+	for _, url := range m.Images {
+		b = append(appendString(append(b, image...), url), end...)
+	}
+	return append(b, `}]}`...)
 }
 
 // appendString appends a JSON string.

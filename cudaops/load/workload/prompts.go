@@ -3,6 +3,7 @@
 package workload
 
 import (
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -57,6 +58,13 @@ type Config struct {
 	IDs        bool
 	Vocabulary int
 
+	// Documents is the number of texts of a request, each as long as Input, if it is not 0. The prompt is then a query of
+	// Query tokens.
+	Documents, Query int
+
+	// Images is the number of generated images of a request, each with Width and Height.
+	Images, Width, Height int
+
 	// Tokenizer is used to generate text of exact lengths. If nil, the text consists of as many common
 	// words as tokens are needed.
 	Tokenizer Tokenizer
@@ -70,6 +78,14 @@ type Turn struct {
 	// Text or IDs is the prompt.
 	Text string
 	IDs  []int
+
+	// Messages are recorded messages that replace the text, with Tools. They are JSON.
+	Messages []json.RawMessage
+	Tools    json.RawMessage
+
+	// Documents are the texts of embeddings and rankings. Images are data URLs.
+	Documents []string
+	Images    []string
 
 	// Tokens is the length of the prompt, or -1 if only the server can count it.
 	Tokens int
@@ -176,7 +192,24 @@ func (s *Set) make(i int) Conversation {
 	}
 
 	for k := range n {
-		t := m.prompt(c.Input.draw(m.rand))
+		length := c.Input.draw(m.rand)
+		if c.Documents > 0 {
+			length = max(c.Query, 1)
+		}
+
+		t := m.prompt(length)
+		for range c.Documents {
+			d := m.prompt(c.Input.draw(m.rand))
+			t.Documents = append(t.Documents, d.Text)
+			if t.Tokens >= 0 {
+				t.Tokens += d.Tokens
+			}
+		}
+
+		for range c.Images {
+			t.Images = append(t.Images, m.image(c.Width, c.Height))
+		}
+
 		if k == 0 && len(s.pool) > 0 {
 			t = join(s.pool[m.rand.IntN(len(s.pool))], t)
 		}

@@ -4,11 +4,13 @@ import (
 	"bufio"
 	"bytes"
 	"cmp"
+	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -31,7 +33,7 @@ type traceLine struct {
 	SessionID string          `json:"-"`
 }
 
-// Trace reads a mooncake trace: JSON lines with timestamp (ms), input_length, output_length and hash_ids,
+// Trace reads a BurstGPT trace if the name ends in .csv, and else a mooncake trace: JSON lines with timestamp (ms), input_length, output_length and hash_ids,
 // or text_input. Lines with the same session_id are turns of one conversation, separated by delay (ms).
 // Prompts share the text of blocks of 512 tokens with equal hash ids. The conversations are sorted by time,
 // the first at 0.
@@ -39,6 +41,14 @@ type traceLine struct {
 // Trace uses only Seed, Tokenizer, IDs and Vocabulary of the config. Errors contain name and the line
 // number.
 func Trace(r io.Reader, name string, c Config) ([]Conversation, error) {
+	if strings.HasSuffix(name, ".csv") {
+		lines, err := burst(r, name)
+		if err != nil {
+			return nil, err
+		}
+		r = lines
+	}
+
 	s := bufio.NewScanner(r)
 	s.Buffer(make([]byte, 64<<10), 64<<20)
 	var out []Conversation
@@ -136,6 +146,46 @@ func Trace(r io.Reader, name string, c Config) ([]Conversation, error) {
 	}
 
 	return out, nil
+}
+
+// burst converts a BurstGPT trace to mooncake's format, line by line: CSV with the columns Timestamp (seconds), Request
+// tokens and Response tokens. Rows of requests that failed, without response tokens, are left empty.
+func burst(r io.Reader, name string) (io.Reader, error) {
+	in := csv.NewReader(r)
+	head, err := in.Read()
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+
+	var at [3]int
+	for i, want := range []string{"Timestamp", "Request tokens", "Response tokens"} {
+		if at[i] = slices.Index(head, want); at[i] < 0 {
+			return nil, fmt.Errorf("%s:1: a trace in CSV has the columns Timestamp, Request tokens and Response tokens, as BurstGPT", name)
+		}
+	}
+
+	out := bytes.NewBufferString("\n") // the header's line
+	for {
+		row, err := in.Read()
+		if err == io.EOF {
+			return out, nil
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", name, err)
+		}
+
+		var v [3]float64
+		for i := range v {
+			if v[i], err = strconv.ParseFloat(row[at[i]], 64); err != nil {
+				line, _ := in.FieldPos(at[i])
+				return nil, fmt.Errorf("%s:%d: %s is %q", name, line, head[at[i]], row[at[i]])
+			}
+		}
+		if v[1] > 0 && v[2] > 0 {
+			fmt.Fprintf(out, `{"timestamp": %v, "input_length": %v, "output_length": %v}`, 1e3*v[0], v[1], v[2])
+		}
+		out.WriteByte('\n')
+	}
 }
 
 func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }

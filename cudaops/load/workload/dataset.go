@@ -1,0 +1,271 @@
+package workload
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"io"
+	"mime"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// entry is one entry of a dataset, in any of its formats.
+type entry struct {
+	Messages      []json.RawMessage `json:"messages"`
+	Tools         json.RawMessage   `json:"tools"`
+	Conversations []struct {
+		From  string `json:"from"`
+		Value string `json:"value"`
+	} `json:"conversations"`
+	Prompt  *string         `json:"prompt"`
+	Text    *string         `json:"text"`
+	Input   *string         `json:"text_input"`
+	Output  int             `json:"output_length"`
+	Session json.RawMessage `json:"session_id"`
+}
+
+// Dataset reads prompts from a file. The format follows from the file's name and content:
+//
+//   - .txt: a prompt on each line
+//   - .csv: a column prompt or text, and optionally output_length and session_id
+//   - .jsonl: an object on each line; .json: a list of objects. An object has messages (OpenAI's, with optional tools),
+//     conversations (ShareGPT's), or prompt or text.
+//
+// Entries with the same session_id are turns of one conversation. Each message of a human in a ShareGPT conversation is a
+// turn. Of the config, only Tokenizer and Output are used; Output applies to entries without output_length. Images of
+// messages may be names of files, relative to the dataset; they are embedded. Errors contain name and the place.
+func Dataset(r io.Reader, name string, c Config) ([]Conversation, error) {
+	d := &dataset{c: c, name: name, sessions: map[string]int{}}
+	var err error
+	switch filepath.Ext(name) {
+	case ".txt", ".jsonl":
+		err = d.lines(r, filepath.Ext(name) == ".txt")
+	case ".csv":
+		err = d.csv(r)
+	case ".json":
+		var list []json.RawMessage
+		if err = json.NewDecoder(r).Decode(&list); err != nil {
+			return nil, fmt.Errorf("%s: it must be a list of objects: %w", name, err)
+		}
+		for i, raw := range list {
+			if err = d.object(raw, i+1); err != nil {
+				break
+			}
+		}
+	default:
+		return nil, fmt.Errorf("%s: a dataset is a .txt, .csv, .json or .jsonl file", name)
+	}
+
+	if err == nil && len(d.out) == 0 {
+		err = fmt.Errorf("%s: the dataset has no prompts", name)
+	}
+	return d.out, err
+}
+
+type dataset struct {
+	c        Config
+	name     string
+	out      []Conversation
+	sessions map[string]int // index in out by session_id
+}
+
+func (d *dataset) lines(r io.Reader, text bool) error {
+	s := bufio.NewScanner(r)
+	s.Buffer(make([]byte, 64<<10), 64<<20)
+	n := 0
+	for s.Scan() {
+		n++
+		line := bytes.TrimSpace(s.Bytes())
+		if len(line) == 0 {
+			continue
+		}
+
+		err := error(nil)
+		if text {
+			prompt := string(line)
+			err = d.add(entry{Prompt: &prompt}, n)
+		} else {
+			err = d.object(bytes.Clone(line), n)
+		}
+		if err != nil {
+			return err
+		}
+	}
+
+	if err := s.Err(); err != nil {
+		return fmt.Errorf("%s:%d: %w", d.name, n+1, err)
+	}
+	return nil
+}
+
+func (d *dataset) csv(r io.Reader) error {
+	in := csv.NewReader(r)
+	head, err := in.Read()
+	if err != nil {
+		return fmt.Errorf("%s: %w", d.name, err)
+	}
+
+	at := func(names ...string) int {
+		return slices.IndexFunc(head, func(h string) bool { return slices.Contains(names, strings.TrimSpace(h)) })
+	}
+	prompt, output, session := at("prompt", "text", "text_input"), at("output_length"), at("session_id")
+	if prompt < 0 {
+		return fmt.Errorf("%s:1: there is no column prompt or text: %s", d.name, strings.Join(head, ", "))
+	}
+
+	for {
+		row, err := in.Read()
+		if err == io.EOF {
+			return nil
+		}
+		if err != nil {
+			return fmt.Errorf("%s: %w", d.name, err)
+		}
+
+		line, _ := in.FieldPos(0)
+		e := entry{Prompt: &row[prompt]}
+		if output >= 0 && row[output] != "" {
+			if e.Output, err = strconv.Atoi(row[output]); err != nil {
+				return fmt.Errorf("%s:%d: output_length is %q", d.name, line, row[output])
+			}
+		}
+		if session >= 0 && row[session] != "" {
+			e.Session = json.RawMessage(strconv.Quote(row[session]))
+		}
+		if err := d.add(e, line); err != nil {
+			return err
+		}
+	}
+}
+
+func (d *dataset) object(raw []byte, place int) error {
+	var e entry
+	if err := json.Unmarshal(raw, &e); err != nil {
+		return fmt.Errorf("%s:%d: %w", d.name, place, err)
+	}
+	return d.add(e, place)
+}
+
+// add adds an entry as a conversation, or to the conversation of its session.
+func (d *dataset) add(e entry, place int) error {
+	bad := func(format string, args ...any) error {
+		return fmt.Errorf("%s:%d: %s", d.name, place, fmt.Sprintf(format, args...))
+	}
+
+	if e.Output < 0 || e.Output > maxTokens {
+		return bad("output_length is %d", e.Output)
+	}
+
+	var turns []Turn
+	switch {
+	case len(e.Messages) > 0:
+		t := Turn{Messages: e.Messages, Tools: e.Tools}
+		text, err := d.embed(t.Messages)
+		if err != nil {
+			return bad("%v", err)
+		}
+		t.Text = text
+		turns = append(turns, t)
+
+	case len(e.Conversations) > 0:
+		for _, m := range e.Conversations {
+			if m.From == "human" || m.From == "user" {
+				turns = append(turns, Turn{Text: m.Value})
+			}
+		}
+
+	default:
+		for _, text := range []*string{e.Prompt, e.Text, e.Input} {
+			if text != nil {
+				turns = append(turns, Turn{Text: *text})
+				break
+			}
+		}
+	}
+
+	if len(turns) == 0 || turns[0].Text == "" && turns[0].Messages == nil {
+		return bad("it has no messages, conversations, prompt or text")
+	}
+
+	for i := range turns {
+		t := &turns[i]
+		t.Tokens, t.History, t.Output = -1, i > 0, e.Output
+		if d.c.Tokenizer != nil {
+			t.Tokens = len(d.c.Tokenizer.Encode(t.Text))
+		}
+		if t.Output == 0 && d.c.Output.Mean > 0 {
+			t.Output = int(d.c.Output.Mean)
+		}
+	}
+
+	if key := string(e.Session); key != "" && key != "null" {
+		if i, ok := d.sessions[key]; ok {
+			turns[0].History = true
+			d.out[i].Turns = append(d.out[i].Turns, turns...)
+			return nil
+		}
+		d.sessions[key] = len(d.out)
+	}
+
+	d.out = append(d.out, Conversation{ID: fmt.Sprintf("dataset_%06d", len(d.out)), Turns: turns, At: -1})
+	return nil
+}
+
+// embed replaces names of image files in messages by their data, and returns the texts of the messages.
+func (d *dataset) embed(messages []json.RawMessage) (string, error) {
+	var texts []string
+	for i, raw := range messages {
+		var m map[string]any
+		if err := json.Unmarshal(raw, &m); err != nil || m["role"] == nil {
+			return "", fmt.Errorf("message %d is no object with a role", i+1)
+		}
+
+		if text, ok := m["content"].(string); ok {
+			texts = append(texts, text)
+		}
+
+		parts, _ := m["content"].([]any)
+		changed := false
+		for _, p := range parts {
+			part, _ := p.(map[string]any)
+			if text, ok := part["text"].(string); ok {
+				texts = append(texts, text)
+			}
+
+			image, _ := part["image_url"].(map[string]any)
+			url, ok := image["url"].(string)
+			if !ok || strings.Contains(url, ":") {
+				continue
+			}
+
+			data, err := os.ReadFile(filepath.Join(filepath.Dir(d.name), url))
+			if err != nil {
+				return "", fmt.Errorf("image: %w", err)
+			}
+			image["url"], changed = dataURL(mime.TypeByExtension(filepath.Ext(url)), data), true
+		}
+
+		if changed {
+			out, err := json.Marshal(m)
+			if err != nil {
+				return "", err
+			}
+			messages[i] = out
+			continue
+		}
+
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, raw); err != nil {
+			return "", err
+		}
+		messages[i] = compact.Bytes()
+	}
+
+	return strings.Join(texts, "\n"), nil
+}
