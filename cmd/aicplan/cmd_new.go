@@ -48,7 +48,8 @@ func (c *newOpCmd) Run(a *app) error {
 	}
 
 	plan = shown(plan)
-	fmt.Fprintf(a.stdout, `Wrote %s (the op function) and %s (its grid, collect, gate and export).
+	fmt.Fprintf(a.stdout, `Wrote %s (the functions of both phases) and %s (its tables, grids, collect,
+verify, gate and export).
 
 Next:
   aicplan plan %s -v                          the cases, without measuring

@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -348,22 +349,24 @@ func TestSkeletonMeasuresAtOnce(t *testing.T) {
 		if hello.Error != nil && pkg != "" {
 			return // no torch here
 		}
-		if len(hello.Ops) != 1 || hello.Ops[0] != "my_kernel" {
+		if !slices.Equal(hello.Ops, []string{"my_kernel_context", "my_kernel_generation"}) {
 			t.Fatalf("ops = %v, error %+v", hello.Ops, hello.Error)
 		}
-		row := c.rows("my_kernel", m{"num_tokens": 4, "hidden_size": 64, "dtype": dtype}, nil)[0]
-		if v, ok := row["latency"].(float64); !ok || !(v > 0) || row["kernel_source"] != source {
-			t.Errorf("package %q: row = %v", pkg, row)
+		for op, length := range map[string]string{"my_kernel_context": "isl", "my_kernel_generation": "step"} {
+			row := c.rows(op, m{"batch_size": 1, length: 4, "num_heads": 2, "tp_size": 2, "head_dim": 8, "dtype": dtype}, nil)[0]
+			if v, ok := row["latency"].(float64); !ok || !(v > 0) || row["kernel_source"] != source {
+				t.Errorf("package %q, %s: row = %v", pkg, op, row)
+			}
 		}
 		if pkg != "" {
 			return
 		}
-		if f := c.fails("my_kernel", m{"num_tokens": 4, "hidden_size": 64, "dtype": "bfloat16"}); f.Class != worker.ClassUnsupportedConfig {
+		if f := c.fails("my_kernel_context", m{"batch_size": 1, "isl": 4, "num_heads": 2, "tp_size": 2, "head_dim": 8, "dtype": "bfloat16"}); f.Class != worker.ClassUnsupportedConfig {
 			t.Errorf("plain Python has no bfloat16: %+v", f)
 		}
 	}
 	measure("", "float64", "plain_python")
-	measure("torch", "bfloat16", "torch_rms_norm")
+	measure("torch", "bfloat16", "torch_sdpa")
 
 	if got := string(hclwrite.Format([]byte(s.Plan))); got != s.Plan {
 		t.Errorf("the plan is not in canonical form; it would be\n%s", got)
