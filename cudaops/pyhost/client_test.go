@@ -186,6 +186,9 @@ func (c *client) next(want string, dst any) string {
 			}
 			continue
 		}
+		if head.Type == worker.TypeCode && want != worker.TypeCode {
+			continue
+		}
 		if head.Type == worker.TypeStart && want != worker.TypeStart {
 			continue // a case is started again at every visit
 		}

@@ -40,7 +40,7 @@ func TestQuestionsBeforeAndAfterHello(t *testing.T) {
 		t.Errorf("asked %+v", q)
 	}
 	_, err = worker.Launch(t.Context(), spec(m{"a": binding}, nil))
-	if !errors.As(err, &fail) || !strings.Contains(err.Error(), "nothing answers") {
+	if !errors.As(err, &fail) || !strings.Contains(err.Error(), "are not answered") {
 		t.Errorf("without answers: %v", err)
 	}
 

@@ -61,6 +61,11 @@ func (r *run) receive(s *slot, ev Event, now time.Time) {
 		}
 	case ev.Waits:
 		s.waits, s.deadline, s.stall = s.state == slotUp, time.Time{}, time.Time{}
+	case ev.Code != nil:
+		if s.code == nil {
+			s.code = map[string]*Code{}
+		}
+		s.code[ev.Code.Op] = ev.Code
 	case ev.Log != nil:
 		r.set.Log(s.Name, ev.Log.Level, ev.Log.Text)
 	case ev.Bye != nil:
@@ -150,6 +155,7 @@ func (r *run) broken(s *slot, what string, blamed *flight) {
 func (r *run) done(s *slot, f *flight, o Outcome, now time.Time) {
 	o.Task, o.Slot, o.Started, o.Ended = f.task, s.Name, f.started, now
 	o.Hello, o.Fresh, o.Spool = &s.proc.Hello, s.ran == 0, s.Spec.Init.Spool
+	o.Code = s.code[f.task.Case.Op]
 	s.ran++
 	if o.Cause == CauseNone || o.Cause == CauseReported {
 		s.fails = 0

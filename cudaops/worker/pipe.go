@@ -219,6 +219,9 @@ func parseEvent(env envelope, line []byte) (ev Event, err error) {
 	case TypeLog:
 		ev.Log = new(Log)
 		err = decodeMessage(line, ev.Log)
+	case TypeCode:
+		ev.Code = new(Code)
+		err = decodeMessage(line, ev.Code)
 	case TypeBye:
 		ev.Bye = new(Bye)
 		err = decodeMessage(line, ev.Bye)

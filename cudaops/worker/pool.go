@@ -98,6 +98,7 @@ type Outcome struct {
 	Cause       Cause
 	Slot        string
 	Hello       *Hello // of its worker
+	Code        *Code  // of the op, as the worker has reported it; nil if it has not
 	// Fresh is true if the worker had run no other case.
 	Fresh   bool
 	Started time.Time // of the last start; zero if it never started
@@ -163,25 +164,29 @@ func (p *Pool) run(ctx context.Context, set Settings, src CaseSource, finished f
 	return r.loop(finished)
 }
 
-// Up starts workers for the given number of tasks and returns the hello of the first one, so
-// that the caller knows the environment before it provides tasks. The errors are those of
-// Run.
-func (p *Pool) Up(ctx context.Context, set Settings, tasks int) (*Hello, error) {
+// Up brings up workers for so many tasks and returns the hello of the first one, so that the caller learns
+// where its cases will run before it hands them out. If op is not empty and the worker reports code, Up waits
+// for the code of op and returns it. The errors are those of Run.
+func (p *Pool) Up(ctx context.Context, set Settings, tasks int, op string) (*Hello, *Code, error) {
 	w := &waiter{tasks: tasks}
-	if err := p.run(ctx, set, w, func(r *run) bool {
+	var code *Code
+	err := p.run(ctx, set, w, func(r *run) bool {
 		for _, s := range r.slots {
-			if s.state == slotUp && s.recycle == "" && sameSettings(s.set, r.set) {
+			if s.state != slotUp || s.recycle != "" || !sameSettings(s.set, r.set) {
+				continue
+			}
+			if code = s.code[op]; code != nil || op == "" || !s.proc.Hello.ReportsCode {
 				w.hello = &s.proc.Hello
 				return true
 			}
 		}
 
 		return false
-	}); err != nil {
-		return nil, err
+	})
+	if err != nil {
+		return nil, nil, err
 	}
-
-	return w.hello, nil
+	return w.hello, code, nil
 }
 
 // waiter is a source with pending tasks that provides none.

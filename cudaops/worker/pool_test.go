@@ -294,7 +294,7 @@ func TestUp(t *testing.T) {
 			starts++
 		}
 	}}
-	hello, err := pool.Up(t.Context(), set, 1)
+	hello, _, err := pool.Up(t.Context(), set, 1, "")
 	if err != nil || hello.Framework != "CPU" || hello.Pid == 0 {
 		t.Fatalf("%+v, %v", hello, err)
 	}
@@ -307,14 +307,14 @@ func TestUp(t *testing.T) {
 		t.Errorf("%d workers were started for one task", starts)
 	}
 	// Other settings reach a warm worker before it is reported.
-	if _, err := pool.Up(t.Context(), worker.Settings{Seed: 5}, 1); err != nil {
+	if _, _, err := pool.Up(t.Context(), worker.Settings{Seed: 5}, 1, ""); err != nil {
 		t.Error(err)
 	}
 }
 
 func TestUpFails(t *testing.T) {
 	bad := newPool(t, worker.PoolSpec{Slots: testSlots(t, 1, 1, "TEST_WORKER=broken")})
-	if _, err := bad.Up(t.Context(), worker.Settings{}, 1); !errors.Is(err, worker.ErrNoWorkers) {
+	if _, _, err := bad.Up(t.Context(), worker.Settings{}, 1, ""); !errors.Is(err, worker.ErrNoWorkers) {
 		t.Errorf("got %v", err)
 	}
 }

@@ -69,6 +69,7 @@ type Event struct {
 	Result *CaseResult
 	Error  *Error
 	Log    *Log
+	Code   *Code
 	Bye    *Bye
 	// Waits is true if the worker waits for the instrument of its device.
 	Waits bool

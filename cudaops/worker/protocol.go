@@ -39,6 +39,9 @@ const (
 	// the answer. Cases may arrive before it.
 	TypeAsk    = "ask"    // worker -> engine
 	TypeAnswer = "answer" // engine -> worker
+	// TypeCode reports the code of an op. A worker whose hello has reports_code sends it once an op is loaded
+	// and, if more was imported since, before the next end of a case.
+	TypeCode = "code" // worker -> engine
 	// TypeMeasure is a message between a worker and the instrument of its device, in either
 	// direction; see Spec.Instrument.
 	TypeMeasure = "measure"
@@ -83,9 +86,29 @@ type Hello struct {
 	// Configure is true if the worker accepts configure messages. Otherwise other settings need
 	// a new process.
 	Configure bool `json:"configure,omitempty"`
+	// ReportsCode is true if the worker sends the code of every op that it loads.
+	ReportsCode bool `json:"reports_code,omitempty"`
 	// Error is set if the worker cannot work at all, for example if its framework is missing.
 	// The process then ends.
 	Error *Failure `json:"error,omitempty"`
+}
+
+// Code is the code that an op is measured with, as far as it was imported.
+type Code struct {
+	Type string `json:"type"`
+	Op   string `json:"op"`
+	// Files are the imported files that belong to no installed distribution, with the SHA-256 in hex of what
+	// was imported.
+	Files []CodeFile `json:"files"`
+	// Packages maps installed distributions that the op imports, and those that they require, to versions.
+	Packages map[string]string `json:"packages,omitempty"`
+}
+
+// CodeFile is a file of a Code.
+type CodeFile struct {
+	Module string `json:"module,omitempty"` // dotted name; empty for the file of the op
+	Path   string `json:"path"`             // absolute
+	SHA256 string `json:"sha256"`
 }
 
 // Configure replaces the measure settings, the op bindings and the seed of init, so that one

@@ -202,7 +202,7 @@ func (r *run) configure(no int) bool {
 				s.recycle = err.Error()
 			}
 
-			s.set = r.set
+			s.set, s.code = r.set, nil
 		}
 	}
 
@@ -325,6 +325,7 @@ func (r *run) launch(no int) {
 	clean := s.dirty || s.fresh
 	s.state, s.recycle, s.bye, s.ran, s.starts, s.baseRSS, s.dirty, s.waits = slotStarting, "", "", 0, 0, 0, false,
 		false
+	s.code = nil
 	s.set = r.set
 	r.start(no, r.set, clean)
 }

@@ -33,7 +33,8 @@ type slot struct {
 	proc    *Process
 	set     Settings // that proc received last
 	held    []*flight
-	ran     int // cases that this process has ended
+	code    map[string]*Code // that this process has reported, by op
+	ran     int              // cases that this process has ended
 	starts  int
 	baseRSS int64
 	fresh   bool   // reserved for a task that wants a fresh process

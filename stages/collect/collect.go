@@ -102,18 +102,23 @@ type Config struct {
 	estimate *stage.Ref // of Reference
 	watched  *telemetry.Config
 	reads    []*stage.Ref
-	readIDs  []string          // of reads, in the same order; nil if one is unknown
-	place    *executors.Config // nil means this process
-	system   string
-	spec     *systems.Spec // of System; nil if not set
-	bind     any
-	source   atomic.Pointer[runtimes.OpFile]      // of a python op; see readSource
-	assumed  atomic.Pointer[runtimes.Environment] // of the cache key
-	met      atomic.Pointer[runtimes.Environment] // of the rows, set when the stage runs
-	settings measure.Settings
-	blocks   map[string]cty.Value // defined by the runtime's kind, by name
-	rules    []Rule
-	limits   limits
+	readIDs  []string // of reads, in the same order; nil if one is unknown
+	pinned   bool     // set when the stage runs: files must not change any more
+
+	readsFilesID string            // digest of ReadsFiles
+	kindFiles    []string          // files that the runtime's kind reads
+	kindFilesID  string            // their digest
+	place        *executors.Config // nil means this process
+	system       string
+	spec         *systems.Spec // of System; nil if not set
+	bind         any
+	code         atomic.Pointer[runtimes.Code]        // of the op, as planned or as measured with
+	assumed      atomic.Pointer[runtimes.Environment] // of the cache key
+	met          atomic.Pointer[runtimes.Environment] // of the rows, set when the stage runs
+	settings     measure.Settings
+	blocks       map[string]cty.Value // defined by the runtime's kind, by name
+	rules        []Rule
+	limits       limits
 
 	unsupported []unsupported
 }

@@ -14,8 +14,18 @@ import (
 // on except the values of the case itself.
 func (c *Config) Context(spec *grid.Spec, env *runtimes.Environment) checkpoint.Context {
 	ctx := c.origin(spec, env)
-	if source, ok := c.sourceIn(spec.Op, env); ok {
-		ctx.Extra["source"] = source
+	code := c.codeIn(spec.Op, env)
+	if code != nil && len(code.Files) > 0 {
+		ctx.Extra["source"] = code.String()
+	}
+	if packages := c.packagesIn(code); len(packages) > 0 {
+		ctx.Extra["packages"] = packages
+	}
+	if c.about().UsesGPUs && len(env.Variables) > 0 {
+		ctx.Extra["variables"] = env.Variables
+	}
+	if c.kindFilesID != "" {
+		ctx.Extra["files"] = c.kindFilesID
 	}
 
 	if c.about().Interpreted {
@@ -118,30 +128,12 @@ func minorVersion(version string) string {
 	return parts[0] + "." + parts[1]
 }
 
-// sourceIn returns the identity of the op's source code for the journal. It is the digest of the op's
-// files, or the digest seen last if the files are not available here. The result is false if the binding
-// states a version, or if nothing is known.
-func (c *Config) sourceIn(gridOp string, env *runtimes.Environment) (string, bool) {
-	if c.stated() {
-		return "", false // the context contains the binding
-	}
-	if now := c.source.Load(); now != nil {
-		return now.String(), true
-	}
-	seen, ok := env.Sources[c.sourceKey(gridOp)]
-	return seen, ok
-}
-
-func (c *Config) sourceKey(gridOp string) string {
-	return runtimes.SourceKey(c.runtime, c.opName(gridOp), c.bind)
-}
-
 // stated reports whether the binding has a version, with which the author marks code changes. The op's
 // files then need not be compared.
 func (c *Config) stated() bool {
 	b, _ := c.bind.(map[string]any)
 	_, ok := b[versionWord]
-	return ok && c.about().ReadsSource
+	return ok && c.about().HasCode
 }
 
 // versionWord is the attribute of a python op's binding that is not sent to the worker.
@@ -158,18 +150,4 @@ func (c *Config) workerBind() any {
 		return nil
 	}
 	return out
-}
-
-// readSource finds the source code of the op and stores its digest for Context. If env is not nil, its
-// framework version selects the source.
-func (c *Config) readSource(gridOp, planDir string, env *runtimes.Environment) {
-	version := ""
-	if env != nil {
-		version = env.Version
-	}
-	if s, ok := c.kind().Source(c.runtime, planDir, c.opName(gridOp), c.workerBind(), version); ok {
-		c.source.Store(&s)
-	} else {
-		c.source.Store(nil)
-	}
 }

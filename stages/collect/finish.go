@@ -7,7 +7,6 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
-	"aicplan/stages/runtimes"
 )
 
 func (r *running) stopped() bool {
@@ -44,11 +43,8 @@ func (r *running) needs(why string) *stage.Outcome {
 
 // finish loads the stored results, checks them, and returns the stage's outcome with its tables.
 func (r *running) finish() (*stage.Outcome, error) {
-	if source, ok := r.sourceIn(r.planned.cases.Spec().Op, r.env); ok && !r.remembered {
-		if err := runtimes.RememberSource(r.rc.Store, r.runtime.Address, r.sourceKey(r.planned.cases.Spec().Op),
-			source); err != nil {
-			r.rc.Events.Message(r.rc.Address, "warn", err.Error())
-		}
+	if r.part == nil && r.reusesOtherCode() {
+		r.remember() // a plan that is made without the op's files assumes the code of these rows
 	}
 
 	if err := r.job.load(r.journal); err != nil {

@@ -158,7 +158,20 @@ func (f *followed) meet(s *executors.Status, env *runtimes.Environment) error {
 	}
 
 	diff := r.differences(r.env, env)
-	if diff == "" || f.foreign[s.Node] {
+	if diff == "" {
+		same, err := r.sameContext(env)
+		if err != nil || same {
+			return err
+		}
+		// The task has imported code that no task had reported before.
+		if err := r.settleIn(env); err != nil {
+			return err
+		}
+		f.count()
+		f.keeper = newKeeper(r.job, nil, r.rc.Events, r.rc.Address)
+		return nil
+	}
+	if f.foreign[s.Node] {
 		return nil
 	}
 

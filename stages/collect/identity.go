@@ -72,8 +72,8 @@ func (c *Config) Values() map[string]any {
 	if c.runtime != nil {
 		out["runtime"] = stage.RuntimeValues(c.runtime)
 	}
-	if source := c.source.Load(); source != nil {
-		out["source"] = source.String()
+	if code := c.code.Load(); code != nil && len(code.Files) > 0 {
+		out["source"] = code.String()
 	}
 
 	if len(c.blocks) > 0 {

@@ -33,7 +33,7 @@ func explained(err error) error {
 }
 
 // up starts workers. It returns nil without an error if the user stopped the run in the meantime.
-func (r *running) up(ctx context.Context, set worker.Settings) (*worker.Hello, error) {
+func (r *running) up(ctx context.Context, set worker.Settings) (*worker.Hello, *worker.Code, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	done := make(chan struct{})
@@ -46,12 +46,12 @@ func (r *running) up(ctx context.Context, set worker.Settings) (*worker.Hello, e
 		}
 	}()
 
-	hello, err := r.pool.Up(ctx, set, len(r.job.todo()))
+	hello, code, err := r.pool.Up(ctx, set, len(r.job.todo()), r.opName(r.planned.cases.Spec().Op))
 	if err != nil && r.stopped() && errors.Is(err, context.Canceled) {
-		return nil, nil
+		return nil, nil, nil
 	}
 
-	return hello, err
+	return hello, code, err
 }
 
 func (r *running) workerLog(slot, level, text string) {
@@ -80,25 +80,34 @@ func (r *running) workerLog(slot, level, text string) {
 
 // meet takes the environment of the first worker. If it differs from the expected one, the open cases
 // are determined again from its journal.
-func (r *running) meet(h *worker.Hello) error {
-	env := runtimes.EnvironmentOf(r.runtime, h)
-	if err := r.reported(&env); err != nil {
+func (r *running) meet(h *worker.Hello, code *worker.Code) error {
+	reported := runtimes.EnvironmentOf(r.runtime, h)
+	if err := r.reported(&reported); err != nil {
 		return err
 	}
 
-	env.SeenAt, env.Workers = time.Now().UTC().Format(time.RFC3339), r.pool.Slots()
-	spec := r.planned.cases.Spec()
-	r.readSource(spec.Op, r.rc.PlanDir, &env)
-	same, err := r.asAssumed(&env, "nothing of it was measured")
+	reported.SeenAt, reported.Workers = time.Now().UTC().Format(time.RFC3339), r.pool.Slots()
+	if r.env != nil {
+		reported.Code = r.env.Code
+	} else if seen, err := runtimes.Known(r.rc.Store, r.runtime.Address); err == nil && seen != nil {
+		reported.Code = seen.Code
+	}
+
+	env, err := r.imported(&reported, code)
+	if err != nil {
+		return err
+	}
+
+	same, err := r.asAssumed(env, "nothing of it was measured")
 	switch {
 	case err != nil:
 		return err
 	case same:
-		r.env = &env
+		r.env = env
 		return nil
 	}
 
-	return r.settleIn(&env)
+	return r.settleIn(env)
 }
 
 // asAssumed compares the environment that the workers report with the one that the plan assumed, and
@@ -107,16 +116,13 @@ func (r *running) meet(h *worker.Hello) error {
 func (r *running) asAssumed(env *runtimes.Environment, done string) (bool, error) {
 	same := false
 	if r.env != nil {
-		env.Sources = r.env.Sources
 		var err error
 		if same, err = r.sameContext(env); err != nil {
 			return false, err
 		}
 	}
 
-	if same {
-		env.Asked = r.env.Asked
-	} else {
+	if !same {
 		r.pools.Met(r.runtime, env)
 	}
 
@@ -125,8 +131,10 @@ func (r *running) asAssumed(env *runtimes.Environment, done string) (bool, error
 	}
 
 	if r.env != nil && !same {
-		r.rc.Events.Message(r.rc.Address, "warn", "the environment is not the one that the plan assumed: "+
-			r.differences(r.env, env))
+		// Workers report the code of an op only when it was loaded, so other code is no surprise.
+		if diff := r.differences(r.env, env); diff != "" {
+			r.rc.Events.Message(r.rc.Address, "warn", "the environment is not the one that the plan assumed: "+diff)
+		}
 	}
 
 	return same, nil
@@ -161,7 +169,7 @@ func (r *running) besides(env *runtimes.Environment, done string) error {
 	if len(others) == 0 {
 		return nil
 	}
-	if err := runtimes.Remember(r.rc.Store, r.runtime.Address, *env); err != nil {
+	if err := r.pools.Remember(r.rc.Store, r.runtime, *env); err != nil {
 		return err
 	}
 

@@ -55,6 +55,7 @@ func CasesOf(p *stage.Plan) *grid.Cases {
 // the coordinator builds the table.
 func (c *Config) RunPart(ctx context.Context, rc *stage.RunContext, part *Part) (executors.State, string) {
 	fail := func(err error) (executors.State, string) { return executors.Failed, err.Error() }
+	c.pinned = true
 	r := &running{Config: c, rc: rc, heard: map[string]bool{}, part: part}
 	if r.planned, _ = rc.Plan.Private.(*planned); r.planned == nil {
 		return fail(errors.New("the cases are not known to the task's plan"))

@@ -28,9 +28,12 @@ func (c *Config) opName(gridOp string) string {
 type keyExtra struct {
 	Environment map[string]string `json:"environment"`
 	// Source is the code of a python op, Python its interpreter; see Context.
-	Source    string `json:"source,omitempty"`
-	Python    string `json:"python,omitempty"`
-	Selection any    `json:"selection,omitempty"`
+	Source    string            `json:"source,omitempty"`
+	Packages  map[string]string `json:"packages,omitempty"`
+	Variables map[string]string `json:"variables,omitempty"`
+	Files     string            `json:"files,omitempty"`
+	Python    string            `json:"python,omitempty"`
+	Selection any               `json:"selection,omitempty"`
 	// Instrument is the version of the measuring code; see Context.
 	Instrument int `json:"instrument,omitempty"`
 	// Reads identify what the op reads of other stages.
@@ -55,9 +58,14 @@ func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.
 	if known {
 		k.Reads = c.readIDs
 	}
+	k.Files = c.kindFilesID
+	cases, op := grids.CasesOf(pc.Upstream(c.grid)), ""
+	if cases != nil {
+		op = cases.Spec().Op
+	}
 	env := c.met.Load()
-	if env == nil { // else other stages may have met other workers since
-		env, _ = c.pools.Expect(ctx, pc.Store, c.runtime)
+	if env == nil { // other stages may have met other workers since
+		env, _ = c.expect(ctx, pc.Store, op, pc.PlanDir)
 	}
 	if env != nil {
 		c.assumed.Store(env)
@@ -69,12 +77,13 @@ func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.
 			k.Python = minorVersion(env.Env["python"])
 		}
 	}
-	cases := grids.CasesOf(pc.Upstream(c.grid))
-	if cases != nil {
-		c.readSource(cases.Spec().Op, pc.PlanDir, env)
-	}
 	if cases != nil && env != nil {
-		k.Source, _ = c.sourceIn(cases.Spec().Op, env)
+		if code := c.codeIn(op, env); code != nil {
+			k.Source, k.Packages = code.String(), c.packagesIn(code)
+		}
+		if c.about().UsesGPUs {
+			k.Variables = env.Variables
+		}
 	}
 	if cases != nil && truncated(cases.Len(), pc.Options) {
 		k.Selection = selectionKey(pc.Options)
@@ -142,8 +151,8 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 	if strange > 0 {
 		p.Warnings = append(p.Warnings, fmt.Sprintf("%d of %d cases are going to fail: %s; leave them out with a filter", strange, cases.Len(), why))
 	}
-	env, assumed := c.pools.Expect(ctx, pc.Store, c.runtime)
-	if u := c.pools.Unanswered(ctx, c.runtime); u != nil {
+	env, assumed := c.expect(ctx, pc.Store, cases.Spec().Op, pc.PlanDir)
+	if u := c.pools.Unanswered(c.runtime); u != nil {
 		p.Warnings = append(p.Warnings, u.What+"; "+u.Fix)
 	}
 	reason := c.runtime.Address + " has not been seen yet as it is now, so nothing can be reused before it runs"
@@ -165,7 +174,6 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 		reason = "what it reads is written first"
 	}
 	if env != nil && readsKnown {
-		c.readSource(cases.Spec().Op, pc.PlanDir, env)
 		journal, jc, err := c.journal(pc.Store, cases.Spec(), env)
 		if err != nil {
 			return fail("The case journal cannot be read", err)
@@ -294,6 +302,9 @@ func inWords(line string) string {
 	}
 	if strings.HasPrefix(line, "extra."+readsWord+" ") {
 		return "what it reads changed"
+	}
+	if strings.HasPrefix(line, "extra.files ") {
+		return "a file changed that the load or the server's command names"
 	}
 	return strings.TrimPrefix(line, "extra.")
 }

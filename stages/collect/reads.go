@@ -44,8 +44,21 @@ func (c *Config) checkReads() error {
 }
 
 // resolve sets readIDs to the identities of the stages that the op reads and the digest of its other
-// files. It returns false if one of the stages has not run yet.
+// files. It returns false if one of the stages has not run yet. Once the stage has run, it changes nothing:
+// the rows belong to the files that they were measured with.
 func (c *Config) resolve(ctx context.Context, pc *stage.PlanContext) (bool, error) {
+	if c.pinned {
+		return true, nil
+	}
+
+	var err error
+	c.kindFiles, c.kindFilesID = c.kind().Files(c.runtime, pc.PlanDir, c.blocks), ""
+	if len(c.kindFiles) > 0 {
+		if c.kindFilesID, err = contentOf(ctx, c.kindFiles); err != nil {
+			return false, err
+		}
+	}
+
 	c.readIDs = nil
 	for _, ref := range c.reads {
 		id := pc.Identity(ref)
@@ -57,11 +70,10 @@ func (c *Config) resolve(ctx context.Context, pc *stage.PlanContext) (bool, erro
 	}
 
 	if len(c.ReadsFiles) > 0 {
-		id, err := contentOf(ctx, c.ReadsFiles)
-		if err != nil {
+		if c.readsFilesID, err = contentOf(ctx, c.ReadsFiles); err != nil {
 			return false, fmt.Errorf("reads_files: %w", err)
 		}
-		c.readIDs = append(c.readIDs, id)
+		c.readIDs = append(c.readIDs, c.readsFilesID)
 	}
 
 	return true, nil

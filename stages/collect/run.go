@@ -28,7 +28,8 @@ type running struct {
 	watching *telemetry.Watch
 	part     *Part                  // of a task; nil if this process has all cases
 	samples  map[string]*slotSample // by worker
-	foreign  error                  // set if a worker reports a different environment
+	foreign  error                  // why results are not accepted any more
+	more     *worker.Code           // set with errMore in foreign
 	reused   int                    // units
 	now      int                    // units measured by this run
 
@@ -38,6 +39,7 @@ type running struct {
 
 // Run implements stage.Stage.
 func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
+	c.pinned = true
 	r := &running{Config: c, rc: rc, heard: map[string]bool{}}
 	if rc.Plan != nil {
 		r.planned, _ = rc.Plan.Private.(*planned)
@@ -105,7 +107,7 @@ func (r *running) kept() *stage.Outcome {
 
 // lookUp closes the units that the journal of the expected environment contains.
 func (r *running) lookUp(ctx context.Context) error {
-	env, _ := r.pools.Expect(ctx, r.rc.Store, r.runtime)
+	env, _ := r.expect(ctx, r.rc.Store, r.planned.cases.Spec().Op, r.rc.PlanDir)
 	if env == nil {
 		return nil
 	}
@@ -114,7 +116,6 @@ func (r *running) lookUp(ctx context.Context) error {
 
 // settleIn switches to an environment and closes the units that its journal contains.
 func (r *running) settleIn(env *runtimes.Environment) error {
-	r.readSource(r.planned.cases.Spec().Op, r.rc.PlanDir, env)
 	journal, _, err := r.Config.journal(r.rc.Store, r.planned.cases.Spec(), env)
 	if err != nil {
 		return err
@@ -163,7 +164,7 @@ func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
 
 	set.Reads = r.readFiles()
 	set.Wake, set.Log = r.rc.Stop, r.workerLog
-	hello, err := r.up(ctx, set)
+	hello, code, err := r.up(ctx, set)
 	switch {
 	case err != nil && ctx.Err() != nil:
 		return nil, ctx.Err()
@@ -173,10 +174,33 @@ func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
 		return nil, r.giveUp()
 	}
 
-	if err := r.meet(hello); err != nil {
+	if err := r.meet(hello, code); err != nil {
 		return nil, err
 	}
 
+	for {
+		out, err := r.measure(ctx, set)
+		if err == nil || !errors.Is(err, errMore) {
+			return out, err
+		}
+
+		// What was measured stays in the journal of the code that was known then.
+		env, err := r.imported(r.env, r.more)
+		if err != nil {
+			return nil, err
+		}
+
+		r.pools.Met(r.runtime, env)
+		r.foreign, r.more, r.remembered = nil, nil, false
+		if err := r.settleIn(env); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// measure measures the open cases in the environment that the workers have reported. If the outcome is not nil,
+// the stage ends with it. The error is errMore if other code was imported meanwhile.
+func (r *running) measure(ctx context.Context, set worker.Settings) (*stage.Outcome, error) {
 	if r.part != nil {
 		r.part.arrived(r.env)
 		if len(r.job.todo()) == 0 {
@@ -272,12 +296,7 @@ func (r *running) remember() {
 	}
 
 	r.remembered = true
-	env, op := *r.env, r.planned.cases.Spec().Op
-	if source, ok := r.sourceIn(op, r.env); ok {
-		env.Sources = map[string]string{r.sourceKey(op): source}
-	}
-
-	if err := runtimes.Remember(r.rc.Store, r.runtime.Address, env); err != nil {
+	if err := r.pools.Remember(r.rc.Store, r.runtime, *r.env); err != nil {
 		r.rc.Events.Message(r.rc.Address, "warn", err.Error())
 	}
 }
@@ -311,6 +330,9 @@ func (c *checked) Done(o worker.Outcome) {
 			}
 			r.foreign = fmt.Errorf("worker %s does not measure where the first one did: %s; %s", o.Slot, diff, advice)
 		}
+	}
+	if r.foreign == nil {
+		r.foreign = r.unlike(&o)
 	}
 
 	if r.foreign != nil || r.part.told(&o) {

@@ -2,6 +2,7 @@ package runtimes
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -20,24 +21,27 @@ import (
 	"aicplan/sink/base/fileutil"
 )
 
-// Environment describes where a worker measures.
+// Environment describes where and with which code a worker measures. The state folder has the one that was
+// seen last for each runtime, and plans assume it.
 type Environment struct {
 	Framework string            `json:"framework"`
 	Version   string            `json:"version"`
 	Device    string            `json:"device"`
 	Env       map[string]string `json:"env,omitempty"`
+	// Variables are the environment variables of this process that workers inherit and that may change
+	// kernels; see VariablePrefixes.
+	Variables map[string]string `json:"variables,omitempty"`
+	// Code maps CodeKey to the code that an op was last measured with.
+	Code map[string]*Code `json:"code,omitempty"`
 	// Identity identifies the runtime block; see identity. An environment with another identity is
 	// ignored.
 	Identity string `json:"identity"`
 	// Interpreter is the block's python attribute. If the interpreter cannot be queried, an environment
 	// with another interpreter is ignored.
 	Interpreter string `json:"interpreter,omitempty"`
-	// Asked is the interpreter's own report in the format of asAsked if it differed from that of its
-	// workers, and "" otherwise. As long as the interpreter reports the same, its workers do too.
-	Asked string `json:"asked,omitempty"`
-	// Sources maps SourceKey to the digest of the source files that the op was measured with. Plans use
-	// it if the files are not available.
-	Sources map[string]string `json:"sources,omitempty"`
+	// Asked is what the interpreter reported at that time. What it reports now is compared with it, because its
+	// workers may report something else.
+	Asked *Installed `json:"asked,omitempty"`
 	// SeenAt is the time of the report in RFC 3339.
 	SeenAt string `json:"seen_at"`
 	// Workers is the number of workers.
@@ -60,6 +64,7 @@ func EnvironmentOf(rt *stage.Runtime, h *worker.Hello) Environment {
 	if e.Framework == "" {
 		e.Framework = rt.Package
 	}
+	e.Variables = inherited(rt)
 	return e
 }
 
@@ -89,7 +94,7 @@ func (e *Environment) Field(name string) string {
 // the runtime's requires; see Refused.
 func (p *Pools) Expect(ctx context.Context, store *checkpoint.Store,
 	rt *stage.Runtime) (env *Environment, assumed string) {
-	if e := p.metBy(rt); e != nil {
+	if e := p.seenNow(rt); e != nil {
 		return e, ""
 	}
 
@@ -100,13 +105,16 @@ func (p *Pools) Expect(ctx context.Context, store *checkpoint.Store,
 		}
 	}
 
-	known, err := Known(store, rt.Address)
-	if err != nil || known == nil || known.Identity != identity(rt) {
+	known := lastSeen(store, rt)
+	if known == nil {
 		return nil, ""
 	}
 
 	if rt.Framework != "" {
 		known.Framework = rt.Framework
+	}
+	if kind.About().UsesGPUs {
+		known.Variables = inherited(rt)
 	}
 
 	day, _, _ := strings.Cut(known.SeenAt, "T")
@@ -118,49 +126,102 @@ func (p *Pools) Expect(ctx context.Context, store *checkpoint.Store,
 			ctx = Running(ctx) // the user has run it here before
 		}
 
-		pkg, python := p.interpreterSays(ctx, rt)
-		told := pkg != "" || rt.Package == "" && python != ""
-		if !told && known.Interpreter != rt.Python {
-			return nil, ""
-		}
-
-		e := *known
-		switch {
-		case known.Asked != "" && known.Asked == asAsked(pkg, python):
-			told = false // the workers' version is already known
-		case pkg != "" && pkg != known.Version:
-			e.Version = pkg
-			assumed = fmt.Sprintf("%s %s is installed; its device as seen on %s", rt.Package, pkg, day)
-		case rt.Package == "" && python != "" && python != known.Version:
-			e.Version = python
-			assumed = fmt.Sprintf("Python %s is here; its device as seen on %s", python, day)
-		}
-
-		// A server is located by an interpreter but does not report one.
-		if _, reported := known.Env["python"]; python != "" && told && reported {
-			e.Env = maps.Clone(e.Env)
-			if e.Env == nil {
-				e.Env = map[string]string{}
+		now := p.installed(ctx, rt, packagesOf(known.Code))
+		if now.Package == "" && (rt.Package != "" || now.Python == "") {
+			if known.Interpreter != rt.Python {
+				return nil, ""
 			}
-			e.Env["python"] = python
+		} else if before := known.Version; known.update(rt, now) && known.Version != before {
+			assumed = fmt.Sprintf("%s %s is installed; its device as seen on %s", cmp.Or(rt.Package, "Python"),
+				known.Version, day)
 		}
-
-		known = &e
 	}
 
 	if binds(rt) && Satisfies(known.Version, rt.Requires) != nil {
 		return nil, ""
 	}
-
 	return known, assumed + p.elsewhere(rt, known)
+}
+
+// update replaces the versions that the interpreter reports differently than when the environment was seen.
+// It reports whether there are any.
+func (e *Environment) update(rt *stage.Runtime, now Installed) (changed bool) {
+	asked := e.Asked
+	if asked == nil {
+		asked = &Installed{}
+	}
+	replace := func(known *string, asked, now string) {
+		if now != "" && now != asked && now != *known {
+			*known, changed = now, true
+		}
+	}
+
+	if rt.Package != "" {
+		replace(&e.Version, asked.Package, now.Package)
+	} else {
+		replace(&e.Version, asked.Python, now.Python)
+	}
+	// A server is located by an interpreter but does not report one.
+	if python, reported := e.Env["python"]; reported {
+		replace(&python, asked.Python, now.Python)
+		e.Env["python"] = python
+	}
+	for _, c := range e.Code {
+		for name, version := range c.Packages {
+			replace(&version, asked.Packages[name], now.Packages[name])
+			c.Packages[name] = version
+		}
+	}
+	return changed
+}
+
+// installed returns the versions that the runtime's interpreter reports, each "" if it cannot be determined
+// here. A package that the runtime rejects counts as unknown, because it runs in another place then.
+func (p *Pools) installed(ctx context.Context, rt *stage.Runtime, packages []string) Installed {
+	if len(rt.Launcher) > 0 {
+		return Installed{}
+	}
+	now := p.Kind(rt.Kind).Installed(ctx, p, rt, packages)
+	if now.Package == unknownVersion || Satisfies(now.Package, rt.Requires) != nil {
+		now.Package = ""
+	}
+	return now
+}
+
+// Met records the environment that the workers of a runtime report if it differs from the expected one
+// or none was expected. Expect returns it from then on.
+func (p *Pools) Met(rt *stage.Runtime, e *Environment) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.met[rt.Address] = e
+}
+
+// seenNow returns a copy of the environment that Met recorded for a runtime, or nil.
+func (p *Pools) seenNow(rt *stage.Runtime) *Environment {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.met[rt.Address] == nil {
+		return nil
+	}
+	e := *p.met[rt.Address]
+	return &e
+}
+
+// lastSeen returns the environment in which a runtime was last seen, or nil if there is none with the same
+// identity.
+func lastSeen(store *checkpoint.Store, rt *stage.Runtime) *Environment {
+	known, err := Known(store, rt.Address)
+	if err != nil || known == nil || known.Identity != identity(rt) {
+		return nil
+	}
+	return known
 }
 
 // Refused returns why the known version of a runtime does not satisfy its requires. It returns "" if it
 // does or if nothing is known.
 func Refused(store *checkpoint.Store, rt *stage.Runtime) string {
-	known, err := Known(store, rt.Address)
-	if err != nil || known == nil || known.Identity != identity(rt) || !binds(rt) ||
-		Satisfies(known.Version, rt.Requires) == nil {
+	known := lastSeen(store, rt)
+	if known == nil || !binds(rt) || Satisfies(known.Version, rt.Requires) == nil {
 		return ""
 	}
 	return fmt.Sprintf("%s requires %s, and %s was seen last", rt.Address, rt.Requires, known.Version)
@@ -169,8 +230,8 @@ func Refused(store *checkpoint.Store, rt *stage.Runtime) string {
 // SeenWith returns the interpreter with which a runtime was seen last if the plan now names another one,
 // and "" otherwise.
 func SeenWith(store *checkpoint.Store, rt *stage.Runtime) string {
-	known, err := Known(store, rt.Address)
-	if err != nil || known == nil || known.Identity != identity(rt) || known.Interpreter == rt.Python {
+	known := lastSeen(store, rt)
+	if known == nil || known.Interpreter == rt.Python {
 		return ""
 	}
 	return known.Interpreter
@@ -221,7 +282,7 @@ func (p *Pools) packageVersion(ctx context.Context, rt *stage.Runtime) string {
 	if rt.Package == "" || len(rt.Launcher) > 0 {
 		return ""
 	}
-	return p.Kind(rt.Kind).Installed(ctx, p, rt).Package
+	return p.Kind(rt.Kind).Installed(ctx, p, rt, nil).Package
 }
 
 // Known returns the environment in which a runtime was last seen, or nil.
@@ -243,53 +304,54 @@ func Known(store *checkpoint.Store, address string) (*Environment, error) {
 	return e, nil
 }
 
-// Remember stores the environment of a runtime for later plans. The state folder must exist. Known
-// sources of the same identity are kept.
-func Remember(store *checkpoint.Store, address string, e Environment) error {
+// Remember stores the environment of a runtime for later plans, with what the interpreter reports now. The
+// state folder must exist. Known code of the same identity is kept.
+func (p *Pools) Remember(store *checkpoint.Store, rt *stage.Runtime, e Environment) error {
 	if store.ReadOnly() {
 		return nil
 	}
+	known := lastSeen(store, rt)
+	code := map[string]*Code{}
+	if known != nil {
+		maps.Copy(code, known.Code)
+	}
+	maps.Copy(code, e.Code)
 
+	if p.Kind(rt.Kind).About().Interpreted && len(rt.Launcher) == 0 {
+		now := p.installed(Running(p.ctx), rt, packagesOf(code))
+		if version := cmp.Or(now.Package, now.Python); version != "" && version != e.Version {
+			// The interpreter may have been replaced since the plan was made.
+			p.mu.Lock()
+			clear(p.versions)
+			p.mu.Unlock()
+			now = p.installed(Running(p.ctx), rt, packagesOf(code))
+		}
+		if known != nil {
+			known.update(rt, now) // code of ops that this run did not measure
+			maps.Copy(code, known.Code)
+			maps.Copy(code, e.Code)
+		}
+		e.Asked = &now
+	}
+	e.Code = code
+
+	return writeSeen(store, rt.Address, e)
+}
+
+// writeSeen writes the record of the environment that a runtime was seen in last.
+func writeSeen(store *checkpoint.Store, address string, e Environment) error {
 	raw, err := json.MarshalIndent(e, "", "  ")
+	path := knownPath(store, address)
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(path), 0o755)
+	}
+	if err == nil {
+		_, err = fileutil.WriteFile(path, append(raw, '\n'))
+	}
 	if err != nil {
 		return fmt.Errorf("environment of %s: %w", address, err)
 	}
-
-	path := knownPath(store, address)
-	if known, err := Known(store, address); err == nil && known != nil && known.Identity == e.Identity {
-		sources := maps.Clone(known.Sources)
-		if sources == nil {
-			sources = map[string]string{}
-		}
-
-		maps.Copy(sources, e.Sources)
-		if e.Sources = sources; len(sources) == 0 {
-			e.Sources = nil
-		}
-		if raw, err = json.MarshalIndent(e, "", "  "); err != nil {
-			return fmt.Errorf("environment of %s: %w", address, err)
-		}
-	}
-
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return fmt.Errorf("environment of %s: %w", address, err)
-	}
-	if _, err := fileutil.WriteFile(path, append(raw, '\n')); err != nil {
-		return fmt.Errorf("environment of %s: %w", address, err)
-	}
-
 	return nil
-}
-
-// RememberSource stores the source that an op was last measured with, if the runtime has been seen.
-// Plans use it if the files are not available.
-func RememberSource(store *checkpoint.Store, address, key, source string) error {
-	known, err := Known(store, address)
-	if err != nil || known == nil || known.Sources[key] == source {
-		return err
-	}
-	known.Sources = map[string]string{key: source}
-	return Remember(store, address, *known)
 }
 
 func knownPath(store *checkpoint.Store, address string) string {
@@ -333,13 +395,4 @@ func shortName(name string) string {
 		return name
 	}
 	return strings.ToValidUTF8(name[:most-20], "") + "~" + shortSum([]byte(name))
-}
-
-// SourceKey returns the key of an op in Environment.Sources.
-func SourceKey(rt *stage.Runtime, op string, bind any) string {
-	raw, err := json.Marshal([]any{bind, rt.Path, rt.CollectorRoot})
-	if err != nil {
-		return op
-	}
-	return op + " " + shortSum(raw)
 }

@@ -57,11 +57,11 @@ func TestInterpreterThatDoesNotAnswer(t *testing.T) {
 	if m := p.Lacking(Running(t.Context()), rt); m != nil {
 		t.Errorf("it misses %v", m)
 	}
-	if u := p.Unanswered(t.Context(), rt); u == nil {
+	if u := p.Unanswered(rt); u == nil {
 		t.Error("a plan is not told of it")
 	}
 	rt.Python = interpreter(t, "printf '?'")
-	if u := p.Unanswered(Running(t.Context()), rt); u != nil {
+	if u := p.Unanswered(rt); u != nil {
 		t.Errorf("nobody asked, and %v", u)
 	}
 	if text, err := p.Framework(Running(t.Context()), rt); err != nil || !strings.Contains(text, "a worker will") {
@@ -89,7 +89,7 @@ func TestWrapperThatHangs(t *testing.T) {
 			runtime.Gosched()
 		}
 	}()
-	if got := askInterpreter(ctx, python, "acme", nil); got.Failure == "" || got.Package != unknownVersion {
+	if got := askInterpreter(ctx, python, "acme", nil, nil); got.Failure == "" || got.Package != unknownVersion {
 		t.Errorf("%+v", got)
 	}
 	f, err := os.OpenFile(fifo, os.O_RDWR, 0) // lets cat end

@@ -154,7 +154,7 @@ func TestExpectedVersionIsOneThatTheRuntimeTakes(t *testing.T) {
 	p := NewPools(Kinds())
 	defer p.Close()
 	rt := &stage.Runtime{Address: "runtime.new", Kind: "python", Package: "acme", Requires: "==2.0", Python: interpreter(t, "printf 1.0")}
-	if err := Remember(store, rt.Address, Environment{Version: "2.0", Device: "NVIDIA H200", Identity: identity(rt), Interpreter: rt.Python}); err != nil {
+	if err := writeSeen(store, rt.Address, Environment{Version: "2.0", Device: "NVIDIA H200", Identity: identity(rt), Interpreter: rt.Python}); err != nil {
 		t.Fatal(err)
 	}
 	if env, _ := p.Expect(t.Context(), store, rt); env == nil || env.Version != "2.0" {

@@ -16,10 +16,9 @@ var Told = map[string]string{
 	"package":        "the journal has it, with the version that was found",
 	"workers":        "the journal has it where several share a device",
 	"requires":       "it judges the version that was found",
-	"python":         "the journal has the interpreter's version and the package's",
-	"collector_root": "the journal has a digest of the collector and what it imports",
-	"path":           "the journal has a digest of the op's file and what it imports",
-	"launcher":       "what it starts says what it is; image and image_digest tell images apart",
+	"python":         "the journal has its version and those of the distributions that the op imports",
+	"collector_root": "the journal has a digest of the collector and of what it imports",
+	"path":           "the journal has a digest of the op's file and of what it imports",
 	"image":          "the journal has it",
 	"image_digest":   "the journal has it",
 }

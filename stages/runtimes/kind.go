@@ -41,8 +41,9 @@ type Kind interface {
 	// Problem returns a problem on this machine that a run would otherwise detect late, such as a missing
 	// program, or "".
 	Problem(rt *stage.Runtime, blocks map[string]cty.Value) string
-	// Installed returns the versions that the runtime's interpreter reports.
-	Installed(ctx context.Context, p *Pools, rt *stage.Runtime) Installed
+	// Installed returns the versions that the runtime's interpreter reports: of the runtime's package, its own,
+	// and those of further packages.
+	Installed(ctx context.Context, p *Pools, rt *stage.Runtime, packages []string) Installed
 	// OnGPUs reports whether the runtime's workers use this machine's GPUs.
 	OnGPUs(rt *stage.Runtime) bool
 	// OffMachine reports whether the runtime's rows are not measured on this machine, such as predictions.
@@ -52,12 +53,11 @@ type Kind interface {
 
 	// Bind completes a collect's binding with files from the plan's folder.
 	Bind(bind any, planDir string) (any, error)
-	// Source returns the source code that workers measure an op with. version is the framework's version, or
-	// "" if unknown.
-	Source(rt *stage.Runtime, planDir, op string, bind any, version string) (OpFile, bool)
-	// Files returns files of the plan that workers or servers read, by the name of the attribute. Their
-	// contents are part of the key.
-	Files(rt *stage.Runtime, planDir string, blocks map[string]cty.Value) map[string]string
+	// Entry returns where the code begins that workers measure an op with. version is the framework's version,
+	// or "" if unknown.
+	Entry(rt *stage.Runtime, planDir, op string, bind any, version string) (Entry, bool)
+	// Files returns files of the plan that workers or servers read. Their contents are part of the key.
+	Files(rt *stage.Runtime, planDir string, blocks map[string]cty.Value) []string
 	// RestartColumns returns the columns whose change requires a restart of the worker. Cases with the same
 	// values in them run one after the other. Nil keeps the order.
 	RestartColumns(rt *stage.Runtime, columns []string) []string
@@ -100,8 +100,8 @@ type Base struct {
 	UsesGPUs bool
 	// OnProcessor is set if workers without a GPU measure on the processor.
 	OnProcessor bool
-	// ReadsSource is set if Source may return a file.
-	ReadsSource bool
+	// HasCode is set if workers report the code of their ops.
+	HasCode bool
 	// Libraries lists the CUDA libraries that the workers open, as named by doctor.
 	Libraries []string
 	// FirstDeadline is the deadline of a case until some have been measured. Zero means the default.
@@ -118,9 +118,11 @@ type Base struct {
 // Installed is what an interpreter reports without importing the package of the runtime. Versions are "" if
 // there is none. Package is unknownVersion if only a worker can report it.
 type Installed struct {
-	Package, Python string
+	Package  string            `json:"package,omitempty"`
+	Python   string            `json:"python,omitempty"`
+	Packages map[string]string `json:"packages,omitempty"` // further packages
 	// Failure is why the interpreter did not answer, or "".
-	Failure string
+	Failure string `json:"-"`
 }
 
 // About implements Kind.
@@ -144,7 +146,9 @@ func (b *Base) Look(_ context.Context, _ *Pools, rt *stage.Runtime) (string, err
 func (b *Base) Problem(*stage.Runtime, map[string]cty.Value) string { return "" }
 
 // Installed implements Kind.
-func (b *Base) Installed(context.Context, *Pools, *stage.Runtime) Installed { return Installed{} }
+func (b *Base) Installed(context.Context, *Pools, *stage.Runtime, []string) Installed {
+	return Installed{}
+}
 
 // OnGPUs implements Kind.
 func (b *Base) OnGPUs(*stage.Runtime) bool { return b.UsesGPUs }
@@ -158,13 +162,13 @@ func (b *Base) OneWorker(*stage.Runtime) bool { return false }
 // Bind implements Kind.
 func (b *Base) Bind(bind any, _ string) (any, error) { return bind, nil }
 
-// Source implements Kind.
-func (b *Base) Source(*stage.Runtime, string, string, any, string) (OpFile, bool) {
-	return OpFile{}, false
+// Entry implements Kind.
+func (b *Base) Entry(*stage.Runtime, string, string, any, string) (Entry, bool) {
+	return Entry{}, false
 }
 
 // Files implements Kind.
-func (b *Base) Files(*stage.Runtime, string, map[string]cty.Value) map[string]string { return nil }
+func (b *Base) Files(*stage.Runtime, string, map[string]cty.Value) []string { return nil }
 
 // RestartColumns implements Kind.
 func (b *Base) RestartColumns(*stage.Runtime, []string) []string { return nil }

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -44,7 +45,7 @@ func pythonKind() Kind {
 		Env:         []string{cudaOrder},
 		Answer:      pyhost.Answer,
 		Interpreted: true,
-		ReadsSource: true,
+		HasCode:     true,
 		OnProcessor: true,
 		UsesGPUs:    true,
 		MaxGrowth:   16 << 30, // frameworks leak
@@ -149,8 +150,8 @@ func (*onPython) WorkerOptions(rt *stage.Runtime, at Place, options map[string]a
 type interpreted struct{ Base }
 
 // Installed implements Kind. The interpreter is asked once.
-func (*interpreted) Installed(ctx context.Context, p *Pools, rt *stage.Runtime) Installed {
-	return p.interpreter(ctx, rt)
+func (*interpreted) Installed(ctx context.Context, p *Pools, rt *stage.Runtime, packages []string) Installed {
+	return p.interpreter(ctx, rt, packages)
 }
 
 // Look implements Kind.
@@ -166,7 +167,7 @@ func (*interpreted) Look(ctx context.Context, p *Pools, rt *stage.Runtime) (stri
 	}
 
 	v := p.packageVersion(ctx, rt)
-	if u := p.Unanswered(ctx, rt); u != nil {
+	if u := p.Unanswered(rt); u != nil {
 		return "", u
 	}
 	if v == "" {
@@ -181,93 +182,110 @@ func (*interpreted) Look(ctx context.Context, p *Pools, rt *stage.Runtime) (stri
 	return fmt.Sprintf("%s %s", rt.Package, v), nil
 }
 
-// askPython prints the version of an installed distribution, or that there is
-// a package of that name without one, which a worker imports to learn it, and on
-// a second line the version of the interpreter.
+// askPython prints the version of an installed distribution, or that there is a package of that name without
+// one, which a worker imports to learn it. The second line is the version of the interpreter, further lines
+// are distributions and their versions.
 //
-// Python puts the current folder in front of what -c may import: that may be the
-// folder of a plan that nobody has decided to run yet. Every plan asks, so nothing
-// is imported that the answer does not need: the version is that of
-// platform.python_version.
+// Python puts the current folder in front of what -c may import. That may be the folder of a plan that was not
+// reviewed yet, so it is removed. Every plan asks, so nothing is imported that the answer does not need.
 const askPython = `import sys
 if sys.path[:1] == [""]:
     del sys.path[0]
-if sys.argv[1]:
+if sys.argv[1] or sys.argv[2:]:
     from importlib import metadata, util
+if sys.argv[1]:
     try:
         sys.stdout.write(metadata.version(sys.argv[1]))
     except metadata.PackageNotFoundError:
         if util.find_spec(sys.argv[1]) is not None:
             sys.stdout.write("` + unknownVersion + `")
-sys.stdout.write("\n" + sys.version.split()[0])`
+sys.stdout.write("\n" + sys.version.split()[0])
+for name in sys.argv[2:]:
+    try:
+        version = metadata.version(name)
+    except metadata.PackageNotFoundError:
+        version = "none"
+    sys.stdout.write("\n" + name + " " + version)`
 
-// interpreter asks a runtime's interpreter what it has, without importing the
-// package. It asks once. What a plan may not ask, only a worker can tell.
-func (p *Pools) interpreter(ctx context.Context, rt *stage.Runtime) Installed {
-	key, env, ok := question(ctx, rt)
+// interpreter asks a runtime's interpreter for versions, without importing packages. It asks once. If a plan may
+// not start the interpreter, only a worker can report the versions.
+func (p *Pools) interpreter(ctx context.Context, rt *stage.Runtime, packages []string) Installed {
+	key, env, ok := question(ctx, rt, packages)
 	if !ok {
 		return Installed{Package: unknownVersion}
 	}
+
 	p.mu.Lock()
 	ask := p.versions[key]
 	if ask == nil {
-		ask = sync.OnceValue(func() Installed { return askInterpreter(ctx, pythonOf(rt), rt.Package, env) })
+		ask = sync.OnceValue(func() Installed { return askInterpreter(ctx, pythonOf(rt), rt.Package, packages, env) })
 		p.versions[key] = ask
+		p.failures[pythonOf(rt)] = ask
 	}
 	p.mu.Unlock()
 	return ask()
 }
 
-// question is what an interpreter is asked, and the variables that it gets; false
-// where a plan may not ask it.
-func question(ctx context.Context, rt *stage.Runtime) (key string, env []string, ok bool) {
+// question returns a key for what an interpreter is asked, and the variables that it gets. It returns false if
+// a plan may not start the interpreter.
+func question(ctx context.Context, rt *stage.Runtime, packages []string) (key string, env []string, ok bool) {
 	env = environ(rt)
 	if !mayRun(ctx) {
 		if !plainPython(rt) {
 			return "", nil, false
 		}
-		env = nil // a wrapper in front of the interpreter could obey what is left of it
+		env = nil // a wrapper in front of the interpreter could use them
 	}
-	return strings.Join(append([]string{pythonOf(rt), rt.Package}, env...), "\x00"), env, true
+	words := slices.Concat([]string{pythonOf(rt), rt.Package}, packages, []string{""}, env)
+	return strings.Join(words, "\x00"), env, true
 }
 
-// Unanswered says why a runtime's interpreter, which was asked before, did not answer;
-// nil where it did, and where nobody asked.
-func (p *Pools) Unanswered(ctx context.Context, rt *stage.Runtime) *Unjudged {
-	for _, ctx := range []context.Context{ctx, Running(ctx)} { // a plan asks what has run here as a run does
-		key, _, ok := question(ctx, rt)
-		p.mu.Lock()
-		ask := p.versions[key]
-		p.mu.Unlock()
-		if !ok || ask == nil || ask().Failure == "" {
-			continue
-		}
-		return &Unjudged{
-			What: fmt.Sprintf("the interpreter %s did not say what it has: %s; a worker will find out", pythonOf(rt), ask().Failure),
-			Fix:  fmt.Sprintf("try it by hand: %s -v -c 'pass'", pythonOf(rt)),
-		}
+// Unanswered returns why a runtime's interpreter, which was asked before, did not answer. It returns nil if it
+// did, or if it was not asked.
+func (p *Pools) Unanswered(rt *stage.Runtime) *Unjudged {
+	p.mu.Lock()
+	ask := p.failures[pythonOf(rt)]
+	p.mu.Unlock()
+	if ask == nil || ask().Failure == "" {
+		return nil
 	}
-	return nil
+	return &Unjudged{
+		What: fmt.Sprintf("the interpreter %s did not report its versions: %s; a worker will report them", pythonOf(rt),
+			ask().Failure),
+		Fix: fmt.Sprintf("try it by hand: %s -v -c 'pass'", pythonOf(rt)),
+	}
 }
 
-func askInterpreter(ctx context.Context, python, pkg string, env []string) Installed {
+func askInterpreter(ctx context.Context, python, pkg string, packages, env []string) Installed {
 	if _, err := exec.LookPath(python); err != nil {
 		return Installed{}
 	}
 	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, python, "-c", askPython, pkg)
+	cmd := exec.CommandContext(ctx, python, append([]string{"-c", askPython, pkg}, packages...)...)
 	cmd.Env = append(os.Environ(), env...)
 	// What a wrapper has started keeps its output open after its end.
 	out, err := proc.Output(cmd)
 	if err != nil {
 		return Installed{Package: unknownVersion, Failure: unanswered(ctx, err)}
 	}
-	first, second, _ := strings.Cut(string(out), "\n")
-	return Installed{Package: strings.TrimSpace(first), Python: strings.TrimSpace(second)}
+	lines := strings.Split(string(out), "\n")
+	got := Installed{Package: strings.TrimSpace(lines[0])}
+	if len(lines) > 1 {
+		got.Python = strings.TrimSpace(lines[1])
+	}
+	for _, line := range lines[min(2, len(lines)):] {
+		if name, version, ok := strings.Cut(line, " "); ok {
+			if got.Packages == nil {
+				got.Packages = map[string]string{}
+			}
+			got.Packages[name] = strings.TrimSpace(version)
+		}
+	}
+	return got
 }
 
-// unanswered says why an interpreter did not answer.
+// unanswered returns why an interpreter did not answer.
 func unanswered(ctx context.Context, err error) string {
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return fmt.Sprintf("no answer within %v, so it hangs or its disk is very slow", probeTimeout)

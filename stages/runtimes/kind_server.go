@@ -64,11 +64,11 @@ func (*onServer) WorkerOptions(rt *stage.Runtime, at Place, options map[string]a
 }
 
 // Installed implements Kind. The server's version is unknown if the runtime has no package.
-func (k *onServer) Installed(ctx context.Context, p *Pools, rt *stage.Runtime) Installed {
+func (k *onServer) Installed(ctx context.Context, p *Pools, rt *stage.Runtime, packages []string) Installed {
 	if rt.Package == "" {
 		return Installed{}
 	}
-	return k.interpreted.Installed(ctx, p, rt)
+	return k.interpreted.Installed(ctx, p, rt, packages)
 }
 
 // Slots returns one worker that has all GPUs of the runtime.

@@ -30,7 +30,7 @@ func TestEveryRuntimeHasFilesOfItsOwn(t *testing.T) {
 			t.Errorf("%s has the file of %s%s", a, logs[log], paths[path])
 		}
 		logs[log], paths[path] = a, a
-		if err := Remember(store, a, Environment{Version: fmt.Sprint(i)}); err != nil {
+		if err := writeSeen(store, a, Environment{Version: fmt.Sprint(i)}); err != nil {
 			t.Fatal(err)
 		}
 	}

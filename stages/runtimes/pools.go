@@ -36,7 +36,8 @@ type Pools struct {
 	mu       sync.Mutex
 	pools    map[string]*worker.Pool
 	runtimes map[string]*stage.Runtime   // of the pools
-	versions map[string]func() Installed // by interpreter and package
+	versions map[string]func() Installed // by interpreter and packages
+	failures map[string]func() Installed // the last answer by interpreter
 	used     map[string]*use             // by the plan; keyed by address
 	met      map[string]*Environment     // by runtime address; see Met
 	reaped   bool
@@ -48,7 +49,7 @@ func NewPools(kinds []Kind) *Pools {
 	return &Pools{
 		Kinds: kinds, Devices: Devices, Driver: Driver, Clean: CleanGPU(nvml.Open), ctx: ctx, cancel: cancel,
 		pools: map[string]*worker.Pool{}, runtimes: map[string]*stage.Runtime{},
-		versions: map[string]func() Installed{}, met: map[string]*Environment{},
+		versions: map[string]func() Installed{}, failures: map[string]func() Installed{}, met: map[string]*Environment{},
 	}
 }
 

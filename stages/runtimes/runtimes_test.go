@@ -214,7 +214,7 @@ func TestExpectedEnvironment(t *testing.T) {
 		t.Errorf("a runtime that was never seen: %+v", e)
 	}
 	seen := Environment{Framework: "VLLM", Version: "0.24.0", Device: "NVIDIA H200", Identity: identity(py), SeenAt: "2026-01-02T03:04:05Z", Workers: 8}
-	if err := Remember(store, py.Address, seen); err != nil {
+	if err := writeSeen(store, py.Address, seen); err != nil {
 		t.Fatal(err)
 	}
 	e, assumed := p.Expect(t.Context(), store, py)
@@ -260,7 +260,7 @@ func TestAssumedGPUsAreNotTheOnesHere(t *testing.T) {
 		hello := &worker.Hello{Framework: "X", Version: "1", Device: "NVIDIA H200", Env: map[string]string{"driver": "580.1"}}
 		seen := EnvironmentOf(&tt.rt, hello)
 		seen.SeenAt = "2026-01-02T03:04:05Z"
-		if err := Remember(store, tt.rt.Address, seen); err != nil {
+		if err := writeSeen(store, tt.rt.Address, seen); err != nil {
 			t.Fatal(err)
 		}
 		e, assumed := p.Expect(t.Context(), store, &tt.rt)
@@ -297,7 +297,7 @@ func TestAnotherRuntimeKnowsNothing(t *testing.T) {
 	p := NewPools(Kinds())
 	defer p.Close() //nolint:errcheck // no workers
 	rt := &stage.Runtime{Kind: "cuda", Address: "runtime.gpu"}
-	if err := Remember(store, rt.Address, EnvironmentOf(rt, &worker.Hello{Version: "13.0", Device: "NVIDIA H200"})); err != nil {
+	if err := writeSeen(store, rt.Address, EnvironmentOf(rt, &worker.Hello{Version: "13.0", Device: "NVIDIA H200"})); err != nil {
 		t.Fatal(err)
 	}
 	if e, _ := p.Expect(t.Context(), store, rt); e == nil || e.Version != "13.0" {

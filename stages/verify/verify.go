@@ -226,7 +226,7 @@ func (c *Config) measure(ctx context.Context, rc *stage.RunContext, m *collect.M
 		}
 	}
 
-	hello, err := pool.Up(ctx, set, src.total)
+	hello, _, err := pool.Up(ctx, set, src.total, "")
 	if err != nil {
 		if sf, ok := errors.AsType[*worker.StartFailure](err); ok && sf.Reported &&
 			sf.Failure.Class == worker.ClassUnsupportedConfig {

@@ -21,6 +21,7 @@ A module imports from those above it in this list:
     offering     cases that are prepared here and measured by the engine
     fresh        modules that are read from their source
     source       Python files
+    imports      the code that an op is measured with
     bindings     what a plan binds an op to
     functions    ops that are functions
     reads        files of other stages that an op reads

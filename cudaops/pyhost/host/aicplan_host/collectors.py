@@ -46,6 +46,10 @@ class CollectorOp:
     def source(self):
         return self.module_name()
 
+    def entries(self):
+        """Where the op's code begins: the name of its module."""
+        return [self.module_name()]
+
     def module_name(self):
         b = self.binding
         if "versions" not in b:

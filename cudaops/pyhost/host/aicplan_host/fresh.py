@@ -5,11 +5,13 @@ same size and the same second of change: after an edit in that second, and where
 copies keep times (cp -p, rsync, layers of images), it runs the code of before.
 Rows belong to the code in the files."""
 
+import hashlib
 import importlib.machinery
 import os
 import sys
 
 _roots = []
+digests = {}  # SHA-256 of the files that were imported, by path
 
 
 class Source(importlib.machinery.SourceFileLoader):
@@ -17,6 +19,11 @@ class Source(importlib.machinery.SourceFileLoader):
 
     def path_stats(self, path):
         raise OSError("%s is always read from its source" % path)
+
+    def get_data(self, path):
+        data = super().get_data(path)
+        digests[os.path.abspath(path)] = hashlib.sha256(data).hexdigest()
+        return data
 
 
 _LOADERS = [
@@ -35,17 +42,18 @@ def read_source_of(folders):
         for root in {os.path.abspath(folder), os.path.realpath(folder)}:
             if root not in _roots:
                 _roots.append(root)
-    for known in [p for p in sys.path_importer_cache if _own(p)]:
+    for known in [p for p in sys.path_importer_cache if owned(p)]:
         del sys.path_importer_cache[known]
 
 
 def _hook(path):
-    if not _own(path) or not os.path.isdir(path):
+    if not owned(path) or not os.path.isdir(path):
         raise ImportError("not in a folder of the plan", path=path)
     return importlib.machinery.FileFinder(path, *_LOADERS)
 
 
-def _own(path):
+def owned(path):
+    """Whether a path is in a folder of the plan, and not installed there."""
     path = os.path.abspath(path)
     installed = {"site-packages", "dist-packages"} & set(path.split(os.sep))
     return not installed and any(_in(path, r) for r in _roots) and not any(_in(path, p) for p in _STANDARD)

@@ -18,7 +18,7 @@ class FunctionOp:
 
     def __init__(self, name, binding, host):
         self.name, self.binding, self.host = name, binding, host
-        self._fn = None
+        self._fn = self._path = None
         known_words(name, binding, self.known)
         if "file" not in binding and "module" not in binding:
             function = binding.get("function", name)
@@ -44,6 +44,7 @@ class FunctionOp:
                     break
             else:
                 raise HostError("op %s: there is no file %s" % (self.name, path))
+            self._path = os.path.abspath(path)
             module = load_file(path)
         else:
             module = importlib.import_module(b["module"])
@@ -57,6 +58,10 @@ class FunctionOp:
 
     def source(self):
         return self._where.get("file") or self._where["module"]
+
+    def entries(self):
+        """Where the op's code begins: paths of files and names of modules."""
+        return [self._path or self._where["module"]]
 
     def run(self, case):
         params = dict(case["params"], **self.binding.get("args", {}))

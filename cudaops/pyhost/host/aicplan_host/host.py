@@ -28,6 +28,7 @@ from .filling import Filling
 from .fresh import read_source_of
 from .functions import FunctionOp
 from .helper import hook_helper
+from .imports import Imports
 from .offering import Offers, Relay
 from .ports import own_ports
 from .preparing import Bench
@@ -84,6 +85,7 @@ class Host:
         self._folders, self._locks = [], []  # of this worker alone
         self._ops_folder = ""  # one of them, once an op function asked for it
         self._warned, self._loaded = set(), set()
+        self.imports = Imports()
 
     # -- start
 
@@ -123,6 +125,7 @@ class Host:
         # is imported when its first case comes, so that one broken module does
         # not take the others along.
         self._load_only()
+        hello["reports_code"] = self._only() is not None
         return hello
 
     @property
@@ -255,8 +258,10 @@ class Host:
             self.environment = environment_of(op)
             os.environ.update(self.environment)
         try:
+            if op.name not in self._loaded:
+                self.imports.begin()
             op.load()
-        except HostError:
+        except (HostError, Restart):
             raise
         except SystemExit as err:
             raise HostError("op %s: importing %s ends the process with exit status %s" % (op.name, op.source(), err.code)) from err
@@ -333,11 +338,22 @@ class Host:
             if any(isinstance(op, CollectorOp) for op in self.ops.values()):
                 self._settle_in()
             only = self._only()
-            if only is None or not self._apart(only):
-                self._load_only()
+            if only is not None and self._apart(only):
+                raise Restart("op %s wants a process of its own" % only.name)
+            changed = self.imports.changed()
+            if changed:
+                raise Restart("%s has changed" % changed)
+            self._load_only()
+            self.report(only)
         except HostError as err:
             # A fresh process says so in its hello, where it is about the whole op.
             raise Restart(str(err))
+
+    def report(self, op):
+        """Sends the code of an op to the engine, if there is an op."""
+        if op is not None:
+            self.imports.grown(op.name)
+            self.channel.send(type="code", op=op.name, **self.imports.of(op.name, op.entries()))
 
     # -- cases
 
@@ -363,9 +379,13 @@ class Host:
                 raise HostError("this worker has no op %s; it has %s" % (case["op"], ", ".join(sorted(self.ops))))
             self._seed(case)
             self.load(op)
+            if self.imports.grown(op.name):
+                self.report(op)
             rows = op.run(case)
             if isinstance(op, CollectorOp):
                 rows, restart = rows
+            if self.imports.grown(op.name):
+                self.report(op)
         except BaseException as err:
             failure, restart = self.failure(err, op), getattr(err, "restart", None)
             rows = getattr(err, "rows", None) or []
@@ -513,6 +533,8 @@ class Host:
 
     def tell(self, case, rows):
         """Sends rows of a case before its end, for the engine to keep if there is none."""
+        if self.imports.grown(case["op"]):
+            self.report(self.ops[case["op"]])
         self.channel.send(type="rows", seq=case["seq"], rows=rows)
 
     def _seed(self, case):

@@ -39,6 +39,7 @@ def serve(channel):
             host.close()
         return 1
     channel.send(**base, **hello)
+    host.report(host._only())
     try:
         while True:
             if host.in_batches and channel.first("configure", "shutdown") is None:

@@ -3,14 +3,15 @@
 import ast
 import glob
 import hashlib
+import importlib.machinery
 import importlib.util
 import os
 import platform
 import re
 import sys
 
-from .errors import HostError
-from .fresh import Source, read_source_of
+from .errors import HostError, Restart
+from .fresh import Source, digests, read_source_of
 
 
 def load_file(path, name=None):
@@ -24,6 +25,7 @@ def load_file(path, name=None):
     if name in sys.modules:
         return sys.modules[name]
     folder = os.path.dirname(path)
+    _apart_from(folder)
     read_source_of([folder])
     spec = importlib.util.spec_from_file_location(name, path, loader=Source(name, path) if path.endswith(".py") else None)
     if spec is None:
@@ -38,6 +40,22 @@ def load_file(path, name=None):
         sys.modules.pop(name, None)
         raise
     return module
+
+
+def _apart_from(folder):
+    """Raises Restart if an import from folder would find a module that this process has
+    loaded from another folder with files of ops."""
+    for name, module in list(sys.modules.items()):
+        path = getattr(module, "__file__", None)
+        if "." in name or name.startswith("aicplan_") or not isinstance(path, str) or os.path.abspath(path) not in digests:
+            continue
+        if os.path.dirname(os.path.abspath(path)) in (folder, os.path.join(folder, name)):
+            continue
+        if any(os.path.exists(os.path.join(folder, name + end)) for end in ("", *_ENDS)):
+            raise Restart("%s and %s have a module %s" % (folder, os.path.dirname(path), name))
+
+
+_ENDS = importlib.machinery.all_suffixes()
 
 
 def find_ops(paths):

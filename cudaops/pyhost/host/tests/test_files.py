@@ -44,7 +44,7 @@ class FilesTest(unittest.TestCase):
         importing = AssertionError("imported in the middle of an import")
         with mock.patch("sysconfig.get_path", side_effect=importing), mock.patch("builtins.__import__", side_effect=importing):
             self.assertIsNotNone(fresh._hook(self.folder))
-            self.assertFalse(fresh._own(os.path.dirname(os.__file__)))
+            self.assertFalse(fresh.owned(os.path.dirname(os.__file__)))
 
     def test_rows_of_other_processes(self):
         sink = spool.Sink(self.folder)

@@ -1,0 +1,231 @@
+"""The code that an op is measured with.
+
+The engine puts the digests of this code into the key of rows, and refuses rows of
+other code. The files of an op are found by the syntax trees of its files: Python's
+own parser finds the imports, and sys.modules, or Python's own search, says which
+file each of them is. Modules that are imported in other ways count from the moment
+at which they are loaded. Installed distributions count by their versions."""
+
+import ast
+import hashlib
+import os
+import re
+import sys
+import sysconfig
+from importlib.machinery import PathFinder
+
+from .fresh import digests, owned
+
+_DYNAMIC = {"import_module", "__import__", "exec", "eval", "run_path", "run_module", "spec_from_file_location"}
+
+
+class Imports:
+    """The code of the ops of one worker."""
+
+    def __init__(self):
+        self._trees = {}  # path: (SHA-256, imports of the file, whether it imports in other ways)
+        self._known = set(sys.modules)
+        self._own = {}  # names of modules that were loaded while an op was at work, by the op's name
+
+    def begin(self):
+        """Ignores what was imported until now: it belongs to no op."""
+        self._known = set(sys.modules)
+
+    def grown(self, op):
+        """Returns whether modules were imported since the last call, for an op."""
+        if len(sys.modules) == len(self._known):
+            return False
+        new = set(sys.modules) - self._known
+        self._known |= new
+        self._own.setdefault(op, set()).update(new)
+        return bool(new)
+
+    def of(self, op, entries):
+        """The code of an op: its files, and distributions with their versions. Entries
+        are paths of files and names of modules."""
+        found, dists, dynamic = {}, set(), False
+        todo = self._loaded(self._own.get(op, ()))
+        for entry in entries:
+            todo += [("", entry)] if os.path.isabs(entry) else self._resolved((0, entry, []), "", "")
+        while todo:
+            name, path = todo.pop()
+            if path in found or _standard(path):
+                continue
+            dist = _distribution(name, path)
+            if dist:
+                dists.add(dist)
+                continue
+            sha, imports, other = self._read(path)
+            if not sha:
+                continue
+            found[path] = (name, sha)
+            if other and not dynamic:
+                dynamic = True  # it may import what another op has loaded before
+                todo += [pair for names in self._own.values() for pair in self._loaded(names)]
+            for wanted in imports:
+                todo += self._resolved(wanted, name, path)
+        files = [{"module": name, "path": path, "sha256": sha} for path, (name, sha) in sorted(found.items())]
+        return {"files": files, "packages": _versions(dists)}
+
+    def _loaded(self, names):
+        """Loaded modules with files that belong to no distribution."""
+        pairs = [(name, _path(name)) for name in names]
+        return [(name, path) for name, path in pairs if path and not _standard(path) and not _distribution(name, path)]
+
+    def changed(self):
+        """The path of a loaded file that is another one by now, or None."""
+        for path, sha in list(digests.items()):
+            if _sha(path) != sha:
+                return path
+        return None
+
+    def _read(self, path):
+        known = digests.get(path) or _sha(path)
+        if not known:
+            return "", [], False
+        if path not in self._trees or self._trees[path][0] != known:
+            imports, other = [], False
+            if path.endswith(".py"):
+                try:
+                    with open(path, "rb") as f:
+                        tree = ast.parse(f.read(), path)
+                    imports, other = _imports(tree)
+                except (OSError, SyntaxError, ValueError):
+                    pass  # importing it reports the error
+            self._trees[path] = (known, imports, other)
+        return self._trees[path]
+
+    def _resolved(self, wanted, importer, path):
+        """The modules of an import statement, and their packages, with their files."""
+        level, module, names = wanted
+        if level:
+            package = importer if os.path.basename(path).startswith("__init__.") else importer.rpartition(".")[0]
+            for _ in range(level - 1):
+                package = package.rpartition(".")[0]
+            if not package:
+                return []
+            module = "%s.%s" % (package, module) if module else package
+        out, parts = [], module.split(".")
+        for i in range(len(parts)):
+            at = _path(".".join(parts[: i + 1]))
+            if at and _standard(at):
+                return out
+            if at:
+                out.append((".".join(parts[: i + 1]), at))
+        if out and not _distribution(*out[-1]):
+            for name in names:  # it may be a module
+                at = _path("%s.%s" % (module, name))
+                if at:
+                    out.append(("%s.%s" % (module, name), at))
+        return out
+
+
+def _path(name):
+    """The file of a module, or None. Nothing is imported to find it."""
+    module = sys.modules.get(name)
+    if module is not None:
+        path = getattr(module, "__file__", None)
+        return os.path.abspath(path) if isinstance(path, str) else None
+    spec = _spec(name)
+    return os.path.abspath(spec.origin) if spec is not None and spec.has_location and spec.origin else None
+
+
+def _spec(name):
+    """What Python's search says of a module that is not loaded, or None."""
+    parent, _, _ = name.rpartition(".")
+    folders = None
+    if parent in sys.modules:
+        folders = getattr(sys.modules[parent], "__path__", ())
+    elif parent:
+        spec = _spec(parent)
+        folders = spec.submodule_search_locations if spec is not None else ()
+    if folders is not None and not folders:
+        return None
+    try:
+        return PathFinder.find_spec(name, folders)
+    except (ImportError, ValueError):
+        return None
+
+
+_DISTRIBUTIONS = {}  # names of installed distributions by a top-level module
+
+
+def _distribution(name, path):
+    """The installed distribution that a module belongs to, or None."""
+    if not name or owned(path):
+        return None
+    if not _DISTRIBUTIONS:
+        from importlib import metadata
+
+        _DISTRIBUTIONS[""] = None
+        for dist in metadata.distributions():
+            for top in _tops(dist):
+                _DISTRIBUTIONS.setdefault(top, dist.metadata["Name"])
+    return _DISTRIBUTIONS.get(name.partition(".")[0])
+
+
+def _tops(dist):
+    """The top-level modules of a distribution."""
+    text = dist.read_text("top_level.txt")
+    if text:
+        return text.split()
+    lines = (dist.read_text("RECORD") or "").splitlines()
+    return {line.partition(",")[0].partition("/")[0].partition(".")[0] for line in lines}
+
+
+def _versions(dists):
+    """The versions of distributions and of what they require."""
+    if not dists:
+        return {}
+    from importlib import metadata
+
+    out, todo = {}, list(dists)
+    while todo:
+        name = re.sub(r"[-_.]+", "-", todo.pop()).lower()
+        if name in out:
+            continue
+        try:
+            dist = metadata.distribution(name)
+        except metadata.PackageNotFoundError:
+            continue
+        out[name] = str(dist.version)
+        todo += [re.match(r"[A-Za-z0-9._-]+", text).group(0) for text in dist.requires or [] if "extra ==" not in text]
+    return out
+
+
+def _imports(tree):
+    """The import statements below a syntax tree as (level, module, names), and whether
+    it may import in other ways."""
+    out, other = [], False
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str):
+            if getattr(node.func, "attr", getattr(node.func, "id", "")) in ("import_module", "__import__"):
+                out.append((0, node.args[0].value, []))
+        if isinstance(node, ast.Import):
+            out += [(0, alias.name, []) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            out.append((node.level, node.module or "", [alias.name for alias in node.names]))
+            other = other or any(alias.name in _DYNAMIC for alias in node.names)
+        elif isinstance(node, ast.Name):
+            other = other or node.id in _DYNAMIC
+        elif isinstance(node, ast.Attribute):
+            other = other or node.attr in _DYNAMIC
+    return out, other
+
+
+def _sha(path):
+    try:
+        with open(path, "rb") as f:
+            return hashlib.sha256(f.read()).hexdigest()
+    except OSError:
+        return ""
+
+
+def _standard(path):
+    """Whether a file belongs to the interpreter, or to this worker."""
+    installed = {"site-packages", "dist-packages"} & set(path.split(os.sep))
+    return not installed and any(path.startswith(folder) for folder in _STANDARD)
+
+
+_STANDARD = tuple({p.rstrip(os.sep) + os.sep for p in (sysconfig.get_path("stdlib"), sysconfig.get_path("platstdlib")) if p})
+_STANDARD += (os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,)

@@ -1,0 +1,76 @@
+package runtimes
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/engine/stage"
+)
+
+// Files implements Kind. They are the trace and the tokenizer.
+func (*onEndpoint) Files(rt *stage.Runtime, planDir string, blocks map[string]cty.Value) []string {
+	return loadFiles(rt, planDir, blocks)
+}
+
+// loadFiles returns the files that a load is made of.
+func loadFiles(rt *stage.Runtime, planDir string, blocks map[string]cty.Value) []string {
+	dir := declaredIn(rt, Place{PlanDir: planDir})
+	var out []string
+	if path := textOf(attribute(blocks["load"], "trace")); path != "" {
+		out = append(out, absolute(dir, path))
+	}
+	if path := textOf(rt.Options["tokenizer"]); path != "" {
+		path = absolute(dir, path)
+		if isDir(path) {
+			path = filepath.Join(path, "tokenizer.json")
+		}
+		out = append(out, path)
+	}
+	return out
+}
+
+// maxProgram bounds the size of files that count as a part of a server's command. Larger ones are data, such as
+// weights, and their names must tell them apart.
+const maxProgram = 16 << 20
+
+// Files implements Kind. They are the files of the load, the rules for traces, and the files that the command of
+// the server names: its program, unless it is found through PATH, and scripts below the plan's folder.
+func (*onServer) Files(rt *stage.Runtime, planDir string, blocks map[string]cty.Value) []string {
+	out := loadFiles(rt, planDir, blocks)
+	dir := declaredIn(rt, Place{PlanDir: planDir})
+	if path := textOf(attribute(blocks["trace"], "rules")); path != "" {
+		out = append(out, absolute(dir, path))
+	}
+
+	command := rt.Options["command"]
+	if command == cty.NilVal || !command.IsWhollyKnown() || command.IsNull() || !command.CanIterateElements() {
+		return out
+	}
+
+	work := absolute(dir, textOf(rt.Options["dir"]))
+	for i, word := range command.AsValueSlice() {
+		text := strings.ReplaceAll(textOf(word), "{plan_dir}", dir)
+		if !strings.ContainsRune(text, filepath.Separator) || strings.Contains(text, "{") ||
+			filepath.IsAbs(text) && i > 0 && !strings.HasPrefix(text, dir+string(filepath.Separator)) {
+			continue
+		}
+		for _, path := range []string{absolute(work, text), text} {
+			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() && info.Size() <= maxProgram {
+				out = append(out, path)
+				break
+			}
+		}
+	}
+	return out
+}
+
+// textOf returns a known text, or "".
+func textOf(v cty.Value) string {
+	if v == cty.NilVal || !v.IsKnown() || v.IsNull() || v.Type() != cty.String {
+		return ""
+	}
+	return v.AsString()
+}
