@@ -81,6 +81,10 @@ collect "rate" {
     max_error_rate         = 0.1
     max_consecutive_errors = 3
     over_saturation        = 10
+
+    # Metrics of each half second, and of the server every quarter.
+    slice          = 0.5
+    server_metrics = 0.25
   }
 }
 

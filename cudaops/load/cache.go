@@ -75,6 +75,7 @@ type cacheProbe struct {
 	base   url.URL
 	key    string
 	before map[string]float64
+	page   string // path of the metrics page, if it is known
 }
 
 func newCacheProbe(r *runner, to *target) *cacheProbe {

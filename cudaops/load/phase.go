@@ -44,6 +44,7 @@ type phase struct {
 	cancel    *rand.Rand
 	collector aiperf.Collector
 	groups    groups
+	slicer    *aiperf.Slicer // nil without slices
 	batches   []Batch
 }
 
@@ -69,9 +70,13 @@ func (r *runner) phase(ctx context.Context, slots *[]*slot, warmup bool, client 
 	defer p.cutoff()
 	p.prepare(ctx, replay)
 	defer p.feed.stop()
-	recorder := p.record()
 	meter := startMeter()
 	from := r.now()
+	if !warmup && s.Slice > 0 {
+		p.slicer = &aiperf.Slicer{Streaming: s.Streaming, SLO: r.slo, From: from, Length: int64(seconds(s.Slice))}
+	}
+
+	recorder := p.record()
 	outer := ctx
 	ctx, p.abort = context.WithCancel(outer)
 	defer p.abort()
@@ -120,6 +125,10 @@ func (r *runner) phase(ctx context.Context, slots *[]*slot, warmup bool, client 
 
 	out := &Phase{Summary: p.collector.Summary(), From: from, To: to, Batches: p.batches, endedBy: p.reason(replay),
 		Groups: p.groups.figures()}
+	if p.slicer != nil {
+		out.Slices = p.slicer.Slices(to)
+	}
+
 	if out.Summary.Requests == 0 {
 		if outer.Err() != nil {
 			return nil, outer.Err()
@@ -407,6 +416,9 @@ func (p *phase) record() (wait func()) {
 		var failures failureLimits
 		take := func(rec *aiperf.Record) {
 			v := p.collector.Add(rec)
+			if p.slicer != nil {
+				p.slicer.Add(rec)
+			}
 			p.groups.add(&r.settings, rec, func() *aiperf.Collector {
 				return &aiperf.Collector{Streaming: r.settings.Streaming, SLO: r.slo}
 			})

@@ -411,6 +411,28 @@ func (h *Host) keep(c worker.Case, out worker.Emitter, p *point) error {
 		files = append(files, aiperf.File{Name: TargetsFile, MediaType: "application/json", Data: raw})
 	}
 
+	if list := res.Profiling.Slices; list != nil {
+		of, err := aiperf.SliceFiles(list, report.Input)
+		if err != nil {
+			return err
+		}
+		files = append(files, of...)
+	}
+
+	if m := res.Server; m != nil {
+		raw, err := m.JSON(report.ID, report.Input)
+		if err != nil {
+			return err
+		}
+
+		table, err := m.CSV(report.ID)
+		if err != nil {
+			return err
+		}
+		files = append(files, aiperf.File{Name: aiperf.ServerJSON, MediaType: "application/json", Data: raw},
+			aiperf.File{Name: aiperf.ServerCSV, MediaType: "text/csv", Data: table})
+	}
+
 	files = append(files, []aiperf.File{
 		{Name: aiperf.SummaryJSON, MediaType: "application/json", Data: js},
 		{Name: aiperf.SummaryCSV, MediaType: "text/csv", Data: table},

@@ -63,6 +63,9 @@ type Traffic struct {
 	Cache             Cache
 	Queue             Queue
 
+	// Server are the metrics that the servers exported, or nil.
+	Server *aiperf.ServerMetrics
+
 	// Interrupted is true if the context ended the run.
 	Interrupted bool
 
@@ -87,6 +90,9 @@ type Phase struct {
 	From, To int64
 	// Batches are the closed batches in order. It is empty for other load patterns.
 	Batches []Batch
+
+	// Slices are the summaries of the time slices, if the settings have any.
+	Slices []aiperf.Slice
 
 	// Groups are the columns of single URLs and models, by "url" or "model" and name. It is empty if there is one of each.
 	Groups map[string]map[string]map[string]float64
@@ -376,9 +382,14 @@ func (r *runner) run(ctx context.Context) (*Traffic, error) {
 	}
 
 	cache.begin(ctx)
+	pages := r.watchServers(ctx)
 	p, err := r.phase(ctx, &slots, false, &out.Client)
 	if err != nil {
 		return nil, err
+	}
+
+	if pages != nil {
+		out.Server = pages.stop(ctx)
 	}
 
 	cache.end(ctx, &out.Cache, &out.Queue)

@@ -167,6 +167,12 @@ type Settings struct {
 	// never.
 	CacheReset string `json:"cache_reset"`
 
+	// ServerMetrics is the time between two readings of the servers' metrics pages, in seconds. 0 disables them.
+	ServerMetrics float64 `json:"server_metrics"`
+
+	// Slice is the length of the time slices with metrics of their own, in seconds. 0 disables them.
+	Slice float64 `json:"slice"`
+
 	// Log selects which requests are logged: records or none.
 	Log string `json:"request_log"`
 

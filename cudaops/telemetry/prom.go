@@ -81,7 +81,7 @@ func (s *Set) parse(r io.Reader) Page {
 		text = text[:bytes.LastIndexByte(text, '\n')+1]
 	}
 
-	found, err := families(text)
+	found, err := Families(text)
 	if err != nil {
 		p.Malformed = err.Error()
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/prometheus/common/model"
 )
 
-// families parses a page. On a syntax error, it returns the metrics before it together with the error. It
-// converts panics of the parser to errors.
-func families(text []byte) (out map[string]*dto.MetricFamily, err error) {
+// Families parses a page in Prometheus' text format. On a syntax error, it returns the metrics before it together with
+// the error. It converts panics of the parser to errors.
+func Families(text []byte) (out map[string]*dto.MetricFamily, err error) {
 	defer func() {
 		if v := recover(); v != nil {
 			out, err = nil, fmt.Errorf("the parser of Prometheus text gave up: %v", v)

@@ -29,7 +29,8 @@ const AIPerf = "aiperf"
 // aiperfFiles are the attachments that the layout writes; the series of telemetry
 // is more than AIPerf has.
 var aiperfFiles = []string{aiperf.SummaryJSON, aiperf.SummaryCSV, aiperf.Records, aiperf.Console, aiperf.Inputs,
-	aiperf.Manifest, aiperf.Telemetry, telemetry.SeriesName}
+	aiperf.Manifest, aiperf.Telemetry, telemetry.SeriesName, aiperf.ServerJSON, aiperf.ServerCSV, aiperf.SlicesJSON,
+	aiperf.SlicesCSV}
 
 // runAIPerf writes the attachments of all rows.
 func (c *Config) runAIPerf(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {

@@ -1,0 +1,104 @@
+package load
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"aicplan/cudaops/load/aiperf"
+	"aicplan/cudaops/load/loadtest"
+)
+
+// TestServerMetrics checks the summary of a page with each type of metric, and that it is exported.
+func TestServerMetrics(t *testing.T) {
+	var served, pages atomic.Int64
+	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/v1/chat/completions":
+			served.Add(1)
+			fmt.Fprint(w, chunk+"data: [DONE]\n\n")
+		case "/metrics":
+			n := served.Load()
+			fmt.Fprintf(w, "# HELP served_total Requests.\n# TYPE served_total counter\nserved_total{engine=\"0\"} %d\n", 1000+n)
+			fmt.Fprintf(w, "# TYPE queue gauge\nqueue %d\n", pages.Add(1))
+			fmt.Fprintf(w, "# TYPE wait_seconds histogram\nwait_seconds_bucket{le=\"1\"} %d\nwait_seconds_bucket{le=\"2\"} %d\n"+
+				"wait_seconds_bucket{le=\"+Inf\"} %[2]d\nwait_seconds_sum %[2]d\nwait_seconds_count %[2]d\n", n/2, n)
+		default:
+			http.NotFound(w, r)
+		}
+	}))
+	defer srv.Close()
+	e := measure(t, map[string]any{"url": srv.URL, "model": "m"}, `{"load": {"requests": 40, "server_metrics": 0.01}}`, "chat", `{}`)
+	if e.failure != nil {
+		t.Fatalf("%+v", e.failure)
+	}
+	files := map[string]string{}
+	for _, a := range e.attached {
+		files[a.Name] = string(a.Data)
+	}
+	var got struct {
+		Summary struct {
+			OK []string `json:"endpoints_successful"`
+		}
+		Metrics map[string]aiperf.ServerMetric
+	}
+	if err := json.Unmarshal([]byte(files[aiperf.ServerJSON]), &got); err != nil {
+		t.Fatal(err)
+	}
+	count, queue, wait := got.Metrics["served_total"], got.Metrics["queue"], got.Metrics["wait_seconds"]
+	if len(got.Summary.OK) != 1 || count.Type != "counter" || count.Description != "Requests." || len(count.Series) != 1 {
+		t.Fatalf("%s", files[aiperf.ServerJSON])
+	}
+	if s := count.Series[0]; s.Stats["total"] != 40 || s.Labels["engine"] != "0" || !(s.Stats["rate"] > 0) {
+		t.Errorf("%+v", s)
+	}
+	if s := queue.Series[0].Stats; queue.Type != "gauge" || s["min"] >= s["max"] || !(s["p50"] > 0) {
+		t.Errorf("%+v", s)
+	}
+	if s := wait.Series[0]; wait.Unit != "seconds" || s.Stats["count"] != 40 || s.Stats["avg"] != 1 || s.Buckets["1"] != 20 ||
+		s.Stats["p50_estimate"] != 1 || !(s.Stats["p90_estimate"] > 1.7 && s.Stats["p90_estimate"] < 1.9) {
+		t.Errorf("%+v", s)
+	}
+	if csv := files[aiperf.ServerCSV]; !strings.Contains(csv, "Endpoint,Type,Metric,Unit,total,rate,engine,Description\n") ||
+		!strings.Contains(csv, ",counter,served_total,,40.0000,") {
+		t.Errorf("%s", csv)
+	}
+}
+
+// TestServerRestartKeepsIncreases checks a counter that restarts at 0 during the phase.
+func TestServerRestartKeepsIncreases(t *testing.T) {
+	var s pageSeries
+	for _, v := range []float64{100, 130, 5, 25} {
+		s.grow([]float64{v})
+	}
+	if s.grown[0] != 30+25 {
+		t.Errorf("the counter grew by %v, want 55", s.grown[0])
+	}
+}
+
+// TestSlices checks that each slice has the requests that started in it.
+func TestSlices(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := quick()
+		set.Concurrency, set.RequestRate, set.Arrival, set.Requests, set.Slice = 0, 10, "constant", 25, 1
+		srv := server(t, loadtest.Options{TTFT: 30 * time.Millisecond, ITL: time.Millisecond})
+		res, _ := start(t, srv, set, Options{})
+		list := res.Profiling.Slices
+		if len(list) != 3 || list[0].Summary.Succeeded != 10 || list[2].Summary.Succeeded != 5 || !list[1].Complete || list[2].Complete {
+			t.Fatalf("%+v", list)
+		}
+		near(t, "rate", avg(t, list[1].Summary, "request_throughput"), 10)
+		near(t, "TTFT", avg(t, list[1].Summary, "time_to_first_token"), 30)
+		files, err := aiperf.SliceFiles(list, nil)
+		if err != nil || !json.Valid(files[0].Data) ||
+			!strings.Contains(string(files[1].Data), ",Time to First Token,ms,avg,30.00\n") {
+			t.Errorf("%v\n%s", err, files[1].Data)
+		}
+	})
+}
