@@ -9,7 +9,8 @@ executor "cluster" {
   attempts      = 5      # submissions without a new row
   drain         = "300s" # before the time limit
   gpus_per_node = 8
-  options       = { mem = "64G", exclusive = "" }
+  memory        = "64G"
+  options       = { exclusive = "" }
 
   container {
     kind   = "pyxis"

@@ -29,6 +29,11 @@ type Config struct {
 	Time  string
 	Limit time.Duration
 
+	// Memory is the memory of each node of a task, such as "64G". Grow is the factor by which time and memory
+	// grow; see Grown.
+	Memory string
+	Grow   float64
+
 	Nodes, TasksPerNode, GPUsPerNode int
 	// GPUsBy names columns whose product is the number of GPUs that a case needs.
 	// Cases that need different numbers are submitted as separate arrays. If it is
@@ -59,9 +64,10 @@ type Container struct {
 // The attribute is empty if the tasks depend on the value.
 var ours = map[string]string{
 	"account": "account", "partition": "partition", "qos": "qos", "constraint": "constraint", "time": "time",
-	"nodes": "nodes", "ntasks-per-node": "tasks_per_node", "gpus-per-node": "gpus_per_node", "job-name": "job_name",
-	"output": "logs", "error": "logs", "array": "tasks and parallel", "signal": "drain",
-	"requeue": "", "no-requeue": "", "open-mode": "", "parsable": "", "wait": "", "wrap": "", "test-only": "", "chdir": "",
+	"mem": "memory", "nodes": "nodes", "ntasks-per-node": "tasks_per_node", "gpus-per-node": "gpus_per_node",
+	"job-name": "job_name", "output": "logs", "error": "logs", "array": "tasks and parallel", "signal": "drain",
+	"requeue": "", "no-requeue": "", "open-mode": "", "parsable": "", "wait": "", "wrap": "", "test-only": "",
+	"chdir": "",
 	"clusters": "the environment variable SLURM_CLUSTERS", "cluster": "the environment variable SLURM_CLUSTERS",
 }
 
@@ -83,9 +89,11 @@ func Parse(s *stage.Service) (*Config, error) {
 	r := reader{values: s.Options}
 	c := &Config{
 		Name: s.Name, Address: s.Address, Range: s.Range, Kind: r.text("kind"),
-		Account: r.text("account"), Partition: r.text("partition"), QOS: r.text("qos"), Constraint: r.text("constraint"),
-		Time: r.text("time"), JobName: r.text("job_name"), Logs: r.text("logs"),
-		Nodes: r.count("nodes", 1), TasksPerNode: r.count("tasks_per_node", 1), GPUsPerNode: r.count("gpus_per_node", 0),
+		Account: r.text("account"), Partition: r.text("partition"), QOS: r.text("qos"),
+		Constraint: r.text("constraint"), JobName: r.text("job_name"), Logs: r.text("logs"),
+		Time: r.text("time"), Memory: r.text("memory"), Grow: r.factor("grow", 1),
+		Nodes: r.count("nodes", 1), TasksPerNode: r.count("tasks_per_node", 1),
+		GPUsPerNode: r.count("gpus_per_node", 0),
 		Tasks: r.count("tasks", 1), Parallel: r.count("parallel", 0), Attempts: r.count("attempts", 3),
 		GPUsBy: r.texts("gpus_by"), Modules: r.texts("modules"), Setup: r.texts("setup"), Options: r.words("options"),
 		Drain: r.duration("drain", 120*time.Second), Poll: r.duration("poll", 5*time.Second),
@@ -258,6 +266,18 @@ func (r *reader) count(name string, def int) int {
 		r.fail("%s is %s; it must be a whole number", name, v.AsBigFloat().Text('g', 6))
 	}
 	return int(n)
+}
+
+func (r *reader) factor(name string, def float64) float64 {
+	v, ok := r.values[name]
+	if !ok {
+		return def
+	}
+	f, _ := v.AsBigFloat().Float64()
+	if !(f >= 1 && f <= 16) {
+		r.fail("%s is %v; it must be a factor from 1 to 16", name, f)
+	}
+	return f
 }
 
 func (r *reader) duration(name string, def time.Duration) time.Duration {

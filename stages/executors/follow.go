@@ -152,7 +152,8 @@ func (f *Follower) load() (err error) {
 			continue
 		}
 		for _, i := range a.Shards {
-			f.shards[i].state, f.shards[i].array, f.shards[i].left = queued, n, f.Work.Left(i)
+			s := &f.shards[i]
+			s.state, s.array, s.left, s.grown = queued, n, f.Work.Left(i), a.Grown
 		}
 	}
 
@@ -206,7 +207,8 @@ func (f *Follower) take() error {
 			continue
 		}
 		st, err := f.Order.Status(i)
-		if err != nil || st == nil || s.status != nil && st.Attempt == s.status.Attempt && st.Seen.Equal(s.status.Seen) {
+		if err != nil || st == nil || s.status != nil && st.Attempt == s.status.Attempt &&
+			st.Seen.Equal(s.status.Seen) {
 			continue // a status that cannot be read now may be readable at the next poll
 		}
 		s.status = st
@@ -234,13 +236,15 @@ func (f *Follower) submit(ctx context.Context, listed int) error {
 	}
 
 	for len(shards) > 0 {
-		offset, gpus := shards[0]-shards[0]%arraySize, f.Order.Shards[shards[0]].GPUs
+		first := shards[0]
+		offset, gpus, grown := first-first%arraySize, f.Order.Shards[first].GPUs, f.shards[first].grown
 		n := 1
-		for n < len(shards) && shards[n] < offset+arraySize && f.Order.Shards[shards[n]].GPUs == gpus {
+		for n < len(shards) && shards[n] < offset+arraySize && f.Order.Shards[shards[n]].GPUs == gpus &&
+			f.shards[shards[n]].grown == grown {
 			n++
 		}
 
-		err := f.submitArray(ctx, Array{Offset: offset, Shards: shards[:n]}, gpus)
+		err := f.submitArray(ctx, Array{Offset: offset, Shards: shards[:n], Grown: grown}, gpus)
 		_, passes := errors.AsType[*temporary](err)
 		if passes || err != nil && listed > 0 && strings.Contains(err.Error(), "job submit limit") {
 			f.warn(textutil.Some(len(shards), "task")+" cannot be submitted now", err)
@@ -269,7 +273,7 @@ func (f *Follower) submitArray(ctx context.Context, a Array, gpus int) error {
 		script = filepath.Join(f.Order.Dir(), fmt.Sprintf("script-%d-gpus.sh", gpus))
 	}
 
-	if err := os.WriteFile(script, []byte(f.Config.Sized(gpus).Text(f.Script)), 0o755); err != nil {
+	if err := os.WriteFile(script, []byte(f.Config.Sized(gpus).grown(a.Grown).Text(f.Script)), 0o755); err != nil {
 		return err
 	}
 

@@ -36,7 +36,8 @@ func newFollower(t *testing.T, left ...int) (*Follower, *fakeWork) {
 		t.Fatal(err)
 	}
 	w := &fakeWork{left: left}
-	f := &Follower{Config: &Config{Attempts: 2, Poll: time.Hour}, Order: o, Scheduler: &Scheduler{}, Work: w, Script: Script{LogDir: o.dir}}
+	f := &Follower{Config: &Config{Attempts: 2, Poll: time.Hour}, Order: o, Scheduler: &Scheduler{}, Work: w,
+		Script: Script{LogDir: o.dir}}
 	if err := f.load(); err != nil {
 		t.Fatal(err)
 	}
@@ -56,12 +57,16 @@ func TestJudgeStates(t *testing.T) {
 		fruitless int  // before
 		want      shardState
 	}{
-		"pending":                        {jobs: []Job{{"7", 0, "PENDING", "Priority"}}, left: 1, want: queued},
-		"held after a requeue":           {jobs: []Job{{"7", 0, "SPECIAL_EXIT", "job requeued in held state"}}, left: 1, want: queued},
-		"running":                        {jobs: []Job{{"7", 0, "RUNNING", "None"}}, left: 1, want: running},
-		"never starts":                   {jobs: []Job{{"7", 0, "PENDING", "PartitionNodeLimit"}}, left: 1, want: failed},
-		"above a limit of each job":      {jobs: []Job{{"7", 0, "PENDING", "QOSMaxWallDurationPerJobLimit"}}, left: 1, want: failed},
-		"above a limit of the user":      {jobs: []Job{{"7", 0, "PENDING", "QOSMaxJobsPerUserLimit"}}, left: 1, want: queued},
+		"pending": {jobs: []Job{{"7", 0, "PENDING", "Priority"}}, left: 1, want: queued},
+		"held after a requeue": {jobs: []Job{{"7", 0, "SPECIAL_EXIT", "job requeued in held state"}}, left: 1,
+			want: queued},
+		"running": {jobs: []Job{{"7", 0, "RUNNING", "None"}}, left: 1, want: running},
+		"never starts": {jobs: []Job{{"7", 0, "PENDING", "PartitionNodeLimit"}}, left: 1,
+			want: failed},
+		"above a limit of each job": {jobs: []Job{{"7", 0, "PENDING", "QOSMaxWallDurationPerJobLimit"}}, left: 1,
+			want: failed},
+		"above a limit of the user": {jobs: []Job{{"7", 0, "PENDING", "QOSMaxJobsPerUserLimit"}}, left: 1,
+			want: queued},
 		"pending without cases":          {jobs: []Job{{"7", 0, "PENDING", "BeginTime"}}, want: done},
 		"another task of the array":      {jobs: []Job{{"7", 1, "RUNNING", "None"}}, left: 1, want: lost},
 		"ended, nothing left":            {status: ended(Done), want: done},
@@ -93,7 +98,8 @@ func TestJudgeStates(t *testing.T) {
 // cancelled.
 func TestJudgeCountsTriesWithoutRows(t *testing.T) {
 	t.Parallel()
-	for message, want := range map[string]shardState{"its time was over": pending, "Slurm reports CANCELLED by 0": failed} {
+	for message, want := range map[string]shardState{"its time was over": pending,
+		"Slurm reports CANCELLED by 0": failed} {
 		f, w := newFollower(t, 5)
 		w.left[0] = 3
 		s := &f.shards[0]
@@ -123,7 +129,8 @@ func TestShowReportsEachReasonOnce(t *testing.T) {
 	if want := "tasks: 1 running, 1 waiting (ReqNodeNotAvail, UnavailableNodes:n[0-3])"; w.waiting != want {
 		t.Errorf("%q, want %q", w.waiting, want)
 	}
-	if len(w.lines) != 1 || !strings.HasPrefix(w.lines[0], "info: task 1: waiting, Slurm gives the reason ReqNodeNotAvail") {
+	if len(w.lines) != 1 || !strings.HasPrefix(w.lines[0],
+		"info: task 1: waiting, Slurm gives the reason ReqNodeNotAvail") {
 		t.Errorf("%q", w.lines)
 	}
 }
@@ -139,7 +146,8 @@ func TestPostMortemReadsEndOfLog(t *testing.T) {
 	if _, err := log.WriteAt([]byte("\nit broke\xff\nfor good\n"), 1<<20); err != nil { // behind a hole
 		t.Fatal(err)
 	}
-	if got, want := f.postMortem(0, ""), "its job ended without a result; the end of its output: it broke? / for good"; got != want {
+	if got, want := f.postMortem(0, ""),
+		"its job ended without a result; the end of its output: it broke? / for good"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -29,7 +29,9 @@ func Orders(stateDir string) ([]*Order, error) {
 		}
 	}
 
-	slices.SortStableFunc(out, func(a, b *Order) int { return cmp.Or(cmp.Compare(a.Stage, b.Stage), cmp.Compare(a.ID, b.ID)) })
+	slices.SortStableFunc(out, func(a, b *Order) int {
+		return cmp.Or(cmp.Compare(a.Stage, b.Stage), cmp.Compare(a.ID, b.ID))
+	})
 	return out, nil
 }
 

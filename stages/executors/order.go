@@ -151,6 +151,7 @@ type Array struct {
 	Job    string `json:"job"`    // id of the array
 	Offset int    `json:"offset"` // the shard of index 0
 	Shards []int  `json:"shards"`
+	Grown  Grown  `json:"grown,omitzero"`
 }
 
 func (o *Order) arrays() (out []Array, err error) {

@@ -42,6 +42,9 @@ func (c *Config) Header(s Script) []string {
 	flag("p", c.Partition)
 	flag("q", c.QOS)
 	flag("t", c.Time)
+	if c.Memory != "" {
+		add("--mem=%s", c.Memory)
+	}
 	add("-N %d", c.Nodes)
 	add("--ntasks-per-node=%d", c.TasksPerNode)
 	if c.GPUsPerNode > 0 {

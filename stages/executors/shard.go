@@ -40,6 +40,7 @@ type shard struct {
 	gone      time.Time // when it became lost
 	status    *Status
 	why       string // reason of a failure
+	grown     Grown  // of its next submission
 }
 
 // patience is the number of polls for which rows and the status of an ended job may be missing, because a
@@ -151,19 +152,31 @@ func (f *Follower) conclude(ended map[int]string, endings map[string]string, stu
 			why = ending
 		}
 
-		if s.fruitless++; f.Work.Left(i) < s.left {
+		rows := f.Work.Left(i) < s.left
+		if s.fruitless++; rows {
 			s.fruitless = 0
 		}
+
+		more := f.Config.growth(ending, rows)
+		s.grown.Time, s.grown.Memory = s.grown.Time+more.Time, s.grown.Memory+more.Memory
 
 		switch {
 		case strings.Contains(why, "CANCELLED"):
 			s.state, s.why = failed, why+"; it is not submitted again"
 			stuck.add(s.why, i)
 		case s.fruitless >= f.Config.Attempts:
-			s.state, s.why = failed, fmt.Sprintf("%s; %s without a new row", why, textutil.Some(s.fruitless, "submission"))
+			tries := textutil.Some(s.fruitless, "submission")
+			s.state, s.why = failed, fmt.Sprintf("%s; %s without a new row", why, tries)
 			stuck.add(s.why, i)
 		default:
 			s.state = pending
+			job := f.Config.grown(s.grown)
+			switch {
+			case more.Time > 0:
+				why += ", with a time limit of " + job.Limit.String()
+			case more.Memory > 0:
+				why += ", with " + job.Memory + " of memory"
+			}
 			again.add(why, i)
 		}
 	}

@@ -3,7 +3,12 @@ package executors
 import (
 	"fmt"
 	"maps"
+	"math"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
+	"time"
 
 	"aicplan/sink/base/textutil"
 )
@@ -66,4 +71,48 @@ func (c *Config) Classes(cases map[int]int) []Class {
 	}
 
 	return out
+}
+
+// Grown is how often time and memory of a shard's task have grown.
+type Grown struct {
+	Time   int `json:"time,omitempty"`
+	Memory int `json:"memory,omitempty"`
+}
+
+var memorySize = regexp.MustCompile(`^(\d+)([KMGT]?)$`)
+
+func checkMemory(text string) error {
+	if !memorySize.MatchString(text) {
+		return fmt.Errorf("%q is not a size such as 64G, 512M or 65536 (megabytes)", text)
+	}
+	return nil
+}
+
+// grown returns a copy of c with more time and memory. A time limit that the plan does not set does not grow.
+func (c *Config) grown(g Grown) *Config {
+	out := *c
+	if c.Limit > 0 && g.Time > 0 {
+		minutes := math.Ceil(c.Limit.Minutes() * math.Pow(c.Grow, float64(g.Time)))
+		out.Time, out.Limit = fmt.Sprintf("%.0f", minutes), time.Duration(minutes)*time.Minute
+	}
+
+	if m := memorySize.FindStringSubmatch(c.Memory); m != nil && g.Memory > 0 {
+		if n, err := strconv.ParseFloat(m[1], 64); err == nil {
+			out.Memory = fmt.Sprintf("%.0f%s", math.Ceil(n*math.Pow(c.Grow, float64(g.Memory))), m[2])
+		}
+	}
+	return &out
+}
+
+// growth returns what a task lacked according to the accounting. Time only counts if the try has brought no row,
+// because a task that has stored rows continues from there.
+func (c *Config) growth(ending string, rows bool) (g Grown) {
+	switch {
+	case c.Grow == 1:
+	case strings.Contains(ending, "OUT_OF_MEMORY") && c.Memory != "":
+		g.Memory = 1
+	case strings.Contains(ending, "TIMEOUT") && c.Limit > 0 && !rows:
+		g.Time = 1
+	}
+	return g
 }

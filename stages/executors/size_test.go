@@ -3,6 +3,7 @@ package executors
 import (
 	"fmt"
 	"testing"
+	"time"
 )
 
 // TestSized checks that a job has the minimum number of nodes for the GPUs of its cases.
@@ -45,5 +46,32 @@ func TestClasses(t *testing.T) {
 		if got := fmt.Sprint((&Config{Tasks: tt.tasks}).Classes(tt.cases)); got != tt.want {
 			t.Errorf("%d tasks for %v: %s, want %s", tt.tasks, tt.cases, got, tt.want)
 		}
+	}
+}
+
+// TestGrowth checks that a task gets more of what Slurm reports that it lacked, and time only if its try
+// brought no row.
+func TestGrowth(t *testing.T) {
+	t.Parallel()
+	c := &Config{Grow: 1.5, Time: "00:30:00", Limit: 30 * time.Minute, Memory: "64G"}
+	for _, tt := range []struct {
+		ending string
+		rows   bool
+		want   Grown
+	}{
+		{"Slurm reports OUT_OF_MEMORY on n0 (exit code 0:125)", true, Grown{Memory: 1}},
+		{"Slurm reports TIMEOUT on n0 (exit code 0:15)", false, Grown{Time: 1}},
+		{"Slurm reports TIMEOUT on n0 (exit code 0:15)", true, Grown{}},
+		{"Slurm reports FAILED on n0 (exit code 1:0)", false, Grown{}},
+	} {
+		if got := c.growth(tt.ending, tt.rows); got != tt.want {
+			t.Errorf("%s, rows %v: %+v, want %+v", tt.ending, tt.rows, got, tt.want)
+		}
+	}
+	if got := c.grown(Grown{Time: 2, Memory: 1}); got.Time != "68" || got.Limit != 68*time.Minute || got.Memory != "96G" {
+		t.Errorf("%+v", got)
+	}
+	if got := (&Config{Grow: 2}).grown(Grown{Time: 1, Memory: 1}); got.Time != "" || got.Memory != "" {
+		t.Errorf("limits that the plan does not set became %+v", got)
 	}
 }

@@ -41,7 +41,8 @@ func (j Job) waits() bool {
 // never reports whether the job can only start with other options.
 func (j Job) never() bool {
 	switch j.Reason {
-	case "PartitionNodeLimit", "PartitionTimeLimit", "PartitionConfig", "BadConstraints", "InvalidAccount", "AccountNotAllowed",
+	case "PartitionNodeLimit", "PartitionTimeLimit", "PartitionConfig", "BadConstraints", "InvalidAccount",
+		"AccountNotAllowed",
 		"InvalidQOS", "QOSNotAllowed", "ReservationDeleted", "MaxMemPerLimit", "JobHoldMaxRequeue",
 		"launch failed requeued held":
 		return true
@@ -131,7 +132,8 @@ func (s *Scheduler) submit(ctx context.Context, script string, indices []int, pa
 // queue returns the user's array tasks that are pending or running.
 func (s *Scheduler) queue(ctx context.Context) ([]Job, error) {
 	// Select by user id, because a directory service user may have no name here.
-	out, err := s.run(ctx, "squeue", "--noheader", "--array", "--user="+strconv.Itoa(os.Getuid()), "--format=%F|%K|%T|%r")
+	out, err := s.run(ctx, "squeue", "--noheader", "--array", "--user="+strconv.Itoa(os.Getuid()),
+		"--format=%F|%K|%T|%r")
 	if err != nil {
 		return nil, err
 	}
