@@ -56,6 +56,7 @@ var fields = []*field{
 	gpu("mem_empirical_constant_latency", quantity, true, "s", 0, 1e-2, timeScales),
 	gpu("mem_capacity", integer, true, "bytes", 1<<32, 1<<42, memoryScales),
 	gpu("bfloat16_tc_flops", quantity, true, "FLOP/s", 1e12, 1e17, flopScales),
+	gpu("fp32_flops", quantity, false, "FLOP/s", 1e11, 1e17, flopScales),
 	gpu("int8_tc_flops", quantity, true, "FLOP/s", 1e12, 1e17, flopScales),
 	gpu("fp8_tc_flops", quantity, false, "FLOP/s", 1e12, 1e17, flopScales),
 	gpu("fp4_tc_flops", quantity, false, "FLOP/s", 1e12, 1e17, flopScales),

@@ -6,7 +6,7 @@ package systems
 func (s *Spec) Peak(dtype string) (flops float64, ok bool) {
 	switch dtype {
 	case "bfloat16", "float16", "half", "int4_wo", "int8_wo", "nvfp4_wo", "w4a16_mxfp4", "w4a16_mxfp4_cutlass",
-		"w4a16_nvfp4":
+		"w4a16_mxfp4_humming", "w4a16_nvfp4":
 		flops = s.GPU.BFloat16Flops
 	case "int8", "sq":
 		flops = s.GPU.Int8Flops

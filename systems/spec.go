@@ -32,7 +32,8 @@ type GPU struct {
 	Int8Flops                   float64
 	FP8Flops                    float64
 	FP4Flops                    float64
-	Float32Flops                float64
+	Float32Flops                float64 // of tensor cores
+	ScalarFloat32Flops          float64
 	Power                       float64 // board power limit, W
 	// SMVersion is the compute capability times ten (9.0 is 90), or 0 if there is none.
 	SMVersion int
@@ -130,6 +131,7 @@ func (s *Spec) bind() {
 		FP8Flops:                    num("gpu.fp8_tc_flops"),
 		FP4Flops:                    num("gpu.fp4_tc_flops"),
 		Float32Flops:                num("gpu.float32_tc_flops"),
+		ScalarFloat32Flops:          num("gpu.fp32_flops"),
 		Power:                       num("gpu.power"),
 		SMVersion:                   int(integer("gpu.sm_version")),
 	}

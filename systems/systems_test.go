@@ -46,7 +46,7 @@ func TestH200Values(t *testing.T) {
 
 	want := GPU{
 		MemBW: 4.8e12, MemBWEmpiricalScalingFactor: 0.8, MemEmpiricalConstantLatency: 3e-6, MemCapacity: 141 << 30,
-		BFloat16Flops: 989e12, Int8Flops: 1978e12, FP8Flops: 1978e12, Power: 700, SMVersion: 90,
+		BFloat16Flops: 989e12, ScalarFloat32Flops: 67e12, Int8Flops: 1978e12, FP8Flops: 1978e12, Power: 700, SMVersion: 90,
 	}
 
 	if diff := cmp.Diff(want, s.GPU); diff != "" {
@@ -131,7 +131,7 @@ func TestProblems(t *testing.T) {
 			"node.num_gpus_per_node must be a whole number, not 7.5"},
 		{"text", "power: 700 ", "power: a lot ", `gpu.power must be a number, not "a lot"`},
 		{"quoted", "power: 700 ", "power: '700' ", `gpu.power must be a number, not "700"`},
-		{"misspelt", "power: 700 ", "powr: 700 ", "t.yaml:11:3: there is no field gpu.powr; did you mean gpu.power?"},
+		{"misspelt", "power: 700 ", "powr: 700 ", "t.yaml:12:3: there is no field gpu.powr; did you mean gpu.power?"},
 		{"section", "sm_version: 90", "pcie_bw: 64000000000\n  sm_version: 90",
 			"there is no field gpu.pcie_bw; it belongs under node"},
 		{"version", "nccl_version: '2.26.2'", "nccl_version: 2.26",

@@ -15,7 +15,7 @@ type dataCmd struct {
 	Lint   dataLintCmd   `cmd:"" help:"Examine a database of perf files."`
 	Matrix dataMatrixCmd `cmd:"" help:"Say which models a database covers."`
 
-	ReadBack dataReadBackCmd `cmd:"" name:"read-back" help:"Ask the installed aiconfigurator what it answers from a database."`
+	ReadBack dataReadBackCmd `cmd:"" name:"read-back" help:"Ask the installed aisimulate or aiconfigurator what it answers from a database."`
 }
 
 type dataLintCmd struct {

@@ -13,7 +13,8 @@ import (
 
 type dataReadBackCmd struct {
 	Dir     string `arg:"" help:"The database's folder: data and the specs of systems are in it." type:"path"`
-	Python  string `help:"The interpreter that has aiconfigurator." default:"python3" placeholder:"FILE"`
+	Python  string `help:"The interpreter that has aisimulate or aiconfigurator." default:"python3" placeholder:"FILE"`
+	Package string `help:"The package to ask: aisimulate or aiconfigurator; default: the first one that is installed." placeholder:"NAME" enum:",aisimulate,aiconfigurator" default:""`
 	Against string `help:"Another database, which must give the same answers to the last bit." placeholder:"DIR" type:"path"`
 	System  string `help:"The system; default: the only one." placeholder:"NAME"`
 	Backend string `help:"The backend; default: the only one." placeholder:"NAME"`
@@ -51,7 +52,7 @@ func (c *dataReadBackCmd) Run(a *app) error {
 	}
 
 	r, err := readback.Run(context.Background(), c.Dir, readback.Options{
-		Python: c.Python, Against: c.Against, System: v.System, Backend: v.Backend, Version: v.Version, Rows: c.Rows,
+		Python: c.Python, Package: c.Package, Against: c.Against, System: v.System, Backend: v.Backend, Version: v.Version, Rows: c.Rows,
 	})
 
 	if err != nil {

@@ -207,9 +207,22 @@ func (t *Table) sorted(order []string) []Column {
 	return cols
 }
 
-// Column returns one column by name, the power columns included.
+// Extra returns the columns that follow those of Columns if the data has them.
+func (t *Table) Extra() []Column {
+	return slices.DeleteFunc(slices.Clone(extraColumns), func(c Column) bool {
+		return slices.ContainsFunc(t.columns, func(own Column) bool { return own.Name == c.Name })
+	})
+}
+
+// Identified reports whether the rows name their framework, version, device and op. Rows of
+// other tables name their kernel only.
+func (t *Table) Identified() bool {
+	return slices.ContainsFunc(t.columns, func(c Column) bool { return c.Name == "framework" })
+}
+
+// Column returns one column by name, the power columns and extra columns included.
 func (t *Table) Column(name string) (Column, bool) {
-	for _, cols := range [][]Column{t.columns, powerColumns} {
+	for _, cols := range [][]Column{t.columns, powerColumns, extraColumns} {
 		if i := slices.IndexFunc(cols, func(c Column) bool { return c.Name == name }); i >= 0 {
 			return cols[i], true
 		}

@@ -130,7 +130,19 @@ var dictionary = byName(
 	number("comm_exposed_pct", "%", "share of a step in which nothing but collectives runs, from the traces"),
 	number("coll_call_num", "", "collectives in the traces of all ranks"),
 	number("power", "W", "mean board power during the measurement"),
-	number("power_limit", "W", "board power limit"),
+	number("power_limit", "W", "board power limit"), text("component", "the part of the model"),
+	text("geometry", "the sizes and formats of the part, as JSON"),
+	size("prefix", "tokens already in the cache"),
+	size("x", "new tokens"),
+	text("measurement_scope", "what the time includes"),
+	text("source_sha256", "digest of the collector's code"),
+	text("config_sha256", "digest of the model's config"),
+	text("runtime_digest", "digest of the container image"),
+	size("sample_count", "samples of the latency"),
+	text("kv_seed_regime", "content of the cache"),
+	text("execution_profile", "part of the decoder that runs"),
+	text("wire_dtype", "format in which the values are sent"),
+	flag("default_eligible", "the kernel may be a framework's default"),
 )
 
 func byName(columns ...Column) map[string]Column {
@@ -211,3 +223,6 @@ func in(unit string, columns []Column) []Column {
 }
 
 var powerColumns = metric("power", "power_limit")
+
+// extraColumns are written if the data has them: most published files lack them.
+var extraColumns = info("sample_count", "wire_dtype", "default_eligible")

@@ -264,7 +264,7 @@ var tables = []*Table{
 		),
 	},
 	{
-		Name: "mhc_module_perf", Family: "mhc", OpNames: []string{"pre", "post"}, OpNameKey: true,
+		Name: "mhc_module_perf", Family: "mhc", OpNames: []string{"pre", "post", "expand"}, OpNameKey: true,
 		Doc: "hyper-connections before and after a DeepSeek-V4 block",
 		columns: list(
 			info("architecture"), key("num_tokens"), info("num_sites"), key("hc_mult", "hidden_size"),
@@ -293,6 +293,10 @@ var tables = []*Table{
 	kernelLevel("glm5_mqa_logits_module", "the logits kernel of GLM-5's indexer"),
 	kernelLevel("glm5_dsa_attn_module", "the sparse attention kernel of GLM-5"),
 	scored("glm5_topk_module", "what the scores' distribution adds to GLM-5's top-k; zero where nothing"),
+	recorded("glm53_attention", "parts of GLM-5.3-Flash: attention, projections, indexer",
+		"source_sha256", "config_sha256", "runtime_digest", "used_cuda_graph", "sample_count", "kv_seed_regime", "execution_profile"),
+	recorded("dsv41", "parts of DeepSeek-V4.1",
+		"used_cuda_graph", "sample_count", "kv_seed_regime", "source_sha256", "config_sha256", "runtime_digest", "execution_profile"),
 	{
 		Name: "serving_perf", Family: "serving", Open: true,
 		Doc: "one load on a model server; times are means over its requests",
@@ -317,6 +321,16 @@ func module(model ...[]Column) []Column {
 	return list(slices.Concat(model...),
 		key("mla_dtype", "kv_cache_dtype", "gemm_type", "num_heads", "batch_size", "isl"), optional("tp_size"),
 		key("step"), metric("latency"))
+}
+
+// recorded describes a table whose rows name their code and image by digests instead of a
+// framework, version and device.
+func recorded(family, doc string, rest ...string) *Table {
+	return &Table{
+		Name: family + "_module_perf", Family: family, Doc: doc,
+		columns: slices.Concat(key("component", "geometry", "batch_size", "prefix", "x"), metric("latency"),
+			role(Identity, "kernel_source"), info("measurement_scope"), info(rest...)),
+	}
 }
 
 func dsa(name, doc string, ops ...string) *Table {

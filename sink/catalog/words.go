@@ -22,7 +22,7 @@ var vocabulary = map[string][]string{
 	"gemm_dtype":      gemmWords,
 	"gemm_type":       gemmWords,
 	"quant_type":      gemmWords,
-	"moe_dtype":       {"bfloat16", "fp8", "int4_wo", "fp8_block", "w4afp8", "nvfp4", "nvfp4_wo", "w4a16_mxfp4", "w4a8_mxfp4_mxfp8", "w4a8_mxfp4_mxfp8_trtllm", "w4a16_mxfp4_cutlass", "w4a16_nvfp4"},
+	"moe_dtype":       {"bfloat16", "fp8", "int4_wo", "fp8_block", "w4afp8", "nvfp4", "nvfp4_wo", "w4a16_mxfp4", "w4a8_mxfp4_mxfp8", "w4a8_mxfp4_mxfp8_trtllm", "w4a16_mxfp4_cutlass", "w4a16_mxfp4_humming", "w4a16_nvfp4"},
 	"attn_dtype":      {"bfloat16", "fp8", "fp8_block"},
 	"mla_dtype":       mlaWords,
 	"kv_cache_dtype":  {"bfloat16", "int8", "fp8", "fp8_e4m3"},

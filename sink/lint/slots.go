@@ -54,15 +54,22 @@ func (l *linter) slots() {
 // lanes checks that the framework's own kernels are stated for versions that are
 // there.
 func (l *linter) lanes() {
-	var lanes map[string]map[string]map[string]string
+	var lanes map[string]tree.Lanes
 	if !l.beside(tree.LanesFile, func(data []byte) (err error) { lanes, err = tree.ParseLanes(data); return err }) {
 		return
 	}
-	for _, backend := range slices.Sorted(maps.Keys(lanes)) {
-		for _, version := range slices.Sorted(maps.Keys(lanes[backend])) {
-			if !l.has("", backend, version) {
-				l.add(Finding{Rule: "lanes", Path: tree.LanesFile, Count: 1, Message: fmt.Sprintf("it has kernels of %s %s, and there is no table of it", backend, version)})
+	missing := map[string]bool{} // several architectures may name one version
+	for _, backends := range lanes {
+		for backend, versions := range backends {
+			for version := range versions {
+				if !l.has("", backend, version) {
+					missing[backend+" "+version] = true
+				}
 			}
 		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(missing)) {
+		l.add(Finding{Rule: "lanes", Path: tree.LanesFile, Count: 1,
+			Message: fmt.Sprintf("it has kernels of %s, and there is no table of it", name)})
 	}
 }

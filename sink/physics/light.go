@@ -29,7 +29,7 @@ func bytesOf(dtype string) (activation, weight float64) {
 		return 0.5, 0.5
 	case "int8_wo":
 		return 2, 1
-	case "int4_wo", "nvfp4_wo", "w4a16_nvfp4", "w4a16_mxfp4", "w4a16_mxfp4_cutlass":
+	case "int4_wo", "nvfp4_wo", "w4a16_nvfp4", "w4a16_mxfp4", "w4a16_mxfp4_cutlass", "w4a16_mxfp4_humming":
 		return 2, 0.5
 	case "float32":
 		return 4, 4

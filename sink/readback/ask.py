@@ -1,7 +1,8 @@
-"""Asks an installed aiconfigurator what it answers from a database.
+"""Asks an installed aisimulate or aiconfigurator what it answers from a database.
 
-Standard input: {"root": DIR, "system": S, "backend": B, "version": V, "queries":
-[{"table": T, "row": {...}}]}. Standard output, after whatever the package prints:
+Standard input: {"package": P, "root": DIR, "system": S, "backend": B, "version": V,
+"queries": [{"table": T, "row": {...}}]}. An empty package means the first of PACKAGES that
+is installed. Standard output, after whatever the package prints:
 one line of JSON with the package's version and, for each query, the answer as the
 bits of a double, why there is none, or that the package has no such query.
 """
@@ -15,15 +16,34 @@ import os
 import sys
 
 
+# The packages by name, each with the places of its modules.
+PACKAGES = {
+    "aisimulate": ("aisimulate_core.sdk.",),
+    "aiconfigurator": ("aiconfigurator_core.sdk.", "aiconfigurator.sdk."),
+}
+package_name = ""
+
+
+def installed(wanted):
+    """Returns the name and version of the package to ask."""
+    for name in [wanted] if wanted else PACKAGES:
+        try:
+            return name, importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            if wanted:
+                raise
+    raise importlib.metadata.PackageNotFoundError(" or ".join(PACKAGES))
+
+
 def module(name):
-    """A module of the package, which has moved its parts into another one."""
-    for package in ("aiconfigurator_core.sdk.", "aiconfigurator.sdk."):
+    """Imports a module of the package."""
+    for package in PACKAGES[package_name]:
         try:
             return importlib.import_module(package + name)
         except ModuleNotFoundError as err:
             if not (package + name).startswith(err.name or "?"):
                 raise
-    raise ModuleNotFoundError("no module %s in aiconfigurator" % name)
+    raise ModuleNotFoundError("no module %s in %s" % (name, package_name))
 
 
 class NoQuery(Exception):
@@ -130,6 +150,8 @@ def arguments(table, r, common):
         v = {k: x for k, x in r.items() if k != "latency"}
         return stem, dict(v, hidden_size=r["d_model"], at={"is_context": r["phase"] == "context", "batch_size": r["batch_size"], "s": r.get("seq_len") or 1})
     if table == "mhc_module_perf":
+        if r["op_name"] not in ("pre", "post"):
+            raise NoQuery()  # a part of other queries
         v = {"op": r["op_name"], "hidden_size": r["hidden_size"], "hc_mult": r["hc_mult"], "sinkhorn_iters": 20, "architecture": r.get("architecture")}
         return stem, dict(v, quant_mode=common.GEMMQuantMode.bfloat16, num_tokens=r["num_tokens"], at={"x": r["num_tokens"]})
     if table == "moe_perf":
@@ -185,8 +207,9 @@ def database(perf, asked):
 def main():
     logging.disable(logging.WARNING)
     asked = json.load(sys.stdin)
-    version = importlib.metadata.version("aiconfigurator")
-    said = {"package": "aiconfigurator " + version, "answers": []}
+    global package_name
+    package_name, version = installed(asked.get("package", ""))
+    said = {"package": package_name + " " + version, "answers": []}
     os.chdir(asked["root"])
     perf, common = module("perf_database"), module("common")
     db = database(perf, asked)

@@ -38,6 +38,47 @@ func TestEngineReadsTheDatabase(t *testing.T) {
 	}
 }
 
+// TestPackageIsFound checks that aisimulate is asked before aiconfigurator, and that the
+// option chooses.
+func TestPackageIsFound(t *testing.T) {
+	t.Parallel()
+	site := t.TempDir()
+	if err := os.CopyFS(site, os.DirFS("testdata/new")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.CopyFS(filepath.Join(site, "aisimulate_core"), os.DirFS("testdata/new/aiconfigurator_core")); err != nil {
+		t.Fatal(err)
+	}
+	info := filepath.Join(site, "aisimulate-0.13.0.dist-info")
+	if err := os.Mkdir(info, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(info, "METADATA"), []byte("Name: aisimulate\nVersion: 0.13.0\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+
+	dir, program := database(t, row("1", "0.5")), pythonWith(t, site)
+	for name, want := range map[string]string{
+		"": "aisimulate 0.13.0", "aisimulate": "aisimulate 0.13.0", "aiconfigurator": "aiconfigurator 0.12.0",
+	} {
+		o := options(program, "")
+		o.Package = name
+		r, err := Run(t.Context(), dir, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if gemm := find(t, r, "gemm_perf"); r.Package != want || gemm.Result != Pass || gemm.Exact != 1 {
+			t.Errorf("%q: %s, %+v", name, r.Package, gemm)
+		}
+	}
+
+	o := options(pythonWith(t, "testdata/new"), "")
+	o.Package = "aisimulate"
+	if _, err := Run(t.Context(), dir, o); err == nil || !strings.Contains(err.Error(), "has no aisimulate:") {
+		t.Errorf("%v", err)
+	}
+}
+
 // TestTimesOfRows are in milliseconds, as the package answers.
 func TestTimesOfRows(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,6 @@
-// Package readback asks the real consumer of a database, an installed
-// aiconfigurator, what it answers from the tables, and compares two databases by
-// the bits of the answers.
+// Package readback asks the real consumer of a database, an installed aisimulate or
+// aiconfigurator, what it answers from the tables, and compares two databases by the bits
+// of the answers.
 package readback
 
 import (
@@ -27,12 +27,16 @@ var script string
 // Options say what to ask and whom.
 type Options struct {
 	Python  string // the interpreter that has the package
+	Package string // "aisimulate" or "aiconfigurator"; "" for the first of them that is installed
 	Against string // another database, which must give the same answers; "" for none
 	System  string
 	Backend string
 	Version string
 	Rows    int // of each table to ask about
 }
+
+// packages names what is asked, for messages.
+func (o Options) packages() string { return cmp.Or(o.Package, "aisimulate or aiconfigurator") }
 
 // Results of a table.
 const (
@@ -185,7 +189,7 @@ func ask(ctx context.Context, dir string, o Options, queries []query) (*said, er
 		return nil, err
 	}
 	defer remove()
-	in, err := json.Marshal(map[string]any{"root": root, "system": o.System, "backend": o.Backend, "version": o.Version, "queries": queries})
+	in, err := json.Marshal(map[string]any{"package": o.Package, "root": root, "system": o.System, "backend": o.Backend, "version": o.Version, "queries": queries})
 	if err != nil {
 		return nil, err
 	}
@@ -195,12 +199,13 @@ func ask(ctx context.Context, dir string, o Options, queries []query) (*said, er
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	if err := proc.Run(cmd); err != nil {
 		if errors.Is(err, exec.ErrNotFound) {
-			return nil, fmt.Errorf("%s is not there: --python names the interpreter that has aiconfigurator", o.Python)
+			return nil, fmt.Errorf("%s is not there: --python names the interpreter that has %s", o.Python, o.packages())
 		}
 		text := strings.TrimSpace(errs.String())
 		last := text[strings.LastIndexByte(text, '\n')+1:]
-		if strings.Contains(text, "PackageNotFoundError") || strings.Contains(last, "No module named 'aiconfigurator") {
-			return nil, fmt.Errorf("%s has no aiconfigurator: --python names the interpreter that has it", o.Python)
+		if strings.Contains(text, "PackageNotFoundError") || strings.Contains(last, "No module named 'aiconfigurator") ||
+			strings.Contains(last, "No module named 'aisimulate") {
+			return nil, fmt.Errorf("%s has no %s: --python names the interpreter that has it", o.Python, o.packages())
 		}
 		return nil, fmt.Errorf("%s: %w: %s", o.Python, err, last)
 	}

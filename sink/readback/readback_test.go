@@ -134,8 +134,8 @@ func TestRefusals(t *testing.T) {
 		t.Errorf("%v", err)
 	}
 	if program, err := exec.LookPath("python3"); err == nil {
-		if exec.Command(program, "-c", "import aiconfigurator").Run() != nil {
-			if _, err := Run(t.Context(), dir, options(program, "")); err == nil || !strings.Contains(err.Error(), "has no aiconfigurator") {
+		if exec.Command(program, "-c", "import aiconfigurator").Run() != nil && exec.Command(program, "-c", "import aisimulate").Run() != nil {
+			if _, err := Run(t.Context(), dir, options(program, "")); err == nil || !strings.Contains(err.Error(), "has no aisimulate or aiconfigurator") {
 				t.Errorf("%v", err)
 			}
 		}

@@ -229,7 +229,7 @@ func Parse(root, rel string) (Entry, bool) {
 		return e, true
 	}
 	e.Version, e.Backend = at(1), backend
-	if isFamily(at(3)) || e.Declared != nil && e.Declared.Family == at(3) {
+	if isFamily(at(3)) || at(5) == "data" || e.Declared != nil && e.Declared.Family == at(3) {
 		e.Layout, e.Family = Families, at(3)
 		e.System = at(4)
 	} else {

@@ -145,26 +145,45 @@ func mapping(parent *yaml.Node, key string) *yaml.Node {
 	return node
 }
 
-// ParseLanes reads the text of an attention_lane_defaults.yaml: the attention
-// kernel that a framework chooses by itself, by backend, version and SM.
-func ParseLanes(data []byte) (map[string]map[string]map[string]string, error) {
-	var raw map[string]map[string]map[string]string
+// Lanes are the attention kernels that a framework chooses by itself, by backend, version
+// and SM.
+type Lanes map[string]map[string]map[string]string
+
+// ParseLanes reads the text of an attention_lane_defaults.yaml: the lanes of all models, and
+// those of the architectures that have their own. The key "" is that of all models.
+func ParseLanes(data []byte) (map[string]Lanes, error) {
+	var raw struct {
+		Architectures map[string]Lanes `yaml:"architectures"`
+		Lanes         Lanes            `yaml:",inline"`
+	}
 	if err := yaml.Unmarshal(data, &raw); err != nil {
 		return nil, fmt.Errorf("it is not a valid %s: %w", LanesFile, err)
 	}
-	for backend, versions := range raw {
+
+	out := map[string]Lanes{"": raw.Lanes}
+	maps.Copy(out, raw.Architectures)
+	for _, lanes := range out {
+		if err := lanes.check(); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+func (l Lanes) check() error {
+	for backend, versions := range l {
 		for version, sms := range versions {
 			for sm, lane := range sms {
 				if n, err := strconv.Atoi(sm); err != nil || n < 50 || n > 999 {
-					return nil, fmt.Errorf("%s %s has the SM %q; it is a number such as 90", backend, version, sm)
+					return fmt.Errorf("%s %s has the SM %q; it is a number such as 90", backend, version, sm)
 				}
 				if lane == "" {
-					return nil, fmt.Errorf("%s %s names no kernel for SM %s", backend, version, sm)
+					return fmt.Errorf("%s %s names no kernel for SM %s", backend, version, sm)
 				}
 			}
 		}
 	}
-	return raw, nil
+	return nil
 }
 
 // NextLanes is the text of an attention_lane_defaults.yaml in which a backend's

@@ -48,7 +48,13 @@ func TestSlots(t *testing.T) {
 func TestLanes(t *testing.T) {
 	t.Parallel()
 	lanes, err := ParseLanes([]byte("sglang:\n  \"0.5.14\":\n    90: fa3\n    100: triton\n"))
-	if err != nil || lanes["sglang"]["0.5.14"]["90"] != "fa3" {
+	if err != nil || lanes[""]["sglang"]["0.5.14"]["90"] != "fa3" {
+		t.Errorf("%v, %v", lanes, err)
+	}
+	byModel := "vllm: {\"0.25.0\": {90: fa3}}\narchitectures:\n  Qwen3_5MoeForCausalLM:\n    sglang: {\"0.5.17\": {90: triton}}\n"
+	lanes, err = ParseLanes([]byte(byModel))
+	if err != nil || lanes[""]["vllm"]["0.25.0"]["90"] != "fa3" ||
+		lanes["Qwen3_5MoeForCausalLM"]["sglang"]["0.5.17"]["90"] != "triton" {
 		t.Errorf("%v, %v", lanes, err)
 	}
 	out, err := NextLanes([]byte("# cited\nvllm:\n  \"0.24.0\":\n    90: default # checked\n"), "sglang", "0.5.14", map[string]string{"90": "fa3", "100": "triton"})
@@ -59,9 +65,10 @@ func TestLanes(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	for text, want := range map[string]string{
-		"sglang: {\"0.5.14\": {hopper: fa3}}": `the SM "hopper"`,
-		"sglang: {\"0.5.14\": {90: \"\"}}":    "names no kernel",
-		"sglang: [fa3]":                       "not a valid",
+		"sglang: {\"0.5.14\": {hopper: fa3}}":                       `the SM "hopper"`,
+		"sglang: {\"0.5.14\": {90: \"\"}}":                          "names no kernel",
+		"sglang: [fa3]":                                             "not a valid",
+		"architectures: {A: {sglang: {\"0.5.14\": {hopper: fa3}}}}": `the SM "hopper"`,
 	} {
 		if _, err := ParseLanes([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)

@@ -105,8 +105,11 @@ func ownRows(rec arrow.Record, ds *stage.Dataset, sh shape) (arrow.Record, error
 
 // identity are the columns that open a row. Rows of a server have no kernel.
 func (sh shape) identity() []string {
-	if sh.table != nil && sh.table.Open {
+	switch {
+	case sh.table != nil && sh.table.Open:
 		return identity[:4]
+	case sh.table != nil && !sh.table.Identified():
+		return identity[4:]
 	}
 	return identity
 }
@@ -204,6 +207,9 @@ func (sh shape) names(rec arrow.Record, ds *stage.Dataset) ([]string, []string, 
 		return names, nil, nil
 	}
 
+	if !sh.table.Identified() {
+		names = nil // kernel_source follows the latency
+	}
 	var missing, notes []string
 	required := sh.table.Required()
 	for _, c := range sh.table.Columns(sh.backend, false) {
@@ -215,6 +221,12 @@ func (sh shape) names(rec arrow.Record, ds *stage.Dataset) ([]string, []string, 
 		case c.Role != catalog.Identity:
 			notes = append(notes, fmt.Sprintf("%s is written without its column %s, which the data lacks",
 				sh.table.Name, c.Name))
+		}
+	}
+
+	for _, c := range sh.table.Extra() {
+		if table.Has(rec, c.Name) {
+			add(c.Name)
 		}
 	}
 

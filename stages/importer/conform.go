@@ -24,8 +24,10 @@ func conform(path string, e tree.Entry, rec arrow.Record, o Options) (arrow.Reco
 		return nil, nil, err
 	}
 
-	c.provenance(e, o)
 	t, ok := e.Lookup()
+	if !ok || t.Identified() {
+		c.provenance(e, o)
+	}
 	if !ok {
 		c.note(0, "no perf table is called %q; its columns are taken as they are", e.Table)
 		return c.rec, c.drift, nil

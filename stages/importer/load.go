@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -179,6 +180,9 @@ func list(entries []tree.Entry, of func(tree.Entry) string) string {
 	return strings.Join(names, ", ")
 }
 
+// kernelLevel is the version in tables of kernels that do not depend on the framework.
+const kernelLevel = "kernel-level"
+
 // info describes the rows as a whole; what differs between rows stays empty.
 func info(rec arrow.Record, files []File, o Options) stage.Info {
 	in := stage.Info{
@@ -196,6 +200,7 @@ func info(rec arrow.Record, files []File, o Options) stage.Info {
 		return in
 	}
 
+	fromFolder(&in, t, files)
 	in.Perf, in.Declared = t.Name, files[0].Declared
 	in.Params = slices.DeleteFunc(t.Params(), func(c string) bool { return !table.Has(rec, c) })
 
@@ -215,6 +220,22 @@ func info(rec arrow.Record, files []File, o Options) stage.Info {
 	}
 
 	return in
+}
+
+// fromFolder completes the framework and version of tables whose rows do not name them, from
+// the folder of their files.
+func fromFolder(in *stage.Info, t *catalog.Table, files []File) {
+	at := files[0].Entry
+	if slices.ContainsFunc(files, func(f File) bool { return f.Backend != at.Backend || f.Version != at.Version }) {
+		return
+	}
+
+	if !t.Identified() {
+		in.Framework, in.Version = t.Framework(at.Backend), at.Version
+	}
+	if in.Version == kernelLevel {
+		in.Version = cmp.Or(at.Version, kernelLevel)
+	}
 }
 
 func entriesOf(files []File) []tree.Entry {

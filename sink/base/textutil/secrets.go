@@ -46,7 +46,8 @@ func NewSecrets(secrets ...string) *Secrets {
 
 // forms returns what a secret looks like in the output of programs.
 func forms(s string) []string {
-	out := []string{s, url.QueryEscape(s), url.PathEscape(s), strings.ReplaceAll(url.QueryEscape(s), "+", "%20")}
+	quoted := strings.ReplaceAll(url.QueryEscape(s), "+", "%20")
+	out := []string{s, url.QueryEscape(s), url.PathEscape(s), quoted, strings.ReplaceAll(quoted, "%2F", "/")}
 
 	// HTTP headers are Latin-1: a server may read each byte as one character.
 	latin := make([]rune, 0, len(s))

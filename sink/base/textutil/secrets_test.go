@@ -50,11 +50,12 @@ func TestSecretsAreRemovedInAllForms(t *testing.T) {
 		}
 		for form, text := range map[string]string{
 			"plain": secret, "JSON": quote(secret), "JSON in JSON": quote(quote(secret)), "Latin-1": latin, "JSON of Latin-1": quote(latin),
-			"ASCII JSON":   strings.NewReplacer("ü", `\u00fc`, "é", `\u00e9`, "ä", `\u00e4`).Replace(quote(secret)),
-			"Python repr":  strings.NewReplacer(`\`, `\\`, "\t", `\t`).Replace(secret),
-			"query":        url.QueryEscape(secret),
-			"path":         url.PathEscape(secret),
-			"Python quote": strings.ReplaceAll(url.QueryEscape(secret), "+", "%20"),
+			"ASCII JSON":             strings.NewReplacer("ü", `\u00fc`, "é", `\u00e9`, "ä", `\u00e4`).Replace(quote(secret)),
+			"Python repr":            strings.NewReplacer(`\`, `\\`, "\t", `\t`).Replace(secret),
+			"query":                  url.QueryEscape(secret),
+			"path":                   url.PathEscape(secret),
+			"Python quote of a path": strings.NewReplacer("+", "%20", "%2F", "/").Replace(url.QueryEscape(secret)),
+			"Python quote":           strings.ReplaceAll(url.QueryEscape(secret), "+", "%20"),
 		} {
 			if got := v.String("key " + text + "."); got != "key "+Redacted+"." {
 				t.Errorf("%s of %q: %q", form, secret, got)
