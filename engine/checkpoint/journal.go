@@ -154,6 +154,34 @@ func (j *Journal) load() error {
 	return nil
 }
 
+// reload reads the journal again if gc has merged its segments since it was read. It returns false if this
+// process appends to the journal, because gc leaves such a journal alone.
+func (j *Journal) reload() (bool, error) {
+	now := &Journal{store: j.store, dir: j.dir, also: j.also, counts: map[Kind]int{}}
+	if err := now.load(); err != nil {
+		return false, err
+	}
+
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if len(j.own) > 0 {
+		return false, nil
+	}
+	j.segments, j.read, j.damage, j.epochs = now.segments, now.read, now.damage, now.epochs
+	j.entries, j.order, j.counts = now.entries, now.order, now.counts
+	j.readers.close()
+	return true, nil
+}
+
+// again reports whether a read should be repeated because it failed on a segment that gc has merged.
+func (j *Journal) again(err error) bool {
+	if !errors.Is(err, fs.ErrNotExist) {
+		return false
+	}
+	loaded, err := j.reload()
+	return loaded && err == nil
+}
+
 func (j *Journal) loadSegments(dir string) error {
 	paths, err := segmentPaths(dir)
 	if err != nil {
@@ -260,6 +288,15 @@ func (j *Journal) Has(id string) (Kind, bool) {
 // Lookup returns the entry of a case. ok is false if the journal has no valid entry. The error is an
 // ErrCorrupt if the file has changed since it was opened.
 func (j *Journal) Lookup(id string) (e Entry, ok bool, err error) {
+	for range loadTries {
+		if e, ok, err = j.lookup(id); !j.again(err) {
+			break
+		}
+	}
+	return e, ok, err
+}
+
+func (j *Journal) lookup(id string) (e Entry, ok bool, err error) {
 	j.mu.Lock()
 	r, ok := j.entries[id]
 	ok = ok && r.kind != Withdrawn

@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"iter"
@@ -27,6 +26,15 @@ func (j *Journal) Reader() *Reader { return &Reader{j: j} }
 
 // Lookup is like Journal.Lookup. The payload is valid until the next call.
 func (r *Reader) Lookup(id string) (e Entry, ok bool, err error) {
+	for range loadTries {
+		if e, ok, err = r.lookup(id); !r.j.again(err) {
+			break
+		}
+	}
+	return e, ok, err
+}
+
+func (r *Reader) lookup(id string) (e Entry, ok bool, err error) {
 	j := r.j
 	j.mu.Lock()
 	at, ok := j.entries[id]
@@ -73,50 +81,31 @@ func (j *Journal) All() iter.Seq2[Entry, error] { return j.Some(-1) }
 
 // Some is like All, but limited to the first n entries. A negative n means all.
 func (j *Journal) Some(n int) iter.Seq2[Entry, error] {
-	type item struct {
-		id string
-		ref
-	}
-
 	j.mu.Lock()
-	items := make([]item, 0, max(0, min(n, len(j.order))))
-	if n < 0 {
-		n = len(j.order)
-	}
-
+	var ids []string
 	for _, id := range j.order {
-		if len(items) == n {
+		if n >= 0 && len(ids) == n {
 			break
 		}
-		if r := j.entries[id]; r.kind != Withdrawn {
-			items = append(items, item{id, r})
+		if j.entries[id].kind != Withdrawn {
+			ids = append(ids, id)
 		}
 	}
-
-	segments := slices.Clone(j.segments)
 	j.mu.Unlock()
-	slices.SortFunc(items, func(a, b item) int {
-		return cmp.Or(cmp.Compare(a.segment, b.segment), cmp.Compare(a.off, b.off))
-	})
+
+	sorted := make([]string, len(ids))
+	for i, at := range j.InOrder(ids) {
+		sorted[i] = ids[at]
+	}
+
 	return func(yield func(Entry, error) bool) {
-		const ahead = 1 << 20
-		var win []byte
-		winSegment, winOff := int32(-1), int64(0)
-
-		for _, it := range items {
-			path := segments[it.segment]
-			at := it.off - winOff
-			if it.segment != winSegment || at < 0 || at+int64(it.size) > int64(len(win)) {
-				win = make([]byte, max(ahead, int(it.size))) // the old buffer is still in use by earlier payloads
-				n, err := j.readers.readSome(path, win, it.off)
-				if err != nil {
-					yield(Entry{}, fileutil.Explain("read", path, err))
-					return
-				}
-				win, winSegment, winOff, at = win[:n], it.segment, it.off, 0
+		r := j.Reader()
+		for _, id := range sorted {
+			e, ok, err := r.Lookup(id)
+			if !ok && err == nil {
+				continue // it was withdrawn meanwhile
 			}
-
-			e, err := checkFrame(path, win[at:min(at+int64(it.size), int64(len(win)))], it.ref, it.id)
+			e.Payload = slices.Clone(e.Payload)
 			if !yield(e, err) || err != nil {
 				return
 			}
