@@ -165,9 +165,12 @@ func (in *Instrument) direct() (batch []*offer, settled bool) {
 			hungry = true
 		case in.drains && !retry && !going, retry && (busy > 0 || held > 0):
 			// A case that ran out of memory has the device to itself.
-		case retry && in.trims(m):
+		case retry && in.trims(m, 0):
 			busy++
 		case len(m.offers) > 0 && !in.room(m, busy):
+			if busy == 0 && in.trims(m, m.ready.Total/spareShare/2) {
+				busy++
+			}
 		default:
 			if retry {
 				in.drains = false
@@ -229,11 +232,11 @@ func (in *Instrument) room(m *member, busy int) bool {
 	return m.ready.Total > 0 && free+m.ready.Kept-int64(busy+1)*need >= m.ready.Total/spareShare
 }
 
-// trims has the other workers give back the memory that they keep, and reports whether
+// trims has the other workers that keep so many bytes give them back, and reports whether
 // one of them had not done so.
-func (in *Instrument) trims(retry *member) (any bool) {
+func (in *Instrument) trims(needy *member, least int64) (any bool) {
 	for _, m := range in.members {
-		if m != retry && m.parked && !m.trimmed {
+		if m != needy && m.parked && !m.trimmed && m.ready.Kept >= least {
 			m.trimmed, m.parked, any = true, false, true
 			_ = m.tell(command{What: "trim"})
 		}

@@ -104,6 +104,9 @@ func (s *Session) held(o *pending) bool {
 	if o.job.Learn && !s.Tuning.Locked && !o.probed && o.made == 0 {
 		return false // its first visit tells
 	}
+	if t := s.guess(o); o.job.Learn && (t > longProbe || t > slowSeconds && o.droop < slowShare) {
+		return true
+	}
 	return o.droops || s.Tuning.CapWatts > 0 && s.load(o) >= capShare*s.Tuning.CapWatts
 }
 

@@ -190,7 +190,7 @@ func TestCappedCasesOfABatchAreOrderedByTheirDroop(t *testing.T) {
 		if got := latencyOf(row); math.Abs(got/(0.1*1980/mhz)-1) > 0.01 {
 			t.Errorf("%d W: %v ms, want %v", w, got, 0.1*1980/mhz)
 		}
-		if held := row["clock_slope"] != nil; held != (mhz < 0.905*1980) {
+		if held := row["clock_slope"] != nil; held != (mhz < 0.88*1980) {
 			t.Errorf("%d W: among the capped ones: %v", w, held)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -95,6 +96,12 @@ func (k *onPython) Slots(spec worker.Spec, rt *stage.Runtime, _ Place,
 		rt = &alone
 	}
 
+	if rt.Workers == 0 && rt.CollectorRoot != "" && devices[0].Index >= 0 && !k.OneWorker(rt) {
+		several := *rt
+		several.Workers = preparers(runtime.NumCPU() / len(devices))
+		rt = &several
+	}
+
 	slots := spread(spec, rt, devices)
 	shared := map[int]*instrument.Instrument{}
 	for i, s := range slots {
@@ -107,6 +114,14 @@ func (k *onPython) Slots(spec worker.Spec, rt *stage.Runtime, _ Place,
 	}
 	return slots, nil
 }
+
+// preparers returns how many workers prepare cases of collectors for one GPU that has so many cores: building
+// a layer is Python on one core, and the GPU idles meanwhile.
+func preparers(cores int) int { return min(max(cores/2, 1), mostPreparers) }
+
+// mostPreparers is from where on further workers prepare little more: they wait for each other's work on the
+// GPU, and each takes memory for a context and the framework.
+const mostPreparers = 8
 
 // Program returns the interpreter with the host, which is written into the state folder.
 func (*onPython) Program(rt *stage.Runtime, at Place) ([]string, error) {

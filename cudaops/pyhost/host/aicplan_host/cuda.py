@@ -56,9 +56,9 @@ class Gate:
         # The flag, the gate's words, and the stamps': four each.
         # Collectors make the GPU torch's default device, and measure in inference mode.
         with torch.inference_mode(False):
-            words = torch.zeros(8 + 8 * MOST_BLOCKS, dtype=torch.int64, device="cpu", pin_memory=True)
+            words = torch.zeros(12 + 4 * MOST_BLOCKS, dtype=torch.int64, device="cpu", pin_memory=True)
         self._words = (ctypes.c_longlong * len(words)).from_address(words.data_ptr())
-        self._flag, self._out, *self._stamps = (words[4 * i : 4 * i + 4] for i in range(2 + 2 * MOST_BLOCKS))
+        self._flag, self._out, *self._stamps = (words[4 * i : 4 * i + 4] for i in range(3 + MOST_BLOCKS))
         self._number = 0
         self.close()
         self.open()

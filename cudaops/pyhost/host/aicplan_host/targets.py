@@ -155,14 +155,14 @@ class CudaTarget:
 
             held = closed
             run(self._launches(warm))
+            if not plain:
+                gate.stamp(0)
             for i in range(blocks):
-                if not plain:
-                    gate.stamp(2 * i)
                 events[2 * i].record()
                 run(each)
                 events[2 * i + 1].record()
                 if not plain:
-                    gate.stamp(2 * i + 1)
+                    gate.stamp(i + 1)
             if closed:
                 gate.open()
             self.cuda.stream.synchronize()
@@ -171,7 +171,7 @@ class CudaTarget:
         out = []
         for i in range(blocks):
             seconds = events[2 * i].elapsed_time(events[2 * i + 1]) / 1e3
-            out.append((seconds, got, 0.0 if plain else gate.clock(2 * i)))
+            out.append((seconds, got, 0.0 if plain else gate.clock(i)))
         return out, ready, late
 
     def _launch(self):
