@@ -52,6 +52,8 @@ type Instrument struct {
 	device nvml.Device // of the last batch
 	uuid   string
 	level  float64 // clock of the ready device, from earlier sessions
+
+	settled *measure.Settled // clocks of capped cases, from earlier sessions
 }
 
 // New returns the instrument of a device.
@@ -65,7 +67,7 @@ func New(o Options) *Instrument {
 	if o.Depth == 0 {
 		o.Depth = 128
 	}
-	in := &Instrument{o: o, took: map[string][]int64{}}
+	in := &Instrument{o: o, took: map[string][]int64{}, settled: &measure.Settled{}}
 	in.changed = sync.NewCond(&in.mu)
 	return in
 }
