@@ -1,6 +1,8 @@
 package grid
 
 import (
+	"slices"
+
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
@@ -20,6 +22,7 @@ type prog struct {
 	logical bool // has &&, ||, ! or ?:, so the result may be known before all names are bound
 	divides bool
 	fast    fastNode // nil if only HCL can evaluate it
+	known   *memo[answer]
 }
 
 // varNode reads the current value of a variable. Every method except Value comes from the original
@@ -65,6 +68,7 @@ func (sp *space) compile(e *Expr, node hcl.Expression) *prog {
 		}
 	}
 
+	p.known = newMemo[answer](p.vars)
 	syn, ok := node.(hclsyntax.Expression)
 	if !ok {
 		p.node, p.named, p.logical = node, true, true
@@ -85,7 +89,7 @@ type rewriter struct {
 }
 
 func (r *rewriter) variable(name string) *variable {
-	if containsName(r.hidden, name) {
+	if slices.Contains(r.hidden, name) {
 		return nil
 	}
 	return r.space.vars[name]

@@ -2,6 +2,7 @@ package grid
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 
@@ -117,7 +118,7 @@ func (d *decoder) rows(b *hcl.Block) *Dim {
 	for i, r := range rows {
 		m := r.AsValueMap()
 		for name := range m {
-			if !containsName(dim.Fields, name) {
+			if !slices.Contains(dim.Fields, name) {
 				d.errorf(elementRange(a.Expr, i), "Inconsistent rows",
 					"Row %d of %q has a field %q that row 1 has not; every row needs the same fields, with null where one does not apply.%s",
 					i+1, dim.Name, name, textutil.DidYouMean(name, dim.Fields))
@@ -248,7 +249,7 @@ func objectOrder(expr hcl.Expression, vals map[string]cty.Value) []string {
 	var out []string
 	if obj, ok := expr.(*hclsyntax.ObjectConsExpr); ok {
 		for _, it := range obj.Items {
-			if name := hcl.ExprAsKeyword(it.KeyExpr); name != "" && !containsName(out, name) {
+			if name := hcl.ExprAsKeyword(it.KeyExpr); name != "" && !slices.Contains(out, name) {
 				if _, have := vals[name]; have {
 					out = append(out, name)
 				}
@@ -258,7 +259,7 @@ func objectOrder(expr hcl.Expression, vals map[string]cty.Value) []string {
 
 	var rest []string
 	for name := range vals {
-		if !containsName(out, name) {
+		if !slices.Contains(out, name) {
 			rest = append(rest, name)
 		}
 	}
@@ -272,13 +273,4 @@ func firstElement(expr hcl.Expression) hcl.Expression {
 		return exprs[0]
 	}
 	return expr
-}
-
-func containsName(names []string, name string) bool {
-	for _, n := range names {
-		if n == name {
-			return true
-		}
-	}
-	return false
 }

@@ -1,6 +1,8 @@
 package grid
 
 import (
+	"slices"
+
 	"github.com/hashicorp/hcl/v2"
 
 	"aicplan/sink/base/textutil"
@@ -112,7 +114,7 @@ func (d *decoder) unknownLoop(name string, rng hcl.Range, sets []*Set) {
 	var have []string
 	for _, s := range sets {
 		for _, dim := range s.Dims {
-			if !containsName(have, dim.Name) {
+			if !slices.Contains(have, dim.Name) {
 				have = append(have, dim.Name)
 			}
 		}
@@ -135,13 +137,13 @@ func (d *decoder) orderFilters(spec *Spec) {
 		}
 	}
 
-	sortStable(spec.filters, func(a, b *Filter) bool { return a.order < b.order })
+	slices.SortStableFunc(spec.filters, func(a, b *Filter) int { return a.order - b.order })
 	for i, f := range spec.filters {
 		f.order = i
 	}
 
 	for _, set := range spec.Sets {
-		sortStable(set.Filters, func(a, b *Filter) bool { return a.order < b.order })
+		slices.SortStableFunc(set.Filters, func(a, b *Filter) int { return a.order - b.order })
 	}
 }
 
@@ -150,7 +152,7 @@ func (d *decoder) columns(spec *Spec, content *hcl.BodyContent, common *product)
 	a := content.Attributes["columns"]
 	if a == nil {
 		for _, p := range sourceOrder(common) {
-			if !containsName(spec.Columns, p) {
+			if !slices.Contains(spec.Columns, p) {
 				spec.Columns = append(spec.Columns, p)
 			}
 		}
@@ -161,7 +163,7 @@ func (d *decoder) columns(spec *Spec, content *hcl.BodyContent, common *product)
 		d.boundEverywhere(spec, spec.Columns, ranges, "columns")
 
 		for i, c := range spec.Columns {
-			if containsName(spec.Columns[:i], c) {
+			if slices.Contains(spec.Columns[:i], c) {
 				d.errorf(ranges[i], "Duplicate column", "The column %q is listed twice.", c)
 			}
 		}
@@ -172,7 +174,7 @@ func (d *decoder) columns(spec *Spec, content *hcl.BodyContent, common *product)
 	}
 
 	for _, c := range spec.Constants {
-		if containsName(spec.Columns, c.Name) {
+		if slices.Contains(spec.Columns, c.Name) {
 			d.errorf(content.Attributes["constants"].Range, "Constant is a column",
 				"%q is a column of the cases and cannot be a constant as well.", c.Name)
 		}
@@ -217,7 +219,7 @@ func (d *decoder) boundEverywhere(spec *Spec, names []string, ranges []hcl.Range
 func (s *Spec) allNames() []string {
 	var out []string
 	add := func(n string) {
-		if !containsName(out, n) {
+		if !slices.Contains(out, n) {
 			out = append(out, n)
 		}
 	}
@@ -263,7 +265,7 @@ func sourceOrder(common *product) []string {
 		add(p)
 	}
 
-	sortStable(items, func(a, b item) bool { return a.order < b.order })
+	slices.SortStableFunc(items, func(a, b item) int { return a.order - b.order })
 	var out []string
 	for _, it := range items {
 		out = append(out, it.names...)

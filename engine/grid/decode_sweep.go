@@ -1,6 +1,10 @@
 package grid
 
-import "github.com/hashicorp/hcl/v2"
+import (
+	"slices"
+
+	"github.com/hashicorp/hcl/v2"
+)
 
 // sweep decodes the sweep blocks into one spec. Blocks with values become its axes. At most one
 // block may contain a whole product with case sets; the axes then loop inside that product.
@@ -58,7 +62,7 @@ func (d *decoder) sweep(blocks hcl.Blocks) *Spec {
 	d.columns(spec, content, common)
 
 	for _, dim := range simple {
-		if !containsName(spec.Columns, dim.Name) {
+		if !slices.Contains(spec.Columns, dim.Name) {
 			spec.Columns = append(spec.Columns, dim.Name)
 		}
 	}

@@ -1,7 +1,10 @@
 package grid
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -10,10 +13,7 @@ import (
 // distinct returns the indices of the kept combinations that become cases, in loop order. It keeps
 // one combination per key of the distinct block, and of these one per set of column values.
 func (w *walker) distinct(spec *Spec) ([]int32, hcl.Diagnostics) {
-	stay := make([]int32, w.kept)
-	for i := range stay {
-		stay[i] = int32(i)
-	}
+	stay := upTo(w.kept)
 
 	if d := spec.Distinct; d != nil {
 		var rank []int32
@@ -25,21 +25,12 @@ func (w *walker) distinct(spec *Spec) ([]int32, hcl.Diagnostics) {
 		}
 
 		stay = w.firstPerKey(stay, d.By, rank)
-		if sameNames(d.By, spec.Columns) {
+		if !slices.ContainsFunc(spec.Columns, func(c string) bool { return !slices.Contains(d.By, c) }) {
 			return stay, nil
 		}
 	}
 
 	return w.firstPerKey(stay, spec.Columns, nil), nil
-}
-
-func sameNames(a, b []string) bool {
-	for _, n := range b {
-		if !containsName(a, n) {
-			return false
-		}
-	}
-	return true
 }
 
 // firstPerKey keeps one combination per key, where the key is made of the values of names. It keeps
@@ -60,7 +51,7 @@ func (w *walker) firstPerKey(in []int32, names []string, rank []int32) []int32 {
 	}
 
 	if rank != nil {
-		sortInt32(winners)
+		slices.Sort(winners)
 	}
 
 	return winners
@@ -159,43 +150,38 @@ func (w *walker) rank(of *Derive) ([]int32, hcl.Diagnostics) {
 	}
 
 	dict := &variable{info: &nameInfo{name: "of", typ: cty.DynamicPseudoType}, index: map[string]int32{}}
-	memo := newMemo[int32](w.p.sp, p.vars)
+	known := newMemo[int32](p.vars)
 	ids := make([]int32, w.kept)
 	for i := range ids {
 		for c, v := range p.vars {
 			v.cur = cols[c][i]
 		}
-		key := memo.key(w.p.sp)
-		id := memo.get(key)
-		if id == 0 {
+
+		ids[i] = known.of(func() int32 {
 			w.evals++
 			val, diags := p.eval()
 			if diags.HasErrors() || !usable(val) || (!val.IsNull() && !val.Type().IsPrimitiveType()) {
-				w.failed(p, "distinct", func(v cty.Value) *hcl.Diagnostic {
-					return errorAt(of.Range, "Wrong type",
-						fmt.Sprintf("of must be a finite number, string or bool, not %s.", friendly(v)))
-				})
-				return nil, w.diags
+				return idError
 			}
-
-			id = w.p.sp.intern(dict, normalise(val, cty.DynamicPseudoType)) + 1
-			memo.put(memo.key(w.p.sp), id)
+			return w.p.sp.intern(dict, normalise(val, cty.DynamicPseudoType))
+		})
+		if ids[i] == idError {
+			w.failed(p, "distinct", func(v cty.Value) *hcl.Diagnostic {
+				return errorAt(of.Range, "Wrong type",
+					fmt.Sprintf("of must be a finite number, string or bool, not %s.", friendly(v)))
+			})
+			return nil, w.diags
 		}
-
-		ids[i] = id - 1
 	}
 
-	order := make([]int32, len(dict.vals))
-	for i := range order {
-		order[i] = int32(i)
-	}
+	order := upTo(len(dict.vals))
 
 	if _, why := columnKind(dict.vals); why != "" {
 		return nil, hcl.Diagnostics{errorAt(of.Range, "Mixed types",
 			fmt.Sprintf("The value of of %s; such values cannot be compared.", why))}
 	}
 
-	sortStable(order, func(a, b int32) bool { return less(dict.vals[a], dict.vals[b]) })
+	slices.SortFunc(order, func(a, b int32) int { return compare(dict.vals[a], dict.vals[b]) })
 	rank := make([]int32, len(order))
 	for r, id := range order {
 		rank[id] = int32(r)
@@ -208,15 +194,31 @@ func (w *walker) rank(of *Derive) ([]int32, hcl.Diagnostics) {
 	return ids, nil
 }
 
-// less orders values of one type. Nulls sort last.
-func less(a, b cty.Value) bool {
+// compare orders values of one type. Nulls come last.
+func compare(a, b cty.Value) int {
 	switch {
 	case a.IsNull() || b.IsNull():
-		return !a.IsNull() && b.IsNull()
+		return cmp.Compare(btoi(a.IsNull()), btoi(b.IsNull()))
 	case a.Type() == cty.Number:
-		return a.AsBigFloat().Cmp(b.AsBigFloat()) < 0
+		return a.AsBigFloat().Cmp(b.AsBigFloat())
 	case a.Type() == cty.Bool:
-		return a.False() && b.True()
+		return cmp.Compare(btoi(a.True()), btoi(b.True()))
 	}
-	return a.AsString() < b.AsString()
+	return strings.Compare(a.AsString(), b.AsString())
+}
+
+func btoi(b bool) int {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// upTo returns the numbers from 0 to n-1.
+func upTo(n int) []int32 {
+	out := make([]int32, n)
+	for i := range out {
+		out[i] = int32(i)
+	}
+	return out
 }

@@ -17,59 +17,52 @@ func (w *walker) derive(vars []*variable) {
 func (w *walker) compute(v *variable) {
 	dp := w.set.derives[v]
 	w.derive(dp.prog.vars)
-	if dp.memo == nil {
-		dp.memo = newMemo[int32](w.p.sp, dp.prog.vars)
+	if q := dp.prog.quick(); q.kind == fastInt || q.kind == fastBool {
+		w.quick++
+		v.cur = w.p.sp.internFast(v, q)
+		return
 	}
 
-	key := dp.memo.key(w.p.sp)
-	id := dp.memo.get(key)
-	if id == 0 {
-		id = w.result(dp)
-		key = dp.memo.key(w.p.sp) // interning may have resized the memo's keys
-		dp.memo.put(key, id)
-	}
-
-	if id < 0 {
-		v.cur = idError
-	} else {
-		v.cur = id - 1
-	}
+	v.cur = dp.known.of(func() int32 {
+		w.evals++
+		val, diags := dp.prog.eval()
+		if diags.HasErrors() || !usable(val) {
+			return idError
+		}
+		return w.p.sp.intern(v, normalise(val, v.info.typ))
+	})
 }
 
-// judge evaluates a condition for the current values.
+// judge returns the answer of a condition for the current values.
 func (w *walker) judge(p *prog) answer {
-	if v := p.quick(); v.kind != fastUnsure {
-		w.quick++
-		switch {
-		case v.kind == fastUnknown:
-			return isOpen
-		case v.kind != fastBool:
-			return isError
-		case v.i == 1:
-			return isTrue
-		}
+	return w.quickly(p, func() answer {
+		return p.known.of(func() answer { return w.evaluate(p) })
+	})
+}
 
-		return isFalse
+// quickly returns the answer of the fast path if it is sure, otherwise that of slow.
+func (w *walker) quickly(p *prog, slow func() answer) answer {
+	v := p.quick()
+	if v.kind == fastUnsure {
+		return slow()
 	}
+
+	w.quick++
+	switch {
+	case v.kind == fastUnknown:
+		return isOpen
+	case v.kind != fastBool:
+		return isError
+	case v.i == 1:
+		return isTrue
+	}
+
+	return isFalse
+}
+
+func (w *walker) evaluate(p *prog) answer {
 	w.evals++
 	return judge(p.eval())
-}
-
-// result evaluates a derived value. It returns the value's id + 1, or -1 on error.
-func (w *walker) result(dp *deriveProg) int32 {
-	p := dp.prog
-	if v := p.quick(); v.kind == fastInt || v.kind == fastBool {
-		w.quick++
-		return w.p.sp.intern(dp.target, v.cty()) + 1
-	}
-
-	w.evals++
-	val, diags := p.eval()
-	if diags.HasErrors() || !usable(val) {
-		return -1
-	}
-
-	return w.p.sp.intern(dp.target, normalise(val, dp.target.info.typ)) + 1
 }
 
 // usable reports whether a derived value can be stored, that is, whether it is known and finite.

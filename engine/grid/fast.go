@@ -2,7 +2,6 @@ package grid
 
 import (
 	"math"
-	"math/bits"
 
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
@@ -30,10 +29,13 @@ const (
 type fastVal struct {
 	kind fastKind
 	i    int64
-	list []fastVal
+	list *[]fastVal
 }
 
-var unsure = fastVal{}
+var (
+	unsure  = fastVal{}
+	unknown = fastVal{kind: fastUnknown}
+)
 
 // fastNode computes a value from the current ids of the variables.
 type fastNode func() fastVal
@@ -43,6 +45,13 @@ func boolVal(b bool) fastVal {
 		return fastVal{kind: fastBool, i: 1}
 	}
 	return fastVal{kind: fastBool}
+}
+
+func intVal(i int64, exact bool) fastVal {
+	if !exact {
+		return unsure
+	}
+	return fastVal{kind: fastInt, i: i}
 }
 
 // fastOf converts a cty value, or returns unsure if the fast path does not support it.
@@ -55,9 +64,8 @@ func (sp *space) fastOf(v cty.Value) fastVal {
 		return fastVal{kind: fastNull}
 
 	case v.Type() == cty.Number:
-		if i, acc := v.AsBigFloat().Int64(); acc == 0 {
-			return fastVal{kind: fastInt, i: i}
-		}
+		i, acc := v.AsBigFloat().Int64()
+		return intVal(i, acc == 0)
 
 	case v.Type() == cty.Bool:
 		return boolVal(v.True())
@@ -73,12 +81,12 @@ func (sp *space) fastOf(v cty.Value) fastVal {
 		return fastVal{kind: fastString, i: id}
 
 	case v.Type().IsListType() || v.Type().IsTupleType():
-		out := fastVal{kind: fastList, list: []fastVal{}}
+		list := []fastVal{}
 		for it := v.ElementIterator(); it.Next(); {
 			_, e := it.Element()
-			out.list = append(out.list, sp.fastOf(e))
+			list = append(list, sp.fastOf(e))
 		}
-		return out
+		return fastVal{kind: fastList, list: &list}
 	}
 	return unsure
 }
@@ -100,19 +108,20 @@ func (sp *space) fast(n hclsyntax.Expression) fastNode {
 		}
 
 	case *divNode:
-		if a, b := sp.fast(n.LHS), sp.fast(n.RHS); a != nil && b != nil {
-			return fastQuotient(n.Op == hclsyntax.OpModulo, a, b)
+		if n.Op == hclsyntax.OpModulo {
+			return sp.fastQuotient(n, func(q, r, y int64) fastVal { return intVal(r, true) })
 		}
+		return sp.fastQuotient(n, func(q, r, y int64) fastVal { return intVal(q, r == 0) })
 
 	case *hclsyntax.BinaryOpExpr:
-		if a, b := sp.fast(n.LHS), sp.fast(n.RHS); a != nil && b != nil {
-			return fastBinary(n.Op, a, b)
-		}
+		return fastBinary(n.Op, sp.fastAll(n.LHS, n.RHS))
 
 	case *hclsyntax.ConditionalExpr:
-		c, t, f := sp.fast(n.Condition), sp.fast(n.TrueResult), sp.fast(n.FalseResult)
-		if c != nil && t != nil && f != nil {
-			return fastChoice(c, t, f)
+		return fastChoice(sp.fastAll(n.Condition, n.TrueResult, n.FalseResult))
+
+	case *hclsyntax.TupleConsExpr:
+		if elems := sp.fastAll(n.Exprs...); elems != nil {
+			return fastTuple(elems)
 		}
 
 	case *hclsyntax.FunctionCallExpr:
@@ -123,6 +132,17 @@ func (sp *space) fast(n hclsyntax.Expression) fastNode {
 	return nil
 }
 
+// fastAll compiles several nodes. It returns nil if one of them has no fast form.
+func (sp *space) fastAll(exprs ...hclsyntax.Expression) []fastNode {
+	out := make([]fastNode, len(exprs))
+	for i, e := range exprs {
+		if out[i] = sp.fast(e); out[i] == nil {
+			return nil
+		}
+	}
+	return out
+}
+
 func fastVariable(v *variable) fastNode {
 	primitive := v.info.typ.IsPrimitiveType()
 	return func() fastVal {
@@ -130,67 +150,82 @@ func fastVariable(v *variable) fastNode {
 		case v.cur >= 0:
 			return v.fast[v.cur]
 		case v.cur == idUnbound && primitive:
-			return fastVal{kind: fastUnknown}
+			return unknown
 		}
 		return unsure
 	}
 }
 
 func fastUnary(op *hclsyntax.Operation, x fastNode) fastNode {
+	kind, apply := fastInt, func(i int64) fastVal { return intVal(-i, i != math.MinInt64) }
 	if op == hclsyntax.OpLogicalNot {
-		return func() fastVal {
-			switch v := x(); v.kind {
-			case fastBool:
-				return fastVal{kind: fastBool, i: 1 - v.i}
-			case fastUnknown:
-				return v
-			}
-			return unsure
-		}
+		kind, apply = fastBool, func(i int64) fastVal { return boolVal(i == 0) }
 	}
+
 	return func() fastVal {
-		switch v := x(); {
-		case v.kind == fastInt && v.i != math.MinInt64:
-			return fastVal{kind: fastInt, i: -v.i}
-		case v.kind == fastUnknown:
+		switch v := x(); v.kind {
+		case kind:
+			return apply(v.i)
+		case fastUnknown:
 			return v
 		}
 		return unsure
 	}
 }
 
-func fastBinary(op *hclsyntax.Operation, a, b fastNode) fastNode {
+// integerOps are the binary operators on integers.
+var integerOps = map[*hclsyntax.Operation]func(x, y int64) fastVal{
+	hclsyntax.OpAdd: func(x, y int64) fastVal { return intVal(addExact(x, y)) },
+	hclsyntax.OpSubtract: func(x, y int64) fastVal {
+		if y == math.MinInt64 {
+			return unsure
+		}
+		return intVal(addExact(x, -y))
+	},
+	hclsyntax.OpMultiply:           func(x, y int64) fastVal { return intVal(mulExact(x, y)) },
+	hclsyntax.OpLessThan:           func(x, y int64) fastVal { return boolVal(x < y) },
+	hclsyntax.OpLessThanOrEqual:    func(x, y int64) fastVal { return boolVal(x <= y) },
+	hclsyntax.OpGreaterThan:        func(x, y int64) fastVal { return boolVal(x > y) },
+	hclsyntax.OpGreaterThanOrEqual: func(x, y int64) fastVal { return boolVal(x >= y) },
+}
+
+func fastBinary(op *hclsyntax.Operation, args []fastNode) fastNode {
+	if args == nil {
+		return nil
+	}
+	a, b := args[0], args[1]
 	switch op {
 	case hclsyntax.OpLogicalAnd:
 		return fastLogical(a, b, 0)
 	case hclsyntax.OpLogicalOr:
 		return fastLogical(a, b, 1)
-	case hclsyntax.OpEqual:
-		return fastEqual(a, b, 1)
-	case hclsyntax.OpNotEqual:
-		return fastEqual(a, b, 0)
-	case hclsyntax.OpAdd:
-		return fastArithmetic(a, b, addExact)
-	case hclsyntax.OpSubtract:
-		return fastArithmetic(a, b, func(x, y int64) (int64, bool) {
-			if y == math.MinInt64 {
-				return 0, false
-			}
-			return addExact(x, -y)
-		})
-
-	case hclsyntax.OpMultiply:
-		return fastArithmetic(a, b, mulExact)
-	case hclsyntax.OpLessThan:
-		return fastCompare(a, b, func(x, y int64) bool { return x < y })
-	case hclsyntax.OpLessThanOrEqual:
-		return fastCompare(a, b, func(x, y int64) bool { return x <= y })
-	case hclsyntax.OpGreaterThan:
-		return fastCompare(a, b, func(x, y int64) bool { return x > y })
-	case hclsyntax.OpGreaterThanOrEqual:
-		return fastCompare(a, b, func(x, y int64) bool { return x >= y })
+	case hclsyntax.OpEqual, hclsyntax.OpNotEqual:
+		return fastEqual(a, b, op == hclsyntax.OpEqual)
 	}
-	return nil
+
+	apply := integerOps[op]
+	if apply == nil {
+		return nil
+	}
+
+	return func() fastVal {
+		x, y := a(), b()
+		if x.kind == fastInt && y.kind == fastInt {
+			return apply(x.i, y.i)
+		}
+		return integers(x, y, apply)
+	}
+}
+
+// integers applies an operator to two integers. The result is unknown if an operand is.
+func integers(x, y fastVal, apply func(x, y int64) fastVal) fastVal {
+	switch {
+	case x.kind == fastInt && y.kind == fastInt:
+		return apply(x.i, y.i)
+	case (x.kind == fastInt || x.kind == fastUnknown) && (y.kind == fastInt || y.kind == fastUnknown):
+		return unknown
+	}
+	return unsure
 }
 
 // fastLogical implements && (deciding 0) and || (deciding 1).
@@ -216,88 +251,54 @@ func fastLogical(a, b fastNode, deciding int64) fastNode {
 	}
 }
 
-// fastEqual implements == (equal 1) and != (equal 0).
-func fastEqual(a, b fastNode, equal int64) fastNode {
+// fastEqual implements == and, if equal is false, !=.
+func fastEqual(a, b fastNode, equal bool) fastNode {
 	return func() fastVal {
 		x, y := a(), b()
 		switch {
-		case x.kind == fastNull && y.kind == fastNull:
-			return fastVal{kind: fastBool, i: equal}
-		case x.kind == fastNull && y.kind > fastNull, y.kind == fastNull && x.kind > fastNull:
-			return fastVal{kind: fastBool, i: 1 - equal}
-		case x.kind == y.kind && (x.kind == fastInt || x.kind == fastBool || x.kind == fastString):
-			if x.i == y.i {
-				return fastVal{kind: fastBool, i: equal}
+		case x.kind == fastUnsure || y.kind == fastUnsure || x.kind == fastList || y.kind == fastList:
+			return unsure
+		case x.kind == fastUnknown || y.kind == fastUnknown:
+			if x.kind == fastNull || y.kind == fastNull || x.kind == y.kind {
+				return unsure
 			}
-			return fastVal{kind: fastBool, i: 1 - equal}
-
-		case x.kind == fastUnknown && y.kind > fastNull && y.kind < fastList,
-			y.kind == fastUnknown && x.kind > fastNull && x.kind < fastList:
-			return fastVal{kind: fastUnknown}
-		}
-
-		return unsure
-	}
-}
-
-func fastArithmetic(a, b fastNode, op func(x, y int64) (int64, bool)) fastNode {
-	return func() fastVal {
-		x, y := a(), b()
-		if x.kind == fastInt && y.kind == fastInt {
-			if i, ok := op(x.i, y.i); ok {
-				return fastVal{kind: fastInt, i: i}
-			}
+			return unknown
+		case x.kind == fastNull || y.kind == fastNull:
+			return boolVal((x.kind == y.kind) == equal)
+		case x.kind != y.kind:
 			return unsure
 		}
 
-		return bothUnknown(x, y)
+		return boolVal((x.i == y.i) == equal)
 	}
 }
 
-func fastCompare(a, b fastNode, op func(x, y int64) bool) fastNode {
+// fastQuotient implements a division of a non-negative by a positive integer. apply gets the
+// quotient, the remainder and the divisor.
+func (sp *space) fastQuotient(n *divNode, apply func(q, r, y int64) fastVal) fastNode {
+	return quotient(sp.fastAll(n.LHS, n.RHS), apply)
+}
+
+func quotient(args []fastNode, apply func(q, r, y int64) fastVal) fastNode {
+	if args == nil {
+		return nil
+	}
 	return func() fastVal {
-		x, y := a(), b()
-		if x.kind == fastInt && y.kind == fastInt {
-			return boolVal(op(x.i, y.i))
-		}
-		return bothUnknown(x, y)
-	}
-}
-
-// bothUnknown returns the result of a numeric operator whose operands are not both integers:
-// unknown if each operand is an integer or unknown, otherwise unsure.
-func bothUnknown(x, y fastVal) fastVal {
-	if (x.kind == fastUnknown && (y.kind == fastUnknown || y.kind == fastInt)) ||
-		(x.kind == fastInt && y.kind == fastUnknown) {
-		return fastVal{kind: fastUnknown}
-	}
-	return unsure
-}
-
-// fastQuotient implements / for integers without a remainder, and % for a non-negative dividend and
-// a positive divisor.
-func fastQuotient(modulo bool, a, b fastNode) fastNode {
-	return func() fastVal {
-		x, y := a(), b()
+		x, y := args[0](), args[1]()
 		if x.kind != fastInt || y.kind != fastInt || x.i < 0 || y.i <= 0 {
 			return unsure
 		}
-
-		switch {
-		case modulo:
-			return fastVal{kind: fastInt, i: x.i % y.i}
-		case x.i%y.i == 0:
-			return fastVal{kind: fastInt, i: x.i / y.i}
-		}
-
-		return unsure
+		return apply(x.i/y.i, x.i%y.i, y.i)
 	}
 }
 
 // fastChoice implements ?: for results of one kind. HCL would convert results of different kinds.
-func fastChoice(c, t, f fastNode) fastNode {
+func fastChoice(args []fastNode) fastNode {
+	if args == nil {
+		return nil
+	}
 	return func() fastVal {
-		cond, x, y := c(), t(), f()
+		cond, x, y := args[0](), args[1](), args[2]()
 		if cond.kind != fastBool || x.kind < fastNull || y.kind < fastNull || x.kind == fastList || y.kind == fastList {
 			return unsure
 		}
@@ -313,23 +314,107 @@ func fastChoice(c, t, f fastNode) fastNode {
 	}
 }
 
+func fastTuple(elems []fastNode) fastNode {
+	return func() fastVal {
+		out := make([]fastVal, len(elems))
+		for i, e := range elems {
+			out[i] = e()
+		}
+		return fastVal{kind: fastList, list: &out}
+	}
+}
+
+// fastCall compiles the functions that grids use most, or returns nil.
+func (sp *space) fastCall(n *hclsyntax.FunctionCallExpr) fastNode {
+	roundDown := func(q, r, y int64) fastVal { return intVal(q, true) }
+	roundUp := func(q, r, y int64) fastVal { return intVal(q+min(r, 1), true) }
+	rounds := n.Name == "floor" || n.Name == "ceil"
+	if rounds && len(n.Args) == 1 {
+		if div, ok := n.Args[0].(*divNode); ok && div.Op == hclsyntax.OpDivide {
+			if n.Name == "ceil" {
+				return sp.fastQuotient(div, roundUp)
+			}
+			return sp.fastQuotient(div, roundDown)
+		}
+	}
+
+	args := sp.fastAll(n.Args...)
+	switch {
+	case len(args) == 0:
+	case n.Name == "contains" && len(args) == 2:
+		return fastContains(args[0], args[1])
+	case n.Name == "ceil_div" && len(args) == 2:
+		return quotient(args, roundUp)
+	case n.Name == "min" || n.Name == "max", rounds && len(args) == 1:
+		return fastExtreme(args, n.Name == "max")
+	}
+
+	return nil
+}
+
+// fastExtreme returns the smallest or largest of some integers. Rounding an integer is the case of
+// one argument.
+func fastExtreme(args []fastNode, largest bool) fastNode {
+	return func() fastVal {
+		best := args[0]()
+		for _, a := range args[1:] {
+			best = integers(best, a(), func(x, y int64) fastVal {
+				if largest {
+					return intVal(max(x, y), true)
+				}
+				return intVal(min(x, y), true)
+			})
+		}
+
+		if best.kind != fastInt && best.kind != fastUnknown {
+			return unsure
+		}
+
+		return best
+	}
+}
+
+func fastContains(list, elem fastNode) fastNode {
+	return func() fastVal {
+		l, e := list(), elem()
+		if l.kind != fastList || len(*l.list) == 0 || (e.kind != fastInt && e.kind != fastString && e.kind != fastBool) {
+			return unsure
+		}
+
+		found := false
+		for _, x := range *l.list {
+			if x.kind != e.kind {
+				return unsure
+			}
+			found = found || x.i == e.i
+		}
+
+		return boolVal(found)
+	}
+}
+
+// cty converts an integer or bool result to a cty value.
+func (v fastVal) cty() cty.Value {
+	if v.kind == fastInt {
+		return cty.NumberIntVal(v.i)
+	}
+	return cty.BoolVal(v.i == 1)
+}
+
+// quick returns the result of the fast path, or unsure if HCL must evaluate p.
+func (p *prog) quick() fastVal {
+	if p.fast == nil {
+		return unsure
+	}
+	return p.fast()
+}
+
 func addExact(x, y int64) (int64, bool) {
 	s := x + y
 	return s, (s > x) == (y > 0)
 }
 
 func mulExact(x, y int64) (int64, bool) {
-	if x < 0 || y < 0 {
-		if x == math.MinInt64 || y == math.MinInt64 {
-			return 0, false
-		}
-		p, ok := mulExact(max(x, -x), max(y, -y))
-		if (x < 0) != (y < 0) {
-			p = -p
-		}
-
-		return p, ok
-	}
-	hi, lo := bits.Mul64(uint64(x), uint64(y))
-	return int64(lo), hi == 0 && lo <= math.MaxInt64
+	p := x * y
+	return p, x == 0 || y == 0 || p/y == x && p/x == y
 }

@@ -22,7 +22,7 @@ type Limits struct {
 }
 
 // quickShare is the number of fast path evaluations that count as one HCL evaluation.
-const quickShare = 16
+const quickShare = 128
 
 // DefaultLimits returns limits for grids of up to four million cases. Such a grid takes some
 // seconds and about 300 MB.

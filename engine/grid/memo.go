@@ -1,7 +1,7 @@
 package grid
 
 import (
-	"math/bits"
+	"encoding/binary"
 
 	"github.com/zclconf/go-cty/cty"
 )
@@ -17,23 +17,26 @@ const (
 // so far. All sets share it, so the results of a common filter computed for one set are reused in
 // the next.
 type variable struct {
-	info  *nameInfo
-	vals  []cty.Value
-	index map[string]int32
-	bits  uint8 // number of bits that id + 1 needs
-	cur   int32
-	slot  cty.Value // the value that expressions read
-	none  cty.Value // the value while unbound or in error
-	fast  []fastVal // the dictionary as fast path values
+	info      *nameInfo
+	vals      []cty.Value
+	index     map[string]int32
+	cur       int32
+	slot      cty.Value // the value that expressions read
+	none      cty.Value // the value while unbound or in error
+	fast      []fastVal // the dictionary as fast path values
+	fastIndex map[fastKey]int32
+}
+
+// fastKey identifies an integer or a bool.
+type fastKey struct {
+	kind fastKind
+	i    int64
 }
 
 // space contains the variables of one expansion.
 type space struct {
 	vars    map[string]*variable
 	strings map[string]int64 // ids of strings in the fast path
-	// generation counts changes of any variable's bits. A memo with an older generation repacks its
-	// entries.
-	generation int
 }
 
 func newSpace(spec *Spec, outer *space) *space {
@@ -45,14 +48,9 @@ func newSpace(spec *Spec, outer *space) *space {
 	for name, info := range spec.names {
 		if info.outer {
 			sp.vars[name] = outer.vars[name]
-			continue
+		} else {
+			sp.vars[name] = &variable{info: info, index: map[string]int32{}, cur: idUnbound, none: info.unknown()}
 		}
-		v := &variable{info: info, index: map[string]int32{}, bits: 1, cur: idUnbound, none: info.unknown()}
-		if info.derived {
-			v.bits = 6 // leaves room to grow, since every growth repacks memos
-		}
-
-		sp.vars[name] = v
 	}
 
 	return sp
@@ -70,15 +68,22 @@ func (sp *space) intern(v *variable, val cty.Value) int32 {
 	v.vals = append(v.vals, val)
 	v.fast = append(v.fast, sp.fastOf(val))
 	v.index[key] = id
+	return id
+}
 
-	if need := uint8(bits.Len32(uint32(len(v.vals)))); need > v.bits {
-		v.bits = need
-		if v.info.derived {
-			v.bits = need + 1
-		}
-		sp.generation++
+// internFast is intern for an integer or bool of the fast path.
+func (sp *space) internFast(v *variable, val fastVal) int32 {
+	key := fastKey{val.kind, val.i}
+	if id, ok := v.fastIndex[key]; ok {
+		return id
 	}
 
+	if v.fastIndex == nil {
+		v.fastIndex = map[fastKey]int32{}
+	}
+
+	id := sp.intern(v, val.cty())
+	v.fastIndex[key] = id
 	return id
 }
 
@@ -91,121 +96,29 @@ func (v *variable) load() {
 	}
 }
 
-// flatBits is the maximum key size, in bits, of a memo stored as an array: 256 k entries.
-const flatBits = 18
-
-// memo maps the current ids of some variables to a result. A zero T means that no result is stored.
-type memo[T uint8 | int32] struct {
-	vars       []*variable
-	bits       []uint8
-	generation int
-	flat       []T
-	sparse     map[uint64]T
-	off        bool // keys exceed 64 bits, so nothing is stored
+// memo maps the current values of some variables to the result of an HCL evaluation, which takes
+// microseconds.
+type memo[T any] struct {
+	vars    []*variable
+	results map[string]T
+	key     []byte
 }
 
-func newMemo[T uint8 | int32](sp *space, vars []*variable) *memo[T] {
-	m := &memo[T]{vars: vars, generation: sp.generation}
-	m.allocate(m.layout())
-	return m
-}
+func newMemo[T any](vars []*variable) *memo[T] { return &memo[T]{vars: vars, results: map[string]T{}} }
 
-// layout returns the current number of bits of each variable.
-func (m *memo[T]) layout() []uint8 {
-	out := make([]uint8, len(m.vars))
-	for i, v := range m.vars {
-		out[i] = v.bits
-	}
-	return out
-}
-
-func (m *memo[T]) allocate(layout []uint8) {
-	m.bits = layout
-	total := 0
-	for _, b := range layout {
-		total += int(b)
+// of returns the result for the current values. It calls get if the result is not known yet.
+func (m *memo[T]) of(get func() T) T {
+	m.key = m.key[:0]
+	for _, v := range m.vars {
+		m.key = binary.LittleEndian.AppendUint32(m.key, uint32(v.cur))
 	}
 
-	m.flat, m.sparse, m.off = nil, nil, total > 64
-	switch {
-	case m.off:
-	case total <= flatBits:
-		m.flat = make([]T, 1<<total)
-	default:
-		m.sparse = map[uint64]T{}
-	}
-}
-
-// key packs the current ids into one number. All variables must be bound or in error.
-func (m *memo[T]) key(sp *space) uint64 {
-	if m.generation != sp.generation {
-		m.move(sp)
-	}
-	var key uint64
-	for i, v := range m.vars {
-		id := uint64(0) // idError
-		if v.cur >= 0 {
-			id = uint64(v.cur) + 1
-		}
-		key = key<<m.bits[i] | id
+	if t, ok := m.results[string(m.key)]; ok {
+		return t
 	}
 
-	return key
-}
-
-func (m *memo[T]) get(key uint64) T {
-	if m.flat != nil {
-		return m.flat[key]
-	}
-	return m.sparse[key]
-}
-
-func (m *memo[T]) put(key uint64, t T) {
-	switch {
-	case m.flat != nil:
-		m.flat[key] = t
-	case !m.off:
-		m.sparse[key] = t
-	}
-}
-
-// move repacks all entries after a variable needs more bits.
-func (m *memo[T]) move(sp *space) {
-	m.generation = sp.generation
-
-	layout := m.layout()
-	same := true
-	for i, b := range layout {
-		same = same && b == m.bits[i]
-	}
-
-	if same {
-		return
-	}
-
-	old := *m
-	m.allocate(layout)
-
-	repack := func(key uint64, t T) {
-		var out uint64
-		shift := 0
-		for i := len(layout) - 1; i >= 0; i-- {
-			id := key & (1<<old.bits[i] - 1)
-			key >>= old.bits[i]
-			out |= id << shift
-			shift += int(layout[i])
-		}
-
-		m.put(out, t)
-	}
-
-	for key, t := range old.flat {
-		if t != 0 {
-			repack(uint64(key), t)
-		}
-	}
-
-	for key, t := range old.sparse {
-		repack(key, t)
-	}
+	key := string(m.key)
+	t := get()
+	m.results[key] = t
+	return t
 }

@@ -5,40 +5,13 @@ import (
 	"encoding/hex"
 	"slices"
 	"strings"
-
-	"github.com/zclconf/go-cty/cty"
 )
 
-// pointID returns the ID of point j of p in case i. It equals the ID of a case that has the point's
-// values as parameters, so it does not matter whether a parameter is an axis or swept.
-func (c *Cases) pointID(i int, p Points, j int) string {
-	lines := make([]string, 0, len(c.columns)+len(p.columns))
-	add := func(name string, v cty.Value) {
-		lines = append(lines, name+"="+canonical(v)+"\n")
-	}
+// The ID of a point equals the ID of a case that has the point's values as parameters, so it does not
+// matter whether a parameter is an axis or swept. A swept parameter replaces a parameter of the case with
+// the same name.
 
-	for col := range c.columns {
-		// A swept parameter replaces a parameter of the case with the same name.
-		if !slices.Contains(p.columns, c.columns[col].name) {
-			add(c.columns[col].name, c.Value(i, col))
-		}
-	}
-
-	for col, name := range p.columns {
-		add(name, p.Value(j, col))
-	}
-
-	slices.SortFunc(lines, func(a, b string) int {
-		na, _, _ := strings.Cut(a, "=")
-		nb, _, _ := strings.Cut(b, "=")
-		return strings.Compare(na, nb)
-	})
-
-	sum := sha256.Sum256([]byte(c.spec.Op + "\n" + strings.Join(lines, "")))
-	return hex.EncodeToString(sum[:IDLength/2])
-}
-
-// PointIDs returns the IDs of the points of case i in order, see pointID. Without a sweep it
+// PointIDs returns the IDs of the points of case i in order. Without a sweep it
 // returns only the ID of the case.
 func (c *Cases) PointIDs(i int) []string {
 	if c.SweepColumns() == nil {

@@ -22,12 +22,7 @@ func TestPointIDIsThatOfAnAxis(t *testing.T) {
 
 	var got, want []string
 	for i := range swept.Len() {
-		for j := range swept.Sweep(i).Len() {
-			got = append(got, swept.pointID(i, swept.Sweep(i), j))
-		}
-		if all := swept.PointIDs(i); !slices.Equal(all, got[len(got)-len(all):]) || len(all) != 3 {
-			t.Errorf("case %d: the points together have other ids: %v", i, all)
-		}
+		got = append(got, swept.PointIDs(i)...)
 	}
 
 	for i := range flat.Len() {

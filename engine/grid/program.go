@@ -10,8 +10,7 @@ import (
 type answer uint8
 
 const (
-	unasked answer = iota
-	isTrue
+	isTrue answer = iota + 1
 	isFalse
 	isOpen  // needs names that are not bound yet
 	isError // failed; the whole filter decides, see resolve
@@ -21,7 +20,6 @@ const (
 type conj struct {
 	filter *filterProg
 	prog   *prog
-	memos  map[string]*memo[uint8]
 	// decided is the latest answer on the current path through the loops, level the loop at which
 	// it was given.
 	decided answer
@@ -33,7 +31,6 @@ type filterProg struct {
 	src     *Filter
 	conjs   []*conj
 	whole   *prog
-	memo    *memo[uint8]
 	errors  bool // some conjunct failed at least once
 	broken  bool // an error was reported, so the filter is skipped
 	dropped int64
@@ -45,7 +42,7 @@ type deriveProg struct {
 	src     *Derive
 	target  *variable
 	prog    *prog
-	memo    *memo[int32] // id+1; -1 for errors
+	known   *memo[int32] // ids, or idError
 	failing bool         // an error was reported
 }
 
@@ -54,9 +51,8 @@ type step struct {
 	filter *filterProg
 	conj   *conj // nil: evaluate the whole filter if some of its conjuncts failed
 	vars   []*variable
-	memo   *memo[uint8]
 	final  bool // all names of the conjunct are bound
-	once   bool // never repeats with the same values, so the memo is skipped
+	once   bool // never repeats with the same values, so answers are not stored
 }
 
 // level is one loop of a set. Level 0 has no loop and runs once before the first one.
@@ -96,8 +92,7 @@ func newProgram(spec *Spec, outer *space) *program {
 	for _, f := range spec.filters {
 		fp := &filterProg{src: f, whole: p.sp.compile(f.keep, f.keep.src)}
 		for _, part := range conjuncts(f.keep.src) {
-			fp.conjs = append(fp.conjs,
-				&conj{filter: fp, prog: p.sp.compile(f.keep, part), memos: map[string]*memo[uint8]{}})
+			fp.conjs = append(fp.conjs, &conj{filter: fp, prog: p.sp.compile(f.keep, part)})
 		}
 		p.filters = append(p.filters, fp)
 	}
@@ -119,7 +114,7 @@ func (s *Spec) storedNames() []string {
 	out := append([]string(nil), s.Columns...)
 	add := func(names []string) {
 		for _, n := range names {
-			if !containsName(out, n) {
+			if !slices.Contains(out, n) {
 				out = append(out, n)
 			}
 		}
@@ -145,7 +140,7 @@ func (s *Spec) outerNames() []string {
 	for _, set := range s.Sets {
 		for _, u := range s.uses(set) {
 			for _, name := range u.expr.names {
-				if s.names[name].outer && !containsName(out, name) {
+				if s.names[name].outer && !slices.Contains(out, name) {
 					out = append(out, name)
 				}
 			}
@@ -191,11 +186,8 @@ func (p *program) newSet(set *Set) *setProg {
 		target := p.sp.vars[v.Name]
 
 		dp := &deriveProg{src: v, target: target, prog: p.sp.compile(v.expr, v.expr.src)}
-		at := 0
-		for _, in := range dp.prog.vars {
-			at = max(at, sp.at[in])
-		}
-
+		dp.known = newMemo[int32](dp.prog.vars)
+		at := sp.levelOf(dp.prog.vars)
 		sp.at[target], sp.derives[target] = at, dp
 		sp.levels[at].derived = append(sp.levels[at].derived, target)
 	}
@@ -244,7 +236,7 @@ func (p *program) addSteps(sp *setProg, f *filterProg) {
 }
 
 // markOnce marks the steps that use a name of every loop down to their level. Each is evaluated
-// once per combination, so its memo would never be read.
+// once per combination, so a stored answer would never be used.
 func (sp *setProg) markOnce() {
 	for depth := 1; depth < len(sp.levels); depth++ {
 		lv := &sp.levels[depth]

@@ -2,6 +2,8 @@ package grid
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -177,7 +179,7 @@ func (d *decoder) bind(e *Expr, spec *Spec, bound map[string]bool) {
 	for _, t := range e.src.Variables() {
 		root := t.RootName()
 		if bound[root] {
-			if !containsName(e.names, root) {
+			if !slices.Contains(e.names, root) {
 				e.names = append(e.names, root)
 			}
 			continue
@@ -185,7 +187,7 @@ func (d *decoder) bind(e *Expr, spec *Spec, bound map[string]bool) {
 
 		if len(t) == 1 {
 			unknown = true
-			names := namesOf(spec.names)
+			names := slices.Sorted(maps.Keys(spec.names))
 			d.errorf(t.SourceRange(), "Unknown name", "Nothing in this grid is called %q; it binds %s.%s", root,
 				shortList(names), textutil.DidYouMean(root, names))
 		}
@@ -258,15 +260,6 @@ func (d *decoder) orderDerives(set *Set) {
 	}
 
 	set.Derives = out
-}
-
-func namesOf(m map[string]*nameInfo) []string {
-	var out []string
-	for name := range m {
-		out = append(out, name)
-	}
-	sortStable(out, func(a, b string) bool { return a < b })
-	return out
 }
 
 func shortList(names []string) string {

@@ -3,6 +3,7 @@ package grid
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -122,7 +123,7 @@ func (w *walker) ask(l int, lv *level) bool {
 		}
 
 		c.level = l
-		c.decided = w.verdict(s)
+		c.decided = w.decide(s)
 		switch c.decided {
 		case isFalse:
 			w.charge(s.filter, lv)
@@ -139,49 +140,22 @@ func (w *walker) ask(l int, lv *level) bool {
 	return true
 }
 
-// verdict returns the answer of a step from its memo, or evaluates it.
-func (w *walker) verdict(s *step) answer {
-	w.derive(s.vars)
-	if s.once {
-		return w.decide(s)
-	}
-	if s.memo == nil {
-		s.memo = s.conj.memoFor(w.p.sp, s.vars)
-	}
-
-	key := s.memo.key(w.p.sp)
-	v := answer(s.memo.get(key))
-	if v == unasked {
-		v = w.decide(s)
-		s.memo.put(key, uint8(v))
-	}
-
-	return v
-}
-
 // decide evaluates a step. An error counts only once all names are bound.
 func (w *walker) decide(s *step) answer {
-	v := w.judge(s.conj.prog)
+	w.derive(s.vars)
+	p := s.conj.prog
+	var v answer
+	if s.once {
+		v = w.quickly(p, func() answer { return w.evaluate(p) })
+	} else {
+		v = w.judge(p)
+	}
+
 	if v == isError && !s.final {
 		return isOpen
 	}
+
 	return v
-}
-
-// memoFor returns the memo of a conjunct for the given subset of its variables.
-func (c *conj) memoFor(sp *space, vars []*variable) *memo[uint8] {
-	var b strings.Builder
-	for _, v := range vars {
-		b.WriteString(v.info.name + " ")
-	}
-
-	m := c.memos[b.String()]
-	if m == nil {
-		m = newMemo[uint8](sp, vars)
-		c.memos[b.String()] = m
-	}
-
-	return m
 }
 
 // resolve decides a filter after some of its conjuncts failed on this combination, because the
@@ -207,18 +181,7 @@ func (w *walker) settle(f *filterProg) answer {
 	}
 
 	w.derive(f.whole.vars)
-	if f.memo == nil {
-		f.memo = newMemo[uint8](w.p.sp, f.whole.vars)
-	}
-
-	key := f.memo.key(w.p.sp)
-	v := answer(f.memo.get(key))
-	if v == unasked {
-		v = w.judge(f.whole)
-		f.memo.put(key, uint8(v))
-	}
-
-	return v
+	return w.judge(f.whole)
 }
 
 // unsettled reports the filters that failed on the current combination. It is called if no filter
@@ -278,7 +241,7 @@ func (w *walker) sample(f *filterProg) string {
 		if v.cur == idLazy {
 			w.compute(v)
 		}
-		if v.cur >= 0 && !containsName(used, v.info.name) {
+		if v.cur >= 0 && !slices.Contains(used, v.info.name) {
 			used = append(used, v.info.name)
 			parts = append(parts, v.info.name+"="+plain(v.vals[v.cur]))
 		}
@@ -289,7 +252,7 @@ func (w *walker) sample(f *filterProg) string {
 	}
 
 	for _, v := range w.set.kept {
-		if containsName(w.p.spec.Columns, v.info.name) {
+		if slices.Contains(w.p.spec.Columns, v.info.name) {
 			add(v)
 		}
 	}

@@ -94,21 +94,24 @@ func Why(ctx context.Context, spec *Spec, given map[string]cty.Value) (verdict *
 	}
 
 	w := newWalker(ctx, newProgram(spec, nil), DefaultLimits())
-	cases, v, diags := w.why(inCase, (*Cases).ID)
+	v, diags := w.why(inCase, (*Cases).ID)
 	if v == nil || !v.Kept || len(inPoint) == 0 {
 		return v, diags
 	}
 
+	cases, diags := Expand(ctx, spec, Options{})
+	if diags.HasErrors() {
+		return nil, diags
+	}
+
+	ids := cases.PointIDs(w.firstCase)
 	for i, variable := range w.p.stored {
 		variable.cur = w.cols[i][w.stay[w.firstCase]]
 	}
 
 	sw := newWalker(ctx, newProgram(spec.Sweep, w.p.sp), DefaultLimits())
-	_, point, more := sw.why(inPoint, func(points *Cases, j int) string {
-		return cases.pointID(w.firstCase, points.asPoints(), j)
-	})
-
-	if diags = append(diags, more...); diags.HasErrors() {
+	point, diags := sw.why(inPoint, func(_ *Cases, j int) string { return ids[j] })
+	if diags.HasErrors() {
 		return nil, diags
 	}
 
@@ -118,21 +121,21 @@ func Why(ctx context.Context, spec *Spec, given map[string]cty.Value) (verdict *
 
 // why expands the program and then walks the matching combinations. id returns the ID of a case or
 // point by its index.
-func (w *walker) why(given map[string]cty.Value, id func(c *Cases, at int) string) (*Cases, *Reasons, hcl.Diagnostics) {
+func (w *walker) why(given map[string]cty.Value, id func(c *Cases, at int) string) (*Reasons, hcl.Diagnostics) {
 	w.run()
 	if w.diags.HasErrors() {
-		return nil, nil, w.p.spec.located(w.diags)
+		return nil, w.p.spec.located(w.diags)
 	}
 
 	cases := &Cases{spec: w.p.spec}
 	if diags := cases.fill(w); diags.HasErrors() {
-		return nil, nil, w.p.spec.located(diags)
+		return nil, w.p.spec.located(diags)
 	}
 
 	out := &Reasons{}
 	given, out.Problems = w.p.spec.convertGiven(given)
 	if len(out.Problems) > 0 {
-		return cases, out, nil
+		return out, nil
 	}
 
 	x := &explainer{walker: w, id: func(at int) string { return id(cases, at) }, given: map[*variable]cty.Value{},
@@ -144,7 +147,7 @@ func (w *walker) why(given map[string]cty.Value, id func(c *Cases, at int) strin
 	for i, sp := range w.p.sets {
 		x.set(sp, int32(i))
 		if w.diags.HasErrors() {
-			return nil, nil, w.p.spec.located(w.diags)
+			return nil, w.p.spec.located(w.diags)
 		}
 	}
 
@@ -155,7 +158,7 @@ func (w *walker) why(given map[string]cty.Value, id func(c *Cases, at int) strin
 	// The filter that drops most combinations decides, so it comes first.
 	slices.SortStableFunc(out.Drops, func(a, b Drop) int { return cmp.Compare(b.Dropped, a.Dropped) })
 	x.duplicates(cases)
-	return cases, out, nil
+	return out, nil
 }
 
 // explainer walks the combinations with the given values.

@@ -2,6 +2,8 @@ package grid
 
 import (
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
@@ -15,7 +17,7 @@ import (
 func (s *Spec) convertGiven(given map[string]cty.Value) (map[string]cty.Value, []string) {
 	out := map[string]cty.Value{}
 	var problems []string
-	for _, name := range sortedNames(given) {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
 		info := s.names[name]
 		if info == nil || info.outer {
 			names := s.allNames()
@@ -47,7 +49,7 @@ func (s *Spec) convertGiven(given map[string]cty.Value) (map[string]cty.Value, [
 // offAxis returns messages that explain why no combination has the given values.
 func (s *Spec) offAxis(given map[string]cty.Value) []string {
 	var out []string
-	for _, name := range sortedNames(given) {
+	for _, name := range slices.Sorted(maps.Keys(given)) {
 		info, text := s.names[name], canonical(given[name])
 		if info.derived || info.values[text] || (given[name].IsNull() && info.null) {
 			continue
@@ -63,7 +65,7 @@ func (s *Spec) offAxis(given map[string]cty.Value) []string {
 
 	if len(out) == 0 {
 		var parts []string
-		for _, name := range sortedNames(given) {
+		for _, name := range slices.Sorted(maps.Keys(given)) {
 			parts = append(parts, name+" = "+display(given[name]))
 		}
 		out = append(out, fmt.Sprintf("No combination of the loops has %s together.", strings.Join(parts, ", ")))
@@ -91,9 +93,9 @@ func (s *Spec) nearValues(info *nameInfo, v cty.Value) string {
 				for _, x := range dim.Values[f] {
 					switch {
 					case x.IsNull() || x.Type() != cty.Number:
-					case less(x, v) && (below == cty.NilVal || less(below, x)):
+					case compare(x, v) < 0 && (below == cty.NilVal || compare(below, x) < 0):
 						below = x
-					case less(v, x) && (above == cty.NilVal || less(x, above)):
+					case compare(v, x) < 0 && (above == cty.NilVal || compare(x, above) < 0):
 						above = x
 					}
 				}
@@ -111,13 +113,4 @@ func (s *Spec) nearValues(info *nameInfo, v cty.Value) string {
 	}
 
 	return fmt.Sprintf("its neighbours are %s and %s", display(below), display(above))
-}
-
-func sortedNames(m map[string]cty.Value) []string {
-	var out []string
-	for name := range m {
-		out = append(out, name)
-	}
-	sortStable(out, func(a, b string) bool { return a < b })
-	return out
 }
