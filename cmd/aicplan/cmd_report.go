@@ -73,6 +73,10 @@ func (c *reportCmd) report(store *checkpoint.Store) (*model.Report, error) {
 		return nil, err
 	}
 
+	if in.Watched, err = report.Watched(store, in.Tables); err != nil {
+		in.Watched = nil // the series are gone; the tables are still worth a report
+	}
+
 	in.Run.IdleSince = idle
 	in.Run.Idle = past.Idle()
 	in.System = func(name string) *systems.Spec {

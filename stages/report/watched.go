@@ -32,9 +32,9 @@ var shown = []struct{ column, name, unit string }{
 // spread ones are.
 const mostSamples = 4000
 
-// watched reads what telemetry saw during the cases of the tables. Series that
+// Watched reads what telemetry saw during the cases of the tables. Series that
 // are gone or cannot be read are left out, and named by the error.
-func watched(store *checkpoint.Store, tables []model.TableInput) ([]model.Watched, error) {
+func Watched(store *checkpoint.Store, tables []model.TableInput) ([]model.Watched, error) {
 	type key struct {
 		metric int
 		device string

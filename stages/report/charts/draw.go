@@ -55,6 +55,12 @@ func of(i int, t *model.Table, budget int) Group {
 
 	f := t.Facets
 	id := func(name string) string { return fmt.Sprintf("t%d-%s", i, name) }
+	if len(f.Metrics) > 1 {
+		g.Charts = append(g.Charts, loads(id, t, budget)...)
+		add(coverage(id("cover"), t))
+		return g
+	}
+
 	if f.Size != nil && f.Latency != nil {
 		columns := hover(t)
 		add(points{

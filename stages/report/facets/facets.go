@@ -79,6 +79,14 @@ type Param struct {
 	Text    []string  // nil when Numeric
 }
 
+// Cell returns the value of a row as text.
+func (p Param) Cell(row int) string {
+	if p.Numeric {
+		return strconv.FormatFloat(p.Value[row], 'f', -1, 64)
+	}
+	return p.Text[row]
+}
+
 // Of derives the facets of a dataset with a table. spec may be nil.
 func Of(ds *stage.Dataset, spec *systems.Spec) *Facets {
 	rec := ds.Table
@@ -368,7 +376,11 @@ func numbers(rec arrow.Record, name string) []float64 {
 	if err != nil {
 		return nil
 	}
+	return Values(c)
+}
 
+// Values returns the values of a column, NaN for null, or nil if all are null.
+func Values(c *table.Col[float64]) []float64 {
 	out := make([]float64, len(c.Values))
 	known := false
 	for i, v := range c.Values {

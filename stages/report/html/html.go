@@ -99,6 +99,8 @@ func newPage(r *model.Report, o Options) (*page, error) {
 
 var functions = template.FuncMap{
 	"count":    func(n any) string { return textutil.Count(toInt(n)) },
+	"counted":  textutil.Counted[int],
+	"has":      has,
 	"number":   model.Number,
 	"percent":  model.Percent,
 	"duration": model.Duration,
@@ -133,6 +135,19 @@ func metricHeading(tables []*model.Table) string {
 		}
 	}
 	return tables[0].Metric + ", median"
+}
+
+// has reports whether a table has a rate, a share of the speed of light or noise.
+func has(tables []*model.Table, what string) bool {
+	return slices.ContainsFunc(tables, func(t *model.Table) bool {
+		switch what {
+		case "rate":
+			return t.RateOf() != ""
+		case "light":
+			return t.Light != nil
+		}
+		return t.Noise != nil
+	})
 }
 
 func toInt(n any) int64 {

@@ -139,6 +139,20 @@ func (b *builder) tables(r *model.Report) {
 		if len(t.Metrics) == 0 {
 			continue
 		}
+		if c := t.Cells; c != nil {
+			b.linef("\n%s:\n", textutil.Cell(t.Name))
+			cells := new(textutil.Table).Right(c.Heads...)
+			for _, row := range c.Rows {
+				line := make([]any, len(row))
+				for i := range row {
+					line[i] = row[i]
+				}
+				cells.Row(line...)
+			}
+			_ = cells.Markdown(b) // a strings.Builder returns no error
+			continue
+		}
+
 		b.linef("\n| %s | unit | better | least | median | most |\n|---|---|---|---:|---:|---:|", textutil.Cell(t.Name))
 		for _, m := range t.Metrics {
 			b.linef("| %s | %s | %s | %s | %s | %s |", textutil.Cell(m.Name), textutil.Cell(m.Unit), m.Better,

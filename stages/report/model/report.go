@@ -133,6 +133,7 @@ type Table struct {
 	Latency *Spread `json:"latency,omitempty"` // of Metric
 	// Metrics are those of tables with several.
 	Metrics   []Metric `json:"metrics,omitempty"`
+	Cells     *Cells   `json:"cells,omitempty"` // of loads and experiments with few rows
 	Noise     *Spread  `json:"noise,omitempty"`
 	Clock     *Spread  `json:"clock_mhz,omitempty"`
 	Light     *Spread  `json:"speed_of_light,omitempty"`

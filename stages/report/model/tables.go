@@ -52,6 +52,7 @@ func describe(in TableInput, all Input) (*Table, error) {
 		t.Throttled = float64(t.Facets.Throttled) / float64(t.Facets.ThrottledOf)
 	}
 
+	t.Cells = t.cells()
 	t.rates()
 	t.worst()
 	t.coverage()

@@ -1,0 +1,96 @@
+package model
+
+import (
+	"fmt"
+	"strings"
+
+	"aicplan/sink/table"
+	"aicplan/stages/report/facets"
+)
+
+// Cells is a table with one row for each row of a load or an experiment: what varies, and the metrics.
+type Cells struct {
+	Heads []string   `json:"heads"`
+	Rows  [][]string `json:"rows"`
+}
+
+// mostCells is the maximum number of rows of a table of cells.
+const mostCells = 60
+
+// watchedColumns are the columns of telemetry that a table of cells has.
+var watchedColumns = []struct{ name, head string }{
+	{"gpu_power_w", "GPU power (W)"}, {"gpu_utilization_pct", "GPU utilisation (%)"},
+	{"gpu_memory_gb", "GPU memory (GB)"}, {"gpu_sm_clock_mhz", "SM clock (MHz)"},
+}
+
+// cells returns the table of cells, or nil for tables with one metric and for large ones.
+func (t *Table) cells() *Cells {
+	f := t.Facets
+	if len(f.Metrics) < 2 || f.Rows > mostCells {
+		return nil
+	}
+
+	type column struct {
+		head string
+		cell func(row int) string
+	}
+	var columns []column
+	for _, p := range f.Params {
+		if varies(p, f.Rows) || f.Rows == 1 {
+			columns = append(columns, column{p.Name, p.Cell})
+		}
+	}
+
+	numbers := func(head string, values []float64) {
+		columns = append(columns, column{head, func(row int) string {
+			if values[row] != values[row] {
+				return "-"
+			}
+			return Number(values[row])
+		}})
+	}
+	for _, m := range f.Metrics {
+		head := strings.ReplaceAll(m.Name, "_", " ")
+		if m.Unit != "" {
+			head = fmt.Sprintf("%s (%s)", head, m.Unit)
+		}
+		numbers(head, m.Values)
+	}
+
+	if speedUp, efficiency := f.SpeedUp(); speedUp != nil {
+		numbers("speed-up", speedUp)
+		numbers("efficiency", efficiency)
+	}
+
+	for _, w := range watchedColumns {
+		if c, err := table.Float64s(t.Data.Table, w.name); err == nil && t.Data.Table.NumRows() == int64(f.Rows) {
+			values := facets.Values(c)
+			if values != nil {
+				numbers(w.head, values)
+			}
+		}
+	}
+
+	out := &Cells{}
+	for _, c := range columns {
+		out.Heads = append(out.Heads, c.head)
+	}
+	for row := range f.Rows {
+		var cells []string
+		for _, c := range columns {
+			cells = append(cells, c.cell(row))
+		}
+		out.Rows = append(out.Rows, cells)
+	}
+
+	return out
+}
+
+func varies(p facets.Param, rows int) bool {
+	for row := 1; row < rows; row++ {
+		if p.Cell(row) != p.Cell(0) {
+			return true
+		}
+	}
+	return false
+}
