@@ -27,44 +27,6 @@ func TestPairs(t *testing.T) {
 	}
 }
 
-// series along m, one per dtype; rows are shuffled and one is repeated.
-func sample() arrow.Record {
-	return table.NewRecord([]string{"gemm_dtype", "kernel_source", "m", "n", "k", "latency"}, []arrow.Array{
-		table.Texts([]string{"a", "b", "a", "a", "b", "a", "a", "a"}, nil),
-		table.Constant("x", 8),
-		table.Ints([]int64{4, 2, 1, 2, 1, 8, 2, 16}, nil),
-		table.Constant(int64(8), 8), table.Constant(int64(8), 8),
-		table.Floats([]float64{0.1, 9, 0.04, 0.5, 0.05, 0.12, 99, math.NaN()}, nil),
-	})
-}
-
-func TestFallsAndSpikes(t *testing.T) {
-	key := []string{"gemm_dtype", "m", "n", "k"}
-	falls, compared, err := Falls(sample(), "m", key, TrendOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if compared != 4 || len(falls) != 1 || falls[0].Row != 0 || falls[0].Other != 3 || falls[0].Ratio != 0.2 {
-		t.Errorf("falls %+v of %d; want row 0 after row 3 of 4 steps", falls, compared)
-	}
-	spikes, _, err := Spikes(sample(), "m", key, TrendOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if len(spikes) != 1 || spikes[0].Row != 3 || spikes[0].Other != 0 || spikes[0].Ratio != 5 {
-		t.Errorf("spikes %+v; want row 3 (the repeat of it does not count)", spikes)
-	}
-	if falls, _, _ = Falls(sample(), "m", key, TrendOptions{Floor: 0.6}); len(falls) != 0 {
-		t.Errorf("a row below the floor is judged: %+v", falls)
-	}
-	if _, _, err := Falls(sample(), "batch", key, TrendOptions{}); err == nil {
-		t.Error("an unknown axis is accepted")
-	}
-	if got := AxesOf(sample(), key); !slices.Equal(got, []string{"m"}) {
-		t.Errorf("axes %v", got)
-	}
-}
-
 func TestSpeedOfLight(t *testing.T) {
 	spec, err := systems.Load("h200_sxm")
 	if err != nil {

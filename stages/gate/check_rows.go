@@ -7,7 +7,6 @@ import (
 	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/gohcl"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -143,13 +142,14 @@ func (c *rowsCheck) run(s *subject) finding {
 	}
 
 	cells := map[string]func(int) (cty.Value, string){}
+	values := native{ctx: c.ctx, numbers: map[string][]float64{}, flags: map[string][]bool{}}
 	for _, name := range c.names {
-		cells[name] = cellsOf(s.rec, name)
+		cells[name] = values.read(s.rec, name)
 	}
 
-	out := finding{total: s.selected, limit: "at most " + percent(c.MaxShare)}
-	ctx := c.ctx.NewChild()
 	needed := c.columns()
+	fast := values.condition(c.condition)
+	out := finding{total: s.selected, limit: "at most " + percent(c.MaxShare)}
 
 	var bad []offender
 	for i := range int(s.rec.NumRows()) {
@@ -157,34 +157,38 @@ func (c *rowsCheck) run(s *subject) finding {
 			continue
 		}
 
-		ctx.Variables = map[string]cty.Value{}
-		lacking, optional := "", ""
+		vars, lacking, optional := map[string]cty.Value(nil), "", ""
 		for _, name := range c.names {
 			v, why := cells[name](i)
-			ctx.Variables[name] = v
 			if slices.Contains(needed, name) {
 				lacking = cmp.Or(lacking, why)
 			} else {
 				optional = cmp.Or(optional, why)
 			}
+
+			if fast == nil {
+				if vars == nil {
+					vars = map[string]cty.Value{}
+				}
+				vars[name] = v
+			}
 		}
 
-		if lacking != "" {
-			out.left.row(i, lacking)
-			continue
-		}
-
-		v, diags := c.condition.Value(ctx)
+		holds, why := false, lacking
 		switch {
-		case optional != "" && (diags.HasErrors() || v.IsNull()):
-			out.left.row(i, optional)
-		case !diags.HasErrors() && v.IsNull():
-			out.left.row(i, "the condition is null")
-		case diags.HasErrors():
-			return failed("the condition cannot be evaluated: " + diags[0].Detail)
-		case v.Type() != cty.Bool:
-			return failed(fmt.Sprintf("the condition is %s, not true or false", v.Type().FriendlyName()))
-		case v.False():
+		case lacking != "":
+		case fast != nil:
+			holds = fast(i)
+		default:
+			var err error
+			if holds, why, err = c.holds(vars, optional); err != nil {
+				return failed(err.Error())
+			}
+		}
+
+		if why != "" {
+			out.left.row(i, why)
+		} else if !holds {
 			bad = append(bad, offender{row: i})
 		}
 	}
@@ -203,25 +207,48 @@ func (c *rowsCheck) run(s *subject) finding {
 	return out
 }
 
-// cellsOf returns a function that reads a column by row as values of expressions. It returns null, and
-// the reason, for cells that are null or no finite number, and if the column does not exist.
-func cellsOf(rec arrow.Record, name string) func(int) (cty.Value, string) {
+// holds evaluates the condition with HCL. why is the reason if the row cannot be judged; optional is the
+// reason why a column inside coalesce has no value, "" if all have one.
+func (c *rowsCheck) holds(vars map[string]cty.Value, optional string) (holds bool, why string, err error) {
+	ctx := c.ctx.NewChild()
+	ctx.Variables = vars
+
+	v, diags := c.condition.Value(ctx)
+	switch {
+	case optional != "" && (diags.HasErrors() || v.IsNull()):
+		return false, optional, nil
+	case diags.HasErrors():
+		return false, "", fmt.Errorf("the condition cannot be evaluated: %s", diags[0].Detail)
+	case v.IsNull():
+		return false, "the condition is null", nil
+	case v.Type() != cty.Bool:
+		return false, "", fmt.Errorf("the condition is %s, not true or false", v.Type().FriendlyName())
+	}
+	return v.True(), "", nil
+}
+
+// read returns a function that reads a column by row as values of expressions, and notes numbers and flags
+// for native evaluation. The function returns null, and the reason, for cells that are null or no finite
+// number, and if the column does not exist.
+func (n native) read(rec arrow.Record, name string) func(int) (cty.Value, string) {
 	col := column(rec, name)
 	if col == nil {
 		why := missingColumn(rec, name).Error()
 		return func(int) (cty.Value, string) { return cty.NullVal(cty.DynamicPseudoType), why }
 	}
 
-	if flags, ok := col.(*array.Boolean); ok {
+	if flags, err := table.Bools(rec, name); err == nil {
+		n.flags[name] = flags.Values
 		return func(i int) (cty.Value, string) {
-			if flags.IsNull(i) {
+			if flags.Null(i) {
 				return cty.NullVal(cty.Bool), name + " is null"
 			}
-			return cty.BoolVal(flags.Value(i)), ""
+			return cty.BoolVal(flags.Values[i]), ""
 		}
 	}
 
 	if nums, err := table.Float64s(rec, name); err == nil {
+		n.numbers[name] = nums.Values
 		return func(i int) (cty.Value, string) {
 			v, ok := nums.At(i)
 			switch {
@@ -230,7 +257,7 @@ func cellsOf(rec arrow.Record, name string) func(int) (cty.Value, string) {
 			case math.IsNaN(v) || math.IsInf(v, 0):
 				return cty.NullVal(cty.Number), name + " is not finite"
 			}
-			return exact(v), ""
+			return cty.NumberFloatVal(v), ""
 		}
 	}
 

@@ -762,6 +762,63 @@ func changes(t testing.TB, f fault, source string) bool {
 	return table.Diff(before.record(), after.record()) != ""
 }
 
+// TestPipelineReadsMeasuredColumns spoils what collectors report beside the latency.
+func TestPipelineReadsMeasuredColumns(t *testing.T) {
+	dir, rel := published(t, fileGEMM)
+	of := load(t, filepath.Join(dir, rel))
+	n := int(of.data.Table.NumRows())
+
+	spread := func(v float64) arrow.Array { return table.Constant(v, n) }
+	flags := func(v bool) arrow.Array { return table.Constant(v, n) }
+	power := make([]float64, n)
+	for i := range power {
+		power[i] = 300 + float64(i%200)
+	}
+
+	sound := map[string]arrow.Array{"throttled": flags(false), "used_cuda_graph": flags(true), "rel_stdev": spread(0.01),
+		"pass_spread": spread(0.02), "relative_error": spread(0.001), "power": table.Floats(power, nil)}
+
+	for name, c := range map[string]struct {
+		column, check string
+		value         arrow.Array
+	}{
+		"sound":        {},
+		"throttled":    {"throttled", "throttled", flags(true)},
+		"eager":        {"used_cuda_graph", "cuda_graph", flags(false)},
+		"scatter":      {"rel_stdev", "unstable", spread(3)},
+		"passes":       {"pass_spread", "passes", spread(9)},
+		"wrong values": {"relative_error", "numerics", spread(1)},
+		"9000 W":       {"power", "limits", spread(9000)},
+		"version":      {"version", "provenance", table.Constant("1.2.0", n)},
+		"device":       {"device", "provenance", table.Constant("NVIDIA H100 80GB HBM3", n)},
+	} {
+		data := *of.data
+		data.Planned = of.planned
+		for column, arr := range sound {
+			data.Table = table.WithColumn(data.Table, column, arr)
+		}
+
+		if c.column != "" {
+			data.Table = table.WithColumn(data.Table, c.column, c.value)
+		}
+
+		out, err := pipelineGate(t, "op").Run(t.Context(), &stage.RunContext{Address: "gate.op",
+			Inputs: map[string]*stage.Dataset{"input": &data}})
+		must(t, err)
+
+		var got []string
+		for _, r := range out.Checks {
+			if r.Result == ResultFail {
+				got = append(got, r.Name)
+			}
+		}
+
+		if strings.Join(got, " ") != c.check {
+			t.Errorf("%s: %v fail, want %q", name, got, c.check)
+		}
+	}
+}
+
 // TestPublishedTablesPass runs whole published tables through the pipeline as they are.
 func TestPublishedTablesPass(t *testing.T) {
 	if os.Getenv("AICPLAN_PUBLISHED") == "" {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apache/arrow/go/v17/arrow"
+
 	"aicplan/engine/stage"
 	"aicplan/sink/table"
 	"aicplan/stages/report/model"
@@ -110,6 +112,21 @@ func TestReference(t *testing.T) {
 	}
 }
 
+// scaled returns the latencies of rec times a factor.
+func scaled(t *testing.T, rec arrow.Record, by float64) arrow.Array {
+	t.Helper()
+	col, err := table.Float64s(rec, "latency")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	out := slices.Clone(col.Values)
+	for i := range out {
+		out[i] *= by
+	}
+	return table.Floats(out, nil)
+}
+
 func TestVerdicts(t *testing.T) {
 	ok := &stage.Outcome{Status: stage.StatusOK,
 		Checks: []stage.CheckResult{{Name: "c", Severity: "fail", Result: "pass"}}}
@@ -128,6 +145,8 @@ func TestVerdicts(t *testing.T) {
 	}
 
 	tables := []model.TableInput{{Address: "gate.g", Data: gemm}}
+	us := *gemm
+	us.Table = table.WithColumn(gemm.Table, "latency", scaled(t, gemm.Table, 1000))
 	partial := *gemm
 	partial.Info.Partial = "limit"
 
@@ -139,7 +158,9 @@ func TestVerdicts(t *testing.T) {
 		in          model.Input
 		level, word string
 	}{
-		"good":        {model.Input{Finished: with(stage.StatusOK), Tables: tables}, model.Good, "passed"},
+		"good": {model.Input{Finished: with(stage.StatusOK), Tables: tables}, model.Good, "passed"},
+		"another unit": {model.Input{Finished: with(stage.StatusOK),
+			Tables: []model.TableInput{{Address: "gate.g", Data: &us, Reference: gemm}}}, model.Bad, "differs from the reference"},
 		"failed":      {model.Input{Finished: with(stage.StatusFailed), Tables: tables}, model.Bad, "failed"},
 		"preflight":   {model.Input{Finished: with(stage.StatusPreflight), Tables: tables}, model.Bad, "preflight failed"},
 		"gate":        {model.Input{Finished: with(stage.StatusGateFailed), Tables: tables}, model.Bad, "gate failed"},

@@ -55,6 +55,8 @@ func (r *Report) verdict() Verdict {
 		return Verdict{Warn, "no data", "The report has no table to speak of."}
 	case c.Failed > 0:
 		return Verdict{Bad, "check failed", fmt.Sprintf("%d checks do not hold.", c.Failed)}
+	case r.farFromReference() != "":
+		return Verdict{Bad, "differs from the reference", r.farFromReference()}
 	case !r.judgedAtAll():
 		return Verdict{Warn, "not judged", "No gate judged the data, so nothing can stop this data."}
 	case r.stoppers() == 0 && c.Warned > 0:
@@ -72,6 +74,25 @@ func (r *Report) verdict() Verdict {
 	}
 
 	return Verdict{Good, "passed", fmt.Sprintf("All %d checks hold.", c.Passed)}
+}
+
+// farTimes is from which ratio to its reference on a table cannot pass: other units, a sum of several
+// executions, or another device are more likely than a difference between versions.
+const farTimes = 2
+
+// farFromReference describes the first table whose median is farTimes apart from its reference, "" if there
+// is none.
+func (r *Report) farFromReference() string {
+	for _, t := range r.Tables {
+		if t.Reference == nil || t.Reference.Ratio == nil {
+			continue
+		}
+		if p50 := t.Reference.Ratio.P50; p50 > farTimes || p50 < 1.0/farTimes {
+			return fmt.Sprintf("%s has %.4g times the values of its reference (median of %s).", t.Address, p50,
+				textutil.Counted(t.Reference.Common, "common row"))
+		}
+	}
+	return ""
 }
 
 func (r *Report) classOf(address string) stage.Class {

@@ -1,0 +1,303 @@
+package rules_test
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/sink/catalog"
+	"aicplan/sink/rules"
+	"aicplan/sink/table"
+	"aicplan/systems"
+)
+
+// gemm returns the products of some widths in two formats, as an H200 with ideal kernels would take.
+func gemm(t testing.TB, change func(row int, v float64) float64) *rules.Table {
+	t.Helper()
+	var ms, ns, ks []int64
+	var words []string
+	var latency []float64
+
+	for _, dtype := range []string{"bfloat16", "fp8"} {
+		peak, size := 989e12, 2.0
+		if dtype == "fp8" {
+			peak, size = 1979e12, 1.0
+		}
+
+		for _, n := range []int64{64, 1024, 4096, 16384, 65536} {
+			for _, k := range []int64{64, 1024, 4096, 16384, 65536} {
+				for m := int64(1); m <= 4096; m *= 4 {
+					flops := 2 * float64(m) * float64(n) * float64(k)
+					bytes := size*float64(m*k+n*k) + 2*float64(m*n)
+					ms, ns, ks, words = append(ms, m), append(ns, n), append(ks, k), append(words, dtype)
+
+					// The slope differs a little between formats, so that no two rows are equal.
+					ms := 0.0025 + 1000*max(1.4*flops/peak, 1.15*bytes/4.8e12)*(1+1e-4*float64(len(latency)))
+					latency = append(latency, change(len(latency), ms))
+				}
+			}
+		}
+	}
+
+	n := len(latency)
+	perf, _ := catalog.Lookup("gemm_perf")
+	rec := table.NewRecord([]string{"framework", "version", "device", "op_name", "kernel_source", "gemm_dtype", "m", "n",
+		"k", "latency"}, []arrow.Array{
+		table.Constant("TRTLLM", n), table.Constant("1.0", n), table.Constant("NVIDIA H200", n), table.Constant("gemm", n),
+		table.Constant("cublas", n), table.Texts(words, nil), table.Ints(ms, nil), table.Ints(ns, nil), table.Ints(ks, nil),
+		table.Floats(latency, nil)})
+	return prepare(t, rec, perf)
+}
+
+func prepare(t testing.TB, rec arrow.Record, perf *catalog.Table) *rules.Table {
+	t.Helper()
+	out, err := rules.New(rec, perf, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out.System, err = systems.Load("h200_sxm"); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func same(_ int, v float64) float64 { return v }
+
+func times(by float64) func(int, float64) float64 {
+	return func(_ int, v float64) float64 { return v * by }
+}
+
+func TestLimits(t *testing.T) {
+	half := len(gemm(t, same).Values) / 2 // the first half is bfloat16
+
+	for name, c := range map[string]struct {
+		change   func(row int, v float64) float64
+		offences int    // -1: any number
+		problem  string // of the table or a group; "" if there is none
+	}{
+		"sound":                    {same, 0, ""},
+		"microseconds":             {times(1000), -1, "is latency in another unit"},
+		"a sum of six executions":  {times(6), 0, "95 % take more than 7.025 times as long"},
+		"one format in us":         {func(i int, v float64) float64 { return v * map[bool]float64{true: 1000, false: 1}[i >= half] }, -1, "rows of gemm_dtype=fp8 take more than"},
+		"seconds":                  {times(1e-3), 2 * half, ""},
+		"memory of another GPU":    {times(1.43), 0, "are they of another GPU?"},
+		"a launch in each row":     {func(_ int, v float64) float64 { return v + 0.005 }, 0, "is a launch by the host in every row?"},
+		"rounded to 0.01 ms":       {func(_ int, v float64) float64 { return math.Ceil(v*100) / 100 }, 0, "rounded to multiples of 0.01"},
+		"constant":                 {func(int, float64) float64 { return 80 }, -1, "values of latency are 80"},
+		"one row of a femtosecond": {func(i int, v float64) float64 { return map[bool]float64{true: 1e-9, false: v}[i == 7] }, 1, ""},
+		"one row of days":          {func(i int, v float64) float64 { return map[bool]float64{true: 1e9, false: v}[i == 7] }, 1, ""},
+		"a missing value":          {func(i int, v float64) float64 { return map[bool]float64{true: math.NaN(), false: v}[i == 7] }, 1, ""},
+	} {
+		res := gemm(t, c.change).Limits(0.05)
+		if c.offences >= 0 && len(res.Offences) != c.offences {
+			t.Errorf("%s: %d offences, want %d: %+v", name, len(res.Offences), c.offences, res.Offences[:min(3, len(res.Offences))])
+		}
+
+		if all := strings.Join(res.Problems, "; "); !strings.Contains(all, c.problem) || (c.problem == "") != (all == "") {
+			t.Errorf("%s: %q, want %q", name, all, c.problem)
+		}
+	}
+}
+
+// A few rows may be faster than the peaks, because their operands stayed in a cache.
+func TestLimitsAllowCachedRows(t *testing.T) {
+	perf, _ := catalog.Lookup("gemm_perf")
+	const n = 4000
+	few := func(fast int) *rules.Table {
+		latency := make([]float64, n)
+		for i := range latency {
+			latency[i] = 0.0085 + 1e-6*float64(i)
+			if i < fast {
+				latency[i] = 0.0055 + 1e-6*float64(i)
+			}
+		}
+		ms := make([]int64, n)
+		for i := range ms {
+			ms[i] = int64(i%8 + 1)
+		}
+		rec := table.NewRecord([]string{"gemm_dtype", "m", "n", "k", "latency"}, []arrow.Array{
+			table.Constant("bfloat16", n), table.Ints(ms, nil), table.Constant(int64(4096), n), table.Constant(int64(4096), n),
+			table.Floats(latency, nil)})
+		return prepare(t, rec, perf)
+	}
+
+	for fast, want := range map[int]int{0: 0, 4: 0, 5: 5} {
+		if res := few(fast).Limits(0.05); len(res.Offences) != want {
+			t.Errorf("%d of %d rows are faster than the peaks: %d offences, want %d", fast, n, len(res.Offences), want)
+		}
+	}
+}
+
+func TestOutliers(t *testing.T) {
+	every := func(step int, by float64) func(int, float64) float64 {
+		return func(i int, v float64) float64 {
+			if i%step == step/2 {
+				return v * by
+			}
+			return v
+		}
+	}
+
+	for name, c := range map[string]struct {
+		change func(int, float64) float64
+		want   int
+	}{
+		"smooth":                 {same, 0},
+		"a few rows doubled":     {every(100, 2), 0},
+		"one row in 30 doubled":  {every(30, 2), 1},
+		"one row in 30 halved":   {every(30, 0.5), 1},
+		"all rows slower by two": {times(2), 0},
+		"one row a thousandfold": {func(i int, v float64) float64 { return v * map[bool]float64{true: 1000, false: 1}[i == 100] }, 1},
+	} {
+		res, err := gemm(t, c.change).Outliers(rules.OutlierRatio, rules.OutlierShare)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if (len(res.Offences) > 0) != (c.want > 0) {
+			t.Errorf("%s: %d offences", name, len(res.Offences))
+		}
+	}
+}
+
+// A row between two neighbours is compared with the line between them on logarithmic scales.
+func TestResiduals(t *testing.T) {
+	rec := table.NewRecord([]string{"m", "n"}, []arrow.Array{table.Ints([]int64{1, 2, 4, 8, 16}, nil),
+		table.Constant(int64(8), 5)})
+	got, err := rules.Residuals(rec, []string{"m", "n"}, []float64{1, 2, 12, 8, math.NaN()})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	want := []float64{math.NaN(), math.Log(2 / math.Sqrt(12)), math.Log(3), math.NaN(), math.NaN()}
+	for i := range want {
+		if math.IsNaN(want[i]) != math.IsNaN(got[i]) || math.Abs(got[i]-want[i]) > 1e-12 {
+			t.Errorf("row %d: %v, want %v", i, got[i], want[i])
+		}
+	}
+}
+
+func TestFalls(t *testing.T) {
+	saw := func(i int, v float64) float64 { return v * map[bool]float64{true: 1, false: 20}[i%2 == 0] }
+	res, steps, err := gemm(t, saw).Falls(rules.FallRatio, rules.FallShare)
+	if err != nil || len(res.Offences) < 10 || steps < 100 || !strings.Contains(res.Offences[0].Note, "along m") {
+		t.Errorf("%d falls in %d steps, %v", len(res.Offences), steps, err)
+	}
+
+	if res, _, _ := gemm(t, same).Falls(rules.FallRatio, rules.FallShare); len(res.Offences) != 0 {
+		t.Errorf("rising times fall: %+v", res.Offences)
+	}
+}
+
+func TestCopies(t *testing.T) {
+	sound := gemm(t, same)
+	n := len(sound.Values) / 2
+	copied := func(share int) *rules.Table {
+		return gemm(t, func(i int, v float64) float64 {
+			if i >= n && i%100 < share {
+				return sound.Values[i-n]
+			}
+			return v
+		})
+	}
+
+	for share, want := range map[int]bool{0: false, 3: false, 25: true, 100: true} {
+		res := copied(share).Copies()
+		if got := len(res.Problems) > 0; got != want || got && !strings.Contains(res.Problems[0], "another gemm_dtype") {
+			t.Errorf("%d %% of the rows are copies: %q", share, res.Problems)
+		}
+	}
+}
+
+func TestPower(t *testing.T) {
+	base := gemm(t, same)
+	n := len(base.Values)
+	watts := make([]float64, n)
+	for i := range watts {
+		watts[i] = 300 + float64(i%100)
+	}
+
+	if _, ok := base.Power(); ok {
+		t.Error("a table without power is judged")
+	}
+
+	for name, c := range map[string]struct {
+		first, limit float64 // of the first row
+		offences     int
+	}{
+		"sound":                    {350, 700, 0},
+		"at the limit and 5 %":     {735, 700, 0},
+		"above the limit":          {736, 700, 1},
+		"above its own limit":      {530, 500, 1},
+		"an absurd limit":          {5000, 1e6, 1},
+		"a limit above the system": {800, 900, 1},
+		"nothing":                  {0, 700, 1},
+		"negative":                 {-5, 700, 1},
+		"NaN":                      {math.NaN(), 700, 1},
+	} {
+		w, l := slices.Clone(watts), slices.Repeat([]float64{700}, n)
+		w[0], l[0] = c.first, c.limit
+		rec := table.WithColumn(table.WithColumn(base.Rec, "power", table.Floats(w, nil)), "power_limit", table.Floats(l, nil))
+		res, ok := prepare(t, rec, base.Perf).Power()
+		if !ok || len(res.Offences) != c.offences || len(res.Problems) != 0 {
+			t.Errorf("%s: %+v %q", name, res.Offences, res.Problems)
+		}
+	}
+
+	idle := prepare(t, table.WithColumn(base.Rec, "power", table.Constant(75.0, n)), base.Perf)
+	if res, _ := idle.Power(); len(res.Problems) != 1 || !strings.Contains(res.Problems[0], "was it read once?") {
+		t.Errorf("%q", res.Problems)
+	}
+}
+
+func TestProvenance(t *testing.T) {
+	base := gemm(t, same)
+	n := len(base.Values)
+	want := rules.Origin{Framework: "trtllm", Version: "1.0", Device: "NVIDIA H200", Backend: "trtllm"}
+
+	for name, c := range map[string]struct {
+		column, value, message string
+	}{
+		"sound":                {"version", "1.0+cu130", ""},
+		"another version":      {"version", "1.1", `have the version "1.1", not "1.0"`},
+		"another device":       {"device", "NVIDIA H100 80GB HBM3", `have the device "NVIDIA H100 80GB HBM3", not "NVIDIA H200"`},
+		"another framework":    {"framework", "VLLM", `have the framework "VLLM", not "trtllm"`},
+		"no version":           {"version", "", "have no version"},
+		"a kernel of vLLM":     {"kernel_source", "vllm_flash_attn_fa3", "which belongs to vllm and not to trtllm"},
+		"a kernel of SGLang":   {"kernel_source", "SGLang_CustomAllReduce_graph", "which belongs to sglang"},
+		"a kernel of its own":  {"kernel_source", "torch_flow", ""},
+		"a kernel of nobody's": {"kernel_source", "cutlass", ""},
+	} {
+		tab := prepare(t, table.WithColumn(base.Rec, c.column, table.Constant(c.value, n)), base.Perf)
+		var got []string
+		for _, m := range tab.Provenance(want) {
+			got = append(got, m.Message)
+		}
+		if all := strings.Join(got, "; "); !strings.Contains(all, c.message) || (c.message == "") != (all == "") {
+			t.Errorf("%s: %q, want %q", name, all, c.message)
+		}
+	}
+
+	other := prepare(t, table.WithColumn(base.Rec, "device", table.Constant("NVIDIA H100 80GB HBM3", n)), base.Perf)
+	if got := other.Provenance(rules.Origin{}); len(got) != 1 || !strings.Contains(got[0].Message, "not a device of h200_sxm") {
+		t.Errorf("%+v", got)
+	}
+
+	lost := prepare(t, table.Drop(base.Rec, "device"), base.Perf)
+	if got := lost.Provenance(want); len(got) != 1 || got[0].Message != "the data has no column device" {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestUnusable(t *testing.T) {
+	for v, want := range map[float64]string{1: "", 0: "x is zero", -1: "x is negative", math.Inf(1): "x is infinite"} {
+		if got := rules.Unusable("x", v, false); got != want {
+			t.Errorf("%v: %q, want %q", v, got, want)
+		}
+	}
+	if rules.Unusable("x", 0, true) != "" || rules.Unusable("x", math.NaN(), true) != "x is NaN" {
+		t.Error("zero may be data, NaN is none")
+	}
+}
