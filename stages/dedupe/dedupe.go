@@ -19,6 +19,7 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/catalog"
+	"aicplan/sink/rules"
 	"aicplan/sink/table"
 )
 
@@ -31,7 +32,7 @@ func Kind() stage.Kind {
 		Name:    "dedupe",
 		Class:   stage.Transform,
 		Version: 3, // 2: times compare as times, and a valid row stays over an invalid one
-		Code:    stage.CodeOf(source, table.Source, catalog.Source),
+		Code:    stage.CodeOf(source, table.Source, catalog.Source, rules.Source),
 		Beside:  map[string]string{"description": "it is for readers"},
 		Summary: "keep one row per key and report rows that disagree",
 		Outputs: map[string]cty.Type{
@@ -401,15 +402,14 @@ func order(metric *table.Col[float64], row int) float64 {
 	return v
 }
 
-// usable says which rows have a measurement: finite, above zero, or zero where
-// zero is data.
+// usable returns a function that reports whether a row has a measurement.
 func usable(metric *table.Col[float64], zeroOK bool) func(int) bool {
 	if metric == nil {
 		return func(int) bool { return true }
 	}
 	return func(r int) bool {
 		v, ok := metric.At(r)
-		return ok && !math.IsNaN(v) && !math.IsInf(v, 0) && (v > 0 || v == 0 && zeroOK)
+		return ok && rules.Unusable("", v, zeroOK) == ""
 	}
 }
 

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,7 +13,6 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/base/textutil"
 	"aicplan/sink/catalog"
 	"aicplan/sink/rules"
 	"aicplan/sink/table"
@@ -22,12 +20,14 @@ import (
 	"aicplan/systems"
 )
 
-// fit refuses rows that no reader can use: without a value that names or measures
-// them, with one that is no measurement, or with text that programs act on. A
-// reader that takes such a row is wrong in silence.
+// fit rejects rows that readers cannot use: rows without a value that identifies or measures them, with a
+// value that is no measurement, or with text that programs act on. Readers would take them silently.
 func (sh shape) fit(rec arrow.Record, key []string) error {
 	key = slices.DeleteFunc(slices.Clone(key), func(k string) bool { return !table.Has(rec, k) })
-	if err := sh.fitTexts(rec, key); err != nil {
+	if err := rules.Texts(rec); err != nil {
+		if bad := (*rules.TextError)(nil); errors.As(err, &bad) && bad.Row >= 0 {
+			return fmt.Errorf("%w (%s)", err, table.Describe(rec, bad.Row, key))
+		}
 		return err
 	}
 
@@ -47,86 +47,18 @@ func (sh shape) fit(rec arrow.Record, key []string) error {
 		if !table.Has(rec, m.Name) {
 			continue
 		}
-		if err := fitMetric(rec, m.Name, key, i == 0, zero || m.Lacking || m.Zero); err != nil {
-			return err
-		}
-	}
 
-	return nil
-}
-
-func (sh shape) fitTexts(rec arrow.Record, key []string) error {
-	for _, name := range table.Names(rec) {
-		if why := textutil.Unfit(name); why != "" {
-			return fmt.Errorf("the name of the column %q %s", name, why)
-		}
-
-		col, err := table.Strings(rec, name)
-		if err != nil {
-			continue // no text
-		}
-
-		seen := ""
-		for i, v := range col.Values {
-			if v == seen || col.Null(i) {
-				continue
-			}
-			if why := textutil.Unfit(v); why != "" {
-				return fmt.Errorf("the column %s %s (%s)", name, why, table.Describe(rec, i, key))
-			}
-			seen = v
-		}
-	}
-
-	return nil
-}
-
-// fitMetric refuses values that are no measurement; needed says that every row
-// must have one, zero that nothing is a value too.
-func fitMetric(rec arrow.Record, name string, key []string, needed, zero bool) error {
-	col, err := table.Float64s(rec, name)
-	if err != nil {
-		return err
-	}
-
-	why := map[string]int{}
-	first := -1
-	for i, v := range col.Values {
-		what := ""
+		why, first, err := rules.Metric(rec, m.Name, i == 0, zero || m.Lacking || m.Zero)
 		switch {
-		case col.Null(i) && needed:
-			what = "null"
-		case col.Null(i):
-		case math.IsNaN(v):
-			what = "NaN"
-		case math.IsInf(v, 0):
-			what = "infinite"
-		case v < 0:
-			what = "negative"
-		case v == 0 && !zero:
-			what = "zero"
-		}
-
-		if what == "" {
-			continue
-		}
-
-		if why[what]++; first < 0 {
-			first = i
+		case err != nil:
+			return err
+		case first >= 0:
+			return fmt.Errorf("%s is no measurement in some of %d rows (%s), for example in %s; check \"limits\" of a gate "+
+				"finds them before", m.Name, rec.NumRows(), why, table.Describe(rec, first, append(key, m.Name)))
 		}
 	}
 
-	if first < 0 {
-		return nil
-	}
-
-	var parts []string
-	for _, w := range slices.Sorted(maps.Keys(why)) {
-		parts = append(parts, fmt.Sprintf("%d %s", why[w], w))
-	}
-
-	return fmt.Errorf("%s is no measurement in some of %d rows (%s), for example in %s; check \"positive\" of a gate finds them before",
-		name, col.Len(), strings.Join(parts, ", "), table.Describe(rec, first, append(key, name)))
+	return nil
 }
 
 // oneOrigin refuses rows of several frameworks, versions or devices below one

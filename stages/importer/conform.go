@@ -1,6 +1,7 @@
 package importer
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -10,8 +11,8 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow"
 
-	"aicplan/sink/base/textutil"
 	"aicplan/sink/catalog"
+	"aicplan/sink/rules"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
 )
@@ -101,31 +102,15 @@ func (c *conformer) headsOfRanks(t *catalog.Table) error {
 	return nil
 }
 
-// texts refuses what no perf file may hold in a name or a value: what a terminal or
-// a spreadsheet would act on, wherever the rows go later.
+// texts rejects names and values that terminals or spreadsheets would act on.
 func (c *conformer) texts() error {
-	for _, name := range table.Names(c.rec) {
-		if why := textutil.Unfit(name); why != "" {
-			return fmt.Errorf("%s: the name of the column %q %s", c.path, name, why)
-		}
-
-		col, err := table.Strings(c.rec, name)
-		if err != nil {
-			continue // no text
-		}
-
-		seen := "" // most neighbours are alike
-		for i, v := range col.Values {
-			if v == seen || col.Null(i) {
-				continue
-			}
-			if why := textutil.Unfit(v); why != "" {
-				return fmt.Errorf("%s: row %d: the column %s %s", c.path, i+1, name, why)
-			}
-			seen = v
-		}
+	err := rules.Texts(c.rec)
+	if bad := (*rules.TextError)(nil); errors.As(err, &bad) && bad.Row >= 0 {
+		return fmt.Errorf("%s: row %d: %w", c.path, bad.Row+1, err)
 	}
-
+	if err != nil {
+		return fmt.Errorf("%s: %w", c.path, err)
+	}
 	return nil
 }
 

@@ -20,6 +20,7 @@ import (
 	"aicplan/sink/base/textutil"
 	"aicplan/sink/catalog"
 	"aicplan/sink/perf"
+	"aicplan/sink/rules"
 )
 
 //go:embed *.go
@@ -31,7 +32,7 @@ func Kind() stage.Kind {
 		Name:    "import",
 		Class:   stage.Source,
 		Version: 2,
-		Code:    stage.CodeOf(source, catalog.Source, perf.Source),
+		Code:    stage.CodeOf(source, catalog.Source, perf.Source, rules.Source),
 		Beside: map[string]string{
 			"description": "it is for readers",
 			"path":        "the digests of the files identify the data, so the files may move",
