@@ -1,4 +1,4 @@
-# Predictions of aiconfigurator for workloads: on its own tables, on those that this
+# Predictions of aiconfigurator, or of its successor aisimulate, for workloads: on its own tables, on those that this
 # plan exports (reads), or on a folder of tables (systems_paths). Each is a row with
 # the package's version, the arguments that it was asked with and the digest of the
 # tables. Exports that it reads have the layout families and a system_spec.
@@ -6,7 +6,13 @@
 variable "python" {
   type        = string
   default     = "python3"
-  description = "the interpreter that has aiconfigurator"
+  description = "the interpreter that has the package"
+}
+
+variable "package" {
+  type        = string
+  default     = "aiconfigurator"
+  description = "the package to ask: aiconfigurator, or its successor aisimulate"
 }
 
 variable "requires" {
@@ -92,8 +98,9 @@ runtime "aiconfigurator" {
   kind      = "python"
   framework = "AICONFIGURATOR"
   python    = var.python
-  package   = "aiconfigurator"
+  package   = var.package
   requires  = var.requires
+  env       = { PREDICT_PACKAGE = var.package }
   device    = "none"
   path      = ["predict.py"]
 }

@@ -1,8 +1,9 @@
-"""What aiconfigurator predicts for a workload, by its own API."""
+"""What aiconfigurator, or its successor aisimulate, predicts for a workload, by its own API."""
 
 import difflib
 import functools
 import hashlib
+import importlib
 import inspect
 import json
 import math
@@ -10,6 +11,13 @@ import os
 import re
 import tempfile
 from importlib import metadata
+
+# Where each package has its API and its database.
+MODULES = {
+    "aiconfigurator": ("aiconfigurator.cli.api", "aiconfigurator.sdk.perf_database"),
+    "aisimulate": ("aisimulate.legacy_cli.api", "aisimulate_core.sdk.perf_database"),
+}
+PACKAGE = os.environ.get("PREDICT_PACKAGE", "aiconfigurator")
 
 _not_found = {}  # what was said of models whose config the package could not get
 
@@ -36,8 +44,8 @@ def predict(
     estimate raises, with its own words. options are further arguments of cli_estimate.
     """
     try:
-        from aiconfigurator.cli.api import cli_estimate
-    except ImportError as err:
+        cli_estimate = importlib.import_module(MODULES[PACKAGE][0]).cli_estimate
+    except (ImportError, AttributeError) as err:
         raise RuntimeError(other_version(err)) from err
 
     if model_path in _not_found:
@@ -84,21 +92,21 @@ def predict(
             raise
         # Without a network each workload would wait for it again.
         _not_found[model_path] = (
-            "aiconfigurator %s does not have the model %s and cannot get its config: %s. Name one that it has, "
-            "or a folder with the model's config.json" % (metadata.version("aiconfigurator"), model_path, err)
+            "%s does not have the model %s and cannot get its config: %s. Name one that it has, "
+            "or a folder with the model's config.json" % (package(), model_path, err)
         )
         raise RuntimeError(_not_found[model_path]) from err
     arguments["systems_paths"] = shown or None
     for name in ("ttft", "tpot"):
         value = getattr(result, name, None)
         if not isinstance(value, (int, float)) or not 0 <= value < math.inf:
-            raise RuntimeError("aiconfigurator %s says that %s is %s, which is no time" % (metadata.version("aiconfigurator"), name, value))
+            raise RuntimeError("%s says that %s is %s, which is no time" % (package(), name, value))
     latency = result.ttft + result.tpot * max(osl - 1, 0)
     if latency == 0:
         bench.unsupported("%s says nothing of %d tokens out: there is no such phase" % (estimate_mode, osl))
     row = {
         "latency": latency,
-        "kernel_source": "aiconfigurator",
+        "kernel_source": PACKAGE,
         "tables_version": str(result.backend_version),
         "tables_digest": digest(systems_paths, system_name),
         "arguments": json.dumps(arguments, sort_keys=True),
@@ -138,8 +146,8 @@ def further(options, arguments, known):
         if known is not None and name not in known:
             near = difflib.get_close_matches(name, sorted(known), 1)
             raise ValueError(
-                "options has %s, and estimates of aiconfigurator %s have no such argument%s"
-                % (name, metadata.version("aiconfigurator"), "; it has " + near[0] if near else "")
+                "options has %s, and estimates of %s have no such argument%s"
+                % (name, package(), "; it has " + near[0] if near else "")
             )
     return options
 
@@ -175,10 +183,15 @@ def phases(summary):
 
 
 def other_version(err):
-    return "aiconfigurator %s cannot be asked as this module does, which was tried with 0.12.0: %s" % (
-        metadata.version("aiconfigurator"),
+    return "%s cannot be asked as this module does, which was tried with aiconfigurator 0.12.0 and aisimulate 0.13.0: %s" % (
+        package(),
         err,
     )
+
+
+def package():
+    """The package's name and version."""
+    return "%s %s" % (PACKAGE, metadata.version(PACKAGE))
 
 
 @functools.cache
@@ -187,15 +200,15 @@ def newest(system_name, backend, systems_paths):
     package. It looks through the folders of all systems for it, up to a second each
     time, and three times a workload."""
     try:
-        from aiconfigurator.sdk.perf_database import get_latest_database_version
-    except ImportError:
+        latest = importlib.import_module(MODULES[PACKAGE][1]).get_latest_database_version
+    except (ImportError, AttributeError):
         return None
     folders = None
     if systems_paths:
         folders = [p for p in systems_paths.split(",") if p]
         if "default" in folders:
             return None  # only the package knows where that is
-    return get_latest_database_version(system=system_name, backend=backend, systems_paths=folders)
+    return latest(system=system_name, backend=backend, systems_paths=folders)
 
 
 @functools.cache
