@@ -11,13 +11,13 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 )
 
-// Builder makes a record from rows. Columns that were declared keep their
-// type and place; others are found in the rows and get the type of their
-// values: int64, float64, string or bool, where an int64 column becomes
-// float64 once a float shows up. A column without any value becomes string.
+// Builder makes a record from rows. Declared columns keep their type and place; others are
+// found in the rows and get the type of their values: int64, float64, string or bool. An
+// int64 column becomes float64 if a float follows. A column without any value becomes
+// string.
 //
-// Values are nil, booleans, strings, integers and floats of every width, and
-// json.Number (an integer when it is written as one).
+// Values are nil, booleans, strings, integers and floats of every width, and json.Number,
+// which is an integer if it is written as one.
 type Builder struct {
 	cols   []*column
 	byName map[string]*column
@@ -25,20 +25,16 @@ type Builder struct {
 	rows   int
 }
 
+// column is a column whose values have its type. Rows without a value are nil or missing at
+// the end.
 type column struct {
 	name     string
-	typ      arrow.DataType // nil: no value yet
+	typ      arrow.DataType // nil before the first value
 	declared bool
-	n        int // rows filled, the rest is null
-	ints     []int64
-	floats   []float64
-	strings  []string
-	bools    []bool
-	valid    []bool
+	values   []any
 }
 
-// NewBuilder starts with the given columns; a field without a type is
-// inferred. Further columns are added as rows bring them.
+// NewBuilder starts with the given columns. The type of a field without one is inferred.
 func NewBuilder(fields ...arrow.Field) *Builder {
 	b := &Builder{byName: map[string]*column{}}
 	for _, f := range fields {
@@ -51,8 +47,8 @@ func NewBuilder(fields ...arrow.Field) *Builder {
 	return b
 }
 
-// NewFixedBuilder builds records of exactly this schema, whose types are the
-// four: rows with other columns are refused.
+// NewFixedBuilder builds records of exactly this schema, whose types are the four. Append
+// rejects rows with other columns.
 func NewFixedBuilder(schema *arrow.Schema) *Builder {
 	b := NewBuilder(schema.Fields()...)
 	b.fixed = true
@@ -66,27 +62,26 @@ func (b *Builder) add(name string) *column {
 	return c
 }
 
-// Append adds a row by column name; columns that it lacks are null. New
-// columns are added in the order of their names. The error names the column
-// and the value that does not fit; the row is then not part of the record.
+// Append adds a row by column name; missing columns are null. New columns are added in the
+// order of their names. An error names the column and the value that does not fit; the row
+// is then not part of the record.
 func (b *Builder) Append(row map[string]any) error {
-	var fresh []string
-	for name := range row {
+	names := slices.Sorted(maps.Keys(row))
+	for _, name := range names {
 		if b.byName[name] != nil {
 			continue
 		}
 		if b.fixed {
 			return fmt.Errorf("row %d has a column %q that the table does not have", b.rows, name)
 		}
-		fresh = append(fresh, name)
-	}
-	slices.Sort(fresh)
-	for _, name := range fresh {
 		b.add(name)
 	}
-	for _, name := range slices.Sorted(maps.Keys(row)) {
+
+	for _, name := range names {
 		if err := b.byName[name].set(b.rows, row[name]); err != nil {
-			b.undo()
+			for _, c := range b.cols {
+				c.truncate(b.rows)
+			}
 			return err
 		}
 	}
@@ -94,90 +89,50 @@ func (b *Builder) Append(row map[string]any) error {
 	return nil
 }
 
-// undo takes back the cells of a row that was refused.
-func (b *Builder) undo() {
-	for _, c := range b.cols {
-		c.truncate(b.rows)
-		if !c.declared && !slices.Contains(c.valid, true) {
-			c.typ = nil // the type came with the refused row
-		}
-	}
-}
-
-// Record returns what was appended and empties the builder; the columns stay
-// as they are.
+// Record returns the appended rows and empties the builder. Columns and types stay.
 func (b *Builder) Record() arrow.Record {
 	names := make([]string, len(b.cols))
 	arrays := make([]arrow.Array, len(b.cols))
 	for i, c := range b.cols {
-		names[i] = c.name
-		arrays[i] = c.array(b.rows)
+		names[i], arrays[i] = c.name, c.array(b.rows)
+		c.values = nil
 	}
-	rec := NewRecord(names, arrays)
 	b.rows = 0
-	return rec
+	return NewRecord(names, arrays)
 }
 
 func (c *column) array(rows int) arrow.Array {
-	c.fill(rows)
-	valid := c.valid
+	if c.typ == nil {
+		return Nulls(String, rows)
+	}
+	switch c.typ.ID() {
+	case arrow.INT64:
+		return Ints(typed[int64](c.values, rows))
+	case arrow.FLOAT64:
+		return Floats(typed[float64](c.values, rows))
+	case arrow.BOOL:
+		return Flags(typed[bool](c.values, rows))
+	}
+	return Texts(typed[string](c.values, rows))
+}
+
+// typed returns the values of n rows, and which of them are not null: nil if all are.
+func typed[T any](values []any, n int) (out []T, valid []bool) {
+	out, valid = make([]T, n), make([]bool, n)
+	for i, v := range values {
+		out[i], valid[i] = v.(T)
+	}
 	if !slices.Contains(valid, false) {
 		valid = nil
 	}
-	var arr arrow.Array
-	switch {
-	case c.typ == nil:
-		arr = Nulls(String, rows)
-	case c.typ.ID() == arrow.INT64:
-		arr = Ints(c.ints, valid)
-	case c.typ.ID() == arrow.FLOAT64:
-		arr = Floats(c.floats, valid)
-	case c.typ.ID() == arrow.STRING:
-		arr = Texts(c.strings, valid)
-	case c.typ.ID() == arrow.BOOL:
-		arr = Flags(c.bools, valid)
-	}
-	c.truncate(0)
-	return arr
+	return out, valid
 }
 
+// truncate removes the values of a rejected row, and a type that came with it.
 func (c *column) truncate(n int) {
-	if c.n <= n {
-		return
-	}
-	c.n = n
-	c.valid = c.valid[:n]
-	switch {
-	case c.typ == nil:
-	case c.typ.ID() == arrow.INT64:
-		c.ints = c.ints[:n]
-	case c.typ.ID() == arrow.FLOAT64:
-		c.floats = c.floats[:n]
-	case c.typ.ID() == arrow.STRING:
-		c.strings = c.strings[:n]
-	case c.typ.ID() == arrow.BOOL:
-		c.bools = c.bools[:n]
-	}
-}
-
-// fill makes the column n rows long with nulls.
-func (c *column) fill(n int) {
-	more := n - c.n
-	if more <= 0 {
-		return
-	}
-	c.n = n
-	c.valid = append(c.valid, make([]bool, more)...)
-	switch {
-	case c.typ == nil:
-	case c.typ.ID() == arrow.INT64:
-		c.ints = append(c.ints, make([]int64, more)...)
-	case c.typ.ID() == arrow.FLOAT64:
-		c.floats = append(c.floats, make([]float64, more)...)
-	case c.typ.ID() == arrow.STRING:
-		c.strings = append(c.strings, make([]string, more)...)
-	case c.typ.ID() == arrow.BOOL:
-		c.bools = append(c.bools, make([]bool, more)...)
+	c.values = c.values[:min(n, len(c.values))]
+	if !c.declared && !slices.ContainsFunc(c.values, func(v any) bool { return v != nil }) {
+		c.typ = nil
 	}
 }
 
@@ -186,82 +141,59 @@ func (c *column) set(row int, v any) error {
 		return nil
 	}
 	v, err := scalar(v)
+	if err == nil {
+		v, err = c.convert(v)
+	}
 	if err != nil {
 		return fmt.Errorf("column %q, row %d: %w", c.name, row, err)
 	}
+
+	c.values = append(c.values, make([]any, row-len(c.values))...)
+	c.values = append(c.values, v)
+	return nil
+}
+
+// convert returns a scalar with the type of the column, which it may set or change.
+func (c *column) convert(v any) (any, error) {
 	if c.typ == nil {
-		c.adopt(typeOf(v))
+		c.typ = typeOf(v)
 	}
-	if _, ok := v.(float64); ok && !c.declared && c.typ.ID() == arrow.INT64 {
-		if err := c.promote(); err != nil {
-			return err
+	if f, ok := v.(float64); ok && c.typ.ID() == arrow.INT64 {
+		if c.declared && f == math.Trunc(f) && math.Abs(f) <= 1<<53 {
+			return int64(f), nil
 		}
-	}
-	c.fill(row)
-	switch c.typ.ID() {
-	case arrow.INT64:
-		if n, ok := v.(int64); ok {
-			c.ints = append(c.ints, n)
-			return c.took()
-		}
-		if f, ok := v.(float64); ok && f == math.Trunc(f) && math.Abs(f) <= 1<<53 {
-			c.ints = append(c.ints, int64(f))
-			return c.took()
-		}
-	case arrow.FLOAT64:
-		switch v := v.(type) {
-		case float64:
-			c.floats = append(c.floats, v)
-			return c.took()
-		case int64:
-			f, err := exact(v)
-			if err != nil {
-				return fmt.Errorf("column %q, row %d: %w", c.name, row, err)
+		if !c.declared {
+			if err := c.toFloats(); err != nil {
+				return nil, err
 			}
-			c.floats = append(c.floats, f)
-			return c.took()
-		}
-	case arrow.STRING:
-		if s, ok := v.(string); ok {
-			c.strings = append(c.strings, s)
-			return c.took()
-		}
-	case arrow.BOOL:
-		if b, ok := v.(bool); ok {
-			c.bools = append(c.bools, b)
-			return c.took()
 		}
 	}
-	return fmt.Errorf("column %q, row %d: %#v is %s, the column is %s", c.name, row, v, TypeName(typeOf(v)), TypeName(c.typ))
+	if n, ok := v.(int64); ok && c.typ.ID() == arrow.FLOAT64 {
+		return exact(n)
+	}
+
+	if typeOf(v).ID() != c.typ.ID() {
+		return nil, fmt.Errorf("%#v is %s, the column is %s", v, TypeName(typeOf(v)), TypeName(c.typ))
+	}
+	return v, nil
 }
 
-func (c *column) took() error {
-	c.valid = append(c.valid, true)
-	c.n++
+// toFloats turns a column of integers into one of floats.
+func (c *column) toFloats() error {
+	for i, v := range c.values {
+		if n, ok := v.(int64); ok {
+			f, err := exact(n)
+			if err != nil {
+				return err
+			}
+			c.values[i] = f
+		}
+	}
+	c.typ = Float64
 	return nil
 }
 
-// adopt gives a column of nulls its type.
-func (c *column) adopt(t arrow.DataType) {
-	n := c.n
-	c.typ, c.n, c.valid = t, 0, c.valid[:0]
-	c.fill(n)
-}
-
-// promote turns integers into floats.
-func (c *column) promote() error {
-	floats := make([]float64, len(c.ints), cap(c.ints))
-	for i, v := range c.ints {
-		f, err := exact(v)
-		if err != nil {
-			return fmt.Errorf("column %q, row %d: %w", c.name, i, err)
-		}
-		floats[i] = f
-	}
-	c.typ, c.floats, c.ints = Float64, floats, nil
-	return nil
-}
-
+// exact returns v as a float64, or an error if no float64 has that value.
 func exact(v int64) (float64, error) {
 	f := float64(v)
 	if f >= math.MaxInt64 || int64(f) != v {
@@ -270,7 +202,7 @@ func exact(v int64) (float64, error) {
 	return f, nil
 }
 
-// scalar brings a value to int64, float64, string or bool.
+// scalar returns a value as int64, float64, string or bool.
 func scalar(v any) (any, error) {
 	switch v := v.(type) {
 	case int64, float64, string, bool:
@@ -289,13 +221,13 @@ func scalar(v any) (any, error) {
 		return int64(v), nil
 	case uint32:
 		return int64(v), nil
+	case uint:
+		return scalar(uint64(v))
 	case uint64:
 		if v > math.MaxInt64 {
 			return nil, fmt.Errorf("%d is too large for int64", v)
 		}
 		return int64(v), nil
-	case uint:
-		return scalar(uint64(v))
 	case float32:
 		return float64(v), nil
 	case json.Number:
