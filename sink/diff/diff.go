@@ -18,8 +18,7 @@ import (
 
 // Options of a comparison.
 type Options struct {
-	// Table names the perf table, which says the key and the metric; empty when
-	// there is none.
+	// Table names the perf table, which determines key and metric; "" if there is none.
 	Table string
 	// Schema is the perf table. Nil means the built-in one of that name.
 	Schema *catalog.Table
@@ -89,8 +88,7 @@ type Comparison struct {
 	Unusable    int            `json:"unusable,omitempty"`
 	UnusableWhy map[string]int `json:"unusable_why,omitempty"`
 
-	// Uncompared are rows that repeat a key where the two sides do not have the
-	// same values for it: only one of each side was compared.
+	// Uncompared counts rows that repeat a key if the two sides do not have the same number of them.
 	Uncompared int `json:"uncompared,omitempty"`
 
 	Tolerance float64    `json:"tolerance"`
@@ -112,7 +110,7 @@ type Pair struct{ A, B int }
 // Pairs returns the common rows whose ratio is usable, with the ratio.
 func (r *Comparison) Pairs() ([]Pair, []float64) { return r.pairs, r.ratios }
 
-// ErrNoKey says that the tables have nothing in common to compare rows by.
+// ErrNoKey means that the tables have no column in common by which rows can be compared.
 var ErrNoKey = errors.New("the tables have no columns in common that name a row")
 
 // Tables compares a with b. Of rows that repeat a key the one counts that readers
@@ -248,7 +246,7 @@ func original(rows []int, i int) int {
 	return rows[i]
 }
 
-// one is the first row of every key, or the last, and -1 where a side lacks it.
+// one returns the first row of every key, or the last, and -1 if a side lacks it.
 func one(ids []uint32, n int, last bool) (rows []int, duplicates int) {
 	rows = make([]int, n)
 	for i := range rows {

@@ -35,8 +35,7 @@ func Paths(a, b string, o Options) (*Report, error) {
 	return &Report{A: a, B: b, Tables: []*Comparison{r}}, nil
 }
 
-// Files compares two perf files. The table is known by the files' names where
-// the options do not say it.
+// Files compares two perf files. If the options do not name the table, the file names do.
 func Files(a, b string, o Options) (*Comparison, error) {
 	if t, ok := tree.TableOf(a); ok && (o.Table == "" || o.Table == t.Name) {
 		o.Table, o.Schema = t.Name, t
@@ -160,7 +159,7 @@ func byName(list []tree.Entry, name func(tree.Entry) string) (map[string]tree.En
 	return out, unique
 }
 
-// Limits say when a comparison counts as failed. A nil limit is not checked.
+// Limits are the bounds of a comparison. A nil limit is not checked.
 type Limits struct {
 	Median  *float64 // |p50 - 1| of any table
 	P95     *float64 // largest p95
@@ -254,7 +253,7 @@ func (r *Comparison) unusableText() string {
 	return strings.Join(out, ", ")
 }
 
-// Same says whether there is no difference at all.
+// Same reports whether there is no difference at all.
 func (r *Report) Same() bool {
 	return len(r.OnlyA)+len(r.OnlyB)+len(r.Failed) == 0 && !slices.ContainsFunc(r.Tables, func(t *Comparison) bool {
 		return t.Added+t.Removed+t.Changed > 0 || t.A.Duplicates != t.B.Duplicates

@@ -63,8 +63,8 @@ func (l *linter) pair(a, b *loaded) {
 	l.outliers(a, b, r, metric)
 }
 
-// outliers looks for rows and regions whose ratio is far from what is usual
-// around them: in their size class, else in their series, else in the op.
+// outliers finds rows and regions whose ratio is far from the usual one around them: in their size class,
+// else in their series, else in the op.
 func (l *linter) outliers(a, b *loaded, r *diff.Comparison, metric string) {
 	pairs, ratios := r.Pairs()
 	values, err := table.Float64s(b.rec, metric)
@@ -151,18 +151,18 @@ func middle(v []float64) float64 {
 	return s[(len(s)-1)/2]
 }
 
-// apart is by how many times two positive numbers differ.
+// apart returns the factor between two positive numbers, at least 1.
 func apart(a, b float64) float64 { return max(a/b, b/a) }
 
-// sample is the latencies of some rows of a table, by the hash of their key:
-// enough to compare systems, small enough to keep for a whole database.
+// sample has the latencies of some rows of a table by the hash of their key. It is small enough to keep
+// for a whole database.
 type sample struct {
 	tree.Entry
 	latency map[uint64]float64
 	latest  bool // no newer version of the backend has the table
 }
 
-// sampleAbove is the size from which only a part of a table's rows is kept.
+// sampleAbove is the number of rows above which only a part of a table is kept.
 const sampleAbove = 1 << 14
 
 // keepLatency samples a table. The same keys are chosen on every system.

@@ -1,6 +1,5 @@
-// Package lint examines a database of perf files: its folders and sidecars,
-// every table's rows, and tables of several backends and systems against each
-// other.
+// Package lint examines a database of perf files: its folders and sidecars, the rows of each table, and
+// tables of several backends and systems against each other.
 package lint
 
 import (
@@ -95,9 +94,9 @@ type Options struct {
 	Rules []string
 	// Allow replaces allowances by rule.
 	Allow map[string]int
-	// Progress, when set, is told about every file that was read.
+	// Progress, if not nil, is called with the path of every file that was read.
 	Progress func(path string)
-	// Parallel is how many tables are worked on at once; 0 means the CPUs.
+	// Parallel is the number of tables that are examined at once; 0 means the number of CPUs.
 	Parallel int
 }
 
@@ -113,7 +112,7 @@ type Report struct {
 	Exceeded []string `json:"exceeded,omitempty"`
 }
 
-// Failed says whether a rule of severity error is beyond its allowance.
+// Failed reports whether a rule of severity error exceeds its allowance.
 func (r *Report) Failed() bool {
 	return slices.ContainsFunc(r.Exceeded, func(name string) bool {
 		return slices.ContainsFunc(Rules(), func(rule Rule) bool { return rule.Name == name && rule.Severity == Error })
@@ -134,8 +133,8 @@ type linter struct {
 	kept     []*sample // of every table
 }
 
-// Run examines the tree below root. Findings are an outcome; an error means
-// that the run itself could not be done.
+// Run examines the tree below root. An error means that the tree could not be examined; findings are no
+// errors.
 func Run(ctx context.Context, root string, o Options) (*Report, error) {
 	for _, name := range append(slices.Sorted(maps.Keys(o.Allow)), o.Rules...) {
 		if !slices.ContainsFunc(Rules(), func(r Rule) bool { return r.Name == name }) {
@@ -171,8 +170,7 @@ func ruleNames() []string {
 	return out
 }
 
-// tables works through the files, grouped by what is compared: the tables of
-// one system.
+// tables examines the files, grouped by system and table.
 func (l *linter) tables(ctx context.Context) error {
 	groups := map[[2]string][]tree.Entry{}
 	for _, e := range l.scan.Entries {

@@ -12,7 +12,7 @@ import (
 	"aicplan/sink/tree"
 )
 
-// beside reads a file that lies beside the data folder; ok is false without one.
+// beside reads a file next to the data folder. ok is false if it does not exist or cannot be read.
 func (l *linter) beside(name string, parse func([]byte) error) (ok bool) {
 	data, err := fileutil.ReadText(filepath.Join(l.root, name))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -28,15 +28,15 @@ func (l *linter) beside(name string, parse func([]byte) error) (ok bool) {
 	return true
 }
 
-// has says whether a system, or any where it is "", has tables of a version.
+// has reports whether a system has tables of a version; "" means any system.
 func (l *linter) has(system, backend, version string) bool {
 	return slices.ContainsFunc(l.scan.Entries, func(e tree.Entry) bool {
 		return e.Backend == backend && e.Version == version && (system == "" || e.System == system)
 	})
 }
 
-// slots checks that the versions that can be asked for are there: a reader answers
-// a version without tables from older ones, and says nothing.
+// slots checks that the versions that readers may request have tables. Otherwise readers silently answer
+// from older versions.
 func (l *linter) slots() {
 	var s *tree.Slots
 	if !l.beside(tree.SlotsFile, func(data []byte) (err error) { s, err = tree.ParseSlots(data); return err }) {
@@ -51,8 +51,7 @@ func (l *linter) slots() {
 	}
 }
 
-// lanes checks that the framework's own kernels are stated for versions that are
-// there.
+// lanes checks that attention_lane_defaults.yaml names versions that have tables.
 func (l *linter) lanes() {
 	var lanes map[string]tree.Lanes
 	if !l.beside(tree.LanesFile, func(data []byte) (err error) { lanes, err = tree.ParseLanes(data); return err }) {

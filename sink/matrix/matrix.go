@@ -13,7 +13,7 @@ import (
 	"aicplan/sink/tree"
 )
 
-// Answer says whether an op, or a whole model, is covered.
+// Answer is whether an op, or a whole model, is covered.
 type Answer string
 
 // The answers, from best to worst.
@@ -33,7 +33,7 @@ type Cell struct {
 	TP      int64    `json:"tp"`
 	Answer  Answer   `json:"answer"`
 	Missing []string `json:"missing,omitempty"` // ops without rows, or why it does not divide
-	// Older lists tables that an earlier version of the backend stands in for.
+	// Older lists tables for which an earlier version of the backend is used.
 	Older []string `json:"older,omitempty"`
 }
 

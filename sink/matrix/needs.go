@@ -18,8 +18,7 @@ import (
 // rank runs follows from the degree of tensor parallelism.
 type Model struct {
 	Name string `yaml:"name" json:"name"`
-	// TP are the degrees of tensor parallelism that are asked about; empty
-	// means 1, 2, 4 and 8.
+	// TP lists the degrees of tensor parallelism to check; empty means the default ones.
 	TP []int64 `yaml:"tp" json:"tp,omitempty"`
 	// Dtypes are the formats of the products; rows of any one of them will do.
 	// Empty means bfloat16.
@@ -140,8 +139,7 @@ type need struct {
 	ranks int64
 }
 
-// needs lists what one rank runs. An error says why the model cannot be split
-// that way.
+// needs lists the ops that one rank runs. An error means that the model cannot be split so.
 func (m Model) needs(tp int64) ([]need, error) {
 	dtypes := m.Dtypes
 	if len(dtypes) == 0 {

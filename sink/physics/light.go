@@ -15,8 +15,8 @@ type Work struct {
 	Dtype string  // in which the op multiplies
 }
 
-// bytesOf is the size of an element. Scales of blocks are left out: this is a
-// lower bound.
+// bytesOf returns the size of an element in bytes, 0 if it is unknown. Scales of blocks are left out,
+// because the result is a lower bound.
 func bytesOf(dtype string) (activation, weight float64) {
 	switch dtype {
 	case "bfloat16", "float16", "half":
@@ -50,8 +50,7 @@ type reader struct {
 
 func newReader(rec arrow.Record) *reader { return &reader{rec: rec} }
 
-// columns are those that a formula has asked for: few, so that looking through them
-// takes less than a map's hash.
+// columns caches the columns that a formula reads. They are few, so a linear search is faster than a map.
 type columns[T any] []namedColumn[T]
 
 type namedColumn[T any] struct {
@@ -59,7 +58,7 @@ type namedColumn[T any] struct {
 	col  *table.Col[T] // nil where the table has none of the type
 }
 
-// of is a column by its name.
+// of returns a column by name, nil if rec has none of the type.
 func (cs *columns[T]) of(rec arrow.Record, name string, read func(arrow.Record, string) (*table.Col[T], error)) *table.Col[T] {
 	for i := range *cs {
 		if c := &(*cs)[i]; c.name == name {
@@ -83,7 +82,7 @@ func (r *reader) num(name string) float64 {
 	return float64(c.Values[r.row])
 }
 
-// opt is num with 0 for what is not there.
+// opt is num with 0 for missing values.
 func (r *reader) opt(name string) float64 {
 	before := r.bad
 	v := r.num(name)
@@ -100,23 +99,21 @@ func (r *reader) word(name string) string {
 	return c.Values[r.row]
 }
 
-// bytes is bytesOf; a format without a size leaves the row without a bound.
+// bytes is bytesOf. A format of unknown size leaves the row without a bound.
 func (r *reader) bytes(dtype string) (activation, weight float64) {
 	activation, weight = bytesOf(dtype)
 	r.bad = r.bad || weight == 0
 	return activation, weight
 }
 
-// work is a row's work; known is false where it does not follow from the columns.
-// No op works on nothing.
+// work returns the work of a row. known is false if it does not follow from the columns.
 func (r *reader) work(formula func(r *reader) Work, row int) (w Work, known bool) {
 	r.row, r.bad = row, false
 	w = formula(r)
 	return w, !r.bad && w.Flops > 0
 }
 
-// formulas by table. Only ops whose least work follows from their columns are
-// here.
+// formulas has the ops whose least work follows from their columns, by table.
 var formulas = map[string]func(r *reader) Work{
 	"gemm_perf":                 gemmWork,
 	"mla_bmm_perf":              mlaBMMWork,
@@ -151,14 +148,13 @@ func mlaBMMWork(r *reader) Work {
 	return Work{Flops: 2 * t * h * mlaHead * mlaLatent, Bytes: weight*h*mlaHead*mlaLatent + act*t*h*mlaHead, Dtype: dtype}
 }
 
-// pairs counts query-key pairs of a causal prefill behind a prefix, within a
-// window.
+// pairs counts the query-key pairs of a causal prefill after a prefix of step tokens, within a window.
 func pairs(isl, step, window float64) float64 {
 	full := isl*step + isl*(isl+1)/2
 	if window <= 0 || window >= isl+step {
 		return full
 	}
-	// The first queries see fewer keys than the window holds.
+	// The first queries see fewer keys than the window has.
 	ramp := max(0, min(isl, window-step))
 	seen := ramp*step + ramp*(ramp+1)/2
 	return seen + (isl-ramp)*window
@@ -204,14 +200,14 @@ func contextMLAWork(r *reader) Work {
 	return Work{Flops: 2 * b * h * pairs(isl, r.opt("step"), 0) * (2*mlaHead + mlaRotary), Bytes: 2 * b * isl * h * mlaHead * 2, Dtype: r.word("mla_dtype")}
 }
 
-// HasLight says whether SpeedOfLight knows a table.
+// HasLight reports whether SpeedOfLight has a formula for a table.
 func HasLight(t *catalog.Table) bool {
 	_, ok := formulas[t.Name]
 	return ok
 }
 
-// Works returns what every row of a table must do at least, zero where it cannot
-// be told. ok is false for tables without a formula.
+// Works returns the least work of every row of a table, zero if it is unknown. ok is false for tables
+// without a formula.
 func Works(rec arrow.Record, t *catalog.Table) (works []Work, ok bool) {
 	formula, ok := formulas[t.Name]
 	if !ok {
@@ -229,8 +225,7 @@ func Works(rec arrow.Record, t *catalog.Table) (works []Work, ok bool) {
 
 // LightOptions adjust SpeedOfLight.
 type LightOptions struct {
-	// Cache is how many bytes may not have come from memory, because they were
-	// in a cache since the execution before.
+	// Cache is how many bytes may come from a cache instead of memory.
 	Cache float64
 }
 
@@ -239,8 +234,8 @@ type LightOptions struct {
 // again measure the cache up to that size.
 const LargestCache = 128 << 20
 
-// SpeedOfLight returns the least time of every row in milliseconds on a
-// system, 0 where it cannot be told. ok is false for tables without a formula.
+// SpeedOfLight returns the least time of every row in milliseconds on a system, 0 if it is unknown. ok is
+// false for tables without a formula.
 func SpeedOfLight(rec arrow.Record, t *catalog.Table, spec *systems.Spec, o LightOptions) (least []float64, ok bool) {
 	formula, ok := formulas[t.Name]
 	if !ok {

@@ -9,9 +9,8 @@ import (
 	"aicplan/systems"
 )
 
-// What kernels reach of a system's peaks, for estimates of how long measuring
-// will take. Large products come to about two thirds of the dense peak under the
-// power cap.
+// Shares of a system's peaks that kernels usually reach. Large products reach about two thirds of the
+// dense peak under the power cap.
 const (
 	likelyCompute   = 0.65
 	likelyAttention = 0.4 // of the multiplications in attention
@@ -23,13 +22,13 @@ const (
 // Launch is the time in seconds that Likely adds for the launch of a kernel.
 const Launch = 5e-6
 
-// slower are tables whose products come to less of the peak.
+// slower has the tables whose products reach a smaller share of the peak.
 var slower = map[string]float64{
 	"context_attention_perf": likelyAttention, "generation_attention_perf": likelyAttention, "encoder_attention_perf": likelyAttention,
 }
 
-// likely are formulas that are good enough to estimate a time and too rough to
-// judge a row by: what an op of that name, or of that table, moves and computes.
+// likely has formulas that are good enough to estimate a time and too rough to judge a row by. They return
+// what an op, or an op of that table, moves and computes.
 var likely = map[string]func(r *reader) Work{
 	"moe_perf":                   moeWork,
 	"moe_expert_compute_perf":    moeWork,
@@ -46,14 +45,14 @@ var likely = map[string]func(r *reader) Work{
 	},
 }
 
-// links are tables of ops that move messages between GPUs instead.
+// links has the tables and ops that move messages between GPUs.
 var links = map[string]bool{
 	"nccl_perf": true, "nccl_eager_perf": true, "oneccl_perf": true, "custom_allreduce_perf": true, // tables
 	"nccl": true, "custom_allreduce": true, "p2p": true, // ops
 }
 
-// moeWork is two products of an expert's up and gate projections and one of its
-// down projection, of the tokens that are routed to the experts of this rank.
+// moeWork is the work of the up, gate and down projections of the tokens that are routed to the experts of
+// this rank.
 func moeWork(r *reader) Work {
 	tokens, topk, experts := r.num("num_tokens"), r.num("topk"), r.num("num_experts")
 	ep, tp := max(1, r.opt("moe_ep_size")), max(1, r.opt("moe_tp_size"))
@@ -64,7 +63,7 @@ func moeWork(r *reader) Work {
 	return Work{Flops: 2 * routed * size, Bytes: weight*min(experts/ep, max(1, routed))*size + act*2*routed*r.num("hidden_size"), Dtype: dtype}
 }
 
-// likelyBMM counts what the product reads and writes of the tokens too.
+// likelyBMM adds the bytes of tokens that the product reads and writes.
 func likelyBMM(r *reader) Work {
 	w := mlaBMMWork(r)
 	w.Bytes += 2 * r.num("num_tokens") * r.num("num_heads") * (mlaHead + mlaLatent)
@@ -75,22 +74,19 @@ func quantiseWork(r *reader) Work {
 	return Work{Bytes: 3 * r.num("m") * r.num("k"), Dtype: "bfloat16"}
 }
 
-// Kernel is what a row's kernels are estimated to be.
+// Kernel is the estimate of a row.
 type Kernel struct {
-	// Seconds that they take; 0 is unknown.
+	// Seconds is the time of the kernels; 0 means unknown.
 	Seconds float64
-	// ComputeBound is true where their operations take longer than their bytes:
-	// such kernels draw the most power.
+	// ComputeBound is true if the operations take longer than the bytes. Such kernels draw the most power.
 	ComputeBound bool
 	// Alone is true for points of a sweep, which are measured one after another.
 	Alone bool
 }
 
-// Likely estimates the kernels of each row on a system, from its peaks and what
-// kernels mostly reach of them; without seconds where the row does not say
-// enough. ok is false if no formula covers the op. Perf is the name of the table,
-// "" for ops without one. Framework chooses between fitted models of a module, ""
-// takes any.
+// Likely estimates the kernels of each row on a system from its peaks and what kernels usually reach of
+// them. Seconds is 0 if the row lacks a column. ok is false if no formula covers the op. perf is the name
+// of the table, "" for ops without one. framework chooses between fitted models of a module, "" takes any.
 func Likely(rec arrow.Record, perf, op, framework string, spec *systems.Spec) (kernels []Kernel, ok bool) {
 	formula, ok := formulaOf(perf, op)
 	if overLinks(perf, op) {
@@ -149,8 +145,7 @@ func overLinks(perf, op string) bool {
 	return links[perf] || !ok && links[op]
 }
 
-// likelyLinks is Likely of collectives: every GPU sends about the message over
-// its links.
+// likelyLinks is Likely for collectives: every GPU sends about the message over its links.
 func likelyLinks(rec arrow.Record, spec *systems.Spec) ([]Kernel, bool) {
 	if spec.Node.IntraNodeBW <= 0 {
 		return nil, false
@@ -169,7 +164,7 @@ func likelyLinks(rec arrow.Record, spec *systems.Spec) ([]Kernel, bool) {
 	return out, true
 }
 
-// MostGPUs is the largest number of GPUs that a row needs; 1 where no column says.
+// MostGPUs returns the largest number of GPUs that a row needs, 1 if there is no such column.
 func MostGPUs(rec arrow.Record) int {
 	most := 1.0
 	if !table.Has(rec, "num_gpus") {

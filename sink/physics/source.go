@@ -2,8 +2,5 @@ package physics
 
 import "embed"
 
-// Source is the code of this package: checkpoints of what follows from it are
-// stale when it changes.
-//
-//go:embed *.go
+// Source is the code of this package. Checkpoints of stages that use it become stale when it changes.
 var Source embed.FS

@@ -1,5 +1,4 @@
-// Package dedupe keeps one row of every key. Rows that share a key and
-// disagree are reported with both values before one of them goes.
+// Package dedupe keeps one row of every key and reports keys whose rows disagree.
 package dedupe
 
 import (
@@ -26,7 +25,7 @@ import (
 //go:embed *.go
 var source embed.FS
 
-// Kind registers the dedupe stage.
+// Kind returns the dedupe stage for registration.
 func Kind() stage.Kind {
 	return stage.Kind{
 		Name:    "dedupe",
@@ -43,7 +42,7 @@ func Kind() stage.Kind {
 	}
 }
 
-// What to keep of rows with one key.
+// Values of keep: the row of a key that stays.
 const (
 	KeepLatest = "latest" // the one measured last, by started_at, else the last row
 	KeepFirst  = "first"  // the first row
@@ -54,8 +53,7 @@ const (
 
 var keeps = []string{KeepLatest, KeepFirst, KeepRead, KeepBest, KeepMedian}
 
-// tolerance is how far max/min - 1 of one key's metric may go before the rows count as
-// a conflict.
+// tolerance is from which max/min - 1 of the metric on the rows of a key are a conflict.
 const tolerance = 0.1
 
 // Config is a dedupe block.
@@ -96,7 +94,7 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	return diags
 }
 
-// Inputs is the one dataset that is deduplicated.
+// Inputs returns the dataset that is deduplicated.
 func (c *Config) Inputs() []stage.Input {
 	ref := c.input
 	if ref == nil {
@@ -107,8 +105,7 @@ func (c *Config) Inputs() []stage.Input {
 
 var _ stage.Forecaster = (*Config)(nil)
 
-// Forecast implements stage.Forecaster. The columns of the input stay. A grid is
-// refused because it has no rows.
+// Forecast implements stage.Forecaster. Only rows are removed.
 func (c *Config) Forecast(at hcl.Range, in stage.Forecasts) (*stage.Forecast, hcl.Diagnostics) {
 	f := stage.Through(c.Input, in)
 	return f, stage.MissingColumns(f, nil, at)
@@ -223,7 +220,7 @@ type Options struct {
 	ReadLast  bool // KeepRead is the last row, not the first
 }
 
-// Choice says which rows stay.
+// Choice lists the rows that stay.
 type Choice struct {
 	Keep      []int // ascending
 	Removed   int
@@ -302,7 +299,7 @@ func Rows(rec arrow.Record, o Options) (Choice, error) {
 	return res, nil
 }
 
-// shown is a value as messages print it; null is no 0.
+// shown formats a value for messages.
 func shown(metric *table.Col[float64], row int) string {
 	v, ok := metric.At(row)
 	if !ok {
@@ -329,8 +326,8 @@ func metricOf(rec arrow.Record, o Options) (*table.Col[float64], error) {
 	return col, nil
 }
 
-// startedAt reads when rows were measured; nil without such a column. Text that
-// is no time is older than every time.
+// startedAt returns when rows were measured, nil without such a column. Text that is no time is older than
+// every time.
 func startedAt(rec arrow.Record) []time.Time {
 	col, err := table.Strings(rec, "started_at")
 	if err != nil {
@@ -351,9 +348,8 @@ func startedAt(rec arrow.Record) []time.Time {
 	return out
 }
 
-// choose returns the row of rows that stays; ties go to the earlier row, for
-// latest to the later one. A row whose metric is no measurement stays only when
-// no row of the key has one.
+// choose returns the row that stays. Ties go to the earlier row, for latest to the later one. A row whose
+// metric is no measurement stays only if no row of the key has one.
 func choose(rows []int, o Options, metric *table.Col[float64], usable func(int) bool, when []time.Time) int {
 	if fit := slices.DeleteFunc(slices.Clone(rows), func(r int) bool { return !usable(r) }); len(fit) > 0 {
 		rows = fit
@@ -393,7 +389,7 @@ func choose(rows []int, o Options, metric *table.Col[float64], usable func(int) 
 	return sorted[0]
 }
 
-// order puts nulls and NaN behind every number.
+// order returns the value of a row for sorting. Nulls and NaN come last.
 func order(metric *table.Col[float64], row int) float64 {
 	v, ok := metric.At(row)
 	if !ok || math.IsNaN(v) {
@@ -418,8 +414,8 @@ type conflict struct {
 	ratio       float64
 }
 
-// disagree measures the row farthest from the kept one; ok is false when all
-// values are equal or nothing can be compared.
+// disagree compares the kept row with the one farthest from it. ok is false if all values are equal or
+// none can be compared.
 func disagree(rows []int, keep int, metric *table.Col[float64]) (conflict, bool) {
 	base := order(metric, keep)
 	worst := conflict{keep: keep, ratio: 1}

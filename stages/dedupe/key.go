@@ -8,11 +8,10 @@ import (
 	"aicplan/sink/table"
 )
 
-// KeyColumns are the columns that name a row of the dataset: the key that
-// readers of its perf table use (with kernel_source and op_name where they
-// tell rows apart), else the case parameters, else every column that is
-// neither a measurement nor says who measured. Optional columns that the data
-// lacks are left out. Rows of different perf tables never repeat each other.
+// KeyColumns returns the columns that identify a row of the dataset: the key that readers of its perf
+// table use (with kernel_source and op_name if they distinguish rows), else the case parameters, else
+// every column that is neither a measurement nor provenance. Optional columns that the data lacks are left
+// out. Rows of different perf tables never repeat each other.
 func KeyColumns(ds *stage.Dataset) []string {
 	key := keyColumns(ds)
 	if ds.Table != nil && table.Has(ds.Table, catalog.RowTable) && !slices.Contains(key, catalog.RowTable) {
@@ -36,8 +35,8 @@ func keyColumns(ds *stage.Dataset) []string {
 	return catalog.Shape(ds.Table.Schema())
 }
 
-// PerfTable is the perf table that the dataset belongs to: the one it names,
-// else that of its op where the data has the columns that the table needs.
+// PerfTable returns the perf table of the dataset: the one it names, else that of its op if the data has
+// the columns that the table needs.
 func PerfTable(ds *stage.Dataset) (*catalog.Table, bool) {
 	if t, ok := ds.Info.Tables().Lookup(ds.Info.Perf); ok {
 		return t, true
@@ -62,7 +61,7 @@ func PerfTable(ds *stage.Dataset) (*catalog.Table, bool) {
 	return t, true
 }
 
-// SchemaOf is what the rows of the dataset were measured for.
+// SchemaOf returns the metrics of the dataset's rows.
 func SchemaOf(ds *stage.Dataset) *catalog.Schema {
 	if t, ok := PerfTable(ds); ok {
 		return t.Schema()

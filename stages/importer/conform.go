@@ -17,8 +17,8 @@ import (
 	"aicplan/sink/tree"
 )
 
-// conform brings a file's rows to its table's description where the catalog
-// says how, and reports everything that differed.
+// conform converts a file's rows to the description of its table as the catalog defines, and reports all
+// differences.
 func conform(path string, e tree.Entry, rec arrow.Record, o Options) (arrow.Record, []Drift, error) {
 	c := &conformer{path: path, rec: rec, rows: int(rec.NumRows())}
 	if err := c.texts(); err != nil {
@@ -74,9 +74,8 @@ func conform(path string, e tree.Entry, rec arrow.Record, o Options) (arrow.Reco
 	return c.rec, c.drift, nil
 }
 
-// mlaHeads are the query heads of the models that the oldest latent-attention
-// tables hold; those tables say the tensor-parallel ranks instead of the heads
-// of one rank, and readers divide.
+// mlaHeads is the number of query heads of the models in the oldest latent-attention tables. Those tables
+// have the tensor-parallel ranks instead of the heads of one rank, and readers divide.
 const mlaHeads = 128
 
 func (c *conformer) headsOfRanks(t *catalog.Table) error {
@@ -114,7 +113,7 @@ func (c *conformer) texts() error {
 	return nil
 }
 
-// spelt names the column that differs from a missing one by its case alone.
+// spelt describes a column that differs from a missing one only by case.
 func (c *conformer) spelt(name string) string {
 	for _, have := range table.Names(c.rec) {
 		if strings.EqualFold(have, name) {
@@ -124,7 +123,7 @@ func (c *conformer) spelt(name string) string {
 	return ""
 }
 
-// meant is the column of the table that a name differs from by its case alone.
+// meant describes the column of the table that differs from a name only by case.
 func meant(t *catalog.Table, name string) string {
 	for _, col := range t.Columns("", true) {
 		if strings.EqualFold(col.Name, name) {
@@ -145,8 +144,7 @@ func (c *conformer) note(rows int, format string, args ...any) {
 	c.drift = append(c.drift, Drift{Path: c.path, Message: fmt.Sprintf(format, args...), Rows: rows})
 }
 
-// provenance fills identity columns that the plan states and compares the rows
-// with the folders they lie in.
+// provenance fills identity columns that the plan gives and compares the rows with their folders.
 func (c *conformer) provenance(e tree.Entry, o Options) {
 	for _, f := range []struct{ column, given string }{
 		{"framework", o.Framework}, {"version", o.FrameworkVersion}, {"device", o.Device},
@@ -191,7 +189,7 @@ func (c *conformer) provenance(e tree.Entry, o Options) {
 	}
 }
 
-// convert brings a column to its type where no value is lost.
+// convert converts a column to its type if no value is lost.
 func (c *conformer) convert(want catalog.Column) error {
 	arr, err := table.Array(c.rec, want.Name)
 	if err != nil {
@@ -313,8 +311,7 @@ func validOf[T any](col *table.Col[T]) []bool {
 	return valid
 }
 
-// words translates what dtypes were called before, and reports words that
-// readers do not know.
+// words translates former dtype words and reports words that readers do not know.
 func (c *conformer) words(name string) {
 	if catalog.Words(name) == nil && name != "distribution" {
 		return

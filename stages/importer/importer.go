@@ -1,7 +1,6 @@
-// Package importer reads existing perf files as datasets: CSV and Parquet,
-// old layouts and new, one file or a whole database. What differs from the
-// table's description is mapped where the catalog says how, and reported;
-// nothing is guessed.
+// Package importer reads existing perf files as datasets: CSV and Parquet, all layouts, one file or a
+// whole database. Differences from the description of the table are mapped if the catalog defines how, and
+// always reported. Nothing is guessed.
 package importer
 
 import (
@@ -26,7 +25,7 @@ import (
 //go:embed *.go
 var source embed.FS
 
-// Kind registers the import stage.
+// Kind returns the import stage for registration.
 func Kind() stage.Kind {
 	return stage.Kind{
 		Name:    "import",
@@ -51,13 +50,12 @@ type Config struct {
 	Description string `hcl:"description,optional"`
 	// Path is a perf file or a folder, relative to the plan's folder.
 	Path string `hcl:"path"`
-	// Table, System, Backend and Version choose from a folder.
+	// Table, System, Backend and Version select files from a folder.
 	Table   string    `hcl:"table,optional"`
 	System  cty.Value `hcl:"system,optional"`
 	Backend string    `hcl:"backend,optional"`
 	Version string    `hcl:"version,optional"`
-	// Framework, FrameworkVersion and Device fill columns that the oldest files
-	// lack.
+	// Framework, FrameworkVersion and Device fill columns that the oldest files lack.
 	Framework        string `hcl:"framework,optional"`
 	FrameworkVersion string `hcl:"framework_version,optional"`
 	Device           string `hcl:"device,optional"`
@@ -110,11 +108,11 @@ func (c *Config) systemName() (string, error) {
 	}
 }
 
-// Inputs are none: an import starts a branch.
+// Inputs returns nil: an import reads no stage.
 func (c *Config) Inputs() []stage.Input { return nil }
 
-// Values implements stage.Valuer. Of a system only the name counts: it chooses
-// files and labels their rows.
+// Values implements stage.Valuer. Only the name of a system counts, because it selects files and labels
+// rows.
 func (c *Config) Values() map[string]any {
 	out := stage.Fields(c)
 	if system, _ := c.systemName(); system != "" {
@@ -123,7 +121,7 @@ func (c *Config) Values() map[string]any {
 	return out
 }
 
-// Plan reads the files: an import has its data at plan time.
+// Plan reads the files, because the rows are available at plan time.
 func (c *Config) Plan(_ context.Context, pc *stage.PlanContext) (*stage.Plan, hcl.Diagnostics) {
 	path := c.Path
 	if !filepath.IsAbs(path) {
@@ -155,7 +153,7 @@ func (c *Config) Plan(_ context.Context, pc *stage.PlanContext) (*stage.Plan, hc
 	return p, nil
 }
 
-// Run hands the rows on and says what was mapped.
+// Run passes the rows on and reports what was mapped.
 func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
 	if rc.Plan == nil || rc.Plan.Private == nil {
 		return nil, fmt.Errorf("import %s was not planned", rc.Address)
@@ -187,7 +185,7 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 	return out, nil
 }
 
-// digests names the files' contents for the checkpoint key.
+// digests returns the digests of the files, for the checkpoint key.
 func (s *Set) digests() []string {
 	var out []string
 	for _, f := range s.Files {

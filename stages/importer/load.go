@@ -17,7 +17,7 @@ import (
 	"aicplan/sink/tree"
 )
 
-// Options choose and complete what is imported.
+// Options select and complete the imported rows.
 type Options struct {
 	Table, System, Backend, Version     string
 	Framework, FrameworkVersion, Device string
@@ -33,7 +33,7 @@ type File struct {
 	tree.Entry
 }
 
-// Drift is one way in which a file differs from its table's description.
+// Drift is a difference between a file and the description of its table.
 type Drift struct {
 	Path    string
 	Message string
@@ -48,7 +48,7 @@ func (d Drift) String() string {
 	return s
 }
 
-// Set is what an import read.
+// Set is the result of an import.
 type Set struct {
 	Data  *stage.Dataset
 	Files []File
@@ -99,7 +99,7 @@ func Load(path string, o Options) (*Set, error) {
 	return set, nil
 }
 
-// choose lists the files to read, all of one table.
+// choose lists the files to read. All are of one table.
 func choose(path string, o Options) ([]tree.Entry, error) {
 	st, err := os.Stat(path)
 	if err != nil {
@@ -183,7 +183,7 @@ func list(entries []tree.Entry, of func(tree.Entry) string) string {
 // kernelLevel is the version in tables of kernels that do not depend on the framework.
 const kernelLevel = "kernel-level"
 
-// info describes the rows as a whole; what differs between rows stays empty.
+// info describes the rows. Fields whose values differ between rows are empty.
 func info(rec arrow.Record, files []File, o Options) stage.Info {
 	in := stage.Info{
 		Framework: only(rec, "framework"), Version: only(rec, "version"), Device: only(rec, "device"), System: o.System,
@@ -246,7 +246,7 @@ func entriesOf(files []File) []tree.Entry {
 	return out
 }
 
-// only is the one value of a text column, "" when there are several.
+// only returns the value of a text column if all rows have the same, else "".
 func only(rec arrow.Record, name string) string {
 	col, err := table.Strings(rec, name)
 	if err != nil || col.Len() == 0 {
@@ -262,7 +262,7 @@ func only(rec arrow.Record, name string) string {
 	return col.Values[0]
 }
 
-// severalKernels says whether one shape has a row per kernel in this table.
+// severalKernels reports whether a shape has a row per kernel in this table.
 func (s *Set) severalKernels() bool {
 	t, ok := s.Data.Info.Tables().Lookup(s.Data.Info.Perf)
 	return ok && t.KernelSourceKey

@@ -24,8 +24,7 @@ func argType(check, name string) (cty.Type, bool) {
 	return t, ok
 }
 
-// suits says what is wrong with the value of a check's attribute. A value of
-// another type would be taken for none at all, and the check for held.
+// suits reports a value of the wrong type. It would otherwise count as missing, and the check would pass.
 func suits(check, name string, v cty.Value) error {
 	want, ok := argType(check, name)
 	if !ok || !v.IsKnown() {

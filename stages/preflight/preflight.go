@@ -1,5 +1,5 @@
-// Package preflight is the stage kind that looks at the machine before
-// anything is measured or created: it stops the stages behind it, or warns.
+// Package preflight checks the machine before anything is measured or created. It stops the stages that
+// depend on it, or warns.
 package preflight
 
 import (
@@ -18,7 +18,7 @@ import (
 	"aicplan/systems"
 )
 
-// Kind registers the preflight stage with the checks that this program has.
+// Kind returns the preflight stage for registration.
 func Kind(checks []Check) stage.Kind {
 	return stage.Kind{
 		Name: "preflight", Version: 1, Class: stage.Guard,
@@ -27,27 +27,26 @@ func Kind(checks []Check) stage.Kind {
 	}
 }
 
-// Check is one thing to look at.
+// Check is a property of the machine that is checked.
 type Check struct {
 	Name    string
 	Summary string
-	// Needs says what the preflight block must name for this check: "runtime",
-	// "system" or "".
+	// Needs is what the preflight block must name for this check: "runtime", "system" or "".
 	Needs string
-	// Schema are the attributes that a check block may have in addition to on_fail.
+	// Schema lists the attributes of a check block besides on_fail.
 	Schema []hcl.AttributeSchema
-	// Look judges the machine. Findings are in the order of importance; none
-	// means that all is well.
+	// Look examines the machine and returns findings in the order of importance. No findings mean that the
+	// check passes.
 	Look func(context.Context, Target) []Finding
 }
 
-// Target is what a check looks at and with which limits.
+// Target has the limits of a check and the objects that it examines.
 type Target struct {
 	Runtime *stage.Runtime
 	System  *systems.Spec
 	// Args are the check's attributes.
 	Args map[string]cty.Value
-	// StateDir and OutDir are where the run will write.
+	// StateDir and OutDir are the folders that the run writes to.
 	StateDir, OutDir string
 }
 
@@ -79,7 +78,7 @@ func (t Target) Bool(name string, def bool) bool {
 	return v.True()
 }
 
-// Finding is one complaint, or with OK a fact worth showing.
+// Finding is a problem, or a fact worth showing if OK is set.
 type Finding struct {
 	OK      bool
 	Skip    bool // could not be judged here
@@ -109,11 +108,10 @@ var schema = &hcl.BodySchema{
 	Blocks:     []hcl.BlockHeaderSchema{{Type: "check", LabelNames: []string{"name"}}},
 }
 
-// onFail may stand in every check block.
+// onFail is accepted in every check block.
 var onFail = hcl.AttributeSchema{Name: "on_fail"}
 
-// DecodeBody implements stage.BodyDecoder: a check's attributes depend on its
-// name.
+// DecodeBody implements stage.BodyDecoder. The attributes of a check depend on its name.
 func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics {
 	ctx, diags := eval.Context(stage.Expressions(body), nil)
 	if diags.HasErrors() {
@@ -272,7 +270,7 @@ func (c *Config) Values() map[string]any {
 	return out
 }
 
-// Run looks at everything, so that the user sees all that is wrong at once.
+// Run runs all checks, so that the user sees all problems at once.
 func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
 	out := &stage.Outcome{Status: stage.StatusOK, NoReuse: true}
 	if c.place.Elsewhere() && !rc.OnNode {

@@ -13,7 +13,7 @@ import (
 	"aicplan/engine/stage"
 )
 
-// facts are what measuring again came to, without a judgement.
+// facts are the results of measuring again, without a judgement.
 type facts struct {
 	sampled, failed    int
 	median, p95, worst float64 // NaN without a row
@@ -25,7 +25,7 @@ func (r result) facts() facts {
 		lines: r.lines(20)}
 }
 
-// values are the outputs of the stage, which tell the facts to a later run.
+// values returns the outputs of the stage. A later run reads the facts from them.
 func (f facts) values(passed bool) map[string]cty.Value {
 	return map[string]cty.Value{
 		"passed": cty.BoolVal(passed), "sampled": cty.NumberIntVal(int64(f.sampled)),
@@ -34,7 +34,7 @@ func (f facts) values(passed bool) map[string]cty.Value {
 	}
 }
 
-// factsOf reads the facts of a record; ok is false for records that lack them.
+// factsOf reads the facts of a record. ok is false for records without them.
 func factsOf(rec *checkpoint.StageRecord) (f facts, check stage.CheckResult, ok bool) {
 	var vals map[string]ctyjson.SimpleJSONValue
 	var checks []stage.CheckResult
@@ -68,8 +68,7 @@ func factsOf(rec *checkpoint.StageRecord) (f facts, check stage.CheckResult, ok 
 	return f, checks[0], ok
 }
 
-// Judge implements stage.Judge: limits and severity are no part of what was
-// measured again.
+// Judge implements stage.Judge. Limits and severity do not affect what is measured.
 func (c *Config) Judge(rec *checkpoint.StageRecord) (stage.Status, string) {
 	f, before, ok := factsOf(rec)
 	if !ok {
@@ -88,9 +87,8 @@ func (c *Config) Judge(rec *checkpoint.StageRecord) (stage.Status, string) {
 	return status, ""
 }
 
-// remembered are the facts of the stage's record where they answer this run: of
-// the same rows, measured in the same way. Where they fail the check as they did
-// before, the user has asked for another measurement.
+// remembered returns the facts of the stage's record if they are of the same rows, measured in the same
+// way. If they fail the check as they did before, the rows are measured again.
 func (c *Config) remembered(rc *stage.RunContext) (facts, bool) {
 	if rc.Store == nil || rc.Key == "" || rc.Options.Again {
 		return facts{}, false
@@ -110,7 +108,7 @@ func (c *Config) remembered(rc *stage.RunContext) (facts, bool) {
 	return f, status != stage.StatusGateFailed || rec.Status != string(stage.StatusGateFailed)
 }
 
-// judge holds the facts against the limits.
+// judge compares the facts with the limits.
 func (c *Config) judge(f facts) (stage.CheckResult, stage.Status) {
 	status := stage.StatusOK
 	check := stage.CheckResult{Name: "repeat", Severity: c.Severity, Result: "pass", Rows: f.lines,

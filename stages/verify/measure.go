@@ -16,10 +16,10 @@ import (
 	"aicplan/stages/dedupe"
 )
 
-// deadline of one case: a sample is small, and a hang must still end.
+// deadline limits one case. It is generous because a sample is small.
 const deadline = 10 * time.Minute
 
-// repeat is one case with the sampled rows that it answers.
+// repeat is a case with its sampled rows.
 type repeat struct {
 	caseID string
 	params json.RawMessage
@@ -37,7 +37,7 @@ type point struct {
 	at     map[string]any // the point of the sweep, nil without one
 }
 
-// tasksOf finds the cases of the sampled rows.
+// tasksOf returns the cases of the sampled rows.
 func (c *Config) tasksOf(m *collect.Measurement, ds *stage.Dataset, rows []int) ([]*repeat, error) {
 	ids, err := table.Strings(ds.Table, "case_id")
 	if err != nil {
@@ -117,7 +117,7 @@ func (c *Config) tasksOf(m *collect.Measurement, ds *stage.Dataset, rows []int) 
 	return order, nil
 }
 
-// queue hands the cases to the pool, each a second time when its worker died.
+// queue passes the cases to the pool. A case is repeated once if its worker died.
 type queue struct {
 	m     *collect.Measurement
 	rc    *stage.RunContext
@@ -185,7 +185,7 @@ func (s *queue) Done(o worker.Outcome) {
 	s.rc.Events.Progress(s.rc.Address, stage.Progress{Done: len(s.done) - failed, Failed: failed, Total: s.total})
 }
 
-// pair is a row before and again.
+// pair has the values of a row before and now.
 type pair struct {
 	text          string
 	before, again float64
@@ -240,8 +240,8 @@ func compare(ds *stage.Dataset, done []*repeat) (result, error) {
 	return res, nil
 }
 
-// find is the row of a case that answers a point: of the same place in the
-// sweep and, where several kernels have rows, of the same kernel.
+// find returns the row that answers a point: at the same place of the sweep and, if several kernels have
+// rows, of the same kernel.
 func find(rows []worker.Row, p point) worker.Row {
 	var at []worker.Row
 	for _, r := range rows {
@@ -281,7 +281,7 @@ func number(v any) (float64, bool) {
 	return 0, false
 }
 
-// clocks says at which clock a row was measured, before and again.
+// clocks describes the clocks at which a row was measured before and now.
 func clocks(ds *stage.Dataset, row int, again worker.Row) string {
 	var before string
 	if col, err := table.Float64s(ds.Table, "sm_clock_mhz"); err == nil {
@@ -336,7 +336,7 @@ func (r result) worst() float64 {
 	return r.pairs[0].off()
 }
 
-// lines names the worst rows with their clocks, failures first.
+// lines describes the worst rows with their clocks, failures first.
 func (r result) lines(n int) []string {
 	out := slices.Clone(r.failures)
 	for _, p := range r.pairs {

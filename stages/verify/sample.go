@@ -14,13 +14,12 @@ import (
 	"aicplan/stages/dedupe"
 )
 
-// sizeClasses is into how many classes of latency every stratum is split.
+// sizeClasses is the number of latency classes of every stratum.
 const sizeClasses = 4
 
-// sample draws rows: every combination of the columns in By, and in it every
-// class of latency, gets its share, at least one row as long as there are
-// enough. The same seed draws the same rows of the same data, in whatever
-// order they come.
+// sample draws rows. Every combination of the columns in By, and every latency class in it, gets its
+// share, at least one row if the sample is large enough. The same seed draws the same rows of the same
+// data, regardless of their order.
 func (c *Config) sample(ds *stage.Dataset) ([]int, error) {
 	rec := ds.Table
 	if !table.Has(rec, "case_id") {
@@ -49,7 +48,7 @@ func (c *Config) sample(ds *stage.Dataset) ([]int, error) {
 		return nil, err
 	}
 
-	// Order by key first, so that the draw does not see the order of the rows.
+	// Order by key first, so that the draw does not depend on the order of the rows.
 	order, err := table.Order(rec, append(slices.Clone(by), "case_id"))
 	if err != nil {
 		return nil, err
@@ -81,8 +80,7 @@ func (c *Config) sample(ds *stage.Dataset) ([]int, error) {
 	return deal(strata, c.Sample), nil
 }
 
-// deal takes n rows from the strata: one of each in turn, and the larger ones
-// oftener, in proportion to their size.
+// deal takes n rows from the strata: one of each, then in proportion to their size.
 func deal(strata [][]int, n int) []int {
 	total := 0
 	for _, s := range strata {
@@ -120,7 +118,7 @@ func deal(strata [][]int, n int) []int {
 	return out
 }
 
-// words are the parameters that hold words: dtypes, phases, distributions.
+// words lists the parameters with words: dtypes, phases, distributions.
 func words(rec arrow.Record, params []string) []string {
 	var out []string
 	for _, p := range params {

@@ -1,5 +1,5 @@
-// Package verify measures a sample of a dataset again and compares. The sample
-// is drawn by a seed and spread over the grid and over short and long rows.
+// Package verify measures a sample of a dataset again and compares. The sample is drawn by a seed and
+// spread over the grid and over short and long rows.
 package verify
 
 import (
@@ -18,7 +18,7 @@ import (
 	"aicplan/stages/runtimes"
 )
 
-// Kind registers the verify stage.
+// Kind returns the verify stage for registration.
 func Kind() stage.Kind {
 	return stage.Kind{
 		Name:    "verify",
@@ -48,16 +48,13 @@ const limitsJudge = "it judges what is there; see Judge"
 // Config is a verify block.
 type Config struct {
 	Description string `hcl:"description,optional"`
-	// Collect is the stage that measured; its runtime, settings and cases are
-	// used again.
+	// Collect is the stage that measured. Its runtime, settings and cases are used again.
 	Collect cty.Value `hcl:"collect"`
-	// Input is the dataset to verify and hand on; empty means what Collect
-	// measured.
+	// Input is the dataset to verify and pass on; empty means the rows that Collect measured.
 	Input cty.Value `hcl:"input,optional"`
-	// Sample is how many rows are measured again, at most.
+	// Sample is the largest number of rows that are measured again.
 	Sample int `hcl:"sample,optional"`
-	// By are the columns over whose values the sample is spread; empty means
-	// the columns of words.
+	// By lists the columns over whose values the sample is spread; empty means the columns with words.
 	By   []string `hcl:"by,optional"`
 	Seed int      `hcl:"seed,optional"`
 	// Median is how far the median of again/before may be from 1.
