@@ -174,7 +174,7 @@ func meant(text, verb string, node *kong.Node) string {
 		if _, err := strconv.ParseFloat(value, 64); err != nil {
 			value = strconv.Quote(value)
 		}
-		return fmt.Sprintf("%s; say --where '%s == %s'", text, name, value)
+		return fmt.Sprintf("%s; use --where '%s == %s'", text, name, value)
 	}
 
 	return text
