@@ -8,22 +8,18 @@ import (
 
 // collective returns the measurement of an NCCL collective. Parameters: nccl_dtype, num_gpus, message_size
 // (elements) and optionally method. Errors have a failure class.
-func (h *host) collective(p *params, op string) (visitor, error) {
-	dt := p.dataType("nccl_dtype", typeWords()...)
-	gpus := int(p.whole("num_gpus", 1))
-	elements := p.whole("message_size", 1)
-	method, err := methodOf(p.text("method"), h.options, h.settings)
-	if err != nil {
-		p.fail(worker.ClassCollectorBug, "%v", err)
-	}
-
-	if p.err != nil {
-		return nil, p.err
+func (h *host) collective(p *worker.Params, op string) (visitor, error) {
+	dt := dataTypes[p.Word("nccl_dtype", typeWords()...)]
+	gpus := int(p.Whole("num_gpus", 1))
+	elements := p.Whole("message_size", 1)
+	method := p.WordOr("method", h.options.method(h.settings), MethodEager, MethodGraph)
+	if p.Err != nil {
+		return nil, p.Err
 	}
 
 	l, err := newLayout(op, dt, gpus, elements)
 	if err != nil {
-		return nil, failure(worker.ClassUnsupportedConfig, "%v", err)
+		return nil, worker.Failed(worker.ClassUnsupportedConfig, "%v", err)
 	}
 
 	if err := h.enough(gpus); err != nil {

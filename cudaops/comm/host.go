@@ -173,29 +173,29 @@ func (h *host) Configure(init worker.Init) error {
 
 // visitor returns the measurement of a case. Errors have a failure class.
 func (h *host) visitor(c worker.Case) (visitor, error) {
-	p := parseParams(c)
-	if p.err != nil {
-		return nil, p.err
+	p := worker.ParseParams(c)
+	if p.Err != nil {
+		return nil, p.Err
 	}
 
 	if len(c.Sweep) > 0 {
-		return nil, failure(worker.ClassUnsupportedConfig,
+		return nil, worker.Failed(worker.ClassUnsupportedConfig,
 			"op %q of the nccl runtime has no sweep; make it an axis", c.Op)
 	}
 
 	switch {
 	case c.Op == OpP2P && h.group.nodes > 1:
-		return nil, failure(worker.ClassUnsupportedConfig,
+		return nil, worker.Failed(worker.ClassUnsupportedConfig,
 			"p2p copies between GPUs of one node, and the runtime has %d nodes: measure it with a runtime of one node", h.group.nodes)
 	case c.Op == OpP2P:
 		return once(func(ctx context.Context) (worker.Row, error) { return h.p2p(ctx, p) }), nil
 	case c.Op == OpNCCL:
-		return h.collective(p, p.word("op_name", Collectives...))
+		return h.collective(p, p.Word("op_name", Collectives...))
 	case slices.Contains(Collectives, c.Op):
 		return h.collective(p, c.Op)
 	}
 
-	return nil, failure(worker.ClassUnsupportedConfig,
+	return nil, worker.Failed(worker.ClassUnsupportedConfig,
 		"the nccl runtime has no op %q; it has nccl, p2p, %s",
 		c.Op, strings.Join(Collectives, ", "))
 }
@@ -233,9 +233,9 @@ func (h *host) enough(gpus int) error {
 	case gpus <= g.ranks:
 		return nil
 	case g.nodes > 1:
-		return failure(worker.ClassUnsupportedConfig, "%d GPUs are needed, and the runtime has %d nodes with %d each", gpus,
+		return worker.Failed(worker.ClassUnsupportedConfig, "%d GPUs are needed, and the runtime has %d nodes with %d each", gpus,
 			g.nodes, g.perNode)
 	default:
-		return failure(worker.ClassUnsupportedConfig, "%d GPUs are needed and this node has %d", gpus, g.ranks)
+		return worker.Failed(worker.ClassUnsupportedConfig, "%d GPUs are needed and this node has %d", gpus, g.ranks)
 	}
 }

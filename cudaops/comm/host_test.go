@@ -203,7 +203,7 @@ func TestMethodOfACaseComesFirst(t *testing.T) {
 	if row := b.must(OpNCCL, ncclCase(AllReduce, "half", 2, 64)); row["method"] != MethodGraph {
 		t.Errorf("method %v", row["method"])
 	}
-	b.fails(worker.ClassCollectorBug, `method is "fast"`, OpNCCL,
+	b.fails(worker.ClassUnsupportedConfig, `parameter "method" is "fast"; the runtime has eager, graph`, OpNCCL,
 		`{"op_name":"all_reduce","nccl_dtype":"half","num_gpus":2,"message_size":64,"method":"fast"}`)
 }
 

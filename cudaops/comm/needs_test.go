@@ -23,7 +23,7 @@ func TestNeeds(t *testing.T) {
 		h := &host{group: &group{}}
 		one := worker.Case{Op: c.Op, Params: raw}
 		if c.Op == OpP2P {
-			_, err = h.p2p(t.Context(), parseParams(one))
+			_, err = h.p2p(t.Context(), worker.ParseParams(one))
 		} else {
 			_, err = h.visitor(one)
 		}

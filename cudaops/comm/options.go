@@ -104,32 +104,28 @@ func readSettings(init worker.Init) (measure.Settings, error) {
 	return s, nil
 }
 
-// methodOf returns the method of a case. In order of precedence: the case's own method, the runtime's, the
-// one implied by the measure block's graph setting, and eager.
-func methodOf(own string, o settings, s measure.Settings) (string, error) {
+// method returns the method of a case that names none: the runtime's, the one implied by the measure block's graph
+// setting, or eager.
+func (o settings) method(s measure.Settings) string {
 	switch {
-	case own == MethodEager || own == MethodGraph:
-		return own, nil
-	case own != "":
-		return "", fmt.Errorf("method is %q; it must be %q or %q", own, MethodEager, MethodGraph)
 	case o.Method != "":
-		return o.Method, nil
+		return o.Method
 	case s.Graph == measure.GraphRequire:
-		return MethodGraph, nil
+		return MethodGraph
 	}
 
-	return MethodEager, nil
+	return MethodEager
 }
 
 // fault is an injected fault for the cases that match.
 type fault struct {
 	what  string
-	match map[string]string // parameter values by name; "case" is the case's id
+	match map[string]string // parameter values by name
 }
 
 const faultExample = "wrong_sum@op_name=all_reduce,num_gpus=2,message_size=1024"
 
-// parseFaults parses "what@name=value,name=value; what@case=ID".
+// parseFaults parses "what@name=value,name=value; what@name=value".
 func parseFaults(text string) ([]fault, error) {
 	var out []fault
 	for part := range strings.SplitSeq(text, ";") {
@@ -164,11 +160,12 @@ func parseFaults(text string) ([]fault, error) {
 }
 
 // faultFor returns the fault to inject into a case, or "".
-func (o settings) faultFor(p *params) string {
+func (o settings) faultFor(p *worker.Params) string {
 	for _, f := range o.faults {
 		hit := true
 		for name, want := range f.match {
-			hit = hit && p.text(name) == want
+			v, ok := p.Values[name]
+			hit = hit && ok && fmt.Sprint(v) == want
 		}
 		if hit {
 			return f.what

@@ -30,15 +30,15 @@ type copier struct {
 // indices), bytes, and optionally direction: one_way, or both_ways with simultaneous copies in the other
 // direction. Latency is the time per copy of several queued copies, measured with device events. gb_per_s
 // counts the bytes in one direction.
-func (h *host) p2p(ctx context.Context, p *params) (worker.Row, error) {
-	src, dst := int(p.whole("src", 0)), int(p.whole("dst", 0))
-	bytes := p.whole("bytes", 1)
-	direction := p.wordOr("direction", "one_way", "one_way", "both_ways")
-	if p.err == nil && src == dst {
-		p.fail(worker.ClassUnsupportedConfig, "src and dst are both %d; a copy goes from one GPU to another", src)
+func (h *host) p2p(ctx context.Context, p *worker.Params) (worker.Row, error) {
+	src, dst := int(p.Whole("src", 0)), int(p.Whole("dst", 0))
+	bytes := p.Whole("bytes", 1)
+	direction := p.WordOr("direction", "one_way", "one_way", "both_ways")
+	if p.Err == nil && src == dst {
+		p.Fail(worker.ClassUnsupportedConfig, "src and dst are both %d; a copy goes from one GPU to another", src)
 	}
-	if p.err != nil {
-		return nil, p.err
+	if p.Err != nil {
+		return nil, p.Err
 	}
 	if err := h.enough(max(src, dst) + 1); err != nil {
 		return nil, err

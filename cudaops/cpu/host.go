@@ -194,16 +194,16 @@ func (h *host) run(ctx context.Context, c worker.Case) ([]worker.Row, error) {
 func (h *host) open(c worker.Case) (*visits, error) {
 	op, ok := h.ops[c.Op]
 	if !ok {
-		return nil, failure(worker.ClassUnsupportedConfig, "the cpu runtime has no op %q; it has %s", c.Op,
+		return nil, worker.Failed(worker.ClassUnsupportedConfig, "the cpu runtime has no op %q; it has %s", c.Op,
 			strings.Join(h.names(), ", "))
 	}
 
 	if h.env.settings.Graph == measure.GraphRequire {
-		return nil, failure(worker.ClassUnsupportedConfig, `graph = "require": there are no graphs on a CPU`)
+		return nil, worker.Failed(worker.ClassUnsupportedConfig, `graph = "require": there are no graphs on a CPU`)
 	}
 
 	if len(c.Sweep) > 0 {
-		return nil, failure(worker.ClassUnsupportedConfig, "op %q of the cpu runtime has no sweep; make it an axis",
+		return nil, worker.Failed(worker.ClassUnsupportedConfig, "op %q of the cpu runtime has no sweep; make it an axis",
 			c.Op)
 	}
 	return op(&h.env, c)
@@ -256,9 +256,4 @@ func modelName(cpuinfo string) string {
 		}
 	}
 	return ""
-}
-
-// failure returns an error with a failure class.
-func failure(class, format string, args ...any) error {
-	return &worker.FailureError{Failure: worker.Failure{Class: class, Message: fmt.Sprintf(format, args...)}}
 }

@@ -49,16 +49,16 @@ func (k *kernel) Block(ctx context.Context, n int) (measure.Block, error) {
 // openGemm opens a case of y = x W^T with x of m x k and W of n x k, as in a linear layer. Parameters:
 // gemm_dtype (float32, float64), m, n, k, and optionally threads (default 1).
 func openGemm(e *env, c worker.Case) (*visits, error) {
-	p := parseParams(c.Params)
-	dtype := p.word("gemm_dtype", gemmTypes...)
-	m, n, k := p.size("m"), p.size("n"), p.size("k")
-	threads := p.sizeOr("threads", 1)
-	if p.err == nil && threads > maxThreads {
-		p.failClass(worker.ClassUnsupportedConfig, "%d threads; %d at most", threads, maxThreads)
+	p := worker.ParseParams(c)
+	dtype := p.Word("gemm_dtype", gemmTypes...)
+	m, n, k := int(p.Whole("m", 1)), int(p.Whole("n", 1)), int(p.Whole("k", 1))
+	threads := int(p.WholeOr("threads", 1, 1))
+	if p.Err == nil && threads > maxThreads {
+		p.Fail(worker.ClassUnsupportedConfig, "%d threads; %d at most", threads, maxThreads)
 	}
 
-	if p.err != nil {
-		return nil, p.err
+	if p.Err != nil {
+		return nil, p.Err
 	}
 
 	return e.visits(func() (*kernel, error) { return gemmKernel(e, dtype, m, n, k, threads) },
@@ -91,7 +91,7 @@ func tiles(m, n, first, share int, do func(i, j, rows, columns int)) {
 func gemmKernel(e *env, dtype string, m, n, k, threads int) (*kernel, error) {
 	elements := float64(m)*float64(k) + float64(n)*float64(k) + float64(m)*float64(n)
 	if elements > 1<<40 {
-		return nil, failure(worker.ClassResourceIssue, "operands of %g elements do not fit", elements)
+		return nil, worker.Failed(worker.ClassResourceIssue, "operands of %g elements do not fit", elements)
 	}
 
 	kern := &kernel{flops: 2 * float64(m) * float64(n) * float64(k), threads: threads}
@@ -133,26 +133,26 @@ const streamScalar = 0.5
 // openMemory opens a case of one of the four STREAM kernels on float64 arrays of size_bytes each.
 // Parameters: kernel (copy, scale, add, triad), size_bytes, and optionally threads (default 1).
 func openMemory(e *env, c worker.Case) (*visits, error) {
-	p := parseParams(c.Params)
-	name := p.word("kernel", memoryKernels...)
-	size := p.size("size_bytes")
-	threads := p.sizeOr("threads", 1)
-	if p.err == nil && size%8 != 0 {
-		p.failClass(worker.ClassUnsupportedConfig,
+	p := worker.ParseParams(c)
+	name := p.Word("kernel", memoryKernels...)
+	size := int(p.Whole("size_bytes", 1))
+	threads := int(p.WholeOr("threads", 1, 1))
+	if p.Err == nil && size%8 != 0 {
+		p.Fail(worker.ClassUnsupportedConfig,
 			"size_bytes is %d; arrays hold float64 values, so it must be a multiple of 8", size)
 	}
 
-	if p.err == nil && threads > size/8 {
-		p.failClass(worker.ClassUnsupportedConfig, "%d threads for an array of %d elements", threads, size/8)
+	if p.Err == nil && threads > size/8 {
+		p.Fail(worker.ClassUnsupportedConfig, "%d threads for an array of %d elements", threads, size/8)
 	}
 
-	if p.err != nil {
-		return nil, p.err
+	if p.Err != nil {
+		return nil, p.Err
 	}
 
-	if p.err == nil && threads > maxThreads {
-		p.failClass(worker.ClassUnsupportedConfig, "%d threads; %d at most", threads, maxThreads)
-		return nil, p.err
+	if p.Err == nil && threads > maxThreads {
+		p.Fail(worker.ClassUnsupportedConfig, "%d threads; %d at most", threads, maxThreads)
+		return nil, p.Err
 	}
 
 	return e.visits(func() (*kernel, error) { return memoryKernel(e, name, size, threads) },

@@ -38,22 +38,22 @@ import (
 //
 // All other parameters only identify the case. With a sweep, each point gives a row.
 func runSynthetic(ctx context.Context, e *env, c worker.Case) ([]worker.Row, error) {
-	p := parseParams(c.Params)
-	if p.err != nil {
-		return nil, p.err
+	p := worker.ParseParams(c)
+	if p.Err != nil {
+		return nil, p.Err
 	}
 
-	if ms, ok := p.values["delay_ms"].(json.Number); ok {
+	if ms, ok := p.Values["delay_ms"].(json.Number); ok {
 		f, err := ms.Float64()
 		if err != nil {
-			return nil, failure(worker.ClassCollectorBug, "delay_ms: %v", err)
+			return nil, worker.Failed(worker.ClassCollectorBug, "delay_ms: %v", err)
 		}
 		if err := e.clock.Sleep(ctx, time.Duration(f*float64(time.Millisecond))); err != nil {
 			return nil, err
 		}
 	}
 
-	if path, _ := p.values["wait_for"].(string); path != "" {
+	if path, _ := p.Values["wait_for"].(string); path != "" {
 		if err := waitFor(ctx, e.clock, path); err != nil {
 			return nil, err
 		}
@@ -64,31 +64,31 @@ func runSynthetic(ctx context.Context, e *env, c worker.Case) ([]worker.Row, err
 		d := json.NewDecoder(bytes.NewReader(c.Sweep))
 		d.UseNumber()
 		if err := d.Decode(&points); err != nil {
-			return nil, failure(worker.ClassCollectorBug, "sweep: %v", err)
+			return nil, worker.Failed(worker.ClassCollectorBug, "sweep: %v", err)
 		}
 	}
 
 	scale := 1.0
-	if name, _ := p.values["scale_by"].(string); name != "" && os.Getenv(name) != "" {
+	if name, _ := p.Values["scale_by"].(string); name != "" && os.Getenv(name) != "" {
 		f, err := strconv.ParseFloat(os.Getenv(name), 64)
 		if err != nil || !(f > 0) {
-			return nil, failure(worker.ClassCollectorBug, "scale_by: %s=%s is no number above 0", name, os.Getenv(name))
+			return nil, worker.Failed(worker.ClassCollectorBug, "scale_by: %s=%s is no number above 0", name, os.Getenv(name))
 		}
 		scale = f
 	}
 
 	var rows []worker.Row
 	for _, point := range points {
-		all := maps.Clone(p.values)
+		all := maps.Clone(p.Values)
 		maps.Copy(all, point)
 		rows = append(rows, syntheticRow(all, point, scale))
 	}
 
-	healthy := p.sizeOr("healthy", math.MaxInt32)
-	if fault, _ := p.values["fault"].(string); fault != "" && fault != "none" && c.Attempt < healthy {
+	healthy := int(p.WholeOr("healthy", 1, math.MaxInt32))
+	if fault, _ := p.Values["fault"].(string); fault != "" && fault != "none" && c.Attempt < healthy {
 		f, ok := faults[fault]
 		if !ok {
-			return nil, failure(worker.ClassCollectorBug, "no fault %q; there are %s", fault,
+			return nil, worker.Failed(worker.ClassCollectorBug, "no fault %q; there are %s", fault,
 				strings.Join(slices.Sorted(maps.Keys(faults)), ", "))
 		}
 		return f(e, c, rows)
@@ -105,7 +105,7 @@ func waitFor(ctx context.Context, clock measure.Clock, path string) error {
 			return nil
 		}
 		if !errors.Is(err, fs.ErrNotExist) {
-			return failure(worker.ClassCollectorBug, "wait_for: %v", err)
+			return worker.Failed(worker.ClassCollectorBug, "wait_for: %v", err)
 		}
 		if err := clock.Sleep(ctx, 10*time.Millisecond); err != nil {
 			return err
@@ -151,13 +151,13 @@ func syntheticRow(all, point map[string]any, scale float64) worker.Row {
 // faults are the failures of synthetic cases by name.
 var faults = map[string]func(e *env, c worker.Case, rows []worker.Row) ([]worker.Row, error){
 	"error": func(*env, worker.Case, []worker.Row) ([]worker.Row, error) {
-		return nil, failure("", "synthetic: the case raised an error")
+		return nil, worker.Failed("", "synthetic: the case raised an error")
 	},
 	"unsupported": func(*env, worker.Case, []worker.Row) ([]worker.Row, error) {
-		return nil, failure(worker.ClassUnsupportedConfig, "synthetic: no kernel for this configuration")
+		return nil, worker.Failed(worker.ClassUnsupportedConfig, "synthetic: no kernel for this configuration")
 	},
 	"transient": func(*env, worker.Case, []worker.Row) ([]worker.Row, error) {
-		return nil, failure(worker.ClassTransient, "synthetic: try again")
+		return nil, worker.Failed(worker.ClassTransient, "synthetic: try again")
 	},
 	"oom": func(*env, worker.Case, []worker.Row) ([]worker.Row, error) {
 		return nil, &worker.FailureError{Failure: worker.Failure{Exception: "OutOfMemoryError",

@@ -10,6 +10,7 @@ import (
 
 	"aicplan/cudaops/cublaslt"
 	"aicplan/cudaops/driver"
+	"aicplan/cudaops/worker"
 )
 
 // OpLayer is a chain of products that is replayed continuously. The rows of its parts must add up
@@ -52,11 +53,11 @@ func parseSizes(text string) ([][2]int64, error) {
 	return out, nil
 }
 
-func (p *params) layer() (l Layer) {
-	l.Type, l.M = p.word("gemm_dtype"), p.whole("m", 1)
-	sizes, err := parseSizes(p.word("shapes"))
+func parseLayer(p *worker.Params) (l Layer) {
+	l.Type, l.M = p.Text("gemm_dtype"), p.Whole("m", 1)
+	sizes, err := parseSizes(p.Text("shapes"))
 	if err != nil {
-		p.fail("parameter \"shapes\": %v", err)
+		p.Fail(worker.ClassCollectorBug, "parameter \"shapes\": %v", err)
 	}
 
 	l.Sizes = sizes

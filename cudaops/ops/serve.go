@@ -225,7 +225,7 @@ func (h *Host) finish(ctx context.Context, p *prepared, r *measure.Measured) (jo
 		}
 
 		if !d.OK() {
-			return 0, failure(worker.ClassFrameworkBug, "%s: %v: relative error %.3g over %d samples, more than %.3g",
+			return 0, worker.Failed(worker.ClassFrameworkBug, "%s: %v: relative error %.3g over %d samples, more than %.3g",
 				c.Label, errWrong, d.Relative, d.Samples, d.Tolerance)
 		}
 

@@ -111,12 +111,6 @@ func decodeNumbers(text []byte, dst any) error {
 	return d.Decode(dst)
 }
 
-// DecodeParams decodes the parameters of a case. Numbers are json.Number.
-func DecodeParams(raw json.RawMessage) (out map[string]any, err error) {
-	err = decodeNumbers(raw, &out)
-	return out, err
-}
-
 // excerpt quotes the beginning of a line for error messages.
 func excerpt(line []byte) string {
 	const most = 120

@@ -67,7 +67,7 @@ var ours = map[string]string{
 	"mem": "memory", "nodes": "nodes", "ntasks-per-node": "tasks_per_node", "gpus-per-node": "gpus_per_node",
 	"job-name": "job_name", "output": "logs", "error": "logs", "array": "tasks and parallel", "signal": "drain",
 	"requeue": "", "no-requeue": "", "open-mode": "", "parsable": "", "wait": "", "wrap": "", "test-only": "",
-	"chdir": "",
+	"chdir":    "",
 	"clusters": "the environment variable SLURM_CLUSTERS", "cluster": "the environment variable SLURM_CLUSTERS",
 }
 
@@ -94,7 +94,7 @@ func Parse(s *stage.Service) (*Config, error) {
 		Time: r.text("time"), Memory: r.text("memory"), Grow: r.factor("grow", 1),
 		Nodes: r.count("nodes", 1), TasksPerNode: r.count("tasks_per_node", 1),
 		GPUsPerNode: r.count("gpus_per_node", 0),
-		Tasks: r.count("tasks", 1), Parallel: r.count("parallel", 0), Attempts: r.count("attempts", 3),
+		Tasks:       r.count("tasks", 1), Parallel: r.count("parallel", 0), Attempts: r.count("attempts", 3),
 		GPUsBy: r.texts("gpus_by"), Modules: r.texts("modules"), Setup: r.texts("setup"), Options: r.words("options"),
 		Drain: r.duration("drain", 120*time.Second), Poll: r.duration("poll", 5*time.Second),
 	}

@@ -1,0 +1,56 @@
+package comm
+
+import (
+	"errors"
+	"maps"
+	"slices"
+
+	"aicplan/cudaops/dl"
+	"aicplan/cudaops/driver"
+	"aicplan/cudaops/measure"
+	"aicplan/cudaops/worker"
+)
+
+func typeWords() []string { return slices.Sorted(maps.Keys(dataTypes)) }
+
+// failureOf classifies an error. own is true if this process uses the devices, which then cannot continue
+// after a lost device context.
+func failureOf(err error, own bool) error {
+	if err == nil {
+		return nil
+	}
+
+	if fe, ok := errors.AsType[*worker.FailureError](err); ok {
+		return fe
+	}
+
+	f := worker.Failure{Message: err.Error(), Exception: "CommError"}
+	rank, _ := errors.AsType[*rankError](err)
+	wrong, isWrong := errors.AsType[*wrongError](err)
+
+	switch {
+	case isWrong:
+		f.Class, f.Exception, f.Message = worker.ClassFrameworkBug, "WrongResult", wrong.Error()
+	case driver.OutOfMemory(err), rank != nil && rank.How == failMemory:
+		f.Class, f.Exception = worker.ClassResourceIssue, "OutOfMemory"
+	case errors.Is(err, measure.ErrTimer):
+		f.Class = worker.ClassTransient
+	case rank != nil && rank.How == failDied:
+		f.Class, f.Exception = worker.ClassFrameworkBug, "RankDied"
+	case rank != nil && rank.How == failHang:
+		f.Class, f.Exception = worker.ClassTimeout, "RankHung"
+	}
+
+	f.Fatal = own && driver.Sticky(err)
+
+	return &worker.FailureError{Failure: f}
+}
+
+// startFailure returns the error for a node that could not be opened.
+func startFailure(err error) error {
+	class := worker.ClassResourceIssue
+	if dl.IsNotFound(err) {
+		class = worker.ClassUnsupportedConfig
+	}
+	return &worker.StartError{Failure: worker.Failure{Class: class, Message: err.Error()}}
+}

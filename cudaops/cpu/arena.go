@@ -1,0 +1,83 @@
+package cpu
+
+import (
+	"bufio"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"strings"
+
+	"aicplan/cudaops/worker"
+)
+
+// arena is memory shared by all cases. It grows as needed, is filled with seeded random normals, and is
+// never freed, so that allocation is not part of a measurement.
+type arena[T float32 | float64] struct {
+	seed uint64
+	mem  []T
+	rng  *rand.Rand
+}
+
+// get returns non-overlapping slices of the given lengths. It returns an error if there is not enough
+// memory.
+func (a *arena[T]) get(lengths ...int) ([][]T, error) {
+	total := 0
+	for _, n := range lengths {
+		total += n
+	}
+
+	if more := total - len(a.mem); more > 0 {
+		var t T
+		size := 8
+		if _, ok := any(t).(float32); ok {
+			size = 4
+		}
+
+		if free, ok := memAvailable(); ok && int64(more)*int64(size) > free/10*9 {
+			return nil, worker.Failed(worker.ClassResourceIssue,
+				"the operands need %d MiB more and %d MiB of memory are available",
+				int64(more)*int64(size)>>20, free>>20)
+		}
+
+		if a.rng == nil {
+			a.rng = rand.New(rand.NewPCG(a.seed, 1))
+		}
+
+		grown := make([]T, total)
+		for i := copy(grown, a.mem); i < total; i++ {
+			grown[i] = T(a.rng.NormFloat64())
+		}
+
+		a.mem = grown
+	}
+
+	out := make([][]T, len(lengths))
+	at := 0
+	for i, n := range lengths {
+		out[i] = a.mem[at : at+n : at+n]
+		at += n
+	}
+
+	return out, nil
+}
+
+// memAvailable returns how many bytes can be allocated without swapping. It returns false if the system
+// does not report it.
+func memAvailable() (int64, bool) {
+	f, err := os.Open("/proc/meminfo")
+	if err != nil {
+		return 0, false
+	}
+	defer f.Close()
+
+	for s := bufio.NewScanner(f); s.Scan(); {
+		rest, ok := strings.CutPrefix(s.Text(), "MemAvailable:")
+		if !ok {
+			continue
+		}
+		kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
+		return kb << 10, err == nil
+	}
+
+	return 0, false
+}
