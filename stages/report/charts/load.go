@@ -36,7 +36,7 @@ func loads(id func(string) string, t *model.Table, budget int) []*Chart {
 		pt := points{
 			id: id(name), title: title + " against " + swept.Name, x: swept.Value, y: y, xLabel: swept.Name, yLabel: axis(title, unit),
 			xLog: spans(swept.Value), series: series, columns: append(columns[:len(columns):len(columns)], column{name: title, unit: unit, num: y}),
-			budget: budget, h: 260, levels: levels,
+			budget: budget, h: 260, levels: levels, join: true, yMax: 1.08 * top(y),
 		}
 		if c := pt.chart(); c != nil {
 			out = append(out, c)
@@ -86,7 +86,7 @@ func pareto(id string, f *facets.Facets, columns []column, series facets.Series,
 
 	return points{
 		id: id, title: "Throughput against interactivity", x: user, y: y, xLabel: "tokens/s/user", yLabel: label,
-		series: series, columns: columns, budget: budget, h: 260, noMedians: true,
+		series: series, columns: columns, budget: budget, h: 260, noMedians: true, yMax: 1.08 * top(y),
 		caption: fmt.Sprintf("%d of %d rows are on the Pareto front: no other row is better in both.", front, f.Rows),
 	}.chart()
 }

@@ -1,8 +1,10 @@
 package charts
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"gonum.org/v1/plot"
@@ -38,6 +40,7 @@ type points struct {
 	low, high          []float64      // ends of error bars, by row; nil for none
 	budget             int            // marks
 	noMedians          bool
+	join               bool // lines join the rows of a series, in the order of x
 	h                  int
 }
 
@@ -212,6 +215,19 @@ func (m *marks) Plot(c draw.Canvas, p *plot.Plot) {
 
 		s.Write(fmt.Sprintf(`<path class="m c%d %s%s" data-s="%d" d="%s"/>`, i, svg.ShapeClass(i), many, i,
 			s.Marks(at, forms[i%len(forms)])))
+	}
+
+	if m.pt.join && many == "" {
+		for i := range m.by {
+			line := make([]vg.Point, len(m.by[i]))
+			for j, k := range m.by[i] {
+				line[j] = k.at
+			}
+			slices.SortStableFunc(line, func(a, b vg.Point) int { return cmp.Compare(a.X, b.X) })
+			if len(line) > 1 {
+				s.Write(fmt.Sprintf(`<path class="l c%d" data-s="%d" d="%s"/>`, i, i, s.Line(line)))
+			}
+		}
 	}
 
 	if many == "" || m.pt.noMedians {

@@ -117,7 +117,7 @@ var functions = template.FuncMap{
 	"sorted":   worstFirst,
 	"mul":      func(a, b float64) float64 { return a * b },
 	"quantity": quantity,
-	"capital":  charts.Capital,
+	"capital":  func(s string) string { return charts.Capital(strings.ReplaceAll(s, "_", " ")) },
 	"metric":   metricHeading,
 	"deref":    func(v *float64) float64 { return *v },
 	"boolOf":   func(v *bool) bool { return *v },

@@ -17,6 +17,10 @@ type Cells struct {
 // mostCells is the maximum number of rows of a table of cells.
 const mostCells = 60
 
+// hiddenMetrics are in the rows and not in the table of cells: they follow from others.
+var hiddenMetrics = map[string]bool{"input_throughput": true, "total_throughput": true, "ttst": true, "icl": true,
+	"coll_call_num": true}
+
 // watchedColumns are the columns of telemetry that a table of cells has.
 var watchedColumns = []struct{ name, head string }{
 	{"gpu_power_w", "GPU power (W)"}, {"gpu_utilization_pct", "GPU utilisation (%)"},
@@ -50,6 +54,9 @@ func (t *Table) cells() *Cells {
 		}})
 	}
 	for _, m := range f.Metrics {
+		if hiddenMetrics[m.Name] {
+			continue
+		}
 		head := strings.ReplaceAll(m.Name, "_", " ")
 		if m.Unit != "" {
 			head = fmt.Sprintf("%s (%s)", head, m.Unit)

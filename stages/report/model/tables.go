@@ -27,7 +27,7 @@ func describe(in TableInput, all Input) (*Table, error) {
 
 	info := in.Data.Info
 	t.Name = cmp.Or(info.Perf, info.Op, in.Address)
-	t.Op, t.Framework, t.Version, t.Device, t.System, t.Runtime = info.Op, info.Framework, info.Version,
+	t.Op, t.Framework, t.Version, t.Device, t.System, t.Runtime = info.Op, info.Framework, known(info.Version),
 		info.Device, info.System, info.Runtime
 	t.Imported = in.Data.Planned == nil
 	t.Partial = cmp.Or(t.Partial, info.Partial)
@@ -226,7 +226,7 @@ func nodes(inputs []TableInput, tables []*Table) []Node {
 		for _, p := range places(in.Data) {
 			n := Node{
 				Host: cmp.Or(p.name, info.Env["hostname"]), Device: info.Device, Framework: info.Framework,
-				Version: info.Version, Runtime: info.Runtime,
+				Version: known(info.Version), Runtime: info.Runtime,
 				Image: info.Image, Digest: info.ImageDigest, System: info.System,
 			}
 			for _, name := range slices.Sorted(maps.Keys(info.Env)) {
@@ -257,4 +257,12 @@ func nodes(inputs []TableInput, tables []*Table) []Node {
 	}
 
 	return out
+}
+
+// known returns a version, or "" if the runtime could not find out: endpoints do not report theirs.
+func known(version string) string {
+	if version == "unknown" {
+		return ""
+	}
+	return version
 }
