@@ -33,15 +33,17 @@ type runtimeBody struct {
 	Rest          hcl.Body          `hcl:",remain"`
 }
 
-// runtime returns the value of runtime.NAME.
-func (s *scope) runtime(name string, rng hcl.Range) (cty.Value, hcl.Diagnostics) {
-	d, ok := s.decl.runtimes[name]
+// block returns the value of a block that is no stage, such as runtime.NAME.
+func (s *scope) block(root, name string, rng hcl.Range,
+	decode func(d *blockDecl) (cty.Value, hcl.Diagnostics)) (cty.Value, hcl.Diagnostics) {
+	d, ok := s.decl.blocks[root][name]
 	if !ok {
-		return cty.DynamicVal, s.undeclared("runtime", name, rng, namesOf(s.decl.runtimes))
+		return cty.DynamicVal, s.undeclared(root, name, rng, namesOf(s.decl.blocks[root]))
 	}
-	return s.once("runtime."+name, d.rng(), func() (cty.Value, hcl.Diagnostics) { return s.decodeRuntime(d) })
+	return s.once(root+"."+name, d.rng(), func() (cty.Value, hcl.Diagnostics) { return decode(d) })
 }
 
+// decodeRuntime returns the value of runtime.NAME.
 func (s *scope) decodeRuntime(d *blockDecl) (cty.Value, hcl.Diagnostics) {
 	ctx, diags := s.context(bodyExpressions(d.body), nil, nil)
 	if diags.HasErrors() || s.consequence(bodyExpressions(d.body), ctx) {
@@ -198,17 +200,9 @@ type systemBody struct {
 	File string `hcl:"file,optional"`
 }
 
-// system returns the value of system.NAME: the fields of the spec. The members of top-level groups
-// are also available without the group, so system.h200_sxm.sm_version and
+// decodeSystem returns the value of system.NAME: the fields of the spec. The members of top-level
+// groups are also available without the group, so system.h200_sxm.sm_version and
 // system.h200_sxm.gpu.mem_bw both work.
-func (s *scope) system(name string, rng hcl.Range) (cty.Value, hcl.Diagnostics) {
-	d, ok := s.decl.systems[name]
-	if !ok {
-		return cty.DynamicVal, s.undeclared("system", name, rng, namesOf(s.decl.systems))
-	}
-	return s.once("system."+name, d.rng(), func() (cty.Value, hcl.Diagnostics) { return s.decodeSystem(d) })
-}
-
 func (s *scope) decodeSystem(d *blockDecl) (cty.Value, hcl.Diagnostics) {
 	ctx, diags := s.context(bodyExpressions(d.body), nil, nil)
 	if diags.HasErrors() || s.consequence(bodyExpressions(d.body), ctx) {

@@ -249,8 +249,8 @@ func (c *Config) Runtimes() []*stage.Runtime {
 	var walk func(s *scope)
 
 	walk = func(s *scope) {
-		for name, d := range s.decl.runtimes {
-			v, diags := s.runtime(name, d.rng())
+		for name, d := range s.decl.blocks["runtime"] {
+			v, diags := s.block("runtime", name, d.rng(), s.decodeRuntime)
 			if diags.HasErrors() || !v.IsKnown() {
 				continue
 			}

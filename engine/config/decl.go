@@ -23,12 +23,7 @@ type moduleDecl struct {
 	variables map[string]*variableDecl
 	locals    map[string]*hclsyntax.Attribute
 	outputs   map[string]*outputDecl
-	modules   map[string]*blockDecl
-	systems   map[string]*blockDecl
-	runtimes  map[string]*blockDecl
-	parts     map[string]*blockDecl
-	services  map[string]map[string]*blockDecl // kind -> name
-	stages    map[string]map[string]*blockDecl // kind -> name
+	blocks    map[string]map[string]*blockDecl // modules, systems, runtimes, parts, services and stages: type -> name
 	order     []*blockDecl                     // stages and modules in source order
 	// spoiled are the block types of which at least one block has an invalid header. Names of that
 	// type may be declared by such a block.
@@ -121,12 +116,7 @@ func (l *loader) declareAll(dir string, bodies []*hclsyntax.Body,
 		variables: map[string]*variableDecl{},
 		locals:    map[string]*hclsyntax.Attribute{},
 		outputs:   map[string]*outputDecl{},
-		modules:   map[string]*blockDecl{},
-		systems:   map[string]*blockDecl{},
-		runtimes:  map[string]*blockDecl{},
-		parts:     map[string]*blockDecl{},
-		services:  map[string]map[string]*blockDecl{},
-		stages:    map[string]map[string]*blockDecl{},
+		blocks:    map[string]map[string]*blockDecl{},
 	}
 
 	// Check the version first: an old binary must report that it is too old rather than reject a
@@ -179,7 +169,7 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 	case "table":
 		return l.declareTable(b)
 	}
-	kind, isStage := l.kinds[b.Type]
+	_, isStage := l.kinds[b.Type]
 	isService := l.serviceKind(b.Type) != nil
 	if !isStage && !isService && b.Type != "module" && b.Type != "system" && b.Type != "runtime" && b.Type != "part" {
 		near := didYouMean(b.Type, l.blockTypes())
@@ -209,43 +199,17 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 	d := &blockDecl{kind: b.Type, name: name, block: b, index: len(m.order)}
 	d.body, d.forEach, d.dependsOn, d.enabled, d.describe = splitMeta(b.Body, isStage || b.Type == "module")
 
-	var into map[string]*blockDecl
-	switch b.Type {
-	case "module":
-		into = m.modules
-
-	case "system":
-		into = m.systems
-
-	case "runtime":
-		into = m.runtimes
-
-	case "part":
-		into = m.parts
-
-	default:
-		if isService {
-			if m.services[b.Type] == nil {
-				m.services[b.Type] = map[string]*blockDecl{}
-			}
-			into = m.services[b.Type]
-			break
-		}
-
-		if m.stages[kind.Name] == nil {
-			m.stages[kind.Name] = map[string]*blockDecl{}
-		}
-
-		into = m.stages[kind.Name]
-	}
-
-	if old, dup := into[name]; dup {
+	if old, dup := m.blocks[b.Type][name]; dup {
 		return append(diags, errorAt(b.DefRange(), "Duplicate "+b.Type,
 			fmt.Sprintf("%s.%s is declared already at %s; names must be unique in a module.", b.Type, name,
 				shortRange(old.rng()))))
 	}
 
-	into[name] = d
+	if m.blocks[b.Type] == nil {
+		m.blocks[b.Type] = map[string]*blockDecl{}
+	}
+
+	m.blocks[b.Type][name] = d
 	if isStage || b.Type == "module" {
 		m.order = append(m.order, d)
 	}

@@ -115,7 +115,7 @@ func (s *scope) moduleNamed(expr hcl.Expression) *blockDecl {
 		}
 	}
 
-	return s.decl.modules[step.Name]
+	return s.decl.blocks["module"][step.Name]
 }
 
 // waits collects the stages of a depends_on. A reference to a whole module adds every stage in it,

@@ -79,11 +79,11 @@ func (s *scope) value(r ref, each *eachValue) (cty.Value, hcl.Diagnostics) {
 	case "local":
 		return s.local(r.name, r.rng)
 	case "system":
-		return s.system(r.name, r.rng)
+		return s.block(r.root, r.name, r.rng, s.decodeSystem)
 	case "runtime":
-		return s.runtime(r.name, r.rng)
+		return s.block(r.root, r.name, r.rng, s.decodeRuntime)
 	case "part":
-		return s.part(r.name, r.rng)
+		return s.block(r.root, r.name, r.rng, s.decodePart)
 	case "each":
 		return eachRef(r, each)
 	case "path":
@@ -91,7 +91,9 @@ func (s *scope) value(r ref, each *eachValue) (cty.Value, hcl.Diagnostics) {
 	}
 
 	if k := s.l.serviceKind(r.root); k != nil {
-		return s.service(k, r.name, r.rng)
+		return s.block(r.root, r.name, r.rng, func(d *blockDecl) (cty.Value, hcl.Diagnostics) {
+			return s.decodeService(k, d)
+		})
 	}
 
 	return s.stageValue(r)
@@ -153,9 +155,9 @@ func (w *moduleWant) add(r ref) {
 }
 
 func (s *scope) moduleValue(name string, w *moduleWant) (cty.Value, hcl.Diagnostics) {
-	d, ok := s.decl.modules[name]
+	d, ok := s.decl.blocks["module"][name]
 	if !ok {
-		return cty.DynamicVal, s.undeclared("module", name, w.rng, namesOf(s.decl.modules))
+		return cty.DynamicVal, s.undeclared("module", name, w.rng, namesOf(s.decl.blocks["module"]))
 	}
 
 	children, diags := s.modulesNamed(d)
@@ -193,9 +195,9 @@ func (s *scope) moduleValue(name string, w *moduleWant) (cty.Value, hcl.Diagnost
 }
 
 func (s *scope) stageValue(r ref) (cty.Value, hcl.Diagnostics) {
-	d, ok := s.decl.stages[r.root][r.name]
+	d, ok := s.decl.blocks[r.root][r.name]
 	if !ok {
-		return cty.DynamicVal, s.undeclared(r.root, r.name, r.rng, namesOf(s.decl.stages[r.root]))
+		return cty.DynamicVal, s.undeclared(r.root, r.name, r.rng, namesOf(s.decl.blocks[r.root]))
 	}
 
 	ins, diags := s.instancesOf(d)

@@ -1,6 +1,8 @@
 package config
 
 import (
+	"slices"
+
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
@@ -152,7 +154,7 @@ func (s *scope) inputDisabled(d *blockDecl, each *eachValue) (bool, hcl.Diagnost
 
 func (s *scope) refDisabled(r ref) bool {
 	if r.root == "module" {
-		d, ok := s.decl.modules[r.name]
+		d, ok := s.decl.blocks["module"][r.name]
 		if !ok || r.attr == "" {
 			return false
 		}
@@ -172,8 +174,8 @@ func (s *scope) refDisabled(r ref) bool {
 
 		return len(children) == 0 && d.enabled != nil
 	}
-	target, ok := s.decl.stages[r.root][r.name]
-	if !ok {
+	target := s.stageBlock(r.root, r.name)
+	if target == nil {
 		return false
 	}
 
@@ -224,37 +226,23 @@ func (s *scope) keyDeclared(d *blockDecl, key string) bool {
 func (s *scope) evaluateAll() hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	add := func(_ any, more hcl.Diagnostics) { diags = append(diags, more...) }
-	for _, name := range s.decl.varOrder {
-		v, more := s.variable(name, s.decl.variables[name].rng)
+	eval := func(root, name string, at hcl.Range) {
+		v, more := s.value(ref{root: root, name: name, rng: at}, nil)
 		add(v, more)
+	}
+
+	for _, name := range s.decl.varOrder {
+		eval("var", name, s.decl.variables[name].rng)
 	}
 
 	for _, name := range sortedKeys(s.decl.locals) {
-		v, more := s.local(name, s.decl.locals[name].NameRange)
-		add(v, more)
+		eval("local", name, s.decl.locals[name].NameRange)
 	}
 
-	for _, name := range sortedKeys(s.decl.systems) {
-		v, more := s.system(name, s.decl.systems[name].rng())
-		add(v, more)
-	}
-
-	for _, name := range sortedKeys(s.decl.runtimes) {
-		v, more := s.runtime(name, s.decl.runtimes[name].rng())
-		add(v, more)
-	}
-
-	for i := range s.l.opts.Services {
-		kind := &s.l.opts.Services[i]
-		for _, name := range sortedKeys(s.decl.services[kind.Name]) {
-			v, more := s.service(kind, name, s.decl.services[kind.Name][name].rng())
-			add(v, more)
+	for _, root := range slices.Concat([]string{"system", "runtime"}, s.l.serviceKinds(), []string{"part"}) {
+		for _, name := range sortedKeys(s.decl.blocks[root]) {
+			eval(root, name, s.decl.blocks[root][name].rng())
 		}
-	}
-
-	for _, name := range sortedKeys(s.decl.parts) {
-		v, more := s.part(name, s.decl.parts[name].rng())
-		add(v, more)
 	}
 
 	for _, d := range s.decl.order {

@@ -160,7 +160,7 @@ func (s *scope) keyOrder(expr hcl.Expression, depth int) map[string]int {
 			return s.keyOrder(a.Expr, depth+1)
 		}
 
-		if d, ok := s.decl.stages[t.RootName()][step.Name]; ok && d.forEach != nil {
+		if d := s.stageBlock(t.RootName(), step.Name); d != nil && d.forEach != nil {
 			ins, _ := s.instancesOf(d)
 			order := map[string]int{}
 			for i, in := range ins {
@@ -247,7 +247,7 @@ func (s *scope) itemOf(expr hcl.Expression, key string, depth int) (from *scope,
 // outputOrder is keyOrder for a module output.
 func (s *scope) outputOrder(module string, step hcl.Traverser, depth int) map[string]int {
 	a, ok := step.(hcl.TraverseAttr)
-	d, declared := s.decl.modules[module]
+	d, declared := s.decl.blocks["module"][module]
 	if !ok || !declared {
 		return nil
 	}

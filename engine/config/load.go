@@ -3,7 +3,6 @@ package config
 import (
 	"maps"
 	"path/filepath"
-	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -109,22 +108,13 @@ func load(opts Options) (*Config, hcl.Diagnostics) {
 
 	c.Instances = c.root.allInstances()
 
-	var sound []*Instance
 	for _, in := range c.Instances {
 		c.byAddr[in.Address] = in
-		more := in.checkReferences()
-		diags = append(diags, WithAddress(more, in.Address)...)
-		if !more.HasErrors() {
-			sound = append(sound, in)
-		}
+		diags = append(diags, WithAddress(in.checkReferences(), in.Address)...)
 	}
 
 	if diags.HasErrors() {
-		// Everything that uses an invalid variable or block is unknown, in modules as well. Such
-		// errors are consequences, so drop them.
-		more := slices.DeleteFunc(c.decodeErrors(sound),
-			func(d *hcl.Diagnostic) bool { return slices.Contains(followUps, d.Summary) })
-		return c, append(diags, more...)
+		return c, diags // everything that uses an invalid value or block is unknown
 	}
 
 	for _, in := range c.Instances {
@@ -133,21 +123,4 @@ func load(opts Options) (*Config, hcl.Diagnostics) {
 	}
 
 	return c, diags
-}
-
-// followUps are summaries of diagnostics that grids report if a value is unknown.
-var followUps = []string{"Value not known at plan time", "Unknown loop"}
-
-// decodeErrors decodes instances with valid references to find further errors after a failed load.
-func (c *Config) decodeErrors(sound []*Instance) hcl.Diagnostics {
-	var diags hcl.Diagnostics
-	for _, in := range sound {
-		if in.scope.usesFailed(in) {
-			continue
-		}
-		_, _, more := c.Decode(in)
-		diags = append(diags, more...)
-	}
-
-	return diags
 }

@@ -7,28 +7,20 @@ import (
 	"aicplan/engine/stage"
 )
 
-// part returns the value of part.NAME. The blocks that include the part decode its body. Here all
+// decodePart returns the value of part.NAME. The blocks that include the part decode its body. Here all
 // its references are resolved once, so that an invalid reference is reported at its position and
 // not in every block that includes the part.
-func (s *scope) part(name string, rng hcl.Range) (cty.Value, hcl.Diagnostics) {
-	d, ok := s.decl.parts[name]
-	if !ok {
-		return cty.DynamicVal, s.undeclared("part", name, rng, namesOf(s.decl.parts))
+func (s *scope) decodePart(d *blockDecl) (cty.Value, hcl.Diagnostics) {
+	exprs := bodyExpressions(d.body)
+	if _, diags := s.context(exprs, nil, s.bareNames(exprs)); diags.HasErrors() {
+		return cty.DynamicVal, diags
 	}
 
-	return s.once("part."+name, d.rng(), func() (cty.Value, hcl.Diagnostics) {
-		exprs := bodyExpressions(d.body)
-		if _, diags := s.context(exprs, nil, s.bareNames(exprs)); diags.HasErrors() {
-			return cty.DynamicVal, diags
-		}
+	p := &stage.Part{
+		Address: s.qualify("part." + d.name), Body: d.body, Eval: &evaluator{scope: s}, Range: d.block.Range(),
+	}
 
-		p := &stage.Part{
-			Address: s.qualify("part." + name), Body: d.body, Eval: &evaluator{scope: s},
-			Range: d.block.Range(),
-		}
-
-		return cty.ObjectVal(map[string]cty.Value{
-			"name": cty.StringVal(name), "address": cty.StringVal(p.Address), "ref": cty.CapsuleVal(stage.PartType, p),
-		}), nil
-	})
+	return cty.ObjectVal(map[string]cty.Value{
+		"name": cty.StringVal(d.name), "address": cty.StringVal(p.Address), "ref": cty.CapsuleVal(stage.PartType, p),
+	}), nil
 }

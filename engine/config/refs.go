@@ -298,7 +298,7 @@ func (t *tracer) ref(s *scope, r ref, each *eachValue) {
 		}
 
 	case "module":
-		if d, ok := s.decl.modules[r.name]; ok {
+		if d, ok := s.decl.blocks["module"][r.name]; ok {
 			children, _ := s.modulesNamed(d)
 			for _, c := range children {
 				if r.key == nil || c.each == nil || c.each.key == *r.key {
@@ -307,20 +307,8 @@ func (t *tracer) ref(s *scope, r ref, each *eachValue) {
 			}
 		}
 
-	case "runtime", "system":
-		d := s.decl.runtimes[r.name]
-		if r.root == "system" {
-			d = s.decl.systems[r.name]
-		}
-
-		if d != nil && !t.visited(id) {
-			for _, e := range bodyExpressions(d.body) {
-				t.expr(s, e, nil, nil)
-			}
-		}
-
 	case "part":
-		if d := s.decl.parts[r.name]; d != nil && !t.visited(id) {
+		if d := s.decl.blocks["part"][r.name]; d != nil && !t.visited(id) {
 			exprs := bodyExpressions(d.body)
 			bound := s.bareNames(exprs)
 			for _, e := range exprs {
@@ -334,18 +322,20 @@ func (t *tracer) ref(s *scope, r ref, each *eachValue) {
 	case "path":
 
 	default:
-		if d := s.decl.services[r.root][r.name]; d != nil && !t.visited(id) {
-			for _, e := range bodyExpressions(d.body) {
-				t.expr(s, e, nil, nil)
-			}
-		}
-
-		if d, ok := s.decl.stages[r.root][r.name]; ok {
+		d := s.decl.blocks[r.root][r.name]
+		if _, isStage := s.l.kinds[r.root]; d != nil && isStage {
 			ins, _ := s.instancesOf(d)
 			for _, in := range ins {
 				if r.key == nil || in.Key == *r.key {
 					t.found[in.Address] = true
 				}
+			}
+			return
+		}
+
+		if d != nil && !t.visited(id) { // a runtime, system or service
+			for _, e := range bodyExpressions(d.body) {
+				t.expr(s, e, nil, nil)
 			}
 		}
 	}

@@ -25,7 +25,6 @@ type scope struct {
 	source string     // absolute path of the module's files
 
 	memo      map[string]memoized
-	failed    map[string]bool // labels in memo that could not be evaluated
 	children  map[string][]*scope
 	instances map[*blockDecl][]*Instance
 	byKey     map[*blockDecl]map[string]*Instance // instances of stages with for_each
@@ -89,7 +88,7 @@ func (s *scope) instanceFor(expr hcl.Expression, key string) *Instance {
 		return nil
 	}
 
-	d := s.decl.stages[e.Traversal.RootName()][step.Name]
+	d := s.stageBlock(e.Traversal.RootName(), step.Name)
 	if d == nil || d.forEach == nil {
 		return nil
 	}
@@ -114,6 +113,14 @@ func (s *scope) instanceFor(expr hcl.Expression, key string) *Instance {
 	}
 
 	return byKey[key]
+}
+
+// stageBlock returns the block of a stage, or nil.
+func (s *scope) stageBlock(kind, name string) *blockDecl {
+	if _, isStage := s.l.kinds[kind]; !isStage {
+		return nil
+	}
+	return s.decl.blocks[kind][name]
 }
 
 // frame is one reference under evaluation.
@@ -181,32 +188,12 @@ func (s *scope) once(label string, rng hcl.Range,
 	s.leave()
 	if diags.HasErrors() {
 		s.memo[label] = memoized{value: cty.DynamicVal}
-		if s.failed == nil {
-			s.failed = map[string]bool{}
-		}
-
-		s.failed[label] = true
 		s.l.failures++
 		return cty.DynamicVal, diags
 	}
 
 	s.memo[label] = memoized{value: v, waits: !v.IsWhollyKnown(), seen: s.l.finished}
 	return v, diags
-}
-
-// usesFailed reports whether a body may refer to a value that could not be evaluated. Its errors
-// would be consequences of that failure. References to modules and each are always treated as
-// failed.
-func (s *scope) usesFailed(in *Instance) bool {
-	for _, e := range bodyExpressions(in.decl.body) {
-		refs, _ := s.references(e, in.each, s.unboundRoots(in, []hcl.Expression{e}))
-		for _, r := range refs {
-			if s.failed[r.root+"."+r.name] || r.root == "module" || r.root == "each" {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 func (s *scope) local(name string, rng hcl.Range) (cty.Value, hcl.Diagnostics) {

@@ -26,36 +26,30 @@ func (l *loader) serviceKinds() []string {
 	return out
 }
 
-// service returns the value of KIND.NAME for a service block.
-func (s *scope) service(kind *stage.ServiceKind, name string, rng hcl.Range) (cty.Value, hcl.Diagnostics) {
-	d, ok := s.decl.services[kind.Name][name]
-	if !ok {
-		return cty.DynamicVal, s.undeclared(kind.Name, name, rng, namesOf(s.decl.services[kind.Name]))
+// decodeService returns the value of KIND.NAME for a service block.
+func (s *scope) decodeService(kind *stage.ServiceKind, d *blockDecl) (cty.Value, hcl.Diagnostics) {
+	ctx, diags := s.context(bodyExpressions(d.body), nil, nil)
+	if diags.HasErrors() || s.consequence(bodyExpressions(d.body), ctx) {
+		return cty.DynamicVal, diags
 	}
 
-	return s.once(kind.Name+"."+name, d.rng(), func() (cty.Value, hcl.Diagnostics) {
-		ctx, diags := s.context(bodyExpressions(d.body), nil, nil)
-		if diags.HasErrors() || s.consequence(bodyExpressions(d.body), ctx) {
-			return cty.DynamicVal, diags
-		}
+	own := &stage.Own{What: "a " + kind.Name + " block", Options: kind.Options, Blocks: kind.Blocks, At: d.rng(),
+		Suggest: didYouMean}
+	options, more := own.Decode(d.body, ctx)
+	if diags = append(diags, more...); diags.HasErrors() {
+		return cty.DynamicVal, diags
+	}
 
-		own := &stage.Own{What: "a " + kind.Name + " block", Options: kind.Options, Blocks: kind.Blocks, At: d.rng(),
-			Suggest: didYouMean}
-		options, more := own.Decode(d.body, ctx)
-		if diags = append(diags, more...); diags.HasErrors() {
-			return cty.DynamicVal, diags
-		}
+	dir, err := filepath.Abs(s.decl.dir)
+	if err != nil {
+		dir = s.decl.dir
+	}
 
-		dir, err := filepath.Abs(s.decl.dir)
-		if err != nil {
-			dir = s.decl.dir
-		}
+	v := &stage.Service{Kind: kind.Name, Name: d.name, Address: s.qualify(kind.Name + "." + d.name), Options: options,
+		Dir: dir, Range: d.rng()}
 
-		v := &stage.Service{Kind: kind.Name, Name: name, Address: s.qualify(kind.Name + "." + name), Options: options,
-			Dir: dir, Range: d.rng()}
-		return cty.ObjectVal(map[string]cty.Value{
-			"name": cty.StringVal(name), "address": cty.StringVal(v.Address),
-			"ref": cty.CapsuleVal(stage.ServiceType, v),
-		}), diags
-	})
+	return cty.ObjectVal(map[string]cty.Value{
+		"name": cty.StringVal(d.name), "address": cty.StringVal(v.Address),
+		"ref": cty.CapsuleVal(stage.ServiceType, v),
+	}), diags
 }

@@ -50,7 +50,7 @@ func (m *moduleDecl) unused() hcl.Diagnostics {
 		note("local", "local."+name, a.NameRange, "")
 	}
 
-	for name, p := range m.parts {
+	for name, p := range m.blocks["part"] {
 		note("part", "part."+name, p.rng(), "")
 	}
 
@@ -82,17 +82,9 @@ func (m *moduleDecl) expressions() []hcl.Expression {
 		}
 	}
 
-	for _, blocks := range []map[string]*blockDecl{m.modules, m.systems, m.runtimes, m.parts} {
+	for _, blocks := range m.blocks {
 		for _, d := range blocks {
 			out = append(out, bodyExpressions(d.block.Body)...)
-		}
-	}
-
-	for _, named := range []map[string]map[string]*blockDecl{m.stages, m.services} {
-		for _, blocks := range named {
-			for _, d := range blocks {
-				out = append(out, bodyExpressions(d.block.Body)...)
-			}
 		}
 	}
 
