@@ -235,7 +235,7 @@ func (r *Comparison) exceeded(l Limits) []string {
 		out = append(out, fmt.Sprintf("the median ratio is %.4g, allowed is 1 +- %.4g", q.P50, *l.Median))
 	}
 	if l.P95 != nil && q.P95 > *l.P95 {
-		out = append(out, fmt.Sprintf("p95 of the ratio is %.4g, at most %.4g is asked", q.P95, *l.P95))
+		out = append(out, fmt.Sprintf("p95 of the ratio is %.4g, at most %.4g is allowed", q.P95, *l.P95))
 	}
 	return out
 }

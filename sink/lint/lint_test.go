@@ -185,7 +185,7 @@ func TestStructureRules(t *testing.T) {
 	text(t, "frameworks:\n  trtllm: {default: {version: '1.0', images: {default: 'nvcr.io/x:1'}}}\n  vllm: {default: {}}\n", root, "framework_manifest.yaml")
 	r := lint(t, root, Options{})
 	want(t, r, "R1", "moe/trtllm/1.0/gemm_perf", 1, "no readable collection_meta.yaml")
-	want(t, r, "R4", "moe/trtllm/1.0/gemm_perf", 1, "belongs to the family gemm and lies in moe")
+	want(t, r, "R4", "moe/trtllm/1.0/gemm_perf", 1, "belongs to the family gemm and is in the folder of moe")
 	want(t, r, "unknown_table", "gem_perf", 1, "did you mean gemm_perf?")
 	want(t, r, "R2", "gemm/trtllm/1.0/reuse.yaml", 1, "there is no data/h200_sxm/gemm/trtllm/0.9/scale_matrix_perf.parquet")
 	want(t, r, "R2", "moe/trtllm/1.0/reuse.yaml", 1, "")

@@ -32,11 +32,11 @@ func (l *linter) structure() {
 			l.add(Finding{Rule: "unknown_table", Path: e.Path, Table: e.Table, Message: msg, Count: 1})
 		case e.Layout == tree.Families && e.Family != t.Family:
 			l.add(Finding{Rule: "R4", Path: e.Path, Table: e.Table, Count: 1,
-				Message: fmt.Sprintf("%s belongs to the family %s and lies in %s", e.Table, t.Family, e.Family)})
+				Message: fmt.Sprintf("%s belongs to the family %s and is in the folder of %s", e.Table, t.Family, e.Family)})
 		}
 	}
 	for _, m := range l.scan.Markers {
-		l.add(Finding{Rule: "R6", Path: m, Message: "leftover note; say it in the sidecar (status: partial, or reuse.yaml)", Count: 1})
+		l.add(Finding{Rule: "R6", Path: m, Message: "leftover note; record it in the sidecar (status: partial, or reuse.yaml)", Count: 1})
 	}
 	l.manifest()
 	l.slots()
@@ -84,7 +84,7 @@ func dirOf(path string) string {
 // meta checks one sidecar by itself and against the files in its folder.
 func (l *linter) meta(path string, meta *tree.Meta) {
 	if meta.Provenance == "legacy" {
-		l.add(Finding{Rule: "legacy_sidecar", Path: path, Message: "nothing says how these tables were collected", Count: len(meta.Tables)})
+		l.add(Finding{Rule: "legacy_sidecar", Path: path, Message: "the sidecar does not record how these tables were collected", Count: len(meta.Tables)})
 	}
 	dir := dirOf(path)
 	names := make([]string, 0, len(meta.Tables))

@@ -90,7 +90,7 @@ func decodeAssert(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
 	}
 
 	if !used && !diags.HasErrors() {
-		diags = append(diags, problem("Condition says nothing about the data",
+		diags = append(diags, problem("Condition without data",
 			fmt.Sprintf("The condition names no aggregate. There are %s, and for a column %s.",
 				strings.Join(tableAggregates, ", "), strings.Join(columnAggregates, ", ")), a.condition.Range()))
 	}
@@ -209,7 +209,7 @@ func (a *assertion) run(s *subject) finding {
 			}
 
 			if math.IsNaN(v) {
-				return s.cannot(fmt.Sprintf("the data does not say what %q is: nothing was planned for it", root))
+				return s.cannot(fmt.Sprintf("%q is unknown: the data has no planned cases", root))
 			}
 
 			ctx.Variables[root] = cty.NumberFloatVal(v)

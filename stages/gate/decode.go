@@ -65,7 +65,7 @@ func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics
 			e.name = fmt.Sprintf("%s (line %d)", e.name, b.DefRange.Start.Line)
 			if b.Type == "assert" {
 				diags = append(diags, problem("Duplicate assert",
-					fmt.Sprintf("An assert of this name stands at line %d already.", first.Start.Line), b.DefRange))
+					fmt.Sprintf("Line %d has an assert of this name.", first.Start.Line), b.DefRange))
 			}
 		}
 
@@ -148,7 +148,7 @@ func (e *entry) common(b *hcl.Block, eval stage.Evaluator, bound map[string]bool
 		d := gohcl.DecodeExpression(a.Expr, ctx, &e.minJudged)
 		if diags = append(diags, d...); !d.HasErrors() && !(e.minJudged >= 0 && e.minJudged <= 1) {
 			diags = append(diags, problem("Wrong share",
-				fmt.Sprintf("min_judged is %s; a share lies between 0 and 1: 1 asks that every row can be judged, 0 accepts that none can.", number(e.minJudged)), a.Expr.Range()))
+				fmt.Sprintf("min_judged is %s; a share lies between 0 and 1: 1 requires every row to be judged, 0 accepts that none is.", number(e.minJudged)), a.Expr.Range()))
 		}
 	}
 

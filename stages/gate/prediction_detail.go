@@ -413,7 +413,7 @@ func (t *tracedRows) kernels(s *subject, row int) (map[string]results.PhaseCompa
 	}
 
 	if len(out) == 0 && why == "" {
-		why = cmp.Or(empty, "its traces do not say which steps are prefill and which decode")
+		why = cmp.Or(empty, "its traces do not mark which steps are prefill and which decode")
 	}
 
 	return out, why

@@ -131,7 +131,7 @@ func TestTracesThatLackSomething(t *testing.T) {
 		{"of another phase", prefill, decode, "", "prefill_trace_1.json has no such steps, and traces of other ranks have"},
 		{"without kernels", `{"traceEvents":[]}`, `{"traceEvents":[]}`, "",
 			"prefill_trace_0.json: no kernel of a device is in it"},
-		{"without steps", decode, decode, "", "its traces do not say which steps are prefill and which decode"},
+		{"without steps", decode, decode, "", "its traces do not mark which steps are prefill and which decode"},
 	} {
 		text := `[{"name":"prefill_trace_0.json","digest":"0"},{"name":"prefill_trace_1.json","digest":"1"}]`
 		rows := rowsOf(t, []arrow.Field{table.Field("isl", table.Int64),

@@ -154,12 +154,12 @@ func (c *conformer) provenance(e tree.Entry, o Options) {
 		}
 
 		if f.given == "" {
-			c.note(0, "the rows do not say their %s, and the import does not either", f.column)
+			c.note(0, "the rows have no %s, and the import gives none", f.column)
 			continue
 		}
 
 		c.rec = table.WithColumn(c.rec, f.column, table.Constant(f.given, c.rows))
-		c.note(c.rows, "the rows do not say their %s; the import says %q", f.column, f.given)
+		c.note(c.rows, "the rows have no %s; the import gives %q", f.column, f.given)
 	}
 
 	if e.Version == "" {
@@ -179,7 +179,7 @@ func (c *conformer) provenance(e tree.Entry, o Options) {
 	}
 
 	for _, v := range slices.Sorted(maps.Keys(other)) {
-		text := fmt.Sprintf("the folder says version %s, the rows say %s", e.Version, v)
+		text := fmt.Sprintf("the folder is of version %s, the rows are of %s", e.Version, v)
 		if other[v] == c.rows {
 			// Readers look where the system's spec says, which may be the folder's.
 			text += fmt.Sprintf("; an export follows the rows to the folder %s, and version = %q in it keeps the folder",

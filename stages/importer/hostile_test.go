@@ -95,7 +95,7 @@ func TestBadFiles(t *testing.T) {
 		"case of a label": {replace("version", "Version"),
 			"drift: the column Version is not one of gemm_perf, whose column is called version"},
 		"no device": {strings.ReplaceAll(replace("device,", ""), "NVIDIA H200,", ""),
-			"drift: the rows do not say their device"},
+			"drift: the rows have no device"},
 		"unknown word":        {replace("fp8", "fp9"), "drift: gemm_dtype \"fp9\" is unknown"},
 		"case of a word":      {replace("fp8", "FP8"), "drift: gemm_dtype \"FP8\" is unknown; did you mean fp8?"},
 		"space behind a word": {replace("fp8", "fp8 "), "drift: gemm_dtype \"fp8 \" is unknown"},

@@ -144,7 +144,7 @@ func choose(path string, o Options) ([]tree.Entry, error) {
 			list(scan.Entries, func(e tree.Entry) string { return e.Backend }),
 			list(scan.Entries, func(e tree.Entry) string { return e.Version }))
 	case len(tables) > 1:
-		return nil, fmt.Errorf("%s holds several tables (%s); an import is one of them: say which with \"table\"",
+		return nil, fmt.Errorf("%s holds several tables (%s); an import reads one of them: select it with \"table\"",
 			path, strings.Join(tables, ", "))
 	}
 

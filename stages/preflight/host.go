@@ -55,7 +55,7 @@ func lookDisk(_ context.Context, t Target) []Finding {
 		free := float64(st.Bavail) * float64(st.Bsize) / gb
 		f := Finding{OK: free >= limit, Message: fmt.Sprintf("%.1f GB free at %s", free, at)}
 		if !f.OK {
-			f.Message += fmt.Sprintf(", %.4g GB asked for", limit)
+			f.Message += fmt.Sprintf(", %.4g GB required", limit)
 			f.Fix = "free some space, or choose other folders with --state-dir and --out-dir"
 		}
 
@@ -94,7 +94,7 @@ func lookMemory(_ context.Context, t Target) []Finding {
 	limit := t.Number("min_gb", 1)
 	f := Finding{OK: free >= limit, Message: fmt.Sprintf("%.1f GB available", free)}
 	if !f.OK {
-		f.Message += fmt.Sprintf(", %.4g GB asked for", limit)
+		f.Message += fmt.Sprintf(", %.4g GB required", limit)
 		f.Fix = "end other programs"
 	}
 
@@ -136,7 +136,7 @@ func lookShm(_ context.Context, t Target) []Finding {
 	free := float64(st.Bavail) * float64(st.Bsize) / gb
 	f := Finding{OK: free >= limit, Message: fmt.Sprintf("%.1f GB free in /dev/shm", free)}
 	if !f.OK {
-		f.Message += fmt.Sprintf(", %.4g GB asked for", limit)
+		f.Message += fmt.Sprintf(", %.4g GB required", limit)
 		f.Fix = "start the container with a larger --shm-size, or --ipc=host"
 	}
 
@@ -158,7 +158,7 @@ func lookLoad(_ context.Context, t Target) []Finding {
 	perCore := one / float64(runtime.NumCPU())
 	f := Finding{OK: perCore <= limit, Message: fmt.Sprintf("load %.2f per core", perCore)}
 	if !f.OK {
-		f.Message += fmt.Sprintf(", at most %.4g asked for: other work will show in the numbers", limit)
+		f.Message += fmt.Sprintf(", at most %.4g allowed: other work disturbs the measurements", limit)
 		f.Fix = "wait for it, or end it"
 	}
 
