@@ -80,8 +80,6 @@ type Kernel struct {
 	Seconds float64
 	// ComputeBound is true if the operations take longer than the bytes. Such kernels draw the most power.
 	ComputeBound bool
-	// Alone is true for points of a sweep, which are measured one after another.
-	Alone bool
 }
 
 // Likely estimates the kernels of each row on a system from its peaks and what kernels usually reach of

@@ -97,7 +97,6 @@ func (c *Config) fromPeaks(up *stage.Plan, todo *job, env *runtimes.Environment,
 	}
 	total, known := 0.0, 0
 	for _, k := range kernels {
-		k.Alone = counts.Rows > counts.Collect
 		if each := c.kind().CaseSeconds(c.runtime, c.settings, k); k.Seconds > 0 && each > 0 {
 			total += each
 			known++

@@ -123,11 +123,10 @@ func numberOption(rt *stage.Runtime, name string, otherwise float64) float64 {
 }
 
 const (
-	pythonHostSeconds = 25e-3 // operands, capture, the function's own work
+	pythonHostSeconds = 18e-3 // preparing on several cores: layers, operands, capture
 	pythonGapSeconds  = 4e-3
-	pythonCapped      = 0.01e-3 // shorter kernels of functions are hardly ever held back
-	pythonBatch       = 50e-3   // of a capped case in a batch of 100: its share of the heating, and two visits
-	pythonAlone       = 2.6     // the same of a batch of a few cases; sweeps offer their points one at a time
+	pythonCapped      = 0.06e-3 // of shorter kernels few are held back
+	pythonBatch       = 100e-3  // of a capped case in a batch of 40: its share of the heating, and its visits
 	pythonEager       = 10      // executions that find the length of a block
 )
 
@@ -145,11 +144,7 @@ func (p *onPython) CaseSeconds(rt *stage.Runtime, s measure.Settings, k physics.
 	}
 	extra := pythonEager*kernel + powerSeconds(s)
 	if onGPU && s.OperatingPoint == measure.PointSustained && s.WarmupSeconds == 0 && kernel > pythonCapped {
-		soak := pythonBatch
-		if k.Alone {
-			soak = pythonAlone
-		}
-		return host + gap + max(soak, float64(s.MinSamples)*kernel) + extra
+		return host + gap + max(pythonBatch, float64(s.MinSamples)*kernel) + extra
 	}
 	return host + float64(s.Passes)*(gap+passSeconds(s, s.MinSamples, s.MinBlockSeconds, kernel)) + extra
 }

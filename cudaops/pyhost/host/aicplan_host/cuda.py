@@ -247,14 +247,19 @@ class Cuda:
         self._arenas[dtype] = out
         return out
 
-    def trim(self):
-        """Gives back what is held between cases, the graphs' pool included."""
+    def release(self):
+        """Gives back what the graphs had, which are gone."""
         if self._reader is not None:
             self._reader.close()
-        self._keeper = self._pool = self._evictor = self._reader = None
-        self._arenas.clear()
+        self._keeper = self._pool = self._reader = None
         gc.collect()
         self.torch.cuda.empty_cache()
+
+    def trim(self):
+        """Gives back what is held between cases."""
+        self._evictor = None
+        self._arenas.clear()
+        self.release()
 
     def settle(self):
         """Called between cases: returns cached memory before it crowds out the

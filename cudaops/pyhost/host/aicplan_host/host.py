@@ -496,6 +496,10 @@ class Host:
             self._alone = before
 
     def _trim(self):
+        """Gives back memory for other processes of the device."""
+        if self.bench._cuda is not None and not self.offers.open:
+            self.bench.cuda.release()
+            return
         gc.collect()
         if self.bench._cuda is not None:
             self.bench.cuda.torch.cuda.empty_cache()
