@@ -34,7 +34,7 @@ func (t Type) String() string {
 	return "utf8"
 }
 
-// Role says what a column is for.
+// Role is the purpose of a column.
 type Role int
 
 const (
@@ -43,14 +43,14 @@ const (
 	Identity Role = iota
 	// Key columns name a row; readers fail without them.
 	Key
-	// Optional columns are part of the key where they exist; readers assume a
-	// default where they do not.
+	// Optional columns are part of the key if they exist. If they do not, readers assume a
+	// default.
 	Optional
 	// Needed columns are no part of the key; readers fail without them.
 	Needed
 	// Info columns are written and not read.
 	Info
-	// Metric columns hold what was measured.
+	// Metric columns are measured.
 	Metric
 )
 
@@ -65,17 +65,17 @@ type Column struct {
 	Role Role
 	Unit string // "ms", "us", "W", "GB/s"; empty without one
 	Doc  string
-	// Better says of a metric which values are good ones.
+	// Better defines which values of a metric are better.
 	Better Direction
-	// Lacking is true of metrics that a row may lack: what was not measured is
-	// null there.
+	// Lacking is true for metrics that a row may lack. A value that was not measured is
+	// null.
 	Lacking bool
-	// Zero is true of metrics that may be nothing although others of the row are
-	// times: no wait for other ranks.
+	// Zero is true for metrics that may be zero while others of the row are not, such as
+	// the wait for other ranks.
 	Zero bool
 }
 
-// Direction says which values of a metric are better.
+// Direction defines which values of a metric are better.
 type Direction int
 
 // The directions.
@@ -91,7 +91,7 @@ func (d Direction) String() string {
 	return "lower"
 }
 
-// Repeats is what readers of a table do with rows of one file that repeat a key.
+// Repeats defines how readers of a table handle rows of one file that repeat a key.
 type Repeats int
 
 // What they do.
@@ -108,25 +108,25 @@ type Table struct {
 	// OpNames are the words of the op_name column; nil when a benchmark may
 	// write any.
 	OpNames []string
-	// OpNameKey is true when op_name tells rows apart: two ops share the table.
+	// OpNameKey is true if op_name is part of the key, because two ops share the table.
 	OpNameKey bool
-	// KernelSourceKey is true when several kernels of one shape stand side by
-	// side, each with a row of its own.
+	// KernelSourceKey is true if kernel_source is part of the key, because several kernels
+	// of one shape have rows.
 	KernelSourceKey bool
-	// lanes are the kernels whose rows readers keep apart from those of the
-	// others: a part of the kernel's name, or "*" for every kernel.
+	// lanes are the kernels whose rows readers keep apart from those of other kernels: a
+	// part of the kernel name, or "*" for every kernel.
 	lanes string
 	// ZeroLegal is true when a latency of zero is data, not a fault.
 	ZeroLegal bool
 	// Repeats is what readers do with rows that repeat a key.
 	Repeats Repeats
-	// Library is the folder of a table that lies below a library and its version
-	// whoever measured it; empty for tables of backends.
+	// Library is the folder of a table of a library, such as NCCL. It is empty for tables
+	// of backends.
 	Library string
 	// Legacy is true for tables that are read but no longer written.
 	Legacy bool
-	// Open is true for tables of ours whose rows may be named by further
-	// parameters of a grid: no published database has them.
+	// Open is true for tables of this project that no published database has. A grid may
+	// add columns to their key.
 	Open bool
 	// Doc is one line on what the rows are.
 	Doc string
@@ -145,8 +145,8 @@ func Lookup(name string) (*Table, bool) {
 	return (*Catalog)(nil).Lookup(name)
 }
 
-// IsLibrary says whether a folder of a database is of a library, such as NCCL,
-// and of no backend.
+// IsLibrary reports whether a folder of a database belongs to a library, such as NCCL, and
+// not to a backend.
 func IsLibrary(folder string) bool {
 	return folder != "" && slices.ContainsFunc(tables, func(t *Table) bool { return t.Library == folder })
 }
@@ -230,11 +230,11 @@ func (t *Table) Column(name string) (Column, bool) {
 	return Column{}, false
 }
 
-// FileOrder returns the columns that a perf file's rows are sorted by; "-name"
-// means from the largest value on. Most tables are sorted by their key. Readers
-// interpolate between the shapes of gemm_perf and take the first of two that are
-// equally near, so its rows stand as in upstream's files: largest first. So do
-// those of custom_allreduce_perf: of one size, a graph's row before the eager one.
+// FileOrder returns the columns that the rows of a perf file are sorted by; "-name" sorts
+// from the largest value on. Most tables are sorted by their key. Readers interpolate
+// between the shapes of gemm_perf and take the first of two shapes at equal distance, so
+// its rows are in the order of upstream's files: largest first. In custom_allreduce_perf
+// the row of a graph precedes the eager row of the same size.
 func (t *Table) FileOrder(key []string) []string {
 	out := slices.Clone(t.rows)
 	for _, k := range key {
@@ -245,9 +245,9 @@ func (t *Table) FileOrder(key []string) []string {
 	return out
 }
 
-// Key returns the columns that name a row for a reader, in table order:
-// op_name and kernel_source where they tell rows apart, then key and optional
-// columns. Two rows that agree on them are duplicates: see Repeats.
+// Key returns the columns that identify a row for a reader, in table order: op_name and
+// kernel_source if they are part of the key, then key and optional columns. Rows with equal
+// keys are duplicates: see Repeats.
 func (t *Table) Key() []string {
 	var key []string
 	if t.OpNameKey {
@@ -264,11 +264,11 @@ func (t *Table) Key() []string {
 	return key
 }
 
-// HasLanes says whether readers keep rows of some kernels apart from the others'
-// of the same key.
+// HasLanes reports whether readers keep rows of some kernels apart from other rows of the
+// same key.
 func (t *Table) HasLanes() bool { return t.lanes != "" }
 
-// Lane is the lane that a kernel's rows are in, "" for that of most kernels.
+// Lane returns the lane of the rows of a kernel. Most kernels have the lane "".
 func (t *Table) Lane(kernel string) string {
 	switch {
 	case t.lanes == "*":
@@ -309,8 +309,8 @@ func (t *Table) Metrics() []string {
 	return names
 }
 
-// Params returns the columns that say what was measured, in table order: all
-// but identity and metrics.
+// Params returns the columns that define what is measured, in table order: all but identity
+// columns and metrics.
 func (t *Table) Params() []string {
 	var names []string
 	for _, c := range t.columns {
@@ -331,8 +331,7 @@ func (t *Table) LatencyUnit() string {
 	return ""
 }
 
-// DtypeColumn is the column whose word says at which precision the op computes;
-// empty when the table has none.
+// DtypeColumn returns the column with the precision in which the op computes, or "".
 func (t *Table) DtypeColumn() string {
 	for _, name := range []string{"gemm_dtype", "moe_dtype", "bmm_dtype", "attn_dtype", "mla_dtype", "quant_dtype", "nccl_dtype", "allreduce_dtype", "comm_dtype", "quant_type"} {
 		if _, ok := t.Column(name); ok {
@@ -345,8 +344,8 @@ func (t *Table) DtypeColumn() string {
 // File is the name of the table's CSV file.
 func (t *Table) File() string { return t.Name + ".txt" }
 
-// Framework is the word that a backend's rows carry in the framework column.
-// An unknown backend is returned as it is.
+// Framework returns the word of a backend in the framework column. An unknown backend is
+// returned unchanged.
 func (t *Table) Framework(backend string) string {
 	if l, ok := t.labels[backend]; ok {
 		return l
@@ -357,8 +356,8 @@ func (t *Table) Framework(backend string) string {
 	return backend
 }
 
-// Spelling is the word that a backend's table has for a value of a plan: most
-// are the same, but sglang's DeepSeek-V4 tables say fp8_e4m3 for an fp8 cache.
+// Spelling returns the word that a backend's table has for a value of a plan. Most are
+// equal, but the DeepSeek-V4 tables of SGLang have fp8_e4m3 for an fp8 cache.
 func (t *Table) Spelling(backend, column, word string) string {
 	if w, ok := t.words[backend+" "+column+" "+word]; ok {
 		return w
@@ -366,9 +365,9 @@ func (t *Table) Spelling(backend, column, word string) string {
 	return word
 }
 
-// Takes returns the values, as text, that readers take of a column, or nil where
-// they take any or the column's vocabulary says it (Words). A reader that meets
-// another value gives up on the whole table.
+// Takes returns the only values, as text, that readers accept in a column, or nil if they
+// accept any, or any of the column's vocabulary (Words). A reader that finds another value
+// rejects the whole table.
 func (t *Table) Takes(column string) []string {
 	return slices.Clone(t.takes[column])
 }

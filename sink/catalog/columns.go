@@ -172,7 +172,7 @@ func (c Column) orZero() Column {
 	return c
 }
 
-// list joins groups of columns behind the identity columns.
+// list appends groups of columns to the identity columns.
 func list(groups ...[]Column) []Column {
 	out := role(Identity, "framework", "version", "device", "op_name", "kernel_source")
 	for _, g := range groups {

@@ -85,7 +85,7 @@ func (d *Declaration) Table() (*Table, error) {
 	return t, nil
 }
 
-// rank moves metrics behind the other columns, in their own order.
+// rank sorts metrics after the other columns, in their own order.
 func (d *Declaration) rank(c Column) int { return slices.Index(d.Metrics, c.Name) }
 
 func (d *Declaration) column(f Field) (Column, error) {
@@ -199,8 +199,8 @@ func (c *Catalog) LookupOp(name string) (Op, bool) {
 	return LookupOp(name)
 }
 
-// DeclaredFor returns the declaration of a table or, if table is "", of the table of an
-// op. It is nil if the plan declares none.
+// DeclaredFor returns the declaration of a table or, if table is "", of the table of an op.
+// It returns nil if the plan declares no such table.
 func (c *Catalog) DeclaredFor(table, op string) *Declaration {
 	if c == nil {
 		return nil

@@ -2,7 +2,7 @@ package catalog
 
 import "slices"
 
-// Op says where the rows of an op go.
+// Op defines the table of an op's rows.
 type Op struct {
 	Name   string // as in a plan: "attention_context"
 	Table  string // "context_attention_perf"
@@ -11,9 +11,8 @@ type Op struct {
 	Also string
 }
 
-// RowTable is the column of measurements that names the perf table of a row
-// where that is not the op's own: one case may fill two tables (Op.Also). It is
-// empty for the op's own rows, and missing where there are no others.
+// RowTable is the column of measurements with the perf table of a row, if one case fills
+// two tables (Op.Also). It is empty for rows of the op's own table.
 const RowTable = "perf_table"
 
 // ops are the ops of the published database.
@@ -59,8 +58,8 @@ var ops = []Op{
 	{Name: "custom_allreduce", Table: "custom_allreduce_perf", OpName: "all_reduce"},
 }
 
-// LookupOp finds an op by its name in a plan. Ops without a published table
-// are not listed: a plan may measure whatever it likes.
+// LookupOp finds an op by its name in a plan. Ops without a published table are not listed:
+// a plan may measure any op.
 func LookupOp(name string) (Op, bool) {
 	for _, o := range ops {
 		if o.Name == name {

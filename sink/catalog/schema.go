@@ -2,7 +2,7 @@ package catalog
 
 import "slices"
 
-// Schema is what the rows of an op are measured for.
+// Schema lists the metrics of a table.
 type Schema struct {
 	// Metrics are the measured columns. The first is the primary one: rows are
 	// compared by it, and every row has it.
@@ -51,7 +51,7 @@ func (s *Schema) Metric(name string) (Column, bool) {
 	return Column{}, false
 }
 
-// IsMetric says whether a column is measured in some table.
+// IsMetric reports whether a column is a metric of a table.
 func IsMetric(name string) bool { return metricNames[name] }
 
 var metricNames = func() map[string]bool {

@@ -33,7 +33,7 @@ var vocabulary = map[string][]string{
 	"inference_phase": {"context", "generation"},
 }
 
-// renamed are words of older files with what they are called now.
+// renamed maps words of older files to their present names.
 var renamed = map[string]string{"float16": "bfloat16"}
 
 var distribution = regexp.MustCompile(`^(balanced|uniform|power_law_(sampled_)?\d+(\.\d+)?(_eplb)?)$`)

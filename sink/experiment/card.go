@@ -6,7 +6,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Origin says where a field of a card is from.
+// Origin is the source of a field of a card.
 type Origin string
 
 // The origins.
@@ -34,7 +34,7 @@ type entry struct {
 	sub   []entry
 }
 
-// template is the form, with the values of those who say nothing.
+// template is the form with its default values.
 var template = []entry{
 	{name: "version", value: 1},
 	{name: "description", value: ""},

@@ -26,7 +26,7 @@ type Cell struct {
 	Calls      *int     // collectives
 	// Batch, Seq and Max are the iteration's.
 	Batch, Seq, Max *int
-	// Error says why there are no figures; "" where there are.
+	// Error is the reason why there are no figures, or "".
 	Error string
 }
 
@@ -50,7 +50,7 @@ func Sort(cells []Cell) {
 	})
 }
 
-// Summary is the table as CSV, sorted. What is not known is empty.
+// Summary returns the table as CSV, sorted. Unknown values are empty.
 func Summary(cells []Cell) ([]byte, error) {
 	cells = slices.Clone(cells)
 	Sort(cells)

@@ -13,8 +13,7 @@ import (
 	"aicplan/sink/table"
 )
 
-// CSVError is what is wrong with a CSV file, and where. Line and Column (in
-// bytes) count from 1.
+// CSVError describes a mistake in a CSV file. Line and Column, in bytes, start at 1.
 type CSVError struct {
 	Path         string // "" when the data came from elsewhere
 	Line, Column int
@@ -89,7 +88,7 @@ type splitter struct {
 	fields []field // row by row
 }
 
-// foreign recognises what is often found in place of a CSV file.
+// foreign detects files of other formats.
 func (s *splitter) foreign() error {
 	switch {
 	case len(s.data) > math.MaxUint32:
@@ -158,7 +157,7 @@ func (s *splitter) split() error {
 	return nil
 }
 
-// line reads the fields of one record and returns where the next begins.
+// line reads the fields of one record and returns the start of the next one.
 func (s *splitter) line(row []field, pos int) ([]field, int, error) {
 	data := s.data
 	for {

@@ -131,8 +131,8 @@ func (s *splitter) integer(f field) (int64, bool) {
 	return 0, false
 }
 
-// number takes what JSON calls a number, also with nothing behind or before
-// the point, and NaN and infinities in the usual spellings.
+// number parses a JSON number, also without digits before or after the point, and NaN and
+// infinities in their usual spellings.
 func (s *splitter) number(f field) (float64, bool) {
 	b := s.raw(f)
 	rest := b

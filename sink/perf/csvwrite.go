@@ -93,7 +93,7 @@ func cellWriter(rec arrow.Record, i int) (func(b []byte, row int) []byte, error)
 	}, err
 }
 
-// appendText writes a field of text, quoted where RFC 4180 needs it.
+// appendText writes a field of text and quotes it if RFC 4180 requires that.
 func appendText(b []byte, s string) []byte {
 	plain := s != ""
 	for i := range len(s) {

@@ -15,17 +15,16 @@ import (
 	"aicplan/sink/table"
 )
 
-// ErrLFSPointer says that a file is not the data but git-lfs's note of where
-// it is.
+// ErrLFSPointer reports a git-lfs pointer in place of the data.
 var ErrLFSPointer = errors.New(lfsHint)
 
 var lfsPointer = []byte("version https://git-lfs.github.com/spec/")
 
 const lfsHint = "this is a git-lfs pointer, not the data: fetch it with git lfs pull"
 
-// WriteParquet writes rec as Parquet with the types INT64, DOUBLE, BYTE_ARRAY
-// (UTF8) and BOOLEAN, every column optional, dictionary encoded where that
-// pays, compressed with zstd, in one row group.
+// WriteParquet writes rec as Parquet with the types INT64, DOUBLE, BYTE_ARRAY (UTF8) and
+// BOOLEAN, every column optional, dictionary encoded if that is smaller, compressed with
+// zstd, in one row group.
 func WriteParquet(w io.Writer, rec arrow.Record) error {
 	rec, err := table.Normal(rec)
 	if err != nil {
@@ -40,7 +39,7 @@ func StageParquet(b *fileutil.Batch, path string, rec arrow.Record) (string, err
 	return stage(b, path, func(w io.Writer) error { return WriteParquet(w, rec) })
 }
 
-// noParquet recognises what is often found in place of a Parquet file.
+// noParquet returns an error for files of other formats and cut files.
 func noParquet(data []byte) error {
 	magic := []byte("PAR1")
 	switch begins, ends := bytes.HasPrefix(data, magic), bytes.HasSuffix(data, magic); {

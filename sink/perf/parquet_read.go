@@ -65,8 +65,8 @@ func tooWide(n int) error {
 	return fmt.Errorf("it has %d columns, and %d are the most of a perf file", n, maxColumns)
 }
 
-// maxCells is how many cells a file may have. A million of equal ones take a few
-// bytes in a file and megabytes when read, so its size says nothing.
+// maxCells is the maximum number of cells of a file. A million equal cells take a few bytes
+// in a file and megabytes in memory, so the size of a file is no limit.
 const maxCells = 1 << 27
 
 // cellsOf refuses files that would not fit into the memory.
@@ -85,8 +85,8 @@ func cellsOf(pf *file.Reader) error {
 	return nil
 }
 
-// unitsOf refuses durations. They are stored as bare integers, and only the Arrow
-// schema that Arrow's writers put beside says so, and of which unit.
+// unitsOf rejects durations. They are stored as integers, and only the Arrow schema in the
+// metadata has their type and unit.
 func unitsOf(pf *file.Reader) error {
 	text := pf.MetaData().KeyValueMetadata().FindValue("ARROW:schema")
 	if text == nil {
@@ -156,8 +156,8 @@ func readColumn(pf *file.Reader, i int, rows int64) (arrow.Array, error) {
 // batch is how many values are read at once.
 const batch = 1 << 14
 
-// readValues reads a column of all row groups: one value a row, the zero value
-// where valid is false; valid is nil where all are there.
+// readValues reads a column of all row groups: one value for each row, the zero value if
+// valid is false. valid is nil if no row is null.
 func readValues[R any, T any](pf *file.Reader, col int, read func(R, int64, []T, []int16, []int16) (int64, int, error)) ([]T, []bool, error) {
 	out, valid := make([]T, 0, room(pf)), make([]bool, 0, room(pf))
 	buf := make([]T, batch)
@@ -241,8 +241,8 @@ func readChunks[R any](pf *file.Reader, col int, read func(cr R, levels []int16)
 	return nil
 }
 
-// spreadOut appends n rows whose values are those of dense where the level is
-// above 0; without levels all of them are.
+// spreadOut appends n rows. Rows with a level above 0 take the next value of dense; without
+// levels all do.
 func spreadOut[T any](out []T, valid []bool, dense []T, levels []int16, n int) ([]T, []bool) {
 	if levels == nil {
 		for range dense {

@@ -12,10 +12,9 @@ import (
 	"aicplan/sink/tree"
 )
 
-// alone makes a folder in which a package finds the tables of one version and the
-// specs of systems, and nothing else: some packages fill what a version lacks from
-// its neighbours, and would answer from rows that nobody asked about. The caller
-// removes it.
+// alone creates a folder with the tables of one version and the specs of systems, and
+// nothing else. Some packages complete a version from its neighbours, and would answer from
+// rows that are not under test. The caller removes the folder.
 func alone(dir string, o Options) (folder string, remove func(), err error) {
 	root, err := filepath.Abs(dir)
 	if err != nil {
@@ -73,8 +72,8 @@ func alone(dir string, o Options) (folder string, remove func(), err error) {
 	return folder, own.Remove, nil
 }
 
-// reads tells whether a table belongs to the version that is asked about. That of
-// a library of collectives follows from the system.
+// reads reports whether a table belongs to the version under test. The version of a library
+// of collectives follows from the system.
 func (o Options) reads(e tree.Entry) bool {
 	own := e.Backend == o.Backend && e.Version == o.Version || catalog.IsLibrary(e.Backend)
 	return own && e.System == o.System && e.Layout != tree.Flat

@@ -48,7 +48,7 @@ var asked = map[string][]string{
 	"moe_a2a_perf":               {"num_tokens"},
 }
 
-// kernels are the tables whose queries say the kernel.
+// kernels are the tables whose queries name the kernel.
 var kernels = []string{"mamba2_perf", "gdn_perf", "kda_perf", "trtllm_alltoall_perf", "dsv4_megamoe_module_perf"}
 
 // source is a table of the database with the questions about it.
@@ -114,7 +114,8 @@ func tablesOf(dir string, o Options) ([]source, error) {
 // names.
 type libraries map[string]string
 
-// librariesOf reads them; nil where there is no spec, which the package tells.
+// librariesOf reads the versions from the spec of a system. It returns nil if there is no
+// spec, which the package reports.
 func librariesOf(dir, system string) (libraries, error) {
 	path := filepath.Join(dir, system+".yaml")
 	data, err := fileutil.ReadText(path)
@@ -136,8 +137,8 @@ func librariesOf(dir, system string) (libraries, error) {
 	return libraries{"nccl": spec.Misc.NCCL, "oneccl": spec.Misc.OneCCL}, nil
 }
 
-// unread says why the package answers without a library's table: it reads one
-// version of it, and oneCCL's only where there is none of NCCL.
+// unread returns why the package answers without a library's table, or "": it reads one
+// version of it, and oneCCL's only if there is no table of NCCL.
 func (l libraries) unread(e tree.Entry, all []tree.Entry) string {
 	version, known := l[e.Backend]
 	switch {
@@ -151,9 +152,9 @@ func (l libraries) unread(e tree.Entry, all []tree.Entry) string {
 	return ""
 }
 
-// severalModels says why a module of latent attention is not asked about where a file
-// has it of several models: which of them is meant, the query says by the heads of the
-// whole model, and a row has those of one rank.
+// severalModels returns why a module of latent attention is not queried, or "". If a file
+// has rows of several models, the query selects one by the heads of the whole model, and a
+// row has those of one rank.
 func severalModels(name string, rec arrow.Record) string {
 	if name != "mla_context_module_perf" && name != "mla_generation_module_perf" {
 		return ""
@@ -194,8 +195,7 @@ func queriesOf(name string, rec arrow.Record, axes []string, n int) ([]query, er
 	return out, nil
 }
 
-// ownTime is what a row of a table says itself, in milliseconds as the package
-// answers.
+// ownTime returns the time of a row itself, in milliseconds as the package answers.
 func ownTime(name string, row map[string]any) float64 {
 	m := catalog.SchemaOf(name).Primary()
 	v, ok := row[m.Name].(float64)
@@ -208,7 +208,7 @@ func ownTime(name string, row map[string]any) float64 {
 	return v
 }
 
-// rowOf is a row as plain values; nulls and what is no number are left out.
+// rowOf returns a row as plain values, without nulls and values that are not numbers.
 func rowOf(rec arrow.Record, at int) (map[string]any, error) {
 	out := map[string]any{}
 	for i, name := range table.Names(rec) {

@@ -24,7 +24,7 @@ import (
 //go:embed ask.py
 var script string
 
-// Options say what to ask and whom.
+// Options define the queries and the package.
 type Options struct {
 	Python  string // the interpreter that has the package
 	Package string // "aisimulate" or "aiconfigurator"; "" for the first of them that is installed
@@ -35,7 +35,7 @@ type Options struct {
 	Rows    int // of each table to ask about
 }
 
-// packages names what is asked, for messages.
+// packages names the package in messages.
 func (o Options) packages() string { return cmp.Or(o.Package, "aisimulate or aiconfigurator") }
 
 // Results of a table.
@@ -70,7 +70,7 @@ type Report struct {
 	Tables  []Table `json:"tables"`
 }
 
-// Failed says whether a table was not read, or read otherwise than the other one.
+// Failed reports whether a table was not read or its answers differ.
 func (r *Report) Failed() bool {
 	return slices.ContainsFunc(r.Tables, func(t Table) bool { return t.Result == Fail })
 }

@@ -33,7 +33,7 @@ type Col[T any] struct {
 	valid  []bool // nil when no row is null
 }
 
-// Null says whether row i has no value.
+// Null reports whether row i has no value.
 func (c *Col[T]) Null(i int) bool { return c.valid != nil && !c.valid[i] }
 
 // Nulls counts rows without a value.
@@ -47,7 +47,7 @@ func (c *Col[T]) Nulls() int {
 	return n
 }
 
-// At returns the value of row i; ok is false where it is null.
+// At returns the value of row i; ok is false if it is null.
 func (c *Col[T]) At(i int) (v T, ok bool) { return c.Values[i], !c.Null(i) }
 
 // Len returns the number of rows.
@@ -61,7 +61,7 @@ func Index(rec arrow.Record, name string) int {
 	return -1
 }
 
-// Has says whether there is a column called name.
+// Has reports whether there is a column called name.
 func Has(rec arrow.Record, name string) bool { return Index(rec, name) >= 0 }
 
 // Names returns the column names in order.
@@ -73,7 +73,7 @@ func Names(rec arrow.Record) []string {
 	return names
 }
 
-// MissingError says that a record lacks a column.
+// MissingError reports that a record lacks a column.
 type MissingError struct {
 	Name string
 	Have []string
@@ -83,7 +83,7 @@ func (e *MissingError) Error() string {
 	return fmt.Sprintf("no column %q; there are: %s", e.Name, strings.Join(e.Have, ", "))
 }
 
-// TypeError says that a column has another type than asked for.
+// TypeError reports that a column has another type than requested.
 type TypeError struct {
 	Name       string
 	Have, Want arrow.DataType

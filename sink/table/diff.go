@@ -8,13 +8,12 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 )
 
-// Equal says whether a and b have the same columns in the same order with the
-// same values; null equals null and NaN equals NaN, int64 1 does not equal
-// float64 1.
+// Equal reports whether a and b have the same columns in the same order with the same
+// values. Null equals null, NaN equals NaN, and int64 1 does not equal float64 1.
 func Equal(a, b arrow.Record) bool { return Diff(a, b) == "" }
 
-// Diff says how b differs from a, in at most about ten lines; "" when it does
-// not. It is meant for tests and messages.
+// Diff describes how b differs from a, in at most about ten lines, for tests and messages.
+// It returns "" if they are equal.
 func Diff(a, b arrow.Record) string {
 	const most = 10
 	var lines []string

@@ -61,7 +61,7 @@ const compressors = 4
 // batchRows is how many rows a batch of a file has at most.
 const batchRows = 1 << 18
 
-// tell is the only use that the writer makes of a seeker: its position.
+// tell implements the only seek of the writer: reading the position.
 type tell struct {
 	w   io.Writer
 	pos int64
@@ -89,11 +89,9 @@ func EncodeIPC(rec arrow.Record, c Compression) ([]byte, error) {
 	return buf.Bytes(), nil
 }
 
-// DecodeIPC reads an Arrow IPC file, of any writer, as one record in normal
-// form. Input that is cut short is an error, damaged batches are one where the
-// damage shows; the format has no sums, and the sizes in its footer are
-// believed, so that what came over an unsafe way is to be checked by its
-// digest first.
+// DecodeIPC reads an Arrow IPC file of any writer as one record in normal form. It returns
+// an error for files that are cut or visibly damaged. The format has no checksums, so
+// callers verify the digest of data from untrusted places first.
 func DecodeIPC(data []byte) (arrow.Record, error) {
 	var schema *arrow.Schema
 	var parts [][]arrow.Array
@@ -111,9 +109,8 @@ func DecodeIPC(data []byte) (arrow.Record, error) {
 	return guarded(func() (arrow.Record, error) { return join(schema, parts, rows) })
 }
 
-// DecodeIPCParts is DecodeIPC for those who need not have all rows at once: take
-// gets them in parts, in order, each in normal form. Neither is the file, of size
-// bytes, in memory as a whole.
+// DecodeIPCParts is DecodeIPC without the whole file or all rows in memory: it calls take
+// with each batch, in order and in normal form.
 func DecodeIPCParts(file ipc.ReadAtSeeker, size int, take func(arrow.Record) error) error {
 	return eachBatch(file, size, func(*arrow.Schema) {}, func(r arrow.Record) error {
 		part, err := guarded(func() (arrow.Record, error) { return Normal(r) })

@@ -189,9 +189,8 @@ func normalType(t arrow.DataType) (arrow.DataType, bool) {
 	return nil, false
 }
 
-// isNormal says whether arr has the bytes of its normal form already, so that it
-// need not be built again. Which cells are null is not among the bytes where none
-// is, or all are: the writer makes that itself.
+// isNormal reports whether arr already has the bytes of its normal form. If no cell or
+// every cell is null, the writer creates the validity bits itself.
 func isNormal(arr arrow.Array) bool {
 	n, nulls := arr.Len(), arr.NullN()
 	if nulls > 0 && nulls < n || arr.Data().Offset() != 0 {

@@ -9,9 +9,9 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/array"
 )
 
-// Take returns the rows at the given indices, in that order; an index may
-// repeat, and a negative one makes a row of nulls. The columns must be of the
-// four types (Normal). An index behind the end panics.
+// Take returns the rows at the given indices, in that order. An index may repeat, and a
+// negative index makes a row of nulls. The columns must have the four types (Normal). An
+// index beyond the end panics.
 func Take(rec arrow.Record, rows []int) arrow.Record {
 	cols := make([]arrow.Array, rec.NumCols())
 	for i, f := range rec.Schema().Fields() {
@@ -81,11 +81,10 @@ func Filter(rec arrow.Record, keep func(row int) bool) arrow.Record {
 	return Take(rec, rows)
 }
 
-// Concat puts records below each other. The result has the columns of all,
-// in order of first appearance; where a record lacks one, its rows are null.
-// An int64 column meets a float64 one as float64, and an all-null column
-// takes the type of the others; any other difference is an error that names
-// the column.
+// Concat appends records. The result has the columns of all, in order of first appearance;
+// the rows of a record without a column are null. An int64 and a float64 column become
+// float64, and an all-null column takes the type of the others. Any other difference is an
+// error that names the column.
 func Concat(recs ...arrow.Record) (arrow.Record, error) {
 	if len(recs) == 0 {
 		return nil, errors.New("nothing to concatenate")

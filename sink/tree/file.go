@@ -103,7 +103,7 @@ func StageInOrder(b *fileutil.Batch, path string, rec arrow.Record) (string, err
 	return perf.StageCSV(b, path, rec)
 }
 
-// ErrCSVPower says that a CSV file would have power in some rows only.
+// ErrCSVPower reports that a CSV file would have power in some rows only.
 var ErrCSVPower = errors.New("power in some rows only")
 
 // CheckCSV refuses rows that readers of CSV files choke on: they parse power

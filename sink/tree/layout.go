@@ -29,7 +29,7 @@ const (
 // Layouts lists the layouts by name.
 var Layouts = []Layout{Flat, Systems, Families}
 
-// Place is where a table belongs.
+// Place is the position of a table in a database.
 type Place struct {
 	System  string `json:"system,omitempty"`
 	Family  string `json:"family,omitempty"`
@@ -72,9 +72,8 @@ func folderName(s string) error {
 	return nil
 }
 
-// PlaceOf completes a place from the catalog: the table's family, and the
-// library that owns the table whoever measured it (NCCL's collectives lie under
-// nccl).
+// PlaceOf completes a place from the catalog: the family of the table, and the library that
+// owns the table. NCCL's collectives are below nccl, whatever measured them.
 func PlaceOf(p Place) Place {
 	if t, ok := catalog.Lookup(p.Table); ok {
 		p.Table = t.Name
@@ -127,7 +126,7 @@ const (
 	ReuseFile = "reuse.yaml"
 )
 
-// Scan is what lies in a tree.
+// Scan is the content of a tree.
 type Scan struct {
 	Root     string
 	Entries  []Entry

@@ -12,7 +12,7 @@ import (
 // Defaults are what readers assume for optional key columns that a file lacks.
 var Defaults = map[string]any{"window_size": 0}
 
-// MergeReport says what a merge did.
+// MergeReport counts the rows of a merge.
 type MergeReport struct {
 	Added    int      `json:"added"`    // rows whose key was not there
 	Replaced int      `json:"replaced"` // rows of the old file that new ones took the place of

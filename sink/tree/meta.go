@@ -19,7 +19,7 @@ type Meta struct {
 	Tables        map[string]TableMeta `yaml:"tables" json:"tables"`
 }
 
-// Runtime is who measured.
+// Runtime describes what measured the rows.
 type Runtime struct {
 	Framework    string `yaml:"framework" json:"framework"`
 	Version      string `yaml:"version" json:"version"`
@@ -109,8 +109,7 @@ func ParseMeta(data []byte) (*Meta, error) {
 	return &m, nil
 }
 
-// LegacyError says that a sidecar is of the kind that carries no evidence:
-// entries that do must not be mixed into it.
+// LegacyError reports a sidecar of the old kind, which has no evidence.
 type LegacyError struct{ Path string }
 
 func (e *LegacyError) Error() string {

@@ -61,7 +61,7 @@ func (m *Meta) Together() string {
 	return m.Provenance
 }
 
-// setProvenance sets the word, behind schema_version where there is none yet.
+// setProvenance sets the word, after schema_version if it is new.
 func setProvenance(root *yaml.Node, word string) {
 	if node := child(root, "provenance"); node != nil {
 		node.SetString(word)

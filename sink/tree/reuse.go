@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Reuse is a reuse.yaml: tables that stand in from another version of the same
+// Reuse is a reuse.yaml: tables that are replaced by those of another version of the same
 // backend.
 type Reuse struct {
 	SchemaVersion int          `yaml:"schema_version"`
@@ -23,7 +23,7 @@ type ReuseEntry struct {
 	ApprovedBy  string `yaml:"approved_by" json:"approved_by"`
 }
 
-// Check says which field is empty.
+// Check returns an error that names the first empty field.
 func (r ReuseEntry) Check() error {
 	for _, f := range [][2]string{{"table", r.Table}, {"from_version", r.FromVersion}, {"reason", r.Reason}, {"approved_by", r.ApprovedBy}} {
 		if strings.TrimSpace(f[1]) == "" {
@@ -52,9 +52,9 @@ func ParseReuse(data []byte) (*Reuse, error) {
 
 var reuseKeys = []string{"table", "from_version", "reason", "approved_by"}
 
-// NextReuse is the text of a reuse.yaml with entries set by table; the others,
-// comments and unknown keys stay. data is the text so far, nil where there is no
-// file yet; path is for messages. A folder below comm must not have one.
+// NextReuse returns the text of a reuse.yaml with entries set by table. Other entries,
+// comments and unknown keys stay. data is the present text, nil if there is no file; path
+// is for messages. A folder below comm must not have this file.
 func NextReuse(data []byte, path string, entries []ReuseEntry) ([]byte, error) {
 	for _, e := range entries {
 		if err := e.Check(); err != nil {

@@ -84,10 +84,10 @@ func (p SlotPlace) String() string {
 	return "overrides." + p.System + "." + p.Backend
 }
 
-// NextSlots is the text of a query_versions.yaml in which a backend's version is
-// the current one of one system; the one that was current becomes the previous
-// one. Other entries and comments stay. An older version is an error: it would
-// take the newer one away from whoever asks for it.
+// NextSlots returns the text of a query_versions.yaml in which a backend's version is the
+// current one of one system; the present current version becomes the previous one. Other
+// entries and comments stay. An older version is an error, because readers would no longer
+// find the newer one.
 func NextSlots(data []byte, system, backend, version string) ([]byte, error) {
 	if data == nil {
 		data = []byte("schema_version: 1\n")
@@ -131,7 +131,7 @@ func NextSlots(data []byte, system, backend, version string) ([]byte, error) {
 	return encode(&doc)
 }
 
-// mapping is the mapping below a key, made where there is none.
+// mapping returns the mapping below a key and creates it if it is missing.
 func mapping(parent *yaml.Node, key string) *yaml.Node {
 	if node := child(parent, key); node != nil {
 		if node.Kind != yaml.MappingNode {
@@ -186,8 +186,8 @@ func (l Lanes) check() error {
 	return nil
 }
 
-// NextLanes is the text of an attention_lane_defaults.yaml in which a backend's
-// version has these kernels by SM. Others and comments stay.
+// NextLanes returns the text of an attention_lane_defaults.yaml in which a backend's
+// version has these kernels by SM. Other entries and comments stay.
 func NextLanes(data []byte, backend, version string, lanes map[string]string) ([]byte, error) {
 	if data == nil {
 		data = []byte("{}\n")

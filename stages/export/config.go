@@ -81,13 +81,13 @@ type Config struct {
 	System  cty.Value `hcl:"system,optional"`
 	Backend string    `hcl:"backend,optional"`
 	Version string    `hcl:"version,optional"`
-	// Merge keeps the rows of an existing file whose keys the data lacks. On by
-	// default in databases, off in the flat layout.
+	// Merge keeps the rows of an existing file whose keys the data lacks. It is on by
+	// default in databases and off in the flat layout.
 	Merge *bool `hcl:"merge,optional"`
 	// Partial data is refused without AllowPartial.
 	AllowPartial bool `hcl:"allow_partial,optional"`
-	// SystemSpec writes <system>.yaml next to the data of a database, where
-	// there is none.
+	// SystemSpec writes <system>.yaml next to the data of a database if the file does not
+	// exist.
 	SystemSpec bool `hcl:"system_spec,optional"`
 	// Current makes the version the current one of its system and backend in
 	// query_versions.yaml, next to the data of a database.
@@ -105,7 +105,7 @@ type Config struct {
 	// Card states fields of the workload cards of the layout experiment, by their
 	// path in the card or its last part.
 	Card map[string]string `hcl:"card,optional"`
-	// Reuse declares tables that stand in from another version of the backend.
+	// Reuse declares tables that are replaced by those of another version of the backend.
 	Reuse []ReuseBlock `hcl:"reuse,block"`
 
 	inputs []*stage.Ref
@@ -263,7 +263,7 @@ func refs(v cty.Value) ([]*stage.Ref, error) {
 	return out, nil
 }
 
-// attached says whether the layout writes what is attached to rows, and no table.
+// attached reports whether the layout writes the attachments of rows instead of a table.
 func (c *Config) attached() bool { return c.Layout == AIPerf || c.Layout == Experiment }
 
 // Inputs are the datasets that fill the table, in their order.

@@ -36,7 +36,7 @@ const experimentID = "experiment_id"
 // experimentFiles are the attachments that a cell's folder gets.
 var experimentFiles = regexp.MustCompile(`^(torch_et_\d+\.json|kineto_trace_\d+\.json(\.gz)?|nsys_\d+\.(nsys-rep|qdstrm)|timing_stats_\d+\.json)$`)
 
-// factsFile is the attachment with what is known of a cell's machine and server.
+// factsFile is the attachment with the facts of a cell's machine and server.
 const factsFile = "experiment_facts.json"
 
 // runExperiment writes the files of all cells.
@@ -348,8 +348,7 @@ func planned(row map[string]any, id string) experiment.Cell {
 	return c
 }
 
-// lostCells are the planned cells without a row: they stand in the table with the
-// reason.
+// lostCells are the planned cells without a row. The table lists them with the reason.
 func lostCells(ds *stage.Dataset, measured []experiment.Cell) ([]experiment.Cell, error) {
 	if ds.Planned == nil || ds.Ledger == nil {
 		return nil, nil

@@ -269,8 +269,8 @@ func keyOf(ds *stage.Dataset, sh shape, rec arrow.Record) []string {
 	return dedupe.KeyColumns(ds)
 }
 
-// locked does something while nobody else, in this process or any other, writes
-// into a folder: tables of one folder share a sidecar, and files are merged.
+// locked calls do while no other goroutine or process writes into a folder: tables of one
+// folder share a sidecar, and files are merged.
 func locked(ctx context.Context, rc *stage.RunContext, dir string, do func() error) error {
 	unlock, err := fileutil.LockFolder(ctx, dir,
 		fileutil.Self("aicplan apply: "+rc.Address, filepath.Base(rc.RunDir), time.Now()))

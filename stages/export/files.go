@@ -9,8 +9,8 @@ import (
 
 var _ stage.FileWriter = (*Config)(nil)
 
-// Files implements stage.FileWriter: the file of the flat layout, where it has
-// a name and is not merged with what is there.
+// Files implements stage.FileWriter: the file of the flat layout, if it has a name and is
+// not merged with an existing file.
 func (c *Config) Files() []string {
 	if tree.Layout(c.Layout) != tree.Flat || c.File == "" || c.merges() {
 		return nil

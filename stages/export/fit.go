@@ -88,7 +88,8 @@ func oneOrigin(rec arrow.Record, layout tree.Layout) error {
 	return nil
 }
 
-// wordsOf are the distinct texts of a column in order; none where it holds no text.
+// wordsOf returns the distinct texts of a column in order, or nil if it is not a column of
+// text.
 func wordsOf(rec arrow.Record, name string) []string {
 	arr, err := table.Array(rec, name)
 	if err != nil {
@@ -130,8 +131,8 @@ func list(words []string) string {
 	return strings.Join(words, ", ")
 }
 
-// readsAsNumber says whether readers that guess types take a text for a number:
-// pandas reads 007 as 7, and Python's int() reads 1_0 as 10.
+// readsAsNumber reports whether readers that guess types parse a text as a number: pandas
+// reads 007 as 7, and int() of Python reads 1_0 as 10.
 func readsAsNumber(text string) bool {
 	_, err := strconv.ParseFloat(strings.ReplaceAll(strings.TrimSpace(text), "_", ""), 64)
 	return err == nil || errors.Is(err, strconv.ErrRange)

@@ -89,7 +89,7 @@ func missingOf(t *catalog.Table, f *stage.Forecast) []string {
 	return slices.DeleteFunc(t.Required(), func(c string) bool { return c == "op_name" || slices.Contains(f.Columns, c) })
 }
 
-// tableOf is the name of the perf table that rows of info fill; "" for none.
+// tableOf returns the name of the perf table of rows, or "".
 func (c *Config) tableOf(info stage.Info) string {
 	name := cmp.Or(c.Table, info.Perf)
 	if name == "" {

@@ -7,9 +7,8 @@ import (
 	"strings"
 )
 
-// modelConfig is what the model's config.json says. A field that it does not have,
-// or that is no whole number (some models have a list of one value a layer), is
-// null.
+// modelConfig has the values of a model's config.json. A field is nil if it is missing or is
+// not an integer, such as a list with a value for each layer.
 type modelConfig struct {
 	Type     string
 	DType    string
@@ -24,14 +23,14 @@ type modelConfig struct {
 	Tied     bool
 	Biased   bool // products of every layer have biases
 	PerLayer bool // experts are given for each layer
-	// Odd are fields that are there and say nothing that is known.
+	// Odd are fields with values that are not understood.
 	Odd map[string]bool
-	// Hints says that a field that is not known speaks of experts.
+	// Hints is true if an unknown field suggests experts.
 	Hints bool
 }
 
-// dense are the types of models that have no experts unless their configuration says
-// how many.
+// dense are the types of models that have no experts unless their configuration states
+// some.
 var dense = []string{
 	"llama", "mistral", "ministral", "qwen2", "qwen3", "gemma", "gemma2", "gemma3", "gemma3_text", "phi", "phi3",
 	"gpt2", "gpt_neox", "gptj", "opt",
@@ -39,8 +38,8 @@ var dense = []string{
 	"exaone4", "seed_oss",
 }
 
-// languageParts are where models of several kinds of input have the configuration
-// of their language model.
+// languageParts are the fields in which models of several kinds of input have the
+// configuration of the language model.
 var languageParts = []string{"text_config", "llm_config", "language_config"}
 
 // expertNames are how models call the number of their experts.
@@ -117,7 +116,7 @@ func (m *modelConfig) odd(name string, raw json.RawMessage, unknown bool) {
 	}
 }
 
-// said is true of a field that is there and not null.
+// said reports whether a field exists and is not null.
 func said(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 func word(raw json.RawMessage) string {

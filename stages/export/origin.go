@@ -16,14 +16,14 @@ import (
 // answered their case; rows that were measured have none.
 const importedFrom = "imported_from"
 
-// origin counts rows by where they come from.
+// origin counts rows by their source.
 type origin struct{ collected, imported, unknown int }
 
 func (o origin) and(p origin) origin {
 	return origin{o.collected + p.collected, o.imported + p.imported, o.unknown + p.unknown}
 }
 
-// text is what the outcome says of rows that were not measured, or "".
+// text describes the rows that were not measured, or returns "".
 func (o origin) text() string {
 	switch {
 	case o.imported == 0:
@@ -63,8 +63,8 @@ func originOf(ds *stage.Dataset, rec arrow.Record) (origin, error) {
 	return o, nil
 }
 
-// keptFrom says where rows come from that a merge kept of the file there. A
-// table that was mixed already does not say it of single rows.
+// keptFrom returns the source of the rows that a merge keeps. The sidecar of a mixed table
+// does not state it for single rows.
 func keptFrom(sidecar, name string, kept int) (origin, error) {
 	if kept == 0 {
 		return origin{}, nil

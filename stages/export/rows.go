@@ -114,8 +114,8 @@ func (sh shape) identity() []string {
 	return identity
 }
 
-// withIdentity fills the five identity columns from the dataset's Info where
-// its table does not have them.
+// withIdentity adds the identity columns that the table lacks, with the values of the
+// dataset's Info.
 func withIdentity(rec arrow.Record, ds *stage.Dataset, sh shape, n int) (arrow.Record, error) {
 	op := ds.Info.Op
 	if o, ok := catalog.LookupOp(op); ok && o.OpName != "" {
@@ -155,8 +155,8 @@ func withIdentity(rec arrow.Record, ds *stage.Dataset, sh shape, n int) (arrow.R
 	return rec, nil
 }
 
-// labelled writes the backend's usual word as the published files of the table
-// have it: a few collectors say vLLM where the others say VLLM.
+// labelled replaces the backend's usual word by that of the published files of the table: a
+// few collectors write vLLM, the others VLLM.
 func (sh shape) labelled(words []string) arrow.Array {
 	out := slices.Clone(words)
 	b, ok := catalog.LookupBackend(sh.backend)
@@ -255,8 +255,8 @@ func (sh shape) metrics(rec arrow.Record) []string {
 	return out
 }
 
-// powerColumns returns the power columns to write, or why there are none although
-// rows have a power. A power that is not above zero is no measurement.
+// powerColumns returns the power columns to write, or why there are none although rows have
+// a power. A power that is not above zero is not a measurement.
 func (sh shape) powerColumns(rec arrow.Record) (names []string, dropped string, err error) {
 	if sh.power == PowerNever {
 		return nil, "", nil

@@ -21,7 +21,7 @@ import (
 	"aicplan/systems"
 )
 
-// written says what happened to a file.
+// written counts the rows of a written file.
 type written struct {
 	tree.MergeReport
 	merged bool
@@ -90,14 +90,14 @@ func apart(recs []arrow.Record, key []string) error {
 	return nil
 }
 
-// mergeTries bounds how often a merge begins anew because the file changes under
-// it: by a writer that no lock reaches, or by hand.
+// mergeTries is the maximum number of merges, which are repeated if the file changes
+// meanwhile: by a writer that locks do not reach, or by hand.
 const mergeTries = 20
 
 // For tests: called between reading a file and replacing it, and after that.
 var beforeReplace, afterReplace = func(path string) {}, func(path string) {}
 
-// errMoved says that a file is not the one any more that was read.
+// errMoved reports that a file has changed since it was read.
 var errMoved = errors.New("the file was changed meanwhile")
 
 // payload is what an export writes.
@@ -244,7 +244,7 @@ func (c *Config) writeOnce(rc *stage.RunContext, t target, d payload) (w written
 	return w, append(files, spec...), nil
 }
 
-// digestOf is the digest of a file's bytes, "" where there is none to read.
+// digestOf returns the digest of a file, or "" if it cannot be read.
 func digestOf(path string) string {
 	digest, err := tree.Digest(path)
 	if err != nil {
@@ -253,8 +253,8 @@ func digestOf(path string) string {
 	return digest
 }
 
-// sidecars stages what a folder of a database says about its tables.
-// Rows that a merge kept come from where the sidecar said before.
+// sidecars stages the description of the tables in a folder of a database. The sources of
+// rows that a merge keeps stay.
 func (c *Config) sidecars(batch *fileutil.Batch, t target, d payload, file stage.Artifact, kept int) error {
 	dir := filepath.Dir(t.path)
 	meta := filepath.Join(dir, tree.MetaFile)
@@ -318,8 +318,8 @@ func restage(batch *fileutil.Batch, path string, next func(data []byte) ([]byte,
 	return err
 }
 
-// unanswered says whether a planned case has no row although nothing says that
-// the configuration cannot run.
+// unanswered reports whether a planned case has neither a row nor an unsupported
+// configuration as the reason.
 func unanswered(sets []*stage.Dataset) bool {
 	for _, ds := range sets {
 		if ds.Ledger == nil {

@@ -12,14 +12,14 @@ import (
 	"aicplan/sink/base/textutil"
 )
 
-// Holder is who holds a lock, as its mark says.
+// Holder describes the process that has a lock.
 type Holder struct {
 	PID     int       `json:"pid"`
 	Host    string    `json:"host"`
 	Started time.Time `json:"started"`
 	Command string    `json:"command"`
 	RunID   string    `json:"run_id,omitempty"`
-	// BootID and StartTicks tell a process from a later one with its pid.
+	// BootID and StartTicks distinguish a process from a later one with the same pid.
 	BootID     string `json:"boot_id,omitempty"`
 	StartTicks uint64 `json:"start_ticks,omitempty"`
 }
@@ -41,14 +41,13 @@ func (h *Holder) String() string {
 	return fmt.Sprintf("%q (pid %d on %s, since %s)", textutil.Clip(h.Command, 120), h.PID, h.Host, h.Started.Local().Format("2006-01-02 15:04:05"))
 }
 
-// SameKernel says whether the mark was made under the kernel that runs now. A
-// file lock is then the truth about its holder, in another container too. It is
-// false where that cannot be known: another machine, one of the same name, or
-// this one before its last start.
+// SameKernel reports whether the holder was recorded under the running kernel. A file lock
+// then decides whether the holder is alive, also in another container. It is false for
+// another machine, and for this one before its last boot.
 func (h *Holder) SameKernel() bool { return h.BootID != "" && h.BootID == bootID() }
 
-// Running says whether the holder's process exists. It means something only
-// where pids do: under the same kernel, and in this container.
+// Running reports whether the process of the holder exists. The result is valid only under
+// the same kernel and in the same container.
 func (h *Holder) Running() bool {
 	err := syscall.Kill(h.PID, 0)
 	if err != nil && !errors.Is(err, syscall.EPERM) {
@@ -58,7 +57,7 @@ func (h *Holder) Running() bool {
 	return ticks == 0 || h.StartTicks == 0 || ticks == h.StartTicks
 }
 
-// bootID identifies the running kernel; "" where it cannot be known.
+// bootID identifies the running kernel. It is empty if the kernel does not report it.
 func bootID() string {
 	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
@@ -67,8 +66,8 @@ func bootID() string {
 	return strings.TrimSpace(string(data))
 }
 
-// startTicks is when a process started, in clock ticks since boot; 0 where it
-// cannot be known.
+// startTicks returns the start time of a process in clock ticks since boot, or 0 if it is
+// unknown.
 func startTicks(pid int) uint64 {
 	fields := stat(pid)
 	if len(fields) < 20 {
@@ -81,8 +80,8 @@ func startTicks(pid int) uint64 {
 	return ticks
 }
 
-// stat are the fields of /proc/PID/stat from the state on, which is the third; none
-// where there is no such process.
+// stat returns the fields of /proc/PID/stat from the third one, the state, on. It returns
+// nil if there is no such process.
 func stat(pid int) []string {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {

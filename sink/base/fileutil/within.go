@@ -83,12 +83,12 @@ func prefixes(path string) iter.Seq[string] {
 	}
 }
 
-// maxName is how many bytes a file or a folder may have in its name on the file
-// systems in use; the files that are renamed to it need a few more.
+// maxName is the maximum length of one name in bytes. Temporary names are a few bytes
+// longer.
 const maxName = 240
 
-// BadName says why no file should have a path as its name, or "": what a terminal
-// acts on, and what no file system takes.
+// BadName returns why a path cannot be the name of a file, or "": control characters, which
+// terminals interpret, and names that are too long for a file system.
 func BadName(path string) string {
 	if r, found := textutil.Control(path); found {
 		return fmt.Sprintf("holds the control character %U", r)

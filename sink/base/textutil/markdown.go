@@ -2,8 +2,8 @@ package textutil
 
 import "strings"
 
-// inline keeps text from being HTML or a link: "](", "][" and "]:" make links of
-// what stands before them, and addresses with brackets stay readable.
+// inline escapes HTML and links. The texts "](", "][" and "]:" would make a link of the
+// text before them. Addresses with brackets stay readable.
 var inline = strings.NewReplacer("\r", " ", "\n", " ", "<", "&lt;", "](", "]\\(", "][", "]\\[", "]:", "]\\:")
 
 // Inline is text for a line of Markdown.

@@ -37,8 +37,7 @@ func Count(n int64) string {
 	return sign + s
 }
 
-// Duration writes seconds in the two largest units that they have. What is shorter
-// than a second is a second.
+// Duration formats seconds in the two largest units. Durations below a second are "1s".
 func Duration(seconds float64) string {
 	d := time.Duration(math.Round(seconds)) * time.Second
 	switch {

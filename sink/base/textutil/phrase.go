@@ -1,6 +1,6 @@
-// Package phrase is what messages and reports share: numbers in words, suggestions
-// for a misspelt name, shortened lines, cells of Markdown tables. Every package may
-// import it; it imports nothing of the project.
+// Package textutil formats text that is shown or stored: numbers, suggestions for misspelt
+// names, shortened lines, Markdown, control characters made visible, and secrets removed.
+// Every package may import it.
 package textutil
 
 import (
@@ -20,7 +20,7 @@ func Clip(s string, n int) string {
 	return string(r[:n-3]) + "..."
 }
 
-// ClipFront is Clip for texts whose end tells them apart, such as addresses.
+// ClipFront is Clip for texts that differ at their end, such as addresses.
 func ClipFront(s string, n int) string {
 	r := []rune(s)
 	if len(r) <= n || n < 4 {
@@ -32,8 +32,8 @@ func ClipFront(s string, n int) string {
 // OneLine joins the words of s by single spaces.
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// DidYouMean is " Did you mean "X"?" for the candidate that is likely meant, to
-// be put behind a sentence; "" when none is near.
+// DidYouMean returns ' Did you mean "X"?' with the most similar candidate, to be appended
+// to a sentence, or "" if no candidate is similar.
 func DidYouMean(word string, candidates []string) string {
 	if near := Nearest(word, candidates); near != "" {
 		return ` Did you mean "` + near + `"?`
@@ -49,11 +49,10 @@ func Nearest(word string, candidates []string) string {
 	return ""
 }
 
-// Near returns up to most candidates that word may be a misspelling or a part
-// of, best first; of equally near ones that with fewer
-// wrong letters, then the first in the alphabet. Up to a third
-// of the letters may be wrong (one of three to five). A word that a candidate
-// begins or ends with, as dtype does gemm_dtype, counts as one wrong letter.
+// Near returns up to most candidates that word may be a misspelling or a part of, best
+// first. Candidates of equal distance are sorted by wrong letters and then by name. Up to a
+// third of the letters may be wrong, one of three to five. If a candidate begins or ends
+// with word, as gemm_dtype does with dtype, that counts as one wrong letter.
 func Near(word string, candidates []string, most int) []string {
 	type scored struct {
 		name        string
@@ -113,8 +112,8 @@ func distance(a, b string) int {
 	return above[len(rb)]
 }
 
-// Wrap breaks text into at most lines lines of wide characters, between words
-// where there are any; what does not fit ends in "...".
+// Wrap breaks text into at most the given number of lines of the given width, between words
+// if possible. Text that does not fit ends in "...".
 func Wrap(text string, wide, lines int) []string {
 	wide, lines = max(wide, 8), max(lines, 1)
 	var out []string

@@ -1,6 +1,3 @@
-// Package visible makes text from elsewhere safe to show: what a worker, a plan
-// or a file says may hold characters that move the cursor, hide or reorder text,
-// or run as a formula. They are shown as what they are.
 package textutil
 
 import (
@@ -33,13 +30,13 @@ func Visible(s string) string {
 	return b.String()
 }
 
-// Line is Text on one line.
+// VisibleLine is Visible for one line: line breaks and tabs become spaces.
 func VisibleLine(s string) string {
 	return Visible(strings.NewReplacer("\r\n", " ", "\n", " ", "\t", " ").Replace(s))
 }
 
-// Cell is text for a table that may be opened in a spreadsheet, where text that
-// begins like a formula would run as one: it gets an apostrophe in front.
+// SpreadsheetCell returns text for a table that may be opened in a spreadsheet. Text that a
+// spreadsheet would run as a formula gets an apostrophe in front.
 func SpreadsheetCell(s string) string {
 	if Formula(s) {
 		return "'" + s
@@ -47,8 +44,8 @@ func SpreadsheetCell(s string) string {
 	return s
 }
 
-// Formula says whether a spreadsheet takes text for a formula. Numbers with a
-// sign are none.
+// Formula reports whether a spreadsheet runs a text as a formula. Numbers with a sign are
+// not formulas.
 func Formula(s string) bool {
 	if s == "" {
 		return false
@@ -62,7 +59,7 @@ func Formula(s string) bool {
 	return false
 }
 
-// Control is the first character of s that no value of a measurement may hold, and
+// Control returns the first character that a value of a measurement must not contain, and
 // whether there is one.
 func Control(s string) (r rune, found bool) {
 	for _, r := range s {
@@ -73,12 +70,11 @@ func Control(s string) (r rune, found bool) {
 	return 0, false
 }
 
-// maxValue is how many bytes a value may have: it is a name, or a short list.
+// maxValue is the maximum length of a value in bytes: it is a name or a short list.
 const maxValue = 64 << 10
 
-// Unfit says why text is no value of a perf table, or "". Perf files are read by
-// programs that take a NUL for the end and by spreadsheets that run what begins
-// like a formula.
+// Unfit returns why a text cannot be a value of a perf table, or "". Some readers of perf
+// files stop at a NUL, and spreadsheets run formulas.
 func Unfit(s string) string {
 	if len(s) > maxValue {
 		return fmt.Sprintf("holds a text of %d bytes; %d are the most of a value", len(s), maxValue)
@@ -147,7 +143,7 @@ type Writer struct {
 	// Colors lets escape sequences through that only set colours and weight, for
 	// terminals.
 	Colors bool
-	// Secrets are taken out of what is written.
+	// Secrets are removed from the written text.
 	Secrets *Secrets
 
 	mu   sync.Mutex
@@ -195,8 +191,8 @@ func (w *Writer) show(s string) string {
 	}
 }
 
-// colour says whether parameters of a sequence set nothing but colours and
-// weight: neither hidden nor blinking text.
+// colour reports whether the parameters of an escape sequence set only colours and weight,
+// not hidden or blinking text.
 func colour(params string) bool {
 	for _, p := range strings.Split(params, ";") {
 		switch p {
@@ -225,8 +221,8 @@ func incomplete(s string) int {
 	return 0
 }
 
-// Raw is the writer behind a Writer, for bytes that are no text; others are
-// returned as they are.
+// Raw returns the writer that a Writer writes to, for binary data. It returns other writers
+// unchanged.
 func Raw(w io.Writer) io.Writer {
 	if v, ok := w.(*Writer); ok {
 		return v.W
