@@ -241,21 +241,22 @@ func (a *app) plan(ctx context.Context, f planFlags, opts plan.Options, all *sta
 // otherwise it prints a line every few seconds.
 func (a *app) planProgress() *plan.Progress {
 	every := 5 * time.Second
-	terminal := a.isTerminal(a.stderr)
-	if terminal {
+	if a.isTerminal(a.stderr) {
 		every = time.Second
 	}
+	return plan.NewProgress(every, a.showProgress)
+}
 
-	return plan.NewProgress(every, func(text string, last bool) {
-		switch {
-		case !terminal && !last:
-			fmt.Fprintln(a.stderr, text)
-		case terminal && last:
-			fmt.Fprint(textutil.Raw(a.stderr), "\r\x1b[K")
-		case terminal:
-			fmt.Fprint(textutil.Raw(a.stderr), "\r\x1b[K"+textutil.VisibleLine(text))
-		}
-	})
+// showProgress prints the state of planning; last removes it from a terminal.
+func (a *app) showProgress(text string, last bool) {
+	switch terminal := a.isTerminal(a.stderr); {
+	case !terminal && !last:
+		fmt.Fprintln(a.stderr, text)
+	case terminal && last:
+		fmt.Fprint(textutil.Raw(a.stderr), "\r\x1b[K")
+	case terminal:
+		fmt.Fprint(textutil.Raw(a.stderr), "\r\x1b[K"+textutil.VisibleLine(text))
+	}
 }
 
 // width returns the width for text on stderr: COLUMNS, the terminal's width, or 80.

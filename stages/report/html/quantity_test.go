@@ -28,7 +28,7 @@ func TestMetricHasItsName(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	for _, want := range []string{"metric, median", "Request_throughput ", "<small>request_throughput</small>"} {
+	for _, want := range []string{"metric, median", "Request throughput ", "<small>request_throughput</small>"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("no %q", want)
 		}

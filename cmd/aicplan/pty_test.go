@@ -1,0 +1,137 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"aicplan/sink/base/textutil"
+)
+
+// openPTY returns the two ends of a pseudo terminal with a width.
+func openPTY(t *testing.T, columns int) (master, terminal *os.File) {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	if err != nil {
+		t.Skipf("no pseudo terminals here: %v", err)
+	}
+	t.Cleanup(func() { master.Close() })
+
+	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)
+	if err == nil {
+		err = unix.IoctlSetPointerInt(int(master.Fd()), unix.TIOCSPTLCK, 0)
+	}
+	if err == nil {
+		terminal, err = os.OpenFile(fmt.Sprintf("/dev/pts/%d", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	}
+	if err == nil {
+		err = unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: 50, Col: uint16(columns)})
+	}
+	if err != nil {
+		t.Skipf("no pseudo terminals here: %v", err)
+	}
+
+	return master, terminal
+}
+
+// onTerminal runs aicplan on a terminal and returns all that it printed, escape sequences included.
+func onTerminal(t *testing.T, dir string, columns int, args ...string) string {
+	t.Helper()
+	master, terminal := openPTY(t, columns)
+	cmd := exec.Command(filepath.Join(binDir(t), "aicplan"), args...)
+	cmd.Dir, cmd.Stdin, cmd.Stdout, cmd.Stderr = dir, terminal, terminal, terminal
+	cmd.Env = append(os.Environ(), "COLUMNS=", "NO_COLOR=1", "TERM=xterm")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	terminal.Close()
+
+	var out bytes.Buffer
+	_, err := io.Copy(&out, master) // ends with EIO when the last writer has closed the terminal
+	if err != nil && !errors.Is(err, unix.EIO) {
+		t.Error(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Fatalf("aicplan %v: %v\n%s", args, err, out.String())
+	}
+
+	return strings.ReplaceAll(out.String(), "\r\n", "\n")
+}
+
+// TestOutputOnTerminals runs commands at 80 and 160 columns: escape sequences reach the terminal as they
+// are, no line is wider, and no word is broken.
+func TestOutputOnTerminals(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	plan := `runtime "try" {
+  kind      = "cpu"
+  framework = "TRY"
+  synthetic = true
+}
+grid "a_grid_with_quite_a_long_name" {
+  op = "synthetic"
+  axis "m" { values = [1, 2, 4, 8] }
+}
+collect "a_collect_with_quite_a_long_name" {
+  grid    = grid.a_grid_with_quite_a_long_name
+  runtime = runtime.try
+}
+`
+	if err := os.WriteFile(filepath.Join(dir, "plan.hcl"), []byte(plan), 0o644); err != nil {
+		t.Fatal(err)
+	}
+
+	for _, columns := range []int{80, 160} {
+		for _, args := range [][]string{
+			{"plan", "plan.hcl"}, {"apply", "plan.hcl"}, {"status", "--watch"}, {"status"}, {"ckpt", "list"},
+			{"report", "--list"}, {"describe", "plan.hcl"}, {"show", "collect.a_collect_with_quite_a_long_name"},
+			{"systems", "show"}, {"plan", "--help"},
+		} {
+			out := onTerminal(t, dir, columns, args...)
+			for _, escaped := range []string{`\u001b`, `\u000d`, `\x1b`} {
+				if strings.Contains(out, escaped) {
+					t.Errorf("%d columns: aicplan %v prints an escape sequence as text:\n%s", columns, args, out)
+				}
+			}
+
+			for line := range strings.Lines(out) {
+				line = strings.TrimRight(line, "\n")
+				if n := utf8.RuneCountInString(line); n > columns && !strings.Contains(line, "\x1b") {
+					t.Errorf("%d columns: aicplan %v prints %d: %s", columns, args, n, line)
+				}
+			}
+
+			named := args[0] == "ckpt" || args[0] == "describe" || args[0] == "plan" && args[1] == "plan.hcl"
+			if named && !strings.Contains(out, "a_collect_with_quite_a_long_name") {
+				t.Errorf("%d columns: aicplan %v breaks or omits the name:\n%s", columns, args, out)
+			}
+		}
+	}
+}
+
+// TestPlanningProgressRedraws checks that the line of progress is removed by an escape sequence.
+func TestPlanningProgressRedraws(t *testing.T) {
+	t.Parallel()
+	master, terminal := openPTY(t, 80)
+	a := &app{stderr: &textutil.Writer{W: terminal, Colors: true}}
+	a.showProgress("Planning: 1 of 2 stages, at grid.\x1b[31mred", false)
+	a.showProgress("", true)
+	got := make([]byte, 4096)
+	n, err := master.Read(got)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "\r\x1b[KPlanning: 1 of 2 stages, at grid.\\u001b[31mred\r\x1b[K"
+	if string(got[:n]) != want {
+		t.Errorf("printed %q, want %q", got[:n], want)
+	}
+}
