@@ -249,7 +249,17 @@ type vocabulary struct {
 	lead  string // text before the first word
 	// exact is true if every prompt has one token for each word. Otherwise its tokens have to be counted.
 	exact bool
+	// blocks are random texts of blockWords words, each with a space before it.
+	blocks []string
 }
+
+// Long prompts consist of blocks, which are faster to copy than single words. They begin with ownWords words that are
+// drawn singly, so that no two prompts have a common prefix which a server could cache.
+const (
+	blockWords = 32
+	maxBlocks  = 1024
+	ownWords   = 64
+)
 
 // maxWords limits the number of words of a vocabulary.
 const maxWords = 4096
@@ -259,17 +269,19 @@ const maxWords = 4096
 // unnecessary to count the tokens of each prompt.
 func newVocabulary(t Tokenizer) vocabulary {
 	v := vocabulary{words: common, exact: true}
-	if t == nil || len(t.Words()) == 0 {
-		return v
+	if t != nil && len(t.Words()) > 0 {
+		v.words = t.Words()[:min(len(t.Words()), maxWords)]
+		all := strings.Join(v.words, " ")
+		for _, v.lead = range []string{" ", ""} {
+			if v.exact = len(t.Encode(v.lead+all)) == len(v.words); v.exact {
+				break
+			}
+		}
 	}
 
-	v.words, v.lead = t.Words(), " "
-	v.words = v.words[:min(len(v.words), maxWords)]
-	all := strings.Join(v.words, " ")
-	for _, v.lead = range []string{" ", ""} {
-		if v.exact = len(t.Encode(v.lead+all)) == len(v.words); v.exact {
-			break
-		}
+	m := maker{v: v, rand: rand.New(rand.NewPCG(0x626c6f636b73, 1))}
+	for range maxBlocks {
+		v.blocks = append(v.blocks, " "+strings.TrimPrefix(m.text(blockWords), v.lead))
 	}
 	return v
 }
@@ -313,7 +325,13 @@ func (m *maker) text(n int) string {
 	b.Grow(7 * n) // mean length of the words plus a space
 	b.WriteString(m.v.lead)
 
-	for i := range n {
+	for i := 0; i < n; i++ {
+		if i >= ownWords && n-i >= blockWords {
+			b.WriteString(m.v.blocks[m.rand.IntN(len(m.v.blocks))])
+			i += blockWords - 1
+			continue
+		}
+
 		if i > 0 {
 			b.WriteByte(' ')
 		}
