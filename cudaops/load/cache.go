@@ -81,7 +81,7 @@ type cacheProbe struct {
 func newCacheProbe(r *runner, to *target) *cacheProbe {
 	key, _ := r.settings.key(r.options.Getenv) // newRunner has validated the key
 	t := &http.Transport{DialContext: r.options.Dial, TLSClientConfig: r.tls.Clone(), DisableKeepAlives: true}
-	if r.proxied {
+	if to.proxy != nil {
 		t.Proxy = http.ProxyFromEnvironment
 	}
 	return &cacheProbe{r: r, key: key, base: url.URL{Scheme: to.url.Scheme, Host: to.url.Host},

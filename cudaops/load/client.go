@@ -6,16 +6,15 @@ import (
 	"compress/gzip"
 	"context"
 	"crypto/tls"
+	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"net/http/httptrace"
 	"net/url"
 	"strconv"
 	"strings"
-	"sync/atomic"
 	"time"
 )
 
@@ -42,43 +41,51 @@ func Address(u *url.URL) (string, error) {
 
 // ProxyOf returns the proxy that the environment variables HTTP_PROXY, HTTPS_PROXY and NO_PROXY name for a server, or "".
 func ProxyOf(url string) string {
-	s := Settings{URL: url}
-	target, err := s.Target()
-	if err != nil {
-		return ""
+	if proxy := proxyOf(&Settings{URL: url}); proxy != nil {
+		return proxy.Redacted()
 	}
-
-	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: target})
-	if err != nil || proxy == nil {
-		return ""
-	}
-	return proxy.Redacted()
+	return ""
 }
 
-// newTransport returns a transport that keeps all connections alive and uses the connections opened before
-// the run first.
-func (r *runner) newTransport() *http.Transport {
-	dial := func(ctx context.Context, _, address string) (net.Conn, error) {
-		for _, t := range r.targets {
-			if t.address != address {
-				continue
-			}
-			select {
-			case c := <-t.ready:
-				return c, nil
-			default:
-				return r.dial(ctx, t)
-			}
-		}
-		return nil, fmt.Errorf("%s is no server of the load", address)
+func proxyOf(s *Settings) *url.URL {
+	target, err := s.Target()
+	if err != nil {
+		return nil
 	}
-	t := &http.Transport{DialContext: dial, DialTLSContext: dial, MaxIdleConnsPerHost: 1 << 20,
-		DisableCompression: true}
-	if r.proxied { // the transport connects to the proxy, and through it to an https server
-		t.Proxy, t.DialTLSContext, t.TLSClientConfig = http.ProxyFromEnvironment, nil, r.tls
-		t.DialContext = (&net.Dialer{KeepAlive: 15 * time.Second}).DialContext
+	proxy, err := http.ProxyFromEnvironment(&http.Request{URL: target})
+	if err != nil {
+		return nil
 	}
-	return t
+	return proxy
+}
+
+// proxyAuth returns the header with the credentials of a proxy, or "".
+func proxyAuth(proxy *url.URL) string {
+	if proxy.User == nil {
+		return ""
+	}
+	password, _ := proxy.User.Password()
+	return "Proxy-Authorization: Basic " +
+		base64.StdEncoding.EncodeToString([]byte(proxy.User.Username()+":"+password)) + "\r\n"
+}
+
+// tunnel asks the proxy at the other end of a connection to connect to the target.
+func tunnel(c net.Conn, to *target) error {
+	if err := c.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: %[1]s\r\n%s\r\n", to.address, proxyAuth(to.proxy)); err != nil {
+		return err
+	}
+
+	res, err := http.ReadResponse(bufio.NewReaderSize(c, 1), &http.Request{Method: http.MethodConnect})
+	if err != nil {
+		return fmt.Errorf("the proxy: %w", err)
+	}
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("the proxy does not connect to %s: %s", to.address, res.Status)
+	}
+	return c.SetDeadline(time.Time{})
 }
 
 // dial opens a connection to a server and does the TLS handshake if its URL is https.
@@ -88,9 +95,21 @@ func (r *runner) dial(ctx context.Context, to *target) (net.Conn, error) {
 		dial = (&net.Dialer{KeepAlive: 15 * time.Second}).DialContext
 	}
 
-	c, err := dial(ctx, "tcp", to.address)
+	address := to.address
+	if to.proxy != nil {
+		address = to.proxyAddress
+	}
+
+	c, err := dial(ctx, "tcp", address)
 	if err != nil || to.url.Scheme != "https" {
 		return c, err
+	}
+
+	if to.proxy != nil {
+		if err := tunnel(c, to); err != nil {
+			_ = c.Close() // the error of the proxy is more useful
+			return nil, err
+		}
 	}
 
 	config := r.tls.Clone()
@@ -126,56 +145,14 @@ func explainTLS(err error) error {
 	return err
 }
 
-// stamps are the times of one request on the runner's clock in ns. A field is 0 if the event did not
-// happen. The HTTP transport sets the atomic fields from its own goroutines.
-type stamps struct {
-	connected, sent, first atomic.Int64
-	reused                 atomic.Bool
-
-	body    io.Reader
-	now     func() int64
-	written func() // called when the request was sent; may be nil
-	last    int64  // end of the last read of the body
-	reads   int
-	bytes   int64
-}
-
-func (x *stamps) trace() *httptrace.ClientTrace {
-	return &httptrace.ClientTrace{
-		GotConn: func(c httptrace.GotConnInfo) {
-			x.connected.Store(x.now())
-			x.reused.Store(c.Reused)
-		},
-		WroteRequest: func(httptrace.WroteRequestInfo) {
-			x.sent.Store(x.now())
-			if x.written != nil {
-				x.written()
-			}
-		},
-		GotFirstResponseByte: func() { x.first.Store(x.now()) },
-	}
-}
-
-// Read reads from the response body and stamps each read that returned data.
-func (x *stamps) Read(b []byte) (int, error) {
-	n, err := x.body.Read(b)
-	if n > 0 {
-		x.last = x.now()
-		x.reads++
-		x.bytes += int64(n)
-	}
-	return n, err
-}
-
 // read reads the response to a request: a stream event by event, any other body into s.body.
-func (s *slot) read(res *http.Response, x *stamps) error {
-	x.body = res.Body
-	var in io.Reader = x
+func (s *slot) read(res *http.Response) error {
+	var in io.Reader = res.Body
 
 	switch e := strings.ToLower(res.Header.Get("Content-Encoding")); e {
 	case "", "identity":
 	case "gzip": // some proxies compress even if the client does not accept it
-		z, err := gzip.NewReader(x)
+		z, err := gzip.NewReader(in)
 		if err != nil {
 			return fmt.Errorf("the answer is no gzip: %w", err)
 		}

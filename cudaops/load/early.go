@@ -70,6 +70,21 @@ func (f *failureLimits) exceeded(s *Settings, rec *aiperf.Record) string {
 	return ""
 }
 
+// judgeFailures ends the phase if a request exceeds a limit of failed requests.
+func (p *phase) judgeFailures(rec *aiperf.Record) {
+	if p.warmup {
+		return
+	}
+
+	s := &p.r.settings
+	p.mu.Lock()
+	name := p.failures.exceeded(s, rec)
+	p.mu.Unlock()
+	if name != "" {
+		p.endEarly(name, seconds(s.Grace))
+	}
+}
+
 // watchQueue ends the phase if the number of unanswered requests grows for the seconds of over_saturation. The returned
 // function ends the check.
 func (p *phase) watchQueue(ctx context.Context, from int64) (stop context.CancelFunc) {

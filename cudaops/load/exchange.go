@@ -6,10 +6,8 @@ import (
 	"context"
 	"encoding/hex"
 	"errors"
-	"io"
 	"math/rand/v2"
 	"net/http"
-	"net/http/httptrace"
 	"strings"
 	"time"
 
@@ -31,6 +29,8 @@ type slot struct {
 	events openai.EventReader
 	parser openai.Parser
 	in     *bufio.Reader
+	link   link
+	head   []byte // of the request
 	body   []byte // of a response without streaming
 	text   strings.Builder
 	reason strings.Builder
@@ -42,8 +42,7 @@ type slot struct {
 	rec    *aiperf.Record
 	x      *stamps
 	isSSE  bool
-	done   int64 // when [DONE] was read, or 0
-	cancel context.CancelCauseFunc
+	done   int64       // when [DONE] was read, or 0
 	drain  *time.Timer // ends a body that does not end after [DONE]
 	tokens int         // token ids in the response
 	failed error
@@ -84,7 +83,7 @@ func (s *slot) send(ctx context.Context, rec *aiperf.Record, to *target, body []
 	}
 
 	rec.BytesOut = int64(len(body))
-	x := &stamps{now: r.now}
+	x := &stamps{now: r.now, head: maxHead}
 	s.rec, s.x, s.isSSE, s.done, s.tokens, s.failed = rec, x, false, 0, 0, nil
 	s.body = s.body[:0]
 	s.text.Reset()
@@ -92,50 +91,25 @@ func (s *slot) send(ctx context.Context, rec *aiperf.Record, to *target, body []
 	s.calls.Reset()
 
 	rec.Start = r.now()
-	ctx, stop := context.WithDeadline(ctx, r.timeOf(rec.Start).Add(seconds(r.settings.Timeout)))
-	defer stop()
-	ctx, s.cancel = context.WithCancelCause(ctx)
-	defer s.cancel(nil)
-	if cancelAfter >= 0 {
-		x.written = func() {
-			if cancelAfter == 0 {
-				s.cancel(errGivenUp)
-				return
-			}
-			cancel := s.cancel
-			time.AfterFunc(cancelAfter, func() { cancel(errGivenUp) })
-		}
-	}
-
-	req := &http.Request{
-		Method: http.MethodPost, URL: to.url, Header: r.header.Clone(),
-		Body: io.NopCloser(bytes.NewReader(body)), ContentLength: int64(len(body)),
-		GetBody: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(body)), nil },
-	}
-
-	req.Header["X-Request-Id"], req.Header["X-Correlation-Id"] = []string{rec.ID}, []string{rec.Correlation}
-	res, err := r.transport.RoundTrip(req.WithContext(httptrace.WithClientTrace(ctx, x.trace())))
-	if err == nil {
-		err = s.read(res, x)
-		_ = res.Body.Close() // the body was read or the request has failed
-	}
-
-	end := r.now()
-
-	if rec.Reused = x.reused.Load(); !rec.Reused {
-		rec.Connect = max(x.connected.Load()-rec.Start, 0)
-	}
-
-	rec.Sent, rec.Ack = x.sent.Load(), x.first.Load()
+	s.head = appendHead(s.head[:0], to, rec.ID, rec.Correlation, len(body))
+	res, err := s.exchange(ctx, to, body, cancelAfter)
 	if s.drain != nil {
 		s.drain.Stop()
 		s.drain = nil
 	}
 
-	if errors.Is(context.Cause(ctx), errDrained) {
+	end, cause := r.now(), x.end()
+	if cause != nil && errors.Is(cause, errDrained) {
 		err, x.last = nil, s.done
 	}
 
+	s.link.done(err == nil && cause == nil && res != nil && !res.Close && s.link.in.Buffered() == 0)
+	err = explain(err, cause)
+	if rec.Reused = x.reused; !rec.Reused {
+		rec.Connect = max(x.connected-rec.Start, 0)
+	}
+
+	rec.Sent, rec.Ack = x.sent, x.first
 	rec.Last, rec.Reads, rec.BytesIn = max(x.last, rec.Ack), x.reads, x.bytes
 	rec.Finish = max(rec.Last, rec.Start)
 	if err != nil {
@@ -145,8 +119,34 @@ func (s *slot) send(ctx context.Context, rec *aiperf.Record, to *target, body []
 		}
 	}
 
-	rec.Err = s.judge(res, cancelAfter, err != nil && errors.Is(context.Cause(ctx), errGivenUp))
+	rec.Err = s.judge(res, cancelAfter, errors.Is(err, errGivenUp))
 	s.keep()
+}
+
+// exchange sends the request and reads the response. If the context is cancelled, it fails with context.Canceled.
+func (s *slot) exchange(ctx context.Context, to *target, body []byte, cancelAfter time.Duration) (*http.Response, error) {
+	r, x := s.r, s.x
+	defer context.AfterFunc(ctx, func() { x.interrupt(context.Canceled) })()
+	deadline := r.timeOf(s.rec.Start).Add(seconds(r.settings.Timeout))
+	dialling, cancel := context.WithDeadline(ctx, deadline)
+	defer cancel()
+	if err := s.link.open(dialling, r, to, x); err != nil {
+		return nil, err
+	}
+
+	if cancelAfter > 0 {
+		defer time.AfterFunc(cancelAfter, func() { x.interrupt(errGivenUp) }).Stop()
+	}
+
+	res, err := s.link.roundTrip(s.head, body, deadline, x, cancelAfter == 0)
+	if err != nil {
+		return nil, err
+	}
+
+	if err := s.read(res); err != nil {
+		return res, err
+	}
+	return res, res.Body.Close() // reads the end of the body
 }
 
 // event handles one message of the stream. It returns nil even for bad messages and records the first error
@@ -184,8 +184,8 @@ func (s *slot) event(e openai.Event) error {
 func (s *slot) end() {
 	if s.done == 0 {
 		s.done = s.x.last
-		cancel := s.cancel
-		s.drain = time.AfterFunc(drainTime, func() { cancel(errDrained) })
+		x := s.x
+		s.drain = time.AfterFunc(drainTime, func() { x.interrupt(errDrained) })
 	}
 }
 

@@ -43,6 +43,7 @@ type Host struct {
 
 	init     worker.Init
 	patience time.Duration
+	deaf     bool                                                                 // ignore signals, for tests on a virtual clock
 	dial     func(ctx context.Context, network, address string) (net.Conn, error) // of tests; nil is TCP
 	beside   Options                                                              // Stop and Progress of the running case
 

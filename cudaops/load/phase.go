@@ -40,7 +40,8 @@ type phase struct {
 	cutoff    context.CancelFunc
 	abort     context.CancelFunc     // cancels open requests
 	endedBy   atomic.Pointer[string] // the first reason to end early
-	mu        sync.Mutex             // protects cancel
+	mu        sync.Mutex             // protects cancel and failures
+	failures  failureLimits
 	cancel    *rand.Rand
 	collector aiperf.Collector
 	groups    groups
@@ -144,6 +145,8 @@ func (p *phase) stop() { p.end.Do(func() { close(p.ending) }) }
 func (p *phase) over() bool {
 	select {
 	case <-p.ending:
+		return true
+	case <-p.cut.Done():
 		return true
 	default:
 		return false
@@ -265,6 +268,7 @@ func (p *phase) turn(ctx context.Context, s *slot, ses *session, due, free int64
 	s.send(ctx, rec, ses.to, body, p.giveUp())
 	s.filled()
 	r.inFlight.Add(-1)
+	p.judgeFailures(rec)
 	ses.id = rec.Correlation
 	ok := rec.Err == nil
 	if ok {
@@ -413,7 +417,6 @@ func (p *phase) record() (wait func()) {
 			}
 		}()
 		defer r.caught()
-		var failures failureLimits
 		take := func(rec *aiperf.Record) {
 			v := p.collector.Add(rec)
 			if p.slicer != nil {
@@ -436,9 +439,6 @@ func (p *phase) record() (wait func()) {
 
 		var kept []*aiperf.Record
 		for rec := range r.records {
-			if name := failures.exceeded(&r.settings, rec); name != "" && !p.warmup {
-				p.endEarly(name, seconds(r.settings.Grace))
-			}
 			if r.counter != nil {
 				kept = append(kept, rec) // counting during the phase would put load on the server
 				continue

@@ -229,7 +229,10 @@ const patience = 5 * time.Second
 // interrupts returns a context that is done some time after a signal to end the process.
 func (h *Host) interrupts() (context.Context, func()) {
 	signals := make(chan os.Signal, 1)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !h.deaf {
+		signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	}
+
 	ctx, cancel := context.WithCancel(context.Background())
 	go func() {
 		select {

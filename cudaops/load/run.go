@@ -128,8 +128,6 @@ type runner struct {
 	options   Options
 	targets   []*target
 	tls       *tls.Config // nil for http
-	transport *http.Transport
-	proxied   bool        // HTTP_PROXY or HTTPS_PROXY applies to url
 	header    http.Header // of every request
 	secrets   *textutil.Secrets
 	request   openai.Request
@@ -182,7 +180,16 @@ func newRunner(s Settings, o Options) (*runner, error) {
 
 		t.ready = make(chan net.Conn, r.width())
 		r.targets = append(r.targets, t)
-		r.proxied = r.proxied || o.Dial == nil && ProxyOf(text) != ""
+		one := s
+		one.URL = text
+		if t.proxy = proxyOf(&one); o.Dial != nil {
+			t.proxy = nil
+		}
+		if t.proxy != nil {
+			if t.proxyAddress, err = Address(t.proxy); err != nil {
+				return nil, fmt.Errorf("the proxy of %s: %w", text, err)
+			}
+		}
 		if t.url.Scheme == "https" && r.tls == nil {
 			r.tls = &tls.Config{MinVersion: tls.VersionTLS12}
 			if o.TLS != nil {
@@ -202,7 +209,6 @@ func newRunner(s Settings, o Options) (*runner, error) {
 		r.tls.RootCAs = own.RootCAs
 	}
 
-	r.transport = r.newTransport()
 	key, err := s.key(o.Getenv)
 	if err != nil {
 		return nil, err
@@ -224,6 +230,9 @@ func newRunner(s Settings, o Options) (*runner, error) {
 	}
 
 	r.header = header(s, key)
+	for _, t := range r.targets {
+		t.head = r.requestHead(t)
+	}
 	r.secrets = textutil.NewSecrets(key)
 	r.base = time.Now()
 	r.baseUnix = r.base.UnixNano()
@@ -358,6 +367,11 @@ func (r *runner) run(ctx context.Context) (*Traffic, error) {
 	defer r.abort()
 	n := r.width()
 	slots := make([]*slot, n)
+	defer func() {
+		for _, s := range slots {
+			s.link.close()
+		}
+	}()
 
 	for i := range slots {
 		slots[i] = r.newSlot()
@@ -446,10 +460,6 @@ func (r *runner) caught() {
 
 // connect opens n connections, at most 64 at a time.
 func (r *runner) connect(ctx context.Context, n int) error {
-	if r.proxied {
-		return nil // connections are opened by requests
-	}
-
 	ctx, cancel := context.WithTimeout(ctx, min(seconds(r.settings.Timeout), time.Minute))
 	defer cancel()
 	var g errgroup.Group
@@ -481,7 +491,6 @@ func (r *runner) connect(ctx context.Context, n int) error {
 
 // close closes all connections.
 func (r *runner) close() {
-	r.transport.CloseIdleConnections()
 	for _, t := range r.targets {
 		for len(t.ready) > 0 {
 			_ = (<-t.ready).Close() // an unused connection, so its error does not matter

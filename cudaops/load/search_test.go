@@ -30,7 +30,7 @@ func TestSearchFindsTheKnee(t *testing.T) {
 				h := NewHost(worker.Init{Options: map[string]any{"url": "mock:80", "model": "m"}, Spool: t.TempDir(),
 					Blocks: json.RawMessage(fmt.Sprintf(
 						`{"load": %s, "search": {"over": %q, "max": 500, "slo": {"ttft_p99": 110, "error_rate": 0}}}`, c.load, c.over))})
-				h.dial = srv.Dial
+				h.dial, h.deaf = srv.Dial, true
 				var out emitter
 				row, _, err := h.Load(t.Context(), worker.Case{ID: "abcdef0123456789", Op: "chat", Params: []byte(`{}`)}, &out)
 				srv.Close()

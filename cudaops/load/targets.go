@@ -16,10 +16,13 @@ const TargetsFile = "targets.json"
 
 // target is a server and the connections that were opened to it before the run.
 type target struct {
-	name    string // as in the plan
-	url     *url.URL
-	address string
-	ready   chan net.Conn
+	name         string // as in the plan
+	url          *url.URL
+	address      string
+	proxy        *url.URL // nil without a proxy
+	proxyAddress string
+	head         []byte // of all requests
+	ready        chan net.Conn
 }
 
 // targetURLs returns the URLs of the servers as in the plan.
