@@ -45,7 +45,7 @@ func (s *scope) forEachKeys(d *blockDecl, v cty.Value) ([]keyed, hcl.Diagnostics
 			out = append(out, keyed{k.AsString(), e})
 		}
 
-		if order := s.keyOrder(d.forEach, 0); order != nil {
+		if order := s.keyOrder(d.forEach); order != nil {
 			sort.SliceStable(out, func(i, j int) bool { return order[out[i].key] < order[out[j].key] })
 		}
 
@@ -105,64 +105,24 @@ func (s *scope) firstStageRef(expr hcl.Expression) string {
 // keyOrder returns the source order of the keys of an object literal, which object values do not
 // preserve. It follows locals, variables, module outputs and the for_each of other stages. It
 // returns nil if the order is unknown; keys are then sorted by name.
-func (s *scope) keyOrder(expr hcl.Expression, depth int) map[string]int {
-	if depth > 8 {
-		return nil
-	}
-
+func (s *scope) keyOrder(expr hcl.Expression) map[string]int {
+	order := map[string]int{}
+	from, expr := s.literal(expr, true, 0)
 	switch e := expr.(type) {
-	case *hclsyntax.ParenthesesExpr:
-		return s.keyOrder(e.Expression, depth+1)
-
-	case *counted:
-		return s.keyOrder(e.Expression, depth+1)
-
 	case *hclsyntax.ObjectConsExpr:
-		order := map[string]int{}
 		for i, item := range e.Items {
-			k, diags := s.eval(item.KeyExpr, nil)
-			if diags.HasErrors() || !k.IsKnown() || k.IsNull() || k.Type() != cty.String {
+			key, ok := from.keyText(item.KeyExpr)
+			if !ok {
 				return nil
 			}
-			order[k.AsString()] = i
+			order[key] = i
 		}
-
 		return order
 
-	case *hclsyntax.ForExpr:
-		if key, ok := e.KeyExpr.(*hclsyntax.ScopeTraversalExpr); ok && key.Traversal.RootName() == e.KeyVar &&
-			len(key.Traversal) == 1 {
-			return s.keyOrder(e.CollExpr, depth+1)
-		}
-
 	case *hclsyntax.ScopeTraversalExpr:
-		t := e.Traversal
-		if len(t) < 2 {
-			return nil
-		}
-
-		step, ok := t[1].(hcl.TraverseAttr)
-		if !ok {
-			return nil
-		}
-		if len(t) == 3 && t.RootName() == "module" {
-			return s.outputOrder(step.Name, t[2], depth)
-		}
-
-		if len(t) != 2 {
-			return nil
-		}
-		if t.RootName() == "var" {
-			return s.variableOrder(step.Name, depth)
-		}
-
-		if a, ok := s.decl.locals[step.Name]; ok && t.RootName() == "local" {
-			return s.keyOrder(a.Expr, depth+1)
-		}
-
-		if d := s.stageBlock(t.RootName(), step.Name); d != nil && d.forEach != nil {
-			ins, _ := s.instancesOf(d)
-			order := map[string]int{}
+		root, name := named(e.Traversal)
+		if d := from.stageBlock(root, name); d != nil && d.forEach != nil && len(e.Traversal) == 2 {
+			ins, _ := from.instancesOf(d)
 			for i, in := range ins {
 				order[in.Key] = i
 			}
@@ -173,89 +133,89 @@ func (s *scope) keyOrder(expr hcl.Expression, depth int) map[string]int {
 	return nil
 }
 
-// variableOrder is keyOrder for a variable. It uses the module argument, the value given from
-// outside the plan, or the default.
-func (s *scope) variableOrder(name string, depth int) map[string]int {
-	d := s.decl.variables[name]
-	if d == nil {
-		return nil
-	}
-
-	if s.parent != nil {
-		if a, ok := s.call.body.Attributes[name]; ok {
-			return s.parent.keyOrder(a.Expr, depth+1)
-		}
-	} else if g, ok := s.l.rootVars[name]; ok {
-		expr := g.expr
-		if expr == nil {
-			var diags hcl.Diagnostics
-			if expr, diags = s.l.src.expression(g.text, g.rng.Filename); diags.HasErrors() {
-				return nil
-			}
-		}
-
-		return s.keyOrder(expr, depth+1)
-	}
-
-	if d.written == nil {
-		return nil
-	}
-
-	return s.keyOrder(d.written, depth+1)
-}
-
 // itemOf returns the expression that defines the value of one for_each key, and the module that
 // contains it. If the item cannot be determined, it returns the expression that produces all items,
 // and item is false.
-func (s *scope) itemOf(expr hcl.Expression, key string, depth int) (from *scope, found hcl.Expression, item bool) {
+func (s *scope) itemOf(expr hcl.Expression, key string) (from *scope, found hcl.Expression, item bool) {
+	from, found = s.literal(expr, false, 0)
+	if obj, ok := found.(*hclsyntax.ObjectConsExpr); ok {
+		for _, item := range obj.Items {
+			if k, ok := from.keyText(item.KeyExpr); ok && k == key {
+				return from, item.ValueExpr, true
+			}
+		}
+	}
+	return from, found, false
+}
+
+func (s *scope) keyText(expr hcl.Expression) (string, bool) {
+	k, diags := s.eval(expr, nil)
+	if diags.HasErrors() || !k.IsKnown() || k.IsNull() || k.Type() != cty.String {
+		return "", false
+	}
+	return k.AsString(), true
+}
+
+// literal follows an expression to the object literal that defines its value, as far as possible. It
+// returns the expression that it reached and the module that contains it. With keysOnly it also
+// follows what has the same keys and other values.
+func (s *scope) literal(expr hcl.Expression, keysOnly bool, depth int) (*scope, hcl.Expression) {
 	if depth > 8 {
-		return s, expr, false
+		return s, expr
 	}
 
 	switch e := expr.(type) {
 	case *hclsyntax.ParenthesesExpr:
-		return s.itemOf(e.Expression, key, depth+1)
+		return s.literal(e.Expression, keysOnly, depth+1)
 
-	case *hclsyntax.ObjectConsExpr:
-		for _, item := range e.Items {
-			if k, diags := s.eval(item.KeyExpr, nil); !diags.HasErrors() && k.IsKnown() && !k.IsNull() &&
-				k.Type() == cty.String && k.AsString() == key {
-				return s, item.ValueExpr, true
-			}
+	case *counted:
+		return s.literal(e.Expression, keysOnly, depth+1)
+
+	case *hclsyntax.ForExpr:
+		if key, ok := e.KeyExpr.(*hclsyntax.ScopeTraversalExpr); ok && keysOnly && len(key.Traversal) == 1 &&
+			key.Traversal.RootName() == e.KeyVar {
+			return s.literal(e.CollExpr, keysOnly, depth+1)
 		}
 
 	case *hclsyntax.ScopeTraversalExpr:
-		if len(e.Traversal) != 2 {
-			break
-		}
-		step, ok := e.Traversal[1].(hcl.TraverseAttr)
-		if !ok {
-			break
-		}
-
-		switch root := e.Traversal.RootName(); {
-		case root == "local" && s.decl.locals[step.Name] != nil:
-			return s.itemOf(s.decl.locals[step.Name].Expr, key, depth+1)
-		case root == "var" && s.parent != nil && s.call.body.Attributes[step.Name] != nil:
-			return s.parent.itemOf(s.call.body.Attributes[step.Name].Expr, key, depth+1)
+		if from, next := s.definition(e.Traversal, keysOnly); next != nil {
+			return from.literal(next, keysOnly, depth+1)
 		}
 	}
 
-	return s, expr, false
+	return s, expr
 }
 
-// outputOrder is keyOrder for a module output.
-func (s *scope) outputOrder(module string, step hcl.Traverser, depth int) map[string]int {
-	a, ok := step.(hcl.TraverseAttr)
-	d, declared := s.decl.blocks["module"][module]
-	if !ok || !declared {
-		return nil
+// definition returns the expression that a reference to a local, a variable or a module output stands
+// for, or nil.
+func (s *scope) definition(t hcl.Traversal, keysOnly bool) (*scope, hcl.Expression) {
+	root, name := named(t)
+	switch {
+	case root == "local" && len(t) == 2 && s.decl.locals[name] != nil:
+		return s, s.decl.locals[name].Expr
+
+	case root == "var" && len(t) == 2 && s.decl.variables[name] != nil:
+		if s.parent != nil {
+			if a := s.call.body.Attributes[name]; a != nil {
+				return s.parent, a.Expr
+			}
+		} else if g, ok := s.l.rootVars[name]; ok && keysOnly {
+			if g.expr == nil {
+				g.expr, _ = s.l.src.expression(g.text, g.rng.Filename)
+			}
+			return s, g.expr
+		}
+		if keysOnly {
+			return s, s.decl.variables[name].written
+		}
+
+	case root == "module" && len(t) == 3 && keysOnly && s.decl.blocks["module"][name] != nil:
+		children, diags := s.modulesNamed(s.decl.blocks["module"][name])
+		attr, ok := t[2].(hcl.TraverseAttr)
+		if ok && !diags.HasErrors() && len(children) == 1 && children[0].decl.outputs[attr.Name] != nil {
+			return children[0], children[0].decl.outputs[attr.Name].value
+		}
 	}
 
-	children, diags := s.modulesNamed(d)
-	if diags.HasErrors() || len(children) != 1 || children[0].decl.outputs[a.Name] == nil {
-		return nil
-	}
-
-	return children[0].keyOrder(children[0].decl.outputs[a.Name].value, depth+1)
+	return s, nil
 }

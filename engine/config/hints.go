@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/hclsyntax"
 )
 
 // impure are functions of other languages that read external state. Plans do not have them.
@@ -23,11 +22,8 @@ func hinted(d *hcl.Diagnostic, files map[string]*hcl.File) *hcl.Diagnostic {
 	out := *d
 	switch d.Summary {
 	case "Missing newline after argument":
-		switch next := after(d, files); {
-		case strings.HasPrefix(next, "=") && !strings.HasPrefix(next, "=="):
+		if next := textAt(d, files); strings.HasPrefix(next, "=") && !strings.HasPrefix(next, "==") {
 			out.Detail += " If this compares, write == instead of =."
-		case operator.MatchString(next):
-			out.Detail += " Conditions are joined by && and ||, and ! is not."
 		}
 
 	case "Call to unknown function":
@@ -48,16 +44,13 @@ func hinted(d *hcl.Diagnostic, files map[string]*hcl.File) *hcl.Diagnostic {
 		}
 
 	case "Argument or block definition required":
-		switch text := fileOf(d, files); {
-		case strings.HasPrefix(strings.TrimSpace(text), "{"):
+		if f := files[subjectFile(d)]; f != nil && strings.HasPrefix(strings.TrimSpace(string(f.Bytes)), "{") {
 			out.Detail = "This looks like JSON. Plans are written in HCL: name = value, and kind \"name\" { ... }."
-		case strings.HasPrefix(after(d, files), ":") || strings.Contains(lineOf(d, text), ":"):
-			out.Detail = "A value is set by name = value, and a block is kind \"name\" { ... }; there is no colon in either."
 		}
 
 	case "Invalid operand":
-		if textual(d.Expression) && strings.Contains(d.Detail, "a number is required") {
-			out.Detail = "Operators take numbers. Text is joined as \"${a}${b}\", and compared with == and !=."
+		if strings.HasSuffix(d.Detail, "a number is required.") {
+			out.Detail += " Text is joined as \"${a}${b}\", and compared with == and !=."
 		}
 
 	case "Invalid character":
@@ -72,46 +65,18 @@ func hinted(d *hcl.Diagnostic, files map[string]*hcl.File) *hcl.Diagnostic {
 	return &out
 }
 
-// textual reports whether an expression is a template, or an operation with a template as operand.
-func textual(e hcl.Expression) bool {
-	switch e := e.(type) {
-	case *hclsyntax.TemplateExpr, *hclsyntax.TemplateWrapExpr:
-		return true
-	case *hclsyntax.BinaryOpExpr:
-		return textual(e.LHS) || textual(e.RHS)
-	}
-	return false
-}
-
-// fileOf returns the text of the file that a diagnostic is about, or "".
-func fileOf(d *hcl.Diagnostic, files map[string]*hcl.File) string {
-	if d.Subject == nil || files[d.Subject.Filename] == nil {
+func subjectFile(d *hcl.Diagnostic) string {
+	if d.Subject == nil {
 		return ""
 	}
-	return string(files[d.Subject.Filename].Bytes)
+	return d.Subject.Filename
 }
 
-// lineOf returns the line of text that a diagnostic is about, or "".
-func lineOf(d *hcl.Diagnostic, text string) string {
-	lines := strings.Split(text, "\n")
-	if n := d.Subject.Start.Line; n >= 1 && n <= len(lines) {
-		return lines[n-1]
-	}
-	return ""
-}
-
-var operator = regexp.MustCompile(`^(and|or|not)\b`)
-
-// after returns up to 8 bytes of source text at the start of a diagnostic, or "" if the file is
-// unknown.
-func after(d *hcl.Diagnostic, files map[string]*hcl.File) string {
-	if d.Subject == nil || files[d.Subject.Filename] == nil {
+// textAt returns the source text that begins at a diagnostic, or "" if the file is unknown.
+func textAt(d *hcl.Diagnostic, files map[string]*hcl.File) string {
+	f := files[subjectFile(d)]
+	if f == nil || d.Subject.Start.Byte > len(f.Bytes) {
 		return ""
 	}
-	text := files[d.Subject.Filename].Bytes
-	if at := d.Subject.Start.Byte; at >= 0 && at < len(text) {
-		return string(text[at:min(len(text), at+8)])
-	}
-
-	return ""
+	return string(f.Bytes[d.Subject.Start.Byte:])
 }

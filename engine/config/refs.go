@@ -363,12 +363,12 @@ func (t *tracer) each(r ref, each *eachValue) {
 		return
 	}
 
-	from, expr, item := each.from.itemOf(each.expr, each.key, 0)
+	from, expr, item := each.from.itemOf(each.expr, each.key)
 	key := &each.key
 	if item {
 		key = nil // the item itself is not keyed
 		if attr != "" {
-			from, expr, _ = from.itemOf(expr, attr, 0)
+			from, expr, _ = from.itemOf(expr, attr)
 		}
 	}
 

@@ -28,10 +28,9 @@ func Assignment(entry string) string { return strings.TrimPrefix(entry, envPrefi
 // givenValue is a value from outside the plan. It is converted when used, because its meaning
 // depends on the declared type.
 type givenValue struct {
-	text   string         // from a flag or an environment variable
-	expr   hcl.Expression // from a file
-	rng    hcl.Range
-	origin string
+	text string         // from a flag or an environment variable
+	expr hcl.Expression // from a file
+	rng  hcl.Range
 }
 
 // convert converts a value to the declared type and fills in optional attributes.
@@ -66,30 +65,39 @@ func (d *variableDecl) convert(v cty.Value) (cty.Value, error) {
 func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Diagnostics) {
 	out := map[string]givenValue{}
 	var diags hcl.Diagnostics
-	known := namesOf(root.variables)
-	for _, kv := range l.opts.Environ {
-		name, value, ok := strings.Cut(kv, "=")
-		if !ok || !strings.HasPrefix(name, envPrefix) {
-			continue
+	// declared reports whether a variable exists, and adds a diagnostic if not.
+	declared := func(name string, at hcl.Range, severity hcl.DiagnosticSeverity) bool {
+		if root.variables[name] != nil {
+			return true
 		}
 
-		short := strings.TrimPrefix(name, envPrefix)
-		at := l.src.text(name, value)
-		if _, declared := root.variables[short]; !declared {
-			if l.opts.Shared {
-				continue
-			}
-			diags = append(diags, warnAt(at, "Value for an undeclared variable",
-				fmt.Sprintf("The environment sets %s, but the plan has no variable %q; the value is ignored.%s", name,
-					short, didYouMean(short, known))))
-			continue
+		effect := "."
+		if severity == hcl.DiagWarning {
+			effect = "; the value is ignored."
 		}
 
-		out[short] = givenValue{text: value, rng: l.hide(root, short, at, name, ""), origin: "the environment"}
+		diags = append(diags, &hcl.Diagnostic{Severity: severity, Summary: "Value for an undeclared variable",
+			Detail:  fmt.Sprintf("The plan has no variable %q%s%s", name, effect, didYouMean(name, namesOf(root.variables))),
+			Subject: at.Ptr()})
+		return false
 	}
 
-	files := append(autoVarFiles(root.dir), l.opts.VarFiles...)
-	for _, path := range files {
+	for _, kv := range l.opts.Environ {
+		env, value, ok := strings.Cut(kv, "=")
+		if !ok || !strings.HasPrefix(env, envPrefix) {
+			continue
+		}
+
+		name := Assignment(env)
+		if l.opts.Shared && root.variables[name] == nil {
+			continue
+		}
+		if at := l.src.text(env, value); declared(name, at, hcl.DiagWarning) {
+			out[name] = givenValue{text: value, rng: l.hide(root, name, at, env, "")}
+		}
+	}
+
+	for _, path := range append(autoVarFiles(root.dir), l.opts.VarFiles...) {
 		f, more := l.src.file(path)
 		diags = append(diags, more...)
 		if f == nil || more.HasErrors() {
@@ -99,23 +107,18 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 		attrs, more := f.Body.JustAttributes()
 		diags = append(diags, more...)
 		for _, name := range sortedKeys(attrs) {
-			a := attrs[name]
-			if _, declared := root.variables[name]; !declared {
-				diags = append(diags, warnAt(a.NameRange, "Value for an undeclared variable",
-					fmt.Sprintf("The plan has no variable %q; the value is ignored.%s", name, didYouMean(name, known))))
-				continue
+			if a := attrs[name]; declared(name, a.NameRange, hcl.DiagWarning) {
+				out[name] = givenValue{expr: a.Expr,
+					rng: l.hide(root, name, a.Expr.Range(), shortRange(a.Range), name+" = ")}
 			}
-
-			out[name] = givenValue{expr: a.Expr,
-				rng:    l.hide(root, name, a.Expr.Range(), shortRange(a.Range), name+" = "),
-				origin: f.Body.MissingItemRange().Filename}
 		}
 	}
 
 	for _, kv := range l.opts.Vars {
 		name, value, ok := strings.Cut(kv, "=")
 		name = strings.TrimSpace(name)
-		rng := l.src.text(strings.TrimSpace("--var "+name), kv)
+		flag := strings.TrimSpace("--var " + name)
+		rng := l.src.text(flag, kv)
 		if !ok || name == "" {
 			diags = append(diags, errorAt(rng, "Invalid --var", fmt.Sprintf("Write --var 'NAME=VALUE', not %q.", kv)))
 			if v := root.variables[name]; v != nil {
@@ -124,39 +127,29 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 			continue
 		}
 
-		if _, declared := root.variables[name]; !declared {
-			if l.opts.Shared {
-				continue
-			}
-			diags = append(diags, errorAt(rng, "Value for an undeclared variable",
-				fmt.Sprintf("The plan has no variable %q.%s", name, didYouMean(name, known))))
+		if l.opts.Shared && root.variables[name] == nil || !declared(name, rng, hcl.DiagError) {
 			continue
 		}
 
-		rng = l.hide(root, name, rng, strings.TrimSpace("--var "+name), name+"=")
+		rng = l.hide(root, name, rng, flag, name+"=")
 		if root.variables[name].sensitive {
 			diags = append(diags, warnAt(rng, "Sensitive value on the command line",
 				fmt.Sprintf("Others on this machine can read it in the list of processes, and shells keep it in their history. Give it as %s%s, or in a file with --var-file.", envPrefix, name)))
 		}
 
-		out[name] = givenValue{text: value, rng: rng, origin: "--var"}
+		out[name] = givenValue{text: value, rng: rng}
 	}
 
 	for name, a := range l.opts.Optional {
-		if _, declared := root.variables[name]; declared {
-			out[name] = givenValue{expr: a.Expr, rng: a.Expr.Range(), origin: a.SrcRange.Filename}
+		if root.variables[name] != nil {
+			out[name] = givenValue{expr: a.Expr, rng: a.Expr.Range()}
 		}
 	}
 
 	for _, name := range sortedKeys(l.opts.Given) {
-		a := l.opts.Given[name]
-		if _, declared := root.variables[name]; !declared {
-			diags = append(diags, errorAt(a.NameRange, "Value for an undeclared variable",
-				fmt.Sprintf("The plan has no variable %q.%s", name, didYouMean(name, known))))
-			continue
+		if a := l.opts.Given[name]; declared(name, a.NameRange, hcl.DiagError) {
+			out[name] = givenValue{expr: a.Expr, rng: a.Expr.Range()}
 		}
-
-		out[name] = givenValue{expr: a.Expr, rng: a.Expr.Range(), origin: a.SrcRange.Filename}
 	}
 
 	return out, diags
