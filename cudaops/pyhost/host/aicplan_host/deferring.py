@@ -32,8 +32,10 @@ class Later(float):
         return Later(float(self) + sign * float(other), terms, self.branches)
 
     def _times(self, factor):
-        if isinstance(factor, Later) or not isinstance(factor, (int, float)):
+        if not isinstance(factor, (int, float)):
             return NotImplemented
+        if isinstance(factor, Later):
+            return self._estimate(float(self) * float(factor))
         return Later(float(self) * factor, {h: f * factor for h, f in self.terms.items()}, self.branches)
 
     def __add__(self, other):
@@ -53,7 +55,23 @@ class Later(float):
     __rmul__ = __mul__
 
     def __truediv__(self, other):
-        return NotImplemented if isinstance(other, Later) or not isinstance(other, (int, float)) else self._times(1 / other)
+        if not isinstance(other, (int, float)):
+            return NotImplemented
+        return self._estimate(float(self) / float(other)) if isinstance(other, Later) else self._times(1 / other)
+
+    def __rtruediv__(self, other):
+        return self._estimate(other / float(self))
+
+    def __pow__(self, other, modulus=None):
+        return self._estimate(float(self) ** other)
+
+    def __floordiv__(self, other):
+        return self._estimate(float(self) // other)
+
+    def _estimate(self, value):
+        """A number that cannot be worked out later: the call has gone a wrong way with it."""
+        self.branches.append(None)
+        return value
 
     def __neg__(self):
         return self._times(-1)
@@ -137,9 +155,13 @@ class Deferral:
 
     def mistaken(self):
         """Whether the call has taken another way than it would have with the measured numbers."""
-        return any(
-            compare(Form(a).value(self.measured), Form(b).value(self.measured)) != outcome for compare, a, b, outcome in self._branches
-        )
+        for branch in self._branches:
+            if branch is None:
+                return True
+            compare, a, b, outcome = branch
+            if compare(Form(a).value(self.measured), Form(b).value(self.measured)) != outcome:
+                return True
+        return False
 
 
 class Deferred:
