@@ -398,21 +398,4 @@ func TestContextsAndNearest(t *testing.T) {
 			t.Error(d)
 		}
 	}
-	if err := s.RemoveJournal(list[0]); err == nil || !strings.Contains(err.Error(), "is in use") {
-		t.Errorf("removing an open journal: %v", err)
-	}
-	dir := s.Dir()
-	if err := s.Close(); err != nil {
-		t.Fatal(err)
-	}
-	s = open(t, dir, Options{})
-	if err := s.RemoveJournal(list[0]); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.RemoveJournal(list[0]); !errors.Is(err, ErrMissing) {
-		t.Errorf("removing twice: %v", err)
-	}
-	if rest, err := s.Contexts(""); err != nil || len(rest) != 2 {
-		t.Errorf("%v, %v", rest, err)
-	}
 }

@@ -2,10 +2,8 @@ package checkpoint
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"aicplan/sink/base/fileutil"
 )
@@ -223,41 +221,4 @@ func (s *Store) walkObjects(visit func(path, digest string, info fs.FileInfo) er
 	}
 
 	return nil
-}
-
-// RemoveJournal removes the journal of a context, so its cases will be measured again. It fails if this
-// store has the journal open, and with ErrMissing if there is no journal.
-func (s *Store) RemoveJournal(c ContextInfo) error {
-	if err := s.ensure(); err != nil {
-		return err
-	}
-	s.mu.Lock()
-	open := s.journals[c.Dir] != nil
-	s.mu.Unlock()
-	if open {
-		return fmt.Errorf("the journal of %s (%s) is in use", c.Op, short(c.Digest))
-	}
-
-	// Remove the segments before context.json, so that an interrupted removal leaves a valid journal.
-	paths, err := segmentPaths(c.Dir)
-	if err != nil {
-		return err
-	}
-	if len(paths) == 0 {
-		if _, err := os.Stat(c.Dir); errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("journal of %s: %w", c.Op, ErrMissing)
-		}
-	}
-
-	for _, p := range paths {
-		if err := s.files.Remove(p); err != nil {
-			return s.explain("remove", p, err)
-		}
-	}
-
-	if err := os.RemoveAll(c.Dir); err != nil {
-		return s.explain("remove", c.Dir, err)
-	}
-
-	return s.files.SyncDir(filepath.Dir(c.Dir))
 }

@@ -26,15 +26,6 @@ func Digest(data []byte) string {
 	return digestPrefix + hex.EncodeToString(sum[:])
 }
 
-// RecordDigest returns the digest that PutRecord would return.
-func RecordDigest(rec arrow.Record) (string, error) {
-	sum := sha256.New()
-	if err := table.WriteIPC(sum, rec, table.Zstd); err != nil {
-		return "", err
-	}
-	return digestPrefix + hex.EncodeToString(sum.Sum(nil)), nil
-}
-
 // PutRecord stores a table as an Arrow IPC file and returns its digest. The digest is computed over the
 // data in normal form (table.Normal), so equal tables have equal digests.
 func (s *Store) PutRecord(rec arrow.Record) (string, error) {

@@ -48,9 +48,6 @@ func TestObjects(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if want, err := RecordDigest(rec); err != nil || want != d {
-		t.Errorf("RecordDigest %s, PutRecord %s, %v", want, d, err)
-	}
 	back, err := s.GetRecord(d)
 	if err != nil {
 		t.Fatal(err)
@@ -160,15 +157,6 @@ func TestStageRecords(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(s.path("stages")); err != nil || len(entries) != len(addresses) {
 		t.Errorf("%d files, %v", len(entries), err)
-	}
-	if err := s.RemoveStage("collect.gemm"); err != nil {
-		t.Fatal(err)
-	}
-	if err := s.RemoveStage("collect.gemm"); !errors.Is(err, ErrMissing) {
-		t.Errorf("removing twice: %v", err)
-	}
-	if _, err := s.ReadStage("collect.GEMM"); err != nil {
-		t.Errorf("another went with it: %v", err)
 	}
 }
 

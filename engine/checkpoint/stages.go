@@ -214,28 +214,6 @@ func (s *Store) stagePaths() ([]string, error) {
 	return out, nil
 }
 
-// RemoveStage removes the record of address. It returns ErrMissing if there is no record. The objects
-// remain until GC, and the measured cases remain in the journal.
-func (s *Store) RemoveStage(address string) error {
-	if err := s.ensure(); err != nil {
-		return err
-	}
-	path := s.stagePath(address)
-	err := s.files.Remove(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("stage record %s: %w", address, ErrMissing)
-	}
-
-	if err == nil {
-		err = s.files.SyncDir(filepath.Dir(path))
-	}
-	if err != nil {
-		return s.explain("remove", path, err)
-	}
-
-	return nil
-}
-
 func (s *Store) stagePath(address string) string {
 	return s.path("stages", fileName(address)+".json")
 }

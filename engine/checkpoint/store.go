@@ -73,8 +73,6 @@ type Store struct {
 	journals map[string]*Journal
 	held     *RunLock
 	closed   bool
-
-	readers readers // see EntryAt
 }
 
 // Open opens the state folder dir. It creates nothing before the first write. It fails with a
@@ -125,7 +123,6 @@ func (s *Store) Close() error {
 	journals, held := s.journals, s.held
 	s.journals = map[string]*Journal{}
 	s.mu.Unlock()
-	s.readers.close()
 	var errs []error
 
 	for _, j := range journals {

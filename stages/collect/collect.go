@@ -114,7 +114,7 @@ type Config struct {
 	bind         any
 	code         atomic.Pointer[runtimes.Code]        // of the op, as planned or as measured with
 	assumed      atomic.Pointer[runtimes.Environment] // of the cache key
-	met          atomic.Pointer[runtimes.Environment] // of the rows, set when the stage runs
+	measuredIn   atomic.Pointer[runtimes.Environment] // of the rows, set when the stage runs
 	settings     measure.Settings
 	blocks       map[string]cty.Value // defined by the runtime's kind, by name
 	rules        []Rule

@@ -14,8 +14,8 @@ import (
 	"aicplan/stages/runtimes"
 )
 
-// hold stores the result of a unit in memory: its rows by column, or its failure.
-func (j *job) hold(unit int, e *entry) {
+// keepResult stores the result of a unit in memory: its rows by column, or its failure.
+func (j *job) keepResult(unit int, e *entry) {
 	u := &j.units[unit]
 	if e.Failure != nil {
 		j.failures = append(j.failures, e)
@@ -70,7 +70,7 @@ func (j *job) load(journal *checkpoint.Journal) error {
 			return err
 		}
 
-		j.hold(i, d)
+		j.keepResult(i, d)
 	}
 
 	return nil

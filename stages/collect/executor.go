@@ -188,7 +188,7 @@ func (r *running) learn(o *executors.Order) error {
 			continue
 		}
 
-		if err := r.settleIn(env); err != nil {
+		if err := r.useEnvironment(env); err != nil {
 			return err
 		}
 		if r.journal.Len() > 0 {

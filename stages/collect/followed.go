@@ -15,25 +15,25 @@ import (
 
 // followed is a collect whose shards run as executor tasks. It implements executors.Work.
 type followed struct {
-	r       *running
-	order   *executors.Order
-	unitOf  map[string]int32
-	shardOf []int32 // by unit; -1 if the unit is in no shard
-	left    []int   // open units by shard
-	keeper  *keeper // counts results and reports progress
-	groups  map[string]*group
-	told    executors.Groups
-	changed bool // told differs from the groups file that the tasks read
-	met     bool // the environment of a task was accepted
-	foreign map[string]bool
-	seen    map[*checkpoint.Journal]int // how far each journal was read
-	outcome *executors.Outcome
+	r          *running
+	order      *executors.Order
+	unitOf     map[string]int32
+	shardOf    []int32 // by unit; -1 if the unit is in no shard
+	left       []int   // open units by shard
+	keeper     *keeper // counts results and reports progress
+	groups     map[string]*group
+	published  executors.Groups
+	changed    bool // published differs from the groups file that the tasks read
+	accepted   bool // the environment of a task was accepted
+	otherNodes map[string]bool
+	seen       map[*checkpoint.Journal]int // how far each journal was read
+	outcome    *executors.Outcome
 }
 
 // follow submits an order, unless attached is true, and follows its tasks until they end.
 func (r *running) follow(ctx context.Context, s *executors.Scheduler, o *executors.Order,
 	attached bool) (*followed, error) {
-	f := &followed{r: r, order: o, foreign: map[string]bool{}, seen: map[*checkpoint.Journal]int{}}
+	f := &followed{r: r, order: o, otherNodes: map[string]bool{}, seen: map[*checkpoint.Journal]int{}}
 	f.count()
 	f.keeper = newKeeper(r.job, nil, r.rc.Events, r.rc.Address)
 	if attached {
@@ -109,8 +109,8 @@ func (f *followed) Say(level, text string) {
 // Take implements executors.Work. It reads new status reports of tasks and new journal entries.
 func (f *followed) Take(said []*executors.Status) error {
 	for _, s := range said {
-		if line := s.Node + ": " + s.Note; s.Note != "" && !f.r.heard[line] {
-			f.r.heard[line] = true
+		if line := s.Node + ": " + s.Note; s.Note != "" && !f.r.shown[line] {
+			f.r.shown[line] = true
 			f.Say("warn", line)
 		}
 
@@ -124,7 +124,7 @@ func (f *followed) Take(said []*executors.Status) error {
 			continue
 		}
 
-		if err := f.meet(s, env); err != nil {
+		if err := f.acceptEnvironment(s, env); err != nil {
 			return err
 		}
 	}
@@ -132,13 +132,13 @@ func (f *followed) Take(said []*executors.Status) error {
 	return f.read()
 }
 
-// meet accepts the environment of the first task and reports nodes with a different one. Rows from those
+// acceptEnvironment accepts the environment of the first task and reports nodes with a different one. Rows from those
 // nodes are stored in the journal of their own environment.
-func (f *followed) meet(s *executors.Status, env *runtimes.Environment) error {
+func (f *followed) acceptEnvironment(s *executors.Status, env *runtimes.Environment) error {
 	r := f.r
-	if !f.met {
-		f.met = true
-		same, err := r.asAssumed(env, "its tasks go on")
+	if !f.accepted {
+		f.accepted = true
+		same, err := r.compareAssumed(env, "its tasks go on")
 		if err != nil {
 			return err
 		}
@@ -148,7 +148,7 @@ func (f *followed) meet(s *executors.Status, env *runtimes.Environment) error {
 			return nil
 		}
 
-		if err := r.settleIn(env); err != nil {
+		if err := r.useEnvironment(env); err != nil {
 			return err
 		}
 
@@ -164,18 +164,18 @@ func (f *followed) meet(s *executors.Status, env *runtimes.Environment) error {
 			return err
 		}
 		// The task has imported code that no task had reported before.
-		if err := r.settleIn(env); err != nil {
+		if err := r.useEnvironment(env); err != nil {
 			return err
 		}
 		f.count()
 		f.keeper = newKeeper(r.job, nil, r.rc.Events, r.rc.Address)
 		return nil
 	}
-	if f.foreign[s.Node] {
+	if f.otherNodes[s.Node] {
 		return nil
 	}
 
-	f.foreign[s.Node] = true
+	f.otherNodes[s.Node] = true
 	f.Say("error", fmt.Sprintf("the node %s does not measure where the first one did: %s; its rows are kept apart and do not count here. Name nodes of one kind with constraint, or leave it out: options = { exclude = %q }",
 		s.Node, diff, s.Node))
 
@@ -221,7 +221,7 @@ func (f *followed) read() error {
 
 	if f.changed {
 		f.changed = false
-		if err := f.order.WriteGroups(f.told); err != nil {
+		if err := f.order.WriteGroups(f.published); err != nil {
 			f.Say("warn", fmt.Sprintf("the tasks cannot be told which groups fail: %v", err))
 		}
 	}
@@ -241,7 +241,7 @@ func (f *followed) settle(at int, kind checkpoint.Kind) {
 	if kind == checkpoint.Measured {
 		u.state = measured
 		if g.measured == 0 {
-			f.told.Worked, f.changed = append(f.told.Worked, r.job.group(int(u.task))), true
+			f.published.Worked, f.changed = append(f.published.Worked, r.job.group(int(u.task))), true
 		}
 		g.measured++
 		f.keeper.stored(kind, nil)
@@ -266,8 +266,8 @@ func (f *followed) settle(at int, kind checkpoint.Kind) {
 	}
 
 	class, _ := classify(r.rules, d.Failure)
-	if r.policy.told == nil {
-		r.policy.told = map[string]int{}
+	if r.policy.shownFailures == nil {
+		r.policy.shownFailures = map[string]int{}
 	}
 
 	c := worker.Case{ID: r.job.cases.ID(int(u.task)), Op: r.opName(r.job.cases.Spec().Op), Params: r.job.params(u),
@@ -284,11 +284,11 @@ func (f *followed) settle(at int, kind checkpoint.Kind) {
 func (f *followed) trip(name string, g *group) {
 	g.tripped = tripText(name, g.earlier+g.failures, g.last)
 	f.Say("error", "breaker: "+g.tripped)
-	if f.told.Tripped == nil {
-		f.told.Tripped = map[string]string{}
+	if f.published.Tripped == nil {
+		f.published.Tripped = map[string]string{}
 	}
 
-	f.told.Tripped[name], f.changed = g.tripped, true
+	f.published.Tripped[name], f.changed = g.tripped, true
 	j := f.r.job
 	for i := range j.units {
 		u := &j.units[i]

@@ -262,8 +262,8 @@ const maxTold = 3
 // tellTimes counts similar failures and reports whether this one is shown.
 func (p *policy) tellTimes(class string, f *worker.Failure) bool {
 	key := class + "\x00" + f.Exception + "\x00" + digits.ReplaceAllString(firstLine(f.Message), "#")
-	p.told[key]++
-	return p.told[key] <= maxTold
+	p.shownFailures[key]++
+	return p.shownFailures[key] <= maxTold
 }
 
 // digits matches numbers, which may differ between similar failures.

@@ -56,7 +56,7 @@ func CasesOf(p *stage.Plan) *grid.Cases {
 func (c *Config) RunPart(ctx context.Context, rc *stage.RunContext, part *Part) (executors.State, string) {
 	fail := func(err error) (executors.State, string) { return executors.Failed, err.Error() }
 	c.pinned = true
-	r := &running{Config: c, rc: rc, heard: map[string]bool{}, part: part}
+	r := &running{Config: c, rc: rc, shown: map[string]bool{}, part: part}
 	if r.planned, _ = rc.Plan.Private.(*planned); r.planned == nil {
 		return fail(errors.New("the cases are not known to the task's plan"))
 	}
@@ -69,12 +69,12 @@ func (c *Config) RunPart(ctx context.Context, rc *stage.RunContext, part *Part) 
 	}
 
 	r.job.demands = r.demands()
-	if err := r.job.bar(c.unsupported); err != nil {
+	if err := r.job.excludeUnsupported(c.unsupported); err != nil {
 		return fail(err)
 	}
 
 	mine := r.job.restrict(part.Places)
-	if err := r.lookUp(ctx); err != nil {
+	if err := r.reuseExpected(ctx); err != nil {
 		return fail(err)
 	}
 
@@ -132,7 +132,7 @@ func (j *job) restrict(places []int) []int {
 // left returns the number of units without a result.
 func (p *Part) left(r *running, mine []int) (n int) {
 	for _, k := range mine {
-		if u := &r.job.units[k]; u.state != measured && u.state != failed && u.class() != "not_selected" && u.barred() == "" {
+		if u := &r.job.units[k]; u.state != measured && u.state != failed && u.class() != "not_selected" && u.noKernel() == "" {
 			n++
 		}
 	}
@@ -179,9 +179,9 @@ func (p *Part) mark(o *worker.Outcome) {
 	}
 }
 
-// told reports whether a worker died because the scheduler is ending the job. The scheduler signals
+// endedByScheduler reports whether a worker died because the scheduler is ending the job. The scheduler signals
 // every process of the job, so the worker may end before this process does.
-func (p *Part) told(o *worker.Outcome) bool {
+func (p *Part) endedByScheduler(o *worker.Outcome) bool {
 	return p != nil && o.Failure != nil && o.Cause == worker.CauseDied && o.Failure.Exception == "SIGTERM"
 }
 

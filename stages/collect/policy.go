@@ -61,11 +61,11 @@ type policy struct {
 	longest time.Duration
 	history int // number of cases that longest covers
 
-	told      map[string]int
-	groups    map[string]*group
-	rungFails int
-	rungDone  int
-	stopped   string // why the ramp stopped; "" if it did not
+	shownFailures map[string]int
+	groups        map[string]*group
+	rungFails     int
+	rungDone      int
+	stopped       string // why the ramp stopped; "" if it did not
 }
 
 // group is the breaker's state for cases with the same values in its columns.
@@ -84,7 +84,7 @@ func newPolicy(j *job, order []int, l limits, rules []Rule, op string, earlier [
 	stop <-chan struct{}) *policy {
 	p := &policy{
 		job: j, limits: l, rules: rules, op: op, recorder: r, now: time.Now, stop: stop, halt: func() bool { return false },
-		rungs: rungs(order, l.rungs, seed), groups: map[string]*group{}, told: map[string]int{}, held: map[string][]int{},
+		rungs: rungs(order, l.rungs, seed), groups: map[string]*group{}, shownFailures: map[string]int{}, held: map[string][]int{},
 	}
 
 	p.total = len(p.rungs)

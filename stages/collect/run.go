@@ -28,19 +28,19 @@ type running struct {
 	watching *telemetry.Watch
 	part     *Part                  // of a task; nil if this process has all cases
 	samples  map[string]*slotSample // by worker
-	foreign  error                  // why results are not accepted any more
+	refusal  error                  // why results are not accepted any more
 	more     *worker.Code           // set with errMore in foreign
 	reused   int                    // units
 	now      int                    // units measured by this run
 
 	remembered bool
-	heard      map[string]bool // lines of workers that were shown
+	shown      map[string]bool // lines of workers that were shown
 }
 
 // Run implements stage.Stage.
 func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
 	c.pinned = true
-	r := &running{Config: c, rc: rc, heard: map[string]bool{}}
+	r := &running{Config: c, rc: rc, shown: map[string]bool{}}
 	if rc.Plan != nil {
 		r.planned, _ = rc.Plan.Private.(*planned)
 	}
@@ -57,11 +57,11 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	}
 
 	r.job.demands = r.demands()
-	if err := r.job.bar(c.unsupported); err != nil {
+	if err := r.job.excludeUnsupported(c.unsupported); err != nil {
 		return nil, err
 	}
 
-	if err := r.lookUp(ctx); err != nil {
+	if err := r.reuseExpected(ctx); err != nil {
 		return nil, err
 	}
 
@@ -73,7 +73,7 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 
 		out, err := work(ctx)
 		if err != nil {
-			return r.kept(), err
+			return r.storedCounts(), err
 		}
 
 		if out != nil {
@@ -95,9 +95,9 @@ func (r *running) demands() []string {
 	})
 }
 
-// kept returns the counts of stored results when the run fails, for its last line. The next run reuses
+// storedCounts returns the counts of stored results when the run fails, for its last line. The next run reuses
 // them. It returns nil if this run added none.
-func (r *running) kept() *stage.Outcome {
+func (r *running) storedCounts() *stage.Outcome {
 	if r.now == 0 {
 		return nil
 	}
@@ -105,24 +105,24 @@ func (r *running) kept() *stage.Outcome {
 		Reused: r.reused}}
 }
 
-// lookUp closes the units that the journal of the expected environment contains.
-func (r *running) lookUp(ctx context.Context) error {
+// reuseExpected closes the units that the journal of the expected environment contains.
+func (r *running) reuseExpected(ctx context.Context) error {
 	env, _ := r.expect(ctx, r.rc.Store, r.planned.cases.Spec().Op, r.rc.PlanDir)
 	if env == nil {
 		return nil
 	}
-	return r.settleIn(env)
+	return r.useEnvironment(env)
 }
 
-// settleIn switches to an environment and closes the units that its journal contains.
-func (r *running) settleIn(env *runtimes.Environment) error {
+// useEnvironment switches to an environment and closes the units that its journal contains.
+func (r *running) useEnvironment(env *runtimes.Environment) error {
 	journal, _, err := r.Config.journal(r.rc.Store, r.planned.cases.Spec(), env)
 	if err != nil {
 		return err
 	}
 
 	r.env, r.journal = env, journal
-	r.met.Store(env)
+	r.measuredIn.Store(env)
 	r.job.forget()
 	if err := r.job.reuse(journal, r.rc.Options, r.limits.tripAfter); err != nil {
 		return err
@@ -174,7 +174,7 @@ func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
 		return nil, r.giveUp()
 	}
 
-	if err := r.meet(hello, code); err != nil {
+	if err := r.acceptEnvironment(hello, code); err != nil {
 		return nil, err
 	}
 
@@ -191,8 +191,8 @@ func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
 		}
 
 		r.pools.Met(r.runtime, env)
-		r.foreign, r.more, r.remembered = nil, nil, false
-		if err := r.settleIn(env); err != nil {
+		r.refusal, r.more, r.remembered = nil, nil, false
+		if err := r.useEnvironment(env); err != nil {
 			return nil, err
 		}
 	}
@@ -246,7 +246,7 @@ func (r *running) dispatch(ctx context.Context, set worker.Settings) error {
 
 	k := newKeeper(r.job, r.journal, r.rc.Events, r.rc.Address)
 	r.policy = newPolicy(r.job, order, r.limits, r.rules, r.opName(op), earlier.all, r.rc.Options.Seed, k, r.rc.Stop)
-	r.policy.halt = func() bool { return k.broken.Load() || r.foreign != nil }
+	r.policy.halt = func() bool { return k.broken.Load() || r.refusal != nil }
 	r.policy.attach = r.attach
 	if r.part != nil {
 		r.policy.shared = &sharedGroups{path: r.part.Task.Order.GroupsFile(), now: time.Now}
@@ -276,8 +276,8 @@ func (r *running) dispatch(ctx context.Context, set worker.Settings) error {
 	switch {
 	case storeErr != nil:
 		return fmt.Errorf("rows could not be stored, the run stops here: %w", storeErr)
-	case r.foreign != nil:
-		return r.foreign
+	case r.refusal != nil:
+		return r.refusal
 	case runErr != nil:
 		return runErr
 	}
@@ -321,21 +321,21 @@ type checked struct {
 // Done implements worker.CaseSource.
 func (c *checked) Done(o worker.Outcome) {
 	r := c.run
-	if o.Hello != nil && r.foreign == nil {
+	if o.Hello != nil && r.refusal == nil {
 		env := runtimes.EnvironmentOf(r.runtime, o.Hello)
 		if diff := r.differences(r.env, &env); diff != "" {
 			advice := "give the runtime devices of one kind, or take the field out of environment"
 			if env.Device == r.env.Device && env.Version != r.env.Version {
 				advice = "what it runs was replaced meanwhile: apply again"
 			}
-			r.foreign = fmt.Errorf("worker %s does not measure where the first one did: %s; %s", o.Slot, diff, advice)
+			r.refusal = fmt.Errorf("worker %s does not measure where the first one did: %s; %s", o.Slot, diff, advice)
 		}
 	}
-	if r.foreign == nil {
-		r.foreign = r.unlike(&o)
+	if r.refusal == nil {
+		r.refusal = r.unlike(&o)
 	}
 
-	if r.foreign != nil || r.part.told(&o) {
+	if r.refusal != nil || r.part.endedByScheduler(&o) {
 		c.policy.out--
 		return // the case stays open
 	}

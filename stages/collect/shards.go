@@ -9,21 +9,21 @@ import (
 	"aicplan/stages/executors"
 )
 
-// dealt describes how open cases are divided among the jobs of an executor.
-type dealt struct {
+// jobSplit describes how open cases are divided among the jobs of an executor.
+type jobSplit struct {
 	jobs    map[int]int // number of jobs, by GPUs per case
 	largest int         // cases of the largest job
 }
 
-// deal divides n open cases among jobs. j is used only if dealsByCase returns true.
-func (c *Config) deal(j *job, n int) (*dealt, error) {
-	if !c.dealsByCase() {
+// splitJobs divides n open cases among jobs. j is used only if splitsByCase returns true.
+func (c *Config) splitJobs(j *job, n int) (*jobSplit, error) {
+	if !c.splitsByCase() {
 		tasks := max(1, min(n, c.place.Tasks))
-		return &dealt{jobs: map[int]int{0: tasks}, largest: (n + tasks - 1) / tasks}, nil
+		return &jobSplit{jobs: map[int]int{0: tasks}, largest: (n + tasks - 1) / tasks}, nil
 	}
 
 	shards, err := c.shards(j, j.todo())
-	d := &dealt{jobs: map[int]int{}}
+	d := &jobSplit{jobs: map[int]int{}}
 	for _, s := range shards {
 		d.jobs[s.GPUs]++
 		d.largest = max(d.largest, len(s.Places))
@@ -32,9 +32,9 @@ func (c *Config) deal(j *job, n int) (*dealt, error) {
 	return d, err
 }
 
-// dealsByCase reports whether the jobs depend on which cases are open, and not only
+// splitsByCase reports whether the jobs depend on which cases are open, and not only
 // on their number.
-func (c *Config) dealsByCase() bool {
+func (c *Config) splitsByCase() bool {
 	return len(c.place.GPUsBy) > 0 || len(c.Weights) > 0 && c.place.Limit > 0
 }
 

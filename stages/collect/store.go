@@ -41,7 +41,7 @@ func newKeeper(j *job, journal *checkpoint.Journal, events stage.Events, address
 func (k *keeper) settle(units []int, entries []*entry) {
 	for i, u := range units {
 		e := entries[i]
-		k.job.hold(u, e)
+		k.job.keepResult(u, e)
 		kind := checkpoint.Measured
 		if e.Failure != nil {
 			kind = checkpoint.Failed

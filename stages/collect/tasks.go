@@ -206,14 +206,14 @@ func (j *job) counts() stage.CaseCounts {
 	c := stage.CaseCounts{Planned: len(j.tasks)}
 	for i := range j.tasks {
 		t := &j.tasks[i]
-		openRows, held, barred := 0, false, 0
+		openRows, held, noKernel := 0, false, 0
 		for k := t.first; k < t.first+t.n; k++ {
 			u := &j.units[k]
 			if u.state == open {
 				openRows++
 			}
-			if u.state == skipped && u.barred() != "" {
-				barred++
+			if u.state == skipped && u.noKernel() != "" {
+				noKernel++
 			}
 			held = held || u.state == failed || u.state == skipped && u.class() == "tripped"
 		}
@@ -230,7 +230,7 @@ func (j *job) counts() stage.CaseCounts {
 		case held:
 			c.Hold++
 
-		case barred == int(t.n) && t.n > 0:
+		case noKernel == int(t.n) && t.n > 0:
 			c.Unsupported++
 
 		default:

@@ -11,7 +11,7 @@ import (
 
 // timed compares the estimated time of the largest task with the time limit of a task, and adds a
 // warning if it is longer.
-func (c *Config) timed(d *dealt, counts *stage.CaseCounts, workers int, p *stage.Plan) {
+func (c *Config) timed(d *jobSplit, counts *stage.CaseCounts, workers int, p *stage.Plan) {
 	if c.place.Limit == 0 || counts.Seconds <= 0 || counts.Collect == 0 {
 		return
 	}
@@ -26,7 +26,7 @@ func (c *Config) timed(d *dealt, counts *stage.CaseCounts, workers int, p *stage
 
 // tooLong returns a warning if the largest task does not end within its time limit,
 // given the seconds that a task needs for each case, and its number of workers.
-func (c *Config) tooLong(d *dealt, each float64, workers int) string {
+func (c *Config) tooLong(d *jobSplit, each float64, workers int) string {
 	usable := (c.place.Limit - c.place.Drain).Seconds()
 	needs := each * float64(d.largest)
 	if needs <= usable {

@@ -35,7 +35,7 @@ func TestTooLongForATask(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cfg := &Config{place: &executors.Config{Address: "executor.e", Kind: executors.Slurm, Limit: c.limit, Drain: c.drain, Tasks: c.tasks, Nodes: 1}}
-			d, err := cfg.deal(nil, c.n)
+			d, err := cfg.splitJobs(nil, c.n)
 			if err != nil {
 				t.Fatal(err)
 			}

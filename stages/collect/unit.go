@@ -12,9 +12,9 @@ type unit struct {
 
 // why is the reason for a skip and the reason why a unit has no kernel.
 type why struct {
-	class  string // of a skip: tripped, ramp, not_selected, interrupted, unsupported_config
-	reason string // of a skip
-	barred string // reason for no kernel on the plan's device, or ""
+	class    string // of a skip: tripped, ramp, not_selected, interrupted, unsupported_config
+	reason   string // of a skip
+	noKernel string // reason for no kernel on the plan's device, or ""
 }
 
 func (u *unit) class() string {
@@ -31,11 +31,11 @@ func (u *unit) reason() string {
 	return u.why.reason
 }
 
-func (u *unit) barred() string {
+func (u *unit) noKernel() string {
 	if u.why == nil {
 		return ""
 	}
-	return u.why.barred
+	return u.why.noKernel
 }
 
 // shared returns the one copy of w, or nil if w is empty.
@@ -56,11 +56,11 @@ func (j *job) shared(w why) *why {
 func (j *job) skip(u *unit, class, reason string) {
 	u.state = skipped
 	if u.why == nil || u.why.class != class || u.why.reason != reason {
-		u.why = j.shared(why{class, reason, u.barred()})
+		u.why = j.shared(why{class, reason, u.noKernel()})
 	}
 }
 
 // settle sets the state of a unit and removes the reason of a skip.
 func (j *job) settle(u *unit, s state) {
-	u.state, u.why = s, j.shared(why{barred: u.barred()})
+	u.state, u.why = s, j.shared(why{noKernel: u.noKernel()})
 }

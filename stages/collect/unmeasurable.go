@@ -63,9 +63,9 @@ func (c *Config) functionUnknown(cases *grid.Cases, planDir string) error {
 		c.runtime.Address, name, textutil.DidYouMean(name, have), known)
 }
 
-// strange counts the cases that have a parameter value which the op does not accept. example describes
+// invalidCases counts the cases that have a parameter value which the op does not accept. example describes
 // the first one.
-func (c *Config) strange(cases *grid.Cases) (n int, example string) {
+func (c *Config) invalidCases(cases *grid.Cases) (n int, example string) {
 	if c.bind != nil {
 		return 0, ""
 	}

@@ -144,8 +144,8 @@ func (in *columnIn) readBounds(v cty.Value) error {
 	return nil
 }
 
-// bar marks the units that have no kernel.
-func (j *job) bar(all []unsupported) error {
+// excludeUnsupported marks the units that have no kernel.
+func (j *job) excludeUnsupported(all []unsupported) error {
 	for _, u := range all {
 		test, err := u.bind(j.cases)
 		if err != nil {
@@ -155,7 +155,7 @@ func (j *job) bar(all []unsupported) error {
 		closed := map[*why]*why{} // reasons of open units before and after, mostly a single one
 		for i := range j.units {
 			un := &j.units[i]
-			if un.barred() != "" || !test(un) {
+			if un.noKernel() != "" || !test(un) {
 				continue
 			}
 
@@ -253,7 +253,7 @@ func factorOf(cases *grid.Cases, name string, listed map[string]bool) (*factor, 
 }
 
 // close skips a unit that has no kernel.
-func (j *job) close(u *unit) { j.skip(u, worker.ClassUnsupportedConfig, u.barred()) }
+func (j *job) close(u *unit) { j.skip(u, worker.ClassUnsupportedConfig, u.noKernel()) }
 
 // bind resolves the columns in a grid and returns a function that matches units.
 func (u *unsupported) bind(cases *grid.Cases) (func(*unit) bool, error) {

@@ -60,7 +60,7 @@ func (r *running) verdict(n stage.Counts) (stage.Status, string) {
 	// Cases that were not selected or have no kernel are not missing.
 	left := byClass["not_selected"]
 	for i := range r.job.units {
-		if u := &r.job.units[i]; u.state == skipped && u.class() != "not_selected" && u.barred() != "" {
+		if u := &r.job.units[i]; u.state == skipped && u.class() != "not_selected" && u.noKernel() != "" {
 			left++
 		}
 	}

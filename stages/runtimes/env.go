@@ -48,12 +48,6 @@ type Environment struct {
 	Workers int `json:"workers,omitempty"`
 }
 
-// OnGPU reports whether the workers measured on a GPU. They reported its driver or architecture, or the
-// device name starts with "NVIDIA ". For imported rows, only the name is known.
-func (e *Environment) OnGPU() bool {
-	return e.Env["driver"] != "" || e.Env["sm"] != "" || strings.HasPrefix(e.Device, "NVIDIA ")
-}
-
 // EnvironmentOf returns the environment of a hello. The framework of the runtime block takes precedence.
 func EnvironmentOf(rt *stage.Runtime, h *worker.Hello) Environment {
 	e := Environment{Framework: rt.Framework, Version: h.Version, Device: h.Device, Env: h.Env,

@@ -25,7 +25,7 @@ func (j *job) reuse(journal *checkpoint.Journal, opts stage.Options, after int) 
 
 	for i := range j.units {
 		u := &j.units[i]
-		if u.barred() != "" && u.class() != "not_selected" {
+		if u.noKernel() != "" && u.class() != "not_selected" {
 			// Use a measurement that exists even though the unit is marked as unsupported.
 			if kind, ok := journal.Has(j.id(i)); ok && kind == checkpoint.Measured && !opts.Again {
 				j.settle(u, measured)
@@ -219,7 +219,7 @@ func (j *job) forget() {
 	for i := range j.units {
 		if u := &j.units[i]; u.state != skipped || u.class() == "tripped" {
 			j.settle(u, open)
-			if u.barred() != "" {
+			if u.noKernel() != "" {
 				j.close(u)
 			}
 		}

@@ -72,15 +72,15 @@ func (r *running) workerLog(slot, level, text string) {
 	// Fresh processes of every slot repeat the same line, so show it once.
 	line := firstLine(text)
 	key := level + digits.ReplaceAllString(line, "#")
-	if !r.heard[key] {
-		r.heard[key] = true
+	if !r.shown[key] {
+		r.shown[key] = true
 		r.rc.Events.Message(r.rc.Address, level, slot+": "+line)
 	}
 }
 
-// meet takes the environment of the first worker. If it differs from the expected one, the open cases
+// acceptEnvironment takes the environment of the first worker. If it differs from the expected one, the open cases
 // are determined again from its journal.
-func (r *running) meet(h *worker.Hello, code *worker.Code) error {
+func (r *running) acceptEnvironment(h *worker.Hello, code *worker.Code) error {
 	reported := runtimes.EnvironmentOf(r.runtime, h)
 	if err := r.reported(&reported); err != nil {
 		return err
@@ -98,7 +98,7 @@ func (r *running) meet(h *worker.Hello, code *worker.Code) error {
 		return err
 	}
 
-	same, err := r.asAssumed(env, "nothing of it was measured")
+	same, err := r.compareAssumed(env, "nothing of it was measured")
 	switch {
 	case err != nil:
 		return err
@@ -107,13 +107,13 @@ func (r *running) meet(h *worker.Hello, code *worker.Code) error {
 		return nil
 	}
 
-	return r.settleIn(env)
+	return r.useEnvironment(env)
 }
 
-// asAssumed compares the environment that the workers report with the one that the plan assumed, and
+// compareAssumed compares the environment that the workers report with the one that the plan assumed, and
 // reports whether both have the same journal. If not, later stages and plans use the reported one. done
 // describes the state of the stage's cases in error messages.
-func (r *running) asAssumed(env *runtimes.Environment, done string) (bool, error) {
+func (r *running) compareAssumed(env *runtimes.Environment, done string) (bool, error) {
 	same := false
 	if r.env != nil {
 		var err error
@@ -126,7 +126,7 @@ func (r *running) asAssumed(env *runtimes.Environment, done string) (bool, error
 		r.pools.Met(r.runtime, env)
 	}
 
-	if err := r.besides(env, done); err != nil {
+	if err := r.checkReused(env, done); err != nil {
 		return false, err
 	}
 
@@ -140,10 +140,10 @@ func (r *running) asAssumed(env *runtimes.Environment, done string) (bool, error
 	return same, nil
 }
 
-// besides returns an error if this run has reused rows of other stages on the same runtime that were
+// checkReused returns an error if this run has reused rows of other stages on the same runtime that were
 // measured in a different environment. done describes the state of the stage's cases. Stages that run on
 // other machines are not compared, because their environments always differ.
-func (r *running) besides(env *runtimes.Environment, done string) error {
+func (r *running) checkReused(env *runtimes.Environment, done string) error {
 	if r.rc.Standing == nil || r.part != nil {
 		return nil // the coordinator compares the tasks
 	}

@@ -48,7 +48,7 @@ func TestRowsBesideOthers(t *testing.T) {
 		r := &running{Config: config(x.met), rc: &stage.RunContext{
 			Store: b.store, Standing: func() map[string]stage.Stage { return map[string]stage.Stage{"collect.first": taken} },
 		}}
-		err := r.besides(&met, "nothing was done")
+		err := r.checkReused(&met, "nothing was done")
 		if (err == nil) != (x.say == "") || err != nil && !strings.Contains(err.Error(), x.say) {
 			t.Errorf("%s: got %v, want %q", x.name, err, x.say)
 		}

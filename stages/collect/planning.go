@@ -1,0 +1,319 @@
+package collect
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/grid"
+	"aicplan/engine/stage"
+	"aicplan/stages/grids"
+	"aicplan/stages/runtimes"
+)
+
+// planning is one call of Plan.
+type planning struct {
+	*Config
+	pc      *stage.PlanContext
+	up      *stage.Plan // of the grid
+	cases   *grid.Cases
+	plan    *stage.Plan
+	counts  stage.CaseCounts
+	env     *runtimes.Environment // nil if it is unknown
+	assumed string                // describes env if it was seen in an earlier run
+	known   bool                  // env and what the op reads are known
+	open    *job                  // knows which cases are open; nil if all of them are
+	seen    bool                  // open was compared with the journal
+	jobs    *jobSplit             // of an executor
+	reason  string
+	python  string // names the interpreter that the runtime was seen with, if it is another one
+}
+
+// planError is an error of a plan with the summary of its diagnostic.
+type planError struct {
+	error
+	summary string
+}
+
+// Plan implements stage.Planner. It counts the cases that are measured already and those to be measured.
+func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, hcl.Diagnostics) {
+	up := pc.Upstream(c.grid)
+	cases := grids.CasesOf(up)
+	if cases == nil {
+		return &stage.Plan{Action: stage.ActionUnknown,
+			Reason: "the cases of " + c.grid.Address + " are not known yet"}, nil
+	}
+
+	p := &planning{Config: c, pc: pc, up: up, cases: cases, counts: fresh(cases, pc.Options),
+		plan: &stage.Plan{Action: stage.ActionCollect,
+			Private: &planned{cases: cases, info: up.Data.Info, config: c}}}
+
+	for _, step := range []func(context.Context) error{p.check, p.expectation, p.reuse, p.locate, p.estimate} {
+		err := step(ctx)
+		if err == nil {
+			continue
+		}
+
+		summary := "The case journal cannot be read"
+		if e, ok := errors.AsType[*planError](err); ok {
+			summary, err = e.summary, e.error
+		}
+		return nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: summary, Detail: err.Error() + ".",
+			Subject: pc.Range.Ptr()}}
+	}
+
+	p.notes()
+	return p.plan, nil
+}
+
+// check verifies the columns that the block names, and that the runtime can measure the cases.
+func (p *planning) check(context.Context) error {
+	if _, err := columnsOf(p.cases, p.limits.groupBy, "breaker.group_by"); err != nil {
+		return &planError{err, "Unknown column"}
+	}
+	if _, err := columnsOf(p.cases, p.Weights, "weights"); err != nil {
+		return &planError{err, "Unknown column"}
+	}
+
+	if err := p.unmeasurable(p.cases, p.pc.PlanDir); err != nil {
+		return &planError{err, "Nothing can measure this"}
+	}
+
+	invalid, why := p.invalidCases(p.cases)
+	if invalid > 0 && invalid == p.cases.Len() {
+		return &planError{errors.New(why), "Nothing can measure this"}
+	}
+
+	if p.cases.Len() == 0 {
+		p.warn("%s has no case, so there is nothing to measure; plan -v shows what its filters drop", p.grid.Address)
+	}
+	if invalid > 0 {
+		p.warn("%d of %d cases are going to fail: %s; leave them out with a filter", invalid, p.cases.Len(), why)
+	}
+
+	if len(p.unsupported) == 0 {
+		return nil
+	}
+
+	var err error
+	if p.open, err = p.newJob(nil); err == nil {
+		p.counts = p.open.counts()
+	}
+	return err
+}
+
+// newJob returns a job with all cases that the runtime supports, in groups by columns.
+func (p *planning) newJob(groupBy []string) (*job, error) {
+	j, err := newJob(p.cases, p.schema(p.up.Data.Info.Perf), groupBy, p.pc.Options)
+	if err == nil {
+		err = j.excludeUnsupported(p.unsupported)
+	}
+	if err != nil {
+		return nil, &planError{err, "Unknown column"}
+	}
+	return j, nil
+}
+
+// expectation determines the environment and the files that the rows depend on. It sets reason if one of them is
+// not known.
+func (p *planning) expectation(ctx context.Context) error {
+	p.env, p.assumed = p.expect(ctx, p.pc.Store, p.cases.Spec().Op, p.pc.PlanDir)
+	if u := p.pools.Unanswered(p.runtime); u != nil {
+		p.warn("%s; %s", u.What, u.Fix)
+	}
+
+	if p.env == nil {
+		p.reason = p.runtime.Address + " has not been seen yet as it is now, so nothing can be reused before it runs"
+		if why := runtimes.Refused(p.pc.Store, p.runtime); why != "" {
+			p.reason = why
+		}
+		if python := runtimes.SeenWith(p.pc.Store, p.runtime); python != "" {
+			p.python = fmt.Sprintf("; the state folder has seen it with python = %q, and a plan that names the same finds its rows also where that is not",
+				python)
+			p.reason += p.python
+		}
+	}
+
+	known, err := p.resolve(ctx, p.pc)
+	if err != nil {
+		return &planError{err, "Cannot read the files"}
+	}
+	if p.known = known && p.env != nil; !known {
+		p.reason = "what it reads is written first"
+	}
+	return nil
+}
+
+// reuse compares the cases with the journal of the expected environment.
+func (p *planning) reuse(context.Context) error {
+	if !p.known {
+		return nil
+	}
+
+	journal, jc, err := p.journal(p.pc.Store, p.cases.Spec(), p.env)
+	if err != nil {
+		return err
+	}
+
+	if journal.Len() > 0 {
+		if p.open, err = p.newJob(p.limits.groupBy); err != nil {
+			return err
+		}
+		if err := p.open.reuse(journal, p.pc.Options, p.limits.tripAfter); err != nil {
+			return err
+		}
+		p.counts, p.seen = p.open.counts(), true
+	}
+
+	p.reason, err = reasonOf(p.pc.Store, p.counts, jc, journal)
+	return err
+}
+
+// locate plans the jobs of an executor, or verifies that this machine has what the runtime needs.
+func (p *planning) locate(ctx context.Context) error {
+	switch {
+	case p.counts.Collect == 0:
+		return nil
+	case p.Elsewhere():
+		return p.deals()
+	}
+
+	if why := p.pools.Absent(ctx, p.runtime); why != nil {
+		p.plan.Action, p.plan.Notes = stage.ActionNeeds, append(p.plan.Notes, why.Fix)
+		p.reason, p.assumed = "needs "+p.runtime.Address+": "+why.What+p.python, ""
+		return nil
+	}
+
+	if len(p.runtime.Launcher) == 0 {
+		if problem := p.kind().Problem(p.runtime, p.blocks); problem != "" {
+			p.warn("%s", problem)
+		}
+	}
+	return nil
+}
+
+// deals plans the jobs of an executor.
+func (p *planning) deals() error {
+	var seen *job
+	var err error
+	switch {
+	case p.seen:
+		seen = p.open
+	case p.splitsByCase():
+		if seen, err = p.newJob(nil); err != nil {
+			return err
+		}
+	}
+
+	if p.jobs, err = p.splitJobs(seen, p.counts.Collect); err != nil {
+		return &planError{err, "Unknown size of a job"}
+	}
+	p.plan.Request = p.place.Request(p.jobs.jobs)
+	p.plan.Request.TaskCases = p.jobs.largest
+	return nil
+}
+
+// estimate sets the reason and the counts of the plan, with how long the open cases are going to take.
+func (p *planning) estimate(context.Context) error {
+	if p.assumed != "" {
+		p.reason += " (assuming " + p.assumed + ")"
+	}
+
+	p.plan.Reason, p.plan.Cases = p.reason, &p.counts
+	if p.counts.Collect == 0 {
+		return nil
+	}
+
+	if err := p.estimated(p.pc, p.cases, p.open, p.env, p.plan); err != nil {
+		return err
+	}
+	if p.jobs != nil {
+		p.timed(p.jobs, &p.counts, p.workers(p.env), p.plan)
+	}
+	return nil
+}
+
+// notes explains the cases that are not tried.
+func (p *planning) notes() {
+	if p.plan.Action == stage.ActionNeeds {
+		return
+	}
+	if p.counts.Unsupported > 0 {
+		p.plan.Notes = append(p.plan.Notes, fmt.Sprintf("%d cases have no kernel on this device and are not tried: %s",
+			p.counts.Unsupported, p.unsupportedText()))
+	}
+	if p.counts.Hold > 0 {
+		p.plan.Notes = append(p.plan.Notes, fmt.Sprintf("%d cases failed before, or their group is tripped, and are not tried again; --retry failed tries them, --retry tripped those of groups that never worked",
+			p.counts.Hold))
+	}
+}
+
+func (p *planning) warn(format string, args ...any) {
+	p.plan.Warnings = append(p.plan.Warnings, fmt.Sprintf(format, args...))
+}
+
+// unsupportedText are the reasons of the cases without a kernel.
+func (c *Config) unsupportedText() string {
+	var all []string
+	for _, u := range c.unsupported {
+		if !slices.Contains(all, u.reason) {
+			all = append(all, u.reason)
+		}
+	}
+	return strings.Join(all, "; ")
+}
+
+// reasonOf says in one line how much is measured and, if nothing is, how the conditions
+// differ from those of the most similar measurements.
+func reasonOf(store *checkpoint.Store, counts stage.CaseCounts, jc checkpoint.Context, journal *checkpoint.Journal) (string, error) {
+	switch {
+	case counts.Collect == 0 && counts.Reuse > 0:
+		return fmt.Sprintf("all %d cases are measured already", counts.Reuse+counts.Hold), nil
+	case counts.Reuse > 0:
+		return fmt.Sprintf("%d of %d cases are measured already", counts.Reuse, counts.Planned), nil
+	case journal.Len() > 0:
+		return "none of these cases is measured yet", nil
+	}
+	near, why, err := store.Nearest(jc)
+	if err != nil {
+		return "", err
+	}
+	if near == nil {
+		return "nothing is there yet", nil
+	}
+
+	for i, line := range why {
+		why[i] = inWords(line)
+	}
+	if len(why) > 3 {
+		why = append(slices.Clone(why[:3]), fmt.Sprintf("and %d more", len(why)-3))
+	}
+	return "measured before under other conditions: " + strings.Join(why, "; "), nil
+}
+
+// inWords is a difference of two contexts without the names that only journals
+// have.
+func inWords(line string) string {
+	if _, now, ok := strings.Cut(line, "extra.source "); ok {
+		if _, after, changed := strings.Cut(now, " -> "); changed {
+			now = after
+		}
+		file, _, _ := strings.Cut(strings.Trim(strings.TrimPrefix(now, "added "), `("`), " ")
+		return "the code of " + file + ", or what it imports, changed"
+	}
+	if versions, ok := strings.CutPrefix(line, "extra."+instrumentWord+" "); ok {
+		return "another version of the measuring code: " + versions
+	}
+	if strings.HasPrefix(line, "extra."+readsWord+" ") {
+		return "what it reads changed"
+	}
+	if strings.HasPrefix(line, "extra.files ") {
+		return "a file changed that the load or the server's command names"
+	}
+	return strings.TrimPrefix(line, "extra.")
+}
