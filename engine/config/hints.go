@@ -22,8 +22,11 @@ func hinted(d *hcl.Diagnostic, files map[string]*hcl.File) *hcl.Diagnostic {
 	out := *d
 	switch d.Summary {
 	case "Missing newline after argument":
-		if next := textAt(d, files); strings.HasPrefix(next, "=") && !strings.HasPrefix(next, "==") {
+		switch next := textAt(d, files); {
+		case strings.HasPrefix(next, "=") && !strings.HasPrefix(next, "=="):
 			out.Detail += " If this compares, write == instead of =."
+		case operator.MatchString(next):
+			out.Detail += " Conditions are joined by && and ||, and ! is not."
 		}
 
 	case "Call to unknown function":
@@ -44,8 +47,14 @@ func hinted(d *hcl.Diagnostic, files map[string]*hcl.File) *hcl.Diagnostic {
 		}
 
 	case "Argument or block definition required":
-		if f := files[subjectFile(d)]; f != nil && strings.HasPrefix(strings.TrimSpace(string(f.Bytes)), "{") {
+		f := files[subjectFile(d)]
+		line, _, _ := strings.Cut(textAt(d, files), "\n")
+		switch {
+		case f == nil:
+		case strings.HasPrefix(strings.TrimSpace(string(f.Bytes)), "{"):
 			out.Detail = "This looks like JSON. Plans are written in HCL: name = value, and kind \"name\" { ... }."
+		case strings.Contains(line, ":"):
+			out.Detail = "A value is set by name = value, and a block is kind \"name\" { ... }; there is no colon in either."
 		}
 
 	case "Invalid operand":
@@ -64,6 +73,8 @@ func hinted(d *hcl.Diagnostic, files map[string]*hcl.File) *hcl.Diagnostic {
 
 	return &out
 }
+
+var operator = regexp.MustCompile(`^(and|or|not)\b`)
 
 func subjectFile(d *hcl.Diagnostic) string {
 	if d.Subject == nil {
