@@ -6,7 +6,7 @@ client against the same mock servers, on this machine, in one run.
 
 AIPERF names aiperf's program; VLLM names vLLM's program, or the python of its
 environment. A tool that does not start is left out, and the table says why.
-TOKENIZER is a folder with a tokenizer.json for them; without it a small one is
+TOKENIZER is a folder with a tokenizer.json for all; without it a small one is
 made. Only the standard library is needed here. The script ends within its time:
 what was not measured by then is said. The figures:
 
@@ -57,6 +57,7 @@ WANTED = [
 ]
 
 ends = time.time() + 1e9  # when the script must have ended
+isl = 100  # tokens of a prompt
 
 
 class Server:
@@ -164,9 +165,10 @@ class Failed(Exception):
 
 PLAN = """
 runtime "server" {
-  kind  = "endpoint"
-  url   = "%s"
-  model = "m"
+  kind      = "endpoint"
+  url       = "%s"
+  model     = "m"
+  tokenizer = "%s"
 }
 grid "load" {
   op = "chat"
@@ -177,7 +179,7 @@ collect "load" {
   runtime = runtime.server
   load {
     requests    = %d
-    isl         = 100
+    isl         = %d
     osl         = %d
     cache_reset = "never"
   }
@@ -192,12 +194,12 @@ export "files" {
 class Aicplan:
     name = "aicplan"
 
-    def __init__(self, binary):
-        self.binary = binary
+    def __init__(self, binary, tokenizer):
+        self.binary, self.tokenizer = binary, tokenizer
 
     def load(self, address, concurrency, requests, folder):
         with open(os.path.join(folder, "bench.hcl"), "w") as f:
-            f.write(PLAN % (address, concurrency, requests, TOKENS))
+            f.write(PLAN % (address, self.tokenizer, concurrency, requests, isl, TOKENS))
         r = Run([self.binary, "apply", "--out-dir", os.path.join(folder, "out"), "bench.hcl"], folder)
         return r, os.path.join(folder, "out")
 
@@ -211,7 +213,7 @@ class AIPerf:
     def load(self, address, concurrency, requests, folder):
         out = os.path.join(folder, "out")
         r = Run([self.program, "profile", "--model", "m", "--endpoint-type", "chat", "--streaming", "--url", "http://" + address,
-                 "--synthetic-input-tokens-mean", "100", "--output-tokens-mean", str(TOKENS), "--concurrency", str(concurrency),
+                 "--synthetic-input-tokens-mean", str(isl), "--output-tokens-mean", str(TOKENS), "--concurrency", str(concurrency),
                  "--request-count", str(requests), "--tokenizer", self.tokenizer, "--use-server-token-count",
                  "--artifact-dir", out, "--ui-type", "none"], folder)
         return r, out
@@ -239,7 +241,7 @@ class VLLM:
     def load(self, address, concurrency, requests, folder):
         out = os.path.join(folder, "out")
         r = Run(self.command + ["--backend", "openai-chat", "--endpoint", "/v1/chat/completions", "--base-url", "http://" + address,
-                "--model", "m", "--tokenizer", self.tokenizer, "--dataset-name", "random", "--random-input-len", "100",
+                "--model", "m", "--tokenizer", self.tokenizer, "--dataset-name", "random", "--random-input-len", str(isl),
                 "--random-output-len", str(TOKENS), "--num-prompts", str(requests), "--max-concurrency", str(concurrency), "--request-id-prefix", "bench-",
                 "--save-result", "--save-detailed", "--result-dir", out, "--result-filename", "result.json"], folder)
         return r, out
@@ -373,7 +375,10 @@ def main():
     a.add_argument("-within", type=float, default=460, metavar="SECONDS", help="end by then, with what was measured (460)")
     a.add_argument("-quick", action="store_true", help="a tenth of the requests: to try the script")
     a.add_argument("-only", help="one tool alone: aicplan, aiperf or vllm")
+    a.add_argument("-isl", type=int, default=100, help="tokens of a prompt (100)")
     c = a.parse_args()
+    global isl
+    isl = c.isl
     binary, began = os.path.abspath(c.binary), time.time()
     scale = 10 if c.quick else 1
     with open("/proc/loadavg") as f:
@@ -383,7 +388,9 @@ def main():
     tokenizer = os.path.abspath(os.environ["TOKENIZER"]) if os.environ.get("TOKENIZER") else ""
     tools, absent = [], []
     if c.only in (None, "aicplan"):
-        tools.append(Aicplan(binary))
+        # The tokenizer of the tests has the splitting rules of Llama 3.
+        own = os.path.join(os.path.dirname(os.path.abspath(__file__)), "tokenizer", "testdata", "llama3.json")
+        tools.append(Aicplan(binary, tokenizer or own))
     for cls, variable in ((AIPerf, "AIPERF"), (VLLM, "VLLM")):
         if c.only not in (None, variable.lower()):
             continue

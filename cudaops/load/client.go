@@ -39,7 +39,8 @@ func Address(u *url.URL) (string, error) {
 	return net.JoinHostPort(u.Hostname(), port), nil
 }
 
-// ProxyOf returns the proxy that the environment variables HTTP_PROXY, HTTPS_PROXY and NO_PROXY name for a server, or "".
+// ProxyOf returns the proxy that the environment variables HTTP_PROXY, HTTPS_PROXY and NO_PROXY name for a server,
+// or "".
 func ProxyOf(url string) string {
 	if proxy := proxyOf(&Settings{URL: url}); proxy != nil {
 		return proxy.Redacted()
@@ -74,7 +75,8 @@ func tunnel(c net.Conn, to *target) error {
 	if err := c.SetDeadline(time.Now().Add(handshakeTime)); err != nil {
 		return err
 	}
-	if _, err := fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: %[1]s\r\n%s\r\n", to.address, proxyAuth(to.proxy)); err != nil {
+	_, err := fmt.Fprintf(c, "CONNECT %s HTTP/1.1\r\nHost: %[1]s\r\n%s\r\n", to.address, proxyAuth(to.proxy))
+	if err != nil {
 		return err
 	}
 

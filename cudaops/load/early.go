@@ -11,8 +11,8 @@ import (
 // interrupted is the reason of a load that the user ended.
 const interrupted = "interrupted"
 
-// endEarly ends the phase: no further request is sent, and open requests are cut after grace. Only the first call has an
-// effect.
+// endEarly ends the phase: no further request is sent, and open requests are cut after grace. Only the first call has
+// an effect.
 func (p *phase) endEarly(reason string, grace time.Duration) {
 	if !p.endedBy.CompareAndSwap(nil, &reason) {
 		return

@@ -124,7 +124,8 @@ func (s *slot) send(ctx context.Context, rec *aiperf.Record, to *target, body []
 }
 
 // exchange sends the request and reads the response. If the context is cancelled, it fails with context.Canceled.
-func (s *slot) exchange(ctx context.Context, to *target, body []byte, cancelAfter time.Duration) (*http.Response, error) {
+func (s *slot) exchange(ctx context.Context, to *target, body []byte, cancelAfter time.Duration) (*http.Response,
+	error) {
 	r, x := s.r, s.x
 	defer context.AfterFunc(ctx, func() { x.interrupt(context.Canceled) })()
 	deadline := r.timeOf(s.rec.Start).Add(seconds(r.settings.Timeout))

@@ -43,9 +43,12 @@ type Host struct {
 
 	init     worker.Init
 	patience time.Duration
-	deaf     bool                                                                 // ignore signals, for tests on a virtual clock
-	dial     func(ctx context.Context, network, address string) (net.Conn, error) // of tests; nil is TCP
-	beside   Options                                                              // Stop and Progress of the running case
+
+	// deaf ignores signals, and dial replaces TCP, for tests on a virtual clock.
+	deaf bool
+	dial func(ctx context.Context, network, address string) (net.Conn, error)
+
+	beside Options // Stop and Progress of the running case
 
 	// tokenizers are the loaded tokenizers by path.
 	tokenizers map[string]workload.Tokenizer

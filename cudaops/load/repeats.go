@@ -16,7 +16,8 @@ import (
 const RepeatsFile = "repeats.json"
 
 // totals are the columns that are added up over repeats.
-var totals = []string{"requests", "succeeded", "failed", "cancelled", "cut", "input_tokens", "output_tokens", "duration"}
+var totals = []string{"requests", "succeeded", "failed", "cancelled", "cut", "input_tokens", "output_tokens",
+	"duration"}
 
 // withInterval are the columns that have a confidence interval over repeats.
 var withInterval = []string{"ttft", "itl", "latency", "request_throughput", "throughput", "goodput"}

@@ -81,7 +81,8 @@ const SearchFile = "search.json"
 // run searches with measure, which measures a load point at a value. It returns the probes in order, and the best one:
 // that with the highest value that meets all limits, or if there is none the first. The value of miss is the lowest
 // that does not meet them, or NaN.
-func (s *Search) run(measure func(value float64) (*probe, error)) (probes []*probe, best *probe, miss float64, err error) {
+func (s *Search) run(measure func(value float64) (*probe, error)) (probes []*probe, best *probe, miss float64,
+	err error) {
 	low, high := 0.0, math.NaN()
 	value := s.Min
 	for {

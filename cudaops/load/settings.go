@@ -297,13 +297,15 @@ func (s *Settings) Settle() error {
 		return errors.New(`documents needs endpoint_type "embeddings" or "rerank"`)
 
 	case !openai.Endpoint(s.EndpointType).Generates() && (s.Trace+s.Dataset != "" || s.Turns > 1 || s.TurnsStdDev > 0):
-		return fmt.Errorf("endpoint_type %q takes synthetic documents of one turn; leave trace, dataset and turns away", s.EndpointType)
+		return fmt.Errorf("endpoint_type %q takes synthetic documents of one turn; leave trace, dataset and turns away",
+			s.EndpointType)
 
 	case s.Images > 0 && s.EndpointType != string(openai.Chat) && s.EndpointType != string(openai.Responses):
 		return errors.New(`images needs endpoint_type "chat" or "responses"`)
 
 	case s.Images > 0 && (s.ImageWidth*s.ImageHeight == 0 || s.ImageWidth > maxImage || s.ImageHeight > maxImage):
-		return fmt.Errorf("an image has %d x %d pixels; each side must be from 1 to %d", s.ImageWidth, s.ImageHeight, maxImage)
+		return fmt.Errorf("an image has %d x %d pixels; each side must be from 1 to %d", s.ImageWidth, s.ImageHeight,
+			maxImage)
 
 	case s.Batch > 0 && (s.RequestRate > 0 || s.Trace != "" || s.Turns > 1 || s.ConcurrencyRamp > 0):
 		return errors.New("batch is set: batches follow each other, so leave request_rate, trace, turns and concurrency_ramp away")

@@ -50,9 +50,10 @@ type ServerSeries struct {
 
 // serverStats are the statistics by type, in the order of the CSV.
 var serverStats = map[string][]string{
-	"gauge":     {"avg", "min", "max", "std", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99"},
-	"counter":   {"total", "rate"},
-	"histogram": {"count", "count_rate", "sum", "sum_rate", "avg", "p50_estimate", "p90_estimate", "p95_estimate", "p99_estimate"},
+	"gauge":   {"avg", "min", "max", "std", "p1", "p5", "p10", "p25", "p50", "p75", "p90", "p95", "p99"},
+	"counter": {"total", "rate"},
+	"histogram": {"count", "count_rate", "sum", "sum_rate", "avg", "p50_estimate", "p90_estimate", "p95_estimate",
+		"p99_estimate"},
 }
 
 // GaugeStats returns the statistics of a gauge's samples.
@@ -119,8 +120,8 @@ func (m *ServerMetrics) JSON(id string, input any) ([]byte, error) {
 // CSV returns the text of ServerCSV: a section for each type, with the labels as columns.
 func (m *ServerMetrics) CSV(id string) ([]byte, error) {
 	var b bytes.Buffer
-	fmt.Fprintf(&b, "# AIPerf Server Metrics Export (CSV)\n# aiperf_version: %s\n# schema_version: 1.0\n# benchmark_id: %s\n#\n",
-		Version, id)
+	fmt.Fprintf(&b, "# AIPerf Server Metrics Export (CSV)\n# aiperf_version: %s\n# schema_version: 1.0\n", Version)
+	fmt.Fprintf(&b, "# benchmark_id: %s\n#\n", id)
 	w := csv.NewWriter(&b)
 	for _, kind := range []string{"gauge", "counter", "histogram", "unknown"} {
 		stats := serverStats[kind]

@@ -16,8 +16,8 @@ const (
 	SlicesCSV  = "profile_export_aiperf_timeslices.csv"
 )
 
-// Slice is the summary of the requests that started in a part of a phase, in ns since the Unix epoch. Rates are relative
-// to the length of the slice.
+// Slice is the summary of the requests that started in a part of a phase, in ns since the Unix epoch. Rates are
+// relative to the length of the slice.
 type Slice struct {
 	From, To int64
 	Complete bool // false for the last slice if the phase ended in it
@@ -73,7 +73,8 @@ func SliceFiles(list []Slice, input any) ([]File, error) {
 			}
 			for _, stat := range stats {
 				if !math.IsNaN(stat.v) && !math.IsInf(stat.v, 0) {
-					rows = append(rows, []string{fmt.Sprint(i), fmt.Sprint(s.From), fmt.Sprint(s.To), m.Name, m.Unit, stat.name, fixed(stat.v)})
+					rows = append(rows, []string{fmt.Sprint(i), fmt.Sprint(s.From), fmt.Sprint(s.To), m.Name, m.Unit,
+						stat.name, fixed(stat.v)})
 				}
 			}
 		}

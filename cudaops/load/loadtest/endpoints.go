@@ -18,7 +18,8 @@ func (s *Server) other(c net.Conn, header http.Header, body []byte, kind string)
 	}
 
 	a := &ask{id: header.Get("X-Request-ID"), number: int(s.number.Add(1)), received: s.opts.Now(), truth: -1,
-		model: root.Get("model").String(), stream: root.Get("stream").Bool(), wanted: int(root.Get("max_output_tokens").Int())}
+		model: root.Get("model").String(), stream: root.Get("stream").Bool(),
+		wanted: int(root.Get("max_output_tokens").Int())}
 	a.began = a.received
 	if a.tokens = a.wanted; a.tokens == 0 {
 		a.tokens = s.opts.Tokens
@@ -52,8 +53,9 @@ func (s *Server) other(c net.Conn, header http.Header, body []byte, kind string)
 		for i := range items {
 			list = append(list, fmt.Sprintf(item, i))
 		}
-		return plain(c, 200, "application/json", fmt.Sprintf(`{"object":"list","model":%q,%q:[%s],"usage":{"prompt_tokens":%d,"total_tokens":%[4]d}}`,
-			a.model, field, strings.Join(list, ","), a.prompt))
+		usage := fmt.Sprintf(`{"prompt_tokens":%d,"total_tokens":%[1]d}`, a.prompt)
+		return plain(c, 200, "application/json", fmt.Sprintf(`{"object":"list","model":%q,%q:[%s],"usage":%s}`, a.model, field,
+			strings.Join(list, ","), usage))
 	}
 
 	usage := fmt.Sprintf(`{"input_tokens":%d,"output_tokens":%d,"total_tokens":%d}`, a.prompt, a.tokens, a.prompt+a.tokens)
@@ -64,7 +66,9 @@ func (s *Server) other(c net.Conn, header http.Header, body []byte, kind string)
 		for i := range a.tokens {
 			text += token(i)
 		}
-		return plain(c, 200, "application/json", fmt.Sprintf(`{"object":"response","status":"completed","output":[{"type":"message","content":[{"type":"output_text","text":%q}]}],"usage":%s}`, text, usage))
+		output := fmt.Sprintf(`[{"type":"message","content":[{"type":"output_text","text":%q}]}]`, text)
+		return plain(c, 200, "application/json", `{"object":"response","status":"completed","output":`+output+
+			`,"usage":`+usage+`}`)
 	}
 
 	w := &writer{c: c}
