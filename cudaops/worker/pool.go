@@ -202,6 +202,20 @@ func (w *waiter) Done(Outcome) { panic("worker: the outcome of a task that was n
 // Slots returns the maximum number of workers.
 func (p *Pool) Slots() int { return len(p.slots) }
 
+// AtOnce returns how many cases the pool measures at the same time. Workers with an instrument take turns
+// on their device.
+func (p *Pool) AtOnce() int {
+	n, devices := 0, map[int]bool{}
+	for _, s := range p.slots {
+		if s.Spec.Instrument == nil || s.Device < 0 {
+			n++
+		} else {
+			devices[s.Device] = true
+		}
+	}
+	return n + len(devices)
+}
+
 // Close asks all workers to end, kills the remaining ones after the grace period, and waits
 // for their end. It does not wait for processes that are stuck in the kernel.
 func (p *Pool) Close() {

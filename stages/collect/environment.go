@@ -86,7 +86,7 @@ func (r *running) acceptEnvironment(h *worker.Hello, code *worker.Code) error {
 		return err
 	}
 
-	reported.SeenAt, reported.Workers = time.Now().UTC().Format(time.RFC3339), r.pool.Slots()
+	reported.SeenAt, reported.Workers = time.Now().UTC().Format(time.RFC3339), r.pool.AtOnce()
 	if r.env != nil {
 		reported.Code = r.env.Code
 	} else if seen, err := runtimes.Known(r.rc.Store, r.runtime.Address); err == nil && seen != nil {
