@@ -103,15 +103,20 @@ func (ix *KeyIndex) appender(rec arrow.Record, name string) (appender, error) {
 	var value appender
 	switch a := arr.(type) {
 	case *array.Int64:
-		value = func(key []byte, row int) []byte { return appendInt(key, a.Value(row)) }
+		ints := a.Int64Values()
+		value = func(key []byte, row int) []byte { return appendInt(key, ints[row]) }
 	case *array.Float64:
-		value = func(key []byte, row int) []byte { return appendFloat(key, a.Value(row)) }
+		floats := a.Float64Values()
+		value = func(key []byte, row int) []byte { return appendFloat(key, floats[row]) }
 	case *array.Boolean:
 		value = func(key []byte, row int) []byte { return appendBool(key, a.Value(row)) }
 	case *array.String:
 		value = ix.texts(name, a)
 	}
 
+	if arr.NullN() == 0 {
+		return value, nil
+	}
 	return func(key []byte, row int) []byte {
 		if arr.IsNull(row) {
 			return append(key, null...)

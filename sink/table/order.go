@@ -100,9 +100,11 @@ func comparer(rec arrow.Record, k SortKey) (func(a, b int) int, error) {
 	var values func(a, b int) int
 	switch c := arr.(type) {
 	case *array.Int64:
-		values = func(a, b int) int { return cmp.Compare(c.Value(a), c.Value(b)) }
+		ints := c.Int64Values()
+		values = func(a, b int) int { return cmp.Compare(ints[a], ints[b]) }
 	case *array.Float64:
-		values = func(a, b int) int { return compareFloats(c.Value(a), c.Value(b)) }
+		floats := c.Float64Values()
+		values = func(a, b int) int { return compareFloats(floats[a], floats[b]) }
 	case *array.String:
 		values = func(a, b int) int { return strings.Compare(c.Value(a), c.Value(b)) }
 	case *array.Boolean:
