@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"aicplan/cudaops/load/openai"
 	"aicplan/cudaops/load/workload"
@@ -22,7 +23,7 @@ type prepared struct {
 // conversations are prepared whatever their size.
 const (
 	maxAheadBytes = 128 << 20
-	maxAhead      = 4096
+	maxAhead      = 16384
 	minAhead      = 16
 )
 
@@ -38,8 +39,12 @@ type feed struct {
 	wg    sync.WaitGroup
 }
 
+// prepareTime is how long a phase waits for further conversations when the first ones are ready. While many senders run,
+// the feed gets little processor time.
+const prepareTime = 50 * time.Millisecond
+
 // newFeed starts to prepare conversations, beginning at position first of the runner's order. It returns when the
-// first ones are ready. count is the number of conversations that the phase starts, or 0 if it is unlimited.
+// first ones are ready, and after prepareTime or when all of them are ready. count is the number of conversations that the phase starts, or 0 if it is unlimited.
 func (r *runner) newFeed(ctx context.Context, first, count int) *feed {
 	size := r.bodySize()
 	ahead := min(max(maxAheadBytes/size, minAhead), maxAhead)
@@ -92,9 +97,16 @@ func (r *runner) newFeed(ctx context.Context, first, count int) *feed {
 		})
 	}
 
-	for range min(ahead, max(2*r.width(), minAhead)) {
+	needed := min(ahead, max(2*r.width(), minAhead))
+	var enough <-chan time.Time
+	for i := range ahead {
+		if i == needed {
+			enough = time.After(prepareTime)
+		}
 		select {
 		case <-ready:
+		case <-enough:
+			return f
 		case <-ctx.Done():
 			return f
 		}
