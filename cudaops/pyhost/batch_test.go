@@ -339,6 +339,34 @@ func TestBurstThatFailsFailsItsCase(t *testing.T) {
 	}
 }
 
+// failing is a collector of three points, one of which breaks as it is measured.
+const failing = `
+import torch
+from helper import benchmark_with_power, log_perf
+
+def run(us, bad, perf_filename, device):
+    for point in range(3):
+        def kernel(point=point):
+            torch.kernel(us * 1e-6)
+            if point == bad and torch.gpu.capturing is not None:
+                torch.gpu.capturing.work.append(torch.refuse)
+        with benchmark_with_power(device=device, kernel_func=kernel) as got:
+            log_perf(item_list=[{"latency": got["latency_ms"], "point": point}], perf_filename=perf_filename)
+`
+
+func TestPointThatFailsLeavesTheOthersOfItsSweep(t *testing.T) {
+	b := hosting(t, failing, `{}`, "us", "bad")
+	b.submit("x", m{"us": 20, "bad": 1}, nil)
+	b.submit("x", m{"us": 30, "bad": -1}, nil)
+	_, answers := b.ends(2)
+	if a := answers[1]; a.Failure == nil || a.Failure.Message != "refused" || len(a.Rows) != 2 || a.Rows[0]["point"] != 0.0 || a.Rows[1]["point"] != 2.0 {
+		t.Errorf("the case with the point that fails: %+v\n%+v", a, a.Failure)
+	}
+	if a := answers[2]; a.Failure != nil || len(a.Rows) != 3 {
+		t.Errorf("the other case: %+v", a)
+	}
+}
+
 // restarting is a collector that asks for a fresh process after one of its cases.
 const restarting = `
 import torch

@@ -122,6 +122,7 @@ class Cuda:
 
     def __init__(self, torch, device, log):
         self.torch, self.device, self._log = torch, device, log
+        self.empty_cache = torch.cuda.empty_cache  # see caching
         torch.cuda.set_device(device)
         props = torch.cuda.get_device_properties(device)
         self.sms = props.multi_processor_count
@@ -212,11 +213,11 @@ class Cuda:
         """Within it, memory that collectors free stays with this process: the next case
         takes it, and both are spared the device's own allocations."""
         cuda = self.torch.cuda
-        empty_cache, cuda.empty_cache = cuda.empty_cache, lambda *args, **keywords: None
+        outer, cuda.empty_cache = cuda.empty_cache, lambda *args, **keywords: None
         try:
             yield
         finally:
-            cuda.empty_cache = empty_cache
+            cuda.empty_cache = outer
 
     def arena(self, dtype, elements):
         """At least so many elements of dtype, filled once with random normal
@@ -253,7 +254,7 @@ class Cuda:
             self._reader.close()
         self._keeper = self._pool = self._reader = None
         gc.collect()
-        self.torch.cuda.empty_cache()
+        self.empty_cache()
 
     def trim(self):
         """Gives back what is held between cases."""

@@ -142,15 +142,13 @@ class Deferral:
 
     def complete(self):
         """Takes the results that are there. Returns whether they are all."""
-        for handle in self._handles:
-            if not self._offers.ended(handle):
-                continue
+        for handle in [h for h in self._handles if self._offers.ended(h)]:
+            self._handles.remove(handle)
             try:
                 self.measured[handle] = self._offers.result(handle)
                 self.seconds += self.measured[handle].pop("spent", 0.0)
             except Exception as err:
                 self.error = self.error or err
-        self._handles = [h for h in self._handles if h not in self.measured] if self.error is None else []
         return not self._handles
 
     def mistaken(self):

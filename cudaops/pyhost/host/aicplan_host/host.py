@@ -392,6 +392,7 @@ class Host:
             del err
             if failure.get("class") == RESOURCE and not failure.get("fatal") and not restart and not self._alone:
                 raise Crowded(failure["message"])
+        restart = restart or case.get("restart")
         again = isinstance(rows, Deferred) and failure is None and not rows.traceable
         end = End(case, op, rows, failure, time.perf_counter() - started, self.bench.attachments.take())
         if not isinstance(rows, Deferred):
@@ -449,8 +450,8 @@ class Host:
         """Has a case begin once more, and wait for each of its latencies: it has made
         something else of estimates than rows."""
         self.channel.log("debug", "op %s uses its latencies: case %s is measured again, point by point" % (case["op"], case["id"]))
-        self.channel.put_back(dict(case, in_place=True))
-        self.restart = self.offers.closed = ""
+        self.channel.put_back(dict(case, in_place=True, restart=self.restart))
+        self.restart = self.offers.closed = ""  # the process is replaced after this case
 
     def defers(self, case):
         """Whether a collector may go on without the latencies of the case."""
@@ -502,7 +503,7 @@ class Host:
             return
         gc.collect()
         if self.bench._cuda is not None:
-            self.bench.cuda.torch.cuda.empty_cache()
+            self.bench.cuda.empty_cache()
 
     _filled = False  # something was prepared since nothing was
 

@@ -25,7 +25,7 @@ class OutOfMemoryError(RuntimeError):
 class Device:
     now = cycles = 0.0
     taken = peak = 0
-    launches = 0
+    launches = refused = 0
     capturing = None
     broken = ""
     log = []  # what ran, while somebody looks
@@ -58,6 +58,13 @@ def kernel(seconds, watts=100.0, breaks=""):
         gpu.capturing.work.append(work)
     else:
         work()
+
+
+def refuse():
+    """Work of a graph that fails after some executions."""
+    gpu.refused += 1
+    if gpu.refused > 20:
+        raise ValueError("refused")
 
 
 class Memory:
