@@ -762,6 +762,88 @@ func changes(t testing.TB, f fault, source string) bool {
 	return table.Diff(before.record(), after.record()) != ""
 }
 
+// generalFaults apply to tables of every kind.
+func generalFaults() []fault {
+	part := func(share, by float64) func(f *frame) { return func(f *frame) { f.scale(by, f.some(share)) } }
+	one := func(v float64) func(f *frame) { return func(f *frame) { f.floats["latency"][f.n/3] = v } }
+	return []fault{
+		{"all rows in us", "", func(f *frame) { f.scale(1000, nil) }, nil},
+		{"all rows in ns", "", func(f *frame) { f.scale(1e6, nil) }, nil},
+		{"all rows in s", "", func(f *frame) { f.scale(1e-3, nil) }, nil},
+		{"1 % of rows in us", "", part(0.01, 1000), nil},
+		{"1 % of rows in s", "", part(0.01, 1e-3), nil},
+		{"2 % of rows times 3", "", part(0.02, 3), nil},
+		{"2 % of rows divided by 3", "", part(0.02, 1.0/3), nil},
+		{"1 % of rows times 10", "", part(0.01, 10), nil},
+		{"one row of 1e-9", "", one(1e-9), nil},
+		{"one row of 1e9", "", one(1e9), nil},
+		{"one row infinite", "", one(math.Inf(1)), nil},
+		{"a fifth of the rows missing", "", func(f *frame) { f.keep(func(i int) bool { return i%5 != 0 }) }, nil},
+		{"the last third missing", "", func(f *frame) { f.keep(func(i int) bool { return i < 2*f.n/3 }) }, nil},
+		{"latency shuffled", "", func(f *frame) {
+			l := f.floats["latency"]
+			f.rng.Shuffle(len(l), func(i, j int) { l[i], l[j] = l[j], l[i] })
+		}, nil},
+		{"all latencies equal", "", func(f *frame) {
+			for i := range f.n {
+				f.floats["latency"][i] = 0.123
+			}
+		}, nil},
+		{"the largest value of each axis copied from the one before", "", func(f *frame) {
+			for name, v := range f.ints {
+				list := slices.Compact(slices.Sorted(slices.Values(v)))
+				if len(list) < 4 || name == "isl" && len(list) < 8 {
+					continue
+				}
+				last, before := list[len(list)-1], list[len(list)-2]
+				f.copyGroup(name, f.number(name, before), f.number(name, last))
+			}
+		}, nil},
+		{"a third of the rows twice", "", func(f *frame) { f.repeat(0.33) }, nil},
+		{"5 % of rows of another version", "", func(f *frame) { f.relabel("version", "0.0.1", f.some(0.05)) }, nil},
+	}
+}
+
+// TestGeneralFaults injects general faults into every whole table.
+func TestGeneralFaults(t *testing.T) {
+	if os.Getenv("AICPLAN_PUBLISHED") == "" {
+		t.Skip("AICPLAN_PUBLISHED names no folder with whole tables")
+	}
+
+	dir := publishedDirs()[0]
+	all, caught := 0, 0
+	must(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || filepath.Ext(path) != ".parquet" {
+			return err
+		}
+
+		rel, err := filepath.Rel(dir, path)
+		must(t, err)
+
+		of := load(t, path)
+		clean := examine(t, fault{}, dir, rel, of)
+		for _, f := range generalFaults() {
+			if !changes(t, f, path) {
+				continue
+			}
+
+			v := examine(t, f, dir, rel, of)
+			checks, rules := without(v.checks, clean.checks), without(v.rules, clean.rules)
+			if all++; len(checks) > 0 {
+				caught++
+			} else {
+				t.Logf("%s in %s passes; compare %v, lint %v", f.name, rel, v.compare, rules)
+			}
+		}
+		return nil
+	}))
+
+	t.Logf("%d of %d faults are caught", caught, all)
+	if float64(caught) < 0.9*float64(all) {
+		t.Errorf("only %d of %d faults are caught", caught, all)
+	}
+}
+
 // TestPipelineReadsMeasuredColumns spoils what collectors report beside the latency.
 func TestPipelineReadsMeasuredColumns(t *testing.T) {
 	dir, rel := published(t, fileGEMM)
