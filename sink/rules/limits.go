@@ -81,7 +81,7 @@ func (t *Table) Limits(tolerance float64) Result {
 		}
 
 		ms := v * scale
-		if likely != nil && likely[i].Seconds > 0 && ms > 0 && !t.zeroOK() {
+		if likely != nil && likely[i].Seconds > 0 && ms > 0 {
 			ratios[i] = ms / 1000 / likely[i].Seconds
 		}
 

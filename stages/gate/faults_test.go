@@ -244,6 +244,7 @@ const (
 	fileGeneration = "attention/trtllm/*/generation_attention_perf.parquet"
 	filePower      = "attention/vllm/0.22.0/context_attention_perf.parquet"
 	fileScale      = "quantize/trtllm/*/scale_matrix_perf.parquet"
+	fileDifference = "quantize/trtllm/*/computescale_perf.parquet"
 	fileBMM        = "mla_bmm/trtllm/*/mla_bmm_perf.parquet"
 )
 
@@ -490,6 +491,7 @@ func faults() []fault {
 		{"latency negative in 1 %", fileMoE, part(0.01, -1), nil},
 		{"latency NaN in one row", fileGEMM, set(1, math.NaN()), nil},
 		{"batched products in us", fileBMM, us, nil},
+		{"differences in us", fileDifference, us, nil},
 		{"power in another unit in 2 %", filePower, power(func(f *frame, i int) float64 {
 			return f.floats["power"][i] * map[bool]float64{true: 1000, false: 1}[i%50 == 0]
 		}), nil},
