@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"aicplan/cudaops/load/loadtest"
+	"aicplan/cudaops/worker"
 )
 
 // TestEndpoints checks the times and counts of each API against the mock server.
@@ -171,6 +172,10 @@ func TestSeveralServersAndModels(t *testing.T) {
 		"models": map[string]any{"base": 1, "lora": 1}}, `{"load": {"requests": 40, "concurrency": 4, "osl": 2}}`, "chat", `{}`)
 	if e.failure != nil {
 		t.Fatalf("%+v", e.failure)
+	}
+	h := NewHost(worker.Init{Options: map[string]any{"urls": []any{a, b}, "model": "m"}})
+	if hello, err := h.Hello(t.Context()); err != nil || hello.Device != a {
+		t.Errorf("the device is %q, want %q: %v", hello.Device, a, err)
 	}
 	if fast.Requests() != 30 || slow.Requests() != 10 {
 		t.Errorf("the servers had %d and %d requests, want 30 and 10", fast.Requests(), slow.Requests())

@@ -91,6 +91,7 @@ func (h *Host) Hello(ctx context.Context) (worker.Hello, error) {
 		Env: map[string]string{"model": s.Model},
 	}
 
+	s.URL = s.targetURLs()[0]
 	u, err := s.Target()
 	if err != nil {
 		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: worker.ClassCollectorBug,
