@@ -85,9 +85,10 @@ func (c *Config) packagesIn(code *runtimes.Code) map[string]string {
 	return out
 }
 
-// imported takes the code that a worker has reported into the environment. The error explains that a file was
-// replaced in the meantime.
-func (r *running) imported(env *runtimes.Environment, report *worker.Code) (*runtimes.Environment, error) {
+// imported takes the code that a worker has reported into the environment, in addition to known, the code that
+// workers have reported before. The error explains that a file was replaced in the meantime.
+func (r *running) imported(env *runtimes.Environment, known *runtimes.Code,
+	report *worker.Code) (*runtimes.Environment, error) {
 	if report == nil || r.stated() {
 		return env, nil
 	}
@@ -97,6 +98,11 @@ func (r *running) imported(env *runtimes.Environment, report *worker.Code) (*run
 	code, err := runtimes.CodeReported(entry, report)
 	if err != nil {
 		return nil, r.replaced(err)
+	}
+
+	// Some cases import modules that others do not.
+	if known != nil && known.Entry == code.Entry {
+		code.Add(known)
 	}
 
 	r.code.Store(code)

@@ -93,7 +93,8 @@ func (r *running) acceptEnvironment(h *worker.Hello, code *worker.Code) error {
 		reported.Code = seen.Code
 	}
 
-	env, err := r.imported(&reported, code)
+	now := r.withCode(r.planned.cases.Spec().Op, r.rc.PlanDir, &reported)
+	env, err := r.imported(now, r.codeIn(r.planned.cases.Spec().Op, now), code)
 	if err != nil {
 		return err
 	}

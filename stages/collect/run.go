@@ -185,7 +185,7 @@ func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
 		}
 
 		// What was measured stays in the journal of the code that was known then.
-		env, err := r.imported(r.env, r.more)
+		env, err := r.imported(r.env, r.code.Load(), r.more)
 		if err != nil {
 			return nil, err
 		}

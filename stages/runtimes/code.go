@@ -132,6 +132,25 @@ func CodeReported(e Entry, report *worker.Code) (*Code, error) {
 	return c, nil
 }
 
+// Add adds the files and distributions of other that c lacks.
+func (c *Code) Add(other *Code) {
+	for _, f := range other.Files {
+		if !slices.ContainsFunc(c.Files, func(own CodeFile) bool { return own.Path == f.Path }) {
+			c.Files = append(c.Files, f)
+		}
+	}
+
+	for name, version := range other.Packages {
+		if _, ok := c.Packages[name]; ok {
+			continue
+		}
+		if c.Packages == nil {
+			c.Packages = map[string]string{}
+		}
+		c.Packages[name] = version
+	}
+}
+
 // Covers returns an error if a worker has imported other code than c. It is a *ChangedError if a file or a
 // distribution differs. Code that c lacks sets more.
 func (c *Code) Covers(report *worker.Code) (more bool, err error) {
