@@ -166,6 +166,9 @@ func newBench(t *testing.T, gpus int, options map[string]any, settings string) *
 	if b.hello, err = b.host.Hello(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	if _, ok := options["rank_deadline"]; !ok {
+		b.host.options.RankDeadline = 10 * deadline // the fake clock runs ahead of ranks that wait for a processor
+	}
 	t.Cleanup(func() {
 		b.host.group.stop()
 		for _, p := range fake.Problems() {
