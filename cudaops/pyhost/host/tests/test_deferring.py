@@ -36,7 +36,7 @@ class LaterTest(unittest.TestCase):
         self.assertEqual(self.branches, [None] * 4)
 
     def test_text_and_plain_numbers_have_the_estimate(self):
-        self.assertEqual(("%.3f" % self.a, "{:.2f}".format(self.b), type(float(self.a))), ("0.500", "0.20", float))
+        self.assertEqual(("%.3f" % self.a, f"{self.b:.2f}", type(float(self.a))), ("0.500", "0.20", float))
 
 
 if __name__ == "__main__":
