@@ -198,9 +198,10 @@ def _imports(tree):
     it may import in other ways."""
     out, other = [], False
     for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant) and isinstance(node.args[0].value, str):
-            if getattr(node.func, "attr", getattr(node.func, "id", "")) in ("import_module", "__import__"):
-                out.append((0, node.args[0].value, []))
+        first = node.args[0] if isinstance(node, ast.Call) and node.args else None
+        called = getattr(node.func, "attr", getattr(node.func, "id", "")) if first is not None else ""
+        if called in ("import_module", "__import__") and isinstance(first, ast.Constant) and isinstance(first.value, str):
+            out.append((0, first.value, []))
         if isinstance(node, ast.Import):
             out += [(0, alias.name, []) for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
