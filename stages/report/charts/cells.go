@@ -9,7 +9,6 @@ import (
 	"gonum.org/v1/plot/vg/draw"
 
 	"aicplan/sink/base/textutil"
-	"aicplan/stages/report/svg"
 )
 
 // cells draws a matrix of classes: one path for all cells of a class. Row 0 is
@@ -42,8 +41,8 @@ func (m *cells) Plot(c draw.Canvas, p *plot.Plot) {
 			if k < 0 {
 				continue
 			}
-			fmt.Fprintf(&paths[k], "M%s %sh%sv%sh-%sz", svg.Num(x0+float64(ix)*w), svg.Num(y0+float64(m.ny-1-iy)*h),
-				svg.Num(w-gap), svg.Num(h-gap), svg.Num(w-gap))
+			fmt.Fprintf(&paths[k], "M%s %sh%sv%sh-%sz", Num(x0+float64(ix)*w), Num(y0+float64(m.ny-1-iy)*h),
+				Num(w-gap), Num(h-gap), Num(w-gap))
 		}
 	}
 

@@ -13,8 +13,6 @@ import (
 	"gonum.org/v1/plot/text"
 	"gonum.org/v1/plot/vg"
 	"gonum.org/v1/plot/vg/draw"
-
-	"aicplan/stages/report/svg"
 )
 
 // Chart is one drawing.
@@ -49,9 +47,9 @@ type Group struct {
 const (
 	width   = 500
 	height  = 310
-	ink     = svg.Ink("text")
-	axisInk = svg.Ink("axis")
-	gridInk = svg.Ink("grid")
+	ink     = Ink("text")
+	axisInk = Ink("axis")
+	gridInk = Ink("grid")
 )
 
 // face is Liberation Sans, whose widths are those of Arial and Helvetica.
@@ -83,18 +81,18 @@ func newPlot(x, y string) *plot.Plot {
 
 // render draws p on a canvas of that size.
 func render(p *plot.Plot, w, h int) string {
-	c := svg.New(float64(w), float64(h))
+	c := NewCanvas(float64(w), float64(h))
 	all := draw.New(c)
 	p.Draw(draw.Crop(all, 4, -10, 4, -6))
 	return c.Elements()
 }
 
 // canvasOf is the SVG canvas below a draw.Canvas: charts are drawn on no other.
-func canvasOf(c draw.Canvas) *svg.Canvas {
+func canvasOf(c draw.Canvas) *Canvas {
 	at := c.Canvas
 	for {
 		switch inner := at.(type) {
-		case *svg.Canvas:
+		case *Canvas:
 			return inner
 		case draw.Canvas: // plots crop by wrapping
 			at = inner.Canvas
@@ -150,5 +148,5 @@ func (l level) Plot(c draw.Canvas, p *plot.Plot) {
 	if !c.ContainsY(y) {
 		return
 	}
-	c.StrokeLine2(draw.LineStyle{Color: svg.Ink("level"), Width: 1, Dashes: []vg.Length{5, 3}}, c.Min.X, y, c.Max.X, y)
+	c.StrokeLine2(draw.LineStyle{Color: Ink("level"), Width: 1, Dashes: []vg.Length{5, 3}}, c.Min.X, y, c.Max.X, y)
 }

@@ -14,7 +14,6 @@ import (
 	"aicplan/sink/base/stats"
 	"aicplan/sink/base/textutil"
 	"aicplan/stages/report/facets"
-	"aicplan/stages/report/svg"
 )
 
 // column is what a pointer shows of a row.
@@ -195,9 +194,9 @@ func (m *marks) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 
 	s := canvasOf(c)
-	forms, many := svg.Shapes, ""
+	forms, many := Shapes, ""
 	if m.drawn > manyMarks {
-		forms, many = svg.Small, " many"
+		forms, many = Small, " many"
 	}
 
 	for i := range m.by {
@@ -213,7 +212,7 @@ func (m *marks) Plot(c draw.Canvas, p *plot.Plot) {
 			}
 		}
 
-		s.Write(fmt.Sprintf(`<path class="m c%d %s%s" data-s="%d" d="%s"/>`, i, svg.ShapeClass(i), many, i,
+		s.Write(fmt.Sprintf(`<path class="m c%d %s%s" data-s="%d" d="%s"/>`, i, ShapeClass(i), many, i,
 			s.Marks(at, forms[i%len(forms)])))
 	}
 

@@ -9,7 +9,6 @@ import (
 
 	"aicplan/stages/report/facets"
 	"aicplan/stages/report/model"
-	"aicplan/stages/report/svg"
 )
 
 // roof is what a system allows at most: its peaks, and below them what its memory
@@ -22,7 +21,7 @@ type roof struct {
 // Plot implements plot.Plotter.
 func (r roof) Plot(c draw.Canvas, p *plot.Plot) {
 	tx, ty := p.Transforms(&c)
-	style := draw.LineStyle{Color: svg.Ink("level"), Width: 1.2}
+	style := draw.LineStyle{Color: Ink("level"), Width: 1.2}
 	for i, peak := range r.peaks {
 		ridge := peak / r.bandwidth
 		from := ridge
@@ -143,7 +142,7 @@ func peaksOf(f *facets.Facets, by float64) []float64 {
 }
 
 // errorBars are the error bars of a series' marks.
-func errorBars(s *svg.Canvas, list []mark, low, high []float64, ty func(float64) vg.Length, c draw.Canvas) string {
+func errorBars(s *Canvas, list []mark, low, high []float64, ty func(float64) vg.Length, c draw.Canvas) string {
 	path := ""
 	for _, k := range list {
 		lo, hi := low[k.row], high[k.row]

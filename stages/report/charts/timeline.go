@@ -16,7 +16,6 @@ import (
 	"aicplan/sink/table"
 	"aicplan/stages/report/facets"
 	"aicplan/stages/report/model"
-	"aicplan/stages/report/svg"
 )
 
 // span is a stretch of time in which a worker ended one table's cases without a
@@ -201,7 +200,7 @@ func (b *bars) Plot(c draw.Canvas, p *plot.Plot) {
 			paths[k] = &strings.Builder{}
 		}
 
-		fmt.Fprintf(paths[k], "M%s %sh%sv%sh-%sz", svg.Num(x0), svg.Num(y0), svg.Num(w), svg.Num(h), svg.Num(w))
+		fmt.Fprintf(paths[k], "M%s %sh%sv%sh-%sz", Num(x0), Num(y0), Num(w), Num(h), Num(w))
 		b.boxes = append(b.boxes, [8]float64{short(x0), short(y0), short(w), short(h), float64(sp.lane),
 			float64(sp.table), float64(sp.rows), short(sp.to - sp.from)})
 	}

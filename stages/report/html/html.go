@@ -19,7 +19,6 @@ import (
 	"aicplan/stages/gate/results"
 	"aicplan/stages/report/charts"
 	"aicplan/stages/report/model"
-	"aicplan/stages/report/svg"
 )
 
 //go:embed assets
@@ -170,7 +169,7 @@ func toJSON(v any) (template.JS, error) {
 // swatch draws the sign of a legend's entry.
 func swatch(k charts.Key) template.HTML {
 	if strings.HasPrefix(k.Class, "c") {
-		return template.HTML(fmt.Sprintf(`<svg class="key" viewBox="0 0 12 12" aria-hidden="true"><path class="%s %s" d="M6 6%s"/></svg>`, k.Class, svg.ShapeClass(k.Shape), svg.Shapes[k.Shape%len(svg.Shapes)]))
+		return template.HTML(fmt.Sprintf(`<svg class="key" viewBox="0 0 12 12" aria-hidden="true"><path class="%s %s" d="M6 6%s"/></svg>`, k.Class, charts.ShapeClass(k.Shape), charts.Shapes[k.Shape%len(charts.Shapes)]))
 	}
 	return template.HTML(fmt.Sprintf(`<svg class="key" viewBox="0 0 12 12" aria-hidden="true"><path class="%s" d="M0 1h12v10h-12z"/></svg>`, k.Class))
 }

@@ -8,7 +8,6 @@ import (
 
 	"github.com/chromedp/cdproto/emulation"
 
-	"aicplan/stages/report/browsertest"
 	"aicplan/stages/report/model"
 	"aicplan/stages/report/reporttest"
 )
@@ -96,24 +95,24 @@ func TestPredictions(t *testing.T) {
 
 // On a phone a long address is broken, and what a step is made of is seen whole.
 func TestPredictionsOnAPhone(t *testing.T) {
-	ctx := browsertest.Start(t)
+	ctx := reporttest.Start(t)
 	page := predictionsPage(t, "module.published_steps['llama'].collect.predicted")
 	open(t, ctx, fileURL(t, []byte(page)))
-	browsertest.Call(t, ctx, emulation.SetDeviceMetricsOverride,
+	reporttest.Call(t, ctx, emulation.SetDeviceMetricsOverride,
 		emulation.SetDeviceMetricsOverrideParams{Width: 390, Height: 844, DeviceScaleFactor: 1})
-	browsertest.Until(t, ctx, `innerWidth === 390`)
+	reporttest.Until(t, ctx, `innerWidth === 390`)
 
-	if wide := browsertest.Eval[int](t, ctx, `document.documentElement.scrollWidth`); wide > 390 {
+	if wide := reporttest.Eval[int](t, ctx, `document.documentElement.scrollWidth`); wide > 390 {
 		t.Errorf("the page is %d px wide on a phone of 390", wide)
 	}
 
-	cut := browsertest.Eval[[]string](t, ctx,
+	cut := reporttest.Eval[[]string](t, ctx,
 		`[...document.querySelectorAll("#predictions h3, #predictions p, #predictions details[open] .phases")].filter(e => e.scrollWidth > e.clientWidth).map(e => e.textContent.trim().slice(0, 60))`)
 	if len(cut) > 0 {
 		t.Errorf("cut off on a phone: %q", cut)
 	}
 
-	if n := browsertest.Eval[int](t, ctx, `document.querySelectorAll("#predictions details[open] .phases table").length`); n < 2 {
+	if n := reporttest.Eval[int](t, ctx, `document.querySelectorAll("#predictions details[open] .phases table").length`); n < 2 {
 		t.Errorf("%d tables of phases are open", n)
 	}
 }

@@ -1,8 +1,4 @@
-// Package svg is a canvas for gonum/plot that writes small SVG for pages: its
-// colours are names that the page's style sheet gives meaning to, so that one
-// drawing serves light, dark and paper, and marks are single paths that a
-// script can read back.
-package svg
+package charts
 
 import (
 	"fmt"
@@ -48,8 +44,8 @@ type pathStyle struct {
 	fill                      bool
 }
 
-// New makes a canvas of that many units.
-func New(w, h float64) *Canvas {
+// NewCanvas makes a canvas of that many units.
+func NewCanvas(w, h float64) *Canvas {
 	return &Canvas{w: w, h: h, stack: []state{{color: color.Black, width: 1, a: 1, d: 1}}}
 }
 

@@ -1,5 +1,4 @@
-// Package browsertest opens pages in the system's Chromium.
-package browsertest
+package reporttest
 
 import (
 	"context"

@@ -1,4 +1,4 @@
-package svg
+package charts
 
 import (
 	"encoding/xml"
@@ -27,7 +27,7 @@ func wellFormed(t *testing.T, elements string) {
 }
 
 func TestCoordinates(t *testing.T) {
-	c := New(100, 50)
+	c := NewCanvas(100, 50)
 	c.SetColor(Ink("axis"))
 	c.Push()
 	c.Translate(vg.Point{X: 10, Y: 20})
@@ -50,7 +50,7 @@ func TestCoordinates(t *testing.T) {
 }
 
 func TestStyles(t *testing.T) {
-	c := New(10, 10)
+	c := NewCanvas(10, 10)
 	var p vg.Path
 	p.Move(vg.Point{X: 1, Y: 1})
 	p.Line(vg.Point{X: 2, Y: 1})
@@ -90,7 +90,7 @@ func TestPlot(t *testing.T) {
 
 		s.Shape = draw.CircleGlyph{}
 		p.Add(l, s)
-		c := New(300, 200)
+		c := NewCanvas(300, 200)
 		p.Draw(draw.New(c))
 
 		return c.Elements()
