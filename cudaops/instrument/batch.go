@@ -137,7 +137,7 @@ func (in *Instrument) session(ctx context.Context, batch []*offer, set measure.S
 		Settings: set, Tuning: measure.DefaultTuning(watts), Clock: in.o.Clock,
 		Rand:  rand.New(rand.NewPCG(uint64(set.Seed), uint64(len(batch)))),
 		Ready: func(ctx context.Context) (float64, error) { return in.ready(ctx, batch) },
-		Level: in.level, Settled: in.settled, Trace: in.o.Trace,
+		Level: in.level, Trace: in.o.Trace,
 	}
 	s.Tuning.HotPass = hotPass
 	s.Tuning.Locked = in.level > 0 && in.level < lockedShare*float64(highest)
@@ -253,7 +253,7 @@ func (in *Instrument) close(o *offer, device nvml.Device) {
 // managed is the management library's view of the device; nil without one.
 func (in *Instrument) managed(uuid string) nvml.Device {
 	if in.uuid != uuid {
-		in.uuid, in.device, in.settled = uuid, nil, &measure.Settled{}
+		in.uuid, in.device = uuid, nil
 		if d, err := in.o.Device(uuid); err == nil {
 			in.device = d
 		}

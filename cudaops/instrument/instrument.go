@@ -52,8 +52,6 @@ type Instrument struct {
 	device nvml.Device // of the last batch
 	uuid   string
 	level  float64 // clock of the ready device, from earlier sessions
-
-	settled *measure.Settled // clocks of capped cases, from earlier sessions
 }
 
 // New returns the instrument of a device.
@@ -67,7 +65,7 @@ func New(o Options) *Instrument {
 	if o.Depth == 0 {
 		o.Depth = 128
 	}
-	in := &Instrument{o: o, took: map[string][]int64{}, settled: &measure.Settled{}}
+	in := &Instrument{o: o, took: map[string][]int64{}}
 	in.changed = sync.NewCond(&in.mu)
 	return in
 }

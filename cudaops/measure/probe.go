@@ -22,10 +22,9 @@ const (
 	droopFollows = 0.8
 )
 
-// probes says whether a case is to be looked at before it joins a batch. The first visit to
-// one of which nothing is known is that look, and a pass of those that are not capped.
+// probes says whether a case is to be looked at before it joins a batch.
 func (s *Session) probes(o *pending) bool {
-	return s.Tuning.Probe && s.engine() && !o.job.Learn && !o.probed && s.guess(o) <= longProbe && s.held(o)
+	return s.Tuning.Probe && s.engine() && !o.probed && s.guess(o) <= longProbe && (o.job.Learn && !s.Tuning.Locked || s.held(o))
 }
 
 // probe makes that look.

@@ -137,9 +137,6 @@ type Session struct {
 	Ready func(context.Context) (float64, error)
 	// Trace receives every visit; it may be nil.
 	Trace func(Visit)
-	// Settled, if not nil, is what earlier sessions on the device have found out about the clocks of capped jobs
-	// with Learn; the session adds to it.
-	Settled *Settled
 	// Batch is how many jobs can be open at once; 0 if there is no such limit. At
 	// the sustained point the session gathers as many before it runs them.
 	Batch int

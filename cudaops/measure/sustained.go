@@ -137,11 +137,7 @@ func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 		}
 		return nil
 	}
-	brief, heat := s.brief(batch), s.Tuning.Preheat
-	if brief {
-		heat = min(heat, briefHeat)
-	}
-	if err := s.preheat(ctx, batch, heat, failed); err != nil {
+	if err := s.preheat(ctx, batch, failed); err != nil {
 		return err
 	}
 	for _, o := range batch {
@@ -163,12 +159,7 @@ func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 	for pass := range max(s.Settings.Passes, 1) {
 		for _, o := range slices.Clone(batch) {
 			l := length
-			switch {
-			case brief && s.knows(o):
-				l = briefVisit
-			case brief:
-				l = ownVisit
-			case l == hotVisit && s.load(o) < shortShare*s.Tuning.CapWatts:
+			if l == hotVisit && s.load(o) < shortShare*s.Tuning.CapWatts {
 				l = hotVisit / 2
 			}
 			if err := failed(o, s.hotVisit(ctx, o, l.Seconds(), false)); err != nil {
@@ -188,7 +179,7 @@ func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 		}
 		return 0
 	})
-	clocks := s.sustainedClocks(batch, ownShare(length), brief)
+	clocks := s.sustainedClocks(batch, ownShare(length))
 	for i, o := range slices.Clone(batch) {
 		if err := s.conclude(ctx, o, s.sustainedResult(o, clocks[i])); err != nil {
 			if ctx.Err() != nil || stop != nil && stop(err) {
@@ -212,7 +203,7 @@ func HotLength(n int) time.Duration {
 // preheat runs every case of the batch so long that its time is known, and goes
 // on until the device has forgotten what was before: a controller that keeps
 // the mean power of a second answers a burst of heavy work a second late.
-func (s *Session) preheat(ctx context.Context, batch []*pending, total time.Duration, failed func(*pending, error) error) error {
+func (s *Session) preheat(ctx context.Context, batch []*pending, failed func(*pending, error) error) error {
 	order := slices.Clone(batch)
 	slices.SortStableFunc(order, func(a, b *pending) int {
 		switch la, lb := s.rank(a), s.rank(b); {
@@ -223,6 +214,7 @@ func (s *Session) preheat(ctx context.Context, batch []*pending, total time.Dura
 		}
 		return 0
 	})
+	total := s.Tuning.Preheat
 	if s.hotEnded > 0 && s.Clock.Now()-s.hotEnded < s.Tuning.Preheat/10 {
 		total = 0
 	}
@@ -338,9 +330,8 @@ func (s *Session) hotBlocks(ctx context.Context, o *pending, b Burst) ([]Block, 
 // batch in the order of their load, in MHz; 0 where no clock could be read. It is
 // the one that the case and its neighbours had in all passes, corrected by how much
 // further than theirs the case lowers the clock at once, and for a share of own the
-// one that it had itself (in logarithms). A case whose clock follows from those of
-// earlier batches has that; in a brief batch, others have their own.
-func (s *Session) sustainedClocks(batch []*pending, own float64, brief bool) []float64 {
+// one that it had itself (in logarithms).
+func (s *Session) sustainedClocks(batch []*pending, own float64) []float64 {
 	seen, droop := make([]float64, len(batch)), make([]float64, len(batch)) // logarithms
 	for i, o := range batch {
 		var xs []float64
@@ -357,20 +348,8 @@ func (s *Session) sustainedClocks(batch []*pending, own float64, brief bool) []f
 			droop[i] = math.Log(o.droop)
 		}
 	}
-	if s.Settled != nil && !brief {
-		s.Settled.add(batch, seen, s.Clock.Now())
-	}
-	if brief {
-		own = 1
-	}
-
 	out := make([]float64, len(batch))
-	for i, o := range batch {
-		if s.knows(o) {
-			clock, _ := s.Settled.clock(o.droop)
-			out[i] = math.Exp(clock)
-			continue
-		}
+	for i := range batch {
 		clock, ok := s.neighbours(batch, seen, i)
 		if !ok {
 			continue
