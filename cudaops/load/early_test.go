@@ -129,7 +129,7 @@ const chunk = `data: {"choices":[{"index":0,"delta":{"content":"a"}}]}` + "\n\n"
 func TestPointsWithoutASuccess(t *testing.T) {
 	for class, respond := range map[string]func(w http.ResponseWriter, r *http.Request){
 		worker.ClassTimeout:           func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
-		worker.ClassUnsupportedConfig: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/x", 307) },
+		worker.ClassUnsupportedConfig: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/x", http.StatusTemporaryRedirect) },
 		worker.ClassFrameworkBug:      func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", 500) },
 		worker.ClassTransient:         func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 	} {

@@ -59,7 +59,7 @@ locals {
 
 locals {
   # As readers of the moe tables know them.
-  expert_dtypes = ["bfloat16", "fp8", "int4_wo", "fp8_block", "w4afp8", "nvfp4", "nvfp4_wo", "w4a16_mxfp4", "w4a8_mxfp4_mxfp8", "w4a8_mxfp4_mxfp8_trtllm", "w4a16_mxfp4_cutlass", "w4a16_nvfp4"]
+  expert_dtypes = ["bfloat16", "fp8", "int4_wo", "fp8_block", "w4afp8", "nvfp4", "nvfp4_wo", "w4a16_mxfp4", "w4a8_mxfp4_mxfp8", "w4a8_mxfp4_mxfp8_trtllm", "w4a16_mxfp4_cutlass", "w4a16_mxfp4_humming", "w4a16_nvfp4"]
 
   wrong_dtypes = flatten([for r in local.moe : [for d in distinct(flatten(values(r.dtypes))) : {
     model = r.model_name
