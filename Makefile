@@ -111,12 +111,12 @@ test-rest: ## run what make test leaves out
 # The release whose answers cmd/aicplan/contract/testdata/consumer.json has, in a
 # virtual environment that is kept.
 CONSUMER := aiconfigurator==0.12.0
-bin/consumer/$(CONSUMER):
+bin/consumer/installed:
 	$(or $(PYTHON),python3) -m venv bin/consumer
 	bin/consumer/bin/pip -q --disable-pip-version-check install $(CONSUMER)
 	@touch $@
 
-contract-consumer: bin/consumer/$(CONSUMER) ## compare what the real aiconfigurator answers from its tables and from our exports of them
+contract-consumer: bin/consumer/installed ## compare what the real aiconfigurator answers from its tables and from our exports of them
 	AICPLAN_CONTRACT_PYTHON=$(CURDIR)/bin/consumer/bin/python $(TESTS) -run '^TestConsumer$$' ./cmd/aicplan/contract
 
 lint: ## gofmt, vet, staticcheck, and ruff over the Python where it is installed

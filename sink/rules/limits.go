@@ -13,8 +13,9 @@ import (
 
 // Limits of a row's time. "Estimate" is physics.Likely: what kernels usually reach of the system's peaks.
 const (
-	// shortest is below the time of any kernel launch, in milliseconds.
-	shortest = 0.0005
+	// shortest is below the time of any kernel launch, in milliseconds, and shortestCall below that of a
+	// function on a processor.
+	shortest, shortestCall = 0.0005, 1e-6
 	// longest is above the time of any single execution, in milliseconds.
 	longest = 100_000.0
 	// leastShare and mostTimes are the extreme ratios of a row to its estimate, and leastFitted is
@@ -70,6 +71,12 @@ func (t *Table) Limits(tolerance float64) Result {
 		}
 	}
 
+	// Rows of no perf table and no system may be of a processor, which launches nothing.
+	floor := shortest
+	if t.Perf == nil && t.System == nil {
+		floor = shortestCall
+	}
+
 	ratios := make([]float64, len(t.Values))
 	var faster []Offence
 
@@ -92,8 +99,8 @@ func (t *Table) Limits(tolerance float64) Result {
 				out.bad(i, ms, fmt.Sprintf("(above %s s)", number(longest/1000)))
 			}
 
-		case ms < shortest:
-			out.bad(i, shortest/ms, fmt.Sprintf("(no launch is shorter than %s us)", number(1000*shortest)))
+		case ms < floor:
+			out.bad(i, floor/ms, fmt.Sprintf("(no launch is shorter than %s us)", number(1000*floor)))
 
 		case ms > longest:
 			out.bad(i, ms, fmt.Sprintf("(above %s s)", number(longest/1000)))

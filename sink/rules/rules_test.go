@@ -301,3 +301,15 @@ func TestUnusable(t *testing.T) {
 		t.Error("zero may be data, NaN is none")
 	}
 }
+
+// A copy of 16 KiB takes a processor 0.2 us, so the time of a launch is no limit for rows of no perf table.
+func TestLimitsOfProcessors(t *testing.T) {
+	for latency, want := range map[float64]int{0.000188: 0, 1e-9: 1} {
+		rec := table.NewRecord([]string{"kernel", "size_bytes", "latency"}, []arrow.Array{
+			table.Constant("copy", 1), table.Ints([]int64{16384}, nil), table.Floats([]float64{latency}, nil)})
+
+		if res := prepare(t, rec, nil).Limits(0.05); len(res.Offences) != want {
+			t.Errorf("a row of %g ms: %d offences, want %d", latency, len(res.Offences), want)
+		}
+	}
+}
