@@ -308,7 +308,11 @@ func TestLimitsOfProcessors(t *testing.T) {
 		rec := table.NewRecord([]string{"kernel", "size_bytes", "latency"}, []arrow.Array{
 			table.Constant("copy", 1), table.Ints([]int64{16384}, nil), table.Floats([]float64{latency}, nil)})
 
-		if res := prepare(t, rec, nil).Limits(0.05); len(res.Offences) != want {
+		rows, err := rules.New(rec, nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res := rows.Limits(0.05); len(res.Offences) != want {
 			t.Errorf("a row of %g ms: %d offences, want %d", latency, len(res.Offences), want)
 		}
 	}
