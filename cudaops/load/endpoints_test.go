@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -98,13 +99,20 @@ func TestDatasets(t *testing.T) {
 			})
 		})
 	}
+
+	files, err := InputFiles("", filepath.Join(dir, "a.jsonl"))
+	want := []string{filepath.Join(dir, "a.jsonl"), filepath.Join(dir, "dot.png")}
+	if err != nil || !slices.Equal(files, want) {
+		t.Errorf("the files of the dataset are %v, %v", files, err)
+	}
+
 	for name, want := range map[string]string{
 		"b.jsonl": "b.jsonl:2: it has no messages", "c.csv": "c.csv:1: there is no column prompt", "d.xml": "a dataset is a .txt",
 		"e.txt": "the dataset has no prompts", "f.jsonl": "f.jsonl:1: message 1 is no object with a role",
 	} {
 		text := map[string]string{"b.jsonl": "{\"prompt\":\"x\"}\n{\"x\":1}\n", "c.csv": "a,b\n1,2\n",
 			"f.jsonl": `{"messages":["x"]}`}[name]
-		if err := CheckFiles(map[string]string{"dataset": write(name, text)}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := InputFiles("", write(name, text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
 		}
 	}

@@ -234,6 +234,12 @@ func (h *Host) settings(c worker.Case) (Settings, error) {
 		delete(params, label)
 	}
 
+	for _, name := range []string{"trace", "dataset", "tokenizer"} {
+		if params[name] != nil {
+			return s, fmt.Errorf("%s is a column of the grid; set it in the plan's blocks, so that the content of the file is part of the case", name)
+		}
+	}
+
 	for name, v := range params {
 		if v == nil {
 			delete(params, name) // null means not set

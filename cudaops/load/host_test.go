@@ -204,6 +204,7 @@ func TestMistakesOfACase(t *testing.T) {
 		{map[string]any{"tokenizer": "/no/such/folder"}, `{}`, `{}`, worker.ClassUnsupportedConfig, "tokenizer.json"},
 		{map[string]any{"model": ""}, `{}`, `{}`, worker.ClassUnsupportedConfig, "model is not set"},
 		{nil, `{"load": {"prompt": "token_ids"}}`, `{}`, worker.ClassUnsupportedConfig, "completions"},
+		{nil, `{}`, `{"dataset": "a.txt"}`, worker.ClassUnsupportedConfig, "dataset is a column of the grid"},
 		{nil, `{"load": {"trace": "/no/such/trace"}}`, `{}`, worker.ClassUnsupportedConfig, "no such file"},
 	} {
 		e := measure(t, options(c.options), c.blocks, "chat", c.params)

@@ -261,14 +261,17 @@ func header(s Settings, key string) http.Header {
 	return h
 }
 
-// CheckFiles returns an error if an input file of a load, by option, cannot be read.
-func CheckFiles(paths map[string]string) error {
+// InputFiles returns the files that the prompts of a load come from: the trace or the dataset, and the images that it
+// names. It returns an error if one of them cannot be read or has no prompts. Both paths may be empty.
+func InputFiles(trace, dataset string) ([]string, error) {
 	s := DefaultSettings()
-	if s.Trace, s.Dataset = paths["trace"], paths["dataset"]; s.Trace+s.Dataset == "" {
-		return nil
+	if s.Trace, s.Dataset = trace, dataset; trace+dataset == "" {
+		return nil, nil
 	}
-	_, err := s.readInput(workload.Config{})
-	return err
+
+	files := []string{trace + dataset}
+	_, err := s.readInput(workload.Config{Opened: func(path string) { files = append(files, path) }})
+	return files, err
 }
 
 // readInput returns the conversations of the trace or the dataset.

@@ -7,21 +7,35 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"aicplan/cudaops/load"
 	"aicplan/engine/stage"
 )
 
-// Files implements Kind. They are the trace and the tokenizer.
+// Files implements Kind. They are the files of the prompts and the tokenizer.
 func (*onEndpoint) Files(rt *stage.Runtime, planDir string, blocks map[string]cty.Value) []string {
 	return loadFiles(rt, planDir, blocks)
+}
+
+// promptFiles returns the files that the prompts of a load come from. If one of them cannot be read, it returns the
+// others and an error.
+func promptFiles(rt *stage.Runtime, planDir string, blocks map[string]cty.Value) ([]string, error) {
+	dir := declaredIn(rt, Place{PlanDir: planDir})
+	path := func(name string) string { return absolute(dir, textOf(attribute(blocks["load"], name))) }
+	return load.InputFiles(path("trace"), path("dataset"))
+}
+
+// loadProblem returns what is wrong with the files of the prompts, or "".
+func loadProblem(rt *stage.Runtime, blocks map[string]cty.Value) string {
+	if _, err := promptFiles(rt, "", blocks); err != nil {
+		return err.Error()
+	}
+	return ""
 }
 
 // loadFiles returns the files that a load is made of.
 func loadFiles(rt *stage.Runtime, planDir string, blocks map[string]cty.Value) []string {
 	dir := declaredIn(rt, Place{PlanDir: planDir})
-	var out []string
-	if path := textOf(attribute(blocks["load"], "trace")); path != "" {
-		out = append(out, absolute(dir, path))
-	}
+	out, _ := promptFiles(rt, planDir, blocks) // Problem reports the error
 	if path := textOf(rt.Options["tokenizer"]); path != "" {
 		path = absolute(dir, path)
 		if isDir(path) {

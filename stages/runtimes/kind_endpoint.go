@@ -48,17 +48,7 @@ func (*onEndpoint) WorkerOptions(rt *stage.Runtime, at Place, options map[string
 
 // Problem returns what is wrong with the input file of the load block.
 func (*onEndpoint) Problem(rt *stage.Runtime, blocks map[string]cty.Value) string {
-	values := map[string]string{}
-	for _, name := range []string{"trace", "dataset"} {
-		if v := attribute(blocks["load"], name); v != cty.NilVal && v.Type() == cty.String {
-			values[name] = absolute(declaredIn(rt, Place{}), v.AsString())
-		}
-	}
-
-	if err := load.CheckFiles(values); err != nil {
-		return err.Error()
-	}
-	return ""
+	return loadProblem(rt, blocks)
 }
 
 // endpointOps returns one op for each type of endpoint.

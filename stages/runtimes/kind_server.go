@@ -133,6 +133,9 @@ func (*onServer) Problem(rt *stage.Runtime, blocks map[string]cty.Value) string 
 	if texts, known := serverTexts(rt); known && rt.Options["port"] == cty.NilVal && !host.TakesPort(texts) {
 		return host.NoPort
 	}
+	if problem := loadProblem(rt, blocks); problem != "" {
+		return problem
+	}
 	return missingNsys(rt, blocks)
 }
 

@@ -244,7 +244,12 @@ func (d *dataset) embed(messages []json.RawMessage) (string, error) {
 				continue
 			}
 
-			data, err := os.ReadFile(filepath.Join(filepath.Dir(d.name), url))
+			path := filepath.Join(filepath.Dir(d.name), url)
+			if d.c.Opened != nil {
+				d.c.Opened(path)
+			}
+
+			data, err := os.ReadFile(path)
 			if err != nil {
 				return "", fmt.Errorf("image: %w", err)
 			}

@@ -71,6 +71,9 @@ type Config struct {
 
 	// Seed is the random seed. 0 is a valid seed.
 	Seed uint64
+
+	// Opened, if not nil, is called with each file that a dataset names.
+	Opened func(path string)
 }
 
 // Turn is one turn of a conversation.
