@@ -2,6 +2,7 @@ package table
 
 import (
 	"encoding/binary"
+	"hash/maphash"
 	"math"
 	"strconv"
 
@@ -26,12 +27,18 @@ type KeyOptions struct {
 type KeyIndex struct {
 	columns []string
 	opt     KeyOptions
-	ids     map[string]uint32
+	seeds   [2]maphash.Seed
+	ids     map[hashedKey]uint32
 }
+
+// hashedKey identifies a key by two seeded 64-bit hashes. A map of them has no pointers, so
+// that the garbage collector need not scan an index of a million rows.
+type hashedKey [2]uint64
 
 // NewKeyIndex returns an empty index over columns. Without columns all rows have one key.
 func NewKeyIndex(columns []string, opt KeyOptions) *KeyIndex {
-	return &KeyIndex{columns: columns, opt: opt, ids: map[string]uint32{}}
+	seeds := [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
+	return &KeyIndex{columns: columns, opt: opt, seeds: seeds, ids: map[hashedKey]uint32{}}
 }
 
 // Len returns the number of distinct keys seen.
@@ -42,10 +49,11 @@ func (ix *KeyIndex) Len() int { return len(ix.ids) }
 func (ix *KeyIndex) Number(rec arrow.Record) ([]uint32, error) {
 	ids := make([]uint32, rec.NumRows())
 	err := ix.each(rec, func(row int, key []byte) {
-		id, seen := ix.ids[string(key)]
+		hashed := hashedKey{maphash.Bytes(ix.seeds[0], key), maphash.Bytes(ix.seeds[1], key)}
+		id, seen := ix.ids[hashed]
 		if !seen {
 			id = uint32(len(ix.ids))
-			ix.ids[string(key)] = id
+			ix.ids[hashed] = id
 		}
 		ids[row] = id
 	})
