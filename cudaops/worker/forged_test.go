@@ -30,3 +30,19 @@ func TestResultsBeforeTheStartAreRefused(t *testing.T) {
 		t.Errorf("the log: %s, %v", log, err)
 	}
 }
+
+// TestRepeatedResultsEndTheCase checks that a case whose worker always sends the result of an earlier
+// case fails instead of being given to new workers without end.
+func TestRepeatedResultsEndTheCase(t *testing.T) {
+	src := &list{}
+	src.add(1, "none", long)
+	src.add(2, "none", long)
+	pool := newPool(t, worker.PoolSpec{Slots: testSlots(t, 1, 2, "TEST_WORKER=repeats")})
+	if err := pool.Run(t.Context(), worker.Settings{}, src); err != nil {
+		t.Fatal(err)
+	}
+
+	if len(src.ends) != 2 || src.ends[0].Failure != nil || src.ends[1].Cause != worker.CauseGarbage {
+		t.Errorf("%+v", src.ends)
+	}
+}

@@ -127,14 +127,23 @@ func (r *run) caseEnded(s *slot, seq int64, what string) *flight {
 }
 
 // blameFor returns the case to blame for a message about a case that the worker does not
-// hold. It is nil if the pool has given out that case: it has ended, so no held case
-// caused the message.
+// hold. It is nil if the pool has given out that case: it may have ended, which is no fault
+// of the case in work. The case in work is blamed if this happens to it maxUnblamed times.
 func (r *run) blameFor(s *slot, seq int64) *flight {
-	if seq >= 1 && seq <= r.seq {
+	f := s.current()
+	if f == nil && len(s.held) > 0 {
+		f = s.held[0]
+	}
+
+	if f == nil || seq < 1 || seq > r.seq {
+		return f
+	}
+
+	if f.task.unblamed++; f.task.unblamed < maxUnblamed {
 		return nil
 	}
 
-	return s.current()
+	return f
 }
 
 // broken kills a worker that broke the protocol. blamed, if not nil, fails.

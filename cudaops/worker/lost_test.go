@@ -5,6 +5,7 @@ package worker_test
 import (
 	"bufio"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -74,6 +75,20 @@ func oddWorker(mode string) bool {
 			if _, rest, ok := strings.Cut(line, `"seq":`); ok {
 				seq, _, _ := strings.Cut(rest, ",")
 				fmt.Fprintf(out, "{\"type\":\"result\",\"seq\":%s,\"rows\":[{\"latency\":666}],\"seconds\":0.1}\n", seq)
+			}
+		}
+	case "repeats": // sends the result of the case before instead of that of its own
+		in, out := bufio.NewReader(os.NewFile(3, "in")), os.NewFile(4, "out")
+		fmt.Fprintf(out, "{\"type\":\"hello\",\"protocol\":%d,\"version\":\"1\",\"device\":\"d\",\"window\":1}\n", worker.ProtocolVersion)
+		for {
+			line, err := in.ReadString('\n')
+			if err != nil {
+				os.Exit(0)
+			}
+			var c worker.Case
+			if json.Unmarshal([]byte(line), &c) == nil && c.Seq > 0 {
+				fmt.Fprintf(out, "{\"type\":\"start\",\"seq\":%d}\n{\"type\":\"result\",\"seq\":%d,\"rows\":[{\"latency\":666}]}\n",
+					c.Seq, max(1, c.Seq-1))
 			}
 		}
 	case "forgets": // starts a case and leaves politely without its end

@@ -58,7 +58,7 @@ type Task struct {
 	// Data belongs to the caller.
 	Data any
 
-	unblamed int // deaths of its worker before anything was started
+	unblamed int // deaths of its worker that this task was not blamed for
 }
 
 // CaseSource provides tasks and receives their outcomes. Its methods are only called from the

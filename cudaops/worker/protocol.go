@@ -11,6 +11,11 @@
 // given to another worker and lose no attempt. A worker past a deadline gets SIGQUIT, to
 // print its stacks into the log, and is killed one second later with all processes that it
 // started.
+//
+// Op code is trusted. It runs in the worker's process, so it can send any result for the case
+// in work, as it can return any number. The engine replaces a worker that sends a line that is
+// no message, or an end of a case that it has not started or that has ended. A descriptor is
+// closed in the children that Python forks and in programs that the op starts.
 package worker
 
 import "encoding/json"

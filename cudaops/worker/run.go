@@ -12,8 +12,8 @@ import (
 const (
 	// maxFails is the maximum number of consecutive failed starts of a slot.
 	maxFails = 3
-	// maxUnblamed is how many workers may die before they start a task that they hold. Then the
-	// task fails.
+	// maxUnblamed is how many workers may be lost that hold a task and for which it cannot be
+	// blamed. Then the task fails.
 	maxUnblamed = 3
 	// maxRows limits the rows that a case may send before its end.
 	maxRows = 1 << 17
