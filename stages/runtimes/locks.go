@@ -33,9 +33,6 @@ type Locks struct {
 // devicePoll is the retry interval for a device in use.
 const devicePoll = 100 * time.Millisecond
 
-// processor is the lock name for runtimes that measure on the processor.
-const processor = "cpu"
-
 // take locks devices in the same order in all runs. It waits only if this run has no other locks,
 // because two runs could otherwise wait for each other. If it cannot lock all devices, it releases those
 // that it locked.
@@ -60,7 +57,7 @@ func (l *Locks) take(ctx context.Context, rt *stage.Runtime, uuids []string, at 
 
 	started, others := time.Now(), len(l.held) > 0
 	for _, uuid := range slices.Compact(uuids) {
-		if l.held[uuid] != nil || l.Allotted && uuid == processor {
+		if l.held[uuid] != nil || l.Allotted && uuid == fileutil.Processor {
 			continue
 		}
 
@@ -150,7 +147,7 @@ func (p *Pools) devicesOf(rt *stage.Runtime, slots []worker.Slot) []string {
 
 	if !kind.OnGPUs(rt) {
 		if kind.About().OnProcessor {
-			return []string{processor}
+			return []string{fileutil.Processor}
 		}
 		return nil // it does not measure this machine
 	}
@@ -162,7 +159,7 @@ func (p *Pools) devicesOf(rt *stage.Runtime, slots []worker.Slot) []string {
 			out = append(out, d.UUID)
 		}
 	case kind.About().OnProcessor:
-		return []string{processor} // a machine without GPUs
+		return []string{fileutil.Processor} // a machine without GPUs
 	}
 
 	return out // otherwise the workers report the error

@@ -9,6 +9,8 @@ import (
 	"syscall"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"aicplan/sink/base/textutil"
 )
 
@@ -90,4 +92,52 @@ func stat(pid int) []string {
 	// The command, in parentheses, may hold spaces and parentheses.
 	_, rest, _ := strings.Cut(string(data[max(0, strings.LastIndexByte(string(data), ')')):]), " ")
 	return strings.Fields(rest)
+}
+
+// kernelHolder describes the process that has a lock on a file, from what the kernel reports. It returns nil
+// if the kernel does not report it, as for processes of other containers.
+func kernelHolder(f *os.File) *Holder {
+	info, err := f.Stat()
+	if err != nil {
+		return nil
+	}
+	at, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return nil
+	}
+
+	dev := uint64(at.Dev)
+	id := fmt.Sprintf("%02x:%02x:%d", unix.Major(dev), unix.Minor(dev), at.Ino)
+	locks, _ := os.ReadFile("/proc/locks")
+	for line := range strings.Lines(string(locks)) {
+		// 1: FLOCK  ADVISORY  WRITE 539 00:15:4026532180 0 EOF
+		words := strings.Fields(line)
+		if len(words) < 6 || words[1] != "FLOCK" || words[5] != id {
+			continue
+		}
+
+		pid, err := strconv.Atoi(words[4])
+		if err != nil || pid <= 0 {
+			return nil
+		}
+		command, _ := os.ReadFile("/proc/" + words[4] + "/cmdline")
+		h := Self(strings.TrimSpace(strings.ReplaceAll(string(command), "\x00", " ")), "", startTime(pid))
+		h.PID, h.StartTicks = pid, startTicks(pid)
+		return &h
+	}
+	return nil
+}
+
+// startTime returns when a process was started, or the zero time if it is unknown.
+func startTime(pid int) time.Time {
+	data, _ := os.ReadFile("/proc/stat")
+	_, rest, _ := strings.Cut(string(data), "\nbtime ")
+	boot, _, _ := strings.Cut(rest, "\n")
+	seconds, err := strconv.ParseInt(boot, 10, 64)
+	ticks := startTicks(pid)
+	if err != nil || ticks == 0 {
+		return time.Time{}
+	}
+	const perSecond = 100 // for every architecture of Linux
+	return time.Unix(seconds, 0).Add(time.Duration(ticks) * (time.Second / perSecond))
 }

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -106,7 +107,7 @@ func TestDeviceStaysLockedWithoutItsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if err := os.Remove(filepath.Join(DeviceDir(), "GPU-1.lock")); err != nil {
+	if err := os.Remove(filepath.Join(os.Getenv(DeviceDirVariable), "GPU-1.lock")); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := LockDevice("GPU-1", me()); !errors.Is(err, ErrBusy) {
@@ -154,14 +155,6 @@ func TestDevice(t *testing.T) {
 	if err := d.Release(); err != nil {
 		t.Fatal(err)
 	}
-	info, err := os.Stat(DeviceDir())
-	if err != nil || info.Mode().Perm() != 0o777 || info.Mode()&os.ModeSticky == 0 {
-		t.Errorf("other users cannot lock: %v, %v", info.Mode(), err)
-	}
-	if info, err = os.Stat(filepath.Join(DeviceDir(), "GPU-1.lock")); err != nil || info.Mode().Perm() != 0o666 {
-		t.Errorf("other users cannot lock: %v, %v", info.Mode(), err)
-	}
-
 	cmd := exec.Command(os.Args[0], "-test.run", "^TestDevice$")
 	cmd.Env = append(os.Environ(), "AICPLAN_TEST_DEVICE=GPU-1")
 	out, err := cmd.StdoutPipe()
@@ -187,6 +180,61 @@ func TestDevice(t *testing.T) {
 	}
 	if err := d.Release(); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestDeviceIsLockedByTheKernelsFile checks that runs of all users exclude each other by files that no user
+// can create or remove, and that the holder is named.
+func TestDeviceIsLockedByTheKernelsFile(t *testing.T) {
+	t.Setenv(DeviceDirVariable, "")
+	dir := t.TempDir()
+	defer func(gpus, cpu string) { gpuFiles, processorFile = gpus, cpu }(gpuFiles, processorFile)
+	gpuFiles, processorFile = filepath.Join(dir, "*", "information"), dir
+
+	for i, name := range []string{"GPU-1", "GPU-2"} {
+		gpu := filepath.Join(dir, name[:3]+string(rune('a'+i)))
+		if err := os.Mkdir(gpu, 0o555); err != nil {
+			t.Fatal(err)
+		}
+		text := "Model: \t\t NVIDIA H200\nGPU UUID: \t " + name + "\nBus Type: \t PCIe\n"
+		if err := os.WriteFile(filepath.Join(gpu, "information"), []byte(text), 0o444); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	for _, name := range []string{"GPU-1", "GPU-2", Processor} {
+		d, err := LockDevice(name, me())
+		if err != nil || d.name != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+
+		var busy *BusyError
+		if _, err := LockDevice(name, me()); !errors.As(err, &busy) {
+			t.Errorf("%s: a second lock: %v", name, err)
+		} else if h := busy.Holder; runtime.GOOS == "linux" && (h == nil || h.PID != os.Getpid() || time.Since(h.Started) > time.Hour) {
+			t.Errorf("%s: the holder: %v", name, h)
+		}
+
+		if err := d.Release(); err != nil {
+			t.Fatal(err)
+		}
+		if d, err = LockDevice(name, me()); err != nil {
+			t.Fatalf("%s after its release: %v", name, err)
+		}
+		if err := d.Release(); err != nil {
+			t.Error(err)
+		}
+	}
+
+	// A device without such a file is locked in the user's own folder.
+	t.Setenv("TMPDIR", dir)
+	d, err := LockDevice("GPU-3", me())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Release()
+	if info, err := os.Stat(filepath.Dir(d.file.Name())); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("%v, %v", info.Mode(), err)
 	}
 }
 
