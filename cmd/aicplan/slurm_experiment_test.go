@@ -113,7 +113,7 @@ func disturbExperiment(t *testing.T, env []string) {
 	}
 	summary, err := os.ReadFile(filepath.Join(u.out, "results_summary.csv"))
 	must(err)
-	for _, cell := range []string{"\nE1.1,llama-3.1-8b,1,1,,1,", "\nE1.2,llama-3.1-8b,2,1,,2,", "\nE1.3,llama-3.1-8b,4,1,,4,"} {
+	for _, cell := range []string{"\nE1.1,llama-3.1-8b,1,1,1,1,", "\nE1.2,llama-3.1-8b,2,1,1,2,", "\nE1.3,llama-3.1-8b,4,1,1,4,"} {
 		if !bytes.Contains(summary, []byte(cell)) {
 			t.Errorf("the summary lacks %q:\n%s", cell, summary)
 		}

@@ -46,9 +46,11 @@ func Start(spec Spec) (*Process, error) {
 	cmd.Args = spec.Command
 	cmd.Dir = spec.Dir
 
-	// Do not pass the worker's file descriptors to the server.
+	// Do not pass the worker's file descriptors to the server. The worker has the variables of the runtime as
+	// the plan states them; one that is a placeholder is in spec.Env if the case has a value.
 	cmd.Env = slices.DeleteFunc(os.Environ(), func(kv string) bool {
-		return strings.HasPrefix(kv, worker.EnvFDIn+"=") || strings.HasPrefix(kv, worker.EnvFDOut+"=")
+		_, value, _ := strings.Cut(kv, "=")
+		return Placeholder(value) || strings.HasPrefix(kv, worker.EnvFDIn+"=") || strings.HasPrefix(kv, worker.EnvFDOut+"=")
 	})
 	cmd.Env = append(cmd.Env, spec.Env...)
 	cmd.Stdout, cmd.Stderr = w, w

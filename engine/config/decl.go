@@ -323,9 +323,8 @@ func declareVariable(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 		if !more.HasErrors() {
 			val, err := v.convert(val)
 			if err != nil {
-				diags = append(diags, errorAt(a.Expr.Range(), "Unsuitable default",
-					fmt.Sprintf("The default of var.%s does not fit its type %s: %s.", name, TypeText(v.typ),
-						misfit(err))))
+				diags = append(diags, errorAt(elementRange(a.Expr, err), "Unsuitable default",
+					v.unsuitable("The default of var."+name, err)))
 			} else {
 				v.def = val
 			}

@@ -247,8 +247,8 @@ func (s *scope) argument(d *variableDecl) (cty.Value, hcl.Diagnostics) {
 
 	conv, err := d.convert(v)
 	if err != nil {
-		return cty.DynamicVal, append(diags, errorAt(a.Expr.Range(), "Unsuitable module argument",
-			fmt.Sprintf("%s is %s: %s.", d.name, TypeText(d.typ), misfit(err))))
+		return cty.DynamicVal, append(diags, errorAt(elementRange(a.Expr, err), "Unsuitable module argument",
+			d.unsuitable(d.name, err)))
 	}
 
 	return conv, append(diags, s.validateVariable(d, conv, a.Expr.Range())...)

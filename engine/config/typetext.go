@@ -3,8 +3,11 @@ package config
 import (
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
+	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 )
 
@@ -48,15 +51,32 @@ func TypeText(t cty.Type) string {
 	return t.FriendlyName()
 }
 
-// misfit returns the text of a conversion error, with the path inside the value.
-func misfit(err error) string {
-	var p cty.PathError
-	if !errors.As(err, &p) || len(p.Path) == 0 {
-		return err.Error()
+// unsuitable describes why a value does not have the declared type of a variable. what names the value.
+func (d *variableDecl) unsuitable(what string, err error) string {
+	path := pathText(err)
+	if extra, ok := errors.AsType[*extraAttribute](err); ok {
+		return fmt.Sprintf("%s has no attribute %q.%s", what+path, extra.name, didYouMean(extra.name, extra.known))
 	}
 
+	if path != "" {
+		path += ": "
+	}
+	return fmt.Sprintf("%s is %s: %s%s.", what, TypeText(d.typ), path, err.Error())
+}
+
+// pathOf returns the path of a conversion error inside the value. It is empty if the error has none.
+func pathOf(err error) cty.Path {
+	if extra, ok := errors.AsType[*extraAttribute](err); ok {
+		return extra.path
+	}
+	p, _ := errors.AsType[cty.PathError](err)
+	return p.Path
+}
+
+// pathText returns the path of a conversion error as it is written in expressions, or "".
+func pathText(err error) string {
 	var at strings.Builder
-	for _, step := range p.Path {
+	for _, step := range pathOf(err) {
 		switch s := step.(type) {
 		case cty.GetAttrStep:
 			at.WriteString("." + s.Name)
@@ -75,5 +95,101 @@ func misfit(err error) string {
 		}
 	}
 
-	return at.String() + ": " + err.Error()
+	return at.String()
+}
+
+// extraAttribute is the error of an object that has an attribute which its declared type lacks.
+type extraAttribute struct {
+	path  cty.Path // of the object
+	name  string
+	known []string
+}
+
+// Error implements error.
+func (e *extraAttribute) Error() string { return fmt.Sprintf("unsupported attribute %q", e.name) }
+
+// checkAttributes returns an error if an object in v has an attribute that t does not declare.
+// Conversion would drop it.
+func checkAttributes(v cty.Value, t cty.Type, path cty.Path) error {
+	if v.IsNull() || !v.IsKnown() || !v.CanIterateElements() {
+		return nil
+	}
+
+	for it := v.ElementIterator(); it.Next(); {
+		key, e := it.Element()
+		of := cty.DynamicPseudoType
+		step := path.Index(key)
+
+		switch {
+		case t.IsObjectType() && key.Type() == cty.String:
+			name := key.AsString()
+			if !t.HasAttribute(name) {
+				return &extraAttribute{path: path, name: name, known: slices.Sorted(maps.Keys(t.AttributeTypes()))}
+			}
+			of, step = t.AttributeType(name), path.GetAttr(name)
+
+		case t.IsCollectionType():
+			of = t.ElementType()
+
+		case t.IsTupleType() && v.Type().IsTupleType() && v.LengthInt() == t.Length():
+			n, _ := key.AsBigFloat().Int64()
+			of = t.TupleElementType(int(n))
+		}
+
+		if err := checkAttributes(e, of, step); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
+
+// elementRange returns the range of the element of expr to which a conversion error belongs, or of expr if
+// the element is not written in it.
+func elementRange(expr hcl.Expression, err error) hcl.Range {
+	for _, step := range pathOf(err) {
+		var next hcl.Expression
+		switch s := step.(type) {
+		case cty.IndexStep:
+			if s.Key.Type() == cty.String {
+				_, next = attribute(expr, s.Key.AsString())
+			}
+			if list, diags := hcl.ExprList(expr); !diags.HasErrors() && s.Key.Type() == cty.Number {
+				if n, _ := s.Key.AsBigFloat().Int64(); int(n) < len(list) {
+					next = list[n]
+				}
+			}
+
+		case cty.GetAttrStep:
+			_, next = attribute(expr, s.Name)
+		}
+
+		if next == nil {
+			return expr.Range()
+		}
+		expr = next
+	}
+
+	if extra, ok := errors.AsType[*extraAttribute](err); ok {
+		if key, _ := attribute(expr, extra.name); key != nil {
+			return key.Range()
+		}
+	}
+	return expr.Range()
+}
+
+// attribute returns key and value of an attribute that is written in an object expression, or nil.
+func attribute(expr hcl.Expression, name string) (key, value hcl.Expression) {
+	pairs, _ := hcl.ExprMap(expr) // expr is another kind of expression if it returns diagnostics
+	for _, p := range pairs {
+		if hcl.ExprAsKeyword(p.Key) == name {
+			return p.Key, p.Value
+		}
+		if v, diags := p.Key.Value(nil); !diags.HasErrors() && v.Type() == cty.String && v.IsKnown() &&
+			!v.IsNull() && v.AsString() == name {
+			return p.Key, p.Value
+		}
+	}
+
+	return nil, nil
 }

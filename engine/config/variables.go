@@ -33,11 +33,16 @@ type givenValue struct {
 	rng  hcl.Range
 }
 
-// convert converts a value to the declared type and fills in optional attributes.
+// convert converts a value to the declared type and fills in optional attributes. It returns an error
+// if an object has an attribute that the type does not declare.
 func (d *variableDecl) convert(v cty.Value) (cty.Value, error) {
 	// Defaults may be at any depth of an object, so with defaults a partly sensitive value becomes
 	// sensitive as a whole.
 	v, paths := v.UnmarkDeepWithPaths()
+	if err := checkAttributes(v, d.typ, nil); err != nil {
+		return v, err
+	}
+
 	if d.defaults != nil && v.IsKnown() && !v.IsNull() {
 		v = d.defaults.Apply(v)
 	}
@@ -204,14 +209,27 @@ func (s *scope) rootVariable(d *variableDecl) (cty.Value, hcl.Diagnostics) {
 	conv, err := d.convert(v)
 	if err != nil && d.sensitive {
 		return cty.DynamicVal, append(diags, errorAt(g.rng, badValue,
-			fmt.Sprintf("var.%s is %s: %s.", d.name, TypeText(d.typ), misfit(err))))
+			d.unsuitable("var."+d.name, err)))
 	}
 	if err != nil {
-		return cty.DynamicVal, append(diags, errorAt(g.rng, badValue,
-			fmt.Sprintf("var.%s is %s: %s.%s", d.name, TypeText(d.typ), misfit(err), g.asList(d, v))))
+		return cty.DynamicVal, append(diags, errorAt(g.place(s.l, err), badValue,
+			d.unsuitable("var."+d.name, err)+g.asList(d, v)))
 	}
 
 	return conv, append(diags, s.validateVariable(d, conv, g.rng)...)
+}
+
+// place returns the range of the part of the given value to which a conversion error belongs.
+func (g givenValue) place(l *loader, err error) hcl.Range {
+	expr := g.expr
+	if expr == nil {
+		parsed, diags := l.src.expression(g.text, g.rng.Filename)
+		if diags.HasErrors() {
+			return g.rng
+		}
+		expr = parsed
+	}
+	return elementRange(expr, err)
 }
 
 // value evaluates the given value. A text is returned as is for a primitive type, otherwise parsed

@@ -13,21 +13,57 @@
 #   aicplan apply plans/experiments/tp_scaling.hcl --var executor=slurm --var account=m1234 \
 #     --var 'modules=["python", "cuda/12.4"]' --var 'setup=["source activate vllm-profiling"]'
 #
-# A new experiment is a row of the list below.
+# A new experiment is a row of the list below. A row sets only what differs from the variables.
+# An example is in docs/guides/experiments.md: DeepSeek-V2-Lite with expert parallelism.
 
 aicplan {
   required_version = ">= 0.1"
 }
 
 variable "experiments" {
-  type        = any
-  description = "the cells: an id, what it is, and the columns of its server and its iterations"
+  description = "the cells: an id, what it is, and the settings of its server and its iterations"
+
+  type = list(object({
+    experiment_id = string
+    description   = optional(string, "")
+    model         = optional(string) # a checkpoint's folder or name
+    model_family  = optional(string)
+    precision     = optional(string)
+
+    tensor_parallel_size   = optional(number, 1)
+    pipeline_parallel_size = optional(number, 1)
+    data_parallel_size     = optional(number, 1)
+    expert_parallel_size   = optional(number, 1)
+
+    enforce_eager          = optional(bool, false)
+    gpu_memory_utilization = optional(number)
+    env                    = optional(map(string), {})  # NCCL_ALGO = "Ring"
+    args                   = optional(list(string), []) # further arguments of the server
+
+    batch_size         = optional(number)
+    seq_len            = optional(number)
+    max_tokens         = optional(number)
+    warmup_iterations  = optional(number)
+    profile_iterations = optional(number)
+  }))
 
   default = [
     { experiment_id = "E1.1", description = "baseline, one GPU", tensor_parallel_size = 1 },
     { experiment_id = "E1.2", description = "tensor parallelism on two GPUs", tensor_parallel_size = 2 },
     { experiment_id = "E1.3", description = "tensor parallelism on four GPUs", tensor_parallel_size = 4 },
   ]
+
+  # vLLM spreads the experts over all ranks of tensor and data parallelism, or over none.
+  validation {
+    condition = alltrue([for e in var.experiments :
+    contains([1, e.tensor_parallel_size * e.data_parallel_size], e.expert_parallel_size)])
+    error_message = "expert_parallel_size is 1 or tensor_parallel_size * data_parallel_size"
+  }
+
+  validation {
+    condition     = length(distinct(var.experiments[*].experiment_id)) == length(var.experiments)
+    error_message = "two experiments have the same experiment_id"
+  }
 }
 
 variable "only" {
@@ -119,7 +155,7 @@ variable "tokenizer" {
 variable "server_args" {
   type        = list(string)
   default     = []
-  description = "further arguments of the server"
+  description = "further arguments of all servers"
 }
 
 variable "server_env" {
@@ -189,8 +225,38 @@ variable "poll" {
 }
 
 locals {
-  cells = [for e in var.experiments : e if length(var.only) == 0 || contains(var.only, e.experiment_id)]
-  gpus  = [for e in local.cells : e.tensor_parallel_size * try(e.pipeline_parallel_size, 1)]
+  chosen = [for e in var.experiments : e if length(var.only) == 0 || contains(var.only, e.experiment_id)]
+
+  # Columns of environment variables that some cell sets. A cell with null does not have the variable.
+  env = distinct(flatten([for e in local.chosen : keys(e.env)]))
+
+  cells = [for e in local.chosen : merge({
+    experiment_id          = e.experiment_id
+    model                  = coalesce(e.model_family, e.model, var.model_family)
+    checkpoint             = coalesce(e.model, var.model)
+    precision              = coalesce(e.precision, var.precision)
+    tensor_parallel_size   = e.tensor_parallel_size
+    pipeline_parallel_size = e.pipeline_parallel_size
+    data_parallel_size     = e.data_parallel_size
+    expert_parallel_size   = e.expert_parallel_size
+    enforce_eager          = e.enforce_eager
+    gpu_memory_utilization = e.gpu_memory_utilization
+    batch_size             = coalesce(e.batch_size, var.batch_size)
+    seq_len                = coalesce(e.seq_len, var.seq_len)
+    max_tokens             = coalesce(e.max_tokens, var.max_tokens)
+    warmup_iterations      = coalesce(e.warmup_iterations, var.warmup_iterations)
+    profile_iterations     = coalesce(e.profile_iterations, var.profile_iterations)
+
+    server_args = jsonencode(concat(
+      e.data_parallel_size > 1 ? ["--data-parallel-size", tostring(e.data_parallel_size)] : [],
+      e.expert_parallel_size > 1 ? ["--enable-expert-parallel"] : [],
+      e.enforce_eager ? ["--enforce-eager"] : [],
+      e.gpu_memory_utilization == null ? [] : ["--gpu-memory-utilization", tostring(e.gpu_memory_utilization)],
+      e.args,
+    ))
+  }, { for name in local.env : lower(name) => try(e.env[name], null) })]
+
+  gpus = [for e in local.chosen : e.tensor_parallel_size * e.pipeline_parallel_size * e.data_parallel_size]
 }
 
 executor "local" { kind = "local" }
@@ -203,7 +269,7 @@ executor "slurm" {
   qos           = var.qos
   time          = var.time
   gpus_per_node = max(1, local.gpus...)
-  gpus_by       = ["tensor_parallel_size", "pipeline_parallel_size"]
+  gpus_by       = ["tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"]
   tasks         = max(1, length(local.cells))
   job_name      = "tp_scaling"
   logs          = var.logs
@@ -215,14 +281,15 @@ executor "slurm" {
 module "vllm" {
   source = "../modules/serving/vllm"
 
-  model        = var.model
-  served_name  = var.model_family
+  model        = "{checkpoint}"
+  served_name  = "{model}"
   program      = var.program
   python       = var.python
-  dtype        = var.precision
+  dtype        = "{precision}"
   dummy        = var.dummy
-  args         = var.server_args
-  env          = var.server_env
+  args         = concat(var.server_args, ["{server_args...}"])
+  env          = merge(var.server_env, { for name in local.env : name => "{${lower(name)}}" })
+  labels       = ["expert_parallel_size", "enforce_eager", "gpu_memory_utilization"]
   tokenizer    = var.tokenizer
   ready_within = var.ready_within
 }
@@ -235,16 +302,7 @@ grid "tp_scaling" {
   description = "a case is a cell"
   op          = "completions"
 
-  rows "cell" {
-    values = [for e in local.cells : {
-      experiment_id          = e.experiment_id
-      tensor_parallel_size   = e.tensor_parallel_size
-      pipeline_parallel_size = try(e.pipeline_parallel_size, 1)
-      batch_size             = try(e.batch_size, var.batch_size)
-      seq_len                = try(e.seq_len, var.seq_len)
-      max_tokens             = try(e.max_tokens, var.max_tokens)
-    }]
-  }
+  rows "cell" { values = local.cells }
 }
 
 collect "tp_scaling" {
@@ -332,5 +390,9 @@ export "results" {
   input       = collect.tp_scaling
   layout      = "experiment"
 
-  card = { description = "tensor-parallel scaling", hf_url = startswith(var.model, "/") ? "" : var.model }
+  cards = { for e in local.chosen : e.experiment_id => {
+    description = e.description
+    hf_url = startswith(coalesce(e.model, var.model), "/") ? "" : (
+    "https://huggingface.co/${coalesce(e.model, var.model)}")
+  } }
 }

@@ -59,7 +59,7 @@ var template = []entry{
 			{name: "xpu_spec", sub: []entry{
 				{name: "type", value: "GPU"}, {name: "model", value: nil}, {name: "total_count", value: nil}, {name: "count_per_node", value: nil}, {name: "memory_gb", value: nil},
 			}},
-			{name: "driver_version", value: nil},
+			{name: "driver_version", value: nil}, {name: "driver", value: nil},
 		}},
 	}},
 	{name: "Model-executor", sub: []entry{

@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"aicplan/sink/base/textutil"
 )
 
 // Script contains the values of a job script that are not in the executor block.
@@ -93,7 +95,7 @@ func (c *Config) Text(s Script) string {
 	}
 
 	task := fmt.Sprintf(`%s --state-dir %s task %s --offset "${1:-0}" --submission "${2:-0}"`,
-		shellWord(s.Program), shellWord(s.StateDir), shellWord(s.OrderDir))
+		textutil.ShellWord(s.Program), textutil.ShellWord(s.StateDir), textutil.ShellWord(s.OrderDir))
 
 	// Use exec because Slurm sends the signal before the time limit to the script's process.
 	b.WriteString("exec " + c.through(s) + task + "\n")
@@ -138,7 +140,7 @@ func (c *Config) through(s Script) string {
 	}
 
 	for i, w := range words {
-		words[i] = shellWord(w)
+		words[i] = textutil.ShellWord(w)
 	}
 
 	return strings.Join(words, " ") + " "
@@ -150,17 +152,6 @@ func within(mount, dir string) bool {
 	to, _, _ = strings.Cut(to, ":")
 	rel, err := filepath.Rel(from, dir)
 	return from == to && err == nil && rel != ".." && !strings.HasPrefix(rel, "../")
-}
-
-// shellWord quotes a word for the shell if necessary.
-func shellWord(s string) string {
-	if s != "" && !strings.ContainsFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
-			strings.ContainsRune("/._-+:,=@%", r))
-	}) {
-		return s
-	}
-	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
 
 // quoteWord quotes a value for an "#SBATCH" line. sbatch splits these lines at spaces and interprets

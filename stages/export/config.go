@@ -16,7 +16,6 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/base/fileutil"
-	"aicplan/sink/base/textutil"
 	"aicplan/sink/catalog"
 	"aicplan/sink/experiment"
 	"aicplan/sink/perf"
@@ -103,8 +102,10 @@ type Config struct {
 	// file that is there.
 	Sidecar int `hcl:"sidecar,optional"`
 	// Card states fields of the workload cards of the layout experiment, by their
-	// path in the card or its last part.
-	Card map[string]string `hcl:"card,optional"`
+	// path in the card or its last part. Cards has such objects by experiment_id,
+	// which win for their cell.
+	Card  cty.Value `hcl:"card,optional"`
+	Cards cty.Value `hcl:"cards,optional"`
 	// Reuse declares tables that are replaced by those of another version of the backend.
 	Reuse []ReuseBlock `hcl:"reuse,block"`
 
@@ -154,15 +155,12 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 		bad("No evidence", "Schema 2 of collection_meta.yaml names the collector's commit: set collector_ref.")
 	}
 
-	if len(c.Card) > 0 && c.Layout != Experiment {
+	if (stage.Plain(c.Card) != nil || stage.Plain(c.Cards) != nil) && c.Layout != Experiment {
 		bad("Card without use", "Only the layout \"experiment\" writes workload cards.")
 	}
 
-	for _, name := range slices.Sorted(maps.Keys(c.Card)) {
-		if cardPath(name) == "" {
-			bad("Unknown field", fmt.Sprintf("card has %q, which is no field of a workload card.%s", name,
-				textutil.DidYouMean(name, experiment.Paths())))
-		}
+	for _, problem := range c.checkCard() {
+		bad("Unknown field", problem)
 	}
 
 	if c.attached() && (c.File != "" || c.Format != "" || c.Table != "" || len(c.Columns) > 0) {

@@ -1,19 +1,26 @@
 package export
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
+	"github.com/klauspost/compress/gzip"
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
 	"aicplan/sink/base/fileutil"
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/experiment"
 	"aicplan/sink/table"
 )
@@ -23,18 +30,19 @@ import (
 // plots of how they scale.
 const Experiment = "experiment"
 
-// Files over all cells.
+// Files over all cells, and of one cell.
 const (
 	summaryFile = "results_summary.csv"
 	plotName    = "scaling_analysis" // .svg and .png
 	cardFile    = "workload_card.yaml"
+	scriptFile  = "run.sh"
 )
 
 // experimentID is the column that names a cell's folder.
 const experimentID = "experiment_id"
 
 // experimentFiles are the attachments that a cell's folder gets.
-var experimentFiles = regexp.MustCompile(`^(torch_et_\d+\.json|kineto_trace_\d+\.json(\.gz)?|nsys_\d+\.(nsys-rep|qdstrm)|timing_stats_\d+\.json)$`)
+var experimentFiles = regexp.MustCompile(`^(torch_et_\d+\.json|kineto_trace_\d+\.json(\.gz)?|nsys_\d+\.(nsys-rep|qdstrm)|timing_stats_\d+\.json|server\.log)$`)
 
 // factsFile is the attachment with the facts of a cell's machine and server.
 const factsFile = "experiment_facts.json"
@@ -49,7 +57,7 @@ func (c *Config) runExperiment(ctx context.Context, rc *stage.RunContext) (*stag
 	out := &stage.Outcome{Status: stage.StatusOK, Data: sets[0]}
 	var batch fileutil.Batch
 	defer batch.Discard()
-	write := func(name string, data []byte) error {
+	write := func(name string, fill func(io.Writer) error) error {
 		full, err := fileutil.Within(rc.OutDir, path.Join(c.Dir, name))
 		if err != nil {
 			return err
@@ -59,7 +67,7 @@ func (c *Config) runExperiment(ctx context.Context, rc *stage.RunContext) (*stag
 			return fileutil.Explain("make the folder of", full, err)
 		}
 
-		digest, err := batch.StageBytes(full, data)
+		digest, err := batch.Stage(full, fill)
 		out.Artifacts = append(out.Artifacts, stage.Artifact{Path: full, Digest: digest, Rows: 1})
 		return err
 	}
@@ -107,8 +115,8 @@ func (c *Config) runExperiment(ctx context.Context, rc *stage.RunContext) (*stag
 					continue
 				}
 
-				if err := write(path.Join(dir, a.Name), data); err != nil {
-					return nil, err
+				if err := write(path.Join(dir, strings.TrimSuffix(a.Name, ".gz")), unpacked(a.Name, data)); err != nil {
+					return nil, fmt.Errorf("%s of row %d: %w", a.Name, i+1, err)
 				}
 			}
 
@@ -118,7 +126,11 @@ func (c *Config) runExperiment(ctx context.Context, rc *stage.RunContext) (*stag
 
 			card, err := c.card(row, &facts, ds).YAML()
 			if err == nil {
-				err = write(path.Join(dir, cardFile), card)
+				err = write(path.Join(dir, cardFile), contents(card))
+			}
+
+			if err == nil {
+				err = write(path.Join(dir, scriptFile), contents(facts.script(text(row[experimentID]))))
 			}
 
 			if err != nil {
@@ -139,7 +151,7 @@ func (c *Config) runExperiment(ctx context.Context, rc *stage.RunContext) (*stag
 
 	summary, err := experiment.Summary(cells)
 	if err == nil {
-		err = write(summaryFile, summary)
+		err = write(summaryFile, contents(summary))
 	}
 
 	if err != nil {
@@ -152,7 +164,7 @@ func (c *Config) runExperiment(ctx context.Context, rc *stage.RunContext) (*stag
 	}
 
 	for ext, data := range map[string][]byte{".svg": svg, ".png": png} {
-		if err := write(plotName+ext, data); err != nil {
+		if err := write(plotName+ext, contents(data)); err != nil {
 			return nil, err
 		}
 	}
@@ -169,9 +181,56 @@ func (c *Config) runExperiment(ctx context.Context, rc *stage.RunContext) (*stag
 	return out, nil
 }
 
+// contents returns a function that writes data.
+func contents(data []byte) func(io.Writer) error {
+	return func(w io.Writer) error {
+		_, err := w.Write(data)
+		return err
+	}
+}
+
+// unpacked returns a function that writes an attachment, decompressed if its name ends with .gz. The tools
+// that read traces of experiments look for files that are not compressed.
+func unpacked(name string, data []byte) func(io.Writer) error {
+	if path.Ext(name) != ".gz" {
+		return contents(data)
+	}
+
+	return func(w io.Writer) error {
+		z, err := gzip.NewReader(bytes.NewReader(data))
+		if err != nil {
+			return err
+		}
+
+		_, err = io.Copy(w, z)
+		if errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil // a truncated trace: trace_error of its row reports it
+		}
+		return err
+	}
+}
+
+// script returns a shell script that starts the server of a cell as it was started for the measurement.
+func (f *cellFacts) script(id string) []byte {
+	var b bytes.Buffer
+	fmt.Fprintf(&b, "#!/bin/sh\n# Starts the server of cell %s as it was started for the measurement.\n", id)
+	for _, name := range slices.Sorted(maps.Keys(f.Env)) {
+		fmt.Fprintf(&b, "export %s=%s\n", name, textutil.ShellWord(f.Env[name]))
+	}
+
+	b.WriteString("exec")
+	for _, a := range f.Command {
+		b.WriteString(" " + textutil.ShellWord(a))
+	}
+	b.WriteString("\n")
+	return b.Bytes()
+}
+
 // cellFacts are what a worker attached of a cell's machine and server.
 type cellFacts struct {
 	Driver    string            `json:"driver_version"`
+	CUDA      int               `json:"cuda_version"` // newest version that the driver supports, as 13000
+	Command   []string          `json:"command"`
 	NCCL      string            `json:"nccl_version"`
 	GPUs      []cellGPU         `json:"gpus"`
 	NVLinks   *int              `json:"nvlinks"`
@@ -210,7 +269,7 @@ func (c *Config) card(row map[string]any, f *cellFacts, ds *stage.Dataset) exper
 	set(experiment.Configured, model+"model_family", f.Model)
 
 	if m := f.Config; m != nil {
-		set(experiment.Configured, model+"precision", m.DType)
+		set(experiment.Configured, model+"precision", precisionWord(m.DType))
 
 		if moe := m.mixes(); moe != nil {
 			set(experiment.Configured, model+"moe", *moe)
@@ -225,6 +284,7 @@ func (c *Config) card(row map[string]any, f *cellFacts, ds *stage.Dataset) exper
 		}
 	}
 
+	set(experiment.Configured, model+"precision", precisionWord(text(row["precision"])))
 	column(experiment.Measured, model+"iteration", "iterations")
 	column(experiment.Configured, data+"batch_size", "batch_size")
 	column(experiment.Configured, data+"seq_len", "seq_len")
@@ -232,14 +292,17 @@ func (c *Config) card(row map[string]any, f *cellFacts, ds *stage.Dataset) exper
 	column(experiment.Measured, data+"output_len", "output_length")
 
 	if len(f.GPUs) > 0 {
-		set(experiment.Measured, hw+"xpu_spec.model", f.GPUs[0].Name)
+		set(experiment.Measured, hw+"xpu_spec.model", deviceWord(f.GPUs[0].Name))
 
 		if m := f.GPUs[0].Memory; m != nil {
 			set(experiment.Measured, hw+"xpu_spec.memory_gb", float64(*m/1e7)/100)
 		}
 
 		set(experiment.Measured, hw+"xpu_spec.count_per_node", len(f.GPUs))
-		set(experiment.Measured, hw+"driver_version", f.Driver)
+		set(experiment.Measured, hw+"driver", f.Driver)
+		if f.CUDA > 0 {
+			set(experiment.Measured, hw+"driver_version", fmt.Sprintf("cuda_%d.%d", f.CUDA/1000, f.CUDA%1000/10))
+		}
 
 		switch {
 		case f.NVLinks != nil && *f.NVLinks > 0 && f.NVSwitch != nil && *f.NVSwitch:
@@ -285,15 +348,94 @@ func (c *Config) card(row map[string]any, f *cellFacts, ds *stage.Dataset) exper
 		out[exe+"communication_library.env"] = experiment.Field{Value: env, Source: experiment.Configured}
 	}
 
-	if len(f.Traces) > 0 {
-		out["metric_source.traces"] = experiment.Field{Value: f.Traces, Source: experiment.Measured}
+	var traces, others []string
+	for _, kind := range f.Traces {
+		switch kind {
+		case "kineto_trace":
+			traces = append(traces, "json")
+		case "nsys":
+			traces = append(traces, kind)
+		default:
+			others = append(others, kind)
+		}
 	}
 
-	for name, v := range c.Card {
-		set(experiment.Configured, cardPath(name), v)
+	if len(traces) > 0 {
+		set(experiment.Measured, "metric_source.traces", traces)
+	}
+	if len(others) > 0 {
+		set(experiment.Measured, "metric_source.metrics_specific_trace", others)
+	}
+
+	own, _ := decoded(c.Cards).(map[string]any)
+	cell, _ := own[text(row[experimentID])].(map[string]any)
+	all, _ := decoded(c.Card).(map[string]any)
+	for _, fields := range []map[string]any{all, cell} {
+		for name, v := range fields {
+			set(experiment.Configured, cardPath(name), v)
+		}
 	}
 
 	return out
+}
+
+// decoded returns a value of a plan as encoding/json decodes it, or nil for null.
+func decoded(v cty.Value) (out any) {
+	raw, err := json.Marshal(stage.Plain(v))
+	if err == nil {
+		err = json.Unmarshal(raw, &out)
+	}
+	if err != nil {
+		panic(fmt.Sprintf("export: a value of a plan as JSON: %v", err)) // Plain returns what encoding/json takes
+	}
+	return out
+}
+
+// precisionWord returns the word of workload cards for a data type of PyTorch.
+func precisionWord(dtype string) string {
+	switch dtype {
+	case "bfloat16":
+		return "bf16"
+	case "float16", "half":
+		return "fp16"
+	case "float32", "float":
+		return "fp32"
+	}
+	return dtype
+}
+
+// deviceWord returns the word of workload cards for a GPU: vendor and model, such as nvidia_h200.
+func deviceWord(name string) string {
+	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return r == ' ' || r == '-' })
+	return strings.Join(words[:min(2, len(words))], "_")
+}
+
+// checkCard returns the problems of the attributes card and cards.
+func (c *Config) checkCard() (problems []string) {
+	fields := func(where string, v any) {
+		named, ok := v.(map[string]any)
+		if !ok && v != nil {
+			problems = append(problems, where+" is not an object of fields of a workload card.")
+		}
+
+		for _, name := range slices.Sorted(maps.Keys(named)) {
+			if cardPath(name) == "" {
+				problems = append(problems, fmt.Sprintf("%s has %q, which is no field of a workload card.%s", where, name,
+					textutil.DidYouMean(name, experiment.Paths())))
+			}
+		}
+	}
+
+	fields("card", decoded(c.Card))
+	cells, ok := decoded(c.Cards).(map[string]any)
+	if !ok && decoded(c.Cards) != nil {
+		problems = append(problems, "cards is not an object with an object of fields for each "+experimentID+".")
+	}
+
+	for _, id := range slices.Sorted(maps.Keys(cells)) {
+		fields(fmt.Sprintf("cards[%q]", id), cells[id])
+	}
+	return problems
 }
 
 // cardPath is the path of a field that the plan names: its last part is enough.

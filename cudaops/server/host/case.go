@@ -277,7 +277,7 @@ func (h *Host) identify(a *ask) error {
 
 	values["gpus"] = strconv.Itoa(a.gpus)
 	maps.Copy(values, a.server)
-	command, err := expandAll(h.command(a.trace), values)
+	command, err := server.ExpandAll(h.command(a.trace), values)
 	if err != nil {
 		return err
 	}
@@ -312,7 +312,7 @@ func (h *Host) command(t *traceBlock) []string {
 }
 
 // environment returns the environment of the runtime and, if profiled, of the profiler, expanded and
-// sorted.
+// sorted. A variable whose value is one placeholder is left out if its column is null or empty.
 func (h *Host) environment(values map[string]string, profiled bool) ([]string, error) {
 	all := maps.Clone(h.options.env)
 	if p := &h.options.Profiler; h.options.profiled && profiled {
@@ -328,21 +328,12 @@ func (h *Host) environment(values map[string]string, profiled bool) ([]string, e
 		if err != nil {
 			return nil, err
 		}
+		if v == "" && server.Placeholder(all[name]) {
+			continue
+		}
 		out = append(out, name+"="+v)
 	}
 
-	return out, nil
-}
-
-func expandAll(list []string, values map[string]string) ([]string, error) {
-	var out []string
-	for _, text := range list {
-		v, err := server.Expand(text, values)
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, v)
-	}
 	return out, nil
 }
 

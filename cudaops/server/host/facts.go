@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"aicplan/cudaops/nvml"
+	"aicplan/cudaops/server"
 )
 
 // FactsFile is the attachment that describes the environment of a case. Workload cards are generated from
@@ -85,25 +86,19 @@ func look(open func() (nvml.API, error), gpus []GPU) *facts {
 	return f
 }
 
-// communication returns the environment variables that configure communication libraries, both inherited
-// and set by the runtime. Other variables are omitted, because they may be secrets. NCCL_VERSION is not a
+// communication returns the variables of environments that configure communication libraries. The last
+// value of a name wins. Other variables are omitted, because they may be secrets. NCCL_VERSION is not a
 // setting: images set it to the version of the installed package, which may differ from the loaded one.
-func communication(inherited []string, set map[string]string) map[string]string {
+func communication(env []string) map[string]string {
 	out := map[string]string{}
-	take := func(name, value string) {
+	for _, kv := range env {
+		name, value, _ := strings.Cut(kv, "=")
+		if server.Placeholder(value) {
+			continue // no value for this case
+		}
 		if strings.HasPrefix(name, "NCCL_") && name != "NCCL_VERSION" || strings.HasPrefix(name, "NVSHMEM_") {
 			out[name] = value
 		}
 	}
-
-	for _, kv := range inherited {
-		name, value, _ := strings.Cut(kv, "=")
-		take(name, value)
-	}
-
-	for name, value := range set {
-		take(name, value)
-	}
-
 	return out
 }

@@ -76,6 +76,7 @@ type running struct {
 	values  map[string]string
 	version string
 	command []string
+	env     []string // NAME=value, without the inherited variables
 
 	// doubted is true if requests of a case failed, so the server may be about to end.
 	doubted bool

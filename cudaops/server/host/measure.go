@@ -140,8 +140,8 @@ func (h *Host) keep(s *running, a *ask, row worker.Row, res *load.Traffic, t *tr
 		Used      int               `json:"gpus_used"` // 0 if unknown
 		Traces    []string          `json:"traces"`
 		Config    json.RawMessage   `json:"model_config,omitempty"`
-	}{facts: h.facts, Framework: h.options.Package, Command: s.command, Env: communication(os.Environ(),
-		h.options.env), Model: s.values["model"], Server: a.server, Iteration: a.iteration, Used: a.gpus,
+	}{facts: h.facts, Framework: h.options.Package, Command: s.command, Env: communication(append(os.Environ(),
+		s.env...)), Model: s.values["model"], Server: a.server, Iteration: a.iteration, Used: a.gpus,
 		Traces: []string{}}
 
 	about.Version, about.Config = s.version, modelConfig(s.command)

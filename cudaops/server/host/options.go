@@ -110,7 +110,7 @@ func (o *settings) declare() []worker.Option {
 	return []worker.Option{
 		{Name: "command", Into: &o.Command, Required: true,
 			Doc: "the program and its arguments that start the server; {NAME} is a column of the case, or host, " +
-				"port, model, gpus, trace_dir, work_dir, plan_dir"},
+				"port, model, gpus, trace_dir, work_dir, plan_dir; an argument {NAME...} is a JSON list of arguments"},
 		{Name: "starts_by", Into: &o.StartsBy,
 			Doc: "further columns whose change needs another server; those in command, dir and env do by themselves"},
 		{Name: "dir", Into: &o.Dir, Doc: "the server's working folder, relative to the plan"},

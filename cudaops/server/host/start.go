@@ -113,7 +113,7 @@ func (h *Host) start(ctx context.Context, a *ask, command []string, profiled boo
 	}
 
 	spec := server.Spec{Log: h.log}
-	if spec.Command, err = expandAll(command, s.values); err != nil {
+	if spec.Command, err = server.ExpandAll(command, s.values); err != nil {
 		return drop(worker.ClassUnsupportedConfig, err)
 	}
 
@@ -125,12 +125,12 @@ func (h *Host) start(ctx context.Context, a *ask, command []string, profiled boo
 		return drop(worker.ClassUnsupportedConfig, err)
 	}
 
-	if env, err = expandAll(env, s.values); err != nil {
+	if env, err = server.ExpandAll(env, s.values); err != nil {
 		return drop(worker.ClassUnsupportedConfig, err)
 	}
 
 	spec.Env = slices.Concat(visible(gpus), env, spec.Env)
-	s.command = spec.Command
+	s.command, s.env = spec.Command, spec.Env
 	fmt.Fprintf(h.log, "--- aicplan starts: %s\n", strings.Join(spec.Command, " "))
 
 	if s.Process, err = server.Start(spec); err != nil {

@@ -206,7 +206,7 @@ func TestServersThatHang(t *testing.T) {
 // The facts contain the communication variables from all places, but no secrets.
 func TestEnvironmentInFacts(t *testing.T) {
 	t.Parallel()
-	got := communication([]string{"NCCL_NVLS_ENABLE=0", "NCCL_DEBUG=INFO", "NCCL_VERSION=2.28.3-1", "API_KEY=k", "NVSHMEM_DISABLE_NVLS=1"}, map[string]string{"NCCL_DEBUG": "WARN", "HF_TOKEN": "secret"})
+	got := communication([]string{"NCCL_NVLS_ENABLE=0", "NCCL_DEBUG=INFO", "NCCL_VERSION=2.28.3-1", "API_KEY=k", "NVSHMEM_DISABLE_NVLS=1", "NCCL_DEBUG=WARN", "HF_TOKEN=secret"})
 	if fmt.Sprint(got) != "map[NCCL_DEBUG:WARN NCCL_NVLS_ENABLE:0 NVSHMEM_DISABLE_NVLS:1]" {
 		t.Error(got)
 	}

@@ -51,6 +51,12 @@ variable "env" {
   default = {}
 }
 
+variable "labels" {
+  type        = list(string)
+  default     = []
+  description = "columns of cases that only label them"
+}
+
 variable "tokenizer" {
   type        = string
   default     = ""
@@ -75,7 +81,7 @@ runtime "vllm" {
   requires  = var.requires
   framework = "VLLM"
   model     = var.served_name
-  labels    = ["experiment_id"]
+  labels    = concat(["experiment_id"], var.labels)
 
   command = concat(var.program, [
     var.model,
