@@ -60,9 +60,9 @@ run: build ## build bin/aicplan and apply the quickstart on this machine's CPU
 	@echo
 	@echo "What this CPU reaches:"
 	@echo
-	@./bin/aicplan show 'module.measured["gemm"].gate.op' --format table --sort gflop_per_s:desc --limit 3 --columns gemm_dtype,m,n,k,latency,gflop_per_s
+	./bin/aicplan show 'module.measured["gemm"].gate.op' --format table --sort gflop_per_s:desc --limit 3 --columns gemm_dtype,m,n,k,kernel_source,latency,gflop_per_s
 	@echo
-	@./bin/aicplan show 'module.measured["memory"].gate.op' --format table --sort gb_per_s:desc --limit 3 --columns kernel,size_bytes,latency,gb_per_s
+	./bin/aicplan show 'module.measured["memory"].gate.op' --format table --sort gb_per_s:desc --limit 3 --columns kernel,size_bytes,latency,gb_per_s
 	@echo
 	@echo "All of it on one page: out/report.html"
 

@@ -42,6 +42,33 @@ locals {
 runtime "cpu" {
   kind      = "cpu"
   framework = "CPU"
+  blas      = "auto" # OpenBLAS or BLIS if one is installed, else gonum; rows name it
+}
+
+# The tables of GPU kernels do not fit these rows: a table of each kind is declared.
+table "cpu_gemm_perf" {
+  family      = "processor"
+  description = "matrix products of this machine's processor"
+  key         = ["gemm_dtype", "m", "n", "k"]
+
+  column "gemm_dtype" { type = "string" }
+  column "m" { type = "int64" }
+  column "n" { type = "int64" }
+  column "k" { type = "int64" }
+  metric "latency" { unit = "ms" }
+}
+
+table "cpu_memory_perf" {
+  family      = "processor"
+  description = "streaming kernels on arrays of this machine's memory"
+  key         = ["kernel", "size_bytes"]
+
+  column "kernel" { type = "string" }
+  column "size_bytes" {
+    type = "int64"
+    unit = "bytes"
+  }
+  metric "latency" { unit = "ms" }
 }
 
 preflight "node" {
@@ -57,6 +84,7 @@ preflight "node" {
 grid "gemm" {
   description = "y = x W^T, as a linear layer computes it"
   op          = "gemm"
+  perf_table  = "cpu_gemm_perf"
 
   axis "gemm_dtype" { values = var.dtypes }
   axis "m" { values = local.token_counts }
@@ -76,6 +104,7 @@ grid "gemm" {
 grid "memory" {
   description = "streaming kernels on arrays from the first-level cache to main memory"
   op          = "memory"
+  perf_table  = "cpu_memory_perf"
 
   axis "kernel" { values = ["copy", "scale", "add", "triad"] }
   axis "size_bytes" { values = local.array_bytes }
@@ -94,7 +123,7 @@ module "measured" {
   grid      = each.value
   runtime   = runtime.cpu
   preflight = preflight.node
-  file      = "${each.key}_perf.txt"
+  file      = "cpu_${each.key}_perf.txt"
   max_noise = 0.25
 }
 

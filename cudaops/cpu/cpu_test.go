@@ -114,7 +114,7 @@ func TestMemoryAgreesWithNaiveReference(t *testing.T) {
 }
 
 func TestRows(t *testing.T) {
-	h := newHost(t, nil)
+	h := newHost(t, map[string]any{"blas": "gonum"})
 	for _, c := range []struct{ op, params, source, rate string }{
 		{"gemm", `{"gemm_dtype":"float32","m":32,"n":16,"k":8}`, "gonum.Sgemm", "gflop_per_s"},
 		{"gemm", `{"gemm_dtype":"float64","m":32,"n":16,"k":8}`, "gonum.Dgemm", "gflop_per_s"},
@@ -163,7 +163,7 @@ func TestHello(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(hello.Version, "0.") || hello.Framework != "CPU" || hello.Device == "" || hello.Window != 4 {
+	if !strings.HasPrefix(hello.Version, "gonum-0.") || hello.Framework != "CPU" || hello.Device == "" || hello.Window != 4 {
 		t.Errorf("%+v", hello)
 	}
 	if got := strings.Join(hello.Ops, " "); got != "gemm memory synthetic" {

@@ -1,5 +1,6 @@
-// Package cpu measures ops on the machine's CPU: matrix products with gonum's BLAS ("gemm") and streaming
-// memory kernels ("memory"). The runtime option synthetic adds a deterministic op for tests of the engine.
+// Package cpu measures ops on the machine's CPU: matrix products ("gemm") with OpenBLAS or BLIS if one is
+// installed, else with gonum, and streaming memory kernels ("memory"). The runtime option synthetic adds a
+// deterministic op for tests of the engine.
 package cpu
 
 import (
@@ -77,6 +78,7 @@ type opener func(e *env, c worker.Case) (*visits, error)
 type env struct {
 	settings measure.Settings
 	clock    measure.Clock
+	blas     *blas // computes products; nil means gonum
 	pace     *pace
 	f32      arena[float32]
 	f64      arena[float64]
@@ -87,8 +89,9 @@ type host struct {
 	init      worker.Init
 	ops       map[string]opener
 	synthetic bool
-	openCases *int  // option window
-	invalid   error // of the options
+	library   string // option blas
+	openCases *int   // option window
+	invalid   error  // of the options
 	env       env
 }
 
@@ -99,6 +102,8 @@ func (h *host) declare() []worker.Option {
 	return []worker.Option{
 		{Name: "synthetic", Into: &h.synthetic, Default: false, NotInKey: true,
 			Doc: "adds an op `synthetic` that measures nothing and takes its latency from the case"},
+		{Name: "blas", Into: &h.library, Default: "auto", NotInKey: true, OneOf: []string{"auto", "gonum", "installed"},
+			Doc: "library of matrix products: `auto` takes OpenBLAS or BLIS if it is installed and else gonum, `installed` fails without one; with `synthetic` always gonum"},
 		{Name: "window", Into: &h.openCases, Min: 1, Max: 4096, NotInKey: true,
 			DefaultDoc: fmt.Sprintf("%d, or 1 with `synthetic`", window),
 			Doc:        "cases that a worker measures in turn"},
@@ -107,18 +112,25 @@ func (h *host) declare() []worker.Option {
 
 func (h *host) about(context.Context) (worker.Hello, error) {
 	version, err := gonumVersion()
-	if err := cmp.Or(h.invalid, h.reset(h.init), err); err != nil {
+	if err := cmp.Or(h.invalid, h.reset(h.init), h.loadBLAS(), err); err != nil {
 		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: worker.ClassCollectorBug,
 			Message: err.Error()}}
 	}
 
+	// The version names the library, because it is not a version of aicplan.
+	name, products := "gonum-"+version, "gonum "+version
+	if b := h.env.blas; b != nil {
+		name, products = b.name+"-"+b.version, b.about
+	}
+
 	hello := worker.Hello{
 		Framework: Framework,
-		Version:   version,
+		Version:   name,
 		Device:    DeviceName(),
 		Window:    h.window(),
 		Ops:       h.names(),
 		Env: map[string]string{
+			"blas":       products,
 			"go":         runtime.Version(),
 			"gonum":      version,
 			"os":         runtime.GOOS + "/" + runtime.GOARCH,
@@ -132,6 +144,21 @@ func (h *host) about(context.Context) (worker.Hello, error) {
 	}
 
 	return hello, nil
+}
+
+// loadBLAS loads the library of matrix products that the option blas selects. A library that is not needed
+// is not loaded.
+func (h *host) loadBLAS() error {
+	if h.invalid != nil || h.synthetic || h.library == "gonum" {
+		return nil
+	}
+
+	b, err := systemBLAS()
+	if err != nil && h.library == "installed" {
+		return err
+	}
+	h.env.blas = b
+	return nil
 }
 
 // window returns the number of cases that the worker has open at the same time.

@@ -2,9 +2,10 @@ package cpu
 
 import (
 	"context"
+	"math"
 	"time"
 
-	"gonum.org/v1/gonum/blas"
+	gonumblas "gonum.org/v1/gonum/blas"
 	"gonum.org/v1/gonum/blas/gonum"
 	"gonum.org/v1/gonum/floats"
 
@@ -90,40 +91,46 @@ func tiles(m, n, first, share int, do func(i, j, rows, columns int)) {
 
 func gemmKernel(e *env, dtype string, m, n, k, threads int) (*kernel, error) {
 	elements := float64(m)*float64(k) + float64(n)*float64(k) + float64(m)*float64(n)
-	if elements > 1<<40 {
+	if elements > 1<<40 || max(m, n, k) > math.MaxInt32 {
 		return nil, worker.Failed(worker.ClassResourceIssue, "operands of %g elements do not fit", elements)
 	}
 
 	kern := &kernel{flops: 2 * float64(m) * float64(n) * float64(k), threads: threads}
 	if dtype == "float32" {
-		o, err := e.f32.get(m*k, n*k, m*n)
-		if err != nil {
-			return nil, err
-		}
-		kern.source, kern.bytes = "gonum.Sgemm", 4*elements
-		kern.part = func(t int) {
-			tiles(m, n, t, threads, func(i, j, rows, columns int) {
-				gonum.Implementation{}.Sgemm(blas.NoTrans, blas.Trans, rows, columns, k, 1, o[0][i*k:], k,
-					o[1][j*k:], k, 0, o[2][i*n+j:], n)
-			})
-		}
-		return kern, nil
+		kern.bytes = 4 * elements
+		return kern, multiply(kern, &e.f32, m, n, k, e.blas.routine("Sgemm"), gonum.Implementation{}.Sgemm)
 	}
+	kern.bytes = 8 * elements
+	return kern, multiply(kern, &e.f64, m, n, k, e.blas.routine("Dgemm"), gonum.Implementation{}.Dgemm)
+}
 
-	o, err := e.f64.get(m*k, n*k, m*n)
+// gemmFunc is gonum's matrix product by rows.
+type gemmFunc[T float32 | float64] func(tA, tB gonumblas.Transpose, m, n, k int, alpha T, a []T, lda int,
+	b []T, ldb int, beta T, c []T, ldc int)
+
+// multiply sets the work of a product y = x W^T. It is computed by a library if r has one, else by own.
+func multiply[T float32 | float64](kern *kernel, memory *arena[T], m, n, k int, r routine, own gemmFunc[T]) error {
+	o, err := memory.get(m*k, n*k, m*n)
 	if err != nil {
-		return nil, err
+		return err
 	}
 
-	kern.source, kern.bytes = "gonum.Dgemm", 8*elements
+	kern.source = r.source
+	if r.address != 0 {
+		parts := make([]func(), kern.threads)
+		for t := range parts {
+			parts[t] = part(r.address, m, n, k, t, kern.threads, o[0], o[1], o[2])
+		}
+		kern.part = func(t int) { parts[t]() }
+		return nil
+	}
+
 	kern.part = func(t int) {
-		tiles(m, n, t, threads, func(i, j, rows, columns int) {
-			gonum.Implementation{}.Dgemm(blas.NoTrans, blas.Trans, rows, columns, k, 1, o[0][i*k:], k, o[1][j*k:],
-				k, 0, o[2][i*n+j:], n)
+		tiles(m, n, t, kern.threads, func(i, j, rows, columns int) {
+			own(gonumblas.NoTrans, gonumblas.Trans, rows, columns, k, 1, o[0][i*k:], k, o[1][j*k:], k, 0, o[2][i*n+j:], n)
 		})
 	}
-
-	return kern, nil
+	return nil
 }
 
 // streamScalar is the factor of scale and triad. It is below 1 so that values remain finite after many

@@ -6,7 +6,6 @@ package dl
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"unsafe"
@@ -19,7 +18,8 @@ type Spec struct {
 	// Name is the library's name in messages, for example "cuBLASLt".
 	Name string
 
-	// Sonames are tried in order, for example libcublasLt.so.13 before .12.
+	// Sonames are tried in order, for example libcublasLt.so.13 before .12. In folders they may be glob
+	// patterns, for copies in Python packages whose names contain a digest.
 	Sonames []string
 
 	// Packages are the folders of the library in a Python environment, relative to site-packages, for
@@ -138,12 +138,11 @@ func open(spec Spec, places Places, dlopen func(string, bool) (uintptr, error)) 
 		nf.Dirs = append(nf.Dirs, dirs...)
 		for _, dir := range dirs {
 			for _, so := range spec.Sonames {
-				path := filepath.Join(dir, so)
-				if _, err := os.Stat(path); err != nil {
-					continue
-				}
-				if lib := try(so, path); lib != nil {
-					return lib
+				files, _ := filepath.Glob(filepath.Join(dir, so))
+				for _, path := range files {
+					if lib := try(filepath.Base(path), path); lib != nil {
+						return lib
+					}
 				}
 			}
 		}

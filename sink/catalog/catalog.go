@@ -128,6 +128,9 @@ type Table struct {
 	// Open is true for tables of this project that no published database has. A grid may
 	// add columns to their key.
 	Open bool
+	// Declared is true for tables that a plan declares. Published readers do not read them, so that their
+	// texts have no vocabulary, and nothing is known of the shape of their kernels.
+	Declared bool
 	// Doc is one line on what the rows are.
 	Doc string
 

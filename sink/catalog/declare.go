@@ -61,7 +61,7 @@ func (d *Declaration) Table() (*Table, error) {
 	}
 
 	t := &Table{
-		Name: d.Name, Family: d.Family, Doc: d.Doc, KernelSourceKey: slices.Contains(d.Key, "kernel_source"),
+		Name: d.Name, Family: d.Family, Doc: d.Doc, Declared: true, KernelSourceKey: slices.Contains(d.Key, "kernel_source"),
 		OpNames: d.Ops, OpNameKey: len(d.Ops) > 1 || slices.Contains(d.Key, "op_name"), columns: list(),
 	}
 	for _, f := range d.Columns {

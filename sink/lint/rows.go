@@ -54,6 +54,11 @@ func (l *linter) file(f *loaded) {
 	}
 	l.result(f, t, "limits", "have an impossible "+t.Metric+" or power", limits)
 
+	if f.table.Declared {
+		l.kernels(f)
+		return // nothing is known of the trend of its kernels; a plan has the check trend
+	}
+
 	if apart, err := t.Outliers(rules.OutlierRatio, rules.OutlierShare); err == nil {
 		l.result(f, t, "trend", fmt.Sprintf("are more than %g times apart from their neighbours", rules.OutlierRatio), apart)
 	}

@@ -71,9 +71,9 @@ func (t *Table) Limits(tolerance float64) Result {
 		}
 	}
 
-	// Rows of no perf table and no system may be of a processor, which launches nothing.
+	// Rows of no built-in table and no system may be of a processor, which launches nothing.
 	floor := shortest
-	if t.Perf == nil && t.System == nil {
+	if (t.Perf == nil || t.Perf.Declared) && t.System == nil {
 		floor = shortestCall
 	}
 

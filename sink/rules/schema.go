@@ -46,7 +46,7 @@ func Schema(rec arrow.Record, t *catalog.Table, o SchemaOptions) []string {
 			out = append(out, fmt.Sprintf("%s has no value in %d rows", name, arr.NullN()))
 		}
 		out = append(out, notTaken(rec, name, t)...)
-		if o.Words {
+		if o.Words && !t.Declared {
 			out = append(out, unknownWords(rec, name, o.OldWords)...)
 		}
 		if least, ok := want.Least(); ok {

@@ -39,7 +39,7 @@ var oldUnknown = map[string][]string{
 // attention rows of shapes with a single number of heads, over which they
 // cannot interpolate. lines says what was left out.
 func forOldReaders(rec arrow.Record, t *catalog.Table) (out arrow.Record, lines []string, err error) {
-	if t == nil {
+	if t == nil || t.Declared {
 		return rec, nil, nil
 	}
 

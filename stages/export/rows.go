@@ -319,7 +319,7 @@ func (sh shape) conform(rec arrow.Record) (arrow.Record, []string, error) {
 			return nil, nil, fmt.Errorf("%s: %w", sh.table.Name, err)
 		}
 
-		if words := catalog.Words(name); words != nil {
+		if words := catalog.Words(name); words != nil && !sh.table.Declared {
 			spelt, unknown, err := sh.spell(rec, name)
 			if err != nil {
 				return nil, nil, fmt.Errorf("%s: %w", sh.table.Name, err)

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/zclconf/go-cty/cty"
+
 	"aicplan/cudaops/cpu"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
@@ -42,6 +44,12 @@ func cpuOps() []stage.Op {
 	return ops
 }
 
+// OffMachine implements Kind. The synthetic op measures nothing, so that it need not lock the processor.
+func (*onCPU) OffMachine(rt *stage.Runtime) bool {
+	v, ok := rt.Options["synthetic"]
+	return ok && v.RawEquals(cty.True)
+}
+
 // Slots implements Kind.
 func (*onCPU) Slots(spec worker.Spec, rt *stage.Runtime, _ Place, _ func() ([]Device, error)) ([]worker.Slot, error) {
 	if len(rt.Devices) > 0 {
@@ -51,8 +59,12 @@ func (*onCPU) Slots(spec worker.Spec, rt *stage.Runtime, _ Place, _ func() ([]De
 }
 
 // Probe queries the cpu host in this process, which returns the same as a worker.
-func (*onCPU) Probe(ctx context.Context, rt *stage.Runtime) *Environment {
-	h, err := cpu.Host(worker.Init{Runtime: rt.Name, Kind: rt.Kind, Device: -1}).Hello(ctx)
+func (k *onCPU) Probe(ctx context.Context, rt *stage.Runtime) *Environment {
+	options, err := plainOptions(rt, k.About())
+	if err != nil {
+		return nil
+	}
+	h, err := cpu.Host(worker.Init{Runtime: rt.Name, Kind: rt.Kind, Options: options, Device: -1}).Hello(ctx)
 	if err != nil {
 		return nil
 	}

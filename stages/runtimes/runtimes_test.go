@@ -146,6 +146,14 @@ func TestPythonSlots(t *testing.T) {
 			t.Errorf("%s: locked %s", device, diff)
 		}
 	}
+
+	rt.Kind, rt.Options = "cpu", map[string]cty.Value{}
+	for synthetic, locks := range map[bool][]string{false: {"cpu"}, true: nil} {
+		rt.Options["synthetic"] = cty.BoolVal(synthetic)
+		if diff := cmp.Diff(locks, p.devicesOf(rt, nil)); diff != "" {
+			t.Errorf("synthetic = %t: locked %s", synthetic, diff)
+		}
+	}
 }
 
 func TestUnknownOptionValue(t *testing.T) {
