@@ -436,123 +436,59 @@ collect "measured" {
   }
 }
 
-gate "published" {
-  description = "the package's own tables"
-  for_each    = var.models
-  input       = collect.measured[each.key]
+# What is compared. The package's own tables and single ops are compared for information: these
+# gates only warn.
+
+locals {
+  point = ["tensor_parallel_size", "isl", "osl", "concurrency"]
+  views = {
+    # Under load, latency is the time of a whole request.
+    load  = { key = local.point, columns = ["ttft", "tpot", "latency"], p50 = 0.05, p95 = 0.15 }
+    steps = { key = local.point, columns = ["ttft", "tpot"], p50 = 0.03, p95 = 0.08 }
+    # The prefill of a static step follows decode steps, which leave the GPU a higher clock than rows of
+    # sustained kernels have. These prefills follow each other.
+    prefills = { key = ["tensor_parallel_size", "isl", "concurrency"], columns = ["ttft"], p50 = 0.03, p95 = 0.08 }
+    # Where errors of static steps come from, by traces of their kernels. The other gates do not wait
+    # for a profiler.
+    ops = { key = local.point, columns = ["ttft", "tpot"], p50 = 0.03, p95 = 0.08 }
+  }
+
+  measured = { for name, m in var.models : name => {
+    load     = collect.measured[name]
+    steps    = module.vllm[name].steps[0]
+    prefills = module.vllm[name].prefills[0]
+    ops      = module.vllm[name].steps[0]
+  } }
+  comparisons = { for c in flatten([
+    for tables, models in { published = var.models, ours = local.models } : [for model, m in models : [
+      for view, limits in local.views : merge(limits, { tables = tables, model = model, view = view }) if view != "ops" || local.traced
+    ]]
+  ]) : "${c.tables}/${c.model}/${c.view}" => c }
+}
+
+gate "prediction" {
+  for_each = local.comparisons
+  input    = local.measured[each.value.model][each.value.view]
 
   check "prediction" {
-    predicted = module.published[each.key].predicted
-    key       = ["tensor_parallel_size", "isl", "osl", "concurrency"]
-    columns   = ["ttft", "tpot", "latency"] # latency is what a request takes in all
-    severity  = "warn"
+    predicted = (each.value.tables == "published" ?
+      (each.value.view == "load" ? module.published : module.published_steps) :
+      (each.value.view == "load" ? module.ours : module.ours_steps)
+    )[each.value.model].predicted
+    traces   = each.value.view == "ops" ? module.vllm[each.value.model].traces[0] : null
+    key      = each.value.key
+    columns  = each.value.columns
+    p50      = each.value.p50
+    p95      = each.value.p95
+    severity = each.value.tables == "published" || each.value.view == "ops" ? "warn" : "fail"
   }
 }
 
-gate "published_steps" {
-  description = "the package's own tables, of static steps"
-  for_each    = var.models
-  input       = module.vllm[each.key].steps[0]
-
-  check "prediction" {
-    predicted = module.published_steps[each.key].predicted
-    key       = ["tensor_parallel_size", "isl", "osl", "concurrency"]
-    p50       = 0.03
-    p95       = 0.08
-    severity  = "warn"
-  }
-}
-
-# The prefill of a static step is behind decode steps, which leave the GPU a higher
-# clock than rows of sustained kernels have; these are prefills behind each other.
-gate "published_prefills" {
-  description = "the package's own tables, of prefills that are repeated without pause"
-  for_each    = var.models
-  input       = module.vllm[each.key].prefills[0]
-
-  check "prediction" {
-    predicted = module.published_steps[each.key].predicted
-    key       = ["tensor_parallel_size", "isl", "concurrency"]
-    columns   = ["ttft"]
-    p50       = 0.03
-    p95       = 0.08
-    severity  = "warn"
-  }
-}
-
-gate "ours" {
-  description = "tables that were collected on these GPUs"
-  for_each    = local.models
-  input       = collect.measured[each.key]
+gate "served" {
+  for_each = local.models
+  input    = collect.measured[each.key]
 
   check "rows" { condition = error_rate == 0 }
-  check "prediction" {
-    predicted = module.ours[each.key].predicted
-    key       = ["tensor_parallel_size", "isl", "osl", "concurrency"]
-    columns   = ["ttft", "tpot", "latency"] # latency is what a request takes in all
-    p50       = 0.05
-    p95       = 0.15
-  }
-}
-
-gate "ours_steps" {
-  description = "the same of static steps"
-  for_each    = local.models
-  input       = module.vllm[each.key].steps[0]
-
-  check "prediction" {
-    predicted = module.ours_steps[each.key].predicted
-    key       = ["tensor_parallel_size", "isl", "osl", "concurrency"]
-    p50       = 0.03
-    p95       = 0.08
-  }
-}
-
-gate "ours_prefills" {
-  description = "the same of prefills that are repeated without pause"
-  for_each    = local.models
-  input       = module.vllm[each.key].prefills[0]
-
-  check "prediction" {
-    predicted = module.ours_steps[each.key].predicted
-    key       = ["tensor_parallel_size", "isl", "concurrency"]
-    columns   = ["ttft"]
-    p50       = 0.03
-    p95       = 0.08
-  }
-}
-
-# Where errors of static steps are from, by traces of their kernels. Apart from the
-# gates above, which do not wait for a profiler.
-
-gate "ours_by_op" {
-  description = "static steps by op: tables that were collected on these GPUs"
-  for_each    = local.traced ? local.models : {}
-  input       = module.vllm[each.key].steps[0]
-
-  check "prediction" {
-    predicted = module.ours_steps[each.key].predicted
-    traces    = module.vllm[each.key].traces[0]
-    key       = ["tensor_parallel_size", "isl", "osl", "concurrency"]
-    p50       = 0.03
-    p95       = 0.08
-    severity  = "warn"
-  }
-}
-
-gate "published_by_op" {
-  description = "static steps by op: the package's own tables"
-  for_each    = local.traced ? var.models : {}
-  input       = module.vllm[each.key].steps[0]
-
-  check "prediction" {
-    predicted = module.published_steps[each.key].predicted
-    traces    = module.vllm[each.key].traces[0]
-    key       = ["tensor_parallel_size", "isl", "osl", "concurrency"]
-    p50       = 0.03
-    p95       = 0.08
-    severity  = "warn"
-  }
 }
 
 report "promise" {

@@ -152,16 +152,9 @@ locals {
   even = [for n in range(1, max(local.experts...) / var.gpus_per_node + 1) : n if anytrue([for e in local.experts : e % (n * var.gpus_per_node) == 0])]
 
   uneven = [for n in toset(var.node_counts) : n if n >= 2 && n == floor(n) && !contains(local.even, n)]
-  others = [for n in toset(var.node_counts) : n if !contains([1, 2, 4, 8], n)]
 
-  # By number of nodes and table.
-  work = merge(
-    contains(var.node_counts, 1) ? { for table, w in module.one.grids : "${table}/1" => merge(w, { table = table, executor = executor.one }) } : {},
-    contains(var.node_counts, 2) ? { for table, w in module.two.grids : "${table}/2" => merge(w, { table = table, executor = executor.two }) } : {},
-    contains(var.node_counts, 4) ? { for table, w in module.four.grids : "${table}/4" => merge(w, { table = table, executor = executor.four }) } : {},
-    contains(var.node_counts, 8) ? { for table, w in module.eight.grids : "${table}/8" => merge(w, { table = table, executor = executor.eight }) } : {},
-    [for n, m in module.others : { for table, w in m.grids : "${table}/${n}" => merge(w, { table = table, executor = executor.others }) }]...
-  )
+  # By table and number of nodes.
+  work   = merge([for n, m in module.nodes : { for table, w in m.grids : "${table}/${n}" => merge(w, { table = table }) }]...)
   tables = toset([for name, w in local.work : w.table])
 }
 
@@ -178,91 +171,8 @@ runtime "sglang" {
   env        = { SGLANG_LOAD_FORMAT = "dummy", SGLANG_TEST_NUM_LAYERS = "2", MODEL_PATH = var.model }
 }
 
-module "one" {
-  source        = "./modules/wideep"
-  models        = var.models
-  distributions = var.distributions
-  throughput    = var.throughput
-  nodes         = 1
-  gpus_per_node = var.gpus_per_node
-  ops           = contains(var.node_counts, 1) ? var.ops : ["none"]
-}
-
-executor "one" {
-  kind           = "slurm"
-  account        = var.account
-  time           = var.time
-  nodes          = 1
-  tasks_per_node = var.gpus_per_node
-  gpus_per_node  = var.gpus_per_node
-  poll           = var.poll
-}
-
-module "two" {
-  source        = "./modules/wideep"
-  models        = var.models
-  distributions = var.distributions
-  throughput    = var.throughput
-  nodes         = 2
-  gpus_per_node = var.gpus_per_node
-  ops           = contains(var.node_counts, 2) ? var.ops : ["none"]
-}
-
-executor "two" {
-  kind           = "slurm"
-  account        = var.account
-  time           = var.time
-  nodes          = 2
-  tasks_per_node = var.gpus_per_node
-  gpus_per_node  = var.gpus_per_node
-  poll           = var.poll
-}
-
-module "four" {
-  source        = "./modules/wideep"
-  models        = var.models
-  distributions = var.distributions
-  throughput    = var.throughput
-  nodes         = 4
-  gpus_per_node = var.gpus_per_node
-  ops           = contains(var.node_counts, 4) ? var.ops : ["none"]
-}
-
-executor "four" {
-  kind           = "slurm"
-  account        = var.account
-  time           = var.time
-  nodes          = 4
-  tasks_per_node = var.gpus_per_node
-  gpus_per_node  = var.gpus_per_node
-  poll           = var.poll
-}
-
-module "eight" {
-  source        = "./modules/wideep"
-  models        = var.models
-  distributions = var.distributions
-  throughput    = var.throughput
-  nodes         = 8
-  gpus_per_node = var.gpus_per_node
-  ops           = contains(var.node_counts, 8) ? var.ops : ["none"]
-}
-
-executor "eight" {
-  kind           = "slurm"
-  account        = var.account
-  time           = var.time
-  nodes          = 8
-  tasks_per_node = var.gpus_per_node
-  gpus_per_node  = var.gpus_per_node
-  poll           = var.poll
-}
-
-executor "local" { kind = "local" }
-
-# 1, 2, 4 and 8 have names of their own, which state folders know.
-module "others" {
-  for_each      = toset([for n in local.others : tostring(n)])
+module "nodes" {
+  for_each      = toset([for n in var.node_counts : tostring(n)])
   source        = "./modules/wideep"
   models        = var.models
   distributions = var.distributions
@@ -272,13 +182,15 @@ module "others" {
   ops           = var.ops
 }
 
+executor "local" { kind = "local" }
+
 # Each number of nodes has jobs of its own.
-executor "others" {
+executor "slurm" {
   kind           = "slurm"
   account        = var.account
   time           = var.time
   gpus_by        = ["nodes", "gpus_per_node"]
-  nodes          = max(1, local.others...)
+  nodes          = max(1, var.node_counts...)
   tasks_per_node = var.gpus_per_node
   gpus_per_node  = var.gpus_per_node
   poll           = var.poll
@@ -288,7 +200,7 @@ collect "wideep" {
   for_each = local.work
   grid     = each.value.grid
   runtime  = runtime.sglang
-  executor = var.executor == "slurm" ? each.value.executor : executor.local
+  executor = var.executor == "slurm" ? executor.slurm : executor.local
 
   bind = {
     function = "wideep"

@@ -97,17 +97,28 @@ runtime "steps" {
   one_worker = true
 }
 
-grid "steps" {
-  for_each = length(var.step_workloads) > 0 ? toset(["all"]) : toset([])
-  op       = "static_step"
+part "engine" {
+  description = "the engine of all steps, and what one step of it takes"
 
   axis "model" { values = [var.model] }
   axis "dtype" { values = [var.dtype] }
   axis "dummy" { values = [var.dummy] }
-  axis "iterations" { values = [var.step_iterations] }
   axis "prefill_tokens" { values = [var.prefill_tokens] }
   axis "seq_len" { values = [local.seq_len] }
   axis "max_num_seqs" { values = [local.max_num_seqs] }
+
+  filter "one_step" {
+    keep   = isl * concurrency <= prefill_tokens
+    reason = "its prefill is more than one step (prefill_tokens)"
+  }
+}
+
+grid "steps" {
+  for_each = length(var.step_workloads) > 0 ? toset(["all"]) : toset([])
+  op       = "static_step"
+  include  = [part.engine]
+
+  axis "iterations" { values = [var.step_iterations] }
 
   rows "workload" {
     values = [for w in var.step_workloads : merge({
@@ -118,10 +129,6 @@ grid "steps" {
     }, local.engine_args)]
   }
 
-  filter "one_step" {
-    keep   = isl * concurrency <= prefill_tokens
-    reason = "its prefill is more than one step (prefill_tokens)"
-  }
   filter "decodes" {
     keep   = osl >= 2
     reason = "a decode step is what tokens after the first take"
@@ -144,15 +151,10 @@ collect "steps" {
 grid "prefills" {
   for_each = length(var.prefill_workloads) > 0 ? toset(["all"]) : toset([])
   op       = "static_prefill"
+  include  = [part.engine]
 
-  axis "model" { values = [var.model] }
-  axis "dtype" { values = [var.dtype] }
-  axis "dummy" { values = [var.dummy] }
   axis "iterations" { values = [var.step_iterations] }
   axis "soak_s" { values = [var.prefill_soak] }
-  axis "prefill_tokens" { values = [var.prefill_tokens] }
-  axis "seq_len" { values = [local.seq_len] }
-  axis "max_num_seqs" { values = [local.max_num_seqs] }
 
   rows "workload" {
     values = [for w in var.prefill_workloads : merge({
@@ -162,10 +164,6 @@ grid "prefills" {
     }, local.engine_args)]
   }
 
-  filter "one_step" {
-    keep   = isl * concurrency <= prefill_tokens
-    reason = "its prefill is more than one step (prefill_tokens)"
-  }
   filter "fits" {
     keep   = isl < seq_len && concurrency <= max_num_seqs
     reason = "it does not fit into the engine of step_workloads"
@@ -190,14 +188,9 @@ collect "prefills" {
 grid "traces" {
   for_each = length(var.trace_workloads) > 0 ? toset(["all"]) : toset([])
   op       = "static_trace"
+  include  = [part.engine]
 
-  axis "model" { values = [var.model] }
-  axis "dtype" { values = [var.dtype] }
-  axis "dummy" { values = [var.dummy] }
   axis "traced_steps" { values = [var.traced_steps] }
-  axis "prefill_tokens" { values = [var.prefill_tokens] }
-  axis "seq_len" { values = [local.seq_len] }
-  axis "max_num_seqs" { values = [local.max_num_seqs] }
 
   rows "workload" {
     values = [for w in var.trace_workloads : merge({
@@ -207,10 +200,6 @@ grid "traces" {
     }, local.engine_args)]
   }
 
-  filter "one_step" {
-    keep   = isl * concurrency <= prefill_tokens
-    reason = "its prefill is more than one step (prefill_tokens)"
-  }
   filter "fits" {
     keep   = isl + traced_steps < seq_len && concurrency <= max_num_seqs
     reason = "it does not fit into the engine of step_workloads"
