@@ -1,21 +1,11 @@
-locals { shared = module.common.grids }
-
 output "grids" {
   description = "The grids by op; null for those that are not planned."
-  value = {
+  value = merge({ for op, g in module.common.grids : op => g if contains(keys(module.frameworks.bindings), op) }, {
     gemm                               = grid.gemm
-    compute_scale                      = local.shared.compute_scale
     attention_context                  = grid.attention_context
     attention_generation               = grid.attention_generation
-    encoder_attention                  = local.shared.encoder_attention
-    mla_context                        = local.shared.mla_context
-    mla_generation                     = local.shared.mla_generation
-    mla_bmm_gen_pre                    = local.shared.mla_bmm_gen_pre
-    mla_bmm_gen_post                   = local.shared.mla_bmm_gen_post
     moe                                = grid.moe
     mhc_module                         = grid.mhc_module
-    gdn                                = local.shared.gdn
-    kda                                = local.shared.kda
     dsa_context_module                 = grid.dsa_context_module
     dsa_generation_module              = grid.dsa_generation_module
     dsa_context_module_skip_indexer    = grid.dsa_context_module_skip_indexer
@@ -31,7 +21,7 @@ output "grids" {
     glm5_dsa_attn_module               = grid.glm5_dsa_attn_module
     dsv4_paged_mqa_logits_module       = grid.dsv4_paged_mqa_logits_module
     dsv4_csa_topk_calib                = grid.dsv4_csa_topk_calib
-  }
+  })
 }
 
 output "runtime_of" {

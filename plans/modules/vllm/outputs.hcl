@@ -1,32 +1,14 @@
-locals { shared = module.common.grids }
-
 output "grids" {
   description = "The grids by op; null for those that are not planned."
-  value = {
+  value = merge({ for op, g in module.common.grids : op => g if contains(keys(module.frameworks.bindings), op) }, {
     gemm                         = grid.gemm
-    compute_scale                = local.shared.compute_scale
     attention_context            = grid.attention_context
     attention_generation         = grid.attention_generation
-    encoder_attention            = local.shared.encoder_attention
-    mla_bmm_gen_pre              = local.shared.mla_bmm_gen_pre
-    mla_bmm_gen_post             = local.shared.mla_bmm_gen_post
     moe                          = grid.moe
-    mla_context_module           = local.shared.mla_context_module
-    mla_generation_module        = local.shared.mla_generation_module
-    dsa_context_module           = local.shared.dsa_context_module
-    dsa_generation_module        = local.shared.dsa_generation_module
-    msa_context_module           = local.shared.msa_context_module
-    msa_generation_module        = local.shared.msa_generation_module
-    dsv4_csa_context_module      = local.shared.dsv4_csa_context_module
-    dsv4_csa_generation_module   = local.shared.dsv4_csa_generation_module
-    dsv4_hca_context_module      = local.shared.dsv4_hca_context_module
-    dsv4_hca_generation_module   = local.shared.dsv4_hca_generation_module
     dsv4_paged_mqa_logits_module = grid.dsv4_paged_mqa_logits_module
     dsv4_hca_attn_module         = grid.dsv4_hca_attn_module
     mhc_module                   = grid.mhc_module
-    gdn                          = local.shared.gdn
-    kda                          = local.shared.kda
-  }
+  })
 }
 
 output "runtime_of" {
