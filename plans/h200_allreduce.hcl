@@ -7,10 +7,6 @@
 #
 # plans/h200_comm.hcl measures NCCL without a framework.
 
-aicplan {
-  required_version = ">= 0.1"
-}
-
 variable "backend" {
   type        = string
   default     = "vllm"

@@ -19,10 +19,6 @@
 # Without graphs (off) nothing is launched as a graph: if rows and chains then
 # agree, it is what graphs do. The gates warn, because nothing is promised here.
 
-aicplan {
-  required_version = ">= 0.1"
-}
-
 variable "system" {
   type    = string
   default = "h200_sxm"

@@ -15,10 +15,6 @@
 # Needs libnccl.so.2 and NVRTC, which every framework's environment has; no MPI,
 # no nccl-tests, no Python.
 
-aicplan {
-  required_version = ">= 0.1"
-}
-
 variable "system" {
   type        = string
   default     = "h200_sxm"

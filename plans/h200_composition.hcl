@@ -9,10 +9,6 @@
 # named reference add up what the collectors' protocol gives for the same
 # products in the same run, for comparison: they warn.
 
-aicplan {
-  required_version = ">= 0.1"
-}
-
 variable "system" {
   type    = string
   default = "h200_sxm"

@@ -8,10 +8,6 @@
 # Needs the NVIDIA driver and libcublasLt of CUDA 12 or 13, which every
 # framework's environment has.
 
-aicplan {
-  required_version = ">= 0.1"
-}
-
 variable "system" {
   type        = string
   default     = "h200_sxm"

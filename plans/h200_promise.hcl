@@ -11,10 +11,6 @@
 # Without it, tree may name a folder of tables in the layout families; without both
 # only the package's own tables are asked.
 
-aicplan {
-  required_version = ">= 0.1"
-}
-
 variable "collector_root" {
   type        = string
   default     = ""

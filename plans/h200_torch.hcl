@@ -5,10 +5,6 @@
 #
 # Needs Python 3.9 or later with torch 2.8 or later for CUDA.
 
-aicplan {
-  required_version = ">= 0.1"
-}
-
 variable "system" {
   type    = string
   default = "h200_sxm"

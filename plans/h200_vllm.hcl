@@ -8,10 +8,6 @@
 # choose what to collect. Grids are in modules/vllm and modules/common, shapes
 # of models in modules/models.
 
-aicplan {
-  required_version = ">= 0.1"
-}
-
 variable "system" {
   type        = string
   default     = "h200_sxm"

@@ -4,10 +4,6 @@
 #     aicplan mock-server --listen 127.0.0.1:8000 --ttft 50ms --itl 5ms
 #     aicplan apply plans/load_patterns.hcl
 
-aicplan {
-  required_version = ">= 0.1"
-}
-
 variable "url" {
   type        = string
   default     = "localhost:8000"

@@ -4,10 +4,6 @@
 #   aicplan plan  plans/quickstart.hcl     what would be collected
 #   aicplan apply plans/quickstart.hcl     collect, check, export
 
-aicplan {
-  required_version = ">= 0.1"
-}
-
 variable "dtypes" {
   type        = list(string)
   default     = ["float32", "float64"]

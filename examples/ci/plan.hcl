@@ -1,10 +1,6 @@
 # What a merge has to pass: matrix products on the machine at hand, every
 # planned case measured, nothing exported that was not judged.
 
-aicplan {
-  required_version = ">= 0.1"
-}
-
 variable "dtypes" {
   type        = list(string)
   default     = ["float32", "bfloat16"]

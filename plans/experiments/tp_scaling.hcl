@@ -16,10 +16,6 @@
 # A new experiment is a row of the list below. A row sets only what differs from the variables.
 # An example is in docs/guides/experiments.md: DeepSeek-V2-Lite with expert parallelism.
 
-aicplan {
-  required_version = ">= 0.1"
-}
-
 variable "experiments" {
   description = "the cells: an id, what it is, and the settings of its server and its iterations"
 
