@@ -3,6 +3,7 @@ package config
 import (
 	"maps"
 	"path/filepath"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -114,7 +115,8 @@ func load(opts Options) (*Config, hcl.Diagnostics) {
 	}
 
 	if diags.HasErrors() {
-		return c, diags // everything that uses an invalid value or block is unknown
+		// Everything that uses an invalid value or block is unknown.
+		return c, append(diags, c.independent(diags)...)
 	}
 
 	for _, in := range c.Instances {
@@ -123,4 +125,27 @@ func load(opts Options) (*Config, hcl.Diagnostics) {
 	}
 
 	return c, diags
+}
+
+// independent returns the errors in the bodies of stages that use nothing of what diags are about.
+func (c *Config) independent(diags hcl.Diagnostics) hcl.Diagnostics {
+	invalid := func(at hcl.Range) bool {
+		return slices.ContainsFunc(diags, func(d *hcl.Diagnostic) bool { return d.Subject != nil && at.Overlaps(*d.Subject) })
+	}
+
+	var out hcl.Diagnostics
+	for _, in := range c.Instances {
+		t := newTracer()
+		for _, e := range bodyExpressions(in.decl.body) {
+			t.expr(in.scope, e, in.each, in.scope.unboundRoots(in, bodyExpressions(in.decl.body)))
+		}
+		if t.diags.HasErrors() || slices.ContainsFunc(append(t.read, in.decl.rng()), invalid) {
+			continue
+		}
+
+		_, _, more := c.Decode(in)
+		out = append(out, more...)
+	}
+
+	return out
 }

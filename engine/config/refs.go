@@ -269,6 +269,7 @@ func (s *scope) bareNames(exprs []hcl.Expression) map[string]bool {
 type tracer struct {
 	found map[string]bool
 	seen  map[string]bool
+	read  []hcl.Range // declarations other than stages
 	diags hcl.Diagnostics
 }
 
@@ -287,12 +288,17 @@ func (t *tracer) ref(s *scope, r ref, each *eachValue) {
 	switch r.root {
 	case "local":
 		if a, ok := s.decl.locals[r.name]; ok && !t.visited(id) {
+			t.read = append(t.read, a.SrcRange)
 			t.expr(s, a.Expr, nil, nil)
 		}
 
 	case "var":
+		if v := s.decl.variables[r.name]; v != nil {
+			t.read = append(t.read, v.rng)
+		}
 		if s.parent != nil && !t.visited(id) {
 			if a, ok := s.call.body.Attributes[r.name]; ok {
+				t.read = append(t.read, a.SrcRange)
 				t.expr(s.parent, a.Expr, s.each, nil)
 			}
 		}
@@ -309,6 +315,7 @@ func (t *tracer) ref(s *scope, r ref, each *eachValue) {
 
 	case "part":
 		if d := s.decl.blocks["part"][r.name]; d != nil && !t.visited(id) {
+			t.read = append(t.read, d.body.SrcRange)
 			exprs := bodyExpressions(d.body)
 			bound := s.bareNames(exprs)
 			for _, e := range exprs {
@@ -334,6 +341,7 @@ func (t *tracer) ref(s *scope, r ref, each *eachValue) {
 		}
 
 		if d != nil && !t.visited(id) { // a runtime, system or service
+			t.read = append(t.read, d.body.SrcRange)
 			for _, e := range bodyExpressions(d.body) {
 				t.expr(s, e, nil, nil)
 			}
@@ -391,6 +399,7 @@ func (t *tracer) outputs(c *scope, attr string) {
 			continue
 		}
 		if !t.visited(c.path + "\x00output." + name) {
+			t.read = append(t.read, c.decl.outputs[name].value.Range())
 			t.expr(c, c.decl.outputs[name].value, nil, nil)
 		}
 	}

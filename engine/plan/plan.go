@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"runtime/debug"
 	"strings"
 	"sync"
@@ -105,29 +106,34 @@ func Build(ctx context.Context, cfg *config.Config, store *checkpoint.Store, opt
 	if diags.HasErrors() {
 		return p, diags
 	}
+	// A stage with errors is left out with all that depend on it, so that the others can be checked.
+	invalid := map[string]bool{}
 	for _, addr := range p.Graph.Order() {
 		if !selected[addr] {
 			continue
 		}
 		s := &Stage{Instance: cfg.Instance(addr)}
-		diags = append(diags, guarded(s, func() (more hcl.Diagnostics) {
+		more := guarded(s, func() (more hcl.Diagnostics) {
 			s.Config, s.Deferred, more = cfg.Decode(s.Instance)
 			s.Late = s.Deferred
 			return more
-		})...)
+		})
+		diags = append(diags, more...)
+		if more.HasErrors() || slices.ContainsFunc(p.Graph.Deps(addr), func(d string) bool { return invalid[d] }) {
+			invalid[addr] = true
+			continue
+		}
 		p.Stages = append(p.Stages, s)
 		p.byAddr[addr] = s
-	}
-	if diags.HasErrors() {
-		return p, diags
 	}
 	if err := p.orderFollowers(deps); err != nil {
 		return p, cycleDiags(cfg, err)
 	}
-	diags = append(diags, p.checkInputs()...)
-	diags = append(diags, p.checkFiles()...)
-	if diags.HasErrors() {
-		return p, diags
+	if more := append(p.checkInputs(), p.checkFiles()...); len(more) > 0 {
+		diags = append(diags, more...)
+		if more.HasErrors() {
+			return p, diags
+		}
 	}
 	p.demanded = p.demands()
 	p.written = sync.OnceValue(p.writtenFiles)
