@@ -31,7 +31,7 @@ SEED ?= 1
 # make golden: the packages whose expectations are recorded anew, and the tests
 # that record: those of the files that read the flag.
 GOLDENTESTS := ^($$(grep -rl --include='*_test.go' '[*]update' . | xargs sed -n 's/^func \(Test[A-Za-z0-9_]*\)(.*/\1/p' | sort -u | paste -sd'|' -))\$$
-PKG ?= $$(grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs -n1 dirname | grep -v ops/kernels | sort -u)
+PKG ?= $$(grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs -n1 dirname | grep -v "cudaops/ops\$$" | sort -u)
 # make bench: where the figures go, and how often each is taken. benchstat needs
 # six of each to tell a change from noise.
 BENCH ?= bin/bench.txt

@@ -8,7 +8,7 @@ import (
 
 	"aicplan/engine/run"
 	"aicplan/sink/lint"
-	"aicplan/sink/matrix"
+	"aicplan/sink/tree"
 )
 
 type dataCmd struct {
@@ -99,12 +99,12 @@ type dataMatrixCmd struct {
 
 // Run prints which models have all the ops that they need.
 func (c *dataMatrixCmd) Run(a *app) error {
-	models, err := matrix.ReadModels(c.Models)
+	models, err := tree.ReadModels(c.Models)
 	if err != nil {
 		return err
 	}
 
-	m, err := matrix.Build(c.Dir, models)
+	m, err := tree.BuildMatrix(c.Dir, models)
 	if err != nil {
 		return err
 	}
@@ -121,7 +121,7 @@ func (c *dataMatrixCmd) Run(a *app) error {
 
 	covered := map[string]bool{}
 	for _, cell := range m.Cells {
-		if cell.Answer == matrix.Yes || cell.Answer == matrix.Interpolated {
+		if cell.Answer == tree.Yes || cell.Answer == tree.Interpolated {
 			covered[cell.Model] = true
 		}
 	}

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 
-	"aicplan/cudaops/probe"
+	"aicplan/cudaops/doctor"
 	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/textutil"
 	"aicplan/stages/runtimes"
@@ -102,12 +102,12 @@ func (c *systemsProbeCmd) Run(a *app) error {
 	}
 
 	defer release()
-	facts, err := probe.Measure(context.Background(), c.Device)
+	facts, err := doctor.Measure(context.Background(), c.Device)
 	if err != nil {
 		return err
 	}
 
-	r, err := probe.Spec(facts)
+	r, err := doctor.SystemSpec(facts)
 	if err != nil {
 		return err
 	}

@@ -13,7 +13,6 @@ import (
 	"aicplan/cudaops/cublaslt"
 	"aicplan/cudaops/driver"
 	"aicplan/cudaops/nvrtc"
-	"aicplan/cudaops/ops/kernels"
 )
 
 // Libraries are the libraries of a device. Lt and RTC may be nil; LtErr and RTCErr are then the
@@ -146,7 +145,7 @@ func NewDevice(lib Libraries, index driver.Device, o OpenOptions) (*Device, erro
 func (d *Device) loadCore() error {
 	api := d.Lib.Driver
 	var err error
-	if d.core.module, err = api.LoadModule(kernels.CorePTX); err != nil {
+	if d.core.module, err = api.LoadModule(corePTX); err != nil {
 		return err
 	}
 

@@ -9,7 +9,6 @@ import (
 	"aicplan/cudaops/cublaslt"
 	"aicplan/cudaops/driver"
 	"aicplan/cudaops/nvrtc"
-	"aicplan/cudaops/ops/kernels"
 )
 
 // Elementwise is a kernel between the products of a transformer layer on rows of Hidden
@@ -94,7 +93,7 @@ func (d *Device) elementwiseFunction(t DType, kernel string) (driver.Function, e
 		}
 
 		cubin, err := d.Lib.RTC.Compile(nvrtc.Program{
-			Name: "elementwise.cu", Source: kernels.Elementwise, SM: d.Info.SM(),
+			Name: "elementwise.cu", Source: elementwiseSource, SM: d.Info.SM(),
 			Options: []string{fmt.Sprintf("-DDTYPE=%d", number), fmt.Sprintf("-DFP8=%d", fp8)},
 		})
 

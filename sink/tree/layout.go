@@ -1,6 +1,6 @@
-// Package tree knows how perf files lie in folders: the layouts of a
-// database, its sidecars (collection_meta.yaml, reuse.yaml), scanning one and
-// merging new rows into it.
+// Package tree reads and writes database folders: their layouts, their sidecars (collection_meta.yaml,
+// reuse.yaml), the tables below a root, and merges of new rows into a table. BuildMatrix reports which
+// models a database covers.
 package tree
 
 import (

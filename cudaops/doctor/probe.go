@@ -1,6 +1,4 @@
-// Package probe generates the system spec of the current machine. Values are measured, read from the
-// driver, looked up in a shipped spec of the same device, or unknown, and each is marked accordingly.
-package probe
+package doctor
 
 import (
 	"context"
@@ -43,7 +41,7 @@ type Facts struct {
 }
 
 // Value is one field of the spec.
-type Value struct {
+type SpecValue struct {
 	Section string `json:"section,omitempty"`
 	Key     string `json:"key"`
 	// Value is nil if unknown.
@@ -54,9 +52,9 @@ type Value struct {
 
 // Probed is a spec generated from a machine.
 type Probed struct {
-	Device string  `json:"device"`
-	Known  string  `json:"known_system,omitempty"` // name of the shipped spec of the device
-	Values []Value `json:"values"`
+	Device string      `json:"device"`
+	Known  string      `json:"known_system,omitempty"` // name of the shipped spec of the device
+	Values []SpecValue `json:"values"`
 }
 
 // Measure opens a device and measures it. If NVML is not available, the facts from it remain unknown.
@@ -120,7 +118,7 @@ func Measure(ctx context.Context, index int) (Facts, error) {
 }
 
 // Spec converts facts to the fields of a system spec, in the order of the file.
-func Spec(f Facts) (*Probed, error) {
+func SystemSpec(f Facts) (*Probed, error) {
 	if f.Info.Name == "" {
 		return nil, errors.New("no device was probed")
 	}
@@ -143,7 +141,7 @@ func Spec(f Facts) (*Probed, error) {
 }
 
 func (r *Probed) add(section, key string, value any, source, note string) {
-	r.Values = append(r.Values, Value{Section: section, Key: key, Value: value, Source: source, Note: note})
+	r.Values = append(r.Values, SpecValue{Section: section, Key: key, Value: value, Source: source, Note: note})
 }
 
 // lookUp adds a field from the shipped spec, or as unknown.

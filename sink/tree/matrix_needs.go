@@ -1,6 +1,4 @@
-// Package matrix answers which models a database covers: for every model and
-// degree of tensor parallelism, whether each op that it runs has rows.
-package matrix
+package tree
 
 import (
 	"errors"
@@ -16,7 +14,7 @@ import (
 
 // Model is the shapes of one model. Widths are of the whole model; what one
 // rank runs follows from the degree of tensor parallelism.
-type Model struct {
+type MatrixModel struct {
 	Name string `yaml:"name" json:"name"`
 	// TP lists the degrees of tensor parallelism to check; empty means the default ones.
 	TP []int64 `yaml:"tp" json:"tp,omitempty"`
@@ -63,13 +61,13 @@ type MoE struct {
 
 // ReadModels reads a YAML or JSON file with a list "models". Unknown keys are
 // errors.
-func ReadModels(path string) ([]Model, error) {
+func ReadModels(path string) ([]MatrixModel, error) {
 	data, err := fileutil.ReadText(path)
 	if err != nil {
 		return nil, err
 	}
 	var file struct {
-		Models []Model `yaml:"models"`
+		Models []MatrixModel `yaml:"models"`
 	}
 	dec := yaml.NewDecoder(strings.NewReader(string(data)))
 	dec.KnownFields(true)
@@ -102,7 +100,7 @@ func inWords(err error) string {
 	return strings.Join(lines, "; ")
 }
 
-func (m Model) check() error {
+func (m MatrixModel) check() error {
 	if m.Name == "" {
 		return fmt.Errorf("it has no name")
 	}
@@ -140,7 +138,7 @@ type need struct {
 }
 
 // needs lists the ops that one rank runs. An error means that the model cannot be split so.
-func (m Model) needs(tp int64) ([]need, error) {
+func (m MatrixModel) needs(tp int64) ([]need, error) {
 	dtypes := m.Dtypes
 	if len(dtypes) == 0 {
 		dtypes = []string{"bfloat16"}

@@ -1,4 +1,4 @@
-package matrix
+package tree
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package matrix
+package tree
 
 import (
 	"bytes"
@@ -12,7 +12,7 @@ import (
 
 const published = "../testdata/published"
 
-func models(t *testing.T, text string) []Model {
+func models(t *testing.T, text string) []MatrixModel {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "models.yaml")
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
@@ -46,7 +46,7 @@ models:
 
 func build(t *testing.T, text string) *Matrix {
 	t.Helper()
-	m, err := Build(published, models(t, text))
+	m, err := BuildMatrix(published, models(t, text))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -123,7 +123,7 @@ func TestBadModels(t *testing.T) {
 			t.Errorf("%s: %v, want %q", text, err, want)
 		}
 	}
-	if _, err := Build(t.TempDir(), models(t, three)); err == nil {
+	if _, err := BuildMatrix(t.TempDir(), models(t, three)); err == nil {
 		t.Error("an empty folder has a matrix")
 	}
 }

@@ -1,4 +1,4 @@
-package probe
+package doctor
 
 import (
 	"bytes"
@@ -18,7 +18,7 @@ func h200() Facts {
 	}
 }
 
-func find(t *testing.T, r *Probed, section, key string) Value {
+func find(t *testing.T, r *Probed, section, key string) SpecValue {
 	t.Helper()
 	for _, v := range r.Values {
 		if v.Section == section && v.Key == key {
@@ -26,11 +26,11 @@ func find(t *testing.T, r *Probed, section, key string) Value {
 		}
 	}
 	t.Fatalf("no %s.%s", section, key)
-	return Value{}
+	return SpecValue{}
 }
 
 func TestKnownDevice(t *testing.T) {
-	r, err := Spec(h200())
+	r, err := SystemSpec(h200())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -74,7 +74,7 @@ func TestKnownDevice(t *testing.T) {
 func TestUnknownDevice(t *testing.T) {
 	f := h200()
 	f.Info.Name, f.MemoryMHz, f.PowerWatts = "NVIDIA Made Up 9", 0, 0
-	r, err := Spec(f)
+	r, err := SystemSpec(f)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +94,7 @@ func TestUnknownDevice(t *testing.T) {
 	if !strings.Contains(text.String(), "# mem_bw: # unknown") {
 		t.Errorf("unknown values are not told:\n%s", text.String())
 	}
-	if _, err := Spec(Facts{}); err == nil {
+	if _, err := SystemSpec(Facts{}); err == nil {
 		t.Error("nothing probed gives a spec")
 	}
 }
@@ -107,7 +107,7 @@ func TestGPUProbe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Spec(f)
+	r, err := SystemSpec(f)
 	if err != nil {
 		t.Fatal(err)
 	}

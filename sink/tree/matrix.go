@@ -1,4 +1,4 @@
-package matrix
+package tree
 
 import (
 	"cmp"
@@ -10,7 +10,6 @@ import (
 
 	"aicplan/sink/catalog"
 	"aicplan/sink/table"
-	"aicplan/sink/tree"
 )
 
 // Answer is whether an op, or a whole model, is covered.
@@ -46,15 +45,15 @@ type Matrix struct {
 // release is one column: a backend's version on a system.
 type release struct {
 	system, backend, version string
-	files                    map[string]tree.Entry // by table
+	files                    map[string]Entry // by table
 	older                    []string
 	loaded                   map[string]arrow.Record
 	root                     string
 }
 
 // Build works out the matrix of models over the tree below root.
-func Build(root string, models []Model) (*Matrix, error) {
-	scan, err := tree.Walk(root)
+func BuildMatrix(root string, models []MatrixModel) (*Matrix, error) {
+	scan, err := Walk(root)
 	if err != nil {
 		return nil, err
 	}
@@ -86,16 +85,16 @@ func Build(root string, models []Model) (*Matrix, error) {
 		order[name] = i
 	}
 	slices.SortStableFunc(m.Cells, func(a, b Cell) int {
-		return cmp.Or(cmp.Compare(order[a.Model], order[b.Model]), cmp.Compare(a.System, b.System), cmp.Compare(a.Backend, b.Backend), tree.CompareVersions(a.Version, b.Version), cmp.Compare(a.TP, b.TP))
+		return cmp.Or(cmp.Compare(order[a.Model], order[b.Model]), cmp.Compare(a.System, b.System), cmp.Compare(a.Backend, b.Backend), CompareVersions(a.Version, b.Version), cmp.Compare(a.TP, b.TP))
 	})
 	return m, nil
 }
 
 // releasesOf lists the columns. A table that a version lacks is taken from the
 // nearest earlier version of the backend, as readers do, except below comm.
-func releasesOf(scan *tree.Scan) []*release {
+func releasesOf(scan *Scan) []*release {
 	type key struct{ system, backend string }
-	byBackend := map[key][]tree.Entry{}
+	byBackend := map[key][]Entry{}
 	for _, e := range scan.Entries {
 		if e.Backend == "" || catalog.IsLibrary(e.Backend) {
 			continue
@@ -107,15 +106,15 @@ func releasesOf(scan *tree.Scan) []*release {
 	for k, entries := range byBackend {
 		want := ""
 		for _, e := range entries {
-			if want == "" || tree.CompareVersions(e.Version, want) > 0 {
+			if want == "" || CompareVersions(e.Version, want) > 0 {
 				want = e.Version
 			}
 		}
-		r := &release{system: k.system, backend: k.backend, version: want, files: map[string]tree.Entry{}, loaded: map[string]arrow.Record{}, root: scan.Root}
+		r := &release{system: k.system, backend: k.backend, version: want, files: map[string]Entry{}, loaded: map[string]arrow.Record{}, root: scan.Root}
 		for _, e := range entries {
-			c := tree.CompareVersions(e.Version, want)
+			c := CompareVersions(e.Version, want)
 			old, have := r.files[e.Table]
-			if c > 0 || c < 0 && e.Family == "comm" || have && tree.CompareVersions(old.Version, e.Version) >= 0 {
+			if c > 0 || c < 0 && e.Family == "comm" || have && CompareVersions(old.Version, e.Version) >= 0 {
 				continue
 			}
 			r.files[e.Table] = e
@@ -136,7 +135,7 @@ func releasesOf(scan *tree.Scan) []*release {
 	return out
 }
 
-func (r *release) cell(m Model, tp int64) (Cell, error) {
+func (r *release) cell(m MatrixModel, tp int64) (Cell, error) {
 	c := Cell{Model: m.Name, System: r.system, Backend: r.backend, Version: r.version, TP: tp, Answer: Yes}
 	needs, err := m.needs(tp)
 	if err != nil {
@@ -195,7 +194,7 @@ func (r *release) load(name string) (arrow.Record, error) {
 	if !ok {
 		return nil, nil
 	}
-	rec, err := tree.ReadFile(filepath.Join(r.root, filepath.FromSlash(e.Path)))
+	rec, err := ReadFile(filepath.Join(r.root, filepath.FromSlash(e.Path)))
 	if err != nil {
 		return nil, err
 	}
@@ -230,7 +229,7 @@ rows:
 		for name, want := range n.exact {
 			c := col(name)
 			if c == nil {
-				if _, optional := tree.Defaults[name]; optional && want == 0 {
+				if _, optional := Defaults[name]; optional && want == 0 {
 					continue
 				}
 				continue rows
