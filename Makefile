@@ -53,7 +53,7 @@ DIST ?= bin/release
 # make cross: for which platforms.
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/arm64
 
-.PHONY: run install release image test test-all test-rest contract-consumer lint vuln gosec build cross bench bench-parts bench-compare bench-numpy fuzz golden soak soak-short gpu-check upstream-check clean help
+.PHONY: run install release image test test-all test-rest contract-consumer lint vuln gosec build cross bench bench-parts bench-compare bench-numpy fuzz golden reference soak soak-short gpu-check upstream-check clean help
 
 run: build ## build bin/aicplan and apply the quickstart on this machine's CPU
 	./bin/aicplan apply plans/quickstart.hcl
@@ -174,6 +174,9 @@ soak-short: build ## run fault trials for a minute; SEED=N
 golden: ## record what tests expect anew, after a wanted change; PKG=./a/package chooses
 	AICPLAN_TEST_ALL=1 $(TESTS) -timeout 30m -run "$(GOLDENTESTS)" $(PKG) -update
 	@git diff --stat
+
+reference: ## write the tables and command pages of docs/reference
+	$(TESTS) -run '^TestReferenceIsCurrent$$' ./cmd/aicplan -update
 
 # Binaries for a machine with GPUs, Go or not: copy the folder and run the
 # command that is printed. It checks numbers, timers, operating points, collectives and

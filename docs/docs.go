@@ -8,6 +8,8 @@ import (
 	"strings"
 )
 
+//go:generate make -C .. reference
+
 //go:embed reference/*.md
 var pages embed.FS
 

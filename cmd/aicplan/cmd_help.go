@@ -55,13 +55,14 @@ func (c *helpCmd) Run(a *app, parser *kong.Kong) error {
 	}
 
 	topic := strings.Join(c.Topic, " ")
-	if text, ok := docs.Page(topic); ok {
+	text, page := docs.Page(topic)
+	if page {
 		part()
-		fmt.Fprint(a.stdout, text)
+		a.page(text)
 	}
 
 	kinds := runtimes.Registered(a.kinds)
-	if i := slices.IndexFunc(kinds, func(k stage.RuntimeKind) bool { return k.Name == topic }); i >= 0 {
+	if i := slices.IndexFunc(kinds, func(k stage.RuntimeKind) bool { return k.Name == topic }); i >= 0 && !page {
 		part()
 		info := kindInfoOf(&kinds[i])
 		a.kind(&info)
@@ -80,6 +81,44 @@ func (c *helpCmd) Run(a *app, parser *kong.Kong) error {
 	}
 
 	return nil
+}
+
+// page prints Markdown: as it is in a pipe, and with wrapped paragraphs and tables on a terminal.
+func (a *app) page(text string) {
+	if a.screen() == 0 {
+		fmt.Fprint(a.stdout, text)
+		return
+	}
+
+	var b strings.Builder
+	wide := a.columns()
+	paragraph, fenced, inTable := "", false, false
+	for line := range strings.SplitSeq(text, "\n") {
+		fenced = fenced != strings.HasPrefix(line, "```")
+		plain := !fenced && line != "" && !strings.ContainsAny(line[:1], "#|- ") &&
+			!strings.HasPrefix(line, "```") && !strings.HasSuffix(line, "`:")
+		if paragraph != "" && !plain {
+			wrapped(&b, wide, 0, "", paragraph)
+			paragraph = ""
+		}
+
+		row := !fenced && strings.HasPrefix(line, "|")
+		switch {
+		case plain:
+			paragraph += line + " "
+		case row && inTable && !strings.HasPrefix(line, "|---"):
+			name, rest, _ := strings.Cut(strings.Trim(line, "| "), " | ")
+			b.WriteString(name + "\n")
+			wrapped(&b, wide, 4, "    ", strings.ReplaceAll(rest, " | ", ": "))
+		case !row && !fenced:
+			b.WriteString(a.fold(line) + "\n")
+		case !row:
+			b.WriteString(line + "\n")
+		}
+		inTable = row
+	}
+
+	fmt.Fprintln(a.stdout, strings.TrimRight(b.String(), "\n"))
 }
 
 // language is the vocabulary of plans, for editors and other programs.

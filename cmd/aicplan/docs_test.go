@@ -361,7 +361,7 @@ func TestDocLinks(t *testing.T) {
 func documents(t *testing.T) []string {
 	t.Helper()
 	var out []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "examples/*/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "docs/*/*/*.md", "examples/*/*.md"} {
 		files, err := filepath.Glob(filepath.Join(repoRoot(t), pattern))
 		if err != nil || len(files) == 0 {
 			t.Fatalf("no documents at %s: %v", pattern, err)

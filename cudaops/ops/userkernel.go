@@ -17,33 +17,36 @@ import (
 // KernelBinding describes a user's kernel: its source and its launch. A number may be the name of a case
 // parameter, so that columns of a grid set it for each case.
 type KernelBinding struct {
-	// Source is CUDA C++. Name identifies it in messages.
+	// Source is the text of the kernel in CUDA C++. A plan may have file instead: a path below the plan's folder.
 	Source string `json:"source"`
-	Name   string `json:"name"`
-	// Entry is the extern "C" __global__ function.
+	// Name identifies the text in messages.
+	Name string `json:"name"`
+	// Entry is the name of the extern "C" __global__ function.
 	Entry string `json:"entry"`
-	// Options are compiler options, in which {name} is replaced by the value of a parameter.
+	// Options lists options of the compiler. {column} is replaced by the value of the case: `["-DHEADS={num_heads}"]`.
 	Options []string `json:"options"`
-	// Grid and Block have one to three numbers.
-	Grid  []Number `json:"grid"`
+	// Grid is the grid of a launch: one to three numbers or names of columns.
+	Grid []Number `json:"grid"`
+	// Block is the thread block of a launch: one to three numbers or names of columns.
 	Block []Number `json:"block"`
 	// Shared is the dynamic shared memory in bytes.
 	Shared Number `json:"shared"`
-	// Args are the kernel's parameters in order.
+	// Args (list of objects) lists the kernel's parameters in order.
 	Args []KernelArg `json:"args"`
-	// Bytes and Flops are those of one launch, for the roofline.
+	// Bytes is the bytes that one launch moves, for rates and the least possible time.
 	Bytes Number `json:"bytes"`
+	// Flops is the operations of one launch.
 	Flops Number `json:"flops"`
-	// DType is the type whose tensor throughput bounds the kernel, or empty.
+	// DType is the type whose tensor throughput bounds the kernel.
 	DType DType `json:"dtype"`
 }
 
 // KernelArg is a buffer or a value.
 type KernelArg struct {
-	// Buffer is "in" (filled with normals, rotating), "out", or empty for a value.
+	// Buffer is "in" (filled with random normals, rotating) or "out". A value has none.
 	Buffer string `json:"buffer"`
-	// Type is float32, bfloat16, float16, fp8 or int8 for buffers; int32, uint32,
-	// int64, uint64, float32 or float64 for values.
+	// Type is float32, bfloat16, float16, fp8 or int8 of a buffer; int32, uint32, int64, uint64, float32 or float64
+	// of a value.
 	Type string `json:"type"`
 	// Elements is the number of elements of a buffer.
 	Elements Number `json:"elements"`

@@ -196,7 +196,9 @@ func (l *loader) runtimeKinds() []string {
 }
 
 type systemBody struct {
+	// Name is the name of a shipped spec. The default is the label.
 	Name string `hcl:"name,optional"`
+	// File is a spec of yours, relative to the file of the block.
 	File string `hcl:"file,optional"`
 }
 

@@ -62,7 +62,9 @@ type variableDecl struct {
 }
 
 type validationDecl struct {
-	Condition    hcl.Expression `hcl:"condition"`
+	// Condition is true for a good value; it uses `var.NAME`.
+	Condition hcl.Expression `hcl:"condition"`
+	// ErrorMessage (string) is the error for a value that does not meet the condition.
 	ErrorMessage hcl.Expression `hcl:"error_message"`
 }
 
@@ -281,8 +283,20 @@ func declareLocals(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 }
 
 var variableSchema = &hcl.BodySchema{
-	Attributes: []hcl.AttributeSchema{{Name: "type"}, {Name: "default"}, {Name: "description"}, {Name: "sensitive"}},
-	Blocks:     []hcl.BlockHeaderSchema{{Type: "validation"}},
+	Attributes: []hcl.AttributeSchema{
+		// type (type) is a type constraint, see below. Without it, any value is accepted.
+		{Name: "type"},
+		// default (any) is a constant. Without it, a value must be given.
+		{Name: "default"},
+		// description is shown by `aicplan describe` and in errors about a missing value.
+		{Name: "description"},
+		// sensitive (bool) marks a secret, see below. The default is false.
+		{Name: "sensitive"},
+	},
+	Blocks: []hcl.BlockHeaderSchema{
+		// validation (blocks) checks the value.
+		{Type: "validation"},
+	},
 }
 
 func declareVariable(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {

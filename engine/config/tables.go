@@ -11,26 +11,39 @@ import (
 // tableBody is the body of a table block. Its attributes are constants, because tables are known before
 // anything is evaluated.
 type tableBody struct {
-	Family      string       `hcl:"family"`
-	Description string       `hcl:"description,optional"`
-	Ops         []string     `hcl:"ops,optional"`
-	Key         []string     `hcl:"key"`
-	Columns     []columnBody `hcl:"column,block"`
-	Metrics     []metricBody `hcl:"metric,block"`
+	// Family is the folder of the table in a database of families.
+	Family string `hcl:"family"`
+	// Description is what the rows measure.
+	Description string `hcl:"description,optional"`
+	// Ops lists the ops of grids whose rows belong to the table. A grid can also name the table with perf_table.
+	Ops []string `hcl:"ops,optional"`
+	// Key lists the columns that identify a row.
+	Key []string `hcl:"key"`
+	// Columns (labelled blocks) describe the columns, in the order of the file.
+	Columns []columnBody `hcl:"column,block"`
+	// Metrics (labelled blocks) describe the measured columns. Rows are compared by the first.
+	Metrics []metricBody `hcl:"metric,block"`
 }
 
 type columnBody struct {
-	Name        string `hcl:"name,label"`
-	Type        string `hcl:"type"`
-	Unit        string `hcl:"unit,optional"`
+	Name string `hcl:"name,label"`
+	// Type is "int64", "float64", "string" or "bool".
+	Type string `hcl:"type"`
+	// Unit is the unit of the values.
+	Unit string `hcl:"unit,optional"`
+	// Description is text for readers.
 	Description string `hcl:"description,optional"`
 }
 
 type metricBody struct {
-	Name        string `hcl:"name,label"`
-	Unit        string `hcl:"unit,optional"`
-	Better      string `hcl:"better,optional"`
-	Nullable    bool   `hcl:"nullable,optional"`
+	Name string `hcl:"name,label"`
+	// Unit is the unit of the values.
+	Unit string `hcl:"unit,optional"`
+	// Better is "lower" or "higher". The default is "lower".
+	Better string `hcl:"better,optional"`
+	// Nullable accepts rows without a value.
+	Nullable bool `hcl:"nullable,optional"`
+	// Description is text for readers.
 	Description string `hcl:"description,optional"`
 }
 

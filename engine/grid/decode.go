@@ -12,49 +12,109 @@ import (
 
 // productBlocks are the block types allowed in a grid, a case_set, a compound sweep and a part.
 var productBlocks = []hcl.BlockHeaderSchema{
+	// axis (labelled blocks) has one name and its values.
 	{Type: "axis", LabelNames: []string{"name"}},
+	// rows (labelled blocks) has several names whose values vary together.
 	{Type: "rows", LabelNames: []string{"name"}},
+	// derive (labelled blocks) computes a further name from others, in any order.
 	{Type: "derive", LabelNames: []string{"name"}},
+	// filter (labelled blocks) drops combinations.
 	{Type: "filter", LabelNames: []string{"name"}},
 }
 
 var (
 	gridSchema = &hcl.BodySchema{
 		Attributes: []hcl.AttributeSchema{
-			{Name: "op", Required: true}, {Name: "perf_table"}, {Name: "columns"},
-			{Name: "description"}, {Name: "constants"}, {Name: "loop_order"}, {Name: "include"},
+			// op (string, required) is the name of the work in runtimes. It is part of the id of every case.
+			{Name: "op", Required: true},
+			// perf_table is the perf table of the rows, such as "gemm_perf". Export, gates and dedupe use its columns and
+			// key. The default is the table of the op.
+			{Name: "perf_table"},
+			// columns (list of strings) lists the names that identify a case, in this order. The default is all names with
+			// single values.
+			{Name: "columns"},
+			// description is text for readers.
+			{Name: "description"},
+			// constants (object) has columns that are the same in every row. Workers do not get them, and they are not part
+			// of the id of a case, but rows with other constants are other rows.
+			{Name: "constants"},
+			// loop_order (list of strings) lists the axes and rows that become the outermost loops; the same in a case_set
+			// and a sweep.
+			{Name: "loop_order"},
+			// include (reference or list of references) lists parts whose blocks belong to the grid; the same in a case_set,
+			// a sweep and a part.
+			{Name: "include"},
 		},
 		Blocks: append([]hcl.BlockHeaderSchema{
+			// case_set (labelled blocks) is a product of its own. The cases are those of all sets; blocks outside of the
+			// sets belong to each of them. Every set must bind all columns.
 			{Type: "case_set", LabelNames: []string{"name"}},
+			// sweep (labelled blocks) has points that a worker visits inside one case, see below.
 			{Type: "sweep", LabelNames: []string{"name"}},
+			// distinct (block) drops cases that repeat a key.
 			{Type: "distinct"},
 		}, productBlocks...),
 	}
 	partSchema = &hcl.BodySchema{
-		Attributes: []hcl.AttributeSchema{{Name: "description"}, {Name: "include"}},
-		Blocks:     append([]hcl.BlockHeaderSchema{{Type: "case_set", LabelNames: []string{"name"}}}, productBlocks...),
+		Attributes: []hcl.AttributeSchema{
+			// description is text for readers.
+			{Name: "description"},
+			// include (reference or list of references) lists further parts.
+			{Name: "include"},
+		},
+		Blocks: append([]hcl.BlockHeaderSchema{
+			// case_set (labelled blocks) is as in a grid. A part with one can be included in a grid or a sweep, not in a
+			// case_set.
+			{Type: "case_set", LabelNames: []string{"name"}},
+		}, productBlocks...),
 	}
 	caseSetSchema = &hcl.BodySchema{
 		Attributes: []hcl.AttributeSchema{{Name: "description"}, {Name: "loop_order"}, {Name: "include"}},
 		Blocks:     productBlocks,
 	}
 	sweepSchema = &hcl.BodySchema{
-		Attributes: []hcl.AttributeSchema{{Name: "values"}, {Name: "columns"}, {Name: "description"},
-			{Name: "loop_order"}, {Name: "include"}},
+		Attributes: []hcl.AttributeSchema{
+			// values (list) lists the points. Without it, the sweep has axis, rows and the other blocks of a grid.
+			{Name: "values"},
+			// columns (list of strings) lists the names that identify a point, if the sweep has blocks.
+			{Name: "columns"},
+			{Name: "description"}, {Name: "loop_order"}, {Name: "include"},
+		},
 		Blocks: append([]hcl.BlockHeaderSchema{
 			{Type: "case_set", LabelNames: []string{"name"}}, {Type: "distinct"}}, productBlocks...),
 	}
 	axisSchema = &hcl.BodySchema{
-		Attributes: []hcl.AttributeSchema{{Name: "values", Required: true}, {Name: "description"}},
+		Attributes: []hcl.AttributeSchema{
+			// values (list, required) lists numbers, strings or bools of one type, or null. Rows have columns such as
+			// latency, worker and device, so these cannot be names of an axis.
+			{Name: "values", Required: true},
+			{Name: "description"},
+		},
 	}
 	deriveSchema = &hcl.BodySchema{
-		Attributes: []hcl.AttributeSchema{{Name: "value", Required: true}, {Name: "description"}},
+		Attributes: []hcl.AttributeSchema{
+			// value (expression, required) uses the names of the grid.
+			{Name: "value", Required: true},
+			{Name: "description"},
+		},
 	}
 	filterSchema = &hcl.BodySchema{
-		Attributes: []hcl.AttributeSchema{{Name: "keep", Required: true}, {Name: "reason", Required: true}},
+		Attributes: []hcl.AttributeSchema{
+			// keep (expression, required) is true for combinations that are cases.
+			{Name: "keep", Required: true},
+			// reason (string, required) is printed by `plan -v` and `why`.
+			{Name: "reason", Required: true},
+		},
 	}
 	distinctSchema = &hcl.BodySchema{
-		Attributes: []hcl.AttributeSchema{{Name: "by"}, {Name: "prefer"}, {Name: "of"}},
+		Attributes: []hcl.AttributeSchema{
+			// by (list of strings) lists the columns of the key. The default is all columns.
+			{Name: "by"},
+			// prefer is "first", or "min" for the case with the smallest value of of. The default is "first".
+			{Name: "prefer"},
+			// of (expression) is compared if prefer is "min".
+			{Name: "of"},
+		},
 	}
 )
 

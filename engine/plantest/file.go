@@ -44,14 +44,19 @@ type Run struct {
 }
 
 type runBody struct {
-	Description string         `hcl:"description,optional"`
-	Plan        hcl.Expression `hcl:"plan,optional"`
-	ExitCode    *int           `hcl:"exit_code,optional"`
-	Rest        hcl.Body       `hcl:",remain"`
+	// Description is text for readers.
+	Description string `hcl:"description,optional"`
+	// Plan (string) is the plan file or folder, relative to the test file. The default is the folder of the test file.
+	Plan hcl.Expression `hcl:"plan,optional"`
+	// ExitCode is the expected exit code of `plan --detailed-exitcode`: 0, 1 or 2. If it is not set, it is not checked.
+	ExitCode *int     `hcl:"exit_code,optional"`
+	Rest     hcl.Body `hcl:",remain"`
 }
 
 type assertBody struct {
-	Condition    hcl.Expression `hcl:"condition"`
+	// Condition is an expression that must be true.
+	Condition hcl.Expression `hcl:"condition"`
+	// ErrorMessage (string) explains why it must be true.
 	ErrorMessage hcl.Expression `hcl:"error_message"`
 }
 
@@ -61,13 +66,20 @@ type assertion struct {
 }
 
 type expectBody struct {
-	Exists   *bool          `hcl:"exists,optional"`
-	Action   *string        `hcl:"action,optional"`
-	Declared *int64         `hcl:"declared,optional"`
-	Cases    *int64         `hcl:"cases,optional"`
-	Rows     *int64         `hcl:"rows,optional"`
-	Drops    map[string]int `hcl:"drops,optional"`
-	Collect  *int64         `hcl:"collect,optional"`
+	// Exists is false if the plan must not have the stage. The default is true.
+	Exists *bool `hcl:"exists,optional"`
+	// Action is "collect", "ready", "run", "unknown" or "needs".
+	Action *string `hcl:"action,optional"`
+	// Declared is the number of combinations of a grid before its filters.
+	Declared *int64 `hcl:"declared,optional"`
+	// Cases is the number of cases.
+	Cases *int64 `hcl:"cases,optional"`
+	// Rows is the number of rows: more than cases if the grid has sweeps.
+	Rows *int64 `hcl:"rows,optional"`
+	// Drops has the number of combinations that filters drop, by their names or reasons: `{ square = 4 }`.
+	Drops map[string]int `hcl:"drops,optional"`
+	// Collect is the number of cases that a collect has to measure.
+	Collect *int64 `hcl:"collect,optional"`
 }
 
 type expectation struct {
@@ -77,8 +89,10 @@ type expectation struct {
 }
 
 type diagBody struct {
+	// Text is a part of the message.
 	Text string `hcl:"text"`
-	At   string `hcl:"at,optional"`
+	// At is the place of the error, as FILE or FILE:LINE.
+	At string `hcl:"at,optional"`
 }
 
 type expectedDiag struct {
@@ -100,7 +114,18 @@ func Words() stage.Vocabulary {
 	return out
 }
 
-var runBlocks = []string{"variables", "plan", "assert", "expect", "expect_error"}
+var runBlocks = []string{
+	// variables (block) has values for the plan's variables. Variables of the environment are ignored.
+	"variables",
+	// plan (block) is the plan itself, instead of a path.
+	"plan",
+	// assert (blocks) checks an expression.
+	"assert",
+	// expect (blocks) is labelled with the address of a stage and checks its counts.
+	"expect",
+	// expect_error (blocks) is an error that the plan must report. An error that no block expects fails the run.
+	"expect_error",
+}
 
 // Find returns the test files at paths, sorted and without duplicates. A file is returned as given;
 // a folder is searched recursively for files that end in .aictest.hcl.

@@ -12,22 +12,38 @@ import (
 
 // MeasureBlock overrides measurement settings; see measure.Settings.
 type MeasureBlock struct {
-	Protocol        *string  `hcl:"protocol,optional"`
-	OperatingPoint  *string  `hcl:"operating_point,optional"`
-	MinSamples      *int     `hcl:"min_samples,optional"`
-	MaxSamples      *int     `hcl:"max_samples,optional"`
-	TargetRelStdev  *float64 `hcl:"target_rel_stdev,optional"`
+	// Protocol is "adaptive", or "reference" for what the collectors of aiconfigurator do.
+	Protocol *string `hcl:"protocol,optional"`
+	// OperatingPoint is the state of the device: "sustained" or "recovered".
+	OperatingPoint *string `hcl:"operating_point,optional"`
+	// MinSamples is the smallest number of blocks of a pass.
+	MinSamples *int `hcl:"min_samples,optional"`
+	// MaxSamples is the largest number of blocks of a pass. If only min_samples is set, it is at least that.
+	MaxSamples *int `hcl:"max_samples,optional"`
+	// TargetRelStdev ends a pass if the relative deviation (stdev / mean) of its blocks is at most this.
+	TargetRelStdev *float64 `hcl:"target_rel_stdev,optional"`
+	// MinBlockSeconds is the shortest block in seconds, so that the resolution of the timer does not matter.
 	MinBlockSeconds *float64 `hcl:"min_block_seconds,optional"`
-	MaxPassSeconds  *float64 `hcl:"max_pass_seconds,optional"`
-	WarmupSeconds   *float64 `hcl:"warmup_seconds,optional"`
-	Passes          *int     `hcl:"passes,optional"`
-	MaxPasses       *int     `hcl:"max_passes,optional"`
-	PassTolerance   *float64 `hcl:"pass_tolerance,optional"`
-	IdleGapSeconds  *float64 `hcl:"idle_gap_seconds,optional"`
-	Graph           *string  `hcl:"graph,optional"`
-	Power           *bool    `hcl:"power,optional"`
+	// MaxPassSeconds ends a pass that has min_samples blocks, in seconds.
+	MaxPassSeconds *float64 `hcl:"max_pass_seconds,optional"`
+	// WarmupSeconds is how long the case runs before every pass, in seconds; at least one execution.
+	WarmupSeconds *float64 `hcl:"warmup_seconds,optional"`
+	// Passes is the number of separate passes of every case.
+	Passes *int `hcl:"passes,optional"`
+	// MaxPasses is the largest number of passes if passes disagree. If only passes is set, it is at least that.
+	MaxPasses *int `hcl:"max_passes,optional"`
+	// PassTolerance is the largest max/min - 1 of the medians of passes that agree.
+	PassTolerance *float64 `hcl:"pass_tolerance,optional"`
+	// IdleGapSeconds is the pause before every pass in seconds; at least 0.2 ms on cuda and 4 ms on python with a GPU.
+	IdleGapSeconds *float64 `hcl:"idle_gap_seconds,optional"`
+	// Graph is "prefer" (capture executions in a CUDA graph, run eagerly if that fails), "require" or "off".
+	Graph *string `hcl:"graph,optional"`
+	// Power measures power and energy, too.
+	Power *bool `hcl:"power,optional"`
+	// PowerMinSeconds is how long a case runs to measure power, in seconds.
 	PowerMinSeconds *float64 `hcl:"power_min_seconds,optional"`
-	Seed            *int     `hcl:"seed,optional"`
+	// Seed fills operands and draws the order of cases.
+	Seed *int `hcl:"seed,optional"`
 }
 
 func (b *MeasureBlock) settings() measure.Settings {
@@ -98,40 +114,43 @@ func override[T any](to *T, from *T) {
 
 // RampBlock configures when a rung of the ramp fails.
 type RampBlock struct {
+	// Rungs lists the sizes of the samples, in growing order.
 	Rungs []int `hcl:"rungs,optional"`
-	// MaxFailed is the share of failed cases above which a rung fails.
+	// MaxFailed is the share of failed cases above which a sample fails. The default is 0.5.
 	MaxFailed *float64 `hcl:"max_failed,optional"`
-	// Group is the number of failed cases of one breaker group, none of which was measured, that fails a
-	// rung. Zero disables the check.
+	// Group is the number of failed cases of one breaker group without a measured case that fails a sample. Zero
+	// disables the check. The default is 2.
 	Group *int `hcl:"whole_group,optional"`
 }
 
 // BreakerBlock stops groups that fail from their first case on.
 type BreakerBlock struct {
-	// GroupBy lists the columns whose values form a group. If it is empty, all cases form one group.
+	// GroupBy lists the columns whose values form a group. The default is one group of all cases.
 	GroupBy []string `hcl:"group_by,optional"`
-	// After is the number of failures, counted from the first case, that trips a group. Zero disables
-	// the breaker.
+	// After is the number of failures from the first case on that stops a group. Zero disables the breaker. The
+	// default is 5.
 	After *int `hcl:"after,optional"`
 }
 
 // RetryBlock configures how often a failed case is retried, by cause.
 type RetryBlock struct {
+	// Transient applies to errors that may pass. The default is 1.
 	Transient *int `hcl:"transient,optional"`
-	// OOM retries run on a fresh worker and a clean device.
-	OOM     *int `hcl:"oom,optional"`
+	// OOM applies to lack of memory. The case runs on a fresh worker and a clean device. The default is 1.
+	OOM *int `hcl:"oom,optional"`
+	// Timeout applies to cases that exceeded their deadline. The default is 0.
 	Timeout *int `hcl:"timeout,optional"`
-	// Crash applies to cases whose worker process died.
+	// Crash applies to cases whose worker process ended. The default is 0.
 	Crash *int `hcl:"crash,optional"`
 }
 
 // DeadlineBlock configures the deadline of a case.
 type DeadlineBlock struct {
-	// Floor is the minimum deadline, as a duration such as "90s".
+	// Floor is the shortest deadline, as a duration. The default is "2m".
 	Floor *string `hcl:"floor,optional"`
-	// Factor multiplies the longest case of the op so far to get the deadline.
+	// Factor times the longest case of the op so far is the deadline. The default is 10.
 	Factor *float64 `hcl:"factor,optional"`
-	// First is the deadline until a few cases have been measured.
+	// First is the deadline until five cases are measured. The default is "30m", "5m" on a cpu runtime.
 	First *string `hcl:"first,optional"`
 }
 

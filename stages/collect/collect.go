@@ -35,10 +35,15 @@ func KindFor(pools *runtimes.Pools, inv *executors.Invocation) stage.Kind {
 		Beside:  beside,
 		Summary: "measure the cases of a grid on a runtime",
 		Outputs: map[string]cty.Type{
+			// number of cases (points, if the grid has sweeps) that have a row; measured, failed and skipped add up
+			// to the planned ones
 			"measured": cty.Number,
-			"reused":   cty.Number,
-			"failed":   cty.Number,
-			"skipped":  cty.Number,
+			// number of measured cases that were reused from earlier runs
+			"reused": cty.Number,
+			// number of cases that failed
+			"failed": cty.Number,
+			// number of cases that were not tried
+			"skipped": cty.Number,
 		},
 		New: func() stage.Stage {
 			c := newConfig(pools)
@@ -50,48 +55,61 @@ func KindFor(pools *runtimes.Pools, inv *executors.Invocation) stage.Kind {
 
 // Config is a collect block.
 type Config struct {
-	Description string    `hcl:"description,optional"`
-	Grid        cty.Value `hcl:"grid"`
-	Runtime     cty.Value `hcl:"runtime"`
-	// System is the system that the rows are labelled with, if the plan names one.
+	Description string `hcl:"description,optional"`
+	// Grid (reference) is the grid whose cases are measured.
+	Grid cty.Value `hcl:"grid"`
+	// Runtime (reference) measures the cases.
+	Runtime cty.Value `hcl:"runtime"`
+	// System (reference) is the system that the rows are labelled with. Gates and exports use it.
 	System cty.Value `hcl:"system,optional"`
-	// Telemetry is sampled while the cases run. It does not change the cache key.
+	// Telemetry (reference) is the telemetry block that watches the GPUs. It does not change what rows mean.
 	Telemetry cty.Value `hcl:"telemetry,optional"`
-	// Executor is where the cases are measured. It does not change the cache key.
+	// Executor (reference) is the executor block that measures the cases. It does not change what rows mean. The
+	// default is this process.
 	Executor cty.Value `hcl:"executor,optional"`
-	// Reference is a table with latencies of the same cases. The time is estimated from it if there is
-	// no history.
+	// Reference is a table with latencies of the same cases. The plan estimates the time from it if there are no
+	// earlier runs.
 	Reference cty.Value `hcl:"reference,optional"`
-	// Op is the op's name in the runtime. If it is empty, the grid's op is used.
+	// Op is the name of the op in the runtime. The default is the op of the grid.
 	Op string `hcl:"op,optional"`
-	// Bind describes how a python runtime reaches the op: module, getter, run and so on. If it is empty,
-	// the runtime finds the op by name.
+	// Bind (object) describes how the runtime runs an op that it does not have by name: Python code, or a CUDA
+	// kernel.
 	Bind cty.Value `hcl:"bind,optional"`
-	// Ramp lists the sizes of the samples that must pass before all cases run. It is a list, or a ramp
-	// block that also configures when a sample fails.
+	// Ramp lists the sizes of samples that must pass before all cases run, such as `[4, 20, 100]`. A ramp block also
+	// configures when a sample fails.
 	Ramp []int `hcl:"ramp,optional"`
 	// Weights lists columns. Cases with equal values in them run one after the other.
 	Weights []string `hcl:"weights,optional"`
-	// Environment lists the fields that distinguish measurements of the same case: framework, version,
-	// device, or a field that the worker reports.
+	// Environment lists the fields that distinguish measurements of the same case: "framework", "version", "device",
+	// or another field that the worker reports, such as "driver" or "hostname".
 	Environment []string `hcl:"environment,optional"`
-	// Unsupported lists the cases that have no kernel on the plan's device, by column values, with the
-	// reason.
+	// Unsupported (list of objects) lists cases that have no kernel on the device. `where` has columns with a value, a
+	// list of values or bounds (`{ min = N, max = N }`), and products of columns with bounds (`"batch_size*isl" =
+	// { min = 8193 }`); all of them must match. `reason` is kept in the ledger. Such cases are not tried, and coverage
+	// does not count them.
 	Unsupported cty.Value `hcl:"unsupported,optional"`
-	// Reads lists stages whose output files the op reads, such as exports. The rows depend on the
-	// content of these files.
+	// Reads (reference or list of references) lists stages whose files the op reads, such as exports. The rows
+	// depend on the content of these files. Only runtimes of kind python without an executor have it.
 	Reads cty.Value `hcl:"reads,optional"`
-	// ReadsFiles lists other files and folders that the op reads.
+	// ReadsFiles lists other files and folders that the op reads, absolute or relative to the working folder. The
+	// rows depend on their content; links are followed.
 	ReadsFiles []string `hcl:"reads_files,optional"`
-	// FailOver is the share of failed cases above which the stage fails.
+	// FailOver is the share of failed cases above which the stage fails instead of being partial.
 	FailOver float64 `hcl:"fail_over,optional"`
 
-	Measure  *MeasureBlock  `hcl:"measure,block"`
-	RampRule *RampBlock     `hcl:"ramp,block"`
-	Breaker  *BreakerBlock  `hcl:"breaker,block"`
-	Retry    *RetryBlock    `hcl:"retry,block"`
+	// Measure has the settings of the measurement, see measuring.md.
+	Measure *MeasureBlock `hcl:"measure,block"`
+	// RampRule configures the samples that must pass before all cases run.
+	RampRule *RampBlock `hcl:"ramp,block"`
+	// Breaker stops groups of cases that fail from their first case on. Without the block, all cases form one group
+	// and 20 failures stop it.
+	Breaker *BreakerBlock `hcl:"breaker,block"`
+	// Retry configures how often a failed case is tried again, by cause.
+	Retry *RetryBlock `hcl:"retry,block"`
+	// Deadline configures how long a case may take.
 	Deadline *DeadlineBlock `hcl:"deadline,block"`
-	Rules    []RuleBlock    `hcl:"rule,block"`
+	// Rules (labelled blocks) classify failures by their text.
+	Rules []RuleBlock `hcl:"rule,block"`
 
 	pools      *runtimes.Pools
 	invocation *executors.Invocation

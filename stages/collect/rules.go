@@ -13,11 +13,12 @@ import (
 // reports and over the built-in rules. The first match applies.
 type RuleBlock struct {
 	Name string `hcl:"name,label" json:"name"`
-	// Match is a regular expression for the message and the traceback. Exception is one for the
-	// exception's class or the signal. If both are set, both must match.
-	Match     string `hcl:"match,optional" json:"match,omitempty"`
+	// Match is a regular expression over the message and the traceback (of long ones the first and the last 16 KiB).
+	Match string `hcl:"match,optional" json:"match,omitempty"`
+	// Exception is a regular expression over the exception's class or the signal. If match is set as well, both must
+	// match.
 	Exception string `hcl:"exception,optional" json:"exception,omitempty"`
-	// Class is the failure class that the rule assigns.
+	// Class is the failure class that the rule assigns, such as "transient" or "unsupported_config".
 	Class string `hcl:"class" json:"class"`
 }
 

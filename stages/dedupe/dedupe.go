@@ -35,7 +35,9 @@ func Kind() stage.Kind {
 		Beside:  map[string]string{"description": "it is for readers"},
 		Summary: "keep one row per key and report rows that disagree",
 		Outputs: map[string]cty.Type{
-			"removed":   cty.Number,
+			// number of rows that were removed
+			"removed": cty.Number,
+			// number of keys whose rows disagree
 			"conflicts": cty.Number,
 		},
 		New: func() stage.Stage { return &Config{Keep: KeepLatest, MaxRepeats: 1} },
@@ -58,12 +60,15 @@ const tolerance = 0.1
 
 // Config is a dedupe block.
 type Config struct {
-	Description string    `hcl:"description,optional"`
-	Input       cty.Value `hcl:"input"`
-	// Keep is one of latest, first, read, best and median.
+	Description string `hcl:"description,optional"`
+	// Input is the table.
+	Input cty.Value `hcl:"input"`
+	// Keep selects one row of each key: "latest" (by started_at, else the last row), "first", "read" (the row that
+	// readers of the perf table use), "best" (the lowest latency or the highest rate) or "median" (the lower median).
 	Keep string `hcl:"keep,optional"`
-	// MaxRepeats is how large a share of the rows may repeat the key of a row of the same case, such as
-	// those of two runs in one file.
+	// MaxRepeats is the largest accepted share of rows that repeat the key of a row of the same case, such as those of
+	// two runs in one file. If there are more, the stage fails as a gate does (exit code 4). With "best" and "median",
+	// rows of another kernel are not repeats.
 	MaxRepeats float64 `hcl:"max_repeats,optional"`
 
 	input *stage.Ref

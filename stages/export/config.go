@@ -37,7 +37,9 @@ func Kind() stage.Kind {
 		Summary: "write a dataset as perf files",
 		Demands: []string{"kernel_source"},
 		Outputs: map[string]cty.Type{
-			"path":  cty.String,
+			// path of the file
+			"path": cty.String,
+			// number of rows with new keys
 			"added": cty.Number,
 		},
 		New: func() stage.Stage { return &Config{Layout: string(tree.Flat), Power: PowerAuto, Reader: ReaderToday} },
@@ -60,53 +62,58 @@ const (
 // Config is an export block.
 type Config struct {
 	Description string `hcl:"description,optional"`
-	// Value is one dataset, or a list of those that fill one table together.
+	// Value (reference or list of references) is the table, or the tables that fill one file together.
 	Value cty.Value `hcl:"input"`
-	// Layout is flat, systems, families, aiperf or experiment.
+	// Layout is "flat" (one file), "systems" (`data/SYSTEM/BACKEND/VERSION/TABLE.txt`), "families"
+	// (`data/SYSTEM/FAMILY/BACKEND/VERSION/TABLE.parquet` and sidecars), "aiperf" (the files of AIPerf, for rows of an
+	// endpoint) or "experiment" (a folder for each cell, a table and plots, for rows of a server).
 	Layout string `hcl:"layout,optional"`
-	// Format is csv or parquet; the layout decides when it is empty.
+	// Format is "csv" or "parquet". The default is that of the layout and of the extension of file.
 	Format string `hcl:"format,optional"`
-	// Dir is a folder below the output folder.
+	// Dir is a folder below `--out-dir`.
 	Dir string `hcl:"dir,optional"`
-	// File is the file's name in the flat layout.
+	// File is the name of the file in the flat layout. The default is the name of the table.
 	File string `hcl:"file,optional"`
-	// Table names the perf table when the data does not.
+	// Table is the name of the perf table if the data does not name it.
 	Table string `hcl:"table,optional"`
-	// Columns replaces the op's columns between kernel_source and latency.
+	// Columns lists the columns between kernel_source and latency. The default is the columns of the perf table.
 	Columns []string `hcl:"columns,optional"`
-	// Power is auto, never or require.
+	// Power is "auto" (power columns if every row has them), "never" or "require" (an error if a row lacks them).
 	Power string `hcl:"power,optional"`
-	// System, Backend and Version name the folders of a database.
-	System  cty.Value `hcl:"system,optional"`
-	Backend string    `hcl:"backend,optional"`
-	Version string    `hcl:"version,optional"`
-	// Merge keeps the rows of an existing file whose keys the data lacks. It is on by
-	// default in databases and off in the flat layout.
+	// System (reference or string) is the system folder of a database. The default is the system of the data.
+	System cty.Value `hcl:"system,optional"`
+	// Backend is the backend folder of a database. The default is the framework of the data.
+	Backend string `hcl:"backend,optional"`
+	// Version is the version folder of a database. The default is the version of the data.
+	Version string `hcl:"version,optional"`
+	// Merge keeps rows of an existing file whose keys the data lacks. The default is true in databases, false in the
+	// flat layout.
 	Merge *bool `hcl:"merge,optional"`
-	// Partial data is refused without AllowPartial.
+	// AllowPartial writes data that lacks cases (after `--limit`, `--smoke`, an interrupt or a stopped ramp), marked as
+	// partial in the name of the file or in the sidecar. Otherwise the export reports an error.
 	AllowPartial bool `hcl:"allow_partial,optional"`
-	// SystemSpec writes <system>.yaml next to the data of a database if the file does not
-	// exist.
+	// SystemSpec writes the system's spec beside the data of a database if there is none.
 	SystemSpec bool `hcl:"system_spec,optional"`
-	// Current makes the version the current one of its system and backend in
-	// query_versions.yaml, next to the data of a database.
+	// Current makes the version the current one of its system and backend in query_versions.yaml. Partial data is an
+	// error.
 	Current bool `hcl:"current,optional"`
-	// AttentionLanes are the attention kernels that the framework chooses by
-	// itself, by SM, for attention_lane_defaults.yaml.
+	// AttentionLanes has the attention kernels that the framework chooses by itself, by SM, such as `{ "90" = "fa3" }`,
+	// for attention_lane_defaults.yaml.
 	AttentionLanes map[string]string `hcl:"attention_lanes,optional"`
-	// Reader is today, or 0.4 for the CSV databases up to aiconfigurator 0.5.
+	// Reader is "today", or "0.4" to leave out, and list, rows that aiconfigurator up to 0.5 cannot read.
 	Reader string `hcl:"reader,optional"`
 	// CollectorRef is the git commit of the collector, for the sidecar.
 	CollectorRef string `hcl:"collector_ref,optional"`
-	// Sidecar is the schema of collection_meta.yaml, 1 or 2; 0 takes that of the
-	// file that is there.
+	// Sidecar is the schema of collection_meta.yaml: 1, or 2 with an event for each collection. The default is that of
+	// the existing file, else 1.
 	Sidecar int `hcl:"sidecar,optional"`
-	// Card states fields of the workload cards of the layout experiment, by their
-	// path in the card or its last part. Cards has such objects by experiment_id,
-	// which win for their cell.
-	Card  cty.Value `hcl:"card,optional"`
+	// Card (object) sets fields of the workload cards of the layout experiment, by their path or its last part, such as
+	// `{ contributor = "A. Name", bandwidth_gbps = [200, 7200] }`.
+	Card cty.Value `hcl:"card,optional"`
+	// Cards (object) has such objects for single cells, by experiment_id: `{ "E1.1" = { description = "baseline" } }`. They
+	// override those of card.
 	Cards cty.Value `hcl:"cards,optional"`
-	// Reuse declares tables that are replaced by those of another version of the backend.
+	// Reuse (labelled blocks) names a table that another version of the backend provides, for reuse.yaml.
 	Reuse []ReuseBlock `hcl:"reuse,block"`
 
 	inputs []*stage.Ref
@@ -114,11 +121,14 @@ type Config struct {
 
 // ReuseBlock is an entry of reuse.yaml.
 type ReuseBlock struct {
-	Table       string    `hcl:"table,label"`
-	FromVersion string    `hcl:"from_version"`
-	Reason      string    `hcl:"reason"`
-	ApprovedBy  string    `hcl:"approved_by"`
-	Range       hcl.Range `hcl:",def_range"`
+	Table string `hcl:"table,label"`
+	// FromVersion is the version that has the table.
+	FromVersion string `hcl:"from_version"`
+	// Reason is why the table can be reused.
+	Reason string `hcl:"reason"`
+	// ApprovedBy is the person who approved the reuse.
+	ApprovedBy string    `hcl:"approved_by"`
+	Range      hcl.Range `hcl:",def_range"`
 }
 
 // Check validates the config.

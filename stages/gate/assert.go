@@ -35,7 +35,12 @@ type assertion struct {
 }
 
 // assertAttributes are the attributes of an assert block in addition to commonAttributes.
-var assertAttributes = []hcl.AttributeSchema{{Name: "condition", Required: true}, {Name: "message"}}
+var assertAttributes = []hcl.AttributeSchema{
+	// condition (expression, required) is over aggregates of the table, such as `min.latency > 0`.
+	{Name: "condition", Required: true},
+	// message is printed if the condition is false.
+	{Name: "message"},
+}
 
 func aggregateNames() map[string]bool {
 	bound := map[string]bool{}

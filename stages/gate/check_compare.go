@@ -15,15 +15,18 @@ import (
 	"aicplan/stages/dedupe"
 )
 
-// compare checks that the ratio to another dataset stays within limits.
+// compare limits percentiles of the ratio of each row to the row of another table with the same key.
 type compare struct {
+	// Reference is the stage or import with the other table.
 	Reference cty.Value `hcl:"reference" json:"-"`
-	// Median is how far the median of the ratio may be from 1.
+	// Median is the largest accepted distance of the median ratio from 1: 0.05 accepts 0.95 to 1.05. If it is
+	// not set, the median is not checked.
 	Median *float64 `hcl:"median,optional" json:"median,omitempty"`
-	// Spread is how far the fifth and 95th percentile may be from the median, as a share of it.
+	// Spread is the largest accepted distance of p5 and p95 from the median, as a share of it.
 	Spread *float64 `hcl:"spread,optional" json:"spread,omitempty"`
-	// P5Min and P95Max bound the percentiles themselves.
-	P5Min  *float64 `hcl:"p5_min,optional" json:"p5_min,omitempty"`
+	// P5Min is the smallest accepted p5 of the ratio.
+	P5Min *float64 `hcl:"p5_min,optional" json:"p5_min,omitempty"`
+	// P95Max is the largest accepted p95 of the ratio.
 	P95Max *float64 `hcl:"p95_max,optional" json:"p95_max,omitempty"`
 
 	ref *stage.Ref

@@ -25,11 +25,14 @@ import (
 // Rows of op layer list their parts in the column "parts": a JSON list of objects. Each object has the
 // columns that identify one row, and optionally "count" if the part occurs more than once.
 type composition struct {
+	// Parts (reference or list of references) are the stages that have the rows of the parts.
 	Parts cty.Value `hcl:"parts" json:"-"`
-	// Column is the column that is added up: latency or energy.
-	Column string  `hcl:"column,optional" json:"column"`
-	Min    float64 `hcl:"min,optional" json:"min"`
-	Max    float64 `hcl:"max,optional" json:"max"`
+	// Column is the column that is added up: "latency" or "energy".
+	Column string `hcl:"column,optional" json:"column"`
+	// Min is the smallest accepted ratio of the sum to the layer.
+	Min float64 `hcl:"min,optional" json:"min"`
+	// Max is the largest accepted ratio of the sum to the layer.
+	Max float64 `hcl:"max,optional" json:"max"`
 
 	refs []*stage.Ref
 }

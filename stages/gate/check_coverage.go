@@ -16,17 +16,19 @@ import (
 	"aicplan/sink/tree"
 )
 
-// coverage checks the share of planned cases that have a row.
+// coverage checks the share of planned cases that have a row with a usable latency.
 type coverage struct {
+	// Min is the smallest accepted share, from 0 to 1.
 	Min float64 `hcl:"min,optional" json:"min"`
-	// ByKey counts keys of the table instead of cases: if several kernels exist for a shape, one is
+	// ByKey counts keys of the perf table instead of cases: if several kernels exist for a shape, one is
 	// enough.
-	ByKey  bool     `hcl:"by_key,optional" json:"by_key,omitempty"`
+	ByKey bool `hcl:"by_key,optional" json:"by_key,omitempty"`
+	// Excuse lists failure classes of the ledger, such as "unsupported_config", whose cases do not count.
 	Excuse []string `hcl:"excuse,optional" json:"excuse,omitempty"`
-	// EveryValue requires a row for every value of every parameter that several cases share. If it is not
-	// set, it is required if Min is at least mostOfAll.
+	// EveryValue requires a row for every value of every parameter that several cases share. False reports
+	// such values without failing. The default is true if min is at least 0.9.
 	EveryValue *bool `hcl:"every_value,optional" json:"every_value,omitempty"`
-	// Reference is a dataset whose rows must have a counterpart, instead of the planned cases.
+	// Reference is a table whose keys must have a row, instead of the planned cases.
 	Reference cty.Value `hcl:"reference,optional" json:"-"`
 
 	ref *stage.Ref

@@ -13,8 +13,9 @@ import (
 	"aicplan/stages/dedupe"
 )
 
-// duplicates checks for rows that share a key.
+// duplicates limits the number of rows that repeat the key of another row.
 type duplicates struct {
+	// Max is the largest accepted number of repeated rows.
 	Max int `hcl:"max,optional" json:"max"`
 }
 

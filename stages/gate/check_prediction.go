@@ -18,15 +18,20 @@ import (
 	"aicplan/stages/gate/results"
 )
 
-// prediction compares what was predicted for workloads with what was measured.
+// prediction limits the error |predicted / measured - 1| of each column over the workloads that both tables
+// have.
 type prediction struct {
+	// Predicted is the stage that has the predictions.
 	Predicted cty.Value `hcl:"predicted" json:"-"`
-	Columns   []string  `hcl:"columns,optional" json:"columns"`
-	// P50 and P95 limit the percentiles of |predicted / measured - 1| of each column.
-	P50 float64  `hcl:"p50,optional" json:"p50"`
-	P95 float64  `hcl:"p95,optional" json:"p95"`
+	// Columns lists the compared columns.
+	Columns []string `hcl:"columns,optional" json:"columns"`
+	// P50 is the largest accepted median error.
+	P50 float64 `hcl:"p50,optional" json:"p50"`
+	// P95 is the largest accepted 95th percentile of the error.
+	P95 float64 `hcl:"p95,optional" json:"p95"`
+	// Key lists the columns that identify a workload. The default is the columns that both tables have.
 	Key []string `hcl:"key,optional" json:"key,omitempty"`
-	// Traces is a dataset with kernel traces of workloads. They attribute errors to ops.
+	// Traces is a collect with kernel traces of workloads. The report uses them to attribute errors to ops.
 	Traces cty.Value `hcl:"traces,optional" json:"-"`
 
 	ref    *stage.Ref

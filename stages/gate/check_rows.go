@@ -16,11 +16,15 @@ import (
 	"aicplan/sink/table"
 )
 
-// rowsCheck checks that a condition over the columns holds for each row, but for a share of them.
+// rowsCheck limits the share of rows that do not meet a condition over their columns. If a column of the
+// condition is null or not finite, the row is not judged.
 type rowsCheck struct {
-	Name     string  `hcl:"name,optional" json:"name,omitempty"`
+	// Name identifies the check in results. The default is the condition.
+	Name string `hcl:"name,optional" json:"name,omitempty"`
+	// MaxShare is the largest accepted share of rows that do not meet the condition.
 	MaxShare float64 `hcl:"max_share,optional" json:"max_share"`
-	Fix      string  `hcl:"fix,optional" json:"fix,omitempty"`
+	// Fix is printed as the next step if the check fails.
+	Fix string `hcl:"fix,optional" json:"fix,omitempty"`
 
 	condition hcl.Expression
 	ctx       *hcl.EvalContext
@@ -28,7 +32,11 @@ type rowsCheck struct {
 }
 
 // rowsAttributes are the attributes of a rows check beyond those of rowsCheck.
-var rowsAttributes = []hcl.AttributeSchema{{Name: "condition", Required: true}}
+var rowsAttributes = []hcl.AttributeSchema{
+	// condition (expression, required) is true for a good row, such as `rel_stdev <= 0.1`. Columns inside coalesce
+	// or try may be null.
+	{Name: "condition", Required: true},
+}
 
 // columns lists the columns that the condition needs. Those inside coalesce and try may be missing.
 func (c *rowsCheck) columns() []string {

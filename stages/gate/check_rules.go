@@ -71,7 +71,8 @@ func (f *finding) add(format string, args ...any) {
 	f.message += fmt.Sprintf(format, args...)
 }
 
-// schema checks the columns, types and dtype words that readers of the table need.
+// schema checks the columns, types and dtype words that readers of the perf table need, that every row names
+// its kernel, and that sizes in the key are at least 1 (0 for sizes such as step).
 type schema struct{}
 
 func (c *schema) prepare(hcl.Range) hcl.Diagnostics { return nil }
@@ -105,6 +106,7 @@ func (c *schema) run(s *subject) finding {
 // provenance checks that every row names the framework, version and device of its dataset, and a kernel
 // of its framework.
 type provenance struct {
+	// System is the system to which the device must belong. If it is not set, any device passes.
 	System cty.Value `hcl:"system,optional" json:"-"`
 
 	spec *systems.Spec
@@ -158,10 +160,11 @@ func (c *provenance) run(s *subject) finding {
 	return out
 }
 
-// limits checks that times and power are possible on the system.
+// limits checks that times and power are physically possible, see below.
 type limits struct {
+	// System is the system that measured. The default is the system of the data.
 	System cty.Value `hcl:"system,optional" json:"-"`
-	// Tolerance is by which share a row may be faster than the peaks allow.
+	// Tolerance is the share by which a row may be faster than the peaks of the system allow.
 	Tolerance float64 `hcl:"tolerance,optional" json:"tolerance"`
 
 	spec *systems.Spec
@@ -224,7 +227,8 @@ func (s *subject) worstOf(list []rules.Offence, at []int, column string) string 
 	return s.describe(original(at, worst.Row), column) + " " + worst.Note
 }
 
-// copies checks that rows of one group do not stand for another one.
+// copies checks that no group of rows, such as those of a dtype or a number of GPUs, repeats another group to
+// the last digit.
 type copies struct{}
 
 func (c *copies) prepare(hcl.Range) hcl.Diagnostics { return nil }
@@ -250,12 +254,17 @@ func (c *copies) run(s *subject) finding {
 	return out
 }
 
-// trend checks that rows fit to their neighbours along the axes of the table.
+// trend checks that rows fit to their neighbours along the axes of the table. Rows without a neighbour on both
+// sides are not counted.
 type trend struct {
-	Ratio       float64 `hcl:"ratio,optional" json:"ratio"`
+	// Ratio is the factor from the neighbours at which a row is an outlier.
+	Ratio float64 `hcl:"ratio,optional" json:"ratio"`
+	// MaxOutliers is the largest accepted share of outliers.
 	MaxOutliers float64 `hcl:"max_outliers,optional" json:"max_outliers"`
-	FallRatio   float64 `hcl:"fall_ratio,optional" json:"fall_ratio"`
-	MaxFalls    float64 `hcl:"max_falls,optional" json:"max_falls"`
+	// FallRatio is the ratio to the smaller neighbour below which a larger case counts as a fall.
+	FallRatio float64 `hcl:"fall_ratio,optional" json:"fall_ratio"`
+	// MaxFalls is the largest accepted share of falls.
+	MaxFalls float64 `hcl:"max_falls,optional" json:"max_falls"`
 }
 
 func (c *trend) prepare(r hcl.Range) hcl.Diagnostics {

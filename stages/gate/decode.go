@@ -15,16 +15,30 @@ import (
 )
 
 var bodySchema = &hcl.BodySchema{
-	Attributes: []hcl.AttributeSchema{{Name: "input", Required: true}, {Name: "description"}},
+	Attributes: []hcl.AttributeSchema{
+		// input (reference, required) is the table that the gate judges and passes on unchanged.
+		{Name: "input", Required: true},
+		// description is text for readers.
+		{Name: "description"},
+	},
 	Blocks: []hcl.BlockHeaderSchema{
+		// check (blocks) is labelled with the name of a check. A gate may use a check several times.
 		{Type: "check", LabelNames: []string{"name"}},
+		// assert (blocks) is labelled with a name and checks a condition over aggregates.
 		{Type: "assert", LabelNames: []string{"name"}},
 	},
 }
 
 // commonAttributes are accepted in every check and assert block.
 var commonAttributes = []hcl.AttributeSchema{
-	{Name: "severity"}, {Name: "min_judged"}, {Name: "on"},
+	// severity is "fail" or "warn"; the same in an assert. The default is "fail".
+	{Name: "severity"},
+	// min_judged (number) is the share of rows that the check must be able to judge, from 0 to 1; the same in an
+	// assert. The default is 1.
+	{Name: "min_judged"},
+	// on (object) selects the judged rows by the values of columns: `{ gemm_dtype = "fp8", m = [1, 16] }`; the same in
+	// an assert. The default is all rows.
+	{Name: "on"},
 }
 
 // DecodeBody implements its own decoding because the set of checks is known only here, and because

@@ -34,8 +34,11 @@ func Kind() stage.Kind {
 		Summary:   "judge a dataset by checks; data that fails goes no further",
 		BareNames: true,
 		Outputs: map[string]cty.Type{
-			"passed":   cty.Bool,
+			// whether no check of severity "fail" failed
+			"passed": cty.Bool,
+			// number of checks of severity "warn" that failed
 			"warnings": cty.Number,
+			// number of checks of severity "fail" that failed
 			"failures": cty.Number,
 		},
 		New: func() stage.Stage { return &Config{} },

@@ -38,7 +38,9 @@ func Kind() stage.Kind {
 		},
 		Summary: "read existing perf files as a dataset",
 		Outputs: map[string]cty.Type{
+			// number of files read
 			"files": cty.Number,
+			// number of differences from the catalog
 			"drift": cty.Number,
 		},
 		New: func() stage.Stage { return &Config{} },
@@ -48,17 +50,22 @@ func Kind() stage.Kind {
 // Config is an import block.
 type Config struct {
 	Description string `hcl:"description,optional"`
-	// Path is a perf file or a folder, relative to the plan's folder.
+	// Path is a perf file or a folder of perf files, relative to the plan's folder.
 	Path string `hcl:"path"`
-	// Table, System, Backend and Version select files from a folder.
-	Table   string    `hcl:"table,optional"`
-	System  cty.Value `hcl:"system,optional"`
-	Backend string    `hcl:"backend,optional"`
-	Version string    `hcl:"version,optional"`
-	// Framework, FrameworkVersion and Device fill columns that the oldest files lack.
-	Framework        string `hcl:"framework,optional"`
+	// Table selects the perf table in a folder, and names it if the file does not.
+	Table string `hcl:"table,optional"`
+	// System (reference or string) selects the files of a system in a folder.
+	System cty.Value `hcl:"system,optional"`
+	// Backend selects the files of a backend in a folder.
+	Backend string `hcl:"backend,optional"`
+	// Version selects the files of a version in a folder.
+	Version string `hcl:"version,optional"`
+	// Framework fills the column framework of old files that lack it.
+	Framework string `hcl:"framework,optional"`
+	// FrameworkVersion fills the column version of old files that lack it.
 	FrameworkVersion string `hcl:"framework_version,optional"`
-	Device           string `hcl:"device,optional"`
+	// Device fills the column device of old files that lack it.
+	Device string `hcl:"device,optional"`
 
 	tables *catalog.Catalog
 }

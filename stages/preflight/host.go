@@ -20,19 +20,31 @@ func HostChecks() []Check {
 	return []Check{
 		{
 			Name: "disk", Summary: "free space where state and exports go, and whether that is a network file system",
-			Schema: []hcl.AttributeSchema{{Name: "min_gb"}}, Look: lookDisk,
+			Schema: []hcl.AttributeSchema{
+				// min_gb (number, GB) is the smallest accepted amount. The default is 1.
+				{Name: "min_gb"},
+			}, Look: lookDisk,
 		},
 		{
 			Name: "memory", Summary: "memory that is free on the host",
-			Schema: []hcl.AttributeSchema{{Name: "min_gb"}}, Look: lookMemory,
+			Schema: []hcl.AttributeSchema{
+				// min_gb (number, GB) is the smallest accepted amount. The default is 1.
+				{Name: "min_gb"},
+			}, Look: lookMemory,
 		},
 		{
 			Name: "shm", Summary: "room in /dev/shm, which NCCL and the frameworks use",
-			Schema: []hcl.AttributeSchema{{Name: "min_gb"}}, Look: lookShm,
+			Schema: []hcl.AttributeSchema{
+				// min_gb (number, GB) is the smallest accepted amount. The default is 1.
+				{Name: "min_gb"},
+			}, Look: lookShm,
 		},
 		{
 			Name: "load", Summary: "whether other work keeps the processor busy",
-			Schema: []hcl.AttributeSchema{{Name: "max_per_core"}}, Look: lookLoad,
+			Schema: []hcl.AttributeSchema{
+				// max_per_core (number) is the largest accepted load average per core. The default is 0.5.
+				{Name: "max_per_core"},
+			}, Look: lookLoad,
 		},
 		{Name: "writable", Summary: "whether the state and output folders can be written", Look: lookWritable},
 	}

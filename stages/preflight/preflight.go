@@ -104,12 +104,25 @@ type use struct {
 }
 
 var schema = &hcl.BodySchema{
-	Attributes: []hcl.AttributeSchema{{Name: "runtime"}, {Name: "system"}, {Name: "executor"}},
-	Blocks:     []hcl.BlockHeaderSchema{{Type: "check", LabelNames: []string{"name"}}},
+	Attributes: []hcl.AttributeSchema{
+		// runtime (reference) is the runtime whose devices and software are checked. Without it, all GPUs are checked.
+		{Name: "runtime"},
+		// system (reference) is the system that the machine must match.
+		{Name: "system"},
+		// executor (reference) is where the checks run: if it is of kind "slurm", each task runs them on its node.
+		{Name: "executor"},
+	},
+	Blocks: []hcl.BlockHeaderSchema{
+		// check (blocks) is labelled with the name of a check.
+		{Type: "check", LabelNames: []string{"name"}},
+	},
 }
 
-// onFail is accepted in every check block.
-var onFail = hcl.AttributeSchema{Name: "on_fail"}
+// checkAttributes are accepted in every check block.
+var checkAttributes = []hcl.AttributeSchema{
+	// on_fail is "stop", or "warn" to let the run continue. The default is "stop".
+	{Name: "on_fail"},
+}
 
 // DecodeBody implements stage.BodyDecoder. The attributes of a check depend on its name.
 func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics {
@@ -180,7 +193,7 @@ func (c *Config) decodeCheck(b *hcl.Block, ctx *hcl.EvalContext) hcl.Diagnostics
 	}
 
 	u := use{check: c.all[i], severity: "fail", args: map[string]cty.Value{}, pos: b.DefRange}
-	content, diags := b.Body.Content(&hcl.BodySchema{Attributes: append([]hcl.AttributeSchema{onFail}, u.check.Schema...)})
+	content, diags := b.Body.Content(&hcl.BodySchema{Attributes: slices.Concat(checkAttributes, u.check.Schema)})
 	for name, a := range content.Attributes {
 		if name == "on_fail" {
 			var word string

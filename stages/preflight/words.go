@@ -11,7 +11,7 @@ import (
 func (c *Config) Words() stage.Vocabulary {
 	out := stage.Vocabulary{}
 	out.Add("", schema)
-	out.Add("check", &hcl.BodySchema{Attributes: []hcl.AttributeSchema{onFail}})
+	out.Add("check", &hcl.BodySchema{Attributes: checkAttributes})
 
 	for _, k := range c.all {
 		out["check "+k.Name] = nil

@@ -25,8 +25,16 @@ func Kind() stage.Kind {
 		Version: 2,
 		Beside:  map[string]string{"description": "it is for readers"},
 		Summary: "commit the exports to a branch of a git repository",
-		Outputs: map[string]cty.Type{"commit": cty.String, "branch": cty.String, "pushed": cty.Bool,
-			"pull_request": cty.String},
+		Outputs: map[string]cty.Type{
+			// commit that has the files
+			"commit": cty.String,
+			// branch of the commit
+			"branch": cty.String,
+			// whether the branch was pushed
+			"pushed": cty.Bool,
+			// address of the draft pull request; null if there is none
+			"pull_request": cty.String,
+		},
 		New: func() stage.Stage { return &Config{} },
 	}
 }
@@ -37,21 +45,26 @@ const bodyFile = "pr_body.md"
 // Config is a publish block.
 type Config struct {
 	Description string `hcl:"description,optional"`
-	// Value is the exports whose files are committed: one, a list, an object.
+	// Value (reference, list or object) is the exports whose files and sidecars are committed.
 	Value cty.Value `hcl:"exports"`
-	// Report is a report stage whose Markdown becomes the message's body.
+	// Report is a report stage whose Markdown is the body of the commit message. The default is a list of the files.
 	Report cty.Value `hcl:"report,optional"`
-	// Repository is a clone, or a bare repository; relative to the plan's folder.
+	// Repository is a clone or a bare repository, relative to the plan's folder.
 	Repository string `hcl:"repository"`
-	Branch     string `hcl:"branch"`
-	// Path is the folder of the repository that takes the files, which keep
-	// their places below the output folder.
-	Path    string  `hcl:"path,optional"`
-	Message string  `hcl:"message,optional"`
-	Push    bool    `hcl:"push,optional"`
-	Remote  string  `hcl:"remote,optional"`
-	Author  *Author `hcl:"author,block"`
-	Draft   *Draft  `hcl:"draft,block"`
+	// Branch is the branch of the commit. It is created from HEAD if it does not exist.
+	Branch string `hcl:"branch"`
+	// Path is the folder of the repository for the files, which keep their paths below `--out-dir`.
+	Path string `hcl:"path,optional"`
+	// Message is the first line of the commit message.
+	Message string `hcl:"message,optional"`
+	// Push pushes the branch.
+	Push bool `hcl:"push,optional"`
+	// Remote is the remote to push to.
+	Remote string `hcl:"remote,optional"`
+	// Author is the author of the commit. Without the block, git's own user is.
+	Author *Author `hcl:"author,block"`
+	// Draft opens and updates a draft pull request of the branch; it needs `push = true`.
+	Draft *Draft `hcl:"draft,block"`
 
 	exports []*stage.Ref
 	report  *stage.Ref
@@ -59,7 +72,9 @@ type Config struct {
 
 // Author is who commits; without one it is git's own user.
 type Author struct {
-	Name  string `hcl:"name" json:"name"`
+	// Name of the author.
+	Name string `hcl:"name" json:"name"`
+	// Email of the author.
 	Email string `hcl:"email" json:"email"`
 }
 

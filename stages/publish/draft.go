@@ -17,12 +17,13 @@ import (
 // Draft is the draft pull request for the branch. It is opened once; later runs
 // replace its text only.
 type Draft struct {
-	// Repository receives the pull request, as OWNER/NAME.
+	// Repository is the GitHub repository that receives the pull request, as OWNER/NAME.
 	Repository string `hcl:"repository" json:"repository"`
-	// Base is the branch to merge into; default main.
+	// Base is the branch to merge into. The default is "main".
 	Base string `hcl:"base,optional" json:"base,omitempty"`
-	// Owner owns the fork with the branch; empty means the same repository.
+	// Owner is the owner of the fork that has the branch. The default is the owner of repository.
 	Owner string `hcl:"owner,optional" json:"owner,omitempty"`
+	// Title is the title with which the pull request is opened. Later updates keep the current title.
 	Title string `hcl:"title" json:"title"`
 }
 

@@ -32,7 +32,12 @@ func Kind() stage.Kind {
 		Code:    stage.CodeOf(source, physics.Source, catalog.Source, systems.Code),
 		Beside:  map[string]string{"description": "it is for readers of the plan; the title is part of the report"},
 		Summary: "tell what the run came to: an HTML file and its Markdown twin",
-		Outputs: map[string]cty.Type{"path": cty.String, "verdict": cty.String},
+		Outputs: map[string]cty.Type{
+			// path of the first file
+			"path": cty.String,
+			// word with which the report begins
+			"verdict": cty.String,
+		},
 		New: func() stage.Stage {
 			return &Config{File: "report", Format: []string{"html", "markdown"}}
 		},
@@ -45,14 +50,16 @@ var extensions = map[string]string{"html": ".html", "markdown": ".md", "json": "
 // Config is a report block.
 type Config struct {
 	Description string `hcl:"description,optional"`
-	Title       string `hcl:"title,optional"`
-	// Inputs are the stages whose tables are described: one, a list, an object.
+	// Title is the title of the report.
+	Title string `hcl:"title,optional"`
+	// Value (reference, list or object) is the stages whose tables are described.
 	Value cty.Value `hcl:"inputs"`
-	// Reference is one dataset or several: each table is compared with the one
-	// of the same perf table.
+	// Reference (reference, list or object) is tables to compare with. Each is compared with the input of the same
+	// perf table.
 	Reference cty.Value `hcl:"reference,optional"`
-	// File is the name without its extension, below the output folder.
-	File   string   `hcl:"file,optional"`
+	// File is the name below `--out-dir`, without an extension.
+	File string `hcl:"file,optional"`
+	// Format lists the formats of the files: "html", "markdown" and "json".
 	Format []string `hcl:"format,optional"`
 
 	inputs, references []*stage.Ref

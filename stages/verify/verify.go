@@ -30,12 +30,18 @@ func Kind() stage.Kind {
 		},
 		Summary: "measure a sample again and gate on the deviation",
 		Outputs: map[string]cty.Type{
-			"passed":  cty.Bool,
+			// whether the sample is within the limits
+			"passed": cty.Bool,
+			// number of rows that were measured again
 			"sampled": cty.Number,
-			"median":  cty.Number,
-			"p95":     cty.Number,
-			"worst":   cty.Number,
-			"failed":  cty.Number,
+			// median of again / before
+			"median": cty.Number,
+			// 95th percentile of the distance from the first value
+			"p95": cty.Number,
+			// largest distance from the first value
+			"worst": cty.Number,
+			// number of rows without a usable value the second time
+			"failed": cty.Number,
 		},
 		New: func() stage.Stage {
 			return &Config{Sample: 40, Seed: 1, Median: 0.02, P95: 0.1, Severity: "fail"}
@@ -50,20 +56,22 @@ type Config struct {
 	Description string `hcl:"description,optional"`
 	// Collect is the stage that measured. Its runtime, settings and cases are used again.
 	Collect cty.Value `hcl:"collect"`
-	// Input is the dataset to verify and pass on; empty means the rows that Collect measured.
+	// Input is the table to verify and pass on. The default is the rows that collect measured.
 	Input cty.Value `hcl:"input,optional"`
-	// Sample is the largest number of rows that are measured again.
+	// Sample is the largest number of rows that are measured again. They are spread over the values of by and over
+	// short and long rows.
 	Sample int `hcl:"sample,optional"`
-	// By lists the columns over whose values the sample is spread; empty means the columns with words.
-	By   []string `hcl:"by,optional"`
-	Seed int      `hcl:"seed,optional"`
-	// Median is how far the median of again/before may be from 1.
+	// By lists the columns over whose values the sample is spread. The default is the columns with words.
+	By []string `hcl:"by,optional"`
+	// Seed draws the sample.
+	Seed int `hcl:"seed,optional"`
+	// Median is the largest accepted distance of the median of again / before from 1.
 	Median float64 `hcl:"median,optional"`
-	// P95 is how far 95 % of the rows may be from their first value; 0 does not check it.
+	// P95 is the largest accepted distance of 95 % of the rows from their first value. Zero disables the check.
 	P95 float64 `hcl:"p95,optional"`
-	// MaxFailed is how many rows may fail the second time.
+	// MaxFailed is the number of rows that may fail the second time.
 	MaxFailed int `hcl:"max_failed,optional"`
-	// Severity is fail or warn.
+	// Severity is "fail" or "warn".
 	Severity string `hcl:"severity,optional"`
 
 	collect, input *stage.Ref
