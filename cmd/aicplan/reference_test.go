@@ -377,7 +377,7 @@ func optionRows(options []stage.Option, beside bool, prefix string, skip map[str
 			typ += ", default " + markQuotes(o.Default)
 		}
 		text := o.Doc
-		if len(o.OneOf) > 0 {
+		if slices.ContainsFunc(o.OneOf, func(word string) bool { return !strings.Contains(text, word) }) {
 			text += ": `\"" + strings.Join(o.OneOf, "\"`, `\"") + "\"`"
 		}
 		out = append(out, attribute{name, typ, text})
