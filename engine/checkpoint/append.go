@@ -297,6 +297,5 @@ func (j *Journal) close() error {
 		<-j.done
 	}
 
-	j.readers.close()
 	return nil
 }

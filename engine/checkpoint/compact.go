@@ -1,10 +1,11 @@
 package checkpoint
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
-	"iter"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -86,9 +87,7 @@ func (s *Store) compact(dir string, dry bool) (*Compacted, error) {
 	if err := j.load(); err != nil {
 		return nil, err
 	}
-	defer j.readers.close()
 	c := &Compacted{Dir: dir, Entries: j.Len(), Segments: len(j.segments), After: int64(len(segmentMagic))}
-
 	for _, path := range j.segments {
 		info, err := os.Stat(path)
 		if err != nil {
@@ -97,13 +96,12 @@ func (s *Store) compact(dir string, dry bool) (*Compacted, error) {
 		c.Before += info.Size()
 	}
 
-	for id, r := range j.entries {
-		if r.kind != Withdrawn {
-			c.After += int64(r.size)
-		}
-		if r.epoch > 0 {
-			c.After += int64(len(appendFrame(nil, j.withdrawal(id, r))))
-		}
+	err := j.scan(func(e Entry) error {
+		c.After += int64(len(appendFrame(nil, e)))
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 
 	if len(j.segments) == 0 || (len(j.segments) == 1 && c.After == c.Before && len(j.damage) == 0) {
@@ -162,65 +160,25 @@ func lockSegments(dir string) (unlock func(), err error) {
 
 // writeSegment writes the valid entries of j as a new segment with the highest number.
 func (s *Store) writeSegment(j *Journal) error {
-	return s.putSegment(j.dir, func(yield func(Entry, error) bool) {
-		for _, e := range j.withdrawals() {
-			if !yield(e, nil) {
-				return
-			}
-		}
-		j.All()(yield)
-	})
-}
-
-// putSegment atomically writes entries as a new segment with the highest number.
-func (s *Store) putSegment(dir string, entries iter.Seq2[Entry, error]) error {
-	path, err := nextSegment(dir, "")
+	path, err := nextSegment(j.dir, "")
 	if err != nil {
 		return err
 	}
-	tmp := filepath.Join(dir, tempPrefix+randomHex(8))
-	f, err := s.files.Create(tmp)
-	if err != nil {
-		return s.explain("write", path, err)
-	}
 
-	err = func() error {
-		buf := []byte(segmentMagic)
-		for e, err := range entries {
-			if err != nil {
-				return err
-			}
-			if buf = appendFrame(buf, e); len(buf) >= 1<<20 {
-				if _, err := f.Write(buf); err != nil {
-					return err
-				}
-				buf = buf[:0]
-			}
-		}
-
-		if _, err := f.Write(buf); err != nil {
+	tmp, err := s.writeTemp(j.dir, func(w io.Writer) error {
+		out := bufio.NewWriterSize(w, 1<<20)
+		if _, err := out.WriteString(segmentMagic); err != nil {
 			return err
 		}
-
-		return f.Sync()
-	}()
-
-	if cerr := f.Close(); err == nil {
-		err = cerr
-	}
-	if err == nil {
-		err = s.files.Rename(tmp, path)
-	}
-
-	if err == nil {
-		err = s.files.SyncDir(dir)
-	} else {
-		err = errors.Join(err, s.files.Remove(tmp))
-	}
-
+		err := j.scan(func(e Entry) error {
+			_, err := out.Write(appendFrame(nil, e))
+			return err
+		})
+		return errors.Join(err, out.Flush())
+	})
 	if err != nil {
 		return s.explain("write", path, err)
 	}
 
-	return nil
+	return s.place(tmp, path)
 }

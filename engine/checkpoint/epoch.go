@@ -27,7 +27,7 @@ func (j *Journal) Withdraw(ids []string, token string) error {
 func (j *Journal) Epoch(id string) (token string, open bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	r := j.entries[id]
+	r := j.entries[keyOf(id)]
 	if len(j.epochs) == 0 {
 		return "", false
 	}
@@ -44,25 +44,4 @@ func (j *Journal) epoch(token string) int32 {
 	}
 	j.epochs = append(j.epochs, token)
 	return int32(len(j.epochs) - 1)
-}
-
-// withdrawal returns the entry that withdrew a case.
-func (j *Journal) withdrawal(id string, r ref) Entry {
-	return Entry{ID: id, Kind: Withdrawn, Payload: []byte(j.epochs[r.epoch])}
-}
-
-// withdrawals returns the entries that withdrew cases, sorted by id. Compaction keeps them for Epoch.
-func (j *Journal) withdrawals() []Entry {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	var out []Entry
-
-	for id, r := range j.entries {
-		if r.epoch > 0 {
-			out = append(out, j.withdrawal(id, r))
-		}
-	}
-
-	slices.SortFunc(out, func(a, b Entry) int { return strings.Compare(a.ID, b.ID) })
-	return out
 }

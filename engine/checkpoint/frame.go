@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+
+	"aicplan/sink/base/fileutil"
 )
 
 // A segment is segmentMagic followed by frames:
@@ -130,20 +132,22 @@ func (d Damage) String() string {
 	return fmt.Sprintf("%s: %d bytes from offset %d on are damaged", d.Path, d.Length, d.Offset)
 }
 
-// scanSegment calls visit for every readable frame of a segment, in order, with its offset and size in
-// bytes. The entry's payload is valid only during the call.
-func scanSegment(r io.Reader, path string, visit func(e Entry, off int64, size int)) ([]Damage, error) {
-	w := &window{r: r}
-	head, err := w.peek(len(segmentMagic))
-	if err != nil {
+// scanSegment calls visit for every readable frame of a segment after an offset, in order, with its offset and
+// size in bytes. The entry's payload is valid only during the call. An error of visit ends the scan.
+func scanSegment(r io.ReadSeeker, path string, from int64,
+	visit func(e Entry, off int64, size int) error) ([]Damage, error) {
+	w := &window{r: r, path: path}
+	if err := w.seek(from); err != nil {
 		return nil, err
 	}
-
-	switch {
-	case string(head) == segmentMagic:
-		w.skip(len(segmentMagic))
-	case len(head) == 0:
-		return nil, nil
+	if from == 0 {
+		head, err := w.peek(len(segmentMagic))
+		if err != nil {
+			return nil, err
+		}
+		if string(head) == segmentMagic {
+			w.skip(len(segmentMagic))
+		}
 	}
 
 	var damage []Damage
@@ -168,7 +172,9 @@ func scanSegment(r io.Reader, path string, visit func(e Entry, off int64, size i
 							w.off == int64(len(segmentMagic))})
 					bad = -1
 				}
-				visit(e, w.off, size)
+				if err := visit(e, w.off, size); err != nil {
+					return damage, err
+				}
 				w.skip(size)
 				continue
 			}
@@ -191,11 +197,12 @@ func scanSegment(r io.Reader, path string, visit func(e Entry, off int64, size i
 
 // window buffers a reader so that a whole frame can be inspected before it is consumed.
 type window struct {
-	r   io.Reader
-	buf []byte // not consumed yet
-	off int64  // offset of buf[0] in the file
-	eof bool
-	mem []byte
+	r    io.ReadSeeker
+	path string
+	buf  []byte // not consumed yet
+	off  int64  // offset of buf[0] in the file
+	eof  bool
+	mem  []byte
 }
 
 // peek returns the next n bytes without consuming them. It returns fewer only at the end of the file.
@@ -212,11 +219,24 @@ func (w *window) peek(n int) ([]byte, error) {
 		if err == io.EOF || err == io.ErrUnexpectedEOF {
 			w.eof = true
 		} else if err != nil {
-			return nil, err
+			return nil, fileutil.Explain("read", w.path, err)
 		}
 	}
 
 	return w.buf[:min(n, len(w.buf))], nil
+}
+
+// seek moves to an offset. It reads nothing if the buffer reaches there.
+func (w *window) seek(to int64) error {
+	if skip := to - w.off; skip >= 0 && skip <= int64(len(w.buf)) {
+		w.skip(int(skip))
+		return nil
+	}
+	w.buf, w.off, w.eof = nil, to, false
+	if _, err := w.r.Seek(to, io.SeekStart); err != nil {
+		return fileutil.Explain("read", w.path, err)
+	}
+	return nil
 }
 
 func (w *window) skip(n int) {

@@ -183,24 +183,23 @@ func (s *Store) garbage(r *GCReport, opts GCOptions) ([]Removed, error) {
 
 // named adds the digests of the attachments that journal entries refer to.
 func (s *Store) named(used map[string]bool) error {
-	dirs, err := filepath.Glob(filepath.Join(globEscape(s.path("journal")), "*", "*"))
+	dirs, err := s.journalDirs("")
 	if err != nil {
-		return fmt.Errorf("state folder %s: %w", s.dir, err)
+		return err
 	}
+
 	for _, dir := range dirs {
-		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
-			continue // not a journal
-		}
 		paths, err := segmentPaths(dir)
 		if err != nil {
 			return err
 		}
 
 		for _, path := range paths {
-			_, err := readSegment(path, func(e Entry, _ int64, _ int) {
+			_, err := readSegment(path, 0, func(e Entry, _ int64, _ int) error {
 				for _, d := range digestsIn(e.Payload) {
 					used[d] = true
 				}
+				return nil
 			})
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err

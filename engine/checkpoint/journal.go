@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -32,21 +33,28 @@ type Journal struct {
 	segments []string        // paths
 	read     []int64         // bytes read of each segment
 	own      map[string]bool // segments that this process writes
-	entries  map[string]ref  // by case id
-	order    []string        // in the order of their first entry
+	entries  map[caseKey]ref
 	counts   map[Kind]int
 	epochs   []string // withdrawal tokens; the first is "", for cases that were never withdrawn
 	damage   []Damage
+	version  int    // changes when Refresh finds entries
 	next     *batch // not yet taken by the writer
 	started  bool   // the writer goroutine runs
 	closed   bool
 	kick     chan struct{}
 	done     chan struct{}
 
-	readers readers
-
 	refreshing sync.Mutex
-	found      []string // ids of entries that Refresh found
+}
+
+// caseKey identifies a case id by two seeded hashes. An index of a million cases then has no pointers that the
+// garbage collector must follow.
+type caseKey [2]uint64
+
+var caseSeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
+
+func keyOf(id string) caseKey {
+	return caseKey{maphash.String(caseSeeds[0], id), maphash.String(caseSeeds[1], id)}
 }
 
 // ref is the location of an entry.
@@ -115,6 +123,12 @@ func (s *Store) Journal(c Context, also ...Context) (*Journal, error) {
 	if err := j.load(); err != nil {
 		return nil, err
 	}
+	for _, d := range j.damage {
+		if !d.Harmless() {
+			s.warn(d.String() + "; the cases that were there count as not measured")
+		}
+	}
+
 	s.journals[dir] = j
 	return j, nil
 }
@@ -128,7 +142,7 @@ func (j *Journal) load() error {
 	var err error
 	for range loadTries {
 		j.segments, j.read, j.damage, j.epochs = nil, nil, nil, []string{""}
-		j.entries, j.order = map[string]ref{}, nil
+		j.entries = map[caseKey]ref{}
 		clear(j.counts)
 
 		for _, dir := range append(slices.Clone(j.also), j.dir) {
@@ -141,17 +155,8 @@ func (j *Journal) load() error {
 			break
 		}
 	}
-	if err != nil {
-		return err
-	}
 
-	for _, d := range j.damage {
-		if !d.Harmless() {
-			j.store.warn(d.String() + "; the cases that were there count as not measured")
-		}
-	}
-
-	return nil
+	return err
 }
 
 // reload reads the journal again if gc has merged its segments since it was read. It returns false if this
@@ -168,18 +173,8 @@ func (j *Journal) reload() (bool, error) {
 		return false, nil
 	}
 	j.segments, j.read, j.damage, j.epochs = now.segments, now.read, now.damage, now.epochs
-	j.entries, j.order, j.counts = now.entries, now.order, now.counts
-	j.readers.close()
+	j.entries, j.counts = now.entries, now.counts
 	return true, nil
-}
-
-// again reports whether a read should be repeated because it failed on a segment that gc has merged.
-func (j *Journal) again(err error) bool {
-	if !errors.Is(err, fs.ErrNotExist) {
-		return false
-	}
-	loaded, err := j.reload()
-	return loaded && err == nil
 }
 
 func (j *Journal) loadSegments(dir string) error {
@@ -193,38 +188,40 @@ func (j *Journal) loadSegments(dir string) error {
 		}
 		n := int32(len(j.segments))
 		j.segments = append(j.segments, path)
-		damage, err := readSegment(path, func(e Entry, off int64, size int) {
-			j.readTo(n, off+int64(size))
-			j.publish(e, ref{segment: n, off: off, size: int32(size), kind: e.Kind})
-		})
+		damage, err := j.readSegment(n, 0)
 		if err != nil {
 			return err
 		}
-
 		j.damage = append(j.damage, damage...)
 	}
 
 	return nil
 }
 
-// readSegment scans a file. It returns fs.ErrNotExist if the file does not exist.
-func readSegment(path string, visit func(e Entry, off int64, size int)) ([]Damage, error) {
+// readSegment reads the entries of a segment after an offset into the index. It returns fs.ErrNotExist if the
+// file does not exist.
+func (j *Journal) readSegment(n int32, from int64) ([]Damage, error) {
+	return readSegment(j.segments[n], from, func(e Entry, off int64, size int) error {
+		j.readTo(n, off+int64(size))
+		j.publish(e, ref{segment: n, off: off, size: int32(size), kind: e.Kind})
+		return nil
+	})
+}
+
+// readSegment scans a file after an offset. It returns fs.ErrNotExist if the file does not exist.
+func readSegment(path string, from int64, visit func(e Entry, off int64, size int) error) ([]Damage, error) {
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fileutil.Explain("read", path, err)
 	}
 	defer f.Close()
-	damage, err := scanSegment(f, path, visit)
-	if err != nil {
-		return nil, fileutil.Explain("read", path, err)
-	}
-
-	return damage, nil
+	return scanSegment(f, path, from, visit)
 }
 
 // publish adds an entry to the index. The caller has locked j.mu, or j is not shared yet.
 func (j *Journal) publish(e Entry, r ref) {
-	old, known := j.entries[e.ID]
+	key := keyOf(e.ID)
+	old, known := j.entries[key]
 	switch {
 	case e.Kind == Withdrawn:
 		r.epoch = j.epoch(string(e.Payload))
@@ -238,11 +235,7 @@ func (j *Journal) publish(e Entry, r ref) {
 		j.counts[old.kind]--
 	}
 	j.counts[r.kind]++
-	if !known {
-		j.order = append(j.order, e.ID)
-	}
-
-	j.entries[e.ID] = r
+	j.entries[key] = r
 }
 
 // Context returns the context that the journal was opened with.
@@ -277,45 +270,12 @@ func (j *Journal) Damage() []Damage {
 func (j *Journal) Has(id string) (Kind, bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	r, ok := j.entries[id]
+	r, ok := j.entries[keyOf(id)]
 	if !ok || r.kind == Withdrawn {
 		return 0, false
 	}
 
 	return r.kind, true
-}
-
-// Lookup returns the entry of a case. ok is false if the journal has no valid entry. The error is an
-// ErrCorrupt if the file has changed since it was opened.
-func (j *Journal) Lookup(id string) (e Entry, ok bool, err error) {
-	for range loadTries {
-		if e, ok, err = j.lookup(id); !j.again(err) {
-			break
-		}
-	}
-	return e, ok, err
-}
-
-func (j *Journal) lookup(id string) (e Entry, ok bool, err error) {
-	j.mu.Lock()
-	r, ok := j.entries[id]
-	ok = ok && r.kind != Withdrawn
-	var path string
-	if ok {
-		path = j.segments[r.segment]
-	}
-
-	j.mu.Unlock()
-	if !ok {
-		return Entry{}, false, nil
-	}
-	buf := make([]byte, r.size)
-	if err := j.readers.readAt(path, buf, r.off); err != nil {
-		return Entry{}, false, fileutil.Explain("read", path, err)
-	}
-
-	e, err = checkFrame(path, buf, r, id)
-	return e, err == nil, err
 }
 
 // segmentPaths lists the segments in a folder, oldest first.

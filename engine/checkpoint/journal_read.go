@@ -1,171 +1,172 @@
 package checkpoint
 
 import (
+	"bytes"
+	"cmp"
+	"errors"
 	"fmt"
-	"io"
+	"io/fs"
 	"iter"
 	"os"
 	"slices"
-	"sync"
 
 	"aicplan/sink/base/fileutil"
 )
 
-// Reader looks up many entries. It reads ahead, so lookups in the order of the entries are fastest, and
-// it may return entries that were removed or damaged meanwhile. A Reader is not safe for concurrent
-// use.
-type Reader struct {
-	j    *Journal
-	path string
-	off  int64
-	win  []byte
-}
+// open opens the segments that have entries; the others are nil. Open files stay readable if gc merges the segments meanwhile. If gc has merged them
+// before, open reads the journal again.
+func (j *Journal) open() (files []*os.File, closeAll func(), err error) {
+	closeAll = func() {
+		for _, f := range files {
+			f.Close() // of a nil file, this does nothing
+		}
+	}
 
-// Reader returns a new Reader of j.
-func (j *Journal) Reader() *Reader { return &Reader{j: j} }
-
-// Lookup is like Journal.Lookup. The payload is valid until the next call.
-func (r *Reader) Lookup(id string) (e Entry, ok bool, err error) {
 	for range loadTries {
-		if e, ok, err = r.lookup(id); !r.j.again(err) {
-			break
+		j.mu.Lock()
+		paths, read := slices.Clone(j.segments), slices.Clone(j.read)
+		j.mu.Unlock()
+
+		files, err = make([]*os.File, len(paths)), nil
+		for n, path := range paths {
+			if n >= len(read) || read[n] == 0 {
+				continue // the file was removed if the disk was full
+			}
+			if files[n], err = os.Open(path); err != nil {
+				err = fileutil.Explain("read", path, err)
+				break
+			}
+		}
+
+		if err == nil {
+			return files, closeAll, nil
+		}
+
+		closeAll()
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, nil, err
+		}
+		if loaded, failed := j.reload(); failed != nil || !loaded {
+			return nil, nil, cmp.Or(failed, err)
 		}
 	}
-	return e, ok, err
+
+	return nil, nil, err
 }
 
-func (r *Reader) lookup(id string) (e Entry, ok bool, err error) {
-	j := r.j
-	j.mu.Lock()
-	at, ok := j.entries[id]
-	ok = ok && at.kind != Withdrawn
-	var path string
-	if ok {
-		path = j.segments[at.segment]
+// Read calls visit with the entries of ids and their indexes in ids. It reads each file once from its start, so the
+// order of the calls is that of the files. Ids without a valid entry are left out. The payload is valid only during
+// the call. Read stops after the first error, which is an ErrCorrupt if a file has changed since it was opened.
+func (j *Journal) Read(ids []string, visit func(at int, e Entry) error) error {
+	files, closeAll, err := j.open()
+	if err != nil {
+		return err
 	}
+	defer closeAll()
 
-	j.mu.Unlock()
-	if !ok {
-		return Entry{}, false, nil
+	type place struct {
+		ref
+		at int32
 	}
-	from := at.off - r.off
-	if path != r.path || from < 0 || from+int64(at.size) > int64(len(r.win)) {
-		const ahead = 256 << 10
-		if size := max(ahead, int(at.size)); cap(r.win) < size {
-			r.win = make([]byte, size)
+	places := make([]place, 0, len(ids))
+	j.mu.Lock()
+	for at, id := range ids {
+		if r, ok := j.entries[keyOf(id)]; ok && r.kind != Withdrawn && int(r.segment) < len(files) && files[r.segment] != nil {
+			places = append(places, place{r, int32(at)})
 		}
-		n, err := j.readers.readSome(path, r.win[:cap(r.win)], at.off)
+	}
+	j.mu.Unlock()
+	slices.SortFunc(places, func(a, b place) int {
+		return cmp.Or(cmp.Compare(a.segment, b.segment), cmp.Compare(a.off, b.off))
+	})
+
+	var w window
+	for _, p := range places {
+		f := files[p.segment]
+		if w.r != f {
+			w = window{r: f, path: f.Name(), mem: w.mem}
+		}
+		if err := w.seek(p.off); err != nil {
+			return err
+		}
+		frame, err := w.peek(int(p.size))
 		if err != nil {
-			return Entry{}, false, fileutil.Explain("read", path, err)
+			return err
 		}
 
-		r.path, r.off, r.win, from = path, at.off, r.win[:n], 0
+		e, _, ok := parseFrame(frame)
+		if !ok || e.ID != ids[p.at] {
+			return &CorruptError{Path: f.Name(),
+				Detail: fmt.Sprintf("the entry at offset %d changed since the journal was opened", p.off)}
+		}
+		if err := visit(int(p.at), e); err != nil {
+			return err
+		}
 	}
 
-	e, err = checkFrame(path, r.win[from:min(from+int64(at.size), int64(len(r.win)))], at, id)
-	return e, err == nil, err
+	return nil
 }
 
-func checkFrame(path string, frame []byte, r ref, id string) (Entry, error) {
-	e, _, ok := parseFrame(frame)
-	if !ok || e.ID != id {
-		return Entry{}, &CorruptError{Path: path,
-			Detail: fmt.Sprintf("the entry at offset %d changed since the journal was opened", r.off)}
-	}
-	return e, nil
+// Lookup returns the entry of a case. ok is false if the journal has no valid entry. The error is an
+// ErrCorrupt if the file has changed since it was opened.
+func (j *Journal) Lookup(id string) (e Entry, ok bool, err error) {
+	err = j.Read([]string{id}, func(_ int, found Entry) error {
+		found.Payload = bytes.Clone(found.Payload)
+		e, ok = found, true
+		return nil
+	})
+	return e, ok && err == nil, err
 }
 
-// All yields the valid entries as of the call, in the order in which they were appended. It stops after
-// the first error.
-func (j *Journal) All() iter.Seq2[Entry, error] { return j.Some(-1) }
+// errStop ends a scan whose caller needs no more entries.
+var errStop = errors.New("stop")
 
-// Some is like All, but limited to the first n entries. A negative n means all.
-func (j *Journal) Some(n int) iter.Seq2[Entry, error] {
-	j.mu.Lock()
-	var ids []string
-	for _, id := range j.order {
-		if n >= 0 && len(ids) == n {
-			break
-		}
-		if j.entries[id].kind != Withdrawn {
-			ids = append(ids, id)
-		}
-	}
-	j.mu.Unlock()
-
-	sorted := make([]string, len(ids))
-	for i, at := range j.InOrder(ids) {
-		sorted[i] = ids[at]
-	}
-
+// All yields the valid entries in the order in which they were appended. The payload is valid until the next one.
+// It stops after the first error.
+func (j *Journal) All() iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
-		r := j.Reader()
-		for _, id := range sorted {
-			e, ok, err := r.Lookup(id)
-			if !ok && err == nil {
-				continue // it was withdrawn meanwhile
+		err := j.scan(func(e Entry) error {
+			if e.Kind != Withdrawn && !yield(e, nil) {
+				return errStop
 			}
-			e.Payload = slices.Clone(e.Payload)
-			if !yield(e, err) || err != nil {
-				return
+			return nil
+		})
+		if err != nil && !errors.Is(err, errStop) {
+			yield(Entry{}, err)
+		}
+	}
+}
+
+// scan calls visit for the valid entries and for the withdrawals that Epoch returns, in the order in which they
+// were appended.
+func (j *Journal) scan(visit func(Entry) error) error {
+	files, closeAll, err := j.open()
+	if err != nil {
+		return err
+	}
+	defer closeAll()
+
+	for n, f := range files {
+		if f == nil {
+			continue
+		}
+		_, err := scanSegment(f, f.Name(), 0, func(e Entry, off int64, _ int) error {
+			j.mu.Lock()
+			r := j.entries[keyOf(e.ID)]
+			valid := r.kind == e.Kind && int(r.segment) == n && r.off == off
+			if e.Kind == Withdrawn {
+				valid = r.epoch > 0 && j.epochs[r.epoch] == string(e.Payload)
 			}
+			j.mu.Unlock()
+			if !valid {
+				return nil
+			}
+			return visit(e)
+		})
+		if err != nil {
+			return err
 		}
 	}
-}
 
-// readers caches open files of segments.
-type readers struct {
-	mu    sync.Mutex
-	files map[string]*os.File
-}
-
-const maxReaders = 32
-
-// readSome reads up to len(buf) bytes at an offset. It reads fewer at the end of the file.
-func (r *readers) readSome(path string, buf []byte, off int64) (int, error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	f := r.files[path]
-	if f == nil {
-		var err error
-		if f, err = os.Open(path); err != nil {
-			return 0, err
-		}
-		if len(r.files) >= maxReaders {
-			r.closeAll()
-		}
-
-		if r.files == nil {
-			r.files = map[string]*os.File{}
-		}
-		r.files[path] = f
-	}
-
-	n, err := f.ReadAt(buf, off)
-	if err == io.EOF {
-		err = nil
-	}
-
-	return n, err
-}
-
-func (r *readers) readAt(path string, buf []byte, off int64) error {
-	n, err := r.readSome(path, buf, off)
-	if err == nil && n < len(buf) {
-		clear(buf[n:]) // the checksum will not match
-	}
-	return err
-}
-
-func (r *readers) closeAll() {
-	for _, f := range r.files {
-		f.Close()
-	}
-	clear(r.files)
-}
-
-func (r *readers) close() {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.closeAll()
+	return nil
 }

@@ -165,7 +165,7 @@ func TestJournalCutAtEveryByte(t *testing.T) {
 		t.Fatal(err)
 	}
 	var ends []int
-	if _, err := scanSegment(strings.NewReader(string(whole)), path, func(_ Entry, off int64, size int) { ends = append(ends, int(off)+size) }); err != nil || len(ends) != 3 {
+	if _, err := scanSegment(strings.NewReader(string(whole)), path, 0, func(_ Entry, off int64, size int) error { ends = append(ends, int(off)+size); return nil }); err != nil || len(ends) != 3 {
 		t.Fatalf("%v, %v", ends, err)
 	}
 	all := []string{"a m one", "b f two", "c m " + strings.Repeat("three", 20)}
@@ -216,8 +216,9 @@ func TestJournalDamagedAtEveryByte(t *testing.T) {
 	}
 	type span struct{ from, to int }
 	var spans []span
-	if _, err := scanSegment(strings.NewReader(string(whole)), path, func(_ Entry, off int64, size int) {
+	if _, err := scanSegment(strings.NewReader(string(whole)), path, 0, func(_ Entry, off int64, size int) error {
 		spans = append(spans, span{int(off), int(off) + size})
+		return nil
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -299,7 +300,7 @@ func TestAcknowledgedMeansSynced(t *testing.T) {
 					return
 				}
 				j.mu.Lock()
-				r := j.entries[id]
+				r := j.entries[keyOf(id)]
 				path := j.segments[r.segment]
 				j.mu.Unlock()
 				ff.set(func() {
@@ -409,11 +410,12 @@ func FuzzScanSegment(f *testing.F) {
 	f.Add([]byte(segmentMagic + frameSync + "\xff\xff\xff\x03"))
 	f.Fuzz(func(t *testing.T, data []byte) {
 		covered := int64(0)
-		damage, err := scanSegment(strings.NewReader(string(data)), "x", func(e Entry, off int64, size int) {
+		damage, err := scanSegment(strings.NewReader(string(data)), "x", 0, func(e Entry, off int64, size int) error {
 			covered += int64(size)
 			if again := appendFrame(nil, e); string(again) != string(data[off:off+int64(size)]) && len(again) == size {
 				t.Errorf("the frame at %d does not say what was read", off)
 			}
+			return nil
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -149,13 +149,14 @@ func TestKilledWriterLosesNothingAcknowledged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range paths {
-		if _, err := readSegment(path, func(e Entry, _ int64, _ int) {
+		if _, err := readSegment(path, 0, func(e Entry, _ int64, _ int) error {
 			if frames[e.ID]++; frames[e.ID] > 1 {
 				t.Errorf("%s was written twice", e.ID)
 			}
 			if string(e.Payload) != killPayload(e.ID) {
 				t.Errorf("%s has the payload %q", e.ID, e.Payload)
 			}
+			return nil
 		}); err != nil {
 			t.Fatal(err)
 		}

@@ -136,50 +136,22 @@ func (s *Store) summary(rec *StageRecord) StageSummary {
 	return sum
 }
 
-// summarize reads the journal of a context without opening it. It returns a summary and the kind of
-// each case.
-func (s *Store) summarize(c ContextInfo) (*JournalSummary, map[string]Kind, error) {
-	sum := &JournalSummary{Context: c}
-	paths, err := segmentPaths(c.Dir)
-	if err != nil {
+// summarize reads the journal of a context without opening it.
+func (s *Store) summarize(c ContextInfo) (*JournalSummary, *Journal, error) {
+	j := &Journal{store: s, dir: c.Dir, counts: map[Kind]int{}}
+	if err := j.load(); err != nil {
 		return nil, nil, err
 	}
 
-	kinds := map[string]Kind{}
-	for _, path := range paths {
+	sum := &JournalSummary{Context: c, Measured: j.counts[Measured], Failed: j.counts[Failed],
+		Segments: len(j.segments), Damage: j.damage}
+	for _, path := range j.segments {
 		if info, err := os.Stat(path); err == nil {
 			sum.Bytes += info.Size()
 		}
-		damage, err := readSegment(path, func(e Entry, _ int64, _ int) {
-			switch {
-			case e.Kind == Withdrawn:
-				delete(kinds, e.ID)
-			case kinds[e.ID] != Measured:
-				kinds[e.ID] = e.Kind
-			}
-		})
-
-		if errors.Is(err, fs.ErrNotExist) { // gc has merged it into the newest segment
-			continue
-		}
-		if err != nil {
-			return nil, nil, err
-		}
-
-		sum.Segments++
-		sum.Damage = append(sum.Damage, damage...)
 	}
 
-	for _, k := range kinds {
-		switch k {
-		case Measured:
-			sum.Measured++
-		case Failed:
-			sum.Failed++
-		}
-	}
-
-	return sum, kinds, nil
+	return sum, j, nil
 }
 
 // walkObjects calls visit for every file in objects/ whose name is a digest.

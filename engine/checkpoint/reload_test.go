@@ -48,10 +48,17 @@ func TestJournalIsReadBesideGC(t *testing.T) {
 	if e, ok, err := one.Lookup("case1"); !ok || err != nil || string(e.Payload) != "case1" {
 		t.Errorf("lookup: %q, %v, %v", e.Payload, ok, err)
 	}
-	if e, ok, err := each.Reader().Lookup("case2"); !ok || err != nil || string(e.Payload) != "case2" {
-		t.Errorf("reader: %q, %v, %v", e.Payload, ok, err)
-	}
 	n := 0
+	err := each.Read([]string{"case2", "none", "case0"}, func(at int, e checkpoint.Entry) error {
+		if n++; at != 4-2*n || string(e.Payload) != e.ID {
+			t.Errorf("read %d: %d %s %q", n, at, e.ID, e.Payload)
+		}
+		return nil
+	})
+	if err != nil || n != 2 {
+		t.Errorf("%d entries were read (%v), want 2", n, err)
+	}
+	n = 0
 	for e, err := range some.All() {
 		if err != nil || string(e.Payload) != e.ID {
 			t.Errorf("entry %q: %v", e.Payload, err)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"slices"
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -81,12 +82,12 @@ func (s *Store) Verify(ctx context.Context) (*VerifyReport, error) {
 	if err := s.verifyStages(r, good, add); err != nil {
 		return nil, err
 	}
-	kinds, err := s.verifyJournals(ctx, r, add)
+	journals, err := s.verifyJournals(ctx, r, add)
 	if err != nil {
 		return nil, err
 	}
 
-	if err := s.verifyCollects(ctx, good, kinds, add); err != nil {
+	if err := s.verifyCollects(ctx, good, journals, add); err != nil {
 		return nil, err
 	}
 	if err := s.verifyAttachments(ctx, good, add); err != nil {
@@ -166,7 +167,7 @@ func (s *Store) decodes(digest string) error {
 
 // verifyCollects checks that every case in the table of a collect is in a journal: such a case was
 // acknowledged before the table was written.
-func (s *Store) verifyCollects(ctx context.Context, good map[string]bool, journaled map[string]bool,
+func (s *Store) verifyCollects(ctx context.Context, good map[string]bool, journals []*Journal,
 	add func(Problem)) error {
 	paths, err := s.stagePaths()
 	if err != nil {
@@ -192,7 +193,8 @@ func (s *Store) verifyCollects(ctx context.Context, good map[string]bool, journa
 
 		lost, cases := 0, map[string]bool{}
 		for _, id := range ids.Values {
-			if !cases[id] && !journaled[id] {
+			journaled := slices.ContainsFunc(journals, func(j *Journal) bool { _, ok := j.Has(id); return ok })
+			if !cases[id] && !journaled {
 				lost++
 			}
 			cases[id] = true
@@ -210,9 +212,9 @@ func (s *Store) verifyCollects(ctx context.Context, good map[string]bool, journa
 	return nil
 }
 
-// verifyJournals checks all journals and returns the ids of their cases.
-func (s *Store) verifyJournals(ctx context.Context, r *VerifyReport, add func(Problem)) (map[string]bool, error) {
-	all := map[string]bool{}
+// verifyJournals checks all journals and returns them.
+func (s *Store) verifyJournals(ctx context.Context, r *VerifyReport, add func(Problem)) ([]*Journal, error) {
+	var all []*Journal
 	dirs, err := s.journalDirs("")
 	if err != nil {
 		return nil, err
@@ -233,16 +235,13 @@ func (s *Store) verifyJournals(ctx context.Context, r *VerifyReport, add func(Pr
 			return nil, err
 		}
 
-		sum, kinds, err := s.summarize(*info)
+		sum, j, err := s.summarize(*info)
 		if err != nil {
 			return nil, err
 		}
+		all = append(all, j)
 		r.Journals++
-		r.Entries += len(kinds)
-
-		for id := range kinds {
-			all[id] = true
-		}
+		r.Entries += j.Len()
 
 		for _, d := range sum.Damage {
 			p := Problem{Path: d.Path, Detail: d.String(),

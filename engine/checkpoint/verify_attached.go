@@ -56,11 +56,12 @@ func (s *Store) verifyAttachments(ctx context.Context, good map[string]bool, add
 		}
 
 		for _, path := range segments {
-			_, err := readSegment(path, func(e Entry, _ int64, _ int) {
+			_, err := readSegment(path, 0, func(e Entry, _ int64, _ int) error {
 				for _, a := range attachedTo(e) {
 					tell(path, a.Digest, fmt.Sprintf("the attachment %q of case %s", a.Name, e.ID),
 						"the case's entry is whole; aicplan apply --retry failed tries failed cases again, and --replace with the address of the collect all")
 				}
+				return nil
 			})
 
 			if err != nil && !errors.Is(err, fs.ErrNotExist) {

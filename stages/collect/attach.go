@@ -2,7 +2,6 @@ package collect
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +9,7 @@ import (
 
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
+	"aicplan/stages/collect/rows"
 )
 
 // attach stores the files that a worker attached to a case and returns those that were stored. A file
@@ -43,7 +43,7 @@ func (r *running) store(a worker.Attachment, spool string) (stage.Attachment, er
 		return out, fmt.Errorf("its name is no file's name")
 	}
 
-	if why := cmp.Or(unfitText(a.Name), unfitText(a.MediaType)); why != "" {
+	if why := cmp.Or(rows.UnfitText(a.Name), rows.UnfitText(a.MediaType)); why != "" {
 		return out, fmt.Errorf("its name or media type %s", why)
 	}
 
@@ -73,32 +73,4 @@ func (r *running) store(a worker.Attachment, spool string) (stage.Attachment, er
 
 	_ = os.Remove(path) // a file left here is removed with the run's folder
 	return out, nil
-}
-
-// attachments returns the values of the attachments column for the rows in at, as JSON. It returns nil
-// if no row has attachments.
-func (s *rowStore) attachments(at []int32) (texts []string, valid []bool) {
-	if len(s.attached) == 0 {
-		return nil, nil
-	}
-
-	texts, valid = make([]string, len(at)), make([]bool, len(at))
-	found := false
-	for i, r := range at {
-		list := s.attached[r]
-		if len(list) == 0 {
-			continue
-		}
-		raw, err := json.Marshal(list)
-		if err != nil {
-			panic("collect: attachments are no JSON: " + err.Error())
-		}
-		texts[i], valid[i], found = string(raw), true, true
-	}
-
-	if !found {
-		return nil, nil
-	}
-
-	return texts, valid
 }

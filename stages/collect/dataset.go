@@ -11,69 +11,45 @@ import (
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
 	"aicplan/sink/table"
+	"aicplan/stages/collect/rows"
 	"aicplan/stages/runtimes"
 )
 
-// keepResult stores the result of a unit in memory: its rows by column, or its failure.
-func (j *job) keepResult(unit int, e *entry) {
-	u := &j.units[unit]
-	if e.Failure != nil {
-		j.failures = append(j.failures, e)
-		u.failure = int32(len(j.failures))
-		return
-	}
-	first, n := j.rows.add(e)
-	u.failure, u.row, u.rows = 0, int32(first), int32(n)
+// stored contains the results of units as the journal has them.
+type stored struct {
+	rows     *rows.Builder
+	first    []int32 // row of each unit in rows
+	n        []int32 // rows of each unit
+	failures map[int]*rows.Entry
 }
 
-// failed returns the failure of a unit, or nil if it did not fail.
-func (j *job) failed(u *unit) *entry {
-	if u.failure == 0 {
-		return nil
-	}
-	return j.failures[u.failure-1]
-}
-
-// load reads the journal entries of units that an earlier run finished.
+// load reads the journal entries of all units that are finished.
 func (j *job) load(journal *checkpoint.Journal) error {
+	s := &stored{rows: rows.NewBuilder(j.schema), first: make([]int32, len(j.units)), n: make([]int32, len(j.units)),
+		failures: map[int]*rows.Entry{}}
 	var want []int
 	var ids []string
 	for i := range j.units {
-		u := &j.units[i]
-		if u.failure == 0 && u.rows == 0 && (u.state == measured || u.state == failed) {
+		if u := &j.units[i]; u.state == measured || u.state == failed {
 			want, ids = append(want, i), append(ids, j.id(i))
 		}
 	}
 
-	read := journal.Reader()
-	for _, at := range journal.InOrder(ids) {
+	next := int32(0)
+	err := journal.Read(ids, func(at int, e checkpoint.Entry) (err error) {
 		i := want[at]
-		u := &j.units[i]
-		e, ok, err := read.Lookup(j.id(i))
-		if err != nil {
+		if j.units[i].state == failed {
+			s.failures[i], err = rows.Decode(e)
 			return err
 		}
 
-		if !ok {
-			return fmt.Errorf("internal error: case %s was in the journal and is not any more", j.id(i))
-		}
-
-		if u.state == measured {
-			if first, n, ok := j.rows.read(e.Payload); ok {
-				u.row, u.rows = int32(first), int32(n)
-				continue
-			}
-		}
-
-		d, err := decodeEntry(e)
-		if err != nil {
-			return err
-		}
-
-		j.keepResult(i, d)
-	}
-
-	return nil
+		n, err := s.rows.Add(e)
+		s.first[i], s.n[i] = next, int32(n)
+		next += int32(n)
+		return err
+	})
+	j.stored = s
+	return err
 }
 
 // check verifies that every unit ended exactly once, as a measurement or with a reason.
@@ -86,9 +62,9 @@ func (j *job) check() error {
 		ok := false
 		switch u.state {
 		case measured:
-			ok = u.rows > 0
+			ok = j.stored.n[i] > 0
 		case failed:
-			ok = j.failed(u) != nil
+			ok = j.stored.failures[i] != nil
 		case skipped:
 			ok = u.class() != "" && u.reason() != ""
 		}
@@ -169,85 +145,30 @@ func moveLast(rec arrow.Record, name string) arrow.Record {
 
 // measurements returns the table of measured rows in plan order: the columns of the case, the
 // environment, the metrics, and further columns from the workers. It returns nil if no unit was
-// measured.
-func (j *job) measurements(planned arrow.Record, env *runtimes.Environment) (arrow.Record, error) {
-	var at []int
-	n := 0
+// measured. mixed are columns that became text, because they have values of several types.
+func (j *job) measurements(planned arrow.Record, env *runtimes.Environment) (rec arrow.Record, mixed []string) {
+	var order, cases []int
 	whole := true // each planned row has exactly one measured row
 	for i := range j.units {
-		u := &j.units[i]
-		if u.state == measured {
-			n += int(u.rows)
-		}
-		whole = whole && u.state == measured && u.rows == 1
-	}
-
-	rows := make([]int32, 0, n)
-	for i := range j.units {
-		u := &j.units[i]
-		if u.state != measured {
-			continue
-		}
-		for r := range u.rows {
-			rows = append(rows, u.row+r)
-			if !whole {
-				at = append(at, i)
-			}
+		n := j.stored.n[i]
+		whole = whole && n == 1
+		for k := range n {
+			order, cases = append(order, int(j.stored.first[i]+k)), append(cases, i)
 		}
 	}
 
-	if len(rows) == 0 {
+	if len(order) == 0 {
 		return nil, nil
 	}
 
-	rec := table.Drop(planned, "status")
+	rec = table.Drop(planned, "status")
 	if !whole {
-		rec = table.Take(rec, at)
+		rec = table.Take(rec, cases)
 	}
 
-	at = nil
-	add := func(name string, col arrow.Array) { rec = table.WithColumn(rec, name, col) }
-	add("framework", j.rows.label(rows, 0, env.Framework))
-	add("version", j.rows.label(rows, 1, env.Version))
-	add("device", j.rows.label(rows, 2, env.Device))
-
-	for _, m := range j.schema.fields {
-		if table.Has(rec, m.name) {
-			continue // the grid has it as an axis, such as kernel_source
-		}
-		if col := j.rows.metric(rows, m.name, m.kind); !m.rare || col.NullN() < col.Len() {
-			add(m.name, col)
-		}
-		delete(j.rows.columns, m.name)
-	}
-
-	attempts := make([]int64, len(rows))
-	for i, r := range rows {
-		attempts[i] = int64(j.rows.attempts[r])
-	}
-
-	add("attempts", table.Ints(attempts, nil))
-	add("worker", j.rows.texts(rows, j.rows.workers))
-	add("device_uuid", j.rows.texts(rows, j.rows.uuids))
-	add("started_at", table.TextsOf(len(rows), func(i int, b []byte) []byte { return j.rows.at.append(b, int(rows[i])) }))
-	j.rows.attempts, j.rows.workers, j.rows.uuids, j.rows.at = nil, nil, nil, timeColumn{}
-	if texts, valid := j.rows.attachments(rows); texts != nil {
-		add(stage.AttachmentsColumn, table.Texts(texts, valid))
-	}
-
-	for _, name := range j.rows.extras(rows) {
-		if table.Has(rec, name) {
-			continue // the grid has it as a constant
-		}
-		col, mixed := j.rows.extra(rows, name)
-		if mixed {
-			j.mixed = append(j.mixed, name)
-		}
-		add(name, col)
-	}
-
-	j.rows = newRowStore(j.schema) // the table now contains the rows
-	return rec, nil
+	all := j.stored.rows
+	j.stored.rows = nil // the table has them
+	return all.Table(rec, order, rows.Label{Framework: env.Framework, Version: env.Version, Device: env.Device})
 }
 
 // ledger returns the units without a measurement in plan order. It has the attachments column only if
@@ -269,7 +190,7 @@ func (j *job) ledger(rules []Rule) (arrow.Record, error) {
 		}
 
 		if u.state == failed {
-			e := j.failed(u)
+			e := j.stored.failures[i]
 			f := e.Failure
 			row["status"] = "failed"
 			row["class"], _ = classify(rules, f)
@@ -278,7 +199,7 @@ func (j *job) ledger(rules []Rule) (arrow.Record, error) {
 		}
 
 		text := ""
-		if e := j.failed(u); u.state == failed && len(e.Attachments) > 0 {
+		if e := j.stored.failures[i]; e != nil && len(e.Attachments) > 0 {
 			raw, err := json.Marshal(e.Attachments)
 			if err != nil {
 				return nil, fmt.Errorf("ledger: %w", err)

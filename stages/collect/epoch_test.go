@@ -5,6 +5,7 @@ import (
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
+	"aicplan/stages/collect/rows"
 )
 
 // An interrupted replacement continues: only results of its epoch count, with and without --replace. A
@@ -35,7 +36,7 @@ func TestEpochs(t *testing.T) {
 	// states returns what a run with opts would reuse and withdraw.
 	states := func(opts stage.Options, withdraw bool) string {
 		t.Helper()
-		j, err := newJob(cases, schemaOf("", true), nil, opts)
+		j, err := newJob(cases, rows.SchemaOf(nil, "", true), nil, opts)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -59,12 +59,8 @@ func (r *running) finish() (*stage.Outcome, error) {
 		return nil, err
 	}
 
-	rec, err := r.job.measurements(plannedRec, r.env)
-	if err != nil {
-		return nil, err
-	}
-
-	for _, name := range r.job.mixed {
+	rec, mixed := r.job.measurements(plannedRec, r.env)
+	for _, name := range mixed {
 		r.rc.Events.Message(r.rc.Address, "warn",
 			fmt.Sprintf("the column %s has values of several types, such as numbers and text, or integers beyond 2^53 and fractions, and is kept as text",
 				name))

@@ -9,6 +9,7 @@ import (
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
+	"aicplan/stages/collect/rows"
 	"aicplan/stages/executors"
 	"aicplan/stages/runtimes"
 )
@@ -17,7 +18,6 @@ import (
 type followed struct {
 	r          *running
 	order      *executors.Order
-	unitOf     map[string]int32
 	shardOf    []int32 // by unit; -1 if the unit is in no shard
 	left       []int   // open units by shard
 	keeper     *keeper // counts results and reports progress
@@ -26,14 +26,14 @@ type followed struct {
 	changed    bool // published differs from the groups file that the tasks read
 	accepted   bool // the environment of a task was accepted
 	otherNodes map[string]bool
-	seen       map[*checkpoint.Journal]int // how far each journal was read
+	version    int // of the journal that was read last
 	outcome    *executors.Outcome
 }
 
 // follow submits an order, unless attached is true, and follows its tasks until they end.
 func (r *running) follow(ctx context.Context, s *executors.Scheduler, o *executors.Order,
 	attached bool) (*followed, error) {
-	f := &followed{r: r, order: o, otherNodes: map[string]bool{}, seen: map[*checkpoint.Journal]int{}}
+	f := &followed{r: r, order: o, otherNodes: map[string]bool{}}
 	f.count()
 	f.keeper = newKeeper(r.job, nil, r.rc.Events, r.rc.Address)
 	if attached {
@@ -61,12 +61,10 @@ func (r *running) follow(ctx context.Context, s *executors.Scheduler, o *executo
 // count counts the open units of each shard.
 func (f *followed) count() {
 	j := f.r.job
-	f.left = make([]int, len(f.order.Shards))
-	f.unitOf = make(map[string]int32, len(j.units))
+	f.left, f.version = make([]int, len(f.order.Shards)), -1
 	f.shardOf = make([]int32, len(j.units))
 	for i := range f.shardOf {
 		f.shardOf[i] = -1
-		f.unitOf[j.id(i)] = int32(i)
 	}
 
 	for s, shard := range f.order.Shards {
@@ -189,34 +187,22 @@ func (f *followed) read() error {
 		return nil
 	}
 
-	ids, seen, err := r.journal.Refresh(f.seen[r.journal])
-	f.seen[r.journal] = seen
+	version, err := r.journal.Refresh()
 	if err != nil {
 		f.Say("warn", fmt.Sprintf("the journal cannot be read to its end, and is read again: %v", err))
 	}
 
-	if len(ids) > 0 {
-		// Remember now, not at the end, so that the environment survives a killed coordinator.
-		r.remember()
-	}
-
-	for _, id := range ids {
-		at, ok := f.unitOf[id]
-		if !ok {
-			continue
+	changed := version != f.version
+	f.version = version
+	for i := range r.job.units {
+		if !changed {
+			break
 		}
-
-		u := &r.job.units[at]
-		if u.state != open {
-			continue
+		if kind, ok := r.journal.Has(r.job.id(i)); ok && r.job.units[i].state == open {
+			// Remember now, not at the end, so that the environment survives a killed coordinator.
+			r.remember()
+			f.settle(i, kind)
 		}
-
-		kind, ok := r.journal.Has(id)
-		if !ok {
-			continue
-		}
-
-		f.settle(int(at), kind)
 	}
 
 	if f.changed {
@@ -255,7 +241,7 @@ func (f *followed) settle(at int, kind checkpoint.Kind) {
 		return // load reports the error
 	}
 
-	d, err := decodeEntry(e)
+	d, err := rows.Decode(e)
 	if err != nil || d.Failure == nil {
 		return
 	}

@@ -5,8 +5,8 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
+	"aicplan/stages/collect/rows"
 )
 
 // measuredColumns lists the columns that the workers of this binary add to a row besides the metrics.
@@ -49,10 +49,9 @@ func (c *Config) Forecast(_ hcl.Range, in stage.Forecasts) (*stage.Forecast, hcl
 	}
 
 	add(g.Columns...)
-	add(ours...)
-	add(stage.AttachmentsColumn)
-	for _, field := range c.schema(g.Info.Perf).fields {
-		add(field.name)
+	add(rows.Stages...)
+	for _, field := range c.schema(g.Info.Perf) {
+		add(field.Name)
 	}
 
 	if len(c.about().Measure) > 0 {
@@ -60,18 +59,4 @@ func (c *Config) Forecast(_ hcl.Range, in stage.Forecasts) (*stage.Forecast, hcl
 	}
 
 	return f, nil
-}
-
-// unmet returns a failure if a row lacks a column that a downstream stage requires.
-func unmet(row worker.Row, i int, params params, demands []string) *worker.Failure {
-	for _, name := range demands {
-		if row[name] != nil {
-			continue
-		}
-		if v, _ := params.of(name); v == nil {
-			return bug("row %d has no %s, and an export behind this collect needs it of every row; return it from the op function, for example %s = \"torch\"",
-				i, name, name)
-		}
-	}
-	return nil
 }

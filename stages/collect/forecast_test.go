@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"aicplan/stages/collect/rows"
 	"os"
 	"regexp"
 	"slices"
@@ -14,9 +15,9 @@ func TestMeasuredColumnsAreDocumented(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	known := append(slices.Clone(measuredColumns), ours...)
-	for _, m := range schemaOf("", true).fields {
-		known = append(known, m.name)
+	known := append(slices.Clone(measuredColumns), rows.Stages...)
+	for _, m := range rows.SchemaOf(nil, "", true) {
+		known = append(known, m.Name)
 	}
 	told := map[string]bool{}
 	for _, row := range regexp.MustCompile(`(?m)^\| (`+"`[a-z0-9_`, ]+`"+`) \|.*\|$`).FindAllStringSubmatch(string(page), -1) {

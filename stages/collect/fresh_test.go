@@ -4,6 +4,7 @@ import (
 	"testing"
 
 	"aicplan/engine/stage"
+	"aicplan/stages/collect/rows"
 	"aicplan/stages/grids"
 )
 
@@ -24,7 +25,7 @@ func TestFreshCountsAsJobsDo(t *testing.T) {
 			if cases == nil {
 				t.Fatal("no cases")
 			}
-			j, err := newJob(cases, schemaOf("", true), nil, o)
+			j, err := newJob(cases, rows.SchemaOf(nil, "", true), nil, o)
 			if err != nil {
 				t.Fatal(err)
 			}

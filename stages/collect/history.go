@@ -8,6 +8,7 @@ import (
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/grid"
 	"aicplan/engine/stage"
+	"aicplan/stages/collect/rows"
 	"aicplan/stages/runtimes"
 )
 
@@ -35,15 +36,19 @@ func (t *took) typical() (median, start float64) {
 
 // history reads the wall times of earlier cases from a journal.
 func history(journal *checkpoint.Journal) (out took, err error) {
-	for e, err := range journal.Some(historySample) {
+	n := 0
+	for e, err := range journal.All() {
 		if err != nil {
 			return took{}, err
+		}
+		if n++; n > historySample {
+			break
 		}
 		if e.Kind != checkpoint.Measured {
 			continue
 		}
 
-		d, err := decodeEntry(e)
+		d, err := rows.Decode(e)
 		if err != nil {
 			return took{}, err
 		}

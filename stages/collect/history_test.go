@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"aicplan/engine/checkpoint"
+	"aicplan/stages/collect/rows"
 	"aicplan/stages/grids"
 )
 
@@ -27,7 +28,7 @@ func TestEstimatesCountTheStart(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err := decodeEntry(e)
+		d, err := rows.Decode(e)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -36,7 +37,7 @@ func TestEstimatesCountTheStart(t *testing.T) {
 			firsts++
 			d.Seconds = 10.5
 		}
-		if e.Payload, err = d.encode(); err != nil {
+		if e.Payload, err = d.Encode(); err != nil {
 			t.Fatal(err)
 		}
 		slow = append(slow, e)

@@ -9,6 +9,7 @@ import (
 	"aicplan/engine/grid"
 	"aicplan/engine/stage"
 	"aicplan/sink/catalog"
+	"aicplan/stages/collect/rows"
 	"aicplan/stages/runtimes"
 )
 
@@ -41,8 +42,8 @@ func MeasurementOf(p *stage.Plan) *Measurement {
 // Schema returns the metrics among them.
 func (m *Measurement) Columns() []string {
 	var out []string
-	for _, f := range m.config.schema(m.Cases.Spec().Perf).fields {
-		out = append(out, f.name)
+	for _, f := range m.config.schema(m.Cases.Spec().Perf) {
+		out = append(out, f.Name)
 	}
 	return out
 }
@@ -104,7 +105,21 @@ func (m *Measurement) Journal(store *checkpoint.Store, env *runtimes.Environment
 
 // MeasuredEntry encodes the journal payload of a unit with known rows: metrics and further columns,
 // without the parameters of the case. at is the RFC 3339 time of the measurement, or "" if unknown.
-func MeasuredEntry(rows []worker.Row, at string) ([]byte, error) {
-	e := entry{Rows: rows, At: at, Points: 1}
-	return e.encode()
+func MeasuredEntry(measured []worker.Row, at string) ([]byte, error) {
+	e := rows.Entry{Rows: measured, At: at, Points: 1}
+	return e.Encode()
+}
+
+// perfTable returns the perf table of the rows: the grid's, or that of the runtime's kind if the grid
+// has none.
+func (c *Config) perfTable(ofGrid string) string {
+	if ofGrid != "" {
+		return ofGrid
+	}
+	return c.about().Table
+}
+
+// schema returns the columns that the rows of a grid may have.
+func (c *Config) schema(ofGrid string) rows.Schema {
+	return rows.SchemaOf(c.tables, c.perfTable(ofGrid), len(c.about().Measure) > 0)
 }

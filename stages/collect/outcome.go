@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"aicplan/cudaops/worker"
+	"aicplan/stages/collect/rows"
 )
 
 // Done implements worker.CaseSource. It stores the results of a case, or schedules a retry.
@@ -86,8 +87,8 @@ func (p *policy) retry(a *attempt, o worker.Outcome, class string, oom bool) str
 	return ""
 }
 
-func (p *policy) entry(o worker.Outcome) entry {
-	e := entry{Attempts: o.Task.Case.Attempt, Worker: o.Slot, Seconds: o.Seconds,
+func (p *policy) entry(o worker.Outcome) rows.Entry {
+	e := rows.Entry{Attempts: o.Task.Case.Attempt, Worker: o.Slot, Seconds: o.Seconds,
 		At: o.Ended.UTC().Format(time.RFC3339Nano), First: o.Fresh, Attachments: p.attached}
 
 	if !o.Started.IsZero() {
@@ -119,7 +120,7 @@ func (p *policy) measured(o worker.Outcome, a *attempt, got answer) {
 	}
 
 	var units, bad []int
-	var entries []*entry
+	var entries []*rows.Entry
 	for _, u := range a.units {
 		if got.faults[u] != nil {
 			bad = append(bad, u)
@@ -128,8 +129,7 @@ func (p *policy) measured(o worker.Outcome, a *attempt, got answer) {
 
 		e := p.entry(o)
 		e.Points = len(a.units)
-		if rows := got.rows[u]; len(rows) > 0 {
-			e.Rows = rows
+		if e.Rows = got.rows[u]; len(e.Rows) > 0 {
 			p.job.units[u].state = measured
 		} else {
 			e.Failure = &worker.Failure{Class: worker.ClassUnsupportedConfig, Exception: "NoRow",
@@ -165,7 +165,7 @@ func (p *policy) keep(o worker.Outcome, a *attempt, f *worker.Failure) map[int]*
 	}
 
 	var units []int
-	var entries []*entry
+	var entries []*rows.Entry
 	most, fewer := 0, 0
 	for _, u := range a.units {
 		most = max(most, len(got.rows[u]))
@@ -186,17 +186,16 @@ func (p *policy) keep(o worker.Outcome, a *attempt, f *worker.Failure) map[int]*
 	}
 
 	for _, u := range a.units {
-		rows := got.rows[u]
-		if len(rows) == 0 {
+		e := p.entry(o)
+		e.Points, e.Rows = len(a.units), got.rows[u]
+		switch len(e.Rows) {
+		case 0:
 			continue
-		}
-
-		if len(rows) < most {
+		case most:
+		default:
 			fewer++
 		}
 
-		e := p.entry(o)
-		e.Points, e.Rows = len(a.units), rows
 		p.job.units[u].state = measured
 		units, entries = append(units, u), append(entries, &e)
 	}
@@ -227,7 +226,7 @@ func (p *policy) keep(o worker.Outcome, a *attempt, f *worker.Failure) map[int]*
 // failed stores the failure of a case and trips its group if the breaker's limit is reached. A unit with
 // an entry in faults fails with that failure instead.
 func (p *policy) failed(o worker.Outcome, a *attempt, f *worker.Failure, class string, faults map[int]*worker.Failure) {
-	var entries []*entry
+	var entries []*rows.Entry
 	for _, u := range a.units {
 		e := p.entry(o)
 		e.Failure = cmp.Or(faults[u], f)

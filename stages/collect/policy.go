@@ -7,6 +7,7 @@ import (
 
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
+	"aicplan/stages/collect/rows"
 )
 
 // attempt is the policy's data for a task in the pool.
@@ -20,7 +21,7 @@ type attempt struct {
 // recorder receives the results of units. The policy calls it from the pool's goroutine.
 type recorder interface {
 	// settle stores the final results of the units of one task.
-	settle(units []int, e []*entry)
+	settle(units []int, e []*rows.Entry)
 	// failed reports a failed case. tell is false if enough similar failures were shown.
 	failed(c worker.Case, class string, f *worker.Failure, tell bool)
 	// note shows a line to the user.
@@ -40,7 +41,7 @@ type policy struct {
 	halt     func() bool // reports whether to stop because rows cannot be stored
 	// label returns framework, version and device of a row. It is nil if the journal's context fixes
 	// them.
-	label func(*worker.Hello) *label
+	label func(*worker.Hello) *rows.Label
 	// attach stores the files of a case; nil drops them. attached are the stored files of the case that
 	// is being processed.
 	attach   func(worker.Outcome) []stage.Attachment

@@ -5,6 +5,7 @@ import (
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
+	"aicplan/stages/collect/rows"
 )
 
 // Prefixes of epoch tokens. They distinguish withdrawals in the journal.
@@ -170,7 +171,7 @@ func (j *job) trip(name string, g *past, journal *checkpoint.Journal, again bool
 		}
 
 		if ok {
-			d, err := decodeEntry(e)
+			d, err := rows.Decode(e)
 			if err != nil {
 				return err
 			}

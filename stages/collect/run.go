@@ -11,6 +11,7 @@ import (
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/grid"
 	"aicplan/engine/stage"
+	"aicplan/stages/collect/rows"
 	"aicplan/stages/runtimes"
 	"aicplan/stages/telemetry"
 )
@@ -34,6 +35,7 @@ type running struct {
 	now      int                    // units measured by this run
 
 	remembered bool
+	hellos     map[*worker.Hello]*runtimes.Environment
 	shown      map[string]bool // lines of workers that were shown
 }
 
@@ -87,7 +89,7 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 // demands returns the columns that workers must return. Constants of the grid apply to every row and are
 // left out. Rows of open tables, such as those of servers, have no demands.
 func (r *running) demands() []string {
-	if t, ok := r.tables.Lookup(r.job.schema.table); ok && t.Open {
+	if t, ok := r.tables.Lookup(r.perfTable(r.planned.info.Perf)); ok && t.Open {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(r.rc.Plan.Demands), func(name string) bool {
@@ -253,9 +255,9 @@ func (r *running) dispatch(ctx context.Context, set worker.Settings) error {
 	}
 
 	if r.openLabel() {
-		r.policy.label = func(h *worker.Hello) *label {
-			e := runtimes.EnvironmentOf(r.runtime, h)
-			return &label{e.Framework, e.Version, e.Device}
+		r.policy.label = func(h *worker.Hello) *rows.Label {
+			e := r.environmentOf(h)
+			return &rows.Label{Framework: e.Framework, Version: e.Version, Device: e.Device}
 		}
 	}
 
@@ -311,6 +313,20 @@ func (r *running) openLabel() bool {
 	return false
 }
 
+// environmentOf returns the environment of a worker. Every case of the worker asks for it.
+func (r *running) environmentOf(h *worker.Hello) *runtimes.Environment {
+	env := r.hellos[h]
+	if env == nil {
+		of := runtimes.EnvironmentOf(r.runtime, h)
+		env = &of
+		if r.hellos == nil {
+			r.hellos = map[*worker.Hello]*runtimes.Environment{}
+		}
+		r.hellos[h] = env
+	}
+	return env
+}
+
 // checked wraps policy and verifies that every worker has the environment of the first one.
 type checked struct {
 	*policy
@@ -322,8 +338,8 @@ type checked struct {
 func (c *checked) Done(o worker.Outcome) {
 	r := c.run
 	if o.Hello != nil && r.refusal == nil {
-		env := runtimes.EnvironmentOf(r.runtime, o.Hello)
-		if diff := r.differences(r.env, &env); diff != "" {
+		env := r.environmentOf(o.Hello)
+		if diff := r.differences(r.env, env); diff != "" {
 			advice := "give the runtime devices of one kind, or take the field out of environment"
 			if env.Device == r.env.Device && env.Version != r.env.Version {
 				advice = "what it runs was replaced meanwhile: apply again"

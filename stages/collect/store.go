@@ -8,6 +8,7 @@ import (
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
+	"aicplan/stages/collect/rows"
 )
 
 // keeper writes the results of units to the journal and counts them once they are on disk. It implements
@@ -38,16 +39,10 @@ func newKeeper(j *job, journal *checkpoint.Journal, events stage.Events, address
 }
 
 // settle implements recorder. It returns immediately and counts the entries when they are durable.
-func (k *keeper) settle(units []int, entries []*entry) {
+func (k *keeper) settle(units []int, entries []*rows.Entry) {
 	for i, u := range units {
-		e := entries[i]
-		k.job.keepResult(u, e)
-		kind := checkpoint.Measured
-		if e.Failure != nil {
-			kind = checkpoint.Failed
-		}
-
-		payload, err := e.encode()
+		kind := entries[i].Kind()
+		payload, err := entries[i].Encode()
 		if err != nil {
 			panic("collect: an entry cannot be encoded: " + err.Error()) // cannot happen: rows were decoded from JSON
 		}

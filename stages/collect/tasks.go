@@ -6,6 +6,7 @@ import (
 
 	"aicplan/engine/grid"
 	"aicplan/engine/stage"
+	"aicplan/stages/collect/rows"
 )
 
 // smokeCases is the number of cases that --smoke collects.
@@ -68,18 +69,15 @@ type job struct {
 	groups []string
 	whys   map[why]*why
 	sweeps map[string]*sweep // by the digest of the points
-	rows   *rowStore
-	// failures are the entries of failed units.
-	failures []*entry
+	stored *stored           // set by load
 	// demands are columns that every row must have for a downstream stage.
 	demands []string
 	// tried are the tasks that failed before and are retried with their group.
 	tried map[int]bool
 	// retrying is the epoch of an unfinished --retry, or "".
 	retrying string
-	schema   *schema         // of the rows
+	schema   rows.Schema
 	columns  map[string]bool // of all rows that were judged
-	mixed    []string        // columns of the table with values of several types
 }
 
 // sweep is a decoded list of points. Many cases share one.
@@ -118,7 +116,7 @@ func (j *job) sweepOf(task int) *sweep {
 
 // newJob creates the tasks and units of cases, in grid order. It returns an error if groupBy names an
 // unknown column.
-func newJob(cases *grid.Cases, s *schema, groupBy []string, opts stage.Options) (*job, error) {
+func newJob(cases *grid.Cases, s rows.Schema, groupBy []string, opts stage.Options) (*job, error) {
 	j := &job{cases: cases, schema: s, tasks: make([]task, cases.Len()), units: make([]unit, 0, cases.Rows()),
 		sweeps: map[string]*sweep{}, whys: map[why]*why{}}
 
@@ -154,7 +152,6 @@ func newJob(cases *grid.Cases, s *schema, groupBy []string, opts stage.Options) 
 		}
 	}
 
-	j.rows = newRowStore(s)
 	for _, i := range selection(len(j.tasks), opts) {
 		j.tasks[i].selected = true
 	}
@@ -247,16 +244,16 @@ func fresh(cases *grid.Cases, opts stage.Options) stage.CaseCounts {
 	picked := selection(cases.Len(), opts)
 	c := stage.CaseCounts{Planned: len(picked), LeftOut: cases.Len() - len(picked)}
 	for _, i := range picked {
-		rows := 1
+		n := 1
 		if cases.SweepColumns() != nil {
-			rows = cases.Sweep(i).Len()
+			n = cases.Sweep(i).Len()
 		}
-		if rows == 0 {
+		if n == 0 {
 			c.Reuse++ // nothing to measure
 			continue
 		}
 		c.Collect++
-		c.Rows += rows
+		c.Rows += n
 	}
 
 	return c

@@ -2,12 +2,10 @@ package collect
 
 // A unit is one row of the planned table: a case, or one point of a case that sweeps.
 type unit struct {
-	why       *why  // shared by units; nil if there is no reason
-	failure   int32 // of failed units: index into job.failures, plus one
-	task      int32 // index into job.tasks
-	point     int32 // index into the sweep; 0 without one
-	row, rows int32 // of measured units: range in job.rows
-	state     state
+	why   *why  // shared by units; nil if there is no reason
+	task  int32 // index into job.tasks
+	point int32 // index into the sweep; 0 without one
+	state state
 }
 
 // why is the reason for a skip and the reason why a unit has no kernel.

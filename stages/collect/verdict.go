@@ -50,7 +50,7 @@ func (r *running) verdict(n stage.Counts) (stage.Status, string) {
 	for i := range r.job.units {
 		switch u := &r.job.units[i]; u.state {
 		case failed:
-			class, _ := classify(r.rules, r.job.failed(u).Failure)
+			class, _ := classify(r.rules, r.job.stored.failures[i].Failure)
 			byClass[class]++
 		case skipped:
 			byClass[u.class()]++

@@ -1,0 +1,200 @@
+package rows
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"aicplan/cudaops/worker"
+	"aicplan/engine/stage"
+	"aicplan/sink/base/textutil"
+)
+
+// Stages lists the columns that a collect fills in. Values from workers are ignored.
+var Stages = []string{"case_id", "status", "framework", "version", "device", "attempts", "worker", "device_uuid",
+	"started_at", stage.AttachmentsColumn}
+
+// Limits of the values in a row.
+const (
+	maxText   = 4096 // bytes
+	maxDigits = 64   // of the longest float or integer
+)
+
+// Check checks the rows of one case.
+type Check struct {
+	Schema Schema
+	// Param returns a parameter of the case, with JSON types. Nil means that the case has none.
+	Param func(name string) (any, bool)
+	// Sweep lists the columns in which the points of the case differ.
+	Sweep []string
+	// Demands are columns that every row must have for a later stage.
+	Demands []string
+}
+
+func (c *Check) param(name string) (any, bool) {
+	if c.Param == nil || slices.Contains(c.Sweep, name) {
+		return nil, false
+	}
+	return c.Param(name)
+}
+
+// Row returns the first error in row i of the worker's answer, or nil.
+func (c *Check) Row(row worker.Row, i int) *worker.Failure {
+	for name, v := range row {
+		if c.misfit(name, v, i) == nil {
+			continue
+		}
+		// Report the first error by column name, so that the message is deterministic.
+		for _, name := range slices.Sorted(maps.Keys(row)) {
+			if f := c.misfit(name, row[name], i); f != nil {
+				return f
+			}
+		}
+	}
+
+	for _, f := range c.Schema {
+		v := row[f.Name]
+		text, isText := v.(string)
+		switch {
+		case v == nil && f.Needed:
+			return Bug("row %d has no %s", i, f.Name)
+
+		case v == nil:
+		case f.Needed && isText && nonFinite(text):
+			exception := "NonFiniteMetric"
+			if f.Name == "latency" {
+				exception = "NonFiniteLatency" // rules in plans match this name
+			}
+			return &worker.Failure{Class: worker.ClassFrameworkBug, Exception: exception,
+				Message: fmt.Sprintf("row %d: non-finite %s (%s)", i, f.Name, text)}
+
+		case isText && nonFinite(text) && f.Kind == Number: // unknown, stored as null
+		case !f.Kind.holds(v):
+			return Bug("row %d: %s is %#v", i, f.Name, v)
+
+		case f.Needed:
+			if x, _ := v.(json.Number).Float64(); x < 0 {
+				return Bug("row %d: the %s is negative (%v)", i, f.Name, v)
+			}
+		}
+	}
+
+	return nil
+}
+
+// Unmet returns a failure if row i lacks a column that a later stage demands.
+func (c *Check) Unmet(row worker.Row, i int) *worker.Failure {
+	for _, name := range c.Demands {
+		if row[name] != nil {
+			continue
+		}
+		if v, _ := c.param(name); v == nil {
+			return Bug("row %d has no %s, and an export behind this collect needs it of every row; return it from the op function, for example %s = \"torch\"",
+				i, name, name)
+		}
+	}
+	return nil
+}
+
+// Contradicts reports whether a row has parameters of another case. The case's rows cannot be used then.
+func (c *Check) Contradicts(row worker.Row) bool {
+	for name, v := range row {
+		if want, ok := c.param(name); ok && !Same(v, want) {
+			return true
+		}
+	}
+	return false
+}
+
+// Reduce removes from a row what is not stored: unknown values, parameters, and columns that the stage fills in.
+func (c *Check) Reduce(row worker.Row) {
+	maps.DeleteFunc(row, func(name string, v any) bool {
+		s, _ := v.(string)
+		_, param := c.param(name)
+		return v == nil || nonFinite(s) || param || slices.Contains(c.Sweep, name) || slices.Contains(Stages, name)
+	})
+}
+
+// misfit returns the error in one value of row i, or nil.
+func (c *Check) misfit(name string, v any, i int) *worker.Failure {
+	why := ""
+	switch v := v.(type) {
+	case nil, bool:
+	case json.Number:
+		why = unfitNumber(v)
+	case string:
+		why = UnfitText(v)
+	default:
+		why = "is no single value"
+	}
+
+	if why != "" {
+		return Bug("row %d: column %s %s", i, name, why)
+	}
+	if want, ok := c.param(name); ok && !Same(v, want) {
+		return Bug("row %d has %s = %v and the case has %v", i, name, v, want)
+	}
+
+	return nil
+}
+
+// UnfitText returns why text from a worker cannot be stored, or "".
+func UnfitText(s string) string {
+	if len(s) > maxText {
+		return fmt.Sprintf("holds a text of %d bytes; %d are the most", len(s), maxText)
+	}
+	return textutil.Unfit(s)
+}
+
+// unfitNumber returns why a number from a worker cannot be stored, or "".
+func unfitNumber(n json.Number) string {
+	if len(n) > maxDigits {
+		return fmt.Sprintf("holds a number of %d digits", len(n))
+	}
+
+	whole := !strings.ContainsAny(string(n), ".eE")
+	if whole { // ParseInt would allocate an error for every float
+		if _, err := n.Int64(); err == nil {
+			return ""
+		}
+	}
+
+	f, err := n.Float64()
+	if err != nil || math.IsInf(f, 0) {
+		return fmt.Sprintf("holds %s, which no float has", n)
+	}
+
+	if whole {
+		return fmt.Sprintf("holds the integer %s, which is too large for 64 bits; return it as a float or as text", n)
+	}
+
+	return ""
+}
+
+func nonFinite(s string) bool { return s == "NaN" || s == "Infinity" || s == "-Infinity" }
+
+// Bug returns the failure of an op that returned a wrong row.
+func Bug(format string, args ...any) *worker.Failure {
+	return &worker.Failure{Class: worker.ClassCollectorBug, Exception: "BadRow", Message: fmt.Sprintf(format, args...)}
+}
+
+// Same compares a row's value with a parameter: numbers by value, everything else as text.
+func Same(a, b any) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+
+	na, okA := a.(json.Number)
+	nb, okB := b.(json.Number)
+	if okA && okB && na != nb {
+		fa, errA := strconv.ParseFloat(string(na), 64)
+		fb, errB := strconv.ParseFloat(string(nb), 64)
+		return errA == nil && errB == nil && fa == fb
+	}
+
+	return fmt.Sprint(a) == fmt.Sprint(b)
+}

@@ -1,0 +1,62 @@
+package rows
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"aicplan/cudaops/worker"
+)
+
+// TestCheckRejectsValuesThatNoTableHolds checks that a case fails if its values could not be stored unchanged or
+// would harm a reader of the table.
+func TestCheckRejectsValuesThatNoTableHolds(t *testing.T) {
+	t.Parallel()
+	check := Check{Schema: SchemaOf(nil, "", true)}
+	for _, tt := range []struct {
+		value any
+		want  string
+	}{
+		{json.Number(strings.Repeat("9", 5000)), "a number of 5000 digits"},
+		{json.Number("18446744073709551615"), "too large for 64 bits"},
+		{json.Number("1e400"), "which no float has"},
+		{json.Number("-1e999"), "which no float has"},
+		{"a\x00b", "control character U+0000"},
+		{"\x1b[2J", "control character U+001B"},
+		{"two\nlines", "control character U+000A"},
+		{"back\u202ewards", "control character U+202E"},
+		{"=1+1", "formula"},
+		{"@SUM(A1)", "formula"},
+		{strings.Repeat("x", maxText+1), "4097 bytes"},
+		{map[string]any{}, "no single value"},
+	} {
+		row := worker.Row{"latency": json.Number("1"), "x": tt.value}
+		f := check.Row(row, 0)
+		if f == nil || f.Class != worker.ClassCollectorBug || !strings.Contains(f.Message, tt.want) {
+			t.Errorf("%.40v: %+v, want %q", tt.value, f, tt.want)
+		}
+	}
+	for _, v := range []any{json.Number("9223372036854775807"), json.Number("-0.5e-300"), "nvjet_tst_128x64 (µ)", "-1", "", true, nil} {
+		if f := check.Row(worker.Row{"latency": json.Number("1"), "x": v}, 0); f != nil {
+			t.Errorf("%v: %+v", v, f)
+		}
+	}
+}
+
+func TestReduceKeepsMetrics(t *testing.T) {
+	t.Parallel()
+	params := map[string]any{"m": json.Number("4")}
+	check := Check{Sweep: []string{"batch"}, Param: func(name string) (any, bool) { v, ok := params[name]; return v, ok }}
+	row := worker.Row{"latency": json.Number("1"), "p90": "NaN", "m": json.Number("4.0"), "batch": json.Number("2"),
+		"version": "x", "note": nil, "algo": "k"}
+	if f := check.Row(row, 0); f != nil || check.Contradicts(row) {
+		t.Fatalf("%+v", f)
+	}
+	check.Reduce(row)
+	if len(row) != 2 || row["latency"] == nil || row["algo"] != "k" {
+		t.Errorf("%v", row)
+	}
+	if row["m"] = json.Number("5"); !check.Contradicts(row) || check.Row(row, 0) == nil {
+		t.Error("a row of another case is accepted")
+	}
+}
