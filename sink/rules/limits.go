@@ -7,7 +7,6 @@ import (
 	"strconv"
 	"strings"
 
-	"aicplan/sink/physics"
 	"aicplan/sink/table"
 )
 
@@ -60,13 +59,13 @@ func (t *Table) Limits(tolerance float64) Result {
 	}
 
 	var least []float64
-	var likely []physics.Kernel
+	var likely []Kernel
 	low := leastShare
 
 	if t.Perf != nil && t.System != nil {
-		least, _ = physics.SpeedOfLight(t.Rec, t.Perf, t.System, physics.LightOptions{})
-		likely, _ = physics.Likely(t.Rec, t.Perf.Name, "", t.Framework, t.System)
-		if physics.Fitted(t.Perf.Name) {
+		least, _ = SpeedOfLight(t.Rec, t.Perf, t.System, LightOptions{})
+		likely, _ = Likely(t.Rec, t.Perf.Name, "", t.Framework, t.System)
+		if Fitted(t.Perf.Name) {
 			low = leastFitted
 		}
 	}
@@ -140,7 +139,7 @@ func (t *Table) bandwidth(scale float64) []string {
 		return nil
 	}
 
-	works, _ := physics.Works(t.Rec, t.Perf)
+	works, _ := Works(t.Rec, t.Perf)
 	var times []float64
 	for i, w := range works {
 		memory := t.System.MemorySeconds(w.Bytes)
@@ -160,14 +159,14 @@ func (t *Table) bandwidth(scale float64) []string {
 }
 
 // launches reports a table of products of which even the smallest take the time of a host's launch.
-func (t *Table) launches(likely []physics.Kernel) []string {
+func (t *Table) launches(likely []Kernel) []string {
 	if likely == nil || t.Perf.Name != "gemm_perf" || !strings.Contains(t.System.DeviceName(), "NVIDIA") {
 		return nil
 	}
 
 	shortest, n := math.Inf(1), 0
 	for i, k := range likely {
-		if k.Seconds > 0 && k.Seconds < physics.Launch+noTime/1000 && t.unusable(i) == "" {
+		if k.Seconds > 0 && k.Seconds < Launch+noTime/1000 && t.unusable(i) == "" {
 			shortest, n = min(shortest, t.Values[i]), n+1
 		}
 	}

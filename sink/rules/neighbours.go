@@ -8,7 +8,6 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow"
 
-	"aicplan/sink/physics"
 	"aicplan/sink/table"
 )
 
@@ -194,7 +193,7 @@ const (
 )
 
 // workAxes are the columns along which work grows.
-var workAxes = physics.Axes
+var workAxes = Axes
 
 // Falls finds rows whose time is below ratio of that of the next smaller value on an axis along which
 // work grows. They are offences if they are more than share of the steps. steps is how many pairs of rows

@@ -1,5 +1,6 @@
 // Package rules judges the rows of perf tables. Gates, lint, exports and imports share these rules, so
-// that all of them accept and reject the same rows.
+// that all of them accept and reject the same rows. It also estimates the times that rows must have: the
+// least time at a system's peaks (SpeedOfLight) and the usual time of a kernel (Likely).
 package rules
 
 import (
@@ -17,7 +18,7 @@ import (
 
 // Source is the code of this package. Checkpoints of stages that use it become stale when it changes.
 //
-//go:embed *.go
+//go:embed *.go modules.csv
 var Source embed.FS
 
 // Table is a perf table to judge.

@@ -9,7 +9,7 @@ import (
 
 	"aicplan/engine/grid"
 	"aicplan/engine/stage"
-	"aicplan/sink/physics"
+	"aicplan/sink/rules"
 	"aicplan/sink/table"
 	"aicplan/stages/grids"
 	"aicplan/stages/runtimes"
@@ -44,7 +44,7 @@ func (c *Config) estimated(pc *stage.PlanContext, cases *grid.Cases, todo *job, 
 			p.Cases.NodeGPUs = spec.Node.NumGPUsPerNode
 		}
 		if c.kind().OneWorker(c.runtime) {
-			p.Cases.GPUs = max(physics.MostGPUs(up.Data.Planned), len(c.runtime.Devices), 2)
+			p.Cases.GPUs = max(rules.MostGPUs(up.Data.Planned), len(c.runtime.Devices), 2)
 		}
 	}
 	if c.Elsewhere() && p.Cases.Seconds > 0 && p.Request != nil {
@@ -88,10 +88,10 @@ func (c *Config) fromPeaks(up *stage.Plan, todo *job, env *runtimes.Environment,
 		counts.Basis = fmt.Sprintf("no earlier run: every case takes %.3g s, whatever its kernels take", each)
 		return
 	}
-	if !physics.Estimates(perf, op) {
+	if !rules.Estimates(perf, op) {
 		return // before the points of its cases are made
 	}
-	kernels, ok := physics.Likely(sampled(up, todo), perf, op, c.runtime.Package, spec)
+	kernels, ok := rules.Likely(sampled(up, todo), perf, op, c.runtime.Package, spec)
 	if !ok {
 		return
 	}
@@ -213,19 +213,19 @@ func (c *Config) estimateFrom(ref *stage.Plan, planned *stage.Dataset, env *runt
 		return
 	}
 	// Peaks that are known say which cases draw much power.
-	var likely []physics.Kernel
+	var likely []rules.Kernel
 	if spec, _ := c.peaks(env); spec != nil {
-		likely, _ = physics.Likely(t, ref.Data.Info.Perf, c.opName(planned.Info.Op), c.runtime.Package, spec)
+		likely, _ = rules.Likely(t, ref.Data.Info.Perf, c.opName(planned.Info.Op), c.runtime.Package, spec)
 	}
-	seconds, kernels := map[string]float64{}, map[string]physics.Kernel{}
+	seconds, kernels := map[string]float64{}, map[string]rules.Kernel{}
 	for i, k := range have {
 		if _, dup := seconds[k]; !dup && !latency.Null(i) && !math.IsNaN(latency.Values[i]) {
-			of := physics.Kernel{Seconds: latency.Values[i] * unit, ComputeBound: likely != nil && likely[i].ComputeBound}
+			of := rules.Kernel{Seconds: latency.Values[i] * unit, ComputeBound: likely != nil && likely[i].ComputeBound}
 			seconds[k], kernels[k] = c.kind().CaseSeconds(c.runtime, c.settings, of), of
 		}
 	}
 	total, matched := 0.0, 0
-	var wanted []physics.Kernel
+	var wanted []rules.Kernel
 	for _, k := range want {
 		if s, ok := seconds[k]; ok {
 			total += s

@@ -15,7 +15,6 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/catalog"
-	"aicplan/sink/physics"
 	"aicplan/sink/rules"
 	"aicplan/sink/table"
 )
@@ -29,7 +28,7 @@ func Kind() stage.Kind {
 		Name:      "gate",
 		Class:     stage.Check,
 		Version:   3, // 2: data that cannot be judged does not pass; 3: systems are compared by all fields
-		Code:      stage.CodeOf(source, rules.Source, physics.Source, catalog.Source, table.Source),
+		Code:      stage.CodeOf(source, rules.Source, catalog.Source, table.Source),
 		Beside:    map[string]string{"description": "it is for readers"},
 		Summary:   "judge a dataset by checks; data that fails goes no further",
 		BareNames: true,

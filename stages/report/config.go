@@ -15,7 +15,7 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/base/fileutil"
 	"aicplan/sink/catalog"
-	"aicplan/sink/physics"
+	"aicplan/sink/rules"
 	"aicplan/stages/report/history"
 	"aicplan/systems"
 )
@@ -29,7 +29,7 @@ func Kind() stage.Kind {
 		Name:    "report",
 		Class:   stage.Report,
 		Version: 2,
-		Code:    stage.CodeOf(source, physics.Source, catalog.Source, systems.Code),
+		Code:    stage.CodeOf(source, rules.Source, catalog.Source, systems.Code),
 		Beside:  map[string]string{"description": "it is for readers of the plan; the title is part of the report"},
 		Summary: "tell what the run came to: an HTML file and its Markdown twin",
 		Outputs: map[string]cty.Type{

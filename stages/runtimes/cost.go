@@ -9,7 +9,7 @@ import (
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/ops"
 	"aicplan/engine/stage"
-	"aicplan/sink/physics"
+	"aicplan/sink/rules"
 )
 
 // The functions below say how many seconds a case takes whose kernels run for so
@@ -37,7 +37,7 @@ const (
 )
 
 // CaseSeconds implements Kind.
-func (*onCUDA) CaseSeconds(rt *stage.Runtime, s measure.Settings, k physics.Kernel) float64 {
+func (*onCUDA) CaseSeconds(rt *stage.Runtime, s measure.Settings, k rules.Kernel) float64 {
 	kernel := k.Seconds
 	if s.Protocol == measure.ProtocolReference {
 		return cudaHostSeconds + referenceExecutions*kernel
@@ -81,13 +81,13 @@ func sustained(s measure.Settings) bool {
 }
 
 // capped says whether a kernel is likely to be one that the power cap holds.
-func capped(s measure.Settings, k physics.Kernel) bool {
+func capped(s measure.Settings, k rules.Kernel) bool {
 	return sustained(s) && k.Seconds > cudaCappedSecond
 }
 
 // SharedSeconds implements Kind. A window of few capped cases is heated for as long as one of many, and
 // visits them for longer.
-func (*onCUDA) SharedSeconds(rt *stage.Runtime, s measure.Settings, kernels []physics.Kernel,
+func (*onCUDA) SharedSeconds(rt *stage.Runtime, s measure.Settings, kernels []rules.Kernel,
 	cases float64) float64 {
 	held, known := 0.0, 0.0
 	for _, k := range kernels {
@@ -131,7 +131,7 @@ const (
 )
 
 // CaseSeconds implements Kind.
-func (p *onPython) CaseSeconds(rt *stage.Runtime, s measure.Settings, k physics.Kernel) float64 {
+func (p *onPython) CaseSeconds(rt *stage.Runtime, s measure.Settings, k rules.Kernel) float64 {
 	kernel := k.Seconds
 	onGPU := p.OnGPUs(rt)
 	if s.Protocol == measure.ProtocolReference {
@@ -155,7 +155,7 @@ const (
 )
 
 // CaseSeconds implements Kind. A graph is captured for every visit and replayed, and every buffer is checked.
-func (*onNCCL) CaseSeconds(_ *stage.Runtime, s measure.Settings, k physics.Kernel) float64 {
+func (*onNCCL) CaseSeconds(_ *stage.Runtime, s measure.Settings, k rules.Kernel) float64 {
 	kernel := k.Seconds
 	if s.Protocol == measure.ProtocolReference {
 		return 20e-3 + 140*kernel
@@ -170,7 +170,7 @@ func (*onNCCL) CaseSeconds(_ *stage.Runtime, s measure.Settings, k physics.Kerne
 const cpuGapSeconds = 20e-3
 
 // CaseSeconds implements Kind.
-func (*onCPU) CaseSeconds(_ *stage.Runtime, s measure.Settings, k physics.Kernel) float64 {
+func (*onCPU) CaseSeconds(_ *stage.Runtime, s measure.Settings, k rules.Kernel) float64 {
 	kernel := k.Seconds
 	if s.Protocol == measure.ProtocolReference {
 		return referenceExecutions * kernel

@@ -9,7 +9,7 @@ import (
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/ops"
 	"aicplan/engine/stage"
-	"aicplan/sink/physics"
+	"aicplan/sink/rules"
 )
 
 // TestPythonSeconds checks that only a case limited by the power cap takes longer at the sustained point, and that
@@ -26,7 +26,7 @@ func TestPythonSeconds(t *testing.T) {
 	same := func(*measure.Settings) {}
 	recovered := func(s *measure.Settings) { s.OperatingPoint = measure.PointRecovered }
 	seconds := func(rt *stage.Runtime, s measure.Settings, kernel float64) float64 {
-		return pythonKind().CaseSeconds(rt, s, physics.Kernel{Seconds: kernel})
+		return pythonKind().CaseSeconds(rt, s, rules.Kernel{Seconds: kernel})
 	}
 	for name, c := range map[string]struct {
 		rt     *stage.Runtime
@@ -60,24 +60,24 @@ func TestCudaShared(t *testing.T) {
 	s := measure.Defaults()
 	recovered := s
 	recovered.OperatingPoint = measure.PointRecovered
-	heavy, light := physics.Kernel{Seconds: 1e-4}, physics.Kernel{Seconds: 5e-6}
+	heavy, light := rules.Kernel{Seconds: 1e-4}, rules.Kernel{Seconds: 5e-6}
 	windowed := &stage.Runtime{Kind: "cuda", Options: map[string]cty.Value{"window": cty.NumberIntVal(45)}}
 	for name, c := range map[string]struct {
 		rt      *stage.Runtime
 		s       measure.Settings
-		kernels []physics.Kernel
+		kernels []rules.Kernel
 		cases   float64
 		least   float64
 		most    float64
 	}{
-		"45 of 60":                 {nil, s, []physics.Kernel{heavy, heavy, heavy, light}, 60, 10, 12},
-		"a full window":            {nil, s, []physics.Kernel{heavy}, 192, 0, 0},
-		"one more":                 {nil, s, []physics.Kernel{heavy}, 193, 1.5, 2},
-		"150":                      {nil, s, []physics.Kernel{heavy}, 150, 0.2, 0.4},
-		"two windows of 45":        {windowed, s, []physics.Kernel{heavy}, 90, 20, 24},
-		"short kernels":            {nil, s, []physics.Kernel{light}, 20, 0, 0},
-		"the recovered point":      {nil, recovered, []physics.Kernel{heavy}, 20, 0, 0},
-		"kernels of no known time": {nil, s, []physics.Kernel{{}}, 20, 0, 0},
+		"45 of 60":                 {nil, s, []rules.Kernel{heavy, heavy, heavy, light}, 60, 10, 12},
+		"a full window":            {nil, s, []rules.Kernel{heavy}, 192, 0, 0},
+		"one more":                 {nil, s, []rules.Kernel{heavy}, 193, 1.5, 2},
+		"150":                      {nil, s, []rules.Kernel{heavy}, 150, 0.2, 0.4},
+		"two windows of 45":        {windowed, s, []rules.Kernel{heavy}, 90, 20, 24},
+		"short kernels":            {nil, s, []rules.Kernel{light}, 20, 0, 0},
+		"the recovered point":      {nil, recovered, []rules.Kernel{heavy}, 20, 0, 0},
+		"kernels of no known time": {nil, s, []rules.Kernel{{}}, 20, 0, 0},
 	} {
 		if c.rt == nil {
 			c.rt = &stage.Runtime{Kind: "cuda"}

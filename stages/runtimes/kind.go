@@ -13,7 +13,7 @@ import (
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
-	"aicplan/sink/physics"
+	"aicplan/sink/rules"
 )
 
 // Kind is one kind of runtime: its schema in plans, how its workers are started, and what is known about
@@ -68,12 +68,12 @@ type Kind interface {
 
 	// CaseSeconds returns the duration of a case in seconds, including overhead, given the kernel. Zero means
 	// unknown.
-	CaseSeconds(rt *stage.Runtime, s measure.Settings, k physics.Kernel) float64
+	CaseSeconds(rt *stage.Runtime, s measure.Settings, k rules.Kernel) float64
 	// OpSeconds returns the duration in seconds of a case of an op with a fixed duration, and 0 for other ops.
 	OpSeconds(op string, s measure.Settings) float64
 	// SharedSeconds returns the time in seconds that the cases of one worker take in addition. kernels is a
 	// sample of them.
-	SharedSeconds(rt *stage.Runtime, s measure.Settings, kernels []physics.Kernel, cases float64) float64
+	SharedSeconds(rt *stage.Runtime, s measure.Settings, kernels []rules.Kernel, cases float64) float64
 	// Peaks returns the approximate operations and bytes per second of kinds without a GPU, for estimates. They
 	// are 0 for other kinds, whose system defines them.
 	Peaks() (flops, bytes float64)
@@ -180,13 +180,13 @@ func (b *Base) StartHelp(*stage.Runtime) string { return "" }
 func (b *Base) Grace(*stage.Runtime) time.Duration { return 0 }
 
 // CaseSeconds implements Kind.
-func (b *Base) CaseSeconds(*stage.Runtime, measure.Settings, physics.Kernel) float64 { return 0 }
+func (b *Base) CaseSeconds(*stage.Runtime, measure.Settings, rules.Kernel) float64 { return 0 }
 
 // OpSeconds implements Kind.
 func (b *Base) OpSeconds(string, measure.Settings) float64 { return 0 }
 
 // SharedSeconds implements Kind.
-func (b *Base) SharedSeconds(*stage.Runtime, measure.Settings, []physics.Kernel, float64) float64 {
+func (b *Base) SharedSeconds(*stage.Runtime, measure.Settings, []rules.Kernel, float64) float64 {
 	return 0
 }
 

@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"aicplan/sink/physics"
+	"aicplan/sink/rules"
 	"aicplan/sink/table"
 	"aicplan/stages/report/facets"
 	"aicplan/stages/report/model"
@@ -167,7 +167,7 @@ const noValue = "null"
 // values that still fit.
 func sizeAxis(t *model.Table) (axisOf, bool) {
 	var best axisOf
-	for _, name := range append(slices.Clone(physics.Axes), t.Data.Info.Params...) {
+	for _, name := range append(slices.Clone(rules.Axes), t.Data.Info.Params...) {
 		if name == t.SplitBy {
 			continue
 		}

@@ -15,7 +15,7 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/catalog"
-	"aicplan/sink/physics"
+	"aicplan/sink/rules"
 	"aicplan/sink/table"
 	"aicplan/systems"
 )
@@ -287,7 +287,7 @@ func (f *Facets) size(rec arrow.Record, t *catalog.Table) {
 
 	factors := []string{}
 	for _, p := range f.Params {
-		if p.Numeric && (slices.Contains(physics.Axes, p.Name) || sizeColumns[p.Name]) {
+		if p.Numeric && (slices.Contains(rules.Axes, p.Name) || sizeColumns[p.Name]) {
 			factors = append(factors, p.Name)
 		}
 	}
@@ -329,7 +329,7 @@ func operations(rec arrow.Record, t *catalog.Table) []float64 {
 		return nil
 	}
 
-	works, ok := physics.Works(rec, t)
+	works, ok := rules.Works(rec, t)
 	if !ok {
 		return nil
 	}
@@ -345,7 +345,7 @@ func operations(rec arrow.Record, t *catalog.Table) []float64 {
 var sizeColumns = map[string]bool{"n": true, "k": true, "size_bytes": true}
 
 func (f *Facets) light(rec arrow.Record, t *catalog.Table, spec *systems.Spec) {
-	least, ok := physics.SpeedOfLight(rec, t, spec, physics.LightOptions{})
+	least, ok := rules.SpeedOfLight(rec, t, spec, rules.LightOptions{})
 	if !ok || f.Latency == nil {
 		return
 	}

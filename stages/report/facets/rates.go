@@ -5,7 +5,7 @@ import (
 
 	"aicplan/sink/base/stats"
 	"aicplan/sink/catalog"
-	"aicplan/sink/physics"
+	"aicplan/sink/rules"
 )
 
 // Rates are how much a row computes and moves in its time; NaN where a row does
@@ -32,7 +32,7 @@ func (f *Facets) rates(rec arrow.Record, t *catalog.Table) {
 
 	flops, bytes := numbers(rec, "flops"), numbers(rec, "bytes")
 	if t != nil && (flops == nil || bytes == nil) {
-		if works, ok := physics.Works(rec, t); ok {
+		if works, ok := rules.Works(rec, t); ok {
 			if flops == nil {
 				flops = make([]float64, len(works))
 				for i, w := range works {

@@ -1,4 +1,4 @@
-package physics
+package rules
 
 import (
 	_ "embed"

@@ -1,4 +1,4 @@
-package physics
+package rules
 
 import (
 	"github.com/apache/arrow/go/v17/arrow"
