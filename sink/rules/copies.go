@@ -1,7 +1,6 @@
 package rules
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -53,56 +52,46 @@ type copies struct {
 
 // copiesAlong compares rows that differ in one column.
 func (t *Table) copiesAlong(name string, step float64) (out copies) {
-	rest := slices.DeleteFunc(slices.Clone(t.Key), func(c string) bool { return c == name })
-	for _, c := range []string{"op_name", "kernel_source"} {
-		if c != name && !slices.Contains(rest, c) && table.Has(t.Rec, c) {
-			rest = append(rest, c)
-		}
-	}
-
-	others, _, err := t.numbered(rest...)
-	if err != nil {
-		return out
-	}
-
 	values, n, err := t.numbered(name)
 	if err != nil || n < 2 {
 		return out
 	}
 
-	var order []int
-	for i, v := range t.Values {
-		if v > step && v > 0 && !math.IsInf(v, 0) {
-			order = append(order, i)
+	at := func(row int) float64 {
+		if v := t.Values[row]; v > max(step, 0) && !math.IsInf(v, 0) {
+			return v
 		}
+		return math.NaN()
 	}
-
-	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(others[a], others[b]), cmp.Compare(t.Values[a], t.Values[b]), cmp.Compare(a, b))
-	})
+	differ := func(rows []member) bool {
+		return slices.ContainsFunc(rows, func(m member) bool { return values[m.row] != values[rows[0].row] })
+	}
 
 	// A row is comparable if a row with another value of the column exists beside it, and equal if one of
 	// them has its time.
 	comparable, equal, first := make([]int, n), make([][]int, n), make([]int, n)
-	runs(order, func(a, b int) bool { return others[a] == others[b] }, func(group []int) {
-		if !differ(group, values) {
+	err = t.groups(name, at, func(group []member) {
+		if !differ(group) {
 			return
 		}
 
-		for _, row := range group {
-			comparable[values[row]]++
-			first[values[row]] = row
+		for _, m := range group {
+			comparable[values[m.row]]++
+			first[values[m.row]] = m.row
 		}
 
-		runs(group, func(a, b int) bool { return t.Values[a] == t.Values[b] }, func(same []int) {
-			if !differ(same, values) {
+		runs(group, func(a, b member) bool { return a.at == b.at }, func(same []member) {
+			if !differ(same) {
 				return
 			}
-			for _, row := range same {
-				equal[values[row]] = append(equal[values[row]], row)
+			for _, m := range same {
+				equal[values[m.row]] = append(equal[values[m.row]], m.row)
 			}
 		})
 	})
+	if err != nil {
+		return out
+	}
 
 	total, agree, worst := 0, 0, -1
 	for id := range comparable {
@@ -115,7 +104,7 @@ func (t *Table) copiesAlong(name string, step float64) (out copies) {
 		}
 	}
 
-	many := t.groups(name) && agree >= enoughGroup && total >= 100 && float64(agree) > copiedGroups*float64(total)
+	many := t.apart(name) && agree >= enoughGroup && total >= 100 && float64(agree) > copiedGroups*float64(total)
 	if worst < 0 && !many {
 		return out
 	}
@@ -135,29 +124,12 @@ func (t *Table) copiesAlong(name string, step float64) (out copies) {
 	return out
 }
 
-// runs calls visit for each maximal run of rows that are the same as their predecessor.
-func runs(rows []int, same func(a, b int) bool, visit func([]int)) {
-	for from := 0; from < len(rows); {
-		to := from + 1
-		for to < len(rows) && same(rows[to-1], rows[to]) {
-			to++
-		}
-		visit(rows[from:to])
-		from = to
-	}
-}
-
-// differ reports whether two rows have different numbers.
-func differ(rows []int, ids []uint32) bool {
-	return slices.ContainsFunc(rows, func(r int) bool { return ids[r] != ids[rows[0]] })
-}
-
 // parallel are the columns with degrees of parallelism.
 var parallel = []string{"num_gpus", "tp_size", "moe_tp_size", "moe_ep_size", "ep_size", "node_num"}
 
-// groups reports whether a column tells groups of rows apart and is no axis along which kernels may take
+// apart reports whether a column tells groups of rows apart and is no axis along which kernels may take
 // the same time.
-func (t *Table) groups(name string) bool {
+func (t *Table) apart(name string) bool {
 	_, err := table.Strings(t.Rec, name)
 	return err == nil || slices.Contains(parallel, name)
 }

@@ -240,8 +240,8 @@ func known(values []float64) []float64 {
 // wordColumns lists the columns with words that tell kinds of rows apart.
 func (t *Table) wordColumns() []string {
 	var out []string
-	for _, name := range append(slices.Clone(t.Key), "op_name", "kernel_source") {
-		if _, err := table.Strings(t.Rec, name); err == nil && !slices.Contains(out, name) {
+	for _, name := range t.identity() {
+		if _, err := table.Strings(t.Rec, name); err == nil {
 			out = append(out, name)
 		}
 	}

@@ -1,105 +1,31 @@
 package rules
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"slices"
-
-	"github.com/apache/arrow/go/v17/arrow"
-
-	"aicplan/sink/table"
 )
-
-// axesOf lists the integer columns of key along which rows have neighbours.
-func axesOf(rec arrow.Record, key []string) []string {
-	var out []string
-	for _, name := range key {
-		if at := table.Index(rec, name); at >= 0 && rec.Column(at).DataType().ID() == arrow.INT64 {
-			out = append(out, name)
-		}
-	}
-	return out
-}
-
-// eachSeries calls visit with the rows that differ along axis alone, in the order of the axis, and with
-// their positions on it. Rows without a usable value are left out. If rows share a position, the first
-// one counts.
-func eachSeries(rec arrow.Record, axis string, key []string, values []float64,
-	visit func(rows []int, at []float64)) error {
-	pos, err := table.Float64s(rec, axis)
-	if err != nil {
-		return err
-	}
-
-	cols := slices.DeleteFunc(slices.Clone(key), func(c string) bool { return c == axis || !table.Has(rec, c) })
-	for _, c := range []string{"op_name", "kernel_source"} {
-		if !slices.Contains(cols, c) && table.Has(rec, c) {
-			cols = append(cols, c)
-		}
-	}
-
-	ids, err := table.NewKeyIndex(cols, table.KeyOptions{}).Number(rec)
-	if err != nil {
-		return err
-	}
-
-	order := make([]int, 0, len(ids))
-	for i, v := range values {
-		if v > 0 && !math.IsInf(v, 0) && !pos.Null(i) && !math.IsNaN(pos.Values[i]) {
-			order = append(order, i)
-		}
-	}
-
-	slices.SortFunc(order, func(a, b int) int {
-		return cmp.Or(cmp.Compare(ids[a], ids[b]), cmp.Compare(pos.Values[a], pos.Values[b]), cmp.Compare(a, b))
-	})
-
-	var rows []int
-	var at []float64
-	flush := func() {
-		if len(rows) > 1 {
-			visit(rows, at)
-		}
-		rows, at = rows[:0], at[:0]
-	}
-
-	for i, row := range order {
-		if i > 0 {
-			prev := order[i-1]
-			switch {
-			case ids[row] != ids[prev]:
-				flush()
-			case pos.Values[row] == pos.Values[prev]:
-				continue
-			}
-		}
-		rows, at = append(rows, row), append(at, pos.Values[row])
-	}
-	flush()
-	return nil
-}
 
 // Residuals compares each row with the values between its two neighbours along every axis. The result
 // is the natural logarithm of value / expected for the axis on which they are closest; 0 if a value is
 // above its neighbours on one axis and below them on another, and NaN if no axis has both neighbours.
-func Residuals(rec arrow.Record, key []string, values []float64) ([]float64, error) {
-	out := make([]float64, len(values))
+func (t *Table) Residuals() ([]float64, error) {
+	out := make([]float64, len(t.Values))
 	for i := range out {
 		out[i] = math.NaN()
 	}
 
-	for _, axis := range axesOf(rec, key) {
-		err := eachSeries(rec, axis, key, values, func(rows []int, at []float64) {
+	for _, axis := range t.axes() {
+		err := t.series(axis, func(rows []member) {
 			for i := 1; i+1 < len(rows); i++ {
-				r := residual(at[i-1:i+2], values[rows[i-1]], values[rows[i]], values[rows[i+1]])
-				switch old := out[rows[i]]; {
+				row, r := rows[i].row, t.residual(rows[i-1:i+2])
+				switch old := out[row]; {
 				case math.IsNaN(old):
-					out[rows[i]] = r
+					out[row] = r
 				case old*r <= 0:
-					out[rows[i]] = 0
+					out[row] = 0
 				case math.Abs(r) < math.Abs(old):
-					out[rows[i]] = r
+					out[row] = r
 				}
 			}
 		})
@@ -111,12 +37,13 @@ func Residuals(rec arrow.Record, key []string, values []float64) ([]float64, err
 	return out, nil
 }
 
-// residual is the logarithm of value over what its neighbours let expect: the line between them on
-// logarithmic scales.
-func residual(at []float64, before, value, after float64) float64 {
+// residual is the logarithm of the value of the second of three rows over what its neighbours let expect:
+// the line between them on logarithmic scales.
+func (t *Table) residual(rows []member) float64 {
+	before, value, after := t.Values[rows[0].row], t.Values[rows[1].row], t.Values[rows[2].row]
 	share := 0.5
-	if at[0] > 0 {
-		share = math.Log(at[1]/at[0]) / math.Log(at[2]/at[0])
+	if rows[0].at > 0 {
+		share = math.Log(rows[1].at/rows[0].at) / math.Log(rows[2].at/rows[0].at)
 	}
 	return math.Log(value) - (1-share)*math.Log(before) - share*math.Log(after)
 }
@@ -141,7 +68,7 @@ const NoNeighbours = "it has no neighbours on both sides"
 // those far beyond the ratio are offences.
 func (t *Table) Outliers(ratio, share float64) (Result, error) {
 	var out Result
-	res, err := Residuals(t.Rec, t.Key, t.Values)
+	res, err := t.Residuals()
 	if err != nil {
 		return out, err
 	}
@@ -205,16 +132,17 @@ func (t *Table) Falls(ratio, share float64) (out Result, steps int, err error) {
 			continue
 		}
 
-		err := eachSeries(t.Rec, axis, t.Key, t.Values, func(rows []int, _ []float64) {
+		err := t.series(axis, func(rows []member) {
 			for i := 1; i < len(rows); i++ {
-				before, v := t.Values[rows[i-1]], t.Values[rows[i]]
+				row := rows[i].row
+				before, v := t.Values[rows[i-1].row], t.Values[row]
 				if before*scale < shortFall {
 					continue
 				}
 
 				steps++
 				if v < ratio*before {
-					out.bad(rows[i], before/v, fmt.Sprintf("(%s times the row before it along %s)", number(v/before), axis))
+					out.bad(row, before/v, fmt.Sprintf("(%s times the row before it along %s)", number(v/before), axis))
 				}
 			}
 		})

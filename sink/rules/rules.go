@@ -34,6 +34,8 @@ type Table struct {
 	System *systems.Spec
 	// Framework chooses between the cost models of modules; "" takes any.
 	Framework string
+
+	hashed *hashes // computed when first needed
 }
 
 // New prepares a table for the rules. An error means that the metric cannot be read as numbers. A nil key

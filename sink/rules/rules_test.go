@@ -164,9 +164,14 @@ func TestOutliers(t *testing.T) {
 
 // A row between two neighbours is compared with the line between them on logarithmic scales.
 func TestResiduals(t *testing.T) {
-	rec := table.NewRecord([]string{"m", "n"}, []arrow.Array{table.Ints([]int64{1, 2, 4, 8, 16}, nil),
-		table.Constant(int64(8), 5)})
-	got, err := rules.Residuals(rec, []string{"m", "n"}, []float64{1, 2, 12, 8, math.NaN()})
+	rec := table.NewRecord([]string{"m", "n", "latency"}, []arrow.Array{table.Ints([]int64{1, 2, 4, 8, 16}, nil),
+		table.Constant(int64(8), 5), table.Floats([]float64{1, 2, 12, 8, math.NaN()}, nil)})
+	tab, err := rules.New(rec, nil, []string{"m", "n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	got, err := tab.Residuals()
 	if err != nil {
 		t.Fatal(err)
 	}
