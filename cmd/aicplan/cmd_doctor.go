@@ -11,8 +11,9 @@ import (
 )
 
 type doctorCmd struct {
-	GPU  bool `name:"gpu" help:"Also check every op's numbers and the timers on the GPUs."`
-	JSON bool `name:"json" help:"Print as JSON."`
+	GPU     bool `name:"gpu" help:"Also check every op's numbers and the timers on the GPUs."`
+	Verbose bool `short:"v" help:"List the places where missing libraries were searched."`
+	JSON    bool `name:"json" help:"Print as JSON."`
 }
 
 // Run prints what this machine can measure.
@@ -33,11 +34,13 @@ func (c *doctorCmd) Run(a *app) error {
 		}
 	} else {
 		var b strings.Builder
-		if err := r.Text(&b); err != nil {
-			return err
-		}
+		b.WriteString(r.Summary() + "\n")
 		if len(r.GPUs) == 0 {
 			b.WriteString(withoutGPU())
+		}
+		b.WriteString("\n")
+		if err := r.Text(&b, c.Verbose); err != nil {
+			return err
 		}
 		a.wrapLines(b.String())
 	}
@@ -51,7 +54,7 @@ func (c *doctorCmd) Run(a *app) error {
 
 // withoutGPU lists the runtimes that work on a machine without GPUs.
 func withoutGPU() string {
-	text := "\nWithout a GPU this machine measures:\n"
+	text := "Without a GPU it measures:\n"
 	for _, k := range runtimes.Kinds() {
 		about := k.About()
 		if about.UsesGPUs && !about.OnProcessor {

@@ -12,10 +12,13 @@ import (
 	"aicplan/engine/config"
 	"aicplan/engine/plan"
 	"aicplan/engine/stage"
+	"aicplan/sink/base/textutil"
 )
 
 type describeCmd struct {
 	planFlags `embed:""`
+	Stages    []string `arg:"" optional:"" help:"Addresses of the stages to list in full, as globs."`
+	Verbose   bool     `short:"v" help:"List every stage with its axes, and the options of runtimes."`
 	Graph     string `help:"Print the graph of stages instead: dot, mermaid." enum:",dot,mermaid" default:"" placeholder:"FORMAT"`
 	JSON      bool   `name:"json" help:"Print as JSON."`
 }
@@ -92,7 +95,29 @@ func (c *describeCmd) Run(a *app) error {
 		return a.json(d)
 	}
 
-	a.describe(d)
+	if len(c.Stages) > 0 {
+		return a.describeStages(d, c.Stages)
+	}
+	a.describe(d, d.Modules[0], c.Verbose)
+	return nil
+}
+
+// describeStages lists the stages whose addresses, with or without their modules, match one of globs.
+func (a *app) describeStages(d *description, globs []string) error {
+	var found []stageInfo
+	for _, g := range globs {
+		before := len(found)
+		for _, s := range d.Stages {
+			if plan.MatchAny([]string{g}, s.Address) {
+				found = append(found, s)
+			}
+		}
+		if len(found) == before {
+			return fmt.Errorf("no stage of the plan fits %q; aicplan describe -v lists them", g)
+		}
+	}
+
+	a.listStages(found)
 	return nil
 }
 
@@ -143,7 +168,12 @@ func describe(p *plan.Plan, kinds []stage.RuntimeKind) (*description, error) {
 	return d, nil
 }
 
-func (a *app) describe(d *description) {
+// manyStages is the number of stages above which describe groups them.
+const manyStages = 16
+
+func (a *app) describe(d *description, path string, verbose bool) {
+	a.hanging(2, path+":", d.summary())
+	fmt.Fprintln(a.stdout)
 	if len(d.Variables) > 0 {
 		fmt.Fprintln(a.stdout, "Variables:")
 	}
@@ -165,20 +195,88 @@ func (a *app) describe(d *description) {
 
 	for _, rt := range d.Runtimes {
 		a.hanging(21, "  "+rt.Address, rt.Kind.Name+": "+rt.Kind.Summary)
-		if text := rt.Kind.optionsLine(); text != "" {
+		if text := rt.Kind.optionsLine(); text != "" && verbose {
 			a.hanging(21, "", "options: "+text)
 		}
 	}
 
 	fmt.Fprintln(a.stdout, "Stages:")
-	w := 0
+	if len(d.Stages) > manyStages && !verbose {
+		a.groupStages(path, d.Stages)
+	} else {
+		a.listStages(d.Stages)
+	}
+
+	if len(d.Outputs) > 0 {
+		a.hanging(9, "Outputs:", strings.Join(d.Outputs, ", "))
+	}
+
+	a.hanging(9, "Modules:", strings.Join(d.Modules, ", "))
+}
+
+// summary counts the stages of each kind.
+func (d *description) summary() string {
+	count := map[string]int{}
+	var kinds []string
 	for _, s := range d.Stages {
+		if count[s.Kind]++; count[s.Kind] == 1 {
+			kinds = append(kinds, s.Kind)
+		}
+	}
+	for i, k := range kinds {
+		kinds[i] = fmt.Sprintf("%d %s", count[k], k)
+	}
+	return textutil.Counted(len(d.Stages), "stage") + ": " + strings.Join(kinds, ", ")
+}
+
+// groupStages prints a line for each group of stages: those of one block with for_each, or those of one
+// kind in one module.
+func (a *app) groupStages(path string, stages []stageInfo) {
+	names := map[string][]string{}
+	var groups []string
+	for _, s := range stages {
+		group, name := config.WithoutOwnKey(s.Address), ""
+		if group != s.Address {
+			name = strings.Trim(strings.TrimPrefix(s.Address, group), `[]"`)
+		} else if at := strings.LastIndex(group, "."); at >= 0 {
+			group, name = group[:at], group[at+1:]
+		}
+		if names[group] == nil {
+			groups = append(groups, group)
+		}
+		names[group] = append(names[group], name)
+	}
+
+	// Groups with the same names, such as the collects and gates of the same ops, share one line.
+	same := map[string][]string{}
+	for _, g := range groups {
+		list := strings.Join(names[g], ", ")
+		same[list] = append(same[list], fmt.Sprintf("%s (%d)", g, len(names[g])))
+	}
+
+	for _, g := range groups {
+		list := strings.Join(names[g], ", ")
+		if same[list] == nil {
+			continue
+		}
+		a.hanging(2, "", strings.Join(same[list], ", "))
+		a.hanging(4, "", list)
+		delete(same, list)
+	}
+
+	fmt.Fprintf(a.stdout, "  -v lists them with their axes, as an address does:\n    aicplan describe %s '%s'\n", path, stages[0].Address)
+}
+
+// listStages prints stages with their descriptions and axes.
+func (a *app) listStages(stages []stageInfo) {
+	w := 0
+	for _, s := range stages {
 		if n := utf8.RuneCountInString(s.Address); n <= 36 {
 			w = max(w, n)
 		}
 	}
 
-	for _, s := range d.Stages {
+	for _, s := range stages {
 		text := s.Description
 		if text == "" {
 			text = s.Summary
@@ -200,12 +298,6 @@ func (a *app) describe(d *description) {
 			a.hanging(w+3, "", "axes: "+strings.Join(axes, ", "))
 		}
 	}
-
-	if len(d.Outputs) > 0 {
-		a.hanging(9, "Outputs:", strings.Join(d.Outputs, ", "))
-	}
-
-	a.hanging(9, "Modules:", strings.Join(d.Modules, ", "))
 }
 
 type evalCmd struct {

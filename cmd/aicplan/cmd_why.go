@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -17,7 +19,7 @@ import (
 
 type whyCmd struct {
 	planFlags `embed:""`
-	Address   string   `arg:"" help:"Address of a grid, such as grid.gemm."`
+	Address   string   `arg:"" help:"Address of a grid, or of a stage with the cases of one."`
 	Values    []string `arg:"" optional:"" help:"name=value of the case; names may be left out."`
 	JSON      bool     `name:"json" help:"Print as JSON."`
 }
@@ -33,12 +35,14 @@ func (c *whyCmd) Run(a *app) error {
 
 	in, err := cfg.Find(c.Address)
 	if err != nil {
+		if len(c.Var) > 0 {
+			return fmt.Errorf("%w; the variables given are %s", err, strings.Join(c.Var, ", "))
+		}
 		return err
 	}
 
-	if _, isGrid := in.Kind.New().(*grids.Stage); !isGrid {
-		return fmt.Errorf("%s is a %s, not a grid: cases are declared by a grid, and aicplan describe lists them",
-			c.Address, in.Kind.Name)
+	if in, err = gridOf(cfg, in); err != nil {
+		return err
 	}
 
 	st, _, diags := cfg.Decode(in)
@@ -67,6 +71,36 @@ func (c *whyCmd) Run(a *app) error {
 	}
 
 	return err
+}
+
+// gridOf returns in if it is a grid, else the grid whose cases it handles. It returns an error if there
+// is none or more than one.
+func gridOf(cfg *config.Config, in *config.Instance) (*config.Instance, error) {
+	found, seen := map[string]*config.Instance{}, map[string]bool{}
+	var visit func(in *config.Instance)
+	visit = func(in *config.Instance) {
+		if seen[in.Address] {
+			return
+		}
+		seen[in.Address] = true
+		if _, isGrid := in.Kind.New().(*grids.Stage); isGrid {
+			found[in.Address] = in
+			return
+		}
+		for _, d := range in.Deps {
+			visit(cfg.Instance(d))
+		}
+	}
+	visit(in)
+
+	addresses := slices.Sorted(maps.Keys(found))
+	switch len(addresses) {
+	case 1:
+		return found[addresses[0]], nil
+	case 0:
+		return nil, fmt.Errorf("%s is a %s that has no grid, so that there are no filters to explain", in.Address, in.Kind.Name)
+	}
+	return nil, fmt.Errorf("%s has the cases of several grids: name one of %s", in.Address, strings.Join(addresses, ", "))
 }
 
 // parseValues parses name=value arguments. A value is text unless it is a number, bool, null or quoted

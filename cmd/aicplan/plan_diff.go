@@ -54,11 +54,16 @@ func (a *app) planDiff(ctx context.Context, p *plan.Plan, c *planCmd, all *stage
 		}
 		fmt.Fprintf(a.stdout, "  %-32s %10s -> %-10s +%s -%s\n", d.Op, textutil.Count(int64(d.Old)),
 			textutil.Count(int64(d.New)), textutil.Count(int64(d.Added)), textutil.Count(int64(d.Removed)))
-		if len(d.AddedHave) > 0 {
-			fmt.Fprintf(a.stdout, "    only the added cases have %s\n", strings.Join(d.AddedHave, "; "))
-		}
-		if len(d.RemovedHave) > 0 {
-			fmt.Fprintf(a.stdout, "    only the removed cases have %s\n", strings.Join(d.RemovedHave, "; "))
+		for _, line := range []struct {
+			text   string
+			values []string
+		}{
+			{"only the added cases have", d.AddedHave}, {"all added cases have", d.AddedWithin},
+			{"only the removed cases have", d.RemovedHave}, {"all removed cases have", d.RemovedWithin},
+		} {
+			if len(line.values) > 0 {
+				a.hanging(6, "    "+line.text, strings.Join(line.values, "; "))
+			}
 		}
 	}
 

@@ -84,6 +84,15 @@ func (e *NotFoundError) Error() string {
 	return b.String()
 }
 
+// Brief returns the message without the places that were searched.
+func (e *NotFoundError) Brief() string {
+	text := fmt.Sprintf("%s not found (%s)", e.Name, strings.Join(e.Sonames, ", "))
+	if e.Hint != "" {
+		text += ": " + e.Hint
+	}
+	return text
+}
+
 // IsNotFound reports whether err means that a library is missing, as opposed to one that exists but does
 // not work.
 func IsNotFound(err error) bool {

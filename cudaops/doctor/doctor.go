@@ -2,14 +2,17 @@ package doctor
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 
 	"aicplan/cudaops/cublaslt"
+	"aicplan/cudaops/dl"
 	"aicplan/cudaops/driver"
 	"aicplan/cudaops/nccl"
 	"aicplan/cudaops/nvml"
@@ -22,7 +25,21 @@ type Library struct {
 	Name    string `json:"name"`
 	Version string `json:"version,omitempty"`
 	Path    string `json:"path,omitempty"`
-	Error   string `json:"error,omitempty"` // what was searched and where
+	Error   string `json:"error,omitempty"`
+
+	// Searched are the folders in which a library was not found, and the files that could not be loaded.
+	Searched []string `json:"searched,omitempty"`
+}
+
+// missing records why the library cannot be used.
+func (l *Library) missing(err error) {
+	l.Error = err.Error()
+	if nf, ok := errors.AsType[*dl.NotFoundError](err); ok {
+		l.Error, l.Searched = nf.Brief(), slices.Clone(nf.Dirs)
+		for _, a := range nf.Attempts {
+			l.Searched = append(l.Searched, a.Path+": "+a.Err)
+		}
+	}
 }
 
 // GPU is the state of one device as reported by NVML.
@@ -117,19 +134,19 @@ func LocalLibraries() []Library {
 	d := Library{Name: "driver"}
 
 	if l, err := driver.Open(); err != nil {
-		d.Error = err.Error()
+		d.missing(err)
 	} else {
 		version, err = l.Version()
 		d.Version, d.Path = ops.CUDAVersion(version), l.Path()
 		if err != nil {
-			d.Error = err.Error()
+			d.missing(err)
 		}
 	}
 
 	out = append(out, d)
 	b := Library{Name: "cublaslt"}
 	if l, err := cublaslt.Load(version); err != nil {
-		b.Error = err.Error()
+		b.missing(err)
 	} else {
 		b.Version, b.Path = ops.LtVersion(l.Version()), l.Path()
 	}
@@ -137,7 +154,7 @@ func LocalLibraries() []Library {
 	out = append(out, b)
 	c := Library{Name: "nvrtc"}
 	if l, err := nvrtc.Open(version); err != nil {
-		c.Error = err.Error()
+		c.missing(err)
 	} else {
 		major, minor := l.Version()
 		c.Version, c.Path = fmt.Sprintf("%d.%d", major, minor), l.Path()
@@ -146,9 +163,9 @@ func LocalLibraries() []Library {
 	out = append(out, c)
 	n := Library{Name: "nccl"}
 	if l, err := nccl.Open(); err != nil {
-		n.Error = err.Error()
+		n.missing(err)
 	} else if v, err := l.Version(); err != nil {
-		n.Error = err.Error()
+		n.missing(err)
 	} else {
 		n.Version, n.Path = nccl.VersionText(v), l.Path()
 	}

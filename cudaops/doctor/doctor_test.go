@@ -133,7 +133,7 @@ func TestOverviewAdvises(t *testing.T) {
 		t.Errorf("not fit: %+v", r.Findings)
 	}
 	var text bytes.Buffer
-	if err := r.Text(&text); err != nil {
+	if err := r.Text(&text, false); err != nil {
 		t.Fatal(err)
 	}
 	for _, part := range []string{"warn  clocks", "--lock-gpu-clocks=1980,1980", "warn  persistence"} {
@@ -165,7 +165,7 @@ func TestOverview(t *testing.T) {
 		{Case: "gemm fp8", Result: doctor.Fail, Message: "relative error 0.3, at most 0.01"},
 	}, Timing: ops.Timing{EventStepNS: 32, ReadyMHz: 1980, Problems: []string{"a copy reached 3 GB/s"}}}}
 	var text bytes.Buffer
-	if err := r.Text(&text); err != nil {
+	if err := r.Text(&text, false); err != nil {
 		t.Fatal(err)
 	}
 	for _, part := range []string{"NVIDIA H200", "SM 1980 of 1980 MHz", "foreign compute processes: 9 with 1.0 GiB", "13.1.0", "looked for libnvrtc.so.13", "gemm fp8", "relative error 0.001 of 0.004", "a copy reached 3 GB/s", "no answer"} {
@@ -207,7 +207,7 @@ func TestGPUExamine(t *testing.T) {
 		t.Skipf("no GPU: %s", r.Libraries[0].Error)
 	}
 	var text bytes.Buffer
-	if err := r.Text(&text); err != nil {
+	if err := r.Text(&text, false); err != nil {
 		t.Fatal(err)
 	}
 	t.Logf("\n%s", text.String())

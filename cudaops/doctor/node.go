@@ -80,7 +80,9 @@ func LibraryFindings(libs []Library, need ...string) []Finding {
 				Message: fmt.Sprintf("%s %s, %s", l.Name, l.Version, l.Path)}
 			if l.Error != "" {
 				f.Result, f.Value, f.Message = Fail, "", l.Error
-				f.Fix = "install it, or name its folder in AICPLAN_LIBRARY_PATH"
+				if len(l.Searched) == 0 { // else the message names what to install
+					f.Fix = "replace it, or name the folder of another one in AICPLAN_LIBRARY_PATH"
+				}
 			}
 		}
 		out = append(out, f)

@@ -5,10 +5,35 @@ import (
 	"io"
 	"slices"
 	"text/tabwriter"
+
+	"aicplan/sink/base/textutil"
 )
 
-// Text writes the report as text for people.
-func (r *Report) Text(w io.Writer) error {
+// Summary returns the outcome in one line.
+func (r *Report) Summary() string {
+	failed, warned := 0, 0
+	for _, f := range r.Findings {
+		switch f.Result {
+		case Fail:
+			failed++
+		case Warn:
+			warned++
+		}
+	}
+
+	switch {
+	case len(r.GPUs) == 0:
+		return "No GPU can be measured on this machine."
+	case !r.OK():
+		return fmt.Sprintf("The GPUs (%d) cannot be measured as they are: %s failed, %s.", len(r.GPUs),
+			textutil.Counted(failed, "check"), textutil.Counted(warned, "warning"))
+	}
+	return fmt.Sprintf("The GPUs (%d) can be measured: %s.", len(r.GPUs), textutil.Counted(warned, "warning"))
+}
+
+// Text writes the details of the report as text for people. If verbose is set, it lists the places where
+// missing libraries were searched.
+func (r *Report) Text(w io.Writer, verbose bool) error {
 	if r.Driver != "" {
 		fmt.Fprintf(w, "driver %s, CUDA %s\n", r.Driver, r.CUDA)
 	}
@@ -44,6 +69,11 @@ func (r *Report) Text(w io.Writer) error {
 				why = "" // reported below
 			}
 			fmt.Fprintf(t, "%s\tmissing\t%s\n", l.Name, why)
+			for _, place := range l.Searched {
+				if verbose {
+					fmt.Fprintf(t, "\t\tsearched %s\n", place)
+				}
+			}
 			continue
 		}
 		fmt.Fprintf(t, "%s\t%s\t%s\n", l.Name, l.Version, l.Path)

@@ -121,7 +121,7 @@ func (c *Config) Find(address string) (*Instance, error) {
 	case 1:
 		return found[0], nil
 	case 0:
-		if why := c.leftOut(address); why != "" {
+		if why := c.LeftOut(address); why != "" {
 			return nil, fmt.Errorf("%s is not part of this plan: %s", address, why)
 		}
 		return nil, fmt.Errorf("the plan has no stage %s.%s aicplan describe lists them", address,
@@ -136,9 +136,9 @@ func (c *Config) Find(address string) (*Instance, error) {
 	return nil, fmt.Errorf("%s could be any of %s: give the whole address", address, strings.Join(names, ", "))
 }
 
-// leftOut explains why a declared stage has no instance, or returns "". The modules of the address may
+// LeftOut explains why a declared stage has no instance, or returns "". The modules of the address may
 // be omitted.
-func (c *Config) leftOut(address string) string {
+func (c *Config) LeftOut(address string) string {
 	if c.root == nil {
 		return ""
 	}

@@ -327,7 +327,7 @@ func (p *Plan) again(s *Stage) bool {
 	return p.replaced(s) || s.Record != nil && s.Record.Replacing != ""
 }
 
-func (p *Plan) replaced(s *Stage) bool { return matchAny(p.Options.Replace, s.Address()) }
+func (p *Plan) replaced(s *Stage) bool { return MatchAny(p.Options.Replace, s.Address()) }
 
 // OutputIdentity identifies what a finished stage hands on.
 func OutputIdentity(rec *checkpoint.StageRecord) string {

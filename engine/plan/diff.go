@@ -16,9 +16,13 @@ type OpDiff struct {
 	Added   int    `json:"added"`
 	Removed int    `json:"removed"`
 	// AddedHave are values that only added cases have, such as "gemm_dtype = nvfp4"; RemovedHave are those that
-	// only removed cases have. A saved plan has no values of cases, so RemovedHave is empty then.
+	// only removed cases have. Not all of these cases need to have them. A saved plan has no values of cases, so RemovedHave is empty then.
 	AddedHave   []string `json:"added_have,omitempty"`
 	RemovedHave []string `json:"removed_have,omitempty"`
+	// AddedWithin and RemovedWithin are values that all added or removed cases have, and that some of the
+	// common cases have too. They are empty if AddedHave or RemovedHave is not.
+	AddedWithin   []string `json:"added_within,omitempty"`
+	RemovedWithin []string `json:"removed_within,omitempty"`
 }
 
 // CaseSets are the cases of a plan by op.
@@ -83,7 +87,8 @@ func DiffSets(old, now CaseSets) []OpDiff {
 	for _, name := range names {
 		a, b := old.op(name), now.op(name)
 		d := OpDiff{Op: name, Old: len(a.ids), New: len(b.ids), Added: b.beyond(a), Removed: a.beyond(b)}
-		d.AddedHave, d.RemovedHave = b.only(a), a.only(b)
+		d.AddedHave, d.AddedWithin = b.only(a)
+		d.RemovedHave, d.RemovedWithin = a.only(b)
 		out = append(out, d)
 	}
 
@@ -104,9 +109,9 @@ func (c *CaseSet) beyond(other *CaseSet) int {
 // mostValues is the number of values of a column that only lists.
 const mostValues = 4
 
-// only returns the columns whose values tell the cases that other does not have from the common ones, with these
-// values. It returns nil if there are no common cases.
-func (c *CaseSet) only(other *CaseSet) []string {
+// only returns the values that only cases have which other does not have, by column. If there are none, it returns the columns of which these cases have fewer values than the common ones.
+// It returns nothing if there are no common cases.
+func (c *CaseSet) only(other *CaseSet) (have, within []string) {
 	own, common := map[string]map[string]bool{}, map[string]map[string]bool{}
 	var names []string
 	for _, rec := range c.tables {
@@ -132,15 +137,23 @@ func (c *CaseSet) only(other *CaseSet) []string {
 		}
 	}
 
-	var out []string
 	for _, name := range names {
-		values := slices.Sorted(maps.Keys(own[name]))
-		shared := slices.ContainsFunc(values, func(v string) bool { return common[name][v] })
-		if shared || len(values) == 0 || len(values) > mostValues || len(common[name]) == 0 {
+		if len(common[name]) == 0 {
 			continue
 		}
-		out = append(out, name+" = "+strings.Join(values, ", "))
+
+		values := slices.Sorted(maps.Keys(own[name]))
+		exclusive := slices.DeleteFunc(slices.Clone(values), func(v string) bool { return common[name][v] })
+		switch {
+		case len(exclusive) > 0 && len(exclusive) <= mostValues:
+			have = append(have, name+" = "+strings.Join(exclusive, ", "))
+		case len(exclusive) == 0 && len(values) > 0 && len(values) <= mostValues && len(values) < len(common[name]):
+			within = append(within, name+" = "+strings.Join(values, ", "))
+		}
 	}
 
-	return out
+	if len(have) > 0 {
+		within = nil
+	}
+	return have, within
 }

@@ -8,10 +8,10 @@ import (
 	"aicplan/engine/config"
 )
 
-// matchAny says whether address fits one of the globs. A glob that names no
+// MatchAny reports whether address fits one of the globs. A glob that names no
 // module fits in every module, one without an instance key every instance, one
 // that names a module all that is in it; * does not stop at dots.
-func matchAny(globs []string, address string) bool {
+func MatchAny(globs []string, address string) bool {
 	local := config.LocalAddress(address)
 	return slices.ContainsFunc(globs, func(g string) bool {
 		at := address

@@ -23,15 +23,20 @@ func (p *Plan) choose() (map[string]bool, hcl.Diagnostics) {
 		for _, g := range globs {
 			n := len(out)
 			for _, a := range all {
-				if matchAny([]string{g}, a) {
+				if MatchAny([]string{g}, a) {
 					out = append(out, a)
 				}
 			}
 			if len(out) == n && !p.Options.Shared {
 				at := p.Config.Flag(flag, g)
+				if why := p.Config.LeftOut(g); why != "" {
+					diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "No such stage", Subject: &at,
+						Detail: fmt.Sprintf("%s is not part of this plan: %s.", g, why)})
+					continue
+				}
 				diags = append(diags, &hcl.Diagnostic{
 					Severity: hcl.DiagError, Summary: "No such stage", Subject: &at,
-					Detail: fmt.Sprintf("No stage of the plan fits %s.%s Use a glob such as 'grid.attention_*'; aicplan describe lists all addresses.", config.Quoted(g), config.DidYouMean(g, p.spellings())),
+					Detail: fmt.Sprintf("No stage of the plan fits %s.%s Use a glob such as 'grid.attention_*'; aicplan describe -v lists all addresses.", config.Quoted(g), config.DidYouMean(g, p.spellings())),
 				})
 			}
 		}
@@ -50,7 +55,7 @@ func (p *Plan) choose() (map[string]bool, hcl.Diagnostics) {
 		delete(out, a)
 	}
 	for _, g := range p.Options.Replace {
-		if diags.HasErrors() || p.Options.Shared || slices.ContainsFunc(all, func(a string) bool { return out[a] && matchAny([]string{g}, a) }) {
+		if diags.HasErrors() || p.Options.Shared || slices.ContainsFunc(all, func(a string) bool { return out[a] && MatchAny([]string{g}, a) }) {
 			continue
 		}
 		at := p.Config.Flag("--replace", g)
