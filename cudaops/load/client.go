@@ -103,8 +103,13 @@ func (r *runner) dial(ctx context.Context, to *target) (net.Conn, error) {
 	}
 
 	c, err := dial(ctx, "tcp", address)
-	if err != nil || to.url.Scheme != "https" {
-		return c, err
+	if err != nil {
+		return nil, err
+	}
+
+	c = withArrivals(c)
+	if to.url.Scheme != "https" {
+		return c, nil
 	}
 
 	if to.proxy != nil {

@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -23,133 +25,194 @@ import (
 type link struct {
 	to   *target
 	conn net.Conn
-	in   *bufio.Reader // of stamps
-	used time.Time     // end of the last response
+	tcp  arrivalClock  // nil if the arrival of data is unknown
+	in   *bufio.Reader // of the link itself, which stamps reads
+	now  func() int64
+	used time.Time // end of the last response
+	head []byte    // buffer of a request
+
+	stamps
+
+	mu     sync.Mutex
+	number int   // of the current or last request
+	busy   bool  // the current request has not ended
+	cause  error // why the request was interrupted
 }
 
 // stamps are the times of one request on the runner's clock in ns. A field is 0 if the event did not happen.
 type stamps struct {
-	connected, sent, first int64
-	last                   int64 // end of the last read of the response
-	reads                  int
-	bytes                  int64
-	reused                 bool
+	began, connected, sent, first int64
 
-	conn net.Conn
-	now  func() int64
-	head int // remaining bytes that the head of the response may have
+	last   int64 // arrival of the data of the last read
+	reads  int
+	bytes  int64
+	reused bool
 
-	mu    sync.Mutex
-	cause error // why the request was interrupted
-	ended bool
+	left     int  // remaining bytes that the head of the response may have
+	draining bool // the response is complete, and only the end of its body is missing
 }
 
 // maxHead limits the head of a response, in bytes.
 const maxHead = 1 << 20
 
-// Read reads from the connection and stamps each read that returned data.
-func (x *stamps) Read(b []byte) (int, error) {
-	n, err := x.conn.Read(b)
-	if n > 0 {
-		x.last = x.now()
-		if x.first == 0 {
-			x.first = x.last
-		}
-		x.reads++
-		x.bytes += int64(n)
+// begin starts a request. It returns an error if ctx is done.
+func (l *link) begin(ctx context.Context) error {
+	l.stamps = stamps{began: l.now(), left: maxHead}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.number++
+	l.busy, l.cause = true, ctx.Err()
+	return l.cause
+}
 
-		if x.head -= n; x.head < 0 {
+// Read reads from the connection and stamps each read that returned data.
+func (l *link) Read(b []byte) (int, error) {
+	n, err := l.conn.Read(b)
+	if n > 0 {
+		l.stamp()
+		l.reads++
+		l.bytes += int64(n)
+
+		if l.left -= n; l.left < 0 {
 			return 0, fmt.Errorf("the head of the response is longer than %d KiB", maxHead>>10)
 		}
 	}
 	return n, err
 }
 
-// interrupt makes the request fail with a cause, unless it has ended.
-func (x *stamps) interrupt(cause error) {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	if !x.ended && x.cause == nil {
-		x.cause = cause
-		if x.conn != nil {
-			_ = x.conn.SetDeadline(time.Unix(1, 0)) // a closed connection fails as well
+// stamp sets the time of a read: when the kernel received the data, or now if that is unknown or the machine's clock
+// was set during the run.
+func (l *link) stamp() {
+	at := l.now()
+	if l.tcp != nil {
+		if t := l.tcp.arrived(); t >= max(l.began, l.last) && t < at {
+			at = t
+		}
+	}
+
+	l.last = at
+	if l.first == 0 {
+		l.first = at
+	}
+}
+
+// arrivalClock is implemented by connections that know when the data of the last read arrived.
+type arrivalClock interface{ arrived() int64 }
+
+// arrivalsOf returns the clock of a connection, with or without TLS, or nil.
+func arrivalsOf(c net.Conn) arrivalClock {
+	if t, ok := c.(*tls.Conn); ok {
+		c = t.NetConn()
+	}
+	clock, _ := c.(arrivalClock)
+	return clock
+}
+
+// interrupt makes a request fail with a cause, unless it has ended. Number 0 is the current request.
+func (l *link) interrupt(number int, cause error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.busy && l.cause == nil && (number == 0 || number == l.number) {
+		l.cause = cause
+		if l.conn != nil {
+			_ = l.conn.SetDeadline(time.Unix(1, 0)) // a closed connection fails as well
 		}
 	}
 }
 
+// drain gives the end of the body time after the response is complete.
+func (l *link) drain() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.draining = true; l.cause == nil {
+		_ = l.conn.SetReadDeadline(time.Now().Add(drainTime)) // a closed connection fails when it is read
+	}
+}
+
 // end marks the end of the request, and returns the cause of an interrupt.
-func (x *stamps) end() error {
-	x.mu.Lock()
-	defer x.mu.Unlock()
-	x.ended = true
-	return x.cause
+func (l *link) end() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.busy = false
+	return l.cause
 }
 
 // open connects to a target, or reuses the connection if the server has not closed it.
-func (l *link) open(ctx context.Context, r *runner, to *target, x *stamps) error {
+func (l *link) open(ctx context.Context, r *runner, to *target, deadline time.Time) error {
 	if l.conn != nil && (l.to != to || time.Since(l.used) > time.Millisecond && closed(l.conn)) {
 		l.close()
 	}
 
-	x.reused = l.conn != nil
-	if l.conn == nil {
+	if l.reused = l.conn != nil; !l.reused {
 		var c net.Conn
 		select {
 		case c = <-to.ready: // opened before the run
 		default:
+			ctx, cancel := context.WithDeadline(ctx, deadline)
+			defer cancel()
 			var err error
 			if c, err = r.dial(ctx, to); err != nil {
 				return err
 			}
 		}
-		l.conn, l.to = c, to
+
+		l.mu.Lock()
+		l.conn, l.to, l.tcp = c, to, arrivalsOf(c)
+		l.mu.Unlock()
+		if l.in == nil {
+			l.in = bufio.NewReaderSize(l, 16<<10)
+		}
 	}
 
-	x.mu.Lock()
-	x.conn = l.conn
-	cause := x.cause
-	x.mu.Unlock()
-	if l.in == nil {
-		l.in = bufio.NewReaderSize(x, 16<<10)
-	}
-	l.in.Reset(x)
-	x.connected = x.now()
-	return cause
-}
+	l.in.Reset(l)
+	l.connected = l.now()
 
-// roundTrip sends a request and reads the head of its response.
-// If giveUp is set, it interrupts the request when it was sent.
-func (l *link) roundTrip(head, body []byte, deadline time.Time, x *stamps, giveUp bool) (*http.Response, error) {
-	x.mu.Lock()
-	if x.cause == nil {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.cause == nil {
 		_ = l.conn.SetDeadline(deadline) // a closed connection fails when it is used
 	}
-	x.mu.Unlock()
+	return l.cause
+}
 
-	buffers := net.Buffers{head, body}
-	_, werr := buffers.WriteTo(l.conn)
-	x.sent = x.now()
+// roundTrip sends a request and reads the head of its response. If giveUp is set, it interrupts the request when it
+// was sent.
+func (l *link) roundTrip(id, correlation string, body []byte, giveUp bool) (*http.Response, error) {
+	l.head = appendHead(l.head[:0], l.to, id, correlation, len(body))
+	var werr error
+	if len(body) <= maxCopied {
+		l.head = append(l.head, body...)
+		_, werr = l.conn.Write(l.head)
+	} else {
+		buffers := net.Buffers{l.head, body}
+		_, werr = buffers.WriteTo(l.conn)
+	}
+
+	l.sent = l.now()
 	if giveUp {
-		x.interrupt(errGivenUp)
+		l.interrupt(0, errGivenUp)
 	}
 
 	for range 10 {
-		x.head = maxHead
+		l.left = maxHead
 		res, err := http.ReadResponse(l.in, posted)
 		switch {
-		case err != nil && x.first == 0 && werr != nil:
+		case err != nil && l.first == 0 && werr != nil:
 			return nil, werr
-		case err != nil && x.first == 0 && errors.Is(err, io.ErrUnexpectedEOF):
+		case err != nil && l.first == 0 && errors.Is(err, io.ErrUnexpectedEOF):
 			return nil, io.EOF
 		case err != nil:
 			return nil, err
 		case res.StatusCode >= 200 || res.StatusCode == http.StatusSwitchingProtocols:
-			x.head = 1 << 62
+			l.left = math.MaxInt
 			return res, nil
 		}
 	}
 	return nil, errors.New("the server sends interim responses only")
 }
+
+// maxCopied is the size of bodies up to which one write of a copy is faster than two.
+const maxCopied = 16 << 10
 
 // posted is the request whose responses are parsed.
 var posted = &http.Request{Method: http.MethodPost}
@@ -166,7 +229,9 @@ func (l *link) done(keep bool) {
 func (l *link) close() {
 	if l.conn != nil {
 		_ = l.conn.Close() // the request has ended
+		l.mu.Lock()
 		l.conn = nil
+		l.mu.Unlock()
 	}
 }
 

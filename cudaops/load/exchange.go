@@ -8,6 +8,7 @@ import (
 	"errors"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -30,7 +31,6 @@ type slot struct {
 	parser openai.Parser
 	in     *bufio.Reader
 	link   link
-	head   []byte // of the request
 	body   []byte // of a response without streaming
 	text   strings.Builder
 	reason strings.Builder
@@ -40,12 +40,12 @@ type slot struct {
 
 	// State of the current request.
 	rec    *aiperf.Record
-	x      *stamps
 	isSSE  bool
-	done   int64       // when [DONE] was read, or 0
-	drain  *time.Timer // ends a body that does not end after [DONE]
-	tokens int         // token ids in the response
+	done   int64 // when [DONE] was read, or 0
+	tokens int   // token ids in the response
 	failed error
+
+	watched context.Context // the context that interrupts the requests
 }
 
 // id returns a random UUID (version 4).
@@ -64,11 +64,8 @@ func (s *slot) id() string {
 	return string(t[:])
 }
 
-// Reasons to cancel a request.
-var (
-	errGivenUp = errors.New("the client cancels the request")
-	errDrained = errors.New("the body did not end after [DONE]")
-)
+// errGivenUp is the reason to cancel a request that cancel_share chose.
+var errGivenUp = errors.New("the client cancels the request")
 
 // drainTime is how long the end of a body may take after [DONE].
 const drainTime = time.Second
@@ -76,41 +73,38 @@ const drainTime = time.Second
 // send does one request and records its result in rec. If cancelAfter is 0 or more, the request is cancelled that time
 // after it was sent.
 func (s *slot) send(ctx context.Context, rec *aiperf.Record, to *target, body []byte, cancelAfter time.Duration) {
-	r := s.r
+	r, l := s.r, &s.link
 	rec.ID = s.id()
 	if rec.Correlation == "" {
 		rec.Correlation = s.id()
 	}
 
 	rec.BytesOut = int64(len(body))
-	x := &stamps{now: r.now, head: maxHead}
-	s.rec, s.x, s.isSSE, s.done, s.tokens, s.failed = rec, x, false, 0, 0, nil
+	s.rec, s.isSSE, s.done, s.tokens, s.failed = rec, false, 0, 0, nil
 	s.body = s.body[:0]
 	s.text.Reset()
 	s.reason.Reset()
 	s.calls.Reset()
 
-	rec.Start = r.now()
-	s.head = appendHead(s.head[:0], to, rec.ID, rec.Correlation, len(body))
 	res, err := s.exchange(ctx, to, body, cancelAfter)
-	if s.drain != nil {
-		s.drain.Stop()
-		s.drain = nil
+	end, cause := r.now(), l.end()
+	l.done(err == nil && cause == nil && !res.Close && l.in.Buffered() == 0)
+	if l.draining && cause == nil && errors.Is(err, os.ErrDeadlineExceeded) {
+		err, l.last = nil, s.done
 	}
 
-	end, cause := r.now(), x.end()
-	if cause != nil && errors.Is(cause, errDrained) {
-		err, x.last = nil, s.done
-	}
-
-	s.link.done(err == nil && cause == nil && res != nil && !res.Close && s.link.in.Buffered() == 0)
 	err = explain(err, cause)
-	if rec.Reused = x.reused; !rec.Reused {
-		rec.Connect = max(x.connected-rec.Start, 0)
+	rec.Start = l.began
+	if rec.Reused = l.reused; !rec.Reused {
+		rec.Connect = max(l.connected-rec.Start, 0)
 	}
 
-	rec.Sent, rec.Ack = x.sent, x.first
-	rec.Last, rec.Reads, rec.BytesIn = max(x.last, rec.Ack), x.reads, x.bytes
+	rec.Sent, rec.Ack = l.sent, l.first
+	if rec.Ack > 0 {
+		rec.Sent = min(rec.Sent, rec.Ack) // the response may arrive before the write returns
+	}
+
+	rec.Last, rec.Reads, rec.BytesIn = max(l.last, rec.Ack), l.reads, l.bytes
 	rec.Finish = max(rec.Last, rec.Start)
 	if err != nil {
 		rec.Finish = max(rec.Finish, end)
@@ -126,20 +120,25 @@ func (s *slot) send(ctx context.Context, rec *aiperf.Record, to *target, body []
 // exchange sends the request and reads the response. If the context is cancelled, it fails with context.Canceled.
 func (s *slot) exchange(ctx context.Context, to *target, body []byte, cancelAfter time.Duration) (*http.Response,
 	error) {
-	r, x := s.r, s.x
-	defer context.AfterFunc(ctx, func() { x.interrupt(context.Canceled) })()
-	deadline := r.timeOf(s.rec.Start).Add(seconds(r.settings.Timeout))
-	dialling, cancel := context.WithDeadline(ctx, deadline)
-	defer cancel()
-	if err := s.link.open(dialling, r, to, x); err != nil {
+	r, l := s.r, &s.link
+	if s.watched != ctx {
+		s.watched = ctx
+		context.AfterFunc(ctx, func() { l.interrupt(0, context.Canceled) })
+	}
+
+	if err := l.begin(ctx); err != nil {
 		return nil, err
 	}
 
-	if cancelAfter > 0 {
-		defer time.AfterFunc(cancelAfter, func() { x.interrupt(errGivenUp) }).Stop()
+	if err := l.open(ctx, r, to, r.timeOf(l.began).Add(seconds(r.settings.Timeout))); err != nil {
+		return nil, err
 	}
 
-	res, err := s.link.roundTrip(s.head, body, deadline, x, cancelAfter == 0)
+	if number := l.number; cancelAfter > 0 {
+		defer time.AfterFunc(cancelAfter, func() { l.interrupt(number, errGivenUp) }).Stop()
+	}
+
+	res, err := l.roundTrip(s.rec.ID, s.rec.Correlation, body, cancelAfter == 0)
 	if err != nil {
 		return nil, err
 	}
@@ -177,16 +176,15 @@ func (s *slot) event(e openai.Event) error {
 		return nil
 	}
 
-	s.chunk(&c, s.x.last)
+	s.chunk(&c, s.link.last)
 	return nil
 }
 
 // end notes that the response is complete. The body has to end soon.
 func (s *slot) end() {
 	if s.done == 0 {
-		s.done = s.x.last
-		x := s.x
-		s.drain = time.AfterFunc(drainTime, func() { x.interrupt(errDrained) })
+		s.done = s.link.last
+		s.link.drain()
 	}
 }
 

@@ -31,12 +31,29 @@ const (
 const maxKeptBytes = 64 << 20
 
 // feed prepares conversations in other goroutines ahead of the senders, so that no prompt is built between a
-// response and the next request. If a sender has to wait for the feed, its request is late, which is part of send_lag.
+// response and the next request. If the next conversation is not ready, the sender prepares it, and its request is
+// late, which is part of send_lag.
 type feed struct {
-	r     *runner
-	queue chan chan prepared // in order
-	quit  chan struct{}
-	wg    sync.WaitGroup
+	r            *runner
+	keep         bool // bodies for later rounds of the order
+	models       []string
+	count, limit int // conversations of the phase, or 0 if unlimited; and how many are prepared ahead
+	wg           sync.WaitGroup
+
+	mu        sync.Mutex
+	room      *sync.Cond // signalled when conversations were taken or the feed stops
+	at        int        // position in the runner's order of the next conversation
+	made      int
+	urls, mix *rotation
+	ahead     []*coming
+	stopped   bool
+}
+
+// coming is a conversation that the goroutine which created it prepares. done is closed when it is ready.
+type coming struct {
+	index, url, model int
+	done              chan struct{}
+	prepared
 }
 
 // prepareTime is how long a phase waits for further conversations when the first ones are ready. While many senders run,
@@ -44,99 +61,106 @@ type feed struct {
 const prepareTime = 50 * time.Millisecond
 
 // newFeed starts to prepare conversations, beginning at position first of the runner's order. It returns when the
-// first ones are ready, and after prepareTime or when all of them are ready. count is the number of conversations that the phase starts, or 0 if it is unlimited.
+// first ones are ready, and after prepareTime or when all of them are ready. count is the number of conversations that
+// the phase starts, or 0 if it is unlimited.
 func (r *runner) newFeed(ctx context.Context, first, count int) *feed {
 	size := r.bodySize()
-	ahead := min(max(maxAheadBytes/size, minAhead), maxAhead)
-	if count > 0 {
-		ahead = min(ahead, count)
-	}
-
-	f := &feed{r: r, queue: make(chan chan prepared, ahead), quit: make(chan struct{})}
-	keep := r.conversations.Len()*size <= maxKeptBytes
-	type job struct {
-		index, url, model int
-		to                chan prepared
-	}
-
 	models := r.settings.models()
-	urls, mix := newRotation(r.settings.targetURLs(), r.settings.URLWeights), newRotation(models, r.settings.Models)
-	jobs := make(chan job)
-	ready := make(chan struct{}, ahead)
-
-	r.spawn(&f.wg, func() {
-		defer close(f.queue)
-		defer close(jobs)
-
-		for i := 0; count == 0 || i < count; i++ {
-			j := job{int(r.order[(first+i)%len(r.order)]), urls.next(), mix.next(), make(chan prepared, 1)}
-			select {
-			case f.queue <- j.to:
-			case <-f.quit:
-				return
-			}
-			select {
-			case jobs <- j:
-			case <-f.quit:
-				return
-			}
-		}
-	})
+	f := &feed{r: r, models: models, at: first, count: count, keep: r.conversations.Len()*size <= maxKeptBytes,
+		limit: min(max(maxAheadBytes/size, minAhead), maxAhead), mix: newRotation(models, r.settings.Models),
+		urls: newRotation(r.settings.targetURLs(), r.settings.URLWeights)}
+	f.room = sync.NewCond(&f.mu)
 
 	for range max(1, runtime.GOMAXPROCS(0)-1) {
 		r.spawn(&f.wg, func() {
-			for j := range jobs {
-				p := r.prepare(j.index, models[j.model], keep)
-				p.to = r.targets[j.url]
-				j.to <- p
-				select {
-				case ready <- struct{}{}:
-				default: // nothing waits for the first ones any more
-				}
+			for f.prepareNext(true) {
 			}
 		})
 	}
 
-	needed := min(ahead, max(2*r.width(), minAhead))
-	var enough <-chan time.Time
-	for i := range ahead {
-		if i == needed {
-			enough = time.After(prepareTime)
-		}
-		select {
-		case <-ready:
-		case <-enough:
-			return f
-		case <-ctx.Done():
-			return f
-		}
+	needed := max(2*r.width(), minAhead)
+	began := time.Now()
+	for i := 0; ctx.Err() == nil && (i < needed || time.Since(began) < prepareTime) && f.prepareNext(false); i++ {
 	}
-
 	return f
 }
 
-// next returns the next conversation. It returns false if ctx is done or all conversations were returned.
-func (f *feed) next(ctx context.Context) (p prepared, ok bool) {
-	select {
-	case to, more := <-f.queue:
-		if !more {
-			return p, false
-		}
-		select {
-		case p = <-to:
-			return p, true
-		case <-ctx.Done():
-		}
-	case <-ctx.Done():
+// prepareNext prepares one more conversation. If enough are prepared, it waits until there is room, or returns false.
+// It returns false too if there are no more, or if the feed is stopped.
+func (f *feed) prepareNext(wait bool) bool {
+	f.mu.Lock()
+	for wait && !f.stopped && len(f.ahead) >= f.limit {
+		f.room.Wait()
 	}
-	return p, false
+
+	var c *coming
+	if !f.stopped && len(f.ahead) < f.limit {
+		c = f.create()
+	}
+	if c != nil {
+		f.ahead = append(f.ahead, c)
+	}
+	f.mu.Unlock()
+
+	if c == nil {
+		return false
+	}
+	f.prepare(c)
+	return true
+}
+
+// create returns the next conversation, not yet prepared, or nil if there are no more. The caller holds the lock.
+func (f *feed) create() *coming {
+	if f.count > 0 && f.made == f.count {
+		return nil
+	}
+
+	order := f.r.order
+	c := &coming{index: int(order[(f.at+f.made)%len(order)]), url: f.urls.next(), model: f.mix.next(),
+		done: make(chan struct{})}
+	f.made++
+	return c
+}
+
+func (f *feed) prepare(c *coming) {
+	defer close(c.done) // after a panic, too
+	c.prepared = f.r.prepare(c.index, f.models[c.model], f.keep)
+	c.to = f.r.targets[c.url]
+}
+
+// next returns the next conversation, or nil if there are no more.
+func (f *feed) next() *prepared {
+	f.mu.Lock()
+	var c *coming
+	ready := len(f.ahead) > 0
+	if ready {
+		c, f.ahead[0] = f.ahead[0], nil
+		f.ahead = f.ahead[1:]
+	} else {
+		c = f.create()
+	}
+	if 2*len(f.ahead) < f.limit {
+		f.room.Broadcast()
+	}
+	f.mu.Unlock()
+
+	switch {
+	case c == nil:
+		return nil
+	case ready:
+		<-c.done
+	default:
+		f.prepare(c)
+	}
+	return &c.prepared
 }
 
 // stop ends the preparation.
 func (f *feed) stop() {
-	close(f.quit)
-	for range f.queue { // the senders have ended
-	}
+	f.mu.Lock()
+	f.stopped = true
+	f.room.Broadcast()
+	f.mu.Unlock()
 	f.wg.Wait()
 }
 

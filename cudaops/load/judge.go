@@ -121,7 +121,7 @@ func (s *slot) whole(res *http.Response) *aiperf.Failure {
 	}
 
 	c.Done = false // of streams only
-	s.chunk(&c, s.x.last)
+	s.chunk(&c, s.link.last)
 	return nil
 }
 

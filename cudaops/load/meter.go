@@ -12,8 +12,8 @@ import (
 type Client struct {
 	// CPUShare is the used fraction of the CPU time available to the process, from 0 to 1.
 	CPUShare float64
-	// SchedP99 is the 99th percentile of the time that runnable goroutines waited for a CPU, in ms. Time
-	// stamps may be late by this much.
+	// SchedP99 is the 99th percentile of the time that runnable goroutines waited for a CPU, in ms. Requests may be
+	// late by this much, and times of responses too if the kernel does not report when their data arrived.
 	SchedP99 float64
 	// PeakRSS is the peak memory of the process since its start in MiB, or 0 if unknown.
 	PeakRSS float64

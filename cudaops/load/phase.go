@@ -192,8 +192,8 @@ func (p *phase) begin() *session {
 		return nil // running conversations continue
 	}
 
-	next, ok := p.feed.next(p.cut)
-	if !ok {
+	next := p.feed.next()
+	if next == nil {
 		return nil
 	}
 	return &session{number: int(n - 1), conv: next.conv, body: next.body, to: next.to, model: next.model,

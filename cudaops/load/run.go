@@ -440,7 +440,7 @@ func (r *runner) width() int {
 func (r *runner) newSlot() *slot {
 	var seed [32]byte
 	_, _ = crand.Read(seed[:]) // never fails
-	return &slot{r: r, ids: rand.NewChaCha8(seed)}
+	return &slot{r: r, ids: rand.NewChaCha8(seed), link: link{now: r.now}}
 }
 
 // spawn is wg.Go that turns a panic into the end of the run. The process continues, because it may be doing

@@ -1,0 +1,95 @@
+package load
+
+import (
+	"encoding/binary"
+	"io"
+	"net"
+	"os"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// arrivals is a TCP connection whose reads come with the time when the kernel received the data. Unlike the time when
+// the read returns, it does not contain the wait of a goroutine for a processor.
+type arrivals struct {
+	*net.TCPConn
+	raw     syscall.RawConn
+	receive func(fd uintptr) bool // receiveOnce, bound once so that reads do not allocate
+
+	// In and out parameters of receive.
+	buf     []byte
+	n       int
+	err     error
+	at      int64 // Unix time in ns of the last data, or 0 if the kernel did not report it
+	control [64]byte
+}
+
+// withArrivals returns a connection that reports arrivals, or c if the kernel does not support it.
+func withArrivals(c net.Conn) net.Conn {
+	t, ok := c.(*net.TCPConn)
+	if !ok {
+		return c
+	}
+
+	raw, err := t.SyscallConn()
+	if err != nil {
+		return c
+	}
+
+	var failed error
+	err = raw.Control(func(fd uintptr) {
+		failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_TIMESTAMPNS_NEW, 1)
+	})
+	if err != nil || failed != nil {
+		return c
+	}
+
+	a := &arrivals{TCPConn: t, raw: raw}
+	a.receive = a.receiveOnce
+	return a
+}
+
+// arrived returns when the data of the last read arrived, as Unix time in ns. It is 0 if it is unknown.
+func (a *arrivals) arrived() int64 { return a.at }
+
+// Read implements net.Conn.
+func (a *arrivals) Read(b []byte) (int, error) {
+	a.buf, a.n, a.err, a.at = b, 0, nil, 0
+	err := a.raw.Read(a.receive)
+	a.buf = nil
+	switch {
+	case err != nil:
+		return 0, err
+	case a.err != nil:
+		return 0, &net.OpError{Op: "read", Net: "tcp", Source: a.LocalAddr(), Addr: a.RemoteAddr(),
+			Err: os.NewSyscallError("recvmsg", a.err)}
+	case a.n == 0 && len(b) > 0:
+		return 0, io.EOF
+	}
+	return a.n, nil
+}
+
+// receiveOnce reads without blocking. It returns false if there is nothing to read yet.
+func (a *arrivals) receiveOnce(fd uintptr) bool {
+	var control int
+	for {
+		a.n, control, _, _, a.err = unix.Recvmsg(int(fd), a.buf, a.control[:], unix.MSG_DONTWAIT)
+		if a.err != unix.EINTR {
+			break
+		}
+	}
+	if a.err == unix.EAGAIN {
+		return false
+	}
+
+	if a.err == nil && control > 0 {
+		header, data, _, err := unix.ParseOneSocketControlMessage(a.control[:control])
+		if err == nil && header.Type == unix.SO_TIMESTAMPNS_NEW && len(data) >= 16 {
+			// Seconds and nanoseconds in the byte order of the machine.
+			s, ns := binary.NativeEndian.Uint64(data), binary.NativeEndian.Uint64(data[8:])
+			a.at = int64(s)*1e9 + int64(ns)
+		}
+	}
+	return true
+}
