@@ -1,10 +1,10 @@
 package readback
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
-	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 
 	"aicplan/sink/base/fileutil"
@@ -39,32 +39,37 @@ func alone(dir string, o Options) (folder string, remove func(), err error) {
 	if err := os.Mkdir(folder, 0o700); err != nil {
 		return "", nil, err
 	}
-	// Symbolic links, because tables are large.
-	link := func(rel string) error {
-		at := filepath.Join(folder, filepath.FromSlash(rel))
-		if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
+	// Copies, because the package refuses tables that resolve to a place outside of the folder.
+	add := func(rel string) error {
+		from, to := filepath.Join(root, filepath.FromSlash(rel)), filepath.Join(folder, filepath.FromSlash(rel))
+		data, err := os.ReadFile(from)
+		if err != nil {
 			return err
 		}
-		err := os.Symlink(filepath.Join(root, filepath.FromSlash(rel)), at)
-		if errors.Is(err, fs.ErrExist) {
-			return nil // a folder of several tables
+		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
+			return err
+		}
+		return os.WriteFile(to, data, 0o600)
+	}
+	addFiles := func(rel string) error {
+		entries, err := os.ReadDir(filepath.Join(root, filepath.FromSlash(rel)))
+		for _, e := range entries {
+			if info, statErr := os.Stat(filepath.Join(root, filepath.FromSlash(rel), e.Name())); statErr == nil && info.Mode().IsRegular() {
+				err = cmp.Or(err, add(path.Join(rel, e.Name())))
+			}
 		}
 		return err
 	}
-	entries, err := os.ReadDir(root)
-	if err != nil {
+
+	if err := addFiles("."); err != nil {
 		return "", nil, err
 	}
-	for _, e := range entries {
-		if !e.IsDir() {
-			if err := link(e.Name()); err != nil {
-				return "", nil, err
-			}
-		}
-	}
+
+	folders := map[string]bool{}
 	for _, e := range scan.Entries {
-		if o.reads(e) {
-			if err := link(e.Dir()); err != nil {
+		if o.reads(e) && !folders[e.Dir()] {
+			folders[e.Dir()] = true
+			if err := addFiles(e.Dir()); err != nil {
 				return "", nil, err
 			}
 		}

@@ -36,6 +36,10 @@ func TestEveryTableHasAQuery(t *testing.T) {
 				}
 			}
 		}
+		if _, ok := row["geometry"]; ok {
+			row["geometry"], row["component"] = "{}", "attention"
+		}
+
 		for _, axis := range axes {
 			if _, ok := row[axis]; !ok {
 				t.Errorf("%s has no column %s to ask beside", name, axis)
@@ -55,7 +59,7 @@ class Words:
 for q in json.load(sys.stdin):
     try:
         name, values = arguments(q["table"], q["row"], Words())
-        if name not in CLASSES: print(q["table"], "asks for", name)
+        if name not in CLASSES and name not in COMPONENTS: print(q["table"], "asks for", name)
     except Exception as err:
         print(q["table"], repr(err))
 `

@@ -88,8 +88,14 @@ class Engine:
         name, v = arguments(table, row, self.common)
         at = {"is_context": True, "batch_size": 1, "s": 1, "prefix": 0, "x": None}
         at.update(v.get("at", {}))
-        file, kind = CLASSES[name]
-        op = fitting(getattr(module("operations." + file), kind), dict(v, name=name, scale_factor=1.0))
+
+        if name in COMPONENTS:
+            native = importlib.import_module(PACKAGES[package_name][0].partition(".")[0] + "._native")
+            op = native.op_from_spec_json(json.dumps({v["kind"]: dict(v["geometry"], name=name, measured=[])}))
+        else:
+            file, kind = CLASSES[name]
+            op = fitting(getattr(module("operations." + file), kind), dict(v, name=name, scale_factor=1.0))
+
         return float(self.handle.evaluate_ops_json(self.build([op]), **at)[0][1])
 
 
@@ -101,6 +107,12 @@ CLASSES = {
     "mla_bmm": ("mla", "MLABmm"), "context_mla_module": ("mla", "MLAModule"), "generation_mla_module": ("mla", "MLAModule"),
     "mamba2": ("mamba", "Mamba2Kernel"), "gdn": ("mamba", "GDNKernel"), "kda": ("mamba", "KDAKernel"), "mhc_module": ("dsv4", "DeepSeekV4MHCModule"),
     "moe_a2a": ("moe_comm", "MoEAllToAll"), "dsv4_megamoe_module": ("dsv4", "DeepSeekV4MegaMoEModule"), "context_dsa_module": ("dsa", "ContextDSAModule"), "generation_dsa_module": ("dsa", "GenerationDSAModule"),
+}
+
+# Tables whose rows describe an operation of the engine in full: its kind for each component.
+COMPONENTS = {
+    "glm53_attention_module": {"attention": "Glm53Attention"},
+    "dsv41_module": {"attention": "Dsv41Attention", "linear": "Dsv41Linear", "engram": "Dsv41Engram", "mhc": "Dsv41Mhc"},
 }
 
 
@@ -144,6 +156,10 @@ def arguments(table, r, common):
         v = cached(r, common, r["isl"] if context else r["isl"] + r["step"], context, r["step"] if context else 0)
         v.update(modes(r, common), architecture=r["architecture"])
         return "context_dsa_module" if context else "generation_dsa_module", v
+    if stem in COMPONENTS:
+        geometry = json.loads(r["geometry"])
+        at = {"is_context": geometry.get("is_context", True), "batch_size": r["batch_size"], "s": r["x"], "prefix": r["prefix"], "x": r["x"]}
+        return stem, {"kind": COMPONENTS[stem][r["component"]], "geometry": geometry, "at": at}
     if table in ("mamba2_perf", "gdn_perf", "kda_perf"):
         if r["phase"] == "verify":
             raise NoQuery()

@@ -232,3 +232,38 @@ func TestRowsThatAreNoTimes(t *testing.T) {
 		}
 	}
 }
+
+// TestRowsThatDescribeAnOperation checks that rows with a geometry are asked about as the operation of the
+// engine that they describe.
+func TestRowsThatDescribeAnOperation(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	at := filepath.Join(dir, "data", "h200_sxm", "sglang", "0.5.20")
+	if err := os.MkdirAll(at, 0o755); err != nil {
+		t.Fatal(err)
+	}
+
+	text := "component,geometry,batch_size,prefix,x,latency,kernel_source,measurement_scope\n"
+	for _, x := range []string{"1", "8"} {
+		text += `linear,"{""k"":64,""n"":128}",1,0,` + x + ",0." + x + ",nvjet,local_compute\n"
+	}
+	text += `router,"{""k"":64}",1,0,1,0.1,nvjet,local_compute` + "\n"
+	for name, content := range map[string]string{
+		filepath.Join(at, "dsv41_module_perf.txt"): text, filepath.Join(dir, "h200_sxm.yaml"): "data_dir: data/h200_sxm\n",
+	} {
+		if err := os.WriteFile(name, []byte(content), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+
+	o := options(pythonWith(t, "testdata/new"), "")
+	o.Backend, o.Version = "sglang", "0.5.20"
+	r, err := Run(t.Context(), dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Three rows and a place beside each; the package has no operation for a router.
+	if got := find(t, r, "dsv41_module_perf"); got.Queries != 6 || got.Answered != 4 || got.Exact != 2 || got.Asked != 3 {
+		t.Errorf("%+v", got)
+	}
+}

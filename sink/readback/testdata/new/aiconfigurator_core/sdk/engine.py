@@ -30,6 +30,9 @@ class EngineHandle:
         if self.rows is None:
             return [("op", 42.0)]
         q = json.loads(ops)[0]
+        if "geometry" in q:
+            same = [r for r in self.rows if r.get("geometry") == q["geometry"] and r["prefix"] == str(prefix)]
+            return [("op", float(min(same, key=lambda r: abs(int(r["x"]) - x))["latency"]))]
         if "n" in q:
             rows = [r for r in self.rows if r.get("n") == str(q["n"])]
             near = min(rows, key=lambda r: abs(int(r["m"]) - x))
