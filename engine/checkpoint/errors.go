@@ -37,17 +37,9 @@ func (e *FormatError) Error() string {
 type CorruptError struct {
 	Path   string
 	Detail string
-	// MovedTo is the path that the damaged file was moved to. It is empty if the file was not moved.
-	MovedTo string
 }
 
-func (e *CorruptError) Error() string {
-	msg := fmt.Sprintf("%s is corrupt: %s", e.Path, e.Detail)
-	if e.MovedTo != "" {
-		msg += "; put aside as " + e.MovedTo
-	}
-	return msg
-}
+func (e *CorruptError) Error() string { return fmt.Sprintf("%s is corrupt: %s", e.Path, e.Detail) }
 
 // Unwrap lets errors.Is find ErrCorrupt.
 func (e *CorruptError) Unwrap() error { return ErrCorrupt }

@@ -91,8 +91,9 @@ func (d *differ) vanished(path string, v any) { d.add(path, "removed (was %s)", 
 // by position.
 func (d *differ) lists(path string, a, b []any) {
 	if na, nb := named(a), named(b); na != nil && nb != nil {
+		before := len(d.lines)
 		d.objects(path, na, nb)
-		if order(a) != order(b) && canon(sortedKeys(na)) == canon(sortedKeys(nb)) {
+		if len(d.lines) == before && canon(a) != canon(b) {
 			d.add(path, "in another order")
 		}
 		return
@@ -195,22 +196,6 @@ func nameOf(v any) string {
 	return ""
 }
 
-func order(list []any) string {
-	names := make([]string, len(list))
-	for i, v := range list {
-		names[i] = nameOf(v)
-	}
-	return strings.Join(names, "\x00")
-}
-
-func sortedKeys(m map[string]any) []any {
-	var out []any
-	for _, k := range slices.Sorted(maps.Keys(m)) {
-		out = append(out, k)
-	}
-	return out
-}
-
 func scalars(list []any) bool {
 	for _, v := range list {
 		switch v.(type) {
@@ -222,12 +207,13 @@ func scalars(list []any) bool {
 	return true
 }
 
+// canon returns a decoded value as JSON.
 func canon(v any) string {
-	b, err := appendCanonical(nil, v)
+	_, canonical, err := Key(v)
 	if err != nil {
-		return fmt.Sprint(v) // a number out of range; its text is as exact
+		return fmt.Sprint(v) // cannot happen: the value was JSON
 	}
-	return string(b)
+	return string(canonical)
 }
 
 // join appends a member to a path: "a.b", or `a["b c"]` if the key needs quotes.

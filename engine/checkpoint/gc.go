@@ -236,7 +236,7 @@ func changedBefore(d fs.DirEntry, patience time.Duration) bool {
 	return err == nil && time.Since(info.ModTime()) > patience
 }
 
-// strays lists leftover temporary files and damaged objects that were put aside.
+// strays lists leftover temporary files and damaged objects.
 func (s *Store) strays() ([]Removed, error) {
 	var out []Removed
 	err := filepath.WalkDir(s.dir, func(path string, d fs.DirEntry, err error) error {
@@ -256,8 +256,8 @@ func (s *Store) strays() ([]Removed, error) {
 		case filepath.Dir(path) == s.path("hosts") && strings.HasSuffix(d.Name(), ".tmp") &&
 			changedBefore(d, hostPatience):
 			out = append(out, removed(path, "left by a start of a worker that did not finish"))
-		case filepath.Dir(path) == s.path("objects", "corrupt"):
-			out = append(out, removed(path, "a damaged object that was put aside"))
+		case filepath.Dir(filepath.Dir(path)) == s.path("objects") && strings.HasSuffix(path, corruptSuffix):
+			out = append(out, removed(path, "a damaged object"))
 		}
 
 		return nil

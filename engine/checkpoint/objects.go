@@ -159,7 +159,7 @@ func fileDigest(path string) (string, error) {
 
 // GetBytes reads an object and verifies its digest. The error is ErrMissing if the object does not
 // exist. If it is damaged, the error is ErrCorrupt and is reported to Options.Warn; unless the store is
-// read-only, the object is moved to objects/corrupt.
+// read-only, the object gets the suffix of corruptSuffix and is missing from then on.
 func (s *Store) GetBytes(digest string) ([]byte, error) {
 	path, err := s.ObjectPath(digest)
 	if err != nil {
@@ -174,25 +174,19 @@ func (s *Store) GetBytes(digest string) ([]byte, error) {
 		return nil, fileutil.Explain("read", path, err)
 	}
 	if got := Digest(data); got != digest {
-		return nil, s.putAside(path, fmt.Sprintf("its %d bytes have the digest %s", len(data), short(got)))
+		err := &CorruptError{Path: path, Detail: fmt.Sprintf("its %d bytes have the digest %s", len(data), short(got))}
+		if !s.readOnly {
+			_ = s.files.Rename(path, path+corruptSuffix) // if this fails, the next reader reports it again
+		}
+		s.warn(err.Error() + "; it is treated as missing")
+		return nil, err
 	}
 
 	return data, nil
 }
 
-// putAside moves a damaged object to objects/corrupt unless the store is read-only, and reports it.
-func (s *Store) putAside(path, detail string) error {
-	ce := &CorruptError{Path: path, Detail: detail}
-	if !s.readOnly {
-		aside := s.path("objects", "corrupt", filepath.Base(path)+"-"+randomHex(6))
-		if err := s.mkdir(filepath.Dir(aside)); err == nil && s.files.Rename(path, aside) == nil {
-			ce.MovedTo = aside
-		}
-	}
-
-	s.warn(ce.Error() + "; it is treated as missing")
-	return ce
-}
+// corruptSuffix ends the names of damaged objects.
+const corruptSuffix = ".corrupt"
 
 // HasObject reports whether an object exists. It does not read the object.
 func (s *Store) HasObject(digest string) bool {

@@ -434,7 +434,7 @@ func TestWarmPool(t *testing.T) {
 func TestVersionsAreLabelledWhenTheyAreNotTheKey(t *testing.T) {
 	b := newBench(t, plain)
 	out := b.must(`environment = ["framework", "device", "gonum"]`, stage.StatusOK)
-	if v := texts(t, out.Data, "table", "version"); v[0] != "0.0.0-test" {
+	if v := texts(t, out.Data, "table", "version"); v[0] != "gonum-0.0.0-test" {
 		t.Errorf("version %q", v[0])
 	}
 	if got := slices.Sorted(maps.Keys(out.Data.Info.Env)); !slices.Contains(got, "gonum") {
