@@ -11,7 +11,7 @@ import (
 )
 
 type traceCmd struct {
-	Files []string `arg:"" name:"file" help:"Traces: Kineto or Chrome JSON, plain, gzip or zstd; CSV of nsys stats: cuda_gpu_trace, cuda_kern_exec_trace, or the sums of cuda_gpu_kern_sum. One file a rank."`
+	Files []string `arg:"" name:"file" help:"Traces: Kineto or Chrome JSON, plain, gzip or zstd; SQLite exports of nsys; CSV of nsys stats: cuda_gpu_trace, cuda_kern_exec_trace, or the sums of cuda_gpu_kern_sum. One file per rank, or a merged one."`
 	Rules string   `help:"CSV of rules, tried before the built-in ones: kind,regular expression,origin; the kind compute takes kernels out." placeholder:"FILE" type:"path"`
 	Top   int      `help:"Kernels to list by time." default:"10" placeholder:"N"`
 	Steps int      `help:"Steps to list." default:"10" placeholder:"N"`
@@ -23,10 +23,10 @@ func (traceCmd) Help() string {
 	return `Examples:
   aicplan trace kineto_trace_0.json.gz
   aicplan trace --json traces/*.pt.trace.json.gz
-  nsys stats --report cuda_gpu_trace --format csv r.nsys-rep > r.csv && aicplan trace r.csv
+  nsys export --type sqlite --output r.sqlite r.nsys-rep && aicplan trace r.sqlite
 
-Exit code 1 when a file cannot be read or has no kernels in it; what the other
-files say is printed all the same.`
+The exit code is 1 if a file cannot be read or has no kernels. The figures of
+the other files are printed.`
 }
 
 // Run reads traces and prints the share of time spent in communication.
@@ -120,11 +120,20 @@ func (c *traceCmd) view(a *app, r *trace.Analysis) {
 	row("overlap", r.OverlapNs, "of comm: compute runs at the same time")
 	row("exposed", r.ExposedCommNs, "of comm: nothing else runs")
 	row("idle", r.IdleNs, "no kernel runs")
+	if r.CopyNs != nil {
+		row("copies", r.CopyNs, "a copy or memset runs")
+	}
 	if r.WaitNs != nil {
 		row("waiting", r.WaitNs, "its collectives took longer than the quickest rank's")
 	}
 
 	a.indented(t)
+	if r.SMCoverage != nil {
+		fmt.Fprintf(w, "\n  SM coverage: %.1f %% of the SMs have a block of the running kernel\n", *r.SMCoverage)
+	}
+	if r.Imbalance != nil {
+		fmt.Fprintf(w, "  load imbalance: the busiest rank is busy %.3f times as long as the least busy one\n", *r.Imbalance)
+	}
 	traceCollectives(a, r)
 	c.steps(a, r)
 	traceTop(a, r)

@@ -42,6 +42,16 @@ type Analysis struct {
 	// the collectives that are present on all compared ranks. It is null for a single file.
 	WaitNs *int64 `json:"wait_ns"`
 
+	// Imbalance is the largest busy time of the compared ranks, divided by the smallest. It is null for a
+	// single rank.
+	Imbalance *float64 `json:"load_imbalance"`
+
+	// CopyNs is the time in which at least one copy or memset runs. It is null if the file does not record
+	// them. SMCoverage is the mean share of SMs with a block of the kernel, weighted by duration, in percent.
+	// It is null if no kernel has a grid, or the number of SMs is unknown.
+	CopyNs     *int64   `json:"copy_union_ns"`
+	SMCoverage *float64 `json:"sm_coverage_pct"`
+
 	// calls are the durations of the collectives in order, for Align.
 	calls map[callKey][]int64
 	cut   bool
@@ -91,11 +101,11 @@ type Collective struct {
 	BusbwP50 *float64 `json:"busbw_p50_gbps"`
 }
 
-// RuleShare is the share of kernel time that a rule classified as communication. It helps to detect wrong
-// classifications.
+// RuleShare is the share of kernel time that a rule, or the trace itself, classified as communication. It
+// helps to detect wrong classifications.
 type RuleShare struct {
 	Kind     string  `json:"kind"`
-	Regexp   string  `json:"regexp"`
+	Regexp   string  `json:"regexp"` // "" if the trace names the collective
 	Origin   string  `json:"origin,omitempty"`
 	Count    int64   `json:"count"`
 	SumNs    int64   `json:"sum_ns"`
@@ -122,6 +132,8 @@ func (r *recording) results(file, format string, top int) []*Analysis {
 		}
 	}
 
+	r.calls.flush(r)
+	r.order = slices.DeleteFunc(r.order, func(key string) bool { return r.devices[key].kernels == 0 })
 	if len(r.order) == 0 {
 		out := blank("")
 		out.Error = "no kernel of a device is in it: was the profiler started without GPU activities, or in another process than the one that runs the kernels?"
@@ -135,15 +147,16 @@ func (r *recording) results(file, format string, top int) []*Analysis {
 	}
 
 	var out []*Analysis
-	for _, id := range r.order {
-		res := blank(id)
+	for _, key := range r.order {
+		d := r.devices[key]
+		res := blank(r.label(d))
+		res.Rank = r.rankOf(d)
+		out = append(out, res)
 		if r.summary {
-			r.sums(res, r.devices[id], top)
-			out = append(out, res)
+			r.sums(res, d, top)
 			continue
 		}
-		r.evaluate(res, r.devices[id], r.steps(id), top)
-		out = append(out, res)
+		r.evaluate(res, d, r.steps(d), top)
 	}
 
 	for _, res := range out {
@@ -194,10 +207,10 @@ func (r *recording) sums(res *Analysis, d *device, top int) {
 	var comm int64
 
 	for _, n := range d.names {
-		if n.rule < 0 {
+		if n.kind == "" {
 			continue
 		}
-		kind := r.rules[n.rule].Kind
+		kind := n.kind
 		if byKind[kind] == nil {
 			byKind[kind] = &Collective{Kind: kind}
 		}
@@ -228,12 +241,12 @@ func (r *recording) evaluate(res *Analysis, d *device, steps []span, top int) {
 			continue
 		}
 		last = k
-		rule := d.names[k.name].rule
-		whole.add(k, rule >= 0)
-		byStep.add(k, rule >= 0)
+		kind := d.names[k.name].kind
+		whole.add(k, kind != "")
+		byStep.add(k, kind != "")
 		phases.add(k)
-		if rule >= 0 {
-			calls.add(r.rules[rule].Kind, k)
+		if kind != "" {
+			calls.add(kind, k)
 		}
 	}
 
@@ -242,6 +255,18 @@ func (r *recording) evaluate(res *Analysis, d *device, steps []span, top int) {
 	idle := span - busy
 	res.SpanNs, res.BusyNs, res.IdleNs, res.Parts = &span, &busy, &idle, whole.parts()
 	res.Collectives, res.calls = calls.finish(), calls.times
+	if r.copying {
+		var copying covered
+		slices.SortFunc(d.copies, func(a, b interval) int { return cmp.Compare(a.start, b.start) })
+		for _, iv := range d.copies {
+			copying.add(iv)
+		}
+		res.CopyNs = &copying.length
+	}
+	if d.covered > 0 {
+		pct := 100 * d.coverage / d.covered
+		res.SMCoverage = &pct
+	}
 	r.names(res, d, top)
 	res.PerStep = byStep.finish()
 	res.Phases = phases.finish()
@@ -317,7 +342,7 @@ func busFactor(kind string, n float64) float64 {
 	switch kind {
 	case "all_reduce":
 		return 2 * (n - 1) / n
-	case "all_gather", "reduce_scatter", "alltoall":
+	case "all_gather", "reduce_scatter", "alltoall", "gather", "scatter":
 		return (n - 1) / n
 	}
 	return 1
@@ -330,29 +355,38 @@ func (r *recording) names(res *Analysis, d *device, top int) {
 		total = plus(total, n.sum)
 	}
 
-	shares := make([]RuleShare, len(r.rules))
+	type told struct {
+		rule int
+		kind string
+	}
+	shares := map[told]*RuleShare{}
 	for i, n := range d.names {
-		sums[i] = KernelTime{Name: n.name, Kind: Compute, Count: n.count, SumNs: n.sum}
-		if n.rule < 0 {
+		sums[i] = KernelTime{Name: n.name, Kind: cmp.Or(n.kind, Compute), Count: n.count, SumNs: n.sum}
+		if n.kind == "" {
 			continue
 		}
-		rule := r.rules[n.rule]
-		sums[i].Kind = rule.Kind
-		s := &shares[n.rule]
-		if s.Count == 0 {
-			s.Kind, s.Regexp, s.Origin, s.Example = rule.Kind, rule.Regexp.String(), rule.Origin, n.name
+
+		s := shares[told{n.rule, n.kind}]
+		if s == nil {
+			s = &RuleShare{Kind: n.kind, Origin: "named by the trace", Example: n.name}
+			if n.rule >= 0 {
+				s.Regexp, s.Origin = r.rules[n.rule].Regexp.String(), r.rules[n.rule].Origin
+			}
+			shares[told{n.rule, n.kind}] = s
 		}
-		s.Count += sums[i].Count
-		s.SumNs = plus(s.SumNs, sums[i].SumNs)
+		s.Count += n.count
+		s.SumNs = plus(s.SumNs, n.sum)
+		if total > 0 {
+			s.SharePct = 100 * float64(s.SumNs) / float64(total)
+		}
 	}
 
 	res.Rules = []RuleShare{}
-	for _, s := range shares {
-		if s.Count > 0 {
-			if total > 0 {
-				s.SharePct = 100 * float64(s.SumNs) / float64(total)
-			}
-			res.Rules = append(res.Rules, s)
+	for _, key := range slices.SortedFunc(maps.Keys(shares), func(a, b told) int {
+		return cmp.Or(cmp.Compare(a.rule, b.rule), cmp.Compare(a.kind, b.kind))
+	}) {
+		if s := shares[key]; s.Count > 0 {
+			res.Rules = append(res.Rules, *s)
 		}
 	}
 

@@ -173,7 +173,7 @@ func TestOtherFiles(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
 		{"t.json.gz", "PK\x03\x04xxx", "zip archive"},
 		{"t.json", packed16("[]"), "UTF-16"},
-		{"r.sqlite", "SQLite format 3\x00xx", "nsys stats --report cuda_gpu_trace"},
+		{"r.sqlite", "SQLite format 3\x00xx", "which is read from a file only"},
 		{"r.nsys-rep", "xxxx", "report of nsys"},
 		{"r.qdstrm", "xxxx", "QdstrmImporter"},
 		{"r.csv", "Processing [r.sqlite] with [cuda_gpu_trace.py]... \nSKIPPED: r.sqlite does not contain CUDA trace data.\n", "nothing to report: r.sqlite does not contain CUDA trace data."},

@@ -29,11 +29,14 @@ type span struct {
 	name   string
 	onGPU  bool   // projected onto the device by the profiler
 	device string // device of the projection, or ""
+	pid    string // process id of the range as written in the file
 }
 
-// device collects the kernels of one device. They are packed, because a trace may have millions of them.
+// device collects the kernels of one device of one process. They are packed, because a trace may have
+// millions of them.
 type device struct {
 	id      string
+	pid     string           // process id of its kernels as written in the file
 	index   map[string]int32 // kernel name -> names
 	names   []kernelName
 	groups  []string // process groups; the first has no name
@@ -44,12 +47,17 @@ type device struct {
 	recent      []kernel // kernels that are not packed yet
 	runs        []packed
 	calls       map[callKey]int
+	copies      []interval // copies and memsets
+
+	// coverage is the sum of duration and share of SMs with a block, covered the sum of these durations.
+	coverage, covered float64
 }
 
-// kernelName is a distinct kernel name with its rule.
+// kernelName is a distinct kernel name with its kind.
 type kernelName struct {
 	name  string
-	rule  int // index of the rule, -1 for compute
+	kind  string // of collective, or "" for compute
+	rule  int    // index of the rule that told the kind, or -1
 	count int64
 	sum   int64 // sum of the durations
 }
@@ -71,6 +79,8 @@ type recording struct {
 	wrong   error // error of the first broken event
 	twice   int64 // duplicate kernels
 	meta    Meta
+	calls   calls
+	copying bool   // the file records copies
 	cut     string // why the file is truncated, or ""
 	behind  string // what follows after the trace, or ""
 	summary bool   // the file contains only sums over kernels
@@ -80,15 +90,17 @@ func newRecording(rules Rules) *recording {
 	return &recording{rules: rules, classes: map[string]int{}, devices: map[string]*device{}}
 }
 
-func (r *recording) device(id string) *device {
-	d := r.devices[id]
+// device returns the device with an id of a process. Processes with one visible GPU each use the same id.
+func (r *recording) device(id, pid string) *device {
+	key := id + "\x00" + pid
+	d := r.devices[key]
 	if d == nil {
 		d = &device{
-			id: id, index: map[string]int32{}, groups: []string{""}, groupOf: map[string]int32{"": 0},
+			id: id, pid: pid, index: map[string]int32{}, groups: []string{""}, groupOf: map[string]int32{"": 0},
 			first: math.MaxInt64, last: math.MinInt64, calls: map[callKey]int{},
 		}
-		r.devices[id] = d
-		r.order = append(r.order, id)
+		r.devices[key] = d
+		r.order = append(r.order, key)
 	}
 	return d
 }
@@ -112,47 +124,72 @@ func plus(a, b int64) int64 {
 	return a + b
 }
 
-// nameOf returns the index of a kernel's name and adds the name if it is new.
-func (r *recording) nameOf(d *device, name []byte) int32 {
-	i, ok := d.index[string(name)]
+// ruleOf returns the index of the first rule that matches a kernel's name, or -1.
+func (r *recording) ruleOf(name []byte) int {
+	rule, known := r.classes[string(name)]
+	if !known {
+		rule = r.rules.match(strings.ToValidUTF8(string(name), "\uFFFD"))
+		r.classes[string(name)] = rule
+	}
+	return rule
+}
+
+// nameOf returns the index of a kernel's name and adds the name if it is new. told is the kind that the
+// trace itself states, or "". It overrides the kind of the rules, except of those that exclude a kernel.
+func (r *recording) nameOf(d *device, name []byte, told string) int32 {
+	if told != "" {
+		if rule := r.ruleOf(name); rule >= 0 && (r.rules[rule].Kind == Compute || r.rules[rule].Kind == told) {
+			told = ""
+		}
+	}
+
+	i, ok := int32(0), false
+	if told == "" {
+		i, ok = d.index[string(name)]
+	} else {
+		i, ok = d.index[told+"\x00"+string(name)]
+	}
 	if ok {
 		return i
 	}
 
-	text := strings.ToValidUTF8(string(name), "\uFFFD")
-	rule, known := r.classes[text]
-	if !known {
-		if rule = r.rules.match(text); rule >= 0 && r.rules[rule].Kind == Compute {
-			rule = -1
-		}
-		r.classes[text] = rule
+	n := kernelName{name: strings.ToValidUTF8(string(name), "\uFFFD"), kind: told, rule: r.ruleOf(name)}
+	switch {
+	case n.rule >= 0 && r.rules[n.rule].Kind == Compute:
+		n.kind, n.rule = "", -1
+	case told != "":
+		n.rule = -1
+	case n.rule >= 0:
+		n.kind = r.rules[n.rule].Kind
 	}
 
 	i = int32(len(d.names))
-	d.names = append(d.names, kernelName{name: text, rule: rule})
-	d.index[string(name)] = i
+	d.names = append(d.names, n)
+	if told != "" {
+		told += "\x00"
+	}
+	d.index[told+string(name)] = i
 
 	return i
 }
 
-// add records an execution of a kernel. mark identifies its launch, group is the process group of a
+// add records an execution of a kernel. mark identifies its launch. of is what the trace states about a
 // collective.
-func (r *recording) add(d *device, name []byte, iv interval, mark uint16, dt detail, group string) {
-	i := r.nameOf(d, name)
+func (r *recording) add(d *device, name []byte, iv interval, mark uint16, of collective) {
+	i := r.nameOf(d, name, of.kind)
 	n := &d.names[i]
 	n.count++
 	n.sum = plus(n.sum, iv.end-iv.start)
 
-	if n.rule >= 0 {
-		g, ok := d.groupOf[group]
+	var dt detail
+	if n.kind != "" {
+		g, ok := d.groupOf[of.group]
 		if !ok {
 			g = int32(len(d.groups))
-			d.groups, d.groupOf[group] = append(d.groups, group), g
+			d.groups, d.groupOf[of.group] = append(d.groups, of.group), g
 		}
-		dt.group = g
-		d.calls[callKey{r.rules[n.rule].Kind, group}]++
-	} else {
-		dt = detail{}
+		dt = detail{group: g, size: of.size, bytes: of.bytes}
+		d.calls[callKey{n.kind, of.group}]++
 	}
 
 	d.kernels++
@@ -192,8 +229,52 @@ func markOf(stream, launch []byte) uint16 {
 	return uint16(h%values) + 1
 }
 
+// label returns the device as results show it. Devices of several processes that use the same id are told
+// apart by the process.
+func (r *recording) label(d *device) string {
+	for _, other := range r.devices {
+		if other != d && other.id == d.id && other.kernels > 0 {
+			return d.id + " of " + d.pid
+		}
+	}
+	return d.id
+}
+
+// rankOf returns the rank of a device, or nil if it is unknown. The file's rank belongs to its only device. A
+// merged file has the devices of several ranks: the process ids contain the ranks, or the devices are those
+// of all ranks in order.
+func (r *recording) rankOf(d *device) *int {
+	with := 0
+	inOrder := true
+	for _, other := range r.devices {
+		if other.kernels == 0 {
+			continue
+		}
+		with++
+		n := number(other.id)
+		inOrder = inOrder && n != nil && r.meta.WorldSize != nil && *n >= 0 && *n < *r.meta.WorldSize
+	}
+
+	if with == 1 {
+		return r.meta.Rank
+	}
+	if rank := RankOfName(d.pid); rank != nil {
+		return rank
+	}
+	if inOrder && r.label(d) == d.id && with == *r.meta.WorldSize {
+		return number(d.id)
+	}
+	return nil
+}
+
+// cover records that a kernel of the given duration had a block on a share of the SMs.
+func (d *device) cover(iv interval, share float64) {
+	d.coverage += min(share, 1) * float64(iv.end-iv.start)
+	d.covered += float64(iv.end - iv.start)
+}
+
 // addMany records n executions of a kernel of which only the total time is known.
 func (r *recording) addMany(d *device, name []byte, n, sum int64) {
-	of := &d.names[r.nameOf(d, name)]
+	of := &d.names[r.nameOf(d, name, "")]
 	of.count, of.sum, d.kernels = plus(of.count, n), plus(of.sum, sum), plus(d.kernels, n)
 }

@@ -25,6 +25,7 @@ const maxRanges = 1 << 20
 func readKineto(r io.Reader, rec *recording) error {
 	s := newScanner(r)
 	found := false
+	rec.copying = true
 
 	switch s.token() {
 	case '[':
@@ -226,10 +227,11 @@ func (e *eventReader) event(obj []byte) error {
 
 		case "cat":
 			cat = unquote(v)
-			return !ignorable(cat)
+			return !e.ignorable(cat, name)
 
 		case "name":
 			name = v
+			return cat == nil || !e.ignorable(cat, name)
 
 		case "pid":
 			pid = v
@@ -254,13 +256,13 @@ func (e *eventReader) event(obj []byte) error {
 		return err
 	}
 
-	if ignorable(cat) {
+	if e.ignorable(cat, name) {
 		return nil
 	}
 
 	switch string(ph) {
 	case "X":
-		return e.complete(cat, name, pid, args, ts, dur)
+		return e.complete(cat, name, pid, tid, args, ts, dur)
 
 	case "B":
 		if !isKernel(cat) && !isRange(cat) {
@@ -284,7 +286,7 @@ func (e *eventReader) event(obj []byte) error {
 		b := stack[len(stack)-1]
 		e.open[key] = stack[:len(stack)-1]
 		if t, err := nanoseconds(ts); err == nil && b.timed && usable(b.ts, t-b.ts) {
-			e.take([]byte(b.cat), []byte(b.name), pid, b.args, interval{b.ts, t})
+			e.take([]byte(b.cat), []byte(b.name), pid, tid, b.args, interval{b.ts, t})
 		} else {
 			e.untimed([]byte(b.cat), []byte(b.name))
 		}
@@ -293,19 +295,26 @@ func (e *eventReader) event(obj []byte) error {
 	return nil
 }
 
-func (e *eventReader) complete(cat, name, pid, args, ts, dur []byte) error {
-	if !isKernel(cat) && !isRange(cat) {
+func (e *eventReader) complete(cat, name, pid, tid, args, ts, dur []byte) error {
+	start, errStart := nanoseconds(ts)
+	if isLaunch(cat) {
+		if errStart == nil {
+			e.rec.calls.launch(string(pid)+" "+string(tid), start, string(member(args, "correlation")))
+		}
 		return nil
 	}
 
-	start, errStart := nanoseconds(ts)
+	if !isKernel(cat) && !isRange(cat) && !isCopy(cat) && string(cat) != "cpu_op" {
+		return nil
+	}
+
 	d, errDur := nanoseconds(dur)
 	if errStart != nil || errDur != nil || !usable(start, d) {
 		e.untimed(cat, name)
 		return nil
 	}
 
-	e.take(cat, name, pid, args, interval{start, start + d})
+	e.take(cat, name, pid, tid, args, interval{start, start + d})
 	return nil
 }
 
@@ -328,28 +337,80 @@ func (e *eventReader) close() {
 	}
 }
 
-func (e *eventReader) take(cat, name, pid, args []byte, iv interval) {
+func (e *eventReader) take(cat, name, pid, tid, args []byte, iv interval) {
 	text := decoded(name)
-	if !isKernel(cat) {
-		if n := string(text); isStep(n) && len(e.rec.ranges) < maxRanges {
-			s := span{interval: iv, name: n, onGPU: bytes.HasPrefix(cat, []byte("gpu_"))}
-			if s.onGPU {
-				s.device, _, _, _ = kernelArgs(args, pid)
-			}
-			e.rec.ranges = append(e.rec.ranges, s)
-		}
+	if !isKernel(cat) && !isCopy(cat) {
+		e.takeRange(cat, text, pid, tid, args, iv)
 		return
 	}
 
-	id, mark, dt, group := kernelArgs(args, pid)
-	e.rec.add(e.rec.device(id), text, iv, mark, dt, group)
+	a := readArgs(args, pid)
+	d := e.rec.device(a.device, string(decoded(pid)))
+	if isCopy(cat) {
+		d.copies = append(d.copies, iv)
+		return
+	}
+
+	if a.blocks >= 0 {
+		d.cover(iv, a.blocks)
+	}
+
+	c := &e.rec.calls
+	if a.kind == "" && c.any() && e.rec.ruleOf(text) >= 0 {
+		c.pending = append(c.pending, launched{d: d, name: bytes.Clone(text), iv: iv, mark: a.mark,
+			correlation: string(a.correlation)})
+		return
+	}
+	e.rec.add(d, text, iv, a.mark, a.collective)
 }
 
-// ignorable reports whether events of the category can be skipped. They make up most of a trace with
-// stacks.
-func ignorable(cat []byte) bool {
+// takeRange records a range of the host or its projection onto a device.
+func (e *eventReader) takeRange(cat, name, pid, tid, args []byte, iv interval) {
+	onGPU := bytes.HasPrefix(cat, []byte("gpu_"))
+	if isCall(name) && !onGPU {
+		of := readArgs(args, pid).collective
+		if kind, ok := bytes.CutPrefix(name, ncclRange); ok {
+			of = collective{kind: kindOf(string(kind))}
+		}
+		e.rec.calls.add(string(pid)+" "+string(tid), iv, of)
+		return
+	}
+
+	if n := string(name); isStep(n) && len(e.rec.ranges) < maxRanges {
+		s := span{interval: iv, name: n, onGPU: onGPU, pid: string(decoded(pid))}
+		if onGPU {
+			s.device = readArgs(args, pid).device
+		}
+		e.rec.ranges = append(e.rec.ranges, s)
+	}
+}
+
+// ignorable reports whether an event can be skipped. name may be nil if it is not known yet. Most events of a
+// trace with stacks are ignorable.
+func (e *eventReader) ignorable(cat, name []byte) bool {
 	switch string(cat) {
-	case "ac2g", "cpu_op", "cuda_runtime", "cuda_driver", "fwdbwd", "gpu_memcpy", "gpu_memset", "overhead":
+	case "ac2g", "fwdbwd", "overhead":
+		return true
+	case "cpu_op":
+		return name != nil && !isCall(unquote(name))
+	case "python_function":
+		return name != nil && !isStep(string(unquote(name)))
+	}
+	return isLaunch(cat) && (!e.rec.calls.any() || name != nil && !bytes.Contains(name, []byte("Launch")))
+}
+
+// isLaunch reports whether events of the category are calls of the CUDA or HIP API.
+func isLaunch(cat []byte) bool {
+	switch string(cat) {
+	case "cuda_runtime", "cuda_driver", "Runtime":
+		return true
+	}
+	return false
+}
+
+func isCopy(cat []byte) bool {
+	switch string(cat) {
+	case "gpu_memcpy", "gpu_memset", "Memcpy", "Memset":
 		return true
 	}
 	return false
@@ -367,40 +428,54 @@ func isRange(cat []byte) bool {
 	return false
 }
 
-// kernelArgs returns the device of a kernel, the mark of its launch and, for collectives of PyTorch's
-// process groups, message details and group.
-func kernelArgs(args, pid []byte) (id string, mark uint16, d detail, group string) {
-	id = string(unquote(pid))
+// eventArgs are the arguments of a kernel, a copy or a CPU event of a collective.
+type eventArgs struct {
+	collective
+	device      string // the process id if there is no device
+	mark        uint16 // of the launch
+	correlation []byte
+	blocks      float64 // thread blocks per SM, -1 if unknown
+}
+
+// readArgs reads the arguments of an event. The collective is empty unless PyTorch describes it.
+func readArgs(args, pid []byte) eventArgs {
+	a := eventArgs{device: string(unquote(pid)), blocks: -1}
 	if len(args) == 0 || args[0] != '{' {
-		return id, 0, d, ""
+		return a
 	}
 
+	var of collective
 	var in, out int64
 	var dtype, ranks string
-	var stream, launch []byte
+	var stream []byte
 	found := false
 	_ = members(args, func(k, v []byte) bool {
 		switch string(k) {
 		case "device":
-			id = string(unquote(v))
+			a.device = string(unquote(v))
 
 		case "stream":
 			stream = v
 
 		case "correlation":
-			launch = v
+			a.correlation = v
+
+		case "blocks per SM":
+			if n, err := strconv.ParseFloat(string(unquote(v)), 64); err == nil && n >= 0 {
+				a.blocks = n
+			}
 
 		case "Collective name":
-			found = true
+			found, of.kind = true, kindOf(string(decoded(v)))
 
 		case "Process Group Name":
-			group = string(decoded(v))
+			of.group = string(decoded(v))
 
 		case "Process Group Ranks":
 			ranks = string(decoded(v))
 
 		case "Group size":
-			d.size = integer(v)
+			of.size = integer(v)
 
 		case "In msg nelems":
 			in = integer(v)
@@ -415,20 +490,35 @@ func kernelArgs(args, pid []byte) (id string, mark uint16, d detail, group strin
 		return true
 	})
 
-	mark = markOf(stream, launch)
+	a.mark = markOf(stream, a.correlation)
 	if !found {
-		return id, mark, detail{}, ""
+		return a
 	}
 
-	if ranks != "" && group != "" { // names are reused across worlds and across different groups of one world
-		group += " " + ranks
+	if ranks != "" && of.group != "" { // names are reused across worlds and across different groups of one world
+		of.group += " " + ranks
 	}
 
 	if n, per := max(in, out), dtypeBytes(dtype); per > 0 && n <= maxMessage/per {
-		d.bytes = n * per
+		of.bytes = n * per
 	}
 
-	return id, mark, d, group
+	a.collective = of
+	return a
+}
+
+// member returns the value of a member of an object, or nil.
+func member(obj []byte, name string) (value []byte) {
+	if len(obj) == 0 || obj[0] != '{' {
+		return nil
+	}
+	_ = members(obj, func(k, v []byte) bool { // an object that cannot be read has no member
+		if string(k) == name {
+			value = v
+		}
+		return value == nil
+	})
+	return value
 }
 
 // maxMessage is the largest plausible message size in bytes.

@@ -250,7 +250,7 @@ func (c *columns) take(row []string, rec *recording) error {
 			return fmt.Errorf("the columns %s and %s are %q and %q, not a number of kernels and their time",
 				c.as[c.count], c.as[c.dur], c.field(row, c.count), c.field(row, c.dur))
 		}
-		rec.addMany(rec.device(""), []byte(name), n, dur)
+		rec.addMany(rec.device("", ""), []byte(name), n, dur)
 		return nil
 	}
 
@@ -265,6 +265,6 @@ func (c *columns) take(row []string, rec *recording) error {
 	}
 
 	mark := markOf([]byte(c.field(row, "Strm")), []byte(c.field(row, "CorrId")))
-	rec.add(rec.device(c.field(row, c.device)), []byte(name), interval{start, start + dur}, mark, detail{}, "")
+	rec.add(rec.device(c.field(row, c.device), ""), []byte(name), interval{start, start + dur}, mark, collective{})
 	return nil
 }

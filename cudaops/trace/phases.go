@@ -125,7 +125,7 @@ func (p *phasing) add(k kernel) {
 func (p *phasing) class(name int32) string {
 	if p.classes[name] == "" {
 		p.classes[name] = ClassCommunication
-		if n := p.d.names[name]; n.rule < 0 {
+		if n := p.d.names[name]; n.kind == "" {
 			p.classes[name] = classOf(n.name)
 		}
 	}

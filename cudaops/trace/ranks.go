@@ -4,13 +4,14 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 )
 
-// Align compares the ranks of one run and sets WaitNs of each compared result. The i-th collective of a
+// Align compares the ranks of one run and sets WaitNs and Imbalance of each compared result. The i-th collective of a
 // kind and group on one rank corresponds to the i-th on the others. A kernel's time includes waiting for
 // the last rank, so the time beyond that of the fastest rank is waiting. Clocks of different hosts are not
 // compared.
@@ -50,6 +51,7 @@ func Align(results []*Analysis) (note string) {
 		placed[k] = r
 	}
 
+	balance(with)
 	members := map[meeting][]*Analysis{}
 	for _, r := range with {
 		for k := range r.calls {
@@ -92,6 +94,25 @@ func Align(results []*Analysis) (note string) {
 	}
 
 	return missing(with, oneWorld)
+}
+
+// balance sets the ratio of the largest to the smallest busy time.
+func balance(ranks []*Analysis) {
+	lowest, highest := int64(math.MaxInt64), int64(0)
+	for _, r := range ranks {
+		if r.BusyNs == nil {
+			return
+		}
+		lowest, highest = min(lowest, *r.BusyNs), max(highest, *r.BusyNs)
+	}
+
+	if lowest == 0 {
+		return
+	}
+	ratio := float64(highest) / float64(lowest)
+	for _, r := range ranks {
+		r.Imbalance = &ratio
+	}
 }
 
 // sendRecv is the kind of point-to-point calls.

@@ -21,6 +21,13 @@ type Options struct {
 	Top   int   // number of kernels to list by time
 }
 
+func (o Options) rules() Rules {
+	if o.Rules == nil {
+		return DefaultRules()
+	}
+	return o.Rules
+}
+
 // Read evaluates a file and returns one result per device with kernels. For a trace without kernels, it
 // returns one result with Error set. It returns an error if the file cannot be read or is not a trace. The
 // error contains the path and the position.
@@ -36,7 +43,16 @@ func Read(path string, o Options) ([]*Analysis, error) {
 			filepath.Join(path, "*.json*"))
 	}
 
-	out, err := ReadFrom(f, path, o)
+	br := bufio.NewReaderSize(f, 1<<20)
+	if magic, _ := br.Peek(len(sqliteMagic)); string(magic) == sqliteMagic {
+		rec := newRecording(o.rules())
+		if err := readSQLite(path, rec); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		return rec.results(path, "nsys", o.Top), nil
+	}
+
+	out, err := ReadFrom(br, path, o)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
@@ -47,10 +63,6 @@ func Read(path string, o Options) ([]*Analysis, error) {
 // ReadFrom is like [Read] for a stream. name is used as the file name of the results. Gzip and zstd are
 // detected by their first bytes, not by the name.
 func ReadFrom(r io.Reader, name string, o Options) ([]*Analysis, error) {
-	if o.Rules == nil {
-		o.Rules = DefaultRules()
-	}
-
 	br := bufio.NewReaderSize(r, 1<<20)
 	zr, err := decompressor(br)
 	if err != nil {
@@ -64,7 +76,7 @@ func ReadFrom(r io.Reader, name string, o Options) ([]*Analysis, error) {
 		br = bufio.NewReaderSize(ahead, 1<<20)
 	}
 
-	rec := newRecording(o.Rules)
+	rec := newRecording(o.rules())
 	format, read := "kineto", readKineto
 	head, _ := br.Peek(4096)
 	if bytes.HasPrefix(head, []byte("\xef\xbb\xbf")) {
@@ -126,7 +138,7 @@ func otherFile(head []byte, name string) string {
 		{"PK\x03\x04", "it is a zip archive; unpack it first"},
 		{"\xfd7zXZ", "it is compressed by xz; decompress it first (xz -d)"},
 		{"BZh", "it is compressed by bzip2; decompress it first (bunzip2)"},
-		{"SQLite format 3\x00", "it is an export of nsys to SQLite; make a CSV of it by " + stats},
+		{sqliteMagic, "it is an export of nsys to SQLite, which is read from a file only: give its path"},
 		{"\xff\xfe", "it is text in UTF-16; write it as UTF-8"},
 		{"\xfe\xff", "it is text in UTF-16; write it as UTF-8"},
 	} {
@@ -137,7 +149,7 @@ func otherFile(head []byte, name string) string {
 
 	switch filepath.Ext(name) {
 	case ".nsys-rep", ".qdrep":
-		return "it is a report of nsys; make a CSV of it by " + stats
+		return "it is a report of nsys; export it by nsys export --type sqlite, or make a CSV of it by " + stats
 	case ".qdstrm":
 		return "it is what nsys has recorded and not made a report of; the importer of nsys (QdstrmImporter) makes one, then " + stats
 	}
@@ -155,11 +167,17 @@ var (
 	rankPattern = regexp.MustCompile(`(?i)(?:rank[-_]?|kineto_trace_|nsys_|torch_et_)(\d+)`)
 	// sglangPattern matches SGLang's notation of parallelism in file names: ID-TP-1-DP-0.trace.json.gz.
 	sglangPattern = regexp.MustCompile(`-(TP|DP|PP|EP)-(\d+)`)
+	// mergedPattern matches SGLang's process ids in merged traces: [TP03] 0.
+	mergedPattern = regexp.MustCompile(`^\[TP(\d+)\] `)
 )
 
-// RankOfName returns the rank in a file name, or nil if there is none. It supports rank-3, rank3,
-// kineto_trace_3, and SGLang's -TP-3 if all other parallel groups have index 0.
+// RankOfName returns the rank in the name of a file or process, or nil if there is none. It supports rank-3,
+// rank3, kineto_trace_3, [TP03] 0, and SGLang's -TP-3 if all other parallel groups have index 0.
 func RankOfName(name string) *int {
+	if m := mergedPattern.FindStringSubmatch(name); m != nil {
+		return number(m[1])
+	}
+
 	base := filepath.Base(name)
 	if all := rankPattern.FindAllStringSubmatch(base, -1); len(all) > 0 {
 		return number(all[len(all)-1][1])

@@ -19,12 +19,12 @@ func slowStep(ks []kernel, names []kernelName, s span) Step {
 		}
 		if k.start >= s.start {
 			out.Kernels++
-			if names[k.name].rule >= 0 {
+			if names[k.name].kind != "" {
 				out.Collectives++
 			}
 		}
 		k.start, k.end = max(k.start, s.start)-s.start, min(k.end, s.end)-s.start
-		if names[k.name].rule >= 0 {
+		if names[k.name].kind != "" {
 			commSum += k.end - k.start
 		}
 		in = append(in, k)
@@ -42,10 +42,10 @@ func TestStepsAgainstMarking(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 300 {
 		rec := newRecording(DefaultRules())
-		d := rec.device("0")
+		d := rec.device("0", "")
 		for range 1 + rng.IntN(40) {
 			start := rng.Int64N(1000)
-			rec.add(d, []byte([]string{"gemm", "ncclDevKernel_AllReduce_x"}[rng.IntN(2)]), interval{start, start + rng.Int64N(1+rng.Int64N(600))}, 0, detail{}, "")
+			rec.add(d, []byte([]string{"gemm", "ncclDevKernel_AllReduce_x"}[rng.IntN(2)]), interval{start, start + rng.Int64N(1+rng.Int64N(600))}, 0, collective{})
 		}
 		for i := range rng.IntN(12) {
 			start := rng.Int64N(1300) - 100
@@ -54,7 +54,7 @@ func TestStepsAgainstMarking(t *testing.T) {
 		ks := slices.Collect(d.ordered())
 		got := rec.results("f", "kineto", 0)[0].PerStep
 		want := []Step{}
-		for _, s := range rec.steps("0") {
+		for _, s := range rec.steps(d) {
 			want = append(want, slowStep(ks, d.names, s))
 		}
 		if dump(got) != dump(want) {
@@ -68,7 +68,7 @@ func TestPacked(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(7, 8))
 	rec := newRecording(DefaultRules())
-	d := rec.device("0")
+	d := rec.device("0", "")
 	var want []kernel
 	for i := range 2*packSize + 1000 {
 		k := kernel{interval: interval{start: rng.Int64N(1<<40) - 1<<39}}
@@ -82,7 +82,7 @@ func TestPacked(t *testing.T) {
 			k.name = 1
 		}
 		want = append(want, k)
-		rec.add(d, []byte(name), k.interval, 0, dt, group)
+		rec.add(d, []byte(name), k.interval, 0, collective{group: group, size: dt.size, bytes: dt.bytes})
 	}
 	slices.SortStableFunc(want, inOrder)
 	i := 0

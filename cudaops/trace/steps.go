@@ -32,15 +32,16 @@ func stepRank(name string) int {
 // steps returns the ranges that are the steps of a device, sorted by time. It uses the most preferred mark
 // that occurs, and the profiler's projection onto the device if available. Overlapping ranges with the same
 // name on different streams are merged.
-func (r *recording) steps(device string) []span {
+func (r *recording) steps(d *device) []span {
 	best, gpu, own := len(stepNames), false, false
+	isOwn := func(s span) bool { return s.onGPU && (s.device == d.id && s.pid == d.pid || s.device == d.pid) }
 	for _, s := range r.ranges {
-		own = own || s.onGPU && s.device == device
+		own = own || isOwn(s)
 	}
 
 	ranges := make([]span, 0, len(r.ranges))
 	for _, s := range r.ranges {
-		if own && s.onGPU && s.device != device {
+		if own && s.onGPU && !isOwn(s) {
 			continue
 		}
 		ranges = append(ranges, s)

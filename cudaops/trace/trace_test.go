@@ -137,7 +137,7 @@ func slow(ks []kernel, names []kernelName) (comm, compute, busy, both int64) {
 	m := make([]byte, end)
 	for _, k := range ks {
 		bit := byte(1)
-		if names[k.name].rule >= 0 {
+		if names[k.name].kind != "" {
 			bit = 2
 		}
 		for i := k.start; i < k.end; i++ {
@@ -158,11 +158,11 @@ func TestUnionsAgainstMarking(t *testing.T) {
 	rng := rand.New(rand.NewPCG(3, 4))
 	for range 200 {
 		rec := newRecording(DefaultRules())
-		d := rec.device("0")
+		d := rec.device("0", "")
 		for range 1 + rng.IntN(30) {
 			name := []string{"gemm", "softmax", "ncclKernel_AllGather_RING", "void vllm::cross_device_reduce_2stage<x>"}[rng.IntN(4)]
 			start := rng.Int64N(2000)
-			rec.add(d, []byte(name), interval{start, start + rng.Int64N(300)}, 0, detail{}, "")
+			rec.add(d, []byte(name), interval{start, start + rng.Int64N(300)}, 0, collective{})
 		}
 		comm, compute, busy, both := slow(slices.Collect(d.ordered()), d.names)
 		r := rec.results("f", "kineto", 0)[0]
