@@ -5,8 +5,8 @@ import (
 	"maps"
 	"slices"
 
+	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/dl"
-	"aicplan/cudaops/driver"
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/worker"
 )
@@ -31,7 +31,7 @@ func failureOf(err error, own bool) error {
 	switch {
 	case isWrong:
 		f.Class, f.Exception, f.Message = worker.ClassFrameworkBug, "WrongResult", wrong.Error()
-	case driver.OutOfMemory(err), rank != nil && rank.How == failMemory:
+	case cuda.OutOfMemory(err), rank != nil && rank.How == failMemory:
 		f.Class, f.Exception = worker.ClassResourceIssue, "OutOfMemory"
 	case errors.Is(err, measure.ErrTimer):
 		f.Class = worker.ClassTransient
@@ -41,7 +41,7 @@ func failureOf(err error, own bool) error {
 		f.Class, f.Exception = worker.ClassTimeout, "RankHung"
 	}
 
-	f.Fatal = own && driver.Sticky(err)
+	f.Fatal = own && cuda.Sticky(err)
 
 	return &worker.FailureError{Failure: f}
 }

@@ -13,23 +13,21 @@ import (
 	"sync"
 	"testing"
 
+	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/cudatest"
-	"aicplan/cudaops/driver"
-	"aicplan/cudaops/nccl"
-	"aicplan/cudaops/nvrtc"
 	"aicplan/cudaops/worker"
 )
 
 type fakeCompiler struct{}
 
-func (fakeCompiler) Compile(p nvrtc.Program) ([]byte, error) { return []byte(p.Name), nil }
-func (fakeCompiler) Version() (int, int)                     { return 13, 0 }
+func (fakeCompiler) Compile(p cuda.Program) ([]byte, error) { return []byte(p.Name), nil }
+func (fakeCompiler) Version() (int, int)                    { return 13, 0 }
 
 type fakePaths struct{ *cudatest.Node }
 
 var _ Peers = fakePaths{}
 
-func (fakePaths) P2P(a P2PAttribute, _, _ driver.Device) (int, error) {
+func (fakePaths) P2P(a P2PAttribute, _, _ cuda.Device) (int, error) {
 	if a == P2PNativeAtomics {
 		return 1, nil
 	}
@@ -54,18 +52,18 @@ func fakePattern(rank uint32, i uint64) uint32 {
 	return (h>>15 + 3*rank + uint32(i>>20)) % 8
 }
 
-func fakeFill(memory func(driver.Ptr, int64) []byte, a []any) {
-	at, count, rank, t := a[0].(driver.Ptr), a[1].(uint64), a[2].(uint32), nccl.DataType(a[3].(int32))
+func fakeFill(memory func(cuda.Ptr, int64) []byte, a []any) {
+	at, count, rank, t := a[0].(cuda.Ptr), a[1].(uint64), a[2].(uint32), cuda.NCCLType(a[3].(int32))
 	b := memory(at, int64(count)*t.Size())
 	for i := range count {
 		cudatest.Put(b[int64(i)*t.Size():], float64(fakePattern(rank, i)), t)
 	}
 }
 
-func fakeCheck(memory func(driver.Ptr, int64) []byte, a []any) {
+func fakeCheck(memory func(cuda.Ptr, int64) []byte, a []any) {
 	count, ranks, src := a[1].(uint64), a[3].(uint32), a[4].(uint32)
-	base, part, t := a[5].(uint64), a[6].(uint64), nccl.DataType(a[7].(int32))
-	b := memory(a[0].(driver.Ptr), int64(count)*t.Size())
+	base, part, t := a[5].(uint64), a[6].(uint64), cuda.NCCLType(a[7].(int32))
+	b := memory(a[0].(cuda.Ptr), int64(count)*t.Size())
 	wrong, first := uint64(0), uint64(math.MaxUint64)
 	for i := range count {
 		want := uint32(0)
@@ -86,7 +84,7 @@ func fakeCheck(memory func(driver.Ptr, int64) []byte, a []any) {
 			first = min(first, i)
 		}
 	}
-	tally := memory(a[8].(driver.Ptr), tallyBytes)
+	tally := memory(a[8].(cuda.Ptr), tallyBytes)
 	binary.LittleEndian.PutUint64(tally, wrong)
 	binary.LittleEndian.PutUint64(tally[8:], first)
 }
@@ -100,7 +98,7 @@ type fakeRanks struct {
 	conns  []net.Conn // of the last start
 }
 
-func (f *fakeRanks) group(o settings, devices []driver.Device) *group {
+func (f *fakeRanks) group(o settings, devices []cuda.Device) *group {
 	g := newGroup(o, devices)
 	g.launch = func(env []string) (*launched, error) { return f.launch(g.ranks, env) }
 	return g

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"aicplan/cudaops/driver"
+	"aicplan/cudaops/cuda"
 )
 
 const (
@@ -32,7 +32,7 @@ const (
 type group struct {
 	ranks, perNode int
 	nodes          int // number of nodes
-	devices        []driver.Device
+	devices        []cuda.Device
 	limit          float64 // limit of tasks, in seconds
 	pin            bool
 	startup        time.Duration
@@ -66,7 +66,7 @@ type outcome struct {
 }
 
 // newGroup returns the group of a runtime. The ranks are started for the first task.
-func newGroup(o settings, devices []driver.Device) *group {
+func newGroup(o settings, devices []cuda.Device) *group {
 	g := &group{ranks: len(devices), perNode: len(devices), nodes: 1, devices: devices, limit: o.RankDeadline, pin: o.Pin,
 		startup: startup, log: os.Stderr}
 
@@ -134,7 +134,7 @@ func (g *group) open(ctx context.Context) error {
 	}
 
 	reports, failed := g.exchange(ctx, g.members, g.startup, func(m *member) order {
-		o := opening{Rank: m.rank, Apart: g.nodes > 1, Pin: g.pin, Device: driver.Device(m.local)}
+		o := opening{Rank: m.rank, Apart: g.nodes > 1, Pin: g.pin, Device: cuda.Device(m.local)}
 		if g.nodes == 1 {
 			o.Device = g.devices[m.rank]
 		}

@@ -20,8 +20,8 @@ import (
 	"testing"
 	"time"
 
+	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/cudatest"
-	"aicplan/cudaops/driver"
 	"aicplan/cudaops/worker"
 	"aicplan/sink/base/testutil"
 )
@@ -109,12 +109,12 @@ type nodeDriver struct {
 
 func (d nodeDriver) Count() (int, error) { return d.count, nil }
 
-func (d nodeDriver) Info(i driver.Device) (driver.Info, error) {
-	return d.Node.Info(i + driver.Device(d.first))
+func (d nodeDriver) Info(i cuda.Device) (cuda.DeviceInfo, error) {
+	return d.Node.Info(i + cuda.Device(d.first))
 }
 
-func (d nodeDriver) Primary(i driver.Device) (driver.Context, error) {
-	return d.Node.Primary(i + driver.Device(d.first))
+func (d nodeDriver) Primary(i cuda.Device) (cuda.Context, error) {
+	return d.Node.Primary(i + cuda.Device(d.first))
 }
 
 // hub runs the ranks whose processes are relays.
@@ -199,7 +199,7 @@ func nodesBench(t *testing.T, nodes, perNode int, launcher []string) (*bench, *a
 		open: func() (*Node, error) { return node, nil },
 	}
 	starts := &atomic.Int32{}
-	b.host.newGroup = func(o settings, devices []driver.Device) *group {
+	b.host.newGroup = func(o settings, devices []cuda.Device) *group {
 		g := newGroup(o, devices)
 		g.log = t.Output()
 		// For the test's process only. The launcher's children inherit it.

@@ -9,9 +9,8 @@ import (
 	"slices"
 	"strings"
 
-	"aicplan/cudaops/driver"
+	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/measure"
-	"aicplan/cudaops/nccl"
 	"aicplan/cudaops/worker"
 )
 
@@ -65,14 +64,14 @@ func quietMemory() {
 type host struct {
 	init     worker.Init
 	open     func() (*Node, error)
-	newGroup func(settings, []driver.Device) *group
+	newGroup func(settings, []cuda.Device) *group
 	options  settings
 	settings measure.Settings
 
 	node    *Node
-	devices []driver.Device // by rank
-	version string          // of NCCL
-	env     string          // of NCCL
+	devices []cuda.Device // by rank
+	version string        // of NCCL
+	env     string        // of NCCL
 	group   *group
 	locals  map[int]*rank // ranks in this process, for copies
 }
@@ -110,12 +109,12 @@ func (h *host) Hello(context.Context) (worker.Hello, error) {
 		return worker.Hello{}, startFailure(err)
 	}
 
-	cuda, err := node.Driver.Version()
+	version, err := node.Driver.Version()
 	if err != nil {
 		return worker.Hello{}, startFailure(err)
 	}
 
-	h.version, h.env = nccl.VersionText(v), ncclEnv(os.Environ())
+	h.version, h.env = cuda.NCCLVersionText(v), ncclEnv(os.Environ())
 	h.group = h.newGroup(h.options, h.devices)
 
 	hello := worker.Hello{
@@ -124,7 +123,7 @@ func (h *host) Hello(context.Context) (worker.Hello, error) {
 		Ops:    append([]string{OpNCCL, OpP2P}, Collectives...),
 		Env: map[string]string{
 			"nccl": h.version, "nccl_env": h.env, "gpus": fmt.Sprint(h.group.ranks),
-			"cuda_driver": fmt.Sprintf("%d.%d", cuda/1000, cuda%1000/10),
+			"cuda_driver": fmt.Sprintf("%d.%d", version/1000, version%1000/10),
 		},
 	}
 
@@ -136,7 +135,7 @@ func (h *host) Hello(context.Context) (worker.Hello, error) {
 		hello.Env["nodes"] = fmt.Sprint(h.group.nodes)
 	}
 
-	if lib, ok := node.NCCL.(*nccl.Library); ok {
+	if lib, ok := node.NCCL.(*cuda.NCCLLibrary); ok {
 		hello.Env["nccl_path"] = lib.Path()
 	}
 
@@ -203,15 +202,15 @@ func (h *host) visitor(c worker.Case) (visitor, error) {
 // pickDevices returns the devices of the ranks: those of the runtime, or all of them. The engine numbers
 // the GPUs of the machine. If CUDA_VISIBLE_DEVICES hides some of them, the driver renumbers the remaining
 // ones, and all of those are used if their number matches.
-func pickDevices(want []int, count int) ([]driver.Device, error) {
+func pickDevices(want []int, count int) ([]cuda.Device, error) {
 	if count == 0 {
 		return nil, errors.New("the driver shows no GPU")
 	}
 
-	var out []driver.Device
+	var out []cuda.Device
 	for _, i := range want {
 		if i >= 0 && i < count {
-			out = append(out, driver.Device(i))
+			out = append(out, cuda.Device(i))
 		} else if len(want) != count {
 			return nil, fmt.Errorf("device %d is asked for and the driver shows %d; with CUDA_VISIBLE_DEVICES set, leave devices out of the runtime", i, count)
 		}
@@ -220,7 +219,7 @@ func pickDevices(want []int, count int) ([]driver.Device, error) {
 	if len(out) == 0 || len(out) != len(want) {
 		out = nil
 		for i := range count {
-			out = append(out, driver.Device(i))
+			out = append(out, cuda.Device(i))
 		}
 	}
 

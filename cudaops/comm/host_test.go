@@ -8,8 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/cudatest"
-	"aicplan/cudaops/driver"
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/worker"
 )
@@ -107,7 +107,7 @@ func TestDevicesOfTheRuntime(t *testing.T) {
 	if _, err := pickDevices([]int{4}, 4); err == nil || !strings.Contains(err.Error(), "CUDA_VISIBLE_DEVICES") {
 		t.Errorf("device 4 of 4: %v", err)
 	}
-	if got, err := pickDevices([]int{2, 3}, 2); err != nil || !slices.Equal(got, []driver.Device{0, 1}) {
+	if got, err := pickDevices([]int{2, 3}, 2); err != nil || !slices.Equal(got, []cuda.Device{0, 1}) {
 		t.Errorf("the two that are visible: %v, %v", got, err)
 	}
 }

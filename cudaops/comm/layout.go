@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"aicplan/cudaops/nccl"
+	"aicplan/cudaops/cuda"
 )
 
 // Collectives. The names are those of column op_name of the perf table, plus broadcast and send_recv.
@@ -21,8 +21,8 @@ const (
 var Collectives = []string{AllReduce, AllGather, ReduceScatter, AllToAll, Broadcast, SendRecv}
 
 // dataTypes maps the values of nccl_dtype to NCCL's types.
-var dataTypes = map[string]nccl.DataType{
-	"half": nccl.Half, "float16": nccl.Half, "bfloat16": nccl.BFloat16, "int8": nccl.Int8,
+var dataTypes = map[string]cuda.NCCLType{
+	"half": cuda.Half, "float16": cuda.Half, "bfloat16": cuda.BFloat16, "int8": cuda.Int8,
 }
 
 // expectation is the expected content of a receive buffer, see pattern.cu.
@@ -57,7 +57,7 @@ type layout struct {
 
 // newLayout returns the layout of a message. Like nccl-tests, it rounds each rank's part down to a multiple
 // of 16 bytes if the collective splits the message. It returns an error if the combination is not possible.
-func newLayout(op string, t nccl.DataType, ranks int, elements int64) (layout, error) {
+func newLayout(op string, t cuda.NCCLType, ranks int, elements int64) (layout, error) {
 	l := layout{op: op, ranks: ranks, size: t.Size(), bus: 1}
 	if !slices.Contains(Collectives, op) {
 		return l, fmt.Errorf("there is no collective %q; there are %v", op, Collectives)

@@ -4,29 +4,29 @@ import (
 	"math"
 	"testing"
 
-	"aicplan/cudaops/nccl"
+	"aicplan/cudaops/cuda"
 )
 
 // Sizes printed by nccl-tests for -b S, and its bus bandwidth factors.
 func TestLayout(t *testing.T) {
 	for _, c := range []struct {
 		op                string
-		typ               nccl.DataType
+		typ               cuda.NCCLType
 		ranks             int
 		elements          int64
 		count, send, recv int64
 		bytes             int64
 		bus               float64
 	}{
-		{AllReduce, nccl.Half, 4, 256, 256, 256, 256, 512, 1.5},
-		{AllReduce, nccl.Half, 2, 257, 257, 257, 257, 514, 1},
-		{AllGather, nccl.Half, 4, 256, 64, 64, 256, 512, 0.75},
-		{AllGather, nccl.Int8, 8, 512, 64, 64, 512, 512, 0.875},
-		{AllGather, nccl.Int8, 8, 1000, 112, 112, 896, 896, 0.875}, // 125 rounded down to 16 bytes
-		{ReduceScatter, nccl.Half, 4, 4100, 1024, 4096, 1024, 8192, 0.75},
-		{AllToAll, nccl.BFloat16, 2, 1 << 20, 1 << 19, 1 << 20, 1 << 20, 2 << 20, 0.5},
-		{SendRecv, nccl.Int8, 4, 100, 100, 100, 100, 100, 1},
-		{Broadcast, nccl.Half, 4, 100, 100, 100, 100, 200, 1},
+		{AllReduce, cuda.Half, 4, 256, 256, 256, 256, 512, 1.5},
+		{AllReduce, cuda.Half, 2, 257, 257, 257, 257, 514, 1},
+		{AllGather, cuda.Half, 4, 256, 64, 64, 256, 512, 0.75},
+		{AllGather, cuda.Int8, 8, 512, 64, 64, 512, 512, 0.875},
+		{AllGather, cuda.Int8, 8, 1000, 112, 112, 896, 896, 0.875}, // 125 rounded down to 16 bytes
+		{ReduceScatter, cuda.Half, 4, 4100, 1024, 4096, 1024, 8192, 0.75},
+		{AllToAll, cuda.BFloat16, 2, 1 << 20, 1 << 19, 1 << 20, 1 << 20, 2 << 20, 0.5},
+		{SendRecv, cuda.Int8, 4, 100, 100, 100, 100, 100, 1},
+		{Broadcast, cuda.Half, 4, 100, 100, 100, 100, 200, 1},
 	} {
 		l, err := newLayout(c.op, c.typ, c.ranks, c.elements)
 		if err != nil {
@@ -37,7 +37,7 @@ func TestLayout(t *testing.T) {
 			t.Errorf("%s %d ranks, %d elements: %+v, want %+v", c.op, c.ranks, c.elements, l, c)
 		}
 	}
-	l, _ := newLayout(AllReduce, nccl.Half, 4, 256<<20)
+	l, _ := newLayout(AllReduce, cuda.Half, 4, 256<<20)
 	// The published 2.31 ms of 256 Mi half elements on 4 GPUs.
 	alg, bus := l.gigabytesPerSecond(2.31117e-3)
 	if !(math.Abs(alg-232.29) <= 0.01) || !(math.Abs(bus-348.44) <= 0.01) {
@@ -46,11 +46,11 @@ func TestLayout(t *testing.T) {
 }
 
 func TestInPlaceOffsets(t *testing.T) {
-	ag, _ := newLayout(AllGather, nccl.Half, 4, 256)
+	ag, _ := newLayout(AllGather, cuda.Half, 4, 256)
 	if s, r := ag.offsets(3); s != 3*64*2 || r != 0 {
 		t.Errorf("all_gather sends from %d and receives at %d", s, r)
 	}
-	rs, _ := newLayout(ReduceScatter, nccl.Half, 4, 256)
+	rs, _ := newLayout(ReduceScatter, cuda.Half, 4, 256)
 	if s, r := rs.offsets(3); s != 0 || r != 3*64*2 {
 		t.Errorf("reduce_scatter sends from %d and receives at %d", s, r)
 	}

@@ -1,7 +1,7 @@
 package comm
 
 import (
-	"aicplan/cudaops/driver"
+	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/nvml"
 )
 
@@ -21,7 +21,7 @@ func kernelDriver() string {
 
 // nvlinks returns a function that counts the NVLinks between two devices, or into the same fabric if the
 // devices are connected by switches. It returns nil without NVML; rows then omit the number.
-func nvlinks(d driver.API) func(a, b int) (int, bool) {
+func nvlinks(d cuda.Driver) func(a, b int) (int, bool) {
 	lib, err := nvml.Open()
 	if err != nil {
 		return nil
@@ -38,7 +38,7 @@ func nvlinks(d driver.API) func(a, b int) (int, bool) {
 	}
 
 	find := func(i int) (nvml.Linked, string, bool) {
-		info, err := d.Info(driver.Device(i))
+		info, err := d.Info(cuda.Device(i))
 		if err != nil {
 			return nil, "", false
 		}

@@ -4,11 +4,9 @@ import (
 	_ "embed"
 	"unsafe"
 
+	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/dl"
-	"aicplan/cudaops/driver"
 	"aicplan/cudaops/measure"
-	"aicplan/cudaops/nccl"
-	"aicplan/cudaops/nvrtc"
 )
 
 //go:embed pattern.cu
@@ -16,10 +14,10 @@ var patternSource string
 
 // Node contains the libraries of a machine, real or fake.
 type Node struct {
-	Driver  driver.API
+	Driver  cuda.Driver
 	Peers   Peers
-	NCCL    nccl.API
-	Compile nvrtc.API
+	NCCL    cuda.NCCL
+	Compile cuda.Compiler
 	Clock   measure.Clock
 
 	// Links returns the number of active NVLinks between two devices. It is nil if NVML is not available.
@@ -32,12 +30,12 @@ type Node struct {
 // Peers are driver calls that are only used by this package.
 type Peers interface {
 	// RecordExternal records an event such that a graph that captures it records it at each replay.
-	RecordExternal(driver.Event, driver.Stream) error
+	RecordExternal(cuda.Event, cuda.Stream) error
 	// Idle reports whether all work queued on the stream is done. It is cheaper than an event, and than an
 	// error for unfinished work.
-	Idle(driver.Stream) (bool, error)
+	Idle(cuda.Stream) (bool, error)
 	// P2P returns an attribute of the path from one device to another.
-	P2P(attr P2PAttribute, src, dst driver.Device) (int, error)
+	P2P(attr P2PAttribute, src, dst cuda.Device) (int, error)
 }
 
 // P2PAttribute is a CUdevice_P2PAttribute.
@@ -56,7 +54,7 @@ type peerDriver struct {
 
 // OpenPeers opens the driver library for the calls of Peers.
 func OpenPeers() (Peers, error) {
-	lib, err := dl.Open(driver.Spec)
+	lib, err := dl.Open(cuda.DriverSpec)
 	if err != nil {
 		return nil, err
 	}
@@ -68,30 +66,30 @@ func OpenPeers() (Peers, error) {
 	return p, err
 }
 
-func (p *peerDriver) RecordExternal(e driver.Event, s driver.Stream) error {
+func (p *peerDriver) RecordExternal(e cuda.Event, s cuda.Stream) error {
 	const external = 1
 	if code := int(int32(dl.Call(p.recordFlags, uintptr(e), uintptr(s), external))); code != 0 {
-		return driver.NewError("cuEventRecordWithFlags", code)
+		return cuda.NewDriverError("cuEventRecordWithFlags", code)
 	}
 	return nil
 }
 
-func (p *peerDriver) Idle(s driver.Stream) (bool, error) {
+func (p *peerDriver) Idle(s cuda.Stream) (bool, error) {
 	switch code := int(int32(dl.Call(p.query, uintptr(s)))); code {
 	case 0:
 		return true, nil
-	case driver.CodeNotReady:
+	case cuda.CodeNotReady:
 		return false, nil
 	default:
-		return false, driver.NewError("cuStreamQuery", code)
+		return false, cuda.NewDriverError("cuStreamQuery", code)
 	}
 }
 
-func (p *peerDriver) P2P(attr P2PAttribute, src, dst driver.Device) (int, error) {
+func (p *peerDriver) P2P(attr P2PAttribute, src, dst cuda.Device) (int, error) {
 	var v int32
 	if code := int(int32(dl.Call(p.attribute, uintptr(unsafe.Pointer(&v)), uintptr(attr), uintptr(src),
 		uintptr(dst)))); code != 0 {
-		return 0, driver.NewError("cuDeviceGetP2PAttribute", code)
+		return 0, cuda.NewDriverError("cuDeviceGetP2PAttribute", code)
 	}
 	return int(v), nil
 }
@@ -99,7 +97,7 @@ func (p *peerDriver) P2P(attr P2PAttribute, src, dst driver.Device) (int, error)
 // OpenNode opens the libraries of this machine. The error contains the missing library and where it was
 // searched.
 func OpenNode() (*Node, error) {
-	d, err := driver.Open()
+	d, err := cuda.OpenDriver()
 	if err != nil {
 		return nil, err
 	}
@@ -114,12 +112,12 @@ func OpenNode() (*Node, error) {
 		return nil, err
 	}
 
-	compiler, err := nvrtc.Open(version)
+	compiler, err := cuda.OpenCompiler(version)
 	if err != nil {
 		return nil, err
 	}
 
-	lib, err := nccl.Open()
+	lib, err := cuda.OpenNCCL()
 	if err != nil {
 		return nil, err
 	}

@@ -8,8 +8,8 @@ import (
 	"runtime"
 	"time"
 
+	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/measure"
-	"aicplan/cudaops/nccl"
 	"aicplan/cudaops/worker"
 )
 
@@ -197,7 +197,7 @@ func (c *copier) verify() error {
 		if err := r.node.Driver.Memset8(r.recv.at, poison, c.bytes, r.stream); err != nil {
 			return err
 		}
-		if err := r.launchFill(r.send.at, c.bytes, nccl.Int8); err != nil {
+		if err := r.launchFill(r.send.at, c.bytes, cuda.Int8); err != nil {
 			return err
 		}
 		if err := r.wait(limit, 0); err != nil {
@@ -213,7 +213,7 @@ func (c *copier) verify() error {
 	}
 
 	l := layout{count: c.bytes, recv: c.bytes, size: 1, ranks: 2}
-	rep, err := to.compareAs(task{Type: nccl.Int8, Ranks: 2, Limit: kernelSeconds}, data{recv: to.recv.at, layout: l}, expectCopy, from.no, 0, c.bytes)
+	rep, err := to.compareAs(task{Type: cuda.Int8, Ranks: 2, Limit: kernelSeconds}, data{recv: to.recv.at, layout: l}, expectCopy, from.no, 0, c.bytes)
 	if err == nil && rep.Wrong > 0 {
 		err = &wrongError{Rank: to.no, Wrong: rep.Wrong, Checked: rep.Checked, First: rep.First}
 	}

@@ -7,9 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"aicplan/cudaops/driver"
-	"aicplan/cudaops/nccl"
-	"aicplan/cudaops/nvrtc"
+	"aicplan/cudaops/cuda"
 	"aicplan/sink/base/proc"
 )
 
@@ -17,7 +15,7 @@ import (
 type rank struct {
 	node   *Node
 	no     int
-	device driver.Device
+	device cuda.Device
 
 	// pin binds the rank's thread to the CPUs core during executions. Otherwise the thread may use the CPUs
 	// free. core is nil if no core is available.
@@ -28,20 +26,20 @@ type rank struct {
 	// die ends the rank's process.
 	die func()
 
-	ctx    driver.Context
+	ctx    cuda.Context
 	sm     int
-	stream driver.Stream
-	marks  []driver.Event // events before and after copies
+	stream cuda.Stream
+	marks  []cuda.Event // events before and after copies
 
 	send, recv  buffer
-	tally       driver.Ptr // two words for the result of the check, followed by scratch memory
-	fill, check driver.Function
+	tally       cuda.Ptr // two words for the result of the check, followed by scratch memory
+	fill, check cuda.Function
 
 	// Graphs of the out-of-place and the in-place form.
 	graphs [2]graph
 
 	stop  atomic.Bool       // set when the worker has closed the connection
-	comms map[int]nccl.Comm // by number of ranks
+	comms map[int]cuda.Comm // by number of ranks
 }
 
 const (
@@ -58,14 +56,14 @@ const (
 
 // graph is a captured task that can be replayed.
 type graph struct {
-	exec   driver.GraphExec
+	exec   cuda.GraphExec
 	task   task
-	events []driver.Event
+	events []cuda.Event
 }
 
 // buffer is device memory that can grow.
 type buffer struct {
-	at    driver.Ptr
+	at    cuda.Ptr
 	bytes int64
 }
 
@@ -119,12 +117,12 @@ func (r *rank) open() error {
 		return err
 	}
 
-	r.comms = map[int]nccl.Comm{}
+	r.comms = map[int]cuda.Comm{}
 	return nil
 }
 
-func (r *rank) load(name, source string) (driver.Module, error) {
-	image, err := r.node.Compile.Compile(nvrtc.Program{Name: name, Source: source, SM: r.sm})
+func (r *rank) load(name, source string) (cuda.Module, error) {
+	image, err := r.node.Compile.Compile(cuda.Program{Name: name, Source: source, SM: r.sm})
 	if err != nil {
 		return 0, err
 	}
@@ -150,7 +148,7 @@ func (r *rank) do(t task) (report, *rankError) {
 		how = failHang
 	case errors.Is(err, errDied):
 		how = failDied
-	case driver.OutOfMemory(err):
+	case cuda.OutOfMemory(err):
 		how = failMemory
 	}
 
@@ -209,7 +207,7 @@ func (r *rank) settle(t task) {
 }
 
 func (r *rank) join(t task) error {
-	var id nccl.UniqueID
+	var id cuda.UniqueID
 	if len(t.ID) != len(id) {
 		return fmt.Errorf("a unique id has %d bytes, not %d", len(id), len(t.ID))
 	}
@@ -227,7 +225,7 @@ func (r *rank) join(t task) error {
 // wait returns when all work queued on the stream is done. It returns errCancelled if the
 // worker has closed the connection, and errHung after the task's limit. If c is not 0, it also checks for
 // asynchronous errors of c.
-func (r *rank) wait(t task, c nccl.Comm) error {
+func (r *rank) wait(t task, c cuda.Comm) error {
 	until := r.node.Clock.Now() + limitOf(t)
 	pause := betweenPolls
 	if !roomy() {
@@ -278,9 +276,9 @@ func (r *rank) together(t task) error {
 func roomy() bool { return runtime.NumCPU() >= 16 }
 
 // startLine queues a minimal collective that synchronizes the devices of the ranks.
-func (r *rank) startLine(c nccl.Comm) error {
+func (r *rank) startLine(c cuda.Comm) error {
 	at := r.tally + tallyBytes
-	return r.node.NCCL.AllReduce(at, at, 4, nccl.Int32, nccl.Sum, c, r.stream)
+	return r.node.NCCL.AllReduce(at, at, 4, cuda.Int32, cuda.Sum, c, r.stream)
 }
 
 // reserve grows the buffers as needed. No rank may have work in flight.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"aicplan/cudaops/driver"
+	"aicplan/cudaops/cuda"
 )
 
 // capture captures a graph: a start line that synchronizes the devices, one untimed execution, and blocks
@@ -49,7 +49,7 @@ func (r *rank) capture(t task) error {
 	return r.wait(t, 0)
 }
 
-func (r *rank) queueBlocks(t task, events []driver.Event, run func() error) error {
+func (r *rank) queueBlocks(t task, events []cuda.Event, run func() error) error {
 	if err := r.startLine(r.comms[t.Ranks]); err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (r *rank) dropGraphs() error {
 	return errors.Join(r.dropGraph(&r.graphs[0]), r.dropGraph(&r.graphs[1]))
 }
 
-func (r *rank) haveEvents(events *[]driver.Event, n int) error {
+func (r *rank) haveEvents(events *[]cuda.Event, n int) error {
 	for len(*events) < n {
 		e, err := r.node.Driver.NewEvent()
 		if err != nil {

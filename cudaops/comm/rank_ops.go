@@ -6,8 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"aicplan/cudaops/driver"
-	"aicplan/cudaops/nccl"
+	"aicplan/cudaops/cuda"
 )
 
 // Faults that can be injected.
@@ -24,7 +23,7 @@ const (
 
 // data are the addresses of a rank's message.
 type data struct {
-	send, recv driver.Ptr
+	send, recv cuda.Ptr
 	layout     layout
 }
 
@@ -39,7 +38,7 @@ func (r *rank) data(t task) (data, error) {
 	}
 
 	s, v := l.offsets(r.no)
-	return data{r.recv.at + driver.Ptr(s), r.recv.at + driver.Ptr(v), l}, nil
+	return data{r.recv.at + cuda.Ptr(s), r.recv.at + cuda.Ptr(v), l}, nil
 }
 
 // execution returns a function that queues one execution.
@@ -57,11 +56,11 @@ func (r *rank) execution(t task) (func() error, error) {
 	lib, n, dt, s := r.node.NCCL, d.layout.count, t.Type, r.stream
 	switch t.Op {
 	case AllReduce:
-		return func() error { return lib.AllReduce(d.send, d.recv, n, dt, nccl.Sum, c, s) }, nil
+		return func() error { return lib.AllReduce(d.send, d.recv, n, dt, cuda.Sum, c, s) }, nil
 	case AllGather:
 		return func() error { return lib.AllGather(d.send, d.recv, n, dt, c, s) }, nil
 	case ReduceScatter:
-		return func() error { return lib.ReduceScatter(d.send, d.recv, n, dt, nccl.Sum, c, s) }, nil
+		return func() error { return lib.ReduceScatter(d.send, d.recv, n, dt, cuda.Sum, c, s) }, nil
 	case AllToAll:
 		return func() error { return lib.AllToAll(d.send, d.recv, n, dt, c, s) }, nil
 	case Broadcast:
@@ -130,7 +129,7 @@ func (r *rank) verify(t task) (report, error) {
 	}
 
 	if t.faulty(r.no, FaultWrongSum) {
-		if err := dr.Memset8(d.recv+driver.Ptr(l.recv*l.size-1), spoil, 1, r.stream); err != nil {
+		if err := dr.Memset8(d.recv+cuda.Ptr(l.recv*l.size-1), spoil, 1, r.stream); err != nil {
 			return report{}, err
 		}
 	}
@@ -177,7 +176,7 @@ func (r *rank) compareAs(t task, d data, e expectation, src int, base, part int6
 	}
 
 	n := d.layout.recv
-	err := dr.Launch(driver.Launch{
+	err := dr.Launch(cuda.Launch{
 		Func: r.check, Grid: gridFor(n), Block: [3]int{256, 1, 1},
 		Args: []any{d.recv, uint64(n), int32(e), uint32(t.Ranks), uint32(src), uint64(base), uint64(part),
 			int32(t.Type), r.tally},
@@ -203,8 +202,8 @@ func (r *rank) compareAs(t task, d data, e expectation, src int, base, part int6
 	}, nil
 }
 
-func (r *rank) launchFill(at driver.Ptr, count int64, t nccl.DataType) error {
-	return r.node.Driver.Launch(driver.Launch{
+func (r *rank) launchFill(at cuda.Ptr, count int64, t cuda.NCCLType) error {
+	return r.node.Driver.Launch(cuda.Launch{
 		Func: r.fill, Grid: gridFor(count), Block: [3]int{256, 1, 1},
 		Args: []any{at, uint64(count), uint32(r.no), int32(t)},
 	}, r.stream)

@@ -11,8 +11,7 @@ import (
 	"sync/atomic"
 	"syscall"
 
-	"aicplan/cudaops/driver"
-	"aicplan/cudaops/nccl"
+	"aicplan/cudaops/cuda"
 )
 
 // RankVerb is the hidden command that runs RankMain.
@@ -25,9 +24,9 @@ type order struct {
 }
 
 type opening struct {
-	Rank   int           `json:"rank"`
-	Device driver.Device `json:"device"`
-	Pin    bool          `json:"pin"`
+	Rank   int         `json:"rank"`
+	Device cuda.Device `json:"device"`
+	Pin    bool        `json:"pin"`
 	// Apart is true if the ranks are on several nodes. Device is then the number of the process on its
 	// node.
 	Apart bool `json:"apart,omitempty"`
@@ -155,18 +154,18 @@ func openRank(open func() (*Node, error), be opening, die func()) (*rank, *about
 		return nil, nil, err
 	}
 
-	return r, &about{Device: info.Name, UUID: info.UUID, NCCL: nccl.VersionText(v)}, nil
+	return r, &about{Device: info.Name, UUID: info.UUID, NCCL: cuda.NCCLVersionText(v)}, nil
 }
 
 // localDevice returns the device of a process by its number on the node. A launcher may show a process all
 // GPUs of the node, or only one.
-func localDevice(d driver.API, local int) (driver.Device, error) {
+func localDevice(d cuda.Driver, local int) (cuda.Device, error) {
 	count, err := d.Count()
 	switch {
 	case err != nil:
 		return 0, err
 	case local < count:
-		return driver.Device(local), nil
+		return cuda.Device(local), nil
 	case count == 1:
 		return 0, nil
 	}

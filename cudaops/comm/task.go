@@ -3,7 +3,7 @@ package comm
 import (
 	"fmt"
 
-	"aicplan/cudaops/nccl"
+	"aicplan/cudaops/cuda"
 )
 
 // Task kinds.
@@ -24,7 +24,7 @@ const (
 type task struct {
 	Kind     string        `json:"kind"`
 	Op       string        `json:"op,omitempty"`
-	Type     nccl.DataType `json:"type,omitempty"`
+	Type     cuda.NCCLType `json:"type,omitempty"`
 	Ranks    int           `json:"ranks,omitempty"`
 	Elements int64         `json:"elements,omitempty"`
 	InPlace  bool          `json:"in_place,omitempty"`

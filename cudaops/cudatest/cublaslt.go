@@ -4,8 +4,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
-	"aicplan/cudaops/cublaslt"
-	"aicplan/cudaops/driver"
+	"aicplan/cudaops/cuda"
 )
 
 // Lt is a fake cublaslt.API.
@@ -13,25 +12,25 @@ type Lt struct {
 	Driver *Driver
 
 	// Unsupported reports whether there is no kernel for a problem. It may be nil.
-	Unsupported func(cublaslt.Problem) bool
+	Unsupported func(cuda.MatmulProblem) bool
 
 	// Stumble returns the error of Prepare. It may be nil or return nil.
-	Stumble func(cublaslt.Problem) *cublaslt.Error
+	Stumble func(cuda.MatmulProblem) *cuda.BLASError
 
 	// Fault returns the device error of a product when it runs. It may be nil.
-	Fault func(cublaslt.Problem) *driver.Error
+	Fault func(cuda.MatmulProblem) *cuda.DriverError
 
 	// Eager reports whether a product fails inside a capture. It may be nil.
-	Eager func(cublaslt.Problem) bool
+	Eager func(cuda.MatmulProblem) bool
 
 	// Seen is called with the operands of each queued product. It may be nil.
-	Seen func(cublaslt.Problem, cublaslt.Operands)
+	Seen func(cuda.MatmulProblem, cuda.Operands)
 
 	// Open counts matmuls that are not closed.
 	Open atomic.Int64
 }
 
-// Version implements cublaslt.API.
+// Version implements cuda.BLAS.
 func (l *Lt) Version() int { return 130100 }
 
 // Rates of the fake device.
@@ -42,22 +41,22 @@ const (
 )
 
 // Bytes returns the number of bytes that a product moves.
-func Bytes(p cublaslt.Problem) float64 {
+func Bytes(p cuda.MatmulProblem) float64 {
 	return float64(max(p.Batch, 1)) * (float64(p.M*p.K*p.A.Size()) + float64(p.N*p.K*p.B.Size()) +
 		float64(p.M*p.N*p.D.Size()))
 }
 
 // Seconds returns the time of a product at full clock.
-func Seconds(p cublaslt.Problem) float64 {
+func Seconds(p cuda.MatmulProblem) float64 {
 	flops := 2 * float64(max(p.Batch, 1)) * float64(p.M) * float64(p.N) * float64(p.K)
 	return Overhead + max(flops/FlopsPerSecond, Bytes(p)/BytesPerSecond)
 }
 
-// Prepare implements cublaslt.API.
-func (l *Lt) Prepare(p cublaslt.Problem) (cublaslt.Matmul, error) {
+// Prepare implements cuda.BLAS.
+func (l *Lt) Prepare(p cuda.MatmulProblem) (cuda.Matmul, error) {
 	if l.Unsupported != nil && l.Unsupported(p) {
-		return nil, fmt.Errorf("%v: %w", p, &cublaslt.Error{Call: "cublasLtMatmulAlgoGetHeuristic",
-			Code: cublaslt.StatusNotSupported})
+		return nil, fmt.Errorf("%v: %w", p, cuda.NewBLASError("cublasLtMatmulAlgoGetHeuristic",
+			cuda.StatusNotSupported))
 	}
 
 	if l.Stumble != nil {
@@ -72,13 +71,13 @@ func (l *Lt) Prepare(p cublaslt.Problem) (cublaslt.Matmul, error) {
 
 type matmul struct {
 	lt     *Lt
-	p      cublaslt.Problem
+	p      cuda.MatmulProblem
 	closed bool
 }
 
-func (m *matmul) Algo() cublaslt.Algo { return cublaslt.Algo{ID: 66, Waves: 1} }
+func (m *matmul) Algo() cuda.Algo { return cuda.Algo{ID: 66, Waves: 1} }
 
-func (m *matmul) Enqueue(o cublaslt.Operands, s driver.Stream) error {
+func (m *matmul) Enqueue(o cuda.Operands, s cuda.Stream) error {
 	if m.lt.Seen != nil {
 		m.lt.Seen(m.p, o)
 	}
@@ -92,7 +91,7 @@ func (m *matmul) Enqueue(o cublaslt.Operands, s driver.Stream) error {
 	}
 
 	if m.lt.Fault != nil {
-		w.Do = func(*Driver) *driver.Error { return m.lt.Fault(m.p) }
+		w.Do = func(*Driver) *cuda.DriverError { return m.lt.Fault(m.p) }
 	}
 
 	return m.lt.Driver.Enqueue(s, w)

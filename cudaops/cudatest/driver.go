@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"aicplan/cudaops/driver"
+	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/measure/measuretest"
 )
 
@@ -19,7 +19,7 @@ type Work struct {
 
 	// Do, if not nil, runs when the device executes the work. A sticky error is returned by all later
 	// calls.
-	Do func(*Driver) *driver.Error
+	Do func(*Driver) *cuda.DriverError
 
 	// NoCapture makes the work fail inside a capture.
 	NoCapture bool
@@ -29,15 +29,15 @@ type Work struct {
 type Driver struct {
 	GPU   *measuretest.GPU
 	Clock *measuretest.Clock
-	Infos []driver.Info
+	Infos []cuda.DeviceInfo
 	CUDA  int // version; 0 means 13000
 
 	// Launches returns the cost of a kernel. If it is nil or returns a Work without a name, a kernel takes
 	// 3 us.
-	Launches func(name string, k driver.Launch) Work
+	Launches func(name string, k cuda.Launch) Work
 
 	// Fail, if not nil, is called before each call and may return an error for it.
-	Fail func(call string) *driver.Error
+	Fail func(call string) *cuda.DriverError
 
 	// Resolution is the resolution of event times.
 	Resolution time.Duration
@@ -46,16 +46,16 @@ type Driver struct {
 	NoPeer bool
 
 	mu       sync.Mutex
-	sticky   *driver.Error
+	sticky   *cuda.DriverError
 	used     int64
-	allocs   map[driver.Ptr]int64
+	allocs   map[cuda.Ptr]int64
 	next     uint64
-	names    map[driver.Function]string
-	shared   map[driver.Function]int
-	streams  map[driver.Stream]*stream
-	events   map[driver.Event]time.Duration
+	names    map[cuda.Function]string
+	shared   map[cuda.Function]int
+	streams  map[cuda.Stream]*stream
+	events   map[cuda.Event]time.Duration
 	graphs   map[uintptr][]Work
-	hosts    []driver.Host
+	hosts    []cuda.HostMemory
 	cycles   float64
 	cyclesAt time.Duration
 
@@ -73,19 +73,19 @@ type stream struct {
 	bad       bool
 }
 
-var _ driver.API = (*Driver)(nil)
+var _ cuda.Driver = (*Driver)(nil)
 
 // NewDriver returns a driver with the given number of devices.
 func NewDriver(gpu *measuretest.GPU, devices int) *Driver {
 	d := &Driver{
-		GPU: gpu, Clock: gpu.Clock, allocs: map[driver.Ptr]int64{}, next: 1 << 32,
-		names: map[driver.Function]string{}, shared: map[driver.Function]int{},
-		streams: map[driver.Stream]*stream{}, events: map[driver.Event]time.Duration{},
+		GPU: gpu, Clock: gpu.Clock, allocs: map[cuda.Ptr]int64{}, next: 1 << 32,
+		names: map[cuda.Function]string{}, shared: map[cuda.Function]int{},
+		streams: map[cuda.Stream]*stream{}, events: map[cuda.Event]time.Duration{},
 		graphs: map[uintptr][]Work{}, Executed: map[string]int{}, Resolution: 32,
 	}
 
 	for i := range devices {
-		d.Infos = append(d.Infos, driver.Info{
+		d.Infos = append(d.Infos, cuda.DeviceInfo{
 			Index: i, Name: "NVIDIA H200", UUID: fmt.Sprintf("GPU-00000000-0000-0000-0000-%012d", i),
 			PCI: fmt.Sprintf("0000:%02x:00.0", 0x18+i), MemoryBytes: 150109880320, SMs: 132, L2Bytes: 62914560,
 			Major: 9,
@@ -99,7 +99,7 @@ func NewDriver(gpu *measuretest.GPU, devices int) *Driver {
 // error.
 func (d *Driver) begin(call string) error {
 	d.mu.Lock()
-	var err *driver.Error
+	var err *cuda.DriverError
 	if d.sticky != nil {
 		err = d.sticky
 	} else if d.Fail != nil {
@@ -113,7 +113,9 @@ func (d *Driver) begin(call string) error {
 	}
 
 	d.mu.Unlock()
-	return &driver.Error{Call: call, Code: err.Code, Name: err.Name, Text: err.Text}
+	failed := *err
+	failed.Call = call
+	return &failed
 }
 
 func (d *Driver) handle() uint64 {
@@ -122,7 +124,7 @@ func (d *Driver) handle() uint64 {
 }
 
 // Enqueue queues work on a stream, like a library does.
-func (d *Driver) Enqueue(s driver.Stream, w Work) error {
+func (d *Driver) Enqueue(s cuda.Stream, w Work) error {
 	if err := d.begin("enqueue " + w.Name); err != nil {
 		return err
 	}
@@ -130,10 +132,10 @@ func (d *Driver) Enqueue(s driver.Stream, w Work) error {
 	return d.enqueue(s, w)
 }
 
-func (d *Driver) enqueue(s driver.Stream, w Work) error {
+func (d *Driver) enqueue(s cuda.Stream, w Work) error {
 	st := d.streams[s]
 	if st == nil {
-		return driver.NewError("enqueue "+w.Name, driver.CodeInvalidValue)
+		return cuda.NewDriverError("enqueue "+w.Name, cuda.CodeInvalidValue)
 	}
 
 	if !st.capturing {
@@ -143,7 +145,7 @@ func (d *Driver) enqueue(s driver.Stream, w Work) error {
 
 	if w.NoCapture {
 		st.bad = true
-		return driver.NewError(w.Name, driver.CodeCaptureUnsupp)
+		return cuda.NewDriverError(w.Name, cuda.CodeCaptureUnsupp)
 	}
 
 	st.captured = append(st.captured, w)
@@ -151,10 +153,10 @@ func (d *Driver) enqueue(s driver.Stream, w Work) error {
 }
 
 // drain executes a stream's work in order.
-func (d *Driver) drain(s driver.Stream) error {
+func (d *Driver) drain(s cuda.Stream) error {
 	st := d.streams[s]
 	if st == nil {
-		return driver.NewError("cuStreamSynchronize", driver.CodeInvalidValue)
+		return cuda.NewDriverError("cuStreamSynchronize", cuda.CodeInvalidValue)
 	}
 
 	for len(st.queue) > 0 {
@@ -191,19 +193,19 @@ func (d *Driver) tick() {
 }
 
 // hostWord writes a word to mapped host memory.
-func (d *Driver) hostWord(p driver.Ptr, v uint64) *driver.Error {
+func (d *Driver) hostWord(p cuda.Ptr, v uint64) *cuda.DriverError {
 	for _, h := range d.hosts {
-		if p >= h.Device && p+8 <= h.Device+driver.Ptr(len(h.Bytes)) {
+		if p >= h.Device && p+8 <= h.Device+cuda.Ptr(len(h.Bytes)) {
 			binary.LittleEndian.PutUint64(h.Bytes[p-h.Device:], v)
 			return nil
 		}
 	}
-	return driver.NewError("store", driver.CodeIllegalAddress)
+	return cuda.NewDriverError("store", cuda.CodeIllegalAddress)
 }
 
-func (d *Driver) hostRead32(p driver.Ptr) uint32 {
+func (d *Driver) hostRead32(p cuda.Ptr) uint32 {
 	for _, h := range d.hosts {
-		if p >= h.Device && p+4 <= h.Device+driver.Ptr(len(h.Bytes)) {
+		if p >= h.Device && p+4 <= h.Device+cuda.Ptr(len(h.Bytes)) {
 			return binary.LittleEndian.Uint32(h.Bytes[p-h.Device:])
 		}
 	}
@@ -212,16 +214,16 @@ func (d *Driver) hostRead32(p driver.Ptr) uint32 {
 
 // launch converts a kernel launch to work. Kernels whose effects are observed by the host are simulated.
 // All others only take time.
-func (d *Driver) launch(k driver.Launch) Work {
+func (d *Driver) launch(k cuda.Launch) Work {
 	name := d.names[k.Func]
 	switch name {
 	case "aicplan_gate":
-		return Work{Name: name, Do: func(d *Driver) *driver.Error { return d.gate(k) }}
+		return Work{Name: name, Do: func(d *Driver) *cuda.DriverError { return d.gate(k) }}
 	case "aicplan_stamp":
-		return Work{Name: name, Seconds: 2e-6, Do: func(d *Driver) *driver.Error {
-			out := k.Args[0].(driver.Ptr)
+		return Work{Name: name, Seconds: 2e-6, Do: func(d *Driver) *cuda.DriverError {
+			out := k.Args[0].(cuda.Ptr)
 			for i, v := range []uint64{uint64(d.cycles), uint64(d.Clock.Now()), 1} {
-				if err := d.hostWord(out+driver.Ptr(8*i), v); err != nil {
+				if err := d.hostWord(out+cuda.Ptr(8*i), v); err != nil {
 					return err
 				}
 			}
@@ -240,9 +242,9 @@ func (d *Driver) launch(k driver.Launch) Work {
 
 // gate spins for its minimum time if its flag is open, else for its limit, because the flag cannot change
 // during virtual time.
-func (d *Driver) gate(k driver.Launch) *driver.Error {
-	flag, want := k.Args[0].(driver.Ptr), k.Args[1].(uint32)
-	least, limit, out := k.Args[2].(uint64), k.Args[3].(uint64), k.Args[4].(driver.Ptr)
+func (d *Driver) gate(k cuda.Launch) *cuda.DriverError {
+	flag, want := k.Args[0].(cuda.Ptr), k.Args[1].(uint32)
+	least, limit, out := k.Args[2].(uint64), k.Args[3].(uint64), k.Args[4].(cuda.Ptr)
 	spin, late := time.Duration(least), uint64(0)
 	if int32(d.hostRead32(flag)-want) < 0 {
 		spin, late = time.Duration(limit), 1
@@ -253,7 +255,7 @@ func (d *Driver) gate(k driver.Launch) *driver.Error {
 	d.tick()
 
 	for i, v := range []uint64{late, uint64(d.cycles - before), uint64(d.Clock.Now() - begin)} {
-		if err := d.hostWord(out+driver.Ptr(8*i), v); err != nil {
+		if err := d.hostWord(out+cuda.Ptr(8*i), v); err != nil {
 			return err
 		}
 	}

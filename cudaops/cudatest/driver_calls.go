@@ -3,10 +3,10 @@ package cudatest
 import (
 	"time"
 
-	"aicplan/cudaops/driver"
+	"aicplan/cudaops/cuda"
 )
 
-// Version implements driver.API.
+// Version implements cuda.Driver.
 func (d *Driver) Version() (int, error) {
 	if d.CUDA == 0 {
 		return 13000, nil
@@ -14,36 +14,36 @@ func (d *Driver) Version() (int, error) {
 	return d.CUDA, nil
 }
 
-// Count implements driver.API.
+// Count implements cuda.Driver.
 func (d *Driver) Count() (int, error) { return len(d.Infos), nil }
 
-// Info implements driver.API.
-func (d *Driver) Info(dev driver.Device) (driver.Info, error) {
+// Info implements cuda.Driver.
+func (d *Driver) Info(dev cuda.Device) (cuda.DeviceInfo, error) {
 	if int(dev) < 0 || int(dev) >= len(d.Infos) {
-		return driver.Info{}, driver.NewError("cuDeviceGet", driver.CodeInvalidDevice)
+		return cuda.DeviceInfo{}, cuda.NewDriverError("cuDeviceGet", cuda.CodeInvalidDevice)
 	}
 	return d.Infos[dev], nil
 }
 
-// Attribute implements driver.API.
-func (d *Driver) Attribute(driver.Device, driver.Attribute) (int, error) { return 0, nil }
+// Attribute implements cuda.Driver.
+func (d *Driver) Attribute(cuda.Device, cuda.Attribute) (int, error) { return 0, nil }
 
-// Primary implements driver.API.
-func (d *Driver) Primary(dev driver.Device) (driver.Context, error) {
+// Primary implements cuda.Driver.
+func (d *Driver) Primary(dev cuda.Device) (cuda.Context, error) {
 	if err := d.begin("cuDevicePrimaryCtxRetain"); err != nil {
 		return 0, err
 	}
 	defer d.mu.Unlock()
-	return driver.Context(dev + 1), nil
+	return cuda.Context(dev + 1), nil
 }
 
-// ReleasePrimary implements driver.API.
-func (d *Driver) ReleasePrimary(driver.Device) error { return nil }
+// ReleasePrimary implements cuda.Driver.
+func (d *Driver) ReleasePrimary(cuda.Device) error { return nil }
 
-// SetCurrent implements driver.API.
-func (d *Driver) SetCurrent(driver.Context) error { return nil }
+// SetCurrent implements cuda.Driver.
+func (d *Driver) SetCurrent(cuda.Context) error { return nil }
 
-// Synchronize implements driver.API.
+// Synchronize implements cuda.Driver.
 func (d *Driver) Synchronize() error {
 	if err := d.begin("cuCtxSynchronize"); err != nil {
 		return err
@@ -58,29 +58,29 @@ func (d *Driver) Synchronize() error {
 	return nil
 }
 
-// CanAccessPeer implements driver.API.
-func (d *Driver) CanAccessPeer(a, b driver.Device) (bool, error) { return !d.NoPeer && a != b, nil }
+// CanAccessPeer implements cuda.Driver.
+func (d *Driver) CanAccessPeer(a, b cuda.Device) (bool, error) { return !d.NoPeer && a != b, nil }
 
-// EnablePeer implements driver.API.
-func (d *Driver) EnablePeer(driver.Context) error { return nil }
+// EnablePeer implements cuda.Driver.
+func (d *Driver) EnablePeer(cuda.Context) error { return nil }
 
-// Alloc implements driver.API.
-func (d *Driver) Alloc(bytes int64) (driver.Ptr, error) {
+// Alloc implements cuda.Driver.
+func (d *Driver) Alloc(bytes int64) (cuda.Ptr, error) {
 	if err := d.begin("cuMemAlloc"); err != nil {
 		return 0, err
 	}
 	defer d.mu.Unlock()
 	if bytes <= 0 {
-		return 0, driver.NewError("cuMemAlloc", driver.CodeInvalidValue)
+		return 0, cuda.NewDriverError("cuMemAlloc", cuda.CodeInvalidValue)
 	}
 
 	if d.used+bytes > d.Infos[0].MemoryBytes {
-		return 0, driver.NewError("cuMemAlloc", driver.CodeOutOfMemory)
+		return 0, cuda.NewDriverError("cuMemAlloc", cuda.CodeOutOfMemory)
 	}
 
 	d.used += bytes
 	d.next = (d.next + 1<<21) &^ (1<<21 - 1)
-	p := driver.Ptr(d.next)
+	p := cuda.Ptr(d.next)
 	d.next += uint64(bytes)
 	d.allocs[p] = bytes
 	d.Open++
@@ -88,15 +88,15 @@ func (d *Driver) Alloc(bytes int64) (driver.Ptr, error) {
 	return p, nil
 }
 
-// Free implements driver.API.
-func (d *Driver) Free(p driver.Ptr) error {
+// Free implements cuda.Driver.
+func (d *Driver) Free(p cuda.Ptr) error {
 	if err := d.begin("cuMemFree"); err != nil {
 		return err
 	}
 	defer d.mu.Unlock()
 	n, ok := d.allocs[p]
 	if !ok {
-		return driver.NewError("cuMemFree", driver.CodeInvalidValue)
+		return cuda.NewDriverError("cuMemFree", cuda.CodeInvalidValue)
 	}
 
 	delete(d.allocs, p)
@@ -106,81 +106,81 @@ func (d *Driver) Free(p driver.Ptr) error {
 	return nil
 }
 
-// MemInfo implements driver.API.
+// MemInfo implements cuda.Driver.
 func (d *Driver) MemInfo() (free, total int64, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.Infos[0].MemoryBytes - d.used, d.Infos[0].MemoryBytes, nil
 }
 
-// HostAlloc implements driver.API.
-func (d *Driver) HostAlloc(bytes int) (driver.Host, error) {
+// HostAlloc implements cuda.Driver.
+func (d *Driver) HostAlloc(bytes int) (cuda.HostMemory, error) {
 	if err := d.begin("cuMemHostAlloc"); err != nil {
-		return driver.Host{}, err
+		return cuda.HostMemory{}, err
 	}
 	defer d.mu.Unlock()
 	d.next += 1 << 20
-	h := driver.Host{Bytes: make([]byte, bytes), Device: driver.Ptr(d.next)}
+	h := cuda.HostMemory{Bytes: make([]byte, bytes), Device: cuda.Ptr(d.next)}
 	d.next += uint64(bytes)
 	d.hosts = append(d.hosts, h)
 
 	return h, nil
 }
 
-// HostFree implements driver.API.
-func (d *Driver) HostFree(driver.Host) error { return nil }
+// HostFree implements cuda.Driver.
+func (d *Driver) HostFree(cuda.HostMemory) error { return nil }
 
-// Memset8 implements driver.API.
-func (d *Driver) Memset8(_ driver.Ptr, _ byte, bytes int64, s driver.Stream) error {
+// Memset8 implements cuda.Driver.
+func (d *Driver) Memset8(_ cuda.Ptr, _ byte, bytes int64, s cuda.Stream) error {
 	return d.Enqueue(s, Work{Name: "memset", Seconds: float64(bytes) / 3e12, Watts: 200})
 }
 
-// Memset32 implements driver.API.
-func (d *Driver) Memset32(_ driver.Ptr, _ uint32, words int64, s driver.Stream) error {
+// Memset32 implements cuda.Driver.
+func (d *Driver) Memset32(_ cuda.Ptr, _ uint32, words int64, s cuda.Stream) error {
 	return d.Enqueue(s, Work{Name: "memset", Seconds: float64(4*words) / 3e12, Watts: 200})
 }
 
-// CopyDtoD implements driver.API.
-func (d *Driver) CopyDtoD(_, _ driver.Ptr, bytes int64, s driver.Stream) error {
+// CopyDtoD implements cuda.Driver.
+func (d *Driver) CopyDtoD(_, _ cuda.Ptr, bytes int64, s cuda.Stream) error {
 	return d.Enqueue(s, Work{Name: "memcpy", Seconds: float64(bytes) / 2e12, Watts: 300})
 }
 
-// CopyHtoD implements driver.API.
-func (d *Driver) CopyHtoD(driver.Ptr, []byte) error { return nil }
+// CopyHtoD implements cuda.Driver.
+func (d *Driver) CopyHtoD(cuda.Ptr, []byte) error { return nil }
 
-// CopyDtoH implements driver.API. It returns zeros, because device memory has no content.
-func (d *Driver) CopyDtoH(b []byte, _ driver.Ptr) error {
+// CopyDtoH implements cuda.Driver. It returns zeros, because device memory has no content.
+func (d *Driver) CopyDtoH(b []byte, _ cuda.Ptr) error {
 	clear(b)
 	return nil
 }
 
-// CopyPeer implements driver.API.
-func (d *Driver) CopyPeer(_ driver.Ptr, _ driver.Context, _ driver.Ptr, _ driver.Context, bytes int64,
-	s driver.Stream) error {
+// CopyPeer implements cuda.Driver.
+func (d *Driver) CopyPeer(_ cuda.Ptr, _ cuda.Context, _ cuda.Ptr, _ cuda.Context, bytes int64,
+	s cuda.Stream) error {
 	return d.Enqueue(s, Work{Name: "memcpy peer", Seconds: float64(bytes) / 350e9, Watts: 150})
 }
 
-// NewStream implements driver.API.
-func (d *Driver) NewStream() (driver.Stream, error) {
+// NewStream implements cuda.Driver.
+func (d *Driver) NewStream() (cuda.Stream, error) {
 	if err := d.begin("cuStreamCreate"); err != nil {
 		return 0, err
 	}
 	defer d.mu.Unlock()
-	s := driver.Stream(d.handle())
+	s := cuda.Stream(d.handle())
 	d.streams[s] = &stream{}
 	return s, nil
 }
 
-// DestroyStream implements driver.API.
-func (d *Driver) DestroyStream(s driver.Stream) error {
+// DestroyStream implements cuda.Driver.
+func (d *Driver) DestroyStream(s cuda.Stream) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	delete(d.streams, s)
 	return nil
 }
 
-// SyncStream implements driver.API.
-func (d *Driver) SyncStream(s driver.Stream) error {
+// SyncStream implements cuda.Driver.
+func (d *Driver) SyncStream(s cuda.Stream) error {
 	if err := d.begin("cuStreamSynchronize"); err != nil {
 		return err
 	}
@@ -188,35 +188,35 @@ func (d *Driver) SyncStream(s driver.Stream) error {
 	return d.drain(s)
 }
 
-// NewEvent implements driver.API.
-func (d *Driver) NewEvent() (driver.Event, error) {
+// NewEvent implements cuda.Driver.
+func (d *Driver) NewEvent() (cuda.Event, error) {
 	if err := d.begin("cuEventCreate"); err != nil {
 		return 0, err
 	}
 	defer d.mu.Unlock()
-	return driver.Event(d.handle()), nil
+	return cuda.Event(d.handle()), nil
 }
 
-// DestroyEvent implements driver.API.
-func (d *Driver) DestroyEvent(driver.Event) error { return nil }
+// DestroyEvent implements cuda.Driver.
+func (d *Driver) DestroyEvent(cuda.Event) error { return nil }
 
-// Record implements driver.API.
-func (d *Driver) Record(e driver.Event, s driver.Stream) error {
+// Record implements cuda.Driver.
+func (d *Driver) Record(e cuda.Event, s cuda.Stream) error {
 	if err := d.begin("cuEventRecord"); err != nil {
 		return err
 	}
 	defer d.mu.Unlock()
-	return d.enqueue(s, Work{Name: "event", Do: func(d *Driver) *driver.Error {
+	return d.enqueue(s, Work{Name: "event", Do: func(d *Driver) *cuda.DriverError {
 		d.events[e] = d.Clock.Now()
 		return nil
 	}})
 }
 
-// SyncEvent implements driver.API.
-func (d *Driver) SyncEvent(driver.Event) error { return d.Synchronize() }
+// SyncEvent implements cuda.Driver.
+func (d *Driver) SyncEvent(cuda.Event) error { return d.Synchronize() }
 
-// Query implements driver.API. It drains all streams first, because time is virtual.
-func (d *Driver) Query(e driver.Event) (bool, error) {
+// Query implements cuda.Driver. It drains all streams first, because time is virtual.
+func (d *Driver) Query(e cuda.Event) (bool, error) {
 	if err := d.begin("cuEventQuery"); err != nil {
 		return false, err
 	}
@@ -232,8 +232,8 @@ func (d *Driver) Query(e driver.Event) (bool, error) {
 	return ok, nil
 }
 
-// Elapsed implements driver.API.
-func (d *Driver) Elapsed(a, b driver.Event) (float64, error) {
+// Elapsed implements cuda.Driver.
+func (d *Driver) Elapsed(a, b cuda.Event) (float64, error) {
 	if err := d.begin("cuEventElapsedTime"); err != nil {
 		return 0, err
 	}
@@ -241,7 +241,7 @@ func (d *Driver) Elapsed(a, b driver.Event) (float64, error) {
 	x, okA := d.events[a]
 	y, okB := d.events[b]
 	if !okA || !okB {
-		return 0, driver.NewError("cuEventElapsedTime", driver.CodeNotReady)
+		return 0, cuda.NewDriverError("cuEventElapsedTime", cuda.CodeNotReady)
 	}
 
 	t := y - x
@@ -252,33 +252,33 @@ func (d *Driver) Elapsed(a, b driver.Event) (float64, error) {
 	return float64(t) / float64(time.Millisecond), nil
 }
 
-// LoadModule implements driver.API.
-func (d *Driver) LoadModule([]byte) (driver.Module, error) {
+// LoadModule implements cuda.Driver.
+func (d *Driver) LoadModule([]byte) (cuda.Module, error) {
 	if err := d.begin("cuModuleLoadData"); err != nil {
 		return 0, err
 	}
 	defer d.mu.Unlock()
-	return driver.Module(d.handle()), nil
+	return cuda.Module(d.handle()), nil
 }
 
-// UnloadModule implements driver.API.
-func (d *Driver) UnloadModule(driver.Module) error { return nil }
+// UnloadModule implements cuda.Driver.
+func (d *Driver) UnloadModule(cuda.Module) error { return nil }
 
-// Function implements driver.API. It accepts every name.
-func (d *Driver) Function(_ driver.Module, name string) (driver.Function, error) {
+// Function implements cuda.Driver. It accepts every name.
+func (d *Driver) Function(_ cuda.Module, name string) (cuda.Function, error) {
 	if err := d.begin("cuModuleGetFunction"); err != nil {
 		return 0, err
 	}
 	defer d.mu.Unlock()
-	f := driver.Function(d.handle())
+	f := cuda.Function(d.handle())
 	d.names[f] = name
 	return f, nil
 }
 
-// SetMaxDynamicShared implements driver.API.
-func (d *Driver) SetMaxDynamicShared(f driver.Function, bytes int) error {
+// SetMaxDynamicShared implements cuda.Driver.
+func (d *Driver) SetMaxDynamicShared(f cuda.Function, bytes int) error {
 	if bytes > 227<<10 {
-		return driver.NewError("cuFuncSetAttribute", driver.CodeInvalidValue)
+		return cuda.NewDriverError("cuFuncSetAttribute", cuda.CodeInvalidValue)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -286,35 +286,35 @@ func (d *Driver) SetMaxDynamicShared(f driver.Function, bytes int) error {
 	return nil
 }
 
-// Launch implements driver.API.
-func (d *Driver) Launch(k driver.Launch, s driver.Stream) error {
+// Launch implements cuda.Driver.
+func (d *Driver) Launch(k cuda.Launch, s cuda.Stream) error {
 	if err := d.begin("cuLaunchKernel"); err != nil {
 		return err
 	}
 	defer d.mu.Unlock()
 	if k.SharedMemory > max(48<<10, d.shared[k.Func]) {
-		return driver.NewError("cuLaunchKernel", driver.CodeInvalidValue)
+		return cuda.NewDriverError("cuLaunchKernel", cuda.CodeInvalidValue)
 	}
 	return d.enqueue(s, d.launch(k))
 }
 
-// BeginCapture implements driver.API.
-func (d *Driver) BeginCapture(s driver.Stream) error {
+// BeginCapture implements cuda.Driver.
+func (d *Driver) BeginCapture(s cuda.Stream) error {
 	if err := d.begin("cuStreamBeginCapture"); err != nil {
 		return err
 	}
 	defer d.mu.Unlock()
 	st := d.streams[s]
 	if st.capturing {
-		return driver.NewError("cuStreamBeginCapture", driver.CodeInvalidValue)
+		return cuda.NewDriverError("cuStreamBeginCapture", cuda.CodeInvalidValue)
 	}
 
 	st.capturing, st.captured, st.bad = true, nil, false
 	return nil
 }
 
-// EndCapture implements driver.API.
-func (d *Driver) EndCapture(s driver.Stream) (driver.Graph, error) {
+// EndCapture implements cuda.Driver.
+func (d *Driver) EndCapture(s cuda.Stream) (cuda.Graph, error) {
 	if err := d.begin("cuStreamEndCapture"); err != nil {
 		return 0, err
 	}
@@ -322,18 +322,18 @@ func (d *Driver) EndCapture(s driver.Stream) (driver.Graph, error) {
 	st := d.streams[s]
 	st.capturing = false
 	if st.bad {
-		return 0, driver.NewError("cuStreamEndCapture", driver.CodeCaptureInvalid)
+		return 0, cuda.NewDriverError("cuStreamEndCapture", cuda.CodeCaptureInvalid)
 	}
 
 	g := uintptr(d.handle())
 	d.graphs[g] = st.captured
 	d.Open++
 
-	return driver.Graph(g), nil
+	return cuda.Graph(g), nil
 }
 
-// Instantiate implements driver.API.
-func (d *Driver) Instantiate(g driver.Graph) (driver.GraphExec, error) {
+// Instantiate implements cuda.Driver.
+func (d *Driver) Instantiate(g cuda.Graph) (cuda.GraphExec, error) {
 	if err := d.begin("cuGraphInstantiate"); err != nil {
 		return 0, err
 	}
@@ -342,21 +342,21 @@ func (d *Driver) Instantiate(g driver.Graph) (driver.GraphExec, error) {
 	d.graphs[x] = d.graphs[uintptr(g)]
 	d.Open++
 
-	return driver.GraphExec(x), nil
+	return cuda.GraphExec(x), nil
 }
 
-// Upload implements driver.API.
-func (d *Driver) Upload(driver.GraphExec, driver.Stream) error { return nil }
+// Upload implements cuda.Driver.
+func (d *Driver) Upload(cuda.GraphExec, cuda.Stream) error { return nil }
 
-// LaunchGraph implements driver.API.
-func (d *Driver) LaunchGraph(x driver.GraphExec, s driver.Stream) error {
+// LaunchGraph implements cuda.Driver.
+func (d *Driver) LaunchGraph(x cuda.GraphExec, s cuda.Stream) error {
 	if err := d.begin("cuGraphLaunch"); err != nil {
 		return err
 	}
 	defer d.mu.Unlock()
 	work, ok := d.graphs[uintptr(x)]
 	if !ok {
-		return driver.NewError("cuGraphLaunch", driver.CodeInvalidValue)
+		return cuda.NewDriverError("cuGraphLaunch", cuda.CodeInvalidValue)
 	}
 
 	for _, w := range work {
@@ -368,17 +368,17 @@ func (d *Driver) LaunchGraph(x driver.GraphExec, s driver.Stream) error {
 	return nil
 }
 
-// DestroyGraph implements driver.API.
-func (d *Driver) DestroyGraph(g driver.Graph) error { return d.forget(uintptr(g)) }
+// DestroyGraph implements cuda.Driver.
+func (d *Driver) DestroyGraph(g cuda.Graph) error { return d.forget(uintptr(g)) }
 
-// DestroyExec implements driver.API.
-func (d *Driver) DestroyExec(x driver.GraphExec) error { return d.forget(uintptr(x)) }
+// DestroyExec implements cuda.Driver.
+func (d *Driver) DestroyExec(x cuda.GraphExec) error { return d.forget(uintptr(x)) }
 
 func (d *Driver) forget(h uintptr) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if _, ok := d.graphs[h]; !ok {
-		return driver.NewError("cuGraphDestroy", driver.CodeInvalidValue)
+		return cuda.NewDriverError("cuGraphDestroy", cuda.CodeInvalidValue)
 	}
 
 	delete(d.graphs, h)

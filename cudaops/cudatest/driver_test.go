@@ -5,11 +5,11 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"aicplan/cudaops/driver"
+	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/measure/measuretest"
 )
 
-func fake(t *testing.T) (*Driver, driver.Stream) {
+func fake(t *testing.T) (*Driver, cuda.Stream) {
 	t.Helper()
 	d := NewDriver(measuretest.NewGPU(&measuretest.Clock{}, rand.New(rand.NewPCG(1, 1))), 1)
 	s, err := d.NewStream()
@@ -57,29 +57,29 @@ func TestTimes(t *testing.T) {
 
 func TestFaults(t *testing.T) {
 	d, s := fake(t)
-	if _, err := d.Alloc(1 << 50); !driver.OutOfMemory(err) {
+	if _, err := d.Alloc(1 << 50); !cuda.OutOfMemory(err) {
 		t.Errorf("an allocation beyond the memory: %v", err)
 	}
 	if err := d.BeginCapture(s); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Enqueue(s, Work{Name: "k", NoCapture: true}); !driver.CaptureFailed(err) {
+	if err := d.Enqueue(s, Work{Name: "k", NoCapture: true}); !cuda.CaptureFailed(err) {
 		t.Errorf("work that cannot be captured: %v", err)
 	}
-	if _, err := d.EndCapture(s); !driver.CaptureFailed(err) {
+	if _, err := d.EndCapture(s); !cuda.CaptureFailed(err) {
 		t.Errorf("the end of a broken capture: %v", err)
 	}
 	if err := d.Enqueue(s, Work{Name: "k"}); err != nil {
 		t.Errorf("the stream is not usable after a broken capture: %v", err)
 	}
-	bad := Work{Name: "bad", Do: func(*Driver) *driver.Error { return driver.NewError("bad", driver.CodeIllegalAddress) }}
+	bad := Work{Name: "bad", Do: func(*Driver) *cuda.DriverError { return cuda.NewDriverError("bad", cuda.CodeIllegalAddress) }}
 	if err := d.Enqueue(s, bad); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.SyncStream(s); !driver.Sticky(err) {
+	if err := d.SyncStream(s); !cuda.Sticky(err) {
 		t.Errorf("an illegal address: %v", err)
 	}
-	if _, err := d.Alloc(1); !driver.Sticky(err) {
+	if _, err := d.Alloc(1); !cuda.Sticky(err) {
 		t.Errorf("a call after the context was lost: %v", err)
 	}
 }

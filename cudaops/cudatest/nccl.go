@@ -8,14 +8,13 @@ import (
 	"math"
 	"syscall"
 
-	"aicplan/cudaops/driver"
-	"aicplan/cudaops/nccl"
+	"aicplan/cudaops/cuda"
 )
 
 // Library is the fake NCCL of a node.
 type Library struct{ *Node }
 
-var _ nccl.API = Library{}
+var _ cuda.NCCL = Library{}
 
 type group struct {
 	ranks  int
@@ -33,35 +32,35 @@ type comm struct {
 // pending is an open group of sends and receives.
 type pending struct {
 	comm  *comm
-	s     driver.Stream
+	s     cuda.Stream
 	parts []part
 }
 
 type part struct {
 	recv bool
 	peer int
-	at   driver.Ptr
+	at   cuda.Ptr
 	size int64
 }
 
-// Version implements nccl.API.
+// Version implements cuda.NCCL.
 func (l Library) Version() (int, error) { return 22809, nil }
 
-// UniqueID implements nccl.API.
-func (l Library) UniqueID() (id nccl.UniqueID, err error) {
+// UniqueID implements cuda.NCCL.
+func (l Library) UniqueID() (id cuda.UniqueID, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	binary.LittleEndian.PutUint64(id[:], l.handle())
 	return id, nil
 }
 
-// InitRank implements nccl.API.
-func (l Library) InitRank(nranks int, id nccl.UniqueID, rank int) (nccl.Comm, error) {
+// InitRank implements cuda.NCCL.
+func (l Library) InitRank(nranks int, id cuda.UniqueID, rank int) (cuda.Comm, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	d, err := l.device("ncclCommInitRank")
 	if err != nil {
-		return 0, nccl.NewError("ncclCommInitRank", nccl.CodeUnhandledCudaError)
+		return 0, cuda.NewNCCLError("ncclCommInitRank", cuda.NCCLCudaError)
 	}
 
 	key := string(id[:8])
@@ -72,7 +71,7 @@ func (l Library) InitRank(nranks int, id nccl.UniqueID, rank int) (nccl.Comm, er
 	}
 
 	if g.ranks != nranks || rank >= nranks {
-		return 0, nccl.NewError("ncclCommInitRank", nccl.CodeInvalidArgument)
+		return 0, cuda.NewNCCLError("ncclCommInitRank", cuda.NCCLInvalidArgument)
 	}
 
 	g.joined++
@@ -85,28 +84,28 @@ func (l Library) InitRank(nranks int, id nccl.UniqueID, rank int) (nccl.Comm, er
 	l.comms[h] = &comm{id: key, rank: rank, ranks: nranks, gpu: d}
 	l.counts["init"]++
 
-	return nccl.Comm(h), nil
+	return cuda.Comm(h), nil
 }
 
 // comm returns a live communicator. The caller must have locked mu.
-func (l Library) comm(call string, c nccl.Comm) (*comm, error) {
+func (l Library) comm(call string, c cuda.Comm) (*comm, error) {
 	found, ok := l.comms[uint64(c)]
 	if !ok {
 		l.problem("%s on a communicator that does not exist", call)
-		return nil, nccl.NewError(call, nccl.CodeInvalidUsage)
+		return nil, cuda.NewNCCLError(call, cuda.NCCLInvalidUsage)
 	}
 	return found, nil
 }
 
-// AsyncError implements nccl.API.
-func (l Library) AsyncError(c nccl.Comm) error {
+// AsyncError implements cuda.NCCL.
+func (l Library) AsyncError(c cuda.Comm) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, err := l.comm("ncclCommGetAsyncError", c)
 	return err
 }
 
-// GroupStart implements nccl.API.
+// GroupStart implements cuda.NCCL.
 func (l Library) GroupStart() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -114,7 +113,7 @@ func (l Library) GroupStart() error {
 	return nil
 }
 
-// GroupEnd implements nccl.API.
+// GroupEnd implements cuda.NCCL.
 func (l Library) GroupEnd() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,7 +145,7 @@ func (l Library) GroupEnd() error {
 }
 
 // collective queues the work of one rank. The caller must have locked mu.
-func (l Library) collective(name string, c *comm, s driver.Stream, bytes int64, args []any, run func([]*work)) error {
+func (l Library) collective(name string, c *comm, s cuda.Stream, bytes int64, args []any, run func([]*work)) error {
 	return l.push(s, func() *work {
 		no := c.calls
 		c.calls++
@@ -166,7 +165,7 @@ func (l Library) collective(name string, c *comm, s driver.Stream, bytes int64, 
 }
 
 // spread queues a collective with one send and one receive buffer per rank.
-func (l Library) spread(name string, h nccl.Comm, s driver.Stream, send, recv driver.Ptr, sendBytes, recvBytes int64,
+func (l Library) spread(name string, h cuda.Comm, s cuda.Stream, send, recv cuda.Ptr, sendBytes, recvBytes int64,
 	run func(send, recv [][]byte)) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -179,8 +178,8 @@ func (l Library) spread(name string, h nccl.Comm, s driver.Stream, send, recv dr
 		ins, outs := make([][]byte, len(all)), make([][]byte, len(all))
 		for i, w := range all {
 			// Copy the inputs, because results overlap them in place.
-			ins[i] = append([]byte(nil), l.bytes(w.args[0].(driver.Ptr), sendBytes)...)
-			outs[i] = l.bytes(w.args[1].(driver.Ptr), recvBytes)
+			ins[i] = append([]byte(nil), l.bytes(w.args[0].(cuda.Ptr), sendBytes)...)
+			outs[i] = l.bytes(w.args[1].(cuda.Ptr), recvBytes)
 		}
 		run(ins, outs)
 		for i, w := range all {
@@ -191,9 +190,9 @@ func (l Library) spread(name string, h nccl.Comm, s driver.Stream, send, recv dr
 	})
 }
 
-// AllReduce implements nccl.API.
-func (l Library) AllReduce(send, recv driver.Ptr, count int64, t nccl.DataType, _ nccl.RedOp, c nccl.Comm,
-	s driver.Stream) error {
+// AllReduce implements cuda.NCCL.
+func (l Library) AllReduce(send, recv cuda.Ptr, count int64, t cuda.NCCLType, _ cuda.RedOp, c cuda.Comm,
+	s cuda.Stream) error {
 	n := count * t.Size()
 	return l.spread("all_reduce", c, s, send, recv, n, n, func(in, out [][]byte) {
 		Sum(out[0], in, 0, t)
@@ -203,8 +202,8 @@ func (l Library) AllReduce(send, recv driver.Ptr, count int64, t nccl.DataType, 
 	})
 }
 
-// AllGather implements nccl.API.
-func (l Library) AllGather(send, recv driver.Ptr, count int64, t nccl.DataType, c nccl.Comm, s driver.Stream) error {
+// AllGather implements cuda.NCCL.
+func (l Library) AllGather(send, recv cuda.Ptr, count int64, t cuda.NCCLType, c cuda.Comm, s cuda.Stream) error {
 	n := count * t.Size()
 	return l.spread("all_gather", c, s, send, recv, n, n*l.size(c), func(in, out [][]byte) {
 		for r := range out {
@@ -215,9 +214,9 @@ func (l Library) AllGather(send, recv driver.Ptr, count int64, t nccl.DataType, 
 	})
 }
 
-// ReduceScatter implements nccl.API.
-func (l Library) ReduceScatter(send, recv driver.Ptr, count int64, t nccl.DataType, _ nccl.RedOp, c nccl.Comm,
-	s driver.Stream) error {
+// ReduceScatter implements cuda.NCCL.
+func (l Library) ReduceScatter(send, recv cuda.Ptr, count int64, t cuda.NCCLType, _ cuda.RedOp, c cuda.Comm,
+	s cuda.Stream) error {
 	n := count * t.Size()
 	return l.spread("reduce_scatter", c, s, send, recv, n*l.size(c), n, func(in, out [][]byte) {
 		for r := range out {
@@ -226,8 +225,8 @@ func (l Library) ReduceScatter(send, recv driver.Ptr, count int64, t nccl.DataTy
 	})
 }
 
-// AllToAll implements nccl.API.
-func (l Library) AllToAll(send, recv driver.Ptr, count int64, t nccl.DataType, c nccl.Comm, s driver.Stream) error {
+// AllToAll implements cuda.NCCL.
+func (l Library) AllToAll(send, recv cuda.Ptr, count int64, t cuda.NCCLType, c cuda.Comm, s cuda.Stream) error {
 	n := count * t.Size()
 	return l.spread("alltoall", c, s, send, recv, n*l.size(c), n*l.size(c), func(in, out [][]byte) {
 		for r := range out {
@@ -238,9 +237,9 @@ func (l Library) AllToAll(send, recv driver.Ptr, count int64, t nccl.DataType, c
 	})
 }
 
-// Broadcast implements nccl.API.
-func (l Library) Broadcast(send, recv driver.Ptr, count int64, t nccl.DataType, root int, c nccl.Comm,
-	s driver.Stream) error {
+// Broadcast implements cuda.NCCL.
+func (l Library) Broadcast(send, recv cuda.Ptr, count int64, t cuda.NCCLType, root int, c cuda.Comm,
+	s cuda.Stream) error {
 	n := count * t.Size()
 	return l.spread("broadcast", c, s, send, recv, n, n, func(in, out [][]byte) {
 		for r := range out {
@@ -249,17 +248,17 @@ func (l Library) Broadcast(send, recv driver.Ptr, count int64, t nccl.DataType, 
 	})
 }
 
-// Send implements nccl.API. It must be called inside a group.
-func (l Library) Send(at driver.Ptr, count int64, t nccl.DataType, peer int, c nccl.Comm, s driver.Stream) error {
+// Send implements cuda.NCCL. It must be called inside a group.
+func (l Library) Send(at cuda.Ptr, count int64, t cuda.NCCLType, peer int, c cuda.Comm, s cuda.Stream) error {
 	return l.part("ncclSend", part{peer: peer, at: at, size: count * t.Size()}, c, s)
 }
 
-// Recv implements nccl.API. It must be called inside a group.
-func (l Library) Recv(at driver.Ptr, count int64, t nccl.DataType, peer int, c nccl.Comm, s driver.Stream) error {
+// Recv implements cuda.NCCL. It must be called inside a group.
+func (l Library) Recv(at cuda.Ptr, count int64, t cuda.NCCLType, peer int, c cuda.Comm, s cuda.Stream) error {
 	return l.part("ncclRecv", part{recv: true, peer: peer, at: at, size: count * t.Size()}, c, s)
 }
 
-func (l Library) part(call string, p part, h nccl.Comm, s driver.Stream) error {
+func (l Library) part(call string, p part, h cuda.Comm, s cuda.Stream) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	c, err := l.comm(call, h)
@@ -269,14 +268,14 @@ func (l Library) part(call string, p part, h nccl.Comm, s driver.Stream) error {
 
 	g := l.grouped[syscall.Gettid()]
 	if g == nil {
-		return nccl.NewError(call, nccl.CodeInvalidUsage)
+		return cuda.NewNCCLError(call, cuda.NCCLInvalidUsage)
 	}
 
 	g.comm, g.s, g.parts = c, s, append(g.parts, p)
 	return nil
 }
 
-func (l Library) size(h nccl.Comm) int64 {
+func (l Library) size(h cuda.Comm) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c, ok := l.comms[uint64(h)]; ok {
@@ -286,7 +285,7 @@ func (l Library) size(h nccl.Comm) int64 {
 }
 
 // Sum adds the ranks' elements starting at byte offset at and stores the sums in out, rounded to the type.
-func Sum(out []byte, in [][]byte, at int64, t nccl.DataType) {
+func Sum(out []byte, in [][]byte, at int64, t cuda.NCCLType) {
 	size := t.Size()
 	for i := int64(0); i < int64(len(out)); i += size {
 		var sum float64
@@ -298,18 +297,18 @@ func Sum(out []byte, in [][]byte, at int64, t nccl.DataType) {
 }
 
 // Value decodes one element.
-func Value(b []byte, t nccl.DataType) float64 {
+func Value(b []byte, t cuda.NCCLType) float64 {
 	switch t {
-	case nccl.Int8:
+	case cuda.Int8:
 		return float64(int8(b[0]))
 
-	case nccl.Int32:
+	case cuda.Int32:
 		return float64(int32(binary.LittleEndian.Uint32(b)))
 
-	case nccl.BFloat16:
+	case cuda.BFloat16:
 		return float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16))
 
-	case nccl.Half:
+	case cuda.Half:
 		w := binary.LittleEndian.Uint16(b)
 		exp, frac := int(w>>10&31), float64(w&1023)
 		v := math.Ldexp(1+frac/1024, exp-15)
@@ -329,15 +328,15 @@ func Value(b []byte, t nccl.DataType) float64 {
 }
 
 // Put encodes one element. Values outside the range needed by the test patterns saturate.
-func Put(b []byte, v float64, t nccl.DataType) {
+func Put(b []byte, v float64, t cuda.NCCLType) {
 	switch t {
-	case nccl.Int8:
+	case cuda.Int8:
 		b[0] = byte(int8(int64(v)))
-	case nccl.Int32:
+	case cuda.Int32:
 		binary.LittleEndian.PutUint32(b, uint32(int32(v)))
-	case nccl.BFloat16:
+	case cuda.BFloat16:
 		binary.LittleEndian.PutUint16(b, uint16(math.Float32bits(float32(v))>>16))
-	case nccl.Half:
+	case cuda.Half:
 		binary.LittleEndian.PutUint16(b, halfBits(v))
 	default:
 		panic(fmt.Sprintf("cudatest: no arithmetic for type %d", t))

@@ -10,12 +10,12 @@ import (
 	"syscall"
 	"time"
 
-	"aicplan/cudaops/driver"
+	"aicplan/cudaops/cuda"
 )
 
 // Node is the simulated machine. Its exported fields must be set before use.
 type Node struct {
-	driver.API // nil, so that unimplemented calls panic
+	cuda.Driver // nil, so that unimplemented calls panic
 
 	// Latency is the duration of a collective. Nil means 10 us.
 	Latency func(Op) time.Duration
@@ -39,12 +39,12 @@ type Node struct {
 	gpus     int
 	current  map[int]int // device by thread
 	memory   []*region
-	streams  map[driver.Stream]*nodeStream
-	events   map[driver.Event]*event
-	images   map[driver.Module]string
-	funcs    map[driver.Function]Kernel
-	graphs   map[driver.Graph][]func()
-	execs    map[driver.GraphExec][]func()
+	streams  map[cuda.Stream]*nodeStream
+	events   map[cuda.Event]*event
+	images   map[cuda.Module]string
+	funcs    map[cuda.Function]Kernel
+	graphs   map[cuda.Graph][]func()
+	execs    map[cuda.GraphExec][]func()
 	groups   map[string]*group
 	comms    map[uint64]*comm
 	grouped  map[int]*pending // open groups by thread
@@ -62,10 +62,10 @@ type Op struct {
 }
 
 // Kernel implements a device function.
-type Kernel func(memory func(driver.Ptr, int64) []byte, args []any)
+type Kernel func(memory func(cuda.Ptr, int64) []byte, args []any)
 
 type region struct {
-	at    driver.Ptr
+	at    cuda.Ptr
 	bytes []byte
 	gpu   int
 }
@@ -74,9 +74,9 @@ type region struct {
 func NewNode(gpus int) *Node {
 	n := &Node{
 		gpus: gpus, next: 1 << 20, FreeBytes: 1 << 30, Kernels: map[string]Kernel{},
-		current: map[int]int{}, streams: map[driver.Stream]*nodeStream{}, events: map[driver.Event]*event{},
-		images: map[driver.Module]string{}, funcs: map[driver.Function]Kernel{},
-		graphs: map[driver.Graph][]func(){}, execs: map[driver.GraphExec][]func(){},
+		current: map[int]int{}, streams: map[cuda.Stream]*nodeStream{}, events: map[cuda.Event]*event{},
+		images: map[cuda.Module]string{}, funcs: map[cuda.Function]Kernel{},
+		graphs: map[cuda.Graph][]func(){}, execs: map[cuda.GraphExec][]func(){},
 		groups: map[string]*group{}, comms: map[uint64]*comm{}, grouped: map[int]*pending{},
 		arrived: map[string][]*work{}, counts: map[string]int{},
 	}
@@ -146,7 +146,7 @@ func (n *Node) handle() uint64 {
 func (n *Node) device(call string) (int, error) {
 	d, ok := n.current[syscall.Gettid()]
 	if !ok {
-		return 0, driver.NewError(call, driver.CodeNotInitialized)
+		return 0, cuda.NewDriverError(call, cuda.CodeNotInitialized)
 	}
 	return d, nil
 }
@@ -158,18 +158,18 @@ func (n *Node) Version() (int, error) { return 13000, nil }
 func (n *Node) Count() (int, error) { return n.gpus, nil }
 
 // Info implements driver.Devices.
-func (n *Node) Info(d driver.Device) (driver.Info, error) {
+func (n *Node) Info(d cuda.Device) (cuda.DeviceInfo, error) {
 	if int(d) >= n.gpus {
-		return driver.Info{}, driver.NewError("cuDeviceGet", driver.CodeInvalidDevice)
+		return cuda.DeviceInfo{}, cuda.NewDriverError("cuDeviceGet", cuda.CodeInvalidDevice)
 	}
-	return driver.Info{Index: int(d), Name: "Fake GPU", UUID: fmt.Sprintf("GPU-%d", d), Major: 9}, nil
+	return cuda.DeviceInfo{Index: int(d), Name: "Fake GPU", UUID: fmt.Sprintf("GPU-%d", d), Major: 9}, nil
 }
 
 // Primary implements driver.Devices.
-func (n *Node) Primary(d driver.Device) (driver.Context, error) { return driver.Context(d) + 1, nil }
+func (n *Node) Primary(d cuda.Device) (cuda.Context, error) { return cuda.Context(d) + 1, nil }
 
 // SetCurrent implements driver.Devices.
-func (n *Node) SetCurrent(c driver.Context) error {
+func (n *Node) SetCurrent(c cuda.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.current[syscall.Gettid()] = int(c) - 1
@@ -177,10 +177,10 @@ func (n *Node) SetCurrent(c driver.Context) error {
 }
 
 // CanAccessPeer implements driver.Devices.
-func (n *Node) CanAccessPeer(a, b driver.Device) (bool, error) { return a != b, nil }
+func (n *Node) CanAccessPeer(a, b cuda.Device) (bool, error) { return a != b, nil }
 
 // EnablePeer implements driver.Devices.
-func (n *Node) EnablePeer(driver.Context) error {
+func (n *Node) EnablePeer(cuda.Context) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	_, err := n.device("cuCtxEnablePeerAccess")
@@ -191,7 +191,7 @@ func (n *Node) EnablePeer(driver.Context) error {
 func (n *Node) MemInfo() (free, total int64, err error) { return n.FreeBytes, n.FreeBytes, nil }
 
 // Alloc implements driver.Memory.
-func (n *Node) Alloc(bytes int64) (driver.Ptr, error) {
+func (n *Node) Alloc(bytes int64) (cuda.Ptr, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	d, err := n.device("cuMemAlloc")
@@ -200,10 +200,10 @@ func (n *Node) Alloc(bytes int64) (driver.Ptr, error) {
 	}
 
 	if bytes > n.FreeBytes {
-		return 0, driver.NewError("cuMemAlloc", driver.CodeOutOfMemory)
+		return 0, cuda.NewDriverError("cuMemAlloc", cuda.CodeOutOfMemory)
 	}
 
-	at := driver.Ptr(n.handle())
+	at := cuda.Ptr(n.handle())
 	n.next += uint64(bytes)
 	n.memory = append(n.memory, &region{at, make([]byte, bytes), d})
 
@@ -211,7 +211,7 @@ func (n *Node) Alloc(bytes int64) (driver.Ptr, error) {
 }
 
 // Free implements driver.Memory.
-func (n *Node) Free(p driver.Ptr) error {
+func (n *Node) Free(p cuda.Ptr) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 
@@ -223,11 +223,11 @@ func (n *Node) Free(p driver.Ptr) error {
 	}
 
 	n.problem("free of what is not allocated")
-	return driver.NewError("cuMemFree", driver.CodeInvalidValue)
+	return cuda.NewDriverError("cuMemFree", cuda.CodeInvalidValue)
 }
 
 // bytes returns device memory. The caller must have locked mu.
-func (n *Node) bytes(p driver.Ptr, count int64) []byte {
+func (n *Node) bytes(p cuda.Ptr, count int64) []byte {
 	for _, r := range n.memory {
 		if p >= r.at && int64(p-r.at)+count <= int64(len(r.bytes)) {
 			return r.bytes[p-r.at : int64(p-r.at)+count]
@@ -238,7 +238,7 @@ func (n *Node) bytes(p driver.Ptr, count int64) []byte {
 }
 
 // CopyDtoH implements driver.Memory.
-func (n *Node) CopyDtoH(b []byte, src driver.Ptr) error {
+func (n *Node) CopyDtoH(b []byte, src cuda.Ptr) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	copy(b, n.bytes(src, int64(len(b))))
@@ -246,24 +246,24 @@ func (n *Node) CopyDtoH(b []byte, src driver.Ptr) error {
 }
 
 // LoadModule implements driver.Modules. image is the text returned by Compile.
-func (n *Node) LoadModule(image []byte) (driver.Module, error) {
+func (n *Node) LoadModule(image []byte) (cuda.Module, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	m := driver.Module(n.handle())
+	m := cuda.Module(n.handle())
 	n.images[m] = string(image)
 	return m, nil
 }
 
 // Function implements driver.Modules.
-func (n *Node) Function(_ driver.Module, name string) (driver.Function, error) {
+func (n *Node) Function(_ cuda.Module, name string) (cuda.Function, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	k, ok := n.Kernels[name]
 	if !ok {
-		return 0, driver.NewError("cuModuleGetFunction "+name, driver.CodeNotFound)
+		return 0, cuda.NewDriverError("cuModuleGetFunction "+name, cuda.CodeNotFound)
 	}
 
-	f := driver.Function(n.handle())
+	f := cuda.Function(n.handle())
 	n.funcs[f] = k
 	return f, nil
 }

@@ -6,7 +6,7 @@ import (
 	"runtime"
 	"time"
 
-	"aicplan/cudaops/driver"
+	"aicplan/cudaops/cuda"
 )
 
 // work is one operation queued on a stream.
@@ -37,11 +37,11 @@ type nodeStream struct {
 type event struct{ at time.Duration }
 
 // push queues work, or records it if the stream captures. The caller must have locked mu.
-func (n *Node) push(s driver.Stream, make func() *work) error {
+func (n *Node) push(s cuda.Stream, make func() *work) error {
 	st, ok := n.streams[s]
 	if !ok {
 		n.problem("work on a stream that does not exist")
-		return driver.NewError("cuLaunch", driver.CodeInvalidValue)
+		return cuda.NewDriverError("cuLaunch", cuda.CodeInvalidValue)
 	}
 
 	queue := func() {
@@ -139,12 +139,12 @@ func (n *Node) head(st *nodeStream) bool {
 	return true
 }
 
-func (n *Node) simple(s driver.Stream, run func()) error {
+func (n *Node) simple(s cuda.Stream, run func()) error {
 	return n.push(s, func() *work { return &work{run: func([]*work) { run() }} })
 }
 
 // NewStream implements driver.Streams.
-func (n *Node) NewStream() (driver.Stream, error) {
+func (n *Node) NewStream() (cuda.Stream, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	d, err := n.device("cuStreamCreate")
@@ -152,13 +152,13 @@ func (n *Node) NewStream() (driver.Stream, error) {
 		return 0, err
 	}
 
-	s := driver.Stream(n.handle())
+	s := cuda.Stream(n.handle())
 	n.streams[s] = &nodeStream{gpu: d}
 	return s, nil
 }
 
 // SyncStream implements driver.Streams.
-func (n *Node) SyncStream(s driver.Stream) error {
+func (n *Node) SyncStream(s cuda.Stream) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	st := n.streams[s]
@@ -172,16 +172,16 @@ func (n *Node) SyncStream(s driver.Stream) error {
 }
 
 // NewEvent implements driver.Streams.
-func (n *Node) NewEvent() (driver.Event, error) {
+func (n *Node) NewEvent() (cuda.Event, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	e := driver.Event(n.handle())
+	e := cuda.Event(n.handle())
 	n.events[e] = &event{}
 	return e, nil
 }
 
 // Record implements driver.Streams.
-func (n *Node) Record(e driver.Event, s driver.Stream) error {
+func (n *Node) Record(e cuda.Event, s cuda.Stream) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	ev := n.events[e]
@@ -189,11 +189,11 @@ func (n *Node) Record(e driver.Event, s driver.Stream) error {
 }
 
 // RecordExternal is Record. It also works inside a graph.
-func (n *Node) RecordExternal(e driver.Event, s driver.Stream) error { return n.Record(e, s) }
+func (n *Node) RecordExternal(e cuda.Event, s cuda.Stream) error { return n.Record(e, s) }
 
 // Idle reports whether a stream's work is done. Polling advances the clock if the work never ends, but not
 // if it waits for a late rank.
-func (n *Node) Idle(s driver.Stream) (bool, error) {
+func (n *Node) Idle(s cuda.Stream) (bool, error) {
 	n.mu.Lock()
 	st := n.streams[s]
 	if len(st.queue) == 0 {
@@ -212,14 +212,14 @@ func (n *Node) Idle(s driver.Stream) (bool, error) {
 }
 
 // Elapsed implements driver.Streams.
-func (n *Node) Elapsed(a, b driver.Event) (float64, error) {
+func (n *Node) Elapsed(a, b cuda.Event) (float64, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return float64(n.events[b].at-n.events[a].at) / float64(time.Millisecond), nil
 }
 
 // Memset8 implements driver.Memory.
-func (n *Node) Memset8(p driver.Ptr, v byte, bytes int64, s driver.Stream) error {
+func (n *Node) Memset8(p cuda.Ptr, v byte, bytes int64, s cuda.Stream) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.simple(s, func() {
@@ -231,7 +231,7 @@ func (n *Node) Memset8(p driver.Ptr, v byte, bytes int64, s driver.Stream) error
 }
 
 // Memset32 implements driver.Memory.
-func (n *Node) Memset32(p driver.Ptr, v uint32, words int64, s driver.Stream) error {
+func (n *Node) Memset32(p cuda.Ptr, v uint32, words int64, s cuda.Stream) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.simple(s, func() {
@@ -243,8 +243,8 @@ func (n *Node) Memset32(p driver.Ptr, v uint32, words int64, s driver.Stream) er
 }
 
 // CopyPeer implements driver.Memory.
-func (n *Node) CopyPeer(dst driver.Ptr, _ driver.Context, src driver.Ptr, _ driver.Context, bytes int64,
-	s driver.Stream) error {
+func (n *Node) CopyPeer(dst cuda.Ptr, _ cuda.Context, src cuda.Ptr, _ cuda.Context, bytes int64,
+	s cuda.Stream) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	return n.push(s, func() *work {
@@ -265,19 +265,19 @@ func (n *Node) CopyPeer(dst driver.Ptr, _ driver.Context, src driver.Ptr, _ driv
 }
 
 // Launch implements driver.Modules.
-func (n *Node) Launch(l driver.Launch, s driver.Stream) error {
+func (n *Node) Launch(l cuda.Launch, s cuda.Stream) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	k, ok := n.funcs[l.Func]
 	if !ok {
-		return driver.NewError("cuLaunchKernel", driver.CodeInvalidValue)
+		return cuda.NewDriverError("cuLaunchKernel", cuda.CodeInvalidValue)
 	}
 
 	return n.simple(s, func() { k(n.bytes, l.Args) })
 }
 
 // BeginCapture implements driver.Graphs.
-func (n *Node) BeginCapture(s driver.Stream) error {
+func (n *Node) BeginCapture(s cuda.Stream) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	st := n.streams[s]
@@ -286,37 +286,37 @@ func (n *Node) BeginCapture(s driver.Stream) error {
 }
 
 // EndCapture implements driver.Graphs.
-func (n *Node) EndCapture(s driver.Stream) (driver.Graph, error) {
+func (n *Node) EndCapture(s cuda.Stream) (cuda.Graph, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	st := n.streams[s]
-	g := driver.Graph(n.handle())
+	g := cuda.Graph(n.handle())
 	n.graphs[g] = st.capturing
 	st.captures, st.capturing = false, nil
 	return g, nil
 }
 
 // Instantiate implements driver.Graphs.
-func (n *Node) Instantiate(g driver.Graph) (driver.GraphExec, error) {
+func (n *Node) Instantiate(g cuda.Graph) (cuda.GraphExec, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	x := driver.GraphExec(n.handle())
+	x := cuda.GraphExec(n.handle())
 	n.execs[x] = n.graphs[g]
 	n.counts["graph"]++
 	return x, nil
 }
 
 // Upload implements driver.Graphs.
-func (n *Node) Upload(driver.GraphExec, driver.Stream) error { return nil }
+func (n *Node) Upload(cuda.GraphExec, cuda.Stream) error { return nil }
 
 // LaunchGraph implements driver.Graphs.
-func (n *Node) LaunchGraph(x driver.GraphExec, _ driver.Stream) error {
+func (n *Node) LaunchGraph(x cuda.GraphExec, _ cuda.Stream) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	steps, ok := n.execs[x]
 	if !ok {
 		n.problem("launch of a graph that was freed")
-		return driver.NewError("cuGraphLaunch", driver.CodeInvalidValue)
+		return cuda.NewDriverError("cuGraphLaunch", cuda.CodeInvalidValue)
 	}
 
 	for _, step := range steps {
@@ -326,7 +326,7 @@ func (n *Node) LaunchGraph(x driver.GraphExec, _ driver.Stream) error {
 }
 
 // DestroyGraph implements driver.Graphs.
-func (n *Node) DestroyGraph(g driver.Graph) error {
+func (n *Node) DestroyGraph(g cuda.Graph) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	delete(n.graphs, g)
@@ -334,7 +334,7 @@ func (n *Node) DestroyGraph(g driver.Graph) error {
 }
 
 // DestroyExec implements driver.Graphs.
-func (n *Node) DestroyExec(x driver.GraphExec) error {
+func (n *Node) DestroyExec(x cuda.GraphExec) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if _, ok := n.execs[x]; !ok {

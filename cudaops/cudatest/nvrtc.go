@@ -3,20 +3,20 @@ package cudatest
 import (
 	"strings"
 
-	"aicplan/cudaops/nvrtc"
+	"aicplan/cudaops/cuda"
 )
 
 // RTC is a fake nvrtc.API that records the compiled programs.
-type RTC struct{ Programs []nvrtc.Program }
+type RTC struct{ Programs []cuda.Program }
 
-// Version implements nvrtc.API.
+// Version implements cuda.Compiler.
 func (r *RTC) Version() (major, minor int) { return 13, 0 }
 
-// Compile implements nvrtc.API.
-func (r *RTC) Compile(p nvrtc.Program) ([]byte, error) {
+// Compile implements cuda.Compiler.
+func (r *RTC) Compile(p cuda.Program) ([]byte, error) {
 	r.Programs = append(r.Programs, p)
 	if strings.Contains(p.Source, "#error") {
-		return nil, &nvrtc.CompileError{Name: p.Name, Log: p.Name + "(1): error: #error directive"}
+		return nil, &cuda.CompileError{Name: p.Name, Log: p.Name + "(1): error: #error directive"}
 	}
 	return []byte("cubin"), nil
 }

@@ -11,12 +11,9 @@ import (
 	"strconv"
 	"strings"
 
-	"aicplan/cudaops/cublaslt"
+	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/dl"
-	"aicplan/cudaops/driver"
-	"aicplan/cudaops/nccl"
 	"aicplan/cudaops/nvml"
-	"aicplan/cudaops/nvrtc"
 	"aicplan/cudaops/ops"
 )
 
@@ -133,7 +130,7 @@ func LocalLibraries() []Library {
 	version := 0
 	d := Library{Name: "driver"}
 
-	if l, err := driver.Open(); err != nil {
+	if l, err := cuda.OpenDriver(); err != nil {
 		d.missing(err)
 	} else {
 		version, err = l.Version()
@@ -145,7 +142,7 @@ func LocalLibraries() []Library {
 
 	out = append(out, d)
 	b := Library{Name: "cublaslt"}
-	if l, err := cublaslt.Load(version); err != nil {
+	if l, err := cuda.LoadBLAS(version); err != nil {
 		b.missing(err)
 	} else {
 		b.Version, b.Path = ops.LtVersion(l.Version()), l.Path()
@@ -153,7 +150,7 @@ func LocalLibraries() []Library {
 
 	out = append(out, b)
 	c := Library{Name: "nvrtc"}
-	if l, err := nvrtc.Open(version); err != nil {
+	if l, err := cuda.OpenCompiler(version); err != nil {
 		c.missing(err)
 	} else {
 		major, minor := l.Version()
@@ -162,12 +159,12 @@ func LocalLibraries() []Library {
 
 	out = append(out, c)
 	n := Library{Name: "nccl"}
-	if l, err := nccl.Open(); err != nil {
+	if l, err := cuda.OpenNCCL(); err != nil {
 		n.missing(err)
 	} else if v, err := l.Version(); err != nil {
 		n.missing(err)
 	} else {
-		n.Version, n.Path = nccl.VersionText(v), l.Path()
+		n.Version, n.Path = cuda.NCCLVersionText(v), l.Path()
 	}
 
 	return append(out, n)
@@ -282,7 +279,7 @@ func targets(devices []int, gpus []GPU, hiding string, count func() int) []targe
 
 // visible returns the number of devices that the driver shows to this process.
 func visible() int {
-	api, err := driver.Open()
+	api, err := cuda.OpenDriver()
 	if err != nil {
 		return 0
 	}

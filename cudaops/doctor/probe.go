@@ -9,7 +9,7 @@ import (
 	"runtime"
 	"strconv"
 
-	"aicplan/cudaops/driver"
+	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/nvml"
 	"aicplan/cudaops/ops"
 	"aicplan/systems"
@@ -25,7 +25,7 @@ const (
 
 // Facts are the results of the probe.
 type Facts struct {
-	Info        driver.Info
+	Info        cuda.DeviceInfo
 	Devices     int
 	BusBits     int
 	MemoryMHz   int // memory clock; data is transferred on both edges
@@ -74,7 +74,7 @@ func Measure(ctx context.Context, index int) (Facts, error) {
 		return f, err
 	}
 
-	if f.BusBits, err = api.Attribute(driver.Device(index), driver.AttrMemoryBusWidth); err != nil {
+	if f.BusBits, err = api.Attribute(cuda.Device(index), cuda.AttrMemoryBusWidth); err != nil {
 		return f, err
 	}
 

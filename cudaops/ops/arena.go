@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"aicplan/cudaops/driver"
+	"aicplan/cudaops/cuda"
 )
 
 // DType is an element type, named as in perf tables.
@@ -67,18 +67,18 @@ const (
 // seeded normals on first use.
 type Arena struct {
 	dev       *Device
-	base      driver.Ptr
+	base      cuda.Ptr
 	bytes     int64
 	pools     map[DType]*Pool
 	Out       *Pool
 	Scales    *Pool // ones, float32
-	Workspace driver.Ptr
+	Workspace cuda.Ptr
 	seed      uint64
 }
 
 // Pool is a part of the arena that contains operands.
 type Pool struct {
-	base   driver.Ptr
+	base   cuda.Ptr
 	bytes  int64
 	filled bool
 	dtype  DType
@@ -112,7 +112,7 @@ func newArena(d *Device, bytes int64) (*Arena, error) {
 	cut := func(n int64) *Pool {
 		n &^= 1<<20 - 1
 		p := &Pool{base: next, bytes: n}
-		next += driver.Ptr(n)
+		next += cuda.Ptr(n)
 		return p
 	}
 
@@ -176,7 +176,7 @@ func (a *Arena) fill(p *Pool) error {
 	quads := uint64(p.bytes / (4 * p.dtype.Size()))
 	d.busy.Lock()
 	defer d.busy.Unlock()
-	err := d.Lib.Driver.Launch(driver.Launch{
+	err := d.Lib.Driver.Launch(cuda.Launch{
 		Func: d.core.fill, Grid: [3]int{d.Info.SMs * 16, 1, 1}, Block: [3]int{256, 1, 1},
 		Args: []any{p.base, quads, uint64(0), a.seed, typ, scale},
 	}, d.stream)
@@ -236,7 +236,7 @@ func (p *Pool) cursor(hash uint64) *cursor {
 
 // take returns the address of the next bytes. At the end of the pool, it continues at its
 // beginning.
-func (c *cursor) take(what string, bytes int64) (driver.Ptr, error) {
+func (c *cursor) take(what string, bytes int64) (cuda.Ptr, error) {
 	if bytes < 0 {
 		bytes = math.MaxInt64 // the product of the sizes overflows
 	}
@@ -249,7 +249,7 @@ func (c *cursor) take(what string, bytes int64) (driver.Ptr, error) {
 		c.at = 0
 	}
 
-	p := c.pool.base + driver.Ptr(c.at)
+	p := c.pool.base + cuda.Ptr(c.at)
 	c.at += (bytes + operandAlign - 1) / operandAlign * operandAlign
 	return p, nil
 }

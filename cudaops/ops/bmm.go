@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"aicplan/cudaops/cublaslt"
+	"aicplan/cudaops/cuda"
 )
 
 // MLABMM is one of the two batched products that absorb the up-projections of multi-head
@@ -33,9 +33,9 @@ func (b MLABMM) name() string {
 }
 
 // problem returns the product for cuBLASLt: x[T,H,k] W[H,n,k]^T = y[T,H,n].
-func (b MLABMM) problem(ws int64) (cublaslt.Problem, DType, error) {
+func (b MLABMM) problem(ws int64) (cuda.MatmulProblem, DType, error) {
 	if b.Type != "bfloat16" && b.Type != "float16" && b.Type != "fp8" {
-		return cublaslt.Problem{}, "", &UnsupportedError{
+		return cuda.MatmulProblem{}, "", &UnsupportedError{
 			What: fmt.Sprintf("bmm_dtype %q", b.Type),
 			Err:  errors.New("the cuda runtime has bfloat16, float16 and fp8"),
 		}
@@ -43,7 +43,7 @@ func (b MLABMM) problem(ws int64) (cublaslt.Problem, DType, error) {
 
 	operand, in, out, err := matmulTypes(b.Type)
 	if err != nil {
-		return cublaslt.Problem{}, "", err
+		return cuda.MatmulProblem{}, "", err
 	}
 
 	n, k := int64(mlaLatent), int64(mlaHead)
@@ -51,7 +51,7 @@ func (b MLABMM) problem(ws int64) (cublaslt.Problem, DType, error) {
 		n, k = k, n
 	}
 
-	p := cublaslt.Problem{
+	p := cuda.MatmulProblem{
 		M: n, N: b.Tokens, K: k, TransA: true, A: in, B: in, D: out,
 		LDA: k, LDB: b.Heads * k, LDD: b.Heads * n,
 		Batch: int(b.Heads), StrideA: n * k, StrideB: k, StrideD: n,

@@ -8,7 +8,7 @@ import (
 	"sync/atomic"
 	"unsafe"
 
-	"aicplan/cudaops/driver"
+	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/measure"
 )
 
@@ -229,7 +229,7 @@ func (t *Target) queueBurst(b measure.Burst) ([]int, error) {
 func (d *Device) queueGate() error {
 	clear(d.host.Bytes[hostGate:])
 	d.gateNo++
-	return d.Lib.Driver.Launch(driver.Launch{
+	return d.Lib.Driver.Launch(cuda.Launch{
 		Func: d.core.gate, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1},
 		Args: []any{d.host.Device + hostFlag, d.gateNo, uint64(gateLeast), uint64(gateLimit), d.host.Device + hostGate},
 	}, d.stream)
@@ -275,9 +275,9 @@ func (d *Device) openGate() {
 }
 
 func (d *Device) queueStamp(i int) error {
-	return d.Lib.Driver.Launch(driver.Launch{
+	return d.Lib.Driver.Launch(cuda.Launch{
 		Func: d.core.stamp, Grid: [3]int{d.Info.SMs, 1, 1}, Block: [3]int{1, 1, 1},
-		Args: []any{d.host.Device + driver.Ptr(hostStamps+i*stampBytes)},
+		Args: []any{d.host.Device + cuda.Ptr(hostStamps+i*stampBytes)},
 	}, d.stream)
 }
 

@@ -7,7 +7,7 @@ import (
 	"hash/fnv"
 	"math"
 
-	"aicplan/cudaops/driver"
+	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/measure"
 )
 
@@ -39,7 +39,7 @@ type Case struct {
 	// Unsure is true if Bytes and Flops do not determine the time of an execution.
 	Unsure bool
 	// Enqueue queues one execution on operand set i.
-	Enqueue func(set int, s driver.Stream) error
+	Enqueue func(set int, s cuda.Stream) error
 	// Settle is how long the case runs alone at the sustained point, in seconds. The last half
 	// is timed. It is 0 for cases that are measured in visits.
 	Settle float64
@@ -166,8 +166,8 @@ func (g Graphs) perGraph(c *Case, execution float64) int {
 // between captures, by 0.2 us per launch on an H200, and by up to 0.9 us if two graphs
 // alternate. It cannot be controlled, so a row is the mean over several captures.
 type capture struct {
-	execs []driver.GraphExec // in the order of their operand sets; empty if eager
-	warm  bool               // they have run, so their code is on the device
+	execs []cuda.GraphExec // in the order of their operand sets; empty if eager
+	warm  bool             // they have run, so their code is on the device
 }
 
 // MaxCaptures is the maximum number of captures of a case.
@@ -204,7 +204,7 @@ func (d *Device) NewTarget(c *Case, g Graphs) (*Target, error) {
 	}
 
 	t.dropGraphs()
-	if driver.Sticky(err) {
+	if cuda.Sticky(err) {
 		return nil, err
 	}
 
@@ -239,9 +239,9 @@ func (t *Target) Captures() int { return len(t.made) }
 // captures. They continue with the next operand set.
 func (t *Target) use(capture int) { t.which = capture % len(t.made) }
 
-func (t *Target) execs() []driver.GraphExec { return t.made[t.which].execs }
+func (t *Target) execs() []cuda.GraphExec { return t.made[t.which].execs }
 
-func (t *Target) captureOne(first int) (driver.GraphExec, error) {
+func (t *Target) captureOne(first int) (cuda.GraphExec, error) {
 	api, s := t.dev.Lib.Driver, t.dev.prep
 	if err := api.BeginCapture(s); err != nil {
 		return 0, err

@@ -10,18 +10,16 @@ import (
 	"runtime"
 	"sync"
 
-	"aicplan/cudaops/cublaslt"
-	"aicplan/cudaops/driver"
-	"aicplan/cudaops/nvrtc"
+	"aicplan/cudaops/cuda"
 )
 
 // Libraries are the libraries of a device. Lt and RTC may be nil; LtErr and RTCErr are then the
 // reasons, and ops that need the library fail.
 type Libraries struct {
-	Driver driver.API
-	Lt     cublaslt.API
+	Driver cuda.Driver
+	Lt     cuda.BLAS
 	LtErr  error
-	RTC    nvrtc.API
+	RTC    cuda.Compiler
 	RTCErr error
 }
 
@@ -29,33 +27,33 @@ type Libraries struct {
 // goroutines that called Bind.
 type Device struct {
 	Lib    Libraries
-	Info   driver.Info
+	Info   cuda.DeviceInfo
 	Arena  *Arena
 	Peaks  Peaks
-	ctx    driver.Context
-	stream driver.Stream // where measurements run
-	prep   driver.Stream // where graphs are captured
+	ctx    cuda.Context
+	stream cuda.Stream // where measurements run
+	prep   cuda.Stream // where graphs are captured
 	core   coreKernels
-	host   driver.Host // gate flag and stamps
+	host   cuda.HostMemory // gate flag and stamps
 	gateNo uint32
-	events []driver.Event
-	peers  map[int]driver.Context
+	events []cuda.Event
+	peers  map[int]cuda.Context
 	// busy is locked while work on the device must run alone.
 	busy sync.Mutex
 	// capturing is locked while a graph is captured on the prep stream.
 	capturing sync.Mutex
 	// elementwise contains compiled kernels by element type.
-	elementwise map[DType]driver.Module
+	elementwise map[DType]cuda.Module
 	// user contains the functions of users' kernels by source and options.
-	user map[string]driver.Function
+	user map[string]cuda.Function
 	// shared is the raised limit of dynamic shared memory of kernels, in bytes.
-	shared map[driver.Function]int
+	shared map[cuda.Function]int
 }
 
 // coreKernels are the functions of kernels/core.cu.
 type coreKernels struct {
-	module                                             driver.Module
-	gate, stamp, spin, null, fill, copy, triad, reduce driver.Function
+	module                                             cuda.Module
+	gate, stamp, spin, null, fill, copy, triad, reduce cuda.Function
 }
 
 const (
@@ -84,7 +82,7 @@ func (d *Device) Bind() (func(), error) {
 
 // NewDevice makes the context of a device current on the calling thread, which the caller must
 // have locked, loads the kernels of this package and allocates the arena.
-func NewDevice(lib Libraries, index driver.Device, o OpenOptions) (*Device, error) {
+func NewDevice(lib Libraries, index cuda.Device, o OpenOptions) (*Device, error) {
 	d := &Device{Lib: lib}
 	api := lib.Driver
 	var err error
@@ -149,7 +147,7 @@ func (d *Device) loadCore() error {
 		return err
 	}
 
-	for name, at := range map[string]*driver.Function{
+	for name, at := range map[string]*cuda.Function{
 		"gate": &d.core.gate, "stamp": &d.core.stamp, "spin": &d.core.spin, "null": &d.core.null,
 		"fill": &d.core.fill, "copy": &d.core.copy, "triad": &d.core.triad, "reduce": &d.core.reduce,
 	} {
@@ -163,7 +161,7 @@ func (d *Device) loadCore() error {
 
 // SetLt sets the cuBLASLt of the device, or the reason why there is none. It must be opened after
 // the device, because the library uses the context that is current then.
-func (d *Device) SetLt(lt cublaslt.API, err error) { d.Lib.Lt, d.Lib.LtErr = lt, err }
+func (d *Device) SetLt(lt cuda.BLAS, err error) { d.Lib.Lt, d.Lib.LtErr = lt, err }
 
 // Close frees the device's memory. The context remains.
 func (d *Device) Close() error {
@@ -179,7 +177,7 @@ func (d *Device) lost() bool {
 	// A stream cannot be synchronized while it captures.
 	d.capturing.Lock()
 	defer d.capturing.Unlock()
-	return driver.Sticky(d.Lib.Driver.SyncStream(d.prep))
+	return cuda.Sticky(d.Lib.Driver.SyncStream(d.prep))
 }
 
 // word returns a 64-bit word of the mapped host memory.

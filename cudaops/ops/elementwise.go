@@ -6,9 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"aicplan/cudaops/cublaslt"
-	"aicplan/cudaops/driver"
-	"aicplan/cudaops/nvrtc"
+	"aicplan/cudaops/cuda"
 )
 
 // Elementwise is a kernel between the products of a transformer layer on rows of Hidden
@@ -76,7 +74,7 @@ func (e Elementwise) check(sm int) (DType, error) {
 }
 
 // elementwiseFunction compiles the kernels for a type once and returns one of them.
-func (d *Device) elementwiseFunction(t DType, kernel string) (driver.Function, error) {
+func (d *Device) elementwiseFunction(t DType, kernel string) (cuda.Function, error) {
 	module, ok := d.elementwise[t]
 	if !ok {
 		if d.Lib.RTC == nil {
@@ -92,7 +90,7 @@ func (d *Device) elementwiseFunction(t DType, kernel string) (driver.Function, e
 			fp8 = 1
 		}
 
-		cubin, err := d.Lib.RTC.Compile(nvrtc.Program{
+		cubin, err := d.Lib.RTC.Compile(cuda.Program{
 			Name: "elementwise.cu", Source: elementwiseSource, SM: d.Info.SM(),
 			Options: []string{fmt.Sprintf("-DDTYPE=%d", number), fmt.Sprintf("-DFP8=%d", fp8)},
 		})
@@ -106,7 +104,7 @@ func (d *Device) elementwiseFunction(t DType, kernel string) (driver.Function, e
 		}
 
 		if d.elementwise == nil {
-			d.elementwise = map[DType]driver.Module{}
+			d.elementwise = map[DType]cuda.Module{}
 		}
 
 		d.elementwise[t] = module
@@ -149,7 +147,7 @@ func (d *Device) Elementwise(e Elementwise) (*Case, error) {
 
 	d.rotate(c, float64(in))
 	c.Columns["cache"] = d.cacheState(c.Sets, float64(in), pool)
-	x := elementwiseBuffers{in: make([]driver.Ptr, c.Sets)}
+	x := elementwiseBuffers{in: make([]cuda.Ptr, c.Sets)}
 	cur := pool.cursor(hashOf(c.Label))
 	for i := range x.in {
 		if x.in[i], err = cur.take("the input", in); err != nil {
@@ -177,7 +175,7 @@ func (d *Device) Elementwise(e Elementwise) (*Case, error) {
 		}
 	}
 
-	c.Enqueue = func(i int, s driver.Stream) error { return d.Lib.Driver.Launch(e.launch(d, f, x, i), s) }
+	c.Enqueue = func(i int, s cuda.Stream) error { return d.Lib.Driver.Launch(e.launch(d, f, x, i), s) }
 	c.Verify = func(samples int, seed uint64) (Deviation, error) {
 		if err := d.poisonAndRun(x.out, outBytes, func() error { return c.Enqueue(0, d.stream) }); err != nil {
 			return Deviation{}, err
@@ -191,14 +189,14 @@ func (d *Device) Elementwise(e Elementwise) (*Case, error) {
 
 // elementwiseBuffers are the operands of a case.
 type elementwiseBuffers struct {
-	in                  []driver.Ptr
-	weight, out, scales driver.Ptr
+	in                  []cuda.Ptr
+	weight, out, scales cuda.Ptr
 }
 
-func (e Elementwise) launch(d *Device, f driver.Function, x elementwiseBuffers, i int) driver.Launch {
+func (e Elementwise) launch(d *Device, f cuda.Function, x elementwiseBuffers, i int) cuda.Launch {
 	eights := e.Hidden / 8
 	total := uint64(e.Tokens * eights)
-	k := driver.Launch{Func: f, Block: [3]int{256, 1, 1}}
+	k := cuda.Launch{Func: f, Block: [3]int{256, 1, 1}}
 	k.Grid = [3]int{int(min((total+255)/256, uint64(d.Info.SMs*8))), 1, 1}
 	switch e.Kernel {
 	case RMSNorm:
@@ -219,15 +217,15 @@ func (e Elementwise) launch(d *Device, f driver.Function, x elementwiseBuffers, 
 // verifyElementwise recomputes sampled rows in float64.
 func (d *Device) verifyElementwise(e Elementwise, t DType, x elementwiseBuffers, samples int, seed uint64) (Deviation,
 	error) {
-	typ := cublaslt.BF16
+	typ := cuda.BF16
 	tol := 4e-3
 	if t == Float16 {
-		typ, tol = cublaslt.F16, 1e-3
+		typ, tol = cuda.F16, 1e-3
 	}
 
-	read := func(p driver.Ptr, t cublaslt.Type, first, n int64) ([]float64, error) {
+	read := func(p cuda.Ptr, t cuda.MatrixType, first, n int64) ([]float64, error) {
 		b := make([]byte, n*t.Size())
-		if err := d.Lib.Driver.CopyDtoH(b, p+driver.Ptr(first*t.Size())); err != nil {
+		if err := d.Lib.Driver.CopyDtoH(b, p+cuda.Ptr(first*t.Size())); err != nil {
 			return nil, err
 		}
 
@@ -251,7 +249,7 @@ func (d *Device) verifyElementwise(e Elementwise, t DType, x elementwiseBuffers,
 
 		outType := typ
 		if e.Kernel == QuantizeFP8 || e.Kernel == QuantizeBlock {
-			outType, tol = cublaslt.E4M3, 4e-2 // half a step of three mantissa bits
+			outType, tol = cuda.E4M3, 4e-2 // half a step of three mantissa bits
 		}
 
 		out, err := read(x.out, outType, row*h, h)
@@ -266,7 +264,7 @@ func (d *Device) verifyElementwise(e Elementwise, t DType, x elementwiseBuffers,
 
 		if e.Kernel == QuantizeBlock {
 			for g := range h / groupSize {
-				s, err := read(x.scales, cublaslt.F32, g*e.Tokens+row, 1)
+				s, err := read(x.scales, cuda.F32, g*e.Tokens+row, 1)
 				if err != nil {
 					return Deviation{}, err
 				}

@@ -5,11 +5,9 @@ import (
 	"fmt"
 	"runtime/debug"
 
-	"aicplan/cudaops/cublaslt"
+	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/dl"
-	"aicplan/cudaops/driver"
 	"aicplan/cudaops/measure"
-	"aicplan/cudaops/nvrtc"
 	"aicplan/cudaops/worker"
 )
 
@@ -24,9 +22,9 @@ func failureOf(err error, own bool) worker.Failure {
 	var (
 		unsupported *UnsupportedError
 		large       *TooLargeError
-		cuda        *driver.Error
-		blas        *cublaslt.Error
-		compile     *nvrtc.CompileError
+		driver      *cuda.DriverError
+		blas        *cuda.BLASError
+		compile     *cuda.CompileError
 	)
 	faulty := worker.ClassFrameworkBug
 	if own {
@@ -40,12 +38,12 @@ func failureOf(err error, own bool) worker.Failure {
 		f.Class, f.Exception = worker.ClassUnsupportedConfig, "unsupported"
 	case errors.As(err, &large):
 		f.Class, f.Exception = worker.ClassResourceIssue, "out of memory"
-	case errors.As(err, &cuda):
-		f.Exception = cuda.Name
+	case errors.As(err, &driver):
+		f.Exception = driver.Name
 		switch {
-		case cuda.OutOfMemory():
+		case driver.OutOfMemory():
 			f.Class = worker.ClassResourceIssue
-		case cuda.Sticky():
+		case driver.Sticky():
 			f.Class, f.Fatal = faulty, true
 		default:
 			f.Class = faulty
@@ -53,11 +51,11 @@ func failureOf(err error, own bool) worker.Failure {
 	case errors.As(err, &blas):
 		f.Class, f.Exception = worker.ClassFrameworkBug, "cuBLASLt"
 		switch {
-		case blas.Code == cublaslt.StatusAllocFailed:
+		case blas.Code == cuda.StatusAllocFailed:
 			f.Class = worker.ClassResourceIssue
 		case blas.Unsupported():
 			f.Class = worker.ClassUnsupportedConfig
-		case blas.Code == cublaslt.StatusExecution || blas.Code == cublaslt.StatusInternal:
+		case blas.Code == cuda.StatusExecution || blas.Code == cuda.StatusInternal:
 			// The library also returns these codes if the context is lost.
 			f.Fatal = true
 		}

@@ -5,8 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"aicplan/cudaops/cublaslt"
-	"aicplan/cudaops/driver"
+	"aicplan/cudaops/cuda"
 )
 
 // GEMM is the product y[m,n] = x[m,k] W[n,k]^T of a linear layer.
@@ -27,16 +26,16 @@ func (e *UnsupportedError) Error() string { return e.What + ": " + e.Err.Error()
 func (e *UnsupportedError) Unwrap() error { return e.Err }
 
 // matmulTypes maps a gemm_dtype to operand and output types.
-func matmulTypes(word string) (operand DType, in, out cublaslt.Type, err error) {
+func matmulTypes(word string) (operand DType, in, out cuda.MatrixType, err error) {
 	switch word {
 	case "bfloat16":
-		return BFloat16, cublaslt.BF16, cublaslt.BF16, nil
+		return BFloat16, cuda.BF16, cuda.BF16, nil
 	case "float16":
-		return Float16, cublaslt.F16, cublaslt.F16, nil
+		return Float16, cuda.F16, cuda.F16, nil
 	case "fp8", "fp8_block":
-		return FP8, cublaslt.E4M3, cublaslt.BF16, nil
+		return FP8, cuda.E4M3, cuda.BF16, nil
 	case "int8":
-		return Int8, cublaslt.I8, cublaslt.I32, nil
+		return Int8, cuda.I8, cuda.I32, nil
 	}
 
 	return "", 0, 0, &UnsupportedError{
@@ -46,13 +45,13 @@ func matmulTypes(word string) (operand DType, in, out cublaslt.Type, err error) 
 }
 
 // problem returns the product for cuBLASLt.
-func (g GEMM) problem(ws int64) (cublaslt.Problem, DType, error) {
+func (g GEMM) problem(ws int64) (cuda.MatmulProblem, DType, error) {
 	operand, in, out, err := matmulTypes(g.Type)
 	if err != nil {
-		return cublaslt.Problem{}, "", err
+		return cuda.MatmulProblem{}, "", err
 	}
 
-	p := cublaslt.RowMajorLinear(g.M, g.N, g.K, in, out)
+	p := cuda.RowMajorLinear(g.M, g.N, g.K, in, out)
 	p.Workspace = ws
 	switch g.Type {
 	case "fp8":
@@ -61,9 +60,9 @@ func (g GEMM) problem(ws int64) (cublaslt.Problem, DType, error) {
 		// Weights have a factor per 128 x 128 block, activations one per row and 128 columns. The
 		// library requires the factors of a row of blocks to be aligned to 16 bytes, so the
 		// activations are padded, as in frameworks.
-		p = cublaslt.RowMajorLinear((g.M+3)/4*4, g.N, g.K, in, out)
+		p = cuda.RowMajorLinear((g.M+3)/4*4, g.N, g.K, in, out)
 		p.Workspace = ws
-		p.Scaled, p.ScaleA, p.ScaleB = true, cublaslt.ScaleBlock128, cublaslt.ScaleVec128
+		p.Scaled, p.ScaleA, p.ScaleB = true, cuda.ScaleBlock128, cuda.ScaleVec128
 	}
 
 	return p, operand, nil
@@ -94,7 +93,7 @@ func (g GEMM) Work() (bytes, flops float64) {
 }
 
 // lt returns cuBLASLt, or the reason why there is none.
-func (d *Device) lt() (cublaslt.API, error) {
+func (d *Device) lt() (cuda.BLAS, error) {
 	if d.Lib.Lt == nil {
 		if d.Lib.LtErr != nil {
 			return nil, d.Lib.LtErr
@@ -131,7 +130,7 @@ func (d *Device) GEMM(g GEMM) (*Case, error) {
 }
 
 // matmul completes the case of a product with the first algorithm of the heuristic.
-func (d *Device) matmul(c Case, p cublaslt.Problem, operand DType) (*Case, error) {
+func (d *Device) matmul(c Case, p cuda.MatmulProblem, operand DType) (*Case, error) {
 	lt, err := d.lt()
 	if err != nil {
 		return nil, err
@@ -164,7 +163,7 @@ func (d *Device) matmul(c Case, p cublaslt.Problem, operand DType) (*Case, error
 	c.Columns["algo"] = mm.Algo().String()
 	c.Columns["waves"] = float64(mm.Algo().Waves)
 	c.Columns["cache"] = d.cacheState(c.Sets, weight, pool)
-	c.Enqueue = func(i int, s driver.Stream) error { return mm.Enqueue(sets[i], s) }
+	c.Enqueue = func(i int, s cuda.Stream) error { return mm.Enqueue(sets[i], s) }
 	c.Close = mm.Close
 	c.Verify = func(samples int, seed uint64) (Deviation, error) {
 		return d.verifyMatmul(p, sets[0], func() error { return mm.Enqueue(sets[0], d.stream) }, samples, seed)
@@ -174,7 +173,7 @@ func (d *Device) matmul(c Case, p cublaslt.Problem, operand DType) (*Case, error
 }
 
 func (d *Device) matmulError(label string, err error) error {
-	var e *cublaslt.Error
+	var e *cuda.BLASError
 	if errors.As(err, &e) && e.Unsupported() {
 		return &UnsupportedError{
 			What: fmt.Sprintf("%s on %s (sm_%d) with cuBLASLt %d", label, d.Info.Name, d.Info.SM(), d.Lib.Lt.Version()),
@@ -186,13 +185,13 @@ func (d *Device) matmulError(label string, err error) error {
 }
 
 // matmulSets allocates operand sets of a product.
-func (d *Device) matmulSets(p cublaslt.Problem, pool *Pool, copies int, label string) ([]cublaslt.Operands, error) {
+func (d *Device) matmulSets(p cuda.MatmulProblem, pool *Pool, copies int, label string) ([]cuda.Operands, error) {
 	return d.matmulSetsAt(p, pool.cursor(hashOf(label)), d.Arena.Out.cursor(hashOf(label)), 0, copies)
 }
 
 // matmulSetsAt allocates inputs and output from cursors. left, if not 0, is the address of the
 // activations.
-func (d *Device) matmulSetsAt(p cublaslt.Problem, in, out *cursor, left driver.Ptr, copies int) ([]cublaslt.Operands,
+func (d *Device) matmulSetsAt(p cuda.MatmulProblem, in, out *cursor, left cuda.Ptr, copies int) ([]cuda.Operands,
 	error) {
 	var err error
 	extentA, extentB, extentD := p.Extents()
@@ -204,7 +203,7 @@ func (d *Device) matmulSetsAt(p cublaslt.Problem, in, out *cursor, left driver.P
 		}
 
 		need := 4 * ((p.K+127)/128 + 4) * max(p.N, (p.M+127)/128)
-		if p.ScaleB == cublaslt.ScaleTensor && p.ScaleA == cublaslt.ScaleTensor {
+		if p.ScaleB == cuda.ScaleTensor && p.ScaleA == cuda.ScaleTensor {
 			need = 4
 		}
 
@@ -213,7 +212,7 @@ func (d *Device) matmulSetsAt(p cublaslt.Problem, in, out *cursor, left driver.P
 		}
 	}
 
-	sets := make([]cublaslt.Operands, copies)
+	sets := make([]cuda.Operands, copies)
 	for i := range sets {
 		o := &sets[i]
 		if i > 0 {

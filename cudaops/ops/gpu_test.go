@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/dl"
-	"aicplan/cudaops/driver"
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/nvml"
 	"aicplan/cudaops/worker"
@@ -27,12 +27,12 @@ func needGPU(t *testing.T) {
 	if err := OrderByPCI(); err != nil {
 		t.Fatal(err)
 	}
-	api, err := driver.Open()
+	api, err := cuda.OpenDriver()
 	if dl.IsNotFound(err) {
 		t.Skipf("no GPU: %v", err)
 	}
-	var e *driver.Error
-	if errors.As(err, &e) && e.Code == driver.CodeNoDevice {
+	var e *cuda.DriverError
+	if errors.As(err, &e) && e.Code == cuda.CodeNoDevice {
 		t.Skipf("no GPU: %v", err)
 	}
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"aicplan/cudaops/driver"
+	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/nvml"
 	"aicplan/cudaops/worker"
@@ -69,7 +69,7 @@ func (h *Host) Hello(context.Context) (worker.Hello, error) {
 	h.dev, err = h.open(OpenOptions{Index: h.init.Device, UUID: h.init.UUID, Arena: h.options.arena})
 	if err != nil {
 		class := worker.ClassUnsupportedConfig
-		if driver.Busy(err) || errors.Is(err, errNoRoom) {
+		if cuda.Busy(err) || errors.Is(err, errNoRoom) {
 			class = worker.ClassResourceIssue
 		}
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/cudatest"
-	"aicplan/cudaops/driver"
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/worker"
 )
@@ -23,7 +23,7 @@ func TestHostManyBlocks(t *testing.T) {
 		raw, _ := json.Marshal(set)
 		b := newBench(t, worker.Init{Measure: raw})
 		most, queued := 0, 0
-		b.drv.Fail = func(call string) *driver.Error {
+		b.drv.Fail = func(call string) *cuda.DriverError {
 			switch call {
 			case "cuStreamSynchronize":
 				queued = 0
@@ -49,7 +49,7 @@ func TestHostManyBlocks(t *testing.T) {
 
 // kernelBench has an op k: a kernel of so many seconds, whose bytes and operations
 // nobody gave.
-func kernelBench(t *testing.T, graph string, seconds float64, launched *[]driver.Launch) *bench {
+func kernelBench(t *testing.T, graph string, seconds float64, launched *[]cuda.Launch) *bench {
 	t.Helper()
 	set := measure.Defaults()
 	set.OperatingPoint = measure.PointRecovered
@@ -59,7 +59,7 @@ func kernelBench(t *testing.T, graph string, seconds float64, launched *[]driver
 		"source": "extern \"C\" __global__ void k() {}", "entry": "k", "grid": []any{"blocks"}, "block": []any{32}, "shared": "shared",
 	}})
 	b := newBench(t, worker.Init{Ops: raw, Measure: rawSet})
-	b.drv.Launches = func(name string, k driver.Launch) cudatest.Work {
+	b.drv.Launches = func(name string, k cuda.Launch) cudatest.Work {
 		if name != "k" {
 			return cudatest.Work{}
 		}
@@ -72,7 +72,7 @@ func kernelBench(t *testing.T, graph string, seconds float64, launched *[]driver
 // TestHostSharedMemorySideBySide has two cases of one kernel open at once: the
 // one that needs less must not take away what the other one needs.
 func TestHostSharedMemorySideBySide(t *testing.T) {
-	var launched []driver.Launch
+	var launched []cuda.Launch
 	b := kernelBench(t, measure.GraphOff, 5e-6, &launched)
 	large := b.add("k", map[string]any{"blocks": 1, "shared": 200 << 10})
 	small := b.add("k", map[string]any{"blocks": 1, "shared": 64 << 10})
@@ -86,7 +86,7 @@ func TestHostSharedMemorySideBySide(t *testing.T) {
 // TestHostNumbersBeyondALaunch has sizes that a 32-bit number cannot hold: cut
 // off, they would measure something else under their name.
 func TestHostNumbersBeyondALaunch(t *testing.T) {
-	var launched []driver.Launch
+	var launched []cuda.Launch
 	b := kernelBench(t, measure.GraphPrefer, 5e-6, &launched)
 	grid := b.add("k", map[string]any{"blocks": 1<<32 + 5, "shared": 0})
 	shared := b.add("k", map[string]any{"blocks": 1, "shared": 1<<32 + 5})
@@ -172,7 +172,7 @@ func TestHostPanicUnderLoad(t *testing.T) {
 // TestHostKernelOfUnknownLength must not run a kernel of 50 ms as often as fits
 // one of microseconds before it knows better.
 func TestHostKernelOfUnknownLength(t *testing.T) {
-	var launched []driver.Launch
+	var launched []cuda.Launch
 	b := kernelBench(t, measure.GraphPrefer, 50e-3, &launched)
 	seq := b.add("k", map[string]any{"blocks": 1, "shared": 0})
 	if err := b.serve(); err != nil {

@@ -7,9 +7,8 @@ import (
 	"strings"
 	"testing"
 
-	"aicplan/cudaops/cublaslt"
+	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/cudatest"
-	"aicplan/cudaops/driver"
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/nvml"
 	"aicplan/cudaops/worker"
@@ -22,7 +21,7 @@ func TestHostGraphs(t *testing.T) {
 		set.Graph = graph
 		raw, _ := json.Marshal(set)
 		b := newBench(t, worker.Init{Measure: raw})
-		b.lt.Eager = func(cublaslt.Problem) bool { return eager }
+		b.lt.Eager = func(cuda.MatmulProblem) bool { return eager }
 		seq := b.gemm("bfloat16", 64, 1024, 1024)
 		if err := b.serve(); err != nil {
 			t.Fatal(err)
@@ -39,7 +38,7 @@ func TestHostGraphs(t *testing.T) {
 		if r["used_cuda_graph"] != c.usedGraph {
 			t.Errorf("graph %q, capture fails %v: used_cuda_graph is %v", c.graph, c.eager, r["used_cuda_graph"])
 		}
-		if got := r["latency"].(float64) / 1e3; !(math.Abs(got/cudatest.Seconds(cublaslt.RowMajorLinear(64, 1024, 1024, cublaslt.BF16, cublaslt.BF16))-1) <= 0.02) {
+		if got := r["latency"].(float64) / 1e3; !(math.Abs(got/cudatest.Seconds(cuda.RowMajorLinear(64, 1024, 1024, cuda.BF16, cuda.BF16))-1) <= 0.02) {
 			t.Errorf("graph %q: latency %v s", c.graph, got)
 		}
 		b.noLeaks()
@@ -158,8 +157,8 @@ func TestHostUserKernel(t *testing.T) {
 	}
 	raw, _ := json.Marshal(map[string]any{"scale": binding})
 	b := newBench(t, worker.Init{Ops: raw})
-	var launched []driver.Launch
-	b.drv.Launches = func(name string, k driver.Launch) cudatest.Work {
+	var launched []cuda.Launch
+	b.drv.Launches = func(name string, k cuda.Launch) cudatest.Work {
 		if name != "scale" {
 			return cudatest.Work{}
 		}
@@ -211,12 +210,12 @@ func TestHostUserKernel(t *testing.T) {
 	if err := b.host.Configure(worker.Init{Ops: raw}); err != nil {
 		t.Fatal(err)
 	}
-	b.drv.Launches = func(name string, k driver.Launch) cudatest.Work {
+	b.drv.Launches = func(name string, k cuda.Launch) cudatest.Work {
 		if name != "scale" {
 			return cudatest.Work{}
 		}
-		return cudatest.Work{Name: name, Seconds: 1e-6, Do: func(*cudatest.Driver) *driver.Error {
-			return driver.NewError("kernel", driver.CodeIllegalAddress)
+		return cudatest.Work{Name: name, Seconds: 1e-6, Do: func(*cudatest.Driver) *cuda.DriverError {
+			return cuda.NewDriverError("kernel", cuda.CodeIllegalAddress)
 		}}
 	}
 	lethal := b.add("scale", map[string]any{"n": 1 << 20, "blocks": 1, "tile": 32, "bytes": 8})

@@ -11,9 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"aicplan/cudaops/cublaslt"
+	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/cudatest"
-	"aicplan/cudaops/driver"
 	"aicplan/cudaops/nvml"
 	"aicplan/cudaops/worker"
 )
@@ -110,7 +109,7 @@ func TestHostOrder(t *testing.T) {
 
 func TestHostFailures(t *testing.T) {
 	b := newBench(t, worker.Init{Options: map[string]any{"arena_gb": 2.0}})
-	b.lt.Unsupported = func(p cublaslt.Problem) bool { return p.ScaleB == cublaslt.ScaleVec128 }
+	b.lt.Unsupported = func(p cuda.MatmulProblem) bool { return p.ScaleB == cuda.ScaleVec128 }
 	good := b.gemm("bfloat16", 64, 1024, 1024)
 	for what, c := range map[string]struct {
 		seq   int64
@@ -146,9 +145,9 @@ func TestHostFailures(t *testing.T) {
 // be replaced, and no other case fails.
 func TestHostSticky(t *testing.T) {
 	b := newBench(t, worker.Init{})
-	b.lt.Fault = func(p cublaslt.Problem) *driver.Error {
+	b.lt.Fault = func(p cuda.MatmulProblem) *cuda.DriverError {
 		if p.N == 666 {
-			return driver.NewError("kernel", driver.CodeIllegalAddress)
+			return cuda.NewDriverError("kernel", cuda.CodeIllegalAddress)
 		}
 		return nil
 	}
@@ -176,9 +175,9 @@ func TestHostSticky(t *testing.T) {
 // thread: no case is to blame, the worker asks to be replaced.
 func TestHostStickyWhilePreparing(t *testing.T) {
 	b := newBench(t, worker.Init{})
-	b.drv.Fail = func(call string) *driver.Error {
+	b.drv.Fail = func(call string) *cuda.DriverError {
 		if call == "cuStreamBeginCapture" {
-			return driver.NewError(call, driver.CodeECC)
+			return cuda.NewDriverError(call, cuda.CodeECC)
 		}
 		return nil
 	}
@@ -198,9 +197,9 @@ func TestHostStickyWhilePreparing(t *testing.T) {
 // replaced over and over for it.
 func TestHostLibraryStumbles(t *testing.T) {
 	b := newBench(t, worker.Init{})
-	b.lt.Stumble = func(p cublaslt.Problem) *cublaslt.Error {
+	b.lt.Stumble = func(p cuda.MatmulProblem) *cuda.BLASError {
 		if p.N == 666 {
-			return &cublaslt.Error{Call: "cublasLtMatmulAlgoGetHeuristic", Code: cublaslt.StatusInternal}
+			return cuda.NewBLASError("cublasLtMatmulAlgoGetHeuristic", cuda.StatusInternal)
 		}
 		return nil
 	}
@@ -250,9 +249,9 @@ func TestHostDeviceOfOthers(t *testing.T) {
 	for name, change := range map[string]func(*bench){
 		"memory": func(b *bench) { b.drv.Infos[0].MemoryBytes = 300 << 20 },
 		"exclusive mode": func(b *bench) {
-			b.drv.Fail = func(call string) *driver.Error {
+			b.drv.Fail = func(call string) *cuda.DriverError {
 				if call == "cuDevicePrimaryCtxRetain" {
-					return driver.NewError(call, driver.CodeUnavailable)
+					return cuda.NewDriverError(call, cuda.CodeUnavailable)
 				}
 				return nil
 			}

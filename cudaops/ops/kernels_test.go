@@ -8,8 +8,8 @@ import (
 	"os"
 	"testing"
 
+	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/dl"
-	"aicplan/cudaops/nvrtc"
 )
 
 var update = flag.Bool("update", false, "write core.ptx with the NVRTC at hand")
@@ -17,14 +17,14 @@ var update = flag.Bool("update", false, "write core.ptx with the NVRTC at hand")
 // TestCorePTX compiles the sources if NVRTC is installed. It needs no GPU. With -update it writes the
 // embedded PTX; use NVRTC 12.1 for that, so that old drivers accept it.
 func TestCorePTX(t *testing.T) {
-	l, err := nvrtc.Open(0)
+	l, err := cuda.OpenCompiler(0)
 	if dl.IsNotFound(err) {
 		t.Skip(err)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.Compile(nvrtc.Program{Name: "core.cu", Source: coreSource, SM: 90}); err != nil {
+	if _, err := l.Compile(cuda.Program{Name: "core.cu", Source: coreSource, SM: 90}); err != nil {
 		t.Fatal(err)
 	}
 	for _, opts := range [][]string{{"-DDTYPE=1", "-DFP8=1"}, {"-DDTYPE=2", "-DFP8=1"}, {"-DDTYPE=1", "-DFP8=0"}} {
@@ -32,12 +32,12 @@ func TestCorePTX(t *testing.T) {
 		if opts[1] == "-DFP8=0" {
 			sm = 80
 		}
-		if _, err := l.Compile(nvrtc.Program{Name: "elementwise.cu", Source: elementwiseSource, SM: sm, Options: opts}); err != nil {
+		if _, err := l.Compile(cuda.Program{Name: "elementwise.cu", Source: elementwiseSource, SM: sm, Options: opts}); err != nil {
 			t.Errorf("%v: %v", opts, err)
 		}
 	}
 	if *update {
-		ptx, err := l.Compile(nvrtc.Program{Name: "core.cu", Source: coreSource, SM: 70, PTX: true})
+		ptx, err := l.Compile(cuda.Program{Name: "core.cu", Source: coreSource, SM: 70, PTX: true})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -8,8 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"aicplan/cudaops/cublaslt"
-	"aicplan/cudaops/driver"
+	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/worker"
 )
 
@@ -66,7 +65,7 @@ func parseLayer(p *worker.Params) (l Layer) {
 
 // chains reports whether a product's output can be the activations of the next one: it has the
 // same type and enough elements, and both outputs fit into the pool without overlap.
-func chains(p, next cublaslt.Problem, pool int64) bool {
+func chains(p, next cuda.MatmulProblem, pool int64) bool {
 	_, _, output := p.Extents()
 	_, activations, nextOutput := next.Extents()
 	return p.D == next.B && activations <= output && (output+2*nextOutput)*p.D.Size() <= pool
@@ -84,7 +83,7 @@ func (d *Device) Layer(l Layer) (*Case, error) {
 
 	c := &Case{Label: fmt.Sprintf("layer %s m=%d of %v", l.Type, l.M, l.Sizes), Settle: SettleLayer,
 		Kernels: 2 * len(l.Sizes)}
-	problems := make([]cublaslt.Problem, len(l.Sizes))
+	problems := make([]cuda.MatmulProblem, len(l.Sizes))
 	var parts []Part
 	weights := 0.0
 	for i, s := range l.Sizes {
@@ -130,8 +129,8 @@ func (d *Device) Layer(l Layer) (*Case, error) {
 			Bytes: int64(float64(c.Sets) * weights), Pool: pool.bytes})
 	}
 
-	var products []cublaslt.Matmul
-	var sets [][]cublaslt.Operands
+	var products []cuda.Matmul
+	var sets [][]cuda.Operands
 	free := func() {
 		for _, m := range products {
 			m.Close()
@@ -140,14 +139,14 @@ func (d *Device) Layer(l Layer) (*Case, error) {
 
 	in, out := pool.cursor(hashOf(c.Label)), d.Arena.Out.cursor(hashOf(c.Label))
 	for i, p := range problems {
-		var left driver.Ptr
+		var left cuda.Ptr
 		if reads[i] {
 			left = sets[i-1][0].D
 		}
 
 		mine, err := d.matmulSetsAt(p, in, out, left, c.Sets)
 		if err == nil {
-			var found cublaslt.Matmul
+			var found cuda.Matmul
 			if found, err = lt.Prepare(p); err == nil {
 				products, sets = append(products, found), append(sets, mine)
 				continue
@@ -170,7 +169,7 @@ func (d *Device) Layer(l Layer) (*Case, error) {
 		"products": len(problems), "chained": chained, "parts": string(text),
 	}
 
-	c.Enqueue = func(set int, s driver.Stream) error {
+	c.Enqueue = func(set int, s cuda.Stream) error {
 		for i, m := range products {
 			if err := m.Enqueue(sets[i][set], s); err != nil {
 				return err

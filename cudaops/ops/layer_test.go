@@ -8,8 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"aicplan/cudaops/cublaslt"
-	"aicplan/cudaops/driver"
+	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/worker"
 )
@@ -65,8 +64,8 @@ func TestLayerOfOneProduct(t *testing.T) {
 	t.Parallel()
 	set, _ := json.Marshal(measure.Defaults())
 	b := newBench(t, worker.Init{Measure: set})
-	weights := map[driver.Ptr]bool{}
-	b.lt.Seen = func(p cublaslt.Problem, o cublaslt.Operands) {
+	weights := map[cuda.Ptr]bool{}
+	b.lt.Seen = func(p cuda.MatmulProblem, o cuda.Operands) {
 		if p.M == 28672 {
 			weights[o.A] = true
 		}
@@ -111,11 +110,11 @@ func TestLayerHandsOn(t *testing.T) {
 			t.Parallel()
 			b := newBench(t, worker.Init{Measure: set})
 			type call struct {
-				p cublaslt.Problem
-				o cublaslt.Operands
+				p cuda.MatmulProblem
+				o cuda.Operands
 			}
 			var calls []call
-			b.lt.Seen = func(p cublaslt.Problem, o cublaslt.Operands) {
+			b.lt.Seen = func(p cuda.MatmulProblem, o cuda.Operands) {
 				if len(calls) < len(tt.from) {
 					calls = append(calls, call{p, o})
 				}
@@ -139,7 +138,7 @@ func TestLayerHandsOn(t *testing.T) {
 				if reads := c.o.B == before.o.D; reads != tt.from[i] {
 					t.Errorf("product %d reads the output before: %v", i, reads)
 				}
-				if d := before.o.D; c.o.D >= d && c.o.D < d+driver.Ptr(64*before.p.M*before.p.D.Size()) {
+				if d := before.o.D; c.o.D >= d && c.o.D < d+cuda.Ptr(64*before.p.M*before.p.D.Size()) {
 					t.Errorf("product %d writes into the output before", i)
 				}
 				want := float32(0)
@@ -162,8 +161,8 @@ func TestLayerHandsOn(t *testing.T) {
 // output may lie over it, no product reads it.
 func TestLayerOutputsOverlap(t *testing.T) {
 	t.Parallel()
-	a := cublaslt.RowMajorLinear(8, 4096, 1024, cublaslt.BF16, cublaslt.BF16)
-	b := cublaslt.RowMajorLinear(8, 1024, 4096, cublaslt.BF16, cublaslt.BF16)
+	a := cuda.RowMajorLinear(8, 4096, 1024, cuda.BF16, cuda.BF16)
+	b := cuda.RowMajorLinear(8, 1024, 4096, cuda.BF16, cuda.BF16)
 	const first, second = 8 * 4096 * 2, 8 * 1024 * 2
 	for _, tt := range []struct {
 		pool int64

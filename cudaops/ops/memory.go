@@ -7,8 +7,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"aicplan/cudaops/cublaslt"
-	"aicplan/cudaops/driver"
+	"aicplan/cudaops/cuda"
 )
 
 // Memory is a memory-bound kernel on float32 arrays of Size bytes: copy (c = a), triad
@@ -83,7 +82,7 @@ func (d *Device) Memory(m Memory) (*Case, error) {
 	d.rotate(c, rotating)
 	c.Columns["cache"] = d.cacheState(c.Sets, rotating, pool)
 	in := pool.cursor(hashOf(c.Label))
-	sources := make([][2]driver.Ptr, c.Sets)
+	sources := make([][2]cuda.Ptr, c.Sets)
 	for i := range sources {
 		for k := range inputs {
 			if sources[i][k], err = in.take("an array", m.Size); err != nil {
@@ -99,12 +98,12 @@ func (d *Device) Memory(m Memory) (*Case, error) {
 
 	words := uint64(m.Size / memoryWord)
 	blocks := int(min((words+memoryThreads-1)/memoryThreads, uint64(d.Info.SMs*8)))
-	launch := func(f driver.Function, s driver.Stream, args ...any) error {
-		return d.Lib.Driver.Launch(driver.Launch{Func: f, Grid: [3]int{blocks, 1, 1}, Block: [3]int{memoryThreads, 1,
+	launch := func(f cuda.Function, s cuda.Stream, args ...any) error {
+		return d.Lib.Driver.Launch(cuda.Launch{Func: f, Grid: [3]int{blocks, 1, 1}, Block: [3]int{memoryThreads, 1,
 			1}, Args: args}, s)
 	}
 
-	c.Enqueue = func(i int, s driver.Stream) error {
+	c.Enqueue = func(i int, s cuda.Stream) error {
 		switch m.Kernel {
 		case "copy":
 			return launch(d.core.copy, s, out, sources[i][0], words)
@@ -140,7 +139,7 @@ func (d *Device) Memory(m Memory) (*Case, error) {
 }
 
 // poisonAndRun fills an output with NaN and executes once.
-func (d *Device) poisonAndRun(out driver.Ptr, bytes int64, run func() error) error {
+func (d *Device) poisonAndRun(out cuda.Ptr, bytes int64, run func() error) error {
 	if err := d.Lib.Driver.Memset8(out, 0xFF, bytes, d.stream); err != nil {
 		return err
 	}
@@ -152,17 +151,17 @@ func (d *Device) poisonAndRun(out driver.Ptr, bytes int64, run func() error) err
 	return d.Lib.Driver.SyncStream(d.stream)
 }
 
-func (d *Device) floats(p driver.Ptr, first, n int64) ([]float64, error) {
+func (d *Device) floats(p cuda.Ptr, first, n int64) ([]float64, error) {
 	b := make([]byte, 4*n)
-	if err := d.Lib.Driver.CopyDtoH(b, p+driver.Ptr(4*first)); err != nil {
+	if err := d.Lib.Driver.CopyDtoH(b, p+cuda.Ptr(4*first)); err != nil {
 		return nil, err
 	}
 
-	return decode(cublaslt.F32, b), nil
+	return decode(cuda.F32, b), nil
 }
 
 // verifyStream compares samples of copy and triad, including the first and the last element.
-func (d *Device) verifyStream(m Memory, out driver.Ptr, src [2]driver.Ptr, samples int, seed uint64) (Deviation,
+func (d *Device) verifyStream(m Memory, out cuda.Ptr, src [2]cuda.Ptr, samples int, seed uint64) (Deviation,
 	error) {
 	rng := rand.New(rand.NewPCG(seed, 3))
 	n := m.Size / 4
@@ -209,7 +208,7 @@ func (d *Device) verifyStream(m Memory, out driver.Ptr, src [2]driver.Ptr, sampl
 
 // verifyReduce compares the sum of the partial sums with a sum in float64, relative to the norm of
 // the terms, because sums of normals nearly cancel.
-func (d *Device) verifyReduce(out driver.Ptr, blocks int, src driver.Ptr, size int64) (Deviation, error) {
+func (d *Device) verifyReduce(out cuda.Ptr, blocks int, src cuda.Ptr, size int64) (Deviation, error) {
 	parts, err := d.floats(out, 0, int64(blocks))
 	if err != nil {
 		return Deviation{}, err
@@ -249,7 +248,7 @@ func (d *Device) peerCopy(m Memory) (*Case, error) {
 			Err: fmt.Errorf("the driver shows %d devices", n)}
 	}
 
-	direct, err := api.CanAccessPeer(driver.Device(d.Info.Index), driver.Device(m.Peer))
+	direct, err := api.CanAccessPeer(cuda.Device(d.Info.Index), cuda.Device(m.Peer))
 	if err != nil {
 		return nil, err
 	}
@@ -272,7 +271,7 @@ func (d *Device) peerCopy(m Memory) (*Case, error) {
 
 	d.rotate(c, float64(m.Size))
 	in := pool.cursor(hashOf(c.Label))
-	src := make([]driver.Ptr, c.Sets)
+	src := make([]cuda.Ptr, c.Sets)
 	for i := range src {
 		if src[i], err = in.take("the source", m.Size); err != nil {
 			return nil, fmt.Errorf("%s: %w", c.Label, err)
@@ -292,7 +291,7 @@ func (d *Device) peerCopy(m Memory) (*Case, error) {
 		return nil, fmt.Errorf("%s: %w", c.Label, err)
 	}
 
-	c.Enqueue = func(i int, s driver.Stream) error {
+	c.Enqueue = func(i int, s cuda.Stream) error {
 		return api.CopyPeer(dst, peer, src[i], d.ctx, m.Size, s)
 	}
 
@@ -302,20 +301,20 @@ func (d *Device) peerCopy(m Memory) (*Case, error) {
 			return Deviation{}, err
 		}
 
-		return d.verifyStream(m, dst, [2]driver.Ptr{src[0]}, samples, seed)
+		return d.verifyStream(m, dst, [2]cuda.Ptr{src[0]}, samples, seed)
 	}
 
 	return c, nil
 }
 
 // peer returns the context of another device with access to its memory, if direct.
-func (d *Device) peer(index int, direct bool) (driver.Context, error) {
+func (d *Device) peer(index int, direct bool) (cuda.Context, error) {
 	if ctx, ok := d.peers[index]; ok {
 		return ctx, nil
 	}
 
 	api := d.Lib.Driver
-	ctx, err := api.Primary(driver.Device(index))
+	ctx, err := api.Primary(cuda.Device(index))
 	if err != nil {
 		return 0, fmt.Errorf("context of device %d: %w", index, err)
 	}
@@ -327,7 +326,7 @@ func (d *Device) peer(index int, direct bool) (driver.Context, error) {
 	}
 
 	if d.peers == nil {
-		d.peers = map[int]driver.Context{}
+		d.peers = map[int]cuda.Context{}
 	}
 
 	d.peers[index] = ctx

@@ -6,8 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 
-	"aicplan/cudaops/cublaslt"
-	"aicplan/cudaops/driver"
+	"aicplan/cudaops/cuda"
 )
 
 // Deviation is the difference between sampled outputs of a kernel and a reference computed in
@@ -48,22 +47,22 @@ func deviationOf(got, want []float64, tolerance float64) Deviation {
 }
 
 // decode converts the bytes of elements to numbers.
-func decode(t cublaslt.Type, b []byte) []float64 {
+func decode(t cuda.MatrixType, b []byte) []float64 {
 	n := len(b) / int(t.Size())
 	out := make([]float64, n)
 	for i := range out {
 		switch t {
-		case cublaslt.F32:
+		case cuda.F32:
 			out[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])))
-		case cublaslt.I32:
+		case cuda.I32:
 			out[i] = float64(int32(binary.LittleEndian.Uint32(b[4*i:])))
-		case cublaslt.BF16:
+		case cuda.BF16:
 			out[i] = float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(b[2*i:])) << 16))
-		case cublaslt.F16:
+		case cuda.F16:
 			out[i] = fromFloat16(binary.LittleEndian.Uint16(b[2*i:]))
-		case cublaslt.E4M3:
+		case cuda.E4M3:
 			out[i] = fromE4M3(b[i])
-		case cublaslt.I8:
+		case cuda.I8:
 			out[i] = float64(int8(b[i]))
 		default:
 			panic(fmt.Sprintf("ops: no decoding of %v", t))
@@ -113,11 +112,11 @@ func fromE4M3(b byte) float64 {
 
 // tolerance returns the tolerance of a product: half a unit in the last place of random sums, with
 // a margin for the order of addition.
-func tolerance(p cublaslt.Problem) float64 {
+func tolerance(p cuda.MatmulProblem) float64 {
 	switch p.D {
-	case cublaslt.I32:
+	case cuda.I32:
 		return 0
-	case cublaslt.F16:
+	case cuda.F16:
 		return 1e-3
 	}
 
@@ -130,7 +129,7 @@ func tolerance(p cublaslt.Problem) float64 {
 
 // verifyMatmul runs a product once on poisoned outputs and compares sampled
 // elements with sums in float64.
-func (d *Device) verifyMatmul(p cublaslt.Problem, o cublaslt.Operands, run func() error, samples int,
+func (d *Device) verifyMatmul(p cuda.MatmulProblem, o cuda.Operands, run func() error, samples int,
 	seed uint64) (Deviation, error) {
 	api := d.Lib.Driver
 	batch := int64(max(p.Batch, 1))
@@ -168,7 +167,7 @@ func (d *Device) verifyMatmul(p cublaslt.Problem, o cublaslt.Operands, run func(
 
 		out := make([]byte, p.D.Size())
 		at := (b*p.StrideD + i + j*p.LDD) * p.D.Size()
-		if err := api.CopyDtoH(out, o.D+driver.Ptr(at)); err != nil {
+		if err := api.CopyDtoH(out, o.D+cuda.Ptr(at)); err != nil {
 			return Deviation{}, err
 		}
 
@@ -180,11 +179,11 @@ func (d *Device) verifyMatmul(p cublaslt.Problem, o cublaslt.Operands, run func(
 
 // vector reads the k elements of row or column i of a column-major matrix. They are contiguous if
 // kFirst is true.
-func (d *Device) vector(t cublaslt.Type, base driver.Ptr, first int64, kFirst bool, i, ld, k int64) ([]float64, error) {
+func (d *Device) vector(t cuda.MatrixType, base cuda.Ptr, first int64, kFirst bool, i, ld, k int64) ([]float64, error) {
 	api := d.Lib.Driver
 	if kFirst {
 		b := make([]byte, k*t.Size())
-		if err := api.CopyDtoH(b, base+driver.Ptr((first+i*ld)*t.Size())); err != nil {
+		if err := api.CopyDtoH(b, base+cuda.Ptr((first+i*ld)*t.Size())); err != nil {
 			return nil, err
 		}
 
@@ -193,7 +192,7 @@ func (d *Device) vector(t cublaslt.Type, base driver.Ptr, first int64, kFirst bo
 
 	// The stride of the elements is ld. Read the whole range.
 	b := make([]byte, ((k-1)*ld+1)*t.Size())
-	if err := api.CopyDtoH(b, base+driver.Ptr((first+i)*t.Size())); err != nil {
+	if err := api.CopyDtoH(b, base+cuda.Ptr((first+i)*t.Size())); err != nil {
 		return nil, err
 	}
 

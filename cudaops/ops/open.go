@@ -5,9 +5,7 @@ import (
 	"os"
 	"strings"
 
-	"aicplan/cudaops/cublaslt"
-	"aicplan/cudaops/driver"
-	"aicplan/cudaops/nvrtc"
+	"aicplan/cudaops/cuda"
 )
 
 // OrderByPCI makes the driver number devices like NVML and nvidia-smi. It must be called before the
@@ -16,21 +14,21 @@ func OrderByPCI() error { return os.Setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID") }
 
 // Find returns the device with the UUID, or the device with the index in PCI order if uuid is
 // empty.
-func Find(api driver.API, index int, uuid string) (driver.Device, driver.Info, error) {
+func Find(api cuda.Driver, index int, uuid string) (cuda.Device, cuda.DeviceInfo, error) {
 	n, err := api.Count()
 	if err != nil {
-		return 0, driver.Info{}, err
+		return 0, cuda.DeviceInfo{}, err
 	}
 
 	var have []string
 	for i := range n {
-		info, err := api.Info(driver.Device(i))
+		info, err := api.Info(cuda.Device(i))
 		if err != nil {
 			return 0, info, err
 		}
 
 		if uuid != "" && strings.EqualFold(info.UUID, uuid) || uuid == "" && i == index {
-			return driver.Device(i), info, nil
+			return cuda.Device(i), info, nil
 		}
 
 		have = append(have, fmt.Sprintf("%d: %s %s (%s)", i, info.Name, info.UUID, info.PCI))
@@ -42,11 +40,11 @@ func Find(api driver.API, index int, uuid string) (driver.Device, driver.Info, e
 	}
 
 	if len(have) == 0 {
-		return 0, driver.Info{}, fmt.Errorf("%s: the driver shows no GPU to this process (CUDA_VISIBLE_DEVICES=%q)",
+		return 0, cuda.DeviceInfo{}, fmt.Errorf("%s: the driver shows no GPU to this process (CUDA_VISIBLE_DEVICES=%q)",
 			want, os.Getenv("CUDA_VISIBLE_DEVICES"))
 	}
 
-	return 0, driver.Info{}, fmt.Errorf("%s does not exist; the driver shows %s", want, strings.Join(have, ", "))
+	return 0, cuda.DeviceInfo{}, fmt.Errorf("%s does not exist; the driver shows %s", want, strings.Join(have, ", "))
 }
 
 // OpenOptions configure Open.
@@ -64,7 +62,7 @@ func Open(o OpenOptions) (*Device, error) {
 		return nil, err
 	}
 
-	api, err := driver.Open()
+	api, err := cuda.OpenDriver()
 	if err != nil {
 		return nil, err
 	}
@@ -75,7 +73,7 @@ func Open(o OpenOptions) (*Device, error) {
 	}
 
 	lib := Libraries{Driver: api}
-	if rtc, err := nvrtc.Open(version); err != nil {
+	if rtc, err := cuda.OpenCompiler(version); err != nil {
 		lib.RTCErr = err
 	} else {
 		lib.RTC = rtc
@@ -91,7 +89,7 @@ func Open(o OpenOptions) (*Device, error) {
 		return nil, err
 	}
 
-	if lt, err := cublaslt.Open(version); err != nil {
+	if lt, err := cuda.OpenBLAS(version); err != nil {
 		d.SetLt(nil, err)
 	} else {
 		d.SetLt(lt, nil)

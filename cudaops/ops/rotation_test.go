@@ -7,8 +7,8 @@ import (
 	"os"
 	"testing"
 
+	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/cudatest"
-	"aicplan/cudaops/driver"
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/worker"
 )
@@ -32,11 +32,11 @@ func orderBench(t *testing.T) (*Device, *[]int) {
 	b := newBench(t, worker.Init{})
 	d := b.device()
 	var order []int
-	b.drv.Launches = func(name string, k driver.Launch) cudatest.Work {
+	b.drv.Launches = func(name string, k cuda.Launch) cudatest.Work {
 		w := cudatest.Work{Name: name, Seconds: 5e-6}
 		if name == "aicplan_null" {
 			set := k.Args[0].(int32)
-			w.Do = func(*cudatest.Driver) *driver.Error {
+			w.Do = func(*cudatest.Driver) *cuda.DriverError {
 				order = append(order, int(set))
 				return nil
 			}
@@ -80,8 +80,8 @@ func TestRotationOrder(t *testing.T) {
 			if x.Sets != c.Native.Sets || x.PerGraph != c.Native.PerLaunch {
 				t.Fatalf("%.0f bytes: %d sets in graphs of %d, want %d and %d", c.Bytes, x.Sets, x.PerGraph, c.Native.Sets, c.Native.PerLaunch)
 			}
-			x.Enqueue = func(set int, s driver.Stream) error {
-				return d.Lib.Driver.Launch(driver.Launch{Func: d.core.null, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}, Args: []any{int32(set)}}, s)
+			x.Enqueue = func(set int, s cuda.Stream) error {
+				return d.Lib.Driver.Launch(cuda.Launch{Func: d.core.null, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}, Args: []any{int32(set)}}, s)
 			}
 			target, err := d.NewTarget(x, graph)
 			if err != nil {
@@ -174,9 +174,9 @@ func TestBurstsOfChains(t *testing.T) {
 	d, order := orderBench(t)
 	const kernels = 16
 	x := &Case{Label: "chain", Bytes: 1 << 30, Sets: 2, PerGraph: 1, Kernels: kernels}
-	x.Enqueue = func(set int, s driver.Stream) error {
+	x.Enqueue = func(set int, s cuda.Stream) error {
 		for range kernels {
-			if err := d.Lib.Driver.Launch(driver.Launch{Func: d.core.null, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}, Args: []any{int32(set)}}, s); err != nil {
+			if err := d.Lib.Driver.Launch(cuda.Launch{Func: d.core.null, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}, Args: []any{int32(set)}}, s); err != nil {
 				return err
 			}
 		}
@@ -234,8 +234,8 @@ func TestCapturesTakeTurns(t *testing.T) {
 	t.Parallel()
 	d, order := orderBench(t)
 	x := &Case{Label: "captures", Bytes: 4 << 20, Sets: 6, PerGraph: 2}
-	x.Enqueue = func(set int, s driver.Stream) error {
-		return d.Lib.Driver.Launch(driver.Launch{Func: d.core.null, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}, Args: []any{int32(set)}}, s)
+	x.Enqueue = func(set int, s cuda.Stream) error {
+		return d.Lib.Driver.Launch(cuda.Launch{Func: d.core.null, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}, Args: []any{int32(set)}}, s)
 	}
 	target, err := d.NewTarget(x, Graphs{Mode: measure.GraphRequire, Captures: 2})
 	if err != nil {
@@ -245,7 +245,7 @@ func TestCapturesTakeTurns(t *testing.T) {
 	if target.Captures() != 2 {
 		t.Fatalf("%d captures", target.Captures())
 	}
-	seen := map[driver.GraphExec]int{}
+	seen := map[cuda.GraphExec]int{}
 	for capture := range 5 {
 		if _, err := target.Burst(context.Background(), measure.Burst{Warm: 1, Executions: 5, Blocks: 2, Capture: capture}); err != nil {
 			t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"math"
 	"slices"
 
-	"aicplan/cudaops/driver"
+	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/measure"
 )
 
@@ -109,7 +109,7 @@ func (d *Device) CheckNumerics(ctx context.Context, seed uint64) ([]NumericCheck
 			}
 		}
 
-		if driver.Sticky(err) {
+		if cuda.Sticky(err) {
 			return out, err
 		}
 
@@ -228,7 +228,7 @@ func (d *Device) eventStep() (float64, error) {
 	for range 8 {
 		for i, e := range d.events {
 			if i%3 == 0 {
-				if err := api.Launch(driver.Launch{Func: d.core.null, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}},
+				if err := api.Launch(cuda.Launch{Func: d.core.null, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}},
 					d.stream); err != nil {
 					return 0, err
 				}
@@ -283,7 +283,7 @@ func (d *Device) spinClock(t *Timing) error {
 	err := errors.Join(
 		d.queueStamp(0),
 		api.Record(d.events[0], d.stream),
-		api.Launch(driver.Launch{Func: d.core.spin, Grid: [3]int{d.Info.SMs, 1, 1}, Block: [3]int{32, 1, 1},
+		api.Launch(cuda.Launch{Func: d.core.spin, Grid: [3]int{d.Info.SMs, 1, 1}, Block: [3]int{32, 1, 1},
 			Args: []any{uint64(cycles)}}, d.stream),
 		api.Record(d.events[1], d.stream),
 		d.queueStamp(1),

@@ -10,8 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"aicplan/cudaops/driver"
-	"aicplan/cudaops/nvrtc"
+	"aicplan/cudaops/cuda"
 )
 
 // KernelBinding describes a user's kernel: its source and its launch. A number may be the name of a case
@@ -202,7 +201,7 @@ func (b *KernelBinding) compileOptions(params map[string]any) ([]string, error) 
 }
 
 // userFunction compiles and loads a kernel, once for each source and options.
-func (d *Device) userFunction(b *KernelBinding, options []string) (driver.Function, error) {
+func (d *Device) userFunction(b *KernelBinding, options []string) (cuda.Function, error) {
 	h := fnv.New128a()
 	fmt.Fprintf(h, "%q %q %q", b.Source, b.Entry, options)
 	key := string(h.Sum(nil))
@@ -214,7 +213,7 @@ func (d *Device) userFunction(b *KernelBinding, options []string) (driver.Functi
 		return 0, fmt.Errorf("a kernel's source is compiled at run time: %w", d.Lib.RTCErr)
 	}
 
-	cubin, err := d.Lib.RTC.Compile(nvrtc.Program{Name: b.Name, Source: b.Source, SM: d.Info.SM(), Options: options})
+	cubin, err := d.Lib.RTC.Compile(cuda.Program{Name: b.Name, Source: b.Source, SM: d.Info.SM(), Options: options})
 	if err != nil {
 		return 0, err
 	}
@@ -230,7 +229,7 @@ func (d *Device) userFunction(b *KernelBinding, options []string) (driver.Functi
 	}
 
 	if d.user == nil {
-		d.user = map[string]driver.Function{}
+		d.user = map[string]cuda.Function{}
 	}
 
 	d.user[key] = f
@@ -239,7 +238,7 @@ func (d *Device) userFunction(b *KernelBinding, options []string) (driver.Functi
 
 // allowShared raises a kernel's limit of dynamic shared memory. It never lowers it, because other open cases
 // may use the same kernel.
-func (d *Device) allowShared(f driver.Function, bytes int) error {
+func (d *Device) allowShared(f cuda.Function, bytes int) error {
 	const freely = 48 << 10
 	if bytes <= max(freely, d.shared[f]) {
 		return nil
@@ -250,7 +249,7 @@ func (d *Device) allowShared(f driver.Function, bytes int) error {
 	}
 
 	if d.shared == nil {
-		d.shared = map[driver.Function]int{}
+		d.shared = map[cuda.Function]int{}
 	}
 
 	d.shared[f] = bytes
@@ -260,13 +259,13 @@ func (d *Device) allowShared(f driver.Function, bytes int) error {
 // userBuffer is a buffer argument with its address in each operand set.
 type userBuffer struct {
 	arg int
-	at  []driver.Ptr
+	at  []cuda.Ptr
 }
 
 // Kernel prepares a user's kernel for a case.
 func (d *Device) Kernel(b *KernelBinding, label string, params map[string]any) (*Case, error) {
 	c := &Case{Label: label, DType: b.DType, Unsure: true, Columns: map[string]any{"kernel_source": b.Entry}}
-	k := driver.Launch{Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}}
+	k := cuda.Launch{Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}}
 	var err error
 	for i, n := range b.Grid {
 		if k.Grid[i], err = n.launch("grid", params, 1, 1); err != nil {
@@ -326,7 +325,7 @@ func (d *Device) Kernel(b *KernelBinding, label string, params map[string]any) (
 		c.Columns["cache"] = d.cacheState(c.Sets, rotating, least)
 	}
 
-	c.Enqueue = func(i int, s driver.Stream) error {
+	c.Enqueue = func(i int, s cuda.Stream) error {
 		one := k
 		one.Args = append([]any(nil), args...)
 		for _, u := range buffers {

@@ -1,4 +1,4 @@
-package nvrtc
+package cuda
 
 import (
 	"bytes"
@@ -9,10 +9,10 @@ import (
 	"aicplan/cudaops/dl"
 )
 
-// open skips the test if NVRTC is not installed. It needs no GPU.
-func open(t *testing.T) *Library {
+// openCompiler skips the test if NVRTC is not installed. It needs no GPU.
+func openCompiler(t *testing.T) *CompilerLibrary {
 	t.Helper()
-	l, err := Open(0)
+	l, err := OpenCompiler(0)
 	if dl.IsNotFound(err) {
 		t.Skip(err)
 	}
@@ -23,7 +23,7 @@ func open(t *testing.T) *Library {
 }
 
 func TestCompile(t *testing.T) {
-	l := open(t)
+	l := openCompiler(t)
 	const src = `extern "C" __global__ void twice(float *x, int n) {
 	int i = blockIdx.x * blockDim.x + threadIdx.x;
 	if (i < n) x[i] *= FACTOR;
@@ -54,10 +54,10 @@ func TestCompile(t *testing.T) {
 }
 
 func TestSpecFollowsDriver(t *testing.T) {
-	if got := Spec(12040).Sonames; len(got) != 1 || got[0] != "libnvrtc.so.12" {
+	if got := CompilerSpec(12040).Sonames; len(got) != 1 || got[0] != "libnvrtc.so.12" {
 		t.Errorf("a CUDA 12.4 driver is offered %q", got)
 	}
-	if got := Spec(13000).Sonames; len(got) != 2 || got[0] != "libnvrtc.so.13" {
+	if got := CompilerSpec(13000).Sonames; len(got) != 2 || got[0] != "libnvrtc.so.13" {
 		t.Errorf("a CUDA 13.0 driver is offered %q", got)
 	}
 }

@@ -1,4 +1,4 @@
-package nccl
+package cuda
 
 import (
 	"runtime"
@@ -6,27 +6,17 @@ import (
 	"unsafe"
 
 	"aicplan/cudaops/dl"
-	"aicplan/cudaops/driver"
 )
 
-// Spec describes the library. Python environments are searched before the system's library, so that rows
-// are measured with the library that frameworks use.
-var Spec = dl.Spec{
-	Name:     "NCCL",
-	Sonames:  []string{"libnccl.so.2"},
-	Packages: []string{"nvidia/nccl/lib"},
-	Hint:     "it is the Python package nvidia-nccl-cu13 (or -cu12) or the system package libnccl2; AICPLAN_LIBRARY_PATH may name its folder",
-}
-
-// Library implements API with the real library.
-type Library struct {
+// NCCLLibrary implements NCCL with the real library.
+type NCCLLibrary struct {
 	lib *dl.Library
-	fn  table
+	fn  ncclTable
 }
 
-var _ API = (*Library)(nil)
+var _ NCCL = (*NCCLLibrary)(nil)
 
-type table struct {
+type ncclTable struct {
 	version, uniqueID, initRank, asyncError, errorString       uintptr
 	groupStart, groupEnd                                       uintptr
 	allReduce, allGather, reduceScatter, broadcast, send, recv uintptr
@@ -35,14 +25,14 @@ type table struct {
 	initScalable, lastError, allToAll, commCount uintptr
 }
 
-// Open opens the library without using a device. The error is a *dl.NotFoundError if it is not installed.
-func Open() (*Library, error) {
-	lib, err := dl.Open(Spec)
+// OpenNCCL opens the library without using a device. The error is a *dl.NotFoundError if it is not installed.
+func OpenNCCL() (*NCCLLibrary, error) {
+	lib, err := dl.Open(NCCLSpec)
 	if err != nil {
 		return nil, err
 	}
 
-	l := &Library{lib: lib}
+	l := &NCCLLibrary{lib: lib}
 	f := &l.fn
 	err = lib.Bind(map[string]*uintptr{
 		"ncclGetVersion": &f.version, "ncclGetUniqueId": &f.uniqueID, "ncclCommInitRank": &f.initRank,
@@ -70,43 +60,45 @@ func Open() (*Library, error) {
 }
 
 // Path returns the file of the library.
-func (l *Library) Path() string { return l.lib.Path }
+func (l *NCCLLibrary) Path() string { return l.lib.Path }
 
 // call calls a function and converts its result to an error.
 //
 //go:uintptrescapes
-func (l *Library) call(name string, fn uintptr, args ...uintptr) error {
-	if code := int(int32(dl.Call(fn, args...))); code != CodeSuccess {
+func (l *NCCLLibrary) call(name string, fn uintptr, args ...uintptr) error {
+	if code := int(int32(dl.Call(fn, args...))); code != NCCLSuccess {
 		return l.failure(name, code)
 	}
 	return nil
 }
 
-func (l *Library) failure(call string, code int) *Error {
-	e := NewError(call, code)
+func (l *NCCLLibrary) failure(call string, code int) *NCCLError {
+	e := NewNCCLError(call, code)
 	e.Text = dl.GoString(dl.CallPointer(l.fn.errorString, uintptr(code)))
 	if l.fn.lastError != 0 {
-		e.Last = strings.TrimSpace(dl.GoString(dl.CallPointer(l.fn.lastError, 0)))
+		if last := strings.TrimSpace(dl.GoString(dl.CallPointer(l.fn.lastError, 0))); last != "" {
+			e.Text += ": " + last
+		}
 	}
 	return e
 }
 
-// Version implements API.
-func (l *Library) Version() (int, error) {
+// Version implements NCCL.
+func (l *NCCLLibrary) Version() (int, error) {
 	var v int32
 	err := l.call("ncclGetVersion", l.fn.version, uintptr(unsafe.Pointer(&v)))
 	return int(v), err
 }
 
-// UniqueID implements API.
-func (l *Library) UniqueID() (UniqueID, error) {
+// UniqueID implements NCCL.
+func (l *NCCLLibrary) UniqueID() (UniqueID, error) {
 	var id UniqueID
 	err := l.call("ncclGetUniqueId", l.fn.uniqueID, uintptr(unsafe.Pointer(&id[0])))
 	return id, err
 }
 
-// InitRank implements API.
-func (l *Library) InitRank(nranks int, id UniqueID, rank int) (Comm, error) {
+// InitRank implements NCCL.
+func (l *NCCLLibrary) InitRank(nranks int, id UniqueID, rank int) (Comm, error) {
 	var c Comm
 	out := uintptr(unsafe.Pointer(&c))
 	if l.fn.initScalable != 0 {
@@ -132,46 +124,46 @@ func (l *Library) InitRank(nranks int, id UniqueID, rank int) (Comm, error) {
 	return c, err
 }
 
-// AsyncError implements API.
-func (l *Library) AsyncError(c Comm) error {
+// AsyncError implements NCCL.
+func (l *NCCLLibrary) AsyncError(c Comm) error {
 	var code int32
 	if err := l.call("ncclCommGetAsyncError", l.fn.asyncError, uintptr(c), uintptr(unsafe.Pointer(&code))); err != nil {
 		return err
 	}
 
-	if code == CodeSuccess || code == CodeInProgress {
+	if code == NCCLSuccess || code == NCCLInProgress {
 		return nil
 	}
 	return l.failure("a rank of the communicator", int(code))
 }
 
-// GroupStart implements API.
-func (l *Library) GroupStart() error { return l.call("ncclGroupStart", l.fn.groupStart) }
+// GroupStart implements NCCL.
+func (l *NCCLLibrary) GroupStart() error { return l.call("ncclGroupStart", l.fn.groupStart) }
 
-// GroupEnd implements API.
-func (l *Library) GroupEnd() error { return l.call("ncclGroupEnd", l.fn.groupEnd) }
+// GroupEnd implements NCCL.
+func (l *NCCLLibrary) GroupEnd() error { return l.call("ncclGroupEnd", l.fn.groupEnd) }
 
-// AllReduce implements API.
-func (l *Library) AllReduce(send, recv driver.Ptr, count int64, t DataType, op RedOp, c Comm, s driver.Stream) error {
+// AllReduce implements NCCL.
+func (l *NCCLLibrary) AllReduce(send, recv Ptr, count int64, t NCCLType, op RedOp, c Comm, s Stream) error {
 	return l.call("ncclAllReduce", l.fn.allReduce, uintptr(send), uintptr(recv), uintptr(count), uintptr(t),
 		uintptr(op), uintptr(c), uintptr(s))
 }
 
-// AllGather implements API.
-func (l *Library) AllGather(send, recv driver.Ptr, sendCount int64, t DataType, c Comm, s driver.Stream) error {
+// AllGather implements NCCL.
+func (l *NCCLLibrary) AllGather(send, recv Ptr, sendCount int64, t NCCLType, c Comm, s Stream) error {
 	return l.call("ncclAllGather", l.fn.allGather, uintptr(send), uintptr(recv), uintptr(sendCount), uintptr(t),
 		uintptr(c), uintptr(s))
 }
 
-// ReduceScatter implements API.
-func (l *Library) ReduceScatter(send, recv driver.Ptr, recvCount int64, t DataType, op RedOp, c Comm,
-	s driver.Stream) error {
+// ReduceScatter implements NCCL.
+func (l *NCCLLibrary) ReduceScatter(send, recv Ptr, recvCount int64, t NCCLType, op RedOp, c Comm,
+	s Stream) error {
 	return l.call("ncclReduceScatter", l.fn.reduceScatter, uintptr(send), uintptr(recv), uintptr(recvCount),
 		uintptr(t), uintptr(op), uintptr(c), uintptr(s))
 }
 
-// AllToAll implements API.
-func (l *Library) AllToAll(send, recv driver.Ptr, count int64, t DataType, c Comm, s driver.Stream) error {
+// AllToAll implements NCCL.
+func (l *NCCLLibrary) AllToAll(send, recv Ptr, count int64, t NCCLType, c Comm, s Stream) error {
 	if l.fn.allToAll != 0 {
 		return l.call("ncclAlltoAll", l.fn.allToAll, uintptr(send), uintptr(recv), uintptr(count), uintptr(t),
 			uintptr(c), uintptr(s))
@@ -186,10 +178,10 @@ func (l *Library) AllToAll(send, recv driver.Ptr, count int64, t DataType, c Com
 		return err
 	}
 
-	step := driver.Ptr(count * t.Size())
+	step := Ptr(count * t.Size())
 	var failed error
 	for r := range int(n) {
-		at := driver.Ptr(r) * step
+		at := Ptr(r) * step
 		if failed = l.Send(send+at, count, t, r, c, s); failed != nil {
 			break
 		}
@@ -206,20 +198,20 @@ func (l *Library) AllToAll(send, recv driver.Ptr, count int64, t DataType, c Com
 	return failed
 }
 
-// Broadcast implements API.
-func (l *Library) Broadcast(send, recv driver.Ptr, count int64, t DataType, root int, c Comm, s driver.Stream) error {
+// Broadcast implements NCCL.
+func (l *NCCLLibrary) Broadcast(send, recv Ptr, count int64, t NCCLType, root int, c Comm, s Stream) error {
 	return l.call("ncclBroadcast", l.fn.broadcast, uintptr(send), uintptr(recv), uintptr(count), uintptr(t),
 		uintptr(root), uintptr(c), uintptr(s))
 }
 
-// Send implements API.
-func (l *Library) Send(send driver.Ptr, count int64, t DataType, peer int, c Comm, s driver.Stream) error {
+// Send implements NCCL.
+func (l *NCCLLibrary) Send(send Ptr, count int64, t NCCLType, peer int, c Comm, s Stream) error {
 	return l.call("ncclSend", l.fn.send, uintptr(send), uintptr(count), uintptr(t), uintptr(peer), uintptr(c),
 		uintptr(s))
 }
 
-// Recv implements API.
-func (l *Library) Recv(recv driver.Ptr, count int64, t DataType, peer int, c Comm, s driver.Stream) error {
+// Recv implements NCCL.
+func (l *NCCLLibrary) Recv(recv Ptr, count int64, t NCCLType, peer int, c Comm, s Stream) error {
 	return l.call("ncclRecv", l.fn.recv, uintptr(recv), uintptr(count), uintptr(t), uintptr(peer), uintptr(c),
 		uintptr(s))
 }

@@ -1,5 +1,4 @@
-// Package nvrtc compiles CUDA C++ at run time.
-package nvrtc
+package cuda
 
 import (
 	"fmt"
@@ -11,8 +10,8 @@ import (
 	"aicplan/cudaops/dl"
 )
 
-// API compiles CUDA C++ source text.
-type API interface {
+// Compiler compiles CUDA C++ source text.
+type Compiler interface {
 	// Compile returns a cubin for the architecture (90 means sm_90). If the program does not compile, the
 	// error is a *CompileError with the compiler's log.
 	Compile(p Program) ([]byte, error)
@@ -40,38 +39,11 @@ func (e *CompileError) Error() string {
 	return fmt.Sprintf("%s does not compile:\n%s", e.Name, strings.TrimSpace(e.Log))
 }
 
-// Error is a failed call that is not caused by the program.
-type Error struct {
-	Call string
-	Code int
-	Text string
-}
-
-func (e *Error) Error() string { return fmt.Sprintf("%s: %s (%d)", e.Call, e.Text, e.Code) }
-
 const codeCompilation = 6
 
-// Spec describes the library. The newest version that the driver supports comes first.
-func Spec(driverVersion int) dl.Spec {
-	s := dl.Spec{
-		Name:     "NVRTC",
-		Packages: []string{"nvidia/cu13/lib", "nvidia/cuda_nvrtc/lib"},
-		Siblings: []string{"libnvrtc-builtins.so.[0-9]*"},
-		Hint:     "it is part of the CUDA toolkit and of the Python package nvidia-cuda-nvrtc; AICPLAN_LIBRARY_PATH may name its folder",
-	}
-
-	for _, major := range []int{13, 12} {
-		if driverVersion == 0 || driverVersion/1000 >= major {
-			s.Sonames = append(s.Sonames, fmt.Sprintf("libnvrtc.so.%d", major))
-		}
-	}
-
-	return s
-}
-
-// Library implements API with the real library. It is safe for concurrent use, but compiles only one
+// CompilerLibrary implements Compiler with the real library. It is safe for concurrent use, but compiles only one
 // program at a time.
-type Library struct {
+type CompilerLibrary struct {
 	lib *dl.Library
 	mu  sync.Mutex
 	fn  struct {
@@ -80,16 +52,16 @@ type Library struct {
 	}
 }
 
-var _ API = (*Library)(nil)
+var _ Compiler = (*CompilerLibrary)(nil)
 
-// Open opens the library. It does not need a device.
-func Open(driverVersion int) (*Library, error) {
-	lib, err := dl.Open(Spec(driverVersion))
+// OpenCompiler opens the library. It does not need a device.
+func OpenCompiler(driverVersion int) (*CompilerLibrary, error) {
+	lib, err := dl.Open(CompilerSpec(driverVersion))
 	if err != nil {
 		return nil, err
 	}
 
-	l := &Library{lib: lib}
+	l := &CompilerLibrary{lib: lib}
 	f := &l.fn
 	err = lib.Bind(map[string]*uintptr{
 		"nvrtcVersion": &f.version, "nvrtcGetErrorString": &f.errorString,
@@ -107,26 +79,26 @@ func Open(driverVersion int) (*Library, error) {
 }
 
 // Path returns the file of the library.
-func (l *Library) Path() string { return l.lib.Path }
+func (l *CompilerLibrary) Path() string { return l.lib.Path }
 
-// Version implements API.
-func (l *Library) Version() (major, minor int) {
+// Version implements Compiler.
+func (l *CompilerLibrary) Version() (major, minor int) {
 	var a, b int32
 	dl.Call(l.fn.version, uintptr(unsafe.Pointer(&a)), uintptr(unsafe.Pointer(&b)))
 	return int(a), int(b)
 }
 
 //go:uintptrescapes
-func (l *Library) call(name string, fn uintptr, args ...uintptr) error {
+func (l *CompilerLibrary) call(name string, fn uintptr, args ...uintptr) error {
 	code := int(int32(dl.Call(fn, args...)))
 	if code == 0 {
 		return nil
 	}
-	return &Error{Call: name, Code: code, Text: dl.GoString(dl.CallPointer(l.fn.errorString, uintptr(code)))}
+	return &CallError{Call: name, Code: code, Name: dl.GoString(dl.CallPointer(l.fn.errorString, uintptr(code)))}
 }
 
-// Compile implements API.
-func (l *Library) Compile(p Program) ([]byte, error) {
+// Compile implements Compiler.
+func (l *CompilerLibrary) Compile(p Program) ([]byte, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	src, name := append([]byte(p.Source), 0), append([]byte(p.Name), 0)
@@ -159,7 +131,7 @@ func (l *Library) Compile(p Program) ([]byte, error) {
 	err = l.call("nvrtcCompileProgram", l.fn.compile, prog, uintptr(len(opts)), uintptr(unsafe.Pointer(&ptrs[0])))
 	if err != nil {
 		log, logErr := l.text(prog, "nvrtcGetProgramLog", l.fn.logSize, l.fn.programLog)
-		if e, ok := err.(*Error); ok && e.Code == codeCompilation && logErr == nil {
+		if e, ok := err.(*CallError); ok && e.Code == codeCompilation && logErr == nil {
 			return nil, &CompileError{Name: p.Name, Log: strings.TrimRight(string(log), "\x00")}
 		}
 		return nil, fmt.Errorf("%s: %w", p.Name, err)
@@ -173,7 +145,7 @@ func (l *Library) Compile(p Program) ([]byte, error) {
 }
 
 // text returns one of a program's outputs.
-func (l *Library) text(prog uintptr, name string, size, get uintptr) ([]byte, error) {
+func (l *CompilerLibrary) text(prog uintptr, name string, size, get uintptr) ([]byte, error) {
 	var n uint64
 	if err := l.call(name+"Size", size, prog, uintptr(unsafe.Pointer(&n))); err != nil {
 		return nil, err

@@ -1,4 +1,4 @@
-package driver
+package cuda
 
 import (
 	"fmt"
@@ -9,9 +9,9 @@ import (
 
 const funcAttrMaxDynamicShared = 8
 
-func (l *Library) LoadModule(image []byte) (Module, error) {
+func (l *DriverLibrary) LoadModule(image []byte) (Module, error) {
 	if len(image) == 0 {
-		return 0, NewError("cuModuleLoadData", CodeInvalidValue)
+		return 0, NewDriverError("cuModuleLoadData", CodeInvalidValue)
 	}
 
 	// PTX must end with a zero byte, which does not affect a cubin.
@@ -22,11 +22,11 @@ func (l *Library) LoadModule(image []byte) (Module, error) {
 	return m, err
 }
 
-func (l *Library) UnloadModule(m Module) error {
+func (l *DriverLibrary) UnloadModule(m Module) error {
 	return l.call("cuModuleUnload", l.fn.moduleUnload, uintptr(m))
 }
 
-func (l *Library) Function(m Module, name string) (Function, error) {
+func (l *DriverLibrary) Function(m Module, name string) (Function, error) {
 	b := append([]byte(name), 0)
 	var f Function
 	err := l.call("cuModuleGetFunction", l.fn.moduleFunction, uintptr(unsafe.Pointer(&f)), uintptr(m),
@@ -37,11 +37,11 @@ func (l *Library) Function(m Module, name string) (Function, error) {
 	return f, nil
 }
 
-func (l *Library) SetMaxDynamicShared(f Function, bytes int) error {
+func (l *DriverLibrary) SetMaxDynamicShared(f Function, bytes int) error {
 	return l.call("cuFuncSetAttribute", l.fn.funcSetAttr, uintptr(f), funcAttrMaxDynamicShared, uintptr(bytes))
 }
 
-func (l *Library) Launch(k Launch, s Stream) error {
+func (l *DriverLibrary) Launch(k Launch, s Stream) error {
 	words, err := packArgs(k.Args)
 	if err != nil {
 		return fmt.Errorf("cuLaunchKernel: %w", err)

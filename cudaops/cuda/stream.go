@@ -1,4 +1,4 @@
-package driver
+package cuda
 
 import "unsafe"
 
@@ -7,80 +7,80 @@ const (
 	captureThreadMode = 1 // CU_STREAM_CAPTURE_MODE_THREAD_LOCAL
 )
 
-func (l *Library) NewStream() (Stream, error) {
+func (l *DriverLibrary) NewStream() (Stream, error) {
 	var s Stream
 	err := l.call("cuStreamCreate", l.fn.streamCreate, uintptr(unsafe.Pointer(&s)), streamNonBlocking)
 	return s, err
 }
 
-func (l *Library) DestroyStream(s Stream) error {
+func (l *DriverLibrary) DestroyStream(s Stream) error {
 	return l.call("cuStreamDestroy", l.fn.streamDestroy, uintptr(s))
 }
 
-func (l *Library) SyncStream(s Stream) error {
+func (l *DriverLibrary) SyncStream(s Stream) error {
 	return l.call("cuStreamSynchronize", l.fn.streamSync, uintptr(s))
 }
 
-func (l *Library) NewEvent() (Event, error) {
+func (l *DriverLibrary) NewEvent() (Event, error) {
 	var e Event
 	err := l.call("cuEventCreate", l.fn.eventCreate, uintptr(unsafe.Pointer(&e)), 0)
 	return e, err
 }
 
-func (l *Library) DestroyEvent(e Event) error {
+func (l *DriverLibrary) DestroyEvent(e Event) error {
 	return l.call("cuEventDestroy", l.fn.eventDestroy, uintptr(e))
 }
 
-func (l *Library) Record(e Event, s Stream) error {
+func (l *DriverLibrary) Record(e Event, s Stream) error {
 	return l.call("cuEventRecord", l.fn.eventRecord, uintptr(e), uintptr(s))
 }
 
-func (l *Library) SyncEvent(e Event) error {
+func (l *DriverLibrary) SyncEvent(e Event) error {
 	return l.call("cuEventSynchronize", l.fn.eventSync, uintptr(e))
 }
 
-func (l *Library) Query(e Event) (bool, error) {
+func (l *DriverLibrary) Query(e Event) (bool, error) {
 	err := l.call("cuEventQuery", l.fn.eventQuery, uintptr(e))
-	if d, ok := err.(*Error); ok && d.Code == CodeNotReady {
+	if d, ok := err.(*DriverError); ok && d.Code == CodeNotReady {
 		return false, nil
 	}
 	return err == nil, err
 }
 
-func (l *Library) Elapsed(start, end Event) (float64, error) {
+func (l *DriverLibrary) Elapsed(start, end Event) (float64, error) {
 	var ms float32
 	err := l.call("cuEventElapsedTime", l.fn.elapsed, uintptr(unsafe.Pointer(&ms)), uintptr(start), uintptr(end))
 	return float64(ms), err
 }
 
-func (l *Library) BeginCapture(s Stream) error {
+func (l *DriverLibrary) BeginCapture(s Stream) error {
 	return l.call("cuStreamBeginCapture", l.fn.beginCapture, uintptr(s), captureThreadMode)
 }
 
-func (l *Library) EndCapture(s Stream) (Graph, error) {
+func (l *DriverLibrary) EndCapture(s Stream) (Graph, error) {
 	var g Graph
 	err := l.call("cuStreamEndCapture", l.fn.endCapture, uintptr(s), uintptr(unsafe.Pointer(&g)))
 	return g, err
 }
 
-func (l *Library) Instantiate(g Graph) (GraphExec, error) {
+func (l *DriverLibrary) Instantiate(g Graph) (GraphExec, error) {
 	var x GraphExec
 	err := l.call("cuGraphInstantiateWithFlags", l.fn.instantiate, uintptr(unsafe.Pointer(&x)), uintptr(g), 0)
 	return x, err
 }
 
-func (l *Library) Upload(x GraphExec, s Stream) error {
+func (l *DriverLibrary) Upload(x GraphExec, s Stream) error {
 	return l.call("cuGraphUpload", l.fn.upload, uintptr(x), uintptr(s))
 }
 
-func (l *Library) LaunchGraph(x GraphExec, s Stream) error {
+func (l *DriverLibrary) LaunchGraph(x GraphExec, s Stream) error {
 	return l.call("cuGraphLaunch", l.fn.graphLaunch, uintptr(x), uintptr(s))
 }
 
-func (l *Library) DestroyGraph(g Graph) error {
+func (l *DriverLibrary) DestroyGraph(g Graph) error {
 	return l.call("cuGraphDestroy", l.fn.graphDestroy, uintptr(g))
 }
 
-func (l *Library) DestroyExec(x GraphExec) error {
+func (l *DriverLibrary) DestroyExec(x GraphExec) error {
 	return l.call("cuGraphExecDestroy", l.fn.execDestroy, uintptr(x))
 }

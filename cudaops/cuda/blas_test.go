@@ -1,4 +1,4 @@
-package cublaslt
+package cuda
 
 import (
 	"testing"
@@ -7,8 +7,8 @@ import (
 )
 
 // TestLoad opens the real library if it is installed. It needs no GPU.
-func TestLoad(t *testing.T) {
-	l, err := Load(0)
+func TestLoadBLAS(t *testing.T) {
+	l, err := LoadBLAS(0)
 	if dl.IsNotFound(err) {
 		t.Skip(err)
 	}
@@ -69,13 +69,13 @@ func TestLinearAgainstRowMajor(t *testing.T) {
 
 func TestExtents(t *testing.T) {
 	for _, c := range []struct {
-		p       Problem
+		p       MatmulProblem
 		a, b, d int64
 	}{
 		{RowMajorLinear(2, 3, 5, BF16, BF16), 15, 10, 6},
 		{RowMajorBatched(4, 2, 3, 5, BF16, BF16), 60, 40, 24},
 		// Two heads interleaved per token: x[3 tokens][2 heads][5], y[3][2][4].
-		{Problem{M: 4, N: 3, K: 5, TransA: true, LDA: 5, LDB: 10, LDD: 8, Batch: 2, StrideA: 20, StrideB: 5, StrideD: 4}, 40, 30, 24},
+		{MatmulProblem{M: 4, N: 3, K: 5, TransA: true, LDA: 5, LDB: 10, LDD: 8, Batch: 2, StrideA: 20, StrideB: 5, StrideD: 4}, 40, 30, 24},
 	} {
 		if a, b, d := c.p.Extents(); a != c.a || b != c.b || d != c.d {
 			t.Errorf("%v extends over %d %d %d, want %d %d %d", c.p, a, b, d, c.a, c.b, c.d)

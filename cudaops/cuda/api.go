@@ -1,10 +1,14 @@
-// Package driver is a thin binding of the CUDA driver API, which is loaded at run time. Callers use the
-// interface API, which the package cudatest implements with a virtual clock.
+// Package cuda binds the CUDA driver, NVRTC, cuBLASLt and NCCL, which it loads at run time. Callers use the
+// interfaces Driver, Compiler, BLAS and NCCL, which the package cudatest implements with a virtual clock.
 //
 // A CUDA context is current per operating system thread. A goroutine must lock its thread
 // (runtime.LockOSThread) and call SetCurrent before it uses the API. Contexts, streams, events and memory
 // may then be used from any such goroutine.
-package driver
+//
+// Matrices of cuBLASLt are column-major. RowMajorLinear returns the problem for y = x W^T with row-major
+// tensors. NCCL reads its environment variables (NCCL_*) when the first communicator is created, so they must
+// be set before. A communicator belongs to one device. Only one thread at a time may use it.
+package cuda
 
 // Handles of the driver. The zero value means none, or the default stream for Stream.
 type (
@@ -19,8 +23,8 @@ type (
 	GraphExec uintptr
 )
 
-// API is the subset of the driver used by this program. Errors are *Error.
-type API interface {
+// Driver is the subset of the driver used by this program. Errors are *Error.
+type Driver interface {
 	Devices
 	Memory
 	Streams
@@ -33,7 +37,7 @@ type Devices interface {
 	// Version returns the CUDA version that the driver supports, for example 13000.
 	Version() (int, error)
 	Count() (int, error)
-	Info(Device) (Info, error)
+	Info(Device) (DeviceInfo, error)
 	Attribute(Device, Attribute) (int, error)
 	// Primary retains the device's primary context, which is the one that libraries use.
 	Primary(Device) (Context, error)
@@ -54,8 +58,8 @@ type Memory interface {
 	// MemInfo returns free and total bytes of the current device.
 	MemInfo() (free, total int64, err error)
 	// HostAlloc returns page-locked host memory that is mapped to the device at Host.Device.
-	HostAlloc(bytes int) (Host, error)
-	HostFree(Host) error
+	HostAlloc(bytes int) (HostMemory, error)
+	HostFree(HostMemory) error
 	Memset8(p Ptr, v byte, bytes int64, s Stream) error
 	Memset32(p Ptr, v uint32, words int64, s Stream) error
 	CopyDtoD(dst, src Ptr, bytes int64, s Stream) error
@@ -107,8 +111,8 @@ type Graphs interface {
 	DestroyExec(GraphExec) error
 }
 
-// Host is page-locked memory, mapped into the device's address space.
-type Host struct {
+// HostMemory is page-locked memory, mapped into the device's address space.
+type HostMemory struct {
 	Bytes  []byte
 	Device Ptr
 }
@@ -123,8 +127,8 @@ type Launch struct {
 	Args         []any
 }
 
-// Info describes a device.
-type Info struct {
+// DeviceInfo describes a device.
+type DeviceInfo struct {
 	Index       int    `json:"index"` // in the order of CUDA_DEVICE_ORDER
 	Name        string `json:"name"`
 	UUID        string `json:"uuid"` // GPU-xxxxxxxx-..., as in NVML
@@ -137,7 +141,7 @@ type Info struct {
 }
 
 // SM returns the compute capability as one number: 90 for 9.0.
-func (i Info) SM() int { return i.Major*10 + i.Minor }
+func (i DeviceInfo) SM() int { return i.Major*10 + i.Minor }
 
 // Attribute is a CUdevice_attribute.
 type Attribute int

@@ -1,4 +1,4 @@
-package driver
+package cuda
 
 import (
 	"bytes"
@@ -7,26 +7,26 @@ import (
 	"unsafe"
 )
 
-func (l *Library) Version() (int, error) {
+func (l *DriverLibrary) Version() (int, error) {
 	var v int32
 	err := l.call("cuDriverGetVersion", l.fn.version, uintptr(unsafe.Pointer(&v)))
 	return int(v), err
 }
 
-func (l *Library) Count() (int, error) {
+func (l *DriverLibrary) Count() (int, error) {
 	var n int32
 	err := l.call("cuDeviceGetCount", l.fn.count, uintptr(unsafe.Pointer(&n)))
 	return int(n), err
 }
 
-func (l *Library) Attribute(d Device, a Attribute) (int, error) {
+func (l *DriverLibrary) Attribute(d Device, a Attribute) (int, error) {
 	var v int32
 	err := l.call("cuDeviceGetAttribute", l.fn.attribute, uintptr(unsafe.Pointer(&v)), uintptr(a), uintptr(d))
 	return int(v), err
 }
 
-func (l *Library) Info(d Device) (Info, error) {
-	in := Info{Index: int(d)}
+func (l *DriverLibrary) Info(d Device) (DeviceInfo, error) {
+	in := DeviceInfo{Index: int(d)}
 	var dev int32
 	if err := l.call("cuDeviceGet", l.fn.get, uintptr(unsafe.Pointer(&dev)), uintptr(d)); err != nil {
 		return in, err
@@ -84,33 +84,33 @@ func untilZero(b []byte) string {
 	return string(b)
 }
 
-func (l *Library) Primary(d Device) (Context, error) {
+func (l *DriverLibrary) Primary(d Device) (Context, error) {
 	var c Context
 	err := l.call("cuDevicePrimaryCtxRetain", l.fn.retain, uintptr(unsafe.Pointer(&c)), uintptr(d))
 	return c, err
 }
 
-func (l *Library) ReleasePrimary(d Device) error {
+func (l *DriverLibrary) ReleasePrimary(d Device) error {
 	return l.call("cuDevicePrimaryCtxRelease", l.fn.release, uintptr(d))
 }
 
-func (l *Library) SetCurrent(c Context) error {
+func (l *DriverLibrary) SetCurrent(c Context) error {
 	return l.call("cuCtxSetCurrent", l.fn.setCurrent, uintptr(c))
 }
 
-func (l *Library) Synchronize() error {
+func (l *DriverLibrary) Synchronize() error {
 	return l.call("cuCtxSynchronize", l.fn.synchronize)
 }
 
-func (l *Library) CanAccessPeer(dev, peer Device) (bool, error) {
+func (l *DriverLibrary) CanAccessPeer(dev, peer Device) (bool, error) {
 	var can int32
 	err := l.call("cuDeviceCanAccessPeer", l.fn.canPeer, uintptr(unsafe.Pointer(&can)), uintptr(dev), uintptr(peer))
 	return can != 0, err
 }
 
-func (l *Library) EnablePeer(peer Context) error {
+func (l *DriverLibrary) EnablePeer(peer Context) error {
 	err := l.call("cuCtxEnablePeerAccess", l.fn.enablePeer, uintptr(peer), 0)
-	if e, ok := err.(*Error); ok && e.Code == CodePeerEnabled {
+	if e, ok := err.(*DriverError); ok && e.Code == CodePeerEnabled {
 		return nil
 	}
 	return err

@@ -1,30 +1,26 @@
-// Package cublaslt binds the matrix multiplication of cuBLASLt, which is loaded at run time. Matrices are
-// column-major as in the library. RowMajorLinear returns the problem for y = x W^T with row-major tensors.
-package cublaslt
+package cuda
 
 import (
 	"fmt"
 	"strings"
-
-	"aicplan/cudaops/driver"
 )
 
-// Type is a cudaDataType.
-type Type int32
+// MatrixType is a cudaDataType.
+type MatrixType int32
 
 // Element types.
 const (
-	F32  Type = 0
-	F16  Type = 2
-	I8   Type = 3
-	I32  Type = 10
-	BF16 Type = 14
-	E4M3 Type = 28
-	E5M2 Type = 29
+	F32  MatrixType = 0
+	F16  MatrixType = 2
+	I8   MatrixType = 3
+	I32  MatrixType = 10
+	BF16 MatrixType = 14
+	E4M3 MatrixType = 28
+	E5M2 MatrixType = 29
 )
 
 // Size returns the size of an element in bytes.
-func (t Type) Size() int64 {
+func (t MatrixType) Size() int64 {
 	switch t {
 	case F32, I32:
 		return 4
@@ -37,7 +33,7 @@ func (t Type) Size() int64 {
 	panic(fmt.Sprintf("cublaslt: type %d has no size here", t))
 }
 
-func (t Type) String() string {
+func (t MatrixType) String() string {
 	switch t {
 	case F32:
 		return "f32"
@@ -75,12 +71,12 @@ const (
 	ScaleBlock128 ScaleMode = 5
 )
 
-// Problem is D = op(A) op(B), where D is M x N and K is the inner dimension, repeated Batch times with
+// MatmulProblem is D = op(A) op(B), where D is M x N and K is the inner dimension, repeated Batch times with
 // strides in elements.
-type Problem struct {
+type MatmulProblem struct {
 	M, N, K        int64
 	TransA, TransB bool
-	A, B, D        Type
+	A, B, D        MatrixType
 	LDA, LDB, LDD  int64
 	Batch          int
 	StrideA        int64
@@ -101,8 +97,8 @@ type Problem struct {
 
 // RowMajorLinear returns y[m,n] = x[m,k] W[n,k]^T as a column-major problem: W is operand A (transposed), x
 // is B and y is D.
-func RowMajorLinear(m, n, k int64, in, out Type) Problem {
-	return Problem{
+func RowMajorLinear(m, n, k int64, in, out MatrixType) MatmulProblem {
+	return MatmulProblem{
 		M: n, N: m, K: k, TransA: true,
 		A: in, B: in, D: out,
 		LDA: k, LDB: k, LDD: n, Batch: 1,
@@ -110,8 +106,8 @@ func RowMajorLinear(m, n, k int64, in, out Type) Problem {
 }
 
 // RowMajorBatched returns the problem of y[b,m,n] = x[b,m,k] W[b,k,n], all row-major and packed.
-func RowMajorBatched(batch int, m, n, k int64, in, out Type) Problem {
-	return Problem{
+func RowMajorBatched(batch int, m, n, k int64, in, out MatrixType) MatmulProblem {
+	return MatmulProblem{
 		M: n, N: m, K: k,
 		A: in, B: in, D: out,
 		LDA: n, LDB: k, LDD: n,
@@ -121,7 +117,7 @@ func RowMajorBatched(batch int, m, n, k int64, in, out Type) Problem {
 
 // Extents returns the number of elements from the first to the last element of each matrix, including all
 // batches.
-func (p Problem) Extents() (a, b, d int64) {
+func (p MatmulProblem) Extents() (a, b, d int64) {
 	extent := func(rows, cols, ld, stride int64) int64 {
 		return (cols-1)*ld + rows + int64(max(p.Batch, 1)-1)*stride
 	}
@@ -138,9 +134,9 @@ func (p Problem) Extents() (a, b, d int64) {
 
 // Operands are the device addresses of one call.
 type Operands struct {
-	A, B, D        driver.Ptr
-	ScaleA, ScaleB driver.Ptr // for Problem.Scaled
-	Workspace      driver.Ptr
+	A, B, D        Ptr
+	ScaleA, ScaleB Ptr // for Problem.Scaled
+	Workspace      Ptr
 }
 
 // Algo is the configuration of an algorithm as reported by the library. Numbers are the library's
@@ -165,70 +161,20 @@ func (a Algo) String() string {
 	return b.String()
 }
 
-// API is the subset of cuBLASLt used by this program. The device's context must be current on the calling
+// BLAS is the subset of cuBLASLt used by this program. The device's context must be current on the calling
 // thread.
-type API interface {
+type BLAS interface {
 	// Version is the library's version, for example 130002.
 	Version() int
-	// Prepare queries the heuristic for the best algorithm. The error wraps an *Error that is Unsupported
+	// Prepare queries the heuristic for the best algorithm. The error wraps a *BLASError that is Unsupported
 	// if there is no kernel for the problem.
-	Prepare(p Problem) (Matmul, error)
+	Prepare(p MatmulProblem) (Matmul, error)
 }
 
 // Matmul is a problem with its algorithm. Only one thread at a time may use it.
 type Matmul interface {
 	Algo() Algo
-	Enqueue(Operands, driver.Stream) error
+	Enqueue(Operands, Stream) error
 	// Close frees host resources. Queued work is not affected.
 	Close()
-}
-
-// Error is a failed call of cuBLASLt.
-type Error struct {
-	Call string
-	Code int // cublasStatus_t
-	Text string
-}
-
-// Status codes known by name.
-const (
-	StatusNotInitialized = 1
-	StatusAllocFailed    = 3
-	StatusInvalidValue   = 7
-	StatusArchMismatch   = 8
-	StatusExecution      = 13
-	StatusInternal       = 14
-	StatusNotSupported   = 15
-)
-
-var statusNames = map[int]string{
-	StatusNotInitialized: "CUBLAS_STATUS_NOT_INITIALIZED",
-	StatusAllocFailed:    "CUBLAS_STATUS_ALLOC_FAILED",
-	StatusInvalidValue:   "CUBLAS_STATUS_INVALID_VALUE",
-	StatusArchMismatch:   "CUBLAS_STATUS_ARCH_MISMATCH",
-	StatusExecution:      "CUBLAS_STATUS_EXECUTION_FAILED",
-	StatusInternal:       "CUBLAS_STATUS_INTERNAL_ERROR",
-	StatusNotSupported:   "CUBLAS_STATUS_NOT_SUPPORTED",
-}
-
-func (e *Error) Error() string {
-	name := statusNames[e.Code]
-	if name == "" {
-		name = "CUBLAS_STATUS"
-	}
-
-	s := fmt.Sprintf("%s: %s (%d)", e.Call, name, e.Code)
-	if e.Text != "" {
-		s += ": " + e.Text
-	}
-	return s
-}
-
-// Unsupported reports whether no kernel exists for the problem on this device.
-func (e *Error) Unsupported() bool {
-	switch e.Code {
-	case StatusNotSupported, StatusArchMismatch, StatusInvalidValue:
-		return true
-	}
-	return false
 }

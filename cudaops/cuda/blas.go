@@ -1,4 +1,4 @@
-package cublaslt
+package cuda
 
 import (
 	"fmt"
@@ -8,51 +8,33 @@ import (
 	"aicplan/cudaops/dl"
 )
 
-// Spec describes the library. The newest version that the driver supports comes first.
-func Spec(driverVersion int) dl.Spec {
-	s := dl.Spec{
-		Name:     "cuBLASLt",
-		Packages: []string{"nvidia/cu13/lib", "nvidia/cublas/lib"},
-		Global:   true,
-		Hint:     "it is part of the CUDA toolkit and of the Python package nvidia-cublas; AICPLAN_LIBRARY_PATH may name its folder",
-	}
-
-	for _, major := range []int{13, 12} {
-		if driverVersion == 0 || driverVersion/1000 >= major {
-			s.Sonames = append(s.Sonames, fmt.Sprintf("libcublasLt.so.%d", major))
-		}
-	}
-
-	return s
-}
-
-// Library implements API with the real library. It is safe for concurrent use.
-type Library struct {
+// BLASLibrary implements BLAS with the real library. It is safe for concurrent use.
+type BLASLibrary struct {
 	lib    *dl.Library
-	fn     table
+	fn     blasTable
 	handle uintptr
 	mu     sync.Mutex // protects pref and prefWS
 	pref   uintptr
 	prefWS int64
 }
 
-var _ API = (*Library)(nil)
+var _ BLAS = (*BLASLibrary)(nil)
 
-type table struct {
+type blasTable struct {
 	create, destroy, version, statusString            uintptr
 	descCreate, descSet, descDestroy                  uintptr
 	layoutCreate, layoutSet, layoutDestroy            uintptr
 	prefCreate, prefSet, heuristic, configGet, matmul uintptr
 }
 
-// Load opens the library without using a device. Only Version and Path may be called.
-func Load(driverVersion int) (*Library, error) {
-	lib, err := dl.Open(Spec(driverVersion))
+// LoadBLAS opens the library without using a device. Only Version and Path may be called.
+func LoadBLAS(driverVersion int) (*BLASLibrary, error) {
+	lib, err := dl.Open(BLASSpec(driverVersion))
 	if err != nil {
 		return nil, err
 	}
 
-	l := &Library{lib: lib}
+	l := &BLASLibrary{lib: lib}
 	f := &l.fn
 	err = lib.Bind(map[string]*uintptr{
 		"cublasLtCreate": &f.create, "cublasLtDestroy": &f.destroy,
@@ -74,9 +56,9 @@ func Load(driverVersion int) (*Library, error) {
 	return l, nil
 }
 
-// Open opens the library and creates a handle for the current context.
-func Open(driverVersion int) (*Library, error) {
-	l, err := Load(driverVersion)
+// OpenBLAS opens the library and creates a handle for the current context.
+func OpenBLAS(driverVersion int) (*BLASLibrary, error) {
+	l, err := LoadBLAS(driverVersion)
 	if err != nil {
 		return nil, err
 	}
@@ -91,20 +73,20 @@ func Open(driverVersion int) (*Library, error) {
 	return l, nil
 }
 
-// Version implements API.
-func (l *Library) Version() int { return int(dl.Call(l.fn.version)) }
+// Version implements BLAS.
+func (l *BLASLibrary) Version() int { return int(dl.Call(l.fn.version)) }
 
 // Path returns the file of the library.
-func (l *Library) Path() string { return l.lib.Path }
+func (l *BLASLibrary) Path() string { return l.lib.Path }
 
 //go:uintptrescapes
-func (l *Library) call(name string, fn uintptr, args ...uintptr) error {
+func (l *BLASLibrary) call(name string, fn uintptr, args ...uintptr) error {
 	code := int(int32(dl.Call(fn, args...)))
 	if code == 0 {
 		return nil
 	}
 
-	e := &Error{Call: name, Code: code}
+	e := NewBLASError(name, code)
 	if p := dl.CallPointer(l.fn.statusString, uintptr(code)); p != nil {
 		e.Text = dl.GoString(p)
 	}

@@ -1,4 +1,4 @@
-package driver
+package cuda
 
 import (
 	"errors"
@@ -19,7 +19,7 @@ func TestErrorKinds(t *testing.T) {
 		CodeNotReady:       {},
 		CodeNotFound:       {},
 	} {
-		err := fmt.Errorf("case 7: %w", NewError("cuLaunchKernel", code))
+		err := fmt.Errorf("case 7: %w", NewDriverError("cuLaunchKernel", code))
 		if Sticky(err) != want.sticky || OutOfMemory(err) != want.memory || CaptureFailed(err) != want.capture {
 			t.Errorf("%v: sticky %v, out of memory %v, capture %v", err, Sticky(err), OutOfMemory(err), CaptureFailed(err))
 		}
@@ -27,7 +27,7 @@ func TestErrorKinds(t *testing.T) {
 	if Sticky(errors.New("other")) || Sticky(nil) {
 		t.Error("an error of something else is sticky")
 	}
-	if got := NewError("cuMemAlloc", CodeOutOfMemory).Error(); got != "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)" {
+	if got := NewDriverError("cuMemAlloc", CodeOutOfMemory).Error(); got != "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)" {
 		t.Errorf("%q", got)
 	}
 }

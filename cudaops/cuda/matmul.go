@@ -1,4 +1,4 @@
-package cublaslt
+package cuda
 
 import (
 	"cmp"
@@ -8,7 +8,6 @@ import (
 	"unsafe"
 
 	"aicplan/cudaops/dl"
-	"aicplan/cudaops/driver"
 )
 
 // Attribute numbers of the library's enumerations.
@@ -40,10 +39,10 @@ type heuristicResult struct {
 }
 
 type matmul struct {
-	lib              *Library
-	p                Problem
+	lib              *BLASLibrary
+	p                MatmulProblem
 	desc, la, lb, ld uintptr
-	scaleA, scaleB   driver.Ptr // current values in desc
+	scaleA, scaleB   Ptr // current values in desc
 	algo             Algo
 	raw              *heuristicResult // nil lets the library choose
 	scalars          scalars
@@ -56,8 +55,8 @@ type scalars struct {
 	oneI, zeroI   int32
 }
 
-// Prepare implements API.
-func (l *Library) Prepare(p Problem) (Matmul, error) {
+// Prepare implements BLAS.
+func (l *BLASLibrary) Prepare(p MatmulProblem) (Matmul, error) {
 	m := &matmul{lib: l, p: p, raw: new(heuristicResult), scalars: scalars{alphaF: cmp.Or(p.Alpha, 1), oneI: 1}}
 	if err := m.describe(); err != nil {
 		m.destroy()
@@ -83,7 +82,8 @@ func (l *Library) Prepare(p Problem) (Matmul, error) {
 		m.raw, m.algo = nil, Algo{Default: true}
 		return m, nil
 	case err == nil:
-		err = &Error{Call: "cublasLtMatmulAlgoGetHeuristic", Code: StatusNotSupported, Text: "no algorithm is offered"}
+		err = &BLASError{CallError{Call: "cublasLtMatmulAlgoGetHeuristic", Code: StatusNotSupported, Name: statusNames[StatusNotSupported],
+			Text: "no algorithm is offered"}}
 	}
 
 	m.destroy()
@@ -91,11 +91,11 @@ func (l *Library) Prepare(p Problem) (Matmul, error) {
 }
 
 func isUnsupported(err error) bool {
-	var e *Error
+	var e *BLASError
 	return errors.As(err, &e) && e.Unsupported()
 }
 
-func (l *Library) setWorkspace(bytes int64) error {
+func (l *BLASLibrary) setWorkspace(bytes int64) error {
 	if l.prefWS == bytes+1 {
 		return nil
 	}
@@ -185,7 +185,7 @@ func (m *matmul) describe() error {
 	return m.layout(&m.ld, p.D, p.M, p.N, p.LDD, p.StrideD)
 }
 
-func (m *matmul) layout(at *uintptr, t Type, rows, cols, ld, stride int64) error {
+func (m *matmul) layout(at *uintptr, t MatrixType, rows, cols, ld, stride int64) error {
 	l := m.lib
 	if err := l.call("cublasLtMatrixLayoutCreate", l.fn.layoutCreate, uintptr(unsafe.Pointer(at)), uintptr(t),
 		uintptr(rows), uintptr(cols), uintptr(ld)); err != nil {
@@ -206,7 +206,7 @@ func (m *matmul) layout(at *uintptr, t Type, rows, cols, ld, stride int64) error
 		uintptr(unsafe.Pointer(&stride)), 8)
 }
 
-func (m *matmul) setScales(a, b driver.Ptr) error {
+func (m *matmul) setScales(a, b Ptr) error {
 	if m.scaleA == a && m.scaleB == b {
 		return nil
 	}
@@ -222,7 +222,7 @@ func (m *matmul) setScales(a, b driver.Ptr) error {
 	return err
 }
 
-func (l *Library) config(r *heuristicResult) Algo {
+func (l *BLASLibrary) config(r *heuristicResult) Algo {
 	a := Algo{WorkspaceBytes: int64(r.workspace), Waves: r.waves}
 	get := func(attr int, at unsafe.Pointer, size uintptr) {
 		var written uint64
@@ -242,7 +242,7 @@ func (l *Library) config(r *heuristicResult) Algo {
 
 func (m *matmul) Algo() Algo { return m.algo }
 
-func (m *matmul) Enqueue(o Operands, s driver.Stream) error {
+func (m *matmul) Enqueue(o Operands, s Stream) error {
 	if m.p.Scaled {
 		if err := m.setScales(o.ScaleA, o.ScaleB); err != nil {
 			return err
@@ -291,7 +291,7 @@ func (m *matmul) destroy() {
 	}
 }
 
-func (p Problem) String() string {
+func (p MatmulProblem) String() string {
 	s := fmt.Sprintf("%dx%dx%d %v->%v", p.M, p.N, p.K, p.A, p.D)
 	if p.Batch > 1 {
 		s += fmt.Sprintf(" x%d", p.Batch)

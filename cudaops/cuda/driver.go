@@ -1,4 +1,4 @@
-package driver
+package cuda
 
 import (
 	"fmt"
@@ -7,24 +7,16 @@ import (
 	"aicplan/cudaops/dl"
 )
 
-// Spec describes the driver's library.
-var Spec = dl.Spec{
-	Name:    "the CUDA driver",
-	Sonames: []string{"libcuda.so.1"},
-	Global:  true,
-	Hint:    "it comes with the NVIDIA kernel driver; inside a container start it with --gpus all",
-}
-
-// Library implements API with the real driver.
-type Library struct {
+// DriverLibrary implements Driver with the real driver.
+type DriverLibrary struct {
 	lib *dl.Library
-	fn  table
+	fn  driverTable
 }
 
-var _ API = (*Library)(nil)
+var _ Driver = (*DriverLibrary)(nil)
 
-// table contains the addresses of the driver's functions.
-type table struct {
+// driverTable contains the addresses of the driver's functions.
+type driverTable struct {
 	errorName, errorString uintptr
 
 	initialize, version, count, get, name, uuid, pci, attribute, totalMem uintptr
@@ -40,15 +32,15 @@ type table struct {
 	graphDestroy, execDestroy                                     uintptr
 }
 
-// Open opens and initializes the driver. The error is a *dl.NotFoundError if there is no driver, and wraps
+// OpenDriver opens and initializes the driver. The error is a *dl.NotFoundError if there is no driver, and wraps
 // an *Error if it does not work, for example without a device.
-func Open() (*Library, error) {
-	lib, err := dl.Open(Spec)
+func OpenDriver() (*DriverLibrary, error) {
+	lib, err := dl.Open(DriverSpec)
 	if err != nil {
 		return nil, err
 	}
 
-	l := &Library{lib: lib}
+	l := &DriverLibrary{lib: lib}
 	f := &l.fn
 	err = lib.Bind(map[string]*uintptr{
 		"cuGetErrorName": &f.errorName, "cuGetErrorString": &f.errorString,
@@ -98,20 +90,20 @@ func Open() (*Library, error) {
 }
 
 // Path returns the file of the driver's library.
-func (l *Library) Path() string { return l.lib.Path }
+func (l *DriverLibrary) Path() string { return l.lib.Path }
 
 // call calls a function and converts its result to an error.
 //
 //go:uintptrescapes
-func (l *Library) call(name string, fn uintptr, args ...uintptr) error {
+func (l *DriverLibrary) call(name string, fn uintptr, args ...uintptr) error {
 	if code := int(int32(dl.Call(fn, args...))); code != 0 {
 		return l.failure(name, code)
 	}
 	return nil
 }
 
-func (l *Library) failure(call string, code int) *Error {
-	e := NewError(call, code)
+func (l *DriverLibrary) failure(call string, code int) *DriverError {
+	e := NewDriverError(call, code)
 	var s unsafe.Pointer
 	if dl.Call(l.fn.errorName, uintptr(code), uintptr(unsafe.Pointer(&s))) == 0 && s != nil {
 		e.Name = dl.GoString(s)
