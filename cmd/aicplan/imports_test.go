@@ -89,7 +89,7 @@ func TestImportRulesCatch(t *testing.T) {
 		{"engine/checkpoint", "aicplan/engine/stage", false},
 		{"cudaops/ops", "aicplan/engine/stage", false},
 		{"cudaops/ops", "github.com/hashicorp/hcl/v2/gohcl", false},
-		{"cudaops/measure", "aicplan/cudaops/driver", false},
+		{"cudaops/measure", "aicplan/cudaops/cuda", false},
 		{"sink/table", "aicplan/engine/checkpoint", false},
 		{"sink/base/fileutil", "aicplan/sink/table", false},
 		{"sink/base/fileutil", "aicplan/sink/base/textutil", true},

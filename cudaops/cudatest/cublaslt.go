@@ -7,7 +7,7 @@ import (
 	"aicplan/cudaops/cuda"
 )
 
-// Lt is a fake cublaslt.API.
+// Lt is a fake cuda.BLAS.
 type Lt struct {
 	Driver *Driver
 

@@ -25,7 +25,7 @@ type Work struct {
 	NoCapture bool
 }
 
-// Driver is a fake driver.API. Its exported fields must be set before use.
+// Driver is a fake cuda.Driver. Its exported fields must be set before use.
 type Driver struct {
 	GPU   *measuretest.GPU
 	Clock *measuretest.Clock

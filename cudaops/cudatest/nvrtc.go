@@ -6,7 +6,7 @@ import (
 	"aicplan/cudaops/cuda"
 )
 
-// RTC is a fake nvrtc.API that records the compiled programs.
+// RTC is a fake cuda.Compiler that records the compiled programs.
 type RTC struct{ Programs []cuda.Program }
 
 // Version implements cuda.Compiler.
