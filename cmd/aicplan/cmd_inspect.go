@@ -19,8 +19,8 @@ type describeCmd struct {
 	planFlags `embed:""`
 	Stages    []string `arg:"" optional:"" help:"Addresses of the stages to list in full, as globs."`
 	Verbose   bool     `short:"v" help:"List every stage with its axes, and the options of runtimes."`
-	Graph     string `help:"Print the graph of stages instead: dot, mermaid." enum:",dot,mermaid" default:"" placeholder:"FORMAT"`
-	JSON      bool   `name:"json" help:"Print as JSON."`
+	Graph     string   `help:"Print the graph of stages instead: dot, mermaid." enum:",dot,mermaid" default:"" placeholder:"FORMAT"`
+	JSON      bool     `name:"json" help:"Print as JSON."`
 }
 
 // description is the output of describe.

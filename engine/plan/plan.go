@@ -10,8 +10,8 @@ import (
 	"fmt"
 	"path/filepath"
 	"runtime"
-	"slices"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 
