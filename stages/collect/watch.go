@@ -90,6 +90,11 @@ func (r *running) observe(o *worker.Outcome) {
 			}
 		}
 		telemetry.PerWork(row)
+		if _, load := row["request_throughput"]; load {
+			if text := telemetry.Table(win, r.watching.Of(row, workers...)); text != "" {
+				r.rc.Events.Message(r.rc.Address, stage.MessageShow, text)
+			}
+		}
 		if i == 0 {
 			r.policy.beside = r.series(o.Task.Case.ID, row, win)
 		}

@@ -26,7 +26,7 @@ func withTelemetry(store *checkpoint.Store, list []stage.Attachment, name string
 	}
 
 	at := slices.IndexFunc(list, func(a stage.Attachment) bool { return a.Name == telemetry.SummaryName })
-	if at < 0 || name != aiperf.SummaryJSON && name != aiperf.SummaryCSV {
+	if at < 0 || name != aiperf.SummaryJSON && name != aiperf.SummaryCSV && name != aiperf.Console {
 		return data, nil
 	}
 
@@ -38,6 +38,10 @@ func withTelemetry(store *checkpoint.Store, list []stage.Attachment, name string
 	var s cudatelemetry.Summary
 	if err := json.Unmarshal(raw, &s); err != nil {
 		return nil, fmt.Errorf("%s: %w", telemetry.SummaryName, err)
+	}
+
+	if name == aiperf.Console {
+		return append(data, telemetryConsole(&s)...), nil
 	}
 
 	at = slices.IndexFunc(list, func(a stage.Attachment) bool { return a.Name == aiperf.SummaryJSON })
@@ -110,6 +114,21 @@ func telemetryJSON(data, summary []byte, fleet []aiperf.Metric) ([]byte, error) 
 		added = fmt.Appendf(added, "  %q: {\n    \"unit\": %q,\n    \"avg\": %v\n  },\n", m.Tag, m.Unit, m.Value)
 	}
 	return bytes.Replace(data, before, append(added, before...), 1), nil
+}
+
+// telemetryConsole returns a table for each GPU.
+func telemetryConsole(s *cudatelemetry.Summary) []byte {
+	var out bytes.Buffer
+	out.WriteString("\nNVIDIA AIPerf | GPU Telemetry Summary\n")
+	for _, endpoint := range slices.Sorted(maps.Keys(s.Endpoints)) {
+		gpus := s.Endpoints[endpoint].GPUs
+		for _, key := range slices.Sorted(maps.Keys(gpus)) {
+			g := gpus[key]
+			title := strings.Join([]string{endpoint, "GPU " + string(g.Index), g.Name}, " | ")
+			fmt.Fprintf(&out, "\n%s\n", aiperf.DeviceTable(title, slices.Sorted(maps.Keys(g.Metrics)), g.Metrics))
+		}
+	}
+	return out.Bytes()
 }
 
 // telemetryStats are the columns of statistics, in AIPerf's order.

@@ -10,6 +10,7 @@ import (
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/telemetry"
 	"aicplan/cudaops/worker"
+	"aicplan/sink/base/textutil"
 )
 
 // Columns returns the columns of a row from a window. Only the GPUs of the row count. Power, energy and memory are sums
@@ -74,6 +75,42 @@ var gaugeColumns = []gaugeColumn{
 	{telemetry.MemoryUsed, "gpu_memory_gb", true, false},
 	{telemetry.SMClock, "gpu_sm_clock_mhz", false, false},
 	{telemetry.Temperature, "gpu_temperature_c", false, false},
+}
+
+// Table returns the readings of the GPUs that a row counts, for a terminal of 80 columns. It returns "" if
+// none of them has readings.
+func Table(w *telemetry.Window, of Counted) string {
+	t := new(textutil.Table).Left("GPU").Right("avg W", "max W", "avg %", "max %", "max GB", "avg MHz", "max °C")
+	for _, g := range w.GPUs {
+		if !of.has(g.GPU) || len(g.Metrics) == 0 {
+			continue
+		}
+
+		text := func(metric string, largest bool) string {
+			st := g.Get(metric)
+			switch {
+			case st == nil || st.Count == 0:
+				return "-"
+			case largest && st.Max != nil:
+				return strconv.FormatFloat(*st.Max, 'f', 0, 64)
+			case !largest && st.Avg != nil:
+				return strconv.FormatFloat(*st.Avg, 'f', 0, 64)
+			}
+			return "-"
+		}
+
+		t.Row(strings.TrimSpace(string(g.GPU.Index)+" "+g.GPU.Name), text(telemetry.Power, false),
+			text(telemetry.Power, true), text(telemetry.Utilization, false), text(telemetry.Utilization, true),
+			text(telemetry.MemoryUsed, true), text(telemetry.SMClock, false), text(telemetry.Temperature, true))
+	}
+
+	if t.Len() == 0 {
+		return ""
+	}
+	var b strings.Builder
+	b.WriteString("GPUs: power, utilisation, memory, SM clock and temperature\n")
+	_ = t.Text(&b, "  ", 0) // a strings.Builder returns no errors
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // whole returns one window for each GPU: that of the GPU itself, or of its first MIG slice.

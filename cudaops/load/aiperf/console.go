@@ -5,6 +5,8 @@ import (
 	"math"
 	"strconv"
 	"strings"
+
+	"aicplan/sink/base/textutil"
 )
 
 var consoleColumns = []string{"avg", "min", "max", "p99", "p90", "p50", "std"}
@@ -52,10 +54,42 @@ func (r *Report) Console() string {
 	return b.String()
 }
 
-// Table returns only the main table, for a terminal. It returns "" if there are no metrics.
-func Table(s *Summary, title string) string { return metricTable(s, GroupMain, title) }
+// Table returns the main metrics for a terminal of 80 columns. It returns "" if there are none.
+func Table(s *Summary, title string) string {
+	list := metricsOf(s, GroupMain)
+	if len(list) == 0 {
+		return ""
+	}
 
-func metricTable(s *Summary, g Group, title string) string {
+	t := new(textutil.Table).Left("metric").Right("avg", "p50", "p99")
+	for _, m := range list {
+		label := strings.ReplaceAll(label(m), "tokens/sec", "tokens/s")
+		switch {
+		case !m.Has:
+			t.Row(label, grouped(m.Value))
+		case m.Adjusted:
+			t.Row(label, "", grouped(m.Stats.P50), grouped(m.Stats.P99))
+		default:
+			t.Row(label, grouped(m.Stats.Avg), grouped(m.Stats.P50), grouped(m.Stats.P99))
+		}
+	}
+
+	var b strings.Builder
+	b.WriteString(title + "\n")
+	_ = t.Text(&b, "  ", 0) // a strings.Builder returns no errors
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+// label returns the name and the unit of a metric.
+func label(m Metric) string {
+	if m.Unit == "requests" {
+		return m.Label() + " (requests)"
+	}
+	return m.Label()
+}
+
+// metricsOf returns the metrics of a group in the order of the console.
+func metricsOf(s *Summary, g Group) []Metric {
 	var list []Metric
 	seen := map[string]bool{}
 	add := func(m Metric) {
@@ -76,18 +110,17 @@ func metricTable(s *Summary, g Group, title string) string {
 	for _, m := range s.Metrics {
 		add(m)
 	}
+	return list
+}
 
+func metricTable(s *Summary, g Group, title string) string {
+	list := metricsOf(s, g)
 	if len(list) == 0 {
 		return ""
 	}
 
 	t := &grid{title: title, header: append([]string{"Metric"}, consoleColumns...)}
 	for _, m := range list {
-		label := m.Label()
-		if m.Unit == "requests" {
-			label += " (requests)"
-		}
-
 		x := m.Stats
 		values := []float64{x.Avg, x.Min, x.Max, x.P99, x.P90, x.P50, x.Std}
 		if !m.Has {
@@ -99,7 +132,7 @@ func metricTable(s *Summary, g Group, title string) string {
 			values[0], values[6] = math.NaN(), math.NaN()
 		}
 
-		row := []string{label}
+		row := []string{label(m)}
 		for _, v := range values {
 			row = append(row, grouped(v))
 		}
@@ -107,6 +140,29 @@ func metricTable(s *Summary, g Group, title string) string {
 		t.rows = append(t.rows, row)
 	}
 
+	return t.render()
+}
+
+// DeviceTable returns a table of the statistics of one GPU, as the console of AIPerf shows it. metrics has the
+// statistics by their names in files; names selects and orders the metrics.
+func DeviceTable(title string, names []string, metrics map[string]map[string]any) string {
+	t := &grid{title: title, header: append([]string{"Metric"}, consoleColumns...)}
+	for _, name := range names {
+		m := metrics[name]
+		if m == nil {
+			continue
+		}
+
+		row := []string{fmt.Sprintf("%v (%v)", m["display_name"], m["unit"])}
+		for _, stat := range consoleColumns {
+			v, ok := m[stat].(float64)
+			if !ok {
+				v = math.NaN()
+			}
+			row = append(row, grouped(v))
+		}
+		t.rows = append(t.rows, row)
+	}
 	return t.render()
 }
 
