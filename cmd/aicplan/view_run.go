@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
@@ -195,18 +196,39 @@ func outcomeText(r *run.StageResult) string {
 			text += fmt.Sprintf(" (%s%s)", textutil.Counted(len(r.Outcome.Checks), "check"), unsettled(r.Outcome.Checks))
 		}
 
-		for _, f := range r.Outcome.Artifacts {
-			text += fmt.Sprintf(", %s %s", f.Path, plan.ShortDigest(f.Digest))
-			if f.Rows > 0 {
-				text += fmt.Sprintf(" %s rows", textutil.Count(int64(f.Rows)))
-			}
-		}
+		text += files(r.Outcome.Artifacts)
 	}
 
 	if r.Message != "" && (r.Status != stage.StatusOK) {
 		text += ": " + quoted(r.Message)
 	}
 
+	return text
+}
+
+// manyFiles is the number of files of a stage above which they are counted by folder.
+const manyFiles = 4
+
+// files lists the files of a stage with their digests, or counts them by folder if they are many.
+func files(artifacts []stage.Artifact) string {
+	text := ""
+	if len(artifacts) <= manyFiles {
+		for _, f := range artifacts {
+			text += fmt.Sprintf(", %s %s", f.Path, plan.ShortDigest(f.Digest))
+			if f.Rows > 0 {
+				text += " " + textutil.Counted(f.Rows, "row")
+			}
+		}
+		return text
+	}
+
+	var paths []string
+	for _, f := range artifacts {
+		paths = append(paths, filepath.ToSlash(f.Path))
+	}
+	for _, f := range textutil.Folders(paths) {
+		text += fmt.Sprintf(", %s in %s", textutil.Counted(f.Count, "file"), f.Path)
+	}
 	return text
 }
 

@@ -314,13 +314,18 @@ func (b *builder) run(r *model.Report) {
 	if len(r.Files) > 0 {
 		b.heading("Files")
 		b.linef("| file | rows | digest |\n|---|---:|---|")
-		b.listOf(len(r.Files), max(b.lines, min(maxTables, 3*b.lines)), func(i int) {
-			f := r.Files[i]
+		files := r.FileList()
+		b.listOf(len(files), max(b.lines, min(maxTables, 3*b.lines)), func(i int) {
+			f := files[i]
 			rows := ""
 			if f.Rows > 0 {
 				rows = textutil.Count(int64(f.Rows))
 			}
-			b.linef("| %s | %s | %s |", textutil.Code(f.Path), rows, textutil.Code(shortDigest(f.Digest)))
+			digest := ""
+			if f.Digest != "" {
+				digest = textutil.Code(shortDigest(f.Digest))
+			}
+			b.linef("| %s | %s | %s |", textutil.Code(f.Path), rows, digest)
 		})
 	}
 

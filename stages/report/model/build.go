@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/base/textutil"
 	"aicplan/stages/gate/results"
 	"aicplan/stages/report/failures"
 )
@@ -74,6 +75,33 @@ func shortPath(path string) string {
 		return base + "/" + name
 	}
 	return name
+}
+
+// manyFiles is the number of files of a stage above which they are listed by folder.
+const manyFiles = 8
+
+// FileList returns the files of the run for people. Of a stage with many files, it has the folders with the
+// number of files instead.
+func (r *Report) FileList() []File {
+	by := map[string][]string{}
+	for _, f := range r.Files {
+		by[f.Stage] = append(by[f.Stage], filepath.ToSlash(f.Path))
+	}
+
+	var out []File
+	for _, f := range r.Files {
+		paths := by[f.Stage]
+		switch {
+		case len(paths) > manyFiles:
+			for _, folder := range textutil.Folders(paths) {
+				out = append(out, File{Path: fmt.Sprintf("%s: %s", folder.Path, textutil.Counted(folder.Count, "file")), Stage: f.Stage})
+			}
+			by[f.Stage] = nil
+		case paths != nil:
+			out = append(out, f)
+		}
+	}
+	return out
 }
 
 // relative shortens paths to what tells them apart: they are read on another
