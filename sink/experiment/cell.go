@@ -24,6 +24,9 @@ type Cell struct {
 	Exposed    *float64 // %
 	Bubble     *float64 // %
 	Calls      *int     // collectives
+	// MFU is the use of the GPUs' peak, Copies the share of a traced span with copies, Coverage that of the
+	// SMs with a block of the running kernel, in %. Imbalance is the ratio of busy times of ranks.
+	MFU, Copies, Coverage, Imbalance *float64
 	// Batch, Seq and Max are the iteration's.
 	Batch, Seq, Max *int
 	// Error is the reason why there are no figures, or "".
@@ -34,6 +37,7 @@ type Cell struct {
 var Columns = []string{
 	"experiment", "model", "tp", "pp", "ep", "gpus", "steps_per_sec", "ttft_ms", "tpot_ms", "comm_overhead_pct", "bubble_ratio_pct",
 	"throughput_tokens_sec", "iteration_wall_clock_s", "coll_call_num", "comm_exposed_pct", "tp_efficiency_pct",
+	"mfu_pct", "copy_pct", "sm_coverage_pct", "load_imbalance",
 	"batch_size", "seq_len", "max_tokens", "error",
 }
 
@@ -68,6 +72,7 @@ func Summary(cells []Cell) ([]byte, error) {
 		line := []string{
 			c.Experiment, c.Model, whole(c.TP), whole(c.PP), whole(c.EP), whole(c.GPUs), number(steps), number(c.TTFT), number(c.TPOT), number(c.Comm), number(c.Bubble),
 			number(c.Throughput), number(c.Iteration), whole(c.Calls), number(c.Exposed), number(Efficiency(cells, &c)),
+			number(c.MFU), number(c.Copies), number(c.Coverage), number(c.Imbalance),
 			whole(c.Batch), whole(c.Seq), whole(c.Max), strings.Join(strings.Fields(c.Error), " "),
 		}
 		if err := w.Write(line); err != nil {

@@ -2,6 +2,7 @@ package export
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -23,6 +24,7 @@ import (
 	"aicplan/sink/base/textutil"
 	"aicplan/sink/experiment"
 	"aicplan/sink/table"
+	"aicplan/systems"
 )
 
 // Experiment is the layout of experiments with model servers: a folder for each
@@ -124,7 +126,8 @@ func (c *Config) runExperiment(ctx context.Context, rc *stage.RunContext) (*stag
 				return nil, fmt.Errorf("row %d of %s has no %s: only rows of runtimes of kind server have the files of an experiment", i+1, ds.Info.Op, factsFile)
 			}
 
-			card, err := c.card(row, &facts, ds).YAML()
+			filled := c.card(row, &facts, ds)
+			card, err := filled.YAML()
 			if err == nil {
 				err = write(path.Join(dir, cardFile), contents(card))
 			}
@@ -137,7 +140,9 @@ func (c *Config) runExperiment(ctx context.Context, rc *stage.RunContext) (*stag
 				return nil, err
 			}
 
-			cells = append(cells, cellOf(row, &facts, text(row[experimentID])))
+			cell := cellOf(row, &facts, text(row[experimentID]))
+			cell.MFU = mfu(filled, row, &facts)
+			cells = append(cells, cell)
 			measured++
 		}
 
@@ -312,6 +317,14 @@ func (c *Config) card(row map[string]any, f *cellFacts, ds *stage.Dataset) exper
 		}
 	}
 
+	if spec := f.system(); spec != nil { // scale-out, then scale-up, in one direction
+		set(experiment.Configured, hw+"network_topo.bandwidth_gbps",
+			[]float64{spec.Node.InterNodeBW * 8 / 1e9, spec.Node.IntraNodeBW * 8 / 1e9})
+	}
+	if f.NVLinks != nil && *f.NVLinks > 0 {
+		set(experiment.Measured, exe+"protocol_selection", []string{"nvlink"})
+	}
+
 	// The GPUs of a cell are its ranks: expert parallelism lies within them.
 	switch n, traced := int(asNumber(row["gpus"])), int(asNumber(row["traced_ranks"])); {
 	case n > 0 && traced == n:
@@ -391,6 +404,67 @@ func decoded(v cty.Value) (out any) {
 	return out
 }
 
+// mfu returns the floating-point operations of an iteration as a share of what the GPUs can do in its time, in
+// %, or nil if a part of it is unknown. A token takes two operations for each active weight without the
+// embedding, and 4 * layers * heads * head_dim for each token of its context.
+func mfu(card experiment.Card, row map[string]any, f *cellFacts) *float64 {
+	const arch = "workload.model.model_arch."
+	var n []float64
+	for _, v := range []any{
+		card[arch+"num_params_active"].Value, card[arch+"num_params_embedding"].Value, card[arch+"num_layers"].Value,
+		card[arch+"num_heads"].Value, card[arch+"head_dim"].Value, row["batch_size"], row["input_length"],
+		row["output_length"], row["iteration_wall_clock"], row["gpus"],
+	} {
+		x := asNumber(v)
+		if x <= 0 {
+			return nil
+		}
+		n = append(n, x)
+	}
+
+	peak := f.peak(text(card["workload.model.precision"].Value))
+	if peak == nil {
+		return nil
+	}
+
+	weights, attention, batch := n[0]-n[1], n[2]*n[3]*n[4], n[5]
+	tokens, seconds, gpus := n[6]+n[7]-1, n[8], n[9]
+	flops := batch * (2*weights*tokens + 4*attention*tokens*(tokens+1)/2)
+	pct := 100 * flops / (seconds * gpus * *peak)
+	return &pct
+}
+
+// system returns the specification of the GPUs of a cell, or nil if it is unknown.
+func (f *cellFacts) system() *systems.Spec {
+	if len(f.GPUs) == 0 {
+		return nil
+	}
+	name, ok := systems.ForDevice(f.GPUs[0].Name)
+	if !ok {
+		return nil
+	}
+	spec, err := systems.Load(name)
+	if err != nil {
+		return nil // a name of a specification that is not built in
+	}
+	return spec
+}
+
+// peak returns the operations per second of a GPU of the cell in a precision of workload cards, or nil.
+func (f *cellFacts) peak(precision string) *float64 {
+	spec := f.system()
+	if spec == nil {
+		return nil
+	}
+
+	dtype := map[string]string{"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}[precision]
+	flops, ok := spec.Peak(cmp.Or(dtype, precision))
+	if !ok {
+		return nil
+	}
+	return &flops
+}
+
 // precisionWord returns the word of workload cards for a data type of PyTorch.
 func precisionWord(dtype string) string {
 	switch dtype {
@@ -459,6 +533,8 @@ func cellOf(row map[string]any, f *cellFacts, id string) experiment.Cell {
 		figure(row, "iteration_wall_clock"), figure(row, "ttft"), figure(row, "tpot")
 	c.Comm, c.Exposed, c.Bubble, c.Calls = figure(row, "comm_overhead"), figure(row, "comm_exposed_pct"),
 		figure(row, "bubble_ratio_pct"), count(row, "coll_call_num")
+	c.Copies, c.Coverage, c.Imbalance = figure(row, "copy_pct"), figure(row, "sm_coverage_pct"),
+		figure(row, "load_imbalance")
 	c.GPUs = count(row, "gpus")
 	c.Error = text(row["trace_error"])
 
@@ -554,6 +630,8 @@ func asNumber(v any) float64 {
 		return float64(v)
 	case float64:
 		return v
+	case int:
+		return float64(v)
 	}
 	return 0
 }

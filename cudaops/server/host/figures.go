@@ -20,13 +20,15 @@ type rankFigures struct {
 	ComputeNs   *int64   `json:"compute_union_ns"`
 	IdleNs      *int64   `json:"idle_ns"`
 	WaitNs      *int64   `json:"wait_ns"`
+	CopyNs      *int64   `json:"copy_union_ns"`
+	SMCoverage  *float64 `json:"sm_coverage_pct"`
 	CommPct     *float64 `json:"comm_overhead_pct"` // percent of the steps, or of the span
 	Basis       string   `json:"comm_overhead_of"`  // steps, span
 	Warning     string   `json:"warning,omitempty"`
 	Error       string   `json:"error,omitempty"`
 
-	stepNs, stepBusyNs, stepBubbleNs, stepCommNs, stepExposedNs int64
-	result                                                      *trace.Analysis
+	stepNs, stepBusyNs, stepBubbleNs, stepCommNs, stepExposedNs, stepCalls int64
+	result                                                                 *trace.Analysis
 }
 
 // busiest returns the result of the device with the most kernels.
@@ -40,7 +42,7 @@ func figures(r *trace.Analysis) *rankFigures {
 	f := &rankFigures{
 		Kernels: r.Kernels, Steps: r.Steps, SpanNs: r.SpanNs, CommSumNs: r.CommSumNs, CommUnionNs: r.CommUnionNs,
 		ExposedNs: r.ExposedCommNs,
-		ComputeNs: r.ComputeUnionNs, IdleNs: r.IdleNs, Warning: r.Warning, Error: r.Error, result: r,
+		ComputeNs: r.ComputeUnionNs, IdleNs: r.IdleNs, CopyNs: r.CopyNs, SMCoverage: r.SMCoverage, Warning: r.Warning, Error: r.Error, result: r,
 	}
 
 	for _, c := range r.Collectives {
@@ -53,6 +55,7 @@ func figures(r *trace.Analysis) *rankFigures {
 		f.stepBubbleNs += s.BubbleNs
 		f.stepCommNs += *s.CommUnionNs
 		f.stepExposedNs += *s.ExposedCommNs
+		f.stepCalls += s.Collectives
 	}
 
 	part, whole := int64(0), int64(0)
@@ -76,12 +79,17 @@ func figures(r *trace.Analysis) *rankFigures {
 //	comm_overhead       %, time in which a collective runs, of the steps' wall time: mean over ranks
 //	comm_exposed_pct    %, the part of it in which nothing else runs
 //	coll_call_num       collectives in the traces of all ranks
+//	coll_calls_per_step collectives of a step on one rank: mean over steps and ranks
+//	copy_pct            %, time in which a copy runs, of the traced span: mean over ranks
+//	sm_coverage_pct     %, share of the SMs with a block of the running kernel: mean over ranks
+//	load_imbalance      busy time of the busiest rank, divided by that of the least busy one
 func (t *tracing) into(row worker.Row) {
 	if t.err != nil {
 		row["trace_error"] = strings.ReplaceAll(t.err.Error(), "\n", "; ")
 	}
 
-	n, counted := 0, int64(0)
+	n, counted, stepCalls, allSteps := 0, int64(0), int64(0), 0
+	copied, covered, copies, coverages := 0.0, 0.0, 0, 0
 	pct, exposed, bubble, busy, wall, wait, withSteps, waits, steps := 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0
 	basis := ""
 
@@ -98,6 +106,8 @@ func (t *tracing) into(row worker.Row) {
 		if f.Basis == "steps" {
 			withSteps++
 			steps = f.Steps
+			allSteps += f.Steps
+			stepCalls += f.stepCalls
 			exposed += 100 * float64(f.stepExposedNs) / float64(f.stepNs)
 			bubble += float64(f.stepBubbleNs) / 1e6
 			busy += float64(f.stepBusyNs) / 1e6
@@ -107,6 +117,18 @@ func (t *tracing) into(row worker.Row) {
 			wall += float64(*f.SpanNs) / 1e6
 			busy += float64(*f.SpanNs-*f.IdleNs) / 1e6
 			bubble += float64(*f.IdleNs) / 1e6
+		}
+
+		if f.CopyNs != nil && *f.SpanNs > 0 {
+			copies++
+			copied += 100 * float64(*f.CopyNs) / float64(*f.SpanNs)
+		}
+		if f.SMCoverage != nil {
+			coverages++
+			covered += *f.SMCoverage
+		}
+		if f.result.Imbalance != nil {
+			row["load_imbalance"] = *f.result.Imbalance
 		}
 
 		if f.WaitNs != nil {
@@ -131,6 +153,14 @@ func (t *tracing) into(row worker.Row) {
 
 	if withSteps == n {
 		row["trace_steps"] = steps
+		row["coll_calls_per_step"] = float64(stepCalls) / float64(allSteps)
+	}
+
+	if copies == n {
+		row["copy_pct"] = per(copied)
+	}
+	if coverages == n {
+		row["sm_coverage_pct"] = per(covered)
 	}
 
 	if waits == n && waits > 1 {
