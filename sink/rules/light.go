@@ -200,12 +200,6 @@ func contextMLAWork(r *reader) Work {
 	return Work{Flops: 2 * b * h * pairs(isl, r.opt("step"), 0) * (2*mlaHead + mlaRotary), Bytes: 2 * b * isl * h * mlaHead * 2, Dtype: r.word("mla_dtype")}
 }
 
-// HasLight reports whether SpeedOfLight has a formula for a table.
-func HasLight(t *catalog.Table) bool {
-	_, ok := formulas[t.Name]
-	return ok
-}
-
 // Works returns the least work of every row of a table, zero if it is unknown. ok is false for tables
 // without a formula.
 func Works(rec arrow.Record, t *catalog.Table) (works []Work, ok bool) {
@@ -223,20 +217,9 @@ func Works(rec arrow.Record, t *catalog.Table) (works []Work, ok bool) {
 	return works, true
 }
 
-// LightOptions adjust SpeedOfLight.
-type LightOptions struct {
-	// Cache is how many bytes may come from a cache instead of memory.
-	Cache float64
-}
-
-// LargestCache is the size in bytes of the largest last-level cache among the
-// GPUs that databases know. Collectors that use the same operands again and
-// again measure the cache up to that size.
-const LargestCache = 128 << 20
-
 // SpeedOfLight returns the least time of every row in milliseconds on a system, 0 if it is unknown. ok is
 // false for tables without a formula.
-func SpeedOfLight(rec arrow.Record, t *catalog.Table, spec *systems.Spec, o LightOptions) (least []float64, ok bool) {
+func SpeedOfLight(rec arrow.Record, t *catalog.Table, spec *systems.Spec) (least []float64, ok bool) {
 	formula, ok := formulas[t.Name]
 	if !ok {
 		return nil, false
@@ -248,10 +231,43 @@ func SpeedOfLight(rec arrow.Record, t *catalog.Table, spec *systems.Spec, o Ligh
 		if !known {
 			continue
 		}
-		least[i] = spec.MemorySeconds(max(0, w.Bytes-o.Cache)) * 1000
+		least[i] = spec.MemorySeconds(w.Bytes) * 1000
 		if s, known := spec.ComputeSeconds(w.Flops, w.Dtype); known {
 			least[i] = max(least[i], s*1000)
 		}
 	}
 	return least, true
+}
+
+// overNVLink returns the least time of every collective in milliseconds, 0 if it is unknown: each GPU sends
+// its share of the message over its links once, also if switches do the reductions.
+func overNVLink(rec arrow.Record, spec *systems.Spec) []float64 {
+	if spec.Node.IntraNodeBW <= 0 {
+		return nil
+	}
+
+	r := newReader(rec)
+	least := make([]float64, rec.NumRows())
+	for i := range least {
+		r.row, r.bad = i, false
+		gpus, elements := r.num("num_gpus"), r.num("message_size")
+		dtype := "nccl_dtype"
+		if !table.Has(rec, dtype) {
+			dtype = "allreduce_dtype"
+		}
+		width, _ := bytesOf(r.word(dtype))
+
+		share := 0.0
+		switch r.word("op_name") {
+		case "all_reduce":
+			share = 1
+		case "all_gather", "reduce_scatter", "alltoall":
+			share = (gpus - 1) / gpus
+		}
+
+		if !r.bad && gpus > 1 {
+			least[i] = width * elements * share / spec.Node.IntraNodeBW * 1000
+		}
+	}
+	return least
 }

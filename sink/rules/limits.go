@@ -39,6 +39,10 @@ const (
 	// slowMemory bounds the fifth percentile of the time of rows that move much memory, as a multiple of
 	// the time at the system's bandwidth: in every table some kernels reach three quarters of it.
 	slowMemory, muchMemory = 1.4, 256 << 20
+	// slowCompute is slowMemory for large products in bfloat16, which reach two thirds of the peak.
+	slowCompute, muchCompute = 1.45, 100e-6
+	// largeTimes bounds the fifth percentile of row / estimate of rows whose kernels take long.
+	largeTimes, longKernel = 1.3, 100e-6
 	// launchTime bounds the shortest of the products that take no time themselves, in milliseconds.
 	launchTime, noTime = 0.006, 0.001
 	// enoughRows and enoughGroup are how many rows are needed for a statement about a table or a group.
@@ -63,7 +67,9 @@ func (t *Table) Limits(tolerance float64) Result {
 	low := leastShare
 
 	if t.Perf != nil && t.System != nil {
-		least, _ = SpeedOfLight(t.Rec, t.Perf, t.System, LightOptions{})
+		if least, _ = SpeedOfLight(t.Rec, t.Perf, t.System); links[t.Perf.Name] {
+			least = overNVLink(t.Rec, t.System)
+		}
 		likely, _ = Likely(t.Rec, t.Perf.Name, "", t.Framework, t.System)
 		if Fitted(t.Perf.Name) {
 			low = leastFitted
@@ -125,37 +131,51 @@ func (t *Table) Limits(tolerance float64) Result {
 		out.Offences = append(out.Offences, faster...)
 	}
 
-	out.Problems = slices.Concat(t.magnitude(ratios, scale), t.bandwidth(scale), t.launches(likely), t.resolution())
+	out.Problems = slices.Concat(t.magnitude(ratios, scale), t.large(ratios, likely), t.peaks(scale),
+		t.launches(likely), t.shifted(), t.resolution())
 	return out
 }
 
 // streams are the tables whose large rows read weights or a cache once and do little else.
 var streams = []string{"gemm_perf", "generation_attention_perf", "generation_mla_perf"}
 
-// bandwidth reports a table of which no row comes near to the system's memory bandwidth: rows of another
-// GPU, or of several executions.
-func (t *Table) bandwidth(scale float64) []string {
+// peaks reports a table of which no row comes near to the system's memory bandwidth or to its peak of
+// multiplications: rows of another GPU, of a throttled one, or of several executions.
+func (t *Table) peaks(scale float64) []string {
 	if t.Perf == nil || t.System == nil || !slices.Contains(streams, t.Perf.Name) {
 		return nil
 	}
 
 	works, _ := Works(t.Rec, t.Perf)
-	var times []float64
+	var moved, computed []float64
 	for i, w := range works {
 		memory := t.System.MemorySeconds(w.Bytes)
 		compute, ok := t.System.ComputeSeconds(w.Flops, w.Dtype)
-		if ok && w.Bytes > muchMemory && memory > 2*compute && t.unusable(i) == "" {
-			times = append(times, t.Values[i]*scale/1000/memory)
+		if !ok || t.unusable(i) != "" {
+			continue
+		}
+
+		switch {
+		case w.Bytes > muchMemory && memory > 2*compute:
+			moved = append(moved, t.Values[i]*scale/1000/memory)
+		case t.Perf.Name == "gemm_perf" && w.Dtype == "bfloat16" && compute > max(2*memory, muchCompute):
+			computed = append(computed, t.Values[i]*scale/1000/compute)
 		}
 	}
 
-	slices.Sort(times)
-	if len(times) < enoughRows || rank(times, 0.05) <= slowMemory {
-		return nil
+	var out []string
+	slices.Sort(moved)
+	if len(moved) >= enoughRows && rank(moved, 0.05) > slowMemory {
+		out = append(out, fmt.Sprintf("of %d rows that move over 256 MiB, 95 %% take more than %s times as long as at the "+
+			"bandwidth of %s: are they of another GPU?", len(moved), number(rank(moved, 0.05)), t.System.Name))
 	}
 
-	return []string{fmt.Sprintf("of %d rows that move over 256 MiB, 95 %% take more than %s times as long as at the "+
-		"bandwidth of %s: are they of another GPU?", len(times), number(rank(times, 0.05)), t.System.Name)}
+	slices.Sort(computed)
+	if len(computed) >= enoughRows && rank(computed, 0.05) > slowCompute {
+		out = append(out, fmt.Sprintf("of %d large products in bfloat16, 95 %% take more than %s times as long as at the peak "+
+			"of %s: was the GPU throttled?", len(computed), number(rank(computed, 0.05)), t.System.Name))
+	}
+	return out
 }
 
 // launches reports a table of products of which even the smallest take the time of a host's launch.
@@ -223,6 +243,68 @@ func (t *Table) magnitude(ratios []float64, scale float64) []string {
 		}
 	}
 
+	return out
+}
+
+// steady are the tables in which some kernels that take long come near to their estimates.
+var steady = []string{"gemm_perf", "context_attention_perf", "generation_attention_perf", "moe_perf"}
+
+// large reports a table whose large rows are all above their estimates.
+func (t *Table) large(ratios []float64, likely []Kernel) []string {
+	if likely == nil || !slices.Contains(steady, t.Perf.Name) {
+		return nil
+	}
+
+	var long []float64
+	for i, k := range likely {
+		if k.Seconds > longKernel && !math.IsNaN(ratios[i]) {
+			long = append(long, ratios[i])
+		}
+	}
+
+	slices.Sort(long)
+	if len(long) < enoughRows || rank(long, 0.05) <= largeTimes {
+		return nil
+	}
+
+	return []string{fmt.Sprintf("of %d large rows, 95 %% take more than %s times what kernels of %s usually take: are two "+
+		"columns exchanged, or is a row a sum over several executions?", len(long), number(rank(long, 0.05)), t.System.Name)}
+}
+
+// sizes are the columns whose grids contain powers of two.
+var sizes = []string{"batch_size", "isl", "m", "num_tokens", "num_token", "seq_len", "message_size"}
+
+// shifted reports columns of sizes that are powers of two plus or minus one, and never a power of two.
+func (t *Table) shifted() []string {
+	const least, enough = 64, 4 // small sizes can be both
+	var out []string
+	for _, name := range sizes {
+		col, err := table.Int64s(t.Rec, name)
+		if err != nil || !slices.Contains(t.Key, name) {
+			continue
+		}
+
+		seen := map[int64]bool{}
+		for _, v := range col.Values {
+			seen[v] = true
+		}
+
+		counts := map[int64]int{}
+		for v := range seen {
+			for d := int64(-1); d <= 1; d++ {
+				if p := v - d; p >= least && p&(p-1) == 0 {
+					counts[d]++
+				}
+			}
+		}
+
+		for _, d := range []int64{-1, 1} {
+			if counts[0] == 0 && counts[d] >= enough {
+				out = append(out, fmt.Sprintf("no value of %s is a power of two of %d or more, and %d are one off it: was a "+
+					"constant added?", name, least, counts[d]))
+			}
+		}
+	}
 	return out
 }
 

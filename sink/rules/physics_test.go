@@ -36,7 +36,7 @@ func TestSpeedOfLight(t *testing.T) {
 	rec := table.NewRecord([]string{"gemm_dtype", "m", "n", "k"}, []arrow.Array{
 		table.Texts([]string{"bfloat16", "fp8", "bfloat16", "unheard"}, nil),
 		table.Ints([]int64{8192, 8192, 1, 8192}, nil), table.Constant(int64(8192), 4), table.Constant(int64(8192), 4)})
-	least, ok := SpeedOfLight(rec, gemm, spec, LightOptions{})
+	least, ok := SpeedOfLight(rec, gemm, spec)
 	if !ok {
 		t.Fatal("no formula for gemm")
 	}
@@ -54,20 +54,16 @@ func TestSpeedOfLight(t *testing.T) {
 		t.Errorf("a format of unknown size has the bound %g", least[3])
 	}
 	for _, m := range []int64{0, -5} {
-		if none, _ := SpeedOfLight(table.WithColumn(rec, "m", table.Constant(m, 4)), gemm, spec, LightOptions{}); slices.Max(none) != 0 {
+		if none, _ := SpeedOfLight(table.WithColumn(rec, "m", table.Constant(m, 4)), gemm, spec); slices.Max(none) != 0 {
 			t.Errorf("%d tokens have a bound: %v", m, none)
 		}
 	}
-	cached, _ := SpeedOfLight(rec, gemm, spec, LightOptions{Cache: LargestCache})
-	if !(cached[2] < least[2]) {
-		t.Error("operands in the cache count as read from memory")
-	}
 	nccl, _ := catalog.Lookup("nccl_perf")
-	if _, ok := SpeedOfLight(rec, nccl, spec, LightOptions{}); ok {
+	if _, ok := SpeedOfLight(rec, nccl, spec); ok {
 		t.Error("collectives have a formula")
 	}
 	att, _ := catalog.Lookup("context_attention_perf")
-	least, _ = SpeedOfLight(rec, att, spec, LightOptions{})
+	least, _ = SpeedOfLight(rec, att, spec)
 	if slices.Max(least) != 0 {
 		t.Errorf("rows without the columns of a formula have a bound: %v", least)
 	}

@@ -102,6 +102,97 @@ func TestLimits(t *testing.T) {
 	}
 }
 
+// TestLimitsOfCollectives checks that a message cannot move faster than the links of a GPU.
+func TestLimitsOfCollectives(t *testing.T) {
+	perf, _ := catalog.Lookup("nccl_perf")
+	for times, want := range map[int64]int{1: 0, 2: 3} {
+		ops := []string{"all_reduce", "all_gather", "reduce_scatter", "alltoall"}
+		latency := []float64{4.2, 2.7, 2.8, 5} // of 512 MiB on 8 GPUs
+		rec := table.NewRecord([]string{"op_name", "nccl_dtype", "num_gpus", "message_size", "latency"}, []arrow.Array{
+			table.Texts(ops, nil), table.Constant("half", 4), table.Constant(int64(8), 4),
+			table.Constant(times*512<<20, 4), table.Floats(latency, nil)})
+
+		if res := prepare(t, rec, perf).Limits(0.05); len(res.Offences) != want {
+			t.Errorf("%d times the message: %+v, want %d", times, res.Offences, want)
+		}
+	}
+}
+
+// TestLimitsFindShiftedSizes checks that a constant added to a column of sizes is found.
+func TestLimitsFindShiftedSizes(t *testing.T) {
+	for shift, want := range map[int64]int{-1: 1, 0: 0, 1: 1, 100: 0} {
+		base := gemm(t, same)
+		col, err := table.Int64s(base.Rec, "n")
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		ns := slices.Clone(col.Values)
+		for i := range ns {
+			ns[i] += shift
+		}
+		rec := table.WithColumn(table.WithColumn(base.Rec, "m", table.Ints(ns, nil)), "n", table.Ints(ns, nil))
+		if got := prepare(t, rec, base.Perf).Limits(0.05).Problems; len(got) != want {
+			t.Errorf("%d added: %q", shift, got)
+		}
+	}
+}
+
+// TestLimitsFindThrottledProducts checks that a table whose large products all stay far below the peak is
+// found.
+func TestLimitsFindThrottledProducts(t *testing.T) {
+	perf, _ := catalog.Lookup("gemm_perf")
+	const n = 60
+	for times, want := range map[float64]string{1.25: "", 1.55: "was the GPU throttled?"} {
+		var ms []int64
+		var latency []float64
+		for i := range int64(n) {
+			ms = append(ms, 4096+64*i)
+			latency = append(latency, times*1000*2*float64(ms[i])*8192*8192/989e12)
+		}
+
+		rec := table.NewRecord([]string{"gemm_dtype", "m", "n", "k", "latency"}, []arrow.Array{
+			table.Constant("bfloat16", n), table.Ints(ms, nil), table.Constant(int64(8192), n), table.Constant(int64(8192), n),
+			table.Floats(latency, nil)})
+		got := strings.Join(prepare(t, rec, perf).Limits(0.05).Problems, "; ")
+		if !strings.Contains(got, want) || (want == "") != (got == "") {
+			t.Errorf("%g times the peak: %q", times, got)
+		}
+	}
+}
+
+// TestLimitsFindExchangedColumns checks that rows whose work is far below what their time allows are found
+// although each one is possible.
+func TestLimitsFindExchangedColumns(t *testing.T) {
+	perf, _ := catalog.Lookup("context_attention_perf")
+	for _, exchanged := range []bool{false, true} {
+		var batch, isl []int64
+		var latency []float64
+		for b := int64(1); b <= 64; b *= 2 {
+			for s := int64(1024); s <= 1<<17; s *= 2 {
+				for range 2 {
+					batch, isl = append(batch, b), append(isl, s)
+					latency = append(latency, 1000*2*4*float64(b)*32*128*float64(s)*float64(s)/2/989e12+1e-4*float64(len(latency)))
+				}
+			}
+		}
+		if exchanged {
+			batch, isl = isl, batch
+		}
+
+		n := len(isl)
+		rec := table.NewRecord([]string{"attn_dtype", "kv_cache_dtype", "num_heads", "num_key_value_heads", "head_dim",
+			"batch_size", "isl", "latency"}, []arrow.Array{table.Constant("bfloat16", n), table.Constant("bfloat16", n),
+			table.Constant(int64(32), n), table.Constant(int64(8), n), table.Constant(int64(128), n), table.Ints(batch, nil),
+			table.Ints(isl, nil), table.Floats(latency, nil)})
+
+		got := strings.Join(prepare(t, rec, perf).Limits(0.05).Problems, "; ")
+		if strings.Contains(got, "are two columns exchanged") != exchanged {
+			t.Errorf("exchanged %v: %q", exchanged, got)
+		}
+	}
+}
+
 // A few rows may be faster than the peaks, because their operands stayed in a cache.
 func TestLimitsAllowCachedRows(t *testing.T) {
 	perf, _ := catalog.Lookup("gemm_perf")

@@ -345,7 +345,7 @@ func operations(rec arrow.Record, t *catalog.Table) []float64 {
 var sizeColumns = map[string]bool{"n": true, "k": true, "size_bytes": true}
 
 func (f *Facets) light(rec arrow.Record, t *catalog.Table, spec *systems.Spec) {
-	least, ok := rules.SpeedOfLight(rec, t, spec, rules.LightOptions{})
+	least, ok := rules.SpeedOfLight(rec, t, spec)
 	if !ok || f.Latency == nil {
 		return
 	}
