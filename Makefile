@@ -53,7 +53,7 @@ DIST ?= bin/release
 # make cross: for which platforms.
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/arm64
 
-.PHONY: run install release image test test-all test-rest contract-consumer lint vuln gosec build cross bench bench-parts bench-compare bench-numpy fuzz golden reference soak soak-short gpu-check upstream-check clean help
+.PHONY: run install release image test test-all test-rest contract-consumer lint vuln gosec build cross bench bench-parts bench-compare bench-numpy fuzz golden reference site soak soak-short gpu-check upstream-check clean help
 
 run: build ## build bin/aicplan and apply the quickstart on this machine's CPU
 	./bin/aicplan apply plans/quickstart.hcl
@@ -177,6 +177,16 @@ golden: ## record what tests expect anew, after a wanted change; PKG=./a/package
 
 reference: ## write the tables and command pages of docs/reference
 	$(TESTS) -run '^TestReferenceIsCurrent$$' ./cmd/aicplan -update
+
+# The generator of the site, in a virtual environment that is kept. It checks links and anchors.
+SITE := mkdocs-material==9.8.2
+bin/sitegen/installed:
+	$(or $(PYTHON),python3) -m venv bin/sitegen
+	bin/sitegen/bin/pip -q --disable-pip-version-check install $(SITE)
+	@touch $@
+
+site: bin/sitegen/installed ## build docs/ with a search as bin/site/index.html (mkdocs-material, by pip)
+	NO_MKDOCS_2_WARNING=1 bin/sitegen/bin/mkdocs build --strict --quiet
 
 # Binaries for a machine with GPUs, Go or not: copy the folder and run the
 # command that is printed. It checks numbers, timers, operating points, collectives and
