@@ -97,10 +97,9 @@ func (o *offer) finish(r measure.Measured, err error) {
 
 // hotPass bounds a pass over the capped cases of a batch. Batches are as large as the
 // device's memory, and with few cases the session would visit each for so long that
-// a pass takes many seconds. On an H200 rows of 72 cases in the order of their droop
-// were 0.94 to 1.04 (p5 to p95, p50 1.001) of what the cases take alone with visits of
-// 26 ms, and 0.92 to 1.04 (0.987) with visits of 7 ms.
-const hotPass = time.Second
+// a pass takes many seconds. Their like have heated the device, so the clock of the last
+// second is theirs however short the pass is.
+const hotPass = 400 * time.Millisecond
 
 // fullBatch is how many capped cases are visited in one pass if the device has memory
 // for them: each of them is heated for and visited as briefly as in a native session.

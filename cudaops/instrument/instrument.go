@@ -44,8 +44,6 @@ type Instrument struct {
 	running bool
 	// took is the memory that the last cases of an op took while they were prepared.
 	took map[string][]int64
-	// drains is set while no case begins but one that ran out of memory beside others.
-	drains bool
 	// quiet is until when the instrument waits for further cases before it measures.
 	quiet time.Time
 
@@ -104,7 +102,6 @@ func (in *Instrument) run() {
 			in.mu.Unlock()
 			in.measure(batch)
 			in.mu.Lock()
-			in.drains = true
 			continue
 		}
 		in.changed.Wait()
@@ -138,14 +135,15 @@ func (in *Instrument) more(known map[*offer]bool) (fresh []*offer) {
 // direct gives every worker that waits its next command. It returns the batch to
 // measure once every worker waits and none can prepare more, and whether that is so.
 func (in *Instrument) direct() (batch []*offer, settled bool) {
-	busy := 0
+	busy, alone := 0, false
 	for _, m := range in.members {
 		if !m.idle() {
 			busy++
 		}
+		alone = alone || !m.parked && m.alone
 	}
-	in.drains = in.drains && slices.ContainsFunc(in.members, func(m *member) bool { return m.ready.Retry })
 	hungry := false // a worker could prepare more if the engine had more
+	full := in.full(busy)
 	for _, m := range in.members {
 		if !m.parked {
 			continue
@@ -155,29 +153,26 @@ func (in *Instrument) direct() (batch []*offer, settled bool) {
 			busy++
 			continue
 		}
-		going := m.ready.Going
-		if m.unwinding() || m.depth() >= in.o.Depth || !going && (m.ready.Closed != "" || m.child) {
+		if !in.begins(m) {
 			continue
 		}
-		held, retry := in.held(), m.ready.Retry && !going
-		switch {
-		case m.ready.Waiting == 0 && !going:
+		switch held := in.held(); {
+		case m.ready.Waiting == 0 && !m.ready.Going:
 			hungry = true
-		case in.drains && !retry && !going, retry && (busy > 0 || held > 0):
-			// A case that ran out of memory has the device to itself.
-		case retry && in.trims(m, 0):
+		case alone:
+		case busy == 0 && held == 0 && m.ready.Short > 0 && !m.ready.Going:
+			// A case that ran out of memory has the device to itself at last.
+			if alone = true; !in.trims(1) {
+				m.next(true)
+			}
 			busy++
-		case len(m.offers) > 0 && !in.room(m, busy):
-			if busy == 0 && in.trims(m, m.ready.Total/spareShare/2) {
-				busy++
-			}
-		default:
-			if retry {
-				in.drains = false
-			}
-			m.next(busy == 0 && held == 0)
+		case busy == 0 && held == 0, !full && in.room(m, busy):
+			m.next(false)
 			busy++
 		}
+	}
+	if busy == 0 && full && in.trims(in.members[0].ready.Total/keptShare) {
+		busy++
 	}
 	if busy > 0 {
 		in.quiet = time.Time{}
@@ -204,6 +199,30 @@ func (in *Instrument) direct() (batch []*offer, settled bool) {
 	return batch, true
 }
 
+// begins reports whether the worker may begin a case beside those that it has prepared.
+func (in *Instrument) begins(m *member) bool {
+	return !m.unwinding() && m.depth() < in.o.Depth && (m.ready.Going || m.ready.Closed == "" && !m.child)
+}
+
+// full reports whether the device has memory for the next case of a few workers only. The
+// others would be idle if those few went on alone.
+func (in *Instrument) full(busy int) bool {
+	able, lack := busy, 0
+	for _, m := range in.members {
+		switch {
+		case !m.parked || m.ready.Waiting == 0 && !m.ready.Going || !in.begins(m):
+		case in.room(m, busy):
+			able++
+		default:
+			lack++
+		}
+	}
+	return lack > fewShare*able
+}
+
+// fewShare is how many workers without memory for their next case outweigh one that has it.
+const fewShare = 2
+
 // held is how many prepared cases the workers hold.
 func (in *Instrument) held() (n int) {
 	for _, m := range in.members {
@@ -212,8 +231,8 @@ func (in *Instrument) held() (n int) {
 	return n
 }
 
-// room reports whether the device has memory for one more case beside those that are
-// being prepared.
+// room reports whether the device has memory for the next case of the worker beside those
+// that are being prepared.
 func (in *Instrument) room(m *member, busy int) bool {
 	free := m.ready.Free
 	for _, o := range in.members {
@@ -221,22 +240,35 @@ func (in *Instrument) room(m *member, busy int) bool {
 			free = min(free, o.ready.Free)
 		}
 	}
-	var need int64
 	op := m.ready.NextOp
 	if m.ready.Going {
 		op = m.ready.CallOp
 	}
-	if took := slices.Sorted(slices.Values(in.took[op])); len(took) > 0 {
-		need = took[len(took)*needQuantile/100]
+	need := in.needs(op)
+	free -= int64(busy) * need
+	if !m.ready.Going {
+		need = max(need, m.ready.Short*shortMargin/100)
 	}
-	return m.ready.Total > 0 && free+m.ready.Kept-int64(busy+1)*need >= m.ready.Total/spareShare
+	return m.ready.Total == 0 || free+m.ready.Kept-need >= m.ready.Total/spareShare
 }
 
-// trims has the other workers that keep so many bytes give them back, and reports whether
-// one of them had not done so.
-func (in *Instrument) trims(needy *member, least int64) (any bool) {
+// needs is the memory that a further case of the op is taken to need; 0 if unknown.
+func (in *Instrument) needs(op string) int64 {
+	took := slices.Sorted(slices.Values(in.took[op]))
+	if len(took) == 0 {
+		return 0
+	}
+	return took[len(took)*needQuantile/100]
+}
+
+// shortMargin is how much memory a case gets, in percent of what was not enough.
+const shortMargin = 150
+
+// trims has the workers that keep so many bytes give them back, and reports whether there
+// is one that had not done so.
+func (in *Instrument) trims(least int64) (any bool) {
 	for _, m := range in.members {
-		if m != needy && m.parked && !m.trimmed && m.ready.Kept >= least {
+		if m.parked && !m.trimmed && m.ready.Kept >= least {
 			m.trimmed, m.parked, any = true, false, true
 			_ = m.tell(command{What: "trim"})
 		}
@@ -244,17 +276,20 @@ func (in *Instrument) trims(needy *member, least int64) (any bool) {
 	return any
 }
 
+// keptShare is which part of a device's memory a worker may keep while others lack it.
+const keptShare = 48
+
 // needQuantile is the percentile of the memory of cases that a further one is taken to
-// need: few of them need far more than most, and those are tried again alone.
+// need: some need far more than most, and those are tried again at the end.
 // tookCases is of how many it is.
 const (
-	needQuantile = 80
+	needQuantile = 60
 	tookCases    = 64
 )
 
 // spareShare is which part of a device's memory a batch leaves free: what preparing a
 // case takes for a moment is in no reading.
-const spareShare = 12
+const spareShare = 24
 
 // member is a worker of the device, or a process that a case of it has started.
 type member struct {
@@ -265,6 +300,7 @@ type member struct {
 	parked bool // it waits for a command
 	// trimmed is set once it has given back its memory, until its next case.
 	trimmed bool
+	alone   bool // it prepares a case that has the device to itself
 	ready   status
 	seen    time.Time // when ready came
 	offers  []*offer  // that it has not been told the end of; the last one is innermost
@@ -353,10 +389,10 @@ func (m *member) tell(c command) error {
 	return m.send(c)
 }
 
-// next has the worker begin its next case. Alone is set if no other case is prepared
-// or being prepared on the device.
+// next has the worker begin its next case. Alone is set if no other case has memory of the
+// device until it is prepared.
 func (m *member) next(alone bool) {
-	m.parked, m.trimmed = false, false
+	m.parked, m.trimmed, m.alone = false, false, alone
 	// A broken pipe ends the worker.
 	_ = m.tell(command{What: "next", Alone: alone, Cold: coldMargin * longest / 1e3})
 }
@@ -489,7 +525,7 @@ type status struct {
 	Going   bool   `json:"going"`   // the call at work waits to prepare one more
 	CallOp  string `json:"call_op"` // its op
 	Closed  string `json:"closed"`  // why it can begin none now
-	Retry   bool   `json:"retry"`   // one of them ran out of memory beside others
+	Short   int64  `json:"short"`   // bytes that were not enough for the next one; 0 if not tried
 	UUID    string `json:"uuid"`
 }
 

@@ -24,7 +24,7 @@ const (
 
 // probes says whether a case is to be looked at before it joins a batch.
 func (s *Session) probes(o *pending) bool {
-	return s.Tuning.Probe && s.engine() && !o.probed && s.guess(o) <= longProbe && (o.job.Learn && !s.Tuning.Locked || s.held(o))
+	return s.Tuning.Probe && s.engine() && !o.probed && !o.job.Learn && s.guess(o) <= longProbe && s.held(o)
 }
 
 // probe makes that look.
@@ -64,14 +64,15 @@ func (s *Session) probe(ctx context.Context, o *pending) error {
 // which nothing else is known is looked at again if the device was not ready.
 func (s *Session) noteDroop(o *pending, seen visit) {
 	o.probed = true
-	if s.Level <= 0 || seen.clock <= 0 {
-		return
-	}
-	if seen.ready >= probeReady*s.Level {
+	switch {
+	case s.Level <= 0 || seen.clock <= 0:
+	case seen.ready >= probeReady*s.Level:
 		o.droop = min(seen.clock/s.Level, 1)
-	} else if o.job.Learn && o.looks < maxLooks {
+	case o.job.Learn && o.looks < maxLooks:
 		o.looks++
 		o.probed, s.unsure = false, true
+	case o.job.Learn && seen.ready > 0:
+		o.droop = min(seen.clock/seen.ready, 1)
 	}
 }
 

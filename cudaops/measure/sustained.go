@@ -1,6 +1,7 @@
 package measure
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"slices"
@@ -39,10 +40,14 @@ const (
 	hotVisit   = 13 * time.Millisecond
 	longVisit  = 200 * time.Millisecond // of a case that is almost alone
 	fewCases   = 96                     // from so many on a visit is hotVisit
-	boundVisit = 20 * time.Millisecond  // the least that Tuning.HotPass leaves a visit
+	boundVisit = 14 * time.Millisecond  // the least that Tuning.HotPass leaves a visit
 	heatVisit  = 2 * time.Millisecond   // the least before the passes, to know the time
-	batchGrace = 60 * time.Millisecond
-	batchPoll  = 5 * time.Millisecond
+	// learnedHeat is Preheat with the hungrier half of a batch whose order was learned, and
+	// settleHeat that of a group after a hungrier one.
+	learnedHeat = 900 * time.Millisecond
+	settleHeat  = 300 * time.Millisecond
+	batchGrace  = 60 * time.Millisecond
+	batchPoll   = 5 * time.Millisecond
 
 	// Smoothing over neighbours in the order: so many on both sides, weighted by how
 	// much of CapWatts they are away. Replayed over the visits of two H200s, 24 cases
@@ -101,14 +106,18 @@ func (s *Session) capped(o *pending) bool {
 
 // held is capped, also of cases that have to be probed yet.
 func (s *Session) held(o *pending) bool {
-	if o.job.Learn && !s.Tuning.Locked && !o.probed && o.made == 0 {
-		return false // its first visit tells
+	if o.job.Learn && !s.Tuning.Locked && !o.probed {
+		return false // its first visit on a ready device tells
 	}
 	if t := s.guess(o); o.job.Learn && (t > longProbe || t > slowSeconds && o.droop < slowShare) {
 		return true
 	}
 	return o.droops || s.Tuning.CapWatts > 0 && s.load(o) >= capShare*s.Tuning.CapWatts
 }
+
+// learns says whether the order of the capped cases follows from how far they lower the
+// clock of a recovered device.
+func (s *Session) learns() bool { return s.Tuning.HotPass > 0 && !s.Tuning.Locked && s.Level > 0 }
 
 // gather says whether to wait for more cases before the capped ones are run:
 // a batch of few has few neighbours.
@@ -123,10 +132,45 @@ func (s *Session) gather(more bool) bool {
 	return now-s.gatheredAt < batchGrace
 }
 
-// runBatch measures all open cases, which are capped ones.
+// runBatch measures all open cases, which are capped ones. Cases whose order was learned
+// are measured in two groups: those that the cap holds at once, and the long ones that it
+// may hold after a while. The clock of a second is that of its mean power, so the ones
+// would run too fast among the others.
 func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
-	batch := slices.Clone(s.open)
 	s.hot, s.gathered = true, 0
+	groups := [][]*pending{slices.Clone(s.open)}
+	if s.learns() {
+		groups = [][]*pending{nil, nil}
+		for _, o := range s.open {
+			at := 1
+			if o.droops || s.load(o) >= capShare*s.Tuning.CapWatts {
+				at = 0
+			}
+			groups[at] = append(groups[at], o)
+		}
+	}
+	for i, g := range groups {
+		if len(g) == 0 {
+			continue
+		}
+		length := HotLength(len(g))
+		if bound := s.Tuning.HotPass / time.Duration(len(g)); bound > 0 {
+			length = min(length, max(bound, boundVisit))
+		}
+		if i > 0 {
+			length = hotVisit / 2
+		}
+		if err := s.runGroup(ctx, g, length, stop); err != nil {
+			return err
+		}
+	}
+	// Cool cases have to wait for the clock again.
+	s.hot, s.unsure = false, true
+	return nil
+}
+
+// runGroup measures capped cases side by side, in visits of the given length.
+func (s *Session) runGroup(ctx context.Context, batch []*pending, length time.Duration, stop func(error) bool) error {
 	failed := func(o *pending, err error) error {
 		if err == nil {
 			return nil
@@ -143,19 +187,8 @@ func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 	for _, o := range batch {
 		o.load = s.rank(o)
 	}
-	slices.SortStableFunc(batch, func(a, b *pending) int {
-		switch {
-		case a.load > b.load:
-			return -1
-		case a.load < b.load:
-			return 1
-		}
-		return 0
-	})
-	length := HotLength(len(batch))
-	if bound := s.Tuning.HotPass / time.Duration(max(len(batch), 1)); bound > 0 {
-		length = min(length, max(bound, boundVisit))
-	}
+	byLoad := func(a, b *pending) int { return cmp.Compare(b.load, a.load) }
+	slices.SortStableFunc(batch, byLoad)
 	for pass := range max(s.Settings.Passes, 1) {
 		for _, o := range slices.Clone(batch) {
 			l := length
@@ -170,15 +203,7 @@ func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 			slices.Reverse(batch)
 		}
 	}
-	slices.SortStableFunc(batch, func(a, b *pending) int {
-		switch {
-		case a.load > b.load:
-			return -1
-		case a.load < b.load:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(batch, byLoad)
 	clocks := s.sustainedClocks(batch, ownShare(length))
 	for i, o := range slices.Clone(batch) {
 		if err := s.conclude(ctx, o, s.sustainedResult(o, clocks[i])); err != nil {
@@ -187,8 +212,6 @@ func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 			}
 		}
 	}
-	// Cool cases have to wait for the clock again.
-	s.hot, s.unsure = false, true
 	return nil
 }
 
@@ -205,18 +228,17 @@ func HotLength(n int) time.Duration {
 // the mean power of a second answers a burst of heavy work a second late.
 func (s *Session) preheat(ctx context.Context, batch []*pending, failed func(*pending, error) error) error {
 	order := slices.Clone(batch)
-	slices.SortStableFunc(order, func(a, b *pending) int {
-		switch la, lb := s.rank(a), s.rank(b); {
-		case la < lb:
-			return -1
-		case la > lb:
-			return 1
-		}
-		return 0
-	})
+	slices.SortStableFunc(order, func(a, b *pending) int { return cmp.Compare(s.rank(a), s.rank(b)) })
 	total := s.Tuning.Preheat
-	if s.hotEnded > 0 && s.Clock.Now()-s.hotEnded < s.Tuning.Preheat/10 {
+	again := s.hotEnded > 0 && s.Clock.Now()-s.hotEnded < s.Tuning.Preheat/10
+	switch {
+	case again && s.learns():
+		total = settleHeat
+	case again:
 		total = 0
+	case s.learns():
+		// The controller's mean is at the cap sooner if only the hungriest cases heat.
+		order, total = order[len(order)/2:], learnedHeat
 	}
 	began := s.Clock.Now()
 	for {
@@ -368,7 +390,7 @@ func (s *Session) sustainedClocks(batch []*pending, own float64) []float64 {
 // products nearer to their layers and rows to those of torch, and repeated as well;
 // all of it repeated worse.
 func ownShare(length time.Duration) float64 {
-	return float64(length-hotVisit) / float64(longVisit-hotVisit)
+	return max(0, float64(length-hotVisit)/float64(longVisit-hotVisit))
 }
 
 // neighbours is the value that cases of the load of case i have: a local line

@@ -251,8 +251,12 @@ class CollectorOp:
                 sink.told = lambda name, row: host.tell(case, [self._row(name, row, perf)])
             try:
                 bench.evict = "cache" in self.binding
-                caching = contextlib.nullcontext() if bench.deferral is None else bench.cuda.caching()
-                with TorchDefaults.kept(), self._preparing(), caching:
+                with contextlib.ExitStack() as stack:
+                    stack.enter_context(TorchDefaults.kept())
+                    stack.enter_context(self._preparing())
+                    if bench.deferral is not None:
+                        stack.enter_context(bench.cuda.caching())
+                        stack.enter_context(bench.cuda.own_memory())
                     self._defaults.set()
                     got = self._run(*args, **keywords)
             except SystemExit as stop:

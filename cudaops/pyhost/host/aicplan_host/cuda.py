@@ -3,6 +3,7 @@
 import contextlib
 import ctypes
 import gc
+import weakref
 
 _KERNELS = """
 typedef unsigned long long u64;
@@ -135,18 +136,21 @@ class Cuda:
         self._gate = None
         self._arenas = {}
         self._evictor = self._reader = None
+        self._room = None  # the pool that tensors come from, if a call goes on without its latencies
+        self._rooms = weakref.WeakSet()
 
     def capture(self, call, calls):
         torch = self.torch
         if self._pool is None:
             self._pool = torch.cuda.graph_pool_handle()
-            self._cell = torch.zeros(1, device=self.device)
+            with self._within(None):
+                self._cell = torch.zeros(1, device=self.device)
             self._keeper = self._record(lambda: self._cell.add_(1), 1)
         return self._record(call, calls)
 
     def _record(self, call, calls):
         graph = self.torch.cuda.CUDAGraph()
-        with self.torch.cuda.stream(self.stream):
+        with self._within(None), self.torch.cuda.stream(self.stream):
             self.stream.synchronize()
             graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
             try:
@@ -187,7 +191,8 @@ class Cuda:
     @property
     def evictor(self):
         if self._evictor is None:
-            self._evictor = Evictor(self)
+            with self._within(None):
+                self._evictor = Evictor(self)
         return self._evictor
 
     def reader(self, kind):
@@ -198,15 +203,68 @@ class Cuda:
             self._reader.prepare()
         return self._reader
 
+    @property
+    def pools(self):
+        """Whether torch can keep the memory of a prepared case from other tensors."""
+        return hasattr(self.torch.cuda, "use_mem_pool")
+
+    @contextlib.contextmanager
+    def own_memory(self):
+        """Within it, tensors of this thread come from a pool, until fresh_memory begins the
+        next one. What a captured graph reads stays as it is while its pool is there, also
+        if the collector has freed it: no other tensor gets that memory."""
+        with self._within(self._new_pool()):
+            yield
+
+    def fresh_memory(self):
+        """Begins another pool. Returns the one before, or None outside of own_memory."""
+        if self._room is None:
+            return None
+        before, self._room = self._room, self._new_pool()
+        self._leave()
+        self._enter()
+        return before
+
+    def _new_pool(self):
+        pool = self.torch.cuda.MemPool()
+        self._rooms.add(pool)
+        return pool
+
+    @contextlib.contextmanager
+    def _within(self, pool):
+        outer = self._room
+        self._leave()
+        self._room = pool
+        self._enter()
+        try:
+            yield
+        finally:
+            self._leave()
+            self._room = outer
+            self._enter()
+
+    _scope = None
+
+    def _enter(self):
+        if self._room is not None:
+            self._scope = self.torch.cuda.use_mem_pool(self._room, self.device)
+            self._scope.__enter__()
+
+    def _leave(self):
+        scope, self._scope = self._scope, None
+        if scope is not None:
+            scope.__exit__(None, None, None)
+
     def memory_left(self):
         """Bytes of the device that are free, those that it has, and those that this process
         keeps for further tensors."""
         free, total = self.torch.cuda.mem_get_info(self.device)
-        return free, total, self.torch.cuda.memory_reserved(self.device) - self.allocated()
+        return free, total, 0 if self._rooms else self.torch.cuda.memory_reserved(self.device) - self.taken()
 
-    def allocated(self):
-        """Bytes of the tensors that are there."""
-        return self.torch.cuda.memory_allocated(self.device)
+    def taken(self):
+        """Bytes that other tensors cannot get: with pools, all that the process has reserved."""
+        cuda = self.torch.cuda
+        return cuda.memory_reserved(self.device) if self._rooms else cuda.memory_allocated(self.device)
 
     @contextlib.contextmanager
     def caching(self):

@@ -29,7 +29,12 @@ class Restart(Exception):
 
 
 class Crowded(Exception):
-    """Ends a case that ran out of memory beside others; it is tried again alone."""
+    """Ends a case that ran out of memory beside others and is tried again. It needs more than
+    short bytes of the device."""
+
+    def __init__(self, message, short):
+        super().__init__(message)
+        self.short = short
 
 
 def words(value):

@@ -1,5 +1,6 @@
 """One worker: its ops, its device and the cases that it works on."""
 
+import collections
 import contextlib
 import dataclasses
 import functools
@@ -76,6 +77,7 @@ class Host:
         self.offers = Offers(self._send_measure, self._command)
         self.offers.settled = self._settle
         self._pending = []  # cases that wait for measurements only
+        self._aside = collections.deque()  # cases that ran out of memory beside others
         self.defaults = None  # torch's, before any op has changed them
         self.restart = ""  # why the process is to be replaced once no case waits in its call
         self.sink = Sink()
@@ -111,7 +113,7 @@ class Host:
         self.offers.uuid = hello["device_uuid"]
         if self.in_batches:
             self.offers.begin, self.offers.trim = self._begin, self._trim
-            self.offers.waiting, self.offers.memory = self.channel.cases, self._memory
+            self.offers.waiting, self.offers.memory = self._waiting, self._memory
         self.bench.attachments = Attachments(self.init.get("spool"))
         self.bench.verify = bool(self.options.get("verify"))
         self.bench.package, self.bench.folder = self.package, self._folder_of_ops
@@ -387,11 +389,12 @@ class Host:
             if self.imports.grown(op.name):
                 self.report(op)
         except BaseException as err:
+            short = self.offers.reached()
             failure, restart = self.failure(err, op), getattr(err, "restart", None)
             rows = getattr(err, "rows", None) or []
             del err
-            if failure.get("class") == RESOURCE and not failure.get("fatal") and not restart and not self._alone:
-                raise Crowded(failure["message"])
+            if failure.get("class") == RESOURCE and not failure.get("fatal") and not restart and not (self._alone and (case.get("in_place") or not self.defers(case))):
+                raise Crowded(failure["message"], short)
         restart = restart or case.get("restart")
         again = isinstance(rows, Deferred) and failure is None and not rows.traceable
         end = End(case, op, rows, failure, time.perf_counter() - started, self.bench.attachments.take())
@@ -455,7 +458,7 @@ class Host:
 
     def defers(self, case):
         """Whether a collector may go on without the latencies of the case."""
-        return self.in_batches and not case.get("in_place") and "torch" in sys.modules and self.bench.cuda is not None
+        return self.in_batches and not case.get("in_place") and "torch" in sys.modules and self.bench.cuda is not None and self.bench.cuda.pools
 
     # -- batches
 
@@ -475,21 +478,25 @@ class Host:
             raise Restart(self.restart)
         self.offers.closed = ""
 
+    def _waiting(self):
+        """The cases that have not begun, in the order in which they will."""
+        return self.channel.cases() + list(self._aside)
+
     def _begin(self, alone):
         """Begins the next case, which may be in the call of another one."""
-        case = self.channel.case()
+        case = self.channel.case() if self.channel.cases() else self._aside.popleft()
         before, self._alone = self._alone, alone
-        cuda, self.offers.retry = self.bench._cuda, False
+        cuda = self.bench._cuda
         try:
             if not self.offers.depth:
                 self.case(case)
             else:
                 with undisturbed(cuda, self.defaults):
                     self.case(case)
-        except Crowded:
-            # It gets another try with the device to itself.
-            self.channel.put_back(dict(case, in_place=True))
-            self.offers.retry, self.offers.closed = True, "memory"
+        except Crowded as err:
+            # It gets another try once there is more memory, at the latest with the device to
+            # itself. If that is not enough, a sweep waits for each of its points.
+            self._aside.append(dict(case, short=err.short, in_place=alone or case.get("in_place", False)))
             self._trim()
         except Restart as why:
             self.restart = self.offers.closed = str(why)
@@ -522,7 +529,8 @@ class Host:
 
         def wanted(message):
             kind = message.get("type")
-            return kind == "measure" and not message.get("to") or not cases and (kind == "case" or not inner and kind in ("configure", "shutdown"))
+            idle = not cases or "short" in cases[0]
+            return kind == "measure" and not message.get("to") or idle and (kind == "case" or not inner and not cases and kind in ("configure", "shutdown"))
 
         message = self._here(self.channel.take(wanted))
         if message["type"] == "measure":

@@ -27,12 +27,11 @@ class Offers:
         self.waiting = list  # the cases that have not begun
         self.uuid = ""
         self.closed = ""  # why no case can begin now
-        self.retry = False  # the next one ran out of memory beside others
         self.settled = lambda: None  # is called when offers have ended that nothing waits for
         self.cold_seconds = 0.0  # cases up to so long may be measured cold
         self.depth = 0  # cases that wait in their calls
         self.op, self.seq = "", None  # of the innermost case
-        self._allocated = 0  # bytes, when that began or was prepared last
+        self._taken = 0  # bytes of the device, when that began or was prepared last
         self._targets, self._failures, self._last = {}, {}, 0
         self._results = {}  # (columns, error) of offers that have ended
         self._going = False  # the call at work prepares its next target once it may
@@ -121,7 +120,7 @@ class Offers:
         cases = self.waiting()
         self._send(
             what="ready", free=free, total=total, kept=kept, waiting=len(cases), next_op=cases[0]["op"] if cases else "",
-            closed=self.closed, retry=self.retry, uuid=self.uuid, going=self._going, call_op=self.op,
+            closed=self.closed, short=cases[0].get("short", 0) if cases else 0, uuid=self.uuid, going=self._going, call_op=self.op,
         )
         while True:
             command = self._command(cases)
@@ -156,12 +155,17 @@ class Offers:
         self._targets[self._last] = (target, self.seq)
         return self._last
 
+    def reached(self):
+        """The bytes that a case could take at most which has just run out of memory."""
+        taken = self._taken
+        return max(0, self._cuda.taken() - taken) + self.memory()[0] if self._cuda is not None else 0
+
     def _note_memory(self):
         """How many bytes the process has taken since it was asked last."""
-        before = self._allocated
+        before = self._taken
         if self._cuda is not None:
-            self._allocated = self._cuda.allocated()
-        return max(0, self._allocated - before)
+            self._taken = self._cuda.taken()
+        return max(0, self._taken - before)
 
     def _run(self, command):
         what, handle = command["what"], command.get("handle")

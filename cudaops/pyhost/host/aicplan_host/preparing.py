@@ -142,7 +142,7 @@ class Bench:
         if deferral is not None and target.used_graph:
             if facts["cold"] and facts["seconds"] <= self.offers.cold_seconds:
                 target.vary()
-            target.kept = deferral.locals()
+            target.kept = deferral.locals(), self.cuda.fresh_memory()
             return dict(deferral.offer(target, facts), **columns)
         got = Measurement(self.offers.measure(target, facts))
         if settings["power"] and "power" not in got and not self._said_powerless:

@@ -26,7 +26,7 @@ class Device:
     now = cycles = 0.0
     taken = peak = 0
     launches = refused = 0
-    capturing = None
+    capturing = pool = None
     broken = ""
     log = []  # what ran, while somebody looks
 
@@ -73,12 +73,35 @@ class Memory:
     def __init__(self, nbytes):
         if gpu.taken + nbytes > settings["memory"]:
             raise OutOfMemoryError("CUDA out of memory. Tried to allocate %d bytes" % nbytes)
-        self.nbytes = nbytes
+        self.nbytes, self.pool = nbytes, gpu.pool
         gpu.taken += nbytes
         gpu.peak = max(gpu.peak, gpu.taken)
+        if self.pool is not None:
+            self.pool.nbytes += nbytes
+
+    def __del__(self):
+        if self.pool is None:
+            gpu.taken -= self.nbytes
+
+
+class MemPool:
+    """Keeps the memory that was allocated in it."""
+
+    def __init__(self):
+        self.nbytes = 0
 
     def __del__(self):
         gpu.taken -= self.nbytes
+
+
+@contextlib.contextmanager
+def use_mem_pool(pool, device=None):
+    assert gpu.pool is None and gpu.capturing is None, "a pool within another one"
+    gpu.pool = pool
+    try:
+        yield
+    finally:
+        gpu.pool = None
 
 
 class CUDAGraph:
@@ -248,7 +271,7 @@ cuda = types.ModuleType("torch.cuda")
 cuda.__dict__.update(
     is_available=lambda: True, is_initialized=lambda: True, device_count=lambda: 1, set_device=lambda _: None, current_device=lambda: 0,
     get_device_name=lambda _: "Fake GPU", synchronize=synchronize, current_stream=lambda *_: Stream(), default_stream=lambda *_: Stream(),
-    stream=lambda s: s, Stream=Stream, Event=Event, CUDAGraph=CUDAGraph, graph_pool_handle=lambda: 1, _compile_kernel=compile_kernel,
+    stream=lambda s: s, MemPool=MemPool, use_mem_pool=use_mem_pool, Stream=Stream, Event=Event, CUDAGraph=CUDAGraph, graph_pool_handle=lambda: 1, _compile_kernel=compile_kernel,
     get_device_properties=lambda _: Properties(1, settings["memory"], 1 << 10, 9, 0, "GPU-fake"),
     memory_reserved=lambda *_: gpu.taken, memory_allocated=lambda *_: gpu.taken, empty_cache=gc.collect, mem_get_info=lambda *_: (settings["memory"] - gpu.taken, settings["memory"]),
     get_rng_state=lambda *_: state["seed"], set_rng_state=lambda seed, *_: manual_seed(seed),
