@@ -91,7 +91,15 @@ func (t *Table) groups(without string, at func(row int) float64, visit func([]me
 	}
 
 	slices.SortFunc(rows, func(a, b member) int {
-		return cmp.Or(cmp.Compare(a.group, b.group), cmp.Compare(a.at, b.at), cmp.Compare(a.row, b.row))
+		switch {
+		case a.group != b.group:
+			return cmp.Compare(a.group, b.group)
+		case a.at < b.at:
+			return -1
+		case a.at > b.at:
+			return 1
+		}
+		return a.row - b.row
 	})
 	runs(rows, func(a, b member) bool { return a.group == b.group }, visit)
 	return nil

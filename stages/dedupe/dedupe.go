@@ -149,6 +149,10 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 	}
 
 	done := outcome(&out, res, c)
+	if res.Removed == 0 {
+		return done, nil
+	}
+
 	n, err := c.repeats(ds.Table, o.Key)
 	if err != nil {
 		return nil, err
