@@ -16,6 +16,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"aicplan/cudaops/load/arrival"
 )
 
 // Address returns the host and the port of an http or https URL.
@@ -107,7 +109,7 @@ func (r *runner) dial(ctx context.Context, to *target) (net.Conn, error) {
 		return nil, err
 	}
 
-	c = withArrivals(c)
+	c = arrival.Conn(c)
 	if to.url.Scheme != "https" {
 		return c, nil
 	}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +17,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"aicplan/cudaops/load/arrival"
 )
 
 // A link is the connection of a slot to a target. It sends one request at a time, with net/http's parser for responses.
@@ -25,7 +26,7 @@ import (
 type link struct {
 	to   *target
 	conn net.Conn
-	tcp  arrivalClock  // nil if the arrival of data is unknown
+	tcp  arrival.Clock // nil if the arrival of data is unknown
 	in   *bufio.Reader // of the link itself, which stamps reads
 	now  func() int64
 	used time.Time // end of the last response
@@ -85,7 +86,7 @@ func (l *link) Read(b []byte) (int, error) {
 func (l *link) stamp() {
 	at := l.now()
 	if l.tcp != nil {
-		if t := l.tcp.arrived(); t >= max(l.began, l.last) && t < at {
+		if t := l.tcp.Arrived(); t >= max(l.began, l.last) && t < at {
 			at = t
 		}
 	}
@@ -94,18 +95,6 @@ func (l *link) stamp() {
 	if l.first == 0 {
 		l.first = at
 	}
-}
-
-// arrivalClock is implemented by connections that know when the data of the last read arrived.
-type arrivalClock interface{ arrived() int64 }
-
-// arrivalsOf returns the clock of a connection, with or without TLS, or nil.
-func arrivalsOf(c net.Conn) arrivalClock {
-	if t, ok := c.(*tls.Conn); ok {
-		c = t.NetConn()
-	}
-	clock, _ := c.(arrivalClock)
-	return clock
 }
 
 // interrupt makes a request fail with a cause, unless it has ended. Number 0 is the current request.
@@ -157,7 +146,7 @@ func (l *link) open(ctx context.Context, r *runner, to *target, deadline time.Ti
 		}
 
 		l.mu.Lock()
-		l.conn, l.to, l.tcp = c, to, arrivalsOf(c)
+		l.conn, l.to, l.tcp = c, to, arrival.Of(c)
 		l.mu.Unlock()
 		if l.in == nil {
 			l.in = bufio.NewReaderSize(l, 16<<10)

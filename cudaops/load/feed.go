@@ -66,7 +66,8 @@ const prepareTime = 50 * time.Millisecond
 func (r *runner) newFeed(ctx context.Context, first, count int) *feed {
 	size := r.bodySize()
 	models := r.settings.models()
-	f := &feed{r: r, models: models, at: first, count: count, keep: r.conversations.Len()*size <= maxKeptBytes,
+	again := count == 0 || count > len(r.order)
+	f := &feed{r: r, models: models, at: first, count: count, keep: again && len(r.order)*size <= maxKeptBytes,
 		limit: min(max(maxAheadBytes/size, minAhead), maxAhead), mix: newRotation(models, r.settings.Models),
 		urls: newRotation(r.settings.targetURLs(), r.settings.URLWeights)}
 	f.room = sync.NewCond(&f.mu)

@@ -2,13 +2,8 @@
 
 package load
 
-import (
-	"net"
-	"time"
-)
+import "time"
 
 func processTime() time.Duration { return 0 }
 
 func peakRSS() float64 { return 0 }
-
-func withArrivals(c net.Conn) net.Conn { return c }

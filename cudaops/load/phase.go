@@ -288,7 +288,7 @@ func (p *phase) turn(ctx context.Context, s *slot, ses *session, due, free int64
 			openai.Message{Role: "assistant", Content: s.text.String()})
 	}
 
-	r.records <- rec
+	r.finish(rec)
 	return end, more
 }
 
@@ -390,9 +390,12 @@ func (p *phase) sleep(d time.Duration) bool {
 	}
 }
 
-// waiting is the buffer size for finished records, so that a burst of responses does not wait for the
-// request log.
-const waiting = 2048
+// Finished records are processed in batches, because waking another goroutine for each of them costs more than
+// processing it. So many batches may wait, so that a burst of responses does not wait for the request log.
+const (
+	batchSize = 64
+	waiting   = 32
+)
 
 // record returns a record to fill in, reused if possible.
 func (r *runner) record() *aiperf.Record {
@@ -408,7 +411,7 @@ func (r *runner) record() *aiperf.Record {
 // them are processed.
 func (p *phase) record() (wait func()) {
 	r := p.r
-	r.free, r.records = make(chan *aiperf.Record, waiting), make(chan *aiperf.Record, waiting)
+	r.free, r.records = make(chan *aiperf.Record, batchSize*waiting), make(chan []*aiperf.Record, waiting)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -438,13 +441,15 @@ func (p *phase) record() (wait func()) {
 		}
 
 		var kept []*aiperf.Record
-		for rec := range r.records {
+		for batch := range r.records {
 			if r.counter != nil {
-				kept = append(kept, rec) // counting during the phase would put load on the server
+				kept = append(kept, batch...) // counting during the phase would put load on the server
 				continue
 			}
-			r.count(rec)
-			take(rec)
+			for _, rec := range batch {
+				r.count(rec)
+				take(rec)
+			}
 		}
 
 		if r.counter != nil {
@@ -457,7 +462,19 @@ func (p *phase) record() (wait func()) {
 	}()
 
 	return func() {
+		r.records <- r.finished
+		r.finished = nil
 		close(r.records)
 		<-done
+	}
+}
+
+// finish passes a record on, in the order of completion.
+func (r *runner) finish(rec *aiperf.Record) {
+	r.finishing.Lock()
+	defer r.finishing.Unlock()
+	if r.finished = append(r.finished, rec); len(r.finished) == batchSize {
+		r.records <- r.finished
+		r.finished = make([]*aiperf.Record, 0, batchSize)
 	}
 }

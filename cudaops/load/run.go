@@ -150,8 +150,10 @@ type runner struct {
 	abort   context.CancelFunc // ends the run
 	counted atomic.Bool        // token ids sent by the server were counted
 
-	free    chan *aiperf.Record
-	records chan *aiperf.Record
+	free      chan *aiperf.Record
+	records   chan []*aiperf.Record
+	finishing sync.Mutex
+	finished  []*aiperf.Record // not yet in records
 
 	sent, succeeded, failed, inFlight, tokens atomic.Int64
 	recent                                    recent

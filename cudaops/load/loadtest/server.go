@@ -2,6 +2,7 @@ package loadtest
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -19,6 +20,8 @@ import (
 	"unicode"
 
 	"github.com/tidwall/gjson"
+
+	"aicplan/cudaops/load/arrival"
 )
 
 // Server is a mock server. It is safe for concurrent use.
@@ -47,8 +50,8 @@ type Server struct {
 type Truth struct {
 	ID string `json:"x_request_id"`
 
-	// Received is when the last byte of the request was read. Sent is when each message with tokens was
-	// passed to the kernel.
+	// Received is when the kernel received the last byte of the request, or when it was read if that is unknown. Sent is
+	// when each message with tokens was passed to the kernel.
 	Received int64   `json:"received_ns"`
 	Sent     []int64 `json:"sent_ns"`
 	Prompt   int     `json:"prompt_tokens"`
@@ -56,7 +59,7 @@ type Truth struct {
 	Asked    int     `json:"asked_tokens"`
 	Fault    string  `json:"fault,omitempty"`
 
-	// Header and Body are as received, without the key.
+	// Header and Body are as received, without the key. Large bodies are left out.
 	Header map[string]string `json:"header,omitempty"`
 	Body   json.RawMessage   `json:"body,omitempty"`
 }
@@ -120,6 +123,7 @@ func (s *Server) CacheResets() int { return int(s.cacheCleared.Load()) }
 
 // Handle serves one connection until it ends.
 func (s *Server) Handle(c net.Conn) {
+	c = arrival.Conn(c)
 	s.mu.Lock()
 	if s.down {
 		s.mu.Unlock()
@@ -275,6 +279,10 @@ type ask struct {
 
 func (s *Server) generate(c net.Conn, id string, header http.Header, body []byte, chat bool) bool {
 	a := &ask{id: id, chat: chat, received: s.opts.Now(), number: int(s.number.Add(1)), truth: -1}
+	if clock := arrival.Of(c); clock != nil && clock.Arrived() > 0 {
+		a.received = time.Unix(0, min(clock.Arrived(), a.received.UnixNano()))
+	}
+
 	a.began = a.received
 	open := s.open.Add(1)
 	defer s.open.Add(-1)
@@ -432,11 +440,16 @@ func (s *Server) note(a *ask, from http.Header, body []byte) {
 	}
 
 	a.truth = len(s.truth)
-	s.truth = append(s.truth, Truth{
-		ID: a.id, Received: a.received.UnixNano(), Prompt: a.prompt, Asked: a.wanted, Fault: a.fault.Kind,
-		Header: header, Body: append(json.RawMessage(nil), body...),
-	})
+	t := Truth{ID: a.id, Received: a.received.UnixNano(), Prompt: a.prompt, Asked: a.wanted, Fault: a.fault.Kind,
+		Header: header}
+	if len(body) <= maxTruthBody {
+		t.Body = bytes.Clone(body)
+	}
+	s.truth = append(s.truth, t)
 }
+
+// maxTruthBody is the largest body that is recorded, in bytes.
+const maxTruthBody = 16 << 10
 
 // sent records a message with tokens.
 func (s *Server) sent(a *ask, at time.Time, tokens int) {

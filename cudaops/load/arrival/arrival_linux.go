@@ -1,4 +1,4 @@
-package load
+package arrival
 
 import (
 	"encoding/binary"
@@ -10,9 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// arrivals is a TCP connection whose reads come with the time when the kernel received the data. Unlike the time when
-// the read returns, it does not contain the wait of a goroutine for a processor.
-type arrivals struct {
+// conn is a TCP connection that keeps the arrival of the data of its last read.
+type conn struct {
 	*net.TCPConn
 	raw     syscall.RawConn
 	receive func(fd uintptr) bool // receiveOnce, bound once so that reads do not allocate
@@ -25,8 +24,8 @@ type arrivals struct {
 	control [64]byte
 }
 
-// withArrivals returns a connection that reports arrivals, or c if the kernel does not support it.
-func withArrivals(c net.Conn) net.Conn {
+// Conn returns a connection with a Clock, or c if the kernel does not report arrivals for it.
+func Conn(c net.Conn) net.Conn {
 	t, ok := c.(*net.TCPConn)
 	if !ok {
 		return c
@@ -45,16 +44,16 @@ func withArrivals(c net.Conn) net.Conn {
 		return c
 	}
 
-	a := &arrivals{TCPConn: t, raw: raw}
+	a := &conn{TCPConn: t, raw: raw}
 	a.receive = a.receiveOnce
 	return a
 }
 
-// arrived returns when the data of the last read arrived, as Unix time in ns. It is 0 if it is unknown.
-func (a *arrivals) arrived() int64 { return a.at }
+// Arrived implements Clock.
+func (a *conn) Arrived() int64 { return a.at }
 
 // Read implements net.Conn.
-func (a *arrivals) Read(b []byte) (int, error) {
+func (a *conn) Read(b []byte) (int, error) {
 	a.buf, a.n, a.err, a.at = b, 0, nil, 0
 	err := a.raw.Read(a.receive)
 	a.buf = nil
@@ -71,7 +70,7 @@ func (a *arrivals) Read(b []byte) (int, error) {
 }
 
 // receiveOnce reads without blocking. It returns false if there is nothing to read yet.
-func (a *arrivals) receiveOnce(fd uintptr) bool {
+func (a *conn) receiveOnce(fd uintptr) bool {
 	var control int
 	for {
 		a.n, control, _, _, a.err = unix.Recvmsg(int(fd), a.buf, a.control[:], unix.MSG_DONTWAIT)
