@@ -22,7 +22,7 @@ type Cases struct {
 	waterfall   Waterfall
 	sweep       *sweepPoints
 	pointsOnce  sync.Once
-	points      *pointText // for PointIDs
+	points      *idText // for PointIDs
 
 	idOnce  sync.Once
 	ids     string // IDs of all cases, IDLength bytes each

@@ -4,8 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"runtime"
-	"slices"
-	"strings"
 	"sync"
 	"unsafe"
 )
@@ -27,27 +25,15 @@ func (c *Cases) ID(i int) string {
 }
 
 func (c *Cases) makeIDs() {
-	order := make([]int, len(c.columns))
-	for i := range order {
-		order[i] = i
-	}
-
-	slices.SortFunc(order, func(a, b int) int { return strings.Compare(c.columns[a].name, c.columns[b].name) })
-
-	texts := textsOf(c.columns)
+	text := c.newIDText(nil)
 	all := make([]byte, c.n*IDLength)
 	chunk := max(1<<13, (c.n+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
 	var wg sync.WaitGroup
 	for from := 0; from < c.n; from += chunk {
 		wg.Go(func() {
-			buf := make([]byte, 0, 512)
+			write := text.writer()
 			for i := from; i < min(from+chunk, c.n); i++ {
-				buf = append(append(buf[:0], c.spec.Op...), '\n')
-				for _, col := range order {
-					buf = append(buf, texts[col][c.columns[col].ids[i]]...)
-				}
-				sum := sha256.Sum256(buf)
-				hex.Encode(all[i*IDLength:], sum[:IDLength/2])
+				write(all[i*IDLength:i*IDLength:(i+1)*IDLength], i, 0)
 			}
 		})
 	}

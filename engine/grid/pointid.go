@@ -33,18 +33,56 @@ func (c *Cases) pointIDWriter() func(to []byte, i, j int) []byte {
 	if c.sweep == nil {
 		return func(to []byte, i, _ int) []byte { return append(to, c.ID(i)...) }
 	}
-	c.pointsOnce.Do(func() { c.points = c.newPointText() })
-	t := c.points
-	buf := make([]byte, 0, 1024)
+	c.pointsOnce.Do(func() { c.points = c.newIDText(c.SweepColumns()) })
+	return c.points.writer()
+}
 
+// idText contains the text lines that are hashed into the IDs of cases or points.
+type idText struct {
+	cases  *Cases
+	order  []idPart     // sorted by name
+	ofCase [][][]byte   // by column, then dictionary entry
+	ofList [][][][]byte // by list of points, swept column and dictionary entry
+}
+
+type idPart struct {
+	name  string
+	col   int
+	swept bool
+}
+
+// newIDText returns the text of IDs with the swept columns, which replace columns of the case with the same name.
+func (c *Cases) newIDText(swept []string) *idText {
+	t := &idText{cases: c, ofCase: textsOf(c.columns)}
+	for col := range c.columns {
+		if name := c.columns[col].name; !slices.Contains(swept, name) {
+			t.order = append(t.order, idPart{name: name, col: col})
+		}
+	}
+
+	for col, name := range swept {
+		t.order = append(t.order, idPart{name: name, col: col, swept: true})
+	}
+	if len(swept) > 0 {
+		for _, p := range c.sweep.lists {
+			t.ofList = append(t.ofList, textsOf(p.cols))
+		}
+	}
+
+	slices.SortFunc(t.order, func(a, b idPart) int { return strings.Compare(a.name, b.name) })
+	return t
+}
+
+// writer returns a function that appends the ID of point j of case i to a slice. The function reuses a buffer and
+// must not be called concurrently.
+func (t *idText) writer() func(to []byte, i, j int) []byte {
+	c, buf := t.cases, make([]byte, 0, 1024)
 	return func(to []byte, i, j int) []byte {
-		list := c.sweep.of[i]
-		p := &c.sweep.lists[list]
 		buf = append(append(buf[:0], c.spec.Op...), '\n')
-
 		for _, part := range t.order {
 			if part.swept {
-				buf = append(buf, t.ofList[list][part.col][p.cols[part.col].ids[j]]...)
+				list := c.sweep.of[i]
+				buf = append(buf, t.ofList[list][part.col][c.sweep.lists[list].cols[part.col].ids[j]]...)
 			} else {
 				buf = append(buf, t.ofCase[part.col][c.columns[part.col].ids[i]]...)
 			}
@@ -53,40 +91,6 @@ func (c *Cases) pointIDWriter() func(to []byte, i, j int) []byte {
 		sum := sha256.Sum256(buf)
 		return hex.AppendEncode(to, sum[:IDLength/2])
 	}
-}
-
-// pointText contains the text lines that are hashed into point IDs.
-type pointText struct {
-	order  []pointPart  // sorted by name
-	ofCase [][][]byte   // by column, then dictionary entry
-	ofList [][][][]byte // by list of points, swept column and dictionary entry
-}
-
-type pointPart struct {
-	name  string
-	col   int
-	swept bool
-}
-
-func (c *Cases) newPointText() *pointText {
-	t := &pointText{ofCase: textsOf(c.columns)}
-	for _, p := range c.sweep.lists {
-		t.ofList = append(t.ofList, textsOf(p.cols))
-	}
-
-	swept := c.SweepColumns()
-	for col := range c.columns {
-		if name := c.columns[col].name; !slices.Contains(swept, name) {
-			t.order = append(t.order, pointPart{name: name, col: col})
-		}
-	}
-
-	for col, name := range swept {
-		t.order = append(t.order, pointPart{name: name, col: col, swept: true})
-	}
-
-	slices.SortFunc(t.order, func(a, b pointPart) int { return strings.Compare(a.name, b.name) })
-	return t
 }
 
 func textsOf(columns []column) [][][]byte {

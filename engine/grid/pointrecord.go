@@ -13,25 +13,11 @@ func (c *Cases) PointRecord() arrow.Record {
 	if c.SweepColumns() == nil {
 		return c.Record()
 	}
-	return c.PointSample(1)
-}
-
-// PointSample returns every step-th row of PointRecord, starting with the first. It does not build
-// the other rows.
-func (c *Cases) PointSample(step int) arrow.Record {
 	var rows, points []int32 // for each row: index of the case, index of the point within it
-	skip := 0
 	for i := range c.n {
-		n, j := 1, skip
-		if c.sweep != nil {
-			n = c.Sweep(i).Len()
-		}
-
-		for ; j < n; j += max(1, step) {
+		for j := range c.Sweep(i).Len() {
 			rows, points = append(rows, int32(i)), append(points, int32(j))
 		}
-
-		skip = j - n
 	}
 	return c.PointsAt(rows, points)
 }

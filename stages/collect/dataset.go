@@ -93,56 +93,6 @@ func (j *job) check() error {
 		wrong, more)
 }
 
-// planned returns the table of planned cases with one row per unit: the grid's cases, and the points of
-// their sweeps as columns.
-func (j *job) planned() (arrow.Record, error) {
-	rec := j.cases.Record()
-	sweep := j.cases.SweepColumns()
-	if sweep == nil {
-		return rec, nil
-	}
-
-	rows := make([]int, len(j.units))
-	ids := make([]string, len(j.units))
-	for i := range j.units {
-		rows[i], ids[i] = int(j.units[i].task), j.id(i)
-	}
-
-	out := table.WithColumn(table.Take(rec, rows), "case_id", table.Texts(ids, nil))
-	b := table.NewBuilder()
-	for i := range j.units {
-		u := &j.units[i]
-		if err := b.Append(j.sweepOf(int(u.task)).values[u.point]); err != nil {
-			return nil, fmt.Errorf("sweep: %w", err)
-		}
-	}
-
-	swept := b.Record()
-	for _, name := range sweep {
-		col := table.Index(swept, name)
-		if len(j.units) == 0 { // without cases, the type of the column is unknown
-			out = table.WithColumn(out, name, table.Texts(nil, nil))
-			continue
-		}
-		if col < 0 {
-			return nil, fmt.Errorf("internal error: the sweep has no column %s", name)
-		}
-		out = table.WithColumn(out, name, swept.Column(col))
-	}
-
-	// Keep status as the last column.
-	return moveLast(out, "status"), nil
-}
-
-func moveLast(rec arrow.Record, name string) arrow.Record {
-	at := table.Index(rec, name)
-	if at < 0 {
-		return rec
-	}
-	col := rec.Column(at)
-	return table.WithColumn(table.Drop(rec, name), name, col)
-}
-
 // measurements returns the table of measured rows in plan order: the columns of the case, the
 // environment, the metrics, and further columns from the workers. It returns nil if no unit was
 // measured. mixed are columns that became text, because they have values of several types.

@@ -1,65 +1,67 @@
 package collect
 
 import (
+	"encoding/json"
 	"fmt"
 	"math"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/zclconf/go-cty/cty"
 
-	"aicplan/engine/grid"
-	"aicplan/engine/stage"
+	"aicplan/cudaops/measure"
+	"aicplan/engine/checkpoint"
 	"aicplan/sink/rules"
 	"aicplan/sink/table"
-	"aicplan/stages/grids"
+	"aicplan/stages/collect/rows"
 	"aicplan/stages/runtimes"
 	"aicplan/systems"
 )
 
-// estimated fills in how long the cases to collect are going to take: by what
-// cases of the op took before that were measured in the same way, else by the
-// latencies of the reference, else by the peaks of the system, else by cases that
-// were measured in another way.
-// Todo knows which cases are open; nil means all.
-func (c *Config) estimated(pc *stage.PlanContext, cases *grid.Cases, todo *job, env *runtimes.Environment, p *stage.Plan) error {
-	up := pc.Upstream(c.grid)
-	if err := c.fromHistory(pc.Store, cases.Spec(), env, p.Cases, true); err != nil {
+// estimate estimates how long the open cases take. The sources are, in this order: earlier cases of the op that
+// were measured in the same way, the latencies of the reference, the peaks of the system, and cases that were
+// measured in another way.
+func (p *planning) estimate() error {
+	workers := p.workers(p.env)
+	if err := p.fromHistory(workers, true); err != nil {
 		return err
 	}
-	workers := c.workers(env)
-	if p.Cases.Seconds == 0 && c.estimate != nil {
-		c.estimateFrom(pc.Upstream(c.estimate), up.Data, env, p.Cases, workers)
+	if p.counts.Seconds == 0 && p.Config.estimate != nil {
+		p.fromReference(workers)
 	}
-	if p.Cases.Seconds == 0 {
-		c.fromPeaks(up, todo, env, p.Cases, workers)
+	if p.counts.Seconds == 0 {
+		p.fromPeaks(workers)
 	}
-	if p.Cases.Seconds == 0 {
-		if err := c.fromHistory(pc.Store, cases.Spec(), env, p.Cases, false); err != nil {
+	if p.counts.Seconds == 0 {
+		if err := p.fromHistory(workers, false); err != nil {
 			return err
 		}
 	}
-	if p.Cases.Seconds > 0 && c.onGPUs() {
-		p.Cases.GPUs, p.Cases.PerGPU = workers, !c.kind().OneWorker(c.runtime) && !c.Elsewhere()
-		if spec, _ := c.peaks(env); spec != nil {
-			p.Cases.NodeGPUs = spec.Node.NumGPUsPerNode
+
+	if p.counts.Seconds > 0 && p.onGPUs() {
+		one := p.kind().OneWorker(p.runtime)
+		p.counts.GPUs, p.counts.PerGPU = workers, !one && !p.Elsewhere()
+		if spec, _ := p.peaks(); spec != nil {
+			p.counts.NodeGPUs = spec.Node.NumGPUsPerNode
 		}
-		if c.kind().OneWorker(c.runtime) {
-			p.Cases.GPUs = max(rules.MostGPUs(up.Data.Planned), len(c.runtime.Devices), 2)
+		if one {
+			p.counts.GPUs = max(rules.MostGPUs(p.up.Data.Planned), len(p.runtime.Devices), 2)
 		}
 	}
-	if c.Elsewhere() && p.Cases.Seconds > 0 && p.Request != nil {
-		n := p.Request.AtOnce
-		p.Cases.Seconds /= float64(n)
-		p.Cases.Basis += fmt.Sprintf(", %d jobs at once", n)
-		p.Cases.GPUs *= n
+
+	if p.jobs != nil && p.counts.Seconds > 0 {
+		n := p.plan.Request.AtOnce
+		p.counts.Seconds /= float64(n)
+		p.counts.Basis += fmt.Sprintf(", %d jobs at once", n)
+		p.counts.GPUs *= n
 	}
+
 	return nil
 }
 
 func (c *Config) onGPUs() bool { return c.kind().OnGPUs(c.runtime) }
 
-// workers is how many cases are measured side by side: what is known of the
-// machine, else what the runtime block says.
+// workers returns the number of cases that are measured concurrently: what is known of the machine, or what the
+// runtime block sets.
 func (c *Config) workers(env *runtimes.Environment) int {
 	if env != nil && env.Workers > 0 {
 		return env.Workers
@@ -70,70 +72,57 @@ func (c *Config) workers(env *runtimes.Environment) int {
 	return max(1, len(c.runtime.Devices)) * max(1, c.runtime.Workers)
 }
 
-// fewest is how many cases a sample for an estimate has at least, so that planning
-// a million of them stays quick.
+// fewest is the minimum number of cases in a sample for an estimate, so that planning a million of them is quick.
 const fewest = 20_000
 
-// fromPeaks works the time for the cases out from the peaks of the system, what
-// kernels mostly reach of them, and what measuring a case costs beside its
-// executions.
-func (c *Config) fromPeaks(up *stage.Plan, todo *job, env *runtimes.Environment, counts *stage.CaseCounts, workers int) {
-	spec, name := c.peaks(env)
-	if spec == nil || up == nil || up.Data == nil || up.Data.Planned == nil || counts.Collect == 0 {
+// fromPeaks estimates the time from the peaks of the system, the share of them that kernels reach, and the cost of
+// measuring a case besides its executions.
+func (p *planning) fromPeaks(workers int) {
+	spec, name := p.peaks()
+	if spec == nil {
 		return
 	}
-	perf, op := up.Data.Info.Perf, c.opName(up.Data.Info.Op)
-	if each := c.kind().OpSeconds(op, c.settings); each > 0 {
-		counts.Seconds = each * float64(counts.Collect) / float64(workers)
-		counts.Basis = fmt.Sprintf("no earlier run: every case takes %.3g s, whatever its kernels take", each)
+
+	perf, op := p.up.Data.Info.Perf, p.opName(p.up.Data.Info.Op)
+	if each := p.kind().OpSeconds(op, p.settings); each > 0 {
+		p.counts.Seconds = each * float64(p.counts.Collect) / float64(workers)
+		p.counts.Basis = fmt.Sprintf("no earlier run: every case takes %.3g s, whatever its kernels take", each)
 		return
 	}
+
 	if !rules.Estimates(perf, op) {
 		return // before the points of its cases are made
 	}
-	kernels, ok := rules.Likely(sampled(up, todo), perf, op, c.runtime.Package, spec)
+	kernels, ok := rules.Likely(p.job.sample(fewest), perf, op, p.runtime.Package, spec)
 	if !ok {
 		return
 	}
+
+	// A case with a sweep measures all its points.
+	points := max(float64(p.counts.Rows), float64(p.counts.Collect))
+	p.counts.Seconds = p.timeOf(kernels, points/float64(workers))
+	if p.counts.Seconds == 0 {
+		return
+	}
+	p.counts.Basis = fmt.Sprintf("no earlier run: kernel times by the peaks of %s, and what was measured beside them on other machines; starting and compiling not counted", name)
+	if workers > 1 {
+		p.counts.Basis += fmt.Sprintf(", %d workers", workers)
+	}
+}
+
+// timeOf returns the time in seconds of cases whose kernels are like those of a sample. It is 0 if it is unknown.
+func (p *planning) timeOf(sample []rules.Kernel, cases float64) float64 {
 	total, known := 0.0, 0
-	for _, k := range kernels {
-		if each := c.kind().CaseSeconds(c.runtime, c.settings, k); k.Seconds > 0 && each > 0 {
+	for _, k := range sample {
+		if each := p.kind().CaseSeconds(p.runtime, p.settings, k); k.Seconds > 0 && each > 0 {
 			total += each
 			known++
 		}
 	}
 	if known == 0 {
-		return
+		return 0
 	}
-	// A case with a sweep measures all its points.
-	points := max(float64(counts.Rows), float64(counts.Collect))
-	counts.Seconds = total/float64(known)*points/float64(workers) +
-		c.kind().SharedSeconds(c.runtime, c.settings, kernels, points/float64(workers))
-	counts.Basis = fmt.Sprintf("no earlier run: kernel times by the peaks of %s, and what was measured beside them on other machines; starting and compiling not counted", name)
-	if workers > 1 {
-		counts.Basis += fmt.Sprintf(", %d workers", workers)
-	}
-}
-
-// sampled returns the open cases of a grid, or some of them evenly spread, with the
-// points that they sweep.
-func sampled(up *stage.Plan, todo *job) arrow.Record {
-	if todo != nil {
-		return todo.sample(fewest)
-	}
-	if cases := grids.CasesOf(up); cases != nil {
-		return cases.PointSample(cases.Rows() / fewest)
-	}
-	t := up.Data.Planned
-	step := int(t.NumRows()) / fewest
-	if step < 2 {
-		return t
-	}
-	var rows []int
-	for i := 0; i < int(t.NumRows()); i += step {
-		rows = append(rows, i)
-	}
-	return table.Take(t, rows)
+	return total/float64(known)*cases + p.kind().SharedSeconds(p.runtime, p.settings, sample, cases)
 }
 
 // sample returns at least n open units, or all if there are fewer, evenly spread.
@@ -156,48 +145,52 @@ func (j *job) sample(n int) arrow.Record {
 	return j.cases.PointsAt(rows, points)
 }
 
-// peaks are those of the device that measures: the system that the plan names,
-// or the one that the device belongs to.
-func (c *Config) peaks(env *runtimes.Environment) (*systems.Spec, string) {
-	if !c.onGPUs() {
-		flops, bytes := c.kind().Peaks()
+// peaks returns the peaks of the device that measures: the system that the plan names, or the one that the device
+// belongs to. It returns nil if they are unknown.
+func (p *planning) peaks() (*systems.Spec, string) {
+	if !p.onGPUs() {
+		flops, bytes := p.kind().Peaks()
 		if flops == 0 {
 			return nil, ""
 		}
 		return &systems.Spec{GPU: systems.GPU{MemBW: bytes, BFloat16Flops: flops, Float32Flops: flops}}, "a common processor"
 	}
-	if c.spec != nil {
-		return c.spec, c.spec.Name
+	if p.spec != nil {
+		return p.spec, p.spec.Name
 	}
+
 	name := ""
-	if v := c.runtime.Options["system"]; v != cty.NilVal && !v.IsNull() && v.IsKnown() && v.Type() == cty.String {
+	if v := p.runtime.Options["system"]; v != cty.NilVal && !v.IsNull() && v.IsKnown() && v.Type() == cty.String {
 		name = v.AsString()
-	} else if env != nil {
-		name, _ = systems.ForDevice(env.Device)
+	} else if p.env != nil {
+		name, _ = systems.ForDevice(p.env.Device)
 	}
 	if name == "" {
 		return nil, ""
 	}
+
 	spec, err := systems.Load(name)
 	if err != nil {
-		return nil, "" // said where it is used
+		return nil, "" // the user of the system reports it
 	}
 	return spec, name
 }
 
-// estimateFrom works the time for the cases out from the latencies of another
-// table with the same columns, for plans that have no history of their own.
-func (c *Config) estimateFrom(ref *stage.Plan, planned *stage.Dataset, env *runtimes.Environment, counts *stage.CaseCounts, workers int) {
-	if ref == nil || ref.Data == nil || ref.Data.Table == nil || planned == nil || planned.Planned == nil || counts.Collect == 0 {
+// fromReference estimates the time from the latencies of another table with the same columns.
+func (p *planning) fromReference(workers int) {
+	ref, data := p.pc.Upstream(p.Config.estimate), p.up.Data
+	if ref == nil || ref.Data == nil || ref.Data.Table == nil || data.Planned == nil {
 		return
 	}
-	t, cases := ref.Data.Table, planned.Planned
+
+	t := ref.Data.Table
 	var shared []string
-	for _, name := range planned.Info.Params {
+	for _, name := range data.Info.Params {
 		if table.Has(t, name) {
 			shared = append(shared, name)
 		}
 	}
+
 	metric := ref.Data.Info.Tables().SchemaOf(ref.Data.Info.Perf).Primary()
 	unit, isTime := map[string]float64{"ms": 1e-3, "us": 1e-6}[metric.Unit]
 	latency, err := table.Float64s(t, metric.Name)
@@ -208,35 +201,198 @@ func (c *Config) estimateFrom(ref *stage.Plan, planned *stage.Dataset, env *runt
 	if err != nil {
 		return
 	}
-	want, err := table.Keys(cases, shared...)
+	want, err := table.Keys(data.Planned, shared...)
 	if err != nil {
 		return
 	}
-	// Peaks that are known say which cases draw much power.
+
+	// Known peaks tell which cases draw much power.
 	var likely []rules.Kernel
-	if spec, _ := c.peaks(env); spec != nil {
-		likely, _ = rules.Likely(t, ref.Data.Info.Perf, c.opName(planned.Info.Op), c.runtime.Package, spec)
+	if spec, _ := p.peaks(); spec != nil {
+		likely, _ = rules.Likely(t, ref.Data.Info.Perf, p.opName(data.Info.Op), p.runtime.Package, spec)
 	}
-	seconds, kernels := map[string]float64{}, map[string]rules.Kernel{}
+
+	kernels := map[string]rules.Kernel{}
 	for i, k := range have {
-		if _, dup := seconds[k]; !dup && !latency.Null(i) && !math.IsNaN(latency.Values[i]) {
-			of := rules.Kernel{Seconds: latency.Values[i] * unit, ComputeBound: likely != nil && likely[i].ComputeBound}
-			seconds[k], kernels[k] = c.kind().CaseSeconds(c.runtime, c.settings, of), of
+		if _, dup := kernels[k]; !dup && !latency.Null(i) && !math.IsNaN(latency.Values[i]) {
+			kernels[k] = rules.Kernel{Seconds: latency.Values[i] * unit, ComputeBound: likely != nil && likely[i].ComputeBound}
 		}
 	}
-	total, matched := 0.0, 0
+
 	var wanted []rules.Kernel
 	for _, k := range want {
-		if s, ok := seconds[k]; ok {
-			total += s
-			matched++
-			wanted = append(wanted, kernels[k])
+		if kernel, ok := kernels[k]; ok {
+			wanted = append(wanted, kernel)
 		}
 	}
-	if matched == 0 {
-		return
+
+	if p.counts.Seconds = p.timeOf(wanted, float64(p.counts.Collect)/float64(workers)); p.counts.Seconds > 0 {
+		p.counts.Basis = fmt.Sprintf("published latencies of %d of %d cases, as often as the measure block executes them; starting, setting up and failing not counted",
+			len(wanted), len(want))
 	}
-	each := float64(counts.Collect) / float64(workers)
-	counts.Seconds = total/float64(matched)*each + c.kind().SharedSeconds(c.runtime, c.settings, wanted, each)
-	counts.Basis = fmt.Sprintf("published latencies of %d of %d cases, as often as the measure block executes them; starting, setting up and failing not counted", matched, len(want))
+}
+
+// historySample is the maximum number of entries that an estimate reads.
+const historySample = 2000
+
+// took contains wall times of cases in seconds.
+type took struct {
+	all []float64
+	// first are the cases that were the first of a process; later are the others.
+	first, later []float64
+}
+
+// typical returns the median duration of a case in seconds, and how much longer the first case of a
+// process takes. start is 0 if it is less than a second or unknown.
+func (t *took) typical() (median, start float64) {
+	if len(t.first) > 0 && len(t.later) > 0 {
+		median = measure.Median(t.later)
+		if start = measure.Median(t.first) - median; start >= 1 {
+			return median, start
+		}
+	}
+	return measure.Median(t.all), 0
+}
+
+// history reads the wall times of earlier cases from a journal.
+func history(journal *checkpoint.Journal) (out took, err error) {
+	n := 0
+	for e, err := range journal.All() {
+		if err != nil {
+			return took{}, err
+		}
+		if n++; n > historySample {
+			break
+		}
+		if e.Kind != checkpoint.Measured {
+			continue
+		}
+
+		d, err := rows.Decode(e)
+		if err != nil {
+			return took{}, err
+		}
+
+		if d.Seconds <= 0 {
+			continue
+		}
+
+		out.all = append(out.all, d.Seconds)
+		if d.First {
+			out.first = append(out.first, d.Seconds)
+		} else {
+			out.later = append(out.later, d.Seconds)
+		}
+	}
+
+	return out, nil
+}
+
+// fromHistory estimates the time from earlier cases of the op in this environment, or in another one. If alike is
+// true, cases that were measured with settings that change the duration are not used.
+func (p *planning) fromHistory(workers int, alike bool) error {
+	secs, where, err := p.opHistory(alike)
+	if err != nil || len(secs.all) == 0 {
+		return err
+	}
+
+	op := p.cases.Spec().Op
+	median, start := secs.typical()
+	p.counts.Seconds = median*float64(p.counts.Collect)/float64(workers) + start
+	p.counts.Basis = fmt.Sprintf("median of %d earlier cases of %s%s: %.3g s", len(secs.all), op, where, median)
+	if workers > 1 {
+		p.counts.Basis += fmt.Sprintf(", %d workers", workers)
+	}
+
+	if start > 0 {
+		p.counts.Basis += fmt.Sprintf(", and %.3g s more for the first one of each worker", start)
+	}
+
+	return nil
+}
+
+// opHistory returns the wall times of earlier cases of the op. where is appended to the name of the op in messages.
+func (p *planning) opHistory(alike bool) (secs took, where string, err error) {
+	spec := p.cases.Spec()
+	if p.env != nil {
+		journal, _, err := p.journal(p.pc.Store, spec, p.env)
+		if err != nil {
+			return took{}, "", err
+		}
+		if secs, err = history(journal); err != nil || len(secs.all) > 0 {
+			return secs, "", err
+		}
+	}
+
+	all, err := p.pc.Store.Contexts(spec.Op)
+	if err != nil {
+		return took{}, "", err
+	}
+
+	for _, info := range all {
+		var jc checkpoint.Context
+		if err := json.Unmarshal(info.JSON, &jc); err != nil {
+			return took{}, "", fmt.Errorf("journal of %s: %w", spec.Op, err)
+		}
+		like, err := p.measuresLike(&info, alike)
+		if err != nil {
+			return took{}, "", err
+		}
+		if !like {
+			continue
+		}
+
+		journal, err := p.pc.Store.Journal(jc)
+		if err != nil {
+			return took{}, "", err
+		}
+		if secs, err = history(journal); err != nil || len(secs.all) > 0 {
+			return secs, " under other conditions", err
+		}
+	}
+
+	return took{}, "", nil
+}
+
+// measuresLike reports whether cases of a context may take about as long as here. Times of another runtime kind or
+// framework do not. If alike is true, the context must have the same measuring code and the same settings that
+// affect the duration of a case.
+func (c *Config) measuresLike(info *checkpoint.ContextInfo, alike bool) (bool, error) {
+	var jc struct {
+		Runtime   string           `json:"runtime"`
+		Framework string           `json:"framework"`
+		Measure   measure.Settings `json:"measure"`
+		Extra     struct {
+			Instrument int `json:"instrument"`
+		} `json:"extra"`
+	}
+	if err := json.Unmarshal(info.JSON, &jc); err != nil {
+		return false, fmt.Errorf("journal of %s: %w", info.Op, err)
+	}
+
+	other := jc.Framework != "" && c.runtime.Framework != "" && jc.Framework != c.runtime.Framework
+	if jc.Runtime != c.runtime.Kind || other {
+		return false, nil
+	}
+	if !alike {
+		return true, nil
+	}
+
+	want, ok := c.measured().(measure.Settings)
+	return jc.Extra.Instrument == c.about().Instrument && (!ok || costs(jc.Measure) == costs(want)), nil
+}
+
+// costs returns s reduced to the settings that affect the duration of a case, which are those that kinds
+// use in CaseSeconds. The reference protocol uses only few of them.
+func costs(s measure.Settings) measure.Settings {
+	of := measure.Settings{Protocol: s.Protocol, OperatingPoint: s.OperatingPoint, WarmupSeconds: s.WarmupSeconds,
+		Power: s.Power}
+	if s.Power {
+		of.PowerMinSeconds = s.PowerMinSeconds
+	}
+	if s.Protocol != measure.ProtocolReference {
+		of.Passes, of.MinSamples, of.MinBlockSeconds, of.IdleGapSeconds = s.Passes, s.MinSamples,
+			s.MinBlockSeconds, s.IdleGapSeconds
+	}
+	return of
 }

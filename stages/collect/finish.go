@@ -54,11 +54,7 @@ func (r *running) finish() (*stage.Outcome, error) {
 		return nil, err
 	}
 
-	plannedRec, err := r.job.planned()
-	if err != nil {
-		return nil, err
-	}
-
+	plannedRec := r.job.cases.PointRecord()
 	rec, mixed := r.job.measurements(plannedRec, r.env)
 	for _, name := range mixed {
 		r.rc.Events.Message(r.rc.Address, "warn",

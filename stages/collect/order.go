@@ -1,6 +1,7 @@
 package collect
 
 import (
+	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -31,21 +32,40 @@ func columnsOf(cases *grid.Cases, names []string, attr string) ([]int, error) {
 	return out, nil
 }
 
-// groupName returns text such as "gemm_dtype=fp8 tp_size=8", or "" without columns.
-func groupName(cases *grid.Cases, i int, names []string, cols []int) string {
-	if len(cols) == 0 {
-		return ""
+// grouping numbers the distinct values in some columns of a grid, in order of first appearance.
+type grouping struct {
+	cases   *grid.Cases
+	columns []int
+	numbers map[string]int32 // by the codes of the values
+	names   []string         // such as "gemm_dtype=fp8 tp_size=8"; "" without columns
+	key     []byte
+}
+
+// newGrouping returns a grouping by columns. attr names the attribute in the error for an unknown column.
+func newGrouping(cases *grid.Cases, columns []string, attr string) (*grouping, error) {
+	at, err := columnsOf(cases, columns, attr)
+	return &grouping{cases: cases, columns: at, numbers: map[string]int32{}}, err
+}
+
+// of returns the number of the values of case i.
+func (g *grouping) of(i int) int32 {
+	g.key = g.key[:0]
+	for _, col := range g.columns {
+		g.key = binary.AppendUvarint(g.key, uint64(g.cases.Code(i, col)))
+	}
+	n, known := g.numbers[string(g.key)]
+	if known {
+		return n
 	}
 
-	var b strings.Builder
-	for k, col := range cols {
-		if k > 0 {
-			b.WriteByte(' ')
-		}
-		b.WriteString(names[k] + "=" + text(cases.Value(i, col)))
+	var values []string
+	for _, col := range g.columns {
+		values = append(values, g.cases.Columns()[col]+"="+text(g.cases.Value(i, col)))
 	}
-
-	return b.String()
+	n = int32(len(g.names))
+	g.numbers[string(g.key)] = n
+	g.names = append(g.names, strings.Join(values, " "))
+	return n
 }
 
 // selection returns the indexes of the cases that the options select, in grid order. It does not depend
@@ -87,37 +107,20 @@ func rng(seed int64, purpose string) *rand.Rand {
 	return rand.New(rand.NewPCG(uint64(seed), h))
 }
 
-// order groups tasks with equal values in the weights columns.
-func (j *job) order(tasks []int, weights []string) ([]int, error) {
-	if _, err := columnsOf(j.cases, weights, "weights"); err != nil {
-		return nil, err
-	}
-	return j.together(slices.Clone(tasks), weights), nil
-}
-
 // together moves each task next to the first one with the same values in columns. Otherwise the order is
-// unchanged.
-func (j *job) together(order []int, columns []string) []int {
-	if len(columns) == 0 {
-		return order
+// unchanged. attr names the attribute in the error for an unknown column.
+func (j *job) together(tasks []int, columns []string, attr string) ([]int, error) {
+	g, err := newGrouping(j.cases, columns, attr)
+	if err != nil || len(columns) == 0 {
+		return tasks, err
+	}
+	for _, t := range tasks {
+		g.of(t) // numbers follow the order of the tasks
 	}
 
-	cols, err := columnsOf(j.cases, columns, "the runtime")
-	if err != nil {
-		panic("collect: " + err.Error()) // the caller passes columns of the grid
-	}
-
-	rank, name := map[string]int{}, make(map[int]string, len(order))
-	for _, t := range order {
-		name[t] = groupName(j.cases, t, columns, cols)
-		if _, ok := rank[name[t]]; !ok {
-			rank[name[t]] = len(rank)
-		}
-	}
-
-	out := slices.Clone(order)
-	slices.SortStableFunc(out, func(a, b int) int { return rank[name[a]] - rank[name[b]] })
-	return out
+	out := slices.Clone(tasks)
+	slices.SortStableFunc(out, func(a, b int) int { return int(g.of(a) - g.of(b)) })
+	return out, nil
 }
 
 // rungs splits tasks into the samples of the ramp and the remaining tasks. The samples are random. The

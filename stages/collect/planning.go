@@ -27,9 +27,8 @@ type planning struct {
 	env     *runtimes.Environment // nil if it is unknown
 	assumed string                // describes env if it was seen in an earlier run
 	known   bool                  // env and what the op reads are known
-	open    *job                  // knows which cases are open; nil if all of them are
-	seen    bool                  // open was compared with the journal
-	jobs    *jobSplit             // of an executor
+	job     *job
+	jobs    *jobSplit // of an executor
 	reason  string
 	python  string // names the interpreter that the runtime was seen with, if it is another one
 }
@@ -49,11 +48,11 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 			Reason: "the cases of " + c.grid.Address + " are not known yet"}, nil
 	}
 
-	p := &planning{Config: c, pc: pc, up: up, cases: cases, counts: fresh(cases, pc.Options),
+	p := &planning{Config: c, pc: pc, up: up, cases: cases,
 		plan: &stage.Plan{Action: stage.ActionCollect,
 			Private: &planned{cases: cases, info: up.Data.Info, config: c}}}
 
-	for _, step := range []func(context.Context) error{p.check, p.expectation, p.reuse, p.locate, p.estimate} {
+	for _, step := range []func(context.Context) error{p.check, p.expectation, p.reuse, p.locate, p.describe} {
 		err := step(ctx)
 		if err == nil {
 			continue
@@ -73,9 +72,6 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 
 // check verifies the columns that the block names, and that the runtime can measure the cases.
 func (p *planning) check(context.Context) error {
-	if _, err := columnsOf(p.cases, p.limits.groupBy, "breaker.group_by"); err != nil {
-		return &planError{err, "Unknown column"}
-	}
 	if _, err := columnsOf(p.cases, p.Weights, "weights"); err != nil {
 		return &planError{err, "Unknown column"}
 	}
@@ -96,27 +92,15 @@ func (p *planning) check(context.Context) error {
 		p.warn("%d of %d cases are going to fail: %s; leave them out with a filter", invalid, p.cases.Len(), why)
 	}
 
-	if len(p.unsupported) == 0 {
-		return nil
-	}
-
 	var err error
-	if p.open, err = p.newJob(nil); err == nil {
-		p.counts = p.open.counts()
-	}
-	return err
-}
-
-// newJob returns a job with all cases that the runtime supports, in groups by columns.
-func (p *planning) newJob(groupBy []string) (*job, error) {
-	j, err := newJob(p.cases, p.schema(p.up.Data.Info.Perf), groupBy, p.pc.Options)
-	if err == nil {
-		err = j.excludeUnsupported(p.unsupported)
+	if p.job, err = newJob(p.cases, p.schema(p.up.Data.Info.Perf), p.limits.groupBy, p.pc.Options); err == nil {
+		err = p.job.excludeUnsupported(p.unsupported)
 	}
 	if err != nil {
-		return nil, &planError{err, "Unknown column"}
+		return &planError{err, "Unknown column"}
 	}
-	return j, nil
+	p.counts = p.job.counts()
+	return nil
 }
 
 // expectation determines the environment and the files that the rows depend on. It sets reason if one of them is
@@ -161,13 +145,10 @@ func (p *planning) reuse(context.Context) error {
 	}
 
 	if journal.Len() > 0 {
-		if p.open, err = p.newJob(p.limits.groupBy); err != nil {
+		if err := p.job.reuse(journal, p.pc.Options, p.limits.tripAfter); err != nil {
 			return err
 		}
-		if err := p.open.reuse(journal, p.pc.Options, p.limits.tripAfter); err != nil {
-			return err
-		}
-		p.counts, p.seen = p.open.counts(), true
+		p.counts = p.job.counts()
 	}
 
 	p.reason, err = reasonOf(p.pc.Store, p.counts, jc, journal)
@@ -199,18 +180,8 @@ func (p *planning) locate(ctx context.Context) error {
 
 // deals plans the jobs of an executor.
 func (p *planning) deals() error {
-	var seen *job
 	var err error
-	switch {
-	case p.seen:
-		seen = p.open
-	case p.splitsByCase():
-		if seen, err = p.newJob(nil); err != nil {
-			return err
-		}
-	}
-
-	if p.jobs, err = p.splitJobs(seen, p.counts.Collect); err != nil {
+	if p.jobs, err = p.splitJobs(p.job, p.counts.Collect); err != nil {
 		return &planError{err, "Unknown size of a job"}
 	}
 	p.plan.Request = p.place.Request(p.jobs.jobs)
@@ -218,8 +189,8 @@ func (p *planning) deals() error {
 	return nil
 }
 
-// estimate sets the reason and the counts of the plan, with how long the open cases are going to take.
-func (p *planning) estimate(context.Context) error {
+// describe sets the reason and the counts of the plan, with how long the open cases are going to take.
+func (p *planning) describe(context.Context) error {
 	if p.assumed != "" {
 		p.reason += " (assuming " + p.assumed + ")"
 	}
@@ -229,7 +200,7 @@ func (p *planning) estimate(context.Context) error {
 		return nil
 	}
 
-	if err := p.estimated(p.pc, p.cases, p.open, p.env, p.plan); err != nil {
+	if err := p.estimate(); err != nil {
 		return err
 	}
 	if p.jobs != nil {

@@ -229,7 +229,7 @@ func (r *running) measure(ctx context.Context, set worker.Settings) (*stage.Outc
 // dispatch hands the open cases to the pool and waits until all results are on disk.
 func (r *running) dispatch(ctx context.Context, set worker.Settings) error {
 	op := r.planned.cases.Spec().Op
-	order, err := r.job.order(r.job.todo(), r.Weights)
+	order, err := r.job.together(r.job.todo(), r.Weights, "weights")
 	if err != nil {
 		return err
 	}
@@ -238,7 +238,9 @@ func (r *running) dispatch(ctx context.Context, set worker.Settings) error {
 		slices.SortStableFunc(order, func(a, b int) int { return rank(r.job.tried[a]) - rank(r.job.tried[b]) })
 	}
 	if columns := r.kind().RestartColumns(r.runtime, r.planned.cases.Columns()); len(columns) > 0 {
-		order = r.job.together(order, columns)
+		if order, err = r.job.together(order, columns, "the runtime"); err != nil {
+			return err
+		}
 	}
 
 	earlier, err := history(r.journal)

@@ -15,7 +15,7 @@ type jobSplit struct {
 	largest int         // cases of the largest job
 }
 
-// splitJobs divides n open cases among jobs. j is used only if splitsByCase returns true.
+// splitJobs divides the n open cases of j among jobs.
 func (c *Config) splitJobs(j *job, n int) (*jobSplit, error) {
 	if !c.splitsByCase() {
 		tasks := max(1, min(n, c.place.Tasks))
@@ -40,7 +40,7 @@ func (c *Config) splitsByCase() bool {
 
 // newOrder writes an order for the open cases.
 func (r *running) newOrder(home, key string) (*executors.Order, error) {
-	todo, err := r.job.order(r.job.todo(), r.Weights)
+	todo, err := r.job.together(r.job.todo(), r.Weights, "weights")
 	if err != nil {
 		return nil, err
 	}
@@ -74,8 +74,12 @@ func (c *Config) shards(j *job, todo []int) (out []executors.Shard, err error) {
 		cases := alike[class.GPUs]
 		var groups []int
 		if len(c.Weights) > 0 {
-			if groups, err = j.weightGroups(cases, c.Weights); err != nil {
+			g, err := newGrouping(j.cases, c.Weights, "weights")
+			if err != nil {
 				return nil, err
+			}
+			for _, at := range cases {
+				groups = append(groups, int(g.of(at)))
 			}
 		}
 
@@ -132,27 +136,6 @@ func (c *Config) gpusOf(j *job, cases []int) (map[int]int, error) {
 		}
 
 		out[at] = n
-	}
-
-	return out, nil
-}
-
-// weightGroups numbers the distinct values in the weights columns and returns the number of each task.
-func (j *job) weightGroups(tasks []int, weights []string) ([]int, error) {
-	cols, err := columnsOf(j.cases, weights, "weights")
-	if err != nil {
-		return nil, err
-	}
-
-	numbers, out := map[string]int{}, make([]int, len(tasks))
-	for i, t := range tasks {
-		name := groupName(j.cases, t, weights, cols)
-		n, ok := numbers[name]
-		if !ok {
-			n = len(numbers)
-			numbers[name] = n
-		}
-		out[i] = n
 	}
 
 	return out, nil

@@ -120,12 +120,11 @@ func newJob(cases *grid.Cases, s rows.Schema, groupBy []string, opts stage.Optio
 	j := &job{cases: cases, schema: s, tasks: make([]task, cases.Len()), units: make([]unit, 0, cases.Rows()),
 		sweeps: map[string]*sweep{}, whys: map[why]*why{}}
 
-	group, err := columnsOf(cases, groupBy, "breaker.group_by")
+	groups, err := newGrouping(cases, groupBy, "breaker.group_by")
 	if err != nil {
 		return nil, err
 	}
 
-	numbers := map[string]int32{}
 	for i := range j.tasks {
 		t := &j.tasks[i]
 		t.first, t.n = int32(len(j.units)), 1
@@ -133,15 +132,7 @@ func newJob(cases *grid.Cases, s rows.Schema, groupBy []string, opts stage.Optio
 			t.n = int32(cases.Sweep(i).Len())
 		}
 
-		name := groupName(cases, i, groupBy, group)
-		n, known := numbers[name]
-		if !known {
-			n = int32(len(j.groups))
-			numbers[name] = n
-			j.groups = append(j.groups, name)
-		}
-
-		t.group = n
+		t.group = groups.of(i)
 		if cases.SweepColumns() == nil {
 			j.units = append(j.units, unit{task: int32(i)})
 			continue
@@ -152,6 +143,7 @@ func newJob(cases *grid.Cases, s rows.Schema, groupBy []string, opts stage.Optio
 		}
 	}
 
+	j.groups = groups.names
 	for _, i := range selection(len(j.tasks), opts) {
 		j.tasks[i].selected = true
 	}
@@ -233,27 +225,6 @@ func (j *job) counts() stage.CaseCounts {
 		default:
 			c.Reuse++
 		}
-	}
-
-	return c
-}
-
-// fresh returns what counts would return if nothing was measured, without creating a job. Plans of whole
-// backends have hundreds of thousands of cases, most of them without history.
-func fresh(cases *grid.Cases, opts stage.Options) stage.CaseCounts {
-	picked := selection(cases.Len(), opts)
-	c := stage.CaseCounts{Planned: len(picked), LeftOut: cases.Len() - len(picked)}
-	for _, i := range picked {
-		n := 1
-		if cases.SweepColumns() != nil {
-			n = cases.Sweep(i).Len()
-		}
-		if n == 0 {
-			c.Reuse++ // nothing to measure
-			continue
-		}
-		c.Collect++
-		c.Rows += n
 	}
 
 	return c
