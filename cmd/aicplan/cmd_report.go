@@ -41,7 +41,7 @@ func (c *reportCmd) Run(a *app) error {
 		return c.list(a, store)
 	}
 
-	r, err := c.report(store)
+	r, err := c.report(a, store)
 	if err != nil {
 		return err
 	}
@@ -62,7 +62,7 @@ func (c *reportCmd) Run(a *app) error {
 	return nil
 }
 
-func (c *reportCmd) report(store *checkpoint.Store) (*model.Report, error) {
+func (c *reportCmd) report(a *app, store *checkpoint.Store) (*model.Report, error) {
 	past, idle, err := c.past(store)
 	if err != nil {
 		return nil, err
@@ -73,8 +73,8 @@ func (c *reportCmd) report(store *checkpoint.Store) (*model.Report, error) {
 		return nil, err
 	}
 
-	if in.Watched, err = report.Watched(store, in.Tables); err != nil {
-		in.Watched = nil // the series are gone; the tables are still worth a report
+	if err := report.Read(store, &in); err != nil {
+		fmt.Fprintf(a.stderr, "Not in the report: %v\n", err)
 	}
 
 	in.Run.IdleSince = idle

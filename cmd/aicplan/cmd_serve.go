@@ -66,7 +66,7 @@ func (c *serveCmd) Run(a *app) error {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	page := &live.Server{Runs: store.Runs, Dead: store.Abandoned, Token: token, Report: func(id string) ([]byte, error) {
-		r, err := (&reportCmd{Run_: id}).report(store)
+		r, err := (&reportCmd{Run_: id}).report(a, store)
 		if err != nil {
 			return nil, err
 		}

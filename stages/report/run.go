@@ -35,8 +35,7 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 
 	in := c.input(rc)
 	if rc.Store != nil {
-		var err error
-		if in.Watched, err = Watched(rc.Store, in.Tables); err != nil && rc.Events != nil {
+		if err := Read(rc.Store, &in); err != nil && rc.Events != nil {
 			rc.Events.Message(rc.Address, "warn", err.Error())
 		}
 	}

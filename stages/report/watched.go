@@ -32,9 +32,18 @@ var shown = []struct{ column, name, unit string }{
 // spread ones are.
 const mostSamples = 4000
 
-// Watched reads what telemetry saw during the cases of the tables. Series that
+// Read adds to in what was recorded beside the rows of its tables: telemetry and requests. The error names
+// what is missing or cannot be read; the rest is there.
+func Read(store *checkpoint.Store, in *model.Input) error {
+	var watched, requests error
+	in.Watched, watched = readWatched(store, in.Tables)
+	in.Requests, requests = readRequestsOf(store, in.Tables)
+	return errors.Join(watched, requests)
+}
+
+// readWatched reads what telemetry recorded during the cases of the tables. Series that
 // are gone or cannot be read are left out, and named by the error.
-func Watched(store *checkpoint.Store, tables []model.TableInput) ([]model.Watched, error) {
+func readWatched(store *checkpoint.Store, tables []model.TableInput) ([]model.Watched, error) {
 	type key struct {
 		metric int
 		device string

@@ -64,7 +64,7 @@ func TestWatched(t *testing.T) {
 
 	rec := table.NewRecord([]string{stage.AttachmentsColumn},
 		[]arrow.Array{table.Texts([]string{attached(digest), attached(gone), attached(digest)}, []bool{true, true, true})})
-	got, err := Watched(store, []model.TableInput{{Address: "collect.load", Data: &stage.Dataset{Table: rec}},
+	got, err := readWatched(store, []model.TableInput{{Address: "collect.load", Data: &stage.Dataset{Table: rec}},
 		{Address: "collect.none"}})
 	if err == nil || !strings.Contains(err.Error(), "collect.load") {
 		t.Errorf("the series that is gone: %v", err)

@@ -45,11 +45,13 @@ type Group struct {
 }
 
 const (
-	width   = 500
-	height  = 310
-	ink     = Ink("text")
-	axisInk = Ink("axis")
-	gridInk = Ink("grid")
+	// Charts are drawn for a column of a phone and scaled up on wider screens, so that their text stays readable.
+	width      = 380
+	height     = 260
+	loadHeight = 210
+	ink        = Ink("text")
+	axisInk    = Ink("axis")
+	gridInk    = Ink("grid")
 )
 
 // face is Liberation Sans, whose widths are those of Arial and Helvetica.

@@ -36,7 +36,7 @@ func Draw(r *model.Report) []Group {
 	}
 
 	for i, t := range r.Tables {
-		if g := of(i, t, budget); len(g.Charts) > 0 {
+		if g := of(i, t, r.Requests, budget); len(g.Charts) > 0 {
 			out = append(out, g)
 		}
 	}
@@ -45,7 +45,7 @@ func Draw(r *model.Report) []Group {
 }
 
 // of draws one table.
-func of(i int, t *model.Table, budget int) Group {
+func of(i int, t *model.Table, all []model.Requests, budget int) Group {
 	g := Group{Address: t.Address}
 	add := func(c *Chart) {
 		if c != nil {
@@ -57,6 +57,7 @@ func of(i int, t *model.Table, budget int) Group {
 	id := func(name string) string { return fmt.Sprintf("t%d-%s", i, name) }
 	if len(f.Metrics) > 1 {
 		g.Charts = append(g.Charts, loads(id, t, budget)...)
+		g.Charts = append(g.Charts, requests(id, t, all, budget)...)
 		add(coverage(id("cover"), t))
 		return g
 	}
@@ -203,7 +204,7 @@ func telemetryChart(list []model.Watched, c *clock, budget int) *Chart {
 		id:     "telemetry-" + strings.ReplaceAll(strings.ToLower(list[0].Metric), " ", "-"),
 		title:  list[0].Metric + " over time",
 		xLabel: c.label(), yLabel: list[0].Unit, xTicks: c, yTicks: linearTicks{n: 5, unit: Whole}, budget: budget,
-		series: facets.Series{Column: "device"}, h: 260, noMedians: true,
+		series: facets.Series{Column: "device"}, h: loadHeight, noMedians: true,
 		caption: "What telemetry read in the windows of the cases.",
 	}
 
@@ -227,7 +228,7 @@ func overTime(id, title, label string, c *clock, tables []*model.Table, budget i
 	pt := points{
 		id: id, title: title, xLabel: c.label(), yLabel: label, xTicks: c, yTicks: linearTicks{n: 5, unit: unit},
 		budget: budget,
-		series: facets.Series{Column: "table"}, h: 260, noMedians: true,
+		series: facets.Series{Column: "table"}, h: loadHeight, noMedians: true,
 	}
 
 	value := column{name: label}

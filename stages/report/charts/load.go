@@ -1,9 +1,15 @@
 package charts
 
 import (
+	"cmp"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/vg"
+	"gonum.org/v1/plot/vg/draw"
 
 	"aicplan/stages/report/facets"
 	"aicplan/stages/report/model"
@@ -27,6 +33,10 @@ func loads(id func(string) string, t *model.Table, budget int) []*Chart {
 	if series.Column == swept.Name {
 		series = facets.Series{}
 	}
+	front := series
+	if series.Column == "" && len(bySwept(swept).Names) <= maxSeries {
+		front = bySwept(swept)
+	}
 
 	var out []*Chart
 	add := func(name, title, unit string, y []float64, levels ...level) {
@@ -34,9 +44,9 @@ func loads(id func(string) string, t *model.Table, budget int) []*Chart {
 			return
 		}
 		pt := points{
-			id: id(name), title: title + " against " + swept.Name, x: swept.Value, y: y, xLabel: swept.Name, yLabel: axis(title, unit),
-			xLog: spans(swept.Value), series: series, columns: append(columns[:len(columns):len(columns)], column{name: title, unit: unit, num: y}),
-			budget: budget, h: 260, levels: levels, join: true, yMax: 1.08 * top(y),
+			id: id(name), title: title + " against " + swept.Name, x: swept.Value, y: y, xLabel: swept.Name, yLabel: cmp.Or(unit, strings.ToLower(title)),
+			xLog: spans(swept.Value), xTicks: atValues(swept.Value), series: series, columns: append(columns[:len(columns):len(columns)], column{name: title, unit: unit, num: y}),
+			budget: budget, h: loadHeight, levels: levels, join: true, yMax: 1.08 * top(y),
 		}
 		if c := pt.chart(); c != nil {
 			out = append(out, c)
@@ -55,11 +65,26 @@ func loads(id func(string) string, t *model.Table, budget int) []*Chart {
 	add("speed-up", "Speed-up", "", speedUp, level{1, true})
 	add("efficiency", "Efficiency", "", efficiency, level{1, true})
 
-	if c := pareto(id("pareto"), f, columns, series, budget); c != nil {
+	if c := pareto(id("pareto"), f, columns, front, budget); c != nil {
 		out = append(out, c)
 	}
 
 	return out
+}
+
+// bySwept makes a series of the rows of each swept value.
+func bySwept(p *facets.Param) facets.Series {
+	s := facets.Series{Column: p.Name}
+	for i := range p.Value {
+		name := p.Name + " " + p.Cell(i)
+		at := slices.Index(s.Names, name)
+		if at < 0 {
+			at = len(s.Names)
+			s.Names = append(s.Names, name)
+		}
+		s.Code = append(s.Code, at)
+	}
+	return s
 }
 
 // pareto draws tokens/s of a GPU against tokens/s of a user. Rows on the front are not beaten in both.
@@ -77,18 +102,33 @@ func pareto(id string, f *facets.Facets, columns []column, series facets.Series,
 		}
 	}
 
-	front := 0
+	front := new(frontLine)
 	for i := range user {
 		if onFront(user, y, i) {
-			front++
+			front.x, front.y = append(front.x, user[i]), append(front.y, y[i])
 		}
 	}
 
 	return points{
 		id: id, title: "Throughput against interactivity", x: user, y: y, xLabel: "tokens/s/user", yLabel: label,
-		series: series, columns: columns, budget: budget, h: 260, noMedians: true, yMax: 1.08 * top(y),
-		caption: fmt.Sprintf("%d of %d rows are on the Pareto front: no other row is better in both.", front, f.Rows),
+		series: series, columns: columns, budget: budget, h: loadHeight, noMedians: true, yMax: 1.08 * top(y), xZero: true,
+		over:    []plot.Plotter{front},
+		caption: fmt.Sprintf("%d of %d rows are on the Pareto front (dashed): no other row is better in both.", len(front.x), f.Rows),
 	}.chart()
+}
+
+// frontLine joins the rows of the Pareto front.
+type frontLine struct{ x, y []float64 }
+
+// Plot implements plot.Plotter.
+func (f *frontLine) Plot(c draw.Canvas, p *plot.Plot) {
+	tx, ty := p.Transforms(&c)
+	var line []vg.Point
+	for i := range f.x {
+		line = append(line, vg.Point{X: tx(f.x[i]), Y: ty(f.y[i])})
+	}
+	slices.SortFunc(line, func(a, b vg.Point) int { return cmp.Compare(a.X, b.X) })
+	c.StrokeLines(draw.LineStyle{Color: axisInk, Width: 1, Dashes: []vg.Length{4, 3}}, line)
 }
 
 // onFront reports whether no other row is at least as good in both and better in one.
@@ -123,9 +163,29 @@ func title(name string) string {
 	return Capital(strings.ReplaceAll(name, "_", " "))
 }
 
-func axis(title, unit string) string {
-	if unit == "" {
-		return title
+// mostTicks is the number of swept values above which an axis has round numbers instead.
+const mostTicks = 8
+
+// atValues returns ticks at the values of a sweep, or nil if they are many or close to each other.
+func atValues(v []float64) plot.Ticker {
+	values := facets.Sorted(v)
+	values = slices.Compact(slices.DeleteFunc(values, math.IsNaN))
+	if len(values) > mostTicks || !spans(values) && len(values) > 1 && (values[len(values)-1]-values[0])/minGap(values) > 2*mostTicks {
+		return nil
 	}
-	return title + " (" + unit + ")"
+
+	var out plot.ConstantTicks
+	for _, x := range values {
+		out = append(out, plot.Tick{Value: x, Label: SI(x)})
+	}
+	return out
+}
+
+// minGap returns the least difference of sorted values.
+func minGap(v []float64) float64 {
+	least := math.Inf(1)
+	for i := 1; i < len(v); i++ {
+		least = math.Min(least, v[i]-v[i-1])
+	}
+	return least
 }

@@ -37,3 +37,59 @@ func TestLoadCharts(t *testing.T) {
 		t.Errorf("caption: %s", c.Caption)
 	}
 }
+
+// TestRequestCharts draws the distributions of the requests of two load points and the timeline of the larger.
+func TestRequestCharts(t *testing.T) {
+	t.Parallel()
+	set := func(row int, latency float64) model.Requests {
+		r := model.Requests{Table: "collect.load", Row: row}
+		for i := range 8 {
+			start := float64(i) / 10
+			r.Start, r.First = append(r.Start, start), append(r.First, start+latency/4)
+			r.End = append(r.End, start+latency)
+		}
+		return r
+	}
+	few := model.Requests{Table: "collect.load", Start: []float64{0}, First: []float64{1}, End: []float64{2}}
+	other := model.Requests{Table: "collect.other", Start: make([]float64, 9), First: make([]float64, 9), End: make([]float64, 9)}
+	tab := &model.Table{Name: "load", Address: "collect.load", Facets: &facets.Facets{Rows: 2, Params: []facets.Param{
+		{Name: "concurrency", Numeric: true, Value: []float64{8, 1}}}}}
+
+	got := requests(func(name string) string { return name }, tab, []model.Requests{set(0, 0.4), set(1, 0.1), few, other}, 1000)
+	if len(got) != 3 {
+		t.Fatalf("%d charts", len(got))
+	}
+	for i, want := range []string{"Distribution of the time to first token", "Distribution of the request latency", "Requests of concurrency 8"} {
+		if got[i].Title != want {
+			t.Errorf("chart %d is %q, want %q", i, got[i].Title, want)
+		}
+	}
+
+	d := got[1].Data.(pointsData)
+	if len(d.Series) != 2 || d.Series[0].Name != "concurrency 1" || d.Series[1].Name != "concurrency 8" {
+		t.Fatalf("the series are %+v", d.Series)
+	}
+	if first := d.Series[1].Cols[0][0]; first != 400.0 {
+		t.Errorf("the fastest request of concurrency 8 took %v ms, want 400", first)
+	}
+	if note := got[1].Legend[1].Note; note != "8" {
+		t.Errorf("the legend counts %s requests", note)
+	}
+	if n := strings.Count(got[2].Body[strings.Index(got[2].Body, `class="b c0"`):], "z"); n != 16 {
+		t.Errorf("the timeline has %d boxes, want two for each of 8 requests", n)
+	}
+}
+
+func TestTicksOfNarrowRangesDiffer(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for _, tick := range (linearTicks{n: 5}).Ticks(333.1, 334.9) {
+		if seen[tick.Label] {
+			t.Errorf("two ticks are labelled %s", tick.Label)
+		}
+		seen[tick.Label] = true
+	}
+	if len(seen) < 3 {
+		t.Errorf("only %v", seen)
+	}
+}

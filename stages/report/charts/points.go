@@ -39,7 +39,10 @@ type points struct {
 	low, high          []float64      // ends of error bars, by row; nil for none
 	budget             int            // marks
 	noMedians          bool
-	join               bool // lines join the rows of a series, in the order of x
+	join               bool  // lines join the rows of a series, in the order of x
+	fine               bool  // marks are small, because they are points of a curve and no rows
+	counts             []int // for the legend, by series; nil counts the rows
+	xZero              bool  // the x axis begins at zero
 	h                  int
 }
 
@@ -70,6 +73,9 @@ func (pt points) chart() *Chart {
 	}
 
 	p.X.Min, p.X.Max = widen(p.X.Min, p.X.Max, pt.xLog)
+	if pt.xZero {
+		p.X.Min = 0
+	}
 	p.Y.Min, p.Y.Max = widen(p.Y.Min, p.Y.Max, pt.yLog)
 	if pt.yMin != 0 || pt.yMax != 0 {
 		p.Y.Min, p.Y.Max = pt.yMin, pt.yMax
@@ -94,11 +100,17 @@ func (pt points) chart() *Chart {
 	c := &Chart{ID: pt.id, Title: pt.title, Caption: pt.caption, W: width, H: h, Body: render(p, width, h),
 		Data: m.data(names)}
 	for i, n := range names {
+		if len(names) == 1 && pt.series.Column == "" {
+			break // one kind of rows needs no key
+		}
+		if pt.counts != nil {
+			m.total[i] = pt.counts[i]
+		}
 		c.Legend = append(c.Legend, Key{Name: n, Class: fmt.Sprintf("c%d", i), Shape: i,
 			Note: textutil.Count(int64(m.total[i]))})
 	}
 
-	if m.drawn < len(rows) {
+	if m.drawn < len(rows) && !pt.fine {
 		c.Caption += fmt.Sprintf(" %s rows as %s marks: each mark covers all rows under it.",
 			textutil.Count(int64(len(rows))), textutil.Count(int64(m.drawn)))
 	}
@@ -195,8 +207,11 @@ func (m *marks) Plot(c draw.Canvas, p *plot.Plot) {
 
 	s := canvasOf(c)
 	forms, many := Shapes, ""
-	if m.drawn > manyMarks {
+	switch {
+	case m.drawn > manyMarks:
 		forms, many = Small, " many"
+	case m.pt.fine:
+		forms = Small
 	}
 
 	for i := range m.by {

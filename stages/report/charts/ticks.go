@@ -79,12 +79,20 @@ func (t linearTicks) Ticks(lo, hi float64) []plot.Tick {
 	first := math.Ceil(lo/step - 1e-9)
 
 	var out []plot.Tick
+	same := false
 	for i := range n + 2 {
 		v := (first+float64(i))*step + 0 // never -0
 		if v > hi+step*1e-9 {
 			break
 		}
 		out = append(out, plot.Tick{Value: v, Label: label(v)})
+		same = same || i > 0 && out[i].Label == out[i-1].Label
+	}
+
+	for i := range out {
+		if same { // a narrow range: all digits down to the step
+			out[i].Label = strconv.FormatFloat(out[i].Value, 'f', max(0, int(math.Ceil(-math.Log10(step)))), 64)
+		}
 	}
 
 	return out

@@ -54,7 +54,7 @@ func timeline(id string, tables []*model.Table) *Chart {
 	p.Y.Tick.Length = 0
 	bars := &bars{clock: c, spans: spans, lanes: len(lanes)}
 	p.Add(grid{x: true}, cuts{c}, bars)
-	chart := &Chart{ID: id, Title: "What every worker measured", W: 2 * width, H: 90 + 26*len(lanes)}
+	chart := &Chart{ID: id, Title: "What every worker measured", W: width, H: 90 + 26*len(lanes)}
 	chart.Body = render(p, chart.W, chart.H)
 	d := timelineData{Kind: "timeline", Lanes: lanes, Spans: bars.boxes}
 

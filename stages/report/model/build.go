@@ -17,7 +17,7 @@ import (
 // read as one.
 func Build(in Input) (*Report, error) {
 	in.Run.Plan = shortPath(in.Run.Plan)
-	r := &Report{Title: cmp.Or(in.Title, "Performance data"), Run: in.Run, Watched: in.Watched}
+	r := &Report{Title: cmp.Or(in.Title, "Performance data"), Run: in.Run, Watched: in.Watched, Requests: in.Requests}
 	for _, f := range in.Finished {
 		if f.Outcome == nil {
 			f.Outcome = &stage.Outcome{}

@@ -18,6 +18,8 @@ type Input struct {
 	Tables []TableInput
 	// Watched is what telemetry saw during the cases of the tables.
 	Watched []Watched
+	// Requests are the requests of load points in the tables.
+	Requests []Requests
 	// System finds a system by name; nil knows none.
 	System func(name string) *systems.Spec
 }

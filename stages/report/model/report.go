@@ -33,6 +33,8 @@ type Report struct {
 	Stages      []Stage          `json:"stages"`
 	// Watched is drawn only: the series are attachments of the cases.
 	Watched []Watched `json:"-"`
+	// Requests are drawn only, too.
+	Requests []Requests `json:"-"`
 }
 
 // Run is what is known of the run as a whole.

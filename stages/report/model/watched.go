@@ -10,3 +10,13 @@ type Watched struct {
 	// At are seconds since 1970, ascending; Value are what was read then.
 	At, Value []float64
 }
+
+// Requests are the completed requests of one load point, in order of their start.
+type Requests struct {
+	// Table is the address of the table, and Row the row of the load point in it.
+	Table string
+	Row   int
+	// Start, First and End are seconds since the first request started. First is the time of the first token,
+	// NaN if it is unknown.
+	Start, First, End []float64
+}
