@@ -52,10 +52,11 @@ type copies struct {
 
 // copiesAlong compares rows that differ in one column.
 func (t *Table) copiesAlong(name string, step float64) (out copies) {
-	values, n, err := t.numbered(name)
-	if err != nil || n < 2 {
+	c, err := t.column(name)
+	if err != nil || c.n < 2 {
 		return out
 	}
+	values, n := c.ids, c.n
 
 	at := func(row int) float64 {
 		if v := t.Values[row]; v > max(step, 0) && !math.IsInf(v, 0) {

@@ -222,13 +222,13 @@ func (t *Table) magnitude(ratios []float64, scale float64) []string {
 	}
 
 	for _, name := range t.wordColumns() {
-		ids, n, err := t.numbered(name)
-		if err != nil || n > 64 {
+		c, err := t.column(name)
+		if err != nil || c.n > 64 {
 			continue
 		}
 
-		groups, first := make([][]float64, n), make([]int, n)
-		for i, id := range ids {
+		groups, first := make([][]float64, c.n), make([]int, c.n)
+		for i, id := range c.ids {
 			if !math.IsNaN(ratios[i]) {
 				groups[id], first[id] = append(groups[id], ratios[i]), i
 			}
@@ -328,13 +328,6 @@ func (t *Table) wordColumns() []string {
 		}
 	}
 	return out
-}
-
-// numbered numbers the values of some columns by row; n is how many different ones there are.
-func (t *Table) numbered(columns ...string) (ids []uint32, n int, err error) {
-	ix := table.NewKeyIndex(columns, table.KeyOptions{})
-	ids, err = ix.Number(t.Rec)
-	return ids, ix.Len(), err
 }
 
 // quantum returns the step in which the values are given: 0 if they have more than ten digits after the

@@ -35,7 +35,8 @@ type Table struct {
 	// Framework chooses between the cost models of modules; "" takes any.
 	Framework string
 
-	hashed *hashes // computed when first needed
+	columns map[string]*column // by name, computed when first needed
+	sums    []uint64
 }
 
 // New prepares a table for the rules. An error means that the metric cannot be read as numbers. A nil key

@@ -28,35 +28,56 @@ func (t *Table) identity() []string {
 	return out
 }
 
-// hashes has a hash of every row's value by column of identity, and the sum of a row's hashes.
-type hashes struct {
-	columns map[string][]uint64
-	sum     []uint64
+// column has the values of a column as numbers from 0 to n-1, with a hash of each.
+type column struct {
+	ids    []uint32
+	n      int
+	hashes []uint64
 }
 
-// hash returns the hashes of the rows. An error means that a column cannot be read.
-func (t *Table) hash() (*hashes, error) {
-	if t.hashed != nil {
-		return t.hashed, nil
+// column numbers and hashes the values of a column once.
+func (t *Table) column(name string) (*column, error) {
+	if c := t.columns[name]; c != nil {
+		return c, nil
 	}
 
-	out := &hashes{columns: map[string][]uint64{}, sum: make([]uint64, len(t.Values))}
-	for i, name := range t.identity() {
-		ids, _, err := t.numbered(name)
+	ix := table.NewKeyIndex([]string{name}, table.KeyOptions{})
+	ids, err := ix.Number(t.Rec)
+	if err != nil {
+		return nil, err
+	}
+
+	c := &column{ids: ids, n: ix.Len(), hashes: make([]uint64, len(ids))}
+	for row, id := range ids {
+		c.hashes[row] = mix(uint64(len(t.columns))<<32 | uint64(id))
+	}
+
+	if t.columns == nil {
+		t.columns = map[string]*column{}
+	}
+	t.columns[name] = c
+	return c, nil
+}
+
+// sum returns the sum of the hashes of every row's identity.
+func (t *Table) sum() ([]uint64, error) {
+	if t.sums != nil {
+		return t.sums, nil
+	}
+
+	sums := make([]uint64, len(t.Values))
+	for _, name := range t.identity() {
+		c, err := t.column(name)
 		if err != nil {
 			return nil, err
 		}
-
-		column := make([]uint64, len(ids))
-		for row, id := range ids {
-			column[row] = mix(uint64(i)<<32 | uint64(id))
-			out.sum[row] += column[row]
+		for row, h := range c.hashes {
+			sums[row] += h
 		}
-		out.columns[name] = column
 	}
 
-	t.hashed = out
-	return out, nil
+	t.sums = sums
+	return sums, nil
 }
 
 // mix is the finalizer of SplitMix64: sums of its results for different values are different.
@@ -77,16 +98,20 @@ type member struct {
 // groups calls visit for each group of rows that agree but for one column, sorted by at and row. Rows whose
 // at is NaN are left out.
 func (t *Table) groups(without string, at func(row int) float64, visit func([]member)) error {
-	h, err := t.hash()
+	sums, err := t.sum()
 	if err != nil {
 		return err
 	}
 
-	column := h.columns[without]
-	rows := make([]member, 0, len(h.sum))
-	for i, sum := range h.sum {
+	c, err := t.column(without)
+	if err != nil {
+		return err
+	}
+
+	rows := make([]member, 0, len(sums))
+	for i, sum := range sums {
 		if v := at(i); !math.IsNaN(v) {
-			rows = append(rows, member{sum - column[i], v, i})
+			rows = append(rows, member{sum - c.hashes[i], v, i})
 		}
 	}
 

@@ -15,12 +15,18 @@ import (
 	"aicplan/systems"
 )
 
-// rows returns the selected rows for the rules, and the rows of the subject that they are. The second
+// rules returns the selected rows for the rules, and the rows of the subject that they are. The second
 // result is nil if all rows are selected.
 func (s *subject) rules(spec *systems.Spec) (*rules.Table, []int, error) {
 	rec, at, err := s.selection()
 	if err != nil {
 		return nil, nil, err
+	}
+
+	share := at == nil && s.whole != nil
+	if share && s.whole.table != nil {
+		s.whole.table.System = spec
+		return s.whole.table, nil, nil
 	}
 
 	perf, _ := dedupe.PerfTable(s.ds)
@@ -29,7 +35,9 @@ func (s *subject) rules(spec *systems.Spec) (*rules.Table, []int, error) {
 		return nil, nil, err
 	}
 
-	t.System, t.Framework = spec, s.backend()
+	if t.System, t.Framework = spec, s.backend(); share {
+		s.whole.table = t
+	}
 	return t, at, nil
 }
 

@@ -146,12 +146,13 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	}
 
 	failures, warnings := 0, 0
+	whole := &prepared{}
 	for i, e := range c.entries {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 
-		s := &subject{ds: ds, rec: ds.Table, reference: rc.Inputs[referenceName(i)]}
+		s := &subject{ds: ds, rec: ds.Table, reference: rc.Inputs[referenceName(i)], whole: whole}
 		if rc.Store != nil {
 			s.object = rc.Store.GetBytes
 		}

@@ -31,7 +31,12 @@ type subject struct {
 	perCase   map[string]int // number of rows by case; computed on first use
 	// object reads an attachment by its digest; nil without a state folder.
 	object func(digest string) ([]byte, error)
+	whole  *prepared
 }
+
+// prepared is all of a dataset prepared for the rules, which the checks of a gate share. It is computed on
+// first use.
+type prepared struct{ table *rules.Table }
 
 // restrict limits the subject to the rows that match every selection.
 func (s *subject) restrict(on []selection) error {
