@@ -52,7 +52,7 @@ func TestSummary(t *testing.T) {
 	if got := rows[4][col["comm_overhead_pct"]]; got != "" {
 		t.Errorf("not measured is empty, got %q", got)
 	}
-	if got := rows[3][col["tp_efficiency_pct"]]; !strings.HasPrefix(got, "36.06") {
+	if got := rows[3][col["scaling_efficiency_pct"]]; !strings.HasPrefix(got, "36.06") {
 		t.Errorf("efficiency of TP 4 is %s, want 100 * 9.65 / 6.69 / 4", got)
 	}
 	if got := rows[4][col["error"]]; got != "unsupported_config: 8 GPUs are needed" {

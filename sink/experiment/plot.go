@@ -2,12 +2,15 @@ package experiment
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"image/color"
 	"io"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"gonum.org/v1/plot"
 	"gonum.org/v1/plot/plotter"
@@ -24,8 +27,7 @@ const (
 	dpi        = 150
 )
 
-// Colours that tell models apart, also for readers who do not see red and green
-// apart (Okabe and Ito's).
+// Colours of lines. Readers with colour blindness can tell them apart (Okabe and Ito).
 var colours = []color.RGBA{
 	{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255}, {230, 159, 0, 255}, {86, 180, 233, 255},
 }
@@ -34,20 +36,40 @@ var colours = []color.RGBA{
 type panel struct {
 	title, unit string
 	value       func(all []Cell, c *Cell) *float64
-	line        float64 // a value that is drawn through; 0 for none
+	ideal       func(all []Cell, c *Cell) *float64 // drawn as a dashed line, nil for none
+	named       bool                               // with the names of lines and cells
 }
 
 var panels = []panel{
-	{"Throughput", "generated tokens/s", func(_ []Cell, c *Cell) *float64 { return c.Throughput }, 0},
-	{"Iteration", "s", func(_ []Cell, c *Cell) *float64 { return c.Iteration }, 0},
-	{"Tensor-parallel efficiency", "%", Efficiency, 100},
-	{"Communication", "% of a step", func(_ []Cell, c *Cell) *float64 { return c.Comm }, 0},
+	{"Throughput", "generated tokens/s", func(_ []Cell, c *Cell) *float64 { return c.Throughput }, linear, true},
+	{"Time of an iteration", "seconds", func(_ []Cell, c *Cell) *float64 { return c.Iteration }, nil, false},
+	{"Scaling efficiency", "% of the baseline per GPU", Efficiency, func(all []Cell, c *Cell) *float64 {
+		if Efficiency(all, c) == nil {
+			return nil
+		}
+		whole := 100.0
+		return &whole
+	}, false},
+	{"Communication", "% of a step", func(_ []Cell, c *Cell) *float64 { return c.Comm }, nil, false},
 }
 
-// Scaling draws throughput, iteration time, efficiency and communication over the
-// number of GPUs, a line a model, as SVG and PNG. Cells without a figure have no
-// point; a panel without any says so.
+// linear is the throughput of a cell if it used its GPUs as well as its baseline does.
+func linear(all []Cell, c *Cell) *float64 {
+	e := Efficiency(all, c)
+	if e == nil || *e == 0 {
+		return nil
+	}
+	v := *c.Throughput * 100 / *e
+	return &v
+}
+
+// Scaling draws throughput, iteration time, efficiency and communication over the number of GPUs, as SVG and
+// PNG. It draws a line per family of parallelism, model and load. Cells with the same number of GPUs stand
+// side by side. Cells without a figure have no point, and a panel without figures says so.
 func Scaling(cells []Cell) (svg, png []byte, err error) {
+	cells = slices.Clone(cells)
+	Sort(cells)
+
 	plots := make([][]*plot.Plot, 2)
 	for i, p := range panels {
 		one, err := p.draw(cells)
@@ -56,7 +78,9 @@ func Scaling(cells []Cell) (svg, png []byte, err error) {
 		}
 		plots[i/2] = append(plots[i/2], one)
 	}
-	tiles := draw.Tiles{Rows: 2, Cols: 2, PadX: vg.Points(14), PadY: vg.Points(14), PadTop: vg.Points(6), PadBottom: vg.Points(6), PadLeft: vg.Points(6), PadRight: vg.Points(10)}
+
+	tiles := draw.Tiles{Rows: 2, Cols: 2, PadX: vg.Points(14), PadY: vg.Points(14), PadTop: vg.Points(6),
+		PadBottom: vg.Points(6), PadLeft: vg.Points(6), PadRight: vg.Points(10)}
 	put := func(c vg.CanvasSizer) {
 		for i, row := range plot.Align(plots, tiles, draw.New(c)) {
 			for j, at := range row {
@@ -64,10 +88,12 @@ func Scaling(cells []Cell) (svg, png []byte, err error) {
 			}
 		}
 	}
+
 	text := vgsvg.New(plotWidth, plotHeight)
 	put(text)
 	image := vgimg.NewWith(vgimg.UseWH(plotWidth, plotHeight), vgimg.UseDPI(dpi), vgimg.UseBackgroundColor(color.White))
 	put(image)
+
 	if svg, err = written(text); err != nil {
 		return nil, nil, err
 	}
@@ -81,45 +107,144 @@ func written(from io.WriterTo) ([]byte, error) {
 	return b.Bytes(), err
 }
 
-func (p panel) draw(cells []Cell) (*plot.Plot, error) {
-	out := plot.New()
-	out.Title.Text, out.X.Label.Text, out.Y.Label.Text = p.title, "GPUs", p.unit
-	out.Y.Min = 0
-	out.Y.Tick.Marker = plot.TickerFunc(roundTicks)
-	out.Legend.Top = true
-	var models []string
-	points := map[string]plotter.XYs{}
-	var ticks []plot.Tick
-	top := p.line
+// series is a line: the cells of one family of parallelism with one model and load, sorted by GPUs. The cell
+// on one GPU is the start of every family.
+type series struct {
+	name  string
+	cells []*Cell
+}
+
+// seriesOf returns the lines of cells in a stable order. A second cell of a line with the same number of GPUs,
+// such as one with another environment, is a line of its own.
+func seriesOf(cells []Cell) []series {
+	type key struct{ model, load, family, again string }
+	lines := map[key][]*Cell{}
+	alone := map[key][]*Cell{} // cells on one GPU, by model and load
+
 	for i := range cells {
 		c := &cells[i]
 		if c.GPUs == nil {
 			continue
 		}
-		x := float64(*c.GPUs)
-		if !slices.ContainsFunc(ticks, func(t plot.Tick) bool { return t.Value == x }) {
-			ticks = append(ticks, plot.Tick{Value: x, Label: fmt.Sprint(*c.GPUs)})
-		}
-		v := p.value(cells, c)
-		if v == nil {
+
+		k := key{model: c.Model, load: c.load(), family: c.Family()}
+		if k.family == "" {
+			alone[k] = append(alone[k], c)
 			continue
 		}
-		if !slices.Contains(models, c.Model) {
-			models = append(models, c.Model)
+		if slices.ContainsFunc(lines[k], func(o *Cell) bool { return *o.GPUs == *c.GPUs }) {
+			k.again = c.Experiment
 		}
-		points[c.Model] = append(points[c.Model], plotter.XY{X: x, Y: *v})
-		top = max(top, *v)
+		lines[k] = append(lines[k], c)
+	}
+
+	for k, list := range alone {
+		used := false
+		for at := range lines {
+			if at.model == k.model && at.load == k.load && at.again == "" {
+				lines[at] = append([]*Cell{list[0]}, lines[at]...)
+				used = true
+			}
+		}
+		for i, c := range list {
+			if i > 0 || !used {
+				lines[key{k.model, k.load, "one GPU", c.Experiment}] = []*Cell{c}
+			}
+		}
+	}
+
+	keys := slices.SortedFunc(maps.Keys(lines), func(a, b key) int {
+		return cmp.Or(cmp.Compare(a.model, b.model), cmp.Compare(a.load, b.load), cmp.Compare(a.family, b.family),
+			cmp.Compare(a.again, b.again))
+	})
+
+	// A name has the parts that differ.
+	several := func(part func(key) string) bool {
+		return slices.ContainsFunc(keys, func(k key) bool { return part(k) != part(keys[0]) })
+	}
+	models, loads := several(func(k key) string { return k.model }), several(func(k key) string { return k.load })
+
+	var out []series
+	for _, k := range keys {
+		parts := []string{}
+		if models {
+			parts = append(parts, k.model)
+		}
+		parts = append(parts, k.family)
+		if loads {
+			parts = append(parts, k.load)
+		}
+		if k.again != "" {
+			parts = append(parts, k.again)
+		}
+		out = append(out, series{strings.Join(parts, ", "), lines[k]})
+	}
+
+	return out
+}
+
+// dodge is the distance of the points of two lines with the same number of GPUs. Numbers of GPUs have the
+// distance 1.
+const dodge = 0.09
+
+func (p panel) draw(cells []Cell) (*plot.Plot, error) {
+	out := plot.New()
+	out.Title.Text, out.X.Label.Text, out.Y.Label.Text = p.title, "GPUs", p.unit
+	out.Y.Min = 0
+	out.Y.Tick.Marker = plot.TickerFunc(roundTicks)
+	out.Legend.Top, out.Legend.Left = true, true
+
+	all := seriesOf(cells)
+	at := map[int]int{} // position by number of GPUs
+	for _, s := range all {
+		for _, c := range s.cells {
+			at[*c.GPUs] = 0
+		}
+	}
+	var ticks []plot.Tick
+	for i, n := range slices.Sorted(maps.Keys(at)) {
+		at[n] = i
+		ticks = append(ticks, plot.Tick{Value: float64(i), Label: strconv.Itoa(n)})
 	}
 	out.X.Tick.Marker = plot.ConstantTicks(ticks)
-	if len(models) == 0 {
-		out.Title.Text += " (not measured)"
-		out.X.Min, out.X.Max, out.Y.Max = 0, 1, 1
-		return out, nil
-	}
-	slices.Sort(models)
-	for i, m := range models {
-		xy := points[m]
-		slices.SortStableFunc(xy, func(a, b plotter.XY) int { return int(a.X - b.X) })
+
+	top, drawn := 0.0, 0
+	named := map[string]bool{}
+	ideals := map[string]map[float64]float64{} // ideal values by model and load, and by position
+	for i, s := range all {
+		shift := (float64(i) - float64(len(all)-1)/2) * min(dodge, 0.6/float64(len(all)))
+		var xy plotter.XYs
+		var names []string
+		for _, c := range s.cells {
+			v := p.value(cells, c)
+			if v == nil {
+				continue
+			}
+
+			x := float64(at[*c.GPUs])
+			xy, top = append(xy, plotter.XY{X: x + shift, Y: *v}), max(top, *v)
+			name := c.Experiment
+			if named[name] {
+				name = "" // the cell on one GPU is in several lines
+			}
+			names, named[c.Experiment] = append(names, name), true
+
+			if p.ideal != nil {
+				if v := p.ideal(cells, c); v != nil {
+					of := c.Model + " " + c.load()
+					if ideals[of] == nil {
+						ideals[of] = map[float64]float64{}
+					}
+					ideals[of][x], top = *v, max(top, *v)
+				}
+			}
+		}
+
+		if len(xy) == 0 {
+			continue
+		}
+
+		drawn++
 		line, dots, err := plotter.NewLinePoints(xy)
 		if err != nil {
 			return nil, fmt.Errorf("plot of %s: %w", p.title, err)
@@ -127,18 +252,45 @@ func (p panel) draw(cells []Cell) (*plot.Plot, error) {
 		line.Color, dots.Color = colours[i%len(colours)], colours[i%len(colours)]
 		line.Width, dots.Radius, dots.Shape = vg.Points(1.6), vg.Points(3), draw.CircleGlyph{}
 		out.Add(line, dots)
-		out.Legend.Add(m, line, dots)
+		if !p.named {
+			continue // the colours are those of the panel with names
+		}
+
+		if len(all) > 1 {
+			out.Legend.Add(s.name, line, dots)
+		}
+		labels, err := plotter.NewLabels(plotter.XYLabels{XYs: xy, Labels: names})
+		if err != nil {
+			return nil, fmt.Errorf("plot of %s: %w", p.title, err)
+		}
+		labels.Offset = vg.Point{X: vg.Points(4), Y: vg.Points(3)}
+		for i := range labels.TextStyle {
+			labels.TextStyle[i].Font.Size = vg.Points(7)
+		}
+		out.Add(labels)
 	}
-	lo, hi := ticks[0].Value, ticks[0].Value
-	for _, t := range ticks {
-		lo, hi = min(lo, t.Value), max(hi, t.Value)
+
+	for _, of := range slices.Sorted(maps.Keys(ideals)) {
+		var xy plotter.XYs
+		for _, x := range slices.Sorted(maps.Keys(ideals[of])) {
+			xy = append(xy, plotter.XY{X: x, Y: ideals[of][x]})
+		}
+
+		line, err := plotter.NewLine(xy)
+		if err != nil {
+			return nil, fmt.Errorf("plot of %s: %w", p.title, err)
+		}
+		line.Dashes, line.Color = []vg.Length{vg.Points(4), vg.Points(3)}, color.Gray{140}
+		out.Add(line)
 	}
-	out.X.Min, out.X.Max = lo-0.25, hi+0.25
-	if p.line > 0 {
-		ideal := plotter.NewFunction(func(float64) float64 { return p.line })
-		ideal.Dashes, ideal.Color = []vg.Length{vg.Points(4), vg.Points(3)}, color.Gray{140}
-		out.Add(ideal)
+
+	if drawn == 0 {
+		out.Title.Text += " (not measured)"
+		out.X.Min, out.X.Max, out.Y.Max = 0, 1, 1
+		return out, nil
 	}
+
+	out.X.Min, out.X.Max = -0.5, float64(len(ticks))-0.5
 	out.Y.Max = 1.15 * top
 	if top == 0 {
 		out.Y.Max = 1
@@ -146,8 +298,7 @@ func (p panel) draw(cells []Cell) (*plot.Plot, error) {
 	return out, nil
 }
 
-// roundTicks are four to eight marks at 1, 2 or 5 times a power of ten, each with
-// a label without idle zeros.
+// roundTicks returns four to eight marks at 1, 2 or 5 times a power of ten.
 func roundTicks(lo, hi float64) []plot.Tick {
 	step := math.Pow(10, math.Floor(math.Log10((hi-lo)/4)))
 	for _, m := range []float64{5, 2} {
@@ -156,6 +307,7 @@ func roundTicks(lo, hi float64) []plot.Tick {
 			break
 		}
 	}
+
 	var out []plot.Tick
 	for k := math.Ceil(lo / step); k*step <= hi; k++ {
 		out = append(out, plot.Tick{Value: k * step, Label: strconv.FormatFloat(k*step, 'g', 6, 64)})

@@ -38,6 +38,7 @@ const (
 	plotName    = "scaling_analysis" // .svg and .png
 	cardFile    = "workload_card.yaml"
 	scriptFile  = "run.sh"
+	latencyFile = "iterations.latency.json" // in the form of vllm bench latency
 )
 
 // experimentID is the column that names a cell's folder.
@@ -117,6 +118,16 @@ func (c *Config) runExperiment(ctx context.Context, rc *stage.RunContext) (*stag
 					continue
 				}
 
+				if a.Name == "timing_stats_0.json" {
+					latency, err := latencies(data)
+					if err == nil && latency != nil {
+						err = write(path.Join(dir, latencyFile), contents(latency))
+					}
+					if err != nil {
+						return nil, fmt.Errorf("%s of row %d: %w", a.Name, i+1, err)
+					}
+				}
+
 				if err := write(path.Join(dir, strings.TrimSuffix(a.Name, ".gz")), unpacked(a.Name, data)); err != nil {
 					return nil, fmt.Errorf("%s of row %d: %w", a.Name, i+1, err)
 				}
@@ -140,7 +151,8 @@ func (c *Config) runExperiment(ctx context.Context, rc *stage.RunContext) (*stag
 				return nil, err
 			}
 
-			cell := cellOf(row, &facts, text(row[experimentID]))
+			cell := experiment.CellOf(row)
+			cell.Model = cmp.Or(cell.Model, facts.Model)
 			cell.MFU = mfu(filled, row, &facts)
 			cells = append(cells, cell)
 			measured++
@@ -213,6 +225,19 @@ func unpacked(name string, data []byte) func(io.Writer) error {
 		}
 		return err
 	}
+}
+
+// latencies returns the times of iterations, in seconds, in the form of vllm bench latency, or nil if there are
+// none. An iteration is what that benchmark measures: a batch of requests from the first to the last token.
+func latencies(stats []byte) ([]byte, error) {
+	var s struct {
+		Times []float64 `json:"iteration_times"`
+		Avg   *float64  `json:"avg_iteration_time"`
+	}
+	if err := json.Unmarshal(stats, &s); err != nil || s.Avg == nil {
+		return nil, err
+	}
+	return json.Marshal(map[string]any{"avg_latency": *s.Avg, "latencies": s.Times})
 }
 
 // script returns a shell script that starts the server of a cell as it was started for the measurement.
@@ -522,50 +547,6 @@ func cardPath(name string) string {
 	return ""
 }
 
-// cellOf takes the figures of a cell from its row.
-func cellOf(row map[string]any, f *cellFacts, id string) experiment.Cell {
-	c := planned(row, id)
-	if c.Model == "" {
-		c.Model = f.Model
-	}
-
-	c.Throughput, c.Iteration, c.TTFT, c.TPOT = figure(row, "throughput_tokens_sec"),
-		figure(row, "iteration_wall_clock"), figure(row, "ttft"), figure(row, "tpot")
-	c.Comm, c.Exposed, c.Bubble, c.Calls = figure(row, "comm_overhead"), figure(row, "comm_exposed_pct"),
-		figure(row, "bubble_ratio_pct"), count(row, "coll_call_num")
-	c.Copies, c.Coverage, c.Imbalance = figure(row, "copy_pct"), figure(row, "sm_coverage_pct"),
-		figure(row, "load_imbalance")
-	c.GPUs = count(row, "gpus")
-	c.Error = text(row["trace_error"])
-
-	return c
-}
-
-// planned is what the columns of a case say of its cell.
-func planned(row map[string]any, id string) experiment.Cell {
-	c := experiment.Cell{
-		Experiment: id, Model: text(row["model"]), TP: count(row, "tensor_parallel_size"),
-		PP: count(row, "pipeline_parallel_size"), EP: count(row, "expert_parallel_size"),
-		Batch: count(row, "batch_size"), Seq: count(row, "seq_len"), Max: count(row, "max_tokens"),
-	}
-	if c.Experiment == "" {
-		c.Experiment = text(row["case_id"])
-	}
-
-	n, known := 1, false
-	for _, p := range []*int{c.TP, c.PP, count(row, "data_parallel_size")} {
-		if p != nil {
-			n, known = n**p, true
-		}
-	}
-
-	if known {
-		c.GPUs = &n
-	}
-
-	return c
-}
-
 // lostCells are the planned cells without a row. The table lists them with the reason.
 func lostCells(ds *stage.Dataset, measured []experiment.Cell) ([]experiment.Cell, error) {
 	if ds.Planned == nil || ds.Ledger == nil {
@@ -596,32 +577,13 @@ func lostCells(ds *stage.Dataset, measured []experiment.Cell) ([]experiment.Cell
 			continue
 		}
 
-		c := planned(row, text(row[experimentID]))
-		c.Error = reason
-		if c.Model == "" {
-			c.Model = model
-		}
+		c := experiment.CellOf(row)
+		c.Error, c.Model = reason, cmp.Or(c.Model, model)
 
 		out = append(out, c)
 	}
 
 	return out, nil
-}
-
-func figure(row map[string]any, name string) *float64 {
-	if row[name] == nil {
-		return nil
-	}
-	v := asNumber(row[name])
-	return &v
-}
-
-func count(row map[string]any, name string) *int {
-	if row[name] == nil {
-		return nil
-	}
-	v := int(asNumber(row[name]))
-	return &v
 }
 
 func asNumber(v any) float64 {

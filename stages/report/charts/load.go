@@ -65,6 +65,9 @@ func loads(id func(string) string, t *model.Table, budget int) []*Chart {
 	add("speed-up", "Speed-up", "", speedUp, level{1, true})
 	add("efficiency", "Efficiency", "", efficiency, level{1, true})
 
+	if c := scaling(id("scaling"), t); c != nil {
+		out = append(out, c)
+	}
 	if c := pareto(id("pareto"), f, columns, front, budget); c != nil {
 		out = append(out, c)
 	}

@@ -92,11 +92,11 @@ func (f *Facets) SpeedUp() (speedUp, efficiency []float64) {
 	return speedUp, efficiency
 }
 
-// beside names a row by its parameters other than parallel sizes and names of cells.
+// beside names a row by its parameters other than parallel sizes and what follows from them, and names of cells.
 func (f *Facets) beside(row int) string {
 	var b strings.Builder
 	for _, p := range f.Params {
-		if strings.HasSuffix(p.Name, "_parallel_size") || p.Name == "experiment_id" {
+		if strings.HasSuffix(p.Name, "_parallel_size") || p.Name == "experiment_id" || p.Name == "server_args" {
 			continue
 		}
 		b.WriteString(p.Name + "=" + p.Cell(row) + " ")

@@ -86,7 +86,7 @@
     get data() {
       if (!this._data) {
         this._data = JSON.parse($("script", this.fig).textContent);
-        if (this._data.kind === "points") this.read();
+        if (this._data?.kind === "points") this.read();
       }
       return this._data;
     }
@@ -142,6 +142,7 @@
     }
     point(ev) {
       const d = this.data, [x, y] = inside(this.svg, ev);
+      if (!d) return; // a drawing without values
       if (d.kind === "points") this.nearest(ev, x, y);
       else if (d.kind === "timeline") this.span(ev, x, y);
       else this.cell(ev, x, y);
