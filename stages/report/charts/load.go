@@ -30,8 +30,8 @@ func loads(id func(string) string, t *model.Table, budget int) []*Chart {
 
 	columns := hover(t)
 	series := f.Series
-	if series.Column == swept.Name {
-		series = facets.Series{}
+	if series.Column == swept.Name || len(series.Names) == f.Rows {
+		series = facets.Series{} // each row would be a series of its own
 	}
 	front := series
 	if series.Column == "" && len(bySwept(swept).Names) <= maxSeries {
@@ -55,8 +55,8 @@ func loads(id func(string) string, t *model.Table, budget int) []*Chart {
 
 	for _, name := range loadMetrics {
 		for _, m := range f.Metrics {
-			if m.Name == name {
-				add(name, title(name), m.Unit, m.Values)
+			if m.Name == name && (name != "tpot" || f.Column("itl") == nil) { // they are equal
+				add(name, Capital(model.MetricTitle(name)), m.Unit, m.Values)
 			}
 		}
 	}
@@ -156,14 +156,6 @@ func spans(v []float64) bool {
 		}
 	}
 	return least > 0 && most/least >= 8
-}
-
-// title is the name of a metric in words; short names are abbreviations.
-func title(name string) string {
-	if len(name) <= 4 {
-		return strings.ToUpper(name)
-	}
-	return Capital(strings.ReplaceAll(name, "_", " "))
 }
 
 // mostTicks is the number of swept values above which an axis has round numbers instead.

@@ -46,7 +46,7 @@ func render(r *model.Report, lines int) string {
 	b := &builder{lines: lines}
 	b.linef("# %s", textutil.Inline(r.Title))
 	b.linef("\n**%s.** %s", strings.ToUpper(r.Verdict.Word[:1])+r.Verdict.Word[1:], textutil.Inline(r.Verdict.Text))
-	b.heading("Release at a glance")
+	b.heading("At a glance")
 
 	for _, s := range r.Glance {
 		b.linef("- %s", textutil.Inline(s))

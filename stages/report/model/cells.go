@@ -1,6 +1,7 @@
 package model
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -19,7 +20,16 @@ const mostCells = 60
 
 // hiddenMetrics are in the rows and not in the table of cells: they follow from others.
 var hiddenMetrics = map[string]bool{"input_throughput": true, "total_throughput": true, "ttst": true, "icl": true,
-	"coll_call_num": true}
+	"coll_call_num": true, "throughput_tokens_sec": true}
+
+// metricTitles are names for people of metrics whose column names are not.
+var metricTitles = map[string]string{"ttft": "TTFT", "itl": "ITL", "tpot": "TPOT", "iteration_wall_clock": "iteration time",
+	"comm_overhead": "communication share", "comm_exposed_pct": "exposed communication"}
+
+// MetricTitle returns the name of a metric for people.
+func MetricTitle(name string) string {
+	return cmp.Or(metricTitles[name], strings.ReplaceAll(name, "_", " "))
+}
 
 // watchedColumns are the columns of telemetry that a table of cells has.
 var watchedColumns = []struct{ name, head string }{
@@ -57,7 +67,7 @@ func (t *Table) cells() *Cells {
 		if hiddenMetrics[m.Name] {
 			continue
 		}
-		head := strings.ReplaceAll(m.Name, "_", " ")
+		head := MetricTitle(m.Name)
 		if m.Unit != "" {
 			head = fmt.Sprintf("%s (%s)", head, m.Unit)
 		}
