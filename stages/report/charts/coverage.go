@@ -79,7 +79,7 @@ func coverage(id string, t *model.Table) *Chart {
 	}
 
 	c := &Chart{ID: id, Title: fmt.Sprintf("Coverage over %s and %s", xs.name, ys.name), W: width,
-		H: min(max(110, 74+m.ny*18), 420)}
+		H: min(max(140, 74+m.ny*18), 420)}
 	c.Body = matrix(m, xs.name, ys.name, xs.names, ys.names, c.H)
 	d.Box = []float64{short(m.box[0]), short(m.box[1]), short(m.box[2]), short(m.box[3])}
 	c.Data = d
