@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import sysconfig
-from importlib.machinery import PathFinder
+from importlib.machinery import ModuleSpec, PathFinder
 
 from .fresh import digests, owned
 
@@ -145,6 +145,13 @@ def _spec(name):
         return PathFinder.find_spec(name, folders)
     except (ImportError, ValueError):
         return None
+    except KeyError:
+        # A namespace package in a package that is not loaded: Python asks the loaded one for
+        # its folders.
+        spec = ModuleSpec(name, None, is_package=True)
+        inner = [os.path.join(folder, name.rpartition(".")[2]) for folder in folders]
+        spec.submodule_search_locations = [folder for folder in inner if os.path.isdir(folder)]
+        return spec
 
 
 _DISTRIBUTIONS = {}  # names of installed distributions by a top-level module
