@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"regexp"
-	"slices"
 	"time"
 
 	"aicplan/cudaops/worker"
@@ -22,20 +21,23 @@ func (p *policy) Done(o worker.Outcome) {
 
 	p.attached, p.beside = append(p.attached, p.beside...), nil
 	var got answer
-	if failure == nil {
-		if got, failure = p.job.judge(a.units, o.Rows); failure == nil {
-			if p.measured(o, a, got); len(a.units) == 0 {
+	if failure == nil || len(o.Rows) > 0 {
+		var bad *worker.Failure
+		switch got, bad = p.job.judge(a.units, o.Rows); {
+		case bad == nil:
+			p.store(o, a, got)
+			if len(a.units) == 0 {
 				p.settled(a.task)
 				return
 			}
-			failure = got.faults[a.units[0]]
-		}
-	}
-
-	if len(o.Rows) > 0 && o.Failure != nil {
-		if got.faults = p.keep(o, a, failure); len(a.units) == 0 {
-			p.settled(a.task)
-			return
+			if failure == nil {
+				failure = got.faults[a.units[0]]
+			}
+		case failure == nil:
+			failure = bad
+		default:
+			p.warn(o, "the %d rows from before the error cannot be used: %s", len(o.Rows), bad.Message)
+			got = answer{}
 		}
 	}
 
@@ -105,72 +107,77 @@ func (p *policy) entry(o worker.Outcome) rows.Entry {
 	return e
 }
 
-// measured stores the rows of a case. Units with invalid rows remain in a.units.
-func (p *policy) measured(o worker.Outcome, a *attempt, got answer) {
-	p.learn(o.Seconds)
+// warn shows a warning about a case.
+func (p *policy) warn(o worker.Outcome, format string, args ...any) {
+	p.recorder.note("warn", fmt.Sprintf("case %s: ", o.Task.Case.ID)+fmt.Sprintf(format, args...))
+}
+
+// store stores the rows of a case, also of one that failed: collectors that sweep return the points that work and
+// raise an error at the end. Units without a result remain in a.units: those with invalid rows and, if the case
+// failed, those without rows.
+func (p *policy) store(o worker.Outcome, a *attempt, got answer) {
 	if got.dropped > 0 {
-		p.recorder.note("warn", fmt.Sprintf("case %s: %d rows of points that were not asked for were dropped",
-			o.Task.Case.ID, got.dropped))
+		p.warn(o, "%d rows of points that were not asked for were dropped", got.dropped)
 	}
 
 	if got.repeated > 0 && !p.toldRepeated {
 		p.toldRepeated = true // warn once, because every case of the grid may repeat rows
-		p.recorder.note("warn", fmt.Sprintf("case %s: %d of its rows are those of another one in every column; readers see one of them, and check \"duplicates\" of a gate counts them",
-			o.Task.Case.ID, got.repeated))
+		p.warn(o, "%d of its rows are those of another one in every column; readers see one of them, and check \"duplicates\" of a gate counts them",
+			got.repeated)
 	}
 
-	var units, bad []int
-	var entries []*rows.Entry
-	for _, u := range a.units {
-		if got.faults[u] != nil {
-			bad = append(bad, u)
-			continue
-		}
+	most := 0
+	for _, all := range got.rows {
+		most = max(most, len(all))
+	}
+	// The worker did not report the last point as complete.
+	if o.Failure != nil && o.Cause != worker.CauseReported && len(got.rows[got.last]) < most {
+		delete(got.rows, got.last)
+	}
 
+	var units, left []int
+	var entries []*rows.Entry
+	fewer := 0
+	for _, u := range a.units {
 		e := p.entry(o)
-		e.Points = len(a.units)
-		if e.Rows = got.rows[u]; len(e.Rows) > 0 {
+		e.Points, e.Rows = len(a.units), got.rows[u]
+		switch {
+		case len(e.Rows) > 0:
 			p.job.units[u].state = measured
-		} else {
+			if len(e.Rows) < most {
+				fewer++
+			}
+		case o.Failure == nil && got.faults[u] == nil:
 			e.Failure = &worker.Failure{Class: worker.ClassUnsupportedConfig, Exception: "NoRow",
 				Message: "the op returned no row for this point"}
 			p.job.units[u].state = failed
+		default:
+			left = append(left, u)
+			continue
 		}
 
 		units, entries = append(units, u), append(entries, &e)
 	}
 
-	g := p.groups[p.job.group(a.task)]
-	g.measured++
-	if len(bad) == 0 {
-		p.rungDone++ // otherwise the case is done when its bad units have failed
+	if len(units) == 0 {
+		return
 	}
 
-	a.units, a.kept = bad, a.kept || len(bad) > 0
+	if o.Failure != nil {
+		p.kept(o, len(units), len(left), fewer)
+	}
+	p.learn(o.Seconds)
+	p.groups[p.job.group(a.task)].measured++
+	if len(left) == 0 {
+		p.rungDone++ // otherwise the case is done when its other units have failed
+	}
+
+	a.units, a.kept = left, a.kept || len(left) > 0
 	p.recorder.settle(units, entries)
 }
 
-// keep stores the rows that a case returned before it failed. Units without rows remain in a.units.
-// Collectors that sweep return the points that work and raise an error at the end. It returns the faults
-// of invalid rows, by unit.
-func (p *policy) keep(o worker.Outcome, a *attempt, f *worker.Failure) map[int]*worker.Failure {
-	note := func(format string, args ...any) {
-		p.recorder.note("warn", fmt.Sprintf("case %s: ", o.Task.Case.ID)+fmt.Sprintf(format, args...))
-	}
-
-	got, bad := p.job.judge(a.units, o.Rows)
-	if bad != nil {
-		note("the %d rows from before the error cannot be used: %s", len(o.Rows), bad.Message)
-		return nil
-	}
-
-	var units []int
-	var entries []*rows.Entry
-	most, fewer := 0, 0
-	for _, u := range a.units {
-		most = max(most, len(got.rows[u]))
-	}
-
+// kept reports the points that a failed case has measured. fewer of them have fewer rows than the others.
+func (p *policy) kept(o worker.Outcome, points, left, fewer int) {
 	how := "the op raised"
 	switch o.Cause {
 	case worker.CauseDied:
@@ -179,48 +186,14 @@ func (p *policy) keep(o worker.Outcome, a *attempt, f *worker.Failure) map[int]*
 		how = "the worker was ended"
 	}
 
-	// The worker did not report the last point as complete.
-	if u := got.last; o.Cause != worker.CauseReported && len(got.rows[u]) > 0 && len(got.rows[u]) < most {
-		delete(got.rows, u)
-		got.missing = slices.DeleteFunc(slices.Clone(a.units), func(o int) bool { return len(got.rows[o]) > 0 })
-	}
-
-	for _, u := range a.units {
-		e := p.entry(o)
-		e.Points, e.Rows = len(a.units), got.rows[u]
-		switch len(e.Rows) {
-		case 0:
-			continue
-		case most:
-		default:
-			fewer++
-		}
-
-		p.job.units[u].state = measured
-		units, entries = append(units, u), append(entries, &e)
-	}
-
-	if len(units) == 0 {
-		return got.faults
-	}
-
+	line := firstLine(o.Failure.Message)
 	switch {
-	case len(got.missing) == 0:
-		note("%s after all its rows, which are kept: %s", how, firstLine(f.Message))
+	case left == 0:
+		p.warn(o, "%s after all its rows, which are kept: %s", how, line)
 	case fewer > 0:
-		note("%s after %d of %d points, which are kept; %d of them have fewer rows than the others: %s", how,
-			len(units), len(a.units), fewer, firstLine(f.Message))
+		p.warn(o, "%s after %d of %d points, which are kept; %d of them have fewer rows than the others: %s", how,
+			points, points+left, fewer, line)
 	}
-
-	p.learn(o.Seconds)
-	p.groups[p.job.group(a.task)].measured++
-	if !a.kept && len(got.missing) == 0 {
-		p.rungDone++
-	}
-
-	a.units, a.kept = got.missing, true
-	p.recorder.settle(units, entries)
-	return got.faults
 }
 
 // failed stores the failure of a case and trips its group if the breaker's limit is reached. A unit with
