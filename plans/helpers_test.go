@@ -34,7 +34,7 @@ var systemOf = map[int]string{80: "a100_sxm", 89: "l40s", 90: "h200_sxm", 100: "
 func options(plan string, vars []string) config.Options {
 	set := stages.All()
 	return config.Options{
-		Path: plan, Kinds: set.Kinds(), Runtimes: set.Runtimes(), Services: set.Services(), Version: "0.1.0", Vars: vars,
+		Path: plan, Kinds: set.Kinds(), Runtimes: set.Runtimes(), Services: set.Services(), Vars: vars,
 		Systems: func(name, file string) (*systems.Spec, error) {
 			if file != "" {
 				return systems.LoadFile(file)

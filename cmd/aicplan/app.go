@@ -162,7 +162,7 @@ func (a *app) load(f planFlags, all *stages.Set) (*config.Config, error) {
 
 func (a *app) loadOptions(f planFlags, all *stages.Set) config.Options {
 	return config.Options{
-		Path: f.Path, Kinds: all.Kinds(), Runtimes: all.Runtimes(), Services: all.Services(), Version: version,
+		Path: f.Path, Kinds: all.Kinds(), Runtimes: all.Runtimes(), Services: all.Services(),
 		Vars: f.Var, VarFiles: f.VarFile, Environ: a.environ, Systems: loadSystem,
 	}
 }

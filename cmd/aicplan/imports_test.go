@@ -63,7 +63,6 @@ var homes = map[string][]string{
 	"gonum.org/v1/plot":                         {"stages", "sink"},
 	"github.com/prometheus/common":              {"cudaops/telemetry"},
 	"github.com/prometheus/procfs":              {"cudaops", "stages"},
-	"github.com/hashicorp/go-version":           {"engine/config"},
 	"github.com/aquasecurity/go-pep440-version": {"cudaops/pyhost", "sink/tree"},
 }
 

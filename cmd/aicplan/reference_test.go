@@ -190,7 +190,6 @@ func referenceTables(t *testing.T, root string) map[string]string {
 	add("check", "gate", gateChecks(t, docs))
 	add("check", "preflight", preflightChecks(docs))
 	add("attribute", "part", docs.literals("partSchema", ""))
-	add("attribute", "aicplan", docs.literals("versionWords", ""))
 	add("attribute", "variable", append(docs.literals("variableSchema", ""),
 		docs.fields(t, "validationDecl", nil, "hcl", "validation.")...))
 	add("attribute", "output", docs.literals("outputWords", ""))

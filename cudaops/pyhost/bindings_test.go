@@ -60,11 +60,10 @@ func bindingsOf(t *testing.T, backend string) (json.RawMessage, map[string]bindi
 	if err != nil {
 		t.Fatal(err)
 	}
-	text = append(text, "\naicplan {\n  required_version = \">= 0.1\"\n}\n"...)
 	if err := os.WriteFile(filepath.Join(dir, "plan.hcl"), text, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	cfg, diags := config.Load(config.Options{Path: dir, Version: "0.1.0", Vars: []string{"backend=" + backend}})
+	cfg, diags := config.Load(config.Options{Path: dir, Vars: []string{"backend=" + backend}})
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}

@@ -92,7 +92,7 @@ thing "a" {
 }
 
 func loadThings(path string) (*Config, []string) {
-	c, diags := Load(Options{Path: path, Kinds: map[string]stage.Kind{"thing": stagetest.Thing()}, Version: "0.1.0",
+	c, diags := Load(Options{Path: path, Kinds: map[string]stage.Kind{"thing": stagetest.Thing()},
 		Systems: testSystem})
 	var out []string
 	for _, d := range diags {

@@ -85,7 +85,7 @@ func runArchive(t *testing.T, path string) {
 	}
 
 	opts := Options{Path: filepath.Join(dir, "plan.hcl"), Kinds: map[string]stage.Kind{"thing": stagetest.Thing()},
-		Runtimes: testRuntimes, Version: "0.1.0", Systems: testSystem}
+		Runtimes: testRuntimes, Systems: testSystem}
 	for _, line := range strings.Split(want["flags"], "\n") {
 		if v, ok := strings.CutPrefix(line, "--var "); ok {
 			opts.Vars = append(opts.Vars, v)
@@ -248,7 +248,7 @@ func TestEvalFunctions(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	cfg, diags := Load(Options{Path: path, Version: "0.1.0", Systems: testSystem})
+	cfg, diags := Load(Options{Path: path, Systems: testSystem})
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}

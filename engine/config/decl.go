@@ -19,7 +19,6 @@ import (
 // moduleDecl contains the declarations of a folder or file: names, ranges and unevaluated bodies.
 type moduleDecl struct {
 	dir       string
-	program   *hclsyntax.Block // the aicplan block, or nil
 	variables map[string]*variableDecl
 	locals    map[string]*hclsyntax.Attribute
 	outputs   map[string]*outputDecl
@@ -121,14 +120,6 @@ func (l *loader) declareAll(dir string, bodies []*hclsyntax.Body,
 		blocks:    map[string]map[string]*blockDecl{},
 	}
 
-	// Check the version first: an old binary must report that it is too old rather than reject a
-	// block type that it does not support.
-	for _, b := range bodies {
-		if more := l.sniffVersion(b); more.HasErrors() {
-			return nil, append(diags, more...)
-		}
-	}
-
 	for _, b := range bodies {
 		diags = append(diags, l.declare(m, b)...)
 	}
@@ -160,8 +151,6 @@ var innerBlocks = map[string]string{
 
 func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 	switch b.Type {
-	case "aicplan":
-		return m.declareProgram(b) // sniffVersion reads its attributes
 	case "locals":
 		return declareLocals(m, b)
 	case "variable":
@@ -216,23 +205,6 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 		m.order = append(m.order, d)
 	}
 
-	return diags
-}
-
-// declareProgram checks the form of an aicplan block.
-func (m *moduleDecl) declareProgram(b *hclsyntax.Block) hcl.Diagnostics {
-	diags := noLabels(b)
-	for _, nested := range b.Body.Blocks {
-		diags = append(diags, errorAt(nested.TypeRange, "Unexpected block",
-			"An aicplan block holds required_version only."))
-	}
-
-	if m.program != nil {
-		return append(diags, errorAt(b.DefRange(), "Duplicate aicplan",
-			fmt.Sprintf("There is one at %s already.", shortRange(m.program.DefRange()))))
-	}
-
-	m.program = b
 	return diags
 }
 

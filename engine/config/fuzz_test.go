@@ -49,7 +49,7 @@ variable "o" { default = { a = 1, b = "x" } }
 		f.Fatal(err)
 	}
 
-	cfg, diags := config.Load(config.Options{Path: path, Version: "0.1.0"})
+	cfg, diags := config.Load(config.Options{Path: path})
 	if diags.HasErrors() {
 		f.Fatal(diags)
 	}
@@ -98,7 +98,7 @@ variable "o" {
 			}
 		}
 
-		_, diags := config.Load(config.Options{Path: path, VarFiles: []string{values}, Version: "0.1.0"})
+		_, diags := config.Load(config.Options{Path: path, VarFiles: []string{values}})
 		placed(t, text, diags)
 	})
 }
@@ -112,7 +112,7 @@ func TestNumbersOutOfBounds(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	cfg, diags := config.Load(config.Options{Path: path, Version: "0.1.0"})
+	cfg, diags := config.Load(config.Options{Path: path})
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}

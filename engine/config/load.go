@@ -21,7 +21,6 @@ type Options struct {
 	Kinds    map[string]stage.Kind // all stage kinds by name
 	Runtimes []stage.RuntimeKind   // all kinds of runtimes
 	Services []stage.ServiceKind   // all kinds of service blocks
-	Version  string                // version of this binary, for required_version
 	Vars     []string              // NAME=VALUE as given with --var, in order
 	VarFiles []string              // in order
 	Environ  []string              // in the format of os.Environ

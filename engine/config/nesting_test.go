@@ -31,7 +31,7 @@ func TestNestedTooDeep(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		_, diags := Load(Options{Path: path, Kinds: map[string]stage.Kind{}, Version: "0.1.0", Systems: testSystem})
+		_, diags := Load(Options{Path: path, Kinds: map[string]stage.Kind{}, Systems: testSystem})
 		if !diags.HasErrors() || diags[0].Summary != "Nested too deep" || diags[0].Subject.Start.Line < 2 {
 			t.Errorf("%s: %v", name, diags)
 		}
@@ -43,7 +43,7 @@ func TestNestedTooDeep(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	cfg, diags := Load(Options{Path: path, Kinds: map[string]stage.Kind{}, Version: "0.1.0", Systems: testSystem,
+	cfg, diags := Load(Options{Path: path, Kinds: map[string]stage.Kind{}, Systems: testSystem,
 		Vars: []string{"x=" + strings.Repeat("[", n)}})
 	if len(diags) != 1 || diags[0].Summary != "Value for an undeclared variable" {
 		t.Errorf("100 levels: %v", diags)

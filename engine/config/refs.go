@@ -33,7 +33,7 @@ func (l *loader) isRoot(name string) bool {
 }
 
 func (l *loader) blockTypes() []string {
-	return append(append(kindNames(l.kinds), "aicplan", "variable", "locals", "output", "module", "system", "runtime", "part", "table"),
+	return append(append(kindNames(l.kinds), "variable", "locals", "output", "module", "system", "runtime", "part", "table"),
 		l.serviceKinds()...)
 }
 

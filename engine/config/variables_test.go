@@ -30,7 +30,7 @@ func TestTextsThatAreNumbers(t *testing.T) {
 		{append(slices.Clone(given), "plain=-1.5", "word=7", "any=[1.10]"), nil},
 		{append(slices.Clone(given), `plain="1.10"`, "word=v1.10", "any=true"), nil},
 	} {
-		cfg, diags := Load(Options{Path: path, Version: "0.1.0", Vars: c.vars})
+		cfg, diags := Load(Options{Path: path, Vars: c.vars})
 		if diags.HasErrors() {
 			t.Fatal(diags)
 		}
@@ -66,7 +66,7 @@ func TestExtraAttributes(t *testing.T) {
 		if err := os.WriteFile(path, []byte(plan), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		cfg, diags := Load(Options{Path: path, Version: "0.1.0", Vars: vars})
+		cfg, diags := Load(Options{Path: path, Vars: vars})
 		if cfg != nil && !diags.HasErrors() {
 			_, more := cfg.Eval("var.v")
 			diags = append(diags, more...)

@@ -42,22 +42,14 @@ var outputWords = []string{
 	"description",
 }
 
-// versionWords are the attributes of an aicplan block.
-var versionWords = []string{
-	// required_version is a constraint such as ">= 0.1". It is read first, so that an older aicplan reports that it
-	// is too old instead of an unknown word.
-	"required_version",
-}
-
 // Words returns the allowed names in blocks that are not stages, by block type, and under "stage"
 // those that every stage accepts. It is used for documentation and completion. Runtimes also accept
 // the options of their kind.
 func Words() stage.Vocabulary {
 	out := stage.Vocabulary{
-		"aicplan": versionWords,
-		"module":  moduleWords,
-		"output":  outputWords,
-		"stage":   metaArguments,
+		"module": moduleWords,
+		"output": outputWords,
+		"stage":  metaArguments,
 	}
 	out.Add("variable", variableSchema)
 	for block, words := range stage.TagWords(tableBody{}) {

@@ -68,7 +68,7 @@ func FuzzLoad(f *testing.F) {
 			t.Fatal(err)
 		}
 		cfg, diags := config.Load(config.Options{
-			Path: path, Kinds: all.Kinds(), Version: "0.1.0",
+			Path: path, Kinds: all.Kinds(),
 			Systems: func(name, file string) (*systems.Spec, error) {
 				if file != "" {
 					return systems.LoadFile(file)
@@ -167,8 +167,7 @@ func mutate(text string, seed uint64) string {
 }
 
 // fuzzPlan has a little of everything that the language has.
-const fuzzPlan = `aicplan { required_version = ">= 0.1" }
-variable "v" {
+const fuzzPlan = `variable "v" {
   type        = list(number)
   default     = [1, 2, 4]
   description = "sizes"

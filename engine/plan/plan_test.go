@@ -33,7 +33,7 @@ func build(t testing.TB, dir, text string, opts plan.Options) (*plan.Plan, hcl.D
 	}
 	t.Cleanup(func() { store.Close() })
 	cfg, diags := config.Load(config.Options{
-		Path: path, Kinds: map[string]stage.Kind{"thing": stagetest.Thing(), "grid": grids.Kind()}, Version: "0.1.0",
+		Path: path, Kinds: map[string]stage.Kind{"thing": stagetest.Thing(), "grid": grids.Kind()},
 		Systems: func(name, _ string) (*systems.Spec, error) { return systems.Load(name) },
 	})
 	if diags.HasErrors() {

@@ -113,7 +113,7 @@ func (b *bench) apply(hclText string, change ...func(*Options, *plan.Options)) *
 		b.t.Fatal(err)
 	}
 	defer store.Close()
-	cfg, diags := config.Load(config.Options{Path: path, Kinds: b.kinds, Version: "0.1.0", Systems: func(name, _ string) (*systems.Spec, error) { return systems.Load(name) }})
+	cfg, diags := config.Load(config.Options{Path: path, Kinds: b.kinds, Systems: func(name, _ string) (*systems.Spec, error) { return systems.Load(name) }})
 	if diags.HasErrors() {
 		b.t.Fatal(diags)
 	}
