@@ -13,6 +13,8 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"aicplan/engine/checkpoint"
+	"aicplan/engine/grid"
 	"aicplan/engine/stage"
 	"aicplan/stages/executors"
 	"aicplan/stages/runtimes"
@@ -173,30 +175,54 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 // learn takes the environment that a task of an earlier run has reported, if no environment is known
 // yet, and reuses the rows of that run.
 func (r *running) learn(o *executors.Order) error {
-	for shard := range o.Shards {
-		if r.env != nil {
-			return nil
-		}
+	env := reportedBy(o)
+	if r.env != nil || env == nil {
+		return nil
+	}
 
+	if err := r.useEnvironment(env); err != nil {
+		return err
+	}
+	if r.journal.Len() > 0 {
+		r.remember()
+	}
+	return nil
+}
+
+// reportedBy returns the environment that the first task of an order has reported, or nil.
+func reportedBy(o *executors.Order) *runtimes.Environment {
+	for shard := range o.Shards {
 		s, err := o.Status(shard)
 		if err != nil || s == nil || len(s.Environment) == 0 {
-			continue
+			continue // other tasks report the same
 		}
 
 		env := new(runtimes.Environment)
-		if err := json.Unmarshal(s.Environment, env); err != nil {
-			continue
-		}
-
-		if err := r.useEnvironment(env); err != nil {
-			return err
-		}
-		if r.journal.Len() > 0 {
-			r.remember()
+		if json.Unmarshal(s.Environment, env) == nil {
+			return env
 		}
 	}
 
 	return nil
+}
+
+// submitted returns the environment that tasks of an earlier run with the same plan have reported, with its
+// description. It is nil if there are none.
+func (c *Config) submitted(store *checkpoint.Store, stageAddress string, cases *grid.Cases) (env *runtimes.Environment, assumed string) {
+	key, err := c.OrderKey(cases)
+	if err != nil {
+		return nil, "" // a run reports it
+	}
+
+	order, err := executors.Latest(executors.Home(store.Dir(), stageAddress), stageAddress)
+	if err != nil || order == nil || order.Key != key {
+		return nil, ""
+	}
+
+	if env = reportedBy(order); env == nil {
+		return nil, ""
+	}
+	return env, strings.TrimSpace(env.Framework+" "+env.Version) + " on " + env.Device + ", as its tasks have reported"
 }
 
 // Script returns the batch script for the jobs of a, for a dry run.

@@ -107,6 +107,9 @@ func (p *planning) check(context.Context) error {
 // not known.
 func (p *planning) expectation(ctx context.Context) error {
 	p.env, p.assumed = p.expect(ctx, p.pc.Store, p.cases.Spec().Op, p.pc.PlanDir)
+	if p.env == nil && p.Elsewhere() {
+		p.env, p.assumed = p.submitted(p.pc.Store, p.pc.Address, p.cases)
+	}
 	if u := p.pools.Unanswered(p.runtime); u != nil {
 		p.warn("%s; %s", u.What, u.Fix)
 	}
