@@ -193,7 +193,7 @@ func (n *Node) Clocks(apply bool) []Finding {
 
 		value, limit := fmt.Sprintf("%d MHz", c.SM), fmt.Sprintf("%d MHz", c.MaxSM)
 		if c.SM >= c.MaxSM {
-			return Finding{Result: Pass, Message: "the SM clock stands at its maximum", Value: value, Limit: limit}, nil
+			return Finding{Result: Pass, Message: "the SM clock is at its maximum", Value: value, Limit: limit}, nil
 		}
 
 		command := fmt.Sprintf("sudo nvidia-smi -i %d --lock-gpu-clocks=%d,%d", d.Identity().Index, c.MaxSM, c.MaxSM)

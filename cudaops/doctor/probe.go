@@ -161,7 +161,7 @@ func (r *Probed) gpu(f Facts, known *systems.Spec) {
 		r.add("gpu", "mem_bw", round(peak, 3), Read,
 			fmt.Sprintf("bytes/s: %d bits at %d MHz, both edges", f.BusBits, f.MemoryMHz))
 	} else {
-		r.lookUp(known, "gpu", "mem_bw", "bytes/s; the driver did not say the memory's clock")
+		r.lookUp(known, "gpu", "mem_bw", "bytes/s; the driver did not report the memory clock")
 		if v, ok := r.number("gpu", "mem_bw"); ok {
 			peak = v
 		}
@@ -268,7 +268,7 @@ func round(v float64, digits int) float64 {
 // YAML writes the spec in the format of system files. Unknown fields are commented out, so loading the file
 // reports them as missing until they are filled in.
 func (r *Probed) YAML(w io.Writer, dataDir string) error {
-	fmt.Fprintf(w, "# %s, probed; every value says where it comes from\n", r.Device)
+	fmt.Fprintf(w, "# %s, probed; the comment of a value is its source\n", r.Device)
 	fmt.Fprintf(w, "data_dir: %s\n", dataDir)
 	section := ""
 

@@ -166,7 +166,7 @@ func (t *Target) warmUp() error {
 }
 
 // soakLaunches is the number of launches that a soak queues at once. The queue of a device
-// holds about a thousand, and the host blocks if it is full.
+// has about a thousand entries, and the host blocks if it is full.
 const soakLaunches = 256
 
 // soak runs n executions without timing them. The last ones may still be running when it

@@ -62,7 +62,7 @@ func (e Elementwise) check(sm int) (DType, error) {
 
 	if e.Tokens < 1 || e.Hidden < 1 || e.Hidden%multiple != 0 {
 		return "", &UnsupportedError{What: fmt.Sprintf("%s of %d x %d", e.Kernel, e.Tokens, e.Hidden),
-			Err: fmt.Errorf("rows must hold a multiple of %d elements", multiple)}
+			Err: fmt.Errorf("rows must have a multiple of %d elements", multiple)}
 	}
 
 	if e.Tokens > math.MaxInt32 || e.Hidden > math.MaxInt32 {

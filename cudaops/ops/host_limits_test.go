@@ -47,8 +47,7 @@ func TestHostManyBlocks(t *testing.T) {
 	}
 }
 
-// kernelBench has an op k: a kernel of so many seconds, whose bytes and operations
-// nobody gave.
+// kernelBench has an op k: a kernel of the given duration with unknown bytes and operations.
 func kernelBench(t *testing.T, graph string, seconds float64, launched *[]cuda.Launch) *bench {
 	t.Helper()
 	set := measure.Defaults()
@@ -110,8 +109,7 @@ func TestHostNumbersBeyondALaunch(t *testing.T) {
 	b.noLeaks()
 }
 
-// TestHostPowerCounterStops has an energy counter that moves at first and then
-// stands still: the case must end all the same.
+// TestHostPowerCounterStops checks that a case ends if its energy counter stops.
 func TestHostPowerCounterStops(t *testing.T) {
 	set := measure.Defaults()
 	set.OperatingPoint = measure.PointRecovered

@@ -79,7 +79,7 @@ func TestHostPower(t *testing.T) {
 	}
 	b.noLeaks()
 
-	// A counter that stands still leaves the sampled power.
+	// If the counter does not move, the sampled power is used.
 	b = newBench(t, worker.Init{Measure: raw})
 	b.nvml.GPUs[0].Now = nil
 	seq = b.gemm("bfloat16", 64, 4096, 4096)
@@ -90,7 +90,7 @@ func TestHostPower(t *testing.T) {
 		t.Errorf("power %v by %v, want 110 W, sampled", r["power"], r["power_method"])
 	}
 
-	// Without the library the run goes on and says so once.
+	// Without the library, the run continues and prints one message.
 	b = newBench(t, worker.Init{Measure: raw})
 	b.host.openNVML = func() (nvml.API, error) { return nil, nvml.ErrNotBuilt }
 	seq = b.gemm("bfloat16", 64, 4096, 4096)

@@ -192,10 +192,9 @@ func TestHostStickyWhilePreparing(t *testing.T) {
 	}
 }
 
-// TestHostLibraryStumbles has the library fail with an error of its own at one
-// product while the context is good: that case alone fails, and no process is
-// replaced over and over for it.
-func TestHostLibraryStumbles(t *testing.T) {
+// TestHostFailsCaseOnLibraryError checks that an internal error of the library fails one case only, and that the
+// process is not replaced if its context works.
+func TestHostFailsCaseOnLibraryError(t *testing.T) {
 	b := newBench(t, worker.Init{})
 	b.lt.Stumble = func(p cuda.MatmulProblem) *cuda.BLASError {
 		if p.N == 666 {
@@ -266,8 +265,8 @@ func TestHostDeviceOfOthers(t *testing.T) {
 	}
 }
 
-// TestHostMissingLibraries opens a device without cuBLASLt and NVRTC: ops that
-// need them say what was looked for, the others work.
+// TestHostMissingLibraries opens a device without cuBLASLt and NVRTC. Ops that need them report the searched
+// places, the others work.
 func TestHostMissingLibraries(t *testing.T) {
 	b := newBench(t, worker.Init{})
 	b.host.open = func(o OpenOptions) (*Device, error) {

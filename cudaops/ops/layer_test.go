@@ -14,7 +14,7 @@ import (
 )
 
 // TestLayer measures a chain and its products at the sustained point: the rows
-// add up to it, and it says which rows those are.
+// add up to it, and its row names them.
 func TestLayer(t *testing.T) {
 	t.Parallel()
 	set, _ := json.Marshal(measure.Defaults())
@@ -58,8 +58,8 @@ func TestLayer(t *testing.T) {
 	b.noLeaks()
 }
 
-// TestLayerOfOneProduct chains a product behind itself: it adds up, every one has
-// weights of its own, and the row says which algorithms ran.
+// TestLayerOfOneProduct chains a product with itself. The times add up, each product has separate weights, and
+// the row names the algorithms.
 func TestLayerOfOneProduct(t *testing.T) {
 	t.Parallel()
 	set, _ := json.Marshal(measure.Defaults())
@@ -91,9 +91,9 @@ func TestLayerOfOneProduct(t *testing.T) {
 	b.noLeaks()
 }
 
-// TestLayerHandsOn holds every product of a chain to reading what the one before it
-// has written, as normals, where that has the type and the elements for it.
-func TestLayerHandsOn(t *testing.T) {
+// TestLayerPassesOutputs checks that each product of a chain reads the output of the previous one, if type and
+// size allow it.
+func TestLayerPassesOutputs(t *testing.T) {
 	t.Parallel()
 	set, _ := json.Marshal(measure.Defaults())
 	tests := []struct {
@@ -157,8 +157,8 @@ func TestLayerHandsOn(t *testing.T) {
 	}
 }
 
-// TestLayerOutputsOverlap has a pool that holds an output once or twice: where the next
-// output may lie over it, no product reads it.
+// TestLayerOutputsOverlap uses pools with room for one or two outputs. No product reads an output that the next
+// one may overwrite.
 func TestLayerOutputsOverlap(t *testing.T) {
 	t.Parallel()
 	a := cuda.RowMajorLinear(8, 4096, 1024, cuda.BF16, cuda.BF16)

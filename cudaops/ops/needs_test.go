@@ -7,7 +7,7 @@ import (
 	"aicplan/cudaops/worker/workertest"
 )
 
-// TestNeeds holds what plans are checked against by what the ops say themselves.
+// TestNeeds compares the columns that plans are checked for with those that the ops read.
 func TestNeeds(t *testing.T) {
 	t.Parallel()
 	sample := map[string]any{

@@ -37,7 +37,7 @@ func (o *options) declare() []worker.Option {
 		{Name: "verify", Into: &o.Verify, Default: false, NotInKey: true,
 			Doc: "compares every case's result with a reference in higher precision"},
 		{Name: "window", Into: &o.Window, Default: 192, Min: 1, Max: 4096, NotInKey: true,
-			Doc: "cases that a worker holds at a time"},
+			Doc: "cases that a worker keeps at a time"},
 	}
 }
 

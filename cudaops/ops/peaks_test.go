@@ -6,10 +6,10 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// TestRankOrdersByTheClockThatCasesKeep: of pairs of products that ran alone on an
-// H200 until they kept their clock, the one that kept the lower clock ranks higher.
+// TestRankOrdersByTheClockThatCasesKeep uses pairs of products that ran alone on an
+// H200 until they kept their clock. The one with the lower clock must rank higher.
 // The weights of these come from memory, and what the others read mostly stays in
-// the cache: to Load, which tells both as capped ones, they are the other way round.
+// the cache. Load classifies both as capped and would order them the other way round.
 func TestRankOrdersByTheClockThatCasesKeep(t *testing.T) {
 	t.Parallel()
 	d := newBench(t, worker.Init{}).device()
@@ -44,8 +44,8 @@ func TestRankOrdersByTheClockThatCasesKeep(t *testing.T) {
 	}
 }
 
-// TestKeptBytes: activations and output stay in a cache that holds them together,
-// and come from memory where it does not.
+// TestKeptBytes checks that activations and output stay in a cache that is large enough for both, and come from
+// memory otherwise.
 func TestKeptBytes(t *testing.T) {
 	t.Parallel()
 	d := newBench(t, worker.Init{}).device()

@@ -51,8 +51,8 @@ func orderBench(t *testing.T) (*Device, *[]int) {
 	return d, &order
 }
 
-// TestRotationOrder holds the order of operand sets over whole visits: no set is
-// read again before all others were, wherever graphs, warm-ups and blocks end.
+// TestRotationOrder checks the order of operand sets over whole visits. No set is read again before all others,
+// wherever graphs, warm-ups and blocks end.
 func TestRotationOrder(t *testing.T) {
 	t.Parallel()
 	raw, err := os.ReadFile("../measure/testdata/rotation.json")
@@ -108,9 +108,8 @@ func TestRotationOrder(t *testing.T) {
 	}
 }
 
-// TestGraphLengths holds how many executions a graph has: whole rotations that take
-// as long as asked for, and the least where an execution alone does or where nobody
-// knows how long it takes.
+// TestGraphLengths checks how many executions a graph has: whole rotations of the requested duration, or the
+// minimum if one execution takes that long or its duration is unknown.
 func TestGraphLengths(t *testing.T) {
 	t.Parallel()
 	const asked = 100e-6
@@ -143,8 +142,8 @@ func TestGraphLengths(t *testing.T) {
 	}
 }
 
-// TestGraphsOfHosts holds which cases get longer graphs: not those of the reference
-// protocol, and layers at the other points the longest.
+// TestGraphsOfHosts checks which cases get longer graphs: none with the reference protocol, and layers the
+// longest at the other points.
 func TestGraphsOfHosts(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -167,8 +166,8 @@ func TestGraphsOfHosts(t *testing.T) {
 	}
 }
 
-// TestBurstsOfChains holds that a burst never queues more kernels of a chain behind
-// the closed gate than a device takes.
+// TestBurstsOfChains checks that a burst never queues more kernels of a chain than the queue of a device
+// accepts while the gate is closed.
 func TestBurstsOfChains(t *testing.T) {
 	t.Parallel()
 	d, order := orderBench(t)
@@ -220,16 +219,14 @@ func TestRotationOfProducts(t *testing.T) {
 			t.Errorf("%s: %v with %d sets of %.0f bytes", c.Label, c.Columns["cache"], c.Sets, weight)
 		}
 	}
-	// A pool smaller than the cache holds no cold operands, however many sets are
-	// cut from it: they share its memory.
+	// A pool smaller than the cache has no cold operands, because all sets share its memory.
 	if got := d.cacheState(16, 16<<20, &Pool{bytes: 50 << 20}); got != "hot" {
 		t.Errorf("sixteen sets in a pool of 50 MiB are %s", got)
 	}
 }
 
-// TestCapturesTakeTurns holds what a target with several captures launches: the
-// graphs of the capture that a burst asks for, and operand sets in one order
-// whatever the captures.
+// TestCapturesTakeTurns checks what a target with several captures launches: the graphs of the capture that a
+// burst requests, with operand sets in one order for all captures.
 func TestCapturesTakeTurns(t *testing.T) {
 	t.Parallel()
 	d, order := orderBench(t)

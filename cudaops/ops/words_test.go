@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestWords holds the words that plans are checked against by what the ops take.
+// TestWords compares the words that plans are checked for with those that the ops accept.
 func TestWords(t *testing.T) {
 	t.Parallel()
 	words := Words()
@@ -35,7 +35,7 @@ func TestWords(t *testing.T) {
 			}
 		}
 	}
-	// No op takes more than it says.
+	// No op accepts more words than it declares.
 	for _, w := range []string{"fp4", "nvfp4", "int4", "float32", "float64", "bfloat16", "float16", "fp8", "fp8_block", "int8", ""} {
 		_, _, _, err := matmulTypes(w)
 		if listed := slices.Contains(words[OpGEMM]["gemm_dtype"], w); listed != (err == nil) {

@@ -37,7 +37,7 @@ func Options() []worker.Option {
 		{Name: "verify", Into: new(bool), Default: false, NotInKey: true,
 			Doc: "has op functions compare their results with a reference"},
 		{Name: "window", Into: new(int), NotInKey: true,
-			Doc: "cases that a worker holds at a time; 256 on a GPU, where they are prepared and measured in " +
+			Doc: "cases that a worker keeps at a time; 256 on a GPU, where they are prepared and measured in " +
 				"batches, and 4 without one"},
 		{Name: "workdir", Into: new(string), NotInKey: true,
 			Doc: "where hosted collectors work; the system's temporary folder if it is not set"},

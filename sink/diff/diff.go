@@ -18,12 +18,12 @@ import (
 
 // Options of a comparison.
 type Options struct {
-	// Table names the perf table, which determines key and metric; "" if there is none.
+	// Table names the perf table, which determines key and metric; or is "".
 	Table string
 	// Schema is the perf table. Nil means the built-in one of that name.
 	Schema *catalog.Table
-	// Key replaces the key; empty means the table's, else every column that
-	// both sides have and that says what was measured.
+	// Key replaces the key of the table. Without either, the key is every column that both sides have and
+	// that describes what was measured.
 	Key []string
 	// Metric is the compared column; empty means the table's first metric.
 	Metric string

@@ -63,10 +63,9 @@ type Report struct {
 	Failed []string `json:"failed,omitempty"`
 }
 
-// Trees compares the tables of two folders. Files belong together when their
-// table, system, backend and version are the same; when a folder holds one
-// version only, when table and backend are; when it holds one backend only,
-// when the tables are.
+// Trees compares the tables of two folders. It pairs files with the same table, system, backend and version. If
+// a folder contains one version only, it pairs files with the same table and backend; if it contains one
+// backend only, files with the same table.
 func Trees(a, b string, o Options) (*Report, error) {
 	scanA, err := tree.Walk(a)
 	if err != nil {
@@ -100,7 +99,7 @@ func Trees(a, b string, o Options) (*Report, error) {
 		if len(scanA.Entries) > 0 {
 			empty = b
 		}
-		return r, fmt.Errorf("%s holds no perf files (*_perf.txt, *_perf.csv, *_perf.parquet)", empty)
+		return r, fmt.Errorf("%s contains no perf files (*_perf.txt, *_perf.csv, *_perf.parquet)", empty)
 	}
 	return r, nil
 }
@@ -185,9 +184,8 @@ func (l Limits) Check() error {
 	return nil
 }
 
-// Exceeded lists what is beyond the limits; empty when nothing is. Pairs that
-// could not be compared always count, and where nothing could be compared no
-// limit holds.
+// Exceeded lists what exceeds the limits. Pairs that could not be compared are always listed. If nothing could
+// be compared, every limit is exceeded.
 func (r *Report) Exceeded(l Limits) []string {
 	var out []string
 	if l.any() && len(r.Tables)+len(r.Failed) == 0 {
@@ -221,7 +219,7 @@ func (r *Comparison) exceeded(l Limits) []string {
 	count(l.Removed, r.Removed, "removed")
 	count(l.Added, r.Added, "added")
 	if l.any() && r.Uncompared > 0 {
-		out = append(out, fmt.Sprintf("%d rows repeat a key with other values than the other side has, and only one of each was compared; name what tells them apart with --key, or dedupe them", r.Uncompared))
+		out = append(out, fmt.Sprintf("%d rows repeat a key with other values than the other side has, and only one of each was compared; name the columns that distinguish them with --key, or dedupe them", r.Uncompared))
 	}
 	ratio := l.Median != nil || l.P95 != nil
 	if ratio && r.Unusable > 0 {
@@ -240,7 +238,7 @@ func (r *Comparison) exceeded(l Limits) []string {
 	return out
 }
 
-// nothing says that the two sides have no row in common.
+// nothing returns the message that the two sides have no row in common.
 func (r *Comparison) nothing() string {
 	return fmt.Sprintf("no row of the %d in A has a counterpart among the %d in B by the key %s, so nothing was compared", r.A.Rows, r.B.Rows, strings.Join(r.Key, ", "))
 }

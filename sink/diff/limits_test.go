@@ -31,8 +31,7 @@ func TestLimitsThatCannotHold(t *testing.T) {
 	}
 }
 
-// Rows that repeat a key are compared by the first alone, so a guard holds only
-// where both sides have the same ones.
+// Only the first row of a repeated key is compared, so limits pass only if both sides have the same repeats.
 func TestRowsThatRepeatAKey(t *testing.T) {
 	t.Parallel()
 	zero := 0

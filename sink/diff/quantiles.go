@@ -88,7 +88,7 @@ func (r *Comparison) groupsOf(name string, a, b arrow.Array, asked bool) []Group
 		out = append(out, Group{Column: name, Value: value, Rows: len(m), Ratio: quantiles(m)})
 	}
 	if len(out) == 1 && !asked && !strings.Contains(out[0].Value, " -> ") {
-		return nil // all rows: the line for all says it
+		return nil // all rows are in the group: its line would repeat the total
 	}
 	slices.SortFunc(out, func(x, y Group) int { return compareValues(x.Value, y.Value) })
 	return out

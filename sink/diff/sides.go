@@ -44,7 +44,7 @@ func distinct(rec arrow.Record, name string) []string {
 	last := ""
 	for i, v := range col.Values {
 		if (i > 0 && v == last) || seen[v] || col.Null(i) {
-			continue // who does not say it has none
+			continue // without the row, there is no value
 		}
 		last, seen[v] = v, true
 		out = append(out, v)
@@ -117,8 +117,7 @@ func (r *Comparison) choose(a, b arrow.Record, o Options) error {
 			return err
 		}
 	}
-	// A column that one side lacks cannot tell rows apart there, unless readers
-	// assume a value for it.
+	// A column that one side lacks does not distinguish its rows, unless readers assume a value for it.
 	r.Key = slices.DeleteFunc(r.Key, func(k string) bool {
 		_, optional := tree.Defaults[k]
 		return !optional && (!table.Has(a, k) || !table.Has(b, k)) || !table.Has(a, k) && !table.Has(b, k)
@@ -144,7 +143,7 @@ func (r *Comparison) halfMissing(a, b arrow.Record, t *catalog.Table) error {
 		if table.Has(a, k) {
 			lacks = r.B.Name
 		}
-		return fmt.Errorf("%s lacks the column %s, which tells rows of %s apart; say with the key by which columns to compare", lacks, k, t.Name)
+		return fmt.Errorf("%s lacks the column %s, which distinguishes rows of %s; set the key to the columns to compare", lacks, k, t.Name)
 	}
 	return nil
 }

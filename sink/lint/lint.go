@@ -146,7 +146,7 @@ func Run(ctx context.Context, root string, o Options) (*Report, error) {
 		return nil, err
 	}
 	if len(scan.Entries) == 0 {
-		return nil, fmt.Errorf("%s holds no perf files (*_perf.txt, *_perf.csv, *_perf.parquet)", root)
+		return nil, fmt.Errorf("%s contains no perf files (*_perf.txt, *_perf.csv, *_perf.parquet)", root)
 	}
 	l := &linter{root: root, opt: o, scan: scan, spec: map[string]*systems.Spec{}}
 	for _, e := range scan.Entries {

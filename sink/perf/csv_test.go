@@ -163,7 +163,7 @@ func TestReadCSVErrorsHavePlaces(t *testing.T) {
 		{"short row", "a,b\n1,2\n3\n", "f.txt:3:1: this row has 1 fields, the header has 2"},
 		{"two items in one line", "a,b\n1,21,2\n", "f.txt:2:1: this row has 3 fields, the header has 2"},
 		{"open quote", "a,b\n1,\"x\n2,3\n", "f.txt:2:3: this quote is never closed"},
-		{"text after quote", "a,b\n\"x\"y,1\n", "f.txt:2:4: text behind a closing quote"},
+		{"text after quote", "a,b\n\"x\"y,1\n", "f.txt:2:4: text after a closing quote"},
 		{"bare quote", "a,b\nx\"y,1\n", "f.txt:2:2: a quote inside a field"},
 		{"not a number", "a,b\r\n\"l\nm\",1\r\nz,q\r\n", `f.txt:4:3: "q" in column "b" is not a number`},
 		{"twice", "a,b,a\n", `f.txt:1:5: two columns are called "a"`},

@@ -73,8 +73,7 @@ func ReadCSV(data []byte, types Types) (arrow.Record, error) {
 	return table.NewRecord(names, cols), nil
 }
 
-// field is a place in the data; quotes are around it when quoted, and it holds
-// doubled quotes when escaped.
+// field is a range of the data. quoted means that quotes surround it, escaped that it contains doubled quotes.
 type field struct {
 	start, end uint32
 	quoted     bool
@@ -183,7 +182,7 @@ func (s *splitter) line(row []field, pos int) ([]field, int, error) {
 				pos++
 			}
 			if pos < len(data) && data[pos] != ',' && data[pos] != '\n' {
-				return nil, 0, s.errorAt(pos, "text behind a closing quote; a quote inside a quoted field is written twice")
+				return nil, 0, s.errorAt(pos, "text after a closing quote; a quote inside a quoted field is written twice")
 			}
 		} else {
 			start := pos
@@ -224,7 +223,7 @@ func (s *splitter) setHeader(row []field) error {
 		case trimmed == "":
 			return s.errorAt(int(f.start), "a column without a name")
 		case trimmed != name:
-			// Other readers would look for the name without them, and find none.
+			// Other readers would not find the name without them.
 			return s.errorAt(int(f.start), fmt.Sprintf("the column %q has spaces around its name; remove them", name))
 		case seen[name]:
 			return s.errorAt(int(f.start), fmt.Sprintf("two columns are called %q", name))

@@ -16,7 +16,7 @@ import (
 // WriteCSV writes rec as CSV: a header and one line per row, each ending in "\n".
 // Integers are plain, floats have the fewest digits that read back as the same float
 // (Go's 'g'), booleans are true and false, null is empty. A field is quoted, as in RFC
-// 4180, only if it holds a comma, a quote or a line break, or if it is the empty
+// 4180, only if it contains a comma, a quote or a line break, or if it is the empty
 // string, which differs from null.
 func WriteCSV(w io.Writer, rec arrow.Record) error {
 	const flushAt = 1 << 16

@@ -65,8 +65,8 @@ func integers(t *testing.T, names []string, meta map[string]string, props ...par
 	return b.Bytes()
 }
 
-// TestParquetOfTooManyRows: a megabyte holds hundreds of millions of equal cells,
-// and reading them would end the program.
+// TestParquetOfTooManyRows rejects a file of one megabyte with hundreds of millions of equal cells, which would
+// exhaust the memory.
 func TestParquetOfTooManyRows(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(*metadata.FileMetaData){

@@ -38,7 +38,7 @@ func readColumns(pf *file.Reader) (arrow.Record, error) {
 		c := sc.Column(i)
 		names[i] = c.Path()
 		if c.MaxRepetitionLevel() > 0 || len(c.ColumnPath()) > 1 {
-			return nil, fmt.Errorf("column %q holds lists or groups; a perf table has one value a cell", c.Path())
+			return nil, fmt.Errorf("column %q contains lists or groups; a perf table has one value a cell", c.Path())
 		}
 		if seen[names[i]] {
 			return nil, fmt.Errorf("two columns are called %q", names[i])

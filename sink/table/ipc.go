@@ -37,7 +37,7 @@ func WriteIPC(w io.Writer, rec arrow.Record, c Compression) error {
 	if err != nil {
 		return fmt.Errorf("writing Arrow: %w", err)
 	}
-	// The writer holds a whole batch in memory, compressed.
+	// The writer keeps a whole compressed batch in memory.
 	rows := rec.NumRows()
 	for first := int64(0); first < max(rows, 1); first += batchRows {
 		batch := rec

@@ -122,7 +122,7 @@ func Concat(recs ...arrow.Record) (arrow.Record, error) {
 	names := make([]string, len(places))
 	cols := make([]arrow.Array, len(places))
 	for i, p := range places {
-		if p.typ == nil { // no value anywhere: the first declared type stands
+		if p.typ == nil { // no table has a value: keep the first declared type
 			p.typ = declared(recs, p.name)
 		}
 		arr, err := stack(recs, p.name, p.typ)

@@ -44,7 +44,7 @@ func (e Event) problem() string {
 	return ""
 }
 
-// checkEvents holds the entry of a table against schema 2, in which every row has
+// checkEvents reports an error if the entry of a table violates schema 2, in which every row has
 // evidence of how it was collected.
 func (t TableMeta) checkEvents() error {
 	switch {
@@ -81,8 +81,8 @@ func (t TableMeta) second(kept int) (TableMeta, error) {
 	return TableMeta{Rows: t.Rows, Status: t.Status, Collections: []Event{e}}, nil
 }
 
-// after is the entry behind what was there: events stay, and one of the same
-// collection is replaced. kept rows of before are still there.
+// after returns the entry after an update of old. Events stay, and an event of the same collection is
+// replaced. kept is the number of rows of old that are still in the table.
 func (t TableMeta) after(old TableMeta, kept int) TableMeta {
 	if kept == 0 {
 		return t

@@ -64,8 +64,8 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// TestSecondSchemaNeedsEvidence: rows without evidence do not go into schema 2,
-// and files that say less than it asks for are no sidecars.
+// TestSecondSchemaNeedsEvidence checks that rows without evidence and sidecars with missing fields are
+// rejected.
 func TestSecondSchemaNeedsEvidence(t *testing.T) {
 	t.Parallel()
 	bare := collected(5, "c")

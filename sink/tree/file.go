@@ -115,7 +115,7 @@ func CheckCSV(rec arrow.Record) error {
 			continue
 		}
 		if at := slices.IndexFunc(col.Values, func(s string) bool { return strings.ContainsRune(s, 0) }); at >= 0 {
-			return fmt.Errorf("row %d holds a NUL byte in %s, and no reader of CSV files takes that for text", at+1, name)
+			return fmt.Errorf("row %d contains a NUL byte in %s, and no reader of CSV files takes that for text", at+1, name)
 		}
 	}
 	for _, name := range []string{"power", "power_limit"} {

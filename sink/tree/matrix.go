@@ -59,7 +59,7 @@ func BuildMatrix(root string, models []MatrixModel) (*Matrix, error) {
 	}
 	releases := releasesOf(scan)
 	if len(releases) == 0 {
-		return nil, fmt.Errorf("%s holds no database: tables lie in data/SYSTEM/BACKEND/VERSION or data/SYSTEM/FAMILY/BACKEND/VERSION, as an export with layout = \"systems\" or \"families\" writes them", root)
+		return nil, fmt.Errorf("%s contains no database: tables are in data/SYSTEM/BACKEND/VERSION or data/SYSTEM/FAMILY/BACKEND/VERSION, as an export with layout = \"systems\" or \"families\" writes them", root)
 	}
 	m := &Matrix{}
 	for _, model := range models {

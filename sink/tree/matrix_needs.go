@@ -75,7 +75,7 @@ func ReadModels(path string) ([]MatrixModel, error) {
 		return nil, fmt.Errorf("%s: %s", path, inWords(err))
 	}
 	if len(file.Models) == 0 {
-		return nil, fmt.Errorf("%s has no models; it must hold a list \"models\"", path)
+		return nil, fmt.Errorf("%s has no models; it must contain a list \"models\"", path)
 	}
 	for i, m := range file.Models {
 		if err := m.check(); err != nil {

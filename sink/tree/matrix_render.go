@@ -18,9 +18,8 @@ func (m *Matrix) WriteJSON(w io.Writer) error {
 	return enc.Encode(m)
 }
 
-// WriteMarkdown writes a table of models by release: the degrees of tensor
-// parallelism that are covered, in parentheses those that need sizes between
-// rows. What is missing stands below.
+// WriteMarkdown writes a table of models by release with the covered degrees of tensor parallelism. Degrees
+// that need sizes between rows are in parentheses. Missing ops follow the table.
 func (m *Matrix) WriteMarkdown(w io.Writer) error {
 	type column struct{ system, backend, version string }
 	var columns []column

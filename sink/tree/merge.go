@@ -33,7 +33,7 @@ func Merge(old, now arrow.Record, key []string) (arrow.Record, MergeReport, erro
 			if table.Has(now, k) {
 				where, other = other, where
 			}
-			return nil, rep, fmt.Errorf("%s has the key column %q and %s does not, so their rows cannot be told apart; nothing was changed", where, k, other)
+			return nil, rep, fmt.Errorf("%s has the key column %q and %s does not, so their rows cannot be matched; nothing was changed", where, k, other)
 		}
 	}
 	ix := table.NewKeyIndex(key, table.KeyOptions{Missing: Defaults})

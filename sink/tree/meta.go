@@ -44,9 +44,9 @@ type TableMeta struct {
 	Status        string `yaml:"status" json:"status"`
 	// DataHash is the digest of the perf file.
 	DataHash string `yaml:"data_hash,omitempty" json:"data_hash,omitempty"`
-	// Where the rows come from, for tables that were not collected as a whole;
-	// the three add up to Rows. Unknown are rows that a merge kept of a file
-	// that does not say it row by row.
+	// CollectedRows, ImportedRows and UnknownRows are the origins of the rows of a table that was not
+	// collected as a whole. They add up to Rows. Unknown rows were kept from a file that records no
+	// origin per row.
 	CollectedRows *int64 `yaml:"collected_rows,omitempty" json:"collected_rows,omitempty"`
 	ImportedRows  *int64 `yaml:"imported_rows,omitempty" json:"imported_rows,omitempty"`
 	UnknownRows   *int64 `yaml:"unknown_rows,omitempty" json:"unknown_rows,omitempty"`
@@ -113,10 +113,10 @@ func ParseMeta(data []byte) (*Meta, error) {
 type LegacyError struct{ Path string }
 
 func (e *LegacyError) Error() string {
-	return fmt.Sprintf("%s says provenance: legacy, so its tables have no evidence of how they were collected; new entries are not mixed into it. Export into a new version folder, or remove the sidecar together with the tables that it covers", e.Path)
+	return fmt.Sprintf("%s has provenance: legacy, so its tables have no evidence of how they were collected; new entries are not mixed into it. Export into a new version folder, or remove the sidecar together with the tables that it covers", e.Path)
 }
 
-// Update says how NextMeta writes.
+// Update configures NextMeta.
 type Update struct {
 	Table string
 	Entry TableMeta
@@ -127,11 +127,10 @@ type Update struct {
 	Kept int
 }
 
-// NextMeta is the text of a sidecar with the entry of one table set, and the
-// provenance to what all entries say together; the other entries, comments and
-// unknown keys stay. data is the text so far, nil where there is no file yet;
-// path is for messages. The sidecar of another runtime and a legacy one are
-// errors, and so are rows without evidence in one of schema 2.
+// NextMeta returns the text of a sidecar after the entry of one table was set. The provenance follows from
+// all entries. Other entries, comments and unknown keys stay. data is the current text, or nil if there is no
+// file yet. path is used in messages. NextMeta reports an error for the sidecar of another runtime, for a
+// legacy sidecar, and for rows without evidence in schema 2.
 func NextMeta(data []byte, path string, rt Runtime, u Update) ([]byte, error) {
 	table, entry := u.Table, u.Entry
 	if data == nil {

@@ -2,8 +2,7 @@ package tree
 
 import "go.yaml.in/yaml/v3"
 
-// Provenances of a sidecar. Readers of the files know legacy, which says that
-// nothing is known, and take every other word as it is.
+// Provenances of a sidecar. Readers treat legacy as unknown and accept every other word.
 const (
 	Legacy    = "legacy"
 	Collected = "collected" // every row was measured for this table
@@ -11,9 +10,8 @@ const (
 	Mixed     = "mixed"
 )
 
-// OriginOf says where the rows of one table come from: Collected, Imported or
-// Mixed, and "" where the sidecar does not say. Entries without counts are
-// collected, unless the sidecar says nothing at all or is a legacy one.
+// OriginOf returns the origin of the rows of one table: Collected, Imported or Mixed, or "" if it is unknown.
+// Entries without counts are collected, unless the sidecar has no provenance or is a legacy one.
 func (m *Meta) OriginOf(table string) string {
 	t, ok := m.Tables[table]
 	switch {
@@ -38,9 +36,8 @@ func (t TableMeta) origin() string {
 	return Collected
 }
 
-// Together is the provenance of all tables: theirs where they agree, else
-// Mixed. A sidecar that says nothing keeps its silence until a table is known
-// to hold other rows than collected ones.
+// Together returns the common provenance of all tables, or Mixed if they differ. A sidecar without provenance
+// stays without it until a table has rows that were not collected.
 func (m *Meta) Together() string {
 	words, silent := map[string]bool{}, false
 	for name := range m.Tables {

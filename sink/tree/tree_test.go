@@ -131,7 +131,7 @@ func TestMergeNeverDropsRowsOnDrift(t *testing.T) {
 	}
 }
 
-// Whatever two tables hold, no key is lost and new rows win.
+// No key is lost and new rows win, for any two tables.
 func TestMergeProperty(t *testing.T) {
 	gen := rapid.SliceOfN(rapid.Int64Range(0, 20), 0, 30)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -171,7 +171,7 @@ func TestMergeProperty(t *testing.T) {
 	})
 }
 
-// The word of a folder is what its tables are together, whoever wrote them.
+// TestProvenanceOfAFolder checks that the provenance of a folder follows from its tables.
 func TestProvenanceOfAFolder(t *testing.T) {
 	n := int64(3)
 	imported, measured := TableMeta{Status: Complete, ImportedRows: &n}, TableMeta{Status: Complete}
@@ -313,7 +313,7 @@ func TestCSVWithPowerInSomeRows(t *testing.T) {
 		t.Error(err)
 	}
 	rec = rows([]string{"kernel_source"}, table.Texts([]string{"a", "b\x00c"}, nil))
-	if err := CheckCSV(rec); err == nil || !strings.Contains(err.Error(), "row 2 holds a NUL byte in kernel_source") {
+	if err := CheckCSV(rec); err == nil || !strings.Contains(err.Error(), "row 2 contains a NUL byte in kernel_source") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -14,13 +14,13 @@ func decodeOne(data []byte, dst any) error {
 	d := yaml.NewDecoder(bytes.NewReader(data))
 	if err := d.Decode(dst); err != nil {
 		if errors.Is(err, io.EOF) {
-			return nil // nothing but comments; the caller says what is missing
+			return nil // only comments; the caller reports what is missing
 		}
 		return err
 	}
 	var next yaml.Node
 	if err := d.Decode(&next); !errors.Is(err, io.EOF) {
-		return errors.New("it holds several YAML documents (---), and readers take one")
+		return errors.New("it contains several YAML documents (---), and readers take one")
 	}
 	return nil
 }

@@ -93,7 +93,7 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	}
 
 	if !(c.MaxRepeats >= 0 && c.MaxRepeats <= 1) {
-		bad("Wrong share", fmt.Sprintf("max_repeats is %v; a share lies between 0 and 1.", c.MaxRepeats))
+		bad("Wrong share", fmt.Sprintf("max_repeats is %v; a share is between 0 and 1.", c.MaxRepeats))
 	}
 
 	return diags
@@ -206,7 +206,7 @@ func outcome(ds *stage.Dataset, res Choice, c *Config) *stage.Outcome {
 	}
 
 	check := stage.CheckResult{Name: "conflicts", Severity: "warn", Result: "pass",
-		Message: fmt.Sprintf("%d rows removed, none of them differs from its twin by more than %g %%", res.Removed,
+		Message: fmt.Sprintf("%d rows removed, no removed row differs from the kept one by more than %g %%", res.Removed,
 			100*tolerance)}
 	if res.Conflicts > 0 {
 		check.Result = "warn"

@@ -110,8 +110,8 @@ func (c *Config) runAIPerf(ctx context.Context, rc *stage.RunContext) (*stage.Ou
 // streamed are the files that may be large: a line for each request or scrape.
 var streamed = []string{aiperf.Records, aiperf.Telemetry}
 
-// stageAttachment writes one attachment of a row and returns the digest of the file. Large ones are copied, not held in
-// memory.
+// stageAttachment writes one attachment of a row and returns the digest of the file. Large ones are copied without
+// loading them into memory.
 func stageAttachment(batch *fileutil.Batch, store *checkpoint.Store, path string, list []stage.Attachment,
 	a stage.Attachment) (digest string, err error) {
 	if !slices.Contains(streamed, a.Name) {

@@ -49,8 +49,7 @@ func (c *Config) besideSpecs(batch *fileutil.Batch, rc *stage.RunContext, t targ
 	})
 }
 
-// Beside leaves out what the block does not say: exports from before these
-// attributes stay what they are.
+// Beside returns the attributes that are not part of the key because they are unset.
 func (c *Config) Beside() map[string]string {
 	out := map[string]string{}
 	if c.Sidecar == 0 {

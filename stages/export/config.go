@@ -191,7 +191,7 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	}
 
 	if strings.HasSuffix(c.File, "/") {
-		bad("Unusable name", fmt.Sprintf("file is %q, which names a folder; say the folder with \"dir\".", c.File))
+		bad("Unusable name", fmt.Sprintf("file is %q, which names a folder; set the folder with \"dir\".", c.File))
 	}
 
 	if c.File != "" && c.Format != "" && strings.HasSuffix(c.File, ".parquet") != (c.Format == Parquet) {

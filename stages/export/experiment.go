@@ -350,7 +350,7 @@ func (c *Config) card(row map[string]any, f *cellFacts, ds *stage.Dataset) exper
 		set(experiment.Measured, exe+"protocol_selection", []string{"nvlink"})
 	}
 
-	// The GPUs of a cell are its ranks: expert parallelism lies within them.
+	// The GPUs of a cell are its ranks: expert parallelism uses the same ranks.
 	switch n, traced := int(asNumber(row["gpus"])), int(asNumber(row["traced_ranks"])); {
 	case n > 0 && traced == n:
 		set(experiment.Measured, hw+"xpu_spec.total_count", n)

@@ -94,7 +94,7 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 
 	if rc.Claim != nil {
 		if other := rc.Claim(t.path); other != "" && !c.sharesTable() {
-			return nil, fmt.Errorf("nothing was written: %s is the file of %s, and only one of them would be left; give one another dir or file, or say merge in both", t.path, other)
+			return nil, fmt.Errorf("nothing was written: %s is the file of %s, and one would replace the other; give one another dir or file, or set merge in both", t.path, other)
 		}
 	}
 
@@ -201,7 +201,7 @@ func (c *Config) destination(sets []*stage.Dataset) (shape, tree.Place, error) {
 	}
 
 	if strict && sh.table == nil {
-		return sh, place, fmt.Errorf("the layout %q holds perf tables only, and the op %q has none; say which with \"table\", or use the layout \"flat\"", c.Layout, info.Op)
+		return sh, place, fmt.Errorf("the layout %q takes perf tables only, and the op %q has none; name one with \"table\", or use the layout \"flat\"", c.Layout, info.Op)
 	}
 
 	return sh, tree.PlaceOf(place), nil
@@ -232,7 +232,7 @@ func (c *Config) target(outDir string, place tree.Place, partial bool) (target, 
 
 	dir, err := t.layout.Dir(place)
 	if err != nil {
-		return t, fmt.Errorf("%w; say it in the export block", err)
+		return t, fmt.Errorf("%w; set it in the export block", err)
 	}
 
 	if partial && t.layout != tree.Families {

@@ -61,8 +61,8 @@ func (sh shape) fit(rec arrow.Record, key []string) error {
 	return nil
 }
 
-// oneOrigin refuses rows of several frameworks, versions or devices below one
-// folder of a database, which stands for one of each.
+// oneOrigin rejects rows of several frameworks, versions or devices in one folder of a database, because a
+// folder has one of each.
 func oneOrigin(rec arrow.Record, layout tree.Layout) error {
 	if layout == tree.Flat {
 		return nil
@@ -169,7 +169,7 @@ func doubts(rec arrow.Record, key []string, t target) ([]stage.CheckResult, erro
 		seen[id] = true
 	}
 
-	if twice > 0 && len(key) > 0 { // a table of no key tells its rows apart by the grid
+	if twice > 0 && len(key) > 0 { // rows of a table without a key differ by the grid
 		which := fmt.Sprintf("%d of %d rows repeat the key of a row before them, for example %s",
 			twice, len(ids), table.Describe(rec, example,
 				slices.DeleteFunc(key, func(k string) bool { return !table.Has(rec, k) })))

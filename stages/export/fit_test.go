@@ -41,7 +41,7 @@ func TestUnfitRowsAreRefused(t *testing.T) {
 		"formula": {"kernel_source", texts("=1+1"), nil,
 			"the column kernel_source begins like a formula of a spreadsheet"},
 		"escape": {"kernel_source", texts("\x1b[2J"), nil,
-			"the column kernel_source holds the control character U+001B (gemm_dtype=bfloat16 m=2 n=64 k=32)"},
+			"the column kernel_source contains the control character U+001B (gemm_dtype=bfloat16 m=2 n=64 k=32)"},
 		"NUL in Parquet": {"kernel_source", texts("a\x00b"), func(c *Config) { c.Format = Parquet },
 			"the control character U+0000"},
 		"two versions": {"version", texts("c"), families, "the rows are of several versions (a, c)"},
@@ -67,15 +67,15 @@ func TestUnfitRowsAreRefused(t *testing.T) {
 	}
 }
 
-// TestPowerThatIsNone: the columns are left out where a row has no power, or one
-// that is none, and that is told where any row has said one.
-func TestPowerThatIsNone(t *testing.T) {
+// TestPowerIsLeftOutIfARowLacksIt checks that the power columns are left out if a row has no valid power, with
+// a warning if another row has one.
+func TestPowerIsLeftOutIfARowLacksIt(t *testing.T) {
 	t.Parallel()
 
 	for name, c := range map[string]struct {
 		power []float64
 		valid []bool
-		want  string // "" for nothing to tell
+		want  string // "" for no warning
 	}{
 		"NaN in a row":  {power: []float64{1, math.NaN()}, want: "1 of 2 rows have a power and a limit above zero"},
 		"null in a row": {power: []float64{1, 0}, valid: []bool{true, false}, want: "1 of 2 rows"},

@@ -58,7 +58,7 @@ func (c *Config) unusable(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
 		flat := tree.Layout(c.Layout) == tree.Flat
 		switch {
 		case !flat && !known:
-			bad("Table not known", fmt.Sprintf("The layout %q holds perf tables only, and the op %q of %s has none; declare one with a table block (aicplan help table), name one with \"table\", or use the layout \"flat\".", c.Layout, f.Info.Op, input.Ref.Address))
+			bad("Table not known", fmt.Sprintf("The layout %q takes perf tables only, and the op %q of %s has none; declare one with a table block (aicplan help table), name one with \"table\", or use the layout \"flat\".", c.Layout, f.Info.Op, input.Ref.Address))
 		case flat && !known && c.File == "":
 			bad("File without a name", fmt.Sprintf("The rows of %s belong to no perf table; give the file a name with \"file\".", input.Ref.Address))
 		case known && len(c.Columns) == 0 && !f.Open:

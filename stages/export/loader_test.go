@@ -231,7 +231,7 @@ func TestTodaysLoaderReadsTheExport(t *testing.T) {
 	}
 }
 
-// strict holds a table against its folder's sidecar as strict provenance does.
+// strict checks a table against its folder's sidecar like readers with strict provenance.
 func strict(t *testing.T, path string, rows int) {
 	t.Helper()
 	meta, err := readYAML(filepath.Join(filepath.Dir(path), "collection_meta.yaml"))

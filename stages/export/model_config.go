@@ -95,7 +95,7 @@ func (m *modelConfig) UnmarshalJSON(data []byte) error {
 
 	for name, v := range all {
 		name = strings.ToLower(name)
-		m.Hints = m.Hints || said(v) && (strings.Contains(name, "expert") || strings.Contains(name, "moe"))
+		m.Hints = m.Hints || present(v) && (strings.Contains(name, "expert") || strings.Contains(name, "moe"))
 	}
 
 	m.Tied, m.Biased = yes(all["tie_word_embeddings"]), yes(all["attention_bias"]) || yes(all["mlp_bias"])
@@ -108,7 +108,7 @@ func (m *modelConfig) UnmarshalJSON(data []byte) error {
 
 // odd keeps the name of a field that is there, and unknown all the same.
 func (m *modelConfig) odd(name string, raw json.RawMessage, unknown bool) {
-	if unknown && said(raw) {
+	if unknown && present(raw) {
 		if m.Odd == nil {
 			m.Odd = map[string]bool{}
 		}
@@ -116,8 +116,8 @@ func (m *modelConfig) odd(name string, raw json.RawMessage, unknown bool) {
 	}
 }
 
-// said reports whether a field exists and is not null.
-func said(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
+// present reports whether a field exists and is not null.
+func present(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 
 func word(raw json.RawMessage) string {
 	var s string
@@ -138,7 +138,7 @@ func whole(raw json.RawMessage) *int {
 	return &n
 }
 
-// mixes says whether the model is a mixture of experts; nil where nobody knows.
+// mixes reports whether the model is a mixture of experts. It returns nil if that is unknown.
 func (m *modelConfig) mixes() *bool {
 	several := m.PerLayer || m.Experts != nil && *m.Experts > 1
 	if several || m.Experts != nil || slices.Contains(dense, m.Type) && !m.Hints {

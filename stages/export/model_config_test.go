@@ -6,14 +6,14 @@ import (
 	"testing"
 )
 
-// Configurations of models of all kinds are read; what they do not say in a way that
-// is known is null, and never stops an export.
+// TestModelConfig reads configurations of all kinds of models. Values in unknown form are null and never stop an
+// export.
 func TestModelConfig(t *testing.T) {
 	t.Parallel()
 	const dense = `"num_hidden_layers": 32, "num_attention_heads": 32, "num_key_value_heads": 8, "hidden_size": 4096, "intermediate_size": 14336, "vocab_size": 128256`
 	for _, c := range []struct {
 		name, config  string
-		moe           string // "": not said
+		moe           string // "": unknown
 		dtype         string
 		layers, heads int // 0: null
 		params        int

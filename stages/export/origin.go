@@ -34,9 +34,8 @@ func (o origin) text() string {
 	return fmt.Sprintf("; %d of %d imported", o.imported, o.collected+o.imported)
 }
 
-// originOf tells measured rows of rec, which are of ds, from those that an
-// import or ckpt import brought. Where no cases were planned, nothing was
-// measured: the rows were read from files.
+// originOf counts the rows of rec, which belong to ds, by origin: measured, or imported by a stage or by
+// ckpt import. If no cases were planned, all rows were read from files.
 func originOf(ds *stage.Dataset, rec arrow.Record) (origin, error) {
 	n := int(rec.NumRows())
 	switch {

@@ -34,10 +34,9 @@ var oldUnknown = map[string][]string{
 	"mla_dtype":      {"fp8_e4m3"},
 }
 
-// forOldReaders brings rows to what the old readers take: 16 bits are spelled
-// float16, rows with words that they do not know are left out, and so are
-// attention rows of shapes with a single number of heads, over which they
-// cannot interpolate. lines says what was left out.
+// forOldReaders converts rows for the old readers. It spells 16 bits as float16 and leaves out rows with unknown
+// words and attention rows of shapes with a single number of heads, over which these readers cannot
+// interpolate. lines lists what was left out.
 func forOldReaders(rec arrow.Record, t *catalog.Table) (out arrow.Record, lines []string, err error) {
 	if t == nil || t.Declared {
 		return rec, nil, nil

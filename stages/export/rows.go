@@ -134,7 +134,7 @@ func withIdentity(rec arrow.Record, ds *stage.Dataset, sh shape, n int) (arrow.R
 			}
 
 			if col.Nulls() > 0 {
-				return nil, fmt.Errorf("%d of %d rows have no %s, and a perf file must say it of every row", col.Nulls(), n, name)
+				return nil, fmt.Errorf("%d of %d rows have no %s, and a perf file needs it for every row", col.Nulls(), n, name)
 			}
 
 			if name == "framework" && ds.Info.Runtime != "" {
@@ -145,7 +145,7 @@ func withIdentity(rec arrow.Record, ds *stage.Dataset, sh shape, n int) (arrow.R
 		}
 
 		if known[name] == "" {
-			return nil, fmt.Errorf("the data does not say its %s, and a perf file must; there are the columns %s", name,
+			return nil, fmt.Errorf("the data has no %s, which a perf file needs; it has the columns %s", name,
 				strings.Join(table.Names(rec), ", "))
 		}
 
@@ -193,7 +193,7 @@ func (sh shape) names(rec arrow.Record, ds *stage.Dataset) ([]string, []string, 
 
 	case sh.table == nil:
 		if len(ds.Info.Params) == 0 {
-			return nil, nil, fmt.Errorf("the data belongs to no perf table and names no parameters; say which with \"table\" or \"columns\"")
+			return nil, nil, fmt.Errorf("the data belongs to no perf table and names no parameters; set \"table\" or \"columns\"")
 		}
 		add(ds.Info.Params...)
 		add(sh.metrics(rec)...)
@@ -295,7 +295,7 @@ func (sh shape) powerColumns(rec arrow.Record) (names []string, dropped string, 
 	case sh.power == PowerNeed:
 		return nil, "", fmt.Errorf("power = \"require\", and %d of %d rows have it; measure with power = true", have, rows)
 	case said:
-		dropped = fmt.Sprintf("%d of %d rows have a power and a limit above zero, and readers take them of every row of a file or of none: they are not written", have, rows)
+		dropped = fmt.Sprintf("%d of %d rows have a power and a limit above zero, and readers need them for every row of a file: they are not written", have, rows)
 	}
 
 	return nil, dropped, nil
@@ -369,7 +369,7 @@ func conformColumn(rec arrow.Record, name string, want catalog.Type) (arrow.Arra
 				continue
 			}
 			if math.Trunc(v) != v || math.Abs(v) >= 1<<53 {
-				return nil, fmt.Errorf("column %q, row %d: %.17g is not a whole number that a float holds exactly, and the table holds whole numbers there", name, i+1, v)
+				return nil, fmt.Errorf("column %q, row %d: %.17g is not an integer that a float represents exactly, and the table has integers there", name, i+1, v)
 			}
 		}
 

@@ -120,9 +120,8 @@ func TestExportIsAllOrNone(t *testing.T) {
 	}
 }
 
-// TestSidecarsKeepWhatOthersWrote: comments and keys that aicplan does not know
-// survive in both sidecars. reuse.yaml used to be written anew.
-func TestSidecarsKeepWhatOthersWrote(t *testing.T) {
+// TestSidecarsKeepUnknownKeys checks that comments and unknown keys survive in both sidecars.
+func TestSidecarsKeepUnknownKeys(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	folder := filepath.Join(dir, "data", "h200_sxm", "gemm", "trtllm", "1.3.0")

@@ -133,7 +133,7 @@ func (c *Config) write(rc *stage.RunContext, t target, d payload, out *stage.Out
 		return w, nil
 	}
 
-	return written{}, fmt.Errorf("%s changed %d times while rows were merged into it: somebody else writes it whom locks do not reach; let one end first", t.path, mergeTries)
+	return written{}, fmt.Errorf("%s changed %d times while rows were merged into it: another process writes it without the lock; wait until it has ended", t.path, mergeTries)
 }
 
 // stage puts the rows in their order. Rows that came from one file, and are all of
@@ -150,9 +150,8 @@ func (d payload) stage(batch *fileutil.Batch, t target, rec arrow.Record, w writ
 	return tree.Stage(batch, t.path, rec, order)
 }
 
-// writeOnce is one try. Everything that can be found wrong is found before the
-// first file gets its name; errMoved says that somebody else changed the table
-// meanwhile. The table is the first of the files.
+// writeOnce is one try. It reports all errors before the first file gets its name. errMoved means that another
+// process changed the table in the meantime. The table is the first of the files.
 func (c *Config) writeOnce(rc *stage.RunContext, t target, d payload) (w written, files []stage.Artifact, err error) {
 	w = written{MergeReport: tree.MergeReport{Added: int(d.rec.NumRows())}}
 	rec, before := d.rec, ""

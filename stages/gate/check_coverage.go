@@ -50,7 +50,7 @@ func (c *coverage) prepare(r hcl.Range) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	if !(c.Min >= 0 && c.Min <= 1) {
 		diags = append(diags, problem("Wrong share",
-			fmt.Sprintf("min is %s; a share lies between 0 and 1.", number(c.Min)), r))
+			fmt.Sprintf("min is %s; a share is between 0 and 1.", number(c.Min)), r))
 	}
 
 	if c.Reference != cty.NilVal && !c.Reference.IsNull() {

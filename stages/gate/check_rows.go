@@ -283,7 +283,7 @@ func shareBetween(name string, v float64, r hcl.Range) hcl.Diagnostics {
 		return nil
 	}
 	return hcl.Diagnostics{problem("Wrong share",
-		fmt.Sprintf("%s is %s; a share lies between 0 and 1.", name, number(v)), r)}
+		fmt.Sprintf("%s is %s; a share is between 0 and 1.", name, number(v)), r)}
 }
 
 func notNegative(name string, v float64, r hcl.Range) hcl.Diagnostics {

@@ -162,7 +162,7 @@ func (e *entry) common(b *hcl.Block, eval stage.Evaluator, bound map[string]bool
 		d := gohcl.DecodeExpression(a.Expr, ctx, &e.minJudged)
 		if diags = append(diags, d...); !d.HasErrors() && !(e.minJudged >= 0 && e.minJudged <= 1) {
 			diags = append(diags, problem("Wrong share",
-				fmt.Sprintf("min_judged is %s; a share lies between 0 and 1: 1 requires every row to be judged, 0 accepts that none is.", number(e.minJudged)), a.Expr.Range()))
+				fmt.Sprintf("min_judged is %s; a share is between 0 and 1: 1 requires every row to be judged, 0 accepts that none is.", number(e.minJudged)), a.Expr.Range()))
 		}
 	}
 

@@ -61,9 +61,8 @@ func partOf(v cty.Value) (*grid.Part, error) {
 	return &grid.Part{Name: p.Address, Body: p.Body, Eval: p.Eval, Range: p.Range}, nil
 }
 
-// Check implements stage.Stage. A table that nobody knows may be the plan's
-// own; one that is spelt almost like a known one is a mistake in all
-// likelihood, and would leave the rows without columns, key and words.
+// Check implements stage.Stage. An unknown table may be the plan's own. A name that almost equals a known one
+// is probably a mistake: the rows would have no declared columns, key and words.
 func (s *Stage) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	if s.spec == nil {
 		return nil
@@ -96,7 +95,7 @@ func (s *Stage) unfit() hcl.Diagnostics {
 		for _, d := range set.Dims {
 			if why := unfitValue(d); why != "" &&
 				!slices.ContainsFunc(diags, func(o *hcl.Diagnostic) bool { return *o.Subject == d.Range }) {
-				diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: "Value that no file holds",
+				diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: "Value that no file contains",
 					Subject: d.Range.Ptr(),
 					Detail:  why + ". Such cases can be measured and looked at, and an export refuses their rows; write the value in another way."})
 			}
@@ -172,9 +171,8 @@ func (s *Stage) Values() map[string]any {
 	return values
 }
 
-// Plan implements stage.Planner. The plan always holds the full set of cases,
-// whatever the options: collect selects. Private is the *grid.Cases; see
-// CasesOf.
+// Plan implements stage.Planner. The plan always contains the full set of cases, because collect selects.
+// Private is the *grid.Cases; see CasesOf.
 func (s *Stage) Plan(ctx context.Context, _ *stage.PlanContext) (*stage.Plan, hcl.Diagnostics) {
 	c, diags := s.Cases(ctx)
 	if c == nil {
@@ -189,8 +187,8 @@ func (s *Stage) Plan(ctx context.Context, _ *stage.PlanContext) (*stage.Plan, hc
 	}, diags
 }
 
-// CasesOf returns the expanded cases behind a grid's plan, with the sweep
-// points of each (grid.Cases.Sweep); nil when p is no grid's plan.
+// CasesOf returns the expanded cases of a grid's plan, with the sweep points of each (grid.Cases.Sweep). It
+// returns nil if p is not the plan of a grid.
 func CasesOf(p *stage.Plan) *grid.Cases {
 	if p == nil {
 		return nil

@@ -154,7 +154,7 @@ func (c *conformer) provenance(e tree.Entry, o Options) {
 		}
 
 		if f.given == "" {
-			c.note(0, "the rows have no %s, and the import gives none", f.column)
+			c.note(0, "the rows have no %s, and the import sets none", f.column)
 			continue
 		}
 
@@ -181,7 +181,7 @@ func (c *conformer) provenance(e tree.Entry, o Options) {
 	for _, v := range slices.Sorted(maps.Keys(other)) {
 		text := fmt.Sprintf("the folder is of version %s, the rows are of %s", e.Version, v)
 		if other[v] == c.rows {
-			// Readers look where the system's spec says, which may be the folder's.
+			// The system's spec tells readers which folder to read.
 			text += fmt.Sprintf("; an export follows the rows to the folder %s, and version = %q in it keeps the folder",
 				v, e.Version)
 		}
@@ -232,7 +232,7 @@ func (c *conformer) convert(want catalog.Column) error {
 			switch {
 			case math.Trunc(v) != v:
 				return c.refuse(want, fmt.Errorf("row %d has %g, which is not a whole number", i+1, v))
-			case math.Abs(v) >= 1<<53: // floats do not tell it from its neighbours
+			case math.Abs(v) >= 1<<53: // floats cannot represent it exactly
 				return c.refuse(want, fmt.Errorf("row %d has %.17g, which is too large to be exact beside numbers with a point or an exponent", i+1, v))
 			}
 		}

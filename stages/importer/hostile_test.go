@@ -19,8 +19,8 @@ TRTLLM,1.2.0,NVIDIA H200,gemm,nvjet,fp8,2,512,512,0.2
 TRTLLM,1.2.0,NVIDIA H200,gemm,nvjet,fp8,4,512,512,0.3
 `
 
-// Files that other programs, spreadsheets and mistakes leave behind: each is refused
-// with its place and what to do, or read as what it says.
+// TestBadFiles reads files of other programs and spreadsheets and broken files. Each is rejected with its place
+// and a fix, or read correctly.
 func TestBadFiles(t *testing.T) {
 	t.Parallel()
 	replace := func(from, to string) string {
@@ -39,7 +39,7 @@ func TestBadFiles(t *testing.T) {
 			"TRTLLM,1.2.0,NVIDIA H200,gemm,nvjet,fp8,1.0,512,512,0.3\n",
 			"row 2 has 9007199254740992, which is too large to be exact"},
 		"long text": {replace("nvjet", strings.Repeat("x", 1<<20)),
-			"row 1: the column kernel_source holds a text of 1048576 bytes"},
+			"row 1: the column kernel_source contains a text of 1048576 bytes"},
 		"blank lines": {strings.ReplaceAll(goodTable, "\n", "\n\n"), ""},
 		"empty":       {"", ":1:1: the file is empty"},
 		"blank":       {"\n\n", ":1:1: the file is empty"},
@@ -49,9 +49,9 @@ func TestBadFiles(t *testing.T) {
 		"late NUL": {goodTable + strings.Repeat("TRTLLM,1.2.0,NVIDIA H200,gemm,nvjet,fp8,8,512,512,0.3\n", 100) +
 			"TRTLLM,1.2.0,NVIDIA H200,gemm,nv\x00et,fp8,8,512,512,0.3\n", ":105:33: a NUL byte"},
 		"escape": {replace("nvjet", "\x1b[31mnvjet"),
-			"row 1: the column kernel_source holds the control character U+001B"},
+			"row 1: the column kernel_source contains the control character U+001B"},
 		"line break": {replace("nvjet", "\"nv\njet\""),
-			"row 1: the column kernel_source holds the control character U+000A"},
+			"row 1: the column kernel_source contains the control character U+000A"},
 		"turned text": {replace("nvjet", "nv\u202ejet"), "U+202E"},
 		"formula": {replace("nvjet", "=1+1"),
 			`row 1: the column kernel_source begins like a formula of a spreadsheet: "=1+1"`},
@@ -59,7 +59,7 @@ func TestBadFiles(t *testing.T) {
 			"row 3: the column kernel_source begins like a formula"},
 		"escape in a name": {strings.NewReplacer("latency\n", "latency,\x1b[2J\n", "0.1\n", "0.1,1\n", "0.2\n",
 			"0.2,1\n", "0.3\n", "0.3,1\n").Replace(goodTable),
-			`the name of the column "\x1b[2J" holds the control character U+001B`},
+			`the name of the column "\x1b[2J" contains the control character U+001B`},
 		"semicolons": {strings.ReplaceAll(goodTable, ",", ";"),
 			":1:1: the fields are separated by semicolons, and commas are needed"},
 		"tabs":          {strings.ReplaceAll(goodTable, ",", "\t"), ":1:1: the fields are separated by tabs"},
@@ -146,9 +146,9 @@ func TestBadParquet(t *testing.T) {
 			`the column latency cannot be read as float64: row 1 has the text "0.1"`},
 		"bool": {"latency", table.Constant(true, 2), "the column latency cannot be read as float64: it is bool"},
 		"NUL": {"kernel_source", table.Constant("a\x00b", 2),
-			"row 1: the column kernel_source holds the control character U+0000"},
+			"row 1: the column kernel_source contains the control character U+0000"},
 		"escape": {"kernel_source", table.Texts([]string{"fine", "\x1b]0;x\a"}, nil),
-			"row 2: the column kernel_source holds the control character U+001B"},
+			"row 2: the column kernel_source contains the control character U+001B"},
 		"formula": {"kernel_source", table.Constant("=1+1", 2), "begins like a formula"},
 		"2^63": {"m", table.Floats([]float64{1, 1 << 63}, nil),
 			"row 2 has 9.2233720368547758e+18, which is too large"},
@@ -178,7 +178,7 @@ func TestBadParquet(t *testing.T) {
 	}
 }
 
-// TestBadFlags: what is wrong with a column of flags is said of what it has.
+// TestBadFlags checks that errors of a column of flags contain its values.
 func TestBadFlags(t *testing.T) {
 	t.Parallel()
 

@@ -201,7 +201,7 @@ func TestPublishedTree(t *testing.T) {
 		t.Error("a missing folder is imported")
 	}
 
-	if _, err := Load(t.TempDir(), Options{}); err == nil || !strings.Contains(err.Error(), "holds no perf files") {
+	if _, err := Load(t.TempDir(), Options{}); err == nil || !strings.Contains(err.Error(), "contains no perf files") {
 		t.Errorf("error %v", err)
 	}
 }

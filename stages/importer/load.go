@@ -136,7 +136,7 @@ func choose(path string, o Options) ([]tree.Entry, error) {
 	tables := distinct(out, func(e tree.Entry) string { return e.Table })
 	switch {
 	case len(scan.Entries) == 0:
-		return nil, fmt.Errorf("%s holds no perf files (*_perf.txt, *_perf.csv, *_perf.parquet)", path)
+		return nil, fmt.Errorf("%s contains no perf files (*_perf.txt, *_perf.csv, *_perf.parquet)", path)
 	case len(out) == 0:
 		return nil, fmt.Errorf("none of the %d perf files below %s is one of table %q, system %q, backend %q and version %q; there are the tables %s, the backends %s and the versions %s",
 			len(scan.Entries), path, o.Table, o.System, o.Backend, o.Version,
@@ -144,7 +144,7 @@ func choose(path string, o Options) ([]tree.Entry, error) {
 			list(scan.Entries, func(e tree.Entry) string { return e.Backend }),
 			list(scan.Entries, func(e tree.Entry) string { return e.Version }))
 	case len(tables) > 1:
-		return nil, fmt.Errorf("%s holds several tables (%s); an import reads one of them: select it with \"table\"",
+		return nil, fmt.Errorf("%s contains several tables (%s); an import reads one of them: select it with \"table\"",
 			path, strings.Join(tables, ", "))
 	}
 

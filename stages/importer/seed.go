@@ -21,8 +21,7 @@ import (
 	"aicplan/stages/runtimes"
 )
 
-// SeedOptions say where the rows of a table were measured, beyond what they
-// say themselves.
+// SeedOptions describe where the rows of a table were measured, if the rows do not.
 type SeedOptions struct {
 	// Env are further fields of the environment, for collect stages whose
 	// environment lists more than framework, version and device.
@@ -56,12 +55,10 @@ func (r SeedReport) Text() string {
 		r.Seeded, r.Planned, r.Framework, r.Version, r.Device, r.Already, r.Missing, r.Unused)
 }
 
-// Seed puts the rows of an imported table into the case cache of a collect
-// stage, so that it measures only what is missing. Rows are matched by the
-// grid's columns; what the table says of framework, version and device decides
-// which journal they go to, so rows of another version never stand in for the
-// current one. Every seeded row says in its column imported_from which file it
-// comes from. Units that are measured already stay as they are.
+// Seed adds the rows of an imported table to the case cache of a collect stage, so that the stage measures only
+// missing cases. Rows are matched by the grid's columns. Framework, version and device of the table select the
+// journal, so rows of another version are never used for the current one. The column imported_from of a seeded
+// row contains the file. Units that were measured already are unchanged.
 func Seed(store *checkpoint.Store, m *collect.Measurement, set *Set, o SeedOptions) (SeedReport, error) {
 	env := &runtimes.Environment{Framework: set.Data.Info.Framework, Version: set.Data.Info.Version,
 		Device: set.Data.Info.Device, Env: o.Env}
@@ -73,7 +70,7 @@ func Seed(store *checkpoint.Store, m *collect.Measurement, set *Set, o SeedOptio
 	}
 
 	if want := m.Runtime.Framework; want != "" && !strings.EqualFold(want, env.Framework) {
-		return rep, fmt.Errorf("the rows were measured with %s, and %s is %s: they answer none of its cases",
+		return rep, fmt.Errorf("the rows were measured with %s, and %s is %s: they match none of its cases",
 			env.Framework, m.Runtime.Address, want)
 	}
 
@@ -200,7 +197,7 @@ func canonicalNumber(s string) string {
 }
 
 // match finds the rows of every unit. Columns of the grid that the table lacks
-// must have one value in the whole grid: then they tell no rows apart.
+// must have one value in the whole grid, so that they do not distinguish rows.
 func (u *units) match(set *Set, metric string, rep *SeedReport) ([][]int, error) {
 	rec := set.Data.Table
 	var key []string
@@ -210,7 +207,7 @@ func (u *units) match(set *Set, metric string, rep *SeedReport) ([][]int, error)
 			continue
 		}
 		if vals := u.values[name]; slices.ContainsFunc(vals, func(v string) bool { return v != vals[0] }) {
-			return nil, fmt.Errorf("the grid's column %s has several values and the table lacks it, so its rows cannot be told apart; the table has %s", name, strings.Join(table.Names(rec), ", "))
+			return nil, fmt.Errorf("the grid's column %s has several values and the table lacks it, so its rows cannot be matched; the table has %s", name, strings.Join(table.Names(rec), ", "))
 		}
 	}
 
@@ -278,8 +275,8 @@ func (u *units) match(set *Set, metric string, rep *SeedReport) ([][]int, error)
 	return found, nil
 }
 
-// opNames is the column that tells the ops of a shared table apart, and the
-// word in it for op; nil where rows are all of one op.
+// opNames returns the column that distinguishes the ops of a shared table, and its word for op. The column is
+// nil if all rows belong to one op.
 func opNames(rec arrow.Record, op string) (*table.Col[string], string) {
 	o, ok := catalog.LookupOp(op)
 	if !ok || o.OpName == "" {

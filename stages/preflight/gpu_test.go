@@ -23,8 +23,7 @@ func look(t *testing.T, name string, api *cudatest.NVML, target Target) []Findin
 	return checks[i].Look(t.Context(), target)
 }
 
-// TestChecksReachTheDoctor holds every check's attributes and devices against
-// what the doctor is asked; its own tests judge the judgements.
+// TestChecksReachTheDoctor checks that the attributes and devices of every check are passed to the doctor.
 func TestChecksReachTheDoctor(t *testing.T) {
 	b200, err := systems.Load("b200_sxm")
 	if err != nil {

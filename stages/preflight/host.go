@@ -19,7 +19,7 @@ import (
 func HostChecks() []Check {
 	return []Check{
 		{
-			Name: "disk", Summary: "free space where state and exports go, and whether that is a network file system",
+			Name: "disk", Summary: "free space for state and exports, and whether they are on a network file system",
 			Schema: []hcl.AttributeSchema{
 				// min_gb (number, GB) is the smallest accepted amount. The default is 1.
 				{Name: "min_gb"},
@@ -78,7 +78,7 @@ func lookDisk(_ context.Context, t Target) []Finding {
 		out = append(out, f)
 	}
 
-	return slices.CompactFunc(out, sameFinding) // one folder holds both
+	return slices.CompactFunc(out, sameFinding) // one folder contains both
 }
 
 // networkFS are the magic numbers of statfs(2).
@@ -199,7 +199,7 @@ func lookWritable(_ context.Context, t Target) []Finding {
 		out = append(out, Finding{OK: true, Message: at + " is writable"})
 	}
 
-	return slices.CompactFunc(out, sameFinding) // one folder holds both
+	return slices.CompactFunc(out, sameFinding) // one folder contains both
 }
 
 func sameFinding(a, b Finding) bool { return a.OK == b.OK && a.Message == b.Message }

@@ -1,6 +1,6 @@
 // Package publish commits what a run exported to a branch of a git repository,
-// with the report as the message's body. It leaves the repository's work tree
-// alone, and pushes only where the plan says so.
+// with the report as the message's body. It does not change the repository's work tree, and it
+// pushes only if the plan sets push.
 package publish
 
 import (
@@ -157,7 +157,7 @@ func (c *Config) resolve() error {
 // Inputs are the exports, so that the branch is stale when one of them is.
 func (c *Config) Inputs() []stage.Input {
 	if c.resolve() != nil {
-		return nil // Check says why
+		return nil // Check reports the error
 	}
 
 	var in []stage.Input
@@ -167,13 +167,12 @@ func (c *Config) Inputs() []stage.Input {
 	return in
 }
 
-// KeyExtra is the commit that the branch is at: when somebody moved it, the
-// stage looks again.
+// KeyExtra returns the current commit of the branch, so that the stage is stale if the branch has moved.
 func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.Diagnostics) {
 	r := repository{dir: c.dir(pc.PlanDir)}
 	commit, err := r.resolve(ctx, "refs/heads/"+c.Branch)
 	if err != nil {
-		return nil, nil // Run says what is wrong with the repository
+		return nil, nil // Run reports what is wrong with the repository
 	}
 	return map[string]string{"branch": commit}, nil
 }

@@ -49,12 +49,12 @@ func (r repository) git(ctx context.Context, stdin string, args ...string) (stri
 	return strings.TrimRight(out.String(), "\n"), nil
 }
 
-// signIn says what to do where git would have asked somebody.
+// signIn returns the next step if git would have asked for credentials.
 func signIn(said string) string {
 	for _, asks := range []string{"terminal prompts disabled", "Host key verification failed",
 		"Permission denied (publickey"} {
 		if strings.Contains(said, asks) {
-			return "; nobody is asked here: add the key to ssh-agent (ssh-add), the host's key by calling ssh once, or a token to a credential helper of git"
+			return "; publish cannot ask for credentials: add the key to ssh-agent (ssh-add), the host's key by calling ssh once, or a token to a credential helper of git"
 		}
 	}
 	return ""
@@ -83,7 +83,7 @@ func (r repository) check(ctx context.Context) error {
 
 	want, err := filepath.EvalSymlinks(r.dir)
 	if err == nil && filepath.Clean(top) != want {
-		return fmt.Errorf("%s lies inside of the repository %s; name its top folder", r.dir, top)
+		return fmt.Errorf("%s is inside the repository %s; name its top folder", r.dir, top)
 	}
 
 	return nil
@@ -159,7 +159,7 @@ func (r repository) identity(ctx context.Context) (string, error) {
 
 	at := strings.LastIndexByte(out, '>')
 	if at < 0 {
-		return "", fmt.Errorf("git says that %q commits", out)
+		return "", fmt.Errorf("git reports the unexpected committer %q", out)
 	}
 	return out[:at+1], nil
 }

@@ -132,7 +132,7 @@ func (c *Config) artifacts(rc *stage.RunContext) (wrote map[string][]stage.Artif
 	return wrote, missing
 }
 
-// files says which file goes where, in the order of their places.
+// files returns the files to commit and their places, sorted by place.
 func (c *Config) files(outDir string, artifacts map[string][]stage.Artifact) ([]file, error) {
 	var out []file
 	seen := map[string]string{}
@@ -283,7 +283,7 @@ func (c *Config) commit(ctx context.Context, r repository, s *commitPlan) (id st
 		return "", false, err
 	}
 
-	// The old value makes it fail when somebody else moved the branch.
+	// With the old value, the update fails if another process has moved the branch.
 	old := cmp.Or(head, strings.Repeat("0", len(commit)))
 	if _, err := r.git(ctx, "", "update-ref", "-m", "aicplan publish", ref, commit, old); err != nil {
 		return "", false, fmt.Errorf("the branch %s moved meanwhile; run again: %w", c.Branch, err)

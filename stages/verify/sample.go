@@ -99,7 +99,7 @@ func deal(strata [][]int, n int) []int {
 	}
 
 	for len(out) < n {
-		// The stratum that is farthest behind its share.
+		// Take the stratum that lacks most of its share.
 		best, behind := -1, math.Inf(-1)
 		for i, s := range strata {
 			if taken[i] >= len(s) {

@@ -91,7 +91,7 @@ const maxName = 240
 // terminals interpret, and names that are too long for a file system.
 func BadName(path string) string {
 	if r, found := textutil.Control(path); found {
-		return fmt.Sprintf("holds the control character %U", r)
+		return fmt.Sprintf("contains the control character %U", r)
 	}
 	for part := range strings.SplitSeq(path, "/") {
 		if len(part) > maxName {

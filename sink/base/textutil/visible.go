@@ -77,10 +77,10 @@ const maxValue = 64 << 10
 // files stop at a NUL, and spreadsheets run formulas.
 func Unfit(s string) string {
 	if len(s) > maxValue {
-		return fmt.Sprintf("holds a text of %d bytes; %d are the most of a value", len(s), maxValue)
+		return fmt.Sprintf("contains a text of %d bytes; %d are the most of a value", len(s), maxValue)
 	}
 	if r, found := Control(s); found {
-		return fmt.Sprintf("holds the control character %U", r)
+		return fmt.Sprintf("contains the control character %U", r)
 	}
 	if Formula(s) {
 		return fmt.Sprintf("begins like a formula of a spreadsheet: %.40q", s)

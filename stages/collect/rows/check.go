@@ -145,7 +145,7 @@ func (c *Check) misfit(name string, v any, i int) *worker.Failure {
 // UnfitText returns why text from a worker cannot be stored, or "".
 func UnfitText(s string) string {
 	if len(s) > maxText {
-		return fmt.Sprintf("holds a text of %d bytes; %d are the most", len(s), maxText)
+		return fmt.Sprintf("contains a text of %d bytes; %d are the most", len(s), maxText)
 	}
 	return textutil.Unfit(s)
 }
