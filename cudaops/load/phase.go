@@ -283,7 +283,7 @@ func (p *phase) turn(ctx context.Context, s *slot, ses *session, due, free int64
 
 	ses.turn++
 	end, more = rec.Finish, ok && ses.turn < ses.turns
-	if more {
+	if more && ses.conv.Turns[ses.turn].History {
 		ses.history = append(append(ses.history, messages(t)...),
 			openai.Message{Role: "assistant", Content: s.text.String()})
 	}

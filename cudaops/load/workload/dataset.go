@@ -33,6 +33,7 @@ type entry struct {
 // Dataset reads prompts from a file. The format follows from the file's name and content:
 //
 //   - .txt: a prompt on each line
+//   - .parquet: a row with the fields of an object
 //   - .csv: a column prompt or text, and optionally output_length and session_id
 //   - .jsonl: an object on each line; .json: a list of objects. An object has messages (OpenAI's, with optional tools),
 //     conversations (ShareGPT's), or prompt or text.
@@ -48,6 +49,8 @@ func Dataset(r io.Reader, name string, c Config) ([]Conversation, error) {
 		err = d.lines(r, filepath.Ext(name) == ".txt")
 	case ".csv":
 		err = d.csv(r)
+	case ".parquet":
+		err = d.parquet(r)
 	case ".json":
 		var list []json.RawMessage
 		if err = json.NewDecoder(r).Decode(&list); err != nil {
@@ -59,7 +62,7 @@ func Dataset(r io.Reader, name string, c Config) ([]Conversation, error) {
 			}
 		}
 	default:
-		return nil, fmt.Errorf("%s: a dataset is a .txt, .csv, .json or .jsonl file", name)
+		return nil, fmt.Errorf("%s: a dataset is a .txt, .csv, .json, .jsonl or .parquet file", name)
 	}
 
 	if err == nil && len(d.out) == 0 {
@@ -100,6 +103,25 @@ func (d *dataset) lines(r io.Reader, text bool) error {
 
 	if err := s.Err(); err != nil {
 		return fmt.Errorf("%s:%d: %w", d.name, n+1, err)
+	}
+	return nil
+}
+
+// parquet reads the rows as JSON objects.
+func (d *dataset) parquet(r io.Reader) error {
+	raw, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+
+	list, err := parquetObjects(bytes.NewReader(raw))
+	if err != nil {
+		return fmt.Errorf("%s: %w", d.name, err)
+	}
+	for i, raw := range list {
+		if err := d.object(raw, i+1); err != nil {
+			return err
+		}
 	}
 	return nil
 }

@@ -214,7 +214,8 @@ func (s *Set) make(i int) Conversation {
 		}
 
 		if k == 0 && len(s.pool) > 0 {
-			t = join(s.pool[m.rand.IntN(len(s.pool))], t)
+			first := joined([]Turn{s.pool[m.rand.IntN(len(s.pool))], t})
+			t.Text, t.IDs, t.Tokens = first.Text, first.IDs, first.Tokens
 		}
 
 		if c.Output.Mean > 0 {
@@ -234,15 +235,23 @@ func (s *Set) make(i int) Conversation {
 	return out
 }
 
-func join(a, b Turn) Turn {
-	if a.IDs != nil {
-		return Turn{IDs: append(append([]int{}, a.IDs...), b.IDs...), Tokens: a.Tokens + b.Tokens}
+// joined returns one prompt of the parts, which are all text or all token ids.
+func joined(parts []Turn) Turn {
+	var t Turn
+	var text strings.Builder
+	for i, p := range parts {
+		t.IDs = append(t.IDs, p.IDs...)
+		if t.Tokens += p.Tokens; p.Tokens < 0 {
+			t.Tokens = math.MinInt32 // unknown
+		}
+		if i > 0 && p.IDs == nil {
+			text.WriteByte(' ')
+			p.Text = strings.TrimPrefix(p.Text, " ")
+		}
+		text.WriteString(p.Text)
 	}
 
-	t := Turn{Text: a.Text + " " + strings.TrimPrefix(b.Text, " "), Tokens: -1}
-	if a.Tokens >= 0 && b.Tokens >= 0 {
-		t.Tokens = a.Tokens + b.Tokens
-	}
+	t.Text, t.Tokens = text.String(), max(t.Tokens, -1)
 	return t
 }
 

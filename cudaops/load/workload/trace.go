@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -17,9 +18,9 @@ import (
 // BlockTokens is the number of tokens per hash id of a mooncake trace.
 const BlockTokens = 512
 
-// traceLine is one line of a mooncake trace.
+// traceLine is one request of a trace, as a line of a mooncake trace has it.
 type traceLine struct {
-	// Timestamp is in ms since the start of the trace. Delay is in ms after the previous turn.
+	// Timestamp is in ms. Delay is in ms after the previous turn.
 	Timestamp *float64 `json:"timestamp"`
 	Delay     *float64 `json:"delay"`
 	Input     *int     `json:"input_length"`
@@ -27,19 +28,26 @@ type traceLine struct {
 	HashIDs   []int64  `json:"hash_ids"`
 
 	// Text or Text2 is the literal prompt. Both names are in use.
-	Text      *string         `json:"text_input"`
-	Text2     *string         `json:"text"`
-	Session   json.RawMessage `json:"session_id"`
-	SessionID string          `json:"-"`
+	Text    *string         `json:"text_input"`
+	Text2   *string         `json:"text"`
+	Session json.RawMessage `json:"session_id"`
+
+	block int  // tokens per hash id, or 0 for BlockTokens
+	whole bool // the prompt contains earlier turns
 }
 
-// Trace reads a BurstGPT trace if the name ends in .csv, and else a mooncake trace: JSON lines with timestamp (ms), input_length, output_length and hash_ids,
-// or text_input. Lines with the same session_id are turns of one conversation, separated by delay (ms).
-// Prompts share the text of blocks of 512 tokens with equal hash ids. The conversations are sorted by time,
-// the first at 0.
+// Trace reads requests from a file. The format follows from the file's name and content:
 //
-// Trace uses only Seed, Tokenizer, IDs and Vocabulary of the config. Errors contain name and the line
-// number.
+//   - .csv: BurstGPT's columns
+//   - otherwise JSON objects, one after another: requests of mooncake traces with timestamp (ms), input_length,
+//     output_length and hash_ids, or text_input; conversations of coding agents, as kv-cache-tester records them; or
+//     spans of OpenTelemetry with token counts of generative AI, in OTLP's JSON encoding
+//
+// Requests with the same session_id are turns of one conversation, separated by delay (ms). Prompts share the text of
+// blocks with equal hash ids. The conversations are sorted by time, the first at 0.
+//
+// Trace uses only Seed, Tokenizer, IDs and Vocabulary of the config. Errors contain name and the line of an object that
+// is on one line, or else the number of the object.
 func Trace(r io.Reader, name string, c Config) ([]Conversation, error) {
 	if strings.HasSuffix(name, ".csv") {
 		lines, err := burst(r, name)
@@ -49,92 +57,54 @@ func Trace(r io.Reader, name string, c Config) ([]Conversation, error) {
 		r = lines
 	}
 
-	s := bufio.NewScanner(r)
-	s.Buffer(make([]byte, 64<<10), 64<<20)
-	var out []Conversation
-	session := map[string]int{}
-	m := &tracer{c: c, v: newVocabulary(c.Tokenizer), blocks: map[int64]Turn{}}
+	t := &tracer{c: c, v: newVocabulary(c.Tokenizer), blocks: map[[2]int64]Turn{}, sessions: map[string]int{}}
 	n := 0
-
-	for s.Scan() {
-		n++
-		raw := bytes.TrimSpace(s.Bytes())
-		if len(raw) == 0 {
-			continue
+	entry := func(raw []byte) error {
+		var e traceEntry
+		err := json.Unmarshal(raw, &e)
+		if err == nil {
+			err = t.add(&e, n)
 		}
-
-		bad := func(format string, args ...any) error {
-			return fmt.Errorf("%s:%d: %s", name, n, fmt.Sprintf(format, args...))
-		}
-
-		var l traceLine
-		if err := json.Unmarshal(raw, &l); err != nil {
-			return nil, bad("%v", err)
-		}
-
-		if l.Text == nil {
-			l.Text = l.Text2
-		}
-
-		if l.Text == nil && l.Input == nil {
-			return nil, bad("it has neither input_length nor text_input")
-		}
-
-		for what, v := range map[string]*int{"input_length": l.Input, "output_length": l.Output} {
-			if v != nil && (*v < 0 || *v > maxTokens) {
-				return nil, bad("%s is %d", what, *v)
-			}
-		}
-
-		for what, v := range map[string]*float64{"timestamp": l.Timestamp, "delay": l.Delay} {
-			if v != nil && !(*v >= 0 && *v < 1e12) {
-				return nil, bad("%s is %v ms", what, *v)
-			}
-		}
-
-		t, err := m.turn(&l, n)
 		if err != nil {
-			return nil, bad("%v", err)
+			return fmt.Errorf("%s:%d: %w", name, n, err)
 		}
-
-		id := "trace_" + fmt.Sprintf("%06d", len(out))
-		if key := string(l.Session); key != "" && key != "null" {
-			if u, err := strconv.Unquote(key); err == nil {
-				key = u
-			}
-
-			if i, ok := session[key]; ok {
-				t.History = true
-				if l.Delay != nil {
-					t.Delay = milliseconds(*l.Delay)
-				} else if l.Timestamp != nil {
-					return nil, bad("session %s goes on with a timestamp; later turns have a delay", key)
-				}
-				out[i].Turns = append(out[i].Turns, t)
-				continue
-			}
-
-			session[key] = len(out)
-			id = key
-		}
-
-		if l.Timestamp == nil && len(out) > 0 && out[0].At >= 0 || l.Timestamp != nil && len(out) > 0 && out[0].At < 0 {
-			return nil, bad("some lines have a timestamp and others have none")
-		}
-
-		at := time.Duration(-1)
-		if l.Timestamp != nil {
-			at = milliseconds(*l.Timestamp)
-		}
-
-		out = append(out, Conversation{ID: id, Turns: []Turn{t}, At: at})
+		return nil
 	}
 
-	if err := s.Err(); err != nil {
-		return nil, fmt.Errorf("%s:%d: %w", name, n+1, err)
+	var err error
+	if strings.HasSuffix(name, ".json") {
+		d := json.NewDecoder(r)
+		for err == nil {
+			var raw json.RawMessage
+			if err = d.Decode(&raw); err == io.EOF {
+				err = nil
+				break
+			}
+			if n++; err != nil {
+				err = fmt.Errorf("%s:%d: %w", name, n, err)
+			} else {
+				err = entry(raw)
+			}
+		}
+	} else {
+		s := bufio.NewScanner(r)
+		s.Buffer(make([]byte, 64<<10), 64<<20)
+		for err == nil && s.Scan() {
+			n++
+			if raw := bytes.TrimSpace(s.Bytes()); len(raw) > 0 {
+				err = entry(raw)
+			}
+		}
+		if serr := s.Err(); err == nil && serr != nil {
+			err = fmt.Errorf("%s:%d: %w", name, n+1, serr)
+		}
 	}
 
-	if len(out) == 0 {
+	out := t.out
+	switch {
+	case err != nil:
+		return nil, err
+	case len(out) == 0:
 		return nil, fmt.Errorf("%s: the trace has no requests", name)
 	}
 
@@ -144,8 +114,82 @@ func Trace(r io.Reader, name string, c Config) ([]Conversation, error) {
 			out[i].At -= first
 		}
 	}
-
 	return out, nil
+}
+
+// add adds the requests of an entry of the file.
+func (m *tracer) add(e *traceEntry, number int) error {
+	lines, err := e.lines(number)
+	if err != nil {
+		return err
+	}
+
+	for i := range lines {
+		if err := m.request(&lines[i], number+i<<32); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// request adds a request as a conversation, or to the conversation of its session. number distinguishes requests.
+func (m *tracer) request(l *traceLine, number int) error {
+	if l.Text == nil {
+		l.Text = l.Text2
+	}
+
+	if l.Text == nil && l.Input == nil {
+		return errors.New("it has neither input_length nor text_input")
+	}
+
+	for what, v := range map[string]*int{"input_length": l.Input, "output_length": l.Output} {
+		if v != nil && (*v < 0 || *v > maxTokens) {
+			return fmt.Errorf("%s is %d", what, *v)
+		}
+	}
+
+	for what, v := range map[string]*float64{"timestamp": l.Timestamp, "delay": l.Delay} {
+		if v != nil && !(*v >= 0 && *v < 1e13) {
+			return fmt.Errorf("%s is %v ms", what, *v)
+		}
+	}
+
+	t, err := m.turn(l, number)
+	if err != nil {
+		return err
+	}
+
+	id := fmt.Sprintf("trace_%06d", len(m.out))
+	if key := string(l.Session); key != "" && key != "null" {
+		if u, err := strconv.Unquote(key); err == nil {
+			key = u
+		}
+
+		if i, ok := m.sessions[key]; ok {
+			t.History = !l.whole
+			if l.Delay != nil {
+				t.Delay = milliseconds(*l.Delay)
+			} else if l.Timestamp != nil {
+				return fmt.Errorf("session %s goes on with a timestamp; later turns have a delay", key)
+			}
+			m.out[i].Turns = append(m.out[i].Turns, t)
+			return nil
+		}
+
+		m.sessions[key] = len(m.out)
+		id = key
+	}
+
+	at := time.Duration(-1)
+	if l.Timestamp != nil {
+		at = milliseconds(*l.Timestamp)
+	}
+	if len(m.out) > 0 && (at < 0) != (m.out[0].At < 0) {
+		return errors.New("some lines have a timestamp and others have none")
+	}
+
+	m.out = append(m.out, Conversation{ID: id, Turns: []Turn{t}, At: at})
+	return nil
 }
 
 // burst converts a BurstGPT trace to mooncake's format, line by line: CSV with the columns Timestamp (seconds), Request
@@ -190,11 +234,13 @@ func burst(r io.Reader, name string) (io.Reader, error) {
 
 func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
-// A tracer builds prompts from blocks.
+// A tracer collects the conversations of a trace and builds their prompts from blocks.
 type tracer struct {
-	c      Config
-	v      vocabulary
-	blocks map[int64]Turn
+	c        Config
+	v        vocabulary
+	blocks   map[[2]int64]Turn // by id and size
+	out      []Conversation
+	sessions map[string]int // index in out by session_id
 }
 
 func (m *tracer) turn(l *traceLine, line int) (Turn, error) {
@@ -210,32 +256,23 @@ func (m *tracer) turn(l *traceLine, line int) (Turn, error) {
 		return t, fmt.Errorf("input_length is 0")
 
 	default:
-		left := *l.Input
-		if blocks := (left + BlockTokens - 1) / BlockTokens; len(l.HashIDs) > blocks {
-			return t, fmt.Errorf("%d hash_ids for %d tokens; a block has %d", len(l.HashIDs), left, BlockTokens)
+		left, size := *l.Input, cmp.Or(l.block, BlockTokens)
+		if blocks := (left + size - 1) / size; len(l.HashIDs) > blocks {
+			return t, fmt.Errorf("%d hash_ids for %d tokens; a block has %d", len(l.HashIDs), left, size)
 		}
 
-		for i, id := range l.HashIDs {
-			b := m.block(id)
-			if i > 0 {
-				t = join(t, b)
-			} else {
-				t = b
-			}
-			left -= BlockTokens
+		var parts []Turn
+		for _, id := range l.HashIDs {
+			parts = append(parts, m.block(id, size))
+			left -= size
 		}
 
 		// The remaining tokens are unique to this request. If the last block is not full, the prompt is
 		// cut.
-		switch {
-		case left > 0:
-			own := m.make(uint64(line), 0x6f776e, left)
-			if len(l.HashIDs) > 0 {
-				t = join(t, own)
-			} else {
-				t = own
-			}
-		case left < 0:
+		if left > 0 {
+			parts = append(parts, m.make(uint64(line), 0x6f776e, left))
+		}
+		if t = joined(parts); left < 0 {
 			t = m.cut(t, *l.Input)
 		}
 	}
@@ -247,11 +284,12 @@ func (m *tracer) turn(l *traceLine, line int) (Turn, error) {
 	return t, nil
 }
 
-func (m *tracer) block(id int64) Turn {
-	b, ok := m.blocks[id]
+func (m *tracer) block(id int64, size int) Turn {
+	key := [2]int64{id, int64(size)}
+	b, ok := m.blocks[key]
 	if !ok {
-		b = m.make(uint64(id), 0x626c6f636b, BlockTokens)
-		m.blocks[id] = b
+		b = m.make(uint64(id), 0x626c6f636b, size)
+		m.blocks[key] = b
 	}
 	return b
 }

@@ -1,0 +1,115 @@
+package workload
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestParquet reads files that pyarrow wrote: lists of groups, empty and missing lists, several row groups, and columns
+// that are no part of a prompt.
+func TestParquet(t *testing.T) {
+	for name, want := range map[string][]string{
+		"chat.parquet": {
+			`0 [{"content":"be brief","role":"system"} {"content":"hi","role":"user"}]`,
+			`7 second`, `0 third`,
+			`5 [{"content":"a","role":"user"} {"role":"user"} {"content":"ü","role":"user"}]`,
+		},
+		"sharegpt.parquet": {`0 a | 0 c`},
+	} {
+		f, err := os.Open("testdata/" + name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := Dataset(f, name, Config{})
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+
+		var got []string
+		for _, c := range list {
+			var turns []string
+			for _, turn := range c.Turns {
+				text := turn.Text
+				if turn.Messages != nil {
+					text = fmt.Sprintf("%s", turn.Messages)
+				}
+				turns = append(turns, fmt.Sprint(turn.Output, " ", text))
+			}
+			got = append(got, strings.Join(turns, " | "))
+		}
+		if fmt.Sprint(got) != fmt.Sprint(want) {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+
+	if _, err := Dataset(strings.NewReader("PAR1 and not more"), "x.parquet", Config{}); err == nil ||
+		!strings.HasPrefix(err.Error(), "x.parquet: ") {
+		t.Errorf("a damaged file: %v", err)
+	}
+}
+
+// TestAgenticTraces reads the conversations of coding agents: each request has its whole prompt, equal blocks have equal
+// text within a conversation only, and sub-agents are conversations of their own.
+func TestAgenticTraces(t *testing.T) {
+	text := `{"id": "one", "block_size": 64, "hash_id_scope": "local", "requests": [
+  {"t": 0, "type": "n", "in": 128, "out": 5, "hash_ids": [1, 2], "api_time": 2},
+  {"t": 5, "type": "subagent", "agent_id": "agent_001", "requests": [{"t": 0, "type": "n", "in": 64, "out": 1, "hash_ids": [1]}]},
+  {"t": 9, "type": "s", "in": 200, "out": 6, "hash_ids": [1, 2, 3], "think_time": 1.5}]}
+{"id": "two", "block_size": 64, "hash_id_scope": "local", "requests": [
+  {"t": 0, "type": "n", "in": 64, "out": 5, "hash_ids": [1], "api_time": 2},
+  {"t": 9, "type": "n", "in": 10, "out": 5}]}`
+	list, err := Trace(strings.NewReader(text), "a.json", Config{})
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var got []string
+	for _, c := range list {
+		line := c.ID
+		for _, turn := range c.Turns {
+			line += fmt.Sprint(" ", len(strings.Fields(turn.Text)), "/", turn.Output, "/", turn.Delay, "/", turn.History)
+		}
+		got = append(got, line)
+	}
+	want := "[one 128/5/0s/false 200/6/1.5s/false one::agent_001 64/1/0s/false two 64/5/0s/false 10/5/7s/false]"
+	if fmt.Sprint(got) != want {
+		t.Errorf("%v, want %s", got, want)
+	}
+	if first := list[0].Turns; !strings.HasPrefix(first[1].Text, first[0].Text) ||
+		!strings.HasPrefix(first[0].Text, list[1].Turns[0].Text) || list[2].Turns[0].Text == list[1].Turns[0].Text {
+		t.Error("the blocks of prompts are not shared as their hash ids are")
+	}
+}
+
+// TestOpenTelemetryTraces reads spans of a collector's file exporter.
+func TestOpenTelemetryTraces(t *testing.T) {
+	span := func(start, attributes string) string {
+		return fmt.Sprintf(`{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"a","name":"chat m","startTimeUnixNano":%s,"attributes":[%s]}]}]}]}`,
+			start, attributes) + "\n"
+	}
+	tokens := `{"key":"gen_ai.request.model","value":{"stringValue":"m"}},{"key":"gen_ai.usage.input_tokens","value":{"intValue":%s}},{"key":"gen_ai.usage.output_tokens","value":{"intValue":%s}}`
+	list, err := Trace(strings.NewReader(
+		span(`"1795530215000000000"`, fmt.Sprintf(tokens, `"30"`, `"4"`))+
+			span(`"1795530215100000000"`, `{"key":"http.method","value":{"stringValue":"GET"}}`)+
+			span(`1795530214750000000`, fmt.Sprintf(tokens, `20`, `3`))), "otel.jsonl", Config{})
+	if err != nil || len(list) != 2 {
+		t.Fatalf("%d requests, %v", len(list), err)
+	}
+	for i, want := range []string{"0s 20 3", "250ms 30 4"} {
+		turn := list[i].Turns[0]
+		if got := fmt.Sprint(list[i].At.Round(time.Microsecond), " ", len(strings.Fields(turn.Text)), " ", turn.Output); got != want {
+			t.Errorf("request %d is %s, want %s", i, got, want)
+		}
+	}
+
+	_, err = Trace(strings.NewReader(span(`"1"`, fmt.Sprintf(tokens, `"many"`, `"4"`))), "otel.jsonl", Config{})
+	if err == nil || !strings.Contains(err.Error(), `otel.jsonl:1: a span has "\"many\"" instead of a whole number`) {
+		t.Errorf("a span with a text for a count: %v", err)
+	}
+}
