@@ -28,8 +28,9 @@ const (
 	// twice: operands that stay in a cache make it possible.
 	FasterShare = 0.001
 	// bestTimes bounds the fifth percentile of row / estimate: in every table some rows come near to it.
-	bestTimes = 4.0
-	// groupTimes is bestTimes for the rows that share one word.
+	// roughTimes does for tables with rough estimates, and linkTimes for collectives.
+	bestTimes, roughTimes, linkTimes = 2.4, 4.0, 1.5
+	// groupTimes is roughTimes for the rows that share one word.
 	groupTimes = 20.0
 	// smallest bounds the shortest row of a table without estimates, in milliseconds: every grid has
 	// small cases.
@@ -205,7 +206,7 @@ func (t *Table) magnitude(ratios []float64, scale float64) []string {
 	known := known(ratios)
 	switch {
 	case len(known) >= enoughRows:
-		if best := rank(known, 0.05); best > bestTimes {
+		if best := rank(known, 0.05); best > t.bestTimes() {
 			out = append(out, fmt.Sprintf("95 %% of the rows take more than %s times what kernels of %s usually "+
 				"take: is %s in another unit, or a sum over several executions?", number(best), t.System.Name, t.Metric))
 		}
@@ -306,6 +307,17 @@ func (t *Table) shifted() []string {
 		}
 	}
 	return out
+}
+
+// bestTimes returns the bound of the fifth percentile of row / estimate.
+func (t *Table) bestTimes() float64 {
+	switch name := t.Perf.Name; {
+	case links[name]:
+		return linkTimes
+	case Fitted(name) || slices.Contains([]string{"context_mla_perf", "scale_matrix_perf", "computescale_perf"}, name):
+		return roughTimes
+	}
+	return bestTimes
 }
 
 func known(values []float64) []float64 {

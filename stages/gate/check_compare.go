@@ -24,10 +24,8 @@ type compare struct {
 	Median *float64 `hcl:"median,optional" json:"median,omitempty"`
 	// Spread is the largest accepted distance of p5 and p95 from the median, as a share of it.
 	Spread *float64 `hcl:"spread,optional" json:"spread,omitempty"`
-	// P5Min is the smallest accepted p5 of the ratio.
-	P5Min *float64 `hcl:"p5_min,optional" json:"p5_min,omitempty"`
-	// P95Max is the largest accepted p95 of the ratio.
-	P95Max *float64 `hcl:"p95_max,optional" json:"p95_max,omitempty"`
+	// Outliers is the largest accepted share of rows whose ratio is off the median by a factor of 1.8 or more.
+	Outliers *float64 `hcl:"outliers,optional" json:"outliers,omitempty"`
 
 	ref *stage.Ref
 }
@@ -41,16 +39,16 @@ func (c *compare) title() string {
 	return "compare with " + c.ref.Address
 }
 
-// limits lists the limits that are set. broken reports whether percentiles exceed one.
+// limits lists the limits that are set. broken reports whether ratios exceed one.
 func (c *compare) limits() []compareLimit {
 	var out []compareLimit
 	for _, l := range []compareLimit{
-		{"median", "|p50 - 1| at most", c.Median, func(q *diff.Quantiles, v float64) bool { return math.Abs(q.P50-1) > v }},
-		{"spread", "p5 and p95 from p50 at most", c.Spread, func(q *diff.Quantiles, v float64) bool {
-			return q.P95 > q.P50*(1+v) || q.P5 < q.P50*(1-v)
+		{"median", "|p50 - 1| at most", c.Median, func(r *diff.Comparison, v float64) bool { return math.Abs(r.Ratio.P50-1) > v }},
+		{"spread", "p5 and p95 from p50 at most", c.Spread, func(r *diff.Comparison, v float64) bool {
+			return r.Ratio.P95 > r.Ratio.P50*(1+v) || r.Ratio.P5 < r.Ratio.P50*(1-v)
 		}},
-		{"p5_min", "p5 at least", c.P5Min, func(q *diff.Quantiles, v float64) bool { return q.P5 < v }},
-		{"p95_max", "p95 at most", c.P95Max, func(q *diff.Quantiles, v float64) bool { return q.P95 > v }},
+		{"outliers", "the share of rows that are off the median by a factor of 1.8 at most", c.Outliers,
+			func(r *diff.Comparison, v float64) bool { return outlying(r) > v }},
 	} {
 		if l.value != nil {
 			out = append(out, l)
@@ -59,10 +57,25 @@ func (c *compare) limits() []compareLimit {
 	return out
 }
 
+// outlyingFactor is from which factor off the median ratio on a row is an outlier.
+const outlyingFactor = 1.8
+
+// outlying returns the share of rows whose ratio is off the median by outlyingFactor or more.
+func outlying(r *diff.Comparison) float64 {
+	_, ratios := r.Pairs()
+	n := 0
+	for _, ratio := range ratios {
+		if ratio >= outlyingFactor*r.Ratio.P50 || ratio <= r.Ratio.P50/outlyingFactor {
+			n++
+		}
+	}
+	return float64(n) / float64(len(ratios))
+}
+
 type compareLimit struct {
 	name, text string
 	value      *float64
-	broken     func(q *diff.Quantiles, v float64) bool
+	broken     func(r *diff.Comparison, v float64) bool
 }
 
 func (l compareLimit) String() string { return l.text + " " + number(*l.value) }
@@ -74,7 +87,7 @@ func (c *compare) prepare(r hcl.Range) hcl.Diagnostics {
 	limits := c.limits()
 	if len(limits) == 0 {
 		diags = append(diags, problem("Comparison without limits",
-			"Give median (how far p50 of the ratio may be from 1), spread, p5_min, p95_max, or several.", r))
+			"Give median (how far p50 of the ratio may be from 1), spread, outliers, or several.", r))
 	}
 
 	for _, l := range limits {
@@ -122,7 +135,7 @@ func (c *compare) run(s *subject) finding {
 	var asked, broken []string
 	for _, l := range c.limits() {
 		asked = append(asked, l.String())
-		if r.Ratio != nil && l.broken(r.Ratio, *l.value) {
+		if r.Ratio != nil && l.broken(r, *l.value) {
 			broken = append(broken, l.String())
 		}
 	}

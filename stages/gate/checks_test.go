@@ -223,15 +223,17 @@ func TestCompare(t *testing.T) {
 	check := func(limits string) string { return "check \"compare\" {\nreference = import.old\n" + limits + "\n}" }
 	expect(t, only(t, run(t, ds, check("median = 0.02"), ref)), "pass", "over 4 common rows")
 
-	got := only(t, run(t, ds, check("median = 0.005\np95_max = 1.2"), ref))
-	expect(t, got, "fail", "and not |p50 - 1| at most 0.005, p95 at most 1.2")
+	got := only(t, run(t, ds, check("median = 0.005\nspread = 0.2"), ref))
+	expect(t, got, "fail", "and not |p50 - 1| at most 0.005, p5 and p95 from p50 at most 0.2")
 	if !strings.Contains(got.Rows[0], "m=8 n=4096 k=4096 latency=6 reference=4 ratio=1.500") {
 		t.Errorf("rows %q", got.Rows)
 	}
 
 	expect(t, only(t, run(t, ds, check("spread = 0.2"), ref)), "fail", "p5 and p95 from p50 at most 0.2")
 	expect(t, only(t, run(t, ds, check("spread = 0.6"), ref)), "pass", "")
-	expect(t, only(t, run(t, ds, check("p95_max = 1.1\non = { m = [1, 2] }"), ref)), "pass", "over 2 common rows")
+	expect(t, only(t, run(t, measured(1, 2, 3, 4.5), check("outliers = 0.2"), ref)), "pass", "")
+	expect(t, only(t, run(t, measured(1, 2, 3, 9), check("outliers = 0.2"), ref)), "fail", "off the median by a factor of 1.8 at most 0.2")
+	expect(t, only(t, run(t, ds, check("spread = 0.1\non = { m = [1, 2] }"), ref)), "pass", "over 2 common rows")
 	expect(t, only(t, run(t, measured(1000, 2000, 3000, 4000), check("median = 0.3"), ref)), "fail", "p50 1000.000")
 }
 

@@ -243,6 +243,7 @@ gate "published" {
     reference = import.published[each.key]
     median    = var.deviation.median
     spread    = var.deviation.spread
+    outliers  = 0.005 # a share that p5 and p95 do not show
     # Cases that were never published cannot be compared.
     min_judged = 0
   }
