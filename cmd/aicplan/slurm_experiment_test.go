@@ -118,7 +118,7 @@ func disturbExperiment(t *testing.T, env []string) {
 			t.Errorf("the summary lacks %q:\n%s", cell, summary)
 		}
 	}
-	for _, file := range []string{"E1.1/workload_card.yaml", "E1.2/kineto_trace_1.json.gz", "E1.3/kineto_trace_3.json.gz", "E1.3/timing_stats_3.json"} {
+	for _, file := range []string{"E1.1/workload_card.yaml", "E1.2/kineto_trace_1.json", "E1.3/kineto_trace_3.json", "E1.3/timing_stats_3.json"} {
 		if _, err := os.Stat(filepath.Join(u.out, file)); err != nil {
 			t.Error(err)
 		}
