@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -8,6 +9,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -113,6 +116,111 @@ collect "a_collect_with_quite_a_long_name" {
 			named := args[0] == "ckpt" || args[0] == "describe" || args[0] == "plan" && args[1] == "plan.hcl"
 			if named && !strings.Contains(out, "a_collect_with_quite_a_long_name") {
 				t.Errorf("%d columns: aicplan %v breaks or omits the name:\n%s", columns, args, out)
+			}
+		}
+	}
+}
+
+// screenOf returns the lines that remain after the escape sequences of a redraw: cursor up and clear to the end.
+func screenOf(t *testing.T, printed string) []string {
+	t.Helper()
+	var lines []string
+	redraw := regexp.MustCompile("^\x1b\\[([0-9]+)A\x1b\\[J")
+	for line := range strings.Lines(strings.ReplaceAll(printed, "\r\n", "\n")) {
+		for {
+			m := redraw.FindStringSubmatch(line)
+			if m == nil {
+				break
+			}
+			up, err := strconv.Atoi(m[1])
+			if err != nil || up > len(lines) {
+				t.Fatalf("the cursor moves up %s of %d lines", m[1], len(lines))
+			}
+			lines, line = lines[:len(lines)-up], strings.TrimPrefix(line, m[0])
+		}
+		lines = append(lines, strings.TrimSuffix(line, "\n"))
+	}
+	return lines
+}
+
+// TestWatchRedrawsDuringARun watches a run on a terminal. The case ends after the first redraw, so that frames of a
+// running and an ended run are drawn. One frame remains on the screen.
+func TestWatchRedrawsDuringARun(t *testing.T) {
+	t.Parallel()
+	for _, columns := range []int{80, 160} {
+		dir := t.TempDir()
+		plan := fmt.Sprintf(`runtime "try" {
+  kind      = "cpu"
+  synthetic = true
+}
+grid "a_grid_with_quite_a_long_name" {
+  op = "synthetic"
+  axis "m" { values = [1, 2] }
+  axis "wait_for" { values = [%q] }
+}
+collect "a_collect_with_quite_a_long_name_that_does_not_fit" {
+  grid    = grid.a_grid_with_quite_a_long_name
+  runtime = runtime.try
+}
+`, filepath.Join(dir, "go"))
+		if err := os.WriteFile(filepath.Join(dir, "plan.hcl"), []byte(plan), 0o644); err != nil {
+			t.Fatal(err)
+		}
+
+		apply := exec.Command(filepath.Join(binDir(t), "aicplan"), "apply", "--json", "plan.hcl")
+		apply.Dir = dir
+		events, err := apply.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := apply.Start(); err != nil {
+			t.Fatal(err)
+		}
+		lines := bufio.NewScanner(events)
+		for lines.Scan() && !strings.Contains(lines.Text(), `"worker up`) {
+			continue // the run is there once its worker is
+		}
+		go io.Copy(io.Discard, events)
+
+		master, terminal := openPTY(t, columns)
+		watch := exec.Command(filepath.Join(binDir(t), "aicplan"), "status", "--watch")
+		watch.Dir, watch.Stdin, watch.Stdout, watch.Stderr = dir, terminal, terminal, terminal
+		watch.Env = append(os.Environ(), "COLUMNS=", "NO_COLOR=1", "TERM=xterm")
+		if err := watch.Start(); err != nil {
+			t.Fatal(err)
+		}
+		terminal.Close()
+
+		var out bytes.Buffer
+		buffer, released := make([]byte, 4096), false
+		for {
+			n, err := master.Read(buffer)
+			out.Write(buffer[:n])
+			if !released && bytes.Contains(out.Bytes(), []byte("\x1b[J")) {
+				released = true
+				if err := os.WriteFile(filepath.Join(dir, "go"), nil, 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err != nil {
+				break
+			}
+		}
+		if err := errors.Join(watch.Wait(), apply.Wait()); err != nil {
+			t.Fatalf("%v\n%s", err, out.String())
+		}
+
+		screen := screenOf(t, out.String())
+		text := strings.Join(screen, "\n")
+		if !strings.Contains(out.String(), ": running,") || strings.Contains(text, ": running,") || strings.Count(text, "Run 2") != 1 {
+			t.Errorf("%d columns: the screen is\n%s\nall that was printed is\n%q", columns, text, out.String())
+		}
+		if !strings.Contains(text, "collect.a_collect_with_quite_a_long_name_that_does_not_fit") {
+			t.Errorf("%d columns: the name is broken:\n%s", columns, text)
+		}
+		for _, line := range screen {
+			if n := utf8.RuneCountInString(line); n > columns {
+				t.Errorf("%d columns: a line has %d: %s", columns, n, line)
 			}
 		}
 	}
