@@ -55,6 +55,7 @@ func (c *validateCmd) Run(a *app) error {
 		stageCount = len(p.Stages)
 		if !diags.HasErrors() {
 			diags = append(diags, cfg.Unused()...)
+			diags = append(diags, emptyGrids(p, cfg.Modules()[0])...)
 		}
 	}
 
@@ -82,6 +83,20 @@ func (c *validateCmd) Run(a *app) error {
 
 	fmt.Fprintf(a.stdout, "The plan is valid: %s.\n", textutil.Counted(stageCount, "stage"))
 	return nil
+}
+
+// emptyGrids warns about grids whose filters leave no case.
+func emptyGrids(p *plan.Plan, path string) hcl.Diagnostics {
+	var diags hcl.Diagnostics
+	for _, s := range p.Stages {
+		if s.Plan == nil || s.Plan.Waterfall == nil || s.Plan.Waterfall.Cases > 0 || s.Plan.Waterfall.Declared == 0 {
+			continue
+		}
+		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: "Grid without cases", Subject: s.Instance.Range.Ptr(),
+			Detail: fmt.Sprintf("The filters drop all %s combinations. aicplan why %s %s explains them.",
+				textutil.Count(int64(s.Plan.Waterfall.Declared)), path, s.Address())})
+	}
+	return diags
 }
 
 // spec checks a system spec: fields, spelling, units.

@@ -157,6 +157,16 @@ var examples = map[string]string{
 	"completion":     "aicplan completion bash > /etc/bash_completion.d/aicplan",
 }
 
+// elsewhere are commands of other tools, with what to use here.
+var elsewhere = map[string]string{
+	"runs": "aicplan report --list lists the runs", "history": "aicplan report --list lists the runs",
+	"list": "aicplan report --list lists the runs, aicplan ckpt list the results",
+	"output": "aicplan apply prints the outputs", "init": "nothing has to be prepared: aicplan plan PLAN",
+	"destroy": "aicplan ckpt gc removes what nothing refers to", "state": "aicplan ckpt lists, checks and cleans the state",
+	"watch": "aicplan status --watch", "lint": "aicplan data lint DIR, or aicplan validate PLAN", "run": "aicplan apply PLAN",
+	"schema": "aicplan help gate prints the reference of a block", "console": "aicplan eval PLAN EXPRESSION",
+}
+
 // meant returns a suggestion for mistakes that kong does not recognise: an argument written as a flag,
 // and a case given as name=value to a command with --where.
 func meant(text, verb string, node *kong.Node) string {
@@ -199,6 +209,10 @@ func usage(err error, args []string) string {
 
 	if missing, ok := strings.CutPrefix(text, "expected "); ok && examples[verb] != "" {
 		text = fmt.Sprintf("%s needs %s, as in %s", verb, strings.ReplaceAll(missing, `"`, ""), examples[verb])
+	}
+
+	if hint := elsewhere[strings.TrimPrefix(strings.SplitN(text, ",", 2)[0], "unexpected argument ")]; hint != "" && verb == "" {
+		return fmt.Sprintf("aicplan: there is no command %s: %s", args[0], hint)
 	}
 
 	where := "Run aicplan --help for the commands, aicplan COMMAND --help for the flags of one."

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/zclconf/go-cty/cty"
@@ -121,21 +122,10 @@ func outputJSON(v cty.Value) json.RawMessage {
 // resultLine returns the summary of a run in one line for grep.
 func resultLine(p *plan.Plan, r *run.Applied, nothing bool) string {
 	if nothing && r.ExitCode() == run.ExitOK {
-		n := 0
-		for _, s := range r.Stages {
-			if s.Reused && !s.Guarded && p.Stage(s.Address).Instance.Kind.Class != stage.Guard {
-				n++
-			}
-		}
-
-		switch n {
-		case 0:
+		if len(r.Stages) == 0 || !slices.ContainsFunc(r.Stages, func(s *run.StageResult) bool { return s.Reused && !s.Guarded }) {
 			return fmt.Sprintf("Apply: nothing to do, no stage of the selection runs (%.1fs).", r.Seconds)
-		case 1:
-			return fmt.Sprintf("Apply: nothing to do, the one stage is as its checkpoint says (%.1fs).", r.Seconds)
 		}
-
-		return fmt.Sprintf("Apply: nothing to do, all %d stages are as their checkpoints say (%.1fs).", n, r.Seconds)
+		return fmt.Sprintf("Apply: nothing to do, all stages are as their checkpoints say (%.1fs).", r.Seconds)
 	}
 
 	var c stage.Counts

@@ -105,7 +105,33 @@ func (l *loader) loadModule(path string) (*moduleDecl, hcl.Diagnostics) {
 		}
 	}
 
-	return l.declareAll(dir, bodies, diags)
+	m, diags := l.declareAll(dir, bodies, diags)
+	if d := severalPlans(path, files, diags); d != nil {
+		l.unreadable = true // other errors are consequences
+		return m, hcl.Diagnostics{d}
+	}
+	return m, diags
+}
+
+// manyDuplicates is the number of names declared twice from which a folder is taken for one with several plans.
+const manyDuplicates = 4
+
+// severalPlans returns an error that replaces those about duplicates if the files of a folder are plans of their own.
+// It returns nil otherwise.
+func severalPlans(path string, files []string, diags hcl.Diagnostics) *hcl.Diagnostic {
+	n := 0
+	for _, d := range diags {
+		if strings.HasPrefix(d.Summary, "Duplicate ") {
+			n++
+		}
+	}
+	if len(files) < 2 || n < manyDuplicates {
+		return nil
+	}
+
+	return fileDiag(display(path), "Several plans", fmt.Sprintf(
+		"The files of %s declare %d names twice, so that they are not one plan. Name one of its %d files, such as %s.",
+		display(path), n, len(files), display(files[0])))
 }
 
 // declareAll reads the declarations of a module from its bodies.

@@ -87,10 +87,18 @@ func (r *Comparison) text(sb *strings.Builder) {
 		lines = append(lines, cells)
 	}
 	line("all", len(r.ratios), *r.Ratio)
+	unchanged := 0
 	for _, g := range r.Groups {
+		if g.Ratio.Min == 1 && g.Ratio.Max == 1 {
+			unchanged++
+			continue
+		}
 		line(g.Column+"="+g.Value, g.Rows, g.Ratio)
 	}
 	alignRight(sb, lines)
+	if unchanged > 0 {
+		fmt.Fprintf(sb, "  %s of %d unchanged\n", textutil.Counted(unchanged, "group"), len(r.Groups))
+	}
 	section := func(title string, n int, rows []string) {
 		if len(rows) == 0 {
 			return
