@@ -160,7 +160,7 @@ var examples = map[string]string{
 // elsewhere are commands of other tools, with what to use here.
 var elsewhere = map[string]string{
 	"runs": "aicplan report --list lists the runs", "history": "aicplan report --list lists the runs",
-	"list": "aicplan report --list lists the runs, aicplan ckpt list the results",
+	"list":   "aicplan report --list lists the runs, aicplan ckpt list the results",
 	"output": "aicplan apply prints the outputs", "init": "nothing has to be prepared: aicplan plan PLAN",
 	"destroy": "aicplan ckpt gc removes what nothing refers to", "state": "aicplan ckpt lists, checks and cleans the state",
 	"watch": "aicplan status --watch", "lint": "aicplan data lint DIR, or aicplan validate PLAN", "run": "aicplan apply PLAN",
