@@ -123,7 +123,15 @@ func TestPackagesAreDocumented(t *testing.T) {
 			t.Errorf("%s does not name the package %s", page.name, pkg)
 		}
 	}
+
+	for _, m := range packageName.FindAllStringSubmatch(text, -1) {
+		if _, err := os.Stat(filepath.Join(repoRoot(t), m[1])); err != nil {
+			t.Errorf("%s names a package that does not exist: %v", page.name, err)
+		}
+	}
 }
+
+var packageName = regexp.MustCompile("`((?:cmd|cudaops|engine|sink|stages)/[a-z/]+[a-z])`")
 
 // TestTopLevelFolders checks the list of top-level folders.
 func TestTopLevelFolders(t *testing.T) {

@@ -414,7 +414,7 @@ func commandPages(top *kong.Node) map[string]string {
 	pages := map[string]string{}
 	for _, n := range top.Leaves(true) {
 		verb := strings.TrimPrefix(n.Path(), "aicplan ")
-		text := fmt.Sprintf("# aicplan %s\n\n%s\n\n    %s\n\n", verb, n.Help, "aicplan "+n.Summary())
+		text := fmt.Sprintf("# aicplan %s\n\n%s\nUsage: `aicplan %s`.\n\n", verb, n.Help, n.Summary())
 		if detail := strings.TrimSpace(n.Detail); detail != "" {
 			text += "```text\n" + detail + "\n```\n\n"
 		}
@@ -433,7 +433,7 @@ func commandPages(top *kong.Node) map[string]string {
 			text += "| argument or flag | meaning |\n|---|---|\n" + strings.Join(rows, "") + "\n"
 		}
 		if e := examples[verb]; e != "" && !strings.Contains(n.Detail, "aicplan "+verb) {
-			text += "Example: `" + e + "`\n\n"
+			text += "Example: `" + e + "`.\n"
 		}
 
 		var codes []string

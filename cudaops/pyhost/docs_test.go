@@ -22,10 +22,6 @@ func TestOpsOfTheDocumentation(t *testing.T) {
 			"swiglu":         {"num_tokens": 4, "inter_size": 32, "dtype": "bfloat16"},
 			"sparse_context": {"batch_size": 2, "isl": 16, "num_heads": 2, "hidden_size": 64, "topk": 4},
 		},
-		"adding-an-op.md": {
-			"sparse_context":    {"batch_size": 2, "isl": 16, "num_heads": 2, "tp_size": 8, "kv_cache_dtype": "bfloat16"},
-			"sparse_generation": {"batch_size": 2, "step": 31, "num_heads": 2, "tp_size": 1, "topk": 8},
-		},
 	} {
 		t.Run(doc, func(t *testing.T) { runDocumented(t, doc, want) })
 	}
