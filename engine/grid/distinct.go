@@ -2,7 +2,9 @@ package grid
 
 import (
 	"cmp"
+	"encoding/binary"
 	"fmt"
+	"hash/maphash"
 	"slices"
 	"strings"
 
@@ -39,11 +41,13 @@ func (w *walker) firstPerKey(in []int32, names []string, rank []int32) []int32 {
 	key := newKeyer(w, names)
 
 	winners := make([]int32, 0, len(in)) // in order of the first appearance of the key
-	place := key.places(len(in))
+	known := make(map[rowKey]int32, len(in))
 	for _, i := range in {
-		at, seen := place(i, int32(len(winners)))
+		k := key.of(i)
+		at, seen := known[k]
 		switch {
 		case !seen:
+			known[k] = int32(len(winners))
 			winners = append(winners, i)
 		case rank != nil && rank[i] < rank[winners[at]]:
 			winners[at] = i
@@ -57,43 +61,21 @@ func (w *walker) firstPerKey(in []int32, names []string, rank []int32) []int32 {
 	return winners
 }
 
-// places returns a function that looks up the key of combination i. If the key is new, the function
-// stores next for it. Otherwise it returns the stored number and true.
-func (k *keyer) places(n int) func(i, next int32) (int32, bool) {
-	if !k.packed {
-		known := make(map[string]int32, n)
-		return func(i, next int32) (int32, bool) {
-			text := k.text(i)
-			at, seen := known[string(text)]
-			if !seen {
-				known[string(text)] = next
-			}
-			return at, seen
-		}
-	}
-	known := make(map[uint64]int32, n)
-	return func(i, next int32) (int32, bool) {
-		key := k.number(i)
-		at, seen := known[key]
-		if !seen {
-			known[key] = next
-		}
-		return at, seen
-	}
-}
+// rowKey identifies the values of a combination by two seeded hashes. A map of a million of them has no pointers
+// that the garbage collector must follow.
+type rowKey [2]uint64
+
+var keySeeds = [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}
 
 // keyer builds comparable keys from values. Values that are equal in a table have equal keys.
 type keyer struct {
 	cols    [][]int32
 	classes [][]int32 // dictionary index -> class of equal canonical text
-	bits    []uint8
-	packed  bool
 	buf     []byte
 }
 
 func newKeyer(w *walker, names []string) *keyer {
-	k := &keyer{packed: true}
-	total := 0
+	k := &keyer{}
 	for _, name := range names {
 		v, ids := w.columnOf(name)
 		class := make([]int32, len(v.vals))
@@ -109,34 +91,19 @@ func newKeyer(w *walker, names []string) *keyer {
 			class[id] = c
 		}
 
-		b := uint8(1)
-		for 1<<b < len(byText) {
-			b++
-		}
-
-		total += int(b)
-		k.cols, k.classes, k.bits = append(k.cols, ids), append(k.classes, class), append(k.bits, b)
+		k.cols, k.classes = append(k.cols, ids), append(k.classes, class)
 	}
 
-	k.packed = total <= 64
 	return k
 }
 
-func (k *keyer) number(i int32) uint64 {
-	var out uint64
-	for c := range k.cols {
-		out = out<<k.bits[c] | uint64(k.classes[c][k.cols[c][i]])
-	}
-	return out
-}
-
-func (k *keyer) text(i int32) []byte {
+// of returns the key of combination i.
+func (k *keyer) of(i int32) rowKey {
 	k.buf = k.buf[:0]
 	for c := range k.cols {
-		v := k.classes[c][k.cols[c][i]]
-		k.buf = append(k.buf, byte(v), byte(v>>8), byte(v>>16), byte(v>>24))
+		k.buf = binary.LittleEndian.AppendUint32(k.buf, uint32(k.classes[c][k.cols[c][i]]))
 	}
-	return k.buf
+	return rowKey{maphash.Bytes(keySeeds[0], k.buf), maphash.Bytes(keySeeds[1], k.buf)}
 }
 
 // rank evaluates an expression for every kept combination and returns the rank of each value. Equal

@@ -134,11 +134,11 @@ func (c *Cases) expandSweep(ctx context.Context, w *walker, opts Options) hcl.Di
 	c.sweep = &sweepPoints{of: make([]int32, c.n)}
 
 	known := newKeyer(w, outer)
-	lists := map[string]int32{}
+	lists := map[rowKey]int32{}
 	var total int64
 	sw := newWalker(ctx, newProgram(sub, w.p.sp), opts.Limits)
 	for i, at := range w.stay {
-		key := string(known.text(at))
+		key := known.of(at)
 		list, ok := lists[key]
 		if !ok {
 			for o, v := range vars {

@@ -406,15 +406,15 @@ func (x *explainer) duplicates(cases *Cases) {
 	}
 
 	whole, key := newKeyer(w, spec.Columns), newKeyer(w, by)
-	byWhole, byKey := map[string]int{}, map[string]int{}
+	byWhole, byKey := map[rowKey]int{}, map[rowKey]int{}
 	for i, at := range w.stay {
-		byWhole[string(whole.text(at))] = i
-		byKey[string(key.text(at))] = i
+		byWhole[whole.of(at)] = i
+		byKey[key.of(at)] = i
 	}
 
 	found := map[int]bool{}
 	for i := int32(x.first); i < int32(n); i++ {
-		if at, ok := byWhole[string(whole.text(i))]; ok {
+		if at, ok := byWhole[whole.of(i)]; ok {
 			if !found[at] {
 				if len(found) == 0 {
 					w.firstCase = at
@@ -427,7 +427,7 @@ func (x *explainer) duplicates(cases *Cases) {
 			continue
 		}
 
-		if at, ok := byKey[string(key.text(i))]; ok && len(x.out.Duplicates) < MaxIDs {
+		if at, ok := byKey[key.of(i)]; ok && len(x.out.Duplicates) < MaxIDs {
 			x.out.Duplicates = append(x.out.Duplicates, x.duplicate(cases, by, at, i))
 		}
 	}
