@@ -24,16 +24,10 @@ import (
 // block: those with a BodyDecoder, those that fill in defaults later, and grids,
 // which are identified by their cases.
 type Valuer interface {
-	// Values is everything that the block was evaluated to, defaults included,
-	// by the names of its attributes and blocks, as values for encoding/json.
+	// Values returns everything that the block was evaluated to, defaults included,
+	// by the names of its attributes and blocks, as values for encoding/json. Settings
+	// of what the block refers to are left out if they do not shape data.
 	Values() map[string]any
-}
-
-// Excluder is implemented by stages whose block names something with settings of
-// its own that do not shape data.
-type Excluder interface {
-	// Beside is as Kind.Beside, and is used in addition to it.
-	Beside() map[string]string
 }
 
 // Values is everything that a stage's block was evaluated to, defaults
@@ -50,11 +44,7 @@ func Values(s Stage) map[string]any {
 // Identity is what identifies the data of a stage in addition to its inputs: what its
 // block was evaluated to without what the kind lists as Beside.
 func Identity(k Kind, s Stage) any {
-	out := Without(Values(s), k.Beside)
-	if e, ok := s.(Excluder); ok {
-		out = Without(out, e.Beside())
-	}
-	return out
+	return Without(Values(s), k.Beside)
 }
 
 // Without copies v, which Values made, without the members at the given paths:

@@ -21,10 +21,10 @@ var beside = map[string]string{
 	"reference":   "the time is estimated from it",
 }
 
-// Beside implements stage.Excluder. It returns the options of the runtime and of its kind's blocks that
-// do not change the meaning of rows.
-func (c *Config) Beside() map[string]string {
-	out := map[string]string{"source": "the key has it as far as it is known; see KeyExtra"}
+// excluded returns the paths of the options of the runtime and of its kind's blocks that do not change the
+// meaning of rows, with the reasons.
+func (c *Config) excluded() map[string]string {
+	out := map[string]string{}
 	if c.runtime == nil {
 		return out
 	}
@@ -59,7 +59,7 @@ func (c *Config) runtimeBeside() map[string]string {
 }
 
 // Values implements stage.Valuer. It returns the block with the effective measurement settings, the
-// digest of the op's source, and the blocks of the runtime's kind.
+// blocks of the runtime's kind.
 func (c *Config) Values() map[string]any {
 	out := stage.Fields(c)
 	delete(out, "measure")
@@ -72,10 +72,6 @@ func (c *Config) Values() map[string]any {
 	if c.runtime != nil {
 		out["runtime"] = stage.RuntimeValues(c.runtime)
 	}
-	if code := c.code.Load(); code != nil && len(code.Files) > 0 {
-		out["source"] = code.String()
-	}
-
 	if len(c.blocks) > 0 {
 		blocks := map[string]any{}
 		for name, v := range c.blocks {
@@ -84,7 +80,7 @@ func (c *Config) Values() map[string]any {
 		out["blocks"] = blocks
 	}
 
-	return out
+	return stage.Without(out, c.excluded())
 }
 
 // runtimeExtra returns the settings of the runtime's block that distinguish measurements in journals.
