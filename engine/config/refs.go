@@ -306,6 +306,11 @@ func (t *tracer) ref(s *scope, r ref, each *eachValue) {
 	case "module":
 		if d, ok := s.decl.blocks["module"][r.name]; ok {
 			children, _ := s.modulesNamed(d)
+			if len(children) == 0 && d.forEach != nil { // empty, or unknown because of what it reads
+				condition := newTracer()
+				condition.expr(s, d.forEach, nil, nil)
+				t.read = append(t.read, condition.read...)
+			}
 			for _, c := range children {
 				if r.key == nil || c.each == nil || c.each.key == *r.key {
 					t.outputs(c, r.attr)
