@@ -132,36 +132,16 @@ func (c *Config) independent(diags hcl.Diagnostics) hcl.Diagnostics {
 		return slices.ContainsFunc(diags, func(d *hcl.Diagnostic) bool { return d.Subject != nil && at.Overlaps(*d.Subject) })
 	}
 
-	reads := map[string]map[string]bool{} // stages that the other stages read
-	var valid []*Instance
-
+	var out hcl.Diagnostics
 	for _, in := range c.Instances {
 		t := newTracer()
 		for _, e := range bodyExpressions(in.decl.body) {
 			t.expr(in.scope, e, in.each, in.scope.unboundRoots(in, bodyExpressions(in.decl.body)))
 		}
-		if !t.diags.HasErrors() && !slices.ContainsFunc(append(t.read, in.decl.rng()), invalid) {
-			reads[in.Address] = t.found
-			valid = append(valid, in)
+		if t.diags.HasErrors() || slices.ContainsFunc(append(t.read, in.decl.rng()), invalid) {
+			continue
 		}
-	}
 
-	// A stage is left out if it reads a stage that is left out.
-	for left := -1; left != len(valid); {
-		left = len(valid)
-		valid = slices.DeleteFunc(valid, func(in *Instance) bool {
-			for address := range reads[in.Address] {
-				if reads[address] == nil {
-					delete(reads, in.Address)
-					return true
-				}
-			}
-			return false
-		})
-	}
-
-	var out hcl.Diagnostics
-	for _, in := range valid {
 		_, _, more := c.Decode(in)
 		out = append(out, more...)
 	}
