@@ -7,8 +7,8 @@ import (
 	"aicplan/engine/stage"
 )
 
-// claim returns what a stage asks before it writes a file as a whole: "" where the
-// file is its own, else the stage of this plan whose file it is.
+// claim returns a function that a stage calls before it writes a file. It returns the stage of this plan that owns
+// the file, or "" if the caller may write it.
 func (r *runner) claim(address string) func(path string) string {
 	return func(path string) string {
 		path = filepath.Clean(path)
@@ -25,22 +25,24 @@ func (r *runner) claim(address string) func(path string) string {
 	}
 }
 
-// writtenBefore are the files of stages that do not run: those that are reused,
-// and those that the run leaves out. Their files stay.
+// writtenBefore returns the files of stages that are reused or left out, with the stages. These files are kept.
 func (r *runner) writtenBefore() map[string]string {
 	runs := map[string]bool{}
 	for _, s := range r.plan.Stages {
 		runs[s.Address()] = s.Action != stage.ActionReuse
 	}
+
 	out := map[string]string{}
 	for _, in := range r.plan.Config.Instances {
 		if runs[in.Address] {
 			continue
 		}
+
 		rec, err := r.plan.Store.ReadStage(in.Address)
 		if err != nil || len(rec.Artifacts) == 0 {
-			continue // never run, or damaged, which planning says
+			continue // it never ran, or planning reports the damage
 		}
+
 		var files []stage.Artifact
 		if json.Unmarshal(rec.Artifacts, &files) != nil {
 			continue

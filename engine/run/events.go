@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,22 +20,21 @@ import (
 	"aicplan/engine/stage"
 )
 
-// View shows a run to somebody. Its methods are called one at a time.
+// View shows a run. Its methods are not called concurrently.
 type View interface {
 	RunStart(p *plan.Plan, runID string)
 	StageStart(address, kind, reason string)
-	// Progress comes often; while nothing happens it repeats itself, and has no
-	// total before the stage knows one.
+	// Progress is called often, and repeatedly with the same values. Total is 0 until the stage knows it.
 	Progress(address string, p stage.Progress)
 	Message(address, level, text string)
 	StageEnd(r *StageResult)
 	Diagnostics(diags hcl.Diagnostics)
 	RunEnd(r *Applied)
-	// Event is every event as it goes to the run's file, one JSON object.
+	// Event is called for each event of the run's file with its JSON object.
 	Event(line []byte)
 }
 
-// events fans out what happens: to the views, and as NDJSON to the run folder.
+// events passes the events of a run to the views and writes them as NDJSON to the run folder.
 type events struct {
 	log   hclog.Logger
 	views []View
@@ -43,11 +43,11 @@ type events struct {
 
 	mu      sync.Mutex
 	file    eventFile
-	size    int64 // of the file, in whole lines
-	err     error // the first failure to write
+	size    int64 // of the complete lines in the file
+	err     error // first error of a write
 	last    map[string]time.Time
 	running map[string]stage.Progress // as last reported
-	ended   chan struct{}             // closed when the run has
+	ended   chan struct{}             // closed when the run has ended
 }
 
 // eventFile is the file that events are appended to.
@@ -56,19 +56,19 @@ type eventFile interface {
 	Truncate(size int64) error
 }
 
-// pulse is how often a running stage's progress is shown again when nothing
-// happens: whoever looks must see that the run lives.
+// pulse is the interval at which the progress of running stages is shown again, so that a user sees that the run
+// continues.
 const pulse = 5 * time.Second
 
-// lifeEvery is how many pulses apart the file gets a sign of life: who follows it
-// from another host has nothing else to tell a silent run from a dead one.
+// lifeEvery is the number of pulses between heartbeats in the file. Without them, a reader on another host cannot
+// distinguish a quiet run from a dead one.
 const lifeEvery = 6
 
-// graphNode is a stage of the plan as the first event has it.
+// graphNode is a stage of the plan in the first event.
 type graphNode struct {
 	Address string `json:"address"`
 	Kind    string `json:"kind"`
-	// Measures is true of stages that work through cases.
+	// Measures is set for stages that measure cases.
 	Measures bool     `json:"measures,omitempty"`
 	After    []string `json:"after"`
 	Action   string   `json:"action"`
@@ -78,7 +78,8 @@ type graphNode struct {
 func graphOf(p *plan.Plan) []graphNode {
 	var out []graphNode
 	for _, s := range p.Stages {
-		n := graphNode{Address: s.Address(), Kind: s.Instance.Kind.Name, Measures: s.Instance.Kind.Class == stage.Measure, After: p.Graph.Deps(s.Address()), Action: string(s.Action)}
+		n := graphNode{Address: s.Address(), Kind: s.Instance.Kind.Name, Measures: s.Instance.Kind.Class == stage.Measure,
+			After: p.Graph.Deps(s.Address()), Action: string(s.Action)}
 		if s.Plan != nil && s.Plan.Cases != nil {
 			n.Cases = s.Plan.Cases.Planned
 		}
@@ -101,31 +102,38 @@ func newEvents(run *checkpoint.Run, views []View, log hclog.Logger) (*events, er
 	if err != nil {
 		return nil, fmt.Errorf("cannot write the run's events: %w", err)
 	}
-	return &events{log: log, views: views, runID: run.ID, file: f, last: map[string]time.Time{}, running: map[string]stage.Progress{}, ended: make(chan struct{})}, nil
+	return &events{log: log, views: views, runID: run.ID, file: f, last: map[string]time.Time{},
+		running: map[string]stage.Progress{}, ended: make(chan struct{})}, nil
 }
 
-// write appends one event. The envelope's names are those of Terraform's
-// machine-readable output, which log tools know already.
+// each calls f for every view.
+func (e *events) each(f func(View)) {
+	for _, v := range e.views {
+		f(v)
+	}
+}
+
+// write appends one event. The envelope has the names of Terraform's machine-readable output, which log tools support.
 func (e *events) write(level, typ, message, address string, fields map[string]any) {
-	m := map[string]any{"@timestamp": time.Now().UTC().Format(time.RFC3339Nano), "@level": level, "@message": message, "type": typ, "run": e.runID}
+	m := map[string]any{"@timestamp": time.Now().UTC().Format(time.RFC3339Nano), "@level": level,
+		"@message": message, "type": typ, "run": e.runID}
 	if address != "" {
 		m["stage"] = address
 	}
-	for k, v := range fields {
-		m[k] = v
-	}
+	maps.Copy(m, fields)
+
 	line, err := json.Marshal(m)
 	if err != nil {
-		line, _ = json.Marshal(map[string]any{"@level": "error", "@message": fmt.Sprintf("event %s cannot be written: %v", typ, err), "type": "log"})
+		line, _ = json.Marshal(map[string]any{"@level": "error", "type": "log",
+			"@message": fmt.Sprintf("event %s cannot be written: %v", typ, err)})
 	}
+
 	e.append(append(line, '\n'))
-	for _, v := range e.views {
-		v.Event(line)
-	}
+	e.each(func(v View) { v.Event(line) })
 }
 
-// append writes a line, or nothing: the part of one that a full disk takes would make
-// the next one unreadable, too. That may find room again, such as the end of the run.
+// append writes a complete line or nothing. If the disk is full, a partial line would make the next one unreadable,
+// which may fit again.
 func (e *events) append(line []byte) {
 	n, err := e.file.Write(line)
 	if err == nil {
@@ -145,11 +153,10 @@ func (e *events) runStart(p *plan.Plan) {
 	defer e.mu.Unlock()
 	e.plan = p
 	e.write("info", "run_start", fmt.Sprintf("run %s: %d stages", e.runID, len(p.Stages)), "",
-		map[string]any{"stages": len(p.Stages), "plan": p.Config.Path, "options": p.Options.Stage, "graph": graphOf(p), "host": hostname(), "pid": os.Getpid(),
+		map[string]any{"stages": len(p.Stages), "plan": p.Config.Path, "options": p.Options.Stage,
+			"graph": graphOf(p), "host": hostname(), "pid": os.Getpid(),
 			"whole": len(p.Options.Targets)+len(p.Options.Excludes) == 0})
-	for _, v := range e.views {
-		v.RunStart(p, e.runID)
-	}
+	e.each(func(v View) { v.RunStart(p, e.runID) })
 	go e.beat()
 }
 
@@ -163,17 +170,14 @@ func (e *events) beat() {
 			return
 		case <-tick.C:
 		}
+
 		e.mu.Lock()
 		if n%lifeEvery == 0 {
 			e.write("debug", "alive", "the run goes on", "", nil)
 		}
 		for _, s := range e.plan.Stages {
-			p, ok := e.running[s.Address()]
-			if !ok {
-				continue
-			}
-			for _, v := range e.views {
-				v.Progress(s.Address(), p)
+			if p, ok := e.running[s.Address()]; ok {
+				e.each(func(v View) { v.Progress(s.Address(), p) })
 			}
 		}
 		e.mu.Unlock()
@@ -183,11 +187,10 @@ func (e *events) beat() {
 func (e *events) stageStart(s *plan.Stage) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	e.write("info", "stage_start", s.Address()+" starts: "+s.Reason, s.Address(), map[string]any{"kind": s.Instance.Kind.Name, "class": s.Instance.Kind.Class, "reason": s.Reason})
+	e.write("info", "stage_start", s.Address()+" starts: "+s.Reason, s.Address(),
+		map[string]any{"kind": s.Instance.Kind.Name, "class": s.Instance.Kind.Class, "reason": s.Reason})
 	e.running[s.Address()] = stage.Progress{}
-	for _, v := range e.views {
-		v.StageStart(s.Address(), s.Instance.Kind.Name, s.Reason)
-	}
+	e.each(func(v View) { v.StageStart(s.Address(), s.Instance.Kind.Name, s.Reason) })
 }
 
 func (e *events) stageEnd(r *StageResult) {
@@ -198,13 +201,16 @@ func (e *events) stageEnd(r *StageResult) {
 	if bad(r.Status) {
 		level = "error"
 	}
-	fields := map[string]any{"kind": r.Kind, "class": r.Is.Class, "status": r.Status, "reused": r.Reused, "seconds": r.Seconds, "message": r.Message}
+
+	fields := map[string]any{"kind": r.Kind, "class": r.Is.Class, "status": r.Status, "reused": r.Reused,
+		"seconds": r.Seconds, "message": r.Message}
 	if e.plan != nil {
 		fields["after"] = e.plan.Graph.Deps(r.Address)
 		if s := e.plan.Stage(r.Address); s != nil && s.Plan != nil && s.Plan.Waterfall != nil {
 			fields["waterfall"] = s.Plan.Waterfall
 		}
 	}
+
 	if r.Outcome != nil {
 		fields["counts"] = r.Outcome.Counts
 		if len(r.Outcome.Checks) > 0 {
@@ -214,13 +220,12 @@ func (e *events) stageEnd(r *StageResult) {
 			fields["artifacts"] = r.Outcome.Artifacts
 		}
 	}
+
 	e.write(level, "stage_end", endText(r), r.Address, fields)
-	for _, v := range e.views {
-		v.StageEnd(r)
-	}
+	e.each(func(v View) { v.StageEnd(r) })
 }
 
-// endText says how a stage ended. Messages of some statuses begin with its word.
+// endText describes the end of a stage. Some messages begin with the status.
 func endText(r *StageResult) string {
 	status := string(r.Status)
 	switch {
@@ -236,10 +241,9 @@ func (e *events) runEnd(r *Applied) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	close(e.ended)
-	e.write("info", "run_end", fmt.Sprintf("run %s ended with exit code %d", r.RunID, r.ExitCode()), "", map[string]any{"exit_code": r.ExitCode(), "seconds": r.Seconds})
-	for _, v := range e.views {
-		v.RunEnd(r)
-	}
+	e.write("info", "run_end", fmt.Sprintf("run %s ended with exit code %d", r.RunID, r.ExitCode()), "",
+		map[string]any{"exit_code": r.ExitCode(), "seconds": r.Seconds})
+	e.each(func(v View) { v.RunEnd(r) })
 }
 
 func (e *events) diagnostics(diags hcl.Diagnostics) {
@@ -248,13 +252,10 @@ func (e *events) diagnostics(diags hcl.Diagnostics) {
 	for _, d := range diags {
 		e.write("error", "diagnostic", d.Error(), "", nil)
 	}
-	for _, v := range e.views {
-		v.Diagnostics(diags)
-	}
+	e.each(func(v View) { v.Diagnostics(diags) })
 }
 
-// Progress implements stage.Events. The file gets one line a second and stage;
-// the views draw at their own pace.
+// Progress implements stage.Events. It writes at most one line per second and stage to the file.
 func (e *events) Progress(address string, p stage.Progress) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -264,9 +265,7 @@ func (e *events) Progress(address string, p stage.Progress) {
 		e.write("info", "stage_progress", fmt.Sprintf("%s: %d of %d", address, p.Done, p.Total), address,
 			map[string]any{"done": p.Done, "failed": p.Failed, "skipped": p.Skipped, "total": p.Total, "before": p.Before})
 	}
-	for _, v := range e.views {
-		v.Progress(address, p)
-	}
+	e.each(func(v View) { v.Progress(address, p) })
 }
 
 // Message implements stage.Events.
@@ -274,9 +273,7 @@ func (e *events) Message(address, level, text string) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.write(level, "message", text, address, nil)
-	for _, v := range e.views {
-		v.Message(address, level, text)
-	}
+	e.each(func(v View) { v.Message(address, level, text) })
 }
 
 // Emit implements stage.Events.

@@ -1,6 +1,5 @@
-// Package run applies a plan: stages in the order of the graph, independent
-// ones side by side, device stages one after another, each outcome stored
-// before it counts.
+// Package run applies a plan. Stages run in the order of the graph: independent ones concurrently, those that own
+// devices one at a time. The outcome of a stage is stored before other stages use it.
 package run
 
 import (
@@ -24,18 +23,18 @@ import (
 // Options of a run.
 type Options struct {
 	Run         *checkpoint.Run
-	OutDir      string // absolute; exports stay inside
-	Parallelism int    // CPU stages at once; 0 means as many as there are cores
+	OutDir      string // absolute; exports write only inside
+	Parallelism int    // number of concurrent stages without a device; 0 means the number of cores
 	Log         hclog.Logger
 	Views       []View
 	// Stop is closed by the first Ctrl-C.
 	Stop <-chan struct{}
-	// Done are outcomes that are there already, by address: guards that ran
-	// before the state folder was touched.
+	// Done contains outcomes that are known already, by address: those of guards that ran before the state folder
+	// was opened.
 	Done map[string]*stage.Outcome
 }
 
-// Applied is how a run ended.
+// Applied is the result of a run.
 type Applied struct {
 	RunID   string
 	Stages  []*StageResult // in run order
@@ -44,22 +43,20 @@ type Applied struct {
 	Diags   hcl.Diagnostics
 }
 
-// StageResult is how one stage ended.
+// StageResult is the result of one stage.
 type StageResult struct {
 	Address string
 	Kind    string
-	Is      stage.Kind // of that name
+	Is      stage.Kind // the kind itself
 	Reused  bool
-	Guarded bool // a guard with nothing to guard
+	Guarded bool // the stage is a guard that was not needed
 	Status  stage.Status
 	Message string
-	// Blocker is the stage that kept this one from running, where Status is
-	// skipped.
+	// Blocker is the stage because of which this one was skipped.
 	Blocker string
-	// Busy is true of a stage that failed because others hold what it needs, and
-	// did not give it back in time.
+	// Busy is set if the stage failed because another process uses a device or folder that it needs.
 	Busy    bool
-	Outcome *stage.Outcome // nil when it never ran
+	Outcome *stage.Outcome // nil if the stage did not run
 	Seconds float64
 }
 
@@ -68,34 +65,37 @@ type runner struct {
 	plan *plan.Plan
 	opts Options
 	ev   *events
-	kept map[string]stage.Stage // that the plan reuses, by address
+	kept map[string]stage.Stage // stages that the plan reuses, by address
 
 	mu      sync.Mutex
 	results map[string]*StageResult
 	data    map[string]*stage.Dataset
-	stored  map[arrow.Record]string // digests of tables in data that are objects already
-	waiting map[string]int          // dependencies that have not ended
-	claims  map[string]string       // who writes a file, by its path; nil until somebody asks
+	stored  map[arrow.Record]string // digests of tables that were stored
+	waiting map[string]int          // number of dependencies that have not ended
+	claims  map[string]string       // stages by the path of a file that they write; nil before the first claim
 }
 
-// Apply runs the plan and returns how it went. An error means that the run
-// itself could not go on (the state folder cannot be written); failed stages
-// are part of the Result.
+// Apply runs a plan and returns the results of its stages, including failed ones. It returns an error if the run
+// cannot continue, for example because the state folder cannot be written.
 func Apply(ctx context.Context, p *plan.Plan, opts Options) (*Applied, error) {
 	if opts.Parallelism <= 0 {
 		opts.Parallelism = max(2, runtime.GOMAXPROCS(0))
 	}
+
 	started := time.Now()
 	ev, err := newEvents(opts.Run, opts.Views, opts.Log)
 	if err != nil {
 		return nil, err
 	}
-	r := &runner{plan: p, opts: opts, ev: ev, results: map[string]*StageResult{}, data: map[string]*stage.Dataset{}, stored: map[arrow.Record]string{}, waiting: map[string]int{}, kept: map[string]stage.Stage{}}
+
+	r := &runner{plan: p, opts: opts, ev: ev, results: map[string]*StageResult{}, data: map[string]*stage.Dataset{},
+		stored: map[arrow.Record]string{}, waiting: map[string]int{}, kept: map[string]stage.Stage{}}
 	for _, s := range p.Stages {
 		if s.Action == stage.ActionReuse {
 			r.kept[s.Address()] = s.Config
 		}
 	}
+
 	ev.runStart(p)
 	r.loop(ctx)
 	res := &Applied{RunID: opts.Run.ID, Seconds: time.Since(started).Seconds()}
@@ -104,12 +104,13 @@ func Apply(ctx context.Context, p *plan.Plan, opts Options) (*Applied, error) {
 			res.Stages = append(res.Stages, sr)
 		}
 	}
+
 	res.Outputs, res.Diags = p.Config.Outputs()
 	ev.runEnd(res)
 	return res, ev.close()
 }
 
-// loop starts what is ready until nothing is left.
+// loop runs all stages, each when its dependencies have ended.
 func (r *runner) loop(ctx context.Context) {
 	for _, s := range r.plan.Stages {
 		for _, d := range r.plan.Graph.Deps(s.Address()) {
@@ -118,42 +119,46 @@ func (r *runner) loop(ctx context.Context) {
 			}
 		}
 	}
+
 	end := func(addr string) {
 		for _, d := range r.plan.Graph.Dependents(addr) {
 			r.waiting[d]--
 		}
 	}
+
 	finished := make(chan string)
 	started, free := map[string]bool{}, map[string]func(){}
 	running, deviceBusy, cpuRunning := 0, false, 0
-	warm := "" // what the last stage on the devices left
+	warm := "" // runtime whose workers the last stage left running
 	for {
 		for _, s := range r.warmFirst(warm, started) {
 			addr := s.Address()
 			if started[addr] || r.waiting[addr] > 0 {
 				continue
 			}
+
+			warmed, elsewhere := deviceUse(s)
 			if answered(s) {
-				// At once and in the order of the plan, so that what stands behind
-				// starts in the order of the plan, too.
+				// End it in the order of the plan, so that its dependents start in that order.
 				started[addr] = true
 				r.execute(ctx, s)
 				end(addr)
 				continue
 			}
+
 			switch device := s.Instance.Kind.Class.OwnsDevices(); {
-			case elsewhere(s):
-				// It waits for others and needs nothing of this machine.
+			case elsewhere: // it uses other machines
 				free[addr] = func() {}
 			case device && deviceBusy, !device && cpuRunning >= r.opts.Parallelism:
 				continue
 			case device:
-				warm = warmOf(s)
+				warm = warmed
 				deviceBusy, free[addr] = true, func() { deviceBusy = false }
 			default:
 				cpuRunning++
 				free[addr] = func() { cpuRunning-- }
 			}
+
 			started[addr] = true
 			running++
 			go func() {
@@ -161,9 +166,11 @@ func (r *runner) loop(ctx context.Context) {
 				finished <- addr
 			}()
 		}
+
 		if running == 0 {
 			return
 		}
+
 		addr := <-finished
 		running--
 		free[addr]()
@@ -171,14 +178,16 @@ func (r *runner) loop(ctx context.Context) {
 	}
 }
 
-// warmFirst are the plan's stages in its order, but first one that can start and finds
-// warm what it needs: starting an engine again takes longer than most cases.
+// warmFirst returns the plan's stages in order, except that a ready stage that can use the running workers comes
+// first. Starting a framework takes longer than most cases.
 func (r *runner) warmFirst(warm string, started map[string]bool) []*plan.Stage {
 	if warm == "" {
 		return r.plan.Stages
 	}
+
 	i := slices.IndexFunc(r.plan.Stages, func(s *plan.Stage) bool {
-		return !started[s.Address()] && r.waiting[s.Address()] == 0 && !answered(s) && !elsewhere(s) && warmOf(s) == warm
+		needs, elsewhere := deviceUse(s)
+		return !started[s.Address()] && r.waiting[s.Address()] == 0 && !answered(s) && !elsewhere && needs == warm
 	})
 	if i < 0 {
 		return r.plan.Stages
@@ -186,21 +195,15 @@ func (r *runner) warmFirst(warm string, started map[string]bool) []*plan.Stage {
 	return slices.Concat(r.plan.Stages[i:i+1], r.plan.Stages[:i], r.plan.Stages[i+1:])
 }
 
-// warmOf names what a stage that owns the devices leaves warm.
-func warmOf(s *plan.Stage) string {
+// deviceUse returns the runtime whose workers a stage leaves running, and whether the stage uses other machines.
+func deviceUse(s *plan.Stage) (warm string, elsewhere bool) {
 	if u, ok := s.Config.(stage.DeviceUser); ok {
-		return u.Warm()
+		return u.Warm(), u.Elsewhere()
 	}
-	return ""
+	return "", false
 }
 
-// elsewhere says whether a stage does its work on other machines.
-func elsewhere(s *plan.Stage) bool {
-	u, ok := s.Config.(stage.DeviceUser)
-	return ok && u.Elsewhere()
-}
-
-// answered says whether the plan has what the stage hands on.
+// answered reports whether the plan has the data of a stage.
 func answered(s *plan.Stage) bool {
 	return s.Action == stage.ActionReady || s.Action == stage.ActionReuse
 }
@@ -214,7 +217,7 @@ func bad(s stage.Status) bool {
 	return true
 }
 
-// execute takes one stage from ready to ended.
+// execute runs or reuses one stage whose dependencies have ended.
 func (r *runner) execute(ctx context.Context, s *plan.Stage) {
 	start := time.Now()
 	sr := &StageResult{Address: s.Address(), Kind: s.Instance.Kind.Name, Is: s.Instance.Kind}
@@ -228,6 +231,7 @@ func (r *runner) execute(ctx context.Context, s *plan.Stage) {
 		}
 		r.ev.stageEnd(sr)
 	}()
+
 	if by, why := r.blocked(s); why != "" {
 		sr.Status, sr.Message, sr.Blocker = stage.StatusSkipped, why, by
 		return
@@ -236,12 +240,14 @@ func (r *runner) execute(ctx context.Context, s *plan.Stage) {
 		sr.Status, sr.Message = stage.StatusInterrupted, "the run was interrupted before it started"
 		return
 	}
+
 	diags := r.refresh(ctx, s)
 	if diags.HasErrors() {
 		sr.Status, sr.Message = stage.StatusFailed, firstError(diags)
 		r.ev.diagnostics(diags)
 		return
 	}
+
 	if s.Instance.Kind.Class == stage.Guard && s.Action == stage.ActionReuse {
 		sr.Status, sr.Message, sr.Guarded, sr.Reused = stage.StatusOK, s.Reason, true, true
 		return
@@ -249,6 +255,7 @@ func (r *runner) execute(ctx context.Context, s *plan.Stage) {
 	for _, w := range s.Warnings {
 		r.ev.Message(s.Address(), "warn", w)
 	}
+
 	switch s.Action {
 	case stage.ActionNeeds:
 		sr.Status, sr.Message = stage.StatusNeeds, s.Reason
@@ -259,7 +266,7 @@ func (r *runner) execute(ctx context.Context, s *plan.Stage) {
 	}
 }
 
-// blocked says why a stage cannot run, or "".
+// blocked returns the reason why a stage cannot run and the stage that caused it. Both are "" if it can run.
 func (r *runner) blocked(s *plan.Stage) (by, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -267,7 +274,7 @@ func (r *runner) blocked(s *plan.Stage) (by, why string) {
 		if up := r.results[d]; up != nil && bad(up.Status) && s.Instance.Kind.Class != stage.Report {
 			by = d
 			if up.Blocker != "" {
-				by = up.Blocker // the root of it
+				by = up.Blocker // the first cause
 			}
 			return by, d + " " + wording[up.Status]
 		}
@@ -289,12 +296,12 @@ func (r *runner) stopping() bool {
 	}
 }
 
-// refresh decides anew about a stage whose inputs were unknown when the plan
-// was made.
+// refresh plans a stage again if its inputs were unknown when the plan was made.
 func (r *runner) refresh(ctx context.Context, s *plan.Stage) hcl.Diagnostics {
 	if s.Action != stage.ActionUnknown {
 		return nil
 	}
+
 	var diags hcl.Diagnostics
 	if s.Deferred {
 		st, deferred, more := r.plan.Config.Decode(s.Instance)
@@ -308,6 +315,7 @@ func (r *runner) refresh(ctx context.Context, s *plan.Stage) hcl.Diagnostics {
 				Detail: "An attribute uses an output that its stage did not set; " + s.Address() + " cannot run without it.",
 			})
 		}
+
 		r.mu.Lock()
 		s.Config, s.Deferred = st, false
 		diags = append(diags, r.plan.CheckFilesOf(s)...)
@@ -316,10 +324,11 @@ func (r *runner) refresh(ctx context.Context, s *plan.Stage) hcl.Diagnostics {
 			return diags
 		}
 	}
+
 	return append(diags, r.plan.Decide(ctx, s)...)
 }
 
-// publish makes an outcome visible to the stages behind it.
+// publish passes an outcome to the stages that depend on it.
 func (r *runner) publish(s *plan.Stage, o *stage.Outcome, output, digest string) {
 	r.mu.Lock()
 	s.Output = output

@@ -6,7 +6,7 @@ import "aicplan/engine/stage"
 const (
 	ExitOK          = 0
 	ExitError       = 1
-	ExitWork        = 2 // plan --detailed-exitcode: there is work
+	ExitWork        = 2 // plan --detailed-exitcode: apply would change something
 	ExitPartial     = 3
 	ExitGate        = 4
 	ExitPreflight   = 5
@@ -14,7 +14,7 @@ const (
 	ExitInterrupted = 130
 )
 
-// severity orders the ways a run can end, worst first.
+// severity lists the statuses of failed stages with their exit codes, worst first.
 var severity = []struct {
 	status stage.Status
 	code   int
@@ -27,8 +27,8 @@ var severity = []struct {
 	{stage.StatusPartial, ExitPartial},
 }
 
-// ExitCode is the code of the worst stage. A run in which stages failed only for
-// want of what others hold ends as one that finds its state folder in use.
+// ExitCode returns the code of the worst stage. If all failed stages lacked a device or folder that another process
+// uses, it is ExitLocked.
 func (r *Applied) ExitCode() int {
 	if r.Diags.HasErrors() {
 		return ExitError
