@@ -210,7 +210,8 @@ func (g *GPUWindow) summary() *GPUSummary {
 			set("avg", st.Delta)
 
 		case Code:
-			m["codes"] = append([]int64{}, st.Codes...)
+			// AIPerf has the difference of two codes here, which means nothing.
+			m["avg"], m["codes"] = len(st.Codes), append([]int64{}, st.Codes...)
 
 		default:
 			set("avg", st.Avg)

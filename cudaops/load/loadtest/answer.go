@@ -15,13 +15,6 @@ var words = []string{" alpha", " bravo", " charlie", " delta", " echo", " foxtro
 
 func token(i int) string { return words[i%len(words)] }
 
-// bodyKey identifies responses with identical bytes.
-type bodyKey struct {
-	chat, usage    bool
-	tokens, prompt int
-	model          string
-}
-
 // answer sends the response to a. It returns false if the connection must be closed.
 func (s *Server) answer(c net.Conn, a *ask) bool {
 	switch a.fault.Kind {
@@ -57,52 +50,9 @@ func (s *Server) answer(c net.Conn, a *ask) bool {
 		return s.whole(c, a)
 	}
 
-	if s.fast(a) {
-		_, err := c.Write(s.cached(a))
-		return err == nil
-	}
-
 	w := &writer{c: c}
 	s.stream(w, a)
 	return w.err == nil && !w.ended
-}
-
-// fast reports whether the whole stream can be sent in one write.
-func (s *Server) fast(a *ask) bool {
-	o := &s.opts
-	return o.TTFT == 0 && o.ITL == 0 && o.TTFTSpread == 0 && a.fault.Kind == "" && !o.Role && o.Reasoning == 0 &&
-		!o.SkipTokenizer && a.truth < 0
-}
-
-// cached returns the whole response of a stream without delays.
-func (s *Server) cached(a *ask) []byte {
-	key := bodyKey{a.chat, a.usage, a.tokens, a.prompt, a.model}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-
-	if b, ok := s.bodies[key]; ok {
-		return b
-	}
-
-	if len(s.bodies) > 10_000 {
-		clear(s.bodies)
-	}
-
-	var text strings.Builder
-	for i := range a.tokens {
-		text.WriteString("data: " + s.content(a, i) + "\n\n")
-	}
-
-	text.WriteString("data: " + s.finish(a, "length") + "\n\n")
-	if s.tellsUsage(a) {
-		text.WriteString("data: " + s.usage(a) + "\n\n")
-	}
-
-	text.WriteString("data: [DONE]\n\n")
-	b := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream; charset=utf-8\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", text.Len(), text.String())
-	s.bodies[key] = b
-
-	return b
 }
 
 func (s *Server) tellsUsage(a *ask) bool {

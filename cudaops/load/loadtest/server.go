@@ -11,7 +11,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,7 +30,6 @@ type Server struct {
 	mu     sync.Mutex
 	truth  []Truth
 	conns  map[net.Conn]bool
-	bodies map[bodyKey][]byte
 	seen   map[uint64]bool
 	down   bool
 	active sync.WaitGroup // connections
@@ -69,7 +67,7 @@ func New(o Options) (*Server, error) {
 	if err := o.settle(); err != nil {
 		return nil, err
 	}
-	s := &Server{opts: o, conns: map[net.Conn]bool{}, bodies: map[bodyKey][]byte{}, seen: map[uint64]bool{}}
+	s := &Server{opts: o, conns: map[net.Conn]bool{}, seen: map[uint64]bool{}}
 	if o.Slots > 0 {
 		s.slots = make(chan struct{}, o.Slots)
 	}
@@ -146,19 +144,7 @@ func (s *Server) Handle(c net.Conn) {
 	r := bufio.NewReaderSize(c, 8<<10)
 	var body []byte
 
-	// The fast path is only possible if no header or body has to be inspected or recorded.
-	plainly := !s.opts.Truth && !s.opts.PrefixCache && s.opts.Key == ""
 	for {
-		if plainly {
-			if id, chat, n, ok := quick(r); ok {
-				body = slices.Grow(body[:0], n)[:n]
-				if _, err := io.ReadFull(r, body); err != nil || !s.generate(c, id, nil, body, chat) {
-					return
-				}
-				continue
-			}
-		}
-
 		req, err := http.ReadRequest(r)
 		if err != nil {
 			return

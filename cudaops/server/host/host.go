@@ -289,13 +289,10 @@ func (h *Host) load(s *running) *load.Host {
 		}
 	}
 
-	init.Blocks = nil
-	var b struct {
-		Load json.RawMessage `json:"load"`
-	}
-
-	if json.Unmarshal(h.init.Blocks, &b) == nil && len(b.Load) > 0 {
-		init.Blocks = json.RawMessage(`{"load":` + string(b.Load) + `}`)
+	var blocks map[string]json.RawMessage
+	if json.Unmarshal(h.init.Blocks, &blocks) == nil { // else parse has reported it
+		maps.DeleteFunc(blocks, func(name string, _ json.RawMessage) bool { return name != "load" && name != "search" })
+		init.Blocks, _ = json.Marshal(blocks) // raw JSON can be encoded
 	}
 
 	return load.NewHost(init)

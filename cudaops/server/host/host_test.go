@@ -124,6 +124,17 @@ func (b *bench) started(t *testing.T) []string {
 	return strings.Split(strings.TrimSpace(string(data)), "\n")
 }
 
+// TestSearchLoadsAServer checks that a search runs on the server of a case.
+func TestSearchLoadsAServer(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, "")
+	b.blocks = `{"load": {"prompt": "token_ids", "isl": 8, "osl": 2, "requests": 4}, "search": {"over": "concurrency", "max": 2, "slo": {"latency": 60000}}}`
+	out := b.run(t, `{"tensor_parallel_size": 1}`)
+	if row := out.rows[1]; row["search_met"] != true || row["search_value"] != 2.0 || len(b.started(t)) != 1 {
+		t.Errorf("%v, %+v", row, out.failures)
+	}
+}
+
 func TestCellsOfTwoServers(t *testing.T) {
 	t.Parallel()
 	trace, err := filepath.Abs("../../trace/testdata/b200__eager_trace.json.gz")
