@@ -1,5 +1,5 @@
-// Package report tells what a run came to: one self-contained HTML file and its
-// Markdown twin, written also when a gate stopped the data.
+// Package report writes the report of a run: a self-contained HTML file and the same in
+// Markdown. It is written even if a gate stopped the data.
 package report
 
 import (
@@ -130,7 +130,7 @@ func (c *Config) resolve() error {
 // Inputs are the tables, then the references.
 func (c *Config) Inputs() []stage.Input {
 	if c.resolve() != nil {
-		return nil // Check says why
+		return nil // Check reports why
 	}
 
 	var in []stage.Input
@@ -157,8 +157,8 @@ func (c *Config) Values() map[string]any {
 	return out
 }
 
-// statement is what the author says, for the report and for those who report
-// on the run later.
+// statement returns the author's text, for this report and for later reports of the
+// run.
 func (c *Config) statement() history.Statement {
 	st := history.Statement{Title: c.Title}
 	for _, r := range c.references {

@@ -63,8 +63,8 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	out.Values["path"] = cty.StringVal(out.Artifacts[0].Path)
 	out.Message = r.Verdict.Word + ": " + r.Verdict.Text
 
-	// The stages that did not end well have left no trace in the key: what is
-	// said of them must not be reused for a later run.
+	// Stages that failed are not part of the key, so that a later run must not reuse
+	// the report.
 	out.NoReuse = slices.ContainsFunc(in.Finished, func(f stage.Finished) bool {
 		return f.Outcome == nil || f.Outcome.Status != stage.StatusOK && f.Outcome.Status != stage.StatusPartial
 	})
@@ -120,7 +120,7 @@ func systemOf(ds *stage.Dataset) *systems.Spec {
 	return spec
 }
 
-// write writes one format and says what it is.
+// write writes one format and returns the file.
 func (c *Config) write(outDir, format string, r *model.Report) (stage.Artifact, error) {
 	path, err := fileutil.Within(outDir, c.base()+extensions[format])
 	if err != nil {

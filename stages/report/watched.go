@@ -28,8 +28,8 @@ var shown = []struct{ column, name, unit string }{
 	{"nvidia_temperature_c", "GPU temperature", "C"},
 }
 
-// mostSamples bounds what is kept of one metric of one device; of more, evenly
-// spread ones are.
+// mostSamples is the number of samples that are kept of one metric of one device. If there
+// are more, evenly distributed ones are kept.
 const mostSamples = 4000
 
 // Read adds to in what was recorded beside the rows of its tables: telemetry and requests. The error names

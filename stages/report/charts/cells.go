@@ -51,7 +51,7 @@ func (m *cells) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// words labels categories on an axis, leaving some out where they would touch.
+// words labels the categories of an axis and omits labels that would touch.
 type words struct {
 	names []string
 	every int
@@ -85,7 +85,7 @@ func tickNames(names []string) []string {
 	return out
 }
 
-// every says which of n labels fit into so many pixels.
+// every returns the step at which n labels fit into so many pixels.
 func every(names []string, pixels, perLabel float64) int {
 	return max(1, int(float64(len(names))*perLabel/pixels+0.999))
 }

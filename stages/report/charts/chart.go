@@ -1,7 +1,7 @@
 // Package charts draws a report's tables: latency against size, share of the
 // speed of light, heat maps, coverage, ratios, noise and clocks over time, and
-// what every worker did when. gonum/plot lays charts out; what is drawn is SVG
-// for a page, together with the values that a pointer asks for.
+// when each worker measured. gonum/plot lays out the charts, which are SVG for a
+// page, with the values that the page shows at the pointer.
 package charts
 
 import (
@@ -20,13 +20,13 @@ type Chart struct {
 	ID      string
 	Title   string
 	Caption string
-	Alt     string // what a reader hears instead of the drawing
+	Alt     string // text for screen readers
 	W, H    int
 	Body    string // SVG elements
 	Legend  []Key
 	// Slices names the data sets of a heat map, one of which is drawn.
 	Slices []string
-	// Data is what the page's script needs; it goes through encoding/json.
+	// Data is passed to the page's script as JSON.
 	Data any
 }
 

@@ -23,7 +23,7 @@ type clock struct {
 // segment is a stretch of time without a long pause.
 type segment struct {
 	from, to float64 // seconds since 1970
-	at       float64 // where it begins on the axis
+	at       float64 // its start on the axis
 }
 
 // newClock lays out the given moments.
@@ -128,7 +128,7 @@ func roundTime(v float64) float64 {
 	return 86400
 }
 
-// label says which days the axis covers.
+// label returns the days that the axis covers.
 func (c *clock) label() string {
 	first, last := stamp(c.segments[0].from).Format(time.DateOnly),
 		stamp(c.segments[len(c.segments)-1].to).Format(time.DateOnly)

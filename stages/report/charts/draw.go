@@ -111,8 +111,8 @@ func top(v []float64) float64 {
 	return out
 }
 
-// hover is what a pointer shows of a table's rows: what names them and varies,
-// then what was measured.
+// hover returns the columns that are shown at the pointer: parameters that vary,
+// then measured values.
 func hover(t *model.Table) []column {
 	f := t.Facets
 	var out []column
@@ -271,7 +271,7 @@ func Capital(name string) string {
 	return string(unicode.ToUpper(first)) + name[n:]
 }
 
-// above says what a ratio above 1 means.
+// above returns the meaning of a ratio above 1.
 func above(m catalog.Column) string {
 	if m.Better == catalog.Higher {
 		return "better"

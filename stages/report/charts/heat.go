@@ -36,8 +36,8 @@ type heatData struct {
 
 type heatSlice struct {
 	Name string `json:"name"`
-	V    []any  `json:"v"` // values; null where there is none
-	K    []int  `json:"k"` // shades; -1 where there is none
+	V    []any  `json:"v"` // values; null if a cell has none
+	K    []int  `json:"k"` // shades; -1 if a cell has none
 }
 
 // axisOf is a column that a heat map can be laid out by.
@@ -72,9 +72,8 @@ func categories(p facets.Param) axisOf {
 	return a
 }
 
-// wholes writes different values so that they look different: with all of their
-// digits where some would be alike without, as vocabularies of 151,936 and 152,064
-// words are.
+// wholes formats numbers so that different values have different texts: with all
+// digits if short forms would be equal, such as those of 151,936 and 152,064.
 func wholes(values []float64) []string {
 	out := make([]string, len(values))
 	seen := map[string]bool{}
@@ -285,7 +284,7 @@ func sliceRows(f *facets.Facets, xi, yi, area int) []slice {
 		out[i].rows = append(out[i].rows, r)
 	}
 
-	// Slices of a few cells say nothing.
+	// Slices of a few cells are not worth a chart.
 	most := 0
 	for _, s := range out {
 		most = max(most, len(s.rows))

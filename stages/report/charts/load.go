@@ -44,8 +44,10 @@ func loads(id func(string) string, t *model.Table, budget int) []*Chart {
 			return
 		}
 		pt := points{
-			id: id(name), title: title + " against " + swept.Name, x: swept.Value, y: y, xLabel: swept.Name, yLabel: cmp.Or(unit, strings.ToLower(title)),
-			xLog: spans(swept.Value), xTicks: atValues(swept.Value), series: series, columns: append(columns[:len(columns):len(columns)], column{name: title, unit: unit, num: y}),
+			id: id(name), title: title + " against " + swept.Name, x: swept.Value, y: y,
+			xLabel: swept.Name, yLabel: cmp.Or(unit, strings.ToLower(title)),
+			xLog: spans(swept.Value), xTicks: atValues(swept.Value), series: series,
+			columns: append(slices.Clip(columns), column{name: title, unit: unit, num: y}),
 			budget: budget, h: loadHeight, levels: levels, join: true, yMax: 1.08 * top(y),
 		}
 		if c := pt.chart(); c != nil {
@@ -116,7 +118,8 @@ func pareto(id string, f *facets.Facets, columns []column, series facets.Series,
 		id: id, title: "Throughput against interactivity", x: user, y: y, xLabel: "tokens/s/user", yLabel: label,
 		series: series, columns: columns, budget: budget, h: loadHeight, noMedians: true, yMax: 1.08 * top(y), xZero: true,
 		over:    []plot.Plotter{front},
-		caption: fmt.Sprintf("%d of %d rows are on the Pareto front (dashed): no other row is better in both.", len(front.x), f.Rows),
+		caption: fmt.Sprintf("%d of %d rows are on the Pareto front (dashed): no other row is better in both.",
+			len(front.x), f.Rows),
 	}.chart()
 }
 
@@ -165,8 +168,12 @@ const mostTicks = 8
 func atValues(v []float64) plot.Ticker {
 	values := facets.Sorted(v)
 	values = slices.Compact(slices.DeleteFunc(values, math.IsNaN))
-	if len(values) > mostTicks || !spans(values) && len(values) > 1 && (values[len(values)-1]-values[0])/minGap(values) > 2*mostTicks {
+	if len(values) > mostTicks {
 		return nil
+	}
+	close := len(values) > 1 && (values[len(values)-1]-values[0])/minGap(values) > 2*mostTicks
+	if close && !spans(values) {
+		return nil // labels would overlap on a linear axis
 	}
 
 	var out plot.ConstantTicks

@@ -16,7 +16,7 @@ import (
 	"aicplan/stages/report/facets"
 )
 
-// column is what a pointer shows of a row.
+// column is a value of each row that is shown at the pointer.
 type column struct {
 	name string
 	unit string
@@ -257,7 +257,7 @@ func (m *marks) Plot(c draw.Canvas, p *plot.Plot) {
 	}
 }
 
-// manyMarks is from where on marks are drawn small and medians over them.
+// manyMarks is the number of marks above which they are small and medians are drawn over them.
 const manyMarks = 400
 
 // medians are the middles of a series in stripes of equal width, for every

@@ -11,8 +11,8 @@ import (
 	"aicplan/stages/report/model"
 )
 
-// roof is what a system allows at most: its peaks, and below them what its memory
-// feeds, as a line over intensity.
+// roof is the upper bound of a system: its peak rates, and at lower intensity the rate
+// that its memory bandwidth allows.
 type roof struct {
 	bandwidth float64   // in the unit of y for an intensity of 1
 	peaks     []float64 // in the unit of y, ascending

@@ -16,7 +16,7 @@ import (
 	"aicplan/stages/report/model"
 )
 
-// Bounds of what is drawn of single requests.
+// Limits of the charts of single requests.
 const (
 	mostSets      = maxSeries // load points with a colour of their own
 	quantiles     = 60        // points of a distribution

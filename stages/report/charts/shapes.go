@@ -6,7 +6,7 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// Shapes are the forms of marks, one a series, told apart without colours:
+// Shapes are the forms of marks, one for each series, which differ without colours too:
 // each is a sub-path that follows the mark's centre. The first is a dot: a line
 // of no length with round ends.
 var Shapes = []string{"h0", "m-2.6-2.6h5.2v5.2h-5.2z", "m0-3.6l3.4 6h-6.8z", "m0-3.6l3.6 3.6-3.6 3.6-3.6-3.6z",

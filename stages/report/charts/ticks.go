@@ -7,7 +7,7 @@ import (
 	"gonum.org/v1/plot"
 )
 
-// logTicks marks decades, and 2 and 5 within them where there are few.
+// logTicks marks decades, and 2 and 5 within them if there are few decades.
 type logTicks struct{ unit func(float64) string }
 
 // Ticks implements plot.Ticker.
@@ -98,8 +98,8 @@ func (t linearTicks) Ticks(lo, hi float64) []plot.Tick {
 	return out
 }
 
-// alike says that a range has no room for marks between its ends: floats there
-// are further apart than the marks would be.
+// alike reports whether a range is too narrow for ticks between its ends: the distance
+// of floating-point numbers is larger than that of the ticks.
 func alike(lo, hi float64) bool {
 	return !(hi-lo > 1e-12*math.Max(math.Abs(lo), math.Abs(hi)))
 }

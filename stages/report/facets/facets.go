@@ -27,18 +27,18 @@ type Series struct {
 	Code   []int    // by row; -1 without a word
 }
 
-// Facets are columns of equal length, one value a row of the table; NaN where
-// a row has none. A column that no row has is nil.
+// Facets are columns of equal length with one value for each row of the table: NaN if the
+// row has none. A column without any value is nil.
 type Facets struct {
 	Rows int
-	// Metric is what rows are compared by, a latency in all tables of kernels;
-	// Latency has its values, in Unit.
+	// Metric is the metric by which rows are compared: a latency in all tables of
+	// kernels. Latency contains its values, in Unit.
 	Metric  catalog.Column
 	Latency []float64
 	Unit    string
 	// Metrics are all metrics with their values, of tables with several.
 	Metrics []Metric
-	// Size grows with the work of a row; SizeLabel says what it is.
+	// Size grows with the work of a row. SizeLabel names it.
 	Size      []float64
 	SizeLabel string
 	Series    Series
@@ -53,10 +53,10 @@ type Facets struct {
 	// Low and High are the 10th and 90th percentile of the row's samples.
 	Low, High []float64
 	Rates     Rates
-	// Held says of each row whether a driver held it back; nil entries are unknown,
-	// and it is nil where no row says.
+	// Held reports for each row whether the driver throttled it. An entry is nil if that
+	// is unknown, and Held is nil if it is unknown for all rows.
 	Held []*bool
-	// Throttled counts rows that a driver held back, of those that say so.
+	// Throttled counts the rows that the driver throttled, among those of which it is known.
 	Throttled, ThrottledOf int
 	Started                []float64 // seconds since 1970
 	Worker                 Series
@@ -73,7 +73,7 @@ type Metric struct {
 // Param is one column that names rows.
 type Param struct {
 	Name string
-	// Numeric says that every value is a number.
+	// Numeric is true if every value is a number.
 	Numeric bool
 	Value   []float64 // nil unless Numeric
 	Text    []string  // nil when Numeric
@@ -202,7 +202,7 @@ func (f *Facets) params(rec arrow.Record, ds *stage.Dataset, t *catalog.Table) {
 		}
 
 		if p.Value == nil && p.Text == nil {
-			continue // no row says it
+			continue // unknown for all rows
 		}
 
 		f.Params = append(f.Params, p)
@@ -213,8 +213,8 @@ func (f *Facets) params(rec arrow.Record, ds *stage.Dataset, t *catalog.Table) {
 	}
 }
 
-// seriesOf picks the column that sets rows apart at a glance: the precision
-// where there is one, else a word of the case, else the kernel.
+// seriesOf returns the column by which rows are coloured: the precision if there is
+// one, else a text parameter of the case, else the kernel.
 func seriesOf(rec arrow.Record, ds *stage.Dataset, t *catalog.Table) Series {
 	var names []string
 	if t != nil {
@@ -243,7 +243,7 @@ func seriesOf(rec arrow.Record, ds *stage.Dataset, t *catalog.Table) Series {
 }
 
 // fewNumbers takes a column of a few numbers as the series, such as the number
-// of GPUs, where no words set rows apart.
+// of GPUs, if no text column distinguishes rows.
 func (f *Facets) fewNumbers() {
 	for _, p := range f.Params {
 		if !p.Numeric || strings.Contains(" "+strings.ReplaceAll(f.SizeLabel, " × ", " ")+" ", " "+p.Name+" ") {
@@ -272,7 +272,7 @@ func (f *Facets) fewNumbers() {
 	}
 }
 
-// size works out how large a row's problem is: its operations where they are
+// size computes how large a row's problem is: its number of operations if it is
 // known, else the product of the columns along which work grows.
 func (f *Facets) size(rec arrow.Record, t *catalog.Table) {
 	if works := operations(rec, t); positive(works) {
@@ -481,7 +481,7 @@ func times(rec arrow.Record, name string) []float64 {
 	return out
 }
 
-// positive says whether every value is: a copy has no operations to count.
+// positive reports whether every value is positive. It is false for the operations of a copy.
 func positive(v []float64) bool {
 	for _, x := range v {
 		if !(x > 0) {

@@ -8,16 +8,16 @@ import (
 	"aicplan/sink/rules"
 )
 
-// Rates are how much a row computes and moves in its time; NaN where a row does
-// not say.
+// Rates are the operations and bytes per second of each row: NaN if they are
+// unknown.
 type Rates struct {
-	// Flops in FLOP/s, Bytes in bytes/s; nil where no row has one.
+	// Flops in FLOP/s, Bytes in bytes/s; nil if no row has one.
 	Flops, Bytes []float64
 	// Intensity is operations over bytes; nil without both.
 	Intensity []float64
 }
 
-// Moves says whether most rows move more bytes than they do operations.
+// Moves reports whether most rows move more bytes than they execute operations.
 func (r Rates) Moves() bool {
 	sorted := Sorted(r.Intensity)
 	return len(sorted) > 0 && stats.Rank(sorted, 0.5) < 1
@@ -58,8 +58,8 @@ func (f *Facets) rates(rec arrow.Record, t *catalog.Table) {
 	}
 }
 
-// rate is an amount over the latency, which counts in units of per seconds; nil
-// where no row has one.
+// rate returns an amount divided by the latency, whose unit is per seconds. It returns
+// nil if no row has a rate.
 func (f *Facets) rate(amount []float64, per float64) []float64 {
 	if amount == nil {
 		return nil

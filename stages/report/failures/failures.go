@@ -31,7 +31,7 @@ const (
 	All     = "all"
 )
 
-// DefaultBy is how failures are grouped unless the caller says otherwise.
+// DefaultBy are the columns by which failures are grouped by default.
 var DefaultBy = []string{"op", "class", "message"}
 
 // Options of Groups.
@@ -111,7 +111,7 @@ func open(src StageLedger) (*ledger, error) {
 	return l, nil
 }
 
-// value is what row has in a column; known is false when there is no such
+// value returns the value of a row in a column. known is false if there is no such
 // column and no case has such a parameter.
 func (l *ledger) value(name string, row int) (text string, known bool) {
 	switch name {

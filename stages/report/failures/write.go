@@ -47,8 +47,8 @@ func WriteMarkdown(w io.Writer, groups []Group) error {
 const mostLines = 6
 
 // WriteText writes the groups for a terminal of that many columns: a line with
-// the count and the values, the example below it, and what next says to do: advice,
-// and a command, which stays on a line of its own to be copied.
+// the count and the values, an example, and the result of next: advice, and a command on
+// a separate line for copying.
 func WriteText(w io.Writer, groups []Group, columns int, next func(Group) (advice, command string)) error {
 	var b strings.Builder
 	below := func(text string) {

@@ -4,9 +4,9 @@ import (
 	"aicplan/engine/checkpoint"
 )
 
-// Gone marks the records of stages that their plan has no more: the newest whole
-// run of the plan did not know them. Their data is kept, since the stage may
-// only have another name by now, but it tells of nothing that is.
+// Gone marks the records of stages that the newest complete run of their plan did not
+// contain. Their data is kept, because the stage may have been renamed, but it is not
+// part of reports.
 func Gone(store *checkpoint.Store, records []*checkpoint.StageRecord) (map[string]bool, error) {
 	runs, err := store.Runs()
 	if err != nil {

@@ -30,11 +30,11 @@ type Past struct {
 	ExitCode int
 	// Ended is false for a run that goes on, or was killed.
 	Ended bool
-	// Statement is what the run's first report stage said; nil without one that
+	// Statement is the statement of the run's first report stage, or nil if none
 	// ran.
 	Statement *Statement
-	// Whole is true for a run of all stages of its plan; false where --target or
-	// --exclude chose some, and for runs that do not say it.
+	// Whole is true for a run of all stages of its plan. It is false if --target or
+	// --exclude selected some, and if it is unknown.
 	Whole  bool
 	Stages []Ended
 	// Open are the stages that had begun and not ended.
@@ -45,8 +45,8 @@ type Past struct {
 type Begun struct {
 	Address, Kind string
 	Class         stage.Class
-	// Done of Total cases, as far as its last sign of life said; Total is 0
-	// where it gave none.
+	// Done of Total cases, from the run's last event. Total is 0 if there was no
+	// such event.
 	Done, Total int
 }
 
@@ -93,8 +93,8 @@ func Find(store *checkpoint.Store, id string) (*checkpoint.Run, error) {
 		found[0].ID, found[1].ID)
 }
 
-// Idle says whether the run had nothing to do: it came to its end, and every
-// stage was answered by what earlier runs left.
+// Idle reports whether the run had nothing to do: it ended, and every stage reused the
+// results of earlier runs.
 func (p *Past) Idle() bool {
 	if !p.Ended || p.ExitCode != 0 || len(p.Stages) == 0 {
 		return false
@@ -177,8 +177,8 @@ type event struct {
 	Total     int                 `json:"total"`
 }
 
-// told says whether a line tells something that a report needs. Most lines are
-// failures, workers and logs, which say nothing any more.
+// told reports whether a report needs a line. Most lines are failures, workers and
+// logs, which it does not need.
 func told(line []byte) bool {
 	for _, what := range []string{`"type":"run_`, `"type":"stage_`, `"type":"` + EventType + `"`} {
 		if bytes.Contains(line, []byte(what)) {

@@ -15,7 +15,7 @@ import (
 // Statement, in the field "statement".
 const EventType = "report"
 
-// Statement is what a report's author adds to the data.
+// Statement is the text that a report's author adds to the data.
 type Statement struct {
 	Title string `json:"title,omitempty"`
 	// References are the addresses of stages to compare with.
@@ -24,15 +24,15 @@ type Statement struct {
 	Inputs []string `json:"inputs,omitempty"`
 }
 
-// statement is what the run's first report stage said: in its event, or, when
-// it was reused, in the config that its record was made from.
+// statement returns the statement of the run's first report stage: from its event or, if
+// it was reused, from the config of its record.
 func (p *Past) statement(store *checkpoint.Store) (Statement, error) {
 	if p.Statement != nil {
 		return *p.Statement, nil
 	}
 
 	for _, s := range p.Stages {
-		// Of those that describe the whole run, the one that also tells of bad ends.
+		// Of those that describe the whole run, take the one that also covers failed stages.
 		if s.Class != stage.Report || !s.Reused {
 			continue
 		}

@@ -173,8 +173,8 @@ func (p *Past) source(address string, data map[string]*stage.Dataset) string {
 	return ""
 }
 
-// same says whether a stage handed its input on: a gate's reference is read
-// too, but is not what it hands on.
+// same reports whether a stage passes on this input. A gate's reference is an input
+// too, but it is not passed on.
 func same(before, after *stage.Dataset) bool {
 	return before.Info.Op == after.Info.Op && before.Info.Perf == after.Info.Perf &&
 		before.Info.Framework == after.Info.Framework &&

@@ -26,8 +26,8 @@ var assets embed.FS
 
 // Options of Write.
 type Options struct {
-	// Rows is how many rows of a table go into the file for the reader to search;
-	// tables with more leave them out and say so. 0 means none at all.
+	// Rows is the largest number of rows of a table that are embedded for searching.
+	// Tables with more rows have a note instead. Zero embeds none.
 	Rows int
 }
 
@@ -52,7 +52,7 @@ func Write(w io.Writer, r *model.Report, o Options) error {
 	return err
 }
 
-// page is what the template sees.
+// page is the data of the template.
 type page struct {
 	*model.Report
 	CSS    template.CSS
@@ -60,7 +60,6 @@ type page struct {
 	Run    charts.Group
 	Charts map[string]charts.Group
 	Embed  map[string]*rowsData
-	Matrix *coverMatrix
 }
 
 func newPage(r *model.Report, o Options) (*page, error) {
@@ -75,7 +74,7 @@ func newPage(r *model.Report, o Options) (*page, error) {
 	}
 
 	p := &page{Report: r, CSS: template.CSS(css), JS: template.JS(js), Charts: map[string]charts.Group{},
-		Embed: map[string]*rowsData{}, Matrix: matrixOf(r)}
+		Embed: map[string]*rowsData{}}
 	for _, g := range charts.Draw(r) {
 		if g.Address == "" {
 			p.Run = g

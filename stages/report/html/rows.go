@@ -58,7 +58,7 @@ func (n number) MarshalJSON() ([]byte, error) {
 var shown = []string{"kernel_source", "rel_stdev", "samples", "used_cuda_graph", "sm_clock_mhz", "throttled",
 	"power", "worker", "started_at"}
 
-// embedRows packs the rows of a table, or says that there are too many.
+// embedRows packs the rows of a table, unless there are too many.
 func embedRows(t *model.Table, most int) (*rowsData, error) {
 	d := &rowsData{Rows: t.Rows}
 	if t.Rows > most {

@@ -27,16 +27,16 @@ type Follower struct {
 	state  *State
 }
 
-// Follow begins to follow a run. dead says whether the process of a run that has
-// not ended is known to be gone, or to have ended all the same, such as
-// [checkpoint.Store.Abandoned]; nil where nobody can say.
+// Follow begins to follow a run. dead reports whether the process of a run without an end
+// is known to have exited, such as [checkpoint.Store.Abandoned]. It is nil if that cannot
+// be known.
 func Follow(run checkpoint.Run, dead func(host string, pid int) bool) *Follower {
 	s := newState(run.ID)
 	s.Started, s.Seen = run.Started, run.Started
 	return &Follower{dead: dead, path: filepath.Join(run.Dir, "events.ndjson"), state: s}
 }
 
-// State is what is known so far. It changes with Poll.
+// State returns the current state of the run. Poll updates it.
 func (f *Follower) State() *State { return f.state }
 
 // maxLine bounds an event; longer ones are passed over.
@@ -171,8 +171,8 @@ type node struct {
 	Cases    int      `json:"cases"`
 }
 
-// show makes what plans, workers and hosts said safe to show, as every other output
-// does: a browser would let hidden characters reorder a line.
+// show replaces control characters in texts from plans, workers and hosts, because in a
+// browser hidden characters can reorder a line.
 func (e *event) show() {
 	for _, text := range []*string{&e.Text, &e.Stage, &e.Plan, &e.Host, &e.Reason, &e.Message, &e.Op, &e.Class,
 		&e.Worker, &e.Device, &e.Exception} {

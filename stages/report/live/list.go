@@ -11,7 +11,7 @@ import (
 	"aicplan/engine/checkpoint"
 )
 
-// RunLine is a run in the list. What its events do not say is null or "".
+// RunLine is a run in the list. Fields that its events do not contain are null or "".
 type RunLine struct {
 	Run      string    `json:"run"`
 	Started  time.Time `json:"started"`
@@ -66,7 +66,7 @@ func glance(run checkpoint.Run, dead func(host string, pid int) bool, now time.T
 	return line
 }
 
-// glanceEnd reads what the last whole event of a run says; false where it cannot be read.
+// glanceEnd reads the last complete event of a run. It returns false if it cannot be read.
 func (s *State) glanceEnd(file *os.File, said *bool) bool {
 	info, err := file.Stat()
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *State) glanceEnd(file *os.File, said *bool) bool {
 	for i := len(lines) - 1; i >= 0; i-- {
 		var e event
 		if json.Unmarshal(lines[i], &e) != nil || e.At.IsZero() {
-			continue // cut short, by a kill or by where the tail begins
+			continue // incomplete: the writer was killed, or the line starts before the tail
 		}
 
 		s.Seen, *said = e.At, true

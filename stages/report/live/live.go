@@ -1,6 +1,6 @@
-// Package live follows a run by the events that it writes. The run does not know
-// that it is watched: whoever can read the state folder, on this host or on
-// another one, sees the same.
+// Package live follows a run by the events that it writes. The run does not need to
+// know its readers: every process that can read the state folder, on this host or on
+// another one, sees the same state.
 package live
 
 import (
@@ -21,7 +21,7 @@ const (
 // counts as lost: it was killed, or its machine is gone or hangs.
 const Silent = 100 * time.Second
 
-// Bounds of what is kept of a run, however long it is.
+// Limits of what is kept in memory of a run of any length.
 const (
 	maxMessages = 60
 	maxGroups   = 60
@@ -78,8 +78,8 @@ type Stage struct {
 	// Rate is in cases a second over the last minute in which some ended; null before
 	// there is one.
 	Rate *float64 `json:"rate"`
-	// Left is the estimated time to its end in seconds, by the rate; null where the
-	// number of its cases is not known.
+	// Left is the estimated remaining time in seconds, from the rate. It is null if the
+	// number of cases is unknown.
 	Left *float64 `json:"left_seconds"`
 	// Rates are cases a second over time.
 	Rates []Point `json:"rates,omitempty"`
@@ -122,7 +122,7 @@ type Worker struct {
 	Stage  string `json:"stage"`
 	Name   string `json:"worker"`
 	Device string `json:"device_uuid,omitempty"`
-	// Cases it has ended; 0 in events of runs before it was told.
+	// Cases is the number of ended cases.
 	Cases int `json:"cases,omitempty"`
 	// Rate is in cases a second between the last two samples; null before there
 	// are two.
@@ -134,7 +134,7 @@ type Worker struct {
 // by column; what the row lacks is not there.
 type Sample struct {
 	At      time.Time          `json:"at"`
-	Cases   int                `json:"cases,omitempty"` // as of its worker
+	Cases   int                `json:"cases,omitempty"` // on its worker
 	Params  string             `json:"params"`
 	Metrics map[string]float64 `json:"metrics"`
 }
@@ -144,8 +144,8 @@ func newState(run string) *State {
 		byAddress: map[string]*Stage{}, byGroup: map[string]*Failure{}, byWorker: map[string]*Worker{}}
 }
 
-// Alive says whether the run goes on, as far as a reader of its events can tell
-// at a moment.
+// Alive reports whether the run is still active, as far as its events show at the given
+// time.
 func (s *State) Alive(now time.Time) bool { return !s.Ended && !s.Gone && now.Sub(s.Seen) < Silent }
 
 // Word is the state of the run in one word.
@@ -202,7 +202,7 @@ func (st *Stage) progress(at time.Time, done, failed, skipped, total, before int
 
 	n := len(st.history)
 	switch {
-	case n > 0 && ended < st.history[n-1].ended: // it began anew
+	case n > 0 && ended < st.history[n-1].ended: // it was restarted
 		st.history, st.Rate, st.Left = st.history[:0], nil, nil
 		fallthrough
 	case n == 0 || ended > st.history[n-1].ended:
@@ -216,9 +216,9 @@ func (st *Stage) progress(at time.Time, done, failed, skipped, total, before int
 	st.estimate(at)
 }
 
-// estimate works out the rate as of a moment, and what is left by it. Where nothing
-// has ended for longer than the rate was taken over, it falls: a stage that hangs
-// does not end in a minute for ever.
+// estimate computes the rate at the given time and the remaining time. If no case has ended
+// for longer than the interval of the rate, the rate falls, so that a stage that hangs does
+// not seem to end soon.
 func (st *Stage) estimate(at time.Time) {
 	if len(st.history) < 2 {
 		return

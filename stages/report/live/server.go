@@ -25,15 +25,15 @@ var assets embed.FS
 type Server struct {
 	// Runs lists the runs, oldest first.
 	Runs func() ([]checkpoint.Run, error)
-	// Dead says whether the process of a run that has not ended is known to be
-	// gone; nil where nobody can say.
+	// Dead reports whether the process of a run without an end is known to have
+	// exited. It is nil if that cannot be known.
 	Dead func(host string, pid int) bool
 	// Report writes the report of a finished run as HTML.
 	Report func(id string) ([]byte, error)
-	// Token is what readers must know; "" lets everybody in who reaches the
-	// address.
+	// Token is required from readers. If it is empty, every reader that reaches the address
+	// is served.
 	Token string
-	// Interval is the time between two looks at a run that somebody watches.
+	// Interval is the time between two polls of a run that has readers.
 	Interval time.Duration
 
 	mu     sync.Mutex
@@ -112,7 +112,7 @@ func (s *Server) guard(next http.Handler) http.Handler {
 	})
 }
 
-// local says whether a request asks for this machine by address, or as localhost.
+// local reports whether the host of a request is an address of this machine or localhost.
 func local(host string) bool {
 	if h, _, err := net.SplitHostPort(host); err == nil {
 		host = h

@@ -104,8 +104,8 @@ func (r *Report) FileList() []File {
 	return out
 }
 
-// relative shortens paths to what tells them apart: they are read on another
-// machine, where the folders above mean nothing.
+// relative removes the common folders of paths, because the report is read on other
+// machines.
 func relative(files []File) {
 	if len(files) == 0 {
 		return
@@ -125,8 +125,8 @@ func relative(files []File) {
 	}
 }
 
-// judged are the stages with checks that a reader should see: an import or
-// dedupe that found nothing to say stays out.
+// judged returns the stages with checks for the report. It omits imports and dedupes
+// without findings.
 func judged(finished []stage.Finished) []results.Group {
 	out := results.Of(finished)
 	classes := map[string]stage.Class{}
@@ -191,7 +191,7 @@ func (r *Report) losses(in Input) error {
 			Version: ds.Info.Version, Ledger: ds.Ledger})
 	}
 	for _, f := range in.Finished {
-		// The ledgers travel on through dedupe and gate: counted where they arise.
+		// Dedupe and gate pass ledgers on: count each once, at its collect.
 		if f.Class == stage.Measure && f.Outcome != nil {
 			add(f.Address, f.Outcome.Data)
 		}
@@ -239,7 +239,7 @@ func (r *Report) losses(in Input) error {
 	return nil
 }
 
-// meaning says whose limit a skip is.
+// meaning returns the cause of a skip.
 var meaning = map[string]string{
 	"filter":             "excluded by the plan, before anything ran",
 	"unsupported_config": "limit of the runtime or the GPU",
@@ -262,8 +262,8 @@ func percent(share float64) string {
 	return strings.Replace(text, ".0 %", " %", 1)
 }
 
-// tellApart adds the stage to names of tables that readers could not tell apart
-// else, such as those of two models under the same load.
+// tellApart adds the stage to the names of tables that are equal otherwise, such as
+// those of two models under the same load.
 func tellApart(tables []*Table) {
 	same := map[[3]string][]*Table{}
 	for _, t := range tables {

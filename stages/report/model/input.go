@@ -7,7 +7,7 @@ import (
 	"aicplan/systems"
 )
 
-// Input is what reports are made of.
+// Input is the data of a report.
 type Input struct {
 	Title string
 	Run   Run
@@ -16,7 +16,7 @@ type Input struct {
 	// Tables are the datasets to describe, in the order in which they are
 	// shown.
 	Tables []TableInput
-	// Watched is what telemetry saw during the cases of the tables.
+	// Watched are the readings of telemetry during the cases of the tables.
 	Watched []Watched
 	// Requests are the requests of load points in the tables.
 	Requests []Requests
@@ -48,9 +48,8 @@ func MatchReference(ds *stage.Dataset, references []*stage.Dataset) int {
 	return -1
 }
 
-// ReferenceName names a reference by what it is, and by its stage where the rows
-// that are held against it are of the same framework and version; it has no other
-// name where it says nothing of itself.
+// ReferenceName names a reference by its framework and version. It names the stage if the
+// compared rows have the same ones, or if they are unknown.
 func ReferenceName(ds *stage.Dataset, address string, rows *stage.Dataset) string {
 	name := strings.TrimSpace(ds.Info.Framework + " " + ds.Info.Version)
 	switch {
@@ -72,6 +71,6 @@ type TableInput struct {
 	// Reference is compared with; may be nil.
 	Reference     *stage.Dataset
 	ReferenceName string
-	// Stale says why the data may not be that of the run; "" when it is.
+	// Stale is the reason why the data may not be that of the run, or "".
 	Stale string
 }

@@ -9,9 +9,9 @@ import (
 	"aicplan/sink/table"
 )
 
-// place is where rows of a dataset were measured.
+// place is a node on which rows of a dataset were measured.
 type place struct {
-	name  string // of the node, as an executor's tasks say it; "" where nobody does
+	name  string // of the node, from an executor's tasks; "" if unknown
 	uuids []string
 	facts []Fact
 	rows  int
@@ -77,7 +77,7 @@ func (n *Node) sum() {
 	}
 }
 
-// texts reads a column of text; "" where a row, or the table, has none.
+// texts reads a column of text: "" if a row or the table has none.
 func texts(ds *stage.Dataset, name string) func(int) string {
 	col, err := table.Strings(ds.Table, name)
 	if err != nil {
@@ -86,7 +86,7 @@ func texts(ds *stage.Dataset, name string) func(int) string {
 	return func(i int) string { return col.Values[i] }
 }
 
-// numbersOf reads a column of numbers; false where a row, or the table, has none.
+// numbersOf reads a column of numbers: false if a row or the table has none.
 func numbersOf(ds *stage.Dataset, name string) func(int) (float64, bool) {
 	col, err := table.Float64s(ds.Table, name)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"aicplan/stages/gate/results"
 )
 
-// Comparison is what was predicted of workloads beside what was measured, as a gate
-// found it.
+// Comparison is a gate's comparison of the predictions of workloads with their
+// measurements.
 type Comparison struct {
 	Gate   string `json:"gate"`
 	Result string `json:"result"`
@@ -46,15 +46,15 @@ func comparisons(groups []results.Group) []Comparison {
 	return out
 }
 
-// same says whether two comparisons differ in their traces alone. The result that is
-// shown is that of the gate without traces.
+// same reports whether two comparisons differ only in their traces. The report shows the
+// result of the gate without traces.
 func (c Comparison) same(o Comparison) bool {
 	return c.Predicted == o.Predicted && (c.Traces == "") != (o.Traces == "") && slices.Equal(c.Key, o.Key) &&
 		slices.Equal(c.Columns, o.Columns) &&
 		slices.EqualFunc(c.Workloads, o.Workloads, func(a, b results.Workload) bool { return slices.Equal(a.Key, b.Key) })
 }
 
-// Limit is what the median error may be; 0 where nothing was compared.
+// Limit is the largest accepted median error, or 0 if nothing was compared.
 func (c Comparison) Limit() float64 {
 	if len(c.Columns) == 0 {
 		return 0
@@ -62,12 +62,12 @@ func (c Comparison) Limit() float64 {
 	return c.Columns[0].LimitP50
 }
 
-// HasKernels says whether the kernels of a workload are known.
+// HasKernels reports whether the kernels of a workload are known.
 func (c Comparison) HasKernels(w results.Workload) bool {
 	return slices.ContainsFunc(w.Phases, func(p results.PhaseCompare) bool { return p.Kernels != nil })
 }
 
-// Parts counts the workloads whose prediction says what it is made of.
+// Parts counts the workloads whose prediction lists its parts.
 func (c Comparison) Parts() int {
 	n := 0
 	for _, w := range c.Workloads {
@@ -79,7 +79,7 @@ func (c Comparison) Parts() int {
 }
 
 // Varying are the positions of the key's columns whose values differ between
-// workloads: all of them where there is one workload.
+// workloads, or all positions if there is one workload.
 func (c Comparison) Varying() []int {
 	var out []int
 	for i := range c.Key {
@@ -104,7 +104,7 @@ func (c Comparison) Common() string {
 	return strings.Join(out, ", ")
 }
 
-// Name writes what tells a workload from the others: "isl 1024, concurrency 8".
+// Name returns the values that distinguish a workload from the others: "isl 1024, concurrency 8".
 func (c Comparison) Name(w results.Workload) string {
 	var out []string
 	for _, i := range c.Varying() {
@@ -113,17 +113,17 @@ func (c Comparison) Name(w results.Workload) string {
 	return strings.Join(out, ", ")
 }
 
-// Watched says whether telemetry saw the GPUs while any workload was measured.
+// Watched reports whether telemetry watched the GPUs of a workload.
 func (c Comparison) Watched() bool {
 	return slices.ContainsFunc(c.Workloads, func(w results.Workload) bool { return w.ClockMHz != nil || w.PowerW != nil })
 }
 
-// Queued says whether a server told how long its requests waited.
+// Queued reports whether a server reported the queueing time of requests.
 func (c Comparison) Queued() bool {
 	return slices.ContainsFunc(c.Workloads, func(w results.Workload) bool { return w.QueueMs != nil })
 }
 
-// QueueText says what the server's queue explains; "" where none was told.
+// QueueText describes the share that the server's queue explains, or "" if it is unknown.
 func (c Comparison) QueueText() string {
 	q := c.Queue
 	if q == nil {
@@ -133,7 +133,7 @@ func (c Comparison) QueueText() string {
 		Percent(q.Share), textutil.Some(q.Compared, "workload"), Percent(q.P50), Percent(q.P95))
 }
 
-// WarningText says what the package warns of; "" where it does not.
+// WarningText returns the warnings of the prediction package, or "".
 func (c Comparison) WarningText() string {
 	if c.Warned == 0 {
 		return ""
@@ -145,12 +145,12 @@ func (c Comparison) WarningText() string {
 type Part struct {
 	Class, Source       string
 	Predicted, Measured *float64
-	// Off is measured - predicted, nil where either is not known.
+	// Off is measured - predicted, nil if either is unknown.
 	Off *float64
 }
 
-// Account divides a phase: its classes of kernels, then what is no kernel's, then
-// the whole.
+// Account divides the time of a phase into classes of kernels, the time outside of
+// kernels, and the total.
 func Account(p results.PhaseCompare) []Part {
 	var out []Part
 	off := func(measured, predicted *float64) *float64 {
@@ -178,7 +178,7 @@ func Account(p results.PhaseCompare) []Part {
 		Off: off(p.Measured, p.Predicted)})
 }
 
-// Signed writes an error as a percentage with its sign; "-" where it is not known.
+// Signed writes an error as a percentage with its sign; "-" if it is unknown.
 func Signed(e *float64) string {
 	if e == nil {
 		return "-"

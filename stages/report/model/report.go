@@ -1,6 +1,5 @@
-// Package model is what a report says, before anybody decides how it looks:
-// the facts of a run gathered from its stages and tables. HTML, Markdown, text
-// and JSON all show this one value.
+// Package model contains the facts of a run, from its stages and tables, without their
+// presentation. HTML, Markdown and JSON are written from the same value.
 package model
 
 import (
@@ -11,7 +10,7 @@ import (
 	"aicplan/stages/report/failures"
 )
 
-// Report is everything there is to say about a run.
+// Report contains all facts of a run.
 type Report struct {
 	Title   string  `json:"title"`
 	Run     Run     `json:"run"`
@@ -37,7 +36,7 @@ type Report struct {
 	Requests []Requests `json:"-"`
 }
 
-// Run is what is known of the run as a whole.
+// Run contains the facts of the run as a whole.
 type Run struct {
 	ID       string  `json:"id,omitempty"`
 	Plan     string  `json:"plan,omitempty"`
@@ -47,8 +46,8 @@ type Run struct {
 	// Unfinished is true for a run that was found without an end: it goes on, or
 	// was killed.
 	Unfinished bool `json:"unfinished,omitempty"`
-	// Idle is true for a run in which nothing was left to do, and IdleSince are
-	// the later runs of which this can be said, newest first.
+	// Idle is true for a run that had nothing to do. IdleSince are the later runs that
+	// had nothing to do, newest first.
 	Idle      bool     `json:"idle,omitempty"`
 	IdleSince []string `json:"idle_since,omitempty"`
 	Partial   string   `json:"partial,omitempty"` // smoke or limit
@@ -67,7 +66,7 @@ const (
 	Good = "good"
 	Warn = "warn"
 	Bad  = "bad"
-	Open = "open" // nobody said
+	Open = "open" // not stated
 )
 
 // Figure is a number worth a large font.
@@ -78,7 +77,7 @@ type Figure struct {
 	Level string `json:"level,omitempty"`
 }
 
-// Risk is what a reader should know before relying on the data.
+// Risk is a fact that limits how far the data can be relied on.
 type Risk struct {
 	Level string `json:"level"` // bad or warn
 	Text  string `json:"text"`
@@ -220,7 +219,7 @@ type Waterfall struct {
 	*stage.Waterfall
 }
 
-// Evidence says how something was validated.
+// Evidence describes how something was validated.
 type Evidence struct {
 	Name    string `json:"name"`
 	Command string `json:"command,omitempty"`

@@ -104,7 +104,7 @@ func (r *Report) classOf(address string) stage.Class {
 	return ""
 }
 
-// judgedAtAll says whether a check of the data came to a result.
+// judgedAtAll reports whether a check of the data had a result.
 func (r *Report) judgedAtAll() bool {
 	return slices.ContainsFunc(r.Gates, func(g results.Group) bool {
 		return r.classOf(g.Address).Judges() && slices.ContainsFunc(g.Checks,
@@ -361,7 +361,7 @@ func (r *Report) risks() {
 	}
 }
 
-// addSkipped tells which checks of a gate could not be judged.
+// addSkipped lists the checks of a gate that could not be judged.
 func addSkipped(add func(level, format string, args ...any), g results.Group) {
 	var names []string
 	why := ""

@@ -1,13 +1,13 @@
 package model
 
-// Watched is one metric of one device over time, as telemetry saw it during the
+// Watched is one metric of one device over time, recorded by telemetry during the
 // cases of the report's tables.
 type Watched struct {
-	// Device names the GPU: where it is, its index, its MIG instance.
+	// Device names the GPU by its host, index and MIG instance.
 	Device string
-	// Metric is the name that readers know: "GPU power".
+	// Metric is the name for people, such as "GPU power".
 	Metric, Unit string
-	// At are seconds since 1970, ascending; Value are what was read then.
+	// At are seconds since 1970, ascending. Value are the readings.
 	At, Value []float64
 }
 

@@ -11,7 +11,7 @@ import (
 	"aicplan/engine/stage"
 )
 
-// Words is a status as people say it.
+// Words returns the text of a status.
 func Words(s stage.Status) string {
 	switch s {
 	case stage.StatusGateFailed:
@@ -63,7 +63,7 @@ func Percent(share float64) string {
 	return percent(share)
 }
 
-// Duration writes seconds the way people say them.
+// Duration formats seconds with suitable units.
 func Duration(seconds float64) string {
 	d := time.Duration(seconds * float64(time.Second)).Round(time.Second)
 	switch {

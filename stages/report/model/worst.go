@@ -14,11 +14,11 @@ const mostWorst = 5
 
 // WorstRow is a row that a reader should look at, with what may explain it.
 type WorstRow struct {
-	// Why says what is bad about it: far from the speed of light, or noisy.
+	// Why is the reason: far from the speed of light, or noisy.
 	Why     string  `json:"why"`
 	Case    string  `json:"case"`
 	Latency float64 `json:"latency"`
-	// Known only where the row says so.
+	// Known only if the row contains it.
 	Low       *float64 `json:"p10,omitempty"`
 	High      *float64 `json:"p90,omitempty"`
 	Noise     *float64 `json:"noise,omitempty"`
@@ -157,7 +157,7 @@ func (t *Table) RateOf() string {
 	return ""
 }
 
-// RateLine says what the rates of the rows are; "" without any.
+// RateLine summarises the rates of the rows. It is "" if there are none.
 func (t *Table) RateLine() string {
 	var parts []string
 	for _, r := range t.Rates {

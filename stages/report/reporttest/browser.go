@@ -16,8 +16,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Start starts the system's Chromium with a fresh profile. Tests are skipped
-// where there is none.
+// Start starts the system's Chromium with a fresh profile. It skips the test if
+// Chromium is not installed.
 func Start(t testing.TB) context.Context {
 	t.Helper()
 	path := ""
@@ -118,7 +118,7 @@ func Do(t testing.TB, ctx context.Context, expr string) {
 	Eval[bool](t, ctx, "(() => {"+expr+"; return true })()")
 }
 
-// Until waits until an expression is true, over a page that loads anew too.
+// Until waits until an expression is true, even if the page reloads.
 func Until(t testing.TB, ctx context.Context, expr string) {
 	t.Helper()
 
@@ -133,9 +133,9 @@ func Until(t testing.TB, ctx context.Context, expr string) {
 	}
 }
 
-// between reports whether an error says that the page made room for the next one
-// while an expression was evaluated in it. Chromium has several words for it,
-// and which one comes depends on how far the next page is.
+// between reports whether an error means that the page was replaced by the next one
+// while an expression was evaluated in it. Chromium has several messages for that,
+// depending on the state of the next page.
 func between(err error) bool {
 	said := err.Error()
 	return strings.Contains(said, "context") || strings.Contains(said, "navigated")

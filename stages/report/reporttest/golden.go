@@ -24,8 +24,8 @@ func Report(t *testing.T) *model.Report {
 	return r
 }
 
-// Golden compares the sample's report, as it is written, with a file, or records
-// it anew.
+// Golden compares the sample's report, as it is written, with a file, or writes
+// the file.
 func Golden(t *testing.T, path string, update bool, write func(io.Writer, *model.Report) error) {
 	t.Helper()
 	var b bytes.Buffer

@@ -10,8 +10,8 @@ import (
 )
 
 // Predicted is a made-up gate that compared predictions with static steps: four
-// workloads, one of them traced, one not predicted, one whose prediction says
-// nothing of its parts.
+// workloads, one of them traced, one not predicted, one whose prediction
+// has no parts.
 func Predicted() (stage.Finished, error) {
 	at := func(v float64) *float64 { return &v }
 	detail := results.Prediction{
