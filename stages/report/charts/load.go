@@ -48,7 +48,7 @@ func loads(id func(string) string, t *model.Table, budget int) []*Chart {
 			xLabel: swept.Name, yLabel: cmp.Or(unit, strings.ToLower(title)),
 			xLog: spans(swept.Value), xTicks: atValues(swept.Value), series: series,
 			columns: append(slices.Clip(columns), column{name: title, unit: unit, num: y}),
-			budget: budget, h: loadHeight, levels: levels, join: true, yMax: 1.08 * top(y),
+			budget:  budget, h: loadHeight, levels: levels, join: true, yMax: 1.08 * top(y),
 		}
 		if c := pt.chart(); c != nil {
 			out = append(out, c)
@@ -117,7 +117,7 @@ func pareto(id string, f *facets.Facets, columns []column, series facets.Series,
 	return points{
 		id: id, title: "Throughput against interactivity", x: user, y: y, xLabel: "tokens/s/user", yLabel: label,
 		series: series, columns: columns, budget: budget, h: loadHeight, noMedians: true, yMax: 1.08 * top(y), xZero: true,
-		over:    []plot.Plotter{front},
+		over: []plot.Plotter{front},
 		caption: fmt.Sprintf("%d of %d rows are on the Pareto front (dashed): no other row is better in both.",
 			len(front.x), f.Rows),
 	}.chart()
