@@ -300,7 +300,7 @@ func (l *linter) machines() {
 	}
 	for k, list := range ops {
 		if len(list) < 3 {
-			continue // two ops cannot say which of them is odd
+			continue // of two ops, either may be the odd one
 		}
 		var all []float64
 		for _, o := range list {

@@ -94,7 +94,7 @@ func gemm(backend string, change func(map[string]arrow.Array)) arrow.Record {
 	const n = 60
 	ms, lat := make([]int64, n), make([]float64, n)
 	for i := range ms {
-		ms[i], lat[i] = int64(i+1), 0.05+float64(i)/1000
+		ms[i], lat[i] = int64(i+1), 0.03+float64(i)/2000
 	}
 	cols := map[string]arrow.Array{
 		"framework": table.Constant(backend, n), "version": table.Constant("1.0", n), "device": table.Constant("NVIDIA H200", n), "op_name": table.Constant("gemm", n),
@@ -232,7 +232,7 @@ func TestRowRules(t *testing.T) {
 		}},
 		{"limits", "all 60 values of power are 300 W", 1, func(c map[string]arrow.Array) { c["power"] = table.Constant(300.0, n) }},
 		{"limits", "60 of 60 rows", n, func(c map[string]arrow.Array) { c["latency"] = scale(c["latency"], 1e-4) }},
-		{"limits", "is latency in another unit", n, func(c map[string]arrow.Array) { c["latency"] = scale(c["latency"], 1000) }},
+		{"limits", "is latency in another unit", n, func(c map[string]arrow.Array) { c["latency"] = scale(c["latency"], 1e6) }},
 		{"limits", "all 60 values of latency are 1", 1, func(c map[string]arrow.Array) { c["latency"] = table.Constant(1.0, n) }},
 		{"limits", "latency is rounded to multiples of 0.1", 1, func(c map[string]arrow.Array) {
 			c["latency"] = edit(c["latency"], func(i int, _ float64) float64 { return 0.1 + 0.1*float64(i%2) })
@@ -431,8 +431,7 @@ func TestFilesBesideTheSpecs(t *testing.T) {
 	}
 }
 
-// TestTablesWithoutRows: a file that is cut off and one that has no rows are told
-// with what is wrong, not with types that nothing has.
+// TestTablesWithoutRows checks the findings about a file that is cut off and about one without rows.
 func TestTablesWithoutRows(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
@@ -450,7 +449,7 @@ func TestTablesWithoutRows(t *testing.T) {
 	}
 	for _, f := range r.of("unreadable") {
 		if strings.Contains(f.Message, root) {
-			t.Errorf("the place is told twice: %s %s", f.Path, f.Message)
+			t.Errorf("the message repeats the path: %s %s", f.Path, f.Message)
 		}
 	}
 }

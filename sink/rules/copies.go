@@ -128,7 +128,7 @@ func (t *Table) copiesAlong(name string, step float64) (out copies) {
 // parallel are the columns with degrees of parallelism.
 var parallel = []string{"num_gpus", "tp_size", "moe_tp_size", "moe_ep_size", "ep_size", "node_num"}
 
-// apart reports whether a column tells groups of rows apart and is no axis along which kernels may take
+// apart reports whether a column separates groups of rows and is no axis along which kernels may take
 // the same time.
 func (t *Table) apart(name string) bool {
 	_, err := table.Strings(t.Rec, name)

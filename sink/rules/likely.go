@@ -14,7 +14,7 @@ import (
 const (
 	likelyCompute   = 0.65
 	likelyAttention = 0.4 // of the multiplications in attention
-	likelyMemory    = 0.8 // where the system does not say
+	likelyMemory    = 0.8 // if the system does not give it
 	likelyLink      = 0.8
 	linkLatency     = 10e-6
 )

@@ -331,7 +331,7 @@ func known(values []float64) []float64 {
 	return out
 }
 
-// wordColumns lists the columns with words that tell kinds of rows apart.
+// wordColumns lists the columns with words that separate kinds of rows.
 func (t *Table) wordColumns() []string {
 	var out []string
 	for _, name := range t.identity() {

@@ -69,8 +69,7 @@ func TestSpeedOfLight(t *testing.T) {
 	}
 }
 
-// TestLikely: kernels whose operations take longer than their bytes are told
-// apart, since they draw the most power.
+// TestLikely checks which kernels are bound by operations. They draw the most power.
 func TestLikely(t *testing.T) {
 	spec, err := systems.Load("h200_sxm")
 	if err != nil {

@@ -54,7 +54,7 @@ func (t *Table) Provenance(want Origin) []Mismatch {
 	return append(out, t.foreignKernels(want.Backend)...)
 }
 
-// mismatch says how a value differs from what is expected, "" if it does not.
+// mismatch describes how a value differs from the expected one. It returns "" if they are equal.
 func (t *Table) mismatch(column, got, want string, different int, backend string) string {
 	switch {
 	case got == "":

@@ -17,7 +17,7 @@ func (t *Table) axes() []string {
 	})
 }
 
-// identity lists the columns of the key, with those that tell kinds of rows apart.
+// identity lists the columns of the key, with those that separate kinds of rows.
 func (t *Table) identity() []string {
 	out := slices.Clone(t.Key)
 	for _, c := range []string{"op_name", "kernel_source"} {

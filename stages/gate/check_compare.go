@@ -192,7 +192,7 @@ func commonKey(s *subject, whose string) ([]string, error) {
 	theirs := (&subject{ds: s.reference}).key()
 	for _, k := range theirs {
 		if _, optional := tree.Defaults[k]; s.rec != nil && !optional && !slices.Contains(key, k) && column(s.rec, k) == nil {
-			return nil, fmt.Errorf("the data lacks the column %s, which tells rows of %s apart", k, whose)
+			return nil, fmt.Errorf("the data lacks the column %s, which identifies rows of %s", k, whose)
 		}
 	}
 

@@ -141,7 +141,7 @@ func (c *prediction) key(s *subject) ([]string, error) {
 	}
 
 	if len(key) == 0 {
-		return nil, fmt.Errorf("the cases of %s and of the data have no column in common; name those that tell workloads apart with key", c.ref.Address)
+		return nil, fmt.Errorf("the cases of %s and of the data have no column in common; name those that identify a workload with key", c.ref.Address)
 	}
 
 	for _, name := range key {
@@ -234,7 +234,7 @@ func sameKind(a, b arrow.Record, key []string, name string) error {
 		}
 		if tx, ty := isText(x), isText(y); tx != ty && x.DataType().ID() != arrow.NULL && y.DataType().ID() != arrow.NULL {
 			kinds := map[bool]string{true: "text", false: "a number"}
-			return fmt.Errorf("the column %s tells workloads apart and is %s in the data and %s in %s; give both one type", k, kinds[tx], kinds[ty], name)
+			return fmt.Errorf("the column %s identifies workloads and is %s in the data and %s in %s; give both one type", k, kinds[tx], kinds[ty], name)
 		}
 	}
 

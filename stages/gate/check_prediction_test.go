@@ -133,7 +133,7 @@ func TestPredictionOfWhatCannotBeCompared(t *testing.T) {
 			"none of 1 could be judged: some of its requests failed"},
 		{"text for a number", rowsOf(t, []arrow.Field{table.Field("isl", table.String), ttft, tpot},
 			map[string]any{"isl": "1", "ttft": 10.0, "tpot": 5.0}), rowsOf(t, both, good...), 1, "fail",
-			"isl tells workloads apart and is text in the data and a number in collect.predicted"},
+			"isl identifies workloads and is text in the data and a number in collect.predicted"},
 		{"a fraction for a whole number", rowsOf(t, []arrow.Field{table.Field("isl", table.Float64), ttft, tpot},
 			map[string]any{"isl": 1.0, "ttft": 10.0, "tpot": 5.0}), rowsOf(t, both, good...), 1, "pass", "of 1"},
 		{"other workloads", rowsOf(t, both, map[string]any{"isl": int64(7), "ttft": 10.0, "tpot": 5.0}),
@@ -162,8 +162,8 @@ func TestPredictionOfWhatCannotBeCompared(t *testing.T) {
 	}
 }
 
-// TestPredictionBesideTheServersQueue: what a server says of its queue is shown and
-// changes no verdict; a row without it, or with more queue than ttft, is left out.
+// TestPredictionBesideTheServersQueue checks that the server's queue is shown and changes no verdict, and
+// that rows without it, or with more queue than ttft, are left out.
 func TestPredictionBesideTheServersQueue(t *testing.T) {
 	t.Parallel()
 	fields := []arrow.Field{table.Field("isl", table.Int64), table.Field("ttft", table.Float64)}
@@ -205,7 +205,7 @@ func TestPredictionBesideTheServersQueue(t *testing.T) {
 
 	if v := c.run(&subject{ds: predicted, rec: predicted.Table, reference: predicted,
 		selected: 5}); strings.Contains(v.message, "queue") {
-		t.Errorf("a server that says nothing: %s", v.message)
+		t.Errorf("a server without a queue: %s", v.message)
 	}
 }
 

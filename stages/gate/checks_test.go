@@ -323,7 +323,7 @@ func TestNoTable(t *testing.T) {
 		{Planned: table.NewRecord([]string{"case_id"}, []arrow.Array{table.Texts(nil, nil)})}} {
 		for _, c := range checks {
 			if got := only(t, run(t, ds, fmt.Sprintf("check %q {}", c))); got.Message == "" {
-				t.Errorf("%s says nothing", c)
+				t.Errorf("%s has no message", c)
 			}
 		}
 

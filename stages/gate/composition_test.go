@@ -67,9 +67,8 @@ func TestComposition(t *testing.T) {
 	}`, gemm)), "fail", `no column "energy"`)
 }
 
-// A layer outside of the limits says what its parts would sum to at its own
-// clock, where the rows know how they follow it: that tells the clock from all other
-// causes. Where they do not, it says both clocks as far as rows have them.
+// TestCompositionAtTheClockOfTheLayer checks the finding about a layer outside the limits. It has the sum
+// of the parts at the layer's clock if the rows have a clock slope, and else both clocks.
 func TestCompositionAtTheClockOfTheLayer(t *testing.T) {
 	t.Parallel()
 	gemm := measured(1, 2)
@@ -93,12 +92,12 @@ func TestCompositionAtTheClockOfTheLayer(t *testing.T) {
 	silent := with(unknown, "sm_clock_mhz", table.Floats([]float64{1500, 0}, []bool{true, false}))
 	if rows := only(t, run(t, layer, check, silent)).Rows; len(rows) != 1 ||
 		!strings.HasSuffix(rows[0], "sum/layer=0.909 outside") {
-		t.Errorf("where a part does not say its clock: %q", rows)
+		t.Errorf("a part without a clock: %q", rows)
 	}
 }
 
-// Rows of another operating point are no parts of a layer: its own are taken where a
-// table has both, and rows that name no point where it has none.
+// TestCompositionTakesRowsOfTheLayersPoint checks that parts are rows of the layer's operating point, or
+// rows without one if the table has none of that point.
 func TestCompositionTakesRowsOfTheLayersPoint(t *testing.T) {
 	t.Parallel()
 	gemm := func(points []string, valid []bool, latency ...float64) *stage.Dataset {
@@ -127,7 +126,7 @@ func TestCompositionTakesRowsOfTheLayersPoint(t *testing.T) {
 	expect(t, only(t, run(t, layer, check, gemm([]string{"sustained", "sustained"}, nil, 10, 10))), "fail",
 		"2 rows for the part m=1")
 
-	// A layer that names no point says nothing against any.
+	// A layer without a point takes any.
 	expect(t, only(t, run(t, layers([]float64{10}, `[{"m":1}]`), check, gemm([]string{"recovered"}, nil, 10))),
 		"pass", "1.000 to 1.000")
 }

@@ -218,8 +218,7 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// TestRowsOfOneCase: a case that was measured in two ways has two rows, and a
-// result says which of them it means.
+// TestRowsOfOneCase checks that findings identify the row of a case that was measured in two ways.
 func TestRowsOfOneCase(t *testing.T) {
 	rec := table.NewRecord(
 		[]string{"case_id", "allreduce_dtype", "num_gpus", "message_size", "kernel_source", "latency", "rel_stdev"},

@@ -116,7 +116,7 @@ func spoil(t *testing.T, kind, name string) *stage.Dataset {
 	case "duplicate":
 		ds.Table = table.Take(ds.Table, []int{0, 1, 2, 3, 3, 4, 5, 6, 7})
 	case "fewer keys":
-		// The table lost the column that tells its two dtypes apart.
+		// The table lost the column of its two dtypes.
 		ds.Table = table.Drop(ds.Table, "gemm_dtype")
 	case "foreign version":
 		words := []string{"0.24.0", "0.24.0", "0.24.0", "0.19.1", "0.24.0", "0.24.0", "0.24.0", "0.24.0"}
@@ -137,8 +137,7 @@ var matrixKinds = []string{"good", "empty", "nan", "inf", "null", "negative", "m
 // hold, and u fails because not everything could be judged, and would not if
 // the check accepted that (min_judged = 0). "-" is for what the column's type cannot be.
 //
-// A P under a bad table says that the badness is another check's business: it
-// stands beside an F in the same column of the matrix.
+// A P of a bad table means that another check finds the fault: the same column of the matrix has an F.
 var matrix = []struct{ check, column, verdicts string }{
 	// good, empty, nan, inf, null, negative, missing, type, duplicate, fewer keys, foreign version;
 	// zero, minus zero, huge, all null, one row, extra, case
@@ -226,14 +225,14 @@ func TestMatrix(t *testing.T) {
 	}
 }
 
-// definite says whether a check fails also where nothing needs to be judged.
+// definite reports whether a check also fails if nothing needs to be judged.
 func definite(t *testing.T, ds *stage.Dataset, src string, refs []*stage.Dataset) bool {
 	from, to := strings.Index(src, "{"), strings.LastIndex(src, "}")
 	src = src[:from+1] + "\n" + src[from+1:to] + "\nmin_judged = 0\n}"
 	return only(t, run(t, ds, src, refs...)).Result == ResultFail
 }
 
-// Every check has a row in the matrix.
+// TestMatrixIsWhole checks that the matrix has a row for every check.
 func TestMatrixIsWhole(t *testing.T) {
 	for _, s := range specs() {
 		found := false
@@ -246,7 +245,7 @@ func TestMatrixIsWhole(t *testing.T) {
 	}
 }
 
-// What cannot be judged fails, warns or is let through, as the check says.
+// TestUnjudgedSettings checks that min_judged and severity decide about rows that cannot be judged.
 func TestUnjudgedSettings(t *testing.T) {
 	ds := spoil(t, "null", "rel_stdev")
 	for settings, want := range map[string]string{

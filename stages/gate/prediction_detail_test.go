@@ -87,7 +87,7 @@ func TestPhasesOfBlocks(t *testing.T) {
 	}
 }
 
-// TestPredictionWithWarnings: what the package warns of is told, and judged as before.
+// TestPredictionWithWarnings checks that warnings of the package are shown and change no verdict.
 func TestPredictionWithWarnings(t *testing.T) {
 	t.Parallel()
 	fields := []arrow.Field{table.Field("isl", table.Int64), table.Field("ttft", table.Float64),

@@ -234,7 +234,7 @@ func usable(ds *stage.Dataset, rec arrow.Record) ([]bool, error) {
 func (s *subject) lackingKey(rec arrow.Record, whose string, key []string) error {
 	for _, k := range key {
 		if _, optional := tree.Defaults[k]; !optional && column(rec, k) == nil {
-			return fmt.Errorf("%s lacks the column %s, which tells rows apart", whose, k)
+			return fmt.Errorf("%s lacks the column %s, which identifies rows", whose, k)
 		}
 	}
 	return nil
