@@ -196,10 +196,10 @@ site: bin/sitegen/installed ## build docs/ with a search as bin/site/index.html 
 gpu-check: ## build what a GPU machine needs and print the command to run there
 	@mkdir -p bin/gpu-check
 	$(GO) build -ldflags="-s -w" -o bin/gpu-check/aicplan ./cmd/aicplan
-	for p in ops doctor probe comm pyhost; do $(GO) test -c -ldflags="-s -w" -o bin/gpu-check/$$p.test ./cudaops/$$p || exit 1; done
+	for p in ops doctor comm pyhost; do $(GO) test -c -ldflags="-s -w" -o bin/gpu-check/$$p.test ./cudaops/$$p || exit 1; done
 	rm -rf bin/gpu-check/src && mkdir -p bin/gpu-check/src/cudaops
 	cp -r plans bin/gpu-check/src/plans
-	for p in ops doctor probe comm pyhost; do cp -r cudaops/$$p bin/gpu-check/src/cudaops/$$p; done
+	for p in ops doctor comm pyhost; do cp -r cudaops/$$p bin/gpu-check/src/cudaops/$$p; done
 	find bin/gpu-check/src -name '*.go' -delete
 	cp cudaops/gpu-check.sh bin/gpu-check/run.sh
 	@echo "On a machine with GPUs: sh bin/gpu-check/run.sh"
