@@ -31,7 +31,7 @@ func TestEveryFlagOfAIPerfIsMapped(t *testing.T) {
 	known := []string{"endpoint", "server", "load", "chat", "completions", "auto", "require", "sequential", "shuffle", "none", "records",
 		"poisson", "constant", "gamma", "trace", "telemetry", "ready", "within", "path", "completion", "profiler", "endpoints", "nvml",
 		"counters", "interval", "required", "report", "export", "check", "aiperf", "goodput", "good_fraction", "cache_hit_rate", "usage",
-		"request_errors", "mooncake_trace", "search", "responses", "embeddings", "rerank", "max_completion_tokens"}
+		"request_errors", "mooncake_trace", "weka_trace", "search", "responses", "embeddings", "rerank", "max_completion_tokens"}
 	for _, k := range runtimes.Registered(runtimes.Kinds()) {
 		if k.Name != "endpoint" {
 			continue

@@ -414,7 +414,22 @@ func commandPages(top *kong.Node) map[string]string {
 	pages := map[string]string{}
 	for _, n := range top.Leaves(true) {
 		verb := strings.TrimPrefix(n.Path(), "aicplan ")
-		text := fmt.Sprintf("# aicplan %s\n\n%s\nUsage: `aicplan %s`.\n\n", verb, n.Help, n.Summary())
+		text := fmt.Sprintf("# aicplan %s\n\n%s\nUsage: `aicplan %s`.", verb, n.Help, n.Summary())
+		if e := examples[verb]; e != "" && !strings.Contains(n.Detail, "aicplan "+verb) {
+			text += " Example: `" + e + "`."
+		}
+
+		var codes []string
+		for _, e := range exitCodes {
+			if e.of(verb) {
+				codes = append(codes, fmt.Sprintf("%d %s", e.code, e.meaning))
+			}
+		}
+		if !strings.Contains(n.Detail, "Exit code") {
+			text += "\nExit codes: " + strings.Join(codes, "; ") + "."
+		}
+		text += "\n\n"
+
 		if detail := strings.TrimSpace(n.Detail); detail != "" {
 			text += "```text\n" + detail + "\n```\n\n"
 		}
@@ -425,25 +440,12 @@ func commandPages(top *kong.Node) map[string]string {
 		}
 		for _, f := range n.Flags {
 			if !f.Hidden && f.Name != "help" {
-				name := strings.TrimPrefix(strings.TrimSpace(f.Summary()), "")
-				rows = append(rows, fmt.Sprintf("| `%s` | %s |\n", escaped(name), escaped(withDefault(f.Value))))
+				rows = append(rows, fmt.Sprintf("| `%s` | %s |\n", escaped(strings.TrimSpace(f.Summary())),
+					escaped(withDefault(f.Value))))
 			}
 		}
 		if len(rows) > 0 {
-			text += "| argument or flag | meaning |\n|---|---|\n" + strings.Join(rows, "") + "\n"
-		}
-		if e := examples[verb]; e != "" && !strings.Contains(n.Detail, "aicplan "+verb) {
-			text += "Example: `" + e + "`.\n"
-		}
-
-		var codes []string
-		for _, e := range exitCodes {
-			if e.of(verb) {
-				codes = append(codes, fmt.Sprintf("%d %s", e.code, e.meaning))
-			}
-		}
-		if !strings.Contains(n.Detail, "Exit code") {
-			text += "Exit codes: " + strings.Join(codes, "; ") + ".\n"
+			text += "| argument or flag | meaning |\n|---|---|\n" + strings.Join(rows, "")
 		}
 		pages[strings.ReplaceAll(verb, " ", "-")+".md"] = strings.TrimRight(text, "\n") + "\n"
 	}
