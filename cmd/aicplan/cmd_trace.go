@@ -11,7 +11,7 @@ import (
 )
 
 type traceCmd struct {
-	Files []string `arg:"" name:"file" help:"Traces: Kineto or Chrome JSON, plain, gzip or zstd; SQLite exports of nsys; CSV of nsys stats: cuda_gpu_trace, cuda_kern_exec_trace, or the sums of cuda_gpu_kern_sum. One file per rank, or a merged one."`
+	Files []string `arg:"" name:"file" help:"Traces: Kineto or Chrome JSON, plain, gzip or zstd; SQLite exports of nsys; CSV of nsys stats: cuda_gpu_trace, cuda_kern_exec_trace, or the sums of cuda_gpu_kern_sum. One file per rank, or a merged one. Execution traces of PyTorch (torch_et_RANK.json) beside them give the shapes of operators."`
 	Rules string   `help:"CSV of rules, tried before the built-in ones: kind,regular expression,origin; the kind compute takes kernels out." placeholder:"FILE" type:"path"`
 	Top   int      `help:"Kernels to list by time." default:"10" placeholder:"N"`
 	Steps int      `help:"Steps to list." default:"10" placeholder:"N"`
@@ -45,25 +45,18 @@ func (c *traceCmd) Run(a *app) error {
 		rules = append(own, rules...)
 	}
 
-	results, failed := []*trace.Analysis{}, false
-	for _, path := range c.Files {
-		res, err := trace.Read(path, trace.Options{Rules: rules, Top: c.Top})
-		if err != nil {
-			failed = true
-			fmt.Fprintf(a.stderr, "Error: %v\n", err)
-			continue
-		}
-		results = append(results, res...)
+	results, note, errs := trace.ReadAll(c.Files, trace.Options{Rules: rules, Top: c.Top})
+	for _, err := range errs {
+		fmt.Fprintf(a.stderr, "Error: %v\n", err)
 	}
-
-	note := trace.Align(results)
+	failed := len(errs) > 0
 	for _, r := range results {
 		failed = failed || r.Error != ""
 	}
 
 	var err error
 	if c.JSON {
-		err = a.json(results)
+		err = a.json(append([]*trace.Analysis{}, results...)) // a list also without results
 	} else {
 		for _, r := range results {
 			c.view(a, r)
@@ -137,6 +130,13 @@ func (c *traceCmd) view(a *app, r *trace.Analysis) {
 	traceCollectives(a, r)
 	c.steps(a, r)
 	traceTop(a, r)
+	if len(r.Operators) > 0 {
+		t := new(textutil.Table).Right("calls").Left("operator", "shapes of its inputs")
+		for _, o := range r.Operators {
+			t.Row(o.Count, o.Name, textutil.Clip(string(o.Shapes), 80))
+		}
+		a.indented(t)
+	}
 	fmt.Fprintln(w)
 }
 

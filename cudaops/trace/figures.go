@@ -38,6 +38,9 @@ type Analysis struct {
 	Rules       []RuleShare  `json:"rules"`
 	Top         []KernelTime `json:"top_kernels"`
 
+	// Operators are those of the rank's execution trace, if there is one.
+	Operators []Operator `json:"operators,omitempty"`
+
 	// WaitNs is how much longer this rank's collectives took than those of the fastest rank, summed over
 	// the collectives that are present on all compared ranks. It is null for a single file.
 	WaitNs *int64 `json:"wait_ns"`

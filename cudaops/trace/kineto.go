@@ -66,7 +66,7 @@ func readKineto(r io.Reader, rec *recording) error {
 		if rec.cut != "" {
 			return fmt.Errorf("no traceEvents: %s", rec.cut)
 		}
-		return fmt.Errorf("the JSON object has no traceEvents: it is no profiler trace")
+		return fmt.Errorf("the JSON object has no traceEvents: it is not a profiler trace")
 	}
 
 	return nil
