@@ -134,11 +134,13 @@ func Tables(a, b arrow.Record, nameA, nameB string, o Options) (*Comparison, err
 	if err := r.choose(a, b, o); err != nil {
 		return nil, err
 	}
+
 	for _, name := range o.By {
 		if _, err := table.Array(a, name); err != nil {
 			return nil, fmt.Errorf("the breakdown of %s: %w", nameA, err)
 		}
 	}
+
 	ix := table.NewKeyIndex(r.Key, table.KeyOptions{Canon: canon, Missing: tree.Defaults})
 	idA, err := ix.Number(a)
 	if err != nil {
@@ -164,6 +166,7 @@ func Tables(a, b arrow.Record, nameA, nameB string, o Options) (*Comparison, err
 	if dupA+dupB > 0 {
 		r.Uncompared = uncompared(idA, idB, ix.Len(), nA, metricA, metricB)
 	}
+
 	var worst []Row
 	for id, rowA := range firstA[:nA] {
 		rowB := firstB[id]
@@ -174,6 +177,7 @@ func Tables(a, b arrow.Record, nameA, nameB string, o Options) (*Comparison, err
 			}
 			continue
 		}
+
 		r.Common++
 		va, okA := metricA.At(rowA)
 		vb, okB := metricB.At(rowB)
@@ -187,6 +191,7 @@ func Tables(a, b arrow.Record, nameA, nameB string, o Options) (*Comparison, err
 			r.unusable(nameA, va, okA, nameB, vb, okB)
 			continue
 		}
+
 		if math.Abs(ratio-1) > o.Tolerance {
 			r.Changed++
 		}
@@ -194,16 +199,19 @@ func Tables(a, b arrow.Record, nameA, nameB string, o Options) (*Comparison, err
 		r.ratios = append(r.ratios, ratio)
 		worst = append(worst, Row{A: va, B: vb, Ratio: ratio, RowA: rowA, RowB: rowB})
 	}
+
 	for id := nA; id < ix.Len(); id++ {
 		r.Added++
 		if len(r.AddedRows) < o.Worst {
 			r.AddedRows = append(r.AddedRows, table.Describe(b, firstB[id], r.Key))
 		}
 	}
+
 	r.summarise(a, b, worst, o)
 	for i := range r.pairs {
 		r.pairs[i] = Pair{original(rowsA, r.pairs[i].A), original(rowsB, r.pairs[i].B)}
 	}
+
 	return r, nil
 }
 
@@ -236,6 +244,7 @@ func unfit(v float64, ok bool) string {
 	case v == 0:
 		return "zero"
 	}
+
 	return ""
 }
 
@@ -243,6 +252,7 @@ func original(rows []int, i int) int {
 	if rows == nil {
 		return i
 	}
+
 	return rows[i]
 }
 
@@ -252,14 +262,17 @@ func one(ids []uint32, n int, last bool) (rows []int, duplicates int) {
 	for i := range rows {
 		rows[i] = -1
 	}
+
 	for i, id := range ids {
 		if rows[id] >= 0 {
 			if duplicates++; !last {
 				continue
 			}
 		}
+
 		rows[id] = i
 	}
+
 	return rows, duplicates
 }
 
@@ -275,8 +288,10 @@ func uncompared(idA, idB []uint32, n, nA int, a, b *table.Col[float64]) int {
 		for i, id := range ids {
 			out[id] = append(out[id], cell{math.Float64bits(col.Values[i]), col.Null(i)})
 		}
+
 		return out
 	}
+
 	order := func(x, y cell) int { return cmp.Compare(x.bits, y.bits) }
 	of, to := groups(idA, a), groups(idB, b)
 	count := 0
@@ -291,6 +306,7 @@ func uncompared(idA, idB []uint32, n, nA int, a, b *table.Col[float64]) int {
 			count += len(x) + len(y) - 2
 		}
 	}
+
 	return count
 }
 

@@ -22,16 +22,19 @@ func Paths(a, b string, o Options) (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	switch {
 	case infoA.IsDir() && infoB.IsDir():
 		return Trees(a, b, o)
 	case infoA.IsDir() != infoB.IsDir():
 		return nil, fmt.Errorf("one of %s and %s is a folder and the other a file; compare two of a kind", a, b)
 	}
+
 	r, err := Files(a, b, o)
 	if err != nil {
 		return nil, err
 	}
+
 	return &Report{A: a, B: b, Tables: []*Comparison{r}}, nil
 }
 
@@ -48,6 +51,7 @@ func Files(a, b string, o Options) (*Comparison, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return Tables(recA, recB, a, b, o)
 }
 
@@ -88,9 +92,11 @@ func Trees(a, b string, o Options) (*Report, error) {
 		}
 		r.Tables = append(r.Tables, res)
 	}
+
 	for _, e := range pairs.onlyA {
 		r.OnlyA = append(r.OnlyA, e.Path)
 	}
+
 	for _, e := range pairs.onlyB {
 		r.OnlyB = append(r.OnlyB, e.Path)
 	}
@@ -99,8 +105,10 @@ func Trees(a, b string, o Options) (*Report, error) {
 		if len(scanA.Entries) > 0 {
 			empty = b
 		}
+
 		return r, fmt.Errorf("%s contains no perf files (*_perf.txt, *_perf.csv, *_perf.parquet)", empty)
 	}
+
 	return r, nil
 }
 
@@ -118,6 +126,7 @@ func match(a, b []tree.Entry) matched {
 		func(e tree.Entry) string { return strings.Join([]string{e.Backend, e.Table}, "/") },
 		func(e tree.Entry) string { return e.Table },
 	}
+
 	best := matched{onlyA: a, onlyB: b}
 	for i, name := range rules {
 		left, okA := byName(a, name)
@@ -133,16 +142,19 @@ func match(a, b []tree.Entry) matched {
 				m.onlyA = append(m.onlyA, e)
 			}
 		}
+
 		for _, e := range b {
 			if _, ok := left[name(e)]; !ok {
 				m.onlyB = append(m.onlyB, e)
 			}
 		}
+
 		if len(m.both) > 0 {
 			return m
 		}
 		best = m
 	}
+
 	return best
 }
 
@@ -155,6 +167,7 @@ func byName(list []tree.Entry, name func(tree.Entry) string) (map[string]tree.En
 		}
 		out[name(e)] = e
 	}
+
 	return out, unique
 }
 
@@ -176,11 +189,13 @@ func (l Limits) Check() error {
 			return fmt.Errorf("--%s is %v; give a number that is 0 or more", name, *v)
 		}
 	}
+
 	for name, v := range map[string]*int{"max-changed": l.Changed, "max-removed": l.Removed, "max-added": l.Added} {
 		if v != nil && *v < 0 {
 			return fmt.Errorf("--%s is %d; give a number of rows that is 0 or more", name, *v)
 		}
 	}
+
 	return nil
 }
 
@@ -191,17 +206,20 @@ func (r *Report) Exceeded(l Limits) []string {
 	if l.any() && len(r.Tables)+len(r.Failed) == 0 {
 		out = append(out, fmt.Sprintf("%s and %s have no table in common, so nothing was compared", r.A, r.B))
 	}
+
 	for _, t := range r.Tables {
 		for _, m := range t.exceeded(l) {
 			out = append(out, t.title()+": "+m)
 		}
 	}
+
 	if l.Removed != nil && len(r.OnlyA) > *l.Removed {
 		out = append(out, fmt.Sprintf("%d files are only in %s", len(r.OnlyA), r.A))
 	}
 	if l.Added != nil && len(r.OnlyB) > *l.Added {
 		out = append(out, fmt.Sprintf("%d files are only in %s", len(r.OnlyB), r.B))
 	}
+
 	return append(out, r.Failed...)
 }
 
@@ -215,6 +233,7 @@ func (r *Comparison) exceeded(l Limits) []string {
 			out = append(out, fmt.Sprintf("%d rows %s, at most %d allowed", n, what, *limit))
 		}
 	}
+
 	count(l.Changed, r.Changed, "changed")
 	count(l.Removed, r.Removed, "removed")
 	count(l.Added, r.Added, "added")
@@ -235,6 +254,7 @@ func (r *Comparison) exceeded(l Limits) []string {
 	if l.P95 != nil && q.P95 > *l.P95 {
 		out = append(out, fmt.Sprintf("p95 of the ratio is %.4g, at most %.4g is allowed", q.P95, *l.P95))
 	}
+
 	return out
 }
 
@@ -248,6 +268,7 @@ func (r *Comparison) unusableText() string {
 	for _, why := range slices.Sorted(maps.Keys(r.UnusableWhy)) {
 		out = append(out, fmt.Sprintf("%s (%d)", why, r.UnusableWhy[why]))
 	}
+
 	return strings.Join(out, ", ")
 }
 
@@ -262,5 +283,6 @@ func (r *Comparison) title() string {
 	if r.Table != "" {
 		return r.Table
 	}
+
 	return r.A.Name
 }

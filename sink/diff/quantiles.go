@@ -36,11 +36,13 @@ func (r *Comparison) breakdown(a, b arrow.Record, o Options) {
 			columns = append([]string{"kernel_source"}, columns...)
 		}
 	}
+
 	for _, name := range columns {
 		arr, err := table.Array(a, name)
 		if err != nil {
 			continue
 		}
+
 		var other arrow.Array
 		if name == "kernel_source" && !slices.Contains(r.Key, name) {
 			// Who ran it may differ between the sides: that is worth a group.
@@ -48,6 +50,7 @@ func (r *Comparison) breakdown(a, b arrow.Record, o Options) {
 				continue
 			}
 		}
+
 		r.Groups = append(r.Groups, r.groupsOf(name, arr, other, o.By != nil)...)
 	}
 }
@@ -65,6 +68,7 @@ func (r *Comparison) groupsOf(name string, a, b arrow.Array, asked bool) []Group
 			rowsB[i] = p.A
 		}
 	}
+
 	left := table.Take(table.NewRecord([]string{"a"}, cols[:1]), rowsA)
 	right := table.Take(table.NewRecord([]string{"b"}, cols[1:]), rowsB)
 	ids, err := ix.Number(table.WithColumn(left, "b", right.Column(0)))
@@ -79,6 +83,7 @@ func (r *Comparison) groupsOf(name string, a, b arrow.Array, asked bool) []Group
 		}
 		members[id] = append(members[id], r.ratios[i])
 	}
+
 	out := make([]Group, 0, len(members))
 	for id, m := range members {
 		value := table.Text(left.Column(0), sample[id])
@@ -87,6 +92,7 @@ func (r *Comparison) groupsOf(name string, a, b arrow.Array, asked bool) []Group
 		}
 		out = append(out, Group{Column: name, Value: value, Rows: len(m), Ratio: quantiles(m)})
 	}
+
 	if len(out) == 1 && !asked && !strings.Contains(out[0].Value, " -> ") {
 		return nil // all rows are in the group: its line would repeat the total
 	}
@@ -101,5 +107,6 @@ func compareValues(a, b string) int {
 	if errX == nil && errY == nil {
 		return cmp.Compare(x, y)
 	}
+
 	return cmp.Compare(a, b)
 }

@@ -34,6 +34,7 @@ func (r *Report) WriteText(w io.Writer) error {
 			fmt.Fprintf(&sb, "  %s\n", it)
 		}
 	}
+
 	list("Only in A:", r.OnlyA)
 	list("Only in B:", r.OnlyB)
 	list("Not compared:", r.Failed)
@@ -57,6 +58,7 @@ func (r *Comparison) text(sb *strings.Builder) {
 		}
 		sb.WriteByte('\n')
 	}
+
 	fmt.Fprintf(sb, "  %d common, %d added, %d removed, %d changed", r.Common, r.Added, r.Removed, r.Changed)
 	if r.Tolerance > 0 {
 		fmt.Fprintf(sb, " by more than %.4g %%", 100*r.Tolerance)
@@ -71,6 +73,7 @@ func (r *Comparison) text(sb *strings.Builder) {
 	if r.Common == 0 {
 		fmt.Fprintf(sb, "  NOTHING COMPARED: %s\n", r.nothing())
 	}
+
 	for _, d := range r.Drift {
 		fmt.Fprintf(sb, "  columns: %s\n", d)
 	}
@@ -86,6 +89,7 @@ func (r *Comparison) text(sb *strings.Builder) {
 		}
 		lines = append(lines, cells)
 	}
+
 	line("all", len(r.ratios), *r.Ratio)
 	unchanged := 0
 	for _, g := range r.Groups {
@@ -95,6 +99,7 @@ func (r *Comparison) text(sb *strings.Builder) {
 		}
 		line(g.Column+"="+g.Value, g.Rows, g.Ratio)
 	}
+
 	alignRight(sb, lines)
 	if unchanged > 0 {
 		fmt.Fprintf(sb, "  %s of %d unchanged\n", textutil.Counted(unchanged, "group"), len(r.Groups))
@@ -112,6 +117,7 @@ func (r *Comparison) text(sb *strings.Builder) {
 			fmt.Fprintf(sb, "    %s\n", textutil.VisibleLine(s))
 		}
 	}
+
 	section("largest differences", len(r.ratios), r.worstLines())
 	section("only in A", r.Removed, r.LostRows)
 	section("only in B", r.Added, r.AddedRows)
@@ -131,11 +137,13 @@ func alignRight(sb *strings.Builder, lines [][]string) {
 			}
 		}
 	}
+
 	for _, cells := range lines {
 		if utf8.RuneCountInString(cells[0]) > longName {
 			fmt.Fprintf(sb, "  %s\n", cells[0])
 			cells = append([]string{""}, cells[1:]...)
 		}
+
 		for i, c := range cells {
 			fmt.Fprintf(sb, "  %*s", width[i], c)
 		}
@@ -152,5 +160,6 @@ func (r *Comparison) worstLines() []string {
 		}
 		out = append(out, s)
 	}
+
 	return out
 }

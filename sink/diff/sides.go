@@ -27,6 +27,7 @@ func canon(column, word string) string {
 	if now, err := catalog.Word(column, word); err == nil {
 		return now
 	}
+
 	return word
 }
 
@@ -49,6 +50,7 @@ func distinct(rec arrow.Record, name string) []string {
 		last, seen[v] = v, true
 		out = append(out, v)
 	}
+
 	slices.Sort(out)
 	return out
 }
@@ -63,6 +65,7 @@ func restrict(rec arrow.Record, on map[string][]string, name string) (arrow.Reco
 	for i := range keep {
 		keep[i] = true
 	}
+
 	for column, values := range on {
 		arr, err := table.Array(rec, column)
 		if err != nil {
@@ -72,16 +75,19 @@ func restrict(rec arrow.Record, on map[string][]string, name string) (arrow.Reco
 		for _, v := range values {
 			wanted[canon(column, v)] = true
 		}
+
 		for i := range keep {
 			keep[i] = keep[i] && wanted[canon(column, table.Text(arr, i))]
 		}
 	}
+
 	rows := []int{}
 	for i, k := range keep {
 		if k {
 			rows = append(rows, i)
 		}
 	}
+
 	return table.Take(rec, rows), rows, nil
 }
 
@@ -95,6 +101,7 @@ func (r *Comparison) choose(a, b arrow.Record, o Options) error {
 			r.Metric = t.Schema().Primary().Name
 		}
 	}
+
 	if len(r.Key) == 0 && known && !t.Open {
 		r.Key = t.KeyOf(a, b)
 	}
@@ -112,11 +119,13 @@ func (r *Comparison) choose(a, b arrow.Record, o Options) error {
 			}
 		}
 	}
+
 	if known && len(o.Key) == 0 {
 		if err := r.halfMissing(a, b, t); err != nil {
 			return err
 		}
 	}
+
 	// A column that one side lacks does not distinguish its rows, unless readers assume a value for it.
 	r.Key = slices.DeleteFunc(r.Key, func(k string) bool {
 		_, optional := tree.Defaults[k]
@@ -143,8 +152,10 @@ func (r *Comparison) halfMissing(a, b arrow.Record, t *catalog.Table) error {
 		if table.Has(a, k) {
 			lacks = r.B.Name
 		}
+
 		return fmt.Errorf("%s lacks the column %s, which distinguishes rows of %s; set the key to the columns to compare", lacks, k, t.Name)
 	}
+
 	return nil
 }
 
@@ -160,10 +171,12 @@ func drift(a, b *arrow.Schema, nameA, nameB string) []string {
 			out = append(out, fmt.Sprintf("%s is %s in %s and %s in %s", f.Name, ta, nameA, tb, nameB))
 		}
 	}
+
 	for _, f := range b.Fields() {
 		if !a.HasField(f.Name) {
 			out = append(out, fmt.Sprintf("%s only in %s", f.Name, nameB))
 		}
 	}
+
 	return out
 }

@@ -25,6 +25,7 @@ func (e *CSVError) Error() string {
 	if e.Path != "" {
 		at = e.Path + ":" + strconv.Itoa(e.Line) + ":" + strconv.Itoa(e.Column)
 	}
+
 	return at + ": " + e.Msg
 }
 
@@ -41,6 +42,7 @@ func Texts(names ...string) Types {
 	for _, n := range names {
 		t[n] = table.String
 	}
+
 	return t
 }
 
@@ -70,6 +72,7 @@ func ReadCSV(data []byte, types Types) (arrow.Record, error) {
 		}
 		names[i], cols[i] = name, arr
 	}
+
 	return table.NewRecord(names, cols), nil
 }
 
@@ -99,6 +102,7 @@ func (s *splitter) foreign() error {
 	case bytes.HasPrefix(s.data, []byte("PAR1")):
 		return &CSVError{Line: 1, Column: 1, Msg: "this is a Parquet file, not CSV"}
 	}
+
 	if bytes.HasPrefix(s.data, []byte("\xff\xfe")) || bytes.HasPrefix(s.data, []byte("\xfe\xff")) {
 		return &CSVError{Line: 1, Column: 1, Msg: "this is UTF-16; save the file as UTF-8"}
 	}
@@ -108,6 +112,7 @@ func (s *splitter) foreign() error {
 	if i := notUTF8(s.data); i >= 0 {
 		return s.errorAt(i, fmt.Sprintf("the byte 0x%02x is no UTF-8; save the file as UTF-8", s.data[i]))
 	}
+
 	return nil
 }
 
@@ -116,6 +121,7 @@ func notUTF8(data []byte) int {
 	if utf8.Valid(data) {
 		return -1
 	}
+
 	for i := 0; i < len(data); {
 		r, n := utf8.DecodeRune(data[i:])
 		if r == utf8.RuneError && n <= 1 {
@@ -123,6 +129,7 @@ func notUTF8(data []byte) int {
 		}
 		i += n
 	}
+
 	return -1
 }
 
@@ -148,11 +155,13 @@ func (s *splitter) split() error {
 			s.fields = make([]field, 0, width*(1+bytes.Count(s.data[pos:], []byte("\n"))))
 			continue
 		}
+
 		if len(row) != width {
 			return s.errorAt(begin, fmt.Sprintf("this row has %d fields, the header has %d", len(row), width))
 		}
 		s.fields = append(s.fields, row...)
 	}
+
 	return nil
 }
 
@@ -198,6 +207,7 @@ func (s *splitter) line(row []field, pos int) ([]field, int, error) {
 			}
 			row = append(row, field{start: uint32(start), end: uint32(end)})
 		}
+
 		if pos >= len(data) {
 			return row, pos, nil
 		}
@@ -216,6 +226,7 @@ func (s *splitter) setHeader(row []field) error {
 			}
 		}
 	}
+
 	seen := map[string]bool{}
 	for _, f := range row {
 		name := s.text(f)
@@ -228,12 +239,15 @@ func (s *splitter) setHeader(row []field) error {
 		case seen[name]:
 			return s.errorAt(int(f.start), fmt.Sprintf("two columns are called %q", name))
 		}
+
 		seen[name] = true
 		s.header = append(s.header, name)
 	}
+
 	if n := len(s.header); n > maxColumns {
 		return s.errorAt(int(row[0].start), tooWide(n).Error())
 	}
+
 	return nil
 }
 
@@ -245,6 +259,7 @@ func (s *splitter) text(f field) string {
 	if f.escaped {
 		return strings.ReplaceAll(string(s.raw(f)), `""`, `"`)
 	}
+
 	return string(s.raw(f))
 }
 
@@ -255,5 +270,6 @@ func (s *splitter) errorAt(pos int, msg string) *CSVError {
 	if line == 1 {
 		col += s.bom
 	}
+
 	return &CSVError{Line: line, Column: col, Msg: msg}
 }

@@ -21,13 +21,16 @@ func (s *splitter) column(i int, want arrow.DataType) (arrow.Array, error) {
 			f := s.fields[bad]
 			return nil, s.errorAt(int(f.start), fmt.Sprintf("%q in column %q is not %s", s.text(f), s.header[i], article(want)))
 		}
+
 		return arr, nil
 	}
+
 	for _, t := range []arrow.DataType{table.Int64, table.Float64, table.Bool} {
 		if arr, bad := s.as(i, t); bad < 0 && arr.NullN() < arr.Len() {
 			return arr, nil
 		}
 	}
+
 	arr, _ := s.as(i, table.String)
 	return arr, nil
 }
@@ -41,6 +44,7 @@ func article(t arrow.DataType) string {
 	case arrow.BOOL:
 		return "true or false"
 	}
+
 	return "a string"
 }
 
@@ -53,18 +57,21 @@ func (s *splitter) as(i int, t arrow.DataType) (arrow.Array, int) {
 		if bad >= 0 {
 			return nil, bad
 		}
+
 		return table.Ints(values, valid), -1
 	case arrow.FLOAT64:
 		values, valid, bad := convert(s, i, s.number)
 		if bad >= 0 {
 			return nil, bad
 		}
+
 		return table.Floats(values, valid), -1
 	case arrow.BOOL:
 		values, valid, bad := convert(s, i, s.flag)
 		if bad >= 0 {
 			return nil, bad
 		}
+
 		return table.Flags(values, valid), -1
 	case arrow.STRING:
 		var last string // repeats are the rule: share them
@@ -76,6 +83,7 @@ func (s *splitter) as(i int, t arrow.DataType) (arrow.Array, int) {
 		})
 		return table.Texts(values, valid), -1
 	}
+
 	panic(fmt.Sprintf("perf: column %q is declared as %s", s.header[i], t))
 }
 
@@ -94,6 +102,7 @@ func convert[T any](s *splitter, i int, parse func(field) (T, bool)) (values []T
 			}
 			continue
 		}
+
 		v, ok := parse(f)
 		if !ok {
 			return nil, nil, row*width + i
@@ -103,6 +112,7 @@ func convert[T any](s *splitter, i int, parse func(field) (T, bool)) (values []T
 			valid[row] = true
 		}
 	}
+
 	return values, valid, -1
 }
 
@@ -122,12 +132,14 @@ func (s *splitter) integer(f field) (int64, bool) {
 		}
 		n = n*10 + uint64(c-'0')
 	}
+
 	switch {
 	case negative && n <= 1<<63:
 		return -int64(n), n != 0
 	case !negative && n <= math.MaxInt64:
 		return int64(n), true
 	}
+
 	return 0, false
 }
 
@@ -148,11 +160,13 @@ func (s *splitter) number(f field) (float64, bool) {
 	if len(rest) > 1 && rest[0] == '0' && rest[1] >= '0' && rest[1] <= '9' {
 		return 0, false
 	}
+
 	for _, c := range rest {
 		if (c < '0' || c > '9') && c != '.' && c != 'e' && c != 'E' && c != '-' && c != '+' {
 			return 0, false
 		}
 	}
+
 	v, err := strconv.ParseFloat(unsafe.String(&b[0], len(b)), 64) // b outlives the call
 	return v, err == nil
 }
@@ -166,6 +180,7 @@ func special(text string) (float64, bool) {
 	case "-inf", "-infinity":
 		return math.Inf(-1), true
 	}
+
 	return 0, false
 }
 
@@ -176,5 +191,6 @@ func (s *splitter) flag(f field) (bool, bool) {
 	case "false", "False":
 		return false, true
 	}
+
 	return false, false
 }

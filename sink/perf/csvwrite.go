@@ -33,6 +33,7 @@ func WriteCSV(w io.Writer, rec arrow.Record) error {
 		}
 		buf = appendText(buf, name)
 	}
+
 	buf = append(buf, '\n')
 
 	for row := range int(rec.NumRows()) {
@@ -42,6 +43,7 @@ func WriteCSV(w io.Writer, rec arrow.Record) error {
 			}
 			buf = cell(buf, row)
 		}
+
 		buf = append(buf, '\n')
 		if len(buf) >= flushAt {
 			if _, err := w.Write(buf); err != nil {
@@ -82,13 +84,16 @@ func cellWriter(rec arrow.Record, i int) (func(b []byte, row int) []byte, error)
 		}
 		add = func(b []byte, row int) []byte { return append(b, fields[codes[row]]...) }
 	}
+
 	if arr.NullN() == 0 {
 		return add, err
 	}
+
 	return func(b []byte, row int) []byte {
 		if arr.IsNull(row) {
 			return b
 		}
+
 		return add(b, row)
 	}, err
 }
@@ -102,6 +107,7 @@ func appendText(b []byte, s string) []byte {
 			break
 		}
 	}
+
 	if plain {
 		return append(b, s...)
 	}
@@ -112,6 +118,7 @@ func appendText(b []byte, s string) []byte {
 		}
 		b = append(b, s[i])
 	}
+
 	return append(b, '"')
 }
 
@@ -131,11 +138,13 @@ func stage(b *fileutil.Batch, path string, fill func(io.Writer) error) (string, 
 			content = nil
 			return tracked.err
 		}
+
 		return content
 	})
 	if content != nil {
 		return "", fmt.Errorf("cannot write %s: %w", path, content)
 	}
+
 	return digest, err
 }
 
@@ -150,5 +159,6 @@ func (t *tracker) Write(p []byte) (int, error) {
 	if err != nil {
 		t.err = err
 	}
+
 	return n, err
 }

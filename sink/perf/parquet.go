@@ -30,6 +30,7 @@ func WriteParquet(w io.Writer, rec arrow.Record) error {
 	if err != nil {
 		return err
 	}
+
 	return writeRowGroup(w, rec)
 }
 
@@ -56,6 +57,7 @@ func noParquet(data []byte) error {
 	case !begins:
 		return errors.New("this is no Parquet file; the name of a CSV file ends in .csv or .txt")
 	}
+
 	return nil
 }
 
@@ -109,5 +111,6 @@ func readParquet(data []byte) (rec arrow.Record, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading Parquet: %w", err)
 	}
+
 	return rec, nil
 }

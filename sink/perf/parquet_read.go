@@ -50,10 +50,12 @@ func readColumns(pf *file.Reader) (arrow.Record, error) {
 		}
 		cols[i] = arr
 	}
+
 	rec := table.NewRecord(names, cols)
 	if len(cols) == 0 {
 		rec = array.NewRecord(rec.Schema(), nil, rows)
 	}
+
 	return rec, nil
 }
 
@@ -79,9 +81,11 @@ func cellsOf(pf *file.Reader) error {
 			break
 		}
 	}
+
 	if rows = max(rows, pf.NumRows()); rows > most {
 		return fmt.Errorf("it has %d rows or more of %d columns, and %d cells are the most of a perf file; split it", rows, columns, maxCells)
 	}
+
 	return nil
 }
 
@@ -106,6 +110,7 @@ func unitsOf(pf *file.Reader) error {
 			return fmt.Errorf("column %q: the type is a duration in %s; write it as a float in the unit of the table, milliseconds for a latency", f.Name, d.Unit)
 		}
 	}
+
 	return nil
 }
 
@@ -131,6 +136,7 @@ func readColumn(pf *file.Reader, i int, rows int64) (arrow.Array, error) {
 		if isInt && !integer.IsSigned() {
 			return table.Ints(each(v, func(n int32) int64 { return int64(uint32(n)) }), valid), err
 		}
+
 		return table.Ints(each(v, func(n int32) int64 { return int64(n) }), valid), err
 	case c.PhysicalType() == parquet.Types.Int64 && (plain || isInt):
 		v, valid, err := readValues(pf, i, (*file.Int64ColumnChunkReader).ReadBatch)
@@ -141,15 +147,18 @@ func readColumn(pf *file.Reader, i int, rows int64) (arrow.Array, error) {
 				}
 			}
 		}
+
 		return table.Ints(v, valid), err
 	case c.PhysicalType() == parquet.Types.ByteArray && logical != nil && logical.Equals(schema.StringLogicalType{}):
 		v, valid, err := readTexts(pf, i)
 		return table.Texts(v, valid), err
 	}
+
 	kind := c.PhysicalType().String()
 	if !plain {
 		kind, _, _ = strings.Cut(logical.String(), "(") // without its parameters
 	}
+
 	return nil, fmt.Errorf("the type is %s; only integers, floats, strings and booleans can be kept", kind)
 }
 
@@ -166,6 +175,7 @@ func readValues[R any, T any](pf *file.Reader, col int, read func(R, int64, []T,
 		if err == nil {
 			out, valid = spreadOut(out, valid, buf[:k], levels, int(n))
 		}
+
 		return n, err
 	})
 	return out, compactValid(valid), err
@@ -213,6 +223,7 @@ func readChunks[R any](pf *file.Reader, col int, read func(cr R, levels []int16)
 		if !ok {
 			return fmt.Errorf("its chunk is of the type %s", reader.Type())
 		}
+
 		var levels []int16
 		if optional {
 			levels = make([]int16, batch)
@@ -231,6 +242,7 @@ func readChunks[R any](pf *file.Reader, col int, read func(cr R, levels []int16)
 			}
 			left -= n
 		}
+
 		if err := reader.Err(); err != nil {
 			return err
 		}
@@ -238,6 +250,7 @@ func readChunks[R any](pf *file.Reader, col int, read func(cr R, levels []int16)
 			return errors.New("it has more values than the file has rows")
 		}
 	}
+
 	return nil
 }
 
@@ -248,8 +261,10 @@ func spreadOut[T any](out []T, valid []bool, dense []T, levels []int16, n int) (
 		for range dense {
 			valid = append(valid, true)
 		}
+
 		return append(out, dense...), valid
 	}
+
 	k := 0
 	for _, level := range levels[:n] {
 		var v T
@@ -259,6 +274,7 @@ func spreadOut[T any](out []T, valid []bool, dense []T, levels []int16, n int) (
 		}
 		out, valid = append(out, v), append(valid, level > 0)
 	}
+
 	return out, valid
 }
 
@@ -268,6 +284,7 @@ func compactValid(valid []bool) []bool {
 			return valid
 		}
 	}
+
 	return nil
 }
 
@@ -276,5 +293,6 @@ func each[A, B any](in []A, f func(A) B) []B {
 	for i, v := range in {
 		out[i] = f(v)
 	}
+
 	return out
 }

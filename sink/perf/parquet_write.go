@@ -38,6 +38,7 @@ func writeRowGroup(w io.Writer, rec arrow.Record) error {
 	if err := fw.Close(); err != nil {
 		return fmt.Errorf("writing Parquet: %w", err)
 	}
+
 	return nil
 }
 
@@ -58,12 +59,14 @@ func parquetSchema(s *arrow.Schema) (*schema.GroupNode, error) {
 		default:
 			panic("column " + f.Name + " is not in normal form: " + f.Type.String())
 		}
+
 		node, err := schema.NewPrimitiveNodeLogical(f.Name, parquet.Repetitions.Optional, logical, typ, -1, -1)
 		if err != nil {
 			return nil, fmt.Errorf("column %q: %w", f.Name, err)
 		}
 		fields = append(fields, node)
 	}
+
 	return schema.NewGroupNode("schema", parquet.Repetitions.Repeated, fields, -1)
 }
 
@@ -80,6 +83,7 @@ func writeColumns(rg file.SerialRowGroupWriter, rec arrow.Record) error {
 			return fmt.Errorf("column %q: %w", rec.ColumnName(i), err)
 		}
 	}
+
 	return rg.Close()
 }
 
@@ -94,6 +98,7 @@ func writeColumn(cw file.ColumnChunkWriter, arr arrow.Array) error {
 			there = append(there, i)
 		}
 	}
+
 	var err error
 	switch w := cw.(type) {
 	case *file.Int64ColumnChunkWriter:
@@ -112,6 +117,7 @@ func writeColumn(cw file.ColumnChunkWriter, arr arrow.Array) error {
 	default:
 		panic(fmt.Sprintf("no column writer for %T", cw))
 	}
+
 	return err
 }
 
@@ -120,5 +126,6 @@ func pickValues[T any](at []int, value func(int) T) []T {
 	for k, i := range at {
 		out[k] = value(i)
 	}
+
 	return out
 }

@@ -44,6 +44,7 @@ func ReadSeries(data []byte) (arrow.Record, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return normalSeries(rec)
 }
 
@@ -64,5 +65,6 @@ func normalSeries(rec arrow.Record) (arrow.Record, error) {
 	if slices.IsSorted(times.Values) {
 		return rec, nil
 	}
+
 	return table.Sort(rec, table.Asc(SeriesTime)...)
 }

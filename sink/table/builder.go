@@ -44,6 +44,7 @@ func NewBuilder(fields ...arrow.Field) *Builder {
 		c := b.add(f.Name)
 		c.typ, c.declared = f.Type, f.Type != nil
 	}
+
 	return b
 }
 
@@ -85,6 +86,7 @@ func (b *Builder) Append(row map[string]any) error {
 			return err
 		}
 	}
+
 	b.rows++
 	return nil
 }
@@ -105,6 +107,7 @@ func (c *column) array(rows int) arrow.Array {
 	if c.typ == nil {
 		return Nulls(String, rows)
 	}
+
 	switch c.typ.ID() {
 	case arrow.INT64:
 		return Ints(typed[int64](c.values, rows))
@@ -113,6 +116,7 @@ func (c *column) array(rows int) arrow.Array {
 	case arrow.BOOL:
 		return Flags(typed[bool](c.values, rows))
 	}
+
 	return Texts(typed[string](c.values, rows))
 }
 
@@ -125,6 +129,7 @@ func typed[T any](values []any, n int) (out []T, valid []bool) {
 	if !slices.Contains(valid, false) {
 		valid = nil
 	}
+
 	return out, valid
 }
 
@@ -168,6 +173,7 @@ func (c *column) convert(v any) (any, error) {
 			}
 		}
 	}
+
 	if n, ok := v.(int64); ok && c.typ.ID() == arrow.FLOAT64 {
 		return exact(n)
 	}
@@ -175,6 +181,7 @@ func (c *column) convert(v any) (any, error) {
 	if typeOf(v).ID() != c.typ.ID() {
 		return nil, fmt.Errorf("%#v is %s, the column is %s", v, TypeName(typeOf(v)), TypeName(c.typ))
 	}
+
 	return v, nil
 }
 
@@ -189,6 +196,7 @@ func (c *column) toFloats() error {
 			c.values[i] = f
 		}
 	}
+
 	c.typ = Float64
 	return nil
 }
@@ -199,6 +207,7 @@ func exact(v int64) (float64, error) {
 	if f >= math.MaxInt64 || int64(f) != v {
 		return 0, fmt.Errorf("%d has no exact float64", v)
 	}
+
 	return f, nil
 }
 
@@ -227,6 +236,7 @@ func scalar(v any) (any, error) {
 		if v > math.MaxInt64 {
 			return nil, fmt.Errorf("%d is too large for int64", v)
 		}
+
 		return int64(v), nil
 	case float32:
 		return float64(v), nil
@@ -238,8 +248,10 @@ func scalar(v any) (any, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s is not a float64", v)
 		}
+
 		return f, nil
 	}
+
 	return nil, fmt.Errorf("%T is not a value of a table", v)
 }
 
@@ -252,5 +264,6 @@ func typeOf(v any) arrow.DataType {
 	case string:
 		return String
 	}
+
 	return Bool
 }

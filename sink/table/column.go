@@ -44,6 +44,7 @@ func (c *Col[T]) Nulls() int {
 			n++
 		}
 	}
+
 	return n
 }
 
@@ -58,6 +59,7 @@ func Index(rec arrow.Record, name string) int {
 	if at := rec.Schema().FieldIndices(name); len(at) > 0 {
 		return at[0]
 	}
+
 	return -1
 }
 
@@ -70,6 +72,7 @@ func Names(rec arrow.Record) []string {
 	for _, f := range rec.Schema().Fields() {
 		names = append(names, f.Name)
 	}
+
 	return names
 }
 
@@ -101,6 +104,7 @@ func TypeName(t arrow.DataType) string {
 	case arrow.NULL:
 		return "empty"
 	}
+
 	return t.String()
 }
 
@@ -110,6 +114,7 @@ func Array(rec arrow.Record, name string) (arrow.Array, error) {
 	if i < 0 {
 		return nil, &MissingError{Name: name, Have: Names(rec)}
 	}
+
 	return rec.Column(i), nil
 }
 
@@ -120,6 +125,7 @@ func Int64s(rec arrow.Record, name string) (*Col[int64], error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return int64Col(name, arr)
 }
 
@@ -129,6 +135,7 @@ func Float64s(rec arrow.Record, name string) (*Col[float64], error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return float64Col(name, arr)
 }
 
@@ -138,6 +145,7 @@ func Strings(rec arrow.Record, name string) (*Col[string], error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return stringCol(name, arr)
 }
 
@@ -147,6 +155,7 @@ func Bools(rec arrow.Record, name string) (*Col[bool], error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return boolCol(name, arr)
 }
 
@@ -158,6 +167,7 @@ func validity(arr arrow.Array) []bool {
 	for i := range valid {
 		valid[i] = arr.IsValid(i)
 	}
+
 	return valid
 }
 
@@ -168,6 +178,7 @@ func newCol[T any](name string, arr arrow.Array, get func(i int) T) *Col[T] {
 			c.Values[i] = get(i)
 		}
 	}
+
 	return c
 }
 
@@ -181,6 +192,7 @@ func int64Col(name string, arr arrow.Array) (*Col[int64], error) {
 		if a.NullN() == 0 {
 			return &Col[int64]{Name: name, Values: a.Int64Values()}, nil
 		}
+
 		return newCol(name, arr, a.Value), nil
 	case *array.Int32:
 		return newCol(name, arr, func(i int) int64 { return int64(a.Value(i)) }), nil
@@ -194,6 +206,7 @@ func int64Col(name string, arr arrow.Array) (*Col[int64], error) {
 				return nil, fmt.Errorf("column %q, row %d: %d is too large for int64", name, i, a.Value(i))
 			}
 		}
+
 		return newCol(name, arr, func(i int) int64 { return int64(a.Value(i)) }), nil
 	case *array.Uint32:
 		return newCol(name, arr, func(i int) int64 { return int64(a.Value(i)) }), nil
@@ -202,9 +215,11 @@ func int64Col(name string, arr arrow.Array) (*Col[int64], error) {
 	case *array.Uint8:
 		return newCol(name, arr, func(i int) int64 { return int64(a.Value(i)) }), nil
 	}
+
 	if arr.NullN() == arr.Len() {
 		return allNull[int64](name, arr.Len()), nil
 	}
+
 	return nil, &TypeError{Name: name, Have: arr.DataType(), Want: Int64}
 }
 
@@ -214,10 +229,12 @@ func float64Col(name string, arr arrow.Array) (*Col[float64], error) {
 		if a.NullN() == 0 {
 			return &Col[float64]{Name: name, Values: a.Float64Values()}, nil
 		}
+
 		return newCol(name, arr, a.Value), nil
 	case *array.Float32:
 		return newCol(name, arr, func(i int) float64 { return float64(a.Value(i)) }), nil
 	}
+
 	if isInteger(arr.DataType()) {
 		ints, err := int64Col(name, arr)
 		if err != nil {
@@ -227,11 +244,14 @@ func float64Col(name string, arr arrow.Array) (*Col[float64], error) {
 		for i, v := range ints.Values {
 			c.Values[i] = float64(v)
 		}
+
 		return c, nil
 	}
+
 	if arr.NullN() == arr.Len() {
 		return allNull[float64](name, arr.Len()), nil
 	}
+
 	return nil, &TypeError{Name: name, Have: arr.DataType(), Want: Float64}
 }
 
@@ -246,11 +266,14 @@ func stringCol(name string, arr arrow.Array) (*Col[string], error) {
 		if err != nil {
 			return nil, err
 		}
+
 		return newCol(name, arr, func(i int) string { return dict.Values[a.GetValueIndex(i)] }), nil
 	}
+
 	if arr.NullN() == arr.Len() {
 		return allNull[string](name, arr.Len()), nil
 	}
+
 	return nil, &TypeError{Name: name, Have: arr.DataType(), Want: String}
 }
 
@@ -261,6 +284,7 @@ func boolCol(name string, arr arrow.Array) (*Col[bool], error) {
 	if arr.NullN() == arr.Len() {
 		return allNull[bool](name, arr.Len()), nil
 	}
+
 	return nil, &TypeError{Name: name, Have: arr.DataType(), Want: Bool}
 }
 
@@ -273,6 +297,7 @@ func valueOf(arr arrow.Array, i int) any {
 	if arr.IsNull(i) {
 		return nil
 	}
+
 	switch a := arr.(type) {
 	case *array.Int64:
 		return a.Value(i)
@@ -291,12 +316,14 @@ func valueOf(arr arrow.Array, i int) any {
 	case *array.Dictionary:
 		return valueOf(a.Dictionary(), a.GetValueIndex(i))
 	}
+
 	if isInteger(arr.DataType()) {
 		one := array.NewSlice(arr, int64(i), int64(i)+1)
 		if c, err := int64Col("", one); err == nil {
 			return c.Values[0]
 		}
 	}
+
 	return arr.ValueStr(i)
 }
 
@@ -306,6 +333,7 @@ func Row(rec arrow.Record, i int) map[string]any {
 	for c, f := range rec.Schema().Fields() {
 		row[f.Name] = Value(rec, c, i)
 	}
+
 	return row
 }
 
@@ -315,6 +343,7 @@ func Schema(fields ...arrow.Field) *arrow.Schema {
 	for i := range out {
 		out[i].Nullable = true
 	}
+
 	return arrow.NewSchema(out, nil)
 }
 

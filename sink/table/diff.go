@@ -25,6 +25,7 @@ func Diff(a, b arrow.Record) string {
 			more++
 		}
 	}
+
 	na, nb := Names(a), Names(b)
 	if strings.Join(na, "\x00") != strings.Join(nb, "\x00") {
 		add("columns: %s -> %s", strings.Join(na, ", "), strings.Join(nb, ", "))
@@ -43,6 +44,7 @@ func Diff(a, b arrow.Record) string {
 			add("column %q: %s -> %s", f.Name, ta, tb)
 			continue
 		}
+
 		for row := range rows {
 			va, vb := valueOf(ca, row), valueOf(cb, row)
 			if !same(va, vb) {
@@ -50,9 +52,11 @@ func Diff(a, b arrow.Record) string {
 			}
 		}
 	}
+
 	if more > 0 {
 		lines = append(lines, fmt.Sprintf("and %d more differences", more))
 	}
+
 	return strings.Join(lines, "\n")
 }
 
@@ -62,6 +66,7 @@ func same(a, b any) bool {
 			return fa == fb || (math.IsNaN(fa) && math.IsNaN(fb))
 		}
 	}
+
 	return a == b
 }
 
@@ -72,5 +77,6 @@ func show(v any) string {
 	case string:
 		return fmt.Sprintf("%q", v)
 	}
+
 	return fmt.Sprint(v)
 }

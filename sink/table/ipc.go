@@ -48,9 +48,11 @@ func WriteIPC(w io.Writer, rec arrow.Record, c Compression) error {
 			return errors.Join(fmt.Errorf("writing Arrow: %w", err), fw.Close())
 		}
 	}
+
 	if err := fw.Close(); err != nil {
 		return fmt.Errorf("writing Arrow: %w", err)
 	}
+
 	return nil
 }
 
@@ -77,6 +79,7 @@ func (t *tell) Seek(offset int64, whence int) (int64, error) {
 	if offset != 0 || whence != io.SeekCurrent {
 		return 0, errors.ErrUnsupported
 	}
+
 	return t.pos, nil
 }
 
@@ -86,6 +89,7 @@ func EncodeIPC(rec arrow.Record, c Compression) ([]byte, error) {
 	if err := WriteIPC(&buf, rec, c); err != nil {
 		return nil, err
 	}
+
 	return buf.Bytes(), nil
 }
 
@@ -101,11 +105,13 @@ func DecodeIPC(data []byte) (arrow.Record, error) {
 		for c := range parts {
 			parts[c] = append(parts[c], r.Column(c))
 		}
+
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
+
 	return guarded(func() (arrow.Record, error) { return join(schema, parts, rows) })
 }
 
@@ -117,6 +123,7 @@ func DecodeIPCParts(file ipc.ReadAtSeeker, size int, take func(arrow.Record) err
 		if err != nil {
 			return err
 		}
+
 		return take(part)
 	})
 }
@@ -149,6 +156,7 @@ func eachBatch(file ipc.ReadAtSeeker, size int, begin func(*arrow.Schema), take 
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -214,10 +222,12 @@ func covered(rec arrow.Record) error {
 		case *arrow.LargeStringType:
 			missing = missing || short(1, (n+1)*8)
 		}
+
 		if missing {
 			return fmt.Errorf("column %q has no data for its %d rows", rec.ColumnName(i), n)
 		}
 	}
+
 	return nil
 }
 
@@ -238,7 +248,9 @@ func join(schema *arrow.Schema, parts [][]arrow.Array, rows int64) (arrow.Record
 			}
 			cols[i] = arr
 		}
+
 		parts[i] = nil
 	}
+
 	return Normal(array.NewRecord(schema, cols, rows))
 }

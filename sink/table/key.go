@@ -85,6 +85,7 @@ func (ix *KeyIndex) each(rec arrow.Record, f func(row int, key []byte)) error {
 		}
 		f(row, key)
 	}
+
 	return nil
 }
 
@@ -108,6 +109,7 @@ func (ix *KeyIndex) appender(rec arrow.Record, name string) (appender, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var value appender
 	switch a := arr.(type) {
 	case *array.Int64:
@@ -125,10 +127,12 @@ func (ix *KeyIndex) appender(rec arrow.Record, name string) (appender, error) {
 	if arr.NullN() == 0 {
 		return value, nil
 	}
+
 	return func(key []byte, row int) []byte {
 		if arr.IsNull(row) {
 			return append(key, null...)
 		}
+
 		return value(key, row)
 	}, nil
 }
@@ -146,6 +150,7 @@ func (ix *KeyIndex) texts(name string, a *array.String) appender {
 			mapped = ix.opt.Canon(name, word)
 			canon[word] = mapped
 		}
+
 		return appendText(key, mapped)
 	}
 }
@@ -161,6 +166,7 @@ func appendValue(key []byte, v any) []byte {
 	case bool:
 		return appendBool(key, v)
 	}
+
 	return appendText(key, v.(string))
 }
 
@@ -175,6 +181,7 @@ func appendFloat(key []byte, v float64) []byte {
 	if math.IsNaN(v) {
 		v = math.NaN()
 	}
+
 	return binary.LittleEndian.AppendUint64(append(key, 'f'), math.Float64bits(v))
 }
 
@@ -204,8 +211,10 @@ func Groups(ids []uint32, n int) [][]int {
 			group[id] = at
 			groups = append(groups, make([]int, 0, count[id]))
 		}
+
 		groups[at] = append(groups[at], row)
 	}
+
 	return groups
 }
 
@@ -230,8 +239,10 @@ func Codes(rec arrow.Record, name string) (codes []int32, values []string, err e
 			index[v] = code
 			values = append(values, v)
 		}
+
 		codes[row] = code
 	}
+
 	return codes, values, nil
 }
 
@@ -247,8 +258,10 @@ func Text(col arrow.Array, row int) string {
 		if col.DataType().ID() == arrow.FLOAT32 {
 			bits = 32
 		}
+
 		return strconv.FormatFloat(v, 'g', -1, bits)
 	}
+
 	return col.ValueStr(row)
 }
 
@@ -271,5 +284,6 @@ func Describe(rec arrow.Record, row int, columns []string) string {
 		}
 		out = append(out, Text(rec.Column(at), row)...)
 	}
+
 	return string(out)
 }

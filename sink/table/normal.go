@@ -32,6 +32,7 @@ func Floats(values []float64, valid []bool) arrow.Array {
 			}
 		}
 	}
+
 	b := array.NewFloat64Builder(mem)
 	b.AppendValues(values, valid)
 	return b.NewArray()
@@ -51,8 +52,10 @@ func Texts(values []string, valid []bool) arrow.Array {
 		for _, v := range values {
 			b.Append(v)
 		}
+
 		return b.NewArray()
 	}
+
 	for i, v := range values {
 		if valid[i] {
 			b.Append(v)
@@ -60,6 +63,7 @@ func Texts(values []string, valid []bool) arrow.Array {
 			b.AppendNull()
 		}
 	}
+
 	return b.NewArray()
 }
 
@@ -105,6 +109,7 @@ func clearNulls[T comparable](values []T, valid []bool) []T {
 		}
 		values[i] = zero
 	}
+
 	return values
 }
 
@@ -121,6 +126,7 @@ func NewRecord(names []string, cols []arrow.Array) arrow.Record {
 		fields[i] = Field(name, cols[i].DataType())
 		rows = int64(cols[i].Len())
 	}
+
 	return array.NewRecord(arrow.NewSchema(fields, nil), cols, rows)
 }
 
@@ -144,10 +150,12 @@ func Normal(rec arrow.Record) (arrow.Record, error) {
 		}
 		cols[i] = arr
 	}
+
 	out := NewRecord(names, cols)
 	if len(cols) == 0 {
 		out = array.NewRecord(out.Schema(), nil, rec.NumRows())
 	}
+
 	return out, nil
 }
 
@@ -160,6 +168,7 @@ func Plain(rec arrow.Record) (arrow.Record, error) {
 			return Normal(rec)
 		}
 	}
+
 	return rec, nil
 }
 
@@ -168,6 +177,7 @@ func normalArray(name string, arr arrow.Array) (arrow.Array, error) {
 	if !ok {
 		return nil, fmt.Errorf("column %q has the type %s; only integers, floats, strings and booleans can be kept", name, arr.DataType())
 	}
+
 	return convert(name, arr, t)
 }
 
@@ -183,9 +193,11 @@ func normalType(t arrow.DataType) (arrow.DataType, bool) {
 		inner, ok := normalType(t.(*arrow.DictionaryType).ValueType)
 		return inner, ok && inner.ID() == arrow.STRING
 	}
+
 	if isInteger(t) {
 		return Int64, true
 	}
+
 	return nil, false
 }
 
@@ -200,6 +212,7 @@ func isNormal(arr arrow.Array) bool {
 	if len(bufs) < 2 || bufs[1] == nil {
 		return false
 	}
+
 	switch a := arr.(type) {
 	case *array.Int64:
 		return bufs[1].Len() == 8*n && (nulls == 0 || zeros(a.Int64Values()))
@@ -207,10 +220,12 @@ func isNormal(arr arrow.Array) bool {
 		if nulls > 0 {
 			return bufs[1].Len() == 8*n && zeros(arrow.Int64Traits.CastFromBytes(bufs[1].Bytes()))
 		}
+
 		return bufs[1].Len() == 8*n && !slices.ContainsFunc(a.Float64Values(), math.IsNaN)
 	case *array.String:
 		return n > 0 && nulls == 0 && len(bufs) > 2 && bufs[2] != nil && bufs[1].Len() == 4*(n+1) && a.ValueOffset(0) == 0 && a.ValueOffset(n) == bufs[2].Len()
 	}
+
 	return false
 }
 
@@ -223,31 +238,37 @@ func convert(name string, arr arrow.Array, t arrow.DataType) (arrow.Array, error
 	if arr.DataType().ID() == t.ID() && isNormal(arr) {
 		return arr, nil
 	}
+
 	switch t.ID() {
 	case arrow.INT64:
 		c, err := int64Col(name, arr)
 		if err != nil {
 			return nil, err
 		}
+
 		return Ints(c.Values, c.valid), nil
 	case arrow.FLOAT64:
 		c, err := float64Col(name, arr)
 		if err != nil {
 			return nil, err
 		}
+
 		return Floats(c.Values, c.valid), nil
 	case arrow.STRING:
 		c, err := stringCol(name, arr)
 		if err != nil {
 			return nil, err
 		}
+
 		return Texts(c.Values, c.valid), nil
 	case arrow.BOOL:
 		c, err := boolCol(name, arr)
 		if err != nil {
 			return nil, err
 		}
+
 		return Flags(c.Values, c.valid), nil
 	}
+
 	return nil, fmt.Errorf("column %q: %s is not a column type", name, t)
 }

@@ -17,6 +17,7 @@ func Take(rec arrow.Record, rows []int) arrow.Record {
 	for i, f := range rec.Schema().Fields() {
 		cols[i] = takeArray(f.Name, rec.Column(i), rows)
 	}
+
 	return array.NewRecord(bare(rec.Schema()), cols, int64(len(rows)))
 }
 
@@ -26,6 +27,7 @@ func bare(s *arrow.Schema) *arrow.Schema {
 	for i := range fields {
 		fields[i] = Field(fields[i].Name, fields[i].Type)
 	}
+
 	return arrow.NewSchema(fields, nil)
 }
 
@@ -42,6 +44,7 @@ func takeArray(name string, arr arrow.Array, rows []int) arrow.Array {
 		c := newCol(name, a, a.Value)
 		return Flags(gather(a, c.Values, rows))
 	}
+
 	panic(fmt.Sprintf("table: column %q has the type %s; use Normal first", name, arr.DataType()))
 }
 
@@ -57,6 +60,7 @@ func gather[T any](arr arrow.Array, values []T, rows []int) ([]T, []bool) {
 			}
 			continue
 		}
+
 		if valid == nil {
 			valid = make([]bool, len(rows))
 			for k := range i {
@@ -64,6 +68,7 @@ func gather[T any](arr arrow.Array, values []T, rows []int) ([]T, []bool) {
 			}
 		}
 	}
+
 	return out, valid
 }
 
@@ -75,9 +80,11 @@ func Filter(rec arrow.Record, keep func(row int) bool) arrow.Record {
 			rows = append(rows, i)
 		}
 	}
+
 	if len(rows) == int(rec.NumRows()) {
 		return rec
 	}
+
 	return Take(rec, rows)
 }
 
@@ -93,6 +100,7 @@ func Concat(recs ...arrow.Record) (arrow.Record, error) {
 		name string
 		typ  arrow.DataType
 	}
+
 	var places []*place
 	byName := map[string]*place{}
 	total := int64(0)
@@ -119,21 +127,25 @@ func Concat(recs ...arrow.Record) (arrow.Record, error) {
 			p.typ = u
 		}
 	}
+
 	names := make([]string, len(places))
 	cols := make([]arrow.Array, len(places))
 	for i, p := range places {
 		if p.typ == nil { // no table has a value: keep the first declared type
 			p.typ = declared(recs, p.name)
 		}
+
 		arr, err := stack(recs, p.name, p.typ)
 		if err != nil {
 			return nil, err
 		}
 		names[i], cols[i] = p.name, arr
 	}
+
 	if len(cols) == 0 {
 		return array.NewRecord(arrow.NewSchema(nil, nil), nil, total), nil
 	}
+
 	return NewRecord(names, cols), nil
 }
 
@@ -144,6 +156,7 @@ func union(a, b arrow.DataType) (arrow.DataType, bool) {
 	case a.ID() == arrow.INT64 && b.ID() == arrow.FLOAT64, a.ID() == arrow.FLOAT64 && b.ID() == arrow.INT64:
 		return Float64, true
 	}
+
 	return nil, false
 }
 
@@ -155,6 +168,7 @@ func declared(recs []arrow.Record, name string) arrow.DataType {
 			}
 		}
 	}
+
 	return String
 }
 
@@ -175,16 +189,19 @@ func stack(recs []arrow.Record, name string, t arrow.DataType) (arrow.Array, err
 		}
 		parts = append(parts, part)
 	}
+
 	switch len(parts) {
 	case 0:
 		return Nulls(t, 0), nil
 	case 1:
 		return parts[0], nil
 	}
+
 	arr, err := array.Concatenate(parts, mem)
 	if err != nil {
 		return nil, fmt.Errorf("column %q: %w", name, err)
 	}
+
 	return arr, nil
 }
 
@@ -199,6 +216,7 @@ func Select(rec arrow.Record, names ...string) (arrow.Record, error) {
 		}
 		fields[i], cols[i] = rec.Schema().Field(c), rec.Column(c)
 	}
+
 	return array.NewRecord(arrow.NewSchema(fields, nil), cols, rec.NumRows()), nil
 }
 
@@ -212,6 +230,7 @@ func Drop(rec arrow.Record, names ...string) arrow.Record {
 			cols = append(cols, rec.Column(i))
 		}
 	}
+
 	return array.NewRecord(arrow.NewSchema(fields, nil), cols, rec.NumRows())
 }
 
@@ -228,6 +247,7 @@ func WithColumn(rec arrow.Record, name string, arr arrow.Array) arrow.Record {
 	} else {
 		fields, cols = append(fields, Field(name, arr.DataType())), append(cols, arr)
 	}
+
 	return array.NewRecord(arrow.NewSchema(fields, nil), cols, int64(arr.Len()))
 }
 
@@ -238,6 +258,7 @@ func Constant(v any, n int) arrow.Array {
 	if err != nil {
 		panic("table: " + err.Error())
 	}
+
 	switch v := v.(type) {
 	case int64:
 		return Ints(slices.Repeat([]int64{v}, n), nil)
@@ -248,6 +269,7 @@ func Constant(v any, n int) arrow.Array {
 	case bool:
 		return Flags(slices.Repeat([]bool{v}, n), nil)
 	}
+
 	return Nulls(String, n)
 }
 
@@ -255,5 +277,6 @@ func scalarOrNil(v any) (any, error) {
 	if v == nil {
 		return nil, nil
 	}
+
 	return scalar(v)
 }

@@ -22,6 +22,7 @@ func Asc(names ...string) []SortKey {
 	for i, n := range names {
 		keys[i].Name = n
 	}
+
 	return keys
 }
 
@@ -37,11 +38,13 @@ func Order(rec arrow.Record, columns []string) ([]int, error) {
 			keys = append(keys, SortKey{Name: name, Desc: falling})
 		}
 	}
+
 	for _, name := range Names(rec) {
 		if !slices.ContainsFunc(keys, func(k SortKey) bool { return k.Name == name }) {
 			keys = append(keys, SortKey{Name: name})
 		}
 	}
+
 	return SortIndices(rec, keys...)
 }
 
@@ -56,12 +59,14 @@ func SortIndices(rec arrow.Record, keys ...SortKey) ([]int, error) {
 			return nil, err
 		}
 	}
+
 	compare := func(a, b int) int {
 		for _, f := range compares {
 			if c := f(a, b); c != 0 {
 				return c
 			}
 		}
+
 		return cmp.Compare(a, b)
 	}
 
@@ -72,6 +77,7 @@ func SortIndices(rec arrow.Record, keys ...SortKey) ([]int, error) {
 	if !slices.IsSortedFunc(order, compare) {
 		slices.SortFunc(order, compare)
 	}
+
 	return order, nil
 }
 
@@ -84,6 +90,7 @@ func Sort(rec arrow.Record, keys ...SortKey) (arrow.Record, error) {
 	if slices.IsSorted(rows) {
 		return rec, nil
 	}
+
 	return Take(rec, rows), nil
 }
 
@@ -118,6 +125,7 @@ func comparer(rec arrow.Record, k SortKey) (func(a, b int) int, error) {
 	if arr.NullN() == 0 {
 		return func(a, b int) int { return sign * values(a, b) }, nil
 	}
+
 	return func(a, b int) int {
 		switch {
 		case arr.IsNull(a):
@@ -125,6 +133,7 @@ func comparer(rec arrow.Record, k SortKey) (func(a, b int) int, error) {
 		case arr.IsNull(b):
 			return -1
 		}
+
 		return sign * values(a, b)
 	}, nil
 }
@@ -134,6 +143,7 @@ func compareFloats(a, b float64) int {
 	if math.IsNaN(a) || math.IsNaN(b) {
 		return -cmp.Compare(a, b)
 	}
+
 	return cmp.Compare(a, b)
 }
 
@@ -141,5 +151,6 @@ func boolInt(b bool) int {
 	if b {
 		return 1
 	}
+
 	return 0
 }

@@ -29,6 +29,7 @@ func (e Event) problem() string {
 			return f.name + " must be there"
 		}
 	}
+
 	switch {
 	case e.Rows == nil || *e.Rows < 0:
 		return "rows must be a number from 0"
@@ -41,6 +42,7 @@ func (e Event) problem() string {
 	case e.Runtime != nil && (e.Runtime.Framework == "" || e.Runtime.Version == ""):
 		return "runtime.framework and runtime.version must be there"
 	}
+
 	return ""
 }
 
@@ -53,11 +55,13 @@ func (t TableMeta) checkEvents() error {
 	case len(t.Collections) == 0:
 		return fmt.Errorf("collections must list at least one")
 	}
+
 	for i, e := range t.Collections {
 		if p := e.problem(); p != "" {
 			return fmt.Errorf("collections[%d]: %s", i, p)
 		}
 	}
+
 	return nil
 }
 
@@ -70,14 +74,17 @@ func (t TableMeta) second(kept int) (TableMeta, error) {
 		brought := *t.Rows - int64(kept)
 		e.Rows = &brought
 	}
+
 	for _, n := range []*int64{t.ImportedRows, t.UnknownRows} {
 		if n != nil && *n > 0 {
 			return TableMeta{}, fmt.Errorf("%d of its rows were not collected by this plan, and schema 2 has an event for every row", *n)
 		}
 	}
+
 	if p := e.problem(); p != "" {
 		return TableMeta{}, fmt.Errorf("schema 2 needs evidence: %s", p)
 	}
+
 	return TableMeta{Rows: t.Rows, Status: t.Status, Collections: []Event{e}}, nil
 }
 
@@ -109,5 +116,6 @@ func (m *Meta) upgraded(table string, kept int) (*Meta, error) {
 		}
 		out.Tables[name] = second
 	}
+
 	return &out, nil
 }

@@ -19,6 +19,7 @@ func setFields(old, now *yaml.Node, known []string) {
 		}
 		rest = append(rest, key, value)
 	}
+
 	old.Content = rest
 	for i := 0; i+1 < len(now.Content); i += 2 {
 		if child(old, now.Content[i].Value) == nil {

@@ -23,6 +23,7 @@ func ReadFile(path string) (arrow.Record, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	return Decode(path, data)
 }
 
@@ -34,13 +35,16 @@ func Decode(path string, data []byte) (arrow.Record, error) {
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
+
 		return rec, nil
 	}
+
 	rec, err := perf.ReadCSV(data, csvTypes(path))
 	var ce *perf.CSVError
 	if errors.As(err, &ce) {
 		ce.Path = path
 	}
+
 	return rec, err
 }
 
@@ -52,6 +56,7 @@ func csvTypes(path string) perf.Types {
 		types[catalog.SchemaOf("").Primary().Name] = table.Float64
 		return types
 	}
+
 	for _, c := range t.Columns("", true) {
 		switch c.Type {
 		case catalog.UTF8:
@@ -60,6 +65,7 @@ func csvTypes(path string) perf.Types {
 			types[c.Name] = table.Float64
 		}
 	}
+
 	return types
 }
 
@@ -73,6 +79,7 @@ func WriteFile(path string, rec arrow.Record, key []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	return digest, b.Commit()
 }
 
@@ -88,6 +95,7 @@ func Stage(b *fileutil.Batch, path string, rec arrow.Record, key []string) (stri
 	if !slices.IsSorted(order) {
 		rec = table.Take(rec, order)
 	}
+
 	return StageInOrder(b, path, rec)
 }
 
@@ -100,6 +108,7 @@ func StageInOrder(b *fileutil.Batch, path string, rec arrow.Record) (string, err
 	if strings.EqualFold(filepath.Ext(path), ".parquet") {
 		return perf.StageParquet(b, path, rec)
 	}
+
 	return perf.StageCSV(b, path, rec)
 }
 
@@ -118,6 +127,7 @@ func CheckCSV(rec arrow.Record) error {
 			return fmt.Errorf("row %d contains a NUL byte in %s, and no reader of CSV files takes that for text", at+1, name)
 		}
 	}
+
 	for _, name := range []string{"power", "power_limit"} {
 		if !table.Has(rec, name) {
 			continue
@@ -130,6 +140,7 @@ func CheckCSV(rec arrow.Record) error {
 			return fmt.Errorf("%w: %d of %d rows have no %s, and readers of CSV files fail on an empty one; export with power = \"never\", or as Parquet", ErrCSVPower, n, col.Len(), name)
 		}
 	}
+
 	return nil
 }
 
@@ -139,5 +150,6 @@ func Digest(path string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+
 	return fileutil.Digest(data), nil
 }

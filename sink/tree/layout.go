@@ -52,6 +52,7 @@ func (l Layout) Dir(p Place) (string, error) {
 	default:
 		return "", fmt.Errorf("unknown layout %q; the layouts are flat, systems and families", l)
 	}
+
 	dir := []string{"data"}
 	for i := 0; i < len(parts); i += 2 {
 		if err := folderName(parts[i+1]); err != nil {
@@ -59,6 +60,7 @@ func (l Layout) Dir(p Place) (string, error) {
 		}
 		dir = append(dir, parts[i+1])
 	}
+
 	return strings.Join(dir, "/"), nil
 }
 
@@ -69,6 +71,7 @@ func folderName(s string) error {
 	case s == "." || s == ".." || strings.ContainsAny(s, `/\`+"\x00"):
 		return fmt.Errorf("is %q, which cannot be the name of a folder", s)
 	}
+
 	return nil
 }
 
@@ -82,6 +85,7 @@ func PlaceOf(p Place) Place {
 		}
 		p.Backend = cmp.Or(t.Library, p.Backend)
 	}
+
 	return p
 }
 
@@ -101,6 +105,7 @@ func (e Entry) Lookup() (*catalog.Table, bool) {
 		t, err := e.Declared.Table()
 		return t, err == nil
 	}
+
 	return catalog.Lookup(e.Table)
 }
 
@@ -111,6 +116,7 @@ func pathDir(p string) string {
 	if i := strings.LastIndexByte(p, '/'); i >= 0 {
 		return p[:i]
 	}
+
 	return "."
 }
 
@@ -162,9 +168,11 @@ func Walk(root string) (*Scan, error) {
 			}
 			return nil
 		}
+
 		if d.Type().IsRegular() {
 			s.add(rel, d.Name())
 		}
+
 		return nil
 	})
 	return s, err
@@ -179,6 +187,7 @@ func (s *Scan) add(rel, name string) {
 		s.Markers = append(s.Markers, rel)
 		return
 	}
+
 	if strings.HasSuffix(name, catalog.SchemaFile("_perf")) {
 		return // read with its table
 	}
@@ -207,6 +216,7 @@ func Parse(root, rel string) (Entry, bool) {
 	default:
 		return Entry{}, false
 	}
+
 	e.Table = catalog.Stem(name)
 	if !strings.HasSuffix(e.Table, "_perf") {
 		return Entry{}, false
@@ -220,8 +230,10 @@ func Parse(root, rel string) (Entry, bool) {
 		if fromEnd > len(dirs) {
 			return ""
 		}
+
 		return dirs[len(dirs)-fromEnd]
 	}
+
 	backend := at(2)
 	_, known := catalog.LookupBackend(backend)
 	if !known && !slices.Contains(backendFolders, backend) {
@@ -240,6 +252,7 @@ func Parse(root, rel string) (Entry, bool) {
 	if t, ok := e.Lookup(); ok && e.Family == "" {
 		e.Family = t.Family
 	}
+
 	return e, true
 }
 
@@ -257,6 +270,7 @@ func declaredAt(path, table string) *catalog.Declaration {
 	if err != nil || d.Name != table {
 		return nil
 	}
+
 	return d
 }
 

@@ -65,6 +65,7 @@ func BuildMatrix(root string, models []MatrixModel) (*Matrix, error) {
 	for _, model := range models {
 		m.Models = append(m.Models, model.Name)
 	}
+
 	for _, r := range releases {
 		for _, model := range models {
 			degrees := model.TP
@@ -80,6 +81,7 @@ func BuildMatrix(root string, models []MatrixModel) (*Matrix, error) {
 			}
 		}
 	}
+
 	order := map[string]int{}
 	for i, name := range m.Models {
 		order[name] = i
@@ -102,6 +104,7 @@ func releasesOf(scan *Scan) []*release {
 		k := key{e.System, e.Backend}
 		byBackend[k] = append(byBackend[k], e)
 	}
+
 	var out []*release
 	for k, entries := range byBackend {
 		want := ""
@@ -110,6 +113,7 @@ func releasesOf(scan *Scan) []*release {
 				want = e.Version
 			}
 		}
+
 		r := &release{system: k.system, backend: k.backend, version: want, files: map[string]Entry{}, loaded: map[string]arrow.Record{}, root: scan.Root}
 		for _, e := range entries {
 			c := CompareVersions(e.Version, want)
@@ -119,16 +123,19 @@ func releasesOf(scan *Scan) []*release {
 			}
 			r.files[e.Table] = e
 		}
+
 		for name, e := range r.files {
 			if e.Version != want {
 				r.older = append(r.older, name+" of "+e.Version)
 			}
 		}
+
 		slices.Sort(r.older)
 		if len(r.files) > 0 {
 			out = append(out, r)
 		}
 	}
+
 	slices.SortFunc(out, func(a, b *release) int {
 		return cmp.Or(cmp.Compare(a.system, b.system), cmp.Compare(a.backend, b.backend))
 	})
@@ -142,26 +149,31 @@ func (r *release) cell(m MatrixModel, tp int64) (Cell, error) {
 		c.Answer, c.Missing = CannotSplit, []string{err.Error()}
 		return c, nil
 	}
+
 	for _, n := range needs {
 		answer, used, err := r.answer(n)
 		if err != nil {
 			return c, err
 		}
+
 		switch {
 		case answer == No:
 			c.Missing = append(c.Missing, n.String())
 		case answer == Interpolated && c.Answer == Yes:
 			c.Answer = Interpolated
 		}
+
 		if e, ok := r.files[used]; ok && e.Version != r.version {
 			if s := used + " of " + e.Version; !slices.Contains(c.Older, s) {
 				c.Older = append(c.Older, s)
 			}
 		}
 	}
+
 	if len(c.Missing) > 0 {
 		c.Answer = No
 	}
+
 	return c, nil
 }
 
@@ -183,6 +195,7 @@ func (r *release) answer(n need) (Answer, string, error) {
 			break
 		}
 	}
+
 	return best, used, nil
 }
 
@@ -211,8 +224,10 @@ func (n need) in(rec arrow.Record) Answer {
 			c, _ = table.Int64s(rec, name)
 			ints[name] = c
 		}
+
 		return c
 	}
+
 	words := map[string]*table.Col[string]{}
 	for name := range n.any {
 		words[name], _ = table.Strings(rec, name)
@@ -226,6 +241,7 @@ rows:
 				continue rows
 			}
 		}
+
 		for name, want := range n.exact {
 			c := col(name)
 			if c == nil {
@@ -238,18 +254,21 @@ rows:
 				continue rows
 			}
 		}
+
 		if n.mha {
 			kv, heads := col("num_key_value_heads"), col("num_heads")
 			if kv == nil || heads == nil || kv.Values[i] != 0 && kv.Values[i] != heads.Values[i] {
 				continue
 			}
 		}
+
 		if n.ranks > 0 {
 			tp, ep := col("moe_tp_size"), col("moe_ep_size")
 			if tp == nil || ep == nil || tp.Values[i]*ep.Values[i] != n.ranks {
 				continue
 			}
 		}
+
 		hit = true
 		all := true
 		for name, want := range n.within {
@@ -261,17 +280,21 @@ rows:
 			high[name] = high[name] || c.Values[i] >= want
 			all = all && c.Values[i] == want
 		}
+
 		if all {
 			return Yes
 		}
 	}
+
 	if !hit {
 		return No
 	}
+
 	for name := range n.within {
 		if !low[name] || !high[name] {
 			return No
 		}
 	}
+
 	return Interpolated
 }

@@ -66,6 +66,7 @@ func ReadModels(path string) ([]MatrixModel, error) {
 	if err != nil {
 		return nil, err
 	}
+
 	var file struct {
 		Models []MatrixModel `yaml:"models"`
 	}
@@ -77,11 +78,13 @@ func ReadModels(path string) ([]MatrixModel, error) {
 	if len(file.Models) == 0 {
 		return nil, fmt.Errorf("%s has no models; it must contain a list \"models\"", path)
 	}
+
 	for i, m := range file.Models {
 		if err := m.check(); err != nil {
 			return nil, fmt.Errorf("%s: model %d: %w", path, i+1, err)
 		}
 	}
+
 	return file.Models, nil
 }
 
@@ -97,6 +100,7 @@ func inWords(err error) string {
 	for i, line := range te.Errors {
 		lines[i] = unknownKey.ReplaceAllString(line, `there is no key "$1" here`)
 	}
+
 	return strings.Join(lines, "; ")
 }
 
@@ -107,16 +111,19 @@ func (m MatrixModel) check() error {
 	if len(m.Dense)+len(m.Attention)+len(m.MLA)+len(m.MoE) == 0 {
 		return fmt.Errorf("%s has no layers", m.Name)
 	}
+
 	for _, tp := range m.TP {
 		if tp < 1 {
 			return fmt.Errorf("%s: tp is %d", m.Name, tp)
 		}
 	}
+
 	for _, a := range m.Attention {
 		if a.NumHeads < 1 || a.NumKVHeads < 1 || a.HeadDim < 1 {
 			return fmt.Errorf("%s: attention needs num_heads, num_kv_heads and head_dim", m.Name)
 		}
 	}
+
 	return nil
 }
 
@@ -143,6 +150,7 @@ func (m MatrixModel) needs(tp int64) ([]need, error) {
 	if len(dtypes) == 0 {
 		dtypes = []string{"bfloat16"}
 	}
+
 	var out []need
 	gemm := func(op string, n, k int64) {
 		out = append(out, need{op: op, tables: []string{"gemm_perf"}, within: map[string]int64{"n": n, "k": k}, any: map[string][]string{"gemm_dtype": dtypes}})
@@ -151,8 +159,10 @@ func (m MatrixModel) needs(tp int64) ([]need, error) {
 		if v%tp != 0 {
 			return 0, fmt.Errorf("%s %d is not divisible by %d", what, v, tp)
 		}
+
 		return v / tp, nil
 	}
+
 	for _, d := range m.Dense {
 		inter, err := divide("inter_size", d.InterSize)
 		if err != nil {
@@ -161,6 +171,7 @@ func (m MatrixModel) needs(tp int64) ([]need, error) {
 		gemm("gate and up projection", 2*inter, d.HiddenSize)
 		gemm("down projection", d.HiddenSize, inter)
 	}
+
 	for _, a := range m.Attention {
 		heads, err := divide("num_heads", a.NumHeads)
 		if err != nil {
@@ -176,10 +187,12 @@ func (m MatrixModel) needs(tp int64) ([]need, error) {
 		if !mha {
 			exact["num_key_value_heads"] = kv
 		}
+
 		for _, phase := range []struct{ op, table string }{{"attention prefill", "context_attention_perf"}, {"attention decode", "generation_attention_perf"}} {
 			out = append(out, need{op: phase.op, tables: []string{phase.table}, exact: exact, within: map[string]int64{"num_heads": heads}, mha: mha})
 		}
 	}
+
 	for _, l := range m.MLA {
 		heads, err := divide("num_heads", l.NumHeads)
 		if err != nil {
@@ -190,6 +203,7 @@ func (m MatrixModel) needs(tp int64) ([]need, error) {
 			need{op: "latent attention prefill", tables: []string{"mla_context_module_perf", "context_mla_perf"}, exact: at},
 			need{op: "latent attention decode", tables: []string{"mla_generation_module_perf", "generation_mla_perf"}, exact: at})
 	}
+
 	for _, e := range m.MoE {
 		formats := e.Dtypes
 		if len(formats) == 0 {
@@ -198,9 +212,11 @@ func (m MatrixModel) needs(tp int64) ([]need, error) {
 		out = append(out, need{op: "experts", tables: []string{"moe_perf"}, ranks: tp, any: map[string][]string{"moe_dtype": formats},
 			exact: map[string]int64{"hidden_size": e.HiddenSize, "inter_size": e.InterSize, "topk": e.TopK, "num_experts": e.NumExperts}})
 	}
+
 	if tp > 1 {
 		out = append(out, need{op: "all-reduce", tables: []string{"custom_allreduce_perf"}, exact: map[string]int64{"num_gpus": tp}})
 	}
+
 	return out, nil
 }
 
@@ -209,9 +225,11 @@ func (n need) String() string {
 	for _, c := range sortedKeys(n.any) {
 		parts = append(parts, c+" "+strings.Join(n.any[c], "|"))
 	}
+
 	for _, c := range sortedKeys(n.exact) {
 		parts = append(parts, fmt.Sprintf("%s=%d", c, n.exact[c]))
 	}
+
 	for _, c := range sortedKeys(n.within) {
 		parts = append(parts, fmt.Sprintf("%s~%d", c, n.within[c]))
 	}
@@ -221,6 +239,7 @@ func (n need) String() string {
 	if n.ranks > 0 {
 		parts = append(parts, fmt.Sprintf("%d ranks", n.ranks))
 	}
+
 	return n.op + " (" + strings.Join(parts, ", ") + ")"
 }
 

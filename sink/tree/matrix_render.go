@@ -34,6 +34,7 @@ func (m *Matrix) WriteMarkdown(w io.Writer) error {
 		}
 		cells[c.Model][col] = append(cells[c.Model][col], c)
 	}
+
 	var sb strings.Builder
 	sb.WriteString("| model |")
 	for _, c := range columns {
@@ -71,8 +72,10 @@ func (m *Matrix) WriteMarkdown(w io.Writer) error {
 				below = append(below, textutil.Cell(fmt.Sprintf("- %s on %s: %s at tp %s", model, strings.TrimSpace(col.system+" "+col.backend+" "+col.version), miss, strings.Join(missing[miss], ", "))))
 			}
 		}
+
 		sb.WriteString("\n")
 	}
+
 	sb.WriteString("\ntp lists the degrees of tensor parallelism that are covered; in parentheses those that need sizes between measured rows.\n")
 	if len(below) > 0 {
 		sb.WriteString("\n**Missing**\n\n" + strings.Join(below, "\n") + "\n")

@@ -36,6 +36,7 @@ func Merge(old, now arrow.Record, key []string) (arrow.Record, MergeReport, erro
 			return nil, rep, fmt.Errorf("%s has the key column %q and %s does not, so their rows cannot be matched; nothing was changed", where, k, other)
 		}
 	}
+
 	ix := table.NewKeyIndex(key, table.KeyOptions{Missing: Defaults})
 	newIDs, err := ix.Number(now)
 	if err != nil {
@@ -54,24 +55,29 @@ func Merge(old, now arrow.Record, key []string) (arrow.Record, MergeReport, erro
 			seen[id] = true
 			continue
 		}
+
 		keep = append(keep, i)
 	}
+
 	rep.Kept = len(keep)
 	for _, id := range newIDs {
 		if !seen[id] {
 			rep.Added++
 		}
 	}
+
 	for _, c := range table.Names(old) {
 		if !table.Has(now, c) {
 			rep.Columns = append(rep.Columns, "-"+c)
 		}
 	}
+
 	for _, c := range table.Names(now) {
 		if !table.Has(old, c) {
 			rep.Columns = append(rep.Columns, "+"+c)
 		}
 	}
+
 	if len(keep) == 0 {
 		return now, rep, nil
 	}
@@ -88,10 +94,12 @@ func Merge(old, now arrow.Record, key []string) (arrow.Record, MergeReport, erro
 			now = table.WithColumn(now, name, table.Constant(int64(v.(int)), int(now.NumRows())))
 		}
 	}
+
 	out, err := table.Concat(now, rest)
 	if err != nil {
 		return nil, rep, fmt.Errorf("the file there does not fit the new data, nothing was changed: %w", err)
 	}
+
 	return out, rep, nil
 }
 
@@ -101,5 +109,6 @@ func (r MergeReport) Text() string {
 	if len(r.Columns) > 0 {
 		s += ", columns " + strings.Join(r.Columns, " ")
 	}
+
 	return s
 }

@@ -75,6 +75,7 @@ func ReadMeta(path string) (*Meta, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+
 	return m, nil
 }
 
@@ -90,6 +91,7 @@ func ParseMeta(data []byte) (*Meta, error) {
 	if m.Runtime.Framework == "" || m.Runtime.Version == "" {
 		return nil, errors.New("runtime.framework and runtime.version must be there")
 	}
+
 	for name, t := range m.Tables {
 		if t.Status != Complete && t.Status != Partial {
 			return nil, fmt.Errorf("tables.%s.status is %q; it must be complete or partial", name, t.Status)
@@ -97,6 +99,7 @@ func ParseMeta(data []byte) (*Meta, error) {
 		if t.Rows != nil && *t.Rows < 0 {
 			return nil, fmt.Errorf("tables.%s.rows is %d", name, *t.Rows)
 		}
+
 		switch {
 		case m.SchemaVersion == 2:
 			if err := t.checkEvents(); err != nil {
@@ -106,6 +109,7 @@ func ParseMeta(data []byte) (*Meta, error) {
 			return nil, fmt.Errorf("tables.%s.collections needs schema_version 2", name)
 		}
 	}
+
 	return &m, nil
 }
 
@@ -142,14 +146,17 @@ func NextMeta(data []byte, path string, rt Runtime, u Update) ([]byte, error) {
 			}
 			entry = second
 		}
+
 		m.Tables = map[string]TableMeta{table: entry}
 		m.Provenance = m.Together()
 		return encode(m)
 	}
+
 	old, err := ParseMeta(data)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+
 	switch {
 	case old.Provenance == Legacy:
 		return nil, &LegacyError{Path: path}
@@ -159,12 +166,14 @@ func NextMeta(data []byte, path string, rt Runtime, u Update) ([]byte, error) {
 	case old.Runtime.ImageDigest != "" && rt.ImageDigest != "" && old.Runtime.ImageDigest != rt.ImageDigest:
 		return nil, fmt.Errorf("%s describes the image %s, and the data comes from %s", path, old.Runtime.ImageDigest, rt.ImageDigest)
 	}
+
 	upgrade := u.Schema == 2 && old.SchemaVersion == 1
 	if upgrade {
 		if old, err = old.upgraded(table, u.Kept); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
 	}
+
 	if old.SchemaVersion == 2 {
 		if entry, err = entry.second(u.Kept); err != nil {
 			return nil, fmt.Errorf("%s, %s: %w; set collector_ref, or export into a folder whose sidecar has schema 1", path, table, err)
@@ -173,6 +182,7 @@ func NextMeta(data []byte, path string, rt Runtime, u Update) ([]byte, error) {
 			entry = entry.after(before, u.Kept)
 		}
 	}
+
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -182,6 +192,7 @@ func NextMeta(data []byte, path string, rt Runtime, u Update) ([]byte, error) {
 			return nil, err
 		}
 	}
+
 	if err := setTable(doc.Content[0], table, entry); err != nil {
 		return nil, err
 	}
@@ -192,6 +203,7 @@ func NextMeta(data []byte, path string, rt Runtime, u Update) ([]byte, error) {
 	if word := old.Together(); word != old.Provenance {
 		setProvenance(doc.Content[0], word)
 	}
+
 	return encode(&doc)
 }
 
@@ -209,6 +221,7 @@ func setTable(root *yaml.Node, table string, entry TableMeta) error {
 		}
 		*tables = yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 	}
+
 	at := len(tables.Content)
 	for i := 0; i < len(tables.Content); i += 2 {
 		if tables.Content[i].Value == table {
@@ -219,10 +232,12 @@ func setTable(root *yaml.Node, table string, entry TableMeta) error {
 			}
 			return nil
 		}
+
 		if tables.Content[i].Value > table && i < at {
 			at = i
 		}
 	}
+
 	key := &yaml.Node{Kind: yaml.ScalarNode, Value: table}
 	tables.Content = append(tables.Content[:at:at], append([]*yaml.Node{key, &value}, tables.Content[at:]...)...)
 	return nil
@@ -240,6 +255,7 @@ func setSchema(root *yaml.Node, m *Meta) error {
 			return err
 		}
 	}
+
 	return nil
 }
 
@@ -249,6 +265,7 @@ func child(m *yaml.Node, key string) *yaml.Node {
 			return m.Content[i+1]
 		}
 	}
+
 	return nil
 }
 
@@ -262,5 +279,6 @@ func encode(v any) ([]byte, error) {
 	if err := enc.Close(); err != nil {
 		return nil, err
 	}
+
 	return buf.Bytes(), nil
 }

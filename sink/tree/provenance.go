@@ -22,6 +22,7 @@ func (m *Meta) OriginOf(table string) string {
 	case m.Provenance == "" || m.Provenance == Legacy:
 		return ""
 	}
+
 	return Collected
 }
 
@@ -33,6 +34,7 @@ func (t TableMeta) origin() string {
 	case has(t.ImportedRows):
 		return Imported
 	}
+
 	return Collected
 }
 
@@ -47,6 +49,7 @@ func (m *Meta) Together() string {
 			silent = true
 		}
 	}
+
 	switch {
 	case words[Mixed], words[Imported] && (words[Collected] || silent):
 		return Mixed
@@ -55,6 +58,7 @@ func (m *Meta) Together() string {
 	case words[Collected] && (m.Provenance == Imported || m.Provenance == Mixed):
 		return Collected
 	}
+
 	return m.Provenance
 }
 
@@ -70,6 +74,7 @@ func setProvenance(root *yaml.Node, word string) {
 			at = i + 2
 		}
 	}
+
 	key, value := &yaml.Node{}, &yaml.Node{}
 	key.SetString("provenance")
 	value.SetString(word)

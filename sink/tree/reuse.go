@@ -30,6 +30,7 @@ func (r ReuseEntry) Check() error {
 			return fmt.Errorf("the reuse of %q has no %s; every entry needs table, from_version, reason and approved_by", r.Table, f[0])
 		}
 	}
+
 	return nil
 }
 
@@ -42,11 +43,13 @@ func ParseReuse(data []byte) (*Reuse, error) {
 	if r.SchemaVersion != 1 {
 		return nil, fmt.Errorf("schema_version is %d; 1 is known", r.SchemaVersion)
 	}
+
 	for _, e := range r.Entries {
 		if err := e.Check(); err != nil {
 			return nil, err
 		}
 	}
+
 	return &r, nil
 }
 
@@ -61,12 +64,14 @@ func NextReuse(data []byte, path string, entries []ReuseEntry) ([]byte, error) {
 			return nil, err
 		}
 	}
+
 	if data == nil {
 		data = []byte("schema_version: 1\nreuse: []\n")
 	}
 	if _, err := ParseReuse(data); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
+
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
@@ -80,11 +85,13 @@ func NextReuse(data []byte, path string, entries []ReuseEntry) ([]byte, error) {
 	if list.Kind != yaml.SequenceNode || len(list.Content) == 0 {
 		list.Kind, list.Tag, list.Value, list.Style, list.Content = yaml.SequenceNode, "!!seq", "", 0, nil
 	}
+
 	for _, e := range entries {
 		if err := setReuse(list, e); err != nil {
 			return nil, err
 		}
 	}
+
 	return encode(&doc)
 }
 
@@ -106,6 +113,7 @@ func setReuse(list *yaml.Node, e ReuseEntry) error {
 			at = i
 		}
 	}
+
 	list.Content = slices.Insert(list.Content, at, &value)
 	return nil
 }

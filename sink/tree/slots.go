@@ -51,6 +51,7 @@ func ParseSlots(data []byte) (*Slots, error) {
 	if s.SchemaVersion != 1 {
 		return nil, fmt.Errorf("schema_version is %d; 1 is known", s.SchemaVersion)
 	}
+
 	for _, p := range s.Places() {
 		switch prev := p.Slot.Previous; {
 		case p.Slot.Current == "":
@@ -59,6 +60,7 @@ func ParseSlots(data []byte) (*Slots, error) {
 			return nil, fmt.Errorf("%s has the previous version %s, which is not older than the current one, %s", p, *prev, p.Slot.Current)
 		}
 	}
+
 	return &s, nil
 }
 
@@ -68,11 +70,13 @@ func (s *Slots) Places() []SlotPlace {
 	for _, b := range slices.Sorted(maps.Keys(s.Defaults)) {
 		out = append(out, SlotPlace{"", b, s.Defaults[b]})
 	}
+
 	for _, system := range slices.Sorted(maps.Keys(s.Overrides)) {
 		for _, b := range slices.Sorted(maps.Keys(s.Overrides[system])) {
 			out = append(out, SlotPlace{system, b, s.Overrides[system][b]})
 		}
 	}
+
 	return out
 }
 
@@ -81,6 +85,7 @@ func (p SlotPlace) String() string {
 	if p.System == "" {
 		return "defaults." + p.Backend
 	}
+
 	return "overrides." + p.System + "." + p.Backend
 }
 
@@ -108,8 +113,10 @@ func NextSlots(data []byte, system, backend, version string) ([]byte, error) {
 		case n < 0:
 			return nil, fmt.Errorf("%s %s is current on %s, and %s is older", backend, now.Current, system, version)
 		}
+
 		slot.Previous = &now.Current
 	}
+
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
 		return nil, err
@@ -128,6 +135,7 @@ func NextSlots(data []byte, system, backend, version string) ([]byte, error) {
 		key.SetString(backend)
 		at.Content = append(at.Content, key, &value)
 	}
+
 	return encode(&doc)
 }
 
@@ -137,8 +145,10 @@ func mapping(parent *yaml.Node, key string) *yaml.Node {
 		if node.Kind != yaml.MappingNode {
 			*node = yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 		}
+
 		return node
 	}
+
 	name, node := &yaml.Node{}, &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 	name.SetString(key)
 	parent.Content = append(parent.Content, name, node)
@@ -167,6 +177,7 @@ func ParseLanes(data []byte) (map[string]Lanes, error) {
 			return nil, err
 		}
 	}
+
 	return out, nil
 }
 
@@ -183,6 +194,7 @@ func (l Lanes) check() error {
 			}
 		}
 	}
+
 	return nil
 }
 
@@ -195,6 +207,7 @@ func NextLanes(data []byte, backend, version string, lanes map[string]string) ([
 	if _, err := ParseLanes(data); err != nil {
 		return nil, err
 	}
+
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
 		return nil, err
@@ -211,6 +224,7 @@ func NextLanes(data []byte, backend, version string, lanes map[string]string) ([
 		}
 		at.Content = append(at.Content, key, value)
 	}
+
 	out, err := encode(&doc)
 	if err != nil {
 		return nil, err

@@ -14,5 +14,6 @@ func CompareVersions(a, b string) int {
 	if errX != nil || errY != nil {
 		return cmp.Compare(a, b)
 	}
+
 	return x.Compare(y)
 }

@@ -16,11 +16,14 @@ func decodeOne(data []byte, dst any) error {
 		if errors.Is(err, io.EOF) {
 			return nil // only comments; the caller reports what is missing
 		}
+
 		return err
 	}
+
 	var next yaml.Node
 	if err := d.Decode(&next); !errors.Is(err, io.EOF) {
 		return errors.New("it contains several YAML documents (---), and readers take one")
 	}
+
 	return nil
 }
