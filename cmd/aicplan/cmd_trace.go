@@ -45,11 +45,19 @@ func (c *traceCmd) Run(a *app) error {
 		rules = append(own, rules...)
 	}
 
-	results, note, errs := trace.ReadAll(c.Files, trace.Options{Rules: rules, Top: c.Top})
-	for _, err := range errs {
-		fmt.Fprintf(a.stderr, "Error: %v\n", err)
+	results, failed := []*trace.Analysis{}, false
+	for _, path := range c.Files {
+		res, err := trace.Read(path, trace.Options{Rules: rules, Top: c.Top})
+		if err != nil {
+			failed = true
+			fmt.Fprintf(a.stderr, "Error: %v\n", err)
+			continue
+		}
+		results = append(results, res...)
 	}
-	failed := len(errs) > 0
+
+	results = trace.Join(results)
+	note := trace.Align(results)
 	for _, r := range results {
 		failed = failed || r.Error != ""
 	}

@@ -141,6 +141,8 @@ func (r *recording) results(file, format string, top int) []*Analysis {
 		out := blank("")
 		out.Error = "no kernel of a device is in it: was the profiler started without GPU activities, or in another process than the one that runs the kernels?"
 		switch {
+		case r.operators != nil:
+			out.Error, out.Operators = noTimes, r.largest(top)
 		case r.cut != "":
 			out.Error = "no kernel of a device is in the part of the file that is there"
 		case r.skipped > 0:

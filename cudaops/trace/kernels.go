@@ -80,6 +80,9 @@ type recording struct {
 	twice   int64 // duplicate kernels
 	meta    Meta
 	calls   calls
+
+	operators map[string]*Operator // of an execution trace, nil for other files
+
 	copying bool   // the file records copies
 	cut     string // why the file is truncated, or ""
 	behind  string // what follows after the trace, or ""

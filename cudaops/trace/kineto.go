@@ -106,13 +106,14 @@ func readTop(s *scanner, rec *recording) (found bool, err error) {
 		}
 
 		s.pos++
-		if name == "traceEvents" {
+		read := map[string]func(*scanner, *recording) error{"traceEvents": readEvents, "nodes": readNodes}[name]
+		if read != nil && (name == "traceEvents" || s.token() == '[') {
 			if s.token() != '[' {
 				return found, fmt.Errorf("byte %d: traceEvents is no array", s.offset())
 			}
 			s.pos++
 			found = true
-			if err := readEvents(s, rec); err != nil || rec.cut != "" {
+			if err := read(s, rec); err != nil || rec.cut != "" {
 				return found, err
 			}
 			continue
@@ -155,11 +156,25 @@ var errNoObject = errors.New("it is no object")
 // readEvents reads the elements of the event array including its closing bracket.
 func readEvents(s *scanner, rec *recording) error {
 	e := eventReader{rec: rec, open: map[string][]begin{}}
+	err := elementsOf(s, rec, func(v []byte) error {
+		if v[0] != '{' {
+			return errNoObject
+		}
+		return e.event(v)
+	})
+	if err == nil && rec.cut == "" {
+		e.close()
+	}
+	return err
+}
+
+// elementsOf calls f for each element of an array up to its closing bracket, and counts them as events. Elements
+// for which f returns an error are counted as broken.
+func elementsOf(s *scanner, rec *recording, f func(element []byte) error) error {
 	for {
 		switch s.token() {
 		case ']':
 			s.pos++
-			e.close()
 			return nil
 		case ',':
 			s.pos++
@@ -185,11 +200,7 @@ func readEvents(s *scanner, rec *recording) error {
 		}
 
 		rec.events++
-		wrong := errNoObject
-		if v[0] == '{' {
-			wrong = e.event(v)
-		}
-
+		wrong := f(v)
 		if wrong == nil {
 			continue
 		}

@@ -1,8 +1,7 @@
 package trace
 
 import (
-	"os"
-	"path/filepath"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -16,36 +15,59 @@ func TestOperators(t *testing.T) {
 		{"name": "aten::cat", "inputs": {"shapes": [[[100, 2], [50]], []], "types": ["GenericList[Tensor(float),Tensor(float)]", "Int"]}},
 		{"name": "aten::mm", "inputs": {"shapes": [[4,8],[8,16]], "types": ["Tensor(float)", "Tensor(float)"]}}], "finish_ts": 3}`
 	const before = `{"schema": "1.0.1", "pid": 3, "nodes": [{"name": "aten::add", "inputs": [[5, 6, 0], 1], "input_shapes": [[3], []], "input_types": ["Tensor(float)", "Int"]}]}`
-	for _, c := range []struct{ name, text, want, err string }{
-		{"torch_et_3.json", now, "aten::cat [[[100,2],[50]],[]] 1, aten::mm [[4,8],[8,16]] 2", ""},
-		{"torch_et_3.json", before, "aten::add [[3],[]] 1", ""},
-		{"torch_et_3.json", now[:len(now)-60], "", "torch_et_3.json: byte"},
-		{"torch_et_3.json", `{"schema": "1.0.1", "nodes": 3}`, "", "nodes is not a list"},
+	for _, c := range []struct{ text, want, warning string }{
+		{now, "aten::cat [[[100,2],[50]],[]] 1, aten::mm [[4,8],[8,16]] 2", ""},
+		{before, "aten::add [[3],[]] 1", ""},
+		{now[:len(now)-60], "aten::cat [[[100,2],[50]],[]] 1, aten::mm [[4,8],[8,16]] 1", "the file ends in the middle"},
 	} {
-		path := filepath.Join(t.TempDir(), c.name)
-		if err := os.WriteFile(path, []byte(c.text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		if !IsExecutionTrace(path) {
-			t.Errorf("%s is not recognised", c.text)
+		all, err := ReadFrom(strings.NewReader(c.text), "torch_et_3.json", Options{Top: 10})
+		if err != nil || len(all) != 1 {
+			t.Fatalf("%d results, %v", len(all), err)
 		}
 
-		o, err := ReadOperators(path, 10)
-		if c.err != "" {
-			if err == nil || !strings.Contains(err.Error(), c.err) {
-				t.Errorf("%v, want %s", err, c.err)
-			}
-			continue
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
+		r := all[0]
 		var got []string
-		for _, x := range o.List {
-			got = append(got, strings.Join([]string{x.Name, string(x.Shapes), string(rune('0' + x.Count))}, " "))
+		for _, o := range r.Operators {
+			got = append(got, fmt.Sprint(o.Name, " ", string(o.Shapes), " ", o.Count))
 		}
-		if text := strings.Join(got, ", "); text != c.want || *o.Rank != 3 {
-			t.Errorf("rank %v: %s, want %s", o.Rank, text, c.want)
+		if text := strings.Join(got, ", "); text != c.want || *r.Rank != 3 || r.Error != noTimes || !strings.Contains(r.Warning, c.warning) {
+			t.Errorf("rank %v, %q, %q: %s, want %s", r.Rank, r.Error, r.Warning, text, c.want)
+		}
+	}
+}
+
+// Operators are added to the result of their rank.
+func TestJoin(t *testing.T) {
+	t.Parallel()
+	at := func(n int) *int { return &n }
+	of := func(rank *int, name string) *Analysis {
+		r := &Analysis{Meta: Meta{Rank: rank}}
+		if name != "" {
+			r.Operators = []Operator{{Name: name}}
+		}
+		return r
+	}
+	for _, c := range []struct {
+		name string
+		in   []*Analysis
+		want string
+	}{
+		{"two ranks", []*Analysis{of(at(1), "b"), of(at(0), ""), of(at(1), ""), of(at(0), "a")}, "a b"},
+		{"one without a rank", []*Analysis{of(nil, ""), of(at(0), "a")}, "a"},
+		{"another rank", []*Analysis{of(at(1), ""), of(at(0), "a")}, "- a"},
+		{"alone", []*Analysis{of(at(0), "a")}, "a"},
+		{"an empty one", []*Analysis{of(at(0), ""), {Meta: Meta{Rank: at(0)}, Operators: []Operator{}}}, "-"},
+	} {
+		var got []string
+		for _, r := range Join(c.in) {
+			name := "-"
+			for _, o := range r.Operators {
+				name = o.Name
+			}
+			got = append(got, name)
+		}
+		if text := strings.Join(got, " "); text != c.want {
+			t.Errorf("%s: %s, want %s", c.name, text, c.want)
 		}
 	}
 }
