@@ -11,17 +11,18 @@ import (
 	"aicplan/engine/stage"
 )
 
-// Decide works out what to do with s from what is known now: its config, the
-// outputs of the stages before it and the state folder.
+// Decide decides what a run would do with a stage, from its config, the outputs of the stages that it depends on, and
+// the state folder.
 func (p *Plan) Decide(ctx context.Context, s *Stage) hcl.Diagnostics {
 	if s.Instance.Kind.Class == stage.Guard {
 		s.Action = stage.ActionRun
 		return nil
 	}
+
 	s.Key, s.Inputs, s.Output, s.Plan, s.Warnings = "", nil, "", nil, nil
 	s.Record = p.record(s.Address())
 	if s.Deferred {
-		// The stages before it may be answered by now.
+		// The outputs that it uses may be known by now.
 		st, deferred, diags := p.Config.Decode(s.Instance)
 		if diags.HasErrors() {
 			return diags
@@ -30,11 +31,13 @@ func (p *Plan) Decide(ctx context.Context, s *Stage) hcl.Diagnostics {
 			s.Action, s.Reason = stage.ActionUnknown, "its attributes use what "+p.waitsFor(s)+" puts out"
 			return nil
 		}
+
 		s.Config, s.Deferred = st, false
 		if diags := p.checkInput(s); diags.HasErrors() {
 			return diags
 		}
 	}
+
 	diags := p.ask(ctx, s, p.context(s))
 	if diags.HasErrors() {
 		return diags
@@ -43,6 +46,7 @@ func (p *Plan) Decide(ctx context.Context, s *Stage) hcl.Diagnostics {
 		s.Action, s.Reason = s.Plan.Action, s.Plan.Reason
 		return diags
 	}
+
 	missing := p.unknownInput(s)
 	if missing == "" && s.Instance.Kind.Class.Follows() {
 		missing = p.runsBefore(s)
@@ -52,6 +56,7 @@ func (p *Plan) Decide(ctx context.Context, s *Stage) hcl.Diagnostics {
 		s.Warnings = p.replaces(s)
 		return diags
 	}
+
 	p.judge(s)
 	if s.Action != stage.ActionReuse {
 		s.Warnings = p.replaces(s)
@@ -62,7 +67,7 @@ func (p *Plan) Decide(ctx context.Context, s *Stage) hcl.Diagnostics {
 	return diags
 }
 
-// ask computes the key and lets the stage itself plan where it can.
+// ask computes the key of a stage and calls its planner.
 func (p *Plan) ask(ctx context.Context, s *Stage, pc *stage.PlanContext) hcl.Diagnostics {
 	var extra any
 	var diags hcl.Diagnostics
@@ -74,6 +79,7 @@ func (p *Plan) ask(ctx context.Context, s *Stage, pc *stage.PlanContext) hcl.Dia
 		}
 		extra = v
 	}
+
 	if s.Instance.Kind.Class.Follows() {
 		extra = p.followed(s, extra)
 	}
@@ -87,29 +93,29 @@ func (p *Plan) ask(ctx context.Context, s *Stage, pc *stage.PlanContext) hcl.Dia
 	if more.HasErrors() {
 		return diags
 	}
-	s.Plan = sp
-	if sp != nil {
-		sp.Demands = p.demanded[s.Address()]
+
+	if s.Plan = sp; sp == nil {
+		return diags
 	}
-	if sp != nil && sp.KeyExtra != nil {
+	sp.Demands = p.demanded[s.Address()]
+	if sp.KeyExtra != nil {
 		p.key(s, sp.KeyExtra)
 	}
-	if sp != nil && sp.Data != nil {
-		// The data is known at plan time, so the key identifies it.
-		s.Output = s.Key
+	if sp.Data != nil {
+		s.Output = s.Key // the data is known at plan time, so the key identifies it
 	}
+
 	return diags
 }
 
-// answers reports whether the stored record is current, so that the stage need
-// not be planned case by case.
+// answers reports whether the stored record is current. The stage is then not planned case by case.
 func (p *Plan) answers(s *Stage) bool {
 	return s.Key != "" && s.Record != nil && s.Record.Key == s.Key && s.Record.Status == string(stage.StatusOK) &&
 		s.Instance.Kind.Class != stage.Source && !p.again(s) && p.objectsThere(s.Record) == ""
 }
 
-// Rekey computes the key of a stage again after it ran: only then is it certain
-// what the stage depends on outside the plan.
+// Rekey computes the key of a stage again after the stage has run. Only then is everything known that it depends on
+// outside the plan, such as the environment of its workers.
 func (p *Plan) Rekey(ctx context.Context, s *Stage) error {
 	k, ok := s.Config.(stage.Keyer)
 	if !ok && !s.Instance.Kind.Class.Follows() {
@@ -122,23 +128,23 @@ func (p *Plan) Rekey(ctx context.Context, s *Stage) error {
 			return diags
 		}
 	}
-	if s.Instance.Kind.Class.Follows() { // by now the stages before it have records
+
+	if s.Instance.Kind.Class.Follows() { // its dependencies have records by now
 		extra = p.followed(s, extra)
 	}
 	p.key(s, extra)
 	return nil
 }
 
-// context is what a stage is told when it plans.
+// context returns the arguments of a stage's planner.
 func (p *Plan) context(s *Stage) *stage.PlanContext {
 	return &stage.PlanContext{
-		Address: s.Address(), Range: s.Instance.Range, Store: p.Store, PlanDir: p.Config.Dir, Options: p.StageOptions(s),
-		Upstream: p.upstream, Identity: p.identity,
+		Address: s.Address(), Range: s.Instance.Range, Store: p.Store, PlanDir: p.Config.Dir,
+		Options: p.StageOptions(s), Upstream: p.upstream, Identity: p.identity,
 	}
 }
 
-// identity identifies what a stage hands on with the files that it wrote; "" while
-// that is not known.
+// identity identifies the data of a stage and the files that it wrote. It returns "" if they are not known yet.
 func (p *Plan) identity(r *stage.Ref) string {
 	up := p.byAddr[r.Address]
 	if up == nil || up.Output == "" {
@@ -150,6 +156,7 @@ func (p *Plan) identity(r *stage.Ref) string {
 			return ""
 		}
 	}
+
 	digests := make([]string, len(arts))
 	for i, a := range arts {
 		digests[i] = a.Digest
@@ -161,9 +168,8 @@ func (p *Plan) identity(r *stage.Ref) string {
 	return id
 }
 
-// upstream is the plan of a stage that another reads. One that a checkpoint
-// answers has made none for itself and makes it now: what it would do is what
-// a verification repeats.
+// upstream returns the plan of a stage that another stage reads. A stage that is reused was not planned; it is planned
+// now, because a verification repeats some of its cases.
 func (p *Plan) upstream(r *stage.Ref) *stage.Plan {
 	up := p.byAddr[r.Address]
 	if up == nil {
@@ -180,7 +186,7 @@ func (p *Plan) upstream(r *stage.Ref) *stage.Plan {
 	return sp
 }
 
-// StageOptions are the options of the run as one stage sees them.
+// StageOptions returns the options of the run for one stage.
 func (p *Plan) StageOptions(s *Stage) stage.Options {
 	o := p.Options.Stage
 	o.Again = p.again(s)
@@ -190,7 +196,7 @@ func (p *Plan) StageOptions(s *Stage) stage.Options {
 	return o
 }
 
-// key sets Key and Inputs when every input is known.
+// key sets Key and Inputs if every input is known.
 func (p *Plan) key(s *Stage, extra any) {
 	inputs := map[string]string{}
 	for _, in := range s.Config.Inputs() {
@@ -200,6 +206,7 @@ func (p *Plan) key(s *Stage, extra any) {
 		}
 		inputs[in.Name+" "+in.Ref.Address] = up.Output
 	}
+
 	var err error
 	s.Key, s.Inputs, err = StageKey(s.Instance.Kind, s.Config, inputs, extra)
 	if err != nil {
@@ -207,9 +214,8 @@ func (p *Plan) key(s *Stage, extra any) {
 	}
 }
 
-// StageKey hashes what identifies a stage's data: all that its block was
-// evaluated to except for what the kind names in Beside, the kind's version and
-// code, its inputs, and what the stage itself adds.
+// StageKey hashes everything that identifies a stage's data: the values of its block except those that the kind lists
+// in Beside, the version and code of the kind, the inputs, and what the stage adds.
 func StageKey(k stage.Kind, st stage.Stage, inputs map[string]string, extra any) (string, json.RawMessage, error) {
 	all := map[string]any{
 		"kind": k.Name, "version": k.Version, "config": stage.Identity(k, st), "inputs": inputs, "environment": extra,
@@ -221,7 +227,7 @@ func StageKey(k stage.Kind, st stage.Stage, inputs map[string]string, extra any)
 	return key, canonical, err
 }
 
-// judge compares with the record.
+// judge compares a stage with its record.
 func (p *Plan) judge(s *Stage) {
 	cases := (*stage.CaseCounts)(nil)
 	if s.Plan != nil {
@@ -236,28 +242,29 @@ func (p *Plan) judge(s *Stage) {
 	case rec == nil:
 		s.Action, s.Reason = stage.ActionCollect, "nothing is there yet"
 	case p.replaced(s):
-		s.Action, s.Reason = stage.ActionStale, "--replace asks for it"
+		s.Action, s.Reason = stage.ActionStale, "--replace names it"
 		if rec.Replacing != "" {
-			s.Reason = "--replace asks for it, and goes on with what began before"
+			s.Reason = "--replace names it, and continues an earlier run"
 		}
 	case rec.Replacing != "":
-		s.Action, s.Reason = stage.ActionStale, "--replace began to run it again and did not end"
+		s.Action, s.Reason = stage.ActionStale, "an earlier --replace of it has not ended"
 	case rec.Key != s.Key:
 		s.Action, s.Reason = stage.ActionStale, staleReason(rec.Inputs, s.Inputs)
 		if cases != nil && s.Plan.Reason != "" {
-			s.Reason = s.Plan.Reason // in terms of cases
+			s.Reason = s.Plan.Reason // it counts the cases
 		}
 	case !s.Instance.Kind.Class.HasTable() && rec.Status != string(stage.StatusOK):
 		s.Action, s.Reason = stage.ActionStale, "it ended as "+rec.Status+" before"
 	default:
 		p.judgeSameKey(s, cases)
 	}
+
 	if s.Action == stage.ActionReuse {
 		s.Output = OutputIdentity(s.Record)
 	}
 }
 
-// judgeSameKey decides about a stage whose inputs are as they were.
+// judgeSameKey decides about a stage whose key has not changed.
 func (p *Plan) judgeSameKey(s *Stage, cases *stage.CaseCounts) {
 	rec := s.Record
 	finished := rec.Status == string(stage.StatusOK) || rec.Status == string(stage.StatusPartial)
@@ -271,12 +278,12 @@ func (p *Plan) judgeSameKey(s *Stage, cases *stage.CaseCounts) {
 	case judged(s) != "":
 		s.Action, s.Reason = stage.ActionStale, judged(s)
 	default:
-		s.Action, s.Reason = stage.ActionReuse, "checkpoint "+ShortDigest(rec.Key)+" of "+rec.FinishedAt.Format("2006-01-02 15:04")
+		s.Action = stage.ActionReuse
+		s.Reason = "checkpoint " + ShortDigest(rec.Key) + " of " + rec.FinishedAt.Format("2006-01-02 15:04")
 	}
 }
 
-// judged asks the stage whether it would end today as its record says; it is why
-// not, or "".
+// judged returns the reason why a stage would end differently from its record, or "".
 func judged(s *Stage) string {
 	j, ok := s.Config.(stage.Judge)
 	if !ok {
@@ -286,19 +293,21 @@ func judged(s *Stage) string {
 	return why
 }
 
-// objectsThere says which part of a record is gone, or "".
+// objectsThere returns which part of a record is missing, or "".
 func (p *Plan) objectsThere(rec *checkpoint.StageRecord) string {
 	for _, d := range rec.Outputs.Digests() {
 		if !p.Store.HasObject(d) {
 			return "its table " + ShortDigest(d) + " is not in the state folder any more"
 		}
 	}
+
 	var arts []stage.Artifact
 	if len(rec.Artifacts) > 0 {
 		if err := json.Unmarshal(rec.Artifacts, &arts); err != nil {
 			return "its list of files is damaged"
 		}
 	}
+
 	if len(arts) > 0 && rec.OutDir != "" && p.Options.OutDir != "" && rec.OutDir != p.Options.OutDir {
 		return "its files went to " + rec.OutDir
 	}
@@ -307,29 +316,29 @@ func (p *Plan) objectsThere(rec *checkpoint.StageRecord) string {
 		case err != nil:
 			return a.Path + " is not there any more"
 		case digest != a.Digest:
-			return a.Path + " was changed by somebody else"
+			return a.Path + " was changed since"
 		}
 	}
+
 	return ""
 }
 
 func (p *Plan) record(address string) *checkpoint.StageRecord {
 	rec, err := p.Store.ReadStage(address)
 	if err != nil {
-		return nil // missing, or damaged and warned about
+		return nil // it is missing, or damaged, which the store has reported
 	}
 	return rec
 }
 
-// again says whether a stage is to be run again: because it is asked for, or
-// was, by a run that did not end.
+// again reports whether a stage runs again because of --replace, of this run or of an earlier one that did not end.
 func (p *Plan) again(s *Stage) bool {
 	return p.replaced(s) || s.Record != nil && s.Record.Replacing != ""
 }
 
 func (p *Plan) replaced(s *Stage) bool { return MatchAny(p.Options.Replace, s.Address()) }
 
-// OutputIdentity identifies what a finished stage hands on.
+// OutputIdentity identifies the data of a finished stage.
 func OutputIdentity(rec *checkpoint.StageRecord) string {
 	id, _, err := checkpoint.Key(map[string]any{"outputs": rec.Outputs, "info": rec.Info})
 	if err != nil {

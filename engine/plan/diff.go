@@ -103,6 +103,7 @@ func (c *CaseSet) beyond(other *CaseSet) int {
 			n++
 		}
 	}
+
 	return n
 }
 

@@ -9,10 +9,9 @@ import (
 	"aicplan/engine/stage"
 )
 
-// orderFollowers lets stages that tell of tables wait for what is made of these
-// tables, such as the files of exports: they would else tell of as much as there
-// was by chance. Only the order changes, not what a selection is made of. deps
-// are the edges that the plan itself has; new ones are added.
+// orderFollowers makes reports and publishes wait for the stages that use the tables they describe, such as
+// exports of these tables. Otherwise a report would list the files that happen to exist. Only the order changes,
+// not the selection. deps are the edges of the plan; orderFollowers adds edges to it.
 func (p *Plan) orderFollowers(deps map[string][]string) error {
 	var followers []string
 	for _, s := range p.Stages {
@@ -20,7 +19,7 @@ func (p *Plan) orderFollowers(deps map[string][]string) error {
 			followers = append(followers, s.Address())
 		}
 	}
-	// What waits for a follower is left out, for all of them: no cycle can arise.
+	// Stages that wait for a follower are left out for all followers, so that no cycle can arise.
 	behindFollowers := p.Graph.Behind(followers...)
 	added := false
 	for _, addr := range followers {
@@ -33,6 +32,7 @@ func (p *Plan) orderFollowers(deps map[string][]string) error {
 				tables = append(tables, in.Ref.Address)
 			}
 		}
+
 		made := p.Graph.Behind(tables...)
 		for _, s := range p.Stages {
 			if a := s.Address(); made[a] && !behindFollowers[a] && !slices.Contains(deps[addr], a) {
@@ -41,6 +41,7 @@ func (p *Plan) orderFollowers(deps map[string][]string) error {
 			}
 		}
 	}
+
 	if !added {
 		return nil
 	}
@@ -55,12 +56,13 @@ func (p *Plan) orderFollowers(deps map[string][]string) error {
 			sorted = append(sorted, s)
 		}
 	}
+
 	p.Stages = sorted
 	return nil
 }
 
-// runsBefore names the first stage before s that is going to run, or "".
-// Guards run only when something behind them does, which then counts.
+// runsBefore returns the first dependency of s that is going to run, or "". A guard counts if a stage that it
+// guards runs.
 func (p *Plan) runsBefore(s *Stage) string {
 	before := p.Graph.Closure(s.Address())
 	for _, b := range p.Stages {
@@ -73,12 +75,12 @@ func (p *Plan) runsBefore(s *Stage) string {
 			return b.Address()
 		}
 	}
+
 	return ""
 }
 
-// followed is the part of a following stage's key that covers the stages
-// before it: how they ended, by their records, and what the stage itself
-// adds. When and how long they ran does not count.
+// followed returns the part of a follower's key that describes its dependencies: their results according to their
+// records, and the value that the stage adds. Times and durations are left out.
 func (p *Plan) followed(s *Stage, own any) any {
 	type ended struct {
 		Key       string             `json:"key"`
@@ -88,6 +90,7 @@ func (p *Plan) followed(s *Stage, own any) any {
 		Checks    json.RawMessage    `json:"checks,omitempty"`
 		Artifacts json.RawMessage    `json:"artifacts,omitempty"`
 	}
+
 	before := map[string]ended{}
 	for addr := range p.Graph.Closure(s.Address()) {
 		if addr == s.Address() || p.byAddr[addr] == nil {
@@ -97,5 +100,6 @@ func (p *Plan) followed(s *Stage, own any) any {
 			before[addr] = ended{r.Key, r.Status, r.Outputs, r.Counts, r.Checks, r.Artifacts}
 		}
 	}
+
 	return map[string]any{"own": own, "before": before}
 }

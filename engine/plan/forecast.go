@@ -10,8 +10,8 @@ import (
 	"aicplan/engine/stage"
 )
 
-// foresee holds what stages read against what the stages before them are going
-// to hand on, before anything is measured.
+// foresee compares the columns that stages read with the columns that their inputs are going to have, before
+// anything is measured.
 func (p *Plan) foresee() hcl.Diagnostics {
 	known := map[string]*stage.Forecast{}
 	p.forecasts = known
@@ -21,6 +21,7 @@ func (p *Plan) foresee() hcl.Diagnostics {
 		}
 		return known[r.Address]
 	}
+
 	var diags hcl.Diagnostics
 	for _, s := range p.Stages {
 		if s.Config == nil || s.Deferred {
@@ -40,18 +41,19 @@ func (p *Plan) foresee() hcl.Diagnostics {
 			return s.Instance.Locate(diags)
 		})...)
 	}
+
 	return append(diags, p.checkTargets(in)...)
 }
 
-// checkTargets finds stages that would write one table by turns: the rows that
-// are left would be those of the last one. Stages that say that they merge, and
-// of which one waits for the other, do it in a known order.
+// checkTargets returns an error for stages that would replace each other's table. Stages that merge tables are
+// allowed if one depends on the other, because the order is then known.
 func (p *Plan) checkTargets(in stage.Forecasts) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	type target struct {
 		*Stage
 		shared bool
 	}
+
 	by := map[string]target{}
 	for _, s := range p.Stages {
 		w, ok := s.Config.(stage.FileWriter)
@@ -82,11 +84,11 @@ func (p *Plan) checkTargets(in stage.Forecasts) hcl.Diagnostics {
 				s.Address(), name, other.Address(), other.Instance.Range.Filename, other.Instance.Range.Start.Line, how),
 		}}, s.Address())...)
 	}
+
 	return diags
 }
 
-// demands collects, for every stage, the columns that stages behind it need of
-// each of its rows.
+// demands returns the columns that later stages require in every row, by stage.
 func (p *Plan) demands() map[string][]string {
 	out := map[string][]string{}
 	for _, s := range p.Stages {
@@ -101,10 +103,11 @@ func (p *Plan) demands() map[string][]string {
 			}
 		}
 	}
+
 	return out
 }
 
-// upstreamOf are the stages whose rows reach s.
+// upstreamOf returns the stages whose rows reach s.
 func (p *Plan) upstreamOf(s *Stage) map[string]bool {
 	out := map[string]bool{}
 	var visit func(*Stage)
@@ -119,6 +122,7 @@ func (p *Plan) upstreamOf(s *Stage) map[string]bool {
 			}
 		}
 	}
+
 	visit(s)
 	return out
 }

@@ -8,9 +8,9 @@ import (
 	"aicplan/engine/config"
 )
 
-// MatchAny reports whether address fits one of the globs. A glob that names no
-// module fits in every module, one without an instance key every instance, one
-// that names a module all that is in it; * does not stop at dots.
+// MatchAny reports whether address matches one of the globs. A glob without a module matches in every module, one
+// without an instance key matches every instance, and one that names a module matches all its stages. * also
+// matches dots.
 func MatchAny(globs []string, address string) bool {
 	local := config.LocalAddress(address)
 	return slices.ContainsFunc(globs, func(g string) bool {
@@ -25,6 +25,7 @@ func MatchAny(globs []string, address string) bool {
 		case globMatch(g, config.WithoutOwnKey(at)) || globMatch(g, config.WithoutKeys(at)):
 			return true
 		}
+
 		return slices.ContainsFunc(config.ModulesOf(address), func(m string) bool {
 			return globMatch(g, m) || globMatch(g, config.WithoutKeys(m))
 		})
@@ -35,8 +36,7 @@ func globMatch(glob, s string) bool {
 	if glob == s {
 		return true
 	}
-	// path.Match treats [ as a class, / as a border and \ as an escape; addresses
-	// use none of them in that sense.
+	// In path.Match, [ starts a class, / is a separator and \ escapes. Addresses use none of them in this sense.
 	esc := strings.NewReplacer("[", `\[`, "]", `\]`, "/", "\x01", `\`, `\\`)
 	ok, err := path.Match(esc.Replace(glob), strings.ReplaceAll(s, "/", "\x01"))
 	return err == nil && ok

@@ -8,7 +8,7 @@ import (
 	"aicplan/engine/stage"
 )
 
-// ReadOutcome is what a stage came to, by its record.
+// ReadOutcome returns the outcome that a record describes.
 func ReadOutcome(rec *checkpoint.StageRecord) (*stage.Outcome, error) {
 	out := &stage.Outcome{Status: stage.Status(rec.Status), Message: rec.Message}
 	if err := readPart("counts", rec.Counts, &out.Counts); err != nil {
@@ -27,7 +27,7 @@ func ReadOutcome(rec *checkpoint.StageRecord) (*stage.Outcome, error) {
 	return out, nil
 }
 
-// ReadInfo is what a record says of a stage's data as a whole.
+// ReadInfo returns the description of a stage's data in its record.
 func ReadInfo(rec *checkpoint.StageRecord) (stage.Info, error) {
 	var info stage.Info
 	return info, readPart("info", rec.Info, &info)
@@ -43,8 +43,8 @@ func readPart(name string, raw json.RawMessage, into any) error {
 	return nil
 }
 
-// ReadableRecord says why a record cannot be used: see checkpoint.Options. A run
-// that met it later would fail for good.
+// ReadableRecord returns an error if a record cannot be used; see checkpoint.Options. Otherwise every run that
+// reads it would fail.
 func ReadableRecord(rec *checkpoint.StageRecord) error {
 	if _, err := ReadOutcome(rec); err != nil {
 		return err

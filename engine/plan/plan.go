@@ -1,6 +1,5 @@
-// Package plan decides what applying a plan would do: which stages a
-// checkpoint answers, which are stale and why, how many cases are to be
-// collected. It needs no device.
+// Package plan decides what applying a plan would do: which stages are reused, which are stale and why, and how many
+// cases must be measured. It needs no device.
 package plan
 
 import (
@@ -24,28 +23,26 @@ import (
 	"aicplan/engine/stage"
 )
 
-// Options say what to plan for.
+// Options are the options of a plan.
 type Options struct {
 	Stage    stage.Options `json:"stage"`
 	Targets  []string      `json:"targets,omitempty"` // globs over addresses; empty means all
 	Excludes []string      `json:"excludes,omitempty"`
-	Replace  []string      `json:"replace,omitempty"` // run these although a checkpoint answers them
-	// Shared says that the globs were meant for another plan as well: one that
-	// fits nothing here selects nothing.
+	Replace  []string      `json:"replace,omitempty"` // run these although their records are current
+	// Shared is set if the globs also apply to another plan. A glob that matches nothing here is then no error.
 	Shared bool `json:"-"`
-	// Price is what an hour of a GPU costs, in any currency; 0 where nobody says. It
-	// is no part of a saved plan.
+	// Price is the cost of an hour of a GPU in any currency. Zero means unknown. A saved plan does not contain it.
 	Price float64 `json:"-"`
-	// GPUs is how many of them the wall time is estimated for; 0 means those of a node.
+	// GPUs is the number of GPUs that the wall time is estimated for. Zero means those of a node.
 	GPUs int `json:"-"`
-	// OutDir is where exports are to go, absolute; empty where that does not
-	// matter. It is no part of a saved plan.
+	// OutDir is the absolute path of the output folder, or "" if nothing is going to be written. A saved plan does not
+	// contain it.
 	OutDir string `json:"-"`
-	// Progress hears how far planning is; nil where nobody asks.
+	// Progress shows the progress of planning. It may be nil.
 	Progress *Progress `json:"-"`
 }
 
-// Plan is what would run.
+// Plan contains the decisions about the stages of a config.
 type Plan struct {
 	Config  *config.Config
 	Graph   *dag.Graph
@@ -54,43 +51,40 @@ type Plan struct {
 	Store   *checkpoint.Store
 
 	byAddr map[string]*Stage
-	// forecasts are what is known of the stages' tables, by address.
+	// forecasts describe the tables of the stages, by address.
 	forecasts map[string]*stage.Forecast
-	demanded  map[string][]string // columns that later stages need of every row, by address
+	demanded  map[string][]string // columns that later stages require in every row, by address
 	written   func() map[string]*checkpoint.StageRecord
 }
 
-// Stage is one instance with the decision about it. While a run is under way
-// engine/run refreshes the decision with what has become known.
+// Stage is one instance with the decision about it. During a run, engine/run updates the decision when inputs become
+// known.
 type Stage struct {
 	Instance *config.Instance
 	Config   stage.Stage // nil while Deferred
 	Deferred bool
-	// Late is set once a stage was deferred: its config is then a matter of what
-	// other stages put out, known or not by now.
+	// Late is set if the stage was deferred once, because its config depends on outputs of other stages.
 	Late   bool
 	Action stage.Action
 	Reason string
-	// Key and Inputs identify the stage's data; empty while an input is
-	// unknown.
+	// Key and Inputs identify the stage's data. They are empty while an input is unknown.
 	Key    string
 	Inputs json.RawMessage
-	// Output identifies what the stage hands on; empty until it is known.
+	// Output identifies the result of the stage. It is "" until it is known.
 	Output string
 	Plan   *stage.Plan
-	// Warnings are what the user should read before applying.
+	// Warnings are shown to the user before the plan is applied.
 	Warnings []string
-	Record   *checkpoint.StageRecord // what the state folder has; nil without
+	Record   *checkpoint.StageRecord // in the state folder; nil if there is none
 }
 
-// Address of the stage.
+// Address returns the address of the stage.
 func (s *Stage) Address() string { return s.Instance.Address }
 
 // Stage returns the planned stage at address, or nil.
 func (p *Plan) Stage(address string) *Stage { return p.byAddr[address] }
 
-// Build plans cfg against the state in store. Error diagnostics mean that the
-// plan cannot be applied; the Plan then holds what could be worked out.
+// Build plans cfg with the state in store. If the diagnostics have errors, the plan cannot be applied and is incomplete.
 func Build(ctx context.Context, cfg *config.Config, store *checkpoint.Store, opts Options) (*Plan, hcl.Diagnostics) {
 	p := &Plan{Config: cfg, Options: opts, Store: store, byAddr: map[string]*Stage{}}
 	cfg.ForgetResults()
@@ -126,6 +120,7 @@ func Build(ctx context.Context, cfg *config.Config, store *checkpoint.Store, opt
 		p.Stages = append(p.Stages, s)
 		p.byAddr[addr] = s
 	}
+
 	if err := p.orderFollowers(deps); err != nil {
 		return p, cycleDiags(cfg, err)
 	}
@@ -135,6 +130,7 @@ func Build(ctx context.Context, cfg *config.Config, store *checkpoint.Store, opt
 			return p, diags
 		}
 	}
+
 	p.demanded = p.demands()
 	p.written = sync.OnceValue(p.writtenFiles)
 	diags = append(diags, p.decideAll(ctx)...)
@@ -163,16 +159,17 @@ func cycleDiags(cfg *config.Config, err error) hcl.Diagnostics {
 			r := cfg.Instance(next).Range
 			fmt.Fprintf(&way, " waits for %s (%s:%d)", next, r.Filename, r.Start.Line)
 		}
+
 		diags = append(diags, &hcl.Diagnostic{
 			Severity: hcl.DiagError, Summary: "Cycle between stages", Subject: cfg.Instance(c[0]).Range.Ptr(),
 			Detail: way.String() + ". Remove one of the references or depends_on.",
 		})
 	}
+
 	return diags
 }
 
-// checkInputs makes sure that stages read datasets only from kinds that have
-// some, and from stages that are part of the selection.
+// checkInputs returns an error for each input that has no table or is not selected.
 func (p *Plan) checkInputs() hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	for _, s := range p.Stages {
@@ -180,10 +177,11 @@ func (p *Plan) checkInputs() hcl.Diagnostics {
 			diags = append(diags, p.checkInput(s)...)
 		}
 	}
+
 	return diags
 }
 
-// checkFiles finds stages that would overwrite each other's files.
+// checkFiles returns an error for each file that two stages write.
 func (p *Plan) checkFiles() hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	by := map[string]writer{}
@@ -193,8 +191,7 @@ func (p *Plan) checkFiles() hcl.Diagnostics {
 	return diags
 }
 
-// CheckFilesOf is what planning says of two stages that write one file, for a
-// stage whose files were not known then.
+// CheckFilesOf does the check of checkFiles for a stage whose files were unknown when the plan was made.
 func (p *Plan) CheckFilesOf(s *Stage) hcl.Diagnostics {
 	by := map[string]writer{}
 	for _, other := range p.Stages {
@@ -202,22 +199,24 @@ func (p *Plan) CheckFilesOf(s *Stage) hcl.Diagnostics {
 			p.writtenTwice(other, by)
 		}
 	}
+
 	return p.writtenTwice(s, by)
 }
 
-// writer is a stage that writes a file: as it names it, and where that is.
+// writer is a stage that writes a file. real is the path of file without symbolic links.
 type writer struct {
 	*Stage
 	file, real string
 }
 
-// writtenTwice enters the files of a stage into by, which has those of others by
-// their place in lower case.
+// writtenTwice adds the files of a stage to by, whose keys are paths in lower case, and returns a diagnostic if another
+// stage writes one of them.
 func (p *Plan) writtenTwice(s *Stage, by map[string]writer) hcl.Diagnostics {
 	w, ok := s.Config.(stage.FileWriter)
 	if !ok {
 		return nil
 	}
+
 	for _, f := range w.Files() {
 		f = filepath.Clean(f)
 		real := realPath(filepath.Join(p.Options.OutDir, f))
@@ -227,7 +226,8 @@ func (p *Plan) writtenTwice(s *Stage, by map[string]writer) hcl.Diagnostics {
 			continue
 		}
 		d := &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "File written twice", Subject: s.Instance.Range.Ptr()}
-		also := fmt.Sprintf("and so does %s (%s:%d)", other.Address(), other.Instance.Range.Filename, other.Instance.Range.Start.Line)
+		also := fmt.Sprintf("and so does %s (%s:%d)", other.Address(), other.Instance.Range.Filename,
+			other.Instance.Range.Start.Line)
 		switch {
 		case other.real != real:
 			d.Severity = hcl.DiagWarning
@@ -240,11 +240,11 @@ func (p *Plan) writtenTwice(s *Stage, by map[string]writer) hcl.Diagnostics {
 		// The other files of the two are the same mistake.
 		return config.WithAddress(hcl.Diagnostics{d}, s.Address())
 	}
+
 	return nil
 }
 
-// realPath is a path with the symbolic links resolved of as much of it as is
-// there.
+// realPath returns a path with the symbolic links of its existing part resolved.
 func realPath(path string) string {
 	rest := ""
 	for at := path; ; at = filepath.Dir(at) {
@@ -269,10 +269,11 @@ func (p *Plan) checkInput(s *Stage) hcl.Diagnostics {
 			}})...)
 		}
 	}
+
 	return diags
 }
 
-// decideAll decides about every stage, several at once where the graph allows.
+// decideAll decides about all stages, concurrently as far as the graph allows.
 func (p *Plan) decideAll(ctx context.Context) hcl.Diagnostics {
 	p.Options.Progress.of(len(p.Stages))
 	done := map[string]chan struct{}{}
@@ -300,12 +301,14 @@ func (p *Plan) decideAll(ctx context.Context) hcl.Diagnostics {
 			if !diags.HasErrors() {
 				p.publish(s)
 			}
+
 			mu.Lock()
 			byStage[s.Address()] = diags
 			mu.Unlock()
 			return nil
 		})
 	}
+
 	if err := g.Wait(); err != nil {
 		panic(err) // no goroutine returns one
 	}
@@ -316,8 +319,8 @@ func (p *Plan) decideAll(ctx context.Context) hcl.Diagnostics {
 	return diags
 }
 
-// Idle returns the stages that the run will not touch: those that are
-// current, those whose runtime is not here, and the stages that depend on these.
+// Idle returns the stages that a run does not execute: those that are current, those whose runtime is missing on this
+// machine, and the stages that depend on the latter.
 func (p *Plan) Idle() map[string]bool {
 	out := map[string]bool{}
 	for _, s := range p.Stages {
@@ -332,11 +335,11 @@ func (p *Plan) Idle() map[string]bool {
 			}
 		}
 	}
+
 	return out
 }
 
-// guarded makes a panic in a stage's code, which is a mistake of ours, a
-// diagnostic at the stage's block.
+// guarded converts a panic in the code of a stage into a diagnostic at the stage's block.
 func guarded(s *Stage, f func() hcl.Diagnostics) (diags hcl.Diagnostics) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -346,10 +349,11 @@ func guarded(s *Stage, f func() hcl.Diagnostics) (diags hcl.Diagnostics) {
 			}}, s.Address())
 		}
 	}()
+
 	return f()
 }
 
-// decideGuards lets guards run exactly when something behind them does.
+// decideGuards decides that a guard runs if a stage that depends on it runs.
 func (p *Plan) decideGuards() {
 	idle := p.Idle()
 	for i := len(p.Stages) - 1; i >= 0; i-- {

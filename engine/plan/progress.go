@@ -8,12 +8,12 @@ import (
 	"aicplan/sink/base/textutil"
 )
 
-// Progress tells how far planning is. A nil one tells nothing.
+// Progress reports the progress of planning. The methods of a nil Progress do nothing.
 type Progress struct {
 	mu    sync.Mutex
 	total int
 	done  int
-	busy  []string // stages that are being decided about, in the order of their start
+	busy  []string // stages in work, in the order of their start
 	told  bool
 
 	tell  func(text string, last bool)
@@ -21,8 +21,8 @@ type Progress struct {
 	ended chan struct{}
 }
 
-// NewProgress calls tell every so often, from its own goroutine, until Close;
-// last is true once, at the end, when something was told.
+// NewProgress calls tell periodically from its own goroutine until Close. The last call has last set if there was
+// an earlier one.
 func NewProgress(every time.Duration, tell func(text string, last bool)) *Progress {
 	p := &Progress{tell: tell, stop: make(chan struct{}), ended: make(chan struct{})}
 	go func() {
@@ -39,10 +39,11 @@ func NewProgress(every time.Duration, tell func(text string, last bool)) *Progre
 			}
 		}
 	}()
+
 	return p
 }
 
-// Close ends the telling.
+// Close stops the calls.
 func (p *Progress) Close() {
 	if p == nil {
 		return
@@ -67,7 +68,7 @@ func (p *Progress) text() string {
 	return fmt.Sprintf("Planning: %d of %s%s ...", p.done, textutil.Counted(p.total, "stage"), at)
 }
 
-// of sets how many stages there are.
+// of sets the number of stages.
 func (p *Progress) of(n int) {
 	if p == nil {
 		return
@@ -77,7 +78,7 @@ func (p *Progress) of(n int) {
 	p.total = n
 }
 
-// begin notes a stage; the result notes its end.
+// begin records the start of a stage and returns a function that records its end.
 func (p *Progress) begin(address string) (end func()) {
 	if p == nil {
 		return func() {}

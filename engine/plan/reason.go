@@ -9,13 +9,14 @@ import (
 	"aicplan/engine/checkpoint"
 )
 
-// unknownInput names the first input whose output is not known yet.
+// unknownInput returns the first input whose output is not known yet, or "".
 func (p *Plan) unknownInput(s *Stage) string {
 	for _, in := range s.Config.Inputs() {
 		if up := p.byAddr[in.Ref.Address]; up != nil && up.Output == "" {
 			return in.Ref.Address
 		}
 	}
+
 	return ""
 }
 
@@ -26,21 +27,22 @@ func (p *Plan) waitsFor(s *Stage) string {
 			names = append(names, d)
 		}
 	}
+
 	if len(names) == 0 {
 		return "another stage"
 	}
 	return strings.Join(names, ", ")
 }
 
-// inputLine is how two inputs that differ in one upstream output are explained.
+// inputLine matches the explanation of two inputs that differ in one upstream output.
 var inputLine = regexp.MustCompile(`^inputs\["[^" ]+ (.+)"\] `)
 
-// staleReason is the first differences of two inputs as one line.
+// staleReason returns the first differences between two inputs in one line.
 func staleReason(old, now json.RawMessage) string {
 	lines := checkpoint.Explain(old, now)
 	for i, l := range lines {
 		if strings.HasPrefix(l, "version ") {
-			// The form of everything else may differ for it.
+			// The other differences may follow from it.
 			return "this aicplan works the stage out in another way (" + l + ")"
 		}
 		if strings.HasPrefix(l, "code ") {
@@ -49,19 +51,21 @@ func staleReason(old, now json.RawMessage) string {
 		}
 		lines[i] = strings.TrimPrefix(l, "config.")
 		if m := inputLine.FindStringSubmatch(l); m != nil {
-			lines[i] = m[1] + " changed" // two digests tell nobody anything
+			lines[i] = m[1] + " changed" // digests do not help the user
 		}
 	}
+
 	switch {
 	case len(lines) == 0:
 		return "the form of the checkpoint changed"
 	case len(lines) > 3:
 		return strings.Join(lines[:3], "; ") + fmt.Sprintf("; and %d more", len(lines)-3)
 	}
+
 	return strings.Join(lines, "; ")
 }
 
-// ShortDigest is what people need of a digest.
+// ShortDigest returns the first digits of a digest for messages.
 func ShortDigest(d string) string {
 	d = strings.TrimPrefix(d, "sha256:")
 	return d[:min(10, len(d))]

@@ -10,8 +10,8 @@ import (
 	"aicplan/engine/stage"
 )
 
-// Results are what expressions may read of a stage that has ended: rows and
-// digest of its table and the kind's outputs, null where it set none.
+// Results returns what expressions may read of a stage that has ended: the number of rows, the digest of its
+// table, and the outputs of the kind. Outputs that it did not set are null.
 func Results(k stage.Kind, rows int, digest string, values map[string]cty.Value) map[string]cty.Value {
 	out := map[string]cty.Value{"rows": cty.NumberIntVal(int64(rows)), "digest": cty.StringVal(digest)}
 	for name, t := range k.Outputs {
@@ -20,24 +20,25 @@ func Results(k stage.Kind, rows int, digest string, values map[string]cty.Value)
 			out[name] = v
 		}
 	}
+
 	return out
 }
 
-// ResultsOfBad are what reports may read of a stage that did not end well: what
-// its outcome counted, and null where there is none.
+// ResultsOfBad returns what reports may read of a stage that did not end well: the counts of its outcome, and null
+// for everything else.
 func ResultsOfBad(k stage.Kind, o *stage.Outcome) map[string]cty.Value {
 	if o == nil {
 		out := Results(k, 0, "", nil)
 		out["rows"], out["digest"] = cty.NullVal(cty.Number), cty.NullVal(cty.String)
 		return out
 	}
+
 	out := Results(k, o.Counts.Rows, "", o.Values)
 	out["digest"] = cty.NullVal(cty.String)
 	return out
 }
 
-// publish makes known what a stage that is not going to run puts out, so that
-// the stages behind it need not wait for the run.
+// publish sets the outputs of a stage that is not going to run, so that later stages can be planned with them.
 func (p *Plan) publish(s *Stage) {
 	switch {
 	case s.Action == stage.ActionReady && s.Plan != nil && s.Plan.Data != nil && s.Plan.Data.Table == nil:
@@ -45,13 +46,13 @@ func (p *Plan) publish(s *Stage) {
 	case s.Action == stage.ActionReuse && s.Record != nil:
 		out, err := ReadOutcome(s.Record)
 		if err != nil {
-			return // the run says what is wrong with the record
+			return // the run reports the error in the record
 		}
 		p.Config.SetResult(s.Address(), Results(s.Instance.Kind, out.Counts.Rows, s.Record.Outputs.Table, out.Values))
 	}
 }
 
-// MarshalValues keeps outputs with their types, for a stage record.
+// MarshalValues encodes outputs with their types for a stage record.
 func MarshalValues(vals map[string]cty.Value) (json.RawMessage, error) {
 	if len(vals) == 0 {
 		return nil, nil
@@ -64,10 +65,11 @@ func MarshalValues(vals map[string]cty.Value) (json.RawMessage, error) {
 		}
 		raw[name] = b
 	}
+
 	return json.Marshal(raw)
 }
 
-// UnmarshalValues reads what MarshalValues wrote.
+// UnmarshalValues decodes what MarshalValues encodes.
 func UnmarshalValues(raw json.RawMessage) (map[string]cty.Value, error) {
 	if len(raw) == 0 {
 		return nil, nil

@@ -21,11 +21,10 @@ import (
 	"aicplan/sink/base/fileutil"
 )
 
-// savedFormat is raised when a saved plan of before cannot be read any more.
+// savedFormat is the version of the file format. It grows if older files cannot be read any more.
 const savedFormat = "aicplan-plan/2"
 
-// Saved is what plan --out keeps: how to make the same plan again, and what it
-// must then be.
+// Saved is the file of plan --out. It contains how to make the plan again, and identifies the result.
 type Saved struct {
 	Format   string   `json:"format"`
 	Version  string   `json:"aicplan"`
@@ -33,22 +32,20 @@ type Saved struct {
 	Vars     []string `json:"vars,omitempty"`
 	VarFiles []string `json:"var_files,omitempty"`
 	Environ  []string `json:"environ,omitempty"` // variables set by the environment
-	// Sensitive are the plan's variables whose values are not saved: whoever applies
-	// the plan gives them again.
+	// Sensitive lists the variables whose values are not saved. They must be given again to apply the plan.
 	Sensitive []string `json:"sensitive,omitempty"`
 	Options   Options  `json:"options"`
-	// Summary is the plan as it was shown.
+	// Summary is the summary that was printed.
 	Summary Summary `json:"summary"`
-	// Stages identify what every stage would do, by address.
+	// Stages identifies the work of every stage, by address.
 	Stages map[string]SavedStage `json:"stages"`
 }
 
 // SavedStage identifies one stage of a saved plan.
 type SavedStage struct {
 	Kind string `json:"kind"`
-	// Body is everything that the block was evaluated to, with what it names
-	// outside of the plan (runtimes, system specs, files); while it waits for other
-	// stages its text, with what is known of the values that it uses.
+	// Body contains the values of the block including those of its runtimes, system specs and files. If the block
+	// depends on other stages, it contains the source text and the known values that it uses.
 	Body  json.RawMessage `json:"body"`
 	Cases int             `json:"cases,omitempty"`
 	Op    string          `json:"op,omitempty"`
@@ -56,7 +53,7 @@ type SavedStage struct {
 	IDs string `json:"ids,omitempty"`
 }
 
-// Withholds says whether NAME=VALUE is about a variable that is not saved.
+// Withholds reports whether NAME=VALUE sets a variable that is not saved.
 func (s *Saved) Withholds(assignment string) bool {
 	name, _, _ := strings.Cut(assignment, "=")
 	return slices.Contains(s.Sensitive, strings.TrimSpace(name))
@@ -81,7 +78,7 @@ func Save(path string, p *Plan, s Saved) error {
 	})
 }
 
-// IsSaved says whether path is a saved plan rather than a plan.
+// IsSaved reports whether path is a saved plan and not a plan in HCL.
 func IsSaved(path string) bool {
 	if info, err := os.Stat(path); err != nil || info.IsDir() {
 		return false
@@ -106,9 +103,8 @@ func Open(path string) (*Saved, error) {
 	return &s, nil
 }
 
-// Changed says what of p differs from what was saved; empty means that
-// applying p is applying the saved plan. What the state folder holds by now
-// does not count: it only makes the work less.
+// Changed lists the differences between p and the saved plan. If there are none, applying p applies the saved
+// plan. The content of the state folder is not compared, because it only reduces the work.
 func (s *Saved) Changed(p *Plan) []string {
 	now := savedStages(p)
 	var out []string
@@ -125,11 +121,13 @@ func (s *Saved) Changed(p *Plan) []string {
 			}
 		}
 	}
+
 	for addr := range now {
 		if _, ok := s.Stages[addr]; !ok {
 			out = append(out, addr+" is new")
 		}
 	}
+
 	sort.Strings(out)
 	return out
 }
@@ -144,13 +142,14 @@ func savedStages(p *Plan) map[string]SavedStage {
 			ss.Cases = int(s.Plan.Data.Planned.NumRows())
 			ss.IDs = packIDs(CaseIDs(s.Plan.Data.Planned))
 		}
+
 		out[s.Address()] = ss
 	}
+
 	return out
 }
 
-// body is everything that decides what a stage does when it runs, whether it
-// shapes data or not.
+// body returns everything that determines the run of a stage, including attributes that do not shape data.
 func (p *Plan) body(s *Stage) json.RawMessage {
 	k := s.Instance.Kind
 	body := map[string]any{"kind": k.Name, "version": k.Version, "waits for": s.Instance.Deps}
@@ -172,7 +171,7 @@ func (p *Plan) body(s *Stage) json.RawMessage {
 	return canonical
 }
 
-// CaseIDs lists the case ids of a planned table.
+// CaseIDs returns the case ids of a planned table.
 func CaseIDs(rec arrow.Record) []string {
 	idx := rec.Schema().FieldIndices("case_id")
 	if len(idx) != 1 {
@@ -188,7 +187,7 @@ func CaseIDs(rec arrow.Record) []string {
 
 const packedID = 16 // hex digits kept of an id
 
-// maxIDs bounds the unpacked ids of a saved stage, in bytes: 64 million cases.
+// maxIDs is the maximum size of the unpacked ids of a saved stage in bytes, for 64 million cases.
 const maxIDs = 512 << 20
 
 func packIDs(ids []string) string {
@@ -205,6 +204,7 @@ func packIDs(ids []string) string {
 		}
 		raw = append(raw, b...)
 	}
+
 	enc, err := zstd.NewWriter(nil)
 	if err != nil {
 		panic(err) // options are constant
@@ -213,13 +213,13 @@ func packIDs(ids []string) string {
 	return base64.StdEncoding.EncodeToString(enc.EncodeAll(raw, nil))
 }
 
-// ids unpacks the shortened case ids of a saved grid.
+// ids returns the shortened case ids of a saved grid.
 func (s SavedStage) ids() (map[string]bool, error) {
 	packed, err := base64.StdEncoding.DecodeString(s.IDs)
 	if err != nil {
 		return nil, fmt.Errorf("the saved case ids are damaged: %w", err)
 	}
-	// A few bytes may unpack to all of the memory.
+	// A small file may unpack to more than the memory of the machine.
 	dec, err := zstd.NewReader(nil, zstd.WithDecoderMaxMemory(maxIDs), zstd.WithDecoderConcurrency(1))
 	if err != nil {
 		panic(err) // options are constant

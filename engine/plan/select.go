@@ -13,8 +13,8 @@ import (
 	"aicplan/sink/base/fileutil"
 )
 
-// choose returns the addresses that are part of the plan: the targets with
-// all they need, less the excluded ones with all stages that depend on them.
+// choose returns the addresses of the plan: the targets with their dependencies, without the excluded stages and
+// the stages that depend on those.
 func (p *Plan) choose() (map[string]bool, hcl.Diagnostics) {
 	all := p.Config.Addresses()
 	pick := func(flag string, globs []string) ([]string, hcl.Diagnostics) {
@@ -40,8 +40,10 @@ func (p *Plan) choose() (map[string]bool, hcl.Diagnostics) {
 				})
 			}
 		}
+
 		return out, diags
 	}
+
 	targets, diags := pick("--target", p.Options.Targets)
 	excludes, more := pick("--exclude", p.Options.Excludes)
 	diags = append(diags, more...)
@@ -64,11 +66,12 @@ func (p *Plan) choose() (map[string]bool, hcl.Diagnostics) {
 			Detail: fmt.Sprintf("--target or --exclude leave out all stages that fit %s, so none would run again. Name one with --target as well, or leave --replace away.", config.Quoted(g)),
 		})
 	}
+
 	return out, diags
 }
 
-// spellings are the addresses as people write them: with their module, and
-// where there are too many to list, without it too.
+// spellings returns the ways to write the addresses: with their module and, if there are too many to list, also
+// without it.
 func (p *Plan) spellings() []string {
 	all := p.Config.Addresses()
 	if len(all) > 12 {
@@ -76,10 +79,11 @@ func (p *Plan) spellings() []string {
 			all = append(all, config.LocalAddress(a))
 		}
 	}
+
 	return all
 }
 
-// fileDigest is the digest of a file's bytes as artifacts name it.
+// fileDigest returns the digest of a file in the format of artifacts.
 func fileDigest(path string) (string, error) {
 	f, err := fileutil.Open(path)
 	if err != nil {

@@ -11,20 +11,19 @@ import (
 	"aicplan/sink/base/textutil"
 )
 
-// Summary is a plan as people and programs read it.
+// Summary describes a plan for users and programs.
 type Summary struct {
-	// Format is the version of this form. It grows when a field changes its meaning
-	// or goes; new fields leave it.
+	// Format is the version of this structure. It grows if a field is removed or changes its meaning.
 	Format int            `json:"format_version"`
 	Stages []StageSummary `json:"stages"`
 	Totals Totals         `json:"totals"`
-	// Targets are what the plan measures on, each once.
+	// Targets lists what the plan measures on, without repetition.
 	Targets []Target `json:"targets,omitempty"`
-	// Work is true when applying would run anything.
+	// Work is set if apply would run a stage.
 	Work bool `json:"work"`
 }
 
-// Target is a system and a framework that a plan measures on.
+// Target is a system and a framework.
 type Target struct {
 	System    string `json:"system"`
 	Framework string `json:"framework,omitempty"`
@@ -36,16 +35,16 @@ type Target struct {
 type StageSummary struct {
 	Address string `json:"address"`
 	Kind    string `json:"kind"`
-	// Measures is true of stages that work through cases.
+	// Measures is set for stages that measure cases.
 	Measures bool `json:"measures,omitempty"`
-	// Guard is true of stages that produce no data and are never reused.
+	// Guard is set for stages that produce no data and are never reused.
 	Guard       bool              `json:"guard,omitempty"`
 	Description string            `json:"description,omitempty"`
 	Action      stage.Action      `json:"action"`
 	Reason      string            `json:"reason,omitempty"`
 	Grid        *stage.Waterfall  `json:"grid,omitempty"`
 	Cases       *stage.CaseCounts `json:"cases,omitempty"`
-	// Request is what the stage asks of a cluster.
+	// Request is the request of the stage to a cluster.
 	Request   *stage.Request `json:"request,omitempty"`
 	Notes     []string       `json:"notes,omitempty"`
 	Warnings  []string       `json:"warnings,omitempty"`
@@ -53,7 +52,7 @@ type StageSummary struct {
 	Key       string         `json:"key,omitempty"`
 }
 
-// Totals add up a plan.
+// Totals contains the sums over all stages.
 type Totals struct {
 	Stages     int   `json:"stages"`
 	Grids      int   `json:"grids"`
@@ -62,30 +61,29 @@ type Totals struct {
 	Duplicates int64 `json:"duplicates"`
 	Cases      int   `json:"cases"` // of all grids
 	Collect    int   `json:"collect"`
-	// Elsewhere are cases whose runtime is not here.
+	// Elsewhere counts the cases whose runtime is missing on this machine.
 	Elsewhere int `json:"elsewhere,omitempty"`
 	Reuse     int `json:"reuse"`
 	Hold      int `json:"hold"`
 	LeftOut   int `json:"left_out,omitempty"` // by --limit or --smoke
-	// Unsupported counts cases that the plan says have no kernel on its device.
+	// Unsupported counts the cases without a kernel on the device, according to the plan.
 	Unsupported int     `json:"unsupported,omitempty"`
 	Rows        int     `json:"rows"`
 	Seconds     float64 `json:"seconds,omitempty"`
 	// Estimated counts the cases to collect that Seconds covers.
 	Estimated int `json:"estimated,omitempty"`
-	// GPUHours are the hours of Seconds times the GPUs that are held; Cost is what
-	// they come to where a price is given.
+	// GPUHours is Seconds times the number of GPUs in use, in hours. Cost is their price if one is given.
 	GPUHours float64 `json:"gpu_hours,omitempty"`
 	Cost     float64 `json:"cost,omitempty"`
-	// WallSeconds is the time that all cases take on WallGPUs GPUs: those of the option
-	// --gpus, else those of a node of the system. Both are 0 if no GPU is needed.
+	// WallSeconds is the time of all cases on WallGPUs GPUs, which are those of the option --gpus or those of a
+	// node of the system. Both are 0 if no GPU is needed.
 	WallSeconds float64 `json:"wall_seconds,omitempty"`
 	WallGPUs    int     `json:"wall_gpus,omitempty"`
 	// ElsewhereSeconds estimates the cases whose runtime is not here.
 	ElsewhereSeconds float64 `json:"elsewhere_seconds,omitempty"`
 }
 
-// Summarize adds up p.
+// Summarize returns the summary of p.
 func Summarize(p *Plan) Summary {
 	out := Summary{Format: 1}
 	idle := p.Idle()
@@ -102,6 +100,7 @@ func Summarize(p *Plan) Summary {
 		out.Totals.add(ss, s)
 		out.Stages = append(out.Stages, ss)
 	}
+
 	out.Targets = p.targets()
 	out.Totals.Stages = len(out.Stages)
 	out.Totals.Cost = out.Totals.GPUHours * p.Options.Price
@@ -149,7 +148,7 @@ func (s Summary) about() string {
 	return " for " + strings.Join(words, ", ")
 }
 
-// onGPUs adds up the time of all stages on so many GPUs; 0 means those of a node.
+// onGPUs returns the time of all stages on a number of GPUs. Zero means the GPUs of a node.
 func (t *Totals) onGPUs(stages []StageSummary, gpus int) {
 	if t.GPUHours <= 0 {
 		return
@@ -160,6 +159,7 @@ func (t *Totals) onGPUs(stages []StageSummary, gpus int) {
 			t.WallGPUs = s.Cases.NodeGPUs
 		}
 	}
+
 	if gpus > 0 {
 		t.WallGPUs = gpus
 	}
@@ -184,6 +184,7 @@ func (t *Totals) add(ss StageSummary, s *Stage) {
 			t.Dropped += f.Dropped
 		}
 	}
+
 	switch c := ss.Cases; {
 	case c != nil && s.Action == stage.ActionNeeds:
 		t.Elsewhere += c.Collect
@@ -213,8 +214,8 @@ func (t *Totals) add(ss StageSummary, s *Stage) {
 	}
 }
 
-// reuse adds what a checkpoint answers as a whole. Where a case gives several
-// rows its counts are of rows, and so is the share that was left out.
+// reuse adds a stage that is reused as a whole. If a case has several rows, its counts are of rows, and so is the
+// number of cases that were left out.
 func (t *Totals) reuse(c stage.Counts) {
 	rows := c.Measured + c.Reused
 	if c.Cases == 0 || rows == 0 {
@@ -222,11 +223,12 @@ func (t *Totals) reuse(c stage.Counts) {
 		t.LeftOut += c.Skipped
 		return
 	}
+
 	t.Reuse += c.Cases
 	t.LeftOut += int(math.Round(float64(c.Skipped) * float64(c.Cases) / float64(rows)))
 }
 
-// Line is the one line that sums a plan up.
+// Line returns the summary in one line.
 func (s Summary) Line() string {
 	t := s.Totals
 	if t.Stages == 0 {
@@ -264,17 +266,19 @@ func (s Summary) Line() string {
 	default:
 		text += fmt.Sprintf("; about %s (estimate)", t.time(t.Seconds))
 	}
+
 	switch {
 	case t.ElsewhereSeconds > 0 && t.Seconds > 0: // the GPU-hours above include them
 		text += fmt.Sprintf("; about %s elsewhere (estimate)", textutil.Duration(t.ElsewhereSeconds))
 	case t.ElsewhereSeconds > 0:
 		text += fmt.Sprintf("; about %s elsewhere (estimate)", t.time(t.ElsewhereSeconds))
 	}
+
 	return text + "."
 }
 
-// time is an estimate in words: GPU-hours, their cost if a price is known, and wall
-// time; plain seconds if no GPU is needed.
+// time describes an estimate: GPU-hours, their cost if a price is known, and wall time; only seconds if no GPU is
+// needed.
 func (t Totals) time(seconds float64) string {
 	if t.GPUHours <= 0 {
 		return textutil.Duration(seconds)
@@ -285,7 +289,7 @@ func (t Totals) time(seconds float64) string {
 	return fmt.Sprintf("%s, %s on %s", t.cost(), textutil.Duration(t.WallSeconds), textutil.Counted(t.WallGPUs, "GPU"))
 }
 
-// cost is the estimate in GPU-hours, and in money if a price is known.
+// cost describes an estimate in GPU-hours, and in money if a price is known.
 func (t Totals) cost() string {
 	text := figure(t.GPUHours) + " GPU-hours"
 	if t.Cost > 0 {
@@ -294,7 +298,7 @@ func (t Totals) cost() string {
 	return text
 }
 
-// figure writes a number with two digits that count.
+// figure formats a number with two significant digits.
 func figure(x float64) string {
 	switch {
 	case x >= 100:
@@ -304,5 +308,6 @@ func figure(x float64) string {
 	case x >= 0.95:
 		return fmt.Sprintf("%.1f", x)
 	}
+
 	return fmt.Sprintf("%.2g", x)
 }

@@ -13,9 +13,8 @@ import (
 	"aicplan/engine/stage"
 )
 
-// Damaged reads every table that a checkpoint of the plan answers with and
-// returns how many do not match their digests. The store has reported those
-// and put them aside: a plan that is made again runs their stages.
+// Damaged reads every table of the reused stages and returns how many do not match their digests. The store
+// reports these and renames them, so that the next plan runs their stages.
 func (p *Plan) Damaged(ctx context.Context) int {
 	var digests []string
 	for _, s := range p.Stages {
@@ -23,6 +22,7 @@ func (p *Plan) Damaged(ctx context.Context) int {
 			digests = append(digests, s.Record.Outputs.Digests()...)
 		}
 	}
+
 	slices.Sort(digests)
 	var damaged atomic.Int64
 	g, ctx := errgroup.WithContext(ctx)
@@ -36,10 +36,11 @@ func (p *Plan) Damaged(ctx context.Context) int {
 			if _, corrupt := errors.AsType[*checkpoint.CorruptError](err); corrupt {
 				damaged.Add(1)
 			}
-			// Whatever else is wrong with it is said when it is needed.
+			// The reader of the table reports other errors.
 			return nil
 		})
 	}
+
 	if err := g.Wait(); err != nil {
 		return 0 // cancelled
 	}

@@ -17,13 +17,13 @@ import (
 	"aicplan/engine/stage"
 )
 
-// Name is how records name the plan.
+// Name returns the name of the plan in records.
 func (p *Plan) Name() string { return NameOf(p.Config) }
 
-// NameOf is the Name of plans that cfg makes.
+// NameOf returns the Name of the plans of cfg.
 func NameOf(cfg *config.Config) string { return checkpoint.PlanName(cfg.Path) }
 
-// shown is a recorded name for people, as short as tells it from this plan's.
+// shown returns a recorded name that is as short as possible and differs from that of this plan.
 func (p *Plan) shown(recorded string) string {
 	if base := path.Base(recorded); base != path.Base(p.Name()) {
 		return base
@@ -31,7 +31,7 @@ func (p *Plan) shown(recorded string) string {
 	return recorded
 }
 
-// own is this plan's name beside that of another.
+// own returns the name of this plan next to that of another one.
 func (p *Plan) own(recorded string) string {
 	if base := path.Base(p.Name()); base != path.Base(recorded) {
 		return base
@@ -39,13 +39,12 @@ func (p *Plan) own(recorded string) string {
 	return p.Name()
 }
 
-// writtenFiles are the files that the state folder knows, with the record of
-// the stage that wrote them last.
+// writtenFiles returns the files that the state folder knows, with the record of the stage that wrote them last.
 func (p *Plan) writtenFiles() map[string]*checkpoint.StageRecord {
 	out := map[string]*checkpoint.StageRecord{}
 	records, err := p.Store.Stages()
 	if err != nil {
-		return out // damaged records are warned about elsewhere
+		return out // the store has reported damaged records
 	}
 	for _, r := range records {
 		var arts []stage.Artifact
@@ -58,11 +57,12 @@ func (p *Plan) writtenFiles() map[string]*checkpoint.StageRecord {
 			}
 		}
 	}
+
 	return out
 }
 
-// takesOver warns, once, of records that another plan made of stages with the
-// addresses of this one's, where they are going to be replaced.
+// takesOver returns one warning about records of another plan that stages with the same addresses are going to
+// replace.
 func (p *Plan) takesOver() hcl.Diagnostics {
 	by := map[string][]string{}
 	for _, s := range p.Stages {
@@ -76,6 +76,7 @@ func (p *Plan) takesOver() hcl.Diagnostics {
 			by[r.Plan] = append(by[r.Plan], s.Address())
 		}
 	}
+
 	var diags hcl.Diagnostics
 	for _, other := range slices.Sorted(maps.Keys(by)) {
 		named := by[other]
@@ -89,11 +90,12 @@ func (p *Plan) takesOver() hcl.Diagnostics {
 				p.shown(other), some, p.shown(other), p.own(other)),
 		})
 	}
+
 	return diags
 }
 
-// replaces warns of files that another plan wrote, or somebody with another state
-// folder, and that the stage is going to replace.
+// replaces returns warnings about files that the stage is going to replace and that another plan, or a run with
+// another state folder, has written.
 func (p *Plan) replaces(s *Stage) []string {
 	w, ok := s.Config.(stage.FileWriter)
 	if !ok || p.Options.OutDir == "" {
@@ -107,7 +109,7 @@ func (p *Plan) replaces(s *Stage) []string {
 			continue
 		}
 		if _, err := os.Stat(file); err != nil {
-			continue // it is gone already
+			continue // it was removed
 		}
 		if by == nil {
 			out = append(out, fmt.Sprintf("%s replaces %s, which no record of this state folder names: the stage wrote another file since, or another state folder shares the output folder; choose another folder with --out-dir, or another file, to keep both", s.Address(), file))
@@ -115,5 +117,6 @@ func (p *Plan) replaces(s *Stage) []string {
 		}
 		out = append(out, fmt.Sprintf("%s replaces %s, which the plan %s wrote; choose another folder with --out-dir, or another file, to keep both", s.Address(), file, p.shown(by.Plan)))
 	}
+
 	return out
 }

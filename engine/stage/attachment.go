@@ -9,12 +9,11 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/array"
 )
 
-// AttachmentsColumn is the column of a table whose rows have attachments: a JSON
-// list in each.
+// AttachmentsColumn is the column with the attachments of a row, as a JSON list.
 const AttachmentsColumn = "attachments"
 
-// Attachment is a file that belongs to a row, kept as an object of the state
-// folder (checkpoint.Store.GetBytes, ObjectPath).
+// Attachment is a file that belongs to a row. It is an object in the state folder; see checkpoint.Store.GetBytes
+// and ObjectPath.
 type Attachment struct {
 	Name      string `json:"name"`
 	MediaType string `json:"media_type"`
@@ -22,8 +21,7 @@ type Attachment struct {
 	Bytes     int64  `json:"bytes"`
 }
 
-// Attachments are those of one row of a table; none where it has no column of
-// them.
+// Attachments returns the attachments of one row. It returns nil if the table has no such column.
 func Attachments(rec arrow.Record, row int) ([]Attachment, error) {
 	at := slices.IndexFunc(rec.Schema().Fields(), func(f arrow.Field) bool { return f.Name == AttachmentsColumn })
 	if at < 0 || rec.Column(at).IsNull(row) {
@@ -43,7 +41,7 @@ func Attachments(rec arrow.Record, row int) ([]Attachment, error) {
 	return out, nil
 }
 
-// AttachmentDigests are those of all rows, each once, sorted.
+// AttachmentDigests returns the digests of the attachments of all rows, sorted and without repetition.
 func AttachmentDigests(rec arrow.Record) ([]string, error) {
 	if rec == nil || rec.Schema().FieldIndices(AttachmentsColumn) == nil {
 		return nil, nil
@@ -58,6 +56,7 @@ func AttachmentDigests(rec arrow.Record) ([]string, error) {
 			out = append(out, a.Digest)
 		}
 	}
+
 	slices.Sort(out)
 	return slices.Compact(out), nil
 }

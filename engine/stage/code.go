@@ -10,9 +10,9 @@ import (
 	"sync"
 )
 
-// CodeOf identifies the code of packages by their embedded Go files, tests left
-// out, for Kind.Code: what follows from stored rows alone is made again when the
-// code that makes it changes, without a version that somebody has to remember.
+// CodeOf returns a digest of the code of packages, made from their embedded Go files without tests, for Kind.Code.
+// Data that is computed from stored rows is computed again if its code changes, without a version that a developer
+// must remember.
 func CodeOf(packages ...embed.FS) func() string {
 	return sync.OnceValue(func() string {
 		h := sha256.New()
@@ -27,9 +27,10 @@ func CodeOf(packages ...embed.FS) func() string {
 				return err
 			})
 			if err != nil {
-				panic(fmt.Sprintf("stage: embedded code: %v", err)) // it is part of the program
+				panic(fmt.Sprintf("stage: embedded code: %v", err)) // cannot happen: the files are embedded
 			}
 		}
+
 		return hex.EncodeToString(h.Sum(nil)[:8])
 	})
 }

@@ -10,9 +10,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Decode fills target, a pointer to a struct with gohcl tags, from body: what
-// the engine does for stages without a BodyDecoder. Names in bound are left to
-// the caller's lazy expressions.
+// Decode decodes body into target, a pointer to a struct with gohcl tags. The engine uses it for stages without a
+// BodyDecoder. Names in bound are left to expressions that the caller evaluates later.
 func Decode(body hcl.Body, eval Evaluator, target any, bound map[string]bool) hcl.Diagnostics {
 	ctx, diags := eval.Context(Expressions(body), bound)
 	if diags.HasErrors() {
@@ -21,8 +20,8 @@ func Decode(body hcl.Body, eval Evaluator, target any, bound map[string]bool) hc
 	return append(diags, DecodeBody(body, ctx, target)...)
 }
 
-// DecodeBody is gohcl.DecodeBody in which null means that an optional attribute
-// is not given, so that attr = var.x ? value : null leaves the default.
+// DecodeBody is like gohcl.DecodeBody, except that null means that an optional attribute is not set: attr = var.x
+// ? value : null leaves the default.
 func DecodeBody(body hcl.Body, ctx *hcl.EvalContext, target any) hcl.Diagnostics {
 	if b, ok := body.(*hclsyntax.Body); ok {
 		body = withoutNulls(b, ctx, reflect.TypeOf(target))
@@ -30,14 +29,13 @@ func DecodeBody(body hcl.Body, ctx *hcl.EvalContext, target any) hcl.Diagnostics
 	return named(gohcl.DecodeBody(body, ctx, target), body, target)
 }
 
-// named adds the names that a body takes to errors about one that it does not
-// take, where no name is near enough to be suggested.
+// named adds the valid names to errors about an unknown name if no valid name is similar.
 func named(diags hcl.Diagnostics, body hcl.Body, target any) hcl.Diagnostics {
 	b, ok := body.(*hclsyntax.Body)
 	if !ok {
 		return diags
 	}
-	own := map[hcl.Range]bool{} // and not those of blocks in it
+	own := map[hcl.Range]bool{} // without those of nested blocks
 	for _, a := range b.Attributes {
 		own[a.NameRange] = true
 	}
@@ -57,17 +55,18 @@ func named(diags hcl.Diagnostics, body hcl.Body, target any) hcl.Diagnostics {
 		told.Detail += " Among the arguments here are " + strings.Join(names, ", ") + "."
 		diags[i] = &told
 	}
+
 	return diags
 }
 
-// Attributes of these types see their null themselves, or are evaluated later.
+// Attributes of these types handle null themselves, or are evaluated later.
 var seesNull = map[reflect.Type]bool{
 	reflect.TypeFor[cty.Value]():      true,
 	reflect.TypeFor[hcl.Expression](): true,
 	reflect.TypeFor[*hcl.Attribute](): true,
 }
 
-// withoutNulls copies body as far as it has optional attributes that are null.
+// withoutNulls returns body without optional attributes that are null.
 func withoutNulls(body *hclsyntax.Body, ctx *hcl.EvalContext, target reflect.Type) *hclsyntax.Body {
 	for target.Kind() == reflect.Pointer || target.Kind() == reflect.Slice {
 		target = target.Elem()
@@ -100,6 +99,7 @@ func withoutNulls(body *hclsyntax.Body, ctx *hcl.EvalContext, target reflect.Typ
 			}
 		}
 	}
+
 	return &copied
 }
 
@@ -110,11 +110,12 @@ func without(attrs hclsyntax.Attributes, name string) hclsyntax.Attributes {
 			out[n] = a
 		}
 	}
+
 	return out
 }
 
-// Expressions returns every attribute's expression in body and its nested
-// blocks. It works on native syntax only, the one that plans are written in.
+// Expressions returns the expressions of all attributes in body and its nested blocks. It supports only native
+// syntax, in which plans are written.
 func Expressions(body hcl.Body) []hcl.Expression {
 	b, ok := body.(*hclsyntax.Body)
 	if !ok {

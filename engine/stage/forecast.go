@@ -12,38 +12,37 @@ import (
 	"aicplan/sink/base/textutil"
 )
 
-// Forecast is what is known of a stage's table before the stage has run, so
-// that the stages that read it can be checked against it when the plan is made.
+// Forecast describes a stage's table before the stage has run. Stages that read it are checked against it when the
+// plan is made.
 type Forecast struct {
-	// Info as far as it is known; Version and Device mostly are not.
+	// Info as far as it is known. Version and Device are mostly unknown.
 	Info Info
-	// Columns are those that the table has or may have, each once.
+	// Columns are those that the table has or may have, without repetition.
 	Columns []string
-	// Open is true when it may have others: op functions return what they like.
+	// Open is set if the table may have further columns, because op functions choose what they return.
 	Open bool
-	// Cases is true for planned cases without measurements.
+	// Cases is set for planned cases without measurements.
 	Cases bool
-	// Rows are the planned cases of which every row answers one, with its values;
-	// where Measured is true they are the rows themselves. Nil where neither is known.
+	// Rows are the planned cases with their values, one for each row. If Measured is set, they are the rows
+	// themselves. Nil means unknown.
 	Rows     arrow.Record
 	Measured bool
-	// Origin names who measures where Info.Version does not say it yet: rows of
-	// one origin have one framework and version.
+	// Origin identifies the framework and version if Info.Version is unknown: rows of one origin have the same
+	// ones.
 	Origin string
 }
 
-// Forecasts looks up the forecast of a stage; nil where nothing is known.
+// Forecasts returns the forecast of a stage, or nil if nothing is known.
 type Forecasts func(*Ref) *Forecast
 
-// Forecaster is implemented by stages that know before they run what their table
-// will look like, or that they cannot use what they are going to read.
+// Forecaster is implemented by stages that can describe their table before they run, or detect that they cannot
+// use their input.
 type Forecaster interface {
-	// Forecast returns nil if nothing is known about the table. at is the block of
-	// the stage, for diagnostics.
+	// Forecast returns nil if nothing is known about the table. at is the block of the stage, for diagnostics.
 	Forecast(at hcl.Range, in Forecasts) (*Forecast, hcl.Diagnostics)
 }
 
-// ForecastOf is the forecast of a dataset that is there already.
+// ForecastOf returns the forecast of an existing dataset.
 func ForecastOf(ds *Dataset) *Forecast {
 	rec := ds.Table
 	if rec == nil {
@@ -59,8 +58,8 @@ func ForecastOf(ds *Dataset) *Forecast {
 	return f
 }
 
-// Lacks says what is wrong with a column that a block names: "" when the table
-// may have it. sure is false where it may have columns that nobody knows yet.
+// Lacks returns why a table cannot have a column that a block names, or "" if it may have it. sure is false if the
+// table may have unknown columns.
 func (f *Forecast) Lacks(column string) (problem string, sure bool) {
 	if f == nil || slices.Contains(f.Columns, column) {
 		return "", false
@@ -79,10 +78,11 @@ func (f *Forecast) Lacks(column string) (problem string, sure bool) {
 	case near != "":
 		return fmt.Sprintf("No column %q is known.%s", column, near), false
 	}
+
 	return "", false
 }
 
-// Through is the forecast of a stage that hands on what it reads.
+// Through returns the forecast of a stage that passes its input on.
 func Through(v cty.Value, in Forecasts) *Forecast {
 	ref, err := RefOf(v)
 	if err != nil {
@@ -91,9 +91,8 @@ func Through(v cty.Value, in Forecasts) *Forecast {
 	return in(ref)
 }
 
-// MissingColumns are the diagnostics of columns that a block names and the data
-// is not going to have: errors where that is sure, else warnings. Data without
-// measurements is one error.
+// MissingColumns returns diagnostics for columns that a block names and the data is not going to have: errors if
+// that is certain, otherwise warnings. Data without measurements is one error.
 func MissingColumns(f *Forecast, columns []string, at hcl.Range) hcl.Diagnostics {
 	if f != nil && f.Cases {
 		return hcl.Diagnostics{NoRows(at)}
@@ -110,10 +109,11 @@ func MissingColumns(f *Forecast, columns []string, at hcl.Range) hcl.Diagnostics
 		}
 		diags = append(diags, d)
 	}
+
 	return diags
 }
 
-// NoRows is the diagnostic of an input that has planned cases and no rows.
+// NoRows returns the diagnostic for an input that has planned cases and no rows.
 func NoRows(at hcl.Range) *hcl.Diagnostic {
 	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Input without rows", Subject: at.Ptr(),
 		Detail: "The input is a grid: its cases are not measured yet. Name the collect that measures them, or a stage after it."}

@@ -20,9 +20,8 @@ import (
 	"aicplan/systems"
 )
 
-// Valuer is implemented by stages whose struct tags do not describe the whole
-// block: those with a BodyDecoder, those that fill in defaults later, and grids,
-// which are identified by their cases.
+// Valuer is implemented by stages whose struct tags do not describe the whole block: those with a BodyDecoder,
+// those that set defaults later, and grids, which are identified by their cases.
 type Valuer interface {
 	// Values returns everything that the block was evaluated to, defaults included,
 	// by the names of its attributes and blocks, as values for encoding/json. Settings
@@ -30,10 +29,9 @@ type Valuer interface {
 	Values() map[string]any
 }
 
-// Values is everything that a stage's block was evaluated to, defaults
-// included: attributes and nested blocks by their names. A reference to a stage
-// is its address, one to a runtime all of the runtime's block, one to a system
-// its name with a digest of all its fields.
+// Values returns everything that a stage's block was evaluated to, including defaults: attributes and nested
+// blocks by their names. A reference to a stage is its address, a reference to a runtime is the runtime's whole
+// block, and a reference to a system is its name with a digest of all its fields.
 func Values(s Stage) map[string]any {
 	if v, ok := s.(Valuer); ok {
 		return v.Values()
@@ -41,15 +39,14 @@ func Values(s Stage) map[string]any {
 	return Fields(s)
 }
 
-// Identity is what identifies the data of a stage in addition to its inputs: what its
-// block was evaluated to without what the kind lists as Beside.
+// Identity returns what identifies the data of a stage in addition to its inputs: the values of its block without
+// those that the kind lists in Beside.
 func Identity(k Kind, s Stage) any {
 	return Without(Values(s), k.Beside)
 }
 
-// Without copies v, which Values made, without the members at the given paths:
-// "description", "runtime.devices". A path that starts with "*." is left out of
-// every block of that depth.
+// Without returns a copy of v, a result of Values, without the members at the given paths, such as "description"
+// or "runtime.devices". A path that starts with "*." applies to every block at that depth.
 func Without(v map[string]any, paths map[string]string) map[string]any {
 	out := maps.Clone(v)
 	for path := range paths {
@@ -58,12 +55,13 @@ func Without(v map[string]any, paths map[string]string) map[string]any {
 	return out
 }
 
-// cut removes the member at path; maps on the way are copied first.
+// cut removes the member at path. It copies the maps on the way first.
 func cut(m map[string]any, path []string) {
 	if len(path) == 1 {
 		delete(m, path[0])
 		return
 	}
+
 	names := []string{path[0]}
 	if path[0] == "*" {
 		names = slices.Collect(maps.Keys(m))
@@ -88,9 +86,8 @@ func cut(m map[string]any, path []string) {
 	}
 }
 
-// Fields is what the fields of a struct, or of a pointer to one, with gohcl
-// tags hold, by the tags' names. What was not given and has no default is left
-// out.
+// Fields returns the values of a struct with gohcl tags, or of a pointer to one, by the names of the tags.
+// Attributes that are not set and have no default are left out.
 func Fields(config any) map[string]any {
 	out := map[string]any{}
 	v := reflect.ValueOf(config)
@@ -100,6 +97,7 @@ func Fields(config any) map[string]any {
 		}
 		v = v.Elem()
 	}
+
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
 		if f.Anonymous && f.Type.Kind() == reflect.Struct {
@@ -125,6 +123,7 @@ func Fields(config any) map[string]any {
 			}
 		}
 	}
+
 	return out
 }
 
@@ -144,10 +143,11 @@ func blocksOf(v reflect.Value) any {
 			return nil
 		}
 	}
+
 	return Fields(v.Interface())
 }
 
-// valueOf is a field as encoding/json takes it; nil where there is none.
+// valueOf returns a field as a value for encoding/json, or nil if it is not set.
 func valueOf(v reflect.Value) any {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Slice, reflect.Map, reflect.Interface:
@@ -155,21 +155,22 @@ func valueOf(v reflect.Value) any {
 			return nil
 		}
 	}
+
 	switch x := v.Interface().(type) {
 	case cty.Value:
 		return Plain(x)
 	case hcl.Expression, *hcl.Attribute:
 		panic(fmt.Sprintf("stage: a field of type %T has a meaning that only its stage knows; it must implement Valuer", x))
 	}
+
 	if v.Kind() == reflect.Pointer {
 		return v.Elem().Interface()
 	}
 	return v.Interface()
 }
 
-// Plain is a value of a plan as encoding/json takes it, with references as
-// Values has them; nil for null and for no value. What is not known yet is an
-// object that says so.
+// Plain returns a value of a plan for encoding/json, with references as in Values. Null is nil. An unknown value
+// is an object that states so.
 func Plain(v cty.Value) any {
 	if v == cty.NilVal {
 		return nil
@@ -187,6 +188,7 @@ func Plain(v cty.Value) any {
 	case v.Type().IsCapsuleType():
 		return plainRef(v.EncapsulatedValue())
 	}
+
 	if t := v.Type(); !t.IsPrimitiveType() {
 		if t.IsObjectType() || t.IsMapType() {
 			out := map[string]any{}
@@ -196,6 +198,7 @@ func Plain(v cty.Value) any {
 			}
 			return out
 		}
+
 		out := []any{}
 		for it := v.ElementIterator(); it.Next(); {
 			_, e := it.Element()
@@ -203,7 +206,8 @@ func Plain(v cty.Value) any {
 		}
 		return out
 	}
-	if v.Type() == cty.Number { // most are whole, and the digits of any other take long
+
+	if v.Type() == cty.Number { // most numbers are integers, and formatting others is slow
 		if f := v.AsBigFloat(); !f.Signbit() {
 			if n, exact := f.Int64(); exact == big.Exact {
 				return json.RawMessage(strconv.FormatInt(n, 10))
@@ -226,11 +230,11 @@ func plainRef(ref any) any {
 	case *systems.Spec:
 		return SystemValue(r)
 	}
+
 	return fmt.Sprintf("%T", ref)
 }
 
-// SystemValue identifies a system spec: its name, and a digest of all of its
-// fields.
+// SystemValue returns the name of a system spec and a digest of all its fields.
 func SystemValue(s *systems.Spec) any {
 	if s == nil {
 		return nil
@@ -242,8 +246,8 @@ func SystemValue(s *systems.Spec) any {
 	return map[string]any{"system": s.Name, "fields": digest}
 }
 
-// RuntimeValues is all of a runtime's block, by the names of its attributes;
-// what is not given is left out.
+// RuntimeValues returns all values of a runtime's block by the names of the attributes. Attributes that are not
+// set are left out.
 func RuntimeValues(rt *Runtime) map[string]any {
 	out := map[string]any{}
 	v := reflect.ValueOf(rt).Elem()
@@ -251,7 +255,7 @@ func RuntimeValues(rt *Runtime) map[string]any {
 		f := v.Type().Field(i)
 		switch {
 		case !f.IsExported(), f.Name == "Range", f.Name == "Name":
-			continue // where the block stands; the address has the name
+			continue // the position of the block; the address identifies it
 		case f.Name == "Options":
 			options := map[string]any{}
 			for name, o := range rt.Options {
@@ -264,10 +268,11 @@ func RuntimeValues(rt *Runtime) map[string]any {
 			out[snake(f.Name)] = v.Field(i).Interface()
 		}
 	}
+
 	return out
 }
 
-// empty says whether a field was not given, or holds nothing.
+// empty reports whether a field was not set or is empty.
 func empty(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Map:
@@ -275,10 +280,11 @@ func empty(v reflect.Value) bool {
 	case reflect.Slice:
 		return v.IsNil() // [] may mean something else
 	}
+
 	return v.IsZero()
 }
 
-// snake is CollectorRoot as collector_root.
+// snake converts CollectorRoot to collector_root.
 func snake(name string) string {
 	var b strings.Builder
 	for i, r := range name {
@@ -287,5 +293,6 @@ func snake(name string) string {
 		}
 		b.WriteRune(unicode.ToLower(r))
 	}
+
 	return b.String()
 }

@@ -13,28 +13,26 @@ import (
 	"github.com/zclconf/go-cty/cty/convert"
 )
 
-// Suggest is the end of a message about an unknown name: " Did you mean ...?",
-// the candidates, or nothing.
+// Suggest returns the end of a message about an unknown name: " Did you mean ...?", the valid names, or nothing.
 type Suggest func(given string, candidates []string) string
 
-// Own are the words of a body that its owner's registration tells and no struct
-// tags: options and blocks.
+// Own describes the options and blocks of a body that a registration declares and not struct tags.
 type Own struct {
 	What    string // the owner in messages: "a runtime of kind cpu"
 	Options []Option
 	Blocks  []Block
-	// Shared are the attributes and blocks that somebody else decodes.
+	// Shared are the attributes and blocks that the caller decodes.
 	Shared []string
-	// At is where a missing option is reported.
+	// At is the range for errors about a missing option.
 	At hcl.Range
-	// Suggest ends messages about unknown names.
+	// Suggest completes messages about unknown names.
 	Suggest Suggest
-	// Secrets takes the values of secret options; nil where there are none.
+	// Secrets receives the values of secret options. It is nil if there are none.
 	Secrets map[string]cty.Value
 }
 
-// Decode evaluates what is in body and not shared: options by their types,
-// blocks as objects. Null is as good as not given.
+// Decode evaluates the attributes and blocks in body that are not shared: options by their types, blocks as
+// objects. Null means not set.
 func (o *Own) Decode(body *hclsyntax.Body, ctx *hcl.EvalContext) (map[string]cty.Value, hcl.Diagnostics) {
 	attrs := hclsyntax.Attributes{}
 	for name, a := range body.Attributes {
@@ -42,6 +40,7 @@ func (o *Own) Decode(body *hclsyntax.Body, ctx *hcl.EvalContext) (map[string]cty
 			attrs[name] = a
 		}
 	}
+
 	out, diags := o.options(attrs, ctx)
 	seen := map[string]bool{}
 	for _, found := range body.Blocks {
@@ -65,12 +64,14 @@ func (o *Own) Decode(body *hclsyntax.Body, ctx *hcl.EvalContext) (map[string]cty
 			diags = append(diags, errorAt(found.LabelRanges[0], "Extraneous label", fmt.Sprintf("A block %s has no label.", b.Name)))
 			continue
 		}
+
 		seen[b.Name] = true
 		in := &Own{What: "a block " + b.Name, Options: b.Options, At: at, Suggest: o.Suggest}
 		values, more := in.Decode(found.Body, ctx)
 		diags = append(diags, more...)
 		out[b.Name] = cty.ObjectVal(values)
 	}
+
 	return out, diags
 }
 
@@ -106,15 +107,17 @@ func (o *Own) options(attrs hclsyntax.Attributes, ctx *hcl.EvalContext) (map[str
 		}
 		out[name] = v
 	}
+
 	for _, opt := range o.Options {
 		if _, given := out[opt.Name]; opt.Required && !given && !diags.HasErrors() {
 			diags = append(diags, errorAt(o.At, "Missing option", fmt.Sprintf("%s needs %s: %s.", sentence(o.What), opt.Name, opt.Doc)))
 		}
 	}
+
 	return out, diags
 }
 
-// hint says what was meant, or what there is.
+// hint suggests the intended name, or lists the valid ones.
 func (o *Own) hint(name string) string {
 	var own []string
 	for _, opt := range o.Options {
@@ -127,7 +130,7 @@ func (o *Own) hint(name string) string {
 	return " Its options are " + strings.Join(own, ", ") + "."
 }
 
-// take converts a value to the option's type and holds it against its words.
+// take converts a value to the option's type and checks it.
 func (o *Option) take(v cty.Value) (cty.Value, error) {
 	if o.Type != cty.DynamicPseudoType && o.Type != cty.NilType {
 		conv, err := convert.Convert(v, o.Type)
@@ -136,16 +139,17 @@ func (o *Option) take(v cty.Value) (cty.Value, error) {
 		}
 		v = conv
 	}
+
 	if len(o.OneOf) > 0 && v.IsKnown() && v.Type() == cty.String && !slices.Contains(o.OneOf, v.AsString()) {
 		return v, fmt.Errorf("%q is not one of %s", v.AsString(), strings.Join(o.OneOf, ", "))
 	}
-	if o.Check != nil && v.IsKnown() && !v.IsNull() && v.Type() == cty.String && v.AsString() != "" { // an empty one is as none
+	if o.Check != nil && v.IsKnown() && !v.IsNull() && v.Type() == cty.String && v.AsString() != "" { // an empty text means not set
 		return v, o.Check(v.AsString())
 	}
 	return v, nil
 }
 
-// Time is the Check of an option that is a time above zero.
+// Time checks an option that is a duration above zero.
 func Time(text string) error {
 	if d, err := time.ParseDuration(text); err != nil || d <= 0 {
 		return fmt.Errorf("%q is not a time above zero, such as \"90s\" or \"15m\"", text)

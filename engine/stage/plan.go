@@ -7,18 +7,18 @@ import (
 	"aicplan/engine/checkpoint"
 )
 
-// Action is what applying a plan would do with a stage.
+// Action is what apply would do with a stage.
 type Action string
 
 // The actions, each with the sign that plan prints.
 const (
-	ActionCollect Action = "collect" // + nothing is there yet
-	ActionReuse   Action = "reuse"   // = a checkpoint answers it
-	ActionStale   Action = "stale"   // ~ there is a checkpoint, but something changed
-	ActionRun     Action = "run"     // > runs whenever something behind it does
-	ActionReady   Action = "ready"   // . its data is known already: grids, imports
+	ActionCollect Action = "collect" // + there is no record
+	ActionReuse   Action = "reuse"   // = the record is current
+	ActionStale   Action = "stale"   // ~ there is a record, and something has changed
+	ActionRun     Action = "run"     // > runs if a stage that depends on it runs
+	ActionReady   Action = "ready"   // . its data is known: grids, imports
 	ActionUnknown Action = "unknown" // ? known after apply
-	ActionNeeds   Action = "needs"   // ! its runtime is not the one at hand
+	ActionNeeds   Action = "needs"   // ! its runtime is missing on this machine
 )
 
 // PlanContext is given to Planner.Plan.

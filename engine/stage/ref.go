@@ -103,6 +103,7 @@ func RefsOf(v cty.Value) ([]*Ref, error) {
 		r, err := RefOf(v)
 		return []*Ref{r}, err
 	}
+
 	var out []*Ref
 	for it := v.ElementIterator(); it.Next(); {
 		_, e := it.Element()
@@ -112,6 +113,7 @@ func RefsOf(v cty.Value) ([]*Ref, error) {
 		}
 		out = append(out, r)
 	}
+
 	return out, nil
 }
 
@@ -160,6 +162,7 @@ func describe(v cty.Value) string {
 			return "the system " + v.GetAttr("ref").EncapsulatedValue().(*systems.Spec).Name
 		}
 	}
+
 	if t := v.Type(); t.IsObjectType() {
 		for it := v.ElementIterator(); it.Next(); {
 			if _, e := it.Element(); IsRef(e) && e.IsKnown() {
@@ -167,6 +170,7 @@ func describe(v cty.Value) string {
 			}
 		}
 	}
+
 	return v.Type().FriendlyName()
 }
 

@@ -73,6 +73,7 @@ func (r Request) Text() string {
 	default:
 		text += "; no time limit is given, so the partition's holds"
 	}
+
 	return text
 }
 

@@ -30,6 +30,7 @@ func SensitiveTexts(v cty.Value) []string {
 		case v.Type() == cty.Number:
 			out = append(out, v.AsBigFloat().Text('f', -1))
 		}
+
 		return true, nil
 	})
 	return out

@@ -266,6 +266,7 @@ func (c *CheckResult) RowsBeyond(shown int) string {
 	case len(c.Rows) >= MaxCheckRows:
 		return fmt.Sprintf("at least %d more", left)
 	}
+
 	return fmt.Sprintf("%d more", left)
 }
 
@@ -371,6 +372,7 @@ func (o Options) Partial() string {
 	case o.Limit > 0:
 		return "limit"
 	}
+
 	return ""
 }
 
