@@ -6,8 +6,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"math/rand/v2"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -217,5 +219,30 @@ func TestConsole(t *testing.T) {
 		if got := grouped(v); got != want {
 			t.Errorf("%v is %s, want %s", v, got, want)
 		}
+	}
+}
+
+// TestNumbersOfTheRequestLog compares the text of numbers with that of strconv.
+func TestNumbersOfTheRequestLog(t *testing.T) {
+	check := func(v float64) {
+		want := strconv.FormatFloat(v, 'g', -1, 64)
+		if !strings.ContainsAny(want, ".e") {
+			want += ".0"
+		}
+		got := string(appendFloat(nil, v))
+		if read, err := strconv.ParseFloat(got, 64); err != nil || read != v {
+			t.Fatalf("%s is written as %s", want, got)
+		}
+		if v < 1e21 && got != want && !strings.Contains(want, "e") {
+			t.Fatalf("%s is written as %s", want, got)
+		}
+	}
+	for _, v := range []float64{0, 0.1, 1, 1e-4, 0.000123, 1e-6, 12.5, 999999.999999, 1e9, 1e12, 1e22, -3.5, 1.0 / 3} {
+		check(v)
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	for range 20_000 {
+		check(float64(r.Int64N(1_000_000_000_000)) / 1e6)
+		check(r.Float64() * 1e3)
 	}
 }

@@ -133,7 +133,13 @@ func AppendRecord(b []byte, r *Record, v *Values, streaming, warmedUp bool, work
 // times in the metadata.
 func summaryOnly(i int) bool { return i == CreditToStart || i == EffectiveLatency }
 
+// appendFloat appends the shortest text of a number, with a decimal point.
 func appendFloat(b []byte, v float64) []byte {
+	// Most values are milliseconds of whole nanoseconds. Their shortest text is that of the nanoseconds.
+	if ns := math.Round(v * 1e6); ns >= 0 && ns < 1e15 && ns/1e6 == v && (v == 0 || v >= 1e-4) {
+		return appendMillionths(b, uint64(ns))
+	}
+
 	n := len(b)
 	b = strconv.AppendFloat(b, v, 'g', -1, 64)
 
@@ -143,6 +149,17 @@ func appendFloat(b []byte, v float64) []byte {
 		}
 	}
 	return append(b, '.', '0')
+}
+
+// appendMillionths appends n / 1e6 with one to six decimals.
+func appendMillionths(b []byte, n uint64) []byte {
+	b = append(strconv.AppendUint(b, n/1e6, 10), '.')
+	digits := len(b)
+	for rest, unit := n%1e6, uint64(1e5); unit > 0 && (rest > 0 || len(b) == digits); unit /= 10 {
+		b = append(b, byte('0'+rest/unit))
+		rest %= unit
+	}
+	return b
 }
 
 const hexDigits = "0123456789abcdef"

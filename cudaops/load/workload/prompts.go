@@ -270,7 +270,7 @@ type vocabulary struct {
 const (
 	blockWords = 32
 	maxBlocks  = 1024
-	ownWords   = 64
+	ownWords   = 16
 )
 
 // maxWords limits the number of words of a vocabulary.
