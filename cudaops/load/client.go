@@ -145,8 +145,9 @@ func explainTLS(err error) error {
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return fmt.Errorf("the server does not speak TLS (%w); an http:// URL is for servers without it", err)
 	}
-	if alert := (tls.AlertError)(0); errors.As(err, &alert) && strings.Contains(alert.Error(), "no application protocol") {
-		return fmt.Errorf("the server speaks no HTTP/1.1 (%w); a proxy that speaks it has to be before it", err)
+	if strings.Contains(err.Error(), "no application protocol") { // the type of the alert is not exported
+		return fmt.Errorf("the server speaks no HTTP/1.1, which is the only version that load uses; put a proxy before it that does (%s)",
+			plainNet(err))
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("no TLS handshake within %v; an http:// URL is for servers without TLS", handshakeTime)

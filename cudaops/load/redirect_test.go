@@ -1,8 +1,12 @@
 package load
 
 import (
+	"crypto/tls"
+	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 )
 
@@ -37,5 +41,26 @@ func TestRedirectsDoNotGetTheAPIKey(t *testing.T) {
 	}
 	if asked != 2 || stolen != 0 {
 		t.Errorf("%d requests with the key, %d followed the redirect", asked, stolen)
+	}
+}
+
+// TestServersThatSpeakAnotherProtocol checks the errors of a server without TLS and of one that offers no HTTP/1.1.
+func TestServersThatSpeakAnotherProtocol(t *testing.T) {
+	plain := httptest.NewServer(http.NotFoundHandler())
+	defer plain.Close()
+	h2 := httptest.NewUnstartedServer(http.NotFoundHandler())
+	h2.TLS = &tls.Config{NextProtos: []string{"h2c"}} // Go accepts clients of HTTP/1.1 if this is h2
+	h2.Config.ErrorLog = log.New(io.Discard, "", 0)
+	h2.StartTLS()
+	defer h2.Close()
+
+	for url, want := range map[string]string{
+		strings.Replace(plain.URL, "http:", "https:", 1): "the server does not speak TLS",
+		h2.URL: "the server speaks no HTTP/1.1",
+	} {
+		e := measure(t, map[string]any{"url": url, "model": "m"}, `{"load": {"requests": 1}}`, "chat", `{}`)
+		if e.failure == nil || !strings.Contains(e.failure.Message, want) {
+			t.Errorf("%s: %+v, want %q", url, e.failure, want)
+		}
 	}
 }

@@ -13,23 +13,28 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// TestSearchFindsTheKnee searches the capacity of servers that serve eight requests at the same time.
+// TestSearchFindsTheKnee searches the capacity of servers that serve some requests at the same time.
 func TestSearchFindsTheKnee(t *testing.T) {
+	const ms = time.Millisecond
 	for _, c := range []struct {
 		over, load string
+		server     loadtest.Options
+		limit      float64 // of ttft_p99, in ms
 		knee, off  float64
 	}{
-		// Eight requests at once without waiting.
-		{"concurrency", `{"requests": 64, "osl": 1}`, 8, 0},
-		// 80 requests per second. Above that, the queue grows during the 20 s of a probe.
-		{"request_rate", `{"duration": 20, "osl": 1, "arrival": "constant"}`, 80, 0.05},
+		// As many requests at once without waiting as the server has places.
+		{"concurrency", `{"requests": 64, "osl": 1}`, loadtest.Options{TTFT: 100 * ms, Slots: 8}, 110, 8, 0},
+		{"concurrency", `{"requests": 120, "osl": 4}`, loadtest.Options{TTFT: 177 * ms, ITL: 4 * ms, Slots: 15}, 200, 15, 0},
+		// 80 and 16.26 requests per second. Above that, the queue grows during a probe.
+		{"request_rate", `{"duration": 20, "osl": 1, "arrival": "constant"}`, loadtest.Options{TTFT: 100 * ms, Slots: 8}, 110, 80, 0.05},
+		{"request_rate", `{"duration": 20, "osl": 3, "arrival": "constant"}`, loadtest.Options{TTFT: 343 * ms, ITL: 13 * ms, Slots: 6}, 380, 16.26, 0.05},
 	} {
-		t.Run(c.over, func(t *testing.T) {
+		t.Run(fmt.Sprint(c.over, c.knee), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				srv := server(t, loadtest.Options{TTFT: 100 * time.Millisecond, Slots: 8})
+				srv := server(t, c.server)
 				h := NewHost(worker.Init{Options: map[string]any{"url": "mock:80", "model": "m"}, Spool: t.TempDir(),
 					Blocks: json.RawMessage(fmt.Sprintf(
-						`{"load": %s, "search": {"over": %q, "max": 500, "slo": {"ttft_p99": 110, "error_rate": 0}}}`, c.load, c.over))})
+						`{"load": %s, "search": {"over": %q, "max": 500, "slo": {"ttft_p99": %v, "error_rate": 0}}}`, c.load, c.over, c.limit))})
 				h.dial, h.deaf = srv.Dial, true
 				var out emitter
 				row, _, err := h.Load(t.Context(), worker.Case{ID: "abcdef0123456789", Op: "chat", Params: []byte(`{}`)}, &out)
