@@ -360,24 +360,24 @@ func (r *recording) names(res *Analysis, d *device, top int) {
 		total = plus(total, n.sum)
 	}
 
-	type told struct {
+	type named struct {
 		rule int
 		kind string
 	}
-	shares := map[told]*RuleShare{}
+	shares := map[named]*RuleShare{}
 	for i, n := range d.names {
 		sums[i] = KernelTime{Name: n.name, Kind: cmp.Or(n.kind, Compute), Count: n.count, SumNs: n.sum}
 		if n.kind == "" {
 			continue
 		}
 
-		s := shares[told{n.rule, n.kind}]
+		s := shares[named{n.rule, n.kind}]
 		if s == nil {
 			s = &RuleShare{Kind: n.kind, Origin: "named by the trace", Example: n.name}
 			if n.rule >= 0 {
 				s.Regexp, s.Origin = r.rules[n.rule].Regexp.String(), r.rules[n.rule].Origin
 			}
-			shares[told{n.rule, n.kind}] = s
+			shares[named{n.rule, n.kind}] = s
 		}
 		s.Count += n.count
 		s.SumNs = plus(s.SumNs, n.sum)
@@ -387,7 +387,7 @@ func (r *recording) names(res *Analysis, d *device, top int) {
 	}
 
 	res.Rules = []RuleShare{}
-	for _, key := range slices.SortedFunc(maps.Keys(shares), func(a, b told) int {
+	for _, key := range slices.SortedFunc(maps.Keys(shares), func(a, b named) int {
 		return cmp.Or(cmp.Compare(a.rule, b.rule), cmp.Compare(a.kind, b.kind))
 	}) {
 		if s := shares[key]; s.Count > 0 {

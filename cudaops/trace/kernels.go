@@ -57,7 +57,7 @@ type device struct {
 type kernelName struct {
 	name  string
 	kind  string // of collective, or "" for compute
-	rule  int    // index of the rule that told the kind, or -1
+	rule  int    // index of the rule that gives the kind, or -1
 	count int64
 	sum   int64 // sum of the durations
 }
@@ -137,30 +137,30 @@ func (r *recording) ruleOf(name []byte) int {
 	return rule
 }
 
-// nameOf returns the index of a kernel's name and adds the name if it is new. told is the kind that the
+// nameOf returns the index of a kernel's name and adds the name if it is new. named is the kind that the
 // trace itself states, or "". It overrides the kind of the rules, except of those that exclude a kernel.
-func (r *recording) nameOf(d *device, name []byte, told string) int32 {
-	if told != "" {
-		if rule := r.ruleOf(name); rule >= 0 && (r.rules[rule].Kind == Compute || r.rules[rule].Kind == told) {
-			told = ""
+func (r *recording) nameOf(d *device, name []byte, named string) int32 {
+	if named != "" {
+		if rule := r.ruleOf(name); rule >= 0 && (r.rules[rule].Kind == Compute || r.rules[rule].Kind == named) {
+			named = ""
 		}
 	}
 
 	i, ok := int32(0), false
-	if told == "" {
+	if named == "" {
 		i, ok = d.index[string(name)]
 	} else {
-		i, ok = d.index[told+"\x00"+string(name)]
+		i, ok = d.index[named+"\x00"+string(name)]
 	}
 	if ok {
 		return i
 	}
 
-	n := kernelName{name: strings.ToValidUTF8(string(name), "\uFFFD"), kind: told, rule: r.ruleOf(name)}
+	n := kernelName{name: strings.ToValidUTF8(string(name), "\uFFFD"), kind: named, rule: r.ruleOf(name)}
 	switch {
 	case n.rule >= 0 && r.rules[n.rule].Kind == Compute:
 		n.kind, n.rule = "", -1
-	case told != "":
+	case named != "":
 		n.rule = -1
 	case n.rule >= 0:
 		n.kind = r.rules[n.rule].Kind
@@ -168,10 +168,10 @@ func (r *recording) nameOf(d *device, name []byte, told string) int32 {
 
 	i = int32(len(d.names))
 	d.names = append(d.names, n)
-	if told != "" {
-		told += "\x00"
+	if named != "" {
+		named += "\x00"
 	}
-	d.index[told+string(name)] = i
+	d.index[named+string(name)] = i
 
 	return i
 }
@@ -232,8 +232,7 @@ func markOf(stream, launch []byte) uint16 {
 	return uint16(h%values) + 1
 }
 
-// label returns the device as results show it. Devices of several processes that use the same id are told
-// apart by the process.
+// label returns the device as results show it. If several processes use the same id, it contains the process.
 func (r *recording) label(d *device) string {
 	for _, other := range r.devices {
 		if other != d && other.id == d.id && other.kernels > 0 {

@@ -195,7 +195,7 @@ func missing(results []*Analysis, oneWorld bool) string {
 		gone[most] = "..."
 	}
 
-	return fmt.Sprintf("there are traces of %d of %d ranks (missing: %s); waiting is told against the ranks that are there",
+	return fmt.Sprintf("there are traces of %d of %d ranks (missing: %s); waiting is relative to the others",
 		len(have), world, strings.Join(gone, ", "))
 }
 

@@ -77,7 +77,7 @@ variable "model" {
 variable "model_family" {
   type        = string
   default     = "llama-3.1-8b"
-  description = "what the model is called in results and cards"
+  description = "name of the model in requests, results and cards"
 }
 
 variable "dummy" {
@@ -211,13 +211,13 @@ variable "setup" {
 variable "logs" {
   type        = string
   default     = null
-  description = "folder of the jobs' output; in the state folder where it is left out"
+  description = "folder of the output of jobs; by default in the state folder"
 }
 
 variable "poll" {
   type        = string
   default     = "5s"
-  description = "how often the queue is looked at"
+  description = "interval between reads of the queue"
 }
 
 locals {

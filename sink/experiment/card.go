@@ -12,8 +12,8 @@ type Origin string
 // The origins.
 const (
 	Measured   Origin = "measured"   // read from the machine, the server or its traces
-	Configured Origin = "configured" // as the plan or the model's configuration says
-	Default    Origin = "default"    // nobody said; the template's value
+	Configured Origin = "configured" // stated by the plan, the model's configuration or the system's specification
+	Default    Origin = "default"    // the template's value
 )
 
 // Field is one field of a card: a value with its source. A nil value is null.
@@ -22,9 +22,8 @@ type Field struct {
 	Source Origin
 }
 
-// Card is a workload card in ccl-bench's form. Fields are looked up by their path,
-// such as "workload.data.batch_size"; those that are missing get the template's
-// value and the source default.
+// Card is a workload card in ccl-bench's form. Its keys are the paths of fields, such as
+// "workload.data.batch_size". Missing fields get the template's value and the source default.
 type Card map[string]Field
 
 // entry is a line of the template.

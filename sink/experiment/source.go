@@ -2,8 +2,7 @@ package experiment
 
 import "embed"
 
-// Source is the code of this package: checkpoints of what follows from it are
-// stale when it changes.
+// Source is the code of this package. Checkpoints of stages that use it are stale if it changes.
 //
 //go:embed *.go
 var Source embed.FS

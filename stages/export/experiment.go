@@ -256,7 +256,7 @@ func (f *cellFacts) script(id string) []byte {
 	return b.Bytes()
 }
 
-// cellFacts are what a worker attached of a cell's machine and server.
+// cellFacts describe the machine and the server of a cell. The worker attaches them to its row.
 type cellFacts struct {
 	Driver    string            `json:"driver_version"`
 	CUDA      int               `json:"cuda_version"` // newest version that the driver supports, as 13000
