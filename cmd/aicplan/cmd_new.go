@@ -48,13 +48,16 @@ func (c *newOpCmd) Run(a *app) error {
 	}
 
 	plan = shown(plan)
-	fmt.Fprintf(a.stdout, `Wrote %s (the functions of both phases) and %s (its tables, grids, collect,
-verify, gate and export).
+	fmt.Fprintf(a.stdout, `Wrote
+  %s  the functions of both phases
+  %s  its tables, grids, collect, verify, gate and export
 
-Next:
-  aicplan plan %s -v                          the cases, without measuring
-  aicplan apply %s --var verify=true           try it here, in plain Python
-  aicplan apply %s --var package=torch         measure, on a machine with a GPU and torch
+The cases, without measuring:
+  aicplan plan %s -v
+Try it here, in plain Python:
+  aicplan apply %s --var verify=true
+Measure, on a machine with a GPU and torch:
+  aicplan apply %s --var package=torch
 `, shown(files[0].path), plan, plan, plan, plan)
 
 	return nil

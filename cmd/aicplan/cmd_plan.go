@@ -88,7 +88,7 @@ func (c *planCmd) Run(a *app) error {
 	}
 
 	if c.Out != "" && !c.JSON {
-		fmt.Fprintf(a.stdout, "\nSaved as %s. To run exactly this: aicplan apply %s\n", c.Out, c.Out)
+		fmt.Fprintf(a.stdout, "\nSaved as %s. To run exactly this:\n  aicplan apply %s\n", shown(c.Out), shown(c.Out))
 		for _, name := range a.sensitive {
 			fmt.Fprintf(a.stdout, "It does not hold var.%s, which is sensitive: apply reads it again, from %s, a file, or --var.\n",
 				name, config.VariableEnv(name))

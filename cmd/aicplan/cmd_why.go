@@ -35,6 +35,12 @@ func (c *whyCmd) Run(a *app) error {
 
 	in, err := cfg.Find(c.Address)
 	if err != nil {
+		// The instances of collect and the stages after it have the names of their grids in the shipped plans.
+		if _, key, ok := strings.Cut(strings.TrimSuffix(c.Address, `"]`), `["`); ok {
+			if why := cfg.LeftOut("grid." + key); why != "" {
+				err = fmt.Errorf("%s is not part of this plan, because grid.%s is not: %s", c.Address, key, why)
+			}
+		}
 		if len(c.Var) > 0 {
 			return fmt.Errorf("%w; the variables given are %s", err, strings.Join(c.Var, ", "))
 		}

@@ -214,7 +214,7 @@ func files(artifacts []stage.Artifact) string {
 	text := ""
 	if len(artifacts) <= manyFiles {
 		for _, f := range artifacts {
-			text += fmt.Sprintf(", %s %s", f.Path, plan.ShortDigest(f.Digest))
+			text += fmt.Sprintf(", %s %s", shown(f.Path), plan.ShortDigest(f.Digest))
 			if f.Rows > 0 {
 				text += " " + textutil.Counted(f.Rows, "row")
 			}
@@ -227,7 +227,7 @@ func files(artifacts []stage.Artifact) string {
 		paths = append(paths, filepath.ToSlash(f.Path))
 	}
 	for _, f := range textutil.Folders(paths) {
-		text += fmt.Sprintf(", %s in %s", textutil.Counted(f.Count, "file"), f.Path)
+		text += fmt.Sprintf(", %s in %s", textutil.Counted(f.Count, "file"), shown(f.Path))
 	}
 	return text
 }

@@ -51,7 +51,7 @@ func staleReason(old, now json.RawMessage) string {
 		}
 		lines[i] = strings.TrimPrefix(l, "config.")
 		if m := inputLine.FindStringSubmatch(l); m != nil {
-			lines[i] = m[1] + " changed" // digests do not help the user
+			lines[i] = strings.ReplaceAll(m[1], `\"`, `"`) + " changed" // without the two digests
 		}
 	}
 

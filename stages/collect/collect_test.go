@@ -414,7 +414,7 @@ func TestRuntimeThatIsNotHere(t *testing.T) {
 	if err != nil || out.Status != stage.StatusNeeds || !strings.Contains(out.Message, "needs runtime.gpu") || !out.NoReuse {
 		t.Errorf("%+v, %v", out, err)
 	}
-	if _, p := b.prepare(""); p.Cases.Collect != 4 || !strings.Contains(p.Reason, "has not been seen yet") {
+	if _, p := b.prepare(""); p.Cases.Collect != 4 || !strings.Contains(p.Reason, "first run with ") {
 		t.Errorf("%s %+v", p.Reason, p.Cases)
 	}
 }

@@ -115,7 +115,7 @@ func (p *planning) expectation(ctx context.Context) error {
 	}
 
 	if p.env == nil {
-		p.reason = p.runtime.Address + " has not been seen yet as it is now, so nothing can be reused before it runs"
+		p.reason = "first run with " + p.runtime.Address + " as it is now"
 		if why := runtimes.Refused(p.pc.Store, p.runtime); why != "" {
 			p.reason = why
 		}
