@@ -187,8 +187,8 @@ bin/sitegen/installed:
 	bin/sitegen/bin/pip -q --disable-pip-version-check install $(SITE)
 	@touch $@
 
-site: bin/sitegen/installed ## build docs/ with a search as bin/site/index.html (mkdocs-material, by pip)
-	NO_MKDOCS_2_WARNING=1 bin/sitegen/bin/mkdocs build --strict --quiet
+site: bin/sitegen/installed ## build docs/ with a search into bin/site (mkdocs-material, by pip)
+	NO_MKDOCS_2_WARNING=1 bin/sitegen/bin/mkdocs build --strict
 
 # Binaries for a machine with GPUs, Go or not: copy the folder and run the
 # command that is printed. It checks numbers, timers, operating points, collectives and
