@@ -30,41 +30,39 @@ type PlanContext struct {
 	Options Options
 	// Upstream returns the plan of a stage that this one refers to.
 	Upstream func(*Ref) *Plan
-	// Identity identifies the data of a stage before this one and the files that
-	// it wrote; "" while it is not known.
+	// Identity identifies the data of a stage that this one depends on and the files that it wrote. It returns ""
+	// if they are not known yet.
 	Identity func(*Ref) string
 }
 
-// Plan is what is known about a stage before it runs.
+// Plan describes a stage before it runs.
 type Plan struct {
 	Action Action
-	Reason string // one line: why
-	// KeyExtra is mixed into the stage's checkpoint key besides Fingerprint and
-	// input digests; for stages that know it only after planning (a grid's
-	// sweeps, an imported file's digest). See Keyer for the others.
+	Reason string // the reason of the action in one line
+	// KeyExtra is part of the stage's key in addition to its identity and inputs. It is for stages that know it
+	// only after planning, such as the sweeps of a grid or the digest of an imported file. Other stages implement
+	// Keyer.
 	KeyExtra any
-	// Data is set by stages that have their data at plan time: a grid's cases
-	// (in Planned), an imported table.
+	// Data is set if the stage has its data when the plan is made: the cases of a grid (in Planned), or an
+	// imported table.
 	Data *Dataset
 	// Waterfall explains a grid's count; nil for other kinds.
 	Waterfall *Waterfall
-	// Cases counts what collect will do.
+	// Cases counts the cases of a collect.
 	Cases *CaseCounts
-	// Notes are further lines for -v.
+	// Notes are further lines of plan -v.
 	Notes []string
-	// Request is what the stage asks of a cluster, where it does; its text is a
-	// line of the plan.
+	// Request is the request of the stage to a cluster, or nil. The plan shows its text.
 	Request *Request
-	// Warnings are lines that the user should read before applying.
+	// Warnings are shown to the user before the plan is applied.
 	Warnings []string
-	// Demands are columns that a stage behind needs of every row; the engine sets
-	// them.
+	// Demands are columns that a later stage requires in every row. The engine sets them.
 	Demands []string
-	// Private is the stage's own, handed back in RunContext.Plan.
+	// Private belongs to the stage, which gets it back in RunContext.Plan.
 	Private any
 }
 
-// CaseCounts is collect's share of the plan. Planned = Reuse + Collect + Hold.
+// CaseCounts counts the cases of a collect in a plan. Planned = Reuse + Collect + Hold.
 type CaseCounts struct {
 	Planned int `json:"planned"`
 	Reuse   int `json:"reuse"`
@@ -72,11 +70,9 @@ type CaseCounts struct {
 	// Hold counts cases with a ledger entry that is not tried again without
 	// --retry.
 	Hold int `json:"hold,omitempty"`
-	// Unsupported counts cases that the plan says have no kernel on its device;
-	// they are not tried.
+	// Unsupported counts the cases without a kernel on the device, according to the plan. They are not tried.
 	Unsupported int `json:"unsupported,omitempty"`
-	// LeftOut counts the cases that --limit or --smoke leave out; no part of
-	// Planned.
+	// LeftOut counts the cases that --limit or --smoke leaves out. They are not part of Planned.
 	LeftOut int `json:"left_out,omitempty"`
 	// Rows is the number of rows expected; more than Collect when a case
 	// sweeps.

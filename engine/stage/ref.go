@@ -12,19 +12,19 @@ import (
 	"aicplan/systems"
 )
 
-// Ref points at a stage instance. In HCL it is the value of an expression
-// such as grid.gemm or module.m.collect.gemm["fp8"].
+// Ref refers to a stage instance. In HCL it is the value of an expression such as grid.gemm or
+// module.m.collect.gemm["fp8"].
 type Ref struct {
 	Address string
 	Kind    string
 }
 
-// Runtime is a runtime block: who executes cases.
+// Runtime is a runtime block. It describes the workers that execute cases.
 type Runtime struct {
 	Name      string
 	Kind      string // cpu, cuda, nccl or python
-	Framework string // the perf file's framework column
-	Package   string // whose version is read inside the runtime
+	Framework string // the framework column of perf files
+	Package   string // the distribution whose version the workers report
 	Requires  string // PEP 440
 	Env       map[string]string
 	Devices   []int  // device indices; nil means all visible
@@ -41,26 +41,25 @@ type Runtime struct {
 	Range   hcl.Range
 	Address string // runtime.NAME with its module path
 
-	// Not exported, so that nothing that lists a runtime's values has them.
+	// These are not exported, so that code which lists the values of a runtime does not include them.
 	secrets   map[string]cty.Value
 	secretEnv map[string]string
 	madeOf    []string
 }
 
-// KeepSecrets stores the values of secret options by name, those of env that are
-// sensitive (Env has textutil.Redacted for them), and the texts that both were made
-// of.
+// KeepSecrets stores the values of secret options by name, the sensitive values of env (Env has textutil.Redacted
+// in their place), and the texts that contain them.
 func (rt *Runtime) KeepSecrets(options map[string]cty.Value, env map[string]string, madeOf []string) {
 	rt.secrets, rt.secretEnv, rt.madeOf = options, env, madeOf
 }
 
-// Secrets are the values of secret options, for the worker alone.
+// Secrets returns the values of secret options, for the worker only.
 func (rt *Runtime) Secrets() map[string]cty.Value { return rt.secrets }
 
-// SecretEnv are the sensitive values of env, for the worker alone.
+// SecretEnv returns the sensitive values of env, for the worker only.
 func (rt *Runtime) SecretEnv() map[string]string { return rt.secretEnv }
 
-// SecretTexts are the secrets as they could be found in text.
+// SecretTexts returns the secrets as they may occur in text.
 func (rt *Runtime) SecretTexts() []string {
 	if len(rt.secrets)+len(rt.secretEnv) == 0 {
 		return nil
@@ -72,32 +71,30 @@ func (rt *Runtime) SecretTexts() []string {
 	return out
 }
 
-// Part is a part block: blocks that other blocks include. What may stand in it
-// is decided by the kind that includes it.
+// Part is a part block, whose blocks other blocks include. The kind that includes it checks its content.
 type Part struct {
 	Address string // part.NAME with its module path
 	Body    hcl.Body
-	Eval    Evaluator // of the module that the part stands in
+	Eval    Evaluator // of the module with the part
 	Range   hcl.Range // of the whole block
 }
 
 var (
-	// RefType, RuntimeType, SystemType and PartType are the capsules that carry
-	// Go values through HCL: the attribute "ref" of a stage, runtime, system or
-	// part object.
+	// RefType, RuntimeType, SystemType and PartType are capsules that carry Go values through HCL, as the
+	// attribute "ref" of a stage, runtime, system or part object.
 	RefType     = cty.Capsule("stage", reflect.TypeFor[Ref]())
 	RuntimeType = cty.Capsule("runtime", reflect.TypeFor[Runtime]())
 	SystemType  = cty.Capsule("system", reflect.TypeFor[systems.Spec]())
 	PartType    = cty.Capsule("part", reflect.TypeFor[Part]())
 )
 
-// RefOf returns the stage that v refers to; an error says what v is instead.
+// RefOf returns the stage that v refers to. The error describes v if it is something else.
 func RefOf(v cty.Value) (*Ref, error) {
 	return unwrap[Ref](v, RefType, "a stage, such as collect.gemm")
 }
 
-// RefsOf returns the stages that v refers to: one, or a list or object of them
-// in its order. The error names the element that is not a reference.
+// RefsOf returns the stages that v refers to: one, or a list or object of them in order. The error names the
+// element that is not a reference.
 func RefsOf(v cty.Value) ([]*Ref, error) {
 	if v == cty.NilVal || v.IsNull() || !v.IsKnown() || IsRef(v) || !v.CanIterateElements() {
 		r, err := RefOf(v)
@@ -146,7 +143,7 @@ func unwrap[T any](v cty.Value, want cty.Type, what string) (*T, error) {
 	return nil, fmt.Errorf("this is %s; it must refer to %s", describe(v), what)
 }
 
-// describe says what a value is that is no reference of the wanted sort.
+// describe describes a value that is not a reference of the expected type.
 func describe(v cty.Value) string {
 	if IsRef(v) {
 		switch t := v.Type().AttributeType("ref"); {
@@ -174,8 +171,7 @@ func describe(v cty.Value) string {
 	return v.Type().FriendlyName()
 }
 
-// IsRef says whether v is an object that refers to a stage, runtime, system,
-// part or service.
+// IsRef reports whether v is an object that refers to a stage, runtime, system, part or service.
 func IsRef(v cty.Value) bool {
 	if v == cty.NilVal || !v.Type().IsObjectType() || !v.Type().HasAttribute("ref") {
 		return false

@@ -8,31 +8,30 @@ import (
 	"aicplan/sink/base/textutil"
 )
 
-// Request is what a stage asks of a cluster.
+// Request is the request of a stage to a cluster.
 type Request struct {
 	Executor string `json:"executor"`
-	// Jobs are the tasks of all arrays, each a job of its own.
+	// Jobs is the number of tasks of all arrays. Each task is one job.
 	Jobs int `json:"jobs"`
-	// AtOnce are those that may run at the same time.
+	// AtOnce is the number of tasks that may run at the same time.
 	AtOnce      int `json:"at_once"`
-	Nodes       int `json:"nodes"`         // of each job, of the largest
-	GPUsPerNode int `json:"gpus_per_node"` // 0 where none are asked for; of the largest
+	Nodes       int `json:"nodes"`         // of the largest job
+	GPUsPerNode int `json:"gpus_per_node"` // of the largest job; 0 if it requests none
 	GPUs        int `json:"gpus"`          // of all jobs that run at the same time
-	// NodeHours and GPUHours are what is charged at most: every job up to its time
-	// limit. 0 where the block has no time.
+	// NodeHours and GPUHours are the maximum charge, if every job runs until its time limit. They are 0 if the
+	// block has no time.
 	NodeHours float64 `json:"node_hours,omitempty"`
 	GPUHours  float64 `json:"gpu_hours,omitempty"`
-	// TaskCases are the cases of the task that has the most, TaskSeconds how long
-	// they are estimated to take, TaskLimit how long a task takes cases before its
-	// time is over. 0 where it is not known.
+	// TaskCases is the number of cases of the largest task, TaskSeconds its estimated duration, and TaskLimit the
+	// time in which a task starts cases. They are 0 if unknown.
 	TaskCases   int     `json:"task_cases,omitempty"`
 	TaskSeconds float64 `json:"task_seconds,omitempty"`
 	TaskLimit   float64 `json:"task_limit,omitempty"`
-	// Arrays are the jobs by what they ask for.
+	// Arrays groups the jobs by what they request.
 	Arrays []RequestArray `json:"arrays,omitempty"`
 }
 
-// RequestArray are jobs that ask for the same.
+// RequestArray is a group of jobs with the same request.
 type RequestArray struct {
 	Jobs        int `json:"jobs"`
 	AtOnce      int `json:"at_once"`
@@ -40,7 +39,7 @@ type RequestArray struct {
 	GPUsPerNode int `json:"gpus_per_node"`
 }
 
-// Text is what the jobs ask for.
+// Text describes what the jobs request.
 func (a RequestArray) Text() string {
 	text := fmt.Sprintf("%s of %s", textutil.Some(a.Jobs, "job"), textutil.Some(a.Nodes, "node"))
 	if a.GPUsPerNode > 0 {
@@ -52,7 +51,7 @@ func (a RequestArray) Text() string {
 	return text
 }
 
-// Text is the request in one line.
+// Text describes the request in one line.
 func (r Request) Text() string {
 	var arrays []string
 	for _, a := range r.Arrays {

@@ -6,54 +6,46 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// RuntimeKind is what plans may say about the runtimes of one kind, as plain
-// data. Its behaviour (how workers start, what they need of the machine) is in
-// stages/runtimes, which lists the kinds; the engine knows none by name.
+// RuntimeKind is the schema of the runtimes of one kind, as plain data. The behaviour of the kind is in
+// stages/runtimes, which lists the kinds. The engine knows no kind by name.
 type RuntimeKind struct {
 	// Name is the value of the attribute kind.
 	Name string
 	// Summary is one line for describe and docs.
 	Summary string
-	// Stability says what users may rely on.
+	// Stability is the level of stability of the kind.
 	Stability Stability
-	// Attributes are the names in RuntimeAttributes that the kind uses besides
-	// those of every runtime; others are errors in its blocks.
+	// Attributes are the names in RuntimeAttributes that the kind uses in addition to those of every runtime.
+	// Others are errors in its blocks.
 	Attributes []string
-	// Options are the attributes of this kind alone.
+	// Options are the attributes of this kind only.
 	Options []Option
-	// Blocks may stand in a runtime block of the kind, each at most once.
+	// Blocks are the blocks that a runtime block of the kind may have, each at most once.
 	Blocks []Block
-	// Collect are the blocks that a collect on such a runtime may have, each at
-	// most once: settings of the work that are neither the case's nor the
-	// runtime's. Workers get them as Init.Blocks.
+	// Collect are the blocks that a collect on such a runtime may have, each at most once: settings of the work
+	// that belong neither to the case nor to the runtime. Workers get them as Init.Blocks.
 	Collect []Block
-	// Measure are the settings of a collect's measure block that the workers
-	// use. Where it is empty the settings are no part of any key, and a measure
-	// block is an error.
+	// Measure are the settings of a collect's measure block that the workers use. If it is empty, the settings are
+	// in no key and a measure block is an error.
 	Measure []string
-	// Table is the perf table of the rows where the grid names none.
+	// Table is the perf table of the rows if the grid names none.
 	Table string
-	// Closed is true where rows have no columns but those of the measuring code, so
-	// that a plan knows what they will have.
+	// Closed is set if rows have only the columns of the measuring code, so that a plan knows them.
 	Closed bool
-	// Ops are the ops that the workers measure; nil where only a worker can say.
+	// Ops are the ops that the workers measure. Nil means that only a worker knows them.
 	Ops []Op
-	// Binds says what a collect's bind names ("a CUDA kernel"); empty where the
-	// kind takes none.
+	// Binds describes what the bind of a collect names ("a CUDA kernel"). It is empty if the kind takes no bind.
 	Binds string
-	// NamesOps is true when workers are told the op that comes although the
-	// collect has no bind.
+	// NamesOps is set if workers get the name of the op also from a collect without bind.
 	NamesOps bool
-	// Reads is true when ops may read the files of other stages; see the attribute
-	// reads of a collect.
+	// Reads is set if ops may read files of other stages; see the attribute reads of a collect.
 	Reads bool
-	// Instrument is the version of the measuring code, from 1; 0 if the workers
-	// measure nothing themselves. Raise it if a number changes its meaning: rows of
-	// other versions are then stale.
+	// Instrument is the version of the measuring code, from 1, or 0 if the workers measure nothing themselves.
+	// Raise it if a number changes its meaning: rows of other versions are then stale.
 	Instrument int
 }
 
-// Stability says what users may rely on.
+// Stability is a promise to users.
 type Stability string
 
 // The levels of stability.
@@ -61,33 +53,30 @@ const (
 	// Stable kinds keep their options, and their rows keep their meaning unless
 	// Instrument is raised.
 	Stable Stability = "stable"
-	// Experimental kinds may change both between releases.
+	// Experimental kinds may change their options and the meaning of rows between releases.
 	Experimental Stability = "experimental"
 )
 
 // Option is one attribute.
 type Option struct {
 	Name string
-	// Type is what values are converted to; cty.DynamicPseudoType takes any value
-	// and leaves the judgement to the worker.
+	// Type is the type that values are converted to. With cty.DynamicPseudoType, any value is accepted and the
+	// worker checks it.
 	Type cty.Type
 	// Doc is one sentence without a full stop.
 	Doc string
-	// Default is the value that holds where none is given, as a plan writes it;
-	// empty where there is none.
+	// Default is the value of an option that is not set, as written in plans. It is empty if there is none.
 	Default string
-	// OneOf are the only values of a text; nil takes any.
+	// OneOf lists the valid values of a text. Nil accepts all.
 	OneOf []string
-	// Check says what is wrong with a text that is not empty; nil takes any.
+	// Check returns the error in a text that is not empty. Nil accepts all.
 	Check    func(text string) error
 	Required bool
-	// Beside is true when the value does not change what rows mean: it is then in
-	// no key.
+	// Beside is set if the value does not change the meaning of rows. It is then in no key.
 	Beside bool
-	// Secret options are in no key and in nothing that is stored or shown, and may
-	// be given by sensitive variables.
+	// Secret options are in no key and are never stored or shown. They may be set by sensitive variables.
 	Secret bool
-	// Pool is true when the engine uses the option and the worker is not told.
+	// Pool is set if the engine uses the option and the worker does not get it.
 	Pool bool
 }
 
@@ -96,7 +85,7 @@ type Block struct {
 	Name    string
 	Doc     string
 	Options []Option
-	// Beside is Option.Beside for everything in the block.
+	// Beside is Option.Beside for all options in the block.
 	Beside bool
 }
 
@@ -105,17 +94,16 @@ type Op struct {
 	Name string
 	// Needs are the parameters that every case must have.
 	Needs []string
-	// Words are the only values of parameters that are words, by parameter.
+	// Words lists the valid values of parameters that are words, by parameter.
 	Words map[string][]string
-	// Option is the option, a bool, that adds the op; empty where it is always there.
+	// Option is the name of the boolean option that adds the op. It is empty if the op is always available.
 	Option string
-	// Bound is true for an op that needs a collect's bind.
+	// Bound is set if the op needs the bind of a collect.
 	Bound bool
 }
 
-// RuntimeAttributes are the attributes of a runtime block that several kinds
-// share. Those in RuntimeCommon are every kind's, the others are used by the
-// kinds that name them.
+// RuntimeAttributes are the attributes of a runtime block that several kinds share. Those in RuntimeCommon apply
+// to every kind, the others to the kinds that list them.
 var RuntimeAttributes = []Option{
 	{Name: "kind", Type: cty.String, Doc: "what runs the cases", Required: true},
 	{Name: "framework", Type: cty.String, Doc: "the label that the rows get, where the workers' own is not wanted"},
@@ -132,10 +120,10 @@ var RuntimeAttributes = []Option{
 	{Name: "path", Type: cty.List(cty.String), Doc: "files and folders with op functions"},
 }
 
-// RuntimeCommon are the attributes that runtimes of every kind have.
+// RuntimeCommon lists the attributes that runtimes of every kind have.
 var RuntimeCommon = []string{"env", "framework", "image", "image_digest", "kind", "launcher"}
 
-// Has says whether runtimes of the kind have the shared attribute.
+// Has reports whether runtimes of the kind have a shared attribute.
 func (k *RuntimeKind) Has(attribute string) bool {
 	return slices.Contains(RuntimeCommon, attribute) || slices.Contains(k.Attributes, attribute)
 }
@@ -161,8 +149,7 @@ func blockNamed(blocks []Block, name string) *Block {
 	return nil
 }
 
-// Beside says whether a value of a runtime's Options, by name, changes nothing
-// about what rows mean.
+// Beside reports whether the value of an option of a runtime does not change the meaning of rows.
 func (k *RuntimeKind) Beside(name string) bool {
 	if o := k.Option(name); o != nil {
 		return o.Beside
@@ -171,7 +158,7 @@ func (k *RuntimeKind) Beside(name string) bool {
 	return b != nil && b.Beside
 }
 
-// OptionNames are the names of the options and of the blocks, sorted.
+// OptionNames returns the names of the options and of the blocks, sorted.
 func (k *RuntimeKind) OptionNames() []string {
 	var out []string
 	for _, o := range k.Options {
@@ -184,7 +171,7 @@ func (k *RuntimeKind) OptionNames() []string {
 	return out
 }
 
-// Words are all names that a runtime block of the kind may have, sorted.
+// Words returns all names that a runtime block of the kind may have, sorted.
 func (k *RuntimeKind) Words() []string {
 	out := slices.Concat(RuntimeCommon, k.Attributes, k.OptionNames())
 	slices.Sort(out)

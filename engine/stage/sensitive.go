@@ -13,8 +13,7 @@ const Sensitive = sensitive("sensitive")
 
 type sensitive string
 
-// SensitiveTexts are the words and numbers in a value, as they could be found in
-// text.
+// SensitiveTexts returns the words and numbers in a value, as they may occur in text.
 func SensitiveTexts(v cty.Value) []string {
 	var out []string
 	if v == cty.NilVal {
@@ -36,8 +35,7 @@ func SensitiveTexts(v cty.Value) []string {
 	return out
 }
 
-// SensitiveHere is the error about a sensitive value where it would be stored or
-// shown.
+// SensitiveHere returns the error about a sensitive value that would be stored or shown.
 func SensitiveHere(at hcl.Range, what string) *hcl.Diagnostic {
 	return errorAt(at, "Sensitive value", fmt.Sprintf("%s is sensitive, and what stands here is stored in files and shown. "+
 		"Sensitive values may be used in env and api_key of a runtime, in locals, in outputs and in arguments of modules.", what))

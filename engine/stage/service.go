@@ -8,16 +8,15 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// ServiceKind is a kind of block that stages refer to and that produces no data
-// by itself: what watches a run, or where it happens. It is plain data; the
-// package that offers the service knows what it does.
+// ServiceKind is a kind of block that stages refer to and that has no data, such as telemetry or an executor. It
+// is plain data; the package that offers the service implements it.
 type ServiceKind struct {
 	// Name is the block type, and the root of references: telemetry.NAME.
 	Name string
 	// Summary is one line for describe and docs.
 	Summary string
 	Options []Option
-	// Blocks may stand in the block, each at most once.
+	// Blocks are the nested blocks, each at most once.
 	Blocks []Block
 }
 
@@ -26,9 +25,9 @@ type Service struct {
 	Kind    string
 	Name    string
 	Address string // KIND.NAME with its module path
-	// Options are the values that the block gives, blocks as objects.
+	// Options are the values in the block. Blocks are objects.
 	Options map[string]cty.Value
-	// Dir is the folder that files in it are relative to.
+	// Dir is the folder of relative paths in the block.
 	Dir   string
 	Range hcl.Range
 }
@@ -46,7 +45,7 @@ func ServiceOf(v cty.Value, kind string) (*Service, error) {
 	return s, err
 }
 
-// Words are the names that a block of the kind may have.
+// Words returns the names that a block of the kind may have.
 func (k *ServiceKind) Words() []string {
 	var out []string
 	for _, o := range k.Options {

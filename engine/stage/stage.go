@@ -1,7 +1,6 @@
-// Package stage is the contract between the engine and the stage kinds: what
-// a kind registers, what a stage is told when it is planned and run, and what
-// it hands to the stages behind it. The engine imports this package and no
-// concrete stage; every package under stages/ implements it.
+// Package stage is the contract between the engine and the stage kinds: what a kind registers, what a stage gets
+// when it is planned and run, and what it passes to later stages. The engine imports this package and no concrete
+// stage; every package under stages/ implements it.
 package stage
 
 import (
@@ -18,112 +17,98 @@ import (
 	"aicplan/sink/catalog"
 )
 
-// Kind describes one stage kind. stages.All lists every kind explicitly.
+// Kind describes one stage kind. stages.All lists all kinds.
 type Kind struct {
 	// Name is the block type in HCL, for example "gate".
 	Name string
-	// Version is bumped when the same config comes to mean different data; it
-	// is part of every checkpoint key of the kind.
+	// Version is raised if the same config gets another meaning. It is part of every key of the kind.
 	Version int
-	// Code identifies the code that makes the stage's data, for kinds whose data
-	// costs nothing to make again; see CodeOf. It is part of every checkpoint key
-	// of the kind. Nil for kinds that measure.
+	// Code identifies the code that computes the stage's data, for kinds whose data is cheap to compute again; see
+	// CodeOf. It is part of every key of the kind. Nil for kinds that measure.
 	Code func() string
-	// Beside are the attributes and blocks that do not shape the stage's data,
-	// by their paths as Values has them, each with the reason why. Everything
-	// else is part of every checkpoint key.
+	// Beside lists the attributes and blocks that do not shape the stage's data, by their paths in Values, each
+	// with the reason. Everything else is part of every key.
 	Beside map[string]string
 	// Summary is one line for describe, docs and error messages.
 	Summary string
-	// Class says what the stages do in a plan.
+	// Class is the role of the stages in a plan.
 	Class Class
-	// BareNames is true if expressions in the body may use names that the stage
-	// itself binds (axes of a grid, aggregates of a gate's assert). The stage then
-	// implements BodyDecoder and reports unknown names itself.
+	// BareNames is set if expressions in the body may use names that the stage defines (axes of a grid, aggregates
+	// of a gate's assert). The stage then implements BodyDecoder and reports unknown names itself.
 	BareNames bool
-	// Demands are columns that every row must have that reaches a stage of the kind.
+	// Demands are columns that a stage of the kind requires in every row.
 	Demands []string
-	// Outputs are the attributes that other expressions may read once the
-	// stage ran (rows, digest and address exist on every stage).
+	// Outputs are the attributes that other expressions may read after the stage has run. Every stage also has
+	// rows, digest and address.
 	Outputs map[string]cty.Type
-	// New returns a config with its defaults set: a pointer to a struct with
-	// gohcl tags.
+	// New returns a config with its defaults: a pointer to a struct with gohcl tags.
 	New func() Stage
 }
 
-// Stage is the decoded config of one stage instance. It is decoded anew for
-// every instance and never shared between goroutines.
+// Stage is the decoded config of one stage instance. It is decoded again for every instance and never shared
+// between goroutines.
 type Stage interface {
-	// Check reports what decoding alone cannot find. It sees only its own
-	// config and must not touch devices, network or files.
+	// Check returns the errors that decoding does not detect. It uses only its own config and must not access
+	// devices, network or files.
 	Check(*CheckContext) hcl.Diagnostics
-	// Inputs lists the datasets that the stage reads, in a fixed order.
+	// Inputs returns the datasets that the stage reads, in a fixed order.
 	Inputs() []Input
-	// Run does the work. A non-nil error means that the stage as a whole
-	// failed; failed cases are rows of the ledger, failed gates an Outcome. If Run
-	// returns an error, only Outcome.Counts is used: rows that were stored before.
+	// Run runs the stage. An error means that the whole stage failed; failed cases are rows of the ledger, and a
+	// failed gate is an Outcome. If Run returns an error, only Outcome.Counts is used, for the rows that were
+	// stored before.
 	Run(context.Context, *RunContext) (*Outcome, error)
 }
 
-// BodyDecoder is implemented by stages whose body gohcl cannot decode alone.
+// BodyDecoder is implemented by stages whose body gohcl alone cannot decode.
 type BodyDecoder interface {
 	DecodeBody(body hcl.Body, eval Evaluator) hcl.Diagnostics
 	// Words returns the attributes and blocks that the body may have.
 	Words() Vocabulary
 }
 
-// Planner is implemented by stages that know more at plan time than "run" or
-// "reuse": grids and imports produce their data then, collect counts what is
-// measured already.
+// Planner is implemented by stages that know more than "run" or "reuse" when the plan is made: grids and imports
+// produce their data, and a collect counts the measured cases.
 type Planner interface {
 	Plan(context.Context, *PlanContext) (*Plan, hcl.Diagnostics)
 }
 
-// Keyer is implemented by stages whose data depends on more than config and
-// inputs, for example on the environment that measures. It is asked before
-// Planner, must be quick, and must not start what takes seconds.
+// Keyer is implemented by stages whose data depends on more than config and inputs, for example on the environment
+// of the measurement. KeyExtra is called before Plan, must be quick, and must not start processes that take
+// seconds.
 type Keyer interface {
 	KeyExtra(context.Context, *PlanContext) (any, hcl.Diagnostics)
 }
 
-// Judge is implemented by stages whose block says how an outcome is judged
-// (limits on failures and deviations) and not only the data. It is asked
-// about a record that is current, and judges it again from the facts in it. Where
-// that comes to something else than the record says, the text says what, and the
-// stage runs, and has nothing to measure.
+// Judge is implemented by stages whose block also defines how an outcome is judged, such as limits on failures. It
+// is called with a current record and judges it again. If the result differs from the record, why is the reason;
+// the stage then runs and has nothing to measure.
 type Judge interface {
 	Judge(*checkpoint.StageRecord) (Status, string)
 }
 
-// DeviceUser is implemented by stages that own devices and do not always use
-// those of this machine, or that keep something loaded on them.
+// DeviceUser is implemented by stages that own devices and may use those of other machines, or that keep workers
+// running.
 type DeviceUser interface {
-	// Elsewhere reports whether the stage works on other machines. It then waits
-	// for no device of this one.
+	// Elsewhere reports whether the stage works on other machines. It then does not wait for a device of this one.
 	Elsewhere() bool
-	// Warm names what the stage keeps loaded when it ends, such as an engine with
-	// its model, or is "". Of the stages that are ready, one with the name of the
-	// last one starts first.
+	// Warm names what the stage keeps loaded when it ends, such as a framework with its model, or is "". A ready
+	// stage with the same name as the last one starts first.
 	Warm() string
 }
 
-// FileWriter is implemented by stages whose config determines which files they
-// write.
+// FileWriter is implemented by stages whose config determines which files they write.
 type FileWriter interface {
-	// Files returns the files that the stage replaces as a whole, relative to the
-	// output folder.
+	// Files returns the files that the stage replaces, relative to the output folder.
 	Files() []string
-	// Target returns a name for the table that the stage writes, to compare and to
-	// show, or "" if it is not known or there is none. shared is true if the stage
-	// accepts that others write the same table.
+	// Target returns a name for the table that the stage writes, or "" if it is unknown or there is none. shared
+	// is set if other stages may write to the same table.
 	Target(Forecasts) (name string, shared bool)
 }
 
-// Evaluator gives access to the values of a plan by reference.
+// Evaluator evaluates expressions of a plan.
 type Evaluator interface {
-	// Context returns an evaluation context that holds the values of the
-	// references in exprs. Roots listed in bound are the caller's own and left
-	// out; any other unknown root is a diagnostic with suggestions.
+	// Context returns an evaluation context with the values of the references in exprs. Roots in bound belong to
+	// the caller and are left out; any other unknown root is a diagnostic with suggestions.
 	Context(exprs []hcl.Expression, bound map[string]bool) (*hcl.EvalContext, hcl.Diagnostics)
 }
 
@@ -132,20 +117,18 @@ type Input struct {
 	// Name is the config attribute, for example "input" or "reference".
 	Name string
 	Ref  *Ref
-	// Reference is true if the stage only compares with the dataset.
+	// Reference is set if the stage only compares with the dataset.
 	Reference bool
 }
 
-// Dataset is what flows along an edge of the DAG. Records are shared between
-// readers and must not be changed.
+// Dataset is the data that a stage passes on. Its records are shared and must not be modified.
 type Dataset struct {
-	// Table holds measurements (or the imported rows); nil until there are any.
+	// Table contains measurements or imported rows. It is nil if there are none yet.
 	Table arrow.Record
-	// Ledger has one row per planned case without a measurement: see
-	// LedgerSchema. Nil when nothing was planned.
+	// Ledger has one row for each planned case without a measurement; see LedgerSchema. It is nil if nothing was
+	// planned.
 	Ledger arrow.Record
-	// Planned holds the cases of the grid that the rows answer; nil for data
-	// that came from files.
+	// Planned contains the cases of the grid that the rows belong to. It is nil for data from files.
 	Planned arrow.Record
 	Info    Info
 }
@@ -154,22 +137,21 @@ type Dataset struct {
 type Info struct {
 	Op     string   `json:"op,omitempty"`         // the grid's op
 	Perf   string   `json:"perf_table,omitempty"` // catalog table, e.g. gemm_perf; empty when none
-	Params []string `json:"params,omitempty"`     // columns that name a case, in grid order
+	Params []string `json:"params,omitempty"`     // columns that identify a case, in grid order
 	// Declared is the table of the rows if the plan declares it. Perf is then its name.
 	Declared  *catalog.Declaration `json:"declared_table,omitempty"`
 	Framework string               `json:"framework,omitempty"`
 	Version   string               `json:"version,omitempty"`
 	Device    string               `json:"device,omitempty"`
-	System    string               `json:"system,omitempty"` // name of the system spec, when the plan names one
+	System    string               `json:"system,omitempty"` // name of the system spec, if the plan names one
 	Runtime   string               `json:"runtime,omitempty"`
 	Image     string               `json:"image,omitempty"`
-	// ImageDigest is what the plan states, never guessed.
+	// ImageDigest is the digest in the plan. It is never determined.
 	ImageDigest string `json:"image_digest,omitempty"`
-	// Partial says why the rows cannot be the whole grid (limit, smoke,
-	// interrupted, a tripped ramp); empty when they can.
+	// Partial is the reason why the rows are not those of the whole grid (limit, smoke, interrupted, a tripped
+	// ramp), or "".
 	Partial string `json:"partial,omitempty"`
-	// Env is the environment as the worker reported it, sorted by name when
-	// encoded: driver, cuda, library versions, hostname.
+	// Env is the environment that the worker reported: driver, cuda, library versions, hostname.
 	Env map[string]string `json:"env,omitempty"`
 }
 
@@ -180,19 +162,19 @@ func (i Info) Tables() *catalog.Catalog {
 	}
 	c, err := catalog.New(*i.Declared)
 	if err != nil {
-		return nil // a declaration is checked before it gets here
+		return nil // cannot happen: declarations are checked when the plan is read
 	}
 	return c
 }
 
-// Status says how a stage ended.
+// Status is the result of a stage.
 type Status string
 
-// The ways a stage can end, from best to worst.
+// The results of stages, from best to worst.
 const (
 	StatusOK          Status = "ok"
 	StatusPartial     Status = "partial"     // data is missing: exit 3
-	StatusNeeds       Status = "needs"       // its runtime is not the one at hand: exit 3
+	StatusNeeds       Status = "needs"       // its runtime is missing on this machine: exit 3
 	StatusGateFailed  Status = "gate_failed" // exit 4
 	StatusPreflight   Status = "preflight_failed"
 	StatusInterrupted Status = "interrupted"
@@ -200,10 +182,10 @@ const (
 	StatusSkipped     Status = "skipped"
 )
 
-// Outcome is what a run of a stage produced.
+// Outcome is the result of a run of a stage.
 type Outcome struct {
 	Status  Status
-	Message string // one line: why it is not ok, or what it did
+	Message string // one line: why it is not ok, or what the stage did
 	Data    *Dataset
 	// Values are the stage's outputs by the names of Kind.Outputs.
 	Values map[string]cty.Value
@@ -214,50 +196,46 @@ type Outcome struct {
 	Artifacts []Artifact
 	// Journal is the digest of the journal that the rows came from.
 	Journal string
-	// NoReuse keeps the outcome out of the checkpoints: the next apply runs the
-	// stage again.
+	// NoReuse is set if the outcome is not stored, so that the next apply runs the stage again.
 	NoReuse bool
 }
 
-// Counts adds up what happened to cases (for collect) or rows (for others).
+// Counts counts cases (for collect) or rows (for others).
 type Counts struct {
-	// Cases are the grid's cases that were asked for, where a case gives several
-	// rows: the counts below are of rows then. 0 where it gives one.
+	// Cases is the number of selected cases if a case has several rows; the other counts are of rows then. It is 0
+	// if a case has one row.
 	Cases    int `json:"cases,omitempty"`
 	Planned  int `json:"planned,omitempty"`
 	Measured int `json:"measured,omitempty"` // in this run
-	Reused   int `json:"reused,omitempty"`   // from the case cache
+	Reused   int `json:"reused,omitempty"`   // from the journal
 	Failed   int `json:"failed,omitempty"`
 	Skipped  int `json:"skipped,omitempty"`
-	Rows     int `json:"rows,omitempty"` // of the table handed on
+	Rows     int `json:"rows,omitempty"` // of the table
 }
 
 // CheckResult is one check of a gate or a preflight.
 type CheckResult struct {
 	Name     string `json:"name"`
 	Severity string `json:"severity"` // "fail" or "warn"
-	// Result is "pass", "fail", "warn" (failed, but only a warning) or "skip"
-	// (could not be judged; Message says why).
+	// Result is "pass", "fail", "warn" (failed, but only a warning) or "skip" (could not be judged; Message has the
+	// reason).
 	Result  string `json:"result"`
 	Message string `json:"message"`
-	// Extent says how much the check could judge; nil for checks that judge no
-	// rows, such as those of a preflight.
+	// Extent is what the check could judge. It is nil for checks that judge no rows, such as those of a preflight.
 	*Extent
-	Value string   `json:"value,omitempty"` // what was found
-	Limit string   `json:"limit,omitempty"` // what was asked
+	Value string   `json:"value,omitempty"` // the value that was found
+	Limit string   `json:"limit,omitempty"` // the limit
 	Rows  []string `json:"rows,omitempty"`  // offending rows, worst first, at most MaxCheckRows
-	Fix   string   `json:"fix,omitempty"`   // what the user can do
+	Fix   string   `json:"fix,omitempty"`   // the next step for the user
 	Pos   string   `json:"pos,omitempty"`   // file:line of the check block
-	// Detail is what a check found beside its message, for reports: an object whose
-	// shape is the check's.
+	// Detail contains further results for reports: an object whose form depends on the check.
 	Detail json.RawMessage `json:"detail,omitempty"`
 }
 
-// MaxCheckRows is how many offending rows a result lists.
+// MaxCheckRows is the maximum number of offending rows in a result.
 const MaxCheckRows = 20
 
-// RowsBeyond counts the offending rows that a view that shows so many leaves
-// out, in words; "" when it shows them all.
+// RowsBeyond returns in words how many offending rows a view leaves out that shows a given number, or "".
 func (c *CheckResult) RowsBeyond(shown int) string {
 	left := len(c.Rows) - shown
 	switch {
@@ -270,9 +248,9 @@ func (c *CheckResult) RowsBeyond(shown int) string {
 	return fmt.Sprintf("%d more", left)
 }
 
-// Extent is what a check judged of what there was to judge.
+// Extent is the part of the data that a check could judge.
 type Extent struct {
-	// Judged of Total rows could be judged, or cases, in checks that count cases.
+	// Judged is the number of rows, of Total, that could be judged, or of cases in checks that count cases.
 	Judged int `json:"judged"`
 	Total  int `json:"total"`
 	// Unjudged counts the others by reason.
@@ -289,7 +267,7 @@ type Artifact struct {
 // CheckContext is given to Check.
 type CheckContext struct {
 	Address string
-	Range   hcl.Range // of the block's header
+	Range   hcl.Range // range of the block's header
 	// Tables are the built-in perf tables and those that the plan declares.
 	Tables *catalog.Catalog
 }
@@ -297,54 +275,50 @@ type CheckContext struct {
 // RunContext is given to Run.
 type RunContext struct {
 	Address string
-	// Key is that of the record that the stage will have; "" where it has none.
+	// Key is the key of the stage's record, or "" if it has none.
 	Key   string
 	Range hcl.Range
 	// Inputs are the datasets by Input.Name.
 	Inputs map[string]*Dataset
-	// Plan is what Planner.Plan returned for this instance (nil without one).
+	// Plan is the result of Planner.Plan, or nil for stages without one.
 	Plan *Plan
-	// Store is the state folder; stages use it for the case journal only, the
-	// engine stores outcomes.
+	// Store is the state folder. Stages use it only for the case journal; the engine stores outcomes.
 	Store *checkpoint.Store
 	Log   hclog.Logger
-	// Events receives progress; safe for concurrent use.
+	// Events receives progress. It is safe for concurrent use.
 	Events Events
-	// RunDir is the folder of this run (logs); OutDir is where exports go and
-	// no stage may write outside of it; PlanDir holds the plan's files.
+	// RunDir is the folder of this run with its logs. OutDir is the folder of exports, outside of which no stage
+	// may write. PlanDir is the folder of the plan's files.
 	RunDir, OutDir, PlanDir string
 	Options                 Options
-	// Replace is set where Options.Again is. It makes durable that what the
-	// stage's record says counts no more. Stages that own devices call it before
-	// they change anything, once they know that they can run; for the others the
-	// engine does.
+	// Replace is set if Options.Again is set. It durably invalidates the stage's record. Stages that own devices
+	// call it when they know that they can run, before they change anything. The engine calls it for the others.
 	Replace func() error
-	// Upstream describes the stages before this one, for reports. Stages beside it
-	// are left out: whether they have finished is a matter of chance.
+	// Upstream returns the stages that this one depends on, for reports. Other stages are left out, because it is
+	// a matter of chance whether they have ended.
 	Upstream func() []Finished
-	// Claim says which other stage of the plan writes a file, by its path, or "";
-	// then the file is the caller's for this run. Nil where there is no run.
+	// Claim returns the other stage of the plan that writes a file, by its path. If it returns "", the file
+	// belongs to the caller for this run. Nil outside of a run.
 	Claim func(path string) string
-	// Standing returns the stages of the plan whose data this run takes as it is,
-	// by address: those that the state folder answers, and those that have ended
-	// well. Nil where there is no run.
+	// Standing returns the stages whose data this run reuses, by address: those with current records, and those
+	// that have ended well. Nil outside of a run.
 	Standing func() map[string]Stage
-	// OnNode is true in a task of an executor, on the node that measures.
+	// OnNode is set in a task of an executor, on the node that measures.
 	OnNode bool
-	// Stop is closed at the first Ctrl-C: finish and keep what is in flight.
-	// The context itself is cancelled at the second.
+	// Stop is closed at the first Ctrl-C. The stage then ends the cases in progress and stores them. The context
+	// is cancelled at the second Ctrl-C.
 	Stop <-chan struct{}
 }
 
 // Finished is a stage of this run that ended before the caller started.
 type Finished struct {
 	Address string
-	Kind    string // its name, for people
+	Kind    string // name of the kind
 	Class   Class
 	Reused  bool
 	Outcome *Outcome
 	Seconds float64
-	// After lists the stages that it waited for directly.
+	// After lists the stages that it depends on directly.
 	After []string
 	// Waterfall explains a grid's count; nil for other kinds.
 	Waterfall *Waterfall
@@ -352,19 +326,17 @@ type Finished struct {
 
 // Options are the choices of one run that change which cases are collected.
 type Options struct {
-	Limit int    `json:"limit,omitempty"` // at most so many cases per grid; 0 means all
-	Smoke bool   `json:"smoke,omitempty"` // a handful of cases per grid
+	Limit int    `json:"limit,omitempty"` // maximum number of cases per grid; 0 means all
+	Smoke bool   `json:"smoke,omitempty"` // a few cases per grid
 	Seed  int64  `json:"seed"`            // of every random sample
 	Retry string `json:"retry,omitempty"` // "", "failed" or "tripped": which ledger rows to try again
-	// Again asks this stage to measure what is measured already: --replace names
-	// it, or named it in a run that did not end. Epoch is the token of that
-	// replacement, "" in plans of one that has not begun.
+	// Again is set if the stage measures stored cases again, because --replace names it, or named it in a run that
+	// did not end. Epoch is the token of that replacement, or "" if it has not begun.
 	Epoch string `json:"-"`
 	Again bool   `json:"-"`
 }
 
-// Partial names the reason why a run with these options cannot be complete,
-// or "".
+// Partial returns the reason why a run with these options is not complete, or "".
 func (o Options) Partial() string {
 	switch {
 	case o.Smoke:
@@ -376,27 +348,27 @@ func (o Options) Partial() string {
 	return ""
 }
 
-// Levels of messages that are no lines of a log.
+// Levels of messages that are not lines of a log.
 const (
-	// MessageStatus says what a case in progress is at; the next one replaces it.
+	// MessageStatus describes the state of a running case. The next one replaces it.
 	MessageStatus = "status"
-	// MessageShow is shown as it is, such as the table of a load point.
+	// MessageShow is shown unchanged, such as the table of a load point.
 	MessageShow = "show"
 )
 
-// Events receives what a running stage wants to be seen.
+// Events receives the events of a running stage.
 type Events interface {
-	// Progress is called often; the receiver thins it out.
+	// Progress is called often. The receiver reduces the rate.
 	Progress(address string, p Progress)
-	// Message is one line for the log and the run's event file.
+	// Message adds a line to the log and to the run's event file.
 	Message(address, level, text string)
-	// Emit writes one typed event with its fields to the run's event file.
+	// Emit writes a typed event with its fields to the run's event file.
 	Emit(address, typ string, fields map[string]any)
 }
 
-// Progress of a stage that works through cases.
+// Progress is the progress of a stage that measures cases.
 type Progress struct {
 	Done, Failed, Skipped, Total int
-	// Before is how many of them had ended before the run began.
+	// Before is the number of cases that had ended before the run began.
 	Before int
 }

@@ -10,13 +10,11 @@ import (
 	"github.com/hashicorp/hcl/v2/gohcl"
 )
 
-// Vocabulary lists the attributes and blocks that may be written, by the block
-// they stand in: "" is the stage's own body, "measure" a block in it, "check
-// coverage" a block whose label decides what it takes. Names are sorted.
+// Vocabulary lists the valid attributes and blocks by the block that contains them: "" is the stage's own body,
+// "measure" a block in it, and "check coverage" a block whose label determines its attributes. Names are sorted.
 type Vocabulary map[string][]string
 
-// Words returns the vocabulary of a stage: what documentation has to name and
-// editors can complete.
+// Words returns the vocabulary of a stage, for documentation and completion.
 func Words(s Stage) Vocabulary {
 	if w, ok := s.(BodyDecoder); ok {
 		return w.Words()
@@ -24,8 +22,7 @@ func Words(s Stage) Vocabulary {
 	return TagWords(s)
 }
 
-// TagWords reads the vocabulary of a struct, or a pointer to one, from its
-// gohcl tags.
+// TagWords returns the vocabulary of a struct, or of a pointer to one, from its gohcl tags.
 func TagWords(config any) Vocabulary {
 	out := Vocabulary{}
 	out.addStruct("", reflect.TypeOf(config))
@@ -49,7 +46,7 @@ func (v Vocabulary) addStruct(block string, t reflect.Type) {
 	}
 }
 
-// Add names what a schema allows inside a block.
+// Add adds the names that a schema allows in a block.
 func (v Vocabulary) Add(block string, schema *hcl.BodySchema) {
 	for _, a := range schema.Attributes {
 		v[block] = append(v[block], a.Name)
