@@ -82,11 +82,16 @@ preflight "node" {
 }
 
 # The shapes are those of the published tables.
-module "shapes" {
-  source = "./modules/trtllm"
-  system = system.this
-  ops    = ["gemm", "mla_bmm_gen_pre", "mla_bmm_gen_post"]
+module "selection" {
+  source  = "./modules/selection"
+  system  = system.this
+  backend = "trtllm"
+  ops     = ["gemm", "mla_bmm_gen_pre", "mla_bmm_gen_post"]
+}
 
+module "shapes" {
+  source      = "./modules/trtllm"
+  selection   = module.selection
   gemm_dtypes = var.dtypes
 }
 

@@ -249,18 +249,24 @@ runtime "collectors" {
   framework      = "VLLM"
   package        = "vllm"
   python         = var.serve_python
-  env            = module.ops.runtime_env
+  env            = module.selection.runtime_env
   collector_root = var.collector_root
   uninitialised  = var.uninitialised
 }
 
-module "ops" {
-  source  = "./modules/vllm"
+module "selection" {
+  source  = "./modules/selection"
   system  = system.this
+  backend = "vllm"
   ops     = var.ops
   models  = [for m in var.models : m.predict]
   tp      = var.tp
-  formats = var.formats
+}
+
+module "ops" {
+  source    = "./modules/vllm"
+  selection = module.selection
+  formats   = var.formats
 }
 
 module "tables" {
@@ -270,7 +276,7 @@ module "tables" {
   runtime     = each.value
   system      = system.this
   grids       = { for op, g in module.ops.grids : op => g if g != null }
-  bindings    = module.ops.bindings
+  bindings    = module.selection.bindings
   unsupported = module.ops.unsupported
   layout      = "families"
   backend     = "vllm"
@@ -283,7 +289,7 @@ runtime "allreduce" {
   framework      = "VLLM"
   package        = "vllm"
   python         = var.serve_python
-  env            = merge(module.ops.runtime_env, var.server_env)
+  env            = merge(module.selection.runtime_env, var.server_env)
   collector_root = var.collector_root
   one_worker     = true
 }

@@ -75,7 +75,7 @@ runtime "sglang" {
   framework      = "SGLang"
   package        = "sglang"
   requires       = "==0.5.14"
-  env            = module.sglang.runtime_env
+  env            = module.selection.runtime_env
   collector_root = var.collector_root
 }
 
@@ -85,18 +85,24 @@ runtime "sglang_0516" {
   framework      = "SGLang"
   package        = "sglang"
   requires       = ">=0.5.16"
-  env            = module.sglang.runtime_env
+  env            = module.selection.runtime_env
   collector_root = var.collector_root
 }
 
-module "sglang" {
-  source = "./modules/sglang"
-  system = system.this
-  ops    = var.ops
-  models = var.models
-  tp     = var.tp
+module "selection" {
+  source  = "./modules/selection"
+  system  = system.this
+  backend = "sglang"
+  ops     = var.ops
+  models  = var.models
+  tp      = var.tp
 
   device_memory = var.device_memory
+}
+
+module "sglang" {
+  source    = "./modules/sglang"
+  selection = module.selection
 }
 
 module "pipeline" {
@@ -105,8 +111,8 @@ module "pipeline" {
 
   runtime     = each.value
   system      = system.this
-  grids       = { for op, g in module.sglang.grids : op => g if module.sglang.runtime_of[op] == each.key }
-  bindings    = module.sglang.bindings
+  grids       = { for op, g in module.sglang.grids : op => g if module.selection.runtime_of[op] == each.key }
+  bindings    = module.selection.bindings
   unsupported = module.sglang.unsupported
   power       = var.power
   coverage    = var.coverage

@@ -69,7 +69,7 @@ runtime "trtllm" {
   framework      = "TRTLLM"
   package        = "tensorrt_llm"
   requires       = ">=1.3.0rc20"
-  env            = module.trtllm.runtime_env
+  env            = module.selection.runtime_env
   collector_root = var.collector_root
 }
 
@@ -79,16 +79,22 @@ runtime "trtllm_rc23" {
   framework      = "TRTLLM"
   package        = "tensorrt_llm"
   requires       = ">=1.3.0rc23"
-  env            = module.trtllm.runtime_env
+  env            = module.selection.runtime_env
   collector_root = var.collector_root
 }
 
+module "selection" {
+  source  = "./modules/selection"
+  system  = system.this
+  backend = "trtllm"
+  ops     = var.ops
+  models  = var.models
+  tp      = var.tp
+}
+
 module "trtllm" {
-  source = "./modules/trtllm"
-  system = system.this
-  ops    = var.ops
-  models = var.models
-  tp     = var.tp
+  source    = "./modules/trtllm"
+  selection = module.selection
 }
 
 module "pipeline" {
@@ -97,8 +103,8 @@ module "pipeline" {
 
   runtime     = each.value
   system      = system.this
-  grids       = { for op, g in module.trtllm.grids : op => g if module.trtllm.runtime_of[op] == each.key }
-  bindings    = module.trtllm.bindings
+  grids       = { for op, g in module.trtllm.grids : op => g if module.selection.runtime_of[op] == each.key }
+  bindings    = module.selection.bindings
   unsupported = module.trtllm.unsupported
   power       = var.power
   coverage    = var.coverage

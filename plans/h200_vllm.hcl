@@ -81,7 +81,7 @@ runtime "vllm" {
   framework      = "VLLM"
   package        = "vllm"
   requires       = "==0.24.0"
-  env            = module.vllm.runtime_env
+  env            = module.selection.runtime_env
   collector_root = var.collector_root
   uninitialised  = var.uninitialised
 }
@@ -92,19 +92,25 @@ runtime "vllm_preview" {
   framework      = "VLLM"
   package        = "vllm"
   requires       = "==0.1.dev19262"
-  env            = module.vllm.runtime_env
+  env            = module.selection.runtime_env
   collector_root = var.collector_root
   uninitialised  = var.uninitialised
 }
 
-module "vllm" {
-  source = "./modules/vllm"
-  system = system.this
-  ops    = var.ops
-  models = var.models
-  tp     = var.tp
+module "selection" {
+  source  = "./modules/selection"
+  system  = system.this
+  backend = "vllm"
+  ops     = var.ops
+  models  = var.models
+  tp      = var.tp
 
   device_memory = var.device_memory
+}
+
+module "vllm" {
+  source    = "./modules/vllm"
+  selection = module.selection
 }
 
 module "pipeline" {
@@ -113,8 +119,8 @@ module "pipeline" {
 
   runtime     = each.value
   system      = system.this
-  grids       = { for op, g in module.vllm.grids : op => g if module.vllm.runtime_of[op] == each.key }
-  bindings    = module.vllm.bindings
+  grids       = { for op, g in module.vllm.grids : op => g if module.selection.runtime_of[op] == each.key }
+  bindings    = module.selection.bindings
   unsupported = module.vllm.unsupported
   power       = var.power
   coverage    = var.coverage

@@ -138,7 +138,7 @@ func (c *Config) independent(diags hcl.Diagnostics) hcl.Diagnostics {
 		for _, e := range bodyExpressions(in.decl.body) {
 			t.expr(in.scope, e, in.each, in.scope.unboundRoots(in, bodyExpressions(in.decl.body)))
 		}
-		if t.diags.HasErrors() || slices.ContainsFunc(append(t.read, in.decl.rng()), invalid) {
+		if t.unknown || t.diags.HasErrors() || slices.ContainsFunc(append(t.read, in.decl.rng()), invalid) {
 			continue
 		}
 

@@ -271,6 +271,8 @@ type tracer struct {
 	seen  map[string]bool
 	read  []hcl.Range // declarations other than stages
 	diags hcl.Diagnostics
+
+	unknown bool // a variable of the root module has no valid value
 }
 
 func newTracer() *tracer { return &tracer{found: map[string]bool{}, seen: map[string]bool{}} }
@@ -295,6 +297,10 @@ func (t *tracer) ref(s *scope, r ref, each *eachValue) {
 	case "var":
 		if v := s.decl.variables[r.name]; v != nil {
 			t.read = append(t.read, v.rng)
+			if s.parent == nil {
+				value, _ := s.variable(r.name, r.rng)
+				t.unknown = t.unknown || !value.IsKnown()
+			}
 		}
 		if s.parent != nil && !t.visited(id) {
 			if a, ok := s.call.body.Attributes[r.name]; ok {
@@ -309,7 +315,7 @@ func (t *tracer) ref(s *scope, r ref, each *eachValue) {
 			if len(children) == 0 && d.forEach != nil { // empty, or unknown because of what it reads
 				condition := newTracer()
 				condition.expr(s, d.forEach, nil, nil)
-				t.read = append(t.read, condition.read...)
+				t.read, t.unknown = append(t.read, condition.read...), t.unknown || condition.unknown
 			}
 			for _, c := range children {
 				if r.key == nil || c.each == nil || c.each.key == *r.key {

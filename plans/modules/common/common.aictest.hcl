@@ -6,7 +6,8 @@ run "only what a model has" {
     module "selection" {
       source  = "../selection"
       system  = system.h200_sxm
-      all_ops = ["compute_scale", "mla_bmm_gen_pre", "gdn"]
+      backend = "trtllm"
+      ops     = ["compute_scale", "mla_bmm_gen_pre", "gdn"]
       models  = ["Qwen/Qwen3-32B"]
     }
     module "common" {
@@ -27,7 +28,8 @@ run "a model with latent attention" {
     module "selection" {
       source  = "../selection"
       system  = system.h200_sxm
-      all_ops = ["mla_bmm_gen_pre"]
+      backend = "trtllm"
+      ops     = ["mla_bmm_gen_pre"]
       models  = ["deepseek-ai/DeepSeek-V3"]
       tp      = [8]
     }

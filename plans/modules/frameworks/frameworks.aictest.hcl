@@ -3,20 +3,24 @@
 run "gemm on an H200" {
   plan {
     system "h200_sxm" {}
+    module "selection" {
+      source   = "../selection"
+      for_each = toset(["trtllm", "vllm", "sglang"])
+      backend  = each.key
+      system   = system.h200_sxm
+      ops      = ["gemm"]
+    }
     module "trtllm" {
-      source = "../trtllm"
-      system = system.h200_sxm
-      ops    = ["gemm"]
+      source    = "../trtllm"
+      selection = module.selection["trtllm"]
     }
     module "vllm" {
-      source = "../vllm"
-      system = system.h200_sxm
-      ops    = ["gemm"]
+      source    = "../vllm"
+      selection = module.selection["vllm"]
     }
     module "sglang" {
-      source = "../sglang"
-      system = system.h200_sxm
-      ops    = ["gemm"]
+      source    = "../sglang"
+      selection = module.selection["sglang"]
     }
   }
 
@@ -44,30 +48,26 @@ run "gemm on an H200" {
 run "one model, two ranks, a GPU with FP4" {
   plan {
     system "b200_sxm" {}
-    locals {
-      ops    = ["gemm", "attention_generation"]
-      models = ["Qwen/Qwen3-32B"]
+    module "selection" {
+      source   = "../selection"
+      for_each = toset(["trtllm", "vllm", "sglang"])
+      backend  = each.key
+      system   = system.b200_sxm
+      models   = ["Qwen/Qwen3-32B"]
+      tp       = [2]
+      ops      = ["gemm", "attention_generation"]
     }
     module "trtllm" {
-      source = "../trtllm"
-      system = system.b200_sxm
-      models = local.models
-      tp     = [2]
-      ops    = local.ops
+      source    = "../trtllm"
+      selection = module.selection["trtllm"]
     }
     module "vllm" {
-      source = "../vllm"
-      system = system.b200_sxm
-      models = local.models
-      tp     = [2]
-      ops    = local.ops
+      source    = "../vllm"
+      selection = module.selection["vllm"]
     }
     module "sglang" {
-      source = "../sglang"
-      system = system.b200_sxm
-      models = local.models
-      tp     = [2]
-      ops    = local.ops
+      source    = "../sglang"
+      selection = module.selection["sglang"]
     }
   }
 
@@ -87,30 +87,36 @@ run "one model, two ranks, a GPU with FP4" {
 run "an op that the framework does not have" {
   plan {
     system "h200_sxm" {}
-    module "sglang" {
-      source = "../sglang"
-      system = system.h200_sxm
-      ops    = ["gem"]
+    module "selection" {
+      source  = "../selection"
+      system  = system.h200_sxm
+      backend = "sglang"
+      ops     = ["gem"]
     }
   }
 
   exit_code = 1
   expect_error {
     text = "This backend has no op gem;"
-    at   = "sglang/inputs.hcl"
+    at   = "frameworks.aictest.hcl"
   }
 }
 
 run "one format" {
   plan {
     system "h200_sxm" {}
-    module "vllm" {
-      source  = "../vllm"
+    module "selection" {
+      source  = "../selection"
       system  = system.h200_sxm
+      backend = "vllm"
       models  = ["meta-llama/Meta-Llama-3.1-8B"]
       tp      = [1]
       ops     = ["gemm", "attention_context"]
-      formats = ["bfloat16"]
+    }
+    module "vllm" {
+      source    = "../vllm"
+      selection = module.selection
+      formats   = ["bfloat16"]
     }
   }
 

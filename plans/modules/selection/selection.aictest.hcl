@@ -2,7 +2,7 @@
 
 variables {
   system  = { sm_version = 90, usable_memory = 1e11 }
-  all_ops = ["gemm", "moe"]
+  backend = "vllm"
 }
 
 run "everything" {

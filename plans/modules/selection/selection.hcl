@@ -4,9 +4,9 @@
 
 variable "system" { description = "The system to plan for." }
 
-variable "all_ops" {
-  type        = list(string)
-  description = "The ops of the backend, in the order of its plan."
+variable "backend" {
+  type        = string
+  description = "trtllm, vllm or sglang."
 }
 
 variable "ops" {
@@ -15,8 +15,8 @@ variable "ops" {
   description = "Plan only these ops; empty plans all."
 
   validation {
-    condition     = alltrue([for o in var.ops : contains(var.all_ops, o)])
-    error_message = "This backend has no op ${join(", ", [for o in var.ops : o if !contains(var.all_ops, o)])}; its ops are ${join(", ", var.all_ops)}."
+    condition     = alltrue([for o in var.ops : contains(local.all_ops, o)])
+    error_message = "This backend has no op ${join(", ", [for o in var.ops : o if !contains(local.all_ops, o)])}; its ops are ${join(", ", local.all_ops)}."
   }
 }
 
@@ -52,7 +52,13 @@ module "models" {
   source = "../models"
 }
 
+module "frameworks" {
+  source  = "../frameworks"
+  backend = var.backend
+}
+
 locals {
+  all_ops    = keys(module.frameworks.bindings)
   sm         = coalesce(var.system.sm_version, 0)
   everything = length(var.models) == 0
   tp_sizes   = [for t in powers(2, 0, 7) : t if length(var.tp) == 0 || contains(var.tp, t)]
@@ -88,7 +94,7 @@ output "memory" {
   value       = coalesce(var.device_memory, var.system.usable_memory)
 }
 
-output "ops" { value = length(var.ops) == 0 ? var.all_ops : var.ops }
+output "ops" { value = length(var.ops) == 0 ? local.all_ops : var.ops }
 
 output "everything" {
   description = "True when no models were chosen: the base grids belong to the plan."
@@ -113,6 +119,21 @@ output "models" {
 output "wants" {
   description = "By kind of layer: whether a chosen model has any."
   value       = { for kind, rows in local.rows : kind => anytrue([for r in rows : r.selected]) }
+}
+
+output "bindings" {
+  description = "How the ops are hosted: the ops of a python runtime with collector_root."
+  value       = module.frameworks.bindings
+}
+
+output "runtime_of" {
+  description = "Which of the plan's runtimes an op runs in."
+  value       = module.frameworks.runtime_of
+}
+
+output "runtime_env" {
+  description = "Environment that the collectors' own runner sets."
+  value       = module.frameworks.runtime_env
 }
 
 output "reasons" {

@@ -1,7 +1,7 @@
 # Attention in decode. Heads and reasons are those of attention.hcl.
 
 grid "attention_generation" {
-  enabled     = contains(module.selection.ops, "attention_generation") && local.wants.attention
+  enabled     = contains(var.selection.ops, "attention_generation") && local.wants.attention
   description = "attention in decode"
   op          = "attention_generation"
   perf_table  = "generation_attention_perf"

@@ -22,7 +22,7 @@ locals {
     { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", min_sm = 90, max_sm = 999 },
   ]
 
-  module_tp = [for t in [1, 2, 4, 8] : t if contains(module.selection.tp_sizes, t)]
+  module_tp = [for t in [1, 2, 4, 8] : t if contains(var.selection.tp_sizes, t)]
 
   # Heads for which SGLang has sparse kernels.
   sparse_heads = [128, 64, 32, 16, 8]
@@ -148,7 +148,7 @@ part "dsa_generation_lengths" {
 }
 
 grid "dsa_context_module" {
-  enabled     = contains(module.selection.ops, "dsa_context_module") && local.wants.dsa
+  enabled     = contains(var.selection.ops, "dsa_context_module") && local.wants.dsa
   description = "sparse attention with an indexer, in prefill"
   op          = "dsa_context_module"
   perf_table  = "dsa_context_module_perf"
@@ -164,7 +164,7 @@ grid "dsa_context_module" {
 }
 
 grid "dsa_generation_module" {
-  enabled     = contains(module.selection.ops, "dsa_generation_module") && local.wants.dsa
+  enabled     = contains(var.selection.ops, "dsa_generation_module") && local.wants.dsa
   description = "sparse attention with an indexer, in decode"
   op          = "dsa_generation_module"
   perf_table  = "dsa_generation_module_perf"

@@ -9,7 +9,7 @@ part "shared_index" {
 }
 
 grid "dsa_context_module_skip_indexer" {
-  enabled     = contains(module.selection.ops, "dsa_context_module_skip_indexer") && local.wants.dsa
+  enabled     = contains(var.selection.ops, "dsa_context_module_skip_indexer") && local.wants.dsa
   description = "the same in layers that take the index of another, in prefill"
   op          = "dsa_context_module_skip_indexer"
   perf_table  = "dsa_context_module_perf"
@@ -25,7 +25,7 @@ grid "dsa_context_module_skip_indexer" {
 }
 
 grid "dsa_generation_module_skip_indexer" {
-  enabled     = contains(module.selection.ops, "dsa_generation_module_skip_indexer") && local.wants.dsa
+  enabled     = contains(var.selection.ops, "dsa_generation_module_skip_indexer") && local.wants.dsa
   description = "the same in layers that take the index of another, in decode"
   op          = "dsa_generation_module_skip_indexer"
   perf_table  = "dsa_generation_module_perf"

@@ -64,7 +64,7 @@ part "dsv4_generation_lengths" {
 }
 
 grid "dsv4_csa_context_module" {
-  enabled     = contains(module.selection.ops, "dsv4_csa_context_module") && local.wants.dsv4
+  enabled     = contains(var.selection.ops, "dsv4_csa_context_module") && local.wants.dsv4
   description = "DeepSeek-V4's compressed sparse attention in prefill"
   op          = "dsv4_csa_context_module"
   perf_table  = "dsv4_csa_context_module_perf"
@@ -79,7 +79,7 @@ grid "dsv4_csa_context_module" {
 }
 
 grid "dsv4_hca_context_module" {
-  enabled     = contains(module.selection.ops, "dsv4_hca_context_module") && local.wants.dsv4
+  enabled     = contains(var.selection.ops, "dsv4_hca_context_module") && local.wants.dsv4
   description = "DeepSeek-V4's heavily compressed attention in prefill"
   op          = "dsv4_hca_context_module"
   perf_table  = "dsv4_hca_context_module_perf"
@@ -94,7 +94,7 @@ grid "dsv4_hca_context_module" {
 }
 
 grid "dsv4_csa_generation_module" {
-  enabled     = contains(module.selection.ops, "dsv4_csa_generation_module") && local.wants.dsv4
+  enabled     = contains(var.selection.ops, "dsv4_csa_generation_module") && local.wants.dsv4
   description = "DeepSeek-V4's compressed sparse attention in decode"
   op          = "dsv4_csa_generation_module"
   perf_table  = "dsv4_csa_generation_module_perf"
@@ -109,7 +109,7 @@ grid "dsv4_csa_generation_module" {
 }
 
 grid "dsv4_hca_generation_module" {
-  enabled     = contains(module.selection.ops, "dsv4_hca_generation_module") && local.wants.dsv4
+  enabled     = contains(var.selection.ops, "dsv4_hca_generation_module") && local.wants.dsv4
   description = "DeepSeek-V4's heavily compressed attention in decode"
   op          = "dsv4_hca_generation_module"
   perf_table  = "dsv4_hca_generation_module_perf"

@@ -1,49 +1,13 @@
 # The op grids of SGLang 0.5. What it shares with other backends is in
 # modules/common; shapes of models are in modules/models.
 
-variable "system" { description = "The system to plan for." }
-
-variable "ops" {
-  type    = list(string)
-  default = []
-}
-
-variable "models" {
-  type    = list(string)
-  default = []
-}
-
-variable "tp" {
-  type    = list(number)
-  default = []
-}
-
-variable "device_memory" {
-  type        = number
-  default     = null
-  description = "Bytes that a process can allocate; null takes the system's."
-}
-
-module "selection" {
-  source        = "../selection"
-  system        = var.system
-  all_ops       = keys(module.frameworks.bindings)
-  ops           = var.ops
-  models        = var.models
-  tp            = var.tp
-  device_memory = var.device_memory
-}
+variable "selection" { description = "The outputs of modules/selection for this backend." }
 
 module "shapes" { source = "../shapes" }
 
-module "frameworks" {
-  source  = "../frameworks"
-  backend = "sglang"
-}
-
 module "common" {
   source    = "../common"
-  selection = module.selection
+  selection = var.selection
 
   grids = [
     "compute_scale", "encoder_attention", "mla_context", "mla_generation", "mla_bmm_gen_pre",
@@ -64,13 +28,13 @@ module "common" {
 }
 
 locals {
-  sm     = module.selection.sm
-  models = module.selection.models
-  wants  = module.selection.wants
+  sm     = var.selection.sm
+  models = var.selection.models
+  wants  = var.selection.wants
   parts  = module.common.parts
 
   # Memory that a process can allocate, and what SGLang leaves of it to a cache.
-  memory       = module.selection.memory
+  memory       = var.selection.memory
   cache_budget = floor(local.memory * 0.9)
 
   # SGLang's default chunk of prefill tokens, by device memory.

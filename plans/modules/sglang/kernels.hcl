@@ -73,7 +73,7 @@ part "glm5_lengths" {
 }
 
 grid "glm5_mqa_logits_module" {
-  enabled     = contains(module.selection.ops, "glm5_mqa_logits_module") && local.glm5_chosen
+  enabled     = contains(var.selection.ops, "glm5_mqa_logits_module") && local.glm5_chosen
   description = "logits of GLM-5's indexer"
   op          = "glm5_mqa_logits_module"
   perf_table  = "glm5_mqa_logits_module_perf"
@@ -89,7 +89,7 @@ grid "glm5_mqa_logits_module" {
 }
 
 grid "glm5_topk_module" {
-  enabled     = contains(module.selection.ops, "glm5_topk_module") && local.glm5_chosen
+  enabled     = contains(var.selection.ops, "glm5_topk_module") && local.glm5_chosen
   description = "top-k of GLM-5's indexer, in two distributions of scores"
   op          = "glm5_topk_module"
   perf_table  = "glm5_topk_module_perf"
@@ -105,7 +105,7 @@ grid "glm5_topk_module" {
 }
 
 grid "glm5_dsa_attn_module" {
-  enabled     = contains(module.selection.ops, "glm5_dsa_attn_module") && local.glm5_chosen
+  enabled     = contains(var.selection.ops, "glm5_dsa_attn_module") && local.glm5_chosen
   description = "GLM-5's sparse attention kernel"
   op          = "glm5_dsa_attn_module"
   perf_table  = "glm5_dsa_attn_module_perf"
@@ -147,7 +147,7 @@ part "dsv4_kernel_lengths" {
 }
 
 grid "dsv4_csa_topk_calib" {
-  enabled     = contains(module.selection.ops, "dsv4_csa_topk_calib") && local.wants.dsv4
+  enabled     = contains(var.selection.ops, "dsv4_csa_topk_calib") && local.wants.dsv4
   description = "what the distribution of scores adds to DeepSeek-V4's top-k"
   op          = "dsv4_csa_topk_calib"
   perf_table  = "dsv4_csa_topk_calib_perf"
@@ -172,7 +172,7 @@ grid "dsv4_csa_topk_calib" {
 }
 
 grid "dsv4_paged_mqa_logits_module" {
-  enabled     = contains(module.selection.ops, "dsv4_paged_mqa_logits_module") && local.wants.dsv4
+  enabled     = contains(var.selection.ops, "dsv4_paged_mqa_logits_module") && local.wants.dsv4
   description = "the paged logits kernel of DeepSeek-V4's indexer"
   op          = "dsv4_paged_mqa_logits_module"
   perf_table  = "dsv4_paged_mqa_logits_module_perf"

@@ -1,7 +1,7 @@
 # Hyper-connections. One task walks all token counts.
 
 grid "mhc_module" {
-  enabled     = contains(module.selection.ops, "mhc_module") && local.wants.mhc
+  enabled     = contains(var.selection.ops, "mhc_module") && local.wants.mhc
   description = "hyper-connections before and after a block"
   op          = "mhc_module"
   perf_table  = "mhc_module_perf"

@@ -2,7 +2,7 @@
 # told how the model routes and which kernels to take.
 
 grid "moe" {
-  enabled     = contains(module.selection.ops, "moe") && local.wants.moe
+  enabled     = contains(var.selection.ops, "moe") && local.wants.moe
   description = "the experts of one rank"
   op          = "moe"
   perf_table  = "moe_perf"

@@ -24,7 +24,7 @@ part "msa" {
 }
 
 grid "msa_context_module" {
-  enabled     = contains(module.selection.ops, "msa_context_module") && local.wants.msa
+  enabled     = contains(var.selection.ops, "msa_context_module") && local.wants.msa
   description = "MiniMax sparse attention in prefill"
   op          = "msa_context_module"
   perf_table  = "msa_context_module_perf"
@@ -59,7 +59,7 @@ grid "msa_context_module" {
 }
 
 grid "msa_generation_module" {
-  enabled     = contains(module.selection.ops, "msa_generation_module") && local.wants.msa
+  enabled     = contains(var.selection.ops, "msa_generation_module") && local.wants.msa
   description = "MiniMax sparse attention in decode"
   op          = "msa_generation_module"
   perf_table  = "msa_generation_module_perf"

@@ -31,7 +31,7 @@ part "plain" {
 }
 
 grid "attention_context" {
-  enabled     = contains(module.selection.ops, "attention_context") && local.wants.attention
+  enabled     = contains(var.selection.ops, "attention_context") && local.wants.attention
   description = "attention in prefill"
   op          = "attention_context"
   perf_table  = "context_attention_perf"

@@ -1,7 +1,7 @@
 # Linear layers.
 
 grid "gemm" {
-  enabled     = contains(module.selection.ops, "gemm")
+  enabled     = contains(var.selection.ops, "gemm")
   description = "linear layers: m tokens through a weight of n x k"
   op          = "gemm"
   perf_table  = "gemm_perf"

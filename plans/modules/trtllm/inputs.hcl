@@ -1,22 +1,7 @@
 # The op grids of TensorRT-LLM 1.3. What it shares with other backends is in
 # modules/common; shapes of models are in modules/models.
 
-variable "system" { description = "The system to plan for." }
-
-variable "ops" {
-  type    = list(string)
-  default = []
-}
-
-variable "models" {
-  type    = list(string)
-  default = []
-}
-
-variable "tp" {
-  type    = list(number)
-  default = []
-}
+variable "selection" { description = "The outputs of modules/selection for this backend." }
 
 variable "gemm_dtypes" {
   type        = list(string)
@@ -24,25 +9,11 @@ variable "gemm_dtypes" {
   description = "Formats of linear layers; none means all."
 }
 
-module "selection" {
-  source  = "../selection"
-  system  = var.system
-  all_ops = keys(module.frameworks.bindings)
-  ops     = var.ops
-  models  = var.models
-  tp      = var.tp
-}
-
 module "shapes" { source = "../shapes" }
-
-module "frameworks" {
-  source  = "../frameworks"
-  backend = "trtllm"
-}
 
 module "common" {
   source    = "../common"
-  selection = module.selection
+  selection = var.selection
 
   grids = [
     "compute_scale", "encoder_attention", "mla_context", "mla_generation", "mla_bmm_gen_pre",
@@ -82,9 +53,9 @@ module "common" {
 }
 
 locals {
-  sm     = module.selection.sm
-  models = module.selection.models
-  wants  = module.selection.wants
+  sm     = var.selection.sm
+  models = var.selection.models
+  wants  = var.selection.wants
   parts  = module.common.parts
 
   latent_module_precisions = [

@@ -1,7 +1,7 @@
 # Mamba-2 layers and hyper-connections.
 
 grid "mamba2" {
-  enabled     = contains(module.selection.ops, "mamba2") && local.wants.mamba2
+  enabled     = contains(var.selection.ops, "mamba2") && local.wants.mamba2
   description = "Mamba-2 layers"
   op          = "mamba2"
   perf_table  = "mamba2_perf"
@@ -36,12 +36,12 @@ locals {
     for r in [
       { model_name = "MAMBA2_GENERIC_4K", d_model = 8192, d_state = 128, d_conv = 4, nheads = 64, head_dim = 64, n_groups = 8, chunk_size = 256 },
       { model_name = "MAMBA2_GENERIC_1K", d_model = 1024, d_state = 64, d_conv = 4, nheads = 16, head_dim = 64, n_groups = 4, chunk_size = 128 },
-    ] : merge(r, { selected = module.selection.everything })
+    ] : merge(r, { selected = var.selection.everything })
   ]
 }
 
 grid "mhc_module" {
-  enabled     = contains(module.selection.ops, "mhc_module") && local.wants.mhc
+  enabled     = contains(var.selection.ops, "mhc_module") && local.wants.mhc
   description = "hyper-connections before and after a block"
   op          = "mhc_module"
   perf_table  = "mhc_module_perf"

@@ -14,7 +14,7 @@ locals {
 }
 
 grid "moe" {
-  enabled     = contains(module.selection.ops, "moe") && local.wants.moe
+  enabled     = contains(var.selection.ops, "moe") && local.wants.moe
   description = "the experts of one rank"
   op          = "moe"
   perf_table  = "moe_perf"
@@ -60,7 +60,7 @@ grid "moe" {
 }
 
 grid "moe_ep" {
-  enabled     = contains(module.selection.ops, "moe_ep") && local.wants.moe
+  enabled     = contains(var.selection.ops, "moe_ep") && local.wants.moe
   description = "experts under wide expert parallelism, with and without redundant experts"
   op          = "moe_ep"
   perf_table  = "moe_expert_compute_perf"

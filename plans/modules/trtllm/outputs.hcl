@@ -1,6 +1,6 @@
 output "grids" {
   description = "The grids by op; null for those that are not planned."
-  value = merge({ for op, g in module.common.grids : op => g if contains(keys(module.frameworks.bindings), op) }, {
+  value = merge({ for op, g in module.common.grids : op => g if contains(keys(var.selection.bindings), op) }, {
     gemm                 = grid.gemm
     attention_context    = grid.attention_context
     attention_generation = grid.attention_generation
@@ -9,19 +9,4 @@ output "grids" {
     mhc_module           = grid.mhc_module
     mamba2               = grid.mamba2
   })
-}
-
-output "runtime_of" {
-  description = "Which of the plan's runtimes an op runs in."
-  value       = module.frameworks.runtime_of
-}
-
-output "bindings" {
-  description = "How the ops are hosted: the ops of a python runtime with collector_root."
-  value       = module.frameworks.bindings
-}
-
-output "runtime_env" {
-  description = "Environment that the collectors' own runner sets."
-  value       = module.frameworks.runtime_env
 }

@@ -21,7 +21,7 @@ locals {
 }
 
 grid "attention_context" {
-  enabled     = contains(module.selection.ops, "attention_context") && local.wants.attention
+  enabled     = contains(var.selection.ops, "attention_context") && local.wants.attention
   description = "attention in prefill"
   op          = "attention_context"
   perf_table  = "context_attention_perf"
@@ -61,7 +61,7 @@ grid "attention_context" {
 }
 
 grid "attention_generation" {
-  enabled     = contains(module.selection.ops, "attention_generation") && local.wants.attention
+  enabled     = contains(var.selection.ops, "attention_generation") && local.wants.attention
   description = "attention in decode"
   op          = "attention_generation"
   perf_table  = "generation_attention_perf"

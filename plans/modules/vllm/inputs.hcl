@@ -1,28 +1,7 @@
 # The op grids of vLLM 0.24. What it shares with other backends is in
 # modules/common; shapes of models are in modules/models.
 
-variable "system" { description = "The system to plan for." }
-
-variable "ops" {
-  type    = list(string)
-  default = []
-}
-
-variable "models" {
-  type    = list(string)
-  default = []
-}
-
-variable "tp" {
-  type    = list(number)
-  default = []
-}
-
-variable "device_memory" {
-  type        = number
-  default     = null
-  description = "Bytes that a process can allocate; null takes the system's."
-}
+variable "selection" { description = "The outputs of modules/selection for this backend." }
 
 variable "formats" {
   type        = list(string)
@@ -35,26 +14,11 @@ variable "formats" {
   }
 }
 
-module "selection" {
-  source        = "../selection"
-  system        = var.system
-  all_ops       = keys(module.frameworks.bindings)
-  ops           = var.ops
-  models        = var.models
-  tp            = var.tp
-  device_memory = var.device_memory
-}
-
 module "shapes" { source = "../shapes" }
-
-module "frameworks" {
-  source  = "../frameworks"
-  backend = "vllm"
-}
 
 module "common" {
   source    = "../common"
-  selection = module.selection
+  selection = var.selection
 
   grids = [
     "compute_scale", "encoder_attention", "mla_bmm_gen_pre", "mla_bmm_gen_post", "mla_context_module",
@@ -87,13 +51,13 @@ module "common" {
     ]
   }
 
-  cache_budget = floor(module.selection.memory * 0.9)
+  cache_budget = floor(var.selection.memory * 0.9)
 }
 
 locals {
-  sm     = module.selection.sm
-  models = module.selection.models
-  wants  = module.selection.wants
+  sm     = var.selection.sm
+  models = var.selection.models
+  wants  = var.selection.wants
   parts  = module.common.parts
 
   module_precisions = [

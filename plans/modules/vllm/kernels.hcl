@@ -1,7 +1,7 @@
 # Hyper-connections, and the single kernels of DeepSeek-V4's attention.
 
 grid "mhc_module" {
-  enabled     = contains(module.selection.ops, "mhc_module") && local.wants.mhc
+  enabled     = contains(var.selection.ops, "mhc_module") && local.wants.mhc
   description = "hyper-connections before and after a block"
   op          = "mhc_module"
   perf_table  = "mhc_module_perf"
@@ -45,7 +45,7 @@ part "dsv4_kernel" {
 }
 
 grid "dsv4_paged_mqa_logits_module" {
-  enabled     = contains(module.selection.ops, "dsv4_paged_mqa_logits_module") && local.wants.dsv4
+  enabled     = contains(var.selection.ops, "dsv4_paged_mqa_logits_module") && local.wants.dsv4
   description = "the paged logits kernel of DeepSeek-V4's indexer"
   op          = "dsv4_paged_mqa_logits_module"
   perf_table  = "dsv4_paged_mqa_logits_module_perf"
@@ -55,7 +55,7 @@ grid "dsv4_paged_mqa_logits_module" {
 }
 
 grid "dsv4_hca_attn_module" {
-  enabled     = contains(module.selection.ops, "dsv4_hca_attn_module") && local.wants.dsv4
+  enabled     = contains(var.selection.ops, "dsv4_hca_attn_module") && local.wants.dsv4
   description = "the attention kernel of DeepSeek-V4's heavily compressed layers"
   op          = "dsv4_hca_attn_module"
   perf_table  = "dsv4_hca_attn_module_perf"
