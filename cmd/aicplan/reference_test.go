@@ -15,6 +15,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/cudaops/measure"
+	"aicplan/docs"
 	"aicplan/engine/config"
 	"aicplan/engine/stage"
 	"aicplan/sink/catalog"
@@ -54,6 +55,7 @@ func TestReferenceIsCurrent(t *testing.T) {
 	}
 
 	pages := commandPages(rootNode(t))
+	index, _ := docs.Page("commands")
 	old, err := filepath.Glob(filepath.Join(root, "docs/reference/commands/*.md"))
 	if err != nil {
 		t.Fatal(err)
@@ -64,6 +66,9 @@ func TestReferenceIsCurrent(t *testing.T) {
 		}
 	}
 	for name, text := range pages {
+		if !strings.Contains(index, "(commands/"+name+")") {
+			t.Errorf("docs/reference/commands.md has no link to commands/%s", name)
+		}
 		path := filepath.Join(root, "docs/reference/commands", name)
 		data, err := os.ReadFile(path)
 		if err != nil && !*update {
@@ -428,22 +433,29 @@ func commandPages(top *kong.Node) map[string]string {
 		if !strings.Contains(n.Detail, "Exit code") {
 			text += "\nExit codes: " + strings.Join(codes, "; ") + "."
 		}
+		var rows, shared []string
+		for _, p := range n.Positional {
+			rows = append(rows, fmt.Sprintf("| `%s` | %s |\n", escaped(p.Summary()), escaped(p.Help)))
+		}
+		for _, f := range n.Flags {
+			switch {
+			case f.Hidden || f.Name == "help":
+			case f.Name == "var" || f.Name == "var-file" || f.Help == "Print as JSON.":
+				shared = append(shared, "`--"+f.Name+"`")
+			default:
+				rows = append(rows, fmt.Sprintf("| `%s` | %s |\n", escaped(strings.TrimSpace(f.Summary())),
+					escaped(withDefault(f.Value))))
+			}
+		}
+		if len(shared) > 0 {
+			text += "\nFlags of [several commands](../commands.md): " + strings.Join(shared, ", ") + "."
+		}
 		text += "\n\n"
 
 		if detail := strings.TrimSpace(n.Detail); detail != "" {
 			text += "```text\n" + detail + "\n```\n\n"
 		}
 
-		var rows []string
-		for _, p := range n.Positional {
-			rows = append(rows, fmt.Sprintf("| `%s` | %s |\n", escaped(p.Summary()), escaped(p.Help)))
-		}
-		for _, f := range n.Flags {
-			if !f.Hidden && f.Name != "help" {
-				rows = append(rows, fmt.Sprintf("| `%s` | %s |\n", escaped(strings.TrimSpace(f.Summary())),
-					escaped(withDefault(f.Value))))
-			}
-		}
 		if len(rows) > 0 {
 			text += "| argument or flag | meaning |\n|---|---|\n" + strings.Join(rows, "")
 		}
