@@ -6,14 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"hash"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
-	"sync"
-	"time"
 
-	"aicplan/sink/base/fileutil"
+	"aicplan/stages/runtimes"
 )
 
 // contentOf returns a digest of files, and of folders including their content. It covers file contents
@@ -66,9 +63,9 @@ func (w *contents) add(path, place string, entry fs.DirEntry) error {
 		return err
 
 	case info.Mode().IsRegular():
-		sum, err := sumOf(path, info)
+		sum, err := runtimes.FileSum(path)
 		if err == nil {
-			fmt.Fprintf(w.all, "%d %q %x\x00", w.number, filepath.ToSlash(place), sum)
+			fmt.Fprintf(w.all, "%d %q %s\x00", w.number, filepath.ToSlash(place), sum)
 		}
 		return err
 
@@ -100,47 +97,4 @@ func (w *contents) add(path, place string, entry fs.DirEntry) error {
 	}
 
 	return nil
-}
-
-// summed is the digest of a file together with the file info at the time of reading.
-type summed struct {
-	info os.FileInfo
-	sum  [sha256.Size]byte
-}
-
-// sums caches digests by path. Several stages read the same files, each when it is planned and again
-// after it has run.
-var sums sync.Map
-
-// settledFor is the minimum age of a modification time at which it identifies the content. A younger
-// file may be written again with the same time.
-const settledFor = 2 * time.Second
-
-// sumOf returns the digest of the file at path, which info describes.
-func sumOf(path string, info os.FileInfo) ([sha256.Size]byte, error) {
-	if known, ok := sums.Load(path); ok {
-		if s := known.(summed); os.SameFile(s.info, info) && s.info.Size() == info.Size() &&
-			s.info.ModTime().Equal(info.ModTime()) {
-			return s.sum, nil
-		}
-	}
-
-	s := summed{info: info}
-	f, err := fileutil.Open(path)
-	if err != nil {
-		return s.sum, err
-	}
-
-	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return s.sum, fmt.Errorf("%s: %w", path, err)
-	}
-
-	s.sum = [sha256.Size]byte(sum.Sum(nil))
-	if time.Since(info.ModTime()) > settledFor {
-		sums.Store(path, s)
-	}
-
-	return s.sum, nil
 }

@@ -35,6 +35,7 @@ type running struct {
 	now      int                    // units measured by this run
 
 	remembered bool
+	byClass    map[string]int // see classes
 	hellos     map[*worker.Hello]*runtimes.Environment
 	shown      map[string]bool // lines of workers that were shown
 }

@@ -21,41 +21,45 @@ func (r *running) info() stage.Info {
 		Runtime: r.runtime.Address, Image: r.runtime.Image, ImageDigest: r.runtime.ImageDigest, Env: maps.Clone(r.env.Env),
 	}
 
+	classes := r.classes()
 	switch {
 	case truncated(cases.Len(), r.rc.Options):
 		info.Partial = r.rc.Options.Partial()
-	case r.countSkips("interrupted") > 0:
+	case classes["interrupted"] > 0:
 		info.Partial = "interrupted"
-	case r.countSkips("ramp") > 0:
+	case classes["ramp"] > 0:
 		info.Partial = "ramp"
-	case r.countSkips(lostClass) > 0:
+	case classes[lostClass] > 0:
 		info.Partial = "tasks lost"
 	}
 
 	return info
 }
 
-func (r *running) countSkips(class string) (n int) {
-	for i := range r.job.units {
-		if u := &r.job.units[i]; u.state == skipped && u.class() == class {
-			n++
-		}
+// classes counts the units without a measurement by class, once the results are loaded.
+func (r *running) classes() map[string]int {
+	if r.byClass != nil {
+		return r.byClass
 	}
-	return n
-}
 
-// verdict returns the status of the stage and the reason in one line.
-func (r *running) verdict(n stage.Counts) (stage.Status, string) {
-	byClass := map[string]int{}
+	out := map[string]int{}
 	for i := range r.job.units {
 		switch u := &r.job.units[i]; u.state {
 		case failed:
 			class, _ := classify(r.rules, r.job.stored.failures[i].Failure)
-			byClass[class]++
+			out[class]++
 		case skipped:
-			byClass[u.class()]++
+			out[u.class()]++
 		}
 	}
+
+	r.byClass = out
+	return out
+}
+
+// verdict returns the status of the stage and the reason in one line.
+func (r *running) verdict(n stage.Counts) (stage.Status, string) {
+	byClass := r.classes()
 
 	// Cases that were not selected or have no kernel are not missing.
 	left := byClass["not_selected"]

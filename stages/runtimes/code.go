@@ -247,6 +247,7 @@ func CodeKey(rt *stage.Runtime, op string, bind any) string {
 var texts sync.Map
 
 type text struct {
+	info        os.FileInfo
 	size        int64
 	mtime       time.Time
 	digest, sha string
@@ -257,21 +258,11 @@ type text struct {
 const settled = 2 * time.Second
 
 func readText(path string) (text, bool) {
-	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() {
-		return text{}, false
+	t, err := sumOf(path)
+	if err != nil || t.digest != "" {
+		return t, err == nil
 	}
 
-	if known, ok := texts.Load(path); ok {
-		if k := known.(text); k.size == info.Size() && k.mtime.Equal(info.ModTime()) && time.Since(k.mtime) > settled {
-			return k, true
-		}
-	}
-
-	t := text{size: info.Size(), mtime: info.ModTime()}
-	if t.sha, err = sumOf(path); err != nil {
-		return text{}, false
-	}
 	t.digest = t.sha[:16]
 	if strings.HasSuffix(path, ".py") {
 		data, err := fileutil.ReadText(path)
@@ -284,17 +275,42 @@ func readText(path string) (text, bool) {
 	return t, true
 }
 
-// sumOf returns the SHA-256 of a file in hex.
-func sumOf(path string) (string, error) {
+// FileSum returns the SHA-256 of a regular file in hex. It reads the file only if the file has changed.
+func FileSum(path string) (string, error) {
+	t, err := sumOf(path)
+	return t.sha, err
+}
+
+// sumOf returns what is known of a regular file, with its SHA-256.
+func sumOf(path string) (text, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return text{}, err
+	}
+	if !info.Mode().IsRegular() {
+		return text{}, fmt.Errorf("%s is not a regular file", path)
+	}
+
+	if known, ok := texts.Load(path); ok {
+		if k := known.(text); k.size == info.Size() && k.mtime.Equal(info.ModTime()) && time.Since(k.mtime) > settled &&
+			os.SameFile(k.info, info) {
+			return k, nil
+		}
+	}
+
 	f, err := fileutil.Open(path)
 	if err != nil {
-		return "", err
+		return text{}, err
 	}
 	defer f.Close()
 
 	h := sha256.New()
-	_, err = io.Copy(h, f)
-	return hex.EncodeToString(h.Sum(nil)), err
+	if _, err := io.Copy(h, f); err != nil {
+		return text{}, fmt.Errorf("%s: %w", path, err)
+	}
+	t := text{info: info, size: info.Size(), mtime: info.ModTime(), sha: hex.EncodeToString(h.Sum(nil))}
+	texts.Store(path, t)
+	return t, nil
 }
 
 // withoutComments returns Python code without comments, blank lines and spaces at the end of lines. They do

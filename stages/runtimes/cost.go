@@ -126,7 +126,7 @@ const (
 	pythonHostSeconds = 15e-3 // preparing on several cores: layers, operands, capture
 	pythonGapSeconds  = 4e-3
 	pythonCapped      = 0.06e-3 // of shorter kernels few are held back
-	pythonBatch       = 75e-3  // of a capped case in a batch of 40: its share of the heating, and its visits
+	pythonBatch       = 75e-3   // of a capped case in a batch of 40: its share of the heating, and its visits
 	pythonEager       = 10      // executions that find the length of a block
 )
 
