@@ -9,11 +9,19 @@ locals {
     reason = "more query tokens than SGLang's chunked prefill takes at once (8,192)"
   }]
 
+  odd_widths = { for t in powers(2, 0, 5) : t => distinct([for r in local.models.moe : r.inter_size if r.inter_size % (128 * t) != 0]) }
+
   unsupported = {
     attention_context = local.sm != 90 ? [] : [{
       where  = { attn_dtype = ["bfloat16"], kv_cache_dtype = ["fp8"], kernel_source = ["fa3"], head_dim = { max = 256 } }
       reason = "FlashAttention 3 casts the queries to fp8 when the cache is fp8: there is no such kernel with bfloat16 compute"
     }]
+
+    # The bound is on the width of a rank, which no column has: the widths of the models are listed by rank count.
+    moe = local.sm != 90 ? [] : [for t in powers(2, 0, 5) : {
+      where  = { moe_dtype = ["fp8_block"], moe_backend = ["triton"], moe_tp_size = [t], inter_size = local.odd_widths[t] }
+      reason = "SGLang's Triton experts in blocks of fp8 need a width of the rank that 128 divides"
+    } if length(local.odd_widths[t]) > 0]
 
     dsv4_csa_context_module = local.chunk
     dsv4_hca_context_module = local.chunk
