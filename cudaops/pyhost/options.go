@@ -24,6 +24,9 @@ func Options() []worker.Option {
 		{Name: "fills_memory", Into: new(bool), Default: false, NotInKey: true, Engine: true,
 			Doc: "its workers take what memory the GPUs have, as an engine's cache does: they share a GPU with " +
 				"no warm worker of another runtime"},
+		{Name: "kernels", Into: new(bool), Default: false,
+			Doc: "adds the column `kernels`: the kernels of one execution by name with their number, as JSON, " +
+				"for the gate check `served`; null if the execution has no CUDA graph"},
 		{Name: "one_worker", Into: new(bool), Default: false, NotInKey: true,
 			Doc: "one worker for all GPUs of the runtime, for ops that start a process for each GPU"},
 		{Name: "recycle_after", Into: new(int), NotInKey: true, Engine: true,

@@ -45,6 +45,7 @@ func specs() []spec {
 		{"rows", func() check { return &rowsCheck{} }},
 		{"compare", func() check { return &compare{} }},
 		{"composition", func() check { return &composition{Column: "latency", Min: 0.97, Max: 1.03} }},
+		{"served", func() check { return &served{MaxTime: 0.25} }},
 		{"prediction", func() check { return &prediction{Columns: []string{"ttft", "tpot"}, P50: 0.05, P95: 0.15} }},
 	}
 }

@@ -3,6 +3,7 @@ package gate
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -35,6 +36,7 @@ func flawless(n int) *stage.Dataset {
 	}
 
 	rec = table.WithColumn(rec, "parts", table.Texts(parts, nil))
+	rec = table.WithColumn(rec, "kernels", table.Texts(slices.Repeat([]string{`{"nvjet":1}`}, n), nil))
 	for name, v := range map[string]float64{
 		"send_lag_p99": 0.1, "client_sched_p99": 0.1, "client_cpu_share": 0.1, "unique_prompts": 64, "requests": 64,
 		"short_outputs": 0, "token_mismatch": 0, "error_rate": 0, "comm_overhead": 20,
@@ -165,6 +167,8 @@ var matrix = []struct{ check, column, verdicts string }{
 		"P u u u u u u u P P P  u u F u P P u"},
 	{`check "composition" { @ parts = [import.old] @ min = 0.9 @ max = 1.1 @ }`, "parts",
 		"P u - - u - u u P P P  - - - u P P u"},
+	{`check "served" { @ rows = [import.old] @ }`, "kernels",
+		"P u - - u - u F P P P  - - - u P P u"},
 	{`assert "a" { condition = max.latency < 1 }`, "latency", "P u u F u P u u P P P  P P F u P P u"},
 	{`assert "a" { condition = nulls.latency == 0 }`, "latency", "P u P P F P u P P P P  P P P F P P u"},
 	{`assert "a" { condition = distinct.m == 8 }`, "m", "P u - - F P u F P P P  - - - F F P u"},

@@ -1,6 +1,8 @@
 package host
 
 import (
+	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -74,6 +76,23 @@ func figures(r *trace.Analysis) *rankFigures {
 	return f
 }
 
+// kernels returns the times of the kernels that are no collectives as a JSON object in ms, or "" if there
+// are none.
+func kernels(r *trace.Analysis) string {
+	times := map[string]float64{}
+	for _, k := range r.Top {
+		if k.Kind == trace.Compute {
+			times[k.Name] = float64(k.SumNs) / 1e6
+		}
+	}
+
+	text, err := json.Marshal(times)
+	if err != nil || len(times) == 0 {
+		return ""
+	}
+	return string(text)
+}
+
 // into adds the figures of all ranks to the row. Unknown figures are omitted.
 //
 //	comm_overhead       %, time in which a collective runs, of the steps' wall time: mean over ranks
@@ -82,10 +101,17 @@ func figures(r *trace.Analysis) *rankFigures {
 //	coll_calls_per_step collectives of a step on one rank: mean over steps and ranks
 //	copy_pct            %, time in which a copy runs, of the traced span: mean over ranks
 //	sm_coverage_pct     %, share of the SMs with a block of the running kernel: mean over ranks
+//	kernels             JSON text: ms of each kernel that is no collective, by name, on the first rank
 //	load_imbalance      busy time of the busiest rank, divided by that of the least busy one
 func (t *tracing) into(row worker.Row) {
 	if t.err != nil {
 		row["trace_error"] = strings.ReplaceAll(t.err.Error(), "\n", "; ")
+	}
+
+	if len(t.ranks) > 0 {
+		if names := kernels(t.ranks[slices.Min(slices.Collect(maps.Keys(t.ranks)))].result); names != "" {
+			row["kernels"] = names
+		}
 	}
 
 	n, counted, stepCalls, allSteps := 0, int64(0), int64(0), 0

@@ -154,7 +154,7 @@ func (h *Host) readNsys(ctx context.Context, report, nsys string, rules trace.Ru
 		return fmt.Errorf("nsys stats: %w", err)
 	}
 
-	results, err := trace.ReadFrom(csv, "nsys_0.csv", trace.Options{Rules: rules})
+	results, err := trace.ReadFrom(csv, "nsys_0.csv", trace.Options{Rules: rules, Top: allKernels})
 	_, _ = io.Copy(io.Discard, csv) // drain the output so that nsys can exit
 	if failed := cmd.Wait(); failed != nil {
 		return fmt.Errorf("nsys stats: %w: %s", failed, said.text)

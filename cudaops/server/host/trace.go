@@ -297,6 +297,9 @@ func numbered(results []*trace.Analysis, gpus int) []int {
 }
 
 // defaultGrown is how long a truncated trace may stop growing before it is accepted as is.
+// allKernels is more than the number of different kernels of a trace.
+const allKernels = 1 << 20
+
 const defaultGrown = 5 * time.Second
 
 // whole reads a trace. It repeats this while the trace is truncated and still grows, because some servers
@@ -304,7 +307,7 @@ const defaultGrown = 5 * time.Second
 func whole(ctx context.Context, file string, rules trace.Rules, patience time.Duration) ([]*trace.Analysis, error) {
 	for {
 		before := sizeOf(file)
-		results, err := trace.Read(file, trace.Options{Rules: rules})
+		results, err := trace.Read(file, trace.Options{Rules: rules, Top: allKernels})
 		if err != nil && before > 0 || err == nil && !slices.ContainsFunc(results, (*trace.Analysis).Truncated) {
 			return results, err
 		}

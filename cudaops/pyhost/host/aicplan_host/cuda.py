@@ -5,6 +5,8 @@ import ctypes
 import gc
 import weakref
 
+from .kernels import kernels_of
+
 _KERNELS = """
 typedef unsigned long long u64;
 
@@ -148,8 +150,18 @@ class Cuda:
             self._keeper = self._record(lambda: self._cell.add_(1), 1)
         return self._record(call, calls)
 
-    def _record(self, call, calls):
-        graph = self.torch.cuda.CUDAGraph()
+    def kernels(self, call):
+        """The kernels of one call, as kernels_of returns them, or None if the driver does not
+        tell. The graph is never made ready to run."""
+        try:
+            return kernels_of(self._record(call, 1, keep_graph=True).raw_cuda_graph())
+        except Exception as err:
+            self.torch.cuda.synchronize()  # raises again when the context is gone
+            self._log("warn", "no names of kernels: %s: %s" % (type(err).__name__, err))
+            return None
+
+    def _record(self, call, calls, **options):
+        graph = self.torch.cuda.CUDAGraph(**options)
         with self._within(None), self.torch.cuda.stream(self.stream):
             self.stream.synchronize()
             graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")

@@ -111,6 +111,7 @@ class Deferral:
         """of is the code of the function that calls the collector."""
         self._offers, self._of, self._branches, self._handles = offers, of, [], []
         self.measured = {}  # columns by handle
+        self._columns = {}  # those that are known before, by handle
         self.error = None  # why one of the handles has none
         self.seconds = 0.0  # that the visits took
         self.used = False  # something was offered
@@ -125,9 +126,11 @@ class Deferral:
             frame = frame.f_back
         return kept
 
-    def offer(self, target, facts):
-        """Offers a prepared target. Returns what a Measurement has, as far as it is known."""
+    def offer(self, target, facts, columns):
+        """Offers a prepared target. Returns what a Measurement has, as far as it is known.
+        Its result gets the columns."""
         handle = self._offers.offer(target, dict(facts, later=True))
+        self._columns[handle] = columns
         self._handles.append(handle)
         self.used = True
         return {
@@ -145,7 +148,7 @@ class Deferral:
         for handle in [h for h in self._handles if self._offers.ended(h)]:
             self._handles.remove(handle)
             try:
-                self.measured[handle] = self._offers.result(handle)
+                self.measured[handle] = dict(self._offers.result(handle), **self._columns.pop(handle))
                 self.seconds += self.measured[handle].pop("spent", 0.0)
             except Exception as err:
                 self.error = self.error or err

@@ -115,6 +115,7 @@ class Host:
             self.offers.begin, self.offers.trim = self._begin, self._trim
             self.offers.waiting, self.offers.memory = self._waiting, self._memory
         self.bench.attachments = Attachments(self.init.get("spool"))
+        self.bench.kernels = bool(self.options.get("kernels"))
         self.bench.verify = bool(self.options.get("verify"))
         self.bench.package, self.bench.folder = self.package, self._folder_of_ops
         self.filling = Filling(self.bench)

@@ -1,5 +1,6 @@
 """Which measurement a logged latency comes from."""
 
+import json
 import math
 
 MAX_CALLS = 64  # that a collector is taken to make in one measured call
@@ -156,6 +157,10 @@ def common(measured, latency):
     clocks = [got["sm_clock_mhz"] for got in measured if got.get("sm_clock_mhz") is not None]
     if len(clocks) == len(measured):
         out["sm_clock_mhz"] = min(clocks)
+    names = [json.loads(got["kernels"]) for got in measured if got.get("kernels")]
+    if names and len(names) == len(measured):
+        counts = {name: sum(of.get(name, 0) for of in names) for of in names for name in of}
+        out["kernels"] = json.dumps(dict(sorted(counts.items())), separators=(",", ":"))
     if latency > 0 and all(got.get("rel_stdev") is not None for got in measured):
         out["rel_stdev"] = math.hypot(*(got["rel_stdev"] * got["latency"] for got in measured)) / latency
     return out

@@ -45,6 +45,7 @@ class Bench:
         self.attachments = Attachments("")
         self.evict = False  # every case is measured with evict=True
         self.deferral = None  # of the call at work, if it goes on without its latencies
+        self.kernels = False  # rows name the kernels that run
         self.verify = False  # op functions check their result against a reference
         self.reads = []  # a Read for each stage that the collect reads
         self.package = ""  # what the runtime names as its package; "" for plain Python
@@ -139,11 +140,13 @@ class Bench:
             "seconds": target.prepare(), "settings": settings, "settle": settle, "warmups": max(1, warmups), "runs": max(1, runs),
             "cold": target.gpu and not reference and (evict or self.evict),
         }
+        if self.kernels:
+            columns["kernels"] = target.kernels()
         if deferral is not None and target.used_graph:
             if facts["cold"] and facts["seconds"] <= self.offers.cold_seconds:
                 target.vary()
             target.kept = deferral.locals(), self.cuda.fresh_memory()
-            return dict(deferral.offer(target, facts), **columns)
+            return dict(deferral.offer(target, facts, columns), **columns)
         got = Measurement(self.offers.measure(target, facts))
         if settings["power"] and "power" not in got and not self._said_powerless:
             self._said_powerless = True

@@ -15,6 +15,9 @@ class CpuTarget:
     def __init__(self, call):
         self.call = call
 
+    def kernels(self):
+        """None: a processor has no kernels."""
+
     def prepare(self):
         return 0.0
 
@@ -87,6 +90,13 @@ class CudaTarget:
             if self._graph is not None and estimate < _LONG:
                 self._graph.replay()  # brings it to the device
         return max(estimate, 1e-9)
+
+    def kernels(self):
+        """The kernels of one execution as JSON text, or None if it cannot be captured."""
+        if not self.used_graph:
+            return None
+        with self._scope():
+            return self.cuda.kernels(self.call)
 
     def _timed(self, launch, n):
         gate, (start, end) = self.cuda.gate, self.cuda.events[:2]
