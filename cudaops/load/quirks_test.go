@@ -128,7 +128,7 @@ func TestQuirksOfServers(t *testing.T) {
 		{name: "plain", answer: withLength("", streamBody)},
 		{name: "chunk extensions and trailers", answer: chunked(streamBody, true)},
 		{name: "interim answers", answer: "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" + withLength("", streamBody)},
-		{name: "gzip that nobody asked for", answer: withLength("Content-Encoding: gzip\r\n", compressed)},
+		{name: "gzip without a request for it", answer: withLength("Content-Encoding: gzip\r\n", compressed)},
 		{name: "gzip cut short", answer: withLength("Content-Encoding: gzip\r\n", compressed[:len(compressed)-20]), kind: aiperf.TypeStream, failed: "the connection ended inside the response"},
 		{name: "no gzip at all", answer: withLength("Content-Encoding: gzip\r\n", streamBody), kind: aiperf.TypeProtocol, failed: "is no gzip"},
 		{name: "brotli", answer: withLength("Content-Encoding: br\r\n", "\x0b\x02\x80data\x03"), kind: aiperf.TypeProtocol, failed: `encoded as "br"`},

@@ -138,7 +138,7 @@ type Settings struct {
 	// usage) or server (with the server's /tokenize after the load).
 	TokenCounts string `json:"token_counts"`
 
-	// Trace is a file in mooncake format. It replaces synthetic prompts and, if its lines have timestamps,
+	// Trace is a file with recorded requests; see workload.Trace. It replaces synthetic prompts and, if its lines have timestamps,
 	// the arrivals. TraceSpeed is the speedup of the replay.
 	Trace      string  `json:"trace"`
 	TraceSpeed float64 `json:"trace_speed"`
@@ -321,7 +321,7 @@ func (s *Settings) Settle() error {
 		return fmt.Errorf("concurrency is %d; a machine has fewer ports than that", s.Concurrency)
 
 	case s.PrefillConcurrency > 0 && !s.Streaming:
-		return errors.New("prefill_concurrency needs streaming = true: without a stream nobody sees when the prefill is over")
+		return errors.New("prefill_concurrency needs streaming = true: without a stream, the end of the prefill is unknown")
 
 	case s.PrefillConcurrency > s.Concurrency && s.Concurrency > 0:
 		return fmt.Errorf("prefill_concurrency is %d and concurrency %d; it must not be above it",

@@ -22,7 +22,7 @@ const (
 // one device.
 const (
 	SeriesSource   = "source"          // the URL, or nvml://HOST
-	SeriesHostname = "hostname"        // null where the source tells none
+	SeriesHostname = "hostname"        // null if the source reports none
 	SeriesIndex    = "gpu_index"       // text, as the source writes it
 	SeriesUUID     = "gpu_uuid"        // of the device, for a MIG slice of its parent
 	SeriesGPU      = "gpu_name"        // model

@@ -55,7 +55,7 @@ func (s *Server) answer(c net.Conn, a *ask) bool {
 	return w.err == nil && !w.ended
 }
 
-func (s *Server) tellsUsage(a *ask) bool {
+func (s *Server) sendsUsage(a *ask) bool {
 	return s.opts.Usage == "always" || s.opts.Usage != "never" && a.usage
 }
 
@@ -245,7 +245,7 @@ func (s *Server) stream(w *writer, a *ask) {
 	}
 
 	w.message(s.finish(a, reason))
-	if s.tellsUsage(a) {
+	if s.sendsUsage(a) {
 		w.message(s.usage(a))
 	}
 

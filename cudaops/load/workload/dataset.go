@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"aicplan/sink/base/parquetrows"
 )
 
 // entry is one entry of a dataset, in any of its formats.
@@ -114,7 +116,7 @@ func (d *dataset) parquet(r io.Reader) error {
 		return err
 	}
 
-	list, err := parquetObjects(bytes.NewReader(raw))
+	list, err := parquetrows.Objects(bytes.NewReader(raw))
 	if err != nil {
 		return fmt.Errorf("%s: %w", d.name, err)
 	}

@@ -1,4 +1,6 @@
-package workload
+// Package parquetrows reads the rows of Parquet files whose columns may be lists of groups, without pqarrow, which would
+// add gRPC to the program.
+package parquetrows
 
 import (
 	"encoding/json"
@@ -13,9 +15,9 @@ import (
 // listLevels are the names of the inner groups of lists, by writer.
 var listLevels = []string{"list", "element", "item", "array", "bag", "array_element"}
 
-// parquetObjects returns the rows of a Parquet file as JSON objects: columns of texts and whole numbers, and lists of
+// Objects returns the rows of a Parquet file as JSON objects: columns of texts and whole numbers, and lists of
 // groups of them such as messages. Other columns are left out.
-func parquetObjects(in parquet.ReaderAtSeeker) ([][]byte, error) {
+func Objects(in parquet.ReaderAtSeeker) ([][]byte, error) {
 	f, err := file.NewParquetReader(in)
 	if err != nil {
 		return nil, err
