@@ -4,14 +4,14 @@
 #   aicplan apply plans/h200_chains.hcl
 #   aicplan apply plans/h200_chains.hcl --var 'm=[1, 8, 64]' --var 'graphs=["prefer"]'
 #
-# Where the rows of a small batch sum to more than their layer, this tells why:
+# If the rows of a small batch sum to more than their layer, the chains show why:
 #
 # - one: a chain of one product is its row, run for 2 s. If it differs from the
 #   row, it is how long a product runs.
-# - two, four: the same product behind itself, with other weights. A graph of
+# - two, four: the same product repeated, with other weights. A graph of
 #   four kernels is launched a quarter as often: if its sum is as far off as the
 #   layer's, it is the launch of graphs, or kernels that overlap within one.
-# - pair: two products one behind the other. If only these are off, it is the
+# - pair: two different products in turn. If only these are off, it is the
 #   change from one product to another.
 # - layer, reversed, twice: all of them; in the other order; as a graph of twice
 #   as many.

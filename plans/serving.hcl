@@ -172,7 +172,7 @@ export "aiperf" {
   layout      = "aiperf"
 }
 
-# The files stay where a check fails: they say why.
+# The files stay if a check fails, because they contain the reason.
 gate "load" {
   description = "nothing void passes"
   input       = collect.load

@@ -6,7 +6,7 @@
 #   aicplan plan  plans/wideep.hcl
 #   aicplan apply plans/wideep.hcl --var executor=slurm --var 'node_counts=[1,2,4,8]' --var collectors=/path/to/collector/sglang --var model=/path/to/deepseek-v3
 #
-# Without SGLang and GPUs, a stand-in shows the way that rows take; they say so:
+# Without SGLang and GPUs, a stand-in produces marked rows that show the data flow:
 #
 #   aicplan apply plans/wideep.hcl --var standin=true --var executor=slurm --var 'node_counts=[1,2]' --var gpus_per_node=2
 

@@ -27,8 +27,8 @@ locals {
   end      = 1073741824
   sizes    = [for p in range(30) : pow(2, p) if pow(2, p) >= local.smallest && pow(2, p) < local.end]
 
-  # TensorRT-LLM's ranks find each other by MPI. Those of the others are told what
-  # torchrun tells, by aicplan.
+  # TensorRT-LLM's ranks find each other by MPI. For the others, aicplan sets the
+  # environment that torchrun sets.
   mpirun   = ["mpirun", "-n", "{ranks}", "--allow-run-as-root"]
   launcher = var.launcher != null ? var.launcher : var.backend == "trtllm" ? local.mpirun : null
 }

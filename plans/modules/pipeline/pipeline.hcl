@@ -72,8 +72,8 @@ variable "backend" {
 }
 
 locals {
-  # Which ops fill which table. The rows of compute_scale say themselves to which
-  # of its two tables they belong.
+  # Which ops fill which table. Each row of compute_scale names the one of its two
+  # tables to which it belongs.
   tables = {
     gemm_perf                         = ["gemm"]
     computescale_perf                 = ["compute_scale"]

@@ -75,7 +75,7 @@ locals {
     sm       = "SM ${local.sm} has no kernel for these formats"
   }
 
-  # Shapes of models, each row told whether it was asked for.
+  # Shapes of models. selected marks the rows of chosen models.
   rows = {
     for kind, rows in module.models.by_kind :
     kind => [for r in rows : merge(r, {

@@ -1,4 +1,4 @@
-# Multi-head and grouped-query attention. A case says which kernels SGLang would
+# Multi-head and grouped-query attention. A case names the kernels that SGLang would
 # choose for the model on this GPU, so kernel_source is part of the key.
 
 locals {

@@ -44,7 +44,7 @@ grid "attention_generation" {
   }
 
   # Cached tokens times query heads are bounded for heads of 128, in proportion
-  # for others; grouped heads share a cache and may hold twice as many.
+  # for others; grouped heads share a cache and may have twice as many.
   derive "max_batch" {
     value       = floor(floor(floor((num_key_value_heads == num_heads ? 8388608 : 16777216) / target_seq) / num_heads) * 128 / head_dim)
     description = "largest batch at this length"

@@ -1,5 +1,5 @@
 # Single kernels of the sparse indexers, which the modules' times are split and
-# extended with. One model stands for all.
+# extended with. One model represents all.
 
 locals {
   # The kernels' shapes are those of GLM-5 wherever NVFP4 does not run.

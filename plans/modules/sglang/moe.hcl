@@ -1,5 +1,5 @@
-# Mixture of experts. SGLang's benchmark takes one token count at a time, and is
-# told how the model routes and which kernels to take.
+# Mixture of experts. SGLang's benchmark takes one token count at a time. A case
+# contains the routing of the model and the kernels.
 
 grid "moe" {
   enabled     = contains(var.selection.ops, "moe") && local.wants.moe

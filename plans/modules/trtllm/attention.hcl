@@ -1,6 +1,6 @@
 # Multi-head and grouped-query attention. The backend of a case is TRTLLM, or
 # FLASHINFER for heads that TensorRT-LLM's own kernels do not take; the table
-# tells them apart by kernel_source.
+# distinguishes them by kernel_source.
 
 locals {
   # Heads of the models. TensorRT-LLM sends Gemma's wide heads to FlashInfer.

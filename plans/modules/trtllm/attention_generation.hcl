@@ -52,7 +52,7 @@ grid "attention_generation" {
   }
 
   # Cached tokens times query heads are bounded; grouped heads share a cache
-  # and may hold twice as many.
+  # and may have twice as many.
   derive "max_batch" {
     value       = floor(floor((num_key_value_heads == num_heads ? 8388608 : 16777216) / target_seq) / num_heads)
     description = "largest batch at this length"

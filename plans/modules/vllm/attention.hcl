@@ -94,7 +94,7 @@ grid "attention_generation" {
   rows "precision" { values = local.kv_precisions }
 
   # Cached tokens times query heads are bounded for heads of 128, in proportion
-  # for others; grouped heads share a cache and may hold twice as many.
+  # for others; grouped heads share a cache and may have twice as many.
   derive "max_batch" {
     value       = floor(floor(floor((num_key_value_heads == num_heads ? 8388608 : 16777216) * 128 / head_dim) / target_seq) / num_heads)
     description = "largest batch at this length"

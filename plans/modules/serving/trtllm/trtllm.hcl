@@ -1,7 +1,6 @@
 # TensorRT-LLM's server as a runtime: trtllm-serve. It has no API for its profiler:
-# traces are taken by nsys (trace { torch = false, nsys = true }). Nothing tells the
-# server when to call cudaProfilerStart, so nsys records its whole life, the start
-# included.
+# traces are taken by nsys (trace { torch = false, nsys = true }). The server
+# cannot be asked to call cudaProfilerStart, so nsys records from the start to the end.
 
 variable "model" {
   type        = string

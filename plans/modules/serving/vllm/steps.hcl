@@ -92,8 +92,8 @@ runtime "steps" {
   path      = ["steps.py"]
 
   fills_memory = true
-  # An engine takes the GPUs from the first one on, whoever starts it: two of them
-  # on two GPUs would be in each other's way, also with one GPU each.
+  # Every engine takes the GPUs from the first one on, so two engines of one GPU each
+  # would share the first GPU.
   one_worker = true
 }
 
