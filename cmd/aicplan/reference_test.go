@@ -419,7 +419,7 @@ func commandPages(top *kong.Node) map[string]string {
 	pages := map[string]string{}
 	for _, n := range top.Leaves(true) {
 		verb := strings.TrimPrefix(n.Path(), "aicplan ")
-		text := fmt.Sprintf("# aicplan %s\n\n%s\nUsage: `aicplan %s`.", verb, n.Help, n.Summary())
+		text := fmt.Sprintf("# aicplan %s\n\n%s\n\n- Usage: `aicplan %s`.", verb, n.Help, n.Summary())
 		if e := examples[verb]; e != "" && !strings.Contains(n.Detail, "aicplan "+verb) {
 			text += " Example: `" + e + "`."
 		}
@@ -431,7 +431,7 @@ func commandPages(top *kong.Node) map[string]string {
 			}
 		}
 		if !strings.Contains(n.Detail, "Exit code") {
-			text += "\nExit codes: " + strings.Join(codes, "; ") + "."
+			text += "\n- Exit codes: " + strings.Join(codes, "; ") + "."
 		}
 		var rows, shared []string
 		for _, p := range n.Positional {
@@ -448,7 +448,7 @@ func commandPages(top *kong.Node) map[string]string {
 			}
 		}
 		if len(shared) > 0 {
-			text += "\nFlags of [several commands](../commands.md): " + strings.Join(shared, ", ") + "."
+			text += "\n- Flags of [several commands](../commands.md): " + strings.Join(shared, ", ") + "."
 		}
 		text += "\n\n"
 
