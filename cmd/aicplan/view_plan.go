@@ -186,7 +186,7 @@ func (a *app) rest(b *strings.Builder, all []plan.StageSummary) {
 			if action == "unknown" && parts[0][:2] == "1 " && len(parts) == 1 {
 				how = "? %s follows what it reads"
 			}
-			wrapped(b, a.columns(), 4, "  ", fmt.Sprintf(how, strings.Join(parts, ", ")))
+			wrapped(b, a.foldWidth(), 4, "  ", fmt.Sprintf(how, strings.Join(parts, ", ")))
 		}
 	}
 }
@@ -247,11 +247,11 @@ func (a *app) waterfall(b *strings.Builder, s plan.StageSummary) {
 		fmt.Fprintf(b, "        %s\n", s.Reason)
 	}
 	if c := s.Cases; c != nil && c.Basis != "" {
-		fmt.Fprintf(b, "        estimate: %s\n", c.Basis)
+		wrapped(b, a.foldWidth(), 10, "        ", "estimate: "+c.Basis)
 	}
 
 	for _, n := range s.Notes {
-		fmt.Fprintf(b, "        %s\n", n)
+		wrapped(b, a.foldWidth(), 10, "        ", n)
 	}
 
 	w := s.Grid
@@ -264,24 +264,35 @@ func (a *app) waterfall(b *strings.Builder, s plan.StageSummary) {
 		axes = append(axes, fmt.Sprintf("%s %d", x.Name, x.Size))
 	}
 
-	fmt.Fprintf(b, "      %14s  declared: %s\n", textutil.Count(w.Declared), textutil.Clip(strings.Join(axes, " x "), 200))
+	line := func(count, text string) {
+		wrapped(b, a.foldWidth(), 24, fmt.Sprintf("      %14s  ", count), text)
+	}
+	line(textutil.Count(w.Declared), "declared: "+textutil.Clip(strings.Join(axes, " x "), 200))
 
+	var idle []string
 	for _, f := range w.Filters {
+		if f.Dropped == 0 {
+			idle = append(idle, f.Name)
+			continue
+		}
 		note := f.Reason
 		if f.Note != "" {
 			note = strings.TrimSpace(note + " (" + f.Note + ")")
 		}
-		fmt.Fprintf(b, "      %14s  %s: %s\n", "-"+textutil.Count(f.Dropped), f.Name, note)
+		line("-"+textutil.Count(f.Dropped), f.Name+": "+note)
 		for _, sample := range f.Samples {
-			fmt.Fprintf(b, "      %14s    e.g. %s\n", "", sample)
+			line("", keep+keep+"e.g. "+sample)
 		}
 	}
 
+	if len(idle) > 0 {
+		line("-0", strings.Join(idle, ", "))
+	}
 	if w.Duplicates > 0 {
-		fmt.Fprintf(b, "      %14s  duplicates\n", "-"+textutil.Count(int64(w.Duplicates)))
+		line("-"+textutil.Count(int64(w.Duplicates)), "duplicates")
 	}
 
-	fmt.Fprintf(b, "      %14s  cases\n", "="+textutil.Count(int64(w.Cases)))
+	line("="+textutil.Count(int64(w.Cases)), "cases")
 }
 
 var colors = map[stage.Action]string{

@@ -267,7 +267,7 @@ func statusWord(s stage.Status) string {
 	case stage.StatusPreflight:
 		return "preflight failed"
 	case stage.StatusNeeds:
-		return "not here"
+		return "needs another environment"
 	}
 	return string(s)
 }

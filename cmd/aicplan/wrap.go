@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"math"
 	"os"
 	"strconv"
 	"strings"
@@ -87,6 +88,14 @@ func wrapped(b *strings.Builder, wide, indent int, head, text string, swap ...st
 	}
 
 	flush()
+}
+
+// foldWidth returns the width at which lines are wrapped. In a pipe they are not.
+func (a *app) foldWidth() int {
+	if a.screen() == 0 {
+		return math.MaxInt
+	}
+	return a.columns()
 }
 
 // fold wraps lines that are wider than the terminal at spaces, with an indent for continuation lines. In
