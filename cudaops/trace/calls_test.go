@@ -12,7 +12,7 @@ func TestCollectivesNamedByCPUEvents(t *testing.T) {
 	t.Parallel()
 	var ranks []*Analysis
 	for r := range 8 {
-		res, err := Read(fmt.Sprintf("testdata/dlrm__rank%d.json.gz", r), Options{})
+		res, err := Read(fmt.Sprintf("testdata/dlrm/rank%d.json.gz", r), Options{})
 		if err != nil || len(res) != 1 {
 			t.Fatalf("%d results, %v", len(res), err)
 		}
