@@ -56,7 +56,9 @@ func (c *dataLintCmd) Run(a *app) error {
 	if c.JSON {
 		err = rep.WriteJSON(a.stdout)
 	} else {
-		err = rep.WriteText(a.stdout, shownRows)
+		var text strings.Builder
+		err = rep.WriteText(&text, shownRows)
+		fmt.Fprint(a.stdout, a.fold(text.String()))
 	}
 
 	if err != nil {
