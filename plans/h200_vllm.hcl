@@ -68,6 +68,17 @@ variable "collector_root" {
   description = "A checkout of aiconfigurator, whose collectors measure the ops."
 }
 
+variable "release" {
+  type        = string
+  default     = "0.24.0"
+  description = "vLLM's version, 0.24.0 or 0.25.0. Collectors of 095f58a refuse 0.25.0, those of aisimulate take both."
+
+  validation {
+    condition     = contains(["0.24.0", "0.25.0"], var.release)
+    error_message = "The grids are those of vLLM 0.24.0 and 0.25.0."
+  }
+}
+
 variable "uninitialised" {
   type        = string
   default     = null
@@ -80,7 +91,7 @@ runtime "vllm" {
   kind           = "python"
   framework      = "VLLM"
   package        = "vllm"
-  requires       = "==0.24.0"
+  requires       = "==${var.release}"
   env            = module.selection.runtime_env
   collector_root = var.collector_root
   uninitialised  = var.uninitialised
