@@ -28,7 +28,7 @@ var (
 			// op (string, required) is the name of the work in runtimes. It is part of the id of every case.
 			{Name: "op", Required: true},
 			// perf_table is the perf table of the rows, such as "gemm_perf". Export, gates and dedupe use its columns and
-			// key. The default is the table of the op.
+			// key. The default is the declared table that lists the op, else that of the runtime's kind.
 			{Name: "perf_table"},
 			// columns (list of strings) lists the names that identify a case, in this order. The default is all names with
 			// single values.

@@ -60,7 +60,7 @@ type Config struct {
 	Grid cty.Value `hcl:"grid"`
 	// Runtime (reference) measures the cases.
 	Runtime cty.Value `hcl:"runtime"`
-	// System (reference) is the system that the rows are labelled with. Gates and exports use it.
+	// System (reference) is the system that the rows are labelled with. Exports and reports use it.
 	System cty.Value `hcl:"system,optional"`
 	// Telemetry (reference) is the telemetry block that watches the GPUs. It does not change what rows mean.
 	Telemetry cty.Value `hcl:"telemetry,optional"`

@@ -90,7 +90,7 @@ type Config struct {
 	// flat layout.
 	Merge *bool `hcl:"merge,optional"`
 	// AllowPartial writes data that lacks cases (after `--limit`, `--smoke`, an interrupt or a stopped ramp), marked as
-	// partial in the name of the file or in the sidecar. Otherwise the export reports an error.
+	// partial in the name of the file or in the sidecar. Otherwise a sample is skipped, and other partial data is an error.
 	AllowPartial bool `hcl:"allow_partial,optional"`
 	// SystemSpec writes the system's spec beside the data of a database if there is none.
 	SystemSpec bool `hcl:"system_spec,optional"`

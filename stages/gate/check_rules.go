@@ -170,7 +170,7 @@ func (c *provenance) run(s *subject) finding {
 
 // limits checks that times and power are physically possible, see below.
 type limits struct {
-	// System is the system that measured. The default is the system of the data.
+	// System is the system that measured. If it is not set, limits that depend on its peaks are not checked.
 	System cty.Value `hcl:"system,optional" json:"-"`
 	// Tolerance is the share by which a row may be faster than the peaks of the system allow.
 	Tolerance float64 `hcl:"tolerance,optional" json:"tolerance"`
