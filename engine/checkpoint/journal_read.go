@@ -13,57 +13,31 @@ import (
 	"aicplan/sink/base/fileutil"
 )
 
-// open opens the segments that have entries; the others are nil. Open files stay readable if gc merges the segments meanwhile. If gc has merged them
-// before, open reads the journal again.
-func (j *Journal) open() (files []*os.File, closeAll func(), err error) {
-	closeAll = func() {
-		for _, f := range files {
-			f.Close() // of a nil file, this does nothing
-		}
-	}
-
+// retry calls read again, after it has read the journal again, if read fails because gc has merged a segment that it
+// wanted to open.
+func (j *Journal) retry(read func() error) (err error) {
 	for range loadTries {
-		j.mu.Lock()
-		paths, read := slices.Clone(j.segments), slices.Clone(j.read)
-		j.mu.Unlock()
-
-		files, err = make([]*os.File, len(paths)), nil
-		for n, path := range paths {
-			if n >= len(read) || read[n] == 0 {
-				continue // the file was removed if the disk was full
-			}
-			if files[n], err = os.Open(path); err != nil {
-				err = fileutil.Explain("read", path, err)
-				break
-			}
-		}
-
-		if err == nil {
-			return files, closeAll, nil
-		}
-
-		closeAll()
-		if !errors.Is(err, fs.ErrNotExist) {
-			return nil, nil, err
+		if err = read(); !errors.Is(err, fs.ErrNotExist) {
+			return err
 		}
 		if loaded, failed := j.reload(); failed != nil || !loaded {
-			return nil, nil, cmp.Or(failed, err)
+			return cmp.Or(failed, err)
 		}
 	}
 
-	return nil, nil, err
+	return err
 }
 
 // Read calls visit with the entries of ids and their indexes in ids. It reads each file once from its start, so the
 // order of the calls is that of the files. Ids without a valid entry are left out. The payload is valid only during
 // the call. Read stops after the first error, which is an ErrCorrupt if a file has changed since it was opened.
 func (j *Journal) Read(ids []string, visit func(at int, e Entry) error) error {
-	files, closeAll, err := j.open()
-	if err != nil {
-		return err
-	}
-	defer closeAll()
+	done := make([]bool, len(ids))
+	return j.retry(func() error { return j.readOnce(ids, done, visit) })
+}
 
+// readOnce reads the entries that are not done yet.
+func (j *Journal) readOnce(ids []string, done []bool, visit func(at int, e Entry) error) error {
 	type place struct {
 		ref
 		at int32
@@ -71,21 +45,30 @@ func (j *Journal) Read(ids []string, visit func(at int, e Entry) error) error {
 	places := make([]place, 0, len(ids))
 	j.mu.Lock()
 	for at, id := range ids {
-		if r, ok := j.entries[keyOf(id)]; ok && r.kind != Withdrawn && int(r.segment) < len(files) && files[r.segment] != nil {
+		if r, ok := j.entries[keyOf(id)]; ok && r.kind != Withdrawn && !done[at] {
 			places = append(places, place{r, int32(at)})
 		}
 	}
+	paths := slices.Clone(j.segments)
 	j.mu.Unlock()
 	slices.SortFunc(places, func(a, b place) int {
 		return cmp.Or(cmp.Compare(a.segment, b.segment), cmp.Compare(a.off, b.off))
 	})
 
 	var w window
-	for _, p := range places {
-		f := files[p.segment]
-		if w.r != f {
-			w = window{r: f, path: f.Name(), mem: w.mem}
+	var f *os.File
+	defer func() { f.Close() }() // of a nil file, this does nothing
+	for i, p := range places {
+		path := paths[p.segment]
+		if i == 0 || p.segment != places[i-1].segment {
+			f.Close()
+			var err error
+			if f, err = os.Open(path); err != nil {
+				return fileutil.Explain("read", path, err)
+			}
+			w = window{r: f, path: path, mem: w.mem}
 		}
+
 		if err := w.seek(p.off); err != nil {
 			return err
 		}
@@ -96,12 +79,13 @@ func (j *Journal) Read(ids []string, visit func(at int, e Entry) error) error {
 
 		e, _, ok := parseFrame(frame)
 		if !ok || e.ID != ids[p.at] {
-			return &CorruptError{Path: f.Name(),
+			return &CorruptError{Path: path,
 				Detail: fmt.Sprintf("the entry at offset %d changed since the journal was opened", p.off)}
 		}
 		if err := visit(int(p.at), e); err != nil {
 			return err
 		}
+		done[p.at] = true
 	}
 
 	return nil
@@ -140,17 +124,29 @@ func (j *Journal) All() iter.Seq2[Entry, error] {
 // scan calls visit for the valid entries and for the withdrawals that Epoch returns, in the order in which they
 // were appended.
 func (j *Journal) scan(visit func(Entry) error) error {
-	files, closeAll, err := j.open()
-	if err != nil {
-		return err
-	}
-	defer closeAll()
-
-	for n, f := range files {
-		if f == nil {
-			continue
+	started := false
+	return j.retry(func() error {
+		err := j.scanOnce(func(e Entry) error {
+			started = true
+			return visit(e)
+		})
+		if started && errors.Is(err, fs.ErrNotExist) {
+			return errors.New("gc has merged the journal while it was read; run the command again")
 		}
-		_, err := scanSegment(f, f.Name(), 0, func(e Entry, off int64, _ int) error {
+		return err
+	})
+}
+
+func (j *Journal) scanOnce(visit func(Entry) error) error {
+	j.mu.Lock()
+	paths, read := slices.Clone(j.segments), slices.Clone(j.read)
+	j.mu.Unlock()
+
+	for n, path := range paths {
+		if n >= len(read) || read[n] == 0 {
+			continue // it has no entry; it was removed if the disk was full
+		}
+		_, err := readSegment(path, 0, func(e Entry, off int64, _ int) error {
 			j.mu.Lock()
 			r := j.entries[keyOf(e.ID)]
 			valid := r.kind == e.Kind && int(r.segment) == n && r.off == off
