@@ -90,7 +90,7 @@ func (c *serveCmd) Run(a *app) error {
 		address += "?token=" + token
 	}
 
-	fmt.Fprintf(a.stdout, "Serving %s; Ctrl-C ends it.\n", address)
+	fmt.Fprintf(a.stdout, "Serving %s\nCtrl-C ends it.\n", address)
 	if err := srv.Serve(ln); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
