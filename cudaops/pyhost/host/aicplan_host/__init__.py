@@ -15,6 +15,7 @@ A module imports from those above it in this list:
     channel      messages
     environment  device, processor, packages
     rows         values of rows
+    kernels      the kernels that a captured graph launches
     cuda         what measurements on one device share
     targets      what is timed
     preparing    what op functions and collectors measure with

@@ -394,7 +394,8 @@ class Host:
             failure, restart = self.failure(err, op), getattr(err, "restart", None)
             rows = getattr(err, "rows", None) or []
             del err
-            if failure.get("class") == RESOURCE and not failure.get("fatal") and not restart and not (self._alone and (case.get("in_place") or not self.defers(case))):
+            last = self._alone and (case.get("in_place") or not self.defers(case))
+            if failure.get("class") == RESOURCE and not failure.get("fatal") and not restart and not last:
                 raise Crowded(failure["message"], short)
         restart = restart or case.get("restart")
         again = isinstance(rows, Deferred) and failure is None and not rows.traceable
