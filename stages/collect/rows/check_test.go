@@ -27,7 +27,7 @@ func TestCheckRejectsValuesThatNoTableHolds(t *testing.T) {
 		{"back\u202ewards", "control character U+202E"},
 		{"=1+1", "formula"},
 		{"@SUM(A1)", "formula"},
-		{strings.Repeat("x", maxText+1), "4097 bytes"},
+		{strings.Repeat("x", maxText+1), "65537 bytes"},
 		{map[string]any{}, "no single value"},
 	} {
 		row := worker.Row{"latency": json.Number("1"), "x": tt.value}
