@@ -234,6 +234,10 @@ func (in *Instrument) held() (n int) {
 // room reports whether the device has memory for the next case of the worker beside those
 // that are being prepared.
 func (in *Instrument) room(m *member, busy int) bool {
+	if m.ready.Total == 0 {
+		// Nothing is known of the memory: one case at a time, and none again that lacked some.
+		return len(m.offers) == 0 && (m.ready.Going || m.ready.Short == 0)
+	}
 	free := m.ready.Free
 	for _, o := range in.members {
 		if o.seen.After(m.seen) && o.ready.Total > 0 {
@@ -249,7 +253,7 @@ func (in *Instrument) room(m *member, busy int) bool {
 	if !m.ready.Going {
 		need = max(need, m.ready.Short*shortMargin/100)
 	}
-	return m.ready.Total == 0 || free+m.ready.Kept-need >= m.ready.Total/spareShare
+	return free+m.ready.Kept-need >= m.ready.Total/spareShare
 }
 
 // needs is the memory that a further case of the op is taken to need; 0 if unknown.

@@ -27,6 +27,8 @@ def plain(us, watts, bench, mb=1, graph="prefer", points=1, fail="", behind=""):
     memory = torch.Memory(mb << 20)
     if fail == "raise":
         raise ValueError("this case is wrong")
+    if fail == "memory":
+        raise MemoryError("the host has none left")
     if fail == "sticky":
         torch.kernel(us * 1e-6, watts, "CUDA error: an illegal memory access was encountered")
         torch.cuda.synchronize()
@@ -609,5 +611,19 @@ func TestWorkersOfOneDeviceTakeTurns(t *testing.T) {
 	defer mu.Unlock()
 	if wrong > 0 {
 		t.Errorf("%d bursts ran while another worker was at work", wrong)
+	}
+}
+
+func TestCaseThatLacksMemoryOfTheHostFails(t *testing.T) {
+	b := fakeGPU(t, m{}, `{}`)
+	b.submit("plain", m{"us": 20, "watts": 100, "fail": "memory"}, nil)
+	b.submit("plain", m{"us": 20, "watts": 100}, nil)
+	b.submit("plain", m{"us": 20, "watts": 100, "fail": "memory"}, nil)
+	_, answers := b.ends(3)
+	for seq, bad := range map[int64]bool{1: true, 2: false, 3: true} {
+		f := answers[seq].Failure
+		if (f != nil) != bad || f != nil && f.Class != worker.ClassResourceIssue {
+			t.Errorf("case %d: %+v", seq, f)
+		}
 	}
 }

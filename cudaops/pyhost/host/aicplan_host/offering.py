@@ -156,9 +156,9 @@ class Offers:
         return self._last
 
     def reached(self):
-        """The bytes that a case could take at most which has just run out of memory."""
-        taken = self._taken
-        return max(0, self._cuda.taken() - taken) + self.memory()[0] if self._cuda is not None else 0
+        """The bytes that a case could take at most which has just run out of memory; at least 1."""
+        grown = max(0, self._cuda.taken() - self._taken) if self._cuda is not None else 0
+        return max(1, grown + self.memory()[0])
 
     def _note_memory(self):
         """How many bytes the process has taken since it was asked last."""
