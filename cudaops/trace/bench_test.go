@@ -98,7 +98,7 @@ func BenchmarkManyKernels(b *testing.B) {
 					b.Fatal(err)
 				}
 				packed = 0
-				for _, run := range rec.devices["0"].runs {
+				for _, run := range rec.device("0", "0").runs {
 					packed += len(run.bytes)
 				}
 				if r := rec.results("t", "kineto", 0)[0]; r.Kernels != int64(n) || r.Steps != n/1000 {
