@@ -44,10 +44,10 @@ func (o *offer) end(columns map[string]any, err error) {
 	}
 }
 
-// errOwn is wrapped by errors that the worker has the exception of.
+// errOwn is wrapped by errors whose exception the worker holds.
 var errOwn = errors.New("the worker could not run it")
 
-// errGone is why a burst of a worker that is gone has no blocks.
+// errGone is returned for a burst of a worker that has left.
 var errGone = errors.New("the worker is gone")
 
 // measure measures a batch. All workers wait.
@@ -150,7 +150,7 @@ func (in *Instrument) session(ctx context.Context, batch []*offer, set measure.S
 			all <- j
 		}
 		close(all)
-		_ = s.Run(ctx, all, nil) // every job was told its own error
+		_ = s.Run(ctx, all, nil) // every job received its own error
 	}
 
 	job := func(o *offer) *measure.Job {
@@ -249,7 +249,7 @@ func (in *Instrument) close(o *offer, device nvml.Device) {
 	o.finish(o.hot, nil)
 }
 
-// managed is the management library's view of the device; nil without one.
+// managed returns the management library's view of the device; nil without one.
 func (in *Instrument) managed(uuid string) nvml.Device {
 	if in.uuid != uuid {
 		in.uuid, in.device = uuid, nil
@@ -374,7 +374,7 @@ func (m *member) ask(ctx context.Context, c command) (reply, error) {
 		return reply{}, errGone
 	default:
 	}
-	if err := m.tell(c); err != nil {
+	if err := m.request(c); err != nil {
 		return reply{}, errGone
 	}
 	select {

@@ -274,7 +274,7 @@ func (in *Instrument) trims(least int64) (any bool) {
 	for _, m := range in.members {
 		if m.parked && !m.trimmed && m.ready.Kept >= least {
 			m.trimmed, m.parked, any = true, false, true
-			_ = m.tell(command{What: "trim"})
+			_ = m.request(command{What: "trim"})
 		}
 	}
 	return any
@@ -307,7 +307,7 @@ type member struct {
 	alone   bool // it prepares a case that has the device to itself
 	ready   status
 	seen    time.Time // when ready came
-	offers  []*offer  // that it has not been told the end of; the last one is innermost
+	offers  []*offer  // whose result it has not received; the last one is innermost
 
 	children int // of a worker: processes of its case that are there
 	replies  chan reply
@@ -387,8 +387,8 @@ type failure struct {
 	Message string `json:"message,omitempty"`
 }
 
-// tell sends a command that the worker answers or acts on.
-func (m *member) tell(c command) error {
+// request sends a command to the worker.
+func (m *member) request(c command) error {
 	c.Type, c.To = worker.TypeMeasure, m.id
 	return m.send(c)
 }
@@ -398,10 +398,10 @@ func (m *member) tell(c command) error {
 func (m *member) next(alone bool) {
 	m.parked, m.trimmed, m.alone = false, false, alone
 	// A broken pipe ends the worker.
-	_ = m.tell(command{What: "next", Alone: alone, Cold: coldMargin * longest / 1e3})
+	_ = m.request(command{What: "next", Alone: alone, Cold: coldMargin * longest / 1e3})
 }
 
-// release tells the worker the ends of cases.
+// release sends the results of cases to the worker.
 func (m *member) release(ended []*offer) {
 	c := command{What: "done"}
 	for _, o := range ended {
@@ -412,7 +412,7 @@ func (m *member) release(ended []*offer) {
 	}
 	m.offers = slices.DeleteFunc(m.offers, func(o *offer) bool { return slices.Contains(ended, o) })
 	m.parked = false
-	_ = m.tell(c)
+	_ = m.request(c)
 }
 
 // measurer is the end of a worker's pipe.

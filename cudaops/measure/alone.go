@@ -6,8 +6,8 @@ import (
 )
 
 // Alone runs a target back to back for so many seconds, in blocks of some 2 ms,
-// and returns the mean of the last half: what it takes in its own state, however
-// the device was before. seen is told of every block; it may be nil.
+// and returns the mean of the last half, so the result does not depend on what ran
+// before. seen, if not nil, is called with every block.
 func Alone(ctx context.Context, t Burster, length float64, seen func(Block)) (Measured, error) {
 	q := max(t.Quantum(), 1)
 	b := Burst{Warm: q, Executions: q, Blocks: 1}

@@ -2,8 +2,8 @@ package measure
 
 // Columns returns the result as the columns that every measured row has, ready
 // for the worker protocol: latency, p10 and p90 in milliseconds, block_ms the
-// median length of a timed block. What is not known is left out: the clocks
-// where none was read, rel_stdev of one sample, throttled where nobody asked.
+// median length of a timed block. Unknown values are left out: clocks that could not
+// be read, rel_stdev of one sample, throttled if the driver was not queried.
 func (r Measured) Columns() map[string]any {
 	row := map[string]any{
 		"latency":         r.Latency,

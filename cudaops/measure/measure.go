@@ -23,8 +23,8 @@ type Block struct {
 	// ReadyMHz is the SM clock just before the burst, with nothing running; 0 if
 	// unknown. It shows what the power controller remembers of earlier work.
 	ReadyMHz float64
-	// Throttled says whether the driver named a throttle reason during the block;
-	// nil when nobody asked it.
+	// Throttled reports whether the driver named a throttle reason during the block; nil
+	// if it was not queried.
 	Throttled *bool
 	UsedGraph bool // the executions were replayed from a captured graph
 	// Executions is how many there were when a target rounds up what it was
@@ -50,25 +50,22 @@ type Measured struct {
 	Executions  int     // all executions, warm-up included
 	ClockMHz    float64 // median device clock over the samples; 0 if unknown
 	ReadyMHz    float64 // median clock before the bursts, with nothing running; 0 if unknown
-	Throttled   *bool   // nil when nobody knows
+	Throttled   *bool   // nil if unknown
 	UsedGraph   bool
 	BlockMillis float64 // median length of one timed block
 	Protocol    string
-	// OperatingPoint is the state that the device was in; empty where that is not
-	// controlled.
+	// OperatingPoint is the state that the device was in; empty if it is not controlled.
 	OperatingPoint string
-	// Spent is the time of the case's own visits, where cases are measured in
-	// batches and end together; 0 where the time since the case before ended is the
-	// case's own.
+	// Spent is the time of the case's own visits if cases are measured in batches and
+	// end together; 0 otherwise.
 	Spent time.Duration
-	// ClockSeenMHz is the mean clock of the blocks, where Latency is stated at
-	// another one (ClockMHz), and ClockSlope how the case follows the clock: its
-	// time changes by that share of the clock's change. 0 and nil otherwise.
+	// ClockSeenMHz is the mean clock of the blocks if Latency is stated at another clock
+	// (ClockMHz), and ClockSlope is -d ln(time) / d ln(clock). 0 and nil otherwise.
 	ClockSeenMHz float64
 	ClockSlope   *float64
 }
 
-// throttle adds what a visit or block knows.
+// throttle merges the state of a visit or block; nil changes nothing.
 func (r *Measured) throttle(seen *bool) {
 	if seen != nil {
 		is := *seen || r.Throttled != nil && *r.Throttled

@@ -6,10 +6,9 @@ import (
 )
 
 // A device lowers its clock within microseconds under work that draws more than
-// it can deliver at once, long before the power cap acts. How far is a property
-// of the case that repeats within a percent, and says of what it draws what its
-// operations and bytes do not: so every case that the cap holds back is looked at
-// once on a device that has recovered.
+// it can deliver at once, long before the power cap acts. How far is a property of
+// the case that repeats within a percent and shows its power better than its operations
+// and bytes do, so every capped case is visited once on a recovered device.
 const (
 	probeBlock = 300e-6 // seconds
 	// longProbe is an execution that heats the device too much for it.
@@ -22,12 +21,12 @@ const (
 	droopFollows = 0.8
 )
 
-// probes says whether a case is to be looked at before it joins a batch.
+// probes reports whether a case is probed before it joins a batch.
 func (s *Session) probes(o *pending) bool {
 	return s.Tuning.Probe && s.engine() && !o.probed && !o.job.Learn && s.guess(o) <= longProbe && s.held(o)
 }
 
-// probe makes that look.
+// probe visits the case once on a recovered device.
 func (s *Session) probe(ctx context.Context, o *pending) error {
 	q := max(o.job.Target.Quantum(), 1)
 	t := max(s.guess(o), 1e-9)
@@ -60,8 +59,8 @@ func (s *Session) probe(ctx context.Context, o *pending) error {
 	return nil
 }
 
-// noteDroop keeps what a visit on a recovered device says about the droop. A case of
-// which nothing else is known is looked at again if the device was not ready.
+// noteDroop records the droop of a visit on a recovered device. A Learn case is visited
+// again if the device was not ready.
 func (s *Session) noteDroop(o *pending, seen visit) {
 	o.probed = true
 	switch {

@@ -13,29 +13,30 @@ type Job struct {
 	Target Burster
 	// Tag is the caller's own.
 	Tag any
-	// Seconds estimates one execution; 0 when nothing is known.
+	// Seconds estimates one execution; 0 if unknown.
 	Seconds float64
 	// Watts estimates what the device draws above idle while the case runs, at
 	// full clock; it decides how long the device must recover.
 	Watts float64
 	// Draw estimates the watts above idle that the device would draw at full clock,
-	// when an execution takes so many seconds at so much of it; nil where Watts is
-	// all that is known.
+	// if an execution takes the given seconds at a share of the full clock. If nil, Watts
+	// is used.
 	Draw func(seconds, clockShare float64) float64
-	// Rank is Draw as it orders the capped cases of a batch; nil where Draw does.
+	// Rank is Draw with other weights, to order the capped cases of a batch. If nil, Draw
+	// orders them.
 	Rank func(seconds, clockShare float64) float64
 	// Learn is set if nothing is known of what the case draws: whether the power cap
 	// holds it, and its place in the order, follow from how far it lowers the clock
 	// of a recovered device. Draw and Rank are nil then.
 	Learn bool
-	// Visit is told before every visit; it may be nil.
+	// Visit, if not nil, is called before every visit.
 	Visit func()
 	// Finish runs on the device once the case is measured and before Done, for
 	// what needs the device to itself (power); it returns the energy that it
 	// spent above idle, in joules. It may be nil.
 	Finish func(context.Context, *Measured) (joules float64, err error)
-	// Done is told once: with a result, or with the error that ended the case.
-	// The session does not use the target after that.
+	// Done is called once, with a result or with the error that ended the case. The
+	// session does not use the target afterwards.
 	Done func(Measured, error)
 }
 
@@ -57,8 +58,8 @@ type Tuning struct {
 	// ReadyShare is the share of the highest clock seen that the device must
 	// have, with nothing running, before a cool case is visited.
 	ReadyShare float64
-	// MaxWait is how long the session waits for that clock. After it, what the
-	// device grants is taken as its clock, and rows say that they are throttled.
+	// MaxWait bounds the wait for that clock. After it, the current clock is taken as
+	// the device's, and rows are marked as throttled.
 	MaxWait time.Duration
 	// CapWatts is the power above idle that the cap leaves.
 	CapWatts float64
@@ -70,9 +71,8 @@ type Tuning struct {
 	Probe bool
 	// HotPass bounds a pass over the capped cases of a batch; 0 does not.
 	HotPass time.Duration
-	// Locked is set if somebody has locked the clocks: how far a case lowers the
-	// clock then says nothing, and every case of which nothing is known runs among
-	// the capped ones.
+	// Locked is set if the device's clocks are locked. The droop is unknown then, and
+	// every Learn case runs with the capped ones.
 	Locked bool
 }
 
@@ -95,7 +95,7 @@ func DefaultTuning(watts float64) Tuning {
 	}
 }
 
-// Visit is what a session saw at one visit, for those who want every detail.
+// Visit describes one visit of a session, for Session.Trace.
 type Visit struct {
 	Job    *Job
 	Number int           // of this case, from 0; discarded visits count
@@ -105,7 +105,7 @@ type Visit struct {
 	Blocks []Block
 	Hot    bool // it was made among hot cases
 	Look   bool // beyond the planned passes
-	// Discarded says that the device was not ready: the visit does not count.
+	// Discarded is set if the device was not ready; the visit does not count.
 	Discarded bool
 }
 
@@ -125,15 +125,15 @@ type Visit struct {
 type Session struct {
 	// Settings: MinBlockSeconds, MinSamples (blocks of a visit), Passes (visits),
 	// MaxPasses, PassTolerance and WarmupSeconds hold; the settings about adapting
-	// the samples of one pass do not, because more samples in one window tell
-	// nothing new.
+	// the samples of one pass do not, because further samples of one window are not
+	// independent.
 	Settings Settings
 	Tuning   Tuning
 	Clock    Clock
 	// Rand draws the order.
 	Rand *rand.Rand
-	// Ready reads the device's clock with nothing running, in MHz; nil where it
-	// cannot be read: then no visit waits for it.
+	// Ready returns the device's clock with nothing running, in MHz. It may be nil if the
+	// device cannot report its clock; visits then start without waiting.
 	Ready func(context.Context) (float64, error)
 	// Trace receives every visit; it may be nil.
 	Trace func(Visit)
@@ -143,9 +143,9 @@ type Session struct {
 	// More, if not nil, is called at the sustained point when only capped cases are
 	// left. It returns further jobs, which join them; none if there are none.
 	More func(context.Context) []*Job
-	// Level is the clock that a ready device has, in MHz; 0 when it is to be
-	// learnt. It may be carried over from one session to the next; after one that
-	// gave up waiting it is the clock that was waited for.
+	// Level is the clock of a ready device, in MHz; 0 if the session has to learn it. It
+	// may be carried over to the next session. After a session that gave up waiting it
+	// is the clock that was waited for.
 	Level float64
 
 	open    []*pending
@@ -184,7 +184,7 @@ type pending struct {
 
 	timed  bool    // seconds was measured, at the sustained point
 	clock  float64 // under load at the last visit, MHz; 0 if unknown
-	droops bool    // the clock under load says that the case is capped
+	droops bool    // the clock under load was below droopShare: the case is capped
 	load   float64 // watts above idle at full clock by Rank, in whose order a batch is visited
 	probed bool    // it was looked at on a device that had recovered
 	droop  float64 // clock under load over that of the ready device, then; 0 if unknown
@@ -194,14 +194,14 @@ type pending struct {
 }
 
 // Run measures the jobs of in until it is closed and every job is done, or ctx
-// ends. Jobs that are not done then are not told. A job's error ends that job
-// alone unless stop says otherwise of it: then Run returns it.
+// ends; Done is not called for jobs that are open then. An error of a job ends that job
+// alone, unless stop returns true for it: then Run returns the error.
 func (s *Session) Run(ctx context.Context, in <-chan *Job, stop func(error) bool) error {
 	s.unsure = true
 	s.top, s.carried, s.read = max(s.top, s.Level), s.Level, nil
 	defer func() {
 		if s.gaveUp {
-			// The next session has to find out, and to say so, again.
+			// The next session has to detect this again.
 			s.Level, s.gaveUp = s.top, false
 		}
 	}()
@@ -268,8 +268,8 @@ func (s *Session) add(j *Job) {
 	s.open = append(s.open, &pending{job: j, seconds: j.Seconds, order: s.Rand.Float64()})
 }
 
-// receive takes what jobs there are; it waits for one only when there is none
-// to work on. more is false once in is closed (or nil).
+// receive takes the jobs that are available. It waits for one only if no case is
+// open. more is false once in is closed or nil.
 func (s *Session) receive(ctx context.Context, in <-chan *Job) (more bool, err error) {
 	if in == nil {
 		return false, nil
@@ -297,7 +297,7 @@ func (s *Session) receive(ctx context.Context, in <-chan *Job) (more bool, err e
 	}
 }
 
-// pick chooses the next visit, or says how long to wait for one.
+// pick returns the next case to visit, or nil and the time until one can be visited.
 func (s *Session) pick() (*pending, time.Duration) {
 	s.choosePhase()
 	now := s.Clock.Now()
@@ -339,8 +339,8 @@ func (s *Session) choosePhase() {
 	}
 }
 
-// before orders visits that could begin now: second looks first, because they
-// end a case; then pass by pass; then by lot.
+// before orders visits that could begin now: looks beyond the planned passes first,
+// because they end a case; then by passes made; then at random.
 func (s *Session) before(a, b *pending) bool {
 	if la, lb := s.isLook(a), s.isLook(b); la != lb {
 		return la
@@ -353,9 +353,8 @@ func (s *Session) before(a, b *pending) bool {
 
 func (s *Session) isLook(o *pending) bool { return len(o.visits) >= s.Settings.Passes }
 
-// isHot says whether a case is visited without waiting for the clock: it heats
-// the device by itself, or the plan wants every case at the clock that it leaves
-// itself.
+// isHot reports whether a case is visited without waiting for the clock, because it
+// heats the device by itself or because rows are taken at the sustained point.
 func (s *Session) isHot(o *pending) bool {
 	if s.engine() {
 		return s.capped(o)
@@ -363,8 +362,8 @@ func (s *Session) isHot(o *pending) bool {
 	return s.sustained() || s.energy(o) > s.Tuning.HotJoules
 }
 
-// sustained says whether cases run for a while before they are timed. Nothing is
-// gained by pauses then: what the device remembers is the case's own.
+// sustained reports whether every visit begins with a soak. Pauses are useless then,
+// because the device's state is that of the case itself.
 func (s *Session) sustained() bool { return s.Settings.WarmupSeconds > 0 }
 
 // energy estimates the joules of a case's next visit, above idle.

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// cooling is how long it takes until the heat that a visit may find is left.
+// cooling returns the time until the remaining heat is low enough for a visit.
 func (s *Session) cooling(now time.Duration) time.Duration {
 	if s.Tuning.RecoverWatts <= 0 || s.sustained() {
 		return 0
@@ -22,8 +22,8 @@ func (s *Session) cool(now time.Duration) {
 	s.heatAt = now
 }
 
-// see takes note of a clock that the device had with nothing running, and says
-// whether the device was ready. An unknown clock counts as ready.
+// see records a clock reading of the idle device in MHz and reports whether the device
+// was ready. An unknown clock (0) counts as ready.
 func (s *Session) see(mhz float64) bool {
 	if mhz <= 0 {
 		return true
@@ -34,7 +34,7 @@ func (s *Session) see(mhz float64) bool {
 	}
 	steady, noise := s.settled()
 	if len(s.read) <= 3 {
-		// A first reading may be a glitch: nothing is kept of it alone.
+		// A first reading may be a glitch, so it does not raise the level alone.
 		s.top, s.Level = s.carried, s.carried
 	}
 	s.top = max(s.top, steady)
@@ -51,8 +51,8 @@ func (s *Session) see(mhz float64) bool {
 }
 
 const (
-	readings = 32    // of the ready clock, that tell its noise
-	coarse   = 0.003 // noise from which on a single reading tells little
+	readings = 32    // of the ready clock, from which its noise is computed
+	coarse   = 0.003 // noise above which a single reading is unreliable
 )
 
 // settled returns the clock that the last readings agree on, so that a single
@@ -74,7 +74,7 @@ func (s *Session) settled() (mhz, noise float64) {
 	return mhz, Median(steps) / Median(s.read)
 }
 
-// giveUp takes a clock for the device's that is lower than it once was.
+// giveUp accepts a lower clock as that of the ready device.
 func (s *Session) giveUp(mhz float64) {
 	s.top = max(s.top, s.Level)
 	s.Level, s.gaveUp = mhz, true
@@ -90,7 +90,7 @@ const (
 	stillRising = 1.002
 )
 
-// await returns when the device is ready, or when waiting was given up.
+// await returns when the device is ready or MaxWait is over.
 func (s *Session) await(ctx context.Context) error {
 	if s.Ready == nil {
 		return nil
@@ -118,8 +118,7 @@ func (s *Session) await(ctx context.Context) error {
 	}
 }
 
-// learn finds the level of a device of which nothing is known: it waits until
-// the clock rises no more.
+// learn finds the level of an unknown device: it waits until the clock stops rising.
 func (s *Session) learn(ctx context.Context, began time.Duration) error {
 	for {
 		before := s.Level

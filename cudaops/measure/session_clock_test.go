@@ -11,7 +11,7 @@ import (
 )
 
 // TestSessionSoaksByMeasuredTimes has cases that take a thousand times as long as
-// was estimated, as a kernel does whose bytes nobody gave: running them ahead of
+// was estimated, as a kernel of unknown bytes does: running them ahead of
 // their blocks must not take a thousand times as long as was asked for.
 func TestSessionSoaksByMeasuredTimes(t *testing.T) {
 	cases := []gpuCase{{latency: 2.5e-3, watts: 100, share: 1}, {latency: 5e-3, watts: 100, share: 1}}
@@ -52,10 +52,10 @@ func jitter(o *outcome) func(context.Context) (float64, error) {
 	}
 }
 
-// TestSessionCappedStaysSaid has a device that loses its clock for good and whose
+// TestRowsStayThrottledInLaterSessions has a device that loses its clock for good and whose
 // clock reads a little different each time: a reading that is higher by noise is
 // no recovery.
-func TestSessionCappedStaysSaid(t *testing.T) {
+func TestRowsStayThrottledInLaterSessions(t *testing.T) {
 	cases := workload(80)[:20]
 	level := 0.0
 	sessions := func(from float64) outcome {
@@ -87,20 +87,20 @@ func TestSessionCappedStaysSaid(t *testing.T) {
 	}
 	first := sessions(0)
 	if n := throttled(first); n < len(cases)/2 {
-		t.Errorf("%d of %d rows say that they are throttled", n, len(cases))
+		t.Errorf("%d of %d rows are throttled", n, len(cases))
 	}
 	if level = first.session.Level; level < 1900 {
 		t.Fatalf("the session leaves the level at %.0f MHz; the device had 1980", level)
 	}
-	// The next session of the worker finds the device as it is, and says so too.
+	// The next session of the worker marks its rows, too.
 	if n := throttled(sessions(level)); n != len(cases) {
-		t.Errorf("in the session after it %d of %d rows say that they are throttled", n, len(cases))
+		t.Errorf("in the session after it %d of %d rows are throttled", n, len(cases))
 	}
 }
 
-// TestSessionLevelIsNotLearntUnderLoad has only cases that run without regard to
+// TestSessionIgnoresClockUnderLoadAsLevel has only cases that run without regard to
 // the clock: what they see is no level that another session may rely on.
-func TestSessionLevelIsNotLearntUnderLoad(t *testing.T) {
+func TestSessionIgnoresClockUnderLoadAsLevel(t *testing.T) {
 	hot := []gpuCase{{latency: 10e-3, watts: 640, share: 1}, {latency: 20e-3, watts: 640, share: 1}}
 	o := session(t, hot, 1, func(o *outcome, _ []*measuretest.GPUTarget, _ []*measure.Job) {
 		o.session.Settings.WarmupSeconds = 1
@@ -115,8 +115,7 @@ func TestSessionLevelIsNotLearntUnderLoad(t *testing.T) {
 	}
 }
 
-// TestShape holds the shape of a visit against what its settings say, up to times
-// that nobody can have measured.
+// TestShape compares the shape of a visit with its settings, also for implausible times.
 func TestShape(t *testing.T) {
 	set := recovered()
 	set.WarmupSeconds = 0.1

@@ -187,7 +187,7 @@ func TestSessionDisturbed(t *testing.T) {
 }
 
 // TestSessionNeverReady has a device that loses its clock for good: the session
-// must go on and say so.
+// must go on and mark its rows.
 func TestSessionNeverReady(t *testing.T) {
 	cases := workload(80)[:20]
 	o := session(t, cases, 1, func(o *outcome, targets []*measuretest.GPUTarget, _ []*measure.Job) {
@@ -209,7 +209,7 @@ func TestSessionNeverReady(t *testing.T) {
 		}
 	}
 	if throttled < len(cases)/2 {
-		t.Errorf("%d of %d rows say that they are throttled", throttled, len(cases))
+		t.Errorf("%d of %d rows are throttled", throttled, len(cases))
 	}
 	if o.session.Waited < o.session.Tuning.MaxWait {
 		t.Errorf("waited %v for the clock, want at least %v once", o.session.Waited, o.session.Tuning.MaxWait)
@@ -358,23 +358,23 @@ func TestSessionErrors(t *testing.T) {
 }
 
 // TestSessionStops checks that an error that ends the device ends the session,
-// and that cases that are not measured are not told.
+// and that Done is not called for cases that are not measured.
 func TestSessionStops(t *testing.T) {
 	fatal := errors.New("sticky")
 	clock := &measuretest.Clock{}
 	gpu := measuretest.NewGPU(clock, rand.New(rand.NewPCG(1, 1)))
 	s := &measure.Session{Settings: recovered(), Tuning: measure.DefaultTuning(600), Clock: clock, Rand: rand.New(rand.NewPCG(1, 2))}
 	in := make(chan *measure.Job, 3)
-	told := 0
+	done := 0
 	for i := range 3 {
 		tg := &measuretest.GPUTarget{GPU: gpu, Latency: 1e-5, Watts: 100}
 		if i == 1 {
 			tg.Fail = func(int) error { return fatal }
 		}
 		in <- &measure.Job{Target: tg, Seconds: 1e-5, Watts: 100, Done: func(_ measure.Measured, err error) {
-			told++
+			done++
 			if !errors.Is(err, fatal) {
-				t.Errorf("told %v", err)
+				t.Errorf("Done got %v", err)
 			}
 		}}
 	}
@@ -382,8 +382,8 @@ func TestSessionStops(t *testing.T) {
 	if err := s.Run(context.Background(), in, func(err error) bool { return errors.Is(err, fatal) }); !errors.Is(err, fatal) {
 		t.Errorf("Run returned %v", err)
 	}
-	if told != 1 {
-		t.Errorf("%d cases were told, want only the one that failed", told)
+	if done != 1 {
+		t.Errorf("Done was called for %d cases, want only the one that failed", done)
 	}
 }
 
@@ -398,7 +398,7 @@ func TestSessionCancelled(t *testing.T) {
 			cancel()
 			return ctx.Err()
 		}},
-		Seconds: 1e-5, Done: func(measure.Measured, error) { t.Error("a cancelled case was told") },
+		Seconds: 1e-5, Done: func(measure.Measured, error) { t.Error("Done was called for a cancelled case") },
 	}
 	if err := s.Run(ctx, in, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("Run returned %v", err)

@@ -17,14 +17,13 @@ type visit struct {
 	ready   float64 // before the burst; 0 if unknown
 	length  float64 // median block length, seconds
 	clocks  []float64
-	thrott  *bool // nil when nobody knows
+	thrott  *bool // nil if unknown
 	graph   bool
 	capture int // of the target's, that ran
 }
 
-// Lengths of blocks, in seconds, from which on fewer are made: a long block
-// needs no repetition against the timer's steps, and repeating it is what heats
-// the device.
+// Lengths of blocks, in seconds, above which a visit has fewer blocks: a long block
+// needs no repetition against the timer's resolution, and repeating it heats the device.
 const (
 	twoBlocks  = 300e-6
 	oneBlock   = 1e-3
@@ -35,7 +34,7 @@ const (
 	maxRefused = 20 // visits refused in a row before the clock is taken as it is
 )
 
-// guess is the best estimate of one execution.
+// guess returns the best estimate of one execution, in seconds.
 func (s *Session) guess(o *pending) float64 {
 	if o.seconds > 0 {
 		return o.seconds
@@ -43,15 +42,15 @@ func (s *Session) guess(o *pending) float64 {
 	return s.Settings.MinBlockSeconds
 }
 
-// burst is the shape of a case's next visit, without what runs ahead of it.
+// burst returns the shape of a case's next visit without the soak.
 func (s *Session) burst(o *pending) Burst {
 	b := s.shape(o)
 	b.Soak = 0
 	return b
 }
 
-// shape is how a case is visited. What its like does without end has no launches
-// of first graphs in it, so that blocks are longer at the sustained point.
+// shape returns the burst of a visit. Blocks are longer at the sustained point,
+// because the launch of the first graph must not count there.
 func (s *Session) shape(o *pending) Burst {
 	set := s.Settings
 	if s.engine() {
@@ -122,7 +121,7 @@ func (s *Session) visit(ctx context.Context, o *pending) error {
 		s.noteDroop(o, seen)
 		o.droops = o.droops || seen.ready > 0 && seen.clock > 0 && seen.clock < droopShare*seen.ready
 		if s.capped(o) {
-			// Visits on a device that has recovered say nothing about this case.
+			// Visits on a recovered device do not count for a capped case.
 			o.visits, o.timed = nil, true
 			return nil
 		}
@@ -133,12 +132,11 @@ func (s *Session) visit(ctx context.Context, o *pending) error {
 	return s.finish(ctx, o)
 }
 
-// accept says whether a visit counts: hot cases always, others when the device
+// accept reports whether a visit counts: hot cases always, others when the device
 // was ready for them.
 func (s *Session) accept(v visit) bool {
 	if s.hot {
-		// Under load the clock says nothing about what a ready device has, but that
-		// it has at least as much.
+		// The clock under load is only a lower bound of the ready clock.
 		if s.Level > 0 {
 			s.see(v.ready)
 		}
@@ -164,8 +162,8 @@ func (s *Session) spend(busy, watts float64) {
 	s.heat += busy * watts
 }
 
-// fail ends a case with an error. Without a context to go on with, nobody is
-// told.
+// fail ends a case with an error. An error of the context ends no case: it is
+// returned and Done is not called.
 func (s *Session) fail(o *pending, err error) error {
 	if ctxErr(err) {
 		return err
@@ -201,9 +199,9 @@ func (s *Session) conclude(ctx context.Context, o *pending, r Measured) error {
 	return nil
 }
 
-// run makes the visit; a first visit whose estimate was far off is repeated at
-// once with the right number of executions. Only a time that was measured says
-// how many executions fill the time that a case runs ahead of its blocks.
+// run makes the visit. If the estimate of a first visit was far off, the visit is
+// repeated at once with the right number of executions. The number of executions
+// that run ahead of the blocks follows only from a measured time.
 func (s *Session) run(ctx context.Context, o *pending) ([]Block, Burst, error) {
 	for try := 0; ; try++ {
 		b := s.burst(o)
@@ -237,7 +235,7 @@ func (s *Session) run(ctx context.Context, o *pending) ([]Block, Burst, error) {
 	}
 }
 
-// checkBlocks refuses times that cannot be.
+// checkBlocks returns an error that wraps ErrTimer if a time is not positive and finite.
 func checkBlocks(blocks []Block, b Burst) error {
 	if len(blocks) == 0 {
 		return errors.New("a burst without blocks")
@@ -250,7 +248,7 @@ func checkBlocks(blocks []Block, b Burst) error {
 	return nil
 }
 
-// fits says whether the burst was near enough to what the case needs.
+// fits reports whether the burst had about as many executions as the case needs.
 func (s *Session) fits(o *pending, was Burst) bool {
 	is := s.burst(o)
 	r := float64(was.Executions) / float64(is.Executions)
@@ -286,8 +284,8 @@ func condense(blocks []Block, b Burst) visit {
 	return v
 }
 
-// agreed says whether a case has what it needs: its passes, and either passes
-// that agree or all the looks that the settings allow.
+// agreed reports whether a case needs no further visit: all passes are made, and
+// they agree or MaxPasses is reached.
 func (s *Session) agreed(o *pending) bool {
 	if !s.isHot(o) {
 		// Visits from before the device's full clock was known do not count.
@@ -319,7 +317,7 @@ func (s *Session) agreed(o *pending) bool {
 	return true
 }
 
-// captures is how many captures of its graphs the visits to a case take turns at.
+// captures returns how many captures of the case's graphs the visits rotate through.
 func (s *Session) captures(o *pending) int {
 	if c, ok := o.job.Target.(Capturer); ok {
 		return max(min(c.Captures(), s.Settings.Passes), 1)
@@ -327,7 +325,7 @@ func (s *Session) captures(o *pending) int {
 	return 1
 }
 
-// capture is the one whose turn it is: of those with the fewest visits the first.
+// capture returns the capture for the next visit: the first of those with the fewest visits.
 func (s *Session) capture(o *pending) int {
 	turn, least := 0, len(o.visits)+1
 	for c := range s.captures(o) {
@@ -338,10 +336,10 @@ func (s *Session) capture(o *pending) int {
 	return turn
 }
 
-// best are the visits that count, as many as there are planned passes. A visit
-// that something disturbed is slower than the case is, never faster: so they are
-// the fastest ones, of every capture as many. Not so where a case holds its own
-// clock: a power controller swings to both sides, and all visits count.
+// best returns the visits that count, as many as there are planned passes.
+// Disturbances make a visit slower, never faster, so these are the fastest visits,
+// the same number of each capture. At the sustained point all visits count,
+// because a power controller deviates in both directions.
 func (s *Session) best(o *pending) []visit {
 	if s.sustained() {
 		return o.visits
@@ -355,7 +353,7 @@ func (s *Session) best(o *pending) []visit {
 	return out
 }
 
-// of are the visits at one capture.
+// of returns the visits of one capture.
 func of(vs []visit, capture int) []visit {
 	var out []visit
 	for _, v := range vs {
@@ -381,7 +379,7 @@ func medians(vs []visit) []float64 {
 	return out
 }
 
-// result is the case's row: the mean over the best visits of their medians.
+// result returns the case's row: the mean over the best visits of their medians.
 func (s *Session) result(o *pending) Measured {
 	best := s.best(o)
 	var samples, lengths, clocks, ready []float64

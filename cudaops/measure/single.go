@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// ErrTimer is wrapped by errors about times that cannot be: zero, negative or
-// not finite.
+// ErrTimer is wrapped by errors about invalid times: zero, negative or not finite.
 var ErrTimer = errors.New("the timer cannot be right")
 
 // Eager is implemented by targets that can execute without a captured graph;
@@ -21,7 +20,7 @@ type Eager interface {
 }
 
 const (
-	// maxExecutions bounds one block, whatever the estimate says.
+	// maxExecutions bounds one block.
 	maxExecutions = 1 << 24
 	// maxShort bounds the blocks of a pass that are thrown away for being short.
 	maxShort = 8
@@ -50,7 +49,7 @@ func (o *once) measure() (Measured, error) {
 	return o.result(), nil
 }
 
-// done says whether there are passes enough, and whether they agree.
+// done reports whether there are enough passes and they agree.
 func (o *once) done() bool {
 	n := len(o.medians)
 	counted := o.medians
@@ -75,7 +74,7 @@ type once struct {
 	blocks     []float64 // seconds of the blocks that count
 	clocks     []float64 // known clocks of the blocks that count
 	executions int
-	throttled  *bool // nil when nobody knows
+	throttled  *bool // nil if unknown
 	eager      bool  // some counted block did not use a graph
 }
 

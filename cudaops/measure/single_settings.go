@@ -20,20 +20,19 @@ const (
 
 // The operating points of a device whose power cap lowers its clock.
 const (
-	// PointSustained is what a kernel does when its like runs without end, at the
-	// clock that the power cap leaves it.
+	// PointSustained is the latency of a kernel that runs without end, at the clock that
+	// the power cap leaves it.
 	PointSustained = "sustained"
-	// PointRecovered is what it does on a device that comes from idle or light
-	// work.
+	// PointRecovered is the latency on a device after idle time or light work.
 	PointRecovered = "recovered"
-	// PointWarmed is what it does after a warm-up of its own. It is no setting: rows
-	// with warmup_seconds are there, whatever point they ask for.
+	// PointWarmed is the latency after a warm-up of the case itself. It is not a setting:
+	// all rows with warmup_seconds have it.
 	PointWarmed = "warmed"
 )
 
 // The ways to treat CUDA graphs.
 const (
-	GraphPrefer  = "prefer"  // capture; run eagerly where that fails
+	GraphPrefer  = "prefer"  // capture; run eagerly if that fails
 	GraphRequire = "require" // a case that cannot be captured fails
 	GraphOff     = "off"     // always eager
 )
@@ -75,7 +74,7 @@ type Settings struct {
 	Seed int64 `json:"seed"`
 }
 
-// Defaults returns the settings of a plan that says nothing.
+// Defaults returns the settings of a plan without a measure block.
 func Defaults() Settings {
 	return Settings{
 		Protocol:        ProtocolAdaptive,
@@ -95,9 +94,9 @@ func Defaults() Settings {
 	}
 }
 
-// Captures is how often a session captures the graphs of a case: anew for every
-// planned visit of sustained rows. Visits of recovered rows are so short that
-// preparing cases would take longer than measuring them.
+// Captures returns how often a session captures the graphs of a case: once for every
+// planned visit of sustained rows. Recovered rows have one capture, because more would
+// take longer than their visits.
 func (s Settings) Captures() int {
 	if s.Protocol == ProtocolReference || s.OperatingPoint != PointSustained {
 		return 1

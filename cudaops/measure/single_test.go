@@ -243,7 +243,7 @@ func TestStats(t *testing.T) {
 	}
 }
 
-// TestVisits has a processor that somebody else uses half of the time: the visits
+// TestVisits has a processor that another process uses half of the time: the visits
 // that were left alone count.
 func TestVisits(t *testing.T) {
 	t.Parallel()
@@ -305,7 +305,7 @@ func TestVisits(t *testing.T) {
 // no more visits than the settings allow.
 func TestDisturbedVisits(t *testing.T) {
 	t.Parallel()
-	for _, told := range []bool{false, true} {
+	for _, marked := range []bool{false, true} {
 		clock := new(measuretest.Clock)
 		busy := func() bool { return clock.Now() < 1200*time.Millisecond }
 		target := &measuretest.Target{Clock: clock, Latency: 1e-4, Drift: func(int) float64 {
@@ -325,12 +325,12 @@ func TestDisturbedVisits(t *testing.T) {
 			if err := v.Visit(t.Context(), target); err != nil {
 				t.Fatal(err)
 			}
-			if told && (before || busy()) {
+			if marked && (before || busy()) {
 				v.Disturbed()
 			}
 		}
 		want := 0.14
-		if told {
+		if marked {
 			want = 0.1
 		}
 		r := v.Result()

@@ -31,7 +31,7 @@ func Scatter(xs []float64) *float64 {
 }
 
 // RelStdev returns the standard deviation (n-1) over the mean; 0 for fewer than
-// two values, which say nothing about it.
+// two values.
 func RelStdev(xs []float64) float64 {
 	if len(xs) < 2 {
 		return 0

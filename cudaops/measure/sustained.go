@@ -27,12 +27,12 @@ import (
 //     for a little in many rows instead of fully in one.
 const (
 	// capShare is the share of the power that the cap leaves above idle from which
-	// on a case is visited among the capped ones. H200s lower the clock from 0.6 on.
+	// on a case is visited with the capped ones. H200s lower the clock from 0.6 on.
 	capShare = 0.58
 	// shortShare: cases below it are hardly capped, and their visits are shorter.
 	shortShare = 0.7
 	// droopShare is the clock under load over the clock with nothing running that
-	// recognises a capped case that was not measured yet: power-hungry work lowers the
+	// identifies a capped case before it is measured: work with high power lowers the
 	// clock within microseconds.
 	droopShare = 0.86
 
@@ -64,7 +64,7 @@ const (
 // block is one timed block: the logarithms of clock and of seconds an execution.
 type block struct{ clock, seconds float64 }
 
-// engine says whether the session itself brings cases to the sustained point.
+// engine reports whether the session itself brings cases to the sustained point.
 func (s *Session) engine() bool {
 	return s.Settings.OperatingPoint == PointSustained && s.Settings.WarmupSeconds <= 0
 }
@@ -72,7 +72,7 @@ func (s *Session) engine() bool {
 // fullClock is the highest clock seen, in MHz; 0 if none was.
 func (s *Session) fullClock() float64 { return max(s.top, s.Level) }
 
-// load is what the case would draw at full clock, in watts above idle.
+// load returns the power that the case would draw at full clock, in watts above idle.
 func (s *Session) load(o *pending) float64 {
 	if o.job.Learn {
 		return s.learnt(o)
@@ -91,7 +91,7 @@ func (s *Session) rank(o *pending) float64 {
 	return o.job.Rank(s.guess(o), s.clockShare(o))
 }
 
-// clockShare is the clock that the case had at its last visit, of the full one.
+// clockShare returns the clock at the case's last visit as a share of the full clock.
 func (s *Session) clockShare(o *pending) float64 {
 	if full := s.fullClock(); full > 0 && o.clock > 0 {
 		return min(o.clock/full, 1)
@@ -99,15 +99,15 @@ func (s *Session) clockShare(o *pending) float64 {
 	return 1
 }
 
-// capped says whether a case belongs to those that the power cap holds back.
+// capped reports whether the power cap limits the case.
 func (s *Session) capped(o *pending) bool {
 	return !s.probes(o) && s.held(o)
 }
 
-// held is capped, also of cases that have to be probed yet.
+// held is capped for cases that need not be probed first.
 func (s *Session) held(o *pending) bool {
 	if o.job.Learn && !s.Tuning.Locked && !o.probed {
-		return false // its first visit on a ready device tells
+		return false // unknown until its first visit on a ready device
 	}
 	if t := s.guess(o); o.job.Learn && (t > longProbe || t > slowSeconds && o.droop < slowShare) {
 		return true
@@ -115,12 +115,12 @@ func (s *Session) held(o *pending) bool {
 	return o.droops || s.Tuning.CapWatts > 0 && s.load(o) >= capShare*s.Tuning.CapWatts
 }
 
-// learns says whether the order of the capped cases follows from how far they lower the
-// clock of a recovered device.
+// learns reports whether capped cases are ordered by how far they lower the clock of a
+// recovered device.
 func (s *Session) learns() bool { return s.Tuning.HotPass > 0 && !s.Tuning.Locked && s.Level > 0 }
 
-// gather says whether to wait for more cases before the capped ones are run:
-// a batch of few has few neighbours.
+// gather reports whether to wait for more cases before the capped ones run: the clocks
+// of a small batch are smoothed over few neighbours.
 func (s *Session) gather(more bool) bool {
 	if !more || s.Batch > 0 && len(s.open) >= s.Batch {
 		return false
@@ -134,8 +134,8 @@ func (s *Session) gather(more bool) bool {
 
 // runBatch measures all open cases, which are capped ones. Cases whose order was learned
 // are measured in two groups: those that the cap holds at once, and the long ones that it
-// may hold after a while. The clock of a second is that of its mean power, so the ones
-// would run too fast among the others.
+// may hold after a while. The controller follows the mean power of a second, so cases of
+// one group would run too fast among those of the other.
 func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 	s.hot, s.gathered = true, 0
 	groups := [][]*pending{slices.Clone(s.open)}
@@ -223,9 +223,9 @@ func HotLength(n int) time.Duration {
 	return min(time.Duration(few*few*few*float64(hotVisit)), longVisit)
 }
 
-// preheat runs every case of the batch so long that its time is known, and goes
-// on until the device has forgotten what was before: a controller that keeps
-// the mean power of a second answers a burst of heavy work a second late.
+// preheat runs cases of the batch until the time of each is known and the controller's
+// mean power no longer contains earlier work: a controller that averages over a second
+// reacts to heavy work a second late.
 func (s *Session) preheat(ctx context.Context, batch []*pending, failed func(*pending, error) error) error {
 	order := slices.Clone(batch)
 	slices.SortStableFunc(order, func(a, b *pending) int { return cmp.Compare(s.rank(a), s.rank(b)) })
@@ -260,7 +260,7 @@ func (s *Session) preheat(ctx context.Context, batch []*pending, failed func(*pe
 	}
 }
 
-// hotBurst is a visit of so many seconds at full load.
+// hotBurst returns the burst of a visit of length seconds at full load.
 func (s *Session) hotBurst(o *pending, length float64) Burst {
 	q := max(o.job.Target.Quantum(), 1)
 	t := max(s.guess(o), 1e-9)
@@ -275,8 +275,8 @@ func (s *Session) hotBurst(o *pending, length float64) Burst {
 
 const maxHotBlocks = 64
 
-// hotVisit runs a case for so many seconds with the device kept busy. Visits of
-// the preheating show how the case follows the clock, and do not count.
+// hotVisit runs a case for length seconds on a busy device. If heating, the visit
+// contributes to the fit of time over clock but not to the result.
 func (s *Session) hotVisit(ctx context.Context, o *pending, length float64, heating bool) error {
 	at := s.Clock.Now()
 	v := Visit{Job: o.job, Number: o.made, At: at, Idle: at - s.ended, Hot: true, Discarded: heating}
@@ -284,7 +284,7 @@ func (s *Session) hotVisit(ctx context.Context, o *pending, length float64, heat
 		o.job.Visit()
 	}
 	if !o.timed {
-		// Nothing but an estimate says how many executions fill a block.
+		// Only an estimate exists, so one short burst measures the time of an execution.
 		if _, err := s.hotBlocks(ctx, o, Burst{Warm: max(o.job.Target.Quantum(), 1), Executions: 1, Blocks: 1}); err != nil {
 			return err
 		}
@@ -323,7 +323,7 @@ func (s *Session) hotVisit(ctx context.Context, o *pending, length float64, heat
 	return nil
 }
 
-// hotBlocks runs a burst and accounts for it.
+// hotBlocks runs a burst and adds its time and energy to the session's.
 func (s *Session) hotBlocks(ctx context.Context, o *pending, b Burst) ([]Block, error) {
 	began := s.Clock.Now()
 	blocks, err := o.job.Target.Burst(ctx, b)
@@ -418,8 +418,8 @@ func (s *Session) neighbours(batch []*pending, values []float64, i int) (float64
 	return my - slope*mx, true
 }
 
-// slope is how a case follows the clock: minus the derivative of the logarithm
-// of its time by that of the clock. 1 follows it fully, 0 not at all.
+// slope returns how a case's time follows the clock: minus d ln(time) / d ln(clock).
+// 1 is fully, 0 not at all.
 func slope(points []block) float64 {
 	if len(points) == 0 {
 		return 0
@@ -439,8 +439,8 @@ func slope(points []block) float64 {
 	return min(max((prior*priorSlope-sxy)/(prior+sxx), 0), maxSlope)
 }
 
-// sustainedResult states a case's latency at a clock in MHz; as it was measured
-// where that is 0.
+// sustainedResult returns the case's result with its latency at a clock of mhz, or as
+// measured if mhz is 0.
 func (s *Session) sustainedResult(o *pending, mhz float64) Measured {
 	r := Measured{
 		Passes: len(o.visits), Executions: o.execs, UsedGraph: true, Protocol: ProtocolAdaptive,
@@ -476,10 +476,10 @@ func (s *Session) sustainedResult(o *pending, mhz float64) Measured {
 	return r
 }
 
-// point is the operating point of the rows of cases that are visited one by one.
+// point returns the operating point of rows of cases that are visited one by one.
 func (s *Session) point() string {
 	if s.Settings.WarmupSeconds > 0 {
-		return PointSustained // every case brings the device to its own state
+		return PointSustained // every visit begins with a soak of the case
 	}
 	return s.Settings.OperatingPoint
 }

@@ -54,7 +54,7 @@ func sustained(t *testing.T, cases []gpuCase, seed uint64, change func(*outcome,
 	})
 }
 
-// TestBatchIsVisitedByRank: Draw tells which cases are capped, and Rank in which
+// TestBatchIsVisitedByRank: Draw decides which cases are capped, and Rank in which
 // order they are visited; those that are not capped have none.
 func TestBatchIsVisitedByRank(t *testing.T) {
 	t.Parallel()
@@ -145,7 +145,7 @@ func TestPointsDiffer(t *testing.T) {
 			t.Fatal(s.errs[i], r.errs[i])
 		}
 		if p := r.results[i].OperatingPoint; p != measure.PointRecovered {
-			t.Errorf("a row of the recovered point says %q", p)
+			t.Errorf("a row of the recovered point has %q", p)
 		}
 		ratio := s.results[i].Latency / r.results[i].Latency
 		if capped := cases[i].watts > 500; capped && ratio < 1.1 || !capped && math.Abs(ratio-1) > 0.01 {
@@ -188,7 +188,7 @@ func TestSustainedFew(t *testing.T) {
 }
 
 // TestSustainedSmallBatch has so few cases that a pass of short visits is over before a
-// controller that keeps the mean power of a second has told them apart.
+// controller of the mean power of a second separates them.
 func TestSustainedSmallBatch(t *testing.T) {
 	t.Parallel()
 	const slow = 50 // periods of the controller's mean

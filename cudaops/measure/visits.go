@@ -18,16 +18,16 @@ const (
 // other cases between them, and lets the fastest one count: for processors that
 // others share. What disturbs an execution there makes it slower, never faster,
 // and lasts for seconds: so visits have to be apart. A visit is as fast as its
-// faster blocks, the two fastest visits have to agree, and PassSpread keeps how
-// far all were apart. Visits while somebody disturbs may agree, too: those that
-// the caller knows of (Disturbed) do not end a case before MaxPasses.
+// faster blocks, the two fastest visits have to agree, and PassSpread is the spread
+// of all of them. Disturbed visits may agree, too: those that the caller marks
+// with Disturbed do not end a case before MaxPasses.
 type Visits struct {
 	o         once
 	reference *Measured
 	ended     time.Duration // of the last visit
 	spent     time.Duration
 	gap       time.Duration // before the next one
-	calm      []float64     // medians of the visits that nobody disturbed
+	calm      []float64     // medians of the undisturbed visits
 }
 
 // NewVisits begins a case.
@@ -67,7 +67,7 @@ func (v *Visits) Visit(ctx context.Context, t Target) error {
 	return nil
 }
 
-// Disturbed says of the last visit that the processor was slower than it can be.
+// Disturbed marks the last visit as one on a processor that was slower than it can be.
 func (v *Visits) Disturbed() {
 	if len(v.calm) > 0 && v.reference == nil {
 		v.gap = DisturbedGap
@@ -75,7 +75,7 @@ func (v *Visits) Disturbed() {
 	}
 }
 
-// Done says whether no further visit is needed.
+// Done reports whether no further visit is needed.
 func (v *Visits) Done() bool {
 	n := len(v.o.medians)
 	switch {

@@ -56,7 +56,7 @@ func (g *GPU) MHz() float64 {
 	return g.mhz
 }
 
-// Heat lowers the clock as work of somebody else would.
+// Heat lowers the clock as work of another process would.
 func (g *GPU) Heat(mhz float64) { g.mhz = math.Max(g.MinMHz, g.mhz-mhz) }
 
 // Ready implements what measure.Session.Ready asks for.

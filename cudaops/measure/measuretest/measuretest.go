@@ -12,8 +12,8 @@ import (
 	"aicplan/cudaops/measure"
 )
 
-// Clock is a clock that moves only when somebody sleeps or executes on it. It
-// is safe for concurrent use.
+// Clock is a virtual clock that moves only on Sleep and Advance. It is safe for
+// concurrent use.
 type Clock struct {
 	mu    sync.Mutex
 	now   time.Duration
