@@ -18,7 +18,7 @@ import (
 )
 
 // upstream holds facts about the collectors: the positional parameters of their
-// run functions, what they say they are compatible with, and the columns of
+// run functions, the versions that they name as compatible, and the columns of
 // every op's grid.
 type upstream struct {
 	Modules map[string]struct {
@@ -296,7 +296,7 @@ func checkArguments(t *testing.T, c *client, op string, b binding, params []stri
 	for i := range b.Args {
 		want, known := meaning(op, params[i], s)
 		if !known {
-			t.Errorf("%s: nobody has said what %s means", op, params[i])
+			t.Errorf("%s: the meaning of %s is missing", op, params[i])
 		} else if got := row["arg_"+params[i]]; fmt.Sprint(got) != fmt.Sprint(want) {
 			t.Errorf("%s: %s is %v, want %v", op, params[i], got, want)
 		}
@@ -306,7 +306,7 @@ func checkArguments(t *testing.T, c *client, op string, b binding, params []stri
 	}
 }
 
-// meaning says what a parameter of a collector must be for a case.
+// meaning is what a parameter of a collector must be for a case.
 func meaning(op, param string, s m) (any, bool) {
 	context := strings.Contains(op, "context") || op == "encoder_attention"
 	switch param {

@@ -64,7 +64,7 @@ func (s *syncBuffer) String() string {
 	return s.b.String()
 }
 
-// spawn starts a worker without saying anything to it.
+// spawn starts a worker and sends it nothing.
 func spawn(t testing.TB, env ...string) *client {
 	t.Helper()
 	python := python(t)

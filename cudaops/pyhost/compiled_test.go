@@ -13,8 +13,8 @@ import (
 )
 
 // beginning starts a worker without descriptors in an environment of its own, and
-// returns what it says before it ends. In a worker whose compiled code was changed
-// it says another word.
+// returns what it prints before it ends. A worker whose compiled code was changed
+// prints another word.
 func beginning(t *testing.T, host string, env ...string) string {
 	t.Helper()
 	cmd := exec.Command(python(t), "-u", host)
@@ -47,7 +47,7 @@ func codeIn(t *testing.T, dir string) string {
 }
 
 // exchanged changes a word of compiled code and has the file's sum fit, so that it
-// can be told whether a worker takes its code from there.
+// shows whether a worker takes its code from there.
 const exchanged = `
 import importlib.util, marshal, sys
 text = open(sys.argv[1], "rb").read()

@@ -44,7 +44,7 @@ def set_default_device(d):
 def manual_seed(seed): pass
 `
 
-// A collector that says which defaults it found, and leaves others behind.
+// A collector that reports which defaults it found, and leaves others behind.
 const defaultsCollector = `
 import torch
 from collector.helper import benchmark_with_power, log_perf
@@ -210,7 +210,7 @@ func TestHostedMemoryThatNobodyFills(t *testing.T) {
 	}
 }
 
-// A collector that does so in a process of its own, and says how that begins.
+// A collector that does so in a process of its own, and reports how that begins.
 const startingCollector = `
 import multiprocessing
 import torch
@@ -230,7 +230,7 @@ def run(n, how, *, perf_filename, device="cuda:0"):
 `
 
 // TestHostedMemoryOfOtherProcesses: a process that is forked fills as its worker
-// does; one that begins anew does not, and the worker says so once.
+// does; one that starts afresh does not, and the worker logs that once.
 func TestHostedMemoryOfOtherProcesses(t *testing.T) {
 	root := writeTree(t, map[string]string{"torch.py": emptyTorch, "collector/helper.py": "", "collector/vllm/first.py": startingCollector})
 	ops := raw(t, m{"first": m{"module": "collector.vllm.first", "run": "run", "perf_filename": "x_perf.txt", "args": []any{"n", "how"}}})
@@ -264,7 +264,7 @@ func TestHostedMemoryOfOtherProcesses(t *testing.T) {
 	}
 }
 
-// A collector that logs what its helper says of slowdowns.
+// A collector that logs slowdowns reported by its helper.
 const throttledCollector = `
 from collector.helper import benchmark_with_power, log_perf
 

@@ -244,7 +244,7 @@ func TestHelloErrors(t *testing.T) {
 			}
 			for _, w := range tt.want {
 				if !strings.Contains(strings.ToLower(hello.Error.Message), strings.ToLower(w)) {
-					t.Errorf("message %q does not say %q", hello.Error.Message, w)
+					t.Errorf("message %q lacks %q", hello.Error.Message, w)
 				}
 			}
 			if hello.Error.Class == "" {

@@ -9,7 +9,7 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// A collector whose child says which device and settings it measures with.
+// A collector whose child reports which device and settings it measures with.
 const childCollector = `
 import subprocess, sys
 
@@ -147,6 +147,6 @@ func TestHangingOpShowsWhereItIs(t *testing.T) {
 		t.Errorf("the worker ended with status %d, want the signal", code)
 	}
 	if !strings.Contains(c.log.String(), "hangs_here") {
-		t.Errorf("the log does not say where it hung:\n%s", c.log.String())
+		t.Errorf("the log lacks the place where it hung:\n%s", c.log.String())
 	}
 }

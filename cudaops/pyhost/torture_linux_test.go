@@ -77,7 +77,7 @@ func (l *list) Done(o worker.Outcome) {
 }
 
 // TestTorture runs a hundred cases (two hundred in make test-all) of which every
-// fifth mistreats its worker, each fault at least once: each ends as its fault says, and every other one is
+// fifth mistreats its worker, each fault at least once: each ends as its fault requires, and every other one is
 // measured. AICPLAN_TEST_LONG=1 runs a thousand.
 func TestTorture(t *testing.T) {
 	t.Parallel()
@@ -141,7 +141,7 @@ func TestTorture(t *testing.T) {
 	all := strings.Join(log, "\n")
 	for _, part := range []string{"memory has grown", "which it does not hold"} {
 		if scale < 10 && !strings.Contains(all, part) {
-			t.Errorf("the pool's log does not say %q", part)
+			t.Errorf("the pool's log lacks %q", part)
 		}
 	}
 }
@@ -190,7 +190,7 @@ func checkEnd(t *testing.T, kind string, o worker.Outcome) {
 	}
 }
 
-// checkGone says which processes that an op left behind are still there. They
+// checkGone reports the processes that an op left behind. They
 // have been killed; the wait is for the kernel to do it.
 func checkGone(t *testing.T, pids string) {
 	t.Helper()

@@ -178,7 +178,7 @@ def run(args, plan, work, backend=""):
 
 
 def differences(checkout):
-    """What the checkout's run functions say otherwise than those that the bindings
+    """The differences of the checkout's run functions from those that the bindings
     were written for: without running anything."""
     with open(os.path.join(HERE, "..", "testdata", "upstream.json"), encoding="utf-8") as f:
         facts = json.load(f)["modules"]
@@ -238,7 +238,7 @@ def main():
     parser.add_argument("--json", action="store_true", help="print the result as JSON")
     parser.add_argument("-cases", type=int, default=0, metavar="N", help="the first N cases of every op, instead of a sample of four")
     parser.add_argument("-op", action="append", default=[], metavar="NAME", help="only this op (repeatable)")
-    parser.add_argument("-sm", default="90", help="the compute capability that collectors are told, 90 by default")
+    parser.add_argument("-sm", default="90", help="the compute capability that collectors see, 90 by default")
     parser.add_argument("-keep", default="", metavar="DIR", help="keep the plans and the state folders there")
     parser.add_argument("aicplan", help="the program")
     parser.add_argument("checkout", help="a checkout of aiconfigurator")

@@ -33,7 +33,7 @@ class Channel:
         self._lock = threading.Lock()
         self._pending = collections.deque()  # complete lines that were not read yet
         self._parts = []  # of a line that has not ended
-        self._waiting = collections.deque()  # messages that nobody has taken yet
+        self._waiting = collections.deque()  # messages not yet taken
         self._arrived = threading.Condition()
         self._reading = self._ended = False
         os.register_at_fork(after_in_child=self._close)

@@ -119,8 +119,8 @@ class CollectorOp:
                     )
 
     def _preparing(self):
-        """Within it, what the collector allocates and leaves as it is gets values,
-        where the binding or the runtime says so."""
+        """A context in which memory that the collector leaves uninitialised gets values,
+        if the binding or the runtime requires it."""
         return self.host.filling.preparing() if self._fills else contextlib.nullcontext()
 
     @property

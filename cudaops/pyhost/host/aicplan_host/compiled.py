@@ -59,7 +59,7 @@ def keep():
     half = "%s.%d.tmp" % (path, os.getpid())
     with contextlib.suppress(OSError):
         os.makedirs(os.path.dirname(path), exist_ok=True)
-        f = open(half, "xb")  # whoever has the same number elsewhere writes the same
+        f = open(half, "xb")  # a process of the same id on another host writes the same bytes
         try:
             with f:
                 f.write(mark + importlib.util.source_hash(code) + code)
@@ -83,6 +83,6 @@ def _read(path, mark):
 
 
 def _named(code, name):
-    """Code that does not say in which folder the zip file was, which may be moved."""
+    """Code without the folder of the zip file, which may be moved."""
     inner = tuple(_named(c, name) if isinstance(c, types.CodeType) else c for c in code.co_consts)
     return code.replace(co_filename=name, co_consts=inner)

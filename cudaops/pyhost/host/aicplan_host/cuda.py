@@ -152,7 +152,7 @@ class Cuda:
 
     def kernels(self, call):
         """The kernels of one call, as kernels_of returns them, or None if the driver does not
-        tell. The graph is never made ready to run."""
+        report them. The graph is not instantiated."""
         try:
             return kernels_of(self._record(call, 1, keep_graph=True).raw_cuda_graph())
         except Exception as err:

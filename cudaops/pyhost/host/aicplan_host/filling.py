@@ -133,9 +133,9 @@ def _draw(torch, tensor, generator):
 
 
 class Unfilled:
-    """Leaves memory as it is in a process that a collector has started anew, and tells
-    its worker when something is timed there. Nothing there says when a case begins, so
-    what a framework allocates for itself, and compiles, would be filled too."""
+    """Leaves memory uninitialised in a process that a collector has started, and marks
+    the case's folder when something is timed there. The process does not know when a
+    case begins, so buffers of the framework would be filled, too."""
 
     def __init__(self, folder):
         self._folder = folder
@@ -148,5 +148,5 @@ class Unfilled:
 
 
 def left_unfilled(folder):
-    """Whether a process of the case with this folder said so."""
+    """Whether a process of the case with this folder left its mark."""
     return os.path.exists(os.path.join(folder, UNFILLED))

@@ -156,7 +156,7 @@ class Host:
         try:
             return bool(self.collectors - {op.module_name()})
         except HostError:
-            return False  # no process has a module for it: its case says so
+            return False  # no process has a module for it: its case fails with that error
 
     def _name_device(self):
         if self.index < 0:
@@ -349,7 +349,7 @@ class Host:
             self._load_only()
             self.report(only)
         except HostError as err:
-            # A fresh process says so in its hello, where it is about the whole op.
+            # A fresh process reports it in its hello if it concerns the whole op.
             raise Restart(str(err))
 
     def report(self, op):

@@ -2,8 +2,7 @@
 
 The engine puts the digests of this code into the key of rows, and refuses rows of
 other code. The files of an op are found by the syntax trees of its files: Python's
-own parser finds the imports, and sys.modules, or Python's own search, says which
-file each of them is. Modules that are imported in other ways count from the moment
+own parser finds the imports, and sys.modules or Python's own search their files. Modules that are imported in other ways count from the moment
 at which they are loaded. Installed distributions count by their versions."""
 
 import ast
@@ -131,7 +130,7 @@ def _path(name):
 
 
 def _spec(name):
-    """What Python's search says of a module that is not loaded, or None."""
+    """The spec of a module that is not loaded, or None."""
     parent, _, _ = name.rpartition(".")
     folders = None
     if parent in sys.modules:

@@ -111,5 +111,5 @@ def main():
     with contextlib.suppress(Exception):
         sys.stdout.flush()
         sys.stderr.flush()
-    # Threads and libraries of the op must not keep a worker alive that has said bye.
+    # Threads and libraries of the op must not keep a worker alive after its last message.
     os._exit(code)

@@ -36,7 +36,7 @@ class Offers:
         self._results = {}  # (columns, error) of offers that have ended
         self._going = False  # the call at work prepares its next target once it may
         self._cuda = None  # of the targets
-        self.relay = ""  # where processes that were forked from this one are heard
+        self.relay = ""  # address at which forked processes report
         self._pid = os.getpid()
 
     @property

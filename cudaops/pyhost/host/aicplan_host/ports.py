@@ -36,7 +36,7 @@ def own_ports():
 
 
 def free_port(port=0):
-    """A port on which one can listen now. An OSError says that the given one is taken."""
+    """A free port, or the given one. Raises OSError if the given port is taken."""
     if socket.has_dualstack_ipv6():
         try:
             with socket.create_server(("", port), family=socket.AF_INET6, dualstack_ipv6=True) as s:
@@ -70,7 +70,7 @@ def kept_port():
 
 
 def _kernel_ports():
-    """The first of the ports that the kernel gives away, 0 where it does not say so."""
+    """The first ephemeral port of the kernel, 0 if unknown."""
     try:
         with open("/proc/sys/net/ipv4/ip_local_port_range", encoding="ascii") as f:
             return int(f.read().split()[0])
@@ -137,7 +137,7 @@ def _wrap(module):
 
 
 def _ranks(asked, method):
-    """How many ranks the group will have, 0 where nothing says it."""
+    """How many ranks the group will have, 0 if unknown."""
     import urllib.parse  # late: it takes longer than the other modules, and few ops have a method
 
     query = urllib.parse.parse_qs(urllib.parse.urlsplit(method).query)

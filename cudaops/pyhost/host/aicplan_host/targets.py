@@ -39,7 +39,7 @@ class CpuTarget:
 
 
 _GATED = 200  # launches that a device's queue holds for certain, with what is in them
-_LONG = 1e-3  # seconds of an execution whose first one tells its time, and which hides a graph's way to the device
+_LONG = 1e-3  # seconds above which the first execution gives the time, and launching a graph is hidden
 _GATED_SECONDS = 0.01  # of the host, in which the gate stays closed
 
 

@@ -33,8 +33,8 @@ if os.environ.get("AICPLAN_SPOOL"):
 PREFIX = "aicplan-worker-"
 UNNAMED = "aicplan-new-"
 
-# How old, in seconds, one without its name is that a killed worker has left: a living
-# one gives it at once, and nobody else may take its folder before.
+# Age in seconds above which a folder without a final name is an orphan of a killed
+# worker. A living worker renames its folder at once.
 UNNAMED_AGE = 24 * 3600
 
 
@@ -44,7 +44,7 @@ def archive():
 
 
 def own_folder(base, slot):
-    """A new folder and the lock that says that this worker lives."""
+    """A new folder, and the lock that this worker holds while it lives."""
     sweep_workdirs(base)
     while True:
         new = tempfile.mkdtemp(prefix=UNNAMED, dir=base)
@@ -73,7 +73,7 @@ def own_temporary(folder):
     if len(os.fsencode(own)) > LONGEST:
         return
     os.mkdir(own, 0o700)
-    with contextlib.suppress(Exception):  # nobody has the name of this user
+    with contextlib.suppress(Exception):  # the user has no name
         _keep_compiled(tempfile.gettempdir(), own, getpass.getuser())
     os.environ["TMPDIR"] = tempfile.tempdir = own
 

@@ -1,5 +1,5 @@
 """The device that collectors get: the worker runs on the processor and measures
-there; the collectors are told of a GPU."""
+there; the collectors see a GPU."""
 
 import importlib
 import sys

@@ -72,7 +72,7 @@ class Unknown:
         last = self._path.rpartition(".")[2]
         call_hooks()
         if last == "get" and not args and ".envs." in self._path:
-            return Unknown(self._path + "()", truth=False)  # a framework's switch that nobody has set
+            return Unknown(self._path + "()", truth=False)  # an unset switch of a framework
         return Unknown(self._path + "()", empty=last in ("keys", "values", "items"))
 
     def __mro_entries__(self, bases):
