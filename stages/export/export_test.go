@@ -101,6 +101,40 @@ func read(t testing.TB, parts ...string) string {
 	return string(data)
 }
 
+// TestMeasuredDigits checks that a measured number is written with nine significant digits, and
+// that a number that identifies a row, or comes from a file, keeps all of its digits.
+func TestMeasuredDigits(t *testing.T) {
+	for _, tt := range []struct {
+		name    string
+		planned bool
+		want    string
+	}{
+		{"measured", true, "alpha,latency\n1.0100000000000002,0.009389\n"},
+		{"imported", false, "alpha,latency\n1.0100000000000002,0.009389000000000002\n"},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			ds := gemm([]int{0})
+			ds.Table = table.WithColumn(ds.Table, "latency", table.Floats([]float64{0.009389000000000002}, nil))
+			ds.Table = table.WithColumn(ds.Table, "alpha", table.Floats([]float64{1.0100000000000002}, nil))
+			ds.Info.Op, ds.Info.Perf, ds.Info.Params = "own", "", []string{"alpha"}
+			if !tt.planned {
+				ds.Planned = nil
+			}
+
+			dir := t.TempDir()
+			mustRun(t, config(func(c *Config) { c.File = "own_perf.txt" }), dir, ds)
+			got := ""
+			for line := range strings.Lines(read(t, dir, "own_perf.txt")) {
+				fields := strings.Split(line, ",")
+				got += strings.Join(fields[len(fields)-2:], ",")
+			}
+			if got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
 func TestFlat(t *testing.T) {
 	dir := t.TempDir()
 	collected := gemm([]int{1, 0, 2})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -76,7 +77,49 @@ func perfRows(ds *stage.Dataset, sh shape) (_ arrow.Record, from origin, n notes
 		return nil, from, n, err
 	}
 
+	if out, err = sh.rounded(out, ds); err != nil {
+		return nil, from, n, err
+	}
+
 	return out, from, notes{lacks: lacks, words: words, power: dropped}, nil
+}
+
+// digits is the number of significant digits of a measured number in a perf file. Clocks
+// resolve far fewer.
+const digits = 9
+
+// rounded returns rec with measured floats of the given number of digits. Columns that
+// identify a row and rows from files are left as they are.
+func (sh shape) rounded(rec arrow.Record, ds *stage.Dataset) (arrow.Record, error) {
+	if ds.Planned == nil {
+		return rec, nil
+	}
+
+	fixed := ds.Info.Params
+	if sh.table != nil {
+		fixed = slices.Concat(fixed, sh.table.Key())
+	}
+
+	for i, name := range table.Names(rec) {
+		if rec.Column(i).DataType().ID() != arrow.FLOAT64 || slices.Contains(fixed, name) {
+			continue
+		}
+		col, err := table.Float64s(rec, name)
+		if err != nil {
+			return nil, err
+		}
+
+		values := make([]float64, len(col.Values))
+		for row, v := range col.Values {
+			if values[row], err = strconv.ParseFloat(strconv.FormatFloat(v, 'g', digits, 64), 64); err != nil {
+				return nil, fmt.Errorf("column %q, row %d: %w", name, row+1, err)
+			}
+		}
+
+		rec = table.WithColumn(rec, name, table.Floats(values, validOf(col)))
+	}
+
+	return rec, nil
 }
 
 // ownRows keeps the rows that belong to the table: cases of some ops fill two.
