@@ -31,7 +31,7 @@ type barView struct {
 type stageBar struct {
 	bar     *mpb.Bar
 	started time.Time
-	last    stage.Progress
+	pace    pace
 	status  string // of the running case
 	below   string // further lines of the status
 }
@@ -69,7 +69,7 @@ func (v *barView) Progress(address string, p stage.Progress) {
 			if b.status != "" {
 				return b.status
 			}
-			return progressText(b.last, time.Since(b.started))
+			return b.pace.text(b.started, time.Now())
 		}
 
 		table := func(w io.Writer, st decor.Statistics) error {
@@ -93,8 +93,9 @@ func (v *barView) Progress(address string, p stage.Progress) {
 		v.bars[address] = b
 	}
 
-	b.last, b.status, b.below = p, "", ""
-	b.bar.SetCurrent(int64(p.Done + p.Failed + p.Skipped))
+	b.pace.update(time.Now(), p)
+	b.status, b.below = "", ""
+	b.bar.SetCurrent(int64(casesEnded(p)))
 }
 
 // Message implements run.View.

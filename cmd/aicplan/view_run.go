@@ -43,7 +43,24 @@ type lineView struct {
 
 type lineState struct {
 	started, said time.Time
+	pace          pace
 }
+
+// pace is the progress of a stage and the time of its last result.
+type pace struct {
+	last  stage.Progress
+	moved time.Time
+}
+
+func (p *pace) update(now time.Time, last stage.Progress) {
+	if p.moved.IsZero() || casesEnded(last) != casesEnded(p.last) {
+		p.moved = now
+	}
+	p.last = last
+}
+
+// casesEnded returns the number of cases with a result.
+func casesEnded(p stage.Progress) int { return p.Done + p.Failed + p.Skipped }
 
 func newLineView(a *app) *lineView {
 	return &lineView{app: a, running: map[string]*lineState{}, now: time.Now}
@@ -76,24 +93,31 @@ func (v *lineView) Progress(address string, p stage.Progress) {
 	v.mu.Lock()
 	st := v.running[address]
 	now := v.now()
-	due := st != nil && now.Sub(st.said) >= heartbeat
-	if due {
-		st.said = now
+	due, text := false, ""
+	if st != nil {
+		st.pace.update(now, p)
+		if due = now.Sub(st.said) >= heartbeat; due {
+			st.said = now
+			text = st.pace.text(st.started, now)
+		}
 	}
 
 	v.mu.Unlock()
 	if due {
-		v.printf("%s: %s\n", address, progressText(p, now.Sub(st.started)))
+		v.printf("%s: %s\n", address, text)
 	}
 }
 
-// progressText returns the progress of a stage: cases, rate, failures and remaining time.
-func progressText(p stage.Progress, elapsed time.Duration) string {
+// text returns the progress of a stage: cases, rate, failures and remaining time. The last cases
+// are measured in several visits, during which no case ends. The rate then predicts nothing, and
+// the number of these cases replaces the remaining time.
+func (c *pace) text(started, now time.Time) string {
+	p, elapsed := c.last, now.Sub(started)
 	if p.Total == 0 {
 		return "still at work, " + textutil.Duration(elapsed.Seconds())
 	}
 
-	ended := p.Done + p.Failed + p.Skipped
+	ended := casesEnded(p)
 	text := fmt.Sprintf("%s of %s", textutil.Count(int64(ended)), textutil.Count(int64(p.Total)))
 	if p.Failed > 0 {
 		text += fmt.Sprintf(", %s failed", textutil.Count(int64(p.Failed)))
@@ -106,8 +130,13 @@ func progressText(p stage.Progress, elapsed time.Duration) string {
 	case s > 0:
 		rate := float64(ended-p.Before) / s
 		text += ", " + rateText(rate)
-		if ended < p.Total {
-			text += fmt.Sprintf(", %s left", textutil.Duration(float64(p.Total-ended)/rate))
+		left := float64(p.Total-ended) / rate
+		switch quiet := now.Sub(c.moved).Seconds(); {
+		case ended == p.Total:
+		case quiet > left && quiet > 1:
+			text += fmt.Sprintf(", finishing the last %d", p.Total-ended)
+		default:
+			text += fmt.Sprintf(", %s left", textutil.Duration(left))
 		}
 	}
 

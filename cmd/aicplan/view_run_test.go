@@ -14,18 +14,24 @@ func TestProgressText(t *testing.T) {
 	for _, c := range []struct {
 		p       stage.Progress
 		elapsed time.Duration
+		quiet   time.Duration // time since a case ended
 		want    string
 	}{
-		{stage.Progress{}, 12 * time.Second, "still at work, 12s"},
-		{stage.Progress{Total: 20}, 12 * time.Second, "0 of 20, 12s"},
-		{stage.Progress{Done: 5, Total: 2000}, 2 * time.Second, "5 of 2,000, 2.5/s, 13m18s left"},
-		{stage.Progress{Done: 105, Total: 205, Before: 100}, 10 * time.Second, "105 of 205, 30.0/min, 3m20s left"},
-		{stage.Progress{Done: 100, Total: 205, Before: 100}, 10 * time.Second, "100 of 205, 10s"},
-		{stage.Progress{Done: 1, Failed: 1, Skipped: 1, Total: 6}, 30 * time.Second, "3 of 6, 1 failed, 6.0/min, 30s left"},
-		{stage.Progress{Done: 4, Total: 4}, time.Second, "4 of 4, 4.0/s"},
-		{stage.Progress{Done: 4, Total: 4}, 0, "4 of 4"},
+		{stage.Progress{}, 12 * time.Second, 0, "still at work, 12s"},
+		{stage.Progress{Total: 20}, 12 * time.Second, 0, "0 of 20, 12s"},
+		{stage.Progress{Done: 5, Total: 2000}, 2 * time.Second, 0, "5 of 2,000, 2.5/s, 13m18s left"},
+		{stage.Progress{Done: 105, Total: 205, Before: 100}, 10 * time.Second, 0, "105 of 205, 30.0/min, 3m20s left"},
+		{stage.Progress{Done: 100, Total: 205, Before: 100}, 10 * time.Second, 0, "100 of 205, 10s"},
+		{stage.Progress{Done: 1, Failed: 1, Skipped: 1, Total: 6}, 30 * time.Second, 0, "3 of 6, 1 failed, 6.0/min, 30s left"},
+		{stage.Progress{Done: 94, Total: 100}, 40 * time.Second, 2 * time.Second, "94 of 100, 2.4/s, 3s left"},
+		{stage.Progress{Done: 94, Total: 100}, 50 * time.Second, 10 * time.Second, "94 of 100, 1.9/s, finishing the last 6"},
+		{stage.Progress{Done: 4, Total: 4}, time.Second, 0, "4 of 4, 4.0/s"},
+		{stage.Progress{Done: 4, Total: 4}, 0, 0, "4 of 4"},
 	} {
-		if got := progressText(c.p, c.elapsed); got != c.want {
+		started := time.Unix(0, 0)
+		now := started.Add(c.elapsed)
+		pace := pace{last: c.p, moved: now.Add(-c.quiet)}
+		if got := pace.text(started, now); got != c.want {
 			t.Errorf("%+v after %v: %q, want %q", c.p, c.elapsed, got, c.want)
 		}
 	}

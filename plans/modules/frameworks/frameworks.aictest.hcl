@@ -97,7 +97,7 @@ run "an op that the framework does not have" {
 
   exit_code = 1
   expect_error {
-    text = "This backend has no op gem;"
+    text = "This backend has no op gem. Did you mean gemm?"
     at   = "frameworks.aictest.hcl"
   }
 }

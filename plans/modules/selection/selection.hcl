@@ -16,7 +16,7 @@ variable "ops" {
 
   validation {
     condition     = alltrue([for o in var.ops : contains(local.all_ops, o)])
-    error_message = "This backend has no op ${join(", ", [for o in var.ops : o if !contains(local.all_ops, o)])}; its ops are ${join(", ", local.all_ops)}."
+    error_message = "This backend has no op ${join(", ", local.unknown_ops)}.${length(local.meant_ops) == 0 ? "" : " Did you mean ${join(" and ", local.meant_ops)}?"} Its ops are ${join(", ", local.all_ops)}."
   }
 }
 
@@ -62,6 +62,9 @@ locals {
   sm         = coalesce(var.system.sm_version, 0)
   everything = length(var.models) == 0
   tp_sizes   = [for t in powers(2, 0, 7) : t if length(var.tp) == 0 || contains(var.tp, t)]
+
+  unknown_ops = [for o in var.ops : o if !contains(local.all_ops, o)]
+  meant_ops   = compact([for o in local.unknown_ops : did_you_mean(o, local.all_ops)])
 
   unknown_models = [for m in var.models : m if !contains(module.models.names, m)]
   meant          = compact([for m in local.unknown_models : did_you_mean(m, module.models.names)])
