@@ -1,10 +1,7 @@
-# Whole attention modules, projections included: latent attention (mla), sparse
-# attention with an indexer (dsa) and MiniMax sparse attention (msa). Local
-# heads are an axis of their own; tensor parallelism is not part of the key.
+# Whole attention modules, projections included: latent attention (mla), sparse attention with an indexer (dsa) and
+# MiniMax sparse attention (msa). Heads on a rank are an axis of their own; tensor parallelism is not part of the key.
 
 locals {
-  local_heads = [128, 64, 32, 16, 8, 4, 2, 1]
-
   # One model per architecture: the table has no place for a second.
   mla_modules = [for r in slice(local.models.mla, 0, min(1, length(local.models.mla))) : {
     model            = r.model
@@ -26,13 +23,14 @@ locals {
     selected         = r.selected
   }]
 
-  cache_limit = "the cache does not fit ${floor(local.cache_budget / 1e9)} GB, nine tenths of the device"
+  module_columns = ["num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  cache_limit    = "the cache does not fit ${floor(var.cache_budget / 1e9)} GB, nine tenths of the device"
 }
 
 part "module_heads" {
   include = [local.parts.sm_gate, local.parts.chosen]
 
-  axis "num_heads" { values = local.local_heads }
+  axis "num_heads" { values = reverse(powers(2, 0, 7)) }
 
   filter "tp_chosen" {
     keep   = local.any_tp || contains(var.selection.tp, native_num_heads / num_heads)
@@ -73,7 +71,7 @@ part "module_generation" {
 # A latent entry has 512 + 64 values; the benchmark holds two caches.
 part "latent_cache" {
   filter "memory" {
-    keep   = 2 * batch_size * step * 576 * (kv_cache_dtype == "fp8" ? 1 : 2) <= local.cache_budget
+    keep   = 2 * batch_size * step * 576 * (kv_cache_dtype == "fp8" ? 1 : 2) <= var.cache_budget
     reason = local.cache_limit
   }
 }
@@ -90,12 +88,12 @@ grid "mla_context_module" {
   description = "latent attention in prefill, with its projections"
   op          = "mla_context_module"
   perf_table  = "mla_context_module_perf"
-  columns     = ["batch_size", "isl", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  columns     = concat(["batch_size", "isl"], local.module_columns)
   constants   = { tp_size = 1, step = 0 }
   include     = [part.module_context]
 
   rows "model" { values = local.mla_modules }
-  rows "precision" { values = var.module_precisions.mla_context }
+  rows "precision" { values = var.formats.mla_context }
 }
 
 grid "mla_generation_module" {
@@ -103,12 +101,12 @@ grid "mla_generation_module" {
   description = "latent attention in decode, with its projections"
   op          = "mla_generation_module"
   perf_table  = "mla_generation_module_perf"
-  columns     = ["batch_size", "step", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  columns     = concat(["batch_size", "step"], local.module_columns)
   constants   = { tp_size = 1, isl = 1 }
   include     = [part.module_generation, part.latent_cache]
 
   rows "model" { values = local.mla_modules }
-  rows "precision" { values = var.module_precisions.mla_generation }
+  rows "precision" { values = var.formats.mla_generation }
 }
 
 grid "dsa_context_module" {
@@ -116,12 +114,12 @@ grid "dsa_context_module" {
   description = "sparse attention with an indexer, in prefill"
   op          = "dsa_context_module"
   perf_table  = "dsa_context_module_perf"
-  columns     = ["batch_size", "isl", "step", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  columns     = concat(["batch_size", "isl", "step"], local.module_columns)
   constants   = { tp_size = 1 }
   include     = [part.module_context, part.cached_prefix, local.parts.sm_90]
 
   rows "model" { values = local.dsa_modules }
-  rows "precision" { values = var.module_precisions.dsa }
+  rows "precision" { values = var.formats.dsa }
 }
 
 grid "dsa_generation_module" {
@@ -129,12 +127,12 @@ grid "dsa_generation_module" {
   description = "sparse attention with an indexer, in decode"
   op          = "dsa_generation_module"
   perf_table  = "dsa_generation_module_perf"
-  columns     = ["batch_size", "step", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  columns     = concat(["batch_size", "step"], local.module_columns)
   constants   = { tp_size = 1, isl = 1 }
   include     = [part.module_generation, part.latent_cache, local.parts.sm_90]
 
   rows "model" { values = local.dsa_modules }
-  rows "precision" { values = var.module_precisions.dsa }
+  rows "precision" { values = var.formats.dsa }
 }
 
 grid "msa_context_module" {
@@ -142,12 +140,12 @@ grid "msa_context_module" {
   description = "MiniMax sparse attention in prefill"
   op          = "msa_context_module"
   perf_table  = "msa_context_module_perf"
-  columns     = ["batch_size", "isl", "step", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  columns     = concat(["batch_size", "isl", "step"], local.module_columns)
   constants   = { tp_size = 1 }
   include     = [part.module_context, part.cached_prefix]
 
   rows "model" { values = local.msa_modules }
-  rows "precision" { values = var.module_precisions.msa }
+  rows "precision" { values = var.formats.msa }
 }
 
 grid "msa_generation_module" {
@@ -155,16 +153,16 @@ grid "msa_generation_module" {
   description = "MiniMax sparse attention in decode"
   op          = "msa_generation_module"
   perf_table  = "msa_generation_module_perf"
-  columns     = ["batch_size", "step", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  columns     = concat(["batch_size", "step"], local.module_columns)
   constants   = { tp_size = 1, isl = 1 }
   include     = [part.module_generation]
 
   rows "model" { values = local.msa_modules }
-  rows "precision" { values = var.module_precisions.msa }
+  rows "precision" { values = var.formats.msa }
 
   # Keys and values of the cache heads on this rank, and the indexer's keys.
   filter "memory" {
-    keep   = batch_size * step * (2 * max(1, floor(num_heads / 16)) * 128 * (kv_cache_dtype == "fp8" ? 1 : 2) + 256) <= local.cache_budget
+    keep   = batch_size * step * (2 * max(1, floor(num_heads / 16)) * 128 * (kv_cache_dtype == "fp8" ? 1 : 2) + 256) <= var.cache_budget
     reason = local.cache_limit
   }
 }

@@ -13,7 +13,6 @@ run "only what a model has" {
     module "common" {
       source    = "./"
       selection = module.selection
-      grids     = ["compute_scale", "mla_bmm_gen_pre", "gdn"]
     }
   }
 
@@ -34,10 +33,9 @@ run "a model with latent attention" {
       tp      = [8]
     }
     module "common" {
-      source         = "./"
-      selection      = module.selection
-      grids          = ["mla_bmm_gen_pre"]
-      bmm_precisions = [{ bmm_dtype = "bfloat16", min_sm = 0, max_sm = 999 }]
+      source    = "./"
+      selection = module.selection
+      formats   = { bmm = [{ bmm_dtype = "bfloat16", min_sm = 0, max_sm = 999 }] }
     }
   }
 

@@ -1,7 +1,5 @@
-# DeepSeek-V4 attention as TensorRT-LLM and vLLM run it: compressed sparse
-# attention (csa, four tokens to an entry) and heavily compressed attention
-# (hca, 128 tokens to an entry), both with an FP8 cache and block-scaled
-# projections.
+# DeepSeek-V4 attention as TensorRT-LLM and vLLM run it: compressed sparse attention (csa, four tokens to an entry) and
+# heavily compressed attention (hca, 128 tokens to an entry), both with an FP8 cache and block-scaled projections.
 
 locals {
   dsv4_models = [for r in local.models.dsv4 : {
@@ -12,10 +10,7 @@ locals {
 
   dsv4_tp = [for t in [1, 2, 4, 8] : t if contains(var.selection.tp_sizes, t)]
 
-  dsv4_lengths = [
-    1, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 10240, 12288, 16384,
-    32768, 65536, 131072, 262144, 524288, 1048575,
-  ]
+  dsv4_lengths = concat([1, 4, 8, 16, 32, 64, 128, 256, 512, 1024], module.shapes.long_lengths)
 
   # The collectors of both backends build caches up to this length.
   dsv4_context = 65536
@@ -112,7 +107,7 @@ grid "dsv4_csa_context_module" {
   description = "DeepSeek-V4's compressed sparse attention in prefill"
   op          = "dsv4_csa_context_module"
   perf_table  = "dsv4_csa_context_module_perf"
-  columns     = ["batch_size", "isl", "step", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  columns     = concat(["batch_size", "isl", "step", "tp_size"], local.module_columns)
   constants   = { compress_ratio = 4 }
   loop_order  = ["model", "tp_size", "batch_size", "isl"]
   include     = [part.dsv4_context]
@@ -125,7 +120,7 @@ grid "dsv4_hca_context_module" {
   description = "DeepSeek-V4's heavily compressed attention in prefill"
   op          = "dsv4_hca_context_module"
   perf_table  = "dsv4_hca_context_module_perf"
-  columns     = ["batch_size", "isl", "step", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  columns     = concat(["batch_size", "isl", "step", "tp_size"], local.module_columns)
   constants   = { compress_ratio = 128 }
   loop_order  = ["model", "tp_size", "batch_size", "isl"]
   include     = [part.dsv4_context]
@@ -138,7 +133,7 @@ grid "dsv4_csa_generation_module" {
   description = "DeepSeek-V4's compressed sparse attention in decode"
   op          = "dsv4_csa_generation_module"
   perf_table  = "dsv4_csa_generation_module_perf"
-  columns     = ["batch_size", "step", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  columns     = concat(["batch_size", "step", "tp_size"], local.module_columns)
   constants   = { compress_ratio = 4, isl = 1 }
   include     = [part.dsv4_generation]
 }
@@ -148,7 +143,7 @@ grid "dsv4_hca_generation_module" {
   description = "DeepSeek-V4's heavily compressed attention in decode"
   op          = "dsv4_hca_generation_module"
   perf_table  = "dsv4_hca_generation_module_perf"
-  columns     = ["batch_size", "step", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  columns     = concat(["batch_size", "step", "tp_size"], local.module_columns)
   constants   = { compress_ratio = 128, isl = 1 }
   include     = [part.dsv4_generation]
 }

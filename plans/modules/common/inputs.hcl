@@ -1,72 +1,44 @@
-# Grids that several backends share. What differs between them comes in as
-# variables; a backend instantiates the module once and takes the grids of its
-# own ops.
+# Grids that several frameworks share. What differs between them comes in as tables: formats with the SM versions
+# that have kernels for them, heads, limits. A framework's module takes the grids of its ops.
 
 variable "selection" { description = "The outputs of modules/selection." }
 
-variable "grids" {
+variable "own" {
   type        = list(string)
-  description = "The ops whose grids are taken from here."
-}
-
-variable "bmm_precisions" {
   default     = []
-  description = "Formats of the batched products around latent attention, each with the SM versions that have it."
+  description = "Ops whose grids the framework's module declares itself."
 }
 
-variable "latent_precisions" {
-  default     = []
-  description = "Formats of the cache of bare latent attention."
-}
-
-variable "module_precisions" {
+variable "formats" {
   default     = {}
-  description = "Formats of whole attention modules (attention, cache, projections), by op."
+  description = "Formats by gemm, context and generation (attention), moe, bmm and latent (latent attention without its projections), and mla_context, mla_generation, dsa and msa (whole modules)."
+}
+
+variable "attention" {
+  default     = {}
+  description = "Of attention: base heads by phase, attributes of base heads (plain) and of model heads by profile (heads), further columns and columns of the key by phase, and parts of the grids (limits)."
+}
+
+variable "limits" {
+  default     = {}
+  description = "Limits of gemm: blocks is true if a block-scaled weight has 128 x 128 elements at least, gemm is a part with further filters."
 }
 
 variable "cache_budget" {
   type        = number
-  default     = null
-  description = "Bytes that a cache may take; null when the backend does not check and such cases fail at run time."
+  default     = 1e15
+  description = "Bytes that a cache may take; by default without limit, if the framework does not check and such cases fail at run time."
 }
 
-module "shapes" {
-  source = "../shapes"
-}
+module "shapes" { source = "../shapes" }
 
 locals {
   sm      = var.selection.sm
   models  = var.selection.models
-  wants   = var.selection.wants
   reasons = var.selection.reasons
   parts   = merge(var.selection.parts, module.shapes.parts)
+  plans   = { for op, planned in var.selection.plans : op => planned && !contains(var.own, op) }
 
-  # The op is asked for, its grid is taken from here, and a chosen model has such
-  # a layer.
-  plans = { for op, kind in {
-    compute_scale              = "any"
-    encoder_attention          = "encoder"
-    mla_bmm_gen_pre            = "mla"
-    mla_bmm_gen_post           = "mla"
-    mla_context                = "mla"
-    mla_generation             = "mla"
-    mla_context_module         = "mla"
-    mla_generation_module      = "mla"
-    dsa_context_module         = "dsa"
-    dsa_generation_module      = "dsa"
-    msa_context_module         = "msa"
-    msa_generation_module      = "msa"
-    dsv4_csa_context_module    = "dsv4"
-    dsv4_hca_context_module    = "dsv4"
-    dsv4_csa_generation_module = "dsv4"
-    dsv4_hca_generation_module = "dsv4"
-    gdn                        = "gdn"
-    kda                        = "kda"
-  } : op => contains(var.grids, op) && contains(var.selection.ops, op) && try(local.wants[kind], true) }
-
-  # Heads on a rank of an axis of local heads: with tensor-parallel sizes
-  # chosen, only the heads that they lead to.
+  # Without chosen tensor-parallel sizes, every number of heads on a rank is planned.
   any_tp = length(var.selection.tp) == 0
-
-  cache_budget = coalesce(var.cache_budget, 1e15)
 }

@@ -2,12 +2,6 @@
 # products that absorb them in decode.
 
 locals {
-  # Heads on a rank, with the model that they come from.
-  latent_heads = [for r in local.models.mla : {
-    native_num_heads = r.num_heads
-    selected         = r.selected
-  }]
-
   chosen_latent_heads = distinct(flatten([for r in local.models.mla : [
     for t in var.selection.tp_sizes : r.num_heads / t if r.selected && r.num_heads % t == 0
   ]]))
@@ -16,8 +10,10 @@ locals {
 part "latent" {
   include = [local.parts.sm_gate, local.parts.chosen]
 
-  rows "model" { values = local.latent_heads }
-  rows "precision" { values = var.latent_precisions }
+  axis "tp_size" { values = var.selection.tp_sizes }
+
+  rows "model" { values = [for r in local.models.mla : { native_num_heads = r.num_heads, selected = r.selected }] }
+  rows "precision" { values = var.formats.latent }
 
   derive "num_heads" { value = floor(native_num_heads / tp_size) }
 
@@ -42,7 +38,6 @@ grid "mla_context" {
   }
 
   axis "batch_size" { values = module.shapes.context_batches }
-  axis "tp_size" { values = var.selection.tp_sizes }
 
   filter "tokens" {
     keep   = batch_size * isl <= 65536
@@ -73,7 +68,6 @@ grid "mla_generation" {
   }
 
   axis "batch_size" { values = module.shapes.decode_batches }
-  axis "tp_size" { values = var.selection.tp_sizes }
 
   derive "step" {
     value       = target_seq - 1
@@ -95,7 +89,7 @@ grid "mla_generation" {
 part "absorbed" {
   include = [local.parts.sm_gate]
 
-  rows "precision" { values = var.bmm_precisions }
+  rows "precision" { values = var.formats.bmm }
 
   axis "num_heads" { values = [128, 96, 64, 48, 32, 24, 16, 12, 8, 4, 2, 1] }
 

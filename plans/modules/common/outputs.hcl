@@ -1,7 +1,10 @@
 output "grids" {
   description = "The grids by op; null for those that are not planned."
-  value = {
+  value = { for op, g in {
+    gemm                       = grid.gemm
     compute_scale              = grid.compute_scale
+    attention_context          = grid.attention_context
+    attention_generation       = grid.attention_generation
     encoder_attention          = grid.encoder_attention
     mla_context                = grid.mla_context
     mla_generation             = grid.mla_generation
@@ -17,20 +20,13 @@ output "grids" {
     dsv4_hca_context_module    = grid.dsv4_hca_context_module
     dsv4_csa_generation_module = grid.dsv4_csa_generation_module
     dsv4_hca_generation_module = grid.dsv4_hca_generation_module
+    mhc_module                 = grid.mhc_module
     gdn                        = grid.gdn
     kda                        = grid.kda
-  }
+  } : op => g if contains(keys(var.selection.bindings), op) && !contains(var.own, op) }
 }
 
 output "parts" {
-  description = "Parts that backends' own grids include, by name; those of modules/selection and modules/shapes among them."
-  value = merge(local.parts, {
-    gemm_widths          = part.gemm_widths
-    attention_context    = part.attention_context
-    attention_generation = part.attention_generation
-    grouped              = part.grouped
-    hyper_connections    = part.hyper_connections
-    moe                  = part.moe
-    moe_256_gpus         = part.moe_256_gpus
-  })
+  description = "Parts that grids of frameworks include, by name; those of modules/selection and modules/shapes among them."
+  value       = merge(local.parts, { moe = part.moe, moe_256_gpus = part.moe_256_gpus })
 }

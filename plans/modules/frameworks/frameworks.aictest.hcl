@@ -24,23 +24,23 @@ run "gemm on an H200" {
     }
   }
 
-  expect "module.trtllm.grid.gemm" {
+  expect "module.trtllm.module.common.grid.gemm" {
     declared = 155104
     cases    = 103776
     drops    = { sm_gate = 38702 }
   }
-  expect "module.vllm.grid.gemm" {
+  expect "module.vllm.module.common.grid.gemm" {
     declared = 155104
     cases    = 111888
     drops    = { sm_gate = 38702 }
   }
-  expect "module.sglang.grid.gemm" {
+  expect "module.sglang.module.common.grid.gemm" {
     declared = 155104
     cases    = 104118
     drops    = { sm_gate = 38702 }
   }
   assert {
-    condition     = keys(plan.stages) == ["module.sglang.grid.gemm", "module.trtllm.grid.gemm", "module.vllm.grid.gemm"]
+    condition     = keys(plan.stages) == ["module.sglang.module.common.grid.gemm", "module.trtllm.module.common.grid.gemm", "module.vllm.module.common.grid.gemm"]
     error_message = "one op of each framework was selected"
   }
 }
@@ -71,15 +71,15 @@ run "one model, two ranks, a GPU with FP4" {
     }
   }
 
-  expect "module.trtllm.grid.attention_generation" { cases = 304 }
-  expect "module.vllm.grid.attention_generation" { cases = 304 }
-  expect "module.sglang.grid.attention_generation" { cases = 304 }
+  expect "module.trtllm.module.common.grid.attention_generation" { cases = 304 }
+  expect "module.vllm.module.common.grid.attention_generation" { cases = 304 }
+  expect "module.sglang.module.common.grid.attention_generation" { cases = 304 }
   assert {
-    condition     = alltrue([for m in ["trtllm", "vllm", "sglang"] : contains([for c in cases("module.${m}.grid.gemm") : c.gemm_dtype], "nvfp4")])
+    condition     = alltrue([for m in ["trtllm", "vllm", "sglang"] : contains([for c in cases("module.${m}.module.common.grid.gemm") : c.gemm_dtype], "nvfp4")])
     error_message = "FP4 starts at SM 100"
   }
   assert {
-    condition     = alltrue(flatten([for m in ["trtllm", "vllm", "sglang"] : [for c in cases("module.${m}.grid.attention_generation") : c.num_heads == 32 && c.head_dim == 128]]))
+    condition     = alltrue(flatten([for m in ["trtllm", "vllm", "sglang"] : [for c in cases("module.${m}.module.common.grid.attention_generation") : c.num_heads == 32 && c.head_dim == 128]]))
     error_message = "Qwen3-32B has 64 query heads of 128: 32 on each of two ranks"
   }
 }

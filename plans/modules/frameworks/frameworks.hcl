@@ -40,6 +40,22 @@ locals {
     sglang = { next = ["kda", "msa_context_module", "msa_generation_module"] }
   }[var.backend]
 
+  # The kinds of layers that ops measure, as the rows of models name them.
+  kinds = {
+    gemm                            = "any", compute_scale = "any"
+    attention_context               = "attention", attention_generation = "attention", encoder_attention = "encoder"
+    mla_context                     = "mla", mla_generation = "mla", mla_context_module = "mla", mla_generation_module = "mla"
+    mla_bmm_gen_pre                 = "mla", mla_bmm_gen_post = "mla"
+    moe                             = "moe", moe_ep = "moe", mhc_module = "mhc", gdn = "gdn", kda = "kda", mamba2 = "mamba2"
+    dsa_context_module              = "dsa", dsa_generation_module = "dsa"
+    dsa_context_module_skip_indexer = "dsa", dsa_generation_module_skip_indexer = "dsa"
+    glm5_mqa_logits_module          = "dsa", glm5_topk_module = "dsa", glm5_dsa_attn_module = "dsa"
+    msa_context_module              = "msa", msa_generation_module = "msa"
+    dsv4_csa_context_module         = "dsv4", dsv4_hca_context_module = "dsv4"
+    dsv4_csa_generation_module      = "dsv4", dsv4_hca_generation_module = "dsv4"
+    dsv4_paged_mqa_logits_module    = "dsv4", dsv4_hca_attn_module = "dsv4", dsv4_csa_topk_calib = "dsv4"
+  }
+
   # The perf files whose names differ from the op.
   files = {
     compute_scale        = "computescale"
@@ -278,6 +294,11 @@ locals {
 output "bindings" {
   description = "How the ops are hosted: the ops of a python runtime with collector_root."
   value       = local.bindings
+}
+
+output "kinds" {
+  description = "The kind of layer that each op measures; any for ops that all models need."
+  value       = local.kinds
 }
 
 output "runtime_of" {

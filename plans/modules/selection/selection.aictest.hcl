@@ -23,7 +23,7 @@ run "one model" {
   }
 
   assert {
-    condition     = !output.everything && !output.wants.moe && output.wants.attention && output.memory == 5
+    condition     = !output.everything && !output.plans.moe && output.plans.attention_context && output.memory == 5
     error_message = "a dense model wants attention and no experts"
   }
 }

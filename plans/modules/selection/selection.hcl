@@ -75,16 +75,19 @@ locals {
     selected = "not a shape of the chosen models (var.models)"
     tp       = "not a chosen tensor-parallel size (var.tp)"
     served   = "the model is not served with so many tensor-parallel ranks"
-    sm       = "SM ${local.sm} has no kernel for these formats"
   }
 
-  # Shapes of models. selected marks the rows of chosen models.
+  # Shapes of models that this backend plans. selected marks the rows of chosen models.
   rows = {
     for kind, rows in module.models.by_kind :
     kind => [for r in rows : merge(r, {
-      selected = local.everything || anytrue([for m in r.models : contains(var.models, m)])
-    })]
+      selected       = local.everything || anytrue([for m in r.models : contains(var.models, m)])
+      allowed_dtypes = try(r.dtypes[var.backend], null)
+    }) if contains(try(r.only, [var.backend]), var.backend)]
   }
+
+  chosen_ops = length(var.ops) == 0 ? local.all_ops : var.ops
+  wants      = { for kind, rows in local.rows : kind => anytrue([for r in rows : r.selected]) }
 }
 
 output "sm" {
@@ -97,7 +100,10 @@ output "memory" {
   value       = coalesce(var.device_memory, var.system.usable_memory)
 }
 
-output "ops" { value = length(var.ops) == 0 ? local.all_ops : var.ops }
+output "plans" {
+  description = "By op of any backend: whether it was asked for, and a chosen model has layers of its kind."
+  value       = { for op, kind in module.frameworks.kinds : op => contains(local.chosen_ops, op) && try(local.wants[kind], true) }
+}
 
 output "everything" {
   description = "True when no models were chosen: the base grids belong to the plan."
@@ -117,11 +123,6 @@ output "tp_sizes" {
 output "models" {
   description = "Shapes by kind of layer, with the field selected."
   value       = local.rows
-}
-
-output "wants" {
-  description = "By kind of layer: whether a chosen model has any."
-  value       = { for kind, rows in local.rows : kind => anytrue([for r in rows : r.selected]) }
 }
 
 output "bindings" {
@@ -151,7 +152,7 @@ part "sm_gate" {
 
   filter "sm_gate" {
     keep   = local.sm >= min_sm && local.sm <= max_sm
-    reason = local.reasons.sm
+    reason = "SM ${local.sm} has no kernel for the format: FP8 starts at SM 89, NVFP4 at SM 100"
   }
 }
 

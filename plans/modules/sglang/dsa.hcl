@@ -7,15 +7,17 @@ locals {
   # Of the checkpoints of one architecture and format the one with the longest
   # context is built: it covers the others.
   dsa_models = [
-    for r in local.models.dsa : {
+    for r in var.selection.models.dsa : {
       model            = r.model
       gemm_type        = r.gemm_type
       native_num_heads = r.num_heads
       max_position     = r.max_position
       shares_index     = r.shares_index
-      selected         = anytrue([for q in local.models.dsa : q.selected if q.architecture == r.architecture && q.gemm_type == r.gemm_type])
-    } if r.max_position == max([for q in local.models.dsa : q.max_position if q.architecture == r.architecture && q.gemm_type == r.gemm_type]...)
+      selected         = anytrue([for q in var.selection.models.dsa : q.selected if q.architecture == r.architecture && q.gemm_type == r.gemm_type])
+    } if r.max_position == max([for q in var.selection.models.dsa : q.max_position if q.architecture == r.architecture && q.gemm_type == r.gemm_type]...)
   ]
+
+  dsa_columns = ["num_heads", "tp_size", "kv_cache_dtype", "mla_dtype", "gemm_type", "model", "dsa_prefill_backend"]
 
   dsa_precisions = [
     { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", min_sm = 0, max_sm = 999 },
@@ -27,7 +29,7 @@ locals {
   # Heads for which SGLang has sparse kernels.
   sparse_heads = [128, 64, 32, 16, 8]
 
-  module_lengths = [1, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384]
+  module_lengths = concat([1], powers(2, 2, 14))
 
   # Cached prefixes, and contexts that models end at.
   prefixes = [
@@ -148,34 +150,67 @@ part "dsa_generation_lengths" {
 }
 
 grid "dsa_context_module" {
-  enabled     = contains(var.selection.ops, "dsa_context_module") && local.wants.dsa
+  enabled     = var.selection.plans.dsa_context_module
   description = "sparse attention with an indexer, in prefill"
   op          = "dsa_context_module"
   perf_table  = "dsa_context_module_perf"
-  columns     = ["batch_size", "num_heads", "tp_size", "kv_cache_dtype", "mla_dtype", "gemm_type", "model", "dsa_prefill_backend"]
+  columns     = concat(["batch_size"], local.dsa_columns)
   include     = [part.dsa, local.parts.decode_batches]
-
   sweep "lengths" {
     columns = ["isl", "step"]
     include = [part.dsa_context_lengths]
-
     distinct {}
   }
 }
 
 grid "dsa_generation_module" {
-  enabled     = contains(var.selection.ops, "dsa_generation_module") && local.wants.dsa
+  enabled     = var.selection.plans.dsa_generation_module
   description = "sparse attention with an indexer, in decode"
   op          = "dsa_generation_module"
   perf_table  = "dsa_generation_module_perf"
-  columns     = ["num_heads", "tp_size", "kv_cache_dtype", "mla_dtype", "gemm_type", "model", "dsa_prefill_backend"]
+  columns     = local.dsa_columns
   constants   = { isl = 1 }
   include     = [part.dsa]
-
   sweep "lengths" {
     columns = ["batch_size", "step"]
     include = [part.dsa_generation_lengths]
+    distinct {}
+  }
+}
 
+# The layers that take the index of an earlier one. Their rows go to the same tables, under an op_name of their own.
+part "shared_index" {
+  filter "index_shared" {
+    keep   = shares_index
+    reason = "the model computes an index in every layer, so there is nothing to skip"
+  }
+}
+
+grid "dsa_context_module_skip_indexer" {
+  enabled     = var.selection.plans.dsa_context_module_skip_indexer
+  description = "the same in layers that take the index of another, in prefill"
+  op          = "dsa_context_module_skip_indexer"
+  perf_table  = "dsa_context_module_perf"
+  columns     = concat(["batch_size"], local.dsa_columns)
+  include     = [part.dsa, local.parts.decode_batches, part.shared_index]
+  sweep "lengths" {
+    columns = ["isl", "step"]
+    include = [part.dsa_context_lengths]
+    distinct {}
+  }
+}
+
+grid "dsa_generation_module_skip_indexer" {
+  enabled     = var.selection.plans.dsa_generation_module_skip_indexer
+  description = "the same in layers that take the index of another, in decode"
+  op          = "dsa_generation_module_skip_indexer"
+  perf_table  = "dsa_generation_module_perf"
+  columns     = local.dsa_columns
+  constants   = { isl = 1 }
+  include     = [part.dsa, part.shared_index]
+  sweep "lengths" {
+    columns = ["batch_size", "step"]
+    include = [part.dsa_generation_lengths]
     distinct {}
   }
 }

@@ -3,7 +3,7 @@
 # size, and walks all lengths.
 
 locals {
-  dsv4_models = [for r in local.models.dsv4 : {
+  dsv4_models = [for r in var.selection.models.dsv4 : {
     model            = r.model
     native_num_heads = r.num_heads
     hidden_size      = r.hidden_size
@@ -17,10 +17,8 @@ locals {
     { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "fp8_block" },
   ]
 
-  dsv4_lengths = [
-    1, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 10240, 12288, 16384,
-    32768, 65536, 131072, 262144, 524288, 1048575,
-  ]
+  dsv4_lengths = concat([1, 4, 8, 16, 32, 64, 128, 256, 512, 1024], module.shapes.long_lengths)
+  dsv4_columns = ["batch_size", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
 
   dsv4_pool = "more than 2^20 cached tokens over the batch: the token pool ends there"
 }
@@ -64,14 +62,13 @@ part "dsv4_generation_lengths" {
 }
 
 grid "dsv4_csa_context_module" {
-  enabled     = contains(var.selection.ops, "dsv4_csa_context_module") && local.wants.dsv4
+  enabled     = var.selection.plans.dsv4_csa_context_module
   description = "DeepSeek-V4's compressed sparse attention in prefill"
   op          = "dsv4_csa_context_module"
   perf_table  = "dsv4_csa_context_module_perf"
-  columns     = ["batch_size", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  columns     = local.dsv4_columns
   constants   = { compress_ratio = 4 }
   include     = [part.dsv4]
-
   sweep "lengths" {
     columns = ["isl", "step"]
     include = [part.dsv4_context_lengths]
@@ -79,14 +76,13 @@ grid "dsv4_csa_context_module" {
 }
 
 grid "dsv4_hca_context_module" {
-  enabled     = contains(var.selection.ops, "dsv4_hca_context_module") && local.wants.dsv4
+  enabled     = var.selection.plans.dsv4_hca_context_module
   description = "DeepSeek-V4's heavily compressed attention in prefill"
   op          = "dsv4_hca_context_module"
   perf_table  = "dsv4_hca_context_module_perf"
-  columns     = ["batch_size", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  columns     = local.dsv4_columns
   constants   = { compress_ratio = 128 }
   include     = [part.dsv4]
-
   sweep "lengths" {
     columns = ["isl", "step"]
     include = [part.dsv4_context_lengths]
@@ -94,14 +90,13 @@ grid "dsv4_hca_context_module" {
 }
 
 grid "dsv4_csa_generation_module" {
-  enabled     = contains(var.selection.ops, "dsv4_csa_generation_module") && local.wants.dsv4
+  enabled     = var.selection.plans.dsv4_csa_generation_module
   description = "DeepSeek-V4's compressed sparse attention in decode"
   op          = "dsv4_csa_generation_module"
   perf_table  = "dsv4_csa_generation_module_perf"
-  columns     = ["batch_size", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  columns     = local.dsv4_columns
   constants   = { compress_ratio = 4, isl = 1 }
   include     = [part.dsv4]
-
   sweep "lengths" {
     columns = ["step"]
     include = [part.dsv4_generation_lengths]
@@ -109,14 +104,13 @@ grid "dsv4_csa_generation_module" {
 }
 
 grid "dsv4_hca_generation_module" {
-  enabled     = contains(var.selection.ops, "dsv4_hca_generation_module") && local.wants.dsv4
+  enabled     = var.selection.plans.dsv4_hca_generation_module
   description = "DeepSeek-V4's heavily compressed attention in decode"
   op          = "dsv4_hca_generation_module"
   perf_table  = "dsv4_hca_generation_module_perf"
-  columns     = ["batch_size", "tp_size", "num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
+  columns     = local.dsv4_columns
   constants   = { compress_ratio = 128, isl = 1 }
   include     = [part.dsv4]
-
   sweep "lengths" {
     columns = ["step"]
     include = [part.dsv4_generation_lengths]

@@ -8,7 +8,7 @@ locals {
     { model = "nvidia/GLM-5.2-NVFP4", nvfp4 = true },
   ]
 
-  glm5_chosen  = anytrue([for r in local.models.dsa : r.selected if r.architecture == "GlmMoeDsaForCausalLM"])
+  glm5_chosen  = anytrue([for r in var.selection.models.dsa : r.selected if r.architecture == "GlmMoeDsaForCausalLM"])
   glm5_context = 202752
 }
 
@@ -73,49 +73,43 @@ part "glm5_lengths" {
 }
 
 grid "glm5_mqa_logits_module" {
-  enabled     = contains(var.selection.ops, "glm5_mqa_logits_module") && local.glm5_chosen
+  enabled     = var.selection.plans.glm5_mqa_logits_module && local.glm5_chosen
   description = "logits of GLM-5's indexer"
   op          = "glm5_mqa_logits_module"
   perf_table  = "glm5_mqa_logits_module_perf"
   columns     = ["batch_size", "model"]
   include     = [part.glm5_kernel]
-
   sweep "lengths" {
     columns = ["isl", "step"]
     include = [part.glm5_lengths]
-
     distinct {}
   }
 }
 
 grid "glm5_topk_module" {
-  enabled     = contains(var.selection.ops, "glm5_topk_module") && local.glm5_chosen
+  enabled     = var.selection.plans.glm5_topk_module && local.glm5_chosen
   description = "top-k of GLM-5's indexer, in two distributions of scores"
   op          = "glm5_topk_module"
   perf_table  = "glm5_topk_module_perf"
   columns     = ["batch_size", "model"]
   include     = [part.glm5_kernel]
-
   sweep "lengths" {
     columns = ["isl", "step"]
     include = [part.glm5_lengths]
-
     distinct {}
   }
 }
 
 grid "glm5_dsa_attn_module" {
-  enabled     = contains(var.selection.ops, "glm5_dsa_attn_module") && local.glm5_chosen
+  enabled     = var.selection.plans.glm5_dsa_attn_module && local.glm5_chosen
   description = "GLM-5's sparse attention kernel"
   op          = "glm5_dsa_attn_module"
   perf_table  = "glm5_dsa_attn_module_perf"
   columns     = ["batch_size", "model"]
   include     = [part.glm5_kernel]
-
   sweep "lengths" {
     columns = ["isl", "step"]
     include = [part.glm5_lengths]
-
     distinct {}
   }
 }
@@ -147,7 +141,7 @@ part "dsv4_kernel_lengths" {
 }
 
 grid "dsv4_csa_topk_calib" {
-  enabled     = contains(var.selection.ops, "dsv4_csa_topk_calib") && local.wants.dsv4
+  enabled     = var.selection.plans.dsv4_csa_topk_calib
   description = "what the distribution of scores adds to DeepSeek-V4's top-k"
   op          = "dsv4_csa_topk_calib"
   perf_table  = "dsv4_csa_topk_calib_perf"
@@ -156,23 +150,21 @@ grid "dsv4_csa_topk_calib" {
 
   # The shapes are the same for Pro.
   rows "model" {
-    values = [for r in slice(local.models.dsv4, 0, 1) : {
+    values = [for r in slice(var.selection.models.dsv4, 0, 1) : {
       model        = r.model
       max_position = r.max_position
-      selected     = anytrue([for q in local.models.dsv4 : q.selected])
+      selected     = anytrue([for q in var.selection.models.dsv4 : q.selected])
     }]
   }
-
   sweep "lengths" {
     columns = ["isl", "step"]
     include = [part.dsv4_kernel_lengths]
-
     distinct {}
   }
 }
 
 grid "dsv4_paged_mqa_logits_module" {
-  enabled     = contains(var.selection.ops, "dsv4_paged_mqa_logits_module") && local.wants.dsv4
+  enabled     = var.selection.plans.dsv4_paged_mqa_logits_module
   description = "the paged logits kernel of DeepSeek-V4's indexer"
   op          = "dsv4_paged_mqa_logits_module"
   perf_table  = "dsv4_paged_mqa_logits_module_perf"
@@ -181,18 +173,16 @@ grid "dsv4_paged_mqa_logits_module" {
   include     = [local.parts.decode_batches, local.parts.sm_90, local.parts.chosen]
 
   rows "model" {
-    values = [for r in local.models.dsv4 : {
+    values = [for r in var.selection.models.dsv4 : {
       model        = r.model
       num_heads    = r.num_heads
       max_position = r.max_position
       selected     = r.selected
     }]
   }
-
   sweep "lengths" {
     columns = ["isl", "step"]
     include = [part.dsv4_kernel_lengths]
-
     distinct {}
   }
 }

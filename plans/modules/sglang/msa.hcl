@@ -1,7 +1,7 @@
 # MiniMax sparse attention: a task walks all lengths whose cache fits.
 
 locals {
-  msa_models = [for r in local.models.msa : {
+  msa_models = [for r in var.selection.models.msa : {
     model            = r.model
     native_num_heads = r.num_heads
     max_position     = r.max_position
@@ -24,7 +24,7 @@ part "msa" {
 }
 
 grid "msa_context_module" {
-  enabled     = contains(var.selection.ops, "msa_context_module") && local.wants.msa
+  enabled     = var.selection.plans.msa_context_module
   description = "MiniMax sparse attention in prefill"
   op          = "msa_context_module"
   perf_table  = "msa_context_module_perf"
@@ -59,7 +59,7 @@ grid "msa_context_module" {
 }
 
 grid "msa_generation_module" {
-  enabled     = contains(var.selection.ops, "msa_generation_module") && local.wants.msa
+  enabled     = var.selection.plans.msa_generation_module
   description = "MiniMax sparse attention in decode"
   op          = "msa_generation_module"
   perf_table  = "msa_generation_module_perf"

@@ -1,9 +1,6 @@
 output "grids" {
   description = "The grids by op; null for those that are not planned."
-  value = merge({ for op, g in module.common.grids : op => g if contains(keys(var.selection.bindings), op) }, {
-    gemm                               = grid.gemm
-    attention_context                  = grid.attention_context
-    attention_generation               = grid.attention_generation
+  value = merge(module.common.grids, {
     moe                                = grid.moe
     mhc_module                         = grid.mhc_module
     dsa_context_module                 = grid.dsa_context_module

@@ -9,7 +9,7 @@ locals {
     reason = "more query tokens than SGLang's chunked prefill takes at once (8,192)"
   }]
 
-  odd_widths = { for t in powers(2, 0, 5) : t => distinct([for r in local.models.moe : r.inter_size if r.inter_size % (128 * t) != 0]) }
+  odd_widths = { for t in powers(2, 0, 5) : t => distinct([for r in var.selection.models.moe : r.inter_size if r.inter_size % (128 * t) != 0]) }
 
   unsupported = {
     attention_context = local.sm != 90 ? [] : [{

@@ -52,6 +52,11 @@ output "cache_lengths" {
 
 output "decode_batches" { value = local.decode_batches }
 
+output "long_lengths" {
+  description = "Lengths beyond 1024 tokens, up to a million."
+  value       = concat([1536, 2048, 3072, 4096, 6144, 8192, 10240, 12288], powers(2, 14, 19), [1048575])
+}
+
 output "ep_sizes" { value = powers(2, 0, 8) }
 
 part "layer_points" {

@@ -1,49 +1,16 @@
-# Mixture of experts. One task measures all token counts of a shape: the weights
-# are built once.
-
-locals {
-  moe_formats = [
-    { moe_dtype = "bfloat16", min_sm = 0, max_sm = 999 },
-    { moe_dtype = "fp8", min_sm = 87, max_sm = 999 },
-    { moe_dtype = "fp8_block", min_sm = 90, max_sm = 999 },
-    { moe_dtype = "int4_wo", min_sm = 100, max_sm = 999 },
-    { moe_dtype = "nvfp4", min_sm = 100, max_sm = 999 },
-    { moe_dtype = "w4a16_mxfp4", min_sm = 90, max_sm = 119 },
-    { moe_dtype = "w4a8_mxfp4_mxfp8", min_sm = 100, max_sm = 999 },
-  ]
-}
+# Mixture of experts. One task measures all token counts of a shape: the weights are built once.
 
 grid "moe" {
-  enabled     = contains(var.selection.ops, "moe") && local.wants.moe
+  enabled     = var.selection.plans.moe
   description = "the experts of one rank"
   op          = "moe"
   perf_table  = "moe_perf"
   columns     = ["moe_dtype", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "distribution", "min_latency_mode", "model_name"]
-  include     = [local.parts.moe, local.parts.moe_256_gpus]
-
-  rows "model" {
-    values = [for r in local.models.moe : {
-      model_name     = r.model_name
-      hidden_size    = r.hidden_size
-      inter_size     = r.inter_size
-      topk           = r.topk
-      num_experts    = r.num_experts
-      max_tp         = r.max_tp
-      allowed_dtypes = r.dtypes.trtllm
-      selected       = r.selected
-    }]
-  }
-
-  rows "format" { values = local.moe_formats }
+  include     = [module.common.parts.moe, module.common.parts.moe_256_gpus]
 
   axis "min_latency_mode" {
     values      = [false, true]
     description = "kernels for a few tokens, SM 100 with NVFP4 only"
-  }
-
-  filter "sm_gate" {
-    keep   = local.sm >= min_sm && local.sm <= max_sm
-    reason = "TensorRT-LLM has no expert kernel for the format on SM ${local.sm}"
   }
 
   filter "min_latency" {
@@ -60,15 +27,15 @@ grid "moe" {
 }
 
 grid "moe_ep" {
-  enabled     = contains(var.selection.ops, "moe_ep") && local.wants.moe
+  enabled     = var.selection.plans.moe_ep
   description = "experts under wide expert parallelism, with and without redundant experts"
   op          = "moe_ep"
   perf_table  = "moe_expert_compute_perf"
   columns     = ["moe_dtype", "hidden_size", "inter_size", "topk", "num_experts", "num_slots", "use_eplb", "moe_tp_size", "moe_ep_size", "distribution", "model_name"]
-  include     = [local.parts.sm_gate, local.parts.chosen]
+  include     = [module.common.parts.sm_gate, module.common.parts.chosen]
 
   rows "model" {
-    values = [for r in local.models.moe : {
+    values = [for r in var.selection.models.moe : {
       model_name  = r.model_name
       hidden_size = r.hidden_size
       inter_size  = r.inter_size

@@ -1,35 +1,25 @@
-# Hyper-connections, and the single kernels of DeepSeek-V4's attention.
+# The single kernels of DeepSeek-V4's attention. One rank has all heads: the kernels pad to the heads that they need,
+# so shares of them take the same time.
 
-grid "mhc_module" {
-  enabled     = contains(var.selection.ops, "mhc_module") && local.wants.mhc
-  description = "hyper-connections before and after a block"
-  op          = "mhc_module"
-  perf_table  = "mhc_module_perf"
-  columns     = ["op", "num_tokens", "hidden_size", "hc_mult"]
-  constants   = { architecture = "DeepseekV4ForCausalLM", num_sites = 2, sinkhorn_iters = 20 }
-  include     = [local.parts.hyper_connections]
+locals {
+  lengths = concat([1, 4, 8, 16, 32, 64, 128, 256, 512, 1024], module.shapes.long_lengths)
 }
 
-# One rank has all heads: the kernels pad to the heads that they need, so shares
-# of them take the same time.
 part "dsv4_kernel" {
-  include = [local.parts.decode_batches, local.parts.sm_90, local.parts.chosen]
+  include = [module.common.parts.decode_batches, module.common.parts.sm_90, module.common.parts.chosen]
 
   rows "model" {
-    values = [for r in local.models.dsv4 : {
+    values = [for r in var.selection.models.dsv4 : {
       model     = r.model
       num_heads = r.num_heads
       selected  = r.selected
     }]
   }
 
-  axis "isl" { values = [1, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1536, 2048, 3072, 4096, 6144, 8192] }
+  axis "isl" { values = [for n in local.lengths : n if n <= 8192] }
 
   axis "step" {
-    values = [
-      0, 1, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 1536, 2048, 3072, 4096, 6144, 8192, 10240, 12288, 16384,
-      32768, 65536, 131072, 262144, 524288, 1048575,
-    ]
+    values      = concat([0], local.lengths)
     description = "tokens in the cache before"
   }
 
@@ -45,7 +35,7 @@ part "dsv4_kernel" {
 }
 
 grid "dsv4_paged_mqa_logits_module" {
-  enabled     = contains(var.selection.ops, "dsv4_paged_mqa_logits_module") && local.wants.dsv4
+  enabled     = var.selection.plans.dsv4_paged_mqa_logits_module
   description = "the paged logits kernel of DeepSeek-V4's indexer"
   op          = "dsv4_paged_mqa_logits_module"
   perf_table  = "dsv4_paged_mqa_logits_module_perf"
@@ -55,7 +45,7 @@ grid "dsv4_paged_mqa_logits_module" {
 }
 
 grid "dsv4_hca_attn_module" {
-  enabled     = contains(var.selection.ops, "dsv4_hca_attn_module") && local.wants.dsv4
+  enabled     = var.selection.plans.dsv4_hca_attn_module
   description = "the attention kernel of DeepSeek-V4's heavily compressed layers"
   op          = "dsv4_hca_attn_module"
   perf_table  = "dsv4_hca_attn_module_perf"

@@ -1,6 +1,6 @@
-# Gated delta rule (gdn) and Kimi delta attention (kda). A task walks all batch
-# sizes and lengths of its phase with one set of weights, and writes a row for
-# each kernel: the convolution and the delta rule.
+# Gated delta rule (gdn), Kimi delta attention (kda) and hyper-connections. A task of the first two walks all batch
+# sizes and lengths of its phase with one set of weights, and writes a row for each kernel: the convolution and the
+# delta rule.
 
 part "served_layers" {
   include = [local.parts.chosen]
@@ -92,4 +92,25 @@ grid "kda" {
       }
     }
   }
+}
+
+grid "mhc_module" {
+  enabled     = local.plans.mhc_module
+  description = "hyper-connections before and after a block"
+  op          = "mhc_module"
+  perf_table  = "mhc_module_perf"
+  columns     = ["op", "num_tokens", "hidden_size", "hc_mult"]
+  constants   = { architecture = "DeepseekV4ForCausalLM", num_sites = 2, sinkhorn_iters = 20 }
+  include     = [local.parts.chosen]
+
+  rows "model" {
+    values = [for r in local.models.mhc : { hidden_size = r.hidden_size, hc_mult = r.hc_mult, selected = r.selected }]
+  }
+
+  axis "op" {
+    values      = ["pre", "post"]
+    description = "before or after the block; the table's op_name"
+  }
+
+  axis "num_tokens" { values = module.shapes.mhc_tokens }
 }

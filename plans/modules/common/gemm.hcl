@@ -1,0 +1,106 @@
+# Linear layers, and the dynamic FP8 quantisation of their activations.
+
+locals {
+  # Runs of chosen models take the exact widths of their layers. A model whose layers are not on file is covered by
+  # the base grid.
+  gemm_projections = [for r in local.models.projection_widths : r if r.selected]
+  gemm_base        = var.selection.everything || length(local.gemm_projections) == 0
+  gemm_model_widths = [
+    for r in concat(local.models.gate_widths, var.selection.everything ? [] : local.gemm_projections) :
+    { n = r.n, k = r.k, tp_size = r.tp_size, selected = r.selected }
+  ]
+
+  chosen_widths = local.gemm_base ? module.shapes.gemm_widths : distinct([for r in local.gemm_projections : r.k])
+}
+
+grid "gemm" {
+  enabled     = local.plans.gemm
+  description = "linear layers: m tokens through a weight of n x k"
+  op          = "gemm"
+  perf_table  = "gemm_perf"
+  columns     = ["gemm_dtype", "m", "n", "k"]
+  include     = [local.parts.sm_gate, try(var.limits.blocks, false) ? part.blocks : null, try(var.limits.gemm, null)]
+
+  # Largest weights first: what does not fit shows at once. A weight depends on n, k and the format, so it is built
+  # once for all m.
+  loop_order = ["n", "k", "width", "format"]
+
+  case_set "base" {
+    axis "n" {
+      values      = reverse(module.shapes.gemm_widths)
+      description = "output features"
+    }
+
+    axis "k" {
+      values      = reverse(module.shapes.gemm_widths)
+      description = "input features"
+    }
+
+    filter "largest_square" {
+      keep   = n * k != 4294967296
+      reason = "65536 x 65536 is no model's layer, and its weight alone has 2^32 elements"
+    }
+
+    filter "base_grid" {
+      keep   = local.gemm_base
+      reason = local.reasons.base
+    }
+  }
+
+  case_set "model_widths" {
+    include = [local.parts.chosen]
+
+    rows "width" { values = local.gemm_model_widths }
+
+    filter "tp_chosen" {
+      keep   = tp_size == 0 || contains(var.selection.tp_sizes, tp_size)
+      reason = local.reasons.tp
+    }
+  }
+
+  axis "m" {
+    values      = reverse(module.shapes.gemm_tokens)
+    description = "tokens"
+  }
+
+  rows "format" { values = var.formats.gemm }
+  distinct {}
+}
+
+# One case fills two tables: computescale_perf (what the search for the scale adds) and scale_matrix_perf (the
+# scaling itself).
+grid "compute_scale" {
+  enabled     = local.plans.compute_scale
+  description = "FP8 quantisation of activations"
+  op          = "compute_scale"
+  perf_table  = "computescale_perf"
+  constants   = { quant_dtype = "fp8" }
+
+  axis "m" {
+    values      = reverse(module.shapes.gemm_tokens)
+    description = "tokens"
+  }
+
+  axis "k" {
+    values      = reverse(module.shapes.gemm_widths)
+    description = "width of the activations"
+  }
+
+  filter "fp8" {
+    keep   = local.sm >= 89
+    reason = "SM ${local.sm} has no FP8: the conversion starts at SM 89"
+  }
+
+  filter "chosen" {
+    keep   = var.selection.everything || contains(local.chosen_widths, k)
+    reason = local.reasons.selected
+  }
+}
+
+# For frameworks that do not pad block-scaled weights themselves.
+part "blocks" {
+  filter "block_min_128" {
+    keep   = !contains(["fp8_block", "nvfp4"], gemm_dtype) || (n >= 128 && k >= 128)
+    reason = "block-scaled formats have one scale per 128 x 128 block: a narrower weight has none"
+  }
+}

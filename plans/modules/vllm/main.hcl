@@ -1,0 +1,146 @@
+# The op grids of vLLM. What it shares with other frameworks is in modules/common; shapes of models are in
+# modules/models.
+
+variable "selection" { description = "The outputs of modules/selection for this backend." }
+
+variable "formats" {
+  type        = list(string)
+  default     = []
+  description = "Plan linear layers and caches of attention in these formats only; empty plans all."
+
+  validation {
+    condition     = alltrue([for f in var.formats : contains(["bfloat16", "fp8", "fp8_block", "nvfp4"], f)])
+    error_message = "Formats of linear layers are bfloat16, fp8, fp8_block and nvfp4; caches are bfloat16 or fp8."
+  }
+}
+
+module "common" {
+  source       = "../common"
+  selection    = var.selection
+  cache_budget = floor(var.selection.memory * 0.9)
+
+  formats = {
+    # vLLM pads narrow and block-scaled weights itself, so nothing is left out for its shape.
+    gemm = [for f in [
+      { gemm_dtype = "bfloat16", min_sm = 0, max_sm = 999 },
+      { gemm_dtype = "fp8", min_sm = 89, max_sm = 999 },
+      { gemm_dtype = "fp8_block", min_sm = 89, max_sm = 999 },
+      { gemm_dtype = "nvfp4", min_sm = 100, max_sm = 999 },
+    ] : f if length(var.formats) == 0 || contains(var.formats, f.gemm_dtype)]
+
+    # The cache format decides; attention itself multiplies in bfloat16.
+    context    = local.caches
+    generation = local.caches
+
+    moe = [
+      { moe_dtype = "bfloat16", min_sm = 0, max_sm = 999 },
+      { moe_dtype = "int4_wo", min_sm = 0, max_sm = 999 },
+      { moe_dtype = "fp8", min_sm = 87, max_sm = 999 },
+      { moe_dtype = "fp8_block", min_sm = 89, max_sm = 999 },
+      { moe_dtype = "nvfp4", min_sm = 100, max_sm = 999 },
+      { moe_dtype = "w4a16_mxfp4", min_sm = 0, max_sm = 999 },
+      { moe_dtype = "w4a8_mxfp4_mxfp8", min_sm = 100, max_sm = 109 },
+    ]
+
+    # vLLM has no FP8 path for the absorbed products.
+    bmm = [{ bmm_dtype = "bfloat16", min_sm = 0, max_sm = 999 }]
+
+    # Attention itself in FP8 is a prefill kernel of SM 100.
+    mla_context = concat(local.mla, [
+      { mla_dtype = "fp8", kv_cache_dtype = "fp8", gemm_type = "bfloat16", min_sm = 100, max_sm = 999 },
+      { mla_dtype = "fp8", kv_cache_dtype = "fp8", gemm_type = "fp8_block", min_sm = 100, max_sm = 999 },
+      { mla_dtype = "fp8", kv_cache_dtype = "fp8", gemm_type = "nvfp4", min_sm = 100, max_sm = 999 },
+    ])
+    mla_generation = local.mla
+    dsa            = local.mla
+    msa = [
+      { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "bfloat16", min_sm = 0, max_sm = 999 },
+      { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "bfloat16", min_sm = 0, max_sm = 999 },
+      { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "fp8_block", min_sm = 89, max_sm = 999 },
+      { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "fp8_block", min_sm = 89, max_sm = 999 },
+      { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "nvfp4", min_sm = 100, max_sm = 999 },
+      { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "nvfp4", min_sm = 100, max_sm = 999 },
+    ]
+  }
+
+  attention = {
+    base = {
+      context = [{ num_heads = local.query_heads, mha = true, gqa = true, head_dim = [64, 128], window_size = [0, 128] }]
+      generation = [
+        { num_heads = [1, 2, 4, 8], mha = true, gqa = false, head_dim = [64, 128], window_size = [0, 128] },
+        { num_heads = local.query_heads, mha = false, gqa = true, head_dim = [64, 128], window_size = [0, 128] },
+      ]
+    }
+    plain     = {}
+    constants = { attn_dtype = "bfloat16" }
+    columns   = { context = [], generation = [] }
+    key       = { context = [], generation = [] }
+    limits    = { generation = part.generation }
+  }
+}
+
+locals {
+  sm          = var.selection.sm
+  query_heads = [1, 2, 4, 8, 12, 16, 24, 32, 40, 48, 64]
+
+  caches = [for f in [
+    { kv_cache_dtype = "bfloat16", min_sm = 0, max_sm = 999 },
+    { kv_cache_dtype = "fp8", min_sm = 87, max_sm = 999 },
+  ] : f if length(var.formats) == 0 || contains(var.formats, f.kv_cache_dtype)]
+
+  mla = [
+    { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "bfloat16", min_sm = 0, max_sm = 999 },
+    { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "bfloat16", min_sm = 90, max_sm = 999 },
+    { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "fp8_block", min_sm = 89, max_sm = 999 },
+    { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "fp8_block", min_sm = 90, max_sm = 999 },
+    { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "nvfp4", min_sm = 100, max_sm = 999 },
+    { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "nvfp4", min_sm = 100, max_sm = 999 },
+  ]
+}
+
+# Cached tokens times query heads are bounded for heads of 128, in proportion for others; grouped heads share a cache
+# and may have twice as many.
+part "generation" {
+  derive "max_batch" {
+    value       = floor(floor(floor((num_key_value_heads == num_heads ? 8388608 : 16777216) * 128 / head_dim) / target_seq) / num_heads)
+    description = "largest batch at this length"
+  }
+
+  derive "max_batch_doubled" {
+    value       = floor(floor(floor((num_key_value_heads == num_heads ? 8388608 : 16777216) * 128 / head_dim) / (target_seq * 2)) / num_heads)
+    description = "largest batch at twice this length"
+  }
+}
+
+# One task measures all token counts of a shape: the weights are built once.
+grid "moe" {
+  enabled     = var.selection.plans.moe
+  description = "the experts of one rank"
+  op          = "moe"
+  perf_table  = "moe_perf"
+  columns     = ["moe_dtype", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "distribution", "model_name"]
+  include     = [module.common.parts.moe]
+
+  filter "topology" {
+    keep   = moe_tp_size == 1 || moe_ep_size == 1
+    reason = "vLLM splits experts either by tensor or by expert parallelism, never by both"
+  }
+
+  # Checkpoints of one shape are one case, named after the first.
+  distinct {
+    by = ["moe_dtype", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "distribution"]
+  }
+
+  sweep "num_tokens" { values = module.shapes.moe_tokens }
+}
+
+module "shapes" { source = "../shapes" }
+
+output "grids" {
+  description = "The grids by op; null for those that are not planned."
+  value = merge(module.common.grids, {
+    moe                          = grid.moe
+    dsv4_paged_mqa_logits_module = grid.dsv4_paged_mqa_logits_module
+    dsv4_hca_attn_module         = grid.dsv4_hca_attn_module
+  })
+}
