@@ -14,8 +14,8 @@ import (
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
-	"aicplan/stages/report/failures"
 	"aicplan/stages/report/history"
+	"aicplan/stages/report/model"
 )
 
 type failuresCmd struct {
@@ -42,11 +42,7 @@ func (c *failuresCmd) Run(a *app) error {
 		return err
 	}
 
-	if len(c.GroupBy) == 0 {
-		c.GroupBy = failures.DefaultBy
-	}
-
-	groups, err := failures.Groups(sources, failures.Options{By: c.GroupBy, Status: c.Status})
+	groups, err := model.GroupFailures(sources, model.FailureOptions{By: c.GroupBy, Status: c.Status})
 	if err != nil {
 		return err
 	}
@@ -57,15 +53,17 @@ func (c *failuresCmd) Run(a *app) error {
 
 	switch c.Format {
 	case "json":
-		return failures.WriteJSON(a.stdout, groups)
+		if groups == nil {
+			groups = []model.FailureGroup{}
+		}
+		return a.json(groups)
 	case "markdown":
 		if len(groups) > 0 {
-			return failures.WriteMarkdown(a.stdout, groups)
+			return model.WriteFailuresMarkdown(a.stdout, groups)
 		}
 	}
 
-	what := map[string]string{failures.Failed: "failed", failures.Skipped: "skipped",
-		failures.All: "failed or skipped"}[c.Status]
+	what := map[string]string{"failed": "failed", "skipped": "skipped", "all": "failed or skipped"}[c.Status]
 
 	if len(groups) == 0 {
 		fmt.Fprintf(a.stdout, "No %s cases in %s of %s.\n", what, textutil.Some(len(sources), "ledger"), store.Dir())
@@ -74,7 +72,8 @@ func (c *failuresCmd) Run(a *app) error {
 
 	next := nextOf(store)
 	for _, g := range groups {
-		if err := failures.WriteText(a.stdout, []failures.Group{g}, a.columns(), next); err != nil {
+		advice, command := next(g)
+		if err := g.WriteText(a.stdout, a.columns(), advice, command); err != nil {
 			return err
 		}
 		if c.Traceback && g.Example.Traceback != "" {
@@ -85,7 +84,7 @@ func (c *failuresCmd) Run(a *app) error {
 
 	var b strings.Builder
 	wrapped(&b, a.columns(), 2, "", fmt.Sprintf("%s in %s. A case's whole story: aicplan%[4]sshow%[4]s'%[3]s'%[4]s--ledger",
-		textutil.Some(failures.Total(groups), what+" case"), textutil.Some(len(groups), "group"), groups[0].Example.Stage, keep))
+		textutil.Some(model.TotalFailures(groups), what+" case"), textutil.Some(len(groups), "group"), groups[0].Example.Stage, keep))
 
 	_, err = fmt.Fprint(a.stdout, b.String())
 	return err
@@ -93,13 +92,13 @@ func (c *failuresCmd) Run(a *app) error {
 
 // nextOf returns a function with the advice for a group of failures and, if there is one, the command
 // for it. The command uses the plan that was applied last.
-func nextOf(store *checkpoint.Store) func(failures.Group) (advice, command string) {
+func nextOf(store *checkpoint.Store) func(model.FailureGroup) (advice, command string) {
 	apply := "aicplan apply PLAN"
 	if past, _, err := history.Worked(store); err == nil && past.Plan != "" {
 		apply = "aicplan apply " + nearby(past.Plan)
 	}
 
-	return func(g failures.Group) (advice, command string) {
+	return func(g model.FailureGroup) (advice, command string) {
 		switch g.Example.Class {
 		case worker.ClassCollectorBug:
 			return "correct the op and apply again: what a changed Python function failed at is measured again; elsewhere add --retry failed", apply
@@ -141,13 +140,13 @@ func nearby(path string) string {
 
 // ledgers reads the ledgers of the collect stages in the state folder. Without globs, it skips stages
 // that are no longer in their plan.
-func ledgers(store *checkpoint.Store, kinds map[string]stage.Kind, globs []string) ([]failures.StageLedger, error) {
+func ledgers(store *checkpoint.Store, kinds map[string]stage.Kind, globs []string) ([]model.StageLedger, error) {
 	records, err := store.Stages()
 	if err != nil {
 		return nil, err
 	}
 
-	var out []failures.StageLedger
+	var out []model.StageLedger
 	known := false
 	gone, err := history.Gone(store, records)
 	if err != nil {
@@ -170,7 +169,7 @@ func ledgers(store *checkpoint.Store, kinds map[string]stage.Kind, globs []strin
 			return nil, err
 		}
 
-		out = append(out, failures.StageLedger{Address: rec.Address, Op: d.Info.Op, Framework: d.Info.Framework,
+		out = append(out, model.StageLedger{Address: rec.Address, Op: d.Info.Op, Framework: d.Info.Framework,
 			Version: d.Info.Version, Ledger: d.Ledger})
 	}
 

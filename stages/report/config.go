@@ -20,7 +20,7 @@ import (
 	"aicplan/systems"
 )
 
-//go:embed *.go charts/*.go facets/*.go failures/*.go history/*.go html/*.go html/assets markdown/*.go model/*.go
+//go:embed *.go charts/*.go history/*.go html/*.go html/assets markdown/*.go model/*.go
 var source embed.FS
 
 // Kind registers the report stage.

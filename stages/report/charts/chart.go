@@ -1,19 +1,7 @@
-// Package charts draws a report's tables: latency against size, share of the
-// speed of light, heat maps, coverage, ratios, noise and clocks over time, and
-// when each worker measured. gonum/plot lays out the charts, which are SVG for a
-// page, with the values that the page shows at the pointer.
+// Package charts draws a report's tables as SVG: latency against size, share of the speed of light, heat maps,
+// coverage, ratios, noise and clocks over time, and when each worker measured. All charts share the frame,
+// the axes and the ticks, and have the values that the page shows at the pointer.
 package charts
-
-import (
-	"fmt"
-	"strconv"
-
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/font"
-	"gonum.org/v1/plot/text"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-)
 
 // Chart is one drawing.
 type Chart struct {
@@ -44,111 +32,36 @@ type Group struct {
 	Charts  []*Chart
 }
 
+// add appends the charts that are not nil.
+func (g *Group) add(charts ...*Chart) {
+	for _, c := range charts {
+		if c != nil {
+			g.Charts = append(g.Charts, c)
+		}
+	}
+}
+
 const (
 	// Charts are drawn for a column of a phone and scaled up on wider screens, so that their text stays readable.
 	width      = 380
 	height     = 260
 	loadHeight = 210
-	ink        = Ink("text")
-	axisInk    = Ink("axis")
-	gridInk    = Ink("grid")
 )
 
-// face is Liberation Sans, whose widths are those of Arial and Helvetica.
-func face(size vg.Length) font.Font {
-	return font.Font{Typeface: "Liberation", Variant: "Sans", Size: size}
-}
+// Shapes are the forms of marks, one for each series, which differ without colours too:
+// each is a sub-path that follows the mark's centre. The first is a dot: a line
+// of no length with round ends.
+var Shapes = []string{"h0", "m-2.6-2.6h5.2v5.2h-5.2z", "m0-3.6l3.4 6h-6.8z", "m0-3.6l3.6 3.6-3.6 3.6-3.6-3.6z",
+	"m0 3.6l3.4-6h-6.8z", "m-3.6-1h7.2v2h-7.2z", "m-1-3.6h2v7.2h-2z", "m-3.2 0l3.2-1.6 3.2 1.6-3.2 1.6z"}
 
-// newPlot is an empty plot in the report's style.
-func newPlot(x, y string) *plot.Plot {
-	p := plot.New()
-	p.BackgroundColor = nil
-	p.X.Label.Text, p.Y.Label.Text = x, y
-	for _, a := range []*plot.Axis{&p.X, &p.Y} {
-		a.LineStyle = draw.LineStyle{Color: axisInk, Width: 0.8}
-		a.Padding = 2
-		a.Label.TextStyle.Font = face(12)
-		a.Label.TextStyle.Color = ink
-		a.Label.TextStyle.Handler = text.Plain{Fonts: font.DefaultCache}
-		a.Label.Padding = 4
-		a.Tick.Label.Font = face(11)
-		a.Tick.Label.Color = ink
-		a.Tick.Label.Handler = text.Plain{Fonts: font.DefaultCache}
-		a.Tick.LineStyle = draw.LineStyle{Color: axisInk, Width: 0.8}
-		a.Tick.Length = 4
+// small are the same forms for drawings with many marks.
+var small = []string{"h0", "m-1.6-1.6h3.2v3.2h-3.2z", "m0-2.2l2.1 3.7h-4.2z", "m0-2.3l2.3 2.3-2.3 2.3-2.3-2.3z",
+	"m0 2.2l2.1-3.7h-4.2z", "m-2.3-.7h4.6v1.4h-4.6z", "m-.7-2.3h1.4v4.6h-1.4z", "m-2.1 0l2.1-1.1 2.1 1.1-2.1 1.1z"}
+
+// ShapeClass is the class of the path that draws a shape.
+func ShapeClass(shape int) string {
+	if shape%len(Shapes) == 0 {
+		return "pd"
 	}
-
-	return p
-}
-
-// render draws p on a canvas of that size.
-func render(p *plot.Plot, w, h int) string {
-	c := NewCanvas(float64(w), float64(h))
-	all := draw.New(c)
-	p.Draw(draw.Crop(all, 4, -10, 4, -6))
-	return c.Elements()
-}
-
-// canvasOf is the SVG canvas below a draw.Canvas: charts are drawn on no other.
-func canvasOf(c draw.Canvas) *Canvas {
-	at := c.Canvas
-	for {
-		switch inner := at.(type) {
-		case *Canvas:
-			return inner
-		case draw.Canvas: // plots crop by wrapping
-			at = inner.Canvas
-		default:
-			panic(fmt.Sprintf("charts: drawn on a %T", at))
-		}
-	}
-}
-
-// short writes a value for a pointer to show: six significant digits.
-func short(v float64) float64 {
-	s, err := strconv.ParseFloat(strconv.FormatFloat(v, 'g', 6, 64), 64)
-	if err != nil {
-		return v
-	}
-	return s
-}
-
-// grid draws lines behind the data at the labelled ticks of both axes.
-type grid struct{ x, y bool }
-
-// Plot implements plot.Plotter.
-func (g grid) Plot(c draw.Canvas, p *plot.Plot) {
-	style := draw.LineStyle{Color: gridInk, Width: 0.8}
-	tx, ty := p.Transforms(&c)
-	if g.x {
-		for _, t := range p.X.Tick.Marker.Ticks(p.X.Min, p.X.Max) {
-			if x := tx(t.Value); !t.IsMinor() && c.ContainsX(x) {
-				c.StrokeLine2(style, x, c.Min.Y, x, c.Max.Y)
-			}
-		}
-	}
-
-	if g.y {
-		for _, t := range p.Y.Tick.Marker.Ticks(p.Y.Min, p.Y.Max) {
-			if y := ty(t.Value); !t.IsMinor() && c.ContainsY(y) {
-				c.StrokeLine2(style, c.Min.X, y, c.Max.X, y)
-			}
-		}
-	}
-}
-
-// level is a horizontal line; kept ones are always in sight.
-type level struct {
-	y    float64
-	kept bool
-}
-
-// Plot implements plot.Plotter.
-func (l level) Plot(c draw.Canvas, p *plot.Plot) {
-	_, ty := p.Transforms(&c)
-	y := ty(l.y)
-	if !c.ContainsY(y) {
-		return
-	}
-	c.StrokeLine2(draw.LineStyle{Color: Ink("level"), Width: 1, Dashes: []vg.Length{5, 3}}, c.Min.X, y, c.Max.X, y)
+	return "ps"
 }

@@ -11,10 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"gonum.org/v1/plot"
 	"pgregory.net/rapid"
 
-	"aicplan/stages/report/facets"
 	"aicplan/stages/report/model"
 	"aicplan/stages/report/reporttest"
 )
@@ -45,9 +43,9 @@ func byID(groups []Group) map[string]*Chart {
 
 var moves = regexp.MustCompile(`M(-?[\d.]+) (-?[\d.]+)`)
 
-// TestDraw: every chart is there, well-formed, inside of its box, and the same
+// TestEveryChartIsDrawnInsideItsBox: every chart is there, well-formed, inside of its box, and the same
 // each time.
-func TestDraw(t *testing.T) {
+func TestEveryChartIsDrawnInsideItsBox(t *testing.T) {
 	all := byID(Draw(report(t, 3000)))
 	for _, id := range []string{"run-timeline", "run-noise", "run-clock", "run-power", "t0-latency", "t0-light",
 		"t0-ratio", "t0-heat", "t0-cover", "t1-latency", "t1-light", "t1-heat", "t1-cover", "t2-latency", "t2-heat"} {
@@ -89,9 +87,9 @@ func TestDraw(t *testing.T) {
 	}
 }
 
-// TestMarks: thinned out or not, the marks of a chart represent all its rows,
+// TestMarksRepresentAllRows: thinned out or not, the marks of a chart represent all its rows,
 // and there are as many values as marks in the path.
-func TestMarks(t *testing.T) {
+func TestMarksRepresentAllRows(t *testing.T) {
 	for _, rows := range []int{300, 20000} {
 		r := report(t, rows)
 		c := byID(Draw(r))["t0-latency"]
@@ -127,7 +125,7 @@ func TestMarks(t *testing.T) {
 }
 
 // TestHeat compares the cells of a heat map with the rows.
-func TestHeat(t *testing.T) {
+func TestHeatMapShowsItsRows(t *testing.T) {
 	r := report(t, 3000)
 	tab := r.Tables[0]
 
@@ -140,11 +138,11 @@ func TestHeat(t *testing.T) {
 	p := tab.Facets.Params // gemm_dtype, m, n, k
 	for row := range tab.Rows {
 		for _, s := range d.Slices {
-			if s.Name != p[0].Text[row]+", m "+Whole(p[1].Value[row]) {
+			if s.Name != p[0].Text[row]+", m "+whole(p[1].Value[row]) {
 				continue
 			}
 
-			x, y := index(d.Xs, Whole(p[3].Value[row])), index(d.Ys, Whole(p[2].Value[row]))
+			x, y := index(d.Xs, whole(p[3].Value[row])), index(d.Ys, whole(p[2].Value[row]))
 			at := y*len(d.Xs) + x
 			if got, want := s.V[at].(float64), short(100*tab.Facets.Light[row]); got != want {
 				t.Fatalf("%s k=%s n=%s: %v, want %v", s.Name, d.Xs[x], d.Ys[y], got, want)
@@ -172,8 +170,8 @@ func index(list []string, s string) int {
 	return -1
 }
 
-// TestCoverage: the matrix adds up to the table.
-func TestCoverage(t *testing.T) {
+// TestCoverageAddsUpToTheTable: the matrix adds up to the table.
+func TestCoverageAddsUpToTheTable(t *testing.T) {
 	r := report(t, 400)
 	tab := r.Tables[1]
 	d := byID(Draw(r))["t1-cover"].Data.(coverData)
@@ -198,8 +196,8 @@ func TestCoverage(t *testing.T) {
 	}
 }
 
-// TestTimeline: the bars hold every row of every measured table once.
-func TestTimeline(t *testing.T) {
+// TestTimelineHasEveryRowOnce: the bars hold every row of every measured table once.
+func TestTimelineHasEveryRowOnce(t *testing.T) {
 	r := report(t, 2000)
 	d := byID(Draw(r))["run-timeline"].Data.(timelineData)
 
@@ -220,8 +218,8 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
-// TestClock: long pauses are cut, order is kept, nothing overlaps.
-func TestClock(t *testing.T) {
+// TestClockCutsLongPauses: long pauses are cut, order is kept, nothing overlaps.
+func TestClockCutsLongPauses(t *testing.T) {
 	night := float64(time.Date(2026, 1, 2, 22, 0, 0, 0, time.UTC).Unix())
 	c := newClock([]float64{night, night + 10, night + 20, night + 36000, night + 36010})
 	if len(c.segments) != 2 || !(c.total <= 60) {
@@ -232,8 +230,8 @@ func TestClock(t *testing.T) {
 		t.Errorf("label %q", c.label())
 	}
 
-	for _, tick := range c.Ticks(0, c.total) {
-		if tick.Label == "" || !(tick.Value >= 0 && tick.Value <= c.total) {
+	for _, tick := range c.ticks(0, c.total) {
+		if tick.label == "" || !(tick.at >= 0 && tick.at <= c.total) {
 			t.Errorf("tick %+v", tick)
 		}
 	}
@@ -242,7 +240,7 @@ func TestClock(t *testing.T) {
 		list := rapid.SliceOfN(rapid.Float64Range(0, 1e6), 1, 40).Draw(t, "moments")
 		c := newClock(list)
 
-		sorted := facets.Sorted(list)
+		sorted := model.Sorted(list)
 		for i := 1; i < len(sorted); i++ {
 			if a, b := c.on(sorted[i-1]), c.on(sorted[i]); !(a <= b+1e-6) {
 				t.Fatalf("%v comes at %v, %v at %v", sorted[i-1], a, sorted[i], b)
@@ -255,20 +253,20 @@ func TestClock(t *testing.T) {
 	})
 }
 
-// TestTicks: labelled ticks exist, are in range and rise, whatever the range.
-func TestTicks(t *testing.T) {
+// TestLogTicksAreLabelledAndRise: labelled ticks exist, are in range and rise, whatever the range.
+func TestLogTicksAreLabelledAndRise(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		lo := math.Pow(10, rapid.Float64Range(-9, 12).Draw(t, "lo"))
 		hi := lo * math.Pow(10, rapid.Float64Range(0.7, 12).Draw(t, "decades"))
 		labels := 0
 
 		last := 0.0
-		for _, k := range (logTicks{}).Ticks(lo, hi) {
-			if !(k.Value >= lo*0.999 && k.Value <= hi*1.001) || !(k.Value > last) {
-				t.Fatalf("tick %v after %v in %v..%v", k.Value, last, lo, hi)
+		for _, k := range logTicks(lo, hi) {
+			if !(k.at >= lo*0.999 && k.at <= hi*1.001) || !(k.at > last) {
+				t.Fatalf("tick %v after %v in %v..%v", k.at, last, lo, hi)
 			}
-			last = k.Value
-			if k.Label != "" {
+			last = k.at
+			if k.label != "" {
 				labels++
 			}
 		}
@@ -292,16 +290,16 @@ func BenchmarkDraw(b *testing.B) {
 	}
 }
 
-// TestTicksEnd: ranges that differ in the last bit only, or have no end, have a
+// TestTicksOfExtremeRangesAreFew: ranges that differ in the last bit only, or have no end, have a
 // few marks, and no endless row of them.
-func TestTicksEnd(t *testing.T) {
+func TestTicksOfExtremeRangesAreFew(t *testing.T) {
 	t.Parallel()
 	four := math.Nextafter(4, 0)
 	for _, r := range [][2]float64{{four, 4}, {4, 4}, {1e15, 1e15 + 0.25}, {-4, -four}, {0, 5e-324}, {0, 1e308},
 		{-1e308, 1e308}, {1, math.Inf(1)}, {0, 1}} {
-		for _, ticker := range []plot.Ticker{linearTicks{n: 6}, logTicks{}} {
-			if n := len(ticker.Ticks(r[0], r[1])); n > 3000 {
-				t.Errorf("%T has %d marks from %v to %v", ticker, n, r[0], r[1])
+		for i, ticks := range []ticker{linearTicks(6, SI), logTicks} {
+			if n := len(ticks(r[0], r[1])); n > 3000 {
+				t.Errorf("ticker %d has %d marks from %v to %v", i, n, r[0], r[1])
 			}
 		}
 		if lo, hi := widen(r[0], r[1], false); !(lo < hi) && !math.IsInf(hi, 1) {

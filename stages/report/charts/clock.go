@@ -6,10 +6,6 @@ import (
 	"slices"
 	"time"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-
 	"aicplan/stages/report/model"
 )
 
@@ -26,7 +22,7 @@ type segment struct {
 	at       float64 // its start on the axis
 }
 
-// newClock lays out the given moments.
+// newClock lays out the given moments. It returns nil without any.
 func newClock(moments []float64) *clock {
 	moments = slices.Clone(moments)
 	slices.Sort(moments)
@@ -46,28 +42,24 @@ func newClock(moments []float64) *clock {
 	pause := max(60, busy/4)
 	c := &clock{}
 
-	cur := segment{from: moments[0], to: moments[0]}
-	for _, m := range moments[1:] {
-		if m-cur.to > pause {
-			c.segments = append(c.segments, cur)
-			cur = segment{from: m, to: m}
+	for i, m := range moments {
+		if i == 0 || m-moments[i-1] > pause {
+			c.segments = append(c.segments, segment{from: m})
 		}
-		cur.to = m
+		c.segments[len(c.segments)-1].to = m
 	}
 
-	c.segments = append(c.segments, cur)
 	length := 0.0
 	for _, s := range c.segments {
 		length += s.to - s.from
 	}
 
-	gap := max(length*0.03, 1)
 	for i := range c.segments {
+		if i > 0 {
+			c.total += max(length*0.03, 1)
+		}
 		c.segments[i].at = c.total
 		c.total += c.segments[i].to - c.segments[i].from
-		if i < len(c.segments)-1 {
-			c.total += gap
-		}
 	}
 
 	c.total = max(c.total, 1)
@@ -85,16 +77,15 @@ func (c *clock) on(m float64) float64 {
 	return last.at + m - last.from
 }
 
-// Ticks implements plot.Ticker: the time of day, in UTC, at round intervals of
-// every segment.
-func (c *clock) Ticks(lo, hi float64) []plot.Tick {
+// ticks is a ticker: the time of day, in UTC, at round intervals of every segment.
+func (c *clock) ticks(lo, hi float64) []tick {
 	step := roundTime(c.total / 6)
 	layout := "15:04:05"
 	if step >= 60 {
 		layout = "15:04"
 	}
 
-	var out []plot.Tick
+	var out []tick
 	for _, s := range c.segments {
 		first := math.Ceil(s.from/step) * step
 		if first > s.to {
@@ -103,11 +94,11 @@ func (c *clock) Ticks(lo, hi float64) []plot.Tick {
 
 		for m := first; m <= s.to; m += step {
 			at := s.at + m - s.from
-			if len(out) > 0 && at-out[len(out)-1].Value < c.total/9 {
+			if len(out) > 0 && at-out[len(out)-1].at < c.total/9 {
 				continue
 			}
 			if at >= lo && at <= hi {
-				out = append(out, plot.Tick{Value: at, Label: stamp(m).Format(layout)})
+				out = append(out, tick{at, stamp(m).Format(layout)})
 			}
 		}
 	}
@@ -132,7 +123,7 @@ func roundTime(v float64) float64 {
 func (c *clock) label() string {
 	first, last := stamp(c.segments[0].from).Format(time.DateOnly),
 		stamp(c.segments[len(c.segments)-1].to).Format(time.DateOnly)
-	text := "time of day (UTC), " + first
+	text := "UTC, " + first
 	if last != first {
 		text += " to " + last
 	}
@@ -147,14 +138,11 @@ func (c *clock) label() string {
 }
 
 // cuts draws the pauses that were cut.
-type cuts struct{ c *clock }
-
-// Plot implements plot.Plotter.
-func (k cuts) Plot(c draw.Canvas, p *plot.Plot) {
-	tx, _ := p.Transforms(&c)
-	for i, s := range k.c.segments[:len(k.c.segments)-1] {
-		middle := tx((s.at + s.to - s.from + k.c.segments[i+1].at) / 2)
-		c.StrokeLine2(draw.LineStyle{Color: axisInk, Width: 1, Dashes: []vg.Length{2, 3}}, middle, c.Min.Y, middle, c.Max.Y)
+func (c *clock) cuts(f *frame) {
+	for i, s := range c.segments[1:] {
+		before := c.segments[i]
+		x := f.px((before.at + before.to - before.from + s.at) / 2)
+		f.dashed("s-axis", "2 3", x, f.top, x, f.bottom)
 	}
 }
 

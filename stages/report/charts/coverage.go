@@ -7,7 +7,6 @@ import (
 
 	"aicplan/sink/rules"
 	"aicplan/sink/table"
-	"aicplan/stages/report/facets"
 	"aicplan/stages/report/model"
 )
 
@@ -24,24 +23,18 @@ const (
 
 // coverData has counts for every cell: planned, covered, failed, skipped.
 type coverData struct {
-	Kind string    `json:"kind"`
-	X    string    `json:"x"`
-	Y    string    `json:"y"`
-	Xs   []string  `json:"xs"`
-	Ys   []string  `json:"ys"`
-	Box  []float64 `json:"box"`
-	N    [][4]int  `json:"n"`
+	matrixData
+	N [][4]int `json:"n"`
 }
 
-// coverage draws which planned cases have a row: the words that set rows apart
-// against the sizes along which work grows. Nil for data without a plan.
+// coverage draws which planned cases have a row: the column of words that distinguishes rows against the
+// sizes along which work grows. It returns nil for data without a plan.
 func coverage(id string, t *model.Table) *Chart {
 	if t.Planned == 0 || t.Data == nil || t.SplitBy == "" {
 		return nil
 	}
 
-	rec := t.Data.Planned
-	ids, err := table.Strings(rec, "case_id")
+	ids, err := table.Strings(t.Data.Planned, "case_id")
 	if err != nil {
 		return nil
 	}
@@ -52,15 +45,14 @@ func coverage(id string, t *model.Table) *Chart {
 		return nil
 	}
 
-	d := coverData{Kind: "cover", X: xs.name, Y: ys.name, Xs: xs.names, Ys: ys.names,
-		N: make([][4]int, len(xs.names)*len(ys.names))}
-	lost := lostCases(t)
+	counts := make([][4]int, len(xs.names)*len(ys.names))
+	lost := t.LedgerStatus()
 	for i, id := range ids.Values {
 		if xs.at[i] < 0 || ys.at[i] < 0 {
 			continue
 		}
 
-		n := &d.N[ys.at[i]*len(xs.names)+xs.at[i]]
+		n := &counts[ys.at[i]*len(xs.names)+xs.at[i]]
 		n[0]++
 
 		switch {
@@ -73,21 +65,17 @@ func coverage(id string, t *model.Table) *Chart {
 		}
 	}
 
-	m := &cells{nx: len(xs.names), ny: len(ys.names), class: make([]int, len(d.N)), classes: coverClasses}
-	for i, n := range d.N {
-		m.class[i] = coverClass(n)
+	class := make([]int, len(counts))
+	for i, n := range counts {
+		class[i] = coverClass(n)
 	}
 
-	c := &Chart{ID: id, Title: fmt.Sprintf("Coverage over %s and %s", xs.name, ys.name), W: width,
-		H: min(max(140, 74+m.ny*18), 420)}
-	c.Body = matrix(m, xs.name, ys.name, xs.names, ys.names, c.H)
-	d.Box = []float64{short(m.box[0]), short(m.box[1]), short(m.box[2]), short(m.box[3])}
-	c.Data = d
-	c.Legend = []Key{{Name: "all measured", Class: "v-full"}, {Name: "in part", Class: "v-part"},
-		{Name: "skipped", Class: "v-skip"}, {Name: "failed", Class: "v-fail"}}
-	c.Caption = "Cells without colour were not planned."
+	c := &Chart{ID: id, Title: fmt.Sprintf("Coverage over %s and %s", xs.name, ys.name),
+		Caption: "Cells without colour were not planned.",
+		Legend: []Key{{Name: "all measured", Class: "v-full"}, {Name: "in part", Class: "v-part"},
+			{Name: "skipped", Class: "v-skip"}, {Name: "failed", Class: "v-fail"}}}
 	c.Alt = fmt.Sprintf("%s: %d of %d planned cases have a row.", c.Title, t.Covered, t.Planned)
-
+	c.Data = coverData{matrix(c, "cover", xs, ys, class, coverClasses, 18), counts}
 	return c
 }
 
@@ -108,28 +96,11 @@ func coverClass(n [4]int) int {
 	return coverNone
 }
 
-func lostCases(t *model.Table) map[string]string {
-	out := map[string]string{}
-	if t.Data.Ledger == nil {
-		return out
-	}
-
-	ids, err1 := table.Strings(t.Data.Ledger, "case_id")
-	status, err2 := table.Strings(t.Data.Ledger, "status")
-	if err1 != nil || err2 != nil {
-		return out
-	}
-
-	for i, id := range ids.Values {
-		out[id] = status.Values[i]
-	}
-
-	return out
-}
-
-func plannedAxis(t *model.Table, name string) (axisOf, bool) {
-	// Cases without a value stand by themselves, and not with those of 0 or "".
-	p := facets.Param{Name: name}
+// plannedAxis returns a column of the planned cases. Cases without a value have a category of their own:
+// null is neither 0 nor "".
+func plannedAxis(t *model.Table, name string) (categories, bool) {
+	const null = "null"
+	p := model.Param{Name: name}
 	if c, err := table.Float64s(t.Data.Planned, name); err == nil {
 		p.Value, p.Numeric = slices.Clone(c.Values), true
 		for i := range p.Value {
@@ -141,16 +112,16 @@ func plannedAxis(t *model.Table, name string) (axisOf, bool) {
 		p.Text = slices.Clone(c.Values)
 		for i := range p.Text {
 			if c.Null(i) {
-				p.Text[i] = noValue
+				p.Text[i] = null
 			}
 		}
 	} else {
-		return axisOf{}, false
+		return categories{}, false
 	}
 
-	a := categories(p)
-	if p.Numeric && slices.Contains(a.at, -1) {
-		a.names = append(a.names, noValue)
+	a := categoriesOf(p)
+	if slices.Contains(a.at, -1) {
+		a.names = append(a.names, null)
 		for i, at := range a.at {
 			if at < 0 {
 				a.at[i] = len(a.names) - 1
@@ -161,12 +132,10 @@ func plannedAxis(t *model.Table, name string) (axisOf, bool) {
 	return a, len(a.names) >= 1
 }
 
-const noValue = "null"
-
 // sizeAxis is the planned column along which work grows, the one with the most
 // values that still fit.
-func sizeAxis(t *model.Table) (axisOf, bool) {
-	var best axisOf
+func sizeAxis(t *model.Table) (categories, bool) {
+	var best categories
 	for _, name := range append(slices.Clone(rules.Axes), t.Data.Info.Params...) {
 		if name == t.SplitBy {
 			continue

@@ -10,7 +10,6 @@ import (
 
 	"aicplan/sink/base/textutil"
 	"aicplan/sink/catalog"
-	"aicplan/stages/report/facets"
 	"aicplan/stages/report/model"
 )
 
@@ -30,75 +29,67 @@ func Draw(r *model.Report) []Group {
 	}
 
 	budget := min(max(markBudget/(4*max(drawn, 1)+2), 200), 3500)
-	var out []Group
-	if g := overall(r, budget); len(g.Charts) > 0 {
-		out = append(out, g)
-	}
-
+	groups := []Group{overall(r, budget)}
 	for i, t := range r.Tables {
-		if g := of(i, t, r.Requests, budget); len(g.Charts) > 0 {
-			out = append(out, g)
+		d := drawing{Group: &Group{Address: t.Address}, table: t, index: i, budget: budget}
+		if len(t.Facets.Metrics) > 1 {
+			d.loads()
+			d.requests(r.Requests)
+		} else {
+			d.kernels()
 		}
+
+		d.add(coverage(d.id("cover"), t))
+		groups = append(groups, *d.Group)
 	}
 
-	return out
+	return slices.DeleteFunc(groups, func(g Group) bool { return len(g.Charts) == 0 })
 }
 
-// of draws one table.
-func of(i int, t *model.Table, all []model.Requests, budget int) Group {
-	g := Group{Address: t.Address}
-	add := func(c *Chart) {
-		if c != nil {
-			g.Charts = append(g.Charts, c)
-		}
+// drawing collects the charts of one table.
+type drawing struct {
+	*Group
+	table  *model.Table
+	index  int
+	budget int
+}
+
+func (d drawing) id(name string) string { return fmt.Sprintf("t%d-%s", d.index, name) }
+
+// kernels draws a table whose rows have one metric.
+func (d drawing) kernels() {
+	t, f := d.table, d.table.Facets
+	defer func() { d.add(heat(d.id("heat"), t)) }()
+	if f.Size == nil || f.Latency == nil {
+		return
 	}
 
-	f := t.Facets
-	id := func(name string) string { return fmt.Sprintf("t%d-%s", i, name) }
-	if len(f.Metrics) > 1 {
-		g.Charts = append(g.Charts, loads(id, t, budget)...)
-		g.Charts = append(g.Charts, requests(id, t, all, budget)...)
-		add(coverage(id("cover"), t))
-		return g
+	columns := slices.Clip(hover(t))
+	against := func(name, title string, y []float64, label string) points {
+		return points{id: d.id(name), title: title, x: f.Size, y: y, xAxis: axis{label: f.SizeLabel, log: true},
+			yAxis: axis{label: label, log: true}, series: f.Series, columns: columns, budget: d.budget}
 	}
 
-	if f.Size != nil && f.Latency != nil {
-		columns := hover(t)
-		add(points{
-			id: id("latency"), title: Capital(f.Metric.Name) + " against size", x: f.Size, y: f.Latency,
-			xLabel: f.SizeLabel, yLabel: f.Metric.Name + " (" + f.Unit + ")",
-			xLog: true, yLog: true, series: f.Series, columns: columns, budget: budget, low: f.Low, high: f.High,
-		}.chart())
+	latency := against("latency", Capital(f.Metric.Name)+" against size", f.Latency, f.Metric.Name+" ("+f.Unit+")")
+	latency.low, latency.high = f.Low, f.High
+	d.add(latency.chart(), rates(d.id("rate"), t, columns, d.budget))
 
-		add(rates(id("rate"), t, slices.Clone(columns), budget))
-
-		if f.Light != nil {
-			add(points{
-				id: id("light"), title: "Share of the speed of light", x: f.Size, y: f.Light, xLabel: f.SizeLabel,
-				yLabel: "speed of light",
-				xLog:   true, yTicks: linearTicks{n: 5, unit: percentLabel}, series: f.Series, columns: columns, budget: budget,
-				yMin: 0, yMax: math.Max(1.05, top(f.Light)*1.05), levels: []level{{1, false}},
-				caption: "The least time that the peaks of " + f.System + " allow, over the time measured.",
-			}.chart())
-		}
-
-		if t.Ratio != nil {
-			add(points{
-				id: id("ratio"), title: "Ratio to " + t.Reference.A.Name, x: f.Size, y: t.Ratio, xLabel: f.SizeLabel,
-				yLabel: f.Metric.Name + " over reference",
-				xLog:   true, yLog: true, series: f.Series, columns: append(columns, column{name: "ratio", num: t.Ratio}),
-				budget: budget,
-				levels: []level{{1, true}, {1.1, false}, {1 / 1.1, false}},
-				caption: fmt.Sprintf("Above 1 it is "+above(f.Metric)+
-					" than the reference; dashed are 1 and 10 %% to either side. %s rows in common.",
-					textutil.Count(int64(t.Reference.Common))),
-			}.chart())
-		}
+	if f.Light != nil {
+		light := against("light", "Share of the speed of light", f.Light, "speed of light")
+		light.yAxis = axis{label: "speed of light", ticks: linearTicks(5, percentLabel), hi: math.Max(1.05, top(f.Light)*1.05)}
+		light.levels = []level{{1, false}}
+		light.caption = "The least time that the peaks of " + f.System + " allow, over the time measured."
+		d.add(light.chart())
 	}
 
-	add(heat(id("heat"), t))
-	add(coverage(id("cover"), t))
-	return g
+	if t.Ratio != nil {
+		ratio := against("ratio", "Ratio to "+t.Reference.A.Name, t.Ratio, f.Metric.Name+" over reference")
+		ratio.columns = append(columns, column{name: "ratio", num: t.Ratio})
+		ratio.levels = []level{{1, true}, {1.1, false}, {1 / 1.1, false}}
+		ratio.caption = fmt.Sprintf("Above 1 it is %s than the reference; dashed are 1 and 10 %% to either side. %s rows in common.",
+			above(f.Metric), textutil.Count(int64(t.Reference.Common)))
+		d.add(ratio.chart())
+	}
 }
 
 func top(v []float64) float64 {
@@ -117,7 +108,7 @@ func hover(t *model.Table) []column {
 	f := t.Facets
 	var out []column
 	for _, p := range f.Params {
-		if p.Name == f.Series.Column || f.Rows > 1 && constant(p) {
+		if p.Name == f.Series.Column || f.Rows > 1 && !p.Varies() {
 			continue
 		}
 		out = append(out, column{name: p.Name, num: p.Value, text: p.Text})
@@ -135,23 +126,7 @@ func hover(t *model.Table) []column {
 	return out
 }
 
-func constant(p facets.Param) bool {
-	for i := range p.Value {
-		if p.Value[i] != p.Value[0] {
-			return false
-		}
-	}
-
-	for i := range p.Text {
-		if p.Text[i] != p.Text[0] {
-			return false
-		}
-	}
-
-	return true
-}
-
-// overall draws the run: the timeline, and noise and clocks over time.
+// overall draws the run: the timeline, and noise, clocks, power and telemetry over time.
 func overall(r *model.Report, budget int) Group {
 	g := Group{}
 	var tables []*model.Table
@@ -171,95 +146,69 @@ func overall(r *model.Report, budget int) Group {
 		return g
 	}
 
-	add := func(c *Chart) {
-		if c != nil {
-			g.Charts = append(g.Charts, c)
+	g.add(timeline("run-timeline", tables))
+	for _, column := range []struct {
+		id, title, unit string
+		label           func(float64) string
+		of              func(*model.Facets) []float64
+	}{
+		{"run-noise", "Noise", "standard deviation / mean", percentLabel, func(f *model.Facets) []float64 { return f.Noise }},
+		{"run-clock", "SM clock", "MHz", whole, func(f *model.Facets) []float64 { return f.Clock }},
+		{"run-power", "Power", "W", whole, func(f *model.Facets) []float64 { return f.Power }},
+	} {
+		t := overTime(c, column.id, column.title, column.unit, "table", column.label, budget)
+		for _, x := range tables {
+			if v := column.of(x.Facets); v != nil {
+				t.series(x.Name, x.Facets.Started, v)
+			}
 		}
+		g.add(t.chart())
 	}
 
-	list := r.Watched
-	add(timeline("run-timeline", tables))
-	add(overTime("run-noise", "Noise over time", "standard deviation / mean", c, tables, budget,
-		func(f *facets.Facets) []float64 { return f.Noise }, percentLabel))
-	add(overTime("run-clock", "SM clock over time", "MHz", c, tables, budget,
-		func(f *facets.Facets) []float64 { return f.Clock }, Whole))
-	add(overTime("run-power", "Power over time", "W", c, tables, budget,
-		func(f *facets.Facets) []float64 { return f.Power }, Whole))
-
-	for len(list) > 0 {
-		n := slices.IndexFunc(list, func(w model.Watched) bool { return w.Metric != list[0].Metric })
-		if n < 0 {
-			n = len(list)
+	for list := r.Watched; len(list) > 0; {
+		first := list[0]
+		t := overTime(c, "telemetry-"+strings.ReplaceAll(strings.ToLower(first.Metric), " ", "-"), first.Metric, first.Unit,
+			"device", whole, budget)
+		t.caption = "What telemetry read in the windows of the cases."
+		for len(list) > 0 && list[0].Metric == first.Metric {
+			t.series(list[0].Device, list[0].At, list[0].Value)
+			list = list[1:]
 		}
-		add(telemetryChart(list[:n], c, budget))
-		list = list[n:]
+		g.add(t.chart())
 	}
 
 	return g
 }
 
-// telemetryChart draws one metric of all devices along the clock.
-func telemetryChart(list []model.Watched, c *clock, budget int) *Chart {
-	pt := points{
-		id:     "telemetry-" + strings.ReplaceAll(strings.ToLower(list[0].Metric), " ", "-"),
-		title:  list[0].Metric + " over time",
-		xLabel: c.label(), yLabel: list[0].Unit, xTicks: c, yTicks: linearTicks{n: 5, unit: Whole}, budget: budget,
-		series: facets.Series{Column: "device"}, h: loadHeight, noMedians: true,
-		caption: "What telemetry read in the windows of the cases.",
-	}
-
-	value, at := column{name: list[0].Metric, unit: list[0].Unit}, column{name: "time (UTC)"}
-	for i, w := range list {
-		pt.series.Names = append(pt.series.Names, w.Device)
-		for k, t := range w.At {
-			pt.x, pt.y = append(pt.x, c.on(t)), append(pt.y, w.Value[k])
-			pt.series.Code = append(pt.series.Code, i)
-			value.num, at.text = append(value.num, w.Value[k]), append(at.text, stamp(t).Format("15:04:05.0"))
-		}
-	}
-
-	pt.columns = []column{value, at}
-	return pt.chart()
+// timeChart is a chart of values along the clock.
+type timeChart struct {
+	points
+	clock *clock
 }
 
-// overTime draws one column of all tables along the clock, a series a table.
-func overTime(id, title, label string, c *clock, tables []*model.Table, budget int,
-	of func(*facets.Facets) []float64, unit func(float64) string) *Chart {
-	pt := points{
-		id: id, title: title, xLabel: c.label(), yLabel: label, xTicks: c, yTicks: linearTicks{n: 5, unit: unit},
-		budget: budget,
-		series: facets.Series{Column: "table"}, h: loadHeight, noMedians: true,
-	}
+func overTime(c *clock, id, title, unit, by string, label func(float64) string, budget int) *timeChart {
+	return &timeChart{clock: c, points: points{
+		id: id, title: title + " over time", xAxis: axis{label: c.label(), ticks: c.ticks},
+		yAxis: axis{label: unit, ticks: linearTicks(5, label)}, budget: budget,
+		series: model.Series{Column: by}, h: loadHeight, noMedians: true,
+		columns: []column{{name: title, unit: unit}, {name: "time (UTC)"}},
+	}}
+}
 
-	value := column{name: label}
-	latency := column{name: "latency"}
-	for i, t := range tables {
-		v := of(t.Facets)
-		if v == nil {
+// series adds values with their moments.
+func (t *timeChart) series(name string, at, value []float64) {
+	code := len(t.points.series.Names)
+	t.points.series.Names = append(t.points.series.Names, name)
+	for i, m := range at {
+		if math.IsNaN(m) {
 			continue
 		}
 
-		pt.series.Names = append(pt.series.Names, t.Name)
-		for row, at := range t.Facets.Started {
-			if math.IsNaN(at) {
-				continue
-			}
-
-			pt.x, pt.y = append(pt.x, c.on(at)), append(pt.y, v[row])
-			pt.series.Code = append(pt.series.Code, len(pt.series.Names)-1)
-			value.num = append(value.num, v[row])
-
-			l := math.NaN()
-			if tables[i].Facets.Latency != nil {
-				l = tables[i].Facets.Latency[row]
-			}
-
-			latency.num = append(latency.num, l)
-		}
+		t.x, t.y = append(t.x, t.clock.on(m)), append(t.y, value[i])
+		t.points.series.Code = append(t.points.series.Code, code)
+		t.columns[0].num = append(t.columns[0].num, value[i])
+		t.columns[1].text = append(t.columns[1].text, stamp(m).Format("15:04:05.0"))
 	}
-
-	pt.columns = []column{value, latency}
-	return pt.chart()
 }
 
 // Capital is a name that begins a line.

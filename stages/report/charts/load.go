@@ -7,11 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-
-	"aicplan/stages/report/facets"
 	"aicplan/stages/report/model"
 )
 
@@ -21,43 +16,42 @@ var loadMetrics = []string{"request_throughput", "throughput", "ttft", "itl", "t
 
 // loads draws a table with several metrics: each metric against the column that varies, the speed-up if
 // the number of GPUs varies, and throughput against interactivity.
-func loads(id func(string) string, t *model.Table, budget int) []*Chart {
-	f := t.Facets
+func (d drawing) loads() {
+	f := d.table.Facets
 	swept := f.Swept()
 	if swept == nil {
-		return nil
+		return
 	}
 
-	columns := hover(t)
+	columns := hover(d.table)
 	series := f.Series
 	if series.Column == swept.Name || len(series.Names) == f.Rows {
-		series = facets.Series{} // each row would be a series of its own
+		series = model.Series{} // each row would be a series of its own
 	}
 	front := series
 	if series.Column == "" && len(bySwept(swept).Names) <= maxSeries {
 		front = bySwept(swept)
 	}
 
-	var out []*Chart
 	add := func(name, title, unit string, y []float64, levels ...level) {
 		if y == nil {
 			return
 		}
-		pt := points{
-			id: id(name), title: title + " against " + swept.Name, x: swept.Value, y: y,
-			xLabel: swept.Name, yLabel: cmp.Or(unit, strings.ToLower(title)),
-			xLog: spans(swept.Value), xTicks: atValues(swept.Value), series: series,
-			columns: append(slices.Clip(columns), column{name: title, unit: unit, num: y}),
-			budget:  budget, h: loadHeight, levels: levels, join: true, yMax: 1.08 * top(y),
-		}
-		if c := pt.chart(); c != nil {
-			out = append(out, c)
-		}
+		d.add(points{
+			id: d.id(name), title: title + " against " + swept.Name, x: swept.Value, y: y,
+			xAxis:  axis{label: swept.Name, log: spans(swept.Value), ticks: atValues(swept.Value)},
+			yAxis:  axis{label: cmp.Or(unit, strings.ToLower(title)), hi: 1.08 * top(y)},
+			series: series, columns: append(slices.Clip(columns), column{name: title, unit: unit, num: y}),
+			budget: d.budget, h: loadHeight, levels: levels, join: true,
+		}.chart())
 	}
 
 	for _, name := range loadMetrics {
+		if name == "tpot" && f.Column("itl") != nil {
+			continue // they are equal
+		}
 		for _, m := range f.Metrics {
-			if m.Name == name && (name != "tpot" || f.Column("itl") == nil) { // they are equal
+			if m.Name == name {
 				add(name, Capital(model.MetricTitle(name)), m.Unit, m.Values)
 			}
 		}
@@ -67,19 +61,12 @@ func loads(id func(string) string, t *model.Table, budget int) []*Chart {
 	add("speed-up", "Speed-up", "", speedUp, level{1, true})
 	add("efficiency", "Efficiency", "", efficiency, level{1, true})
 
-	if c := scaling(id("scaling"), t); c != nil {
-		out = append(out, c)
-	}
-	if c := pareto(id("pareto"), f, columns, front, budget); c != nil {
-		out = append(out, c)
-	}
-
-	return out
+	d.add(scaling(d.id("scaling"), d.table), pareto(d.id("pareto"), f, columns, front, d.budget))
 }
 
 // bySwept makes a series of the rows of each swept value.
-func bySwept(p *facets.Param) facets.Series {
-	s := facets.Series{Column: p.Name}
+func bySwept(p *model.Param) model.Series {
+	s := model.Series{Column: p.Name}
 	for i := range p.Value {
 		name := p.Name + " " + p.Cell(i)
 		at := slices.Index(s.Names, name)
@@ -93,7 +80,7 @@ func bySwept(p *facets.Param) facets.Series {
 }
 
 // pareto draws tokens/s of a GPU against tokens/s of a user. Rows on the front are not beaten in both.
-func pareto(id string, f *facets.Facets, columns []column, series facets.Series, budget int) *Chart {
+func pareto(id string, f *model.Facets, columns []column, series model.Series, budget int) *Chart {
 	user, all := f.Column("throughput_per_user"), f.Column("throughput")
 	if user == nil || all == nil || f.Rows < 2 {
 		return nil
@@ -107,34 +94,28 @@ func pareto(id string, f *facets.Facets, columns []column, series facets.Series,
 		}
 	}
 
-	front := new(frontLine)
+	var rows []int
 	for i := range user {
 		if onFront(user, y, i) {
-			front.x, front.y = append(front.x, user[i]), append(front.y, y[i])
+			rows = append(rows, i)
 		}
 	}
+	slices.SortFunc(rows, func(a, b int) int { return cmp.Compare(user[a], user[b]) })
 
 	return points{
-		id: id, title: "Throughput against interactivity", x: user, y: y, xLabel: "tokens/s/user", yLabel: label,
-		series: series, columns: columns, budget: budget, h: loadHeight, noMedians: true, yMax: 1.08 * top(y), xZero: true,
-		over: []plot.Plotter{front},
+		id: id, title: "Throughput against interactivity", x: user, y: y, xAxis: axis{label: "tokens/s/user", fromZero: true},
+		yAxis: axis{label: label, hi: 1.08 * top(y)}, series: series, columns: columns, budget: budget, h: loadHeight,
+		noMedians: true,
+		over: func(f *frame) {
+			var line []float64
+			for _, i := range rows {
+				line = append(line, f.px(user[i]), f.py(y[i]))
+			}
+			f.dashed("s-axis", "4 3", line...)
+		},
 		caption: fmt.Sprintf("%d of %d rows are on the Pareto front (dashed): no other row is better in both.",
-			len(front.x), f.Rows),
+			len(rows), f.Rows),
 	}.chart()
-}
-
-// frontLine joins the rows of the Pareto front.
-type frontLine struct{ x, y []float64 }
-
-// Plot implements plot.Plotter.
-func (f *frontLine) Plot(c draw.Canvas, p *plot.Plot) {
-	tx, ty := p.Transforms(&c)
-	var line []vg.Point
-	for i := range f.x {
-		line = append(line, vg.Point{X: tx(f.x[i]), Y: ty(f.y[i])})
-	}
-	slices.SortFunc(line, func(a, b vg.Point) int { return cmp.Compare(a.X, b.X) })
-	c.StrokeLines(draw.LineStyle{Color: axisInk, Width: 1, Dashes: []vg.Length{4, 3}}, line)
 }
 
 // onFront reports whether no other row is at least as good in both and better in one.
@@ -152,42 +133,30 @@ func onFront(x, y []float64, row int) bool {
 
 // spans reports whether positive values span more than a factor of eight.
 func spans(v []float64) bool {
-	least, most := math.Inf(1), 0.0
-	for _, x := range v {
-		if !math.IsNaN(x) {
-			least, most = math.Min(least, x), math.Max(most, x)
-		}
-	}
-	return least > 0 && most/least >= 8
+	sorted := model.Sorted(v)
+	return len(sorted) > 0 && sorted[0] > 0 && sorted[len(sorted)-1]/sorted[0] >= 8
 }
 
-// mostTicks is the number of swept values above which an axis has round numbers instead.
-const mostTicks = 8
-
 // atValues returns ticks at the values of a sweep, or nil if they are many or close to each other.
-func atValues(v []float64) plot.Ticker {
-	values := facets.Sorted(v)
-	values = slices.Compact(slices.DeleteFunc(values, math.IsNaN))
-	if len(values) > mostTicks {
+func atValues(v []float64) ticker {
+	const most = 8
+	values := model.Distinct(v)
+	if len(values) > most {
 		return nil
 	}
-	close := len(values) > 1 && (values[len(values)-1]-values[0])/minGap(values) > 2*mostTicks
-	if close && !spans(values) {
+
+	var out []tick
+	least := math.Inf(1)
+	for i, x := range values {
+		out = append(out, tick{x, SI(x)})
+		if i > 0 {
+			least = min(least, x-values[i-1])
+		}
+	}
+
+	if len(values) > 1 && (values[len(values)-1]-values[0])/least > 2*most && !spans(values) {
 		return nil // labels would overlap on a linear axis
 	}
 
-	var out plot.ConstantTicks
-	for _, x := range values {
-		out = append(out, plot.Tick{Value: x, Label: SI(x)})
-	}
-	return out
-}
-
-// minGap returns the least difference of sorted values.
-func minGap(v []float64) float64 {
-	least := math.Inf(1)
-	for i := 1; i < len(v); i++ {
-		least = math.Min(least, v[i]-v[i-1])
-	}
-	return least
+	return func(lo, hi float64) []tick { return out }
 }

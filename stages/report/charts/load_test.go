@@ -5,26 +5,27 @@ import (
 	"testing"
 
 	"aicplan/sink/catalog"
-	"aicplan/stages/report/facets"
 	"aicplan/stages/report/model"
 )
 
 // TestLoadCharts draws a sweep over concurrency: each metric against it, and the Pareto front.
 func TestLoadCharts(t *testing.T) {
 	t.Parallel()
-	metric := func(name, unit string, values ...float64) facets.Metric {
-		return facets.Metric{Column: catalog.Column{Name: name, Unit: unit}, Values: values}
+	metric := func(name, unit string, values ...float64) model.Measured {
+		return model.Measured{Column: catalog.Column{Name: name, Unit: unit}, Values: values}
 	}
-	f := &facets.Facets{Rows: 3, Metric: catalog.Column{Name: "request_throughput"}, Unit: "requests/s",
-		Latency: []float64{1, 3, 3}, Params: []facets.Param{
+	f := &model.Facets{Rows: 3, Metric: catalog.Column{Name: "request_throughput"}, Unit: "requests/s",
+		Latency: []float64{1, 3, 3}, Params: []model.Param{
 			{Name: "isl", Numeric: true, Value: []float64{100, 100, 100}},
 			{Name: "concurrency", Numeric: true, Value: []float64{1, 4, 8}},
 		},
-		Metrics: []facets.Metric{metric("request_throughput", "requests/s", 1, 3, 3), metric("ttft", "ms", 10, 12, 30),
+		Metrics: []model.Measured{metric("request_throughput", "requests/s", 1, 3, 3), metric("ttft", "ms", 10, 12, 30),
 			metric("throughput", "tokens/s", 100, 300, 290), metric("throughput_per_user", "tokens/s/user", 100, 75, 36)}}
 
 	titles := map[string]*Chart{}
-	for _, c := range loads(func(name string) string { return name }, &model.Table{Facets: f}, 100) {
+	d := drawing{Group: new(Group), table: &model.Table{Facets: f}, budget: 100}
+	d.loads()
+	for _, c := range d.Charts {
 		titles[c.Title] = c
 	}
 	for _, want := range []string{"Request throughput against concurrency", "TTFT against concurrency",
@@ -52,10 +53,12 @@ func TestRequestCharts(t *testing.T) {
 	}
 	few := model.Requests{Table: "collect.load", Start: []float64{0}, First: []float64{1}, End: []float64{2}}
 	other := model.Requests{Table: "collect.other", Start: make([]float64, 9), First: make([]float64, 9), End: make([]float64, 9)}
-	tab := &model.Table{Name: "load", Address: "collect.load", Facets: &facets.Facets{Rows: 2, Params: []facets.Param{
+	tab := &model.Table{Name: "load", Address: "collect.load", Facets: &model.Facets{Rows: 2, Params: []model.Param{
 		{Name: "concurrency", Numeric: true, Value: []float64{8, 1}}}}}
 
-	got := requests(func(name string) string { return name }, tab, []model.Requests{set(0, 0.4), set(1, 0.1), few, other}, 1000)
+	drawn := drawing{Group: new(Group), table: tab, budget: 1000}
+	drawn.requests([]model.Requests{set(0, 0.4), set(1, 0.1), few, other})
+	got := drawn.Charts
 	if len(got) != 3 {
 		t.Fatalf("%d charts", len(got))
 	}
@@ -83,11 +86,11 @@ func TestRequestCharts(t *testing.T) {
 func TestTicksOfNarrowRangesDiffer(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
-	for _, tick := range (linearTicks{n: 5}).Ticks(333.1, 334.9) {
-		if seen[tick.Label] {
-			t.Errorf("two ticks are labelled %s", tick.Label)
+	for _, tick := range linearTicks(5, SI)(333.1, 334.9) {
+		if seen[tick.label] {
+			t.Errorf("two ticks are labelled %s", tick.label)
 		}
-		seen[tick.Label] = true
+		seen[tick.label] = true
 	}
 	if len(seen) < 3 {
 		t.Errorf("only %v", seen)

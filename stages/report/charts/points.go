@@ -7,13 +7,9 @@ import (
 	"slices"
 	"strings"
 
-	"gonum.org/v1/plot"
-	"gonum.org/v1/plot/vg"
-	"gonum.org/v1/plot/vg/draw"
-
 	"aicplan/sink/base/stats"
 	"aicplan/sink/base/textutil"
-	"aicplan/stages/report/facets"
+	"aicplan/stages/report/model"
 )
 
 // column is a value of each row that is shown at the pointer.
@@ -24,144 +20,142 @@ type column struct {
 	text []string
 }
 
-// points is a chart of one mark a row, rows of a series alike.
+// level is a horizontal dashed line. The y axis includes it if it is kept.
+type level struct {
+	y    float64
+	kept bool
+}
+
+// points is a chart with a mark for each row. Rows of a series have the same mark.
 type points struct {
 	id, title, caption string
 	x, y               []float64
-	xLabel, yLabel     string
-	xLog, yLog         bool
-	xTicks, yTicks     plot.Ticker
-	yMin, yMax         float64 // 0, 0: from the data
-	series             facets.Series
+	xAxis, yAxis       axis // the range of an axis is that of the data if lo and hi are 0
+	series             model.Series
 	columns            []column
 	levels             []level
-	over               []plot.Plotter // drawn above the grid and below the marks
+	over               func(f *frame) // draws between the grid and the marks
 	low, high          []float64      // ends of error bars, by row; nil for none
 	budget             int            // marks
 	noMedians          bool
 	join               bool  // lines join the rows of a series, in the order of x
 	fine               bool  // marks are small, because they are points of a curve and no rows
 	counts             []int // for the legend, by series; nil counts the rows
-	xZero              bool  // the x axis begins at zero
 	h                  int
 }
 
 // maxSeries have colours and forms of their own; the rest is one series.
 const maxSeries = 7
 
+// manyMarks is the number of marks above which they are small and medians are drawn over them.
+const manyMarks = 400
+
 // mark represents the rows that fall into one small square of the drawing.
 type mark struct {
-	at   vg.Point
+	x, y float64
 	row  int
 	rows int
 }
 
-// chart draws the points; nil when there is nothing to draw.
+// chart draws the points, or returns nil if there is nothing to draw.
 func (pt points) chart() *Chart {
 	rows, names, code := pt.usable()
 	if len(rows) == 0 {
 		return nil
 	}
 
-	p := newPlot(pt.xLabel, pt.yLabel)
-	p.X.Min, p.X.Max = bounds(pt.x, rows)
-	p.Y.Min, p.Y.Max = bounds(pt.y, rows)
-	for _, l := range pt.levels {
-		if l.kept {
-			p.Y.Min, p.Y.Max = math.Min(p.Y.Min, l.y), math.Max(p.Y.Max, l.y)
-		}
+	pt.xAxis.fit(pt.x, rows, nil)
+	pt.yAxis.fit(pt.y, rows, pt.levels)
+	pt.xAxis.grid, pt.yAxis.grid = true, true
+	h := cmp.Or(pt.h, height)
+	f := newFrame(width, h, pt.xAxis, pt.yAxis)
+
+	if pt.over != nil {
+		pt.over(f)
 	}
 
-	p.X.Min, p.X.Max = widen(p.X.Min, p.X.Max, pt.xLog)
-	if pt.xZero {
-		p.X.Min = 0
-	}
-	p.Y.Min, p.Y.Max = widen(p.Y.Min, p.Y.Max, pt.yLog)
-	if pt.yMin != 0 || pt.yMax != 0 {
-		p.Y.Min, p.Y.Max = pt.yMin, pt.yMax
-	}
-
-	style(&p.X, pt.xLog, pt.xTicks)
-	style(&p.Y, pt.yLog, pt.yTicks)
-	m := &marks{pt: pt, rows: rows, code: code, series: len(names)}
-	p.Add(grid{true, true})
-	p.Add(pt.over...)
-	p.Add(m)
+	m := marks{points: pt, frame: f, rows: rows, code: code, total: make([]int, len(names))}
+	m.draw()
 
 	for _, l := range pt.levels {
-		p.Add(l)
+		f.level(l.y)
 	}
 
-	h := pt.h
-	if h == 0 {
-		h = height
-	}
-
-	c := &Chart{ID: pt.id, Title: pt.title, Caption: pt.caption, W: width, H: h, Body: render(p, width, h),
-		Data: m.data(names)}
-	for i, n := range names {
-		if len(names) == 1 && pt.series.Column == "" {
-			break // one kind of rows needs no key
+	c := &Chart{ID: pt.id, Title: pt.title, W: width, H: h, Body: f.String(), Data: m.data(names)}
+	if len(names) > 1 || pt.series.Column != "" {
+		for i, n := range names {
+			if pt.counts != nil {
+				m.total[i] = pt.counts[i]
+			}
+			c.Legend = append(c.Legend, Key{Name: n, Class: fmt.Sprintf("c%d", i), Shape: i,
+				Note: textutil.Count(int64(m.total[i]))})
 		}
-		if pt.counts != nil {
-			m.total[i] = pt.counts[i]
-		}
-		c.Legend = append(c.Legend, Key{Name: n, Class: fmt.Sprintf("c%d", i), Shape: i,
-			Note: textutil.Count(int64(m.total[i]))})
 	}
 
+	caption := []string{pt.caption}
 	if m.drawn < len(rows) && !pt.fine {
-		c.Caption += fmt.Sprintf(" %s rows as %s marks: each mark covers all rows under it.",
-			textutil.Count(int64(len(rows))), textutil.Count(int64(m.drawn)))
+		caption = append(caption, fmt.Sprintf("%s rows as %s marks: each mark covers all rows under it.",
+			textutil.Count(int64(len(rows))), textutil.Count(int64(m.drawn))))
 	}
 
 	if m.bars {
-		c.Caption += " Bars reach from the 10th to the 90th percentile of the samples."
+		caption = append(caption, "Bars reach from the 10th to the 90th percentile of the samples.")
 	}
 
 	if m.lines {
-		c.Caption += " Lines are medians."
+		caption = append(caption, "Lines are medians.")
 	}
 
-	c.Caption = strings.TrimSpace(c.Caption)
-	c.Alt = fmt.Sprintf("%s: %s against %s, %d rows in %d series.", pt.title, pt.yLabel, pt.xLabel, len(rows), len(names))
+	c.Caption = strings.TrimSpace(strings.Join(caption, " "))
+	c.Alt = fmt.Sprintf("%s: %s against %s, %d rows in %d series.", pt.title, pt.yAxis.label, pt.xAxis.label, len(rows),
+		len(names))
 	return c
 }
 
-func style(a *plot.Axis, log bool, ticks plot.Ticker) {
-	if log {
-		a.Scale, a.Tick.Marker = plot.LogScale{}, logTicks{}
-		if a.Max/a.Min < 5 {
-			a.Tick.Marker = linearTicks{n: 6}
-		}
-	} else {
-		a.Tick.Marker = linearTicks{n: 6}
+// fit sets the range of the axis to that of the rows and the kept levels, with room at the ends. Ends that
+// are set already stay.
+func (a *axis) fit(v []float64, rows []int, levels []level) {
+	lo, hi := math.Inf(1), math.Inf(-1)
+	for _, r := range rows {
+		lo, hi = math.Min(lo, v[r]), math.Max(hi, v[r])
 	}
 
-	if ticks != nil {
-		a.Tick.Marker = ticks
+	for _, l := range levels {
+		if l.kept {
+			lo, hi = math.Min(lo, l.y), math.Max(hi, l.y)
+		}
+	}
+
+	lo, hi = widen(lo, hi, a.log)
+	if a.hi != 0 {
+		lo, hi = a.lo, a.hi
+	}
+
+	a.lo, a.hi = lo, hi
+	if a.fromZero {
+		a.lo = 0
 	}
 }
 
-// usable lists the rows with finite coordinates that the scales can show, and
+// usable returns the rows with finite coordinates that the scales can show, and
 // the series of each row.
 func (pt points) usable() (rows []int, names []string, code []int) {
 	names = pt.series.Names
 	if len(names) > maxSeries+1 {
-		names = append(append([]string{}, names[:maxSeries]...), fmt.Sprintf("%d others", len(names)-maxSeries))
+		names = append(slices.Clone(names[:maxSeries]), fmt.Sprintf("%d others", len(names)-maxSeries))
 	}
 
 	if len(names) == 0 {
 		names = []string{"rows"}
 	}
 
+	ok := func(v float64, log bool) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) && (!log || v > 0) }
 	code = make([]int, len(pt.x))
 	for i := range pt.x {
 		if len(pt.series.Code) > 0 {
 			code[i] = min(pt.series.Code[i], len(names)-1)
 		}
-		ok := func(v float64, log bool) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) && (!log || v > 0) }
-		if code[i] >= 0 && ok(pt.x[i], pt.xLog) && ok(pt.y[i], pt.yLog) {
+		if code[i] >= 0 && ok(pt.x[i], pt.xAxis.log) && ok(pt.y[i], pt.yAxis.log) {
 			rows = append(rows, i)
 		}
 	}
@@ -169,143 +163,138 @@ func (pt points) usable() (rows []int, names []string, code []int) {
 	return rows, names, code
 }
 
-func bounds(v []float64, rows []int) (lo, hi float64) {
-	lo, hi = math.Inf(1), math.Inf(-1)
-	for _, r := range rows {
-		lo, hi = math.Min(lo, v[r]), math.Max(hi, v[r])
-	}
-	return lo, hi
-}
-
 // marks draws the rows and remembers which mark shows which.
 type marks struct {
-	pt     points
-	rows   []int
-	code   []int
-	series int
-	drawn  int
-	total  []int
-	by     [][]mark
-	lines  bool // medians are drawn
-	bars   bool // error bars are
+	points
+	*frame
+	rows  []int
+	code  []int
+	drawn int
+	total []int // rows by series
+	by    [][]mark
+	lines bool // medians are drawn
+	bars  bool // error bars are drawn
 }
 
-// Plot implements plot.Plotter.
-func (m *marks) Plot(c draw.Canvas, p *plot.Plot) {
-	tx, ty := p.Transforms(&c)
-	budget := m.pt.budget
-	if budget <= 0 {
-		budget = 3000
-	}
-
+func (m *marks) draw() {
 	for cell := 2.0; ; cell *= 1.4 {
-		m.thin(tx, ty, cell)
-		if m.drawn <= budget || cell > 30 {
+		m.thin(cell)
+		if m.drawn <= m.budget || cell > 30 {
 			break
 		}
 	}
 
-	s := canvasOf(c)
-	forms, many := Shapes, ""
-	switch {
-	case m.drawn > manyMarks:
-		forms, many = Small, " many"
-	case m.pt.fine:
-		forms = Small
+	many := m.drawn > manyMarks
+	forms, class := Shapes, ""
+	if many || m.fine {
+		forms = small
+	}
+	if many {
+		class = " many"
+	}
+
+	for i, list := range m.by {
+		series := fmt.Sprintf(`data-s="%d"`, i)
+		if m.low != nil && m.high != nil && !many {
+			m.path(fmt.Sprintf("e c%d", i), series, m.errorBars(list))
+		}
+
+		var d strings.Builder
+		for _, k := range list {
+			d.WriteString("M" + num(k.x) + " " + num(k.y) + forms[i%len(forms)])
+		}
+		// The script expects a path for each series, also for one without marks.
+		fmt.Fprintf(m.frame, `<path class="m c%d %s%s" %s d="%s"/>`, i, ShapeClass(i), class, series, d.String())
 	}
 
 	for i := range m.by {
-		at := make([]vg.Point, len(m.by[i]))
-		for j, k := range m.by[i] {
-			at[j] = k.at
-		}
-
-		if m.pt.low != nil && m.pt.high != nil && many == "" {
-			if d := errorBars(s, m.by[i], m.pt.low, m.pt.high, ty, c); d != "" {
-				s.Write(fmt.Sprintf(`<path class="e c%d" data-s="%d" d="%s"/>`, i, i, d))
-				m.bars = true
-			}
-		}
-
-		s.Write(fmt.Sprintf(`<path class="m c%d %s%s" data-s="%d" d="%s"/>`, i, ShapeClass(i), many, i,
-			s.Marks(at, forms[i%len(forms)])))
-	}
-
-	if m.pt.join && many == "" {
-		for i := range m.by {
-			line := make([]vg.Point, len(m.by[i]))
-			for j, k := range m.by[i] {
-				line[j] = k.at
-			}
-			slices.SortStableFunc(line, func(a, b vg.Point) int { return cmp.Compare(a.X, b.X) })
+		series, class := fmt.Sprintf(`data-s="%d"`, i), fmt.Sprintf("l c%d", i)
+		if m.join && !many {
+			line := slices.SortedStableFunc(slices.Values(m.by[i]), func(a, b mark) int { return cmp.Compare(a.x, b.x) })
 			if len(line) > 1 {
-				s.Write(fmt.Sprintf(`<path class="l c%d" data-s="%d" d="%s"/>`, i, i, s.Line(line)))
+				m.path(class, series, linePath(line))
 			}
-		}
-	}
-
-	if many == "" || m.pt.noMedians {
-		return
-	}
-
-	for i := range m.by {
-		if line := m.medians(i, tx, ty, c); len(line) > 2 {
-			s.Write(fmt.Sprintf(`<path class="u" data-s="%d" d="%s"/><path class="l c%d" data-s="%d" d="%s"/>`, i,
-				s.Line(line), i, i, s.Line(line)))
-			m.lines = true
+		} else if many && !m.noMedians {
+			if line := m.medians(i); len(line) > 2 {
+				m.path("u", series, linePath(line))
+				m.path(class, series, linePath(line))
+				m.lines = true
+			}
 		}
 	}
 }
 
-// manyMarks is the number of marks above which they are small and medians are drawn over them.
-const manyMarks = 400
+func linePath(line []mark) string {
+	var at []float64
+	for _, k := range line {
+		at = append(at, k.x, k.y)
+	}
+	return polyline(at...)
+}
 
-// medians are the middles of a series in stripes of equal width, for every
-// stripe with rows enough to have one.
-func (m *marks) medians(series int, tx, ty func(float64) vg.Length, c draw.Canvas) []vg.Point {
-	const stripes = 30
-	left, width := c.Min.X.Points(), c.Size().X.Points()
+// errorBars returns the path of the error bars that are longer than their mark.
+func (m *marks) errorBars(list []mark) string {
+	path := ""
+	for _, k := range list {
+		lo, hi := m.low[k.row], m.high[k.row]
+		if !(lo > 0) || !(hi > lo) {
+			continue
+		}
 
-	rows := make([][]int, stripes)
-	for _, r := range m.rows {
-		if m.code[r] == series {
-			at := min(max(int((tx(m.pt.x[r]).Points()-left)/width*stripes), 0), stripes-1)
-			rows[at] = append(rows[at], r)
+		from, to := min(m.py(lo), m.bottom), max(m.py(hi), m.top)
+		if from-to >= 2 {
+			path += polyline(k.x, from, k.x, to)
+			m.bars = true
 		}
 	}
 
-	var out []vg.Point
-	for _, list := range rows {
-		if len(list) < 5 {
-			continue
+	return path
+}
+
+// medians returns the middles of a series in stripes of equal width, for each stripe with at least 5 rows.
+func (m *marks) medians(series int) []mark {
+	var xs, ys [30][]float64
+	for _, r := range m.rows {
+		if m.code[r] == series {
+			at := min(max(int(m.xAxis.share(m.x(r))*float64(len(xs))), 0), len(xs)-1)
+			xs[at], ys[at] = append(xs[at], m.x(r)), append(ys[at], m.y(r))
 		}
-		xs, ys := make([]float64, len(list)), make([]float64, len(list))
-		for i, r := range list {
-			xs[i], ys[i] = m.pt.x[r], m.pt.y[r]
+	}
+
+	var out []mark
+	for i := range xs {
+		if len(xs[i]) >= 5 {
+			out = append(out, mark{x: m.px(stats.Rank(model.Sorted(xs[i]), 0.5)),
+				y: m.py(stats.Rank(model.Sorted(ys[i]), 0.5))})
 		}
-		out = append(out, vg.Point{X: tx(stats.Rank(facets.Sorted(xs), 0.5)), Y: ty(stats.Rank(facets.Sorted(ys), 0.5))})
 	}
 
 	return out
 }
 
+func (m *marks) x(row int) float64 { return m.points.x[row] }
+func (m *marks) y(row int) float64 { return m.points.y[row] }
+
 // thin joins rows of a series that fall into one square of that many pixels.
-func (m *marks) thin(tx, ty func(float64) vg.Length, cell float64) {
+func (m *marks) thin(cell float64) {
 	type square struct{ s, x, y int }
 	at := map[square]int{}
 
-	m.by, m.total, m.drawn = make([][]mark, m.series), make([]int, m.series), 0
+	m.by, m.drawn = make([][]mark, len(m.total)), 0
+	clear(m.total)
+
 	for _, r := range m.rows {
 		s := m.code[r]
 		m.total[s]++
-		pos := vg.Point{X: tx(m.pt.x[r]), Y: ty(m.pt.y[r])}
-		sq := square{s, int(pos.X.Points() / cell), int(pos.Y.Points() / cell)}
+
+		x, y := m.px(m.x(r)), m.py(m.y(r))
+		sq := square{s, int(x / cell), int(y / cell)}
 		i, ok := at[sq]
 		if !ok {
-			at[sq] = len(m.by[s])
-			m.by[s] = append(m.by[s], mark{at: pos, row: r, rows: 1})
+			i = len(m.by[s])
+			at[sq] = i
+			m.by[s] = append(m.by[s], mark{x: x, y: y, row: r})
 			m.drawn++
-			continue
 		}
 
 		m.by[s][i].rows++
@@ -315,7 +304,7 @@ func (m *marks) thin(tx, ty func(float64) vg.Length, cell float64) {
 // seriesData is a series for the page's script: positions are in its path.
 type seriesData struct {
 	Name string `json:"name"`
-	// N counts the rows below each mark; left out when every mark is one row.
+	// N counts the rows below each mark; left out if every mark is one row.
 	N []int `json:"n,omitempty"`
 	// Cols has the values of each column, or indices into its words.
 	Cols [][]any `json:"c"`
@@ -333,28 +322,26 @@ type columnData struct {
 	Name  string   `json:"name"`
 	Unit  string   `json:"unit,omitempty"`
 	Words []string `json:"words,omitempty"`
+
+	index map[string]int // of the words
 }
 
 func (m *marks) data(names []string) pointsData {
-	d := pointsData{Kind: "points", By: m.pt.series.Column}
-	index := make([]map[string]int, len(m.pt.columns))
-	for i, col := range m.pt.columns {
-		d.Columns = append(d.Columns, columnData{Name: col.name, Unit: col.unit})
-		index[i] = map[string]int{}
+	d := pointsData{Kind: "points", By: m.series.Column}
+	for _, col := range m.columns {
+		d.Columns = append(d.Columns, columnData{Name: col.name, Unit: col.unit, index: map[string]int{}})
 	}
 
 	for s, list := range m.by {
-		sd := seriesData{Name: names[s], Cols: make([][]any, len(m.pt.columns))}
-		several := false
+		sd := seriesData{Name: names[s], Cols: make([][]any, len(m.columns))}
 		for _, k := range list {
 			sd.N = append(sd.N, k.rows)
-			several = several || k.rows > 1
-			for i, col := range m.pt.columns {
-				sd.Cols[i] = append(sd.Cols[i], cell(col, k.row, index[i], &d.Columns[i].Words))
+			for i, col := range m.columns {
+				sd.Cols[i] = append(sd.Cols[i], d.Columns[i].cell(col, k.row))
 			}
 		}
 
-		if !several {
+		if !slices.ContainsFunc(list, func(k mark) bool { return k.rows > 1 }) {
 			sd.N = nil
 		}
 
@@ -364,16 +351,14 @@ func (m *marks) data(names []string) pointsData {
 	return d
 }
 
-func cell(col column, row int, index map[string]int, words *[]string) any {
+func (d *columnData) cell(col column, row int) any {
 	if col.text != nil {
 		w := col.text[row]
-		i, ok := index[w]
-		if !ok {
-			i = len(*words)
-			index[w] = i
-			*words = append(*words, w)
+		if _, ok := d.index[w]; !ok {
+			d.index[w] = len(d.Words)
+			d.Words = append(d.Words, w)
 		}
-		return i
+		return d.index[w]
 	}
 
 	if v := col.num[row]; !math.IsNaN(v) && !math.IsInf(v, 0) {

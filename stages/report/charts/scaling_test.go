@@ -7,7 +7,6 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/catalog"
 	"aicplan/sink/table"
-	"aicplan/stages/report/facets"
 	"aicplan/stages/report/model"
 )
 
@@ -16,8 +15,8 @@ func TestScalingChart(t *testing.T) {
 	t.Parallel()
 	build := func(sizes ...int64) *model.Table {
 		b := table.NewBuilder()
-		f := &facets.Facets{Rows: len(sizes), Params: []facets.Param{{Name: "tensor_parallel_size", Numeric: true}}}
-		clock := facets.Metric{Column: catalog.Column{Name: "iteration_wall_clock"}}
+		f := &model.Facets{Rows: len(sizes), Params: []model.Param{{Name: "tensor_parallel_size", Numeric: true}}}
+		clock := model.Measured{Column: catalog.Column{Name: "iteration_wall_clock"}}
 		for i, size := range sizes {
 			seconds := 3 / float64(size)
 			if err := b.Append(map[string]any{"experiment_id": string(rune('A' + i)), "tensor_parallel_size": size, "throughput_tokens_sec": 100 / seconds, "iteration_wall_clock": seconds}); err != nil {
@@ -26,7 +25,7 @@ func TestScalingChart(t *testing.T) {
 			f.Params[0].Value = append(f.Params[0].Value, float64(size))
 			f.Latency, clock.Values = append(f.Latency, 100/seconds), append(clock.Values, seconds)
 		}
-		f.Metrics = []facets.Metric{clock}
+		f.Metrics = []model.Measured{clock}
 		return &model.Table{Facets: f, Data: &stage.Dataset{Table: b.Record()}}
 	}
 

@@ -3,20 +3,26 @@ package charts
 import (
 	"math"
 	"strconv"
-
-	"gonum.org/v1/plot"
 )
 
-// logTicks marks decades, and 2 and 5 within them if there are few decades.
-type logTicks struct{ unit func(float64) string }
+// tick is a mark on an axis. Minor ticks have no label.
+type tick struct {
+	at    float64
+	label string
+}
 
-// Ticks implements plot.Ticker.
-func (t logTicks) Ticks(lo, hi float64) []plot.Tick {
-	label := t.unit
-	if label == nil {
-		label = SI
+func (t tick) length() float64 {
+	if t.label == "" {
+		return 2
 	}
+	return 4
+}
 
+// ticker returns the ticks of an axis from lo to hi.
+type ticker func(lo, hi float64) []tick
+
+// logTicks marks decades, and 2 and 5 within them if there are few decades.
+func logTicks(lo, hi float64) []tick {
 	if !(lo > 0) || math.IsInf(hi, 1) {
 		return nil // no decade to begin or to end with
 	}
@@ -25,77 +31,66 @@ func (t logTicks) Ticks(lo, hi float64) []plot.Tick {
 	span := math.Log10(hi) - math.Log10(lo)
 	every := max(1, math.Ceil(span/8))
 
-	var out []plot.Tick
+	var out []tick
 	for e := first; e <= last; e++ {
-		for _, digit := range []float64{1, 2, 3, 4, 5, 6, 7, 8, 9} {
+		for digit := 1.0; digit <= 9; digit++ {
 			v := digit * math.Pow(10, e)
 			if v < lo*(1-1e-9) || v > hi*(1+1e-9) {
 				continue
 			}
 
-			tick := plot.Tick{Value: v}
-			major := digit == 1 && math.Mod(e-first, every) == 0
-			if span < 2 {
-				major = major || digit == 2 || digit == 5
-			}
-
-			if span < 0.7 {
-				major = true
-			}
-
 			switch {
-			case major:
-				tick.Label = label(v)
-			case every > 1 && digit != 1:
-				continue
+			case digit == 1 && math.Mod(e-first, every) == 0, span < 2 && (digit == 2 || digit == 5), span < 0.7:
+				out = append(out, tick{v, SI(v)})
+			case every == 1 || digit == 1:
+				out = append(out, tick{at: v})
 			}
-
-			out = append(out, tick)
 		}
 	}
 
 	return out
 }
 
-// linearTicks marks about n round values.
-type linearTicks struct {
-	n    int
-	unit func(float64) string
+// linearTicks marks about n round values, at least two.
+func linearTicks(n int, label func(float64) string) ticker {
+	return func(lo, hi float64) []tick {
+		if alike(lo, hi) {
+			return []tick{{lo, label(lo)}}
+		}
+
+		step := roundStep((hi - lo) / float64(n))
+		first := math.Ceil(lo/step - 1e-9)
+
+		var out []tick
+		same := false
+		for i := range n + 2 {
+			v := (first+float64(i))*step + 0 // never -0
+			if v > hi+step*1e-9 {
+				break
+			}
+			out = append(out, tick{v, label(v)})
+			same = same || i > 0 && out[i].label == out[i-1].label
+		}
+
+		for i := range out {
+			if same { // a narrow range: all digits down to the step
+				out[i].label = strconv.FormatFloat(out[i].at, 'f', max(0, int(math.Ceil(-math.Log10(step)))), 64)
+			}
+		}
+
+		return out
+	}
 }
 
-// Ticks implements plot.Ticker.
-func (t linearTicks) Ticks(lo, hi float64) []plot.Tick {
-	label := t.unit
-	if label == nil {
-		label = SI
-	}
-
-	if alike(lo, hi) {
-		return []plot.Tick{{Value: lo, Label: label(lo)}}
-	}
-
-	n := max(t.n, 2)
-	step := roundStep((hi - lo) / float64(n))
-	first := math.Ceil(lo/step - 1e-9)
-
-	var out []plot.Tick
-	same := false
-	for i := range n + 2 {
-		v := (first+float64(i))*step + 0 // never -0
-		if v > hi+step*1e-9 {
-			break
+// nameTicks labels the categories of an axis, every so many of them.
+func nameTicks(names []string, every int) ticker {
+	return func(lo, hi float64) []tick {
+		var out []tick
+		for i := 0; i < len(names); i += every {
+			out = append(out, tick{float64(i), names[i]})
 		}
-		out = append(out, plot.Tick{Value: v, Label: label(v)})
-		same = same || i > 0 && out[i].Label == out[i-1].Label
+		return out
 	}
-
-	for i := range out {
-		if same { // a narrow range: all digits down to the step
-			out[i].Label = strconv.FormatFloat(out[i].Value, 'f', max(0, int(math.Ceil(-math.Log10(step)))), 64)
-		}
-	}
-
-	return out
 }
 
 // alike reports whether a range is too narrow for ticks between its ends: the distance
@@ -115,47 +110,46 @@ func roundStep(v float64) float64 {
 	return 10 * p
 }
 
-// SI writes a value with at most three digits and a suffix from n to T.
+// SI writes a value with at most three digits and a suffix from k to P.
 func SI(v float64) string {
 	a := math.Abs(v)
-	if a == 0 {
-		return "0"
-	}
-
 	for _, s := range []struct {
 		from   float64
 		suffix string
 	}{{1e15, "P"}, {1e12, "T"}, {1e9, "G"}, {1e6, "M"}, {1e3, "k"}} {
 		if a >= s.from*(1-1e-12) {
-			return trimmed(v/s.from) + s.suffix
+			return strconv.FormatFloat(v/s.from, 'g', 3, 64) + s.suffix
 		}
 	}
 
-	if a < 1e-4 {
+	if a < 1e-4 && a > 0 {
 		return strconv.FormatFloat(v, 'e', 0, 64)
 	}
-
-	return trimmed(v)
+	return strconv.FormatFloat(v, 'g', 3, 64)
 }
 
-func trimmed(v float64) string { return strconv.FormatFloat(v, 'g', 3, 64) }
+// whole writes a number in full up to five digits: three would make powers of two unrecognisable.
+func whole(v float64) string {
+	if math.Abs(v) < 1e5 {
+		return strconv.FormatFloat(v, 'f', -1, 64)
+	}
+	return SI(v)
+}
 
 // percentLabel writes a share.
 func percentLabel(v float64) string {
 	return strconv.FormatFloat(math.Round(v*1e6)/1e4+0, 'g', 4, 64) + " %"
 }
 
-// widen makes room around a range, so that marks do not sit on the axes.
+// widen makes room around a range, so that marks do not touch the axes.
 func widen(lo, hi float64, log bool) (float64, float64) {
-	if log {
-		if alike(lo, hi) {
-			return lo / 2, hi * 2
-		}
+	switch {
+	case log && alike(lo, hi):
+		return lo / 2, hi * 2
+	case log:
 		f := math.Pow(hi/lo, 0.03)
 		return lo / f, hi * f
-	}
-
-	if alike(lo, hi) {
+	case alike(lo, hi):
 		d := math.Max(math.Abs(lo)*0.1, 1e-9)
 		return lo - d, hi + d
 	}

@@ -10,7 +10,6 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
 	"aicplan/stages/gate/results"
-	"aicplan/stages/report/failures"
 )
 
 // Build works the report out. It fails when a ledger or a reference cannot be
@@ -180,14 +179,14 @@ func (r *Report) attachGates(finished []stage.Finished) {
 
 // losses fills in failures and skips.
 func (r *Report) losses(in Input) error {
-	var sources []failures.StageLedger
+	var sources []StageLedger
 	seen := map[any]bool{}
 	add := func(address string, ds *stage.Dataset) {
 		if ds == nil || ds.Ledger == nil || ds.Ledger.NumRows() == 0 || seen[ds.Ledger] {
 			return
 		}
 		seen[ds.Ledger] = true
-		sources = append(sources, failures.StageLedger{Address: address, Op: ds.Info.Op, Framework: ds.Info.Framework,
+		sources = append(sources, StageLedger{Address: address, Op: ds.Info.Op, Framework: ds.Info.Framework,
 			Version: ds.Info.Version, Ledger: ds.Ledger})
 	}
 	for _, f := range in.Finished {
@@ -204,12 +203,12 @@ func (r *Report) losses(in Input) error {
 	}
 
 	var err error
-	if r.Failures, err = failures.Groups(sources, failures.Options{}); err != nil {
+	if r.Failures, err = GroupFailures(sources, FailureOptions{}); err != nil {
 		return err
 	}
 
-	skipped, err := failures.Groups(sources,
-		failures.Options{By: []string{"stage", "class", "message"}, Status: failures.Skipped})
+	skipped, err := GroupFailures(sources,
+		FailureOptions{By: []string{"stage", "class", "message"}, Status: "skipped"})
 	if err != nil {
 		return err
 	}

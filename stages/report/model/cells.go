@@ -4,9 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"strings"
-
-	"aicplan/sink/table"
-	"aicplan/stages/report/facets"
 )
 
 // Cells is a table with one row for each row of a load or an experiment: what varies, and the metrics.
@@ -50,12 +47,12 @@ func (t *Table) cells() *Cells {
 	}
 	var columns []column
 	for _, p := range f.Params {
-		if varies(p, f.Rows) || f.Rows == 1 {
+		if p.Varies() || f.Rows == 1 {
 			columns = append(columns, column{p.Name, p.Cell})
 		}
 	}
 
-	numbers := func(head string, values []float64) {
+	add := func(head string, values []float64) {
 		columns = append(columns, column{head, func(row int) string {
 			if values[row] != values[row] {
 				return "-"
@@ -71,20 +68,17 @@ func (t *Table) cells() *Cells {
 		if m.Unit != "" {
 			head = fmt.Sprintf("%s (%s)", head, m.Unit)
 		}
-		numbers(head, m.Values)
+		add(head, m.Values)
 	}
 
 	if speedUp, efficiency := f.SpeedUp(); speedUp != nil {
-		numbers("speed-up", speedUp)
-		numbers("efficiency", efficiency)
+		add("speed-up", speedUp)
+		add("efficiency", efficiency)
 	}
 
 	for _, w := range watchedColumns {
-		if c, err := table.Float64s(t.Data.Table, w.name); err == nil && t.Data.Table.NumRows() == int64(f.Rows) {
-			values := facets.Values(c)
-			if values != nil {
-				numbers(w.head, values)
-			}
+		if values := numbers(t.Data.Table, w.name); len(values) == f.Rows {
+			add(w.head, values)
 		}
 	}
 
@@ -101,13 +95,4 @@ func (t *Table) cells() *Cells {
 	}
 
 	return out
-}
-
-func varies(p facets.Param, rows int) bool {
-	for row := 1; row < rows; row++ {
-		if p.Cell(row) != p.Cell(0) {
-			return true
-		}
-	}
-	return false
 }

@@ -2,11 +2,12 @@ package model
 
 import (
 	"fmt"
+	"maps"
+	"math"
 	"slices"
 
 	"aicplan/cudaops/measure"
 	"aicplan/engine/stage"
-	"aicplan/sink/table"
 )
 
 // place is a node on which rows of a dataset were measured.
@@ -32,35 +33,51 @@ func places(ds *stage.Dataset) []place {
 		return []place{{}}
 	}
 
-	names := texts(ds, "node")
-	uuids, drivers := texts(ds, "device_uuid"), texts(ds, "driver")
-	clocks := numbersOf(ds, "sm_clock_mhz")
+	names, uuids, drivers := texts(ds.Table, "node"), texts(ds.Table, "device_uuid"), texts(ds.Table, "driver")
+	clocks := numbers(ds.Table, "sm_clock_mhz")
 	rows := map[string][]int{}
-
-	var order []string
 	for i := range int(ds.Table.NumRows()) {
-		name := names(i)
-		if rows[name] == nil {
-			order = append(order, name)
+		name := ""
+		if names != nil {
+			name = names[i]
 		}
 		rows[name] = append(rows[name], i)
 	}
 
-	slices.Sort(order)
 	var out []place
-	for _, name := range order {
-		p := place{name: name, uuids: distinct(rows[name], uuids)}
+	for _, name := range slices.Sorted(maps.Keys(rows)) {
+		p := place{name: name, uuids: namesAt(uuids, rows[name])}
 		if name != "" {
 			p.rows = len(rows[name])
-			for _, d := range distinct(rows[name], drivers) {
+			for _, d := range namesAt(drivers, rows[name]) {
 				p.facts = append(p.facts, Fact{"driver", d})
 			}
-			p.clocks = some(rows[name], clocks)
+
+			if clocks != nil {
+				for _, i := range rows[name] {
+					if !math.IsNaN(clocks[i]) {
+						p.clocks = append(p.clocks, clocks[i])
+					}
+				}
+			}
 		}
 
 		out = append(out, p)
 	}
 
+	return out
+}
+
+// namesAt returns the names that a column has in the rows, sorted.
+func namesAt(column []string, rows []int) []string {
+	var out []string
+	for _, i := range rows {
+		if column != nil {
+			out = addWord(out, column[i])
+		}
+	}
+
+	slices.Sort(out)
 	return out
 }
 
@@ -75,43 +92,4 @@ func (n *Node) sum() {
 	if n.Rows > 0 {
 		n.Facts = append(n.Facts, Fact{"rows", fmt.Sprint(n.Rows)})
 	}
-}
-
-// texts reads a column of text: "" if a row or the table has none.
-func texts(ds *stage.Dataset, name string) func(int) string {
-	col, err := table.Strings(ds.Table, name)
-	if err != nil {
-		return func(int) string { return "" }
-	}
-	return func(i int) string { return col.Values[i] }
-}
-
-// numbersOf reads a column of numbers: false if a row or the table has none.
-func numbersOf(ds *stage.Dataset, name string) func(int) (float64, bool) {
-	col, err := table.Float64s(ds.Table, name)
-	if err != nil {
-		return func(int) (float64, bool) { return 0, false }
-	}
-	return func(i int) (float64, bool) { return col.Values[i], !col.Null(i) }
-}
-
-func distinct(rows []int, value func(int) string) []string {
-	var out []string
-	for _, i := range rows {
-		if v := value(i); v != "" {
-			out = append(out, v)
-		}
-	}
-
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-func some(rows []int, value func(int) (float64, bool)) (out []float64) {
-	for _, i := range rows {
-		if v, ok := value(i); ok {
-			out = append(out, v)
-		}
-	}
-	return out
 }

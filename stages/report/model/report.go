@@ -6,8 +6,6 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/diff"
 	"aicplan/stages/gate/results"
-	"aicplan/stages/report/facets"
-	"aicplan/stages/report/failures"
 )
 
 // Report contains all facts of a run.
@@ -23,13 +21,13 @@ type Report struct {
 	Tables  []*Table        `json:"tables"`
 	Gates   []results.Group `json:"gates"`
 	// Predictions are what gates compared with predictions.
-	Predictions []Comparison     `json:"predictions,omitempty"`
-	Failures    []failures.Group `json:"failures"`
-	Skips       []Skip           `json:"skips"`
-	Waterfalls  []Waterfall      `json:"waterfalls"`
-	Evidence    []Evidence       `json:"evidence"`
-	Files       []File           `json:"files"`
-	Stages      []Stage          `json:"stages"`
+	Predictions []Comparison   `json:"predictions,omitempty"`
+	Failures    []FailureGroup `json:"failures"`
+	Skips       []Skip         `json:"skips"`
+	Waterfalls  []Waterfall    `json:"waterfalls"`
+	Evidence    []Evidence     `json:"evidence"`
+	Files       []File         `json:"files"`
+	Stages      []Stage        `json:"stages"`
 	// Watched is drawn only: the series are attachments of the cases.
 	Watched []Watched `json:"-"`
 	// Requests are drawn only, too.
@@ -151,7 +149,7 @@ type Table struct {
 	Reference *diff.Comparison `json:"reference,omitempty"`
 
 	Data   *stage.Dataset  `json:"-"`
-	Facets *facets.Facets  `json:"-"`
+	Facets *Facets         `json:"-"`
 	Ratio  []float64       `json:"-"` // to the reference, by row; nil without one
 	Cover  map[string]bool `json:"-"` // case ids with a row
 }

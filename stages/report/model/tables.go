@@ -14,12 +14,11 @@ import (
 	"aicplan/sink/base/stats"
 	"aicplan/sink/diff"
 	"aicplan/sink/table"
-	"aicplan/stages/report/facets"
 )
 
 // describe sums one dataset up.
 func describe(in TableInput, all Input) (*Table, error) {
-	t := &Table{Address: in.Address, Data: in.Data, Partial: in.Stale, Unit: "ms", Facets: &facets.Facets{Unit: "ms"}}
+	t := &Table{Address: in.Address, Data: in.Data, Partial: in.Stale, Unit: "ms", Facets: &Facets{Unit: "ms"}}
 	if in.Data == nil {
 		t.Name = in.Address
 		t.Partial = cmp.Or(t.Partial, "its stage left no data")
@@ -38,7 +37,7 @@ func describe(in TableInput, all Input) (*Table, error) {
 		spec = all.System(info.System)
 	}
 
-	t.Facets = facets.Of(in.Data, spec)
+	t.Facets = FacetsOf(in.Data, spec)
 	t.Rows, t.Unit = t.Facets.Rows, t.Facets.Unit
 	t.Metric, t.Better = t.Facets.Metric.Name, t.Facets.Metric.Better.String()
 	for _, m := range t.Facets.Metrics {
@@ -67,7 +66,7 @@ func describe(in TableInput, all Input) (*Table, error) {
 }
 
 func spread(v []float64) *Spread {
-	s := facets.Sorted(v)
+	s := Sorted(v)
 	if len(s) == 0 {
 		return nil
 	}
@@ -112,7 +111,7 @@ func (t *Table) coverage() {
 		return
 	}
 
-	status := t.ledgerStatus()
+	status := t.LedgerStatus()
 	shares := map[string]*Share{}
 	for i, w := range words.Values {
 		s := shares[w]
@@ -154,8 +153,8 @@ func wordColumn(ds *stage.Dataset) string {
 	return ""
 }
 
-// ledgerStatus maps cases without a row to failed or skipped.
-func (t *Table) ledgerStatus() map[string]string {
+// LedgerStatus maps cases without a row to failed or skipped.
+func (t *Table) LedgerStatus() map[string]string {
 	out := map[string]string{}
 	if t.Data.Ledger == nil {
 		return out
@@ -175,7 +174,7 @@ func (t *Table) ledgerStatus() map[string]string {
 }
 
 func (t *Table) ledger() {
-	for _, s := range t.ledgerStatus() {
+	for _, s := range t.LedgerStatus() {
 		if s == "failed" {
 			t.Failed++
 		} else {

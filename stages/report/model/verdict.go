@@ -8,7 +8,6 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
 	"aicplan/stages/gate/results"
-	"aicplan/stages/report/failures"
 )
 
 // verdict is the report in one word, worst first.
@@ -343,7 +342,7 @@ func (r *Report) risks() {
 		add(Warn, "imported, not measured here: %s", List(imported, 12))
 	}
 
-	if n := failures.Total(r.Failures); n > 0 {
+	if n := TotalFailures(r.Failures); n > 0 {
 		g := r.Failures[0]
 		add(Warn, "%s failed; the largest group: %s x %s", textutil.Counted(n, "case"), textutil.Count(int64(g.Count)),
 			g.Example.Message)

@@ -5,22 +5,22 @@ import (
 	"testing"
 )
 
-// TestLongNamesLeaveRoom: the cells of a matrix keep most of its width, however long
-// the names of its rows and columns are.
-func TestLongNamesLeaveRoom(t *testing.T) {
+// TestLongNamesLeaveRoomForCells checks that the cells of a matrix keep most of its width.
+func TestLongNamesLeaveRoomForCells(t *testing.T) {
 	t.Parallel()
 
 	for _, name := range []string{"a", "fp8", strings.Repeat("long ", 40), strings.Repeat("ü", 90),
 		strings.Repeat("x/", 300) + "end"} {
 		names := []string{name + "1", name + "2", "b"}
-		m := &cells{nx: 3, ny: 3, class: make([]int, 9), classes: []string{"h0"}}
-		body := matrix(m, "x", "y", names, names, 140)
+		c := new(Chart)
+		d := matrix(c, "heat", categories{name: "x", names: names}, categories{name: "y", names: names},
+			make([]int, 9), []string{"h0"}, 16)
 
-		if !(m.box[2] >= width/2) {
-			t.Errorf("%.20q...: the cells are %.0f wide, of %d", name, m.box[2], int(width))
+		if !(d.Box[2] >= width/2) {
+			t.Errorf("%.20q...: the cells are %.0f wide, of %d", name, d.Box[2], int(width))
 		}
 
-		if !strings.Contains(body, ">b<") {
+		if !strings.Contains(c.Body, ">b<") {
 			t.Errorf("%.20q...: short names are gone", name)
 		}
 	}

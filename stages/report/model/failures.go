@@ -1,17 +1,19 @@
-// Package failures groups the rows of ledgers: what went wrong, how often, and
-// one example of each.
-package failures
+package model
 
 import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"io"
+	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/table"
 )
 
@@ -24,28 +26,20 @@ type StageLedger struct {
 	Ledger    arrow.Record // stage.LedgerSchema
 }
 
-// Which rows of ledgers to look at.
-const (
-	Failed  = "failed"
-	Skipped = "skipped"
-	All     = "all"
-)
+// groupBy are the columns by which failures are grouped by default.
+var groupBy = []string{"op", "class", "message"}
 
-// DefaultBy are the columns by which failures are grouped by default.
-var DefaultBy = []string{"op", "class", "message"}
-
-// Options of Groups.
-type Options struct {
-	// By names columns: stage, op, framework, version, the columns of a ledger,
-	// or parameters of the cases. Nil means DefaultBy. "message" groups messages
-	// that differ in numbers alone.
+// FailureOptions are the options of GroupFailures.
+type FailureOptions struct {
+	// By names columns: stage, op, framework, version, the columns of a ledger, or parameters of the cases.
+	// The default is op, class and message. Messages that differ only in numbers are equal.
 	By []string
-	// Status is Failed, Skipped or All; empty means Failed.
+	// Status is failed, skipped or all. The default is failed.
 	Status string
 }
 
-// Group is a set of cases that agree in the columns grouped by.
-type Group struct {
+// FailureGroup is a set of cases that agree in the columns grouped by.
+type FailureGroup struct {
 	By      []string `json:"by"`
 	Values  []string `json:"values"`
 	Count   int      `json:"count"`
@@ -53,7 +47,7 @@ type Group struct {
 }
 
 // Value returns the group's value of a column that it was grouped by, or "".
-func (g Group) Value(column string) string {
+func (g FailureGroup) Value(column string) string {
 	if i := slices.Index(g.By, column); i >= 0 {
 		return g.Values[i]
 	}
@@ -80,7 +74,7 @@ type Example struct {
 }
 
 // Case is the example's parameters as people read them: "m=1 n=128".
-func (e Example) Case() string { return Params(e.Params) }
+func (e Example) Case() string { return paramText(e.Params) }
 
 // ledger is the columns of one StageLedger.
 type ledger struct {
@@ -90,7 +84,7 @@ type ledger struct {
 	params   []map[string]any // decoded when a parameter is grouped by
 }
 
-func open(src StageLedger) (*ledger, error) {
+func openLedger(src StageLedger) (*ledger, error) {
 	l := &ledger{src: src, cols: map[string]*table.Col[string]{}}
 	for _, f := range stage.LedgerSchema.Fields() {
 		if f.Name == "attempts" {
@@ -126,7 +120,7 @@ func (l *ledger) value(name string, row int) (text string, known bool) {
 	case "attempts":
 		return fmt.Sprint(l.attempts.Values[row]), true
 	case "message":
-		return Pattern(l.cols[name].Values[row]), true
+		return messagePattern(l.cols[name].Values[row]), true
 	}
 
 	if c, ok := l.cols[name]; ok {
@@ -151,20 +145,20 @@ func (l *ledger) value(name string, row int) (text string, known bool) {
 
 // Groups groups the rows of all ledgers, the largest group first. An unknown
 // column is an error that lists the known ones.
-func Groups(sources []StageLedger, o Options) ([]Group, error) {
+func GroupFailures(sources []StageLedger, o FailureOptions) ([]FailureGroup, error) {
 	by := o.By
 	if len(by) == 0 {
-		by = DefaultBy
+		by = groupBy
 	}
 
-	status := cmp.Or(o.Status, Failed)
-	if status != Failed && status != Skipped && status != All {
-		return nil, fmt.Errorf("status %q is unknown; it is %s, %s or %s", status, Failed, Skipped, All)
+	status := cmp.Or(o.Status, "failed")
+	if !slices.Contains([]string{"failed", "skipped", "all"}, status) {
+		return nil, fmt.Errorf("status %q is unknown; it is failed, skipped or all", status)
 	}
 
 	known := map[string]bool{}
 	index := map[string]int{}
-	var groups []Group
+	var groups []FailureGroup
 
 	rows := 0
 	for _, src := range sources {
@@ -172,13 +166,13 @@ func Groups(sources []StageLedger, o Options) ([]Group, error) {
 			continue
 		}
 
-		l, err := open(src)
+		l, err := openLedger(src)
 		if err != nil {
 			return nil, err
 		}
 
 		for row := range int(src.Ledger.NumRows()) {
-			if s := l.cols["status"].Values[row]; status != All && s != status {
+			if s := l.cols["status"].Values[row]; status != "all" && s != status {
 				continue
 			}
 
@@ -195,7 +189,7 @@ func Groups(sources []StageLedger, o Options) ([]Group, error) {
 			if !ok {
 				at = len(groups)
 				index[key] = at
-				groups = append(groups, Group{By: by, Values: values, Example: l.example(row)})
+				groups = append(groups, FailureGroup{By: by, Values: values, Example: l.example(row)})
 			}
 
 			groups[at].Count++
@@ -204,11 +198,11 @@ func Groups(sources []StageLedger, o Options) ([]Group, error) {
 
 	for _, name := range by {
 		if rows > 0 && !known[name] {
-			return nil, fmt.Errorf("there is no column %q to group by; there are %s", name, strings.Join(Columns(sources), ", "))
+			return nil, fmt.Errorf("there is no column %q to group by; there are %s", name, strings.Join(ledgerColumns(sources), ", "))
 		}
 	}
 
-	slices.SortStableFunc(groups, func(a, b Group) int {
+	slices.SortStableFunc(groups, func(a, b FailureGroup) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), slices.Compare(a.Values, b.Values))
 	})
 
@@ -232,7 +226,7 @@ func (l *ledger) example(row int) Example {
 
 // Columns lists what the ledgers can be grouped by: the common columns, then
 // parameters of cases by name.
-func Columns(sources []StageLedger) []string {
+func ledgerColumns(sources []StageLedger) []string {
 	out := []string{"stage", "op", "class", "type", "message", "status", "group", "framework", "version", "worker",
 		"device_uuid", "attempts"}
 	params := map[string]bool{}
@@ -251,13 +245,7 @@ func Columns(sources []StageLedger) []string {
 		}
 	}
 
-	var names []string
-	for name := range params {
-		names = append(names, name)
-	}
-
-	slices.Sort(names)
-	return append(out, names...)
+	return append(out, slices.Sorted(maps.Keys(params))...)
 }
 
 func decodeParams(text string) map[string]any {
@@ -271,10 +259,106 @@ func decodeParams(text string) map[string]any {
 }
 
 // Total adds up the groups.
-func Total(groups []Group) int {
+func TotalFailures(groups []FailureGroup) int {
 	n := 0
 	for _, g := range groups {
 		n += g.Count
 	}
 	return n
+}
+
+// number matches the parts that vary between messages of one fault: addresses, digests,
+// sizes (1x4353x2048), process ids. Other digits inside a word (fp8, sm90, H200) belong to it.
+var number = regexp.MustCompile(`\b(0x[0-9a-fA-F]+|[0-9a-f]{16,}|[0-9]+(x[0-9]+)+|[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?)\b`)
+
+// maxPattern is the number of bytes of a message that are compared.
+const maxPattern = 4096
+
+// messagePattern is a message with its numbers replaced by #, so that messages of one
+// fault are equal.
+func messagePattern(message string) string {
+	message = strings.ToValidUTF8(message[:min(len(message), maxPattern)], "")
+	return strings.Join(strings.Fields(number.ReplaceAllString(message, "#")), " ")
+}
+
+// Params writes parameters, a JSON object, as "m=1 n=128", in the object's
+// order. Text that is no object is returned as it is.
+func paramText(object string) string {
+	d := json.NewDecoder(strings.NewReader(object))
+	d.UseNumber()
+
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return object
+	}
+
+	var parts []string
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return object
+		}
+
+		var v any
+		if err := d.Decode(&v); err != nil {
+			return object
+		}
+
+		parts = append(parts, fmt.Sprintf("%v=%v", name, v))
+	}
+
+	return strings.Join(parts, " ")
+}
+
+// WriteFailuresMarkdown writes a table of the groups with one example each.
+func WriteFailuresMarkdown(w io.Writer, groups []FailureGroup) error {
+	if len(groups) == 0 {
+		return nil
+	}
+
+	t := new(textutil.Table).Right("cases").Left(groups[0].By...).Left("example")
+	for _, g := range groups {
+		row := []any{g.Count}
+		for _, v := range g.Values {
+			row = append(row, v)
+		}
+		t.Row(append(row, textutil.Code(g.Example.Case()))...)
+	}
+
+	return t.Markdown(w)
+}
+
+// mostLines is how many lines a message takes.
+const mostLines = 6
+
+// WriteText writes a group for a terminal of that many columns: the count and the values, an example,
+// and the advice. The command is on a line of its own so that it can be copied.
+func (g FailureGroup) WriteText(w io.Writer, columns int, advice, command string) error {
+	var b strings.Builder
+	write := func(text, first string) {
+		for i, line := range textutil.Wrap(text, columns-8, mostLines) {
+			if i > 0 {
+				first = ""
+			}
+			fmt.Fprintf(&b, "%6s  %s\n", first, line)
+		}
+	}
+
+	values := slices.DeleteFunc(slices.Clone(g.Values), func(v string) bool { return v == "" })
+	write(strings.Join(values, ", "), fmt.Sprint(g.Count))
+	write("e.g. "+g.Example.Case(), "")
+
+	if g.Value("message") != g.Example.Message {
+		write(textutil.OneLine(g.Example.Message), "")
+	}
+
+	if advice != "" {
+		write("next: "+advice, "")
+	}
+
+	if command != "" {
+		b.WriteString("          " + command + "\n")
+	}
+
+	_, err := io.WriteString(w, b.String())
+	return err
 }

@@ -1,8 +1,7 @@
-package failures
+package model
 
 import (
 	"bytes"
-	"encoding/json"
 	"strings"
 	"testing"
 
@@ -47,8 +46,8 @@ func sources(t *testing.T) []StageLedger {
 	}
 }
 
-func TestGroups(t *testing.T) {
-	got, err := Groups(sources(t), Options{})
+func TestFailuresAreGrouped(t *testing.T) {
+	got, err := GroupFailures(sources(t), FailureOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,64 +61,53 @@ func TestGroups(t *testing.T) {
 		t.Errorf("second group: %+v", got[1])
 	}
 
-	if Total(got) != 3 {
-		t.Errorf("total %d, want 3", Total(got))
+	if TotalFailures(got) != 3 {
+		t.Errorf("total %d, want 3", TotalFailures(got))
 	}
 
-	got, err = Groups(sources(t), Options{By: []string{"status", "m"}, Status: All})
+	got, err = GroupFailures(sources(t), FailureOptions{By: []string{"status", "m"}, Status: "all"})
 	if err != nil || len(got) != 3 {
 		t.Fatalf("by status and m: %+v, %v", got, err)
 	}
 
-	if _, err := Groups(sources(t), Options{By: []string{"colour"}}); err == nil ||
+	if _, err := GroupFailures(sources(t), FailureOptions{By: []string{"colour"}}); err == nil ||
 		!strings.Contains(err.Error(), "dtype") {
 		t.Errorf("an unknown column: %v", err)
 	}
 
-	if _, err := Groups(nil, Options{Status: "broken"}); err == nil {
+	if _, err := GroupFailures(nil, FailureOptions{Status: "broken"}); err == nil {
 		t.Error("an unknown status was taken")
 	}
 }
 
-func TestPattern(t *testing.T) {
+func TestMessagesWithOtherNumbersAreEqual(t *testing.T) {
 	for in, want := range map[string]string{
 		"CUDA error 700 at 0xdeadbeef":           "CUDA error # at #",
 		"1x4353x2048 e4m3->bf16 (15)":            "# e4m3->bf16 (#)",
 		"no fp8 kernels for sm90 on H200":        "no fp8 kernels for sm90 on H200",
 		"process 1234 died after 1.5e3 s\nagain": "process # died after # s again",
 	} {
-		if got := Pattern(in); got != want {
-			t.Errorf("Pattern(%q) = %q, want %q", in, got, want)
+		if got := messagePattern(in); got != want {
+			t.Errorf("messagePattern(%q) = %q, want %q", in, got, want)
 		}
 	}
 
-	if got := Params(`{"m":1,"n":9007199254740993,"d":"fp8"}`); got != "m=1 n=9007199254740993 d=fp8" {
+	if got := paramText(`{"m":1,"n":9007199254740993,"d":"fp8"}`); got != "m=1 n=9007199254740993 d=fp8" {
 		t.Errorf("Params: %q", got)
 	}
 }
 
-func TestFormats(t *testing.T) {
+func TestFailureGroupsFitTheTerminal(t *testing.T) {
 	src := sources(t)
 	src[1].Ledger = ledgerOf(t, map[string]any{"message": "a|b <c>\nsecond line",
 		"params": `{"x":"` + strings.Repeat("long", 50) + `"}`})
-	groups, err := Groups(src, Options{})
+	groups, err := GroupFailures(src, FailureOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
 
 	var b bytes.Buffer
-	if err := WriteJSON(&b, groups); err != nil {
-		t.Fatal(err)
-	}
-
-	var back []Group
-	if err := json.Unmarshal(b.Bytes(), &back); err != nil || len(back) != len(groups) {
-		t.Errorf("JSON: %v, %d groups", err, len(back))
-	}
-
-	b.Reset()
-
-	if err := WriteMarkdown(&b, groups); err != nil {
+	if err := WriteFailuresMarkdown(&b, groups); err != nil {
 		t.Fatal(err)
 	}
 
@@ -129,11 +117,10 @@ func TestFormats(t *testing.T) {
 
 	b.Reset()
 
-	if err := WriteText(&b, groups, 80, func(Group) (string, string) {
-		return strings.Repeat("more ", 40),
-			"aicplan apply"
-	}); err != nil {
-		t.Fatal(err)
+	for _, g := range groups {
+		if err := g.WriteText(&b, 80, strings.Repeat("more ", 40), "aicplan apply"); err != nil {
+			t.Fatal(err)
+		}
 	}
 
 	for _, line := range strings.Split(b.String(), "\n") {
@@ -143,14 +130,14 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// FuzzText: messages and parameters come from workers, and may be anything.
-func FuzzText(f *testing.F) {
+// FuzzFailureText: messages and parameters come from workers, and may be anything.
+func FuzzFailureText(f *testing.F) {
 	f.Add("CUDA error 700 at 0xdead", `{"m":1}`)
 	f.Add("\xff\x00", `{"a":{"b":[1,2]},`)
 	f.Fuzz(func(t *testing.T, message, params string) {
-		if once := Pattern(message); Pattern(once) != once {
-			t.Errorf("Pattern(%q) = %q, and again %q", message, once, Pattern(once))
+		if once := messagePattern(message); messagePattern(once) != once {
+			t.Errorf("messagePattern(%q) = %q, and again %q", message, once, messagePattern(once))
 		}
-		Params(params)
+		paramText(params)
 	})
 }

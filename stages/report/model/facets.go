@@ -1,15 +1,10 @@
-// Package facets derives from a table of measurements what reports draw and
-// summarise: how large each row's problem is, at which precision it ran, how
-// near to the speed of light, how noisy, when and on which worker. It knows no
-// pictures.
-package facets
+package model
 
 import (
 	"math"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -37,7 +32,7 @@ type Facets struct {
 	Latency []float64
 	Unit    string
 	// Metrics are all metrics with their values, of tables with several.
-	Metrics []Metric
+	Metrics []Measured
 	// Size grows with the work of a row. SizeLabel names it.
 	Size      []float64
 	SizeLabel string
@@ -64,8 +59,8 @@ type Facets struct {
 	Params []Param
 }
 
-// Metric is one measured column.
-type Metric struct {
+// Measured is one measured column.
+type Measured struct {
 	catalog.Column
 	Values []float64
 }
@@ -87,8 +82,14 @@ func (p Param) Cell(row int) string {
 	return p.Text[row]
 }
 
-// Of derives the facets of a dataset with a table. spec may be nil.
-func Of(ds *stage.Dataset, spec *systems.Spec) *Facets {
+// Varies reports whether two rows have different values.
+func (p Param) Varies() bool {
+	other := func(v float64) bool { return v != p.Value[0] }
+	return slices.ContainsFunc(p.Value, other) || slices.ContainsFunc(p.Text, func(t string) bool { return t != p.Text[0] })
+}
+
+// FacetsOf derives the facets of a dataset with a table. spec may be nil.
+func FacetsOf(ds *stage.Dataset, spec *systems.Spec) *Facets {
 	rec := ds.Table
 	if rec == nil {
 		m := catalog.SchemaOf("").Primary()
@@ -118,7 +119,7 @@ func Of(ds *stage.Dataset, spec *systems.Spec) *Facets {
 	if len(schema.Metrics) > 1 {
 		for _, m := range schema.Metrics {
 			if v := numbers(rec, m.Name); v != nil {
-				f.Metrics = append(f.Metrics, Metric{m, v})
+				f.Metrics = append(f.Metrics, Measured{m, v})
 			}
 		}
 	}
@@ -250,7 +251,7 @@ func (f *Facets) fewNumbers() {
 			continue
 		}
 
-		values := slices.Compact(Sorted(p.Value))
+		values := Distinct(p.Value)
 		if len(values) < 2 || len(values) > 8 {
 			continue
 		}
@@ -285,7 +286,7 @@ func (f *Facets) size(rec arrow.Record, t *catalog.Table) {
 		return
 	}
 
-	factors := []string{}
+	var factors []string
 	for _, p := range f.Params {
 		if p.Numeric && (slices.Contains(rules.Axes, p.Name) || sizeColumns[p.Name]) {
 			factors = append(factors, p.Name)
@@ -294,7 +295,7 @@ func (f *Facets) size(rec arrow.Record, t *catalog.Table) {
 
 	if len(factors) == 0 {
 		for _, p := range f.Params {
-			if p.Numeric && distinct(p.Value) > 1 {
+			if p.Numeric && p.Varies() {
 				factors = append(factors, p.Name)
 				break
 			}
@@ -356,145 +357,14 @@ func (f *Facets) light(rec arrow.Record, t *catalog.Table, spec *systems.Spec) {
 	}
 
 	out := make([]float64, len(least))
-	known := false
 	for i, l := range least {
 		out[i] = math.NaN()
 		if l > 0 && f.Latency[i] > 0 {
-			out[i], known = l*perMS/f.Latency[i], true
+			out[i] = l * perMS / f.Latency[i]
 		}
 	}
 
-	if known {
+	if out = orNil(out); out != nil {
 		f.Light, f.System = out, spec.Name
 	}
-}
-
-var nan = math.NaN()
-
-func numbers(rec arrow.Record, name string) []float64 {
-	c, err := table.Float64s(rec, name)
-	if err != nil {
-		return nil
-	}
-	return Values(c)
-}
-
-// Values returns the values of a column, NaN for null, or nil if all are null.
-func Values(c *table.Col[float64]) []float64 {
-	out := make([]float64, len(c.Values))
-	known := false
-	for i, v := range c.Values {
-		out[i] = v
-		if c.Null(i) {
-			out[i] = math.NaN()
-		}
-		known = known || !math.IsNaN(out[i])
-	}
-
-	if !known {
-		return nil
-	}
-
-	return out
-}
-
-func texts(rec arrow.Record, name string) []string {
-	if c, err := table.Strings(rec, name); err == nil {
-		return c.Values
-	}
-
-	if c, err := table.Bools(rec, name); err == nil {
-		out := make([]string, len(c.Values))
-		for i, v := range c.Values {
-			if !c.Null(i) {
-				out[i] = strconv.FormatBool(v)
-			}
-		}
-		return out
-	}
-
-	return nil
-}
-
-// words reads a column of text as a series; empty when there is none.
-func words(rec arrow.Record, name string) Series {
-	codes, values, err := table.Codes(rec, name)
-	if err != nil {
-		return Series{}
-	}
-
-	count := make([]int, len(values))
-	for _, c := range codes {
-		if c >= 0 {
-			count[c]++
-		}
-	}
-
-	order := make([]int, len(values))
-	for i := range order {
-		order[i] = i
-	}
-
-	slices.SortStableFunc(order, func(a, b int) int {
-		if count[a] != count[b] {
-			return count[b] - count[a]
-		}
-		return strings.Compare(values[a], values[b])
-	})
-
-	s := Series{Column: name, Code: make([]int, len(codes))}
-	rank := make([]int, len(values))
-	for r, o := range order {
-		rank[o] = r
-		s.Names = append(s.Names, values[o])
-	}
-
-	for i, c := range codes {
-		s.Code[i] = -1
-		if c >= 0 {
-			s.Code[i] = rank[c]
-		}
-	}
-
-	return s
-}
-
-func times(rec arrow.Record, name string) []float64 {
-	c, err := table.Strings(rec, name)
-	if err != nil {
-		return nil
-	}
-
-	out := make([]float64, len(c.Values))
-	known := false
-	for i, v := range c.Values {
-		out[i] = math.NaN()
-		if t, err := time.Parse(time.RFC3339Nano, v); err == nil {
-			out[i], known = float64(t.UnixNano())/1e9, true
-		}
-	}
-
-	if !known {
-		return nil
-	}
-
-	return out
-}
-
-// positive reports whether every value is positive. It is false for the operations of a copy.
-func positive(v []float64) bool {
-	for _, x := range v {
-		if !(x > 0) {
-			return false
-		}
-	}
-	return len(v) > 0
-}
-
-func distinct(v []float64) int {
-	seen := map[float64]bool{}
-	for _, x := range v {
-		seen[x] = true
-	}
-	return len(seen)
 }

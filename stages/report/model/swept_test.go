@@ -1,4 +1,4 @@
-package facets
+package model
 
 import (
 	"math"

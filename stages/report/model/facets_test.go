@@ -1,4 +1,4 @@
-package facets
+package model
 
 import (
 	"math"
@@ -38,7 +38,7 @@ func TestGemm(t *testing.T) {
 			labels("2026-01-02T03:04:05Z", "", "garbage")),
 	}
 
-	f := Of(ds, h200(t))
+	f := FacetsOf(ds, h200(t))
 	if f.SizeLabel != "floating-point operations" || f.Size[1] != 2*2*128*256 {
 		t.Errorf("size %v %s", f.Size, f.SizeLabel)
 	}
@@ -79,7 +79,7 @@ func TestUnknownOp(t *testing.T) {
 			ints(10, 10, 10), nums(1, 2, math.NaN())),
 	}
 
-	f := Of(ds, h200(t))
+	f := FacetsOf(ds, h200(t))
 	if f.SizeLabel != "batch_size × isl" || !slices.Equal(f.Size, []float64{10, 20, 40}) {
 		t.Errorf("size %v %s", f.Size, f.SizeLabel)
 	}
@@ -106,16 +106,16 @@ func TestCounted(t *testing.T) {
 		Table: rec([]string{"kernel", "size_bytes", "flops", "latency"}, labels("copy", "add"), ints(64, 64),
 			nums(8, 16), nums(1, 2)),
 	}
-	if f := Of(ds, nil); f.SizeLabel != "floating-point operations" || f.Size[1] != 16 || f.Series.Column != "kernel" {
+	if f := FacetsOf(ds, nil); f.SizeLabel != "floating-point operations" || f.Size[1] != 16 || f.Series.Column != "kernel" {
 		t.Errorf("%s %v %+v", f.SizeLabel, f.Size, f.Series)
 	}
 
 	ds.Table = table.WithColumn(ds.Table, "flops", nums(0, 16))
-	if f := Of(ds, nil); f.SizeLabel != "size_bytes" || f.Size[0] != 64 {
+	if f := FacetsOf(ds, nil); f.SizeLabel != "size_bytes" || f.Size[0] != 64 {
 		t.Errorf("%s %v", f.SizeLabel, f.Size)
 	}
 
-	if f := Of(&stage.Dataset{}, nil); f.Rows != 0 || f.Unit != "ms" {
+	if f := FacetsOf(&stage.Dataset{}, nil); f.Rows != 0 || f.Unit != "ms" {
 		t.Errorf("without a table: %+v", f)
 	}
 }
@@ -124,7 +124,7 @@ func TestCounted(t *testing.T) {
 // false there.
 func TestUnknownFlag(t *testing.T) {
 	t.Parallel()
-	f := Of(&stage.Dataset{
+	f := FacetsOf(&stage.Dataset{
 		Info: stage.Info{Op: "x", Params: []string{"causal", "m"}},
 		Table: rec([]string{"causal", "m", "latency"},
 			table.Flags([]bool{true, false, false}, []bool{true, true, false}), ints(1, 2, 3), nums(1, 2, 3)),

@@ -1,4 +1,4 @@
-package facets
+package model
 
 import (
 	"slices"
@@ -13,7 +13,7 @@ var sweptColumns = []string{"concurrency", "request_rate", "tensor_parallel_size
 func (f *Facets) Swept() *Param {
 	var varying []*Param
 	for i := range f.Params {
-		if p := &f.Params[i]; p.Numeric && distinct(p.Value) > 1 {
+		if p := &f.Params[i]; p.Numeric && p.Varies() {
 			varying = append(varying, p)
 		}
 	}
@@ -69,7 +69,7 @@ func (f *Facets) GPUs() []float64 {
 // parameters are equal, and the same per GPU. Both are nil if the number of GPUs does not vary.
 func (f *Facets) SpeedUp() (speedUp, efficiency []float64) {
 	gpus, rate := f.GPUs(), f.Latency
-	if gpus == nil || distinct(gpus) < 2 || rate == nil {
+	if gpus == nil || len(Distinct(gpus)) < 2 || rate == nil {
 		return nil, nil
 	}
 
