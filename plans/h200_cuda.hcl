@@ -11,7 +11,7 @@
 variable "system" {
   type        = string
   default     = "h200_sxm"
-  description = "The system that the rows are for: one of aicplan systems show."
+  description = "The system that the rows are for: one of aicplan systems."
 }
 
 variable "dtypes" {

@@ -11,7 +11,7 @@
 variable "system" {
   type        = string
   default     = "h200_sxm"
-  description = "The GPU to plan for: one of aicplan systems show."
+  description = "The GPU to plan for: one of aicplan systems."
 }
 
 variable "ops" {

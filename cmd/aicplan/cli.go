@@ -6,13 +6,12 @@ type cli struct {
 
 	Validate   validateCmd   `cmd:"" help:"Check a plan, or a system spec (.yaml); needs no GPU."`
 	Fmt        fmtCmd        `cmd:"" help:"Rewrite plans in the canonical format."`
-	Test       testCmd       `cmd:"" help:"Run the tests of plans (*.aictest.hcl); measures nothing."`
+	Test       testCmd       `cmd:"" help:"Run the tests of plans (*.aictest.hcl), or the servers of Markdown pages."`
 	Plan       planCmd       `cmd:"" help:"Show what would be collected; needs no GPU."`
 	Apply      applyCmd      `cmd:"" help:"Collect, check and export."`
 	Status     statusCmd     `cmd:"" help:"Show the progress of a run."`
 	Cancel     cancelCmd     `cmd:"" help:"Cancel the jobs that applies have submitted to a cluster."`
 	Serve      serveCmd      `cmd:"" help:"Show runs on a live page."`
-	Preflight  preflightCmd  `cmd:"" help:"Run the plan's preflight checks on this machine."`
 	Report     reportCmd     `cmd:"" help:"Report on a finished run (HTML, Markdown, JSON)."`
 	Failures   failuresCmd   `cmd:"" help:"Group the cases that failed, with counts and examples."`
 	Publish    publishCmd    `cmd:"" help:"Commit the exports that have ended, as the plan's publish stages describe."`
@@ -21,16 +20,14 @@ type cli struct {
 	Show       showCmd       `cmd:"" help:"Print a stage's table, or a saved plan."`
 	Trace      traceCmd      `cmd:"" help:"Print the share of communication in profiler traces."`
 	GPUs       gpusCmd       `cmd:"" name:"gpus" help:"Show the state of GPUs, from DCGM exporters and NVML."`
-	Describe   describeCmd   `cmd:"" help:"List a plan's variables, stages and axes."`
-	Eval       evalCmd       `cmd:"" help:"Evaluate one expression in a plan."`
+	Describe   describeCmd   `cmd:"" help:"List a plan's variables, stages and axes, or evaluate an expression."`
 	Cases      casesCmd      `cmd:"" help:"Print the cases of a grid."`
 	Why        whyCmd        `cmd:"" help:"Explain whether a grid keeps a case."`
 	New        newCmd        `cmd:"" help:"Create the files of a new op."`
 	Ckpt       ckptCmd       `cmd:"" help:"Manage the checkpoints."`
 	Models     modelsCmd     `cmd:"" help:"List the models whose shapes are on file, and what each needs."`
-	Doctor     doctorCmd     `cmd:"" help:"Report what this machine can measure."`
-	Systems    systemsCmd    `cmd:"" help:"Show system specs, and make one of this machine."`
-	Docs       docsCmd       `cmd:"" help:"Run the tagged blocks of Markdown pages."`
+	Doctor     doctorCmd     `cmd:"" help:"Report what this machine can measure, or run the preflight checks of a plan."`
+	Systems    systemsCmd    `cmd:"" help:"List the shipped system specs, print one, or make one of this machine."`
 	MockServer mockServerCmd `cmd:"" name:"mock-server" help:"Serve an OpenAI-compatible API for trying load."`
 	Help_      helpCmd       `cmd:"" name:"help" help:"Print a page of the reference, or the help of a command."`
 	Version    versionCmd    `cmd:"" help:"Print the version."`

@@ -6,19 +6,28 @@ import (
 	"strings"
 
 	"aicplan/cudaops/doctor"
+	"aicplan/engine/config"
 	"aicplan/engine/run"
+	"aicplan/engine/stage"
 	"aicplan/stages/runtimes"
 )
 
 type doctorCmd struct {
+	Path    string   `arg:"" optional:"" help:"Plan whose preflight checks are run; default: report on the machine." type:"path"`
+	Var     []string `help:"Set a variable of the plan (repeatable)." placeholder:"NAME=VALUE" sep:"none"`
+	VarFile []string `help:"Read variables from a file (repeatable)." placeholder:"FILE" sep:"none" type:"path"`
+	outFlag `embed:""`
 	GPU     bool `name:"gpu" help:"Also check every op's numbers and the timers on the GPUs."`
 	Verbose bool `short:"v" help:"List the places where missing libraries were searched."`
 	JSON    bool `name:"json" help:"Print as JSON."`
 }
 
-// Run prints what this machine can measure.
+// Run prints what this machine can measure, or the results of a plan's preflights on it.
 func (c *doctorCmd) Run(a *app) error {
-	o := doctor.Options{GPU: c.GPU}
+	if c.Path != "" {
+		return c.preflight(a)
+	}
+
 	if c.GPU {
 		release, err := a.holdDevices(runtimes.Devices)
 		if err != nil {
@@ -27,7 +36,7 @@ func (c *doctorCmd) Run(a *app) error {
 		defer release()
 	}
 
-	r := doctor.Examine(context.Background(), o)
+	r := doctor.Examine(context.Background(), doctor.Options{GPU: c.GPU})
 	if c.JSON {
 		if err := a.json(r); err != nil {
 			return err
@@ -63,4 +72,69 @@ func withoutGPU() string {
 		text += fmt.Sprintf("  %-9s %s\n", about.Name, about.Summary)
 	}
 	return text + "  To begin with: aicplan apply plans/quickstart.hcl\n"
+}
+
+// preflight runs the preflight stages of the plan on this machine.
+func (c *doctorCmd) preflight(a *app) error {
+	all := a.stages()
+	defer all.Close()
+	cfg, err := a.load(planFlags{Path: c.Path, Var: c.Var, VarFile: c.VarFile}, all)
+	if err != nil {
+		return err
+	}
+
+	store, err := a.open(true)
+	if err != nil {
+		return err
+	}
+
+	defer store.Close()
+	outDir, err := absDir(c.OutDir)
+	if err != nil {
+		return err
+	}
+
+	guards := map[*config.Instance]stage.Stage{}
+	for _, in := range cfg.Instances {
+		// Checks of a runtime depend on the stages that measure on it, so all of them are decoded first.
+		if in.Kind.Class != stage.Guard && !in.Kind.Class.OwnsDevices() {
+			continue
+		}
+
+		st, deferred, diags := cfg.Decode(in)
+		if err := a.report(cfg, diags); err != nil {
+			return err
+		}
+
+		if in.Kind.Class == stage.Guard {
+			if deferred {
+				return fmt.Errorf("%s uses what another stage puts out and cannot be run alone", in.Address)
+			}
+			guards[in] = st
+		}
+	}
+
+	if len(guards) == 0 {
+		return fmt.Errorf("%s has no preflight stage", c.Path)
+	}
+
+	var applied run.Applied
+	for _, in := range cfg.Instances {
+		if guards[in] == nil {
+			continue
+		}
+		r, err := runGuard(in, guards[in], store, outDir, cfg.Dir, true)
+		if err != nil {
+			return err
+		}
+		applied.Stages = append(applied.Stages, r)
+	}
+
+	a.code = applied.ExitCode()
+	if c.JSON {
+		return a.json(gateGroups(&applied))
+	}
+
+	a.preflights(applied.Stages)
+	return nil
 }

@@ -19,6 +19,7 @@ type describeCmd struct {
 	planFlags `embed:""`
 	Stages    []string `arg:"" optional:"" help:"Addresses of the stages to list in full, as globs."`
 	Verbose   bool     `short:"v" help:"List every stage with its axes, and the options of runtimes."`
+	Eval      string   `help:"Evaluate an expression instead, such as 'length(local.token_counts)'." placeholder:"EXPRESSION"`
 	Graph     string   `help:"Print the graph of stages instead: dot, mermaid." enum:",dot,mermaid" default:"" placeholder:"FORMAT"`
 	JSON      bool     `name:"json" help:"Print as JSON."`
 }
@@ -67,10 +68,13 @@ type axisInfo struct {
 func (c *describeCmd) Run(a *app) error {
 	all := a.stages()
 	defer all.Close()
-	if c.Graph != "" {
+	if c.Graph != "" || c.Eval != "" {
 		cfg, err := a.load(c.planFlags, all)
 		if err != nil {
 			return err
+		}
+		if c.Eval != "" {
+			return c.eval(a, cfg)
 		}
 		return a.graph(cfg, c.Graph)
 	}
@@ -300,22 +304,9 @@ func (a *app) listStages(stages []stageInfo) {
 	}
 }
 
-type evalCmd struct {
-	planFlags  `embed:""`
-	Expression string `arg:"" help:"For example: 'length(local.token_counts)'."`
-	JSON       bool   `name:"json" help:"Print as JSON."`
-}
-
-// Run evaluates one expression in the root module.
-func (c *evalCmd) Run(a *app) error {
-	all := a.stages()
-	defer all.Close()
-	cfg, err := a.load(c.planFlags, all)
-	if err != nil {
-		return err
-	}
-
-	v, diags := cfg.Eval(c.Expression)
+// eval evaluates an expression in the root module.
+func (c *describeCmd) eval(a *app, cfg *config.Config) error {
+	v, diags := cfg.Eval(c.Eval)
 	if err := a.report(cfg, diags); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"os"
@@ -13,18 +14,18 @@ import (
 )
 
 type systemsCmd struct {
-	Show  systemsShowCmd  `cmd:"" help:"List the shipped system specs, or print one."`
-	Probe systemsProbeCmd `cmd:"" help:"Make a spec of this machine: what is measured, looked up and unknown."`
+	Name   string `arg:"" optional:"" help:"Name of a shipped spec, or a file; default: list all. With --probe, the name of the new spec."`
+	Probe  bool   `help:"Measure a GPU of this machine and print a spec with the source of each value."`
+	Device int    `help:"Device to probe, by its index in PCI order." default:"0" placeholder:"N"`
+	JSON   bool   `name:"json" help:"Print as JSON."`
 }
 
-type systemsShowCmd struct {
-	Name string `arg:"" optional:"" help:"Name of a shipped spec, or a file; default: list all."`
-	JSON bool   `name:"json" help:"Print as JSON."`
-}
-
-// Run prints the file or the values of one spec, or lists the shipped specs.
-func (c *systemsShowCmd) Run(a *app) error {
-	if c.Name == "" {
+// Run prints a shipped spec, lists all of them, or probes a device.
+func (c *systemsCmd) Run(a *app) error {
+	switch {
+	case c.Probe:
+		return c.probe(a)
+	case c.Name == "":
 		return c.list(a)
 	}
 
@@ -47,7 +48,7 @@ func (c *systemsShowCmd) Run(a *app) error {
 	return err
 }
 
-func (c *systemsShowCmd) list(a *app) error {
+func (c *systemsCmd) list(a *app) error {
 	var all []map[string]any
 	t := new(textutil.Table).Left("system").Right("SM", "memory", "bandwidth", "bf16", "power", "GPUs")
 	for _, name := range systems.List() {
@@ -88,14 +89,8 @@ func specOf(name string) (*systems.Spec, error) {
 	return systems.Load(name)
 }
 
-type systemsProbeCmd struct {
-	Device int    `help:"Device index in PCI order." default:"0" placeholder:"N"`
-	Name   string `help:"Name of the system: its data folder is data/NAME." default:"probed" placeholder:"NAME"`
-	JSON   bool   `name:"json" help:"Print as JSON."`
-}
-
-// Run measures a GPU and prints a spec in which every value has its source.
-func (c *systemsProbeCmd) Run(a *app) error {
+// probe measures a GPU and prints a spec in which every value has its source.
+func (c *systemsCmd) probe(a *app) error {
 	release, err := a.holdDevices(runtimes.Devices, c.Device)
 	if err != nil {
 		return err
@@ -116,5 +111,5 @@ func (c *systemsProbeCmd) Run(a *app) error {
 		return a.json(r)
 	}
 
-	return r.YAML(a.stdout, "data/"+c.Name)
+	return r.YAML(a.stdout, "data/"+cmp.Or(c.Name, "probed"))
 }

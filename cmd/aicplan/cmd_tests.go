@@ -7,6 +7,7 @@ import (
 	"path"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/hashicorp/hcl/v2"
 
@@ -20,11 +21,33 @@ import (
 )
 
 type testCmd struct {
-	Paths   []string `arg:"" optional:"" help:"Test files (*.aictest.hcl), or folders of them. Default: this folder and those below it."`
-	Filter  []string `help:"Only runs whose name, or whose file, fits this glob (repeatable)." placeholder:"GLOB" sep:"none"`
+	Paths   []string `arg:"" optional:"" help:"Test files (*.aictest.hcl), or folders of them; or Markdown pages (*.md). Default: this folder and those below it."`
+	Filter  []string `help:"Only runs, files and servers whose name matches this glob (repeatable)." placeholder:"GLOB" sep:"none"`
 	JSON    bool     `name:"json" help:"Print the results as JSON."`
 	JUnit   string   `name:"junit" help:"Write the results as JUnit XML." placeholder:"FILE" type:"path"`
-	Verbose bool     `short:"v" help:"Say of every run what it planned."`
+	Verbose bool     `short:"v" help:"Print what each run planned."`
+
+	DryRun        bool          `help:"Of pages: print the blocks; start nothing."`
+	HealthTimeout time.Duration `default:"15m" placeholder:"TIME" help:"Of pages: how long a server may take until its health check passes."`
+}
+
+// Help implements kong.HelpProvider.
+func (c *testCmd) Help() string {
+	return `Tests of plans measure nothing. Of Markdown pages, the marked bash blocks are run:
+
+  <!-- setup-NAME-endpoint-server -->          started in the background
+  <!-- health-check-NAME-endpoint-server -->   repeated until it passes
+  <!-- aiperf-run-NAME-endpoint-server -->     each is run, one after the other
+  <!-- setup-file-NAME-endpoint-server path=FILE -->   is written to FILE first
+
+A block ends at the same comment with a slash in front. Exported variables of the set-up are set in the others. At
+the end the processes and containers that were started are stopped.
+
+  aicplan test plans/modules --filter 'one model*'
+  aicplan test --dry-run serving.md
+
+Exit codes: 0 passed, 1 a test of a plan failed, or a file has mistakes, 4 a server or run of a page failed, 130
+interrupted.`
 }
 
 // testedRun is a run as --json prints it.
@@ -48,15 +71,19 @@ type testedAll struct {
 // Run plans what the test files request and compares the results. It measures nothing and reads no state
 // folder.
 func (c *testCmd) Run(a *app) error {
-	files, err := c.files()
-	if err != nil {
-		return err
-	}
-
 	for _, glob := range c.Filter {
 		if _, err := path.Match(glob, ""); err != nil {
 			return fmt.Errorf("--filter %s: %w", glob, err)
 		}
+	}
+
+	if len(c.Paths) > 0 && filepath.Ext(c.Paths[0]) == ".md" {
+		return c.pages(a)
+	}
+
+	files, err := c.files()
+	if err != nil {
+		return err
 	}
 
 	parsed, err := a.testFiles(files)
@@ -88,7 +115,7 @@ func (c *testCmd) Run(a *app) error {
 	for _, f := range parsed {
 		group := results.Group{Address: f.Path, Status: stage.StatusOK}
 		for _, r := range f.Runs {
-			if !c.wanted(f, r) {
+			if !c.selects(r.Name, f.Path, filepath.Base(f.Path)) {
 				sum.Filtered++
 				continue
 			}
@@ -173,23 +200,6 @@ func (a *app) testFiles(paths []string) ([]*plantest.File, error) {
 	}
 
 	return out, bad
-}
-
-// wanted reports whether --filter selects a run.
-func (c *testCmd) wanted(f *plantest.File, r *plantest.Run) bool {
-	if len(c.Filter) == 0 {
-		return true
-	}
-
-	for _, glob := range c.Filter {
-		for _, name := range []string{r.Name, f.Path, filepath.Base(f.Path)} {
-			if ok, err := path.Match(glob, name); ok && err == nil {
-				return true
-			}
-		}
-	}
-
-	return false
 }
 
 // told prints the result of a run.

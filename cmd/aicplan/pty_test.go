@@ -97,7 +97,7 @@ collect "a_collect_with_quite_a_long_name" {
 		for _, args := range [][]string{
 			{"plan", "plan.hcl"}, {"apply", "plan.hcl"}, {"status", "--watch"}, {"status"}, {"ckpt", "list"},
 			{"report", "--list"}, {"describe", "plan.hcl"}, {"show", "collect.a_collect_with_quite_a_long_name"},
-			{"systems", "show"}, {"plan", "--help"},
+			{"systems"}, {"plan", "--help"},
 		} {
 			out := onTerminal(t, dir, columns, args...)
 			for _, escaped := range []string{`\u001b`, `\u000d`, `\x1b`} {

@@ -266,11 +266,11 @@ func functionWords(used map[string]bool, node hclsyntax.Node) {
 	})
 }
 
-// expressionWords adds the functions in the expressions of tested aicplan eval
-// commands: $ aicplan eval PLAN 'EXPRESSION'.
+// expressionWords adds the functions in the expressions of tested commands: $ aicplan
+// describe PLAN --eval 'EXPRESSION'.
 func expressionWords(used map[string]bool, text string) {
 	for line := range strings.Lines(text) {
-		_, rest, ok := strings.Cut(line, "$ aicplan eval ")
+		_, rest, ok := strings.Cut(line, "--eval ")
 		if parts := strings.Split(rest, "'"); ok && len(parts) > 2 {
 			if expr, diags := hclsyntax.ParseExpression([]byte(parts[1]), "eval", hcl.InitialPos); !diags.HasErrors() {
 				functionWords(used, expr)

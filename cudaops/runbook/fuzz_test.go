@@ -21,7 +21,7 @@ func FuzzParse(f *testing.F) {
 		if err := os.WriteFile(filepath.Join(dir, "p.md"), text, 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Parse([]string{dir}); err != nil && !strings.Contains(err.Error(), "p.md") {
+		if _, err := Parse([]string{filepath.Join(dir, "p.md")}); err != nil && !strings.Contains(err.Error(), "p.md") {
 			t.Errorf("an error without a place: %v", err)
 		}
 	})

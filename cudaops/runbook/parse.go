@@ -7,9 +7,7 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -59,16 +57,15 @@ type Server struct {
 	Files  []Block `json:"files,omitempty"`
 }
 
+// Blocks returns the blocks in the order in which they are run.
+func (s *Server) Blocks() []Block {
+	return slices.Concat(s.Files, []Block{*s.Setup, *s.Health}, s.Runs)
+}
+
 var comment = regexp.MustCompile(`^<!--\s*(/?[^\s>]+)((?:\s+[A-Za-z_]+=\S+)*)\s*-->$`)
 
-// Parse parses pages and folders of pages (*.md, without hidden folders). The error joins all mistakes,
-// each with its position.
-func Parse(paths []string) ([]Server, error) {
-	files, err := pages(paths)
-	if err != nil {
-		return nil, err
-	}
-
+// Parse parses pages. The error joins all mistakes, each with its position.
+func Parse(files []string) ([]Server, error) {
 	var blocks []Block
 	var wrong []error
 	for _, name := range files {
@@ -85,40 +82,6 @@ func Parse(paths []string) ([]Server, error) {
 	}
 
 	return servers, errors.Join(wrong...)
-}
-
-func pages(paths []string) ([]string, error) {
-	var out []string
-	for _, p := range paths {
-		info, err := os.Stat(p)
-		if err != nil {
-			return nil, err
-		}
-
-		if !info.IsDir() {
-			out = append(out, p)
-			continue
-		}
-
-		err = filepath.WalkDir(p, func(path string, d fs.DirEntry, err error) error {
-			if err != nil {
-				return err
-			}
-			if d.IsDir() && path != p && strings.HasPrefix(d.Name(), ".") {
-				return fs.SkipDir
-			}
-			if !d.IsDir() && strings.HasSuffix(path, ".md") {
-				out = append(out, path)
-			}
-			return nil
-		})
-
-		if err != nil {
-			return nil, err
-		}
-	}
-
-	return out, nil
 }
 
 // maxLine limits the length of a line in bytes.
@@ -261,47 +224,34 @@ func assemble(blocks []Block) ([]Server, error) {
 		name = strings.TrimSuffix(name, "-")
 		i := slices.IndexFunc(out, func(s Server) bool { return s.Name == name })
 		if i < 0 {
+			i = len(out)
 			out, first = append(out, Server{Name: name}), append(first, b.Place)
-			i = len(out) - 1
 		}
 
 		s := &out[i]
-		switch b.Kind {
-		case Setup:
-			if s.Setup != nil {
-				wrong = append(wrong, fmt.Errorf("%s: %s is there twice; the first is at %s", b.Place, b.Tag,
-					s.Setup.Place))
-				continue
-			}
-			s.Setup = &b
-
-		case Health:
-			if s.Health != nil {
-				wrong = append(wrong, fmt.Errorf("%s: %s is there twice; the first is at %s", b.Place, b.Tag,
-					s.Health.Place))
-				continue
-			}
-			s.Health = &b
-
-		case Run:
+		one := map[Kind]**Block{Setup: &s.Setup, Health: &s.Health}[b.Kind]
+		switch {
+		case one != nil && *one != nil:
+			wrong = append(wrong, fmt.Errorf("%s: %s is there twice; the first is at %s", b.Place, b.Tag, (*one).Place))
+		case one != nil:
+			*one = &b
+		case b.Kind == Run:
 			s.Runs = append(s.Runs, b)
-
-		case File:
+		case b.Kind == File:
 			s.Files = append(s.Files, b)
 		}
 	}
 
-	for i := range out {
-		s := &out[i]
-		for what, missing := range map[Kind]bool{Setup: s.Setup == nil, Health: s.Health == nil,
-			Run: len(s.Runs) == 0} {
-			if missing {
-				wrong = append(wrong, fmt.Errorf("%s: server %s has no block %s-%s-%s", first[i], s.Name, what,
-					s.Name, suffix))
+	for i, s := range out {
+		for _, k := range []struct {
+			kind  Kind
+			there bool
+		}{{Setup, s.Setup != nil}, {Health, s.Health != nil}, {Run, len(s.Runs) > 0}} {
+			if !k.there {
+				wrong = append(wrong, fmt.Errorf("%s: server %s has no block %s-%s-%s", first[i], s.Name, k.kind, s.Name, suffix))
 			}
 		}
 	}
 
-	slices.SortStableFunc(wrong, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return out, errors.Join(wrong...)
 }

@@ -1,7 +1,7 @@
 package runbook
 
 import (
-	"bytes"
+	"bufio"
 	"context"
 	"errors"
 	"fmt"
@@ -32,9 +32,6 @@ type Options struct {
 
 	// Out receives the output of the blocks. Each line is prefixed with its server and block.
 	Out io.Writer
-
-	// Sleep waits between tries. Nil means real time.
-	Sleep func(context.Context, time.Duration)
 }
 
 // ServerRun is the result of one server.
@@ -66,14 +63,41 @@ func (r *ServerRun) OK() bool {
 		!slices.ContainsFunc(r.Runs, func(x RunResult) bool { return x.Error != "" || x.Code != 0 })
 }
 
+// Lines describes the result for people.
+func (r *ServerRun) Lines() []string {
+	var out []string
+	line := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
+	if why := r.Setup + r.Health; why != "" {
+		line("FAILED: %s", why)
+	} else {
+		line("healthy after %d tries", r.Tries)
+	}
+
+	for _, x := range r.Runs {
+		switch {
+		case x.Error != "":
+			line("FAILED: %s", x.Error)
+		case x.Code != 0:
+			line("FAILED: %s ended with exit code %d", x.Place, x.Code)
+		default:
+			line("passed: %s", x.Place)
+		}
+	}
+
+	if len(r.Cleanup) > 0 {
+		line("stopped %s", strings.Join(r.Cleanup, ", "))
+	}
+	if r.CleanupError != "" {
+		line("FAILED to clean up: %s", r.CleanupError)
+	}
+
+	return out
+}
+
 // Execute starts the set-up of a server in the background, waits for its health check and executes its
 // runs. It always stops what was started.
 func Execute(ctx context.Context, s Server, o Options) *ServerRun {
 	res := &ServerRun{Server: s.Name, Runs: []RunResult{}, Cleanup: []string{}}
-	if o.Sleep == nil {
-		o.Sleep = sleep
-	}
-
 	e := &execution{server: s, o: o}
 	if err := e.files(); err != nil {
 		res.Setup = err.Error()
@@ -129,15 +153,6 @@ func Execute(ctx context.Context, s Server, o Options) *ServerRun {
 	return res
 }
 
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	}
-}
-
 // execution is the state of running one server.
 type execution struct {
 	server Server
@@ -178,7 +193,6 @@ func (e *execution) files() error {
 // A process is a running block.
 type process struct {
 	tree   *proc.Tree
-	out    *prefixed
 	output *os.File
 	copied chan struct{}
 }
@@ -189,7 +203,6 @@ func (j *process) drain() {
 	_ = j.output.SetReadDeadline(time.Now().Add(time.Second)) // a pipe has deadlines
 	<-j.copied
 	j.output.Close()
-	j.out.flush()
 }
 
 // start starts a block in a shell. If setup is true, exported variables are saved to a file after each
@@ -220,11 +233,20 @@ func (e *execution) start(b *Block, setup bool) (*process, error) {
 		return nil, fmt.Errorf("%s: %w", b.Place, err)
 	}
 
-	out := &prefixed{w: e.o.Out, mu: &e.mu, prefix: fmt.Sprintf("%s %s: ", e.server.Name, b.Kind)}
-	j := &process{tree: tree, out: out, output: r, copied: make(chan struct{})}
+	j := &process{tree: tree, output: r, copied: make(chan struct{})}
 	go func() {
-		_, _ = io.Copy(out, r) // until EOF or the deadline of drain
-		close(j.copied)
+		defer close(j.copied)
+		for lines := bufio.NewReader(r); ; {
+			line, err := lines.ReadString('\n')
+			if line != "" {
+				e.mu.Lock()
+				fmt.Fprintf(e.o.Out, "%s %s: %s\n", e.server.Name, b.Kind, strings.TrimSuffix(line, "\n"))
+				e.mu.Unlock()
+			}
+			if err != nil { // EOF, or the deadline of drain
+				return
+			}
+		}
 	}()
 
 	return j, nil
@@ -316,7 +338,10 @@ func (e *execution) healthy(ctx context.Context, setup *process) (tries int, err
 			last = fmt.Sprintf("; the last one failed: %v", err)
 		}
 
-		e.o.Sleep(ctx, e.o.Pause)
+		select {
+		case <-ctx.Done():
+		case <-time.After(e.o.Pause):
+		}
 	}
 }
 
@@ -339,40 +364,5 @@ func (e *execution) cleanup(res *ServerRun, setup *process, before seen) {
 
 	if err = errors.Join(err, left); err != nil {
 		res.CleanupError = strings.ReplaceAll(err.Error(), "\n", "; ")
-	}
-}
-
-// prefixed writes complete lines with a prefix.
-type prefixed struct {
-	w      io.Writer
-	mu     *sync.Mutex
-	prefix string
-	buf    []byte
-}
-
-func (p *prefixed) Write(b []byte) (int, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.buf = append(p.buf, b...)
-
-	for {
-		i := bytes.IndexByte(p.buf, '\n')
-		if i < 0 {
-			return len(b), nil
-		}
-		if _, err := fmt.Fprintf(p.w, "%s%s\n", p.prefix, p.buf[:i]); err != nil {
-			return 0, err
-		}
-		p.buf = p.buf[i+1:]
-	}
-}
-
-func (p *prefixed) flush() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if len(p.buf) > 0 {
-		// a write error does not change the block's result
-		_, _ = fmt.Fprintf(p.w, "%s%s\n", p.prefix, p.buf)
-		p.buf = nil
 	}
 }

@@ -218,7 +218,7 @@ func TestLanguage(t *testing.T) {
 	if p.action(`collect.all["a"]`) != "" || p.action(`export.all["a"]`) != "" || p.action(`export.all["b"]`) == "" {
 		t.Error("--exclude does not leave out a stage and what depends on it")
 	}
-	value := f.expect(0, "eval", "--var", "sizes=[5]", "plan.hcl", "[var.sizes, var.shape]").stdout
+	value := f.expect(0, "describe", "--var", "sizes=[5]", "plan.hcl", "--eval", "[var.sizes, var.shape]").stdout
 	if v := strings.Join(strings.Fields(string(value)), ""); v != `[[5],{"heads":8,"name":"none"}]` {
 		t.Errorf("eval prints %s", v)
 	}
