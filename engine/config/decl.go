@@ -13,7 +13,6 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/base/textutil"
 )
 
 // moduleDecl contains the declarations of a folder or file: names, ranges and unevaluated bodies.
@@ -24,11 +23,8 @@ type moduleDecl struct {
 	outputs   map[string]*outputDecl
 	blocks    map[string]map[string]*blockDecl // modules, systems, runtimes, parts, services and stages: type -> name
 	order     []*blockDecl                     // stages and modules in source order
-	// spoiled are the block types of which at least one block has an invalid header. Names of that
-	// type may be declared by such a block.
-	spoiled  map[string]bool
-	outOrder []string
-	varOrder []string
+	outOrder  []string
+	varOrder  []string
 }
 
 // blockDecl is a stage, module call, system, runtime, part or service block.
@@ -105,33 +101,7 @@ func (l *loader) loadModule(path string) (*moduleDecl, hcl.Diagnostics) {
 		}
 	}
 
-	m, diags := l.declareAll(dir, bodies, diags)
-	if d := severalPlans(path, files, diags); d != nil {
-		l.unreadable = true // other errors are consequences
-		return m, hcl.Diagnostics{d}
-	}
-	return m, diags
-}
-
-// manyDuplicates is the number of names declared twice from which a folder is taken for one with several plans.
-const manyDuplicates = 4
-
-// severalPlans returns an error that replaces those about duplicates if the files of a folder are plans of their own.
-// It returns nil otherwise.
-func severalPlans(path string, files []string, diags hcl.Diagnostics) *hcl.Diagnostic {
-	n := 0
-	for _, d := range diags {
-		if strings.HasPrefix(d.Summary, "Duplicate ") {
-			n++
-		}
-	}
-	if len(files) < 2 || n < manyDuplicates {
-		return nil
-	}
-
-	return fileDiag(display(path), "Several plans", fmt.Sprintf(
-		"The files of %s declare %d names twice, so that they are not one plan. Name one of its %d files, such as %s.",
-		display(path), n, len(files), display(files[0])))
+	return l.declareAll(dir, bodies, diags)
 }
 
 // declareAll reads the declarations of a module from its bodies.
@@ -139,7 +109,6 @@ func (l *loader) declareAll(dir string, bodies []*hclsyntax.Body,
 	diags hcl.Diagnostics) (*moduleDecl, hcl.Diagnostics) {
 	m := &moduleDecl{
 		dir:       dir,
-		spoiled:   map[string]bool{},
 		variables: map[string]*variableDecl{},
 		locals:    map[string]*hclsyntax.Attribute{},
 		outputs:   map[string]*outputDecl{},
@@ -190,9 +159,7 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 	isService := l.serviceKind(b.Type) != nil
 	if !isStage && !isService && b.Type != "module" && b.Type != "system" && b.Type != "runtime" && b.Type != "part" {
 		near := didYouMean(b.Type, l.blockTypes())
-		if meant := textutil.Nearest(b.Type, l.blockTypes()); meant != "" {
-			m.spoiled[meant] = true
-		} else {
+		if near == "" {
 			near = " The blocks of a plan are " + strings.Join(slices.Sorted(slices.Values(l.blockTypes())), ", ") + "."
 		}
 
@@ -209,7 +176,6 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 
 	name, diags := oneLabel(b)
 	if diags.HasErrors() {
-		m.spoiled[b.Type] = true
 		return diags
 	}
 

@@ -12,7 +12,8 @@ import (
 // not in every block that includes the part.
 func (s *scope) decodePart(d *blockDecl) (cty.Value, hcl.Diagnostics) {
 	exprs := bodyExpressions(d.body)
-	if _, diags := s.context(exprs, nil, s.bareNames(exprs)); diags.HasErrors() {
+	ctx, diags := s.context(exprs, nil, s.bareNames(exprs))
+	if diags.HasErrors() || s.consequence(exprs, ctx) {
 		return cty.DynamicVal, diags
 	}
 

@@ -30,9 +30,8 @@ type Spec struct {
 	Sweep *Spec
 	Range hcl.Range
 
-	filters    []*Filter // of all sets, in source order
-	names      map[string]*nameInfo
-	inclusions []*inclusion
+	filters []*Filter // of all sets, in source order
+	names   map[string]*nameInfo
 }
 
 // Constant is one table constant.
