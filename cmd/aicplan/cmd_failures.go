@@ -14,7 +14,7 @@ import (
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
-	"aicplan/stages/report/history"
+	"aicplan/stages/report"
 	"aicplan/stages/report/model"
 )
 
@@ -94,7 +94,7 @@ func (c *failuresCmd) Run(a *app) error {
 // for it. The command uses the plan that was applied last.
 func nextOf(store *checkpoint.Store) func(model.FailureGroup) (advice, command string) {
 	apply := "aicplan apply PLAN"
-	if past, _, err := history.Worked(store); err == nil && past.Plan != "" {
+	if past, _, err := report.LastActive(store); err == nil && past.Plan != "" {
 		apply = "aicplan apply " + nearby(past.Plan)
 	}
 
@@ -148,7 +148,7 @@ func ledgers(store *checkpoint.Store, kinds map[string]stage.Kind, globs []strin
 
 	var out []model.StageLedger
 	known := false
-	gone, err := history.Gone(store, records)
+	gone, err := report.Removed(store, records)
 	if err != nil {
 		return nil, err
 	}

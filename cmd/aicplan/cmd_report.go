@@ -13,7 +13,6 @@ import (
 	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/textutil"
 	"aicplan/stages/report"
-	"aicplan/stages/report/history"
 	"aicplan/stages/report/model"
 	"aicplan/systems"
 )
@@ -92,15 +91,15 @@ func (c *reportCmd) report(a *app, store *checkpoint.Store) (*model.Report, erro
 
 // past returns the run to report on: the named one, or the newest one that did something. The second
 // result lists the runs since then that had nothing to do.
-func (c *reportCmd) past(store *checkpoint.Store) (*history.Past, []string, error) {
+func (c *reportCmd) past(store *checkpoint.Store) (*report.Past, []string, error) {
 	if c.Run_ == "" || c.Run_ == "latest" {
-		return history.Worked(store)
+		return report.LastActive(store)
 	}
-	found, err := history.Find(store, c.Run_)
+	found, err := report.FindRun(store, c.Run_)
 	if err != nil {
 		return nil, nil, err
 	}
-	past, err := history.Read(*found)
+	past, err := report.ReadRun(*found)
 	return past, nil, err
 }
 
@@ -121,7 +120,7 @@ func (c *reportCmd) list(a *app, store *checkpoint.Store) error {
 
 	t := new(textutil.Table).Left("run", "started").Right("time", "exit").Left("plan")
 	for _, r := range all {
-		p, err := history.Read(r)
+		p, err := report.ReadRun(r)
 		if err != nil {
 			t.Row(r.ID, "", "", "", err)
 			continue
@@ -152,7 +151,7 @@ func listed(all []checkpoint.Run) []listedRun {
 	out := []listedRun{}
 	for _, r := range all {
 		x := listedRun{Run: r.ID}
-		p, err := history.Read(r)
+		p, err := report.ReadRun(r)
 		if err != nil {
 			x.Error = err.Error()
 			out = append(out, x)

@@ -13,7 +13,7 @@ import (
 	"aicplan/engine/run"
 	"aicplan/sink/base/textutil"
 	"aicplan/stages/executors"
-	"aicplan/stages/report/history"
+	"aicplan/stages/report"
 	"aicplan/stages/report/live"
 )
 
@@ -103,7 +103,7 @@ func (a *app) follow(id string) (*live.Follower, *checkpoint.Store, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	r, err := history.Find(store, id)
+	r, err := report.FindRun(store, id)
 	if err != nil {
 		store.Close()
 		return nil, nil, err

@@ -16,11 +16,10 @@ import (
 	"aicplan/sink/base/fileutil"
 	"aicplan/sink/catalog"
 	"aicplan/sink/rules"
-	"aicplan/stages/report/history"
 	"aicplan/systems"
 )
 
-//go:embed *.go charts/*.go history/*.go html/*.go html/assets markdown/*.go model/*.go
+//go:embed *.go charts/*.go model/*.go page/*.go page/assets
 var source embed.FS
 
 // Kind registers the report stage.
@@ -159,8 +158,8 @@ func (c *Config) Values() map[string]any {
 
 // statement returns the author's text, for this report and for later reports of the
 // run.
-func (c *Config) statement() history.Statement {
-	st := history.Statement{Title: c.Title}
+func (c *Config) statement() Statement {
+	st := Statement{Title: c.Title}
 	for _, r := range c.references {
 		st.References = append(st.References, r.Address)
 	}

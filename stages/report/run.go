@@ -15,10 +15,8 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/textutil"
-	"aicplan/stages/report/history"
-	"aicplan/stages/report/html"
-	"aicplan/stages/report/markdown"
 	"aicplan/stages/report/model"
+	"aicplan/stages/report/page"
 	"aicplan/systems"
 )
 
@@ -30,7 +28,7 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	}
 
 	if rc.Events != nil {
-		rc.Events.Emit(rc.Address, history.EventType, map[string]any{"statement": c.statement()})
+		rc.Events.Emit(rc.Address, statementEvent, map[string]any{"statement": c.statement()})
 	}
 
 	in := c.input(rc)
@@ -146,9 +144,9 @@ func Write(w io.Writer, format string, r *model.Report) error {
 	w = &textutil.Writer{W: w} // rows, messages and names come from elsewhere
 	switch format {
 	case "html":
-		return html.Write(w, r, html.Options{Rows: carriedRows})
+		return page.WriteHTML(w, r, carriedRows)
 	case "markdown":
-		return markdown.Write(w, r)
+		return page.WriteMarkdown(w, r)
 	case "json":
 		enc := json.NewEncoder(w)
 		enc.SetIndent("", "  ")

@@ -6,10 +6,12 @@ import (
 	"strings"
 )
 
-// Cells is a table with one row for each row of a load or an experiment: what varies, and the metrics.
+// Cells is a table of texts, such as the rows of a load or an experiment: what varies, and the metrics.
 type Cells struct {
 	Heads []string   `json:"heads"`
 	Rows  [][]string `json:"rows"`
+	// Texts is the number of first columns that are no numbers.
+	Texts int `json:"-"`
 }
 
 // mostCells is the maximum number of rows of a table of cells.

@@ -54,33 +54,19 @@ func (c Comparison) same(o Comparison) bool {
 		slices.EqualFunc(c.Workloads, o.Workloads, func(a, b results.Workload) bool { return slices.Equal(a.Key, b.Key) })
 }
 
-// Limit is the largest accepted median error, or 0 if nothing was compared.
-func (c Comparison) Limit() float64 {
-	if len(c.Columns) == 0 {
-		return 0
-	}
-	return c.Columns[0].LimitP50
-}
-
 // HasKernels reports whether the kernels of a workload are known.
 func (c Comparison) HasKernels(w results.Workload) bool {
 	return slices.ContainsFunc(w.Phases, func(p results.PhaseCompare) bool { return p.Kernels != nil })
 }
 
-// Parts counts the workloads whose prediction lists its parts.
-func (c Comparison) Parts() int {
-	n := 0
-	for _, w := range c.Workloads {
-		if len(w.Phases) > 0 {
-			n++
-		}
-	}
-	return n
+// Parts reports whether the prediction of a workload lists its parts.
+func (c Comparison) Parts() bool {
+	return slices.ContainsFunc(c.Workloads, func(w results.Workload) bool { return len(w.Phases) > 0 })
 }
 
-// Varying are the positions of the key's columns whose values differ between
+// varying returns the positions of the key's columns whose values differ between
 // workloads, or all positions if there is one workload.
-func (c Comparison) Varying() []int {
+func (c Comparison) varying() []int {
 	var out []int
 	for i := range c.Key {
 		if len(c.Workloads) == 1 || slices.ContainsFunc(c.Workloads,
@@ -91,9 +77,9 @@ func (c Comparison) Varying() []int {
 	return out
 }
 
-// Common writes what all workloads have: "tensor_parallel_size 1, osl 128".
+// Common describes what all workloads have in common, or returns "".
 func (c Comparison) Common() string {
-	varying := c.Varying()
+	varying := c.varying()
 	var out []string
 	for i, k := range c.Key {
 		if !slices.Contains(varying, i) && len(c.Workloads) > 0 {
@@ -101,26 +87,92 @@ func (c Comparison) Common() string {
 		}
 	}
 
-	return strings.Join(out, ", ")
+	if len(out) == 0 {
+		return ""
+	}
+	return "All with " + strings.Join(out, ", ") + "."
 }
 
 // Name returns the values that distinguish a workload from the others: "isl 1024, concurrency 8".
 func (c Comparison) Name(w results.Workload) string {
 	var out []string
-	for _, i := range c.Varying() {
+	for _, i := range c.varying() {
 		out = append(out, c.Key[i]+" "+w.Key[i])
 	}
 	return strings.Join(out, ", ")
 }
 
-// Watched reports whether telemetry watched the GPUs of a workload.
-func (c Comparison) Watched() bool {
-	return slices.ContainsFunc(c.Workloads, func(w results.Workload) bool { return w.ClockMHz != nil || w.PowerW != nil })
+// Errors is the table of the errors of each column and of their limits.
+func (c Comparison) Errors() *Cells {
+	out := &Cells{Texts: 1, Heads: []string{"of", "compared", "error p50", "asked", "error p95", "asked",
+		"predicted / measured, median"}}
+	for _, x := range c.Columns {
+		out.Rows = append(out.Rows, []string{x.Name, fmt.Sprint(x.Compared), Percent(x.P50), Percent(x.LimitP50),
+			Percent(x.P95), Percent(x.LimitP95), fmt.Sprintf("%.3f", x.Median)})
+	}
+	return out
 }
 
-// Queued reports whether a server reported the queueing time of requests.
-func (c Comparison) Queued() bool {
-	return slices.ContainsFunc(c.Workloads, func(w results.Workload) bool { return w.QueueMs != nil })
+// Values is the table of the workloads: what distinguishes them, measured and predicted values, and what the
+// server and telemetry reported if any workload has it.
+func (c Comparison) Values() *Cells {
+	if len(c.Workloads) == 0 {
+		return nil
+	}
+
+	out := &Cells{}
+	for _, i := range c.varying() {
+		out.Heads = append(out.Heads, c.Key[i])
+	}
+
+	for _, v := range c.Workloads[0].Values {
+		out.Heads = append(out.Heads, v.Column+" measured (ms)", "predicted (ms)", "error")
+	}
+
+	type extra struct {
+		head   string
+		digits bool // as a time
+		of     func(results.Workload) *float64
+	}
+	extras := slices.DeleteFunc([]extra{
+		{"server's queue (ms)", true, func(w results.Workload) *float64 { return w.QueueMs }},
+		{"server's prefill (ms)", true, func(w results.Workload) *float64 { return w.PrefillMs }},
+		{"SM clock (MHz)", false, func(w results.Workload) *float64 { return w.ClockMHz }},
+		{"power (W)", false, func(w results.Workload) *float64 { return w.PowerW }},
+	}, func(e extra) bool {
+		return !slices.ContainsFunc(c.Workloads, func(w results.Workload) bool { return e.of(w) != nil })
+	})
+	for _, e := range extras {
+		out.Heads = append(out.Heads, e.head)
+	}
+
+	for _, w := range c.Workloads {
+		var row []string
+		for _, i := range c.varying() {
+			row = append(row, w.Key[i])
+		}
+
+		for _, v := range w.Values {
+			predicted := v.Why
+			if v.Predicted != nil {
+				predicted = Millis(v.Predicted)
+			}
+			row = append(row, Millis(v.Measured), predicted, Signed(v.Error()))
+		}
+
+		for _, e := range extras {
+			v := e.of(w)
+			text := Millis(v)
+			if v != nil && !e.digits {
+				text = fmt.Sprintf("%.0f", *v)
+			}
+			row = append(row, text)
+		}
+
+		out.Rows = append(out.Rows, row)
+	}
+
+	return out
 }
 
 // QueueText describes the share that the server's queue explains, or "" if it is unknown.
@@ -141,41 +193,37 @@ func (c Comparison) WarningText() string {
 	return fmt.Sprintf("%s with a warning of the package: %s", textutil.Some(c.Warned, "prediction"), c.Warning)
 }
 
-// Part is a class of a phase with what it contributes to the error.
-type Part struct {
-	Class, Source       string
-	Predicted, Measured *float64
-	// Off is measured - predicted, nil if either is unknown.
-	Off *float64
-}
-
-// Account divides the time of a phase into classes of kernels, the time outside of
+// Account divides the time of a phase in ms into classes of kernels, the time outside of
 // kernels, and the total.
-func Account(p results.PhaseCompare) []Part {
-	var out []Part
-	off := func(measured, predicted *float64) *float64 {
-		if measured == nil || predicted == nil {
-			return nil
+func Account(p results.PhaseCompare) *Cells {
+	out := &Cells{Texts: 1, Heads: []string{"op", "predicted", "measured", "difference"}}
+	add := func(name string, predicted, measured, base *float64) {
+		row := []string{name, "-", Millis(measured), Millis(nil)}
+		if predicted != nil {
+			row[1] = Millis(predicted)
 		}
-		d := *measured - *predicted
-		return &d
+		if measured != nil && base != nil {
+			d := *measured - *base
+			row[3] = Millis(&d)
+		}
+		out.Rows = append(out.Rows, row)
 	}
 
 	zero := 0.0
 	for _, c := range p.Parts {
-		predicted := c.Predicted
-		if predicted == nil && p.Predicted != nil {
-			predicted = &zero // the prediction's parts are all there, and this is none
+		base := c.Predicted
+		if base == nil && p.Predicted != nil {
+			base = &zero // the prediction lists all its parts, and this is none of them
 		}
-		out = append(out, Part{c.Class, c.Source, c.Predicted, c.Measured, off(c.Measured, predicted)})
+		add(strings.TrimSpace(c.Class+" "+c.Source), c.Predicted, c.Measured, base)
 	}
 
 	if p.Kernels != nil {
-		out = append(out, Part{Class: "no kernel", Source: "launches, host, scheduler", Measured: p.Gap, Off: p.Gap})
+		add("no kernel: launches, host, scheduler", nil, p.Gap, &zero)
 	}
 
-	return append(out, Part{Class: "in all", Predicted: p.Predicted, Measured: p.Measured,
-		Off: off(p.Measured, p.Predicted)})
+	add("in all", p.Predicted, p.Measured, p.Predicted)
+	return out
 }
 
 // Signed writes an error as a percentage with its sign; "-" if it is unknown.

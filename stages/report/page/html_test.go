@@ -1,4 +1,4 @@
-package html
+package page
 
 import (
 	"bytes"
@@ -31,7 +31,7 @@ func sample(t testing.TB, rows int) ([]byte, *model.Report) {
 	}
 
 	var b bytes.Buffer
-	if err := Write(&b, r, Options{Rows: 200000}); err != nil {
+	if err := WriteHTML(&b, r, 200000); err != nil {
 		t.Fatal(err)
 	}
 
@@ -82,7 +82,7 @@ func TestEscapes(t *testing.T) {
 	}
 
 	var b bytes.Buffer
-	if err := Write(&b, r, Options{Rows: 1000}); err != nil {
+	if err := WriteHTML(&b, r, 1000); err != nil {
 		t.Fatal(err)
 	}
 
@@ -168,7 +168,7 @@ func TestRows(t *testing.T) {
 	}
 
 	var b bytes.Buffer
-	if err := Write(&b, r, Options{Rows: 50}); err != nil {
+	if err := WriteHTML(&b, r, 50); err != nil {
 		t.Fatal(err)
 	}
 

@@ -1,4 +1,4 @@
-package history
+package report
 
 import (
 	"encoding/json"
@@ -110,7 +110,7 @@ func end(code int) map[string]any {
 	return map[string]any{"type": "run_end", "exit_code": code, "seconds": 12.5}
 }
 
-func TestReadBack(t *testing.T) {
+func TestPastRunIsReadBack(t *testing.T) {
 	p := newPast(t)
 	gemm, err := reporttest.Gemm(30, 1)
 	if err != nil {
@@ -122,7 +122,7 @@ func TestReadBack(t *testing.T) {
 		p.record(a[0], a[1], gemm)
 	}
 
-	said := map[string]any{"type": EventType, "stage": "report.r",
+	said := map[string]any{"type": statementEvent, "stage": "report.r",
 		"statement": Statement{Title: "Said", References: []string{"import.old"}}}
 	p.record("import.old", "import", gemm)
 	failed := ended("gate.h", "gate", stage.StatusGateFailed, "dedupe.h")
@@ -134,12 +134,12 @@ func TestReadBack(t *testing.T) {
 		ended("gate.g", "gate", stage.StatusOK, "dedupe.g"), failed,
 		ended("export.h", "export", stage.StatusSkipped, "gate.h"), end(4))
 
-	found, err := Find(p.store, "latest")
+	found, err := FindRun(p.store, "latest")
 	if err != nil || found.ID != r.ID {
 		t.Fatalf("latest: %v, %v", found, err)
 	}
 
-	past, err := Read(*found)
+	past, err := ReadRun(*found)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -184,9 +184,9 @@ func TestReadBack(t *testing.T) {
 	}
 }
 
-// TestOldRun: a later run replaced the data, and the report does not pass that
+// TestReplacedDataIsNamed: a later run replaced the data, and the report does not pass that
 // off as the old run's.
-func TestOldRun(t *testing.T) {
+func TestReplacedDataIsNamed(t *testing.T) {
 	p := newPast(t)
 	gemm, err := reporttest.Gemm(30, 1)
 	if err != nil {
@@ -199,12 +199,12 @@ func TestOldRun(t *testing.T) {
 	p.record("collect.g", "collect", gemm)
 	p.run(start(), end(0))
 
-	found, err := Find(p.store, old.ID[:len(old.ID)-2])
+	found, err := FindRun(p.store, old.ID[:len(old.ID)-2])
 	if err != nil || found.ID != old.ID {
 		t.Fatalf("by its beginning: %v, %v", found, err)
 	}
 
-	past, err := Read(*found)
+	past, err := ReadRun(*found)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,13 +219,13 @@ func TestOldRun(t *testing.T) {
 	}
 }
 
-// TestKilledWithinAStage: a stage that had begun is told of, and nothing is
+// TestStageOfKilledRunIsInterrupted: a stage that had begun is told of, and nothing is
 // ticked that nobody can know.
-func TestKilledWithinAStage(t *testing.T) {
+func TestStageOfKilledRunIsInterrupted(t *testing.T) {
 	p := newPast(t)
 	begun := map[string]any{"type": "stage_start", "stage": "collect.g", "kind": "collect"}
 	progress := map[string]any{"type": "stage_progress", "stage": "collect.g", "done": 33, "total": 100}
-	past, err := Read(*p.run(start(), begun, progress))
+	past, err := ReadRun(*p.run(start(), begun, progress))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,8 +253,8 @@ func TestKilledWithinAStage(t *testing.T) {
 	}
 }
 
-// TestKilledRun: no end, and a last line that was cut short.
-func TestKilledRun(t *testing.T) {
+// TestKilledRunIsUnfinished: no end, and a last line that was cut short.
+func TestKilledRunIsUnfinished(t *testing.T) {
 	p := newPast(t)
 	r := p.run(start(), ended("collect.g", "collect", stage.StatusOK))
 	path := filepath.Join(r.Dir, "events.ndjson")
@@ -271,7 +271,7 @@ func TestKilledRun(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	past, err := Read(*r)
+	past, err := ReadRun(*r)
 	if err != nil || past.Ended || len(past.Stages) != 1 {
 		t.Errorf("%+v, %v", past, err)
 	}
@@ -294,35 +294,35 @@ func TestKilledRun(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if _, err := Read(*r); err == nil || !strings.Contains(err.Error(), "events.ndjson:1") {
+	if _, err := ReadRun(*r); err == nil || !strings.Contains(err.Error(), "events.ndjson:1") {
 		t.Errorf("a damaged line in the middle: %v", err)
 	}
 }
 
-func TestFind(t *testing.T) {
+func TestRunIsFoundByItsBeginning(t *testing.T) {
 	p := newPast(t)
-	if _, err := Find(p.store, ""); err == nil || !strings.Contains(err.Error(), "has no run") {
+	if _, err := FindRun(p.store, ""); err == nil || !strings.Contains(err.Error(), "has no run") {
 		t.Errorf("an empty state folder: %v", err)
 	}
 
 	p.run(start())
 	p.run(start())
 
-	if _, err := Find(p.store, "2026"); err == nil || !strings.Contains(err.Error(), "begins 2 runs") {
+	if _, err := FindRun(p.store, "2026"); err == nil || !strings.Contains(err.Error(), "begins 2 runs") {
 		t.Errorf("a beginning of two: %v", err)
 	}
 
-	if _, err := Find(p.store, "nope"); err == nil {
+	if _, err := FindRun(p.store, "nope"); err == nil {
 		t.Error("a run that there is not was found")
 	}
 
-	if _, err := Read(checkpoint.Run{ID: "x", Dir: t.TempDir()}); err == nil || errors.Is(err, os.ErrNotExist) {
+	if _, err := ReadRun(checkpoint.Run{ID: "x", Dir: t.TempDir()}); err == nil || errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without events: %v", err)
 	}
 }
 
-// FuzzRead: a damaged file of events is an error or a run, never a panic.
-func FuzzRead(f *testing.F) {
+// FuzzReadRun: a damaged file of events is an error or a run, never a panic.
+func FuzzReadRun(f *testing.F) {
 	f.Add([]byte(`{"type":"run_start","plan":"p"}` + "\n" +
 		`{"type":"stage_end","stage":"collect.g","kind":"collect","counts":{}}` + "\n"))
 	f.Add([]byte(`{"type":"stage_end","waterfall":{"filters":[null]},"after":[""]}`))
@@ -332,7 +332,7 @@ func FuzzRead(f *testing.F) {
 			t.Fatal(err)
 		}
 
-		past, err := Read(checkpoint.Run{ID: "r", Dir: dir})
+		past, err := ReadRun(checkpoint.Run{ID: "r", Dir: dir})
 		if err != nil {
 			return
 		}

@@ -1,6 +1,4 @@
-// Package markdown shows a report as the body of a pull request: GitHub's
-// Markdown, short enough for its limit, without pictures.
-package markdown
+package page
 
 import (
 	"fmt"
@@ -13,9 +11,8 @@ import (
 	"aicplan/stages/report/model"
 )
 
-// Limit is the most bytes that Write writes; a pull request's body takes
-// 65,536.
-const Limit = 60000
+// markdownLimit is the largest number of bytes of a Markdown report. The body of a pull request takes 65,536.
+const markdownLimit = 60000
 
 // How many lines of a list are shown before the rest is counted.
 const (
@@ -23,18 +20,18 @@ const (
 	maxLines  = 25
 )
 
-// Write writes the report. When it would be longer than Limit, lists are cut
-// short, each saying how much is left out.
-func Write(w io.Writer, r *model.Report) error {
+// WriteMarkdown writes the report as the body of a pull request: GitHub's Markdown without pictures. If it
+// would be longer than the platforms allow, lists are cut short, each with the number of what is left out.
+func WriteMarkdown(w io.Writer, r *model.Report) error {
 	lines := maxLines
 	text := render(r, lines)
-	for len(text) > Limit && lines > 1 {
+	for len(text) > markdownLimit && lines > 1 {
 		lines /= 2
 		text = render(r, lines)
 	}
 
-	if len(text) > Limit {
-		cut := strings.LastIndexByte(text[:Limit-80], '\n')
+	if len(text) > markdownLimit {
+		cut := strings.LastIndexByte(text[:markdownLimit-80], '\n')
 		text = text[:cut] + "\n\nThe rest is in the HTML report.\n"
 	}
 
@@ -84,6 +81,28 @@ func (b *builder) listOf(n, most int, line func(i int)) {
 	}
 }
 
+// long is the number of lines of lists that readers look up single entries in.
+func (b *builder) long() int { return max(b.lines, min(maxTables, 3*b.lines)) }
+
+// row writes a row of a table. Cells that come from elsewhere are escaped by the caller.
+func (b *builder) row(cells ...string) { b.linef("| %s |", strings.Join(cells, " | ")) }
+
+// cells writes a table, its first columns aligned to the left.
+func (b *builder) cells(c *model.Cells) {
+	escaped := func(cells []string) []string {
+		out := make([]string, len(cells))
+		for i, x := range cells {
+			out[i] = textutil.Cell(x)
+		}
+		return out
+	}
+
+	b.WriteByte('\n')
+	b.row(escaped(c.Heads)...)
+	b.linef("%s%s|", strings.Repeat("|---", c.Texts), strings.Repeat("|---:", len(c.Heads)-c.Texts))
+	b.list(len(c.Rows), func(i int) { b.row(escaped(c.Rows[i])...) })
+}
+
 func (b *builder) tables(r *model.Report) {
 	if len(r.Tables) == 0 {
 		return
@@ -95,9 +114,9 @@ func (b *builder) tables(r *model.Report) {
 		metric = "metric, median"
 	}
 
-	b.linef("| table | framework | rows | coverage | failed | skipped | gate | " + metric +
-		" | speed of light |\n|---|---|---:|---:|---:|---:|---|---:|---:|")
-	b.listOf(len(r.Tables), max(b.lines, min(maxTables, 3*b.lines)), func(i int) {
+	b.row("table", "framework", "rows", "coverage", "failed", "skipped", "gate", metric, "speed of light")
+	b.linef("|---|---|---:|---:|---:|---:|---|---:|---:|")
+	b.listOf(len(r.Tables), b.long(), func(i int) {
 		t := r.Tables[i]
 		coverage := "no plan"
 		if share, ok := t.Coverage(); ok {
@@ -129,34 +148,24 @@ func (b *builder) tables(r *model.Report) {
 			light = model.Percent(t.Light.P50)
 		}
 
-		b.linef("| %s | %s | %s | %s | %s | %s | %s | %s | %s |", textutil.Cell(t.Name),
-			textutil.Cell(strings.TrimSpace(t.Framework+" "+t.Version)),
+		b.row(textutil.Cell(t.Name), textutil.Cell(strings.TrimSpace(t.Framework+" "+t.Version)),
 			textutil.Count(int64(t.Rows)), coverage, textutil.Count(int64(t.Failed)), textutil.Count(int64(t.Skipped)), gate,
 			latency, light)
 	})
 
 	for _, t := range r.Tables {
-		if len(t.Metrics) == 0 {
-			continue
-		}
-		if c := t.Cells; c != nil {
-			b.linef("\n%s:\n", textutil.Cell(t.Name))
-			cells := new(textutil.Table).Right(c.Heads...)
-			for _, row := range c.Rows {
-				line := make([]any, len(row))
-				for i := range row {
-					line[i] = row[i]
-				}
-				cells.Row(line...)
+		c := t.Cells
+		if c == nil && len(t.Metrics) > 0 {
+			c = &model.Cells{Heads: []string{"metric", "unit", "better", "least", "median", "most"}, Texts: 3}
+			for _, m := range t.Metrics {
+				c.Rows = append(c.Rows, []string{m.Name, m.Unit, m.Better, model.Number(m.Min), model.Number(m.P50),
+					model.Number(m.Max)})
 			}
-			_ = cells.Markdown(b) // a strings.Builder returns no error
-			continue
 		}
 
-		b.linef("\n| %s | unit | better | least | median | most |\n|---|---|---|---:|---:|---:|", textutil.Cell(t.Name))
-		for _, m := range t.Metrics {
-			b.linef("| %s | %s | %s | %s | %s | %s |", textutil.Cell(m.Name), textutil.Cell(m.Unit), m.Better,
-				model.Number(m.Min), model.Number(m.P50), model.Number(m.Max))
+		if c != nil {
+			b.linef("\n%s:", textutil.Cell(t.Name))
+			b.cells(c)
 		}
 	}
 
@@ -198,9 +207,8 @@ func (b *builder) losses(r *model.Report) {
 		b.linef("| cases | op | class | message | example |\n|---:|---|---|---|---|")
 		b.list(len(r.Failures), func(i int) {
 			g := r.Failures[i]
-			b.linef("| %s | %s | %s | %s | %s |", textutil.Count(int64(g.Count)), textutil.Cell(g.Value("op")),
-				textutil.Cell(g.Value("class")), textutil.Cell(textutil.Clip(g.Example.Message, 200)),
-				textutil.Code(textutil.Clip(g.Example.Case(), 240)))
+			b.row(textutil.Count(int64(g.Count)), textutil.Cell(g.Value("op")), textutil.Cell(g.Value("class")),
+				textutil.Cell(textutil.Clip(g.Example.Message, 200)), textutil.Code(textutil.Clip(g.Example.Case(), 240)))
 		})
 	}
 
@@ -209,8 +217,8 @@ func (b *builder) losses(r *model.Report) {
 		b.linef("| count | where | rule | reason | whose limit |\n|---:|---|---|---|---|")
 		b.list(len(r.Skips), func(i int) {
 			s := r.Skips[i]
-			b.linef("| %s | %s | %s | %s | %s |", textutil.Count(s.Count), textutil.Cell(s.Where),
-				textutil.Cell(strings.TrimSpace(s.Kind+" "+s.Name)), textutil.Cell(textutil.Clip(s.Reason, 200)), textutil.Cell(s.Meaning))
+			b.row(textutil.Count(s.Count), textutil.Cell(s.Where), textutil.Cell(strings.TrimSpace(s.Kind+" "+s.Name)),
+				textutil.Cell(textutil.Clip(s.Reason, 200)), textutil.Cell(s.Meaning))
 		})
 	}
 }
@@ -226,12 +234,11 @@ func (b *builder) validation(r *model.Report) {
 	b.linef("| what | how | result |\n|---|---|---|")
 	b.list(len(r.Evidence), func(i int) {
 		e := r.Evidence[i]
-		name := textutil.Cell(e.Name)
 		result := textutil.Cell(e.Result)
 		if e.Level == model.Bad {
 			result = "**" + result + "**"
 		}
-		b.linef("| %s | %s | %s |", name, textutil.Code(e.Command), result)
+		b.row(textutil.Cell(e.Name), textutil.Code(e.Command), result)
 	})
 
 	for _, g := range r.Gates {
@@ -315,17 +322,13 @@ func (b *builder) run(r *model.Report) {
 		b.heading("Files")
 		b.linef("| file | rows | digest |\n|---|---:|---|")
 		files := r.FileList()
-		b.listOf(len(files), max(b.lines, min(maxTables, 3*b.lines)), func(i int) {
+		b.listOf(len(files), b.long(), func(i int) {
 			f := files[i]
 			rows := ""
 			if f.Rows > 0 {
 				rows = textutil.Count(int64(f.Rows))
 			}
-			digest := ""
-			if f.Digest != "" {
-				digest = textutil.Code(shortDigest(f.Digest))
-			}
-			b.linef("| %s | %s | %s |", textutil.Code(f.Path), rows, digest)
+			b.row(textutil.Code(f.Path), rows, textutil.Code(shortDigest(f.Digest)))
 		})
 	}
 
@@ -344,4 +347,41 @@ func shortDigest(d string) string {
 		return d
 	}
 	return algo + ":" + hex[:16]
+}
+
+// predictions writes predicted beside measured values.
+func (b *builder) predictions(r *model.Report) {
+	if len(r.Predictions) == 0 {
+		return
+	}
+
+	b.heading("Predicted and measured")
+
+	for _, c := range r.Predictions {
+		b.linef("\n%s, judged by %s: %s.", textutil.Cell(c.Predicted), textutil.Cell(c.Gate), c.Result)
+		b.cells(c.Errors())
+
+		for _, text := range []string{c.QueueText(), c.WarningText(), c.Common()} {
+			if text != "" {
+				b.linef("\n%s", textutil.Inline(text))
+			}
+		}
+
+		if len(c.Workloads) > 0 {
+			b.cells(c.Values())
+		}
+
+		if c.More > 0 {
+			b.linef("\n%s, not listed.", textutil.Some(c.More, "more workload"))
+		}
+
+		for _, w := range c.Workloads {
+			for _, p := range w.Phases {
+				if p.Kernels != nil {
+					b.linef("\n%s, %s, in ms:", textutil.Inline(c.Name(w)), p.Name)
+					b.cells(model.Account(p))
+				}
+			}
+		}
+	}
 }

@@ -1,11 +1,9 @@
-// Package history reads a finished run back from the state folder: how its
-// stages ended, from the run's events, and the tables that they left, from the
-// stage records.
-package history
+package report
 
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -56,9 +54,9 @@ type Ended struct {
 	At time.Time // when it ended
 }
 
-// Find returns the run called id, or the newest for "" and "latest". A unique
+// FindRun returns the run called id, or the newest for "" and "latest". A unique
 // beginning of an id is enough.
-func Find(store *checkpoint.Store, id string) (*checkpoint.Run, error) {
+func FindRun(store *checkpoint.Store, id string) (*checkpoint.Run, error) {
 	if id == "" || id == "latest" {
 		r, err := store.LatestRun()
 		if errors.Is(err, checkpoint.ErrMissing) {
@@ -110,10 +108,10 @@ func (p *Past) Idle() bool {
 	return true
 }
 
-// Worked returns the newest run that did something, of the plan of the newest run
+// LastActive returns the newest run that did something, of the plan of the newest run
 // of all, and how many runs since then had nothing to do. Where no run is left that did
 // something, it is the newest.
-func Worked(store *checkpoint.Store) (p *Past, idle []string, err error) {
+func LastActive(store *checkpoint.Store) (p *Past, idle []string, err error) {
 	all, err := store.Runs()
 	if err != nil {
 		return nil, nil, err
@@ -121,7 +119,7 @@ func Worked(store *checkpoint.Store) (p *Past, idle []string, err error) {
 
 	var newest *Past
 	for _, r := range slices.Backward(all) {
-		past, err := Read(r)
+		past, err := ReadRun(r)
 		if err != nil {
 			if newest == nil {
 				return nil, nil, err
@@ -145,7 +143,7 @@ func Worked(store *checkpoint.Store) (p *Past, idle []string, err error) {
 	}
 
 	if newest == nil {
-		_, err := Find(store, "")
+		_, err := FindRun(store, "")
 		return nil, nil, err
 	}
 
@@ -177,10 +175,10 @@ type event struct {
 	Total     int                 `json:"total"`
 }
 
-// told reports whether a report needs a line. Most lines are failures, workers and
+// relevant reports whether a report needs a line. Most lines are failures, workers and
 // logs, which it does not need.
-func told(line []byte) bool {
-	for _, what := range []string{`"type":"run_`, `"type":"stage_`, `"type":"` + EventType + `"`} {
+func relevant(line []byte) bool {
+	for _, what := range []string{`"type":"run_`, `"type":"stage_`, `"type":"` + statementEvent + `"`} {
 		if bytes.Contains(line, []byte(what)) {
 			return true
 		}
@@ -188,9 +186,9 @@ func told(line []byte) bool {
 	return false
 }
 
-// Read reads the events of a run. A last line that was cut short, as a kill
+// ReadRun reads the events of a run. A last line that was cut short, as a kill
 // leaves it, is passed over.
-func Read(run checkpoint.Run) (*Past, error) {
+func ReadRun(run checkpoint.Run) (*Past, error) {
 	path := filepath.Join(run.Dir, "events.ndjson")
 	f, err := os.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -212,7 +210,7 @@ func Read(run checkpoint.Run) (*Past, error) {
 		}
 
 		line := sc.Bytes()
-		if !told(line) {
+		if !relevant(line) {
 			continue
 		}
 
@@ -244,7 +242,7 @@ func (p *Past) take(e event) {
 	case "run_end":
 		p.Seconds, p.ExitCode, p.Ended = e.Seconds, e.ExitCode, true
 
-	case EventType:
+	case statementEvent:
 		if p.Statement == nil {
 			p.Statement = e.Statement
 		}
@@ -268,4 +266,116 @@ func (p *Past) take(e event) {
 				Artifacts: e.Artifacts},
 		}})
 	}
+}
+
+// Removed marks the records of stages that the newest complete run of their plan did not
+// contain. Their data is kept, because the stage may have been renamed, but it is not
+// part of reports.
+func Removed(store *checkpoint.Store, records []*checkpoint.StageRecord) (map[string]bool, error) {
+	runs, err := store.Runs()
+	if err != nil {
+		return nil, err
+	}
+
+	stages := map[string]map[string]bool{} // by plan
+	for i := len(runs) - 1; i >= 0; i-- {
+		past, err := ReadRun(runs[i])
+		if err != nil || !past.Whole || !past.Ended {
+			continue
+		}
+
+		name := checkpoint.PlanName(past.Plan)
+		if stages[name] != nil {
+			continue
+		}
+
+		stages[name] = map[string]bool{}
+		for _, s := range past.Stages {
+			stages[name][s.Address] = true
+		}
+	}
+
+	out := map[string]bool{}
+	for _, r := range records {
+		if known := stages[r.Plan]; known != nil && !known[r.Address] {
+			out[r.Address] = true
+		}
+	}
+
+	return out, nil
+}
+
+// statementEvent is the type of the event by which a report stage leaves its
+// Statement, in the field "statement".
+const statementEvent = "report"
+
+// Statement is the text that a report's author adds to the data.
+type Statement struct {
+	Title string `json:"title,omitempty"`
+	// References are the addresses of stages to compare with.
+	References []string `json:"references,omitempty"`
+	// Inputs are the addresses of the stages that the report describes.
+	Inputs []string `json:"inputs,omitempty"`
+}
+
+// statement returns the statement of the run's first report stage: from its event or, if
+// it was reused, from the config of its record.
+func (p *Past) statement(store *checkpoint.Store) (Statement, error) {
+	if p.Statement != nil {
+		return *p.Statement, nil
+	}
+
+	for _, s := range p.Stages {
+		// Of those that describe the whole run, take the one that also covers failed stages.
+		if s.Class != stage.Report || !s.Reused {
+			continue
+		}
+
+		rec, err := store.ReadStage(s.Address)
+		if errors.Is(err, checkpoint.ErrMissing) || errors.Is(err, checkpoint.ErrCorrupt) {
+			continue
+		}
+
+		if err != nil {
+			return Statement{}, err
+		}
+
+		var inputs struct {
+			Config Statement         `json:"config"`
+			Inputs map[string]string `json:"inputs"` // by name and address
+		}
+		if err := json.Unmarshal(rec.Inputs, &inputs); err != nil {
+			return Statement{}, fmt.Errorf("record of %s: %w", s.Address, err)
+		}
+
+		inputs.Config.Inputs = described(inputs.Inputs)
+		return inputs.Config, nil
+	}
+
+	return Statement{}, nil
+}
+
+// described are the addresses of a report's inputs, in their order, from the
+// names that its key has for them: "inputs[0] gate.gemm".
+func described(inputs map[string]string) []string {
+	type input struct {
+		at      int
+		address string
+	}
+
+	var found []input
+	for name := range inputs {
+		var in input
+		if n, err := fmt.Sscanf(name, "inputs[%d] %s", &in.at, &in.address); err == nil && n == 2 {
+			found = append(found, in)
+		}
+	}
+
+	slices.SortFunc(found, func(a, b input) int { return cmp.Compare(a.at, b.at) })
+	var out []string
+	for _, in := range found {
+		out = append(out, in.address)
+	}
+
+	return out
 }

@@ -1,4 +1,4 @@
-package html
+package page
 
 import (
 	"bytes"
@@ -37,7 +37,7 @@ func predictionsPage(t *testing.T, address string) string {
 	}
 
 	var b bytes.Buffer
-	if err := Write(&b, r, Options{}); err != nil {
+	if err := WriteHTML(&b, r, 0); err != nil {
 		t.Fatal(err)
 	}
 
@@ -74,7 +74,7 @@ func TestPredictions(t *testing.T) {
 		// What is not known is not a number.
 		"8192 1 201 not predicted - 5.04 not predicted - unknown unknown unknown unknown",
 		"gemm silicon 158 186 28.2",
-		"no kernel launches, host, scheduler - 9.00 9.00",
+		"no kernel: launches, host, scheduler - 9.00 9.00",
 		"in all 176 210 34.0",
 		"prefill no trace of it", "gemm 7.45 unknown unknown",
 		"predicted from tables_version=0.24.0 tables_digest=sha256:1f2e",

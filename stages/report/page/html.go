@@ -1,7 +1,7 @@
-// Package html shows a report as one HTML file: style, script, drawings and
-// rows inside of it, no address of anything else. It opens from a mail
-// attachment, follows the reader's light or dark, and prints.
-package html
+// Package page writes a report as one HTML file and as Markdown. The HTML file has style, script, drawings and
+// rows inside of it, and no address of anything else: it opens from a mail attachment, follows the reader's
+// light or dark, and prints.
+package page
 
 import (
 	"bytes"
@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"math"
 	"slices"
 	"strings"
 
@@ -24,16 +23,10 @@ import (
 //go:embed assets
 var assets embed.FS
 
-// Options of Write.
-type Options struct {
-	// Rows is the largest number of rows of a table that are embedded for searching.
-	// Tables with more rows have a note instead. Zero embeds none.
-	Rows int
-}
-
-// Write writes the report. Equal reports give equal bytes.
-func Write(w io.Writer, r *model.Report, o Options) error {
-	p, err := newPage(r, o)
+// WriteHTML writes the report with the rows of tables that have at most so many, for searching. Tables with
+// more rows have a note instead. Equal reports give equal bytes.
+func WriteHTML(w io.Writer, r *model.Report, rows int) error {
+	p, err := newPage(r, rows)
 	if err != nil {
 		return err
 	}
@@ -62,7 +55,7 @@ type page struct {
 	Embed  map[string]*rowsData
 }
 
-func newPage(r *model.Report, o Options) (*page, error) {
+func newPage(r *model.Report, rows int) (*page, error) {
 	css, err := assets.ReadFile("assets/style.css")
 	if err != nil {
 		return nil, err
@@ -84,10 +77,10 @@ func newPage(r *model.Report, o Options) (*page, error) {
 	}
 
 	for _, t := range r.Tables {
-		if t.Rows == 0 || o.Rows == 0 {
+		if t.Rows == 0 || rows == 0 {
 			continue
 		}
-		if p.Embed[t.Address], err = embedRows(t, o.Rows); err != nil {
+		if p.Embed[t.Address], err = embedRows(t, rows); err != nil {
 			return nil, fmt.Errorf("rows of %s: %w", t.Address, err)
 		}
 	}
@@ -113,16 +106,12 @@ var functions = template.FuncMap{
 	"share":    func(a, b int) string { return fmt.Sprintf("%.2f", 100*float64(a)/float64(max(b, 1))) },
 	"held":     func(g results.Group) results.Counts { return results.Count([]results.Group{g}) },
 	"sorted":   worstFirst,
-	"mul":      func(a, b float64) float64 { return a * b },
 	"quantity": quantity,
 	"capital":  func(s string) string { return charts.Capital(strings.ReplaceAll(s, "_", " ")) },
 	"metric":   metricHeading,
 	"deref":    func(v *float64) float64 { return *v },
 	"boolOf":   func(v *bool) bool { return *v },
-	"signed":   model.Signed,
-	"millis":   model.Millis,
 	"account":  model.Account,
-	"errorBar": errorBar,
 }
 
 // metricHeading heads the column with the median of what tables are compared by.
@@ -171,24 +160,6 @@ func swatch(k charts.Key) template.HTML {
 		return template.HTML(fmt.Sprintf(`<svg class="key" viewBox="0 0 12 12" aria-hidden="true"><path class="%s %s" d="M6 6%s"/></svg>`, k.Class, charts.ShapeClass(k.Shape), charts.Shapes[k.Shape%len(charts.Shapes)]))
 	}
 	return template.HTML(fmt.Sprintf(`<svg class="key" viewBox="0 0 12 12" aria-hidden="true"><path class="%s" d="M0 1h12v10h-12z"/></svg>`, k.Class))
-}
-
-// errorBar draws an error to the left or right of zero; the ends are 50 %.
-func errorBar(e *float64, limit float64) template.HTML {
-	if e == nil {
-		return ""
-	}
-
-	wide := min(math.Abs(*e), 0.5) * 100
-	class, left := "over", 50.0
-	if *e < 0 {
-		class, left = "under", 50-wide
-	}
-
-	if math.Abs(*e) <= limit {
-		class += " in"
-	}
-	return template.HTML(fmt.Sprintf(`<span class="error" aria-hidden="true"><i class="%s" style="left:%.1f%%;width:%.1f%%"></i></span>`, class, left, wide))
 }
 
 // anchor makes an address fit for an id.

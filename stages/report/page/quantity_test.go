@@ -1,4 +1,4 @@
-package html
+package page
 
 import (
 	"strings"
@@ -24,7 +24,7 @@ func TestMetricHasItsName(t *testing.T) {
 
 	r.Tables[0].Metric, r.Tables[0].Unit = "request_throughput", "requests/s"
 	var b strings.Builder
-	if err := Write(&b, r, Options{Rows: 50}); err != nil {
+	if err := WriteHTML(&b, r, 50); err != nil {
 		t.Fatal(err)
 	}
 

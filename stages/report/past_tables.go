@@ -1,4 +1,4 @@
-package history
+package report
 
 import (
 	"cmp"
@@ -98,8 +98,8 @@ func (b Begun) finished() stage.Finished {
 		Outcome: &stage.Outcome{Status: stage.StatusInterrupted, Message: message}}
 }
 
-// shown stages give a report its tables; a verification is evidence.
-func shown(c stage.Class) bool { return c.Measurements() && c != stage.Verify }
+// describes reports whether stages of a class give a report its tables. A verification is evidence.
+func describes(c stage.Class) bool { return c.Measurements() && c != stage.Verify }
 
 func kept(s stage.Status) bool {
 	return s == stage.StatusOK || s == stage.StatusPartial || s == stage.StatusInterrupted
@@ -127,7 +127,7 @@ func (p *Past) tables(said Statement, data map[string]*stage.Dataset) []string {
 func (p *Past) leaves(data map[string]*stage.Dataset) []string {
 	read := map[string]bool{}
 	for _, s := range p.Stages {
-		if !shown(s.Class) || data[s.Address] == nil {
+		if !describes(s.Class) || data[s.Address] == nil {
 			continue
 		}
 		for _, before := range p.reads(s.Address) {
@@ -139,7 +139,7 @@ func (p *Past) leaves(data map[string]*stage.Dataset) []string {
 
 	var out []string
 	for _, s := range p.Stages {
-		if d := data[s.Address]; d != nil && shown(s.Class) && !read[s.Address] && (d.Table != nil || d.Planned != nil) {
+		if d := data[s.Address]; d != nil && describes(s.Class) && !read[s.Address] && (d.Table != nil || d.Planned != nil) {
 			out = append(out, s.Address)
 		}
 	}

@@ -1,4 +1,4 @@
-package markdown
+package page
 
 import (
 	"bytes"
@@ -18,18 +18,18 @@ import (
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
-func TestGolden(t *testing.T) {
-	reporttest.Golden(t, "testdata/report.md", *update, Write)
+func TestMarkdownGolden(t *testing.T) {
+	reporttest.Golden(t, "testdata/report.md", *update, WriteMarkdown)
 }
 
-// TestTables renders the Markdown: every table of the source must become one,
+// TestMarkdownTablesAreWhole renders the Markdown: every table of the source must become one,
 // with as many cells in each row as in its head.
-func TestTables(t *testing.T) {
+func TestMarkdownTablesAreWhole(t *testing.T) {
 	r := reporttest.Report(t)
 	r.Failures[0].Example.Message = "pipe | in a\nmessage with `code` and <b>markup</b>"
 
 	var b bytes.Buffer
-	if err := Write(&b, r); err != nil {
+	if err := WriteMarkdown(&b, r); err != nil {
 		t.Fatal(err)
 	}
 
@@ -63,9 +63,9 @@ func TestTables(t *testing.T) {
 	}
 }
 
-// TestLimit: a body that is too long is refused by the platforms that it is
+// TestLongMarkdownIsCut: a body that is too long is refused by the platforms that it is
 // for. What is cut is counted.
-func TestLimit(t *testing.T) {
+func TestLongMarkdownIsCut(t *testing.T) {
 	r := reporttest.Report(t)
 	for i := range 400 {
 		c := *r.Tables[0]
@@ -85,12 +85,12 @@ func TestLimit(t *testing.T) {
 	}
 
 	var b bytes.Buffer
-	if err := Write(&b, r); err != nil {
+	if err := WriteMarkdown(&b, r); err != nil {
 		t.Fatal(err)
 	}
 
-	if b.Len() > Limit {
-		t.Errorf("%d bytes, at most %d are wanted", b.Len(), Limit)
+	if b.Len() > markdownLimit {
+		t.Errorf("%d bytes, at most %d are wanted", b.Len(), markdownLimit)
 	}
 
 	if !strings.Contains(b.String(), "more; the HTML report has them all") {
@@ -102,12 +102,12 @@ func TestLimit(t *testing.T) {
 	}
 }
 
-// TestPredictions: what is not in the list of workloads is counted, and what the
+// TestMarkdownCountsWorkloadsLeftOut: what is not in the list of workloads is counted, and what the
 // package warns of is told.
-func TestPredictions(t *testing.T) {
+func TestMarkdownCountsWorkloadsLeftOut(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
-	if err := Write(&b, reporttest.PredictionReport(t)); err != nil {
+	if err := WriteMarkdown(&b, reporttest.PredictionReport(t)); err != nil {
 		t.Fatal(err)
 	}
 
