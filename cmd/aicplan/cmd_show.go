@@ -219,7 +219,7 @@ func readStage(store *checkpoint.Store, address string) (*checkpoint.StageRecord
 func writeTable(w io.Writer, t arrow.Record, format string) error {
 	switch format {
 	case "arrow":
-		data, err := table.EncodeIPC(t, table.Zstd)
+		data, err := table.EncodeIPC(t)
 		if err != nil {
 			return err
 		}

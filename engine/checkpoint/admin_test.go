@@ -60,7 +60,7 @@ func tableOf(t *testing.T, text string) []byte {
 	if err := b.Append(map[string]any{"text": text}); err != nil {
 		t.Fatal(err)
 	}
-	data, err := table.EncodeIPC(b.Record(), table.Uncompressed)
+	data, err := table.EncodeIPC(b.Record())
 	if err != nil {
 		t.Fatal(err)
 	}

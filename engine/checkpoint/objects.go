@@ -30,7 +30,7 @@ func Digest(data []byte) string {
 // data in normal form (table.Normal), so equal tables have equal digests.
 func (s *Store) PutRecord(rec arrow.Record) (string, error) {
 	if rec.NumRows() <= smallTable {
-		data, err := table.EncodeIPC(rec, table.Zstd)
+		data, err := table.EncodeIPC(rec)
 		if err != nil {
 			return "", err
 		}
@@ -45,7 +45,7 @@ func (s *Store) PutRecord(rec arrow.Record) (string, error) {
 	sum := sha256.New()
 	tmp, err := s.writeTemp(dir, func(w io.Writer) error {
 		buf := bufio.NewWriterSize(io.MultiWriter(w, sum), 1<<20)
-		if err := table.WriteIPC(buf, rec, table.Zstd); err != nil {
+		if err := table.WriteIPC(buf, rec); err != nil {
 			return err
 		}
 		return buf.Flush()

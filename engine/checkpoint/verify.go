@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/apache/arrow/go/v17/arrow"
-
 	"aicplan/sink/table"
 )
 
@@ -134,7 +132,7 @@ func (s *Store) verifyStages(r *VerifyReport, good map[string]bool, add func(Pro
 				add(Problem{Path: path, Detail: fmt.Sprintf("the %s of %s, object %s, is damaged", o.Role,
 					rec.Address, short(o.Digest)),
 					Fix: "the stage runs again with the next apply"})
-			} else if err := s.decodes(o.Digest); err != nil {
+			} else if _, err := s.GetRecord(o.Digest); err != nil {
 				add(Problem{Path: o.Path,
 					Detail: fmt.Sprintf("it is the %s of %s, and no table: %s", o.Role, rec.Address, err),
 					Fix:    "aicplan apply --replace " + rec.Address + " makes it again"})
@@ -143,26 +141,6 @@ func (s *Store) verifyStages(r *VerifyReport, good map[string]bool, add func(Pro
 	}
 
 	return nil
-}
-
-// decodes returns an error if an object is not a valid table.
-func (s *Store) decodes(digest string) error {
-	path, err := s.ObjectPath(digest)
-	if err != nil {
-		return err
-	}
-	f, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return err
-	}
-
-	return table.DecodeIPCParts(f, int(info.Size()), func(arrow.Record) error { return nil })
 }
 
 // verifyCollects checks that every case in the table of a collect is in a journal: such a case was

@@ -57,10 +57,10 @@ func distinct(rec arrow.Record, name string) []string {
 
 // restrict keeps the rows that on selects; rows maps them to the input's.
 func restrict(rec arrow.Record, on map[string][]string, name string) (arrow.Record, []int, error) {
-	rec, err := table.Plain(rec)
-	if err != nil || len(on) == 0 {
-		return rec, nil, err
+	if len(on) == 0 {
+		return rec, nil, nil
 	}
+
 	keep := make([]bool, rec.NumRows())
 	for i := range keep {
 		keep[i] = true

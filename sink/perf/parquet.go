@@ -12,7 +12,6 @@ import (
 	"github.com/apache/arrow/go/v17/parquet/file"
 
 	"aicplan/sink/base/fileutil"
-	"aicplan/sink/table"
 )
 
 // ErrLFSPointer reports a git-lfs pointer in place of the data.
@@ -26,11 +25,6 @@ const lfsHint = "this is a git-lfs pointer, not the data: fetch it with git lfs 
 // BOOLEAN, every column optional, dictionary encoded if that is smaller, compressed with
 // zstd, in one row group.
 func WriteParquet(w io.Writer, rec arrow.Record) error {
-	rec, err := table.Normal(rec)
-	if err != nil {
-		return err
-	}
-
 	return writeRowGroup(w, rec)
 }
 
@@ -61,8 +55,7 @@ func noParquet(data []byte) error {
 	return nil
 }
 
-// ReadParquet reads a Parquet file of any writer as one record in normal form
-// (table.Normal).
+// ReadParquet reads a Parquet file of any writer as one record.
 func ReadParquet(data []byte) (arrow.Record, error) {
 	if err := noParquet(data); err != nil {
 		return nil, err

@@ -50,11 +50,6 @@ func ReadSeries(data []byte) (arrow.Record, error) {
 
 // normalSeries checks the column of time and sorts the rows by it.
 func normalSeries(rec arrow.Record) (arrow.Record, error) {
-	rec, err := table.Normal(rec)
-	if err != nil {
-		return nil, err
-	}
-
 	times, err := table.Int64s(rec, SeriesTime)
 	if err != nil {
 		return nil, fmt.Errorf("not a series: %w", err)

@@ -127,7 +127,7 @@ func typeOf(t arrow.DataType) (catalog.Type, bool) {
 		return catalog.Int64, true
 	case arrow.FLOAT64:
 		return catalog.Double, true
-	case arrow.STRING, arrow.LARGE_STRING:
+	case arrow.STRING:
 		return catalog.UTF8, true
 	case arrow.BOOL:
 		return catalog.Bool, true

@@ -1,8 +1,7 @@
 // Package table works on single Arrow records: reading columns, building
 // them from rows, taking, sorting and joining rows, comparing, and the Arrow
-// IPC file format. Records hold columns of four types: int64, float64, string
-// and bool; Normal brings what other writers use (int32, large strings,
-// dictionaries) to these.
+// IPC file format. Records have columns of four types: int64, float64, string
+// and bool. Readers of files convert other types.
 //
 // Records live on Go's heap; Retain and Release have no effect on memory
 // there, and no function here asks for them.
@@ -10,7 +9,6 @@ package table
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"strings"
 
@@ -98,13 +96,9 @@ func (e *TypeError) Error() string {
 
 // TypeName names a type the way messages of this package do.
 func TypeName(t arrow.DataType) string {
-	switch t.ID() {
-	case arrow.STRING, arrow.LARGE_STRING:
+	if t.ID() == arrow.STRING {
 		return "string"
-	case arrow.NULL:
-		return "empty"
 	}
-
 	return t.String()
 }
 
@@ -118,25 +112,46 @@ func Array(rec arrow.Record, name string) (arrow.Array, error) {
 	return rec.Column(i), nil
 }
 
-// Int64s reads a column of integers of any width. An empty (all null) column
-// of any type reads as nulls.
+// Int64s reads a column of integers. The values may share the record's memory.
 func Int64s(rec arrow.Record, name string) (*Col[int64], error) {
 	arr, err := Array(rec, name)
 	if err != nil {
 		return nil, err
 	}
 
-	return int64Col(name, arr)
+	if a, ok := arr.(*array.Int64); ok && a.NullN() == 0 {
+		return &Col[int64]{Name: name, Values: a.Int64Values()}, nil
+	}
+	return read[int64, *array.Int64](name, arr, Int64)
 }
 
-// Float64s reads a column of numbers; integers are converted.
+// Float64s reads a column of numbers; integers are converted. The values may share the record's memory.
 func Float64s(rec arrow.Record, name string) (*Col[float64], error) {
 	arr, err := Array(rec, name)
 	if err != nil {
 		return nil, err
 	}
 
-	return float64Col(name, arr)
+	switch a := arr.(type) {
+	case *array.Float64:
+		if a.NullN() == 0 {
+			return &Col[float64]{Name: name, Values: a.Float64Values()}, nil
+		}
+
+	case *array.Int64:
+		ints, err := read[int64, *array.Int64](name, arr, Int64)
+		if err != nil {
+			return nil, err
+		}
+
+		c := &Col[float64]{Name: name, Values: make([]float64, a.Len()), valid: ints.valid}
+		for i, v := range ints.Values {
+			c.Values[i] = float64(v)
+		}
+		return c, nil
+	}
+
+	return read[float64, *array.Float64](name, arr, Float64)
 }
 
 // Strings reads a column of strings. The strings share the record's memory.
@@ -145,8 +160,7 @@ func Strings(rec arrow.Record, name string) (*Col[string], error) {
 	if err != nil {
 		return nil, err
 	}
-
-	return stringCol(name, arr)
+	return read[string, *array.String](name, arr, String)
 }
 
 // Bools reads a column of booleans.
@@ -155,140 +169,34 @@ func Bools(rec arrow.Record, name string) (*Col[bool], error) {
 	if err != nil {
 		return nil, err
 	}
-
-	return boolCol(name, arr)
+	return read[bool, *array.Boolean](name, arr, Bool)
 }
 
-func validity(arr arrow.Array) []bool {
-	if arr.NullN() == 0 {
-		return nil
-	}
-	valid := make([]bool, arr.Len())
-	for i := range valid {
-		valid[i] = arr.IsValid(i)
+// read reads the values of a column. A column of another type is an error unless all of its values are null.
+func read[T any, A interface{ Value(int) T }](name string, arr arrow.Array, want arrow.DataType) (*Col[T], error) {
+	c := &Col[T]{Name: name, Values: make([]T, arr.Len())}
+	if arr.NullN() > 0 {
+		c.valid = make([]bool, arr.Len())
 	}
 
-	return valid
-}
+	typed, ok := arr.(A)
+	if !ok && arr.NullN() < arr.Len() {
+		return nil, &TypeError{Name: name, Have: arr.DataType(), Want: want}
+	}
 
-func newCol[T any](name string, arr arrow.Array, get func(i int) T) *Col[T] {
-	c := &Col[T]{Name: name, Values: make([]T, arr.Len()), valid: validity(arr)}
 	for i := range c.Values {
-		if c.valid == nil || c.valid[i] {
-			c.Values[i] = get(i)
+		if arr.IsNull(i) {
+			continue
+		}
+
+		c.Values[i] = typed.Value(i)
+		if c.valid != nil {
+			c.valid[i] = true
 		}
 	}
 
-	return c
+	return c, nil
 }
-
-func allNull[T any](name string, n int) *Col[T] {
-	return &Col[T]{Name: name, Values: make([]T, n), valid: make([]bool, n)}
-}
-
-func int64Col(name string, arr arrow.Array) (*Col[int64], error) {
-	switch a := arr.(type) {
-	case *array.Int64:
-		if a.NullN() == 0 {
-			return &Col[int64]{Name: name, Values: a.Int64Values()}, nil
-		}
-
-		return newCol(name, arr, a.Value), nil
-	case *array.Int32:
-		return newCol(name, arr, func(i int) int64 { return int64(a.Value(i)) }), nil
-	case *array.Int16:
-		return newCol(name, arr, func(i int) int64 { return int64(a.Value(i)) }), nil
-	case *array.Int8:
-		return newCol(name, arr, func(i int) int64 { return int64(a.Value(i)) }), nil
-	case *array.Uint64:
-		for i := range a.Len() {
-			if a.IsValid(i) && a.Value(i) > math.MaxInt64 {
-				return nil, fmt.Errorf("column %q, row %d: %d is too large for int64", name, i, a.Value(i))
-			}
-		}
-
-		return newCol(name, arr, func(i int) int64 { return int64(a.Value(i)) }), nil
-	case *array.Uint32:
-		return newCol(name, arr, func(i int) int64 { return int64(a.Value(i)) }), nil
-	case *array.Uint16:
-		return newCol(name, arr, func(i int) int64 { return int64(a.Value(i)) }), nil
-	case *array.Uint8:
-		return newCol(name, arr, func(i int) int64 { return int64(a.Value(i)) }), nil
-	}
-
-	if arr.NullN() == arr.Len() {
-		return allNull[int64](name, arr.Len()), nil
-	}
-
-	return nil, &TypeError{Name: name, Have: arr.DataType(), Want: Int64}
-}
-
-func float64Col(name string, arr arrow.Array) (*Col[float64], error) {
-	switch a := arr.(type) {
-	case *array.Float64:
-		if a.NullN() == 0 {
-			return &Col[float64]{Name: name, Values: a.Float64Values()}, nil
-		}
-
-		return newCol(name, arr, a.Value), nil
-	case *array.Float32:
-		return newCol(name, arr, func(i int) float64 { return float64(a.Value(i)) }), nil
-	}
-
-	if isInteger(arr.DataType()) {
-		ints, err := int64Col(name, arr)
-		if err != nil {
-			return nil, err
-		}
-		c := &Col[float64]{Name: name, Values: make([]float64, len(ints.Values)), valid: ints.valid}
-		for i, v := range ints.Values {
-			c.Values[i] = float64(v)
-		}
-
-		return c, nil
-	}
-
-	if arr.NullN() == arr.Len() {
-		return allNull[float64](name, arr.Len()), nil
-	}
-
-	return nil, &TypeError{Name: name, Have: arr.DataType(), Want: Float64}
-}
-
-func stringCol(name string, arr arrow.Array) (*Col[string], error) {
-	switch a := arr.(type) {
-	case *array.String:
-		return newCol(name, arr, a.Value), nil
-	case *array.LargeString:
-		return newCol(name, arr, a.Value), nil
-	case *array.Dictionary:
-		dict, err := stringCol(name, a.Dictionary())
-		if err != nil {
-			return nil, err
-		}
-
-		return newCol(name, arr, func(i int) string { return dict.Values[a.GetValueIndex(i)] }), nil
-	}
-
-	if arr.NullN() == arr.Len() {
-		return allNull[string](name, arr.Len()), nil
-	}
-
-	return nil, &TypeError{Name: name, Have: arr.DataType(), Want: String}
-}
-
-func boolCol(name string, arr arrow.Array) (*Col[bool], error) {
-	if a, ok := arr.(*array.Boolean); ok {
-		return newCol(name, arr, a.Value), nil
-	}
-	if arr.NullN() == arr.Len() {
-		return allNull[bool](name, arr.Len()), nil
-	}
-
-	return nil, &TypeError{Name: name, Have: arr.DataType(), Want: Bool}
-}
-
-func isInteger(t arrow.DataType) bool { return arrow.IsInteger(t.ID()) }
 
 // Value returns one cell as int64, float64, string, bool, or nil for null.
 func Value(rec arrow.Record, col, row int) any { return valueOf(rec.Column(col), row) }
@@ -307,21 +215,6 @@ func valueOf(arr arrow.Array, i int) any {
 		return a.Value(i)
 	case *array.Boolean:
 		return a.Value(i)
-	case *array.LargeString:
-		return a.Value(i)
-	case *array.Float32:
-		return float64(a.Value(i))
-	case *array.Null:
-		return nil
-	case *array.Dictionary:
-		return valueOf(a.Dictionary(), a.GetValueIndex(i))
-	}
-
-	if isInteger(arr.DataType()) {
-		one := array.NewSlice(arr, int64(i), int64(i)+1)
-		if c, err := int64Col("", one); err == nil {
-			return c.Values[0]
-		}
 	}
 
 	return arr.ValueStr(i)

@@ -105,8 +105,8 @@ func (ix *KeyIndex) appender(rec arrow.Record, name string) (appender, error) {
 		return func(key []byte, _ int) []byte { return append(key, absent...) }, nil
 	}
 
-	arr, err := normalArray(name, rec.Column(at))
-	if err != nil {
+	arr := rec.Column(at)
+	if err := known(name, arr); err != nil {
 		return nil, err
 	}
 
@@ -254,12 +254,7 @@ func Text(col arrow.Array, row int) string {
 	case string:
 		return v
 	case float64:
-		bits := 64
-		if col.DataType().ID() == arrow.FLOAT32 {
-			bits = 32
-		}
-
-		return strconv.FormatFloat(v, 'g', -1, bits)
+		return strconv.FormatFloat(v, 'g', -1, 64)
 	}
 
 	return col.ValueStr(row)

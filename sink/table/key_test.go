@@ -26,9 +26,7 @@ func number(t *testing.T, ix *KeyIndex, r arrow.Record) []uint32 {
 }
 
 func TestEqualKeysAcrossTables(t *testing.T) {
-	large := array.NewLargeStringBuilder(memory.DefaultAllocator)
-	large.AppendValues([]string{"fp8", "bfloat16"}, nil)
-	a := record([]string{"dtype", "m"}, large.NewArray(), Ints([]int64{1, 2}, nil))
+	a := record([]string{"dtype", "m"}, Texts([]string{"fp8", "bfloat16"}, nil), Ints([]int64{1, 2}, nil))
 	b := record([]string{"m", "dtype"}, Floats([]float64{2, 2.5, 1}, nil), Texts([]string{"float16", "bfloat16", "fp8"}, nil))
 	ix := NewKeyIndex([]string{"dtype", "m"}, KeyOptions{Canon: func(col, w string) string {
 		if col == "dtype" && w == "float16" {

@@ -21,11 +21,11 @@ func TestLargeTables(t *testing.T) {
 	flags := Flags(valid, nil)
 	one := NewRecord([]string{"i", "t", "f", "n"}, []arrow.Array{Ints(ints, nil), Texts(texts, nil), flags, Texts(texts, valid)})
 	other := NewRecord([]string{"i", "t", "f", "n"}, []arrow.Array{Ints(ints, nil), TextsOf(n, func(i int, b []byte) []byte { return append(b, texts[i]...) }), flags, Texts(texts, valid)})
-	data, err := EncodeIPC(one, Zstd)
+	data, err := EncodeIPC(one)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := EncodeIPC(other, Zstd); err != nil || !bytes.Equal(again, data) {
+	if again, err := EncodeIPC(other); err != nil || !bytes.Equal(again, data) {
 		t.Errorf("other bytes: %d and %d, %v", len(again), len(data), err)
 	}
 	back, err := DecodeIPC(data)
@@ -36,11 +36,11 @@ func TestLargeTables(t *testing.T) {
 		t.Error("the table is another one")
 	}
 	// A slice has the bytes of a table of its own.
-	slice, err := EncodeIPC(one.NewSlice(5, 105), Uncompressed)
+	slice, err := EncodeIPC(one.NewSlice(5, 105))
 	if err != nil {
 		t.Fatal(err)
 	}
-	alone, err := EncodeIPC(NewRecord([]string{"i", "t", "f", "n"}, []arrow.Array{Ints(ints[5:105], nil), Texts(texts[5:105], nil), Flags(valid[5:105], nil), Texts(texts[5:105], valid[5:105])}), Uncompressed)
+	alone, err := EncodeIPC(NewRecord([]string{"i", "t", "f", "n"}, []arrow.Array{Ints(ints[5:105], nil), Texts(texts[5:105], nil), Flags(valid[5:105], nil), Texts(texts[5:105], valid[5:105])}))
 	if err != nil || !bytes.Equal(slice, alone) {
 		t.Errorf("a slice has other bytes, %v", err)
 	}

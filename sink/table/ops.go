@@ -10,65 +10,43 @@ import (
 )
 
 // Take returns the rows at the given indices, in that order. An index may repeat, and a
-// negative index makes a row of nulls. The columns must have the four types (Normal). An
-// index beyond the end panics.
+// negative index makes a row of nulls. An index beyond the end panics.
 func Take(rec arrow.Record, rows []int) arrow.Record {
-	cols := make([]arrow.Array, rec.NumCols())
-	for i, f := range rec.Schema().Fields() {
-		cols[i] = takeArray(f.Name, rec.Column(i), rows)
+	names, cols := Names(rec), make([]arrow.Array, rec.NumCols())
+	for i, name := range names {
+		switch a := rec.Column(i).(type) {
+		case *array.Int64:
+			cols[i] = Ints(gather(a, rows, a.Value))
+		case *array.Float64:
+			cols[i] = Floats(gather(a, rows, a.Value))
+		case *array.String:
+			cols[i] = Texts(gather(a, rows, a.Value))
+		case *array.Boolean:
+			cols[i] = Flags(gather(a, rows, a.Value))
+		default:
+			panic(known(name, a).Error())
+		}
 	}
 
-	return array.NewRecord(bare(rec.Schema()), cols, int64(len(rows)))
+	schema := arrow.NewSchema(fieldsOf(names, cols), nil)
+	return array.NewRecord(schema, cols, int64(len(rows)))
 }
 
-// bare is a schema without metadata, with nullable fields.
-func bare(s *arrow.Schema) *arrow.Schema {
-	fields := slices.Clone(s.Fields())
-	for i := range fields {
-		fields[i] = Field(fields[i].Name, fields[i].Type)
-	}
-
-	return arrow.NewSchema(fields, nil)
-}
-
-func takeArray(name string, arr arrow.Array, rows []int) arrow.Array {
-	switch a := arr.(type) {
-	case *array.Int64:
-		return Ints(gather(a, a.Int64Values(), rows))
-	case *array.Float64:
-		return Floats(gather(a, a.Float64Values(), rows))
-	case *array.String:
-		c := newCol(name, a, a.Value)
-		return Texts(gather(a, c.Values, rows))
-	case *array.Boolean:
-		c := newCol(name, a, a.Value)
-		return Flags(gather(a, c.Values, rows))
-	}
-
-	panic(fmt.Sprintf("table: column %q has the type %s; use Normal first", name, arr.DataType()))
-}
-
-func gather[T any](arr arrow.Array, values []T, rows []int) ([]T, []bool) {
-	out := make([]T, len(rows))
-	var valid []bool
-	nulls := arr.NullN() > 0
+// gather returns the values at some rows, and which of them are not null: nil if all are.
+func gather[T any](arr arrow.Array, rows []int, value func(int) T) (out []T, valid []bool) {
+	out, valid = make([]T, len(rows)), make([]bool, len(rows))
+	nulls := false
 	for i, r := range rows {
-		if r >= 0 && (!nulls || arr.IsValid(r)) {
-			out[i] = values[r]
-			if valid != nil {
-				valid[i] = true
-			}
+		if r < 0 || arr.IsNull(r) {
+			nulls = true
 			continue
 		}
-
-		if valid == nil {
-			valid = make([]bool, len(rows))
-			for k := range i {
-				valid[k] = true
-			}
-		}
+		out[i], valid[i] = value(r), true
 	}
 
+	if !nulls {
+		valid = nil
+	}
 	return out, valid
 }
 
@@ -96,54 +74,38 @@ func Concat(recs ...arrow.Record) (arrow.Record, error) {
 	if len(recs) == 0 {
 		return nil, errors.New("nothing to concatenate")
 	}
-	type place struct {
-		name string
-		typ  arrow.DataType
-	}
 
-	var places []*place
-	byName := map[string]*place{}
-	total := int64(0)
+	var names []string
+	types, declared := map[string]arrow.DataType{}, map[string]arrow.DataType{}
 	for _, rec := range recs {
-		total += rec.NumRows()
 		for i, f := range rec.Schema().Fields() {
-			p := byName[f.Name]
-			if p == nil {
-				p = &place{name: f.Name}
-				byName[f.Name] = p
-				places = append(places, p)
+			if declared[f.Name] == nil {
+				names, declared[f.Name] = append(names, f.Name), f.Type
 			}
 			if rec.Column(i).NullN() == rec.Column(i).Len() {
 				continue
 			}
-			t, ok := normalType(f.Type)
+
+			t, ok := union(types[f.Name], f.Type)
 			if !ok {
-				return nil, fmt.Errorf("column %q has the type %s; only integers, floats, strings and booleans can be kept", f.Name, f.Type)
+				return nil, fmt.Errorf("column %q is %s in one table and %s in another", f.Name,
+					TypeName(types[f.Name]), TypeName(f.Type))
 			}
-			u, ok := union(p.typ, t)
-			if !ok {
-				return nil, fmt.Errorf("column %q is %s in one table and %s in another", f.Name, TypeName(p.typ), TypeName(t))
-			}
-			p.typ = u
+			types[f.Name] = t
 		}
 	}
 
-	names := make([]string, len(places))
-	cols := make([]arrow.Array, len(places))
-	for i, p := range places {
-		if p.typ == nil { // no table has a value: keep the first declared type
-			p.typ = declared(recs, p.name)
+	cols := make([]arrow.Array, len(names))
+	for i, name := range names {
+		t := types[name]
+		if t == nil { // no table has a value
+			t = declared[name]
 		}
 
-		arr, err := stack(recs, p.name, p.typ)
-		if err != nil {
-			return nil, err
+		var err error
+		if cols[i], err = stack(recs, name, t); err != nil {
+			return nil, fmt.Errorf("column %q: %w", name, err)
 		}
-		names[i], cols[i] = p.name, arr
-	}
-
-	if len(cols) == 0 {
-		return array.NewRecord(arrow.NewSchema(nil, nil), nil, total), nil
 	}
 
 	return NewRecord(names, cols), nil
@@ -156,53 +118,28 @@ func union(a, b arrow.DataType) (arrow.DataType, bool) {
 	case a.ID() == arrow.INT64 && b.ID() == arrow.FLOAT64, a.ID() == arrow.FLOAT64 && b.ID() == arrow.INT64:
 		return Float64, true
 	}
-
 	return nil, false
 }
 
-func declared(recs []arrow.Record, name string) arrow.DataType {
-	for _, rec := range recs {
-		if i := Index(rec, name); i >= 0 && rec.Column(i).DataType().ID() != arrow.NULL {
-			if t, ok := normalType(rec.Column(i).DataType()); ok {
-				return t
-			}
-		}
-	}
-
-	return String
-}
-
+// stack puts the columns of one name below each other.
 func stack(recs []arrow.Record, name string, t arrow.DataType) (arrow.Array, error) {
-	parts := make([]arrow.Array, 0, len(recs))
+	parts := []arrow.Array{Nulls(t, 0)}
 	for _, rec := range recs {
-		if rec.NumRows() == 0 {
-			continue
-		}
-		i := Index(rec, name)
-		if i < 0 || rec.Column(i).NullN() == rec.Column(i).Len() {
+		switch at := Index(rec, name); {
+		case at < 0 || rec.Column(at).NullN() == rec.Column(at).Len():
 			parts = append(parts, Nulls(t, int(rec.NumRows())))
-			continue
+		case rec.Column(at).DataType().ID() != t.ID(): // integers among floats
+			c, err := Float64s(rec, name)
+			if err != nil {
+				return nil, err
+			}
+			parts = append(parts, Floats(c.Values, c.valid))
+		default:
+			parts = append(parts, rec.Column(at))
 		}
-		part, err := convert(name, rec.Column(i), t)
-		if err != nil {
-			return nil, err
-		}
-		parts = append(parts, part)
 	}
 
-	switch len(parts) {
-	case 0:
-		return Nulls(t, 0), nil
-	case 1:
-		return parts[0], nil
-	}
-
-	arr, err := array.Concatenate(parts, mem)
-	if err != nil {
-		return nil, fmt.Errorf("column %q: %w", name, err)
-	}
-
-	return arr, nil
+	return array.Concatenate(parts, mem)
 }
 
 // Select returns the named columns in the given order.
@@ -251,10 +188,9 @@ func WithColumn(rec arrow.Record, name string, arr arrow.Array) arrow.Record {
 	return array.NewRecord(arrow.NewSchema(fields, nil), cols, int64(arr.Len()))
 }
 
-// Constant makes a column of n times v: int64, float64, string, bool or nil
-// (a column of null strings).
+// Constant makes a column of n times v: a value of a Builder, or nil for a column of null strings.
 func Constant(v any, n int) arrow.Array {
-	v, err := scalarOrNil(v)
+	v, err := scalar(v)
 	if err != nil {
 		panic("table: " + err.Error())
 	}
@@ -269,14 +205,5 @@ func Constant(v any, n int) arrow.Array {
 	case bool:
 		return Flags(slices.Repeat([]bool{v}, n), nil)
 	}
-
 	return Nulls(String, n)
-}
-
-func scalarOrNil(v any) (any, error) {
-	if v == nil {
-		return nil, nil
-	}
-
-	return scalar(v)
 }

@@ -100,7 +100,7 @@ func comparer(rec arrow.Record, k SortKey) (func(a, b int) int, error) {
 	if err != nil {
 		return nil, err
 	}
-	if arr, err = normalArray(k.Name, arr); err != nil {
+	if err := known(k.Name, arr); err != nil {
 		return nil, err
 	}
 

@@ -89,9 +89,6 @@ func Stage(b *fileutil.Batch, path string, rec arrow.Record, key []string) (stri
 	if err != nil {
 		return "", err
 	}
-	if rec, err = table.Plain(rec); err != nil {
-		return "", err
-	}
 	if !slices.IsSorted(order) {
 		rec = table.Take(rec, order)
 	}
@@ -101,10 +98,6 @@ func Stage(b *fileutil.Batch, path string, rec arrow.Record, key []string) (stri
 
 // StageInOrder is Stage for rows that stay in their order.
 func StageInOrder(b *fileutil.Batch, path string, rec arrow.Record) (string, error) {
-	rec, err := table.Plain(rec)
-	if err != nil {
-		return "", err
-	}
 	if strings.EqualFold(filepath.Ext(path), ".parquet") {
 		return perf.StageParquet(b, path, rec)
 	}

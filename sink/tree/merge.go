@@ -81,10 +81,6 @@ func Merge(old, now arrow.Record, key []string) (arrow.Record, MergeReport, erro
 	if len(keep) == 0 {
 		return now, rep, nil
 	}
-	old, err = table.Plain(old)
-	if err != nil {
-		return nil, rep, err
-	}
 	rest := table.Take(old, keep)
 	for name, v := range Defaults {
 		switch {

@@ -124,7 +124,7 @@ func (j *job) measurements(planned arrow.Record, env *runtimes.Environment) (rec
 // ledger returns the units without a measurement in plan order. It has the attachments column only if
 // one of them has attachments.
 func (j *job) ledger(rules []Rule) (arrow.Record, error) {
-	b := table.NewFixedBuilder(stage.LedgerSchema)
+	b := table.NewBuilder(stage.LedgerSchema.Fields()...)
 	var attached []string
 	var valid []bool
 	for i := range j.units {

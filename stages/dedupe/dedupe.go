@@ -141,11 +141,7 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 	}
 
 	if res.Removed > 0 {
-		rec, err := table.Plain(ds.Table)
-		if err != nil {
-			return nil, err
-		}
-		out.Table = table.Take(rec, res.Keep)
+		out.Table = table.Take(ds.Table, res.Keep)
 	}
 
 	done := outcome(&out, res, c)

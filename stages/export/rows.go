@@ -37,12 +37,8 @@ type notes struct {
 // first, the op's columns, the metrics, then power; rows sorted by key. The
 // origin counts these rows.
 func perfRows(ds *stage.Dataset, sh shape) (_ arrow.Record, from origin, n notes, _ error) {
-	rec, err := table.Plain(ds.Table)
+	rec, err := ownRows(ds.Table, ds, sh)
 	if err != nil {
-		return nil, from, n, err
-	}
-
-	if rec, err = ownRows(rec, ds, sh); err != nil {
 		return nil, from, n, err
 	}
 

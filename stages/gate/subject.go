@@ -305,12 +305,7 @@ func (s *subject) selection() (arrow.Record, []int, error) {
 		}
 	}
 
-	rec, err := table.Plain(s.rec)
-	if err != nil {
-		return nil, nil, err
-	}
-
-	return table.Take(rec, rows), rows, nil
+	return table.Take(s.rec, rows), rows, nil
 }
 
 func original(rows []int, i int) int {

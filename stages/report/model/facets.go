@@ -96,10 +96,6 @@ func FacetsOf(ds *stage.Dataset, spec *systems.Spec) *Facets {
 		return &Facets{Metric: m, Unit: m.Unit}
 	}
 
-	if plain, err := table.Normal(rec); err == nil {
-		rec = plain
-	}
-
 	t := tableOf(ds)
 	f := &Facets{Rows: int(rec.NumRows())}
 	own := catalog.SchemaOf("").Primary()

@@ -13,7 +13,7 @@ import (
 
 func ledgerOf(t *testing.T, rows ...map[string]any) arrow.Record {
 	t.Helper()
-	b := table.NewFixedBuilder(stage.LedgerSchema)
+	b := table.NewBuilder(stage.LedgerSchema.Fields()...)
 	for _, r := range rows {
 		full := map[string]any{
 			"case_id": "c", "params": `{"m":1}`, "status": "failed", "class": "framework_bug", "group": "",

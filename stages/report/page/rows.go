@@ -65,11 +65,7 @@ func embedRows(t *model.Table, most int) (*rowsData, error) {
 		return d, nil
 	}
 
-	rec, err := table.Normal(t.Data.Table)
-	if err != nil {
-		return nil, err
-	}
-
+	rec := t.Data.Table
 	p := packedTable{Rows: t.Rows}
 	var names []string
 	for _, param := range t.Facets.Params {

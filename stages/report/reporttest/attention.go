@@ -37,7 +37,7 @@ func Attention() (*stage.Dataset, error) {
 	planned := newColumns(append(append([]string{"case_id"}, params...), "status")...)
 	measured := newColumns(append(append([]string{"case_id"}, params...), "framework", "version", "device",
 		"kernel_source", "latency", "rel_stdev", "sm_clock_mhz", "worker", "device_uuid", "started_at")...)
-	ledger := table.NewFixedBuilder(stage.LedgerSchema)
+	ledger := table.NewBuilder(stage.LedgerSchema.Fields()...)
 
 	at := began.Add(3 * time.Hour)
 	for _, kv := range []string{"bfloat16", "fp8"} {

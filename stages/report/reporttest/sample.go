@@ -217,7 +217,7 @@ func Gemm(rows int, seed uint64) (*stage.Dataset, error) {
 
 	ds := &stage.Dataset{Info: info("gemm", "gemm_perf", params...)}
 	ds.Table, ds.Planned = measured.record(), planned.record()
-	ds.Ledger = table.Empty(stage.LedgerSchema)
+	ds.Ledger = table.NewBuilder(stage.LedgerSchema.Fields()...).Record()
 
 	return ds, nil
 }
