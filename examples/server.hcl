@@ -60,10 +60,9 @@ collect "load" {
   grid    = grid.load
   runtime = runtime.vllm
   load {
-    requests     = 32
-    isl          = 512
-    osl          = 64
-    token_counts = "server"
+    requests = 32
+    isl      = 512
+    osl      = 64
   }
   trace {
     torch    = false

@@ -4,11 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
 	"math"
 	"net/http"
 	"net/url"
-	"strconv"
+	"slices"
 	"strings"
 	"time"
 )
@@ -68,14 +67,13 @@ const probeTimeout = 2 * time.Second
 // maxMetrics limits the size of a metrics page in bytes.
 const maxMetrics = 16 << 20
 
-// A cacheProbe clears the server's prefix cache and reads its cache and queue metrics.
+// A cacheProbe clears a server's prefix cache and reads its metrics page.
 type cacheProbe struct {
 	r      *runner
 	client *http.Client
 	base   url.URL
 	key    string
-	before map[string]float64
-	page   string // path of the metrics page, if it is known
+	page   string // path of the metrics page, or "" if the server has none
 }
 
 func newCacheProbe(r *runner, to *target) *cacheProbe {
@@ -149,137 +147,50 @@ func (p *cacheProbe) reset(ctx context.Context, c *Cache) error {
 	return nil
 }
 
-func (p *cacheProbe) begin(ctx context.Context) { p.before = p.counters(ctx) }
+// processStart is the metric with the start time of the server process. Not every server exports it.
+const processStart = "process_start_time_seconds"
 
-func (p *cacheProbe) end(ctx context.Context, c *Cache, q *Queue) {
-	if p.before == nil {
-		return
-	}
-	p.gains(p.counters(context.WithoutCancel(ctx)), c, q)
-}
-
-// gains sets c and q to the increase of the counters since the phase began. It leaves them unchanged if the
-// server restarted in between.
-func (p *cacheProbe) gains(after map[string]float64, c *Cache, q *Queue) {
-	if started := p.before[processStart]; started != after[processStart] {
-		return // the counters belong to a different server process
+// figures sets c and q to what the servers counted in the phase. It leaves them unchanged if the servers do not export
+// it, or if a server was started again in the phase.
+func (w *serverPages) figures(c *Cache, q *Queue) {
+	for key, s := range w.series {
+		if key.metric == processStart && len(s.values) > 0 && slices.Min(s.values) != slices.Max(s.values) {
+			return
+		}
 	}
 
 	for _, names := range queueHistograms {
-		if waited := p.mean(names.waited, after); !math.IsNaN(waited) {
-			q.Waited, q.Prefill = waited, p.mean(names.prefill, after)
+		if waited := w.mean(names.waited); !math.IsNaN(waited) {
+			q.Waited, q.Prefill = waited, w.mean(names.prefill)
 			break
 		}
 	}
 
 	for _, names := range cacheCounters {
-		q0 := p.before[names.queried] // 0 if the server has not created the counter yet
-		q1, ok := after[names.queried]
-		if !ok || q1 < q0 {
-			continue // the server restarted and lost its counters
+		queried, hit := w.increase(names.queried, 0), w.increase(names.hit, 0)
+		if hit <= queried { // else the two counters do not cover the same lookups
+			c.Queried, c.Hit = queried, hit
+			return
 		}
-		hit := after[names.hit] - p.before[names.hit]
-		if hit < 0 || hit > q1-q0 {
-			continue // the two counters do not cover the same lookups
-		}
-		c.Queried, c.Hit = q1-q0, hit
-		return
 	}
 }
 
-// mean returns the mean of a histogram of seconds over the phase, in ms per request, or NaN if the
-// histogram is missing or did not grow. A histogram that is absent before the phase counts as 0, because
-// servers create labeled series at the first request.
-func (p *cacheProbe) mean(name string, after map[string]float64) float64 {
-	s0 := p.before[name+"_sum"]
-	s1, ok := after[name+"_sum"]
-	n := after[name+"_count"] - p.before[name+"_count"]
-	if !ok || s1 < s0 || !(n > 0) {
-		return math.NaN()
-	}
-	return (s1 - s0) / n * 1e3
+// mean returns the mean of a histogram of seconds in ms, or NaN if it did not grow.
+func (w *serverPages) mean(name string) float64 {
+	return w.increase(name, 1) / w.increase(name, 0) * 1e3
 }
 
-// processStart is the metric with the start time of the server process. Not every server exports it.
-const processStart = "process_start_time_seconds"
-
-// counted lists the metrics that a probe reads.
-var counted = func() (out []string) {
-	out = append(out, processStart)
-	for _, c := range cacheCounters {
-		out = append(out, c.queried, c.hit)
-	}
-	for _, h := range queueHistograms {
-		for _, name := range []string{h.waited, h.prefill} {
-			if name != "" {
-				out = append(out, name+"_sum", name+"_count")
+// increase returns the increase of a counter, or of the count (0) or the sum (1) of a histogram, over all servers and
+// labels. It returns NaN if no server exports it.
+func (w *serverPages) increase(name string, i int) float64 {
+	total := math.NaN()
+	for key, s := range w.series {
+		if key.metric == name && i < len(s.grown) {
+			if math.IsNaN(total) {
+				total = 0
 			}
+			total += s.grown[i]
 		}
 	}
-	return out
-}()
-
-// counters returns the counters summed over their labels, or nil if the server has no metrics page.
-func (p *cacheProbe) counters(ctx context.Context) (out map[string]float64) {
-	for _, path := range metricsPaths {
-		if status, body := p.do(ctx, http.MethodGet, path); status == http.StatusOK {
-			if out = countersOf(string(body)); len(out) > 0 {
-				break
-			}
-		}
-	}
-	return out
-}
-
-// countersOf parses a metrics page and sums each counter over its labels. It omits a counter if one of its
-// values is not a finite number, because the sum would be incomplete.
-func countersOf(page string) map[string]float64 {
-	out := map[string]float64{}
-	for line := range strings.Lines(page) {
-		for _, name := range counted {
-			rest, ok := strings.CutPrefix(line, name)
-			if !ok || rest == "" || !strings.ContainsRune("{ \t", rune(rest[0])) {
-				continue
-			}
-
-			fields := strings.Fields(withoutLabels(rest))
-			if len(fields) == 0 {
-				out[name] = math.NaN()
-				continue
-			}
-
-			v, err := strconv.ParseFloat(fields[0], 64)
-			if err != nil || math.IsInf(v, 0) {
-				v = math.NaN()
-			}
-
-			out[name] += v
-		}
-	}
-
-	maps.DeleteFunc(out, func(_ string, v float64) bool { return math.IsNaN(v) })
-	return out
-}
-
-// withoutLabels returns the text after the labels of a series: its value, optionally followed by a
-// timestamp and an exemplar with its own labels. It returns "" if the labels do not end. Label values are
-// quoted and may contain any character.
-func withoutLabels(rest string) string {
-	if rest[0] != '{' {
-		return rest
-	}
-
-	quoted := false
-	for i := 1; i < len(rest); i++ {
-		switch {
-		case quoted && rest[i] == '\\':
-			i++
-		case rest[i] == '"':
-			quoted = !quoted
-		case rest[i] == '}' && !quoted:
-			return rest[i+1:]
-		}
-	}
-
-	return ""
+	return total
 }

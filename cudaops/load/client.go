@@ -172,7 +172,7 @@ func (s *slot) read(res *http.Response) error {
 	}
 
 	if s.in == nil {
-		s.in = bufio.NewReaderSize(in, 16<<10)
+		s.in = bufio.NewReaderSize(in, 4<<10)
 	}
 
 	s.in.Reset(in)

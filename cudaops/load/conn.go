@@ -149,7 +149,7 @@ func (l *link) open(ctx context.Context, r *runner, to *target, deadline time.Ti
 		l.conn, l.to, l.tcp = c, to, arrival.Of(c)
 		l.mu.Unlock()
 		if l.in == nil {
-			l.in = bufio.NewReaderSize(l, 16<<10)
+			l.in = bufio.NewReaderSize(l, 8<<10)
 		}
 	}
 

@@ -229,15 +229,16 @@ func (s *slot) filled() {
 	}
 }
 
-// keep stores what is needed to count output tokens: the number of token ids if the server sent them, or
-// the text if a tokenizer or the server counts.
+// keep stores what is needed to count output tokens: the text if there is a tokenizer, else the number of token ids
+// if the server sent them.
 func (s *slot) keep() {
-	if s.r.tokenizer == nil && s.r.counter == nil && s.rec.Err == nil && s.tokens > 0 {
+	switch {
+	case s.rec.Err != nil:
+	case s.r.tokenizer != nil:
+		s.rec.Text, s.rec.ReasoningText = s.text.String()+s.calls.String(), s.reason.String()
+	case s.tokens > 0:
 		s.rec.Output = s.tokens
 		s.r.counted.Store(true)
-	}
-	if (s.r.tokenizer != nil || s.r.counter != nil) && s.rec.Err == nil {
-		s.rec.Text, s.rec.ReasoningText = s.text.String()+s.calls.String(), s.reason.String()
 	}
 }
 

@@ -20,63 +20,34 @@ type Progress struct {
 	// Tokens counts messages with output.
 	Tokens int64
 
-	// Recent are statistics in ms of the responses since the last call. It is empty if there were none.
-	Recent []Live
-
-	// Answers is the number of responses since the last call.
-	Answers int
+	// TTFT is the mean time to the first token in ms of the responses since the last call, or 0 if there were none.
+	TTFT float64
 }
 
-// Live is one statistic of recent responses, in ms.
-type Live struct {
-	Name  string
-	Stats aiperf.Stats
-}
-
-// mostRecent limits how many responses of an interval are kept for statistics.
-const mostRecent = 4096
-
-// recent collects times of recent responses in ms. It is safe for concurrent use.
+// recent adds up the times to the first token of recent responses. It is safe for concurrent use.
 type recent struct {
-	mu                 sync.Mutex
-	ttft, gap, latency []float64
-	answers            int
+	mu  sync.Mutex
+	sum int64 // ns
+	n   int
 }
 
-// add records a successful response.
+// add adds a successful response.
 func (r *recent) add(rec *aiperf.Record) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.answers++
-	if len(r.latency) >= mostRecent {
-		return
-	}
-
-	first, last, n := rec.Times[0], rec.Times[len(rec.Times)-1], len(rec.Times)
-	r.latency = append(r.latency, float64(last-rec.Start)/1e6)
-	if n > 1 {
-		r.ttft = append(r.ttft, float64(first-rec.Start)/1e6)
-		r.gap = append(r.gap, float64(last-first)/float64(n-1)/1e6)
+	if len(rec.Times) > 1 {
+		r.sum += rec.Times[0] - rec.Start
+		r.n++
 	}
 }
 
-// take returns the statistics since the last call and resets them.
-func (r *recent) take() (out []Live, answers int) {
+// take returns the mean since the last call in ms.
+func (r *recent) take() float64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-
-	for _, f := range []struct {
-		name string
-		of   *[]float64
-	}{{"time to first token", &r.ttft}, {"between messages", &r.gap}, {"latency", &r.latency}} {
-		if s, ok := aiperf.Describe(*f.of); ok {
-			out = append(out, Live{f.name, s})
-		}
-		*f.of = (*f.of)[:0]
-	}
-
-	answers, r.answers = r.answers, 0
-	return out, answers
+	mean := float64(r.sum) / float64(max(r.n, 1)) / 1e6
+	r.sum, r.n = 0, 0
+	return mean
 }
 
 // progress starts to report the phase's progress once a second. The caller must call stop, which waits
@@ -101,14 +72,12 @@ func (p *phase) progress(from int64) (stop func()) {
 				return
 			case <-t.C:
 				r := p.r
-				g := Progress{
+				f(Progress{
 					Warmup: p.warmup, Elapsed: time.Duration(r.now() - from), Total: int(p.requests),
 					Tokens: r.tokens.Load(),
 					Sent:   r.sent.Load(), Succeeded: r.succeeded.Load(), Failed: r.failed.Load(),
-					InFlight: r.inFlight.Load(),
-				}
-				g.Recent, g.Answers = r.recent.take()
-				f(g)
+					InFlight: r.inFlight.Load(), TTFT: r.recent.take(),
+				})
 			}
 		}
 	}()

@@ -317,8 +317,6 @@ var options = []Option{
 	{Name: "slo", Doc: "limits of good requests by metric, such as { ttft = 200 }"},
 	{Name: "cache_reset", Default: ResetAuto, OneOf: []string{ResetAuto, ResetRequire, ResetNever},
 		Doc: "whether the server's prefix cache is cleared first"},
-	{Name: "token_counts", Default: CountsAuto, OneOf: []string{CountsAuto, CountsServer},
-		Doc: "source of token counts: the tokenizer, else the response's usage; or the server's /tokenize after the load"},
 	{Name: "server_metrics", Default: 1, Beside: true,
 		Doc: "seconds between two readings of the server's metrics page; 0 is never"},
 	{Name: "slice", Default: 0, Beside: true,

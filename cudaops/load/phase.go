@@ -246,13 +246,6 @@ func (p *phase) turn(ctx context.Context, s *slot, ses *session, due, free int64
 		}
 	}
 
-	if r.counter != nil && t.Tokens < 0 {
-		for _, m := range ses.history {
-			rec.Prompt = append(rec.Prompt, m.Content)
-		}
-		rec.Prompt = append(rec.Prompt, t.Text)
-	}
-
 	if len(ses.history) == 0 {
 		rec.Input = t.Tokens
 	} else if r.tokenizer != nil {
@@ -440,24 +433,11 @@ func (p *phase) record() (wait func()) {
 			}
 		}
 
-		var kept []*aiperf.Record
 		for batch := range r.records {
-			if r.counter != nil {
-				kept = append(kept, batch...) // counting during the phase would put load on the server
-				continue
-			}
 			for _, rec := range batch {
 				r.count(rec)
 				take(rec)
 			}
-		}
-
-		if r.counter != nil {
-			r.counter.count(r, kept)
-		}
-
-		for _, rec := range kept {
-			take(rec)
 		}
 	}()
 

@@ -285,8 +285,7 @@ func describePoint(s *Settings) string {
 	return text
 }
 
-// status formats the progress: one line, followed by a table of the responses since the last report.
-// Compact views show only the first line.
+// status formats the progress in one line.
 func status(p Progress) string {
 	text := fmt.Sprintf("%d requests", p.Succeeded+p.Failed)
 	if p.Total > 0 {
@@ -301,22 +300,13 @@ func status(p Progress) string {
 		text += fmt.Sprintf(", %.1f/s, %.0f messages/s", float64(p.Succeeded)/s, float64(p.Tokens)/s)
 	}
 
-	if len(p.Recent) > 1 {
-		text += fmt.Sprintf(", TTFT %.1f ms", p.Recent[0].Stats.Avg)
+	if p.TTFT > 0 {
+		text += fmt.Sprintf(", TTFT %.1f ms", p.TTFT)
 	}
 
 	text += fmt.Sprintf(", %d open", p.InFlight)
 	if p.Failed > 0 {
 		text += fmt.Sprintf(", %d failed", p.Failed)
-	}
-
-	for i, l := range p.Recent {
-		if i == 0 {
-			text += fmt.Sprintf("\n  %-28s%10s%10s%10s%10s%10s", fmt.Sprintf("%d answers of late, ms", p.Answers),
-				"avg", "p50", "p90", "p99", "max")
-		}
-		text += fmt.Sprintf("\n  %-28s%10.2f%10.2f%10.2f%10.2f%10.2f", l.Name, l.Stats.Avg, l.Stats.P50,
-			l.Stats.P90, l.Stats.P99, l.Stats.Max)
 	}
 
 	return text
@@ -623,8 +613,6 @@ func row(res *Traffic, counted bool) worker.Row {
 		switch {
 		case counted:
 			r["token_source"] = "tokenizer"
-		case res.Settings.TokenCounts == CountsServer:
-			r["token_source"] = "server"
 		case res.TokenIDs:
 			r["token_source"] = "token_ids"
 		}

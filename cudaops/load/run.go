@@ -133,8 +133,7 @@ type runner struct {
 	request   openai.Request
 	slo       aiperf.SLO
 	tokenizer workload.Tokenizer
-	counter   *serverCounter // nil unless the server counts tokens
-	prefill   chan struct{}  // nil means unlimited
+	prefill   chan struct{} // nil means unlimited
 	keepText  bool
 
 	conversations *workload.Set
@@ -226,7 +225,7 @@ func newRunner(s Settings, o Options) (*runner, error) {
 		r.prefill = make(chan struct{}, n)
 	}
 
-	r.keepText = o.Tokenizer != nil || s.TokenCounts == CountsServer
+	r.keepText = o.Tokenizer != nil
 	if err := r.makePrompts(); err != nil {
 		return nil, err
 	}
@@ -353,16 +352,8 @@ func (r *runner) promptSource() string {
 func (r *runner) run(ctx context.Context) (*Traffic, error) {
 	out := &Traffic{Settings: r.settings, Prompts: r.promptSource(), Conversations: r.conversations}
 	out.Queue = Queue{Waited: math.NaN(), Prefill: math.NaN()}
-	cache := newCacheProbe(r, r.targets[0])
 	for _, t := range r.targets {
 		if err := newCacheProbe(r, t).reset(ctx, &out.Cache); err != nil {
-			return nil, err
-		}
-	}
-
-	if r.settings.TokenCounts == CountsServer {
-		var err error
-		if r.counter, err = newServerCounter(ctx, cache); err != nil {
 			return nil, err
 		}
 	}
@@ -400,18 +391,18 @@ func (r *runner) run(ctx context.Context) (*Traffic, error) {
 		}
 	}
 
-	cache.begin(ctx)
 	pages := r.watchServers(ctx)
 	p, err := r.phase(ctx, &slots, false, &out.Client)
 	if err != nil {
 		return nil, err
 	}
 
-	if pages != nil {
-		out.Server = pages.stop(ctx)
+	pages.stop(ctx)
+	pages.figures(&out.Cache, &out.Queue)
+	if r.settings.ServerMetrics > 0 {
+		out.Server = pages.summary(r.now())
 	}
 
-	cache.end(ctx, &out.Cache, &out.Queue)
 	out.Profiling, out.EndedBy = p, p.endedBy
 	out.Interrupted, out.TokenIDs = ctx.Err() != nil, r.counted.Load()
 

@@ -19,7 +19,6 @@ import (
 
 // serverPages reads the metrics pages of all servers during a phase.
 type serverPages struct {
-	r       *runner
 	probes  []*cacheProbe
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
@@ -41,35 +40,31 @@ type pageSeries struct {
 	bounds []float64 // of a histogram's buckets
 }
 
-// watchServers starts to read the pages. It returns nil if the settings disable it.
+// watchServers reads the pages, and starts to read them again in the interval of the settings.
 func (r *runner) watchServers(ctx context.Context) *serverPages {
-	interval := r.settings.ServerMetrics
-	if interval == 0 {
-		return nil
-	}
-
-	w := &serverPages{r: r, series: map[seriesKey]*pageSeries{}, started: r.now(),
-		result: &aiperf.ServerMetrics{Configured: map[string]int{}, Errors: map[string]string{},
-			Metrics: map[string]*aiperf.ServerMetric{}}}
+	w := newServerPages()
+	w.started = r.now()
 	ctx, w.cancel = context.WithCancel(ctx)
 	for _, t := range r.targets {
 		p := newCacheProbe(r, t)
-		path := w.read(ctx, p, metricsPaths...)
-		if path == "" {
-			continue // this server has no page
+		if p.page = w.read(ctx, p, metricsPaths...); p.page == "" {
+			continue
 		}
 
 		w.probes = append(w.probes, p)
-		p.page = path
+		if r.settings.ServerMetrics == 0 {
+			continue
+		}
+
 		r.spawn(&w.wg, func() {
-			tick := time.NewTicker(seconds(interval))
+			tick := time.NewTicker(seconds(r.settings.ServerMetrics))
 			defer tick.Stop()
 			for {
 				select {
 				case <-ctx.Done():
 					return
 				case <-tick.C:
-					w.read(ctx, p, path)
+					w.read(ctx, p, p.page)
 				}
 			}
 		})
@@ -77,20 +72,28 @@ func (r *runner) watchServers(ctx context.Context) *serverPages {
 	return w
 }
 
-// stop reads the pages for the last time and returns the summary of the phase. It returns nil if no server has a page.
-func (w *serverPages) stop(ctx context.Context) *aiperf.ServerMetrics {
+func newServerPages() *serverPages {
+	return &serverPages{series: map[seriesKey]*pageSeries{}, result: &aiperf.ServerMetrics{Configured: map[string]int{},
+		Errors: map[string]string{}, Metrics: map[string]*aiperf.ServerMetric{}}}
+}
+
+// stop reads the pages for the last time.
+func (w *serverPages) stop(ctx context.Context) {
 	w.cancel()
 	w.wg.Wait()
 	for _, p := range w.probes {
 		w.read(context.WithoutCancel(ctx), p, p.page)
 	}
+}
 
+// summary returns the summary of a phase that ended at a time, or nil if no server has a page.
+func (w *serverPages) summary(end int64) *aiperf.ServerMetrics {
 	if len(w.probes) == 0 {
 		return nil
 	}
 
 	out := w.result
-	out.From, out.To = w.started, w.r.now()
+	out.From, out.To = w.started, end
 	for _, key := range slices.SortedFunc(maps.Keys(w.series), func(a, b seriesKey) int {
 		return strings.Compare(a.metric+a.url+a.labels, b.metric+b.url+b.labels)
 	}) {
@@ -107,7 +110,7 @@ func (w *serverPages) stop(ctx context.Context) *aiperf.ServerMetrics {
 	return out
 }
 
-// read reads a page at the first of the paths that has one, and returns this path.
+// read reads a page at the first of the paths that has one, and returns this path, or "".
 func (w *serverPages) read(ctx context.Context, p *cacheProbe, paths ...string) string {
 	for _, path := range paths {
 		status, body := p.do(ctx, http.MethodGet, path)
@@ -117,27 +120,36 @@ func (w *serverPages) read(ctx context.Context, p *cacheProbe, paths ...string) 
 
 		url := p.base
 		url.Path = path
-		found, err := telemetry.Families(body)
-		w.mu.Lock()
-		switch {
-		case status != http.StatusOK || len(found) == 0:
-			if len(paths) == 1 {
-				w.result.Errors[url.String()] = fmt.Sprintf("status %d, %d metrics", status, len(found))
-			}
-			w.mu.Unlock()
-			continue
-		case err != nil:
-			w.result.Errors[url.String()] = err.Error()
+		if w.take(url.String(), status, body, len(paths) == 1) {
+			return path
 		}
-
-		w.result.Configured[url.String()]++
-		for name, f := range found {
-			w.add(url.String(), name, f)
-		}
-		w.mu.Unlock()
-		return path
 	}
 	return ""
+}
+
+// take adds the samples of a page. It returns false if the response is no page, which is an error if the server has
+// one.
+func (w *serverPages) take(url string, status int, body []byte, known bool) bool {
+	found, err := telemetry.Families(body)
+	w.mu.Lock()
+	defer w.mu.Unlock()
+
+	if status != http.StatusOK || err != nil && len(found) == 0 {
+		if known {
+			w.result.Errors[url] = fmt.Sprintf("status %d, %d metrics", status, len(found))
+		}
+		return false
+	}
+
+	if err != nil {
+		w.result.Errors[url] = err.Error()
+	}
+
+	w.result.Configured[url]++
+	for name, f := range found {
+		w.add(url, name, f)
+	}
+	return true
 }
 
 // add adds the samples of a metric. The caller holds mu.
@@ -180,9 +192,9 @@ func (w *serverPages) add(url, name string, f *dto.MetricFamily) {
 			for _, b := range h.GetBucket() {
 				now, s.bounds = append(now, float64(b.GetCumulativeCount())), append(s.bounds, b.GetUpperBound())
 			}
-			s.grow(now)
+			s.grow(now, w.result.Configured[url] == 1)
 		case "counter":
-			s.grow([]float64{m.GetCounter().GetValue()})
+			s.grow([]float64{m.GetCounter().GetValue()}, w.result.Configured[url] == 1)
 		default:
 			if v := m.GetGauge().GetValue() + m.GetUntyped().GetValue(); !math.IsNaN(v) && !math.IsInf(v, 0) {
 				s.values = append(s.values, v)
@@ -191,12 +203,18 @@ func (w *serverPages) add(url, name string, f *dto.MetricFamily) {
 	}
 }
 
-// grow adds the increase since the last sample. If the first value decreased, the server has restarted at 0.
-func (s *pageSeries) grow(now []float64) {
-	if len(s.grown) != len(now) {
-		s.grown = make([]float64, len(now))
-		s.last = now
+// grow adds the increase since the last sample. A series that is not in the first page starts at 0. If the first value
+// decreased, the server has restarted at 0. Samples that are not finite are left out.
+func (s *pageSeries) grow(now []float64, first bool) {
+	if slices.ContainsFunc(now, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }) {
 		return
+	}
+
+	if len(s.grown) != len(now) {
+		s.grown, s.last = make([]float64, len(now)), make([]float64, len(now))
+		if first {
+			s.last = now
+		}
 	}
 
 	restarted := now[0] < s.last[0]

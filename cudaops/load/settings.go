@@ -134,10 +134,6 @@ type Settings struct {
 	// Tokenizer is a tokenizer.json file or a folder that contains one.
 	Tokenizer string `json:"tokenizer"`
 
-	// TokenCounts selects how tokens are counted: auto (with the tokenizer if set, else from the response's
-	// usage) or server (with the server's /tokenize after the load).
-	TokenCounts string `json:"token_counts"`
-
 	// Trace is a file with recorded requests; see workload.Trace. It replaces synthetic prompts and, if its lines have timestamps,
 	// the arrivals. TraceSpeed is the speedup of the replay.
 	Trace      string  `json:"trace"`
@@ -199,9 +195,6 @@ const (
 	ResetAuto    = "auto"
 	ResetRequire = "require"
 	ResetNever   = "never"
-
-	CountsAuto   = "auto"
-	CountsServer = "server"
 
 	LogRecords = "records"
 	LogNone    = "none"
@@ -338,9 +331,6 @@ func (s *Settings) Settle() error {
 
 	case s.Users > 0 && s.Requests > 0 && s.Requests < s.Users:
 		return fmt.Errorf("there are %d requests for %d users; each needs at least one", s.Requests, s.Users)
-
-	case s.TokenCounts == CountsServer && s.Tokenizer != "":
-		return errors.New(`tokenizer and token_counts = "server" are both set; keep one`)
 
 	case s.APIKeyEnv != "" && s.APIKeyFile != "", s.APIKey != "" && s.APIKeyEnv+s.APIKeyFile != "":
 		return errors.New("of api_key, api_key_env and api_key_file more than one is set; keep one")

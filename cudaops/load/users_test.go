@@ -63,33 +63,3 @@ func TestUsers(t *testing.T) {
 		t.Errorf("users without a rate: %v", err)
 	}
 }
-
-// TestServerCounts counts tokens with /tokenize and thus detects wrong usage.
-func TestServerCounts(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		s := quick()
-		s.TokenCounts, s.Turns, s.Sessions, s.Requests = CountsServer, 2, 4, 0
-		res, recs := start(t, server(t, loadtest.Options{ITL: time.Millisecond, Usage: "wrong"}), s, Options{})
-		sum := res.Profiling.Summary
-		near(t, "OSL", avg(t, sum, "output_sequence_length"), 8)
-		if sum.Succeeded != 8 || sum.Compared != 8 || sum.Mismatched != 8 {
-			t.Errorf("%+v", sum)
-		}
-		for _, r := range recs {
-			if want := []int{10, 28}[r.Turn]; r.Input != want {
-				t.Errorf("turn %d has %d tokens of input, want %d", r.Turn, r.Input, want)
-			}
-		}
-	})
-	synctest.Test(t, func(t *testing.T) {
-		s := quick()
-		s.TokenCounts = CountsServer
-		srv := server(t, loadtest.Options{NoTokenize: true})
-		_, err := Run(t.Context(), s, Options{Dial: srv.Dial})
-		srv.Close()
-		srv.Wait()
-		if err == nil || !strings.Contains(err.Error(), "status 404") || srv.Requests() != 0 {
-			t.Errorf("a server without /tokenize: %v after %d requests", err, srv.Requests())
-		}
-	})
-}

@@ -36,8 +36,8 @@ var mainOrder = []string{
 func (r *Report) Console() string {
 	var b strings.Builder
 	b.WriteString("\n")
-	if len(r.Summary.Errors) > 0 {
-		b.WriteString(errorTable(r.Summary) + "\n\n")
+	if t := errorTable(r.Summary); t != "" {
+		b.WriteString(t + "\n\n")
 	}
 
 	for _, g := range groups {
@@ -56,13 +56,8 @@ func (r *Report) Console() string {
 
 // Table returns the main metrics for a terminal of 80 columns. It returns "" if there are none.
 func Table(s *Summary, title string) string {
-	list := metricsOf(s, GroupMain)
-	if len(list) == 0 {
-		return ""
-	}
-
 	t := new(textutil.Table).Left("metric").Right("avg", "p50", "p99")
-	for _, m := range list {
+	for _, m := range metricsOf(s, GroupMain) {
 		label := strings.ReplaceAll(label(m), "tokens/sec", "tokens/s")
 		switch {
 		case !m.Has:
@@ -74,10 +69,7 @@ func Table(s *Summary, title string) string {
 		}
 	}
 
-	var b strings.Builder
-	b.WriteString(title + "\n")
-	_ = t.Text(&b, "  ", 0) // a strings.Builder returns no errors
-	return strings.TrimSuffix(b.String(), "\n")
+	return titled(title, t)
 }
 
 // label returns the name and the unit of a metric.
@@ -113,89 +105,67 @@ func metricsOf(s *Summary, g Group) []Metric {
 	return list
 }
 
+// metricTable returns the table of a group, or "" if it has no metrics.
 func metricTable(s *Summary, g Group, title string) string {
-	list := metricsOf(s, g)
-	if len(list) == 0 {
+	t := statsTable()
+	for _, m := range metricsOf(s, g) {
+		x := m.Stats
+		switch {
+		case !m.Has:
+			t.Row(label(m), grouped(m.Value))
+		case m.Adjusted:
+			t.Row(label(m), "", grouped(x.Min), grouped(x.Max), grouped(x.P99), grouped(x.P90), grouped(x.P50))
+		default:
+			t.Row(label(m), grouped(x.Avg), grouped(x.Min), grouped(x.Max), grouped(x.P99), grouped(x.P90), grouped(x.P50),
+				grouped(x.Std))
+		}
+	}
+	return titled(title, t)
+}
+
+func statsTable() *textutil.Table { return new(textutil.Table).Left("Metric").Right(consoleColumns...) }
+
+// titled returns a table below its title, or "" if it has no rows.
+func titled(title string, t *textutil.Table) string {
+	if t.Len() == 0 {
 		return ""
 	}
 
-	t := &grid{title: title, header: append([]string{"Metric"}, consoleColumns...)}
-	for _, m := range list {
-		x := m.Stats
-		values := []float64{x.Avg, x.Min, x.Max, x.P99, x.P90, x.P50, x.Std}
-		if !m.Has {
-			nan := math.NaN()
-			values = []float64{m.Value, nan, nan, nan, nan, nan, nan}
-		}
-
-		if m.Adjusted {
-			values[0], values[6] = math.NaN(), math.NaN()
-		}
-
-		row := []string{label(m)}
-		for _, v := range values {
-			row = append(row, grouped(v))
-		}
-
-		t.rows = append(t.rows, row)
-	}
-
-	return t.render()
+	var b strings.Builder
+	b.WriteString(title + "\n")
+	_ = t.Text(&b, "  ", 0) // a strings.Builder returns no errors
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// DeviceTable returns a table of the statistics of one GPU, as the console of AIPerf shows it. metrics has the
-// statistics by their names in files; names selects and orders the metrics.
+// DeviceTable returns a table of the statistics of one GPU. metrics has the statistics by their names in files; names
+// selects and orders the metrics.
 func DeviceTable(title string, names []string, metrics map[string]map[string]any) string {
-	t := &grid{title: title, header: append([]string{"Metric"}, consoleColumns...)}
+	t := statsTable()
 	for _, name := range names {
 		m := metrics[name]
-		if m == nil {
-			continue
-		}
-
-		row := []string{fmt.Sprintf("%v (%v)", m["display_name"], m["unit"])}
+		row := []any{fmt.Sprintf("%v (%v)", m["display_name"], m["unit"])}
 		for _, stat := range consoleColumns {
-			v, ok := m[stat].(float64)
-			if !ok {
-				v = math.NaN()
+			text := ""
+			if v, ok := m[stat].(float64); ok {
+				text = grouped(v)
 			}
-			row = append(row, grouped(v))
+			row = append(row, text)
 		}
-		t.rows = append(t.rows, row)
+		t.Row(row...)
 	}
-	return t.render()
+	return titled(title, t)
 }
 
 func errorTable(s *Summary) string {
-	t := &grid{title: "NVIDIA AIPerf | Error Summary", header: []string{"Code", "Type", "Message", "Count"},
-		left: []int{2}}
+	t := new(textutil.Table).Right("Code").Left("Type", "Message").Right("Count")
 	for _, e := range s.Errors {
 		code := "N/A"
 		if e.Code > 0 {
 			code = strconv.Itoa(e.Code)
 		}
-		t.rows = append(t.rows, []string{code, e.Type, clip(oneLine(e.Message)), strconv.Itoa(e.Count)})
+		t.Row(code, e.Type, textutil.Clip(textutil.VisibleLine(e.Message), 90), e.Count)
 	}
-	return t.render()
-}
-
-// clip shortens a message to at most 90 characters for a table.
-func clip(s string) string {
-	const most = 90
-	if r := []rune(s); len(r) > most {
-		return string(r[:most-3]) + "..."
-	}
-	return s
-}
-
-// oneLine replaces control characters with spaces, because server messages are printed to a terminal.
-func oneLine(s string) string {
-	return strings.Map(func(r rune) rune {
-		if r < 0x20 || r == 0x7f {
-			return ' '
-		}
-		return r
-	}, s)
+	return titled("NVIDIA AIPerf | Error Summary", t)
 }
 
 // grouped formats a number with two decimals and thousands separators, or "N/A" if it is not finite.

@@ -11,6 +11,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"aicplan/cudaops/load/openai"
 )
 
 // SchemaVersion is the schema version of profile_export_aiperf.json.
@@ -89,7 +91,7 @@ func (r *Report) JSON() ([]byte, error) {
 	first := true
 	var fail error
 	field := func(name string, v any) {
-		raw, err := marshal(v)
+		raw, err := openai.Marshal(v)
 		if err != nil {
 			fail = err
 			return
@@ -150,7 +152,7 @@ func entry(m Metric) json.RawMessage {
 	b.WriteString(`{"unit":` + strconv.Quote(m.Unit))
 	num := func(name string, v float64) {
 		if !math.IsNaN(v) && !math.IsInf(v, 0) {
-			b.WriteString(`,"` + name + `":` + number(v))
+			b.Write(appendFloat([]byte(`,"`+name+`":`), v))
 		}
 	}
 
@@ -194,17 +196,6 @@ func percentiles(s Stats) []named {
 		{"p90", s.P90}, {"p95", s.P95}, {"p99", s.P99}}
 }
 
-// number formats a float like Python's json module: always with a decimal point or an exponent.
-func number(v float64) string {
-	t := strconv.FormatFloat(v, 'g', -1, 64)
-	for _, c := range t {
-		if c == '.' || c == 'e' {
-			return t
-		}
-	}
-	return t + ".0"
-}
-
 type errorDetails struct {
 	Code    int    `json:"code,omitempty"`
 	Type    string `json:"type"`
@@ -222,15 +213,4 @@ func errorSummary(s *Summary) []errorEntry {
 		out = append(out, errorEntry{errorDetails{e.Code, e.Type, e.Message}, e.Count})
 	}
 	return out
-}
-
-// marshal is json.Marshal without HTML escapes.
-func marshal(v any) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	if err := e.Encode(v); err != nil {
-		return nil, err
-	}
-	return bytes.TrimRight(b.Bytes(), "\n"), nil
 }

@@ -51,12 +51,10 @@ type Record struct {
 	// excludes reasoning.
 	Input, Output, Reasoning int
 
-	// Text and ReasoningText are the texts from which Output and Reasoning are counted. They are empty if
-	// the client does not count.
+	// Text and ReasoningText are the texts from which Output and Reasoning are counted. They are empty without a
+	// tokenizer.
 	Text, ReasoningText string
 
-	// Prompt are the texts of the prompt. It is set only if Input still has to be counted.
-	Prompt       []string
 	Usage        *openai.Usage
 	FinishReason string
 	Err          *Failure

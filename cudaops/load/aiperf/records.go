@@ -3,7 +3,8 @@ package aiperf
 import (
 	"math"
 	"strconv"
-	"unicode/utf8"
+
+	"aicplan/cudaops/load/openai"
 )
 
 // AppendRecord appends one line of profile_export.jsonl. worker is the name of the sender. warmedUp is true
@@ -14,7 +15,7 @@ func AppendRecord(b []byte, r *Record, v *Values, streaming, warmedUp bool, work
 		b = append(b, ',', '"')
 		b = append(b, name...)
 		b = append(b, `":`...)
-		b = quote(b, value)
+		b = openai.AppendString(b, value)
 	}
 
 	num := func(name string, value int64) {
@@ -120,9 +121,9 @@ func AppendRecord(b []byte, r *Record, v *Values, streaming, warmedUp bool, work
 			b = append(b, ',')
 		}
 		b = append(b, `"type":`...)
-		b = quote(b, e.Type)
+		b = openai.AppendString(b, e.Type)
 		b = append(b, `,"message":`...)
-		b = quote(b, e.Message)
+		b = openai.AppendString(b, e.Message)
 		b = append(b, '}')
 	}
 
@@ -160,33 +161,4 @@ func appendMillionths(b []byte, n uint64) []byte {
 		rest %= unit
 	}
 	return b
-}
-
-const hexDigits = "0123456789abcdef"
-
-// quote appends a JSON string. Invalid UTF-8 becomes U+FFFD.
-func quote(b []byte, s string) []byte {
-	b = append(b, '"')
-	for i := 0; i < len(s); {
-		c := s[i]
-		switch {
-		case c == '"' || c == '\\':
-			b = append(b, '\\', c)
-		case c == '\n':
-			b = append(b, '\\', 'n')
-		case c < 0x20 || c == 0x7f:
-			b = append(b, '\\', 'u', '0', '0', hexDigits[c>>4], hexDigits[c&15])
-		case c < utf8.RuneSelf:
-			b = append(b, c)
-		default:
-			r, n := utf8.DecodeRuneInString(s[i:])
-			b = utf8.AppendRune(b, r)
-			i += n
-			continue
-		}
-
-		i++
-	}
-
-	return append(b, '"')
 }

@@ -53,9 +53,6 @@ type Options struct {
 	// /metrics.
 	TensorRT bool
 
-	// NoTokenize disables /tokenize.
-	NoTokenize bool
-
 	// SkipTokenizer simulates a server without a tokenizer. Prompts must be token ids, and responses
 	// contain no text and only contain ids if return_token_ids is set.
 	SkipTokenizer bool

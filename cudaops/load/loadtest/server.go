@@ -11,7 +11,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -199,15 +198,6 @@ func (s *Server) route(c net.Conn, req *http.Request, body []byte) bool {
 
 	case path == "/v1/models":
 		return plain(c, 200, "application/json", `{"object":"list","data":[{"id":"mock","object":"model"}]}`)
-
-	case path == "/tokenize" && !s.opts.NoTokenize:
-		text := gjson.GetBytes(body, "prompt").String()
-		ids := []string{}
-		for i := range strings.Fields(text) {
-			ids = append(ids, strconv.Itoa(i+1))
-		}
-		return plain(c, 200, "application/json",
-			fmt.Sprintf(`{"count":%d,"max_model_len":131072,"tokens":[%s]}`, len(ids), strings.Join(ids, ",")))
 
 	case path == "/metrics" && s.opts.TensorRT:
 		return plain(c, 200, "application/json", `[{"iter":1,"gpuMemUsage":1}]`)

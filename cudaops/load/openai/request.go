@@ -137,7 +137,7 @@ func (r Request) Append(b []byte, p Prompt, tokens int) ([]byte, error) {
 		if r.Endpoint == Rerank {
 			field = "documents"
 			name("query")
-			b = appendString(b, p.Text)
+			b = AppendString(b, p.Text)
 		}
 
 		name(field)
@@ -146,7 +146,7 @@ func (r Request) Append(b []byte, p Prompt, tokens int) ([]byte, error) {
 			if i > 0 {
 				b = append(b, ',')
 			}
-			b = appendString(b, d)
+			b = AppendString(b, d)
 		}
 		b = append(b, ']')
 
@@ -163,11 +163,11 @@ func (r Request) Append(b []byte, p Prompt, tokens int) ([]byte, error) {
 
 	default:
 		name("prompt")
-		b = appendString(b, p.Text)
+		b = AppendString(b, p.Text)
 	}
 
 	name("model")
-	b = appendString(b, r.Model)
+	b = AppendString(b, r.Model)
 	if r.Endpoint.Generates() {
 		name("stream")
 		b = strconv.AppendBool(b, r.Stream)
@@ -183,7 +183,7 @@ func (r Request) Append(b []byte, p Prompt, tokens int) ([]byte, error) {
 
 	if len(r.Extra) > 0 {
 		for _, key := range slices.Sorted(maps.Keys(r.Extra)) {
-			b = append(appendString(append(b, ','), key), ':')
+			b = append(AppendString(append(b, ','), key), ':')
 			raw := bytes.NewBuffer(b)
 			if err := json.Compact(raw, r.Extra[key]); err != nil {
 				return nil, fmt.Errorf("extra input %s: %w", key, err)
@@ -205,10 +205,10 @@ func (m *Message) append(b []byte, e Endpoint) []byte {
 		return append(b, m.Raw...)
 	}
 
-	b = appendString(append(b, `{"role":`...), m.Role)
+	b = AppendString(append(b, `{"role":`...), m.Role)
 	b = append(b, `,"content":`...)
 	if len(m.Images) == 0 {
-		return append(appendString(b, m.Content), '}')
+		return append(AppendString(b, m.Content), '}')
 	}
 
 	text, image, end := `[{"type":"text","text":`, `},{"type":"image_url","image_url":{"url":`, `}`
@@ -216,18 +216,18 @@ func (m *Message) append(b []byte, e Endpoint) []byte {
 		text, image, end = `[{"type":"input_text","text":`, `},{"type":"input_image","image_url":`, ``
 	}
 
-	b = appendString(append(b, text...), m.Content)
+	b = AppendString(append(b, text...), m.Content)
 	for _, url := range m.Images {
-		b = append(appendString(append(b, image...), url), end...)
+		b = append(AppendString(append(b, image...), url), end...)
 	}
 	return append(b, `}]}`...)
 }
 
-// appendString appends a JSON string.
-func appendString(b []byte, s string) []byte {
+// AppendString appends a JSON string.
+func AppendString(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' {
-			text, err := marshal(s)
+			text, err := Marshal(s)
 			if err != nil {
 				panic("openai: a string is no JSON: " + err.Error())
 			}
@@ -240,8 +240,8 @@ func appendString(b []byte, s string) []byte {
 	return append(b, '"')
 }
 
-// marshal is json.Marshal without HTML escapes, which would change the size of the prompt.
-func marshal(v any) ([]byte, error) {
+// Marshal is json.Marshal without HTML escapes, which would change the size of the prompt.
+func Marshal(v any) ([]byte, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false)
@@ -268,7 +268,7 @@ func ParseExtra(text string) (map[string]json.RawMessage, error) {
 
 	raw := json.RawMessage(strings.TrimSpace(value))
 	if !json.Valid(raw) {
-		quoted, err := marshal(value)
+		quoted, err := Marshal(value)
 		if err != nil {
 			return nil, err
 		}
