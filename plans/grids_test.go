@@ -64,7 +64,7 @@ func TestWhy(t *testing.T) {
 			return d.Filter == tc.filter && strings.Contains(d.Reason, tc.reason)
 		})
 		if verdict.Kept || !found {
-			t.Errorf("%s %s %v: want filter %s (%s), got kept=%v %s", tc.backend, tc.op, tc.given, tc.filter, tc.reason, verdict.Kept, strings.Join(verdict.Lines(), "; "))
+			t.Errorf("%s %s %v: want filter %s (%s), got kept=%v %+v", tc.backend, tc.op, tc.given, tc.filter, tc.reason, verdict.Kept, verdict.Drops)
 		}
 	}
 }

@@ -21,8 +21,6 @@ type Cases struct {
 	evaluations int64
 	waterfall   Waterfall
 	sweep       *sweepPoints
-	pointsOnce  sync.Once
-	points      *idText // for PointIDs
 
 	idOnce  sync.Once
 	ids     string // IDs of all cases, IDLength bytes each
@@ -30,22 +28,28 @@ type Cases struct {
 	recOnce sync.Once
 	record  arrow.Record
 
-	plainOnce sync.Once
-	plain     [][]any // for Plain: by column, then dictionary entry
-
-	fieldsOnce sync.Once
-	fields     [][][]byte // for ParamsJSON: by column, then dictionary entry
-
 	digestOnce sync.Once
 	digest     string
 }
 
 // column is one parameter of the cases.
 type column struct {
-	name string
-	kind valueKind
-	dict []cty.Value
-	ids  []int32
+	name  string
+	key   string // name as JSON
+	kind  valueKind
+	dict  []cty.Value
+	texts []string // of dict, as in case IDs and in JSON
+	ids   []int32
+}
+
+// newColumn returns a column whose values have a common type.
+func newColumn(name string, dict []cty.Value, ids []int32) column {
+	k := column{name: name, key: quoteJSON(name), dict: dict, ids: ids}
+	k.kind, _ = columnKind(dict)
+	for _, v := range dict {
+		k.texts = append(k.texts, canonical(v))
+	}
+	return k
 }
 
 // valueKind is the type of a column.
@@ -106,18 +110,17 @@ func (c *Cases) fill(w *walker) hcl.Diagnostics {
 		v, all := w.columnOf(name)
 		dict, ids := compact(v, pick(all, stay))
 		info := c.spec.names[name]
-		k, why := columnKind(dict)
-		if why == "" && onlyNulls(dict) {
-			k = c.spec.declaredKind(info)
-		}
-
-		if why != "" {
+		if _, why := columnKind(dict); why != "" {
 			diags = append(diags, errorAt(info.rng, "Invalid column",
 				fmt.Sprintf("The column %q %s. Columns are numbers, strings or bools; to keep a helper out of the cases, list the wanted columns in the grid's columns.", name, why)))
 			continue
 		}
 
-		c.columns = append(c.columns, column{name: name, kind: k, dict: dict, ids: ids})
+		k := newColumn(name, dict, ids)
+		if onlyNulls(dict) {
+			k.kind = c.spec.declaredKind(info)
+		}
+		c.columns = append(c.columns, k)
 	}
 
 	return diags

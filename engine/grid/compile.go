@@ -8,9 +8,9 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// prog is an expression prepared for repeated evaluation. HCL evaluates it, but some nodes are
-// replaced: the grid's names read a slot instead of a map, parts without names are folded into
-// literals, and a division by zero is an error instead of an infinity.
+// prog is an expression prepared for repeated evaluation. HCL evaluates it (engine/stage makes a division by zero an error), but some nodes are
+// replaced: the grid's names read a slot instead of a map, and parts without names are folded
+// into literals.
 type prog struct {
 	expr *Expr
 	vars []*variable
@@ -19,8 +19,7 @@ type prog struct {
 	ctx          *hcl.EvalContext
 	// named is true if the expression has parts that look up names in ctx.
 	named   bool
-	logical bool // has &&, ||, ! or ?:, so the result may be known before all names are bound
-	divides bool
+	logical bool     // has &&, ||, ! or ?:, so the result may be known before all names are bound
 	fast    fastNode // nil if only HCL can evaluate it
 	known   *memo[answer]
 }
@@ -34,25 +33,6 @@ type varNode struct {
 
 // Value implements hcl.Expression.
 func (n *varNode) Value(*hcl.EvalContext) (cty.Value, hcl.Diagnostics) { return n.v.slot, nil }
-
-// divNode is / or % that returns an error if the divisor is zero.
-type divNode struct {
-	*hclsyntax.BinaryOpExpr
-}
-
-// Value implements hcl.Expression.
-func (n *divNode) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
-	v, diags := n.BinaryOpExpr.Value(ctx)
-	if diags.HasErrors() {
-		return v, diags
-	}
-	if d, _ := n.RHS.Value(ctx); isZero(d) {
-		return cty.UnknownVal(cty.Number), hcl.Diagnostics{errorAt(n.SrcRange, "Division by zero",
-			"The divisor is 0 for some combination. Keep it away with a condition on its left, as in x != 0 && y / x > 1, or with another filter.")}
-	}
-
-	return v, diags
-}
 
 // compile returns a prog for node, which is a part of e.
 func (sp *space) compile(e *Expr, node hcl.Expression) *prog {
@@ -138,12 +118,8 @@ func (r *rewriter) children(n hclsyntax.Expression) hclsyntax.Expression {
 	case *hclsyntax.BinaryOpExpr:
 		c := *n
 		c.LHS, c.RHS = r.rewrite(n.LHS), r.rewrite(n.RHS)
-		switch n.Op {
-		case hclsyntax.OpLogicalAnd, hclsyntax.OpLogicalOr:
+		if n.Op == hclsyntax.OpLogicalAnd || n.Op == hclsyntax.OpLogicalOr {
 			r.prog.logical = true
-		case hclsyntax.OpDivide, hclsyntax.OpModulo:
-			r.prog.divides = true
-			return &divNode{&c}
 		}
 
 		return &c

@@ -107,14 +107,15 @@ func (sp *space) fast(n hclsyntax.Expression) fastNode {
 			return fastUnary(n.Op, x)
 		}
 
-	case *divNode:
-		if n.Op == hclsyntax.OpModulo {
-			return sp.fastQuotient(n, func(q, r, y int64) fastVal { return intVal(r, true) })
-		}
-		return sp.fastQuotient(n, func(q, r, y int64) fastVal { return intVal(q, r == 0) })
-
 	case *hclsyntax.BinaryOpExpr:
-		return fastBinary(n.Op, sp.fastAll(n.LHS, n.RHS))
+		args := sp.fastAll(n.LHS, n.RHS)
+		switch n.Op {
+		case hclsyntax.OpModulo:
+			return quotient(args, func(q, r int64) fastVal { return intVal(r, true) })
+		case hclsyntax.OpDivide:
+			return quotient(args, func(q, r int64) fastVal { return intVal(q, r == 0) })
+		}
+		return fastBinary(n.Op, args)
 
 	case *hclsyntax.ConditionalExpr:
 		return fastChoice(sp.fastAll(n.Condition, n.TrueResult, n.FalseResult))
@@ -273,13 +274,9 @@ func fastEqual(a, b fastNode, equal bool) fastNode {
 	}
 }
 
-// fastQuotient implements a division of a non-negative by a positive integer. apply gets the
-// quotient, the remainder and the divisor.
-func (sp *space) fastQuotient(n *divNode, apply func(q, r, y int64) fastVal) fastNode {
-	return quotient(sp.fastAll(n.LHS, n.RHS), apply)
-}
-
-func quotient(args []fastNode, apply func(q, r, y int64) fastVal) fastNode {
+// quotient implements a division of a non-negative by a positive integer. apply gets the quotient and
+// the remainder.
+func quotient(args []fastNode, apply func(q, r int64) fastVal) fastNode {
 	if args == nil {
 		return nil
 	}
@@ -288,7 +285,7 @@ func quotient(args []fastNode, apply func(q, r, y int64) fastVal) fastNode {
 		if x.kind != fastInt || y.kind != fastInt || x.i < 0 || y.i <= 0 {
 			return unsure
 		}
-		return apply(x.i/y.i, x.i%y.i, y.i)
+		return apply(x.i/y.i, x.i%y.i)
 	}
 }
 
@@ -326,15 +323,15 @@ func fastTuple(elems []fastNode) fastNode {
 
 // fastCall compiles the functions that grids use most, or returns nil.
 func (sp *space) fastCall(n *hclsyntax.FunctionCallExpr) fastNode {
-	roundDown := func(q, r, y int64) fastVal { return intVal(q, true) }
-	roundUp := func(q, r, y int64) fastVal { return intVal(q+min(r, 1), true) }
+	roundDown := func(q, r int64) fastVal { return intVal(q, true) }
+	roundUp := func(q, r int64) fastVal { return intVal(q+min(r, 1), true) }
 	rounds := n.Name == "floor" || n.Name == "ceil"
 	if rounds && len(n.Args) == 1 {
-		if div, ok := n.Args[0].(*divNode); ok && div.Op == hclsyntax.OpDivide {
+		if div, ok := n.Args[0].(*hclsyntax.BinaryOpExpr); ok && div.Op == hclsyntax.OpDivide {
 			if n.Name == "ceil" {
-				return sp.fastQuotient(div, roundUp)
+				return quotient(sp.fastAll(div.LHS, div.RHS), roundUp)
 			}
-			return sp.fastQuotient(div, roundDown)
+			return quotient(sp.fastAll(div.LHS, div.RHS), roundDown)
 		}
 	}
 

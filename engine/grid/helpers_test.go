@@ -12,6 +12,8 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 	"pgregory.net/rapid"
+
+	_ "aicplan/engine/stage" // makes division by zero an error
 )
 
 // testEval is an Evaluator over fixed values.

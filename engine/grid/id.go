@@ -25,13 +25,12 @@ func (c *Cases) ID(i int) string {
 }
 
 func (c *Cases) makeIDs() {
-	text := c.newIDText(nil)
 	all := make([]byte, c.n*IDLength)
 	chunk := max(1<<13, (c.n+runtime.GOMAXPROCS(0)-1)/runtime.GOMAXPROCS(0))
 	var wg sync.WaitGroup
 	for from := 0; from < c.n; from += chunk {
 		wg.Go(func() {
-			write := text.writer()
+			write := c.idWriter(nil)
 			for i := from; i < min(from+chunk, c.n); i++ {
 				write(all[i*IDLength:i*IDLength:(i+1)*IDLength], i, 0)
 			}

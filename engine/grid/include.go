@@ -86,4 +86,3 @@ func (d *decoder) includePart(p *product, part *Part, at hcl.Range) {
 	d.fill(p, content)
 	d.eval, d.in = eval, outer
 }
-

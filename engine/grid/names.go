@@ -2,6 +2,7 @@ package grid
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -40,22 +41,13 @@ func checkName(name string) string {
 		return fmt.Sprintf("%q is a word of the language; choose another name.", name)
 	}
 
-	for _, r := range reservedRoots {
-		if name == r {
-			return fmt.Sprintf("%q would hide %s.* in the grid's expressions; choose another name.", name, r)
-		}
-	}
-
-	for _, r := range recordColumns {
-		if name == r {
-			return fmt.Sprintf("%q is a column of every case table; choose another name.", name)
-		}
-	}
-
-	for _, r := range measuredColumns {
-		if name == r {
-			return fmt.Sprintf("%q is what a measurement says of a case; choose another name.", name)
-		}
+	switch {
+	case slices.Contains(reservedRoots, name):
+		return fmt.Sprintf("%q would hide %s.* in the grid's expressions; choose another name.", name, name)
+	case slices.Contains(recordColumns, name):
+		return fmt.Sprintf("%q is a column of every case table; choose another name.", name)
+	case slices.Contains(measuredColumns, name):
+		return fmt.Sprintf("%q is a column that the measurement fills in; choose another name.", name)
 	}
 
 	return ""

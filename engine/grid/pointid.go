@@ -33,74 +33,45 @@ func (c *Cases) pointIDWriter() func(to []byte, i, j int) []byte {
 	if c.sweep == nil {
 		return func(to []byte, i, _ int) []byte { return append(to, c.ID(i)...) }
 	}
-	c.pointsOnce.Do(func() { c.points = c.newIDText(c.SweepColumns()) })
-	return c.points.writer()
+	return c.idWriter(c.SweepColumns())
 }
 
-// idText contains the text lines that are hashed into the IDs of cases or points.
-type idText struct {
-	cases  *Cases
-	order  []idPart     // sorted by name
-	ofCase [][][]byte   // by column, then dictionary entry
-	ofList [][][][]byte // by list of points, swept column and dictionary entry
-}
+// idWriter returns a function that appends the ID of point j of case i to a slice: the hash of the columns
+// of the case and of the swept columns, sorted by name. A swept column replaces one of the case. The
+// function reuses a buffer and must not be called concurrently.
+func (c *Cases) idWriter(swept []string) func(to []byte, i, j int) []byte {
+	type part struct {
+		name  string
+		col   int
+		swept bool
+	}
 
-type idPart struct {
-	name  string
-	col   int
-	swept bool
-}
-
-// newIDText returns the text of IDs with the swept columns, which replace columns of the case with the same name.
-func (c *Cases) newIDText(swept []string) *idText {
-	t := &idText{cases: c, ofCase: textsOf(c.columns)}
+	var parts []part
+	for col, name := range swept {
+		parts = append(parts, part{name, col, true})
+	}
 	for col := range c.columns {
 		if name := c.columns[col].name; !slices.Contains(swept, name) {
-			t.order = append(t.order, idPart{name: name, col: col})
+			parts = append(parts, part{name, col, false})
 		}
 	}
+	slices.SortFunc(parts, func(a, b part) int { return strings.Compare(a.name, b.name) })
 
-	for col, name := range swept {
-		t.order = append(t.order, idPart{name: name, col: col, swept: true})
-	}
-	if len(swept) > 0 {
-		for _, p := range c.sweep.lists {
-			t.ofList = append(t.ofList, textsOf(p.cols))
-		}
-	}
-
-	slices.SortFunc(t.order, func(a, b idPart) int { return strings.Compare(a.name, b.name) })
-	return t
-}
-
-// writer returns a function that appends the ID of point j of case i to a slice. The function reuses a buffer and
-// must not be called concurrently.
-func (t *idText) writer() func(to []byte, i, j int) []byte {
-	c, buf := t.cases, make([]byte, 0, 1024)
+	buf := make([]byte, 0, 1024)
 	return func(to []byte, i, j int) []byte {
 		buf = append(append(buf[:0], c.spec.Op...), '\n')
-		for _, part := range t.order {
-			if part.swept {
-				list := c.sweep.of[i]
-				buf = append(buf, t.ofList[list][part.col][c.sweep.lists[list].cols[part.col].ids[j]]...)
-			} else {
-				buf = append(buf, t.ofCase[part.col][c.columns[part.col].ids[i]]...)
+		for _, p := range parts {
+			k, row := &c.columns, i
+			if p.swept {
+				k, row = &c.sweep.lists[c.sweep.of[i]].cols, j
 			}
+
+			of := &(*k)[p.col]
+			buf = append(append(buf, p.name...), '=')
+			buf = append(append(buf, of.texts[of.ids[row]]...), '\n')
 		}
 
 		sum := sha256.Sum256(buf)
 		return hex.AppendEncode(to, sum[:IDLength/2])
 	}
-}
-
-func textsOf(columns []column) [][][]byte {
-	out := make([][][]byte, len(columns))
-	for col := range columns {
-		k := &columns[col]
-		for _, v := range k.dict {
-			out[col] = append(out[col], []byte(k.name+"="+canonical(v)+"\n"))
-		}
-	}
-
-	return out
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/zclconf/go-cty/cty"
 )
 
 // PointRecord returns the case table with one row per sweep point. case_id is the ID of the point.
@@ -57,16 +58,15 @@ func (k column) only(rows []int32) column {
 
 // sweptColumn returns a swept parameter as a column with one value per pair of case and point.
 func (c *Cases) sweptColumn(at int, name string, rows, points []int32) column {
-	k := column{name: name, ids: make([]int32, len(rows))}
+	var dict []cty.Value
 	for _, list := range c.sweep.lists {
-		k.dict = append(k.dict, list.cols[at].dict...)
+		dict = append(dict, list.cols[at].dict...)
 	}
 
-	k.kind, _ = columnKind(k.dict)
-	code := c.SweepCodes(at)
+	ids, code := make([]int32, len(rows)), c.SweepCodes(at)
 	for r, i := range rows {
-		k.ids[r] = int32(code(int(i), int(points[r])))
+		ids[r] = int32(code(int(i), int(points[r])))
 	}
 
-	return k
+	return newColumn(name, dict, ids)
 }

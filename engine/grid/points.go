@@ -42,12 +42,7 @@ func (p Points) JSON() []byte {
 		if j > 0 {
 			out = append(out, ',')
 		}
-		out = append(out, '{')
-		for col := range p.cols {
-			out = p.cols[col].appendField(out, col, j)
-		}
-
-		out = append(out, '}')
+		out = appendObject(out, p.cols, j)
 	}
 
 	return append(out, ']')
@@ -58,17 +53,10 @@ func (p Points) JSON() []byte {
 func (p Points) Digest() string { return p.digest }
 
 func (p Points) sum() string {
-	texts := make([][]string, len(p.cols))
 	buf := []byte(strings.Join(p.columns, ",") + "\n")
-	for c := range p.cols {
-		for _, v := range p.cols[c].dict {
-			texts[c] = append(texts[c], canonical(v)+"\n")
-		}
-	}
-
 	for j := range p.n {
 		for c := range p.cols {
-			buf = append(buf, texts[c][p.cols[c].ids[j]]...)
+			buf = append(append(buf, p.cols[c].texts[p.cols[c].ids[j]]...), '\n')
 		}
 	}
 
@@ -181,14 +169,9 @@ func (w *walker) points(walk func(*walker)) (Points, hcl.Diagnostics) {
 		return Points{}, diags
 	}
 
-	out := inner.asPoints()
+	out := Points{columns: inner.spec.Columns, cols: inner.columns, n: inner.n}
 	out.digest = out.sum()
 	return out, nil
-}
-
-// asPoints returns the expanded cases of a sweep as points.
-func (c *Cases) asPoints() Points {
-	return Points{columns: c.spec.Columns, cols: c.columns, n: c.n}
 }
 
 // reset drops the kept combinations but keeps the memos.

@@ -128,7 +128,7 @@ func TestWhyOnRealGrids(t *testing.T) {
 		if diags.HasErrors() {
 			t.Fatal(diags)
 		}
-		if got := strings.Join(v.Lines(), "\n"); !strings.Contains(got, c.want) {
+		if got := strings.Join(verdictLines(v), "\n"); !strings.Contains(got, c.want) {
 			t.Errorf("%s: %s gives\n%s\nwithout %q", c.grid, c.given, got, c.want)
 		}
 	}

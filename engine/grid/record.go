@@ -40,8 +40,7 @@ func tableOf(spec *Spec, columns []column, n int, ids func() []byte) arrow.Recor
 	}
 
 	for _, c := range spec.Constants {
-		k := column{name: c.Name, dict: []cty.Value{c.Value}}
-		k.kind, _ = columnKind(k.dict)
+		k := newColumn(c.Name, []cty.Value{c.Value}, nil)
 		all = append(all, lazyColumn{arrow.Field{Name: k.name, Type: k.dataType(), Nullable: n > 0 && c.Value.IsNull()},
 			func() arrow.Array {
 				full := k
@@ -147,30 +146,14 @@ func spread[T any](b builder[T], k *column, valid []bool, conv func(cty.Value) T
 
 // ParamsJSON returns case i as a JSON object. The keys are in column order.
 func (c *Cases) ParamsJSON(i int) []byte {
-	c.fieldsOnce.Do(c.makeFields)
-	out := append(make([]byte, 0, 24*len(c.columns)+2), '{')
-	for j := range c.columns {
-		out = append(out, c.fields[j][c.columns[j].ids[i]]...)
-	}
-	return append(out, '}')
+	return appendObject(make([]byte, 0, 24*len(c.columns)+2), c.columns, i)
 }
 
 // Plain returns the value of column col of case i as a JSON decoder would: a string, json.Number,
 // bool, or nil.
 func (c *Cases) Plain(i, col int) any {
-	c.plainOnce.Do(func() {
-		c.plain = make([][]any, len(c.columns))
-		for j := range c.columns {
-			for _, v := range c.columns[j].dict {
-				c.plain[j] = append(c.plain[j], asJSON(v))
-			}
-		}
-	})
-	return c.plain[col][c.columns[col].ids[i]]
-}
-
-func asJSON(v cty.Value) any {
-	switch {
+	k := &c.columns[col]
+	switch v := k.dict[k.ids[i]]; {
 	case v.IsNull():
 		return nil
 	case v.Type() == cty.String:
@@ -178,31 +161,20 @@ func asJSON(v cty.Value) any {
 	case v.Type() == cty.Bool:
 		return v.True()
 	}
-	return json.Number(canonical(v))
+	return json.Number(k.texts[k.ids[i]])
 }
 
-// makeFields encodes every distinct value of every column once.
-func (c *Cases) makeFields() {
-	c.fields = make([][][]byte, len(c.columns))
-	for j := range c.columns {
-		k := &c.columns[j]
-		c.fields[j] = make([][]byte, len(k.dict))
-
-		done := make([]bool, len(k.dict))
-		for row, id := range k.ids {
-			if !done[id] {
-				c.fields[j][id], done[id] = k.appendField(nil, j, row), true
-			}
-		}
-	}
-}
-
-// appendField appends one column of one row. The format of a number depends only on the number, and
+// appendObject appends one row as a JSON object. The format of a number depends only on the number, and
 // integers have no decimal point: the JSON of a case must not depend on other values of the column.
-func (k *column) appendField(out []byte, j, row int) []byte {
-	if j > 0 {
-		out = append(out, ',')
+func appendObject(out []byte, columns []column, row int) []byte {
+	out = append(out, '{')
+	for j := range columns {
+		k := &columns[j]
+		if j > 0 {
+			out = append(out, ',')
+		}
+		out = append(append(out, k.key...), ':')
+		out = append(out, k.texts[k.ids[row]]...)
 	}
-	out = append(append(out, quoteJSON(k.name)...), ':')
-	return append(out, canonical(k.dict[k.ids[row]])...)
+	return append(out, '}')
 }

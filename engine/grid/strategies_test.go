@@ -22,16 +22,11 @@ var hclOnly = Options{walk: func(w *walker) {
 	w.run()
 }}
 
-// plain evaluates the expression as written. Only divisions use the rewritten form, which rejects
-// zero divisors.
+// plain evaluates the expression as written.
 func (p *prog) plain() (cty.Value, hcl.Diagnostics) {
 	for _, v := range p.vars {
 		v.load()
 		p.ctx.Variables[v.info.name] = v.slot
-	}
-
-	if p.divides {
-		return p.node.Value(p.ctx)
 	}
 
 	return p.source.Value(p.ctx)

@@ -77,7 +77,7 @@ func runArchive(t *testing.T, file string) {
 			}
 
 			fmt.Fprintf(&b, "%s\n", line)
-			for _, l := range v.Lines() {
+			for _, l := range verdictLines(v) {
 				fmt.Fprintf(&b, "  %s\n", l)
 			}
 		}

@@ -56,8 +56,10 @@ func (s *Spec) offAxis(given map[string]cty.Value) []string {
 		}
 
 		msg := fmt.Sprintf("%s = %s is not on the axis", name, text)
-		if near := s.nearValues(info, given[name]); near != "" {
-			msg += ": " + near
+		if near := nearestValue(given[name], info.samples); near != "" {
+			msg += ": did you mean " + near + "?"
+		} else {
+			msg += ": it has " + shortList(info.samples)
 		}
 
 		out = append(out, msg)
@@ -72,45 +74,4 @@ func (s *Spec) offAxis(given map[string]cty.Value) []string {
 	}
 
 	return out
-}
-
-// nearValues suggests values: the neighbours of a number, or the nearest spelling of a text.
-func (s *Spec) nearValues(info *nameInfo, v cty.Value) string {
-	if v.IsNull() || v.Type() != cty.Number {
-		if near := nearestValue(v, info.samples); near != "" {
-			return "did you mean " + near + "?"
-		}
-		return "it has " + shortList(info.samples)
-	}
-	var below, above cty.Value
-	for _, set := range s.Sets {
-		for _, dim := range set.Dims {
-			for f, name := range dim.Fields {
-				if name != info.name {
-					continue
-				}
-
-				for _, x := range dim.Values[f] {
-					switch {
-					case x.IsNull() || x.Type() != cty.Number:
-					case compare(x, v) < 0 && (below == cty.NilVal || compare(below, x) < 0):
-						below = x
-					case compare(v, x) < 0 && (above == cty.NilVal || compare(x, above) < 0):
-						above = x
-					}
-				}
-			}
-		}
-	}
-
-	switch {
-	case below == cty.NilVal && above == cty.NilVal:
-		return ""
-	case below == cty.NilVal:
-		return "the smallest value is " + display(above)
-	case above == cty.NilVal:
-		return "the largest value is " + display(below)
-	}
-
-	return fmt.Sprintf("its neighbours are %s and %s", display(below), display(above))
 }

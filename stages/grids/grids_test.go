@@ -164,7 +164,7 @@ func TestErrorsReachTheEngine(t *testing.T) {
 	}
 
 	if _, err := bad.Run(context.Background(), &stage.RunContext{Address: "grid.x"}); err == nil ||
-		!strings.Contains(err.Error(), "Division by zero") {
+		!strings.Contains(err.Error(), "division by zero") {
 		t.Errorf("run: %v", err)
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Lines formats the verdict for people, one statement per line.
-func (v *Reasons) Lines() []string {
+// verdictLines formats a verdict, one statement per line.
+func verdictLines(v *Reasons) []string {
 	out := append([]string(nil), v.Problems...)
 	switch {
 	case v.Matching == 0:
@@ -39,7 +39,7 @@ func (v *Reasons) Lines() []string {
 	}
 
 	if v.Point != nil {
-		for _, line := range v.Point.Lines() {
+		for _, line := range verdictLines(v.Point) {
 			out = append(out, "point "+line)
 		}
 	}
