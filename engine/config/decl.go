@@ -101,8 +101,26 @@ func (l *loader) loadModule(path string) (*moduleDecl, hcl.Diagnostics) {
 		}
 	}
 
-	return l.declareAll(dir, bodies, diags)
+	m, diags := l.declareAll(dir, bodies, diags)
+	twice := 0
+	for _, d := range diags {
+		if strings.HasPrefix(d.Summary, "Duplicate ") {
+			twice++
+		}
+	}
+
+	if len(files) > 1 && twice >= manyDuplicates {
+		l.unreadable = true // other errors are consequences
+		diags = hcl.Diagnostics{fileDiag(display(path), "Several plans", fmt.Sprintf(
+			"The files of %s declare %d names twice, so that they are not one plan. Name one of its %d files, such as %s.",
+			display(path), twice, len(files), display(files[0])))}
+	}
+
+	return m, diags
 }
+
+// manyDuplicates is the number of names declared twice from which the files of a folder are several plans.
+const manyDuplicates = 4
 
 // declareAll reads the declarations of a module from its bodies.
 func (l *loader) declareAll(dir string, bodies []*hclsyntax.Body,
