@@ -24,8 +24,6 @@ runtime "ranks" {
   framework     = "NCCL"
   nodes         = 2
   gpus_per_node = 8
-  in_place      = false
-  pin           = false
   method        = "eager"
   rank_launcher = ["mpirun", "-np", "{ranks}", "-N", "{gpus_per_node}"]
 }

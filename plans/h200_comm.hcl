@@ -96,12 +96,6 @@ variable "env" {
   description = "Environment of the worker, such as { NCCL_ALGO = \"Ring\" }. NVLink multicast stays off unless NCCL_NVLS_ENABLE says otherwise."
 }
 
-variable "fault" {
-  type        = string
-  default     = ""
-  description = "Something that goes wrong on purpose, to see that it costs one case: wrong_sum, hang or die, and where, as in \"die@op_name=all_reduce,num_gpus=2,message_size=1024\"."
-}
-
 variable "rank_deadline" {
   type        = number
   default     = 15
@@ -130,7 +124,6 @@ runtime "nccl" {
   kind          = "nccl"
   framework     = "NCCL"
   env           = var.env
-  fault         = var.fault
   rank_deadline = var.rank_deadline
   nodes         = var.nodes > 1 ? var.nodes : null
   gpus_per_node = var.nodes > 1 ? local.per_node : null

@@ -26,8 +26,8 @@ func (h *host) collective(p *worker.Params, op string) (visitor, error) {
 		return nil, err
 	}
 
-	t := task{Op: op, Type: dt, Ranks: gpus, Elements: elements, Fault: h.options.faultFor(p)}
-	room := task{Kind: taskReserve, Ranks: gpus, Send: l.send * l.size, Recv: max(l.send, l.recv) * l.size}
+	t := task{Op: op, Type: dt, Ranks: gpus, Elements: elements}
+	room := task{Kind: taskReserve, Ranks: gpus, Send: l.send * l.size, Recv: l.recv * l.size}
 	g := h.group
 	m := h.measurement(t, l, method)
 	m.prepare = func(ctx context.Context) error {

@@ -34,7 +34,7 @@ func TestWrongResultOfTheLibraryFailsItsCaseOnly(t *testing.T) {
 				b.fake.Corrupt = nil // its bytes do not pass through a reduction of the fake
 				continue
 			}
-			f := b.fails(worker.ClassFrameworkBug, "wrong result out of place on rank 2: 1 of", OpNCCL, ncclCase(op, "half", 4, 128))
+			f := b.fails(worker.ClassFrameworkBug, "wrong result on rank 2: 1 of", OpNCCL, ncclCase(op, "half", 4, 128))
 			if f.Fatal || f.Exception != "WrongResult" {
 				t.Errorf("%s: %+v", op, f)
 			}
@@ -50,40 +50,9 @@ func TestWrongResultOfTheLibraryFailsItsCaseOnly(t *testing.T) {
 
 // The second verification detects a result that becomes wrong after the first executions.
 func TestLateWrongResult(t *testing.T) {
-	b := newBench(t, 2, map[string]any{"in_place": false}, quick)
-	b.fake.Corrupt = func(o cudatest.Op, rank int) bool { return o.No > 20 && rank == 0 }
-	b.fails(worker.ClassFrameworkBug, "wrong result out of place on rank 0", OpNCCL, ncclCase(AllReduce, "int8", 2, 512))
-}
-
-func TestWrongResultInPlace(t *testing.T) {
 	b := newBench(t, 2, nil, quick)
-	b.fake.Corrupt = func(o cudatest.Op, rank int) bool { return o.No == 1 && rank == 1 }
-	b.fails(worker.ClassFrameworkBug, "wrong result in place on rank 1", OpNCCL, ncclCase(AllGather, "half", 2, 512))
-}
-
-func TestFaultsOnPurpose(t *testing.T) {
-	const where = "@op_name=all_reduce,num_gpus=2,message_size=1024"
-	for _, method := range []string{MethodEager, MethodGraph} {
-		for fault, want := range map[string]struct{ class, text string }{
-			FaultWrongSum: {worker.ClassFrameworkBug, "wrong result out of place on rank 1: 1 of 1024 elements"},
-			FaultHang:     {worker.ClassTimeout, "did not finish"},
-			FaultDie:      {worker.ClassFrameworkBug, "rank 1"},
-		} {
-			t.Run(method+" "+fault, func(t *testing.T) {
-				b := newBench(t, 4, map[string]any{"method": method, "fault": fault + where, "rank_deadline": deadline}, quick)
-				b.goesOn(OpNCCL, 2, 4)
-				f := b.fails(want.class, want.text, OpNCCL, ncclCase(AllReduce, "half", 2, 1024))
-				if f.Fatal {
-					t.Errorf("the worker would be replaced: %+v", f)
-				}
-				b.goesOn(OpNCCL, 4, 2)
-				wantStarts := map[string]int{FaultWrongSum: 1, FaultHang: 2, FaultDie: 2}[fault]
-				if n := b.ranks.started(); n != wantStarts {
-					t.Errorf("the ranks were started %d times, want %d", n, wantStarts)
-				}
-			})
-		}
-	}
+	b.fake.Corrupt = func(o cudatest.Op, rank int) bool { return o.No > 20 && rank == 0 }
+	b.fails(worker.ClassFrameworkBug, "wrong result on rank 0", OpNCCL, ncclCase(AllReduce, "int8", 2, 512))
 }
 
 // The ranks of a kernel that never ends are ended, and started again for the next case.

@@ -23,17 +23,6 @@ type fakeCompiler struct{}
 func (fakeCompiler) Compile(p cuda.Program) ([]byte, error) { return []byte(p.Name), nil }
 func (fakeCompiler) Version() (int, int)                    { return 13, 0 }
 
-type fakePaths struct{ *cudatest.Node }
-
-var _ Peers = fakePaths{}
-
-func (fakePaths) P2P(a P2PAttribute, _, _ cuda.Device) (int, error) {
-	if a == P2PNativeAtomics {
-		return 1, nil
-	}
-	return 0, nil
-}
-
 // fakeNode returns a node with the given number of GPUs and the package's kernels.
 func fakeNode(gpus int) (*cudatest.Node, *Node) {
 	n := cudatest.NewNode(gpus)
@@ -41,8 +30,7 @@ func fakeNode(gpus int) (*cudatest.Node, *Node) {
 	n.Kernels["comm_check"] = fakeCheck
 	return n, &Node{
 		KernelDriver: "580.1.2",
-		Driver:       n, Peers: fakePaths{n}, NCCL: cudatest.Library{Node: n}, Compile: fakeCompiler{}, Clock: n,
-		Links: func(a, b int) (int, bool) { return 18, true },
+		Driver:       n, Peers: n, NCCL: cudatest.Library{Node: n}, Compile: fakeCompiler{}, Clock: n,
 	}
 }
 
@@ -123,7 +111,7 @@ func (f *fakeRanks) launch(ranks int, env []string) (*launched, error) {
 		f.conns = append(f.conns, conn)
 		all.Go(func() {
 			// The rank's error is that its connection was closed.
-			_ = serveRank(func() (*Node, error) { return f.node, nil }, conn, conn, func() { conn.Close() }, func() {})
+			_ = serveRank(func() (*Node, error) { return f.node, nil }, conn, conn, func() {})
 			conn.Close()
 		})
 	}
@@ -131,7 +119,7 @@ func (f *fakeRanks) launch(ranks int, env []string) (*launched, error) {
 	return &launched{why: func(int) string { return "SIGKILL" }, stop: all.Wait}, nil
 }
 
-// kill closes the connection of a rank.
+// kill ends a rank by closing its connection.
 func (f *fakeRanks) kill(rank int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -149,6 +137,7 @@ type bench struct {
 	t     *testing.T
 	fake  *cudatest.Node
 	ranks *fakeRanks
+	kill  func(rank int) // ends the process of a rank
 	host  *host
 	hello worker.Hello
 	seq   int64
@@ -158,6 +147,7 @@ func newBench(t *testing.T, gpus int, options map[string]any, settings string) *
 	t.Helper()
 	fake, node := fakeNode(gpus)
 	b := &bench{t: t, fake: fake, ranks: &fakeRanks{node: node}}
+	b.kill = b.ranks.kill
 	init := worker.Init{Kind: "nccl", Device: -1, Options: options, Measure: json.RawMessage(settings)}
 	b.host = &host{init: init, open: func() (*Node, error) { return node, nil }, newGroup: b.ranks.group}
 	var err error
@@ -286,3 +276,16 @@ func ncclCase(op, dtype string, gpus, size int) string {
 }
 
 func near(got, want float64) bool { return math.Abs(got-want) <= 1e-9*math.Abs(want) }
+
+// dieIn ends the last rank of a communicator in a collective, as a crash of the driver does.
+func (b *bench) dieIn(name string) {
+	killed := false
+	b.fake.Stall = func(o cudatest.Op) bool {
+		if o.Name == name && !killed {
+			killed = true
+			b.kill(o.Ranks - 1)
+			return true
+		}
+		return false
+	}
+}

@@ -34,7 +34,6 @@ type group struct {
 	nodes          int // number of nodes
 	devices        []cuda.Device
 	limit          float64 // limit of tasks, in seconds
-	pin            bool
 	startup        time.Duration
 
 	listen func() ([]net.Listener, error)
@@ -67,7 +66,7 @@ type outcome struct {
 
 // newGroup returns the group of a runtime. The ranks are started for the first task.
 func newGroup(o settings, devices []cuda.Device) *group {
-	g := &group{ranks: len(devices), perNode: len(devices), nodes: 1, devices: devices, limit: o.RankDeadline, pin: o.Pin,
+	g := &group{ranks: len(devices), perNode: len(devices), nodes: 1, devices: devices, limit: o.RankDeadline,
 		startup: startup, log: os.Stderr}
 
 	g.listen, g.launch = listenLocally, func(env []string) (*launched, error) { return launchHere(g.ranks, RankVerb, env) }
@@ -134,7 +133,7 @@ func (g *group) open(ctx context.Context) error {
 	}
 
 	reports, failed := g.exchange(ctx, g.members, g.startup, func(m *member) order {
-		o := opening{Rank: m.rank, Apart: g.nodes > 1, Pin: g.pin, Device: cuda.Device(m.local)}
+		o := opening{Rank: m.rank, Apart: g.nodes > 1, Device: cuda.Device(m.local)}
 		if g.nodes == 1 {
 			o.Device = g.devices[m.rank]
 		}

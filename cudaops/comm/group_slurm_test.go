@@ -25,7 +25,7 @@ func TestRanksOverSlurm(t *testing.T) {
 	t.Setenv("SLURM_CONF", slurmHere(t, nodes))
 	b, starts := nodesBench(t, nodes, perNode, Srun)
 	measureAcross(t, b, nodes, perNode)
-	b.host.options.faults = []fault{{what: FaultDie, match: map[string]string{"op_name": Broadcast}}}
+	b.dieIn("broadcast")
 	b.fails("framework_bug", "Killed", OpNCCL, ncclMethod(Broadcast, nodes*perNode, MethodGraph))
 	b.must(OpNCCL, ncclMethod(AllGather, nodes*perNode, MethodGraph))
 	if n := starts.Load(); n != 2 {

@@ -125,6 +125,14 @@ type hub struct {
 
 	mu    sync.Mutex
 	names []string
+	conns map[int]net.Conn // by rank, if ranks fill one node after the other
+}
+
+// kill ends the process of a rank by closing the connection of its relay.
+func (h *hub) kill(rank int) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.conns[rank].Close()
 }
 
 func (h *hub) serve(conn net.Conn) {
@@ -145,17 +153,18 @@ func (h *hub) serve(conn net.Conn) {
 		at = len(h.names)
 		h.names = append(h.names, name)
 	}
+	node, number := at, 0
+	if n, err := fmt.Sscanf(name, "node%d", &number); n == 1 && err == nil {
+		node = number
+	}
+	h.conns[node*h.perNode+local] = conn
 	h.mu.Unlock()
 	open := func() (*Node, error) {
 		n := *h.node
 		n.Driver = nodeDriver{h.fake, at * h.perNode, h.perNode}
 		return &n, nil
 	}
-	die := func() {
-		conn.Close()
-		select {}
-	}
-	_ = serveRank(open, lines, conn, die, func() {})
+	_ = serveRank(open, lines, conn, func() {})
 }
 
 // newNodesBench returns a host with ranks on the given number of nodes.
@@ -178,7 +187,7 @@ func nodesBench(t *testing.T, nodes, perNode int, launcher []string) (*bench, *a
 	t.Helper()
 	fake, node := fakeNode(nodes * perNode)
 	fake.Latency = latencyOf
-	h := &hub{node: node, fake: fake, perNode: perNode}
+	h := &hub{node: node, fake: fake, perNode: perNode, conns: map[int]net.Conn{}}
 	lis := loopback(t)
 	go func() {
 		for {
@@ -189,7 +198,7 @@ func nodesBench(t *testing.T, nodes, perNode int, launcher []string) (*bench, *a
 			go h.serve(conn)
 		}
 	}()
-	b := &bench{t: t, fake: fake}
+	b := &bench{t: t, fake: fake, kill: h.kill}
 	options := map[string]any{"rank_deadline": deadline}
 	if nodes > 1 {
 		options = map[string]any{"nodes": float64(nodes), "gpus_per_node": float64(perNode), "rank_launcher": launcher, "rank_deadline": deadline}
@@ -296,14 +305,15 @@ func TestRanksAcrossNodes(t *testing.T) {
 	}
 }
 
-// TestRankAcrossNodesDies checks that only the case of a dead rank fails and that all ranks are restarted
+// TestRanksAcrossNodesRestartAfterDeath checks that only the case of a dead rank fails and that all ranks are restarted
 // for the next case. A wrong sum fails the case but keeps the ranks.
-func TestRankAcrossNodesDies(t *testing.T) {
+func TestRanksAcrossNodesRestartAfterDeath(t *testing.T) {
 	t.Parallel()
 	b, starts := newNodesBench(t, 2, 2, "block")
 	b.must(OpNCCL, ncclMethod(AllGather, 4, MethodGraph))
-	b.host.options.faults = []fault{{what: FaultDie, match: map[string]string{"op_name": AllReduce}}, {what: FaultWrongSum, match: map[string]string{"op_name": AllToAll}}}
-	f := b.fails(worker.ClassFrameworkBug, "the connection to it on node1 was closed: srun: error: task 3: signal: killed", OpNCCL, ncclMethod(AllReduce, 4, MethodGraph))
+	b.dieIn("reduce_scatter")
+	b.fake.Corrupt = func(o cudatest.Op, rank int) bool { return o.Name == "alltoall" && rank == 3 }
+	f := b.fails(worker.ClassFrameworkBug, "the connection to it on node1 was closed: srun: error: task 3: signal: killed", OpNCCL, ncclMethod(ReduceScatter, 4, MethodGraph))
 	if f.Exception != "RankDied" || f.Fatal {
 		t.Errorf("failure: %+v", f)
 	}
@@ -318,9 +328,9 @@ func TestRankAcrossNodesDies(t *testing.T) {
 	}
 }
 
-// TestLauncherOfRanksFails checks that launcher failures are reported with the launcher's output, and that
+// TestLauncherFailureIsReported checks that launcher failures are reported with the launcher's output, and that
 // no process remains.
-func TestLauncherOfRanksFails(t *testing.T) {
+func TestLauncherFailureIsReported(t *testing.T) {
 	t.Parallel()
 	for how, want := range map[string]string{
 		"refuses":     "More processors requested than permitted",
@@ -349,13 +359,13 @@ func TestLauncherOfRanksFails(t *testing.T) {
 	}
 }
 
-// TestRanksHere starts ranks of one node as processes. Only the case of a dead rank fails.
-func TestRanksHere(t *testing.T) {
+// TestRanksOfOneNodeAreProcesses starts ranks of one node as processes. Only the case of a dead rank fails.
+func TestRanksOfOneNodeAreProcesses(t *testing.T) {
 	t.Parallel()
 	b, starts := nodesBench(t, 1, 3, nil)
 	b.must(OpNCCL, ncclMethod(AllGather, 3, MethodGraph))
-	b.host.options.faults = []fault{{what: FaultDie, match: map[string]string{"op_name": AllReduce}}}
-	f := b.fails(worker.ClassFrameworkBug, "rank 2: the connection to it on ", OpNCCL, ncclMethod(AllReduce, 3, MethodEager))
+	b.dieIn("reduce_scatter")
+	f := b.fails(worker.ClassFrameworkBug, "rank 2: the connection to it on ", OpNCCL, ncclMethod(ReduceScatter, 3, MethodEager))
 	if f.Exception != "RankDied" || f.Fatal || !strings.HasSuffix(f.Message, "was closed: SIGKILL") {
 		t.Errorf("failure: %+v", f)
 	}

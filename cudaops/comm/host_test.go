@@ -39,10 +39,6 @@ func TestSweepMakesOneCommunicatorPerNumberOfGPUs(t *testing.T) {
 					if !near(row["algbw_gb_s"].(float64), alg) || !near(row["busbw_gb_s"].(float64), bus) {
 						t.Errorf("%s: bandwidths %v and %v, want %v and %v", op, row["algbw_gb_s"], row["busbw_gb_s"], alg, bus)
 					}
-					_, inPlace := row["latency_in_place"]
-					if inPlace != l.inPlace {
-						t.Errorf("%s: in place reported: %v, exists: %v", op, inPlace, l.inPlace)
-					}
 					if row["checked"].(int64) < 2*l.recv*int64(gpus) {
 						t.Errorf("%s: only %v elements were checked", op, row["checked"])
 					}
@@ -118,22 +114,22 @@ func TestGraphMethodTakesTheSlowestRank(t *testing.T) {
 	for _, gpus := range []int{2, 4} {
 		row := b.must(OpNCCL, ncclCase(AllReduce, "half", gpus, 4096))
 		want := latencyOf(cudatest.Op{Bytes: 8192, Ranks: gpus}).Seconds() * 1e3
-		if !near(row["latency"].(float64), want) || !near(row["latency_in_place"].(float64), want) {
-			t.Errorf("latency %v, in place %v, want %v", row["latency"], row["latency_in_place"], want)
+		if !near(row["latency"].(float64), want) {
+			t.Errorf("latency %v, want %v", row["latency"], want)
 		}
 		if row["used_cuda_graph"] != true || row["method"] != MethodGraph {
 			t.Errorf("row: %v", row)
 		}
 	}
-	if b.fake.Happened("graph") != 12 {
-		t.Errorf("%d graphs; a case has one per form and rank", b.fake.Happened("graph"))
+	if n := b.fake.Happened("graph"); n != 6 {
+		t.Errorf("%d graphs; a case has one per rank, 2 + 4", n)
 	}
 }
 
 // Captures of one collective differ by some percent and over time. Each visit captures a new graph and
 // replays it often enough that one disturbance of the host does not dominate.
 func TestEveryVisitOfTheGraphMethodHasItsOwnGraph(t *testing.T) {
-	b := newBench(t, 2, map[string]any{"method": "graph", "in_place": false}, `{"passes":3,"max_passes":3}`)
+	b := newBench(t, 2, map[string]any{"method": "graph"}, `{"passes":3,"max_passes":3}`)
 	b.fake.Latency = latencyOf
 	row := b.must(OpNCCL, ncclCase(AllReduce, "half", 2, 4096))
 	if row["passes"] != 3 || row["samples"].(int) < 3*graphReplays*graphBlocks {
@@ -149,7 +145,7 @@ func TestEveryVisitOfTheGraphMethodHasItsOwnGraph(t *testing.T) {
 
 // TestReplaysAheadDoNotCount counts executions on the devices.
 func TestReplaysAheadDoNotCount(t *testing.T) {
-	b := newBench(t, 2, map[string]any{"method": "graph", "in_place": false}, `{"passes":2,"max_passes":2}`)
+	b := newBench(t, 2, map[string]any{"method": "graph"}, `{"passes":2,"max_passes":2}`)
 	b.fake.Latency = latencyOf
 	row := b.must(OpNCCL, ncclCase(AllReduce, "half", 2, 4096))
 	samples, executions := row["samples"].(int), row["executions"].(int)
@@ -165,7 +161,7 @@ func TestReplaysAheadDoNotCount(t *testing.T) {
 // The first eager executions of a small message take much longer than the collective itself. Blocks and
 // replays must be sized by the time of the graph.
 func TestGraphsFollowTheirOwnTime(t *testing.T) {
-	b := newBench(t, 2, map[string]any{"method": "graph", "in_place": false}, `{"passes":2,"max_passes":2}`)
+	b := newBench(t, 2, map[string]any{"method": "graph"}, `{"passes":2,"max_passes":2}`)
 	const took, slow = 8 * time.Microsecond, 90 * time.Microsecond
 	calls := 0
 	b.fake.Latency = func(o cudatest.Op) time.Duration {
@@ -208,7 +204,7 @@ func TestMethodOfACaseComesFirst(t *testing.T) {
 }
 
 func TestReferenceProtocolCountsAsTheCollector(t *testing.T) {
-	b := newBench(t, 2, map[string]any{"in_place": false}, `{"protocol":"reference"}`)
+	b := newBench(t, 2, nil, `{"protocol":"reference"}`)
 	row := b.must(OpNCCL, ncclCase(AllReduce, "int8", 2, 4096))
 	// One to verify, 40 to warm up and 100 timed, both after a synchronization, one to check again.
 	if n := b.fake.Happened("all_reduce"); n != 1+(1+40)+(1+100)+1 {
@@ -223,7 +219,7 @@ func TestReferenceProtocolCountsAsTheCollector(t *testing.T) {
 }
 
 func TestLongExecutionsAreNotRepeatedAsOften(t *testing.T) {
-	b := newBench(t, 2, map[string]any{"in_place": false}, `{"passes":2,"min_samples":3}`)
+	b := newBench(t, 2, nil, `{"passes":2,"min_samples":3}`)
 	b.fake.Latency = func(cudatest.Op) time.Duration { return 2 * time.Millisecond }
 	row := b.must(OpNCCL, ncclCase(AllReduce, "half", 2, 4096))
 	if !near(row["latency"].(float64), 2) || row["samples"] != 6 || row["block_ms"] != 20.0 {
@@ -237,7 +233,7 @@ func TestLongExecutionsAreNotRepeatedAsOften(t *testing.T) {
 // Cases are visited in turn, so that a slow period of the machine affects one visit of each case, and the
 // fastest visits are used.
 func TestSlowSpellsOfTheHostDoNotCount(t *testing.T) {
-	b := newBench(t, 2, map[string]any{"in_place": false}, `{"passes":2,"max_passes":4,"min_samples":3,"max_samples":3,"pass_tolerance":0.02}`)
+	b := newBench(t, 2, nil, `{"passes":2,"max_passes":4,"min_samples":3,"max_samples":3,"pass_tolerance":0.02}`)
 	floor := 6 * time.Microsecond
 	b.fake.Latency = func(o cudatest.Op) time.Duration {
 		// In 20 ms of every 90 ms everything takes 1.5 times as long.
@@ -295,7 +291,7 @@ func TestHeldCasesSurviveAFailure(t *testing.T) {
 		if o.Name == "broadcast" {
 			seen++
 		}
-		return o.Name == "broadcast" && seen == 650
+		return o.Name == "broadcast" && seen == 350
 	}
 	var cases []worker.Case
 	for i, op := range []string{AllReduce, Broadcast, AllGather, ReduceScatter, AllToAll} {
@@ -336,12 +332,7 @@ func TestOptionsAreChecked(t *testing.T) {
 	for text, options := range map[string]map[string]any{
 		`no option "methods"`: {"methods": "eager"},
 		`one of eager, graph`: {"method": "fast"},
-		`no fault "wrong"`:    {"fault": "wrong@op_name=all_reduce"},
-		`is no name=value`:    {"fault": "hang@all_reduce"},
 		`rank_deadline is -1`: {"rank_deadline": -1.0},
-		`in_place is "yes"`:   {"in_place": "yes"},
-		`pin is 3`:            {"pin": 3.0},
-		`option fault is 1`:   {"fault": 1.0},
 	} {
 		_, err := readOptions(worker.Init{Options: options})
 		if err == nil || !strings.Contains(err.Error(), text) {

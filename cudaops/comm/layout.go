@@ -45,9 +45,6 @@ type layout struct {
 	count      int64 // argument of the NCCL call
 	send, recv int64
 
-	// inPlace is true if the collective can run in place, in a buffer of max(send, recv) elements.
-	inPlace bool
-
 	// bytes is the message size as printed by nccl-tests: the size of the larger buffer after rounding.
 	bytes int64
 
@@ -77,33 +74,19 @@ func newLayout(op string, t cuda.NCCLType, ranks int, elements int64) (layout, e
 	share := float64(n-1) / float64(n)
 	switch op {
 	case AllReduce:
-		l.count, l.send, l.recv, l.inPlace, l.bus = elements, elements, elements, true, 2*share
-	case Broadcast:
-		l.count, l.send, l.recv, l.inPlace = elements, elements, elements, true
-	case SendRecv:
+		l.count, l.send, l.recv, l.bus = elements, elements, elements, 2*share
+	case Broadcast, SendRecv:
 		l.count, l.send, l.recv = elements, elements, elements
 	case AllGather:
-		l.count, l.send, l.recv, l.inPlace, l.bus = part, part, part*n, true, share
+		l.count, l.send, l.recv, l.bus = part, part, part*n, share
 	case ReduceScatter:
-		l.count, l.send, l.recv, l.inPlace, l.bus = part, part*n, part, true, share
+		l.count, l.send, l.recv, l.bus = part, part*n, part, share
 	case AllToAll:
 		l.count, l.send, l.recv, l.bus = part, part*n, part*n, share
 	}
 
 	l.bytes = max(l.send, l.recv) * l.size
 	return l, nil
-}
-
-// offsets returns the byte offsets of a rank's send and receive data in the buffer of the in-place form.
-func (l layout) offsets(rank int) (send, recv int64) {
-	at := int64(rank) * l.count * l.size
-	switch l.op {
-	case AllGather:
-		return at, 0
-	case ReduceScatter:
-		return 0, at
-	}
-	return 0, 0
 }
 
 // check returns the expected content of a rank's receive buffer.

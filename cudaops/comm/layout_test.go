@@ -44,14 +44,3 @@ func TestLayout(t *testing.T) {
 		t.Errorf("bandwidths %v and %v GB/s", alg, bus)
 	}
 }
-
-func TestInPlaceOffsets(t *testing.T) {
-	ag, _ := newLayout(AllGather, cuda.Half, 4, 256)
-	if s, r := ag.offsets(3); s != 3*64*2 || r != 0 {
-		t.Errorf("all_gather sends from %d and receives at %d", s, r)
-	}
-	rs, _ := newLayout(ReduceScatter, cuda.Half, 4, 256)
-	if s, r := rs.offsets(3); s != 0 || r != 3*64*2 {
-		t.Errorf("reduce_scatter sends from %d and receives at %d", s, r)
-	}
-}

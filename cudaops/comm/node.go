@@ -2,11 +2,11 @@ package comm
 
 import (
 	_ "embed"
-	"unsafe"
 
 	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/dl"
 	"aicplan/cudaops/measure"
+	"aicplan/cudaops/nvml"
 )
 
 //go:embed pattern.cu
@@ -20,9 +20,6 @@ type Node struct {
 	Compile cuda.Compiler
 	Clock   measure.Clock
 
-	// Links returns the number of active NVLinks between two devices. It is nil if NVML is not available.
-	Links func(a, b int) (int, bool)
-
 	// KernelDriver is the version of the kernel driver, or "" if unknown.
 	KernelDriver string
 }
@@ -34,22 +31,10 @@ type Peers interface {
 	// Idle reports whether all work queued on the stream is done. It is cheaper than an event, and than an
 	// error for unfinished work.
 	Idle(cuda.Stream) (bool, error)
-	// P2P returns an attribute of the path from one device to another.
-	P2P(attr P2PAttribute, src, dst cuda.Device) (int, error)
 }
 
-// P2PAttribute is a CUdevice_P2PAttribute.
-type P2PAttribute int
-
-// Attributes of a path between two devices.
-const (
-	P2PPerformanceRank P2PAttribute = 1 // 0 is the fastest path of the machine
-	P2PAccess          P2PAttribute = 2
-	P2PNativeAtomics   P2PAttribute = 3
-)
-
 type peerDriver struct {
-	recordFlags, attribute, query uintptr
+	recordFlags, query uintptr
 }
 
 // OpenPeers opens the driver library for the calls of Peers.
@@ -60,9 +45,7 @@ func OpenPeers() (Peers, error) {
 	}
 
 	p := &peerDriver{}
-	err = lib.Bind(map[string]*uintptr{
-		"cuEventRecordWithFlags": &p.recordFlags, "cuDeviceGetP2PAttribute": &p.attribute, "cuStreamQuery": &p.query,
-	})
+	err = lib.Bind(map[string]*uintptr{"cuEventRecordWithFlags": &p.recordFlags, "cuStreamQuery": &p.query})
 	return p, err
 }
 
@@ -83,15 +66,6 @@ func (p *peerDriver) Idle(s cuda.Stream) (bool, error) {
 	default:
 		return false, cuda.NewDriverError("cuStreamQuery", code)
 	}
-}
-
-func (p *peerDriver) P2P(attr P2PAttribute, src, dst cuda.Device) (int, error) {
-	var v int32
-	if code := int(int32(dl.Call(p.attribute, uintptr(unsafe.Pointer(&v)), uintptr(attr), uintptr(src),
-		uintptr(dst)))); code != 0 {
-		return 0, cuda.NewDriverError("cuDeviceGetP2PAttribute", code)
-	}
-	return int(v), nil
 }
 
 // OpenNode opens the libraries of this machine. The error contains the missing library and where it was
@@ -124,6 +98,20 @@ func OpenNode() (*Node, error) {
 
 	return &Node{
 		Driver: d, Peers: peers, NCCL: lib, Compile: compiler, Clock: measure.NewSystemClock(),
-		Links: nvlinks(d), KernelDriver: kernelDriver(),
+		KernelDriver: kernelDriver(),
 	}, nil
+}
+
+// kernelDriver returns the driver version reported by NVML, or "" without NVML.
+func kernelDriver() string {
+	lib, err := nvml.Open()
+	if err != nil {
+		return ""
+	}
+
+	v, err := lib.DriverVersion()
+	if err != nil {
+		return ""
+	}
+	return v
 }

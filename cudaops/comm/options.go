@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
-	"strings"
 
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/worker"
@@ -21,16 +19,12 @@ const (
 type settings struct {
 	Method       string
 	RankDeadline float64 // seconds
-	Fault        string
-	InPlace, Pin bool
 
 	Nodes, GPUsPerNode int
 	RankLauncher       []string
 
 	// Devices are the device indices of the ranks, set by the engine. Empty means all.
 	Devices []int
-
-	faults []fault
 }
 
 // Options returns the options of runtimes of kind nccl.
@@ -38,15 +32,12 @@ func Options() []worker.Option { return new(settings).declare() }
 
 func (o *settings) declare() []worker.Option {
 	return []worker.Option{
-		{Name: "fault", Into: &o.Fault, Doc: "a fault to inject, such as `wrong_sum@num_gpus=2`"},
 		{Name: "gpus_per_node", Into: &o.GPUsPerNode, Min: 1, Max: 64,
 			Doc: "GPUs of each node that communicate, if nodes is above 1"},
-		{Name: "in_place", Into: &o.InPlace, Default: true, Doc: "measures every collective in place as well"},
 		{Name: "method", Into: &o.Method, OneOf: []string{MethodEager, MethodGraph},
 			Doc: "how collectives are timed, for all cases"},
 		{Name: "nodes", Into: &o.Nodes, Default: 1, Min: 1, Max: 4096,
 			Doc: "nodes whose GPUs communicate, such as those of an executor's task"},
-		{Name: "pin", Into: &o.Pin, Default: true, Doc: "binds every rank to a CPU core"},
 		{Name: "rank_launcher", Into: &o.RankLauncher, NotInKey: true,
 			Doc: "the command that starts a process for each GPU of several nodes; srun by default. `{ranks}`, `{nodes}` and `{gpus_per_node}` are replaced"},
 		// The first collective of a communicator establishes the connections.
@@ -71,9 +62,7 @@ func readOptions(init worker.Init) (settings, error) {
 		return o, fmt.Errorf("options gpus_per_node and rank_launcher are for several nodes; set nodes to their number")
 	}
 
-	var err error
-	o.faults, err = parseFaults(o.Fault)
-	return o, err
+	return o, nil
 }
 
 // launcher returns the command that starts ranks on several nodes.
@@ -115,61 +104,4 @@ func (o settings) method(s measure.Settings) string {
 	}
 
 	return MethodEager
-}
-
-// fault is an injected fault for the cases that match.
-type fault struct {
-	what  string
-	match map[string]string // parameter values by name
-}
-
-const faultExample = "wrong_sum@op_name=all_reduce,num_gpus=2,message_size=1024"
-
-// parseFaults parses "what@name=value,name=value; what@name=value".
-func parseFaults(text string) ([]fault, error) {
-	var out []fault
-	for part := range strings.SplitSeq(text, ";") {
-		part = strings.TrimSpace(part)
-		if part == "" {
-			continue
-		}
-
-		what, conditions, _ := strings.Cut(part, "@")
-		f := fault{what: strings.TrimSpace(what), match: map[string]string{}}
-		known := []string{FaultWrongSum, FaultDie, FaultHang}
-		if !slices.Contains(known, f.what) {
-			return nil, fmt.Errorf("option fault: there is no fault %q; there are %s", f.what,
-				strings.Join(known, ", "))
-		}
-
-		for cond := range strings.SplitSeq(conditions, ",") {
-			if strings.TrimSpace(cond) == "" {
-				continue
-			}
-			name, value, ok := strings.Cut(cond, "=")
-			if !ok {
-				return nil, fmt.Errorf("option fault: %q is no name=value; an example is %q", cond, faultExample)
-			}
-			f.match[strings.TrimSpace(name)] = strings.TrimSpace(value)
-		}
-
-		out = append(out, f)
-	}
-
-	return out, nil
-}
-
-// faultFor returns the fault to inject into a case, or "".
-func (o settings) faultFor(p *worker.Params) string {
-	for _, f := range o.faults {
-		hit := true
-		for name, want := range f.match {
-			v, ok := p.Values[name]
-			hit = hit && ok && fmt.Sprint(v) == want
-		}
-		if hit {
-			return f.what
-		}
-	}
-	return ""
 }

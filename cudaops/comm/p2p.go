@@ -20,8 +20,7 @@ const (
 
 // copier measures copies from one GPU's memory to another's, in this process.
 type copier struct {
-	form
-	bytes int64
+	series
 	// pairs are the directions: from the first device to the second, and back if both ways are measured.
 	pairs [][2]*rank
 }
@@ -48,12 +47,12 @@ func (h *host) p2p(ctx context.Context, p *worker.Params) (worker.Row, error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 
-	columns, err := h.path(src, dst)
+	access, err := h.node.Driver.CanAccessPeer(h.devices[src], h.devices[dst])
 	if err != nil {
 		return nil, failureOf(err, true)
 	}
 
-	c := &copier{form: form{clock: h.node.Clock, settings: h.settings}, bytes: bytes}
+	c := &copier{series: series{clock: h.node.Clock, settings: h.settings, bytes: bytes}}
 	from, to, err := h.pair(src, dst, bytes)
 	if err == nil {
 		c.pairs = [][2]*rank{{from, to}}
@@ -66,37 +65,9 @@ func (h *host) p2p(ctx context.Context, p *worker.Params) (worker.Row, error) {
 		return nil, failureOf(err, true)
 	}
 
-	res := c.series.result(false, h.settings.Protocol)
+	res := c.result(false)
 	row := worker.Row(res.Columns())
-	maps.Copy(row, columns)
-	maps.Copy(row, worker.Row{"gb_per_s": float64(bytes) / res.Latency / 1e6, "kernel_source": "cuMemcpyPeerAsync"})
-
-	return row, nil
-}
-
-// path returns what the driver and NVML report about the connection from one GPU's memory to another's.
-func (h *host) path(src, dst int) (worker.Row, error) {
-	a, b := h.devices[src], h.devices[dst]
-	access, err := h.node.Driver.CanAccessPeer(a, b)
-	if err != nil {
-		return nil, err
-	}
-
-	atomics, err := h.node.Peers.P2P(P2PNativeAtomics, a, b)
-	if err != nil {
-		return nil, err
-	}
-
-	row := worker.Row{"access": access, "native_atomics": atomics != 0}
-	if row["performance_rank"], err = h.node.Peers.P2P(P2PPerformanceRank, a, b); err != nil {
-		return nil, err
-	}
-
-	if h.node.Links != nil {
-		if links, known := h.node.Links(int(a), int(b)); known {
-			row["nvlinks"] = links
-		}
-	}
+	maps.Copy(row, worker.Row{"access": access, "gb_per_s": float64(bytes) / res.Latency / 1e6, "kernel_source": "cuMemcpyPeerAsync"})
 
 	return row, nil
 }
@@ -164,7 +135,7 @@ func (c *copier) measure(ctx context.Context) error {
 			return err
 		}
 
-		s, first, began := c.settings, len(c.series.samples), c.clock.Now()
+		s, first, began := c.settings, len(c.samples), c.clock.Now()
 		for {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
@@ -173,11 +144,11 @@ func (c *copier) measure(ctx context.Context) error {
 				return err
 			}
 
-			mine := c.series.samples[first:]
+			mine := c.samples[first:]
 			long := c.clock.Now()-began >= time.Duration(s.MaxPassSeconds*float64(time.Second))
 			if s.Protocol == measure.ProtocolReference || len(mine) >= s.MinSamples &&
 				(len(mine) >= s.MaxSamples || long || measure.RelStdev(mine) <= s.TargetRelStdev) {
-				c.series.medians = append(c.series.medians, measure.Median(mine))
+				c.medians = append(c.medians, measure.Median(mine))
 				break
 			}
 		}
@@ -276,10 +247,10 @@ func (c *copier) time(n int, counts bool) error {
 
 	c.perExec = slow / float64(n)
 	if counts {
-		return c.series.add(c.perExec, slow, n)
+		return c.add(c.perExec, slow, n)
 	}
 
-	c.series.executions += n
+	c.executions += n
 	if !(c.perExec > 0) {
 		return fmt.Errorf("%w: %v s for %d copies", measure.ErrTimer, slow, n)
 	}

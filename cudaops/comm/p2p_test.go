@@ -17,8 +17,8 @@ func TestCopiesBetweenPeers(t *testing.T) {
 	if !near(row["latency"].(float64), 5096e-6) || !near(row["gb_per_s"].(float64), 4096/5096.0) {
 		t.Errorf("row: %v", row)
 	}
-	if row["nvlinks"] != 18 || row["access"] != true || row["native_atomics"] != true {
-		t.Errorf("path: %v", row)
+	if row["access"] != true {
+		t.Errorf("the peers have access, and the row has %v", row["access"])
 	}
 	both := b.must(OpP2P, `{"src":0,"dst":2,"bytes":1048576,"direction":"both_ways"}`)
 	if !near(both["latency"].(float64), 1049576e-6) {

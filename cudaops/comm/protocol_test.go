@@ -9,6 +9,7 @@ import (
 	"io"
 	"testing"
 
+	"aicplan/cudaops/cudatest"
 	"aicplan/cudaops/worker"
 )
 
@@ -17,6 +18,16 @@ import (
 func TestSweepOverTheProtocol(t *testing.T) {
 	fake, node := fakeNode(4)
 	ranks := &fakeRanks{node: node}
+	fake.Corrupt = func(o cudatest.Op, rank int) bool {
+		return o.Name == AllReduce && o.Ranks == 4 && o.Bytes == 512 && rank == 3
+	}
+	fake.Stall = func(o cudatest.Op) bool {
+		dies := o.Name == AllToAll && o.Ranks == 2
+		if dies {
+			ranks.kill(1)
+		}
+		return dies
+	}
 	toWorker, engineOut := io.Pipe()
 	engineIn, fromWorker := io.Pipe()
 	ended := make(chan error, 1)
@@ -37,7 +48,6 @@ func TestSweepOverTheProtocol(t *testing.T) {
 			Type: worker.TypeInit, Protocol: worker.ProtocolVersion, Kind: "nccl", Device: -1, Measure: []byte(quick),
 			Options: map[string]any{
 				"devices": []int{0, 1, 2, 3}, "method": "graph",
-				"fault": "wrong_sum@op_name=all_reduce,num_gpus=4,message_size=256;die@op_name=alltoall,num_gpus=2",
 			},
 		})
 		seq := int64(0)

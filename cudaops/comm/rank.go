@@ -17,14 +17,10 @@ type rank struct {
 	no     int
 	device cuda.Device
 
-	// pin binds the rank's thread to the CPUs core during executions. Otherwise the thread may use the CPUs
-	// free. core is nil if no core is available.
-	pin        bool
+	// The rank's thread uses the CPUs core during executions, and free otherwise. core is nil if no core is
+	// available, and in the worker's process.
 	core, free []int
 	pinned     bool
-
-	// die ends the rank's process.
-	die func()
 
 	ctx    cuda.Context
 	sm     int
@@ -35,8 +31,7 @@ type rank struct {
 	tally       cuda.Ptr // two words for the result of the check, followed by scratch memory
 	fill, check cuda.Function
 
-	// Graphs of the out-of-place and the in-place form.
-	graphs [2]graph
+	graph graph // of the current case
 
 	stop  atomic.Bool       // set when the worker has closed the connection
 	comms map[int]cuda.Comm // by number of ranks
@@ -76,9 +71,6 @@ func (r *rank) open() error {
 	}
 
 	r.sm = info.SM()
-	if r.pin {
-		r.free, r.core = coreFor(r.no, info.PCI)
-	}
 
 	if r.ctx, err = d.Primary(r.device); err != nil {
 		return err
@@ -132,7 +124,6 @@ func (r *rank) load(name, source string) (cuda.Module, error) {
 var (
 	errCancelled = errors.New("the worker has closed the connection")
 	errHung      = errors.New("did not finish")
-	errDied      = errors.New("the rank ended (fault on purpose)")
 )
 
 // do runs a task and classifies its error.
@@ -146,8 +137,6 @@ func (r *rank) do(t task) (report, *rankError) {
 	switch {
 	case errors.Is(err, errHung):
 		how = failHang
-	case errors.Is(err, errDied):
-		how = failDied
 	case cuda.OutOfMemory(err):
 		how = failMemory
 	}
@@ -184,7 +173,7 @@ func (r *rank) perform(t task) (report, error) {
 		return r.replay(t)
 
 	case taskDrop:
-		return report{}, r.dropGraphs()
+		return report{}, r.dropGraph()
 	}
 
 	return report{}, fmt.Errorf("no task %q", t.Kind)
@@ -297,7 +286,7 @@ func (r *rank) grow(b *buffer, need int64) error {
 		return nil
 	}
 
-	if err := r.dropGraphs(); err != nil {
+	if err := r.dropGraph(); err != nil {
 		return err
 	}
 

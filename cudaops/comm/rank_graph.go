@@ -10,8 +10,8 @@ import (
 // capture captures a graph: a start line that synchronizes the devices, one untimed execution, and blocks
 // of executions separated by events.
 func (r *rank) capture(t task) error {
-	g := r.graphOf(t)
-	if err := r.dropGraph(g); err != nil {
+	g := &r.graph
+	if err := r.dropGraph(); err != nil {
 		return err
 	}
 
@@ -76,7 +76,7 @@ func (r *rank) queueBlocks(t task, events []cuda.Event, run func() error) error 
 // a message for each replay, because the devices synchronize at the graph's start line and messages between
 // processes would leave them idle.
 func (r *rank) replay(t task) (report, error) {
-	g := r.graphOf(t)
+	g := &r.graph
 	if g.exec == 0 {
 		return report{}, errors.New("there is no graph to replay")
 	}
@@ -108,24 +108,13 @@ func (r *rank) replay(t task) (report, error) {
 	return rep, nil
 }
 
-func (r *rank) graphOf(t task) *graph {
-	if t.InPlace {
-		return &r.graphs[1]
-	}
-	return &r.graphs[0]
-}
-
-func (r *rank) dropGraph(g *graph) error {
-	if g.exec == 0 {
+func (r *rank) dropGraph() error {
+	x := r.graph.exec
+	if x == 0 {
 		return nil
 	}
-	x := g.exec
-	g.exec = 0
+	r.graph.exec = 0
 	return r.node.Driver.DestroyExec(x)
-}
-
-func (r *rank) dropGraphs() error {
-	return errors.Join(r.dropGraph(&r.graphs[0]), r.dropGraph(&r.graphs[1]))
 }
 
 func (r *rank) haveEvents(events *[]cuda.Event, n int) error {

@@ -1,25 +1,14 @@
 package comm
 
 import (
-	"context"
 	"encoding/binary"
 	"fmt"
-	"time"
 
 	"aicplan/cudaops/cuda"
 )
 
-// Faults that can be injected.
-const (
-	FaultWrongSum = "wrong_sum" // the last rank receives a wrong byte
-	FaultDie      = "die"       // the last rank ends before the first execution
-	FaultHang     = "hang"      // the last rank never starts the first execution
-)
-
-const (
-	poison = 0xff // not part of any expected result
-	spoil  = 0x5a // not part of any expected result, different from poison
-)
+// poison is not part of any expected result.
+const poison = 0xff
 
 // data are the addresses of a rank's message.
 type data struct {
@@ -33,12 +22,7 @@ func (r *rank) data(t task) (data, error) {
 		return data{}, err
 	}
 
-	if !t.InPlace {
-		return data{r.send.at, r.recv.at, l}, nil
-	}
-
-	s, v := l.offsets(r.no)
-	return data{r.recv.at + cuda.Ptr(s), r.recv.at + cuda.Ptr(v), l}, nil
+	return data{r.send.at, r.recv.at, l}, nil
 }
 
 // execution returns a function that queues one execution.
@@ -100,7 +84,7 @@ func (r *rank) verify(t task) (report, error) {
 	l := d.layout
 
 	// Poison the receive buffer to detect elements that are never written.
-	if err := dr.Memset8(r.recv.at, poison, max(l.recv, l.send)*l.size, r.stream); err != nil {
+	if err := dr.Memset8(r.recv.at, poison, l.recv*l.size, r.stream); err != nil {
 		return report{}, err
 	}
 
@@ -112,14 +96,6 @@ func (r *rank) verify(t task) (report, error) {
 		return report{}, err
 	}
 
-	switch {
-	case t.faulty(r.no, FaultDie):
-		r.die()
-		return report{}, errDied
-	case t.faulty(r.no, FaultHang):
-		return report{}, r.hang(t)
-	}
-
 	if err := run(); err != nil {
 		return report{}, err
 	}
@@ -128,27 +104,7 @@ func (r *rank) verify(t task) (report, error) {
 		return report{}, err
 	}
 
-	if t.faulty(r.no, FaultWrongSum) {
-		if err := dr.Memset8(d.recv+cuda.Ptr(l.recv*l.size-1), spoil, 1, r.stream); err != nil {
-			return report{}, err
-		}
-	}
-
 	return r.compare(t, d)
-}
-
-// hang waits until the rank is cancelled or its limit has passed. It simulates a rank whose program is
-// stuck elsewhere.
-func (r *rank) hang(t task) error {
-	clock := r.node.Clock
-	until := clock.Now() + limitOf(t)
-
-	for !r.stop.Load() && clock.Now() <= until {
-		if err := clock.Sleep(context.Background(), time.Millisecond); err != nil {
-			return err
-		}
-	}
-	return fmt.Errorf("%w: it never started (fault on purpose)", errHung)
 }
 
 // recheck checks the receive buffer after the last execution.

@@ -9,7 +9,6 @@ import (
 	"os"
 	"runtime"
 	"sync/atomic"
-	"syscall"
 
 	"aicplan/cudaops/cuda"
 )
@@ -26,7 +25,6 @@ type order struct {
 type opening struct {
 	Rank   int         `json:"rank"`
 	Device cuda.Device `json:"device"`
-	Pin    bool        `json:"pin"`
 	// Apart is true if the ranks are on several nodes. Device is then the number of the process on its
 	// node.
 	Apart bool `json:"apart,omitempty"`
@@ -53,14 +51,8 @@ func RankMain() int {
 
 	prepareEnv()
 	quietMemory()
-	die := func() {
-		// Simulate a crash of the driver or the OOM killer.
-		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-		select {}
-	}
-
 	gone := func() { os.Exit(0) } // the rank may be inside a call that never returns
-	if err := serveRank(OpenNode, conn, conn, die, gone); err != nil {
+	if err := serveRank(OpenNode, conn, conn, gone); err != nil {
 		fmt.Fprintln(os.Stderr, "rank:", err)
 		return 1
 	}
@@ -68,9 +60,8 @@ func RankMain() int {
 	return 0
 }
 
-// serveRank processes the orders of in and writes replies to out. It calls gone at the end of in, and die
-// for an injected fault.
-func serveRank(open func() (*Node, error), in io.Reader, out io.Writer, die, gone func()) error {
+// serveRank processes the orders of in and writes replies to out. It calls gone at the end of in.
+func serveRank(open func() (*Node, error), in io.Reader, out io.Writer, gone func()) error {
 	runtime.LockOSThread() // the device's context is current on this thread
 	defer runtime.UnlockOSThread()
 	replies := json.NewEncoder(out)
@@ -99,7 +90,7 @@ func serveRank(open func() (*Node, error), in io.Reader, out io.Writer, die, gon
 		return errors.New("the first order does not open a device")
 	}
 
-	r, what, err := openRank(open, *first.Open, die)
+	r, what, err := openRank(open, *first.Open)
 	if err != nil {
 		return errors.Join(err, replies.Encode(reply{How: failError, Error: err.Error()}))
 	}
@@ -127,7 +118,7 @@ func serveRank(open func() (*Node, error), in io.Reader, out io.Writer, die, gon
 }
 
 // openRank opens the libraries and the device of a rank.
-func openRank(open func() (*Node, error), be opening, die func()) (*rank, *about, error) {
+func openRank(open func() (*Node, error), be opening) (*rank, *about, error) {
 	node, err := open()
 	if err != nil {
 		return nil, nil, err
@@ -139,7 +130,7 @@ func openRank(open func() (*Node, error), be opening, die func()) (*rank, *about
 		}
 	}
 
-	r := &rank{node: node, no: be.Rank, device: be.Device, die: die, pin: be.Pin}
+	r := &rank{node: node, no: be.Rank, device: be.Device}
 	if err := r.open(); err != nil {
 		return nil, nil, err
 	}
@@ -148,6 +139,8 @@ func openRank(open func() (*Node, error), be opening, die func()) (*rank, *about
 	if err != nil {
 		return nil, nil, err
 	}
+
+	r.free, r.core = coreFor(r.no, info.PCI)
 
 	v, err := node.NCCL.Version()
 	if err != nil {

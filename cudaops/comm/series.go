@@ -47,14 +47,29 @@ const (
 	disturbedBy = 1.05
 )
 
-// series collects the times of one form of a case.
+// series measures one case: it draws samples in passes and collects their times.
 type series struct {
+	group    *group
+	clock    measure.Clock
+	settings measure.Settings
+	task     task
+	bytes    int64
+	graph    bool
+	captured bool
+	perExec  float64 // latest estimate in seconds
+
 	samples    []float64 // seconds per execution
 	medians    []float64 // median of each pass
 	blocks     []float64 // seconds
 	spreads    []float64 // slowest / fastest rank, per block
 	executions int
-	ends       []int // end index of each pass in samples
+}
+
+// do runs the case's task as another kind, with n executions.
+func (s *series) do(ctx context.Context, kind string, n int) ([]report, error) {
+	t := s.task
+	t.Kind, t.N = kind, n
+	return s.group.do(ctx, t)
 }
 
 func (s *series) add(perExec, block float64, n int) error {
@@ -88,38 +103,13 @@ func (s *series) latency(graph bool) float64 {
 	return measure.Mean(m)
 }
 
-// replays returns the 10th and 90th percentile of the mean times of a graph's replays in one pass. ok is
-// false if the pass has too few replays or used no graph.
-func (s *series) replays(pass int) (low, high float64, ok bool) {
-	if pass >= len(s.ends) {
-		return 0, 0, false
-	}
-
-	first := 0
-	if pass > 0 {
-		first = s.ends[pass-1]
-	}
-
-	mine := s.samples[first:s.ends[pass]]
-	if len(mine) < 2*graphBlocks || len(mine)%graphBlocks != 0 {
-		return 0, 0, false
-	}
-
-	var means []float64
-	for r := 0; r < len(mine); r += graphBlocks {
-		means = append(means, measure.Mean(mine[r:r+graphBlocks]))
-	}
-
-	return measure.Percentile(means, 0.1), measure.Percentile(means, 0.9), true
-}
-
 // agree reports whether the two fastest passes differ by at most the relative tolerance.
 func (s *series) agree(tolerance float64) bool {
 	m := slices.Sorted(slices.Values(s.medians))
 	return len(m) == 1 || m[1] <= m[0]*(1+tolerance)
 }
 
-func (s *series) result(graph bool, protocol string) measure.Measured {
+func (s *series) result(graph bool) measure.Measured {
 	return measure.Measured{
 		Latency:     s.latency(graph) * 1e3,
 		Samples:     len(s.samples),
@@ -131,128 +121,110 @@ func (s *series) result(graph bool, protocol string) measure.Measured {
 		Executions:  s.executions,
 		UsedGraph:   graph,
 		BlockMillis: measure.Median(s.blocks) * 1e3,
-		Protocol:    protocol,
+		Protocol:    s.settings.Protocol,
 	}
-}
-
-// form measures one form of a case, out of place or in place.
-type form struct {
-	group    *group
-	clock    measure.Clock
-	settings measure.Settings
-	task     task
-	bytes    int64
-	graph    bool
-	captured bool
-	perExec  float64 // latest estimate in seconds
-	series   series
 }
 
 // pass makes one pass: warm-up, then samples until they are stable.
-func (f *form) pass(ctx context.Context) error {
-	if gap := f.settings.IdleGapSeconds; gap > 0 {
-		if err := f.clock.Sleep(ctx, time.Duration(gap*float64(time.Second))); err != nil {
+func (s *series) pass(ctx context.Context) error {
+	if gap := s.settings.IdleGapSeconds; gap > 0 {
+		if err := s.clock.Sleep(ctx, time.Duration(gap*float64(time.Second))); err != nil {
 			return err
 		}
 	}
 
-	if err := f.warm(ctx); err != nil {
+	if err := s.warm(ctx); err != nil {
 		return err
 	}
 
-	draw := f.block
-	if f.graph {
-		draw = f.replays
+	draw := s.block
+	if s.graph {
+		draw = s.replays
 	}
 
-	if f.settings.Protocol == measure.ProtocolReference {
+	if s.settings.Protocol == measure.ProtocolReference {
 		if err := draw(ctx); err != nil {
 			return err
 		}
-		f.series.medians = append(f.series.medians, measure.Median(f.series.samples))
+		s.medians = append(s.medians, measure.Median(s.samples))
 		return nil
 	}
 
-	s, first, began := f.settings, len(f.series.samples), f.clock.Now()
+	first, began := len(s.samples), s.clock.Now()
 	for {
 		if err := draw(ctx); err != nil {
 			return err
 		}
-		mine := f.series.samples[first:]
-		long := f.clock.Now()-began >= time.Duration(s.MaxPassSeconds*float64(time.Second))
-		if len(mine) < s.MinSamples {
+		mine := s.samples[first:]
+		long := s.clock.Now()-began >= time.Duration(s.settings.MaxPassSeconds*float64(time.Second))
+		if len(mine) < s.settings.MinSamples {
 			continue
 		}
-		if len(mine) >= s.MaxSamples || long || measure.RelStdev(mine) <= s.TargetRelStdev {
-			f.series.medians = append(f.series.medians, measure.Median(mine))
-			f.series.ends = append(f.series.ends, len(f.series.samples))
+		if len(mine) >= s.settings.MaxSamples || long || measure.RelStdev(mine) <= s.settings.TargetRelStdev {
+			s.medians = append(s.medians, measure.Median(mine))
 			return nil
 		}
 	}
 }
 
 // settled reports whether the passes agree or their maximum number is reached.
-func (f *form) settled() bool {
-	n := len(f.series.medians)
-	if f.settings.Protocol == measure.ProtocolReference {
+func (s *series) settled() bool {
+	n := len(s.medians)
+	if s.settings.Protocol == measure.ProtocolReference {
 		return n >= 1
 	}
-	return n >= f.settings.Passes &&
-		(n >= f.settings.MaxPasses || f.series.agree(f.settings.PassTolerance))
+	return n >= s.settings.Passes &&
+		(n >= s.settings.MaxPasses || s.agree(s.settings.PassTolerance))
 }
 
 // warm runs untimed executions and estimates the time of one execution.
-func (f *form) warm(ctx context.Context) error {
+func (s *series) warm(ctx context.Context) error {
 	left := warmups
-	if f.perExec == 0 && f.settings.Protocol != measure.ProtocolReference {
+	if s.perExec == 0 && s.settings.Protocol != measure.ProtocolReference {
 		// The first execution includes one-time initialization.
 		for _, n := range []int{1, fewestWarm} {
-			if err := f.estimate(ctx, n); err != nil {
+			if err := s.estimate(ctx, n); err != nil {
 				return err
 			}
 			left -= n
 		}
 	}
 
-	if f.perExec > 0 {
-		left = min(left, max(fewestWarm, f.within(longestWarm)))
+	if s.perExec > 0 {
+		left = min(left, max(fewestWarm, s.within(longestWarm)))
 	}
 
 	if left > 0 {
-		t := f.task
-		t.Kind, t.N = taskWarm, left
-		if _, err := f.group.do(ctx, t); err != nil {
+		if _, err := s.do(ctx, taskWarm, left); err != nil {
 			return err
 		}
-		f.series.executions += left
+		s.executions += left
 	}
 
-	if f.graph {
-		return f.warmGraph(ctx)
+	if s.graph {
+		return s.warmGraph(ctx)
 	}
 
 	return nil
 }
 
-// warmGraph captures the form's graph and replays it once, which uploads it and measures the time per
+// warmGraph captures the case's graph and replays it once, which uploads it and measures the time per
 // execution. The previous estimate comes from eager executions. For small messages these are dominated by
 // the host and up to ten times slower, so the blocks would have too few executions. If the block size
 // changes, the graph is captured again.
-func (f *form) warmGraph(ctx context.Context) error {
+func (s *series) warmGraph(ctx context.Context) error {
 	for first := true; ; first = false {
-		if err := f.haveGraph(ctx); err != nil {
+		if err := s.haveGraph(ctx); err != nil {
 			return err
 		}
 
-		t := f.task
-		t.Kind = taskReplay
-		reps, err := f.group.do(ctx, t)
+		reps, err := s.do(ctx, taskReplay, s.task.N)
 		if err != nil {
 			return err
 		}
 
-		f.series.executions += f.task.N * graphBlocks
-		if f.settings.Protocol == measure.ProtocolReference {
+		s.executions += s.task.N * graphBlocks
+		if s.settings.Protocol == measure.ProtocolReference {
 			return nil
 		}
 
@@ -261,12 +233,12 @@ func (f *form) warmGraph(ctx context.Context) error {
 			return err
 		}
 
-		f.perExec = slices.Min(slow)
-		if want := blockOf(f.perExec); !first || alike(want, f.task.N) {
+		s.perExec = slices.Min(slow)
+		if want := blockOf(s.perExec); !first || alike(want, s.task.N) {
 			return nil
 		}
 
-		f.captured = false
+		s.captured = false
 	}
 }
 
@@ -289,51 +261,49 @@ func slowestRanks(reps []report, blocks int) ([]float64, error) {
 		if len(r.Samples) != blocks {
 			return nil, fmt.Errorf("replays of a graph report %d times for %d blocks", len(r.Samples), blocks)
 		}
-		for b, s := range r.Samples {
-			out[b] = max(out[b], s)
+		for b, v := range r.Samples {
+			out[b] = max(out[b], v)
 		}
 	}
 	return out, nil
 }
 
-// haveGraph captures the form's graph if it is not captured yet.
-func (f *form) haveGraph(ctx context.Context) error {
-	if f.captured {
+// haveGraph captures the case's graph if it is not captured yet.
+func (s *series) haveGraph(ctx context.Context) error {
+	if s.captured {
 		return nil
 	}
 
-	t := f.task
+	t := s.task
 	t.Kind, t.Blocks = taskCapture, graphBlocks
-	t.N = blockOf(f.perExec)
-	if f.settings.Protocol == measure.ProtocolReference {
+	t.N = blockOf(s.perExec)
+	if s.settings.Protocol == measure.ProtocolReference {
 		t.N = 5
 	}
 
-	if _, err := f.group.do(ctx, t); err != nil {
+	if _, err := s.group.do(ctx, t); err != nil {
 		return err
 	}
 
-	f.captured = true
-	f.task.N = t.N
+	s.captured = true
+	s.task.N = t.N
 	return nil
 }
 
-func (f *form) estimate(ctx context.Context, n int) error {
-	t := f.task
-	t.Kind, t.N = taskBlock, n
-	reps, err := f.group.do(ctx, t)
+func (s *series) estimate(ctx context.Context, n int) error {
+	reps, err := s.do(ctx, taskBlock, n)
 	if err != nil {
 		return err
 	}
 
-	f.series.executions += n
-	f.perExec = meanSeconds(reps) / float64(n)
+	s.executions += n
+	s.perExec = meanSeconds(reps) / float64(n)
 	return nil
 }
 
 // within returns how many executions fit into d.
-func (f *form) within(d time.Duration) int {
-	return int(d.Seconds() / f.perExec)
+func (s *series) within(d time.Duration) int {
+	return int(d.Seconds() / s.perExec)
 }
 
 // iterationsFor returns how often aiconfigurator's collector executes a message in nccl-tests.
@@ -346,15 +316,13 @@ func iterationsFor(bytes int64) int {
 
 // block times executions like nccl-tests: with the host's clock from a synchronization of the devices until the device is idle,
 // averaged over the ranks.
-func (f *form) block(ctx context.Context) error {
-	n := iterationsFor(f.bytes)
-	if f.settings.Protocol != measure.ProtocolReference {
-		n = min(n, max(fewest, f.within(longestBlock)))
+func (s *series) block(ctx context.Context) error {
+	n := iterationsFor(s.bytes)
+	if s.settings.Protocol != measure.ProtocolReference {
+		n = min(n, max(fewest, s.within(longestBlock)))
 	}
 
-	t := f.task
-	t.Kind, t.N = taskBlock, n
-	reps, err := f.group.do(ctx, t)
+	reps, err := s.do(ctx, taskBlock, n)
 	if err != nil {
 		return err
 	}
@@ -364,39 +332,39 @@ func (f *form) block(ctx context.Context) error {
 		slow, fast = max(slow, r.Seconds), min(fast, r.Seconds)
 	}
 
-	f.series.spreads = append(f.series.spreads, slow/fast)
+	s.spreads = append(s.spreads, slow/fast)
 	mean := meanSeconds(reps)
-	f.perExec = mean / float64(n)
+	s.perExec = mean / float64(n)
 
-	return f.series.add(f.perExec, mean, n)
+	return s.add(s.perExec, mean, n)
 }
 
 // plan returns the number of replays of a visit and the number of untimed launches before each replay.
-func (f *form) plan() (times, ahead int) {
-	if f.settings.Protocol == measure.ProtocolReference {
+func (s *series) plan() (times, ahead int) {
+	if s.settings.Protocol == measure.ProtocolReference {
 		return 1, 0
 	}
 
-	one := max(f.perExec, 1e-6) * float64(f.task.N*graphBlocks+1)
+	one := max(s.perExec, 1e-6) * float64(s.task.N*graphBlocks+1)
 	times = graphReplays
-	if f.perExec < briefBelow.Seconds() {
+	if s.perExec < briefBelow.Seconds() {
 		ahead, one = 1, 2*one
 		times = min(max(int(graphVisit.Seconds()/one), graphReplays), mostReplays)
 	}
-	return max(1, min(times, int(f.settings.MaxPassSeconds/one))), ahead
+	return max(1, min(times, int(s.settings.MaxPassSeconds/one))), ahead
 }
 
 // replays replays the graph for one visit. The time of a block is that of its slowest rank.
-func (f *form) replays(ctx context.Context) error {
-	t := f.task
+func (s *series) replays(ctx context.Context) error {
+	t := s.task
 	t.Kind = taskReplay
-	t.Times, t.Ahead = f.plan()
-	reps, err := f.group.do(ctx, t)
+	t.Times, t.Ahead = s.plan()
+	reps, err := s.group.do(ctx, t)
 	if err != nil {
 		return err
 	}
 
-	f.series.executions += t.Times * t.Ahead * f.task.N * graphBlocks
+	s.executions += t.Times * t.Ahead * s.task.N * graphBlocks
 	slowest, err := slowestRanks(reps, t.Times*graphBlocks)
 	if err != nil {
 		return err
@@ -407,8 +375,8 @@ func (f *form) replays(ctx context.Context) error {
 		for _, r := range reps {
 			fast = min(fast, r.Samples[b])
 		}
-		f.series.spreads = append(f.series.spreads, slow/fast)
-		if err := f.series.add(slow, slow*float64(f.task.N), f.task.N); err != nil {
+		s.spreads = append(s.spreads, slow/fast)
+		if err := s.add(slow, slow*float64(s.task.N), s.task.N); err != nil {
 			return err
 		}
 	}

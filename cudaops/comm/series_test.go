@@ -2,7 +2,6 @@ package comm
 
 import (
 	"slices"
-	"strings"
 	"testing"
 	"time"
 
@@ -28,13 +27,13 @@ func TestReplaysOfAVisit(t *testing.T) {
 		{5 * time.Millisecond, 1, 0.1, 4, 0},
 		{5 * time.Millisecond, 1, 0.01, 1, 0},
 	} {
-		f := &form{settings: s, perExec: c.perExec.Seconds()}
+		f := &series{settings: s, perExec: c.perExec.Seconds()}
 		f.settings.MaxPassSeconds, f.task.N = c.limit, c.n
 		if times, ahead := f.plan(); times != c.times || ahead != c.ahead {
 			t.Errorf("%v in blocks of %d within %v s: %d replays behind %d, want %d behind %d", c.perExec, c.n, c.limit, times, ahead, c.times, c.ahead)
 		}
 	}
-	f := &form{settings: s, perExec: 8e-6}
+	f := &series{settings: s, perExec: 8e-6}
 	f.settings.Protocol, f.task.N = measure.ProtocolReference, 5
 	if times, ahead := f.plan(); times != 1 || ahead != 0 {
 		t.Errorf("the reference protocol replays %d times behind %d", times, ahead)
@@ -65,19 +64,5 @@ func TestLatencyOfPasses(t *testing.T) {
 		if !slices.Equal(s.medians, c.medians) {
 			t.Errorf("the passes %v became %v", c.medians, s.medians)
 		}
-	}
-}
-
-// TestVisitsTold checks the log line with the results of all visits.
-func TestVisitsTold(t *testing.T) {
-	t.Parallel()
-	f := &form{series: series{medians: []float64{8e-6, 9e-6}, samples: make([]float64, 0, 16)}}
-	for i := range 16 {
-		f.series.samples = append(f.series.samples, 8e-6+float64(i/8)*1e-6)
-	}
-	f.series.ends = []int{8, 16}
-	m := &measurement{forms: []*form{f}, method: MethodGraph, task: task{Op: AllReduce, Elements: 1024, Ranks: 2}}
-	if got := m.visits(); !strings.Contains(got, "all_reduce 1024 elements on 2 ranks, graph: 8.000 (8.000 to 8.000) 9.000 (9.000 to 9.000)") {
-		t.Error(got)
 	}
 }

@@ -32,11 +32,3 @@ func (v visits) Visit(ctx context.Context) ([]worker.Row, float64, bool, error) 
 	row, done, err := v.visit(ctx)
 	return []worker.Row{row}, 0, done, err
 }
-
-// Summary returns a log line with the results of all visits.
-func (v visits) Summary() string {
-	if m, ok := v.visitor.(*measurement); ok {
-		return m.visits()
-	}
-	return "measured in one visit"
-}

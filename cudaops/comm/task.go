@@ -27,7 +27,6 @@ type task struct {
 	Type     cuda.NCCLType `json:"type,omitempty"`
 	Ranks    int           `json:"ranks,omitempty"`
 	Elements int64         `json:"elements,omitempty"`
-	InPlace  bool          `json:"in_place,omitempty"`
 	N        int           `json:"n,omitempty"`
 	Blocks   int           `json:"blocks,omitempty"`
 	Times    int           `json:"times,omitempty"` // number of replays, 0 means one
@@ -36,15 +35,9 @@ type task struct {
 	Recv     int64         `json:"recv,omitempty"`
 	ID       []byte        `json:"id,omitempty"`
 
-	// Fault is the fault to inject on the last rank.
-	Fault string `json:"fault,omitempty"`
-
 	// Limit is the time limit of the rank in seconds.
 	Limit float64 `json:"limit"`
 }
-
-// faulty reports whether the fault is injected on this rank, which must be the last one.
-func (t task) faulty(rank int, fault string) bool { return t.Fault == fault && rank == t.Ranks-1 }
 
 // report is the result of one task on one rank.
 type report struct {
@@ -88,14 +81,9 @@ type wrongError struct {
 	Rank           int
 	Wrong, Checked int64
 	First          int64
-	InPlace        bool
 }
 
 func (e *wrongError) Error() string {
-	form := "out of place"
-	if e.InPlace {
-		form = "in place"
-	}
-	return fmt.Sprintf("wrong result %s on rank %d: %d of %d elements differ from what was sent, the first at index %d",
-		form, e.Rank, e.Wrong, e.Checked, e.First)
+	return fmt.Sprintf("wrong result on rank %d: %d of %d elements differ from what was sent, the first at index %d",
+		e.Rank, e.Wrong, e.Checked, e.First)
 }

@@ -13,9 +13,6 @@ type Visitor interface {
 	Visit(ctx context.Context) (rows []Row, seconds float64, done bool, err error)
 }
 
-// Summarizer is a Visitor that summarizes its visits for the debug log.
-type Summarizer interface{ Summary() string }
-
 // InTurn implements Serve of a Host that visits its cases in turn until each is measured.
 // A disturbance of the machine during one visit of a case is usually over at the next.
 type InTurn struct {
@@ -76,9 +73,6 @@ func (t *InTurn) Serve(ctx context.Context, in <-chan Case, out Emitter) error {
 				}
 
 				out.Result(c.seq, rows, seconds)
-				if x, ok := c.visitor.(Summarizer); ok {
-					out.Log("debug", "%s", x.Summary())
-				}
 			default:
 				left = append(left, c)
 			}

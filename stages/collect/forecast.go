@@ -18,9 +18,7 @@ var measuredColumns = []string{
 	"latency_hot", "relative_error", "temperature_c", "clock_reasons", "mem_clock_mhz", "neighbours",
 	"power_method", "power_seconds", "power_sampled", "power_latency", "products", "chained", "parts", "threads",
 	"method", "algbw_gb_s", "busbw_gb_s", "rank_spread", "checked", "nodes", "gpus_per_node", "node_names", "device_uuids",
-	"latency_in_place", "rel_stdev_in_place", "samples_in_place", "algbw_in_place_gb_s", "busbw_in_place_gb_s",
-	"nccl_version", "nccl_env", "algorithm", "implementation", "grid_blocks", "access", "native_atomics",
-	"performance_rank", "nvlinks",
+	"nccl_version", "nccl_env", "access",
 	"imported_from",
 }
 
