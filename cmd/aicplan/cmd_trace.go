@@ -11,7 +11,7 @@ import (
 )
 
 type traceCmd struct {
-	Files []string `arg:"" name:"file" help:"Traces: Kineto or Chrome JSON, plain, gzip or zstd; SQLite exports of nsys; CSV of nsys stats: cuda_gpu_trace, cuda_kern_exec_trace, or the sums of cuda_gpu_kern_sum. One file per rank, or a merged one. Execution traces of PyTorch (torch_et_RANK.json) beside them give the shapes of operators."`
+	Files []string `arg:"" name:"file" help:"Traces: Kineto or Chrome JSON, plain, gzip or zstd; SQLite exports of nsys; CSV of nsys stats: cuda_gpu_trace or cuda_kern_exec_trace. One file per rank, or a merged one. Execution traces of PyTorch (torch_et_RANK.json) beside them give the shapes of operators."`
 	Rules string   `help:"CSV of rules, tried before the built-in ones: kind,regular expression,origin; the kind compute takes kernels out." placeholder:"FILE" type:"path"`
 	Top   int      `help:"Kernels to list by time." default:"10" placeholder:"N"`
 	Steps int      `help:"Steps to list." default:"10" placeholder:"N"`
@@ -97,14 +97,6 @@ func (c *traceCmd) view(a *app, r *trace.Analysis) {
 	}
 
 	fmt.Fprintf(w, "  %s, %d kernels, %d collectives\n\n", traceOrigin(r), r.Kernels, traceCalls(r))
-	if r.SpanNs == nil { // of a summary file
-		fmt.Fprintf(w, "  the times of all collectives add up to %s\n", ms(*r.CommSumNs))
-		traceCollectives(a, r)
-		traceTop(a, r)
-		fmt.Fprintln(w)
-		return
-	}
-
 	t := new(textutil.Table).Left("part").Right("time", "share").Left("meaning")
 	row := func(name string, ns *int64, what string) {
 		share := "-"

@@ -120,6 +120,50 @@ func TestMergedRanks(t *testing.T) {
 	}
 }
 
+// Merged traces of processes with the same process and device id are kept apart by the names of the processes, or
+// by the ranks that the merging tool wrote. Otherwise there is a warning.
+func TestMergedProcesses(t *testing.T) {
+	t.Parallel()
+	kernel := func(ts int, more string) string {
+		return fmt.Sprintf(`{"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce_x","pid":0,"tid":7,"ts":%d,"dur":10,"args":{"device":0%s}}`, ts, more)
+	}
+	name := func(rank int) string {
+		return fmt.Sprintf(`{"ph":"M","name":"process_name","pid":0,"tid":0,"args":{"name":"VLLM::Worker_TP%d"}}`, rank)
+	}
+	launch := func(pid int) string {
+		return fmt.Sprintf(`{"ph":"X","cat":"cuda_runtime","name":"cudaLaunchKernel","pid":%d,"tid":1,"ts":1,"dur":1,"args":{}}`, pid)
+	}
+	const two, fused = "0 of 0, process 1 0 20000; 0 of 0, process 2 1 10000; ", "0 -1 25000; "
+	a, b, c := kernel(0, ""), kernel(20, ""), kernel(5, "")
+	for _, x := range []struct {
+		name   string
+		events []string
+		want   string // device, rank and communication of each result
+		warns  bool
+	}{
+		{"named before", []string{name(0), a, b, name(1), c}, two, false},
+		{"named behind", []string{a, b, name(0), c, name(1)}, two, false},
+		{"names first", []string{name(0), name(1), a, c, b}, fused, true},
+		{"named in the middle", []string{a, name(0), b}, "0 -1 20000; ", true},
+		{"launched by two processes", []string{launch(11), launch(12), a, c, b}, fused, true},
+		{"one process", []string{name(0), launch(11), launch(11), a, b}, "0 -1 20000; ", false},
+		{"with ranks", []string{kernel(0, `,"rank":3`), strings.Replace(kernel(5, `,"rank":4`), `"pid":0`, `"pid":1000`, 1)}, "0 of 0 3 10000; 0 of 1000 4 10000; ", false},
+	} {
+		got, warns := "", false
+		for _, r := range read(t, "["+strings.Join(x.events, ",")+"]") {
+			rank := -1
+			if r.Rank != nil {
+				rank = *r.Rank
+			}
+			got += fmt.Sprintf("%s %d %d; ", r.Device, rank, *r.CommUnionNs)
+			warns = warns || strings.Contains(r.Warning, "merged trace of processes with the same id")
+		}
+		if got != x.want || warns != x.warns {
+			t.Errorf("%s: %s, warning %v; want %s", x.name, got, warns, x.want)
+		}
+	}
+}
+
 // Copies and the coverage of SMs are null if a file does not have them.
 func TestCopiesAndCoverage(t *testing.T) {
 	t.Parallel()

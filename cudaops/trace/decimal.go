@@ -1,119 +1,70 @@
 package trace
 
 import (
+	"bytes"
 	"errors"
 	"math"
-	"math/big"
+	"strconv"
 )
 
-var errNumber = errors.New("not a number of microseconds")
+var errNumber = errors.New("not a time")
 
-// nanoseconds converts decimal microseconds to nanoseconds without using floats. It rounds half up after
-// the third decimal.
-func nanoseconds(b []byte) (int64, error) {
-	s, neg := b, false
-	if len(s) > 0 && s[0] == '-' {
-		neg, s = true, s[1:]
-	}
+// nanoseconds converts decimal microseconds to nanoseconds.
+func nanoseconds(b []byte) (int64, error) { return scaled(b, 3) }
 
-	if len(s) == 0 {
-		return 0, errNumber
-	}
-
-	var n int64
-	i := 0
-	for ; i < len(s) && s[i] >= '0' && s[i] <= '9'; i++ {
-		if n > (math.MaxInt64/1000-9)/10 {
-			return rationalNanoseconds(b) // a negative exponent may make it fit
-		}
-		n = n*10 + int64(s[i]-'0')
-	}
-
-	if i == 0 {
-		return 0, errNumber
-	}
-
-	n *= 1000
-	if i < len(s) && s[i] == '.' {
-		scale := int64(100)
-		first := i + 1
-
-		for i++; i < len(s) && s[i] >= '0' && s[i] <= '9'; i++ {
-			switch {
-			case scale > 0:
-				n += int64(s[i]-'0') * scale
-				scale /= 10
-			case i == first+3 && s[i] >= '5':
-				n++
-			}
-		}
-
-		if i == first {
+// scaled returns a decimal number times 10^shift, rounded half up. It uses no floats, which cannot represent
+// times since the epoch in nanoseconds.
+func scaled(b []byte, shift int) (int64, error) {
+	if i := bytes.IndexAny(b, "eE"); i >= 0 {
+		e, err := strconv.Atoi(string(b[i+1:]))
+		if err != nil || e < -40 || e > 40 {
 			return 0, errNumber
 		}
+		b, shift = b[:i], shift+e
 	}
 
-	if i < len(s) {
-		return rationalNanoseconds(b)
+	digits := bytes.TrimPrefix(b, []byte("-"))
+	if n := len(digits); n == 0 || digits[n-1] == '.' {
+		return 0, errNumber
 	}
 
-	if neg {
+	var n, up int64
+	point, dropped := false, false
+
+	for i, c := range digits {
+		switch {
+		case c == '.' && !point && i > 0:
+			point = true
+		case c < '0' || c > '9':
+			return 0, errNumber
+		case point && shift <= 0:
+			if !dropped && shift == 0 && c >= '5' {
+				up = 1
+			}
+			dropped = true
+		case n > (math.MaxInt64-9)/10:
+			return 0, errNumber
+		default:
+			n = 10*n + int64(c-'0')
+			if point {
+				shift--
+			}
+		}
+	}
+
+	for ; shift > 0; shift-- {
+		if n > math.MaxInt64/10 {
+			return 0, errNumber
+		}
+		n *= 10
+	}
+
+	for ; shift < 0; shift++ {
+		n, up = n/10, n%10/5
+	}
+
+	if n += up; len(digits) < len(b) {
 		n = -n
 	}
-
 	return n, nil
-}
-
-// rationalNanoseconds converts numbers with an exponent, which are rare.
-func rationalNanoseconds(b []byte) (int64, error) {
-	if len(b) > 40 {
-		return 0, errNumber // avoid huge exponents, which are not valid times
-	}
-
-	for _, c := range b {
-		if (c < '0' || c > '9') && c != '.' && c != '-' && c != '+' && c != 'e' && c != 'E' {
-			return 0, errNumber
-		}
-	}
-
-	if e := exponent(b); e > 18 || e < -40 {
-		return 0, errNumber
-	}
-
-	r, ok := new(big.Rat).SetString(string(b))
-	if !ok {
-		return 0, errNumber
-	}
-
-	r.Mul(r, big.NewRat(1000, 1))
-
-	// Half up: floor(r + 1/2).
-	r.Add(r, big.NewRat(1, 2))
-	q := new(big.Int).Div(r.Num(), r.Denom())
-	if !q.IsInt64() {
-		return 0, errNumber
-	}
-
-	return q.Int64(), nil
-}
-
-// exponent returns the exponent in b, or 0 if there is none.
-func exponent(b []byte) int {
-	for i, c := range b {
-		if c != 'e' && c != 'E' {
-			continue
-		}
-		e, sign := 0, 1
-		for _, d := range b[i+1:] {
-			switch {
-			case d == '-':
-				sign = -1
-			case d >= '0' && d <= '9' && e < 1000:
-				e = e*10 + int(d-'0')
-			}
-		}
-		return sign * e
-	}
-
-	return 0
 }

@@ -2,7 +2,9 @@ package trace
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
@@ -21,7 +23,7 @@ type Analysis struct {
 	Kernels int64  `json:"kernels"`
 	Error   string `json:"error,omitempty"` // why there are no figures
 
-	// truncated file, data after its end, kernels without times, or a summary
+	// truncated file, data after its end, kernels without times
 	Warning  string `json:"warning,omitempty"`
 	SpanNs   *int64 `json:"span_ns"`       // from the first start to the last end of a kernel
 	BusyNs   *int64 `json:"busy_union_ns"` // at least one kernel is running
@@ -126,54 +128,49 @@ type KernelTime struct {
 
 // results evaluates a recording and returns one result per device.
 func (r *recording) results(file, format string, top int) []*Analysis {
-	blank := func(device string) *Analysis {
+	r.calls.flush(r)
+	r.settle()
+	for _, d := range r.devices {
+		r.twice += int64(d.sort())
+	}
+
+	blank := func() *Analysis {
 		return &Analysis{
-			File: file, Format: format, Device: device, Meta: r.meta, Events: r.events, Warning: r.warning(),
+			File: file, Format: format, Meta: r.meta, Events: r.events, Warning: r.warning(),
 			cut:     r.cut != "",
 			lacks:   r.cut != "" || r.broken > 0 || r.skipped > 0 || r.unsteps > 0,
 			PerStep: []Step{}, Collectives: []Collective{}, Rules: []RuleShare{}, Top: []KernelTime{},
 		}
 	}
 
-	r.calls.flush(r)
-	r.order = slices.DeleteFunc(r.order, func(key string) bool { return r.devices[key].kernels == 0 })
-	if len(r.order) == 0 {
-		out := blank("")
-		out.Error = "no kernel of a device is in it: was the profiler started without GPU activities, or in another process than the one that runs the kernels?"
-		switch {
-		case r.operators != nil:
-			out.Error, out.Operators = noTimes, r.largest(top)
-		case r.cut != "":
-			out.Error = "no kernel of a device is in the part of the file that is there"
-		case r.skipped > 0:
-			out.Error = "none of its kernels has a usable time"
-		}
-		return []*Analysis{out}
-	}
-
 	var out []*Analysis
-	for _, key := range r.order {
-		d := r.devices[key]
-		res := blank(r.label(d))
-		res.Rank = r.rankOf(d)
+	for _, d := range r.devices {
+		res := blank()
+		res.Device, res.Rank = r.label(d), r.rankOf(d)
+		r.evaluate(res, d, top)
 		out = append(out, res)
-		if r.summary {
-			r.sums(res, d, top)
-			continue
-		}
-		r.evaluate(res, d, r.steps(d), top)
+	}
+	if out != nil {
+		return out
 	}
 
-	for _, res := range out {
-		res.Warning = r.warning() // updated, because duplicate kernels are only found during evaluation
+	none := blank()
+	switch {
+	case r.operators != nil:
+		none.Error, none.Operators = noTimes, r.largest(top)
+	case r.cut != "":
+		none.Error = "no kernel of a device is in the part of the file that is there"
+	case r.skipped > 0:
+		none.Error = "none of its kernels has a usable time"
+	default:
+		none.Error = "no kernel of a device is in it: was the profiler started without GPU activities, or in another process than the one that runs the kernels?"
 	}
-
-	return out
+	return []*Analysis{none}
 }
 
 func (r *recording) warning() string {
 	var all []string
-	for _, text := range []string{r.summarised(), r.cut, r.behind} {
+	for _, text := range []string{r.cut, r.behind, r.fused()} {
 		if text != "" {
 			all = append(all, text)
 		}
@@ -184,82 +181,48 @@ func (r *recording) warning() string {
 			"kernel")+" with the same launch, stream and times as another counted once")
 	}
 
-	if r.broken > 0 {
-		all = append(all, "left out: "+textutil.Some(int(r.broken), "event")+" that cannot be read")
-	}
-
-	if r.skipped > 0 {
-		all = append(all, "left out: "+textutil.Some(int(r.skipped), "kernel")+" without a usable time")
-	}
-
-	if r.unsteps > 0 {
-		all = append(all, "left out: "+textutil.Some(int(r.unsteps), "step")+" without a usable time")
+	for _, lost := range []struct {
+		n         int64
+		what, why string
+	}{
+		{r.broken, "event", "that cannot be read"},
+		{r.skipped, "kernel", "without a usable time"},
+		{r.unsteps, "step", "without a usable time"},
+	} {
+		if lost.n > 0 {
+			all = append(all, "left out: "+textutil.Some(int(lost.n), lost.what)+" "+lost.why)
+		}
 	}
 
 	return strings.Join(all, "; ")
 }
 
-func (r *recording) summarised() string {
-	if !r.summary {
-		return ""
-	}
-	return "a summary has no times of single kernels, so that only counts and sums are known; nsys stats --report cuda_gpu_trace has them"
-}
+// evaluate computes the figures of a device, whose kernels are sorted.
+func (r *recording) evaluate(res *Analysis, d *device, top int) {
+	steps := r.steps(d)
+	whole := sweep{window: interval{d.kernels[0].start, math.MaxInt64}}
+	calls := collecting{byKind: map[string]*Collective{}, busbw: map[string][]float64{}, times: map[callKey][]int64{}}
+	phases := newPhasing(r.names, steps)
+	times := make([]KernelTime, len(r.names))
 
-// sums sets the figures of a device if only sums are known.
-func (r *recording) sums(res *Analysis, d *device, top int) {
-	byKind := map[string]*Collective{}
-	var comm int64
-
-	for _, n := range d.names {
-		if n.kind == "" {
-			continue
-		}
-		kind := n.kind
-		if byKind[kind] == nil {
-			byKind[kind] = &Collective{Kind: kind}
-		}
-		byKind[kind].Count = plus(byKind[kind].Count, n.count)
-		byKind[kind].SumNs = plus(byKind[kind].SumNs, n.sum)
-		comm = plus(comm, n.sum)
-	}
-
-	for _, kind := range slices.Sorted(maps.Keys(byKind)) {
-		res.Collectives = append(res.Collectives, *byKind[kind])
-	}
-
-	res.Kernels, res.CommSumNs = d.kernels, &comm
-	r.names(res, d, top)
-}
-
-// evaluate computes the figures of a device in one pass over its kernels.
-func (r *recording) evaluate(res *Analysis, d *device, steps []span, top int) {
-	whole := sweep{window: interval{d.first, d.last}}
-	byStep := newStepping(steps)
-	calls := r.newCalls(d)
-	phases := newPhasing(d, steps)
-	var last kernel
-
-	for k := range d.ordered() {
-		if k.mark != 0 && k.mark == last.mark && k.name == last.name && k.interval == last.interval && k.end > k.start {
-			r.drop(d, k)
-			continue
-		}
-		last = k
-		kind := d.names[k.name].kind
+	for _, k := range d.kernels {
+		kind := r.names[k.name].kind
 		whole.add(k, kind != "")
-		byStep.add(k, kind != "")
 		phases.add(k)
+		times[k.name].Count++
+		times[k.name].SumNs = plus(times[k.name].SumNs, k.end-k.start)
 		if kind != "" {
-			calls.add(kind, k)
+			calls.add(callKey{kind, r.groups[k.group]}, k)
 		}
 	}
 
-	res.Kernels = d.kernels
-	span, busy := d.last-d.first, whole.on.length
+	busy := whole.on.length
+	span := whole.on.end - whole.window.start
 	idle := span - busy
+	res.Kernels = int64(len(d.kernels))
 	res.SpanNs, res.BusyNs, res.IdleNs, res.Parts = &span, &busy, &idle, whole.parts()
 	res.Collectives, res.calls = calls.finish(), calls.times
+
 	if r.copying {
 		var copying covered
 		slices.SortFunc(d.copies, func(a, b interval) int { return cmp.Compare(a.start, b.start) })
@@ -268,14 +231,15 @@ func (r *recording) evaluate(res *Analysis, d *device, steps []span, top int) {
 		}
 		res.CopyNs = &copying.length
 	}
+
 	if d.covered > 0 {
 		pct := 100 * d.coverage / d.covered
 		res.SMCoverage = &pct
 	}
-	r.names(res, d, top)
-	res.PerStep = byStep.finish()
-	res.Phases = phases.finish()
 
+	r.classify(res, times, top)
+	res.PerStep = r.perStep(d, steps)
+	res.Phases = phases.finish()
 	if res.Steps = len(steps); res.Steps > 0 {
 		res.StepMark = stepNames[stepRank(steps[0].name)]
 		if steps[0].onGPU {
@@ -286,32 +250,21 @@ func (r *recording) evaluate(res *Analysis, d *device, steps []span, top int) {
 
 // collecting accumulates the collectives of a device.
 type collecting struct {
-	d      *device
 	byKind map[string]*Collective
 	busbw  map[string][]float64
 	times  map[callKey][]int64
 }
 
-func (r *recording) newCalls(d *device) *collecting {
-	c := &collecting{d: d, byKind: map[string]*Collective{}, busbw: map[string][]float64{},
-		times: map[callKey][]int64{}}
-	for key, n := range d.calls {
-		c.times[key] = make([]int64, 0, n)
-	}
-	return c
-}
-
-func (c *collecting) add(kind string, k kernel) {
-	of := c.byKind[kind]
+func (c *collecting) add(key callKey, k kernel) {
+	of := c.byKind[key.kind]
 	if of == nil {
-		of = &Collective{Kind: kind}
-		c.byKind[kind] = of
+		of = &Collective{Kind: key.kind}
+		c.byKind[key.kind] = of
 	}
 
 	dur := k.end - k.start
 	of.Count++
 	of.SumNs = plus(of.SumNs, dur)
-	key := callKey{kind, c.d.groups[k.group]}
 	c.times[key] = append(c.times[key], dur)
 	if k.bytes == 0 {
 		return
@@ -324,7 +277,8 @@ func (c *collecting) add(kind string, k kernel) {
 
 	*of.Bytes = plus(*of.Bytes, k.bytes)
 	if k.size > 1 && dur > 0 {
-		c.busbw[kind] = append(c.busbw[kind], float64(k.bytes)/float64(dur)*busFactor(kind, float64(k.size)))
+		bw := float64(k.bytes) / float64(dur) * busFactor(key.kind, float64(k.size))
+		c.busbw[key.kind] = append(c.busbw[key.kind], bw)
 	}
 }
 
@@ -353,51 +307,44 @@ func busFactor(kind string, n float64) float64 {
 	return 1
 }
 
-func (r *recording) names(res *Analysis, d *device, top int) {
-	sums := make([]KernelTime, len(d.names))
+// classify sets the kernels with the largest times and the shares of the rules. times has a value for each of
+// r.names.
+func (r *recording) classify(res *Analysis, times []KernelTime, top int) {
 	var total int64
-	for _, n := range d.names {
-		total = plus(total, n.sum)
-	}
+	shares := map[string]*RuleShare{}
 
-	type named struct {
-		rule int
-		kind string
-	}
-	shares := map[named]*RuleShare{}
-	for i, n := range d.names {
-		sums[i] = KernelTime{Name: n.name, Kind: cmp.Or(n.kind, Compute), Count: n.count, SumNs: n.sum}
-		if n.kind == "" {
+	for i := range times {
+		n, t := r.names[i], &times[i]
+		t.Name, t.Kind = n.name, cmp.Or(n.kind, Compute)
+		total = plus(total, t.SumNs)
+		if n.kind == "" || t.Count == 0 {
 			continue
 		}
 
-		s := shares[named{n.rule, n.kind}]
+		key := fmt.Sprintf("%4d %s", n.rule+1, n.kind) // in the order of the rules
+		s := shares[key]
 		if s == nil {
 			s = &RuleShare{Kind: n.kind, Origin: "named by the trace", Example: n.name}
 			if n.rule >= 0 {
 				s.Regexp, s.Origin = r.rules[n.rule].Regexp.String(), r.rules[n.rule].Origin
 			}
-			shares[named{n.rule, n.kind}] = s
+			shares[key] = s
 		}
-		s.Count += n.count
-		s.SumNs = plus(s.SumNs, n.sum)
+		s.Count += t.Count
+		s.SumNs = plus(s.SumNs, t.SumNs)
+	}
+
+	for _, key := range slices.Sorted(maps.Keys(shares)) {
+		s := shares[key]
 		if total > 0 {
 			s.SharePct = 100 * float64(s.SumNs) / float64(total)
 		}
+		res.Rules = append(res.Rules, *s)
 	}
 
-	res.Rules = []RuleShare{}
-	for _, key := range slices.SortedFunc(maps.Keys(shares), func(a, b named) int {
-		return cmp.Or(cmp.Compare(a.rule, b.rule), cmp.Compare(a.kind, b.kind))
-	}) {
-		if s := shares[key]; s.Count > 0 {
-			res.Rules = append(res.Rules, *s)
-		}
-	}
-
-	slices.SortFunc(sums, func(a, b KernelTime) int {
+	times = slices.DeleteFunc(times, func(t KernelTime) bool { return t.Count == 0 })
+	slices.SortFunc(times, func(a, b KernelTime) int {
 		return cmp.Or(cmp.Compare(b.SumNs, a.SumNs), cmp.Compare(a.Name, b.Name))
 	})
-
-	res.Top = sums[:min(top, len(sums))]
+	res.Top = times[:min(top, len(times))]
 }

@@ -1,7 +1,9 @@
 package trace
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"strings"
 )
 
@@ -11,43 +13,44 @@ type interval struct{ start, end int64 }
 // kernel is one execution of a kernel.
 type kernel struct {
 	interval
-	name int32  // index into device.names
+	name int32  // index into recording.names
 	mark uint16 // identifies the launch, 0 if unknown
 	detail
 }
 
 // detail is the information that PyTorch adds to collectives of its process groups.
 type detail struct {
-	group int32 // index into device.groups, 0 if no group is named
-	size  int64 // number of ranks in the group, 0 if unknown
+	group int32 // index into recording.groups, 0 if no group is named
+	size  int32 // number of ranks in the group, 0 if unknown
 	bytes int64 // larger side of the message, 0 if unknown
+}
+
+func inOrder(a, b kernel) int {
+	return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end), cmp.Compare(a.name, b.name),
+		cmp.Compare(a.mark, b.mark))
 }
 
 // span is a named range: a step of the profiler or of a serving engine.
 type span struct {
 	interval
-	name   string
-	onGPU  bool   // projected onto the device by the profiler
-	device string // device of the projection, or ""
-	pid    string // process id of the range as written in the file
+	name  string
+	onGPU bool // projected onto the device by the profiler
+	origin
 }
 
-// device collects the kernels of one device of one process. They are packed, because a trace may have
-// millions of them.
-type device struct {
-	id      string
-	pid     string           // process id of its kernels as written in the file
-	index   map[string]int32 // kernel name -> names
-	names   []kernelName
-	groups  []string // process groups; the first has no name
-	groupOf map[string]int32
+// origin identifies a device of a process. Processes with one visible GPU each use the same device id. In a
+// merged trace they may also use the same process id; part is then the number of the process.
+type origin struct {
+	device, pid string
+	part        int
+}
 
-	kernels     int64
-	first, last int64
-	recent      []kernel // kernels that are not packed yet
-	runs        []packed
-	calls       map[callKey]int
-	copies      []interval // copies and memsets
+// device collects the kernels and copies of one device of one process.
+type device struct {
+	origin
+	rank    *int // as written in its events
+	kernels []kernel
+	copies  []interval
 
 	// coverage is the sum of duration and share of SMs with a block, covered the sum of these durations.
 	coverage, covered float64
@@ -55,11 +58,9 @@ type device struct {
 
 // kernelName is a distinct kernel name with its kind.
 type kernelName struct {
-	name  string
-	kind  string // of collective, or "" for compute
-	rule  int    // index of the rule that gives the kind, or -1
-	count int64
-	sum   int64 // sum of the durations
+	name string
+	kind string // of collective, or "" for compute
+	rule int    // index of the matching rule, or -1 if there is none or the trace names the kind
 }
 
 // callKey identifies collectives that correspond to each other on different ranks.
@@ -67,44 +68,48 @@ type callKey struct{ kind, group string }
 
 // recording is the data collected from one file.
 type recording struct {
-	rules   Rules
-	classes map[string]int // rule by kernel name, across devices
-	devices map[string]*device
-	order   []string
-	ranges  []span
-	events  int64
-	skipped int64 // kernels without usable times
-	unsteps int64 // steps without usable times
-	broken  int64 // events that cannot be parsed
-	wrong   error // error of the first broken event
-	twice   int64 // duplicate kernels
-	meta    Meta
-	calls   calls
+	rules     Rules
+	names     []kernelName
+	nameIndex map[string]int32
+	groups    []string // process groups; the first has no name
+	groupOf   map[string]int32
+	devices   []*device // in order of their first event
+	processes map[string]*process
+	hosts     map[string]bool // ids of processes that run operators and launch kernels
+	ranges    []span
+	events    int64
+	skipped   int64 // kernels without usable times
+	unsteps   int64 // steps without usable times
+	broken    int64 // events that cannot be parsed
+	wrong     error // error of the first broken event
+	twice     int64 // duplicate kernels
+	meta      Meta
+	calls     calls
 
 	operators map[string]*Operator // of an execution trace, nil for other files
 
 	copying bool   // the file records copies
 	cut     string // why the file is truncated, or ""
 	behind  string // what follows after the trace, or ""
-	summary bool   // the file contains only sums over kernels
 }
 
 func newRecording(rules Rules) *recording {
-	return &recording{rules: rules, classes: map[string]int{}, devices: map[string]*device{}}
+	return &recording{
+		rules: rules, nameIndex: map[string]int32{}, groups: []string{""}, groupOf: map[string]int32{"": 0},
+		processes: map[string]*process{}, hosts: map[string]bool{},
+	}
 }
 
-// device returns the device with an id of a process. Processes with one visible GPU each use the same id.
-func (r *recording) device(id, pid string) *device {
-	key := id + "\x00" + pid
-	d := r.devices[key]
-	if d == nil {
-		d = &device{
-			id: id, pid: pid, index: map[string]int32{}, groups: []string{""}, groupOf: map[string]int32{"": 0},
-			first: math.MaxInt64, last: math.MinInt64, calls: map[callKey]int{},
+// device returns the device of an origin.
+func (r *recording) device(o origin) *device {
+	for _, d := range r.devices { // a file has few devices
+		if d.origin == o {
+			return d
 		}
-		r.devices[key] = d
-		r.order = append(r.order, key)
 	}
+
+	d := &device{origin: o}
+	r.devices = append(r.devices, d)
 	return d
 }
 
@@ -127,156 +132,88 @@ func plus(a, b int64) int64 {
 	return a + b
 }
 
-// ruleOf returns the index of the first rule that matches a kernel's name, or -1.
-func (r *recording) ruleOf(name []byte) int {
-	rule, known := r.classes[string(name)]
-	if !known {
-		rule = r.rules.match(strings.ToValidUTF8(string(name), "\uFFFD"))
-		r.classes[string(name)] = rule
-	}
-	return rule
-}
-
 // nameOf returns the index of a kernel's name and adds the name if it is new. named is the kind that the
 // trace itself states, or "". It overrides the kind of the rules, except of those that exclude a kernel.
-func (r *recording) nameOf(d *device, name []byte, named string) int32 {
-	if named != "" {
-		if rule := r.ruleOf(name); rule >= 0 && (r.rules[rule].Kind == Compute || r.rules[rule].Kind == named) {
-			named = ""
-		}
-	}
-
-	i, ok := int32(0), false
-	if named == "" {
-		i, ok = d.index[string(name)]
-	} else {
-		i, ok = d.index[named+"\x00"+string(name)]
-	}
-	if ok {
+func (r *recording) nameOf(name []byte, named string) int32 {
+	if i, ok := r.nameIndex[string(name)]; ok && named == "" {
 		return i
 	}
 
-	n := kernelName{name: strings.ToValidUTF8(string(name), "\uFFFD"), kind: named, rule: r.ruleOf(name)}
-	switch {
-	case n.rule >= 0 && r.rules[n.rule].Kind == Compute:
-		n.kind, n.rule = "", -1
-	case named != "":
-		n.rule = -1
-	case n.rule >= 0:
-		n.kind = r.rules[n.rule].Kind
+	if named == "" {
+		text := strings.ToValidUTF8(string(name), "\uFFFD")
+		n := kernelName{name: text, rule: r.rules.match(text)}
+		if n.rule >= 0 && r.rules[n.rule].Kind != Compute {
+			n.kind = r.rules[n.rule].Kind
+		}
+		return r.addName(string(name), n)
 	}
 
-	i = int32(len(d.names))
-	d.names = append(d.names, n)
-	if named != "" {
-		named += "\x00"
+	key := named + "\x00" + string(name)
+	if i, ok := r.nameIndex[key]; ok {
+		return i
 	}
-	d.index[named+string(name)] = i
 
+	plain := r.nameOf(name, "")
+	n := r.names[plain]
+	if excluded := n.rule >= 0 && n.kind == ""; excluded || n.kind == named {
+		r.nameIndex[key] = plain
+		return plain
+	}
+	return r.addName(key, kernelName{name: n.name, kind: named, rule: -1})
+}
+
+func (r *recording) addName(key string, n kernelName) int32 {
+	i := int32(len(r.names))
+	r.names, r.nameIndex[key] = append(r.names, n), i
 	return i
 }
+
+func (r *recording) isComm(k kernel) bool { return r.names[k.name].kind != "" }
 
 // add records an execution of a kernel. mark identifies its launch. of is what the trace states about a
 // collective.
 func (r *recording) add(d *device, name []byte, iv interval, mark uint16, of collective) {
-	i := r.nameOf(d, name, of.kind)
-	n := &d.names[i]
-	n.count++
-	n.sum = plus(n.sum, iv.end-iv.start)
-
-	var dt detail
-	if n.kind != "" {
-		g, ok := d.groupOf[of.group]
+	k := kernel{interval: iv, name: r.nameOf(name, of.kind), mark: mark}
+	if r.isComm(k) {
+		g, ok := r.groupOf[of.group]
 		if !ok {
-			g = int32(len(d.groups))
-			d.groups, d.groupOf[of.group] = append(d.groups, of.group), g
+			g = int32(len(r.groups))
+			r.groups, r.groupOf[of.group] = append(r.groups, of.group), g
 		}
-		dt = detail{group: g, size: of.size, bytes: of.bytes}
-		d.calls[callKey{n.kind, of.group}]++
+		k.detail = detail{group: g, size: int32(min(of.size, math.MaxInt32)), bytes: of.bytes}
 	}
-
-	d.kernels++
-	d.first, d.last = min(d.first, iv.start), max(d.last, iv.end)
-	if d.recent = append(d.recent, kernel{interval: iv, name: i, mark: mark, detail: dt}); len(d.recent) == packSize {
-		d.pack()
-	}
+	d.kernels = append(d.kernels, k)
 }
 
-// drop reverts what add has counted for a duplicate kernel.
-func (r *recording) drop(d *device, k kernel) {
-	n := &d.names[k.name]
-	n.count--
-	n.sum -= k.end - k.start
-	d.kernels--
-	r.twice++
+// sort sorts the kernels of a device by time and returns the number of duplicates that it removed. A stream
+// runs one kernel at a time, so two kernels with the same mark and the same times are duplicates.
+func (d *device) sort() int {
+	slices.SortStableFunc(d.kernels, inOrder)
+	n := len(d.kernels)
+	d.kernels = slices.CompactFunc(d.kernels, func(a, b kernel) bool {
+		return a.mark != 0 && a.mark == b.mark && a.name == b.name && a.interval == b.interval && a.end > a.start
+	})
+	return n - len(d.kernels)
 }
 
-// markOf returns a hash of stream and launch, or 0 if the file does not number launches. A stream runs one
-// kernel at a time, so two kernels with the same mark and the same times are duplicates.
+// markOf returns a hash of stream and launch, or 0 if the file does not number launches.
 func markOf(stream, launch []byte) uint16 {
 	if len(launch) == 0 || string(launch) == "0" {
 		return 0
 	}
 
-	const values = 1<<14 - 1 // fits into two varint bytes
 	h := uint32(0)
-	for _, b := range stream {
-		h = h*31 + uint32(b)
-	}
-
-	h = h*31 + '/'
-	for _, b := range launch {
-		h = h*31 + uint32(b)
-	}
-
-	return uint16(h%values) + 1
-}
-
-// label returns the device as results show it. If several processes use the same id, it contains the process.
-func (r *recording) label(d *device) string {
-	for _, other := range r.devices {
-		if other != d && other.id == d.id && other.kernels > 0 {
-			return d.id + " of " + d.pid
+	for _, part := range [][]byte{stream, launch} {
+		for _, b := range part {
+			h = h*31 + uint32(b)
 		}
+		h = h*31 + '/'
 	}
-	return d.id
-}
-
-// rankOf returns the rank of a device, or nil if it is unknown. The file's rank belongs to its only device. A
-// merged file has the devices of several ranks: the process ids contain the ranks, or the devices are those
-// of all ranks in order.
-func (r *recording) rankOf(d *device) *int {
-	with := 0
-	inOrder := true
-	for _, other := range r.devices {
-		if other.kernels == 0 {
-			continue
-		}
-		with++
-		n := number(other.id)
-		inOrder = inOrder && n != nil && r.meta.WorldSize != nil && *n >= 0 && *n < *r.meta.WorldSize
-	}
-
-	if with == 1 {
-		return r.meta.Rank
-	}
-	if rank := RankOfName(d.pid); rank != nil {
-		return rank
-	}
-	if inOrder && r.label(d) == d.id && with == *r.meta.WorldSize {
-		return number(d.id)
-	}
-	return nil
+	return uint16(h%math.MaxUint16) + 1
 }
 
 // cover records that a kernel of the given duration had a block on a share of the SMs.
 func (d *device) cover(iv interval, share float64) {
 	d.coverage += min(share, 1) * float64(iv.end-iv.start)
 	d.covered += float64(iv.end - iv.start)
-}
-
-// addMany records n executions of a kernel of which only the total time is known.
-func (r *recording) addMany(d *device, name []byte, n, sum int64) {
-	of := &d.names[r.nameOf(d, name, "")]
-	of.count, of.sum, d.kernels = plus(of.count, n), plus(of.sum, sum), plus(d.kernels, n)
 }

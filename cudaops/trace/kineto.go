@@ -212,12 +212,56 @@ func elementsOf(s *scanner, rec *recording, f func(element []byte) error) error 
 	}
 }
 
+// traceEvent is an event of a trace. Its members are JSON values as written, except that ph, cat, ts and dur have no
+// quotes.
+type traceEvent struct{ ph, cat, name, pid, tid, ts, dur, args []byte }
+
+// class is what an event is about, according to its category.
+type class int
+
+const (
+	other class = iota
+	kernelEvent
+	copyEvent
+	launchEvent // a call of the CUDA or HIP API
+	rangeEvent
+	pythonEvent
+	operatorEvent
+)
+
+func (e *traceEvent) class() class {
+	switch string(e.cat) {
+	case "kernel":
+		return kernelEvent
+	case "gpu_memcpy", "gpu_memset", "Memcpy", "Memset":
+		return copyEvent
+	case "cuda_runtime", "cuda_driver", "Runtime":
+		return launchEvent
+	case "user_annotation", "gpu_user_annotation":
+		return rangeEvent
+	case "python_function":
+		return pythonEvent
+	case "cpu_op":
+		return operatorEvent
+	}
+
+	if len(e.cat) >= len("kernel") && bytes.Contains(bytes.ToLower(e.cat), []byte("kernel")) {
+		return kernelEvent
+	}
+	return other
+}
+
+// onGPU reports whether a range was projected onto a device.
+func (e *traceEvent) onGPU() bool { return bytes.HasPrefix(e.cat, []byte("gpu_")) }
+
+// thread identifies the thread of an event.
+func (e *traceEvent) thread() string { return string(e.pid) + " " + string(e.tid) }
+
 // begin is an open B event.
 type begin struct {
-	cat, name string
-	ts        int64
-	timed     bool // ts is valid
-	args      []byte
+	traceEvent
+	ts    int64
+	timed bool // ts is valid
 }
 
 // maxOpen limits the number of open B events per thread.
@@ -225,233 +269,202 @@ const maxOpen = 1000
 
 type eventReader struct {
 	rec  *recording
-	open map[string][]begin // open B events by pid and tid
+	open map[string][]begin // open B events by thread
 }
 
 // event handles one event. It stops parsing as soon as the category shows that the event is irrelevant.
-func (e *eventReader) event(obj []byte) error {
-	var ph, cat, name, pid, tid, ts, dur, args []byte
+func (r *eventReader) event(obj []byte) error {
+	var e traceEvent
+	ignored := false
 	err := members(obj, func(k, v []byte) bool {
 		switch string(k) {
 		case "ph":
-			ph = unquote(v)
-
+			e.ph = unquote(v)
 		case "cat":
-			cat = unquote(v)
-			return !e.ignorable(cat, name)
-
+			e.cat = unquote(v)
 		case "name":
-			name = v
-			return cat == nil || !e.ignorable(cat, name)
-
+			e.name = v
 		case "pid":
-			pid = v
-
+			e.pid = v
 		case "tid":
-			tid = v
-
+			e.tid = v
 		case "ts":
-			ts = unquote(v)
-
+			e.ts = unquote(v)
 		case "dur":
-			dur = unquote(v)
-
+			e.dur = unquote(v)
 		case "args":
-			args = v
+			e.args = v
 		}
-
-		return true
+		ignored = e.cat != nil && r.ignorable(&e)
+		return !ignored
 	})
 
-	if err != nil {
+	if c := e.class(); e.pid != nil && (c == launchEvent || c == operatorEvent) {
+		r.rec.hosts[string(e.pid)] = true
+	}
+	if err != nil || ignored {
 		return err
 	}
 
-	if e.ignorable(cat, name) {
-		return nil
-	}
-
-	switch string(ph) {
+	switch string(e.ph) {
 	case "X":
-		return e.complete(cat, name, pid, tid, args, ts, dur)
+		r.complete(&e)
 
 	case "B":
-		if !isKernel(cat) && !isRange(cat) {
+		if c := e.class(); c != kernelEvent && c != rangeEvent && c != pythonEvent {
 			return nil
 		}
-		key := string(pid) + " " + string(tid)
-		if len(e.open[key]) == maxOpen {
-			e.untimed(cat, name)
+		stack := r.open[e.thread()]
+		if len(stack) == maxOpen {
+			r.untimed(&e)
 			return nil
 		}
-		t, err := nanoseconds(ts)
-		e.open[key] = append(e.open[key], begin{cat: string(cat), name: string(name), ts: t, timed: err == nil,
-			args: bytes.Clone(args)})
+		t, err := nanoseconds(e.ts)
+		kept := traceEvent{cat: bytes.Clone(e.cat), name: bytes.Clone(e.name), args: bytes.Clone(e.args)}
+		r.open[e.thread()] = append(stack, begin{traceEvent: kept, ts: t, timed: err == nil})
 
 	case "E":
-		key := string(pid) + " " + string(tid)
-		stack := e.open[key]
+		stack := r.open[e.thread()]
 		if len(stack) == 0 {
 			return nil
 		}
 		b := stack[len(stack)-1]
-		e.open[key] = stack[:len(stack)-1]
-		if t, err := nanoseconds(ts); err == nil && b.timed && usable(b.ts, t-b.ts) {
-			e.take([]byte(b.cat), []byte(b.name), pid, tid, b.args, interval{b.ts, t})
+		r.open[e.thread()] = stack[:len(stack)-1]
+		b.pid, b.tid = e.pid, e.tid
+		if t, err := nanoseconds(e.ts); err == nil && b.timed && usable(b.ts, t-b.ts) {
+			r.take(&b.traceEvent, interval{b.ts, t})
 		} else {
-			e.untimed([]byte(b.cat), []byte(b.name))
+			r.untimed(&b.traceEvent)
+		}
+
+	case "M":
+		if string(e.name) == `"process_name"` {
+			name := string(decoded(member(e.args, "name")))
+			r.rec.process(string(decoded(e.pid))).mark(name)
 		}
 	}
 
 	return nil
 }
 
-func (e *eventReader) complete(cat, name, pid, tid, args, ts, dur []byte) error {
-	start, errStart := nanoseconds(ts)
-	if isLaunch(cat) {
+func (r *eventReader) complete(e *traceEvent) {
+	start, errStart := nanoseconds(e.ts)
+	switch e.class() {
+	case other:
+		return
+	case launchEvent:
 		if errStart == nil {
-			e.rec.calls.launch(string(pid)+" "+string(tid), start, string(member(args, "correlation")))
+			r.rec.calls.launch(e.thread(), start, string(member(e.args, "correlation")))
 		}
-		return nil
+		return
 	}
 
-	if !isKernel(cat) && !isRange(cat) && !isCopy(cat) && string(cat) != "cpu_op" {
-		return nil
-	}
-
-	d, errDur := nanoseconds(dur)
+	d, errDur := nanoseconds(e.dur)
 	if errStart != nil || errDur != nil || !usable(start, d) {
-		e.untimed(cat, name)
-		return nil
+		r.untimed(e)
+		return
 	}
-
-	e.take(cat, name, pid, tid, args, interval{start, start + d})
-	return nil
+	r.take(e, interval{start, start + d})
 }
 
 // untimed counts kernels and steps without a usable time. Other ranges do not matter.
-func (e *eventReader) untimed(cat, name []byte) {
+func (r *eventReader) untimed(e *traceEvent) {
 	switch {
-	case isKernel(cat):
-		e.rec.skipped++
-	case isStep(string(decoded(name))):
-		e.rec.unsteps++
+	case e.class() == kernelEvent:
+		r.rec.skipped++
+	case isStep(string(decoded(e.name))):
+		r.rec.unsteps++
 	}
 }
 
 // close counts B events without an E event.
-func (e *eventReader) close() {
-	for _, stack := range e.open {
+func (r *eventReader) close() {
+	for _, stack := range r.open {
 		for _, b := range stack {
-			e.untimed([]byte(b.cat), []byte(b.name))
+			r.untimed(&b.traceEvent)
 		}
 	}
 }
 
-func (e *eventReader) take(cat, name, pid, tid, args []byte, iv interval) {
-	text := decoded(name)
-	if !isKernel(cat) && !isCopy(cat) {
-		e.takeRange(cat, text, pid, tid, args, iv)
+// take records a kernel, a copy, or a range of the host or of its projection onto a device.
+func (r *eventReader) take(e *traceEvent, iv interval) {
+	rec, name, class := r.rec, decoded(e.name), e.class()
+	if class == kernelEvent || class == copyEvent {
+		a := e.details()
+		d := rec.device(a.origin(rec))
+		if class == copyEvent {
+			d.copies = append(d.copies, iv)
+			return
+		}
+
+		d.rank = a.rank
+		if a.blocks >= 0 {
+			d.cover(iv, a.blocks)
+		}
+
+		c := &rec.calls
+		if a.kind == "" && c.any() && rec.names[rec.nameOf(name, "")].rule >= 0 {
+			c.pending = append(c.pending, launched{d: d, name: bytes.Clone(name), iv: iv, mark: a.mark,
+				correlation: string(a.correlation)})
+			return
+		}
+		rec.add(d, name, iv, a.mark, a.collective)
 		return
 	}
 
-	a := readArgs(args, pid)
-	d := e.rec.device(a.device, string(decoded(pid)))
-	if isCopy(cat) {
-		d.copies = append(d.copies, iv)
-		return
-	}
-
-	if a.blocks >= 0 {
-		d.cover(iv, a.blocks)
-	}
-
-	c := &e.rec.calls
-	if a.kind == "" && c.any() && e.rec.ruleOf(text) >= 0 {
-		c.pending = append(c.pending, launched{d: d, name: bytes.Clone(text), iv: iv, mark: a.mark,
-			correlation: string(a.correlation)})
-		return
-	}
-	e.rec.add(d, text, iv, a.mark, a.collective)
-}
-
-// takeRange records a range of the host or its projection onto a device.
-func (e *eventReader) takeRange(cat, name, pid, tid, args []byte, iv interval) {
-	onGPU := bytes.HasPrefix(cat, []byte("gpu_"))
-	if isCall(name) && !onGPU {
-		of := readArgs(args, pid).collective
+	if isCall(name) && !e.onGPU() {
+		of := e.details().collective
 		if kind, ok := bytes.CutPrefix(name, ncclRange); ok {
 			of = collective{kind: kindOf(string(kind))}
 		}
-		e.rec.calls.add(string(pid)+" "+string(tid), iv, of)
+		rec.calls.add(e.thread(), iv, of)
 		return
 	}
 
-	if n := string(name); isStep(n) && len(e.rec.ranges) < maxRanges {
-		s := span{interval: iv, name: n, onGPU: onGPU, pid: string(decoded(pid))}
-		if onGPU {
-			s.device = readArgs(args, pid).device
+	if n := string(name); isStep(n) && len(rec.ranges) < maxRanges {
+		s := span{interval: iv, name: n, onGPU: e.onGPU()}
+		if s.onGPU {
+			s.origin = e.details().origin(rec)
 		}
-		e.rec.ranges = append(e.rec.ranges, s)
+		rec.ranges = append(rec.ranges, s)
 	}
 }
 
-// ignorable reports whether an event can be skipped. name may be nil if it is not known yet. Most events of a
-// trace with stacks are ignorable.
-func (e *eventReader) ignorable(cat, name []byte) bool {
-	switch string(cat) {
-	case "ac2g", "fwdbwd", "overhead":
-		return true
-	case "cpu_op":
-		return name != nil && !isCall(unquote(name))
-	case "python_function":
-		return name != nil && !isStep(string(unquote(name)))
-	}
-	return isLaunch(cat) && (!e.rec.calls.any() || name != nil && !bytes.Contains(name, []byte("Launch")))
-}
-
-// isLaunch reports whether events of the category are calls of the CUDA or HIP API.
-func isLaunch(cat []byte) bool {
-	switch string(cat) {
-	case "cuda_runtime", "cuda_driver", "Runtime":
-		return true
+// ignorable reports whether an event can be skipped. The name may be unknown yet. Most events of a trace with
+// stacks are ignorable.
+func (r *eventReader) ignorable(e *traceEvent) bool {
+	switch e.class() {
+	case operatorEvent:
+		return e.pid != nil && e.name != nil && !isCall(unquote(e.name))
+	case pythonEvent:
+		return e.name != nil && !isStep(string(unquote(e.name)))
+	case launchEvent:
+		return e.pid != nil && !r.rec.calls.any() || e.name != nil && !bytes.Contains(e.name, []byte("Launch"))
+	case other:
+		return e.ph != nil && !bytes.Contains([]byte("BEM"), e.ph)
 	}
 	return false
 }
 
-func isCopy(cat []byte) bool {
-	switch string(cat) {
-	case "gpu_memcpy", "gpu_memset", "Memcpy", "Memset":
-		return true
-	}
-	return false
-}
-
-func isKernel(cat []byte) bool {
-	return string(cat) == "kernel" || len(cat) >= 6 && bytes.Contains(bytes.ToLower(cat), []byte("kernel"))
-}
-
-func isRange(cat []byte) bool {
-	switch string(cat) {
-	case "user_annotation", "gpu_user_annotation", "python_function":
-		return true
-	}
-	return false
-}
-
-// eventArgs are the arguments of a kernel, a copy or a CPU event of a collective.
-type eventArgs struct {
+// details are the arguments of a kernel, a copy or a CPU event of a collective.
+type details struct {
 	collective
-	device      string // the process id if there is no device
+	device, pid string // the device is the process id if there is none
+	rank        *int
 	mark        uint16 // of the launch
 	correlation []byte
 	blocks      float64 // thread blocks per SM, -1 if unknown
 }
 
-// readArgs reads the arguments of an event. The collective is empty unless PyTorch describes it.
-func readArgs(args, pid []byte) eventArgs {
-	a := eventArgs{device: string(unquote(pid)), blocks: -1}
-	if len(args) == 0 || args[0] != '{' {
+// origin returns the device of the activity.
+func (a details) origin(rec *recording) origin {
+	return origin{device: a.device, pid: a.pid, part: rec.process(a.pid).part()}
+}
+
+// details parses the arguments of an event. The collective is empty unless PyTorch describes it.
+func (e *traceEvent) details() details {
+	a := details{device: string(unquote(e.pid)), pid: string(decoded(e.pid)), blocks: -1}
+	if len(e.args) == 0 || e.args[0] != '{' {
 		return a
 	}
 
@@ -460,44 +473,35 @@ func readArgs(args, pid []byte) eventArgs {
 	var dtype, ranks string
 	var stream []byte
 	found := false
-	_ = members(args, func(k, v []byte) bool {
+	_ = members(e.args, func(k, v []byte) bool {
 		switch string(k) {
 		case "device":
 			a.device = string(unquote(v))
-
+		case "rank": // of tools that merge traces
+			a.rank = number(string(unquote(v)))
 		case "stream":
 			stream = v
-
 		case "correlation":
 			a.correlation = v
-
 		case "blocks per SM":
 			if n, err := strconv.ParseFloat(string(unquote(v)), 64); err == nil && n >= 0 {
 				a.blocks = n
 			}
-
 		case "Collective name":
 			found, of.kind = true, kindOf(string(decoded(v)))
-
 		case "Process Group Name":
 			of.group = string(decoded(v))
-
 		case "Process Group Ranks":
 			ranks = string(decoded(v))
-
 		case "Group size":
 			of.size = integer(v)
-
 		case "In msg nelems":
 			in = integer(v)
-
 		case "Out msg nelems":
 			out = integer(v)
-
 		case "dtype":
 			dtype = string(unquote(v))
 		}
-
 		return true
 	})
 

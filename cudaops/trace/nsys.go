@@ -6,37 +6,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math/big"
 	"regexp"
-	"strconv"
 	"strings"
 )
 
-// table describes a supported report of nsys stats.
-type table struct {
-	report string
+// table describes a supported report of nsys stats: the columns of a kernel's times, name and device. The device
+// column may be missing. grid is a column that is only set for kernels, or "" if all rows are kernels.
+type table struct{ start, dur, name, device, grid string }
 
-	// Columns of a kernel's times, name and device. The device column may be missing.
-	start, dur, name, device string
-
-	// grid is a column that is only set for kernels. It is "" if all rows are kernels.
-	grid string
-
-	// count is the column with the number of executions. It is only set for summaries, which have no start
-	// times.
-	count string
-
-	// kind is a column that must have the value of in rows of kernels. "" means no restriction.
-	kind, of string
-}
-
-// tables are tried in order.
+// tables are those of the reports cuda_gpu_trace and cuda_kern_exec_trace. They are tried in order.
 var tables = []table{
-	{report: "cuda_gpu_trace", start: "Start", dur: "Duration", name: "Name", device: "Device", grid: "GrdX"},
-	{report: "cuda_kern_exec_trace", start: "Kernel Start", dur: "Kernel Dur", name: "Kernel Name", device: "DevId"},
-	{report: "cuda_gpu_kern_sum", dur: "Total Time", count: "Instances", name: "Name"},
-	{report: "cuda_gpu_sum", dur: "Total Time", count: "Instances", name: "Operation", kind: "Category",
-		of: "CUDA_KERNEL"},
+	{start: "Start", dur: "Duration", name: "Name", device: "Device", grid: "GrdX"},
+	{start: "Kernel Start", dur: "Kernel Dur", name: "Kernel Name", device: "DevId"},
 }
 
 // looksLikeCSV reports whether a file is the output of nsys stats and not JSON: it has a header line with a
@@ -87,20 +68,9 @@ func header(row []string) (c *columns, named bool) {
 	}
 
 	for _, t := range tables {
-		ok := true
-		for _, need := range []string{t.start, t.dur, t.name, t.count, t.kind} {
-			if _, there := c.at[need]; need != "" && !there {
-				ok = false
-			}
-		}
-
-		for _, time := range []string{t.start, t.dur} {
-			if _, there := c.unit[time]; time != "" && !there {
-				ok = false
-			}
-		}
-
-		if ok {
+		_, start := c.unit[t.start]
+		_, dur := c.unit[t.dur]
+		if _, ok := c.at[t.name]; ok && start && dur {
 			c.table = t
 			return c, true
 		}
@@ -124,31 +94,20 @@ func (c *columns) field(row []string, name string) string {
 // time returns a time of a row in nanoseconds.
 func (c *columns) time(row []string, name string) (int64, error) {
 	text := c.field(row, name)
-	d := c.unit[name]
-	if n, err := strconv.ParseInt(text, 10, 64); err == nil && d == 0 {
-		return n, nil
+	n, err := scaled([]byte(text), c.unit[name])
+	if err != nil {
+		return 0, fmt.Errorf("the column %s is %q, not a time", c.as[name], text)
 	}
-
-	if len(text) <= 40 && exponent([]byte(text)) == 0 {
-		if r, ok := new(big.Rat).SetString(text); ok {
-			r.Mul(r, new(big.Rat).SetInt(new(big.Int).Exp(big.NewInt(10), big.NewInt(int64(d)), nil)))
-			if q := new(big.Int).Div(r.Num(), r.Denom()); q.IsInt64() {
-				return q.Int64(), nil
-			}
-		}
-	}
-
-	return 0, fmt.Errorf("the column %s is %q, not a time", c.as[name], text)
+	return n, nil
 }
 
-// readNsys reads the output of "nsys stats --report cuda_gpu_trace --format csv" and of similar reports. It
-// skips progress messages before the header, tables with the same content as an earlier one, and rows of
-// copies and memsets.
+// readNsys reads the output of "nsys stats --report cuda_gpu_trace --format csv" or cuda_kern_exec_trace. It
+// skips progress messages before the header, tables of other reports, and rows of copies and memsets.
 func readNsys(r io.Reader, rec *recording) error {
 	cr := csv.NewReader(r)
 	cr.FieldsPerRecord, cr.LazyQuotes, cr.ReuseRecord = -1, true, true
 	var cols *columns // current table, nil between tables
-	report := ""      // report that was read
+	var first *table  // that was read
 	other := ""       // header of an unsupported report
 	short := ""       // error if the last line has too few columns
 
@@ -172,13 +131,9 @@ func readNsys(r io.Reader, rec *recording) error {
 			switch {
 			case c == nil:
 				other = strings.Join(row, ",")
-			case report == "" || report == c.report:
-				cols, report = c, c.report
-			case rec.summary && c.count == "": // it has more details than the summary
-				cols, report = c, c.report
-				rec.forget()
+			case first == nil || *first == c.table: // another report has the same kernels
+				cols, first = c, &c.table
 			}
-			rec.summary = report != "" && (cols != nil && cols.count != "" || cols == nil && rec.summary)
 			continue
 		}
 
@@ -202,8 +157,7 @@ func readNsys(r io.Reader, rec *recording) error {
 		}
 	}
 
-	rec.cut = short
-	if report != "" {
+	if rec.cut = short; first != nil {
 		return nil
 	}
 
@@ -211,7 +165,6 @@ func readNsys(r io.Reader, rec *recording) error {
 	if other != "" {
 		there = ": there are " + other
 	}
-
 	return fmt.Errorf("no line of column names with Start (ns), Duration (ns) and Name%s; make the file with nsys stats --report cuda_gpu_trace --format csv", there)
 }
 
@@ -225,33 +178,17 @@ func note(line string) bool {
 	return false
 }
 
-// forget drops the kernels read so far, because a more detailed table follows.
-func (r *recording) forget() {
-	r.devices, r.order, r.skipped = map[string]*device{}, nil, 0
-}
-
-// take records the kernels of a row.
+// take records the kernel of a row.
 func (c *columns) take(row []string, rec *recording) error {
 	name := c.field(row, c.name)
 	// Kernels have a grid. Copies and memsets have a memory kind or no grid.
-	if strings.HasPrefix(name, "[CUDA mem") || c.grid != "" && c.field(row, c.grid) == "" || c.kind != "" &&
-		c.field(row, c.kind) != c.of {
+	if strings.HasPrefix(name, "[CUDA mem") || c.grid != "" && c.field(row, c.grid) == "" {
 		return nil
 	}
 
 	dur, err := c.time(row, c.dur)
 	if err != nil {
 		return err
-	}
-
-	if c.count != "" {
-		n, err := strconv.ParseInt(c.field(row, c.count), 10, 64)
-		if err != nil || n < 1 || dur < 0 {
-			return fmt.Errorf("the columns %s and %s are %q and %q, not a number of kernels and their time",
-				c.as[c.count], c.as[c.dur], c.field(row, c.count), c.field(row, c.dur))
-		}
-		rec.addMany(rec.device("", ""), []byte(name), n, dur)
-		return nil
 	}
 
 	start, err := c.time(row, c.start)
@@ -264,7 +201,8 @@ func (c *columns) take(row []string, rec *recording) error {
 		return nil
 	}
 
+	d := rec.device(origin{device: c.field(row, c.device)})
 	mark := markOf([]byte(c.field(row, "Strm")), []byte(c.field(row, "CorrId")))
-	rec.add(rec.device(c.field(row, c.device), ""), []byte(name), interval{start, start + dur}, mark, collective{})
+	rec.add(d, []byte(name), interval{start, start + dur}, mark, collective{})
 	return nil
 }

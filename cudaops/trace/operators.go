@@ -101,7 +101,7 @@ func (r *recording) largest(top int) []Operator {
 	}
 	slices.SortFunc(out, func(a, b Operator) int {
 		return cmp.Or(cmp.Compare(b.size, a.size), cmp.Compare(b.Count, a.Count), cmp.Compare(a.Name, b.Name),
-			bytes.Compare(a.Shapes, b.Shapes))
+			bytes.Compare(a.Shapes, b.Shapes), slices.Compare(a.Types, b.Types))
 	})
 	return out[:min(top, len(out))]
 }

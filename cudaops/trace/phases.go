@@ -64,8 +64,8 @@ var engineStep = regexp.MustCompile(`^execute_context_(\d+)\(\d+\)_generation_(\
 // phasing assigns kernels to the phases of a batch: steps with requests in prefill, followed by steps
 // without. Kernels between two steps, such as sampling, belong to the earlier step.
 type phasing struct {
-	d       *device
-	classes []string   // by index of device.names; "" if not classified yet
+	names   []kernelName
+	classes []string   // by index of names; "" if not classified yet
 	all     []*inPhase // sorted by time
 }
 
@@ -79,8 +79,8 @@ type inPhase struct {
 
 // newPhasing derives the phases from the names of the steps. There are no phases if a name is unknown, or
 // if a prefill follows a decode, because kernels could not be assigned then.
-func newPhasing(d *device, steps []span) *phasing {
-	p := &phasing{d: d, classes: make([]string, len(d.names))}
+func newPhasing(names []kernelName, steps []span) *phasing {
+	p := &phasing{names: names, classes: make([]string, len(names))}
 	for _, s := range steps {
 		m := engineStep.FindStringSubmatch(s.name)
 		if m == nil {
@@ -125,7 +125,7 @@ func (p *phasing) add(k kernel) {
 func (p *phasing) class(name int32) string {
 	if p.classes[name] == "" {
 		p.classes[name] = ClassCommunication
-		if n := p.d.names[name]; n.kind == "" {
+		if n := p.names[name]; n.kind == "" {
 			p.classes[name] = classOf(n.name)
 		}
 	}

@@ -71,9 +71,7 @@ func ReadFrom(r io.Reader, name string, o Options) ([]*Analysis, error) {
 
 	if zr != nil {
 		defer zr.Close()
-		ahead := readAhead(zr)
-		defer ahead.Close()
-		br = bufio.NewReaderSize(ahead, 1<<20)
+		br = bufio.NewReaderSize(zr, 1<<20)
 	}
 
 	rec := newRecording(o.rules())
@@ -164,11 +162,11 @@ func otherFile(head []byte, name string) string {
 }
 
 var (
-	rankPattern = regexp.MustCompile(`(?i)(?:rank[-_]?|kineto_trace_|nsys_|torch_et_)(\d+)`)
+	rankPattern = regexp.MustCompile(`(?i)(?:rank[-_ ]?|kineto_trace_|nsys_|torch_et_)(\d+)`)
 	// sglangPattern matches SGLang's notation of parallelism in file names: ID-TP-1-DP-0.trace.json.gz.
 	sglangPattern = regexp.MustCompile(`-(TP|DP|PP|EP)-(\d+)`)
-	// mergedPattern matches SGLang's process ids in merged traces: [TP03] 0.
-	mergedPattern = regexp.MustCompile(`^\[TP(\d+)\] `)
+	// mergedPattern matches SGLang's process ids in merged traces, [TP03] 0, and vLLM's process names.
+	mergedPattern = regexp.MustCompile(`^(?:\[TP|VLLM::Worker_TP)(\d+)(?:\] .*)?$`)
 )
 
 // RankOfName returns the rank in the name of a file or process, or nil if there is none. It supports rank-3,
@@ -205,14 +203,4 @@ func number(text string) *int {
 		return nil
 	}
 	return &n
-}
-
-// readAhead decompresses in a separate goroutine, concurrently with the scanner.
-func readAhead(r io.Reader) *io.PipeReader {
-	pr, pw := io.Pipe()
-	go func() {
-		_, err := io.CopyBuffer(struct{ io.Writer }{pw}, r, make([]byte, 1<<20))
-		pw.CloseWithError(err) // nil becomes io.EOF
-	}()
-	return pr
 }

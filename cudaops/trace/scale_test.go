@@ -42,7 +42,7 @@ func TestStepsAgainstMarking(t *testing.T) {
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range 300 {
 		rec := newRecording(DefaultRules())
-		d := rec.device("0", "")
+		d := rec.device(origin{device: "0"})
 		for range 1 + rng.IntN(40) {
 			start := rng.Int64N(1000)
 			rec.add(d, []byte([]string{"gemm", "ncclDevKernel_AllReduce_x"}[rng.IntN(2)]), interval{start, start + rng.Int64N(1+rng.Int64N(600))}, 0, collective{})
@@ -51,59 +51,15 @@ func TestStepsAgainstMarking(t *testing.T) {
 			start := rng.Int64N(1300) - 100
 			rec.ranges = append(rec.ranges, span{interval: interval{start, start + rng.Int64N(1+rng.Int64N(700))}, name: fmt.Sprint("ProfilerStep#", i)})
 		}
-		ks := slices.Collect(d.ordered())
+		ks := slices.Clone(d.kernels)
 		got := rec.results("f", "kineto", 0)[0].PerStep
 		want := []Step{}
 		for _, s := range rec.steps(d) {
-			want = append(want, slowStep(ks, d.names, s))
+			want = append(want, slowStep(ks, rec.names, s))
 		}
 		if dump(got) != dump(want) {
 			t.Fatalf("%s\nwant\n%s", dump(got), dump(want))
 		}
-	}
-}
-
-// Kernels of several packs with overlapping, unsorted times are iterated in sorted order.
-func TestPacked(t *testing.T) {
-	t.Parallel()
-	rng := rand.New(rand.NewPCG(7, 8))
-	rec := newRecording(DefaultRules())
-	d := rec.device("0", "")
-	var want []kernel
-	for i := range 2*packSize + 1000 {
-		k := kernel{interval: interval{start: rng.Int64N(1<<40) - 1<<39}}
-		k.end = k.start + rng.Int64N(1<<20)
-		name, group, dt := "gemm", "", detail{}
-		if i%3 == 0 {
-			name, group, dt = "ncclDevKernel_AllReduce_x", []string{"tp", "dp"}[i%2], detail{size: 8, bytes: rng.Int64N(1 << 50)}
-			k.name, k.detail = 0, dt
-			k.group = int32(1 + i%2)
-		} else {
-			k.name = 1
-		}
-		want = append(want, k)
-		rec.add(d, []byte(name), k.interval, 0, collective{group: group, size: dt.size, bytes: dt.bytes})
-	}
-	slices.SortStableFunc(want, inOrder)
-	i := 0
-	for k := range d.ordered() {
-		if k != want[i] {
-			t.Fatalf("kernel %d is %+v, want %+v", i, k, want[i])
-		}
-		i++
-	}
-	if i != len(want) || len(d.runs) < 3 {
-		t.Fatalf("%d kernels of %d, in %d runs", i, len(want), len(d.runs))
-	}
-	size := 0
-	for _, run := range d.runs {
-		size += len(run.bytes)
-	}
-	if per := size / len(want); per > 14 {
-		t.Errorf("%d bytes a kernel", per)
-	}
-	if r := rec.results("f", "kineto", 0)[0]; r.Kernels != int64(len(want)) || len(r.calls) != 2 || r.Collectives[0].Count != int64(len(r.calls[callKey{"all_reduce", "tp"}])+len(r.calls[callKey{"all_reduce", "dp"}])) {
-		t.Error(r.Kernels, len(r.calls))
 	}
 }
 

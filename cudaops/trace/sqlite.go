@@ -121,9 +121,11 @@ func (e *export) kernels(rec *recording) error {
 	}
 
 	device, process, sms := e.from(kernelTable)
-	query := fmt.Sprintf(`SELECT %s, %s, start, end, COALESCE(n.value, ''), streamId, correlationId,
-		1.0 * gridX * gridY * gridZ / %s FROM %s LEFT JOIN StringIds AS n ON n.id = demangledName`,
-		device, process, sms, kernelTable)
+	column := func(name string) string { return e.column(kernelTable, name) }
+	query := fmt.Sprintf(`SELECT %s, %s, start, end, COALESCE(n.value, ''), %s, %s, 1.0 * %s * %s * %s / %s
+		FROM %s LEFT JOIN StringIds AS n ON n.id = COALESCE(%s, %s)`,
+		device, process, column("streamId"), column("correlationId"), column("gridX"), column("gridY"),
+		column("gridZ"), sms, kernelTable, column("demangledName"), column("shortName"))
 	return e.rows(query, func(s *sqlite3.Stmt) {
 		rec.events++
 		iv := interval{s.ColumnInt64(2), s.ColumnInt64(3)}
@@ -132,7 +134,7 @@ func (e *export) kernels(rec *recording) error {
 			return
 		}
 
-		d := rec.device(s.ColumnText(0), s.ColumnText(1))
+		d := rec.device(origin{device: s.ColumnText(0), pid: s.ColumnText(1)})
 		if s.ColumnType(7) != sqlite3.NULL {
 			d.cover(iv, s.ColumnFloat(7))
 		}
@@ -151,7 +153,7 @@ func (e *export) copies(rec *recording) error {
 		device, process, _ := e.from(table)
 		err := e.rows(fmt.Sprintf("SELECT %s, %s, start, end FROM %s", device, process, table), func(s *sqlite3.Stmt) {
 			if iv := (interval{s.ColumnInt64(2), s.ColumnInt64(3)}); usable(iv.start, iv.end-iv.start) {
-				d := rec.device(s.ColumnText(0), s.ColumnText(1))
+				d := rec.device(origin{device: s.ColumnText(0), pid: s.ColumnText(1)})
 				d.copies = append(d.copies, iv)
 			}
 		})

@@ -34,7 +34,9 @@ func stepRank(name string) int {
 // name on different streams are merged.
 func (r *recording) steps(d *device) []span {
 	best, gpu, own := len(stepNames), false, false
-	isOwn := func(s span) bool { return s.onGPU && (s.device == d.id && s.pid == d.pid || s.device == d.pid) }
+	isOwn := func(s span) bool {
+		return s.onGPU && (s.origin == d.origin || s.device == d.pid && s.part == d.part)
+	}
 	for _, s := range r.ranges {
 		own = own || isOwn(s)
 	}

@@ -1,5 +1,7 @@
 package trace
 
+import "slices"
+
 // covered computes the length of the union of intervals, which must be added in order of their starts.
 type covered struct {
 	length, end int64
@@ -48,105 +50,44 @@ func (s *sweep) parts() Parts {
 		ExposedCommNs: &exposed}
 }
 
-// stepping evaluates all steps in one pass. Kernels must be added in order of their starts.
-type stepping struct {
-	steps []span // sorted by start
-	out   []Step
-	next  int // index of the first step that has not started
-	open  []openStep
-	// over are the kernels that extend beyond the start of the next step.
-	over []overKernel
-}
-
-type openStep struct {
-	at int
-	sweep
-}
-
-type overKernel struct {
-	kernel
-	comm bool
-}
-
-func newStepping(steps []span) *stepping {
-	s := &stepping{steps: steps, out: make([]Step, len(steps))}
-	for i, st := range steps {
-		s.out[i] = Step{Name: st.name, StartNs: st.start, WallNs: st.end - st.start}
-	}
-	return s
-}
-
-// add adds a kernel to the steps during which it runs.
-func (s *stepping) add(k kernel, comm bool) {
-	s.until(k.start)
-	kept := s.open[:0]
-
-	for i := range s.open {
-		o := s.open[i]
-		if o.window.end <= k.start {
-			s.close(o)
-			continue
+// perStep evaluates the steps of a device, whose kernels are sorted.
+func (r *recording) perStep(d *device, steps []span) []Step {
+	latest := make([]int64, len(d.kernels)) // the latest end of a kernel and those before it
+	for i, k := range d.kernels {
+		latest[i] = k.end
+		if i > 0 {
+			latest[i] = max(k.end, latest[i-1])
 		}
-		if k.end > o.window.start {
-			o.add(k, comm)
-			// A kernel is counted in the step in which it starts.
-			s.count(o.at, comm)
-		}
-		kept = append(kept, o)
 	}
 
-	s.open = kept
-	if s.next < len(s.steps) && k.end > s.steps[s.next].start {
-		s.over = append(s.over, overKernel{k, comm})
-	}
-}
+	out := []Step{}
+	for _, st := range steps {
+		step := Step{Name: st.name, StartNs: st.start, WallNs: st.end - st.start}
+		in := sweep{window: st.interval}
+		first, _ := slices.BinarySearch(latest, st.start+1)
 
-func (s *stepping) count(at int, comm bool) {
-	s.out[at].Kernels++
-	if comm {
-		s.out[at].Collectives++
-	}
-}
-
-// until opens the steps that start at or before t and adds the kernels that are still running.
-func (s *stepping) until(t int64) {
-	for s.next < len(s.steps) && s.steps[s.next].start <= t {
-		o := openStep{at: s.next, sweep: sweep{window: s.steps[s.next].interval}}
-		running := s.over[:0]
-
-		for _, k := range s.over {
-			if k.end <= o.window.start {
+		for _, k := range d.kernels[first:] {
+			if k.start >= st.end {
+				break
+			}
+			if k.end <= st.start {
 				continue
 			}
-			running = append(running, k)
-			if k.start < o.window.end {
-				o.add(k.kernel, k.comm)
+
+			in.add(k, r.isComm(k))
+			if k.start < st.start {
+				continue // it is counted in the step in which it starts
+			}
+			step.Kernels++
+			if r.isComm(k) {
+				step.Collectives++
 			}
 		}
 
-		s.over = running
-		s.open = append(s.open, o)
-		s.next++
-	}
-}
-
-func (s *stepping) close(o openStep) {
-	out := &s.out[o.at]
-	out.Parts = o.parts()
-	out.BusyNs = o.on.length
-	out.BubbleNs = out.WallNs - out.BusyNs
-}
-
-// finish returns all steps. It must be called after the last kernel.
-func (s *stepping) finish() []Step {
-	if n := len(s.steps); n > 0 {
-		s.until(s.steps[n-1].start)
+		step.Parts, step.BusyNs = in.parts(), in.on.length
+		step.BubbleNs = step.WallNs - step.BusyNs
+		out = append(out, step)
 	}
 
-	for _, o := range s.open {
-		s.close(o)
-	}
-
-	s.open = nil
-	return s.out
+	return out
 }

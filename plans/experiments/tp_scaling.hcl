@@ -164,6 +164,12 @@ variable "ready_within" {
   default = "15m"
 }
 
+variable "card" {
+  type        = any
+  default     = {}
+  description = "further fields of all workload cards: contributor, trace_url, \"workload.hardware.xpu_spec.model\""
+}
+
 variable "executor" {
   type        = string
   default     = "local"
@@ -385,6 +391,7 @@ export "results" {
   description = "traces, times and workload card of each cell; the table and the plots of all"
   input       = collect.tp_scaling
   layout      = "experiment"
+  card        = var.card
 
   cards = { for e in local.chosen : e.experiment_id => {
     description = e.description
