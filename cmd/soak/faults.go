@@ -26,12 +26,7 @@ const busy = 11
 func faults() []*fault {
 	var out []*fault
 	add := func(name string, s *scene, do func(*trial)) {
-		run := func(t *trial) {
-			if t.skipped == "" {
-				do(t)
-			}
-		}
-		out = append(out, &fault{name: name, scene: s, do: run})
+		out = append(out, &fault{name: name, scene: s, do: do})
 	}
 
 	for _, s := range []*scene{plain, ramp, python} {
@@ -205,7 +200,7 @@ func limited(flag string, low, high int) func(*trial) {
 
 func shell(line string) func(*trial) {
 	return func(t *trial) {
-		t.startShell(line).wait()
+		t.begin(t.command("sh", "-c", line, *binary)).wait()
 		t.recover(false)
 	}
 }

@@ -10,49 +10,24 @@ import (
 	"hash/fnv"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"sync"
 	"time"
 )
 
-// options are the command line flags.
-type options struct {
-	binary string
-	budget time.Duration
-	seed   uint64
-	jobs   int
-	only   *regexp.Regexp
-	keep   bool
-}
+var (
+	binary = flag.String("aicplan", "bin/aicplan", "program under test")
+	budget = flag.Duration("budget", 3*time.Minute, "repeat the faults for this long; each is tried at least once")
+	seed   = flag.Uint64("seed", 1, "seed of all random choices")
+	jobs   = flag.Int("jobs", 2, "trials that run at the same time")
+	only   = flag.String("only", ".", "try the faults whose name matches this regular expression")
+)
 
 func main() {
-	var o options
-	var only string
-	flag.StringVar(&o.binary, "aicplan", "bin/aicplan", "program under test")
-	flag.DurationVar(&o.budget, "budget", 3*time.Minute, "repeat the faults for this long; each is tried at least once")
-	flag.Uint64Var(&o.seed, "seed", 1, "seed of all random choices")
-	flag.IntVar(&o.jobs, "jobs", 2, "trials that run at the same time")
-	flag.StringVar(&only, "only", ".", "try the faults whose name matches this regular expression")
-	flag.BoolVar(&o.keep, "keep", false, "keep the folders of failed trials and print their paths")
-	list := flag.Bool("list", false, "list the faults")
 	flag.Parse()
 
-	if *list {
-		for _, f := range faults() {
-			fmt.Println(f.name)
-		}
-		return
-	}
-
-	var err error
-	if o.only, err = regexp.Compile(only); err != nil {
-		fmt.Fprintln(os.Stderr, "soak: -only:", err)
-		os.Exit(2)
-	}
-
-	ok, err := soak(o)
+	ok, err := soak()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "soak:", err)
 	}
@@ -62,13 +37,15 @@ func main() {
 	}
 }
 
-// soak runs all faults in turn until the budget is spent. It reports whether
-// every trial passed.
-func soak(o options) (ok bool, err error) {
-	if o.binary, err = exec.LookPath(o.binary); err != nil {
-		return false, fmt.Errorf("%w; build it with make build, or name it with -aicplan", err)
+// soak runs all faults in turn until the budget is spent. It reports whether every trial passed. The folders
+// of failed trials are kept.
+func soak() (ok bool, err error) {
+	names, err := regexp.Compile(*only)
+	if err != nil {
+		return false, fmt.Errorf("-only: %w", err)
 	}
-	if o.binary, err = filepath.Abs(o.binary); err != nil {
+
+	if *binary, err = filepath.Abs(*binary); err != nil {
 		return false, err
 	}
 
@@ -77,42 +54,46 @@ func soak(o options) (ok bool, err error) {
 		return false, err
 	}
 
-	if !o.keep {
-		defer os.RemoveAll(home)
-	}
+	defer func() {
+		if ok {
+			os.RemoveAll(home)
+		}
+	}()
 
 	var chosen []*fault
 	for _, f := range faults() {
-		if o.only.MatchString(f.name) {
-			chosen = append(chosen, f)
+		if !names.MatchString(f.name) {
+			continue
 		}
-	}
-
-	if len(chosen) == 0 {
-		return false, fmt.Errorf("no fault matches -only; --list prints their names")
-	}
-
-	for _, f := range chosen {
-		if err := f.scene.rehearse(o.binary, home); err != nil {
+		if err := f.scene.rehearse(filepath.Join(home, "rehearsal-"+f.scene.name)); err != nil {
 			return false, err
 		}
+		chosen = append(chosen, f)
 	}
 
 	begin := time.Now()
-	ctx, cancel := context.WithDeadline(context.Background(), begin.Add(o.budget))
+	ctx, cancel := context.WithDeadline(context.Background(), begin.Add(*budget))
 	defer cancel()
-	repeat(ctx, o, home, chosen)
-	return report(chosen, o.seed, time.Since(begin)), nil
+	repeat(ctx, home, chosen)
+
+	ok = len(chosen) > 0
+	for _, f := range chosen {
+		fmt.Printf("%-48s %3d of %3d passed  %s\n", f.name, f.passed, f.tried, f.skipped)
+		ok = ok && f.passed == f.tried
+	}
+
+	fmt.Printf("%d faults in %s, seed %d\n", len(chosen), time.Since(begin).Round(time.Second), *seed)
+	return ok, nil
 }
 
 // repeat runs the faults round by round until ctx ends, but at least once.
-func repeat(ctx context.Context, o options, home string, chosen []*fault) {
+func repeat(ctx context.Context, home string, chosen []*fault) {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
-	slots := make(chan struct{}, max(1, o.jobs))
+	slots := make(chan struct{}, max(1, *jobs))
 
 	for round := 0; round == 0 || ctx.Err() == nil; round++ {
-		for _, f := range chosen {
+		for i, f := range chosen {
 			if round > 0 && ctx.Err() != nil {
 				break
 			}
@@ -120,29 +101,27 @@ func repeat(ctx context.Context, o options, home string, chosen []*fault) {
 			slots <- struct{}{}
 			wg.Go(func() {
 				defer func() { <-slots }()
-				t := newTrial(o.binary, filepath.Join(home, fmt.Sprintf("%s.%d", slug(f.name), round)), f.scene,
-					random(o.seed, f.name, round))
-
-				f.do(t)
-				t.checkNoProcessLeft()
+				t := newTrial(filepath.Join(home, fmt.Sprint(i, ".", round)), f.scene, random(f.name, round))
+				if t.skipped == "" {
+					f.do(t)
+					t.checkNoProcessLeft()
+				}
 
 				mu.Lock()
 				defer mu.Unlock()
-				if f.skipped = t.skipped; f.skipped != "" {
+				if t.skipped != "" {
+					f.skipped = "skipped: " + t.skipped
 					return
 				}
 
 				f.tried++
-				if len(t.errors) == 0 {
-					f.passed++
-					os.RemoveAll(t.dir)
+				if len(t.errors) > 0 {
+					fmt.Printf("FAIL %s, round %d, seed %d: %s\n  folder: %s\n", f.name, round, *seed, t.errors, t.dir)
 					return
 				}
 
-				fmt.Printf("FAIL %s, round %d, seed %d: %s\n", f.name, round, o.seed, t.errors)
-				if o.keep {
-					fmt.Printf("  folder: %s\n", t.dir)
-				}
+				f.passed++
+				os.RemoveAll(t.dir)
 			})
 		}
 	}
@@ -150,27 +129,9 @@ func repeat(ctx context.Context, o options, home string, chosen []*fault) {
 	wg.Wait()
 }
 
-// report prints a table of the results and reports whether every trial passed.
-func report(chosen []*fault, seed uint64, took time.Duration) bool {
-	ok, trials := true, 0
-	for _, f := range chosen {
-		note := ""
-		if f.skipped != "" {
-			note = "skipped: " + f.skipped
-		}
-		fmt.Printf("%-48s %3d of %3d passed  %s\n", f.name, f.passed, f.tried, note)
-		trials += f.tried
-		ok = ok && f.passed == f.tried
-	}
-
-	fmt.Printf("%d trials of %d faults in %s, seed %d\n", trials, len(chosen), took.Round(time.Second), seed)
-	return ok
-}
-
-// random returns the random source of one trial. It depends on the seed, the
-// fault and the round only.
-func random(seed uint64, name string, round int) *rand.Rand {
+// random returns the random source of one trial. It depends on the seed, the fault and the round only.
+func random(name string, round int) *rand.Rand {
 	h := fnv.New64a()
 	fmt.Fprintf(h, "%s %d", name, round)
-	return rand.New(rand.NewPCG(seed, h.Sum64()))
+	return rand.New(rand.NewPCG(*seed, h.Sum64()))
 }

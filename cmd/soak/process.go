@@ -7,9 +7,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"time"
 )
@@ -20,59 +19,29 @@ var crash = regexp.MustCompile(`(?m)^(panic: |fatal error: |goroutine \d+ \[)|in
 type running struct {
 	*trial
 	cmd  *exec.Cmd
-	out  output
+	out  bytes.Buffer // complete when done is closed
 	done chan struct{}
 	code int
 }
 
-// output collects what a command prints.
-type output struct {
-	mu sync.Mutex
-	b  bytes.Buffer
+// command returns a command in the trial's folder, in a new process group.
+func (t *trial) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = t.dir
+	cmd.Env = append(os.Environ(), "NO_COLOR=1", "AICPLAN_LOCK_DIR="+filepath.Join(t.dir, ".locks"),
+		"TMPDIR="+filepath.Join(t.dir, "tmp"))
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.WaitDelay = 5 * time.Second
+	return cmd
 }
 
-func (o *output) Write(p []byte) (int, error) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.Write(p)
-}
+// start starts aicplan.
+func (t *trial) start(args ...string) *running { return t.begin(t.command(*binary, args...)) }
 
-func (o *output) String() string {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	return o.b.String()
-}
-
-// start starts aicplan in the trial's folder, in a new process group.
-func (t *trial) start(args ...string) *running {
-	r := t.prepare(t.binary, args...)
-	r.cmd.Stderr = &r.out
-	return r.begin()
-}
-
-// startQuiet is start without the error output.
-func (t *trial) startQuiet(args ...string) *running { return t.prepare(t.binary, args...).begin() }
-
-// startShell runs a shell command in which $0 is aicplan.
-func (t *trial) startShell(line string) *running {
-	r := t.prepare("sh", "-c", line, t.binary)
-	r.cmd.Stderr = &r.out
-	return r.begin()
-}
-
-func (t *trial) prepare(name string, args ...string) *running {
-	r := &running{trial: t, cmd: exec.Command(name, args...), done: make(chan struct{})}
-	r.cmd.Dir = t.dir
-	r.cmd.Env = append(os.Environ(), "NO_COLOR=1", "AICPLAN_LOCK_DIR="+filepath.Join(t.dir, ".locks"), "TMPDIR="+
-		filepath.Join(t.dir, "tmp"))
-	r.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	r.cmd.WaitDelay = 5 * time.Second
-	r.cmd.Stdout = &r.out
-	return r
-}
-
-func (r *running) begin() *running {
-	if err := r.cmd.Start(); err != nil {
+func (t *trial) begin(cmd *exec.Cmd) *running {
+	r := &running{trial: t, cmd: cmd, done: make(chan struct{})}
+	cmd.Stdout, cmd.Stderr = &r.out, &r.out
+	if err := cmd.Start(); err != nil {
 		r.errorf("%v", err)
 		r.code = -1
 		close(r.done)
@@ -81,8 +50,8 @@ func (r *running) begin() *running {
 
 	go func() {
 		defer close(r.done)
-		_ = r.cmd.Wait()
-		r.code = r.cmd.ProcessState.ExitCode()
+		_ = cmd.Wait()
+		r.code = cmd.ProcessState.ExitCode()
 	}()
 
 	return r
@@ -153,19 +122,7 @@ func (r *running) signal(sig syscall.Signal, group bool) {
 	}
 }
 
-// workers returns the engine's child processes.
+// workers returns the processes of the trial besides the engine.
 func (r *running) workers() []int {
-	out, err := exec.Command("pgrep", "-P", strconv.Itoa(r.cmd.Process.Pid)).Output()
-	if err != nil {
-		return nil // no children, or the run has ended
-	}
-
-	var pids []int
-	for word := range strings.FieldsSeq(string(out)) {
-		if pid, err := strconv.Atoi(word); err == nil {
-			pids = append(pids, pid)
-		}
-	}
-
-	return pids
+	return slices.DeleteFunc(r.processes(), func(pid int) bool { return pid == r.cmd.Process.Pid })
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -18,19 +19,24 @@ import (
 
 // A trial is one fault in a separate folder.
 type trial struct {
-	binary, dir string
-	scene       *scene
-	random      *rand.Rand
+	dir    string
+	scene  *scene
+	random *rand.Rand
 
 	skipped string   // why the fault cannot be tried on this machine
 	errors  []string // violated guarantees
 }
 
-func newTrial(binary, dir string, s *scene, random *rand.Rand) *trial {
-	t := &trial{binary: binary, dir: dir, scene: s, random: random, skipped: s.missing()}
+func newTrial(dir string, s *scene, random *rand.Rand) *trial {
+	t := &trial{dir: dir, scene: s, random: random}
 	if err := os.MkdirAll(filepath.Join(dir, "tmp"), 0o755); err != nil {
 		t.errorf("%v", err)
 	}
+
+	if _, err := exec.LookPath("python3"); err != nil && s == python {
+		t.skipped = "python3 is not installed"
+	}
+
 	t.write("plan.hcl", []byte(s.plan))
 	for name, text := range s.files {
 		t.write(name, []byte(text))
@@ -58,20 +64,16 @@ func (t *trial) must() {
 	}
 }
 
-// measured counts the measured cases of all journals. It returns -1 if ckpt list
-// fails.
+// measured counts the measured cases of all journals. It returns -1 if ckpt list fails.
 func (t *trial) measured() int {
 	if _, err := os.Stat(filepath.Join(t.dir, ".aicplan")); errors.Is(err, fs.ErrNotExist) {
 		return 0
 	}
 
-	r := t.startQuiet("ckpt", "list", "--json")
-	if r.wait() != 0 {
-		return -1
-	}
-
+	cmd := t.command(*binary, "ckpt", "list", "--json")
+	out, err := cmd.Output()
 	var list struct{ Journals []struct{ Measured int } }
-	if err := json.Unmarshal([]byte(r.out.String()), &list); err != nil {
+	if err != nil || json.Unmarshal(out, &list) != nil {
 		return -1
 	}
 
@@ -79,7 +81,6 @@ func (t *trial) measured() int {
 	for _, j := range list.Journals {
 		n += j.Measured
 	}
-
 	return n
 }
 
@@ -120,13 +121,10 @@ func (t *trial) recover(damaged bool) {
 	if t.digest() != t.scene.want {
 		t.errorf("the exports differ from those of an undisturbed run")
 	}
-	if !damaged {
-		t.checkWhole()
+	if damaged {
+		return
 	}
-}
 
-// checkWhole checks that all rows are present and the state folder is undamaged.
-func (t *trial) checkWhole() {
 	if n := t.measured(); n != t.scene.cases {
 		t.errorf("%d rows at the end, want %d", n, t.scene.cases)
 	}
@@ -195,8 +193,4 @@ func clip(out string) string {
 		out = out[:200] + " ... " + out[len(out)-200:]
 	}
 	return out
-}
-
-func slug(name string) string {
-	return strings.Trim(regexp.MustCompile(`[^A-Za-z0-9]+`).ReplaceAllString(name, "-"), "-")
 }
