@@ -3,7 +3,6 @@ package stages
 
 import (
 	"fmt"
-	"slices"
 
 	"aicplan/cudaops/nvml"
 	"aicplan/engine/stage"
@@ -37,8 +36,7 @@ func All() *Set { return With(runtimes.Kinds()) }
 func With(kinds []runtimes.Kind) *Set {
 	s := &Set{kinds: map[string]stage.Kind{}, pools: runtimes.NewPools(kinds)}
 	for _, k := range []stage.Kind{
-		preflight.Kind(slices.Concat(preflight.RuntimeChecks(s.pools), preflight.LibraryChecks(s.pools),
-			preflight.GPUChecks(nvml.Open), preflight.HostChecks())),
+		preflight.Kind(preflight.Checks(s.pools, nvml.Open)),
 		grids.Kind(),
 		importer.Kind(),
 		collect.KindFor(s.pools, &s.invocation),

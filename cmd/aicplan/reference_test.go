@@ -293,15 +293,13 @@ func gateChecks(t *testing.T, docs *sourceDocs) []attribute {
 // preflightChecks returns a row for each check of preflights and for each of its attributes.
 func preflightChecks(docs *sourceDocs) []attribute {
 	var out []attribute
-	checks := slices.Concat(preflight.RuntimeChecks(nil), preflight.LibraryChecks(nil), preflight.GPUChecks(nil),
-		preflight.HostChecks())
-	for _, c := range checks {
+	for _, c := range preflight.Checks(nil, nil) {
 		text := c.Summary
 		if c.Needs != "" {
 			text += "; the preflight must name a " + c.Needs
 		}
 		out = append(out, attribute{"`" + c.Name + "`", "check", text})
-		for _, a := range c.Schema {
+		for _, a := range c.Attributes {
 			out = append(out, described(docs.elements[c.Name+"."+a.Name], a.Name, c.Name+"."+a.Name, "number", ""))
 		}
 	}

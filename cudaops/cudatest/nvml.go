@@ -43,22 +43,20 @@ func (a *NVML) Close() error {
 
 // GPU is a fake GPU.
 type GPU struct {
-	ID       nvml.Identity
-	Clock    nvml.Clocks
-	Why      nvml.Reasons
-	Temp     nvml.Temperature
-	Draw     nvml.Power
-	Mem      nvml.Memory
-	Util     nvml.Utilization
-	Procs    []nvml.Process
-	Persist  bool
-	Ecc      nvml.ECC
-	MigOn    bool
-	Now      func() time.Duration // time of the energy counter; nil means it does not advance
-	Step     time.Duration        // of the energy counter
-	Fail     map[string]error     // errors by method name
-	Root     bool                 // settings may be changed
-	Commands []string             // changed settings
+	ID      nvml.Identity
+	Clock   nvml.Clocks
+	Why     nvml.Reasons
+	Temp    nvml.Temperature
+	Draw    nvml.Power
+	Mem     nvml.Memory
+	Util    nvml.Utilization
+	Procs   []nvml.Process
+	Persist bool
+	Ecc     nvml.ECC
+	MigOn   bool
+	Now     func() time.Duration // time of the energy counter; nil means it does not advance
+	Step    time.Duration        // of the energy counter
+	Fail    map[string]error     // errors by method name
 }
 
 // H200 returns a healthy device as in a server.
@@ -121,25 +119,3 @@ func (d *GPU) ECC() (nvml.ECC, error) { return d.Ecc, d.Fail["ECC"] }
 
 // MIG implements nvml.Device.
 func (d *GPU) MIG() (bool, error) { return d.MigOn, d.Fail["MIG"] }
-
-// LockClocks implements nvml.Device.
-func (d *GPU) LockClocks(minMHz, maxMHz int) error {
-	return d.set(fmt.Sprintf("lock %d %d", minMHz, maxMHz), func() { d.Clock.SM = maxMHz })
-}
-
-// UnlockClocks implements nvml.Device.
-func (d *GPU) UnlockClocks() error { return d.set("unlock", func() {}) }
-
-// SetPersistence implements nvml.Device.
-func (d *GPU) SetPersistence(on bool) error {
-	return d.set(fmt.Sprintf("persistence %v", on), func() { d.Persist = on })
-}
-
-func (d *GPU) set(command string, do func()) error {
-	if !d.Root {
-		return fmt.Errorf("%s: %w", command, nvml.ErrPermission)
-	}
-	d.Commands = append(d.Commands, command)
-	do()
-	return nil
-}

@@ -96,6 +96,7 @@ func Examine(ctx context.Context, o Options) *Report {
 	}
 
 	n := LocalNode(api, err, o.Devices)
+	n.Folders = []string{"."}
 	r := Overview(n, LocalLibraries())
 	if o.GPU {
 		for _, t := range targets(o.Devices, r.GPUs, os.Getenv("CUDA_VISIBLE_DEVICES"), visible) {
@@ -108,7 +109,7 @@ func Examine(ctx context.Context, o Options) *Report {
 
 // LocalNode returns this machine as the subject of checks.
 func LocalNode(api nvml.API, err error, devices []int) *Node {
-	n := &Node{NVMLErr: err, Devices: devices, Root: os.Geteuid() == 0, ProcessName: processName}
+	n := &Node{NVMLErr: err, Devices: devices, ProcessName: processName}
 	if err == nil {
 		n.NVML = api
 	}
@@ -126,48 +127,49 @@ func processName(pid int) string {
 
 // LocalLibraries opens the libraries that the runtimes use. It does not use a device.
 func LocalLibraries() []Library {
-	var out []Library
-	version := 0
-	d := Library{Name: "driver"}
-
-	if l, err := cuda.OpenDriver(); err != nil {
-		d.missing(err)
-	} else {
-		version, err = l.Version()
-		d.Version, d.Path = ops.CUDAVersion(version), l.Path()
-		if err != nil {
-			d.missing(err)
+	driver := 0
+	find := func(name string, open func() (version, path string, err error)) Library {
+		l := Library{Name: name}
+		var err error
+		if l.Version, l.Path, err = open(); err != nil {
+			l.missing(err)
 		}
+		return l
 	}
 
-	out = append(out, d)
-	b := Library{Name: "cublaslt"}
-	if l, err := cuda.LoadBLAS(version); err != nil {
-		b.missing(err)
-	} else {
-		b.Version, b.Path = ops.LtVersion(l.Version()), l.Path()
+	return []Library{
+		find("driver", func() (string, string, error) {
+			l, err := cuda.OpenDriver()
+			if err != nil {
+				return "", "", err
+			}
+			driver, err = l.Version()
+			return ops.CUDAVersion(driver), l.Path(), err
+		}),
+		find("cublaslt", func() (string, string, error) {
+			l, err := cuda.LoadBLAS(driver)
+			if err != nil {
+				return "", "", err
+			}
+			return ops.LtVersion(l.Version()), l.Path(), nil
+		}),
+		find("nvrtc", func() (string, string, error) {
+			l, err := cuda.OpenCompiler(driver)
+			if err != nil {
+				return "", "", err
+			}
+			major, minor := l.Version()
+			return fmt.Sprintf("%d.%d", major, minor), l.Path(), nil
+		}),
+		find("nccl", func() (string, string, error) {
+			l, err := cuda.OpenNCCL()
+			if err != nil {
+				return "", "", err
+			}
+			v, err := l.Version()
+			return cuda.NCCLVersionText(v), l.Path(), err
+		}),
 	}
-
-	out = append(out, b)
-	c := Library{Name: "nvrtc"}
-	if l, err := cuda.OpenCompiler(version); err != nil {
-		c.missing(err)
-	} else {
-		major, minor := l.Version()
-		c.Version, c.Path = fmt.Sprintf("%d.%d", major, minor), l.Path()
-	}
-
-	out = append(out, c)
-	n := Library{Name: "nccl"}
-	if l, err := cuda.OpenNCCL(); err != nil {
-		n.missing(err)
-	} else if v, err := l.Version(); err != nil {
-		n.missing(err)
-	} else {
-		n.Version, n.Path = cuda.NCCLVersionText(v), l.Path()
-	}
-
-	return append(out, n)
 }
 
 // Overview reads the devices and runs all checks without changing settings.
@@ -184,17 +186,17 @@ func Overview(n *Node, libs []Library) *Report {
 		if v, err := n.NVML.CUDAVersion(); err == nil {
 			r.CUDA = ops.CUDAVersion(v)
 		}
-		devices, _ := n.devices("")
+		devices, _ := n.devices()
 		for _, d := range devices {
 			r.GPUs = append(r.GPUs, readGPU(d))
 		}
 	}
 
 	for _, c := range Checks() {
-		if c.Name != "gpus" && len(r.GPUs) == 0 {
+		if c.Name != "gpus" && !c.Host && len(r.GPUs) == 0 {
 			continue
 		}
-		for _, f := range c.Run(n, defaults{}) {
+		for _, f := range c.Run(n, nil) {
 			if c.Advice && f.Result == Fail {
 				f.Result = Warn
 			}
@@ -208,34 +210,22 @@ func Overview(n *Node, libs []Library) *Report {
 
 func readGPU(d nvml.Device) GPU {
 	g := GPU{Identity: d.Identity()}
-	note := func(what string, err error) {
-		if err != nil {
-			g.Unknown = append(g.Unknown, what+": "+err.Error())
-		}
-	}
-
-	var err error
-	g.Clocks, err = d.Clocks()
-	note("clocks", err)
-	why, err := d.Reasons()
-	g.Reasons = why.String()
-	note("clock reasons", err)
-	g.Temperature, err = d.Temperature()
-	note("temperature", err)
-	g.Power, err = d.Power()
-	note("power", err)
-	g.Memory, err = d.Memory()
-	note("memory", err)
-	g.Processes, err = d.Processes()
-	note("processes", err)
-	g.Persistence, err = d.Persistence()
-	note("persistence", err)
-	g.ECC, err = d.ECC()
-	note("ecc", err)
-	g.MIG, err = d.MIG()
-	note("mig", err)
-
+	why := read(&g, "clock reasons", d.Reasons)
+	g.Clocks, g.Reasons = read(&g, "clocks", d.Clocks), why.String()
+	g.Temperature, g.Power = read(&g, "temperature", d.Temperature), read(&g, "power", d.Power)
+	g.Memory, g.Processes = read(&g, "memory", d.Memory), read(&g, "processes", d.Processes)
+	g.Persistence, g.ECC = read(&g, "persistence", d.Persistence), read(&g, "ecc", d.ECC)
+	g.MIG = read(&g, "mig", d.MIG)
 	return g
+}
+
+// read returns a reading and records its error.
+func read[T any](g *GPU, what string, get func() (T, error)) T {
+	v, err := get()
+	if err != nil {
+		g.Unknown = append(g.Unknown, what+": "+err.Error())
+	}
+	return v
 }
 
 // target is a device to run on. It is identified by its UUID if known, because the index counts all devices
@@ -336,4 +326,36 @@ func (r *Report) OK() bool {
 	}
 
 	return true
+}
+
+// LibraryFindings returns a finding for each library in need, which passes if the library could be opened.
+func LibraryFindings(libs []Library, need ...string) []Finding {
+	var out []Finding
+	for _, want := range need {
+		f := fail("", "this program knows no library %q; it knows %s", want, names(libs))
+		for _, l := range libs {
+			if l.Name != want {
+				continue
+			}
+			f = pass("%s %s, %s", l.Name, l.Version, l.Path)
+			if l.Error != "" {
+				f = fail("", "%s", l.Error)
+				if len(l.Searched) == 0 { // else the message names what to install
+					f.Fix = "replace it, or name the folder of another one in AICPLAN_LIBRARY_PATH"
+				}
+			}
+		}
+		f.Check = "libraries"
+		out = append(out, f)
+	}
+
+	return out
+}
+
+func names(libs []Library) string {
+	var out []string
+	for _, l := range libs {
+		out = append(out, l.Name)
+	}
+	return strings.Join(out, ", ")
 }

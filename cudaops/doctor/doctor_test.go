@@ -24,15 +24,15 @@ func node(change func(*cudatest.GPU)) (*doctor.Node, *cudatest.GPU) {
 
 // TestChecks runs each check on a healthy device and on one that must fail it.
 func TestChecks(t *testing.T) {
-	checks := map[string]func(*doctor.Node) []doctor.Finding{
-		"exclusive":   func(n *doctor.Node) []doctor.Finding { return n.Exclusive() },
-		"persistence": func(n *doctor.Node) []doctor.Finding { return n.Persistence(false) },
-		"clocks":      func(n *doctor.Node) []doctor.Finding { return n.Clocks(false) },
-		"throttle":    func(n *doctor.Node) []doctor.Finding { return n.Throttle() },
-		"temperature": func(n *doctor.Node) []doctor.Finding { return n.Temperature(doctor.DefaultMaxTemperature) },
-		"ecc":         func(n *doctor.Node) []doctor.Finding { return n.ECC(true) },
-		"mig":         func(n *doctor.Node) []doctor.Finding { return n.MIG() },
-		"gpus":        func(n *doctor.Node) []doctor.Finding { return n.GPUs(1, 1, "h200") },
+	checks := map[string]func(*doctor.Node) []doctor.Finding{}
+	for _, c := range doctor.Checks() {
+		if !c.Host {
+			limits := map[string]doctor.Limits{"gpus": {"count": 1.0, "min": 1.0, "name": "h200"}}[c.Name]
+			checks[c.Name] = func(n *doctor.Node) []doctor.Finding { return c.Run(n, limits) }
+		}
+	}
+	if len(checks) != 8 {
+		t.Errorf("%d checks of GPUs", len(checks))
 	}
 	for name, check := range checks {
 		n, _ := node(nil)
@@ -69,56 +69,50 @@ func TestChecks(t *testing.T) {
 	}
 	// The power cap is normal for large products, not a failure.
 	n, _ := node(func(d *cudatest.GPU) { d.Why = nvml.PowerCap })
-	if fs := n.Throttle(); fs[0].Result != doctor.Pass {
+	if fs := checks["throttle"](n); fs[0].Result != doctor.Pass {
 		t.Errorf("the power cap fails the throttle check: %+v", fs)
 	}
 	// A missing reading is skipped.
 	n, d := node(nil)
 	d.Fail = map[string]error{"ECC": nvml.ErrUnsupported}
-	if fs := n.ECC(true); fs[0].Result != doctor.Skip {
+	if fs := checks["ecc"](n); fs[0].Result != doctor.Skip {
 		t.Errorf("ECC that cannot be read: %+v", fs)
 	}
 	n, _ = node(nil)
 	n.Devices = []int{3}
-	if fs := n.Throttle(); len(fs) != 1 || fs[0].Result != doctor.Fail || !strings.Contains(fs[0].Message, "no device 3") {
+	if fs := checks["throttle"](n); len(fs) != 1 || fs[0].Result != doctor.Fail || !strings.Contains(fs[0].Message, "no device 3") {
 		t.Errorf("a device that is not there: %+v", fs)
 	}
 	n, _ = node(func(d *cudatest.GPU) { d.Procs = []nvml.Process{{PID: 12}} })
 	n.Own = func(pid int) bool { return pid == 12 }
-	if fs := n.Exclusive(); fs[0].Result != doctor.Pass {
+	if fs := checks["exclusive"](n); fs[0].Result != doctor.Pass {
 		t.Errorf("an own process is foreign: %+v", fs)
 	}
 }
 
-// TestApply checks that settings are only changed if requested and permitted.
-func TestApply(t *testing.T) {
-	broken := func(d *cudatest.GPU) { d.Persist, d.Clock.SM = false, 1200 }
-	n, d := node(broken)
-	n.Clocks(false)
-	n.Persistence(false)
-	if len(d.Commands) != 0 {
-		t.Fatalf("settings were changed without being asked: %q", d.Commands)
-	}
-	for _, f := range append(n.Clocks(true), n.Persistence(true)...) {
-		if f.Result != doctor.Fail || !strings.Contains(f.Message, "not root") {
-			t.Errorf("without root: %+v", f)
+// TestHostChecks checks the machine without a GPU: with limits that it fulfils, and with some that none does.
+func TestHostChecks(t *testing.T) {
+	n := &doctor.Node{Folders: []string{t.TempDir(), "/proc/no/such/folder"}}
+	for _, c := range doctor.Checks() {
+		if !c.Host {
+			continue
 		}
-	}
-	if len(d.Commands) != 0 {
-		t.Fatalf("settings were changed without root: %q", d.Commands)
-	}
-	n.Root = true
-	if f := n.Clocks(true)[0]; f.Result != doctor.Fail || !strings.Contains(f.Message, "needs root") {
-		t.Errorf("a change that the device refuses: %+v", f)
-	}
-	d.Root = true
-	for _, f := range append(n.Clocks(true), n.Persistence(true)...) {
-		if f.Result != doctor.Pass || !strings.Contains(f.Message, "nvidia-smi") {
-			t.Errorf("as root: %+v", f)
+
+		fits, fails := doctor.Limits{}, doctor.Limits{}
+		for _, a := range c.Attributes {
+			fits[a.Name], fails[a.Name] = 0.0, 1e12
+			if a.Name == "max_per_core" {
+				fits[a.Name], fails[a.Name] = 1e12, -1.0
+			}
 		}
-	}
-	if got := strings.Join(d.Commands, "; "); got != "lock 1980 1980; persistence true" {
-		t.Errorf("commands %q", got)
+		if found := c.Run(n, fits); found[0].Result != doctor.Pass || found[0].Check != c.Name {
+			t.Errorf("%s: %+v", c.Name, found)
+		}
+
+		found := c.Run(n, fails)
+		if f := found[len(found)-1]; f.Result != doctor.Fail || f.Fix == "" {
+			t.Errorf("%s: %+v", c.Name, found)
+		}
 	}
 }
 

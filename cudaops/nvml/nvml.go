@@ -48,10 +48,6 @@ type Device interface {
 	Persistence() (bool, error)
 	ECC() (ECC, error)
 	MIG() (bool, error)
-	// LockClocks, UnlockClocks and SetPersistence change the device for all users and require root.
-	LockClocks(minMHz, maxMHz int) error
-	UnlockClocks() error
-	SetPersistence(on bool) error
 }
 
 // Identity identifies a device.

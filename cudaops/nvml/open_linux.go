@@ -253,19 +253,3 @@ func (d *device) MIG() (bool, error) {
 	}
 	return on == lib.DEVICE_MIG_ENABLE, d.fail("nvmlDeviceGetMigMode", r)
 }
-
-func (d *device) LockClocks(minMHz, maxMHz int) error {
-	return d.fail("nvmlDeviceSetGpuLockedClocks", d.h.SetGpuLockedClocks(uint32(minMHz), uint32(maxMHz)))
-}
-
-func (d *device) UnlockClocks() error {
-	return d.fail("nvmlDeviceResetGpuLockedClocks", d.h.ResetGpuLockedClocks())
-}
-
-func (d *device) SetPersistence(on bool) error {
-	v := lib.FEATURE_DISABLED
-	if on {
-		v = lib.FEATURE_ENABLED
-	}
-	return d.fail("nvmlDeviceSetPersistenceMode", d.h.SetPersistenceMode(v))
-}

@@ -5,6 +5,7 @@ package preflight
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -12,6 +13,7 @@ import (
 	"github.com/hashicorp/hcl/v2/gohcl"
 	"github.com/zclconf/go-cty/cty"
 
+	"aicplan/cudaops/doctor"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
 	"aicplan/stages/executors"
@@ -27,63 +29,22 @@ func Kind(checks []Check) stage.Kind {
 	}
 }
 
-// Check is a property of the machine that is checked.
+// Check is a check of package doctor, or one that examines the runtime.
 type Check struct {
-	Name    string
-	Summary string
-	// Needs is what the preflight block must name for this check: "runtime", "system" or "".
+	doctor.Check
+	// Needs is what the preflight block must name for this check: "runtime" or "".
 	Needs string
-	// Schema lists the attributes of a check block besides on_fail.
-	Schema []hcl.AttributeSchema
-	// Look examines the machine and returns findings in the order of importance. No findings mean that the
-	// check passes.
-	Look func(context.Context, Target) []Finding
+	// Look examines the machine and returns findings in the order of importance.
+	Look func(context.Context, Target) []doctor.Finding
 }
 
 // Target has the limits of a check and the objects that it examines.
 type Target struct {
 	Runtime *stage.Runtime
 	System  *systems.Spec
-	// Args are the check's attributes.
-	Args map[string]cty.Value
-	// StateDir and OutDir are the folders that the run writes to.
-	StateDir, OutDir string
-}
-
-// Number returns a numeric attribute or its default.
-func (t Target) Number(name string, def float64) float64 {
-	v, ok := t.Args[name]
-	if !ok || v.IsNull() || v.Type() != cty.Number {
-		return def
-	}
-	f, _ := v.AsBigFloat().Float64()
-	return f
-}
-
-// Text returns a string attribute or its default.
-func (t Target) Text(name, def string) string {
-	v, ok := t.Args[name]
-	if !ok || v.IsNull() || v.Type() != cty.String {
-		return def
-	}
-	return v.AsString()
-}
-
-// Bool returns a boolean attribute or its default.
-func (t Target) Bool(name string, def bool) bool {
-	v, ok := t.Args[name]
-	if !ok || v.IsNull() || v.Type() != cty.Bool {
-		return def
-	}
-	return v.True()
-}
-
-// Finding is a problem, or a fact worth showing if OK is set.
-type Finding struct {
-	OK      bool
-	Skip    bool // could not be judged here
-	Message string
-	Fix     string // what the user can do
+	Limits  doctor.Limits
+	// Folders are the folders that the run writes to.
+	Folders []string
 }
 
 // Config is a preflight block.
@@ -99,7 +60,7 @@ type Config struct {
 type use struct {
 	check    Check
 	severity string // fail or warn
-	args     map[string]cty.Value
+	limits   doctor.Limits
 	pos      hcl.Range
 }
 
@@ -192,8 +153,8 @@ func (c *Config) decodeCheck(b *hcl.Block, ctx *hcl.EvalContext) hcl.Diagnostics
 		}}
 	}
 
-	u := use{check: c.all[i], severity: "fail", args: map[string]cty.Value{}, pos: b.DefRange}
-	content, diags := b.Body.Content(&hcl.BodySchema{Attributes: slices.Concat(checkAttributes, u.check.Schema)})
+	u := use{check: c.all[i], severity: "fail", limits: doctor.Limits{}, pos: b.DefRange}
+	content, diags := b.Body.Content(&hcl.BodySchema{Attributes: slices.Concat(checkAttributes, u.check.schema())})
 	for name, a := range content.Attributes {
 		if name == "on_fail" {
 			var word string
@@ -217,28 +178,71 @@ func (c *Config) decodeCheck(b *hcl.Block, ctx *hcl.EvalContext) hcl.Diagnostics
 			continue
 		}
 
-		if err := suits(u.check.Name, name, v); err != nil && !more.HasErrors() {
+		limit, err := u.check.limit(name, v)
+		if err != nil && !more.HasErrors() {
 			diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Wrong value",
 				Detail: err.Error() + ".", Subject: a.Expr.Range().Ptr()})
-			continue
 		}
-
-		u.args[name] = v
+		u.limits[name] = limit
 	}
 
 	c.checks = append(c.checks, u)
 	return diags
 }
 
+// schema returns the attributes of the check besides on_fail.
+func (c *Check) schema() (out []hcl.AttributeSchema) {
+	for _, a := range c.Attributes {
+		out = append(out, hcl.AttributeSchema{Name: a.Name})
+	}
+	return out
+}
+
+// limit converts the value of an attribute to the type of its default.
+func (c *Check) limit(name string, v cty.Value) (any, error) {
+	want := cty.Number
+	i := slices.IndexFunc(c.Attributes, func(a doctor.Attribute) bool { return a.Name == name })
+	if _, text := c.Attributes[i].Default.(string); text {
+		want = cty.String
+	}
+
+	switch {
+	case v.Type() != want:
+		return nil, fmt.Errorf("%s of the check %q must be %s, not %s", name, c.Name, want.FriendlyName(), v.Type().FriendlyName())
+	case want == cty.String:
+		return v.AsString(), nil
+	}
+
+	f, _ := v.AsBigFloat().Float64()
+	if f < 0 {
+		return nil, fmt.Errorf("%s of the check %q is %v; it must not be negative", name, c.Name, f)
+	}
+	return f, nil
+}
+
+// Words implements stage.BodyDecoder: under "check NAME" what each check takes besides
+// on_fail.
+func (c *Config) Words() stage.Vocabulary {
+	out := stage.Vocabulary{}
+	out.Add("", schema)
+	out.Add("check", &hcl.BodySchema{Attributes: checkAttributes})
+
+	for _, k := range c.all {
+		out["check "+k.Name] = nil
+		out.Add("check "+k.Name, &hcl.BodySchema{Attributes: k.schema()})
+	}
+
+	return out
+}
+
 // Check implements stage.Stage.
 func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	for _, u := range c.checks {
-		if (u.check.Needs == "runtime" && c.runtime == nil) || (u.check.Needs == "system" && c.system == nil) {
+		if u.check.Needs == "runtime" && c.runtime == nil {
 			diags = append(diags, &hcl.Diagnostic{
-				Severity: hcl.DiagError, Summary: "Missing " + u.check.Needs, Subject: u.pos.Ptr(),
-				Detail: fmt.Sprintf("The check %q needs to know the %s: add %s = %s.NAME to the preflight block.",
-					u.check.Name, u.check.Needs, u.check.Needs, u.check.Needs),
+				Severity: hcl.DiagError, Summary: "Missing runtime", Subject: u.pos.Ptr(),
+				Detail: fmt.Sprintf("The check %q examines a runtime: add runtime = runtime.NAME to the preflight block.", u.check.Name),
 			})
 		}
 	}
@@ -270,9 +274,7 @@ func (c *Config) Values() map[string]any {
 	var checks []any
 	for _, u := range c.checks {
 		check := map[string]any{"check": u.check.Name, "severity": u.severity}
-		for name, v := range u.args {
-			check[name] = stage.Plain(v)
-		}
+		maps.Copy(check, u.limits)
 		checks = append(checks, check)
 	}
 
@@ -293,8 +295,8 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 
 	var failed []string
 	for _, u := range c.checks {
-		res := u.look(ctx, Target{Runtime: c.runtime, System: c.system, Args: u.args, StateDir: rc.Store.Dir(),
-			OutDir: rc.OutDir})
+		res := u.look(ctx, Target{Runtime: c.runtime, System: c.system, Limits: u.limits,
+			Folders: []string{rc.Store.Dir(), rc.OutDir}})
 		res.Pos = fmt.Sprintf("%s:%d", u.pos.Filename, u.pos.Start.Line)
 		out.Checks = append(out.Checks, res)
 
@@ -319,29 +321,25 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 }
 
 func (u use) look(ctx context.Context, t Target) stage.CheckResult {
-	res := stage.CheckResult{Name: u.check.Name, Severity: u.severity, Result: "pass"}
+	res := stage.CheckResult{Name: u.check.Name, Severity: u.severity, Result: doctor.Pass}
 	var messages, fixes []string
-	skip := false
-
-	bad := false
 	for _, f := range u.check.Look(ctx, t) {
+		if f.Device != "" && !strings.Contains(f.Message, f.Device) {
+			f.Message = "GPU " + f.Device + ": " + f.Message
+		}
 		messages = append(messages, f.Message)
 		if f.Fix != "" && !slices.Contains(fixes, f.Fix) {
 			fixes = append(fixes, f.Fix)
 		}
-		skip = skip || f.Skip
-		bad = bad || (!f.OK && !f.Skip)
+
+		switch {
+		case f.Result == doctor.Fail:
+			res.Result = u.severity
+		case f.Result == doctor.Skip && res.Result == doctor.Pass:
+			res.Result = doctor.Skip
+		}
 	}
 
 	res.Message, res.Fix = strings.Join(messages, "; "), strings.Join(fixes, "; ")
-	switch {
-	case bad && u.severity == "warn":
-		res.Result = "warn"
-	case bad:
-		res.Result = "fail"
-	case skip:
-		res.Result = "skip"
-	}
-
 	return res
 }

@@ -1,0 +1,139 @@
+package preflight
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+
+	"aicplan/cudaops/doctor"
+	"aicplan/cudaops/nvml"
+	"aicplan/stages/runtimes"
+	"aicplan/systems"
+)
+
+// Checks returns all checks. They open NVML by open, each for itself, so that findings are current.
+func Checks(pools *runtimes.Pools, open func() (nvml.API, error)) []Check {
+	out := []Check{
+		{
+			Check: doctor.Check{Name: "framework", Summary: "whether what the runtime runs on is installed in the version it requires"},
+			Needs: "runtime", Look: func(ctx context.Context, t Target) []doctor.Finding { return framework(ctx, pools, t) },
+		},
+		{
+			Check: doctor.Check{Name: "libraries", Summary: "the CUDA libraries that the runtime opens"},
+			Needs: "runtime", Look: func(_ context.Context, t Target) []doctor.Finding { return libraries(pools, t) },
+		},
+	}
+
+	for _, c := range doctor.Checks() {
+		out = append(out, Check{Check: c, Look: func(_ context.Context, t Target) []doctor.Finding {
+			if c.Host {
+				return c.Run(&doctor.Node{Folders: t.Folders}, t.Limits)
+			}
+
+			api, err := open()
+			if err == nil {
+				defer api.Close()
+			}
+
+			var devices []int
+			if t.Runtime != nil {
+				devices = t.Runtime.Devices
+			}
+			if devices == nil && err == nil {
+				devices = visible(api)
+			}
+
+			n := doctor.LocalNode(api, err, devices)
+			found := c.Run(n, t.Limits)
+			if c.Name == "gpus" {
+				found = append(found, wrongDevice(n, t)...)
+			}
+			return found
+		}})
+	}
+
+	return out
+}
+
+// visible returns the devices that CUDA_VISIBLE_DEVICES does not hide from workers. It returns nil if it hides
+// none, or all, which is reported when a device is opened.
+func visible(api nvml.API) []int {
+	all, err := nvml.Identities(api)
+	if err != nil {
+		return nil
+	}
+
+	hidden := runtimes.Hidden(all)
+	if len(hidden) == 0 {
+		return nil
+	}
+
+	var out []int
+	for _, d := range all {
+		if !slices.Contains(hidden, d) {
+			out = append(out, d.Index)
+		}
+	}
+
+	return out
+}
+
+// wrongDevice returns a finding if a device is not one of the system, unless the check names the device.
+func wrongDevice(n *doctor.Node, t Target) []doctor.Finding {
+	if t.System == nil || n.NVML == nil || t.Limits["name"] != nil {
+		return nil
+	}
+
+	devices, err := n.NVML.Devices()
+	if err != nil {
+		return nil // the check has reported it
+	}
+
+	for _, d := range devices {
+		name := d.Identity().Name
+		if match, known := t.System.MatchesDevice(name); known && !match {
+			f := doctor.Finding{Result: doctor.Fail, Device: name,
+				Message: fmt.Sprintf("the device is a %s, but the plan is for %s", name, t.System.Name)}
+			if fit, ok := systems.ForDevice(name); ok {
+				f.Fix = "plan for system " + fit
+			}
+			return []doctor.Finding{f}
+		}
+	}
+
+	return nil
+}
+
+func libraries(pools *runtimes.Pools, t Target) []doctor.Finding {
+	needed := pools.Kind(t.Runtime.Kind).About().Libraries
+	switch {
+	case len(needed) == 0:
+		return []doctor.Finding{{Result: doctor.Pass,
+			Message: "a runtime of kind " + t.Runtime.Kind + " opens no CUDA library of its own"}}
+	case len(t.Runtime.Launcher) > 0:
+		return []doctor.Finding{{Result: doctor.Skip,
+			Message: "workers start through " + t.Runtime.Launcher[0] + "; their libraries cannot be checked here"}}
+	}
+	return doctor.LibraryFindings(doctor.LocalLibraries(), needed...)
+}
+
+func framework(ctx context.Context, pools *runtimes.Pools, t Target) []doctor.Finding {
+	ctx = runtimes.Running(ctx)
+	if m := pools.Absent(ctx, t.Runtime); m != nil {
+		return []doctor.Finding{{Result: doctor.Skip, Message: "what needs it waits for another place: " + m.What, Fix: m.Fix}}
+	}
+
+	text, err := pools.Framework(ctx, t.Runtime)
+	if u, ok := errors.AsType[*runtimes.Unjudged](err); ok {
+		return []doctor.Finding{{Result: doctor.Skip, Message: u.What, Fix: u.Fix}}
+	}
+	if m, ok := errors.AsType[*runtimes.Missing](err); ok {
+		return []doctor.Finding{{Result: doctor.Fail, Message: m.What, Fix: m.Fix}}
+	}
+	if err != nil {
+		return []doctor.Finding{{Result: doctor.Fail, Message: err.Error()}}
+	}
+
+	return []doctor.Finding{{Result: doctor.Pass, Message: text}}
+}
