@@ -1,7 +1,6 @@
 package collect
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"maps"
@@ -14,7 +13,6 @@ import (
 // answer is the result of checking the rows of a task.
 type answer struct {
 	rows    map[int][]worker.Row // by unit
-	missing []int                // units without a row
 	dropped int                  // rows of points that were not requested
 	// repeated counts rows that are equal to another row of the same unit.
 	repeated int
@@ -26,7 +24,7 @@ type answer struct {
 // judge checks the rows that a worker returned for the units of one task. A failure means that none of
 // them can be used. If only one point of a sweep has an invalid value, only that point fails.
 func (j *job) judge(units []int, answered []worker.Row) (answer, *worker.Failure) {
-	a := answer{rows: map[int][]worker.Row{}}
+	a := answer{rows: map[int][]worker.Row{}, faults: map[int]*worker.Failure{}}
 	if len(answered) == 0 {
 		return a, rows.Bug("the op returned no rows")
 	}
@@ -63,13 +61,12 @@ func (j *job) judge(units []int, answered []worker.Row) (answer, *worker.Failure
 			continue
 		}
 
-		switch {
-		case wrong != nil:
-			a.fault(unit, wrong)
-		default:
-			check.Reduce(row)
-			a.rows[unit] = append(a.rows[unit], row)
+		if wrong != nil {
+			a.faults[unit] = cmp.Or(a.faults[unit], wrong)
+			continue
 		}
+		check.Reduce(row)
+		a.rows[unit] = append(a.rows[unit], row)
 	}
 
 	for u := range a.faults {
@@ -80,26 +77,15 @@ func (j *job) judge(units []int, answered []worker.Row) (answer, *worker.Failure
 		return a, a.faults[slices.Min(slices.Collect(maps.Keys(a.faults)))]
 	}
 
-	for _, u := range units {
-		if len(a.rows[u]) == 0 {
-			a.missing = append(a.missing, u)
-		}
-		a.repeated += repeats(a.rows[u])
+	for _, all := range a.rows {
+		a.repeated += repeats(all)
 	}
 
-	if len(a.missing) == len(units) && len(sweep) > 0 {
+	if len(a.rows) == 0 {
 		return a, rows.Bug("none of the %d rows belongs to a point of the sweep", len(answered))
 	}
 
 	return a, nil
-}
-
-// fault records the failure of a unit. The first one is kept.
-func (a *answer) fault(unit int, f *worker.Failure) {
-	if a.faults == nil {
-		a.faults = map[int]*worker.Failure{}
-	}
-	a.faults[unit] = cmp.Or(a.faults[unit], f)
 }
 
 // repeats counts the rows that are equal to an earlier one, including the metrics.
@@ -125,30 +111,20 @@ const (
 
 // newColumns adds the row's columns to those of the job. It returns a failure if there are too many.
 func (j *job) newColumns(row worker.Row, i int) *worker.Failure {
-	more := 0
+	var added []string
 	for name := range row {
 		if !j.columns[name] {
-			more++
+			added = append(added, name)
 		}
 	}
 
-	if more == 0 {
-		return nil
-	}
-
-	if len(j.columns)+more > mostColumns {
+	if n := len(j.columns) + len(added); n > mostColumns {
 		return rows.Bug("row %d has %d columns that no row before it has, and the table would have %d; %d are the most",
-			i, more, len(j.columns)+more, mostColumns)
+			i, len(added), n, mostColumns)
 	}
-
-	if j.columns == nil {
-		j.columns = map[string]bool{}
-	}
-
-	for name := range row {
+	for _, name := range added {
 		j.columns[name] = true
 	}
-
 	return nil
 }
 
@@ -156,10 +132,8 @@ func (j *job) newColumns(row worker.Row, i int) *worker.Failure {
 func (j *job) checkOf(task int) *rows.Check {
 	columns := j.cases.Columns()
 	param := func(name string) (any, bool) {
-		for col, c := range columns {
-			if c == name {
-				return j.cases.Plain(task, col), true
-			}
+		if col := slices.Index(columns, name); col >= 0 {
+			return j.cases.Plain(task, col), true
 		}
 		return nil, false
 	}
@@ -199,14 +173,4 @@ func pick(units []int, points []map[string]any, sweep []string, row worker.Row, 
 	}
 
 	return -1, nil
-}
-
-func decodeObject(raw []byte) (map[string]any, error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	var m map[string]any
-	if err := d.Decode(&m); err != nil {
-		return nil, err
-	}
-	return m, nil
 }

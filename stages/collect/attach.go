@@ -1,11 +1,9 @@
 package collect
 
 import (
-	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
@@ -16,20 +14,13 @@ import (
 // that cannot be stored is logged as a warning and skipped, so that the case keeps its rows.
 func (r *running) attach(o worker.Outcome) []stage.Attachment {
 	var out []stage.Attachment
-	seen := map[string]bool{}
 	for _, a := range o.Attachments {
 		kept, err := r.store(a, o.Spool)
-		if err == nil && seen[a.Name] {
-			err = fmt.Errorf("the case has two of that name")
-		}
-
 		if err != nil {
-			r.rc.Events.Message(r.rc.Address, "warn",
-				fmt.Sprintf("case %s: the attachment %q is not kept: %v", o.Task.Case.ID, a.Name, err))
+			r.message("warn", fmt.Sprintf("case %s: the attachment %q is not kept: %v", o.Task.Case.ID, a.Name, err))
 			continue
 		}
 
-		seen[a.Name] = true
 		out = append(out, kept)
 	}
 
@@ -39,12 +30,9 @@ func (r *running) attach(o worker.Outcome) []stage.Attachment {
 // store puts one file into the object store and removes it from the worker's spool folder.
 func (r *running) store(a worker.Attachment, spool string) (stage.Attachment, error) {
 	out := stage.Attachment{Name: a.Name, MediaType: a.MediaType, Bytes: int64(len(a.Data))}
-	if a.Name == "" || strings.ContainsAny(a.Name, `/\`) || a.Name == "." || a.Name == ".." {
-		return out, fmt.Errorf("its name is no file's name")
-	}
-
-	if why := cmp.Or(rows.UnfitText(a.Name), rows.UnfitText(a.MediaType)); why != "" {
-		return out, fmt.Errorf("its name or media type %s", why)
+	if a.Name != filepath.Base(a.Name) || a.Name == "." || a.Name == ".." ||
+		rows.UnfitText(a.Name) != "" || rows.UnfitText(a.MediaType) != "" {
+		return out, fmt.Errorf("its name is no file's name, or its media type no text of one line")
 	}
 
 	if a.File == "" {

@@ -1,13 +1,13 @@
 package collect
 
 import (
-	"fmt"
 	"reflect"
 	"slices"
 	"strings"
 	"time"
 
 	"aicplan/cudaops/measure"
+	"aicplan/stages/collect/policy"
 )
 
 // MeasureBlock overrides measurement settings; see measure.Settings.
@@ -46,39 +46,26 @@ type MeasureBlock struct {
 	Seed *int `hcl:"seed,optional"`
 }
 
+// settings returns the defaults with what the block sets. The fields of both have the same names.
 func (b *MeasureBlock) settings() measure.Settings {
 	s := measure.Defaults()
 	if b == nil {
 		return s
 	}
 
-	override(&s.Protocol, b.Protocol)
-	override(&s.OperatingPoint, b.OperatingPoint)
-	override(&s.MinSamples, b.MinSamples)
-	override(&s.MaxSamples, b.MaxSamples)
+	from, to := reflect.ValueOf(*b), reflect.ValueOf(&s).Elem()
+	for i := range from.NumField() {
+		if field := from.Field(i); !field.IsNil() {
+			into := to.FieldByName(from.Type().Field(i).Name)
+			into.Set(field.Elem().Convert(into.Type()))
+		}
+	}
 	if b.MinSamples != nil && b.MaxSamples == nil {
 		s.MaxSamples = max(s.MaxSamples, *b.MinSamples)
 	}
-
-	override(&s.TargetRelStdev, b.TargetRelStdev)
-	override(&s.MinBlockSeconds, b.MinBlockSeconds)
-	override(&s.MaxPassSeconds, b.MaxPassSeconds)
-	override(&s.WarmupSeconds, b.WarmupSeconds)
-	override(&s.Passes, b.Passes)
-	override(&s.MaxPasses, b.MaxPasses)
 	if b.Passes != nil && b.MaxPasses == nil {
 		s.MaxPasses = max(s.MaxPasses, *b.Passes)
 	}
-
-	override(&s.PassTolerance, b.PassTolerance)
-	override(&s.IdleGapSeconds, b.IdleGapSeconds)
-	override(&s.Graph, b.Graph)
-	override(&s.Power, b.Power)
-	override(&s.PowerMinSeconds, b.PowerMinSeconds)
-	if b.Seed != nil {
-		s.Seed = int64(*b.Seed)
-	}
-
 	return s
 }
 
@@ -112,17 +99,6 @@ func override[T any](to *T, from *T) {
 	}
 }
 
-// RampBlock configures when a rung of the ramp fails.
-type RampBlock struct {
-	// Rungs lists the sizes of the samples, in growing order.
-	Rungs []int `hcl:"rungs,optional"`
-	// MaxFailed is the share of failed cases above which a sample fails. The default is 0.5.
-	MaxFailed *float64 `hcl:"max_failed,optional"`
-	// Group is the number of failed cases of one breaker group without a measured case that fails a sample. Zero
-	// disables the check. The default is 2.
-	Group *int `hcl:"whole_group,optional"`
-}
-
 // BreakerBlock stops groups that fail from their first case on.
 type BreakerBlock struct {
 	// GroupBy lists the columns whose values form a group. The default is one group of all cases.
@@ -154,98 +130,72 @@ type DeadlineBlock struct {
 	First *string `hcl:"first,optional"`
 }
 
-// Defaults of the failure policy.
-const (
-	defaultRampShare = 0.5
-	defaultRampGroup = 2
-	defaultTrip      = 5  // breaker block without after
-	defaultTripAll   = 20 // no breaker block
-	defaultFloor     = 2 * time.Minute
-	defaultFirst     = 30 * time.Minute
-	defaultFactor    = 10
-	minHistory       = 5
-)
+// RuleBlock classifies failures. Rules of the plan take precedence over the class that the worker reports and over the
+// built-in rules. The first match applies.
+type RuleBlock struct {
+	Name string `hcl:"name,label" json:"name"`
+	// Match is a regular expression over the message and the traceback (of long ones the first and the last 16 KiB).
+	Match string `hcl:"match,optional" json:"match,omitempty"`
+	// Exception is a regular expression over the exception's class or the signal. If match is set as well, both must
+	// match.
+	Exception string `hcl:"exception,optional" json:"exception,omitempty"`
+	// Class is the failure class that the rule assigns, such as "transient" or "unsupported_config".
+	Class string `hcl:"class" json:"class"`
+}
 
-// problem is one error in the config.
-type problem struct{ summary, detail string }
+// defaultTrip is after of a breaker block.
+const defaultTrip = 5
 
-// settle fills in the defaults and returns the errors in the blocks.
-func (c *Config) settle() []problem {
-	var out []problem
-	bad := func(summary, format string, args ...any) {
-		out = append(out, problem{summary, fmt.Sprintf(format, args...)})
-	}
-
+// settle fills in the defaults of the measurement and the failure policy. It calls bad for every error in the blocks.
+func (c *Config) settle(bad func(summary, format string, args ...any)) {
 	c.settings = c.Measure.settings()
 	if err := c.settings.Validate(); err != nil {
 		bad("Wrong measure block", "%s.", err)
 	}
-
 	if c.settings.Seed < 0 {
 		bad("Wrong measure block", "seed is %d; it must not be negative.", c.settings.Seed)
 	}
 
-	l := limits{
-		rungs: c.Ramp, rampShare: defaultRampShare, rampGroup: defaultRampGroup, tripAfter: defaultTripAll,
-		transient: 1, oom: 1, floor: defaultFloor, first: defaultFirst, factor: defaultFactor, minHistory: minHistory,
-	}
-
-	if b := c.RampRule; b != nil {
-		if len(c.Ramp) > 0 {
-			bad("Two ramps", "ramp is given as a list and as a block; keep one.")
-		}
-
-		l.rungs = b.Rungs
-		override(&l.rampShare, b.MaxFailed)
-		override(&l.rampGroup, b.Group)
-		if !(l.rampShare >= 0 && l.rampShare <= 1) {
-			bad("Wrong ramp block", "max_failed is %v; it is a share between 0 and 1.", l.rampShare)
-		}
-		if l.rampGroup < 0 {
-			bad("Wrong ramp block", "whole_group is %d; it must not be negative.", l.rampGroup)
-		}
-	}
-
-	for i, n := range l.rungs {
-		if n < 1 || (i > 0 && n <= l.rungs[i-1]) {
-			bad("Wrong ramp", "ramp is %v; it lists growing numbers of cases, such as [4, 20, 100].", l.rungs)
+	l := policy.Defaults()
+	l.Ramp = c.Ramp
+	for i, n := range l.Ramp {
+		if n < 1 || (i > 0 && n <= l.Ramp[i-1]) {
+			bad("Wrong ramp", "ramp is %v; it lists growing numbers of cases, such as [4, 20, 100].", l.Ramp)
 			break
 		}
 	}
 
 	if b := c.Breaker; b != nil {
-		l.groupBy, l.tripAfter = b.GroupBy, defaultTrip
-		override(&l.tripAfter, b.After)
-		if l.tripAfter < 0 {
-			bad("Wrong breaker block", "after is %d; it must not be negative.", l.tripAfter)
+		l.GroupBy, l.TripAfter = b.GroupBy, defaultTrip
+		override(&l.TripAfter, b.After)
+		if l.TripAfter < 0 {
+			bad("Wrong breaker block", "after is %d; it must not be negative.", l.TripAfter)
 		}
 	}
 
 	if b := c.Retry; b != nil {
-		for _, f := range []struct {
-			name string
-			to   *int
-			from *int
-		}{{"transient", &l.transient, b.Transient}, {"oom", &l.oom, b.OOM}, {"timeout", &l.timeout, b.Timeout},
-			{"crash", &l.crash, b.Crash}} {
-			override(f.to, f.from)
-			if *f.to < 0 || *f.to > 100 {
-				bad("Wrong retry block", "%s is %d; it must be between 0 and 100.", f.name, *f.to)
-			}
+		override(&l.Transient, b.Transient)
+		override(&l.OOM, b.OOM)
+		override(&l.Timeout, b.Timeout)
+		override(&l.Crash, b.Crash)
+		if least, most := min(l.Transient, l.OOM, l.Timeout, l.Crash), max(l.Transient, l.OOM, l.Timeout, l.Crash); least < 0 || most > 100 {
+			bad("Wrong retry block", "it has %d and %d retries; there must be between 0 and 100.", least, most)
 		}
 	}
 
+	if c.runtime != nil && c.about().FirstDeadline > 0 {
+		l.First = c.about().FirstDeadline
+	}
 	if b := c.Deadline; b != nil {
-		override(&l.factor, b.Factor)
-		if !(l.factor >= 1) {
-			bad("Wrong deadline block", "factor is %v; it must be at least 1.", l.factor)
+		override(&l.Factor, b.Factor)
+		if !(l.Factor >= 1) {
+			bad("Wrong deadline block", "factor is %v; it must be at least 1.", l.Factor)
 		}
-
 		for _, f := range []struct {
 			name string
 			to   *time.Duration
 			from *string
-		}{{"floor", &l.floor, b.Floor}, {"first", &l.first, b.First}} {
+		}{{"floor", &l.Floor, b.Floor}, {"first", &l.First, b.First}} {
 			if f.from == nil {
 				continue
 			}
@@ -257,19 +207,14 @@ func (c *Config) settle() []problem {
 			*f.to = d
 		}
 	}
-
-	l.first = max(l.first, l.floor)
+	l.First = max(l.First, l.Floor)
 	c.limits = l
-	var err error
-	if c.rules, err = compileRules(c.Rules); err != nil {
-		bad("Wrong rule", "%s.", err)
-	}
 
-	for i, name := range c.Environment {
-		if name == "" || slices.Contains(c.Environment[:i], name) {
-			bad("Wrong environment", "environment lists %q; it names fields, each once: framework, version, device, or one that the worker reports.", name)
+	for _, b := range c.Rules {
+		rule, err := policy.NewRule(b.Match, b.Exception, b.Class)
+		if err != nil {
+			bad("Wrong rule", "rule %q: %s.", b.Name, err)
 		}
+		c.rules = append(c.rules, rule)
 	}
-
-	return out
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -15,6 +14,7 @@ import (
 	"aicplan/cudaops/measure"
 	"aicplan/engine/stage"
 	"aicplan/sink/catalog"
+	"aicplan/stages/collect/policy"
 	"aicplan/stages/executors"
 	"aicplan/stages/runtimes"
 	"aicplan/stages/telemetry"
@@ -75,14 +75,11 @@ type Config struct {
 	// Bind (object) describes how the runtime runs an op that it does not have by name: Python code, or a CUDA
 	// kernel.
 	Bind cty.Value `hcl:"bind,optional"`
-	// Ramp lists the sizes of samples that must pass before all cases run, such as `[4, 20, 100]`. A ramp block also
-	// configures when a sample fails.
+	// Ramp lists the sizes of samples that must pass before all cases run, such as `[4, 20, 100]`. A sample fails if
+	// more than half of its cases fail, or two cases of a breaker group of which none is measured.
 	Ramp []int `hcl:"ramp,optional"`
 	// Weights lists columns. Cases with equal values in them run one after the other.
 	Weights []string `hcl:"weights,optional"`
-	// Environment lists the fields that distinguish measurements of the same case: "framework", "version", "device",
-	// or another field that the worker reports, such as "driver" or "hostname".
-	Environment []string `hcl:"environment,optional"`
 	// Unsupported (list of objects) lists cases that have no kernel on the device. `where` has columns with a value, a
 	// list of values or bounds (`{ min = N, max = N }`), and products of columns with bounds (`"batch_size*isl" =
 	// { min = 8193 }`); all of them must match. `reason` is kept in the ledger. Such cases are not tried, and coverage
@@ -99,8 +96,6 @@ type Config struct {
 
 	// Measure has the settings of the measurement, see measuring.md.
 	Measure *MeasureBlock `hcl:"measure,block"`
-	// RampRule configures the samples that must pass before all cases run.
-	RampRule *RampBlock `hcl:"ramp,block"`
 	// Breaker stops groups of cases that fail from their first case on. Without the block, all cases form one group
 	// and 20 failures stop it.
 	Breaker *BreakerBlock `hcl:"breaker,block"`
@@ -135,35 +130,17 @@ type Config struct {
 	measuredIn   atomic.Pointer[runtimes.Environment] // of the rows, set when the stage runs
 	settings     measure.Settings
 	blocks       map[string]cty.Value // defined by the runtime's kind, by name
-	rules        []Rule
-	limits       limits
+	rules        []policy.Rule
+	limits       policy.Limits
 
 	unsupported []unsupported
 }
 
 func newConfig(pools *runtimes.Pools) *Config {
 	return &Config{
-		Environment: []string{"framework", "version", "device"},
-		FailOver:    1,
-		pools:       pools,
+		FailOver: 1,
+		pools:    pools,
 	}
-}
-
-// limits is the failure policy with its defaults filled in.
-type limits struct {
-	rungs      []int
-	rampShare  float64 // of failed cases in a rung
-	rampGroup  int     // this many failed cases in a group with none measured stop the ramp
-	groupBy    []string
-	tripAfter  int
-	transient  int // retries
-	oom        int
-	timeout    int
-	crash      int
-	floor      time.Duration
-	first      time.Duration
-	factor     float64
-	minHistory int
 }
 
 // Check implements stage.Stage.
@@ -193,25 +170,15 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	}
 
 	if isSet(c.Telemetry) {
-		block, err := stage.ServiceOf(c.Telemetry, "telemetry")
-		if err == nil {
-			c.watched, err = telemetry.Parse(block)
-		}
-		if err != nil {
+		if c.watched, err = service(c.Telemetry, "telemetry", telemetry.Parse); err != nil {
 			bad("Wrong telemetry", "telemetry: %s.", err)
 		}
 	}
-
 	if isSet(c.Executor) {
-		block, err := stage.ServiceOf(c.Executor, "executor")
-		if err == nil {
-			c.place, err = executors.Parse(block)
-		}
-		if err != nil {
+		if c.place, err = service(c.Executor, "executor", executors.Parse); err != nil {
 			bad("Wrong executor", "executor: %s.", err)
 		}
 	}
-
 	if text := c.tooFew(); text != "" {
 		bad("Too few nodes", "%s.", text)
 	}
@@ -240,10 +207,6 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 		bad("Wrong reads", "reads: %s.", err)
 	}
 
-	for _, d := range c.readsElsewhere() {
-		bad(d.Summary, "%s", d.Detail)
-	}
-
 	if c.unsupported, err = readUnsupported(c.Unsupported); err != nil {
 		bad("Wrong unsupported", "unsupported: %s.", err)
 	}
@@ -251,9 +214,7 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 		bad("Wrong fail_over", "fail_over is %v; it is a share between 0 and 1.", c.FailOver)
 	}
 
-	for _, problem := range c.settle() {
-		bad(problem.summary, "%s", problem.detail)
-	}
+	c.settle(bad)
 
 	if c.runtime != nil {
 		c.pools.Use(c.runtime, c.hosted())
@@ -266,11 +227,17 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 		}
 	}
 
-	if c.runtime != nil && c.about().FirstDeadline > 0 && (c.Deadline == nil || c.Deadline.First == nil) {
-		c.limits.first = max(c.limits.floor, c.about().FirstDeadline)
-	}
-
 	return diags
+}
+
+// service parses the block that an attribute refers to.
+func service[T any](v cty.Value, kind string, parse func(*stage.Service) (T, error)) (T, error) {
+	block, err := stage.ServiceOf(v, kind)
+	if err != nil {
+		var none T
+		return none, err
+	}
+	return parse(block)
 }
 
 // hosted returns the collector that the binding names, or nil if it names none.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -74,7 +73,7 @@ func TestCollectAndReuse(t *testing.T) {
 	}
 	// Other settings: nothing can be reused, and the plan says why.
 	_, p = b.prepare(`measure { min_samples = 7 }`)
-	if p.Cases.Reuse != 0 || !strings.Contains(p.Reason, "measure.min_samples 3 -> 7") || !strings.Contains(p.Cases.Basis, "under other conditions") {
+	if p.Cases.Reuse != 0 || !strings.Contains(p.Reason, "measure.min_samples 3 -> 7") {
 		t.Errorf("plan with other settings: %s; %s", p.Reason, p.Cases.Basis)
 	}
 }
@@ -184,7 +183,6 @@ func TestFailuresAreKeptAndClassified(t *testing.T) {
 	b := newBench(t, fmt.Sprintf(faulty, `"error", "unsupported", "segfault", "nan", "columns", "killed", "garbage"`))
 	const config = `
 breaker { after = 0 }
-ramp { max_failed = 1 }
 rule "known" {
   match = "raised an error"
   class = "collector_bug"
@@ -248,7 +246,7 @@ axis "fault" { values = ["transient", "oom"] }
 axis "healthy" { values = [2, 3] }
 `)
 	// One retry is enough for the cases with healthy = 2, two for the others.
-	out := b.must("ramp { max_failed = 1 }", stage.StatusPartial)
+	out := b.must("", stage.StatusPartial)
 	want := map[string]int{"transient": 1, "resource_issue": 1}
 	if diff := cmp.Diff(want, histogram(t, out, "class")); diff != "" || out.Counts.Measured != 2 {
 		t.Errorf("%+v %s", out.Counts, diff)
@@ -302,11 +300,6 @@ axis "n" { values = range_ }
 	}
 	if out.Data.Info.Partial != "ramp" {
 		t.Errorf("partial %q", out.Data.Info.Partial)
-	}
-	// Without limits, all cases are tried.
-	all := b.must("ramp {\n rungs = [4, 20]\n max_failed = 1\n whole_group = 0\n}\nbreaker { after = 0 }", stage.StatusPartial)
-	if all.Counts.Skipped != 0 || all.Counts.Failed != 50 || all.Counts.Measured+all.Counts.Reused != 50 {
-		t.Errorf("%+v", all.Counts)
 	}
 }
 
@@ -428,16 +421,5 @@ func TestWarmPool(t *testing.T) {
 	b.must("measure { passes = 3 }", stage.StatusOK)
 	if n := b.events.count("worker up"); n != 0 {
 		t.Errorf("%d more workers came up for other settings", n)
-	}
-}
-
-func TestVersionsAreLabelledWhenTheyAreNotTheKey(t *testing.T) {
-	b := newBench(t, plain)
-	out := b.must(`environment = ["framework", "device", "gonum"]`, stage.StatusOK)
-	if v := texts(t, out.Data, "table", "version"); v[0] != "gonum-0.0.0-test" {
-		t.Errorf("version %q", v[0])
-	}
-	if got := slices.Sorted(maps.Keys(out.Data.Info.Env)); !slices.Contains(got, "gonum") {
-		t.Errorf("env %v", got)
 	}
 }

@@ -14,8 +14,6 @@ func TestConfigProblems(t *testing.T) {
 	for src, want := range map[string]string{
 		`fail_over = 2`:                                           "share between 0 and 1",
 		`ramp = [20, 4]`:                                          "growing numbers",
-		"ramp = [4]\nramp { rungs = [4] }":                        "as a list and as a block",
-		`ramp { max_failed = 1.5 }`:                               "max_failed",
 		`breaker { after = -1 }`:                                  "after is -1",
 		`retry { oom = 1000 }`:                                    "between 0 and 100",
 		`deadline { floor = "fast" }`:                             `floor is "fast"`,
@@ -25,7 +23,6 @@ func TestConfigProblems(t *testing.T) {
 		"rule \"r\" { class = \"framework_bug\" }":                "needs match or exception",
 		"rule \"r\" {\n class = \"x\"\n match = \"y\"\n}":         "must be one of",
 		"rule \"r\" {\n class = \"transient\"\n match = \"(\"\n}": "rule \"r\": match",
-		`environment = ["version", "version"]`:                    "each once",
 		`bind = { run = "f" }`:                                    "takes no binding",
 		`system = runtime.cpu`:                                    "system:",
 	} {
@@ -56,7 +53,6 @@ func TestFingerprintHoldsWhatShapesRows(t *testing.T) {
 		`retry { oom = 3 }`:           true,
 		`description = "x"`:           true,
 		`measure { min_samples = 9 }`: false,
-		`environment = ["device"]`:    false,
 		`op = "other"`:                false,
 		"rule \"r\" {\n class = \"transient\"\n match = \"x\"\n}": false,
 	} {

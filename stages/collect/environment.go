@@ -10,82 +10,85 @@ import (
 	"time"
 
 	"aicplan/cudaops/worker"
+	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
 	"aicplan/stages/runtimes"
 )
 
-// refused returns the outcome "needs" if a worker reported that it cannot run the stage here. It returns
-// all other errors unchanged.
-func (r *running) refused(err error) (*stage.Outcome, error) {
-	if sf, ok := errors.AsType[*worker.StartFailure](err); ok && sf.Reported &&
-		sf.Failure.Class == worker.ClassUnsupportedConfig {
-		return r.needs(sf.Failure.Message), nil
+// expect returns the environment in which the cases would be measured now, with the code that workers would import, or
+// nil if nothing is known. assumed describes an environment that was seen in an earlier run.
+func (c *Config) expect(ctx context.Context, store *checkpoint.Store,
+	op, planDir string) (env *runtimes.Environment, assumed string) {
+	env, assumed = c.pools.Expect(ctx, store, c.runtime)
+	if env == nil {
+		c.withCode(op, planDir, &runtimes.Environment{})
+		return nil, ""
 	}
-	return nil, err
-}
 
-// explained adds the suggested fix to an error.
-func explained(err error) error {
-	if m, ok := errors.AsType[*runtimes.Missing](err); ok && m.Fix != "" {
-		return fmt.Errorf("%w; to do: %s", err, m.Fix)
-	}
-	return err
-}
-
-// up starts workers. It returns nil without an error if the user stopped the run in the meantime.
-func (r *running) up(ctx context.Context, set worker.Settings) (*worker.Hello, *worker.Code, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	done := make(chan struct{})
-	defer close(done)
-	go func() {
-		select {
-		case <-r.rc.Stop:
-			cancel()
-		case <-done:
+	if c.Elsewhere() {
+		// Tasks inherit the variables of their node.
+		if seen, err := runtimes.Known(store, c.runtime.Address); err == nil && seen != nil {
+			env.Variables = seen.Variables
 		}
-	}()
-
-	hello, code, err := r.pool.Up(ctx, set, len(r.job.todo()), r.opName(r.planned.cases.Spec().Op))
-	if err != nil && r.stopped() && errors.Is(err, context.Canceled) {
-		return nil, nil, nil
 	}
-
-	return hello, code, err
+	return c.withCode(op, planDir, env), assumed
 }
 
-func (r *running) workerLog(slot, level, text string) {
-	if level == "trace" {
-		return
+// withCode returns a copy of an environment with the code that workers would import now. It returns env if workers do
+// not report code, or if the binding states a version.
+func (c *Config) withCode(op, planDir string, env *runtimes.Environment) *runtimes.Environment {
+	if c.stated() || !c.about().HasCode {
+		return env
 	}
 
-	if level == stage.MessageStatus || level == stage.MessageShow {
-		r.rc.Events.Message(r.rc.Address, level, text)
-		return
-	}
-
-	r.rc.Events.Emit(r.rc.Address, "worker", map[string]any{"worker": slot, "level": level, "text": text})
-	if level != "warn" && level != "error" {
-		return
-	}
-
-	// Fresh processes of every slot repeat the same line, so show it once.
-	line := firstLine(text)
-	key := level + digits.ReplaceAllString(line, "#")
-	if !r.shown[key] {
-		r.shown[key] = true
-		r.rc.Events.Message(r.rc.Address, level, slot+": "+line)
-	}
+	entry, _ := c.kind().Entry(c.runtime, planDir, c.opName(op), c.workerBind(), env.Version)
+	code := runtimes.CodeNow(entry, func(digest string) *runtimes.Code {
+		if known := env.Code[c.codeKey(op)+digest]; known != nil {
+			return known
+		}
+		return env.Code[c.codeKey(op)]
+	}, env.Env["python"])
+	c.code.Store(code)
+	return c.setCode(op, env, code)
 }
 
-// acceptEnvironment takes the environment of the first worker. If it differs from the expected one, the open cases
-// are determined again from its journal.
+// codeKey returns the key of the op's code in environments. Followed by the digest of an entry, it is the key of the
+// code for that state of the op's files.
+func (c *Config) codeKey(op string) string { return runtimes.CodeKey(c.runtime, c.opName(op), c.bind) }
+
+// setCode returns a copy of an environment with other code of the op.
+func (c *Config) setCode(op string, env *runtimes.Environment, code *runtimes.Code) *runtimes.Environment {
+	e := *env
+	e.Code = map[string]*runtimes.Code{}
+	maps.Copy(e.Code, env.Code)
+	e.Code[c.codeKey(op)], e.Code[c.codeKey(op)+code.Entry] = code, code
+	return &e
+}
+
+// codeIn returns the code of the op in an environment. It returns nil if the code is unknown, if workers do not report
+// it, or if the binding states a version.
+func (c *Config) codeIn(op string, env *runtimes.Environment) *runtimes.Code {
+	if c.stated() {
+		return nil
+	}
+	return env.Code[c.codeKey(op)]
+}
+
+// packagesIn returns the distributions that the code imports, without the runtime's package, whose version the
+// environment has.
+func (c *Config) packagesIn(code *runtimes.Code) map[string]string {
+	if code == nil {
+		return nil
+	}
+	out := maps.Clone(code.Packages)
+	delete(out, runtimes.Normal(c.runtime.Package))
+	return out
+}
+
+// acceptEnvironment takes the environment of the first worker. If it differs from the expected one, the open cases are
+// determined again from its journal.
 func (r *running) acceptEnvironment(h *worker.Hello, code *worker.Code) error {
 	reported := runtimes.EnvironmentOf(r.runtime, h)
-	if err := r.reported(&reported); err != nil {
-		return err
-	}
-
 	reported.SeenAt, reported.Workers = time.Now().UTC().Format(time.RFC3339), r.pool.AtOnce()
 	if r.env != nil {
 		reported.Code = r.env.Code
@@ -93,57 +96,94 @@ func (r *running) acceptEnvironment(h *worker.Hello, code *worker.Code) error {
 		reported.Code = seen.Code
 	}
 
-	now := r.withCode(r.planned.cases.Spec().Op, r.rc.PlanDir, &reported)
-	env, err := r.imported(now, r.codeIn(r.planned.cases.Spec().Op, now), code)
+	op := r.planned.cases.Spec().Op
+	now := r.withCode(op, r.rc.PlanDir, &reported)
+	env, err := r.imported(now, r.codeIn(op, now), code)
 	if err != nil {
 		return err
 	}
-
-	same, err := r.compareAssumed(env, "nothing of it was measured")
-	switch {
-	case err != nil:
-		return err
-	case same:
-		r.env = env
-		return nil
-	}
-
-	return r.useEnvironment(env)
+	return r.replaceAssumed(env, "nothing of it was measured")
 }
 
-// compareAssumed compares the environment that the workers report with the one that the plan assumed, and
-// reports whether both have the same journal. If not, later stages and plans use the reported one. done
-// describes the state of the stage's cases in error messages.
-func (r *running) compareAssumed(env *runtimes.Environment, done string) (bool, error) {
-	same := false
-	if r.env != nil {
-		var err error
-		if same, err = r.sameContext(env); err != nil {
-			return false, err
-		}
+// imported takes the code that a worker has reported into the environment, in addition to known, the code that workers
+// have reported before. The error explains that a file was replaced in the meantime.
+func (r *running) imported(env *runtimes.Environment, known *runtimes.Code,
+	report *worker.Code) (*runtimes.Environment, error) {
+	if report == nil || r.stated() {
+		return env, nil
 	}
 
+	op := r.planned.cases.Spec().Op
+	entry, _ := r.kind().Entry(r.runtime, r.rc.PlanDir, r.opName(op), r.workerBind(), env.Version)
+	code, err := runtimes.CodeReported(entry, report)
+	if err != nil {
+		return nil, r.replaced(err)
+	}
+
+	// Some cases import modules that others do not.
+	if known != nil && known.Entry == code.Entry {
+		code.Add(known)
+	}
+	r.code.Store(code)
+	return r.setCode(op, env, code), nil
+}
+
+// reusesOtherCode reports whether the code of the rows differs from the code that was recorded last.
+func (r *running) reusesOtherCode() bool {
+	op := r.planned.cases.Spec().Op
+	seen, err := runtimes.Known(r.rc.Store, r.runtime.Address)
+	code := r.codeIn(op, r.env)
+	if err != nil || seen == nil || code == nil {
+		return false
+	}
+	before := r.codeIn(op, seen)
+	return before == nil || before.String() != code.String()
+}
+
+// replaceAssumed uses the environment that the workers report. If it has another journal than the one that the plan
+// assumed, later stages and plans use the reported one, and the open cases are determined again. done describes the
+// state of the stage's cases in error messages.
+func (r *running) replaceAssumed(env *runtimes.Environment, done string) error {
+	same, err := r.sameContext(env)
+	if err != nil {
+		return err
+	}
 	if !same {
 		r.pools.Met(r.runtime, env)
 	}
-
 	if err := r.checkReused(env, done); err != nil {
-		return false, err
+		return err
 	}
 
-	if r.env != nil && !same {
+	if same {
+		r.env = env
+		return nil
+	}
+	if r.env != nil {
 		// Workers report the code of an op only when it was loaded, so other code is no surprise.
 		if diff := r.differences(r.env, env); diff != "" {
-			r.rc.Events.Message(r.rc.Address, "warn", "the environment is not the one that the plan assumed: "+diff)
+			r.message("warn", "the environment is not the one that the plan assumed: "+diff)
 		}
 	}
-
-	return same, nil
+	return r.useEnvironment(env)
 }
 
-// checkReused returns an error if this run has reused rows of other stages on the same runtime that were
-// measured in a different environment. done describes the state of the stage's cases. Stages that run on
-// other machines are not compared, because their environments always differ.
+// sameContext reports whether rows of an environment belong to the journal of the current one.
+func (r *running) sameContext(env *runtimes.Environment) (bool, error) {
+	if r.env == nil {
+		return false, nil
+	}
+	spec := r.planned.cases.Spec()
+	before, err := r.Context(spec, r.env).Digest()
+	if err != nil {
+		return false, err
+	}
+	now, err := r.Context(spec, env).Digest()
+	return before == now, err
+}
+
+// checkReused returns an error if this run has reused rows of other stages on the same runtime that were measured in a
+// different environment. Stages that run on other machines are not compared, because their environments always differ.
 func (r *running) checkReused(env *runtimes.Environment, done string) error {
 	if r.rc.Standing == nil || r.part != nil {
 		return nil // the coordinator compares the tasks
@@ -156,14 +196,10 @@ func (r *running) checkReused(env *runtimes.Environment, done string) error {
 		if !ok || c == r.Config || c.runtime.Address != r.runtime.Address || !sameMachines(c, r.Config) {
 			continue
 		}
-
-		taken := c.assumed.Load()
-		if taken == nil {
-			continue
-		}
-
-		if d := c.apart(c.but(hostField), taken, env); d != "" {
-			others, diff = append(others, address), d
+		if taken := c.assumed.Load(); taken != nil {
+			if d := c.differences(taken, env); d != "" {
+				others, diff = append(others, address), d
+			}
 		}
 	}
 
@@ -175,77 +211,116 @@ func (r *running) checkReused(env *runtimes.Environment, done string) error {
 	}
 
 	slices.Sort(others)
-	if len(others) > 3 {
-		others = append(others[:3], fmt.Sprintf("%d more", len(others)-3))
-	}
-
 	advice := "apply again: the plan then knows what the workers report"
 	if r.Elsewhere() {
-		advice += "; where the executor has nodes of several kinds, name one kind with constraint"
+		advice += "; if the executor has nodes of several kinds, name one kind with constraint"
 	}
-
 	return fmt.Errorf("workers of %s report another environment than that of rows which this run has taken: %s, against %s; %s; %s",
-		r.runtime.Address, diff, strings.Join(others, ", "), done, advice)
+		r.runtime.Address, diff, some(others), done, advice)
 }
 
-// sameMachines reports whether two stages measure in the same place: on this machine, or with the same
-// executor.
+// sameMachines reports whether two stages measure in the same place: on this machine, or with the same executor.
 func sameMachines(a, b *Config) bool {
 	return !a.Elsewhere() && !b.Elsewhere() || a.Elsewhere() && b.Elsewhere() && a.place.Address == b.place.Address
 }
 
-// sameContext reports whether rows of an environment belong to the journal of the expected one.
-func (r *running) sameContext(env *runtimes.Environment) (bool, error) {
-	spec := r.planned.cases.Spec()
-	before, err := r.Context(spec, r.env).Digest()
-	if err != nil {
-		return false, err
+// differences lists the fields of a and b that distinguish measurements and differ.
+func (c *Config) differences(a, b *runtimes.Environment) string {
+	var out []string
+	differ := func(name, x, y string) {
+		if x != y {
+			out = append(out, fmt.Sprintf("%s %q -> %q", name, x, y))
+		}
 	}
-	now, err := r.Context(spec, env).Digest()
-	return before == now, err
+
+	differ("framework", a.Framework, b.Framework)
+	differ("version", a.Version, b.Version)
+	differ("device", a.Device, b.Device)
+	if x, y := minorVersion(a.Env["python"]), minorVersion(b.Env["python"]); c.about().Interpreted && x != "" && y != "" {
+		differ("python", x, y)
+	}
+	return strings.Join(out, ", ")
 }
 
-// reported returns an error if the workers do not report a field that the block lists in environment,
-// such as a misspelled one.
-func (r *running) reported(env *runtimes.Environment) error {
-	for _, name := range r.Environment {
-		_, told := env.Env[name]
-		if !told && !slices.Contains([]string{"framework", "version", "device"}, name) {
-			fields := append([]string{"framework", "version", "device"}, slices.Sorted(maps.Keys(env.Env))...)
-			return fmt.Errorf("environment lists %q, which workers of %s do not report; they report %s", name,
-				r.runtime.Address, strings.Join(fields, ", "))
+// errMore ends a pass over the cases because a worker has imported code that no worker had reported before.
+var errMore = errors.New("a worker has imported more code")
+
+// unlike returns why the rows of an outcome cannot be stored beside the others, or nil: the worker has another
+// environment than the first one, it has imported other code than the plan was made with, or a file that rows depend on
+// has changed. It returns errMore if the worker has imported additional code.
+func (r *running) unlike(o *worker.Outcome) error {
+	if o.Hello != nil && !r.accepted[o.Hello] {
+		env := runtimes.EnvironmentOf(r.runtime, o.Hello)
+		if diff := r.differences(r.env, &env); diff != "" {
+			advice := "give the runtime devices of one kind"
+			if env.Device == r.env.Device && env.Version != r.env.Version {
+				advice = "what it runs was replaced meanwhile: apply again"
+			}
+			return fmt.Errorf("worker %s does not measure where the first one did: %s; %s", o.Slot, diff, advice)
+		}
+		r.accepted[o.Hello] = true
+	}
+
+	if code := r.code.Load(); code != nil && !r.stated() {
+		more := false
+		if o.Code != nil {
+			var err error
+			if more, err = code.Covers(o.Code); err != nil {
+				return r.replaced(err)
+			}
+		}
+		if more {
+			r.more = o.Code
+			return errMore
+		}
+		if err := code.Changed(); err != nil {
+			return r.replaced(err)
+		}
+	}
+	return r.filesChanged()
+}
+
+// filesChanged returns an error if a file of reads_files or a file that the runtime's kind reads differs from the one
+// that the plan was made with.
+func (r *running) filesChanged() error {
+	for _, f := range []struct {
+		paths []string
+		id    string
+	}{{r.ReadsFiles, r.readsFilesID}, {r.kindFiles, r.kindFilesID}} {
+		if len(f.paths) == 0 || f.id == "" {
+			continue
+		}
+		now, err := contentOf(context.Background(), f.paths)
+		if err != nil {
+			return err
+		}
+		if now != f.id {
+			return r.replaced(&runtimes.ChangedError{Path: fmt.Sprintf("%s (one of the files that the cases read)", some(f.paths))})
 		}
 	}
 	return nil
 }
 
-// hostField identifies the node and not the conditions of the measurement. Stages of one run may use
-// different nodes, especially with an executor.
-const hostField = "hostname"
-
-// but returns the environment fields except one.
-func (c *Config) but(field string) []string {
-	return slices.DeleteFunc(slices.Clone(c.Environment), func(name string) bool { return name == field })
+// replaced explains an error about a file that changed during the run.
+func (r *running) replaced(err error) error {
+	return fmt.Errorf("%w; the run stops here, so that no row of other code counts. Rows until then are kept; apply again to measure with what is there now",
+		err)
 }
 
-// differences lists the environment fields that differ between a and b.
-func (c *Config) differences(a, b *runtimes.Environment) string {
-	return c.apart(c.Environment, a, b)
+// some formats at most three names.
+func some(names []string) string {
+	if len(names) > 3 {
+		names = append(slices.Clone(names[:3]), fmt.Sprintf("%d more", len(names)-3))
+	}
+	return strings.Join(names, ", ")
 }
 
-func (c *Config) apart(fields []string, a, b *runtimes.Environment) string {
-	var out []string
-	for _, name := range fields {
-		if x, y := a.Field(name), b.Field(name); x != y {
-			out = append(out, fmt.Sprintf("%s %q -> %q", name, x, y))
-		}
+// refused returns the outcome "needs" if a worker reported that it cannot run the stage here. It returns all other
+// errors unchanged.
+func (r *running) refused(err error) (*stage.Outcome, error) {
+	if sf, ok := errors.AsType[*worker.StartFailure](err); ok && sf.Reported &&
+		sf.Failure.Class == worker.ClassUnsupportedConfig {
+		return r.needs(sf.Failure.Message), nil
 	}
-
-	if c.about().Interpreted && !slices.Contains(c.Environment, "python") {
-		if x, y := minorVersion(a.Env["python"]), minorVersion(b.Env["python"]); x != y && x != "" && y != "" {
-			out = append(out, fmt.Sprintf("python %q -> %q", x, y))
-		}
-	}
-
-	return strings.Join(out, ", ")
+	return nil, err
 }

@@ -2,6 +2,7 @@ package collect
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 
@@ -17,9 +18,8 @@ import (
 	"aicplan/systems"
 )
 
-// estimate estimates how long the open cases take. The sources are, in this order: earlier cases of the op that
-// were measured in the same way, the latencies of the reference, the peaks of the system, and cases that were
-// measured in another way.
+// estimate estimates how long the open cases take. The sources are, in this order: earlier cases of the op that were
+// measured in the same way, the latencies of the reference, the peaks of the system, and cases that were measured in another way.
 func (p *planning) estimate() error {
 	workers := p.workers(p.env)
 	if err := p.fromHistory(workers, true); err != nil {
@@ -32,12 +32,11 @@ func (p *planning) estimate() error {
 		p.fromPeaks(workers)
 	}
 	if p.counts.Seconds == 0 {
-		if err := p.fromHistory(workers, false); err != nil {
+		if err := p.fromHistory(workers, false); err != nil || p.counts.Seconds == 0 {
 			return err
 		}
 	}
-
-	if p.counts.Seconds > 0 && p.onGPUs() {
+	if p.onGPUs() {
 		one := p.kind().OneWorker(p.runtime)
 		p.counts.GPUs, p.counts.PerGPU = workers, !one && !p.Elsewhere()
 		if spec, _ := p.peaks(); spec != nil {
@@ -47,14 +46,12 @@ func (p *planning) estimate() error {
 			p.counts.GPUs = max(rules.MostGPUs(p.up.Data.Planned), len(p.runtime.Devices), 2)
 		}
 	}
-
-	if p.jobs != nil && p.counts.Seconds > 0 {
+	if p.jobs != nil {
 		n := p.plan.Request.AtOnce
 		p.counts.Seconds /= float64(n)
 		p.counts.Basis += fmt.Sprintf(", %d jobs at once", n)
 		p.counts.GPUs *= n
 	}
-
 	return nil
 }
 
@@ -79,19 +76,17 @@ const fewest = 20_000
 // measuring a case besides its executions.
 func (p *planning) fromPeaks(workers int) {
 	spec, name := p.peaks()
+	perf, op := p.up.Data.Info.Perf, p.opName(p.up.Data.Info.Op)
 	if spec == nil {
 		return
 	}
-
-	perf, op := p.up.Data.Info.Perf, p.opName(p.up.Data.Info.Op)
 	if each := p.kind().OpSeconds(op, p.settings); each > 0 {
 		p.counts.Seconds = each * float64(p.counts.Collect) / float64(workers)
 		p.counts.Basis = fmt.Sprintf("no earlier run: every case takes %.3g s, whatever its kernels take", each)
 		return
 	}
-
 	if !rules.Estimates(perf, op) {
-		return // before the points of its cases are made
+		return
 	}
 	kernels, ok := rules.Likely(p.job.sample(fewest), perf, op, p.runtime.Package, spec)
 	if !ok {
@@ -122,7 +117,7 @@ func (p *planning) timeOf(sample []rules.Kernel, cases float64) float64 {
 	if known == 0 {
 		return 0
 	}
-	return total/float64(known)*cases + p.kind().SharedSeconds(p.runtime, p.settings, sample, cases)
+	return total / float64(known) * cases
 }
 
 // sample returns at least n open units, or all if there are fewer, evenly spread.
@@ -242,8 +237,8 @@ type took struct {
 	first, later []float64
 }
 
-// typical returns the median duration of a case in seconds, and how much longer the first case of a
-// process takes. start is 0 if it is less than a second or unknown.
+// typical returns the median duration of a case in seconds, and how much longer the first case of a process takes.
+// start is 0 if it is less than a second or unknown.
 func (t *took) typical() (median, start float64) {
 	if len(t.first) > 0 && len(t.later) > 0 {
 		median = measure.Median(t.later)
@@ -272,7 +267,6 @@ func history(journal *checkpoint.Journal) (out took, err error) {
 		if err != nil {
 			return took{}, err
 		}
-
 		if d.Seconds <= 0 {
 			continue
 		}
@@ -284,30 +278,27 @@ func history(journal *checkpoint.Journal) (out took, err error) {
 			out.later = append(out.later, d.Seconds)
 		}
 	}
-
 	return out, nil
 }
 
-// fromHistory estimates the time from earlier cases of the op in this environment, or in another one. If alike is
-// true, cases that were measured with settings that change the duration are not used.
+// fromHistory estimates the time from earlier cases of the op in this environment, or in another one. If alike is true,
+// cases that were measured with settings that change the duration are not used.
 func (p *planning) fromHistory(workers int, alike bool) error {
 	secs, where, err := p.opHistory(alike)
 	if err != nil || len(secs.all) == 0 {
 		return err
 	}
 
-	op := p.cases.Spec().Op
 	median, start := secs.typical()
 	p.counts.Seconds = median*float64(p.counts.Collect)/float64(workers) + start
-	p.counts.Basis = fmt.Sprintf("median of %d earlier cases of %s%s: %.3g s", len(secs.all), op, where, median)
+	p.counts.Basis = fmt.Sprintf("median of %d earlier cases of %s%s: %.3g s", len(secs.all), p.cases.Spec().Op, where,
+		median)
 	if workers > 1 {
 		p.counts.Basis += fmt.Sprintf(", %d workers", workers)
 	}
-
 	if start > 0 {
 		p.counts.Basis += fmt.Sprintf(", and %.3g s more for the first one of each worker", start)
 	}
-
 	return nil
 }
 
@@ -328,17 +319,13 @@ func (p *planning) opHistory(alike bool) (secs took, where string, err error) {
 	if err != nil {
 		return took{}, "", err
 	}
-
 	for _, info := range all {
 		var jc checkpoint.Context
-		if err := json.Unmarshal(info.JSON, &jc); err != nil {
+		var times durationContext
+		if err := errors.Join(json.Unmarshal(info.JSON, &jc), json.Unmarshal(info.JSON, &times)); err != nil {
 			return took{}, "", fmt.Errorf("journal of %s: %w", spec.Op, err)
 		}
-		like, err := p.measuresLike(&info, alike)
-		if err != nil {
-			return took{}, "", err
-		}
-		if !like {
+		if !p.measuresLike(&times, alike) {
 			continue
 		}
 
@@ -350,36 +337,31 @@ func (p *planning) opHistory(alike bool) (secs took, where string, err error) {
 			return secs, " under other conditions", err
 		}
 	}
-
 	return took{}, "", nil
 }
 
-// measuresLike reports whether cases of a context may take about as long as here. Times of another runtime kind or
-// framework do not. If alike is true, the context must have the same measuring code and the same settings that
-// affect the duration of a case.
-func (c *Config) measuresLike(info *checkpoint.ContextInfo, alike bool) (bool, error) {
-	var jc struct {
-		Runtime   string           `json:"runtime"`
-		Framework string           `json:"framework"`
-		Measure   measure.Settings `json:"measure"`
-		Extra     struct {
-			Instrument int `json:"instrument"`
-		} `json:"extra"`
-	}
-	if err := json.Unmarshal(info.JSON, &jc); err != nil {
-		return false, fmt.Errorf("journal of %s: %w", info.Op, err)
-	}
+// durationContext is what the duration of a case depends on.
+type durationContext struct {
+	Runtime   string           `json:"runtime"`
+	Framework string           `json:"framework"`
+	Measure   measure.Settings `json:"measure"`
+	Extra     struct {
+		Instrument int `json:"instrument"`
+	} `json:"extra"`
+}
 
-	other := jc.Framework != "" && c.runtime.Framework != "" && jc.Framework != c.runtime.Framework
-	if jc.Runtime != c.runtime.Kind || other {
-		return false, nil
+// measuresLike reports whether cases of a context may take about as long as here: they have the same kind of runtime
+// and framework. If alike is true, they also have the same measuring code and settings that affect the duration.
+func (c *Config) measuresLike(of *durationContext, alike bool) bool {
+	other := of.Framework != "" && c.runtime.Framework != "" && of.Framework != c.runtime.Framework
+	if of.Runtime != c.runtime.Kind || other {
+		return false
 	}
 	if !alike {
-		return true, nil
+		return true
 	}
-
 	want, ok := c.measured().(measure.Settings)
-	return jc.Extra.Instrument == c.about().Instrument && (!ok || costs(jc.Measure) == costs(want)), nil
+	return of.Extra.Instrument == c.about().Instrument && (!ok || costs(of.Measure) == costs(want))
 }
 
 // costs returns s reduced to the settings that affect the duration of a case, which are those that kinds

@@ -11,8 +11,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/zclconf/go-cty/cty"
-
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/grid"
 	"aicplan/engine/stage"
@@ -41,16 +39,7 @@ func (c *Config) tooFew() string {
 		return ""
 	}
 
-	want := func(name string) int {
-		v, ok := c.runtime.Options[name]
-		if !ok || v.IsNull() || !v.IsWhollyKnown() || v.Type() != cty.Number {
-			return 0
-		}
-		n, _ := v.AsBigFloat().Int64()
-		return int(n)
-	}
-
-	nodes, perNode := want("nodes"), want("gpus_per_node")
+	nodes, perNode := c.number("nodes"), c.number("gpus_per_node")
 	switch {
 	case c.onOneNode() && c.place.Nodes > 1 && len(c.place.GPUsBy) == 0:
 		return fmt.Sprintf("%s starts a server on one node and a task of %s has %d; set nodes of the executor to 1, or begin the command with srun",
@@ -65,8 +54,15 @@ func (c *Config) tooFew() string {
 		return fmt.Sprintf("%s starts %d processes on each node and a task of %s has room for %d; set tasks_per_node of the executor",
 			c.runtime.Address, perNode, c.place.Address, c.place.TasksPerNode)
 	}
-
 	return ""
+}
+
+// number returns an option of the runtime that is a whole number, or 0.
+func (c *Config) number(name string) int {
+	plain, _ := runtimes.Plain(c.runtime.Options[name])
+	n, _ := plain.(json.Number)
+	i, _ := n.Int64()
+	return int(i)
 }
 
 // onOneNode reports whether the servers of the runtime run on one node.
@@ -74,16 +70,13 @@ func (c *Config) onOneNode() bool {
 	if c.runtime == nil || !c.about().OneNode {
 		return false
 	}
-
-	command, ok := c.runtime.Options["command"]
-	if !ok || !command.IsWhollyKnown() || command.IsNull() || !command.CanIterateElements() {
+	plain, _ := runtimes.Plain(c.runtime.Options["command"])
+	command, _ := plain.([]any)
+	if len(command) == 0 {
 		return true
 	}
-	for it := command.ElementIterator(); it.Next(); {
-		_, first := it.Element()
-		return first.IsNull() || filepath.Base(first.AsString()) != "srun"
-	}
-	return true
+	program, _ := command[0].(string)
+	return filepath.Base(program) != "srun"
 }
 
 // distribute submits the open cases to the executor as tasks and waits for them. If tasks of an earlier
@@ -131,20 +124,11 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 		}
 	}
 
-	if r.rc.Replace != nil {
-		if err := r.rc.Replace(); err != nil {
-			return nil, err
-		}
+	if err := r.withdraw(); err != nil {
+		return nil, err
 	}
 
-	if r.journal != nil {
-		if err := r.job.withdraw(r.journal, r.rc.Options); err != nil {
-			return nil, fmt.Errorf("what is to be measured again cannot be withdrawn: %w", err)
-		}
-	}
-
-	r.policy = &policy{} // verdict reads policy.stopped
-
+	r.ran = true
 	attached := order != nil
 	for {
 		if !attached {
@@ -222,7 +206,7 @@ func (c *Config) submitted(store *checkpoint.Store, stageAddress string, cases *
 	if env = reportedBy(order); env == nil {
 		return nil, ""
 	}
-	return env, strings.TrimSpace(env.Framework+" "+env.Version) + " on " + env.Device + ", as its tasks have reported"
+	return env, env.String() + ", as its tasks have reported"
 }
 
 // Script returns the batch script for the jobs of a, for a dry run.
@@ -285,7 +269,7 @@ func (r *running) concluded(f *followed) (*stage.Outcome, error) {
 		r.remember()
 	}
 
-	if r.policy.stopped = out.Stopped; out.Stopped != "" {
+	if r.stopText = out.Stopped; out.Stopped != "" {
 		f.Say("error", "ramp: "+out.Stopped)
 	}
 
@@ -305,7 +289,7 @@ func (r *running) concluded(f *followed) (*stage.Outcome, error) {
 			why = out.Lost[int(f.shardOf[i])]
 		}
 
-		r.job.skip(u, class, why)
+		u.skip(&skip{class, why})
 	}
 
 	return nil, nil
@@ -317,7 +301,6 @@ func (r *running) leaving(out *executors.Outcome) {
 		return
 	}
 	jobs := strings.Join(out.Jobs, " ")
-	text := fmt.Sprintf("%s: the jobs %s continue: the same command follows them, aicplan cancel ends them",
-		r.rc.Address, jobs)
-	r.rc.Events.Message(r.rc.Address, stage.MessageShow, text)
+	r.message(stage.MessageShow, fmt.Sprintf("%s: the jobs %s continue: the same command follows them, aicplan cancel ends them",
+		r.rc.Address, jobs))
 }

@@ -2,12 +2,23 @@ package collect
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
+	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/zclconf/go-cty/cty"
 
+	"aicplan/cudaops/worker"
+	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
+	"aicplan/sink/table"
+	"aicplan/stages/collect/policy"
+	"aicplan/stages/collect/rows"
 )
+
+const interruptedReason = "the run was interrupted before it was tried"
 
 func (r *running) stopped() bool {
 	select {
@@ -23,15 +34,9 @@ func (r *running) giveUp() error {
 	if r.env == nil {
 		return context.Canceled
 	}
-	for i := range r.job.units {
-		if u := &r.job.units[i]; u.state == open {
-			r.job.skip(u, "interrupted", interruptedReason)
-		}
-	}
+	r.job.close("interrupted", interruptedReason)
 	return nil
 }
-
-const interruptedReason = "the run was interrupted before it was tried"
 
 // needs returns the outcome of a stage whose runtime is not available here.
 func (r *running) needs(why string) *stage.Outcome {
@@ -41,40 +46,83 @@ func (r *running) needs(why string) *stage.Outcome {
 	}
 }
 
-// finish loads the stored results, checks them, and returns the stage's outcome with its tables.
+// results are the results of units as the journal has them.
+type results struct {
+	rows     *rows.Builder
+	first, n []int32 // rows of each unit
+	failures map[int]*rows.Entry
+	classes  map[string]int // number of units without a measurement
+}
+
+// load reads the journal entries of all units that have ended.
+func (r *running) load() (*results, error) {
+	j := r.job
+	s := &results{rows: rows.NewBuilder(j.schema), first: make([]int32, len(j.units)), n: make([]int32, len(j.units)),
+		failures: map[int]*rows.Entry{}, classes: map[string]int{}}
+	var want []int
+	var ids []string
+	for i := range j.units {
+		if u := &j.units[i]; u.state == measured || u.state == failed {
+			want, ids = append(want, i), append(ids, j.id(i))
+		}
+	}
+
+	next := int32(0)
+	err := r.journal.Read(ids, func(at int, e checkpoint.Entry) (err error) {
+		i := want[at]
+		if j.units[i].state == failed {
+			s.failures[i], err = rows.Decode(e)
+			return err
+		}
+
+		n, err := s.rows.Add(e)
+		s.first[i], s.n[i] = next, int32(n)
+		next += int32(n)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+
+	for i := range j.units {
+		switch u := &j.units[i]; {
+		case u.state == skipped:
+			s.classes[u.why.class]++
+		case u.state == failed && s.failures[i] != nil:
+			class, _ := policy.Classify(r.rules, s.failures[i].Failure)
+			s.classes[class]++
+		case u.state == open || s.n[i] == 0:
+			return nil, fmt.Errorf("internal error: case %s ended neither as a measurement nor with a reason", j.id(i))
+		}
+	}
+	return s, nil
+}
+
+// finish loads the stored results and returns the stage's outcome with its tables.
 func (r *running) finish() (*stage.Outcome, error) {
 	if r.part == nil && r.reusesOtherCode() {
 		r.remember() // a plan that is made without the op's files assumes the code of these rows
 	}
-
-	if err := r.job.load(r.journal); err != nil {
-		return nil, err
-	}
-	if err := r.job.check(); err != nil {
+	s, err := r.load()
+	if err != nil {
 		return nil, err
 	}
 
 	plannedRec := r.job.cases.PointRecord()
-	rec, mixed := r.job.measurements(plannedRec, r.env)
+	rec, mixed := r.measurements(s, plannedRec)
 	for _, name := range mixed {
-		r.rc.Events.Message(r.rc.Address, "warn",
+		r.message("warn",
 			fmt.Sprintf("the column %s has values of several types, such as numbers and text, or integers beyond 2^53 and fractions, and is kept as text",
 				name))
 	}
-
-	ledger, err := r.job.ledger(r.rules)
+	ledger, err := r.ledger(s)
 	if err != nil {
 		return nil, err
 	}
 
 	n := r.job.tally()
-	if n.Planned != n.Measured+n.Failed+n.Skipped {
-		return nil, fmt.Errorf("internal error: %d planned cases and %d measured, %d failed, %d skipped",
-			n.Planned, n.Measured, n.Failed, n.Skipped)
-	}
-
 	out := &stage.Outcome{
-		Data: &stage.Dataset{Table: rec, Ledger: ledger, Planned: plannedRec, Info: r.info()},
+		Data: &stage.Dataset{Table: rec, Ledger: ledger, Planned: plannedRec, Info: r.info(s.classes)},
 		Values: map[string]cty.Value{
 			"measured": cty.NumberIntVal(int64(n.Measured)), "reused": cty.NumberIntVal(int64(r.reused)),
 			"failed": cty.NumberIntVal(int64(n.Failed)), "skipped": cty.NumberIntVal(int64(n.Skipped)),
@@ -83,19 +131,180 @@ func (r *running) finish() (*stage.Outcome, error) {
 		Counts: stage.Counts{Cases: r.job.asked(), Planned: n.Planned, Measured: r.now,
 			Reused: n.Measured - r.now, Failed: n.Failed, Skipped: n.Skipped},
 	}
-
 	if rec != nil {
 		out.Counts.Rows = int(rec.NumRows())
 	}
-
-	out.Status, out.Message = r.verdict(n)
+	out.Status, out.Message = r.verdict(n, s.classes)
 	return out, nil
 }
 
-// rank returns 1 if so is true and 0 otherwise. It sorts false before true.
-func rank(so bool) int {
-	if so {
-		return 1
+// measurements returns the table of measured rows in plan order: the columns of the case, the environment, the metrics,
+// and further columns from the workers. It returns nil if no unit was measured. mixed are columns that became text,
+// because they have values of several types.
+func (r *running) measurements(s *results, planned arrow.Record) (rec arrow.Record, mixed []string) {
+	var order, cases []int
+	whole := true // each planned row has exactly one measured row
+	for i, n := range s.n {
+		whole = whole && n == 1
+		for k := range n {
+			order, cases = append(order, int(s.first[i]+k)), append(cases, i)
+		}
 	}
-	return 0
+	if len(order) == 0 {
+		return nil, nil
+	}
+
+	rec = table.Drop(planned, "status")
+	if !whole {
+		rec = table.Take(rec, cases)
+	}
+	all := s.rows
+	s.rows = nil // the table has them
+	return all.Table(rec, order, rows.Label{Framework: r.env.Framework, Version: r.env.Version, Device: r.env.Device})
+}
+
+// ledger returns the units without a measurement in plan order. It has the attachments column only if one of them has
+// attachments.
+func (r *running) ledger(s *results) (arrow.Record, error) {
+	b := table.NewBuilder(stage.LedgerSchema.Fields()...)
+	var attached []string
+	var valid []bool
+	for i := range r.job.units {
+		u := &r.job.units[i]
+		if u.state != failed && u.state != skipped {
+			continue
+		}
+
+		row := map[string]any{
+			"case_id": r.job.id(i), "params": string(r.job.params(u)), "group": r.job.groups[r.job.groupOf(int(u.task))],
+			"type": "", "traceback": "", "attempts": 0, "worker": "", "device_uuid": "", "at": "",
+		}
+		files := ""
+		if u.state == skipped {
+			row["status"], row["class"], row["message"] = "skipped", u.why.class, u.why.reason
+		} else {
+			e := s.failures[i]
+			f := e.Failure
+			row["status"] = "failed"
+			row["class"], _ = policy.Classify(r.rules, f)
+			row["type"], row["message"], row["traceback"] = f.Exception, firstLine(f.Message), fullText(f)
+			row["attempts"], row["worker"], row["device_uuid"], row["at"] = e.Attempts, e.Worker, e.DeviceUUID, e.At
+			if len(e.Attachments) > 0 {
+				raw, err := json.Marshal(e.Attachments)
+				if err != nil {
+					return nil, fmt.Errorf("ledger: %w", err)
+				}
+				files = string(raw)
+			}
+		}
+
+		attached, valid = append(attached, files), append(valid, files != "")
+		if err := b.Append(row); err != nil {
+			return nil, fmt.Errorf("ledger: %w", err)
+		}
+	}
+
+	if !slices.Contains(valid, true) {
+		return b.Record(), nil
+	}
+	return table.WithColumn(b.Record(), stage.AttachmentsColumn, table.Texts(attached, valid)), nil
+}
+
+// fullText returns the traceback of a failure, or the message if there is no traceback and the message has several
+// lines.
+func fullText(f *worker.Failure) string {
+	if f.Traceback != "" || firstLine(f.Message) == f.Message {
+		return f.Traceback
+	}
+	return f.Message
+}
+
+// info returns the description of the rows as a whole. classes counts the units without a measurement.
+func (r *running) info(classes map[string]int) stage.Info {
+	cases := r.planned.cases
+	info := stage.Info{
+		Op: r.planned.info.Op, Perf: r.perfTable(r.planned.info.Perf), Declared: r.planned.info.Declared,
+		Params:    slices.Concat(cases.Columns(), cases.SweepColumns()),
+		Framework: r.env.Framework, Version: r.env.Version, Device: r.env.Device, System: r.system,
+		Runtime: r.runtime.Address, Image: r.runtime.Image, ImageDigest: r.runtime.ImageDigest, Env: maps.Clone(r.env.Env),
+	}
+
+	switch {
+	case truncated(cases.Len(), r.rc.Options):
+		info.Partial = r.rc.Options.Partial()
+	case classes["interrupted"] > 0:
+		info.Partial = "interrupted"
+	case classes["ramp"] > 0:
+		info.Partial = "ramp"
+	case classes[lostClass] > 0:
+		info.Partial = "tasks lost"
+	}
+	return info
+}
+
+// verdict returns the status of the stage and the reason in one line.
+func (r *running) verdict(n stage.Counts, classes map[string]int) (stage.Status, string) {
+	// Cases that were not selected or have no kernel are not missing.
+	left := 0
+	for i := range r.job.units {
+		if u := &r.job.units[i]; u.state == skipped && (u.bar != nil || u.is(notSelected)) {
+			left++
+		}
+	}
+
+	text := fmt.Sprintf("%d of %d cases measured", n.Measured, n.Planned)
+	if n.Measured-r.now > 0 && r.now > 0 {
+		text += fmt.Sprintf(" (%d now, %d before)", r.now, n.Measured-r.now)
+	}
+
+	sep := "; "
+	for _, class := range slices.Sorted(maps.Keys(classes)) {
+		text += fmt.Sprintf("%s%d %s", sep, classes[class], class)
+		sep = ", "
+	}
+
+	switch {
+	case r.ran || n.Failed == 0:
+	case classes["tripped"] > 0:
+		text += "; failed before and not tried again (--retry failed or tripped does)"
+	default:
+		text += "; failed before and not tried again (--retry failed does)"
+	}
+
+	stopText := ""
+	if r.stopText != "" {
+		stopText = "; " + r.stopText
+	}
+	switch {
+	case classes["interrupted"] > 0:
+		return stage.StatusInterrupted, text
+	case n.Failed > 0 && n.Measured == 0:
+		return stage.StatusFailed, text + stopText
+	case r.overFailed(n.Measured, n.Failed):
+		return stage.StatusFailed, fmt.Sprintf("%s; more than fail_over = %v failed%s", text, r.FailOver, stopText)
+	case n.Failed > 0 || n.Skipped > left:
+		return stage.StatusPartial, text + stopText
+	}
+	return stage.StatusOK, text
+}
+
+// overFailed reports whether the share of failed cases exceeds fail_over.
+func (c *Config) overFailed(measured, failed int) bool {
+	tried := measured + failed
+	return tried > 0 && float64(failed)/float64(tried) > c.FailOver
+}
+
+// Judge implements stage.Judge. It applies fail_over to a stored result, because fail_over is not part of the
+// measurement.
+func (c *Config) Judge(rec *checkpoint.StageRecord) (stage.Status, string) {
+	was := stage.Status(rec.Status)
+	var n stage.Counts
+	if err := json.Unmarshal(rec.Counts, &n); err != nil {
+		return was, ""
+	}
+	if measured := n.Measured + n.Reused; was != stage.StatusFailed && c.overFailed(measured, n.Failed) {
+		return stage.StatusFailed, fmt.Sprintf("%d of %d cases failed, more than fail_over = %v allows", n.Failed,
+			measured+n.Failed, c.FailOver)
+	}
+	return was, ""
 }

@@ -9,7 +9,7 @@ import (
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
-	"aicplan/stages/collect/rows"
+	"aicplan/stages/collect/policy"
 	"aicplan/stages/executors"
 	"aicplan/stages/runtimes"
 )
@@ -21,9 +21,7 @@ type followed struct {
 	shardOf    []int32 // by unit; -1 if the unit is in no shard
 	left       []int   // open units by shard
 	keeper     *keeper // counts results and reports progress
-	groups     map[string]*group
-	published  executors.Groups
-	changed    bool // published differs from the groups file that the tasks read
+	breaker    *policy.Breaker
 	accepted   bool // the environment of a task was accepted
 	otherNodes map[string]bool
 	version    int // of the journal that was read last
@@ -35,14 +33,12 @@ func (r *running) follow(ctx context.Context, s *executors.Scheduler, o *executo
 	attached bool) (*followed, error) {
 	f := &followed{r: r, order: o, otherNodes: map[string]bool{}}
 	f.count()
-	f.keeper = newKeeper(r.job, nil, r.rc.Events, r.rc.Address)
 	if attached {
 		n, err := o.Submitted()
 		if err != nil {
 			return f, err
 		}
-		text := fmt.Sprintf("%s: follows the %d tasks that an earlier run has submitted", r.rc.Address, n)
-		r.rc.Events.Message(r.rc.Address, stage.MessageShow, text)
+		f.Say("info", fmt.Sprintf("follows the %d tasks that an earlier run has submitted", n))
 	}
 
 	follower := &executors.Follower{
@@ -58,7 +54,7 @@ func (r *running) follow(ctx context.Context, s *executors.Scheduler, o *executo
 	return f, f.read()
 }
 
-// count counts the open units of each shard.
+// count counts the open units of each shard, and the results of each group.
 func (f *followed) count() {
 	j := f.r.job
 	f.left, f.version = make([]int, len(f.order.Shards)), -1
@@ -82,10 +78,8 @@ func (f *followed) count() {
 		}
 	}
 
-	f.groups = map[string]*group{}
-	for name, g := range j.record() {
-		f.groups[name] = &group{measured: g.measured, earlier: g.failed}
-	}
+	f.breaker = policy.NewBreaker(f.r.limits.TripAfter, j.groups, j.past())
+	f.keeper = newKeeper(j, nil, f.r.rc.Events, f.r.rc.Address)
 }
 
 // Left implements executors.Work.
@@ -93,7 +87,7 @@ func (f *followed) Left(shard int) int { return f.left[shard] }
 
 // Waiting implements executors.Work.
 func (f *followed) Waiting(text string) {
-	f.r.rc.Events.Message(f.r.rc.Address, stage.MessageStatus, text)
+	f.r.message(stage.MessageStatus, text)
 }
 
 // Say implements executors.Work.
@@ -101,7 +95,7 @@ func (f *followed) Say(level, text string) {
 	if level == "info" {
 		level, text = stage.MessageShow, f.r.rc.Address+": "+text
 	}
-	f.r.rc.Events.Message(f.r.rc.Address, level, text)
+	f.r.message(level, text)
 }
 
 // Take implements executors.Work. It reads new status reports of tasks and new journal entries.
@@ -134,50 +128,36 @@ func (f *followed) Take(said []*executors.Status) error {
 // nodes are stored in the journal of their own environment.
 func (f *followed) acceptEnvironment(s *executors.Status, env *runtimes.Environment) error {
 	r := f.r
-	if !f.accepted {
-		f.accepted = true
-		same, err := r.compareAssumed(env, "its tasks go on")
-		if err != nil {
-			return err
-		}
-
-		if same {
-			r.env = env
+	if f.accepted {
+		if diff := r.differences(r.env, env); diff != "" {
+			if !f.otherNodes[s.Node] {
+				f.otherNodes[s.Node] = true
+				f.Say("error", fmt.Sprintf("the node %s does not measure where the first one did: %s; its rows are kept apart and do not count here. Name nodes of one kind with constraint, or leave it out: options = { exclude = %q }",
+					s.Node, diff, s.Node))
+			}
 			return nil
 		}
+	}
 
-		if err := r.useEnvironment(env); err != nil {
-			return err
-		}
-
+	before := r.journal
+	err := r.accept(env, !f.accepted)
+	f.accepted = true
+	if err == nil && r.journal != before {
 		f.count()
-		f.keeper = newKeeper(r.job, nil, r.rc.Events, r.rc.Address)
-		return nil
 	}
+	return err
+}
 
-	diff := r.differences(r.env, env)
-	if diff == "" {
-		same, err := r.sameContext(env)
-		if err != nil || same {
-			return err
-		}
-		// The task has imported code that no task had reported before.
-		if err := r.useEnvironment(env); err != nil {
-			return err
-		}
-		f.count()
-		f.keeper = newKeeper(r.job, nil, r.rc.Events, r.rc.Address)
-		return nil
+// accept uses the environment of a task, of the first one or of one that has imported code that no task had reported
+// before.
+func (r *running) accept(env *runtimes.Environment, first bool) error {
+	if first {
+		return r.replaceAssumed(env, "its tasks go on")
 	}
-	if f.otherNodes[s.Node] {
-		return nil
+	if same, err := r.sameContext(env); err != nil || same {
+		return err
 	}
-
-	f.otherNodes[s.Node] = true
-	f.Say("error", fmt.Sprintf("the node %s does not measure where the first one did: %s; its rows are kept apart and do not count here. Name nodes of one kind with constraint, or leave it out: options = { exclude = %q }",
-		s.Node, diff, s.Node))
-
-	return nil
+	return r.useEnvironment(env)
 }
 
 // read processes the journal entries that the tasks have written since the last call.
@@ -191,97 +171,65 @@ func (f *followed) read() error {
 	if err != nil {
 		f.Say("warn", fmt.Sprintf("the journal cannot be read to its end, and is read again: %v", err))
 	}
+	if version == f.version {
+		return nil
+	}
 
-	changed := version != f.version
 	f.version = version
 	for i := range r.job.units {
-		if !changed {
-			break
-		}
 		if kind, ok := r.journal.Has(r.job.id(i)); ok && r.job.units[i].state == open {
 			// Remember now, not at the end, so that the environment survives a killed coordinator.
 			r.remember()
-			f.settle(i, kind)
+			if err := f.settle(i, kind); err != nil {
+				return err
+			}
 		}
 	}
-
-	if f.changed {
-		f.changed = false
-		if err := f.order.WriteGroups(f.published); err != nil {
-			f.Say("warn", fmt.Sprintf("the tasks cannot be told which groups fail: %v", err))
-		}
-	}
-
 	return nil
 }
 
 // settle records the result of a unit.
-func (f *followed) settle(at int, kind checkpoint.Kind) {
+func (f *followed) settle(at int, kind checkpoint.Kind) error {
 	r := f.r
 	u := &r.job.units[at]
 	if s := f.shardOf[at]; s >= 0 {
 		f.left[s]--
 	}
+	f.keeper.stored(kind, nil)
 
-	g := f.groups[r.job.group(int(u.task))]
+	group := r.job.groupOf(int(u.task))
 	if kind == checkpoint.Measured {
 		u.state = measured
-		if g.measured == 0 {
-			f.published.Worked, f.changed = append(f.published.Worked, r.job.group(int(u.task))), true
-		}
-		g.measured++
-		f.keeper.stored(kind, nil)
-		return
+		f.breaker.Measured(group)
+		return nil
 	}
 
 	u.state = failed
-	f.keeper.stored(kind, nil)
-	e, ok, err := r.journal.Lookup(r.job.id(at))
-	if err != nil || !ok {
-		return // load reports the error
+	e, err := failureOf(r.journal, r.job.id(at))
+	if err != nil {
+		return err
 	}
 
-	d, err := rows.Decode(e)
-	if err != nil || d.Failure == nil {
-		return
+	class, _ := policy.Classify(r.rules, e.Failure)
+	f.keeper.failed(worker.Case{ID: r.job.cases.ID(int(u.task)), Op: r.opName(r.job.cases.Spec().Op),
+		Params: r.job.params(u), Attempt: e.Attempts}, class, e.Failure)
+	if tripped := f.breaker.Failed(group, firstLine(e.Failure.Message)); tripped != "" {
+		f.trip(group, tripped)
 	}
-
-	g.last = firstLine(d.Failure.Message)
-	if g.measured == 0 {
-		g.failures++
-	}
-
-	class, _ := classify(r.rules, d.Failure)
-	if r.policy.shownFailures == nil {
-		r.policy.shownFailures = map[string]int{}
-	}
-
-	c := worker.Case{ID: r.job.cases.ID(int(u.task)), Op: r.opName(r.job.cases.Spec().Op), Params: r.job.params(u),
-		Attempt: d.Attempts}
-
-	f.keeper.failed(c, class, d.Failure, r.policy.tellTimes(class, d.Failure))
-	name := r.job.group(int(u.task))
-	if n := r.limits.tripAfter; n > 0 && g.measured == 0 && g.earlier+g.failures >= n && g.tripped == "" {
-		f.trip(name, g)
-	}
+	return nil
 }
 
-// trip ends a group in all tasks.
-func (f *followed) trip(name string, g *group) {
-	g.tripped = tripText(name, g.earlier+g.failures, g.last)
-	f.Say("error", "breaker: "+g.tripped)
-	if f.published.Tripped == nil {
-		f.published.Tripped = map[string]string{}
-	}
-
-	f.published.Tripped[name], f.changed = g.tripped, true
+// trip ends a group. Tasks that try its cases stop by themselves, because each has a breaker of its own.
+func (f *followed) trip(group int, reason string) {
+	f.Say("error", "breaker: "+reason)
 	j := f.r.job
+	why := &skip{"tripped", reason}
 	for i := range j.units {
 		u := &j.units[i]
-		if u.state != open || j.group(int(u.task)) != name {
+		if u.state != open || j.groupOf(int(u.task)) != group {
 			continue
 		}
-		j.skip(u, "tripped", g.tripped)
+		u.skip(why)
 		if s := f.shardOf[i]; s >= 0 {
 			f.left[s]--
 		}
@@ -296,11 +244,9 @@ func (f *followed) newRows() (n int) {
 
 	label := strings.TrimSuffix(f.order.Label(0), "00000")
 	for i := range f.r.job.units {
-		u := &f.r.job.units[i]
-		if u.state == measured && strings.Contains(f.r.journal.Segment(f.r.job.id(i)), "-"+label) {
+		if f.r.job.units[i].state == measured && strings.Contains(f.r.journal.Segment(f.r.job.id(i)), "-"+label) {
 			n++
 		}
 	}
-
 	return n
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/config"
 	"aicplan/engine/stage"
@@ -66,38 +67,12 @@ func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics
 	return append(diags, more...)
 }
 
-// blockExtra returns the options of the runtime kind's blocks that distinguish measurements, or nil if
-// there are none.
-func (c *Config) blockExtra() map[string]any {
-	var out map[string]any
-	for name, v := range c.blocks {
-		b := c.about().CollectBlock(name)
-		if b == nil || b.Beside {
-			continue
-		}
-
-		given := map[string]any{}
-		for option, v := range v.AsValueMap() {
-			if i := slices.IndexFunc(b.Options, func(o stage.Option) bool { return o.Name == option }); i >= 0 &&
-				b.Options[i].Beside {
-				continue
-			}
-			// Values are known here: a stage with unknown values is deferred.
-			if plain, err := runtimes.Plain(v); err == nil {
-				given[option] = plain
-			}
-		}
-
-		if len(given) == 0 {
-			continue
-		}
-		if out == nil {
-			out = map[string]any{}
-		}
-
-		out[name] = given
+// plainBlocks returns the values of blocks as for keys.
+func plainBlocks(blocks map[string]cty.Value) map[string]any {
+	out := map[string]any{}
+	for name, v := range blocks {
+		out[name] = stage.Plain(v)
 	}
-
 	return out
 }
 
@@ -115,7 +90,6 @@ func (c *Config) workerBlocks() (json.RawMessage, error) {
 		}
 		out[name] = plain
 	}
-
 	return json.Marshal(out)
 }
 

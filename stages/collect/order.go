@@ -3,23 +3,51 @@ package collect
 import (
 	"encoding/binary"
 	"fmt"
-	"math/rand/v2"
+	"math/big"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/grid"
 	"aicplan/engine/stage"
+	"aicplan/stages/collect/policy"
 )
 
-func notSelected(o stage.Options) string {
-	if o.Smoke {
-		return "--smoke collects a sample"
+// smokeCases is the number of cases that --smoke collects.
+const smokeCases = 4
+
+// selection returns the indexes of the cases that the options select, in grid order. It does not depend on what was
+// measured already.
+func selection(n int, o stage.Options) []int {
+	want := n
+	if o.Limit > 0 {
+		want = min(want, o.Limit)
 	}
-	return fmt.Sprintf("--limit %d", o.Limit)
+	if !o.Smoke {
+		return sequence(want)
+	}
+
+	out := policy.Random(o.Seed, "selection").Perm(n)[:min(want, smokeCases)]
+	slices.Sort(out)
+	return out
 }
 
-// columnsOf returns the indexes of grid columns. attr names the attribute in the error for an unknown
-// column.
+func sequence(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+// truncated reports whether the options leave out cases of a grid with n cases.
+func truncated(n int, o stage.Options) bool {
+	return (o.Smoke && n > smokeCases) || (o.Limit > 0 && n > o.Limit)
+}
+
+// columnsOf returns the indexes of grid columns. attr names the attribute in the error for an unknown column.
 func columnsOf(cases *grid.Cases, names []string, attr string) ([]int, error) {
 	var out []int
 	for _, n := range names {
@@ -68,47 +96,8 @@ func (g *grouping) of(i int) int32 {
 	return n
 }
 
-// selection returns the indexes of the cases that the options select, in grid order. It does not depend
-// on what was measured already.
-func selection(n int, o stage.Options) []int {
-	want := n
-	if o.Limit > 0 {
-		want = min(want, o.Limit)
-	}
-
-	if o.Smoke {
-		want = min(want, smokeCases)
-	}
-
-	if want == n || !o.Smoke {
-		out := make([]int, want)
-		for i := range out {
-			out[i] = i
-		}
-		return out
-	}
-
-	out := rng(o.Seed, "selection").Perm(n)[:want]
-	slices.Sort(out)
-	return out
-}
-
-// truncated reports whether the options leave out cases of a grid with n cases.
-func truncated(n int, o stage.Options) bool {
-	return (o.Smoke && n > smokeCases) || (o.Limit > 0 && n > o.Limit)
-}
-
-// rng returns a random generator for one purpose, derived from the seed.
-func rng(seed int64, purpose string) *rand.Rand {
-	h := uint64(14695981039346656037)
-	for _, c := range []byte(purpose) {
-		h = (h ^ uint64(c)) * 1099511628211
-	}
-	return rand.New(rand.NewPCG(uint64(seed), h))
-}
-
-// together moves each task next to the first one with the same values in columns. Otherwise the order is
-// unchanged. attr names the attribute in the error for an unknown column.
+// together moves each task next to the first one with the same values in columns. Otherwise the order is unchanged.
+// attr names the attribute in the error for an unknown column.
 func (j *job) together(tasks []int, columns []string, attr string) ([]int, error) {
 	g, err := newGrouping(j.cases, columns, attr)
 	if err != nil || len(columns) == 0 {
@@ -123,38 +112,22 @@ func (j *job) together(tasks []int, columns []string, attr string) ([]int, error
 	return out, nil
 }
 
-// rungs splits tasks into the samples of the ramp and the remaining tasks. The samples are random. The
-// order within each part is unchanged.
-func rungs(tasks []int, sizes []int, seed int64) [][]int {
-	perm := rng(seed, "ramp").Perm(len(tasks))
-	taken := make([]bool, len(tasks))
-	var out [][]int
-	done := 0
-	for _, size := range sizes {
-		if size >= len(tasks) {
-			break
-		}
-		if size <= done {
-			continue
-		}
-
-		sample := slices.Sorted(slices.Values(perm[done:size]))
-		done = size
-		var rung []int
-		for _, at := range sample {
-			taken[at] = true
-			rung = append(rung, tasks[at])
-		}
-
-		out = append(out, rung)
+// text formats a parameter for messages. Strings have no quotes.
+func text(v cty.Value) string {
+	switch {
+	case v.IsNull():
+		return "null"
+	case v.Type() == cty.String:
+		return v.AsString()
+	case v.Type() == cty.Bool:
+		return strconv.FormatBool(v.True())
+	case v.Type() != cty.Number:
+		return v.GoString()
 	}
 
-	var rest []int
-	for at, t := range tasks {
-		if !taken[at] {
-			rest = append(rest, t)
-		}
+	f := v.AsBigFloat()
+	if i, acc := f.Int64(); acc == big.Exact {
+		return strconv.FormatInt(i, 10) // Text formats large integers with an exponent
 	}
-
-	return append(out, rest)
+	return f.Text('g', -1)
 }

@@ -4,8 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"os"
-	"time"
 
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
@@ -28,6 +26,7 @@ type Part struct {
 	// Places are the indexes of the cases in the grid.
 	Places []int
 
+	units  []int
 	driver string
 }
 
@@ -55,53 +54,34 @@ func CasesOf(p *stage.Plan) *grid.Cases {
 	return grids.CasesOf(p)
 }
 
-// RunPart measures the cases of a part and returns how the task ended. The results are in the journal;
-// the coordinator builds the table.
+// RunPart measures the cases of a part and returns how the task ended. The results are in the journal; the coordinator
+// builds the table.
 func (c *Config) RunPart(ctx context.Context, rc *stage.RunContext, part *Part) (executors.State, string) {
-	fail := func(err error) (executors.State, string) { return executors.Failed, err.Error() }
-	c.pinned = true
-	r := &running{Config: c, rc: rc, shown: map[string]bool{}, part: part}
-	if r.planned, _ = rc.Plan.Private.(*planned); r.planned == nil {
-		return fail(errors.New("the cases are not known to the task's plan"))
-	}
-
 	// The coordinator has already withdrawn the cases that are measured again.
 	rc.Options.Again, rc.Options.Retry = false, ""
-	var err error
-	if r.job, err = newJob(r.planned.cases, c.schema(r.planned.info.Perf), c.limits.groupBy, rc.Options); err != nil {
-		return fail(err)
-	}
-
-	r.job.demands = r.demands()
-	if err := r.job.excludeUnsupported(c.unsupported); err != nil {
-		return fail(err)
-	}
-
-	mine := r.job.restrict(part.Places)
-	if err := r.reuseExpected(ctx); err != nil {
-		return fail(err)
+	r, err := c.start(ctx, rc, part)
+	if err != nil {
+		return executors.Failed, err.Error()
 	}
 
 	if r.env == nil || len(r.job.todo()) > 0 {
 		out, err := r.collect(ctx)
-		switch {
-		case err != nil && r.stopped() && errors.Is(err, context.Canceled):
-		case err != nil:
-			part.count(r, mine)
-			return fail(err)
-		case out != nil:
+		if err != nil && !(r.stopped() && errors.Is(err, context.Canceled)) {
+			part.count(r)
+			return executors.Failed, err.Error()
+		}
+		if out != nil {
 			return executors.Needs, out.Message
 		}
 	}
 
-	part.count(r, mine)
-
+	left := part.count(r)
 	switch {
-	case r.policy != nil && r.policy.stopped != "":
-		return executors.Stopped, r.policy.stopped
-	case r.stopped() && r.now == 0 && part.left(r, mine) > 0:
+	case r.stopText != "":
+		return executors.Stopped, r.stopText
+	case r.stopped() && r.now == 0 && left > 0:
 		return executors.Drained, "its time was over before the first case had ended; time and drain say how long it has"
-	case r.stopped() && part.left(r, mine) > 0:
+	case r.stopped() && left > 0:
 		return executors.Drained, ""
 	}
 
@@ -118,13 +98,14 @@ func (j *job) restrict(places []int) []int {
 	}
 
 	var out []int
+	other := &skip{notSelected, "another task has it"}
 	for i := range j.tasks {
 		t := &j.tasks[i]
 		for k := t.first; k < t.first+t.n; k++ {
 			if mine[i] {
 				out = append(out, int(k))
 			} else {
-				j.skip(&j.units[k], "not_selected", "another task has it")
+				j.units[k].skip(other)
 			}
 		}
 		t.selected = t.selected && mine[i]
@@ -133,32 +114,26 @@ func (j *job) restrict(places []int) []int {
 	return out
 }
 
-// left returns the number of units without a result.
-func (p *Part) left(r *running, mine []int) (n int) {
-	for _, k := range mine {
-		if u := &r.job.units[k]; u.state != measured && u.state != failed && u.class() != "not_selected" && u.noKernel() == "" {
-			n++
-		}
-	}
-	return n
-}
-
-// count reports the task's progress to the coordinator.
-func (p *Part) count(r *running, mine []int) {
+// count reports the task's progress to the coordinator. It returns the number of units without a result.
+func (p *Part) count(r *running) (left int) {
 	failures, skips := 0, 0
-	for _, k := range mine {
-		switch r.job.units[k].state {
+	for _, k := range p.units {
+		u := &r.job.units[k]
+		switch u.state {
 		case failed:
 			failures++
 		case skipped:
 			skips++
 		}
+		if u.state != measured && u.state != failed && !u.is(notSelected) && u.bar == nil {
+			left++
+		}
 	}
 
-	left := p.left(r, mine)
 	p.Task.Update(false, func(s *executors.Status) {
 		s.Measured, s.Failed, s.Skipped, s.Left = r.now, failures, skips, left
 	})
+	return left
 }
 
 // arrived reports the task's environment to the coordinator.
@@ -187,61 +162,4 @@ func (p *Part) mark(o *worker.Outcome) {
 // every process of the job, so the worker may end before this process does.
 func (p *Part) endedByScheduler(o *worker.Outcome) bool {
 	return p != nil && o.Failure != nil && o.Cause == worker.CauseDied && o.Failure.Exception == "SIGTERM"
-}
-
-// sharedGroups caches the group states that the coordinator derives from the rows of all tasks.
-type sharedGroups struct {
-	path string
-	now  func() time.Time
-
-	asked  time.Time
-	groups executors.Groups
-	works  map[string]bool
-}
-
-// askEvery is how often a task reads the groups file.
-const askEvery = 2 * time.Second
-
-func (s *sharedGroups) read() {
-	if s.now().Sub(s.asked) < askEvery {
-		return
-	}
-
-	s.asked = s.now()
-	raw, err := os.ReadFile(s.path)
-	if err != nil {
-		return // the file does not exist yet or is being replaced
-	}
-
-	var g executors.Groups
-	if json.Unmarshal(raw, &g) != nil {
-		return
-	}
-
-	s.groups, s.works = g, map[string]bool{}
-	for _, name := range g.Worked {
-		s.works[name] = true
-	}
-}
-
-// apply trips the groups that the coordinator has tripped.
-func (s *sharedGroups) apply(p *policy) {
-	if s == nil {
-		return
-	}
-	s.read()
-	for name, why := range s.groups.Tripped {
-		if g := p.groups[name]; g != nil && g.tripped == "" && g.measured == 0 {
-			g.tripped = why
-		}
-	}
-}
-
-// worked reports whether any task has measured a case of the group.
-func (s *sharedGroups) worked(group string) bool {
-	if s == nil {
-		return false
-	}
-	s.read()
-	return s.works[group]
 }

@@ -39,15 +39,14 @@ type keyExtra struct {
 func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.Diagnostics) {
 	k := keyExtra{Instrument: c.about().Instrument}
 	if c.bind != nil {
-		with, err := c.kind().Bind(c.bind, pc.PlanDir)
-		if err != nil {
-			return nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Cannot read the kernel", Detail: err.Error(), Subject: pc.Range.Ptr()}}
+		var err error
+		if c.bind, err = c.kind().Bind(c.bind, pc.PlanDir); err != nil {
+			return nil, (&planError{err, "Cannot read the kernel"}).diagnostics(pc)
 		}
-		c.bind = with
 	}
 	known, err := c.resolve(ctx, pc)
 	if err != nil {
-		return nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Cannot read the files", Detail: err.Error() + ".", Subject: pc.Range.Ptr()}}
+		return nil, (&planError{err, "Cannot read the files"}).diagnostics(pc)
 	}
 	if known {
 		k.Reads = c.readIDs
@@ -63,10 +62,7 @@ func (c *Config) KeyExtra(ctx context.Context, pc *stage.PlanContext) (any, hcl.
 	}
 	if env != nil {
 		c.assumed.Store(env)
-		k.Environment = map[string]string{}
-		for _, name := range c.Environment {
-			k.Environment[name] = env.Field(name)
-		}
+		k.Environment = map[string]string{"framework": env.Framework, "version": env.Version, "device": env.Device}
 		if c.about().Interpreted {
 			k.Python = minorVersion(env.Env["python"])
 		}

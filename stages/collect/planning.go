@@ -39,6 +39,11 @@ type planError struct {
 	summary string
 }
 
+func (e *planError) diagnostics(pc *stage.PlanContext) hcl.Diagnostics {
+	return hcl.Diagnostics{{Severity: hcl.DiagError, Summary: e.summary, Detail: e.Error() + ".",
+		Subject: pc.Range.Ptr()}}
+}
+
 // Plan implements stage.Planner. It counts the cases that are measured already and those to be measured.
 func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, hcl.Diagnostics) {
 	up := pc.Upstream(c.grid)
@@ -54,16 +59,12 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 
 	for _, step := range []func(context.Context) error{p.check, p.expectation, p.reuse, p.locate, p.describe} {
 		err := step(ctx)
-		if err == nil {
-			continue
-		}
-
-		summary := "The case journal cannot be read"
 		if e, ok := errors.AsType[*planError](err); ok {
-			summary, err = e.summary, e.error
+			return nil, e.diagnostics(pc)
 		}
-		return nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: summary, Detail: err.Error() + ".",
-			Subject: pc.Range.Ptr()}}
+		if err != nil {
+			return nil, (&planError{err, "The case journal cannot be read"}).diagnostics(pc)
+		}
 	}
 
 	p.notes()
@@ -93,7 +94,7 @@ func (p *planning) check(context.Context) error {
 	}
 
 	var err error
-	if p.job, err = newJob(p.cases, p.schema(p.up.Data.Info.Perf), p.limits.groupBy, p.pc.Options); err == nil {
+	if p.job, err = newJob(p.cases, p.schema(p.up.Data.Info.Perf), p.limits.GroupBy, p.pc.Options); err == nil {
 		err = p.job.excludeUnsupported(p.unsupported)
 	}
 	if err != nil {
@@ -120,7 +121,7 @@ func (p *planning) expectation(ctx context.Context) error {
 			p.reason = why
 		}
 		if python := runtimes.SeenWith(p.pc.Store, p.runtime); python != "" {
-			p.python = fmt.Sprintf("; the state folder has seen it with python = %q, and a plan that names the same finds its rows also where that is not",
+			p.python = fmt.Sprintf("; the state folder has seen it with python = %q, and a plan that names the same finds its rows even if that is not installed",
 				python)
 			p.reason += p.python
 		}
@@ -148,7 +149,7 @@ func (p *planning) reuse(context.Context) error {
 	}
 
 	if journal.Len() > 0 {
-		if err := p.job.reuse(journal, p.pc.Options, p.limits.tripAfter); err != nil {
+		if err := p.job.reuse(journal, p.pc.Options, p.limits.TripAfter); err != nil {
 			return err
 		}
 		p.counts = p.job.counts()
@@ -270,24 +271,23 @@ func reasonOf(store *checkpoint.Store, counts stage.CaseCounts, jc checkpoint.Co
 	return "measured before under other conditions: " + strings.Join(why, "; "), nil
 }
 
-// inWords is a difference of two contexts without the names that only journals
-// have.
+// inWords returns a difference of two contexts without the names that only journals have.
 func inWords(line string) string {
-	if _, now, ok := strings.Cut(line, "extra.source "); ok {
-		if _, after, changed := strings.Cut(now, " -> "); changed {
-			now = after
+	name, change, _ := strings.Cut(strings.TrimPrefix(line, "extra."), " ")
+	switch {
+	case line == name+" "+change: // not a field of extra
+	case name == "source":
+		if _, after, changed := strings.Cut(change, " -> "); changed {
+			change = after
 		}
-		file, _, _ := strings.Cut(strings.Trim(strings.TrimPrefix(now, "added "), `("`), " ")
+		file, _, _ := strings.Cut(strings.Trim(strings.TrimPrefix(change, "added "), `("`), " ")
 		return "the code of " + file + ", or what it imports, changed"
-	}
-	if versions, ok := strings.CutPrefix(line, "extra."+instrumentWord+" "); ok {
-		return "another version of the measuring code: " + versions
-	}
-	if strings.HasPrefix(line, "extra."+readsWord+" ") {
+	case name == instrumentWord:
+		return "another version of the measuring code: " + change
+	case name == readsWord:
 		return "what it reads changed"
-	}
-	if strings.HasPrefix(line, "extra.files ") {
+	case name == "files":
 		return "a file changed that the load or the server's command names"
 	}
-	return strings.TrimPrefix(line, "extra.")
+	return name + " " + change
 }

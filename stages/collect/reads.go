@@ -2,9 +2,8 @@ package collect
 
 import (
 	"context"
+	"errors"
 	"fmt"
-
-	"github.com/hashicorp/hcl/v2"
 
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
@@ -15,32 +14,22 @@ const readsWord = "reads"
 
 // checkReads resolves the stages whose files the op reads.
 func (c *Config) checkReads() error {
-	if len(c.ReadsFiles) > 0 && c.runtime != nil && !c.about().Reads {
-		return fmt.Errorf("workers of kind %s read no files; remove reads_files", c.runtime.Kind)
+	if len(c.ReadsFiles) == 0 && !isSet(c.Reads) {
+		return nil
+	}
+	if c.runtime != nil && !c.about().Reads {
+		return fmt.Errorf("workers of kind %s read no files; remove reads and reads_files", c.runtime.Kind)
+	}
+	if c.Elsewhere() {
+		return errors.New("tasks of an executor do not have files of this machine; remove executor or reads")
 	}
 	if !isSet(c.Reads) {
 		return nil
 	}
 
-	refs, err := stage.RefsOf(c.Reads)
-	if err != nil {
-		return err
-	}
-
-	seen := map[string]bool{}
-	for _, ref := range refs {
-		if seen[ref.Address] {
-			return fmt.Errorf("%s is named twice", ref.Address)
-		}
-		seen[ref.Address] = true
-	}
-
-	if c.runtime != nil && !c.about().Reads {
-		return fmt.Errorf("workers of kind %s read no files of other stages; remove it", c.runtime.Kind)
-	}
-
-	c.reads = refs
-	return nil
+	var err error
+	c.reads, err = stage.RefsOf(c.Reads)
+	return err
 }
 
 // resolve sets readIDs to the identities of the stages that the op reads and the digest of its other
@@ -82,34 +71,17 @@ func (c *Config) resolve(ctx context.Context, pc *stage.PlanContext) (bool, erro
 // readFiles returns the files of upstream stages that are sent to workers.
 func (r *running) readFiles() []worker.Read {
 	var out []worker.Read
-	ended := map[string]*stage.Outcome{}
-	if len(r.reads) > 0 {
-		for _, f := range r.rc.Upstream() {
-			ended[f.Address] = f.Outcome
-		}
-	}
-
 	for _, ref := range r.reads {
 		read := worker.Read{Stage: ref.Address, Dir: r.rc.OutDir, Files: []string{}}
-		if o := ended[ref.Address]; o != nil {
-			for _, a := range o.Artifacts {
+		for _, f := range r.rc.Upstream() {
+			if f.Address != ref.Address || f.Outcome == nil {
+				continue
+			}
+			for _, a := range f.Outcome.Artifacts {
 				read.Files = append(read.Files, a.Path)
 			}
 		}
 		out = append(out, read)
 	}
-
 	return out
-}
-
-// readsElsewhere returns an error if the op reads local files and an executor is set, because its tasks
-// may not have these files.
-func (c *Config) readsElsewhere() hcl.Diagnostics {
-	if len(c.reads) == 0 && len(c.ReadsFiles) == 0 || !c.Elsewhere() {
-		return nil
-	}
-	return hcl.Diagnostics{{
-		Severity: hcl.DiagError, Summary: "Wrong executor",
-		Detail: "This collect reads files of this machine, such as those that other stages write into the output folder, which tasks of an executor do not have; remove executor or reads.",
-	}}
 }

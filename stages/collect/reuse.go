@@ -1,40 +1,29 @@
 package collect
 
 import (
-	"fmt"
-
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
+	"aicplan/stages/collect/policy"
 	"aicplan/stages/collect/rows"
 )
 
-// Prefixes of epoch tokens. They distinguish withdrawals in the journal.
-const (
-	epochReplace = "replace"
-	epochRetry   = "retry"
-)
+// epochRetry is the prefix of the epoch tokens of retries.
+const epochRetry = "retry"
 
-// reuse closes the units that have results in the journal. If opts.Again is set, only results of the
-// current epoch count. A failed unit stays failed unless retry is "failed" and the unit was not already
-// tried in this retry. A group that failed at least after times and was never measured stays tripped,
-// unless retry is "tripped", which opens all such groups again.
+// reuse closes the units that have results in the journal. If opts.Again is set, only results of the current epoch
+// count. A failed unit stays failed unless retry is "failed" and the unit was not already tried in this retry. A group
+// that failed at least after times and was never measured stays tripped, unless retry is "tripped", which opens all
+// such groups again.
 func (j *job) reuse(journal *checkpoint.Journal, opts stage.Options, after int) error {
-	retry := opts.Retry
-	if retry != "" {
+	if opts.Retry != "" {
 		j.retrying = j.epochOf(journal)
 	}
 
 	for i := range j.units {
 		u := &j.units[i]
-		if u.noKernel() != "" && u.class() != "not_selected" {
-			// Use a measurement that exists even though the unit is marked as unsupported.
-			if kind, ok := journal.Has(j.id(i)); ok && kind == checkpoint.Measured && !opts.Again {
-				j.settle(u, measured)
-			}
-			continue
-		}
-
-		if u.state != open {
+		// A measurement counts even if the unit is marked as unsupported.
+		barred := u.bar != nil && u.why == u.bar
+		if u.state != open && !barred {
 			continue
 		}
 
@@ -47,30 +36,30 @@ func (j *job) reuse(journal *checkpoint.Journal, opts stage.Options, after int) 
 		switch kind, ok := journal.Has(j.id(i)); {
 		case !ok:
 		case kind == checkpoint.Measured:
-			u.state = measured
-		case retry != "failed" || j.retried(journal, j.id(i)):
+			u.settle(measured)
+		case !barred && (opts.Retry != "failed" || j.retried(journal, i)):
 			u.state = failed
 		}
 	}
 
-	if after == 0 || retry == "failed" {
+	if after == 0 || opts.Retry == "failed" {
 		return nil
 	}
-
-	for name, g := range j.record() {
-		if g.measured > 0 || g.failed < after {
+	for no, g := range j.past() {
+		if g.Measured > 0 || g.Failed < after {
 			continue
 		}
-		if err := j.trip(name, g, journal, retry == "tripped"); err != nil {
+		if opts.Retry == "tripped" {
+			j.openGroup(no, journal)
+		} else if err := j.trip(no, g.Failed, journal); err != nil {
 			return err
 		}
 	}
-
 	return nil
 }
 
-// epochOf returns the token of a retry that has started and not finished, that is, one of its cases is
-// still open. It returns "" if there is none.
+// epochOf returns the token of a retry that has started and not finished, that is, one of its cases is still open. It
+// returns "" if there is none.
 func (j *job) epochOf(journal *checkpoint.Journal) string {
 	for i := range j.units {
 		if token, open := journal.Epoch(j.id(i)); open && checkpoint.InEpoch(token, epochRetry) {
@@ -80,32 +69,29 @@ func (j *job) epochOf(journal *checkpoint.Journal) string {
 	return ""
 }
 
-// retried reports whether a case was already tried in the current retry.
-func (j *job) retried(journal *checkpoint.Journal, id string) bool {
-	token, _ := journal.Epoch(id)
+// retried reports whether a unit was already tried in the current retry.
+func (j *job) retried(journal *checkpoint.Journal, unit int) bool {
+	token, _ := journal.Epoch(j.id(unit))
 	return j.retrying != "" && token == j.retrying
 }
 
-// withdraw records in the journal, before measuring starts, that earlier results of the open units are
-// invalid. It does so only if the units are measured again or retried. If the run ends early, no old
-// rows remain among the new ones, and the next run continues.
+// withdraw records in the journal, before measuring starts, that earlier results of the open units are invalid. It
+// does so only if the units are measured again or retried. If the run ends early, no old rows remain among the new
+// ones, and the next run continues.
 func (j *job) withdraw(journal *checkpoint.Journal, opts stage.Options) error {
-	token := ""
+	token := j.retrying
 	switch {
 	case opts.Again:
 		token = opts.Epoch
-	case opts.Retry != "" && j.retrying != "":
-		token = j.retrying
-	case opts.Retry != "":
-		token = checkpoint.NewEpoch(epochRetry)
-	default:
+	case opts.Retry == "":
 		return nil
+	case token == "":
+		token = checkpoint.NewEpoch(epochRetry)
 	}
 
 	var ids []string
 	for i := range j.units {
-		u := &j.units[i]
-		if u.state != open {
+		if j.units[i].state != open {
 			continue
 		}
 		_, has := journal.Has(j.id(i))
@@ -117,112 +103,76 @@ func (j *job) withdraw(journal *checkpoint.Journal, opts stage.Options) error {
 	if len(ids) == 0 {
 		return nil
 	}
-
 	return journal.Withdraw(ids, token)
 }
 
-// past counts the tasks of a group that earlier runs have finished.
-type past struct {
-	measured, failed int
-	lastFailed       int // index of a unit
-	open             bool
-}
-
-// record returns the counts of finished tasks by group.
-func (j *job) record() map[string]*past {
-	out := map[string]*past{}
-	for i := range j.tasks {
-		t := &j.tasks[i]
-		name := j.groups[t.group]
-		g := out[name]
-		if g == nil {
-			g = &past{}
-			out[name] = g
-		}
-
-		var states [skipped + 1]bool
-		for k := int(t.first); k < int(t.first+t.n); k++ {
-			states[j.units[k].state] = true
-			if j.units[k].state == failed {
-				g.lastFailed = k
-			}
-		}
-
-		switch {
-		case states[measured]:
-			g.measured++
-		case states[failed]:
-			g.failed++
-		}
-
-		g.open = g.open || states[open]
-	}
-
-	return out
-}
-
-// trip skips the open units of a group or, if again is true, opens its failed units.
-func (j *job) trip(name string, g *past, journal *checkpoint.Journal, again bool) error {
-	reason := ""
-	if !again && g.open {
-		e, ok, err := journal.Lookup(j.id(g.lastFailed))
-		if err != nil {
-			return err
-		}
-
-		if ok {
-			d, err := rows.Decode(e)
-			if err != nil {
-				return err
-			}
-			reason = tripText(name, g.failed, firstLine(d.Failure.Message))
-		}
-	}
-
+// trip skips the open units of a group.
+func (j *job) trip(group, failures int, journal *checkpoint.Journal) error {
+	last := -1
+	var closed []*unit
 	for i := range j.units {
-		u := &j.units[i]
-		if j.group(int(u.task)) != name {
-			continue
-		}
-
-		switch {
-		case again && u.state == failed && !j.retried(journal, j.id(i)):
-			u.state = open
-			j.wasTried(u)
-		case again && u.state == open:
-			// An earlier retry withdrew the result of this case and did not measure it.
-			if _, withdrawn := journal.Epoch(j.id(i)); withdrawn {
-				j.wasTried(u)
-			}
-		case !again && u.state == open:
-			j.skip(u, "tripped", reason)
+		switch u := &j.units[i]; {
+		case j.groupOf(int(u.task)) != group:
+		case u.state == failed:
+			last = i
+		case u.state == open:
+			closed = append(closed, u)
 		}
 	}
 
+	if len(closed) == 0 {
+		return nil
+	}
+	f, err := failureOf(journal, j.id(last))
+	if err != nil {
+		return err
+	}
+
+	why := &skip{"tripped", policy.TripText(j.groups[group], failures, firstLine(f.Failure.Message))}
+	for _, u := range closed {
+		u.skip(why)
+	}
 	return nil
 }
 
-// wasTried marks the task of a unit as tried before. Other tasks of its group run first.
-func (j *job) wasTried(u *unit) {
-	if j.tried == nil {
-		j.tried = map[int]bool{}
+// failureOf returns the journal entry of a failed unit.
+func failureOf(journal *checkpoint.Journal, id string) (*rows.Entry, error) {
+	e, _, err := journal.Lookup(id)
+	if err != nil {
+		return nil, err
 	}
-	j.tried[int(u.task)] = true
+	return rows.Decode(e)
 }
 
-// tripText returns the reason why a group is not tried any further.
-func tripText(group string, failures int, last string) string {
-	return fmt.Sprintf("%s failed %d times from its first case on; the last time: %s", groupText(group), failures, last)
+// openGroup opens the failed units of a group. Cases that never failed are tried before them.
+func (j *job) openGroup(group int, journal *checkpoint.Journal) {
+	for i := range j.units {
+		u := &j.units[i]
+		if j.groupOf(int(u.task)) != group {
+			continue
+		}
+
+		// An earlier retry may have withdrawn the result of an open case.
+		_, withdrawn := journal.Epoch(j.id(i))
+		if u.state == failed && !j.retried(journal, i) || u.state == open && withdrawn {
+			u.state = open
+			if j.tried == nil {
+				j.tried = map[int]bool{}
+			}
+			j.tried[int(u.task)] = true
+		}
+	}
 }
 
 // forget reopens the units that reuse closed, before reuse runs with another journal.
 func (j *job) forget() {
 	for i := range j.units {
-		if u := &j.units[i]; u.state != skipped || u.class() == "tripped" {
-			j.settle(u, open)
-			if u.noKernel() != "" {
-				j.close(u)
-			}
+		u := &j.units[i]
+		if u.state == skipped && !u.is("tripped") {
+			continue
+		}
+		if u.settle(open); u.bar != nil {
+			u.skip(u.bar)
 		}
 	}
 }

@@ -9,16 +9,16 @@ import (
 	"aicplan/stages/runtimes"
 )
 
-// Rows of another environment are accepted if the plan distinguishes them, by node name or because the
-// stages run on other machines. Otherwise they are rejected.
-func TestRowsBesideOthers(t *testing.T) {
+// TestRunRejectsReusedRowsOfAnotherEnvironment checks that rows of another environment are accepted only from another
+// node, or if the stages run on other machines.
+func TestRunRejectsReusedRowsOfAnotherEnvironment(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, plain)
 	slurm := func(address string) *executors.Config {
 		return &executors.Config{Kind: executors.Slurm, Address: address}
 	}
 	config := func(place *executors.Config) *Config {
-		return &Config{Environment: []string{"framework", "version", "device", "hostname"}, runtime: b.runtime, pools: b.pools, place: place}
+		return &Config{runtime: b.runtime, pools: b.pools, place: place}
 	}
 	first := runtimes.Environment{Framework: "TRY", Version: "1", Device: "A", Env: map[string]string{"hostname": "n1"}}
 	const node, device, version = "node", "device", "version"

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"time"
 
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/grid"
 	"aicplan/engine/stage"
-	"aicplan/stages/collect/rows"
 	"aicplan/stages/runtimes"
 	"aicplan/stages/telemetry"
 )
@@ -25,48 +23,58 @@ type running struct {
 	env      *runtimes.Environment
 	journal  *checkpoint.Journal
 	pool     *worker.Pool
-	policy   *policy
 	watching *telemetry.Watch
 	part     *Part                  // of a task; nil if this process has all cases
-	samples  map[string]*slotSample // by worker
 	refusal  error                  // why results are not accepted any more
-	more     *worker.Code           // set with errMore in foreign
+	more     *worker.Code           // set with errMore
+	accepted map[*worker.Hello]bool // workers with the environment of the first one
+	shown    map[string]bool        // lines of workers that were shown
+	ran      bool                   // cases were tried
+	stopText string                 // why the ramp stopped, or ""
 	reused   int                    // units
 	now      int                    // units measured by this run
 
 	remembered bool
-	byClass    map[string]int // see classes
-	hellos     map[*worker.Hello]*runtimes.Environment
-	shown      map[string]bool // lines of workers that were shown
 }
 
-// Run implements stage.Stage.
-func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
+// start returns a run of the stage with the cases of its plan, those of the expected environment's journal closed.
+// restrict, if not nil, excludes cases.
+func (c *Config) start(ctx context.Context, rc *stage.RunContext, part *Part) (*running, error) {
 	c.pinned = true
-	r := &running{Config: c, rc: rc, shown: map[string]bool{}}
+	r := &running{Config: c, rc: rc, part: part, shown: map[string]bool{}, accepted: map[*worker.Hello]bool{}}
 	if rc.Plan != nil {
 		r.planned, _ = rc.Plan.Private.(*planned)
 	}
-
 	if r.planned == nil {
 		return nil, errors.New("the cases are not known; the plan must be made again")
 	}
 
-	// Pools keep references to the settings of their workers, and with them to r.
-	defer func() { r.job, r.policy = nil, nil }()
 	var err error
-	if r.job, err = newJob(r.planned.cases, c.schema(r.planned.info.Perf), c.limits.groupBy, rc.Options); err != nil {
+	if r.job, err = newJob(r.planned.cases, c.schema(r.planned.info.Perf), c.limits.GroupBy, rc.Options); err != nil {
 		return nil, err
 	}
-
 	r.job.demands = r.demands()
 	if err := r.job.excludeUnsupported(c.unsupported); err != nil {
 		return nil, err
 	}
+	if part != nil {
+		part.units = r.job.restrict(part.Places)
+	}
 
-	if err := r.reuseExpected(ctx); err != nil {
+	if env, _ := r.expect(ctx, rc.Store, r.planned.cases.Spec().Op, rc.PlanDir); env != nil {
+		return r, r.useEnvironment(env)
+	}
+	return r, nil
+}
+
+// Run implements stage.Stage.
+func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
+	r, err := c.start(ctx, rc, nil)
+	if err != nil {
 		return nil, err
 	}
+	// Pools keep references to the settings of their workers, and with them to r.
+	defer func() { r.job = nil }()
 
 	if r.env == nil || len(r.job.todo()) > 0 {
 		work := r.collect
@@ -78,7 +86,6 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		if err != nil {
 			return r.storedCounts(), err
 		}
-
 		if out != nil {
 			return out, nil
 		}
@@ -87,8 +94,11 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	return r.finish()
 }
 
-// demands returns the columns that workers must return. Constants of the grid apply to every row and are
-// left out. Rows of open tables, such as those of servers, have no demands.
+// message shows a line to the user.
+func (r *running) message(level, text string) { r.rc.Events.Message(r.rc.Address, level, text) }
+
+// demands returns the columns that workers must return. Constants of the grid apply to every row and are left out. Rows
+// of open tables, such as those of servers, have no demands.
 func (r *running) demands() []string {
 	if t, ok := r.tables.Lookup(r.perfTable(r.planned.info.Perf)); ok && t.Open {
 		return nil
@@ -98,23 +108,14 @@ func (r *running) demands() []string {
 	})
 }
 
-// storedCounts returns the counts of stored results when the run fails, for its last line. The next run reuses
-// them. It returns nil if this run added none.
+// storedCounts returns the counts of stored results when the run fails, for its last line. The next run reuses them. It
+// returns nil if this run added none.
 func (r *running) storedCounts() *stage.Outcome {
 	if r.now == 0 {
 		return nil
 	}
 	return &stage.Outcome{Counts: stage.Counts{Cases: r.job.asked(), Planned: len(r.job.units), Measured: r.now,
 		Reused: r.reused}}
-}
-
-// reuseExpected closes the units that the journal of the expected environment contains.
-func (r *running) reuseExpected(ctx context.Context) error {
-	env, _ := r.expect(ctx, r.rc.Store, r.planned.cases.Spec().Op, r.rc.PlanDir)
-	if env == nil {
-		return nil
-	}
-	return r.useEnvironment(env)
 }
 
 // useEnvironment switches to an environment and closes the units that its journal contains.
@@ -127,10 +128,9 @@ func (r *running) useEnvironment(env *runtimes.Environment) error {
 	r.env, r.journal = env, journal
 	r.measuredIn.Store(env)
 	r.job.forget()
-	if err := r.job.reuse(journal, r.rc.Options, r.limits.tripAfter); err != nil {
+	if err := r.job.reuse(journal, r.rc.Options, r.limits.TripAfter); err != nil {
 		return err
 	}
-
 	r.reused = r.job.tally().Measured
 	return nil
 }
@@ -143,10 +143,13 @@ func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
 	if m := r.pools.Lacking(ctx, r.runtime); m != nil {
 		return r.needs(m.What + "; to do: " + m.Fix), nil
 	}
-
 	if h := r.hosted(); h != nil {
-		if err := runtimes.CheckoutHas(r.runtime, *h); err != nil {
-			return nil, explained(err)
+		err := runtimes.CheckoutHas(r.runtime, *h)
+		if m, ok := errors.AsType[*runtimes.Missing](err); ok && m.Fix != "" {
+			return nil, fmt.Errorf("%w; to do: %s", err, m.Fix)
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 
@@ -164,9 +167,9 @@ func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-
 	set.Reads = r.readFiles()
 	set.Wake, set.Log = r.rc.Stop, r.workerLog
+
 	hello, code, err := r.up(ctx, set)
 	switch {
 	case err != nil && ctx.Err() != nil:
@@ -176,15 +179,14 @@ func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
 	case hello == nil:
 		return nil, r.giveUp()
 	}
-
 	if err := r.acceptEnvironment(hello, code); err != nil {
 		return nil, err
 	}
 
 	for {
-		out, err := r.measure(ctx, set)
-		if err == nil || !errors.Is(err, errMore) {
-			return out, err
+		err := r.measure(ctx, set)
+		if !errors.Is(err, errMore) {
+			return r.refused(err)
 		}
 
 		// What was measured stays in the journal of the code that was known then.
@@ -192,7 +194,6 @@ func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
 		if err != nil {
 			return nil, err
 		}
-
 		r.pools.Met(r.runtime, env)
 		r.refusal, r.more, r.remembered = nil, nil, false
 		if err := r.useEnvironment(env); err != nil {
@@ -201,77 +202,82 @@ func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
 	}
 }
 
-// measure measures the open cases in the environment that the workers have reported. If the outcome is not nil,
-// the stage ends with it. The error is errMore if other code was imported meanwhile.
-func (r *running) measure(ctx context.Context, set worker.Settings) (*stage.Outcome, error) {
+// up starts workers. It returns nil without an error if the user stopped the run in the meantime.
+func (r *running) up(ctx context.Context, set worker.Settings) (*worker.Hello, *worker.Code, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	go func() {
+		select {
+		case <-r.rc.Stop:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+
+	hello, code, err := r.pool.Up(ctx, set, len(r.job.todo()), r.opName(r.planned.cases.Spec().Op))
+	if err != nil && r.stopped() && errors.Is(err, context.Canceled) {
+		return nil, nil, nil
+	}
+	return hello, code, err
+}
+
+// workerLog shows a line of a worker.
+func (r *running) workerLog(slot, level, text string) {
+	switch level {
+	case "trace":
+		return
+	case stage.MessageStatus, stage.MessageShow:
+		r.message(level, text)
+		return
+	}
+
+	r.rc.Events.Emit(r.rc.Address, "worker", map[string]any{"worker": slot, "level": level, "text": text})
+	if level != "warn" && level != "error" {
+		return
+	}
+
+	// Fresh processes of every slot repeat the same line, so show it once.
+	line := firstLine(text)
+	if key := level + digits.ReplaceAllString(line, "#"); !r.shown[key] {
+		r.shown[key] = true
+		r.message(level, slot+": "+line)
+	}
+}
+
+// measure measures the open cases in the environment that the workers have reported. The error is errMore if other code
+// was imported meanwhile.
+func (r *running) measure(ctx context.Context, set worker.Settings) error {
 	if r.part != nil {
 		r.part.arrived(r.env)
 		if len(r.job.todo()) == 0 {
-			return nil, nil
+			return nil
 		}
 	}
-
-	if r.rc.Replace != nil {
-		if err := r.rc.Replace(); err != nil {
-			return nil, err
-		}
+	if err := r.withdraw(); err != nil {
+		return err
 	}
-
-	if err := r.job.withdraw(r.journal, r.rc.Options); err != nil {
-		return nil, fmt.Errorf("what is to be measured again cannot be withdrawn: %w", err)
-	}
-	if err := r.dispatch(ctx, set); err != nil {
-		return r.refused(err)
-	}
-
-	return nil, nil
-}
-
-// dispatch hands the open cases to the pool and waits until all results are on disk.
-func (r *running) dispatch(ctx context.Context, set worker.Settings) error {
-	op := r.planned.cases.Spec().Op
-	order, err := r.job.together(r.job.todo(), r.Weights, "weights")
+	order, err := r.order()
 	if err != nil {
 		return err
 	}
-
-	if len(r.job.tried) > 0 { // try cases that never failed first
-		slices.SortStableFunc(order, func(a, b int) int { return rank(r.job.tried[a]) - rank(r.job.tried[b]) })
-	}
-	if columns := r.kind().RestartColumns(r.runtime, r.planned.cases.Columns()); len(columns) > 0 {
-		if order, err = r.job.together(order, columns, "the runtime"); err != nil {
-			return err
-		}
-	}
-
 	earlier, err := history(r.journal)
 	if err != nil {
 		return err
 	}
 
 	k := newKeeper(r.job, r.journal, r.rc.Events, r.rc.Address)
-	r.policy = newPolicy(r.job, order, r.limits, r.rules, r.opName(op), earlier.all, r.rc.Options.Seed, k, r.rc.Stop)
-	r.policy.halt = func() bool { return k.broken.Load() || r.refusal != nil }
-	r.policy.attach = r.attach
-	if r.part != nil {
-		r.policy.shared = &sharedGroups{path: r.part.Task.Order.GroupsFile(), now: time.Now}
-	}
-
-	if r.openLabel() {
-		r.policy.label = func(h *worker.Hello) *rows.Label {
-			e := r.environmentOf(h)
-			return &rows.Label{Framework: e.Framework, Version: e.Version, Device: e.Device}
-		}
-	}
-
+	src := newSource(r, order, earlier.all, k)
 	stopWatching, err := r.watch(ctx)
 	if err != nil {
 		return err
 	}
 
-	runErr := r.pool.Run(ctx, set, &checked{policy: r.policy, run: r, keeper: k})
+	r.ran = true
+	runErr := r.pool.Run(ctx, set, src)
 	stopWatching()
 	r.pools.Release(r.runtime)
+	r.stopText = src.schedule.Stopped
+
 	var storeErr error
 	r.now, storeErr = k.wait()
 	if r.journal.Len() > 0 && r.part == nil {
@@ -286,12 +292,46 @@ func (r *running) dispatch(ctx context.Context, set worker.Settings) error {
 	case runErr != nil:
 		return runErr
 	}
-
 	if r.stopped() {
-		r.policy.interrupt(interruptedReason)
+		r.job.close("interrupted", interruptedReason)
+	}
+	return nil
+}
+
+// withdraw makes earlier results of the stage invalid if its cases are measured again.
+func (r *running) withdraw() error {
+	if r.rc.Replace != nil {
+		if err := r.rc.Replace(); err != nil {
+			return err
+		}
+	}
+	if r.journal == nil {
+		return nil
+	}
+	if err := r.job.withdraw(r.journal, r.rc.Options); err != nil {
+		return fmt.Errorf("what is to be measured again cannot be withdrawn: %w", err)
+	}
+	return nil
+}
+
+// order returns the open tasks in the order in which they are tried.
+func (r *running) order() ([]int, error) {
+	order, err := r.job.together(r.job.todo(), r.Weights, "weights")
+	if err != nil {
+		return nil, err
 	}
 
-	return nil
+	// Try cases that never failed first.
+	slices.SortStableFunc(order, func(a, b int) int { return rank(r.job.tried[a]) - rank(r.job.tried[b]) })
+	return r.job.together(order, r.kind().RestartColumns(r.runtime, r.planned.cases.Columns()), "the runtime")
+}
+
+// rank sorts false before true.
+func rank(so bool) int {
+	if so {
+		return 1
+	}
+	return 0
 }
 
 // remember stores the environment for later plans, once per run.
@@ -299,78 +339,8 @@ func (r *running) remember() {
 	if r.remembered {
 		return
 	}
-
 	r.remembered = true
 	if err := r.pools.Remember(r.rc.Store, r.runtime, *r.env); err != nil {
-		r.rc.Events.Message(r.rc.Address, "warn", err.Error())
-	}
-}
-
-// openLabel reports whether the journal's context does not fix framework, version or device.
-func (r *running) openLabel() bool {
-	for _, name := range []string{"framework", "version", "device"} {
-		if !slices.Contains(r.Environment, name) {
-			return true
-		}
-	}
-	return false
-}
-
-// environmentOf returns the environment of a worker. Every case of the worker asks for it.
-func (r *running) environmentOf(h *worker.Hello) *runtimes.Environment {
-	env := r.hellos[h]
-	if env == nil {
-		of := runtimes.EnvironmentOf(r.runtime, h)
-		env = &of
-		if r.hellos == nil {
-			r.hellos = map[*worker.Hello]*runtimes.Environment{}
-		}
-		r.hellos[h] = env
-	}
-	return env
-}
-
-// checked wraps policy and verifies that every worker has the environment of the first one.
-type checked struct {
-	*policy
-	run    *running
-	keeper *keeper
-}
-
-// Done implements worker.CaseSource.
-func (c *checked) Done(o worker.Outcome) {
-	r := c.run
-	if o.Hello != nil && r.refusal == nil {
-		env := r.environmentOf(o.Hello)
-		if diff := r.differences(r.env, env); diff != "" {
-			advice := "give the runtime devices of one kind, or take the field out of environment"
-			if env.Device == r.env.Device && env.Version != r.env.Version {
-				advice = "what it runs was replaced meanwhile: apply again"
-			}
-			r.refusal = fmt.Errorf("worker %s does not measure where the first one did: %s; %s", o.Slot, diff, advice)
-		}
-	}
-	if r.refusal == nil {
-		r.refusal = r.unlike(&o)
-	}
-
-	if r.refusal != nil || r.part.endedByScheduler(&o) {
-		c.policy.out--
-		return // the case stays open
-	}
-
-	if r.watching != nil {
-		r.observe(&o)
-	}
-
-	r.sampled(o)
-	if r.part != nil {
-		r.part.mark(&o)
-	}
-
-	c.policy.Done(o)
-	if c.keeper.any() && r.part == nil {
-		// Remember now, not at the end, so that the environment survives a killed run.
-		r.remember()
+		r.message("warn", err.Error())
 	}
 }

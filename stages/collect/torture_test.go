@@ -80,11 +80,6 @@ func TestTorture(t *testing.T) {
 	b.runtime.Options["window"] = mustNumber(2)
 	const config = `
 breaker { after = 0 }
-ramp {
-  rungs       = [20, 100]
-  max_failed  = 0.9
-  whole_group = 0
-}
 deadline {
   floor = "10s"
   first = "10s"

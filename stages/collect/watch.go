@@ -71,15 +71,13 @@ func gpusOf(o *worker.Outcome) []string {
 
 func (r *running) troubles() {
 	for _, line := range r.watching.Troubles() {
-		r.rc.Events.Message(r.rc.Address, "warn", line)
+		r.message("warn", line)
 	}
 }
 
-// observe adds the telemetry of the GPUs that a case used to the rows of the case.
-func (r *running) observe(o *worker.Outcome) {
-	if o.Failure != nil && len(o.Rows) == 0 {
-		return
-	}
+// observe adds the telemetry of the GPUs that a case used to the rows of the case. It returns the attachments with the
+// samples.
+func (r *running) observe(o *worker.Outcome) (files []stage.Attachment) {
 
 	workers := gpusOf(o)
 	for i, row := range o.Rows {
@@ -92,17 +90,18 @@ func (r *running) observe(o *worker.Outcome) {
 		telemetry.PerWork(row)
 		if _, load := row["request_throughput"]; load {
 			if text := telemetry.Table(win, r.watching.Of(row, workers...)); text != "" {
-				r.rc.Events.Message(r.rc.Address, stage.MessageShow, text)
+				r.message(stage.MessageShow, text)
 			}
 		}
 		if i == 0 {
-			r.policy.beside = r.series(o.Task.Case.ID, row, win)
+			files = r.series(o.Task.Case.ID, row, win)
 		}
 	}
 
 	r.troubles()
 	// Running cases started after the oldest sample that is kept.
 	r.watching.Forget(o.Ended.Add(-keepTelemetry))
+	return files
 }
 
 // series stores the samples of a window as attachments.
@@ -118,7 +117,7 @@ func (r *running) series(id string, row worker.Row, win *cudatelemetry.Window) [
 	}
 
 	if err != nil {
-		r.rc.Events.Message(r.rc.Address, "warn", fmt.Sprintf("case %s: its telemetry is not kept: %v", id, err))
+		r.message("warn", fmt.Sprintf("case %s: its telemetry is not kept: %v", id, err))
 	}
 
 	return out

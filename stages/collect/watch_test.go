@@ -76,7 +76,7 @@ func TestRowsCountTheirOwnGPUs(t *testing.T) {
 			Started: begin, Ended: time.Now(), Hello: &worker.Hello{DeviceUUID: uuid(0)}, Task: &worker.Task{},
 			Rows: []worker.Row{{telemetry.GPUs: uuid(1) + " " + uuid(2)}, {}},
 		}
-		r := &running{rc: &stage.RunContext{Store: store}, watching: w, policy: &policy{}}
+		r := &running{rc: &stage.RunContext{Store: store}, watching: w}
 		r.observe(o)
 		for i, want := range []json.Number{"2", "1"} {
 			if got := o.Rows[i]["telemetry_gpus"]; got != want {

@@ -69,17 +69,9 @@ func identity(rt *stage.Runtime) string {
 	return strings.Join(append([]string{rt.Kind, rt.Package, rt.Image, rt.ImageDigest}, rt.Launcher...), "|")
 }
 
-// Field returns a field by name: framework, version, device, or one that the worker reported.
-func (e *Environment) Field(name string) string {
-	switch name {
-	case "framework":
-		return e.Framework
-	case "version":
-		return e.Version
-	case "device":
-		return e.Device
-	}
-	return e.Env[name]
+// String returns the framework, its version and the device for messages.
+func (e *Environment) String() string {
+	return strings.TrimSpace(e.Framework+" "+e.Version) + " on " + e.Device
 }
 
 // Expect returns the environment of a runtime without starting a worker, from this run, from a quick
@@ -112,8 +104,7 @@ func (p *Pools) Expect(ctx context.Context, store *checkpoint.Store,
 	}
 
 	day, _, _ := strings.Cut(known.SeenAt, "T")
-	assumed = fmt.Sprintf("%s on %s, as seen on %s", strings.TrimSpace(known.Framework+" "+known.Version),
-		known.Device, day)
+	assumed = fmt.Sprintf("%s, as seen on %s", known, day)
 
 	if kind.About().Interpreted {
 		if known.Interpreter == rt.Python {

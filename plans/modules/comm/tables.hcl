@@ -41,9 +41,6 @@ collect "table" {
   executor   = var.executor
   depends_on = [preflight.node]
 
-  # NCCL's own variables change what is measured.
-  environment = ["framework", "version", "device", "nccl_env"]
-
   # Small messages scatter by some percent from visit to visit, so that two
   # passes more are better than many samples in one.
   measure {

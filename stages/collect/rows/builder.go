@@ -64,7 +64,7 @@ type shared struct {
 
 // sharedColumns maps members of an entry to columns of the table.
 var sharedColumns = map[string]string{"attempts": "attempts", "worker": "worker", "device_uuid": "device_uuid",
-	"at": "started_at", "framework": "framework", "version": "version", "device": "device"}
+	"at": "started_at"}
 
 // Add adds the rows of an entry and returns their number. After an error, the builder cannot be used any more.
 func (b *Builder) Add(e checkpoint.Entry) (int, error) {
@@ -77,8 +77,6 @@ func (b *Builder) Add(e checkpoint.Entry) (int, error) {
 			return b.rows()
 		case string(name) == "failure":
 			return errors.New("it has rows and a failure")
-		case string(name) == "label":
-			return b.object(func(name []byte) error { return b.share(&all, name) })
 		case string(name) == "attachments":
 			raw, err := b.decoder.ReadValue()
 			all = append(all, shared{stage.AttachmentsColumn, isText, b.text(&column{}, raw)})
@@ -255,8 +253,7 @@ func (c *column) float(row int) float64 {
 }
 
 // Table adds the columns of the measured rows to cases, a table with the parameters of each row. Row i of cases
-// belongs to the row that was added as number order[i]. environment has the framework, version and device of rows
-// without a label. mixed are columns that are kept as text, because they have values of several types.
+// belongs to the row that was added as number order[i]. environment has the framework, version and device of all rows. mixed are columns that are kept as text, because they have values of several types.
 func (b *Builder) Table(cases arrow.Record, order []int, environment Label) (rec arrow.Record, mixed []string) {
 	rec = cases
 	add := func(name string, col arrow.Array) { rec = table.WithColumn(rec, name, col) }

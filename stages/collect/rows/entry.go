@@ -33,16 +33,10 @@ type Entry struct {
 	First bool `json:"first,omitempty"`
 	// Attachments are files of the case in the object store.
 	Attachments []stage.Attachment `json:"attachments,omitempty"`
-	// Label is set if the journal's context does not fix one of its fields.
-	Label *Label `json:"label,omitempty"`
 }
 
 // Label contains the values of the columns with these names.
-type Label struct {
-	Framework string `json:"framework"`
-	Version   string `json:"version"`
-	Device    string `json:"device"`
-}
+type Label struct{ Framework, Version, Device string }
 
 // Kind returns the kind of the journal entry.
 func (e *Entry) Kind() checkpoint.Kind {

@@ -13,7 +13,7 @@ import (
 // TestDecodeEntryRefusesOtherJSON checks that Decode accepts only what encode writes.
 func TestDecodeEntryRefusesOtherJSON(t *testing.T) {
 	rows := []worker.Row{{"latency": json.Number("1.5")}}
-	more := Entry{Attempts: 2, Worker: "w0", Points: 1, Label: &Label{Framework: "f"}, Attachments: []stage.Attachment{{Name: "n"}}}
+	more := Entry{Attempts: 2, Worker: "w0", Points: 1, Attachments: []stage.Attachment{{Name: "n"}}}
 	full, failure := more, more
 	full.Rows, failure.Failure = rows, &worker.Failure{Message: "m"}
 	whole := map[checkpoint.Kind][]*Entry{

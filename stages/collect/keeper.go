@@ -11,13 +11,13 @@ import (
 	"aicplan/stages/collect/rows"
 )
 
-// keeper writes the results of units to the journal and counts them once they are on disk. It implements
-// recorder.
+// keeper writes the results of units to the journal and counts them once they are on disk.
 type keeper struct {
 	job     *job
 	journal *checkpoint.Journal
 	events  stage.Events
 	address string
+	shown   map[string]int // similar failures
 	pending sync.WaitGroup
 	broken  atomic.Bool // something could not be stored
 
@@ -30,15 +30,20 @@ type keeper struct {
 
 // newKeeper returns a keeper whose progress includes the units that are finished already.
 func newKeeper(j *job, journal *checkpoint.Journal, events stage.Events, address string) *keeper {
-	k := &keeper{job: j, journal: journal, events: events, address: address}
-	n, out := j.tally(), j.leftOut()
+	k := &keeper{job: j, journal: journal, events: events, address: address, shown: map[string]int{}}
+	n, out := j.tally(), 0 // units that the options exclude are no progress
+	for i := range j.units {
+		if j.units[i].is(notSelected) {
+			out++
+		}
+	}
 	k.prog = stage.Progress{Done: n.Measured, Failed: n.Failed, Skipped: n.Skipped - out, Total: n.Planned - out}
 	k.prog.Before = k.prog.Done + k.prog.Failed + k.prog.Skipped
 	events.Progress(address, k.prog)
 	return k
 }
 
-// settle implements recorder. It returns immediately and counts the entries when they are durable.
+// settle stores the results of units. It returns immediately and counts the entries when they are durable.
 func (k *keeper) settle(units []int, entries []*rows.Entry) {
 	for i, u := range units {
 		kind := entries[i].Kind()
@@ -101,18 +106,24 @@ func (k *keeper) wait() (int, error) {
 	return k.now, k.first
 }
 
-// failed implements recorder.
-func (k *keeper) failed(c worker.Case, class string, f *worker.Failure, tell bool) {
+// maxShown is the number of similar failures that are shown. Further ones are only in the event file.
+const maxShown = 3
+
+// failed reports a failed case.
+func (k *keeper) failed(c worker.Case, class string, f *worker.Failure) {
 	k.events.Emit(k.address, "case_failed", map[string]any{
 		"case_id": c.ID, "op": c.Op, "params": c.Params, "class": class, "exception": f.Exception,
 		"message": f.Message, "attempts": c.Attempt,
 	})
-	if tell {
-		k.note("warn", class+": "+firstLine(f.Message)+" "+string(c.Params))
+
+	line := firstLine(f.Message)
+	key := class + "\x00" + f.Exception + "\x00" + digits.ReplaceAllString(line, "#")
+	if k.shown[key]++; k.shown[key] <= maxShown {
+		k.note("warn", class+": "+line+" "+string(c.Params))
 	}
 }
 
-// note implements recorder.
+// note shows a line to the user.
 func (k *keeper) note(level, text string) { k.events.Message(k.address, level, text) }
 
 // firstLine returns the first line of a text, shortened for a message.

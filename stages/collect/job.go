@@ -1,0 +1,296 @@
+package collect
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+
+	"aicplan/engine/grid"
+	"aicplan/engine/stage"
+	"aicplan/stages/collect/policy"
+	"aicplan/stages/collect/rows"
+)
+
+// job is the work of one collect: all cases of its grid.
+type job struct {
+	cases  *grid.Cases
+	tasks  []task
+	units  []unit
+	groups []string // names of the breaker's groups
+	ids    func() []string
+	sweeps map[string]*sweep // by the digest of the points
+	schema rows.Schema
+	// demands are columns that every row must have for a downstream stage.
+	demands []string
+	columns map[string]bool // of all rows that were judged
+	// tried are the tasks that failed before and are retried with their group.
+	tried map[int]bool
+	// retrying is the epoch of an unfinished --retry, or "".
+	retrying string
+}
+
+// A task is one case of the grid, in its order, with the units that it answers.
+type task struct {
+	first, n int32 // range of units
+	group    int32 // index into job.groups
+	selected bool
+}
+
+// A unit is one row of the planned table: a case, or one point of a case that sweeps.
+type unit struct {
+	task  int32 // index into job.tasks
+	point int32 // index into the sweep; 0 without one
+	state state
+	why   *skip // of a skipped unit
+	bar   *skip // why the unit has no kernel on the plan's device, or nil
+}
+
+type state byte
+
+const (
+	open     state = iota
+	measured       // has rows
+	failed         // has a failure
+	skipped        // was not tried
+)
+
+// skip is why a unit is not tried. Units share it.
+type skip struct {
+	class  string // tripped, ramp, not_selected, interrupted, lost, unsupported_config
+	reason string
+}
+
+// notSelected is the class of units that the options or another task's share exclude.
+const notSelected = "not_selected"
+
+func (u *unit) skip(why *skip) { u.state, u.why = skipped, why }
+
+func (u *unit) settle(s state) { u.state, u.why = s, nil }
+
+// is reports whether a unit was skipped with a class.
+func (u *unit) is(class string) bool { return u.state == skipped && u.why.class == class }
+
+// newJob creates the tasks and units of cases, in grid order. It returns an error if groupBy names an unknown
+// column.
+func newJob(cases *grid.Cases, s rows.Schema, groupBy []string, opts stage.Options) (*job, error) {
+	j := &job{cases: cases, schema: s, tasks: make([]task, cases.Len()), units: make([]unit, 0, cases.Rows()),
+		sweeps: map[string]*sweep{}, columns: map[string]bool{}}
+	j.ids = sync.OnceValue(j.pointIDs)
+
+	groups, err := newGrouping(cases, groupBy, "breaker.group_by")
+	if err != nil {
+		return nil, err
+	}
+
+	left := &skip{notSelected, fmt.Sprintf("--limit %d", opts.Limit)}
+	if opts.Smoke {
+		left.reason = "--smoke collects a sample"
+	}
+
+	chosen := selection(len(j.tasks), opts)
+	for i := range j.tasks {
+		t := &j.tasks[i]
+		t.first, t.n, t.group = int32(len(j.units)), 1, groups.of(i)
+		if cases.SweepColumns() != nil {
+			t.n = int32(cases.Sweep(i).Len())
+		}
+
+		if t.selected = len(chosen) > 0 && chosen[0] == i; t.selected {
+			chosen = chosen[1:]
+		}
+		for p := range t.n {
+			u := unit{task: int32(i), point: p}
+			if !t.selected {
+				u.skip(left)
+			}
+			j.units = append(j.units, u)
+		}
+	}
+
+	j.groups = groups.names
+	return j, nil
+}
+
+// id returns the id of a unit in the journal and in tables.
+func (j *job) id(unit int) string {
+	if ids := j.ids(); ids != nil {
+		return ids[unit]
+	}
+	return j.cases.ID(int(j.units[unit].task))
+}
+
+// pointIDs returns the ids of all units if cases sweep, and nil otherwise.
+func (j *job) pointIDs() []string {
+	if j.cases.SweepColumns() == nil {
+		return nil
+	}
+	all := make([]string, 0, len(j.units))
+	for i := range j.tasks {
+		all = append(all, j.cases.PointIDs(i)...)
+	}
+	return all
+}
+
+// groupOf returns the breaker group of a task.
+func (j *job) groupOf(task int) int { return int(j.tasks[task].group) }
+
+// sweep is a decoded list of points. Many cases share one.
+type sweep struct {
+	raw    []json.RawMessage
+	values []map[string]any // numbers are json.Number
+}
+
+// sweepOf returns the points of a task, or nil without a sweep.
+func (j *job) sweepOf(task int) *sweep {
+	p := j.cases.Sweep(task)
+	if p.Len() == 0 {
+		return nil
+	}
+
+	s := j.sweeps[p.Digest()]
+	if s == nil {
+		s = &sweep{}
+		mustDecode(p.JSON(), &s.raw)
+		mustDecode(p.JSON(), &s.values)
+		j.sweeps[p.Digest()] = s
+	}
+	return s
+}
+
+// mustDecode decodes the JSON of a grid, which is valid.
+func mustDecode(raw []byte, into any) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	d.UseNumber()
+	if err := d.Decode(into); err != nil {
+		panic("collect: the sweep of a grid is no JSON: " + err.Error())
+	}
+}
+
+// params returns the parameters of a unit as one JSON object.
+func (j *job) params(u *unit) []byte {
+	raw := j.cases.ParamsJSON(int(u.task))
+	s := j.sweepOf(int(u.task))
+	switch {
+	case s == nil || len(s.raw[u.point]) <= 2:
+		return raw
+	case len(raw) <= 2:
+		return s.raw[u.point]
+	}
+	return slices.Concat(raw[:len(raw)-1], []byte(","), s.raw[u.point][1:]) // the keys are disjoint
+}
+
+// todo returns the tasks with an open unit.
+func (j *job) todo() []int {
+	var out []int
+	for i := range j.tasks {
+		if len(j.unitsOf(i, open)) > 0 {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// unitsOf returns the units of a task that have a state.
+func (j *job) unitsOf(task int, s state) []int {
+	var out []int
+	t := &j.tasks[task]
+	for i := int(t.first); i < int(t.first+t.n); i++ {
+		if j.units[i].state == s {
+			out = append(out, i)
+		}
+	}
+	return out
+}
+
+// close skips all open units and returns their number.
+func (j *job) close(class, reason string) (n int) {
+	why := &skip{class, reason}
+	for i := range j.units {
+		if u := &j.units[i]; u.state == open {
+			u.skip(why)
+			n++
+		}
+	}
+	return n
+}
+
+// counts returns the number of cases by state for a plan, and the number of open rows.
+func (j *job) counts() stage.CaseCounts {
+	c := stage.CaseCounts{Planned: len(j.tasks)}
+	for i := range j.tasks {
+		t := &j.tasks[i]
+		openRows, held, barred := 0, false, 0
+		for k := t.first; k < t.first+t.n; k++ {
+			switch u := &j.units[k]; {
+			case u.state == open:
+				openRows++
+			case u.state == skipped && u.bar != nil:
+				barred++
+			case u.state == failed || u.is("tripped"):
+				held = true
+			}
+		}
+
+		switch {
+		case !t.selected:
+			c.Planned--
+			c.LeftOut++
+		case openRows > 0:
+			c.Collect++
+			c.Rows += openRows
+		case held:
+			c.Hold++
+		case barred == int(t.n) && t.n > 0:
+			c.Unsupported++
+		default:
+			c.Reuse++
+		}
+	}
+
+	return c
+}
+
+// asked returns the number of cases that the options select, or 0 if every case has exactly one unit.
+func (j *job) asked() (n int) {
+	if len(j.tasks) == len(j.units) {
+		return 0
+	}
+	for i := range j.tasks {
+		if j.tasks[i].selected {
+			n++
+		}
+	}
+	return n
+}
+
+// tally counts the units by state.
+func (j *job) tally() (n stage.Counts) {
+	n.Planned = len(j.units)
+	for i := range j.units {
+		switch j.units[i].state {
+		case measured:
+			n.Measured++
+		case failed:
+			n.Failed++
+		case skipped:
+			n.Skipped++
+		}
+	}
+	return n
+}
+
+// past returns the counts of finished tasks by group.
+func (j *job) past() []policy.Past {
+	out := make([]policy.Past, len(j.groups))
+	for i := range j.tasks {
+		g := &out[j.tasks[i].group]
+		if len(j.unitsOf(i, measured)) > 0 {
+			g.Measured++
+		} else if len(j.unitsOf(i, failed)) > 0 {
+			g.Failed++
+		}
+	}
+	return out
+}

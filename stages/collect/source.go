@@ -1,0 +1,316 @@
+package collect
+
+import (
+	"cmp"
+	"encoding/json"
+	"fmt"
+	"regexp"
+	"time"
+
+	"aicplan/cudaops/worker"
+	"aicplan/engine/stage"
+	"aicplan/stages/collect/policy"
+	"aicplan/stages/collect/rows"
+)
+
+// source provides the pool with the open cases in the order of the schedule, and stores what comes back. It implements
+// worker.CaseSource.
+type source struct {
+	run      *running
+	job      *job
+	op       string
+	keeper   *keeper
+	schedule *policy.Schedule
+	retries  []*worker.Task
+
+	repeatsShown bool // a warning about repeated rows was shown
+	samples      map[string]*slotSample
+}
+
+var _ worker.CaseSource = (*source)(nil)
+
+// attempt is what the source keeps with a task in the pool.
+type attempt struct {
+	task  int
+	units []int          // without a result
+	tries map[string]int // retries so far, by reason
+	kept  bool           // a failed try has returned rows
+}
+
+// newSource returns a source for the open tasks of the job in the given order. earlier are durations of earlier cases
+// in seconds.
+func newSource(r *running, order []int, earlier []float64, k *keeper) *source {
+	s := &source{run: r, job: r.job, op: r.opName(r.planned.cases.Spec().Op), keeper: k,
+		samples: map[string]*slotSample{}}
+	s.schedule = policy.NewSchedule(&r.limits, policy.Cases{
+		Order: order, Group: r.job.groupOf, Groups: r.job.groups, Past: r.job.past(), Seconds: earlier,
+		Note: k.note,
+		Skip: func(task int, class, reason string) {
+			why := &skip{class, reason}
+			for _, u := range r.job.unitsOf(task, open) {
+				r.job.units[u].skip(why)
+			}
+		},
+	}, r.rc.Options.Seed)
+	return s
+}
+
+// stopping reports whether no further case is tried.
+func (s *source) stopping() bool {
+	return s.run.stopped() || s.keeper.broken.Load() || s.run.refusal != nil
+}
+
+// Pending implements worker.CaseSource.
+func (s *source) Pending() int {
+	if s.stopping() {
+		return 0
+	}
+	return s.schedule.Pending() + len(s.retries)
+}
+
+// Next implements worker.CaseSource.
+func (s *source) Next() *worker.Task {
+	if s.Pending() == 0 {
+		return nil
+	}
+
+	if len(s.retries) > 0 {
+		t := s.retries[0]
+		s.retries = s.retries[1:]
+		t.Deadline = s.schedule.Deadlines.Next()
+		return t
+	}
+
+	no := s.schedule.Next()
+	a := &attempt{task: no, units: s.job.unitsOf(no, open), tries: map[string]int{}}
+	cases := s.job.cases
+	return &worker.Task{Deadline: s.schedule.Deadlines.Next(), Data: a, Case: worker.Case{ID: cases.ID(no), Op: s.op,
+		Params: cases.ParamsJSON(no), Sweep: s.sweep(a), Attempt: 1}}
+}
+
+// sweep returns the points of a case that are still open, as JSON. It returns nil for cases that do not sweep.
+func (s *source) sweep(a *attempt) json.RawMessage {
+	if s.job.cases.SweepColumns() == nil {
+		return nil
+	}
+	if len(a.units) == int(s.job.tasks[a.task].n) {
+		return s.job.cases.Sweep(a.task).JSON()
+	}
+
+	raw := s.job.sweepOf(a.task).raw
+	var want []json.RawMessage
+	for _, u := range a.units {
+		want = append(want, raw[s.job.units[u].point])
+	}
+	out, err := json.Marshal(want)
+	if err != nil {
+		panic("collect: the sweep of a grid is no JSON: " + err.Error())
+	}
+	return out
+}
+
+// Done implements worker.CaseSource. It stores the results of a case, or schedules a retry. If the worker does not
+// measure what the journal is for, the case stays open.
+func (s *source) Done(o worker.Outcome) {
+	r := s.run
+	if r.refusal == nil {
+		r.refusal = r.unlike(&o)
+	}
+	if r.refusal != nil || r.part.endedByScheduler(&o) {
+		return
+	}
+
+	files := r.attach(o)
+	if r.watching != nil {
+		files = append(files, r.observe(&o)...)
+	}
+	s.sample(o)
+	if r.part != nil {
+		r.part.mark(&o)
+	}
+
+	s.end(o, files)
+	if s.keeper.any() && r.part == nil {
+		// Remember now, not at the end, so that the environment survives a killed run.
+		r.remember()
+	}
+}
+
+// end stores the results of a case, or schedules a retry. files are those of the case.
+func (s *source) end(o worker.Outcome, files []stage.Attachment) {
+	a := o.Task.Data.(*attempt)
+	failure := o.Failure
+	var got answer
+	if failure == nil || len(o.Rows) > 0 {
+		var bad *worker.Failure
+		switch got, bad = s.job.judge(a.units, o.Rows); {
+		case bad == nil:
+			s.store(o, a, got, files)
+			if len(a.units) == 0 {
+				s.schedule.End(a.task, "", false)
+				return
+			}
+			failure = cmp.Or(failure, got.faults[a.units[0]])
+		case failure == nil:
+			failure = bad
+		default:
+			s.warn(o, "the %d rows from before the error cannot be used: %s", len(o.Rows), bad.Message)
+			got = answer{}
+		}
+	}
+
+	class, oom := policy.Classify(s.run.rules, failure)
+	why := s.run.limits.Retry(class, oom, o.Cause, a.tries)
+	switch {
+	case why == "":
+		s.fail(o, a, failure, class, got.faults, files)
+	case !s.stopping(): // otherwise the case counts as interrupted
+		s.retry(o, a, why, oom)
+		s.keeper.note("debug", fmt.Sprintf("case %s is tried again (%s): %s", o.Task.Case.ID, why,
+			firstLine(failure.Message)))
+	}
+}
+
+func (s *source) retry(o worker.Outcome, a *attempt, why string, fresh bool) {
+	a.tries[why]++
+	again := *o.Task
+	again.Case.Attempt++
+	again.Case.Sweep = s.sweep(a)
+	again.Fresh = fresh
+	s.retries = append(s.retries, &again)
+}
+
+func entryOf(o worker.Outcome, files []stage.Attachment) rows.Entry {
+	at := o.Started
+	if at.IsZero() {
+		at = o.Ended
+	}
+	e := rows.Entry{Attempts: o.Task.Case.Attempt, Worker: o.Slot, Seconds: o.Seconds, First: o.Fresh,
+		At: at.UTC().Format(time.RFC3339Nano), Attachments: files}
+	if o.Hello != nil {
+		e.DeviceUUID = o.Hello.DeviceUUID
+	}
+	return e
+}
+
+// warn shows a warning about a case.
+func (s *source) warn(o worker.Outcome, format string, args ...any) {
+	s.keeper.note("warn", fmt.Sprintf("case %s: ", o.Task.Case.ID)+fmt.Sprintf(format, args...))
+}
+
+// store stores the rows of a case, also of one that failed: collectors that sweep return the points that work and
+// raise an error at the end. Units without a result remain in a.units: those with invalid rows and, if the case failed,
+// those without rows.
+func (s *source) store(o worker.Outcome, a *attempt, got answer, files []stage.Attachment) {
+	if got.dropped > 0 {
+		s.warn(o, "%d rows of points that were not asked for were dropped", got.dropped)
+	}
+	if got.repeated > 0 && !s.repeatsShown {
+		s.repeatsShown = true // every case of the grid may repeat rows
+		s.warn(o, "%d of its rows are those of another one in every column; readers see one of them, and check \"duplicates\" of a gate counts them",
+			got.repeated)
+	}
+
+	most := 0
+	for _, all := range got.rows {
+		most = max(most, len(all))
+	}
+	// The worker did not report the last point as complete.
+	if o.Failure != nil && o.Cause != worker.CauseReported && len(got.rows[got.last]) < most {
+		delete(got.rows, got.last)
+	}
+
+	var units, left []int
+	var entries []*rows.Entry
+	fewer := 0
+	for _, u := range a.units {
+		e := entryOf(o, files)
+		e.Points, e.Rows = len(a.units), got.rows[u]
+		switch {
+		case len(e.Rows) > 0:
+			s.job.units[u].state = measured
+			if len(e.Rows) < most {
+				fewer++
+			}
+		case o.Failure == nil && got.faults[u] == nil:
+			e.Failure = &worker.Failure{Class: worker.ClassUnsupportedConfig, Exception: "NoRow",
+				Message: "the op returned no row for this point"}
+			s.job.units[u].state = failed
+		default:
+			left = append(left, u)
+			continue
+		}
+		units, entries = append(units, u), append(entries, &e)
+	}
+
+	if len(units) == 0 {
+		return
+	}
+	if o.Failure != nil && (len(left) == 0 || fewer > 0) {
+		s.warn(o, "it failed after %d of %d points, which are kept; %d of them have fewer rows than the others: %s",
+			len(units), len(a.units), fewer, firstLine(o.Failure.Message))
+	}
+
+	a.units, a.kept = left, a.kept || len(left) > 0
+	s.schedule.Measured(a.task, o.Seconds)
+	s.keeper.settle(units, entries)
+}
+
+// fail stores the failure of a case. A unit with an entry in faults fails with that failure instead.
+func (s *source) fail(o worker.Outcome, a *attempt, f *worker.Failure, class string, faults map[int]*worker.Failure,
+	files []stage.Attachment) {
+	var entries []*rows.Entry
+	for _, u := range a.units {
+		e := entryOf(o, files)
+		e.Failure = cmp.Or(faults[u], f)
+		s.job.units[u].state = failed
+		entries = append(entries, &e)
+	}
+
+	s.keeper.settle(a.units, entries)
+	s.keeper.failed(o.Task.Case, class, f)
+	s.schedule.End(a.task, cmp.Or(firstLine(f.Message), class), a.kept)
+}
+
+// digits matches numbers, which may differ between similar messages.
+var digits = regexp.MustCompile(`0x[0-9a-fA-F]+|\d+`)
+
+// sampleEvery is the minimum interval between sample events of a worker. They are for watching a run; the rows are in
+// the journal.
+const sampleEvery = 5 * time.Second
+
+// slotSample is the sampling state of a worker.
+type slotSample struct {
+	at    time.Time // of its last sample event
+	cases int       // that it has ended
+}
+
+// sample emits an event with the metrics of a row and the number of cases that the worker has ended, at most once per
+// sampleEvery and worker.
+func (s *source) sample(o worker.Outcome) {
+	last := s.samples[o.Slot]
+	if last == nil {
+		last = &slotSample{}
+		s.samples[o.Slot] = last
+	}
+
+	last.cases++
+	if now := time.Now(); o.Failure == nil && len(o.Rows) > 0 && now.Sub(last.at) >= sampleEvery {
+		last.at = now
+	} else {
+		return
+	}
+
+	metrics := map[string]any{}
+	for name, v := range o.Rows[0] {
+		if n, ok := v.(json.Number); ok {
+			metrics[name] = n
+		}
+	}
+	fields := map[string]any{"worker": o.Slot, "cases": last.cases, "case_id": o.Task.Case.ID, "op": o.Task.Case.Op,
+		"params": o.Task.Case.Params, "metrics": metrics}
+	if o.Hello != nil && o.Hello.DeviceUUID != "" {
+		fields["device_uuid"] = o.Hello.DeviceUUID
+	}
+	s.run.rc.Events.Emit(s.run.rc.Address, "sample", fields)
+}
