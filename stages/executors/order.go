@@ -182,20 +182,6 @@ func (o *Order) Submitted() (int, error) {
 	return len(seen), err
 }
 
-// Groups is what the coordinator publishes to the tasks about groups of cases.
-type Groups struct {
-	// Worked lists groups in which a task has measured a case.
-	Worked []string `json:"worked,omitempty"`
-	// Tripped maps groups that are not tried any further to the reason.
-	Tripped map[string]string `json:"tripped,omitempty"`
-}
-
-// WriteGroups publishes g to the tasks.
-func (o *Order) WriteGroups(g Groups) error { return writeJSON(o.GroupsFile(), g) }
-
-// GroupsFile returns the path that WriteGroups writes to.
-func (o *Order) GroupsFile() string { return filepath.Join(o.dir, "groups.json") }
-
 func writeJSON(path string, v any) error {
 	raw, err := json.Marshal(v)
 	if err != nil {
