@@ -223,26 +223,30 @@ func (e *TooLargeError) Error() string {
 type cursor struct {
 	pool *Pool
 	at   int64
+	err  error // of the first operand that does not fit
 }
 
-func (p *Pool) cursor(hash uint64) *cursor {
+func (p *Pool) cursor(label string) *cursor {
 	c := &cursor{pool: p}
 	if n := p.bytes / operandAlign; n > 0 {
-		c.at = int64(hash%uint64(n)) * operandAlign
+		c.at = int64(hashOf(label)%uint64(n)) * operandAlign
 	}
 
 	return c
 }
 
-// take returns the address of the next bytes. At the end of the pool, it continues at its
+// take returns the address of the next bytes, or sets err. At the end of the pool, it continues at its
 // beginning.
-func (c *cursor) take(what string, bytes int64) (cuda.Ptr, error) {
+func (c *cursor) take(what string, bytes int64) cuda.Ptr {
 	if bytes < 0 {
 		bytes = math.MaxInt64 // the product of the sizes overflows
 	}
 
 	if bytes > c.pool.bytes {
-		return 0, &TooLargeError{What: what, Bytes: bytes, Pool: c.pool.bytes}
+		if c.err == nil {
+			c.err = &TooLargeError{What: what, Bytes: bytes, Pool: c.pool.bytes}
+		}
+		return 0
 	}
 
 	if c.at+bytes > c.pool.bytes {
@@ -251,5 +255,5 @@ func (c *cursor) take(what string, bytes int64) (cuda.Ptr, error) {
 
 	p := c.pool.base + cuda.Ptr(c.at)
 	c.at += (bytes + operandAlign - 1) / operandAlign * operandAlign
-	return p, nil
+	return p
 }

@@ -1,7 +1,6 @@
 package ops
 
 import (
-	"errors"
 	"fmt"
 	"math"
 
@@ -14,7 +13,7 @@ import (
 // memory layout is tokens, heads, width.
 type MLABMM struct {
 	Tokens, Heads int64
-	Type          string // bfloat16 or fp8
+	Type          string // bfloat16, float16 or fp8
 	Post          bool
 }
 
@@ -33,62 +32,32 @@ func (b MLABMM) name() string {
 }
 
 // problem returns the product for cuBLASLt: x[T,H,k] W[H,n,k]^T = y[T,H,n].
-func (b MLABMM) problem(ws int64) (cuda.MatmulProblem, DType, error) {
-	if b.Type != "bfloat16" && b.Type != "float16" && b.Type != "fp8" {
-		return cuda.MatmulProblem{}, "", &UnsupportedError{
-			What: fmt.Sprintf("bmm_dtype %q", b.Type),
-			Err:  errors.New("the cuda runtime has bfloat16, float16 and fp8"),
-		}
-	}
-
-	operand, in, out, err := matmulTypes(b.Type)
-	if err != nil {
-		return cuda.MatmulProblem{}, "", err
-	}
-
+func (b MLABMM) problem() cuda.MatmulProblem {
 	n, k := int64(mlaLatent), int64(mlaHead)
 	if b.Post {
 		n, k = k, n
 	}
 
-	p := cuda.MatmulProblem{
-		M: n, N: b.Tokens, K: k, TransA: true, A: in, B: in, D: out,
+	types := formats[b.Type]
+	return cuda.MatmulProblem{
+		M: n, N: b.Tokens, K: k, TransA: true, A: types.in, B: types.in, D: types.out,
 		LDA: k, LDB: b.Heads * k, LDD: b.Heads * n,
 		Batch: int(b.Heads), StrideA: n * k, StrideB: k, StrideD: n,
-		Workspace: ws,
+		Workspace: workspaceBytes, Scaled: b.Type == "fp8", FastAccumulate: b.Type == "fp8",
 	}
-
-	if b.Type == "fp8" {
-		p.Scaled, p.FastAccumulate = true, true
-	}
-
-	return p, operand, nil
 }
 
 // MLABMM prepares a product.
 func (d *Device) MLABMM(b MLABMM) (*Case, error) {
-	if b.Tokens < 1 || b.Heads < 1 {
-		return nil, fmt.Errorf("%s of %d tokens and %d heads: both must be at least 1", b.name(), b.Tokens, b.Heads)
-	}
-
+	label := fmt.Sprintf("%s %s tokens=%d heads=%d", b.name(), b.Type, b.Tokens, b.Heads)
 	if most := int64(math.MaxInt32 / mlaLatent); max(b.Tokens, b.Heads) > most {
-		return nil, &UnsupportedError{
-			What: fmt.Sprintf("%s of %d tokens and %d heads", b.name(), b.Tokens, b.Heads),
-			Err:  fmt.Errorf("neither may be more than %d", most),
-		}
+		return nil, unsupported(label, "neither may be more than %d", most)
 	}
 
-	p, operand, err := b.problem(workspaceBytes)
-	if err != nil {
-		return nil, err
-	}
-
+	p := b.problem()
 	m, n, k, h := float64(b.Tokens), float64(p.M), float64(p.K), float64(b.Heads)
-	c := Case{
-		Label: fmt.Sprintf("%s %s tokens=%d heads=%d", b.name(), b.Type, b.Tokens, b.Heads),
+	return d.matmul(Case{
+		Label: label, DType: formats[b.Type].operand, Flops: 2 * h * m * n * k,
 		Bytes: h * ((m*k+n*k)*float64(p.A.Size()) + m*n*float64(p.D.Size())),
-		Flops: 2 * h * m * n * k, DType: operand,
-	}
-
-	return d.matmul(c, p, operand)
+	}, p)
 }

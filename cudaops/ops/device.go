@@ -42,10 +42,8 @@ type Device struct {
 	busy sync.Mutex
 	// capturing is locked while a graph is captured on the prep stream.
 	capturing sync.Mutex
-	// elementwise contains compiled kernels by element type.
-	elementwise map[DType]cuda.Module
-	// user contains the functions of users' kernels by source and options.
-	user map[string]cuda.Function
+	// modules are those of compiled sources, by source and options.
+	modules map[string]cuda.Module
 	// shared is the raised limit of dynamic shared memory of kernels, in bytes.
 	shared map[cuda.Function]int
 }
@@ -157,6 +155,39 @@ func (d *Device) loadCore() error {
 	}
 
 	return nil
+}
+
+// compile compiles and loads a program, once for each source and options, and returns one of its functions.
+func (d *Device) compile(p cuda.Program, entry string) (cuda.Function, error) {
+	key := fmt.Sprintf("%q %q", p.Source, p.Options)
+	m, ok := d.modules[key]
+	if !ok {
+		if d.Lib.RTC == nil {
+			return 0, fmt.Errorf("%s is compiled at run time: %w", p.Name, d.Lib.RTCErr)
+		}
+
+		p.SM = d.Info.SM()
+		cubin, err := d.Lib.RTC.Compile(p)
+		if err != nil {
+			return 0, err
+		}
+
+		if m, err = d.Lib.Driver.LoadModule(cubin); err != nil {
+			return 0, fmt.Errorf("%s: %w", p.Name, err)
+		}
+
+		if d.modules == nil {
+			d.modules = map[string]cuda.Module{}
+		}
+
+		d.modules[key] = m
+	}
+
+	f, err := d.Lib.Driver.Function(m, entry)
+	if err != nil {
+		return 0, fmt.Errorf("%s: %w", p.Name, err)
+	}
+	return f, nil
 }
 
 // SetLt sets the cuBLASLt of the device, or the reason why there is none. It must be opened after

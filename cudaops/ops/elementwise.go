@@ -1,7 +1,7 @@
 package ops
 
 import (
-	"errors"
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -37,89 +37,49 @@ const (
 	groupSize    = 128
 )
 
-func (e Elementwise) check(sm int) (DType, error) {
-	dtype := DType(e.Type)
-	if dtype != BFloat16 && dtype != Float16 {
-		return "", &UnsupportedError{What: fmt.Sprintf("dtype %q", e.Type),
-			Err: errors.New("elementwise kernels take bfloat16 and float16")}
-	}
-
+func (e Elementwise) check(sm int) error {
+	what := fmt.Sprintf("%s of %d x %d", e.Kernel, e.Tokens, e.Hidden)
 	multiple := int64(8)
-	switch e.Kernel {
-	case RMSNorm, SiluAndMul:
-	case QuantizeBlock:
+	if e.Kernel == QuantizeBlock {
 		multiple = groupSize
-		fallthrough
-	case QuantizeFP8:
-		if sm < fp8SM {
-			return "", &UnsupportedError{What: e.Kernel,
-				Err: fmt.Errorf("sm_%d has no fp8; sm_%d is the first that has", sm, fp8SM)}
-		}
-	default:
-		return "", &UnsupportedError{What: fmt.Sprintf("elementwise kernel %q", e.Kernel),
-			Err: fmt.Errorf("the cuda runtime has %v", ElementwiseKernels)}
 	}
 
-	if e.Tokens < 1 || e.Hidden < 1 || e.Hidden%multiple != 0 {
-		return "", &UnsupportedError{What: fmt.Sprintf("%s of %d x %d", e.Kernel, e.Tokens, e.Hidden),
-			Err: fmt.Errorf("rows must have a multiple of %d elements", multiple)}
+	switch {
+	case e.quantizes() && sm < fp8SM:
+		return unsupported(e.Kernel, "sm_%d has no fp8; sm_%d is the first that has", sm, fp8SM)
+	case e.Hidden%multiple != 0:
+		return unsupported(what, "rows must have a multiple of %d elements", multiple)
+	case max(e.Tokens, e.Hidden) > math.MaxInt32:
+		return unsupported(what, "dimensions are 32-bit numbers")
 	}
 
-	if e.Tokens > math.MaxInt32 || e.Hidden > math.MaxInt32 {
-		return "", &UnsupportedError{What: fmt.Sprintf("%s of %d x %d", e.Kernel, e.Tokens, e.Hidden),
-			Err: errors.New("dimensions are 32-bit numbers")}
-	}
-
-	return dtype, nil
+	return nil
 }
 
-// elementwiseFunction compiles the kernels for a type once and returns one of them.
+func (e Elementwise) quantizes() bool { return e.Kernel == QuantizeFP8 || e.Kernel == QuantizeBlock }
+
+// elementwiseFunction returns a kernel for a type.
 func (d *Device) elementwiseFunction(t DType, kernel string) (cuda.Function, error) {
-	module, ok := d.elementwise[t]
-	if !ok {
-		if d.Lib.RTC == nil {
-			return 0, fmt.Errorf("elementwise kernels are compiled at run time: %w", d.Lib.RTCErr)
-		}
-
-		number, fp8 := 1, 0
-		if t == Float16 {
-			number = 2
-		}
-
-		if d.Info.SM() >= fp8SM {
-			fp8 = 1
-		}
-
-		cubin, err := d.Lib.RTC.Compile(cuda.Program{
-			Name: "elementwise.cu", Source: elementwiseSource, SM: d.Info.SM(),
-			Options: []string{fmt.Sprintf("-DDTYPE=%d", number), fmt.Sprintf("-DFP8=%d", fp8)},
-		})
-
-		if err != nil {
-			return 0, err
-		}
-
-		if module, err = d.Lib.Driver.LoadModule(cubin); err != nil {
-			return 0, err
-		}
-
-		if d.elementwise == nil {
-			d.elementwise = map[DType]cuda.Module{}
-		}
-
-		d.elementwise[t] = module
+	number, fp8 := 1, 0
+	if t == Float16 {
+		number = 2
 	}
 
-	return d.Lib.Driver.Function(module, "aicplan_"+kernel)
+	if d.Info.SM() >= fp8SM {
+		fp8 = 1
+	}
+
+	return d.compile(cuda.Program{Name: "elementwise.cu", Source: elementwiseSource,
+		Options: []string{fmt.Sprintf("-DDTYPE=%d", number), fmt.Sprintf("-DFP8=%d", fp8)}}, "aicplan_"+kernel)
 }
 
 // Elementwise prepares an elementwise kernel.
 func (d *Device) Elementwise(e Elementwise) (*Case, error) {
-	dtype, err := e.check(d.Info.SM())
-	if err != nil {
+	if err := e.check(d.Info.SM()); err != nil {
 		return nil, err
 	}
 
+	dtype := DType(e.Type)
 	f, err := d.elementwiseFunction(dtype, e.Kernel)
 	if err != nil {
 		return nil, err
@@ -132,10 +92,10 @@ func (d *Device) Elementwise(e Elementwise) (*Case, error) {
 
 	n := e.Tokens * e.Hidden
 	in, outBytes := 2*n, 2*n
-	switch e.Kernel {
-	case SiluAndMul:
+	switch {
+	case e.Kernel == SiluAndMul:
 		in = 4 * n
-	case QuantizeFP8, QuantizeBlock:
+	case e.quantizes():
 		outBytes = n
 	}
 
@@ -148,31 +108,24 @@ func (d *Device) Elementwise(e Elementwise) (*Case, error) {
 	d.rotate(c, float64(in))
 	c.Columns["cache"] = d.cacheState(c.Sets, float64(in), pool)
 	x := elementwiseBuffers{in: make([]cuda.Ptr, c.Sets)}
-	cur := pool.cursor(hashOf(c.Label))
+	cur, out := pool.cursor(c.Label), d.Arena.Out.cursor(c.Label)
 	for i := range x.in {
-		if x.in[i], err = cur.take("the input", in); err != nil {
-			return nil, fmt.Errorf("%s: %w", c.Label, err)
-		}
+		x.in[i] = cur.take("the input", in)
 	}
 
-	if x.weight, err = cur.take("the weight", 2*e.Hidden); err != nil {
-		return nil, fmt.Errorf("%s: %w", c.Label, err)
-	}
-
-	out := d.Arena.Out.cursor(hashOf(c.Label))
-	if x.out, err = out.take("the output", outBytes); err != nil {
-		return nil, fmt.Errorf("%s: %w", c.Label, err)
-	}
-
+	x.weight = cur.take("the weight", 2*e.Hidden)
+	x.out = out.take("the output", outBytes)
 	switch e.Kernel {
 	case RMSNorm:
 		c.Bytes += float64(2 * e.Hidden)
 	case QuantizeBlock:
 		scales := 4 * e.Tokens * (e.Hidden / groupSize)
 		c.Bytes += float64(scales)
-		if x.scales, err = out.take("the scales", scales); err != nil {
-			return nil, fmt.Errorf("%s: %w", c.Label, err)
-		}
+		x.scales = out.take("the scales", scales)
+	}
+
+	if err := cmp.Or(cur.err, out.err); err != nil {
+		return nil, err
 	}
 
 	c.Enqueue = func(i int, s cuda.Stream) error { return d.Lib.Driver.Launch(e.launch(d, f, x, i), s) }
@@ -223,15 +176,6 @@ func (d *Device) verifyElementwise(e Elementwise, t DType, x elementwiseBuffers,
 		typ, tol = cuda.F16, 1e-3
 	}
 
-	read := func(p cuda.Ptr, t cuda.MatrixType, first, n int64) ([]float64, error) {
-		b := make([]byte, n*t.Size())
-		if err := d.Lib.Driver.CopyDtoH(b, p+cuda.Ptr(first*t.Size())); err != nil {
-			return nil, err
-		}
-
-		return decode(t, b), nil
-	}
-
 	rng := rand.New(rand.NewPCG(seed, 5))
 	var got, want []float64
 	h := e.Hidden
@@ -242,29 +186,29 @@ func (d *Device) verifyElementwise(e Elementwise, t DType, x elementwiseBuffers,
 			width = 2 * h
 		}
 
-		in, err := read(x.in[0], typ, row*width, width)
+		in, err := d.read(typ, x.in[0], row*width, width)
 		if err != nil {
 			return Deviation{}, err
 		}
 
 		outType := typ
-		if e.Kernel == QuantizeFP8 || e.Kernel == QuantizeBlock {
+		if e.quantizes() {
 			outType, tol = cuda.E4M3, 4e-2 // half a step of three mantissa bits
 		}
 
-		out, err := read(x.out, outType, row*h, h)
+		out, err := d.read(outType, x.out, row*h, h)
 		if err != nil {
 			return Deviation{}, err
 		}
 
-		w, err := e.expected(in, func() ([]float64, error) { return read(x.weight, typ, 0, h) })
+		w, err := e.expected(in, func() ([]float64, error) { return d.read(typ, x.weight, 0, h) })
 		if err != nil {
 			return Deviation{}, err
 		}
 
 		if e.Kernel == QuantizeBlock {
 			for g := range h / groupSize {
-				s, err := read(x.scales, cuda.F32, g*e.Tokens+row, 1)
+				s, err := d.read(cuda.F32, x.scales, g*e.Tokens+row, 1)
 				if err != nil {
 					return Deviation{}, err
 				}

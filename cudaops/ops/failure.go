@@ -20,11 +20,11 @@ func failureOf(err error, own bool) worker.Failure {
 	}
 
 	var (
-		unsupported *UnsupportedError
-		large       *TooLargeError
-		driver      *cuda.DriverError
-		blas        *cuda.BLASError
-		compile     *cuda.CompileError
+		missing *UnsupportedError
+		large   *TooLargeError
+		driver  *cuda.DriverError
+		blas    *cuda.BLASError
+		compile *cuda.CompileError
 	)
 	faulty := worker.ClassFrameworkBug
 	if own {
@@ -34,7 +34,7 @@ func failureOf(err error, own bool) worker.Failure {
 	switch {
 	case errors.As(err, &compile):
 		f.Class, f.Exception = worker.ClassCollectorBug, "compile error"
-	case errors.As(err, &unsupported):
+	case errors.As(err, &missing):
 		f.Class, f.Exception = worker.ClassUnsupportedConfig, "unsupported"
 	case errors.As(err, &large):
 		f.Class, f.Exception = worker.ClassResourceIssue, "out of memory"
@@ -76,4 +76,18 @@ func guard(err *error) {
 			Traceback: fmt.Sprintf("panic: %v\n\n%s", p, debug.Stack()),
 		}}
 	}
+}
+
+// UnsupportedError is the error if the device or a library has no kernel for a case.
+type UnsupportedError struct {
+	What string
+	Err  error
+}
+
+func (e *UnsupportedError) Error() string { return e.What + ": " + e.Err.Error() }
+
+func (e *UnsupportedError) Unwrap() error { return e.Err }
+
+func unsupported(what, format string, args ...any) error {
+	return &UnsupportedError{What: what, Err: fmt.Errorf(format, args...)}
 }

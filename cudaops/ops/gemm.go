@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -15,44 +16,25 @@ type GEMM struct {
 	Type string
 }
 
-// UnsupportedError is the error if the device or a library has no kernel for a case.
-type UnsupportedError struct {
-	What string
-	Err  error
+// format is the types of a product: of operands and output.
+type format struct {
+	operand DType
+	in, out cuda.MatrixType
 }
 
-func (e *UnsupportedError) Error() string { return e.What + ": " + e.Err.Error() }
-
-func (e *UnsupportedError) Unwrap() error { return e.Err }
-
-// matmulTypes maps a gemm_dtype to operand and output types.
-func matmulTypes(word string) (operand DType, in, out cuda.MatrixType, err error) {
-	switch word {
-	case "bfloat16":
-		return BFloat16, cuda.BF16, cuda.BF16, nil
-	case "float16":
-		return Float16, cuda.F16, cuda.F16, nil
-	case "fp8", "fp8_block":
-		return FP8, cuda.E4M3, cuda.BF16, nil
-	case "int8":
-		return Int8, cuda.I8, cuda.I32, nil
-	}
-
-	return "", 0, 0, &UnsupportedError{
-		What: fmt.Sprintf("gemm_dtype %q", word),
-		Err:  errors.New("the cuda runtime multiplies bfloat16, float16, fp8, fp8_block and int8"),
-	}
+// formats are those of gemm_dtype and bmm_dtype.
+var formats = map[string]format{
+	"bfloat16":  {BFloat16, cuda.BF16, cuda.BF16},
+	"float16":   {Float16, cuda.F16, cuda.F16},
+	"fp8":       {FP8, cuda.E4M3, cuda.BF16},
+	"fp8_block": {FP8, cuda.E4M3, cuda.BF16},
+	"int8":      {Int8, cuda.I8, cuda.I32},
 }
 
 // problem returns the product for cuBLASLt.
-func (g GEMM) problem(ws int64) (cuda.MatmulProblem, DType, error) {
-	operand, in, out, err := matmulTypes(g.Type)
-	if err != nil {
-		return cuda.MatmulProblem{}, "", err
-	}
-
-	p := cuda.RowMajorLinear(g.M, g.N, g.K, in, out)
-	p.Workspace = ws
+func (g GEMM) problem() cuda.MatmulProblem {
+	types := formats[g.Type]
+	p := cuda.RowMajorLinear(g.M, g.N, g.K, types.in, types.out)
 	switch g.Type {
 	case "fp8":
 		p.Scaled, p.FastAccumulate = true, true
@@ -60,36 +42,27 @@ func (g GEMM) problem(ws int64) (cuda.MatmulProblem, DType, error) {
 		// Weights have a factor per 128 x 128 block, activations one per row and 128 columns. The
 		// library requires the factors of a row of blocks to be aligned to 16 bytes, so the
 		// activations are padded, as in frameworks.
-		p = cuda.RowMajorLinear((g.M+3)/4*4, g.N, g.K, in, out)
-		p.Workspace = ws
+		p = cuda.RowMajorLinear((g.M+3)/4*4, g.N, g.K, types.in, types.out)
 		p.Scaled, p.ScaleA, p.ScaleB = true, cuda.ScaleBlock128, cuda.ScaleVec128
 	}
 
-	return p, operand, nil
+	p.Workspace = workspaceBytes
+	return p
 }
 
-func (g GEMM) check() error {
-	if g.M < 1 || g.N < 1 || g.K < 1 {
-		return fmt.Errorf("gemm of m=%d n=%d k=%d: every dimension must be at least 1", g.M, g.N, g.K)
-	}
-
+// prepare checks the dimensions, and returns the product and its case.
+func (g GEMM) prepare() (cuda.MatmulProblem, Case, error) {
+	label := fmt.Sprintf("gemm %s m=%d n=%d k=%d", g.Type, g.M, g.N, g.K)
 	if max(g.M, g.N, g.K) > math.MaxInt32-4 {
-		return &UnsupportedError{What: fmt.Sprintf("gemm of m=%d n=%d k=%d", g.M, g.N, g.K),
-			Err: errors.New("dimensions are 32-bit numbers")}
+		return cuda.MatmulProblem{}, Case{}, unsupported(label, "dimensions are 32-bit numbers")
 	}
 
-	return nil
-}
-
-// Work returns the bytes and operations of one product.
-func (g GEMM) Work() (bytes, flops float64) {
-	_, in, out, err := matmulTypes(g.Type)
-	if err != nil {
-		return 0, 0
-	}
-
+	types := formats[g.Type]
 	m, n, k := float64(g.M), float64(g.N), float64(g.K)
-	return (m*k+n*k)*float64(in.Size()) + m*n*float64(out.Size()), 2 * m * n * k
+	return g.problem(), Case{
+		Label: label, DType: types.operand, Flops: 2 * m * n * k,
+		Bytes: (m*k+n*k)*float64(types.in.Size()) + m*n*float64(types.out.Size()),
+	}, nil
 }
 
 // lt returns cuBLASLt, or the reason why there is none.
@@ -107,30 +80,20 @@ func (d *Device) lt() (cuda.BLAS, error) {
 
 // GEMM prepares a product with the first algorithm of the heuristic, as frameworks do.
 func (d *Device) GEMM(g GEMM) (*Case, error) {
-	if err := g.check(); err != nil {
-		return nil, err
-	}
-
-	p, operand, err := g.problem(workspaceBytes)
+	p, c, err := g.prepare()
 	if err != nil {
 		return nil, err
-	}
-
-	bytes, flops := g.Work()
-	c := Case{
-		Label: fmt.Sprintf("gemm %s m=%d n=%d k=%d", g.Type, g.M, g.N, g.K),
-		Bytes: bytes, Flops: flops, DType: operand,
 	}
 
 	if p.N != g.M {
 		c.Columns = map[string]any{"padded_m": p.N}
 	}
 
-	return d.matmul(c, p, operand)
+	return d.matmul(c, p)
 }
 
 // matmul completes the case of a product with the first algorithm of the heuristic.
-func (d *Device) matmul(c Case, p cuda.MatmulProblem, operand DType) (*Case, error) {
+func (d *Device) matmul(c Case, p cuda.MatmulProblem) (*Case, error) {
 	lt, err := d.lt()
 	if err != nil {
 		return nil, err
@@ -140,19 +103,19 @@ func (d *Device) matmul(c Case, p cuda.MatmulProblem, operand DType) (*Case, err
 	weight := float64(extentA * p.A.Size())
 	d.rotate(&c, weight)
 	c.Kept = d.kept(c.Bytes - weight)
-	pool, err := d.Arena.Operands(operand)
+	pool, err := d.Arena.Operands(c.DType)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.Label, err)
+		return nil, err
 	}
 
-	sets, err := d.matmulSets(p, pool, c.Sets, c.Label)
+	sets, err := d.matmulSets(p, pool.cursor(c.Label), d.Arena.Out.cursor(c.Label), 0, c.Sets)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.Label, err)
+		return nil, err
 	}
 
 	mm, err := lt.Prepare(p)
 	if err != nil {
-		return nil, d.matmulError(c.Label, err)
+		return nil, d.matmulError(err)
 	}
 
 	if c.Columns == nil {
@@ -172,33 +135,28 @@ func (d *Device) matmul(c Case, p cuda.MatmulProblem, operand DType) (*Case, err
 	return &c, nil
 }
 
-func (d *Device) matmulError(label string, err error) error {
+// matmulError is an UnsupportedError if cuBLASLt has no kernel for a product.
+func (d *Device) matmulError(err error) error {
 	var e *cuda.BLASError
 	if errors.As(err, &e) && e.Unsupported() {
 		return &UnsupportedError{
-			What: fmt.Sprintf("%s on %s (sm_%d) with cuBLASLt %d", label, d.Info.Name, d.Info.SM(), d.Lib.Lt.Version()),
+			What: fmt.Sprintf("a product on %s (sm_%d) with cuBLASLt %d", d.Info.Name, d.Info.SM(), d.Lib.Lt.Version()),
 			Err:  err,
 		}
 	}
 
-	return fmt.Errorf("%s: %w", label, err)
+	return err
 }
 
-// matmulSets allocates operand sets of a product.
-func (d *Device) matmulSets(p cuda.MatmulProblem, pool *Pool, copies int, label string) ([]cuda.Operands, error) {
-	return d.matmulSetsAt(p, pool.cursor(hashOf(label)), d.Arena.Out.cursor(hashOf(label)), 0, copies)
-}
-
-// matmulSetsAt allocates inputs and output from cursors. left, if not 0, is the address of the
-// activations.
-func (d *Device) matmulSetsAt(p cuda.MatmulProblem, in, out *cursor, left cuda.Ptr, copies int) ([]cuda.Operands,
-	error) {
-	var err error
+// matmulSets allocates the operand sets of a product: inputs and output from cursors. left, if not 0, is the
+// address of the activations.
+func (d *Device) matmulSets(p cuda.MatmulProblem, in, out *cursor, left cuda.Ptr, copies int) ([]cuda.Operands, error) {
 	extentA, extentB, extentD := p.Extents()
 	sizeA, sizeB, sizeD := extentA*p.A.Size(), extentB*p.B.Size(), extentD*p.D.Size()
-	var ones *Pool
+	first := cuda.Operands{A: in.take("the right operand", sizeA), B: left, Workspace: d.Arena.Workspace}
 	if p.Scaled {
-		if ones, err = d.Arena.Ones(); err != nil {
+		ones, err := d.Arena.Ones()
+		if err != nil {
 			return nil, err
 		}
 
@@ -210,38 +168,21 @@ func (d *Device) matmulSetsAt(p cuda.MatmulProblem, in, out *cursor, left cuda.P
 		if need > ones.bytes {
 			return nil, &TooLargeError{What: "its scale factors", Bytes: need, Pool: ones.bytes}
 		}
+
+		first.ScaleA, first.ScaleB = ones.base, ones.base
 	}
 
-	sets := make([]cuda.Operands, copies)
-	for i := range sets {
-		o := &sets[i]
-		if i > 0 {
-			*o = sets[0]
-		}
-
-		if o.A, err = in.take("the right operand", sizeA); err != nil {
-			return nil, err
-		}
-
-		if i > 0 {
-			continue
-		}
-
-		if o.B = left; left == 0 {
-			if o.B, err = in.take("the left operand", sizeB); err != nil {
-				return nil, err
-			}
-		}
-
-		if o.D, err = out.take("the output", sizeD); err != nil {
-			return nil, err
-		}
-
-		o.Workspace = d.Arena.Workspace
-		if ones != nil {
-			o.ScaleA, o.ScaleB = ones.base, ones.base
-		}
+	if left == 0 {
+		first.B = in.take("the left operand", sizeB)
 	}
 
-	return sets, nil
+	first.D = out.take("the output", sizeD)
+	sets := []cuda.Operands{first}
+	for len(sets) < copies {
+		next := first
+		next.A = in.take("the right operand", sizeA)
+		sets = append(sets, next)
+	}
+
+	return sets, cmp.Or(in.err, out.err)
 }

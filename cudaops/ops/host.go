@@ -246,16 +246,9 @@ func (h *Host) seconds(most time.Duration) float64 {
 // serveReference measures one case after the other, as the collectors do.
 func (h *Host) serveReference(ctx context.Context, in <-chan worker.Case, out worker.Emitter) error {
 	for {
-		var c worker.Case
-		var ok bool
-		select {
-		case c, ok = <-in:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-
+		c, ok := next(ctx, in)
 		if !ok {
-			return nil
+			return ctx.Err()
 		}
 
 		out.Start(c.Seq)
@@ -274,6 +267,16 @@ func (h *Host) serveReference(ctx context.Context, in <-chan worker.Case, out wo
 		if f.Fatal {
 			return err
 		}
+	}
+}
+
+// next returns the next case. ok is false if there is none or ctx has ended.
+func next(ctx context.Context, in <-chan worker.Case) (c worker.Case, ok bool) {
+	select {
+	case c, ok = <-in:
+		return c, ok
+	case <-ctx.Done():
+		return c, false
 	}
 }
 

@@ -53,7 +53,7 @@ func parseSizes(text string) ([][2]int64, error) {
 }
 
 func parseLayer(p *worker.Params) (l Layer) {
-	l.Type, l.M = p.Text("gemm_dtype"), p.Whole("m", 1)
+	l.Type, l.M = p.Word("gemm_dtype", gemmTypes...), p.Whole("m", 1)
 	sizes, err := parseSizes(p.Text("shapes"))
 	if err != nil {
 		p.Fail(worker.ClassCollectorBug, "parameter \"shapes\": %v", err)
@@ -87,17 +87,13 @@ func (d *Device) Layer(l Layer) (*Case, error) {
 	var parts []Part
 	weights := 0.0
 	for i, s := range l.Sizes {
-		g := GEMM{Type: l.Type, M: l.M, N: s[0], K: s[1]}
-		if err := g.check(); err != nil {
+		p, one, err := GEMM{Type: l.Type, M: l.M, N: s[0], K: s[1]}.prepare()
+		if err != nil {
 			return nil, err
 		}
 
-		if problems[i], c.DType, err = g.problem(workspaceBytes); err != nil {
-			return nil, err
-		}
-
-		bytes, flops := g.Work()
-		c.Bytes, c.Flops = c.Bytes+bytes, c.Flops+flops
+		problems[i], c.DType = p, one.DType
+		c.Bytes, c.Flops = c.Bytes+one.Bytes, c.Flops+one.Flops
 		extent, _, _ := problems[i].Extents()
 		weights += float64(extent * problems[i].A.Size())
 		parts = append(parts, Part{"gemm_dtype": l.Type, "m": l.M, "n": s[0], "k": s[1]})
@@ -121,12 +117,11 @@ func (d *Device) Layer(l Layer) (*Case, error) {
 	d.rotate(c, weights)
 	pool, err := d.Arena.Operands(c.DType)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.Label, err)
+		return nil, err
 	}
 
 	if float64(c.Sets)*weights > float64(pool.bytes) {
-		return nil, fmt.Errorf("%s: %w", c.Label, &TooLargeError{What: "its weights",
-			Bytes: int64(float64(c.Sets) * weights), Pool: pool.bytes})
+		return nil, &TooLargeError{What: "its weights", Bytes: int64(float64(c.Sets) * weights), Pool: pool.bytes}
 	}
 
 	var products []cuda.Matmul
@@ -137,14 +132,14 @@ func (d *Device) Layer(l Layer) (*Case, error) {
 		}
 	}
 
-	in, out := pool.cursor(hashOf(c.Label)), d.Arena.Out.cursor(hashOf(c.Label))
+	in, out := pool.cursor(c.Label), d.Arena.Out.cursor(c.Label)
 	for i, p := range problems {
 		var left cuda.Ptr
 		if reads[i] {
 			left = sets[i-1][0].D
 		}
 
-		mine, err := d.matmulSetsAt(p, in, out, left, c.Sets)
+		mine, err := d.matmulSets(p, in, out, left, c.Sets)
 		if err == nil {
 			var found cuda.Matmul
 			if found, err = lt.Prepare(p); err == nil {
@@ -152,7 +147,7 @@ func (d *Device) Layer(l Layer) (*Case, error) {
 				continue
 			}
 
-			err = d.matmulError(c.Label, err)
+			err = d.matmulError(err)
 		}
 
 		free()

@@ -176,13 +176,9 @@ func TestLayerOutputsOverlap(t *testing.T) {
 	p := &Pool{bytes: first + 2*second}
 	for at := int64(0); at < p.bytes; at += operandAlign {
 		c := &cursor{pool: p, at: at}
-		x, err := c.take("the first", first)
-		if err != nil {
-			t.Fatal(err)
-		}
-		y, err := c.take("the second", second)
-		if err != nil {
-			t.Fatal(err)
+		x, y := c.take("the first", first), c.take("the second", second)
+		if c.err != nil {
+			t.Fatal(c.err)
 		}
 		if x < y+second && y < x+first {
 			t.Fatalf("outputs at %d and %d overlap", x, y)

@@ -1,8 +1,7 @@
 package ops
 
 import (
-	"encoding/binary"
-	"errors"
+	"cmp"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -27,21 +26,13 @@ const (
 )
 
 func (m Memory) check() error {
-	switch m.Kernel {
-	case "copy", "triad", "reduce":
-	default:
-		return &UnsupportedError{What: fmt.Sprintf("memory kernel %q", m.Kernel),
-			Err: errors.New("the cuda runtime has copy, triad and reduce")}
-	}
-
 	if m.Size < memoryWord || m.Size%memoryWord != 0 {
-		return &UnsupportedError{What: fmt.Sprintf("size_bytes %d", m.Size),
-			Err: fmt.Errorf("arrays are moved in words of %d bytes: choose a multiple", memoryWord)}
+		return unsupported(fmt.Sprintf("size_bytes %d", m.Size), "arrays are moved in words of %d bytes: choose a multiple",
+			memoryWord)
 	}
 
 	if m.Peer >= 0 && m.Kernel != "copy" {
-		return &UnsupportedError{What: fmt.Sprintf("memory kernel %q to a peer", m.Kernel),
-			Err: errors.New("only copy goes to another device")}
+		return unsupported(fmt.Sprintf("memory kernel %q to a peer", m.Kernel), "only copy goes to another device")
 	}
 
 	return nil
@@ -81,19 +72,17 @@ func (d *Device) Memory(m Memory) (*Case, error) {
 	rotating := float64(int64(inputs) * m.Size)
 	d.rotate(c, rotating)
 	c.Columns["cache"] = d.cacheState(c.Sets, rotating, pool)
-	in := pool.cursor(hashOf(c.Label))
+	in, outputs := pool.cursor(c.Label), d.Arena.Out.cursor(c.Label)
 	sources := make([][2]cuda.Ptr, c.Sets)
 	for i := range sources {
 		for k := range inputs {
-			if sources[i][k], err = in.take("an array", m.Size); err != nil {
-				return nil, fmt.Errorf("%s: %w", c.Label, err)
-			}
+			sources[i][k] = in.take("an array", m.Size)
 		}
 	}
 
-	out, err := d.Arena.Out.cursor(hashOf(c.Label)).take("the output", m.Size)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.Label, err)
+	out := outputs.take("the output", m.Size)
+	if err := cmp.Or(in.err, outputs.err); err != nil {
+		return nil, err
 	}
 
 	words := uint64(m.Size / memoryWord)
@@ -138,28 +127,6 @@ func (d *Device) Memory(m Memory) (*Case, error) {
 	return c, nil
 }
 
-// poisonAndRun fills an output with NaN and executes once.
-func (d *Device) poisonAndRun(out cuda.Ptr, bytes int64, run func() error) error {
-	if err := d.Lib.Driver.Memset8(out, 0xFF, bytes, d.stream); err != nil {
-		return err
-	}
-
-	if err := run(); err != nil {
-		return err
-	}
-
-	return d.Lib.Driver.SyncStream(d.stream)
-}
-
-func (d *Device) floats(p cuda.Ptr, first, n int64) ([]float64, error) {
-	b := make([]byte, 4*n)
-	if err := d.Lib.Driver.CopyDtoH(b, p+cuda.Ptr(4*first)); err != nil {
-		return nil, err
-	}
-
-	return decode(cuda.F32, b), nil
-}
-
 // verifyStream compares samples of copy and triad, including the first and the last element.
 func (d *Device) verifyStream(m Memory, out cuda.Ptr, src [2]cuda.Ptr, samples int, seed uint64) (Deviation,
 	error) {
@@ -175,19 +142,19 @@ func (d *Device) verifyStream(m Memory, out cuda.Ptr, src [2]cuda.Ptr, samples i
 			i = n - 1
 		}
 
-		y, err := d.floats(out, i, 1)
+		y, err := d.read(cuda.F32, out, i, 1)
 		if err != nil {
 			return Deviation{}, err
 		}
 
-		a, err := d.floats(src[0], i, 1)
+		a, err := d.read(cuda.F32, src[0], i, 1)
 		if err != nil {
 			return Deviation{}, err
 		}
 
 		w := a[0]
 		if m.Kernel == "triad" {
-			b, err := d.floats(src[1], i, 1)
+			b, err := d.read(cuda.F32, src[1], i, 1)
 			if err != nil {
 				return Deviation{}, err
 			}
@@ -209,13 +176,13 @@ func (d *Device) verifyStream(m Memory, out cuda.Ptr, src [2]cuda.Ptr, samples i
 // verifyReduce compares the sum of the partial sums with a sum in float64, relative to the norm of
 // the terms, because sums of normals nearly cancel.
 func (d *Device) verifyReduce(out cuda.Ptr, blocks int, src cuda.Ptr, size int64) (Deviation, error) {
-	parts, err := d.floats(out, 0, int64(blocks))
+	parts, err := d.read(cuda.F32, out, 0, int64(blocks))
 	if err != nil {
 		return Deviation{}, err
 	}
 
-	b := make([]byte, size)
-	if err := d.Lib.Driver.CopyDtoH(b, src); err != nil {
+	terms, err := d.read(cuda.F32, src, 0, size/4)
+	if err != nil {
 		return Deviation{}, err
 	}
 
@@ -224,8 +191,7 @@ func (d *Device) verifyReduce(out cuda.Ptr, blocks int, src cuda.Ptr, size int64
 		got += p
 	}
 
-	for i := 0; i < len(b); i += 4 {
-		v := float64(math.Float32frombits(binary.LittleEndian.Uint32(b[i:])))
+	for _, v := range terms {
 		want += v
 		norm += v * v
 	}
@@ -244,8 +210,8 @@ func (d *Device) peerCopy(m Memory) (*Case, error) {
 	}
 
 	if m.Peer >= n || m.Peer == d.Info.Index {
-		return nil, &UnsupportedError{What: fmt.Sprintf("a copy from device %d to device %d", d.Info.Index, m.Peer),
-			Err: fmt.Errorf("the driver shows %d devices", n)}
+		return nil, unsupported(fmt.Sprintf("a copy from device %d to device %d", d.Info.Index, m.Peer),
+			"the driver shows %d devices", n)
 	}
 
 	direct, err := api.CanAccessPeer(cuda.Device(d.Info.Index), cuda.Device(m.Peer))
@@ -270,12 +236,14 @@ func (d *Device) peerCopy(m Memory) (*Case, error) {
 	}
 
 	d.rotate(c, float64(m.Size))
-	in := pool.cursor(hashOf(c.Label))
+	in := pool.cursor(c.Label)
 	src := make([]cuda.Ptr, c.Sets)
 	for i := range src {
-		if src[i], err = in.take("the source", m.Size); err != nil {
-			return nil, fmt.Errorf("%s: %w", c.Label, err)
-		}
+		src[i] = in.take("the source", m.Size)
+	}
+
+	if in.err != nil {
+		return nil, in.err
 	}
 
 	if err := api.SetCurrent(peer); err != nil {
@@ -288,7 +256,7 @@ func (d *Device) peerCopy(m Memory) (*Case, error) {
 	}
 
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", c.Label, err)
+		return nil, err
 	}
 
 	c.Enqueue = func(i int, s cuda.Stream) error {

@@ -73,41 +73,31 @@ func decode(t cuda.MatrixType, b []byte) []float64 {
 }
 
 func fromFloat16(h uint16) float64 {
-	sign := 1.0
-	if h&0x8000 != 0 {
-		sign = -1
-	}
-
-	e, m := int(h>>10)&31, float64(h&0x3FF)
-	switch e {
-	case 0:
-		return sign * math.Ldexp(m, -24)
-	case 31:
+	e, m := h>>10&31, float64(h&0x3FF)
+	if e == 31 {
 		if m != 0 {
 			return math.NaN()
 		}
-
-		return sign * math.Inf(1)
+		return math.Copysign(math.Inf(1), float64(int16(h)))
 	}
 
-	return sign * math.Ldexp(m+1024, e-25)
+	return math.Copysign(smallFloat(int(e), m, 10, 15), float64(int16(h)))
 }
 
 func fromE4M3(b byte) float64 {
-	sign := 1.0
-	if b&0x80 != 0 {
-		sign = -1
-	}
-
-	e, m := int(b>>3)&15, float64(b&7)
-	switch {
-	case e == 15 && b&7 == 7:
+	if b&0x7F == 0x7F {
 		return math.NaN()
-	case e == 0:
-		return sign * math.Ldexp(m, -9)
 	}
+	return math.Copysign(smallFloat(int(b>>3&15), float64(b&7), 3, 7), float64(int8(b)))
+}
 
-	return sign * math.Ldexp(m+8, e-10)
+// smallFloat returns the magnitude of a number with an exponent and that many bits of mantissa. Numbers with
+// the exponent 0 are subnormal.
+func smallFloat(exponent int, mantissa float64, bits, bias int) float64 {
+	if exponent == 0 {
+		return math.Ldexp(mantissa, 1-bias-bits)
+	}
+	return math.Ldexp(mantissa+float64(int(1)<<bits), exponent-bias-bits)
 }
 
 // tolerance returns the tolerance of a product: half a unit in the last place of random sums, with
@@ -131,18 +121,9 @@ func tolerance(p cuda.MatmulProblem) float64 {
 // elements with sums in float64.
 func (d *Device) verifyMatmul(p cuda.MatmulProblem, o cuda.Operands, run func() error, samples int,
 	seed uint64) (Deviation, error) {
-	api := d.Lib.Driver
 	batch := int64(max(p.Batch, 1))
 	_, _, extent := p.Extents()
-	if err := api.Memset8(o.D, 0xFF, extent*p.D.Size(), d.stream); err != nil {
-		return Deviation{}, err
-	}
-
-	if err := run(); err != nil {
-		return Deviation{}, err
-	}
-
-	if err := api.SyncStream(d.stream); err != nil {
+	if err := d.poisonAndRun(o.D, extent*p.D.Size(), run); err != nil {
 		return Deviation{}, err
 	}
 
@@ -165,13 +146,12 @@ func (d *Device) verifyMatmul(p cuda.MatmulProblem, o cuda.Operands, run func() 
 			sum += x[k] * y[k]
 		}
 
-		out := make([]byte, p.D.Size())
-		at := (b*p.StrideD + i + j*p.LDD) * p.D.Size()
-		if err := api.CopyDtoH(out, o.D+cuda.Ptr(at)); err != nil {
+		out, err := d.read(p.D, o.D, b*p.StrideD+i+j*p.LDD, 1)
+		if err != nil {
 			return Deviation{}, err
 		}
 
-		got, want = append(got, decode(p.D, out)[0]), append(want, sum)
+		got, want = append(got, out[0]), append(want, sum)
 	}
 
 	return deviationOf(got, want, tolerance(p)), nil
@@ -180,27 +160,42 @@ func (d *Device) verifyMatmul(p cuda.MatmulProblem, o cuda.Operands, run func() 
 // vector reads the k elements of row or column i of a column-major matrix. They are contiguous if
 // kFirst is true.
 func (d *Device) vector(t cuda.MatrixType, base cuda.Ptr, first int64, kFirst bool, i, ld, k int64) ([]float64, error) {
-	api := d.Lib.Driver
 	if kFirst {
-		b := make([]byte, k*t.Size())
-		if err := api.CopyDtoH(b, base+cuda.Ptr((first+i*ld)*t.Size())); err != nil {
-			return nil, err
-		}
-
-		return decode(t, b), nil
+		return d.read(t, base, first+i*ld, k)
 	}
 
 	// The stride of the elements is ld. Read the whole range.
-	b := make([]byte, ((k-1)*ld+1)*t.Size())
-	if err := api.CopyDtoH(b, base+cuda.Ptr((first+i)*t.Size())); err != nil {
+	all, err := d.read(t, base, first+i, (k-1)*ld+1)
+	if err != nil {
 		return nil, err
 	}
 
-	all := decode(t, b)
 	out := make([]float64, k)
 	for n := range out {
 		out[n] = all[int64(n)*ld]
 	}
 
 	return out, nil
+}
+
+// read copies n elements of an array to the host, beginning with element first.
+func (d *Device) read(t cuda.MatrixType, array cuda.Ptr, first, n int64) ([]float64, error) {
+	b := make([]byte, n*t.Size())
+	if err := d.Lib.Driver.CopyDtoH(b, array+cuda.Ptr(first*t.Size())); err != nil {
+		return nil, err
+	}
+	return decode(t, b), nil
+}
+
+// poisonAndRun fills an output with NaN and executes once.
+func (d *Device) poisonAndRun(out cuda.Ptr, bytes int64, run func() error) error {
+	if err := d.Lib.Driver.Memset8(out, 0xFF, bytes, d.stream); err != nil {
+		return err
+	}
+
+	if err := run(); err != nil {
+		return err
+	}
+
+	return d.Lib.Driver.SyncStream(d.stream)
 }

@@ -67,18 +67,22 @@ const (
 	typicalWatts = 500
 )
 
+// typical returns the peaks that bound a case, with typical ones for those that are unknown: bytes per second
+// of the memory, operations per second, and the power above idle in watts.
+func (p Peaks) typical(c *Case) (bw, flops, watts float64) {
+	or := func(v, typical float64) float64 {
+		if v > 0 {
+			return v
+		}
+		return typical
+	}
+	return or(p.MemBW, typicalBW), or(p.Flops[c.DType], typicalFlops), or(p.Watts, typicalWatts) * (1 - idleShare)
+}
+
 // Estimate returns the estimated time of one execution in seconds, and the power above idle at full
 // clock in watts.
 func (p Peaks) Estimate(c *Case) (seconds, watts float64) {
-	bw, flops := p.MemBW, p.Flops[c.DType]
-	if bw <= 0 {
-		bw = typicalBW
-	}
-
-	if flops <= 0 {
-		flops = typicalFlops
-	}
-
+	bw, flops, _ := p.typical(c)
 	link := p.Link
 	if link <= 0 {
 		link = typicalLink
@@ -103,44 +107,18 @@ func (p Peaks) Rank(c *Case, seconds, clock float64) float64 {
 // weigh returns the power for the given shares of bytes from memory and bytes that stay in the
 // cache, at full bandwidth.
 func (p Peaks) weigh(c *Case, seconds, clock, perBytes, perKept float64) float64 {
-	limit := p.Watts
-	if limit <= 0 {
-		limit = typicalWatts
-	}
-
-	bw, flops := p.MemBW, p.Flops[c.DType]
-	if bw <= 0 {
-		bw = typicalBW
-	}
-
-	if flops <= 0 {
-		flops = typicalFlops
-	}
-
+	bw, flops, watts := p.typical(c)
 	share := wattsPerFlops*c.Flops/(seconds*clock)/flops/reachedFlops +
 		(perBytes*(c.Bytes-c.Kept)+perKept*c.Kept)/seconds/bw
-	return limit * (1 - idleShare) * share
+	return watts * share
 }
 
 // Draw returns the estimated power above idle of a case that takes the given seconds, in watts. Memory
 // traffic counts less than it draws, because its time hardly depends on the clock, and the clock is
 // read before the next case.
 func (p Peaks) Draw(c *Case, seconds float64) float64 {
-	limit := p.Watts
-	if limit <= 0 {
-		limit = typicalWatts
-	}
-
-	bw, flops := p.MemBW, p.Flops[c.DType]
-	if bw <= 0 {
-		bw = typicalBW
-	}
-
-	if flops <= 0 {
-		flops = typicalFlops
-	}
-
-	share := wattsPerFlops*math.Min(1, c.Flops/seconds/flops/reachedFlops) + wattsPerBytes*math.Min(1,
-		c.Bytes/seconds/bw)
-	return limit * (1 - idleShare) * math.Max(wattsAtLeast, share)
+	bw, flops, watts := p.typical(c)
+	share := wattsPerFlops*math.Min(1, c.Flops/seconds/flops/reachedFlops) +
+		wattsPerBytes*math.Min(1, c.Bytes/seconds/bw)
+	return watts * math.Max(wattsAtLeast, share)
 }

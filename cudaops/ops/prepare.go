@@ -36,19 +36,20 @@ func Needs() map[string][]string {
 	}
 }
 
-// Words returns the allowed values of text parameters, by op and parameter.
-func Words() map[string]map[string][]string {
-	gemm := []string{"bfloat16", "float16", "fp8", "fp8_block", "int8"}
-	bmm := map[string][]string{"bmm_dtype": {"bfloat16", "float16", "fp8"}}
-	return map[string]map[string][]string{
-		OpGEMM:        {"gemm_dtype": gemm},
-		OpLayer:       {"gemm_dtype": gemm},
-		OpMLAPre:      bmm,
-		OpMLAPost:     bmm,
-		OpMemory:      {"kernel": {"copy", "triad", "reduce"}},
-		OpElementwise: {"kernel": ElementwiseKernels, "dtype": {"bfloat16", "float16"}},
-	}
+// words are the allowed values of text parameters, by op and parameter.
+var words = map[string]map[string][]string{
+	OpGEMM:        {"gemm_dtype": gemmTypes},
+	OpLayer:       {"gemm_dtype": gemmTypes},
+	OpMLAPre:      {"bmm_dtype": {"bfloat16", "float16", "fp8"}},
+	OpMLAPost:     {"bmm_dtype": {"bfloat16", "float16", "fp8"}},
+	OpMemory:      {"kernel": {"copy", "triad", "reduce"}},
+	OpElementwise: {"kernel": ElementwiseKernels, "dtype": {"bfloat16", "float16"}},
 }
+
+var gemmTypes = []string{"bfloat16", "float16", "fp8", "fp8_block", "int8"}
+
+// Words returns the allowed values of text parameters, by op and parameter.
+func Words() map[string]map[string][]string { return words }
 
 // prepare prepares the case of an op.
 func (d *Device) prepare(c worker.Case, bindings map[string]*KernelBinding) (*Case, error) {
@@ -66,48 +67,35 @@ func (d *Device) prepare(c worker.Case, bindings map[string]*KernelBinding) (*Ca
 		return d.Kernel(b, fmt.Sprintf("%s %s", c.Op, c.Params), p.Values)
 	}
 
+	var prepare func() (*Case, error)
+	word := func(name string) string { return p.Word(name, words[c.Op][name]...) }
 	switch c.Op {
 	case OpGEMM:
-		g := GEMM{Type: p.Text("gemm_dtype"), M: p.Whole("m", 1), N: p.Whole("n", 1), K: p.Whole("k", 1)}
-		if p.Err != nil {
-			return nil, p.Err
-		}
-
-		return d.GEMM(g)
+		g := GEMM{Type: word("gemm_dtype"), M: p.Whole("m", 1), N: p.Whole("n", 1), K: p.Whole("k", 1)}
+		prepare = func() (*Case, error) { return d.GEMM(g) }
 	case OpMLAPre, OpMLAPost:
-		b := MLABMM{Type: p.Text("bmm_dtype"), Tokens: p.Whole("num_tokens", 1), Heads: p.Whole("num_heads", 1),
+		b := MLABMM{Type: word("bmm_dtype"), Tokens: p.Whole("num_tokens", 1), Heads: p.Whole("num_heads", 1),
 			Post: c.Op == OpMLAPost}
-		if p.Err != nil {
-			return nil, p.Err
-		}
-
-		return d.MLABMM(b)
+		prepare = func() (*Case, error) { return d.MLABMM(b) }
 	case OpMemory:
-		m := Memory{Kernel: p.Text("kernel"), Size: p.Whole("size_bytes", 1), Peer: int(p.WholeOr("peer", 0, -1))}
-		if p.Err != nil {
-			return nil, p.Err
-		}
-
-		return d.Memory(m)
+		m := Memory{Kernel: word("kernel"), Size: p.Whole("size_bytes", 1), Peer: int(p.WholeOr("peer", 0, -1))}
+		prepare = func() (*Case, error) { return d.Memory(m) }
 	case OpElementwise:
-		e := Elementwise{Kernel: p.Text("kernel"), Type: p.Text("dtype"), Tokens: p.Whole("num_tokens", 1),
+		e := Elementwise{Kernel: word("kernel"), Type: word("dtype"), Tokens: p.Whole("num_tokens", 1),
 			Hidden: p.Whole("hidden_size", 1)}
-		if p.Err != nil {
-			return nil, p.Err
-		}
-
-		return d.Elementwise(e)
+		prepare = func() (*Case, error) { return d.Elementwise(e) }
 	case OpLayer:
 		l := parseLayer(p)
-		if p.Err != nil {
-			return nil, p.Err
-		}
-
-		return d.Layer(l)
+		prepare = func() (*Case, error) { return d.Layer(l) }
 	case OpKernel:
 		return nil, worker.Failed(worker.ClassCollectorBug, "op kernel needs a binding that names the kernel's source")
+	default:
+		return nil, worker.Failed(worker.ClassUnsupportedConfig, "the cuda runtime has no op %q; it has %s", c.Op,
+			strings.Join(slices.Sorted(slices.Values(Names)), ", "))
 	}
 
-	return nil, worker.Failed(worker.ClassUnsupportedConfig, "the cuda runtime has no op %q; it has %s", c.Op,
-		strings.Join(slices.Sorted(slices.Values(Names)), ", "))
+	if p.Err != nil {
+		return nil, p.Err
+	}
+	return prepare()
 }

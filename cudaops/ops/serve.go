@@ -68,14 +68,14 @@ func (h *Host) graphs(c *Case) Graphs {
 func (h *Host) serveSession(ctx context.Context, in <-chan worker.Case, out worker.Emitter) error {
 	inner, cancel := context.WithCancel(ctx)
 	jobs := make(chan *measure.Job, h.options.Window)
-	open := &targets{}
+	var open sync.Map // cases that are closed if Serve ends early
 	var lostContext error
 	var wg sync.WaitGroup
 	wg.Add(1)
 	go func() {
 		defer wg.Done()
 		defer close(jobs)
-		lostContext = h.prepareAll(inner, in, out, jobs, open)
+		lostContext = h.prepareAll(inner, in, out, jobs, &open)
 	}()
 
 	stop := func() {
@@ -86,7 +86,10 @@ func (h *Host) serveSession(ctx context.Context, in <-chan worker.Case, out work
 	defer func() {
 		// Also after a panic, because the cases are then served again with new targets.
 		stop()
-		open.closeAll()
+		open.Range(func(p, _ any) bool {
+			p.(*prepared).close()
+			return true
+		})
 	}()
 
 	s := &measure.Session{
@@ -119,7 +122,7 @@ func (h *Host) tuning() measure.Tuning {
 // lost. The session then gets the same error at the case that caused it, so that this case fails
 // and not one that waits.
 func (h *Host) prepareAll(ctx context.Context, in <-chan worker.Case, out worker.Emitter, jobs chan<- *measure.Job,
-	open *targets) error {
+	open *sync.Map) error {
 	unbind, err := h.dev.Bind()
 	if err != nil {
 		return err
@@ -127,14 +130,7 @@ func (h *Host) prepareAll(ctx context.Context, in <-chan worker.Case, out worker
 
 	defer unbind()
 	for {
-		var c worker.Case
-		var ok bool
-		select {
-		case c, ok = <-in:
-		case <-ctx.Done():
-			return nil
-		}
-
+		c, ok := next(ctx, in)
 		if !ok {
 			return nil
 		}
@@ -156,7 +152,7 @@ func (h *Host) prepareAll(ctx context.Context, in <-chan worker.Case, out worker
 			continue
 		}
 
-		open.add(p)
+		open.Store(p, true)
 		select {
 		case jobs <- h.job(p, out, open):
 		case <-ctx.Done():
@@ -171,7 +167,7 @@ func (h *Host) guarded(c worker.Case) (p *prepared, err error) {
 }
 
 // job returns the session's job for a case.
-func (h *Host) job(p *prepared, out worker.Emitter, open *targets) *measure.Job {
+func (h *Host) job(p *prepared, out worker.Emitter, open *sync.Map) *measure.Job {
 	j := &measure.Job{Target: p.target, Seconds: p.seconds, Watts: p.watts}
 	if p.seconds > 0 {
 		j.Draw = func(seconds, clock float64) float64 { return h.dev.Peaks.Load(p.target.c, seconds, clock) }
@@ -191,7 +187,7 @@ func (h *Host) job(p *prepared, out worker.Emitter, open *targets) *measure.Job 
 	}
 
 	j.Done = func(r measure.Measured, err error) {
-		open.remove(p)
+		open.Delete(p)
 		if err != nil {
 			out.Error(p.c.Seq, failureOf(err, h.ownKernel(p.c)))
 		} else {
@@ -287,36 +283,4 @@ func (h *Host) row(p *prepared, r measure.Measured, begin time.Duration) worker.
 	}
 
 	return row
-}
-
-// targets are the open cases of a worker, which are closed if Serve ends early.
-type targets struct {
-	mu  sync.Mutex
-	all map[*prepared]bool
-}
-
-func (t *targets) add(p *prepared) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.all == nil {
-		t.all = map[*prepared]bool{}
-	}
-
-	t.all[p] = true
-}
-
-func (t *targets) remove(p *prepared) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	delete(t.all, p)
-}
-
-func (t *targets) closeAll() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	for p := range t.all {
-		p.close()
-	}
-
-	t.all = nil
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"hash/fnv"
 	"math"
 	"regexp"
 	"strconv"
@@ -200,42 +199,6 @@ func (b *KernelBinding) compileOptions(params map[string]any) ([]string, error) 
 	return out, nil
 }
 
-// userFunction compiles and loads a kernel, once for each source and options.
-func (d *Device) userFunction(b *KernelBinding, options []string) (cuda.Function, error) {
-	h := fnv.New128a()
-	fmt.Fprintf(h, "%q %q %q", b.Source, b.Entry, options)
-	key := string(h.Sum(nil))
-	if f, ok := d.user[key]; ok {
-		return f, nil
-	}
-
-	if d.Lib.RTC == nil {
-		return 0, fmt.Errorf("a kernel's source is compiled at run time: %w", d.Lib.RTCErr)
-	}
-
-	cubin, err := d.Lib.RTC.Compile(cuda.Program{Name: b.Name, Source: b.Source, SM: d.Info.SM(), Options: options})
-	if err != nil {
-		return 0, err
-	}
-
-	m, err := d.Lib.Driver.LoadModule(cubin)
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", b.Name, err)
-	}
-
-	f, err := d.Lib.Driver.Function(m, b.Entry)
-	if err != nil {
-		return 0, fmt.Errorf("%s: %w", b.Name, err)
-	}
-
-	if d.user == nil {
-		d.user = map[string]cuda.Function{}
-	}
-
-	d.user[key] = f
-	return f, nil
-}
-
 // allowShared raises a kernel's limit of dynamic shared memory. It never lowers it, because other open cases
 // may use the same kernel.
 func (d *Device) allowShared(f cuda.Function, bytes int) error {
@@ -296,13 +259,12 @@ func (d *Device) Kernel(b *KernelBinding, label string, params map[string]any) (
 		return nil, err
 	}
 
-	if k.Func, err = d.userFunction(b, options); err != nil {
+	if k.Func, err = d.compile(cuda.Program{Name: b.Name, Source: b.Source, Options: options}, b.Entry); err != nil {
 		return nil, err
 	}
 
 	if err := d.allowShared(k.Func, k.SharedMemory); err != nil {
-		return nil, &UnsupportedError{What: fmt.Sprintf("%d bytes of shared memory for %s", k.SharedMemory, b.Entry),
-			Err: err}
+		return nil, unsupported(fmt.Sprintf("%d bytes of shared memory for %s", k.SharedMemory, b.Entry), "%w", err)
 	}
 
 	args, buffers, rotating, err := d.userArgs(b, label, params)
@@ -318,7 +280,7 @@ func (d *Device) Kernel(b *KernelBinding, label string, params map[string]any) (
 
 	least, err := d.userOperands(b, label, params, copies, buffers)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", label, err)
+		return nil, err
 	}
 
 	if rotating > 0 {
@@ -404,20 +366,17 @@ func kernelValue(typ string, v float64) (any, error) {
 // pool of the inputs, or nil without inputs.
 func (d *Device) userOperands(b *KernelBinding, label string, params map[string]any, sets int,
 	buffers []*userBuffer) (least *Pool, err error) {
+	out := d.Arena.Out.cursor(label)
 	cursors := map[DType]*cursor{}
-	out := d.Arena.Out.cursor(hashOf(label))
 	for set := range sets {
 		for _, u := range buffers {
 			a := b.Args[u.arg]
-			typ := DType(a.Type)
-			n, err := a.Elements.whole("elements", params, 0, 1)
-			if err != nil {
-				return nil, err
-			}
-
-			cur := out
-			if a.Buffer == "in" {
-				if cur = cursors[typ]; cur == nil {
+			typ, cur := DType(a.Type), out
+			switch {
+			case a.Buffer == "out" && set > 0:
+				continue
+			case a.Buffer == "in":
+				if cursors[typ] == nil {
 					pool, err := d.Arena.Operands(typ)
 					if err != nil {
 						return nil, err
@@ -427,19 +386,20 @@ func (d *Device) userOperands(b *KernelBinding, label string, params map[string]
 						least = pool
 					}
 
-					cur = pool.cursor(hashOf(label))
-					cursors[typ] = cur
+					cursors[typ] = pool.cursor(label)
 				}
-			} else if set > 0 {
-				continue
+				cur = cursors[typ]
 			}
 
-			p, err := cur.take(fmt.Sprintf("argument %d", u.arg), n*typ.Size())
+			n, err := a.Elements.whole("elements", params, 0, 1)
 			if err != nil {
 				return nil, err
 			}
 
-			u.at = append(u.at, p)
+			u.at = append(u.at, cur.take(fmt.Sprintf("argument %d", u.arg), n*typ.Size()))
+			if cur.err != nil {
+				return nil, cur.err
+			}
 		}
 	}
 
