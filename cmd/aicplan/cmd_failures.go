@@ -104,7 +104,7 @@ func nextOf(store *checkpoint.Store) func(model.FailureGroup) (advice, command s
 			return "correct the op and apply again: what a changed Python function failed at is measured again; elsewhere add --retry failed", apply
 
 		case worker.ClassUnsupportedConfig:
-			return "leave such cases out with a filter of the grid, or name them in unsupported of the collect", ""
+			return "leave such cases out with a filter of the grid, or list their values and the reason in the attribute unsupported of the collect block", ""
 
 		case worker.ClassFrameworkBug, worker.ClassResourceIssue, worker.ClassTransient, worker.ClassTimeout:
 			return "try them again, when the cause is gone", apply + " --retry failed"

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -131,7 +132,7 @@ func describe(p *plan.Plan, kinds []stage.RuntimeKind) (*description, error) {
 		info := variableInfo{Name: v.Name, Type: config.TypeText(v.Type), Description: v.Description,
 			Required: v.Default == cty.NilVal}
 		if v.Default != cty.NilVal {
-			info.Default = valueText(v.Default)
+			info.Default = valueText(v.Default, math.MaxInt)
 		}
 		d.Variables = append(d.Variables, info)
 	}
@@ -312,9 +313,9 @@ func (c *describeCmd) eval(a *app, cfg *config.Config) error {
 	}
 
 	if c.JSON {
-		return a.json(outputJSON(v))
+		return a.json(jsonValue(v))
 	}
 
-	fmt.Fprintln(a.stdout, valueText(v))
+	fmt.Fprintln(a.stdout, valueText(v, a.foldWidth()))
 	return nil
 }

@@ -96,7 +96,7 @@ func (c *traceCmd) view(a *app, r *trace.Analysis) {
 		return
 	}
 
-	fmt.Fprintf(w, "  %s, %d kernels, %d collectives\n\n", traceOrigin(r), r.Kernels, traceCalls(r))
+	fmt.Fprintf(w, "  %s, %d kernels, %d collectives\n", traceOrigin(r), r.Kernels, traceCalls(r))
 	t := new(textutil.Table).Left("part").Right("time", "share").Left("meaning")
 	row := func(name string, ns *int64, what string) {
 		share := "-"
@@ -216,7 +216,7 @@ func traceTop(a *app, r *trace.Analysis) {
 	}
 	t := new(textutil.Table).Right("time", "calls").Left("kind", "kernel")
 	for _, k := range r.Top {
-		t.Row(ms(k.SumNs), k.Count, k.Kind, textutil.Clip(k.Name, 60))
+		t.Row(ms(k.SumNs), k.Count, k.Kind, textutil.Clip(k.Name, max(20, a.columns()-36)))
 	}
 	a.indented(t)
 }

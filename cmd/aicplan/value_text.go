@@ -15,15 +15,28 @@ import (
 
 const afterApply = "(known after apply)"
 
-// valueText formats a value as JSON. Stages, runtimes and systems appear as their names, and unknown
-// values as words.
-func valueText(v cty.Value) string {
+// valueText formats a value as JSON, in several lines if one would be longer than wide. Stages, runtimes
+// and systems appear as their names, and unknown values as words.
+func valueText(v cty.Value, wide int) string {
 	if text, ok := valueWord(v); ok {
 		return text
 	}
+
 	var b strings.Builder
-	writeValue(&b, v)
-	return b.String()
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(jsonValue(v)); err != nil {
+		panic(err) // cannot happen for words, numbers and collections of them
+	}
+	if b.Len() > wide && v.CanIterateElements() {
+		b.Reset()
+		enc.SetIndent("  ", "  ")
+		if err := enc.Encode(jsonValue(v)); err != nil {
+			panic(err)
+		}
+	}
+
+	return strings.TrimSuffix(b.String(), "\n")
 }
 
 // valueWord returns the word for a value that JSON cannot represent. It returns false for other values.
@@ -70,62 +83,32 @@ func hugeNumber(f *big.Float) (string, bool) {
 	return "", false
 }
 
-func writeValue(b *strings.Builder, v cty.Value) {
+// jsonValue converts a value for JSON. Values that JSON cannot represent become words.
+func jsonValue(v cty.Value) any {
 	if word, ok := valueWord(v); ok {
-		writeJSON(b, word)
-		return
+		return word
 	}
 
-	t := v.Type()
-	switch {
+	switch t := v.Type(); {
 	case v.IsNull():
-		b.WriteString("null")
-
+		return nil
 	case t == cty.String:
-		writeJSON(b, v.AsString())
-
+		return v.AsString()
 	case t == cty.Bool:
-		writeJSON(b, v.True())
-
+		return v.True()
 	case t == cty.Number:
-		b.WriteString(v.AsBigFloat().Text('f', -1))
-
+		return json.Number(v.AsBigFloat().Text('f', -1))
 	case t.IsObjectType() || t.IsMapType():
-		sep := "{"
-		for it := v.ElementIterator(); it.Next(); sep = "," {
-			k, e := it.Element()
-			b.WriteString(sep)
-			writeJSON(b, k.AsString())
-			b.WriteString(":")
-			writeValue(b, e)
+		out := map[string]any{}
+		for name, e := range v.AsValueMap() {
+			out[name] = jsonValue(e)
 		}
-		closeAfter(b, sep, "{", "}")
-
-	default:
-		sep := "["
-		for it := v.ElementIterator(); it.Next(); sep = "," {
-			_, e := it.Element()
-			b.WriteString(sep)
-			writeValue(b, e)
-		}
-		closeAfter(b, sep, "[", "]")
+		return out
 	}
-}
 
-// closeAfter closes a collection. An empty collection is opened first.
-func closeAfter(b *strings.Builder, sep, first, last string) {
-	if sep == first {
-		b.WriteString(first)
+	out := []any{}
+	for _, e := range v.AsValueSlice() {
+		out = append(out, jsonValue(e))
 	}
-	b.WriteString(last)
-}
-
-func writeJSON(b *strings.Builder, v any) {
-	var tmp strings.Builder
-	enc := json.NewEncoder(&tmp)
-	enc.SetEscapeHTML(false)
-	if err := enc.Encode(v); err != nil {
-		panic(err) // cannot happen for strings and bools
-	}
-	b.WriteString(strings.TrimSuffix(tmp.String(), "\n"))
+	return out
 }

@@ -34,12 +34,20 @@ func TestValueText(t *testing.T) {
 		{cty.ObjectVal(map[string]cty.Value{"b": ref, "a": cty.UnknownVal(cty.Number), "c": cty.NullVal(cty.Bool)}), `{"a":"(known after apply)","b":"collect.a","c":null}`},
 		{cty.TupleVal([]cty.Value{cty.True, cty.ListValEmpty(cty.String), cty.MapVal(map[string]cty.Value{"k": cty.NumberIntVal(1)})}), `[true,[],{"k":1}]`},
 	} {
-		got := valueText(c.v)
+		got := valueText(c.v, math.MaxInt)
 		if got != c.want {
 			t.Errorf("%#v is written %s, want %s", c.v, got, c.want)
 		}
-		if raw := outputJSON(c.v); !json.Valid(raw) {
-			t.Errorf("%s is no JSON", raw)
+		if raw, err := json.Marshal(jsonValue(c.v)); err != nil {
+			t.Errorf("%s: %v", raw, err)
 		}
+	}
+}
+
+func TestLongValueHasLines(t *testing.T) {
+	v := cty.MapVal(map[string]cty.Value{"gemm": cty.StringVal("out/gemm_perf.txt"), "memory": cty.StringVal("out/memory_perf.txt")})
+	want := "{\n    \"gemm\": \"out/gemm_perf.txt\",\n    \"memory\": \"out/memory_perf.txt\"\n  }"
+	if got := valueText(v, 40); got != want {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }

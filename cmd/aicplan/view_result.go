@@ -1,12 +1,9 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
-
-	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/config"
 	"aicplan/engine/plan"
@@ -102,21 +99,9 @@ func (a *app) outputs(outs []config.Output) {
 	}
 	fmt.Fprintln(a.stdout, "\nOutputs:")
 	for _, o := range outs {
-		fmt.Fprint(a.stdout, a.fold(fmt.Sprintf("  %s = %s\n", o.Name, valueText(o.Value))))
+		text := valueText(o.Value, a.foldWidth()-len("   = ")-len(o.Name))
+		fmt.Fprint(a.stdout, a.fold(fmt.Sprintf("  %s = %s\n", o.Name, text)))
 	}
-}
-
-// outputJSON returns a value as JSON.
-func outputJSON(v cty.Value) json.RawMessage {
-	t := valueText(v)
-	if json.Valid([]byte(t)) {
-		return json.RawMessage(t)
-	}
-	b, err := json.Marshal(t)
-	if err != nil {
-		panic(err) // cannot happen for a string
-	}
-	return b
 }
 
 // resultLine returns the summary of a run in one line for grep.

@@ -14,6 +14,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/catalog"
 	"aicplan/sink/rules"
 	"aicplan/sink/table"
@@ -179,7 +180,7 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 
 	if failures > 0 {
 		out.Status = stage.StatusGateFailed
-		out.Message = fmt.Sprintf("%d of %d checks failed", failures, len(c.entries))
+		out.Message = fmt.Sprintf("%d of %s failed", failures, textutil.Counted(len(c.entries), "check"))
 		out.NoReuse = true
 	} else if warnings > 0 {
 		out.Message = fmt.Sprintf("%d of %d checks warn", warnings, len(c.entries))
