@@ -10,6 +10,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -337,5 +338,56 @@ func TestAgainstLists(t *testing.T) {
 				t.Errorf("%s %s:\n%s", backend, op, diffLines(have, list))
 			}
 		}
+	}
+}
+
+// TestCasesOfNewestCasePlans compares the plans with what the collectors list for the case plans of
+// aisimulate 0.13: the cases of each op, and those of each model if the cases name it.
+// testdata/case_plans.py made the lists.
+func TestCasesOfNewestCasePlans(t *testing.T) {
+	t.Parallel()
+
+	src, err := os.ReadFile("testdata/aisimulate-0.13.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	var want map[string]map[string]struct {
+		Cases  int
+		Models map[string]int
+	}
+	if err := json.Unmarshal(src, &want); err != nil {
+		t.Fatal(err)
+	}
+
+	for _, backend := range backends {
+		t.Run(backend, func(t *testing.T) {
+			t.Parallel()
+
+			vars := append(variables(backend, "h200_sxm", readExpected(t, backend)), "cases=aisimulate-0.13")
+			got := casesOf(t, planOf(backend), vars...)
+			for op, w := range want[backend] {
+				c := got[op]
+				if c == nil || c.Len() != w.Cases {
+					t.Errorf("%s: %d cases, want %d", op, c.Len(), w.Cases)
+					continue
+				}
+				if w.Models == nil {
+					continue
+				}
+
+				values := valuesOf(c)
+				models := values["model"]
+				if models == nil {
+					models = values["model_name"]
+				}
+				if !maps.Equal(models, w.Models) {
+					t.Errorf("%s: cases by model are %v, want %v", op, models, w.Models)
+				}
+			}
+			if len(got) != len(want[backend]) {
+				t.Errorf("%d ops, want %d", len(got), len(want[backend]))
+			}
+		})
 	}
 }

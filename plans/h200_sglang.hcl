@@ -32,6 +32,12 @@ variable "tp" {
   description = "Collect only these tensor-parallel sizes; empty means all that the models are served with."
 }
 
+variable "cases" {
+  type        = string
+  default     = "095f58a"
+  description = "Whose case plans: 095f58a (aiconfigurator 0.12), or aisimulate-0.13."
+}
+
 variable "power" {
   type        = bool
   default     = false
@@ -74,7 +80,7 @@ runtime "sglang" {
   kind           = "python"
   framework      = "SGLang"
   package        = "sglang"
-  requires       = "==0.5.14"
+  requires       = coalesce(module.selection.pin, "==0.5.14")
   env            = module.selection.runtime_env
   collector_root = var.collector_root
 }
@@ -84,7 +90,7 @@ runtime "sglang_0516" {
   kind           = "python"
   framework      = "SGLang"
   package        = "sglang"
-  requires       = ">=0.5.16"
+  requires       = coalesce(module.selection.pin, ">=0.5.16")
   env            = module.selection.runtime_env
   collector_root = var.collector_root
 }
@@ -96,6 +102,7 @@ module "selection" {
   ops     = var.ops
   models  = var.models
   tp      = var.tp
+  cases   = var.cases
 
   device_memory = var.device_memory
 }

@@ -32,6 +32,12 @@ variable "tp" {
   description = "Collect only these tensor-parallel sizes; empty means all that the models are served with."
 }
 
+variable "cases" {
+  type        = string
+  default     = "095f58a"
+  description = "Whose case plans: 095f58a (aiconfigurator 0.12), or aisimulate-0.13."
+}
+
 variable "power" {
   type        = bool
   default     = false
@@ -90,6 +96,7 @@ module "selection" {
   ops     = var.ops
   models  = var.models
   tp      = var.tp
+  cases   = var.cases
 }
 
 module "trtllm" {

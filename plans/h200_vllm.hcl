@@ -32,6 +32,12 @@ variable "tp" {
   description = "Collect only these tensor-parallel sizes; empty means all that the models are served with."
 }
 
+variable "cases" {
+  type        = string
+  default     = "095f58a"
+  description = "Whose case plans: 095f58a (aiconfigurator 0.12), or aisimulate-0.13."
+}
+
 variable "power" {
   type        = bool
   default     = false
@@ -91,7 +97,7 @@ runtime "vllm" {
   kind           = "python"
   framework      = "VLLM"
   package        = "vllm"
-  requires       = "==${var.release}"
+  requires       = coalesce(module.selection.pin, "==${var.release}")
   env            = module.selection.runtime_env
   collector_root = var.collector_root
   uninitialised  = var.uninitialised
@@ -102,7 +108,7 @@ runtime "vllm_preview" {
   kind           = "python"
   framework      = "VLLM"
   package        = "vllm"
-  requires       = "==0.1.dev19262"
+  requires       = coalesce(module.selection.pin, "==0.1.dev19262")
   env            = module.selection.runtime_env
   collector_root = var.collector_root
   uninitialised  = var.uninitialised
@@ -115,6 +121,7 @@ module "selection" {
   ops     = var.ops
   models  = var.models
   tp      = var.tp
+  cases   = var.cases
 
   device_memory = var.device_memory
 }

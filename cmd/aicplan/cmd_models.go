@@ -54,6 +54,7 @@ var opsOf = map[string][]string{
 	"mamba2":      {"mamba2"},
 	"encoder":     {"encoder_attention"},
 	"projections": {"gemm", "compute_scale"},
+	"widths":      {"gemm"},
 }
 
 // Run prints the models with known shapes and what each needs.

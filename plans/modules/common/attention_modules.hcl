@@ -30,7 +30,7 @@ locals {
 part "module_heads" {
   include = [local.parts.sm_gate, local.parts.chosen]
 
-  axis "num_heads" { values = reverse(powers(2, 0, 7)) }
+  axis "num_heads" { values = coalesce(var.module_heads, reverse(powers(2, 0, 7))) }
 
   filter "tp_chosen" {
     keep   = local.any_tp || contains(var.selection.tp, native_num_heads / num_heads)

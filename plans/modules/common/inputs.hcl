@@ -24,6 +24,11 @@ variable "limits" {
   description = "Limits of gemm: blocks is true if a block-scaled weight has 128 x 128 elements at least, gemm is a part with further filters."
 }
 
+variable "module_heads" {
+  default     = null
+  description = "Heads of whole attention modules on a rank; null takes the powers of two up to 128."
+}
+
 variable "cache_budget" {
   type        = number
   default     = 1e15

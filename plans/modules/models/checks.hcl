@@ -4,7 +4,7 @@
 
 locals {
   # Beside rows, a family may say these for all of them.
-  family_fields = ["architecture", "wide_ep"]
+  family_fields = ["architecture", "wide_ep", "cases"]
 
   row_fields = {
     attention   = { needs = ["profile", "models", "num_heads", "num_kv_heads", "head_dim", "window", "tp"], may = ["v_head_dim", "chunk", "sink", "scaling", "only"] }
@@ -19,9 +19,10 @@ locals {
     mamba2      = { needs = ["model_name", "d_model", "d_state", "d_conv", "nheads", "head_dim", "n_groups", "chunk_size"], may = ["models", "architecture"] }
     encoder     = { needs = ["profile", "models", "num_heads", "head_dim", "tp"], may = ["architecture"] }
     projections = { needs = ["model", "hidden_size", "inter_size", "num_heads", "num_kv_heads", "head_dim"], may = ["models", "architecture"] }
+    widths      = { needs = ["model", "n", "k"], may = ["models"] }
   }
 
-  known_fields = { for kind, f in local.row_fields : kind => concat(f.needs, f.may) }
+  known_fields = { for kind, f in local.row_fields : kind => concat(f.needs, f.may, ["cases"]) }
   row_kinds    = keys(local.row_fields)
   family_words = concat(local.row_kinds, local.family_fields)
 

@@ -27,13 +27,23 @@ locals {
     ]
 
     dsv4 = [
-      { model = "sgl-project/DeepSeek-V4-Flash-FP8", models = ["deepseek-ai/DeepSeek-V4-Flash", "sgl-project/DeepSeek-V4-Flash-FP8", "nvidia/DeepSeek-V4-Flash-NVFP4"], num_heads = 64, hidden_size = 4096, max_position = 1048576 },
-      { model = "sgl-project/DeepSeek-V4-Pro-FP8", models = ["deepseek-ai/DeepSeek-V4-Pro", "sgl-project/DeepSeek-V4-Pro-FP8", "nvidia/DeepSeek-V4-Pro-NVFP4"], num_heads = 128, hidden_size = 7168, max_position = 1048576 },
+      { model = "sgl-project/DeepSeek-V4-Flash-FP8", models = local.deepseek_v4_flash, num_heads = 64, hidden_size = 4096, max_position = 1048576 },
+      { model = "sgl-project/DeepSeek-V4-Pro-FP8", models = local.deepseek_v4_pro, num_heads = 128, hidden_size = 7168, max_position = 1048576 },
     ]
 
+    # GLM-5.3-Flash has the width of V4 Flash.
     mhc = [
-      { model = "deepseek-ai/DeepSeek-V4-Flash", models = ["deepseek-ai/DeepSeek-V4-Flash", "sgl-project/DeepSeek-V4-Flash-FP8", "nvidia/DeepSeek-V4-Flash-NVFP4"], hidden_size = 4096, hc_mult = 4 },
-      { model = "deepseek-ai/DeepSeek-V4-Pro", models = ["deepseek-ai/DeepSeek-V4-Pro", "sgl-project/DeepSeek-V4-Pro-FP8", "nvidia/DeepSeek-V4-Pro-NVFP4"], hidden_size = 7168, hc_mult = 4 },
+      { model = "deepseek-ai/DeepSeek-V4-Flash", models = concat(local.deepseek_v4_flash, var.cases == "095f58a" ? [] : local.glm53_flash_models), hidden_size = 4096, hc_mult = 4 },
+      { model = "deepseek-ai/DeepSeek-V4-Pro", models = local.deepseek_v4_pro, hidden_size = 7168, hc_mult = 4 },
+    ]
+
+    # The shared expert on 1 to 8 ranks.
+    widths = [
+      { model = "deepseek-ai/DeepSeek-V4-Pro", models = local.deepseek_v4_pro, n = [768, 1536, 3072, 6144], k = [7168], cases = "aisimulate-0.13" },
+      { model = "deepseek-ai/DeepSeek-V4-Pro", models = local.deepseek_v4_pro, n = [7168], k = [384, 768, 1536, 3072], cases = "aisimulate-0.13" },
     ]
   }
+
+  deepseek_v4_flash = ["deepseek-ai/DeepSeek-V4-Flash", "sgl-project/DeepSeek-V4-Flash-FP8", "nvidia/DeepSeek-V4-Flash-NVFP4"]
+  deepseek_v4_pro   = ["deepseek-ai/DeepSeek-V4-Pro", "sgl-project/DeepSeek-V4-Pro-FP8", "nvidia/DeepSeek-V4-Pro-NVFP4"]
 }

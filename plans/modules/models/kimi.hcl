@@ -17,8 +17,9 @@ locals {
       { model_name = "nvidia/Kimi-K2.5-NVFP4", hidden_size = 7168, inter_size = 2048, topk = 8, num_experts = 384, dtypes = ["nvfp4"], router = local.routers.kimi_k2 },
       { model_name = "nvidia/Kimi-K2.6-NVFP4", hidden_size = 7168, inter_size = 2048, topk = 8, num_experts = 384, dtypes = ["nvfp4"], router = local.routers.kimi_k2 },
       { model_name = "nvidia/Kimi-K2.7-Code-NVFP4", hidden_size = 7168, inter_size = 2048, topk = 8, num_experts = 384, dtypes = ["nvfp4"], router = local.routers.kimi_k2 },
+      # The expert parallelism that serves K3 has no table of wide expert parallelism since 0.13.
       {
-        model_name = "moonshotai/Kimi-K3", hidden_size = 3584, inter_size = 3072, topk = 16, num_experts = 896, router = local.routers.kimi_k3
+        model_name = "moonshotai/Kimi-K3", wide_ep = var.cases == "095f58a", hidden_size = 3584, inter_size = 3072, topk = 16, num_experts = 896, router = local.routers.kimi_k3
         dtypes     = { trtllm = [], vllm = ["w4a16_mxfp4"], sglang = ["w4a16_mxfp4", "w4a8_mxfp4_mxfp8"] }
       },
     ]

@@ -1,14 +1,24 @@
-# The one place for model shapes. Every family of models has a file here with
-# one local; a new family is a file and a name in local.sound_families. Rows hold
-# native sizes: what a rank sees after tensor parallelism is derived by the
-# grids.
+# The one place for model shapes. Every family of models has a file here with one local; a new family is a file and a
+# name in local.families. Rows hold native sizes: what a rank sees after tensor parallelism is derived by the grids.
 #
 # Optional fields of rows:
 #   models   all checkpoints that have the shape (default: the one named)
 #   only     backends that plan the row (default: all)
+#   cases    the version of the case plans that has the row (default: all versions); a family can have it, too
 #   tp       tensor-parallel sizes that the model is served with
 #   max_tp   largest tensor-parallel size of its experts
 #   dtypes   formats its experts run in: a list, or one list per backend
+
+variable "cases" {
+  type        = string
+  default     = "095f58a"
+  description = "Version of the case plans: 095f58a (aiconfigurator 0.12), or aisimulate-0.13 (its wheel 0.13.0.dev202610270000000085)."
+
+  validation {
+    condition     = contains(["095f58a", "aisimulate-0.13"], var.cases)
+    error_message = "The versions of the case plans are 095f58a and aisimulate-0.13."
+  }
+}
 
 locals {
   # Of rows that come to the same case the first stays, so the order decides
@@ -33,10 +43,16 @@ locals {
     local.gpt_oss,
     local.llama3,
     local.nemotron,
+    local.glm53_flash,
+    local.mistral3,
+    local.muse_glimmer,
+    local.qwen38,
   ]
 
-  # None where a row has a mistake: checks.hcl then says which.
-  sound_families = [for f in local.families : f if length(local.wrong_rows) == 0]
+  # Rows of the chosen case plans; none if a row has a mistake, which checks.hcl reports.
+  sound_families = [for f in local.families : {
+    for kind, rows in f : kind => try([for r in rows : r if try(r.cases, var.cases) == var.cases], rows)
+  } if length(local.wrong_rows) == 0 && try(f.cases, var.cases) == var.cases]
 
   backends = ["trtllm", "vllm", "sglang"]
 
@@ -77,7 +93,7 @@ locals {
   }]])
 
   rows = {
-    for kind in ["mla", "dsa", "dsv4", "msa", "mhc", "gdn", "kda", "mamba2", "encoder", "projections"] :
+    for kind in ["mla", "dsa", "dsv4", "msa", "mhc", "gdn", "kda", "mamba2", "encoder", "projections", "widths"] :
     kind => flatten([for f in local.sound_families : [for r in try(f[kind], []) : merge(r, {
       models       = try(r.models, [r.model], [r.model_name])
       architecture = try(r.architecture, f.architecture, "")
@@ -90,6 +106,9 @@ locals {
     [for t in r.tp : { n = 2 * r.num_v_heads / t, k = r.d_model, tp_size = t, models = r.models }],
     try(r.shared_expert, false) ? [{ n = 1, k = r.d_model, tp_size = 0, models = r.models }] : [],
   )])
+
+  # Products with widths beside those of the base grid.
+  odd_widths = flatten([for r in local.rows.widths : [for n in r.n : [for k in r.k : { n = n, k = k, tp_size = 0, models = r.models }]]])
 
   served_tp = {
     for r in local.rows.projections :
@@ -116,7 +135,7 @@ output "by_kind" {
   value = merge(local.rows, {
     attention         = local.attention
     moe               = [for r in local.moe : r if var.sound != null] # reading the variable checks the rows: checks.hcl
-    gate_widths       = local.gate_widths
+    gate_widths       = concat(local.gate_widths, local.odd_widths)
     projection_widths = local.projection_widths
   })
 }
@@ -128,4 +147,17 @@ output "names" {
     [for r in local.moe : r.models],
     [for kind, rows in local.rows : [for r in rows : r.models]],
   ))))
+}
+
+locals {
+  # Versions of the frameworks that the case plans name for single models, by model.
+  pins = var.cases == "095f58a" ? {} : merge(
+    { for m in concat(local.qwen38_models, ["RadixArk/Qwen3.8-2.4T-A95B-NVFP4"]) : m => { vllm = "0.27.1", sglang = "0.5.17" } },
+    { for m in local.glm53_flash_models : m => { vllm = "0.31.0", sglang = "0.5.20" } },
+  )
+}
+
+output "pins" {
+  description = "By model: the versions of frameworks that it is collected with, if they differ from those of the plan."
+  value       = local.pins
 }

@@ -1,4 +1,4 @@
-# Qwen3.5: gated delta-rule layers with full attention in every fourth.
+# Qwen3.5 and Qwen3.8: gated delta-rule layers with full attention in every fourth.
 
 locals {
   qwen35 = {
@@ -45,4 +45,25 @@ locals {
       { model_name = "nvidia/Qwen3.5-397B-A17B-NVFP4", hidden_size = 4096, inter_size = 1024, topk = 10, num_experts = 512, dtypes = ["nvfp4"], router = local.routers.qwen35 },
     ]
   }
+
+  # Qwen3.8 Max.
+  qwen38 = {
+    architecture = "Qwen3_5MoeForCausalLM"
+    cases        = "aisimulate-0.13"
+
+    attention = [
+      { profile = "qwen38_max", models = local.qwen38_models, num_heads = 64, num_kv_heads = 4, head_dim = 256, window = 0, tp = [1, 2, 4, 8, 16, 32] },
+    ]
+
+    moe = [
+      { model_name = "Qwen/Qwen3.8-2.4T-A95B", models = local.qwen38_models, hidden_size = 8192, inter_size = 2048, topk = 10, num_experts = 512, dtypes = { trtllm = [], vllm = ["bfloat16", "fp8_block"], sglang = ["bfloat16", "fp8_block"] }, router = local.routers.qwen35 },
+      { model_name = "RadixArk/Qwen3.8-2.4T-A95B-NVFP4", hidden_size = 8192, inter_size = 2048, topk = 10, num_experts = 512, dtypes = { trtllm = [], vllm = [], sglang = ["nvfp4"] }, router = local.routers.qwen35 },
+    ]
+
+    gdn = [
+      { model_name = "Qwen/Qwen3.8-2.4T-A95B", models = local.qwen38_models, d_model = 8192, d_conv = 4, num_k_heads = 16, head_k_dim = 128, num_v_heads = 128, head_v_dim = 128, tp = [1, 2, 4, 8, 16], shared_expert = true },
+    ]
+  }
+
+  qwen38_models = ["Qwen/Qwen3.8-2.4T-A95B", "Qwen/Qwen3.8-2.4T-A95B-FP8"]
 }

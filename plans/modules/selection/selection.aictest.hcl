@@ -7,7 +7,7 @@ variables {
 
 run "everything" {
   assert {
-    condition     = output.everything && output.sm == 90 && length(output.tp_sizes) == 8
+    condition     = output.everything && output.pin == null && output.sm == 90 && length(output.tp_sizes) == 8
     error_message = "without a choice all is planned"
   }
   assert {
@@ -39,4 +39,24 @@ run "a misspelt model" {
 run "a size that is no power of two" {
   variables { tp = [3] }
   expect_error { text = "Tensor-parallel sizes are powers of two from 1 to 128." }
+}
+
+run "a model with a version of its own" {
+  variables {
+    cases  = "aisimulate-0.13"
+    models = ["zai-org/GLM-5.3-Flash"]
+  }
+
+  assert {
+    condition     = output.pin == "==0.31.0"
+    error_message = "case plans name vLLM 0.31.0 for GLM-5.3-Flash"
+  }
+}
+
+run "models with different versions" {
+  variables {
+    cases  = "aisimulate-0.13"
+    models = ["zai-org/GLM-5.3-Flash", "Qwen/Qwen3-32B"]
+  }
+  expect_error { text = "Choose them in runs of their own." }
 }

@@ -29,6 +29,11 @@ variable "models" {
     condition     = alltrue([for m in var.models : contains(module.models.names, m)])
     error_message = "No shapes are on file of ${join(", ", local.unknown_models)}.${length(local.meant) == 0 ? "" : " Did you mean ${join(" and ", local.meant)}?"}${length(local.same_maker) == 0 ? "" : " Of the same maker there are ${join(", ", local.same_maker)}."} aicplan models lists what there is."
   }
+
+  validation {
+    condition     = length(distinct([for m in var.models : try(module.models.pins[m][var.backend], "")])) <= 1
+    error_message = "Case plans name different versions of ${var.backend} for these models. Choose them in runs of their own."
+  }
 }
 
 variable "tp" {
@@ -48,8 +53,15 @@ variable "device_memory" {
   description = "Bytes that a process can allocate; null takes the system's."
 }
 
+variable "cases" {
+  type        = string
+  default     = "095f58a"
+  description = "Version of the case plans: 095f58a, or aisimulate-0.13."
+}
+
 module "models" {
   source = "../models"
+  cases  = var.cases
 }
 
 module "frameworks" {
@@ -86,6 +98,9 @@ locals {
     }) if contains(try(r.only, [var.backend]), var.backend)]
   }
 
+  # Requirements of the chosen models: a model without one has the version of the plan.
+  pins = distinct([for m in var.models : try("==${module.models.pins[m][var.backend]}", "")])
+
   chosen_ops = length(var.ops) == 0 ? local.all_ops : var.ops
   wants      = { for kind, rows in local.rows : kind => anytrue([for r in rows : r.selected]) }
 }
@@ -103,6 +118,16 @@ output "memory" {
 output "plans" {
   description = "By op of any backend: whether it was asked for, and a chosen model has layers of its kind."
   value       = { for op, kind in module.frameworks.kinds : op => contains(local.chosen_ops, op) && try(local.wants[kind], true) }
+}
+
+output "pin" {
+  description = "The version that all chosen models are collected with, as a requirement; null without one."
+  value       = try(local.pins[0], "") == "" ? null : local.pins[0]
+}
+
+output "cases" {
+  description = "Version of the case plans."
+  value       = var.cases
 }
 
 output "everything" {

@@ -115,7 +115,7 @@ locals {
   default_kernel = lookup(local.default_kernels, local.sm_name, "none")
 
   # These count the current token into their window; SGLang's kernels do not.
-  inclusive_window = ["Gemma4ForConditionalGeneration", "GptOssForCausalLM"]
+  inclusive_window = ["Gemma4ForConditionalGeneration", "GptOssForCausalLM", "MuseGlimmerForConditionalGeneration"]
 
   variant = ["v_head_dim", "runtime_window_size", "attention_chunk_size", "has_attention_sink", "scaling", "kernel_source", "architecture"]
 }

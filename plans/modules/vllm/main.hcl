@@ -18,6 +18,7 @@ module "common" {
   source       = "../common"
   selection    = var.selection
   cache_budget = floor(var.selection.memory * 0.9)
+  module_heads = local.newer ? [128, 96, 64, 48, 32, 24, 16, 12, 8, 4, 2, 1] : null
 
   formats = {
     # vLLM pads narrow and block-scaled weights itself, so nothing is left out for its shape.
@@ -88,14 +89,20 @@ locals {
     { kv_cache_dtype = "fp8", min_sm = 87, max_sm = 999 },
   ] : f if length(var.formats) == 0 || contains(var.formats, f.kv_cache_dtype)]
 
-  mla = [
+  # Case plans since 095f58a have heads of Kimi-K3, and FP8 weights with a scale for the whole tensor.
+  newer = var.selection.cases != "095f58a"
+
+  mla = concat([
     { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "bfloat16", min_sm = 0, max_sm = 999 },
     { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "bfloat16", min_sm = 90, max_sm = 999 },
     { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "fp8_block", min_sm = 89, max_sm = 999 },
     { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "fp8_block", min_sm = 90, max_sm = 999 },
     { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "nvfp4", min_sm = 100, max_sm = 999 },
     { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "nvfp4", min_sm = 100, max_sm = 999 },
-  ]
+    ], local.newer ? [
+    { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "fp8", min_sm = 89, max_sm = 999 },
+    { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "fp8", min_sm = 90, max_sm = 999 },
+  ] : [])
 }
 
 # Cached tokens times query heads are bounded for heads of 128, in proportion for others; grouped heads share a cache
