@@ -33,7 +33,6 @@ var layers = []layer{
 	{"cudaops/worker", nil},  // the protocol is independent of ops
 	{"cudaops/pyhost", []string{"cudaops/worker"}},
 	{"engine/grid", nil},
-	{"engine/dag", nil},
 	{"engine/checkpoint", []string{"sink"}},
 	{"engine/stage", []string{"engine/checkpoint", "sink/catalog", "systems"}},
 	{"engine/config", []string{"engine/stage", "sink/catalog", "systems"}},
@@ -51,7 +50,7 @@ var ground = []string{"sink/base"}
 
 // homes maps a module to the folders that may import it.
 var homes = map[string][]string{
-	"github.com/dominikbraun/graph":             {"engine/dag"},
+	"github.com/dominikbraun/graph":             {"engine/plan"},
 	"github.com/gofrs/flock":                    {"engine/checkpoint", "sink/base/fileutil"},
 	"github.com/ebitengine/purego":              {"cudaops/dl"},
 	"github.com/NVIDIA/go-nvml":                 {"cudaops/nvml"},
@@ -99,7 +98,7 @@ func TestImportRulesCatch(t *testing.T) {
 		{"stages/gate/results", "aicplan/stages/dedupe", true},
 		{"cudaops/measure/measuretest", "aicplan/cudaops/measure", true},
 		{"engine/run", "aicplan/engine/plan", true},
-		{"engine/dag", "github.com/dominikbraun/graph", true},
+		{"engine/plan", "github.com/dominikbraun/graph", true},
 	} {
 		if err := checkImports(c.pkg, []string{c.imports}); (err == nil) != c.ok {
 			t.Errorf("%s importing %s: %v", c.pkg, c.imports, err)

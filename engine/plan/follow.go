@@ -5,14 +5,13 @@ import (
 	"slices"
 
 	"aicplan/engine/checkpoint"
-	"aicplan/engine/dag"
 	"aicplan/engine/stage"
 )
 
 // orderFollowers makes reports and publishes wait for the stages that use the tables they describe, such as
 // exports of these tables. Otherwise a report would list the files that happen to exist. Only the order changes,
-// not the selection. deps are the edges of the plan; orderFollowers adds edges to it.
-func (p *Plan) orderFollowers(deps map[string][]string) error {
+// not the selection. It adds edges to deps, the edges of the plan, and returns the cycles that they close.
+func (p *Plan) orderFollowers(deps map[string][]string) (cycles [][]string) {
 	var followers []string
 	for _, s := range p.Stages {
 		if s.Instance.Kind.Class.Follows() {
@@ -45,13 +44,13 @@ func (p *Plan) orderFollowers(deps map[string][]string) error {
 	if !added {
 		return nil
 	}
-	g, err := dag.Build(p.Config.Addresses(), deps)
-	if err != nil {
-		return err
+	g, cycles := newGraph(p.Config.Addresses(), deps)
+	if cycles != nil {
+		return cycles
 	}
 	p.Graph = g
 	sorted := p.Stages[:0:0]
-	for _, addr := range g.Order() {
+	for _, addr := range g.order {
 		if s := p.byAddr[addr]; s != nil {
 			sorted = append(sorted, s)
 		}

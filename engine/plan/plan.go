@@ -5,7 +5,6 @@ package plan
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"runtime"
@@ -19,7 +18,6 @@ import (
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/config"
-	"aicplan/engine/dag"
 	"aicplan/engine/stage"
 )
 
@@ -45,7 +43,7 @@ type Options struct {
 // Plan contains the decisions about the stages of a config.
 type Plan struct {
 	Config  *config.Config
-	Graph   *dag.Graph
+	Graph   *Graph
 	Stages  []*Stage // selected ones, in run order
 	Options Options
 	Store   *checkpoint.Store
@@ -92,9 +90,9 @@ func Build(ctx context.Context, cfg *config.Config, store *checkpoint.Store, opt
 	for _, in := range cfg.Instances {
 		deps[in.Address] = in.Deps
 	}
-	var err error
-	if p.Graph, err = dag.Build(cfg.Addresses(), deps); err != nil {
-		return p, cycleDiags(cfg, err)
+	var cycles [][]string
+	if p.Graph, cycles = newGraph(cfg.Addresses(), deps); cycles != nil {
+		return p, cycleDiags(cfg, cycles)
 	}
 	selected, diags := p.choose()
 	if diags.HasErrors() {
@@ -102,7 +100,7 @@ func Build(ctx context.Context, cfg *config.Config, store *checkpoint.Store, opt
 	}
 	// A stage with errors is left out with all that depend on it, so that the others can be checked.
 	invalid := map[string]bool{}
-	for _, addr := range p.Graph.Order() {
+	for _, addr := range p.Graph.order {
 		if !selected[addr] {
 			continue
 		}
@@ -121,8 +119,8 @@ func Build(ctx context.Context, cfg *config.Config, store *checkpoint.Store, opt
 		p.byAddr[addr] = s
 	}
 
-	if err := p.orderFollowers(deps); err != nil {
-		return p, cycleDiags(cfg, err)
+	if cycles := p.orderFollowers(deps); cycles != nil {
+		return p, cycleDiags(cfg, cycles)
 	}
 	if more := append(p.checkInputs(), p.checkFiles()...); len(more) > 0 {
 		diags = append(diags, more...)
@@ -141,13 +139,9 @@ func Build(ctx context.Context, cfg *config.Config, store *checkpoint.Store, opt
 	return p, append(diags, p.takesOver()...)
 }
 
-func cycleDiags(cfg *config.Config, err error) hcl.Diagnostics {
-	var ce *dag.CycleError
-	if !errors.As(err, &ce) {
-		panic(err) // addresses are unique: config has seen to it
-	}
+func cycleDiags(cfg *config.Config, cycles [][]string) hcl.Diagnostics {
 	var diags hcl.Diagnostics
-	for _, c := range ce.Cycles {
+	for _, c := range cycles {
 		var way strings.Builder
 		for i, addr := range c {
 			next := c[(i+1)%len(c)]

@@ -1,19 +1,19 @@
-package dag
+package plan
 
 import (
-	"errors"
+	"reflect"
 	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
 )
 
-func TestOrderFollowsSourceWhereItMay(t *testing.T) {
-	g, err := Build([]string{"a", "b", "c", "d"}, map[string][]string{"a": {"d"}, "b": nil, "c": {"b", "b"}})
-	if err != nil {
-		t.Fatal(err)
+func TestGraphOrderFollowsDependencies(t *testing.T) {
+	g, cycles := newGraph([]string{"a", "b", "c", "d"}, map[string][]string{"a": {"d"}, "b": nil, "c": {"b", "b"}})
+	if cycles != nil {
+		t.Fatal(cycles)
 	}
-	if got := g.Order(); slices.Index(got, "d") > slices.Index(got, "a") ||
+	if got := g.order; slices.Index(got, "d") > slices.Index(got, "a") ||
 		slices.Index(got, "b") > slices.Index(got, "c") {
 		t.Errorf("order %v breaks a dependency", got)
 	}
@@ -30,26 +30,25 @@ func TestOrderFollowsSourceWhereItMay(t *testing.T) {
 	}
 }
 
-func TestCyclesNameTheWay(t *testing.T) {
+func TestGraphReportsCycles(t *testing.T) {
 	for _, c := range []struct {
 		deps map[string][]string
-		want string
+		want [][]string
 	}{
-		{map[string][]string{"a": {"c"}, "b": {"a"}, "c": {"b"}, "x": nil}, "a -> c -> b -> a"},
-		{map[string][]string{"a": {"x", "a"}}, "a -> a"},
+		{map[string][]string{"a": {"c"}, "b": {"a"}, "c": {"b"}, "x": nil}, [][]string{{"a", "c", "b"}}},
+		{map[string][]string{"a": {"x", "a"}}, [][]string{{"a"}}},
 		// Two strongly connected components, one with a longer path; x only depends on the first.
 		{map[string][]string{"x": {"a"}, "a": {"b"}, "b": {"c", "a"}, "c": {"a"}, "d": {"e"}, "e": {"d"}},
-			"a -> b -> a; d -> e -> d"},
+			[][]string{{"a", "b"}, {"d", "e"}}},
 	} {
-		_, err := Build([]string{"x", "a", "b", "c", "d", "e"}, c.deps)
-		var ce *CycleError
-		if !errors.As(err, &ce) || err.Error() != "stages wait for each other: "+c.want {
-			t.Errorf("%v: %v, want %s", c.deps, err, c.want)
+		_, cycles := newGraph([]string{"x", "a", "b", "c", "d", "e"}, c.deps)
+		if !reflect.DeepEqual(cycles, c.want) {
+			t.Errorf("%v: %v, want %v", c.deps, cycles, c.want)
 		}
 	}
 }
 
-func TestOrderIsTopologicalAndStable(t *testing.T) {
+func TestGraphOrderIsTopologicalAndStable(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.IntRange(1, 40).Draw(t, "n")
 		var vs []string
@@ -66,18 +65,18 @@ func TestOrderIsTopologicalAndStable(t *testing.T) {
 		}
 
 		source := rapid.Permutation(vs).Draw(t, "source")
-		first, err := Build(source, deps)
-		if err != nil {
-			t.Fatal(err)
+		first, cycles := newGraph(source, deps)
+		if cycles != nil {
+			t.Fatal(cycles)
 		}
 
-		second, _ := Build(source, deps)
-		if !slices.Equal(first.Order(), second.Order()) {
-			t.Fatalf("two builds differ: %v %v", first.Order(), second.Order())
+		second, _ := newGraph(source, deps)
+		if !slices.Equal(first.order, second.order) {
+			t.Fatalf("two builds differ: %v %v", first.order, second.order)
 		}
 
 		at := map[string]int{}
-		for i, v := range first.Order() {
+		for i, v := range first.order {
 			at[v] = i
 		}
 
@@ -95,12 +94,12 @@ func TestOrderIsTopologicalAndStable(t *testing.T) {
 	})
 }
 
-// TestReachKeepsItsArguments checks that the argument slice is not modified.
-func TestReachKeepsItsArguments(t *testing.T) {
+// TestClosureKeepsItsArguments checks that the argument slice is not modified.
+func TestClosureKeepsItsArguments(t *testing.T) {
 	t.Parallel()
-	g, err := Build([]string{"a", "b", "c"}, map[string][]string{"b": {"a"}, "c": {"a", "b"}})
-	if err != nil {
-		t.Fatal(err)
+	g, cycles := newGraph([]string{"a", "b", "c"}, map[string][]string{"b": {"a"}, "c": {"a", "b"}})
+	if cycles != nil {
+		t.Fatal(cycles)
 	}
 
 	all := []string{"a", "b", "c"}
