@@ -329,6 +329,7 @@ func TestGC(t *testing.T) {
 
 // A failed compaction leaves every entry, whatever step fails.
 func TestFailedCompactionKeepsTheJournal(t *testing.T) {
+	t.Parallel()
 	for budget := int64(0); budget < 160; budget += 5 {
 		dir := filepath.Join(t.TempDir(), "state")
 		filled(t, dir)

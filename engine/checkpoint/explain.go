@@ -59,36 +59,26 @@ func (d *differ) compare(path string, a, b any) {
 }
 
 func (d *differ) objects(path string, a, b map[string]any) {
-	keys := map[string]bool{}
-	for k := range a {
-		keys[k] = true
-	}
-
-	for k := range b {
-		keys[k] = true
-	}
-
-	for _, k := range slices.Sorted(maps.Keys(keys)) {
+	keys := slices.AppendSeq(slices.Collect(maps.Keys(a)), maps.Keys(b))
+	slices.Sort(keys)
+	for _, k := range slices.Compact(keys) {
 		va, inA := a[k]
 		vb, inB := b[k]
 		at := join(path, k)
 
 		switch {
 		case !inA:
-			d.appeared(at, vb)
+			d.add(at, "added (%s)", brief(vb))
 		case !inB:
-			d.vanished(at, va)
+			d.add(at, "removed (was %s)", brief(va))
 		default:
 			d.compare(at, va, vb)
 		}
 	}
 }
 
-func (d *differ) appeared(path string, v any) { d.add(path, "added (%s)", brief(v)) }
-func (d *differ) vanished(path string, v any) { d.add(path, "removed (was %s)", brief(v)) }
-
-// lists compares two lists: objects with unique names by name, scalars as ordered sets, anything else
-// by position.
+// lists compares two lists: objects with unique names by name, other objects of lists with equal length by
+// position, anything else as ordered sets.
 func (d *differ) lists(path string, a, b []any) {
 	if na, nb := named(a), named(b); na != nil && nb != nil {
 		before := len(d.lines)
@@ -99,11 +89,8 @@ func (d *differ) lists(path string, a, b []any) {
 		return
 	}
 
-	if scalars(a) && scalars(b) {
-		d.values(path, a, b)
-		return
-	}
-	if len(a) == len(b) {
+	plain := scalars(a) && scalars(b)
+	if len(a) == len(b) && !plain {
 		for i := range a {
 			d.compare(path+"["+strconv.Itoa(i)+"]", a[i], b[i])
 		}
@@ -111,26 +98,11 @@ func (d *differ) lists(path string, a, b []any) {
 	}
 
 	added, removed := without(b, a), without(a, b)
-	for _, v := range removed {
-		d.vanished(path+"[]", v)
-	}
-
-	for _, v := range added {
-		d.appeared(path+"[]", v)
-	}
-
-	d.add(path, "%d -> %d entries", len(a), len(b))
-}
-
-func (d *differ) values(path string, a, b []any) {
-	added, removed := without(b, a), without(a, b)
 	switch {
-	case len(added) == 0 && len(removed) == 0:
-		if canon(a) != canon(b) {
-			d.add(path, "in another order")
-		}
-
-	case len(a) <= 4 && len(b) <= 4:
+	case len(added)+len(removed) == 0 && canon(a) == canon(b):
+	case len(added)+len(removed) == 0:
+		d.add(path, "in another order")
+	case plain && len(a) <= 4 && len(b) <= 4:
 		d.add(path, "%s -> %s", brief(a), brief(b))
 	default:
 		var parts []string

@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -68,7 +67,7 @@ func (s *Store) GC(ctx context.Context, opts GCOptions) (*GCReport, error) {
 	}
 
 	r := &GCReport{}
-	drop, err := s.garbage(r, opts)
+	drop, err := s.garbage(ctx, r, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -114,7 +113,7 @@ func (s *Store) idle() error {
 }
 
 // garbage lists the files and folders to remove, sorted by path. It adds the objects to keep to r.Kept.
-func (s *Store) garbage(r *GCReport, opts GCOptions) ([]Removed, error) {
+func (s *Store) garbage(ctx context.Context, r *GCReport, opts GCOptions) ([]Removed, error) {
 	drop, err := s.strays()
 	if err != nil {
 		return nil, err
@@ -146,14 +145,14 @@ func (s *Store) garbage(r *GCReport, opts GCOptions) ([]Removed, error) {
 		case err != nil:
 			return nil, err // the references are unknown, so no object may be removed
 		default:
-			for _, d := range append(rec.Outputs.Digests(), rec.Outputs.Attached...) {
+			for _, d := range rec.Outputs.Digests() {
 				used[d] = true
 			}
 		}
 	}
 
 	if slices.ContainsFunc(slices.Collect(maps.Keys(objects)), func(d string) bool { return !used[d] }) {
-		if err := s.named(used); err != nil {
+		if err := s.attachments(ctx, func(_, digest, _, _ string) { used[digest] = true }); err != nil {
 			return nil, err
 		}
 	}
@@ -179,53 +178,6 @@ func (s *Store) garbage(r *GCReport, opts GCOptions) ([]Removed, error) {
 
 	slices.SortFunc(drop, func(a, b Removed) int { return strings.Compare(a.Path, b.Path) })
 	return drop, nil
-}
-
-// named adds the digests of the attachments that journal entries refer to.
-func (s *Store) named(used map[string]bool) error {
-	dirs, err := s.journalDirs("")
-	if err != nil {
-		return err
-	}
-
-	for _, dir := range dirs {
-		paths, err := segmentPaths(dir)
-		if err != nil {
-			return err
-		}
-
-		for _, path := range paths {
-			_, err := readSegment(path, 0, func(e Entry, _ int64, _ int) error {
-				for _, d := range digestsIn(e.Payload) {
-					used[d] = true
-				}
-				return nil
-			})
-			if err != nil && !errors.Is(err, fs.ErrNotExist) {
-				return err
-			}
-		}
-	}
-
-	return nil
-}
-
-// digestsIn returns every digest that occurs anywhere in the payload.
-func digestsIn(payload []byte) []string {
-	var out []string
-	for {
-		at := bytes.Index(payload, []byte(digestPrefix))
-		if at < 0 {
-			return out
-		}
-		payload = payload[at:]
-		const size = len(digestPrefix) + 64
-		if len(payload) >= size && isDigestName(string(payload[len(digestPrefix):size])) {
-			out = append(out, string(payload[:size]))
-		}
-
-		payload = payload[len(digestPrefix):]
-	}
 }
 
 // hostPatience is the age at which the temporary file of a worker host is considered abandoned.

@@ -323,6 +323,7 @@ func TestAcknowledgedMeansSynced(t *testing.T) {
 }
 
 func TestJournalOnAFullDisk(t *testing.T) {
+	t.Parallel()
 	for budget := int64(0); budget < 400; budget += 7 {
 		dir := filepath.Join(t.TempDir(), "state")
 		ff := newFaultyFiles()

@@ -109,7 +109,7 @@ func TestExplain(t *testing.T) {
 			[]string{`filters.int removed (was {keep = "b", name = "int"})`, `filters.new added ({keep = "d", name = "new"})`, `filters.sm.keep "a" -> "c"`}},
 		{"named order", `[{"name":"a"},{"name":"b"}]`, `[{"name":"b"},{"name":"a"}]`, []string{"inputs in another order"}},
 		{"rows", `{"rows":[{"h":1},{"h":2}]}`, `{"rows":[{"h":1},{"h":3}]}`, []string{"rows[1].h 2 -> 3"}},
-		{"more rows", `{"rows":[{"h":1}]}`, `{"rows":[{"h":0},{"h":1}]}`, []string{"rows 1 -> 2 entries", "rows[] added ({h = 0})"}},
+		{"more rows", `{"rows":[{"h":1}]}`, `{"rows":[{"h":0},{"h":1}]}`, []string{"rows + {h = 0} (1 -> 2 values)"}},
 		{"type", `{"a":{"b":1}}`, `{"a":[1]}`, []string{"a {b = 1} -> [1]"}},
 		{"key with spaces", `{"env":{"a b":1}}`, `{"env":{"a b":2}}`, []string{`env["a b"] 1 -> 2`}},
 		{"long text", `{"a":"x"}`, `{"a":"` + strings.Repeat("long ", 30) + `end"}`, []string{`a "x" -> "long long long long long long long long long l... long end"`}},

@@ -161,6 +161,7 @@ func TestStageRecords(t *testing.T) {
 }
 
 func TestDamagedStageRecordIsNeverBelieved(t *testing.T) {
+	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "state")
 	warned := 0
 	s := open(t, dir, Options{Warn: func(string) { warned++ }})

@@ -13,20 +13,24 @@ import (
 // objects. good contains the digests of the undamaged objects. An attachment with several references is
 // reported once.
 func (s *Store) verifyAttachments(ctx context.Context, good map[string]bool, add func(Problem)) error {
-	told := map[string]bool{}
-	tell := func(path, digest, what, fix string) {
-		if good[digest] || told[digest] {
+	reported := map[string]bool{}
+	return s.attachments(ctx, func(path, digest, what, fix string) {
+		if good[digest] || reported[digest] {
 			return
 		}
-		told[digest] = true
+
+		reported[digest] = true
 		state := "missing"
 		if s.HasObject(digest) {
 			state = "damaged"
 		}
-
 		add(Problem{Path: path, Detail: fmt.Sprintf("%s, object %s, is %s", what, short(digest), state), Fix: fix})
-	}
+	})
+}
 
+// attachments calls visit for every reference to an attachment in stage records and journal entries: with the
+// file that contains it, the digest, and for messages, a description and what restores the attachment.
+func (s *Store) attachments(ctx context.Context, visit func(path, digest, what, fix string)) error {
 	paths, err := s.stagePaths()
 	if err != nil {
 		return err
@@ -37,7 +41,7 @@ func (s *Store) verifyAttachments(ctx context.Context, good map[string]bool, add
 			continue // reported already
 		}
 		for _, digest := range rec.Outputs.Attached {
-			tell(path, digest, "an attachment of "+rec.Address,
+			visit(path, digest, "an attachment of "+rec.Address,
 				"the rows are whole; aicplan apply --replace with the address of the collect measures its cases again, with their attachments")
 		}
 	}
@@ -58,7 +62,7 @@ func (s *Store) verifyAttachments(ctx context.Context, good map[string]bool, add
 		for _, path := range segments {
 			_, err := readSegment(path, 0, func(e Entry, _ int64, _ int) error {
 				for _, a := range attachedTo(e) {
-					tell(path, a.Digest, fmt.Sprintf("the attachment %q of case %s", a.Name, e.ID),
+					visit(path, a.Digest, fmt.Sprintf("the attachment %q of case %s", a.Name, e.ID),
 						"the case's entry is whole; aicplan apply --retry failed tries failed cases again, and --replace with the address of the collect all")
 				}
 				return nil

@@ -330,7 +330,7 @@ func declareVariable(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 	for _, blk := range content.Blocks {
 		var val validationDecl
 		if body, ok := blk.Body.(*hclsyntax.Body); ok {
-			diags = append(diags, required(body, "condition", "error_message")...)
+			diags = append(diags, Required(body, "condition", "error_message")...)
 		}
 		diags = append(diags, gohcl.DecodeBody(blk.Body, nil, &val)...)
 		v.validations = append(v.validations, val)
@@ -352,7 +352,7 @@ func declareOutput(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 		Description string         `hcl:"description,optional"`
 	}
 
-	diags = append(diags, required(b.Body, "value")...)
+	diags = append(diags, Required(b.Body, "value")...)
 	diags = append(diags, gohcl.DecodeBody(b.Body, nil, &body)...)
 	if old, dup := m.outputs[name]; dup {
 		return append(diags, errorAt(b.DefRange(), "Duplicate output",
@@ -364,9 +364,9 @@ func declareOutput(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 	return diags
 }
 
-// required reports missing attributes. gohcl does not: it decodes a missing attribute as a null
+// Required reports missing attributes. gohcl does not: it decodes a missing attribute as a null
 // expression.
-func required(body *hclsyntax.Body, names ...string) hcl.Diagnostics {
+func Required(body *hclsyntax.Body, names ...string) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	for _, name := range names {
 		if _, ok := body.Attributes[name]; !ok {

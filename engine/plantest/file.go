@@ -291,7 +291,7 @@ func (r *Run) block(b *hclsyntax.Block) hcl.Diagnostics {
 
 	case "assert":
 		a := assertion{rng: b.DefRange()}
-		diags := missing(b, "condition", "error_message")
+		diags := config.Required(b.Body, "condition", "error_message")
 		diags = append(diags, gohcl.DecodeBody(b.Body, nil, &a.assertBody)...)
 		r.asserts = append(r.asserts, a)
 		return diags
@@ -352,17 +352,6 @@ func (r *Run) planOf(f *File, b *hclsyntax.Block) hcl.Diagnostics {
 	}
 
 	return nil
-}
-
-func missing(b *hclsyntax.Block, names ...string) hcl.Diagnostics {
-	var diags hcl.Diagnostics
-	for _, name := range names {
-		if _, ok := b.Body.Attributes[name]; !ok {
-			diags = append(diags, errorAt(b.DefRange(), "Missing required argument",
-				fmt.Sprintf("The argument %q is required, but no definition was found.", name)))
-		}
-	}
-	return diags
 }
 
 func errorAt(r hcl.Range, summary, detail string) *hcl.Diagnostic {

@@ -160,7 +160,7 @@ func (e *expectedDiag) missed(word string, severity hcl.DiagnosticSeverity, diag
 func (r *Run) judge(cfg *config.Config, p *plan.Plan, sum plan.Summary) hcl.Diagnostics {
 	var out hcl.Diagnostics
 	for i := range r.expects {
-		out = append(out, r.expects[i].judge(sum)...)
+		out = append(out, r.expects[i].judge(cfg, sum)...)
 	}
 
 	if len(r.asserts) == 0 {
@@ -221,43 +221,20 @@ func (r *Run) judge(cfg *config.Config, p *plan.Plan, sum plan.Summary) hcl.Diag
 }
 
 // judge compares one stage with an expect block.
-func (e *expectation) judge(sum plan.Summary) hcl.Diagnostics {
-	var known []string
-	var s *plan.StageSummary
-	for i := range sum.Stages {
-		if a := sum.Stages[i].Address; a == e.address {
-			s = &sum.Stages[i]
-		}
-		known = append(known, sum.Stages[i].Address)
-	}
-
-	if s == nil { // try the address without modules, if it is unique
-		var fits []*plan.StageSummary
-		for i := range sum.Stages {
-			if config.LocalAddress(sum.Stages[i].Address) == e.address {
-				fits = append(fits, &sum.Stages[i])
-			}
-		}
-
-		if len(fits) == 1 {
-			s = fits[0]
-		}
-	}
-
-	if want := e.Exists; want != nil && *want == (s != nil) && s == nil {
+func (e *expectation) judge(cfg *config.Config, sum plan.Summary) hcl.Diagnostics {
+	in, err := cfg.Find(e.address)
+	switch {
+	case err != nil && e.Exists != nil && !*e.Exists:
 		return nil
-	}
-	if s == nil {
-		return hcl.Diagnostics{errorAt(e.block.LabelRanges[0], "No such stage",
-			fmt.Sprintf("The plan has no stage %s.%s", e.address, config.DidYouMean(e.address, known)))}
-	}
-
-	if e.Exists != nil && !*e.Exists {
+	case err != nil:
+		return hcl.Diagnostics{errorAt(e.block.LabelRanges[0], "No such stage", err.Error()+".")}
+	case e.Exists != nil && !*e.Exists:
 		return hcl.Diagnostics{errorAt(e.block.LabelRanges[0], "Unexpected stage",
-			fmt.Sprintf("The plan has %s, which is to be left out.", s.Address))}
+			fmt.Sprintf("The plan has %s, which is to be left out.", in.Address))}
 	}
 
-	return e.counts(s)
+	i := slices.IndexFunc(sum.Stages, func(s plan.StageSummary) bool { return s.Address == in.Address })
+	return e.counts(&sum.Stages[i])
 }
 
 func (e *expectation) counts(s *plan.StageSummary) hcl.Diagnostics {

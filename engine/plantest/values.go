@@ -2,14 +2,12 @@ package plantest
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/arrow/array"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/function"
 
-	"aicplan/engine/config"
 	"aicplan/engine/plan"
 	"aicplan/sink/base/textutil"
 )
@@ -76,34 +74,14 @@ func caseFunctions(p *plan.Plan) map[string]function.Function {
 }
 
 func casesOf(p *plan.Plan, address string) (cty.Value, error) {
-	s := p.Stage(address)
-	var grids []string
-	for _, other := range p.Stages {
-		if other.Plan == nil || other.Plan.Waterfall == nil {
-			continue
-		}
-		grids = append(grids, other.Address())
+	in, err := p.Config.Find(address)
+	if err != nil {
+		return cty.DynamicVal, function.NewArgError(0, err)
 	}
 
-	if s == nil {
-		var fits []string
-		for _, a := range grids {
-			if config.LocalAddress(a) == address {
-				fits = append(fits, a)
-			}
-		}
-
-		if len(fits) == 1 {
-			s = p.Stage(fits[0])
-		}
-	}
-
-	if s == nil || !slices.Contains(grids, s.Address()) {
-		return cty.DynamicVal, function.NewArgErrorf(0, "the plan has no grid %s.%s", address,
-			config.DidYouMean(address, grids))
-	}
-	if s.Plan.Data == nil || s.Plan.Data.Planned == nil {
-		return cty.DynamicVal, function.NewArgErrorf(0, "the cases of %s are not known before a run", address)
+	s := p.Stage(in.Address)
+	if s.Plan == nil || s.Plan.Waterfall == nil || s.Plan.Data == nil || s.Plan.Data.Planned == nil {
+		return cty.DynamicVal, function.NewArgErrorf(0, "%s is not a grid whose cases are known before a run", address)
 	}
 
 	rec := s.Plan.Data.Planned

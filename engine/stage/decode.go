@@ -26,37 +26,7 @@ func DecodeBody(body hcl.Body, ctx *hcl.EvalContext, target any) hcl.Diagnostics
 	if b, ok := body.(*hclsyntax.Body); ok {
 		body = withoutNulls(b, ctx, reflect.TypeOf(target))
 	}
-	return named(gohcl.DecodeBody(body, ctx, target), body, target)
-}
-
-// named adds the valid names to errors about an unknown name if no valid name is similar.
-func named(diags hcl.Diagnostics, body hcl.Body, target any) hcl.Diagnostics {
-	b, ok := body.(*hclsyntax.Body)
-	if !ok {
-		return diags
-	}
-	own := map[hcl.Range]bool{} // without those of nested blocks
-	for _, a := range b.Attributes {
-		own[a.NameRange] = true
-	}
-	for i, d := range diags {
-		if d.Summary != "Unsupported argument" || strings.Contains(d.Detail, "Did you mean") || d.Subject == nil || !own[*d.Subject] {
-			continue
-		}
-		schema, _ := gohcl.ImpliedBodySchema(target)
-		var names []string
-		for _, a := range schema.Attributes {
-			names = append(names, a.Name)
-		}
-		if len(names) == 0 {
-			continue
-		}
-		told := *d
-		told.Detail += " Among the arguments here are " + strings.Join(names, ", ") + "."
-		diags[i] = &told
-	}
-
-	return diags
+	return gohcl.DecodeBody(body, ctx, target)
 }
 
 // Attributes of these types handle null themselves, or are evaluated later.

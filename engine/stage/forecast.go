@@ -71,8 +71,8 @@ func (f *Forecast) Lacks(column string) (problem string, sure bool) {
 	case !f.Open:
 		const most = 16
 		have := strings.Join(f.Columns[:min(len(f.Columns), most)], ", ")
-		if len(f.Columns) > most {
-			have = fmt.Sprintf("%s and what measurements are told with: %s and %d more", strings.Join(f.Info.Params, ", "), "latency, rel_stdev, power", len(f.Columns)-len(f.Info.Params)-3)
+		if more := len(f.Columns) - most; more > 0 {
+			have += fmt.Sprintf(" and %d more", more)
 		}
 		return fmt.Sprintf("The data is not going to have a column %q. It has %s.", column, have), true
 	case near != "":

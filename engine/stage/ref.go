@@ -160,14 +160,6 @@ func describe(v cty.Value) string {
 		}
 	}
 
-	if t := v.Type(); t.IsObjectType() {
-		for it := v.ElementIterator(); it.Next(); {
-			if _, e := it.Element(); IsRef(e) && e.IsKnown() {
-				return "a map of several, one of which is " + describe(e)
-			}
-		}
-	}
-
 	return v.Type().FriendlyName()
 }
 
