@@ -107,10 +107,10 @@ func TestDatasets(t *testing.T) {
 	}
 
 	for name, want := range map[string]string{
-		"b.jsonl": "b.jsonl:2: it has no messages", "c.csv": "c.csv:1: there is no column prompt", "d.xml": "a dataset is a .txt",
+		"b.jsonl": "b.jsonl:2: it has no messages", "c.csv": "c.csv:2: it has no messages, conversations, prompt or text", "g.csv": `g.csv:2: output_length is "many"`, "d.xml": "a dataset is a .txt",
 		"e.txt": "the dataset has no prompts", "f.jsonl": "f.jsonl:1: message 1 is no object with a role",
 	} {
-		text := map[string]string{"b.jsonl": "{\"prompt\":\"x\"}\n{\"x\":1}\n", "c.csv": "a,b\n1,2\n",
+		text := map[string]string{"b.jsonl": "{\"prompt\":\"x\"}\n{\"x\":1}\n", "c.csv": "a,b\n1,2\n", "g.csv": "prompt,output_length\nx,many\n",
 			"f.jsonl": `{"messages":["x"]}`}[name]
 		if _, err := InputFiles("", write(name, text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)

@@ -59,6 +59,11 @@ func (e *traceEntry) lines(number int) ([]traceLine, error) {
 		return e.agent(e.ID, number, e.Requests), nil
 	case e.Resources != nil:
 		return e.spans()
+	case e.At != nil && e.Request*e.Response == 0:
+		return nil, nil
+	case e.At != nil:
+		at := *e.At * 1e3
+		return []traceLine{{Timestamp: &at, Input: &e.Request, Output: &e.Response}}, nil
 	}
 	return []traceLine{e.traceLine}, nil
 }

@@ -1,20 +1,16 @@
 package workload
 
 import (
-	"bufio"
 	"bytes"
-	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
-
-	"aicplan/sink/base/parquetrows"
 )
 
 // entry is one entry of a dataset, in any of its formats.
@@ -32,40 +28,25 @@ type entry struct {
 	Session json.RawMessage `json:"session_id"`
 }
 
-// Dataset reads prompts from a file. The format follows from the file's name and content:
-//
-//   - .txt: a prompt on each line
-//   - .parquet: a row with the fields of an object
-//   - .csv: a column prompt or text, and optionally output_length and session_id
-//   - .jsonl: an object on each line; .json: a list of objects. An object has messages (OpenAI's, with optional tools),
-//     conversations (ShareGPT's), or prompt or text.
+// Dataset reads prompts from a file; see objects for its formats. An object has messages (OpenAI's, with optional tools),
+// conversations (ShareGPT's), or prompt or text, and optionally output_length and session_id.
 //
 // Entries with the same session_id are turns of one conversation. Each message of a human in a ShareGPT conversation is a
 // turn. Of the config, only Tokenizer and Output are used; Output applies to entries without output_length. Images of
 // messages may be names of files, relative to the dataset; they are embedded. Errors contain name and the place.
 func Dataset(r io.Reader, name string, c Config) ([]Conversation, error) {
-	d := &dataset{c: c, name: name, sessions: map[string]int{}}
-	var err error
-	switch filepath.Ext(name) {
-	case ".txt", ".jsonl":
-		err = d.lines(r, filepath.Ext(name) == ".txt")
-	case ".csv":
-		err = d.csv(r)
-	case ".parquet":
-		err = d.parquet(r)
-	case ".json":
-		var list []json.RawMessage
-		if err = json.NewDecoder(r).Decode(&list); err != nil {
-			return nil, fmt.Errorf("%s: it must be a list of objects: %w", name, err)
-		}
-		for i, raw := range list {
-			if err = d.object(raw, i+1); err != nil {
-				break
-			}
-		}
-	default:
+	if !slices.Contains([]string{".txt", ".csv", ".json", ".jsonl", ".parquet"}, filepath.Ext(name)) {
 		return nil, fmt.Errorf("%s: a dataset is a .txt, .csv, .json, .jsonl or .parquet file", name)
 	}
+
+	d := &dataset{c: c, name: name, sessions: map[string]int{}}
+	err := objects(r, name, func(raw []byte, _ int) error {
+		var e entry
+		if err := json.Unmarshal(raw, &e); err != nil {
+			return err
+		}
+		return d.add(e)
+	})
 
 	if err == nil && len(d.out) == 0 {
 		err = fmt.Errorf("%s: the dataset has no prompts", name)
@@ -80,110 +61,10 @@ type dataset struct {
 	sessions map[string]int // index in out by session_id
 }
 
-func (d *dataset) lines(r io.Reader, text bool) error {
-	s := bufio.NewScanner(r)
-	s.Buffer(make([]byte, 64<<10), 64<<20)
-	n := 0
-	for s.Scan() {
-		n++
-		line := bytes.TrimSpace(s.Bytes())
-		if len(line) == 0 {
-			continue
-		}
-
-		err := error(nil)
-		if text {
-			prompt := string(line)
-			err = d.add(entry{Prompt: &prompt}, n)
-		} else {
-			err = d.object(bytes.Clone(line), n)
-		}
-		if err != nil {
-			return err
-		}
-	}
-
-	if err := s.Err(); err != nil {
-		return fmt.Errorf("%s:%d: %w", d.name, n+1, err)
-	}
-	return nil
-}
-
-// parquet reads the rows as JSON objects.
-func (d *dataset) parquet(r io.Reader) error {
-	raw, err := io.ReadAll(r)
-	if err != nil {
-		return err
-	}
-
-	list, err := parquetrows.Objects(bytes.NewReader(raw))
-	if err != nil {
-		return fmt.Errorf("%s: %w", d.name, err)
-	}
-	for i, raw := range list {
-		if err := d.object(raw, i+1); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (d *dataset) csv(r io.Reader) error {
-	in := csv.NewReader(r)
-	head, err := in.Read()
-	if err != nil {
-		return fmt.Errorf("%s: %w", d.name, err)
-	}
-
-	at := func(names ...string) int {
-		return slices.IndexFunc(head, func(h string) bool { return slices.Contains(names, strings.TrimSpace(h)) })
-	}
-	prompt, output, session := at("prompt", "text", "text_input"), at("output_length"), at("session_id")
-	if prompt < 0 {
-		return fmt.Errorf("%s:1: there is no column prompt or text: %s", d.name, strings.Join(head, ", "))
-	}
-
-	for {
-		row, err := in.Read()
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("%s: %w", d.name, err)
-		}
-
-		line, _ := in.FieldPos(0)
-		e := entry{Prompt: &row[prompt]}
-		if output >= 0 && row[output] != "" {
-			if e.Output, err = strconv.Atoi(row[output]); err != nil {
-				return fmt.Errorf("%s:%d: output_length is %q", d.name, line, row[output])
-			}
-		}
-		if session >= 0 && row[session] != "" {
-			e.Session = json.RawMessage(strconv.Quote(row[session]))
-		}
-		if err := d.add(e, line); err != nil {
-			return err
-		}
-	}
-}
-
-func (d *dataset) object(raw []byte, place int) error {
-	var e entry
-	if err := json.Unmarshal(raw, &e); err != nil {
-		return fmt.Errorf("%s:%d: %w", d.name, place, err)
-	}
-	return d.add(e, place)
-}
-
 // add adds an entry as a conversation, or to the conversation of its session.
-func (d *dataset) add(e entry, place int) error {
-	bad := func(format string, args ...any) error {
-		return fmt.Errorf("%s:%d: %s", d.name, place, fmt.Sprintf(format, args...))
-	}
-
+func (d *dataset) add(e entry) error {
 	if e.Output < 0 || e.Output > maxTokens {
-		return bad("output_length is %d", e.Output)
+		return fmt.Errorf("output_length is %d", e.Output)
 	}
 
 	var turns []Turn
@@ -192,7 +73,7 @@ func (d *dataset) add(e entry, place int) error {
 		t := Turn{Messages: e.Messages, Tools: e.Tools}
 		text, err := d.embed(t.Messages)
 		if err != nil {
-			return bad("%v", err)
+			return err
 		}
 		t.Text = text
 		turns = append(turns, t)
@@ -214,7 +95,7 @@ func (d *dataset) add(e entry, place int) error {
 	}
 
 	if len(turns) == 0 || turns[0].Text == "" && turns[0].Messages == nil {
-		return bad("it has no messages, conversations, prompt or text")
+		return errors.New("it has no messages, conversations, prompt or text")
 	}
 
 	for i := range turns {

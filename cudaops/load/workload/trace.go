@@ -1,17 +1,14 @@
 package workload
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
-	"encoding/csv"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
 )
 
@@ -32,16 +29,21 @@ type traceLine struct {
 	Text2   *string         `json:"text"`
 	Session json.RawMessage `json:"session_id"`
 
+	// BurstGPT's columns, the time in seconds. Requests that failed have no response tokens.
+	At       *float64 `json:"Timestamp"`
+	Request  int      `json:"Request tokens"`
+	Response int      `json:"Response tokens"`
+
 	block int  // tokens per hash id, or 0 for BlockTokens
 	whole bool // the prompt contains earlier turns
 }
 
-// Trace reads requests from a file. The format follows from the file's name and content:
+// Trace reads requests from a file; see objects for its formats. An object is one of
 //
-//   - .csv: BurstGPT's columns
-//   - otherwise JSON objects, one after another: requests of mooncake traces with timestamp (ms), input_length,
-//     output_length and hash_ids, or text_input; conversations of coding agents, as kv-cache-tester records them; or
-//     spans of OpenTelemetry with token counts of generative AI, in OTLP's JSON encoding
+//   - a request of a mooncake trace with timestamp (ms), input_length, output_length and hash_ids, or text_input
+//   - a request of BurstGPT
+//   - a conversation of a coding agent, as kv-cache-tester records them
+//   - spans of OpenTelemetry with token counts of generative AI, in OTLP's JSON encoding
 //
 // Requests with the same session_id are turns of one conversation, separated by delay (ms). Prompts share the text of
 // blocks with equal hash ids. The conversations are sorted by time, the first at 0.
@@ -49,56 +51,14 @@ type traceLine struct {
 // Trace uses only Seed, Tokenizer, IDs and Vocabulary of the config. Errors contain name and the line of an object that
 // is on one line, or else the number of the object.
 func Trace(r io.Reader, name string, c Config) ([]Conversation, error) {
-	if strings.HasSuffix(name, ".csv") {
-		lines, err := burst(r, name)
-		if err != nil {
-			return nil, err
-		}
-		r = lines
-	}
-
 	t := &tracer{c: c, v: newVocabulary(c.Tokenizer), blocks: map[[2]int64]Turn{}, sessions: map[string]int{}}
-	n := 0
-	entry := func(raw []byte) error {
+	err := objects(r, name, func(raw []byte, place int) error {
 		var e traceEntry
-		err := json.Unmarshal(raw, &e)
-		if err == nil {
-			err = t.add(&e, n)
+		if err := json.Unmarshal(raw, &e); err != nil {
+			return err
 		}
-		if err != nil {
-			return fmt.Errorf("%s:%d: %w", name, n, err)
-		}
-		return nil
-	}
-
-	var err error
-	if strings.HasSuffix(name, ".json") {
-		d := json.NewDecoder(r)
-		for err == nil {
-			var raw json.RawMessage
-			if err = d.Decode(&raw); err == io.EOF {
-				err = nil
-				break
-			}
-			if n++; err != nil {
-				err = fmt.Errorf("%s:%d: %w", name, n, err)
-			} else {
-				err = entry(raw)
-			}
-		}
-	} else {
-		s := bufio.NewScanner(r)
-		s.Buffer(make([]byte, 64<<10), 64<<20)
-		for err == nil && s.Scan() {
-			n++
-			if raw := bytes.TrimSpace(s.Bytes()); len(raw) > 0 {
-				err = entry(raw)
-			}
-		}
-		if serr := s.Err(); err == nil && serr != nil {
-			err = fmt.Errorf("%s:%d: %w", name, n+1, serr)
-		}
-	}
+		return t.add(&e, place)
+	})
 
 	out := t.out
 	switch {
@@ -190,46 +150,6 @@ func (m *tracer) request(l *traceLine, number int) error {
 
 	m.out = append(m.out, Conversation{ID: id, Turns: []Turn{t}, At: at})
 	return nil
-}
-
-// burst converts a BurstGPT trace to mooncake's format, line by line: CSV with the columns Timestamp (seconds), Request
-// tokens and Response tokens. Rows of requests that failed, without response tokens, are left empty.
-func burst(r io.Reader, name string) (io.Reader, error) {
-	in := csv.NewReader(r)
-	head, err := in.Read()
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-
-	var at [3]int
-	for i, want := range []string{"Timestamp", "Request tokens", "Response tokens"} {
-		if at[i] = slices.Index(head, want); at[i] < 0 {
-			return nil, fmt.Errorf("%s:1: a trace in CSV has the columns Timestamp, Request tokens and Response tokens, as BurstGPT", name)
-		}
-	}
-
-	out := bytes.NewBufferString("\n") // the header's line
-	for {
-		row, err := in.Read()
-		if err == io.EOF {
-			return out, nil
-		}
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", name, err)
-		}
-
-		var v [3]float64
-		for i := range v {
-			if v[i], err = strconv.ParseFloat(row[at[i]], 64); err != nil {
-				line, _ := in.FieldPos(at[i])
-				return nil, fmt.Errorf("%s:%d: %s is %q", name, line, head[at[i]], row[at[i]])
-			}
-		}
-		if v[1] > 0 && v[2] > 0 {
-			fmt.Fprintf(out, `{"timestamp": %v, "input_length": %v, "output_length": %v}`, 1e3*v[0], v[1], v[2])
-		}
-		out.WriteByte('\n')
-	}
 }
 
 func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
