@@ -1,9 +1,12 @@
 package load
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
 	"path/filepath"
 
-	"aicplan/cudaops/load/aiperf"
 	"aicplan/cudaops/worker"
 )
 
@@ -11,30 +14,30 @@ import (
 // and decoded. Larger files are written to the spool.
 const inMessage = 16 << 10
 
-// attach adds a file to the case's attachments.
-func (h *Host) attach(c worker.Case, out worker.Emitter, f aiperf.File) error {
-	a := worker.Attachment{Name: f.Name, MediaType: f.MediaType}
-	if len(f.Data) <= inMessage {
-		a.Data = f.Data
-		out.Attach(c.Seq, a)
+// Attach adds a file with the content of from to a case.
+func Attach(init worker.Init, out worker.Emitter, seq int64, a worker.Attachment, from io.Reader) error {
+	head, err := io.ReadAll(io.LimitReader(from, inMessage+1))
+	if err != nil {
+		return fmt.Errorf("%s: %w", a.Name, err)
+	}
+
+	if len(head) <= inMessage {
+		a.Data = head
+		out.Attach(seq, a)
 		return nil
 	}
 
-	s, err := worker.SpoolFile(h.init, f.Name)
+	f, err := worker.SpoolFile(init, a.Name)
 	if err != nil {
 		return err
 	}
 
-	_, err = s.Write(f.Data)
-	if cerr := s.Close(); err == nil {
-		err = cerr
+	_, err = io.Copy(f, io.MultiReader(bytes.NewReader(head), from))
+	if err = errors.Join(err, f.Close()); err != nil {
+		return fmt.Errorf("%s: %w", a.Name, err)
 	}
 
-	if err != nil {
-		return err
-	}
-
-	a.File = filepath.Base(s.Name())
-	out.Attach(c.Seq, a)
+	a.File = filepath.Base(f.Name())
+	out.Attach(seq, a)
 	return nil
 }

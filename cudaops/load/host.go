@@ -149,23 +149,11 @@ func version(ctx context.Context, target *url.URL, t *tls.Config) string {
 
 // Serve implements worker.Host. It runs one load point at a time.
 func (h *Host) Serve(ctx context.Context, in <-chan worker.Case, out worker.Emitter) error {
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case c, ok := <-in:
-			if !ok {
-				return nil
-			}
-			out.Start(c.Seq)
-			row, _, err := h.Load(ctx, c, out)
-			if err != nil {
-				out.Error(c.Seq, worker.FailureOf(err))
-				continue
-			}
-			out.Result(c.Seq, []worker.Row{row}, 0)
-		}
-	}
+	s := worker.Sequential{Run: func(ctx context.Context, c worker.Case) ([]worker.Row, error) {
+		row, _, err := h.Load(ctx, c, out)
+		return []worker.Row{row}, err
+	}}
+	return s.Serve(ctx, in, out)
 }
 
 // planDir is the runtime option with the base of relative paths. The engine sets it.

@@ -2,6 +2,7 @@ package load
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -374,86 +375,62 @@ func (h *Host) keep(c worker.Case, out worker.Emitter, p *point) error {
 		report.Warmup, report.WarmupFrom, report.WarmupTo = res.Warmup.Summary, res.Warmup.From, res.Warmup.To
 	}
 
-	js, err := report.JSON()
-	if err != nil {
-		return err
-	}
-
-	table, err := report.CSV()
-	if err != nil {
-		return err
-	}
-
-	request := openai.Request{Endpoint: openai.Endpoint(s.EndpointType), Model: s.Model, Stream: s.Streaming,
-		Extra: s.ExtraInputs}
-	inputs, err := aiperf.InputsJSON(request, res.Conversations)
-	if err != nil {
-		return err
-	}
-
-	files, err := report.Phases()
-	if err != nil {
-		return err
-	}
-
-	if len(p.runs) > 1 {
-		raw, err := json.MarshalIndent(p.rows(), "", "  ")
-		if err != nil {
-			return err
+	var failed error
+	attach := func(name, media string, data []byte, err error) {
+		if err == nil {
+			err = Attach(h.init, out, c.Seq, worker.Attachment{Name: name, MediaType: media}, bytes.NewReader(data))
 		}
-		files = append(files, aiperf.File{Name: RepeatsFile, MediaType: "application/json", Data: raw})
+		failed = errors.Join(failed, err)
+	}
+	attachJSON := func(name string, v any) {
+		raw, err := json.MarshalIndent(v, "", "  ")
+		attach(name, jsonType, raw, err)
+	}
+	attachFiles := func(files []aiperf.File, err error) {
+		failed = errors.Join(failed, err)
+		for _, f := range files {
+			attach(f.Name, f.MediaType, f.Data, nil)
+		}
+	}
+
+	attachFiles(report.Phases())
+	if len(p.runs) > 1 {
+		attachJSON(RepeatsFile, p.rows())
 	}
 
 	if g := res.Profiling.Groups; len(g) > 0 {
-		raw, err := json.MarshalIndent(g, "", "  ")
-		if err != nil {
-			return err
-		}
-		files = append(files, aiperf.File{Name: TargetsFile, MediaType: "application/json", Data: raw})
+		attachJSON(TargetsFile, g)
 	}
 
 	if list := res.Profiling.Slices; list != nil {
-		of, err := aiperf.SliceFiles(list, report.Input)
-		if err != nil {
-			return err
-		}
-		files = append(files, of...)
+		attachFiles(aiperf.SliceFiles(list, report.Input))
 	}
 
 	if m := res.Server; m != nil {
 		raw, err := m.JSON(report.ID, report.Input)
-		if err != nil {
-			return err
-		}
-
+		attach(aiperf.ServerJSON, jsonType, raw, err)
 		table, err := m.CSV(report.ID)
-		if err != nil {
-			return err
-		}
-		files = append(files, aiperf.File{Name: aiperf.ServerJSON, MediaType: "application/json", Data: raw},
-			aiperf.File{Name: aiperf.ServerCSV, MediaType: "text/csv", Data: table})
+		attach(aiperf.ServerCSV, "text/csv", table, err)
 	}
 
-	files = append(files, []aiperf.File{
-		{Name: aiperf.SummaryJSON, MediaType: "application/json", Data: js},
-		{Name: aiperf.SummaryCSV, MediaType: "text/csv", Data: table},
-		{Name: aiperf.Console, MediaType: "text/plain", Data: []byte(report.Console())},
-		{Name: aiperf.Inputs, MediaType: "application/json", Data: inputs},
-	}...)
-
-	for _, f := range files {
-		if err := h.attach(c, out, f); err != nil {
-			return err
-		}
-	}
+	summary, err := report.JSON()
+	attach(aiperf.SummaryJSON, jsonType, summary, err)
+	table, err := report.CSV()
+	attach(aiperf.SummaryCSV, "text/csv", table, err)
+	attach(aiperf.Console, "text/plain", []byte(report.Console()), nil)
+	inputs, err := aiperf.InputsJSON(openai.Request{Endpoint: openai.Endpoint(s.EndpointType), Model: s.Model,
+		Stream: s.Streaming, Extra: s.ExtraInputs}, res.Conversations)
+	attach(aiperf.Inputs, jsonType, inputs, err)
 
 	if rec.f != nil {
 		out.Attach(c.Seq, worker.Attachment{Name: aiperf.Records, MediaType: "application/x-ndjson",
 			File: filepath.Base(rec.f.Name())})
 	}
 
-	return nil
+	return failed
 }
+
+const jsonType = "application/json"
 
 // inputConfig returns AIPerf's input_config. It contains no secrets: headers and keys are not included.
 func inputConfig(res *Traffic) any {

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -237,5 +238,5 @@ func (h *Host) searched(ctx context.Context, c worker.Case, find *Search, out wo
 	if err != nil {
 		return nil, err
 	}
-	return best.point, h.attach(c, out, aiperf.File{Name: SearchFile, MediaType: "application/json", Data: evidence})
+	return best.point, Attach(h.init, out, c.Seq, worker.Attachment{Name: SearchFile, MediaType: "application/json"}, bytes.NewReader(evidence))
 }

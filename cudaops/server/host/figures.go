@@ -114,52 +114,56 @@ func (t *tracing) into(row worker.Row) {
 		}
 	}
 
-	n, counted, stepCalls, allSteps := 0, int64(0), int64(0), 0
-	copied, covered, copies, coverages := 0.0, 0.0, 0, 0
-	pct, exposed, bubble, busy, wall, wait, withSteps, waits, steps := 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0, 0, 0
-	basis := ""
-
-	for _, f := range t.ranks {
+	n, withSteps, collectives, stepCalls, allSteps := 0, 0, int64(0), int64(0), 0
+	sums, known := map[string]float64{}, map[string]int{}
+	for _, rank := range slices.Sorted(maps.Keys(t.ranks)) {
+		f := t.ranks[rank]
 		if f.Error != "" || f.CommPct == nil {
 			continue
 		}
 
-		n++
-		counted += f.Collectives
-		pct += *f.CommPct
-		basis = f.Basis
+		add := func(column string, v float64) {
+			sums[column] += v
+			known[column]++
+		}
 
+		n++
+		collectives += f.Collectives
+		row["comm_overhead_of"] = f.Basis
+		add("comm_overhead", *f.CommPct)
 		if f.Basis == "steps" {
 			withSteps++
-			steps = f.Steps
+			row["trace_steps"] = f.Steps
 			allSteps += f.Steps
 			stepCalls += f.stepCalls
-			exposed += 100 * float64(f.stepExposedNs) / float64(f.stepNs)
-			bubble += float64(f.stepBubbleNs) / 1e6
-			busy += float64(f.stepBusyNs) / 1e6
-			wall += float64(f.stepNs) / 1e6
+			add("comm_exposed_pct", 100*float64(f.stepExposedNs)/float64(f.stepNs))
+			add("trace_bubble_ms", float64(f.stepBubbleNs)/1e6)
+			add("trace_busy_ms", float64(f.stepBusyNs)/1e6)
+			add("trace_wall_ms", float64(f.stepNs)/1e6)
 		} else {
-			exposed += 100 * float64(*f.ExposedNs) / float64(*f.SpanNs)
-			wall += float64(*f.SpanNs) / 1e6
-			busy += float64(*f.SpanNs-*f.IdleNs) / 1e6
-			bubble += float64(*f.IdleNs) / 1e6
+			add("comm_exposed_pct", 100*float64(*f.ExposedNs)/float64(*f.SpanNs))
+			add("trace_bubble_ms", float64(*f.IdleNs)/1e6)
+			add("trace_busy_ms", float64(*f.SpanNs-*f.IdleNs)/1e6)
+			add("trace_wall_ms", float64(*f.SpanNs)/1e6)
 		}
 
 		if f.CopyNs != nil && *f.SpanNs > 0 {
-			copies++
-			copied += 100 * float64(*f.CopyNs) / float64(*f.SpanNs)
+			add("copy_pct", 100*float64(*f.CopyNs)/float64(*f.SpanNs))
 		}
 		if f.SMCoverage != nil {
-			coverages++
-			covered += *f.SMCoverage
+			add("sm_coverage_pct", *f.SMCoverage)
+		}
+		if f.WaitNs != nil {
+			add("comm_wait_ms", float64(*f.WaitNs)/1e6)
 		}
 		if f.result.Imbalance != nil {
 			row["load_imbalance"] = *f.result.Imbalance
 		}
+	}
 
-		if f.WaitNs != nil {
-			waits++
-			wait += float64(*f.WaitNs) / 1e6
+	for column, v := range sums {
+		if known[column] == n && (column != "comm_wait_ms" || n > 1) {
+			row[column] = v / float64(n)
 		}
 	}
 
@@ -167,29 +171,14 @@ func (t *tracing) into(row worker.Row) {
 		return
 	}
 
-	per := func(v float64) float64 { return v / float64(n) }
-	row["traced_ranks"] = n
-	row["comm_overhead"], row["comm_overhead_of"] = per(pct), basis
-	row["comm_exposed_pct"] = per(exposed)
-	row["coll_call_num"] = counted
-	row["trace_wall_ms"], row["trace_busy_ms"], row["trace_bubble_ms"] = per(wall), per(busy), per(bubble)
-	if wall > 0 {
-		row["bubble_ratio_pct"] = 100 * bubble / wall
+	row["traced_ranks"], row["coll_call_num"] = n, collectives
+	if wall := sums["trace_wall_ms"]; wall > 0 {
+		row["bubble_ratio_pct"] = 100 * sums["trace_bubble_ms"] / wall
 	}
 
 	if withSteps == n {
-		row["trace_steps"] = steps
 		row["coll_calls_per_step"] = float64(stepCalls) / float64(allSteps)
-	}
-
-	if copies == n {
-		row["copy_pct"] = per(copied)
-	}
-	if coverages == n {
-		row["sm_coverage_pct"] = per(covered)
-	}
-
-	if waits == n && waits > 1 {
-		row["comm_wait_ms"] = per(wait)
+	} else {
+		delete(row, "trace_steps")
 	}
 }

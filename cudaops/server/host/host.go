@@ -187,26 +187,13 @@ func packageVersion(ctx context.Context, o *settings) (string, error) {
 // Serve implements worker.Host. It runs one case at a time and stops the server at the end.
 func (h *Host) Serve(ctx context.Context, in <-chan worker.Case, out worker.Emitter) error {
 	defer h.end(out)
-	for {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-
-		case c, ok := <-in:
-			if !ok {
-				return nil
-			}
-			out.Start(c.Seq)
-			h.log.Section()
-			row, err := h.run(ctx, c, out)
-			h.keepLog(c, out)
-			if err != nil {
-				out.Error(c.Seq, worker.FailureOf(err))
-				continue
-			}
-			out.Result(c.Seq, []worker.Row{row}, 0)
-		}
-	}
+	s := worker.Sequential{Run: func(ctx context.Context, c worker.Case) ([]worker.Row, error) {
+		h.log.Section()
+		row, err := h.run(ctx, c, out)
+		h.keepLog(c, out)
+		return []worker.Row{row}, err
+	}}
+	return s.Serve(ctx, in, out)
 }
 
 // keepLog attaches the server's output during the case, including its start.

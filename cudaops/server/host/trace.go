@@ -351,33 +351,23 @@ func ending(file string) string {
 	return ".json"
 }
 
-// attach copies a file into the spool and attaches it.
+// attach attaches a file.
 func (h *Host) attach(a *ask, file, name string, out worker.Emitter) error {
 	from, err := os.Open(file)
 	if err != nil {
 		return err
 	}
 	defer from.Close()
-	to, err := worker.SpoolFile(h.init, name)
-	if err != nil {
-		return err
-	}
-
-	_, err = io.Copy(to, from)
-	if err = errors.Join(err, to.Close()); err != nil {
-		return fmt.Errorf("%s: %w", name, err)
-	}
 
 	media := "application/json"
 	switch filepath.Ext(name) {
 	case ".gz":
 		media = "application/gzip"
-	case ".nsys-rep":
+	case ".nsys-rep", ".qdstrm":
 		media = "application/octet-stream"
 	}
 
-	out.Attach(a.Seq, worker.Attachment{Name: name, MediaType: media, File: filepath.Base(to.Name())})
-	return nil
+	return load.Attach(h.init, out, a.Seq, worker.Attachment{Name: name, MediaType: media}, from)
 }
 
 // body returns the expanded body of a profiler request, or nil for none.
