@@ -15,11 +15,6 @@ const (
 	Code                // the last error code: the set of codes
 )
 
-// String returns the name of the Prometheus type.
-func (k Kind) String() string {
-	return [...]string{"gauge", "counter", "code"}[k]
-}
-
 // Metric describes a reading. Values are stored in Unit.
 type Metric struct {
 	Field  string  // DCGM field, as used by exporters

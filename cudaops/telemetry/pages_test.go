@@ -36,11 +36,10 @@ func TestNormalize(t *testing.T) {
 
 func TestPageOfExporter(t *testing.T) {
 	t.Parallel()
-	f, err := os.Open("testdata/rtx6000.prom")
+	f, err := os.ReadFile("testdata/rtx6000.prom")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
 	p := Builtin().parse(f)
 	if len(p.Readings) != 1 || p.Malformed != "" || p.Blanks != 0 {
 		t.Fatalf("%+v", p)
@@ -59,7 +58,7 @@ func TestPageOfExporter(t *testing.T) {
 
 func TestPageQuirks(t *testing.T) {
 	t.Parallel()
-	p := Builtin().parse(strings.NewReader(`# TYPE DCGM_FI_DEV_POWER_USAGE gauge
+	p := Builtin().parse([]byte(`# TYPE DCGM_FI_DEV_POWER_USAGE gauge
 DCGM_FI_DEV_POWER_USAGE{gpu="0",UUID="GPU-a",hostname="n1"} 2147483632
 DCGM_FI_DEV_POWER_USAGE{gpu="1",UUID="GPU-b",hostname="n1"} 9223372036854775794
 DCGM_FI_DEV_POWER_USAGE{gpu="2",UUID="GPU-c",hostname="n1"} 140737488355328
@@ -168,10 +167,13 @@ func FuzzParse(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Add(string(b))
+	f.Add("# TYPE a counter\na_total{x=\"\\\"}\"} 1 2 # {} 3\n# EOF\n")
+	f.Add("{}0") // the parser panicked
+	f.Add("DCGM_FI_DEV_POWER_USAGE{gpu=\"0\"} 1\nDCGM_FI_DEV_POWER_USAGE{gpu=\"0\" 1\n")
 	f.Fuzz(func(t *testing.T, text string) {
-		for _, r := range Builtin().parse(strings.NewReader(text)).Readings {
+		for _, r := range Builtin().parse([]byte(text)).Readings {
 			for name, v := range r.Values {
-				if math.IsNaN(v) || r.GPU.Index == "" {
+				if math.IsNaN(v) || math.IsInf(v, 0) || r.GPU.Index == "" {
 					t.Fatalf("%s of %+v is %v", name, r.GPU, v)
 				}
 			}

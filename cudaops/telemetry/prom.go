@@ -1,9 +1,7 @@
 package telemetry
 
 import (
-	"bytes"
 	"encoding/json"
-	"io"
 	"math"
 	"strconv"
 	"strings"
@@ -73,14 +71,8 @@ type Page struct {
 
 // parse parses Prometheus text up to the first syntax error. It skips samples without a gpu label (CPUs,
 // switches) and fields that are not in the set.
-func (s *Set) parse(r io.Reader) Page {
+func (s *Set) parse(text []byte) Page {
 	var p Page
-	text, err := io.ReadAll(r)
-	if err != nil {
-		// Drop an incomplete last line. The caller reports the read error.
-		text = text[:bytes.LastIndexByte(text, '\n')+1]
-	}
-
 	found, err := Families(text)
 	if err != nil {
 		p.Malformed = err.Error()

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 )
@@ -214,14 +213,9 @@ func (g *GPUWindow) summary() *GPUSummary {
 			m["avg"], m["codes"] = len(st.Codes), append([]int64{}, st.Codes...)
 
 		default:
-			set("avg", st.Avg)
-			set("min", st.Min)
-			set("max", st.Max)
-			set("sum", st.Sum)
-			set("std", st.Std)
 			set("time_weighted_avg", st.TimeAvg)
-			for p, v := range st.Percentiles {
-				m["p"+strconv.Itoa(p)] = v * factor
+			for name, v := range st.Values {
+				m[name] = v * factor
 			}
 		}
 

@@ -78,15 +78,3 @@ func (s *series) gap(lo, hi int64) time.Duration {
 	}
 	return time.Duration(max(longest, hi-max(before, lo)))
 }
-
-// around returns the rows of a window and a few rows before and after it, which are needed to interpolate
-// counters.
-func (s *series) around(from, to int64) *series {
-	lo, hi := s.inside(from, to)
-	lo, hi = max(0, lo-4), min(len(s.times), hi+4)
-	out := &series{gpu: s.gpu, times: s.times[lo:hi], columns: make(map[string][]float64, len(s.columns))}
-	for name, col := range s.columns {
-		out.columns[name] = col[lo:hi]
-	}
-	return out
-}

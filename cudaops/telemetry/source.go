@@ -136,16 +136,15 @@ func (e *exporter) Scrape(ctx context.Context) (Page, error) {
 		return Page{}, fmt.Errorf("it answers with %s, not with Prometheus text: %w", kind, ErrUseless)
 	}
 
-	body := &counted{r: io.LimitReader(res.Body, maxPage+1)}
-	page := e.set.parse(body)
-	if body.err != nil {
-		return page, &cutError{body.n, body.err}
-	}
-
-	if body.n > maxPage {
+	text, err := io.ReadAll(io.LimitReader(res.Body, maxPage+1))
+	switch {
+	case err != nil:
+		return Page{}, &cutError{len(text), err}
+	case len(text) > maxPage:
 		return Page{}, fmt.Errorf("a page of more than %d MiB: %w", maxPage>>20, ErrUseless)
 	}
 
+	page := e.set.parse(text)
 	if len(page.Readings) == 0 && page.Blanks == 0 {
 		if page.Malformed != "" {
 			return page, fmt.Errorf("not Prometheus text: %s", page.Malformed)
@@ -158,7 +157,7 @@ func (e *exporter) Scrape(ctx context.Context) (Page, error) {
 
 // cutError reports a page that ended early.
 type cutError struct {
-	after int64
+	after int
 	err   error
 }
 
@@ -167,22 +166,6 @@ func (e *cutError) Error() string {
 }
 
 func (e *cutError) Unwrap() error { return e.err }
-
-// counted records how many bytes of a body were read and the read error.
-type counted struct {
-	r   io.Reader
-	n   int64
-	err error
-}
-
-func (c *counted) Read(b []byte) (int, error) {
-	n, err := c.r.Read(b)
-	c.n += int64(n)
-	if err != nil && err != io.EOF {
-		c.err = err
-	}
-	return n, err
-}
 
 type local struct {
 	api  nvml.API

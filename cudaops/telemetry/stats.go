@@ -4,38 +4,32 @@ import (
 	"math"
 	"slices"
 
-	"aicplan/cudaops/measure"
+	"aicplan/cudaops/load/aiperf"
 )
 
 // Stats summarizes one metric of one device in a window, in the metric's unit.
 type Stats struct {
 	Metric Metric
 
-	// Gauges: statistics over the samples inside the window. Std uses n-1 and is null for one sample.
-	Count              int
-	Avg, Min, Max, Sum *float64
-	Std                *float64
-	Percentiles        map[int]float64 // 1, 5, 10, 25, 50, 75, 90, 95, 99
+	// Count is the number of values inside the window.
+	Count int
+
+	// Values are the statistics of a gauge over the samples inside the window, by AIPerf's names: avg, min, max, sum, std
+	// (n-1, and missing for one sample) and p1 to p99.
+	Values map[string]float64
 
 	// TimeAvg is the time-weighted mean.
 	TimeAvg *float64
 
 	// Counters: the sum of the increases in the window.
-	Delta  *float64
-	Resets int // number of times the counter restarted
+	Delta *float64
 
 	// Codes: the distinct codes except 0, which means none.
 	Codes []int64
 
 	// Last is the newest value inside the window, for all kinds of metrics.
 	Last *float64
-
-	// Distinct counts values that differ from the previous one.
-	Distinct int
 }
-
-// Percents are the percentiles of gauges.
-var Percents = []int{1, 5, 10, 25, 50, 75, 90, 95, 99}
 
 // last sets the newest value of the window.
 func last(st *Stats, times []int64, col []float64, from, to int64) {
@@ -53,9 +47,6 @@ func gauge(st *Stats, times []int64, col []float64, from, to int64) {
 	var xs []float64
 	for i, t := range times {
 		if v := col[i]; t >= from && t <= to && !math.IsNaN(v) {
-			if len(xs) == 0 || v != xs[len(xs)-1] {
-				st.Distinct++
-			}
 			xs = append(xs, v)
 		}
 	}
@@ -65,27 +56,11 @@ func gauge(st *Stats, times []int64, col []float64, from, to int64) {
 		return
 	}
 
-	sum := 0.0
-	for _, x := range xs {
-		sum += x
-	}
-
-	avg := sum / float64(len(xs))
-	lo, hi := slices.Min(xs), slices.Max(xs)
-	st.Avg, st.Sum, st.Min, st.Max = &avg, &sum, &lo, &hi
-	if len(xs) > 1 {
-		ss := 0.0
-		for _, x := range xs {
-			ss += (x - avg) * (x - avg)
-		}
-		sd := math.Sqrt(ss / float64(len(xs)-1))
-		st.Std = &sd
-	}
-
-	sorted := slices.Sorted(slices.Values(xs))
-	st.Percentiles = make(map[int]float64, len(Percents))
-	for _, p := range Percents {
-		st.Percentiles[p] = measure.Percentile(sorted, float64(p)/100)
+	st.Values = aiperf.GaugeStats(xs)
+	n := float64(len(xs))
+	st.Values["sum"] = st.Values["avg"] * n
+	if st.Values["std"] *= math.Sqrt(n / (n - 1)); n == 1 {
+		delete(st.Values, "std")
 	}
 
 	if area, ok := integral(times, col, from, to); ok && to > from {
@@ -146,11 +121,6 @@ func counter(st *Stats, times []int64, col []float64, from, to int64) {
 			grown := v - prev
 			if grown < 0 {
 				grown = v
-				st.Resets++
-			}
-
-			if grown > 0 {
-				st.Distinct++
 			}
 
 			part := 1.0

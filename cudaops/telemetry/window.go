@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"cmp"
+	"maps"
 	"math"
 	"slices"
 	"time"
@@ -99,7 +100,7 @@ func (r *Recorder) Window(from, to time.Time) *Window {
 // wins.
 func best(by map[int]*series, lo, hi int64) (source int, s *series) {
 	most := 0
-	for _, i := range sortedKeys(by) {
+	for _, i := range slices.Sorted(maps.Keys(by)) {
 		a, b := by[i].inside(lo, hi)
 		if b-a > most {
 			source, s, most = i, by[i], b-a
@@ -108,18 +109,8 @@ func best(by map[int]*series, lo, hi int64) (source int, s *series) {
 	return source, s
 }
 
-func sortedKeys(m map[int]*series) []int {
-	out := make([]int, 0, len(m))
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
-}
-
 func (r *Recorder) device(s *series, source string, lo, hi int64) *GPUWindow {
 	g := &GPUWindow{GPU: s.gpu, Source: source}
-	s = s.around(lo, hi)
 	a, b := s.inside(lo, hi)
 	g.Samples = b - a
 	g.Refresh, g.Stale = freshness(s, lo, hi)

@@ -86,22 +86,16 @@ func Table(w *telemetry.Window, of Counted) string {
 			continue
 		}
 
-		text := func(metric string, largest bool) string {
-			st := g.Get(metric)
-			switch {
-			case st == nil || st.Count == 0:
-				return "-"
-			case largest && st.Max != nil:
-				return strconv.FormatFloat(*st.Max, 'f', 0, 64)
-			case !largest && st.Avg != nil:
-				return strconv.FormatFloat(*st.Avg, 'f', 0, 64)
+		text := func(metric, stat string) string {
+			if st := g.Get(metric); st != nil && st.Count > 0 {
+				return strconv.FormatFloat(st.Values[stat], 'f', 0, 64)
 			}
 			return "-"
 		}
 
-		t.Row(strings.TrimSpace(string(g.GPU.Index)+" "+g.GPU.Name), text(telemetry.Power, false),
-			text(telemetry.Power, true), text(telemetry.Utilization, false), text(telemetry.Utilization, true),
-			text(telemetry.MemoryUsed, true), text(telemetry.SMClock, false), text(telemetry.Temperature, true))
+		t.Row(strings.TrimSpace(string(g.GPU.Index)+" "+g.GPU.Name), text(telemetry.Power, "avg"),
+			text(telemetry.Power, "max"), text(telemetry.Utilization, "avg"), text(telemetry.Utilization, "max"),
+			text(telemetry.MemoryUsed, "max"), text(telemetry.SMClock, "avg"), text(telemetry.Temperature, "max"))
 	}
 
 	if t.Len() == 0 {
@@ -132,7 +126,7 @@ func (c gaugeColumn) fill(out worker.Row, gpus []*telemetry.GPUWindow) {
 	}
 
 	total, n := 0.0, 0
-	var at [101][]float64 // percentiles of the single GPUs
+	percentiles := map[string][]float64{} // of the single GPUs
 
 	highest := math.Inf(-1)
 	for _, g := range gpus {
@@ -143,10 +137,10 @@ func (c gaugeColumn) fill(out worker.Row, gpus []*telemetry.GPUWindow) {
 
 		total += *s.TimeAvg
 		n++
-		highest = math.Max(highest, *s.Max)
+		highest = math.Max(highest, s.Values["max"])
 
-		for p, v := range s.Percentiles {
-			at[p] = append(at[p], v)
+		for _, p := range []string{"p50", "p95"} {
+			percentiles[p] = append(percentiles[p], s.Values[p])
 		}
 	}
 
@@ -160,8 +154,8 @@ func (c gaugeColumn) fill(out worker.Row, gpus []*telemetry.GPUWindow) {
 
 	out[c.name] = number(total)
 	out[c.name+"_max"] = number(highest)
-	for _, p := range []int{50, 95} {
-		out[c.name+"_p"+strconv.Itoa(p)] = number(measure.Mean(at[p]))
+	for p, values := range percentiles {
+		out[c.name+"_"+p] = number(measure.Mean(values))
 	}
 }
 
