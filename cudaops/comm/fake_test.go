@@ -30,7 +30,7 @@ func fakeNode(gpus int) (*cudatest.Node, *Node) {
 	n.Kernels["comm_check"] = fakeCheck
 	return n, &Node{
 		KernelDriver: "580.1.2",
-		Driver:       n, Peers: n, NCCL: cudatest.Library{Node: n}, Compile: fakeCompiler{}, Clock: n,
+		Driver:       n, NCCL: cudatest.Library{Node: n}, Compile: fakeCompiler{}, Clock: n,
 	}
 }
 

@@ -222,7 +222,7 @@ func (r *rank) wait(t task, c cuda.Comm) error {
 	}
 
 	for polls := 1; ; polls++ {
-		idle, err := r.node.Peers.Idle(r.stream)
+		idle, err := r.node.Driver.Idle(r.stream)
 		if err != nil {
 			return err
 		}

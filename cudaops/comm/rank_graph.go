@@ -59,7 +59,7 @@ func (r *rank) queueBlocks(t task, events []cuda.Event, run func() error) error 
 	}
 
 	for b := range t.Blocks {
-		if err := r.node.Peers.RecordExternal(events[b], r.stream); err != nil {
+		if err := r.node.Driver.RecordExternal(events[b], r.stream); err != nil {
 			return err
 		}
 		for range t.N {
@@ -69,7 +69,7 @@ func (r *rank) queueBlocks(t task, events []cuda.Event, run func() error) error 
 		}
 	}
 
-	return r.node.Peers.RecordExternal(events[t.Blocks], r.stream)
+	return r.node.Driver.RecordExternal(events[t.Blocks], r.stream)
 }
 
 // replay launches the graph t.Times times and returns the block times of each replay. Ranks replay without

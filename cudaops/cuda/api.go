@@ -41,11 +41,8 @@ type Devices interface {
 	Attribute(Device, Attribute) (int, error)
 	// Primary retains the device's primary context, which is the one that libraries use.
 	Primary(Device) (Context, error)
-	ReleasePrimary(Device) error
 	// SetCurrent makes ctx current on the calling thread.
 	SetCurrent(ctx Context) error
-	// Synchronize waits for all work of the current context.
-	Synchronize() error
 	CanAccessPeer(dev, peer Device) (bool, error)
 	// EnablePeer allows the current context to access memory of peer.
 	EnablePeer(peer Context) error
@@ -59,12 +56,9 @@ type Memory interface {
 	MemInfo() (free, total int64, err error)
 	// HostAlloc returns page-locked host memory that is mapped to the device at Host.Device.
 	HostAlloc(bytes int) (HostMemory, error)
-	HostFree(HostMemory) error
 	Memset8(p Ptr, v byte, bytes int64, s Stream) error
 	Memset32(p Ptr, v uint32, words int64, s Stream) error
-	CopyDtoD(dst, src Ptr, bytes int64, s Stream) error
-	// CopyHtoD and CopyDtoH copy len(b) bytes and return when they are done.
-	CopyHtoD(dst Ptr, b []byte) error
+	// CopyDtoH copies len(b) bytes and returns when they are copied.
 	CopyDtoH(b []byte, src Ptr) error
 	CopyPeer(dst Ptr, dstCtx Context, src Ptr, srcCtx Context, bytes int64, s Stream) error
 }
@@ -72,12 +66,13 @@ type Memory interface {
 // Streams orders work and times it with events.
 type Streams interface {
 	NewStream() (Stream, error)
-	DestroyStream(Stream) error
 	SyncStream(Stream) error
 	NewEvent() (Event, error)
-	DestroyEvent(Event) error
 	Record(Event, Stream) error
-	SyncEvent(Event) error
+	// RecordExternal records an event such that a graph that captures it records it at each replay.
+	RecordExternal(Event, Stream) error
+	// Idle reports whether all work queued on the stream is done. It is cheaper than an event.
+	Idle(Stream) (bool, error)
 	// Query reports whether the event has completed.
 	Query(Event) (bool, error)
 	// Elapsed returns the milliseconds between two completed events.
@@ -88,7 +83,6 @@ type Streams interface {
 type Modules interface {
 	// LoadModule loads a cubin, a fatbin or PTX text.
 	LoadModule(image []byte) (Module, error)
-	UnloadModule(Module) error
 	Function(Module, string) (Function, error)
 	// SetMaxDynamicShared raises a kernel's limit of dynamic shared memory in bytes.
 	SetMaxDynamicShared(Function, int) error
@@ -148,13 +142,9 @@ type Attribute int
 
 // Attributes used by this program.
 const (
-	AttrMaxThreadsPerBlock   Attribute = 1
-	AttrSharedMemoryPerBlock Attribute = 8
-	AttrMultiprocessors      Attribute = 16
-	AttrECC                  Attribute = 32
-	AttrMemoryBusWidth       Attribute = 37 // bits
-	AttrL2Bytes              Attribute = 38
-	AttrCCMajor              Attribute = 75
-	AttrCCMinor              Attribute = 76
-	AttrSharedMemoryOptin    Attribute = 97
+	AttrMultiprocessors Attribute = 16
+	AttrMemoryBusWidth  Attribute = 37 // bits
+	AttrL2Bytes         Attribute = 38
+	AttrCCMajor         Attribute = 75
+	AttrCCMinor         Attribute = 76
 )

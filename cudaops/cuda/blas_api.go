@@ -16,49 +16,18 @@ const (
 	I32  MatrixType = 10
 	BF16 MatrixType = 14
 	E4M3 MatrixType = 28
-	E5M2 MatrixType = 29
 )
 
+// matrixTypes are the names of the types, and the sizes of an element in bytes.
+var matrixTypes = map[MatrixType]struct {
+	name string
+	size int64
+}{F32: {"f32", 4}, F16: {"f16", 2}, I8: {"i8", 1}, I32: {"i32", 4}, BF16: {"bf16", 2}, E4M3: {"e4m3", 1}}
+
 // Size returns the size of an element in bytes.
-func (t MatrixType) Size() int64 {
-	switch t {
-	case F32, I32:
-		return 4
-	case F16, BF16:
-		return 2
-	case I8, E4M3, E5M2:
-		return 1
-	}
+func (t MatrixType) Size() int64 { return matrixTypes[t].size }
 
-	panic(fmt.Sprintf("cublaslt: type %d has no size here", t))
-}
-
-func (t MatrixType) String() string {
-	switch t {
-	case F32:
-		return "f32"
-
-	case F16:
-		return "f16"
-
-	case I8:
-		return "i8"
-
-	case I32:
-		return "i32"
-
-	case BF16:
-		return "bf16"
-
-	case E4M3:
-		return "e4m3"
-
-	case E5M2:
-		return "e5m2"
-	}
-
-	return fmt.Sprintf("type %d", int32(t))
-}
+func (t MatrixType) String() string { return matrixTypes[t].name }
 
 // ScaleMode is the layout of the scale factors of an operand.
 type ScaleMode int32
@@ -71,17 +40,17 @@ const (
 	ScaleBlock128 ScaleMode = 5
 )
 
-// MatmulProblem is D = op(A) op(B), where D is M x N and K is the inner dimension, repeated Batch times with
+// MatmulProblem is D = op(A) B, where D is M x N and K is the inner dimension, repeated Batch times with
 // strides in elements.
 type MatmulProblem struct {
-	M, N, K        int64
-	TransA, TransB bool
-	A, B, D        MatrixType
-	LDA, LDB, LDD  int64
-	Batch          int
-	StrideA        int64
-	StrideB        int64
-	StrideD        int64
+	M, N, K       int64
+	TransA        bool
+	A, B, D       MatrixType
+	LDA, LDB, LDD int64
+	Batch         int
+	StrideA       int64
+	StrideB       int64
+	StrideD       int64
 
 	// Scaled enables scale factors of the given modes, for fp8.
 	Scaled         bool
@@ -105,16 +74,6 @@ func RowMajorLinear(m, n, k int64, in, out MatrixType) MatmulProblem {
 	}
 }
 
-// RowMajorBatched returns the problem of y[b,m,n] = x[b,m,k] W[b,k,n], all row-major and packed.
-func RowMajorBatched(batch int, m, n, k int64, in, out MatrixType) MatmulProblem {
-	return MatmulProblem{
-		M: n, N: m, K: k,
-		A: in, B: in, D: out,
-		LDA: n, LDB: k, LDD: n,
-		Batch: batch, StrideA: k * n, StrideB: m * k, StrideD: m * n,
-	}
-}
-
 // Extents returns the number of elements from the first to the last element of each matrix, including all
 // batches.
 func (p MatmulProblem) Extents() (a, b, d int64) {
@@ -126,10 +85,7 @@ func (p MatmulProblem) Extents() (a, b, d int64) {
 		a = extent(p.K, p.M, p.LDA, p.StrideA)
 	}
 
-	if b = extent(p.K, p.N, p.LDB, p.StrideB); p.TransB {
-		b = extent(p.N, p.K, p.LDB, p.StrideB)
-	}
-	return a, b, extent(p.M, p.N, p.LDD, p.StrideD)
+	return a, extent(p.K, p.N, p.LDB, p.StrideB), extent(p.M, p.N, p.LDD, p.StrideD)
 }
 
 // Operands are the device addresses of one call.

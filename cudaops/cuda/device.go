@@ -90,16 +90,8 @@ func (l *DriverLibrary) Primary(d Device) (Context, error) {
 	return c, err
 }
 
-func (l *DriverLibrary) ReleasePrimary(d Device) error {
-	return l.call("cuDevicePrimaryCtxRelease", l.fn.release, uintptr(d))
-}
-
 func (l *DriverLibrary) SetCurrent(c Context) error {
 	return l.call("cuCtxSetCurrent", l.fn.setCurrent, uintptr(c))
-}
-
-func (l *DriverLibrary) Synchronize() error {
-	return l.call("cuCtxSynchronize", l.fn.synchronize)
 }
 
 func (l *DriverLibrary) CanAccessPeer(dev, peer Device) (bool, error) {

@@ -20,16 +20,16 @@ type driverTable struct {
 	errorName, errorString uintptr
 
 	initialize, version, count, get, name, uuid, pci, attribute, totalMem uintptr
-	retain, release, setCurrent, synchronize, canPeer, enablePeer         uintptr
+	retain, setCurrent, canPeer, enablePeer                               uintptr
 
-	alloc, free, memInfo, hostAlloc, hostFree, hostPointer        uintptr
-	memset8, memset32, copyDtoD, copyHtoD, copyDtoH, copyPeer     uintptr
-	streamCreate, streamDestroy, streamSync                       uintptr
-	eventCreate, eventDestroy, eventRecord, eventSync, eventQuery uintptr
-	elapsed                                                       uintptr
-	moduleLoad, moduleUnload, moduleFunction, funcSetAttr, launch uintptr
-	beginCapture, endCapture, instantiate, upload, graphLaunch    uintptr
-	graphDestroy, execDestroy                                     uintptr
+	alloc, free, memInfo, hostAlloc, hostPointer               uintptr
+	memset8, memset32, copyDtoH, copyPeer                      uintptr
+	streamCreate, streamSync, streamQuery                      uintptr
+	eventCreate, eventRecord, eventRecordWithFlags, eventQuery uintptr
+	elapsed                                                    uintptr
+	moduleLoad, moduleFunction, funcSetAttr, launch            uintptr
+	beginCapture, endCapture, instantiate, upload, graphLaunch uintptr
+	graphDestroy, execDestroy                                  uintptr
 }
 
 // OpenDriver opens and initializes the driver. The error is a *dl.NotFoundError if there is no driver, and wraps
@@ -48,21 +48,20 @@ func OpenDriver() (*DriverLibrary, error) {
 		"cuDeviceGetCount": &f.count, "cuDeviceGet": &f.get, "cuDeviceGetName": &f.name,
 		"cuDeviceGetUuid_v2": &f.uuid, "cuDeviceGetPCIBusId": &f.pci,
 		"cuDeviceGetAttribute": &f.attribute, "cuDeviceTotalMem_v2": &f.totalMem,
-		"cuDevicePrimaryCtxRetain": &f.retain, "cuDevicePrimaryCtxRelease_v2": &f.release,
-		"cuCtxSetCurrent": &f.setCurrent, "cuCtxSynchronize": &f.synchronize,
-		"cuDeviceCanAccessPeer": &f.canPeer, "cuCtxEnablePeerAccess": &f.enablePeer,
+		"cuDevicePrimaryCtxRetain": &f.retain,
+		"cuCtxSetCurrent":          &f.setCurrent,
+		"cuDeviceCanAccessPeer":    &f.canPeer, "cuCtxEnablePeerAccess": &f.enablePeer,
 		"cuMemAlloc_v2": &f.alloc, "cuMemFree_v2": &f.free, "cuMemGetInfo_v2": &f.memInfo,
-		"cuMemHostAlloc": &f.hostAlloc, "cuMemFreeHost": &f.hostFree,
+		"cuMemHostAlloc":               &f.hostAlloc,
 		"cuMemHostGetDevicePointer_v2": &f.hostPointer,
 		"cuMemsetD8Async":              &f.memset8, "cuMemsetD32Async": &f.memset32,
-		"cuMemcpyDtoDAsync_v2": &f.copyDtoD, "cuMemcpyHtoD_v2": &f.copyHtoD,
 		"cuMemcpyDtoH_v2": &f.copyDtoH, "cuMemcpyPeerAsync": &f.copyPeer,
-		"cuStreamCreate": &f.streamCreate, "cuStreamDestroy_v2": &f.streamDestroy,
-		"cuStreamSynchronize": &f.streamSync,
-		"cuEventCreate":       &f.eventCreate, "cuEventDestroy_v2": &f.eventDestroy,
-		"cuEventRecord": &f.eventRecord, "cuEventSynchronize": &f.eventSync,
-		"cuEventQuery":     &f.eventQuery,
-		"cuModuleLoadData": &f.moduleLoad, "cuModuleUnload": &f.moduleUnload,
+		"cuStreamCreate":      &f.streamCreate,
+		"cuStreamSynchronize": &f.streamSync, "cuStreamQuery": &f.streamQuery,
+		"cuEventCreate": &f.eventCreate,
+		"cuEventRecord": &f.eventRecord, "cuEventRecordWithFlags": &f.eventRecordWithFlags,
+		"cuEventQuery":        &f.eventQuery,
+		"cuModuleLoadData":    &f.moduleLoad,
 		"cuModuleGetFunction": &f.moduleFunction, "cuFuncSetAttribute": &f.funcSetAttr,
 		"cuLaunchKernel":          &f.launch,
 		"cuStreamBeginCapture_v2": &f.beginCapture, "cuStreamEndCapture": &f.endCapture,

@@ -8,20 +8,20 @@ import (
 )
 
 func TestErrorKinds(t *testing.T) {
-	for code, want := range map[int]struct{ sticky, memory, capture bool }{
+	for code, want := range map[int]struct{ sticky, memory bool }{
 		CodeOutOfMemory:    {memory: true},
 		CodeIllegalAddress: {sticky: true},
 		CodeECC:            {sticky: true},
 		CodeNVLink:         {sticky: true},
 		CodeLaunchFailed:   {sticky: true},
-		CodeCaptureInvalid: {capture: true},
+		CodeCaptureInvalid: {},
 		CodeInvalidValue:   {},
 		CodeNotReady:       {},
 		CodeNotFound:       {},
 	} {
 		err := fmt.Errorf("case 7: %w", NewDriverError("cuLaunchKernel", code))
-		if Sticky(err) != want.sticky || OutOfMemory(err) != want.memory || CaptureFailed(err) != want.capture {
-			t.Errorf("%v: sticky %v, out of memory %v, capture %v", err, Sticky(err), OutOfMemory(err), CaptureFailed(err))
+		if Sticky(err) != want.sticky || OutOfMemory(err) != want.memory {
+			t.Errorf("%v: sticky %v, out of memory %v", err, Sticky(err), OutOfMemory(err))
 		}
 	}
 	if Sticky(errors.New("other")) || Sticky(nil) {

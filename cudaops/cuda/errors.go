@@ -98,13 +98,6 @@ func Busy(err error) bool {
 	return errors.As(err, &e) && (e.OutOfMemory() || e.Code == CodeUnavailable)
 }
 
-// CaptureFailed reports whether err means that work could not be captured into a graph. The context remains
-// usable.
-func CaptureFailed(err error) bool {
-	var e *DriverError
-	return errors.As(err, &e) && e.Code >= 900 && e.Code <= 909
-}
-
 // NCCLError is a failed call of NCCL. Its code is an ncclResult_t.
 type NCCLError struct{ CallError }
 

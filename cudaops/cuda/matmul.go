@@ -13,7 +13,6 @@ import (
 // Attribute numbers of the library's enumerations.
 const (
 	descTransA     = 3
-	descTransB     = 4
 	descScalePtrA  = 17
 	descScalePtrB  = 18
 	descFastAccum  = 25
@@ -126,15 +125,10 @@ func (m *matmul) describe() error {
 		return l.call("cublasLtMatmulDescSetAttribute", l.fn.descSet, m.desc, attr, uintptr(unsafe.Pointer(&v)), 4)
 	}
 
-	op := func(t bool) int32 {
-		if t {
-			return 1
+	if p.TransA {
+		if err := set(descTransA, 1); err != nil {
+			return err
 		}
-		return 0
-	}
-
-	if err := errors.Join(set(descTransA, op(p.TransA)), set(descTransB, op(p.TransB))); err != nil {
-		return err
 	}
 
 	if p.Scaled {
@@ -173,12 +167,7 @@ func (m *matmul) describe() error {
 		return err
 	}
 
-	rows, cols = p.K, p.N
-	if p.TransB {
-		rows, cols = cols, rows
-	}
-
-	if err := m.layout(&m.lb, p.B, rows, cols, p.LDB, p.StrideB); err != nil {
+	if err := m.layout(&m.lb, p.B, p.K, p.N, p.LDB, p.StrideB); err != nil {
 		return err
 	}
 

@@ -44,30 +44,12 @@ func (l *DriverLibrary) HostAlloc(bytes int) (HostMemory, error) {
 	return h, nil
 }
 
-func (l *DriverLibrary) HostFree(h HostMemory) error {
-	if len(h.Bytes) == 0 {
-		return nil
-	}
-	return l.call("cuMemFreeHost", l.fn.hostFree, uintptr(unsafe.Pointer(&h.Bytes[0])))
-}
-
 func (l *DriverLibrary) Memset8(p Ptr, v byte, bytes int64, s Stream) error {
 	return l.call("cuMemsetD8Async", l.fn.memset8, uintptr(p), uintptr(v), uintptr(bytes), uintptr(s))
 }
 
 func (l *DriverLibrary) Memset32(p Ptr, v uint32, words int64, s Stream) error {
 	return l.call("cuMemsetD32Async", l.fn.memset32, uintptr(p), uintptr(v), uintptr(words), uintptr(s))
-}
-
-func (l *DriverLibrary) CopyDtoD(dst, src Ptr, bytes int64, s Stream) error {
-	return l.call("cuMemcpyDtoDAsync", l.fn.copyDtoD, uintptr(dst), uintptr(src), uintptr(bytes), uintptr(s))
-}
-
-func (l *DriverLibrary) CopyHtoD(dst Ptr, b []byte) error {
-	if len(b) == 0 {
-		return nil
-	}
-	return l.call("cuMemcpyHtoD", l.fn.copyHtoD, uintptr(dst), uintptr(unsafe.Pointer(&b[0])), uintptr(len(b)))
 }
 
 func (l *DriverLibrary) CopyDtoH(b []byte, src Ptr) error {

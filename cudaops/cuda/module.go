@@ -22,10 +22,6 @@ func (l *DriverLibrary) LoadModule(image []byte) (Module, error) {
 	return m, err
 }
 
-func (l *DriverLibrary) UnloadModule(m Module) error {
-	return l.call("cuModuleUnload", l.fn.moduleUnload, uintptr(m))
-}
-
 func (l *DriverLibrary) Function(m Module, name string) (Function, error) {
 	b := append([]byte(name), 0)
 	var f Function

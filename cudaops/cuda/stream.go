@@ -1,6 +1,10 @@
 package cuda
 
-import "unsafe"
+import (
+	"unsafe"
+
+	"aicplan/cudaops/dl"
+)
 
 const (
 	streamNonBlocking = 1
@@ -13,10 +17,6 @@ func (l *DriverLibrary) NewStream() (Stream, error) {
 	return s, err
 }
 
-func (l *DriverLibrary) DestroyStream(s Stream) error {
-	return l.call("cuStreamDestroy", l.fn.streamDestroy, uintptr(s))
-}
-
 func (l *DriverLibrary) SyncStream(s Stream) error {
 	return l.call("cuStreamSynchronize", l.fn.streamSync, uintptr(s))
 }
@@ -27,24 +27,33 @@ func (l *DriverLibrary) NewEvent() (Event, error) {
 	return e, err
 }
 
-func (l *DriverLibrary) DestroyEvent(e Event) error {
-	return l.call("cuEventDestroy", l.fn.eventDestroy, uintptr(e))
-}
-
 func (l *DriverLibrary) Record(e Event, s Stream) error {
 	return l.call("cuEventRecord", l.fn.eventRecord, uintptr(e), uintptr(s))
 }
 
-func (l *DriverLibrary) SyncEvent(e Event) error {
-	return l.call("cuEventSynchronize", l.fn.eventSync, uintptr(e))
+func (l *DriverLibrary) RecordExternal(e Event, s Stream) error {
+	const external = 1
+	return l.call("cuEventRecordWithFlags", l.fn.eventRecordWithFlags, uintptr(e), uintptr(s), external)
 }
 
 func (l *DriverLibrary) Query(e Event) (bool, error) {
-	err := l.call("cuEventQuery", l.fn.eventQuery, uintptr(e))
-	if d, ok := err.(*DriverError); ok && d.Code == CodeNotReady {
+	return l.done("cuEventQuery", l.fn.eventQuery, uintptr(e))
+}
+
+func (l *DriverLibrary) Idle(s Stream) (bool, error) {
+	return l.done("cuStreamQuery", l.fn.streamQuery, uintptr(s))
+}
+
+// done calls a query. Unfinished work is frequent, so that no error is made for it.
+func (l *DriverLibrary) done(name string, fn, handle uintptr) (bool, error) {
+	switch code := int(int32(dl.Call(fn, handle))); code {
+	case 0:
+		return true, nil
+	case CodeNotReady:
 		return false, nil
+	default:
+		return false, l.failure(name, code)
 	}
-	return err == nil, err
 }
 
 func (l *DriverLibrary) Elapsed(start, end Event) (float64, error) {

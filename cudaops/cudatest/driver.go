@@ -42,9 +42,6 @@ type Driver struct {
 	// Resolution is the resolution of event times.
 	Resolution time.Duration
 
-	// NoPeer disables access between devices.
-	NoPeer bool
-
 	mu       sync.Mutex
 	sticky   *cuda.DriverError
 	used     int64

@@ -37,29 +37,11 @@ func (d *Driver) Primary(dev cuda.Device) (cuda.Context, error) {
 	return cuda.Context(dev + 1), nil
 }
 
-// ReleasePrimary implements cuda.Driver.
-func (d *Driver) ReleasePrimary(cuda.Device) error { return nil }
-
 // SetCurrent implements cuda.Driver.
 func (d *Driver) SetCurrent(cuda.Context) error { return nil }
 
-// Synchronize implements cuda.Driver.
-func (d *Driver) Synchronize() error {
-	if err := d.begin("cuCtxSynchronize"); err != nil {
-		return err
-	}
-	defer d.mu.Unlock()
-
-	for s := range d.streams {
-		if err := d.drain(s); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // CanAccessPeer implements cuda.Driver.
-func (d *Driver) CanAccessPeer(a, b cuda.Device) (bool, error) { return !d.NoPeer && a != b, nil }
+func (d *Driver) CanAccessPeer(a, b cuda.Device) (bool, error) { return a != b, nil }
 
 // EnablePeer implements cuda.Driver.
 func (d *Driver) EnablePeer(cuda.Context) error { return nil }
@@ -127,9 +109,6 @@ func (d *Driver) HostAlloc(bytes int) (cuda.HostMemory, error) {
 	return h, nil
 }
 
-// HostFree implements cuda.Driver.
-func (d *Driver) HostFree(cuda.HostMemory) error { return nil }
-
 // Memset8 implements cuda.Driver.
 func (d *Driver) Memset8(_ cuda.Ptr, _ byte, bytes int64, s cuda.Stream) error {
 	return d.Enqueue(s, Work{Name: "memset", Seconds: float64(bytes) / 3e12, Watts: 200})
@@ -139,14 +118,6 @@ func (d *Driver) Memset8(_ cuda.Ptr, _ byte, bytes int64, s cuda.Stream) error {
 func (d *Driver) Memset32(_ cuda.Ptr, _ uint32, words int64, s cuda.Stream) error {
 	return d.Enqueue(s, Work{Name: "memset", Seconds: float64(4*words) / 3e12, Watts: 200})
 }
-
-// CopyDtoD implements cuda.Driver.
-func (d *Driver) CopyDtoD(_, _ cuda.Ptr, bytes int64, s cuda.Stream) error {
-	return d.Enqueue(s, Work{Name: "memcpy", Seconds: float64(bytes) / 2e12, Watts: 300})
-}
-
-// CopyHtoD implements cuda.Driver.
-func (d *Driver) CopyHtoD(cuda.Ptr, []byte) error { return nil }
 
 // CopyDtoH implements cuda.Driver. It returns zeros, because device memory has no content.
 func (d *Driver) CopyDtoH(b []byte, _ cuda.Ptr) error {
@@ -171,14 +142,6 @@ func (d *Driver) NewStream() (cuda.Stream, error) {
 	return s, nil
 }
 
-// DestroyStream implements cuda.Driver.
-func (d *Driver) DestroyStream(s cuda.Stream) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.streams, s)
-	return nil
-}
-
 // SyncStream implements cuda.Driver.
 func (d *Driver) SyncStream(s cuda.Stream) error {
 	if err := d.begin("cuStreamSynchronize"); err != nil {
@@ -197,9 +160,6 @@ func (d *Driver) NewEvent() (cuda.Event, error) {
 	return cuda.Event(d.handle()), nil
 }
 
-// DestroyEvent implements cuda.Driver.
-func (d *Driver) DestroyEvent(cuda.Event) error { return nil }
-
 // Record implements cuda.Driver.
 func (d *Driver) Record(e cuda.Event, s cuda.Stream) error {
 	if err := d.begin("cuEventRecord"); err != nil {
@@ -212,8 +172,14 @@ func (d *Driver) Record(e cuda.Event, s cuda.Stream) error {
 	}})
 }
 
-// SyncEvent implements cuda.Driver.
-func (d *Driver) SyncEvent(cuda.Event) error { return d.Synchronize() }
+// RecordExternal implements cuda.Driver.
+func (d *Driver) RecordExternal(e cuda.Event, s cuda.Stream) error { return d.Record(e, s) }
+
+// Idle implements cuda.Driver. It drains the stream first, because time is virtual.
+func (d *Driver) Idle(s cuda.Stream) (bool, error) {
+	err := d.SyncStream(s)
+	return err == nil, err
+}
 
 // Query implements cuda.Driver. It drains all streams first, because time is virtual.
 func (d *Driver) Query(e cuda.Event) (bool, error) {
@@ -260,9 +226,6 @@ func (d *Driver) LoadModule([]byte) (cuda.Module, error) {
 	defer d.mu.Unlock()
 	return cuda.Module(d.handle()), nil
 }
-
-// UnloadModule implements cuda.Driver.
-func (d *Driver) UnloadModule(cuda.Module) error { return nil }
 
 // Function implements cuda.Driver. It accepts every name.
 func (d *Driver) Function(_ cuda.Module, name string) (cuda.Function, error) {

@@ -136,7 +136,7 @@ func (d *Device) verifyMatmul(p cuda.MatmulProblem, o cuda.Operands, run func() 
 			return Deviation{}, err
 		}
 
-		y, err := d.vector(p.B, o.B, b*p.StrideB, !p.TransB, j, p.LDB, p.K)
+		y, err := d.vector(p.B, o.B, b*p.StrideB, true, j, p.LDB, p.K)
 		if err != nil {
 			return Deviation{}, err
 		}
