@@ -57,7 +57,7 @@ func (c *reportCmd) Run(a *app) error {
 		return err
 	}
 
-	fmt.Fprintf(a.stdout, "Wrote %s, %s: %s. %s\n", c.Out, bytesText(info.Size()), r.Verdict.Word, r.Verdict.Text)
+	fmt.Fprint(a.stdout, a.fold(fmt.Sprintf("Wrote %s, %s: %s. %s\n", nearby(c.Out), bytesText(info.Size()), r.Verdict.Word, r.Verdict.Text)))
 	return nil
 }
 
@@ -131,7 +131,7 @@ func (c *reportCmd) list(a *app, store *checkpoint.Store) error {
 			code = fmt.Sprint(p.ExitCode)
 		}
 		t.Row(r.ID, p.Started.Local().Format("2006-01-02 15:04"),
-			(time.Duration(p.Seconds * float64(time.Second))).Round(100*time.Millisecond), code, p.Plan)
+			(time.Duration(p.Seconds * float64(time.Second))).Round(100*time.Millisecond), code, nearby(p.Plan))
 	}
 
 	return a.table(t)

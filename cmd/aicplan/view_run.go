@@ -193,7 +193,7 @@ func (v *lineView) StageEnd(r *run.StageResult) {
 		return
 	}
 
-	checks := failedChecks(r)
+	checks := strings.ReplaceAll(failedChecks(r), "aicplan apply PLAN", "aicplan apply "+nearby(v.p.Config.Path))
 	if r.Is.Class == stage.Source && r.Status == stage.StatusOK && checks == "" || r.Status == stage.StatusSkipped {
 		return
 	}

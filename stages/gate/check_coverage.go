@@ -243,7 +243,7 @@ func (c *coverage) count(s *subject, want arrow.Record, ids []uint32, answered [
 	}
 
 	if !out.ok {
-		out.fix = "see the ledger of the collect stage; apply --retry failed tries the failed cases again"
+		out.fix = "see the ledger of the collect stage; aicplan apply PLAN --retry failed tries the failed cases again"
 	}
 
 	return out
