@@ -151,8 +151,12 @@ func (p *cacheProbe) reset(ctx context.Context, c *Cache) error {
 const processStart = "process_start_time_seconds"
 
 // figures sets c and q to what the servers counted in the phase. It leaves them unchanged if the servers do not export
-// it, or if a server was started again in the phase.
+// it, if a page was damaged, or if a server was started again in the phase.
 func (w *serverPages) figures(c *Cache, q *Queue) {
+	if w.damaged {
+		return
+	}
+
 	for key, s := range w.series {
 		if key.metric == processStart && len(s.values) > 0 && slices.Min(s.values) != slices.Max(s.values) {
 			return

@@ -32,7 +32,7 @@ func TestCacheAndQueueFigures(t *testing.T) {
 		{"another process", before, page("1.8e9", "3", "20", "300", "150"), nan, nan},
 		{"more hits than lookups", before, page("1.7e9", "3", "20", "300", "251"), 200, nan},
 		{"not finite", before, page("1.7e9", "+Inf", "20", "+Inf", "50"), nan, nan},
-		{"cut page", before, strings.TrimSuffix(page("1.7e9", "3", "20", "300", "150"), "150\n"), 200, 0},
+		{"cut page", before, strings.TrimSuffix(page("1.7e9", "3", "20", "300", "150"), "150\n"), nan, nan},
 		{"HTML", before, "<html>" + page("1.7e9", "3", "20", "300", "150"), nan, nan},
 		{"no page", before, "", nan, nan},
 	} {

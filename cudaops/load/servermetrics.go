@@ -26,6 +26,7 @@ type serverPages struct {
 	result  *aiperf.ServerMetrics
 	series  map[seriesKey]*pageSeries
 	started int64
+	damaged bool // a part of a page was not read
 }
 
 // seriesKey identifies a series: its server, metric and labels.
@@ -142,7 +143,7 @@ func (w *serverPages) take(url string, status int, body []byte, known bool) bool
 	}
 
 	if err != nil {
-		w.result.Errors[url] = err.Error()
+		w.result.Errors[url], w.damaged = err.Error(), true
 	}
 
 	w.result.Configured[url]++
