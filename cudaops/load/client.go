@@ -168,7 +168,7 @@ func (s *slot) read(res *http.Response) error {
 		}
 		in = z
 	default:
-		return fmt.Errorf("the answer is encoded as %.40q, which was not asked for; have the server or the proxy before it send it as it is, or as gzip", e)
+		return fmt.Errorf("the answer is encoded as %.40q, which the client does not accept; configure the server or its proxy to send identity or gzip", e)
 	}
 
 	if s.in == nil {

@@ -69,8 +69,8 @@ func TestOverSaturation(t *testing.T) {
 	}
 }
 
-// TestStopKeepsWhatWasMeasured checks that a load which the user ends has the requests that ended before.
-func TestStopKeepsWhatWasMeasured(t *testing.T) {
+// TestStopKeepsFinishedRequests checks that a load which the user ends has the requests that ended before.
+func TestStopKeepsFinishedRequests(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stop, cancel := context.WithTimeout(t.Context(), 1050*time.Millisecond)
 		defer cancel()
@@ -125,8 +125,8 @@ func raw(t *testing.T, respond func(w http.ResponseWriter, r *http.Request)) str
 
 const chunk = `data: {"choices":[{"index":0,"delta":{"content":"a"}}]}` + "\n\n"
 
-// TestPointsWithoutASuccess checks the class of a load whose requests all fail, and that its files are kept.
-func TestPointsWithoutASuccess(t *testing.T) {
+// TestPointsWithoutSuccess checks the class of a load whose requests all fail, and that its files are kept.
+func TestPointsWithoutSuccess(t *testing.T) {
 	for class, respond := range map[string]func(w http.ResponseWriter, r *http.Request){
 		worker.ClassTimeout:           func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
 		worker.ClassUnsupportedConfig: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/x", http.StatusTemporaryRedirect) },

@@ -20,9 +20,9 @@ func (t slowTokenizer) Encode(text string) []int {
 func (slowTokenizer) Words() []string         { return []string{"word"} }
 func (slowTokenizer) Decode(ids []int) string { return strings.Repeat(" word", len(ids)/2) }
 
-// TestPromptsAreBuiltWhileRequestsRun checks that building prompts takes no time between a response and the next
+// TestPromptsAreBuiltAhead checks that building prompts takes no time between a response and the next
 // request if the prompts can be built in the meantime.
-func TestPromptsAreBuiltWhileRequestsRun(t *testing.T) {
+func TestPromptsAreBuiltAhead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := quick()
 		set.Concurrency, set.Requests, set.OSL = 1, 200, 1

@@ -92,9 +92,9 @@ func (e *emitter) file(t *testing.T, name string) []byte {
 	return e.attached[i].Data
 }
 
-// TestARowSaysHowLongTheServerQueued checks that queue times are in ms, and that the columns are missing if
+// TestRowHasTheServersQueueTime checks that queue times are in ms, and that the columns are missing if
 // the server does not report them.
-func TestARowSaysHowLongTheServerQueued(t *testing.T) {
+func TestRowHasTheServersQueueTime(t *testing.T) {
 	t.Parallel()
 	rowOf := func(o loadtest.Options) worker.Row {
 		_, addr := listen(t, o)
@@ -115,7 +115,7 @@ func TestARowSaysHowLongTheServerQueued(t *testing.T) {
 	}
 }
 
-func TestALoadPointIsARow(t *testing.T) {
+func TestLoadPointHasARowAndFiles(t *testing.T) {
 	const key = "sk-very-secret"
 	t.Setenv("LOAD_TEST_KEY", key)
 	srv, addr := listen(t, loadtest.Options{Key: key, Truth: true, Faults: []loadtest.Fault{{Kind: loadtest.FaultErrorEvent, Every: 8, After: 2}}})
@@ -182,7 +182,7 @@ func TestALoadPointIsARow(t *testing.T) {
 	}
 }
 
-func TestMistakesOfACase(t *testing.T) {
+func TestInvalidCases(t *testing.T) {
 	_, addr := listen(t, loadtest.Options{})
 	options := func(more map[string]any) map[string]any {
 		out := map[string]any{"url": addr, "model": "m"}
@@ -214,7 +214,7 @@ func TestMistakesOfACase(t *testing.T) {
 	}
 }
 
-func TestAllRequestsFail(t *testing.T) {
+func TestCaseFailsIfAllRequestsFail(t *testing.T) {
 	_, addr := listen(t, loadtest.Options{Faults: []loadtest.Fault{{Kind: loadtest.FaultStatus, Every: 1, Status: 503}}})
 	e := measure(t, map[string]any{"url": addr, "model": "m"}, `{}`, "chat", `{}`)
 	if e.failure == nil || !strings.Contains(e.failure.Message, "all 10 requests failed") || !strings.Contains(e.failure.Message, "503") {

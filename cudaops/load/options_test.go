@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestEveryOptionHasAFieldAndEveryFieldAnOption compares the declared options with the fields of Settings.
-func TestEveryOptionHasAFieldAndEveryFieldAnOption(t *testing.T) {
+// TestOptionsMatchFields compares the declared options with the fields of Settings.
+func TestOptionsMatchFields(t *testing.T) {
 	t.Parallel()
 	var fields, declared []string
 	for f := range reflect.TypeFor[Settings]().Fields() {

@@ -44,8 +44,8 @@ func TestRedirectsDoNotGetTheAPIKey(t *testing.T) {
 	}
 }
 
-// TestServersThatSpeakAnotherProtocol checks the errors of a server without TLS and of one that offers no HTTP/1.1.
-func TestServersThatSpeakAnotherProtocol(t *testing.T) {
+// TestServersWithAnotherProtocol checks the errors of a server without TLS and of one that offers no HTTP/1.1.
+func TestServersWithAnotherProtocol(t *testing.T) {
 	plain := httptest.NewServer(http.NotFoundHandler())
 	defer plain.Close()
 	h2 := httptest.NewUnstartedServer(http.NotFoundHandler())

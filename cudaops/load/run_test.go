@@ -140,7 +140,7 @@ func (c piecewise) Write(b []byte) (n int, err error) {
 	return n, err
 }
 
-func TestTimeOfAMessageIsTheReadThatCompletesIt(t *testing.T) {
+func TestMessageTimeIsTheReadThatCompletesIt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		o := loadtest.Options{TTFT: 100 * time.Millisecond, ITL: 50 * time.Millisecond}
 		set := quick()
@@ -164,7 +164,7 @@ func TestTimeOfAMessageIsTheReadThatCompletesIt(t *testing.T) {
 	})
 }
 
-func TestWholeAnswers(t *testing.T) {
+func TestResponsesWithoutStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := quick()
 		set.Streaming = false
@@ -195,13 +195,13 @@ func TestCompletionsWithTokenIDs(t *testing.T) {
 				t.Fatal(r.Err)
 			}
 			if got := truth[r.ID]; got.Prompt != r.Input || got.Asked != 8 {
-				t.Errorf("the server got %d tokens and was asked for %d, the client says %d", got.Prompt, got.Asked, r.Input)
+				t.Errorf("the server got %d tokens and a limit of %d, the client counted %d", got.Prompt, got.Asked, r.Input)
 			}
 		}
 	})
 }
 
-func TestWarmupIsLeftOut(t *testing.T) {
+func TestWarmupIsExcluded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := quick()
 		set.WarmupRequests = 5
@@ -284,8 +284,8 @@ func TestMultiTurn(t *testing.T) {
 	})
 }
 
-// TestServersSayHowLongRequestsWaited checks that the means cover only the profiling phase.
-func TestServersSayHowLongRequestsWaited(t *testing.T) {
+// TestQueueTimesOfServers checks that the means cover only the profiling phase.
+func TestQueueTimesOfServers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := server(t, loadtest.Options{Queue: 3 * time.Millisecond})
 		s := quick()
@@ -313,12 +313,12 @@ func TestServersSayHowLongRequestsWaited(t *testing.T) {
 			t.Fatal(err)
 		}
 		if q := quiet.Queue; !math.IsNaN(q.Waited) || !math.IsNaN(q.Prefill) {
-			t.Errorf("a server that says nothing of its queue: %v", q)
+			t.Errorf("a server without queue times: %v", q)
 		}
 	})
 }
 
-func TestEachLoadPointHasPromptsOfItsOwn(t *testing.T) {
+func TestLoadPointsHaveDifferentPrompts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		srv := server(t, loadtest.Options{PrefixCache: true})
 		first, _ := func() (*Traffic, error) {

@@ -78,8 +78,8 @@ func TestSearchWithoutAValueThatMeetsTheLimits(t *testing.T) {
 	}
 }
 
-// TestMistakesOfASearch checks the errors of search blocks.
-func TestMistakesOfASearch(t *testing.T) {
+// TestInvalidSearches checks the errors of search blocks.
+func TestInvalidSearches(t *testing.T) {
 	for block, want := range map[string]string{
 		`{"over": "isl", "slo": {"ttft": 1}}`:                              "over is \"isl\"; it must be one of concurrency, request_rate",
 		`{"over": "concurrency"}`:                                          "slo is not set",

@@ -58,7 +58,7 @@ func TestOpen(t *testing.T) {
 		return
 	}
 	if !errors.Is(err, nvml.ErrNotBuilt) && len(err.Error()) < 20 {
-		t.Errorf("the error does not say what is missing: %v", err)
+		t.Errorf("the error does not name what is missing: %v", err)
 	}
 	t.Log(err)
 }

@@ -11,7 +11,7 @@ import (
 
 // An abandoned scrape may still be inside the library when its recorder closes. Shutting down the library
 // then caused a segmentation fault.
-func TestTheLibraryOutlivesItsUsers(t *testing.T) {
+func TestLibraryStaysLoaded(t *testing.T) {
 	starts := 0
 	answer := lib.ERROR_DRIVER_NOT_LOADED
 	l := &mock.Interface{

@@ -14,7 +14,7 @@ import (
 // placeholder matches {name} and {name...}. It does not match JSON, whose braces are followed by quotes.
 var placeholder = regexp.MustCompile(`\{([a-z_][a-z0-9_]*)(\.\.\.)?\}`)
 
-// spread matches an argument {name...}, which stands for a list of arguments.
+// spread matches an argument {name...}, which is replaced by a list of arguments.
 var spread = regexp.MustCompile(`^\{([a-z_][a-z0-9_]*)\.\.\.\}$`)
 
 // Placeholder reports whether the text is a single placeholder.

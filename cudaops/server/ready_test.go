@@ -14,9 +14,9 @@ import (
 	"aicplan/sink/base/proc"
 )
 
-// TestTheLastTryIsCutOff checks that the error contains the last response of the server, not that the last
+// TestNotReadyErrorHasTheLastResponse checks that the error contains the last response of the server, not that the last
 // check was cut off by the deadline.
-func TestTheLastTryIsCutOff(t *testing.T) {
+func TestNotReadyErrorHasTheLastResponse(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -71,7 +71,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-func TestReasonsOfTries(t *testing.T) {
+func TestReasonOfACutCheck(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		before string

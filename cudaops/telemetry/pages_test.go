@@ -181,9 +181,9 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// TestPagesCutAtDifferentPlacesAreOneError checks that the number of reported errors does not grow with the number of
+// TestCutPagesAreOneError checks that the number of reported errors does not grow with the number of
 // places at which a page was cut.
-func TestPagesCutAtDifferentPlacesAreOneError(t *testing.T) {
+func TestCutPagesAreOneError(t *testing.T) {
 	var n atomic.Int64
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "1000")

@@ -78,7 +78,7 @@ func TestWindowOfSteadyPower(t *testing.T) {
 	}
 }
 
-func TestOneGPUOnce(t *testing.T) {
+func TestGPUOfSeveralSourcesCountsOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := Start(t.Context(), Options{}, []Source{steady("d", "GPU-A", 100, 0, 0)}, []Source{steady("u", "gpu-a", 100, 0, 0), steady("v", "GPU-b", 50, 0, 0)})
@@ -91,9 +91,9 @@ func TestOneGPUOnce(t *testing.T) {
 	})
 }
 
-// TestNothingWaits checks that a hanging source delays a run by at most the timeout of a scrape, at the start, at the
+// TestHangingSourceDoesNotBlock checks that a hanging source delays a run by at most the timeout of a scrape, at the start, at the
 // ends of a window and at the end.
-func TestNothingWaits(t *testing.T) {
+func TestHangingSourceDoesNotBlock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var n atomic.Int64
@@ -134,7 +134,7 @@ func TestNothingWaits(t *testing.T) {
 	})
 }
 
-func TestSilentDefaultsAreNoNews(t *testing.T) {
+func TestSilentDefaultsAreNotReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
@@ -274,7 +274,7 @@ func (h *hanging) Devices() ([]nvml.Device, error) {
 
 // A hanging driver is called only once, even if several scrapes time out, because each call would block a
 // thread.
-func TestAHangingDriverIsAskedOnce(t *testing.T) {
+func TestHangingDriverIsCalledOnce(t *testing.T) {
 	t.Parallel()
 	api := &hanging{NVML: cudatest.NVML{GPUs: []*cudatest.GPU{cudatest.H200(0)}}, release: make(chan struct{})}
 	src := NewNVML(api, "n1")

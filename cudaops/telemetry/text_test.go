@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestPagesThatAreNotByTheBook parses pages as modified by exporters and proxies.
-func TestPagesThatAreNotByTheBook(t *testing.T) {
+// TestModifiedPages parses pages as modified by exporters and proxies.
+func TestModifiedPages(t *testing.T) {
 	t.Parallel()
 	const gpu = `{gpu="0",UUID="GPU-a",hostname="n1"}`
 	for _, c := range []struct {
@@ -20,7 +20,7 @@ func TestPagesThatAreNotByTheBook(t *testing.T) {
 	} {
 		p := Builtin().parse([]byte(c.page))
 		if (c.bad == "") != (p.Malformed == "") || !strings.Contains(p.Malformed, c.bad) {
-			t.Errorf("%s: it says %q", c.name, p.Malformed)
+			t.Errorf("%s: the error is %q", c.name, p.Malformed)
 		}
 		i := slices.IndexFunc(p.Readings, func(r Reading) bool { return r.GPU.UUID == "GPU-a" })
 		if i < 0 || p.Readings[i].Values[Power] != 350.5 || p.Readings[i].Values[Energy] != 7 {

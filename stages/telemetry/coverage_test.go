@@ -68,9 +68,9 @@ func monitored(t *testing.T, e exporter) (row worker.Row) {
 	return row
 }
 
-// TestEnergyOfAWindowThatIsNotCovered checks that power and energy are null if the source did not report them for the
+// TestEnergyOfAnUncoveredWindow checks that power and energy are null if the source did not report them for the
 // whole window, and that they are right if it did.
-func TestEnergyOfAWindowThatIsNotCovered(t *testing.T) {
+func TestEnergyOfAnUncoveredWindow(t *testing.T) {
 	fresh := func(time.Duration) (time.Duration, bool) { return 0, true }
 	for _, c := range []struct {
 		name  string

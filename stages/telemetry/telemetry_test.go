@@ -144,7 +144,7 @@ func TestColumns(t *testing.T) {
 			t.Errorf("%v %v", none, err)
 		}
 
-		// A window between two scrapes says nothing of power.
+		// A window between two scrapes has no power.
 		short := Columns(w.Window(worker.Row{}, to.Add(10*time.Millisecond), to.Add(11*time.Millisecond)), w.Of(row))
 		if _, ok := short["gpu_power_w"]; ok || short["telemetry_samples"] != json.Number("0") {
 			t.Errorf("%v", short)
@@ -156,7 +156,7 @@ func TestColumns(t *testing.T) {
 
 // A machine's other GPUs are no part of a row: neither those that its server was not
 // given, nor those that this process is not to see.
-func TestOtherGPUsDoNotCount(t *testing.T) {
+func TestOnlyTheCasesGPUsCount(t *testing.T) {
 	for _, c := range []struct {
 		name, visible, row, worker string
 		gpus, watts                json.Number
@@ -223,7 +223,7 @@ func TestOtherGPUsDoNotCount(t *testing.T) {
 	}
 }
 
-// checkFiles: the lines and the series of a window hold the same samples, each
+// checkFiles: the lines and the series of a window have the same samples, each
 // in its own units.
 func checkFiles(t *testing.T, files []File) {
 	t.Helper()
@@ -255,13 +255,13 @@ func checkFiles(t *testing.T, files []File) {
 		row := table.Row(rec, i)
 		if row[perf.SeriesTime] != one.TimestampNs || row[SeriesUUID] != one.UUID || row[SeriesSource] != one.Source ||
 			row[SeriesInstance] != nil {
-			t.Fatalf("%v, and the line says %s", row, line)
+			t.Fatalf("%v, and the line has %s", row, line)
 		}
 
 		joules, ok := row["nvidia_energy_consumption_j"].(float64)
 		if !ok || row["nvidia_power_usage_w"] != one.Data[telemetry.Power] ||
 			!(math.Abs(joules/1e6-one.Data[telemetry.Energy]) <= 1e-12) {
-			t.Fatalf("%v, and the line says %s", row, line)
+			t.Fatalf("%v, and the line has %s", row, line)
 		}
 	}
 }

@@ -222,8 +222,8 @@ func TestConsole(t *testing.T) {
 	}
 }
 
-// TestNumbersOfTheRequestLog compares the text of numbers with that of strconv.
-func TestNumbersOfTheRequestLog(t *testing.T) {
+// TestFloatsOfTheRequestLog compares the text of numbers with that of strconv.
+func TestFloatsOfTheRequestLog(t *testing.T) {
 	check := func(v float64) {
 		want := strconv.FormatFloat(v, 'g', -1, 64)
 		if !strings.ContainsAny(want, ".e") {

@@ -29,7 +29,7 @@ func TestNumpy(t *testing.T) {
 	}
 }
 
-func TestColumnsOfOneValue(t *testing.T) {
+func TestConstantColumns(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		values := rapid.SliceOfN(rapid.SampledFrom([]float64{0, 0, 0, 1, 2.5}), 1, 50).Draw(t, "values")
 		var c column

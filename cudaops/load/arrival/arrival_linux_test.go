@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestArrivalIsWhenTheKernelReceivedTheData reads data some time after it arrived.
-func TestArrivalIsWhenTheKernelReceivedTheData(t *testing.T) {
+// TestArrivalIsTheKernelsTime reads data some time after it arrived.
+func TestArrivalIsTheKernelsTime(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -25,8 +25,8 @@ func TestParseFault(t *testing.T) {
 	}
 }
 
-// TestOptionsThatNoServerCanHave checks that invalid options are rejected when the server is created.
-func TestOptionsThatNoServerCanHave(t *testing.T) {
+// TestInvalidOptions checks that invalid options are rejected when the server is created.
+func TestInvalidOptions(t *testing.T) {
 	t.Parallel()
 	for want, o := range map[string]Options{
 		"tokens is -1":            {Tokens: -1},

@@ -24,7 +24,7 @@ func collect(t testing.TB, text string, size int) []string {
 	return out
 }
 
-func TestStandard(t *testing.T) {
+func TestEventStreamStandard(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		want       []string
@@ -49,7 +49,7 @@ func TestStandard(t *testing.T) {
 	}
 }
 
-func TestTooLong(t *testing.T) {
+func TestLongLinesAreErrors(t *testing.T) {
 	var r EventReader
 	in := bufio.NewReader(strings.NewReader("data: " + strings.Repeat("x", MaxEvent+1)))
 	err := r.Read(in, func(Event) error { return nil })
@@ -58,7 +58,7 @@ func TestTooLong(t *testing.T) {
 	}
 }
 
-func TestErrorEnds(t *testing.T) {
+func TestReadStopsAtAnError(t *testing.T) {
 	var r EventReader
 	n := 0
 	in := bufio.NewReader(strings.NewReader("data: a\n\ndata: b\n\n"))

@@ -65,13 +65,13 @@ func exactLengths(t *testing.T, tok *Tokenizer) {
 		for i := range set.Len() {
 			turn := set.At(i).Turns[0]
 			if got := len(tok.Encode(turn.Text)); got != n || turn.Tokens != n {
-				t.Errorf("a prompt of %d tokens has %d (says %d): %.80q", n, got, turn.Tokens, turn.Text)
+				t.Errorf("a prompt of %d tokens has %d, counted as %d: %.80q", n, got, turn.Tokens, turn.Text)
 			}
 		}
 	}
 }
 
-func TestWhatIsNotKnownIsSaid(t *testing.T) {
+func TestUnsupportedFilesAreErrors(t *testing.T) {
 	for text, want := range map[string]string{
 		`{`: "unexpected end",
 		`{"model":{"type":"WordPiece","vocab":{"a":0}}}`:                                                                          "WordPiece",

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestRepeatableAndDifferent(t *testing.T) {
+func TestPromptsAreReproducibleAndDifferent(t *testing.T) {
 	c := Config{Entries: 40, Input: Length{Mean: 20, StdDev: 5}, Output: Length{Mean: 8, StdDev: 2}, Turns: Length{Mean: 2}, Delay: Length{Mean: 1}}
 	a, b := Make(c), Make(c)
 	c.Seed = 1
@@ -47,7 +47,7 @@ func TestLengths(t *testing.T) {
 	for i := range set.Len() {
 		turn := set.At(i).Turns[0]
 		if len(turn.IDs) != turn.Tokens {
-			t.Fatal("the ids are not as many as it says")
+			t.Fatal("the number of ids is not the length")
 		}
 		for _, id := range turn.IDs {
 			if id < firstID || id >= 1000 {

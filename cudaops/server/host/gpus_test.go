@@ -36,7 +36,7 @@ func TestGPUsOfAServer(t *testing.T) {
 }
 
 // The GPUs in a row must be those visible to the server, however they were selected.
-func TestTheGPUsOfARowAreThoseThatTheServerSaw(t *testing.T) {
+func TestRowHasTheGPUsOfItsServer(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name    string
@@ -46,7 +46,7 @@ func TestTheGPUsOfARowAreThoseThatTheServerSaw(t *testing.T) {
 		named   []int
 		params  string
 	}{
-		{name: "no column says how many", devices: []int{1, 2}, params: `{"seq_len": 64}`, saw: "1,2", named: []int{1, 2}},
+		{name: "no column has their number", devices: []int{1, 2}, params: `{"seq_len": 64}`, saw: "1,2", named: []int{1, 2}},
 		{name: "the plan's env", devices: []int{0, 1, 2}, env: "2,1", params: `{"tensor_parallel_size": 1}`, saw: "2,1", named: []int{2}},
 		{name: "the plan's env, by name", devices: []int{0, 1, 2}, env: cudatest.H200(1).ID.UUID, params: `{"tensor_parallel_size": 1}`, saw: cudatest.H200(1).ID.UUID, named: []int{1}},
 		{name: "unknown", devices: []int{0, 1, 2}, env: "MIG-1", params: `{"tensor_parallel_size": 1}`, saw: "MIG-1"},

@@ -19,7 +19,7 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// said records the messages of a host.
+// said records the messages of a host in order.
 type said struct {
 	mu       sync.Mutex
 	rows     map[int64]worker.Row
@@ -188,7 +188,7 @@ func TestCellsOfTwoServers(t *testing.T) {
 	}
 }
 
-func TestATraceThatIsMissingIsNull(t *testing.T) {
+func TestMissingTraceIsNull(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "")
 	b.options["profiler"] = map[string]any{}
@@ -208,9 +208,9 @@ func TestATraceThatIsMissingIsNull(t *testing.T) {
 	}
 }
 
-// TestSettingsThatAreWrong checks that a case with invalid load settings starts no server, and that the
+// TestInvalidSettings checks that a case with invalid load settings starts no server, and that the
 // next case is measured.
-func TestSettingsThatAreWrong(t *testing.T) {
+func TestInvalidSettings(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "")
 	b.blocks = `{"load": {"prompt": "token_ids", "isl": 4, "osl": 2}}`
@@ -257,7 +257,7 @@ func TestNoiseIsBounded(t *testing.T) {
 	}
 }
 
-func TestMistakes(t *testing.T) {
+func TestInvalidPlans(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		change       func(b *bench)

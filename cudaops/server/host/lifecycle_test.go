@@ -68,8 +68,8 @@ func TestFaultsOfServers(t *testing.T) {
 	}
 }
 
-// TestServersThatRefuse checks that permanent refusals fail at once and temporary ones are retried.
-func TestServersThatRefuse(t *testing.T) {
+// TestRefusingServers checks that permanent refusals fail at once and temporary ones are retried.
+func TestRefusingServers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		status int
@@ -106,8 +106,8 @@ func TestServersThatRefuse(t *testing.T) {
 	}
 }
 
-// TestAServerThatNobodyTellsItsPort checks that the failure explains the missing port.
-func TestAServerThatNobodyTellsItsPort(t *testing.T) {
+// TestServerWithoutItsPort checks that the failure explains the missing port.
+func TestServerWithoutItsPort(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "")
 	command := b.options["command"].([]any)
@@ -118,9 +118,9 @@ func TestAServerThatNobodyTellsItsPort(t *testing.T) {
 	}
 }
 
-// TestAServerThatRefusesIsStartedAgain checks that a server that failed a case but has not ended yet is
+// TestRefusingServerIsRestarted checks that a server that failed a case but has not ended yet is
 // restarted for the next case.
-func TestAServerThatRefusesIsStartedAgain(t *testing.T) {
+func TestRefusingServerIsRestarted(t *testing.T) {
 	t.Parallel()
 	for fault, want := range map[string]struct{ failure, log string }{
 		"refuses in the middle": {"failed requests of the load and does not answer any more: ", ""},
@@ -141,9 +141,9 @@ func TestAServerThatRefusesIsStartedAgain(t *testing.T) {
 	}
 }
 
-// TestAServerThatAnswersAgainIsKept checks that a server is kept if it responds again after failed requests
+// TestRecoveredServerIsKept checks that a server is kept if it responds again after failed requests
 // of the first case.
-func TestAServerThatAnswersAgainIsKept(t *testing.T) {
+func TestRecoveredServerIsKept(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "resets some")
 	e := b.run(t, `{"tensor_parallel_size": 1}`, `{"tensor_parallel_size": 1}`)
@@ -152,7 +152,7 @@ func TestAServerThatAnswersAgainIsKept(t *testing.T) {
 	}
 }
 
-func TestAServerThatIgnoresTheSignalIsKilled(t *testing.T) {
+func TestServerThatIgnoresTheSignalIsKilled(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "ignores SIGTERM")
 	b.options["stop"] = map[string]any{"within": "200ms"}
@@ -161,11 +161,11 @@ func TestAServerThatIgnoresTheSignalIsKilled(t *testing.T) {
 		t.Fatalf("%+v", e.failures)
 	}
 	if !strings.Contains(e.log(), "did not end within 200ms of SIGTERM and was killed") {
-		t.Errorf("it is not told:\n%s", e.log())
+		t.Errorf("the kill is not logged:\n%s", e.log())
 	}
 }
 
-func TestWhatAServerLeavesBehindIsEnded(t *testing.T) {
+func TestOrphansOfAServerAreKilled(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "children")
 	b.options["stop"] = map[string]any{"within": "1s"}
@@ -179,7 +179,7 @@ func TestWhatAServerLeavesBehindIsEnded(t *testing.T) {
 	}
 }
 
-func TestAPortInUse(t *testing.T) {
+func TestPortInUse(t *testing.T) {
 	t.Parallel()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -102,8 +102,7 @@ var DefaultNsys = []string{
 // nsysRange are the nsys arguments to record only between cudaProfilerStart and cudaProfilerStop.
 var nsysRange = []string{"--capture-range=cudaProfilerApi", "--capture-range-end=stop"}
 
-// Options returns the options and blocks of a runtime of kind server, without those that say where the server
-// is and how it is asked.
+// Options returns the options and blocks of a runtime of kind server, except those that it shares with endpoints.
 func Options() []worker.Option { return new(settings).declare() }
 
 func (o *settings) declare() []worker.Option {

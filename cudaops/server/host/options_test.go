@@ -8,7 +8,7 @@ import (
 )
 
 // Invalid options must be reported before a server is started.
-func TestOptionsThatAreWrong(t *testing.T) {
+func TestInvalidOptions(t *testing.T) {
 	t.Parallel()
 	serve := []any{"serve", "--port", "{port}"}
 	for _, c := range []struct {

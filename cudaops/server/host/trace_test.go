@@ -41,7 +41,7 @@ func traced(t *testing.T) map[string]string {
 }
 
 // A broken trace of one rank must not affect that of the other, and the row must report what is missing.
-func TestTracesThatAreNotWhole(t *testing.T) {
+func TestIncompleteTraces(t *testing.T) {
 	t.Parallel()
 	files := traced(t)
 	for _, c := range []struct {
@@ -75,7 +75,7 @@ func TestTracesThatAreNotWhole(t *testing.T) {
 }
 
 // A trace that is still being written is read again.
-func TestATraceThatGrows(t *testing.T) {
+func TestGrowingTrace(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile(stored)
 	if err != nil {
@@ -125,7 +125,7 @@ func (w whenWaited) Done() <-chan struct{} {
 }
 
 // An empty file is waited for too. If it remains empty, that is an error.
-func TestATraceThatIsEmptyAtFirst(t *testing.T) {
+func TestTraceThatIsEmptyAtFirst(t *testing.T) {
 	t.Parallel()
 	data, err := os.ReadFile(stored)
 	if err != nil {
@@ -162,7 +162,7 @@ func TestNamesOfGPUs(t *testing.T) {
 }
 
 // A hanging server must not block its case or the next one.
-func TestServersThatHang(t *testing.T) {
+func TestHangingServers(t *testing.T) {
 	t.Parallel()
 	t.Run("load", func(t *testing.T) {
 		t.Parallel()
