@@ -13,7 +13,6 @@ type NVML struct {
 	CUDA   int
 	GPUs   []*GPU
 	Err    error // returned by every call
-	Closed bool
 }
 
 // DriverVersion implements nvml.API.
@@ -33,12 +32,6 @@ func (a *NVML) Devices() ([]nvml.Device, error) {
 		out[i] = g
 	}
 	return out, nil
-}
-
-// Close implements nvml.API.
-func (a *NVML) Close() error {
-	a.Closed = true
-	return a.Err
 }
 
 // GPU is a fake GPU.

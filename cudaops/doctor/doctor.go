@@ -91,9 +91,6 @@ func Examine(ctx context.Context, o Options) *Report {
 	// sets the order again and reports it.
 	_ = ops.OrderByPCI()
 	api, err := nvml.Open()
-	if err == nil {
-		defer api.Close()
-	}
 
 	n := LocalNode(api, err, o.Devices)
 	n.Folders = []string{"."}

@@ -96,7 +96,6 @@ func Measure(ctx context.Context, index int) (Facts, error) {
 	if err != nil {
 		return f, nil
 	}
-	defer lib.Close()
 	dev, err := nvml.Find(lib, d.Info.UUID)
 	if err != nil {
 		return f, nil

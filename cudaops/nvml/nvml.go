@@ -26,7 +26,6 @@ type API interface {
 	CUDAVersion() (int, error)
 	// Devices returns all GPUs in PCI order. It ignores CUDA_VISIBLE_DEVICES.
 	Devices() ([]Device, error)
-	Close() error
 }
 
 // Device is one GPU. Errors wrap ErrUnsupported if the device does not support the reading.

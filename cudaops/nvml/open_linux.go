@@ -46,9 +46,6 @@ func (s *shared) open(start func(...lib.LibraryOption) lib.Interface) (API, erro
 
 type library struct{ lib.Interface }
 
-// Close does nothing, because the library is shared by the whole process.
-func (l *library) Close() error { return nil }
-
 func failed(l lib.Interface, call string, r lib.Return) error {
 	if r == lib.SUCCESS {
 		return nil

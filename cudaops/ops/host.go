@@ -176,8 +176,6 @@ func (h *Host) env() map[string]string {
 		if v, err := api.DriverVersion(); err == nil {
 			e["driver"] = v
 		}
-
-		_ = api.Close()
 	}
 
 	return e

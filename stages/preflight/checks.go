@@ -32,9 +32,6 @@ func Checks(pools *runtimes.Pools, open func() (nvml.API, error)) []Check {
 			}
 
 			api, err := open()
-			if err == nil {
-				defer api.Close()
-			}
 
 			var devices []int
 			if t.Runtime != nil {

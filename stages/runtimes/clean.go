@@ -26,7 +26,6 @@ func CleanGPU(open func() (nvml.API, error)) func(ctx context.Context, s worker.
 			return nil
 		}
 
-		defer api.Close() //nolint:errcheck // nothing was changed
 		d, err := deviceOf(api, s)
 		if err != nil {
 			return err

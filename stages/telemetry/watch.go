@@ -31,7 +31,6 @@ const GPUs = "gpu_uuids"
 // Watch is the telemetry of a running collect.
 type Watch struct {
 	rec  *telemetry.Recorder
-	api  nvml.API
 	told map[string]bool // reported errors of sources
 
 	// hidden are the UUIDs in lower case of GPUs of this machine that CUDA_VISIBLE_DEVICES hides.
@@ -45,7 +44,6 @@ func Start(ctx context.Context, c *Config, openNVML func() (nvml.API, error)) (*
 	var defaults, named []telemetry.Source
 	if c.nvml && openNVML != nil {
 		if api, err := openNVML(); err == nil {
-			w.api = api
 			all, _ := nvml.Identities(api) // the source reports its errors itself
 			for _, d := range runtimes.Hidden(all) {
 				w.hidden[strings.ToLower(d.UUID)] = true
@@ -100,12 +98,7 @@ func (w *Watch) silence() string {
 }
 
 // Stop ends the telemetry.
-func (w *Watch) Stop() {
-	w.rec.Stop()
-	if w.api != nil {
-		_ = w.api.Close()
-	}
-}
+func (w *Watch) Stop() { w.rec.Stop() }
 
 // Troubles returns a line for each new kind of error of a source since the last call.
 func (w *Watch) Troubles() []string {

@@ -46,7 +46,6 @@ func look(open func() (nvml.API, error), gpus []GPU) *facts {
 	if err != nil {
 		return f
 	}
-	defer api.Close() //nolint:errcheck // nothing was changed
 	f.Driver, _ = api.DriverVersion()
 	f.CUDA, _ = api.CUDAVersion()
 

@@ -345,7 +345,6 @@ func (h *Host) named(value string) []GPU {
 	if err != nil {
 		return nil
 	}
-	defer api.Close() //nolint:errcheck // nothing was changed
 	all, err := nvml.Identities(api)
 	if err != nil {
 		return nil
@@ -396,7 +395,6 @@ func (h *Host) gpusFree(ctx context.Context, gpus []GPU) error {
 	if err != nil {
 		return nil // without NVML there is nothing to check
 	}
-	defer api.Close() //nolint:errcheck // nothing was changed
 
 	for _, g := range gpus {
 		if g.UUID == "" {
