@@ -3,7 +3,6 @@ package gate
 import (
 	"cmp"
 	"fmt"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -24,8 +23,8 @@ var columnAggregates = []string{
 	"distinct", "nulls",
 }
 
-// tableAggregates lists the aggregates of the dataset.
-var tableAggregates = []string{"count", "planned", "measured", "failed", "skipped", "coverage"}
+// rowCount is the aggregate of the dataset: its number of rows.
+const rowCount = "count"
 
 // assertion is an assert block: a condition over aggregates that is evaluated when the gate runs.
 type assertion struct {
@@ -42,17 +41,21 @@ var assertAttributes = []hcl.AttributeSchema{
 	{Name: "message"},
 }
 
-func aggregateNames() map[string]bool {
-	bound := map[string]bool{}
-	for _, n := range slices.Concat(columnAggregates, tableAggregates) {
-		bound[n] = true
+// aggregateNames lists the names in a condition that get their values when the gate runs.
+func aggregateNames() []string { return append(slices.Clone(columnAggregates), rowCount) }
+
+// setOf returns the names as a set.
+func setOf(names []string) map[string]bool {
+	out := map[string]bool{}
+	for _, n := range names {
+		out[n] = true
 	}
-	return bound
+	return out
 }
 
 func decodeAssert(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
 	e := newEntry(b.Labels[0], "assert", b)
-	rest, ctx, diags := e.common(b, eval, aggregateNames())
+	rest, ctx, diags := e.common(b, eval, setOf(aggregateNames()))
 	if diags.HasErrors() {
 		return e, diags
 	}
@@ -71,11 +74,10 @@ func decodeAssert(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
 	for _, t := range a.condition.Variables() {
 		root := t.RootName()
 		switch {
-		case slices.Contains(tableAggregates, root):
+		case root == rowCount:
 			used = true
 			if len(t) > 1 {
-				diags = append(diags, problem("Wrong aggregate", fmt.Sprintf("%s is one number; it has no columns.", root),
-					t.SourceRange()))
+				diags = append(diags, problem("Wrong aggregate", "count is one number; it has no columns.", t.SourceRange()))
 			}
 
 		case slices.Contains(columnAggregates, root):
@@ -88,16 +90,16 @@ func decodeAssert(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
 		default:
 			if v, d := t.TraverseAbs(ctx); !d.HasErrors() && !stage.IsRef(v) && !v.IsWhollyKnown() {
 				diags = append(diags, problem("Value not known at plan time",
-					fmt.Sprintf("%s is known only after its stage ran, and a gate's limits before; the gate's own data has the aggregates %s.",
-						traversalText(t), strings.Join(tableAggregates, ", ")), t.SourceRange()))
+					fmt.Sprintf("%s is known only after its stage ran, and a gate's limits before.", traversalText(t)),
+					t.SourceRange()))
 			}
 		}
 	}
 
 	if !used && !diags.HasErrors() {
 		diags = append(diags, problem("Condition without data",
-			fmt.Sprintf("The condition names no aggregate. There are %s, and for a column %s.",
-				strings.Join(tableAggregates, ", "), strings.Join(columnAggregates, ", ")), a.condition.Range()))
+			fmt.Sprintf("The condition names no aggregate. There are count, and for a column %s.",
+				strings.Join(columnAggregates, ", ")), a.condition.Range()))
 	}
 
 	if !diags.HasErrors() {
@@ -108,39 +110,60 @@ func decodeAssert(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
 	return e, diags
 }
 
-// tried evaluates the condition with unknown numbers for all aggregates. It finds expressions that can
-// never be a condition while the plan is read.
+// tried evaluates the condition with unknown numbers for all aggregates.
 func (a *assertion) tried() hcl.Diagnostics {
-	number := cty.UnknownVal(cty.Number)
-	ctx := a.ctx.NewChild()
-	ctx.Variables = map[string]cty.Value{}
+	unknown := cty.UnknownVal(cty.Number)
+	vars, _ := a.variables(func(string) (cty.Value, error) { return unknown, nil },
+		func(string, string) (cty.Value, error) { return unknown, nil })
+	return tried(a.condition, a.ctx, vars)
+}
 
+// variables returns the variables of the condition: the aggregate of the data by count, and those of columns by
+// of.
+func (a *assertion) variables(count func(string) (cty.Value, error),
+	of func(aggregate, column string) (cty.Value, error)) (map[string]cty.Value, error) {
+	vars := map[string]cty.Value{}
 	columns := map[string]map[string]cty.Value{}
 	for _, t := range a.condition.Variables() {
 		root := t.RootName()
-		if slices.Contains(tableAggregates, root) {
-			ctx.Variables[root] = number
-		} else if name, ok := columnOf(t); ok && slices.Contains(columnAggregates, root) {
+		name, ok := columnOf(t)
+		switch {
+		case root == rowCount:
+			v, err := count(root)
+			if err != nil {
+				return nil, err
+			}
+			vars[root] = v
+
+		case ok && slices.Contains(columnAggregates, root):
+			v, err := of(root, name)
+			if err != nil {
+				return nil, err
+			}
+
 			if columns[root] == nil {
 				columns[root] = map[string]cty.Value{}
 			}
-			columns[root][name] = number
-			ctx.Variables[root] = cty.ObjectVal(columns[root])
+			columns[root][name] = v
+			vars[root] = cty.ObjectVal(columns[root])
 		}
 	}
+	return vars, nil
+}
 
-	v, diags := a.condition.Value(ctx)
-	if diags.HasErrors() {
-		return diags
-	}
+// tried evaluates a condition with unknown variables, so that expressions that can never be a condition are found
+// while the plan is read.
+func tried(condition hcl.Expression, ctx *hcl.EvalContext, vars map[string]cty.Value) hcl.Diagnostics {
+	ctx = ctx.NewChild()
+	ctx.Variables = vars
 
-	if v.Type() != cty.Bool && v.Type() != cty.DynamicPseudoType {
-		return hcl.Diagnostics{problem("Not a condition",
+	v, diags := condition.Value(ctx)
+	if !diags.HasErrors() && v.Type() != cty.Bool && v.Type() != cty.DynamicPseudoType {
+		diags = hcl.Diagnostics{problem("Not a condition",
 			fmt.Sprintf("The condition is a %s, not true or false; compare it with a limit.", v.Type().FriendlyName()),
-			a.condition.Range())}
+			condition.Range())}
 	}
-
-	return nil
+	return diags
 }
 
 func columnOf(t hcl.Traversal) (string, bool) {
@@ -165,9 +188,8 @@ func (a *assertion) prepare(hcl.Range) hcl.Diagnostics { return nil }
 // Values implements stage.Valuer. The condition is normalized, so that layout and comments do not change
 // the cache key. Plan values that the condition uses are included.
 func (a *assertion) Values() map[string]any {
-	names := append(slices.Clone(columnAggregates), tableAggregates...)
 	return map[string]any{"condition": expressionText(a.condition), "message": a.message,
-		"values": planValues(a.condition, a.ctx, names)}
+		"values": planValues(a.condition, a.ctx, aggregateNames())}
 }
 
 // planValues returns the values of the plan that an expression uses, by their text. Names that get their
@@ -193,59 +215,38 @@ func planValues(expr hcl.Expression, ctx *hcl.EvalContext, later []string) map[s
 }
 
 func (a *assertion) run(s *subject) finding {
-	ctx := a.ctx.NewChild()
-	ctx.Variables = map[string]cty.Value{}
-	columns := map[string]map[string]cty.Value{}
-
 	// A condition over counts judges the data as a whole. For other column aggregates, rows without a
-	// number are unjudged.
-	out := finding{total: s.selected, definite: true, limit: expressionText(a.condition)}
-	read := map[string]*leftover{}
-
+	// number are unjudged: those of the column that has the most.
+	out := finding{total: s.rows(), definite: true, limit: expressionText(a.condition)}
 	var used []string
-	for _, t := range a.condition.Variables() {
-		root := t.RootName()
-		name, ok := columnOf(t)
-		switch {
-		case slices.Contains(tableAggregates, root):
-			v, err := s.tableAggregate(root)
-			if err != nil {
-				return failed(err.Error())
-			}
-
-			if math.IsNaN(v) {
-				return s.cannot(fmt.Sprintf("%q is unknown: the data has no planned cases", root))
-			}
-
-			ctx.Variables[root] = cty.NumberFloatVal(v)
-			used = appendOnce(used, fmt.Sprintf("%s = %s", root, number(v)))
-
-		case ok && slices.Contains(columnAggregates, root):
-			var left leftover
-			v, err := s.columnAggregate(root, name, &left)
-			if err != nil {
-				return s.cannot(fmt.Sprintf("there is no %s.%s: %v", root, name, err))
-			}
-
-			if root != "distinct" && root != "nulls" {
-				out.definite, read[name] = false, &left
-			}
-
-			if columns[root] == nil {
-				columns[root] = map[string]cty.Value{}
-			}
-
-			columns[root][name] = exact(v)
-			used = appendOnce(used, fmt.Sprintf("%s.%s = %s", root, name, number(v)))
+	use := func(name string, v float64) cty.Value {
+		if text := name + " = " + number(v); !slices.Contains(used, text) {
+			used = append(used, text)
 		}
+		return exact(v)
 	}
 
-	out.left = mostLeft(read)
+	vars, err := a.variables(
+		func(name string) (cty.Value, error) { return use(name, float64(s.rows())), nil },
+		func(aggregate, name string) (cty.Value, error) {
+			v, left, err := s.aggregate(aggregate, name)
+			if err != nil {
+				return cty.NilVal, fmt.Errorf("there is no %s.%s: %w", aggregate, name, err)
+			}
 
-	for root, obj := range columns {
-		ctx.Variables[root] = cty.ObjectVal(obj)
+			if !slices.Contains(countingAggregates, aggregate) {
+				if out.definite = false; left.count() > out.left.count() {
+					out.left = left
+				}
+			}
+			return use(aggregate+"."+name, v), nil
+		})
+	if err != nil {
+		return s.cannot(err.Error())
 	}
 
+	ctx := a.ctx.NewChild()
+	ctx.Variables = vars
 	v, diags := a.condition.Value(ctx)
 	if diags.HasErrors() {
 		return failed("the condition cannot be evaluated: " + diags[0].Detail)
@@ -255,33 +256,11 @@ func (a *assertion) run(s *subject) finding {
 		return failed(fmt.Sprintf("the condition is %s, not true or false", v.Type().FriendlyName()))
 	}
 
-	values := strings.Join(used, ", ")
-	out.ok, out.value = v.True(), values
-	if out.ok {
-		out.message = "holds: " + values
-	} else {
-		out.message = cmp.Or(a.message, "does not hold") + " (" + values + ")"
+	out.ok, out.value = v.True(), strings.Join(used, ", ")
+	if out.message = "holds: " + out.value; !out.ok {
+		out.message = cmp.Or(a.message, "does not hold") + " (" + out.value + ")"
 	}
-
 	return out
-}
-
-// mostLeft returns the leftover of the column with the most unjudged rows.
-func mostLeft(read map[string]*leftover) leftover {
-	var most leftover
-	for _, name := range slices.Sorted(maps.Keys(read)) {
-		if l := read[name]; l.count() > most.count() {
-			most = *l
-		}
-	}
-	return most
-}
-
-func appendOnce(list []string, s string) []string {
-	if slices.Contains(list, s) {
-		return list
-	}
-	return append(list, s)
 }
 
 // exact converts v by way of its shortest decimal text, so that a measured 0.1 equals the literal 0.1 of

@@ -4,7 +4,6 @@ import (
 	"github.com/hashicorp/hcl/v2"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/rules"
 )
 
 // check is one kind of check, decoded from its block by gohcl.
@@ -14,11 +13,8 @@ type check interface {
 	run(*subject) finding
 }
 
-// referrer is implemented by checks that compare with another dataset.
-type referrer interface{ refersTo() *stage.Ref }
-
-// gatherer is implemented by checks that read rows of several datasets.
-type gatherer interface{ gathers() []*stage.Ref }
+// referrer is implemented by checks that read other datasets. subject.others has them in the same order.
+type referrer interface{ refersTo() []*stage.Ref }
 
 // titled is implemented by checks that may occur several times in a gate. The title names what each of
 // them checks.
@@ -37,10 +33,7 @@ func specs() []spec {
 		{"schema", func() check { return &schema{} }},
 		{"provenance", func() check { return &provenance{} }},
 		{"limits", func() check { return &limits{Tolerance: 0.05} }},
-		{"trend", func() check {
-			return &trend{Ratio: rules.OutlierRatio, MaxOutliers: rules.OutlierShare,
-				FallRatio: rules.FallRatio, MaxFalls: rules.FallShare}
-		}},
+		{"trend", func() check { return &trend{} }},
 		{"copies", func() check { return &copies{} }},
 		{"rows", func() check { return &rowsCheck{} }},
 		{"compare", func() check { return &compare{} }},

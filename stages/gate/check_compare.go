@@ -27,16 +27,20 @@ type compare struct {
 	// Outliers is the largest accepted share of rows whose ratio is off the median by a factor of 1.8 or more.
 	Outliers *float64 `hcl:"outliers,optional" json:"outliers,omitempty"`
 
-	ref *stage.Ref
+	refs []*stage.Ref
 }
 
-func (c *compare) refersTo() *stage.Ref { return c.ref }
+func (c *compare) refersTo() []*stage.Ref { return c.refs }
 
-func (c *compare) title() string {
-	if c.ref == nil {
-		return "compare"
+func (c *compare) title() string { return titleOf("compare with", c.refs) }
+
+// titleOf returns a verb with the addresses of other datasets.
+func titleOf(verb string, refs []*stage.Ref) string {
+	var names []string
+	for _, r := range refs {
+		names = append(names, r.Address)
 	}
-	return "compare with " + c.ref.Address
+	return verb + " " + strings.Join(names, ", ")
 }
 
 // limits lists the limits that are set. broken reports whether ratios exceed one.
@@ -81,8 +85,8 @@ type compareLimit struct {
 func (l compareLimit) String() string { return l.text + " " + number(*l.value) }
 
 func (c *compare) prepare(r hcl.Range) hcl.Diagnostics {
-	ref, diags := neededRef(c.Reference, r)
-	c.ref = ref
+	refs, diags := neededRef(c.Reference, r)
+	c.refs = refs
 
 	limits := c.limits()
 	if len(limits) == 0 {
@@ -97,20 +101,22 @@ func (c *compare) prepare(r hcl.Range) hcl.Diagnostics {
 	return diags
 }
 
-func neededRef(v cty.Value, r hcl.Range) (*stage.Ref, hcl.Diagnostics) {
+// neededRef reads an attribute that refers to one other dataset.
+func neededRef(v cty.Value, r hcl.Range) ([]*stage.Ref, hcl.Diagnostics) {
 	ref, err := stage.RefOf(v)
 	if err != nil {
 		return nil, hcl.Diagnostics{problem("Wrong reference", err.Error(), r)}
 	}
-	return ref, nil
+	return []*stage.Ref{ref}, nil
 }
 
 func (c *compare) run(s *subject) finding {
-	if s.rec == nil || s.reference == nil || s.reference.Table == nil {
-		return failed(fmt.Sprintf("there are no rows to compare with %s", c.ref.Address))
+	address := c.refs[0].Address
+	if s.rec == nil || s.reference() == nil {
+		return failed("there are no rows to compare with " + address)
 	}
 
-	key, err := commonKey(s, c.ref.Address)
+	key, err := commonKey(s, address)
 	if err != nil {
 		return failed(err.Error())
 	}
@@ -120,14 +126,7 @@ func (c *compare) run(s *subject) finding {
 		o.Table, o.Key = t.Name, nil
 	}
 
-	if len(s.on) > 0 {
-		o.On = map[string][]string{}
-		for _, sel := range s.on {
-			o.On[sel.Column] = sel.Values
-		}
-	}
-
-	r, err := diff.Tables(s.reference.Table, s.rec, c.ref.Address, "this", o)
+	r, err := diff.Tables(s.reference(), s.rec, address, "this", o)
 	if err != nil {
 		return failed(err.Error())
 	}
@@ -148,7 +147,7 @@ func (c *compare) run(s *subject) finding {
 	}
 
 	if r.Common == 0 {
-		return failed("no row is common with " + c.ref.Address)
+		return failed("no row is common with " + address)
 	}
 
 	judged := out.total - out.left.count()
@@ -159,12 +158,12 @@ func (c *compare) run(s *subject) finding {
 	q := r.Ratio
 	if q == nil {
 		// Rows that are zero on both sides are equal but have no ratio.
-		out.ok, out.message = true, fmt.Sprintf("%d common rows are zero here and in %s", judged, c.ref.Address)
+		out.ok, out.message = true, fmt.Sprintf("%d common rows are zero here and in %s", judged, address)
 		return out
 	}
 
 	out.ok, out.value = len(broken) == 0, fmt.Sprintf("p5 %.3f, p50 %.3f, p95 %.3f", q.P5, q.P50, q.P95)
-	out.message = fmt.Sprintf("over %d common rows the ratio to %s has %s", judged, c.ref.Address, out.value)
+	out.message = fmt.Sprintf("over %d common rows the ratio to %s has %s", judged, address, out.value)
 	if !out.ok {
 		out.message += ", and not " + strings.Join(broken, ", ")
 		for _, w := range r.Worst {
@@ -180,16 +179,16 @@ func (c *compare) run(s *subject) finding {
 // of them; otherwise different rows would look alike.
 func commonKey(s *subject, whose string) ([]string, error) {
 	key := s.fullKey()
-	if err := s.lackingKey(s.rec, "the data", key); err != nil {
+	if err := lackingKey(s.rec, "the data", key); err != nil {
 		return nil, err
 	}
 
-	if err := s.lackingKey(s.reference.Table, whose, key); err != nil {
+	if err := lackingKey(s.reference(), whose, key); err != nil {
 		return nil, err
 	}
 
 	// The key columns of the reference are required too.
-	theirs := (&subject{ds: s.reference}).key()
+	theirs := (&subject{ds: s.others[0]}).key()
 	for _, k := range theirs {
 		if _, optional := tree.Defaults[k]; s.rec != nil && !optional && !slices.Contains(key, k) && column(s.rec, k) == nil {
 			return nil, fmt.Errorf("the data lacks the column %s, which identifies rows of %s", k, whose)

@@ -51,20 +51,11 @@ const (
 	slopeColumn = "clock_slope"
 )
 
-func (c *composition) gathers() []*stage.Ref { return c.refs }
-func (c *composition) columns() []string     { return []string{partsColumn, c.Column} }
+func (c *composition) refersTo() []*stage.Ref { return c.refs }
+func (c *composition) columns() []string      { return []string{partsColumn, c.Column} }
 
 func (c *composition) title() string {
-	if len(c.refs) == 0 {
-		return "composition"
-	}
-
-	names := make([]string, len(c.refs))
-	for i, r := range c.refs {
-		names[i] = r.Address
-	}
-
-	title := "composition of " + strings.Join(names, ", ")
+	title := titleOf("composition of", c.refs)
 	if c.Column != "latency" {
 		title += " by " + c.Column
 	}
@@ -265,13 +256,13 @@ func (c *composition) run(s *subject) finding {
 	}
 
 	set := &partSet{column: c.Column, index: map[string]map[string][]found{}}
-	for _, ds := range s.parts {
+	for _, ds := range s.others {
 		if ds != nil && ds.Table != nil {
 			set.tables = append(set.tables, ds.Table)
 		}
 	}
 
-	v := finding{limit: number(c.Min) + " to " + number(c.Max), total: s.selected}
+	v := finding{limit: number(c.Min) + " to " + number(c.Max), total: s.rows()}
 	low, high, outside := math.Inf(1), math.Inf(-1), 0
 	type line struct {
 		off  float64
@@ -279,11 +270,7 @@ func (c *composition) run(s *subject) finding {
 	}
 
 	var lines []line
-	for row := range int(s.rec.NumRows()) {
-		if !s.has(row) {
-			continue
-		}
-
+	for row := range s.rows() {
 		layer, ok := whole.At(row)
 		if !ok || !(layer > 0) || math.IsInf(layer, 0) {
 			v.left.row(row, "it has no usable "+c.Column)

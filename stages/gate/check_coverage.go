@@ -16,7 +16,8 @@ import (
 	"aicplan/sink/tree"
 )
 
-// coverage checks the share of planned cases that have a row with a usable latency.
+// coverage checks the share of planned cases that have a row with a usable latency. If min is at least 0.9, every value
+// that several cases share must have a row too.
 type coverage struct {
 	// Min is the smallest accepted share, from 0 to 1.
 	Min float64 `hcl:"min,optional" json:"min"`
@@ -25,44 +26,30 @@ type coverage struct {
 	ByKey bool `hcl:"by_key,optional" json:"by_key,omitempty"`
 	// Excuse lists failure classes of the ledger, such as "unsupported_config", whose cases do not count.
 	Excuse []string `hcl:"excuse,optional" json:"excuse,omitempty"`
-	// EveryValue requires a row for every value of every parameter that several cases share. False reports
-	// such values without failing. The default is true if min is at least 0.9.
-	EveryValue *bool `hcl:"every_value,optional" json:"every_value,omitempty"`
 	// Reference is a table whose keys must have a row, instead of the planned cases.
 	Reference cty.Value `hcl:"reference,optional" json:"-"`
 
-	ref *stage.Ref
+	refs []*stage.Ref
 }
 
-// mostOfAll is from which share on a coverage means that no value may lack rows.
-const mostOfAll = 0.9
+// Values that this many cases share must have a row if min is at least mostOfAll.
+const (
+	mostOfAll    = 0.9
+	severalCases = 3
+)
 
-func (c *coverage) everyValue() bool {
-	if c.EveryValue != nil {
-		return *c.EveryValue
-	}
-	return c.Min >= mostOfAll
-}
-
-func (c *coverage) refersTo() *stage.Ref { return c.ref }
+func (c *coverage) refersTo() []*stage.Ref { return c.refs }
 
 func (c *coverage) prepare(r hcl.Range) hcl.Diagnostics {
-	var diags hcl.Diagnostics
-	if !(c.Min >= 0 && c.Min <= 1) {
-		diags = append(diags, problem("Wrong share",
-			fmt.Sprintf("min is %s; a share is between 0 and 1.", number(c.Min)), r))
-	}
-
+	diags := shareBetween("min", c.Min, r)
 	if c.Reference != cty.NilVal && !c.Reference.IsNull() {
-		ref, d := neededRef(c.Reference, r)
-		c.ref, diags = ref, append(diags, d...)
+		refs, d := neededRef(c.Reference, r)
+		c.refs, diags = refs, append(diags, d...)
 	}
-
 	for _, e := range c.Excuse {
 		if !slices.Contains(ledgerClasses, e) {
-			diags = append(diags, problem("Unknown failure class",
-				fmt.Sprintf("excuse names %q.%s The classes are: %s.", e, textutil.DidYouMean(e, ledgerClasses),
-					strings.Join(ledgerClasses, ", ")), r))
+			diags = append(diags, problem("Unknown failure class", fmt.Sprintf("excuse names %q.%s The classes are: %s.", e,
+				textutil.DidYouMean(e, ledgerClasses), strings.Join(ledgerClasses, ", ")), r))
 		}
 	}
 
@@ -85,54 +72,68 @@ func (c *coverage) run(s *subject) finding {
 	}
 
 	ix := table.NewKeyIndex(key, table.KeyOptions{Missing: tree.Defaults})
-	wantIDs, err := ix.Number(want)
+	ids, err := ix.Number(want)
 	if err != nil {
 		return failed(err.Error())
 	}
 
-	n := ix.Len()
-	answered, unusableRows := make([]bool, n), map[int]bool{}
+	state := make([]rowState, ix.Len())
 	if s.rec != nil {
-		ids, err := ix.Number(s.rec)
-		if err != nil {
+		if err := c.answers(s, ix, state); err != nil {
 			return failed(err.Error())
-		}
-
-		fit, err := usable(s.ds, s.rec)
-		if err != nil {
-			return failed(err.Error())
-		}
-
-		for i, id := range ids {
-			switch {
-			case int(id) >= n:
-			case fit[i]:
-				answered[id] = true
-			default:
-				unusableRows[int(id)] = true
-			}
 		}
 	}
 
-	only, err := matching(want, s.on)
+	return c.count(s, want, ids, state, key, whose)
+}
+
+// rowState is what the data has for a wanted key.
+type rowState int
+
+const (
+	noRow rowState = iota
+	unusable
+	answered
+)
+
+// answers sets the states of the keys that the data has.
+func (c *coverage) answers(s *subject, ix *table.KeyIndex, state []rowState) error {
+	ids, err := ix.Number(s.rec)
 	if err != nil {
-		return failed(err.Error())
+		return err
 	}
 
-	return c.count(s, want, wantIDs, answered, unusableRows, only, key, whose)
+	fit, err := s.usable()
+	if err != nil {
+		return err
+	}
+
+	for i, id := range ids {
+		switch {
+		case int(id) >= len(state):
+		case fit[i]:
+			state[id] = answered
+		default:
+			state[id] = max(state[id], unusable)
+		}
+	}
+	return nil
 }
 
 // wanted returns the rows that must be covered, and the columns that identify them in the data. want is
 // nil if the dataset has no planned cases.
 func (c *coverage) wanted(s *subject) (want arrow.Record, key []string, whose string, err error) {
+	if len(c.refs) > 0 {
+		address := c.refs[0].Address
+		if s.reference() == nil {
+			return nil, nil, "", fmt.Errorf("there are no rows of %s to cover", address)
+		}
+		key, err := commonKey(s, address)
+		return s.reference(), key, "keys of " + address, err
+	}
+
 	want = s.ds.Planned
 	switch {
-	case c.ref != nil:
-		if s.reference == nil || s.reference.Table == nil {
-			return nil, nil, "", fmt.Errorf("there are no rows of %s to cover", c.ref.Address)
-		}
-		key, err := commonKey(s, c.ref.Address)
-		return s.reference.Table, key, "keys of " + c.ref.Address, err
 	case want == nil:
 		return nil, nil, "", nil
 	case c.ByKey:
@@ -148,96 +149,97 @@ func (c *coverage) wanted(s *subject) (want arrow.Record, key []string, whose st
 	return want, s.ds.Info.Params, "planned cases", nil
 }
 
-func (c *coverage) count(s *subject, want arrow.Record, ids []uint32, answered []bool, unfit map[int]bool,
-	only []bool, key []string, whose string) finding {
-	have, total := 0, 0
-	ledger := ledgerByCase(s.ds)
-	excused, barred, outside := 0, 0, 0
-	seen := make([]bool, len(answered))
-	missing := map[string]int{}
+func (c *coverage) count(s *subject, want arrow.Record, ids []uint32, state []rowState, key []string,
+	whose string) finding {
+	ledger, caseIDs := lostCases(s.ds), column(want, "case_id")
+	lostCase := func(row int) lost {
+		if caseIDs == nil {
+			return lost{}
+		}
+		return ledger[table.Text(caseIDs, row)]
+	}
 
 	show := key
 	if len(s.ds.Info.Params) > 0 {
 		show = s.ds.Info.Params
 	}
 
-	values := newValueCount(want, show)
+	have, total, unsupported, excused, sampledOut := 0, 0, 0, 0, 0
+	seen := make([]bool, len(state))
+	reasons := map[string]int{}
+	var counted, missing []int
 
-	var missingRows []int
 	for i, id := range ids {
-		if !only[i] || seen[id] {
+		if seen[id] {
 			continue
 		}
-
 		seen[id] = true
-		entry := ledger.entry(want, i)
-		if !answered[id] && entry.status == "skipped" && entry.class == "unsupported_config" {
-			barred++ // the plan marks it as unsupported: no kernel exists
-			continue
-		}
 
-		if !answered[id] && slices.Contains(c.Excuse, entry.class) {
+		of := lostCase(i)
+		switch {
+		case state[id] == answered:
+			have++
+		case of.status == "skipped" && of.class == "unsupported_config":
+			unsupported++ // no kernel exists
+			continue
+		case slices.Contains(c.Excuse, of.class):
 			excused++
 			continue
-		}
-
-		if !answered[id] && entry.class == "not_selected" && s.ds.Info.Partial != "" {
-			outside++
+		case of.class == "not_selected" && s.ds.Info.Partial != "":
+			sampledOut++
 			continue
+		default:
+			why := "no row"
+			if state[id] == unusable {
+				why = "no usable " + s.metric()
+			}
+			reasons[cmp.Or(of.class, why)]++
+			missing = append(missing, i)
 		}
 
 		total++
-		values.add(i, answered[id])
-
-		if answered[id] {
-			have++
-			continue
-		}
-
-		why := "no row"
-		if unfit[int(id)] {
-			why = "no usable " + s.metric()
-		}
-
-		missing[cmp.Or(entry.class, why)]++
-		missingRows = append(missingRows, i)
+		counted = append(counted, i)
 	}
 
-	if outside > 0 && have == total {
+	if sampledOut > 0 && have == total {
 		return finding{skip: true, total: total, message: fmt.Sprintf(
 			"not judged: this run took a sample (--%s); all %d of its cases have a row, %d were left out",
-			s.ds.Info.Partial, have, outside)}
+			s.ds.Info.Partial, have, sampledOut)}
 	}
 
-	if total == 0 && excused+barred == 0 {
+	if total+unsupported+excused == 0 {
 		return failed("there are no " + whose + " to cover")
 	}
 
-	share := ratioOf(have, total)
+	share := 1.0
+	if total > 0 {
+		share = float64(have) / float64(total)
+	}
+
 	out := finding{ok: share >= c.Min, value: percent(share), limit: "at least " + percent(c.Min), total: total,
 		definite: true}
-	out.message = fmt.Sprintf("%d of %d %s have a row (%s)", have, total, whose, percent(share))
-	if barred > 0 {
-		out.message += fmt.Sprintf("; %d more have no kernel on this device (unsupported)", barred)
+	out.add("%d of %d %s have a row (%s)", have, total, whose, percent(share))
+	if unsupported > 0 {
+		out.add("%d more have no kernel on this device (unsupported)", unsupported)
 	}
 
 	if excused > 0 {
-		out.message += fmt.Sprintf("; %d excused (%s)", excused, strings.Join(c.Excuse, ", "))
+		out.add("%d excused (%s)", excused, strings.Join(c.Excuse, ", "))
 	}
 
-	if len(missingRows) > 0 {
-		out.message += "; missing: " + countsText(missing)
+	if len(missing) > 0 {
+		out.add("missing: %s", countsText(reasons))
 	}
 
-	if lost := values.missing(); len(lost) > 0 {
-		out.message += "; no row at all has " + strings.Join(lost[:min(len(lost), 5)], ", ")
-		out.ok = out.ok && !c.everyValue()
+	if values := lostValues(want, show, counted, missing); len(values) > 0 {
+		out.add("no row at all has %s", strings.Join(values[:min(len(values), 5)], ", "))
+		out.ok = out.ok && c.Min < mostOfAll
 	}
 
-	for _, r := range missingRows[:min(len(missingRows), maxRows)] {
+	for _, r := range missing[:min(len(missing), maxRows)] {
 		text := table.Describe(want, r, show)
-		if e := ledger.entry(want, r); e.class != "" {
-			text += fmt.Sprintf(" (%s: %s)", e.class, e.message)
+		if of := lostCase(r); of.class != "" {
+			text += fmt.Sprintf(" (%s: %s)", of.class, of.message)
 		}
 		out.rows = append(out.rows, text)
 	}
@@ -249,75 +251,48 @@ func (c *coverage) count(s *subject, want arrow.Record, ids []uint32, answered [
 	return out
 }
 
-// valueCount counts the wanted and answered rows by value of each column.
-type valueCount struct {
-	rec     arrow.Record
-	columns []string
-	ids     [][]uint32
-	wanted  [][]int
-	have    [][]int
-	first   [][]int
-}
-
-func newValueCount(rec arrow.Record, columns []string) *valueCount {
-	v := &valueCount{rec: rec}
+// lostValues lists the values of columns that several of the wanted rows have, all of which are missing.
+func lostValues(want arrow.Record, columns []string, wanted, missing []int) []string {
+	var out []string
 	for _, name := range columns {
 		ix := table.NewKeyIndex([]string{name}, table.KeyOptions{})
-		ids, err := ix.Number(rec)
-		if err != nil || ix.Len() < 2 || column(rec, name) == nil {
+		ids, err := ix.Number(want)
+		if err != nil || ix.Len() < 2 || column(want, name) == nil {
 			continue
 		}
-		v.columns, v.ids = append(v.columns, name), append(v.ids, ids)
-		v.wanted, v.have = append(v.wanted, make([]int, ix.Len())), append(v.have, make([]int, ix.Len()))
-		v.first = append(v.first, make([]int, ix.Len()))
-	}
-	return v
-}
 
-func (v *valueCount) add(row int, answered bool) {
-	for c := range v.columns {
-		id := v.ids[c][row]
-		v.wanted[c][id]++
-		v.first[c][id] = row
-		if answered {
-			v.have[c][id]++
+		all, lost, last := make([]int, ix.Len()), make([]int, ix.Len()), make([]int, ix.Len())
+		for _, row := range wanted {
+			all[ids[row]]++
+			last[ids[row]] = row
 		}
-	}
-}
+		for _, row := range missing {
+			lost[ids[row]]++
+		}
 
-// severalCases is from how many cases on a value counts as one that must be covered.
-const severalCases = 3
-
-// missing lists the values that several wanted rows have and no answered one.
-func (v *valueCount) missing() []string {
-	var out []string
-	for c, name := range v.columns {
-		for id, wanted := range v.wanted[c] {
-			if wanted >= severalCases && v.have[c][id] == 0 {
-				out = append(out, fmt.Sprintf("%s (%d cases)", table.Describe(v.rec, v.first[c][id], []string{name}), wanted))
+		for id, n := range all {
+			if n >= severalCases && lost[id] == n {
+				out = append(out, fmt.Sprintf("%s (%d cases)", table.Describe(want, last[id], []string{name}), n))
 			}
 		}
 	}
 	return out
 }
 
-func ratioOf(have, total int) float64 {
-	if total == 0 {
-		return 1
-	}
-	return float64(have) / float64(total)
-}
+// lost is why a case has no row.
+type lost struct{ status, class, message string }
 
-func countsText(m map[string]int) string {
-	names := make([]string, 0, len(m))
-	for k := range m {
-		names = append(names, k)
+// lostCases returns the entries of the ledger by case id. It returns nil if the dataset has no complete ledger.
+func lostCases(ds *stage.Dataset) map[string]lost {
+	id, status, class, msg := column(ds.Ledger, "case_id"), column(ds.Ledger, "status"),
+		column(ds.Ledger, "class"), column(ds.Ledger, "message")
+	if id == nil || status == nil || class == nil || msg == nil {
+		return nil
 	}
 
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(m[b], m[a]), strings.Compare(a, b)) })
-
-	for i, k := range names {
-		names[i] = fmt.Sprintf("%d %s", m[k], k)
+	out := map[string]lost{}
+	for i := range id.Len() {
+		out[table.Text(id, i)] = lost{table.Text(status, i), table.Text(class, i), table.Text(msg, i)}
 	}
-	return strings.Join(names, ", ")
+	return out
 }

@@ -29,7 +29,7 @@ func (c *duplicates) run(s *subject) finding {
 	}
 
 	key := s.fullKey()
-	if err := s.lackingKey(s.rec, "the data", key); err != nil {
+	if err := lackingKey(s.rec, "the data", key); err != nil {
 		return s.cannot(err.Error())
 	}
 
@@ -39,7 +39,7 @@ func (c *duplicates) run(s *subject) finding {
 		return s.cannot(err.Error())
 	}
 
-	out := finding{limit: fmt.Sprintf("at most %d", c.Max), total: s.selected}
+	out := finding{limit: fmt.Sprintf("at most %d", c.Max), total: s.rows()}
 	nameless := s.nameless(key, &out.left)
 	metric := s.metric()
 	lat, latErr := numbers(s.rec, metric)
@@ -51,7 +51,7 @@ func (c *duplicates) run(s *subject) finding {
 	surplus := 0
 	var groups []group
 	for _, rows := range table.Groups(ids, ix.Len()) {
-		rows = slices.DeleteFunc(rows, func(r int) bool { return !s.has(r) || nameless[r] })
+		rows = slices.DeleteFunc(rows, func(r int) bool { return nameless[r] })
 		if len(rows) < 2 {
 			continue
 		}
@@ -65,7 +65,7 @@ func (c *duplicates) run(s *subject) finding {
 		groups = append(groups, g)
 	}
 
-	judged := s.selected - out.left.count()
+	judged := s.rows() - out.left.count()
 	if judged == 0 {
 		return out
 	}
@@ -87,7 +87,7 @@ func (c *duplicates) run(s *subject) finding {
 		if !math.IsNaN(g.ratio) {
 			var vals []string
 			for _, r := range g.rows[:min(len(g.rows), 4)] {
-				vals = append(vals, number(lat.val[r]))
+				vals = append(vals, number(lat.Values[r]))
 			}
 			text += fmt.Sprintf(", %s %s, max/min %s", metric, strings.Join(vals, " "), number(g.ratio))
 		}
@@ -145,7 +145,7 @@ func (s *subject) nameless(key []string, left *leftover) []bool {
 		}
 
 		for i := range out {
-			if !out[i] && s.has(i) && arr.IsNull(i) {
+			if !out[i] && arr.IsNull(i) {
 				out[i] = true
 				left.row(i, k+" is null")
 			}
@@ -155,10 +155,10 @@ func (s *subject) nameless(key []string, left *leftover) []bool {
 	return out
 }
 
-func spread(s series, rows []int) float64 {
+func spread(col *table.Col[float64], rows []int) float64 {
 	lo, hi := math.Inf(1), math.Inf(-1)
 	for _, r := range rows {
-		lo, hi = min(lo, s.val[r]), max(hi, s.val[r])
+		lo, hi = min(lo, col.Values[r]), max(hi, col.Values[r])
 	}
 
 	if !(lo > 0) || math.IsInf(hi, 0) {

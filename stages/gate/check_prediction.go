@@ -34,32 +34,22 @@ type prediction struct {
 	// Traces is a collect with kernel traces of workloads. The report uses them to attribute errors to ops.
 	Traces cty.Value `hcl:"traces,optional" json:"-"`
 
-	ref    *stage.Ref
-	traces *stage.Ref
+	refs []*stage.Ref // the predictions, then the traces if there are any
 }
 
-func (c *prediction) refersTo() *stage.Ref { return c.ref }
+func (c *prediction) refersTo() []*stage.Ref { return c.refs }
 
-func (c *prediction) gathers() []*stage.Ref {
-	if c.traces == nil {
-		return nil
-	}
-	return []*stage.Ref{c.traces}
-}
+func (c *prediction) title() string { return titleOf("prediction of", c.refs[:min(len(c.refs), 1)]) }
 
-func (c *prediction) title() string {
-	if c.ref == nil {
-		return "prediction"
-	}
-	return "prediction of " + c.ref.Address
-}
+// address returns the stage that has the predictions.
+func (c *prediction) address() string { return c.refs[0].Address }
 
 func (c *prediction) prepare(r hcl.Range) hcl.Diagnostics {
-	ref, diags := neededRef(c.Predicted, r)
-	c.ref = ref
+	refs, diags := neededRef(c.Predicted, r)
+	c.refs = refs
 	if c.Traces != cty.NilVal && !c.Traces.IsNull() {
 		traces, more := neededRef(c.Traces, r)
-		c.traces = traces
+		c.refs = append(c.refs, traces...)
 		diags = append(diags, more...)
 	}
 
@@ -83,8 +73,8 @@ type compared struct {
 func (p compared) relative() float64 { return p.predicted/p.measured - 1 }
 
 func (c *prediction) run(s *subject) finding {
-	if s.rec == nil || s.reference == nil || s.reference.Table == nil {
-		return failed(fmt.Sprintf("there are no rows to compare with %s", c.ref.Address))
+	if s.rec == nil || s.reference() == nil {
+		return failed(fmt.Sprintf("there are no rows to compare with %s", c.address()))
 	}
 
 	key, err := c.key(s)
@@ -101,7 +91,7 @@ func (c *prediction) run(s *subject) finding {
 		return failed("no workload is both measured and predicted" + m.apart(s, key))
 	}
 
-	out := finding{total: s.selected, limit: fmt.Sprintf("p50 of the error at most %s, p95 at most %s",
+	out := finding{total: s.rows(), limit: fmt.Sprintf("p50 of the error at most %s, p95 at most %s",
 		percent(c.P50), percent(c.P95))}
 	pairs, err := c.pairs(s, m, &out)
 	if err != nil {
@@ -134,22 +124,22 @@ func (c *prediction) key(s *subject) ([]string, error) {
 	key := c.Key
 	if len(key) == 0 {
 		for _, name := range s.ds.Info.Params {
-			if column(s.reference.Table, name) != nil && slices.Contains(s.reference.Info.Params, name) {
+			if column(s.reference(), name) != nil && slices.Contains(s.others[0].Info.Params, name) {
 				key = append(key, name)
 			}
 		}
 	}
 
 	if len(key) == 0 {
-		return nil, fmt.Errorf("the cases of %s and of the data have no column in common; name those that identify a workload with key", c.ref.Address)
+		return nil, fmt.Errorf("the cases of %s and of the data have no column in common; name those that identify a workload with key", c.address())
 	}
 
 	for _, name := range key {
-		if err := s.lackingKey(s.rec, "the data", []string{name}); err != nil {
-			return nil, fmt.Errorf("%w.%s", err, textutil.DidYouMean(name, columnNames(s.rec)))
+		if err := lackingKey(s.rec, "the data", []string{name}); err != nil {
+			return nil, fmt.Errorf("%w.%s", err, textutil.DidYouMean(name, table.Names(s.rec)))
 		}
-		if err := s.lackingKey(s.reference.Table, c.ref.Address, []string{name}); err != nil {
-			return nil, fmt.Errorf("%w.%s", err, textutil.DidYouMean(name, columnNames(s.reference.Table)))
+		if err := lackingKey(s.reference(), c.address(), []string{name}); err != nil {
+			return nil, fmt.Errorf("%w.%s", err, textutil.DidYouMean(name, table.Names(s.reference())))
 		}
 	}
 
@@ -165,12 +155,12 @@ type matched struct {
 }
 
 func (c *prediction) match(s *subject, key []string) (*matched, error) {
-	if err := sameKind(s.rec, s.reference.Table, key, c.ref.Address); err != nil {
+	if err := sameKind(s.rec, s.reference(), key, c.address()); err != nil {
 		return nil, err
 	}
 
 	ix := table.NewKeyIndex(key, table.KeyOptions{})
-	theirs, err := ix.Number(s.reference.Table)
+	theirs, err := ix.Number(s.reference())
 	if err != nil {
 		return nil, err
 	}
@@ -183,15 +173,15 @@ func (c *prediction) match(s *subject, key []string) (*matched, error) {
 	of := map[uint32]int{}
 	for i, id := range theirs {
 		if _, twice := of[id]; twice {
-			return nil, fmt.Errorf("%s has two predictions for %s; name further columns with key", c.ref.Address,
-				table.Describe(s.reference.Table, i, key))
+			return nil, fmt.Errorf("%s has two predictions for %s; name further columns with key", c.address(),
+				table.Describe(s.reference(), i, key))
 		}
 		of[id] = i
 	}
 
 	m := &matched{theirs: make([]int, len(ours)), unasked: len(of)}
 	if len(theirs) > 0 {
-		m.predicted = table.Describe(s.reference.Table, 0, key)
+		m.predicted = table.Describe(s.reference(), 0, key)
 	}
 
 	asked := map[uint32]bool{}
@@ -208,12 +198,10 @@ func (c *prediction) match(s *subject, key []string) (*matched, error) {
 			m.unasked--
 		}
 
-		if s.has(i) {
-			m.common++
-		}
+		m.common++
 	}
 
-	return m, m.oneTree(s, c.ref.Address)
+	return m, m.oneTree(s, c.address())
 }
 
 // apart shows one key of each side if the two sides have no key in common.
@@ -229,10 +217,10 @@ func (m *matched) apart(s *subject, key []string) string {
 func sameKind(a, b arrow.Record, key []string, name string) error {
 	for _, k := range key {
 		x, y := column(a, k), column(b, k)
-		if x == nil || y == nil {
-			continue // a column with a default
+		if x == nil || y == nil || x.NullN() == x.Len() || y.NullN() == y.Len() {
+			continue // a column with a default, or without a value
 		}
-		if tx, ty := isText(x), isText(y); tx != ty && x.DataType().ID() != arrow.NULL && y.DataType().ID() != arrow.NULL {
+		if tx, ty := isText(x), isText(y); tx != ty {
 			kinds := map[bool]string{true: "text", false: "a number"}
 			return fmt.Errorf("the column %s identifies workloads and is %s in the data and %s in %s; give both one type", k, kinds[tx], kinds[ty], name)
 		}
@@ -241,13 +229,7 @@ func sameKind(a, b arrow.Record, key []string, name string) error {
 	return nil
 }
 
-func isText(arr arrow.Array) bool {
-	t := arr.DataType()
-	if d, ok := t.(*arrow.DictionaryType); ok {
-		t = d.ValueType
-	}
-	return t.ID() == arrow.STRING || t.ID() == arrow.LARGE_STRING
-}
+func isText(arr arrow.Array) bool { return arr.DataType().ID() == arrow.STRING }
 
 // oneTree rejects predictions that were made from different tables, because their errors cannot be
 // attributed to one set of tables.
@@ -268,7 +250,7 @@ var treeColumns = []string{"tables_version", "tables_digest"}
 func (m *matched) trees(s *subject) []string {
 	var has []string
 	for _, name := range treeColumns {
-		if column(s.reference.Table, name) != nil {
+		if column(s.reference(), name) != nil {
 			has = append(has, name)
 		}
 	}
@@ -278,11 +260,11 @@ func (m *matched) trees(s *subject) []string {
 	}
 
 	var out []string
-	for i, at := range m.theirs {
-		if at < 0 || !s.has(i) {
+	for _, at := range m.theirs {
+		if at < 0 {
 			continue
 		}
-		if t := table.Describe(s.reference.Table, at, has); !slices.Contains(out, t) {
+		if t := table.Describe(s.reference(), at, has); !slices.Contains(out, t) {
 			out = append(out, t)
 		}
 	}
@@ -294,21 +276,24 @@ func (m *matched) trees(s *subject) []string {
 // pairs returns the comparable values by column. A row is counted as unjudged once, with the first
 // reason.
 func (c *prediction) pairs(s *subject, m *matched, out *finding) (map[string][]compared, error) {
-	bad, err := numbersIf(s.rec, "error_rate")
-	if err != nil {
-		return nil, err
+	var bad *table.Col[float64]
+	if column(s.rec, "error_rate") != nil {
+		var err error
+		if bad, err = numbers(s.rec, "error_rate"); err != nil {
+			return nil, err
+		}
 	}
 
-	var measured, predicted []series
+	var measured, predicted []*table.Col[float64]
 	for _, name := range c.Columns {
 		a, err := numbers(s.rec, name)
 		if err != nil {
 			return nil, err
 		}
 
-		b, err := numbers(s.reference.Table, name)
+		b, err := numbers(s.reference(), name)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", c.ref.Address, err)
+			return nil, fmt.Errorf("%s: %w", c.address(), err)
 		}
 
 		measured, predicted = append(measured, a), append(predicted, b)
@@ -317,27 +302,25 @@ func (c *prediction) pairs(s *subject, m *matched, out *finding) (map[string][]c
 	pairs := map[string][]compared{}
 	for i, at := range m.theirs {
 		switch {
-		case !s.has(i):
-			continue
 		case at < 0:
 			out.left.row(i, "it was not predicted")
 			continue
-		case bad != nil && !bad.null[i] && bad.val[i] != 0:
+		case bad != nil && !bad.Null(i) && bad.Values[i] != 0:
 			out.left.row(i, "some of its requests failed")
 			continue
 		}
 
 		why := ""
 		for n, name := range c.Columns {
-			reason := measured[n].unfit(name, i, false)
+			reason := unfit(measured[n], i, false)
 			if reason == "" {
-				if reason = predicted[n].unfit(name, at, false); reason != "" {
+				if reason = unfit(predicted[n], at, false); reason != "" {
 					reason = "predicted " + reason
 				}
 			}
 
 			if reason == "" {
-				pairs[name] = append(pairs[name], compared{i, name, measured[n].val[i], predicted[n].val[at]})
+				pairs[name] = append(pairs[name], compared{i, name, measured[n].Values[i], predicted[n].Values[at]})
 			} else if why == "" {
 				why = reason
 			}
@@ -349,15 +332,6 @@ func (c *prediction) pairs(s *subject, m *matched, out *finding) (map[string][]c
 	}
 
 	return pairs, nil
-}
-
-// numbersIf is like numbers, but returns nil if the column does not exist.
-func numbersIf(rec arrow.Record, name string) (*series, error) {
-	if column(rec, name) == nil {
-		return nil, nil
-	}
-	c, err := numbers(rec, name)
-	return &c, err
 }
 
 // otherUnit is a ratio at which different units are more likely than a wrong prediction.
@@ -405,7 +379,7 @@ func (c *prediction) finding(s *subject, out finding, pairs map[string][]compare
 	}
 
 	out.value = strings.Join(texts, "; ")
-	out.message = "error against " + c.ref.Address + ": " + out.value
+	out.message = "error against " + c.address() + ": " + out.value
 	if !out.ok {
 		slices.SortStableFunc(list, func(a, b offender) int { return cmp.Compare(b.worse, a.worse) })
 		for _, o := range list[:min(len(list), maxRows)] {

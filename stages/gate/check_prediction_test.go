@@ -31,11 +31,8 @@ func workloads(t *testing.T, ttft ...any) *stage.Dataset {
 
 func TestPrediction(t *testing.T) {
 	judge := func(measured, predicted *stage.Dataset) finding {
-		c := &prediction{Columns: []string{"ttft"}, P50: 0.05, P95: 0.15, ref: &stage.Ref{Address: "collect.predicted"}}
-		s := &subject{ds: measured, rec: measured.Table, reference: predicted}
-		if err := s.restrict(nil); err != nil {
-			t.Fatal(err)
-		}
+		c := &prediction{Columns: []string{"ttft"}, P50: 0.05, P95: 0.15, refs: []*stage.Ref{{Address: "collect.predicted"}}}
+		s := &subject{ds: measured, rec: measured.Table, others: []*stage.Dataset{predicted}}
 		return c.run(s)
 	}
 
@@ -144,9 +141,10 @@ func TestPredictionOfWhatCannotBeCompared(t *testing.T) {
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			c := &prediction{Columns: []string{"ttft", "tpot"}, P50: 0.05, P95: 0.15, Key: []string{"isl"},
-				ref: &stage.Ref{Address: "collect.predicted"}}
+				refs: []*stage.Ref{{Address: "collect.predicted"}}}
 			e := entry{name: "prediction", kind: "prediction", severity: SeverityFail, minJudged: x.min, check: c}
-			got := e.judge(&subject{ds: x.measured, rec: x.measured.Table, reference: x.predicted})
+			s := &subject{ds: x.measured, rec: x.measured.Table, others: []*stage.Dataset{x.predicted}}
+			got := e.settle(s, c.run(s))
 			if got.Result != x.result || !strings.Contains(got.Message, x.message) {
 				t.Errorf("%s: %s\nwant %s: %s", got.Result, got.Message, x.result, x.message)
 			}
@@ -183,11 +181,8 @@ func TestPredictionBesideTheServersQueue(t *testing.T) {
 		row(5, 100, map[string]any{"server_queue": 101.0}),
 	)
 
-	c := &prediction{Columns: []string{"ttft"}, P50: 0.05, P95: 0.15, ref: &stage.Ref{Address: "collect.predicted"}}
-	s := &subject{ds: measured, rec: measured.Table, reference: predicted}
-	if err := s.restrict(nil); err != nil {
-		t.Fatal(err)
-	}
+	c := &prediction{Columns: []string{"ttft"}, P50: 0.05, P95: 0.15, refs: []*stage.Ref{{Address: "collect.predicted"}}}
+	s := &subject{ds: measured, rec: measured.Table, others: []*stage.Dataset{predicted}}
 
 	v := c.run(s)
 
@@ -203,8 +198,7 @@ func TestPredictionBesideTheServersQueue(t *testing.T) {
 		t.Errorf("workloads %+v", w)
 	}
 
-	if v := c.run(&subject{ds: predicted, rec: predicted.Table, reference: predicted,
-		selected: 5}); strings.Contains(v.message, "queue") {
+	if v := c.run(&subject{ds: predicted, rec: predicted.Table, others: []*stage.Dataset{predicted}}); strings.Contains(v.message, "queue") {
 		t.Errorf("a server without a queue: %s", v.message)
 	}
 }
@@ -254,8 +248,8 @@ func TestPredictionByOp(t *testing.T) {
 
 	judge := func(traces *stage.Dataset) *results.Prediction {
 		c := &prediction{Columns: []string{"ttft", "tpot"}, P50: 0.05, P95: 0.15, Key: []string{"isl", "osl"},
-			ref: &stage.Ref{Address: "collect.predicted"}, traces: &stage.Ref{Address: "collect.traces"}}
-		s := &subject{ds: measured, rec: measured.Table, reference: predicted, parts: []*stage.Dataset{traces},
+			refs: []*stage.Ref{{Address: "collect.predicted"}, {Address: "collect.traces"}}}
+		s := &subject{ds: measured, rec: measured.Table, others: []*stage.Dataset{predicted, traces},
 			object: func(digest string) ([]byte, error) {
 				if b, ok := objects[digest]; ok {
 					return b, nil
@@ -263,7 +257,7 @@ func TestPredictionByOp(t *testing.T) {
 				return nil, errors.New("it is gone")
 			}}
 
-		got := entry{name: "prediction", kind: "prediction", severity: SeverityFail, minJudged: 1, check: c}.judge(s)
+		got := entry{name: "prediction", kind: "prediction", severity: SeverityFail, minJudged: 1, check: c}.settle(s, c.run(s))
 		p, ok := results.PredictionOf(got)
 		if !ok {
 			t.Fatalf("no detail: %+v", got)

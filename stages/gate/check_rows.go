@@ -87,12 +87,7 @@ func decodeRows(b *hcl.Block, e *entry, eval stage.Evaluator) hcl.Diagnostics {
 	c.condition = content.Attributes["condition"].Expr
 	c.names = columnNamesOf(c.condition)
 
-	bound := map[string]bool{}
-	for _, name := range c.names {
-		bound[name] = true
-	}
-
-	rest, ctx, d := e.common(b, eval, bound)
+	rest, ctx, d := e.common(b, eval, setOf(c.names))
 	if diags = append(diags, d...); diags.HasErrors() {
 		return diags
 	}
@@ -108,33 +103,14 @@ func decodeRows(b *hcl.Block, e *entry, eval stage.Evaluator) hcl.Diagnostics {
 	}
 
 	if !diags.HasErrors() {
-		diags = append(diags, c.tried()...)
+		vars := map[string]cty.Value{}
+		for _, name := range c.names {
+			vars[name] = cty.DynamicVal
+		}
+		diags = append(diags, tried(c.condition, ctx, vars)...)
 	}
 
 	return diags
-}
-
-// tried evaluates the condition with unknown columns, so that expressions that can never be a condition
-// are found while the plan is read.
-func (c *rowsCheck) tried() hcl.Diagnostics {
-	ctx := c.ctx.NewChild()
-	ctx.Variables = map[string]cty.Value{}
-	for _, name := range c.names {
-		ctx.Variables[name] = cty.DynamicVal
-	}
-
-	v, diags := c.condition.Value(ctx)
-	if diags.HasErrors() {
-		return diags
-	}
-
-	if v.Type() != cty.Bool && v.Type() != cty.DynamicPseudoType {
-		return hcl.Diagnostics{problem("Not a condition",
-			fmt.Sprintf("The condition is a %s, not true or false; compare it with a limit.", v.Type().FriendlyName()),
-			c.condition.Range())}
-	}
-
-	return nil
 }
 
 // Values returns what identifies the check, with the condition and the plan values that it uses.
@@ -157,14 +133,10 @@ func (c *rowsCheck) run(s *subject) finding {
 
 	needed := c.columns()
 	fast := values.condition(c.condition)
-	out := finding{total: s.selected, limit: "at most " + percent(c.MaxShare)}
+	out := finding{total: s.rows(), limit: "at most " + percent(c.MaxShare)}
 
 	var bad []offender
-	for i := range int(s.rec.NumRows()) {
-		if !s.has(i) {
-			continue
-		}
-
+	for i := range s.rows() {
 		vars, lacking, optional := map[string]cty.Value(nil), "", ""
 		for _, name := range c.names {
 			v, why := cells[name](i)
@@ -201,7 +173,7 @@ func (c *rowsCheck) run(s *subject) finding {
 		}
 	}
 
-	judged := s.selected - out.left.count()
+	judged := s.rows() - out.left.count()
 	if judged == 0 {
 		return out
 	}

@@ -15,30 +15,20 @@ import (
 	"aicplan/systems"
 )
 
-// rules returns the selected rows for the rules, and the rows of the subject that they are. The second
-// result is nil if all rows are selected.
-func (s *subject) rules(spec *systems.Spec) (*rules.Table, []int, error) {
-	rec, at, err := s.selection()
-	if err != nil {
-		return nil, nil, err
+// rules returns the table for the rules.
+func (s *subject) rules(spec *systems.Spec) (*rules.Table, error) {
+	t := s.shared.table
+	if t == nil {
+		perf, _ := dedupe.PerfTable(s.ds)
+		var err error
+		if t, err = rules.New(s.rec, perf, s.key()); err != nil {
+			return nil, err
+		}
+		t.Framework, s.shared.table = s.backend(), t
 	}
 
-	share := at == nil && s.whole != nil
-	if share && s.whole.table != nil {
-		s.whole.table.System = spec
-		return s.whole.table, nil, nil
-	}
-
-	perf, _ := dedupe.PerfTable(s.ds)
-	t, err := rules.New(rec, perf, s.key())
-	if err != nil {
-		return nil, nil, err
-	}
-
-	if t.System, t.Framework = spec, s.backend(); share {
-		s.whole.table = t
-	}
-	return t, at, nil
+	t.System = spec
+	return t, nil
 }
 
 // backend returns the name of the framework in databases, "" if it is unknown.
@@ -49,21 +39,19 @@ func (s *subject) backend() string {
 	return ""
 }
 
-// found converts the result of a rule. It fails if there is a problem or if more than share of the judged
-// rows offend.
-func (s *subject) found(r rules.Result, at []int, share float64, columns ...string) finding {
-	out := finding{total: s.selected}
+// found converts the result of a rule. It fails if there is a problem or an offence.
+func (s *subject) found(r rules.Result, columns ...string) finding {
+	out := finding{total: s.rows()}
 	for _, u := range r.Unjudged {
-		out.left.row(original(at, u.Row), u.Note)
+		out.left.row(u.Row, u.Note)
 	}
 
 	bad := make([]offender, len(r.Offences))
 	for i, o := range r.Offences {
-		bad[i] = offender{row: original(at, o.Row), worse: o.Excess, note: o.Note}
+		bad[i] = offender{row: o.Row, worse: o.Excess, note: o.Note}
 	}
 
-	judged := out.total - out.left.count()
-	out.ok = len(r.Problems) == 0 && float64(len(bad)) <= share*float64(judged)
+	out.ok = len(r.Problems) == 0 && len(bad) == 0
 	out.definite = len(r.Problems) > 0
 	out.value = fmt.Sprintf("%d rows", len(bad))
 	out.rows = append(slices.Clone(r.Problems), s.worst(bad, columns...)...)
@@ -97,9 +85,9 @@ func (c *schema) run(s *subject) finding {
 
 	rows := rules.Schema(s.rec, t, rules.SchemaOptions{Words: true, OldWords: true, Kernel: true})
 	out := finding{ok: len(rows) == 0, value: fmt.Sprintf("%d problems", len(rows)), limit: t.Name, rows: rows,
-		total: s.selected}
+		total: s.rows()}
 	out.definite = !out.ok // a missing column is a failure even without rows
-	if out.message = fmt.Sprintf("the columns, types and words fit %s", t.Name); s.selected == 0 && out.ok {
+	if out.message = fmt.Sprintf("the columns, types and words fit %s", t.Name); s.rows() == 0 && out.ok {
 		out.message = ""
 	}
 
@@ -139,11 +127,11 @@ func optionalSystem(v cty.Value, r hcl.Range) (*systems.Spec, hcl.Diagnostics) {
 }
 
 func (c *provenance) run(s *subject) finding {
-	if s.selected == 0 {
+	if s.rows() == 0 {
 		return finding{}
 	}
 
-	t, _, err := s.rules(c.spec)
+	t, err := s.rules(c.spec)
 	if err != nil {
 		return s.cannot(err.Error())
 	}
@@ -154,7 +142,7 @@ func (c *provenance) run(s *subject) finding {
 		want.Backend = s.backend()
 	}
 
-	out := finding{total: s.selected, limit: strings.TrimSpace(in.Framework + " " + in.Version + " " + in.Device)}
+	out := finding{total: s.rows(), limit: strings.TrimSpace(in.Framework + " " + in.Version + " " + in.Device)}
 	for _, m := range t.Provenance(want) {
 		out.rows = append(out.rows, m.Message)
 	}
@@ -188,7 +176,7 @@ func (c *limits) run(s *subject) finding {
 		return finding{}
 	}
 
-	t, at, err := s.rules(c.spec)
+	t, err := s.rules(c.spec)
 	if err != nil {
 		return s.cannot(err.Error())
 	}
@@ -200,23 +188,23 @@ func (c *limits) run(s *subject) finding {
 	res.Offences = append(res.Offences, watts.Offences...)
 	res.Problems = append(res.Problems, watts.Problems...)
 
-	out := s.found(res, at, 0, "kernel_source", t.Metric)
+	out := s.found(res, "kernel_source", t.Metric)
 	out.limit = "possible times and power"
 	if c.spec != nil {
 		out.limit += " on " + c.spec.Name
 	}
 
 	if times > 0 {
-		out.add("%d of %d rows have an impossible %s, for example %s", times, s.selected, t.Metric,
-			s.worstOf(res.Offences[:times], at, t.Metric))
+		out.add("%d of %d rows have an impossible %s, for example %s", times, s.rows(), t.Metric,
+			s.worstOf(res.Offences[:times], t.Metric))
 	}
 
 	if n := len(watts.Offences); n > 0 {
-		out.add("%d rows have an impossible power, for example %s", n, s.worstOf(watts.Offences, at, "power"))
+		out.add("%d rows have an impossible power, for example %s", n, s.worstOf(watts.Offences, "power"))
 	}
 
 	if out.ok {
-		out.message = fmt.Sprintf("%d rows have possible values of %s", s.selected, t.Metric)
+		out.message = fmt.Sprintf("%d rows have possible values of %s", s.rows(), t.Metric)
 		return out
 	}
 
@@ -225,14 +213,14 @@ func (c *limits) run(s *subject) finding {
 }
 
 // worstOf describes the worst of some offences.
-func (s *subject) worstOf(list []rules.Offence, at []int, column string) string {
+func (s *subject) worstOf(list []rules.Offence, column string) string {
 	worst := slices.MaxFunc(list, func(a, b rules.Offence) int {
 		if a.Excess > b.Excess {
 			return 1
 		}
 		return -1
 	})
-	return s.describe(original(at, worst.Row), column) + " " + worst.Note
+	return s.describe(worst.Row, column) + " " + worst.Note
 }
 
 // copies checks that no group of rows, such as those of a dtype or a number of GPUs, repeats another group to
@@ -246,15 +234,15 @@ func (c *copies) run(s *subject) finding {
 		return finding{}
 	}
 
-	t, at, err := s.rules(nil)
+	t, err := s.rules(nil)
 	if err != nil {
 		return s.cannot(err.Error())
 	}
 
 	res := t.Copies()
-	out := s.found(res, at, 0, t.Metric)
+	out := s.found(res, t.Metric)
 	if out.limit = "measurements of their own"; out.ok {
-		out.message = fmt.Sprintf("no group of the %d rows repeats another one to the last digit", s.selected)
+		out.message = fmt.Sprintf("no group of the %d rows repeats another one to the last digit", s.rows())
 		return out
 	}
 
@@ -262,59 +250,37 @@ func (c *copies) run(s *subject) finding {
 	return out
 }
 
-// trend checks that rows fit to their neighbours along the axes of the table. Rows without a neighbour on both
-// sides are not counted.
-type trend struct {
-	// Ratio is the factor from the neighbours at which a row is an outlier.
-	Ratio float64 `hcl:"ratio,optional" json:"ratio"`
-	// MaxOutliers is the largest accepted share of outliers.
-	MaxOutliers float64 `hcl:"max_outliers,optional" json:"max_outliers"`
-	// FallRatio is the ratio to the smaller neighbour below which a larger case counts as a fall.
-	FallRatio float64 `hcl:"fall_ratio,optional" json:"fall_ratio"`
-	// MaxFalls is the largest accepted share of falls.
-	MaxFalls float64 `hcl:"max_falls,optional" json:"max_falls"`
-}
+// trend checks that rows fit to their neighbours along the axes of the table: at most 0.75 % of the rows are 1.7 times
+// apart from them, and at most 2.5 % of the steps to a larger case fall below 0.7 of the row before. Rows without a
+// neighbour on both sides are not counted.
+type trend struct{}
 
-func (c *trend) prepare(r hcl.Range) hcl.Diagnostics {
-	diags := append(shareBetween("max_outliers", c.MaxOutliers, r), shareBetween("max_falls", c.MaxFalls, r)...)
-	if !(c.Ratio > 1) {
-		diags = append(diags, problem("Wrong ratio",
-			fmt.Sprintf("ratio is %s; an outlier is a multiple of its neighbours, so it must be above 1.", number(c.Ratio)), r))
-	}
-
-	if !(c.FallRatio > 0 && c.FallRatio <= 1) {
-		diags = append(diags, problem("Wrong ratio", fmt.Sprintf(
-			"fall_ratio is %s; a fall is a share of the row before, so it must be above 0 and at most 1.",
-			number(c.FallRatio)), r))
-	}
-
-	return diags
-}
+func (c *trend) prepare(hcl.Range) hcl.Diagnostics { return nil }
 
 func (c *trend) run(s *subject) finding {
 	if s.rec == nil {
 		return finding{}
 	}
 
-	t, at, err := s.rules(nil)
+	t, err := s.rules(nil)
 	if err != nil {
 		return s.cannot(err.Error())
 	}
 
-	apart, err := t.Outliers(c.Ratio, c.MaxOutliers)
+	apart, err := t.Outliers(rules.OutlierRatio, rules.OutlierShare)
 	if err != nil {
 		return s.cannot(err.Error())
 	}
 
-	falls, steps, err := t.Falls(c.FallRatio, c.MaxFalls)
+	falls, steps, err := t.Falls(rules.FallRatio, rules.FallShare)
 	if err != nil {
 		return s.cannot(err.Error())
 	}
 
 	unjudged := apart.Unjudged
 	res := rules.Result{Offences: slices.Concat(apart.Offences, falls.Offences), Unjudged: unjudged}
-	out := s.found(res, at, 0, "kernel_source", t.Metric)
-	out.limit = fmt.Sprintf("%s of outliers, %s of falls", percent(c.MaxOutliers), percent(c.MaxFalls))
+	out := s.found(res, "kernel_source", t.Metric)
+	out.limit = fmt.Sprintf("%s of outliers, %s of falls", percent(rules.OutlierShare), percent(rules.FallShare))
 
 	// Rows without neighbours are not part of what the check judges; rows without a usable value are.
 	out.left = leftover{}
@@ -324,7 +290,7 @@ func (c *trend) run(s *subject) finding {
 			aside++
 			continue
 		}
-		out.left.row(original(at, u.Row), u.Note)
+		out.left.row(u.Row, u.Note)
 	}
 
 	out.total -= aside
@@ -334,7 +300,7 @@ func (c *trend) run(s *subject) finding {
 	}
 
 	out.add("%d rows are more than %s times apart from their neighbours, %d of %d steps fall below %s of the row before",
-		len(apart.Offences), number(c.Ratio), len(falls.Offences), steps, number(c.FallRatio))
+		len(apart.Offences), number(rules.OutlierRatio), len(falls.Offences), steps, number(rules.FallRatio))
 	if !out.ok {
 		out.fix = "measure these rows and their neighbours again; if they stay, look at which kernel ran"
 	}

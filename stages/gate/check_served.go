@@ -1,7 +1,6 @@
 package gate
 
 import (
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -39,8 +38,8 @@ type served struct {
 // kernelsColumn has the kernels of a row as a JSON object by name.
 const kernelsColumn = "kernels"
 
-func (c *served) gathers() []*stage.Ref { return c.refs }
-func (c *served) columns() []string     { return []string{kernelsColumn} }
+func (c *served) refersTo() []*stage.Ref { return c.refs }
+func (c *served) columns() []string      { return []string{kernelsColumn} }
 
 func (c *served) prepare(r hcl.Range) hcl.Diagnostics {
 	refs, err := stage.RefsOf(c.Rows)
@@ -91,13 +90,9 @@ func (c *served) run(s *subject) finding {
 	}
 
 	// What ran on the server.
-	v := finding{limit: fmt.Sprintf("%s of the rows, %s of the time", percent(c.MaxRows), percent(c.MaxTime)), total: s.selected}
+	v := finding{limit: fmt.Sprintf("%s of the rows, %s of the time", percent(c.MaxRows), percent(c.MaxTime)), total: s.rows()}
 	times, total := map[string]float64{}, 0.0
 	for row := range int(s.rec.NumRows()) {
-		if !s.has(row) {
-			continue
-		}
-
 		names, err := c.kernelsOf(col, row)
 		if err != nil {
 			return failed(s.describe(row) + ": " + err.Error())
@@ -119,7 +114,7 @@ func (c *served) run(s *subject) finding {
 	// What the rows measured. A row counts as served if the server ran all of its kernels.
 	known, absent := map[string]bool{}, map[string]*absence{}
 	rows, unserved := 0, 0
-	for i, ds := range s.parts {
+	for i, ds := range s.others {
 		if ds == nil || ds.Table == nil {
 			continue
 		}
@@ -184,14 +179,15 @@ func (c *served) run(s *subject) finding {
 		v.fix = "compare rows of the shapes that the traced requests have; where shapes agree and kernels do not, the collector or the server chooses another backend"
 	}
 
-	for _, name := range slices.SortedFunc(maps.Keys(absent), func(a, b string) int {
-		return cmp.Or(cmp.Compare(absent[b].rows, absent[a].rows), cmp.Compare(a, b))
-	}) {
+	rowsOf := map[string]int{}
+	for name, a := range absent {
+		rowsOf[name] = a.rows
+	}
+
+	for _, name := range byCount(rowsOf) {
 		v.rows = append(v.rows, fmt.Sprintf("not run by the server: %s (%d rows, such as %s)", shortName(name), absent[name].rows, absent[name].example))
 	}
-	for _, name := range slices.SortedFunc(maps.Keys(times), func(a, b string) int {
-		return cmp.Or(cmp.Compare(times[b], times[a]), cmp.Compare(a, b))
-	}) {
+	for _, name := range byCount(times) {
 		v.rows = append(v.rows, fmt.Sprintf("without a row: %s (%s of the kernel time)", shortName(name), percent(times[name]/total)))
 	}
 

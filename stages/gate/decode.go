@@ -7,8 +7,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/gohcl"
-	"github.com/zclconf/go-cty/cty"
-	"github.com/zclconf/go-cty/cty/convert"
 
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
@@ -36,9 +34,6 @@ var commonAttributes = []hcl.AttributeSchema{
 	// min_judged (number) is the share of rows that the check must be able to judge, from 0 to 1; the same in an
 	// assert. The default is 1.
 	{Name: "min_judged"},
-	// on (object) selects the judged rows by the values of columns: `{ gemm_dtype = "fp8", m = [1, 16] }`; the same in
-	// an assert. The default is all rows.
-	{Name: "on"},
 }
 
 // DecodeBody implements its own decoding because the set of checks is known only here, and because
@@ -166,57 +161,35 @@ func (e *entry) common(b *hcl.Block, eval stage.Evaluator, bound map[string]bool
 		}
 	}
 
-	if a, ok := content.Attributes["on"]; ok {
-		v, d := a.Expr.Value(ctx)
-		if diags = append(diags, d...); !d.HasErrors() {
-			on, err := selections(v)
-			if err != nil {
-				diags = append(diags, problem("Wrong selection", err.Error(), a.Expr.Range()))
-			}
-			e.on, e.onAt = on, a.Expr.Range()
-		}
-	}
-
 	return rest, ctx, diags
-}
-
-// selection keeps the rows whose column has one of the values.
-type selection struct {
-	Column string   `json:"column"`
-	Values []string `json:"values"`
-}
-
-func selections(v cty.Value) ([]selection, error) {
-	const want = `"on" selects rows: an object such as { gemm_dtype = "fp8" } or { num_gpus = [2, 4] }`
-	if v.IsNull() || !v.IsWhollyKnown() || !(v.Type().IsObjectType() || v.Type().IsMapType()) {
-		return nil, fmt.Errorf("%s", want)
-	}
-
-	var out []selection
-	for it := v.ElementIterator(); it.Next(); {
-		k, val := it.Element()
-		s := selection{Column: k.AsString()}
-
-		list := []cty.Value{val}
-		if val.CanIterateElements() {
-			list = val.AsValueSlice()
-		}
-
-		for _, x := range list {
-			text, err := convert.Convert(x, cty.String)
-			if err != nil || text.IsNull() {
-				return nil, fmt.Errorf("%s; the value of %s is neither a word nor a number", want, s.Column)
-			}
-			s.Values = append(s.Values, text.AsString())
-		}
-
-		out = append(out, s)
-	}
-
-	slices.SortFunc(out, func(a, b selection) int { return strings.Compare(a.Column, b.Column) })
-	return out, nil
 }
 
 func problem(summary, detail string, at hcl.Range) *hcl.Diagnostic {
 	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: at.Ptr()}
+}
+
+// Defaults returns the checks by name with their default attributes: pointers to structs with gohcl tags.
+func Defaults() map[string]any {
+	out := map[string]any{}
+	for _, s := range specs() {
+		out[s.name] = s.new()
+	}
+	return out
+}
+
+// Words implements stage.BodyDecoder. It returns the blocks and, under "check NAME", the attributes of each
+// check beyond the common ones.
+func (c *Config) Words() stage.Vocabulary {
+	out := stage.Vocabulary{}
+	out.Add("", bodySchema)
+	out.Add("check", &hcl.BodySchema{Attributes: commonAttributes})
+	out.Add("assert", &hcl.BodySchema{Attributes: assertAttributes})
+
+	for _, s := range specs() {
+		out["check "+s.name] = stage.TagWords(s.new())[""]
+		if s.name == "rows" {
+			out.Add("check rows", &hcl.BodySchema{Attributes: rowsAttributes})
+		}
+	}
+	return out
 }

@@ -36,36 +36,13 @@ func (c *Config) Forecast(at hcl.Range, in stage.Forecasts) (*stage.Forecast, hc
 
 	var diags hcl.Diagnostics
 	for _, e := range c.entries {
-		var names []string
-		for _, sel := range e.on {
-			names = append(names, sel.Column)
-		}
-
 		if n, ok := e.check.(columnar); ok && e.minJudged > 0 {
-			for _, name := range n.columns() {
-				if !slices.Contains(names, name) {
-					names = append(names, name)
-				}
-			}
+			diags = append(diags, stage.MissingColumns(f, n.columns(), e.block)...)
 		}
 
-		missing := stage.MissingColumns(f, names, e.block)
-		diags = append(diags, missing...)
-		if !missing.HasErrors() {
-			diags = append(diags, e.unmatched(f)...)
-		}
-
-		if r, ok := e.check.(referrer); ok && r.refersTo() != nil {
-			if ref := in(r.refersTo()); ref != nil && ref.Cases {
+		for _, ref := range e.refs() {
+			if other := in(ref); other != nil && other.Cases {
 				diags = append(diags, stage.NoRows(e.block))
-			}
-		}
-
-		if r, ok := e.check.(gatherer); ok {
-			for _, p := range r.gathers() {
-				if ref := in(p); ref != nil && ref.Cases {
-					diags = append(diags, stage.NoRows(e.block))
-				}
 			}
 		}
 	}

@@ -7,8 +7,6 @@ import (
 	"embed"
 	"fmt"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -73,8 +71,6 @@ type entry struct {
 	kind      string // name of the check, or "assert"
 	severity  string
 	minJudged float64 // share of the rows that the check must be able to judge
-	on        []selection
-	onAt      hcl.Range
 	check     check
 	block     hcl.Range
 }
@@ -86,25 +82,23 @@ func (c *Config) Check(*stage.CheckContext) hcl.Diagnostics { return nil }
 func (c *Config) Inputs() []stage.Input {
 	in := []stage.Input{{Name: "input", Ref: c.input}}
 	for i, e := range c.entries {
-		if r, ok := e.check.(referrer); ok {
-			if ref := r.refersTo(); ref != nil {
-				in = append(in, stage.Input{Name: referenceName(i), Ref: ref})
-			}
-		}
-
-		if r, ok := e.check.(gatherer); ok {
-			for j, ref := range r.gathers() {
-				in = append(in, stage.Input{Name: partName(i, j), Ref: ref})
-			}
+		for j, ref := range e.refs() {
+			in = append(in, stage.Input{Name: inputName(i, j), Ref: ref})
 		}
 	}
 
 	return in
 }
 
-func referenceName(i int) string { return fmt.Sprintf("reference%d", i) }
+// refs returns the other datasets that the check reads.
+func (e entry) refs() []*stage.Ref {
+	if r, ok := e.check.(referrer); ok {
+		return r.refersTo()
+	}
+	return nil
+}
 
-func partName(i, j int) string { return fmt.Sprintf("reference%d_%d", i, j) }
+func inputName(i, j int) string { return fmt.Sprintf("reference%d_%d", i, j) }
 
 // Values implements stage.Valuer with all limits. Severities are included because they decide whether
 // dependent stages run.
@@ -123,10 +117,6 @@ func (c *Config) Values() map[string]any {
 
 		v["kind"], v["name"], v["severity"] = e.kind, e.name, e.severity
 		v["min_judged"] = e.minJudged
-		if len(e.on) > 0 {
-			v["on"] = e.on
-		}
-
 		checks = append(checks, v)
 	}
 
@@ -147,24 +137,22 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	}
 
 	failures, warnings := 0, 0
-	whole := &prepared{}
+	shared := &prepared{}
 	for i, e := range c.entries {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
 
-		s := &subject{ds: ds, rec: ds.Table, reference: rc.Inputs[referenceName(i)], whole: whole}
+		s := &subject{ds: ds, rec: ds.Table, shared: shared}
 		if rc.Store != nil {
 			s.object = rc.Store.GetBytes
 		}
 
-		if r, ok := e.check.(gatherer); ok {
-			for j := range r.gathers() {
-				s.parts = append(s.parts, rc.Inputs[partName(i, j)])
-			}
+		for j := range e.refs() {
+			s.others = append(s.others, rc.Inputs[inputName(i, j)])
 		}
 
-		res := e.judge(s)
+		res := e.settle(s, e.check.run(s))
 		res.Pos = position(e.block, rc.PlanDir)
 		out.Checks = append(out.Checks, res)
 
@@ -193,34 +181,6 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 	}
 
 	return out, nil
-}
-
-// judge runs one check on the rows that its "on" selects.
-func (e entry) judge(s *subject) stage.CheckResult {
-	if err := s.restrict(e.on); err != nil {
-		return e.settle(s, failed(err.Error()))
-	}
-	if e.vacuous(s) {
-		return e.settle(s, s.cannot("no row has "+selectionText(e.on)))
-	}
-	return e.settle(s, e.check.run(s))
-}
-
-// vacuous reports whether "on" selects no row, for example because of a misspelt value. Checks in
-// countingChecks handle an empty selection themselves.
-func (e entry) vacuous(s *subject) bool {
-	return len(e.on) > 0 && s.rec != nil && s.selected == 0 && !slices.Contains(countingChecks, e.kind)
-}
-
-// countingChecks lists the checks that can judge an empty selection.
-var countingChecks = []string{"coverage", "compare", "assert"}
-
-func selectionText(on []selection) string {
-	parts := make([]string, len(on))
-	for i, sel := range on {
-		parts[i] = sel.Column + " = " + strings.Join(sel.Values, " or ")
-	}
-	return strings.Join(parts, " and ")
 }
 
 func report(rc *stage.RunContext, level string, r stage.CheckResult) {

@@ -22,7 +22,7 @@ const mostWorkloads = 500
 
 // detail returns the comparison by workload for reports.
 func (c *prediction) detail(s *subject, m *matched, key []string, pairs map[string][]compared) *results.Prediction {
-	out := &results.Prediction{Queue: c.queue(s, pairs), Kind: "prediction", Predicted: c.ref.Address,
+	out := &results.Prediction{Queue: c.queue(s, pairs), Kind: "prediction", Predicted: c.address(),
 		Tables: m.trees(s), Key: key, Columns: []results.PredictionColumn{}, Workloads: []results.Workload{}}
 	for _, name := range c.Columns {
 		if all := pairs[name]; len(all) > 0 {
@@ -31,8 +31,8 @@ func (c *prediction) detail(s *subject, m *matched, key []string, pairs map[stri
 	}
 
 	var kernels *tracedRows
-	if c.traces != nil {
-		out.Traces = c.traces.Address
+	if len(c.refs) > 1 {
+		out.Traces = c.refs[1].Address
 		kernels = s.traced(key)
 	}
 
@@ -42,16 +42,12 @@ func (c *prediction) detail(s *subject, m *matched, key []string, pairs map[stri
 	var measured, predicted []func(row int) *float64
 	for _, name := range c.Columns {
 		measured = append(measured, cells(s.rec, name))
-		predicted = append(predicted, cells(s.reference.Table, name))
+		predicted = append(predicted, cells(s.reference(), name))
 	}
 
 	for i, at := range m.theirs {
-		if !s.has(i) {
-			continue
-		}
-
-		if at >= 0 && column(s.reference.Table, "warning") != nil {
-			if text := textOf(s.reference.Table, "warning", at); text != "" {
+		if at >= 0 && column(s.reference(), "warning") != nil {
+			if text := textOf(s.reference(), "warning", at); text != "" {
 				out.Warned++
 				if out.Warning == "" {
 					out.Warning = text
@@ -88,7 +84,7 @@ func (c *prediction) detail(s *subject, m *matched, key []string, pairs map[stri
 		}
 
 		if at >= 0 {
-			w.Phases = predictedPhases(s.reference.Table, at)
+			w.Phases = predictedPhases(s.reference(), at)
 			kernels.measure(s, i, &w)
 		}
 
@@ -111,10 +107,10 @@ func textOf(rec arrow.Record, name string, row int) string {
 func cells(rec arrow.Record, name string) func(row int) *float64 {
 	c, err := numbers(rec, name)
 	return func(row int) *float64 {
-		if err != nil || c.unfit(name, row, false) != "" {
+		if err != nil || unfit(c, row, false) != "" {
 			return nil
 		}
-		return &c.val[row]
+		return &c.Values[row]
 	}
 }
 
@@ -233,11 +229,11 @@ type tracedRows struct {
 
 func (s *subject) traced(key []string) *tracedRows {
 	t := &tracedRows{rows: map[string]int{}, read: map[int]map[string]results.PhaseCompare{}, why: map[int]string{}}
-	if len(s.parts) == 0 || s.parts[0] == nil || s.parts[0].Table == nil {
+	if len(s.others) < 2 || s.others[1] == nil || s.others[1].Table == nil {
 		return t
 	}
 
-	t.data = s.parts[0]
+	t.data = s.others[1]
 	for _, k := range key {
 		if column(t.data.Table, k) != nil {
 			t.key = append(t.key, k)

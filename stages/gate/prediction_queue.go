@@ -50,9 +50,9 @@ func queueText(q *results.QueueCompare) string {
 func duration(rec arrow.Record, name string) func(row int) *float64 {
 	c, err := numbers(rec, name)
 	return func(row int) *float64 {
-		if err != nil || c.null[row] || math.IsNaN(c.val[row]) || math.IsInf(c.val[row], 0) || c.val[row] < 0 {
+		if err != nil || unfit(c, row, true) != "" {
 			return nil
 		}
-		return &c.val[row]
+		return &c.Values[row]
 	}
 }

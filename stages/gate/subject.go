@@ -8,7 +8,6 @@ import (
 	"strconv"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
@@ -21,74 +20,33 @@ import (
 
 // subject is the data that one check judges.
 type subject struct {
-	ds        *stage.Dataset
-	rec       arrow.Record // nil if there is no table
-	reference *stage.Dataset
-	parts     []*stage.Dataset
-	keep      []bool // rows that "on" selects; nil means all
-	selected  int
-	on        []selection
-	perCase   map[string]int // number of rows by case; computed on first use
+	ds      *stage.Dataset
+	rec     arrow.Record     // nil if there is no table
+	others  []*stage.Dataset // those that the check refers to
+	perCase map[string]int   // number of rows by case; computed on first use
 	// object reads an attachment by its digest; nil without a state folder.
 	object func(digest string) ([]byte, error)
-	whole  *prepared
+	shared *prepared
 }
 
-// prepared is all of a dataset prepared for the rules, which the checks of a gate share. It is computed on
-// first use.
+// prepared is a dataset prepared for the rules, which the checks of a gate share. It is computed on first use.
 type prepared struct{ table *rules.Table }
 
-// restrict limits the subject to the rows that match every selection.
-func (s *subject) restrict(on []selection) error {
-	s.on, s.selected = on, 0
+// rows returns the number of rows to judge.
+func (s *subject) rows() int {
 	if s.rec == nil {
-		return nil
+		return 0
 	}
-
-	s.selected = int(s.rec.NumRows())
-
-	if len(on) == 0 {
-		return nil
-	}
-
-	keep, err := matching(s.rec, on)
-	if err != nil {
-		return err
-	}
-
-	s.keep = keep
-	s.selected = 0
-	for _, k := range keep {
-		if k {
-			s.selected++
-		}
-	}
-
-	return nil
+	return int(s.rec.NumRows())
 }
 
-// matching marks the rows of rec that match every selection.
-func matching(rec arrow.Record, on []selection) ([]bool, error) {
-	keep := make([]bool, rec.NumRows())
-	for i := range keep {
-		keep[i] = true
+// reference returns the table of the first other dataset, or nil if it has no table.
+func (s *subject) reference() arrow.Record {
+	if len(s.others) == 0 || s.others[0] == nil {
+		return nil
 	}
-
-	for _, sel := range on {
-		col := column(rec, sel.Column)
-		if col == nil {
-			return nil, fmt.Errorf("\"on\" selects by the column %q, which the data lacks.%s", sel.Column,
-				textutil.DidYouMean(sel.Column, columnNames(rec)))
-		}
-		for i := range keep {
-			keep[i] = keep[i] && slices.Contains(sel.Values, table.Text(col, i))
-		}
-	}
-
-	return keep, nil
+	return s.others[0].Table
 }
-
-func (s *subject) has(row int) bool { return s.keep == nil || s.keep[row] }
 
 // key returns the columns that identify a row of the dataset.
 func (s *subject) key() []string { return dedupe.KeyColumns(s.ds) }
@@ -134,68 +92,26 @@ func column(rec arrow.Record, name string) arrow.Array {
 		return nil
 	}
 
-	at := rec.Schema().FieldIndices(name)
-	if len(at) == 0 {
+	at := table.Index(rec, name)
+	if at < 0 {
 		return nil
 	}
-	return rec.Column(at[0])
-}
-
-func columnNames(rec arrow.Record) []string {
-	var out []string
-	if rec != nil {
-		for _, f := range rec.Schema().Fields() {
-			out = append(out, f.Name)
-		}
-	}
-	return out
+	return rec.Column(at)
 }
 
 func missingColumn(rec arrow.Record, name string) error {
-	return fmt.Errorf("the data has no column %q.%s", name, textutil.DidYouMean(name, columnNames(rec)))
+	if rec == nil {
+		return errNoRows
+	}
+	return fmt.Errorf("the data has no column %q.%s", name, textutil.DidYouMean(name, table.Names(rec)))
 }
 
-// series is a numeric column as float64 values and null flags.
-type series struct {
-	val  []float64
-	null []bool
-}
-
-// numbers reads a numeric or boolean column as float64; true is 1. Nulls have the value NaN.
-func numbers(rec arrow.Record, name string) (series, error) {
-	arr := column(rec, name)
-	if arr == nil {
-		return series{}, missingColumn(rec, name)
+// numbers reads a column of numbers. Values at null rows are zero.
+func numbers(rec arrow.Record, name string) (*table.Col[float64], error) {
+	if column(rec, name) == nil {
+		return nil, missingColumn(rec, name)
 	}
-
-	out := series{val: make([]float64, arr.Len()), null: make([]bool, arr.Len())}
-	if flags, ok := arr.(*array.Boolean); ok {
-		for i := range out.val {
-			switch {
-			case flags.IsNull(i):
-				out.null[i], out.val[i] = true, math.NaN()
-			case flags.Value(i):
-				out.val[i] = 1
-			}
-		}
-
-		return out, nil
-	}
-
-	col, err := table.Float64s(rec, name)
-	if err != nil {
-		return series{}, err
-	}
-
-	for i := range out.val {
-		if col.Null(i) {
-			out.null[i], out.val[i] = true, math.NaN()
-			continue
-		}
-		out.val[i] = col.Values[i]
-	}
-
-	return out, nil
+	return table.Float64s(rec, name)
 }
 
 // metric returns the name of the primary metric of the table.
@@ -204,34 +120,32 @@ func (s *subject) metric() string {
 }
 
 // unfit returns the reason why row i is no measurement, or "". Zero is one only if zeroOK is set.
-func (c series) unfit(name string, i int, zeroOK bool) string {
-	if c.null[i] {
-		return name + " is null"
+func unfit(c *table.Col[float64], i int, zeroOK bool) string {
+	if c.Null(i) {
+		return c.Name + " is null"
 	}
-	return rules.Unusable(name, c.val[i], zeroOK)
+	return rules.Unusable(c.Name, c.Values[i], zeroOK)
 }
 
-// usable marks the rows of a dataset whose metric is a valid measurement.
-func usable(ds *stage.Dataset, rec arrow.Record) ([]bool, error) {
-	s := subject{ds: ds, rec: rec}
-	name := s.metric()
-	col, err := numbers(rec, name)
+// usable marks the rows whose metric is a valid measurement.
+func (s *subject) usable() ([]bool, error) {
+	col, err := numbers(s.rec, s.metric())
 	if err != nil {
 		return nil, err
 	}
 
-	t, ok := dedupe.PerfTable(ds)
+	t, ok := dedupe.PerfTable(s.ds)
 	zero := ok && t.ZeroLegal // a table of differences
 
-	out := make([]bool, len(col.val))
+	out := make([]bool, col.Len())
 	for i := range out {
-		out[i] = col.unfit(name, i, zero) == ""
+		out[i] = unfit(col, i, zero) == ""
 	}
 	return out, nil
 }
 
 // lackingKey returns an error if rec lacks a required column of the key.
-func (s *subject) lackingKey(rec arrow.Record, whose string, key []string) error {
+func lackingKey(rec arrow.Record, whose string, key []string) error {
 	for _, k := range key {
 		if _, optional := tree.Defaults[k]; !optional && column(rec, k) == nil {
 			return fmt.Errorf("%s lacks the column %s, which identifies rows", whose, k)
@@ -290,30 +204,6 @@ func number(v float64) string {
 }
 
 func percent(v float64) string { return strconv.FormatFloat(100*v, 'f', 2, 64) + " %" }
-
-// selection returns the selected rows as a record. rows maps its rows to those of the subject; it is nil
-// if all rows are selected.
-func (s *subject) selection() (arrow.Record, []int, error) {
-	if s.keep == nil {
-		return s.rec, nil, nil
-	}
-
-	rows := []int{}
-	for i, k := range s.keep {
-		if k {
-			rows = append(rows, i)
-		}
-	}
-
-	return table.Take(s.rec, rows), rows, nil
-}
-
-func original(rows []int, i int) int {
-	if rows == nil {
-		return i
-	}
-	return rows[i]
-}
 
 // round rounds to four significant digits for messages.
 func round(v float64) float64 {

@@ -61,12 +61,26 @@ func (l *leftover) count() int {
 
 // text lists the reasons, the most frequent first.
 func (l *leftover) text() string {
-	names := slices.SortedFunc(maps.Keys(l.why),
-		func(a, b string) int { return cmp.Or(cmp.Compare(l.why[b], l.why[a]), cmp.Compare(a, b)) })
+	names := byCount(l.why)
 	for i, w := range names {
 		if len(names) > 1 {
 			names[i] = fmt.Sprintf("%s (%d)", w, l.why[w])
 		}
+	}
+	return strings.Join(names, ", ")
+}
+
+// byCount returns the keys of a map, the largest value first.
+func byCount[N cmp.Ordered](m map[string]N) []string {
+	return slices.SortedFunc(maps.Keys(m), func(a, b string) int {
+		return cmp.Or(cmp.Compare(m[b], m[a]), cmp.Compare(a, b))
+	})
+}
+
+func countsText(m map[string]int) string {
+	names := byCount(m)
+	for i, k := range names {
+		names[i] = fmt.Sprintf("%d %s", m[k], k)
 	}
 	return strings.Join(names, ", ")
 }
@@ -76,8 +90,8 @@ func failed(message string) finding { return finding{message: message, definite:
 
 // cannot returns the finding of a check that cannot judge any row.
 func (s *subject) cannot(why string) finding {
-	v := finding{message: why, total: s.selected}
-	v.left.add(s.selected, why)
+	v := finding{message: why, total: s.rows()}
+	v.left.add(s.rows(), why)
 	return v
 }
 
