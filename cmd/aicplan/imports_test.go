@@ -51,7 +51,6 @@ var ground = []string{"sink/base"}
 // homes maps a module to the folders that may import it.
 var homes = map[string][]string{
 	"github.com/dominikbraun/graph":             {"engine/plan"},
-	"github.com/gofrs/flock":                    {"engine/checkpoint", "sink/base/fileutil"},
 	"github.com/ebitengine/purego":              {"cudaops/dl"},
 	"github.com/NVIDIA/go-nvml":                 {"cudaops/nvml"},
 	"github.com/apache/arrow":                   {"sink", "engine", "stages", "cmd"},

@@ -97,19 +97,11 @@ func (s *Store) holds() bool {
 
 // idle returns a *LockedError if another process has the run lock. It does not take the lock.
 func (s *Store) idle() error {
-	h, err := s.readHolder()
-	if h == nil || errors.Is(err, ErrCorrupt) {
-		return nil
+	h, err := s.Locked()
+	if h == nil || err != nil {
+		return nil // a damaged lock file is replaced
 	}
-	if err != nil {
-		return err
-	}
-
-	if alive, elsewhere := state(h, false); alive || elsewhere {
-		return &LockedError{Dir: s.dir, Holder: h, Elsewhere: elsewhere}
-	}
-
-	return nil
+	return s.replace(h, false)
 }
 
 // garbage lists the files and folders to remove, sorted by path. It adds the objects to keep to r.Kept.

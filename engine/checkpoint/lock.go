@@ -1,16 +1,11 @@
 package checkpoint
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"syscall"
 	"time"
-
-	"github.com/gofrs/flock"
 
 	"aicplan/sink/base/fileutil"
 )
@@ -41,7 +36,7 @@ func (e *LockedError) Error() string {
 	msg := fmt.Sprintf("state folder %s is in use by %s", e.Dir, e.Holder)
 	if e.Elsewhere {
 		return fmt.Sprintf("%s, which cannot be checked from this machine: wait for it; if it has ended, remove %s",
-			msg, filepath.Join(e.Dir, "lock.json"))
+			msg, filepath.Join(e.Dir, "lock"))
 	}
 
 	return msg + ": wait for it, or end it"
@@ -53,47 +48,51 @@ func (e *LockedError) Unwrap() error { return ErrLocked }
 // RunLock is an acquired run lock.
 type RunLock struct {
 	store *Store
-	flock *flock.Flock // nil if the file system does not support locks
+	file  *fileutil.FileLock
 }
 
 // Lock takes the run lock. It fails with a *LockedError after one second of retries.
 //
-// Lock replaces the lock file of a process that died under the running kernel. It never replaces that
-// of another kernel, because locks of some network file systems do not reach other machines and two
+// Lock replaces the lock of a process that died under the running kernel. It never replaces that of
+// another kernel, because locks of some network file systems do not reach other machines and two
 // machines may share a hostname. The error then names the file to remove.
 func (s *Store) Lock(info LockInfo) (*RunLock, error) {
 	if err := s.ensure(); err != nil {
 		return nil, err
 	}
-	fl, holder, err := s.tryLock()
-	for range lockTries {
-		if !errors.Is(err, ErrLocked) {
-			break
+
+	me := fileutil.Self(info.Command, info.RunID, s.now())
+	for try := 0; ; try++ {
+		file, err := fileutil.LockFile(s.path("lock"), "state folder "+s.dir, me, s.replace)
+		busy, isBusy := errors.AsType[*fileutil.BusyError](err)
+		switch {
+		case err == nil:
+			l := &RunLock{store: s, file: file}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.held = l
+			return l, nil
+		case !isBusy:
+			return nil, err
+		case try < lockTries:
+			s.pause()
+			continue
 		}
-		s.pause()
-		fl, holder, err = s.tryLock()
-	}
-	if err != nil {
-		return nil, err
-	}
 
-	if holder != nil {
-		if alive, elsewhere := state(holder, fl != nil); alive || elsewhere {
-			release(fl)
-			return nil, &LockedError{Dir: s.dir, Holder: holder, Elsewhere: elsewhere}
+		holder := busy.Holder
+		if holder != nil && holder.SameKernel() && !holder.Running() {
+			holder = nil // the new holder has not replaced it yet
 		}
+		return nil, &LockedError{Dir: s.dir, Holder: holder}
 	}
+}
 
-	if err := s.writeHolder(self(info, s.now())); err != nil {
-		release(fl)
-		return nil, err
+// replace returns a *LockedError if the holder of a lock file may be alive.
+func (s *Store) replace(old *Holder, locked bool) error {
+	if alive, elsewhere := state(old, locked); alive || elsewhere {
+		return &LockedError{Dir: s.dir, Holder: old, Elsewhere: elsewhere}
 	}
-	l := &RunLock{store: s, flock: fl}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.held = l
-
-	return l, nil
+	return nil
 }
 
 // Lock retries for a second: the kernel releases the lock of a killed process only after it has freed
@@ -107,35 +106,24 @@ const (
 func (l *RunLock) Release() error {
 	s := l.store
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	if s.held != l {
-		s.mu.Unlock()
 		return nil
 	}
-
 	s.held = nil
-	s.mu.Unlock()
-	err := s.files.Remove(s.path("lock.json"))
-	if errors.Is(err, fs.ErrNotExist) {
-		err = nil
-	}
-
-	if err != nil {
-		err = s.explain("remove", s.path("lock.json"), err)
-	}
-
-	return errors.Join(err, release(l.flock))
+	return l.file.Release()
 }
 
-// Locked returns the process named in the lock file, alive or not. It returns nil if there is no lock
-// file. It changes nothing.
-func (s *Store) Locked() (*Holder, error) { return s.readHolder() }
+// Locked returns the process named in the lock file, alive or not. It returns nil if no process has taken
+// the lock since it was last released. It changes nothing.
+func (s *Store) Locked() (*Holder, error) { return fileutil.ReadHolder(s.path("lock")) }
 
 // Abandoned reports whether a run ended without recording its end. The run is identified by its host
 // and process id. It is abandoned if the process is gone and its lock file remains, or if it released
 // the lock on a full disk. Abandoned returns false if the state cannot be determined, for example for
 // another machine or a file system without locks.
 func (s *Store) Abandoned(host string, pid int) bool {
-	h, err := s.readHolder()
+	h, err := s.Locked()
 	switch {
 	case err != nil:
 		return false
@@ -153,74 +141,8 @@ func (s *Store) Abandoned(host string, pid int) bool {
 	}
 
 	// The holder may run under another pid in another container, so check the lock itself.
-	fl := flock.New(s.path("lock"), flock.SetFlag(os.O_RDONLY))
-	free, err := fl.TryRLock()
-	return err == nil && free && fl.Close() == nil
+	return fileutil.Unlocked(s.path("lock"))
 }
-
-// tryLock takes the file lock and reads the lock file. The returned lock is nil if the file system does
-// not support locks; only the lock file counts then.
-func (s *Store) tryLock() (*flock.Flock, *Holder, error) {
-	fl := flock.New(s.path("lock"))
-	ok, err := fl.TryLock()
-	switch {
-	case errors.Is(err, syscall.ENOLCK), errors.Is(err, errors.ErrUnsupported):
-		fl = nil
-	case err != nil:
-		return nil, nil, s.explain("lock", s.path("lock"), err)
-	case !ok:
-		holder, err := s.readHolder()
-		if err != nil || (holder != nil && holder.SameKernel() && !holder.Running()) {
-			holder = nil // a stale lock file that the new holder has not replaced yet
-		}
-		return nil, nil, &LockedError{Dir: s.dir, Holder: holder}
-	}
-
-	holder, err := s.readHolder()
-	if errors.Is(err, ErrCorrupt) {
-		holder, err = nil, nil
-	}
-	if err != nil {
-		release(fl)
-		return nil, nil, err
-	}
-
-	return fl, holder, nil
-}
-
-func release(fl *flock.Flock) error {
-	if fl == nil {
-		return nil
-	}
-	return fl.Close()
-}
-
-func (s *Store) readHolder() (*Holder, error) {
-	data, err := os.ReadFile(s.path("lock.json"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fileutil.Explain("read", s.path("lock.json"), err)
-	}
-
-	var h Holder
-	if err := json.Unmarshal(data, &h); err != nil {
-		return nil, &CorruptError{Path: s.path("lock.json"), Detail: err.Error()}
-	}
-
-	return &h, nil
-}
-
-func (s *Store) writeHolder(h Holder) error {
-	data, err := json.MarshalIndent(h, "", "  ")
-	if err != nil {
-		return fmt.Errorf("lock: %w", err)
-	}
-	return s.writeFile(s.path("lock.json"), append(data, '\n'))
-}
-
-func self(info LockInfo, now time.Time) Holder { return fileutil.Self(info.Command, info.RunID, now) }
 
 // state reports whether the process that wrote a lock file is alive, or cannot be checked from here.
 // Under the same kernel, acquiring the file lock proves that the process is dead; without a file lock

@@ -1,12 +1,15 @@
 package checkpoint
 
 import (
+	"encoding/json"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"aicplan/sink/base/fileutil"
 )
 
 func wantLocked(t *testing.T, err error, pid int, command string) {
@@ -20,7 +23,7 @@ func wantLocked(t *testing.T, err error, pid int, command string) {
 	}
 }
 
-// TestAbandoned: a run is not abandoned while it has the lock, and is once it has released it. Runs on
+// TestAbandoned checks that a run is not abandoned while it has the lock, and is once it has released it. Runs on
 // other machines are never reported as abandoned.
 func TestAbandoned(t *testing.T) {
 	host, err := os.Hostname()
@@ -92,15 +95,19 @@ func TestLockExcludesAndNames(t *testing.T) {
 	}
 }
 
-func TestMarksOfOthers(t *testing.T) {
+func TestLockFilesOfOtherProcesses(t *testing.T) {
 	mark := func(t *testing.T, change func(h *Holder)) *Store {
 		s := newStore(t)
 		if err := s.ensure(); err != nil {
 			t.Fatal(err)
 		}
-		h := self(LockInfo{Command: "aicplan apply far.hcl"}, time.Now())
+		h := fileutil.Self("aicplan apply far.hcl", "", time.Now())
 		change(&h)
-		if err := s.writeHolder(h); err != nil {
+		data, err := json.Marshal(h)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(s.path("lock"), data, 0o644); err != nil {
 			t.Fatal(err)
 		}
 		return s
@@ -109,10 +116,10 @@ func TestMarksOfOthers(t *testing.T) {
 		s := mark(t, func(h *Holder) { h.Host, h.BootID, h.PID = "far-away", "another-boot", 4242 })
 		_, err := s.Lock(LockInfo{})
 		wantLocked(t, err, 4242, "aicplan apply far.hcl")
-		if !strings.Contains(err.Error(), "pid 4242 on far-away") || !strings.Contains(err.Error(), "lock.json") {
+		if !strings.Contains(err.Error(), "pid 4242 on far-away") || !strings.Contains(err.Error(), "lock") {
 			t.Errorf("message: %v", err)
 		}
-		if err := os.Remove(s.path("lock.json")); err != nil {
+		if err := os.Remove(s.path("lock")); err != nil {
 			t.Error(err)
 		}
 		if _, err := s.Lock(LockInfo{}); err != nil {
@@ -122,10 +129,10 @@ func TestMarksOfOthers(t *testing.T) {
 	t.Run("this machine before its last boot", func(t *testing.T) {
 		s := mark(t, func(h *Holder) { h.BootID = "earlier" })
 		_, err := s.Lock(LockInfo{})
-		if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), "lock.json") {
+		if !errors.Is(err, ErrLocked) || !strings.Contains(err.Error(), "lock") {
 			t.Errorf("a machine of the same name may be alive: %v", err)
 		}
-		if err := os.Remove(s.path("lock.json")); err != nil {
+		if err := os.Remove(s.path("lock")); err != nil {
 			t.Error(err)
 		}
 		if _, err := s.Lock(LockInfo{}); err != nil {
@@ -140,7 +147,7 @@ func TestMarksOfOthers(t *testing.T) {
 	})
 	t.Run("damaged", func(t *testing.T) {
 		s := mark(t, func(*Holder) {})
-		if err := os.WriteFile(s.path("lock.json"), []byte("{"), 0o644); err != nil {
+		if err := os.WriteFile(s.path("lock"), []byte("{"), 0o644); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := s.Lock(LockInfo{}); err != nil {
@@ -151,7 +158,7 @@ func TestMarksOfOthers(t *testing.T) {
 
 // Without file system locks, the pid decides.
 func TestHolderWithoutFileLock(t *testing.T) {
-	me := self(LockInfo{}, time.Now())
+	me := fileutil.Self("", "", time.Now())
 	for _, tc := range []struct {
 		name             string
 		change           func(h *Holder)
@@ -171,7 +178,7 @@ func TestHolderWithoutFileLock(t *testing.T) {
 	}
 }
 
-// TestLockRetriesForABoundedTime: Lock succeeds if the lock is released in time; otherwise the error
+// TestLockRetriesForABoundedTime checks that Lock succeeds if the lock is released in time; otherwise the error
 // names the holder.
 func TestLockRetriesForABoundedTime(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")

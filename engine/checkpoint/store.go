@@ -6,7 +6,7 @@
 //	stages/<address>.json       what a stage last produced, from what
 //	journal/<op>/<context>/     measured and failed cases, one file per writer
 //	runs/<id>/                  events and logs of one run
-//	lock, lock.json             who is running
+//	lock                        who is running
 //
 // No file has two writers and none is mapped into memory, so a state folder may be on a network file
 // system. The lock only prevents two runs from doing the same work twice.

@@ -98,7 +98,7 @@ func lockInFolder(dir, uuid string, me Holder) (*Device, error) {
 	}, uuid)
 	path := filepath.Join(dir, name+".lock")
 
-	f, err := lockFile(path, "the device "+uuid, me)
+	f, err := lockFile(path, "the device "+uuid, me, nil)
 	if err != nil {
 		return nil, err
 	}

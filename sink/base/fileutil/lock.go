@@ -61,7 +61,7 @@ func LockFolder(ctx context.Context, dir string, me Holder) (unlock func() error
 
 	path := filepath.Join(dir, FolderLock)
 	for start := time.Now(); ; {
-		f, err := lockFile(path, "the folder "+dir, me)
+		f, err := lockFile(path, "the folder "+dir, me, nil)
 		if err == nil {
 			return func() error {
 				defer mu.Unlock()
@@ -86,25 +86,73 @@ func LockFolder(ctx context.Context, dir string, me Holder) (unlock func() error
 	}
 }
 
-// lockFile creates, opens and locks a lock file and writes the holder into it. It returns a
-// *BusyError if another process has the lock.
-func lockFile(path, what string, me Holder) (*os.File, error) {
+// FileLock is a locked file that names its holder.
+type FileLock struct{ file *os.File }
+
+// LockFile creates a lock file, locks it without waiting and writes me into it. It returns a *BusyError if
+// another process has the lock. If the file names a holder that did not release it, replace decides
+// whether its lock is replaced; locked is false if the file system has no locks. An error of replace is
+// returned as it is.
+func LockFile(path, what string, me Holder, replace func(old *Holder, locked bool) error) (*FileLock, error) {
+	f, err := lockFile(path, what, me, replace)
+	if err != nil {
+		return nil, err
+	}
+	return &FileLock{f}, nil
+}
+
+// Release empties the file and releases the lock.
+func (l *FileLock) Release() error { return errors.Join(l.file.Truncate(0), release(l.file)) }
+
+// ReadHolder returns the holder that a lock file names, or nil if there is no such file or it was released.
+func ReadHolder(path string) (*Holder, error) {
+	f, err := os.Open(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, Explain("read", path, err)
+	}
+	defer f.Close()
+	return readHolder(f)
+}
+
+// Unlocked reports whether a lock file exists that no process has locked.
+func Unlocked(path string) bool {
+	f, err := os.Open(path)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	return syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) == nil
+}
+
+// lockFile does the work of LockFile. replace may be nil.
+func lockFile(path, what string, me Holder, replace func(old *Holder, locked bool) error) (*os.File, error) {
 	for {
 		f, writable, err := openShared(path)
 		if err != nil {
 			return nil, Explain("lock "+what+" by", path, err)
 		}
 
-		switch err := tryLock(f); {
-		case errors.Is(err, syscall.EWOULDBLOCK):
-			h, _ := readHolder(f) // the holder may be writing it
-			return nil, errors.Join(&BusyError{What: what, Holder: h, Path: path}, f.Close())
-		case err != nil && !errors.Is(err, errors.ErrUnsupported) && !errors.Is(err, syscall.ENOLCK):
-			return nil, errors.Join(Explain("lock "+what+" by", path, err), f.Close())
+		old, _ := readHolder(f) // the holder may be writing it
+		lockErr := tryLock(f)
+		switch {
+		case errors.Is(lockErr, syscall.EWOULDBLOCK):
+			return nil, errors.Join(&BusyError{What: what, Holder: old, Path: path}, f.Close())
+		case lockErr != nil && !errors.Is(lockErr, errors.ErrUnsupported) && !errors.Is(lockErr, syscall.ENOLCK):
+			return nil, errors.Join(Explain("lock "+what+" by", path, lockErr), f.Close())
 		}
 		if !sameFile(f, path) {
 			_ = f.Close()
 			continue // the last holder removed it
+		}
+
+		if old, _ = readHolder(f); old != nil && replace != nil {
+			if err := replace(old, lockErr == nil); err != nil {
+				_ = release(f)
+				return nil, err
+			}
 		}
 
 		if writable {
@@ -177,11 +225,15 @@ func writeHolder(f *os.File, me Holder) error {
 }
 
 func readHolder(f *os.File) (*Holder, error) {
-	var h Holder
-	if err := json.NewDecoder(io.NewSectionReader(f, 0, 1<<16)).Decode(&h); err != nil {
+	var h *Holder
+	err := json.NewDecoder(io.NewSectionReader(f, 0, 1<<16)).Decode(&h)
+	switch {
+	case err == io.EOF: // released
+		return nil, nil
+	case err != nil:
 		return nil, err
 	}
-	return &h, nil
+	return h, nil
 }
 
 // sameFile reports whether path is the open file f.
