@@ -60,7 +60,7 @@ func (r *run) receive(s *slot, ev Event, now time.Time) {
 			}
 		}
 	case ev.Waits:
-		s.waits, s.deadline, s.stall = s.state == slotUp, time.Time{}, time.Time{}
+		s.waits, s.deadline = s.state == slotUp, time.Time{}
 	case ev.Code != nil:
 		if s.code == nil {
 			s.code = map[string]*Code{}
@@ -69,7 +69,7 @@ func (r *run) receive(s *slot, ev Event, now time.Time) {
 	case ev.Log != nil:
 		r.set.Log(s.Name, ev.Log.Level, ev.Log.Text)
 	case ev.Bye != nil:
-		s.state, s.stall = slotDraining, time.Time{}
+		s.state = slotDraining
 		s.deadline = now.Add(r.spec.ShutdownGrace)
 		s.bye = ev.Bye.Restart
 		if s.bye != "" {
@@ -87,11 +87,7 @@ func (r *run) caseStarted(s *slot, seq int64, now time.Time) {
 
 	s.starts++
 	f.startNo, f.started = s.starts, now
-	if s.waits {
-		s.waits = false
-		s.armStall(now)
-	}
-
+	s.waits = false
 	s.arm(now)
 }
 
@@ -171,10 +167,6 @@ func (r *run) done(s *slot, f *flight, o Outcome, now time.Time) {
 	}
 
 	s.arm(now)
-	s.armStall(now)
-	if f.task.Fresh {
-		s.fresh = false
-	}
 
 	if n := r.spec.RecycleAfter; n > 0 && s.ran >= n && s.recycle == "" {
 		s.recycle = fmt.Sprintf("it has run %d cases", s.ran)
@@ -214,7 +206,7 @@ func (r *run) startFailed(s *slot, err error) {
 	// A worker that reports a reason will report it again, and one that hangs will hang
 	// again. If the slot had a worker before, the device may not be free yet.
 	if s.fails >= maxFails || (reported && (lasting || !s.everUp)) {
-		s.state, s.fresh = slotDead, false
+		s.state = slotDead
 		r.set.Log(s.Name, "error", err.Error())
 		return
 	}
@@ -246,9 +238,9 @@ func (r *run) processEnded(s *slot) {
 	}
 
 	s.proc, s.state = nil, slotOff
-	s.deadline, s.stall = time.Time{}, time.Time{}
+	s.deadline = time.Time{}
 	if s.fails >= maxFails {
-		s.state, s.fresh = slotDead, false
+		s.state = slotDead
 		r.set.Log(s.Name, "error", s.lastErr.Error())
 	}
 }
@@ -270,8 +262,7 @@ func (r *run) blameForEnd(s *slot, asked bool) *flight {
 // expire handles the slots whose deadline has passed.
 func (r *run) expire(now time.Time) {
 	for _, s := range r.slots {
-		due := s.due()
-		if due.IsZero() || due.After(now) {
+		if s.deadline.IsZero() || s.deadline.After(now) {
 			continue
 		}
 
@@ -294,8 +285,7 @@ func (r *run) expire(now time.Time) {
 			}
 
 			r.set.Log(s.Name, "error", s.lastErr.Error())
-			s.proc, s.state, s.fresh = nil, slotDead, false
-			s.deadline, s.stall = time.Time{}, time.Time{}
+			s.proc, s.state, s.deadline = nil, slotDead, time.Time{}
 		}
 	}
 }
@@ -319,6 +309,6 @@ func (r *run) hung(s *slot, now time.Time) {
 	}}, now)
 	r.requeue(s, false)
 	s.state, s.dirty = slotKilling, true
-	s.stall, s.deadline = time.Time{}, now.Add(killPatience)
+	s.deadline = now.Add(killPatience)
 	proc.Quit("case " + f.task.Case.ID + ": " + what)
 }

@@ -20,9 +20,9 @@ type Host interface {
 	// process, which then gets the cases that were received and not started.
 	//
 	// The engine keeps up to Hello.Window cases in the worker. A host that receives several
-	// may choose their order. If Serve panics, the case that was started last fails, and
-	// Serve is called again with the others, so state kept between calls must survive a
-	// panic. If ctx ends, in is closed, and further results are ignored.
+	// may choose their order. A panic fails the case that was
+	// started last and ends the process. If ctx ends, in is closed, and further
+	// results are ignored.
 	Serve(ctx context.Context, in <-chan Case, out Emitter) error
 }
 

@@ -46,7 +46,7 @@ func TestInside(t *testing.T) {
 	if err := p.Run(t.Context(), worker.Settings{}, src); err != nil {
 		t.Fatal(err)
 	}
-	if len(src.ends) != 4 || made != 2 {
+	if len(src.ends) != 4 || made != 3 {
 		t.Fatalf("%d ends, %d hosts", len(src.ends), made)
 	}
 	for _, o := range src.ends {

@@ -1,6 +1,7 @@
 package worker
 
 import (
+	"bufio"
 	"bytes"
 	"errors"
 	"fmt"
@@ -20,54 +21,41 @@ func (p *Process) greet() error {
 		return p.goneBecause(err)
 	}
 
-	var line []byte
-	var env envelope
 	for {
-		var err error
-		if line, err = p.lines.next(); err != nil {
+		line, err := p.lines.next()
+		if err != nil {
 			return p.goneBecause(err)
 		}
 
-		if env, err = openEnvelope(line); err != nil {
-			return fmt.Errorf("instead of a hello it sent %w", err)
-		}
-
-		if env.Type == TypeLog {
+		env, err := openEnvelope(line)
+		switch {
+		case err != nil:
+		case env.Type == TypeLog:
 			var l Log
-			if err := decodeMessage(line, &l); err != nil {
-				return fmt.Errorf("before its hello it sent %w", err)
+			if err = decodeMessage(line, &l); err == nil {
+				p.logStart(l.Level, l.Text)
 			}
-
-			p.logStart(l.Level, l.Text)
-			continue
+		case env.Type == TypeAsk:
+			err = p.answer(line)
+		case env.Type == TypeHello:
+			return p.takeHello(line)
+		default:
+			err = fmt.Errorf("a message of type %q", env.Type)
 		}
-
-		if env.Type != TypeAsk {
-			break
-		}
-
-		if err := p.answer(line); err != nil {
-			return fmt.Errorf("its question is %w", err)
+		if err != nil {
+			return fmt.Errorf("before its hello it sent %w", err)
 		}
 	}
+}
 
-	if env.Type != TypeHello {
-		return fmt.Errorf("its first message is %q, not hello", env.Type)
-	}
-
+func (p *Process) takeHello(line []byte) error {
 	if err := decodeMessage(line, &p.Hello); err != nil {
 		return fmt.Errorf("its hello is %w", err)
 	}
-
-	if p.Hello.Error != nil {
-		return nil
-	}
-
-	if p.Hello.Protocol != ProtocolVersion {
+	if p.Hello.Error == nil && p.Hello.Protocol != ProtocolVersion {
 		return fmt.Errorf("it speaks version %d of the worker protocol and this aicplan version %d", p.Hello.Protocol,
 			ProtocolVersion)
 	}
-
 	p.Hello.Window = max(p.Hello.Window, 1)
 	return nil
 }
@@ -106,14 +94,12 @@ func (p *Process) goneBecause(err error) error {
 	}
 }
 
-// read converts messages to events until the pipe ends. Messages that have arrived together
-// are delivered together.
+// read converts messages to events until the pipe ends. Messages that have arrived together are delivered together.
 func (p *Process) read() {
 	defer func() {
 		if p.measurer != nil {
 			p.measurer.Close()
 		}
-
 		<-p.ended
 		p.from.Close()
 		close(p.events)
@@ -122,71 +108,61 @@ func (p *Process) read() {
 	var batch []Event
 	for {
 		line, err := p.lines.next()
-		var ev Event
-		switch {
-		case err == nil:
-			var env envelope
-			if env, err = openEnvelope(line); err != nil {
-				break
-			}
-
-			forward := false
-			switch {
-			case env.Type == TypeAsk:
-				err = p.answer(line)
-			case env.Type == TypeMeasure && p.measurer != nil:
-				if ev.Waits, err = p.measurer.Receive(line); err != nil {
-					err = &garbage{err.Error()}
-				}
-
-				forward = ev.Waits
-			default:
-				forward = true
-				ev, err = parseEvent(env, line)
-			}
-
-			if err == nil && !forward {
-				if len(batch) > 0 && !p.lines.more() {
-					p.events <- batch
-					batch = nil
-				}
-
-				continue
-			}
-		case isGarbage(err):
-		default:
-			if len(batch) > 0 {
-				p.events <- batch
-			}
-
-			// The pipe has ended. A process that exits needs time to release its device. One
-			// that only closed the pipe is killed.
-			timer := time.AfterFunc(closedGrace, func() { p.Kill("it closed its pipe") })
-			<-p.ended
-			timer.Stop()
-			return
+		if err != nil && !isGarbage(err) {
+			break
 		}
 
+		var ev *Event
+		if err == nil {
+			ev, err = p.event(line)
+		}
 		if err != nil {
-			ev = Event{Garbage: err.Error()}
 			p.Kill("it broke the protocol: " + err.Error())
-		}
-
-		batch = append(batch, ev)
-		if ev.Garbage == "" && len(batch) < maxBatch && p.lines.more() {
-			continue
-		}
-
-		p.events <- batch
-		batch = nil
-		if ev.Garbage != "" {
+			p.events <- append(batch, Event{Garbage: err.Error()})
 			return
+		}
+
+		if ev != nil {
+			batch = append(batch, *ev)
+		}
+		if len(batch) > 0 && (len(batch) == maxBatch || !p.lines.more()) {
+			p.events <- batch
+			batch = nil
 		}
 	}
+	if len(batch) > 0 {
+		p.events <- batch
+	}
+
+	// The pipe has ended. A process that exits needs time to release its device. One that only closed the pipe is
+	// killed.
+	timer := time.AfterFunc(closedGrace, func() { p.Kill("it closed its pipe") })
+	<-p.ended
+	timer.Stop()
 }
 
 // maxBatch is the maximum number of events delivered together.
 const maxBatch = 64
+
+// event returns the event of a message. It returns nil for messages that the process handles itself.
+func (p *Process) event(line []byte) (*Event, error) {
+	env, err := openEnvelope(line)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case env.Type == TypeAsk:
+		return nil, p.answer(line)
+	case env.Type == TypeMeasure && p.measurer != nil:
+		waits, err := p.measurer.Receive(line)
+		if err != nil || !waits {
+			return nil, err
+		}
+		return &Event{Waits: true}, nil
+	}
+	ev, err := parseEvent(env, line)
+	return &ev, err
+}
 
 func isGarbage(err error) bool {
 	_, ok := errors.AsType[*garbage](err)
@@ -210,8 +186,9 @@ func parseEvent(env envelope, line []byte) (ev Event, err error) {
 		err = decodeMessage(line, ev.Rows)
 	case TypeResult:
 		ev.Result = new(CaseResult)
-		if err = decodeMessage(line, ev.Result); err == nil && !plausible(ev.Result.Seconds) {
-			err = &garbage{fmt.Sprintf("a result that took %g seconds", ev.Result.Seconds)}
+		err = decodeMessage(line, ev.Result)
+		if s := ev.Result.Seconds; err == nil && (s < 0 || s > 1e9) {
+			err = &garbage{fmt.Sprintf("a result that took %g seconds", s)}
 		}
 	case TypeError:
 		ev.Error = new(Error)
@@ -233,9 +210,6 @@ func parseEvent(env envelope, line []byte) (ev Event, err error) {
 
 	return ev, err
 }
-
-// plausible reports whether a case can take so long.
-func plausible(seconds float64) bool { return seconds >= 0 && seconds < 1e9 }
 
 // Events delivers the worker's messages. It ends when the process has ended and all its
 // messages were delivered.
@@ -306,38 +280,24 @@ func (p *Process) send(msg any) error {
 	}
 }
 
-// write writes queued messages to the pipe. It does not report a broken pipe, because read
-// sees the end of the process.
+// write writes queued messages to the pipe. It does not report a broken pipe, because read sees the end of the process.
 func (p *Process) write() {
-	var buf []byte
+	to := bufio.NewWriterSize(p.to, 64<<10)
 	for {
 		select {
 		case line := <-p.outbox:
-			buf = append(buf[:0], line...)
-			for more := true; more && len(buf) < maxWrite; {
-				select {
-				case line := <-p.outbox:
-					buf = append(buf, line...)
-				default:
-					more = false
-				}
+			_, err := to.Write(line)
+			if err == nil && len(p.outbox) == 0 {
+				err = to.Flush()
 			}
-
-			if _, err := p.to.Write(buf); err != nil {
+			if err != nil {
 				return
-			}
-
-			if cap(buf) > 2*maxWrite {
-				buf = nil
 			}
 		case <-p.exited:
 			return
 		}
 	}
 }
-
-// maxWrite is the number of bytes that are written at once, the capacity of a pipe.
-const maxWrite = 64 << 10
 
 // closedGrace is how long a process may outlive its pipe, and how long its pipes are read
 // after its end if a descendant keeps them open.

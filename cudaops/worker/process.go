@@ -1,8 +1,8 @@
 package worker
 
 import (
+	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -115,7 +115,8 @@ func (e *StartFailure) Error() string {
 type Process struct {
 	Hello  Hello
 	spec   Spec
-	tree   *proc.Tree // nil for a worker inside this process
+	tree   *proc.Tree         // nil for a worker inside this process
+	cancel context.CancelFunc // of a worker inside this process, otherwise nil
 	log    *logFile
 	to     *os.File
 	from   *os.File
@@ -128,22 +129,14 @@ type Process struct {
 
 	measurer Measurer // nil without an instrument
 
-	cancel context.CancelFunc // of a worker inside this process, otherwise nil
-
 	mu     sync.Mutex
 	killed string // reason for killing it, for the log
 }
 
-// Launch starts a worker and waits for its hello. The error is a *StartFailure if the worker
-// started and failed, and another error if it could not be run. If ctx ends, the process is
-// killed, before and after its hello.
+// Launch starts a worker and waits for its hello. The error is a *StartFailure if the worker started and failed, and
+// another error if it could not be run. If ctx ends, the process is killed, before and after its hello.
 func Launch(ctx context.Context, spec Spec) (*Process, error) {
-	start := spawn
-	if spec.Inside != nil {
-		start = spawnInside
-	}
-
-	p, err := start(spec)
+	p, err := spawn(spec)
 	if err != nil {
 		return nil, fmt.Errorf("worker %s: %w", spec.Init.Slot, err)
 	}
@@ -154,19 +147,11 @@ func Launch(ctx context.Context, spec Spec) (*Process, error) {
 		stop()
 	}()
 
-	hello := make(chan error, 1)
-	go func() { hello <- p.greet() }()
-	err, late := p.awaitHello(hello)
-	if late {
-		p.Quit("no hello in time")
-		<-hello
-	}
-
+	err, late := p.awaitHello()
 	if err == nil && p.Hello.Error == nil {
 		if spec.Instrument != nil {
 			p.measurer = spec.Instrument(p.send)
 		}
-
 		go p.read()
 		return p, nil
 	}
@@ -179,118 +164,198 @@ func Launch(ctx context.Context, spec Spec) (*Process, error) {
 	}
 
 	f := &StartFailure{Slot: spec.Init.Slot, Tail: p.exit.Tail, LogPath: spec.LogPath, Late: late}
-	if p.Hello.Error != nil {
+	switch {
+	case p.Hello.Error != nil:
 		f.Failure, f.Reported = *p.Hello.Error, true
-		return nil, f
+	case late:
+		f.Failure = Failure{Class: ClassTimeout, Exception: p.exit.Exception, Message: err.Error()}
+	default:
+		f.Failure = Failure{Class: ClassCollectorBug, Exception: p.exit.Exception, Message: err.Error()}
 	}
-
-	f.Failure = Failure{Class: ClassCollectorBug, Exception: p.exit.Exception, Message: err.Error()}
-	if late {
-		f.Failure.Class = ClassTimeout
-	}
-
 	return nil, f
 }
 
-// spawn starts the process and the goroutines that serve it.
-func spawn(spec Spec) (*Process, error) {
-	childIn, to, err := os.Pipe()
-	if err != nil {
-		return nil, err
+// DefaultSlowStart is longer than frameworks take to import from a local disk.
+const DefaultSlowStart = 45 * time.Second
+
+// awaitHello waits for the hello. It logs a slow start once. After the timeout, it kills the process and returns true.
+func (p *Process) awaitHello() (err error, late bool) {
+	timeout := cmp.Or(p.spec.HelloTimeout, DefaultHelloTimeout)
+	slowAfter := cmp.Or(p.spec.SlowStart, DefaultSlowStart)
+	help := ""
+	if p.spec.StartHelp != "" {
+		help = "; " + p.spec.StartHelp
 	}
 
-	from, childOut, err := os.Pipe()
-	if err != nil {
-		return nil, errors.Join(err, childIn.Close(), to.Close())
-	}
-
-	logR, logW, err := os.Pipe()
-	if err != nil {
-		return nil, errors.Join(err, childIn.Close(), to.Close(), from.Close(), childOut.Close())
-	}
-
-	ours := []*os.File{to, from, logR}
-	theirs := []*os.File{childIn, childOut, logW}
-	closeAll := func(files []*os.File) {
-		for _, f := range files {
-			f.Close()
+	greeted := make(chan error, 1)
+	go func() { greeted <- p.greet() }()
+	slow, over := time.After(slowAfter), time.After(timeout)
+	for {
+		select {
+		case err := <-greeted:
+			return err, false
+		case <-slow:
+			last := ""
+			if line := textutil.OneLine(lastLines(p.log.lastLines(), 1)); line != "" {
+				last = "; it printed last: " + textutil.Clip(line, 200)
+			}
+			p.logStart("warn", fmt.Sprintf("slow start: not ready after %v, and waited for up to %v (%s)%s%s", slowAfter,
+				timeout, p.describe(), help, last))
+		case <-over:
+			p.Quit("no hello in time")
+			<-greeted
+			return fmt.Errorf("it sent no hello within %v%s", timeout, help), true
 		}
 	}
+}
 
-	lf, err := openLog(spec.LogPath, spec.LogLimit, fmt.Sprintf("worker %s starts %s", spec.Init.Slot,
+// describe returns the process id and the command for messages.
+func (p *Process) describe() string {
+	if p.spec.Inside != nil {
+		return "it is a part of this process"
+	}
+	command := cmp.Or(strings.Join(p.spec.Args, " "), p.spec.Path)
+	return fmt.Sprintf("process %d: %s", p.Pid(), textutil.Clip(textutil.OneLine(command), 100))
+}
+
+// logStart logs a line about the start.
+func (p *Process) logStart(level, text string) {
+	if p.spec.Log != nil {
+		p.spec.Log(level, p.public(text))
+	}
+}
+
+// public removes secrets from a text.
+func (p *Process) public(text string) string {
+	if p.spec.Secrets == nil {
+		return text
+	}
+	return string(p.spec.Secrets.Bytes([]byte(text)))
+}
+
+// spawn starts the worker and the goroutines that serve it.
+func spawn(spec Spec) (p *Process, err error) {
+	var files []*os.File
+	pipe := func() (r, w *os.File) {
+		if err == nil {
+			r, w, err = os.Pipe()
+			files = append(files, r, w)
+		}
+		return r, w
+	}
+	childIn, to := pipe()
+	from, childOut := pipe()
+	logR, logW := pipe()
+	defer func() {
+		for _, f := range files {
+			if err != nil && f != nil {
+				f.Close()
+			}
+		}
+	}()
+	if err != nil {
+		return nil, err
+	}
+
+	log, err := openLog(spec.LogPath, spec.LogLimit, fmt.Sprintf("worker %s starts %s", spec.Init.Slot,
 		time.Now().UTC().Format(time.RFC3339)))
 	if err != nil {
-		closeAll(ours)
-		closeAll(theirs)
 		return nil, err
 	}
 
-	p := &Process{
-		spec: spec, log: lf, to: to, from: from, outbox: make(chan []byte, outboxSize),
-		events: make(chan []Event, 4), exited: make(chan struct{}), ended: make(chan struct{}),
+	log.secrets = spec.Secrets
+	p = &Process{
+		spec: spec, log: log, to: to, from: from, lines: newLineReader(from, MaxLine),
+		outbox: make(chan []byte, outboxSize), events: make(chan []Event, 4),
+		exited: make(chan struct{}), ended: make(chan struct{}),
 	}
+	p.lines.secrets = spec.Secrets
 
-	p.lines = newLineReader(from, MaxLine)
-	p.lines.secrets, lf.secrets = spec.Secrets, spec.Secrets
-
-	cmd := exec.Command(spec.Path)
-	if spec.Args != nil {
-		cmd.Args = spec.Args
-	}
-
-	cmd.Dir = spec.Dir
-	cmd.Env = append(append(ownEnvironment(), spec.Env...), EnvFDIn+"=3", EnvFDOut+"=4")
-	cmd.ExtraFiles = []*os.File{childIn, childOut}
-	cmd.Stdout, cmd.Stderr = logW, logW
-
-	p.tree, err = proc.Start(cmd)
-	closeAll(theirs)
-	if err != nil {
-		closeAll(ours)
-		close(lf.done)
-		lf.close("it could not be run: " + err.Error())
+	if spec.Inside != nil {
+		p.startInside(childIn, childOut, logW)
+	} else if err = p.startProcess(childIn, childOut, logW); err != nil {
+		close(log.done)
+		log.close("it could not be run: " + err.Error())
 		return nil, err
 	}
-
-	proc.NoCoreDumps(p.tree.Pid())
-	go p.log.drain(logR)
+	go log.drain(logR)
 	go p.write()
 	go p.await(logR)
 	return p, nil
 }
 
-// ownEnvironment returns this process's environment without the values of plan variables,
-// some of which are secret.
-func ownEnvironment() []string {
-	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "AICPLAN_VAR_") })
+// startProcess starts a process with its ends of the pipes, which it closes here.
+func (p *Process) startProcess(in, out, log *os.File) (err error) {
+	cmd := exec.Command(p.spec.Path)
+	if p.spec.Args != nil {
+		cmd.Args = p.spec.Args
+	}
+	cmd.Dir = p.spec.Dir
+	// Plan variables may be secret.
+	cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "AICPLAN_VAR_") })
+	cmd.Env = append(append(cmd.Env, p.spec.Env...), EnvFDIn+"=3", EnvFDOut+"=4")
+	cmd.ExtraFiles = []*os.File{in, out}
+	cmd.Stdout, cmd.Stderr = log, log
+
+	if p.tree, err = proc.Start(cmd); err != nil {
+		return err
+	}
+	in.Close()
+	out.Close()
+	log.Close()
+	proc.NoCoreDumps(p.tree.Pid())
+	return nil
+}
+
+// startInside starts a worker as a goroutine of this process, with the same protocol over pipes. It is for hosts without
+// a device and native code, for which a process would only cost memory and time. A host that ignores its context cannot
+// be killed.
+func (p *Process) startInside(in, out, log *os.File) {
+	ctx, cancel := context.WithCancel(context.Background())
+	p.cancel = cancel
+	go func() {
+		err := ServeOn(ctx, in, out, p.spec.Inside)
+		cancel()
+		p.mu.Lock()
+		if err != nil && p.killed == "" {
+			p.exit.Exception = "an error"
+			fmt.Fprintln(log, err)
+		}
+		p.mu.Unlock()
+		in.Close()
+		out.Close()
+		log.Close()
+		close(p.exited)
+	}()
 }
 
 // await waits for the end of the process, kills what it left, and reads the rest of its output.
 func (p *Process) await(logR *os.File) {
-	<-p.tree.Done()
-
-	// A process that outlives the worker and uses memory of the device would disturb the next
-	// worker.
-	orphans := p.tree.Kill() > 0
-	close(p.exited)
+	if p.tree != nil {
+		<-p.tree.Done()
+		// A process that outlives the worker and uses memory of the device would disturb the next worker.
+		p.exit.Orphans = p.tree.Kill() > 0
+		p.exit.Exception = p.tree.Exit()
+		close(p.exited)
+	}
+	<-p.exited
 
 	for _, f := range []*os.File{p.from, logR} {
 		_ = f.SetReadDeadline(time.Now().Add(closedGrace)) // a pipe has deadlines
 	}
-
 	p.to.Close()
 	<-p.log.done
 	logR.Close()
 
-	how := p.tree.Exit()
-	p.exit = Exit{Exception: how, Tail: p.log.lastLines(), Orphans: orphans}
+	p.exit.Tail = p.log.lastLines()
+	how := p.exit.Exception
 	p.mu.Lock()
 	if p.killed != "" {
 		how = p.killed + " (" + how + ")"
+		p.exit.Exception = cmp.Or(p.exit.Exception, p.killed)
 	}
-
 	p.mu.Unlock()
-	p.log.close("worker " + p.spec.Init.Slot + " ended: " + how)
+	p.log.close("worker " + p.spec.Init.Slot + " ended: " + p.public(cmp.Or(how, "it returned")))
 	close(p.ended)
 }
 

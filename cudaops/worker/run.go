@@ -115,25 +115,16 @@ func (r *run) waiting() bool { return len(r.queue)+len(r.fresh) > 0 || r.src.Pen
 // fill gives tasks to workers that have room and starts the workers that are needed.
 func (r *run) fill() {
 	now := time.Now()
-	if len(r.fresh) == 0 || len(r.queue) > 0 || r.src.Pending() > 0 {
-		for _, s := range r.slots {
-			// The reservation is not needed, or other tasks come first.
-			s.fresh = s.fresh && len(s.held) > 0
-		}
-	}
-
 	share := r.share()
 	for no, s := range r.slots {
-		if r.taken(s) || (s.state == slotUp && len(s.held) == 0 && !r.configure(no)) {
+		if r.taken(s) || s.state != slotUp || (len(s.held) == 0 && !r.configure(no)) {
 			continue
 		}
-
-		for s.state == slotUp && s.recycle == "" && !s.fresh && len(s.held) < min(s.proc.Hello.Window, share) {
+		for s.state == slotUp && s.recycle == "" && len(s.held) < min(s.proc.Hello.Window, share) {
 			t := r.next()
 			if t == nil {
 				break
 			}
-
 			r.give(s, t, now)
 		}
 	}
@@ -158,34 +149,29 @@ func (r *run) share() int {
 
 // startSlots starts workers for the waiting tasks.
 func (r *run) startSlots() {
-	regular := len(r.queue) + r.src.Pending()
+	waiting := len(r.queue) + r.src.Pending()
 	for _, s := range r.slots {
 		// An idle worker can take a case.
-		if !s.fresh && (s.state == slotStarting || s.state == slotUp && s.recycle == "" && len(s.held) == 0) {
-			regular--
+		if s.state == slotStarting || s.state == slotUp && s.recycle == "" && len(s.held) == 0 {
+			waiting--
 		}
 	}
 
 	for no, s := range r.slots {
-		switch {
-		case s.state != slotOff || r.taken(s):
-		case s.fresh && len(r.fresh) > 0:
-			r.launch(no)
-		case !s.fresh && regular > 0:
-			regular--
+		if s.state == slotOff && waiting > 0 && !r.taken(s) {
+			waiting--
 			r.launch(no)
 		}
 	}
 }
 
-// taken reports whether another slot has reserved the device of s.
+// taken reports whether the device of s, or s itself, is in use by a task that requires it for itself.
 func (r *run) taken(s *slot) bool {
 	for _, o := range r.slots {
-		if o != s && o.fresh && o.Device == s.Device && s.Device >= 0 {
+		if len(o.held) > 0 && o.held[0].task.Fresh && (o == s || o.Device == s.Device && s.Device >= 0) {
 			return true
 		}
 	}
-
 	return false
 }
 
@@ -235,48 +221,42 @@ func (r *run) drain(s *slot) {
 	}
 
 	s.state = slotDraining
-	s.stall = time.Time{}
 	s.deadline = time.Now().Add(r.spec.ShutdownGrace)
 }
 
-// fillFresh places tasks that need a new process, once no other tasks are waiting.
+// fillFresh places tasks that need a new process, once no other tasks are waiting or running. Only the first usable
+// slot of a device runs them; the others end.
 func (r *run) fillFresh(now time.Time) {
-	if len(r.fresh) == 0 || len(r.queue) > 0 || r.src.Pending() > 0 {
+	busy := slices.ContainsFunc(r.slots, func(s *slot) bool { return len(s.held) > 0 && !s.held[0].task.Fresh })
+	if busy || len(r.queue) > 0 || r.src.Pending() > 0 {
 		return
 	}
 
-	reserved := 0
-	for _, s := range r.slots {
-		if s.fresh {
-			reserved++
+	left := len(r.fresh)
+	used := map[int]bool{} // devices
+	for no, s := range r.slots {
+		if left == 0 || s.state == slotDead || used[s.Device] {
+			continue
 		}
-	}
-
-	for _, s := range r.slots {
-		if s.fresh && s.state == slotUp && len(s.held) == 0 && s.ran == 0 && len(r.fresh) > 0 {
-			if r.alone(s) {
-				t := r.fresh[0]
-				r.fresh = r.fresh[1:]
-				reserved--
-				r.give(s, t, now)
-			}
-
+		used[s.Device] = s.Device >= 0
+		if len(s.held) > 0 {
 			continue
 		}
 
-		if s.fresh || reserved >= len(r.fresh) || len(s.held) > 0 || r.taken(s) {
-			continue
-		}
-
-		switch s.state {
-		case slotUp:
-			s.fresh = true
-			reserved++
+		left--
+		alone := r.alone(s)
+		switch {
+		case s.state == slotUp && (s.ran > 0 || !s.cleaned):
 			s.recycle = "a case requires a new process"
 			r.drain(s)
-		case slotOff:
-			s.fresh, s.dirty = true, true
-			reserved++
+		case !alone:
+		case s.state == slotUp:
+			t := r.fresh[0]
+			r.fresh = r.fresh[1:]
+			r.give(s, t, now)
+		case s.state == slotOff:
+			s.dirty = true
+			r.launch(no)
 		}
 	}
 }
@@ -290,12 +270,11 @@ func (r *run) alone(s *slot) bool {
 		}
 
 		ok = false
-		if o.state == slotUp && len(o.held) == 0 {
+		if o.state == slotUp {
 			o.recycle = "a case requires the device for itself"
 			r.drain(o)
 		}
 	}
-
 	return ok
 }
 
@@ -316,17 +295,12 @@ func (r *run) give(s *slot, t *Task, now time.Time) {
 	if len(s.held) == 1 {
 		s.arm(now)
 	}
-
-	s.armStall(now)
 }
 
 func (r *run) launch(no int) {
 	s := r.slots[no]
-	clean := s.dirty || s.fresh
-	s.state, s.recycle, s.bye, s.ran, s.starts, s.baseRSS, s.dirty, s.waits = slotStarting, "", "", 0, 0, 0, false,
-		false
-	s.code = nil
-	s.set = r.set
+	clean := s.dirty
+	s.state, s.set, s.life = slotStarting, r.set, life{cleaned: clean}
 	r.start(no, r.set, clean)
 }
 
@@ -334,30 +308,24 @@ func (r *run) launch(no int) {
 func (r *run) kill(s *slot, why string) {
 	s.proc.Kill(why)
 	s.state, s.dirty = slotKilling, true
-	s.stall = time.Time{}
 	s.deadline = time.Now().Add(killPatience)
 }
 
-// requeue returns the tasks of a lost worker to the queue. They lose no attempt. If counted is
-// true, the first task counts the death of its worker, up to maxUnblamed.
+// requeue returns the tasks of a lost worker to the queue. They lose no attempt. If counted is true, the first task counts
+// the death of its worker, up to maxUnblamed.
 func (r *run) requeue(s *slot, counted bool) {
 	var back []*Task
 	for i, f := range s.held {
 		if counted && i == 0 && f.startNo == 0 {
 			f.task.unblamed++
 		}
-
-		back = append(back, f.task)
-	}
-
-	s.held = nil
-	for _, t := range back {
-		if t.Fresh {
-			r.fresh = append(r.fresh, t)
+		if f.task.Fresh {
+			r.fresh = append(r.fresh, f.task)
+		} else {
+			back = append(back, f.task)
 		}
 	}
-
-	back = slices.DeleteFunc(back, func(t *Task) bool { return t.Fresh })
+	s.held = nil
 	r.queue = append(back, r.queue...)
 }
 
@@ -375,7 +343,7 @@ func (r *run) abandon() {
 func (r *run) setTimer() {
 	var first time.Time
 	for _, s := range r.slots {
-		if d := s.due(); !d.IsZero() && (first.IsZero() || d.Before(first)) {
+		if d := s.deadline; !d.IsZero() && (first.IsZero() || d.Before(first)) {
 			first = d
 		}
 	}

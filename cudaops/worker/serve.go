@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
-	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -73,31 +72,26 @@ func ServeStandard(ctx context.Context, host func(Init) (Host, error)) error {
 func ServeOn(ctx context.Context, in io.Reader, out io.Writer, host func(Init) (Host, error)) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	s := &server{
-		out:    bufio.NewWriterSize(out, 16<<10),
-		cancel: cancel,
-		make:   host,
-		lines:  newLineReader(in, MaxLine),
-		held:   map[int64]*heldCase{},
-		wake:   make(chan struct{}, 1),
-	}
+	s := &server{out: bufio.NewWriterSize(out, 16<<10), cancel: cancel, make: host, lines: newLineReader(in, MaxLine),
+		held: map[int64]*heldCase{}}
 
-	if err := s.greet(ctx); err != nil {
+	window, err := s.greet(ctx)
+	if err != nil {
 		return err
 	}
-
-	go s.read()
-	return s.serve(ctx)
+	// The engine sends no more cases than the window.
+	items := make(chan item, window+1)
+	go s.read(ctx, items)
+	return s.serve(ctx, items)
 }
 
 // errEngineGone is the error of a worker whose engine closed the pipe without a shutdown.
 var errEngineGone = errors.New("the engine closed the pipe")
 
+// heldCase is a case that was received and has not ended.
 type heldCase struct {
-	Case
 	started  time.Time // of the first start; zero before it
 	attached []Attachment
-	lastNo   int // number of its last start; the case with the highest one fails after a panic
 }
 
 // item is a message of the engine that is processed in order.
@@ -106,36 +100,30 @@ type item struct {
 	configure *Configure
 }
 
+// server is the worker's side of the protocol. It implements Emitter.
 type server struct {
-	make  func(Init) (Host, error)
-	init  Init
-	host  Host
-	lines *lineReader
-
+	make   func(Init) (Host, error)
+	init   Init
+	host   Host
+	lines  *lineReader
 	cancel context.CancelCauseFunc
 
 	outMu sync.Mutex
 	out   *bufio.Writer
-	line  []byte // buffer for one message
 
-	mu      sync.Mutex
-	queue   []item // not yet passed to the host
-	closed  bool   // shutdown was read
-	held    map[int64]*heldCase
-	order   []int64 // held cases in the order they were received
-	startNo int
-	wake    chan struct{}
+	mu   sync.Mutex
+	held map[int64]*heldCase
+	last int64 // the case that was started last
 }
 
-// greet reads init and sends hello.
-func (s *server) greet(ctx context.Context) error {
+// greet reads init and sends hello. It returns the number of cases that the worker may hold.
+func (s *server) greet(ctx context.Context) (window int, err error) {
 	line, err := s.lines.next()
 	if err != nil {
-		return fmt.Errorf("no init message: %w", err)
+		return 0, fmt.Errorf("no init message: %w", err)
 	}
-
 	if err := decodeMessage(line, &s.init); err != nil {
-		return fmt.Errorf("init: %w", err)
+		return 0, fmt.Errorf("init: %w", err)
 	}
 
 	hello, err := s.hello(ctx)
@@ -147,11 +135,7 @@ func (s *server) greet(ctx context.Context) error {
 	hello.Type, hello.Protocol, hello.Pid = TypeHello, ProtocolVersion, os.Getpid()
 	hello.Configure = true
 	hello.Window = max(hello.Window, 1)
-	if sendErr := s.send(hello); sendErr != nil {
-		return errors.Join(err, sendErr)
-	}
-
-	return err
+	return hello.Window, errors.Join(err, s.send(hello))
 }
 
 func (s *server) hello(ctx context.Context) (h Hello, err error) {
@@ -164,21 +148,18 @@ func (s *server) hello(ctx context.Context) (h Hello, err error) {
 	if s.init.Type != TypeInit {
 		return h, fmt.Errorf("the first message is %q, not init", s.init.Type)
 	}
-
 	if s.init.Protocol != ProtocolVersion {
 		return h, fmt.Errorf("the engine speaks version %d of the worker protocol, this worker version %d",
 			s.init.Protocol, ProtocolVersion)
 	}
-
 	if s.host, err = s.make(s.init); err != nil {
 		return h, err
 	}
-
 	return s.host.Hello(ctx)
 }
 
-// read queues the messages of the engine until the pipe ends.
-func (s *server) read() {
+// read queues the messages of the engine until the pipe ends. It closes items after a shutdown message.
+func (s *server) read(ctx context.Context, items chan<- item) {
 	for {
 		line, err := s.lines.next()
 		if err != nil {
@@ -186,252 +167,271 @@ func (s *server) read() {
 			return
 		}
 
-		env, err := openEnvelope(line)
-		if err != nil {
-			s.cancel(err)
-			return
-		}
-
 		var it item
-		switch env.Type {
-		case TypeCase:
+		env, err := openEnvelope(line)
+		switch {
+		case err != nil:
+		case env.Type == TypeCase:
 			it.c = new(Case)
 			err = decodeMessage(line, it.c)
-		case TypeConfigure:
+		case env.Type == TypeConfigure:
 			it.configure = new(Configure)
 			err = decodeMessage(line, it.configure)
-		case TypeShutdown:
-			s.push(item{}, true)
+		case env.Type == TypeShutdown:
+			if items != nil {
+				close(items)
+			}
+			items = nil
 			continue // the end of the pipe shows that the engine has ended
 		default:
 			err = &garbage{"a message of unknown type " + env.Type}
 		}
-
 		if err != nil {
 			s.cancel(err)
 			return
 		}
 
-		s.push(it, false)
+		select {
+		case items <- it: // blocks after a shutdown
+		case <-ctx.Done():
+			return
+		}
 	}
 }
 
-func (s *server) push(it item, last bool) {
-	s.mu.Lock()
-	if last {
-		s.closed = true
-	} else {
-		s.queue = append(s.queue, it)
-	}
-
-	s.mu.Unlock()
-	select {
-	case s.wake <- struct{}{}:
-	default:
-	}
-}
-
-// serve runs the host. It runs it again after a panic or a configure message.
-func (s *server) serve(ctx context.Context) error {
+// serve runs the host, again after every configure message.
+func (s *server) serve(ctx context.Context, items <-chan item) error {
 	for {
-		in := make(chan Case)
-		stop := make(chan struct{})
-		fed := make(chan *Configure, 1)
-		go func() { fed <- s.feed(ctx, in, stop) }()
-		panicked, err := s.run(ctx, in)
+		in, stop := make(chan Case), make(chan struct{})
+		fed := make(chan end, 1)
+		go func() { fed <- s.feed(ctx, items, in, stop) }()
+
+		err := s.run(ctx, in)
 		close(stop)
-		conf := <-fed
+		next := <-fed
 		if cause := context.Cause(ctx); cause != nil {
 			return cause
 		}
 
+		s.mu.Lock()
+		unended := len(s.held) > 0
+		s.mu.Unlock()
 		switch {
-		case panicked != nil:
-			if conf != nil {
-				s.mu.Lock()
-				s.queue = append([]item{{configure: conf}}, s.queue...)
-				s.mu.Unlock()
-			}
-
-			if !s.blame(*panicked) {
-				return fmt.Errorf("the host panicked without a case: %s", panicked.Traceback)
-			}
-
-			continue
 		case err != nil:
-			return s.leave(err)
-		case s.unended() > 0:
-			return s.leave(errors.New("the host did not end all cases"))
-		case conf != nil:
-			if err := s.configure(conf); err != nil {
-				return s.leave(err)
-			}
-
-			continue
-		case !s.drained():
-			return s.leave(errors.New("the host returned before all cases were done"))
+		case unended:
+			err = errors.New("the host did not end all cases")
+		case next.configure != nil:
+			err = s.configure(next.configure)
+		case !next.shutdown:
+			err = errors.New("the host returned before all cases were done")
+		default:
+			return s.send(Bye{Type: TypeBye})
 		}
-
-		return s.send(Bye{Type: TypeBye})
+		if err != nil {
+			return s.leave(err)
+		}
 	}
 }
 
-// run calls Host.Serve and returns a panic as a failure.
-func (s *server) run(ctx context.Context, in <-chan Case) (panicked *Failure, err error) {
+// run calls Host.Serve. A panic fails the case that was started last and requests a new process.
+func (s *server) run(ctx context.Context, in <-chan Case) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			f := panicFailure(p, debug.Stack())
-			panicked = &f
+			err = &RestartError{Reason: f.Message}
+			s.mu.Lock()
+			held := s.held[s.last] != nil
+			s.mu.Unlock()
+			if held {
+				s.Error(s.last, f)
+			}
 		}
 	}()
-
-	return nil, s.host.Serve(ctx, in, s)
+	return s.host.Serve(ctx, in, s)
 }
 
-// feed passes queued cases to the host. It closes in and returns if the queue has ended, a
-// configure message is next, or ctx ends, because the host may be waiting for a case. If it is
-// stopped, it returns without closing in.
-func (s *server) feed(ctx context.Context, in chan<- Case, stop <-chan struct{}) *Configure {
+// end is why the host gets no more cases.
+type end struct {
+	configure *Configure
+	shutdown  bool
+}
+
+// feed passes cases to the host. It closes in and returns after a shutdown or a configure message, and if ctx ends. If
+// it is stopped, it returns without closing in.
+func (s *server) feed(ctx context.Context, items <-chan item, in chan<- Case, stop <-chan struct{}) end {
 	for {
-		s.mu.Lock()
-		var next *Case
-		var conf *Configure
-		end := s.closed && len(s.queue) == 0
-		if len(s.queue) > 0 {
-			next, conf = s.queue[0].c, s.queue[0].configure
+		var it item
+		ok := false
+		select {
+		case it, ok = <-items:
+		case <-stop:
+			return end{}
+		case <-ctx.Done():
 		}
-
-		if conf != nil {
-			s.queue = s.queue[1:]
-		}
-
-		if next != nil {
-			// Hold the case before it is delivered, because the host may reply at once.
-			s.queue = s.queue[1:]
-			s.held[next.Seq] = &heldCase{Case: *next}
-			s.order = append(s.order, next.Seq)
-		}
-
-		s.mu.Unlock()
-		switch {
-		case end || conf != nil:
+		if it.c == nil {
 			close(in)
-			return conf
-		case next != nil:
-			select {
-			case in <- *next:
-			case <-stop:
-				s.giveBack(next.Seq)
-				return nil
-			case <-ctx.Done():
-				close(in)
-				return nil
-			}
-		default:
-			select {
-			case <-s.wake:
-			case <-stop:
-				return nil
-			case <-ctx.Done():
-				close(in)
-				return nil
-			}
+			return end{it.configure, !ok}
+		}
+
+		// Hold the case before it is delivered, because the host may reply at once.
+		s.mu.Lock()
+		s.held[it.c.Seq] = &heldCase{}
+		s.mu.Unlock()
+		select {
+		case in <- *it.c:
+		case <-stop:
+			return end{}
+		case <-ctx.Done():
+			close(in)
+			return end{}
 		}
 	}
-}
-
-// giveBack returns held cases to the front of the queue, oldest first.
-func (s *server) giveBack(seqs ...int64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var items []item
-	for _, seq := range seqs {
-		h := s.held[seq]
-		s.drop(seq)
-		items = append(items, item{c: &h.Case})
-	}
-
-	s.queue = append(items, s.queue...)
-}
-
-// drop removes a held case. The caller must have locked mu.
-func (s *server) drop(seq int64) {
-	delete(s.held, seq)
-	s.order = slices.DeleteFunc(s.order, func(o int64) bool { return o == seq })
-}
-
-// blame fails the case that was started last and queues the other held ones again. It returns
-// false if no case was started.
-func (s *server) blame(f Failure) bool {
-	s.mu.Lock()
-	var last *heldCase
-	for _, h := range s.held {
-		if h.lastNo > 0 && (last == nil || h.lastNo > last.lastNo) {
-			last = h
-		}
-	}
-
-	s.mu.Unlock()
-	if last == nil {
-		return false
-	}
-
-	s.Error(last.Seq, f)
-	s.mu.Lock()
-	rest := slices.Clone(s.order)
-	s.mu.Unlock()
-	s.giveBack(rest...)
-	return true
-}
-
-func (s *server) unended() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.held)
-}
-
-func (s *server) drained() bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.closed && len(s.queue) == 0
 }
 
 // leave requests a new process and sends the reason.
 func (s *server) leave(err error) error {
 	reason := err.Error()
 	if r, ok := errors.AsType[*RestartError](err); ok {
-		reason = r.Reason
-		err = nil
+		reason, err = r.Reason, nil
 	}
-
 	return errors.Join(err, s.send(Bye{Type: TypeBye, Restart: reason}))
 }
 
+// configure applies other settings. A host that is no Configurer is replaced.
 func (s *server) configure(c *Configure) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = fmt.Errorf("new settings: panic: %v\n%s", p, debug.Stack())
-		}
-	}()
-
 	s.init.Measure, s.init.Ops, s.init.Blocks, s.init.Reads, s.init.Seed = c.Measure, c.Ops, c.Blocks, c.Reads, c.Seed
-	if h, ok := s.host.(Configurer); ok {
-		if err := h.Configure(s.init); err != nil {
-			return fmt.Errorf("new settings: %w", err)
+	switch h := s.host.(type) {
+	case Configurer:
+		err = h.Configure(s.init)
+	case io.Closer:
+		if err = h.Close(); err == nil {
+			s.host, err = s.make(s.init)
 		}
-
-		return nil
+	default:
+		s.host, err = s.make(s.init)
 	}
-
-	if h, ok := s.host.(io.Closer); ok {
-		if err := h.Close(); err != nil {
-			return fmt.Errorf("new settings: %w", err)
-		}
-	}
-
-	if s.host, err = s.make(s.init); err != nil {
+	if err != nil {
 		return fmt.Errorf("new settings: %w", err)
 	}
-
 	return nil
+}
+
+// get returns a held case, and removes it if it ends. what names the call for the panic if the case is not held.
+func (s *server) get(what string, seq int64, ends bool) *heldCase {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h := s.held[seq]
+	if h == nil {
+		panic(fmt.Sprintf("worker: %s of case %d, which is not held", what, seq))
+	}
+	if ends {
+		delete(s.held, seq)
+	}
+	return h
+}
+
+// Start implements Emitter. It flushes, because the engine must know which case to blame before the work begins.
+func (s *server) Start(seq int64) {
+	h := s.get("Start", seq, false)
+	s.mu.Lock()
+	s.last = seq
+	if h.started.IsZero() {
+		h.started = time.Now()
+	}
+	s.mu.Unlock()
+	s.stopAt(s.send(Start{Type: TypeStart, Seq: seq}))
+}
+
+// Result implements Emitter.
+func (s *server) Result(seq int64, rows []Row, seconds float64) {
+	s.result(seq, rows, seconds)
+	s.flush()
+}
+
+// result is Result without the flush.
+func (s *server) result(seq int64, rows []Row, seconds float64) {
+	h := s.get("Result", seq, true)
+	if seconds == 0 && !h.started.IsZero() {
+		seconds = time.Since(h.started).Seconds()
+	}
+
+	finite := make([]Row, len(rows))
+	for i, r := range rows {
+		finite[i] = finiteRow(r)
+	}
+	err := s.queue(CaseResult{Type: TypeResult, Seq: seq, Rows: finite, Seconds: seconds, Attachments: h.attached})
+	if err != nil {
+		// The case must end even if its rows cannot be encoded.
+		err = s.queue(Error{Type: TypeError, Seq: seq, Failure: Failure{
+			Class: ClassCollectorBug, Message: "the rows cannot be sent: " + err.Error(),
+		}})
+	}
+	s.stopAt(err)
+}
+
+// Attach implements Emitter.
+func (s *server) Attach(seq int64, a Attachment) {
+	h := s.get("Attach", seq, false)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	h.attached = append(h.attached, a)
+}
+
+// Error implements Emitter.
+func (s *server) Error(seq int64, f Failure) {
+	h := s.get("Error", seq, true)
+	f.Traceback = clip(f.Traceback, maxTraceback)
+	f.Message = clip(f.Message, maxTraceback)
+	s.stopAt(s.send(Error{Type: TypeError, Seq: seq, Failure: f, Attachments: h.attached}))
+}
+
+// Log implements Emitter.
+func (s *server) Log(level, format string, args ...any) {
+	s.stopAt(s.send(Log{Type: TypeLog, Level: level, Text: fmt.Sprintf(format, args...)}))
+}
+
+// maxTraceback bounds the text of one failure, in bytes.
+const maxTraceback = 256 << 10
+
+// clip shortens a text in its middle, because both ends of a traceback matter.
+func clip(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	half := most / 2
+	return fmt.Sprintf("%s\n... %d bytes left out ...\n%s", text[:half], len(text)-2*half, text[len(text)-half:])
+}
+
+// stopAt ends the worker's context if the engine cannot be reached any more, because further results would be lost.
+func (s *server) stopAt(err error) {
+	if err != nil {
+		s.cancel(fmt.Errorf("cannot write to the engine: %w", err))
+	}
+}
+
+// queue writes a message into the buffer.
+func (s *server) queue(msg any) error {
+	line, err := encodeLine(msg)
+	if err != nil {
+		return err
+	}
+	s.outMu.Lock()
+	defer s.outMu.Unlock()
+	_, err = s.out.Write(line)
+	return err
+}
+
+// flush sends the buffered messages.
+func (s *server) flush() {
+	s.outMu.Lock()
+	err := s.out.Flush()
+	s.outMu.Unlock()
+	s.stopAt(err)
+}
+
+func (s *server) send(msg any) error {
+	err := s.queue(msg)
+	s.outMu.Lock()
+	defer s.outMu.Unlock()
+	return errors.Join(err, s.out.Flush())
 }

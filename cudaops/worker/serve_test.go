@@ -191,24 +191,6 @@ func (h *windowHost) flush(out Emitter) {
 	}
 }
 
-func TestPanicBlamesTheStartedCaseOnly(t *testing.T) {
-	s := newSession(t, Init{}, func(Init) (Host, error) { return &windowHost{n: 3, panicOn: 2}, nil })
-	s.want(TypeHello, 0, `"window":3`)
-	s.cases(1, 2, 3)
-	s.want(TypeStart, 3)
-	s.want(TypeResult, 3, `"seconds":0.25`)
-	s.want(TypeStart, 2)
-	s.want(TypeError, 2, "host fell over")
-	// The innocent one is measured once shutdown flushes the host.
-	s.send(map[string]string{"type": TypeShutdown})
-	s.want(TypeStart, 1)
-	s.want(TypeResult, 1)
-	s.want(TypeBye, 0)
-	if err := s.end(); err != nil {
-		t.Fatal(err)
-	}
-}
-
 func TestConfigureBetweenCases(t *testing.T) {
 	h := &windowHost{n: 1, settled: func(i Init) error {
 		if string(i.Measure) == `"bad"` {

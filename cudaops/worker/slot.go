@@ -29,28 +29,31 @@ type flight struct {
 // slot is the state of a Slot.
 type slot struct {
 	Slot
-	state   slotState
-	proc    *Process
-	set     Settings // that proc received last
-	held    []*flight
-	code    map[string]*Code // that this process has reported, by op
-	ran     int              // cases that this process has ended
+	state slotState
+	proc  *Process
+	set   Settings // that proc received last
+	held  []*flight
+	life
+	fails    int // consecutive failed starts and deaths without a case
+	everUp   bool
+	lastErr  error
+	deadline time.Time // of the current case or of the shutdown; zero means none
+}
+
+// life is the state of a slot that ends with its process.
+type life struct {
+	code    map[string]*Code // that the process has reported, by op
+	ran     int              // cases that it has ended
 	starts  int
 	baseRSS int64
-	fresh   bool   // reserved for a task that wants a fresh process
-	dirty   bool   // the last process was killed or died
+	cleaned bool   // the device was clean when it started
+	dirty   bool   // it was killed or died
 	recycle string // why it gets no more cases, or ""
 	bye     string // why it requests a new process
 
 	// waits is true while the worker waits for the instrument of its device. No deadline
 	// applies then.
 	waits bool
-
-	fails    int // consecutive failed starts and deaths without a case
-	everUp   bool
-	lastErr  error
-	deadline time.Time // of the current case or of the shutdown; zero means none
-	stall    time.Time // by which the worker must end some case
 }
 
 // find returns the held task with a seq, or nil.
@@ -95,37 +98,6 @@ func (s *slot) arm(now time.Time) {
 	if f.task.Deadline > 0 {
 		s.deadline = now.Add(f.task.Deadline)
 	}
-}
-
-// armStall bounds the time until the next end of a case, which also detects a worker that
-// only starts cases.
-func (s *slot) armStall(now time.Time) {
-	s.stall = time.Time{}
-	if s.waits {
-		return
-	}
-
-	var sum time.Duration
-	for _, f := range s.held {
-		if f.task.Deadline == 0 {
-			return
-		}
-
-		sum += f.task.Deadline
-	}
-
-	if sum > 0 {
-		s.stall = now.Add(3 * sum)
-	}
-}
-
-// due returns the earlier of both deadlines, or zero.
-func (s *slot) due() time.Time {
-	if s.stall.IsZero() || (!s.deadline.IsZero() && s.deadline.Before(s.stall)) {
-		return s.deadline
-	}
-
-	return s.stall
 }
 
 // maxCrashReport bounds the output of a dead worker in a failure, in bytes.
