@@ -1,8 +1,6 @@
 package comm
 
 import (
-	"bytes"
-	"encoding/json"
 	"fmt"
 
 	"aicplan/cudaops/measure"
@@ -74,17 +72,9 @@ func (o settings) launcher() []string {
 }
 
 func readSettings(init worker.Init) (measure.Settings, error) {
-	s := measure.Defaults()
-	if len(init.Measure) > 0 {
-		d := json.NewDecoder(bytes.NewReader(init.Measure))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&s); err != nil {
-			return s, fmt.Errorf("measure settings: %w", err)
-		}
-	}
-
-	if err := s.Validate(); err != nil {
-		return s, fmt.Errorf("measure settings: %w", err)
+	s, err := measure.ReadSettings(init.Measure)
+	if err != nil {
+		return s, err
 	}
 	if s.Power {
 		return s, fmt.Errorf("measure settings: power is not measured for collectives; leave power off")

@@ -4,10 +4,8 @@
 package cpu
 
 import (
-	"bytes"
 	"cmp"
 	"context"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -184,17 +182,9 @@ func (h *host) names() []string {
 
 // reset applies new measure settings. It keeps operands that are already filled.
 func (h *host) reset(init worker.Init) error {
-	s := measure.Defaults()
-	if len(init.Measure) > 0 {
-		d := json.NewDecoder(bytes.NewReader(init.Measure))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&s); err != nil {
-			return fmt.Errorf("measure settings: %w", err)
-		}
-	}
-
-	if err := s.Validate(); err != nil {
-		return fmt.Errorf("measure settings: %w", err)
+	s, err := measure.ReadSettings(init.Measure)
+	if err != nil {
+		return err
 	}
 
 	h.env.settings = s

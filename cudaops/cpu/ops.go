@@ -53,11 +53,7 @@ func openGemm(e *env, c worker.Case) (*visits, error) {
 	p := worker.ParseParams(c)
 	dtype := p.Word("gemm_dtype", gemmTypes...)
 	m, n, k := int(p.Whole("m", 1)), int(p.Whole("n", 1)), int(p.Whole("k", 1))
-	threads := int(p.WholeOr("threads", 1, 1))
-	if p.Err == nil && threads > maxThreads {
-		p.Fail(worker.ClassUnsupportedConfig, "%d threads; %d at most", threads, maxThreads)
-	}
-
+	threads := threadsOf(p)
 	if p.Err != nil {
 		return nil, p.Err
 	}
@@ -66,6 +62,15 @@ func openGemm(e *env, c worker.Case) (*visits, error) {
 		func(row worker.Row, kern *kernel) {
 			row["gflop_per_s"] = kern.flops / row["latency"].(float64) / 1e6
 		})
+}
+
+// threadsOf returns the parameter threads, 1 by default.
+func threadsOf(p *worker.Params) int {
+	threads := int(p.WholeOr("threads", 1, 1))
+	if p.Err == nil && threads > maxThreads {
+		p.Fail(worker.ClassUnsupportedConfig, "%d threads; %d at most", threads, maxThreads)
+	}
+	return threads
 }
 
 // Tile size of a product. gonum computes a product of at most this size on the calling thread. For larger
@@ -143,7 +148,7 @@ func openMemory(e *env, c worker.Case) (*visits, error) {
 	p := worker.ParseParams(c)
 	name := p.Word("kernel", memoryKernels...)
 	size := int(p.Whole("size_bytes", 1))
-	threads := int(p.WholeOr("threads", 1, 1))
+	threads := threadsOf(p)
 	if p.Err == nil && size%8 != 0 {
 		p.Fail(worker.ClassUnsupportedConfig,
 			"size_bytes is %d; arrays hold float64 values, so it must be a multiple of 8", size)
@@ -154,11 +159,6 @@ func openMemory(e *env, c worker.Case) (*visits, error) {
 	}
 
 	if p.Err != nil {
-		return nil, p.Err
-	}
-
-	if p.Err == nil && threads > maxThreads {
-		p.Fail(worker.ClassUnsupportedConfig, "%d threads; %d at most", threads, maxThreads)
 		return nil, p.Err
 	}
 

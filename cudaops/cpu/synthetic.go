@@ -3,7 +3,6 @@ package cpu
 import (
 	"bytes"
 	"context"
-	"encoding/binary"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -91,7 +90,7 @@ func runSynthetic(ctx context.Context, e *env, c worker.Case) ([]worker.Row, err
 			return nil, worker.Failed(worker.ClassCollectorBug, "no fault %q; there are %s", fault,
 				strings.Join(slices.Sorted(maps.Keys(faults)), ", "))
 		}
-		return f(e, c, rows)
+		return rows, f(synthetic{e, c, rows})
 	}
 
 	return rows, nil
@@ -148,113 +147,98 @@ func syntheticRow(all, point map[string]any, scale float64) worker.Row {
 	return row
 }
 
-// faults are the failures of synthetic cases by name.
-var faults = map[string]func(e *env, c worker.Case, rows []worker.Row) ([]worker.Row, error){
-	"error": func(*env, worker.Case, []worker.Row) ([]worker.Row, error) {
-		return nil, worker.Failed("", "synthetic: the case raised an error")
+// synthetic is a case with a fault, with the rows that it would have without.
+type synthetic struct {
+	env  *env
+	c    worker.Case
+	rows []worker.Row
+}
+
+// faults are the failures of synthetic cases by name. They may change the rows.
+var faults = map[string]func(s synthetic) error{
+	"error": func(synthetic) error { return worker.Failed("", "synthetic: the case raised an error") },
+	"unsupported": func(synthetic) error {
+		return worker.Failed(worker.ClassUnsupportedConfig, "synthetic: no kernel for this configuration")
 	},
-	"unsupported": func(*env, worker.Case, []worker.Row) ([]worker.Row, error) {
-		return nil, worker.Failed(worker.ClassUnsupportedConfig, "synthetic: no kernel for this configuration")
-	},
-	"transient": func(*env, worker.Case, []worker.Row) ([]worker.Row, error) {
-		return nil, worker.Failed(worker.ClassTransient, "synthetic: try again")
-	},
-	"oom": func(*env, worker.Case, []worker.Row) ([]worker.Row, error) {
-		return nil, &worker.FailureError{Failure: worker.Failure{Exception: "OutOfMemoryError",
+	"transient": func(synthetic) error { return worker.Failed(worker.ClassTransient, "synthetic: try again") },
+	"oom": func(synthetic) error {
+		return &worker.FailureError{Failure: worker.Failure{Exception: "OutOfMemoryError",
 			Message: "CUDA out of memory (synthetic)"}}
 	},
-	"fatal": func(*env, worker.Case, []worker.Row) ([]worker.Row, error) {
-		return nil, &worker.FailureError{Failure: worker.Failure{Message: "synthetic: an illegal memory access was encountered", Fatal: true}}
+	"fatal": func(synthetic) error {
+		return &worker.FailureError{Failure: worker.Failure{Message: "synthetic: an illegal memory access was encountered", Fatal: true}}
 	},
-	"panic": func(*env, worker.Case, []worker.Row) ([]worker.Row, error) { panic("synthetic panic") },
-	"hang":  func(*env, worker.Case, []worker.Row) ([]worker.Row, error) { select {} },
-	"exit0": func(*env, worker.Case, []worker.Row) ([]worker.Row, error) { os.Exit(0); return nil, nil },
-	"exit10": func(*env, worker.Case, []worker.Row) ([]worker.Row, error) {
-		os.Exit(10)
-		return nil, nil
-	},
-	"segfault": func(*env, worker.Case, []worker.Row) ([]worker.Row, error) {
+	"panic":  func(synthetic) error { panic("synthetic panic") },
+	"hang":   func(synthetic) error { select {} },
+	"exit0":  func(synthetic) error { os.Exit(0); return nil },
+	"exit10": func(synthetic) error { os.Exit(10); return nil },
+	"segfault": func(synthetic) error {
 		// The Go runtime would catch the signal and exit with a status. A shell in the same process does
 		// not.
-		return nil, syscall.Exec("/bin/sh", []string{"sh", "-c", "kill -SEGV $$"}, os.Environ())
+		return syscall.Exec("/bin/sh", []string{"sh", "-c", "kill -SEGV $$"}, os.Environ())
 	},
-	"killed": func(*env, worker.Case, []worker.Row) ([]worker.Row, error) {
+	"killed": func(synthetic) error {
 		if err := syscall.Kill(os.Getpid(), syscall.SIGKILL); err != nil {
-			return nil, err
+			return err
 		}
 		select {}
 	},
-	"nan": func(_ *env, _ worker.Case, rows []worker.Row) ([]worker.Row, error) {
-		rows[0]["latency"] = math.NaN()
-		return rows, nil
-	},
-	"columns": func(_ *env, _ worker.Case, rows []worker.Row) ([]worker.Row, error) {
-		delete(rows[0], "latency")
-		return rows, nil
-	},
-	"print": func(_ *env, _ worker.Case, rows []worker.Row) ([]worker.Row, error) {
-		line := bytes.Repeat([]byte("x"), 1<<20-1)
-		line = append(line, '\n')
+	"nan":     func(s synthetic) error { s.rows[0]["latency"] = math.NaN(); return nil },
+	"columns": func(s synthetic) error { delete(s.rows[0], "latency"); return nil },
+	"print": func(synthetic) error {
+		line := append(bytes.Repeat([]byte("x"), 1<<20-1), '\n')
 		for range 100 {
 			if _, err := os.Stdout.Write(line); err != nil {
-				return nil, err
+				return err
 			}
 		}
-		return rows, nil
+		return nil
 	},
-	"fork": func(_ *env, _ worker.Case, rows []worker.Row) ([]worker.Row, error) {
+	"fork": func(synthetic) error {
 		// Start one child in the worker's process group and one outside of it. Both outlive the worker,
 		// which exits.
 		for _, attr := range []*syscall.SysProcAttr{{}, {Setsid: true}} {
 			cmd := exec.Command("sleep", "3600")
 			cmd.SysProcAttr = attr
 			if err := cmd.Start(); err != nil {
-				return nil, err
+				return err
 			}
 		}
 		os.Exit(3)
-		return rows, nil
+		return nil
 	},
-	"leak": func(e *env, _ worker.Case, rows []worker.Row) ([]worker.Row, error) {
+	"leak": func(s synthetic) error {
 		block := make([]byte, 64<<20)
 		for i := 0; i < len(block); i += 4096 {
-			binary.LittleEndian.PutUint64(block[i:], uint64(i)+1)
+			block[i] = 1
 		}
-		e.leaked = append(e.leaked, block)
-		return rows, nil
+		s.env.leaked = append(s.env.leaked, block)
+		return nil
 	},
-	"garbage": rawLine(func(worker.Case) []byte { return []byte("Traceback (most recent call last):\n") }),
-	"utf8":    rawLine(func(worker.Case) []byte { return []byte("{\"type\":\"log\",\"text\":\"\xff\xfe\"}\n") }),
-	"unknown_seq": rawLine(func(c worker.Case) []byte {
-		return []byte(`{"type":"result","seq":` + strconv.FormatInt(c.Seq+1_000_000, 10) +
-			`,"rows":[{"latency":1}],"seconds":1}` + "\n")
-	}),
-	"half": func(*env, worker.Case, []worker.Row) ([]worker.Row, error) {
+	"garbage":     rawLine("Traceback (most recent call last):\n"),
+	"utf8":        rawLine("{\"type\":\"log\",\"text\":\"\xff\xfe\"}\n"),
+	"huge":        func(s synthetic) error { return rawLine(strings.Repeat("a", worker.MaxLine+2) + "\n")(s) },
+	"unknown_seq": func(s synthetic) error { return rawLine(resultLine(s.c.Seq + 1_000_000))(s) },
+	// late sends a second result of the case immediately after the first one.
+	"late": func(s synthetic) error { return rawLine(resultLine(s.c.Seq) + resultLine(s.c.Seq))(s) },
+	"half": func(synthetic) error {
 		if err := writeRaw([]byte(`{"type":"result","seq":`)); err != nil {
-			return nil, err
+			return err
 		}
 		os.Exit(1)
-		return nil, nil
-	},
-	"huge": rawLine(func(worker.Case) []byte {
-		return append(bytes.Repeat([]byte("a"), worker.MaxLine+2), '\n')
-	}),
-	// late sends a second result of the case immediately after the first one.
-	"late": func(_ *env, c worker.Case, _ []worker.Row) ([]worker.Row, error) {
-		end := []byte(`{"type":"result","seq":` + strconv.FormatInt(c.Seq, 10) +
-			`,"rows":[{"latency":1}],"seconds":1}` + "\n")
-		if err := writeRaw(append(slices.Clone(end), end...)); err != nil {
-			return nil, err
-		}
-		select {}
+		return nil
 	},
 }
 
+func resultLine(seq int64) string {
+	return fmt.Sprintf(`{"type":"result","seq":%d,"rows":[{"latency":1}],"seconds":1}`+"\n", seq)
+}
+
 // rawLine returns a fault that writes raw bytes to the protocol's pipe and then waits to be killed.
-func rawLine(line func(worker.Case) []byte) func(*env, worker.Case, []worker.Row) ([]worker.Row, error) {
-	return func(_ *env, c worker.Case, _ []worker.Row) ([]worker.Row, error) {
-		if err := writeRaw(line(c)); err != nil {
-			return nil, err
+func rawLine(line string) func(synthetic) error {
+	return func(synthetic) error {
+		if err := writeRaw([]byte(line)); err != nil {
+			return err
 		}
 		select {}
 	}

@@ -1,6 +1,8 @@
 package measure
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
@@ -92,6 +94,23 @@ func Defaults() Settings {
 		Graph:           GraphPrefer,
 		PowerMinSeconds: 1,
 	}
+}
+
+// ReadSettings decodes and checks the settings of a measure block over the defaults.
+func ReadSettings(raw []byte) (Settings, error) {
+	s := Defaults()
+	if len(raw) > 0 {
+		d := json.NewDecoder(bytes.NewReader(raw))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&s); err != nil {
+			return s, fmt.Errorf("measure settings: %w", err)
+		}
+	}
+
+	if err := s.Validate(); err != nil {
+		return s, fmt.Errorf("measure settings: %w", err)
+	}
+	return s, nil
 }
 
 // Captures returns how often a session captures the graphs of a case: once for every

@@ -109,17 +109,10 @@ type settings struct {
 }
 
 func parseSettings(init worker.Init) (settings, error) {
-	s := settings{measure: measure.Defaults(), seed: init.Seed, bindings: map[string]*KernelBinding{}}
-	if len(init.Measure) > 0 {
-		d := json.NewDecoder(bytes.NewReader(init.Measure))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&s.measure); err != nil {
-			return s, fmt.Errorf("measure settings: %w", err)
-		}
-	}
-
-	if err := s.measure.Validate(); err != nil {
-		return s, fmt.Errorf("measure settings: %w", err)
+	var err error
+	s := settings{seed: init.Seed, bindings: map[string]*KernelBinding{}}
+	if s.measure, err = measure.ReadSettings(init.Measure); err != nil {
+		return s, err
 	}
 
 	if len(init.Ops) > 0 && !bytes.Equal(bytes.TrimSpace(init.Ops), []byte("null")) {
