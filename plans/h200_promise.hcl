@@ -175,7 +175,13 @@ variable "ramp" {
 variable "predict_python" {
   type        = string
   default     = "python3"
-  description = "the interpreter that has aiconfigurator"
+  description = "the interpreter that has the package to ask"
+}
+
+variable "predict_package" {
+  type        = string
+  default     = "aiconfigurator"
+  description = "the package to ask: aiconfigurator, or its successor aisimulate"
 }
 
 variable "serve_python" {
@@ -217,29 +223,23 @@ system "this" { name = var.system }
 locals {
   ours   = var.collector_root != "" || var.tree != ""
   models = { for name, m in var.models : name => m if local.ours }
+  # By tables, model and whether workloads are under load or static steps.
+  predictions = { for p in flatten([
+    for tables, models in { published = var.models, ours = local.models } : [for name, m in models : [
+      for view in ["load", "steps"] : { key = "${tables}/${name}/${view}", tables = tables, model = m, view = view }
+    ]]
+  ]) : p.key => p }
   # Tensor parallelism reduces between the GPUs, and the package has no formula for it.
   reduced = [for n in var.tp : n if n >= 2 && var.collector_root != "" && !contains(keys(var.published), "custom_allreduce_perf")]
   tables  = concat(flatten([for t in module.tables : t.exports]), flatten([for t in module.allreduce_tables : t.exports]), values(export.published))
   # Static steps: the package asks for batches as it does for concurrencies.
-  steps = flatten([for tp in var.tp : [for n in var.isl : [for b in var.batches : {
-    tensor_parallel_size = tp
-    isl                  = n
-    osl                  = var.osl
-    concurrency          = b
-  }]]])
-  trace_steps = [for w in flatten([for tp in var.tp : [for t in var.traced : {
-    tensor_parallel_size = tp
-    isl                  = t.isl
-    osl                  = var.osl
-    concurrency          = t.batch
-  }]]) : w if contains(local.steps, w)]
-  traced = length(local.trace_steps) > 0
-  workloads = [for w in flatten([for tp in var.tp : [for n in var.isl : [for c in var.concurrency : {
-    tensor_parallel_size = tp
-    isl                  = n
-    osl                  = var.osl
-    concurrency          = c
-  }]]]) : w if var.open_tokens == null ? true : w.concurrency * (w.isl + w.osl) <= var.open_tokens]
+  points = { for view, sizes in { steps = var.batches, load = var.concurrency } : view => flatten([for tp in var.tp : [for n in var.isl : [
+    for c in sizes : { tensor_parallel_size = tp, isl = n, osl = var.osl, concurrency = c }
+  ]]]) }
+  steps       = local.points.steps
+  workloads   = [for w in local.points.load : w if var.open_tokens == null ? true : w.concurrency * (w.isl + w.osl) <= var.open_tokens]
+  trace_steps = [for w in local.steps : w if contains([for t in var.traced : "${t.isl} ${t.batch}"], "${w.isl} ${w.concurrency}")]
+  traced      = length(local.trace_steps) > 0
 }
 
 # What is predicted from: tables of these GPUs.
@@ -332,56 +332,20 @@ export "published" {
 
 # The predictions: of workloads under load, and of static steps.
 
-module "published" {
+module "predictions" {
   source   = "./modules/predict"
-  for_each = var.models
-
-  python     = var.predict_python
-  system     = var.system
-  model_path = each.value.predict
-  options    = try(each.value.options, {})
-  workloads  = local.workloads
-}
-
-module "published_steps" {
-  source   = "./modules/predict"
-  for_each = var.models
+  for_each = local.predictions
 
   python        = var.predict_python
+  package       = var.predict_package
   system        = var.system
-  model_path    = each.value.predict
-  options       = try(each.value.options, {})
-  estimate_mode = "static"
-  workloads     = local.steps
-}
-
-module "ours" {
-  source   = "./modules/predict"
-  for_each = local.models
-
-  python        = var.predict_python
-  system        = var.system
-  model_path    = each.value.predict
-  options       = try(each.value.options, {})
-  reads         = local.tables
-  systems_paths = var.tree
-  tree          = var.tree_digest
-  workloads     = local.workloads
-}
-
-module "ours_steps" {
-  source   = "./modules/predict"
-  for_each = local.models
-
-  python        = var.predict_python
-  system        = var.system
-  model_path    = each.value.predict
-  options       = try(each.value.options, {})
-  estimate_mode = "static"
-  reads         = local.tables
-  systems_paths = var.tree
-  tree          = var.tree_digest
-  workloads     = local.steps
+  model_path    = each.value.model.predict
+  options       = try(each.value.model.options, {})
+  estimate_mode = each.value.view == "steps" ? "static" : "agg"
+  reads         = each.value.tables == "ours" ? local.tables : []
+  systems_paths = each.value.tables == "ours" ? var.tree : ""
+  tree          = each.value.tables == "ours" ? var.tree_digest : ""
+  workloads     = each.value.view == "steps" ? local.steps : local.workloads
 }
 
 # What is measured.
@@ -473,16 +437,13 @@ gate "prediction" {
   input    = local.measured[each.value.model][each.value.view]
 
   check "prediction" {
-    predicted = (each.value.tables == "published" ?
-      (each.value.view == "load" ? module.published : module.published_steps) :
-      (each.value.view == "load" ? module.ours : module.ours_steps)
-    )[each.value.model].predicted
-    traces   = each.value.view == "ops" ? module.vllm[each.value.model].traces[0] : null
-    key      = each.value.key
-    columns  = each.value.columns
-    p50      = each.value.p50
-    p95      = each.value.p95
-    severity = each.value.tables == "published" || each.value.view == "ops" ? "warn" : "fail"
+    predicted = module.predictions["${each.value.tables}/${each.value.model}/${each.value.view == "load" ? "load" : "steps"}"].predicted
+    traces    = each.value.view == "ops" ? module.vllm[each.value.model].traces[0] : null
+    key       = each.value.key
+    columns   = each.value.columns
+    p50       = each.value.p50
+    p95       = each.value.p95
+    severity  = each.value.tables == "published" || each.value.view == "ops" ? "warn" : "fail"
   }
 }
 

@@ -72,49 +72,25 @@ variable "backend" {
 }
 
 locals {
-  # Which ops fill which table. Each row of compute_scale names the one of its two
-  # tables to which it belongs.
-  tables = {
-    gemm_perf                         = ["gemm"]
-    computescale_perf                 = ["compute_scale"]
-    scale_matrix_perf                 = ["compute_scale"]
-    context_attention_perf            = ["attention_context"]
-    generation_attention_perf         = ["attention_generation"]
-    encoder_attention_perf            = ["encoder_attention"]
-    context_mla_perf                  = ["mla_context"]
-    generation_mla_perf               = ["mla_generation"]
-    mla_bmm_perf                      = ["mla_bmm_gen_pre", "mla_bmm_gen_post"]
-    mla_context_module_perf           = ["mla_context_module"]
-    mla_generation_module_perf        = ["mla_generation_module"]
-    moe_perf                          = ["moe"]
-    moe_expert_compute_perf           = ["moe_ep"]
-    dsa_context_module_perf           = ["dsa_context_module", "dsa_context_module_skip_indexer"]
-    dsa_generation_module_perf        = ["dsa_generation_module", "dsa_generation_module_skip_indexer"]
-    msa_context_module_perf           = ["msa_context_module"]
-    msa_generation_module_perf        = ["msa_generation_module"]
-    dsv4_csa_context_module_perf      = ["dsv4_csa_context_module"]
-    dsv4_csa_generation_module_perf   = ["dsv4_csa_generation_module"]
-    dsv4_hca_context_module_perf      = ["dsv4_hca_context_module"]
-    dsv4_hca_generation_module_perf   = ["dsv4_hca_generation_module"]
-    dsv4_paged_mqa_logits_module_perf = ["dsv4_paged_mqa_logits_module"]
-    dsv4_hca_attn_module_perf         = ["dsv4_hca_attn_module"]
-    dsv4_csa_topk_calib_perf          = ["dsv4_csa_topk_calib"]
-    glm5_mqa_logits_module_perf       = ["glm5_mqa_logits_module"]
-    glm5_topk_module_perf             = ["glm5_topk_module"]
-    glm5_dsa_attn_module_perf         = ["glm5_dsa_attn_module"]
-    mhc_module_perf                   = ["mhc_module"]
-    gdn_perf                          = ["gdn"]
-    kda_perf                          = ["kda"]
-    mamba2_perf                       = ["mamba2"]
-    custom_allreduce_perf             = ["custom_allreduce"]
+  # The tables that are not named as their op. Each row of compute_scale names the one of its two tables to which it
+  # belongs.
+  tables_of = {
+    compute_scale                      = ["computescale_perf", "scale_matrix_perf"]
+    attention_context                  = ["context_attention_perf"]
+    attention_generation               = ["generation_attention_perf"]
+    mla_context                        = ["context_mla_perf"]
+    mla_generation                     = ["generation_mla_perf"]
+    mla_bmm_gen_pre                    = ["mla_bmm_perf"]
+    mla_bmm_gen_post                   = ["mla_bmm_perf"]
+    moe_ep                             = ["moe_expert_compute_perf"]
+    dsa_context_module_skip_indexer    = ["dsa_context_module_perf"]
+    dsa_generation_module_skip_indexer = ["dsa_generation_module_perf"]
   }
 
   planned  = [for op, g in var.grids : op if g != null]
   excepted = keys(var.unsupported)
-  exports = {
-    for table, ops in local.tables :
-    table => [for op in ops : op if contains(local.planned, op)] if anytrue([for op in ops : contains(local.planned, op)])
-  }
+  fills    = { for op in local.planned : op => lookup(local.tables_of, op, ["${op}_perf"]) }
+  exports  = { for table in distinct(flatten(values(local.fills))) : table => [for op in local.planned : op if contains(local.fills[op], table)] }
 
   # Cases that fail together: a group that fails from its first case on is not
   # tried to the end.

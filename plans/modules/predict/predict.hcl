@@ -16,8 +16,9 @@ variable "package" {
 }
 
 variable "requires" {
-  type    = string
-  default = ">=0.12"
+  type        = string
+  default     = null
+  description = "versions of the package; null takes those that this module was tried with"
 }
 
 variable "model_path" {
@@ -99,7 +100,7 @@ runtime "aiconfigurator" {
   framework = "AICONFIGURATOR"
   python    = var.python
   package   = var.package
-  requires  = var.requires
+  requires  = coalesce(var.requires, { aiconfigurator = ">=0.12", aisimulate = ">=0.13.0.dev1" }[var.package])
   env       = { PREDICT_PACKAGE = var.package }
   device    = "none"
   path      = ["predict.py"]

@@ -41,15 +41,7 @@ run "servers for load" {
   }
 }
 
-run "a server of vLLM needs a model" {
-  plan {
-    module "server" { source = "./vllm" }
-  }
-
-  expect_error { text = "model" }
-}
-
-run "a server of SGLang needs a model" {
+run "a server needs a model" {
   plan {
     module "server" { source = "./sglang" }
   }
@@ -57,27 +49,7 @@ run "a server of SGLang needs a model" {
   expect_error { text = "model" }
 }
 
-run "a server of TensorRT-LLM needs a model" {
-  plan {
-    module "server" { source = "./trtllm" }
-  }
-
-  expect_error { text = "model" }
-}
-
-run "arguments of SGLang are a list" {
-  plan {
-    module "server" {
-      source = "./sglang"
-      model  = "m"
-      args   = "--verbose"
-    }
-  }
-
-  expect_error { text = "args" }
-}
-
-run "arguments of TensorRT-LLM are a list" {
+run "arguments are a list" {
   plan {
     module "server" {
       source = "./trtllm"

@@ -47,17 +47,33 @@ locals {
   wanted  = { for op in ["attention", "mlp", "moe", "deepep_ll", "deepep_normal", "moe_a2a"] : op => length(var.ops) == 0 || contains(var.ops, op) }
   phases  = ["context", "generation"]
   one_gpu = var.nodes == 1
+
+  uncompiled = "the throughput kernels of DeepEP are not compiled for so many nodes, or GPUs of a node"
+}
+
+part "one_gpu" {
+  axis "nodes" { values = [1] }
+  axis "gpus_per_node" { values = [1] }
+}
+
+part "ranks" {
+  axis "nodes" { values = [var.nodes] }
+  axis "gpus_per_node" { values = [var.gpus_per_node] }
+
+  filter "ranks" {
+    keep   = nodes * gpus_per_node >= 2 && num_experts % (nodes * gpus_per_node) == 0
+    reason = "DeepEP needs two ranks or more, with the same number of experts on each"
+  }
 }
 
 grid "attention" {
   for_each    = local.wanted.attention && local.one_gpu ? toset(local.phases) : toset([])
   description = "latent attention of DeepSeek with random weights, on one GPU"
   op          = "wideep"
+  include     = [part.one_gpu]
   perf_table  = "wideep_${each.key}_mla_perf"
 
   axis "collector" { values = ["attention"] }
-  axis "nodes" { values = [1] }
-  axis "gpus_per_node" { values = [1] }
   axis "num_heads" { values = [16, 32, 64, 128] }
   axis "tp_size" { values = [1] }
 
@@ -74,11 +90,10 @@ grid "mlp" {
   for_each    = local.wanted.mlp && local.one_gpu ? toset(local.phases) : toset([])
   description = "the dense layer of DeepSeek with random weights, on one GPU"
   op          = "wideep"
+  include     = [part.one_gpu]
   perf_table  = "wideep_${each.key}_mlp_perf"
 
   axis "collector" { values = ["mlp"] }
-  axis "nodes" { values = [1] }
-  axis "gpus_per_node" { values = [1] }
   axis "quant_type" { values = ["fp8_block"] }
   rows "layer" { values = [{ hidden_size = 7168, intermediate_size = 2048 }] }
   sweep "num_token" { values = local.tokens }
@@ -88,62 +103,45 @@ grid "moe" {
   for_each    = local.wanted.moe ? toset(local.phases) : toset([])
   description = "experts behind DeepEP, a rank for each GPU"
   op          = "wideep"
+  include     = [part.ranks]
   perf_table  = "wideep_${each.key}_moe_perf"
 
   axis "collector" { values = ["moe"] }
-  axis "nodes" { values = [var.nodes] }
-  axis "gpus_per_node" { values = [var.gpus_per_node] }
   axis "moe_dtype" { values = ["fp8_block"] }
   axis "distribution" { values = var.distributions[each.key] }
   rows "experts" { values = [{ hidden_size = 7168, inter_size = 2048, topk = 8, num_experts = 256, moe_tp_size = 1, moe_ep_size = local.ranks }] }
   sweep "num_tokens" { values = local.tokens }
-
-  filter "ranks" {
-    keep   = moe_ep_size >= 2 && num_experts % moe_ep_size == 0
-    reason = "DeepEP needs two ranks or more, with the same number of experts on each"
-  }
 }
 
 grid "deepep_ll" {
   for_each    = local.wanted.deepep_ll ? toset(["all"]) : toset([])
   description = "DeepEP in low-latency mode"
   op          = "wideep"
+  include     = [part.ranks]
   perf_table  = "wideep_deepep_ll_perf"
 
   axis "collector" { values = ["deepep_ll"] }
-  axis "nodes" { values = [var.nodes] }
-  axis "gpus_per_node" { values = [var.gpus_per_node] }
   derive "node_num" { value = nodes }
   rows "model" { values = var.models }
   sweep "num_token" { values = [for t in local.tokens : t if t <= 128] }
-
-  filter "ranks" {
-    keep   = nodes * gpus_per_node >= 2 && num_experts % (nodes * gpus_per_node) == 0
-    reason = "DeepEP needs two ranks or more, with the same number of experts on each"
-  }
 }
 
 grid "deepep_normal" {
   for_each    = local.wanted.deepep_normal ? toset(["all"]) : toset([])
   description = "DeepEP in throughput mode"
   op          = "wideep"
+  include     = [part.ranks]
   perf_table  = "wideep_deepep_normal_perf"
 
   axis "collector" { values = ["deepep_normal"] }
-  axis "nodes" { values = [var.nodes] }
-  axis "gpus_per_node" { values = [var.gpus_per_node] }
   derive "node_num" { value = nodes }
   axis "dispatch_sms" { values = [12, 20, 24] }
   rows "model" { values = var.models }
   sweep "num_token" { values = [for t in local.tokens : t if t >= 16 && t <= 65536] }
 
-  filter "ranks" {
-    keep   = nodes * gpus_per_node >= 2 && num_experts % (nodes * gpus_per_node) == 0
-    reason = "DeepEP needs two ranks or more, with the same number of experts on each"
-  }
   filter "kernels" {
     keep   = local.fits
-    reason = "the throughput kernels of DeepEP are not compiled for so many nodes, or GPUs of a node"
+    reason = local.uncompiled
   }
 }
 
@@ -151,11 +149,10 @@ grid "moe_a2a" {
   for_each    = local.wanted.moe_a2a ? toset(["all"]) : toset([])
   description = "dispatch and combine of experts across ranks, each by itself"
   op          = "wideep"
+  include     = [part.ranks]
   perf_table  = "moe_a2a_perf"
 
   axis "collector" { values = ["moe_a2a"] }
-  axis "nodes" { values = [var.nodes] }
-  axis "gpus_per_node" { values = [var.gpus_per_node] }
   derive "node_num" { value = nodes }
   derive "ep_size" { value = nodes * gpus_per_node }
   rows "mode" {
@@ -179,13 +176,9 @@ grid "moe_a2a" {
 
   columns = ["collector", "nodes", "gpus_per_node", "node_num", "ep_size", "comm_backend", "sms", "phase", "comm_dtype", "hidden_size", "topk", "num_experts"]
 
-  filter "ranks" {
-    keep   = nodes * gpus_per_node >= 2 && num_experts % (nodes * gpus_per_node) == 0
-    reason = "DeepEP needs two ranks or more, with the same number of experts on each"
-  }
   filter "kernels" {
     keep   = local.fits || comm_backend != "deepep_ht"
-    reason = "the throughput kernels of DeepEP are not compiled for so many nodes, or GPUs of a node"
+    reason = local.uncompiled
   }
 }
 
