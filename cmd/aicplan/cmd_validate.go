@@ -92,7 +92,7 @@ func emptyGrids(p *plan.Plan, path string) hcl.Diagnostics {
 			continue
 		}
 		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: "Grid without cases", Subject: s.Instance.Range.Ptr(),
-			Detail: fmt.Sprintf("The filters drop all %s combinations. aicplan why %s %s explains them.",
+			Detail: fmt.Sprintf("The filters drop every combination (%s). aicplan why %s %s explains them.",
 				textutil.Count(int64(s.Plan.Waterfall.Declared)), path, s.Address())})
 	}
 	return diags
