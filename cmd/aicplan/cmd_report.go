@@ -13,6 +13,7 @@ import (
 	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/textutil"
 	"aicplan/stages/report"
+	"aicplan/stages/report/live"
 	"aicplan/stages/report/model"
 	"aicplan/systems"
 )
@@ -109,8 +110,9 @@ func (c *reportCmd) list(a *app, store *checkpoint.Store) error {
 		return err
 	}
 
+	lines := live.List(all, store.Abandoned, time.Now())
 	if c.JSON {
-		return a.json(listed(all))
+		return a.json(lines)
 	}
 
 	if len(all) == 0 {
@@ -119,53 +121,16 @@ func (c *reportCmd) list(a *app, store *checkpoint.Store) error {
 	}
 
 	t := new(textutil.Table).Left("run", "started").Right("time", "exit").Left("plan")
-	for _, r := range all {
-		p, err := report.ReadRun(r)
-		if err != nil {
-			t.Row(r.ID, "", "", "", err)
-			continue
+	for _, l := range lines {
+		code, seconds := "-", "" // still running, killed or unreadable
+		if l.ExitCode != nil {
+			code = fmt.Sprint(*l.ExitCode)
 		}
-
-		code := "-" // still running, or killed
-		if p.Ended {
-			code = fmt.Sprint(p.ExitCode)
+		if l.Seconds != nil {
+			seconds = textutil.Duration(*l.Seconds)
 		}
-		t.Row(r.ID, p.Started.Local().Format("2006-01-02 15:04"),
-			(time.Duration(p.Seconds * float64(time.Second))).Round(100*time.Millisecond), code, nearby(p.Plan))
+		t.Row(l.Run, l.Started.Local().Format("2006-01-02 15:04"), seconds, code, nearby(l.Plan))
 	}
 
 	return a.table(t)
-}
-
-// listedRun is a run in report --list --json. Unknown values are null.
-type listedRun struct {
-	Run      string     `json:"run"`
-	Plan     *string    `json:"plan"`
-	Started  *time.Time `json:"started"`
-	Seconds  *float64   `json:"seconds"`
-	ExitCode *int       `json:"exit_code"` // null if the run has not ended or was killed
-	Error    string     `json:"error,omitempty"`
-}
-
-func listed(all []checkpoint.Run) []listedRun {
-	out := []listedRun{}
-	for _, r := range all {
-		x := listedRun{Run: r.ID}
-		p, err := report.ReadRun(r)
-		if err != nil {
-			x.Error = err.Error()
-			out = append(out, x)
-			continue
-		}
-
-		started := p.Started.UTC()
-		x.Plan, x.Started, x.Seconds = &p.Plan, &started, &p.Seconds
-		if p.Ended {
-			x.ExitCode = &p.ExitCode
-		}
-
-		out = append(out, x)
-	}
-
-	return out
 }

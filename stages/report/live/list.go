@@ -1,11 +1,6 @@
 package live
 
 import (
-	"bytes"
-	"encoding/json"
-	"io"
-	"os"
-	"path/filepath"
 	"time"
 
 	"aicplan/engine/checkpoint"
@@ -22,94 +17,39 @@ type RunLine struct {
 	Seconds  *float64  `json:"seconds"`
 }
 
-// Ends of an event file that are read for a line of the list: how a run began
-// and how it ended, and not the night between.
-const (
-	headBytes = 4 << 20 // the first event names all stages
-	tailBytes = 64 << 10
-)
-
-// glance reads the ends of a run's events.
-func glance(run checkpoint.Run, dead func(host string, pid int) bool, now time.Time) RunLine {
-	line := RunLine{Run: run.ID, Started: run.Started, Word: "unknown"}
-	file, err := os.Open(filepath.Join(run.Dir, "events.ndjson"))
-	if err != nil {
-		return line
+// Line returns the run's line of the list at the given time.
+func (s *State) Line(now time.Time) RunLine {
+	line := RunLine{Run: s.Run, Started: s.Started, Plan: s.Plan, Host: s.Host, Word: "unknown"}
+	if s.Version > 0 {
+		line.Word, line.ExitCode, line.Seconds = s.Word(now), s.ExitCode, &s.Seconds
 	}
-	defer file.Close()
-	s := State{Started: run.Started, Seen: run.Started}
-	said := false
-
-	var e event
-	if json.NewDecoder(io.LimitReader(file, headBytes)).Decode(&e) == nil && e.Type == "run_start" {
-		e.show()
-		line.Plan, line.Host, s.PID = e.Plan, e.Host, e.PID
-		if !e.At.IsZero() {
-			s.Started, s.Seen, said = e.At, e.At, true
-		}
-	}
-
-	if !s.glanceEnd(file, &said) {
-		return line
-	}
-
-	if !s.Ended && dead != nil && s.PID > 0 && dead(line.Host, s.PID) {
-		// What it wrote before it ended counts.
-		s.Gone = s.glanceEnd(file, &said) && !s.Ended
-	}
-
-	line.Word, line.ExitCode = s.Word(now), s.ExitCode
-	if said {
-		line.Seconds = &s.Seconds
-	}
-
 	return line
 }
 
-// glanceEnd reads the last complete event of a run. It returns false if it cannot be read.
-func (s *State) glanceEnd(file *os.File, said *bool) bool {
-	info, err := file.Stat()
-	if err != nil {
-		return false
-	}
-
-	tail := make([]byte, min(info.Size(), tailBytes))
-	n, err := file.ReadAt(tail, info.Size()-int64(len(tail)))
-	if err != nil && err != io.EOF {
-		return false
-	}
-
-	lines := bytes.Split(tail[:n], []byte("\n"))
-	for i := len(lines) - 1; i >= 0; i-- {
-		var e event
-		if json.Unmarshal(lines[i], &e) != nil || e.At.IsZero() {
-			continue // incomplete: the writer was killed, or the line starts before the tail
+// List returns a line for each run, in their order. If the events of a run cannot be read, its state is "unknown".
+func List(runs []checkpoint.Run, dead func(host string, pid int) bool, now time.Time) []RunLine {
+	out := []RunLine{}
+	for _, r := range runs {
+		f := Follow(r, dead)
+		if err := f.Poll(); err != nil {
+			f.state = newState(r.ID)
+			f.state.Started = r.Started
 		}
-
-		s.Seen, *said = e.At, true
-		s.Seconds = s.Seen.Sub(s.Started).Seconds()
-		if e.Type == "run_end" {
-			s.Ended, s.ExitCode, s.Seconds = true, &e.ExitCode, e.Seconds
-		}
-
-		break
+		out = append(out, f.state.Line(now))
 	}
-
-	return true
+	return out
 }
 
-// lines lists runs, the newest first. What ended does not change.
+// lines lists runs, the newest first. The lines of ended runs are kept, because they do not change.
 func (s *Server) lines(all []checkpoint.Run, now time.Time) []RunLine {
-	out := make([]RunLine, 0, len(all))
-	ended := make(map[string]RunLine, len(all))
 	s.mu.Lock()
-	known := s.ended
-	s.mu.Unlock()
-
+	defer s.mu.Unlock()
+	out := []RunLine{}
+	ended := map[string]RunLine{}
 	for i := len(all) - 1; i >= 0; i-- {
-		line, ok := known[all[i].ID]
+		line, ok := s.ended[all[i].ID]
 		if !ok {
-			line = glance(all[i], s.Dead, now)
+			line = List(all[i:i+1], s.Dead, now)[0]
 		}
 		if line.ExitCode != nil {
 			ended[line.Run] = line
@@ -117,9 +57,6 @@ func (s *Server) lines(all []checkpoint.Run, now time.Time) []RunLine {
 		out = append(out, line)
 	}
 
-	s.mu.Lock()
 	s.ended = ended
-	s.mu.Unlock()
-
 	return out
 }

@@ -37,26 +37,14 @@ type Server struct {
 	Interval time.Duration
 
 	mu     sync.Mutex
-	watch  map[string]*watched
 	ended  map[string]RunLine
 	making chan struct{} // held while a report is made
 	stopCh chan struct{}
 }
 
-// watched is a run that pages look at, followed once for all of them.
-type watched struct {
-	mu       sync.Mutex
-	follower *Follower
-	json     []byte
-	version  int
-	err      error
-	readers  int
-	changed  chan struct{} // closed at the next change
-}
-
 // Handler returns the pages.
 func (s *Server) Handler() http.Handler {
-	s.watch, s.stopCh, s.making = map[string]*watched{}, make(chan struct{}), make(chan struct{}, 1)
+	s.stopCh, s.making = make(chan struct{}), make(chan struct{}, 1)
 	if s.Interval == 0 {
 		s.Interval = time.Second
 	}
@@ -225,72 +213,6 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) {
 	writeJSON(w, f.State())
 }
 
-// join follows a run for one more reader.
-func (s *Server) join(run checkpoint.Run) *watched {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-
-	w := s.watch[run.ID]
-	if w == nil {
-		w = &watched{follower: Follow(run, s.Dead), changed: make(chan struct{})}
-		s.watch[run.ID] = w
-		go s.pump(run.ID, w)
-	}
-
-	w.readers++
-	return w
-}
-
-func (s *Server) part(id string, w *watched) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if w.readers--; w.readers == 0 {
-		delete(s.watch, id)
-	}
-}
-
-// pump polls a run for all its readers until none is left or it has ended.
-func (s *Server) pump(id string, w *watched) {
-	t := time.NewTicker(s.Interval)
-	defer t.Stop()
-
-	for {
-		err := w.follower.Poll()
-		state := w.follower.State()
-		w.mu.Lock()
-
-		if err != nil {
-			w.err = err
-		} else if w.json == nil || state.Version != w.version {
-			w.json, w.err = json.Marshal(state)
-			w.version = state.Version
-			close(w.changed)
-			w.changed = make(chan struct{})
-		}
-
-		failed := w.err != nil
-		w.mu.Unlock()
-
-		if failed || state.Ended {
-			return
-		}
-
-		select {
-		case <-s.stopCh:
-			return
-		case <-t.C:
-		}
-
-		s.mu.Lock()
-		gone := s.watch[id] != w
-		s.mu.Unlock()
-
-		if gone {
-			return
-		}
-	}
-}
-
 // stream sends the state of a run whenever it changed, as server-sent events.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 	found, err := s.find(r.PathValue("id"))
@@ -305,44 +227,42 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 
-	run := s.join(*found)
-	defer s.part(found.ID, run)
 	w.Header().Set("Content-Type", "text/event-stream")
-
-	if _, err := fmt.Fprint(w, "retry: 2000\n\n"); err != nil {
+	send := func(format string, args ...any) bool {
+		_, err := fmt.Fprintf(w, format, args...)
+		flush.Flush()
+		return err == nil
+	}
+	if !send("retry: 2000\n\n") {
 		return
 	}
 
-	sent := -1
-	keep := time.NewTicker(15 * time.Second)
+	poll, keep := time.NewTicker(s.Interval), time.NewTicker(15*time.Second)
+	defer poll.Stop()
 	defer keep.Stop()
 
+	f, sent := Follow(*found, s.Dead), -1
 	for {
-		run.mu.Lock()
-		text, version, changed, failed := run.json, run.version, run.changed, run.err
-		run.mu.Unlock()
-
-		if failed != nil {
-			fmt.Fprintf(w, "event: trouble\ndata: %s\n\n", strings.ReplaceAll(failed.Error(), "\n", " "))
-			flush.Flush()
+		err := f.Poll()
+		var text []byte
+		if err == nil && f.state.Version != sent {
+			sent = f.state.Version
+			text, err = json.Marshal(f.state)
+		}
+		if err != nil {
+			send("event: trouble\ndata: %s\n\n", strings.ReplaceAll(err.Error(), "\n", " "))
+			return
+		}
+		if text != nil && !send("data: %s\n\n", text) {
 			return
 		}
 
-		if text != nil && version != sent {
-			sent = version
-			if _, err := fmt.Fprintf(w, "data: %s\n\n", text); err != nil {
-				return
-			}
-			flush.Flush()
-		}
-
 		select {
-		case <-changed:
+		case <-poll.C:
 		case <-keep.C:
-			if _, err := fmt.Fprint(w, ": still here\n\n"); err != nil {
+			if !send(": still here\n\n") {
 				return
 			}
-			flush.Flush()
 		case <-r.Context().Done():
 			return
 		case <-s.stopCh:

@@ -46,7 +46,7 @@ func TestHiddenCharactersAreShown(t *testing.T) {
 			len(s.Workers))
 	}
 
-	for _, v := range []any{s, glance(checkpoint.Run{ID: r.ID, Dir: r.Dir}, nil, time.Now())} {
+	for _, v := range []any{s, List([]checkpoint.Run{{ID: r.ID, Dir: r.Dir}}, nil, time.Now())[0]} {
 		raw, err := json.Marshal(v)
 		if err != nil {
 			t.Fatal(err)
