@@ -1,6 +1,7 @@
 package aiperf
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"math"
@@ -67,8 +68,10 @@ const (
 
 // Def describes a metric.
 type Def struct {
+	// Tag is the metric's key in files, and Name its text in tables. By default, Name is Tag in title case.
 	Tag, Name, Unit string
 	Group           Group
+
 	// Integer is true if the values of single requests are whole numbers. AtLeast is true if larger values are better.
 	Integer, AtLeast bool
 
@@ -88,7 +91,7 @@ func (d Def) Label() string {
 
 // perRequest are the definitions by index of Values.
 var perRequest = [nPerRequest]Def{
-	RequestLatency: {Tag: "request_latency", Name: "Request Latency", Unit: "ms", Group: GroupMain,
+	RequestLatency: {Tag: "request_latency", Unit: "ms", Group: GroupMain,
 		Column: "latency", Spread: true},
 	TTFT: {Tag: "time_to_first_token", Name: "Time to First Token", Unit: "ms",
 		Group: GroupMain, Column: "ttft", Spread: true},
@@ -96,30 +99,28 @@ var perRequest = [nPerRequest]Def{
 		Unit: "ms", Group: GroupMain, Column: "ttfo"},
 	TTST: {Tag: "time_to_second_token", Name: "Time to Second Token", Unit: "ms",
 		Group: GroupMain, Column: "ttst", Spread: true},
-	ITL: {Tag: "inter_token_latency", Name: "Inter Token Latency", Unit: "ms",
+	ITL: {Tag: "inter_token_latency", Unit: "ms",
 		Group: GroupMain, Column: "itl", Spread: true},
-	DecodeDuration: {Tag: "decode_duration", Name: "Decode Duration", Unit: "ms", Group: GroupMain},
-	OutputPerUser: {Tag: "output_token_throughput_per_user", Name: "Output Token Throughput Per User",
-		Unit: "tokens/sec/user", Group: GroupMain, AtLeast: true, Column: "throughput_per_user"},
-	PrefillPerUser: {Tag: "prefill_throughput_per_user", Name: "Prefill Throughput Per User",
-		Unit: "tokens/sec/user", AtLeast: true},
+	DecodeDuration: {Tag: "decode_duration", Unit: "ms", Group: GroupMain},
+	OutputPerUser:  {Tag: "output_token_throughput_per_user", Unit: "tokens/sec/user", Group: GroupMain,
+		AtLeast: true, Column: "throughput_per_user"},
+	PrefillPerUser: {Tag: "prefill_throughput_per_user", Unit: "tokens/sec/user", AtLeast: true},
 	E2EThroughput: {Tag: "e2e_output_token_throughput", Name: "E2E Output Token Throughput",
 		Unit: "tokens/sec/user", Group: GroupMain, AtLeast: true},
-	InputLength: {Tag: "input_sequence_length", Name: "Input Sequence Length", Unit: "tokens",
+	InputLength: {Tag: "input_sequence_length", Unit: "tokens",
 		Group: GroupMain, Integer: true, Column: "input_length"},
-	OutputLength: {Tag: "output_sequence_length", Name: "Output Sequence Length", Unit: "tokens",
+	OutputLength: {Tag: "output_sequence_length", Unit: "tokens",
 		Group: GroupMain, Integer: true, Column: "output_length"},
-	OutputTokens:    {Tag: "output_token_count", Name: "Output Token Count", Unit: "tokens", Integer: true},
-	ReasoningTokens: {Tag: "reasoning_token_count", Name: "Reasoning Token Count", Unit: "tokens", Integer: true},
+	OutputTokens:    {Tag: "output_token_count", Unit: "tokens", Integer: true},
+	ReasoningTokens: {Tag: "reasoning_token_count", Unit: "tokens", Integer: true},
 	OSLMismatch:     {Tag: "osl_mismatch_diff_pct", Name: "OSL Mismatch Diff %", Unit: "%"},
-	UsagePrompt: {Tag: "usage_prompt_tokens", Name: "Usage Prompt Tokens", Unit: "tokens",
+	UsagePrompt: {Tag: "usage_prompt_tokens", Unit: "tokens",
 		Group: GroupUsage, Integer: true},
-	UsageCompletion: {Tag: "usage_completion_tokens", Name: "Usage Completion Tokens", Unit: "tokens",
+	UsageCompletion: {Tag: "usage_completion_tokens", Unit: "tokens",
 		Group: GroupUsage, Integer: true},
-	UsageTotal: {Tag: "usage_total_tokens", Name: "Usage Total Tokens", Unit: "tokens",
+	UsageTotal: {Tag: "usage_total_tokens", Unit: "tokens",
 		Group: GroupUsage, Integer: true},
-	UsageCached: {Tag: "usage_prompt_cache_read_tokens", Name: "Usage Prompt Cache Read Tokens",
-		Unit: "tokens", Group: GroupUsage, Integer: true},
+	UsageCached: {Tag: "usage_prompt_cache_read_tokens", Unit: "tokens", Group: GroupUsage, Integer: true},
 	UsageCachedPct: {Tag: "usage_prompt_cache_read_pct", Name: "Usage Prompt Cache Read %",
 		Unit: "%", Group: GroupUsage},
 	UsagePromptDiff:     {Tag: "usage_prompt_tokens_diff_pct", Name: "Usage Prompt Diff %", Unit: "%"},
@@ -127,9 +128,9 @@ var perRequest = [nPerRequest]Def{
 	CreditToStart:       {Tag: "credit_to_start_latency", Name: "Credit-to-Start Latency", Unit: "ms"},
 	EffectiveLatency: {Tag: "effective_latency", Name: "Effective Latency (CO-aware)", Unit: "ms",
 		Group: GroupEffective, Column: "effective_latency", Spread: true},
-	SendLag:  {Tag: "send_lag", Name: "Send Lag", Unit: "ms", Column: "send_lag", Spread: true},
+	SendLag:  {Tag: "send_lag", Unit: "ms", Column: "send_lag", Spread: true},
 	ErrorISL: {Tag: "error_isl", Name: "Error Input Sequence Length", Unit: "tokens", Integer: true},
-	Good: {Tag: "good_request_count", Name: "Good Request Count", Unit: "requests",
+	Good: {Tag: "good_request_count", Unit: "requests",
 		Group: GroupMain, Integer: true},
 	HTTPBlocked:    {Tag: "http_req_blocked", Name: "HTTP Blocked", Unit: "ms"},
 	HTTPDNS:        {Tag: "http_req_dns_lookup", Name: "HTTP DNS Lookup", Unit: "ms"},
@@ -149,6 +150,18 @@ var perRequest = [nPerRequest]Def{
 		Unit: "count", Integer: true},
 }
 
+func init() {
+	for _, list := range [][]Def{perRequest[:], overall} {
+		for i := range list {
+			words := strings.Split(list[i].Tag, "_")
+			for k, word := range words {
+				words[k] = strings.ToUpper(word[:1]) + word[1:]
+			}
+			list[i].Name = cmp.Or(list[i].Name, strings.Join(words, " "))
+		}
+	}
+}
+
 // PerRequest returns the metrics of single requests in the order of Values.
 func PerRequest() []Def { return perRequest[:] }
 
@@ -157,65 +170,61 @@ var InterChunk = Def{Tag: "inter_chunk_latency", Name: "Inter Chunk Latency", Un
 
 // overall are the definitions of the metrics of a phase.
 var overall = []Def{
-	{Tag: "request_count", Name: "Request Count", Unit: "requests", Group: GroupMain},
-	{Tag: "error_request_count", Name: "Error Request Count", Unit: "requests", Group: GroupMain},
+	{Tag: "request_count", Unit: "requests", Group: GroupMain},
+	{Tag: "error_request_count", Unit: "requests", Group: GroupMain},
 	{Tag: "total_error_isl", Name: "Total Error Input Sequence Length", Unit: "tokens"},
 	{Tag: "completed_request_count", Name: "Completed Requests (Success + Error)", Unit: "requests",
 		Group: GroupMain},
-	{Tag: "request_error_rate", Name: "Request Error Rate", Unit: "%", Group: GroupMain},
-	{Tag: "benchmark_duration", Name: "Benchmark Duration", Unit: "sec", Column: "duration"},
-	{Tag: "request_throughput", Name: "Request Throughput", Unit: "requests/sec", Group: GroupMain,
+	{Tag: "request_error_rate", Unit: "%", Group: GroupMain},
+	{Tag: "benchmark_duration", Unit: "sec", Column: "duration"},
+	{Tag: "request_throughput", Unit: "requests/sec", Group: GroupMain,
 		AtLeast: true, Column: "request_throughput"},
-	{Tag: "output_token_throughput", Name: "Output Token Throughput", Unit: "tokens/sec", Group: GroupMain,
+	{Tag: "output_token_throughput", Unit: "tokens/sec", Group: GroupMain,
 		AtLeast: true, Column: "throughput"},
-	{Tag: "input_token_throughput", Name: "Input Token Throughput", Unit: "tokens/sec", Group: GroupMain,
+	{Tag: "input_token_throughput", Unit: "tokens/sec", Group: GroupMain,
 		AtLeast: true, Column: "input_throughput"},
-	{Tag: "total_token_throughput", Name: "Total Token Throughput", Unit: "tokens/sec", AtLeast: true,
+	{Tag: "total_token_throughput", Unit: "tokens/sec", AtLeast: true,
 		Column: "total_throughput"},
 	{Tag: "total_isl", Name: "Total Input Sequence Length", Unit: "tokens", Column: "input_tokens"},
 	{Tag: "total_osl", Name: "Total Output Sequence Length", Unit: "tokens", Column: "output_tokens"},
-	{Tag: "total_items", Name: "Total Items", Unit: "items", Column: "items"},
-	{Tag: "item_throughput", Name: "Item Throughput", Unit: "items/sec", Group: GroupMain, AtLeast: true,
+	{Tag: "total_items", Unit: "items", Column: "items"},
+	{Tag: "item_throughput", Unit: "items/sec", Group: GroupMain, AtLeast: true,
 		Column: "item_throughput"},
-	{Tag: "total_images", Name: "Total Images", Unit: "images", Column: "images_sent"},
-	{Tag: "image_throughput", Name: "Image Throughput", Unit: "images/sec", Group: GroupMain, AtLeast: true,
+	{Tag: "total_images", Unit: "images", Column: "images_sent"},
+	{Tag: "image_throughput", Unit: "images/sec", Group: GroupMain, AtLeast: true,
 		Column: "image_throughput"},
-	{Tag: "total_output_tokens", Name: "Total Output Tokens", Unit: "tokens"},
-	{Tag: "total_reasoning_tokens", Name: "Total Reasoning Tokens", Unit: "tokens"},
-	{Tag: "total_usage_prompt_tokens", Name: "Total Usage Prompt Tokens", Unit: "tokens", Group: GroupUsage},
-	{Tag: "total_usage_completion_tokens", Name: "Total Usage Completion Tokens", Unit: "tokens",
+	{Tag: "total_output_tokens", Unit: "tokens"},
+	{Tag: "total_reasoning_tokens", Unit: "tokens"},
+	{Tag: "total_usage_prompt_tokens", Unit: "tokens", Group: GroupUsage},
+	{Tag: "total_usage_completion_tokens", Unit: "tokens",
 		Group: GroupUsage},
-	{Tag: "total_usage_total_tokens", Name: "Total Usage Total Tokens", Unit: "tokens", Group: GroupUsage},
+	{Tag: "total_usage_total_tokens", Unit: "tokens", Group: GroupUsage},
 	{Tag: "osl_mismatch_count", Name: "OSL Mismatch Count", Unit: "requests"},
-	{Tag: "usage_discrepancy_count", Name: "Usage Discrepancy Count", Unit: "requests"},
-	{Tag: "good_request_count", Name: "Good Request Count", Unit: "requests", Group: GroupMain},
+	{Tag: "usage_discrepancy_count", Unit: "requests"},
+	{Tag: "good_request_count", Unit: "requests", Group: GroupMain},
 	{Tag: "good_request_fraction", Name: "GoodRequestFraction", Unit: "ratio", Group: GroupMain,
 		AtLeast: true, Column: "good_fraction"},
-	{Tag: "goodput", Name: "Goodput", Unit: "requests/sec", Group: GroupMain, AtLeast: true, Column: "goodput"},
-	{Tag: "effective_concurrency", Name: "Effective Concurrency", Unit: "requests", Group: GroupEffective,
+	{Tag: "goodput", Unit: "requests/sec", Group: GroupMain, AtLeast: true, Column: "goodput"},
+	{Tag: "effective_concurrency", Unit: "requests", Group: GroupEffective,
 		Column: "effective_concurrency"},
-	{Tag: "effective_decode_throughput", Name: "Effective Decode Throughput", Unit: "tokens/sec",
+	{Tag: "effective_decode_throughput", Unit: "tokens/sec",
 		Group: GroupEffective},
-	{Tag: "effective_prefill_throughput", Name: "Effective Prefill Throughput", Unit: "tokens/sec",
+	{Tag: "effective_prefill_throughput", Unit: "tokens/sec",
 		Group: GroupEffective},
-	{Tag: "effective_decode_concurrency", Name: "Effective Decode Concurrency", Unit: "requests",
+	{Tag: "effective_decode_concurrency", Unit: "requests",
 		Group: GroupEffective},
-	{Tag: "effective_prefill_concurrency", Name: "Effective Prefill Concurrency", Unit: "requests",
+	{Tag: "effective_prefill_concurrency", Unit: "requests",
 		Group: GroupEffective},
-	{Tag: "effective_total_throughput", Name: "Effective Total Throughput", Unit: "tokens/sec",
+	{Tag: "effective_total_throughput", Unit: "tokens/sec",
 		Group: GroupEffective},
-	{Tag: "effective_decode_throughput_per_user", Name: "Effective Decode Throughput Per User",
-		Unit: "tokens/sec/user", Group: GroupEffective},
-	{Tag: "effective_prefill_throughput_per_user", Name: "Effective Prefill Throughput Per User",
-		Unit: "tokens/sec/user", Group: GroupEffective},
-	{Tag: "tokens_in_flight", Name: "Tokens In Flight", Unit: "tokens", Group: GroupEffective},
-	{Tag: "active_decode_throughput", Name: "Active Decode Throughput", Unit: "tokens/sec", Group: GroupActive},
-	{Tag: "active_prefill_throughput", Name: "Active Prefill Throughput", Unit: "tokens/sec", Group: GroupActive},
-	{Tag: "active_decode_throughput_per_user", Name: "Active Decode Throughput Per User",
-		Unit: "tokens/sec/user", Group: GroupActive},
-	{Tag: "active_prefill_throughput_per_user", Name: "Active Prefill Throughput Per User",
-		Unit: "tokens/sec/user", Group: GroupActive},
-	{Tag: "active_total_throughput", Name: "Active Total Throughput", Unit: "tokens/sec", Group: GroupActive},
+	{Tag: "effective_decode_throughput_per_user", Unit: "tokens/sec/user", Group: GroupEffective},
+	{Tag: "effective_prefill_throughput_per_user", Unit: "tokens/sec/user", Group: GroupEffective},
+	{Tag: "tokens_in_flight", Unit: "tokens", Group: GroupEffective},
+	{Tag: "active_decode_throughput", Unit: "tokens/sec", Group: GroupActive},
+	{Tag: "active_prefill_throughput", Unit: "tokens/sec", Group: GroupActive},
+	{Tag: "active_decode_throughput_per_user", Unit: "tokens/sec/user", Group: GroupActive},
+	{Tag: "active_prefill_throughput_per_user", Unit: "tokens/sec/user", Group: GroupActive},
+	{Tag: "active_total_throughput", Unit: "tokens/sec", Group: GroupActive},
 }
 
 // overallDef returns the definition of a metric of a phase.

@@ -159,14 +159,12 @@ func (s *Server) whole(c net.Conn, a *ask) bool {
 		body = body[:len(body)/2]
 	case FaultErrorEvent:
 		body = `{"error":{"message":"engine died","type":"InternalServerError","code":500}}`
-	case FaultCut, FaultEOF:
+	case FaultCut, FaultEOF, FaultHang:
 		_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
 			len(body), body[:len(body)/2])
-		return false
-	case FaultHang:
-		_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s",
-			len(body), body[:len(body)/2])
-		_, _ = io.Copy(io.Discard, c) // until the client closes the connection
+		if a.fault.Kind == FaultHang {
+			_, _ = io.Copy(io.Discard, c) // until the client closes the connection
+		}
 		return false
 	}
 
