@@ -29,7 +29,7 @@ func TestPrepareEnvReachesTheLibraries(t *testing.T) {
 	os.Unsetenv("NCCL_NVLS_ENABLE")
 	prepareEnv()
 	if got := inC("NCCL_NVLS_ENABLE"); got != "0" {
-		t.Errorf("C sees NCCL_NVLS_ENABLE=%q; NVLink multicast must be off unless somebody asks for it", got)
+		t.Errorf("C sees NCCL_NVLS_ENABLE=%q; NVLink multicast must be off unless the plan or the user enables it", got)
 	}
 	if got := inC("CUDA_DEVICE_ORDER"); got != "FASTEST_FIRST" {
 		t.Errorf("what the user set was replaced by %q", got)

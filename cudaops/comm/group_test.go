@@ -255,7 +255,7 @@ func measureAcross(t *testing.T, b *bench, nodes, perNode int) {
 	t.Helper()
 	most := nodes * perNode
 	if b.hello.Env["gpus"] != fmt.Sprint(most) || b.hello.Env["nodes"] != fmt.Sprint(nodes) {
-		t.Errorf("the host says %v", b.hello.Env)
+		t.Errorf("the host reports %v", b.hello.Env)
 	}
 	for _, method := range []string{MethodEager, MethodGraph} {
 		for _, gpus := range slices.Compact([]int{2, most}) {

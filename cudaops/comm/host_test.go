@@ -82,7 +82,7 @@ func TestHello(t *testing.T) {
 		t.Errorf("gpu_uuids: %q", h.Env["gpu_uuids"])
 	}
 	if h.Env["driver"] != "580.1.2" {
-		t.Errorf("driver: %q, so that rows of tasks cannot say it", h.Env["driver"])
+		t.Errorf("driver: %q, so that rows of tasks lack it", h.Env["driver"])
 	}
 }
 

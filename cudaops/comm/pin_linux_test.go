@@ -28,7 +28,7 @@ func TestCoresNearTheDeviceComeFirst(t *testing.T) {
 		t.Errorf("cores %v, want %v: only allowed processors count", got, want)
 	}
 	if got := coresOf(fstest.MapFS{}, all, "x"); got != nil {
-		t.Errorf("cores %v on a machine that says nothing", got)
+		t.Errorf("cores %v on a machine without topology", got)
 	}
 }
 

@@ -303,7 +303,7 @@ func TestCasesAreVisitedInTurn(t *testing.T) {
 	if err := h.Serve(t.Context(), in, &out); err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(out.said, " "); got != "start0 start1 start2 start0 row0 start1 row1 start2 row2" {
+	if got := strings.Join(out.seen, " "); got != "start0 start1 start2 start0 row0 start1 row1 start2 row2" {
 		t.Error(got)
 	}
 	for _, row := range out.rows {
@@ -316,21 +316,21 @@ func TestCasesAreVisitedInTurn(t *testing.T) {
 // emitted records the messages of a host.
 type emitted struct {
 	worker.Emitter
-	said []string
+	seen []string
 	rows []worker.Row
 }
 
-func (e *emitted) Start(seq int64) { e.said = append(e.said, fmt.Sprint("start", seq)) }
+func (e *emitted) Start(seq int64) { e.seen = append(e.seen, fmt.Sprint("start", seq)) }
 
 func (e *emitted) Result(seq int64, rows []worker.Row, seconds float64) {
-	e.said, e.rows = append(e.said, fmt.Sprint("row", seq)), append(e.rows, rows...)
+	e.seen, e.rows = append(e.seen, fmt.Sprint("row", seq)), append(e.rows, rows...)
 	if seconds <= 0 {
-		e.said = append(e.said, "without time")
+		e.seen = append(e.seen, "without time")
 	}
 }
 
 func (e *emitted) Error(seq int64, f worker.Failure) {
-	e.said = append(e.said, fmt.Sprint("error", seq, f.Message))
+	e.seen = append(e.seen, fmt.Sprint("error", seq, f.Message))
 }
 
 func BenchmarkGemm(b *testing.B) {

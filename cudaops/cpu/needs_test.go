@@ -29,20 +29,20 @@ func TestNeeds(t *testing.T) {
 		return ""
 	}
 	for _, c := range workertest.Trials(t, hello.Ops, Needs(), sample) {
-		said := run(c.Op, c.Params)
-		c.Check(t, said)
+		message := run(c.Op, c.Params)
+		c.Check(t, message)
 		if c.Without != "" {
 			continue
 		}
-		if said != "" {
-			t.Errorf("%s with all of %v: %s", c.Op, c.Params, said)
+		if message != "" {
+			t.Errorf("%s with all of %v: %s", c.Op, c.Params, message)
 		}
 		for name, list := range Words()[c.Op] {
 			before := c.Params[name]
 			for _, w := range append(slices.Clone(list), "fp9") {
 				c.Params[name] = w
-				if said := run(c.Op, c.Params); (said == "") != (w != "fp9") {
-					t.Errorf("%s with %s = %q: %s", c.Op, name, w, said)
+				if message := run(c.Op, c.Params); (message == "") != (w != "fp9") {
+					t.Errorf("%s with %s = %q: %s", c.Op, name, w, message)
 				}
 			}
 			c.Params[name] = before

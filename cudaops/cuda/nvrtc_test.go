@@ -49,7 +49,7 @@ func TestCompile(t *testing.T) {
 		t.Fatalf("error is %v, want a CompileError", err)
 	}
 	if !strings.Contains(err.Error(), "broken.cu") || !strings.Contains(err.Error(), "undeclared") {
-		t.Errorf("the log does not say what is wrong: %v", err)
+		t.Errorf("the log does not name the error: %v", err)
 	}
 }
 

@@ -30,7 +30,7 @@ func Kind() stage.Kind {
 		Version: 2,
 		Code:    stage.CodeOf(source, rules.Source, catalog.Source, systems.Code),
 		Beside:  map[string]string{"description": "it is for readers of the plan; the title is part of the report"},
-		Summary: "tell what the run came to: an HTML file and its Markdown twin",
+		Summary: "write the results of the run as HTML and Markdown",
 		Outputs: map[string]cty.Type{
 			// path of the first file
 			"path": cty.String,
@@ -147,7 +147,7 @@ func inputName(i int) string     { return fmt.Sprintf("inputs[%d]", i) }
 func referenceName(i int) string { return fmt.Sprintf("reference[%d]", i) }
 
 // Values implements stage.Valuer. References are inputs too; here they stand for
-// those who report on the run later.
+// later reports of the run.
 func (c *Config) Values() map[string]any {
 	out := stage.Fields(c)
 	if refs := c.statement().References; refs != nil {

@@ -23,12 +23,12 @@ func (p *Past) Input(store *checkpoint.Store, load Loader) (model.Input, error) 
 		in.Run.ExitCode = &p.ExitCode
 	}
 
-	said, err := p.statement(store)
+	st, err := p.statement(store)
 	if err != nil {
 		return in, err
 	}
 
-	in.Title = said.Title
+	in.Title = st.Title
 	data := map[string]*stage.Dataset{}
 
 	stale := map[string]string{}
@@ -72,15 +72,15 @@ func (p *Past) Input(store *checkpoint.Store, load Loader) (model.Input, error) 
 	}
 
 	var references []*stage.Dataset
-	for _, addr := range said.References {
+	for _, addr := range st.References {
 		references = append(references, data[addr])
 	}
 
-	for _, addr := range p.tables(said, data) {
+	for _, addr := range p.tables(st, data) {
 		from := p.source(addr, data)
 		t := model.TableInput{Address: addr, Data: data[from], Stale: stale[from]}
 		if at := model.MatchReference(t.Data, references); at >= 0 {
-			t.Reference, t.ReferenceName = references[at], model.ReferenceName(references[at], said.References[at], t.Data)
+			t.Reference, t.ReferenceName = references[at], model.ReferenceName(references[at], st.References[at], t.Data)
 		}
 		in.Tables = append(in.Tables, t)
 	}
@@ -92,7 +92,7 @@ func (p *Past) Input(store *checkpoint.Store, load Loader) (model.Input, error) 
 func (b Begun) finished() stage.Finished {
 	message := "it had not ended; what was stored until then is kept"
 	if b.Total > 0 {
-		message = fmt.Sprintf("it had not ended; %d of %d cases were through when it was last heard of, and what was stored is kept", b.Done, b.Total)
+		message = fmt.Sprintf("it had not ended; %d of %d cases had ended by its last event, and what was stored is kept", b.Done, b.Total)
 	}
 	return stage.Finished{Address: b.Address, Kind: b.Kind, Class: b.Class,
 		Outcome: &stage.Outcome{Status: stage.StatusInterrupted, Message: message}}
@@ -107,9 +107,9 @@ func kept(s stage.Status) bool {
 
 // tables are the stages that the run's own report describes, so that both give
 // the same numbers; without one the last stage of every table.
-func (p *Past) tables(said Statement, data map[string]*stage.Dataset) []string {
+func (p *Past) tables(st Statement, data map[string]*stage.Dataset) []string {
 	var out []string
-	for _, addr := range said.Inputs {
+	for _, addr := range st.Inputs {
 		if p.source(addr, data) != "" {
 			out = append(out, addr)
 		}
@@ -118,7 +118,7 @@ func (p *Past) tables(said Statement, data map[string]*stage.Dataset) []string {
 	if len(out) > 0 {
 		return out
 	}
-	return slices.DeleteFunc(p.leaves(data), func(addr string) bool { return slices.Contains(said.References, addr) })
+	return slices.DeleteFunc(p.leaves(data), func(addr string) bool { return slices.Contains(st.References, addr) })
 }
 
 // leaves are the last stages that have a table each: of collect, dedupe and

@@ -15,7 +15,7 @@ import (
 	"aicplan/stages/report/reporttest"
 )
 
-// past is a state folder in which runs are told by hand.
+// past is a state folder whose runs are written by the test.
 type past struct {
 	t     *testing.T
 	store *checkpoint.Store
@@ -122,12 +122,12 @@ func TestPastRunIsReadBack(t *testing.T) {
 		p.record(a[0], a[1], gemm)
 	}
 
-	said := map[string]any{"type": statementEvent, "stage": "report.r",
-		"statement": Statement{Title: "Said", References: []string{"import.old"}}}
+	statement := map[string]any{"type": statementEvent, "stage": "report.r",
+		"statement": Statement{Title: "Stated", References: []string{"import.old"}}}
 	p.record("import.old", "import", gemm)
 	failed := ended("gate.h", "gate", stage.StatusGateFailed, "dedupe.h")
 	failed["checks"] = []stage.CheckResult{{Name: "coverage", Result: "fail", Message: "too little"}}
-	r := p.run(start(), ended("import.old", "import", stage.StatusOK), said,
+	r := p.run(start(), ended("import.old", "import", stage.StatusOK), statement,
 		ended("collect.g", "collect", stage.StatusOK, "grid.g"), ended("collect.h", "collect", stage.StatusPartial, "grid.h"),
 		map[string]any{"type": "message", "@message": `not "type":"stage_end" at all`},
 		ended("dedupe.g", "dedupe", stage.StatusOK, "collect.g"), ended("dedupe.h", "dedupe", stage.StatusOK, "collect.h"),
@@ -149,7 +149,7 @@ func TestPastRunIsReadBack(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	if in.Title != "Said" {
+	if in.Title != "Stated" {
 		t.Errorf("title %q", in.Title)
 	}
 
@@ -184,8 +184,7 @@ func TestPastRunIsReadBack(t *testing.T) {
 	}
 }
 
-// TestReplacedDataIsNamed: a later run replaced the data, and the report does not pass that
-// off as the old run's.
+// TestReplacedDataIsNamed checks that the report of an old run names the run that replaced its data.
 func TestReplacedDataIsNamed(t *testing.T) {
 	p := newPast(t)
 	gemm, err := reporttest.Gemm(30, 1)
@@ -219,8 +218,8 @@ func TestReplacedDataIsNamed(t *testing.T) {
 	}
 }
 
-// TestStageOfKilledRunIsInterrupted: a stage that had begun is told of, and nothing is
-// ticked that nobody can know.
+// TestStageOfKilledRunIsInterrupted checks that a stage that had begun is in the report with its last
+// progress.
 func TestStageOfKilledRunIsInterrupted(t *testing.T) {
 	p := newPast(t)
 	begun := map[string]any{"type": "stage_start", "stage": "collect.g", "kind": "collect"}
@@ -253,7 +252,7 @@ func TestStageOfKilledRunIsInterrupted(t *testing.T) {
 	}
 }
 
-// TestKilledRunIsUnfinished: no end, and a last line that was cut short.
+// TestKilledRunIsUnfinished reads events without an end, whose last line was cut short.
 func TestKilledRunIsUnfinished(t *testing.T) {
 	p := newPast(t)
 	r := p.run(start(), ended("collect.g", "collect", stage.StatusOK))
@@ -321,7 +320,7 @@ func TestRunIsFoundByItsBeginning(t *testing.T) {
 	}
 }
 
-// FuzzReadRun: a damaged file of events is an error or a run, never a panic.
+// FuzzReadRun checks that a damaged file of events is an error or a run, and no panic.
 func FuzzReadRun(f *testing.F) {
 	f.Add([]byte(`{"type":"run_start","plan":"p"}` + "\n" +
 		`{"type":"stage_end","stage":"collect.g","kind":"collect","counts":{}}` + "\n"))

@@ -18,7 +18,7 @@ import (
 )
 
 // TestWatched draws what telemetry saw: a chart a metric, a series a device, MIG
-// slices apart. A series that is gone is said and costs nothing else.
+// slices apart. A missing series is named, and the others are read.
 func TestWatched(t *testing.T) {
 	t.Parallel()
 	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state"), checkpoint.Options{})

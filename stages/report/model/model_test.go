@@ -32,8 +32,8 @@ func build(t *testing.T, in model.Input) *model.Report {
 	return r
 }
 
-// TestCounts: what the report says of a table must add up to the table.
-func TestCounts(t *testing.T) {
+// TestCountsAddUpToTheTable compares the counts of a report with its tables.
+func TestCountsAddUpToTheTable(t *testing.T) {
 	in := input(t)
 	r := build(t, in)
 	a := r.Tables[1]
@@ -192,7 +192,7 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// TestChecksThatCouldNotJudge: each is told once, with its gate.
+// TestChecksThatCouldNotJudge checks that each is listed once, with its gate.
 func TestChecksThatCouldNotJudge(t *testing.T) {
 	gemm, err := reporttest.Gemm(30, 1)
 	if err != nil {
@@ -232,7 +232,7 @@ func TestChecksThatCouldNotJudge(t *testing.T) {
 	}
 }
 
-// TestWithoutData: a stage that broke has left nothing, and the report says so.
+// TestWithoutData checks that a report names a stage that left no data.
 func TestWithoutData(t *testing.T) {
 	r := build(t, model.Input{
 		Finished: []stage.Finished{{Address: "collect.g", Kind: "collect", Class: reporttest.Class("collect"),
@@ -258,8 +258,8 @@ func TestFiles(t *testing.T) {
 	}
 
 	r := build(t, model.Input{Finished: []stage.Finished{
-		{Address: "export.a", Kind: "export", Class: reporttest.Class("export"), Outcome: o("/home/somebody/run/out/a/gemm.txt")},
-		{Address: "export.b", Kind: "export", Class: reporttest.Class("export"), Outcome: o("/home/somebody/run/out/b.txt")},
+		{Address: "export.a", Kind: "export", Class: reporttest.Class("export"), Outcome: o("/home/user/run/out/a/gemm.txt")},
+		{Address: "export.b", Kind: "export", Class: reporttest.Class("export"), Outcome: o("/home/user/run/out/b.txt")},
 	}})
 	if r.Files[0].Path != "out/a/gemm.txt" || r.Files[1].Path != "out/b.txt" {
 		t.Errorf("files: %+v", r.Files)

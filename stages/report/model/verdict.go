@@ -21,7 +21,7 @@ func (r *Report) verdict() Verdict {
 		count[s.Status]++
 	}
 
-	say := func(st stage.Status, one, many string) string {
+	stages := func(st stage.Status, one, many string) string {
 		if count[st] == 1 {
 			return fmt.Sprintf(one, first[st])
 		}
@@ -31,22 +31,22 @@ func (r *Report) verdict() Verdict {
 	c := results.Count(r.Gates)
 	switch {
 	case count[stage.StatusFailed] > 0:
-		return Verdict{Bad, "failed", say(stage.StatusFailed, "The stage %s failed.", "%d stages failed.")}
+		return Verdict{Bad, "failed", stages(stage.StatusFailed, "The stage %s failed.", "%d stages failed.")}
 	case count[stage.StatusPreflight] > 0:
 		return Verdict{Bad, "preflight failed",
-			say(stage.StatusPreflight, "%s did not let anything be measured.",
+			stages(stage.StatusPreflight, "%s did not let anything be measured.",
 				"%d preflights did not let anything be measured.")}
 	case count[stage.StatusGateFailed] > 0:
-		return Verdict{Bad, "gate failed", say(stage.StatusGateFailed, "%s did not let its data through.",
+		return Verdict{Bad, "gate failed", stages(stage.StatusGateFailed, "%s did not let its data through.",
 			"%d gates did not let their data through.")}
 	case r.Run.Unfinished:
-		return Verdict{Warn, "unfinished", "The run goes on, or was killed; told is what had ended."}
+		return Verdict{Warn, "unfinished", "The run goes on, or was killed; the report has what had ended."}
 	case count[stage.StatusInterrupted] > 0:
 		return Verdict{Warn, "interrupted", "The run was interrupted; the same command continues it."}
 	case r.Run.Partial != "":
 		return Verdict{Warn, "sample", "A " + r.Run.Partial + " run: a sample of the cases, not the data."}
 	case count[stage.StatusNeeds] > 0:
-		return Verdict{Warn, "partial", say(stage.StatusNeeds, "%s needs a runtime that was not here.",
+		return Verdict{Warn, "partial", stages(stage.StatusNeeds, "%s needs a runtime that was not here.",
 			"%d stages need a runtime that was not here.")}
 	case slices.ContainsFunc(r.Tables, func(t *Table) bool { return t.Partial != "" }) || count[stage.StatusPartial] > 0:
 		return Verdict{Warn, "partial", "Some of the planned data is missing."}
@@ -264,7 +264,7 @@ func (r *Report) glance() []string {
 
 	switch since := r.Run.IdleSince; {
 	case r.Run.Idle:
-		out = append(out, "This run had nothing to do: earlier runs had answered every stage, and what is told of them is theirs.")
+		out = append(out, "This run had nothing to do: the results of every stage are those of earlier runs.")
 	case len(since) == 1:
 		out = append(out, fmt.Sprintf("The run %s since then had nothing to do.", since[0]))
 	case len(since) > 1:
@@ -280,7 +280,7 @@ func (r *Report) risks() {
 		r.Risks = append(r.Risks, Risk{Level: level, Text: fmt.Sprintf(format, args...)})
 	}
 	if r.Run.Unfinished {
-		add(Warn, "the run had not ended when this was written: cases and stages are missing that it would have told of")
+		add(Warn, "the run had not ended when this was written: later cases and stages are missing")
 	}
 
 	for _, s := range r.Stages {

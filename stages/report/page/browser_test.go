@@ -33,7 +33,7 @@ func open(t testing.TB, ctx context.Context, url string) {
 	reporttest.Until(t, ctx, ready)
 }
 
-// file says whether an address is the page itself or made by it.
+// file reports whether an address is the page itself or made by it.
 func file(url string) bool {
 	return strings.HasPrefix(url, "file://") || strings.HasPrefix(url, "blob:")
 }
@@ -233,7 +233,7 @@ func TestInBrowser(t *testing.T) {
 }
 
 // TestBigInBrowser opens a report of 100,000 rows: it works, and has few enough
-// elements to be quick. How quick is for BenchmarkOpen to say.
+// elements to be quick. BenchmarkOpen measures how quick.
 func TestBigInBrowser(t *testing.T) {
 	testutil.SkipUnlessAll(t)
 	ctx := reporttest.Start(t)

@@ -40,9 +40,9 @@ func sample(t testing.TB, rows int) ([]byte, *model.Report) {
 
 func comma(n int) string { return textutil.Count(int64(n)) }
 
-// TestSelfContained holds the page against everything that would make it ask
-// for something: it has to open from a mail attachment.
-func TestSelfContained(t *testing.T) {
+// TestPageLoadsNothing checks that the page has no address of anything else: it must open from a mail
+// attachment.
+func TestPageLoadsNothing(t *testing.T) {
 	data, _ := sample(t, 500)
 	text := string(data)
 	for _, pattern := range []string{`(?i)(src|href|action|poster|data)\s*=\s*["']?(https?:|//|file:)`,
@@ -53,7 +53,7 @@ func TestSelfContained(t *testing.T) {
 	}
 
 	if !strings.Contains(text, `default-src 'none'`) {
-		t.Error("no policy keeps the page from asking for anything")
+		t.Error("no policy forbids the page to load anything")
 	}
 
 	for _, want := range []string{"h200_sxm", "node-17", "580.65.06", "the runtime indexes with 32 bits"} {
@@ -63,8 +63,8 @@ func TestSelfContained(t *testing.T) {
 	}
 }
 
-// TestEscapes: messages come from frameworks, and may hold anything.
-func TestEscapes(t *testing.T) {
+// TestTextOfTheDataIsEscaped writes a report whose messages are markup.
+func TestTextOfTheDataIsEscaped(t *testing.T) {
 	in, err := reporttest.Input(100)
 	if err != nil {
 		t.Fatal(err)
@@ -99,8 +99,8 @@ func TestSameReportSameBytes(t *testing.T) {
 	}
 }
 
-// TestRows unpacks what the page carries and holds it against the table.
-func TestRows(t *testing.T) {
+// TestEmbeddedRowsAreThoseOfTheTable unpacks the rows of the page.
+func TestEmbeddedRowsAreThoseOfTheTable(t *testing.T) {
 	data, r := sample(t, 700)
 	packed := regexp.MustCompile(`<script type="text/plain">([A-Za-z0-9+/=]+)</script>`).FindAllSubmatch(data, -1)
 	if len(packed) != len(r.Tables) {
@@ -177,12 +177,12 @@ func TestRows(t *testing.T) {
 	}
 
 	if !strings.Contains(b.String(), "rows are too many to carry along") {
-		t.Error("the page does not say that rows are left out")
+		t.Error("the page has no note about rows that are left out")
 	}
 }
 
-// TestSize keeps the page small enough for a mail.
-func TestSize(t *testing.T) {
+// TestPageOfManyRowsIsSmall keeps the page small enough for a mail.
+func TestPageOfManyRowsIsSmall(t *testing.T) {
 	testutil.SkipUnlessAll(t)
 	data, _ := sample(t, 100000)
 	if len(data) > 6<<20 {

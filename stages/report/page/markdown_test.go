@@ -94,7 +94,7 @@ func TestLongMarkdownIsCut(t *testing.T) {
 	}
 
 	if !strings.Contains(b.String(), "more; the HTML report has them all") {
-		t.Error("nothing says that lists were cut")
+		t.Error("no note counts what was cut")
 	}
 
 	if !strings.HasPrefix(b.String(), "# H200") || strings.Contains(b.String(), "\uFFFD") {
@@ -102,8 +102,8 @@ func TestLongMarkdownIsCut(t *testing.T) {
 	}
 }
 
-// TestMarkdownCountsWorkloadsLeftOut: what is not in the list of workloads is counted, and what the
-// package warns of is told.
+// TestMarkdownCountsWorkloadsLeftOut: workloads that are not listed are counted, and warnings of the package are
+// written.
 func TestMarkdownCountsWorkloadsLeftOut(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer

@@ -50,7 +50,7 @@ func predictions(t *testing.T) string {
 	page := predictionsPage(t, "module.ours.collect.predicted")
 	part := regexp.MustCompile(`(?s)<section id="predictions">.*?</section>`).FindString(page)
 	if part == "" || !strings.Contains(page, `href="#predictions"`) {
-		t.Fatal("the page says nothing of predictions")
+		t.Fatal("the page has no section of predictions")
 	}
 	return part
 }

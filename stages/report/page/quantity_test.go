@@ -19,7 +19,7 @@ func TestUnitsAreEscaped(t *testing.T) {
 func TestMetricHasItsName(t *testing.T) {
 	page, r := sample(t, 50)
 	if text := string(page); !strings.Contains(text, "latency, median") || !strings.Contains(text, "Latency ") {
-		t.Error("tables of times do not say so")
+		t.Error("tables of times have no heading for them")
 	}
 
 	r.Tables[0].Metric, r.Tables[0].Unit = "request_throughput", "requests/s"

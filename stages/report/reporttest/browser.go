@@ -137,8 +137,8 @@ func Until(t testing.TB, ctx context.Context, expr string) {
 // while an expression was evaluated in it. Chromium has several messages for that,
 // depending on the state of the next page.
 func between(err error) bool {
-	said := err.Error()
-	return strings.Contains(said, "context") || strings.Contains(said, "navigated")
+	text := err.Error()
+	return strings.Contains(text, "context") || strings.Contains(text, "navigated")
 }
 
 // Move moves the pointer.

@@ -98,7 +98,7 @@ func finished(gemm, attention *stage.Dataset, rows int) []stage.Finished {
 		ok("preflight.node", "preflight", 1.2,
 			&stage.Outcome{Status: stage.StatusOK,
 				Checks: []stage.CheckResult{{Name: "exclusive", Severity: "fail", Result: "pass",
-					Message: "nobody else uses the GPUs"}}}),
+					Message: "no other process uses the GPUs"}}}),
 		grid,
 		ok("collect.gemm", "collect", 7200, &stage.Outcome{Status: stage.StatusOK, Data: gemm,
 			Counts: stage.Counts{Planned: rows, Measured: rows, Rows: rows}}, "grid.gemm", "preflight.node"),
