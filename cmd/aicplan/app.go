@@ -8,6 +8,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
@@ -200,12 +201,12 @@ func (a *app) report(cfg *config.Config, diags hcl.Diagnostics) error {
 	return &exitError{code: run.ExitError, quiet: true}
 }
 
-// open opens the state folder. Each warning is printed once.
-func (a *app) open(readOnly bool) (*checkpoint.Store, error) {
+// open opens the state folder. Each warning is printed once. A label distinguishes concurrent writers.
+func (a *app) open(readOnly bool, label ...string) (*checkpoint.Store, error) {
 	var mu sync.Mutex
 	said := map[string]bool{}
 	opts := reading(readOnly)
-	opts.Foreign = a.global.ForeignState
+	opts.Foreign, opts.Label = a.global.ForeignState, strings.Join(label, "")
 	opts.Warn = func(line string) {
 		mu.Lock()
 		defer mu.Unlock()

@@ -14,6 +14,7 @@ import (
 	"aicplan/engine/plan"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
+	"aicplan/stages"
 )
 
 type describeCmd struct {
@@ -21,7 +22,6 @@ type describeCmd struct {
 	Stages    []string `arg:"" optional:"" help:"Addresses of the stages to list in full, as globs."`
 	Verbose   bool     `short:"v" help:"List every stage with its axes, and the options of runtimes."`
 	Eval      string   `help:"Evaluate an expression instead, such as 'length(local.token_counts)'." placeholder:"EXPRESSION"`
-	Graph     string   `help:"Print the graph of stages instead: dot, mermaid." enum:",dot,mermaid" default:"" placeholder:"FORMAT"`
 	JSON      bool     `name:"json" help:"Print as JSON."`
 }
 
@@ -69,15 +69,8 @@ type axisInfo struct {
 func (c *describeCmd) Run(a *app) error {
 	all := a.stages()
 	defer all.Close()
-	if c.Graph != "" || c.Eval != "" {
-		cfg, err := a.load(c.planFlags, all)
-		if err != nil {
-			return err
-		}
-		if c.Eval != "" {
-			return c.eval(a, cfg)
-		}
-		return a.graph(cfg, c.Graph)
+	if c.Eval != "" {
+		return c.eval(a, all)
 	}
 
 	store, err := a.open(true)
@@ -306,7 +299,12 @@ func (a *app) listStages(stages []stageInfo) {
 }
 
 // eval evaluates an expression in the root module.
-func (c *describeCmd) eval(a *app, cfg *config.Config) error {
+func (c *describeCmd) eval(a *app, all *stages.Set) error {
+	cfg, err := a.load(c.planFlags, all)
+	if err != nil {
+		return err
+	}
+
 	v, diags := cfg.Eval(c.Eval)
 	if err := a.report(cfg, diags); err != nil {
 		return err

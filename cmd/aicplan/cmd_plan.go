@@ -69,7 +69,7 @@ func (c *planCmd) Run(a *app) error {
 	}
 
 	if c.Out != "" {
-		if err := plan.Save(c.Out, p, c.saved(a)); err != nil {
+		if err := plan.Save(c.Out, p, a.settings(c.planFlags, c.options())); err != nil {
 			return err
 		}
 	}
@@ -102,9 +102,11 @@ func (c *planCmd) Run(a *app) error {
 	return nil
 }
 
-func (c *planCmd) saved(a *app) plan.Saved {
-	s := plan.Saved{Version: version, Path: c.Path, VarFiles: c.VarFile, Options: c.options(), Sensitive: a.sensitive}
-	for _, kv := range c.Var {
+// settings returns the inputs of a plan, without the values of sensitive variables, which are not written
+// to files.
+func (a *app) settings(f planFlags, opts plan.Options) plan.Saved {
+	s := plan.Saved{Version: version, Path: f.Path, VarFiles: f.VarFile, Options: opts, Sensitive: a.sensitive}
+	for _, kv := range f.Var {
 		if !s.Withholds(kv) {
 			s.Vars = append(s.Vars, kv)
 		}

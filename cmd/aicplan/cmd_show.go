@@ -27,7 +27,7 @@ import (
 type showCmd struct {
 	What     string `arg:"" help:"Address of a stage, such as collect.gemm, or a saved plan."`
 	rowFlags `embed:""`
-	Format   string `help:"table, csv, json (a line a row), arrow (IPC file) or markdown; default: table on a terminal, else csv." enum:",table,csv,json,arrow,markdown" default:"" placeholder:"FORMAT"`
+	Format   string `help:"table, csv, json (a line a row) or arrow (IPC file); default: table on a terminal, else csv." enum:",table,csv,json,arrow" default:"" placeholder:"FORMAT"`
 	JSON     bool   `name:"json" help:"As --format json."`
 	Ledger   bool   `help:"The cases without a measurement instead of the rows."`
 }
@@ -88,14 +88,11 @@ func (c *showCmd) Run(a *app) error {
 		c.Format = "table"
 	}
 
-	switch c.Format {
-	case "table":
+	if c.Format == "table" {
 		if c.Limit == nil {
 			t = limited(t, mostShown)
 		}
 		return a.viewTable(a.stdout, t, d.Info, len(c.Columns) > 0, all)
-	case "markdown":
-		return writeMarkdown(a.stdout, t)
 	}
 
 	return writeTable(a.stdout, t, c.Format)

@@ -13,8 +13,6 @@ import (
 	"syscall"
 	"time"
 
-	"aicplan/engine/checkpoint"
-	"aicplan/engine/config"
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
@@ -103,7 +101,7 @@ func (c *taskCmd) measure(a *app, order *executors.Order, task *executors.Task,
 	}
 
 	a.environ = append(a.environ, order.Environ...)
-	store, err := a.openLabelled(order.Label(task.Shard))
+	store, err := a.open(false, order.Label(task.Shard))
 	if err != nil {
 		return fail("%v", err)
 	}
@@ -199,27 +197,15 @@ func (a *app) taskDir(o *executors.Order, t *executors.Task) string {
 	return dir
 }
 
-// openLabelled opens the state folder for one of several concurrent writers.
-func (a *app) openLabelled(label string) (*checkpoint.Store, error) {
-	opts := reading(false)
-	opts.Label = label
-	opts.Foreign = a.global.ForeignState
-	opts.Warn = func(line string) { fmt.Fprintln(a.stderr, "Warning:", line) }
-	return checkpoint.Open(a.global.StateDir, opts)
-}
-
 // invocation returns the arguments with which tasks of executors make the same plan.
 func (a *app) invocation(c planFlags, opts plan.Options) (executors.Invocation, error) {
-	// Values of sensitive variables are not written to files. sbatch passes the environment on.
-	inv := executors.Invocation{Version: version, OutDir: opts.OutDir}
-	secret := plan.Saved{Sensitive: a.sensitive}
+	set := a.settings(c, opts)
+	inv := executors.Invocation{Version: version, OutDir: opts.OutDir, Vars: set.Vars, Environ: set.Environ}
 	for _, kv := range c.Var {
-		if secret.Withholds(kv) {
+		if set.Withholds(kv) { // sbatch passes the environment on
 			name, _, _ := strings.Cut(kv, "=")
 			inv.Lacks = append(inv.Lacks, strings.TrimSpace(name))
-			continue
 		}
-		inv.Vars = append(inv.Vars, kv)
 	}
 
 	var err error
@@ -236,12 +222,6 @@ func (a *app) invocation(c planFlags, opts plan.Options) (executors.Invocation, 
 			return inv, err
 		}
 		inv.VarFiles = append(inv.VarFiles, abs)
-	}
-
-	for _, kv := range a.environ {
-		if config.SetsVariable(kv) && !secret.Withholds(config.Assignment(kv)) {
-			inv.Environ = append(inv.Environ, kv)
-		}
 	}
 
 	return inv, nil

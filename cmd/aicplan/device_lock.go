@@ -34,7 +34,9 @@ func (a *app) holdDevices(list func() ([]runtimes.Device, error), indices ...int
 			continue
 		}
 
-		lock, err := a.holdDevice(d.UUID, until)
+		lock, err := retry(a, until, func() (*fileutil.Device, error) {
+			return fileutil.LockDevice(d.UUID, fileutil.Self(a.commandLine(), "", time.Now()))
+		}, func(err error) bool { return errors.Is(err, fileutil.ErrBusy) })
 		if errors.Is(err, fileutil.ErrBusy) {
 			return nil, errors.Join(err, release())
 		}
@@ -48,19 +50,4 @@ func (a *app) holdDevices(list func() ([]runtimes.Device, error), indices ...int
 	}
 
 	return release, nil
-}
-
-func (a *app) holdDevice(uuid string, until time.Time) (*fileutil.Device, error) {
-	told := false
-	for {
-		lock, err := fileutil.LockDevice(uuid, fileutil.Self(a.commandLine(), "", time.Now()))
-		if !errors.Is(err, fileutil.ErrBusy) || !time.Now().Before(until) {
-			return lock, err
-		}
-		if !told {
-			fmt.Fprintf(a.stderr, "Waiting up to %s: %v\n", a.global.LockTimeout, err)
-			told = true
-		}
-		time.Sleep(lockPause)
-	}
 }

@@ -123,24 +123,11 @@ func (a *app) fold(text string) string {
 // hanging prints head, padded to indent columns, and text wrapped in the remaining columns. A word
 // longer than a line is not broken.
 func (a *app) hanging(indent int, head, text string) {
-	line := head + strings.Repeat(" ", max(0, indent-utf8.RuneCountInString(head)))
-	if utf8.RuneCountInString(head) >= indent {
-		line += " "
-	}
+	head += strings.Repeat(" ", max(1, indent-utf8.RuneCountInString(head)))
 
-	start := true
-	for _, word := range strings.Fields(text) {
-		if !start && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > a.columns() {
-			fmt.Fprintln(a.stdout, strings.TrimRight(line, " "))
-			line, start = strings.Repeat(" ", indent), true
-		}
-		if !start {
-			line += " "
-		}
-		line, start = line+word, false
-	}
-
-	fmt.Fprintln(a.stdout, strings.TrimRight(line, " "))
+	var b strings.Builder
+	wrapped(&b, a.columns(), indent, head, text)
+	fmt.Fprint(a.stdout, b.String())
 }
 
 // wrapLines prints text and wraps long lines. Continuation lines start below the last column, which is
