@@ -1,10 +1,7 @@
 package runtimes
 
 import (
-	"math"
 	"runtime"
-
-	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/ops"
@@ -83,43 +80,6 @@ func sustained(s measure.Settings) bool {
 // capped says whether a kernel is likely to be one that the power cap holds.
 func capped(s measure.Settings, k rules.Kernel) bool {
 	return sustained(s) && k.Seconds > cudaCappedSecond
-}
-
-// SharedSeconds implements Kind. A window of few capped cases is heated for as long as one of many, and
-// visits them for longer.
-func (*onCUDA) SharedSeconds(rt *stage.Runtime, s measure.Settings, kernels []rules.Kernel,
-	cases float64) float64 {
-	held, known := 0.0, 0.0
-	for _, k := range kernels {
-		if k.Seconds <= 0 {
-			continue
-		}
-		if known++; capped(s, k) {
-			held++
-		}
-	}
-	if held == 0 {
-		return 0
-	}
-	of := func(n int) float64 {
-		if n == 0 {
-			return 0
-		}
-		longer := measure.HotLength(n) - measure.HotLength(cudaWindow)
-		return math.Max(cudaHeat*(1-float64(n)/cudaWindow), 0) + float64(n*s.Passes)*longer.Seconds()
-	}
-	n, window := int(math.Round(held/known*cases)), int(math.Max(numberOption(rt, "window", cudaWindow), 1))
-	return float64(n/window)*of(window) + of(n%window)
-}
-
-// numberOption is an option of a runtime that is a number.
-func numberOption(rt *stage.Runtime, name string, otherwise float64) float64 {
-	v := rt.Options[name]
-	if v == cty.NilVal || v.IsNull() || !v.IsKnown() || v.Type() != cty.Number {
-		return otherwise
-	}
-	n, _ := v.AsBigFloat().Float64()
-	return n
 }
 
 const (

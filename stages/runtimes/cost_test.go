@@ -53,41 +53,6 @@ func TestPythonSeconds(t *testing.T) {
 	}
 }
 
-// TestCudaShared checks that a few capped cases take as long together as recorded on an H200, that a
-// full window takes no extra time, and that uncapped cases take none.
-func TestCudaShared(t *testing.T) {
-	t.Parallel()
-	s := measure.Defaults()
-	recovered := s
-	recovered.OperatingPoint = measure.PointRecovered
-	heavy, light := rules.Kernel{Seconds: 1e-4}, rules.Kernel{Seconds: 5e-6}
-	windowed := &stage.Runtime{Kind: "cuda", Options: map[string]cty.Value{"window": cty.NumberIntVal(45)}}
-	for name, c := range map[string]struct {
-		rt      *stage.Runtime
-		s       measure.Settings
-		kernels []rules.Kernel
-		cases   float64
-		least   float64
-		most    float64
-	}{
-		"45 of 60":                 {nil, s, []rules.Kernel{heavy, heavy, heavy, light}, 60, 10, 12},
-		"a full window":            {nil, s, []rules.Kernel{heavy}, 192, 0, 0},
-		"one more":                 {nil, s, []rules.Kernel{heavy}, 193, 1.5, 2},
-		"150":                      {nil, s, []rules.Kernel{heavy}, 150, 0.2, 0.4},
-		"two windows of 45":        {windowed, s, []rules.Kernel{heavy}, 90, 20, 24},
-		"short kernels":            {nil, s, []rules.Kernel{light}, 20, 0, 0},
-		"the recovered point":      {nil, recovered, []rules.Kernel{heavy}, 20, 0, 0},
-		"kernels of no known time": {nil, s, []rules.Kernel{{}}, 20, 0, 0},
-	} {
-		if c.rt == nil {
-			c.rt = &stage.Runtime{Kind: "cuda"}
-		}
-		if got := cudaKind().SharedSeconds(c.rt, c.s, c.kernels, c.cases); !(got >= c.least && got <= c.most) {
-			t.Errorf("%s: %v s, want %v to %v", name, got, c.least, c.most)
-		}
-	}
-}
-
 // TestCudaOpSeconds checks that a layer takes its fixed duration. 15 layers took 39.8 s on an H200.
 func TestCudaOpSeconds(t *testing.T) {
 	t.Parallel()

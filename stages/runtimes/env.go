@@ -343,23 +343,20 @@ func knownPath(store *checkpoint.Store, address string) string {
 	return filepath.Join(store.Dir(), "runtimes", ownName(address, "/\\\x00")+".json")
 }
 
-// without replaces the characters in unfit by underscores.
-func without(name, unfit string) string {
-	return strings.Map(func(r rune) rune {
+// ownName returns a file name for name without the characters in unfit. It is unique even if the file system ignores
+// case, and has at most 180 bytes.
+func ownName(name, unfit string) string {
+	out := strings.Map(func(r rune) rune {
 		if strings.ContainsRune(unfit, r) {
 			return '_'
 		}
 		return r
 	}, name)
-}
-
-// ownName returns a file name for name that is unique even if the file system ignores case.
-func ownName(name, unfit string) string {
-	out := without(name, unfit)
-	if out != name || strings.ToLower(name) != name {
-		out = shortName(out) + "~" + shortSum([]byte(name))
+	const most = 180
+	if out == name && strings.ToLower(name) == name && len(name) <= most {
+		return name
 	}
-	return shortName(out)
+	return strings.ToValidUTF8(out[:min(len(out), most-20)], "") + "~" + shortSum([]byte(name))
 }
 
 // decodePlain decodes JSON and keeps all digits of numbers.
@@ -371,13 +368,4 @@ func decodePlain(raw []byte) (any, error) {
 		return nil, err
 	}
 	return v, nil
-}
-
-// shortName returns a name of at most 180 bytes. A longer name is cut and ends in a digest.
-func shortName(name string) string {
-	const most = 180
-	if len(name) <= most {
-		return name
-	}
-	return strings.ToValidUTF8(name[:most-20], "") + "~" + shortSum([]byte(name))
 }

@@ -20,7 +20,7 @@ func (*onEndpoint) Files(rt *stage.Runtime, planDir string, blocks map[string]ct
 // others and an error.
 func promptFiles(rt *stage.Runtime, planDir string, blocks map[string]cty.Value) ([]string, error) {
 	dir := declaredIn(rt, Place{PlanDir: planDir})
-	path := func(name string) string { return absolute(dir, textOf(attribute(blocks["load"], name))) }
+	path := func(name string) string { return absolute(dir, textAt(blocks["load"], name)) }
 	return load.InputFiles(path("trace"), path("dataset"))
 }
 
@@ -36,7 +36,7 @@ func loadProblem(rt *stage.Runtime, blocks map[string]cty.Value) string {
 func loadFiles(rt *stage.Runtime, planDir string, blocks map[string]cty.Value) []string {
 	dir := declaredIn(rt, Place{PlanDir: planDir})
 	out, _ := promptFiles(rt, planDir, blocks) // Problem reports the error
-	if path := textOf(rt.Options["tokenizer"]); path != "" {
+	if path := textAt(rt.Options["tokenizer"]); path != "" {
 		path = absolute(dir, path)
 		if isDir(path) {
 			path = filepath.Join(path, "tokenizer.json")
@@ -55,18 +55,13 @@ const maxProgram = 16 << 20
 func (*onServer) Files(rt *stage.Runtime, planDir string, blocks map[string]cty.Value) []string {
 	out := loadFiles(rt, planDir, blocks)
 	dir := declaredIn(rt, Place{PlanDir: planDir})
-	if path := textOf(attribute(blocks["trace"], "rules")); path != "" {
+	if path := textAt(blocks["trace"], "rules"); path != "" {
 		out = append(out, absolute(dir, path))
 	}
 
-	command := rt.Options["command"]
-	if command == cty.NilVal || !command.IsWhollyKnown() || command.IsNull() || !command.CanIterateElements() {
-		return out
-	}
-
-	work := absolute(dir, textOf(rt.Options["dir"]))
-	for i, word := range command.AsValueSlice() {
-		text := strings.ReplaceAll(textOf(word), "{plan_dir}", dir)
+	work := absolute(dir, textAt(rt.Options["dir"]))
+	for i, word := range textsAt(rt.Options["command"]) {
+		text := strings.ReplaceAll(word, "{plan_dir}", dir)
 		if !strings.ContainsRune(text, filepath.Separator) || strings.Contains(text, "{") ||
 			filepath.IsAbs(text) && i > 0 && !strings.HasPrefix(text, dir+string(filepath.Separator)) {
 			continue
@@ -79,12 +74,4 @@ func (*onServer) Files(rt *stage.Runtime, planDir string, blocks map[string]cty.
 		}
 	}
 	return out
-}
-
-// textOf returns a known text, or "".
-func textOf(v cty.Value) string {
-	if v == cty.NilVal || !v.IsKnown() || v.IsNull() || v.Type() != cty.String {
-		return ""
-	}
-	return v.AsString()
 }

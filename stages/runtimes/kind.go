@@ -71,9 +71,6 @@ type Kind interface {
 	CaseSeconds(rt *stage.Runtime, s measure.Settings, k rules.Kernel) float64
 	// OpSeconds returns the duration in seconds of a case of an op with a fixed duration, and 0 for other ops.
 	OpSeconds(op string, s measure.Settings) float64
-	// SharedSeconds returns the time in seconds that the cases of one worker take in addition. kernels is a
-	// sample of them.
-	SharedSeconds(rt *stage.Runtime, s measure.Settings, kernels []rules.Kernel, cases float64) float64
 	// Peaks returns the approximate operations and bytes per second of kinds without a GPU, for estimates. They
 	// are 0 for other kinds, whose system defines them.
 	Peaks() (flops, bytes float64)
@@ -184,11 +181,6 @@ func (b *Base) CaseSeconds(*stage.Runtime, measure.Settings, rules.Kernel) float
 
 // OpSeconds implements Kind.
 func (b *Base) OpSeconds(string, measure.Settings) float64 { return 0 }
-
-// SharedSeconds implements Kind.
-func (b *Base) SharedSeconds(*stage.Runtime, measure.Settings, []rules.Kernel, float64) float64 {
-	return 0
-}
 
 // Peaks implements Kind.
 func (b *Base) Peaks() (flops, bytes float64) { return 0, 0 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/zclconf/go-cty/cty"
-
 	"aicplan/cudaops/cpu"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
@@ -46,8 +44,7 @@ func cpuOps() []stage.Op {
 
 // OffMachine implements Kind. The synthetic op measures nothing, so that it need not lock the processor.
 func (*onCPU) OffMachine(rt *stage.Runtime) bool {
-	v, ok := rt.Options["synthetic"]
-	return ok && v.RawEquals(cty.True)
+	return flagAt(rt.Options["synthetic"])
 }
 
 // Slots implements Kind.

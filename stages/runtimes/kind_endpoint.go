@@ -1,6 +1,7 @@
 package runtimes
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"net"
@@ -96,17 +97,9 @@ const lookTimeout = 2 * time.Second
 // Look checks whether a server listens at each URL of the runtime. If connections are not allowed, as when a plan is
 // only read, it reports no error.
 func (*onEndpoint) Look(ctx context.Context, _ *Pools, rt *stage.Runtime) (string, error) {
-	urls := []string{load.DefaultSettings().URL}
-	if v := rt.Options["url"]; v != cty.NilVal && v.IsKnown() && v.Type() == cty.String {
-		urls[0] = v.AsString()
-	}
-
-	if v := rt.Options["urls"]; v != cty.NilVal && v.IsWhollyKnown() && !v.IsNull() && v.LengthInt() > 0 {
-		urls = nil
-		for it := v.ElementIterator(); it.Next(); {
-			_, e := it.Element()
-			urls = append(urls, e.AsString())
-		}
+	urls := textsAt(rt.Options["urls"])
+	if len(urls) == 0 {
+		urls = []string{cmp.Or(textAt(rt.Options["url"]), load.DefaultSettings().URL)}
 	}
 
 	text := ""

@@ -58,14 +58,12 @@ func (*onPython) OnGPUs(rt *stage.Runtime) bool { return rt.Options["device"] ==
 
 // OffMachine implements Kind.
 func (*onPython) OffMachine(rt *stage.Runtime) bool {
-	v, ok := rt.Options["device"]
-	return ok && v.RawEquals(cty.StringVal(pyhost.DeviceNone))
+	return textAt(rt.Options["device"]) == pyhost.DeviceNone
 }
 
 // OneWorker implements Kind.
 func (*onPython) OneWorker(rt *stage.Runtime) bool {
-	v, ok := rt.Options["one_worker"]
-	return ok && v.RawEquals(cty.True)
+	return flagAt(rt.Options["one_worker"])
 }
 
 // Slots implements Kind.

@@ -94,36 +94,26 @@ func (*onServer) Slots(spec worker.Spec, rt *stage.Runtime, _ Place,
 	return spread(spec, rt, []Device{{Index: -1}}), nil
 }
 
-// serverTexts returns the texts that may contain placeholders. known is false if some values are not
-// known yet.
+// serverTexts returns the texts that may contain placeholders. known is false if some values are not known yet.
 func serverTexts(rt *stage.Runtime) (texts []string, known bool) {
 	known = true
-	collect := func(v cty.Value) {
+	for _, name := range []string{"command", "dir", "profiler"} {
+		v := rt.Options[name]
 		if v == cty.NilVal {
-			return
+			continue
 		}
-
 		if !v.IsWhollyKnown() {
 			known = false
-			return
+			continue
 		}
-
 		_ = cty.Walk(v, func(_ cty.Path, v cty.Value) (bool, error) {
-			if v.Type() == cty.String && !v.IsNull() {
-				texts = append(texts, v.AsString())
-			}
+			texts = append(texts, textAt(v))
 			return true, nil
 		})
 	}
-
-	for _, name := range []string{"command", "dir", "profiler"} {
-		collect(rt.Options[name])
-	}
-
 	for _, v := range rt.Env {
 		texts = append(texts, v)
 	}
-
 	return texts, known
 }
 
@@ -142,43 +132,27 @@ func (*onServer) Problem(rt *stage.Runtime, blocks map[string]cty.Value) string 
 // RestartColumns returns the columns whose change requires another server.
 func (*onServer) RestartColumns(rt *stage.Runtime, columns []string) []string {
 	texts, _ := serverTexts(rt)
-	names := server.Names(texts...)
-	if v := rt.Options["starts_by"]; v != cty.NilVal && v.IsWhollyKnown() && !v.IsNull() {
-		for it := v.ElementIterator(); it.Next(); {
-			_, e := it.Element()
-			names = append(names, e.AsString())
-		}
-	}
-
-	var out []string
-	for _, c := range columns {
-		if slices.Contains(names, c) {
-			out = append(out, c)
-		}
-	}
-
-	return out
+	names := append(server.Names(texts...), textsAt(rt.Options["starts_by"])...)
+	return slices.DeleteFunc(slices.Clone(columns), func(c string) bool { return !slices.Contains(names, c) })
 }
 
 // Grace returns the time for the server to stop, plus a margin for its remaining processes.
 func (*onServer) Grace(rt *stage.Runtime) time.Duration {
 	within := host.DefaultStop
-	if v := attribute(rt.Options["stop"], "within"); v != cty.NilVal {
-		if d, err := time.ParseDuration(v.AsString()); err == nil {
-			within = d
-		}
+	if d, err := time.ParseDuration(textAt(rt.Options["stop"], "within")); err == nil {
+		within = d
 	}
 	return within + 15*time.Second
 }
 
 // Look checks that the server's program and package are on this machine.
 func (k *onServer) Look(ctx context.Context, p *Pools, rt *stage.Runtime) (string, error) {
-	command := rt.Options["command"]
-	if command == cty.NilVal || !command.IsWhollyKnown() || command.LengthInt() == 0 {
+	command := textsAt(rt.Options["command"])
+	if len(command) == 0 {
 		return "", &Missing{What: rt.Address + " has no command", Fix: "give command the program that starts the server"}
 	}
 
-	program := command.Index(cty.NumberIntVal(0)).AsString()
+	program := command[0]
 	if len(server.Names(program)) > 0 {
 		return "its program depends on the case", nil
 	}

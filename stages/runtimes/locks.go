@@ -55,64 +55,65 @@ func (l *Locks) take(ctx context.Context, rt *stage.Runtime, uuids []string, at 
 		}
 	}()
 
-	started, others := time.Now(), len(l.held) > 0
+	others := len(l.held) > 0
 	for _, uuid := range slices.Compact(uuids) {
 		if l.held[uuid] != nil || l.Allotted && uuid == fileutil.Processor {
 			continue
 		}
 
-		told, looked := false, false // each device may have another lock holder
-		for {
-			d, err := fileutil.LockDevice(uuid, l.Me)
-			if err == nil {
-				if l.held == nil {
-					l.held = map[string]*fileutil.Device{}
-				}
-				l.held[uuid] = d
-				taken = append(taken, uuid)
-				break
-			}
+		d, err := l.wait(ctx, rt, uuid, others, at)
+		if err != nil {
+			return err
+		}
+		if d == nil {
+			continue
+		}
+		if l.held == nil {
+			l.held = map[string]*fileutil.Device{}
+		}
+		l.held[uuid] = d
+		taken = append(taken, uuid)
+	}
+	return nil
+}
 
-			var busy *fileutil.BusyError
-			switch {
-			case uuid == "":
-				at.say(fmt.Sprintf("the GPUs of %s are not locked, so another run may measure on them at the same time unnoticed: they are behind its launcher, and this machine does not list them",
-					rt.Address))
+// wait locks a device and waits until it is free, but not if the run has locked others. It returns nil without an error
+// if the device cannot be locked.
+func (l *Locks) wait(ctx context.Context, rt *stage.Runtime, uuid string, others bool, at Place) (*fileutil.Device, error) {
+	started, shown := time.Now(), false
+	for tries := 0; ; tries++ {
+		d, err := fileutil.LockDevice(uuid, l.Me)
+		busy, isBusy := errors.AsType[*fileutil.BusyError](err)
+		switch {
+		case err == nil:
+			return d, nil
+		case uuid == "":
+			at.say(fmt.Sprintf("the GPUs of %s are not locked, so another run may measure on them at the same time unnoticed: they are behind its launcher, and this machine does not list them",
+				rt.Address))
+			return nil, nil
+		case !isBusy:
+			at.say(fmt.Sprintf("%s is not locked, so another run may measure at the same time unnoticed: %v", uuid, err))
+			return nil, nil
+		case others:
+			return nil, fmt.Errorf("%w; this run holds other devices already and does not wait for more, since the other may wait for these",
+				err)
+		case l.Timeout > 0 && time.Since(started) > l.Timeout:
+			return nil, err
+		}
 
-			case !errors.As(err, &busy):
-				at.say(fmt.Sprintf("%s is not locked, so another run may measure at the same time unnoticed: %v", uuid, err))
-
-			case others:
-				return fmt.Errorf("%w; this run holds other devices already and does not wait for more, since the other may wait for these",
-					err)
-
-			case l.Timeout > 0 && time.Since(started) > l.Timeout:
-				return err
-
-			default:
-				// A new lock holder may not have written its description yet.
-				if !told && (busy.Holder != nil || looked) {
-					at.say(fmt.Sprintf("%s waits: %v", rt.Address, busy))
-					told = true
-				}
-
-				looked = true
-				select {
-				case <-at.Stop:
-					return context.Canceled
-				case <-ctx.Done():
-					return ctx.Err()
-				case <-time.After(devicePoll):
-				}
-
-				continue
-			}
-
-			break
+		// A new lock holder may not have written its description yet.
+		if !shown && (busy.Holder != nil || tries > 0) {
+			at.say(fmt.Sprintf("%s waits: %v", rt.Address, busy))
+			shown = true
+		}
+		select {
+		case <-at.Stop:
+			return nil, context.Canceled
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		case <-time.After(devicePoll):
 		}
 	}
-
-	return nil
 }
 
 // release releases all devices.

@@ -16,16 +16,10 @@ import (
 // missingNsys returns a message if a trace block requests nsys and no usable nsys is found here, or "".
 // Without this check, the error would appear only after the measurement.
 func missingNsys(rt *stage.Runtime, blocks map[string]cty.Value) string {
-	if v := attribute(blocks["trace"], "nsys"); v == cty.NilVal || v.Type() != cty.Bool || v.False() {
+	if !flagAt(blocks["trace"], "nsys") {
 		return ""
 	}
-
-	program := host.DefaultNsys[0]
-	if v := attribute(rt.Options["profiler"], "nsys"); v != cty.NilVal && v.CanIterateElements() && v.LengthInt() > 0 {
-		if first := v.Index(cty.NumberIntVal(0)); first.IsKnown() && !first.IsNull() && first.Type() == cty.String {
-			program = first.AsString()
-		}
-	}
+	program := append(textsAt(rt.Options["profiler"], "nsys"), host.DefaultNsys[0])[0]
 
 	_, ownPath := rt.Env["PATH"]
 	inDir := strings.ContainsRune(program, filepath.Separator) && !filepath.IsAbs(program)
@@ -49,16 +43,4 @@ func missingNsys(rt *stage.Runtime, blocks map[string]cty.Value) string {
 	}
 
 	return ""
-}
-
-// attribute returns an attribute of an object. It returns cty.NilVal if the attribute is missing or
-// unknown.
-func attribute(of cty.Value, name string) cty.Value {
-	if of == cty.NilVal || of.IsNull() || !of.IsKnown() || !of.Type().IsObjectType() || !of.Type().HasAttribute(name) {
-		return cty.NilVal
-	}
-	if v := of.GetAttr(name); v.IsKnown() && !v.IsNull() {
-		return v
-	}
-	return cty.NilVal
 }

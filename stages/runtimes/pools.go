@@ -6,8 +6,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/zclconf/go-cty/cty"
-
 	"aicplan/cudaops/nvml"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
@@ -119,18 +117,24 @@ func (p *Pools) makeRoom(rt *stage.Runtime) {
 		return
 	}
 
+	p.end(func(other *stage.Runtime) bool {
+		return other.Address != rt.Address && p.Kind(other.Kind).OnGPUs(other) && (p.fills(rt) || p.fills(other))
+	})
+}
+
+// end ends the workers of some runtimes.
+func (p *Pools) end(which func(*stage.Runtime) bool) {
 	var ended []*worker.Pool
 	p.mu.Lock()
-
-	for address, other := range p.runtimes {
-		if address != rt.Address && p.Kind(other.Kind).OnGPUs(other) && (p.fills(rt) || p.fills(other)) {
+	for address, rt := range p.runtimes {
+		if which(rt) {
 			ended = append(ended, p.pools[address])
 			delete(p.pools, address)
 			delete(p.runtimes, address)
 		}
 	}
-
 	p.mu.Unlock()
+
 	for _, pool := range ended {
 		pool.Close()
 	}
@@ -141,30 +145,20 @@ func (p *Pools) fills(rt *stage.Runtime) bool {
 	if p.Kind(rt.Kind).About().Released {
 		return true
 	}
-	v, ok := rt.Options["fills_memory"]
-	return ok && v.RawEquals(cty.True)
+	return flagAt(rt.Options["fills_memory"])
 }
 
 // Release ends the workers of a runtime if its kind has Released set. Otherwise they stay warm.
 func (p *Pools) Release(rt *stage.Runtime) {
-	if !p.Kind(rt.Kind).About().Released {
-		return
-	}
-
-	p.mu.Lock()
-	pool := p.pools[rt.Address]
-	delete(p.pools, rt.Address)
-	delete(p.runtimes, rt.Address)
-	p.mu.Unlock()
-	if pool != nil {
-		pool.Close()
+	if p.Kind(rt.Kind).About().Released {
+		p.end(func(other *stage.Runtime) bool { return other.Address == rt.Address })
 	}
 }
 
 // recycling returns the number of cases (option recycle_after) and the growth in bytes after which a
 // worker is replaced. Zero means never.
 func (p *Pools) recycling(rt *stage.Runtime) (after int, growth int64) {
-	return int(max(0, numberOption(rt, "recycle_after", 0))), p.Kind(rt.Kind).About().MaxGrowth
+	return int(max(0, numberAt(rt.Options["recycle_after"], 0))), p.Kind(rt.Kind).About().MaxGrowth
 }
 
 // Close ends the workers of all pools concurrently and releases the device locks.

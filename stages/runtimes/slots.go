@@ -292,6 +292,9 @@ func plainOptions(rt *stage.Runtime, kind *Base) (map[string]any, error) {
 
 // Plain converts a known value of a plan to the types of encoding/json.
 func Plain(v cty.Value) (any, error) {
+	if v == cty.NilVal {
+		return nil, nil
+	}
 	if !v.IsWhollyKnown() {
 		return nil, fmt.Errorf("the value is not known yet")
 	}
