@@ -24,7 +24,37 @@ const largestRecords = 64 << 20
 // missing, invalid or too large are left out, and named by the error.
 func readRequestsOf(store *checkpoint.Store, tables []model.TableInput) ([]model.Requests, error) {
 	var out []model.Requests
-	var lost []error
+	lost, err := eachAttachment(tables, aiperf.Records, func(t model.TableInput, row int, a stage.Attachment) error {
+		if a.Bytes > largestRecords {
+			return fmt.Errorf("%d bytes are more than a report reads", a.Bytes)
+		}
+
+		raw, err := store.GetBytes(a.Digest)
+		if err != nil {
+			return err
+		}
+
+		r := model.Requests{Table: t.Address, Row: row}
+		if err := readRequests(raw, &r); err != nil {
+			return err
+		}
+
+		if len(r.Start) > 0 {
+			out = append(out, r)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+
+	return out, errors.Join(lost...)
+}
+
+// eachAttachment calls read for each attachment of that name of the rows of the tables. It returns the errors of
+// the attachments that could not be read.
+func eachAttachment(tables []model.TableInput, name string, read func(t model.TableInput, row int,
+	a stage.Attachment) error) (lost []error, err error) {
 	for _, t := range tables {
 		if t.Data == nil || t.Data.Table == nil || !table.Has(t.Data.Table, stage.AttachmentsColumn) {
 			continue
@@ -36,28 +66,18 @@ func readRequestsOf(store *checkpoint.Store, tables []model.TableInput) ([]model
 				return nil, err
 			}
 
-			i := slices.IndexFunc(list, func(a stage.Attachment) bool { return a.Name == aiperf.Records })
-			if i < 0 {
-				continue
-			}
-
-			r := model.Requests{Table: t.Address, Row: row}
-			raw, err := []byte(nil), error(nil)
-			if list[i].Bytes > largestRecords {
-				err = fmt.Errorf("%d bytes are more than a report reads", list[i].Bytes)
-			} else if raw, err = store.GetBytes(list[i].Digest); err == nil {
-				err = readRequests(raw, &r)
-			}
-
-			if err != nil {
-				lost = append(lost, fmt.Errorf("requests of row %d of %s: %w", row+1, t.Address, err))
-			} else if len(r.Start) > 0 {
-				out = append(out, r)
+			for _, a := range list {
+				if a.Name != name {
+					continue
+				}
+				if err := read(t, row, a); err != nil {
+					lost = append(lost, fmt.Errorf("%s of row %d of %s: %w", name, row+1, t.Address, err))
+				}
 			}
 		}
 	}
 
-	return out, errors.Join(lost...)
+	return lost, nil
 }
 
 // readRequests adds the profiled requests of a records file, in order of their start.

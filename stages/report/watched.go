@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -50,53 +51,36 @@ func readWatched(store *checkpoint.Store, tables []model.TableInput) ([]model.Wa
 	}
 
 	by := map[key]*model.Watched{}
-	var lost []error
-
 	seen := map[string]bool{}
-	for _, t := range tables {
-		if t.Data == nil || t.Data.Table == nil || !table.Has(t.Data.Table, stage.AttachmentsColumn) {
-			continue
+	lost, err := eachAttachment(tables, telemetry.SeriesName, func(_ model.TableInput, _ int, a stage.Attachment) error {
+		if seen[a.Digest] {
+			return nil
 		}
 
-		for row := range int(t.Data.Table.NumRows()) {
-			list, err := stage.Attachments(t.Data.Table, row)
-			if err != nil {
-				return nil, err
-			}
-
-			for _, a := range list {
-				if a.Name != telemetry.SeriesName || seen[a.Digest] {
-					continue
-				}
-
-				seen[a.Digest] = true
-				raw, err := store.GetBytes(a.Digest)
-				if err == nil {
-					var rec arrow.Record
-					if rec, err = perf.ReadSeries(raw); err == nil {
-						err = samples(rec, func(metric int, device string, at, value float64) {
-							k := key{metric, device}
-							if by[k] == nil {
-								by[k] = &model.Watched{Device: device, Metric: shown[metric].name, Unit: shown[metric].unit}
-							}
-							by[k].At, by[k].Value = append(by[k].At, at), append(by[k].Value, value)
-						})
-					}
-				}
-
-				if err != nil {
-					lost = append(lost, fmt.Errorf("telemetry of a case of %s: %w", t.Address, err))
-				}
-			}
+		seen[a.Digest] = true
+		raw, err := store.GetBytes(a.Digest)
+		if err != nil {
+			return err
 		}
+
+		rec, err := perf.ReadSeries(raw)
+		if err != nil {
+			return err
+		}
+
+		return samples(rec, func(metric int, device string, at, value float64) {
+			k := key{metric, device}
+			if by[k] == nil {
+				by[k] = &model.Watched{Device: device, Metric: shown[metric].name, Unit: shown[metric].unit}
+			}
+			by[k].At, by[k].Value = append(by[k].At, at), append(by[k].Value, value)
+		})
+	})
+	if err != nil {
+		return nil, err
 	}
 
-	keys := make([]key, 0, len(by))
-	for k := range by {
-		keys = append(keys, k)
-	}
-
-	slices.SortFunc(keys, func(a, b key) int {
+	keys := slices.SortedFunc(maps.Keys(by), func(a, b key) int {
 		return cmp.Or(cmp.Compare(a.metric, b.metric), strings.Compare(a.device, b.device))
 	})
 

@@ -74,6 +74,14 @@ type Param struct {
 	Text    []string  // nil when Numeric
 }
 
+// ParamOf returns a column. Value and Text are both nil if there is no such column, or no row has a number.
+func ParamOf(rec arrow.Record, name string) Param {
+	if text := texts(rec, name); text != nil {
+		return Param{Name: name, Text: text}
+	}
+	return Param{Name: name, Value: numbers(rec, name), Numeric: true}
+}
+
 // Cell returns the value of a row as text.
 func (p Param) Cell(row int) string {
 	if p.Numeric {
@@ -190,14 +198,7 @@ func (f *Facets) params(rec arrow.Record, ds *stage.Dataset, t *catalog.Table) {
 			continue
 		}
 
-		p := Param{Name: name}
-		if col := rec.Column(table.Index(rec, name)); col.DataType().ID() == arrow.STRING ||
-			col.DataType().ID() == arrow.BOOL {
-			p.Text = texts(rec, name)
-		} else {
-			p.Value, p.Numeric = numbers(rec, name), true
-		}
-
+		p := ParamOf(rec, name)
 		if p.Value == nil && p.Text == nil {
 			continue // unknown for all rows
 		}

@@ -5,37 +5,17 @@ import (
 	"math/rand/v2"
 	"time"
 
-	"github.com/apache/arrow/go/v17/arrow"
-
 	"aicplan/engine/stage"
 	"aicplan/sink/table"
 )
-
-func (c *columns) record() arrow.Record {
-	cols := make([]arrow.Array, len(c.names))
-	for i, name := range c.names {
-		switch {
-		case c.ints[name] != nil:
-			cols[i] = table.Ints(c.ints[name], nil)
-		case c.nums[name] != nil:
-			cols[i] = table.Floats(c.nums[name], nil)
-		case c.flags[name] != nil:
-			cols[i] = table.Flags(c.flags[name], nil)
-		default:
-			cols[i] = table.Texts(c.words[name], nil)
-		}
-	}
-
-	return table.NewRecord(c.names, cols)
-}
 
 // Attention is a made-up table with cases that failed in two ways, and cases
 // that a breaker skipped.
 func Attention() (*stage.Dataset, error) {
 	random := rand.New(rand.NewPCG(3, 4))
 	params := []string{"batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim", "attn_dtype", "kv_cache_dtype"}
-	planned := newColumns(append(append([]string{"case_id"}, params...), "status")...)
-	measured := newColumns(append(append([]string{"case_id"}, params...), "framework", "version", "device",
+	planned := newRows(append(append([]string{"case_id"}, params...), "status")...)
+	measured := newRows(append(append([]string{"case_id"}, params...), "framework", "version", "device",
 		"kernel_source", "latency", "rel_stdev", "sm_clock_mhz", "worker", "device_uuid", "started_at")...)
 	ledger := table.NewBuilder(stage.LedgerSchema.Fields()...)
 
@@ -85,12 +65,12 @@ func Attention() (*stage.Dataset, error) {
 	}
 
 	return &stage.Dataset{Info: info("attention_context", "context_attention_perf", params...),
-		Table: measured.record(), Planned: planned.record(), Ledger: ledger.Record()}, nil
+		Table: measured.Record(), Planned: planned.Record(), Ledger: ledger.Record()}, nil
 }
 
 // allreduce is a small table as an import hands it on: no plan, no ledger.
 func allreduce() *stage.Dataset {
-	c := newColumns("framework", "version", "device", "op_name", "kernel_source", "allreduce_dtype", "num_gpus",
+	c := newRows("framework", "version", "device", "op_name", "kernel_source", "allreduce_dtype", "num_gpus",
 		"message_size", "latency")
 	for _, gpus := range []int{2, 4, 8} {
 		for size := 256; size <= 1<<26; size *= 4 {
@@ -101,5 +81,5 @@ func allreduce() *stage.Dataset {
 
 	i := info("custom_allreduce", "custom_allreduce_perf")
 	i.Version, i.Params, i.Env, i.Image, i.ImageDigest = "1.2.0", nil, nil, "", ""
-	return &stage.Dataset{Info: i, Table: c.record()}
+	return &stage.Dataset{Info: i, Table: c.Record()}
 }

@@ -129,46 +129,30 @@ func info(op, perf string, params ...string) stage.Info {
 	}
 }
 
-// columns collects rows column by column.
-type columns struct {
-	ints  map[string][]int64
-	nums  map[string][]float64
-	words map[string][]string
-	flags map[string][]bool
+// rows collects rows of named columns.
+type rows struct {
 	names []string
-	n     int
+	*table.Builder
 }
 
-func newColumns(names ...string) *columns {
-	return &columns{names: names, ints: map[string][]int64{}, nums: map[string][]float64{},
-		words: map[string][]string{}, flags: map[string][]bool{}}
-}
+func newRows(names ...string) rows { return rows{names, table.NewBuilder()} }
 
-func (c *columns) add(values ...any) {
-	for i, name := range c.names {
-		switch v := values[i].(type) {
-		case int:
-			c.ints[name] = append(c.ints[name], int64(v))
-		case float64:
-			c.nums[name] = append(c.nums[name], v)
-		case string:
-			c.words[name] = append(c.words[name], v)
-		case bool:
-			c.flags[name] = append(c.flags[name], v)
-		default:
-			panic(fmt.Sprintf("reporttest: a %T in column %s", v, name))
-		}
+func (r rows) add(values ...any) {
+	row := map[string]any{}
+	for i, name := range r.names {
+		row[name] = values[i]
 	}
-
-	c.n++
+	if err := r.Append(row); err != nil {
+		panic(err) // the values of a column are of one type
+	}
 }
 
 // Gemm is a made-up table of matrix products, planned and measured in full.
 func Gemm(rows int, seed uint64) (*stage.Dataset, error) {
 	random := rand.New(rand.NewPCG(seed, 7))
 	params := []string{"gemm_dtype", "m", "n", "k"}
-	planned := newColumns(append([]string{"case_id"}, append(params, "status")...)...)
-	measured := newColumns(append(append([]string{"case_id"}, params...), "framework", "version", "device",
+	planned := newRows(append([]string{"case_id"}, append(params, "status")...)...)
+	measured := newRows(append(append([]string{"case_id"}, params...), "framework", "version", "device",
 		"kernel_source", "latency", "samples", "rel_stdev",
 		"used_cuda_graph", "sm_clock_mhz", "throttled", "power", "worker", "device_uuid", "started_at")...)
 	side := max(2, int(math.Cbrt(float64(rows)/3)))
@@ -216,7 +200,7 @@ func Gemm(rows int, seed uint64) (*stage.Dataset, error) {
 	}
 
 	ds := &stage.Dataset{Info: info("gemm", "gemm_perf", params...)}
-	ds.Table, ds.Planned = measured.record(), planned.record()
+	ds.Table, ds.Planned = measured.Record(), planned.Record()
 	ds.Ledger = table.NewBuilder(stage.LedgerSchema.Fields()...).Record()
 
 	return ds, nil
