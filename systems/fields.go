@@ -1,7 +1,5 @@
 package systems
 
-import "strconv"
-
 // fieldKind is the type of a field's value.
 type fieldKind int
 
@@ -115,12 +113,4 @@ func keysOf(section string) []string {
 	}
 
 	return keys
-}
-
-func atoi(s string) int {
-	n, err := strconv.Atoi(s)
-	if err != nil {
-		return 0
-	}
-	return n
 }

@@ -36,33 +36,17 @@ func List() []string {
 	return names
 }
 
-// UnknownError is returned if there is no system with the given name.
-type UnknownError struct {
-	Name        string
-	Suggestions []string // similar names, best first
-}
-
-func (e *UnknownError) Error() string {
-	msg := fmt.Sprintf("there is no system %q", e.Name)
-	if len(e.Suggestions) > 0 {
-		return msg + "; did you mean " + strings.Join(e.Suggestions, " or ") + "?"
-	}
-	return msg + "; the known ones are " + strings.Join(List(), ", ")
-}
-
-// Load returns a built-in system. The error is an *UnknownError if the name is not known.
+// Load returns a built-in system. If there is none with that name, the error names similar ones, or all.
 func Load(name string) (*Spec, error) {
 	src, err := builtin.ReadFile(name + ".yaml")
 	if err != nil {
-		return nil, &UnknownError{Name: name, Suggestions: textutil.Near(name, List(), 3)}
+		if near := textutil.Near(name, List(), 3); len(near) > 0 {
+			return nil, fmt.Errorf("there is no system %q; did you mean %s?", name, strings.Join(near, " or "))
+		}
+		return nil, fmt.Errorf("there is no system %q; the known ones are %s", name, strings.Join(List(), ", "))
 	}
 
-	spec, problems := Parse(name+".yaml", src)
-	if len(problems) > 0 {
-		return nil, problems
-	}
-
-	return spec, nil
+	return parsed(name+".yaml", src)
 }
 
 // LoadFile reads a system from a YAML file and names it after the file. The error has type Problems
@@ -73,11 +57,14 @@ func LoadFile(path string) (*Spec, error) {
 		return nil, fmt.Errorf("system file: %w", err)
 	}
 
+	return parsed(path, src)
+}
+
+func parsed(path string, src []byte) (*Spec, error) {
 	spec, problems := Parse(path, src)
 	if len(problems) > 0 {
 		return nil, problems
 	}
-
 	return spec, nil
 }
 

@@ -5,17 +5,14 @@ package systems
 
 // Spec is one system: a kind of GPU and the node that contains it. Quantities are in the units of
 // the file: bytes, bytes per second, FLOP per second, watts, seconds. A quantity that the file
-// omits is zero; Has distinguishes it from an explicit zero.
+// omits is zero; Has distinguishes it from an explicit zero. Object has the fields that are not listed here.
 type Spec struct {
 	// Name is the file name without its extension.
 	Name string
 	// File is the path of the spec file, or "<name>.yaml" for a built-in system.
 	File string
-	// DataDir is the folder of the system's perf tables in a database.
-	DataDir string
-	GPU     GPU
-	Node    Node
-	Misc    Misc
+	GPU  GPU
+	Node Node
 
 	values map[string]any
 }
@@ -25,15 +22,12 @@ type GPU struct {
 	MemBW float64 // peak, bytes/s
 	// MemBWEmpiricalScalingFactor is the fraction of MemBW that kernels reach.
 	MemBWEmpiricalScalingFactor float64
-	// MemEmpiricalConstantLatency is the fixed cost of a memory-bound kernel in seconds.
-	MemEmpiricalConstantLatency float64
 	MemCapacity                 int64 // bytes
 	BFloat16Flops               float64
 	Int8Flops                   float64
 	FP8Flops                    float64
 	FP4Flops                    float64
 	Float32Flops                float64 // of tensor cores
-	ScalarFloat32Flops          float64
 	Power                       float64 // board power limit, W
 	// SMVersion is the compute capability times ten (9.0 is 90), or 0 if there is none.
 	SMVersion int
@@ -41,23 +35,9 @@ type GPU struct {
 
 // Node describes the machine and its links. Bandwidths are per GPU and direction.
 type Node struct {
-	NumGPUsPerNode   int
-	InterNodeBW      float64
-	IntraNodeBW      float64
-	PCIeBW           float64
-	P2PLatency       float64
-	NumGPUsPerRack   int
-	InterRackBW      float64
-	InterRackLatency float64
-}
-
-// Misc contains reserved memory and library versions.
-type Misc struct {
-	// NCCLMem is the memory in bytes that NCCL reserves, by number of GPUs.
-	NCCLMem       map[int]int64
-	OtherMem      int64
-	NCCLVersion   string
-	OneCCLVersion string
+	NumGPUsPerNode int
+	InterNodeBW    float64
+	IntraNodeBW    float64
 }
 
 // Has reports whether the file contains the field with the given path, for example
@@ -101,7 +81,7 @@ func (s *Spec) Object() map[string]any {
 
 // bind fills the typed fields from values.
 func (s *Spec) bind() {
-	num := func(path string) float64 {
+	number := func(path string) float64 {
 		switch v := s.values[path].(type) {
 		case int64:
 			return float64(v)
@@ -110,53 +90,23 @@ func (s *Spec) bind() {
 		}
 		return 0
 	}
-	integer := func(path string) int64 {
-		v, _ := s.values[path].(int64)
-		return v
-	}
 
-	text := func(path string) string {
-		v, _ := s.values[path].(string)
-		return v
-	}
-
-	s.DataDir = text("data_dir")
 	s.GPU = GPU{
-		MemBW:                       num("gpu.mem_bw"),
-		MemBWEmpiricalScalingFactor: num("gpu.mem_bw_empirical_scaling_factor"),
-		MemEmpiricalConstantLatency: num("gpu.mem_empirical_constant_latency"),
-		MemCapacity:                 integer("gpu.mem_capacity"),
-		BFloat16Flops:               num("gpu.bfloat16_tc_flops"),
-		Int8Flops:                   num("gpu.int8_tc_flops"),
-		FP8Flops:                    num("gpu.fp8_tc_flops"),
-		FP4Flops:                    num("gpu.fp4_tc_flops"),
-		Float32Flops:                num("gpu.float32_tc_flops"),
-		ScalarFloat32Flops:          num("gpu.fp32_flops"),
-		Power:                       num("gpu.power"),
-		SMVersion:                   int(integer("gpu.sm_version")),
+		MemBW:                       number("gpu.mem_bw"),
+		MemBWEmpiricalScalingFactor: number("gpu.mem_bw_empirical_scaling_factor"),
+		MemCapacity:                 int64(number("gpu.mem_capacity")),
+		BFloat16Flops:               number("gpu.bfloat16_tc_flops"),
+		Int8Flops:                   number("gpu.int8_tc_flops"),
+		FP8Flops:                    number("gpu.fp8_tc_flops"),
+		FP4Flops:                    number("gpu.fp4_tc_flops"),
+		Float32Flops:                number("gpu.float32_tc_flops"),
+		Power:                       number("gpu.power"),
+		SMVersion:                   int(number("gpu.sm_version")),
 	}
 
 	s.Node = Node{
-		NumGPUsPerNode:   int(integer("node.num_gpus_per_node")),
-		InterNodeBW:      num("node.inter_node_bw"),
-		IntraNodeBW:      num("node.intra_node_bw"),
-		PCIeBW:           num("node.pcie_bw"),
-		P2PLatency:       num("node.p2p_latency"),
-		NumGPUsPerRack:   int(integer("node.num_gpus_per_rack")),
-		InterRackBW:      num("node.inter_rack_bw"),
-		InterRackLatency: num("node.inter_rack_latency"),
-	}
-
-	s.Misc = Misc{
-		NCCLMem:       map[int]int64{},
-		OtherMem:      integer("misc.other_mem"),
-		NCCLVersion:   text("misc.nccl_version"),
-		OneCCLVersion: text("misc.oneccl_version"),
-	}
-
-	if m, ok := s.values["misc.nccl_mem"].(map[string]any); ok {
-		for k, v := range m {
-			s.Misc.NCCLMem[atoi(k)], _ = v.(int64)
-		}
+		NumGPUsPerNode: int(number("node.num_gpus_per_node")),
+		InterNodeBW:    number("node.inter_node_bw"),
+		IntraNodeBW:    number("node.intra_node_bw"),
 	}
 }

@@ -66,7 +66,8 @@ func TestKnownDevice(t *testing.T) {
 	if len(problems) > 0 {
 		t.Fatalf("the probed spec of a known device does not load: %v\n%s", problems, text.String())
 	}
-	if spec.GPU.MemBW != 4.92e12 || spec.GPU.BFloat16Flops != 989e12 || spec.Misc.NCCLMem[8] != 411041792 {
+	if spec.GPU.MemBW != 4.92e12 || spec.GPU.BFloat16Flops != 989e12 ||
+		spec.Object()["nccl_mem"].(map[string]any)["8"] != int64(411041792) {
 		t.Errorf("loaded as %+v", spec.GPU)
 	}
 }
