@@ -197,12 +197,9 @@ func (t *Table) Columns(backend string, power bool) []Column {
 
 // sorted returns the columns in an order, after the identity columns that it does not list.
 func (t *Table) sorted(order []string) []Column {
-	var cols []Column
-	for _, c := range t.columns {
-		if c.Role == Identity && !slices.Contains(order, c.Name) {
-			cols = append(cols, c)
-		}
-	}
+	cols := slices.DeleteFunc(slices.Clone(t.columns), func(c Column) bool {
+		return c.Role != Identity || slices.Contains(order, c.Name)
+	})
 	for _, name := range order {
 		c, _ := t.Column(name)
 		cols = append(cols, c)
@@ -259,20 +256,11 @@ func (t *Table) Key() []string {
 	if t.KernelSourceKey {
 		key = append(key, "kernel_source")
 	}
-	for _, c := range t.columns {
-		if c.Role == Key || c.Role == Optional {
-			key = append(key, c.Name)
-		}
-	}
-	return key
+	return append(key, t.names(func(c Column) bool { return c.Role == Key || c.Role == Optional })...)
 }
 
-// HasLanes reports whether readers keep rows of some kernels apart from other rows of the
-// same key.
-func (t *Table) HasLanes() bool { return t.lanes != "" }
-
-// Lane returns the lane of the rows of a kernel. Most kernels have the lane "".
-func (t *Table) Lane(kernel string) string {
+// lane returns the lane of the rows of a kernel. Most kernels have the lane "".
+func (t *Table) lane(kernel string) string {
 	switch {
 	case t.lanes == "*":
 		return kernel
@@ -285,17 +273,11 @@ func (t *Table) Lane(kernel string) string {
 // Required returns the columns that readers fail without: the key without its
 // optional columns, others that they need, and the metrics that every row has.
 func (t *Table) Required() []string {
-	var names []string
-	for _, k := range t.Key() {
-		if c, _ := t.Column(k); c.Role != Optional {
-			names = append(names, k)
-		}
-	}
-	for _, c := range t.columns {
-		if c.Role == Needed {
-			names = append(names, c.Name)
-		}
-	}
+	names := slices.DeleteFunc(t.Key(), func(k string) bool {
+		c, _ := t.Column(k)
+		return c.Role == Optional
+	})
+	names = append(names, t.names(func(c Column) bool { return c.Role == Needed })...)
 	return append(names, t.Schema().Required()...)
 }
 
@@ -303,21 +285,20 @@ func (t *Table) Required() []string {
 // the one that readers use, and every row has it: latency in all but a few
 // tables.
 func (t *Table) Metrics() []string {
-	var names []string
-	for _, c := range t.columns {
-		if c.Role == Metric {
-			names = append(names, c.Name)
-		}
-	}
-	return names
+	return t.names(func(c Column) bool { return c.Role == Metric })
 }
 
 // Params returns the columns that define what is measured, in table order: all but identity
 // columns and metrics.
 func (t *Table) Params() []string {
+	return t.names(func(c Column) bool { return c.Role != Identity && c.Role != Metric })
+}
+
+// names returns the names of the columns that fit, in table order.
+func (t *Table) names(fits func(Column) bool) []string {
 	var names []string
 	for _, c := range t.columns {
-		if c.Role != Identity && c.Role != Metric {
+		if fits(c) {
 			names = append(names, c.Name)
 		}
 	}
@@ -325,14 +306,7 @@ func (t *Table) Params() []string {
 }
 
 // LatencyUnit is "ms", or "us" for the one table in microseconds.
-func (t *Table) LatencyUnit() string {
-	for _, c := range t.columns {
-		if c.Role == Metric {
-			return c.Unit
-		}
-	}
-	return ""
-}
+func (t *Table) LatencyUnit() string { return t.Schema().Primary().Unit }
 
 // DtypeColumn returns the column with the precision in which the op computes, or "".
 func (t *Table) DtypeColumn() string {
@@ -395,7 +369,7 @@ func (t *Table) Check(columns []Column) []Issue {
 		switch {
 		case !ok:
 			msg := fmt.Sprintf("%s has no column %s", t.Name, c.Name)
-			if n := textutil.Near(c.Name, t.names(), 3); len(n) > 0 {
+			if n := textutil.Near(c.Name, t.names(func(Column) bool { return true }), 3); len(n) > 0 {
 				msg += "; did you mean " + n[0] + "?"
 			}
 			issues = append(issues, Issue{Column: c.Name, Message: msg})
@@ -410,12 +384,4 @@ func (t *Table) Check(columns []Column) []Issue {
 		}
 	}
 	return issues
-}
-
-func (t *Table) names() []string {
-	names := make([]string, len(t.columns))
-	for i, c := range t.columns {
-		names[i] = c.Name
-	}
-	return names
 }

@@ -20,7 +20,7 @@ func (t *Table) KeyOf(recs ...arrow.Record) []string {
 
 // severalLanes reports whether rows of one key in rec differ by their lane.
 func (t *Table) severalLanes(rec arrow.Record, key []string) bool {
-	if !t.HasLanes() || !table.Has(rec, "kernel_source") {
+	if t.lanes == "" || !table.Has(rec, "kernel_source") {
 		return false
 	}
 	kernels, words, err := table.Codes(rec, "kernel_source")
@@ -40,8 +40,8 @@ func (t *Table) severalLanes(rec arrow.Record, key []string) bool {
 		}
 		lane, seen := first[id]
 		if !seen {
-			first[id] = t.Lane(kernel)
-		} else if lane != t.Lane(kernel) {
+			first[id] = t.lane(kernel)
+		} else if lane != t.lane(kernel) {
 			return true
 		}
 	}

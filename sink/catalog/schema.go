@@ -51,9 +51,7 @@ func (s *Schema) Metric(name string) (Column, bool) {
 	return Column{}, false
 }
 
-// IsMetric reports whether a column is a metric of a table.
-func IsMetric(name string) bool { return metricNames[name] }
-
+// metricNames has the metrics of all tables.
 var metricNames = func() map[string]bool {
 	out := map[string]bool{}
 	for _, t := range tables {
