@@ -110,13 +110,22 @@ export "csv" {
 }
 
 export "database" {
-  input         = verify.gemm
-  layout        = "families"
-  table         = "gemm_perf"
-  system        = "h200_sxm"
-  backend       = "trtllm"
-  version       = "1.3.0"
-  merge         = false
-  allow_partial = true
-  collector_ref = "0123456789abcdef0123456789abcdef01234567"
+  input           = verify.gemm
+  layout          = "families"
+  table           = "gemm_perf"
+  system          = "h200_sxm"
+  backend         = "trtllm"
+  version         = "1.3.0"
+  merge           = false
+  allow_partial   = true
+  collector_ref   = "0123456789abcdef0123456789abcdef01234567"
+  sidecar         = 2
+  current         = true
+  attention_lanes = { "90" = "fa3" }
+
+  reuse "moe_perf" {
+    from_version = "1.2.0"
+    reason       = "the kernels did not change"
+    approved_by  = "A. Engineer"
+  }
 }

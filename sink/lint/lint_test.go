@@ -148,7 +148,7 @@ func meta(t testing.TB, dir, tableName string, m tree.TableMeta) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}
-	if data, err = tree.NextMeta(data, path, tree.Runtime{Framework: "trtllm", Version: "1.0"}, tableName, m); err != nil {
+	if data, err = tree.NextMeta(data, path, tree.Runtime{Framework: "trtllm", Version: "1.0"}, tree.Update{Table: tableName, Entry: m}); err != nil {
 		t.Fatal(err)
 	}
 	text(t, string(data), path)

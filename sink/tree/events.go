@@ -2,6 +2,7 @@ package tree
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -62,4 +63,59 @@ func (t TableMeta) checkEvents() error {
 	}
 
 	return nil
+}
+
+// second is the entry as schema 2 has it: the evidence as one event. An entry
+// without evidence for all of its rows cannot be one. kept rows of the table were
+// there before and belong to earlier events.
+func (t TableMeta) second(kept int) (TableMeta, error) {
+	e := Event{CollectorRef: t.CollectorRef, CollectorHash: t.CollectorHash, CasePlanHash: t.CasePlanHash, CollectedAt: t.CollectedAt, Status: t.Status}
+	if t.Rows != nil {
+		brought := *t.Rows - int64(kept)
+		e.Rows = &brought
+	}
+
+	for _, n := range []*int64{t.ImportedRows, t.UnknownRows} {
+		if n != nil && *n > 0 {
+			return TableMeta{}, fmt.Errorf("%d of its rows were not collected by this plan, and schema 2 has an event for every row", *n)
+		}
+	}
+
+	if p := e.problem(); p != "" {
+		return TableMeta{}, fmt.Errorf("schema 2 needs evidence: %s", p)
+	}
+
+	return TableMeta{Rows: t.Rows, Status: t.Status, Collections: []Event{e}}, nil
+}
+
+// after returns the entry after an update of old. Events stay, and an event of the same collection is
+// replaced. kept is the number of rows of old that are still in the table.
+func (t TableMeta) after(old TableMeta, kept int) TableMeta {
+	if kept == 0 {
+		return t
+	}
+	now := t.Collections[len(t.Collections)-1]
+	t.Collections = append(slices.DeleteFunc(slices.Clone(old.Collections), func(e Event) bool {
+		return e.CollectorRef == now.CollectorRef && e.CollectorHash == now.CollectorHash && e.CasePlanHash == now.CasePlanHash
+	}), now)
+	return t
+}
+
+// upgraded is a sidecar of schema 1 as one of schema 2. The table that is about to
+// be written need not have evidence yet, unless its rows stay.
+func (m *Meta) upgraded(table string, kept int) (*Meta, error) {
+	out := *m
+	out.SchemaVersion, out.Tables = 2, map[string]TableMeta{}
+	for name, t := range m.Tables {
+		if name == table && kept == 0 {
+			continue
+		}
+		second, err := t.second(0)
+		if err != nil {
+			return nil, fmt.Errorf("tables.%s of schema 1 cannot become schema 2: %w", name, err)
+		}
+		out.Tables[name] = second
+	}
+
+	return &out, nil
 }

@@ -120,13 +120,34 @@ func (e *LegacyError) Error() string {
 	return fmt.Sprintf("%s has provenance: legacy, so its tables have no evidence of how they were collected; new entries are not mixed into it. Export into a new version folder, or remove the sidecar together with the tables that it covers", e.Path)
 }
 
-// NextMeta returns the text of a sidecar of schema 1 after the entry of one table was set. The provenance follows from
+// Update configures NextMeta.
+type Update struct {
+	Table string
+	Entry TableMeta
+	// Schema is the schema to write, 1 or 2; 0 takes that of the file. A file of
+	// schema 2 stays one.
+	Schema int
+	// Kept counts the rows that were in the table before and stay in it.
+	Kept int
+}
+
+// NextMeta returns the text of a sidecar after the entry of one table was set. The provenance follows from
 // all entries. Other entries, comments and unknown keys stay. data is the current text, or nil if there is no
 // file yet. path is used in messages. NextMeta reports an error for the sidecar of another runtime, for a
-// legacy sidecar, and for one of schema 2, whose tables list the collections that other tools made.
-func NextMeta(data []byte, path string, rt Runtime, table string, entry TableMeta) ([]byte, error) {
+// legacy sidecar, and for rows without evidence in schema 2.
+func NextMeta(data []byte, path string, rt Runtime, u Update) ([]byte, error) {
+	table, entry := u.Table, u.Entry
 	if data == nil {
-		m := Meta{SchemaVersion: 1, Provenance: Collected, Runtime: rt, Tables: map[string]TableMeta{table: entry}}
+		m := Meta{SchemaVersion: max(u.Schema, 1), Provenance: Collected, Runtime: rt}
+		if m.SchemaVersion == 2 {
+			second, err := entry.second(u.Kept)
+			if err != nil {
+				return nil, fmt.Errorf("%s, %s: %w; set collector_ref, or write schema 1", path, table, err)
+			}
+			entry = second
+		}
+
+		m.Tables = map[string]TableMeta{table: entry}
 		m.Provenance = m.Together()
 		return encode(m)
 	}
@@ -139,9 +160,6 @@ func NextMeta(data []byte, path string, rt Runtime, table string, entry TableMet
 	switch {
 	case old.Provenance == Legacy:
 		return nil, &LegacyError{Path: path}
-	case old.SchemaVersion != 1:
-		return nil, fmt.Errorf("%s has schema_version %d, and an export writes 1; export into another folder", path,
-			old.SchemaVersion)
 	case !strings.EqualFold(old.Runtime.Framework, rt.Framework) || old.Runtime.Version != rt.Version:
 		return nil, fmt.Errorf("%s describes %s %s, and the data comes from %s %s; export it into a folder of its own version",
 			path, old.Runtime.Framework, old.Runtime.Version, rt.Framework, rt.Version)
@@ -149,9 +167,30 @@ func NextMeta(data []byte, path string, rt Runtime, table string, entry TableMet
 		return nil, fmt.Errorf("%s describes the image %s, and the data comes from %s", path, old.Runtime.ImageDigest, rt.ImageDigest)
 	}
 
+	upgrade := u.Schema == 2 && old.SchemaVersion == 1
+	if upgrade {
+		if old, err = old.upgraded(table, u.Kept); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+	}
+
+	if old.SchemaVersion == 2 {
+		if entry, err = entry.second(u.Kept); err != nil {
+			return nil, fmt.Errorf("%s, %s: %w; set collector_ref, or export into a folder whose sidecar has schema 1", path, table, err)
+		}
+		if before, ok := old.Tables[table]; ok {
+			entry = entry.after(before, u.Kept)
+		}
+	}
+
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if upgrade {
+		if err := setSchema(doc.Content[0], old); err != nil {
+			return nil, err
+		}
 	}
 
 	if err := setTable(doc.Content[0], table, entry); err != nil {
@@ -206,6 +245,19 @@ func setTable(root *yaml.Node, table string, entry TableMeta) error {
 
 var entryKeys = []string{"collector_ref", "collector_hash", "case_plan_hash", "collected_at", "rows", "status", "data_hash",
 	"collected_rows", "imported_rows", "unknown_rows", "collections"}
+
+// setSchema makes the document one of schema 2.
+func setSchema(root *yaml.Node, m *Meta) error {
+	child(root, "schema_version").SetString("2")
+	child(root, "schema_version").Tag = "!!int"
+	for name, t := range m.Tables {
+		if err := setTable(root, name, t); err != nil {
+			return err
+		}
+	}
+
+	return nil
+}
 
 func child(m *yaml.Node, key string) *yaml.Node {
 	for i := 0; i+1 < len(m.Content); i += 2 {

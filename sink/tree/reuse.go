@@ -2,7 +2,10 @@ package tree
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+
+	"go.yaml.in/yaml/v3"
 )
 
 // Reuse is a reuse.yaml: tables that are replaced by those of another version of the same
@@ -48,4 +51,69 @@ func ParseReuse(data []byte) (*Reuse, error) {
 	}
 
 	return &r, nil
+}
+
+var reuseKeys = []string{"table", "from_version", "reason", "approved_by"}
+
+// NextReuse returns the text of a reuse.yaml with entries set by table. Other entries,
+// comments and unknown keys stay. data is the present text, nil if there is no file; path
+// is for messages. A folder below comm must not have this file.
+func NextReuse(data []byte, path string, entries []ReuseEntry) ([]byte, error) {
+	for _, e := range entries {
+		if err := e.Check(); err != nil {
+			return nil, err
+		}
+	}
+
+	if data == nil {
+		data = []byte("schema_version: 1\nreuse: []\n")
+	}
+	if _, err := ParseReuse(data); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	root := doc.Content[0]
+	list := child(root, "reuse")
+	if list == nil {
+		list = &yaml.Node{}
+		root.Content = append(root.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: "reuse"}, list)
+	}
+	if list.Kind != yaml.SequenceNode || len(list.Content) == 0 {
+		list.Kind, list.Tag, list.Value, list.Style, list.Content = yaml.SequenceNode, "!!seq", "", 0, nil
+	}
+
+	for _, e := range entries {
+		if err := setReuse(list, e); err != nil {
+			return nil, err
+		}
+	}
+
+	return encode(&doc)
+}
+
+// setReuse replaces the entry of a table, or puts it in by name.
+func setReuse(list *yaml.Node, e ReuseEntry) error {
+	var value yaml.Node
+	if err := value.Encode(e); err != nil {
+		return err
+	}
+	at := len(list.Content)
+	for i, item := range list.Content {
+		name := child(item, "table")
+		switch {
+		case name == nil:
+		case name.Value == e.Table:
+			setFields(item, &value, reuseKeys)
+			return nil
+		case name.Value > e.Table && i < at:
+			at = i
+		}
+	}
+
+	list.Content = slices.Insert(list.Content, at, &value)
+	return nil
 }

@@ -89,6 +89,72 @@ func (p SlotPlace) String() string {
 	return "overrides." + p.System + "." + p.Backend
 }
 
+// NextSlots returns the text of a query_versions.yaml in which a backend's version is the
+// current one of one system; the present current version becomes the previous one. Other
+// entries and comments stay. An older version is an error, because readers would no longer
+// find the newer one.
+func NextSlots(data []byte, system, backend, version string) ([]byte, error) {
+	if data == nil {
+		data = []byte("schema_version: 1\n")
+	}
+	s, err := ParseSlots(data)
+	if err != nil {
+		return nil, err
+	}
+	now, ok := s.Overrides[system][backend]
+	if !ok {
+		now, ok = s.Defaults[backend]
+	}
+	slot := Slot{Current: version}
+	if ok {
+		switch n := CompareVersions(version, now.Current); {
+		case n == 0:
+			return data, nil
+		case n < 0:
+			return nil, fmt.Errorf("%s %s is current on %s, and %s is older", backend, now.Current, system, version)
+		}
+
+		slot.Previous = &now.Current
+	}
+
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return nil, err
+	}
+	root := mapping(doc.Content[0], "overrides")
+	at := mapping(root, system)
+	var value yaml.Node
+	if err := value.Encode(slot); err != nil {
+		return nil, err
+	}
+	value.Style = yaml.FlowStyle
+	if old := child(at, backend); old != nil {
+		*old = value
+	} else {
+		key := &yaml.Node{}
+		key.SetString(backend)
+		at.Content = append(at.Content, key, &value)
+	}
+
+	return encode(&doc)
+}
+
+// mapping returns the mapping below a key and creates it if it is missing.
+func mapping(parent *yaml.Node, key string) *yaml.Node {
+	if node := child(parent, key); node != nil {
+		if node.Kind != yaml.MappingNode {
+			*node = yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+		}
+
+		return node
+	}
+
+	name, node := &yaml.Node{}, &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	name.SetString(key)
+	parent.Content = append(parent.Content, name, node)
+	return node
+}
+
 // Lanes are the attention kernels that a framework chooses by itself, by backend, version
 // and SM.
 type Lanes map[string]map[string]map[string]string
@@ -130,4 +196,39 @@ func (l Lanes) check() error {
 	}
 
 	return nil
+}
+
+// NextLanes returns the text of an attention_lane_defaults.yaml in which a backend's
+// version has these kernels by SM. Other entries and comments stay.
+func NextLanes(data []byte, backend, version string, lanes map[string]string) ([]byte, error) {
+	if data == nil {
+		data = []byte("{}\n")
+	}
+	if _, err := ParseLanes(data); err != nil {
+		return nil, err
+	}
+
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return nil, err
+	}
+	root := doc.Content[0]
+	root.Style = 0
+	at := mapping(mapping(root, backend), version)
+	for _, sm := range slices.Sorted(maps.Keys(lanes)) {
+		key, value := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: sm}, &yaml.Node{}
+		value.SetString(lanes[sm])
+		if old := child(at, sm); old != nil {
+			assign(old, value)
+			continue
+		}
+		at.Content = append(at.Content, key, value)
+	}
+
+	out, err := encode(&doc)
+	if err != nil {
+		return nil, err
+	}
+	_, err = ParseLanes(out)
+	return out, err
 }

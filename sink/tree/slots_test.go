@@ -7,10 +7,30 @@ import (
 
 func TestSlots(t *testing.T) {
 	t.Parallel()
-	text := "schema_version: 1\ndefaults:\n  vllm: {current: \"0.22.0\", previous: null}\noverrides:\n  a100_sxm:\n    vllm: {current: \"0.14.0\", previous: null}\n"
-	s, err := ParseSlots([]byte(text))
-	if err != nil || s.Defaults["vllm"].Current != "0.22.0" || s.Overrides["a100_sxm"]["vllm"].Current != "0.14.0" {
-		t.Errorf("%+v, %v", s, err)
+	text := "# by hand\nschema_version: 1\ndefaults:\n  vllm: {current: \"0.22.0\", previous: null}\n  trtllm: {current: \"1.3.0rc20\", previous: null} # newest\noverrides:\n  a100_sxm:\n    vllm: {current: \"0.14.0\", previous: null}\n"
+	out, err := NextSlots([]byte(text), "h200_sxm", "vllm", "0.24.0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := ParseSlots(out)
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	got := s.Overrides["h200_sxm"]["vllm"]
+	if got.Current != "0.24.0" || *got.Previous != "0.22.0" || s.Defaults["vllm"].Current != "0.22.0" || s.Overrides["a100_sxm"]["vllm"].Current != "0.14.0" {
+		t.Errorf("%s", out)
+	}
+	if !strings.HasPrefix(string(out), "# by hand\n") || !strings.Contains(string(out), "# newest") {
+		t.Errorf("comments are gone:\n%s", out)
+	}
+	if again, err := NextSlots(out, "h200_sxm", "vllm", "0.24.0"); err != nil || string(again) != string(out) {
+		t.Errorf("%v\n%s", err, again)
+	}
+	if _, err := NextSlots(out, "h200_sxm", "vllm", "0.23.1"); err == nil || !strings.Contains(err.Error(), "0.24.0 is current on h200_sxm, and 0.23.1 is older") {
+		t.Errorf("%v", err)
+	}
+	if out, err = NextSlots(nil, "h200_sxm", "vllm", "0.24.0"); err != nil || !strings.Contains(string(out), "vllm: {current: 0.24.0, previous: null}") {
+		t.Errorf("%v\n%s", err, out)
 	}
 	for text, want := range map[string]string{
 		"schema_version: 2\n": "schema_version is 2",
@@ -36,6 +56,13 @@ func TestLanes(t *testing.T) {
 	if err != nil || lanes[""]["vllm"]["0.25.0"]["90"] != "fa3" ||
 		lanes["Qwen3_5MoeForCausalLM"]["sglang"]["0.5.17"]["90"] != "triton" {
 		t.Errorf("%v, %v", lanes, err)
+	}
+	out, err := NextLanes([]byte("# cited\nvllm:\n  \"0.24.0\":\n    90: default # checked\n"), "sglang", "0.5.14", map[string]string{"90": "fa3", "100": "triton"})
+	if err != nil || string(out) != "# cited\nvllm:\n  \"0.24.0\":\n    90: default # checked\nsglang:\n  0.5.14:\n    100: triton\n    90: fa3\n" {
+		t.Errorf("%v\n%s", err, out)
+	}
+	if out, err = NextLanes(nil, "vllm", "0.24", map[string]string{"90": "default"}); err != nil || string(out) != "vllm:\n  \"0.24\":\n    90: default\n" {
+		t.Errorf("%v\n%s", err, out)
 	}
 	for text, want := range map[string]string{
 		"sglang: {\"0.5.14\": {hopper: fa3}}":                       `the SM "hopper"`,

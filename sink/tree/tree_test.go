@@ -285,18 +285,22 @@ tables:
 }
 
 func TestReuse(t *testing.T) {
-	r, err := ParseReuse([]byte("schema_version: 1\nreuse:\n- {table: a_perf, from_version: '2', reason: r, approved_by: me}\n"))
-	if err != nil || len(r.Entries) != 1 || r.Entries[0].Table != "a_perf" || r.Entries[0].FromVersion != "2" {
-		t.Errorf("%+v, %v", r, err)
-	}
-
-	for text, want := range map[string]string{
-		"schema_version: 2": "schema_version is 2",
-		"schema_version: 1\nreuse:\n- {table: c_perf, from_version: '1', reason: ' '}": "no reason",
-	} {
-		if _, err := ParseReuse([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("%s: %v, want %q", text, err, want)
+	path := filepath.Join(t.TempDir(), ReuseFile)
+	for _, e := range []ReuseEntry{{"b_perf", "1", "r", "me"}, {"a_perf", "1", "r", "me"}, {"b_perf", "2", "r", "me"}} {
+		if err := updateReuse(path, []ReuseEntry{e}); err != nil {
+			t.Fatal(err)
 		}
+	}
+	data, _ := os.ReadFile(path)
+	r, err := ParseReuse(data)
+	if err != nil || len(r.Entries) != 2 || r.Entries[0].Table != "a_perf" || r.Entries[1].FromVersion != "2" {
+		t.Errorf("%v\n%s", err, data)
+	}
+	if err := updateReuse(path, []ReuseEntry{{Table: "c_perf", FromVersion: "1", Reason: " "}}); err == nil || !strings.Contains(err.Error(), "no reason") {
+		t.Errorf("error %v", err)
+	}
+	if _, err := ParseReuse([]byte("schema_version: 2")); err == nil {
+		t.Error("an unknown schema is read")
 	}
 }
 
@@ -339,7 +343,11 @@ func FuzzParseMeta(f *testing.F) {
 
 // updateMeta sets the entry of a table in the sidecar at path.
 func updateMeta(path string, rt Runtime, table string, entry TableMeta) error {
-	return update(path, func(data []byte) ([]byte, error) { return NextMeta(data, path, rt, table, entry) })
+	return update(path, func(data []byte) ([]byte, error) { return NextMeta(data, path, rt, Update{Table: table, Entry: entry}) })
+}
+
+func updateReuse(path string, entries []ReuseEntry) error {
+	return update(path, func(data []byte) ([]byte, error) { return NextReuse(data, path, entries) })
 }
 
 func update(path string, next func([]byte) ([]byte, error)) error {

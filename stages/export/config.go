@@ -5,8 +5,10 @@ package export
 import (
 	"embed"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -92,17 +94,41 @@ type Config struct {
 	AllowPartial bool `hcl:"allow_partial,optional"`
 	// SystemSpec writes the system's spec beside the data of a database if there is none.
 	SystemSpec bool `hcl:"system_spec,optional"`
+	// Current makes the version the current one of its system and backend in query_versions.yaml. Partial data is an
+	// error.
+	Current bool `hcl:"current,optional"`
+	// AttentionLanes has the attention kernels that the framework chooses by itself, by SM, such as `{ "90" = "fa3" }`,
+	// for attention_lane_defaults.yaml.
+	AttentionLanes map[string]string `hcl:"attention_lanes,optional"`
 	// Reader is "today", or "0.4" to leave out, and list, rows that aiconfigurator up to 0.5 cannot read.
 	Reader string `hcl:"reader,optional"`
 	// CollectorRef is the git commit of the collector, for the sidecar.
 	CollectorRef string `hcl:"collector_ref,optional"`
+	// Sidecar is the schema of collection_meta.yaml: 1, or 2 with an event for each collection. The default is that of
+	// the existing file, else 1.
+	Sidecar int `hcl:"sidecar,optional"`
 	// Card (object) sets fields of the workload cards of the layout experiment, by their path or its last part, such as
 	// `{ contributor = "A. Name", bandwidth_gbps = [200, 7200] }`.
 	Card cty.Value `hcl:"card,optional"`
 	// Cards (object) has such objects for single cells, by experiment_id: `{ "E1.1" = { description = "baseline" } }`. They
 	// override those of card.
-	Cards  cty.Value `hcl:"cards,optional"`
+	Cards cty.Value `hcl:"cards,optional"`
+	// Reuse (labelled blocks) names a table that another version of the backend provides, for reuse.yaml.
+	Reuse []ReuseBlock `hcl:"reuse,block"`
+
 	inputs []*stage.Ref
+}
+
+// ReuseBlock is an entry of reuse.yaml.
+type ReuseBlock struct {
+	Table string `hcl:"table,label"`
+	// FromVersion is the version that has the table.
+	FromVersion string `hcl:"from_version"`
+	// Reason is why the table can be reused.
+	Reason string `hcl:"reason"`
+	// ApprovedBy is the person who approved the reuse.
+	ApprovedBy string    `hcl:"approved_by"`
+	Range      hcl.Range `hcl:",def_range"`
 }
 
 // Check validates the config.
@@ -119,6 +145,24 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	layout := tree.Layout(c.Layout)
 	if !slices.Contains(tree.Layouts, layout) && !c.attached() {
 		bad("Unknown layout", fmt.Sprintf("layout is %q; it must be \"flat\", \"systems\", \"families\", \"aiperf\" or \"experiment\".", c.Layout))
+	}
+
+	if (c.Current || len(c.AttentionLanes) > 0) && layout != tree.Families {
+		bad("Beside no database", "current and attention_lanes write files that readers of the layout \"families\" look for.")
+	}
+
+	for _, sm := range slices.Sorted(maps.Keys(c.AttentionLanes)) {
+		if n, err := strconv.Atoi(sm); err != nil || n < 50 || n > 999 || c.AttentionLanes[sm] == "" {
+			bad("Wrong lane", fmt.Sprintf("attention_lanes has %q = %q; write the SM and the kernel, such as \"90\" = \"fa3\".", sm, c.AttentionLanes[sm]))
+		}
+	}
+
+	if c.Sidecar < 0 || c.Sidecar > 2 {
+		bad("Unknown schema", fmt.Sprintf("sidecar is %d; collection_meta.yaml has the schemas 1 and 2.", c.Sidecar))
+	}
+
+	if c.Sidecar == 2 && c.CollectorRef == "" {
+		bad("No evidence", "Schema 2 of collection_meta.yaml names the collector's commit: set collector_ref.")
 	}
 
 	if (stage.Plain(c.Card) != nil || stage.Plain(c.Cards) != nil) && c.Layout != Experiment {
@@ -183,6 +227,18 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 		}
 	}
 
+	if layout != tree.Families && len(c.Reuse) > 0 {
+		bad("Reuse without use", "Only the layout \"families\" has a reuse.yaml.")
+	}
+
+	for _, r := range c.Reuse {
+		if err := (tree.ReuseEntry{Table: r.Table, FromVersion: r.FromVersion, Reason: r.Reason,
+			ApprovedBy: r.ApprovedBy}).Check(); err != nil {
+			diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Incomplete reuse",
+				Detail: err.Error(), Subject: r.Range.Ptr()})
+		}
+	}
+
 	return diags
 }
 
@@ -243,6 +299,15 @@ func (c *Config) merges() bool {
 		return *c.Merge
 	}
 	return tree.Layout(c.Layout) != tree.Flat
+}
+
+func (c *Config) reuseEntries() []tree.ReuseEntry {
+	var out []tree.ReuseEntry
+	for _, r := range c.Reuse {
+		out = append(out, tree.ReuseEntry{Table: catalog.Stem(r.Table), FromVersion: r.FromVersion, Reason: r.Reason,
+			ApprovedBy: r.ApprovedBy})
+	}
+	return out
 }
 
 // systemName accepts a reference to a system or its name.

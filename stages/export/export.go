@@ -106,10 +106,18 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 
 	out := &stage.Outcome{Status: stage.StatusOK, Data: sets[0]}
 	var report written
-	err = locked(ctx, rc, filepath.Dir(t.path), func() (err error) {
-		report, err = c.write(rc, t, payload{sets: sets, rec: rec, key: key, from: from, partial: partial}, out)
-		return err
-	})
+	writing := func() error {
+		return locked(ctx, rc, filepath.Dir(t.path), func() (err error) {
+			report, err = c.write(rc, t, payload{sets: sets, rec: rec, key: key, from: from, partial: partial}, out)
+			return err
+		})
+	}
+	if c.Current || len(c.AttentionLanes) > 0 {
+		err = locked(ctx, rc, filepath.Join(rc.OutDir, filepath.FromSlash(c.Dir)), writing) // others write these files too
+	} else {
+		err = writing()
+	}
+
 	if err != nil {
 		return nil, err
 	}

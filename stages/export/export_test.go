@@ -402,6 +402,8 @@ func TestCheck(t *testing.T) {
 		{func(c *Config) { c.File, c.Format = "a.txt", Parquet }, "extension"},
 		{func(c *Config) { c.File = "a.xlsx" }, "names no format"},
 		{func(c *Config) { c.Table = "gem_perf" }, "Did you mean gemm_perf"},
+		{func(c *Config) { c.Reuse = []ReuseBlock{{Table: "gemm_perf"}} }, "families"},
+		{func(c *Config) { c.Layout, c.Reuse = "families", []ReuseBlock{{Table: "gemm_perf"}} }, "from_version"},
 	}
 	for _, tt := range tests {
 		diags := config(tt.change).Check(&stage.CheckContext{Range: hcl.Range{Filename: "p.hcl"}})

@@ -69,6 +69,10 @@ func (c *Config) unusable(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
 			}
 		}
 
+		if known && t.Family == "comm" && len(c.Reuse) > 0 {
+			bad("Reuse below comm", "Tables below comm are never reused across versions; remove the reuse blocks.")
+		}
+
 		if system, err := systemName(c.System); err == nil && c.SystemSpec && !flat {
 			if system = cmp.Or(system, f.Info.System); system != "" {
 				if _, ok := systems.Source(system); !ok {

@@ -18,6 +18,8 @@ func TestFamiliesLayoutAndSidecars(t *testing.T) {
 	dir := t.TempDir()
 	change := func(c *Config) {
 		c.Layout = string(tree.Families)
+		c.Reuse = []ReuseBlock{{Table: "computescale_perf", FromVersion: "1.2.0", Reason: "same kernels",
+			ApprovedBy: "somebody"}}
 	}
 
 	ds := gemm(order(4))
@@ -48,6 +50,10 @@ func TestFamiliesLayoutAndSidecars(t *testing.T) {
 		entry.DataHash != out.Artifacts[0].Digest || entry.CasePlanHash == "" ||
 		entry.CasePlanHash == tree.EmptyPlanHash || entry.CollectorHash == "" {
 		t.Errorf("entry %+v", entry)
+	}
+
+	if got := read(t, folder, tree.ReuseFile); !strings.Contains(got, "from_version: 1.2.0") {
+		t.Errorf("reuse:\n%s", got)
 	}
 
 	// The hashes mean something: they follow the plan and the environment.
@@ -181,5 +187,43 @@ func TestProvenanceOfTheSidecar(t *testing.T) {
 				t.Errorf("collector hash %q", e.CollectorHash)
 			}
 		})
+	}
+}
+
+// TestFilesOfToday: events in the sidecar, the version that can be asked for, and
+// the framework's own attention kernels. Partial data is never current.
+func TestFilesOfToday(t *testing.T) {
+	dir := t.TempDir()
+	change := func(c *Config) {
+		c.Layout, c.Sidecar, c.CollectorRef, c.Current = string(tree.Families), 2, "0123abc", true
+		c.AttentionLanes = map[string]string{"90": "fa3"}
+	}
+
+	mustRun(t, config(change), dir, gemm(order(4)))
+	folder := filepath.Join(dir, "data", "h200_sxm", "gemm", "trtllm", "1.3.0")
+	meta, err := tree.ReadMeta(filepath.Join(folder, tree.MetaFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	events := meta.Tables["gemm_perf"].Collections
+	if meta.SchemaVersion != 2 || len(events) != 1 || events[0].CollectorRef != "0123abc" ||
+		*events[0].Rows != 4 || events[0].CasePlanHash == "" || events[0].CollectorHash == "" {
+		t.Errorf("%+v", meta)
+	}
+
+	if got := read(t, dir, tree.SlotsFile); !strings.Contains(got, "trtllm: {current: 1.3.0, previous: null}") {
+		t.Errorf("slots:\n%s", got)
+	}
+
+	if got := read(t, dir, tree.LanesFile); got != "trtllm:\n  1.3.0:\n    90: fa3\n" {
+		t.Errorf("lanes:\n%s", got)
+	}
+
+	partial := gemm(order(4))
+	partial.Info.Partial = "limit"
+	if _, err := run(t, config(func(c *Config) { change(c); c.AllowPartial = true }), t.TempDir(),
+		partial); err == nil || !strings.Contains(err.Error(), "newest complete version") {
+		t.Errorf("partial data became current: %v", err)
 	}
 }

@@ -54,6 +54,18 @@ func TestExportIsAllOrNone(t *testing.T) {
 		}
 	}
 
+	put := func(file, text string) func(t *testing.T, dir string) {
+		return func(t *testing.T, dir string) {
+			if err := os.WriteFile(filepath.Join(dir, folder, file), []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+
+	reuse := func(c *Config) {
+		families(c)
+		c.Reuse = []ReuseBlock{{Table: "moe_perf", FromVersion: "1.2.0", Reason: "unchanged", ApprovedBy: "me"}}
+	}
 	for name, tt := range map[string]struct {
 		spoil  func(t *testing.T, dir string)
 		config func(*Config)
@@ -67,8 +79,12 @@ func TestExportIsAllOrNone(t *testing.T) {
 			families, func(ds *stage.Dataset) { ds.Info.ImageDigest = "sha256:2" }, "image"},
 		"two documents": {edit(tree.MetaFile, "schema_version: 1",
 			"schema_version: 1\nmore: 1\n---\nschema_version: 1"), families, nil, "several YAML documents"},
+		"two of reuse": {put(tree.ReuseFile, "schema_version: 1\nreuse: []\n---\nowner: me\n"), reuse, nil,
+			"several YAML documents"},
 		"a name twice": {edit(tree.MetaFile, "schema_version: 1", "schema_version: 1\nmore: 1\nmore: 2"), families,
 			nil, "already defined"},
+		"damaged reuse": {put(tree.ReuseFile, "schema_version: [\n"), reuse, nil, tree.ReuseFile},
+		"foreign reuse": {put(tree.ReuseFile, "schema_version: 9\n"), reuse, nil, "schema_version is 9"},
 		"no such system": {func(*testing.T, string) {},
 			func(c *Config) { families(c); c.SystemSpec = true; c.Version = "1.3.0" },
 			func(ds *stage.Dataset) { ds.Info.System = "made_up" }, "no built-in spec"},
@@ -104,13 +120,57 @@ func TestExportIsAllOrNone(t *testing.T) {
 	}
 }
 
-// TestSidecarKeepsUnknownKeys checks that comments and unknown keys of a sidecar survive an export.
-func TestSidecarKeepsUnknownKeys(t *testing.T) {
+// TestSidecarsKeepUnknownKeys checks that comments and unknown keys survive in both sidecars.
+func TestSidecarsKeepUnknownKeys(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	folder := filepath.Join(dir, "data", "h200_sxm", "gemm", "trtllm", "1.3.0")
-	change := func(c *Config) { c.Layout = string(tree.Families) }
+	if err := os.MkdirAll(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+
+	before := `# reviewed by the data council
+schema_version: 1
+owner: data-council
+reuse:
+  # kernels did not change
+  - table: moe_perf # the large one
+    from_version: 1.2.0
+    reason: same kernels # checked by hand
+    approved_by: somebody
+    ticket: PERF-42
+  - table: zebra_perf
+    from_version: 1.0.0
+    reason: the same
+    approved_by: me
+`
+	if err := os.WriteFile(filepath.Join(folder, tree.ReuseFile), []byte(before), 0o644); err != nil {
+		t.Fatal(err)
+	}
+
+	change := func(c *Config) {
+		c.Layout = string(tree.Families)
+		c.Reuse = []ReuseBlock{
+			{Table: "moe_perf", FromVersion: "1.2.5", Reason: "same kernels", ApprovedBy: "me"},
+			{Table: "scale_matrix_perf", FromVersion: "1.2.0", Reason: "x", ApprovedBy: "me"},
+		}
+	}
+
 	mustRun(t, config(change), dir, gemm(order(2)))
+	got := read(t, folder, tree.ReuseFile)
+	for _, want := range []string{"# reviewed by the data council", "owner: data-council",
+		"# kernels did not change", "# the large one", "# checked by hand", "ticket: PERF-42", "from_version: 1.2.5",
+		"zebra_perf"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is gone:\n%s", want, got)
+		}
+	}
+
+	if at := strings.Index(got, "scale_matrix_perf"); at < strings.Index(got, "moe_perf") ||
+		at > strings.Index(got, "zebra_perf") {
+		t.Errorf("the new entry is not in its place:\n%s", got)
+	}
+
 	meta := filepath.Join(folder, tree.MetaFile)
 	text := strings.NewReplacer("    rows: 2", "    rows: 2 # counted\n    note: by hand", "schema_version: 1",
 		"# ours\nschema_version: 1").Replace(read(t, meta))

@@ -215,6 +215,10 @@ func (c *Config) writeOnce(rc *stage.RunContext, t target, d payload) (w written
 	}
 
 	spec, err := c.systemSpec(&batch, rc, t)
+	if err == nil {
+		err = c.besideSpecs(&batch, rc, t, d.partial != "" || unanswered(d.sets))
+	}
+
 	if err != nil {
 		return w, nil, fmt.Errorf("nothing was written: %w", err)
 	}
@@ -279,8 +283,21 @@ func (c *Config) sidecars(batch *fileutil.Batch, t target, d payload, file stage
 
 	rt := tree.Runtime{Framework: t.place.Backend, Version: t.place.Version, Image: info.Image,
 		ImageDigest: info.ImageDigest}
-	return restage(batch, meta, func(data []byte) ([]byte, error) {
-		return tree.NextMeta(data, meta, rt, t.place.Table, entry)
+	err = restage(batch, meta, func(data []byte) ([]byte, error) {
+		return tree.NextMeta(data, meta, rt, tree.Update{Table: t.place.Table, Entry: entry, Schema: c.Sidecar, Kept: kept})
+	})
+	if err != nil || len(c.Reuse) == 0 {
+		return err
+	}
+
+	if t.place.Family == "comm" {
+		return fmt.Errorf("tables below comm are never reused across versions; remove the reuse blocks")
+	}
+
+	reuse := filepath.Join(dir, tree.ReuseFile)
+	return restage(batch, reuse, func(data []byte) ([]byte,
+		error) {
+		return tree.NextReuse(data, reuse, c.reuseEntries())
 	})
 }
 

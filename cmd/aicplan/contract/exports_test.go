@@ -106,12 +106,19 @@ export "old" {
   dir      = "old"
 }
 export "families" {
-  for_each    = gate.t
-  input       = each.value
-  layout      = "families"
-  system      = system.h200
-  system_spec = true
-  dir         = "families"
+  for_each        = gate.t
+  input           = each.value
+  layout          = "families"
+  system          = system.h200
+  system_spec     = true
+  current         = true
+  attention_lanes = { "90" = "fa3" }
+  dir             = "families"
+  reuse "mla_bmm_perf" {
+    from_version = "1.2.0"
+    reason       = "unchanged"
+    approved_by  = "A. Name"
+  }
 }
 import "power" {
   path  = "./in/power_perf.txt"

@@ -1,0 +1,67 @@
+package export
+
+import (
+	"errors"
+
+	"aicplan/engine/stage"
+	"aicplan/sink/base/fileutil"
+	"aicplan/sink/tree"
+)
+
+// besideSpecs stages the files next to the specs of systems that the block asks
+// for: which version can be asked for, and the framework's own attention kernels.
+func (c *Config) besideSpecs(batch *fileutil.Batch, rc *stage.RunContext, t target, partial bool) error {
+	place := func(name string) (string, error) {
+		if c.Dir != "" {
+			name = c.Dir + "/" + name
+		}
+		return fileutil.Within(rc.OutDir, name)
+	}
+	if c.Current {
+		if partial {
+			return errors.New("current = true, and the data is partial: readers would take it for the newest complete version")
+		}
+
+		path, err := place(tree.SlotsFile)
+		if err != nil {
+			return err
+		}
+
+		err = restage(batch, path, func(data []byte) ([]byte, error) {
+			return tree.NextSlots(data, t.place.System, t.place.Backend, t.place.Version)
+		})
+		if err != nil {
+			return err
+		}
+	}
+
+	if len(c.AttentionLanes) == 0 {
+		return nil
+	}
+
+	path, err := place(tree.LanesFile)
+	if err != nil {
+		return err
+	}
+
+	return restage(batch, path, func(data []byte) ([]byte, error) {
+		return tree.NextLanes(data, t.place.Backend, t.place.Version, c.AttentionLanes)
+	})
+}
+
+// Beside returns the attributes that are not part of the key because they are unset.
+func (c *Config) Beside() map[string]string {
+	out := map[string]string{}
+	if c.Sidecar == 0 {
+		out["sidecar"] = "it is not set"
+	}
+
+	if !c.Current {
+		out["current"] = "it is not set"
+	}
+
+	if len(c.AttentionLanes) == 0 {
+		out["attention_lanes"] = "it is not set"
+	}
+	return out
+}
