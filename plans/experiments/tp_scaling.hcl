@@ -203,6 +203,12 @@ variable "time" {
   description = "time limit of a cell"
 }
 
+variable "gpus_per_node" {
+  type        = number
+  default     = null
+  description = "GPUs of a node; by default those of the largest cell. A server runs on one node"
+}
+
 variable "modules" {
   type    = list(string)
   default = []
@@ -270,7 +276,7 @@ executor "slurm" {
   constraint    = var.constraint
   qos           = var.qos
   time          = var.time
-  gpus_per_node = max(1, local.gpus...)
+  gpus_per_node = coalesce(var.gpus_per_node, max(1, local.gpus...))
   gpus_by       = ["tensor_parallel_size", "pipeline_parallel_size", "data_parallel_size"]
   tasks         = max(1, length(local.cells))
   job_name      = "tp_scaling"

@@ -130,8 +130,8 @@ func (s *source) Done(o worker.Outcome) {
 	}
 
 	s.end(o, files)
-	if s.keeper.any() && r.part == nil {
-		// Remember now, not at the end, so that the environment survives a killed run.
+	if r.part == nil && (o.Failure == nil || s.keeper.any()) {
+		// Remember now, not at the end, so that the plan after a killed run counts the rows.
 		r.remember()
 	}
 }
