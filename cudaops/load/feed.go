@@ -23,7 +23,7 @@ type prepared struct {
 // conversations are prepared whatever their size.
 const (
 	maxAheadBytes = 128 << 20
-	maxAhead      = 16384
+	maxAhead      = 32768
 	minAhead      = 16
 )
 
@@ -49,16 +49,16 @@ type feed struct {
 	stopped   bool
 }
 
-// coming is a conversation that the goroutine which created it prepares. done is closed when it is ready.
+// coming is a conversation that the goroutine which created it prepares.
 type coming struct {
 	index, url, model int
-	done              chan struct{}
+	preparing         sync.WaitGroup
 	prepared
 }
 
 // prepareTime is how long a phase waits for further conversations when the first ones are ready. While many senders run,
 // the feed gets little processor time.
-const prepareTime = 50 * time.Millisecond
+const prepareTime = 200 * time.Millisecond
 
 // newFeed starts to prepare conversations, beginning at position first of the runner's order. It returns when the
 // first ones are ready, and after prepareTime or when all of them are ready. count is the number of conversations that
@@ -117,14 +117,14 @@ func (f *feed) create() *coming {
 	}
 
 	order := f.r.order
-	c := &coming{index: int(order[(f.at+f.made)%len(order)]), url: f.urls.next(), model: f.mix.next(),
-		done: make(chan struct{})}
+	c := &coming{index: int(order[(f.at+f.made)%len(order)]), url: f.urls.next(), model: f.mix.next()}
+	c.preparing.Add(1)
 	f.made++
 	return c
 }
 
 func (f *feed) prepare(c *coming) {
-	defer close(c.done) // after a panic, too
+	defer c.preparing.Done() // after a panic, too
 	c.prepared = f.r.prepare(c.index, f.models[c.model], f.keep)
 	c.to = f.r.targets[c.url]
 }
@@ -149,7 +149,7 @@ func (f *feed) next() *prepared {
 	case c == nil:
 		return nil
 	case ready:
-		<-c.done
+		c.preparing.Wait()
 	default:
 		f.prepare(c)
 	}

@@ -102,7 +102,7 @@ var perRequest = [nPerRequest]Def{
 	ITL: {Tag: "inter_token_latency", Unit: "ms",
 		Group: GroupMain, Column: "itl", Spread: true},
 	DecodeDuration: {Tag: "decode_duration", Unit: "ms", Group: GroupMain},
-	OutputPerUser:  {Tag: "output_token_throughput_per_user", Unit: "tokens/sec/user", Group: GroupMain,
+	OutputPerUser: {Tag: "output_token_throughput_per_user", Unit: "tokens/sec/user", Group: GroupMain,
 		AtLeast: true, Column: "throughput_per_user"},
 	PrefillPerUser: {Tag: "prefill_throughput_per_user", Unit: "tokens/sec/user", AtLeast: true},
 	E2EThroughput: {Tag: "e2e_output_token_throughput", Name: "E2E Output Token Throughput",
