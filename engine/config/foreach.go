@@ -24,7 +24,7 @@ func (s *scope) forEachKeys(d *blockDecl, v cty.Value) ([]keyed, hcl.Diagnostics
 	}
 	if !v.IsKnown() || unknownKeys(v) {
 		return nil, hcl.Diagnostics{errorAt(rng, "for_each depends on a stage",
-			fmt.Sprintf("The keys must be known before anything runs, but %s is known only after its stage ran. Put the keys into a local and the values into a map over them.", s.firstStageRef(d.forEach)))}
+			"The keys must be known before anything runs. Put the keys into a local and the values into a map over them.")}
 	}
 
 	if v.IsNull() {
@@ -90,16 +90,6 @@ func unknownKeys(v cty.Value) bool {
 	}
 
 	return false
-}
-
-func (s *scope) firstStageRef(expr hcl.Expression) string {
-	refs, _ := s.references(expr, nil, nil)
-	for _, r := range refs {
-		if _, ok := s.l.kinds[r.root]; ok {
-			return r.root + "." + r.name
-		}
-	}
-	return "the value"
 }
 
 // keyOrder returns the source order of the keys of an object literal, which object values do not

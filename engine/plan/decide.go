@@ -69,21 +69,11 @@ func (p *Plan) Decide(ctx context.Context, s *Stage) hcl.Diagnostics {
 
 // ask computes the key of a stage and calls its planner.
 func (p *Plan) ask(ctx context.Context, s *Stage, pc *stage.PlanContext) hcl.Diagnostics {
-	var extra any
-	var diags hcl.Diagnostics
-	if k, ok := s.Config.(stage.Keyer); ok {
-		v, more := k.KeyExtra(ctx, pc)
-		diags = append(diags, s.Instance.Locate(more)...)
-		if more.HasErrors() {
-			return diags
-		}
-		extra = v
+	diags := s.Instance.Locate(p.keyWithExtra(ctx, s, pc))
+	if diags.HasErrors() {
+		return diags
 	}
 
-	if s.Instance.Kind.Class.Follows() {
-		extra = p.followed(s, extra)
-	}
-	p.key(s, extra)
 	planner, ok := s.Config.(stage.Planner)
 	if !ok || p.answers(s) {
 		return diags
@@ -117,23 +107,31 @@ func (p *Plan) answers(s *Stage) bool {
 // Rekey computes the key of a stage again after the stage has run. Only then is everything known that it depends on
 // outside the plan, such as the environment of its workers.
 func (p *Plan) Rekey(ctx context.Context, s *Stage) error {
-	k, ok := s.Config.(stage.Keyer)
-	if !ok && !s.Instance.Kind.Class.Follows() {
+	if _, ok := s.Config.(stage.Keyer); !ok && !s.Instance.Kind.Class.Follows() {
 		return nil
 	}
+	if diags := p.keyWithExtra(ctx, s, p.context(s)); diags.HasErrors() {
+		return diags
+	}
+	return nil
+}
+
+// keyWithExtra sets Key and Inputs with what the stage adds to its key, and for a follower, with the results of
+// its dependencies.
+func (p *Plan) keyWithExtra(ctx context.Context, s *Stage, pc *stage.PlanContext) hcl.Diagnostics {
 	var extra any
-	if ok {
-		var diags hcl.Diagnostics
-		if extra, diags = k.KeyExtra(ctx, p.context(s)); diags.HasErrors() {
+	var diags hcl.Diagnostics
+	if k, ok := s.Config.(stage.Keyer); ok {
+		if extra, diags = k.KeyExtra(ctx, pc); diags.HasErrors() {
 			return diags
 		}
 	}
 
-	if s.Instance.Kind.Class.Follows() { // its dependencies have records by now
+	if s.Instance.Kind.Class.Follows() {
 		extra = p.followed(s, extra)
 	}
 	p.key(s, extra)
-	return nil
+	return diags
 }
 
 // context returns the arguments of a stage's planner.

@@ -269,7 +269,7 @@ func (p *Plan) checkInput(s *Stage) hcl.Diagnostics {
 
 // decideAll decides about all stages, concurrently as far as the graph allows.
 func (p *Plan) decideAll(ctx context.Context) hcl.Diagnostics {
-	p.Options.Progress.of(len(p.Stages))
+	p.Options.Progress.start(len(p.Stages))
 	done := map[string]chan struct{}{}
 	for _, s := range p.Stages {
 		done[s.Address()] = make(chan struct{})
@@ -290,7 +290,7 @@ func (p *Plan) decideAll(ctx context.Context) hcl.Diagnostics {
 			}
 			sem <- struct{}{}
 			defer func() { <-sem }()
-			defer p.Options.Progress.begin(s.Address())()
+			defer p.Options.Progress.planned()
 			diags := guarded(s, func() hcl.Diagnostics { return p.Decide(ctx, s) })
 			if !diags.HasErrors() {
 				p.publish(s)

@@ -2,7 +2,7 @@ package plan
 
 import (
 	"fmt"
-	"sync"
+	"sync/atomic"
 	"time"
 
 	"aicplan/sink/base/textutil"
@@ -10,21 +10,16 @@ import (
 
 // Progress reports the progress of planning. The methods of a nil Progress do nothing.
 type Progress struct {
-	mu    sync.Mutex
-	total int
-	done  int
-	busy  []string // stages in work, in the order of their start
-	told  bool
-
-	tell  func(text string, last bool)
-	stop  chan struct{}
-	ended chan struct{}
+	total, done atomic.Int64
+	report      func(text string, last bool)
+	stop, ended chan struct{}
+	reported    bool
 }
 
-// NewProgress calls tell periodically from its own goroutine until Close. The last call has last set if there was
-// an earlier one.
-func NewProgress(every time.Duration, tell func(text string, last bool)) *Progress {
-	p := &Progress{tell: tell, stop: make(chan struct{}), ended: make(chan struct{})}
+// NewProgress calls report periodically from its own goroutine until Close. The last call has last set if there
+// was an earlier one.
+func NewProgress(every time.Duration, report func(text string, last bool)) *Progress {
+	p := &Progress{report: report, stop: make(chan struct{}), ended: make(chan struct{})}
 	go func() {
 		defer close(p.ended)
 		tick := time.NewTicker(every)
@@ -32,8 +27,8 @@ func NewProgress(every time.Duration, tell func(text string, last bool)) *Progre
 		for {
 			select {
 			case <-tick.C:
-				p.told = true
-				tell(p.text(), false)
+				p.reported = true
+				report(p.text(), false)
 			case <-p.stop:
 				return
 			}
@@ -50,51 +45,28 @@ func (p *Progress) Close() {
 	}
 	close(p.stop)
 	<-p.ended
-	if p.told {
-		p.tell("", true)
+	if p.reported {
+		p.report("", true)
 	}
 }
 
 func (p *Progress) text() string {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	if p.total == 0 {
-		return "Planning: reading the stages ..."
+	if total := int(p.total.Load()); total > 0 {
+		return fmt.Sprintf("Planning: %d of %s ...", p.done.Load(), textutil.Counted(total, "stage"))
 	}
-	at := ""
-	if len(p.busy) > 0 {
-		at = ", at " + p.busy[0]
-	}
-	return fmt.Sprintf("Planning: %d of %s%s ...", p.done, textutil.Counted(p.total, "stage"), at)
+	return "Planning: reading the stages ..."
 }
 
-// of sets the number of stages.
-func (p *Progress) of(n int) {
-	if p == nil {
-		return
+// start sets the number of stages.
+func (p *Progress) start(stages int) {
+	if p != nil {
+		p.total.Store(int64(stages))
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.total = n
 }
 
-// begin records the start of a stage and returns a function that records its end.
-func (p *Progress) begin(address string) (end func()) {
-	if p == nil {
-		return func() {}
-	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.busy = append(p.busy, address)
-	return func() {
-		p.mu.Lock()
-		defer p.mu.Unlock()
-		p.done++
-		for i, b := range p.busy {
-			if b == address {
-				p.busy = append(p.busy[:i], p.busy[i+1:]...)
-				return
-			}
-		}
+// planned counts a stage as done.
+func (p *Progress) planned() {
+	if p != nil {
+		p.done.Add(1)
 	}
 }

@@ -223,11 +223,11 @@ func (r *runner) dataset(address string) (*stage.Dataset, error) {
 
 // LoadDataset returns the data of a stage record.
 func LoadDataset(store *checkpoint.Store, rec *checkpoint.StageRecord) (*stage.Dataset, error) {
-	return LoadShared(nil)(store, rec)
+	return LoadShared(map[string]arrow.Record{})(store, rec)
 }
 
 // LoadShared returns a function like LoadDataset for many records of one store. Tables that several of them name,
-// such as that of a gate and of its input, are read once. read caches the tables by digest; nil caches none.
+// such as that of a gate and of its input, are read once. read caches the tables by digest.
 func LoadShared(read map[string]arrow.Record) func(*checkpoint.Store, *checkpoint.StageRecord) (*stage.Dataset, error) {
 	return func(store *checkpoint.Store, rec *checkpoint.StageRecord) (*stage.Dataset, error) {
 		d := &stage.Dataset{}
@@ -246,9 +246,7 @@ func LoadShared(read map[string]arrow.Record) func(*checkpoint.Store, *checkpoin
 				if t, err = store.GetRecord(*p.digest); err != nil {
 					return nil, fmt.Errorf("%s of %s: %w", p.name, rec.Address, err)
 				}
-				if read != nil {
-					read[*p.digest] = t
-				}
+				read[*p.digest] = t
 			}
 			*p.table = t
 		}
