@@ -98,7 +98,7 @@ func (b Begun) finished() stage.Finished {
 		Outcome: &stage.Outcome{Status: stage.StatusInterrupted, Message: message}}
 }
 
-// describes reports whether stages of a class give a report its tables. A verification is evidence.
+// describes reports whether stages of a class give a report its tables. Verifications do not.
 func describes(c stage.Class) bool { return c.Measurements() && c != stage.Verify }
 
 func kept(s stage.Status) bool {

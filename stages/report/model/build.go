@@ -54,7 +54,6 @@ func Build(in Input) (*Report, error) {
 		return nil, err
 	}
 
-	r.evidence(in)
 	r.risks()
 	r.Verdict = r.verdict()
 	r.Figures = r.figures()

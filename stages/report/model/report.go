@@ -25,7 +25,6 @@ type Report struct {
 	Failures    []FailureGroup `json:"failures"`
 	Skips       []Skip         `json:"skips"`
 	Waterfalls  []Waterfall    `json:"waterfalls"`
-	Evidence    []Evidence     `json:"evidence"`
 	Files       []File         `json:"files"`
 	Stages      []Stage        `json:"stages"`
 	// Watched is drawn only: the series are attachments of the cases.
@@ -215,14 +214,6 @@ type Skip struct {
 type Waterfall struct {
 	Grid string `json:"grid"`
 	*stage.Waterfall
-}
-
-// Evidence describes how something was validated.
-type Evidence struct {
-	Name    string `json:"name"`
-	Command string `json:"command,omitempty"`
-	Result  string `json:"result"`
-	Level   string `json:"level"`
 }
 
 // File is a file that the run wrote.

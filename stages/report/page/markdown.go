@@ -226,19 +226,18 @@ func (b *builder) losses(r *model.Report) {
 func (b *builder) validation(r *model.Report) {
 	b.heading("Validation")
 
-	if len(r.Evidence) == 0 {
+	if len(r.Gates) == 0 {
 		b.linef("Nothing validated the data.")
 		return
 	}
 
-	b.linef("| what | how | result |\n|---|---|---|")
-	b.list(len(r.Evidence), func(i int) {
-		e := r.Evidence[i]
-		result := textutil.Cell(e.Result)
-		if e.Level == model.Bad {
-			result = "**" + result + "**"
+	b.linef("| stage | result |\n|---|---|")
+	b.list(len(r.Gates), func(i int) {
+		text, bad := model.CheckSummary(r.Gates[i])
+		if text = textutil.Cell(text); bad {
+			text = "**" + text + "**"
 		}
-		b.row(textutil.Cell(e.Name), textutil.Code(e.Command), result)
+		b.row(textutil.Cell(r.Gates[i].Address), text)
 	})
 
 	for _, g := range r.Gates {
