@@ -98,8 +98,10 @@ func (s *Schedule) End(no int, failure string, partly bool) {
 	if g.tripped == "" {
 		n = min(n, s.breaker.room(g))
 	}
-	s.queue = slices.Concat(s.held[at][:n], s.queue)
-	s.held[at] = s.held[at][n:]
+	if n > 0 {
+		s.queue = slices.Concat(s.held[at][:n], s.queue)
+		s.held[at] = s.held[at][n:]
+	}
 }
 
 // nextRung starts the next rung that has cases.
