@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -12,6 +11,7 @@ import (
 
 	"aicplan/cudaops/comm"
 	"aicplan/cudaops/worker"
+	"aicplan/sink/base/textutil"
 	"aicplan/stages/runtimes"
 )
 
@@ -73,16 +73,9 @@ func (a *app) runLog(dir string) (hclog.Logger, func(), error) {
 		return nil, nil, fmt.Errorf("cannot write the run's log: %w", err)
 	}
 	log := hclog.NewInterceptLogger(&hclog.LoggerOptions{Name: "aicplan", Level: hclog.Debug,
-		Output: hiding{f, a.secrets}})
+		Output: &textutil.Writer{W: f, Secrets: a.secrets}})
 	log.RegisterSink(hclog.NewSinkAdapter(&hclog.LoggerOptions{
 		Level: hclog.LevelFromString(a.global.LogLevel), Output: a.stderr, JSONFormat: a.global.LogJSON,
 	}))
-	return log, func() { closeQuietly(f) }, nil
-}
-
-// closeQuietly closes a log and ignores the error, because results are stored elsewhere.
-func closeQuietly(c io.Closer) {
-	if err := c.Close(); err != nil {
-		return
-	}
+	return log, func() { _ = f.Close() }, nil // results are stored elsewhere
 }

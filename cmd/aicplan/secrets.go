@@ -40,16 +40,3 @@ func (a *app) commandLine() string {
 
 	return a.secrets.String("aicplan " + strings.Join(args, " "))
 }
-
-// hiding is a writer that removes secrets. Each Write must contain whole lines.
-type hiding struct {
-	w       io.Writer
-	secrets *textutil.Secrets
-}
-
-func (h hiding) Write(p []byte) (int, error) {
-	if _, err := h.w.Write(h.secrets.Bytes(p)); err != nil {
-		return 0, err
-	}
-	return len(p), nil
-}

@@ -134,111 +134,90 @@ func SystemSpec(f Facts) (*Probed, error) {
 
 	r.gpu(f, known)
 	r.node(f, known)
-	r.misc(known)
 
 	return r, nil
 }
 
-func (r *Probed) add(section, key string, value any, source, note string) {
-	r.Values = append(r.Values, SpecValue{Section: section, Key: key, Value: value, Source: source, Note: note})
-}
-
-// lookUp adds a field from the shipped spec, or as unknown.
-func (r *Probed) lookUp(known *systems.Spec, section, key, unknown string) {
-	if known != nil && known.Has(section+"."+key) {
-		if m, ok := known.Object()[section].(map[string]any); ok {
-			r.add(section, key, m[key], LookedUp, "from "+known.Name)
-			return
+// field adds a value with its source. If the value is zero, it adds that of the shipped spec, or unknown with
+// the given note.
+func (r *Probed) field(known *systems.Spec, section, key string, value any, source, note, unit string) {
+	if number, ok := value.(float64); value == nil || ok && number <= 0 {
+		value, source, note = nil, Unknown, unit
+		if known != nil && known.Has(section+"."+key) {
+			if m, ok := known.Object()[section].(map[string]any); ok {
+				value, source, note = m[key], LookedUp, "from "+known.Name
+			}
 		}
 	}
-	r.add(section, key, nil, Unknown, unknown)
+	r.Values = append(r.Values, SpecValue{Section: section, Key: key, Value: value, Source: source, Note: note})
 }
 
 func (r *Probed) gpu(f Facts, known *systems.Spec) {
 	peak := 2 * float64(f.MemoryMHz) * 1e6 * float64(f.BusBits) / 8
+	r.field(known, "gpu", "mem_bw", round(peak, 3), Read,
+		fmt.Sprintf("bytes/s: %d bits at %d MHz, both edges", f.BusBits, f.MemoryMHz),
+		"bytes/s; the driver did not report the memory clock")
+	if peak <= 0 {
+		peak = r.number("gpu", "mem_bw")
+	}
+
+	share := 0.0
 	if peak > 0 {
-		r.add("gpu", "mem_bw", round(peak, 3), Read,
-			fmt.Sprintf("bytes/s: %d bits at %d MHz, both edges", f.BusBits, f.MemoryMHz))
-	} else {
-		r.lookUp(known, "gpu", "mem_bw", "bytes/s; the driver did not report the memory clock")
-		if v, ok := r.number("gpu", "mem_bw"); ok {
-			peak = v
-		}
+		share = round(math.Min(1, f.CopyBytesPerSecond/peak), 3)
 	}
+	r.field(known, "gpu", "mem_bw_empirical_scaling_factor", share, Measured,
+		fmt.Sprintf("a copy moved %.0f GB/s", f.CopyBytesPerSecond/1e9), "share of mem_bw that kernels reach")
+	r.field(known, "gpu", "mem_empirical_constant_latency", round(f.SmallCopySeconds, 2), Measured,
+		"s: a copy of 16 bytes in a graph", "s")
+	r.field(known, "gpu", "mem_capacity", f.MemoryBytes, Read, "bytes", "")
 
-	if peak > 0 && f.CopyBytesPerSecond > 0 {
-		r.add("gpu", "mem_bw_empirical_scaling_factor", round(math.Min(1, f.CopyBytesPerSecond/peak), 3), Measured,
-			fmt.Sprintf("a copy moved %.0f GB/s", f.CopyBytesPerSecond/1e9))
-	} else {
-		r.lookUp(known, "gpu", "mem_bw_empirical_scaling_factor", "share of mem_bw that kernels reach")
+	reached := ""
+	if f.GemmFlops > 0 {
+		reached = fmt.Sprintf("; a product reached %.0f TFLOP/s", f.GemmFlops/1e12)
 	}
-
-	if f.SmallCopySeconds > 0 {
-		r.add("gpu", "mem_empirical_constant_latency", round(f.SmallCopySeconds, 2), Measured,
-			"s: a copy of 16 bytes in a graph")
-	} else {
-		r.lookUp(known, "gpu", "mem_empirical_constant_latency", "s")
-	}
-
-	r.add("gpu", "mem_capacity", f.MemoryBytes, Read, "bytes")
-	r.lookUp(known, "gpu", "bfloat16_tc_flops", "FLOP/s"+reached(f))
-	r.note("gpu", "bfloat16_tc_flops", reached(f))
+	r.field(known, "gpu", "bfloat16_tc_flops", nil, "", "", "FLOP/s"+reached)
+	r.note("gpu", "bfloat16_tc_flops", reached)
 
 	for _, key := range []string{"int8_tc_flops", "fp8_tc_flops", "fp4_tc_flops", "float32_tc_flops"} {
 		if known == nil || known.Has("gpu."+key) {
-			r.lookUp(known, "gpu", key, "FLOP/s, dense")
+			r.field(known, "gpu", key, nil, "", "", "FLOP/s, dense")
 		}
 	}
 
-	if f.PowerWatts > 0 {
-		r.add("gpu", "power", f.PowerWatts, Read, "W, the enforced limit")
-	} else {
-		r.lookUp(known, "gpu", "power", "W")
-	}
-
-	r.add("gpu", "sm_version", f.Info.SM(), Read, "compute capability x 10")
+	r.field(known, "gpu", "power", f.PowerWatts, Read, "W, the enforced limit", "W")
+	r.field(known, "gpu", "sm_version", f.Info.SM(), Read, "compute capability x 10", "")
 }
 
-func reached(f Facts) string {
-	if f.GemmFlops <= 0 {
-		return ""
-	}
-	return fmt.Sprintf("; a product reached %.0f TFLOP/s", f.GemmFlops/1e12)
-}
-
+// node adds the fields of the node and those of the libraries.
 func (r *Probed) node(f Facts, known *systems.Spec) {
-	r.add("node", "num_gpus_per_node", f.Devices, Read, "devices that this process sees")
-	r.lookUp(known, "node", "inter_node_bw", "bytes/s per GPU")
-	r.lookUp(known, "node", "intra_node_bw", "bytes/s per GPU")
+	r.field(known, "node", "num_gpus_per_node", f.Devices, Read, "devices that this process sees", "")
+	for _, x := range [][3]string{
+		{"node", "inter_node_bw", "bytes/s per GPU"}, {"node", "intra_node_bw", "bytes/s per GPU"},
+		{"node", "pcie_bw", "bytes/s"}, {"node", "p2p_latency", "s"},
+		{"misc", "nccl_mem", "bytes reserved by NCCL, by number of GPUs"}, {"misc", "other_mem", "bytes"}, {"misc", "nccl_version", ""},
+	} {
+		r.field(known, x[0], x[1], nil, "", "", x[2])
+	}
+
 	if f.PeerBytesPerSecond > 0 {
 		r.note("node", "intra_node_bw", fmt.Sprintf("; a copy to another device moved %.0f GB/s",
 			f.PeerBytesPerSecond/1e9))
 	}
-
-	for _, key := range []string{"pcie_bw", "p2p_latency"} {
-		r.lookUp(known, "node", key, map[string]string{"pcie_bw": "bytes/s", "p2p_latency": "s"}[key])
-	}
 }
 
-func (r *Probed) misc(known *systems.Spec) {
-	for _, key := range []string{"nccl_mem", "other_mem", "nccl_version"} {
-		r.lookUp(known, "misc", key, map[string]string{"nccl_mem": "bytes reserved by NCCL, by number of GPUs",
-			"other_mem": "bytes"}[key])
-	}
-}
-
-func (r *Probed) number(section, key string) (float64, bool) {
+func (r *Probed) number(section, key string) float64 {
 	for _, v := range r.Values {
-		if v.Section == section && v.Key == key {
-			switch x := v.Value.(type) {
-			case float64:
-				return x, true
-			case int64:
-				return float64(x), true
-			}
+		if v.Section != section || v.Key != key {
+			continue
+		}
+		switch x := v.Value.(type) {
+		case float64:
+			return x
+		case int64:
+			return float64(x)
 		}
 	}
-	return 0, false
+	return 0
 }
 
 // note appends to the note of a known field.
@@ -252,12 +231,7 @@ func (r *Probed) note(section, key, text string) {
 
 // round rounds to a number of significant digits.
 func round(v float64, digits int) float64 {
-	if v == 0 {
-		return 0
-	}
-
-	text := strconv.FormatFloat(v, 'e', digits-1, 64)
-	out, err := strconv.ParseFloat(text, 64)
+	out, err := strconv.ParseFloat(strconv.FormatFloat(v, 'e', digits-1, 64), 64)
 	if err != nil {
 		return v
 	}
