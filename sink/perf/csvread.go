@@ -2,8 +2,11 @@ package perf
 
 import (
 	"bytes"
+	"encoding/csv"
+	"errors"
 	"fmt"
-	"math"
+	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -48,53 +51,51 @@ func Texts(names ...string) Types {
 
 // ReadCSV reads CSV with a header: RFC 4180 with lines that end in "\n" or
 // "\r\n", also the last one, blank lines skipped, and a byte order mark allowed. An empty field
-// is null; a quoted empty one is the empty string. Every row must have as many
+// is null; a quoted empty one is the empty string. Lines inside of fields end in "\n". Every row must have as many
 // fields as the header. Errors are *CSVError.
 func ReadCSV(data []byte, types Types) (arrow.Record, error) {
-	s := &splitter{data: bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))}
-	s.bom = len(data) - len(s.data)
-	if err := s.foreign(); err != nil {
+	f := &csvFile{data: bytes.TrimPrefix(data, []byte("\xef\xbb\xbf"))}
+	f.bom = len(data) - len(f.data)
+	if err := f.foreign(); err != nil {
 		return nil, err
 	}
-	if err := s.split(); err != nil {
+	if err := f.read(); err != nil {
 		return nil, err
 	}
-	if last := len(s.data) - 1; s.data[last] != '\n' {
-		return nil, s.errorAt(last, "the file does not end with a newline: its last row may have been cut; "+
+
+	if last := len(f.data) - 1; f.data[last] != '\n' {
+		return nil, f.errorAt(last, "the file does not end with a newline: its last row may have been cut; "+
 			"fetch it again, or add the newline if the row is complete")
 	}
-	names := make([]string, len(s.header))
-	cols := make([]arrow.Array, len(s.header))
-	for i, name := range s.header {
-		arr, err := s.column(i, types[name])
-		if err != nil {
+
+	cols := make([]arrow.Array, len(f.header))
+	for i, name := range f.header {
+		var err error
+		if cols[i], err = f.column(i, types[name]); err != nil {
 			return nil, err
 		}
-		names[i], cols[i] = name, arr
 	}
-
-	return table.NewRecord(names, cols), nil
+	return table.NewRecord(f.header, cols), nil
 }
 
-// field is a range of the data. quoted means that quotes surround it, escaped that it contains doubled quotes.
-type field struct {
-	start, end uint32
-	quoted     bool
-	escaped    bool
+// csvFile is a CSV file with the texts of its fields.
+type csvFile struct {
+	data    []byte
+	bom     int // length of the byte order mark before data
+	lines   []int
+	header  []string
+	columns []csvColumn
 }
 
-type splitter struct {
-	data   []byte
-	bom    int
-	header []string
-	fields []field // row by row
+// csvColumn has the texts of a column. valid is nil if no field is null.
+type csvColumn struct {
+	texts []string
+	valid []bool
 }
 
 // foreign detects files of other formats.
-func (s *splitter) foreign() error {
+func (s *csvFile) foreign() error {
 	switch {
-	case len(s.data) > math.MaxUint32:
-		return &CSVError{Line: 1, Column: 1, Msg: "the file is larger than 4 GiB"}
 	case len(bytes.TrimSpace(s.data)) == 0:
 		return &CSVError{Line: 1, Column: 1, Msg: "the file is empty; a header is needed"}
 	case bytes.HasPrefix(s.data, lfsPointer):
@@ -133,143 +134,220 @@ func notUTF8(data []byte) int {
 	return -1
 }
 
-func (s *splitter) split() error {
-	pos := 0
+// read reads the header and all fields.
+func (f *csvFile) read() error {
+	return f.records(func(r *csv.Reader, row int, fields []string) error {
+		if row < 0 {
+			f.header, f.columns = slices.Clone(fields), make([]csvColumn, len(fields))
+			return f.checkHeader(r)
+		}
+
+		for i, text := range fields {
+			if strings.Contains(text, "\r\n") {
+				return f.fieldError(r, i, "a line inside a field ends in several carriage returns")
+			}
+
+			c := &f.columns[i]
+			null := text == "" && !f.quoted(r, i)
+			if null && c.valid == nil {
+				c.valid = slices.Repeat([]bool{true}, row)
+			}
+			if c.texts = append(c.texts, text); c.valid != nil {
+				c.valid = append(c.valid, !null)
+			}
+		}
+		return nil
+	})
+}
+
+// records calls visit with every record: the header has the row -1.
+func (f *csvFile) records(visit func(r *csv.Reader, row int, fields []string) error) error {
+	r := csv.NewReader(bytes.NewReader(f.data))
+	r.ReuseRecord = true
 	width := 0
-	row := make([]field, 0, 32)
-	for pos < len(s.data) {
-		begin := pos
-		var err error
-		row, pos, err = s.line(row[:0], pos)
+	for row := -1; ; row++ {
+		fields, err := r.Read()
+		if pe := (*csv.ParseError)(nil); errors.As(err, &pe) {
+			switch {
+			case errors.Is(err, csv.ErrFieldCount):
+				return f.fieldError(r, 0, fmt.Sprintf("this row has %d fields, the header has %d", len(fields), width))
+			case errors.Is(err, csv.ErrQuote):
+				return f.place(pe.Line, pe.Column, "a quoted field does not end in a quote before the comma or the end of the line; "+
+					"a quote inside it is written twice")
+			}
+			return f.place(pe.Line, pe.Column, "a quote inside a field that does not begin with one")
+		}
+		if err == io.EOF {
+			return nil
+		}
 		if err != nil {
+			return &CSVError{Line: 1, Column: 1, Msg: err.Error()}
+		}
+
+		width = len(fields)
+		if err := visit(r, row, fields); err != nil {
 			return err
 		}
-		if len(row) == 1 && row[0].start == row[0].end && !row[0].quoted && width != 1 {
-			continue // a blank line; with one column it is a null
-		}
-		if width == 0 {
-			if err := s.setHeader(row); err != nil {
-				return err
+	}
+}
+
+// quoted reports whether a field of the current record has quotes around it.
+func (f *csvFile) quoted(r *csv.Reader, i int) bool {
+	if f.lines == nil {
+		f.lines = []int{0}
+		for at, c := range f.data {
+			if c == '\n' {
+				f.lines = append(f.lines, at+1)
 			}
-			width = len(row)
-			s.fields = make([]field, 0, width*(1+bytes.Count(s.data[pos:], []byte("\n"))))
+		}
+	}
+
+	line, column := r.FieldPos(i)
+	at := f.lines[line-1] + column - 1
+	return at < len(f.data) && f.data[at] == '"'
+}
+
+func (f *csvFile) checkHeader(r *csv.Reader) error {
+	if len(f.header) == 1 {
+		for sep, word := range map[string]string{";": "semicolons", "\t": "tabs"} {
+			if strings.Contains(f.header[0], sep) {
+				return f.fieldError(r, 0, fmt.Sprintf("the fields are separated by %s, and commas are needed", word))
+			}
+		}
+	}
+
+	for i, name := range f.header {
+		switch trimmed := strings.TrimSpace(name); {
+		case trimmed == "":
+			return f.fieldError(r, i, "a column without a name")
+		case trimmed != name:
+			// Other readers would not find the name without them.
+			return f.fieldError(r, i, fmt.Sprintf("the column %q has spaces around its name; remove them", name))
+		case slices.Contains(f.header[:i], name):
+			return f.fieldError(r, i, fmt.Sprintf("two columns are called %q", name))
+		}
+	}
+
+	if n := len(f.header); n > maxColumns {
+		return f.fieldError(r, 0, tooWide(n).Error())
+	}
+	return nil
+}
+
+// fieldError returns an error at a field of the current record.
+func (f *csvFile) fieldError(r *csv.Reader, i int, msg string) error {
+	line, column := r.FieldPos(i)
+	return f.place(line, column, msg)
+}
+
+// errorAt returns an error at a byte of the data.
+func (f *csvFile) errorAt(pos int, msg string) error {
+	before := f.data[:pos]
+	return f.place(1+bytes.Count(before, []byte("\n")), pos-bytes.LastIndexByte(before, '\n'), msg)
+}
+
+func (f *csvFile) place(line, column int, msg string) error {
+	if line == 1 {
+		column += f.bom
+	}
+	return &CSVError{Line: line, Column: column, Msg: msg}
+}
+
+// column converts column i to want, or to the narrowest type that takes all of its fields if want is nil.
+func (f *csvFile) column(i int, want arrow.DataType) (arrow.Array, error) {
+	c := f.columns[i]
+	if want != nil {
+		arr, bad := c.as(want)
+		if bad < 0 {
+			return arr, nil
+		}
+
+		kind := map[arrow.Type]string{arrow.INT64: "an integer", arrow.FLOAT64: "a number", arrow.BOOL: "true or false"}[want.ID()]
+		return nil, f.records(func(r *csv.Reader, row int, fields []string) error {
+			if row < bad {
+				return nil
+			}
+			return f.fieldError(r, i, fmt.Sprintf("%q in column %q is not %s", fields[i], f.header[i], kind))
+		})
+	}
+
+	for _, t := range []arrow.DataType{table.Int64, table.Float64, table.Bool} {
+		if arr, bad := c.as(t); bad < 0 && arr.NullN() < arr.Len() {
+			return arr, nil
+		}
+	}
+	arr, _ := c.as(table.String)
+	return arr, nil
+}
+
+// as converts a column. bad is the first row whose field does not fit, or -1.
+func (c csvColumn) as(t arrow.DataType) (arr arrow.Array, bad int) {
+	switch t.ID() {
+	case arrow.INT64:
+		values, bad := convert(c, integer)
+		if bad >= 0 {
+			return nil, bad
+		}
+		return table.Ints(values, c.valid), -1
+
+	case arrow.FLOAT64:
+		values, bad := convert(c, float)
+		if bad >= 0 {
+			return nil, bad
+		}
+		return table.Floats(values, c.valid), -1
+
+	case arrow.BOOL:
+		values, bad := convert(c, boolean)
+		if bad >= 0 {
+			return nil, bad
+		}
+		return table.Flags(values, c.valid), -1
+	}
+
+	return table.Texts(c.texts, c.valid), -1
+}
+
+func convert[T any](c csvColumn, parse func(string) (T, bool)) (values []T, bad int) {
+	values = make([]T, len(c.texts))
+	for i, text := range c.texts {
+		if c.valid != nil && !c.valid[i] {
 			continue
 		}
 
-		if len(row) != width {
-			return s.errorAt(begin, fmt.Sprintf("this row has %d fields, the header has %d", len(row), width))
+		var ok bool
+		if values[i], ok = parse(text); !ok {
+			return nil, i
 		}
-		s.fields = append(s.fields, row...)
 	}
-
-	return nil
+	return values, -1
 }
 
-// line reads the fields of one record and returns the start of the next one.
-func (s *splitter) line(row []field, pos int) ([]field, int, error) {
-	data := s.data
-	for {
-		if pos < len(data) && data[pos] == '"' {
-			f := field{start: uint32(pos + 1), quoted: true}
-			open := pos
-			pos++
-			for {
-				i := bytes.IndexByte(data[pos:], '"')
-				if i < 0 {
-					return nil, 0, s.errorAt(open, "this quote is never closed")
-				}
-				pos += i + 1
-				if pos >= len(data) || data[pos] != '"' {
-					break
-				}
-				f.escaped = true
-				pos++
-			}
-			f.end = uint32(pos - 1)
-			row = append(row, f)
-			if pos < len(data) && data[pos] == '\r' && (pos+1 == len(data) || data[pos+1] == '\n') {
-				pos++
-			}
-			if pos < len(data) && data[pos] != ',' && data[pos] != '\n' {
-				return nil, 0, s.errorAt(pos, "text after a closing quote; a quote inside a quoted field is written twice")
-			}
-		} else {
-			start := pos
-			for pos < len(data) && data[pos] != ',' && data[pos] != '\n' {
-				if data[pos] == '"' {
-					return nil, 0, s.errorAt(pos, "a quote inside a field that does not begin with one")
-				}
-				pos++
-			}
-			end := pos
-			if end > start && data[end-1] == '\r' && (pos == len(data) || data[pos] == '\n') {
-				end--
-			}
-			row = append(row, field{start: uint32(start), end: uint32(end)})
-		}
-
-		if pos >= len(data) {
-			return row, pos, nil
-		}
-		pos++
-		if data[pos-1] == '\n' {
-			return row, pos, nil
-		}
-	}
+// integer parses an integer without a plus and without needless zeros.
+func integer(s string) (int64, bool) {
+	n, err := strconv.ParseInt(s, 10, 64)
+	return n, err == nil && !padded(s) && s != "-0"
 }
 
-func (s *splitter) setHeader(row []field) error {
-	if len(row) == 1 {
-		for sep, word := range map[string]string{";": "semicolons", "\t": "tabs"} {
-			if strings.Contains(s.text(row[0]), sep) {
-				return s.errorAt(int(row[0].start), fmt.Sprintf("the fields are separated by %s, and commas are needed", word))
-			}
-		}
-	}
-
-	seen := map[string]bool{}
-	for _, f := range row {
-		name := s.text(f)
-		switch trimmed := strings.TrimSpace(name); {
-		case trimmed == "":
-			return s.errorAt(int(f.start), "a column without a name")
-		case trimmed != name:
-			// Other readers would not find the name without them.
-			return s.errorAt(int(f.start), fmt.Sprintf("the column %q has spaces around its name; remove them", name))
-		case seen[name]:
-			return s.errorAt(int(f.start), fmt.Sprintf("two columns are called %q", name))
-		}
-
-		seen[name] = true
-		s.header = append(s.header, name)
-	}
-
-	if n := len(s.header); n > maxColumns {
-		return s.errorAt(int(row[0].start), tooWide(n).Error())
-	}
-
-	return nil
+// float parses a decimal number without a plus and without needless zeros, and NaN and infinities in their usual
+// spellings.
+func float(s string) (float64, bool) {
+	v, err := strconv.ParseFloat(s, 64)
+	return v, err == nil && !strings.ContainsAny(s, "xX_") && (!padded(s) || strings.EqualFold(s, "+inf"))
 }
 
-func (s *splitter) raw(f field) []byte { return s.data[f.start:f.end] }
-
-func (s *splitter) null(f field) bool { return f.start == f.end && !f.quoted }
-
-func (s *splitter) text(f field) string {
-	if f.escaped {
-		return strings.ReplaceAll(string(s.raw(f)), `""`, `"`)
-	}
-
-	return string(s.raw(f))
+// padded reports whether a number has a plus or needless zeros.
+func padded(s string) bool {
+	digits := strings.TrimPrefix(s, "-")
+	return strings.HasPrefix(s, "+") || len(digits) > 1 && digits[0] == '0' && digits[1] >= '0' && digits[1] <= '9'
 }
 
-func (s *splitter) errorAt(pos int, msg string) *CSVError {
-	before := s.data[:pos]
-	line := 1 + bytes.Count(before, []byte("\n"))
-	col := pos - (bytes.LastIndexByte(before, '\n') + 1) + 1
-	if line == 1 {
-		col += s.bom
+func boolean(s string) (value, ok bool) {
+	switch s {
+	case "true", "True":
+		return true, true
+	case "false", "False":
+		return false, true
 	}
-
-	return &CSVError{Line: line, Column: col, Msg: msg}
+	return false, false
 }

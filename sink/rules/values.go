@@ -3,12 +3,14 @@ package rules
 import (
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"aicplan/sink/base/textutil"
+	"aicplan/sink/catalog"
 	"aicplan/sink/table"
 )
 
@@ -86,4 +88,49 @@ func Metric(rec arrow.Record, name string, needed, zeroOK bool) (why string, fir
 		parts = append(parts, fmt.Sprintf("%d %s", counts[w], w))
 	}
 	return strings.Join(parts, ", "), first, nil
+}
+
+// Convert returns a column with a type of the catalog, if every value has an equal one of that type: integers and floats
+// without a fraction, and the integers 0 and 1 for booleans. A column without any value has every type.
+func Convert(rec arrow.Record, name string, want catalog.Type) (arrow.Array, error) {
+	arr, err := table.Array(rec, name)
+	if err != nil {
+		return nil, err
+	}
+
+	target := map[catalog.Type]arrow.DataType{catalog.Int64: table.Int64, catalog.Double: table.Float64,
+		catalog.UTF8: table.String, catalog.Bool: table.Bool}[want]
+	switch {
+	case arr.DataType().ID() == target.ID():
+		return arr, nil
+	case arr.NullN() == arr.Len():
+		return table.Nulls(target, arr.Len()), nil
+	}
+
+	col, err := table.Float64s(rec, name)
+	if err != nil || want == catalog.UTF8 || want == catalog.Bool && arr.DataType().ID() != arrow.INT64 {
+		return nil, fmt.Errorf("it is %s", table.TypeName(arr.DataType()))
+	}
+	if want == catalog.Double {
+		return table.Floats(col.Values, col.Valid()), nil
+	}
+
+	ints, flags := make([]int64, col.Len()), make([]bool, col.Len())
+	for i, v := range col.Values {
+		ints[i], flags[i] = int64(v), v == 1
+		switch {
+		case col.Null(i):
+		case math.Trunc(v) != v:
+			return nil, fmt.Errorf("row %d has %g, which is not a whole number", i+1, v)
+		case math.Abs(v) >= 1<<53: // floats cannot represent it exactly
+			return nil, fmt.Errorf("row %d has %.17g, which is too large to be exact beside numbers with a point or an exponent", i+1, v)
+		case want == catalog.Bool && v != 0 && v != 1:
+			return nil, fmt.Errorf("row %d has %g, which is neither 0 nor 1", i+1, v)
+		}
+	}
+
+	if want == catalog.Bool {
+		return table.Flags(flags, col.Valid()), nil
+	}
+	return table.Ints(ints, col.Valid()), nil
 }

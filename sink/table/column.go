@@ -9,7 +9,6 @@ package table
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -33,6 +32,9 @@ type Col[T any] struct {
 
 // Null reports whether row i has no value.
 func (c *Col[T]) Null(i int) bool { return c.valid != nil && !c.valid[i] }
+
+// Valid returns which rows have a value: nil if all have one.
+func (c *Col[T]) Valid() []bool { return c.valid }
 
 // Nulls counts rows without a value.
 func (c *Col[T]) Nulls() int {
@@ -228,16 +230,6 @@ func Row(rec arrow.Record, i int) map[string]any {
 	}
 
 	return row
-}
-
-// Schema makes a schema of nullable fields from name, type pairs.
-func Schema(fields ...arrow.Field) *arrow.Schema {
-	out := slices.Clone(fields)
-	for i := range out {
-		out[i].Nullable = true
-	}
-
-	return arrow.NewSchema(out, nil)
 }
 
 // Field names a column and its type.

@@ -34,10 +34,10 @@ func drawRows(t *rapid.T, label string) []map[string]any {
 	}), 0, 40).Draw(t, label)
 }
 
-var drawSchema = Schema(Field("i", Int64), Field("f", Float64), Field("s", String), Field("b", Bool))
+var drawFields = []arrow.Field{Field("i", Int64), Field("f", Float64), Field("s", String), Field("b", Bool)}
 
 func build(t *rapid.T, rows []map[string]any) arrow.Record {
-	b := NewBuilder(drawSchema.Fields()...)
+	b := NewBuilder(drawFields...)
 	for _, r := range rows {
 		if err := b.Append(r); err != nil {
 			t.Fatal(err)

@@ -12,6 +12,7 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/catalog"
+	"aicplan/sink/rules"
 	"aicplan/sink/table"
 )
 
@@ -112,7 +113,7 @@ func (sh shape) rounded(rec arrow.Record, ds *stage.Dataset) (arrow.Record, erro
 			}
 		}
 
-		rec = table.WithColumn(rec, name, table.Floats(values, validOf(col)))
+		rec = table.WithColumn(rec, name, table.Floats(values, col.Valid()))
 	}
 
 	return rec, nil
@@ -353,9 +354,9 @@ func (sh shape) conform(rec arrow.Record) (arrow.Record, []string, error) {
 			continue
 		}
 
-		arr, err := conformColumn(rec, name, col.Type)
+		arr, err := rules.Convert(rec, name, col.Type)
 		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", sh.table.Name, err)
+			return nil, nil, fmt.Errorf("%s: the column %s cannot be %s: %w", sh.table.Name, name, col.Type, err)
 		}
 
 		if words := catalog.Words(name); words != nil && !sh.table.Declared {
@@ -372,70 +373,6 @@ func (sh shape) conform(rec arrow.Record) (arrow.Record, []string, error) {
 	}
 
 	return rec, notes, nil
-}
-
-func conformColumn(rec arrow.Record, name string, want catalog.Type) (arrow.Array, error) {
-	arr, err := table.Array(rec, name)
-	if err != nil {
-		return nil, err
-	}
-
-	switch want {
-	case catalog.Double:
-		if arr.DataType().ID() == arrow.FLOAT64 {
-			return arr, nil
-		}
-
-		c, err := table.Float64s(rec, name)
-		if err != nil {
-			return nil, err
-		}
-		return table.Floats(c.Values, validOf(c)), nil
-
-	case catalog.Int64:
-		if arr.DataType().ID() == arrow.INT64 {
-			return arr, nil
-		}
-
-		c, err := table.Float64s(rec, name)
-		if err != nil {
-			return nil, err
-		}
-
-		ints := make([]int64, len(c.Values))
-		for i, v := range c.Values {
-			if ints[i] = int64(v); c.Null(i) {
-				continue
-			}
-			if math.Trunc(v) != v || math.Abs(v) >= 1<<53 {
-				return nil, fmt.Errorf("column %q, row %d: %.17g is not an integer that a float represents exactly, and the table has integers there", name, i+1, v)
-			}
-		}
-
-		return table.Ints(ints, validOf(c)), nil
-
-	case catalog.Bool:
-		_, err := table.Bools(rec, name)
-		return arr, err
-	}
-
-	if _, err := table.Strings(rec, name); err != nil {
-		return nil, err
-	}
-
-	return arr, nil
-}
-
-func validOf[T any](c *table.Col[T]) []bool {
-	if c.Nulls() == 0 {
-		return nil
-	}
-
-	valid := make([]bool, c.Len())
-	for i := range valid {
-		valid[i] = !c.Null(i)
-	}
-	return valid
 }
 
 // spell writes dtype words as the backend's readers know them.

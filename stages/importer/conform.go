@@ -1,10 +1,10 @@
 package importer
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -191,75 +191,17 @@ func (c *conformer) provenance(e tree.Entry, o Options) {
 
 // convert converts a column to its type if no value is lost.
 func (c *conformer) convert(want catalog.Column) error {
-	arr, err := table.Array(c.rec, want.Name)
+	before := c.rec.Column(table.Index(c.rec, want.Name))
+	arr, err := rules.Convert(c.rec, want.Name, want.Type)
 	if err != nil {
-		return err
+		return c.refuse(want, err)
 	}
 
-	target := map[catalog.Type]arrow.DataType{catalog.Int64: table.Int64, catalog.Double: table.Float64,
-		catalog.UTF8: table.String, catalog.Bool: table.Bool}[want.Type]
-	if arr.DataType().ID() == target.ID() {
-		return nil
+	c.rec = table.WithColumn(c.rec, want.Name, arr)
+	if have := before.DataType(); have.ID() != arr.DataType().ID() && before.NullN() < before.Len() {
+		c.note(c.rows, "%s is %s there and %s in the table; its values were converted without loss", want.Name,
+			table.TypeName(have), want.Type)
 	}
-
-	if arr.NullN() == arr.Len() {
-		c.rec = table.WithColumn(c.rec, want.Name, table.Nulls(target, arr.Len()))
-		return nil
-	}
-
-	wrong := fmt.Errorf("it is %s", table.TypeName(arr.DataType()))
-	switch want.Type {
-	case catalog.Double:
-		col, err := table.Float64s(c.rec, want.Name)
-		if err != nil {
-			return c.refuse(want, wrong)
-		}
-		valid := validOf(col)
-		c.rec = table.WithColumn(c.rec, want.Name, table.Floats(col.Values, valid))
-
-	case catalog.Int64:
-		col, err := table.Float64s(c.rec, want.Name)
-		if err != nil {
-			return c.refuse(want, wrong)
-		}
-
-		ints := make([]int64, col.Len())
-		for i, v := range col.Values {
-			if ints[i] = int64(v); col.Null(i) {
-				continue
-			}
-
-			switch {
-			case math.Trunc(v) != v:
-				return c.refuse(want, fmt.Errorf("row %d has %g, which is not a whole number", i+1, v))
-			case math.Abs(v) >= 1<<53: // floats cannot represent it exactly
-				return c.refuse(want, fmt.Errorf("row %d has %.17g, which is too large to be exact beside numbers with a point or an exponent", i+1, v))
-			}
-		}
-
-		c.rec = table.WithColumn(c.rec, want.Name, table.Ints(ints, validOf(col)))
-
-	case catalog.Bool:
-		col, err := table.Int64s(c.rec, want.Name)
-		if err != nil {
-			return c.refuse(want, wrong)
-		}
-
-		flags := make([]bool, col.Len())
-		for i, v := range col.Values {
-			if flags[i] = v == 1; v != 0 && v != 1 && !col.Null(i) {
-				return c.refuse(want, fmt.Errorf("row %d has %d, which is neither 0 nor 1", i+1, v))
-			}
-		}
-
-		c.rec = table.WithColumn(c.rec, want.Name, table.Flags(flags, validOf(col)))
-
-	default:
-		return c.refuse(want, wrong)
-	}
-
-	c.note(c.rows, "%s is %s there and %s in the table; its values were converted without loss", want.Name,
-		table.TypeName(arr.DataType()), want.Type)
 	return nil
 }
 
@@ -299,18 +241,6 @@ func (c *conformer) refuse(want catalog.Column, err error) error {
 	return fmt.Errorf("%s: the column %s cannot be read as %s: %w", c.path, want.Name, want.Type, err)
 }
 
-func validOf[T any](col *table.Col[T]) []bool {
-	if col.Nulls() == 0 {
-		return nil
-	}
-
-	valid := make([]bool, col.Len())
-	for i := range valid {
-		valid[i] = !col.Null(i)
-	}
-	return valid
-}
-
 // words translates former dtype words and reports words that readers do not know.
 func (c *conformer) words(name string) {
 	if catalog.Words(name) == nil && name != "distribution" {
@@ -345,20 +275,9 @@ func (c *conformer) words(name string) {
 	}
 
 	out := make([]string, col.Len())
-	var valid []bool
-	if col.Nulls() > 0 {
-		valid = make([]bool, col.Len())
-	}
-
 	for i, w := range col.Values {
-		if now, ok := renamed[w]; ok {
-			w = now
-		}
-		out[i] = w
-		if valid != nil {
-			valid[i] = !col.Null(i)
-		}
+		out[i] = cmp.Or(renamed[w], w)
 	}
 
-	c.rec = table.WithColumn(c.rec, name, table.Texts(out, valid))
+	c.rec = table.WithColumn(c.rec, name, table.Texts(out, col.Valid()))
 }

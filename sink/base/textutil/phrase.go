@@ -20,15 +20,6 @@ func Clip(s string, n int) string {
 	return string(r[:n-3]) + "..."
 }
 
-// ClipFront is Clip for texts that differ at their end, such as addresses.
-func ClipFront(s string, n int) string {
-	r := []rune(s)
-	if len(r) <= n || n < 4 {
-		return s
-	}
-	return "..." + string(r[len(r)-n+3:])
-}
-
 // OneLine joins the words of s by single spaces.
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
