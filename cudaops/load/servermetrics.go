@@ -99,6 +99,10 @@ func (w *serverPages) summary(end int64) *aiperf.ServerMetrics {
 		return strings.Compare(a.metric+a.url+a.labels, b.metric+b.url+b.labels)
 	}) {
 		s, m := w.series[key], out.Metrics[key.metric]
+		if s.grown == nil && s.values == nil {
+			continue // no sample is finite
+		}
+
 		series := &aiperf.ServerSeries{URL: key.url, Labels: s.labels, Stats: s.stats(m.Type, float64(out.To-out.From)/1e9)}
 		if m.Type == "histogram" {
 			series.Buckets = map[string]float64{}
@@ -168,7 +172,8 @@ func (w *serverPages) add(url, name string, f *dto.MetricFamily) {
 				unit = suffix
 			}
 		}
-		w.result.Metrics[name] = &aiperf.ServerMetric{Type: kind, Description: f.GetHelp(), Unit: unit}
+		w.result.Metrics[name] = &aiperf.ServerMetric{Type: kind, Description: f.GetHelp(), Unit: unit,
+			Series: []*aiperf.ServerSeries{}}
 	}
 
 	for _, m := range f.GetMetric() {
@@ -188,12 +193,13 @@ func (w *serverPages) add(url, name string, f *dto.MetricFamily) {
 		switch kind {
 		case "histogram":
 			h := m.GetHistogram()
-			now := []float64{float64(h.GetSampleCount()), h.GetSampleSum()}
-			s.bounds = s.bounds[:0]
+			now, bounds := []float64{float64(h.GetSampleCount()), h.GetSampleSum()}, []float64(nil)
 			for _, b := range h.GetBucket() {
-				now, s.bounds = append(now, float64(b.GetCumulativeCount())), append(s.bounds, b.GetUpperBound())
+				now, bounds = append(now, float64(b.GetCumulativeCount())), append(bounds, b.GetUpperBound())
 			}
-			s.grow(now, w.result.Configured[url] == 1)
+			if s.grow(now, w.result.Configured[url] == 1) {
+				s.bounds = bounds
+			}
 		case "counter":
 			s.grow([]float64{m.GetCounter().GetValue()}, w.result.Configured[url] == 1)
 		default:
@@ -205,10 +211,10 @@ func (w *serverPages) add(url, name string, f *dto.MetricFamily) {
 }
 
 // grow adds the increase since the last sample. A series that is not in the first page starts at 0. If the first value
-// decreased, the server has restarted at 0. Samples that are not finite are left out.
-func (s *pageSeries) grow(now []float64, first bool) {
+// decreased, the server has restarted at 0. It returns false for a sample that is not finite, which is left out.
+func (s *pageSeries) grow(now []float64, first bool) bool {
 	if slices.ContainsFunc(now, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }) {
-		return
+		return false
 	}
 
 	if len(s.grown) != len(now) {
@@ -227,6 +233,7 @@ func (s *pageSeries) grow(now []float64, first bool) {
 		}
 	}
 	s.last = now
+	return true
 }
 
 // stats returns the statistics of a series.

@@ -82,6 +82,20 @@ func TestServerRestartKeepsIncreases(t *testing.T) {
 	}
 }
 
+// TestServerMetricsWithoutFiniteSamples checks that such series are left out of the files.
+func TestServerMetricsWithoutFiniteSamples(t *testing.T) {
+	w := newServerPages()
+	w.probes = make([]*cacheProbe, 1)
+	page := "# TYPE a counter\na NaN\n# TYPE b gauge\nb +Inf\n# TYPE c histogram\nc_bucket{le=\"+Inf\"} 1\nc_sum NaN\nc_count 1\n# TYPE d counter\nd 1\n"
+	w.take("http://s", http.StatusOK, []byte(page), false)
+	m := w.summary(1)
+	raw, err := m.JSON("id", nil)
+	if err != nil || !json.Valid(raw) || len(m.Metrics["a"].Series)+len(m.Metrics["b"].Series)+len(m.Metrics["c"].Series) != 0 ||
+		len(m.Metrics["d"].Series) != 1 {
+		t.Errorf("%v\n%s", err, raw)
+	}
+}
+
 // TestSlices checks that each slice has the requests that started in it.
 func TestSlices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
