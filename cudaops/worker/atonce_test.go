@@ -6,7 +6,7 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-func TestWorkersWithAnInstrumentTakeTurns(t *testing.T) {
+func TestAtOnceCountsDevicesOfInstruments(t *testing.T) {
 	t.Parallel()
 	join := func(func(msg any) error) worker.Measurer { return nil }
 	var slots []worker.Slot

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// TestCloseDoesNotWaitForTheKernel has a process that is not gone although it was
+// TestCloseReturnsIfProcessCannotBeKilled has a process that is not gone although it was
 // killed, as one is that hangs in a driver.
-func TestCloseDoesNotWaitForTheKernel(t *testing.T) {
+func TestCloseReturnsIfProcessCannotBeKilled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := NewPool(context.Background(), PoolSpec{})
 		p.wg.Add(1)
@@ -18,7 +18,7 @@ func TestCloseDoesNotWaitForTheKernel(t *testing.T) {
 		if waited := time.Since(began); waited != killPatience {
 			t.Errorf("waited %v, want %v", waited, killPatience)
 		}
-		// When it ends after all, nobody is left behind that waits to be heard.
+		// If it ends later, no goroutine still waits to deliver its events.
 		p.events <- slotEvent{}
 		p.wg.Done()
 	})

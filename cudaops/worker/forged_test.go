@@ -10,9 +10,9 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// TestResultsBeforeTheStartAreRefused checks that the engine takes no rows of a case that the
+// TestResultBeforeStartFailsCase checks that the engine takes no rows of a case that the
 // worker has not started: a process that inherited the descriptor may forge them.
-func TestResultsBeforeTheStartAreRefused(t *testing.T) {
+func TestResultBeforeStartFailsCase(t *testing.T) {
 	src := &list{}
 	src.add(1, "none", long)
 	src.add(2, "none", long)

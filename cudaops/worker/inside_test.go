@@ -74,8 +74,8 @@ func deadlineOf(op string) time.Duration {
 	return 0
 }
 
-// TestInsideSaysWhyItCannotStart takes the reason that the host gives.
-func TestInsideSaysWhyItCannotStart(t *testing.T) {
+// TestInsideReportsStartFailure takes the reason that the host gives.
+func TestInsideReportsStartFailure(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, worker.PoolSpec{Slots: []worker.Slot{{Name: "w0", Device: -1, Spec: worker.Spec{
 		Inside: func(worker.Init) (worker.Host, error) {

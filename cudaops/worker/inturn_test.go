@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// TestTakeDoesNotWaitForASecondCase has one case there and an engine that keeps
+// TestTakeReturnsFirstCaseAlone has one case there and an engine that keeps
 // the channel open because it waits for that case's end.
-func TestTakeDoesNotWaitForASecondCase(t *testing.T) {
+func TestTakeReturnsFirstCaseAlone(t *testing.T) {
 	for name, early := range map[string]bool{"it was there already": true, "it comes later": false} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -58,9 +58,9 @@ type results struct {
 func (*results) Start(int64)                                {}
 func (r *results) Result(_ int64, _ []Row, seconds float64) { r.seconds = append(r.seconds, seconds) }
 
-// TestSecondsAreThoseOfTheCase: estimates multiply them by the number of cases, so
+// TestInTurnReportsSecondsOfVisits: estimates multiply them by the number of cases, so
 // the visits to other cases in between are no part of them.
-func TestSecondsAreThoseOfTheCase(t *testing.T) {
+func TestInTurnReportsSecondsOfVisits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := make(chan Case, 8)
 		for seq := range int64(8) {

@@ -44,7 +44,7 @@ func oddWorker(mode string) bool {
 		_ = worker.Serve(context.Background(), func(worker.Init) (worker.Host, error) { return new(restless), nil })
 	case "refuses": // leaves at once, for ever
 		_ = worker.Serve(context.Background(), func(worker.Init) (worker.Host, error) { return &restless{at: 2}, nil })
-	case "unstarted": // dies of the poisoned case before it says start
+	case "unstarted": // crashes on the poisoned case before its start
 		in, out := bufio.NewReader(os.NewFile(3, "in")), os.NewFile(4, "out")
 		for {
 			line, err := in.ReadString('\n')
@@ -105,7 +105,7 @@ func oddWorker(mode string) bool {
 				os.Exit(0)
 			}
 		}
-	case "tells": // says rows and dies; of case 1 those of a case that it does not have
+	case "tells": // sends rows and exits; for case 1 rows of a case that it does not hold
 		fmt.Fprintf(os.NewFile(4, "out"), "{\"type\":\"hello\",\"protocol\":%d,\"version\":\"1\",\"device\":\"d\",\"window\":1}\n", worker.ProtocolVersion)
 		in := bufio.NewReader(os.NewFile(3, "in"))
 		for {
@@ -147,7 +147,7 @@ func runOdd(t *testing.T, mode string, cases int, poison bool) (*list, error) {
 	return src, pool.Run(t.Context(), worker.Settings{}, src)
 }
 
-func TestPoliteRestartsCostNoAttempt(t *testing.T) {
+func TestRequestedRestartCostsNoAttempt(t *testing.T) {
 	src, err := runOdd(t, "restless", 11, false)
 	if err != nil || len(src.ends) != 11 {
 		t.Fatalf("%d ends, %v", len(src.ends), err)
@@ -164,14 +164,14 @@ func TestPoliteRestartsCostNoAttempt(t *testing.T) {
 	}
 }
 
-func TestRestartsForEver(t *testing.T) {
+func TestEndlessRestartsGiveUpSlot(t *testing.T) {
 	src, err := runOdd(t, "refuses", 3, false)
 	if !errors.Is(err, worker.ErrNoWorkers) || !strings.Contains(err.Error(), "two are enough") || len(src.ends) != 0 {
 		t.Errorf("%d ends, %v", len(src.ends), err)
 	}
 }
 
-func TestPoisonBeforeStartIsBlamedInTheEnd(t *testing.T) {
+func TestCaseThatKillsWorkersBeforeStartFails(t *testing.T) {
 	src, err := runOdd(t, "unstarted", 5, true)
 	if err != nil || len(src.ends) != 6 {
 		t.Fatalf("%d ends, %v", len(src.ends), err)
@@ -183,7 +183,7 @@ func TestPoisonBeforeStartIsBlamedInTheEnd(t *testing.T) {
 	}
 }
 
-func TestDeafWorkerTimesOut(t *testing.T) {
+func TestWorkerThatStartsNoCaseTimesOut(t *testing.T) {
 	src, err := runOdd(t, "deaf", 2, false)
 	if err != nil || len(src.ends) != 2 {
 		t.Fatalf("%d ends, %v", len(src.ends), err)
@@ -195,7 +195,7 @@ func TestDeafWorkerTimesOut(t *testing.T) {
 	}
 }
 
-func TestByeInTheMiddleOfACase(t *testing.T) {
+func TestByeDuringCaseFailsCase(t *testing.T) {
 	src, err := runOdd(t, "forgets", 1, false)
 	if err != nil || len(src.ends) != 1 {
 		t.Fatalf("%d ends, %v", len(src.ends), err)
@@ -205,9 +205,9 @@ func TestByeInTheMiddleOfACase(t *testing.T) {
 	}
 }
 
-// Rows that a worker said before it died are those of its case; what it said
-// before it broke the protocol counts for nothing.
-func TestRowsBeforeADeath(t *testing.T) {
+// TestRowsBeforeCrashAreKept checks that rows which a worker sent before a crash belong to its case, and that rows
+// which break the protocol are dropped.
+func TestRowsBeforeCrashAreKept(t *testing.T) {
 	src, err := runOdd(t, "tells", 2, false)
 	if err != nil || len(src.ends) != 2 {
 		t.Fatalf("%d ends, %v", len(src.ends), err)

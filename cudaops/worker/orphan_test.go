@@ -37,7 +37,7 @@ func engineThatIsKilled() {
 	_ = pool.Run(context.Background(), worker.Settings{}, src)
 }
 
-// gone waits until a process has ended, as the kernel tells it.
+// gone waits for the end of a process.
 func gone(t *testing.T, pid int) {
 	t.Helper()
 	fd, err := unix.PidfdOpen(pid, 0)

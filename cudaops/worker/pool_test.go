@@ -198,7 +198,7 @@ func TestStartFailures(t *testing.T) {
 	}
 }
 
-// TestSlowStart: a start that takes long is told of before its time is over, with what
+// TestSlowStart checks that a slow start is logged before its timeout, with what
 // the user can do, and one that takes too long is not made again.
 func TestSlowStart(t *testing.T) {
 	t.Parallel()
@@ -222,8 +222,8 @@ func TestSlowStart(t *testing.T) {
 	}
 }
 
-// TestLinesBeforeHello: what a worker logs while it starts is heard and costs it nothing.
-func TestLinesBeforeHello(t *testing.T) {
+// TestLogBeforeHelloIsShown checks that lines which a worker logs while it starts are shown.
+func TestLogBeforeHelloIsShown(t *testing.T) {
 	t.Parallel()
 	pool := newPool(t, worker.PoolSpec{Slots: testSlots(t, 1, 1, "TEST_WORKER=warns")})
 	src := &list{}
@@ -277,7 +277,7 @@ func TestWarmPoolAndSettings(t *testing.T) {
 	if ups != 1 || len(pids) != 1 {
 		t.Errorf("%d starts, processes %v: the worker was not kept", ups, pids)
 	}
-	// A worker that refuses its settings is replaced, and the new one says why.
+	// A worker that rejects its settings is replaced, and the new one reports the reason.
 	src := &list{}
 	src.add(9, "none", long)
 	err := pool.Run(t.Context(), worker.Settings{Measure: json.RawMessage(`{"passes":0}`)}, src)

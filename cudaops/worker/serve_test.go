@@ -149,7 +149,7 @@ func TestServeSequential(t *testing.T) {
 }
 
 // windowHost collects cases until it has n, then answers in reverse order and
-// panics on the case it is told to, once it was started.
+// panics on the case panicOn after its start.
 type windowHost struct {
 	n       int
 	panicOn int64
@@ -217,7 +217,7 @@ func TestConfigureBetweenCases(t *testing.T) {
 	}
 }
 
-func TestHostWithoutConfigureIsMadeAnew(t *testing.T) {
+func TestHostWithoutConfigureIsReplaced(t *testing.T) {
 	var made []string
 	s := newSession(t, Init{Measure: json.RawMessage(`1`)}, func(i Init) (Host, error) {
 		made = append(made, string(i.Measure))

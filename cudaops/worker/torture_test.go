@@ -15,7 +15,7 @@ import (
 	"aicplan/sink/base/testutil"
 )
 
-// tortures says how each fault must end; the number is how often it is used.
+// tortures lists how each fault must end, and how often it is used.
 var tortures = []struct {
 	fault string
 	cause worker.Cause

@@ -24,7 +24,7 @@ type answer struct {
 // judge checks the rows that a worker returned for the units of one task. A failure means that none of
 // them can be used. If only one point of a sweep has an invalid value, only that point fails.
 func (j *job) judge(units []int, answered []worker.Row) (answer, *worker.Failure) {
-	a := answer{rows: map[int][]worker.Row{}, faults: map[int]*worker.Failure{}}
+	a := answer{rows: map[int][]worker.Row{}}
 	if len(answered) == 0 {
 		return a, rows.Bug("the op returned no rows")
 	}
@@ -62,6 +62,9 @@ func (j *job) judge(units []int, answered []worker.Row) (answer, *worker.Failure
 		}
 
 		if wrong != nil {
+			if a.faults == nil {
+				a.faults = map[int]*worker.Failure{}
+			}
 			a.faults[unit] = cmp.Or(a.faults[unit], wrong)
 			continue
 		}

@@ -71,7 +71,7 @@ func TestCollectAndReuse(t *testing.T) {
 	if third.Counts.Measured != 2 || third.Counts.Reused != 20 {
 		t.Errorf("counts %+v", third.Counts)
 	}
-	// Other settings: nothing can be reused, and the plan says why.
+	// Other settings: nothing can be reused, and the plan has the reason.
 	_, p = b.prepare(`measure { min_samples = 7 }`)
 	if p.Cases.Reuse != 0 || !strings.Contains(p.Reason, "measure.min_samples 3 -> 7") {
 		t.Errorf("plan with other settings: %s; %s", p.Reason, p.Cases.Basis)
@@ -311,7 +311,7 @@ func seq(n int) []int {
 	return out
 }
 
-func TestEverythingFails(t *testing.T) {
+func TestCollectFailsIfNothingIsMeasured(t *testing.T) {
 	b := newBench(t, `
 op = "synthetic"
 axis "fault" { values = ["error"] }
@@ -327,7 +327,7 @@ axis "n" { values = [1, 2, 3, 4, 5, 6, 7, 8] }
 	}
 }
 
-func TestStopFinishesWhatIsInFlight(t *testing.T) {
+func TestStopStoresCasesInFlight(t *testing.T) {
 	// A minute of cases: the first acknowledgements are durable long before the end, even if they are
 	// reported late.
 	const cases = 3000
@@ -357,7 +357,7 @@ func TestStopFinishesWhatIsInFlight(t *testing.T) {
 	}
 }
 
-func TestCancelKeepsWhatWasAcknowledged(t *testing.T) {
+func TestCancelKeepsStoredRows(t *testing.T) {
 	b := newBench(t, strings.Replace(plain, "values = [1,", "values = [0, 1,", 1)+`
 axis "fault" { values = ["none", "hang"] }
 filter "one" {
@@ -400,7 +400,7 @@ func TestHangs(t *testing.T) {
 	}
 }
 
-func TestRuntimeThatIsNotHere(t *testing.T) {
+func TestMissingRuntimeNeedsEnvironment(t *testing.T) {
 	b := newBench(t, strings.ReplaceAll(products, "float32", "float16"))
 	b.runtime.Kind, b.runtime.Address = "cuda", "runtime.gpu"
 	out, err := b.run("")

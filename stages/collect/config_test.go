@@ -45,7 +45,7 @@ func TestConfigProblems(t *testing.T) {
 	}
 }
 
-func TestFingerprintHoldsWhatShapesRows(t *testing.T) {
+func TestIdentityExcludesPolicies(t *testing.T) {
 	b := newBench(t, plain)
 	base, _ := b.config("")
 	for src, same := range map[string]bool{
@@ -66,8 +66,8 @@ func TestFingerprintHoldsWhatShapesRows(t *testing.T) {
 	}
 }
 
-// TestWarmIsWhatStays checks that a runtime whose workers end with each collect is not reported as warm.
-func TestWarmIsWhatStays(t *testing.T) {
+// TestWarmExcludesReleasedRuntimes checks that a runtime whose workers end with each collect is not reported as warm.
+func TestWarmExcludesReleasedRuntimes(t *testing.T) {
 	for kind, want := range map[string]string{"cpu": "runtime.cpu", "python": "runtime.cpu", "server": "", "none such": "runtime.cpu"} {
 		b := newBench(t, plain)
 		c, diags := b.config("")

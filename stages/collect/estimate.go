@@ -201,7 +201,7 @@ func (p *planning) fromReference(workers int) {
 		return
 	}
 
-	// Known peaks tell which cases draw much power.
+	// The peaks show which cases draw much power.
 	var likely []rules.Kernel
 	if spec, _ := p.peaks(); spec != nil {
 		likely, _ = rules.Likely(t, ref.Data.Info.Perf, p.opName(data.Info.Op), p.runtime.Package, spec)

@@ -11,9 +11,9 @@ import (
 
 func steps(n string) string { return "op = \"synthetic\"\naxis \"m\" { values = [" + n + "] }\n" }
 
-// TestEstimatesCountTheStart checks that the extra time of the first case of a process is added once and
+// TestEstimateAddsStartOnce checks that the extra time of the first case of a process is added once and
 // not for each case.
-func TestEstimatesCountTheStart(t *testing.T) {
+func TestEstimateAddsStartOnce(t *testing.T) {
 	b := newBench(t, steps("1, 2, 3, 4, 5"))
 	b.must("", "ok")
 	c, _ := b.prepare("")

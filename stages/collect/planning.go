@@ -243,7 +243,7 @@ func (c *Config) unsupportedText() string {
 	return strings.Join(all, "; ")
 }
 
-// reasonOf says in one line how much is measured and, if nothing is, how the conditions
+// reasonOf returns in one line how much is measured and, if nothing is, how the conditions
 // differ from those of the most similar measurements.
 func reasonOf(store *checkpoint.Store, counts stage.CaseCounts, jc checkpoint.Context, journal *checkpoint.Journal) (string, error) {
 	switch {

@@ -42,9 +42,9 @@ func TestGPUsOfACase(t *testing.T) {
 	}
 }
 
-// TestRowsCountTheirOwnGPUs checks that a row that names GPUs gets their telemetry instead of the
+// TestTelemetryUsesGPUsOfRow checks that a row that names GPUs gets their telemetry instead of the
 // worker's.
-func TestRowsCountTheirOwnGPUs(t *testing.T) {
+func TestTelemetryUsesGPUsOfRow(t *testing.T) {
 	store, err := checkpoint.Open(t.TempDir(), checkpoint.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -68,9 +68,9 @@ func TestEntryIsTheFileOfTheOp(t *testing.T) {
 	}
 }
 
-// TestCommentsDoNotCount checks that comments and the layout of lines are not a part of the code, and that
+// TestDigestIgnoresComments checks that comments and the layout of lines are not a part of the code, and that
 // everything else is, such as texts that an op reads from its docstring.
-func TestCommentsDoNotCount(t *testing.T) {
+func TestDigestIgnoresComments(t *testing.T) {
 	t.Parallel()
 	const base = "import os\n\ndef f(m, bench):\n    s = \"a # b\"\n    return g(m,\n             \"x\")\n"
 	for name, text := range map[string]string{

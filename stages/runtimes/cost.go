@@ -9,9 +9,8 @@ import (
 	"aicplan/sink/rules"
 )
 
-// The functions below say how many seconds a case takes whose kernels run for so
-// many: what the measure block executes, and what was measured beside it on H200s
-// (docs/results/h200.md, docs/guides/frameworks.md).
+// The functions below estimate the seconds of a case from those of its kernels: the executions of the measure block, and
+// the overhead that was measured on H200s (docs/results/h200.md, docs/guides/frameworks.md).
 
 // referenceExecutions of the collectors' protocol: eager, replays, timed replays,
 // capture.
@@ -25,9 +24,9 @@ func passSeconds(s measure.Settings, blocks int, least, kernel float64) float64 
 const (
 	cudaHostSeconds  = 2.4e-3 // choosing algorithms, capturing and queueing, a case
 	cudaBusyShare    = 0.7    // of the time above it: pauses keep the mean power below the cap
-	cudaCappedSecond = 15e-6  // shorter kernels are rarely held back by the power cap
+	cudaCappedSecond = 15e-6  // the power cap rarely limits shorter kernels
 	cudaHeat         = 1.3    // seconds that a window of capped cases is heated
-	cudaWindow       = 192.   // cases, where the option window does not say it
+	cudaWindow       = 192.   // default of the option window, in cases
 	cudaCoolBlock    = 0.5e-3 // of the other cases at the sustained point
 	cudaLayer        = 0.65   // beside the time that a layer runs
 	powerEdges       = 0.4    // `power = true` takes so much more than power_min_seconds: steps of the counter
@@ -65,7 +64,7 @@ func (*onCUDA) OpSeconds(op string, s measure.Settings) float64 {
 	return ops.SettleLayer + cudaLayer + powerSeconds(s)
 }
 
-// powerSeconds is what power = true adds to a case.
+// powerSeconds is the time that power = true adds to a case.
 func powerSeconds(s measure.Settings) float64 {
 	if !s.Power {
 		return 0
@@ -77,7 +76,7 @@ func sustained(s measure.Settings) bool {
 	return s.Protocol != measure.ProtocolReference && s.OperatingPoint == measure.PointSustained && s.WarmupSeconds == 0
 }
 
-// capped says whether a kernel is likely to be one that the power cap holds.
+// capped reports whether the power cap is likely to limit a kernel.
 func capped(s measure.Settings, k rules.Kernel) bool {
 	return sustained(s) && k.Seconds > cudaCappedSecond
 }
@@ -85,7 +84,7 @@ func capped(s measure.Settings, k rules.Kernel) bool {
 const (
 	pythonHostSeconds = 15e-3 // preparing on several cores: layers, operands, capture
 	pythonGapSeconds  = 4e-3
-	pythonCapped      = 0.06e-3 // of shorter kernels few are held back
+	pythonCapped      = 0.06e-3 // the power cap limits few shorter kernels
 	pythonBatch       = 75e-3   // of a capped case in a batch of 40: its share of the heating, and its visits
 	pythonEager       = 10      // executions that find the length of a block
 )

@@ -47,7 +47,7 @@ func loadFiles(rt *stage.Runtime, planDir string, blocks map[string]cty.Value) [
 }
 
 // maxProgram bounds the size of files that count as a part of a server's command. Larger ones are data, such as
-// weights, and their names must tell them apart.
+// weights, and are distinguished by name.
 const maxProgram = 16 << 20
 
 // Files implements Kind. They are the files of the load, the rules for traces, and the files that the command of

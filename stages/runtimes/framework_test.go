@@ -44,9 +44,9 @@ func interpreter(t *testing.T, body string) string {
 	return path
 }
 
-// TestInterpreterThatDoesNotAnswer checks that an interpreter that fails is neither accepted nor
+// TestFailedInterpreterIsReported checks that an interpreter that fails is neither accepted nor
 // reported as missing, and that one without a version is usable.
-func TestInterpreterThatDoesNotAnswer(t *testing.T) {
+func TestFailedInterpreterIsReported(t *testing.T) {
 	p := NewPools(Kinds())
 	defer p.Close()
 	rt := &stage.Runtime{Address: "runtime.x", Kind: "python", Package: "acme", Requires: ">=9", Python: interpreter(t, "echo 'cannot load libpython' >&2; exit 1")}
@@ -69,9 +69,9 @@ func TestInterpreterThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// TestWrapperThatHangs checks that child processes of an interpreter's wrapper do not delay a plan after
+// TestInterpreterTimeoutEndsWrapper checks that child processes of an interpreter's wrapper do not delay a plan after
 // the timeout.
-func TestWrapperThatHangs(t *testing.T) {
+func TestInterpreterTimeoutEndsWrapper(t *testing.T) {
 	t.Parallel()
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {

@@ -145,7 +145,7 @@ func TestAbsent(t *testing.T) {
 	}
 }
 
-func TestExpectedVersionIsOneThatTheRuntimeTakes(t *testing.T) {
+func TestExpectIgnoresRejectedVersions(t *testing.T) {
 	store, err := checkpoint.Open(t.TempDir(), checkpoint.Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -24,8 +24,8 @@ func holding(t *testing.T, uuid, command string) *fileutil.Device {
 	return d
 }
 
-// TestWaitingForSeveralDevices checks that each wait reports the lock holder of its device.
-func TestWaitingForSeveralDevices(t *testing.T) {
+// TestLocksReportHolderOfEveryDevice checks that each wait reports the lock holder of its device.
+func TestLocksReportHolderOfEveryDevice(t *testing.T) {
 	t.Setenv(fileutil.DeviceDirVariable, filepath.Join(t.TempDir(), "locks"))
 	others := []*fileutil.Device{holding(t, "GPU-a", "the first one"), holding(t, "GPU-b", "the second one")}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // if the test fails
@@ -50,8 +50,8 @@ func TestWaitingForSeveralDevices(t *testing.T) {
 	}
 }
 
-// TestDevicesBehindALauncher checks that unknown GPUs are reported by the name of their runtime.
-func TestDevicesBehindALauncher(t *testing.T) {
+// TestLocksReportUnknownDevicesOfLauncher checks that unknown GPUs are reported by the name of their runtime.
+func TestLocksReportUnknownDevicesOfLauncher(t *testing.T) {
 	t.Setenv(fileutil.DeviceDirVariable, filepath.Join(t.TempDir(), "locks"))
 	var said []string
 	var l Locks
@@ -63,9 +63,9 @@ func TestDevicesBehindALauncher(t *testing.T) {
 	}
 }
 
-// TestDevicesThatCannotAllBeHad checks that a run that cannot lock all devices of a runtime releases the
+// TestLocksAreReleasedIfOneIsBusy checks that a run that cannot lock all devices of a runtime releases the
 // ones that it locked.
-func TestDevicesThatCannotAllBeHad(t *testing.T) {
+func TestLocksAreReleasedIfOneIsBusy(t *testing.T) {
 	t.Setenv(fileutil.DeviceDirVariable, filepath.Join(t.TempDir(), "locks"))
 	mine := holding(t, "GPU-0", "this run")
 	other := holding(t, "GPU-b", "another run")
@@ -84,9 +84,9 @@ func TestDevicesThatCannotAllBeHad(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsBehindADevice checks that a stage without a device gets its workers while another stage
+// TestRuntimeWithoutDeviceDoesNotWaitForLocks checks that a stage without a device gets its workers while another stage
 // waits for a GPU.
-func TestNobodyWaitsBehindADevice(t *testing.T) {
+func TestRuntimeWithoutDeviceDoesNotWaitForLocks(t *testing.T) {
 	t.Setenv(fileutil.DeviceDirVariable, filepath.Join(t.TempDir(), "locks"))
 	other := holding(t, twoGPUs[0].UUID, "another run")
 	p := NewPools(Kinds())

@@ -9,9 +9,9 @@ import (
 	"aicplan/engine/stage"
 )
 
-// TestEveryRuntimeHasFilesOfItsOwn checks that addresses have different file names if they differ only
+// TestRuntimesHaveDistinctFileNames checks that addresses have different file names if they differ only
 // in letter case, in separators, or after the maximum length of a file name.
-func TestEveryRuntimeHasFilesOfItsOwn(t *testing.T) {
+func TestRuntimesHaveDistinctFileNames(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a", 300)
 	addresses := []string{

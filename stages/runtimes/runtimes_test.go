@@ -236,7 +236,7 @@ func TestExpectedEnvironment(t *testing.T) {
 }
 
 // A plan reports GPUs that differ from those that it assumes.
-func TestAssumedGPUsAreNotTheOnesHere(t *testing.T) {
+func TestExpectReportsOtherGPUs(t *testing.T) {
 	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state"), checkpoint.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -293,7 +293,7 @@ func TestDriverVersion(t *testing.T) {
 	}
 }
 
-func TestAnotherRuntimeKnowsNothing(t *testing.T) {
+func TestEnvironmentOfAnotherIdentityIsIgnored(t *testing.T) {
 	store, err := checkpoint.Open(filepath.Join(t.TempDir(), "state"), checkpoint.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -360,9 +360,9 @@ func TestRecycling(t *testing.T) {
 	}
 }
 
-// TestPoolOptionsStayHere checks that options of the pool are not sent to workers, which reject unknown
+// TestPoolOptionsAreNotSentToWorkers checks that options of the pool are not sent to workers, which reject unknown
 // options.
-func TestPoolOptionsStayHere(t *testing.T) {
+func TestPoolOptionsAreNotSentToWorkers(t *testing.T) {
 	p := NewPools(Kinds())
 	defer p.Close()
 	rt := &stage.Runtime{Name: "p", Address: "runtime.p", Kind: "python", Python: fakePython(t, "1"), Options: map[string]cty.Value{

@@ -37,9 +37,9 @@ func TestPlainPython(t *testing.T) {
 	}
 }
 
-// TestPlansGiveNoEnvironment checks that an interpreter does not get the plan's variables while a plan
+// TestPlanPassesNoVariablesToInterpreter checks that an interpreter does not get the plan's variables while a plan
 // is made, because a wrapper could interpret them.
-func TestPlansGiveNoEnvironment(t *testing.T) {
+func TestPlanPassesNoVariablesToInterpreter(t *testing.T) {
 	t.Parallel()
 	p := NewPools(Kinds())
 	defer p.Close()
@@ -50,9 +50,9 @@ func TestPlansGiveNoEnvironment(t *testing.T) {
 	}
 }
 
-// TestPlansReachNoServer checks that only runs connect to the server of an endpoint runtime, not plans
+// TestPlanContactsNoServer checks that only runs connect to the server of an endpoint runtime, not plans
 // that are only read.
-func TestPlansReachNoServer(t *testing.T) {
+func TestPlanContactsNoServer(t *testing.T) {
 	t.Parallel()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
