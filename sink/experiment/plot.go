@@ -43,7 +43,7 @@ type panel struct {
 var panels = []panel{
 	{"Throughput", "generated tokens/s", func(_ []Cell, c *Cell) *float64 { return c.Throughput }, linear, true},
 	{"Time of an iteration", "seconds", func(_ []Cell, c *Cell) *float64 { return c.Iteration }, nil, false},
-	{"Scaling efficiency", "% of the baseline per GPU", Efficiency, func(all []Cell, c *Cell) *float64 {
+	{"Scaling efficiency", "% of the baseline", Efficiency, func(all []Cell, c *Cell) *float64 {
 		if Efficiency(all, c) == nil {
 			return nil
 		}
@@ -82,7 +82,9 @@ func Scaling(cells []Cell) (svg, png []byte, err error) {
 	tiles := draw.Tiles{Rows: 2, Cols: 2, PadX: vg.Points(14), PadY: vg.Points(14), PadTop: vg.Points(6),
 		PadBottom: vg.Points(6), PadLeft: vg.Points(6), PadRight: vg.Points(10)}
 	put := func(c vg.CanvasSizer) {
-		for i, row := range plot.Align(plots, tiles, draw.New(c)) {
+		canvas := draw.New(c)
+		canvas.FillPolygon(color.White, []vg.Point{{}, {X: plotWidth}, {X: plotWidth, Y: plotHeight}, {Y: plotHeight}})
+		for i, row := range plot.Align(plots, tiles, canvas) {
 			for j, at := range row {
 				plots[i][j].Draw(at)
 			}
@@ -91,7 +93,7 @@ func Scaling(cells []Cell) (svg, png []byte, err error) {
 
 	text := vgsvg.New(plotWidth, plotHeight)
 	put(text)
-	image := vgimg.NewWith(vgimg.UseWH(plotWidth, plotHeight), vgimg.UseDPI(dpi), vgimg.UseBackgroundColor(color.White))
+	image := vgimg.NewWith(vgimg.UseWH(plotWidth, plotHeight), vgimg.UseDPI(dpi))
 	put(image)
 
 	if svg, err = written(text); err != nil {
@@ -185,7 +187,7 @@ func seriesOf(cells []Cell) []series {
 
 // dodge is the distance of the points of two lines with the same number of GPUs. Numbers of GPUs have the
 // distance 1.
-const dodge = 0.09
+const dodge = 0.16
 
 func (p panel) draw(cells []Cell) (*plot.Plot, error) {
 	out := plot.New()
@@ -212,7 +214,7 @@ func (p panel) draw(cells []Cell) (*plot.Plot, error) {
 	named := map[string]bool{}
 	ideals := map[string]map[float64]float64{} // ideal values by model and load, and by position
 	for i, s := range all {
-		shift := (float64(i) - float64(len(all)-1)/2) * min(dodge, 0.6/float64(len(all)))
+		shift := (float64(i) - float64(len(all)-1)/2) * min(dodge, 0.7/float64(len(all)))
 		var xy plotter.XYs
 		var names []string
 		for _, c := range s.cells {

@@ -57,11 +57,14 @@ func (d drawing) loads() {
 		}
 	}
 
-	speedUp, efficiency := f.SpeedUp()
-	add("speed-up", "Speed-up", "", speedUp, level{1, true})
-	add("efficiency", "Efficiency", "", efficiency, level{1, true})
+	experiment := scaling(d.id("scaling"), d.table)
+	if experiment == nil { // its plot has the efficiency of each family of parallelism
+		speedUp, efficiency := f.SpeedUp()
+		add("speed-up", "Speed-up", "", speedUp, level{1, true})
+		add("efficiency", "Efficiency", "", efficiency, level{1, true})
+	}
 
-	d.add(scaling(d.id("scaling"), d.table), pareto(d.id("pareto"), f, columns, front, d.budget))
+	d.add(experiment, pareto(d.id("pareto"), f, columns, front, d.budget))
 }
 
 // bySwept makes a series of the rows of each swept value.
