@@ -14,8 +14,7 @@ import (
 
 var sourceOf = regexp.MustCompile(`source += "(\.\.?/[^"]*)"`)
 
-// TestModules runs the test files of the modules, and wants one for each of
-// them.
+// TestModules runs the test files of the modules, and fails if a module has none.
 func TestModules(t *testing.T) {
 	files, err := plantest.Find([]string{"modules"})
 	if err != nil {

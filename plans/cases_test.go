@@ -74,9 +74,8 @@ func digest(lines []string) string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// TestCases holds the three plans against the expected sets on five
-// generations of GPUs. The memory of the device is that of the reference, so
-// that only the SM version differs. make test has SM 90 of all three, and another
+// TestCases compares the three plans with the expected sets on five generations of GPUs. The memory of the device is
+// that of the reference, so that only the SM version differs. make test runs SM 90 of all three, and another
 // generation of each.
 func TestCases(t *testing.T) {
 	t.Parallel()
@@ -209,8 +208,8 @@ func compareOp(t *testing.T, backend, op string, c *grid.Cases, w expectedOp, sm
 	}
 }
 
-// explain says how a set differs: by values of columns, or, where the folder
-// of AICPLAN_CASE_LISTS has <backend>/<op>.csv or .csv.gz, case by case.
+// explain describes how a set differs: case by case if the folder of AICPLAN_CASE_LISTS has <backend>/<op>.csv or
+// .csv.gz, otherwise by values of columns.
 func explain(backend, op string, got []string, c *grid.Cases, w expectedOp, sm int) string {
 	if sm != 90 {
 		return "see the same op on SM 90"
@@ -313,9 +312,9 @@ func diffLines(got, want []string) string {
 	return show("+", extra) + show("-", missing)
 }
 
-// TestAgainstLists compares with complete lists where AICPLAN_CASE_LISTS names
+// TestCasesEqualCompleteLists compares with complete lists if AICPLAN_CASE_LISTS names
 // a folder that has them.
-func TestAgainstLists(t *testing.T) {
+func TestCasesEqualCompleteLists(t *testing.T) {
 	t.Parallel()
 	dir := os.Getenv("AICPLAN_CASE_LISTS")
 	if dir == "" {

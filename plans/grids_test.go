@@ -14,9 +14,8 @@ import (
 	"aicplan/sink/catalog"
 )
 
-// TestWhy asks why cases are not planned, and expects the reason that a
-// maintainer would give.
-func TestWhy(t *testing.T) {
+// TestWhyNamesTheFilter checks which filter drops cases that are not planned, and its reason.
+func TestWhyNamesTheFilter(t *testing.T) {
 	t.Parallel()
 	type given map[string]any
 	for _, tc := range []struct {
@@ -69,9 +68,8 @@ func TestWhy(t *testing.T) {
 	}
 }
 
-// TestMemoryOfTheDevice: without a given memory each GPU plans what its own
-// holds.
-func TestMemoryOfTheDevice(t *testing.T) {
+// TestCasesFollowTheMemoryOfTheDevice checks that each GPU plans the cases that fit its memory if none is given.
+func TestCasesFollowTheMemoryOfTheDevice(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct {
 		backend, system, op string
@@ -107,9 +105,8 @@ var helpers = []string{
 // fromBenchmark are key columns that a benchmark adds to its rows.
 var fromBenchmark = []string{"op_name", "kernel_source", "architecture", "inference_phase", "score_mode", "mla_dtype", "kv_cache_dtype", "gemm_type", "hidden_size", "hc_mult"}
 
-// TestGridsFitTheirTables: every column of a case is known to the op's perf
-// table or to its benchmark, words are those that readers know, and what a
-// reader needs is there.
+// TestGridsFitTheirTables checks that the op's perf table or its benchmark has every column of a case, that readers
+// know the words, and that the columns that readers need exist.
 func TestGridsFitTheirTables(t *testing.T) {
 	t.Parallel()
 	for _, backend := range backends {
@@ -177,9 +174,9 @@ func checkWords(t *testing.T, id string, spec *grid.Spec, cases func() *grid.Cas
 	}
 }
 
-// TestPlansAreWhole: behind every grid stand collect, dedupe, gate and export,
-// in front of every collect a preflight, and no two exports write one file.
-func TestPlansAreWhole(t *testing.T) {
+// TestEveryGridIsCollectedAndExported checks that collect, dedupe, gate and export follow every grid, that a preflight
+// precedes every collect, and that no two exports write one file.
+func TestEveryGridIsCollectedAndExported(t *testing.T) {
 	t.Parallel()
 	for _, backend := range backends {
 		cfg := shared(t, planOf(backend))

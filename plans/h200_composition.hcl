@@ -6,7 +6,7 @@
 #
 # The native layers are chains of matrix products; those of torch are whole
 # decoder layers of one rank, with attention, norms and activations. The gates
-# named reference add up what the collectors' protocol gives for the same
+# of the key reference add up what the collectors' protocol gives for the same
 # products in the same run, for comparison: they warn.
 
 variable "system" {
@@ -145,33 +145,20 @@ collect "reference" {
   measure { protocol = "reference" }
 }
 
+# The rows of the collectors' protocol are compared for information: those gates warn.
 gate "native" {
+  for_each = merge(
+    { adaptive = { parts = collect.gemm, column = null, severity = "fail" } },
+    { reference = { parts = collect.reference, column = null, severity = "warn" } },
+    var.power ? { energy = { parts = collect.gemm, column = "energy", severity = "fail" } } : {},
+  )
   input = collect.chain
   check "composition" {
-    parts = [collect.gemm]
-    min   = var.min
-    max   = var.max
-  }
-}
-
-gate "native_reference" {
-  input = collect.chain
-  check "composition" {
-    parts    = [collect.reference]
+    parts    = [each.value.parts]
+    column   = each.value.column
     min      = var.min
     max      = var.max
-    severity = "warn"
-  }
-}
-
-gate "energy" {
-  enabled = var.power
-  input   = collect.chain
-  check "composition" {
-    parts  = [collect.gemm]
-    column = "energy"
-    min    = var.min
-    max    = var.max
+    severity = each.value.severity
   }
 }
 
@@ -239,8 +226,12 @@ grid "elementwise" {
   }
 }
 
+locals {
+  torch_parts = { for name, g in { gemm = grid.torch_gemm, context = grid.context, generation = grid.generation, elementwise = grid.elementwise } : name => g if var.torch }
+}
+
 collect "torch" {
-  for_each   = { for name, g in { gemm = grid.torch_gemm, context = grid.context, generation = grid.generation, elementwise = grid.elementwise, layer = grid.layer } : name => g if var.torch }
+  for_each   = merge(local.torch_parts, var.torch ? { layer = grid.layer } : {})
   grid       = each.value
   runtime    = runtime.torch
   system     = system.this
@@ -248,7 +239,7 @@ collect "torch" {
 }
 
 collect "torch_reference" {
-  for_each   = { for name, g in { gemm = grid.torch_gemm, context = grid.context, generation = grid.generation, elementwise = grid.elementwise } : name => g if var.torch }
+  for_each   = local.torch_parts
   grid       = each.value
   runtime    = runtime.torch
   system     = system.this
@@ -257,22 +248,12 @@ collect "torch_reference" {
 }
 
 gate "torch" {
-  for_each = { for name, c in collect.torch : name => c if name == "layer" }
-  input    = each.value
+  for_each = var.torch ? { adaptive = "fail", reference = "warn" } : {}
+  input    = collect.torch["layer"]
   check "composition" {
-    parts = [for name, c in collect.torch : c if name != "layer"]
-    min   = var.min
-    max   = var.max
-  }
-}
-
-gate "torch_reference" {
-  for_each = { for name, c in collect.torch : name => c if name == "layer" }
-  input    = each.value
-  check "composition" {
-    parts    = values(collect.torch_reference)
+    parts    = each.key == "reference" ? values(collect.torch_reference) : [for name, c in collect.torch : c if name != "layer"]
     min      = var.min
     max      = var.max
-    severity = "warn"
+    severity = each.value
   }
 }

@@ -8,10 +8,9 @@ import (
 	"aicplan/engine/config"
 )
 
-// TestHeadsAreAlike: the plans of the backends declare the same variables, as what
-// --var sets has to be declared by the plan itself. One that several have means the
-// same in each.
-func TestHeadsAreAlike(t *testing.T) {
+// TestBackendPlansDeclareTheSameVariables checks that the plans declare the same variables with the same meaning. A
+// plan has to declare a variable itself, so that --var can set it.
+func TestBackendPlansDeclareTheSameVariables(t *testing.T) {
 	t.Parallel()
 	first := map[string]config.Variable{}
 	count := map[string]int{}
@@ -28,7 +27,7 @@ func TestHeadsAreAlike(t *testing.T) {
 			}
 		}
 	}
-	for _, name := range []string{"system", "ops", "models", "tp", "power", "coverage", "reference", "layout", "collector_root"} {
+	for _, name := range []string{"system", "ops", "models", "tp", "cases", "power", "coverage", "reference", "layout", "collector_root"} {
 		if count[name] != len(backends) {
 			t.Errorf("%d of %d plans have the variable %s", count[name], len(backends), name)
 		}

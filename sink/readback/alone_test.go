@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// TestOneVersionAlone: where a package fills gaps from other versions, two trees
-// with the same table of one version would answer differently.
-func TestOneVersionAlone(t *testing.T) {
+// TestReadsOneVersionOnly checks that the package does not see other versions, from which some packages fill gaps.
+func TestReadsOneVersionOnly(t *testing.T) {
 	t.Parallel()
 	dir, against := database(t, row("1", "0.5"), row("64", "0.9")), database(t, row("1", "0.5"), row("64", "0.9"))
 	other := filepath.Join(against, "data", "h200_sxm", "trtllm", "0.9.0", "gemm_perf.txt")

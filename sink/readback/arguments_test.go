@@ -10,9 +10,9 @@ import (
 	"aicplan/sink/catalog"
 )
 
-// TestEveryTableHasAQuery: a row with the catalog's columns has all that the query
-// of its table takes, for every table that is asked about.
-func TestEveryTableHasAQuery(t *testing.T) {
+// TestRowsHaveTheArgumentsOfTheirQuery checks that a row with the catalog's columns has all arguments that the query
+// of its table takes.
+func TestRowsHaveTheArgumentsOfTheirQuery(t *testing.T) {
 	t.Parallel()
 	program, err := exec.LookPath("python3")
 	if err != nil {

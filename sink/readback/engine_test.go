@@ -12,9 +12,8 @@ import (
 	"aicplan/sink/table"
 )
 
-// TestEngineReadsTheDatabase: today's package answers through an engine, which has
-// to be told the folder: without it, it answers from the package's own tables, and
-// no two databases ever differ.
+// TestEngineReadsTheDatabase checks that the package's engine gets the folder. Without it, the engine answers from the
+// package's own tables, and no two databases differ.
 func TestEngineReadsTheDatabase(t *testing.T) {
 	t.Parallel()
 	program := pythonWith(t, "testdata/new")
@@ -38,9 +37,9 @@ func TestEngineReadsTheDatabase(t *testing.T) {
 	}
 }
 
-// TestPackageIsFound checks that aisimulate is asked before aiconfigurator, and that the
+// TestInstalledPackageIsChosen checks that aisimulate is asked before aiconfigurator, and that the
 // option chooses.
-func TestPackageIsFound(t *testing.T) {
+func TestInstalledPackageIsChosen(t *testing.T) {
 	t.Parallel()
 	site := t.TempDir()
 	if err := os.CopyFS(site, os.DirFS("testdata/new")); err != nil {
@@ -79,8 +78,8 @@ func TestPackageIsFound(t *testing.T) {
 	}
 }
 
-// TestTimesOfRows are in milliseconds, as the package answers.
-func TestTimesOfRows(t *testing.T) {
+// TestOwnTimeIsInMilliseconds checks the unit of the times of rows, which is that of the package's answers.
+func TestOwnTimeIsInMilliseconds(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]float64{"gemm_perf": 2.5, "moe_a2a_perf": 0.0025} {
 		if got := ownTime(name, map[string]any{"latency": 2.5}); got != want {
@@ -92,10 +91,9 @@ func TestTimesOfRows(t *testing.T) {
 	}
 }
 
-// TestLibrariesThatAreRead: the package reads one version of a library's table, the
-// one that the system's spec names, and oneCCL's only where there is none of NCCL.
-// Other tables are not asked about: the answers would not come from them.
-func TestLibrariesThatAreRead(t *testing.T) {
+// TestOtherVersionsOfLibrariesAreNotAsked checks that queries about libraries go to the version that the system's spec
+// names, and to oneCCL only without a table of NCCL. Answers would not come from other tables.
+func TestOtherVersionsOfLibrariesAreNotAsked(t *testing.T) {
 	t.Parallel()
 	program := pythonWith(t, "testdata/new")
 	table := func(dir, library, version, framework string) {
@@ -163,9 +161,9 @@ func TestLibrariesThatAreRead(t *testing.T) {
 	}
 }
 
-// TestModulesOfSeveralModels: a query that says the model by what no row has is not
-// asked, as its answer may be another model's row.
-func TestModulesOfSeveralModels(t *testing.T) {
+// TestModulesOfSeveralModelsAreNotAsked checks that there is no query if rows do not name the model by the query's
+// arguments, because the answer may be another model's row.
+func TestModulesOfSeveralModelsAreNotAsked(t *testing.T) {
 	t.Parallel()
 	record := func(models ...string) arrow.Record {
 		return table.NewRecord([]string{"model"}, []arrow.Array{table.Texts(models, nil)})
@@ -187,8 +185,8 @@ func TestModulesOfSeveralModels(t *testing.T) {
 	}
 }
 
-// TestNothingToAsk: a database whose tables have no query is read and not asked.
-func TestNothingToAsk(t *testing.T) {
+// TestTablesWithoutQueryAreNotAsked checks that a database whose tables have no query is read.
+func TestTablesWithoutQueryAreNotAsked(t *testing.T) {
 	t.Parallel()
 	dir := database(t, row("1", "0.5"))
 	for _, name := range []string{"gemm_perf.txt", "custom_allreduce_perf.txt"} {
@@ -205,9 +203,9 @@ func TestNothingToAsk(t *testing.T) {
 	}
 }
 
-// TestRowsThatAreNoTimes: a time that is no number is no answer, nor is what the package
-// makes of it, and a table without rows has none.
-func TestRowsThatAreNoTimes(t *testing.T) {
+// TestTimesThatAreNotNumbersFail checks that a time that is not a number does not count as an answer, and that a table
+// without rows fails.
+func TestTimesThatAreNotNumbersFail(t *testing.T) {
 	t.Parallel()
 	program := pythonWith(t, "testdata/new")
 	for _, c := range []struct {
@@ -233,9 +231,9 @@ func TestRowsThatAreNoTimes(t *testing.T) {
 	}
 }
 
-// TestRowsThatDescribeAnOperation checks that rows with a geometry are asked about as the operation of the
+// TestRowsWithGeometryAreAskedAsOperation checks that rows with a geometry are asked about as the operation of the
 // engine that they describe.
-func TestRowsThatDescribeAnOperation(t *testing.T) {
+func TestRowsWithGeometryAreAskedAsOperation(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	at := filepath.Join(dir, "data", "h200_sxm", "sglang", "0.5.20")

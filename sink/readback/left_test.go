@@ -7,9 +7,9 @@ import (
 	"aicplan/sink/base/testutil"
 )
 
-// TestWhatAnInterpreterLeaves: a wrapper may start what keeps its output open; the
-// answers are there all the same.
-func TestWhatAnInterpreterLeaves(t *testing.T) {
+// TestAnswersReturnWhileAChildKeepsTheOutputOpen checks that a process that a wrapper of the interpreter started does
+// not delay the answers.
+func TestAnswersReturnWhileAChildKeepsTheOutputOpen(t *testing.T) {
 	t.Parallel()
 	dir := database(t, row("1", "0.5"), row("16", "0.7"))
 	wrapper := filepath.Join(t.TempDir(), "python")

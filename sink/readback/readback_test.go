@@ -70,9 +70,9 @@ func find(t *testing.T, r *Report, name string) Table {
 	return r.Tables[at]
 }
 
-// TestAnswers: every row and places beside it are asked about; a table that nothing
-// answers is a failure, one without a query is no success.
-func TestAnswers(t *testing.T) {
+// TestTablesPassFailOrAreNotAsked checks that every row and places beside it are asked about, that a table without an
+// answer fails, and that a table without a query does not pass.
+func TestTablesPassFailOrAreNotAsked(t *testing.T) {
 	t.Parallel()
 	dir := database(t, row("1", "0.5"), row("16", "0.7"))
 	r, err := Run(t.Context(), dir, options(python(t), dir))
@@ -94,9 +94,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestOrderShows: the same rows in another order are another database, which the
-// rows alone do not show.
-func TestOrderShows(t *testing.T) {
+// TestAnotherOrderOfRowsDiffers checks that the same rows in another order give other answers.
+func TestAnotherOrderOfRowsDiffers(t *testing.T) {
 	t.Parallel()
 	before := database(t, row("1", "0.5"), row("16", "0.7"), row("6", "0.9"))
 	after := database(t, row("6", "0.9"), row("16", "0.7"), row("1", "0.5"))
@@ -116,7 +115,7 @@ func TestOrderShows(t *testing.T) {
 	}
 }
 
-func TestRefusals(t *testing.T) {
+func TestErrorsNameTheirCause(t *testing.T) {
 	t.Parallel()
 	dir := database(t, row("1", "0.5"))
 	if _, err := Run(t.Context(), dir, options(filepath.Join(dir, "nope"), "")); err == nil {
