@@ -125,7 +125,7 @@ func (c *testCmd) Run(a *app) error {
 				fmt.Fprintln(a.stdout, f.Path)
 			}
 
-			if err := c.told(a, res); err != nil {
+			if err := c.printResult(a, res); err != nil {
 				return err
 			}
 
@@ -202,8 +202,8 @@ func (a *app) testFiles(paths []string) ([]*plantest.File, error) {
 	return out, bad
 }
 
-// told prints the result of a run.
-func (c *testCmd) told(a *app, res *plantest.Result) error {
+// printResult prints the result of a run.
+func (c *testCmd) printResult(a *app, res *plantest.Result) error {
 	if c.JSON {
 		return nil
 	}

@@ -16,9 +16,9 @@ func twoGPUs() ([]runtimes.Device, error) {
 	return []runtimes.Device{{Index: 0, UUID: "GPU-0"}, {Index: 1, UUID: "GPU-1"}}, nil
 }
 
-// TestVerbsThatMeasureLockDevices checks that a device locked by another run is rejected with the lock
+// TestMeasuringCommandsLockDevices checks that a device locked by another run is rejected with the lock
 // holder, and that a free device is locked until it is released.
-func TestVerbsThatMeasureLockDevices(t *testing.T) {
+func TestMeasuringCommandsLockDevices(t *testing.T) {
 	t.Setenv(fileutil.DeviceDirVariable, t.TempDir())
 	other, err := fileutil.LockDevice("GPU-1", fileutil.Self("aicplan apply night.hcl", "", time.Now()))
 	if err != nil {

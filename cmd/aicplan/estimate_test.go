@@ -9,11 +9,11 @@ import (
 	"aicplan/engine/plan"
 )
 
-// TestEstimatesFitWhatWasRecorded checks that estimates without history are within a factor of 1.5 of
+// TestEstimatesMatchRecordedTimes checks that estimates without history are within a factor of 1.5 of
 // the recorded durations of campaigns on H200s (docs/results/h200.md). The campaign of 715 cases of vLLM's
 // collectors (330 s) is not included: its Python workers warmed up capped cases for 0.2 s, and they now
 // do so for a second longer. It has not been repeated since.
-func TestEstimatesFitWhatWasRecorded(t *testing.T) {
+func TestEstimatesMatchRecordedTimes(t *testing.T) {
 	t.Parallel()
 	root := repoRoot(t)
 	for name, c := range map[string]struct {

@@ -53,9 +53,9 @@ func TestStatusWithoutRoom(t *testing.T) {
 	}
 }
 
-// TestRowsThatAreNotShown checks the count of omitted rows. A result has a limited number of rows, so at
+// TestOmittedRowsAreCounted checks the count of omitted rows. A result has a limited number of rows, so at
 // the limit the count is a lower bound.
-func TestRowsThatAreNotShown(t *testing.T) {
+func TestOmittedRowsAreCounted(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int]string{5: "", 6: "... and 1 more\n", 19: "... and 14 more\n", stage.MaxCheckRows: "... and at least 15 more\n"} {
 		check := stage.CheckResult{Name: "noise", Result: "warn", Rows: make([]string, n)}

@@ -92,8 +92,8 @@ func TestInterruptBeforeTheSetup(t *testing.T) {
 	}
 }
 
-// TestADaemonThatHangs checks that a hanging docker daemon does not block a run.
-func TestADaemonThatHangs(t *testing.T) {
+// TestDockerCommandTimesOut checks that a hanging docker daemon does not block a run.
+func TestDockerCommandTimesOut(t *testing.T) {
 	dir := dockerFor(t)
 	if err := os.WriteFile(filepath.Join(dir, "hangs"), nil, 0o644); err != nil {
 		t.Fatal(err)

@@ -82,7 +82,7 @@ func TestRunsAndCleansUp(t *testing.T) {
 	}
 }
 
-func TestSetupThatFailsEndsTheWait(t *testing.T) {
+func TestFailedSetupEndsHealthCheck(t *testing.T) {
 	var out bytes.Buffer
 	block := func(text string) *Block { return &Block{Kind: Setup, Place: "p.md:1", Text: text, Fences: 1} }
 	s := Server{Name: "x", Setup: block("echo no such image >&2; exit 4"), Health: block("while ! test -f ready; do sleep 0.02; done"), Runs: []Block{*block("true")}}
@@ -92,8 +92,8 @@ func TestSetupThatFailsEndsTheWait(t *testing.T) {
 	}
 }
 
-// TestWhatASetupPrints checks that the output of a set-up is complete when its server has ended.
-func TestWhatASetupPrints(t *testing.T) {
+// TestSetupOutputIsComplete checks that the output of a set-up is complete when its server has ended.
+func TestSetupOutputIsComplete(t *testing.T) {
 	var out bytes.Buffer
 	block := func(text string) *Block { return &Block{Kind: Setup, Place: "p.md:1", Text: text, Fences: 1} }
 	s := Server{Name: "x", Setup: block("trap 'echo it ends; exit' TERM\ntouch ready\nwhile :; do sleep 0.01; done"), Health: block("test -f ready"), Runs: []Block{*block("true")}}
@@ -106,9 +106,9 @@ func TestWhatASetupPrints(t *testing.T) {
 	}
 }
 
-// TestAServerInTheBackground checks that a background server outlives its set-up and its output is
+// TestBackgroundServerOutlivesSetup checks that a background server outlives its set-up and its output is
 // captured.
-func TestAServerInTheBackground(t *testing.T) {
+func TestBackgroundServerOutlivesSetup(t *testing.T) {
 	var out bytes.Buffer
 	block := func(text string) *Block { return &Block{Kind: Setup, Place: "p.md:1", Text: text, Fences: 1} }
 	s := Server{
@@ -122,7 +122,7 @@ func TestAServerInTheBackground(t *testing.T) {
 	}
 }
 
-func TestHealthCheckThatNeverPasses(t *testing.T) {
+func TestHealthCheckTimesOut(t *testing.T) {
 	var out bytes.Buffer
 	block := func(text string) *Block { return &Block{Kind: Setup, Place: "p.md:1", Text: text, Fences: 1} }
 	s := Server{Name: "x", Setup: block("true"), Health: block("false"), Runs: []Block{*block("true")}}

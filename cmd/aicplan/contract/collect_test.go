@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// faultsOp does what its parameter kind says. It writes a line to "calls" for
+// faultsOp fails as its parameter kind requests. It writes a line to "calls" for
 // each attempt.
 const faultsOp = `
 import os
@@ -162,7 +162,7 @@ func expectEqual(t *testing.T, what string, got, want any) {
 }
 
 // TestFailuresHaveClasses measures cases that fail in all ways. Each costs only
-// itself, has a class in the ledger, and is tried as often as its class says.
+// itself, has a class in the ledger, and is tried as often as its class allows.
 func TestFailuresHaveClasses(t *testing.T) {
 	t.Parallel()
 	f := newFaults(t)
@@ -412,9 +412,9 @@ export "s" {
 }
 `
 
-// TestOnlyWhatChangedIsMeasured: plan says what a change makes stale, and apply
+// TestUnchangedCasesAreReused: plan lists what a change makes stale, and apply
 // measures that and nothing else.
-func TestOnlyWhatChangedIsMeasured(t *testing.T) {
+func TestUnchangedCasesAreReused(t *testing.T) {
 	t.Parallel()
 	f := newSteps(t)
 	f.write("plan.hcl", growPlan)

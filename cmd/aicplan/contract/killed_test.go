@@ -111,7 +111,7 @@ var undisturbed = sync.OnceValues(func() ([]byte, error) {
 	return data, err
 })
 
-// moment says whether it is time to disturb a run: an event came, or another
+// moment returns whether it is time to disturb a run: an event came, or another
 // case was run.
 type moment func(event map[string]any, calls int) bool
 

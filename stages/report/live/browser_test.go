@@ -48,7 +48,7 @@ func newFolder(t testing.TB) *folder {
 }
 
 // reserve takes an address for the whole test with a socket that does not listen, so
-// that nobody else gets it while the server is away.
+// that no other process gets it while the server is away.
 func reserve(t testing.TB) string {
 	t.Helper()
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM, 0)
@@ -203,7 +203,7 @@ func TestInBrowser(t *testing.T) {
 	ctx := reporttest.Start(t)
 	f := newFolder(t)
 	url := "http://" + f.address + "/"
-	away := false // where the server is away on purpose, the browser says so
+	away := false // where the server is away on purpose, the browser reports it
 	wrong := reporttest.Watch(t, ctx, func(asked string) bool {
 		return strings.HasPrefix(asked, url) ||
 			strings.HasPrefix(asked, "data:")
@@ -320,7 +320,7 @@ func TestInBrowser(t *testing.T) {
 	})
 
 	t.Run("killed", func(t *testing.T) {
-		// The page looks for newer runs by itself too. Here it waits to be told, or
+		// The page looks for newer runs by itself too. Here it waits for an event, or
 		// it would be gone on a slow machine before it is read.
 		reporttest.Do(t, ctx, `window.goOn = look; look = () => {}`)
 		f.mu.Lock()
@@ -334,7 +334,7 @@ func TestInBrowser(t *testing.T) {
 			t.Error(href)
 		}
 
-		// Nobody waits for its end: it loads the page anew.
+		// It does not wait for its end: it loads the page anew.
 		reporttest.Do(t, ctx, `goOn("", "20260101T000000.000-aaaa")`)
 		reporttest.Until(t, ctx, has("#run", "bbbb"))
 	})

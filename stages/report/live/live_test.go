@@ -335,9 +335,9 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestRateOfAStageThatHangs: what was fast and ends no case any more is not a minute
+// TestRateFallsWhileStageHangs: what was fast and ends no case any more is not a minute
 // from its end for ever, and a slow one keeps its rate between two cases.
-func TestRateOfAStageThatHangs(t *testing.T) {
+func TestRateFallsWhileStageHangs(t *testing.T) {
 	t.Parallel()
 	r, write := runAt(t)
 	f := Follow(r, nil)
@@ -380,8 +380,8 @@ func TestRateOfAStageThatHangs(t *testing.T) {
 	}
 }
 
-// TestListOfRunsThatSayNothing: how long they took is not known, and not 0.
-func TestListOfRunsThatSayNothing(t *testing.T) {
+// TestRunWithoutEventsHasNoDuration: how long they took is not known, and not 0.
+func TestRunWithoutEventsHasNoDuration(t *testing.T) {
 	t.Parallel()
 	r, write := runAt(t)
 	for _, text := range []string{"", "{cut", "\n\x00\x00\n"} {

@@ -13,7 +13,7 @@ import (
 	"aicplan/sink/base/textutil"
 )
 
-// TestHiddenCharactersAreShown: what plans and workers say reorders no line of the
+// TestHiddenCharactersAreShown: text from plans and workers reorders no line of the
 // page and of the list, wherever an event has it.
 func TestHiddenCharactersAreShown(t *testing.T) {
 	t.Parallel()
