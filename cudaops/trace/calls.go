@@ -44,7 +44,7 @@ func isCall(name []byte) bool {
 	return string(name) == paramComms || bytes.HasPrefix(name, ncclRange)
 }
 
-// calls tells the kind of kernels whose name does not, such as those of RCCL and of all-to-all over sends and
+// calls gives the kind of kernels whose name lacks it, such as those of RCCL and of all-to-all over sends and
 // receives. A kernel has the correlation id of its launch, and the launch lies inside the CPU event of a
 // collective on the same thread. Profilers write these CPU events before the launches.
 type calls struct {

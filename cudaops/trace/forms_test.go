@@ -21,7 +21,7 @@ func packed16(text string) string {
 }
 
 // Data after a trace, or a damaged end of the file, gives a warning, but the trace is evaluated.
-func TestTails(t *testing.T) {
+func TestReadWarnsOfDataBehindTrace(t *testing.T) {
 	t.Parallel()
 	text := `{"traceEvents": [` + event("a", 1, 1, 0) + `], "x": 1}`
 	var b bytes.Buffer
@@ -82,7 +82,7 @@ func TestZstd(t *testing.T) {
 
 // A kernel that occurs twice with the same launch, stream and times is counted once. Kernels that differ in
 // one of these are counted separately.
-func TestKernelsThatAreWrittenTwice(t *testing.T) {
+func TestDuplicateKernelsCountOnce(t *testing.T) {
 	t.Parallel()
 	k := func(name string, ts, dur, stream, correlation int) string {
 		return fmt.Sprintf(`{"ph":"X","cat":"kernel","name":%q,"pid":0,"tid":%d,"ts":%d,"dur":%d,"args":{"device":0,"stream":%d,"correlation":%d}}`, name, stream, ts, dur, stream, correlation)

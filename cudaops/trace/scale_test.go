@@ -64,7 +64,7 @@ func TestStepsAgainstMarking(t *testing.T) {
 }
 
 // Sums of implausible times do not overflow.
-func TestTimesThatAreNone(t *testing.T) {
+func TestImplausibleTimesDoNotOverflow(t *testing.T) {
 	t.Parallel()
 	var ev []string
 	for i := range 40 {

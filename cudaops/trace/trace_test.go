@@ -83,7 +83,7 @@ func TestForms(t *testing.T) {
 
 func dump(v any) string { b, _ := json.Marshal(v); return string(b) }
 
-func TestNoTrace(t *testing.T) {
+func TestReadRejectsOtherFiles(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"":                         "empty",
@@ -105,9 +105,9 @@ func TestNoTrace(t *testing.T) {
 	}
 }
 
-// TestCutAnywhere truncates a trace at every byte. Complete events are evaluated and the truncation is
+// TestTruncatedTraceKeepsWholeEvents truncates a trace at every byte. Complete events are evaluated and the truncation is
 // reported.
-func TestCutAnywhere(t *testing.T) {
+func TestTruncatedTraceKeepsWholeEvents(t *testing.T) {
 	t.Parallel()
 	text := `{"schemaVersion": 1, "traceEvents": [` + event("a \\\" ] }", 1, 1, 0) + ", " + event("b", 3, 1.25, 0) + `], "x": [1, {"y": "z"}], "n": 12}`
 	first := strings.Index(text, "}}") + 2
@@ -120,7 +120,7 @@ func TestCutAnywhere(t *testing.T) {
 			continue
 		}
 		if res[0].Warning == "" {
-			t.Errorf("cut at %d is not told of", i)
+			t.Errorf("cut at %d gives no warning", i)
 		}
 		if i > first && res[0].Kernels == 0 {
 			t.Errorf("cut at %d lost the first kernel", i)
@@ -191,7 +191,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-func TestDevicesApart(t *testing.T) {
+func TestDevicesAreEvaluatedSeparately(t *testing.T) {
 	t.Parallel()
 	res := read(t, "["+event("a", 0, 10, 0)+","+event("a", 0, 10, 1)+","+event("a", 5, 10, 1)+"]")
 	if len(res) != 2 || *res[0].BusyNs != 10000 || *res[1].BusyNs != 15000 || res[1].Device != "1" {

@@ -27,7 +27,7 @@ const (
 	dpi        = 150
 )
 
-// Colours of lines. Readers with colour blindness can tell them apart (Okabe and Ito).
+// Colours of lines, distinct for readers with colour blindness (Okabe and Ito).
 var colours = []color.RGBA{
 	{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255}, {230, 159, 0, 255}, {86, 180, 233, 255},
 }
@@ -65,7 +65,7 @@ func linear(all []Cell, c *Cell) *float64 {
 
 // Scaling draws throughput, iteration time, efficiency and communication over the number of GPUs, as SVG and
 // PNG. It draws a line per family of parallelism, model and load. Cells with the same number of GPUs stand
-// side by side. Cells without a figure have no point, and a panel without figures says so.
+// side by side. Cells without a figure have no point, and a panel without figures is titled "not measured".
 func Scaling(cells []Cell) (svg, png []byte, err error) {
 	cells = slices.Clone(cells)
 	Sort(cells)

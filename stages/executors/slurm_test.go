@@ -10,9 +10,9 @@ import (
 	"aicplan/sink/base/testutil"
 )
 
-// TestCommandsThatLeaveSomething checks that a job counts as submitted even if a site's sbatch starts a
+// TestSchedulerIgnoresProcessesLeftBehind checks that a job counts as submitted even if a site's sbatch starts a
 // process that keeps the output open. Otherwise it would be submitted twice.
-func TestCommandsThatLeaveSomething(t *testing.T) {
+func TestSchedulerIgnoresProcessesLeftBehind(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	sbatch := filepath.Join(dir, "sbatch")
@@ -22,8 +22,8 @@ func TestCommandsThatLeaveSomething(t *testing.T) {
 	}
 }
 
-// TestCommandsThatHang checks that commands end at their timeout and when the run is cancelled.
-func TestCommandsThatHang(t *testing.T) {
+// TestSchedulerTimesOut checks that commands end at their timeout and when the run is cancelled.
+func TestSchedulerTimesOut(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	squeue := filepath.Join(dir, "squeue")
