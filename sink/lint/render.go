@@ -32,7 +32,7 @@ func (r *Report) WriteText(w io.Writer, rows int) error {
 		}
 		fmt.Fprintf(&sb, "  %s: %s\n", f.Path, f.Message)
 		for _, row := range f.Rows[:min(len(f.Rows), rows)] {
-			if !strings.Contains(f.Message, row) { // said already
+			if !strings.Contains(f.Message, row) { // the message contains it
 				fmt.Fprintf(&sb, "      %s\n", row)
 			}
 		}

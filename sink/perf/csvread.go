@@ -172,8 +172,8 @@ func (f *csvFile) records(visit func(r *csv.Reader, row int, fields []string) er
 			case errors.Is(err, csv.ErrFieldCount):
 				return f.fieldError(r, 0, fmt.Sprintf("this row has %d fields, the header has %d", len(fields), width))
 			case errors.Is(err, csv.ErrQuote):
-				return f.place(pe.Line, pe.Column, "a quoted field does not end in a quote before the comma or the end of the line; "+
-					"a quote inside it is written twice")
+				return f.place(pe.Line, pe.Column, "a quoted field does not end in a quote before the comma or the end of the "+
+					"line; a quote inside it is written twice")
 			}
 			return f.place(pe.Line, pe.Column, "a quote inside a field that does not begin with one")
 		}
@@ -262,12 +262,12 @@ func (f *csvFile) column(i int, want arrow.DataType) (arrow.Array, error) {
 			return arr, nil
 		}
 
-		kind := map[arrow.Type]string{arrow.INT64: "an integer", arrow.FLOAT64: "a number", arrow.BOOL: "true or false"}[want.ID()]
+		kinds := map[arrow.Type]string{arrow.INT64: "an integer", arrow.FLOAT64: "a number", arrow.BOOL: "true or false"}
 		return nil, f.records(func(r *csv.Reader, row int, fields []string) error {
 			if row < bad {
 				return nil
 			}
-			return f.fieldError(r, i, fmt.Sprintf("%q in column %q is not %s", fields[i], f.header[i], kind))
+			return f.fieldError(r, i, fmt.Sprintf("%q in column %q is not %s", fields[i], f.header[i], kinds[want.ID()]))
 		})
 	}
 

@@ -10,7 +10,7 @@ import (
 	"aicplan/sink/table"
 )
 
-// Limits of a row's time. "Estimate" is physics.Likely: what kernels usually reach of the system's peaks.
+// Limits of a row's time. The estimate is that of Likely: what kernels usually reach of the system's peaks.
 const (
 	// shortest is below the time of any kernel launch, in milliseconds, and shortestCall below that of a
 	// function on a processor.

@@ -37,7 +37,7 @@ const sparseKeys = 2048
 var modules = sync.OnceValue(func() []module {
 	lines, err := csv.NewReader(strings.NewReader(modulesCSV)).ReadAll()
 	if err != nil {
-		panic("physics: modules.csv: " + err.Error())
+		panic("rules: modules.csv: " + err.Error())
 	}
 
 	var out []module
@@ -49,7 +49,7 @@ var modules = sync.OnceValue(func() []module {
 		for i, p := range into {
 			v, err := strconv.ParseFloat(line[4+i], 64)
 			if err != nil {
-				panic("physics: modules.csv: " + err.Error())
+				panic("rules: modules.csv: " + err.Error())
 			}
 			*p = v
 		}

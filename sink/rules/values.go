@@ -90,8 +90,8 @@ func Metric(rec arrow.Record, name string, needed, zeroOK bool) (why string, fir
 	return strings.Join(parts, ", "), first, nil
 }
 
-// Convert returns a column with a type of the catalog, if every value has an equal one of that type: integers and floats
-// without a fraction, and the integers 0 and 1 for booleans. A column without any value has every type.
+// Convert returns a column with a type of the catalog, if every value has an equal one of that type: integers and
+// floats without a fraction, and the integers 0 and 1 for booleans. A column without any value has every type.
 func Convert(rec arrow.Record, name string, want catalog.Type) (arrow.Array, error) {
 	arr, err := table.Array(rec, name)
 	if err != nil {
@@ -123,7 +123,8 @@ func Convert(rec arrow.Record, name string, want catalog.Type) (arrow.Array, err
 		case math.Trunc(v) != v:
 			return nil, fmt.Errorf("row %d has %g, which is not a whole number", i+1, v)
 		case math.Abs(v) >= 1<<53: // floats cannot represent it exactly
-			return nil, fmt.Errorf("row %d has %.17g, which is too large to be exact beside numbers with a point or an exponent", i+1, v)
+			return nil, fmt.Errorf("row %d has %.17g, which is too large to be exact beside numbers with a point or an "+
+				"exponent", i+1, v)
 		case want == catalog.Bool && v != 0 && v != 1:
 			return nil, fmt.Errorf("row %d has %g, which is neither 0 nor 1", i+1, v)
 		}

@@ -101,15 +101,15 @@ func (c *duplicates) run(s *subject) finding {
 		all[i] = g.rows
 	}
 
-	if names := s.tellApart(all, key); len(names) > 0 {
-		out.fix = fmt.Sprintf("the rows of a key are different cases, told apart by %s, which the key lacks: collect one of its values, or have a collect and a table for each", strings.Join(names, " and by "))
+	if names := s.distinguishing(all, key); len(names) > 0 {
+		out.fix = fmt.Sprintf("the rows of a key are different cases, which differ in %s, and the key lacks that: collect one of its values, or have a collect and a table for each", strings.Join(names, " and "))
 	}
 
 	return out
 }
 
-// tellApart lists the case parameters outside the key that differ between all rows of each group.
-func (s *subject) tellApart(groups [][]int, key []string) (names []string) {
+// distinguishing lists the case parameters outside the key that differ between all rows of each group.
+func (s *subject) distinguishing(groups [][]int, key []string) (names []string) {
 	for _, name := range s.ds.Info.Params {
 		if slices.Contains(key, name) || column(s.rec, name) == nil {
 			continue

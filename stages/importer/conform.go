@@ -181,7 +181,7 @@ func (c *conformer) provenance(e tree.Entry, o Options) {
 	for _, v := range slices.Sorted(maps.Keys(other)) {
 		text := fmt.Sprintf("the folder is of version %s, the rows are of %s", e.Version, v)
 		if other[v] == c.rows {
-			// The system's spec tells readers which folder to read.
+			// Readers take the folder that the system's spec names.
 			text += fmt.Sprintf("; an export follows the rows to the folder %s, and version = %q in it keeps the folder",
 				v, e.Version)
 		}
