@@ -76,7 +76,8 @@ func (d drawing) kernels() {
 
 	if f.Light != nil {
 		light := against("light", "Share of the speed of light", f.Light, "speed of light")
-		light.yAxis = axis{label: "speed of light", ticks: linearTicks(5, percentLabel), hi: math.Max(1.05, top(f.Light)*1.05)}
+		light.yAxis = axis{label: "speed of light", ticks: linearTicks(5, percentLabel),
+			hi: math.Max(1.05, top(f.Light)*1.05)}
 		light.levels = []level{{1, false}}
 		light.caption = "The least time that the peaks of " + f.System + " allow, over the time measured."
 		d.add(light.chart())

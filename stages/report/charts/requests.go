@@ -34,7 +34,9 @@ func (d drawing) requests(all []model.Requests) {
 	swept := t.Facets.Swept()
 	name := func(r model.Requests) string { return t.Name }
 	if swept != nil {
-		slices.SortStableFunc(sets, func(a, b model.Requests) int { return cmp.Compare(swept.Value[a.Row], swept.Value[b.Row]) })
+		slices.SortStableFunc(sets, func(a, b model.Requests) int {
+			return cmp.Compare(swept.Value[a.Row], swept.Value[b.Row])
+		})
 		name = func(r model.Requests) string { return swept.Name + " " + swept.Cell(r.Row) }
 	}
 	largest := sets[len(sets)-1]
@@ -124,7 +126,8 @@ func gantt(id string, r model.Requests, name string) *Chart {
 	f.path("b c0", "", waits)
 	f.path("b c1", "", receives)
 	c := &Chart{ID: id, Title: "Requests of " + name, W: width, H: height, Body: f.String(),
-		Legend: []Key{{Name: "until the first token", Class: "c0", Shape: 1}, {Name: "until the last token", Class: "c1", Shape: 1}},
+		Legend: []Key{{Name: "until the first token", Class: "c0", Shape: 1},
+			{Name: "until the last token", Class: "c1", Shape: 1}},
 		Data:   map[string]string{"kind": "requests"},
 		Alt:    fmt.Sprintf("Timeline of %d requests of %s.", n, name)}
 	if n < len(r.Start) {

@@ -17,7 +17,8 @@ const (
 // scaling draws the cells of an experiment over the number of GPUs, as the export of the layout experiment
 // does. It returns nil if the number of GPUs does not vary, or if the plot cannot be drawn.
 func scaling(id string, t *model.Table) *Chart {
-	if speedUp, _ := t.Facets.SpeedUp(); speedUp == nil || t.Data == nil || t.Facets.Column("iteration_wall_clock") == nil {
+	speedUp, _ := t.Facets.SpeedUp()
+	if speedUp == nil || t.Data == nil || t.Facets.Column("iteration_wall_clock") == nil {
 		return nil
 	}
 

@@ -92,7 +92,8 @@ func (r *Report) FileList() []File {
 		switch {
 		case len(paths) > manyFiles:
 			for _, folder := range textutil.Folders(paths) {
-				out = append(out, File{Path: fmt.Sprintf("%s: %s", folder.Path, textutil.Counted(folder.Count, "file")), Stage: f.Stage})
+				count := textutil.Counted(folder.Count, "file")
+				out = append(out, File{Path: folder.Path + ": " + count, Stage: f.Stage})
 			}
 			by[f.Stage] = nil
 		case paths != nil:

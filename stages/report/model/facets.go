@@ -92,8 +92,8 @@ func (p Param) Cell(row int) string {
 
 // Varies reports whether two rows have different values.
 func (p Param) Varies() bool {
-	other := func(v float64) bool { return v != p.Value[0] }
-	return slices.ContainsFunc(p.Value, other) || slices.ContainsFunc(p.Text, func(t string) bool { return t != p.Text[0] })
+	return slices.ContainsFunc(p.Value, func(v float64) bool { return v != p.Value[0] }) ||
+		slices.ContainsFunc(p.Text, func(t string) bool { return t != p.Text[0] })
 }
 
 // FacetsOf derives the facets of a dataset with a table. spec may be nil.

@@ -158,7 +158,8 @@ func (r *Report) totals() totals {
 // figures are the numbers at the top.
 func (r *Report) figures() []Figure {
 	t := r.totals()
-	rows := Figure{Name: "rows", Value: textutil.Count(int64(t.rows)), Note: "in " + textutil.Counted(len(r.Tables), "table")}
+	rows := Figure{Name: "rows", Value: textutil.Count(int64(t.rows)),
+		Note: "in " + textutil.Counted(len(r.Tables), "table")}
 
 	coverage := Figure{Name: "coverage", Value: "-", Note: "nothing was planned here"}
 	if t.planned > 0 {
