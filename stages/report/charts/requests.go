@@ -128,8 +128,8 @@ func gantt(id string, r model.Requests, name string) *Chart {
 	c := &Chart{ID: id, Title: "Requests of " + name, W: width, H: height, Body: f.String(),
 		Legend: []Key{{Name: "until the first token", Class: "c0", Shape: 1},
 			{Name: "until the last token", Class: "c1", Shape: 1}},
-		Data:   map[string]string{"kind": "requests"},
-		Alt:    fmt.Sprintf("Timeline of %d requests of %s.", n, name)}
+		Data: map[string]string{"kind": "requests"},
+		Alt:  fmt.Sprintf("Timeline of %d requests of %s.", n, name)}
 	if n < len(r.Start) {
 		c.Caption = fmt.Sprintf("%s of %s requests.", textutil.Count(int64(n)), textutil.Count(int64(len(r.Start))))
 	}
