@@ -60,8 +60,7 @@ func TestWhy(t *testing.T) {
 			"moe_dtype=fp8_block moe_tp_size=2 moe_ep_size=4 distribution=balanced", "topology"},
 	} {
 		var w why
-		address := fmt.Sprintf("module.%s.grid.%s", strings.TrimPrefix(tc.plan, "h200_"), tc.grid)
-		args := append([]string{"why", "--json", filepath.Join(root, "plans", tc.plan+".hcl"), address},
+		args := append([]string{"why", "--json", filepath.Join(root, "plans", tc.plan+".hcl"), "grid." + tc.grid},
 			strings.Fields(tc.values)...)
 		newFolder(t).json(&w, 0, args...)
 		found := false
@@ -69,7 +68,7 @@ func TestWhy(t *testing.T) {
 			found = found || d.Filter == tc.filter && d.Reason != "" && d.Place != ""
 		}
 		if w.Kept != (tc.filter == "") || !w.Kept && !found {
-			t.Errorf("%s %s: kept %v, drops %+v; want the filter %q", address, tc.values, w.Kept, w.Drops, tc.filter)
+			t.Errorf("%s %s: kept %v, drops %+v; want the filter %q", "grid."+tc.grid, tc.values, w.Kept, w.Drops, tc.filter)
 		}
 	}
 }

@@ -26,6 +26,8 @@ grid "gemm" {
   loop_order = ["n", "k", "width", "format"]
 
   case_set "base" {
+    description = "products of the base widths"
+
     axis "n" {
       values      = reverse(module.shapes.gemm_widths)
       description = "output features"
@@ -48,7 +50,8 @@ grid "gemm" {
   }
 
   case_set "model_widths" {
-    include = [local.parts.chosen]
+    description = "products of the layers of the chosen models"
+    include     = [local.parts.chosen]
 
     rows "width" { values = local.gemm_model_widths }
 
