@@ -90,7 +90,7 @@ type selectFlags struct {
 // priceFlag belongs to the commands that print the cost of a plan.
 type priceFlag struct {
 	GPUs  int     `name:"gpus" help:"Estimate the wall time for so many GPUs (default: those of a node of the system)." placeholder:"N"`
-	Price float64 `help:"What an hour of a GPU costs: the plan then says what measuring costs, in the same currency." env:"AICPLAN_GPU_HOUR_PRICE" placeholder:"AMOUNT"`
+	Price float64 `help:"What an hour of a GPU costs: the plan then states what measuring costs, in the same currency." env:"AICPLAN_GPU_HOUR_PRICE" placeholder:"AMOUNT"`
 }
 
 // Validate implements kong's validation.

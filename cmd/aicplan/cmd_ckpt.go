@@ -145,7 +145,7 @@ func (c *ckptVerifyCmd) Run(a *app) error {
 }
 
 type ckptGcCmd struct {
-	DryRun   bool `help:"Only say what would go."`
+	DryRun   bool `help:"Only list what would be removed."`
 	KeepRuns int  `help:"Runs to keep." default:"20" placeholder:"N"`
 	JSON     bool `name:"json" help:"Print as JSON."`
 }

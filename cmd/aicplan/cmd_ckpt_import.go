@@ -16,7 +16,7 @@ type ckptImportCmd struct {
 	planFlags `embed:""`
 	Address   string   `arg:"" help:"Address of the collect stage that the rows answer."`
 	Files     []string `arg:"" help:"Perf files, or folders of one table." type:"path"`
-	Table     string   `help:"Perf table, where the files' names do not say it." placeholder:"NAME"`
+	Table     string   `help:"Perf table, if the files' names do not state it." placeholder:"NAME"`
 	Framework string   `help:"Framework, where the rows lack it." placeholder:"NAME"`
 	Measured  string   `name:"framework-version" help:"Framework's version, where the rows lack it." placeholder:"VERSION"`
 	Device    string   `help:"Device, where the rows lack it." placeholder:"NAME"`

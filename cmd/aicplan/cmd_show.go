@@ -77,7 +77,7 @@ func (c *showCmd) Run(a *app) error {
 	}
 
 	if lacking > 0 {
-		fmt.Fprintf(a.stderr, "Note: --where cannot tell of %s, which lack a value that it needs.\n",
+		fmt.Fprintf(a.stderr, "Note: --where cannot judge %s, which lack a value that it needs.\n",
 			textutil.Some(lacking, "row"))
 	}
 

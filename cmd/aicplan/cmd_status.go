@@ -187,7 +187,7 @@ func runWord(s *live.State, now time.Time) string {
 
 	case "lost":
 		if s.Gone {
-			return fmt.Sprintf("lost (its process ended and did not say how: it was killed, or the disk was full; last sign of life %s ago; the same apply goes on from where it was)",
+			return fmt.Sprintf("lost (its process ended without a report: it was killed, or the disk was full; last sign of life %s ago; the same apply goes on from where it was)",
 				textutil.Duration(now.Sub(s.Seen).Seconds()))
 		}
 		return fmt.Sprintf("lost (no sign of life for %s; the same apply goes on from where it was)",

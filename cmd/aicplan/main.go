@@ -201,7 +201,7 @@ func (a *app) outputLost(code int) int {
 	}
 
 	if a.goesOn && errors.Is(a.out.err, syscall.EPIPE) {
-		fmt.Fprintln(a.stderr, "Note: whatever read the output has gone; the run went on without it. aicplan report says how it went.")
+		fmt.Fprintln(a.stderr, "Note: whatever read the output has gone; the run went on without it. aicplan report shows the result.")
 		return code
 	}
 

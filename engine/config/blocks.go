@@ -81,7 +81,7 @@ func (s *scope) decodeRuntime(d *blockDecl) (cty.Value, hcl.Diagnostics) {
 		a := d.body.Attributes[name]
 		if slices.Contains(runtimeWords, name) && !kind.Has(name) && !isNull(a.Expr, ctx) {
 			diags = append(diags, errorAt(a.NameRange, "Attribute without effect",
-				fmt.Sprintf("Runtimes of kind %s do not use %s; what it says would be recorded and not be true. Remove it.", b.Kind, name)))
+				fmt.Sprintf("Runtimes of kind %s do not use %s; the row would record a value that is not used. Remove it.", b.Kind, name)))
 		}
 	}
 
@@ -139,7 +139,7 @@ func (s *scope) secretEnv(body *hclsyntax.Body,
 	}
 
 	if v.IsMarked() || !v.CanIterateElements() || !v.Type().IsObjectType() && !v.Type().IsMapType() {
-		return bad("env is sensitive as a whole, so its names cannot be told from its values. Write env = { NAME = var.secret }.")
+		return bad("env is sensitive as a whole, so its names are hidden with its values. Write env = { NAME = var.secret }.")
 	}
 
 	secret, rest := map[string]string{}, map[string]cty.Value{}

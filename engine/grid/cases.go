@@ -168,7 +168,7 @@ func columnKind(dict []cty.Value) (valueKind, string) {
 				continue
 			}
 			if i, _ := v.AsBigFloat().Int64(); int64(float64(i)) != i || i == math.MaxInt64 {
-				return 0, fmt.Sprintf("has %d together with numbers that are not integers, and a column of these cannot tell it from its neighbours", i)
+				return 0, fmt.Sprintf("has %d together with numbers that are not integers, and a column of these cannot distinguish it from its neighbours", i)
 			}
 		}
 	}

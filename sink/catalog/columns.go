@@ -76,7 +76,7 @@ var dictionary = byName(
 	size("sms", "multiprocessors given to communication"),
 	number("transmit_us", "us", ""),
 	number("notify_us", "us", ""),
-	size("num_nodes", "nodes; readers count four ranks to a node where a file does not say it"),
+	size("num_nodes", "nodes; readers count four ranks to a node if a file does not state it"),
 	size("num_topk", "experts per token"),
 	number("combine_avg_t_us", "us", ""),
 	rate("combine_bandwidth_gbps", "GB/s", ""),

@@ -49,7 +49,7 @@ func (d *Declaration) Table() (*Table, error) {
 	case !columnName.MatchString(d.Family):
 		return nil, fmt.Errorf("the family %q of %s: use lower-case letters, digits and _", d.Family, d.Name)
 	case len(d.Key) == 0:
-		return nil, fmt.Errorf("%s has no key: name the columns that tell its rows apart", d.Name)
+		return nil, fmt.Errorf("%s has no key: name the columns that identify a row", d.Name)
 	case len(d.Metrics) == 0:
 		return nil, fmt.Errorf("%s has no metrics: name its measured columns", d.Name)
 	}

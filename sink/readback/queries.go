@@ -147,7 +147,7 @@ func (l libraries) unread(e tree.Entry, all []tree.Entry) string {
 	case !known:
 		return ""
 	case version != e.Version:
-		return fmt.Sprintf("the package reads %s %s, as %s.yaml says, and not this table", e.Backend, cmp.Or(version, "of no version"), e.System)
+		return fmt.Sprintf("the package reads %s %s, as %s.yaml states, and not this table", e.Backend, cmp.Or(version, "of no version"), e.System)
 	case e.Backend == "oneccl" && slices.ContainsFunc(all, func(x tree.Entry) bool { return x.Table == "nccl_perf" && x.Version == l["nccl"] }):
 		return "the package reads NCCL's table, and this one only where there is none"
 	}

@@ -165,7 +165,7 @@ func pick(units []int, points []map[string]any, sweep []string, row worker.Row, 
 
 	for _, name := range sweep {
 		if _, ok := row[name]; !ok {
-			return -1, rows.Bug("row %d does not say which %s it is for; a case that sweeps names the point in every row", i, name)
+			return -1, rows.Bug("row %d does not name its %s; a case that sweeps names the point in every row", i, name)
 		}
 	}
 

@@ -112,7 +112,7 @@ func (f *followed) Take(said []*executors.Status) error {
 
 		env := new(runtimes.Environment)
 		if err := json.Unmarshal(s.Environment, env); err != nil {
-			f.Say("warn", fmt.Sprintf("what task %d says of its environment cannot be read: %v", s.Shard, err))
+			f.Say("warn", fmt.Sprintf("the environment of task %d cannot be read: %v", s.Shard, err))
 			continue
 		}
 

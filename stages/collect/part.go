@@ -80,7 +80,7 @@ func (c *Config) RunPart(ctx context.Context, rc *stage.RunContext, part *Part) 
 	case r.stopText != "":
 		return executors.Stopped, r.stopText
 	case r.stopped() && r.now == 0 && left > 0:
-		return executors.Drained, "its time was over before the first case had ended; time and drain say how long it has"
+		return executors.Drained, "its time was over before the first case had ended; time and drain set how long it has"
 	case r.stopped() && left > 0:
 		return executors.Drained, ""
 	}

@@ -66,7 +66,7 @@ func readOneUnsupported(v any) (u unsupported, err error) {
 	case len(object) != 2 || !isObject || !isText:
 		return u, errors.New("it must be an object with the attributes where, an object, and reason, a text")
 	case strings.TrimSpace(reason) == "":
-		return u, errors.New("reason must say why there is no kernel")
+		return u, errors.New("reason must state why there is no kernel")
 	case len(where) == 0:
 		return u, errors.New("where must name a column and its values, such as { head_dim = [512] }; " +
 			"without one every case would be meant")

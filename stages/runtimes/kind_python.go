@@ -187,7 +187,7 @@ func (*interpreted) Look(ctx context.Context, p *Pools, rt *stage.Runtime) (stri
 		return "", &Missing{What: fmt.Sprintf("the Python package %s is not installed for %s", rt.Package, python), Fix: getIt(rt)}
 	}
 	if v == unknownVersion {
-		return fmt.Sprintf("%s tells no version of %s; a worker will", python, rt.Package), nil
+		return fmt.Sprintf("%s reports no version of %s; a worker will", python, rt.Package), nil
 	}
 	if err := Satisfies(v, rt.Requires); err != nil {
 		return "", &Missing{What: fmt.Sprintf("%s %s is installed, but %s requires %s", rt.Package, v, rt.Address, rt.Requires), Fix: getIt(rt)}

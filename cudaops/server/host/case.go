@@ -83,7 +83,7 @@ func (t *traceBlock) declare() []worker.Option {
 		{Name: "within", Into: &t.Within, Default: worker.Duration(10 * time.Minute),
 			Doc: "how long the profiler may take to write its files"},
 		{Name: "required", Into: &t.Required, Default: false,
-			Doc: "a case without the traces of all its ranks fails; otherwise its row says trace_error"},
+			Doc: "a case without the traces of all its ranks fails; otherwise its row has trace_error"},
 		{Name: "rules", Into: &t.Rules, Doc: "a file of rules for collectives, as aicplan trace --rules takes"},
 	}
 }

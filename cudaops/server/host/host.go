@@ -159,7 +159,7 @@ func packageVersion(ctx context.Context, o *settings) (string, error) {
 	// A child of a wrapper may keep the output open after the wrapper's end.
 	out, err := proc.Output(cmd)
 	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return "", fmt.Errorf("%s does not tell the version of %s: no answer within %v, so it hangs or its disk is very slow; try it by hand: %s -v -c 'pass'", python, o.Package, helloTimeout, python)
+		return "", fmt.Errorf("%s does not report the version of %s: no answer within %v, so it hangs or its disk is very slow; try it by hand: %s -v -c 'pass'", python, o.Package, helloTimeout, python)
 	}
 
 	if err != nil {
@@ -168,7 +168,7 @@ func packageVersion(ctx context.Context, o *settings) (string, error) {
 			lines := strings.Split(strings.TrimSpace(string(ee.Stderr)), "\n")
 			why = lines[len(lines)-1]
 		}
-		return "", fmt.Errorf("%s does not tell the version of %s: %s; install it, or give python the interpreter that has it", python, o.Package, why)
+		return "", fmt.Errorf("%s does not report the version of %s: %s; install it, or give python the interpreter that has it", python, o.Package, why)
 	}
 
 	v := strings.TrimSpace(string(out))

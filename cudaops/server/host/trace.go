@@ -104,7 +104,7 @@ func (h *Host) torch(ctx context.Context, a *ask, inner *load.Host, t *tracing, 
 	within time.Duration, out worker.Emitter) error {
 	p := &h.options.Profiler
 	if !h.options.profiled {
-		return errors.New("the runtime has no profiler block that says how its server records traces")
+		return errors.New("the runtime has no profiler block that states how its server records traces")
 	}
 
 	prof := &server.Profiler{Start: h.current.base + p.Start, Stop: h.current.base + p.Stop, Dir: h.current.traces,

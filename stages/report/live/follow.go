@@ -78,7 +78,7 @@ func (f *Follower) read() error {
 	if info, err := file.Stat(); err == nil && info.Size() < f.offset {
 		back := f.offset - info.Size()
 		if back > int64(len(f.tail)) {
-			return fmt.Errorf("events of run %s became shorter: the state folder was changed by somebody else", f.state.Run)
+			return fmt.Errorf("events of run %s became shorter: another program changed the state folder", f.state.Run)
 		}
 		// The part of a line that a full disk took was taken back.
 		f.offset, f.tail = info.Size(), f.tail[:int64(len(f.tail))-back]
