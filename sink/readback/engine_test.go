@@ -114,7 +114,7 @@ func TestOtherVersionsOfLibrariesAreNotAsked(t *testing.T) {
 	}{
 		"oneccl": {spec: "misc:\n  nccl_version: '2.1'\n  oneccl_version: '2021.1'\n", want: map[string]string{
 			"data/h200_sxm/oneccl/2021.1/oneccl_perf.txt": "",
-			"data/h200_sxm/oneccl/2021.2/oneccl_perf.txt": "reads oneccl 2021.1, as h200_sxm.yaml says",
+			"data/h200_sxm/oneccl/2021.2/oneccl_perf.txt": "reads oneccl 2021.1, as h200_sxm.yaml states",
 		}},
 		"both": {spec: "misc:\n  nccl_version: '2.1'\n  oneccl_version: '2021.1'\n", nccl: true, want: map[string]string{
 			"data/h200_sxm/nccl/2.1/nccl_perf.txt":        "",
