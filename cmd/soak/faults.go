@@ -29,7 +29,7 @@ func faults() []*fault {
 		out = append(out, &fault{name: name, scene: s, do: do})
 	}
 
-	for _, s := range []*scene{plain, ramp, python} {
+	for _, s := range []*scene{plain, breaker, python} {
 		add("SIGKILL engine ["+s.name+"]", s, signalled(syscall.SIGKILL, false))
 		add("SIGKILL group ["+s.name+"]", s, signalled(syscall.SIGKILL, true))
 		add("SIGTERM engine ["+s.name+"]", s, signalled(syscall.SIGTERM, false))

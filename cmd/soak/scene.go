@@ -64,7 +64,7 @@ report "g" {
 }
 `}
 
-var ramp = &scene{name: "ramp", exports: []string{"g_perf.txt"}, exit: 3, plan: `
+var breaker = &scene{name: "breaker", exports: []string{"g_perf.txt"}, exit: 3, plan: `
 runtime "cpu" {
   kind      = "cpu"
   framework = "TRY"
@@ -80,11 +80,6 @@ grid "g" {
 collect "g" {
   grid    = grid.g
   runtime = runtime.cpu
-  ramp {
-    rungs       = [4, 20]
-    max_failed  = 0.95
-    whole_group = 0
-  }
   breaker {
     group_by = ["fault"]
     after    = 3
