@@ -220,6 +220,20 @@ func TestEverySystem(t *testing.T) {
 	}
 }
 
+// TestNothingIsUnused: what the plans and their modules declare is used.
+func TestNothingIsUnused(t *testing.T) {
+	t.Parallel()
+	plans, err := filepath.Glob("*.hcl")
+	if err != nil || len(plans) < 7 {
+		t.Fatalf("plans %v, %v", plans, err)
+	}
+	for _, p := range plans {
+		if diags := shared(t, p).Unused(); len(diags) > 0 {
+			t.Errorf("%s: %s", p, text(diags))
+		}
+	}
+}
+
 // TestExpertFormatsAreThoseOfTheTables: the words that the module of models takes
 // are those that readers of the moe tables know.
 func TestExpertFormatsAreThoseOfTheTables(t *testing.T) {

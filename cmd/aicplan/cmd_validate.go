@@ -23,7 +23,7 @@ type validateCmd struct {
 // diagsJSON converts diagnostics for JSON output.
 func diagsJSON(files map[string]*hcl.File, diags hcl.Diagnostics) []config.DiagJSON {
 	out := []config.DiagJSON{}
-	for _, d := range config.Unique(diags) {
+	for _, d := range config.Merged(diags) {
 		out = append(out, config.ToJSON(d, files))
 	}
 	return out
@@ -54,6 +54,7 @@ func (c *validateCmd) Run(a *app) error {
 		diags = append(diags, more...)
 		stageCount = len(p.Stages)
 		if !diags.HasErrors() {
+			diags = append(diags, cfg.Unused()...)
 			diags = append(diags, emptyGrids(p, cfg.Modules()[0])...)
 		}
 	}

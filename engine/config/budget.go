@@ -2,12 +2,15 @@ package config
 
 import (
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+	"github.com/zclconf/go-cty/cty/function"
+	"github.com/zclconf/go-cty/cty/function/stdlib"
 )
 
 // The limits of reading a plan. Plans are small, but a few lines can describe more stages, values
@@ -25,6 +28,7 @@ const (
 type budget struct {
 	steps     atomic.Int64
 	instances int
+	exceeded  bool // a value was too large
 	started   time.Time
 }
 
@@ -59,9 +63,14 @@ func (b *budget) instance(d *blockDecl) hcl.Diagnostics {
 func (b *budget) value(label string, v cty.Value, at hcl.Range) hcl.Diagnostics {
 	elements, text := maxElements, maxText
 	if !within(v, &elements, &text) {
-		return hcl.Diagnostics{errorAt(at, "Value too large", fmt.Sprintf(
+		d := errorAt(at, "Value too large", fmt.Sprintf(
 			"%s has more than %d elements or %d MB of text. Split it, or declare the values as axes of a grid.",
-			label, maxElements, maxText>>20))}
+			label, maxElements, maxText>>20))
+		if b.exceeded {
+			d.Extra = follower{} // it may contain the value that was reported first
+		}
+		b.exceeded = true
+		return hcl.Diagnostics{d}
 	}
 	if time.Since(b.started) > maxTime {
 		return hcl.Diagnostics{errorAt(at, "Plan too large", fmt.Sprintf(
@@ -176,4 +185,40 @@ func (c *counted) Value(ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 	}
 
 	return v, diags
+}
+
+// errTooLong is returned by functions whose result would be a text of more than maxText bytes.
+var errTooLong = fmt.Errorf("the result has more than %d MB of text", maxText>>20)
+
+var replaceFunc = bounded(stdlib.ReplaceFunc, func(args []cty.Value) int {
+	text, old, by := args[0].AsString(), args[1].AsString(), args[2].AsString()
+	return len(text) + strings.Count(text, old)*(len(by)-len(old))
+})
+
+var joinFunc = bounded(stdlib.JoinFunc, func(args []cty.Value) int {
+	n := 0
+	for _, list := range args[1:] {
+		for it := list.ElementIterator(); it.Next(); {
+			if _, e := it.Element(); e.IsKnown() && !e.IsNull() {
+				n += len(e.AsString()) + len(args[0].AsString())
+			}
+		}
+	}
+	return n
+})
+
+// bounded returns a function that fails if the length of its result, in bytes, exceeds maxText.
+func bounded(f function.Function, length func(args []cty.Value) int) function.Function {
+	return function.New(&function.Spec{
+		Description: f.Description(),
+		Params:      f.Params(),
+		VarParam:    f.VarParam(),
+		Type:        f.ReturnTypeForValues,
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+			if length(args) > maxText {
+				return cty.NilVal, errTooLong
+			}
+			return f.Call(args)
+		},
+	})
 }

@@ -136,7 +136,7 @@ func (c *Config) Decode(in *Instance) (st stage.Stage, deferred bool, diags hcl.
 	if !in.Kind.BareNames {
 		unknown, more := ev.hasUnknown(in.decl.body)
 		if more.HasErrors() {
-			return nil, false, Unique(in.Locate(more))
+			return nil, false, unique(in.Locate(more))
 		}
 		if unknown {
 			return nil, true, nil
@@ -154,7 +154,7 @@ func (c *Config) Decode(in *Instance) (st stage.Stage, deferred bool, diags hcl.
 		diags = append(diags, st.Check(&stage.CheckContext{Address: in.Address, Range: in.Range, Tables: c.l.tables})...)
 	}
 
-	return st, false, Unique(in.Locate(diags))
+	return st, false, unique(in.Locate(diags))
 }
 
 // Outputs evaluates the root outputs.

@@ -13,6 +13,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/base/textutil"
 )
 
 // moduleDecl contains the declarations of a folder or file: names, ranges and unevaluated bodies.
@@ -23,8 +24,11 @@ type moduleDecl struct {
 	outputs   map[string]*outputDecl
 	blocks    map[string]map[string]*blockDecl // modules, systems, runtimes, parts, services and stages: type -> name
 	order     []*blockDecl                     // stages and modules in source order
-	outOrder  []string
-	varOrder  []string
+	// spoiled are the block types of which at least one block has an invalid header. Names of that
+	// type may be declared by such a block.
+	spoiled  map[string]bool
+	outOrder []string
+	varOrder []string
 }
 
 // blockDecl is a stage, module call, system, runtime, part or service block.
@@ -127,6 +131,7 @@ func (l *loader) declareAll(dir string, bodies []*hclsyntax.Body,
 	diags hcl.Diagnostics) (*moduleDecl, hcl.Diagnostics) {
 	m := &moduleDecl{
 		dir:       dir,
+		spoiled:   map[string]bool{},
 		variables: map[string]*variableDecl{},
 		locals:    map[string]*hclsyntax.Attribute{},
 		outputs:   map[string]*outputDecl{},
@@ -177,7 +182,9 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 	isService := l.serviceKind(b.Type) != nil
 	if !isStage && !isService && b.Type != "module" && b.Type != "system" && b.Type != "runtime" && b.Type != "part" {
 		near := didYouMean(b.Type, l.blockTypes())
-		if near == "" {
+		if meant := textutil.Nearest(b.Type, l.blockTypes()); meant != "" {
+			m.spoiled[meant] = true
+		} else {
 			near = " The blocks of a plan are " + strings.Join(slices.Sorted(slices.Values(l.blockTypes())), ", ") + "."
 		}
 
@@ -194,6 +201,7 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 
 	name, diags := oneLabel(b)
 	if diags.HasErrors() {
+		m.spoiled[b.Type] = true
 		return diags
 	}
 

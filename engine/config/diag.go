@@ -49,18 +49,17 @@ func Quoted(name string) string {
 // space, or is empty.
 func DidYouMean(given string, candidates []string) string { return didYouMean(given, candidates) }
 
-// Unique removes repeated diagnostics with the same text and range. Several instances, or several grids
-// that include one part, report the same error; the first one is kept.
-func Unique(diags hcl.Diagnostics) hcl.Diagnostics {
+// unique removes repeated diagnostics with the same text, address and range.
+func unique(diags hcl.Diagnostics) hcl.Diagnostics {
 	type key struct {
-		summary, detail string
-		at              hcl.Range
+		summary, detail, address string
+		at                       hcl.Range
 	}
 
 	seen := map[key]bool{}
 	out := diags[:0:0]
-	for _, d := range diags {
-		k := key{summary: d.Summary, detail: d.Detail}
+	for _, d := range withoutFollowers(diags) {
+		k := key{summary: d.Summary, detail: d.Detail, address: DiagAddress(d)}
 		if d.Subject != nil {
 			k.at = *d.Subject
 		}
@@ -69,6 +68,36 @@ func Unique(diags hcl.Diagnostics) hcl.Diagnostics {
 		}
 
 		seen[k] = true
+	}
+
+	return out
+}
+
+// follower is the Extra of an error that may be caused by another one: the missing name may be
+// declared by an invalid block.
+type follower struct{}
+
+// withoutFollowers removes errors that are consequences of others, and the second of two "Invalid
+// operand" errors of one expression.
+func withoutFollowers(diags hcl.Diagnostics) hcl.Diagnostics {
+	follows := func(d *hcl.Diagnostic) bool {
+		_, ok := hcl.DiagnosticExtra[follower](d)
+		return ok
+	}
+	explained := slices.ContainsFunc(diags,
+		func(d *hcl.Diagnostic) bool { return d.Severity == hcl.DiagError && !follows(d) })
+
+	var out hcl.Diagnostics
+	for i, d := range diags {
+		if explained && follows(d) {
+			continue
+		}
+		if i > 0 && d.Summary == "Invalid operand" && diags[i-1].Summary == d.Summary && d.Context != nil &&
+			diags[i-1].Context != nil && *d.Context == *diags[i-1].Context {
+			continue
+		}
+
+		out = append(out, d)
 	}
 
 	return out
@@ -100,12 +129,63 @@ func DiagAddress(d *hcl.Diagnostic) string {
 	return a.address
 }
 
+// included is implemented by the Extra of diagnostics about a block in a part. IncludedAt returns
+// the detail without the places of the includes, and these places. Text returns the detail with the
+// given places.
+type included interface {
+	IncludedAt() (detail string, places []string)
+	Text(places []string) string
+}
+
+// Merged merges diagnostics that several stages report for the same block of a part. The result
+// keeps the address of the first stage and lists all places that include the part.
+func Merged(diags hcl.Diagnostics) hcl.Diagnostics {
+	type key struct {
+		summary, detail string
+		at              hcl.Range
+	}
+	type group struct {
+		diag   *hcl.Diagnostic
+		places []string
+	}
+
+	groups := map[key]*group{}
+	var out hcl.Diagnostics
+	for _, d := range diags {
+		in, ok := hcl.DiagnosticExtra[included](d)
+		if !ok || d.Subject == nil {
+			out = append(out, d)
+			continue
+		}
+
+		detail, places := in.IncludedAt()
+		k := key{d.Summary, detail, *d.Subject}
+		g := groups[k]
+		if g == nil {
+			first := *d
+			g = &group{diag: &first}
+			groups[k] = g
+			out = append(out, g.diag)
+		}
+
+		for _, p := range places {
+			if !slices.Contains(g.places, p) {
+				g.places = append(g.places, p)
+			}
+		}
+
+		g.diag.Detail = in.Text(g.places)
+	}
+
+	return out
+}
+
 // WriteDiagnostics prints diagnostics with snippets and values for people. Width 0 means no
 // wrapping.
 func WriteDiagnostics(w io.Writer, files map[string]*hcl.File, diags hcl.Diagnostics, width uint, color bool) error {
 	dw := hcl.NewDiagnosticTextWriter(w, files, width, color)
-	for _, d := range Unique(diags) {
-		d = withoutSensitive(hinted(d))
+	for _, d := range Merged(diags) {
+		d = withoutSensitive(hinted(d, files))
 		shown := *d
 		shown.Detail += knownAttributes(d)
 		if a := DiagAddress(d); a != "" {
@@ -172,7 +252,7 @@ type DiagJSON struct {
 
 // ToJSON converts a diagnostic for --json output.
 func ToJSON(d *hcl.Diagnostic, files map[string]*hcl.File) DiagJSON {
-	d = withoutSensitive(hinted(d))
+	d = withoutSensitive(hinted(d, files))
 	out := DiagJSON{Severity: "error", Summary: d.Summary, Detail: d.Detail + knownAttributes(d),
 		Address: DiagAddress(d)}
 	if d.Severity == hcl.DiagWarning {

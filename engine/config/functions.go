@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"math"
 	"math/big"
 	"sort"
 	"strings"
@@ -26,7 +27,7 @@ func Functions() map[string]function.Function {
 		"floor":    stdlib.FloorFunc,
 		"max":      stdlib.MaxFunc,
 		"min":      stdlib.MinFunc,
-		"pow":      stdlib.PowFunc,
+		"pow":      powFunc,
 		// collections
 		"alltrue":      boolFold("true when every element is true", true),
 		"anytrue":      boolFold("true when an element is true", false),
@@ -52,10 +53,10 @@ func Functions() map[string]function.Function {
 		"values":       stdlib.ValuesFunc,
 		// strings
 		"format":     stdlib.FormatFunc,
-		"join":       stdlib.JoinFunc,
+		"join":       joinFunc,
 		"lower":      stdlib.LowerFunc,
 		"regex":      stdlib.RegexFunc,
-		"replace":    stdlib.ReplaceFunc,
+		"replace":    replaceFunc,
 		"split":      stdlib.SplitFunc,
 		"startswith": startsWithFunc,
 		"substr":     stdlib.SubstrFunc,
@@ -83,6 +84,21 @@ var ceilDivFunc = function.New(&function.Spec{
 			return cty.NilVal, function.NewArgErrorf(1, "division by zero")
 		}
 		return stdlib.Ceil(args[0].Divide(args[1]))
+	},
+})
+
+var powFunc = function.New(&function.Spec{
+	Description: "a number to the power of another",
+	Params:      []function.Parameter{{Name: "num", Type: cty.Number}, {Name: "power", Type: cty.Number}},
+	Type:        function.StaticReturnType(cty.Number),
+	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+		num, _ := args[0].AsBigFloat().Float64()
+		power, _ := args[1].AsBigFloat().Float64()
+		v := math.Pow(num, power)
+		if math.IsNaN(v) || math.IsInf(v, 0) { // the standard library panics or returns infinity
+			return cty.NilVal, fmt.Errorf("%v to the power of %v is not a finite number", num, power)
+		}
+		return cty.NumberFloatVal(v), nil
 	},
 })
 
@@ -118,23 +134,27 @@ func boolFold(description string, all bool) function.Function {
 		Params:      []function.Parameter{{Name: "list", Type: cty.List(cty.Bool)}},
 		Type:        function.StaticReturnType(cty.Bool),
 		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			result := cty.BoolVal(all)
+			unknown := false
 			for _, v := range args[0].AsValueSlice() {
 				switch {
-				case v.IsKnown() && (v.IsNull() || v.True() != all):
-					return cty.BoolVal(!all), nil
 				case !v.IsKnown():
-					result = cty.UnknownVal(cty.Bool)
+					unknown = true
+				case v.IsNull() || v.True() != all:
+					return cty.BoolVal(!all), nil
 				}
 			}
 
-			return result, nil
+			if unknown {
+				return cty.UnknownVal(cty.Bool), nil
+			}
+
+			return cty.BoolVal(all), nil
 		},
 	})
 }
 
-// containsFunc is like contains of the standard library, except that a null of any type equals a null, so that
-// axes with null values can be tested.
+// containsFunc accepts lists, sets and tuples. Values of different types are unequal instead of an
+// error, so that null axes can be tested.
 var containsFunc = function.New(&function.Spec{
 	Description: "whether a list, set or tuple holds a value",
 	Params: []function.Parameter{
@@ -144,25 +164,40 @@ var containsFunc = function.New(&function.Spec{
 	Type: function.StaticReturnType(cty.Bool),
 	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 		list, want := args[0], args[1]
-		if t := list.Type(); !t.IsTupleType() && !t.IsListType() && !t.IsSetType() {
+		t := list.Type()
+		if !t.IsTupleType() && !t.IsListType() && !t.IsSetType() {
 			return cty.NilVal, function.NewArgErrorf(0, "a list, set or tuple is needed, not %s", t.FriendlyName())
 		}
-
-		found := cty.False
+		unknown := false
 		for it := list.ElementIterator(); it.Next(); {
 			_, v := it.Element()
-			eq := v.Equals(want)
-			if v.IsKnown() && want.IsKnown() && (v.IsNull() || want.IsNull()) {
-				eq = cty.BoolVal(v.IsNull() && want.IsNull())
-			}
-			if found = found.Or(eq); found.IsKnown() && found.True() {
-				break
+			eq := sameValue(v, want)
+			if !eq.IsKnown() {
+				unknown = true
+			} else if eq.True() {
+				return cty.True, nil
 			}
 		}
-
-		return found, nil
+		if unknown {
+			return cty.UnknownVal(cty.Bool), nil
+		}
+		return cty.False, nil
 	},
 })
+
+func sameValue(a, b cty.Value) cty.Value {
+	if !a.IsKnown() || !b.IsKnown() {
+		return cty.UnknownVal(cty.Bool)
+	}
+	if a.IsNull() || b.IsNull() {
+		return cty.BoolVal(a.IsNull() && b.IsNull())
+	}
+	if !a.Type().Equals(b.Type()) {
+		return cty.False
+	}
+
+	return a.Equals(b)
+}
 
 // powersFunc returns base^from .. base^to, the shape of most size axes.
 var powersFunc = function.New(&function.Spec{

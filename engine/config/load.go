@@ -3,6 +3,7 @@ package config
 import (
 	"maps"
 	"path/filepath"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -65,7 +66,7 @@ type loader struct {
 // cannot be resolved. If the diagnostics contain errors, use the Config only to print snippets.
 func Load(opts Options) (*Config, hcl.Diagnostics) {
 	c, diags := load(opts)
-	return c, Unique(diags)
+	return c, unique(diags)
 }
 
 func load(opts Options) (*Config, hcl.Diagnostics) {
@@ -113,7 +114,8 @@ func load(opts Options) (*Config, hcl.Diagnostics) {
 	}
 
 	if diags.HasErrors() {
-		return c, append(diags, c.independent()...)
+		// Everything that uses an invalid value or block is unknown.
+		return c, append(diags, c.independent(diags)...)
 	}
 
 	for _, in := range c.Instances {
@@ -124,19 +126,24 @@ func load(opts Options) (*Config, hcl.Diagnostics) {
 	return c, diags
 }
 
-// independent returns the errors in the bodies of stages whose references are valid and whose values are not
-// unknown because of another error.
-func (c *Config) independent() hcl.Diagnostics {
+// independent returns the errors in the bodies of stages that use nothing of what diags are about.
+func (c *Config) independent(diags hcl.Diagnostics) hcl.Diagnostics {
+	invalid := func(at hcl.Range) bool {
+		return slices.ContainsFunc(diags, func(d *hcl.Diagnostic) bool { return d.Subject != nil && at.Overlaps(*d.Subject) })
+	}
+
 	var out hcl.Diagnostics
 	for _, in := range c.Instances {
-		exprs := bodyExpressions(in.decl.body)
-		ctx, diags := in.scope.context(exprs, in.each, in.scope.unboundRoots(in, exprs))
-		if diags.HasErrors() || in.scope.consequence(exprs, ctx) {
+		t := newTracer()
+		for _, e := range bodyExpressions(in.decl.body) {
+			t.expr(in.scope, e, in.each, in.scope.unboundRoots(in, bodyExpressions(in.decl.body)))
+		}
+		if t.unknown || t.diags.HasErrors() || slices.ContainsFunc(append(t.read, in.decl.rng()), invalid) {
 			continue
 		}
 
-		_, _, diags = c.Decode(in)
-		out = append(out, diags...)
+		_, _, more := c.Decode(in)
+		out = append(out, more...)
 	}
 
 	return out

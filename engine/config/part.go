@@ -12,8 +12,7 @@ import (
 // not in every block that includes the part.
 func (s *scope) decodePart(d *blockDecl) (cty.Value, hcl.Diagnostics) {
 	exprs := bodyExpressions(d.body)
-	ctx, diags := s.context(exprs, nil, s.bareNames(exprs))
-	if diags.HasErrors() || s.consequence(exprs, ctx) {
+	if _, diags := s.context(exprs, nil, s.bareNames(exprs)); diags.HasErrors() {
 		return cty.DynamicVal, diags
 	}
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"sort"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -40,8 +41,10 @@ func (l *loader) roots() []string {
 	return append(append(kindNames(l.kinds), reserved...), l.serviceKinds()...)
 }
 
-// meant returns a hint for an unknown name: a variable or local with that name, or a similar name.
-func (s *scope) meant(root string, bound []string) string {
+// meant returns a hint for an unknown name: a variable or local with that name, a similar name, the
+// names available here, or quotes if it was meant as text.
+func (s *scope) meant(t hcl.Traversal, bound []string) string {
+	root := t.RootName()
 	switch {
 	case s.decl.variables[root] != nil:
 		return fmt.Sprintf(" Did you mean var.%s?", root)
@@ -49,8 +52,28 @@ func (s *scope) meant(root string, bound []string) string {
 		return fmt.Sprintf(" Did you mean local.%s?", root)
 	}
 
-	hint := didYouMean(root, append(s.l.roots(), bound...))
-	return fmt.Sprintf("%s If it is text, put it into quotes: %q.", hint, root)
+	hint := ""
+	if len(root) > 2 { // shorter names are similar to everything
+		hint = didYouMean(root, append(s.l.roots(), bound...))
+	}
+
+	switch {
+	case strings.Contains(hint, "Did you mean"):
+		return hint
+	case hint == "" && len(bound) > 0 && len(bound) <= 30:
+		return " The names here are " + strings.Join(slices.Sorted(slices.Values(bound)), ", ") + "."
+	}
+
+	text := root
+	for _, step := range t[1:] {
+		attr, ok := step.(hcl.TraverseAttr)
+		if !ok {
+			return hint
+		}
+		text += "." + attr.Name
+	}
+
+	return fmt.Sprintf("%s If it is text, put it into quotes: %q.", hint, text)
 }
 
 // references returns the references of an expression. Roots in bound are skipped.
@@ -67,7 +90,7 @@ func (s *scope) references(expr hcl.Expression, each *eachValue, bound map[strin
 
 		if !s.l.isRoot(root) {
 			diags = append(diags, errorAt(t.SourceRange(), "Unknown reference",
-				fmt.Sprintf("Nothing here is called %q.%s", root, s.meant(root, namesOf(bound)))))
+				fmt.Sprintf("Nothing here is called %q.%s", root, s.meant(t, namesOf(bound)))))
 			continue
 		}
 
@@ -246,7 +269,10 @@ func (s *scope) bareNames(exprs []hcl.Expression) map[string]bool {
 type tracer struct {
 	found map[string]bool
 	seen  map[string]bool
+	read  []hcl.Range // declarations other than stages
 	diags hcl.Diagnostics
+
+	unknown bool // a variable of the root module has no valid value
 }
 
 func newTracer() *tracer { return &tracer{found: map[string]bool{}, seen: map[string]bool{}} }
@@ -264,12 +290,21 @@ func (t *tracer) ref(s *scope, r ref, each *eachValue) {
 	switch r.root {
 	case "local":
 		if a, ok := s.decl.locals[r.name]; ok && !t.visited(id) {
+			t.read = append(t.read, a.SrcRange)
 			t.expr(s, a.Expr, nil, nil)
 		}
 
 	case "var":
+		if v := s.decl.variables[r.name]; v != nil {
+			t.read = append(t.read, v.rng)
+			if s.parent == nil {
+				value, _ := s.variable(r.name, r.rng)
+				t.unknown = t.unknown || !value.IsKnown()
+			}
+		}
 		if s.parent != nil && !t.visited(id) {
 			if a, ok := s.call.body.Attributes[r.name]; ok {
+				t.read = append(t.read, a.SrcRange)
 				t.expr(s.parent, a.Expr, s.each, nil)
 			}
 		}
@@ -277,6 +312,11 @@ func (t *tracer) ref(s *scope, r ref, each *eachValue) {
 	case "module":
 		if d, ok := s.decl.blocks["module"][r.name]; ok {
 			children, _ := s.modulesNamed(d)
+			if len(children) == 0 && d.forEach != nil { // empty, or unknown because of what it reads
+				condition := newTracer()
+				condition.expr(s, d.forEach, nil, nil)
+				t.read, t.unknown = append(t.read, condition.read...), t.unknown || condition.unknown
+			}
 			for _, c := range children {
 				if r.key == nil || c.each == nil || c.each.key == *r.key {
 					t.outputs(c, r.attr)
@@ -286,6 +326,7 @@ func (t *tracer) ref(s *scope, r ref, each *eachValue) {
 
 	case "part":
 		if d := s.decl.blocks["part"][r.name]; d != nil && !t.visited(id) {
+			t.read = append(t.read, d.body.SrcRange)
 			exprs := bodyExpressions(d.body)
 			bound := s.bareNames(exprs)
 			for _, e := range exprs {
@@ -311,6 +352,7 @@ func (t *tracer) ref(s *scope, r ref, each *eachValue) {
 		}
 
 		if d != nil && !t.visited(id) { // a runtime, system or service
+			t.read = append(t.read, d.body.SrcRange)
 			for _, e := range bodyExpressions(d.body) {
 				t.expr(s, e, nil, nil)
 			}
@@ -368,6 +410,7 @@ func (t *tracer) outputs(c *scope, attr string) {
 			continue
 		}
 		if !t.visited(c.path + "\x00output." + name) {
+			t.read = append(t.read, c.decl.outputs[name].value.Range())
 			t.expr(c, c.decl.outputs[name].value, nil, nil)
 		}
 	}
@@ -379,13 +422,4 @@ func (t *tracer) visited(id string) bool {
 	}
 	t.seen[id] = true
 	return false
-}
-
-// named splits a reference such as var.x. The name is "" if the traversal has only a root.
-func named(t hcl.Traversal) (root, name string) {
-	if len(t) < 2 {
-		return t.RootName(), ""
-	}
-	step, _ := t[1].(hcl.TraverseAttr)
-	return t.RootName(), step.Name
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/hashicorp/hcl/v2/gohcl"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
@@ -276,8 +277,13 @@ func (s *scope) undeclared(root, name string, rng hcl.Range, known []string) hcl
 		what = root
 	}
 
-	return hcl.Diagnostics{errorAt(rng, "Reference to undeclared "+what,
-		fmt.Sprintf("There is no %s.%s in this module.%s", root, name, didYouMean(name, known)))}
+	d := errorAt(rng, "Reference to undeclared "+what,
+		fmt.Sprintf("There is no %s.%s in this module.%s", root, name, didYouMean(name, known)))
+	if s.decl.spoiled[root] {
+		d.Extra = follower{}
+	}
+
+	return hcl.Diagnostics{d}
 }
 
 // modulesNamed returns the instances of a module block. The first call loads and expands it.
@@ -332,12 +338,17 @@ func (s *scope) loadChild(d *blockDecl) (*moduleDecl, string, hcl.Diagnostics) {
 		return nil, "", diags
 	}
 
-	if v.Type() != cty.String || v.IsNull() || !v.IsKnown() {
-		return nil, "", hcl.Diagnostics{errorAt(a.Expr.Range(), "Invalid source",
-			"The source must be a string that is known before anything runs.")}
+	var source string
+	diags = append(diags, gohcl.DecodeExpression(
+		a.Expr, &hcl.EvalContext{Variables: map[string]cty.Value{}}, &source)...)
+	if diags.HasErrors() {
+		if v.Type() != cty.String || v.IsNull() || !v.IsKnown() {
+			return nil, "", hcl.Diagnostics{errorAt(a.Expr.Range(), "Invalid source",
+				"The source must be a string that is known before anything runs.")}
+		}
+		source, diags = v.AsString(), nil
 	}
 
-	source := v.AsString()
 	if !strings.HasPrefix(source, "./") && !strings.HasPrefix(source, "../") {
 		return nil, "", hcl.Diagnostics{errorAt(a.Expr.Range(), "Invalid source",
 			fmt.Sprintf("%q is not a local path: it must start with ./ or ../ and is relative to the file that it stands in.", source))}

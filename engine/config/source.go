@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -90,6 +91,10 @@ func (s *sources) file(path string) (*hcl.File, hcl.Diagnostics) {
 			"The file has %d MB; files of a plan have at most %d MB. Long lists of values come from functions such as powers and range, and equal blocks from for_each.",
 			len(src)>>20, maxFile>>20))}
 	}
+	if diags := notText(src, name); diags.HasErrors() {
+		return nil, diags
+	}
+
 	if diags := TooDeep(src, name); diags.HasErrors() {
 		return nil, diags
 	}
@@ -114,6 +119,32 @@ func firstError(diags hcl.Diagnostics) hcl.Diagnostics {
 	}
 
 	return out
+}
+
+// notText rejects invisible characters that HCL would accept, and files in another encoding, with
+// one error per file.
+func notText(src []byte, name string) hcl.Diagnostics {
+	at := bytes.IndexByte(src, 0)
+	utf16 := bytes.HasPrefix(src, []byte{0xff, 0xfe}) || bytes.HasPrefix(src, []byte{0xfe, 0xff})
+	switch {
+	case utf16:
+		return hcl.Diagnostics{fileDiag(name, "Wrong encoding",
+			"The file is UTF-16. Plans are UTF-8: save it as that.")}
+	case at >= 0:
+		return hcl.Diagnostics{byteDiag(src, at, name, "Not a text file",
+			"A NUL byte is here. Plans are text in UTF-8.")}
+	case !utf8.Valid(src):
+		for i := 0; i < len(src); {
+			r, n := utf8.DecodeRune(src[i:])
+			if r == utf8.RuneError && n == 1 {
+				return hcl.Diagnostics{byteDiag(src, i, name, "Wrong encoding",
+					"This is no UTF-8. Plans are UTF-8: save the file as that.")}
+			}
+			i += n
+		}
+	}
+
+	return nil
 }
 
 // ParseFile parses a file in the plan language that is not a plan. Diagnostics show the path
@@ -156,6 +187,15 @@ func fileDiag(name, summary, detail string) *hcl.Diagnostic {
 		Severity: hcl.DiagError, Summary: summary, Detail: detail,
 		Subject: &hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos},
 	}
+}
+
+// byteDiag returns an error about one byte of a file.
+func byteDiag(src []byte, at int, name, summary, detail string) *hcl.Diagnostic {
+	d := fileDiag(name, summary, detail)
+	start := bytes.LastIndexByte(src[:at], '\n') + 1
+	pos := hcl.Pos{Line: 1 + bytes.Count(src[:at], []byte{'\n'}), Column: 1 + utf8.RuneCount(src[start:at]), Byte: at}
+	d.Subject.Start, d.Subject.End = pos, pos
+	return d
 }
 
 // planFiles returns the files of the module at path: the file itself, or all plan files of a folder

@@ -247,7 +247,7 @@ func (g givenValue) value(d *variableDecl, l *loader) (cty.Value, hcl.Diagnostic
 	if !diags.HasErrors() {
 		v, more := expr.Value(ctx)
 		if !more.HasErrors() {
-			return v, diags
+			return v, append(diags, g.surprising(d, v)...)
 		}
 		diags = append(diags, more...)
 	}
@@ -259,6 +259,23 @@ func (g givenValue) value(d *variableDecl, l *loader) (cty.Value, hcl.Diagnostic
 	return cty.DynamicVal, hcl.Diagnostics{errorAt(g.rng, badValue,
 		fmt.Sprintf("var.%s is %s, and %q cannot be read as one.%s", d.name, TypeText(d.typ), g.text,
 			g.hint(d, diags[0].Detail)))}
+}
+
+// surprising warns if an untyped variable gets a text that is parsed as a number with a different
+// spelling, such as the version 1.10 or a date.
+func (g givenValue) surprising(d *variableDecl, v cty.Value) hcl.Diagnostics {
+	if d.typ != cty.DynamicPseudoType || d.hasDefault && d.def.Type() == cty.Number || d.sensitive || v.IsNull() ||
+		!v.IsKnown() || v.Type() != cty.Number {
+		return nil
+	}
+	text, err := convert.Convert(v, cty.String)
+	if err != nil || text.AsString() == strings.TrimSpace(g.text) {
+		return nil
+	}
+
+	return hcl.Diagnostics{warnAt(g.rng, "Text read as a number", fmt.Sprintf(
+		"var.%s has no type, so %q is the number %s. For the text, declare type = string or give '%s=%q'; for the number, declare type = number.",
+		d.name, g.text, text.AsString(), d.name, g.text))}
 }
 
 // hint describes how to write a value that could not be parsed.

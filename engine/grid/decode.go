@@ -134,7 +134,7 @@ func Decode(body hcl.Body, eval Evaluator, partOf PartOf) (spec *Spec, diags hcl
 		d.resolve(spec.Sweep, spec)
 	}
 
-	diags = located(d.diags, rng)
+	diags = noteInclusions(located(d.diags, rng), d.inclusions)
 	if diags.HasErrors() {
 		return nil, diags
 	}
@@ -153,11 +153,12 @@ func recoverTo(diags *hcl.Diagnostics, rng hcl.Range, then func()) {
 }
 
 type decoder struct {
-	eval   Evaluator // of the module that contains the current block
-	partOf PartOf
-	diags  hcl.Diagnostics
-	in     *inclusion // the part that contains the current block
-	blocks int        // number of blocks decoded so far
+	eval       Evaluator // of the module that contains the current block
+	partOf     PartOf
+	diags      hcl.Diagnostics
+	in         *inclusion // the part that contains the current block
+	inclusions []*inclusion
+	blocks     int // number of blocks decoded so far
 }
 
 // product contains what a grid, a case_set and a sweep have in common: the axes, rows, derives and
@@ -222,8 +223,10 @@ func (d *decoder) grid(body hcl.Body) *Spec {
 	d.distinct(spec, content.Blocks)
 	if len(sweeps) > 0 {
 		spec.Sweep = d.sweep(sweeps)
+		spec.Sweep.inclusions = d.inclusions
 	}
 
+	spec.inclusions = d.inclusions
 	return spec
 }
 

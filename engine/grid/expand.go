@@ -29,22 +29,22 @@ func Expand(ctx context.Context, spec *Spec, opts Options) (cases *Cases, diags 
 	w := newWalker(ctx, newProgram(spec, nil), opts.Limits)
 	opts.walk(w)
 	if w.diags.HasErrors() {
-		return nil, located(w.diags, spec.Range)
+		return nil, spec.located(w.diags)
 	}
 
 	c := &Cases{spec: spec, evaluations: w.evals}
 	if diags := c.fill(w); diags.HasErrors() {
-		return nil, located(diags, spec.Range)
+		return nil, spec.located(diags)
 	}
 
 	if spec.Sweep != nil {
 		if diags := c.expandSweep(ctx, w, opts); diags.HasErrors() {
-			return nil, located(diags, spec.Range)
+			return nil, spec.located(diags)
 		}
 	}
 
 	c.waterfall = waterfall(w, c)
-	return c, located(w.diags, spec.Range)
+	return c, spec.located(w.diags)
 }
 
 // FilterCount contains the number of combinations that one filter dropped.

@@ -1,7 +1,9 @@
 package grid
 
 import (
+	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -41,6 +43,9 @@ func (i *inclusion) places() []string {
 	return out
 }
 
+// String returns the path from the part to the grid: "a.hcl:3, itself included at b.hcl:7".
+func (i *inclusion) String() string { return strings.Join(i.places(), ", itself included at ") }
+
 // include adds the blocks of the listed parts to p, at the position of the attribute. A part that
 // is included several times in one body, directly or through other parts, is added once.
 func (d *decoder) include(p *product, a *hcl.Attribute) {
@@ -78,6 +83,7 @@ func (d *decoder) include(p *product, a *hcl.Attribute) {
 
 func (d *decoder) includePart(p *product, part *Part, at hcl.Range) {
 	in := &inclusion{part: part, at: at, by: d.in}
+	d.inclusions = append(d.inclusions, in)
 	content, diags := part.Body.Content(partSchema)
 	d.diags = append(d.diags, diags...)
 	eval, outer := d.eval, d.in
@@ -85,4 +91,68 @@ func (d *decoder) includePart(p *product, part *Part, at hcl.Range) {
 	d.str(content.Attributes["description"])
 	d.fill(p, content)
 	d.eval, d.in = eval, outer
+}
+
+// located sets the Subject of every diagnostic without one to the grid. For diagnostics inside a
+// part it appends where the part is included.
+func (s *Spec) located(diags hcl.Diagnostics) hcl.Diagnostics {
+	return noteInclusions(located(diags, s.Range), s.inclusions)
+}
+
+func noteInclusions(diags hcl.Diagnostics, inclusions []*inclusion) hcl.Diagnostics {
+	for _, d := range diags {
+		if _, done := hcl.DiagnosticExtra[*Included](d); done {
+			continue
+		}
+		note := &Included{Detail: d.Detail, extra: d.Extra}
+		for _, i := range inclusions {
+			if !contains(i.part.Range, *d.Subject) {
+				continue
+			}
+			note.Part = i.part.Name
+			if at := i.String(); !slices.Contains(note.Places, at) {
+				note.Places = append(note.Places, at)
+			}
+		}
+
+		if note.Part != "" {
+			d.Extra, d.Detail = note, note.Text(note.Places)
+		}
+	}
+	return diags
+}
+
+// contains reports whether the range inner is inside outer.
+func contains(outer, inner hcl.Range) bool {
+	return outer.Filename == inner.Filename && outer.Start.Byte <= inner.Start.Byte && inner.End.Byte <= outer.End.Byte
+}
+
+// Included is the Extra of a diagnostic about a block in a part. The same error is found in every
+// grid that includes the part. Callers that print diagnostics can merge those with equal Detail and
+// list all their places.
+type Included struct {
+	Detail string   // without the places
+	Part   string   // address of the part
+	Places []string // where it is included
+
+	extra any
+}
+
+// UnwrapDiagnosticExtra implements hcl.DiagnosticExtraUnwrapper.
+func (n *Included) UnwrapDiagnosticExtra() any { return n.extra }
+
+// maxPlaces limits the places that one diagnostic lists.
+const maxPlaces = 4
+
+// IncludedAt returns the detail without the places, and the places.
+func (n *Included) IncludedAt() (detail string, places []string) { return n.Detail, n.Places }
+
+// Text returns the detail followed by the places at which the part is included.
+func (n *Included) Text(places []string) string {
+	shown, more := places, ""
+	if len(shown) > maxPlaces {
+		shown, more = shown[:maxPlaces], fmt.Sprintf("; and %d more", len(places)-maxPlaces)
+	}
+	return strings.TrimSpace(
+		fmt.Sprintf("%s This stands in %s, included at %s%s.", n.Detail, n.Part, strings.Join(shown, "; "), more))
 }

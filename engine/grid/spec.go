@@ -30,8 +30,9 @@ type Spec struct {
 	Sweep *Spec
 	Range hcl.Range
 
-	filters []*Filter // of all sets, in source order
-	names   map[string]*nameInfo
+	filters    []*Filter // of all sets, in source order
+	names      map[string]*nameInfo
+	inclusions []*inclusion
 }
 
 // Constant is one table constant.

@@ -124,12 +124,12 @@ func Why(ctx context.Context, spec *Spec, given map[string]cty.Value) (verdict *
 func (w *walker) why(given map[string]cty.Value, id func(c *Cases, at int) string) (*Reasons, hcl.Diagnostics) {
 	w.run()
 	if w.diags.HasErrors() {
-		return nil, located(w.diags, w.p.spec.Range)
+		return nil, w.p.spec.located(w.diags)
 	}
 
 	cases := &Cases{spec: w.p.spec}
 	if diags := cases.fill(w); diags.HasErrors() {
-		return nil, located(diags, w.p.spec.Range)
+		return nil, w.p.spec.located(diags)
 	}
 
 	out := &Reasons{}
@@ -147,7 +147,7 @@ func (w *walker) why(given map[string]cty.Value, id func(c *Cases, at int) strin
 	for i, sp := range w.p.sets {
 		x.set(sp, int32(i))
 		if w.diags.HasErrors() {
-			return nil, located(w.diags, w.p.spec.Range)
+			return nil, w.p.spec.located(w.diags)
 		}
 	}
 

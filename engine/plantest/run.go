@@ -61,6 +61,7 @@ func (f *File) Run(ctx context.Context, r *Run, load config.Options, store *chec
 		diags = append(diags, more...)
 	}
 
+	diags = config.Merged(diags)
 	out.Failures = r.judgeDiags(diags)
 	code := exitError
 	if !diags.HasErrors() {
