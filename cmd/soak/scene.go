@@ -40,6 +40,7 @@ grid "g" {
 collect "g" {
   grid    = grid.g
   runtime = runtime.cpu
+  ramp    = [4, 20]
 }
 dedupe "g" {
   input = collect.g
