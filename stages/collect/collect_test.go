@@ -73,7 +73,7 @@ func TestCollectAndReuse(t *testing.T) {
 	}
 	// Other settings: nothing can be reused, and the plan has the reason.
 	_, p = b.prepare(`measure { min_samples = 7 }`)
-	if p.Cases.Reuse != 0 || !strings.Contains(p.Reason, "measure.min_samples 3 -> 7") {
+	if p.Cases.Reuse != 0 || !strings.Contains(p.Reason, "measure.min_samples 3 -> 7") || !strings.Contains(p.Cases.Basis, "under other conditions") {
 		t.Errorf("plan with other settings: %s; %s", p.Reason, p.Cases.Basis)
 	}
 }
