@@ -111,7 +111,7 @@ preflight "node" {
 
   check "framework" {}
   check "exclusive" {}
-  check "disk" { min_gb = 5 }
+  check "disk" { min_gb = 2 }
   check "clocks" { on_fail = "warn" }
 }
 
