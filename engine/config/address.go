@@ -2,7 +2,7 @@ package config
 
 import (
 	"fmt"
-	"strconv"
+	"regexp"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -13,92 +13,42 @@ import (
 // An address consists of names and keys: module.a["x"].collect.gemm["fp8"]. Keys are quoted like Go
 // strings, so they may contain dots, brackets and quotes.
 
-// keyAt returns the length of the key in brackets at the start of address, or 0 if there is none.
-func keyAt(address string) int {
-	if !strings.HasPrefix(address, `["`) {
-		return 0
-	}
-	quoted, err := strconv.QuotedPrefix(address[1:])
-	if err != nil || !strings.HasPrefix(address[1+len(quoted):], "]") {
-		return 0
-	}
-
-	return len(quoted) + 2
-}
-
-// cutModule splits the outermost module off an address. If there is none, ok is false and rest is
-// the whole address.
-func cutModule(address string) (module, rest string, ok bool) {
-	const head = "module."
-	if !strings.HasPrefix(address, head) {
-		return "", address, false
-	}
-
-	end := strings.IndexAny(address[len(head):], ".[")
-	if end < 0 {
-		return "", address, false
-	}
-
-	end += len(head)
-	end += keyAt(address[end:])
-	if !strings.HasPrefix(address[end:], ".") {
-		return "", address, false
-	}
-
-	return address[:end], address[end+1:], true
-}
+var (
+	keyPattern    = regexp.MustCompile(`\["(?:[^"\\]|\\.)*"\]`)
+	ownKeyPattern = regexp.MustCompile(keyPattern.String() + `$`)
+	modulePattern = regexp.MustCompile(`^module\.[^.\[]*(?:` + keyPattern.String() + `)?\.`)
+)
 
 // LocalAddress returns an address without its modules: module.a["x"].grid.gemm becomes grid.gemm.
 func LocalAddress(address string) string {
 	for {
-		_, rest, ok := cutModule(address)
-		if !ok {
+		module := modulePattern.FindString(address)
+		if module == "" {
 			return address
 		}
-		address = rest
+		address = address[len(module):]
 	}
 }
 
 // ModulesOf returns the addresses of the modules that contain an address, outermost first.
 func ModulesOf(address string) []string {
 	var out []string
-	for rest, end := address, 0; ; {
-		module, inner, ok := cutModule(rest)
-		if !ok {
+	for end := 0; ; {
+		module := modulePattern.FindString(address[end:])
+		if module == "" {
 			return out
 		}
-		out = append(out, address[:end+len(module)])
-		rest, end = inner, end+len(module)+1
+		end += len(module)
+		out = append(out, address[:end-1])
 	}
 }
 
 // WithoutOwnKey returns an address without the key of the instance itself. Keys of its modules are
 // kept.
-func WithoutOwnKey(address string) string {
-	for i := 0; i < len(address); i++ {
-		n := keyAt(address[i:])
-		if n > 0 && i+n == len(address) {
-			return address[:i]
-		}
-		i += max(n-1, 0)
-	}
-	return address
-}
+func WithoutOwnKey(address string) string { return ownKeyPattern.ReplaceAllString(address, "") }
 
 // WithoutKeys returns an address without any keys, that is, the address of the block as written.
-func WithoutKeys(address string) string {
-	var b strings.Builder
-	for i := 0; i < len(address); {
-		if n := keyAt(address[i:]); n > 0 {
-			i += n
-			continue
-		}
-		b.WriteByte(address[i])
-		i++
-	}
-
-	return b.String()
-}
+func WithoutKeys(address string) string { return keyPattern.ReplaceAllString(address, "") }
 
 // Find returns the instance with the given address. The modules may be omitted if only one instance
 // has that local address.

@@ -2,7 +2,6 @@ package config
 
 import (
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,94 +15,89 @@ import (
 	"aicplan/sink/base/textutil"
 )
 
-type runtimeBody struct {
-	Kind          string            `hcl:"kind"`
-	Framework     string            `hcl:"framework,optional"`
-	Package       string            `hcl:"package,optional"`
-	Requires      string            `hcl:"requires,optional"`
-	Env           map[string]string `hcl:"env,optional"`
-	Devices       []int             `hcl:"devices,optional"`
-	Workers       int               `hcl:"workers,optional"`
-	Python        string            `hcl:"python,optional"`
-	CollectorRoot string            `hcl:"collector_root,optional"`
-	Path          []string          `hcl:"path,optional"`
-	Image         string            `hcl:"image,optional"`
-	ImageDigest   string            `hcl:"image_digest,optional"`
-	Launcher      []string          `hcl:"launcher,optional"`
-	Rest          hcl.Body          `hcl:",remain"`
-}
-
 // block returns the value of a block that is no stage, such as runtime.NAME.
-func (s *scope) block(root, name string, rng hcl.Range,
-	decode func(d *blockDecl) (cty.Value, hcl.Diagnostics)) (cty.Value, hcl.Diagnostics) {
-	d, ok := s.decl.blocks[root][name]
+func (s *scope) block(r ref, decode func(*blockDecl, *hcl.EvalContext) (cty.Value, hcl.Diagnostics)) (cty.Value,
+	hcl.Diagnostics) {
+	d, ok := s.decl.blocks[r.root][r.name]
 	if !ok {
-		return cty.DynamicVal, s.undeclared(root, name, rng, namesOf(s.decl.blocks[root]))
+		return cty.DynamicVal, s.undeclared(r.root, r.name, r.rng, namesOf(s.decl.blocks[r.root]))
 	}
-	return s.once(root+"."+name, d.rng(), func() (cty.Value, hcl.Diagnostics) { return decode(d) })
+
+	return s.once(r.root+"."+r.name, d.rng(), func() (cty.Value, hcl.Diagnostics) {
+		exprs := bodyExpressions(d.body)
+		var bound map[string]bool
+		if r.root == "part" { // the blocks that include the part bind the other names
+			bound = s.bareNames(exprs)
+		}
+
+		ctx, diags := s.context(exprs, nil, bound)
+		if diags.HasErrors() || bound == nil && s.consequence(exprs, ctx) {
+			return cty.DynamicVal, diags
+		}
+
+		v, more := decode(d, ctx)
+		return v, append(diags, more...)
+	})
 }
 
 // decodeRuntime returns the value of runtime.NAME.
-func (s *scope) decodeRuntime(d *blockDecl) (cty.Value, hcl.Diagnostics) {
-	ctx, diags := s.context(bodyExpressions(d.body), nil, nil)
-	if diags.HasErrors() || s.consequence(bodyExpressions(d.body), ctx) {
-		return cty.DynamicVal, diags
-	}
-
-	var b runtimeBody
-	body, secretEnv, more := s.secretEnv(d.body, ctx)
-	if diags = append(diags, more...); more.HasErrors() {
-		return cty.DynamicVal, diags
-	}
-
-	for _, name := range sortedKeys(body.Attributes) {
-		if a := body.Attributes[name]; slices.Contains(runtimeWords, name) {
-			diags = append(diags, s.l.sensitiveIn([]hcl.Expression{a.Expr}, ctx, nil)...)
+func (s *scope) decodeRuntime(d *blockDecl, ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
+	var diags hcl.Diagnostics
+	shared := *d.body
+	shared.Attributes, shared.Blocks = hclsyntax.Attributes{}, nil
+	for _, name := range runtimeWords {
+		if a := d.body.Attributes[name]; a != nil {
+			shared.Attributes[name] = a
 		}
 	}
 
+	var secretEnv map[string]string
+	if a := shared.Attributes["env"]; a != nil {
+		if shared.Attributes["env"], secretEnv, diags = splitEnv(a, ctx); diags.HasErrors() {
+			return cty.DynamicVal, diags
+		}
+	}
+
+	given := sortedKeys(shared.Attributes)
+	for _, name := range given {
+		diags = append(diags, s.l.sensitiveIn([]hcl.Expression{shared.Attributes[name].Expr}, ctx, nil)...)
+	}
+
 	if diags.HasErrors() {
 		return cty.DynamicVal, diags
 	}
 
-	diags = append(diags, stage.DecodeBody(body, ctx, &b)...)
+	rt := &stage.Runtime{Name: d.name, Range: d.rng(), Address: s.qualify("runtime." + d.name)}
+	diags = append(diags, stage.DecodeBody(&shared, ctx, rt)...)
 	if diags.HasErrors() {
 		return cty.DynamicVal, diags
 	}
 
-	kind := s.l.runtimeKind(b.Kind)
+	kind := s.l.runtimes[rt.Kind]
 	if kind == nil {
 		return cty.DynamicVal, append(diags, errorAt(d.body.Attributes["kind"].Expr.Range(), "Unknown runtime kind",
-			fmt.Sprintf("%q is no kind of runtime.%s", b.Kind, didYouMean(b.Kind, s.l.runtimeKinds()))))
+			"%q is no kind of runtime.%s", rt.Kind, didYouMean(rt.Kind, namesOf(s.l.runtimes)))...)
 	}
 
-	for _, name := range sortedKeys(d.body.Attributes) {
-		a := d.body.Attributes[name]
-		if slices.Contains(runtimeWords, name) && !kind.Has(name) && !isNull(a.Expr, ctx) {
+	for _, name := range given {
+		if a := d.body.Attributes[name]; !kind.Has(name) && !isNull(a.Expr, ctx) {
 			diags = append(diags, errorAt(a.NameRange, "Attribute without effect",
-				fmt.Sprintf("Runtimes of kind %s do not use %s; the row would record a value that is not used. Remove it.", b.Kind, name)))
+				"Runtimes of kind %s do not use %s; the row would record a value that is not used. Remove it.", rt.Kind, name)...)
 		}
 	}
 
-	if more := b.unusable(d.body, secretEnv); more.HasErrors() {
+	if more := unusable(rt, d.body, secretEnv); more.HasErrors() {
 		return cty.DynamicVal, append(diags, more...)
 	}
 
-	rt := &stage.Runtime{
-		Name: d.name, Kind: b.Kind, Framework: b.Framework, Package: b.Package, Requires: b.Requires, Env: b.Env,
-		Devices: b.Devices, Workers: b.Workers, Python: b.Python, CollectorRoot: b.CollectorRoot, Path: b.Path,
-		Image: b.Image, ImageDigest: b.ImageDigest, Launcher: b.Launcher,
-		Range: d.rng(), Address: s.qualify("runtime." + d.name),
-	}
-
-	own := &stage.Own{What: "a runtime of kind " + b.Kind, Options: kind.Options, Blocks: kind.Blocks,
+	own := &stage.Own{What: "a runtime of kind " + rt.Kind, Options: kind.Options, Blocks: kind.Blocks,
 		Shared: runtimeWords, At: d.rng(), Suggest: didYouMean, Secrets: map[string]cty.Value{}}
 	options, more := own.Decode(d.body, ctx)
 	diags = append(diags, more...)
 	rt.Options = options
 	rt.KeepSecrets(own.Secrets, secretEnv, slices.Clone(s.l.secrets))
 
-	for _, name := range sortedKeys(secretEnv) {
+	for name := range secretEnv {
 		if rt.Env == nil {
 			rt.Env = map[string]string{}
 		}
@@ -117,29 +111,17 @@ func (s *scope) decodeRuntime(d *blockDecl) (cty.Value, hcl.Diagnostics) {
 	}), diags
 }
 
-// secretEnv splits the env of a runtime: it returns a body in which env has only the values that
-// are not sensitive, and the sensitive values by name.
-func (s *scope) secretEnv(body *hclsyntax.Body,
-	ctx *hcl.EvalContext) (*hclsyntax.Body, map[string]string, hcl.Diagnostics) {
-	a, ok := body.Attributes["env"]
-	if !ok {
-		return body, nil, nil
-	}
-
+// splitEnv returns the env of a runtime with only the values that are not sensitive, and the sensitive
+// values by name.
+func splitEnv(a *hclsyntax.Attribute, ctx *hcl.EvalContext) (*hclsyntax.Attribute, map[string]string, hcl.Diagnostics) {
 	v, diags := a.Expr.Value(ctx)
-	if diags.HasErrors() {
-		return body, nil, diags
-	}
-	if !v.ContainsMarked() {
-		return body, nil, nil
-	}
-
-	bad := func(detail string) (*hclsyntax.Body, map[string]string, hcl.Diagnostics) {
-		return body, nil, hcl.Diagnostics{errorAt(a.Expr.Range(), "Unsuitable value", detail)}
+	if diags.HasErrors() || !v.ContainsMarked() {
+		return a, nil, diags
 	}
 
 	if v.IsMarked() || !v.CanIterateElements() || !v.Type().IsObjectType() && !v.Type().IsMapType() {
-		return bad("env is sensitive as a whole, so its names are hidden with its values. Write env = { NAME = var.secret }.")
+		return nil, nil, errorAt(a.Expr.Range(), "Unsuitable value",
+			"env is sensitive as a whole, so its names are hidden with its values. Write env = { NAME = var.secret }.")
 	}
 
 	secret, rest := map[string]string{}, map[string]cty.Value{}
@@ -153,46 +135,25 @@ func (s *scope) secretEnv(body *hclsyntax.Body,
 		e, _ = e.UnmarkDeep()
 		text, err := convert.Convert(e, cty.String)
 		if err != nil || !text.IsKnown() || text.IsNull() {
-			return bad(fmt.Sprintf("env has text: the sensitive value of %s is none.", name.AsString()))
+			return nil, nil, errorAt(a.Expr.Range(), "Unsuitable value",
+				"env has text: the sensitive value of %s is none.", name.AsString())
 		}
 
 		secret[name.AsString()] = text.AsString()
 	}
 
-	copied := *body
-	copied.Attributes = maps.Clone(body.Attributes)
-	left := *a
-	left.Expr = &hclsyntax.LiteralValueExpr{Val: cty.ObjectVal(rest), SrcRange: a.Expr.Range()}
-	copied.Attributes["env"] = &left
-
-	return &copied, secret, nil
+	plain := *a
+	plain.Expr = &hclsyntax.LiteralValueExpr{Val: cty.ObjectVal(rest), SrcRange: a.Expr.Range()}
+	return &plain, secret, nil
 }
 
 // runtimeWords are the attributes that runtimes of several kinds share.
-var runtimeWords = stage.TagWords(runtimeBody{})[""]
+var runtimeWords = stage.TagWords(stage.Runtime{})[""]
 
 // isNull reports whether an expression is null, which is equivalent to omitting the attribute.
 func isNull(expr hcl.Expression, ctx *hcl.EvalContext) bool {
 	v, diags := expr.Value(ctx)
 	return !diags.HasErrors() && v.IsKnown() && v.IsNull()
-}
-
-// runtimeKind returns the kind with the given name, or nil.
-func (l *loader) runtimeKind(name string) *stage.RuntimeKind {
-	for i := range l.opts.Runtimes {
-		if k := &l.opts.Runtimes[i]; k.Name == name {
-			return k
-		}
-	}
-	return nil
-}
-
-func (l *loader) runtimeKinds() []string {
-	var out []string
-	for _, k := range l.opts.Runtimes {
-		out = append(out, k.Name)
-	}
-	return out
 }
 
 type systemBody struct {
@@ -205,14 +166,9 @@ type systemBody struct {
 // decodeSystem returns the value of system.NAME: the fields of the spec. The members of top-level
 // groups are also available without the group, so system.h200_sxm.sm_version and
 // system.h200_sxm.gpu.mem_bw both work.
-func (s *scope) decodeSystem(d *blockDecl) (cty.Value, hcl.Diagnostics) {
-	ctx, diags := s.context(bodyExpressions(d.body), nil, nil)
-	if diags.HasErrors() || s.consequence(bodyExpressions(d.body), ctx) {
-		return cty.DynamicVal, diags
-	}
-
+func (s *scope) decodeSystem(d *blockDecl, ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 	b := systemBody{}
-	diags = append(diags, stage.DecodeBody(d.body, ctx, &b)...)
+	diags := stage.DecodeBody(d.body, ctx, &b)
 	if diags.HasErrors() {
 		return cty.DynamicVal, diags
 	}
@@ -235,7 +191,7 @@ func (s *scope) decodeSystem(d *blockDecl) (cty.Value, hcl.Diagnostics) {
 			at = a.Expr.Range()
 		}
 
-		return cty.DynamicVal, append(diags, errorAt(at, "Unknown system", sentence(err)))
+		return cty.DynamicVal, append(diags, errorAt(at, "Unknown system", "%s", sentence(err))...)
 	}
 
 	attrs := map[string]cty.Value{}

@@ -42,9 +42,9 @@ func (b *budget) begin() {
 // expression. It returns an error if they exceed the budget.
 func (b *budget) take(steps int, at hcl.Range) hcl.Diagnostics {
 	if b.steps.Add(int64(steps)) > maxSteps {
-		return hcl.Diagnostics{errorAt(at, "Plan too large", fmt.Sprintf(
+		return errorAt(at, "Plan too large",
 			"The for expressions of the plan take more than %d million steps. Loop over fewer values, or declare them as axes of a grid, which are combined without a list of all combinations.",
-			maxSteps/1_000_000))}
+			maxSteps/1_000_000)
 	}
 	return nil
 }
@@ -52,9 +52,9 @@ func (b *budget) take(steps int, at hcl.Range) hcl.Diagnostics {
 // instance counts one instance of a stage or module.
 func (b *budget) instance(d *blockDecl) hcl.Diagnostics {
 	if b.instances++; b.instances > maxInstances {
-		return hcl.Diagnostics{errorAt(d.rng(), "Plan too large", fmt.Sprintf(
+		return errorAt(d.rng(), "Plan too large",
 			"The plan has more than %d stages and modules. Use fewer keys in for_each, or declare the values as axes of one grid.",
-			maxInstances))}
+			maxInstances)
 	}
 	return nil
 }
@@ -63,19 +63,19 @@ func (b *budget) instance(d *blockDecl) hcl.Diagnostics {
 func (b *budget) value(label string, v cty.Value, at hcl.Range) hcl.Diagnostics {
 	elements, text := maxElements, maxText
 	if !within(v, &elements, &text) {
-		d := errorAt(at, "Value too large", fmt.Sprintf(
+		d := errorAt(at, "Value too large",
 			"%s has more than %d elements or %d MB of text. Split it, or declare the values as axes of a grid.",
-			label, maxElements, maxText>>20))
+			label, maxElements, maxText>>20)
 		if b.exceeded {
-			d.Extra = follower{} // it may contain the value that was reported first
+			d[0].Extra = follower{} // it may contain the value that was reported first
 		}
 		b.exceeded = true
-		return hcl.Diagnostics{d}
+		return d
 	}
 	if time.Since(b.started) > maxTime {
-		return hcl.Diagnostics{errorAt(at, "Plan too large", fmt.Sprintf(
+		return errorAt(at, "Plan too large",
 			"Reading the plan took more than %s; %s was evaluated last. Use shorter lists and fewer modules.",
-			maxTime, label))}
+			maxTime, label)
 	}
 
 	return nil

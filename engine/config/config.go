@@ -250,7 +250,7 @@ func (c *Config) Runtimes() []*stage.Runtime {
 
 	walk = func(s *scope) {
 		for name, d := range s.decl.blocks["runtime"] {
-			v, diags := s.block("runtime", name, d.rng(), s.decodeRuntime)
+			v, diags := s.value(ref{root: "runtime", name: name, rng: d.rng()}, nil)
 			if diags.HasErrors() || !v.IsKnown() {
 				continue
 			}

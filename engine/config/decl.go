@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,7 +13,6 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
-	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
 )
 
@@ -40,7 +40,6 @@ type blockDecl struct {
 	dependsOn  hcl.Expression
 	enabled    hcl.Expression
 	describe   hcl.Expression
-	index      int      // position among the module's blocks
 	sources    []string // absolute paths that the source of a module block evaluated to
 }
 
@@ -87,7 +86,7 @@ func (l *loader) loadModule(path string) (*moduleDecl, hcl.Diagnostics) {
 	dir := path
 	files, err := planFiles(path)
 	if err != nil {
-		return nil, hcl.Diagnostics{fileDiag(display(path), "Cannot read the plan", reason(err)+"."+besides(path, err))}
+		return nil, errorAt(startOf(display(path)), "Cannot read the plan", "%s.%s", reason(err), besides(path, err))
 	}
 
 	if len(files) == 1 && files[0] == path {
@@ -115,9 +114,9 @@ func (l *loader) loadModule(path string) (*moduleDecl, hcl.Diagnostics) {
 
 	if len(files) > 1 && twice >= manyDuplicates {
 		l.unreadable = true // other errors are consequences
-		diags = hcl.Diagnostics{fileDiag(display(path), "Several plans", fmt.Sprintf(
+		diags = errorAt(startOf(display(path)), "Several plans",
 			"The files of %s declare %d names twice, so that they are not one plan. Name one of its %d files, such as %s.",
-			display(path), twice, len(files), display(files[0])))}
+			display(path), twice, len(files), display(files[0]))
 	}
 
 	return m, diags
@@ -149,7 +148,7 @@ func (l *loader) declare(m *moduleDecl, body *hclsyntax.Body) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	for name, a := range body.Attributes {
 		diags = append(diags, errorAt(a.NameRange, "Unexpected attribute",
-			fmt.Sprintf("A plan consists of blocks; put %q into a locals block to name a value.", name)))
+			"A plan consists of blocks; put %q into a locals block to name a value.", name)...)
 	}
 
 	for _, b := range body.Blocks {
@@ -178,14 +177,12 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 	case "table":
 		return l.declareTable(b)
 	}
-	_, isStage := l.kinds[b.Type]
-	isService := l.serviceKind(b.Type) != nil
-	if !isStage && !isService && b.Type != "module" && b.Type != "system" && b.Type != "runtime" && b.Type != "part" {
-		near := didYouMean(b.Type, l.blockTypes())
-		if meant := textutil.Nearest(b.Type, l.blockTypes()); meant != "" {
+	if types := l.blockTypes(); !slices.Contains(types, b.Type) {
+		near := didYouMean(b.Type, types)
+		if meant := textutil.Nearest(b.Type, types); meant != "" {
 			m.spoiled[meant] = true
 		} else {
-			near = " The blocks of a plan are " + strings.Join(slices.Sorted(slices.Values(l.blockTypes())), ", ") + "."
+			near = " The blocks of a plan are " + strings.Join(slices.Sorted(slices.Values(types)), ", ") + "."
 		}
 
 		if l.unreadable {
@@ -195,8 +192,8 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 			near = fmt.Sprintf(" It stands inside of %s.", in)
 		}
 
-		return hcl.Diagnostics{errorAt(b.TypeRange, "Unknown block",
-			fmt.Sprintf("There is no block type %q.%s", b.Type, near))}
+		return errorAt(b.TypeRange, "Unknown block",
+			"There is no block type %q.%s", b.Type, near)
 	}
 
 	name, diags := oneLabel(b)
@@ -205,13 +202,11 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 		return diags
 	}
 
-	d := &blockDecl{kind: b.Type, name: name, block: b, index: len(m.order)}
-	d.body, d.forEach, d.dependsOn, d.enabled, d.describe = splitMeta(b.Body, isStage || b.Type == "module")
-
+	d := &blockDecl{kind: b.Type, name: name, block: b, body: b.Body}
 	if old, dup := m.blocks[b.Type][name]; dup {
 		return append(diags, errorAt(b.DefRange(), "Duplicate "+b.Type,
-			fmt.Sprintf("%s.%s is declared already at %s; names must be unique in a module.", b.Type, name,
-				shortRange(old.rng()))))
+			"%s.%s is declared already at %s; names must be unique in a module.", b.Type, name,
+			shortRange(old.rng()))...)
 	}
 
 	if m.blocks[b.Type] == nil {
@@ -219,7 +214,8 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 	}
 
 	m.blocks[b.Type][name] = d
-	if isStage || b.Type == "module" {
+	if _, isStage := l.kinds[b.Type]; isStage || b.Type == "module" {
+		d.splitMeta()
 		m.order = append(m.order, d)
 	}
 
@@ -228,42 +224,30 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 
 // splitMeta separates the meta arguments from a stage or module body, so that the schemas of stages
 // do not need to list them.
-func splitMeta(body *hclsyntax.Body,
-	meta bool) (rest *hclsyntax.Body, forEach, dependsOn, enabled, describe hcl.Expression) {
-	if !meta {
-		return body, nil, nil, nil, nil
-	}
-	copied := *body
-	copied.Attributes = hclsyntax.Attributes{}
+func (b *blockDecl) splitMeta() {
+	rest := *b.body
+	rest.Attributes = maps.Clone(rest.Attributes)
+	b.body = &rest
 
-	for name, a := range body.Attributes {
-		switch name {
-		case "for_each":
-			forEach = a.Expr
-		case "depends_on":
-			dependsOn = a.Expr
-		case "enabled":
-			enabled = a.Expr
-		case "description":
-			describe = a.Expr
-		default:
-			copied.Attributes[name] = a
+	for name, to := range map[string]*hcl.Expression{"for_each": &b.forEach, "depends_on": &b.dependsOn,
+		"enabled": &b.enabled, "description": &b.describe} {
+		if a := rest.Attributes[name]; a != nil {
+			*to = a.Expr
+			delete(rest.Attributes, name)
 		}
 	}
-
-	return &copied, forEach, dependsOn, enabled, describe
 }
 
 func declareLocals(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 	diags := noLabels(b)
 	for _, nested := range b.Body.Blocks {
-		diags = append(diags, errorAt(nested.TypeRange, "Unexpected block", "A locals block holds attributes only."))
+		diags = append(diags, errorAt(nested.TypeRange, "Unexpected block", "A locals block holds attributes only.")...)
 	}
 
 	for name, a := range b.Body.Attributes {
 		if old, dup := m.locals[name]; dup {
 			diags = append(diags, errorAt(a.NameRange, "Duplicate local",
-				fmt.Sprintf("local.%s is declared already at %s.", name, shortRange(old.SrcRange))))
+				"local.%s is declared already at %s.", name, shortRange(old.SrcRange))...)
 			continue
 		}
 		m.locals[name] = a
@@ -298,7 +282,7 @@ func declareVariable(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 	v := &variableDecl{name: name, rng: b.DefRange(), typ: cty.DynamicPseudoType}
 	if old, dup := m.variables[name]; dup {
 		return append(diags, errorAt(b.DefRange(), "Duplicate variable",
-			fmt.Sprintf("var.%s is declared already at %s.", name, shortRange(old.rng))))
+			"var.%s is declared already at %s.", name, shortRange(old.rng))...)
 	}
 
 	content, more := b.Body.Content(variableSchema)
@@ -328,7 +312,7 @@ func declareVariable(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 			val, err := v.convert(val)
 			if err != nil {
 				diags = append(diags, errorAt(elementRange(a.Expr, err), "Unsuitable default",
-					v.unsuitable("The default of var."+name, err)))
+					"%s", v.unsuitable("The default of var."+name, err))...)
 			} else {
 				v.def = val
 			}
@@ -364,7 +348,7 @@ func declareOutput(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 	diags = append(diags, gohcl.DecodeBody(b.Body, nil, &body)...)
 	if old, dup := m.outputs[name]; dup {
 		return append(diags, errorAt(b.DefRange(), "Duplicate output",
-			fmt.Sprintf("output.%s is declared already at %s.", name, shortRange(old.rng))))
+			"output.%s is declared already at %s.", name, shortRange(old.rng))...)
 	}
 
 	m.outputs[name] = &outputDecl{name: name, rng: b.DefRange(), value: body.Value, description: body.Description}
@@ -379,7 +363,7 @@ func Required(body *hclsyntax.Body, names ...string) hcl.Diagnostics {
 	for _, name := range names {
 		if _, ok := body.Attributes[name]; !ok {
 			diags = append(diags, errorAt(body.MissingItemRange(), "Missing required argument",
-				fmt.Sprintf("The argument %q is required, but no definition was found.", name)))
+				"The argument %q is required, but no definition was found.", name)...)
 		}
 	}
 
@@ -388,13 +372,13 @@ func Required(body *hclsyntax.Body, names ...string) hcl.Diagnostics {
 
 func oneLabel(b *hclsyntax.Block) (string, hcl.Diagnostics) {
 	if len(b.Labels) != 1 {
-		return "", hcl.Diagnostics{errorAt(b.DefRange(), "Wrong number of labels",
-			fmt.Sprintf("A %s block has exactly one label, its name: %s \"name\" { ... }", b.Type, b.Type))}
+		return "", errorAt(b.DefRange(), "Wrong number of labels",
+			"A %s block has exactly one label, its name: %s \"name\" { ... }", b.Type, b.Type)
 	}
 	if name := b.Labels[0]; !hclsyntax.ValidIdentifier(name) {
-		return "", hcl.Diagnostics{errorAt(b.LabelRanges[0], "Invalid name",
-			fmt.Sprintf("%q cannot be referred to: a name starts with a letter and holds letters, digits, _ and -.",
-				name))}
+		return "", errorAt(b.LabelRanges[0], "Invalid name",
+			"%q cannot be referred to: a name starts with a letter and holds letters, digits, _ and -.",
+			name)
 	}
 
 	return b.Labels[0], nil
@@ -404,14 +388,5 @@ func noLabels(b *hclsyntax.Block) hcl.Diagnostics {
 	if len(b.Labels) == 0 {
 		return nil
 	}
-	return hcl.Diagnostics{errorAt(b.LabelRanges[0], "Unexpected label", "A "+b.Type+" block has no label.")}
-}
-
-// kindNames returns the block types that are stages.
-func kindNames(kinds map[string]stage.Kind) []string {
-	out := make([]string, 0, len(kinds))
-	for k := range kinds {
-		out = append(out, k)
-	}
-	return out
+	return errorAt(b.LabelRanges[0], "Unexpected label", "A %s block has no label.", b.Type)
 }

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"fmt"
-
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
@@ -70,11 +68,11 @@ func (w waits) check() hcl.Diagnostics {
 
 		if d := w.scope.moduleNamed(item); d != nil {
 			diags = append(diags, errorAt(item.Range(), "Nothing to wait for",
-				fmt.Sprintf("module.%s has no stages.", d.name)))
+				"module.%s has no stages.", d.name)...)
 			continue
 		}
 
-		diags = append(diags, errorAt(item.Range(), "Nothing to wait for", "depends_on: "+noStage(v)+"."))
+		diags = append(diags, errorAt(item.Range(), "Nothing to wait for", "depends_on: %s.", noStage(v))...)
 	}
 
 	return diags

@@ -10,15 +10,18 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
+	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
 )
 
-func errorAt(r hcl.Range, summary, detail string) *hcl.Diagnostic {
-	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: r.Ptr()}
+func errorAt(at hcl.Range, summary, format string, args ...any) hcl.Diagnostics {
+	return stage.ErrorAt(at, summary, format, args...)
 }
 
-func warnAt(r hcl.Range, summary, detail string) *hcl.Diagnostic {
-	return &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: summary, Detail: detail, Subject: r.Ptr()}
+func warnAt(at hcl.Range, summary, format string, args ...any) hcl.Diagnostics {
+	diags := errorAt(at, summary, format, args...)
+	diags[0].Severity = hcl.DiagWarning
+	return diags
 }
 
 // shortRange formats a range as file:line.

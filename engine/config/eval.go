@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -79,21 +78,19 @@ func (s *scope) value(r ref, each *eachValue) (cty.Value, hcl.Diagnostics) {
 	case "local":
 		return s.local(r.name, r.rng)
 	case "system":
-		return s.block(r.root, r.name, r.rng, s.decodeSystem)
+		return s.block(r, s.decodeSystem)
 	case "runtime":
-		return s.block(r.root, r.name, r.rng, s.decodeRuntime)
+		return s.block(r, s.decodeRuntime)
 	case "part":
-		return s.block(r.root, r.name, r.rng, s.decodePart)
+		return s.block(r, s.decodePart)
 	case "each":
 		return eachRef(r, each)
 	case "path":
 		return s.pathRef(r)
 	}
 
-	if k := s.l.serviceKind(r.root); k != nil {
-		return s.block(r.root, r.name, r.rng, func(d *blockDecl) (cty.Value, hcl.Diagnostics) {
-			return s.decodeService(k, d)
-		})
+	if s.l.services[r.root] != nil {
+		return s.block(r, s.decodeService)
 	}
 
 	return s.stageValue(r)
@@ -101,8 +98,8 @@ func (s *scope) value(r ref, each *eachValue) (cty.Value, hcl.Diagnostics) {
 
 func eachRef(r ref, each *eachValue) (cty.Value, hcl.Diagnostics) {
 	if each == nil {
-		return cty.DynamicVal, hcl.Diagnostics{errorAt(r.rng, "No for_each here",
-			"each.key and each.value exist only in blocks with for_each.")}
+		return cty.DynamicVal, errorAt(r.rng, "No for_each here",
+			"each.key and each.value exist only in blocks with for_each.")
 	}
 
 	switch r.name {
@@ -112,8 +109,8 @@ func eachRef(r ref, each *eachValue) (cty.Value, hcl.Diagnostics) {
 		return each.now()
 	}
 
-	return cty.DynamicVal, hcl.Diagnostics{errorAt(r.rng, "Unknown attribute",
-		fmt.Sprintf("each has key and value, not %q.", r.name))}
+	return cty.DynamicVal, errorAt(r.rng, "Unknown attribute",
+		"each has key and value, not %q.", r.name)
 }
 
 // pathRef returns path.module or path.plan. Both are relative to the plan's folder, so a plan has
@@ -135,8 +132,8 @@ func (s *scope) pathRef(r ref) (cty.Value, hcl.Diagnostics) {
 		return cty.StringVal(filepath.ToSlash(rel)), nil
 	}
 
-	return cty.DynamicVal, hcl.Diagnostics{errorAt(r.rng, "Unknown attribute",
-		fmt.Sprintf("path has module and plan, not %q.", r.name))}
+	return cty.DynamicVal, errorAt(r.rng, "Unknown attribute",
+		"path has module and plan, not %q.", r.name)
 }
 
 // moduleWant records which outputs of a module are needed.

@@ -1,8 +1,6 @@
 package config
 
 import (
-	"slices"
-
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
@@ -70,10 +68,10 @@ func (s *scope) enabled(d *blockDecl) (bool, hcl.Diagnostics) {
 
 	if !v.IsKnown() {
 		return false, append(diags, errorAt(d.enabled.Range(), "enabled depends on a stage",
-			"Whether a stage is part of the plan must be known before anything runs; use variables, locals and systems only."))
+			"Whether a stage is part of the plan must be known before anything runs; use variables, locals and systems only.")...)
 	}
 	if v.IsNull() || v.Type() != cty.Bool {
-		return false, append(diags, errorAt(d.enabled.Range(), "Invalid enabled", "true or false is needed."))
+		return false, append(diags, errorAt(d.enabled.Range(), "Invalid enabled", "true or false is needed.")...)
 	}
 
 	return v.True(), diags
@@ -239,7 +237,12 @@ func (s *scope) evaluateAll() hcl.Diagnostics {
 		eval("local", name, s.decl.locals[name].NameRange)
 	}
 
-	for _, root := range slices.Concat([]string{"system", "runtime"}, s.l.serviceKinds(), []string{"part"}) {
+	roots := []string{"system", "runtime"}
+	for _, k := range s.l.opts.Services {
+		roots = append(roots, k.Name)
+	}
+
+	for _, root := range append(roots, "part") {
 		for _, name := range sortedKeys(s.decl.blocks[root]) {
 			eval(root, name, s.decl.blocks[root][name].rng())
 		}

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"sort"
 
 	"github.com/hashicorp/hcl/v2"
@@ -23,21 +22,21 @@ func (s *scope) forEachKeys(d *blockDecl, v cty.Value) ([]keyed, hcl.Diagnostics
 		return nil, nil // a consequence of an error that is already reported
 	}
 	if !v.IsKnown() || unknownKeys(v) {
-		return nil, hcl.Diagnostics{errorAt(rng, "for_each depends on a stage",
-			"The keys must be known before anything runs. Put the keys into a local and the values into a map over them.")}
+		return nil, errorAt(rng, "for_each depends on a stage",
+			"The keys must be known before anything runs. Put the keys into a local and the values into a map over them.")
 	}
 
 	if v.IsNull() {
-		return nil, hcl.Diagnostics{errorAt(rng, "Invalid for_each",
-			"The value is null; a map, an object, a set or a list of strings is needed.")}
+		return nil, errorAt(rng, "Invalid for_each",
+			"The value is null; a map, an object, a set or a list of strings is needed.")
 	}
 
 	t := v.Type()
 	var out []keyed
 	switch {
 	case stage.IsRef(v):
-		return nil, hcl.Diagnostics{errorAt(rng, "Invalid for_each",
-			"This is one stage; for_each needs a map or a list. For one stage leave for_each away.")}
+		return nil, errorAt(rng, "Invalid for_each",
+			"This is one stage; for_each needs a map or a list. For one stage leave for_each away.")
 
 	case t.IsObjectType() || t.IsMapType():
 		for it := v.ElementIterator(); it.Next(); {
@@ -54,14 +53,14 @@ func (s *scope) forEachKeys(d *blockDecl, v cty.Value) ([]keyed, hcl.Diagnostics
 		for it := v.ElementIterator(); it.Next(); {
 			_, e := it.Element()
 			if !e.IsKnown() || e.IsNull() || e.Type() != cty.String {
-				return nil, hcl.Diagnostics{errorAt(rng, "Invalid for_each",
-					"The elements of a list or set must be known strings: they become the keys. Use a map to give each key a value.")}
+				return nil, errorAt(rng, "Invalid for_each",
+					"The elements of a list or set must be known strings: they become the keys. Use a map to give each key a value.")
 			}
 
 			k := e.AsString()
 			if seen[k] {
-				return nil, hcl.Diagnostics{errorAt(rng, "Duplicate for_each key",
-					fmt.Sprintf("The key %q occurs twice.", k))}
+				return nil, errorAt(rng, "Duplicate for_each key",
+					"The key %q occurs twice.", k)
 			}
 
 			seen[k] = true
@@ -69,8 +68,8 @@ func (s *scope) forEachKeys(d *blockDecl, v cty.Value) ([]keyed, hcl.Diagnostics
 		}
 
 	default:
-		return nil, hcl.Diagnostics{errorAt(rng, "Invalid for_each",
-			fmt.Sprintf("A map, an object, a set or a list of strings is needed, not %s.", t.FriendlyName()))}
+		return nil, errorAt(rng, "Invalid for_each",
+			"A map, an object, a set or a list of strings is needed, not %s.", t.FriendlyName())
 	}
 
 	return out, nil

@@ -75,23 +75,26 @@ func Functions() map[string]function.Function {
 	}
 }
 
-var ceilDivFunc = function.New(&function.Spec{
-	Description: "smallest integer >= a / b",
-	Params:      []function.Parameter{{Name: "a", Type: cty.Number}, {Name: "b", Type: cty.Number}},
-	Type:        function.StaticReturnType(cty.Number),
-	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-		if args[1].RawEquals(cty.Zero) {
-			return cty.NilVal, function.NewArgErrorf(1, "division by zero")
-		}
-		return stdlib.Ceil(args[0].Divide(args[1]))
-	},
-})
+// define returns a function whose parameters all have one type.
+func define(description string, param, result cty.Type, impl func(args []cty.Value) (cty.Value, error),
+	params ...string) function.Function {
+	spec := &function.Spec{Description: description, Type: function.StaticReturnType(result),
+		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) { return impl(args) }}
+	for _, name := range params {
+		spec.Params = append(spec.Params, function.Parameter{Name: name, Type: param})
+	}
+	return function.New(spec)
+}
 
-var powFunc = function.New(&function.Spec{
-	Description: "a number to the power of another",
-	Params:      []function.Parameter{{Name: "num", Type: cty.Number}, {Name: "power", Type: cty.Number}},
-	Type:        function.StaticReturnType(cty.Number),
-	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+var ceilDivFunc = define("smallest integer >= a / b", cty.Number, cty.Number, func(args []cty.Value) (cty.Value, error) {
+	if args[1].RawEquals(cty.Zero) {
+		return cty.NilVal, function.NewArgErrorf(1, "division by zero")
+	}
+	return stdlib.Ceil(args[0].Divide(args[1]))
+}, "a", "b")
+
+var powFunc = define("a number to the power of another", cty.Number, cty.Number,
+	func(args []cty.Value) (cty.Value, error) {
 		num, _ := args[0].AsBigFloat().Float64()
 		power, _ := args[1].AsBigFloat().Float64()
 		v := math.Pow(num, power)
@@ -99,8 +102,7 @@ var powFunc = function.New(&function.Spec{
 			return cty.NilVal, fmt.Errorf("%v to the power of %v is not a finite number", num, power)
 		}
 		return cty.NumberFloatVal(v), nil
-	},
-})
+	}, "num", "power")
 
 var didYouMeanFunc = function.New(&function.Spec{
 	Description: "the word of a list that is most likely meant, or \"\"; upper case and what stands before the last / do not count",
@@ -129,28 +131,23 @@ var didYouMeanFunc = function.New(&function.Spec{
 })
 
 func boolFold(description string, all bool) function.Function {
-	return function.New(&function.Spec{
-		Description: description,
-		Params:      []function.Parameter{{Name: "list", Type: cty.List(cty.Bool)}},
-		Type:        function.StaticReturnType(cty.Bool),
-		Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-			unknown := false
-			for _, v := range args[0].AsValueSlice() {
-				switch {
-				case !v.IsKnown():
-					unknown = true
-				case v.IsNull() || v.True() != all:
-					return cty.BoolVal(!all), nil
-				}
+	return define(description, cty.List(cty.Bool), cty.Bool, func(args []cty.Value) (cty.Value, error) {
+		unknown := false
+		for _, v := range args[0].AsValueSlice() {
+			switch {
+			case !v.IsKnown():
+				unknown = true
+			case v.IsNull() || v.True() != all:
+				return cty.BoolVal(!all), nil
 			}
+		}
 
-			if unknown {
-				return cty.UnknownVal(cty.Bool), nil
-			}
+		if unknown {
+			return cty.UnknownVal(cty.Bool), nil
+		}
 
-			return cty.BoolVal(all), nil
-		},
-	})
+		return cty.BoolVal(all), nil
+	}, "list")
 }
 
 // containsFunc accepts lists, sets and tuples. Values of different types are unequal instead of an
@@ -200,13 +197,8 @@ func sameValue(a, b cty.Value) cty.Value {
 }
 
 // powersFunc returns base^from .. base^to, the shape of most size axes.
-var powersFunc = function.New(&function.Spec{
-	Description: "powers(base, from, to): base^from up to base^to, both included",
-	Params: []function.Parameter{
-		{Name: "base", Type: cty.Number}, {Name: "from", Type: cty.Number}, {Name: "to", Type: cty.Number},
-	},
-	Type: function.StaticReturnType(cty.List(cty.Number)),
-	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+var powersFunc = define("powers(base, from, to): base^from up to base^to, both included", cty.Number,
+	cty.List(cty.Number), func(args []cty.Value) (cty.Value, error) {
 		from, accuracy := args[1].AsBigFloat().Int64()
 		to, accuracy2 := args[2].AsBigFloat().Int64()
 		if accuracy != big.Exact || accuracy2 != big.Exact || from < 0 || to < from || to > 1024 {
@@ -221,8 +213,7 @@ var powersFunc = function.New(&function.Spec{
 			v = v.Multiply(args[0])
 		}
 		return cty.ListVal(out), nil
-	},
-})
+	}, "base", "from", "to")
 
 // rangeLimit is the maximum number of values that range returns. Longer axes should use powers or a
 // larger step, or are a mistake.
@@ -234,22 +225,22 @@ var rangeFunc = function.New(&function.Spec{
 	VarParam:    &function.Parameter{Name: "params", Type: cty.Number},
 	Type:        function.StaticReturnType(cty.List(cty.Number)),
 	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
-		start := cty.Zero
-		var end, step cty.Value
-		switch len(args) {
-		case 1:
-			end = args[0]
-		case 2, 3:
-			start, end = args[0], args[1]
-		default:
+		if len(args) == 1 {
+			args = []cty.Value{cty.Zero, args[0]}
+		}
+		if len(args) == 2 {
+			step := cty.NumberIntVal(1)
+			if args[1].LessThan(args[0]).True() {
+				step = cty.NumberIntVal(-1)
+			}
+			args = append(args, step)
+		}
+		if len(args) != 3 {
 			return cty.NilVal, fmt.Errorf(
 				"range takes one to three numbers: range(END), range(START, END) or range(START, END, STEP)")
 		}
-		if len(args) == 3 {
-			step = args[2]
-		} else if step = cty.NumberIntVal(1); end.LessThan(start).True() {
-			step = cty.NumberIntVal(-1)
-		}
+
+		start, end, step := args[0], args[1], args[2]
 		if step.Equals(cty.Zero).True() {
 			return cty.NilVal, function.NewArgErrorf(2, "the step is 0")
 		}
@@ -322,11 +313,7 @@ func sortValues(l cty.Value, t cty.Type) (cty.Value, error) {
 	return cty.ListVal(vs), nil
 }
 
-var startsWithFunc = function.New(&function.Spec{
-	Description: "whether a string begins with another",
-	Params:      []function.Parameter{{Name: "str", Type: cty.String}, {Name: "prefix", Type: cty.String}},
-	Type:        function.StaticReturnType(cty.Bool),
-	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+var startsWithFunc = define("whether a string begins with another", cty.String, cty.Bool,
+	func(args []cty.Value) (cty.Value, error) {
 		return cty.BoolVal(strings.HasPrefix(args[0].AsString(), args[1].AsString())), nil
-	},
-})
+	}, "str", "prefix")

@@ -44,6 +44,9 @@ type loader struct {
 	opts      Options
 	kinds     map[string]stage.Kind
 	src       *sources
+	services  map[string]*stage.ServiceKind
+	runtimes  map[string]*stage.RuntimeKind
+	roots     map[string]bool // first names of references
 	functions map[string]function.Function
 	rootVars  map[string]givenValue
 	modules   map[string]*moduleDecl // by absolute path
@@ -72,13 +75,24 @@ func Load(opts Options) (*Config, hcl.Diagnostics) {
 func load(opts Options) (*Config, hcl.Diagnostics) {
 	abs, err := filepath.Abs(opts.Path)
 	if err != nil {
-		return nil, hcl.Diagnostics{fileDiag(opts.Path, "Cannot read the plan", err.Error())}
+		return nil, errorAt(startOf(opts.Path), "Cannot read the plan", "%s", err)
 	}
 
 	l := &loader{
 		opts: opts, kinds: opts.Kinds, src: newSources(), functions: Functions(),
 		modules: map[string]*moduleDecl{}, exprs: map[hclsyntax.Node]exprParts{},
-		results: map[string]map[string]cty.Value{},
+		results:  map[string]map[string]cty.Value{},
+		services: map[string]*stage.ServiceKind{}, runtimes: map[string]*stage.RuntimeKind{},
+		roots: map[string]bool{},
+	}
+	for i, k := range opts.Services {
+		l.services[k.Name] = &opts.Services[i]
+	}
+	for i, k := range opts.Runtimes {
+		l.runtimes[k.Name] = &opts.Runtimes[i]
+	}
+	for _, name := range slices.Concat(namesOf(l.kinds), namesOf(l.services), reserved) {
+		l.roots[name] = true
 	}
 
 	maps.Copy(l.src.flags, opts.Sources)

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"regexp"
 
 	"github.com/hashicorp/hcl/v2"
@@ -48,12 +47,12 @@ func TooDeep(src []byte, name string) hcl.Diagnostics {
 		}
 
 		if t.Type == hclsyntax.TokenNumberLit && longExponent.Match(t.Bytes) {
-			return hcl.Diagnostics{errorAt(t.Range, "Number out of bounds",
-				"A float64 ends at 1e308. Writing out the digits of this number would take all memory.")}
+			return errorAt(t.Range, "Number out of bounds",
+				"A float64 ends at 1e308. Writing out the digits of this number would take all memory.")
 		}
 		if open > maxDepth || row > maxDepth {
-			return hcl.Diagnostics{errorAt(t.Range, "Nested too deep",
-				fmt.Sprintf("An expression has more than %d nested brackets, or operators in a row. Give its parts names in locals.", maxDepth))}
+			return errorAt(t.Range, "Nested too deep",
+				"An expression has more than %d nested brackets, or operators in a row. Give its parts names in locals.", maxDepth)
 		}
 	}
 

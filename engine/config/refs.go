@@ -25,20 +25,9 @@ type ref struct {
 // reserved are the roots that are not stage kinds.
 var reserved = []string{"var", "local", "module", "system", "runtime", "part", "each", "path"}
 
-func (l *loader) isRoot(name string) bool {
-	if _, ok := l.kinds[name]; ok {
-		return true
-	}
-	return slices.Contains(reserved, name) || l.serviceKind(name) != nil
-}
-
 func (l *loader) blockTypes() []string {
-	return append(append(kindNames(l.kinds), "variable", "locals", "output", "module", "system", "runtime", "part", "table"),
-		l.serviceKinds()...)
-}
-
-func (l *loader) roots() []string {
-	return append(append(kindNames(l.kinds), reserved...), l.serviceKinds()...)
+	return slices.Concat(namesOf(l.kinds), namesOf(l.services),
+		[]string{"variable", "locals", "output", "module", "system", "runtime", "part", "table"})
 }
 
 // meant returns a hint for an unknown name: a variable or local with that name, a similar name, the
@@ -54,7 +43,7 @@ func (s *scope) meant(t hcl.Traversal, bound []string) string {
 
 	hint := ""
 	if len(root) > 2 { // shorter names are similar to everything
-		hint = didYouMean(root, append(s.l.roots(), bound...))
+		hint = didYouMean(root, append(namesOf(s.l.roots), bound...))
 	}
 
 	switch {
@@ -88,22 +77,22 @@ func (s *scope) references(expr hcl.Expression, each *eachValue, bound map[strin
 			continue
 		}
 
-		if !s.l.isRoot(root) {
+		if !s.l.roots[root] {
 			diags = append(diags, errorAt(t.SourceRange(), "Unknown reference",
-				fmt.Sprintf("Nothing here is called %q.%s", root, s.meant(t, namesOf(bound)))))
+				"Nothing here is called %q.%s", root, s.meant(t, namesOf(bound)))...)
 			continue
 		}
 
 		r := ref{root: root, rng: t.SourceRange()}
 		if len(t) < 2 {
 			diags = append(diags, errorAt(r.rng, "Incomplete reference",
-				fmt.Sprintf("%q must be followed by a name, as in %s.name.", root, root)))
+				"%q must be followed by a name, as in %s.name.", root, root)...)
 			continue
 		}
 
 		step, ok := t[1].(hcl.TraverseAttr)
 		if !ok {
-			diags = append(diags, errorAt(r.rng, "Invalid reference", fmt.Sprintf("Write %s.name.", root)))
+			diags = append(diags, errorAt(r.rng, "Invalid reference", "Write %s.name.", root)...)
 			continue
 		}
 
@@ -190,7 +179,7 @@ func (s *scope) dynamicKeys(parsed exprParts, each *eachValue) map[hcl.Range]dyn
 		}
 
 		key := s.l.parts(ix.Key)
-		if slices.ContainsFunc(key.variables, func(t hcl.Traversal) bool { return !s.l.isRoot(t.RootName()) }) {
+		if slices.ContainsFunc(key.variables, func(t hcl.Traversal) bool { return !s.l.roots[t.RootName()] }) {
 			continue // bound by a for expression
 		}
 
@@ -257,7 +246,7 @@ func (s *scope) bareNames(exprs []hcl.Expression) map[string]bool {
 	out := map[string]bool{}
 	for _, e := range exprs {
 		for _, t := range e.Variables() {
-			if !s.l.isRoot(t.RootName()) {
+			if !s.l.roots[t.RootName()] {
 				out[t.RootName()] = true
 			}
 		}

@@ -1,9 +1,10 @@
 package config
 
 import (
-	"fmt"
 	"slices"
 	"strings"
+
+	"aicplan/engine/stage"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -14,10 +15,10 @@ const mostWorkers = 1024
 
 // unusable reports values of a runtime's shared attributes that are invalid on every machine, so
 // that they fail at load time and not during a run.
-func (b *runtimeBody) unusable(body *hclsyntax.Body, secret map[string]string) (diags hcl.Diagnostics) {
+func unusable(b *stage.Runtime, body *hclsyntax.Body, secret map[string]string) (diags hcl.Diagnostics) {
 	bad := func(name, summary, format string, args ...any) {
 		if a, ok := body.Attributes[name]; ok {
-			diags = append(diags, errorAt(a.Expr.Range(), summary, fmt.Sprintf(format, args...)))
+			diags = append(diags, errorAt(a.Expr.Range(), summary, format, args...)...)
 		}
 	}
 

@@ -159,9 +159,9 @@ func (s *scope) enter(label string, rng hcl.Range) hcl.Diagnostics {
 		}
 
 		steps = append(steps, s.qualify(label))
-		return hcl.Diagnostics{errorAt(rng, "Cycle",
-			"The value depends on itself: "+strings.Join(steps, " -> ")+
-				". Break the circle by naming the shared part in a local of its own.")}
+		return errorAt(rng, "Cycle",
+			"The value depends on itself: %s. Break the circle by naming the shared part in a local of its own.",
+			strings.Join(steps, " -> "))
 	}
 
 	s.l.busy = append(s.l.busy, frame{id: id, label: s.qualify(label), rng: rng})
@@ -234,8 +234,8 @@ func (s *scope) argument(d *variableDecl) (cty.Value, hcl.Diagnostics) {
 	a, given := s.call.body.Attributes[d.name]
 	if !given {
 		if !d.hasDefault {
-			return cty.DynamicVal, hcl.Diagnostics{errorAt(s.call.rng(), "Missing module argument",
-				fmt.Sprintf("The module needs %q%s.", d.name, descriptionOf(d)))}
+			return cty.DynamicVal, errorAt(s.call.rng(), "Missing module argument",
+				"The module needs %q%s.", d.name, descriptionOf(d))
 		}
 		return d.def, s.validateVariable(d, d.def, d.rng)
 	}
@@ -248,7 +248,7 @@ func (s *scope) argument(d *variableDecl) (cty.Value, hcl.Diagnostics) {
 	conv, err := d.convert(v)
 	if err != nil {
 		return cty.DynamicVal, append(diags, errorAt(elementRange(a.Expr, err), "Unsuitable module argument",
-			d.unsuitable(d.name, err)))
+			"%s", d.unsuitable(d.name, err))...)
 	}
 
 	return conv, append(diags, s.validateVariable(d, conv, a.Expr.Range())...)
@@ -264,8 +264,8 @@ func descriptionOf(d *variableDecl) string {
 func (s *scope) output(name string, rng hcl.Range) (cty.Value, hcl.Diagnostics) {
 	o, ok := s.decl.outputs[name]
 	if !ok {
-		return cty.DynamicVal, hcl.Diagnostics{errorAt(rng, "Unknown module output",
-			fmt.Sprintf("%s has no output %q.%s", s.path, name, didYouMean(name, namesOf(s.decl.outputs))))}
+		return cty.DynamicVal, errorAt(rng, "Unknown module output",
+			"%s has no output %q.%s", s.path, name, didYouMean(name, namesOf(s.decl.outputs)))
 	}
 	return s.once("output."+name, o.rng, func() (cty.Value, hcl.Diagnostics) { return s.eval(o.value, nil) })
 }
@@ -277,13 +277,13 @@ func (s *scope) undeclared(root, name string, rng hcl.Range, known []string) hcl
 		what = root
 	}
 
-	d := errorAt(rng, "Reference to undeclared "+what,
-		fmt.Sprintf("There is no %s.%s in this module.%s", root, name, didYouMean(name, known)))
+	diags := errorAt(rng, "Reference to undeclared "+what,
+		"There is no %s.%s in this module.%s", root, name, didYouMean(name, known))
 	if s.decl.spoiled[root] {
-		d.Extra = follower{}
+		diags[0].Extra = follower{}
 	}
 
-	return hcl.Diagnostics{d}
+	return diags
 }
 
 // modulesNamed returns the instances of a module block. The first call loads and expands it.
@@ -329,8 +329,8 @@ func (s *scope) modulesNamed(d *blockDecl) ([]*scope, hcl.Diagnostics) {
 func (s *scope) loadChild(d *blockDecl) (*moduleDecl, string, hcl.Diagnostics) {
 	a, ok := d.body.Attributes["source"]
 	if !ok {
-		return nil, "", hcl.Diagnostics{errorAt(d.rng(), "Missing source",
-			`A module block names the folder or file of its module: source = "./modules/gemm".`)}
+		return nil, "", errorAt(d.rng(), "Missing source",
+			`A module block names the folder or file of its module: source = "./modules/gemm".`)
 	}
 
 	v, diags := s.eval(a.Expr, nil)
@@ -343,22 +343,22 @@ func (s *scope) loadChild(d *blockDecl) (*moduleDecl, string, hcl.Diagnostics) {
 		a.Expr, &hcl.EvalContext{Variables: map[string]cty.Value{}}, &source)...)
 	if diags.HasErrors() {
 		if v.Type() != cty.String || v.IsNull() || !v.IsKnown() {
-			return nil, "", hcl.Diagnostics{errorAt(a.Expr.Range(), "Invalid source",
-				"The source must be a string that is known before anything runs.")}
+			return nil, "", errorAt(a.Expr.Range(), "Invalid source",
+				"The source must be a string that is known before anything runs.")
 		}
 		source, diags = v.AsString(), nil
 	}
 
 	if !strings.HasPrefix(source, "./") && !strings.HasPrefix(source, "../") {
-		return nil, "", hcl.Diagnostics{errorAt(a.Expr.Range(), "Invalid source",
-			fmt.Sprintf("%q is not a local path: it must start with ./ or ../ and is relative to the file that it stands in.", source))}
+		return nil, "", errorAt(a.Expr.Range(), "Invalid source",
+			"%q is not a local path: it must start with ./ or ../ and is relative to the file that it stands in.", source)
 	}
 
 	abs := filepath.Join(s.decl.dir, source)
 	for up := s; up != nil; up = up.parent {
 		if up.source == abs {
-			return nil, "", hcl.Diagnostics{errorAt(a.Expr.Range(), "Module includes itself",
-				fmt.Sprintf("%s is included by itself, by way of %s.", display(abs), s.qualify("module."+d.name)))}
+			return nil, "", errorAt(a.Expr.Range(), "Module includes itself",
+				"%s is included by itself, by way of %s.", display(abs), s.qualify("module."+d.name))
 		}
 	}
 
@@ -371,8 +371,8 @@ func (s *scope) loadChild(d *blockDecl) (*moduleDecl, string, hcl.Diagnostics) {
 
 	decl, more := s.l.loadModule(abs)
 	if decl == nil && len(more) > 0 && more[0].Subject != nil && more[0].Summary == "Cannot read the plan" {
-		more = hcl.Diagnostics{errorAt(a.Expr.Range(), "Cannot read the module",
-			fmt.Sprintf("%s: %s", display(abs), more[0].Detail))}
+		more = errorAt(a.Expr.Range(), "Cannot read the module",
+			"%s: %s", display(abs), more[0].Detail)
 	}
 
 	diags = append(diags, more...)
@@ -392,12 +392,12 @@ func (s *scope) checkArguments() hcl.Diagnostics {
 		}
 		if _, ok := s.decl.variables[name]; !ok {
 			diags = append(diags, errorAt(a.NameRange, "Unknown module argument",
-				fmt.Sprintf("The module has no variable %q.%s", name, didYouMean(name, namesOf(s.decl.variables)))))
+				"The module has no variable %q.%s", name, didYouMean(name, namesOf(s.decl.variables)))...)
 		}
 	}
 
 	for _, b := range s.call.body.Blocks {
-		diags = append(diags, errorAt(b.TypeRange, "Unexpected block", "A module block holds arguments only."))
+		diags = append(diags, errorAt(b.TypeRange, "Unexpected block", "A module block holds arguments only.")...)
 	}
 
 	return byPlace(diags)

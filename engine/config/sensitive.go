@@ -20,7 +20,7 @@ func (l *loader) sensitiveIn(exprs []hcl.Expression, ctx *hcl.EvalContext, bound
 				continue
 			}
 			if v, more := t.TraverseAbs(ctx); !more.HasErrors() && v.ContainsMarked() {
-				diags = append(diags, stage.SensitiveHere(t.SourceRange(), traversalText(t)))
+				diags = append(diags, stage.SensitiveHere(t.SourceRange(), traversalText(t))...)
 			}
 		}
 	}
@@ -34,7 +34,7 @@ func shown(v cty.Value, what string, expr hcl.Expression) hcl.Diagnostics {
 	if !v.ContainsMarked() {
 		return nil
 	}
-	return hcl.Diagnostics{stage.SensitiveHere(expr.Range(), what)}
+	return stage.SensitiveHere(expr.Range(), what)
 }
 
 // withoutSensitive returns the diagnostic without its expression values if one of them is

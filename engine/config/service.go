@@ -2,7 +2,6 @@ package config
 
 import (
 	"path/filepath"
-	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -10,33 +9,12 @@ import (
 	"aicplan/engine/stage"
 )
 
-// serviceKind returns the kind of service blocks with the given block type, or nil.
-func (l *loader) serviceKind(name string) *stage.ServiceKind {
-	if i := slices.IndexFunc(l.opts.Services, func(k stage.ServiceKind) bool { return k.Name == name }); i >= 0 {
-		return &l.opts.Services[i]
-	}
-	return nil
-}
-
-func (l *loader) serviceKinds() []string {
-	var out []string
-	for _, k := range l.opts.Services {
-		out = append(out, k.Name)
-	}
-	return out
-}
-
 // decodeService returns the value of KIND.NAME for a service block.
-func (s *scope) decodeService(kind *stage.ServiceKind, d *blockDecl) (cty.Value, hcl.Diagnostics) {
-	ctx, diags := s.context(bodyExpressions(d.body), nil, nil)
-	if diags.HasErrors() || s.consequence(bodyExpressions(d.body), ctx) {
-		return cty.DynamicVal, diags
-	}
-
-	own := &stage.Own{What: "a " + kind.Name + " block", Options: kind.Options, Blocks: kind.Blocks, At: d.rng(),
-		Suggest: didYouMean}
-	options, more := own.Decode(d.body, ctx)
-	if diags = append(diags, more...); diags.HasErrors() {
+func (s *scope) decodeService(d *blockDecl, ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
+	own := &stage.Own{What: "a " + d.kind + " block", Options: s.l.services[d.kind].Options,
+		Blocks: s.l.services[d.kind].Blocks, At: d.rng(), Suggest: didYouMean}
+	options, diags := own.Decode(d.body, ctx)
+	if diags.HasErrors() {
 		return cty.DynamicVal, diags
 	}
 
@@ -45,11 +23,24 @@ func (s *scope) decodeService(kind *stage.ServiceKind, d *blockDecl) (cty.Value,
 		dir = s.decl.dir
 	}
 
-	v := &stage.Service{Kind: kind.Name, Name: d.name, Address: s.qualify(kind.Name + "." + d.name), Options: options,
+	v := &stage.Service{Kind: d.kind, Name: d.name, Address: s.qualify(d.kind + "." + d.name), Options: options,
 		Dir: dir, Range: d.rng()}
 
 	return cty.ObjectVal(map[string]cty.Value{
 		"name": cty.StringVal(d.name), "address": cty.StringVal(v.Address),
 		"ref": cty.CapsuleVal(stage.ServiceType, v),
 	}), diags
+}
+
+// decodePart returns the value of part.NAME. The blocks that include the part decode its body. Its references are
+// resolved before, so that an invalid reference is reported at its position and not in every block that includes
+// the part.
+func (s *scope) decodePart(d *blockDecl, _ *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
+	p := &stage.Part{
+		Address: s.qualify("part." + d.name), Body: d.body, Eval: &evaluator{scope: s}, Range: d.block.Range(),
+	}
+
+	return cty.ObjectVal(map[string]cty.Value{
+		"name": cty.StringVal(d.name), "address": cty.StringVal(p.Address), "ref": cty.CapsuleVal(stage.PartType, p),
+	}), nil
 }

@@ -84,12 +84,12 @@ func (s *sources) file(path string) (*hcl.File, hcl.Diagnostics) {
 
 	src, err := fileutil.ReadText(path)
 	if err != nil {
-		return nil, hcl.Diagnostics{fileDiag(name, "Cannot read the file", reason(err)+".")}
+		return nil, errorAt(startOf(name), "Cannot read the file", "%s.", reason(err))
 	}
 	if len(src) > maxFile {
-		return nil, hcl.Diagnostics{fileDiag(name, "File too large", fmt.Sprintf(
+		return nil, errorAt(startOf(name), "File too large",
 			"The file has %d MB; files of a plan have at most %d MB. Long lists of values come from functions such as powers and range, and equal blocks from for_each.",
-			len(src)>>20, maxFile>>20))}
+			len(src)>>20, maxFile>>20)
 	}
 	if diags := notText(src, name); diags.HasErrors() {
 		return nil, diags
@@ -128,17 +128,15 @@ func notText(src []byte, name string) hcl.Diagnostics {
 	utf16 := bytes.HasPrefix(src, []byte{0xff, 0xfe}) || bytes.HasPrefix(src, []byte{0xfe, 0xff})
 	switch {
 	case utf16:
-		return hcl.Diagnostics{fileDiag(name, "Wrong encoding",
-			"The file is UTF-16. Plans are UTF-8: save it as that.")}
+		return errorAt(startOf(name), "Wrong encoding", "The file is UTF-16. Plans are UTF-8: save it as that.")
 	case at >= 0:
-		return hcl.Diagnostics{byteDiag(src, at, name, "Not a text file",
-			"A NUL byte is here. Plans are text in UTF-8.")}
+		return errorAt(byteRange(src, at, name), "Not a text file", "A NUL byte is here. Plans are text in UTF-8.")
 	case !utf8.Valid(src):
 		for i := 0; i < len(src); {
 			r, n := utf8.DecodeRune(src[i:])
 			if r == utf8.RuneError && n == 1 {
-				return hcl.Diagnostics{byteDiag(src, i, name, "Wrong encoding",
-					"This is no UTF-8. Plans are UTF-8: save the file as that.")}
+				return errorAt(byteRange(src, i, name), "Wrong encoding",
+					"This is no UTF-8. Plans are UTF-8: save the file as that.")
 			}
 			i += n
 		}
@@ -181,21 +179,16 @@ func besides(path string, err error) string {
 	return didYouMean(filepath.Base(path), names)
 }
 
-// fileDiag returns an error about a file as a whole.
-func fileDiag(name, summary, detail string) *hcl.Diagnostic {
-	return &hcl.Diagnostic{
-		Severity: hcl.DiagError, Summary: summary, Detail: detail,
-		Subject: &hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos},
-	}
+// startOf returns the place of errors about a file as a whole.
+func startOf(name string) hcl.Range {
+	return hcl.Range{Filename: name, Start: hcl.InitialPos, End: hcl.InitialPos}
 }
 
-// byteDiag returns an error about one byte of a file.
-func byteDiag(src []byte, at int, name, summary, detail string) *hcl.Diagnostic {
-	d := fileDiag(name, summary, detail)
+// byteRange returns the place of one byte of a file.
+func byteRange(src []byte, at int, name string) hcl.Range {
 	start := bytes.LastIndexByte(src[:at], '\n') + 1
 	pos := hcl.Pos{Line: 1 + bytes.Count(src[:at], []byte{'\n'}), Column: 1 + utf8.RuneCount(src[start:at]), Byte: at}
-	d.Subject.Start, d.Subject.End = pos, pos
-	return d
+	return hcl.Range{Filename: name, Start: pos, End: pos}
 }
 
 // planFiles returns the files of the module at path: the file itself, or all plan files of a folder

@@ -73,7 +73,7 @@ func (l *loader) declareTable(b *hclsyntax.Block) hcl.Diagnostics {
 	all := append(l.declared[:len(l.declared):len(l.declared)], d)
 	tables, err := catalog.New(all...)
 	if err != nil {
-		return append(diags, errorAt(b.DefRange(), "Invalid table", err.Error()+"."))
+		return append(diags, errorAt(b.DefRange(), "Invalid table", "%s", err.Error()+".")...)
 	}
 
 	l.declared, l.tables = all, tables

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
@@ -38,7 +37,7 @@ func (m *moduleDecl) unused() hcl.Diagnostics {
 	note := func(what, ref string, at hcl.Range, more string) {
 		if !used[ref] {
 			diags = append(diags, warnAt(at, "Unused "+what,
-				fmt.Sprintf("Nothing in this module uses %s%s. Remove it, or use it.", ref, more)))
+				"Nothing in this module uses %s%s. Remove it, or use it.", ref, more)...)
 		}
 	}
 

@@ -125,7 +125,7 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 		flag := strings.TrimSpace("--var " + name)
 		rng := l.src.text(flag, kv)
 		if !ok || name == "" {
-			diags = append(diags, errorAt(rng, "Invalid --var", fmt.Sprintf("Write --var 'NAME=VALUE', not %q.", kv)))
+			diags = append(diags, errorAt(rng, "Invalid --var", "Write --var 'NAME=VALUE', not %q.", kv)...)
 			if v := root.variables[name]; v != nil {
 				v.broken = true // suppresses the follow-up error that it has no value
 			}
@@ -139,7 +139,7 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 		rng = l.hide(root, name, rng, flag, name+"=")
 		if root.variables[name].sensitive {
 			diags = append(diags, warnAt(rng, "Sensitive value on the command line",
-				fmt.Sprintf("Others on this machine can read it in the list of processes, and shells keep it in their history. Give it as %s%s, or in a file with --var-file.", envPrefix, name)))
+				"Others on this machine can read it in the list of processes, and shells keep it in their history. Give it as %s%s, or in a file with --var-file.", envPrefix, name)...)
 		}
 
 		out[name] = givenValue{text: value, rng: rng}
@@ -187,20 +187,20 @@ func (s *scope) rootVariable(d *variableDecl) (cty.Value, hcl.Diagnostics) {
 			return d.def, s.validateVariable(d, d.def, d.rng)
 		}
 		if d.sensitive {
-			return cty.DynamicVal, hcl.Diagnostics{errorAt(d.rng, noValue,
-				fmt.Sprintf("The plan needs var.%s%s. It is sensitive, so no saved plan and no record has it. Give it as %s%s, or in a file with --var-file.", d.name, descriptionOf(d), envPrefix, d.name))}
+			return cty.DynamicVal, errorAt(d.rng, noValue,
+				"The plan needs var.%s%s. It is sensitive, so no saved plan and no record has it. Give it as %s%s, or in a file with --var-file.", d.name, descriptionOf(d), envPrefix, d.name)
 		}
 
-		return cty.DynamicVal, hcl.Diagnostics{errorAt(d.rng, noValue,
-			fmt.Sprintf("The plan needs var.%s%s. Give it with --var '%s=...', in a file with --var-file, or as %s%s.",
-				d.name, descriptionOf(d), d.name, envPrefix, d.name))}
+		return cty.DynamicVal, errorAt(d.rng, noValue,
+			"The plan needs var.%s%s. Give it with --var '%s=...', in a file with --var-file, or as %s%s.",
+			d.name, descriptionOf(d), d.name, envPrefix, d.name)
 	}
 
 	v, diags := g.value(d, s.l)
 	if d.sensitive && diags.HasErrors() {
-		return cty.DynamicVal, hcl.Diagnostics{errorAt(g.rng, badValue,
-			fmt.Sprintf("var.%s is %s, and its value cannot be read as one. It is sensitive, so it is not shown.",
-				d.name, TypeText(d.typ)))}
+		return cty.DynamicVal, errorAt(g.rng, badValue,
+			"var.%s is %s, and its value cannot be read as one. It is sensitive, so it is not shown.",
+			d.name, TypeText(d.typ))
 	}
 	if diags.HasErrors() {
 		return cty.DynamicVal, diags
@@ -209,11 +209,11 @@ func (s *scope) rootVariable(d *variableDecl) (cty.Value, hcl.Diagnostics) {
 	conv, err := d.convert(v)
 	if err != nil && d.sensitive {
 		return cty.DynamicVal, append(diags, errorAt(g.rng, badValue,
-			d.unsuitable("var."+d.name, err)))
+			"%s", d.unsuitable("var."+d.name, err))...)
 	}
 	if err != nil {
 		return cty.DynamicVal, append(diags, errorAt(g.place(s.l, err), badValue,
-			d.unsuitable("var."+d.name, err)+g.asList(d, v)))
+			"%s", d.unsuitable("var."+d.name, err)+g.asList(d, v))...)
 	}
 
 	return conv, append(diags, s.validateVariable(d, conv, g.rng)...)
@@ -256,9 +256,9 @@ func (g givenValue) value(d *variableDecl, l *loader) (cty.Value, hcl.Diagnostic
 		return cty.StringVal(g.text), nil
 	}
 
-	return cty.DynamicVal, hcl.Diagnostics{errorAt(g.rng, badValue,
-		fmt.Sprintf("var.%s is %s, and %q cannot be read as one.%s", d.name, TypeText(d.typ), g.text,
-			g.hint(d, diags[0].Detail)))}
+	return cty.DynamicVal, errorAt(g.rng, badValue,
+		"var.%s is %s, and %q cannot be read as one.%s", d.name, TypeText(d.typ), g.text,
+		g.hint(d, diags[0].Detail))
 }
 
 // surprising warns if an untyped variable gets a text that is parsed as a number with a different
@@ -273,9 +273,9 @@ func (g givenValue) surprising(d *variableDecl, v cty.Value) hcl.Diagnostics {
 		return nil
 	}
 
-	return hcl.Diagnostics{warnAt(g.rng, "Text read as a number", fmt.Sprintf(
+	return warnAt(g.rng, "Text read as a number",
 		"var.%s has no type, so %q is the number %s. For the text, declare type = string or give '%s=%q'; for the number, declare type = number.",
-		d.name, g.text, text.AsString(), d.name, g.text))}
+		d.name, g.text, text.AsString(), d.name, g.text)
 }
 
 // hint describes how to write a value that could not be parsed.
@@ -329,7 +329,7 @@ func (s *scope) validateVariable(d *variableDecl, v cty.Value, at hcl.Range) hcl
 
 		if ok.IsNull() || !ok.IsKnown() || ok.Type() != cty.Bool {
 			diags = append(diags, errorAt(val.Condition.Range(), "Invalid validation",
-				"The condition must be true or false."))
+				"The condition must be true or false.")...)
 			continue
 		}
 		if ok.True() {
@@ -347,9 +347,9 @@ func (s *scope) validateVariable(d *variableDecl, v cty.Value, at hcl.Range) hcl
 			message = text.AsString()
 		}
 
-		bad := errorAt(at, invalidValue, fmt.Sprintf("var.%s: %s", d.name, message))
-		bad.Expression, bad.EvalContext = val.Condition, ctx
-		diags = append(diags, bad)
+		bad := errorAt(at, invalidValue, "var.%s: %s", d.name, message)
+		bad[0].Expression, bad[0].EvalContext = val.Condition, ctx
+		diags = append(diags, bad...)
 	}
 
 	return diags

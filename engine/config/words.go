@@ -58,7 +58,7 @@ func Words() stage.Vocabulary {
 		}
 		out["table"+block] = words
 	}
-	for block, body := range map[string]any{"validation": validationDecl{}, "runtime": runtimeBody{},
+	for block, body := range map[string]any{"validation": validationDecl{}, "runtime": stage.Runtime{},
 		"system": systemBody{}} {
 		for _, name := range stage.TagWords(body)[""] {
 			out.Add(block, &hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: name}}})

@@ -179,7 +179,7 @@ func Open(path string) (*File, map[string]*hcl.File, hcl.Diagnostics) {
 
 	for _, a := range body.Attributes {
 		diags = append(diags, errorAt(a.NameRange, "Unexpected attribute",
-			"A file of tests consists of blocks: variables and run."))
+			"A file of tests consists of blocks: variables and run.")...)
 	}
 
 	shared := map[string]*hclsyntax.Attribute{}
@@ -198,7 +198,7 @@ func Open(path string) (*File, map[string]*hcl.File, hcl.Diagnostics) {
 
 			if old, dup := seen[r.Name]; dup {
 				diags = append(diags, errorAt(b.DefRange(), "Duplicate run",
-					fmt.Sprintf("There is a run %q at %s:%d already.", r.Name, old.Filename, old.Start.Line)))
+					"There is a run %q at %s:%d already.", r.Name, old.Filename, old.Start.Line)...)
 			}
 
 			seen[r.Name] = b.DefRange()
@@ -207,13 +207,13 @@ func Open(path string) (*File, map[string]*hcl.File, hcl.Diagnostics) {
 
 		default:
 			diags = append(diags, errorAt(b.TypeRange, "Unknown block",
-				fmt.Sprintf("A file of tests has the blocks variables and run, not %q.", b.Type)))
+				"A file of tests has the blocks variables and run, not %q.", b.Type)...)
 		}
 	}
 
 	if len(f.Runs) == 0 && !diags.HasErrors() {
 		diags = append(diags, errorAt(body.SrcRange, "No tests",
-			`The file has no run block, so it tests nothing. Write one: run "NAME" { ... }.`))
+			`The file has no run block, so it tests nothing. Write one: run "NAME" { ... }.`)...)
 	}
 
 	return f, files, diags
@@ -223,17 +223,17 @@ func Open(path string) (*File, map[string]*hcl.File, hcl.Diagnostics) {
 func values(b *hclsyntax.Block, into map[string]*hclsyntax.Attribute) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	if len(b.Labels) > 0 {
-		diags = append(diags, errorAt(b.LabelRanges[0], "Unexpected label", "A variables block has no label."))
+		diags = append(diags, errorAt(b.LabelRanges[0], "Unexpected label", "A variables block has no label.")...)
 	}
 
 	for _, nested := range b.Body.Blocks {
 		diags = append(diags, errorAt(nested.TypeRange, "Unexpected block",
-			"A variables block holds values only: NAME = VALUE."))
+			"A variables block holds values only: NAME = VALUE.")...)
 	}
 
 	for name, a := range b.Body.Attributes {
 		if _, dup := into[name]; dup {
-			diags = append(diags, errorAt(a.NameRange, "Duplicate value", fmt.Sprintf("%s has a value already.", name)))
+			diags = append(diags, errorAt(a.NameRange, "Duplicate value", "%s has a value already.", name)...)
 		}
 		into[name] = a
 	}
@@ -243,8 +243,8 @@ func values(b *hclsyntax.Block, into map[string]*hclsyntax.Attribute) hcl.Diagno
 
 func (f *File) run(b *hclsyntax.Block) (*Run, hcl.Diagnostics) {
 	if len(b.Labels) != 1 || strings.TrimSpace(b.Labels[0]) == "" {
-		return nil, hcl.Diagnostics{errorAt(b.DefRange(), "Wrong number of labels",
-			`A run block has one label, what it tests: run "one model" { ... }`)}
+		return nil, errorAt(b.DefRange(), "Wrong number of labels",
+			`A run block has one label, what it tests: run "one model" { ... }`)
 	}
 	r := &Run{Name: b.Labels[0], Range: b.DefRange(), given: map[string]*hclsyntax.Attribute{}}
 	// Nested blocks are not decoded by gohcl, because a plan block may contain any plan text.
@@ -255,8 +255,8 @@ func (f *File) run(b *hclsyntax.Block) (*Run, hcl.Diagnostics) {
 	for name, a := range b.Body.Attributes {
 		if known := stage.TagWords(runBody{})[""]; !slices.Contains(known, name) {
 			diags = append(diags, errorAt(a.NameRange, "Unsupported argument",
-				fmt.Sprintf("A run has no attribute %q.%s", name,
-					config.DidYouMean(name, append(known, runBlocks...)))))
+				"A run has no attribute %q.%s", name,
+				config.DidYouMean(name, append(known, runBlocks...)))...)
 		}
 	}
 
@@ -270,12 +270,12 @@ func (f *File) run(b *hclsyntax.Block) (*Run, hcl.Diagnostics) {
 // block reads one nested block of a run.
 func (r *Run) block(b *hclsyntax.Block) hcl.Diagnostics {
 	if !slices.Contains(runBlocks, b.Type) {
-		return hcl.Diagnostics{errorAt(b.TypeRange, "Unknown block",
-			fmt.Sprintf("A run has no block %q.%s", b.Type, config.DidYouMean(b.Type, runBlocks)))}
+		return errorAt(b.TypeRange, "Unknown block",
+			"A run has no block %q.%s", b.Type, config.DidYouMean(b.Type, runBlocks))
 	}
 	if len(b.Labels) > 0 && b.Type != "expect" {
-		return hcl.Diagnostics{errorAt(b.LabelRanges[0], "Unexpected label",
-			"A block "+b.Type+" of a run has no label.")}
+		return errorAt(b.LabelRanges[0], "Unexpected label",
+			"A block %s of a run has no label.", b.Type)
 	}
 
 	switch b.Type {
@@ -284,7 +284,7 @@ func (r *Run) block(b *hclsyntax.Block) hcl.Diagnostics {
 
 	case "plan":
 		if r.inline != nil {
-			return hcl.Diagnostics{errorAt(b.DefRange(), "Duplicate plan", "A run is about one plan.")}
+			return errorAt(b.DefRange(), "Duplicate plan", "A run is about one plan.")
 		}
 		r.inline = b.Body
 		return nil
@@ -298,14 +298,14 @@ func (r *Run) block(b *hclsyntax.Block) hcl.Diagnostics {
 
 	case "expect":
 		if len(b.Labels) != 1 {
-			return hcl.Diagnostics{errorAt(b.DefRange(), "Wrong number of labels",
-				`An expect block has one label, the address of a stage: expect "grid.gemm" { cases = 4 }`)}
+			return errorAt(b.DefRange(), "Wrong number of labels",
+				`An expect block has one label, the address of a stage: expect "grid.gemm" { cases = 4 }`)
 		}
 		e := expectation{address: b.Labels[0], block: b}
 		diags := gohcl.DecodeBody(b.Body, &hcl.EvalContext{Functions: config.Functions()}, &e.expectBody)
 		if len(b.Body.Attributes) == 0 {
 			diags = append(diags, errorAt(b.DefRange(), "Nothing expected",
-				"An expect block without attributes tests nothing. Write cases = 4, or exists = true."))
+				"An expect block without attributes tests nothing. Write cases = 4, or exists = true.")...)
 		}
 
 		r.expects = append(r.expects, e)
@@ -315,7 +315,7 @@ func (r *Run) block(b *hclsyntax.Block) hcl.Diagnostics {
 		d := expectedDiag{rng: b.DefRange()}
 		diags := gohcl.DecodeBody(b.Body, &hcl.EvalContext{Functions: config.Functions()}, &d.diagBody)
 		if strings.TrimSpace(d.Text) == "" && !diags.HasErrors() {
-			diags = append(diags, errorAt(b.DefRange(), "Nothing expected", "text is a part of the message."))
+			diags = append(diags, errorAt(b.DefRange(), "Nothing expected", "text is a part of the message.")...)
 		}
 
 		r.errors = append(r.errors, d)
@@ -329,7 +329,7 @@ func (r *Run) planOf(f *File, b *hclsyntax.Block) hcl.Diagnostics {
 	a, named := b.Body.Attributes["plan"]
 	switch {
 	case named && r.inline != nil:
-		return hcl.Diagnostics{errorAt(a.SrcRange, "Two plans", "A run names a plan or holds one.")}
+		return errorAt(a.SrcRange, "Two plans", "A run names a plan or holds one.")
 	case r.inline != nil:
 		r.path = f.Path
 		return nil
@@ -347,13 +347,13 @@ func (r *Run) planOf(f *File, b *hclsyntax.Block) hcl.Diagnostics {
 
 	r.path = filepath.Join(filepath.Dir(f.Path), path)
 	if _, err := os.Stat(r.path); err != nil {
-		return hcl.Diagnostics{errorAt(a.Expr.Range(), "No such plan",
-			fmt.Sprintf("There is no %s. A plan is a file or a folder, relative to the file of tests.", r.path))}
+		return errorAt(a.Expr.Range(), "No such plan",
+			"There is no %s. A plan is a file or a folder, relative to the file of tests.", r.path)
 	}
 
 	return nil
 }
 
-func errorAt(r hcl.Range, summary, detail string) *hcl.Diagnostic {
-	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: r.Ptr()}
+func errorAt(at hcl.Range, summary, format string, args ...any) hcl.Diagnostics {
+	return stage.ErrorAt(at, summary, format, args...)
 }

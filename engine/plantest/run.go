@@ -75,13 +75,13 @@ func (f *File) Run(ctx context.Context, r *Run, load config.Options, store *chec
 		out.Failures = append(out.Failures, r.judge(cfg, p, sum)...)
 	} else if n := len(r.asserts) + len(r.expects); n > 0 && out.Passed() {
 		out.Failures = append(out.Failures, errorAt(r.Range, "Not judged",
-			fmt.Sprintf("The plan has errors, so %s of this run cannot be judged. Test errors in a run of their own.",
-				textutil.Counted(n, "assert and expect block"))))
+			"The plan has errors, so %s of this run cannot be judged. Test errors in a run of their own.",
+			textutil.Counted(n, "assert and expect block"))...)
 	}
 
 	if want := r.body.ExitCode; want != nil && *want != code && (code != exitError || out.Passed()) {
 		out.Failures = append(out.Failures, errorAt(r.Range, "Other exit code",
-			fmt.Sprintf("plan --detailed-exitcode ends with %d; exit_code = %d is expected.", code, *want)))
+			"plan --detailed-exitcode ends with %d; exit_code = %d is expected.", code, *want)...)
 	}
 
 	out.Sources = cfg.Files()
@@ -112,7 +112,7 @@ func (r *Run) judgeDiags(diags hcl.Diagnostics) hcl.Diagnostics {
 
 	for i := range r.errors {
 		if e := &r.errors[i]; !met[e] {
-			out = append(out, errorAt(e.rng, "Expected error is missing", e.missed("error", hcl.DiagError, diags)))
+			out = append(out, errorAt(e.rng, "Expected error is missing", "%s", e.missed("error", hcl.DiagError, diags))...)
 		}
 	}
 
@@ -194,11 +194,11 @@ func (r *Run) judge(cfg *config.Config, p *plan.Plan, sum plan.Summary) hcl.Diag
 		v, _ = v.Unmark()
 		if !v.IsKnown() {
 			out = append(out, errorAt(a.Condition.Range(), "Not judged",
-				"The condition depends on a stage that has not run; a test knows what the plan knows."))
+				"The condition depends on a stage that has not run; a test knows what the plan knows.")...)
 			continue
 		}
 		if v.IsNull() || v.Type() != cty.Bool {
-			out = append(out, errorAt(a.Condition.Range(), "Invalid condition", "A condition is true or false."))
+			out = append(out, errorAt(a.Condition.Range(), "Invalid condition", "A condition is true or false.")...)
 			continue
 		}
 
@@ -213,9 +213,9 @@ func (r *Run) judge(cfg *config.Config, p *plan.Plan, sum plan.Summary) hcl.Diag
 			message = text.AsString()
 		}
 
-		bad := errorAt(a.Condition.Range(), "Assertion failed", message)
-		bad.Expression, bad.EvalContext = a.Condition, ctx
-		out = append(out, bad)
+		bad := errorAt(a.Condition.Range(), "Assertion failed", "%s", message)
+		bad[0].Expression, bad[0].EvalContext = a.Condition, ctx
+		out = append(out, bad...)
 	}
 
 	return out
@@ -228,10 +228,10 @@ func (e *expectation) judge(cfg *config.Config, sum plan.Summary) hcl.Diagnostic
 	case err != nil && e.Exists != nil && !*e.Exists:
 		return nil
 	case err != nil:
-		return hcl.Diagnostics{errorAt(e.block.LabelRanges[0], "No such stage", err.Error()+".")}
+		return errorAt(e.block.LabelRanges[0], "No such stage", "%s", err.Error()+".")
 	case e.Exists != nil && !*e.Exists:
-		return hcl.Diagnostics{errorAt(e.block.LabelRanges[0], "Unexpected stage",
-			fmt.Sprintf("The plan has %s, which is to be left out.", in.Address))}
+		return errorAt(e.block.LabelRanges[0], "Unexpected stage",
+			"The plan has %s, which is to be left out.", in.Address)
 	}
 
 	i := slices.IndexFunc(sum.Stages, func(s plan.StageSummary) bool { return s.Address == in.Address })
@@ -242,7 +242,7 @@ func (e *expectation) counts(s *plan.StageSummary) hcl.Diagnostics {
 	var out hcl.Diagnostics
 	fail := func(attribute, format string, args ...any) {
 		out = append(out, errorAt(e.block.Body.Attributes[attribute].SrcRange, "Other than expected",
-			s.Address+" "+fmt.Sprintf(format, args...)))
+			"%s", s.Address+" "+fmt.Sprintf(format, args...))...)
 	}
 
 	have := countsOf(s)

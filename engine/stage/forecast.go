@@ -115,6 +115,6 @@ func MissingColumns(f *Forecast, columns []string, at hcl.Range) hcl.Diagnostics
 
 // NoRows returns the diagnostic for an input that has planned cases and no rows.
 func NoRows(at hcl.Range) *hcl.Diagnostic {
-	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Input without rows", Subject: at.Ptr(),
-		Detail: "The input is a grid: its cases are not measured yet. Name the collect that measures them, or a stage after it."}
+	return ErrorAt(at, "Input without rows",
+		"The input is a grid: its cases are not measured yet. Name the collect that measures them, or a stage after it.")[0]
 }

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
@@ -249,50 +248,21 @@ func SystemValue(s *systems.Spec) any {
 // RuntimeValues returns all values of a runtime's block by the names of the attributes. Attributes that are not
 // set are left out.
 func RuntimeValues(rt *Runtime) map[string]any {
-	out := map[string]any{}
-	v := reflect.ValueOf(rt).Elem()
-	for i := range v.NumField() {
-		f := v.Type().Field(i)
-		switch {
-		case !f.IsExported(), f.Name == "Range", f.Name == "Name":
-			continue // the position of the block; the address identifies it
-		case f.Name == "Options":
-			options := map[string]any{}
-			for name, o := range rt.Options {
-				options[name] = Plain(o)
-			}
-			if len(options) > 0 {
-				out["options"] = options
-			}
-		case !empty(v.Field(i)):
-			out[snake(f.Name)] = v.Field(i).Interface()
-		}
-	}
+	out := Fields(rt)
+	maps.DeleteFunc(out, func(_ string, v any) bool {
+		field := reflect.ValueOf(v)
+		return field.IsZero() || field.Kind() == reflect.Map && field.Len() == 0 // an empty list may mean something else
+	})
 
+	if rt.Address != "" {
+		out["address"] = rt.Address
+	}
+	if len(rt.Options) > 0 {
+		options := map[string]any{}
+		for name, o := range rt.Options {
+			options[name] = Plain(o)
+		}
+		out["options"] = options
+	}
 	return out
-}
-
-// empty reports whether a field was not set or is empty.
-func empty(v reflect.Value) bool {
-	switch v.Kind() {
-	case reflect.Map:
-		return v.Len() == 0
-	case reflect.Slice:
-		return v.IsNil() // [] may mean something else
-	}
-
-	return v.IsZero()
-}
-
-// snake converts CollectorRoot to collector_root.
-func snake(name string) string {
-	var b strings.Builder
-	for i, r := range name {
-		if unicode.IsUpper(r) && i > 0 {
-			b.WriteByte('_')
-		}
-		b.WriteRune(unicode.ToLower(r))
-	}
-
-	return b.String()
 }

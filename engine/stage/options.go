@@ -55,13 +55,13 @@ func (o *Own) Decode(body *hclsyntax.Body, ctx *hcl.EvalContext) (map[string]cty
 			for _, b := range o.Blocks {
 				names = append(names, b.Name)
 			}
-			diags = append(diags, errorAt(at, "Unsupported block type", fmt.Sprintf("%s has no block %q.%s", sentence(o.What), found.Type, o.Suggest(found.Type, names))))
+			diags = append(diags, ErrorAt(at, "Unsupported block type", "%s has no block %q.%s", sentence(o.What), found.Type, o.Suggest(found.Type, names))...)
 			continue
 		case seen[b.Name]:
-			diags = append(diags, errorAt(at, "Duplicate block", fmt.Sprintf("%s has one block %s.", sentence(o.What), b.Name)))
+			diags = append(diags, ErrorAt(at, "Duplicate block", "%s has one block %s.", sentence(o.What), b.Name)...)
 			continue
 		case len(found.Labels) > 0:
-			diags = append(diags, errorAt(found.LabelRanges[0], "Extraneous label", fmt.Sprintf("A block %s has no label.", b.Name)))
+			diags = append(diags, ErrorAt(found.LabelRanges[0], "Extraneous label", "A block %s has no label.", b.Name)...)
 			continue
 		}
 
@@ -82,7 +82,7 @@ func (o *Own) options(attrs hclsyntax.Attributes, ctx *hcl.EvalContext) (map[str
 		a := attrs[name]
 		i := slices.IndexFunc(o.Options, func(o Option) bool { return o.Name == name })
 		if i < 0 {
-			diags = append(diags, errorAt(a.NameRange, "Unsupported argument", fmt.Sprintf("%s has no %q.%s", sentence(o.What), name, o.hint(name))))
+			diags = append(diags, ErrorAt(a.NameRange, "Unsupported argument", "%s has no %q.%s", sentence(o.What), name, o.hint(name))...)
 			continue
 		}
 		v, more := a.Expr.Value(ctx)
@@ -92,13 +92,13 @@ func (o *Own) options(attrs hclsyntax.Attributes, ctx *hcl.EvalContext) (map[str
 		}
 		secret := o.Options[i].Secret
 		if v.ContainsMarked() && !secret {
-			diags = append(diags, SensitiveHere(a.Expr.Range(), name))
+			diags = append(diags, SensitiveHere(a.Expr.Range(), name)...)
 			continue
 		}
 		v, _ = v.UnmarkDeep()
 		v, err := o.Options[i].take(v)
 		if err != nil {
-			diags = append(diags, errorAt(a.Expr.Range(), "Wrong option", fmt.Sprintf("%s: %s.", name, err)))
+			diags = append(diags, ErrorAt(a.Expr.Range(), "Wrong option", "%s: %s.", name, err)...)
 			continue
 		}
 		if secret {
@@ -110,7 +110,7 @@ func (o *Own) options(attrs hclsyntax.Attributes, ctx *hcl.EvalContext) (map[str
 
 	for _, opt := range o.Options {
 		if _, given := out[opt.Name]; opt.Required && !given && !diags.HasErrors() {
-			diags = append(diags, errorAt(o.At, "Missing option", fmt.Sprintf("%s needs %s: %s.", sentence(o.What), opt.Name, opt.Doc)))
+			diags = append(diags, ErrorAt(o.At, "Missing option", "%s needs %s: %s.", sentence(o.What), opt.Name, opt.Doc)...)
 		}
 	}
 
@@ -155,10 +155,6 @@ func Time(text string) error {
 		return fmt.Errorf("%q is not a time above zero, such as \"90s\" or \"15m\"", text)
 	}
 	return nil
-}
-
-func errorAt(at hcl.Range, summary, detail string) *hcl.Diagnostic {
-	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: at.Ptr()}
 }
 
 func sentence(text string) string { return strings.ToUpper(text[:1]) + text[1:] }

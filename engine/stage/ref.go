@@ -22,20 +22,20 @@ type Ref struct {
 // Runtime is a runtime block. It describes the workers that execute cases.
 type Runtime struct {
 	Name      string
-	Kind      string // cpu, cuda, nccl or python
-	Framework string // the framework column of perf files
-	Package   string // the distribution whose version the workers report
-	Requires  string // PEP 440
-	Env       map[string]string
-	Devices   []int  // device indices; nil means all visible
-	Workers   int    // per device; 0 means 1
-	Python    string // interpreter of a python runtime
+	Kind      string            `hcl:"kind"`               // cpu, cuda, nccl or python
+	Framework string            `hcl:"framework,optional"` // the framework column of perf files
+	Package   string            `hcl:"package,optional"`   // the distribution whose version the workers report
+	Requires  string            `hcl:"requires,optional"`  // PEP 440
+	Env       map[string]string `hcl:"env,optional"`
+	Devices   []int             `hcl:"devices,optional"` // device indices; nil means all visible
+	Workers   int               `hcl:"workers,optional"` // per device; 0 means 1
+	Python    string            `hcl:"python,optional"`  // interpreter of a python runtime
 	// CollectorRoot is an aiconfigurator checkout whose collectors are hosted.
-	CollectorRoot string
-	Path          []string // folders or files with op functions
-	Image         string
-	ImageDigest   string
-	Launcher      []string
+	CollectorRoot string   `hcl:"collector_root,optional"`
+	Path          []string `hcl:"path,optional"` // folders or files with op functions
+	Image         string   `hcl:"image,optional"`
+	ImageDigest   string   `hcl:"image_digest,optional"`
+	Launcher      []string `hcl:"launcher,optional"`
 	// Options are the remaining attributes of the block, by name.
 	Options map[string]cty.Value
 	Range   hcl.Range
