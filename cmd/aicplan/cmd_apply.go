@@ -222,9 +222,7 @@ func (a *app) planAgain(ctx context.Context, p *plan.Plan, store *checkpoint.Sto
 	}
 
 	if now != before {
-		if err := store.Forget(); err != nil {
-			return p, err
-		}
+		store.Forget()
 		if err := again(); err != nil {
 			return p, err
 		}

@@ -287,7 +287,7 @@ func (j *Journal) describe() error {
 }
 
 // close waits until all appended entries are on disk and stops the goroutine.
-func (j *Journal) close() error {
+func (j *Journal) close() {
 	j.mu.Lock()
 	started, already := j.started, j.closed
 	j.closed = true
@@ -296,6 +296,4 @@ func (j *Journal) close() error {
 		j.wake()
 		<-j.done
 	}
-
-	return nil
 }

@@ -1,6 +1,7 @@
 package checkpoint
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io/fs"
@@ -75,10 +76,7 @@ func (s *Store) Contexts(op string) ([]ContextInfo, error) {
 	}
 
 	slices.SortFunc(out, func(a, b ContextInfo) int {
-		if c := strings.Compare(a.Op, b.Op); c != 0 {
-			return c
-		}
-		return strings.Compare(a.Digest, b.Digest)
+		return cmp.Or(strings.Compare(a.Op, b.Op), strings.Compare(a.Digest, b.Digest))
 	})
 
 	return out, nil

@@ -124,23 +124,21 @@ func (s *Store) garbage(ctx context.Context, r *GCReport, opts GCOptions) ([]Rem
 		used[d] = true
 	}
 
-	paths, err := s.stagePaths()
+	err = s.eachStage(func(path string, rec *StageRecord, err error) error {
+		if errors.Is(err, ErrCorrupt) {
+			drop = append(drop, removed(path, "a damaged stage record"))
+			return nil
+		}
+		if err != nil {
+			return err // the references are unknown, so no object may be removed
+		}
+		for _, d := range rec.Outputs.Digests() {
+			used[d] = true
+		}
+		return nil
+	})
 	if err != nil {
 		return nil, err
-	}
-	for _, path := range paths {
-		rec, err := s.readStageFile(path)
-		switch {
-		case errors.Is(err, ErrCorrupt):
-			drop = append(drop, removed(path, "a damaged stage record"))
-		case errors.Is(err, fs.ErrNotExist): // removed meanwhile
-		case err != nil:
-			return nil, err // the references are unknown, so no object may be removed
-		default:
-			for _, d := range rec.Outputs.Digests() {
-				used[d] = true
-			}
-		}
 	}
 
 	if slices.ContainsFunc(slices.Collect(maps.Keys(objects)), func(d string) bool { return !used[d] }) {

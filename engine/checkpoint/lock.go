@@ -87,9 +87,12 @@ func (s *Store) Lock(info LockInfo) (*RunLock, error) {
 	}
 }
 
-// replace returns a *LockedError if the holder of a lock file may be alive.
+// replace returns a *LockedError if the holder of a lock file may be alive, or cannot be checked from here. Under the
+// same kernel, acquiring the file lock proves that the holder is dead; without file locks its pid decides. A
+// different kernel means another machine or an earlier boot of this one, which cannot be distinguished.
 func (s *Store) replace(old *Holder, locked bool) error {
-	if alive, elsewhere := state(old, locked); alive || elsewhere {
+	elsewhere := !old.SameKernel()
+	if elsewhere || !locked && old.Running() {
 		return &LockedError{Dir: s.dir, Holder: old, Elsewhere: elsewhere}
 	}
 	return nil
@@ -142,19 +145,4 @@ func (s *Store) Abandoned(host string, pid int) bool {
 
 	// The holder may run under another pid in another container, so check the lock itself.
 	return fileutil.Unlocked(s.path("lock"))
-}
-
-// state reports whether the process that wrote a lock file is alive, or cannot be checked from here.
-// Under the same kernel, acquiring the file lock proves that the process is dead; without a file lock
-// its pid decides. A different kernel means another machine or an earlier boot of this one, which
-// cannot be distinguished.
-func state(h *Holder, haveFileLock bool) (alive, elsewhere bool) {
-	switch {
-	case !h.SameKernel():
-		return false, true
-	case haveFileLock:
-		return false, false
-	}
-
-	return h.Running(), false
 }

@@ -172,8 +172,9 @@ func TestHolderWithoutFileLock(t *testing.T) {
 	} {
 		h := me
 		tc.change(&h)
-		if alive, elsewhere := state(&h, false); alive != tc.alive || elsewhere != tc.elsewhere {
-			t.Errorf("%s: alive %v, elsewhere %v", tc.name, alive, elsewhere)
+		err, _ := errors.AsType[*LockedError]((&Store{}).replace(&h, false))
+		if (err != nil) != (tc.alive || tc.elsewhere) || err != nil && err.Elsewhere != tc.elsewhere {
+			t.Errorf("%s: %+v", tc.name, err)
 		}
 	}
 }

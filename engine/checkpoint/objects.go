@@ -3,7 +3,6 @@ package checkpoint
 import (
 	"bufio"
 	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
@@ -21,10 +20,7 @@ import (
 const digestPrefix = "sha256:"
 
 // Digest returns the digest of data, "sha256:<hex>".
-func Digest(data []byte) string {
-	sum := sha256.Sum256(data)
-	return digestPrefix + hex.EncodeToString(sum[:])
-}
+func Digest(data []byte) string { return fileutil.Digest(data) }
 
 // PutRecord stores a table as an Arrow IPC file and returns its digest. The digest is computed over the
 // data in normal form (table.Normal), so equal tables have equal digests.
@@ -37,30 +33,36 @@ func (s *Store) PutRecord(rec arrow.Record) (string, error) {
 		return s.PutBytes(data)
 	}
 
-	// The digest, and thus the file name, is known only after the write.
-	if err := s.ensure(); err != nil {
-		return "", err
-	}
-	dir := filepath.Join(s.dir, "objects", "00")
-	sum := sha256.New()
-	tmp, err := s.writeTemp(dir, func(w io.Writer) error {
-		buf := bufio.NewWriterSize(io.MultiWriter(w, sum), 1<<20)
+	return s.put(func(w io.Writer) error {
+		buf := bufio.NewWriterSize(w, 1<<20)
 		if err := table.WriteIPC(buf, rec); err != nil {
 			return err
 		}
 		return buf.Flush()
 	})
-	if err != nil {
-		return "", s.explain("write a table in", dir, err)
+}
+
+// put stores the bytes that fill writes and returns their digest. The digest, and thus the file name, is known only
+// after the write.
+func (s *Store) put(fill func(io.Writer) error) (string, error) {
+	if err := s.ensure(); err != nil {
+		return "", err
 	}
 
-	digest := digestPrefix + hex.EncodeToString(sum.Sum(nil))
+	dir := filepath.Join(s.dir, "objects", "00")
+	sum := sha256.New()
+	tmp, err := s.writeTemp(dir, func(w io.Writer) error { return fill(io.MultiWriter(w, sum)) })
+	if err != nil {
+		return "", s.explain("write an object in", dir, err)
+	}
+
+	digest := fileutil.DigestOf(sum)
 	path, err := s.ObjectPath(digest)
 	if err != nil {
 		return "", errors.Join(err, s.files.Remove(tmp))
 	}
 
-	if old, err := fileDigest(path); err == nil && old == digest {
+	if old, err := fileutil.DigestFile(path); err == nil && old == digest {
 		return digest, s.files.Remove(tmp)
 	}
 
@@ -104,57 +106,19 @@ func (s *Store) PutBytes(data []byte) (string, error) {
 }
 
 // PutFile stores the content of a file without reading it into memory. It returns the digest and the
-// size in bytes. It fails if the file changes meanwhile.
+// size in bytes.
 func (s *Store) PutFile(file string) (digest string, size int64, err error) {
 	f, err := os.Open(file)
 	if err != nil {
 		return "", 0, fileutil.Explain("read", file, err)
 	}
 	defer f.Close()
-	sum := sha256.New()
-	if size, err = io.Copy(sum, f); err != nil {
-		return "", 0, fileutil.Explain("read", file, err)
-	}
 
-	digest = digestPrefix + hex.EncodeToString(sum.Sum(nil))
-	if err := s.ensure(); err != nil {
-		return "", 0, err
-	}
-	path, err := s.ObjectPath(digest)
-	if err != nil {
-		return "", 0, err
-	}
-
-	if old, err := fileDigest(path); err == nil && old == digest {
-		return digest, size, nil
-	}
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return "", 0, fileutil.Explain("read", file, err)
-	}
-
-	check := sha256.New()
-	if err := s.writeFrom(path, io.TeeReader(f, check)); err != nil {
-		return "", 0, err
-	}
-	if got := digestPrefix + hex.EncodeToString(check.Sum(nil)); got != digest {
-		return "", 0, errors.Join(fmt.Errorf("%s changed while it was stored", file), s.files.Remove(path))
-	}
-
-	return digest, size, nil
-}
-
-func fileDigest(path string) (string, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	sum := sha256.New()
-	if _, err := io.Copy(sum, f); err != nil {
-		return "", err
-	}
-
-	return digestPrefix + hex.EncodeToString(sum.Sum(nil)), nil
+	digest, err = s.put(func(w io.Writer) (err error) {
+		size, err = io.Copy(w, f)
+		return err
+	})
+	return digest, size, err
 }
 
 // GetBytes reads an object and verifies its digest. The error is ErrMissing if the object does not
@@ -178,7 +142,7 @@ func (s *Store) GetBytes(digest string) ([]byte, error) {
 		if !s.readOnly {
 			_ = s.files.Rename(path, path+corruptSuffix) // if this fails, the next reader reports it again
 		}
-		s.warn(err.Error() + "; it is treated as missing")
+		s.warnMissing(err)
 		return nil, err
 	}
 

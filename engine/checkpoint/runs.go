@@ -5,7 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
+	"strings"
 	"time"
 
 	"aicplan/sink/base/fileutil"
@@ -19,8 +19,6 @@ type Run struct {
 }
 
 const runTime = "20060102T150405.000"
-
-var runName = regexp.MustCompile(`^(\d{8}T\d{6}\.\d{3})-[0-9a-f]{4}$`)
 
 // NewRun creates the folder of a new run. Run ids sort by start time; the new id sorts after all
 // existing ones.
@@ -72,13 +70,10 @@ func (s *Store) Runs() ([]Run, error) {
 
 	var out []Run
 	for _, e := range entries {
-		m := runName.FindStringSubmatch(e.Name())
-		if m == nil || !e.IsDir() {
-			continue
-		}
-		at, err := time.Parse(runTime, m[1])
-		if err != nil {
-			continue // not a valid time, so not a run
+		stamp, random, _ := strings.Cut(e.Name(), "-")
+		at, err := time.Parse(runTime, stamp)
+		if err != nil || len(random) != 4 || !e.IsDir() {
+			continue // not a run
 		}
 
 		out = append(out, Run{ID: e.Name(), Dir: s.path("runs", e.Name()), Started: at})

@@ -107,21 +107,25 @@ func (s *Store) WriteStage(r *StageRecord) error {
 func (s *Store) ReadStage(address string) (*StageRecord, error) {
 	path := s.stagePath(address)
 	rec, err := s.readStageFile(path)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
+	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("stage record %s: %w", address, ErrMissing)
-	case errors.Is(err, ErrCorrupt):
-		s.warn(err.Error() + "; it is treated as missing")
-		return nil, err
-	case err != nil:
-		return nil, err
-	case rec.Address != address:
-		ce := &CorruptError{Path: path, Detail: "it is the record of " + rec.Address}
-		s.warn(ce.Error() + "; it is treated as missing")
-		return nil, ce
+	}
+	if err == nil && rec.Address != address {
+		err = &CorruptError{Path: path, Detail: "it is the record of " + rec.Address}
 	}
 
+	if err != nil {
+		s.warnMissing(err)
+		return nil, err
+	}
 	return rec, nil
+}
+
+// warnMissing reports damage whose file is treated as missing. It ignores other errors.
+func (s *Store) warnMissing(err error) {
+	if errors.Is(err, ErrCorrupt) {
+		s.warn(err.Error() + "; it is treated as missing")
+	}
 }
 
 // readJSON decodes a file of the state folder. Invalid JSON is a *CorruptError.
@@ -173,45 +177,48 @@ func (s *Store) readStageFile(path string) (*StageRecord, error) {
 // Stages returns all readable records, sorted by address. Damaged records are reported to Options.Warn
 // and left out.
 func (s *Store) Stages() ([]*StageRecord, error) {
-	paths, err := s.stagePaths()
-	if err != nil {
-		return nil, err
-	}
 	var out []*StageRecord
-	for _, path := range paths {
-		rec, err := s.readStageFile(path)
-		switch {
-		case errors.Is(err, ErrCorrupt):
-			s.warn(err.Error() + "; it is treated as missing")
-		case errors.Is(err, fs.ErrNotExist): // removed meanwhile
-		case err != nil:
-			return nil, err
-		default:
+	err := s.eachStage(func(_ string, rec *StageRecord, err error) error {
+		s.warnMissing(err)
+		if err == nil {
 			out = append(out, rec)
+		} else if !errors.Is(err, ErrCorrupt) {
+			return err
 		}
-	}
+		return nil
+	})
 
 	slices.SortFunc(out, func(a, b *StageRecord) int { return strings.Compare(a.Address, b.Address) })
-	return out, nil
+	return out, err
 }
 
-func (s *Store) stagePaths() ([]string, error) {
+// eachStage calls visit for the file of every stage record, with the record or the error of reading it. An error of
+// visit ends the walk.
+func (s *Store) eachStage(visit func(path string, rec *StageRecord, err error) error) error {
 	entries, err := os.ReadDir(s.path("stages"))
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
+		return nil
 	}
 	if err != nil {
-		return nil, fileutil.Explain("read", s.path("stages"), err)
+		return fileutil.Explain("read", s.path("stages"), err)
 	}
 
-	var out []string
 	for _, e := range entries {
-		if strings.HasSuffix(e.Name(), ".json") && !strings.HasPrefix(e.Name(), tempPrefix) {
-			out = append(out, s.path("stages", e.Name()))
+		if !strings.HasSuffix(e.Name(), ".json") || strings.HasPrefix(e.Name(), tempPrefix) {
+			continue
+		}
+
+		path := s.path("stages", e.Name())
+		rec, err := s.readStageFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // removed meanwhile
+		}
+		if err := visit(path, rec, err); err != nil {
+			return err
 		}
 	}
 
-	return out, nil
+	return nil
 }
 
 func (s *Store) stagePath(address string) string {

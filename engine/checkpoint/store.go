@@ -13,7 +13,6 @@
 package checkpoint
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -120,36 +119,27 @@ func (s *Store) ReadOnly() bool { return s.readOnly }
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true
-	journals, held := s.journals, s.held
-	s.journals = map[string]*Journal{}
+	held := s.held
 	s.mu.Unlock()
-	var errs []error
 
-	for _, j := range journals {
-		errs = append(errs, j.close())
+	s.Forget()
+	if held == nil {
+		return nil
 	}
-
-	if held != nil {
-		errs = append(errs, held.Release())
-	}
-
-	return errors.Join(errs...)
+	return held.Release()
 }
 
 // Forget closes all journals and drops their indexes. The next call of Store.Journal reads the files
 // again, including entries that other processes have added.
-func (s *Store) Forget() error {
+func (s *Store) Forget() {
 	s.mu.Lock()
 	journals := s.journals
 	s.journals = map[string]*Journal{}
 	s.mu.Unlock()
-	var errs []error
 
 	for _, j := range journals {
-		errs = append(errs, j.close())
+		j.close()
 	}
-
-	return errors.Join(errs...)
 }
 
 func (s *Store) path(parts ...string) string {
@@ -213,12 +203,8 @@ func (s *Store) mkdir(dir string) error {
 
 // writeFile replaces path with data, atomically and durably.
 func (s *Store) writeFile(path string, data []byte) error {
-	return s.writeFrom(path, bytes.NewReader(data))
-}
-
-func (s *Store) writeFrom(path string, data io.Reader) error {
 	tmp, err := s.writeTemp(filepath.Dir(path), func(w io.Writer) error {
-		_, err := io.Copy(w, data)
+		_, err := w.Write(data)
 		return err
 	})
 	if err != nil {

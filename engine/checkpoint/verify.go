@@ -104,69 +104,52 @@ func (s *Store) Verify(ctx context.Context) (*VerifyReport, error) {
 }
 
 func (s *Store) verifyStages(r *VerifyReport, good map[string]bool, add func(Problem)) error {
-	paths, err := s.stagePaths()
-	if err != nil {
-		return err
-	}
-	for _, path := range paths {
-		rec, err := s.readStageFile(path)
-		if errors.Is(err, fs.ErrNotExist) {
-			continue
-		}
+	return s.eachStage(func(path string, rec *StageRecord, err error) error {
 		r.Stages++
+		again := func(detail string) {
+			add(Problem{Path: path, Detail: detail, Fix: "the stage runs again with the next apply"})
+		}
 		if err != nil {
-			add(Problem{Path: path, Detail: strings.TrimPrefix(err.Error(), path+" "),
-				Fix: "the stage runs again with the next apply"})
-			continue
+			again(strings.TrimPrefix(err.Error(), path+" "))
+			return nil
 		}
 
 		if want := s.stagePath(rec.Address); want != path {
 			add(Problem{Path: path, Detail: "it is the record of " + rec.Address, Fix: "remove the file"})
 		}
 		for _, o := range s.summary(rec).Objects {
+			named := fmt.Sprintf("the %s of %s, object %s, is ", o.Role, rec.Address, short(o.Digest))
 			if !o.Present {
-				add(Problem{Path: path, Detail: fmt.Sprintf("the %s of %s, object %s, is missing", o.Role,
-					rec.Address, short(o.Digest)),
-					Fix: "the stage runs again with the next apply"})
+				again(named + "missing")
 			} else if !good[o.Digest] {
-				add(Problem{Path: path, Detail: fmt.Sprintf("the %s of %s, object %s, is damaged", o.Role,
-					rec.Address, short(o.Digest)),
-					Fix: "the stage runs again with the next apply"})
+				again(named + "damaged")
 			} else if _, err := s.GetRecord(o.Digest); err != nil {
 				add(Problem{Path: o.Path,
 					Detail: fmt.Sprintf("it is the %s of %s, and no table: %s", o.Role, rec.Address, err),
 					Fix:    "aicplan apply --replace " + rec.Address + " makes it again"})
 			}
 		}
-	}
 
-	return nil
+		return nil
+	})
 }
 
 // verifyCollects checks that every case in the table of a collect is in a journal: such a case was
 // acknowledged before the table was written.
 func (s *Store) verifyCollects(ctx context.Context, good map[string]bool, journals []*Journal,
 	add func(Problem)) error {
-	paths, err := s.stagePaths()
-	if err != nil {
-		return err
-	}
-	for _, path := range paths {
-		if err := ctx.Err(); err != nil {
-			return err
-		}
-		rec, err := s.readStageFile(path)
+	return s.eachStage(func(path string, rec *StageRecord, err error) error {
 		if err != nil || rec.Journal == "" || !good[rec.Outputs.Table] {
-			continue // reported already, or nothing to compare
+			return ctx.Err() // reported already, or nothing to compare
 		}
 
 		tab, err := s.GetRecord(rec.Outputs.Table)
 		if err != nil {
-			continue // not a table; verifyStages has reported it
+			return nil // not a table; verifyStages has reported it
 		}
 		ids, err := table.Strings(tab, "case_id")
 		if err != nil {
-			continue
+			return nil
 		}
 
 		lost, cases := 0, map[string]bool{}
@@ -178,16 +161,13 @@ func (s *Store) verifyCollects(ctx context.Context, good map[string]bool, journa
 			cases[id] = true
 		}
 
-		if lost == 0 {
-			continue
+		if lost > 0 {
+			add(Problem{Path: path, Detail: fmt.Sprintf("%d of the %d measured cases of %s are in no journal", lost,
+				len(cases), rec.Address),
+				Fix: "the stage's table has them; a run that needs them measures them again"})
 		}
-		p := Problem{Path: path, Detail: fmt.Sprintf("%d of the %d measured cases of %s are in no journal", lost,
-			len(cases), rec.Address),
-			Fix: "the stage's table has them; a run that needs them measures them again"}
-		add(p)
-	}
-
-	return nil
+		return ctx.Err()
+	})
 }
 
 // verifyJournals checks all journals and returns them.

@@ -31,19 +31,18 @@ func (s *Store) verifyAttachments(ctx context.Context, good map[string]bool, add
 // attachments calls visit for every reference to an attachment in stage records and journal entries: with the
 // file that contains it, the digest, and for messages, a description and what restores the attachment.
 func (s *Store) attachments(ctx context.Context, visit func(path, digest, what, fix string)) error {
-	paths, err := s.stagePaths()
-	if err != nil {
-		return err
-	}
-	for _, path := range paths {
-		rec, err := s.readStageFile(path)
+	err := s.eachStage(func(path string, rec *StageRecord, err error) error {
 		if err != nil {
-			continue // reported already
+			return nil // reported already
 		}
 		for _, digest := range rec.Outputs.Attached {
 			visit(path, digest, "an attachment of "+rec.Address,
 				"the rows are whole; aicplan apply --replace with the address of the collect measures its cases again, with their attachments")
 		}
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 
 	dirs, err := s.journalDirs("")

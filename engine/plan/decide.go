@@ -9,6 +9,7 @@ import (
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
+	"aicplan/sink/base/fileutil"
 )
 
 // Decide decides what a run would do with a stage, from its config, the outputs of the stages that it depends on, and
@@ -310,7 +311,7 @@ func (p *Plan) objectsThere(rec *checkpoint.StageRecord) string {
 		return "its files went to " + rec.OutDir
 	}
 	for _, a := range arts {
-		switch digest, err := fileDigest(a.Path); {
+		switch digest, err := fileutil.DigestFile(a.Path); {
 		case err != nil:
 			return a.Path + " is not there any more"
 		case digest != a.Digest:

@@ -1,16 +1,12 @@
 package plan
 
 import (
-	"crypto/sha256"
-	"encoding/hex"
 	"fmt"
-	"io"
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 
 	"aicplan/engine/config"
-	"aicplan/sink/base/fileutil"
 )
 
 // choose returns the addresses of the plan: the targets with their dependencies, without the excluded stages and
@@ -81,18 +77,4 @@ func (p *Plan) spellings() []string {
 	}
 
 	return all
-}
-
-// fileDigest returns the digest of a file in the format of artifacts.
-func fileDigest(path string) (string, error) {
-	f, err := fileutil.Open(path)
-	if err != nil {
-		return "", err
-	}
-	defer f.Close()
-	h := sha256.New()
-	if _, err := io.Copy(h, f); err != nil {
-		return "", err
-	}
-	return "sha256:" + hex.EncodeToString(h.Sum(nil)), nil
 }

@@ -25,8 +25,28 @@ import (
 // Digest returns the digest of data as artifacts have it: "sha256:<hex>".
 func Digest(data []byte) string {
 	sum := sha256.Sum256(data)
-	return "sha256:" + hex.EncodeToString(sum[:])
+	return digestPrefix + hex.EncodeToString(sum[:])
 }
+
+const digestPrefix = "sha256:"
+
+// DigestFile returns the digest of a regular file.
+func DigestFile(path string) (string, error) {
+	f, err := Open(path)
+	if err != nil {
+		return "", err
+	}
+	defer f.Close()
+
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return "", err
+	}
+	return DigestOf(h), nil
+}
+
+// DigestOf returns the digest of the bytes that were written to a SHA-256 hash.
+func DigestOf(h hash.Hash) string { return digestPrefix + hex.EncodeToString(h.Sum(nil)) }
 
 // WriteFile replaces the content of path, with permission 0644, and returns the digest of
 // the bytes. The folder must exist. After an error the old file, if any, is unchanged.
@@ -88,7 +108,7 @@ func (b *Batch) Stage(path string, fill func(io.Writer) error) (digest string, e
 		return "", Explain("write", path, err)
 	}
 
-	return "sha256:" + hex.EncodeToString(h.h.Sum(nil)), nil
+	return DigestOf(h.h), nil
 }
 
 // StageBytes is Stage for content in memory.
