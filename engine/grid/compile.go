@@ -1,6 +1,7 @@
 package grid
 
 import (
+	"reflect"
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
@@ -116,55 +117,16 @@ func (r *rewriter) children(n hclsyntax.Expression) hclsyntax.Expression {
 		return &hclsyntax.RelativeTraversalExpr{Source: node, Traversal: n.Traversal[1:], SrcRange: n.SrcRange}
 
 	case *hclsyntax.BinaryOpExpr:
-		c := *n
-		c.LHS, c.RHS = r.rewrite(n.LHS), r.rewrite(n.RHS)
-		if n.Op == hclsyntax.OpLogicalAnd || n.Op == hclsyntax.OpLogicalOr {
-			r.prog.logical = true
-		}
-
-		return &c
-
-	case *hclsyntax.UnaryOpExpr:
-		c := *n
-		c.Val = r.rewrite(n.Val)
-		return &c
+		r.prog.logical = r.prog.logical || n.Op == hclsyntax.OpLogicalAnd || n.Op == hclsyntax.OpLogicalOr
+		return r.parts(n)
 
 	case *hclsyntax.ConditionalExpr:
-		c := *n
-		c.Condition, c.TrueResult, c.FalseResult =
-			r.rewrite(n.Condition), r.rewrite(n.TrueResult), r.rewrite(n.FalseResult)
 		r.prog.logical = true
-		return &c
+		return r.parts(n)
 
-	case *hclsyntax.FunctionCallExpr:
-		c := *n
-		c.Args = r.all(n.Args)
-		return &c
-
-	case *hclsyntax.TupleConsExpr:
-		c := *n
-		c.Exprs = r.all(n.Exprs)
-		return &c
-
-	case *hclsyntax.IndexExpr:
-		c := *n
-		c.Collection, c.Key = r.rewrite(n.Collection), r.rewrite(n.Key)
-		return &c
-
-	case *hclsyntax.RelativeTraversalExpr:
-		c := *n
-		c.Source = r.rewrite(n.Source)
-		return &c
-
-	case *hclsyntax.TemplateExpr:
-		c := *n
-		c.Parts = r.all(n.Parts)
-		return &c
-
-	case *hclsyntax.TemplateWrapExpr:
-		c := *n
-		c.Wrapped = r.rewrite(n.Wrapped)
-		return &c
+	case *hclsyntax.UnaryOpExpr, *hclsyntax.FunctionCallExpr, *hclsyntax.TupleConsExpr, *hclsyntax.IndexExpr,
+		*hclsyntax.RelativeTraversalExpr, *hclsyntax.TemplateExpr, *hclsyntax.TemplateWrapExpr:
+		return r.parts(n)
 
 	case *hclsyntax.ForExpr:
 		r.prog.logical = true
@@ -194,12 +156,23 @@ func (r *rewriter) optional(n hclsyntax.Expression) hclsyntax.Expression {
 	return r.rewrite(n)
 }
 
-func (r *rewriter) all(in []hclsyntax.Expression) []hclsyntax.Expression {
-	out := make([]hclsyntax.Expression, len(in))
-	for i, n := range in {
-		out[i] = r.rewrite(n)
+// parts returns a copy of n, a pointer to a struct, whose fields with expressions are rewritten.
+func (r *rewriter) parts(n hclsyntax.Expression) hclsyntax.Expression {
+	copied := reflect.New(reflect.TypeOf(n).Elem())
+	copied.Elem().Set(reflect.ValueOf(n).Elem())
+	for i := range copied.Elem().NumField() {
+		switch field := copied.Elem().Field(i).Addr().Interface().(type) {
+		case *hclsyntax.Expression:
+			*field = r.rewrite(*field)
+		case *[]hclsyntax.Expression:
+			*field = slices.Clone(*field)
+			for j, e := range *field {
+				(*field)[j] = r.rewrite(e)
+			}
+		}
 	}
-	return out
+
+	return copied.Interface().(hclsyntax.Expression)
 }
 
 // conjuncts splits an expression at its top-level && operators.

@@ -188,9 +188,15 @@ func (d *decoder) errorf(rng hcl.Range, summary, format string, args ...any) {
 	d.diags = append(d.diags, errorAt(rng, summary, fmt.Sprintf(format, args...)))
 }
 
-func (d *decoder) grid(body hcl.Body) *Spec {
-	content, diags := body.Content(gridSchema)
+// content reads the attributes and blocks of a body.
+func (d *decoder) content(body hcl.Body, schema *hcl.BodySchema) *hcl.BodyContent {
+	content, diags := body.Content(schema)
 	d.diags = append(d.diags, diags...)
+	return content
+}
+
+func (d *decoder) grid(body hcl.Body) *Spec {
+	content := d.content(body, gridSchema)
 	spec := &Spec{Range: body.MissingItemRange()}
 	spec.Op = d.str(content.Attributes["op"])
 	spec.Perf = d.str(content.Attributes["perf_table"])
@@ -231,8 +237,7 @@ func (d *decoder) grid(body hcl.Body) *Spec {
 }
 
 func (d *decoder) caseSet(b *hcl.Block, before []*product) *product {
-	content, diags := b.Body.Content(caseSetSchema)
-	d.diags = append(d.diags, diags...)
+	content := d.content(b.Body, caseSetSchema)
 	for _, p := range before {
 		if p.name == b.Labels[0] {
 			d.errorf(b.LabelRanges[0], "Duplicate case_set", "A case_set %q stands at %s already.", p.name,
@@ -278,8 +283,7 @@ func (d *decoder) fill(p *product, content *hcl.BodyContent) {
 func (d *decoder) block(p *product, b *hcl.Block) {
 	switch b.Type {
 	case "axis":
-		content, diags := b.Body.Content(axisSchema)
-		d.diags = append(d.diags, diags...)
+		content := d.content(b.Body, axisSchema)
 		if dim := d.axis(b, content); dim != nil {
 			dim.set, dim.order = p.name, d.next()
 			p.axes = append(p.axes, dim)
@@ -311,8 +315,7 @@ func (d *decoder) block(p *product, b *hcl.Block) {
 func (d *decoder) lazy(src hcl.Expression) *Expr { return &Expr{src: src, eval: d.eval} }
 
 func (d *decoder) derive(b *hcl.Block) *Derive {
-	content, diags := b.Body.Content(deriveSchema)
-	d.diags = append(d.diags, diags...)
+	content := d.content(b.Body, deriveSchema)
 	v := &Derive{Name: b.Labels[0], Range: b.DefRange, order: d.next(),
 		Description: d.str(content.Attributes["description"])}
 	if why := checkName(v.Name); why != "" {
@@ -327,8 +330,7 @@ func (d *decoder) derive(b *hcl.Block) *Derive {
 }
 
 func (d *decoder) filter(b *hcl.Block, set string) *Filter {
-	content, diags := b.Body.Content(filterSchema)
-	d.diags = append(d.diags, diags...)
+	content := d.content(b.Body, filterSchema)
 	broken := len(d.diags)
 	f := &Filter{Name: b.Labels[0], Set: set, Range: b.DefRange, order: d.next(), in: d.in,
 		Reason: d.str(content.Attributes["reason"])}
@@ -391,8 +393,7 @@ func (d *decoder) distinct(spec *Spec, blocks hcl.Blocks) {
 			continue
 		}
 
-		content, diags := b.Body.Content(distinctSchema)
-		d.diags = append(d.diags, diags...)
+		content := d.content(b.Body, distinctSchema)
 		spec.Distinct = &Distinct{By: spec.Columns, Range: b.DefRange}
 		if a := content.Attributes["by"]; a != nil {
 			var ranges []hcl.Range

@@ -27,11 +27,12 @@ func (d *decoder) axis(b *hcl.Block, content *hcl.BodyContent) *Dim {
 		return nil
 	}
 
-	vals, ok := d.list(a.Expr, "values")
+	list, ok := d.list(a.Expr)
 	if !ok {
 		return nil
 	}
 
+	vals := list.AsValueSlice()
 	for i, v := range vals {
 		if !v.IsNull() && !v.Type().IsPrimitiveType() {
 			d.errorf(elementRange(a.Expr, i), "Wrong type",
@@ -41,7 +42,7 @@ func (d *decoder) axis(b *hcl.Block, content *hcl.BodyContent) *Dim {
 		}
 	}
 
-	vals, ok = d.column(name, vals, a.Expr, func(i int) hcl.Range { return elementRange(a.Expr, i) })
+	vals, ok = d.column(name, vals, a.Expr)
 	if !ok {
 		return nil
 	}
@@ -74,15 +75,14 @@ func (d *decoder) noteRepeated(dim *Dim, expr hcl.Expression) {
 }
 
 func (d *decoder) rows(b *hcl.Block) *Dim {
-	content, diags := b.Body.Content(axisSchema)
-	d.diags = append(d.diags, diags...)
+	content := d.content(b.Body, axisSchema)
 	dim := &Dim{Name: b.Labels[0], Rows: true, Range: b.DefRange, Description: d.str(content.Attributes["description"])}
 	a := content.Attributes["values"]
 	if a == nil {
 		return nil
 	}
 
-	list, ok := d.listValue(a.Expr, "values")
+	list, ok := d.list(a.Expr)
 	if !ok {
 		return nil
 	}
@@ -139,7 +139,7 @@ func (d *decoder) rows(b *hcl.Block) *Dim {
 	}
 
 	for f, name := range dim.Fields {
-		vals, ok := d.column(name, byField[f], a.Expr, func(i int) hcl.Range { return elementRange(a.Expr, i) })
+		vals, ok := d.column(name, byField[f], a.Expr)
 		if !ok {
 			return nil
 		}
@@ -195,15 +195,14 @@ func (d *decoder) noteEmpty(dim *Dim, rng hcl.Range) {
 }
 
 // column converts the values of one name to one common type.
-func (d *decoder) column(name string, vals []cty.Value, expr hcl.Expression,
-	at func(int) hcl.Range) ([]cty.Value, bool) {
+func (d *decoder) column(name string, vals []cty.Value, expr hcl.Expression) ([]cty.Value, bool) {
 	for i, v := range vals {
 		if !v.IsNull() && v.Type() == cty.Number && !finite(v) {
-			d.errorf(at(i), "Number out of range", "Value %d of %q is not a finite number.", i+1, name)
+			d.errorf(elementRange(expr, i), "Number out of range", "Value %d of %q is not a finite number.", i+1, name)
 			return nil, false
 		}
 	}
-	_, out, err := unifyColumn(vals)
+	out, err := unifyColumn(vals)
 	if err != nil {
 		d.errorf(expr.Range(), "Mixed types", "The values of %q must have one type: %s.", name, err)
 		return nil, false
@@ -212,16 +211,8 @@ func (d *decoder) column(name string, vals []cty.Value, expr hcl.Expression,
 	return out, true
 }
 
-// list evaluates a list, tuple or set and returns its elements.
-func (d *decoder) list(expr hcl.Expression, what string) ([]cty.Value, bool) {
-	v, ok := d.listValue(expr, what)
-	if !ok {
-		return nil, false
-	}
-	return v.AsValueSlice(), true
-}
-
-func (d *decoder) listValue(expr hcl.Expression, what string) (cty.Value, bool) {
+// list evaluates the values of an axis or of rows: a list, tuple or set.
+func (d *decoder) list(expr hcl.Expression) (cty.Value, bool) {
 	v, ok := d.value(expr)
 	if !ok {
 		return v, false
@@ -229,7 +220,7 @@ func (d *decoder) listValue(expr hcl.Expression, what string) (cty.Value, bool) 
 
 	t := v.Type()
 	if v.IsNull() || (!t.IsListType() && !t.IsTupleType() && !t.IsSetType()) {
-		d.errorf(expr.Range(), "Wrong type", "%s must be a list, not %s.", what, friendly(v))
+		d.errorf(expr.Range(), "Wrong type", "values must be a list, not %s.", friendly(v))
 		return v, false
 	}
 

@@ -190,7 +190,7 @@ func (d *decoder) boundEverywhere(spec *Spec, names []string, ranges []hcl.Range
 	for i, name := range names {
 		var missing []*Set
 		for _, set := range spec.Sets {
-			if !set.binds(name) {
+			if !slices.Contains(set.names(), name) {
 				missing = append(missing, set)
 			}
 		}
@@ -218,21 +218,11 @@ func (d *decoder) boundEverywhere(spec *Spec, names []string, ranges []hcl.Range
 // allNames returns the names that the sets bind, without duplicates.
 func (s *Spec) allNames() []string {
 	var out []string
-	add := func(n string) {
-		if !slices.Contains(out, n) {
-			out = append(out, n)
-		}
-	}
-
 	for _, set := range s.Sets {
-		for _, dim := range set.Dims {
-			for _, f := range dim.Fields {
-				add(f)
+		for _, n := range set.names() {
+			if !slices.Contains(out, n) {
+				out = append(out, n)
 			}
-		}
-
-		for _, v := range set.Derives {
-			add(v.Name)
 		}
 	}
 

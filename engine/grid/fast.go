@@ -103,8 +103,8 @@ func (sp *space) fast(n hclsyntax.Expression) fastNode {
 		return fastVariable(n.v)
 
 	case *hclsyntax.UnaryOpExpr:
-		if x := sp.fast(n.Val); x != nil {
-			return fastUnary(n.Op, x)
+		if x := sp.fast(n.Val); x != nil && n.Op == hclsyntax.OpLogicalNot {
+			return fastNot(x)
 		}
 
 	case *hclsyntax.BinaryOpExpr:
@@ -119,11 +119,6 @@ func (sp *space) fast(n hclsyntax.Expression) fastNode {
 
 	case *hclsyntax.ConditionalExpr:
 		return fastChoice(sp.fastAll(n.Condition, n.TrueResult, n.FalseResult))
-
-	case *hclsyntax.TupleConsExpr:
-		if elems := sp.fastAll(n.Exprs...); elems != nil {
-			return fastTuple(elems)
-		}
 
 	case *hclsyntax.FunctionCallExpr:
 		if !n.ExpandFinal {
@@ -157,16 +152,11 @@ func fastVariable(v *variable) fastNode {
 	}
 }
 
-func fastUnary(op *hclsyntax.Operation, x fastNode) fastNode {
-	kind, apply := fastInt, func(i int64) fastVal { return intVal(-i, i != math.MinInt64) }
-	if op == hclsyntax.OpLogicalNot {
-		kind, apply = fastBool, func(i int64) fastVal { return boolVal(i == 0) }
-	}
-
+func fastNot(x fastNode) fastNode {
 	return func() fastVal {
 		switch v := x(); v.kind {
-		case kind:
-			return apply(v.i)
+		case fastBool:
+			return boolVal(v.i == 0)
 		case fastUnknown:
 			return v
 		}
@@ -311,28 +301,19 @@ func fastChoice(args []fastNode) fastNode {
 	}
 }
 
-func fastTuple(elems []fastNode) fastNode {
-	return func() fastVal {
-		out := make([]fastVal, len(elems))
-		for i, e := range elems {
-			out[i] = e()
-		}
-		return fastVal{kind: fastList, list: &out}
-	}
-}
-
 // fastCall compiles the functions that grids use most, or returns nil.
 func (sp *space) fastCall(n *hclsyntax.FunctionCallExpr) fastNode {
 	roundDown := func(q, r int64) fastVal { return intVal(q, true) }
 	roundUp := func(q, r int64) fastVal { return intVal(q+min(r, 1), true) }
-	rounds := n.Name == "floor" || n.Name == "ceil"
-	if rounds && len(n.Args) == 1 {
-		if div, ok := n.Args[0].(*hclsyntax.BinaryOpExpr); ok && div.Op == hclsyntax.OpDivide {
-			if n.Name == "ceil" {
-				return quotient(sp.fastAll(div.LHS, div.RHS), roundUp)
-			}
-			return quotient(sp.fastAll(div.LHS, div.RHS), roundDown)
+	if rounds := n.Name == "floor" || n.Name == "ceil"; rounds && len(n.Args) == 1 {
+		div, ok := n.Args[0].(*hclsyntax.BinaryOpExpr)
+		if !ok || div.Op != hclsyntax.OpDivide {
+			return nil
 		}
+		if n.Name == "ceil" {
+			return quotient(sp.fastAll(div.LHS, div.RHS), roundUp)
+		}
+		return quotient(sp.fastAll(div.LHS, div.RHS), roundDown)
 	}
 
 	args := sp.fastAll(n.Args...)
@@ -342,15 +323,14 @@ func (sp *space) fastCall(n *hclsyntax.FunctionCallExpr) fastNode {
 		return fastContains(args[0], args[1])
 	case n.Name == "ceil_div" && len(args) == 2:
 		return quotient(args, roundUp)
-	case n.Name == "min" || n.Name == "max", rounds && len(args) == 1:
+	case n.Name == "min" || n.Name == "max":
 		return fastExtreme(args, n.Name == "max")
 	}
 
 	return nil
 }
 
-// fastExtreme returns the smallest or largest of some integers. Rounding an integer is the case of
-// one argument.
+// fastExtreme returns the smallest or largest of some integers.
 func fastExtreme(args []fastNode, largest bool) fastNode {
 	return func() fastVal {
 		best := args[0]()

@@ -84,8 +84,7 @@ func (d *decoder) include(p *product, a *hcl.Attribute) {
 func (d *decoder) includePart(p *product, part *Part, at hcl.Range) {
 	in := &inclusion{part: part, at: at, by: d.in}
 	d.inclusions = append(d.inclusions, in)
-	content, diags := part.Body.Content(partSchema)
-	d.diags = append(d.diags, diags...)
+	content := d.content(part.Body, partSchema)
 	eval, outer := d.eval, d.in
 	d.eval, d.in = part.Eval, in
 	d.str(content.Attributes["description"])

@@ -26,7 +26,9 @@ func (d *decoder) lint(spec *Spec) {
 
 	for _, f := range spec.filters {
 		l.expr(f.keep)
-		l.want(f.keep, cty.Bool, "keep must be true or false")
+		if t := l.typeOf(f.keep, f.keep.src); t != cty.DynamicPseudoType && t != cty.Bool {
+			l.errorf(f.keep.src.Range(), "Wrong type", "Keep must be true or false; this is %s.", t.FriendlyName())
+		}
 	}
 
 	if spec.Distinct != nil && spec.Distinct.Of != nil {
@@ -77,12 +79,6 @@ func (l *linter) typeOf(e *Expr, node hcl.Expression) cty.Type {
 		return cty.DynamicPseudoType
 	}
 	return v.Type()
-}
-
-func (l *linter) want(e *Expr, t cty.Type, what string) {
-	if got := l.typeOf(e, e.src); got != cty.DynamicPseudoType && got != t {
-		l.errorf(e.src.Range(), "Wrong type", "%s; this is %s.", capital(what), got.FriendlyName())
-	}
 }
 
 func (l *linter) errorf(rng hcl.Range, summary, format string, args ...any) {

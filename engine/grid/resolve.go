@@ -92,33 +92,26 @@ func (s *Spec) uses(set *Set) []use {
 
 // nameDims records the names that axes and rows bind, with their values.
 func (d *decoder) nameDims(spec *Spec) {
-	seen := map[*Dim]bool{}
-	for _, set := range spec.Sets {
-		for _, dim := range set.Dims {
-			if seen[dim] {
+	for _, dim := range spec.dims() {
+		for f, name := range dim.Fields {
+			info := d.name(spec, name, dim.Range)
+			if info == nil {
 				continue
 			}
-			seen[dim] = true
-			for f, name := range dim.Fields {
-				info := d.name(spec, name, dim.Range)
-				if info == nil {
-					continue
-				}
 
-				t := columnType(dim.Values[f])
-				if dim.types != nil {
-					t = dim.types[f]
-				}
+			t := columnType(dim.Values[f])
+			if dim.types != nil {
+				t = dim.types[f]
+			}
 
-				d.merge(info, t, dim.Range)
-				info.static = info.static && dim.static
-				for _, v := range dim.Values[f] {
-					if v.IsNull() {
-						info.null = true
-					} else if text := canonical(v); v.Type().IsPrimitiveType() && !info.values[text] {
-						info.values[text] = true
-						info.samples = append(info.samples, text)
-					}
+			d.merge(info, t, dim.Range)
+			info.static = info.static && dim.static
+			for _, v := range dim.Values[f] {
+				if v.IsNull() {
+					info.null = true
+				} else if text := canonical(v); v.Type().IsPrimitiveType() && !info.values[text] {
+					info.values[text] = true
+					info.samples = append(info.samples, text)
 				}
 			}
 		}
@@ -205,7 +198,7 @@ func (d *decoder) bind(e *Expr, spec *Spec, bound map[string]bool) {
 // checkBound reports names that only other sets bind.
 func (d *decoder) checkBound(u use, spec *Spec, set *Set) {
 	for _, name := range u.expr.names {
-		if info := spec.names[name]; info.outer || set.binds(name) {
+		if info := spec.names[name]; info.outer || slices.Contains(set.names(), name) {
 			continue
 		}
 		d.errorf(u.expr.src.Range(), "Name without a value",

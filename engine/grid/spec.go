@@ -1,6 +1,8 @@
 package grid
 
 import (
+	"slices"
+
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 )
@@ -166,21 +168,17 @@ func (s *Set) derive(name string) *Derive {
 	return nil
 }
 
-// binds reports whether name has a value in every combination of the set.
-func (s *Set) binds(name string) bool {
-	if s.derive(name) != nil {
-		return true
-	}
-
+// names returns the names that have a value in every combination of the set.
+func (s *Set) names() []string {
+	var out []string
 	for _, d := range s.Dims {
-		for _, f := range d.Fields {
-			if f == name {
-				return true
-			}
-		}
+		out = append(out, d.Fields...)
+	}
+	for _, v := range s.Derives {
+		out = append(out, v.Name)
 	}
 
-	return false
+	return out
 }
 
 // label returns the set's name as used in messages.
@@ -205,13 +203,21 @@ type Axis struct {
 // Axes returns the axes and rows of the grid, each once, in the loop order of the sets.
 func (s *Spec) Axes() []Axis {
 	var out []Axis
-	seen := map[*Dim]bool{}
+	for _, d := range s.dims() {
+		out = append(out, Axis{Name: d.Name, Set: d.set, Rows: d.Rows, Fields: d.Fields,
+			Size: d.Size(), Description: d.Description, Values: d.Values})
+	}
+
+	return out
+}
+
+// dims returns the axes and rows of all sets, each once.
+func (s *Spec) dims() []*Dim {
+	var out []*Dim
 	for _, set := range s.Sets {
 		for _, d := range set.Dims {
-			if !seen[d] {
-				seen[d] = true
-				out = append(out, Axis{Name: d.Name, Set: d.set, Rows: d.Rows, Fields: d.Fields,
-					Size: d.Size(), Description: d.Description, Values: d.Values})
+			if !slices.Contains(out, d) {
+				out = append(out, d)
 			}
 		}
 	}

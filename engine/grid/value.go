@@ -161,59 +161,47 @@ func finite(v cty.Value) bool {
 }
 
 // unifyColumn converts the values of one name to a common type, so that expressions can be checked
-// before they run. Lists of primitives become list(T). Other structures are returned unchanged with
-// type DynamicPseudoType. It returns an error if the values have several primitive types, or mix
-// primitives and collections.
-func unifyColumn(vals []cty.Value) (cty.Type, []cty.Value, error) {
-	kinds := map[string]int{} // first index
-	var typ cty.Type = cty.DynamicPseudoType
+// before they run. Lists of primitives become list(T). Other structures are returned unchanged. It
+// returns an error if the values have several primitive types, or mix primitives and collections.
+func unifyColumn(vals []cty.Value) ([]cty.Value, error) {
+	first := -1 // index of the first value that is not null
+	kind := func(i int) string {
+		if t := vals[i].Type(); t.IsPrimitiveType() {
+			return t.FriendlyName()
+		}
+		return "collection"
+	}
 	for i, v := range vals {
-		if v.IsNull() {
-			continue
-		}
-		t := v.Type()
-		name := "collection"
-		if t.IsPrimitiveType() {
-			name = t.FriendlyName()
-			typ = t
-		}
-
-		if _, ok := kinds[name]; !ok {
-			kinds[name] = i
+		switch {
+		case v.IsNull():
+		case first < 0:
+			first = i
+		case kind(i) != kind(first):
+			return nil, fmt.Errorf("entry %d is a %s, entry %d a %s", first+1, kind(first), i+1, kind(i))
 		}
 	}
 
-	if len(kinds) > 1 {
-		var a, b string
-		for name := range kinds {
-			switch {
-			case a == "" || kinds[name] < kinds[a]:
-				a, b = name, a
-			case b == "" || kinds[name] < kinds[b]:
-				b = name
-			}
-		}
-
-		return cty.DynamicPseudoType, nil, fmt.Errorf("entry %d is a %s, entry %d a %s", kinds[a]+1, a, kinds[b]+1, b)
+	if first < 0 {
+		return vals, nil
 	}
-
-	if _, collections := kinds["collection"]; collections {
+	typ := vals[first].Type()
+	if !typ.IsPrimitiveType() {
 		typ = listType(vals)
 	}
 	if typ == cty.DynamicPseudoType {
-		return typ, vals, nil
+		return vals, nil
 	}
 
 	out := make([]cty.Value, len(vals))
 	for i, v := range vals {
 		c, err := convert.Convert(v, typ)
 		if err != nil {
-			return cty.DynamicPseudoType, vals, nil
+			return vals, nil
 		}
 		out[i] = c
 	}
 
-	return typ, out, nil
+	return out, nil
 }
 
 // listType returns list(T) if all vals are sequences of one primitive type T, otherwise
