@@ -9,51 +9,51 @@ import (
 
 func (l *DriverLibrary) Version() (int, error) {
 	var v int32
-	err := l.call("cuDriverGetVersion", l.fn.version, uintptr(unsafe.Pointer(&v)))
+	err := l.call(l.cuDriverGetVersion, uintptr(unsafe.Pointer(&v)))
 	return int(v), err
 }
 
 func (l *DriverLibrary) Count() (int, error) {
 	var n int32
-	err := l.call("cuDeviceGetCount", l.fn.count, uintptr(unsafe.Pointer(&n)))
+	err := l.call(l.cuDeviceGetCount, uintptr(unsafe.Pointer(&n)))
 	return int(n), err
 }
 
 func (l *DriverLibrary) Attribute(d Device, a Attribute) (int, error) {
 	var v int32
-	err := l.call("cuDeviceGetAttribute", l.fn.attribute, uintptr(unsafe.Pointer(&v)), uintptr(a), uintptr(d))
+	err := l.call(l.cuDeviceGetAttribute, uintptr(unsafe.Pointer(&v)), uintptr(a), uintptr(d))
 	return int(v), err
 }
 
 func (l *DriverLibrary) Info(d Device) (DeviceInfo, error) {
 	in := DeviceInfo{Index: int(d)}
 	var dev int32
-	if err := l.call("cuDeviceGet", l.fn.get, uintptr(unsafe.Pointer(&dev)), uintptr(d)); err != nil {
+	if err := l.call(l.cuDeviceGet, uintptr(unsafe.Pointer(&dev)), uintptr(d)); err != nil {
 		return in, err
 	}
 
 	var text [256]byte
-	if err := l.call("cuDeviceGetName", l.fn.name, uintptr(unsafe.Pointer(&text[0])), uintptr(len(text)),
+	if err := l.call(l.cuDeviceGetName, uintptr(unsafe.Pointer(&text[0])), uintptr(len(text)),
 		uintptr(d)); err != nil {
 		return in, err
 	}
 
 	in.Name = untilZero(text[:])
 	text = [256]byte{}
-	if err := l.call("cuDeviceGetPCIBusId", l.fn.pci, uintptr(unsafe.Pointer(&text[0])), uintptr(len(text)),
+	if err := l.call(l.cuDeviceGetPCIBusId, uintptr(unsafe.Pointer(&text[0])), uintptr(len(text)),
 		uintptr(d)); err != nil {
 		return in, err
 	}
 
 	in.PCI = strings.ToLower(untilZero(text[:]))
 	var id [16]byte
-	if err := l.call("cuDeviceGetUuid_v2", l.fn.uuid, uintptr(unsafe.Pointer(&id[0])), uintptr(d)); err != nil {
+	if err := l.call(l.cuDeviceGetUuid_v2, uintptr(unsafe.Pointer(&id[0])), uintptr(d)); err != nil {
 		return in, err
 	}
 
 	in.UUID = formatUUID(id)
 	var total uint64
-	if err := l.call("cuDeviceTotalMem_v2", l.fn.totalMem, uintptr(unsafe.Pointer(&total)), uintptr(d)); err != nil {
+	if err := l.call(l.cuDeviceTotalMem_v2, uintptr(unsafe.Pointer(&total)), uintptr(d)); err != nil {
 		return in, err
 	}
 
@@ -86,22 +86,22 @@ func untilZero(b []byte) string {
 
 func (l *DriverLibrary) Primary(d Device) (Context, error) {
 	var c Context
-	err := l.call("cuDevicePrimaryCtxRetain", l.fn.retain, uintptr(unsafe.Pointer(&c)), uintptr(d))
+	err := l.call(l.cuDevicePrimaryCtxRetain, uintptr(unsafe.Pointer(&c)), uintptr(d))
 	return c, err
 }
 
 func (l *DriverLibrary) SetCurrent(c Context) error {
-	return l.call("cuCtxSetCurrent", l.fn.setCurrent, uintptr(c))
+	return l.call(l.cuCtxSetCurrent, uintptr(c))
 }
 
 func (l *DriverLibrary) CanAccessPeer(dev, peer Device) (bool, error) {
 	var can int32
-	err := l.call("cuDeviceCanAccessPeer", l.fn.canPeer, uintptr(unsafe.Pointer(&can)), uintptr(dev), uintptr(peer))
+	err := l.call(l.cuDeviceCanAccessPeer, uintptr(unsafe.Pointer(&can)), uintptr(dev), uintptr(peer))
 	return can != 0, err
 }
 
 func (l *DriverLibrary) EnablePeer(peer Context) error {
-	err := l.call("cuCtxEnablePeerAccess", l.fn.enablePeer, uintptr(peer), 0)
+	err := l.call(l.cuCtxEnablePeerAccess, uintptr(peer), 0)
 	if e, ok := err.(*DriverError); ok && e.Code == CodePeerEnabled {
 		return nil
 	}

@@ -6,6 +6,20 @@ import (
 	"aicplan/cudaops/dl"
 )
 
+// library is an open shared library.
+type library struct{ lib *dl.Library }
+
+// open opens the library and binds the functions of a table.
+func (l *library) open(spec dl.Spec, table any) (err error) {
+	if l.lib, err = dl.Open(spec); err != nil {
+		return err
+	}
+	return l.lib.BindStruct(table)
+}
+
+// Path returns the file of the library.
+func (l *library) Path() string { return l.lib.Path }
+
 // DriverSpec describes the driver's library.
 var DriverSpec = dl.Spec{
 	Name:    "the CUDA driver",

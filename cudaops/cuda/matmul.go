@@ -66,7 +66,7 @@ func (l *BLASLibrary) Prepare(p MatmulProblem) (Matmul, error) {
 	l.mu.Lock()
 	err := l.setWorkspace(p.Workspace)
 	if err == nil {
-		err = l.call("cublasLtMatmulAlgoGetHeuristic", l.fn.heuristic, l.handle, m.desc, m.la, m.lb, m.ld, m.ld,
+		err = l.call(l.cublasLtMatmulAlgoGetHeuristic, l.handle, m.desc, m.la, m.lb, m.ld, m.ld,
 			l.pref, 1, uintptr(unsafe.Pointer(m.raw)), uintptr(unsafe.Pointer(&got)))
 	}
 
@@ -100,7 +100,7 @@ func (l *BLASLibrary) setWorkspace(bytes int64) error {
 	}
 
 	v := uint64(bytes)
-	if err := l.call("cublasLtMatmulPreferenceSetAttribute", l.fn.prefSet, l.pref, prefWorkspace,
+	if err := l.call(l.cublasLtMatmulPreferenceSetAttribute, l.pref, prefWorkspace,
 		uintptr(unsafe.Pointer(&v)), 8); err != nil {
 		return err
 	}
@@ -116,13 +116,13 @@ func (m *matmul) describe() error {
 		compute, scale = compute32I, I32
 	}
 
-	if err := l.call("cublasLtMatmulDescCreate", l.fn.descCreate, uintptr(unsafe.Pointer(&m.desc)), compute,
+	if err := l.call(l.cublasLtMatmulDescCreate, uintptr(unsafe.Pointer(&m.desc)), compute,
 		uintptr(scale)); err != nil {
 		return err
 	}
 
 	set := func(attr uintptr, v int32) error {
-		return l.call("cublasLtMatmulDescSetAttribute", l.fn.descSet, m.desc, attr, uintptr(unsafe.Pointer(&v)), 4)
+		return l.call(l.cublasLtMatmulDescSetAttribute, m.desc, attr, uintptr(unsafe.Pointer(&v)), 4)
 	}
 
 	if p.TransA {
@@ -152,7 +152,7 @@ func (m *matmul) describe() error {
 
 	if p.FastAccumulate {
 		v := int8(1)
-		if err := l.call("cublasLtMatmulDescSetAttribute", l.fn.descSet, m.desc, descFastAccum,
+		if err := l.call(l.cublasLtMatmulDescSetAttribute, m.desc, descFastAccum,
 			uintptr(unsafe.Pointer(&v)), 1); err != nil {
 			return err
 		}
@@ -176,7 +176,7 @@ func (m *matmul) describe() error {
 
 func (m *matmul) layout(at *uintptr, t MatrixType, rows, cols, ld, stride int64) error {
 	l := m.lib
-	if err := l.call("cublasLtMatrixLayoutCreate", l.fn.layoutCreate, uintptr(unsafe.Pointer(at)), uintptr(t),
+	if err := l.call(l.cublasLtMatrixLayoutCreate, uintptr(unsafe.Pointer(at)), uintptr(t),
 		uintptr(rows), uintptr(cols), uintptr(ld)); err != nil {
 		return err
 	}
@@ -186,12 +186,12 @@ func (m *matmul) layout(at *uintptr, t MatrixType, rows, cols, ld, stride int64)
 	}
 
 	n := int32(m.p.Batch)
-	if err := l.call("cublasLtMatrixLayoutSetAttribute", l.fn.layoutSet, *at, layoutBatchCount,
+	if err := l.call(l.cublasLtMatrixLayoutSetAttribute, *at, layoutBatchCount,
 		uintptr(unsafe.Pointer(&n)), 4); err != nil {
 		return err
 	}
 
-	return l.call("cublasLtMatrixLayoutSetAttribute", l.fn.layoutSet, *at, layoutBatchStride,
+	return l.call(l.cublasLtMatrixLayoutSetAttribute, *at, layoutBatchStride,
 		uintptr(unsafe.Pointer(&stride)), 8)
 }
 
@@ -202,8 +202,8 @@ func (m *matmul) setScales(a, b Ptr) error {
 
 	l := m.lib
 	err := errors.Join(
-		l.call("cublasLtMatmulDescSetAttribute", l.fn.descSet, m.desc, descScalePtrA, uintptr(unsafe.Pointer(&a)), 8),
-		l.call("cublasLtMatmulDescSetAttribute", l.fn.descSet, m.desc, descScalePtrB, uintptr(unsafe.Pointer(&b)), 8))
+		l.call(l.cublasLtMatmulDescSetAttribute, m.desc, descScalePtrA, uintptr(unsafe.Pointer(&a)), 8),
+		l.call(l.cublasLtMatmulDescSetAttribute, m.desc, descScalePtrB, uintptr(unsafe.Pointer(&b)), 8))
 
 	if err == nil {
 		m.scaleA, m.scaleB = a, b
@@ -216,7 +216,7 @@ func (l *BLASLibrary) config(r *heuristicResult) Algo {
 	get := func(attr int, at unsafe.Pointer, size uintptr) {
 		var written uint64
 		// Attributes unknown to older libraries remain 0.
-		dl.Call(l.fn.configGet, uintptr(unsafe.Pointer(&r.algo[0])), uintptr(attr), uintptr(at), size,
+		dl.Call(l.cublasLtMatmulAlgoConfigGetAttribute.At, uintptr(unsafe.Pointer(&r.algo[0])), uintptr(attr), uintptr(at), size,
 			uintptr(unsafe.Pointer(&written)))
 	}
 
@@ -253,7 +253,7 @@ func (m *matmul) Enqueue(o Operands, s Stream) error {
 	// garbage collected before it returns.
 	defer runtime.KeepAlive(m)
 
-	return l.call("cublasLtMatmul", l.fn.matmul, l.handle, m.desc,
+	return l.call(l.cublasLtMatmul, l.handle, m.desc,
 		uintptr(alpha), uintptr(o.A), m.la, uintptr(o.B), m.lb, uintptr(beta),
 		uintptr(o.D), m.ld, uintptr(o.D), m.ld,
 		algo, uintptr(o.Workspace), uintptr(m.algo.WorkspaceBytes), uintptr(s))
@@ -271,12 +271,12 @@ func (m *matmul) destroy() {
 	l := m.lib
 	for _, h := range []uintptr{m.la, m.lb, m.ld} {
 		if h != 0 {
-			dl.Call(l.fn.layoutDestroy, h)
+			dl.Call(l.cublasLtMatrixLayoutDestroy.At, h)
 		}
 	}
 
 	if m.desc != 0 {
-		dl.Call(l.fn.descDestroy, m.desc)
+		dl.Call(l.cublasLtMatmulDescDestroy.At, m.desc)
 	}
 }
 

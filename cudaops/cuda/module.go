@@ -17,7 +17,7 @@ func (l *DriverLibrary) LoadModule(image []byte) (Module, error) {
 	// PTX must end with a zero byte, which does not affect a cubin.
 	img := append(image[:len(image):len(image)], 0)
 	var m Module
-	err := l.call("cuModuleLoadData", l.fn.moduleLoad, uintptr(unsafe.Pointer(&m)), uintptr(unsafe.Pointer(&img[0])))
+	err := l.call(l.cuModuleLoadData, uintptr(unsafe.Pointer(&m)), uintptr(unsafe.Pointer(&img[0])))
 
 	return m, err
 }
@@ -25,7 +25,7 @@ func (l *DriverLibrary) LoadModule(image []byte) (Module, error) {
 func (l *DriverLibrary) Function(m Module, name string) (Function, error) {
 	b := append([]byte(name), 0)
 	var f Function
-	err := l.call("cuModuleGetFunction", l.fn.moduleFunction, uintptr(unsafe.Pointer(&f)), uintptr(m),
+	err := l.call(l.cuModuleGetFunction, uintptr(unsafe.Pointer(&f)), uintptr(m),
 		uintptr(unsafe.Pointer(&b[0])))
 	if err != nil {
 		return 0, fmt.Errorf("kernel %q: %w", name, err)
@@ -34,7 +34,7 @@ func (l *DriverLibrary) Function(m Module, name string) (Function, error) {
 }
 
 func (l *DriverLibrary) SetMaxDynamicShared(f Function, bytes int) error {
-	return l.call("cuFuncSetAttribute", l.fn.funcSetAttr, uintptr(f), funcAttrMaxDynamicShared, uintptr(bytes))
+	return l.call(l.cuFuncSetAttribute, uintptr(f), funcAttrMaxDynamicShared, uintptr(bytes))
 }
 
 func (l *DriverLibrary) Launch(k Launch, s Stream) error {
@@ -58,7 +58,7 @@ func (l *DriverLibrary) Launch(k Launch, s Stream) error {
 		params = uintptr(unsafe.Pointer(&ptrs[0]))
 	}
 
-	return l.call("cuLaunchKernel", l.fn.launch, uintptr(k.Func),
+	return l.call(l.cuLaunchKernel, uintptr(k.Func),
 		uintptr(k.Grid[0]), uintptr(k.Grid[1]), uintptr(k.Grid[2]),
 		uintptr(k.Block[0]), uintptr(k.Block[1]), uintptr(k.Block[2]),
 		uintptr(k.SharedMemory), uintptr(s), params, 0)

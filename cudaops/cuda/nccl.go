@@ -10,73 +10,50 @@ import (
 
 // NCCLLibrary implements NCCL with the real library.
 type NCCLLibrary struct {
-	lib *dl.Library
-	fn  ncclTable
-}
-
-var _ NCCL = (*NCCLLibrary)(nil)
-
-type ncclTable struct {
-	version, uniqueID, initRank, asyncError, errorString       uintptr
-	groupStart, groupEnd                                       uintptr
-	allReduce, allGather, reduceScatter, broadcast, send, recv uintptr
+	library
+	ncclTable
 
 	// Optional symbols, 0 if missing.
-	initScalable, lastError, allToAll, commCount uintptr
+	ncclCommInitRankScalable, ncclGetLastError, ncclAlltoAll dl.Symbol
+}
+
+type ncclTable struct {
+	ncclGetVersion, ncclGetUniqueId, ncclCommInitRank         dl.Symbol
+	ncclCommGetAsyncError, ncclGetErrorString, ncclGroupStart dl.Symbol
+	ncclGroupEnd, ncclAllReduce, ncclAllGather                dl.Symbol
+	ncclReduceScatter, ncclBroadcast, ncclSend                dl.Symbol
+	ncclRecv, ncclCommCount                                   dl.Symbol
 }
 
 // OpenNCCL opens the library without using a device. The error is a *dl.NotFoundError if it is not installed.
 func OpenNCCL() (*NCCLLibrary, error) {
-	lib, err := dl.Open(NCCLSpec)
-	if err != nil {
+	l := new(NCCLLibrary)
+	if err := l.open(NCCLSpec, &l.ncclTable); err != nil {
 		return nil, err
 	}
 
-	l := &NCCLLibrary{lib: lib}
-	f := &l.fn
-	err = lib.Bind(map[string]*uintptr{
-		"ncclGetVersion": &f.version, "ncclGetUniqueId": &f.uniqueID, "ncclCommInitRank": &f.initRank,
-		"ncclCommGetAsyncError": &f.asyncError,
-		"ncclGetErrorString":    &f.errorString, "ncclGroupStart": &f.groupStart, "ncclGroupEnd": &f.groupEnd,
-		"ncclAllReduce": &f.allReduce, "ncclAllGather": &f.allGather, "ncclReduceScatter": &f.reduceScatter,
-		"ncclBroadcast": &f.broadcast, "ncclSend": &f.send, "ncclRecv": &f.recv, "ncclCommCount": &f.commCount,
-	})
-
-	if err != nil {
-		return nil, err
-	}
-
-	for name, at := range map[string]*uintptr{
-		"ncclCommInitRankScalable": &f.initScalable, "ncclGetLastError": &f.lastError, "ncclAlltoAll": &f.allToAll,
-	} {
-		if lib.Has(name) {
-			if *at, err = lib.Func(name); err != nil {
-				return nil, err
-			}
-		}
-	}
-
+	// Older libraries lack these.
+	l.ncclCommInitRankScalable, _ = l.lib.Symbol("ncclCommInitRankScalable")
+	l.ncclGetLastError, _ = l.lib.Symbol("ncclGetLastError")
+	l.ncclAlltoAll, _ = l.lib.Symbol("ncclAlltoAll")
 	return l, nil
 }
-
-// Path returns the file of the library.
-func (l *NCCLLibrary) Path() string { return l.lib.Path }
 
 // call calls a function and converts its result to an error.
 //
 //go:uintptrescapes
-func (l *NCCLLibrary) call(name string, fn uintptr, args ...uintptr) error {
-	if code := int(int32(dl.Call(fn, args...))); code != NCCLSuccess {
-		return l.failure(name, code)
+func (l *NCCLLibrary) call(f dl.Symbol, args ...uintptr) error {
+	if code := int(int32(dl.Call(f.At, args...))); code != NCCLSuccess {
+		return l.failure(f.Name, code)
 	}
 	return nil
 }
 
 func (l *NCCLLibrary) failure(call string, code int) *NCCLError {
 	e := NewNCCLError(call, code)
-	e.Text = dl.GoString(dl.CallPointer(l.fn.errorString, uintptr(code)))
-	if l.fn.lastError != 0 {
-		if last := strings.TrimSpace(dl.GoString(dl.CallPointer(l.fn.lastError, 0))); last != "" {
+	e.Text = dl.GoString(dl.CallPointer(l.ncclGetErrorString.At, uintptr(code)))
+	if l.ncclGetLastError.At != 0 {
+		if last := strings.TrimSpace(dl.GoString(dl.CallPointer(l.ncclGetLastError.At, 0))); last != "" {
 			e.Text += ": " + last
 		}
 	}
@@ -86,14 +63,14 @@ func (l *NCCLLibrary) failure(call string, code int) *NCCLError {
 // Version implements NCCL.
 func (l *NCCLLibrary) Version() (int, error) {
 	var v int32
-	err := l.call("ncclGetVersion", l.fn.version, uintptr(unsafe.Pointer(&v)))
+	err := l.call(l.ncclGetVersion, uintptr(unsafe.Pointer(&v)))
 	return int(v), err
 }
 
 // UniqueID implements NCCL.
 func (l *NCCLLibrary) UniqueID() (UniqueID, error) {
 	var id UniqueID
-	err := l.call("ncclGetUniqueId", l.fn.uniqueID, uintptr(unsafe.Pointer(&id[0])))
+	err := l.call(l.ncclGetUniqueId, uintptr(unsafe.Pointer(&id[0])))
 	return id, err
 }
 
@@ -101,16 +78,16 @@ func (l *NCCLLibrary) UniqueID() (UniqueID, error) {
 func (l *NCCLLibrary) InitRank(nranks int, id UniqueID, rank int) (Comm, error) {
 	var c Comm
 	out := uintptr(unsafe.Pointer(&c))
-	if l.fn.initScalable != 0 {
+	if l.ncclCommInitRankScalable.At != 0 {
 		// This variant takes the ids by pointer.
-		err := l.call("ncclCommInitRankScalable", l.fn.initScalable, out, uintptr(nranks), uintptr(rank), 1,
+		err := l.call(l.ncclCommInitRankScalable, out, uintptr(nranks), uintptr(rank), 1,
 			uintptr(unsafe.Pointer(&id[0])), 0)
 		return c, err
 	}
 
 	if runtime.GOARCH != "amd64" {
 		// On this platform, a large struct is passed as a pointer to a copy.
-		err := l.call("ncclCommInitRank", l.fn.initRank, out, uintptr(nranks), uintptr(unsafe.Pointer(&id[0])),
+		err := l.call(l.ncclCommInitRank, out, uintptr(nranks), uintptr(unsafe.Pointer(&id[0])),
 			uintptr(rank))
 		return c, err
 	}
@@ -118,7 +95,7 @@ func (l *NCCLLibrary) InitRank(nranks int, id UniqueID, rank int) (Comm, error) 
 	// On amd64, a large struct is passed on the stack, after the six register arguments, of which this
 	// function uses three.
 	w := (*[16]uintptr)(unsafe.Pointer(&id))
-	err := l.call("ncclCommInitRank", l.fn.initRank, out, uintptr(nranks), uintptr(rank), 0, 0, 0,
+	err := l.call(l.ncclCommInitRank, out, uintptr(nranks), uintptr(rank), 0, 0, 0,
 		w[0], w[1], w[2], w[3], w[4], w[5], w[6], w[7], w[8], w[9], w[10], w[11], w[12], w[13], w[14], w[15])
 
 	return c, err
@@ -127,7 +104,7 @@ func (l *NCCLLibrary) InitRank(nranks int, id UniqueID, rank int) (Comm, error) 
 // AsyncError implements NCCL.
 func (l *NCCLLibrary) AsyncError(c Comm) error {
 	var code int32
-	if err := l.call("ncclCommGetAsyncError", l.fn.asyncError, uintptr(c), uintptr(unsafe.Pointer(&code))); err != nil {
+	if err := l.call(l.ncclCommGetAsyncError, uintptr(c), uintptr(unsafe.Pointer(&code))); err != nil {
 		return err
 	}
 
@@ -138,39 +115,39 @@ func (l *NCCLLibrary) AsyncError(c Comm) error {
 }
 
 // GroupStart implements NCCL.
-func (l *NCCLLibrary) GroupStart() error { return l.call("ncclGroupStart", l.fn.groupStart) }
+func (l *NCCLLibrary) GroupStart() error { return l.call(l.ncclGroupStart) }
 
 // GroupEnd implements NCCL.
-func (l *NCCLLibrary) GroupEnd() error { return l.call("ncclGroupEnd", l.fn.groupEnd) }
+func (l *NCCLLibrary) GroupEnd() error { return l.call(l.ncclGroupEnd) }
 
 // AllReduce implements NCCL.
 func (l *NCCLLibrary) AllReduce(send, recv Ptr, count int64, t NCCLType, op RedOp, c Comm, s Stream) error {
-	return l.call("ncclAllReduce", l.fn.allReduce, uintptr(send), uintptr(recv), uintptr(count), uintptr(t),
+	return l.call(l.ncclAllReduce, uintptr(send), uintptr(recv), uintptr(count), uintptr(t),
 		uintptr(op), uintptr(c), uintptr(s))
 }
 
 // AllGather implements NCCL.
 func (l *NCCLLibrary) AllGather(send, recv Ptr, sendCount int64, t NCCLType, c Comm, s Stream) error {
-	return l.call("ncclAllGather", l.fn.allGather, uintptr(send), uintptr(recv), uintptr(sendCount), uintptr(t),
+	return l.call(l.ncclAllGather, uintptr(send), uintptr(recv), uintptr(sendCount), uintptr(t),
 		uintptr(c), uintptr(s))
 }
 
 // ReduceScatter implements NCCL.
 func (l *NCCLLibrary) ReduceScatter(send, recv Ptr, recvCount int64, t NCCLType, op RedOp, c Comm,
 	s Stream) error {
-	return l.call("ncclReduceScatter", l.fn.reduceScatter, uintptr(send), uintptr(recv), uintptr(recvCount),
+	return l.call(l.ncclReduceScatter, uintptr(send), uintptr(recv), uintptr(recvCount),
 		uintptr(t), uintptr(op), uintptr(c), uintptr(s))
 }
 
 // AllToAll implements NCCL.
 func (l *NCCLLibrary) AllToAll(send, recv Ptr, count int64, t NCCLType, c Comm, s Stream) error {
-	if l.fn.allToAll != 0 {
-		return l.call("ncclAlltoAll", l.fn.allToAll, uintptr(send), uintptr(recv), uintptr(count), uintptr(t),
+	if l.ncclAlltoAll.At != 0 {
+		return l.call(l.ncclAlltoAll, uintptr(send), uintptr(recv), uintptr(count), uintptr(t),
 			uintptr(c), uintptr(s))
 	}
 
 	var n int32
-	if err := l.call("ncclCommCount", l.fn.commCount, uintptr(c), uintptr(unsafe.Pointer(&n))); err != nil {
+	if err := l.call(l.ncclCommCount, uintptr(c), uintptr(unsafe.Pointer(&n))); err != nil {
 		return err
 	}
 
@@ -200,18 +177,18 @@ func (l *NCCLLibrary) AllToAll(send, recv Ptr, count int64, t NCCLType, c Comm, 
 
 // Broadcast implements NCCL.
 func (l *NCCLLibrary) Broadcast(send, recv Ptr, count int64, t NCCLType, root int, c Comm, s Stream) error {
-	return l.call("ncclBroadcast", l.fn.broadcast, uintptr(send), uintptr(recv), uintptr(count), uintptr(t),
+	return l.call(l.ncclBroadcast, uintptr(send), uintptr(recv), uintptr(count), uintptr(t),
 		uintptr(root), uintptr(c), uintptr(s))
 }
 
 // Send implements NCCL.
 func (l *NCCLLibrary) Send(send Ptr, count int64, t NCCLType, peer int, c Comm, s Stream) error {
-	return l.call("ncclSend", l.fn.send, uintptr(send), uintptr(count), uintptr(t), uintptr(peer), uintptr(c),
+	return l.call(l.ncclSend, uintptr(send), uintptr(count), uintptr(t), uintptr(peer), uintptr(c),
 		uintptr(s))
 }
 
 // Recv implements NCCL.
 func (l *NCCLLibrary) Recv(recv Ptr, count int64, t NCCLType, peer int, c Comm, s Stream) error {
-	return l.call("ncclRecv", l.fn.recv, uintptr(recv), uintptr(count), uintptr(t), uintptr(peer), uintptr(c),
+	return l.call(l.ncclRecv, uintptr(recv), uintptr(count), uintptr(t), uintptr(peer), uintptr(c),
 		uintptr(s))
 }

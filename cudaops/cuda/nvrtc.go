@@ -44,57 +44,38 @@ const codeCompilation = 6
 // CompilerLibrary implements Compiler with the real library. It is safe for concurrent use, but compiles only one
 // program at a time.
 type CompilerLibrary struct {
-	lib *dl.Library
-	mu  sync.Mutex
-	fn  struct {
-		version, errorString, create, destroy, compile      uintptr
-		cubinSize, cubin, ptxSize, ptx, logSize, programLog uintptr
-	}
+	library
+	compilerTable
+	mu sync.Mutex
 }
 
-var _ Compiler = (*CompilerLibrary)(nil)
+type compilerTable struct {
+	nvrtcVersion, nvrtcGetErrorString, nvrtcCreateProgram       dl.Symbol
+	nvrtcDestroyProgram, nvrtcCompileProgram, nvrtcGetCUBINSize dl.Symbol
+	nvrtcGetCUBIN, nvrtcGetPTXSize, nvrtcGetPTX                 dl.Symbol
+	nvrtcGetProgramLogSize, nvrtcGetProgramLog                  dl.Symbol
+}
 
 // OpenCompiler opens the library. It does not need a device.
 func OpenCompiler(driverVersion int) (*CompilerLibrary, error) {
-	lib, err := dl.Open(CompilerSpec(driverVersion))
-	if err != nil {
-		return nil, err
-	}
-
-	l := &CompilerLibrary{lib: lib}
-	f := &l.fn
-	err = lib.Bind(map[string]*uintptr{
-		"nvrtcVersion": &f.version, "nvrtcGetErrorString": &f.errorString,
-		"nvrtcCreateProgram": &f.create, "nvrtcDestroyProgram": &f.destroy, "nvrtcCompileProgram": &f.compile,
-		"nvrtcGetCUBINSize": &f.cubinSize, "nvrtcGetCUBIN": &f.cubin,
-		"nvrtcGetPTXSize": &f.ptxSize, "nvrtcGetPTX": &f.ptx,
-		"nvrtcGetProgramLogSize": &f.logSize, "nvrtcGetProgramLog": &f.programLog,
-	})
-
-	if err != nil {
-		return nil, err
-	}
-
-	return l, nil
+	l := new(CompilerLibrary)
+	return l, l.open(CompilerSpec(driverVersion), &l.compilerTable)
 }
-
-// Path returns the file of the library.
-func (l *CompilerLibrary) Path() string { return l.lib.Path }
 
 // Version implements Compiler.
 func (l *CompilerLibrary) Version() (major, minor int) {
 	var a, b int32
-	dl.Call(l.fn.version, uintptr(unsafe.Pointer(&a)), uintptr(unsafe.Pointer(&b)))
+	dl.Call(l.nvrtcVersion.At, uintptr(unsafe.Pointer(&a)), uintptr(unsafe.Pointer(&b)))
 	return int(a), int(b)
 }
 
 //go:uintptrescapes
-func (l *CompilerLibrary) call(name string, fn uintptr, args ...uintptr) error {
-	code := int(int32(dl.Call(fn, args...)))
+func (l *CompilerLibrary) call(f dl.Symbol, args ...uintptr) error {
+	code := int(int32(dl.Call(f.At, args...)))
 	if code == 0 {
 		return nil
 	}
-	return &CallError{Call: name, Code: code, Name: dl.GoString(dl.CallPointer(l.fn.errorString, uintptr(code)))}
+	return &CallError{Call: f.Name, Code: code, Name: dl.GoString(dl.CallPointer(l.nvrtcGetErrorString.At, uintptr(code)))}
 }
 
 // Compile implements Compiler.
@@ -103,13 +84,13 @@ func (l *CompilerLibrary) Compile(p Program) ([]byte, error) {
 	defer l.mu.Unlock()
 	src, name := append([]byte(p.Source), 0), append([]byte(p.Name), 0)
 	var prog uintptr
-	err := l.call("nvrtcCreateProgram", l.fn.create, uintptr(unsafe.Pointer(&prog)),
+	err := l.call(l.nvrtcCreateProgram, uintptr(unsafe.Pointer(&prog)),
 		uintptr(unsafe.Pointer(&src[0])), uintptr(unsafe.Pointer(&name[0])), 0, 0, 0)
 
 	if err != nil {
 		return nil, err
 	}
-	defer func() { dl.Call(l.fn.destroy, uintptr(unsafe.Pointer(&prog))) }()
+	defer func() { dl.Call(l.nvrtcDestroyProgram.At, uintptr(unsafe.Pointer(&prog))) }()
 
 	arch := fmt.Sprintf("--gpu-architecture=sm_%d", p.SM)
 	if p.PTX {
@@ -128,9 +109,9 @@ func (l *CompilerLibrary) Compile(p Program) ([]byte, error) {
 	}
 
 	pin.Pin(&ptrs[0])
-	err = l.call("nvrtcCompileProgram", l.fn.compile, prog, uintptr(len(opts)), uintptr(unsafe.Pointer(&ptrs[0])))
+	err = l.call(l.nvrtcCompileProgram, prog, uintptr(len(opts)), uintptr(unsafe.Pointer(&ptrs[0])))
 	if err != nil {
-		log, logErr := l.text(prog, "nvrtcGetProgramLog", l.fn.logSize, l.fn.programLog)
+		log, logErr := l.text(prog, l.nvrtcGetProgramLogSize, l.nvrtcGetProgramLog)
 		if e, ok := err.(*CallError); ok && e.Code == codeCompilation && logErr == nil {
 			return nil, &CompileError{Name: p.Name, Log: strings.TrimRight(string(log), "\x00")}
 		}
@@ -138,25 +119,25 @@ func (l *CompilerLibrary) Compile(p Program) ([]byte, error) {
 	}
 
 	if p.PTX {
-		return l.text(prog, "nvrtcGetPTX", l.fn.ptxSize, l.fn.ptx)
+		return l.text(prog, l.nvrtcGetPTXSize, l.nvrtcGetPTX)
 	}
 
-	return l.text(prog, "nvrtcGetCUBIN", l.fn.cubinSize, l.fn.cubin)
+	return l.text(prog, l.nvrtcGetCUBINSize, l.nvrtcGetCUBIN)
 }
 
 // text returns one of a program's outputs.
-func (l *CompilerLibrary) text(prog uintptr, name string, size, get uintptr) ([]byte, error) {
+func (l *CompilerLibrary) text(prog uintptr, size, get dl.Symbol) ([]byte, error) {
 	var n uint64
-	if err := l.call(name+"Size", size, prog, uintptr(unsafe.Pointer(&n))); err != nil {
+	if err := l.call(size, prog, uintptr(unsafe.Pointer(&n))); err != nil {
 		return nil, err
 	}
 
 	if n == 0 {
-		return nil, fmt.Errorf("%s: the compiler produced nothing", name)
+		return nil, fmt.Errorf("%s: the compiler produced nothing", get.Name)
 	}
 
 	b := make([]byte, n)
-	if err := l.call(name, get, prog, uintptr(unsafe.Pointer(&b[0]))); err != nil {
+	if err := l.call(get, prog, uintptr(unsafe.Pointer(&b[0]))); err != nil {
 		return nil, err
 	}
 

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"unsafe"
 
@@ -209,6 +210,31 @@ func (l *Library) Bind(table map[string]*uintptr) error {
 			return err
 		}
 		*at = fn
+	}
+	return nil
+}
+
+// Symbol is a function of a library. Name is its name in messages.
+type Symbol struct {
+	Name string
+	At   uintptr
+}
+
+// Symbol looks up a function. Its name in messages is without the suffix of a version, such as _v2.
+func (l *Library) Symbol(name string) (Symbol, error) {
+	at, err := l.Func(name)
+	return Symbol{strings.TrimSuffix(name, "_v2"), at}, err
+}
+
+// BindStruct looks up the functions that the fields of a struct are named after. The fields are of type Symbol.
+func (l *Library) BindStruct(table any) error {
+	fields := reflect.ValueOf(table).Elem()
+	for i := range fields.NumField() {
+		symbol, err := l.Symbol(fields.Type().Field(i).Name)
+		if err != nil {
+			return err
+		}
+		*(*Symbol)(fields.Field(i).Addr().UnsafePointer()) = symbol
 	}
 	return nil
 }
