@@ -8,7 +8,7 @@ import (
 
 // collective returns the measurement of an NCCL collective. Parameters: nccl_dtype, num_gpus, message_size
 // (elements) and optionally method. Errors have a failure class.
-func (h *host) collective(p *worker.Params, op string) (visitor, error) {
+func (h *host) collective(p *worker.Params, op string) (worker.Visitor, error) {
 	dt := dataTypes[p.Word("nccl_dtype", typeWords()...)]
 	gpus := int(p.Whole("num_gpus", 1))
 	elements := p.Whole("message_size", 1)
@@ -26,10 +26,15 @@ func (h *host) collective(p *worker.Params, op string) (visitor, error) {
 		return nil, err
 	}
 
-	t := task{Op: op, Type: dt, Ranks: gpus, Elements: elements}
-	room := task{Kind: taskReserve, Ranks: gpus, Send: l.send * l.size, Recv: l.recv * l.size}
 	g := h.group
-	m := h.measurement(t, l, method)
+	m := &measurement{layout: l, method: method, columns: worker.Row{
+		"op_name": op, "kernel_source": "NCCL", "nccl_version": h.version, "nccl_env": h.env,
+	}, series: series{
+		group: g, clock: h.node.Clock, settings: h.settings, bytes: l.bytes, graph: method == MethodGraph,
+		task: task{Op: op, Type: dt, Ranks: gpus, Elements: elements},
+	}}
+
+	room := task{Kind: taskReserve, Ranks: gpus, Send: l.send * l.size, Recv: l.recv * l.size}
 	m.prepare = func(ctx context.Context) error {
 		g.limit = h.options.RankDeadline
 		if _, err := g.do(ctx, room); err != nil {
@@ -42,10 +47,6 @@ func (h *host) collective(p *worker.Params, op string) (visitor, error) {
 			m.columns["node_names"], m.columns["device_uuids"] = g.places(gpus)
 		}
 		return nil
-	}
-
-	m.columns = worker.Row{
-		"op_name": op, "kernel_source": "NCCL", "nccl_version": h.version, "nccl_env": h.env,
 	}
 
 	if g.nodes > 1 {

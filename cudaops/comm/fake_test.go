@@ -175,9 +175,12 @@ func (b *bench) run(op, params string) (worker.Row, error) {
 		return nil, err
 	}
 	for {
-		row, done, err := v.visit(b.t.Context())
-		if done || err != nil {
-			return row, err
+		rows, _, done, err := v.Visit(b.t.Context())
+		if err != nil {
+			return nil, err
+		}
+		if done {
+			return rows[0], nil
 		}
 	}
 }

@@ -132,15 +132,15 @@ func (g *group) open(ctx context.Context) error {
 		go m.read(g.replies, g.running.why)
 	}
 
-	reports, failed := g.exchange(ctx, g.members, g.startup, func(m *member) order {
-		o := opening{Rank: m.rank, Apart: g.nodes > 1, Device: cuda.Device(m.local)}
+	reports, failed, _ := g.exchange(ctx, g.members, g.startup, func(m *member) task {
+		t := task{Kind: taskOpen, Rank: m.rank, Apart: g.nodes > 1, Device: cuda.Device(m.local)}
 		if g.nodes == 1 {
-			o.Device = g.devices[m.rank]
+			t.Device = g.devices[m.rank]
 		}
-		return order{Open: &o}
+		return t
 	})
 	if failed != nil {
-		return fmt.Errorf("on %s: %w", g.members[failed.err.Rank].node, failed.err)
+		return fmt.Errorf("on %s: %w", g.members[failed.Rank].node, failed)
 	}
 
 	g.uuids = make([]string, g.ranks)
@@ -179,24 +179,18 @@ func (m *member) read(replies chan<- outcome, why func(rank int) string) {
 	replies <- outcome{m.rank, report{}, &rankError{m.rank, failDied, fmt.Errorf("the connection to it on %s was closed: %s", m.node, why(m.rank))}}
 }
 
-// failedTask is a task that failed on at least one rank.
-type failedTask struct {
-	err *rankError
-	// complete is true if all ranks have replied.
-	complete bool
-}
-
-// exchange sends an order to each member and returns their reports by rank. The error is the cause if
-// several ranks fail: the end of a rank before an error, and an error before a timeout.
-func (g *group) exchange(ctx context.Context, to []*member, limit time.Duration, what func(*member) order) ([]report, *failedTask) {
+// exchange sends a task to each member and returns their reports by rank. The error is the cause if
+// several ranks fail: the end of a rank before an error, and an error before a timeout. complete is true if all
+// ranks have replied.
+func (g *group) exchange(ctx context.Context, to []*member, limit time.Duration,
+	what func(*member) task) (reports []report, failed *rankError, complete bool) {
 	waiting := map[int]bool{}
 	for _, m := range to {
 		waiting[m.rank] = true
 		_ = m.orders.Encode(what(m)) // read reports the end of the connection
 	}
 
-	reports := make([]report, g.ranks)
-	var failed *rankError
+	reports = make([]report, g.ranks)
 	timer := time.NewTimer(limit + patience)
 	defer timer.Stop()
 
@@ -215,11 +209,11 @@ func (g *group) exchange(ctx context.Context, to []*member, limit time.Duration,
 				failed = o.err
 			}
 			if failed.How == failDied {
-				return nil, &failedTask{err: failed}
+				return nil, failed, false
 			}
 
 		case <-ctx.Done():
-			return nil, &failedTask{err: &rankError{to[0].rank, failError, context.Cause(ctx)}}
+			return nil, &rankError{to[0].rank, failError, context.Cause(ctx)}, false
 
 		case <-timer.C:
 			if failed == nil {
@@ -229,14 +223,11 @@ func (g *group) exchange(ctx context.Context, to []*member, limit time.Duration,
 					}
 				}
 			}
-			return nil, &failedTask{err: failed}
+			return nil, failed, false
 		}
 	}
 
-	if failed != nil {
-		return nil, &failedTask{err: failed, complete: true}
-	}
-	return reports, nil
+	return reports, failed, true
 }
 
 // do runs a task on its ranks and returns their reports by rank. If it fails, all ranks are ended, because
@@ -254,15 +245,15 @@ func (g *group) do(ctx context.Context, t task) ([]report, error) {
 		to = to[:1]
 	}
 
-	reports, failed := g.exchange(ctx, to, limitOf(t), func(*member) order { return order{Task: &t} })
+	reports, failed, complete := g.exchange(ctx, to, limitOf(t), func(*member) task { return t })
 	if failed == nil {
 		return reports[:t.Ranks], nil
 	}
 
-	if t.Kind != taskReserve || !failed.complete || failed.err.How == failHang {
+	if t.Kind != taskReserve || !complete || failed.How == failHang {
 		g.stop()
 	}
-	return nil, failed.err
+	return nil, failed
 }
 
 // join creates the communicator of the given number of ranks if it does not exist yet.

@@ -171,7 +171,7 @@ func (h *host) Configure(init worker.Init) error {
 }
 
 // visitor returns the measurement of a case. Errors have a failure class.
-func (h *host) visitor(c worker.Case) (visitor, error) {
+func (h *host) visitor(c worker.Case) (worker.Visitor, error) {
 	p := worker.ParseParams(c)
 	if p.Err != nil {
 		return nil, p.Err

@@ -244,7 +244,7 @@ func TestSlowSpellsOfTheHostDoNotCount(t *testing.T) {
 	}
 	off, more := 0, 0
 	for batch := range 3 {
-		open := map[int]visitor{}
+		open := map[int]worker.Visitor{}
 		for i := range window {
 			v, err := b.host.visitor(worker.Case{Op: OpNCCL, Params: []byte(ncclCase(AllReduce, "int8", 2, 64+16*(batch*window+i)))})
 			if err != nil {
@@ -258,7 +258,7 @@ func TestSlowSpellsOfTheHostDoNotCount(t *testing.T) {
 				if !ok {
 					continue
 				}
-				row, done, err := v.visit(t.Context())
+				rows, _, done, err := v.Visit(t.Context())
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -266,7 +266,7 @@ func TestSlowSpellsOfTheHostDoNotCount(t *testing.T) {
 					continue
 				}
 				delete(open, i)
-				if row["latency"].(float64) > 1.02*floor.Seconds()*1e3 {
+				if rows[0]["latency"].(float64) > 1.02*floor.Seconds()*1e3 {
 					off++
 				}
 				if visits < 2 {

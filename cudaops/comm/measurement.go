@@ -8,18 +8,13 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// visitor is a case that is measured in one or more visits.
-type visitor interface {
-	// visit continues the measurement. If done is true, row is the result. An error ends the case.
-	visit(ctx context.Context) (row worker.Row, done bool, err error)
-}
-
-// once is a visitor that needs a single visit.
+// once is a worker.Visitor that needs a single visit.
 type once func(ctx context.Context) (worker.Row, error)
 
-func (f once) visit(ctx context.Context) (worker.Row, bool, error) {
+// Visit implements worker.Visitor.
+func (f once) Visit(ctx context.Context) ([]worker.Row, float64, bool, error) {
 	row, err := f(ctx)
-	return row, err == nil, err
+	return []worker.Row{row}, 0, err == nil, err
 }
 
 // measurement is a case in which ranks exchange messages. It is verified, timed in several passes, and
@@ -37,67 +32,53 @@ type measurement struct {
 	checked int64 // elements
 }
 
-func (h *host) measurement(t task, l layout, method string) *measurement {
-	return &measurement{layout: l, method: method, series: series{
-		group: h.group, clock: h.node.Clock, settings: h.settings, task: t, bytes: l.bytes, graph: method == MethodGraph,
-	}}
+// Visit implements worker.Visitor. It makes one pass.
+func (m *measurement) Visit(ctx context.Context) ([]worker.Row, float64, bool, error) {
+	done, err := m.work(ctx)
+	if err != nil || !done {
+		return nil, 0, false, failureOf(err, false)
+	}
+	return []worker.Row{m.row()}, 0, true, nil
 }
 
-// visit makes one pass.
-func (m *measurement) visit(ctx context.Context) (worker.Row, bool, error) {
-	row, done, err := m.work(ctx)
-	if err != nil {
-		return nil, false, failureOf(err, false)
-	}
-	return row, done, nil
-}
-
-func (m *measurement) work(ctx context.Context) (worker.Row, bool, error) {
-	if err := m.prepare(ctx); err != nil {
-		return nil, false, err
+// work makes one pass and reports whether it was the last.
+func (m *measurement) work(ctx context.Context) (bool, error) {
+	err := m.prepare(ctx)
+	if err == nil && m.checked == 0 {
+		err = m.verify(ctx, taskVerify)
 	}
 
-	if m.checked == 0 {
-		if err := m.verify(ctx, taskVerify); err != nil {
-			return nil, false, err
-		}
+	if err == nil {
+		err = m.pass(ctx)
 	}
 
-	if err := m.pass(ctx); err != nil {
-		return nil, false, err
+	switch {
+	case err != nil:
+		return false, err
+	case m.settled():
+		return true, m.finish(ctx)
 	}
-
-	if !m.settled() {
-		return nil, false, m.release(ctx)
-	}
-
-	if err := m.finish(ctx); err != nil {
-		return nil, false, err
-	}
-
-	return m.row(), true, nil
+	return false, m.release(ctx)
 }
 
 // finish verifies the collective again, including its graph, because races may only show up after many
 // executions.
 func (m *measurement) finish(ctx context.Context) error {
-	if err := m.verify(ctx, taskVerify); err != nil || !m.graph {
+	err := m.verify(ctx, taskVerify)
+	if err != nil || !m.graph {
 		return err
 	}
 
-	if err := m.haveGraph(ctx); err != nil {
-		return err
+	if err = m.haveGraph(ctx); err == nil {
+		_, err = m.do(ctx, taskReplay, m.task.N)
 	}
-
-	if _, err := m.do(ctx, taskReplay, m.task.N); err != nil {
-		return err
+	if err == nil {
+		err = m.verify(ctx, taskRecheck)
 	}
-
-	if err := m.verify(ctx, taskRecheck); err != nil {
-		return err
+	if err == nil {
+		err = m.release(ctx)
 	}
-
-	return m.release(ctx)
+	return err
 }
 
 // release frees the graph of the case, because ranks keep the graph of only one case and other cases are

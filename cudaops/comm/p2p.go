@@ -135,22 +135,14 @@ func (c *copier) measure(ctx context.Context) error {
 			return err
 		}
 
-		s, first, began := c.settings, len(c.samples), c.clock.Now()
-		for {
+		err := c.sample(ctx, func(ctx context.Context) error {
 			if ctx.Err() != nil {
 				return context.Cause(ctx)
 			}
-			if err := c.time(min(copyMost, max(fewestWarm, c.within(copyBlock))), true); err != nil {
-				return err
-			}
-
-			mine := c.samples[first:]
-			long := c.clock.Now()-began >= time.Duration(s.MaxPassSeconds*float64(time.Second))
-			if s.Protocol == measure.ProtocolReference || len(mine) >= s.MinSamples &&
-				(len(mine) >= s.MaxSamples || long || measure.RelStdev(mine) <= s.TargetRelStdev) {
-				c.medians = append(c.medians, measure.Median(mine))
-				break
-			}
+			return c.time(min(copyMost, max(fewestWarm, c.within(copyBlock))), true)
+		})
+		if err != nil {
+			return err
 		}
 	}
 

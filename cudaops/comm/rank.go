@@ -13,9 +13,10 @@ import (
 
 // rank runs tasks on one device. Its methods must be called on one operating system thread.
 type rank struct {
-	node   *Node
-	no     int
-	device cuda.Device
+	libraries func() (*Node, error) // of the rank's process
+	node      *Node
+	no        int
+	device    cuda.Device
 
 	// The rank's thread uses the CPUs core during executions, and free otherwise. core is nil if no core is
 	// available, and in the worker's process.
@@ -147,6 +148,9 @@ func (r *rank) do(t task) (report, *rankError) {
 func (r *rank) perform(t task) (report, error) {
 	r.settle(t)
 	switch t.Kind {
+	case taskOpen:
+		return r.start(t)
+
 	case taskReserve:
 		return report{}, r.reserve(t)
 

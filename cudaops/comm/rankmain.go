@@ -8,7 +8,6 @@ import (
 	"io"
 	"os"
 	"runtime"
-	"sync/atomic"
 
 	"aicplan/cudaops/cuda"
 )
@@ -16,21 +15,7 @@ import (
 // RankVerb is the hidden command that runs RankMain.
 const RankVerb = "worker-rank"
 
-// order is a command to a rank's process, sent as one line of JSON. The first one opens the device.
-type order struct {
-	Open *opening `json:"open,omitempty"`
-	Task *task    `json:"task,omitempty"`
-}
-
-type opening struct {
-	Rank   int         `json:"rank"`
-	Device cuda.Device `json:"device"`
-	// Apart is true if the ranks are on several nodes. Device is then the number of the process on its
-	// node.
-	Apart bool `json:"apart,omitempty"`
-}
-
-// reply is the response to each order.
+// reply is the response to each task.
 type reply struct {
 	Report report `json:"report"`
 	How    string `json:"how,omitempty"` // set if the task failed
@@ -40,7 +25,7 @@ type reply struct {
 // maxLine limits the length of a message in bytes.
 const maxLine = 1 << 20
 
-// RankMain runs a rank: it connects to the worker that started this process, reads orders and writes replies
+// RankMain runs a rank: it connects to the worker that started this process, reads tasks and writes replies
 // until the connection is closed. It returns the exit status of the process.
 func RankMain() int {
 	conn, err := callWorker()
@@ -60,56 +45,41 @@ func RankMain() int {
 	return 0
 }
 
-// serveRank processes the orders of in and writes replies to out. It calls gone at the end of in.
+// serveRank runs the tasks of in, one line of JSON each, and writes replies to out. The first task opens the device. It
+// calls gone at the end of in.
 func serveRank(open func() (*Node, error), in io.Reader, out io.Writer, gone func()) error {
 	runtime.LockOSThread() // the device's context is current on this thread
 	defer runtime.UnlockOSThread()
 	replies := json.NewEncoder(out)
-	orders := make(chan order, 1)
-	var current atomic.Pointer[rank]
+	tasks := make(chan task, 1)
+	r := &rank{libraries: open}
 
 	go func() {
 		defer gone()
-		defer close(orders)
+		defer close(tasks)
 		lines := bufio.NewScanner(in)
 		lines.Buffer(nil, maxLine)
 		for lines.Scan() {
-			var o order
-			if json.Unmarshal(lines.Bytes(), &o) != nil {
+			var t task
+			if json.Unmarshal(lines.Bytes(), &t) != nil {
 				break
 			}
-			orders <- o
+			tasks <- t
 		}
-		if r := current.Load(); r != nil {
-			r.stop.Store(true)
-		}
+		r.stop.Store(true)
 	}()
 
-	first := <-orders
-	if first.Open == nil {
-		return errors.New("the first order does not open a device")
-	}
-
-	r, what, err := openRank(open, *first.Open)
-	if err != nil {
-		return errors.Join(err, replies.Encode(reply{How: failError, Error: err.Error()}))
-	}
-
-	current.Store(r)
-	if err := replies.Encode(reply{Report: report{About: what}}); err != nil {
-		return err
-	}
-
-	for o := range orders {
-		if o.Task == nil {
-			return errors.New("an order without a task")
-		}
-		rep, failed := r.do(*o.Task)
+	for t := range tasks {
+		rep, failed := r.do(t)
 		answer := reply{Report: rep}
 		if failed != nil {
 			answer.How, answer.Error = failed.How, failed.Err.Error()
 		}
-		if err := replies.Encode(answer); err != nil {
+		err := replies.Encode(answer)
+		if t.Kind == taskOpen && failed != nil {
+			err = errors.Join(failed.Err, err)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -117,37 +87,31 @@ func serveRank(open func() (*Node, error), in io.Reader, out io.Writer, gone fun
 	return nil
 }
 
-// openRank opens the libraries and the device of a rank.
-func openRank(open func() (*Node, error), be opening) (*rank, *about, error) {
-	node, err := open()
-	if err != nil {
-		return nil, nil, err
+// start opens the libraries and the device of a rank.
+func (r *rank) start(t task) (rep report, err error) {
+	r.no, r.device = t.Rank, t.Device
+	if r.node, err = r.libraries(); err != nil {
+		return rep, err
 	}
 
-	if be.Apart {
-		if be.Device, err = localDevice(node.Driver, int(be.Device)); err != nil {
-			return nil, nil, err
+	if t.Apart {
+		if r.device, err = localDevice(r.node.Driver, int(t.Device)); err != nil {
+			return rep, err
 		}
 	}
 
-	r := &rank{node: node, no: be.Rank, device: be.Device}
 	if err := r.open(); err != nil {
-		return nil, nil, err
+		return rep, err
 	}
 
-	info, err := node.Driver.Info(be.Device)
+	info, err := r.node.Driver.Info(r.device)
 	if err != nil {
-		return nil, nil, err
+		return rep, err
 	}
 
 	r.free, r.core = coreFor(r.no, info.PCI)
-
-	v, err := node.NCCL.Version()
-	if err != nil {
-		return nil, nil, err
-	}
-
-	return r, &about{Device: info.Name, UUID: info.UUID, NCCL: cuda.NCCLVersionText(v)}, nil
+	v, err := r.node.NCCL.Version()
+	return report{About: &about{Device: info.Name, UUID: info.UUID, NCCL: cuda.NCCLVersionText(v)}}, err
 }
 
 // localDevice returns the device of a process by its number on the node. A launcher may show a process all

@@ -137,30 +137,24 @@ func (s *series) pass(ctx context.Context) error {
 		return err
 	}
 
-	draw := s.block
 	if s.graph {
-		draw = s.replays
+		return s.sample(ctx, s.replays)
 	}
+	return s.sample(ctx, s.block)
+}
 
-	if s.settings.Protocol == measure.ProtocolReference {
-		if err := draw(ctx); err != nil {
-			return err
-		}
-		s.medians = append(s.medians, measure.Median(s.samples))
-		return nil
-	}
-
-	first, began := len(s.samples), s.clock.Now()
+// sample draws samples until they are stable, or once with the reference protocol.
+func (s *series) sample(ctx context.Context, draw func(context.Context) error) error {
+	set, first, began := s.settings, len(s.samples), s.clock.Now()
 	for {
 		if err := draw(ctx); err != nil {
 			return err
 		}
+
 		mine := s.samples[first:]
-		long := s.clock.Now()-began >= time.Duration(s.settings.MaxPassSeconds*float64(time.Second))
-		if len(mine) < s.settings.MinSamples {
-			continue
-		}
-		if len(mine) >= s.settings.MaxSamples || long || measure.RelStdev(mine) <= s.settings.TargetRelStdev {
+		long := s.clock.Now()-began >= time.Duration(set.MaxPassSeconds*float64(time.Second))
+		if set.Protocol == measure.ProtocolReference || len(mine) >= set.MinSamples &&
+			(len(mine) >= set.MaxSamples || long || measure.RelStdev(mine) <= set.TargetRelStdev) {
 			s.medians = append(s.medians, measure.Median(mine))
 			return nil
 		}

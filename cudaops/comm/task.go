@@ -8,6 +8,7 @@ import (
 
 // Task kinds.
 const (
+	taskOpen    = "open"    // open the libraries and the device
 	taskReserve = "reserve" // allocate buffers of Send and Recv bytes
 	taskID      = "id"      // create a unique id, on rank 0 only
 	taskJoin    = "join"    // join the communicator of Ranks with ID
@@ -34,6 +35,12 @@ type task struct {
 	Send     int64         `json:"send,omitempty"`
 	Recv     int64         `json:"recv,omitempty"`
 	ID       []byte        `json:"id,omitempty"`
+
+	// Rank and Device are for taskOpen. Apart is true if the ranks are on several nodes. Device is then the
+	// number of the process on its node.
+	Rank   int         `json:"rank,omitempty"`
+	Device cuda.Device `json:"device,omitempty"`
+	Apart  bool        `json:"apart,omitempty"`
 
 	// Limit is the time limit of the rank in seconds.
 	Limit float64 `json:"limit"`
