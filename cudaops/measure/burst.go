@@ -26,10 +26,9 @@ type Capturer interface {
 	Captures() int
 }
 
-// Burster is a Target that can queue a whole visit, so that the host's own time
+// Burster is a case that can queue a whole visit, so that the host's own time
 // is in none of its blocks.
 type Burster interface {
-	Target
 	// Burst runs the visit and reports its blocks in order. It returns when the
 	// device is idle again.
 	Burst(ctx context.Context, b Burst) ([]Block, error)

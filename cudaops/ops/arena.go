@@ -84,9 +84,6 @@ type Pool struct {
 	dtype  DType
 }
 
-// Bytes returns the size of the pool.
-func (p *Pool) Bytes() int64 { return p.bytes }
-
 // ArenaBytes returns the size of a worker's arena for the given free memory: less than half
 // of it, so that a second worker fits on the device, and at most 40 GiB.
 func ArenaBytes(free int64) int64 {
@@ -132,8 +129,6 @@ func newArena(d *Device, bytes int64) (*Arena, error) {
 
 	return a, nil
 }
-
-func (a *Arena) free() error { return a.dev.Lib.Driver.Free(a.base) }
 
 // SetSeed sets the seed of the data. Filled pools are filled again on their next use.
 func (a *Arena) SetSeed(seed uint64) {

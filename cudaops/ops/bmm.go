@@ -47,8 +47,8 @@ func (b MLABMM) problem() cuda.MatmulProblem {
 	}
 }
 
-// MLABMM prepares a product.
-func (d *Device) MLABMM(b MLABMM) (*Case, error) {
+// prepare prepares a product.
+func (b MLABMM) prepare(d *Device) (*Case, error) {
 	label := fmt.Sprintf("%s %s tokens=%d heads=%d", b.name(), b.Type, b.Tokens, b.Heads)
 	if most := int64(math.MaxInt32 / mlaLatent); max(b.Tokens, b.Heads) > most {
 		return nil, unsupported(label, "neither may be more than %d", most)

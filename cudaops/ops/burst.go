@@ -1,8 +1,8 @@
 package ops
 
 import (
+	"cmp"
 	"context"
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"sync/atomic"
@@ -88,26 +88,20 @@ func (t *Target) burst(b measure.Burst) ([]measure.Block, bool, error) {
 	d := t.dev
 	d.busy.Lock()
 	defer d.busy.Unlock()
-	api, s := d.Lib.Driver, d.stream
-	if err := t.warmUp(); err != nil {
-		return nil, false, err
+	err := t.warmUp()
+	if err == nil {
+		err = t.soak(b.Soak)
 	}
-
-	if err := t.soak(b.Soak); err != nil {
-		return nil, false, err
+	if err == nil {
+		err = d.queueGate()
 	}
-
-	if err := d.queueGate(); err != nil {
+	if err != nil {
 		return nil, false, err
 	}
 
 	counts, err := t.queueBurst(b)
 	d.openGate()
-	if e := api.SyncStream(s); err == nil {
-		err = e
-	}
-
-	if err != nil {
+	if err = cmp.Or(err, d.Lib.Driver.SyncStream(d.stream)); err != nil {
 		return nil, false, err
 	}
 
@@ -118,18 +112,38 @@ func (t *Target) burst(b measure.Burst) ([]measure.Block, bool, error) {
 
 	blocks := make([]measure.Block, b.Blocks)
 	for i := range blocks {
-		ms, err := api.Elapsed(d.events[2*i], d.events[2*i+1])
-		if err != nil {
+		if blocks[i], err = t.read(i, counts[i]); err != nil {
 			return nil, false, err
 		}
-
-		blocks[i] = measure.Block{
-			Seconds: ms / 1e3, Executions: counts[i], UsedGraph: t.UsesGraph(),
-			ClockMHz: d.clockBetween(2*i, 2*i+1), ReadyMHz: ready,
-		}
+		blocks[i].ReadyMHz = ready
 	}
 
 	return blocks, true, nil
+}
+
+// read returns a timed block of n executions.
+func (t *Target) read(i, n int) (measure.Block, error) {
+	d := t.dev
+	ms, err := d.Lib.Driver.Elapsed(d.events[2*i], d.events[2*i+1])
+	return measure.Block{Seconds: ms / 1e3, Executions: n, UsedGraph: t.UsesGraph(), ClockMHz: d.clockOf(i)}, err
+}
+
+// timed queues the work of block i between two stamps and two events, and returns the number of executions that work
+// returns.
+func (d *Device) timed(i int, work func() (int, error)) (n int, err error) {
+	if err = d.queueStamp(2 * i); err == nil {
+		err = d.Lib.Driver.Record(d.events[2*i], d.stream)
+	}
+	if err == nil {
+		n, err = work()
+	}
+	if err == nil {
+		err = d.Lib.Driver.Record(d.events[2*i+1], d.stream)
+	}
+	if err == nil {
+		err = d.queueStamp(2*i + 1)
+	}
+	return n, err
 }
 
 // warmUp transfers a target's code and graphs to the device before their first burst. Code is
@@ -188,36 +202,17 @@ func (t *Target) soak(n int) error {
 	return nil
 }
 
-func (t *Target) queueBurst(b measure.Burst) ([]int, error) {
-	d := t.dev
-	api, s := d.Lib.Driver, d.stream
+func (t *Target) queueBurst(b measure.Burst) (counts []int, err error) {
 	if b.Warm > 0 {
 		if _, err := t.queue(b.Warm); err != nil {
 			return nil, err
 		}
 	}
 
-	counts := make([]int, b.Blocks)
+	counts = make([]int, b.Blocks)
 	for i := range counts {
-		if err := d.queueStamp(2 * i); err != nil {
-			return nil, err
-		}
-
-		if err := api.Record(d.events[2*i], s); err != nil {
-			return nil, err
-		}
-
-		n, err := t.queue(b.Executions)
+		counts[i], err = t.dev.timed(i, func() (int, error) { return t.queue(b.Executions) })
 		if err != nil {
-			return nil, err
-		}
-
-		counts[i] = n
-		if err := api.Record(d.events[2*i+1], s); err != nil {
-			return nil, err
-		}
-
-		if err := d.queueStamp(2*i + 1); err != nil {
 			return nil, err
 		}
 	}
@@ -259,12 +254,9 @@ func (d *Device) Ready(ctx context.Context) (float64, error) {
 	}
 
 	d.openGate()
-	if err := d.Lib.Driver.SyncStream(d.stream); err != nil {
-		return 0, err
-	}
-
+	err := d.Lib.Driver.SyncStream(d.stream)
 	mhz, _ := d.readGate()
-	return mhz, nil
+	return mhz, err
 }
 
 // openGate starts the queued burst. The device polls this word across the bus, so it must be
@@ -281,28 +273,19 @@ func (d *Device) queueStamp(i int) error {
 	}, d.stream)
 }
 
-// stamp is a reading of the counters of SM 0.
-type stamp struct {
-	cycles, nanos uint64
-	ok            bool
+// readStamp returns the counters of SM 0, and whether there was a stamp.
+func (d *Device) readStamp(i int) (cycles, nanos uint64, ok bool) {
+	at := hostStamps + i*stampBytes
+	return d.word(at), d.word(at + 8), d.word(at+16) == 1
 }
 
-func (d *Device) readStamp(i int) stamp {
-	at := d.host.Bytes[hostStamps+i*stampBytes:]
-	return stamp{
-		cycles: binary.LittleEndian.Uint64(at),
-		nanos:  binary.LittleEndian.Uint64(at[8:]),
-		ok:     binary.LittleEndian.Uint64(at[16:]) == 1,
-	}
-}
-
-// clockBetween returns the mean clock of SM 0 between two stamps in MHz, or 0 if a stamp is
-// missing.
-func (d *Device) clockBetween(a, b int) float64 {
-	x, y := d.readStamp(a), d.readStamp(b)
-	if !x.ok || !y.ok || y.nanos <= x.nanos {
+// clockOf returns the mean clock of SM 0 in a timed block in MHz, or 0 if a stamp is missing.
+func (d *Device) clockOf(i int) float64 {
+	from, begin, okA := d.readStamp(2 * i)
+	to, end, okB := d.readStamp(2*i + 1)
+	if !okA || !okB || end <= begin {
 		return 0
 	}
 
-	return float64(y.cycles-x.cycles) * 1e3 / float64(y.nanos-x.nanos)
+	return float64(to-from) * 1e3 / float64(end-begin)
 }

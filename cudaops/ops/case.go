@@ -1,7 +1,7 @@
 package ops
 
 import (
-	"context"
+	"cmp"
 	"errors"
 	"fmt"
 	"hash/fnv"
@@ -173,11 +173,7 @@ type capture struct {
 // MaxCaptures is the maximum number of captures of a case.
 const MaxCaptures = 4
 
-var (
-	_ measure.Burster  = (*Target)(nil)
-	_ measure.Capturer = (*Target)(nil)
-	_ measure.Eager    = (*Target)(nil)
-)
+var _ measure.Capturer = (*Target)(nil)
 
 // NewTarget creates a target with graphs. It has no graphs if the mode is "off", or if it is
 // "prefer" and the capture fails.
@@ -264,11 +260,7 @@ func (t *Target) captureOne(first int) (cuda.GraphExec, error) {
 	}
 
 	x, err := api.Instantiate(g)
-	if e := api.DestroyGraph(g); err == nil && e != nil {
-		err = e
-	}
-
-	if err != nil {
+	if err = cmp.Or(err, api.DestroyGraph(g)); err != nil {
 		return 0, err
 	}
 
@@ -335,29 +327,4 @@ func (t *Target) queue(n int) (int, error) {
 	}
 
 	return launches * t.perGraph, nil
-}
-
-// Eager implements measure.Eager.
-func (t *Target) Eager(ctx context.Context, n int) error {
-	if err := ctx.Err(); err != nil {
-		return err
-	}
-
-	for i := range n {
-		if err := t.c.Enqueue(i%t.c.Sets, t.dev.stream); err != nil {
-			return err
-		}
-	}
-
-	return t.dev.Lib.Driver.SyncStream(t.dev.stream)
-}
-
-// Block implements measure.Target with a burst of one block without warm-up.
-func (t *Target) Block(ctx context.Context, n int) (measure.Block, error) {
-	blocks, err := t.Burst(ctx, measure.Burst{Executions: n, Blocks: 1})
-	if err != nil {
-		return measure.Block{}, err
-	}
-
-	return blocks[0], nil
 }

@@ -200,7 +200,7 @@ func (d *Device) Close() error {
 		return nil
 	}
 
-	return d.Arena.free()
+	return d.Lib.Driver.Free(d.Arena.base)
 }
 
 // lost reports whether the context is unusable.

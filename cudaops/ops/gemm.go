@@ -50,8 +50,8 @@ func (g GEMM) problem() cuda.MatmulProblem {
 	return p
 }
 
-// prepare checks the dimensions, and returns the product and its case.
-func (g GEMM) prepare() (cuda.MatmulProblem, Case, error) {
+// describe checks the dimensions, and returns the product and its case.
+func (g GEMM) describe() (cuda.MatmulProblem, Case, error) {
 	label := fmt.Sprintf("gemm %s m=%d n=%d k=%d", g.Type, g.M, g.N, g.K)
 	if max(g.M, g.N, g.K) > math.MaxInt32-4 {
 		return cuda.MatmulProblem{}, Case{}, unsupported(label, "dimensions are 32-bit numbers")
@@ -68,19 +68,14 @@ func (g GEMM) prepare() (cuda.MatmulProblem, Case, error) {
 // lt returns cuBLASLt, or the reason why there is none.
 func (d *Device) lt() (cuda.BLAS, error) {
 	if d.Lib.Lt == nil {
-		if d.Lib.LtErr != nil {
-			return nil, d.Lib.LtErr
-		}
-
-		return nil, errors.New("cuBLASLt is not open")
+		return nil, cmp.Or(d.Lib.LtErr, errors.New("cuBLASLt is not open"))
 	}
-
 	return d.Lib.Lt, nil
 }
 
-// GEMM prepares a product with the first algorithm of the heuristic, as frameworks do.
-func (d *Device) GEMM(g GEMM) (*Case, error) {
-	p, c, err := g.prepare()
+// prepare prepares a product with the first algorithm of the heuristic, as frameworks do.
+func (g GEMM) prepare(d *Device) (*Case, error) {
+	p, c, err := g.describe()
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +94,7 @@ func (d *Device) matmul(c Case, p cuda.MatmulProblem) (*Case, error) {
 		return nil, err
 	}
 
-	extentA, _, _ := p.Extents()
+	extentA, _, extentD := p.Extents()
 	weight := float64(extentA * p.A.Size())
 	d.rotate(&c, weight)
 	c.Kept = d.kept(c.Bytes - weight)
@@ -128,10 +123,9 @@ func (d *Device) matmul(c Case, p cuda.MatmulProblem) (*Case, error) {
 	c.Columns["cache"] = d.cacheState(c.Sets, weight, pool)
 	c.Enqueue = func(i int, s cuda.Stream) error { return mm.Enqueue(sets[i], s) }
 	c.Close = mm.Close
-	c.Verify = func(samples int, seed uint64) (Deviation, error) {
-		return d.verifyMatmul(p, sets[0], func() error { return mm.Enqueue(sets[0], d.stream) }, samples, seed)
-	}
-
+	d.verify(&c, sets[0].D, extentD*p.D.Size(), func(samples int, seed uint64) (Deviation, error) {
+		return d.verifyMatmul(p, sets[0], samples, seed)
+	})
 	return &c, nil
 }
 

@@ -360,7 +360,7 @@ func TestGPUPeer(t *testing.T) {
 		t.Skipf("%d devices, %v", n, err)
 	}
 	for _, size := range []int64{1 << 20, 1 << 28, 1 << 30} {
-		c, err := d.Memory(Memory{Kernel: "copy", Size: size, Peer: 1})
+		c, err := Memory{Kernel: "copy", Size: size, Peer: 1}.prepare(d)
 		if err != nil {
 			t.Fatal(err)
 		}

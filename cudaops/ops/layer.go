@@ -71,11 +71,11 @@ func chains(p, next cuda.MatmulProblem, pool int64) bool {
 	return p.D == next.B && activations <= output && (output+2*nextOutput)*p.D.Size() <= pool
 }
 
-// Layer prepares the chain. Every product has the first algorithm of the heuristic and separate
+// prepare prepares the chain. Every product has the first algorithm of the heuristic and separate
 // weights, which rotate together. If possible, a product reads the output of the previous one,
 // because activations are in the cache when a model reads them, and separate operands would have
 // been evicted by the weights. The first product always reads the same activations.
-func (d *Device) Layer(l Layer) (*Case, error) {
+func (l Layer) prepare(d *Device) (*Case, error) {
 	lt, err := d.lt()
 	if err != nil {
 		return nil, err
@@ -87,7 +87,7 @@ func (d *Device) Layer(l Layer) (*Case, error) {
 	var parts []Part
 	weights := 0.0
 	for i, s := range l.Sizes {
-		p, one, err := GEMM{Type: l.Type, M: l.M, N: s[0], K: s[1]}.prepare()
+		p, one, err := GEMM{Type: l.Type, M: l.M, N: s[0], K: s[1]}.describe()
 		if err != nil {
 			return nil, err
 		}

@@ -38,8 +38,8 @@ func (m Memory) check() error {
 	return nil
 }
 
-// Memory prepares a memory kernel.
-func (d *Device) Memory(m Memory) (*Case, error) {
+// prepare prepares a memory kernel.
+func (m Memory) prepare(d *Device) (*Case, error) {
 	if err := m.check(); err != nil {
 		return nil, err
 	}
@@ -107,23 +107,16 @@ func (d *Device) Memory(m Memory) (*Case, error) {
 		return c, nil // the sum on the host would take too long
 	}
 
-	c.Verify = func(samples int, seed uint64) (Deviation, error) {
-		written := m.Size
-		if m.Kernel == "reduce" {
-			written = int64(blocks) * 4
-		}
-
-		if err := d.poisonAndRun(out, written, func() error { return c.Enqueue(0, d.stream) }); err != nil {
-			return Deviation{}, err
-		}
-
-		if m.Kernel == "reduce" {
+	if m.Kernel == "reduce" {
+		d.verify(c, out, int64(blocks)*4, func(int, uint64) (Deviation, error) {
 			return d.verifyReduce(out, blocks, sources[0][0], m.Size)
-		}
-
-		return d.verifyStream(m, out, sources[0], samples, seed)
+		})
+		return c, nil
 	}
 
+	d.verify(c, out, m.Size, func(samples int, seed uint64) (Deviation, error) {
+		return d.verifyStream(m, out, sources[0], samples, seed)
+	})
 	return c, nil
 }
 
@@ -251,11 +244,7 @@ func (d *Device) peerCopy(m Memory) (*Case, error) {
 	}
 
 	dst, err := api.Alloc(m.Size)
-	if e := api.SetCurrent(d.ctx); err == nil {
-		err = e
-	}
-
-	if err != nil {
+	if err = cmp.Or(err, api.SetCurrent(d.ctx)); err != nil {
 		return nil, err
 	}
 
@@ -264,14 +253,9 @@ func (d *Device) peerCopy(m Memory) (*Case, error) {
 	}
 
 	c.Close = func() { _ = api.Free(dst) }
-	c.Verify = func(samples int, seed uint64) (Deviation, error) {
-		if err := d.poisonAndRun(dst, m.Size, func() error { return c.Enqueue(0, d.stream) }); err != nil {
-			return Deviation{}, err
-		}
-
+	d.verify(c, dst, m.Size, func(samples int, seed uint64) (Deviation, error) {
 		return d.verifyStream(m, dst, [2]cuda.Ptr{src[0]}, samples, seed)
-	}
-
+	})
 	return c, nil
 }
 

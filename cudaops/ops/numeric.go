@@ -117,16 +117,9 @@ func tolerance(p cuda.MatmulProblem) float64 {
 	return 4e-3
 }
 
-// verifyMatmul runs a product once on poisoned outputs and compares sampled
-// elements with sums in float64.
-func (d *Device) verifyMatmul(p cuda.MatmulProblem, o cuda.Operands, run func() error, samples int,
-	seed uint64) (Deviation, error) {
+// verifyMatmul compares sampled elements of a product with sums in float64.
+func (d *Device) verifyMatmul(p cuda.MatmulProblem, o cuda.Operands, samples int, seed uint64) (Deviation, error) {
 	batch := int64(max(p.Batch, 1))
-	_, _, extent := p.Extents()
-	if err := d.poisonAndRun(o.D, extent*p.D.Size(), run); err != nil {
-		return Deviation{}, err
-	}
-
 	rng := rand.New(rand.NewPCG(seed, 7))
 	var got, want []float64
 	for range samples {
@@ -187,15 +180,19 @@ func (d *Device) read(t cuda.MatrixType, array cuda.Ptr, first, n int64) ([]floa
 	return decode(t, b), nil
 }
 
-// poisonAndRun fills an output with NaN and executes once.
-func (d *Device) poisonAndRun(out cuda.Ptr, bytes int64, run func() error) error {
-	if err := d.Lib.Driver.Memset8(out, 0xFF, bytes, d.stream); err != nil {
-		return err
+// verify sets Verify of a case, which fills the output with NaN, executes once and compares.
+func (d *Device) verify(c *Case, out cuda.Ptr, bytes int64, compare func(samples int, seed uint64) (Deviation, error)) {
+	c.Verify = func(samples int, seed uint64) (Deviation, error) {
+		err := d.Lib.Driver.Memset8(out, 0xFF, bytes, d.stream)
+		if err == nil {
+			err = c.Enqueue(0, d.stream)
+		}
+		if err == nil {
+			err = d.Lib.Driver.SyncStream(d.stream)
+		}
+		if err != nil {
+			return Deviation{}, err
+		}
+		return compare(samples, seed)
 	}
-
-	if err := run(); err != nil {
-		return err
-	}
-
-	return d.Lib.Driver.SyncStream(d.stream)
 }

@@ -19,7 +19,7 @@ func TestRankOrdersByTheClockThatCasesKeep(t *testing.T) {
 	}
 	const full = 1975.0 // MHz
 	of := func(p product) (load, rank float64) {
-		one, err := d.GEMM(GEMM{Type: "bfloat16", M: p.m, N: p.n, K: p.k})
+		one, err := GEMM{Type: "bfloat16", M: p.m, N: p.n, K: p.k}.prepare(d)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -57,7 +57,7 @@ func TestKeptBytes(t *testing.T) {
 		{4096, 1024, 1024, 2 * 4096 * (1024 + 1024)},
 		{16384, 4096, 4096, 0}, // 256 MiB
 	} {
-		one, err := d.GEMM(GEMM{Type: "bfloat16", M: c.m, N: c.n, K: c.k})
+		one, err := GEMM{Type: "bfloat16", M: c.m, N: c.n, K: c.k}.prepare(d)
 		if err != nil {
 			t.Fatal(err)
 		}

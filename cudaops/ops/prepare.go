@@ -51,6 +51,11 @@ var gemmTypes = []string{"bfloat16", "float16", "fp8", "fp8_block", "int8"}
 // Words returns the allowed values of text parameters, by op and parameter.
 func Words() map[string]map[string][]string { return words }
 
+// operation is an op with the parameters of a case.
+type operation interface {
+	prepare(d *Device) (*Case, error)
+}
+
 // prepare prepares the case of an op.
 func (d *Device) prepare(c worker.Case, bindings map[string]*KernelBinding) (*Case, error) {
 	if len(c.Sweep) > 0 {
@@ -67,26 +72,21 @@ func (d *Device) prepare(c worker.Case, bindings map[string]*KernelBinding) (*Ca
 		return d.Kernel(b, fmt.Sprintf("%s %s", c.Op, c.Params), p.Values)
 	}
 
-	var prepare func() (*Case, error)
+	var op operation
 	word := func(name string) string { return p.Word(name, words[c.Op][name]...) }
 	switch c.Op {
 	case OpGEMM:
-		g := GEMM{Type: word("gemm_dtype"), M: p.Whole("m", 1), N: p.Whole("n", 1), K: p.Whole("k", 1)}
-		prepare = func() (*Case, error) { return d.GEMM(g) }
+		op = GEMM{Type: word("gemm_dtype"), M: p.Whole("m", 1), N: p.Whole("n", 1), K: p.Whole("k", 1)}
 	case OpMLAPre, OpMLAPost:
-		b := MLABMM{Type: word("bmm_dtype"), Tokens: p.Whole("num_tokens", 1), Heads: p.Whole("num_heads", 1),
+		op = MLABMM{Type: word("bmm_dtype"), Tokens: p.Whole("num_tokens", 1), Heads: p.Whole("num_heads", 1),
 			Post: c.Op == OpMLAPost}
-		prepare = func() (*Case, error) { return d.MLABMM(b) }
 	case OpMemory:
-		m := Memory{Kernel: word("kernel"), Size: p.Whole("size_bytes", 1), Peer: int(p.WholeOr("peer", 0, -1))}
-		prepare = func() (*Case, error) { return d.Memory(m) }
+		op = Memory{Kernel: word("kernel"), Size: p.Whole("size_bytes", 1), Peer: int(p.WholeOr("peer", 0, -1))}
 	case OpElementwise:
-		e := Elementwise{Kernel: word("kernel"), Type: word("dtype"), Tokens: p.Whole("num_tokens", 1),
+		op = Elementwise{Kernel: word("kernel"), Type: word("dtype"), Tokens: p.Whole("num_tokens", 1),
 			Hidden: p.Whole("hidden_size", 1)}
-		prepare = func() (*Case, error) { return d.Elementwise(e) }
 	case OpLayer:
-		l := parseLayer(p)
-		prepare = func() (*Case, error) { return d.Layer(l) }
+		op = parseLayer(p)
 	case OpKernel:
 		return nil, worker.Failed(worker.ClassCollectorBug, "op kernel needs a binding that names the kernel's source")
 	default:
@@ -97,5 +97,5 @@ func (d *Device) prepare(c worker.Case, bindings map[string]*KernelBinding) (*Ca
 	if p.Err != nil {
 		return nil, p.Err
 	}
-	return prepare()
+	return op.prepare(d)
 }

@@ -206,7 +206,7 @@ func TestRotationOfProducts(t *testing.T) {
 	t.Parallel()
 	d := newBench(t, worker.Init{}).device()
 	for _, nk := range [][2]int64{{2560, 2048}, {5120, 4096}, {7168, 4096}, {4096, 2048}, {8192, 2048}, {128, 64}, {65536, 1024}} {
-		one, err := d.GEMM(GEMM{M: 1, N: nk[0], K: nk[1], Type: "bfloat16"})
+		one, err := GEMM{M: 1, N: nk[0], K: nk[1], Type: "bfloat16"}.prepare(d)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package ops
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -44,34 +45,28 @@ const checkSamples = 64
 // CheckNumerics runs every op once and compares its outputs with a reference in higher precision. An
 // error means that the device is unusable.
 func (d *Device) CheckNumerics(ctx context.Context, seed uint64) ([]NumericCheck, error) {
-	var makers []func() (*Case, error)
+	var all []operation
 	for _, typ := range []string{"bfloat16", "float16", "fp8", "int8", "fp8_block"} {
 		for _, s := range [][3]int64{{1, 2048, 2048}, {33, 512, 1024}, {256, 1536, 7168}, {4096, 4096, 4096}} {
-			makers = append(makers, func() (*Case, error) {
-				return d.GEMM(GEMM{Type: typ, M: s[0], N: s[1], K: s[2]})
-			})
+			all = append(all, GEMM{Type: typ, M: s[0], N: s[1], K: s[2]})
 		}
 	}
 
 	for _, typ := range []string{"bfloat16", "fp8"} {
 		for _, post := range []bool{false, true} {
-			makers = append(makers, func() (*Case, error) {
-				return d.MLABMM(MLABMM{Type: typ, Tokens: 48, Heads: 16, Post: post})
-			})
+			all = append(all, MLABMM{Type: typ, Tokens: 48, Heads: 16, Post: post})
 		}
 	}
 
 	for _, k := range []string{"copy", "triad", "reduce"} {
 		for _, size := range []int64{48, 1 << 20, 100<<20 + 16} {
-			makers = append(makers, func() (*Case, error) { return d.Memory(Memory{Kernel: k, Size: size, Peer: -1}) })
+			all = append(all, Memory{Kernel: k, Size: size, Peer: -1})
 		}
 	}
 
 	for _, k := range ElementwiseKernels {
 		for _, typ := range []string{"bfloat16", "float16"} {
-			makers = append(makers, func() (*Case, error) {
-				return d.Elementwise(Elementwise{Kernel: k, Type: typ, Tokens: 77, Hidden: 7168})
-			})
+			all = append(all, Elementwise{Kernel: k, Type: typ, Tokens: 77, Hidden: 7168})
 		}
 	}
 
@@ -82,20 +77,17 @@ func (d *Device) CheckNumerics(ctx context.Context, seed uint64) ([]NumericCheck
 
 	for peer := range n {
 		if peer != d.Info.Index {
-			makers = append(makers, func() (*Case, error) {
-				return d.Memory(Memory{Kernel: "copy", Size: 64 << 20,
-					Peer: peer})
-			})
+			all = append(all, Memory{Kernel: "copy", Size: 64 << 20, Peer: peer})
 		}
 	}
 
 	var out []NumericCheck
-	for _, mk := range makers {
+	for _, op := range all {
 		if err := ctx.Err(); err != nil {
 			return out, err
 		}
 
-		c, err := mk()
+		c, err := op.prepare(d)
 		if err == nil {
 			var dev Deviation
 			dev, err = c.Verify(checkSamples, seed)
@@ -154,7 +146,7 @@ func (d *Device) CheckTiming(ctx context.Context) (Timing, error) {
 		return t, err
 	}
 
-	copyCase, err := d.Memory(Memory{Kernel: "copy", Size: min(1<<30, d.Arena.Out.bytes/2&^15), Peer: -1})
+	copyCase, err := Memory{Kernel: "copy", Size: min(1<<30, d.Arena.Out.bytes/2&^15), Peer: -1}.prepare(d)
 	if err != nil {
 		return t, err
 	}
@@ -165,7 +157,7 @@ func (d *Device) CheckTiming(ctx context.Context) (Timing, error) {
 	}
 
 	t.CopyGBps = copyCase.Bytes / (b.Seconds / float64(b.Executions)) / 1e9
-	gemm, err := d.GEMM(GEMM{Type: "bfloat16", M: 8192, N: 8192, K: 8192})
+	gemm, err := GEMM{Type: "bfloat16", M: 8192, N: 8192, K: 8192}.prepare(d)
 	if err == nil {
 		b, err := d.timeCase(ctx, gemm, 10)
 		if err != nil {
@@ -280,20 +272,12 @@ func (d *Device) spinClock(t *Timing) error {
 		return err
 	}
 
-	err := errors.Join(
-		d.queueStamp(0),
-		api.Record(d.events[0], d.stream),
-		api.Launch(cuda.Launch{Func: d.core.spin, Grid: [3]int{d.Info.SMs, 1, 1}, Block: [3]int{32, 1, 1},
-			Args: []any{uint64(cycles)}}, d.stream),
-		api.Record(d.events[1], d.stream),
-		d.queueStamp(1),
-	)
+	_, err := d.timed(0, func() (int, error) {
+		return 1, api.Launch(cuda.Launch{Func: d.core.spin, Grid: [3]int{d.Info.SMs, 1, 1}, Block: [3]int{32, 1, 1},
+			Args: []any{uint64(cycles)}}, d.stream)
+	})
 	d.openGate()
-	if e := api.SyncStream(d.stream); err == nil {
-		err = e
-	}
-
-	if err != nil {
+	if err = cmp.Or(err, api.SyncStream(d.stream)); err != nil {
 		return err
 	}
 
@@ -302,14 +286,14 @@ func (d *Device) spinClock(t *Timing) error {
 		return err
 	}
 
-	t.SpinMHz, t.StampMHz = cycles/ms/1e3, d.clockBetween(0, 1)
+	t.SpinMHz, t.StampMHz = cycles/ms/1e3, d.clockOf(0)
 	return nil
 }
 
 // ProbeCopies returns the time of the smallest copy in seconds, and the bandwidth of a large copy to
 // another device in bytes per second, or 0 if there is only one device.
 func (d *Device) ProbeCopies(ctx context.Context) (small, peer float64, err error) {
-	c, err := d.Memory(Memory{Kernel: "copy", Size: memoryWord, Peer: -1})
+	c, err := Memory{Kernel: "copy", Size: memoryWord, Peer: -1}.prepare(d)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -325,12 +309,11 @@ func (d *Device) ProbeCopies(ctx context.Context) (small, peer float64, err erro
 		return small, 0, err
 	}
 
-	if c, err = d.Memory(Memory{Kernel: "copy", Size: min(1<<30, d.Arena.Out.bytes/2&^15), Peer: (d.Info.Index +
-		1) % n}); err != nil {
-		return small, 0, err
+	large := Memory{Kernel: "copy", Size: min(1<<30, d.Arena.Out.bytes/2&^15), Peer: (d.Info.Index + 1) % n}
+	if c, err = large.prepare(d); err == nil {
+		b, err = d.timeCase(ctx, c, 10)
 	}
-
-	if b, err = d.timeCase(ctx, c, 10); err != nil {
+	if err != nil {
 		return small, 0, err
 	}
 

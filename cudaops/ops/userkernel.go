@@ -79,54 +79,57 @@ func (n *Number) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// of returns the number for a case's parameters, or def if it is not set.
-func (n Number) of(what string, params map[string]any, def float64) (float64, error) {
-	switch {
-	case !n.set:
-		return def, nil
-	case n.param == "":
-		return n.value, nil
-	}
-
-	v, ok := params[n.param]
-	if !ok {
-		return 0, fmt.Errorf("%s names the parameter %q, which the case does not have", what, n.param)
-	}
-
-	f, ok := asFloat(v)
-	if !ok {
-		return 0, fmt.Errorf("%s is the parameter %q, which is %v and not a number", what, n.param, v)
-	}
-
-	return f, nil
+// values reads the numbers of a binding with the parameters of a case. It keeps the first error.
+type values struct {
+	params map[string]any
+	err    error
 }
 
-func (n Number) whole(what string, params map[string]any, def, least int64) (int64, error) {
-	f, err := n.of(what, params, float64(def))
-	if err != nil {
-		return 0, err
+func (v *values) fail(format string, args ...any) {
+	if v.err == nil {
+		v.err = fmt.Errorf(format, args...)
+	}
+}
+
+// number returns a number, or def if it is not set.
+func (v *values) number(n Number, what string, def float64) float64 {
+	switch {
+	case !n.set:
+		return def
+	case n.param == "":
+		return n.value
 	}
 
+	p, ok := v.params[n.param]
+	if !ok {
+		v.fail("%s names the parameter %q, which the case does not have", what, n.param)
+		return def
+	}
+
+	f, ok := asFloat(p)
+	if !ok {
+		v.fail("%s is the parameter %q, which is %v and not a number", what, n.param, p)
+	}
+	return f
+}
+
+func (v *values) whole(n Number, what string, def, least int64) int64 {
+	f := v.number(n, what, float64(def))
 	if f != math.Trunc(f) || f < float64(least) || f > 1<<53 {
-		return 0, fmt.Errorf("%s is %v; it must be a whole number of at least %d", what, f, least)
+		v.fail("%s is %v; it must be a whole number of at least %d", what, f, least)
+		return least
 	}
-
-	return int64(f), nil
+	return int64(f)
 }
 
 // launch is whole for 32-bit parameters of a launch. The driver would truncate a larger number and launch
 // a different grid.
-func (n Number) launch(what string, params map[string]any, def, least int64) (int, error) {
-	v, err := n.whole(what, params, def, least)
-	if err != nil {
-		return 0, err
+func (v *values) launch(n Number, what string, def, least int64) int {
+	i := v.whole(n, what, def, least)
+	if i > math.MaxInt32 {
+		v.fail("%s is %d; a launch takes at most %d", what, i, math.MaxInt32)
 	}
-
-	if v > math.MaxInt32 {
-		return 0, fmt.Errorf("%s is %d; a launch takes at most %d", what, v, math.MaxInt32)
-	}
-
-	return int(v), nil
+	return int(i)
 }
 
 func asFloat(v any) (float64, bool) {
@@ -173,30 +176,24 @@ func parseBinding(raw json.RawMessage) (*KernelBinding, error) {
 var optionParam = regexp.MustCompile(`\{[A-Za-z_][A-Za-z0-9_]*\}`)
 
 // compileOptions returns the compiler options for a case's parameters.
-func (b *KernelBinding) compileOptions(params map[string]any) ([]string, error) {
+func (b *KernelBinding) compileOptions(v *values) []string {
 	out := make([]string, len(b.Options))
 	for i, o := range b.Options {
-		var missing string
 		out[i] = optionParam.ReplaceAllStringFunc(o, func(m string) string {
 			name := m[1 : len(m)-1]
-			switch v := params[name].(type) {
+			switch p := v.params[name].(type) {
 			case nil:
-				missing = name
+				v.fail("option %q names the parameter %q, which the case does not have", o, name)
+				return ""
 			case float64:
-				return strconv.FormatFloat(v, 'g', -1, 64)
+				return strconv.FormatFloat(p, 'g', -1, 64)
 			default:
-				return fmt.Sprint(v)
+				return fmt.Sprint(p)
 			}
-
-			return ""
 		})
-
-		if missing != "" {
-			return nil, fmt.Errorf("option %q names the parameter %q, which the case does not have", o, missing)
-		}
 	}
 
-	return out, nil
+	return out
 }
 
 // allowShared raises a kernel's limit of dynamic shared memory. It never lowers it, because other open cases
@@ -221,43 +218,34 @@ func (d *Device) allowShared(f cuda.Function, bytes int) error {
 
 // userBuffer is a buffer argument with its address in each operand set.
 type userBuffer struct {
-	arg int
-	at  []cuda.Ptr
+	arg   int
+	in    bool
+	dtype DType
+	bytes int64
+	at    []cuda.Ptr
 }
 
 // Kernel prepares a user's kernel for a case.
 func (d *Device) Kernel(b *KernelBinding, label string, params map[string]any) (*Case, error) {
 	c := &Case{Label: label, DType: b.DType, Unsure: true, Columns: map[string]any{"kernel_source": b.Entry}}
 	k := cuda.Launch{Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}}
-	var err error
+	v := &values{params: params}
 	for i, n := range b.Grid {
-		if k.Grid[i], err = n.launch("grid", params, 1, 1); err != nil {
-			return nil, err
-		}
+		k.Grid[i] = v.launch(n, "grid", 1, 1)
 	}
 
 	for i, n := range b.Block {
-		if k.Block[i], err = n.launch("block", params, 1, 1); err != nil {
-			return nil, err
-		}
+		k.Block[i] = v.launch(n, "block", 1, 1)
 	}
 
-	if k.SharedMemory, err = b.Shared.launch("shared", params, 0, 0); err != nil {
-		return nil, err
+	k.SharedMemory = v.launch(b.Shared, "shared", 0, 0)
+	c.Bytes, c.Flops = v.number(b.Bytes, "bytes", 0), v.number(b.Flops, "flops", 0)
+	options := b.compileOptions(v)
+	if v.err != nil {
+		return nil, v.err
 	}
 
-	if c.Bytes, err = b.Bytes.of("bytes", params, 0); err != nil {
-		return nil, err
-	}
-
-	if c.Flops, err = b.Flops.of("flops", params, 0); err != nil {
-		return nil, err
-	}
-
-	options, err := b.compileOptions(params)
-	if err != nil {
-		return nil, err
-	}
+	var err error
 
 	if k.Func, err = d.compile(cuda.Program{Name: b.Name, Source: b.Source, Options: options}, b.Entry); err != nil {
 		return nil, err
@@ -267,9 +255,9 @@ func (d *Device) Kernel(b *KernelBinding, label string, params map[string]any) (
 		return nil, unsupported(fmt.Sprintf("%d bytes of shared memory for %s", k.SharedMemory, b.Entry), "%w", err)
 	}
 
-	args, buffers, rotating, err := d.userArgs(b, label, params)
-	if err != nil {
-		return nil, err
+	args, buffers, rotating := b.arguments(v)
+	if v.err != nil {
+		return nil, v.err
 	}
 
 	d.rotate(c, rotating)
@@ -278,7 +266,7 @@ func (d *Device) Kernel(b *KernelBinding, label string, params map[string]any) (
 		copies = c.Sets
 	}
 
-	least, err := d.userOperands(b, label, params, copies, buffers)
+	least, err := d.userOperands(label, copies, buffers)
 	if err != nil {
 		return nil, err
 	}
@@ -300,46 +288,35 @@ func (d *Device) Kernel(b *KernelBinding, label string, params map[string]any) (
 	return c, nil
 }
 
-// userArgs returns the arguments and the buffers of a kernel. rotating is the total size of the inputs in
-// bytes.
-func (d *Device) userArgs(b *KernelBinding, label string, params map[string]any) (args []any, buffers []*userBuffer,
-	rotating float64, err error) {
+// arguments returns the arguments and the buffers of a kernel. rotating is the total size of the inputs in bytes.
+func (b *KernelBinding) arguments(v *values) (args []any, buffers []*userBuffer, rotating float64) {
 	args = make([]any, len(b.Args))
 	for i, a := range b.Args {
 		what := fmt.Sprintf("argument %d of %s", i, b.Entry)
 		switch a.Buffer {
 		case "in", "out":
-			size := DType(a.Type).Size()
-			if size == 0 {
-				return nil, nil, 0, fmt.Errorf("%s has elements of type %q; buffers have float32, bfloat16, float16, fp8 or int8",
-					what, a.Type)
+			u := &userBuffer{arg: i, in: a.Buffer == "in", dtype: DType(a.Type)}
+			if u.dtype.Size() == 0 {
+				v.fail("%s has elements of type %q; buffers have float32, bfloat16, float16, fp8 or int8", what, a.Type)
 			}
 
-			n, err := a.Elements.whole(what+": elements", params, 0, 1)
-			if err != nil {
-				return nil, nil, 0, err
+			u.bytes = v.whole(a.Elements, what+": elements", 0, 1) * u.dtype.Size()
+			if u.in {
+				rotating += float64(u.bytes)
 			}
-
-			if a.Buffer == "in" {
-				rotating += float64(n * size)
-			}
-
-			buffers = append(buffers, &userBuffer{arg: i})
+			buffers = append(buffers, u)
 		case "":
-			v, err := a.Value.of(what, params, 0)
+			value, err := kernelValue(a.Type, v.number(a.Value, what, 0))
 			if err != nil {
-				return nil, nil, 0, err
+				v.fail("%s: %w", what, err)
 			}
-
-			if args[i], err = kernelValue(a.Type, v); err != nil {
-				return nil, nil, 0, fmt.Errorf("%s: %w", what, err)
-			}
+			args[i] = value
 		default:
-			return nil, nil, 0, fmt.Errorf("%s is a buffer of kind %q; there are \"in\" and \"out\"", what, a.Buffer)
+			v.fail("%s is a buffer of kind %q; there are \"in\" and \"out\"", what, a.Buffer)
 		}
 	}
 
-	return args, buffers, rotating, nil
+	return args, buffers, rotating
 }
 
 func kernelValue(typ string, v float64) (any, error) {
@@ -364,20 +341,18 @@ func kernelValue(typ string, v float64) (any, error) {
 
 // userOperands allocates every buffer: inputs once per operand set, outputs once. It returns the smallest
 // pool of the inputs, or nil without inputs.
-func (d *Device) userOperands(b *KernelBinding, label string, params map[string]any, sets int,
-	buffers []*userBuffer) (least *Pool, err error) {
+func (d *Device) userOperands(label string, sets int, buffers []*userBuffer) (least *Pool, err error) {
 	out := d.Arena.Out.cursor(label)
 	cursors := map[DType]*cursor{}
 	for set := range sets {
 		for _, u := range buffers {
-			a := b.Args[u.arg]
-			typ, cur := DType(a.Type), out
+			cur := out
 			switch {
-			case a.Buffer == "out" && set > 0:
+			case !u.in && set > 0:
 				continue
-			case a.Buffer == "in":
-				if cursors[typ] == nil {
-					pool, err := d.Arena.Operands(typ)
+			case u.in:
+				if cursors[u.dtype] == nil {
+					pool, err := d.Arena.Operands(u.dtype)
 					if err != nil {
 						return nil, err
 					}
@@ -386,17 +361,12 @@ func (d *Device) userOperands(b *KernelBinding, label string, params map[string]
 						least = pool
 					}
 
-					cursors[typ] = pool.cursor(label)
+					cursors[u.dtype] = pool.cursor(label)
 				}
-				cur = cursors[typ]
+				cur = cursors[u.dtype]
 			}
 
-			n, err := a.Elements.whole("elements", params, 0, 1)
-			if err != nil {
-				return nil, err
-			}
-
-			u.at = append(u.at, cur.take(fmt.Sprintf("argument %d", u.arg), n*typ.Size()))
+			u.at = append(u.at, cur.take(fmt.Sprintf("argument %d", u.arg), u.bytes))
 			if cur.err != nil {
 				return nil, cur.err
 			}
