@@ -164,13 +164,15 @@ func SpoolFile(init Init, name string) (*os.File, error) {
 }
 
 func (s *Sequential) guarded(ctx context.Context, c Case) (rows []Row, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &FailureError{panicFailure(p, debug.Stack())}
-		}
-	}()
-
+	defer guard(&err)
 	return s.Run(ctx, c)
+}
+
+// guard turns a panic into a failure of the case.
+func guard(err *error) {
+	if p := recover(); p != nil {
+		*err = &FailureError{panicFailure(p, debug.Stack())}
+	}
 }
 
 // FailureOf converts an error to a failure.

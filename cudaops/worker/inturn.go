@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"runtime/debug"
 	"time"
 )
 
@@ -180,11 +179,6 @@ func giveUp(cases []turn, f Failure, out Emitter) error {
 
 // visit returns a panic as a failure of the case.
 func visit(ctx context.Context, v Visitor) (rows []Row, seconds float64, done bool, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &FailureError{panicFailure(p, debug.Stack())}
-		}
-	}()
-
+	defer guard(&err)
 	return v.Visit(ctx)
 }

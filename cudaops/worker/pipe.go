@@ -108,7 +108,7 @@ func (p *Process) read() {
 	var batch []Event
 	for {
 		line, err := p.lines.next()
-		if err != nil && !isGarbage(err) {
+		if _, isGarbage := errors.AsType[*garbage](err); err != nil && !isGarbage {
 			break
 		}
 
@@ -164,11 +164,6 @@ func (p *Process) event(line []byte) (*Event, error) {
 	return &ev, err
 }
 
-func isGarbage(err error) bool {
-	_, ok := errors.AsType[*garbage](err)
-	return ok
-}
-
 // parseEvent decodes one message that a worker sent after its hello.
 func parseEvent(env envelope, line []byte) (ev Event, err error) {
 	switch env.Type {
@@ -178,36 +173,32 @@ func parseEvent(env envelope, line []byte) (ev Event, err error) {
 		}
 	}
 
+	var to any
 	switch env.Type {
 	case TypeStart:
-		ev.Start = &Start{Type: TypeStart, Seq: *env.Seq}
+		return Event{Start: &Start{Type: TypeStart, Seq: *env.Seq}}, nil // frequent
 	case TypeRows:
-		ev.Rows = new(Rows)
-		err = decodeMessage(line, ev.Rows)
+		to = &ev.Rows
 	case TypeResult:
-		ev.Result = new(CaseResult)
-		err = decodeMessage(line, ev.Result)
-		if s := ev.Result.Seconds; err == nil && (s < 0 || s > 1e9) {
-			err = &garbage{fmt.Sprintf("a result that took %g seconds", s)}
-		}
+		to = &ev.Result
 	case TypeError:
-		ev.Error = new(Error)
-		err = decodeMessage(line, ev.Error)
+		to = &ev.Error
 	case TypeLog:
-		ev.Log = new(Log)
-		err = decodeMessage(line, ev.Log)
+		to = &ev.Log
 	case TypeCode:
-		ev.Code = new(Code)
-		err = decodeMessage(line, ev.Code)
+		to = &ev.Code
 	case TypeBye:
-		ev.Bye = new(Bye)
-		err = decodeMessage(line, ev.Bye)
+		to = &ev.Bye
 	case TypeBeat:
-		ev.Log = &Log{Level: "trace", Text: "beat"}
+		return Event{Log: &Log{Level: "trace", Text: "beat"}}, nil
 	default:
-		err = &garbage{fmt.Sprintf("a message of type %q", env.Type)}
+		return ev, &garbage{fmt.Sprintf("a message of type %q", env.Type)}
 	}
 
+	err = decodeMessage(line, to)
+	if r := ev.Result; err == nil && r != nil && (r.Seconds < 0 || r.Seconds > 1e9) {
+		err = &garbage{fmt.Sprintf("a result that took %g seconds", r.Seconds)}
+	}
 	return ev, err
 }
 

@@ -2,7 +2,6 @@ package worker
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
@@ -35,11 +34,7 @@ type PoolSpec struct {
 
 // Settings are the worker settings of one run.
 type Settings struct {
-	Measure json.RawMessage
-	Ops     json.RawMessage
-	Blocks  json.RawMessage
-	Reads   []Read
-	Seed    int64
+	Configure
 	// Log receives lines of workers and of the pool. It is called from the goroutine of Run.
 	// Nil drops them.
 	Log func(slot, level, text string)
@@ -282,8 +277,7 @@ type slotEvent struct {
 func (p *Pool) start(no int, set Settings, clean bool) {
 	s := p.slots[no]
 	spec := s.Spec
-	spec.Init.Measure, spec.Init.Ops, spec.Init.Blocks, spec.Init.Reads, spec.Init.Seed = set.Measure, set.Ops,
-		set.Blocks, set.Reads, set.Seed
+	spec.Init.apply(set.Configure)
 	p.wg.Go(func() {
 		if clean && p.spec.CleanDevice != nil {
 			if err := p.spec.CleanDevice(p.ctx, s.Slot); err != nil {

@@ -253,11 +253,12 @@ func TestWarmPoolAndSettings(t *testing.T) {
 	pool := newPool(t, worker.PoolSpec{Slots: testSlots(t, 1, 1)})
 	pids := map[int]bool{}
 	ups := 0
-	for i, set := range []worker.Settings{
+	for i, configure := range []worker.Configure{
 		{}, {}, {Measure: json.RawMessage(`{"passes":3,"max_passes":9}`)}, {Measure: json.RawMessage(`{"passes":3,"max_passes":9}`), Seed: 2},
 	} {
 		src := &list{}
 		src.add(i, "none", long)
+		set := worker.Settings{Configure: configure}
 		set.Log = func(_, level, text string) {
 			if strings.HasPrefix(text, "worker up") {
 				ups++
@@ -280,7 +281,7 @@ func TestWarmPoolAndSettings(t *testing.T) {
 	// A worker that rejects its settings is replaced, and the new one reports the reason.
 	src := &list{}
 	src.add(9, "none", long)
-	err := pool.Run(t.Context(), worker.Settings{Measure: json.RawMessage(`{"passes":0}`)}, src)
+	err := pool.Run(t.Context(), worker.Settings{Configure: worker.Configure{Measure: json.RawMessage(`{"passes":0}`)}}, src)
 	if !errors.Is(err, worker.ErrNoWorkers) || !strings.Contains(err.Error(), "passes is 0") {
 		t.Errorf("got %v", err)
 	}
@@ -307,7 +308,7 @@ func TestUp(t *testing.T) {
 		t.Errorf("%d workers were started for one task", starts)
 	}
 	// Other settings reach a warm worker before it is reported.
-	if _, _, err := pool.Up(t.Context(), worker.Settings{Seed: 5}, 1, ""); err != nil {
+	if _, _, err := pool.Up(t.Context(), worker.Settings{Configure: worker.Configure{Seed: 5}}, 1, ""); err != nil {
 		t.Error(err)
 	}
 }

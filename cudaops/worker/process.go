@@ -221,16 +221,8 @@ func (p *Process) describe() string {
 // logStart logs a line about the start.
 func (p *Process) logStart(level, text string) {
 	if p.spec.Log != nil {
-		p.spec.Log(level, p.public(text))
+		p.spec.Log(level, p.spec.Secrets.String(text))
 	}
-}
-
-// public removes secrets from a text.
-func (p *Process) public(text string) string {
-	if p.spec.Secrets == nil {
-		return text
-	}
-	return string(p.spec.Secrets.Bytes([]byte(text)))
 }
 
 // spawn starts the worker and the goroutines that serve it.
@@ -355,7 +347,7 @@ func (p *Process) await(logR *os.File) {
 		p.exit.Exception = cmp.Or(p.exit.Exception, p.killed)
 	}
 	p.mu.Unlock()
-	p.log.close("worker " + p.spec.Init.Slot + " ended: " + p.public(cmp.Or(how, "it returned")))
+	p.log.close("worker " + p.spec.Init.Slot + " ended: " + p.spec.Secrets.String(cmp.Or(how, "it returned")))
 	close(p.ended)
 }
 

@@ -127,6 +127,11 @@ type Configure struct {
 	Seed    int64           `json:"seed"`
 }
 
+// apply replaces the settings of c.
+func (i *Init) apply(c Configure) {
+	i.Measure, i.Ops, i.Blocks, i.Reads, i.Seed = c.Measure, c.Ops, c.Blocks, c.Reads, c.Seed
+}
+
 // Read is a stage whose files an op reads.
 type Read struct {
 	Stage string   `json:"stage"` // its address

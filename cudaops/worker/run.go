@@ -1,10 +1,10 @@
 package worker
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 )
@@ -63,17 +63,7 @@ func (r *run) loop(finished func(*run) bool) error {
 
 // idle reports whether no task is pending or running.
 func (r *run) idle() bool {
-	if r.waiting() {
-		return false
-	}
-
-	for _, s := range r.slots {
-		if len(s.held) > 0 {
-			return false
-		}
-	}
-
-	return true
+	return !r.waiting() && !slices.ContainsFunc(r.slots, func(s *slot) bool { return len(s.held) > 0 })
 }
 
 // stuck returns an error if every slot gave up.
@@ -183,8 +173,7 @@ func (r *run) configure(no int) bool {
 		if !s.proc.Hello.Configure {
 			s.recycle = "other settings"
 		} else if r.waiting() {
-			if err := s.proc.Configure(Configure{Measure: r.set.Measure, Ops: r.set.Ops, Blocks: r.set.Blocks,
-				Reads: r.set.Reads, Seed: r.set.Seed}); err != nil {
+			if err := s.proc.Configure(r.set.Configure); err != nil {
 				s.recycle = err.Error()
 			}
 
@@ -203,14 +192,7 @@ func (r *run) configure(no int) bool {
 	return false
 }
 
-func sameSettings(a, b Settings) bool {
-	return bytes.Equal(a.Measure, b.Measure) && bytes.Equal(a.Ops, b.Ops) && bytes.Equal(a.Blocks, b.Blocks) &&
-		slices.EqualFunc(a.Reads, b.Reads, sameRead) && a.Seed == b.Seed
-}
-
-func sameRead(a, b Read) bool {
-	return a.Stage == b.Stage && a.Dir == b.Dir && slices.Equal(a.Files, b.Files)
-}
+func sameSettings(a, b Settings) bool { return reflect.DeepEqual(a.Configure, b.Configure) }
 
 // drain asks a worker to end.
 func (r *run) drain(s *slot) {

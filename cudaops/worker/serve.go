@@ -299,7 +299,7 @@ func (s *server) leave(err error) error {
 
 // configure applies other settings. A host that is no Configurer is replaced.
 func (s *server) configure(c *Configure) (err error) {
-	s.init.Measure, s.init.Ops, s.init.Blocks, s.init.Reads, s.init.Seed = c.Measure, c.Ops, c.Blocks, c.Reads, c.Seed
+	s.init.apply(*c)
 	switch h := s.host.(type) {
 	case Configurer:
 		err = h.Configure(s.init)

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math"
 	"unicode/utf8"
 
@@ -139,41 +140,29 @@ func encodeLine(msg any) ([]byte, error) {
 
 // finiteRow returns the row with NaN and infinities as strings. It does not change row.
 func finiteRow(row Row) Row {
-	var out Row
+	out, copied := row, false
 	for k, v := range row {
-		var f float64
-		switch x := v.(type) {
-		case float64:
-			f = x
-		case float32:
+		f, _ := v.(float64)
+		if x, ok := v.(float32); ok {
 			f = float64(x)
-		default:
-			continue
 		}
 
-		if !math.IsNaN(f) && !math.IsInf(f, 0) {
-			continue
-		}
-
-		if out == nil {
-			out = make(Row, len(row))
-			for k, v := range row {
-				out[k] = v
-			}
-		}
-
+		var text string
 		switch {
 		case math.IsNaN(f):
-			out[k] = "NaN"
-		case f > 0:
-			out[k] = "Infinity"
+			text = "NaN"
+		case math.IsInf(f, 1):
+			text = "Infinity"
+		case math.IsInf(f, -1):
+			text = "-Infinity"
 		default:
-			out[k] = "-Infinity"
+			continue
 		}
-	}
 
-	if out == nil {
-		return row
+		if !copied {
+			out, copied = maps.Clone(row), true
+		}
+		out[k] = text
 	}
 
 	return out

@@ -67,7 +67,7 @@ func (c *Config) workerSettings(op string) (worker.Settings, error) {
 		return worker.Settings{}, fmt.Errorf("measure settings: %w", err)
 	}
 
-	set := worker.Settings{Measure: raw, Seed: c.settings.Seed}
+	set := worker.Settings{Configure: worker.Configure{Measure: raw, Seed: c.settings.Seed}}
 	if len(c.about().Measure) == 0 {
 		set.Measure = nil
 	}
