@@ -165,12 +165,14 @@ fuzz: ## fuzz every target for FUZZTIME (30s) each; FUZZ=REGEXP chooses
 		echo "$$(dirname $$f) $$t" | grep -Eq '$(FUZZ)' || continue; \
 		echo "== $$(dirname $$f) $$t"; $(GO) test $$(dirname $$f) -run '^$$' -fuzz "^$$t\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime $(FUZZMINIMIZE); done; done
 
+SOAK = AICPLAN_CONTRACT_BIN=$(CURDIR)/bin/aicplan $(GO) test ./cmd/aicplan/contract -v -run '^TestSoak$$' -timeout 3h -seed $(SEED)
+
 soak: build ## run fault trials for an hour after fuzzing (docs/results/reliability.md); SEED=N
 	$(MAKE) --no-print-directory fuzz FUZZTIME=5m
-	$(GO) run ./cmd/soak -aicplan bin/aicplan -seed $(SEED) -budget 1h
+	$(SOAK) -soak 1h
 
 soak-short: build ## run fault trials for a minute; SEED=N
-	$(GO) run ./cmd/soak -aicplan bin/aicplan -seed $(SEED) -budget 1m
+	$(SOAK) -soak 1m
 
 # core.ptx is not among them: it is written where NVRTC is, see its header.
 golden: ## record what tests expect anew, after a wanted change; PKG=./a/package chooses

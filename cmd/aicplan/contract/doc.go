@@ -22,6 +22,7 @@
 //   - killed_test.go: runs that are killed, interrupted or out of disk space:
 //     nothing is lost or measured twice, and the export is that of an
 //     undisturbed run
+//   - soak_test.go: fault trials for as long as -soak gives, see make soak
 //   - serving_test.go: load on a server of the test with known delays, AIPerf's
 //     files, conversations, traces, errors, cancelled requests and telemetry
 //   - trace_test.go: the figures of the shipped traces

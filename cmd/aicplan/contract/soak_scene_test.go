@@ -1,11 +1,11 @@
-package main
+package contract
 
 import (
 	"crypto/sha256"
 	"fmt"
-	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"testing"
 	"time"
 )
 
@@ -130,26 +130,18 @@ export "p" {
 `}
 
 // rehearse runs the scene once without a fault and records the expected results of every trial.
-func (s *scene) rehearse(dir string) error {
-	if s.want != "" {
-		return nil
-	}
-
-	t := newTrial(dir, s, rand.New(rand.NewPCG(0, 0)))
-	if t.skipped != "" {
-		return nil
-	}
-
-	begin := time.Now()
-	out, code := t.apply()
-	s.took = time.Since(begin)
-	s.want, s.journal, s.cases = t.digest(), t.journalSize(), t.measured()
-	t.checkNoProcessLeft()
-	if code != s.exit || s.want == "" || s.cases <= 0 || len(t.errors) > 0 {
-		return fmt.Errorf("undisturbed run of scene %s: exit code %d, %d rows, %v\n%s", s.name, code, s.cases, t.errors, out)
-	}
-
-	return nil
+func (s *scene) rehearse(parent *testing.T) {
+	parent.Run("rehearsal of "+s.name, func(T *testing.T) {
+		t := newTrial(T, s, nil)
+		begin := time.Now()
+		t.must()
+		s.took = time.Since(begin)
+		s.want, s.journal, s.cases = t.digest(), t.journalSize(), t.measured()
+		t.checkNoProcessLeft()
+		if s.want == "" || s.cases <= 0 {
+			t.Errorf("%d rows, digest of the exports %q", s.cases, s.want)
+		}
+	})
 }
 
 // digest returns the SHA-256 of the exported files, or "" if one of them is missing.

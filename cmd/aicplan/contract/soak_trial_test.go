@@ -1,9 +1,8 @@
-package main
+package contract
 
 import (
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io/fs"
 	"math/rand/v2"
 	"os"
@@ -14,27 +13,40 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+	"testing"
 	"time"
 )
 
 // A trial is one fault in a separate folder.
 type trial struct {
+	*testing.T
 	dir    string
 	scene  *scene
 	random *rand.Rand
-
-	skipped string   // why the fault cannot be tried on this machine
-	errors  []string // violated guarantees
 }
 
-func newTrial(dir string, s *scene, random *rand.Rand) *trial {
-	t := &trial{dir: dir, scene: s, random: random}
-	if err := os.MkdirAll(filepath.Join(dir, "tmp"), 0o755); err != nil {
-		t.errorf("%v", err)
+func newTrial(T *testing.T, s *scene, random *rand.Rand) *trial {
+	T.Helper()
+	if _, err := exec.LookPath("python3"); err != nil && s == python {
+		T.Skip("python3 is not installed")
 	}
 
-	if _, err := exec.LookPath("python3"); err != nil && s == python {
-		t.skipped = "python3 is not installed"
+	dir, err := os.MkdirTemp("", "aicplan-soak-")
+	if err != nil {
+		T.Fatal(err)
+	}
+
+	T.Cleanup(func() {
+		if T.Failed() {
+			T.Logf("seed %d, folder %s", *soakSeed, dir)
+		} else if err := os.RemoveAll(dir); err != nil {
+			T.Error(err)
+		}
+	})
+
+	t := &trial{T: T, dir: dir, scene: s, random: random}
+	if err := os.Mkdir(filepath.Join(dir, "tmp"), 0o755); err != nil {
+		T.Fatal(err)
 	}
 
 	t.write("plan.hcl", []byte(s.plan))
@@ -44,13 +56,9 @@ func newTrial(dir string, s *scene, random *rand.Rand) *trial {
 	return t
 }
 
-func (t *trial) errorf(format string, args ...any) {
-	t.errors = append(t.errors, fmt.Sprintf(format, args...))
-}
-
 func (t *trial) write(name string, data []byte) {
 	if err := os.WriteFile(filepath.Join(t.dir, name), data, 0o644); err != nil {
-		t.errorf("%v", err)
+		t.Error(err)
 	}
 }
 
@@ -60,7 +68,7 @@ func (t *trial) apply() (string, int) { return t.run("apply", "plan.hcl") }
 // must runs the plan and records an error if it does not complete.
 func (t *trial) must() {
 	if out, code := t.apply(); code != t.scene.exit {
-		t.errorf("apply exits with %d: %s", code, clip(out))
+		t.Errorf("apply exits with %d: %s", code, clip(out))
 	}
 }
 
@@ -70,7 +78,7 @@ func (t *trial) measured() int {
 		return 0
 	}
 
-	cmd := t.command(*binary, "ckpt", "list", "--json")
+	cmd := t.command(binary, "ckpt", "list", "--json")
 	out, err := cmd.Output()
 	var list struct{ Journals []struct{ Measured int } }
 	if err != nil || json.Unmarshal(out, &list) != nil {
@@ -93,7 +101,7 @@ var summary = regexp.MustCompile(`Apply: (\d+) measured`)
 func (t *trial) recover(damaged bool) {
 	acknowledged := t.measured()
 	if acknowledged < 0 && !damaged {
-		t.errorf("ckpt list fails after the fault")
+		t.Errorf("ckpt list fails after the fault")
 	}
 
 	reported := false
@@ -113,23 +121,23 @@ func (t *trial) recover(damaged bool) {
 	}
 
 	if code != t.scene.exit {
-		t.errorf("apply exits with %d after the fault", code)
+		t.Errorf("apply exits with %d after the fault", code)
 	}
 	if lost > 0 && !reported {
-		t.errorf("%d acknowledged rows were measured again", lost)
+		t.Errorf("%d acknowledged rows were measured again", lost)
 	}
 	if t.digest() != t.scene.want {
-		t.errorf("the exports differ from those of an undisturbed run")
+		t.Errorf("the exports differ from those of an undisturbed run")
 	}
 	if damaged {
 		return
 	}
 
 	if n := t.measured(); n != t.scene.cases {
-		t.errorf("%d rows at the end, want %d", n, t.scene.cases)
+		t.Errorf("%d rows at the end, want %d", n, t.scene.cases)
 	}
 	if out, code := t.run("ckpt", "verify"); code != 0 {
-		t.errorf("ckpt verify exits with %d: %s", code, clip(out))
+		t.Errorf("ckpt verify exits with %d: %s", code, clip(out))
 	}
 }
 
@@ -142,7 +150,7 @@ func (t *trial) checkNoProcessLeft() {
 		}
 	}
 	for _, pid := range left {
-		t.errorf("process %d is still running", pid)
+		t.Errorf("process %d is still running", pid)
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 }

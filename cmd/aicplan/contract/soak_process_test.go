@@ -1,4 +1,4 @@
-package main
+package contract
 
 import (
 	"bytes"
@@ -36,16 +36,13 @@ func (t *trial) command(name string, args ...string) *exec.Cmd {
 }
 
 // start starts aicplan.
-func (t *trial) start(args ...string) *running { return t.begin(t.command(*binary, args...)) }
+func (t *trial) start(args ...string) *running { return t.begin(t.command(binary, args...)) }
 
 func (t *trial) begin(cmd *exec.Cmd) *running {
 	r := &running{trial: t, cmd: cmd, done: make(chan struct{})}
 	cmd.Stdout, cmd.Stderr = &r.out, &r.out
 	if err := cmd.Start(); err != nil {
-		r.errorf("%v", err)
-		r.code = -1
-		close(r.done)
-		return r
+		r.Fatal(err)
 	}
 
 	go func() {
@@ -63,7 +60,7 @@ func (r *running) wait() int {
 	select {
 	case <-r.done:
 	case <-time.After(r.patience()):
-		r.errorf("%s hangs for %s", strings.Join(r.cmd.Args, " "), r.patience())
+		r.Errorf("%s hangs for %s", strings.Join(r.cmd.Args, " "), r.patience())
 		r.signal(syscall.SIGKILL, true)
 		<-r.done
 	}
@@ -75,7 +72,7 @@ func (t *trial) run(args ...string) (string, int) {
 	r := t.start(args...)
 	code := r.wait()
 	if found := crash.FindString(r.out.String()); found != "" {
-		t.errorf("aicplan %s prints %q", strings.Join(args, " "), found)
+		t.Errorf("aicplan %s prints %q", strings.Join(args, " "), found)
 	}
 	return r.out.String(), code
 }
@@ -118,7 +115,7 @@ func (r *running) signal(sig syscall.Signal, group bool) {
 		pid = -pid
 	}
 	if err := syscall.Kill(pid, sig); err != nil && !errors.Is(err, syscall.ESRCH) {
-		r.errorf("%v", err)
+		r.Error(err)
 	}
 }
 

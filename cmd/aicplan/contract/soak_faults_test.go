@@ -1,4 +1,4 @@
-package main
+package contract
 
 import (
 	"fmt"
@@ -10,24 +10,19 @@ import (
 	"time"
 )
 
-// A fault is one way to disturb a run, with the counts of its trials.
+// A fault is one way to disturb a run.
 type fault struct {
 	name  string
 	scene *scene
 	do    func(t *trial)
-
-	skipped       string
-	tried, passed int
 }
 
 // busy is the exit code of a command that finds the state folder locked.
 const busy = 11
 
-func faults() []*fault {
-	var out []*fault
-	add := func(name string, s *scene, do func(*trial)) {
-		out = append(out, &fault{name: name, scene: s, do: do})
-	}
+func faults() []fault {
+	var out []fault
+	add := func(name string, s *scene, do func(*trial)) { out = append(out, fault{name, s, do}) }
 
 	for _, s := range []*scene{plain, breaker, python} {
 		add("SIGKILL engine ["+s.name+"]", s, signalled(syscall.SIGKILL, false))
@@ -124,7 +119,7 @@ func engineStopped(t *trial) {
 	r.measuring()
 	r.signal(syscall.SIGSTOP, false)
 	if _, code := t.apply(); code != busy && code != 0 {
-		t.errorf("an apply beside a stopped one exits with %d", code)
+		t.Errorf("an apply beside a stopped one exits with %d", code)
 	}
 	r.signal(syscall.SIGCONT, false)
 	t.expect(r, 0)
@@ -139,7 +134,7 @@ func twoApplies(t *trial) {
 	b := t.start("apply", "plan.hcl")
 	x, y := a.wait(), b.wait()
 	if (x != 0 || y != 0 && y != busy) && (y != 0 || x != busy) {
-		t.errorf("the applies exit with %d and %d", x, y)
+		t.Errorf("the applies exit with %d and %d", x, y)
 	}
 	t.recover(false)
 }
@@ -151,7 +146,7 @@ func readers(t *trial) {
 	for ended := false; !ended; {
 		line := commands[t.random.IntN(len(commands))]
 		if _, code := t.run(strings.Fields(line)...); code < 0 || code == 2 {
-			t.errorf("aicplan %s during an apply exits with %d", line, code)
+			t.Errorf("aicplan %s during an apply exits with %d", line, code)
 		}
 		ended = r.ended()
 	}
@@ -163,7 +158,7 @@ func readers(t *trial) {
 func gcKilled(t *trial) {
 	t.must()
 	if out, code := t.run("apply", "--replace", "collect.g", "plan.hcl"); code != 0 {
-		t.errorf("apply --replace exits with %d: %s", code, clip(out))
+		t.Errorf("apply --replace exits with %d: %s", code, clip(out))
 	}
 
 	r := t.start("ckpt", "gc")
@@ -181,7 +176,7 @@ func gcKilled(t *trial) {
 
 func savedPlanKilled(t *trial) {
 	if out, code := t.run("plan", "--out", "saved.plan", "plan.hcl"); code != 0 {
-		t.errorf("plan --out exits with %d: %s", code, clip(out))
+		t.Errorf("plan --out exits with %d: %s", code, clip(out))
 	}
 	r := t.start("apply", "saved.plan")
 	r.sleep()
@@ -200,7 +195,7 @@ func limited(flag string, low, high int) func(*trial) {
 
 func shell(line string) func(*trial) {
 	return func(t *trial) {
-		t.begin(t.command("sh", "-c", line, *binary)).wait()
+		t.begin(t.command("sh", "-c", line, binary)).wait()
 		t.recover(false)
 	}
 }
@@ -210,25 +205,23 @@ func fullDisk(name string, low, high int) func(*trial) {
 	return func(t *trial) {
 		dir := filepath.Join(t.dir, name)
 		if err := os.MkdirAll(dir, 0o755); err != nil {
-			t.errorf("%v", err)
-			return
+			t.Fatal(err)
 		}
 
 		size := fmt.Sprintf("size=%dk", low+t.random.IntN(high-low))
 		if err := syscall.Mount("none", dir, "tmpfs", 0, size); err != nil {
-			t.skipped = fmt.Sprintf("a tmpfs cannot be mounted: %v", err)
-			return
+			t.Skipf("a tmpfs cannot be mounted: %v", err)
 		}
 
 		defer syscall.Unmount(dir, syscall.MNT_DETACH)
 
 		r := t.start("apply", "plan.hcl")
 		if code := r.wait(); code < 0 || code == 2 {
-			t.errorf("apply on a full disk exits with %d: %s", code, clip(r.out.String()))
+			t.Errorf("apply on a full disk exits with %d: %s", code, clip(r.out.String()))
 		}
 
 		if err := syscall.Mount("none", dir, "tmpfs", syscall.MS_REMOUNT, "size=64m"); err != nil {
-			t.errorf("%v", err)
+			t.Error(err)
 		}
 
 		t.recover(false)
@@ -241,7 +234,7 @@ func exportChanged(t *trial) {
 	if t.random.IntN(2) == 0 {
 		t.write(name, []byte("other\n"))
 	} else if err := os.Remove(filepath.Join(t.dir, name)); err != nil {
-		t.errorf("%v", err)
+		t.Error(err)
 	}
 	t.recover(false)
 }
@@ -294,7 +287,7 @@ func (t *trial) changeSegments(change func(data []byte) []byte) {
 			err = os.WriteFile(path, change(data), fs.FileMode(0o644))
 		}
 		if err != nil {
-			t.errorf("%v", err)
+			t.Error(err)
 		}
 	}
 }
@@ -304,17 +297,17 @@ func journalDeleted(t *trial) {
 	t.must()
 	for _, dir := range []string{".aicplan/journal", ".aicplan/stages"} {
 		if err := os.RemoveAll(filepath.Join(t.dir, dir)); err != nil {
-			t.errorf("%v", err)
+			t.Error(err)
 		}
 	}
 	if out, _ := t.apply(); !strings.Contains(out, fmt.Sprintf("Apply: %d measured", t.scene.cases)) {
-		t.errorf("the deleted rows were not measured again: %s", clip(out))
+		t.Errorf("the deleted rows were not measured again: %s", clip(out))
 	}
 }
 
 // expect waits for a command and records an error if its exit code differs.
 func (t *trial) expect(r *running, want int) {
 	if code := r.wait(); code != want {
-		t.errorf("%s exits with %d, want %d: %s", strings.Join(r.cmd.Args[1:], " "), code, want, clip(r.out.String()))
+		t.Errorf("%s exits with %d, want %d: %s", strings.Join(r.cmd.Args[1:], " "), code, want, clip(r.out.String()))
 	}
 }
