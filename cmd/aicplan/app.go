@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -38,6 +40,7 @@ type app struct {
 	sensitive      []string          // names of the root module's sensitive variables
 	code           int               // exit code of a command that returned no error
 	kinds          []runtimes.Kind
+	provided       []io.Closer
 	goesOn         bool                          // continue if the reader of the output has exited
 	diagnosed      func([]config.DiagJSON) error // prints diagnostics for programs; nil if the output is for people
 	behind         int                           // overrides the detected terminal width if stdout is not a terminal; 0 means detect
@@ -45,6 +48,29 @@ type app struct {
 
 // stages returns the stage kinds for one command.
 func (a *app) stages() *stages.Set { return stages.With(a.kinds) }
+
+// provideStages returns the stage kinds as an argument of a command's Run.
+func (a *app) provideStages() *stages.Set {
+	all := a.stages()
+	a.provided = append(a.provided, all)
+	return all
+}
+
+// provideStore returns the state folder, opened for reading, as an argument of a command's Run.
+func (a *app) provideStore() (*checkpoint.Store, error) {
+	store, err := a.open(true)
+	if err == nil {
+		a.provided = append(a.provided, store)
+	}
+	return store, err
+}
+
+// close closes the arguments of the command, the last one first.
+func (a *app) close() {
+	for _, c := range slices.Backward(a.provided) {
+		_ = c.Close()
+	}
+}
 
 // globalFlags are accepted by every command.
 type globalFlags struct {
@@ -175,7 +201,7 @@ func loadSystem(name, file string) (*systems.Spec, error) {
 	return systems.Load(name)
 }
 
-// report prints diagnostics. If one of them is an error, it returns an exitError with quiet set.
+// report prints diagnostics. If one of them is an error, it returns an exitError without an error.
 func (a *app) report(cfg *config.Config, diags hcl.Diagnostics) error {
 	if len(diags) == 0 {
 		return nil
@@ -198,7 +224,7 @@ func (a *app) report(cfg *config.Config, diags hcl.Diagnostics) error {
 		}
 	}
 
-	return &exitError{code: run.ExitError, quiet: true}
+	return &exitError{code: run.ExitError}
 }
 
 // open opens the state folder. Each warning is printed once. A label distinguishes concurrent writers.
@@ -262,15 +288,7 @@ func (a *app) showProgress(text string, last bool) {
 
 // width returns the width for text on stderr: COLUMNS, the terminal's width, or 80.
 func (a *app) width() uint {
-	if n := a.asked(); n > 0 {
-		return uint(max(n, narrowest))
-	}
-	if f, ok := textutil.Raw(a.stderr).(*os.File); ok {
-		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
-			return uint(max(w, narrowest))
-		}
-	}
-	return columns
+	return uint(max(cmp.Or(a.asked(), terminalWidth(a.stderr), columns), narrowest))
 }
 
 func (a *app) isTerminal(w io.Writer) bool {

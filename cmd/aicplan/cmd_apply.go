@@ -17,6 +17,7 @@ import (
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/fileutil"
+	"aicplan/stages"
 	"aicplan/stages/runtimes"
 )
 
@@ -61,7 +62,7 @@ type diagnosticEvent struct {
 var levels = map[string]string{"error": "error", "warning": "warn"}
 
 // Run makes the plan and runs it.
-func (c *applyCmd) Run(a *app) error {
+func (c *applyCmd) Run(a *app, all *stages.Set) error {
 	if c.JSON {
 		a.diagnosed = func(diags []config.DiagJSON) error {
 			enc := json.NewEncoder(a.stdout)
@@ -76,8 +77,6 @@ func (c *applyCmd) Run(a *app) error {
 		}
 	}
 
-	all := a.stages()
-	defer all.Close()
 	opts := c.options()
 	saved, err := c.openSaved(a)
 	if err != nil {

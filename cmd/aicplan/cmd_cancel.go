@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 
+	"aicplan/engine/checkpoint"
 	"aicplan/stages/executors"
 )
 
@@ -24,13 +25,7 @@ Examples:
 }
 
 // Run cancels the jobs of the state folder.
-func (c *cancelCmd) Run(a *app) error {
-	store, err := a.open(true)
-	if err != nil {
-		return err
-	}
-	defer store.Close()
-
+func (c *cancelCmd) Run(a *app, store *checkpoint.Store) error {
 	cancelled, err := executors.Cancel(context.Background(), &executors.Scheduler{}, store.Dir(), c.Stage)
 	if c.JSON && err == nil {
 		return a.json(struct {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -26,13 +25,7 @@ type ckptListCmd struct {
 }
 
 // Run lists the stage records and journals.
-func (c *ckptListCmd) Run(a *app) error {
-	store, err := a.open(true)
-	if err != nil {
-		return err
-	}
-
-	defer store.Close()
+func (c *ckptListCmd) Run(a *app, store *checkpoint.Store) error {
 	l, err := store.List()
 	if err != nil {
 		return err
@@ -112,13 +105,7 @@ type ckptVerifyCmd struct {
 }
 
 // Run checks every object, record and journal.
-func (c *ckptVerifyCmd) Run(a *app) error {
-	store, err := a.open(true)
-	if err != nil {
-		return err
-	}
-
-	defer store.Close()
+func (c *ckptVerifyCmd) Run(a *app, store *checkpoint.Store) error {
 	rep, err := store.Verify(context.Background())
 	if err != nil {
 		return err
@@ -138,7 +125,7 @@ func (c *ckptVerifyCmd) Run(a *app) error {
 	}
 
 	if !rep.OK() {
-		return &exitError{code: run.ExitError, quiet: true}
+		return &exitError{code: run.ExitError}
 	}
 
 	return nil
@@ -155,19 +142,18 @@ func (c *ckptGcCmd) Validate() error { return notNegative("--keep-runs", c.KeepR
 
 // Run removes unreferenced objects. A dry run takes no lock.
 func (c *ckptGcCmd) Run(a *app) error {
-	var store *checkpoint.Store
-	var release func()
-	var err error
-	if c.DryRun {
-		if store, err = a.open(true); err == nil {
-			defer store.Close()
-		}
-	} else if store, release, err = a.openLocked(); err == nil {
-		defer release()
-	}
-
+	store, err := a.open(c.DryRun)
 	if err != nil {
 		return err
+	}
+	defer store.Close()
+
+	if !c.DryRun {
+		lock, err := a.lock(store)
+		if err != nil {
+			return err
+		}
+		defer lock.Release()
 	}
 
 	rep, err := store.GC(context.Background(), checkpoint.GCOptions{DryRun: c.DryRun, KeepRuns: c.KeepRuns})
@@ -188,25 +174,6 @@ func (c *ckptGcCmd) Run(a *app) error {
 		bytesText(rep.Bytes), textutil.Counted(len(rep.Compacted), "journal"))
 
 	return nil
-}
-
-// openLocked opens the state folder for changes and locks it. The returned function releases both.
-func (a *app) openLocked() (*checkpoint.Store, func(), error) {
-	store, err := a.open(false)
-	if err != nil {
-		return nil, nil, err
-	}
-
-	lock, err := a.lock(store)
-	if err != nil {
-		return nil, nil, errors.Join(err, store.Close())
-	}
-
-	return store, func() {
-		if err := errors.Join(lock.Release(), store.Close()); err != nil {
-			fmt.Fprintln(a.stderr, "Warning:", err)
-		}
-	}, nil
 }
 
 // problemsText returns the number of problems. The exit code covers only those that lose data.

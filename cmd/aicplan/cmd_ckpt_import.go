@@ -32,9 +32,7 @@ type seeded struct {
 }
 
 // Run adds rows of perf files to the case cache, so that apply measures only the missing cases.
-func (c *ckptImportCmd) Run(a *app) error {
-	all := a.stages()
-	defer all.Close()
+func (c *ckptImportCmd) Run(a *app, all *stages.Set) error {
 	store, err := a.open(c.DryRun)
 	if err != nil {
 		return err

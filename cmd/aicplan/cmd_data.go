@@ -65,7 +65,7 @@ func (c *dataLintCmd) Run(a *app) error {
 		return err
 	}
 	if rep.Failed() {
-		return &exitError{code: run.ExitGate, quiet: true}
+		return &exitError{code: run.ExitGate}
 	}
 
 	return nil
@@ -137,7 +137,7 @@ func (c *dataMatrixCmd) Run(a *app) error {
 	}
 
 	if missing {
-		return &exitError{code: run.ExitGate, quiet: true}
+		return &exitError{code: run.ExitGate}
 	}
 
 	return nil

@@ -66,7 +66,7 @@ func (c *dataReadBackCmd) Run(a *app) error {
 	}
 
 	if err == nil && r.Failed() {
-		return &exitError{code: run.ExitGate, quiet: true}
+		return &exitError{code: run.ExitGate}
 	}
 
 	return err
@@ -107,7 +107,7 @@ func (c *dataReadBackCmd) text(a *app, r *readback.Report) {
 	fmt.Fprintf(a.stdout, "%s reads %s, %s %s %s:\n", r.Package, r.Dir, r.System, r.Backend, r.Version)
 	for _, t := range r.Tables {
 		fmt.Fprintf(a.stdout, "  %-9s %-32s %9s rows  %5d of %5d queries answered", t.Result, t.Table,
-			textutil.Count(int64(t.Rows)), t.Answered, t.Queries)
+			textutil.Count(t.Rows), t.Answered, t.Queries)
 
 		if t.Asked > 0 {
 			fmt.Fprintf(a.stdout, ", %d of %d rows as they are", t.Exact, t.Asked)
@@ -123,9 +123,9 @@ func (c *dataReadBackCmd) text(a *app, r *readback.Report) {
 	}
 
 	queries, answered, differ := r.Totals()
-	fmt.Fprintf(a.stdout, "%s queries, %s answered", textutil.Count(int64(queries)), textutil.Count(int64(answered)))
+	fmt.Fprintf(a.stdout, "%s queries, %s answered", textutil.Count(queries), textutil.Count(answered))
 	if r.Against != "" {
-		fmt.Fprintf(a.stdout, "; %s answers differ from those of %s", textutil.Count(int64(differ)), r.Against)
+		fmt.Fprintf(a.stdout, "; %s answers differ from those of %s", textutil.Count(differ), r.Against)
 	}
 
 	fmt.Fprintln(a.stdout)

@@ -86,7 +86,7 @@ func (c *diffCmd) Run(a *app) error {
 	}
 
 	if len(beyond) > 0 {
-		return &exitError{code: run.ExitGate, quiet: true}
+		return &exitError{code: run.ExitGate}
 	}
 
 	return nil

@@ -55,7 +55,7 @@ func (c *doctorCmd) Run(a *app) error {
 	}
 
 	if !r.OK() {
-		return &exitError{code: run.ExitError, quiet: true}
+		return &exitError{code: run.ExitError}
 	}
 
 	return nil

@@ -2,9 +2,7 @@ package main
 
 import (
 	"fmt"
-	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 
@@ -14,6 +12,7 @@ import (
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
+	"aicplan/stages"
 	"aicplan/stages/report"
 	"aicplan/stages/report/model"
 )
@@ -28,15 +27,7 @@ type failuresCmd struct {
 }
 
 // Run groups the cases that have no measurement.
-func (c *failuresCmd) Run(a *app) error {
-	store, err := a.open(true)
-	if err != nil {
-		return err
-	}
-
-	defer store.Close()
-	all := a.stages()
-	defer all.Close()
+func (c *failuresCmd) Run(a *app, all *stages.Set, store *checkpoint.Store) error {
 	sources, err := ledgers(store, all.Kinds(), c.Stage)
 	if err != nil {
 		return err
@@ -95,7 +86,7 @@ func (c *failuresCmd) Run(a *app) error {
 func nextOf(store *checkpoint.Store) func(model.FailureGroup) (advice, command string) {
 	apply := "aicplan apply PLAN"
 	if past, _, err := report.LastActive(store); err == nil && past.Plan != "" {
-		apply = "aicplan apply " + nearby(past.Plan)
+		apply = "aicplan apply " + shown(past.Plan)
 	}
 
 	return func(g model.FailureGroup) (advice, command string) {
@@ -124,18 +115,6 @@ func nextOf(store *checkpoint.Store) func(model.FailureGroup) (advice, command s
 
 		return "", ""
 	}
-}
-
-// nearby returns path relative to the working directory if it is below it.
-func nearby(path string) string {
-	here, err := os.Getwd()
-	if err != nil {
-		return path
-	}
-	if rel, err := filepath.Rel(here, path); err == nil && !strings.HasPrefix(rel, "..") {
-		return rel
-	}
-	return path
 }
 
 // ledgers reads the ledgers of the collect stages in the state folder. Without globs, it skips stages

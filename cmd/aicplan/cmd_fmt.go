@@ -55,7 +55,7 @@ func (c *fmtCmd) Run(a *app) error {
 	}
 
 	if c.Check && changed > 0 {
-		return &exitError{code: run.ExitPartial, quiet: true}
+		return &exitError{code: run.ExitPartial}
 	}
 
 	return nil
@@ -74,7 +74,7 @@ func (c *fmtCmd) stdin(a *app) error {
 
 	if c.Check {
 		if !bytes.Equal(src, out) {
-			return &exitError{code: run.ExitPartial, quiet: true}
+			return &exitError{code: run.ExitPartial}
 		}
 		return nil
 	}
@@ -128,7 +128,7 @@ func (a *app) format(src []byte, name string) ([]byte, error) {
 		if err := config.WriteDiagnostics(a.stderr, files, diags, a.width(), a.colorErr()); err != nil {
 			return nil, err
 		}
-		return nil, &exitError{code: run.ExitError, quiet: true}
+		return nil, &exitError{code: run.ExitError}
 	}
 
 	return hclwrite.Format(src), nil

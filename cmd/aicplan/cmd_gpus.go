@@ -54,7 +54,7 @@ func (c *gpusCmd) Run(a *app) error {
 	}
 
 	fmt.Fprintln(a.stderr, "No source reports a GPU. Name a DCGM exporter as HOST:PORT, or run this where the NVIDIA driver is.")
-	return &exitError{code: run.ExitError, quiet: true}
+	return &exitError{code: run.ExitError}
 }
 
 // sources returns NVML with the default exporters, and the named exporters.

@@ -13,6 +13,7 @@ import (
 	"aicplan/engine/plantest"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
+	"aicplan/stages"
 	"aicplan/stages/runtimes"
 )
 
@@ -30,9 +31,9 @@ func (helpCmd) Help() string {
 }
 
 // Run prints what there is about a topic: the help of a command, a page, and a kind of runtimes.
-func (c *helpCmd) Run(a *app, parser *kong.Kong) error {
+func (c *helpCmd) Run(a *app, parser *kong.Kong, all *stages.Set) error {
 	if c.JSON {
-		return a.json(a.language())
+		return a.json(languageOf(all))
 	}
 
 	found := false
@@ -131,9 +132,7 @@ type language struct {
 	Functions []string                    `json:"functions"`
 }
 
-func (a *app) language() *language {
-	all := a.stages()
-	defer all.Close()
+func languageOf(all *stages.Set) *language {
 	out := &language{Blocks: config.Words(), Stages: map[string]stage.Vocabulary{}, Tests: plantest.Words(),
 		Functions: slices.Sorted(maps.Keys(config.Functions()))}
 

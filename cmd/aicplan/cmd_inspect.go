@@ -66,9 +66,7 @@ type axisInfo struct {
 }
 
 // Run prints the parts of a plan.
-func (c *describeCmd) Run(a *app) error {
-	all := a.stages()
-	defer all.Close()
+func (c *describeCmd) Run(a *app, all *stages.Set) error {
 	if c.Eval != "" {
 		return c.eval(a, all)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"aicplan/engine/config"
 	"aicplan/sink/base/textutil"
+	"aicplan/stages"
 )
 
 type modelsCmd struct {
@@ -58,14 +59,12 @@ var opsOf = map[string][]string{
 }
 
 // Run prints the models with known shapes and what each needs.
-func (c *modelsCmd) Run(a *app) error {
+func (c *modelsCmd) Run(a *app, all *stages.Set) error {
 	if _, err := os.Stat(filepath.Join(c.Dir, "outputs.hcl")); err != nil {
 		return fmt.Errorf("%s holds no rows of models (it has no outputs.hcl); name their folder with --dir, for example plans/modules/models of a checkout",
 			c.Dir)
 	}
 
-	all := a.stages()
-	defer all.Close()
 	cfg, diags := config.Load(a.loadOptions(planFlags{Path: c.Dir}, all))
 	if err := a.report(cfg, diags); err != nil {
 		return err

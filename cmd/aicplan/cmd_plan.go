@@ -7,9 +7,11 @@ import (
 	"os"
 	"runtime/debug"
 
+	"aicplan/engine/checkpoint"
 	"aicplan/engine/config"
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
+	"aicplan/stages"
 )
 
 type planCmd struct {
@@ -34,7 +36,7 @@ func (c *planCmd) Validate() error {
 const planMemory = 200 << 20
 
 // Run prints what apply would do. It takes no lock and writes only the file of --out.
-func (c *planCmd) Run(a *app) error {
+func (c *planCmd) Run(a *app, all *stages.Set, store *checkpoint.Store) error {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(planMemory)
 	}
@@ -48,17 +50,10 @@ func (c *planCmd) Run(a *app) error {
 		}
 	}
 
-	all := a.stages()
-	defer all.Close()
-	store, err := a.open(true)
-	if err != nil {
-		return err
-	}
-
-	defer store.Close()
 	ctx := context.Background()
 	opts := c.options()
 	opts.Price, opts.GPUs = c.Price, c.GPUs
+	var err error
 	if opts.OutDir, err = absDir(c.OutDir); err != nil {
 		return err
 	}

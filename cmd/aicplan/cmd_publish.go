@@ -16,6 +16,7 @@ import (
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/fileutil"
+	"aicplan/stages"
 	"aicplan/stages/publish"
 )
 
@@ -60,15 +61,7 @@ type published struct {
 }
 
 // Run publishes the exports that have ended.
-func (c *publishCmd) Run(a *app) error {
-	all := a.stages()
-	defer all.Close()
-	store, err := a.open(true)
-	if err != nil {
-		return err
-	}
-
-	defer store.Close()
+func (c *publishCmd) Run(a *app, all *stages.Set, store *checkpoint.Store) error {
 	out, err := absDir(c.OutDir)
 	if err != nil {
 		return err

@@ -27,13 +27,7 @@ type reportCmd struct {
 }
 
 // Run prints a report on a run of the state folder.
-func (c *reportCmd) Run(a *app) error {
-	store, err := a.open(true)
-	if err != nil {
-		return err
-	}
-
-	defer store.Close()
+func (c *reportCmd) Run(a *app, store *checkpoint.Store) error {
 	if c.JSON {
 		c.Format = "json"
 	}
@@ -58,7 +52,7 @@ func (c *reportCmd) Run(a *app) error {
 		return err
 	}
 
-	fmt.Fprint(a.stdout, a.fold(fmt.Sprintf("Wrote %s, %s: %s. %s\n", nearby(c.Out), bytesText(info.Size()), r.Verdict.Word, r.Verdict.Text)))
+	fmt.Fprint(a.stdout, a.fold(fmt.Sprintf("Wrote %s, %s: %s. %s\n", shown(c.Out), bytesText(info.Size()), r.Verdict.Word, r.Verdict.Text)))
 	return nil
 }
 
@@ -129,7 +123,7 @@ func (c *reportCmd) list(a *app, store *checkpoint.Store) error {
 		if l.Seconds != nil {
 			seconds = textutil.Duration(*l.Seconds)
 		}
-		t.Row(l.Run, l.Started.Local().Format("2006-01-02 15:04"), seconds, code, nearby(l.Plan))
+		t.Row(l.Run, l.Started.Local().Format("2006-01-02 15:04"), seconds, code, shown(l.Plan))
 	}
 
 	return a.table(t)

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"aicplan/engine/checkpoint"
 	"aicplan/stages/report"
 	"aicplan/stages/report/live"
 )
@@ -36,13 +37,7 @@ Examples:
 }
 
 // Run serves the live page until it is interrupted.
-func (c *serveCmd) Run(a *app) error {
-	store, err := a.open(true)
-	if err != nil {
-		return err
-	}
-
-	defer store.Close()
+func (c *serveCmd) Run(a *app, store *checkpoint.Store) error {
 	host, port, token, err := listenAddress(c.Listen, c.TokenFile)
 	if err != nil {
 		return err

@@ -21,6 +21,7 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
 	"aicplan/sink/table"
+	"aicplan/stages"
 	"aicplan/stages/grids"
 )
 
@@ -240,15 +241,7 @@ type casesCmd struct {
 }
 
 // Run prints the cases of a grid.
-func (c *casesCmd) Run(a *app) error {
-	all := a.stages()
-	defer all.Close()
-	store, err := a.open(true)
-	if err != nil {
-		return err
-	}
-
-	defer store.Close()
+func (c *casesCmd) Run(a *app, all *stages.Set, store *checkpoint.Store) error {
 	cfg, err := a.load(c.planFlags, all)
 	if err != nil {
 		return err

@@ -37,13 +37,13 @@ run's own. A run without a sign of life for 100 s is told as lost: 1.`
 }
 
 // Run prints the progress of a run.
-func (c *statusCmd) Run(a *app) error {
-	f, store, err := a.follow(c.Run_)
+func (c *statusCmd) Run(a *app, store *checkpoint.Store) error {
+	r, err := report.FindRun(store, c.Run_)
 	if err != nil {
 		return err
 	}
 
-	defer store.Close()
+	f := live.Follow(*r, store.Abandoned)
 	if err := f.Poll(); err != nil {
 		return err
 	}
@@ -93,31 +93,17 @@ func jobsView(w io.Writer, jobs []executors.Progress) {
 			parts = append(parts, "cancelled")
 		}
 		fmt.Fprintf(w, "Jobs of %s: %s: %s; %s measured by them, %s left.\n", p.Stage, textutil.Some(p.Submitted, "task"),
-			strings.Join(parts, ", "), textutil.Count(int64(p.Measured)), textutil.Count(int64(p.Left)))
+			strings.Join(parts, ", "), textutil.Count(p.Measured), textutil.Count(p.Left))
 	}
-}
-
-// follow opens a run of the state folder.
-func (a *app) follow(id string) (*live.Follower, *checkpoint.Store, error) {
-	store, err := a.open(true)
-	if err != nil {
-		return nil, nil, err
-	}
-	r, err := report.FindRun(store, id)
-	if err != nil {
-		store.Close()
-		return nil, nil, err
-	}
-	return live.Follow(*r, store.Abandoned), store, nil
 }
 
 // ended returns an error with the exit code for the current state of a run.
 func ended(s *live.State, now time.Time) error {
 	switch {
 	case s.Ended && s.ExitCode != nil && *s.ExitCode != 0:
-		return &exitError{code: *s.ExitCode, quiet: true}
+		return &exitError{code: *s.ExitCode}
 	case !s.Ended && !s.Alive(now):
-		return &exitError{code: run.ExitError, quiet: true}
+		return &exitError{code: run.ExitError}
 	}
 	return nil
 }
@@ -145,7 +131,7 @@ func statusView(w io.Writer, s *live.State, now time.Time, width int) {
 
 	wrapped(&b, width, 2, "", fmt.Sprintf(
 		"Cases: %s of %s measured, %s failed, %s skipped. Stages: %d %s, %d waiting, %d ended.",
-		textutil.Count(int64(done)), textutil.Count(int64(total)), textutil.Count(int64(failed)), textutil.Count(int64(skipped)),
+		textutil.Count(done), textutil.Count(total), textutil.Count(failed), textutil.Count(skipped),
 		n[live.Running], at, n[live.Waiting], len(s.Stages)-n[live.Running]-n[live.Waiting]))
 
 	var shown []*live.Stage
@@ -216,12 +202,12 @@ func stageText(st *live.Stage, gone bool) string {
 
 	var parts []string
 	if st.Total > 0 {
-		parts = append(parts, fmt.Sprintf("%s of %s", textutil.Count(int64(st.Done+st.Failed+st.Skipped)),
-			textutil.Count(int64(st.Total))))
+		parts = append(parts, fmt.Sprintf("%s of %s", textutil.Count(st.Done+st.Failed+st.Skipped),
+			textutil.Count(st.Total)))
 	}
 
 	if st.Failed > 0 {
-		parts = append(parts, textutil.Count(int64(st.Failed))+" failed")
+		parts = append(parts, textutil.Count(st.Failed)+" failed")
 	}
 	if st.Status == live.Running && !gone && st.Rate != nil {
 		parts = append(parts, rateText(*st.Rate))

@@ -193,7 +193,7 @@ func (a *app) testFiles(paths []string) ([]*plantest.File, error) {
 			return nil, err
 		}
 		if diags.HasErrors() {
-			bad = &exitError{code: run.ExitError, quiet: true}
+			bad = &exitError{code: run.ExitError}
 			continue
 		}
 		out = append(out, f)
@@ -265,7 +265,7 @@ func checkOf(res *plantest.Result) stage.CheckResult {
 		Pos: fmt.Sprintf("%s:%d", res.Run.Range.Filename, res.Run.Range.Start.Line)}
 
 	if res.Summary != nil {
-		out.Message = fmt.Sprintf("%s cases planned", textutil.Count(int64(res.Summary.Totals.Cases)))
+		out.Message = fmt.Sprintf("%s cases planned", textutil.Count(res.Summary.Totals.Cases))
 	}
 
 	if !res.Passed() {

@@ -78,7 +78,7 @@ func (c *traceCmd) Run(a *app) error {
 		fmt.Fprintf(a.stderr, "Warning: %s\n", note)
 	}
 	if failed {
-		return &exitError{code: run.ExitError, quiet: true}
+		return &exitError{code: run.ExitError}
 	}
 
 	return nil

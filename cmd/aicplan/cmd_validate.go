@@ -12,6 +12,7 @@ import (
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/sink/base/textutil"
+	"aicplan/stages"
 	"aicplan/systems"
 )
 
@@ -30,13 +31,11 @@ func diagsJSON(files map[string]*hcl.File, diags hcl.Diagnostics) []config.DiagJ
 }
 
 // Run checks the plan without running it.
-func (c *validateCmd) Run(a *app) error {
+func (c *validateCmd) Run(a *app, all *stages.Set) error {
 	if ext := filepath.Ext(c.Path); ext == ".yaml" || ext == ".yml" {
 		return c.spec(a)
 	}
 
-	all := a.stages()
-	defer all.Close()
 	if err := c.notSaved(); err != nil {
 		return err
 	}
@@ -71,7 +70,7 @@ func (c *validateCmd) Run(a *app) error {
 		}
 
 		if diags.HasErrors() {
-			return &exitError{code: run.ExitError, quiet: true}
+			return &exitError{code: run.ExitError}
 		}
 
 		return nil
@@ -94,7 +93,7 @@ func emptyGrids(p *plan.Plan, path string) hcl.Diagnostics {
 		}
 		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: "Grid without cases", Subject: s.Instance.Range.Ptr(),
 			Detail: fmt.Sprintf("The filters drop every combination (%s). aicplan why %s %s explains them.",
-				textutil.Count(int64(s.Plan.Waterfall.Declared)), path, s.Address())})
+				textutil.Count(s.Plan.Waterfall.Declared), path, s.Address())})
 	}
 	return diags
 }
@@ -119,7 +118,7 @@ func (c *validateCmd) spec(a *app) error {
 	}
 
 	if problems {
-		return &exitError{code: run.ExitError, quiet: true}
+		return &exitError{code: run.ExitError}
 	}
 
 	return nil

@@ -14,6 +14,7 @@ import (
 	"aicplan/engine/config"
 	"aicplan/engine/grid"
 	"aicplan/engine/run"
+	"aicplan/stages"
 	"aicplan/stages/grids"
 )
 
@@ -25,9 +26,7 @@ type whyCmd struct {
 }
 
 // Run explains whether the combinations with the given values are cases.
-func (c *whyCmd) Run(a *app) error {
-	all := a.stages()
-	defer all.Close()
+func (c *whyCmd) Run(a *app, all *stages.Set) error {
 	cfg, err := a.load(c.planFlags, all)
 	if err != nil {
 		return err
@@ -73,7 +72,7 @@ func (c *whyCmd) Run(a *app) error {
 	}
 
 	if err == nil && len(v.Problems) > 0 { // a name or value that the grid does not have
-		return &exitError{code: run.ExitError, quiet: true}
+		return &exitError{code: run.ExitError}
 	}
 
 	return err

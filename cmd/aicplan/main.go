@@ -62,6 +62,7 @@ func mainWith(kinds []runtimes.Kind, args []string, stdin io.Reader, stdout, std
 		kong.Writers(stdout, stderr), kong.UsageOnError(),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true, WrapUpperBound: 80}),
 		kong.Help(app.help), kong.PostBuild(describeFlags), kong.ValueFormatter(withDefault), kong.Bind(app),
+		kong.BindSingletonProvider(app.provideStages), kong.BindSingletonProvider(app.provideStore),
 		kong.Exit(func(code int) { panic(exitPanic(code)) }))
 
 	if err != nil {
@@ -96,6 +97,7 @@ func parse(parser *kong.Kong, app *app, cli *cli, args []string) (code int) {
 	}
 
 	app.global = cli.Global
+	defer app.close()
 	if err := ctx.Run(); err != nil {
 		return app.fail(err)
 	}
@@ -136,11 +138,10 @@ func negatives(args []string) []string {
 
 var negative = regexp.MustCompile(`^-[0-9.]+$`)
 
-// exitError ends a command with its exit code. If quiet is set, the error was already printed.
+// exitError ends a command with its exit code. If err is nil, the reason was already printed.
 type exitError struct {
-	code  int
-	err   error
-	quiet bool
+	code int
+	err  error
 }
 
 func (e *exitError) Error() string {
@@ -154,7 +155,7 @@ func (e *exitError) Error() string {
 func (a *app) fail(err error) int {
 	var e *exitError
 	if errors.As(err, &e) {
-		if !e.quiet {
+		if e.err != nil {
 			fmt.Fprintf(a.stderr, "Error: %v\n", e.err)
 		}
 		return e.code

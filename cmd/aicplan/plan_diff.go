@@ -52,8 +52,8 @@ func (a *app) planDiff(ctx context.Context, p *plan.Plan, c *planCmd, all *stage
 			same++
 			continue
 		}
-		fmt.Fprintf(a.stdout, "  %-32s %10s -> %-10s +%s -%s\n", d.Op, textutil.Count(int64(d.Old)),
-			textutil.Count(int64(d.New)), textutil.Count(int64(d.Added)), textutil.Count(int64(d.Removed)))
+		fmt.Fprintf(a.stdout, "  %-32s %10s -> %-10s +%s -%s\n", d.Op, textutil.Count(d.Old),
+			textutil.Count(d.New), textutil.Count(d.Added), textutil.Count(d.Removed))
 		for _, line := range []struct {
 			text   string
 			values []string
@@ -67,8 +67,8 @@ func (a *app) planDiff(ctx context.Context, p *plan.Plan, c *planCmd, all *stage
 		}
 	}
 
-	fmt.Fprintf(a.stdout, "Diff: %s cases added, %s removed; %d ops unchanged.\n", textutil.Count(int64(added)),
-		textutil.Count(int64(removed)), same)
+	fmt.Fprintf(a.stdout, "Diff: %s cases added, %s removed; %d ops unchanged.\n", textutil.Count(added),
+		textutil.Count(removed), same)
 
 	return nil
 }

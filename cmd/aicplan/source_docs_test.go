@@ -206,7 +206,7 @@ func defaultText(v reflect.Value) string {
 			return "`[\"" + strings.Join(x, "\", \"") + "\"]`"
 		}
 	case int:
-		return textutil.Count(int64(x))
+		return textutil.Count(x)
 	case float64:
 		return strconv.FormatFloat(x, 'g', -1, 64)
 	case bool:

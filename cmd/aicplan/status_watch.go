@@ -69,10 +69,10 @@ func statusLine(s *live.State, now time.Time) string {
 	}
 
 	text := fmt.Sprintf("run %s %s: %d of %d stages %s, %s of %s cases", s.Run, word, n[live.Running], len(s.Stages), at,
-		textutil.Count(int64(done+failed+skipped)), textutil.Count(int64(total)))
+		textutil.Count(done+failed+skipped), textutil.Count(total))
 
 	if failed > 0 {
-		text += fmt.Sprintf(", %s failed", textutil.Count(int64(failed)))
+		text += fmt.Sprintf(", %s failed", textutil.Count(failed))
 	}
 
 	return text

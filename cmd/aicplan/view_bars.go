@@ -7,11 +7,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/hcl/v2"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 
-	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
@@ -20,8 +18,8 @@ import (
 // barView shows a progress bar for each stage with cases. Everything else is printed above the bars by
 // lineView.
 type barView struct {
-	app      *app
-	lines    *lineView
+	*lineView
+	terminal *app
 	progress *mpb.Progress
 
 	mu   sync.Mutex
@@ -37,20 +35,14 @@ type stageBar struct {
 }
 
 func newBarView(a *app) *barView {
-	v := &barView{app: a, progress: mpb.New(mpb.WithOutput(textutil.Raw(a.stdout)), mpb.WithWidth(24)),
+	v := &barView{terminal: a, progress: mpb.New(mpb.WithOutput(textutil.Raw(a.stdout)), mpb.WithWidth(24)),
 		bars: map[string]*stageBar{}}
 	// Print lines through the container, which redraws the bars below them.
 	above := *a
 	above.stdout, above.behind = &textutil.Writer{W: v.progress, Colors: true}, a.screen()
-	v.lines = newLineView(&above)
+	v.lineView = newLineView(&above)
 	return v
 }
-
-// RunStart implements run.View.
-func (v *barView) RunStart(p *plan.Plan, runID string) { v.lines.RunStart(p, runID) }
-
-// StageStart implements run.View.
-func (v *barView) StageStart(address, kind, reason string) { v.lines.StageStart(address, kind, reason) }
 
 // Progress implements run.View.
 func (v *barView) Progress(address string, p stage.Progress) {
@@ -108,7 +100,7 @@ func (v *barView) Message(address, level, text string) {
 		v.mu.Unlock()
 		return
 	}
-	v.lines.Message(address, level, text)
+	v.lineView.Message(address, level, text)
 }
 
 // StageEnd implements run.View.
@@ -120,17 +112,11 @@ func (v *barView) StageEnd(r *run.StageResult) {
 	if b != nil {
 		b.bar.Abort(true)
 	}
-	v.lines.StageEnd(r)
+	v.lineView.StageEnd(r)
 }
-
-// Diagnostics implements run.View.
-func (v *barView) Diagnostics(diags hcl.Diagnostics) { v.lines.Diagnostics(diags) }
-
-// Event implements run.View.
-func (v *barView) Event([]byte) {}
 
 // RunEnd implements run.View.
 func (v *barView) RunEnd(r *run.Applied) {
 	v.progress.Wait()
-	v.app.viewResult(v.lines.p, r)
+	v.terminal.viewResult(v.p, r)
 }

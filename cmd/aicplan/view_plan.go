@@ -39,7 +39,7 @@ func (a *app) viewSummary(sum plan.Summary, verbose bool) error {
 
 		text := headline(s)
 		if c := s.Cases; c != nil && c.Rows > c.Collect && c.Collect > 0 {
-			text += fmt.Sprintf(" (%s rows)", textutil.Count(int64(c.Rows)))
+			text += fmt.Sprintf(" (%s rows)", textutil.Count(c.Rows))
 		} else if d := declared[i]; d > 0 && !verbose {
 			text += fmt.Sprintf(" of %s", textutil.Count(d))
 		}
@@ -203,12 +203,12 @@ func addressWidth(all []plan.StageSummary) int {
 func headline(s plan.StageSummary) string {
 	switch {
 	case s.Grid != nil:
-		text := textutil.Count(int64(s.Grid.Cases)) + " cases"
+		text := textutil.Count(s.Grid.Cases) + " cases"
 		if s.Grid.Cases == 1 {
 			text = "1 case"
 		}
 		if s.Grid.Rows != s.Grid.Cases {
-			text += ", " + textutil.Count(int64(s.Grid.Rows)) + " rows"
+			text += ", " + textutil.Count(s.Grid.Rows) + " rows"
 		}
 		if d := s.Grid.Declared - int64(s.Grid.Cases); d > 0 {
 			text += fmt.Sprintf(" of %s", textutil.Count(s.Grid.Declared))
@@ -226,16 +226,16 @@ func collectLine(s plan.StageSummary) string {
 	c := s.Cases
 	var parts []string
 	if c.Collect > 0 || c.Reuse == 0 {
-		parts = append(parts, textutil.Count(int64(c.Collect))+" to collect")
+		parts = append(parts, textutil.Count(c.Collect)+" to collect")
 	}
 	if c.Reuse > 0 {
-		parts = append(parts, textutil.Count(int64(c.Reuse))+" reused")
+		parts = append(parts, textutil.Count(c.Reuse)+" reused")
 	}
 	if c.Hold > 0 {
-		parts = append(parts, textutil.Count(int64(c.Hold))+" failed before")
+		parts = append(parts, textutil.Count(c.Hold)+" failed before")
 	}
 	if c.Unsupported > 0 {
-		parts = append(parts, textutil.Count(int64(c.Unsupported))+" unsupported")
+		parts = append(parts, textutil.Count(c.Unsupported)+" unsupported")
 	}
 
 	return strings.Join(parts, ", ")
@@ -289,10 +289,10 @@ func (a *app) waterfall(b *strings.Builder, s plan.StageSummary) {
 		line("-0", strings.Join(idle, ", "))
 	}
 	if w.Duplicates > 0 {
-		line("-"+textutil.Count(int64(w.Duplicates)), "duplicates")
+		line("-"+textutil.Count(w.Duplicates), "duplicates")
 	}
 
-	line("="+textutil.Count(int64(w.Cases)), "cases")
+	line("="+textutil.Count(w.Cases), "cases")
 }
 
 var colors = map[stage.Action]string{

@@ -90,7 +90,7 @@ func number(n int) string {
 	if n == 0 {
 		return ""
 	}
-	return textutil.Count(int64(n))
+	return textutil.Count(n)
 }
 
 func (a *app) outputs(outs []config.Output) {
@@ -127,8 +127,8 @@ func resultLine(p *plan.Plan, r *run.Applied, nothing bool) string {
 		}
 	}
 
-	text := fmt.Sprintf("Apply: %s measured, %s reused, %s failed, %s skipped", textutil.Count(int64(c.Measured)),
-		textutil.Count(int64(c.Reused)), textutil.Count(int64(c.Failed)), textutil.Count(int64(c.Skipped)))
+	text := fmt.Sprintf("Apply: %s measured, %s reused, %s failed, %s skipped", textutil.Count(c.Measured),
+		textutil.Count(c.Reused), textutil.Count(c.Failed), textutil.Count(c.Skipped))
 
 	var parts []string
 	for _, s := range []stage.Status{stage.StatusFailed, stage.StatusPreflight, stage.StatusGateFailed,

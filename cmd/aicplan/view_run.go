@@ -118,9 +118,9 @@ func (c *pace) text(started, now time.Time) string {
 	}
 
 	ended := casesEnded(p)
-	text := fmt.Sprintf("%s of %s", textutil.Count(int64(ended)), textutil.Count(int64(p.Total)))
+	text := fmt.Sprintf("%s of %s", textutil.Count(ended), textutil.Count(p.Total))
 	if p.Failed > 0 {
-		text += fmt.Sprintf(", %s failed", textutil.Count(int64(p.Failed)))
+		text += fmt.Sprintf(", %s failed", textutil.Count(p.Failed))
 	}
 
 	s := elapsed.Seconds()
@@ -193,7 +193,7 @@ func (v *lineView) StageEnd(r *run.StageResult) {
 		return
 	}
 
-	checks := strings.ReplaceAll(failedChecks(r), "aicplan apply PLAN", "aicplan apply "+nearby(v.p.Config.Path))
+	checks := strings.ReplaceAll(failedChecks(r), "aicplan apply PLAN", "aicplan apply "+shown(v.p.Config.Path))
 	if r.Is.Class == stage.Source && r.Status == stage.StatusOK && checks == "" || r.Status == stage.StatusSkipped {
 		return
 	}
@@ -209,15 +209,15 @@ func outcomeText(r *run.StageResult) string {
 		c := r.Outcome.Counts
 		switch {
 		case c.Planned > 0:
-			text += fmt.Sprintf(" (%s measured", textutil.Count(int64(c.Measured)))
+			text += fmt.Sprintf(" (%s measured", textutil.Count(c.Measured))
 			if c.Reused > 0 {
-				text += fmt.Sprintf(", %s reused", textutil.Count(int64(c.Reused)))
+				text += fmt.Sprintf(", %s reused", textutil.Count(c.Reused))
 			}
 			if c.Failed > 0 {
-				text += fmt.Sprintf(", %s failed", textutil.Count(int64(c.Failed)))
+				text += fmt.Sprintf(", %s failed", textutil.Count(c.Failed))
 			}
 			if c.Skipped > 0 {
-				text += fmt.Sprintf(", %s skipped", textutil.Count(int64(c.Skipped)))
+				text += fmt.Sprintf(", %s skipped", textutil.Count(c.Skipped))
 			}
 			text += ")"
 

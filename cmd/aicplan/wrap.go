@@ -1,7 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
+	"io"
 	"math"
 	"os"
 	"strconv"
@@ -20,28 +22,18 @@ const columns = 80
 const narrowest = 40
 
 // columns returns the width of text for people: COLUMNS, the terminal's width, or 80.
-func (a *app) columns() int {
-	if n := a.screen(); n > 0 {
-		return max(n, narrowest)
-	}
-	return columns
-}
+func (a *app) columns() int { return max(cmp.Or(a.screen(), columns), narrowest) }
 
 // screen returns the known width of stdout, or 0 in a pipe.
-func (a *app) screen() int {
-	if n := a.asked(); n > 0 {
-		return n
-	}
-	if a.behind > 0 {
-		return a.behind
-	}
+func (a *app) screen() int { return cmp.Or(a.asked(), a.behind, terminalWidth(a.stdout)) }
 
-	if f, ok := textutil.Raw(a.stdout).(*os.File); ok {
-		if w, _, err := term.GetSize(int(f.Fd())); err == nil && w > 0 {
-			return w
+// terminalWidth returns the width of the terminal that w writes to, or 0.
+func terminalWidth(w io.Writer) int {
+	if f, ok := textutil.Raw(w).(*os.File); ok {
+		if n, _, err := term.GetSize(int(f.Fd())); err == nil {
+			return n
 		}
 	}
-
 	return 0
 }
 

@@ -14,7 +14,7 @@ func Some[N int | int64](n N, what string) string {
 
 // Counted is Some with groups of digits: "2,000 rows".
 func Counted[N int | int64](n N, what string) string {
-	return Count(int64(n)) + " " + plural(n, what)
+	return Count(n) + " " + plural(n, what)
 }
 
 func plural[N int | int64](n N, what string) string {
@@ -25,8 +25,8 @@ func plural[N int | int64](n N, what string) string {
 }
 
 // Count writes a number with commas between groups of three digits.
-func Count(n int64) string {
-	s := strconv.FormatInt(n, 10)
+func Count[N int | int64](n N) string {
+	s := strconv.FormatInt(int64(n), 10)
 	sign := ""
 	if n < 0 {
 		sign, s = "-", s[1:]

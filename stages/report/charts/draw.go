@@ -88,7 +88,7 @@ func (d drawing) kernels() {
 		ratio.columns = append(columns, column{name: "ratio", num: t.Ratio})
 		ratio.levels = []level{{1, true}, {1.1, false}, {1 / 1.1, false}}
 		ratio.caption = fmt.Sprintf("Above 1 it is %s than the reference; dashed are 1 and 10 %% to either side. %s rows in common.",
-			above(f.Metric), textutil.Count(int64(t.Reference.Common)))
+			above(f.Metric), textutil.Count(t.Reference.Common))
 		d.add(ratio.chart())
 	}
 }

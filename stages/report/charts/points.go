@@ -88,14 +88,14 @@ func (pt points) chart() *Chart {
 				m.total[i] = pt.counts[i]
 			}
 			c.Legend = append(c.Legend, Key{Name: n, Class: fmt.Sprintf("c%d", i), Shape: i,
-				Note: textutil.Count(int64(m.total[i]))})
+				Note: textutil.Count(m.total[i])})
 		}
 	}
 
 	caption := []string{pt.caption}
 	if m.drawn < len(rows) && !pt.fine {
 		caption = append(caption, fmt.Sprintf("%s rows as %s marks: each mark covers all rows under it.",
-			textutil.Count(int64(len(rows))), textutil.Count(int64(m.drawn))))
+			textutil.Count(len(rows)), textutil.Count(m.drawn)))
 	}
 
 	if m.bars {

@@ -131,7 +131,7 @@ func gantt(id string, r model.Requests, name string) *Chart {
 		Data: map[string]string{"kind": "requests"},
 		Alt:  fmt.Sprintf("Timeline of %d requests of %s.", n, name)}
 	if n < len(r.Start) {
-		c.Caption = fmt.Sprintf("%s of %s requests.", textutil.Count(int64(n)), textutil.Count(int64(len(r.Start))))
+		c.Caption = fmt.Sprintf("%s of %s requests.", textutil.Count(n), textutil.Count(len(r.Start)))
 	}
 	return c
 }

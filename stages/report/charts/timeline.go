@@ -69,7 +69,7 @@ func timeline(id string, tables []*model.Table) *Chart {
 		d.Tables = append(d.Tables, t.Name)
 		if rows[i] > 0 {
 			chart.Legend = append(chart.Legend, Key{Name: t.Name, Class: fmt.Sprintf("c%d", i%len(paths)), Shape: 1,
-				Note: textutil.Count(int64(rows[i]))})
+				Note: textutil.Count(rows[i])})
 		}
 	}
 

@@ -158,13 +158,13 @@ func (r *Report) totals() totals {
 // figures are the numbers at the top.
 func (r *Report) figures() []Figure {
 	t := r.totals()
-	rows := Figure{Name: "rows", Value: textutil.Count(int64(t.rows)),
+	rows := Figure{Name: "rows", Value: textutil.Count(t.rows),
 		Note: "in " + textutil.Counted(len(r.Tables), "table")}
 
 	coverage := Figure{Name: "coverage", Value: "-", Note: "nothing was planned here"}
 	if t.planned > 0 {
 		coverage.Value = percent(float64(t.covered) / float64(t.planned))
-		coverage.Note = fmt.Sprintf("%s of %s cases", textutil.Count(int64(t.covered)), textutil.Count(int64(t.planned)))
+		coverage.Note = fmt.Sprintf("%s of %s cases", textutil.Count(t.covered), textutil.Count(t.planned))
 		if coverage.Level = Good; t.covered < t.planned {
 			coverage.Level = Warn
 		}
@@ -185,7 +185,7 @@ func (r *Report) figures() []Figure {
 		checks.Level, checks.Value, checks.Note = Warn, "-", "no gate"
 	}
 
-	failed := Figure{Name: "failed cases", Value: textutil.Count(int64(t.failed)), Level: Good, Note: "none"}
+	failed := Figure{Name: "failed cases", Value: textutil.Count(t.failed), Level: Good, Note: "none"}
 	if t.failed > 0 {
 		failed.Level, failed.Note = Warn, "in "+textutil.Counted(len(r.Failures), "group")
 	}
@@ -230,11 +230,11 @@ func (r *Report) glance() []string {
 	}
 
 	if t.planned > 0 {
-		s := fmt.Sprintf("%s of %s planned cases have a row (%s)", textutil.Count(int64(t.covered)),
-			textutil.Count(int64(t.planned)), percent(float64(t.covered)/float64(t.planned)))
+		s := fmt.Sprintf("%s of %s planned cases have a row (%s)", textutil.Count(t.covered),
+			textutil.Count(t.planned), percent(float64(t.covered)/float64(t.planned)))
 		if t.failed+t.skipped > 0 {
-			s += fmt.Sprintf("; %s failed and %s were skipped, each with a reason", textutil.Count(int64(t.failed)),
-				textutil.Count(int64(t.skipped)))
+			s += fmt.Sprintf("; %s failed and %s were skipped, each with a reason", textutil.Count(t.failed),
+				textutil.Count(t.skipped))
 		}
 		out = append(out, s+".")
 	}
@@ -255,7 +255,7 @@ func (r *Report) glance() []string {
 	for _, x := range r.Tables {
 		if ref := x.Reference; ref != nil && ref.Ratio != nil {
 			out = append(out, fmt.Sprintf("%s runs at %.3f of %s's %s (median of %s rows in common; 5 %% below %.3f, 5 %% above %.3f).",
-				x.Name, ref.Ratio.P50, ref.A.Name, ref.Metric, textutil.Count(int64(ref.Common)), ref.Ratio.P5, ref.Ratio.P95))
+				x.Name, ref.Ratio.P50, ref.A.Name, ref.Metric, textutil.Count(ref.Common), ref.Ratio.P5, ref.Ratio.P95))
 		}
 	}
 
@@ -301,7 +301,7 @@ func (r *Report) risks() {
 
 		if share, ok := t.Coverage(); ok && t.Covered < t.Planned {
 			add(Warn, "%s covers %s of its planned cases; %s have no row", t.Name, percent(share),
-				textutil.Count(int64(t.Planned-t.Covered)))
+				textutil.Count(t.Planned-t.Covered))
 		}
 
 		if t.Gate == nil {
@@ -345,7 +345,7 @@ func (r *Report) risks() {
 
 	if n := TotalFailures(r.Failures); n > 0 {
 		g := r.Failures[0]
-		add(Warn, "%s failed; the largest group: %s x %s", textutil.Counted(n, "case"), textutil.Count(int64(g.Count)),
+		add(Warn, "%s failed; the largest group: %s x %s", textutil.Counted(n, "case"), textutil.Count(g.Count),
 			g.Example.Message)
 	}
 

@@ -38,7 +38,7 @@ func sample(t testing.TB, rows int) ([]byte, *model.Report) {
 	return b.Bytes(), r
 }
 
-func comma(n int) string { return textutil.Count(int64(n)) }
+func comma(n int) string { return textutil.Count(n) }
 
 // TestPageLoadsNothing checks that the page has no address of anything else: it must open from a mail
 // attachment.

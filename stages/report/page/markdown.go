@@ -77,7 +77,7 @@ func (b *builder) listOf(n, most int, line func(i int)) {
 		line(i)
 	}
 	if n > most {
-		b.linef("\n...and %s more; the HTML report has them all.", textutil.Count(int64(n-most)))
+		b.linef("\n...and %s more; the HTML report has them all.", textutil.Count(n-most))
 	}
 }
 
@@ -149,7 +149,7 @@ func (b *builder) tables(r *model.Report) {
 		}
 
 		b.row(textutil.Cell(t.Name), textutil.Cell(strings.TrimSpace(t.Framework+" "+t.Version)),
-			textutil.Count(int64(t.Rows)), coverage, textutil.Count(int64(t.Failed)), textutil.Count(int64(t.Skipped)), gate,
+			textutil.Count(t.Rows), coverage, textutil.Count(t.Failed), textutil.Count(t.Skipped), gate,
 			latency, light)
 	})
 
@@ -179,7 +179,7 @@ func (b *builder) tables(r *model.Report) {
 		if ref := t.Reference; ref != nil && ref.Ratio != nil {
 			b.linef("\n%s against %s: %s rows in common, ratio %.3f / %.3f / %.3f (p5, median, p95).",
 				textutil.Cell(t.Name), textutil.Cell(ref.A.Name),
-				textutil.Count(int64(ref.Common)), ref.Ratio.P5, ref.Ratio.P50, ref.Ratio.P95)
+				textutil.Count(ref.Common), ref.Ratio.P5, ref.Ratio.P50, ref.Ratio.P95)
 		}
 	}
 }
@@ -207,7 +207,7 @@ func (b *builder) losses(r *model.Report) {
 		b.linef("| cases | op | class | message | example |\n|---:|---|---|---|---|")
 		b.list(len(r.Failures), func(i int) {
 			g := r.Failures[i]
-			b.row(textutil.Count(int64(g.Count)), textutil.Cell(g.Value("op")), textutil.Cell(g.Value("class")),
+			b.row(textutil.Count(g.Count), textutil.Cell(g.Value("op")), textutil.Cell(g.Value("class")),
 				textutil.Cell(textutil.Clip(g.Example.Message, 200)), textutil.Code(textutil.Clip(g.Example.Case(), 240)))
 		})
 	}
@@ -325,7 +325,7 @@ func (b *builder) run(r *model.Report) {
 			f := files[i]
 			rows := ""
 			if f.Rows > 0 {
-				rows = textutil.Count(int64(f.Rows))
+				rows = textutil.Count(f.Rows)
 			}
 			b.row(textutil.Code(f.Path), rows, textutil.Code(shortDigest(f.Digest)))
 		})
