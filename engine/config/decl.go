@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ import (
 // moduleDecl contains the declarations of a folder or file: names, ranges and unevaluated bodies.
 type moduleDecl struct {
 	dir       string
+	files     map[string]bool // absolute paths of the files, included ones among them
 	variables map[string]*variableDecl
 	locals    map[string]*hclsyntax.Attribute
 	outputs   map[string]*outputDecl
@@ -34,6 +36,7 @@ type moduleDecl struct {
 // blockDecl is a stage, module call, system, runtime, part or service block.
 type blockDecl struct {
 	kind, name string
+	dir        string // folder of the file
 	block      *hclsyntax.Block
 	body       *hclsyntax.Body // without the expressions below
 	forEach    hcl.Expression
@@ -78,7 +81,7 @@ func (l *loader) loadRoot(path string) (*moduleDecl, hcl.Diagnostics) {
 	if l.opts.Inline == nil {
 		return l.loadModule(path)
 	}
-	return l.declareAll(filepath.Dir(path), []*hclsyntax.Body{l.opts.Inline}, nil)
+	return l.declareAll(filepath.Dir(path), []string{path}, []*hclsyntax.Body{l.opts.Inline}, nil)
 }
 
 // loadModule reads the declarations of one module.
@@ -104,7 +107,7 @@ func (l *loader) loadModule(path string) (*moduleDecl, hcl.Diagnostics) {
 		}
 	}
 
-	m, diags := l.declareAll(dir, bodies, diags)
+	m, diags := l.declareAll(dir, files, bodies, diags)
 	twice := 0
 	for _, d := range diags {
 		if strings.HasPrefix(d.Summary, "Duplicate ") {
@@ -125,11 +128,12 @@ func (l *loader) loadModule(path string) (*moduleDecl, hcl.Diagnostics) {
 // manyDuplicates is the number of names declared twice from which the files of a folder are several plans.
 const manyDuplicates = 4
 
-// declareAll reads the declarations of a module from its bodies.
-func (l *loader) declareAll(dir string, bodies []*hclsyntax.Body,
+// declareAll reads the declarations of a module from its files and their bodies.
+func (l *loader) declareAll(dir string, files []string, bodies []*hclsyntax.Body,
 	diags hcl.Diagnostics) (*moduleDecl, hcl.Diagnostics) {
 	m := &moduleDecl{
 		dir:       dir,
+		files:     map[string]bool{},
 		spoiled:   map[string]bool{},
 		variables: map[string]*variableDecl{},
 		locals:    map[string]*hclsyntax.Attribute{},
@@ -137,22 +141,74 @@ func (l *loader) declareAll(dir string, bodies []*hclsyntax.Body,
 		blocks:    map[string]map[string]*blockDecl{},
 	}
 
+	for _, f := range files {
+		m.files[f] = true
+	}
 	for _, b := range bodies {
-		diags = append(diags, l.declare(m, b)...)
+		diags = append(diags, l.declare(m, dir, b)...)
 	}
 
 	return m, diags
 }
 
-func (l *loader) declare(m *moduleDecl, body *hclsyntax.Body) hcl.Diagnostics {
+// declare reads the declarations of one file, which is in dir, and of the files that it includes.
+func (l *loader) declare(m *moduleDecl, dir string, body *hclsyntax.Body) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	for name, a := range body.Attributes {
+		if name == "include" {
+			continue
+		}
 		diags = append(diags, errorAt(a.NameRange, "Unexpected attribute",
 			"A plan consists of blocks; put %q into a locals block to name a value.", name)...)
 	}
 
 	for _, b := range body.Blocks {
-		diags = append(diags, l.declareBlock(m, b)...)
+		diags = append(diags, l.declareBlock(m, dir, b)...)
+	}
+
+	if a := body.Attributes["include"]; a != nil {
+		diags = append(diags, l.include(m, dir, a.Expr)...)
+	}
+
+	return diags
+}
+
+// include reads the declarations of further files, whose names are relative to dir. A file that is
+// included twice counts once.
+func (l *loader) include(m *moduleDecl, dir string, e hcl.Expression) hcl.Diagnostics {
+	names, notList := hcl.ExprList(e)
+	if notList.HasErrors() {
+		return errorAt(e.Range(), "Invalid include",
+			`A plan includes a list of files: include = ["shared/inputs.hcl"].`)
+	}
+
+	var diags hcl.Diagnostics
+	for _, n := range names {
+		var name string
+		if gohcl.DecodeExpression(n, nil, &name).HasErrors() {
+			diags = append(diags, errorAt(n.Range(), "Invalid include",
+				"The name of an included file is a text without variables and locals.")...)
+			continue
+		}
+
+		path := filepath.Join(dir, name)
+		if m.files[path] {
+			continue
+		}
+		m.files[path] = true
+
+		parsed, more := l.src.file(path)
+		if parsed == nil && len(more) == 1 && more[0].Summary == "Cannot read the file" {
+			_, err := os.Stat(path)
+			more = errorAt(n.Range(), "Cannot read the included file",
+				"%s: %s%s", display(path), more[0].Detail, besides(path, err))
+		}
+
+		diags = append(diags, more...)
+		l.unreadable = l.unreadable || more.HasErrors()
+		if parsed != nil && parsed.Body != nil {
+			diags = append(diags, l.declare(m, filepath.Dir(path), syntaxBody(parsed))...)
+		}
 	}
 
 	return diags
@@ -166,7 +222,7 @@ var innerBlocks = map[string]string{
 	"measure": "a collect", "bind": "a collect", "load": "a collect", "validation": "a variable",
 }
 
-func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
+func (l *loader) declareBlock(m *moduleDecl, dir string, b *hclsyntax.Block) hcl.Diagnostics {
 	switch b.Type {
 	case "locals":
 		return declareLocals(m, b)
@@ -202,7 +258,7 @@ func (l *loader) declareBlock(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics
 		return diags
 	}
 
-	d := &blockDecl{kind: b.Type, name: name, block: b, body: b.Body}
+	d := &blockDecl{kind: b.Type, name: name, dir: dir, block: b, body: b.Body}
 	if old, dup := m.blocks[b.Type][name]; dup {
 		return append(diags, errorAt(b.DefRange(), "Duplicate "+b.Type,
 			"%s.%s is declared already at %s; names must be unique in a module.", b.Type, name,

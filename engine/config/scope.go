@@ -354,7 +354,7 @@ func (s *scope) loadChild(d *blockDecl) (*moduleDecl, string, hcl.Diagnostics) {
 			"%q is not a local path: it must start with ./ or ../ and is relative to the file that it stands in.", source)
 	}
 
-	abs := filepath.Join(s.decl.dir, source)
+	abs := filepath.Join(d.dir, source)
 	for up := s; up != nil; up = up.parent {
 		if up.source == abs {
 			return nil, "", errorAt(a.Expr.Range(), "Module includes itself",
