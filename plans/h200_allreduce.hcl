@@ -7,6 +7,8 @@
 #
 # plans/h200_comm.hcl measures NCCL without a framework.
 
+include = ["modules/database/system.hcl", "modules/pipeline/tables.hcl"]
+
 variable "backend" {
   type        = string
   default     = "vllm"
@@ -16,12 +18,6 @@ variable "backend" {
     condition     = contains(["vllm", "sglang", "trtllm"], var.backend)
     error_message = "backend is \"vllm\", \"sglang\" or \"trtllm\""
   }
-}
-
-variable "system" {
-  type        = string
-  default     = "h200_sxm"
-  description = "The system that the rows are for: one of aicplan systems."
 }
 
 variable "gpus" {
@@ -47,20 +43,6 @@ variable "env" {
   default     = {}
   description = "Environment of the ranks, such as { VLLM_ALLREDUCE_USE_SYMM_MEM = \"0\" }."
 }
-
-variable "coverage" {
-  type        = number
-  default     = 0.99
-  description = "Share of the planned sizes that must have a row."
-}
-
-variable "layout" {
-  type        = string
-  default     = "flat"
-  description = "Layout of the exported files: flat, systems or families."
-}
-
-system "this" { name = var.system }
 
 # One worker has all GPUs: the collector starts a process on each of them.
 runtime "vllm" {

@@ -19,10 +19,7 @@
 # Without graphs (off) nothing is launched as a graph: if rows and chains then
 # agree, it is what graphs do. The gates warn, because nothing is promised here.
 
-variable "system" {
-  type    = string
-  default = "h200_sxm"
-}
+include = ["modules/database/system.hcl"]
 
 variable "m" {
   type        = list(number)
@@ -76,8 +73,6 @@ locals {
     gemm_dtype = "bfloat16", m = m, n = tonumber(split("x", x)[0]), k = tonumber(split("x", x)[1])
   }]]]))
 }
-
-system "this" { name = var.system }
 
 runtime "cuda" {
   kind      = "cuda"

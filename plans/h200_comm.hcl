@@ -15,17 +15,7 @@
 # Needs libnccl.so.2 and NVRTC, which every framework's environment has; no MPI,
 # no nccl-tests, no Python.
 
-variable "system" {
-  type        = string
-  default     = "h200_sxm"
-  description = "The system that the rows are for: one of aicplan systems."
-}
-
-variable "gpus" {
-  type        = list(number)
-  default     = [2, 4, 8]
-  description = "Numbers of GPUs that communicate; the largest must be present."
-}
+include = ["modules/database/system.hcl", "modules/comm/choices.hcl", "modules/pipeline/tables.hcl"]
 
 variable "nodes" {
   type        = number
@@ -73,23 +63,6 @@ variable "time" {
   description = "Time limit of a job, as Slurm writes it."
 }
 
-variable "methods" {
-  type        = list(string)
-  default     = ["graph"]
-  description = "How collectives are timed: graph as serving replays them, eager as nccl-tests does."
-
-  validation {
-    condition     = length(setsubtract(toset(var.methods), toset(["eager", "graph"]))) == 0
-    error_message = "a method is \"eager\" or \"graph\""
-  }
-}
-
-variable "tables" {
-  type        = list(string)
-  default     = ["nccl", "p2p"]
-  description = "What to measure."
-}
-
 variable "env" {
   type        = map(string)
   default     = {}
@@ -101,20 +74,6 @@ variable "rank_deadline" {
   default     = 15
   description = "Seconds that a rank may take for one step of a case before its communicator is aborted."
 }
-
-variable "coverage" {
-  type        = number
-  default     = 0.99
-  description = "Share of the planned cases that must have a row."
-}
-
-variable "layout" {
-  type        = string
-  default     = "flat"
-  description = "Layout of the exported files: flat, systems or families."
-}
-
-system "this" { name = var.system }
 
 locals {
   per_node = coalesce(var.gpus_per_node, system.this.node.num_gpus_per_node)

@@ -9,10 +9,7 @@
 # of the key reference add up what the collectors' protocol gives for the same
 # products in the same run, for comparison: they warn.
 
-variable "system" {
-  type    = string
-  default = "h200_sxm"
-}
+include = ["modules/database/system.hcl"]
 
 variable "python" {
   type        = string
@@ -88,8 +85,6 @@ locals {
   }]]]))
   layers = flatten([for name, c in local.models : [for s in local.steps : merge({ model = name }, c, s)]])
 }
-
-system "this" { name = var.system }
 
 runtime "cuda" {
   kind      = "cuda"

@@ -8,11 +8,7 @@
 # Needs the NVIDIA driver and libcublasLt of CUDA 12 or 13, which every
 # framework's environment has.
 
-variable "system" {
-  type        = string
-  default     = "h200_sxm"
-  description = "The system that the rows are for: one of aicplan systems."
-}
+include = ["modules/database/system.hcl"]
 
 variable "dtypes" {
   type        = list(string)
@@ -54,8 +50,6 @@ variable "devices" {
   default     = null
   description = "Indices of the GPUs to use; null means all."
 }
-
-system "this" { name = var.system }
 
 runtime "cuda" {
   kind      = "cuda"

@@ -11,6 +11,8 @@
 # Without it, tree may name a folder of tables in the layout families; without both
 # only the package's own tables are asked.
 
+include = ["modules/database/system.hcl"]
+
 variable "collector_root" {
   type        = string
   default     = ""
@@ -57,11 +59,6 @@ variable "tree_digest" {
   type        = string
   default     = ""
   description = "what the tree is, for the rows; its content counts in any case"
-}
-
-variable "system" {
-  type    = string
-  default = "h200_sxm"
 }
 
 variable "models" {
@@ -217,8 +214,6 @@ variable "server_env" {
   type    = map(string)
   default = {}
 }
-
-system "this" { name = var.system }
 
 locals {
   ours   = var.collector_root != "" || var.tree != ""

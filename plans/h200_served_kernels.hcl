@@ -7,6 +7,8 @@
 # collector_root is a checkout with vLLM's collectors. The server has random weights, so a folder with the model's
 # config.json is enough. Another model needs its shape, and another version of vLLM its release.
 
+include = ["modules/database/system.hcl"]
+
 variable "collector_root" {
   type        = string
   default     = ""
@@ -43,11 +45,6 @@ variable "osl" {
   default = 8
 }
 
-variable "system" {
-  type    = string
-  default = "h200_sxm"
-}
-
 variable "python" {
   type        = string
   default     = "python3"
@@ -71,8 +68,6 @@ variable "ignore" {
   default     = []
   description = "Regular expressions of kernels that are not compared."
 }
-
-system "this" { name = var.system }
 
 module "frameworks" {
   source  = "./modules/frameworks"

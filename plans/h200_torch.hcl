@@ -5,10 +5,7 @@
 #
 # Needs Python 3.9 or later with torch 2.8 or later for CUDA.
 
-variable "system" {
-  type    = string
-  default = "h200_sxm"
-}
+include = ["modules/database/system.hcl"]
 
 variable "python" {
   type        = string
@@ -39,8 +36,6 @@ variable "verify" {
   default     = false
   description = "Check every result against a reference before it is measured."
 }
-
-system "this" { name = var.system }
 
 runtime "torch" {
   kind      = "python"

@@ -21,24 +21,6 @@ variable "per_node" {
   description = "GPUs that communicate on each node; those of the system where it is left out."
 }
 
-variable "gpus" {
-  type        = list(number)
-  default     = [2, 4, 8]
-  description = "Numbers of GPUs that communicate."
-}
-
-variable "methods" {
-  type        = list(string)
-  default     = ["graph"]
-  description = "How collectives are timed: graph as serving replays them, eager as nccl-tests does."
-}
-
-variable "tables" {
-  type        = list(string)
-  default     = ["nccl", "p2p"]
-  description = "What to measure."
-}
-
 variable "coverage" {
   type        = number
   default     = 0.99

@@ -30,12 +30,6 @@ variable "power" {
   description = "Measure power too: adds the columns power and power_limit."
 }
 
-variable "coverage" {
-  type        = number
-  default     = 0.99
-  description = "Share of the planned cases that must have a row."
-}
-
 variable "coverage_by_key" {
   type        = bool
   default     = false
@@ -58,12 +52,6 @@ variable "deviation" {
   type        = object({ median = number, spread = number })
   default     = { median = 0.3, spread = 0.2 }
   description = "How far the ratio to the reference may be off: its median from 1, and p5 and p95 from the median."
-}
-
-variable "layout" {
-  type        = string
-  default     = "flat"
-  description = "Layout of the exported files: flat, systems or families."
 }
 
 variable "backend" {

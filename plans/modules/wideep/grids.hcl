@@ -7,35 +7,6 @@ variable "nodes" {
   description = "Nodes of the ranks."
 }
 
-variable "gpus_per_node" {
-  type        = number
-  description = "Ranks on each node."
-}
-
-variable "ops" {
-  type        = list(string)
-  default     = []
-  description = "Ops to plan; none means all."
-}
-
-variable "models" {
-  type        = list(object({ hidden_size = number, num_topk = number, num_experts = number }))
-  default     = [{ hidden_size = 7168, num_topk = 8, num_experts = 256 }, { hidden_size = 4096, num_topk = 8, num_experts = 128 }]
-  description = "What is dispatched and combined."
-}
-
-variable "distributions" {
-  type        = map(list(string))
-  default     = { context = ["uniform", "power_law_0.8"], generation = ["uniform", "power_law_0.8", "power_law_1.01"] }
-  description = "How tokens choose experts, by phase."
-}
-
-variable "throughput" {
-  type        = object({ gpus_per_node = number, nodes = list(number) })
-  default     = { gpus_per_node = 8, nodes = [2, 3, 4, 6, 8, 12, 16, 18, 20] }
-  description = "GPUs of a node and numbers of nodes that the throughput kernels are compiled for."
-}
-
 locals {
   tokens = [for p in range(18) : pow(2, p)]
   ranks  = var.nodes * var.gpus_per_node

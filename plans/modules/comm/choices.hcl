@@ -1,0 +1,24 @@
+# What is measured, for the module and for plans of it.
+
+variable "gpus" {
+  type        = list(number)
+  default     = [2, 4, 8]
+  description = "Numbers of GPUs that communicate; the largest must be present."
+}
+
+variable "methods" {
+  type        = list(string)
+  default     = ["graph"]
+  description = "How collectives are timed: graph as serving replays them, eager as nccl-tests does."
+
+  validation {
+    condition     = length(setsubtract(toset(var.methods), toset(["eager", "graph"]))) == 0
+    error_message = "a method is \"eager\" or \"graph\""
+  }
+}
+
+variable "tables" {
+  type        = list(string)
+  default     = ["nccl", "p2p"]
+  description = "What to measure."
+}

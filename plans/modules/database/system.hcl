@@ -1,0 +1,9 @@
+# The system that a plan is for.
+
+variable "system" {
+  type        = string
+  default     = "h200_sxm"
+  description = "The GPU that the rows are for: one of aicplan systems."
+}
+
+system "this" { name = var.system }
