@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"syscall"
+	"unsafe"
 
 	"golang.org/x/sys/unix"
 )
@@ -16,11 +17,12 @@ type conn struct {
 	raw     syscall.RawConn
 	receive func(fd uintptr) bool // receiveOnce, bound once so that reads do not allocate
 
-	// In and out parameters of receive.
-	buf     []byte
+	// In and out parameters of receive. The message is kept, because that of unix.Recvmsg is allocated by each call.
 	n       int
 	err     error
 	at      int64 // Unix time in ns of the last data, or 0 if the kernel did not report it
+	buf     unix.Iovec
+	message unix.Msghdr
 	control [64]byte
 }
 
@@ -45,6 +47,7 @@ func Conn(c net.Conn) net.Conn {
 	}
 
 	a := &conn{TCPConn: t, raw: raw}
+	a.message.Iov, a.message.Iovlen, a.message.Control = &a.buf, 1, &a.control[0]
 	a.receive = a.receiveOnce
 	return a
 }
@@ -54,9 +57,11 @@ func (a *conn) Arrived() int64 { return a.at }
 
 // Read implements net.Conn.
 func (a *conn) Read(b []byte) (int, error) {
-	a.buf, a.n, a.err, a.at = b, 0, nil, 0
+	a.n, a.err, a.at = 0, nil, 0
+	a.buf.Base = unsafe.SliceData(b)
+	a.buf.SetLen(len(b))
 	err := a.raw.Read(a.receive)
-	a.buf = nil
+	a.buf.Base = nil
 	switch {
 	case err != nil:
 		return 0, err
@@ -71,18 +76,22 @@ func (a *conn) Read(b []byte) (int, error) {
 
 // receiveOnce reads without blocking. It returns false if there is nothing to read yet.
 func (a *conn) receiveOnce(fd uintptr) bool {
-	var control int
-	for {
-		a.n, control, _, _, a.err = unix.Recvmsg(int(fd), a.buf, a.control[:], unix.MSG_DONTWAIT)
-		if a.err != unix.EINTR {
-			break
-		}
+	var n uintptr
+	failed := unix.EINTR
+	for failed == unix.EINTR {
+		a.message.SetControllen(len(a.control))
+		n, _, failed = unix.Syscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&a.message)), unix.MSG_DONTWAIT)
 	}
-	if a.err == unix.EAGAIN {
+	if failed == unix.EAGAIN {
 		return false
 	}
+	if failed != 0 {
+		a.err = failed
+		return true
+	}
 
-	if a.err == nil && control > 0 {
+	a.n = int(n)
+	if control := a.message.Controllen; control > 0 {
 		header, data, _, err := unix.ParseOneSocketControlMessage(a.control[:control])
 		if err == nil && header.Type == unix.SO_TIMESTAMPNS_NEW && len(data) >= 16 {
 			// Seconds and nanoseconds in the byte order of the machine.
