@@ -11,6 +11,7 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"net/http/httputil"
 	"os"
 	"slices"
 	"strconv"
@@ -32,6 +33,10 @@ type link struct {
 	used time.Time // end of the last response
 	head []byte    // buffer of a request
 
+	known  []byte        // the head of a response that has chunks
+	parsed http.Response // of the known head
+	body   chunkedBody   // of the current response
+
 	stamps
 
 	mu     sync.Mutex
@@ -51,6 +56,7 @@ type stamps struct {
 
 	left     int  // remaining bytes that the head of the response may have
 	draining bool // the response is complete, and only the end of its body is missing
+	hurried  bool // a read waits at most drainTime for that end
 }
 
 // maxHead limits the head of a response, in bytes.
@@ -68,6 +74,10 @@ func (l *link) begin(ctx context.Context) error {
 
 // Read reads from the connection and stamps each read that returned data.
 func (l *link) Read(b []byte) (int, error) {
+	if l.draining && !l.hurried {
+		l.hurry()
+	}
+
 	n, err := l.conn.Read(b)
 	if n > 0 {
 		l.stamp()
@@ -109,11 +119,11 @@ func (l *link) interrupt(number int, cause error) {
 	}
 }
 
-// drain gives the end of the body time after the response is complete.
-func (l *link) drain() {
+// hurry limits how long a read waits for the end of the body after the response is complete.
+func (l *link) hurry() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.draining = true; l.cause == nil {
+	if l.hurried = true; l.cause == nil {
 		_ = l.conn.SetReadDeadline(time.Now().Add(drainTime)) // a closed connection fails when it is read
 	}
 }
@@ -184,7 +194,7 @@ func (l *link) roundTrip(id, correlation string, body []byte, giveUp bool) (*htt
 
 	for range 10 {
 		l.left = maxHead
-		res, err := http.ReadResponse(l.in, posted)
+		res, err := l.readHead()
 		switch {
 		case err != nil && l.first == 0 && werr != nil:
 			return nil, werr
@@ -198,6 +208,97 @@ func (l *link) roundTrip(id, correlation string, body []byte, giveUp bool) (*htt
 		}
 	}
 	return nil, errors.New("the server sends interim responses only")
+}
+
+// readHead reads the head of a response. Servers usually send the same head again, and then it is not parsed again.
+func (l *link) readHead() (*http.Response, error) {
+	if _, err := l.in.Peek(1); err != nil {
+		return nil, err
+	}
+
+	data, err := l.in.Peek(l.in.Buffered())
+	if err != nil {
+		return nil, err
+	}
+
+	if len(l.known) > 0 && bytes.HasPrefix(data, l.known) {
+		_, err := l.in.Discard(len(l.known))
+		l.parsed.Body = l.chunked()
+		return &l.parsed, err
+	}
+
+	reads := l.reads
+	res, err := http.ReadResponse(l.in, posted)
+	if err != nil || len(res.TransferEncoding) == 0 || res.Body == http.NoBody {
+		return res, err
+	}
+
+	if l.reads == reads { // data is the buffer as it was
+		l.known, l.parsed = append(l.known[:0], data[:len(data)-l.in.Buffered()]...), *res
+	}
+	res.Body = l.chunked()
+	return res, nil
+}
+
+// chunkedBody is the body of a response that has chunks.
+type chunkedBody struct {
+	chunks io.Reader
+	in     *bufio.Reader
+	err    error // at the end of the body
+}
+
+// chunked returns the body of the response whose head was read.
+func (l *link) chunked() *chunkedBody {
+	l.body = chunkedBody{chunks: httputil.NewChunkedReader(l.in), in: l.in}
+	return &l.body
+}
+
+// Read implements io.Reader. Trailers are not kept.
+func (c *chunkedBody) Read(b []byte) (int, error) {
+	if c.err != nil {
+		return 0, c.err
+	}
+
+	n, err := c.chunks.Read(b)
+	if errors.Is(err, io.EOF) {
+		if n > 0 {
+			return n, nil // the trailer may arrive later
+		}
+		err = c.trailer()
+	}
+	c.err = err
+	return n, err
+}
+
+// trailer reads the lines after the last chunk. It returns io.EOF.
+func (c *chunkedBody) trailer() error {
+	for range maxTrailer {
+		line, err := c.in.ReadSlice('\n')
+		if err != nil {
+			return fmt.Errorf("the trailer of the response: %w", noEOF(err))
+		}
+		if len(bytes.TrimRight(line, "\r\n")) == 0 {
+			return io.EOF
+		}
+	}
+	return fmt.Errorf("the trailer of the response has more than %d lines", maxTrailer)
+}
+
+// maxTrailer limits the lines of a trailer.
+const maxTrailer = 100
+
+// Close implements io.Closer. It reads the end of the body.
+func (c *chunkedBody) Close() error {
+	_, err := io.Copy(io.Discard, c)
+	return err
+}
+
+// noEOF returns io.ErrUnexpectedEOF for io.EOF.
+func noEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
 }
 
 // maxCopied is the size of bodies up to which one write of a copy is faster than two.

@@ -9,7 +9,6 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
-	"strings"
 	"time"
 
 	"aicplan/cudaops/load/aiperf"
@@ -32,9 +31,9 @@ type slot struct {
 	in     *bufio.Reader
 	link   link
 	body   []byte // of a response without streaming
-	text   strings.Builder
-	reason strings.Builder
-	calls  strings.Builder // of tools
+	text   bytes.Buffer
+	reason bytes.Buffer
+	calls  bytes.Buffer // of tools
 
 	prefilling bool // the request occupies a place in runner.prefill
 
@@ -184,7 +183,7 @@ func (s *slot) event(e openai.Event) error {
 func (s *slot) end() {
 	if s.done == 0 {
 		s.done = s.link.last
-		s.link.drain()
+		s.link.draining = true
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -187,6 +188,34 @@ func TestQuirksOfServers(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestHeadsOnOneConnection sends the same head several times, with other heads in between.
+func TestHeadsOnOneConnection(t *testing.T) {
+	t.Parallel()
+	ok := chunked(streamBody, true)
+	busy := strings.Replace(chunked("later", true), "200 OK", "503 Service Unavailable", 1)
+	addr := rawServer(t, "tcp", "127.0.0.1:0", func(c net.Conn, n int) bool {
+		_, err := io.WriteString(c, []string{ok, ok, busy, busy, withLength("", streamBody)}[n%5])
+		return err == nil
+	})
+	s := quick()
+	s.URL, s.Concurrency, s.Requests, s.CacheReset = addr, 1, 20, ResetNever
+	var codes []int
+	var reused []bool
+	_, err := Run(t.Context(), s, Options{Record: func(r *aiperf.Record, _ *aiperf.Values) {
+		code := http.StatusOK
+		if r.Err != nil {
+			code = r.Err.Code
+		}
+		codes, reused = append(codes, code), append(reused, r.Reused)
+	}})
+	if want := slices.Repeat([]int{200, 200, 503, 503, 200}, 4); err != nil || !slices.Equal(codes, want) {
+		t.Errorf("%v: %v, want %v", err, codes, want)
+	}
+	if slices.Contains(reused[1:], false) {
+		t.Errorf("a connection was not reused: %v", reused)
 	}
 }
 

@@ -277,22 +277,30 @@ func join(to *string, v gjson.Result) {
 }
 
 func usage(v gjson.Result) *Usage {
-	// Responses has names of its own.
-	count := func(paths ...string) int {
-		for _, path := range paths {
-			if n := v.Get(path); n.Type == gjson.Number && n.Num >= 0 {
-				return int(n.Num)
-			}
+	u := &Usage{Prompt: -1, Completion: -1, Total: -1, Reasoning: -1, Cached: -1}
+	set := func(to *int, n gjson.Result) {
+		if n.Type == gjson.Number && n.Num >= 0 && *to < 0 {
+			*to = int(n.Num)
 		}
-		return -1
 	}
 
-	return &Usage{
-		Prompt: count("prompt_tokens", "input_tokens"), Completion: count("completion_tokens", "output_tokens"),
-		Total:     count("total_tokens"),
-		Reasoning: count("completion_tokens_details.reasoning_tokens", "output_tokens_details.reasoning_tokens"),
-		Cached:    count("prompt_tokens_details.cached_tokens", "input_tokens_details.cached_tokens"),
-	}
+	v.ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		// Responses has names of its own.
+		case "prompt_tokens", "input_tokens":
+			set(&u.Prompt, value)
+		case "completion_tokens", "output_tokens":
+			set(&u.Completion, value)
+		case "total_tokens":
+			set(&u.Total, value)
+		case "completion_tokens_details", "output_tokens_details":
+			set(&u.Reasoning, value.Get("reasoning_tokens"))
+		case "prompt_tokens_details", "input_tokens_details":
+			set(&u.Cached, value.Get("cached_tokens"))
+		}
+		return true
+	})
+	return u
 }
 
 func serverError(v gjson.Result) error {
