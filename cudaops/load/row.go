@@ -164,7 +164,8 @@ func (h *Host) once(ctx context.Context, s Settings, o Options) (*run, error) {
 		return nil, failure(worker.ClassResourceIssue, err)
 	}
 
-	debug.SetGCPercent(gcPercent(&s))
+	// More frequent collections cost more than a tenth of the processor time, and save little memory.
+	debug.SetGCPercent(200)
 	res, err := Run(ctx, s, o)
 
 	// Return the memory of the load to the system.
@@ -193,15 +194,6 @@ func (h *Host) once(ctx context.Context, s Settings, o Options) (*run, error) {
 
 	r.row = row(res, o.Tokenizer != nil)
 	return r, nil
-}
-
-// gcPercent returns the growth of the heap at which garbage is collected. A load with few connections has so little live
-// memory that frequent collections are cheap. With many connections, they cost more than a tenth of the processor time.
-func gcPercent(s *Settings) int {
-	if s.Concurrency > 256 {
-		return 200
-	}
-	return 50
 }
 
 // allFailed returns the failure of a load without a successful request.

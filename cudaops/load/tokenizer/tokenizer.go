@@ -349,13 +349,14 @@ func (t *Tokenizer) plain(out []int, text string, first bool) []int {
 
 	parts := []string{text}
 	for _, s := range t.split {
-		var next []string
+		next := make([]string, 0, len(text)/3+1) // most pieces are longer
 		for _, p := range parts {
 			next = s(next, p)
 		}
 		parts = next
 	}
 
+	out = slices.Grow(out, len(parts))
 	for _, p := range parts {
 		out = append(out, t.piece(p)...)
 	}
