@@ -12,7 +12,6 @@ import (
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
 	"aicplan/stages/report/model"
-	"aicplan/stages/report/reporttest"
 )
 
 // past is a state folder whose runs are written by the test.
@@ -98,7 +97,7 @@ func load(store *checkpoint.Store, rec *checkpoint.StageRecord) (*stage.Dataset,
 }
 
 func ended(address, kind string, status stage.Status, after ...string) map[string]any {
-	return map[string]any{"type": "stage_end", "stage": address, "kind": kind, "class": reporttest.Class(kind),
+	return map[string]any{"type": "stage_end", "stage": address, "kind": kind, "class": sampleClass(kind),
 		"status": status, "after": after, "seconds": 1.5, "counts": stage.Counts{Rows: 30}}
 }
 
@@ -112,10 +111,7 @@ func end(code int) map[string]any {
 
 func TestPastRunIsReadBack(t *testing.T) {
 	p := newPast(t)
-	gemm, err := reporttest.Gemm(30, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gemm := sampleGemm(30, 1)
 
 	for _, a := range [][2]string{{"collect.g", "collect"}, {"dedupe.g", "dedupe"}, {"gate.g", "gate"},
 		{"collect.h", "collect"}, {"dedupe.h", "dedupe"}} {
@@ -187,10 +183,7 @@ func TestPastRunIsReadBack(t *testing.T) {
 // TestReplacedDataIsNamed checks that the report of an old run names the run that replaced its data.
 func TestReplacedDataIsNamed(t *testing.T) {
 	p := newPast(t)
-	gemm, err := reporttest.Gemm(30, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gemm := sampleGemm(30, 1)
 
 	p.record("collect.g", "collect", gemm)
 	old := p.run(start(), ended("collect.g", "collect", stage.StatusOK), end(0))

@@ -14,7 +14,6 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/base/fileutil"
-	"aicplan/stages/report/reporttest"
 )
 
 func ref(kind, name string) cty.Value {
@@ -54,10 +53,7 @@ format    = ["markdown", "html", "json"]
 // reference.
 func runContext(t *testing.T) *stage.RunContext {
 	t.Helper()
-	in, err := reporttest.Input(300)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := sampleInput(t, 300)
 	return &stage.RunContext{
 		Address: "report.r", RunDir: "/state/runs/20260304T220500.000-ab12", OutDir: t.TempDir(),
 		Inputs: map[string]*stage.Dataset{"inputs[0]": in.Tables[0].Data, "inputs[1]": in.Tables[1].Data,

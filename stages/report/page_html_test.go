@@ -1,4 +1,4 @@
-package page
+package report
 
 import (
 	"bytes"
@@ -14,16 +14,13 @@ import (
 	"aicplan/sink/base/textutil"
 	"aicplan/sink/table"
 	"aicplan/stages/report/model"
-	"aicplan/stages/report/reporttest"
+	"aicplan/stages/report/page"
 )
 
 // sample is a report about a made-up run, and its page.
 func sample(t testing.TB, rows int) ([]byte, *model.Report) {
 	t.Helper()
-	in, err := reporttest.Input(rows)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := sampleInput(t, rows)
 
 	r, err := model.Build(in)
 	if err != nil {
@@ -31,7 +28,7 @@ func sample(t testing.TB, rows int) ([]byte, *model.Report) {
 	}
 
 	var b bytes.Buffer
-	if err := WriteHTML(&b, r, 200000); err != nil {
+	if err := page.WriteHTML(&b, r, 200000); err != nil {
 		t.Fatal(err)
 	}
 
@@ -65,10 +62,7 @@ func TestPageLoadsNothing(t *testing.T) {
 
 // TestTextOfTheDataIsEscaped writes a report whose messages are markup.
 func TestTextOfTheDataIsEscaped(t *testing.T) {
-	in, err := reporttest.Input(100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := sampleInput(t, 100)
 
 	const evil = `</script><script>alert(1)</script><b onclick="x">`
 	in.Title = evil
@@ -82,7 +76,7 @@ func TestTextOfTheDataIsEscaped(t *testing.T) {
 	}
 
 	var b bytes.Buffer
-	if err := WriteHTML(&b, r, 1000); err != nil {
+	if err := page.WriteHTML(&b, r, 1000); err != nil {
 		t.Fatal(err)
 	}
 
@@ -168,7 +162,7 @@ func TestEmbeddedRowsAreThoseOfTheTable(t *testing.T) {
 	}
 
 	var b bytes.Buffer
-	if err := WriteHTML(&b, r, 50); err != nil {
+	if err := page.WriteHTML(&b, r, 50); err != nil {
 		t.Fatal(err)
 	}
 
@@ -191,5 +185,29 @@ func TestPageOfManyRowsIsSmall(t *testing.T) {
 
 	if n := bytes.Count(data, []byte("<path")); n > 600 {
 		t.Errorf("%d paths: marks of a series belong into one", n)
+	}
+}
+
+// TestMetricHasItsName has a table of requests a second beside those of times.
+func TestMetricHasItsName(t *testing.T) {
+	html, r := sample(t, 50)
+	if text := string(html); !strings.Contains(text, "latency, median") || !strings.Contains(text, "Latency ") {
+		t.Error("tables of times have no heading for them")
+	}
+
+	r.Tables[0].Metric, r.Tables[0].Unit = "request_throughput", "requests/s"
+	var b strings.Builder
+	if err := page.WriteHTML(&b, r, 50); err != nil {
+		t.Fatal(err)
+	}
+
+	for _, want := range []string{"metric, median", "Request throughput ", "<small>request_throughput</small>"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q", want)
+		}
+	}
+
+	if strings.Contains(b.String(), "latency, median") {
+		t.Error("a median of requests a second is headed latency")
 	}
 }

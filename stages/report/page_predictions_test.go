@@ -1,4 +1,4 @@
-package page
+package report
 
 import (
 	"bytes"
@@ -9,21 +9,15 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 
 	"aicplan/stages/report/model"
-	"aicplan/stages/report/reporttest"
+	"aicplan/stages/report/page"
 )
 
 // predictionsPage is a page about predictions of a stage.
 func predictionsPage(t *testing.T, address string) string {
 	t.Helper()
-	in, err := reporttest.Input(100)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := sampleInput(t, 100)
 
-	f, err := reporttest.Predicted()
-	if err != nil {
-		t.Fatal(err)
-	}
+	f := samplePrediction(t)
 
 	for i := range f.Outcome.Checks {
 		f.Outcome.Checks[i].Detail = bytes.ReplaceAll(f.Outcome.Checks[i].Detail,
@@ -37,7 +31,7 @@ func predictionsPage(t *testing.T, address string) string {
 	}
 
 	var b bytes.Buffer
-	if err := WriteHTML(&b, r, 0); err != nil {
+	if err := page.WriteHTML(&b, r, 0); err != nil {
 		t.Fatal(err)
 	}
 
@@ -95,24 +89,24 @@ func TestPredictions(t *testing.T) {
 
 // On a phone a long address is broken, and what a step is made of is seen whole.
 func TestPredictionsOnAPhone(t *testing.T) {
-	ctx := reporttest.Start(t)
+	ctx := startBrowser(t)
 	page := predictionsPage(t, "module.published_steps['llama'].collect.predicted")
 	open(t, ctx, fileURL(t, []byte(page)))
-	reporttest.Call(t, ctx, emulation.SetDeviceMetricsOverride,
+	call(t, ctx, emulation.SetDeviceMetricsOverride,
 		emulation.SetDeviceMetricsOverrideParams{Width: 390, Height: 844, DeviceScaleFactor: 1})
-	reporttest.Until(t, ctx, `innerWidth === 390`)
+	until(t, ctx, `innerWidth === 390`)
 
-	if wide := reporttest.Eval[int](t, ctx, `document.documentElement.scrollWidth`); wide > 390 {
+	if wide := eval[int](t, ctx, `document.documentElement.scrollWidth`); wide > 390 {
 		t.Errorf("the page is %d px wide on a phone of 390", wide)
 	}
 
-	cut := reporttest.Eval[[]string](t, ctx,
+	cut := eval[[]string](t, ctx,
 		`[...document.querySelectorAll("#predictions h3, #predictions p, #predictions details[open] .phases")].filter(e => e.scrollWidth > e.clientWidth).map(e => e.textContent.trim().slice(0, 60))`)
 	if len(cut) > 0 {
 		t.Errorf("cut off on a phone: %q", cut)
 	}
 
-	if n := reporttest.Eval[int](t, ctx, `document.querySelectorAll("#predictions details[open] .phases table").length`); n < 2 {
+	if n := eval[int](t, ctx, `document.querySelectorAll("#predictions details[open] .phases table").length`); n < 2 {
 		t.Errorf("%d tables of phases are open", n)
 	}
 }

@@ -1,4 +1,4 @@
-package reporttest
+package report
 
 import (
 	"context"
@@ -16,9 +16,9 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// Start starts the system's Chromium with a fresh profile. It skips the test if
+// startBrowser starts the system's Chromium with a fresh profile. It skips the test if
 // Chromium is not installed.
-func Start(t testing.TB) context.Context {
+func startBrowser(t testing.TB) context.Context {
 	t.Helper()
 	path := ""
 	for _, name := range []string{"chromium", "chromium-browser", "google-chrome"} {
@@ -55,9 +55,9 @@ func Start(t testing.TB) context.Context {
 	return ctx
 }
 
-// Watch collects what a page must not do: ask for anything that is not allowed,
+// watchPage collects what a page must not do: ask for anything that is not allowed,
 // throw, or complain.
-func Watch(t testing.TB, ctx context.Context, allowed func(url string) bool) func() []string {
+func watchPage(t testing.TB, ctx context.Context, allowed func(url string) bool) func() []string {
 	t.Helper()
 	var mu sync.Mutex
 	var wrong []string
@@ -80,8 +80,8 @@ func Watch(t testing.TB, ctx context.Context, allowed func(url string) bool) fun
 		t.Fatal(err)
 	}
 
-	Call(t, ctx, network.Enable, network.EnableParams{})
-	Call(t, ctx, cdplog.Enable, cdp.Empty{})
+	call(t, ctx, network.Enable, network.EnableParams{})
+	call(t, ctx, cdplog.Enable, cdp.Empty{})
 	return func() []string {
 		mu.Lock()
 		defer mu.Unlock()
@@ -92,8 +92,8 @@ func Watch(t testing.TB, ctx context.Context, allowed func(url string) bool) fun
 // patience is how long a page may take for one step before it counts as stuck.
 const patience = time.Minute
 
-// Call sends one command of the protocol.
-func Call[P, R any](t testing.TB, ctx context.Context, c cdp.Command[P, R], p P) R {
+// call sends one command of the protocol.
+func call[P, R any](t testing.TB, ctx context.Context, c cdp.Command[P, R], p P) R {
 	t.Helper()
 	r, err := chromedp.Call(ctx, c, p)
 	if err != nil {
@@ -102,8 +102,8 @@ func Call[P, R any](t testing.TB, ctx context.Context, c cdp.Command[P, R], p P)
 	return r
 }
 
-// Eval evaluates an expression in the page.
-func Eval[T any](t testing.TB, ctx context.Context, expr string) T {
+// eval evaluates an expression in the page.
+func eval[T any](t testing.TB, ctx context.Context, expr string) T {
 	t.Helper()
 	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expr, chromedp.EvalAwaitPromise))
 	if err != nil {
@@ -112,14 +112,14 @@ func Eval[T any](t testing.TB, ctx context.Context, expr string) T {
 	return v
 }
 
-// Do evaluates an expression for what it does.
-func Do(t testing.TB, ctx context.Context, expr string) {
+// do evaluates an expression for what it does.
+func do(t testing.TB, ctx context.Context, expr string) {
 	t.Helper()
-	Eval[bool](t, ctx, "(() => {"+expr+"; return true })()")
+	eval[bool](t, ctx, "(() => {"+expr+"; return true })()")
 }
 
-// Until waits until an expression is true, even if the page reloads.
-func Until(t testing.TB, ctx context.Context, expr string) {
+// until waits until an expression is true, even if the page reloads.
+func until(t testing.TB, ctx context.Context, expr string) {
 	t.Helper()
 
 	for begin := time.Now(); ; {
@@ -141,8 +141,8 @@ func between(err error) bool {
 	return strings.Contains(text, "context") || strings.Contains(text, "navigated")
 }
 
-// Move moves the pointer.
-func Move(t testing.TB, ctx context.Context, x, y float64) {
+// movePointer moves the pointer.
+func movePointer(t testing.TB, ctx context.Context, x, y float64) {
 	t.Helper()
 	if err := chromedp.Do(ctx, chromedp.MouseEvent("mouseMoved", x, y)); err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package live
+package report
 
 import (
 	"context"
@@ -22,7 +22,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"aicplan/engine/checkpoint"
-	"aicplan/stages/report/reporttest"
+	"aicplan/stages/report/live"
 )
 
 // folder is a state folder with runs that the test writes, and a server of it
@@ -95,7 +95,7 @@ func (f *folder) start() {
 		f.t.Fatal(err)
 	}
 
-	page := &Server{
+	page := &live.Server{
 		Token: f.token, Interval: 10 * time.Millisecond,
 		Runs: func() ([]checkpoint.Run, error) { f.mu.Lock(); defer f.mu.Unlock(); return slices.Clone(f.runs), nil },
 		Dead: func(_ string, pid int) bool { f.mu.Lock(); defer f.mu.Unlock(); return f.dead[pid] },
@@ -172,11 +172,11 @@ func has(selector, text string) string {
 	return fmt.Sprintf(`document.querySelector(%q).textContent.includes(%q)`, selector, text)
 }
 
-func size(t testing.TB, ctx context.Context, width int) {
+func resize(t testing.TB, ctx context.Context, width int) {
 	t.Helper()
-	reporttest.Call(t, ctx, emulation.SetDeviceMetricsOverride,
+	call(t, ctx, emulation.SetDeviceMetricsOverride,
 		emulation.SetDeviceMetricsOverrideParams{Width: int64(width), Height: 844, DeviceScaleFactor: 1})
-	reporttest.Until(t, ctx, fmt.Sprintf(`innerWidth === %d`, width))
+	until(t, ctx, fmt.Sprintf(`innerWidth === %d`, width))
 }
 
 // faint finds text whose colour is too close to what is behind it: less than 4.5
@@ -198,13 +198,13 @@ const faint = `(() => {
 })()`
 
 // TestInBrowser watches runs of a million cases on the page itself.
-func TestInBrowser(t *testing.T) {
+func TestLiveInBrowser(t *testing.T) {
 	t.Parallel()
-	ctx := reporttest.Start(t)
+	ctx := startBrowser(t)
 	f := newFolder(t)
 	url := "http://" + f.address + "/"
 	away := false // where the server is away on purpose, the browser reports it
-	wrong := reporttest.Watch(t, ctx, func(asked string) bool {
+	wrong := watchPage(t, ctx, func(asked string) bool {
 		return strings.HasPrefix(asked, url) ||
 			strings.HasPrefix(asked, "data:")
 	})
@@ -213,37 +213,37 @@ func TestInBrowser(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	reporttest.Until(t, ctx, has("#line", "has no run yet"))
+	until(t, ctx, has("#line", "has no run yet"))
 	write := f.add("20260101T000000.000-aaaa", 71)
 	write(night(1, 300)...)
-	reporttest.Until(t, ctx, has("#line", "150\u202f000 of 1\u202f000\u202f000 cases measured, 300 failed, 1 stage running"))
+	until(t, ctx, has("#line", "150\u202f000 of 1\u202f000\u202f000 cases measured, 300 failed, 1 stage running"))
 
 	t.Run("grows to an end", func(t *testing.T) {
 		count := `document.querySelectorAll("*").length`
-		before := reporttest.Eval[int](t, ctx, count)
+		before := eval[int](t, ctx, count)
 		write(night(301, 900)...)
-		reporttest.Until(t, ctx, has("#now", "601\u202f200 of 1\u202f000\u202f000 cases"))
+		until(t, ctx, has("#now", "601\u202f200 of 1\u202f000\u202f000 cases"))
 
-		after := reporttest.Eval[int](t, ctx, count)
+		after := eval[int](t, ctx, count)
 		if before > 1500 || after > before+50 {
 			t.Errorf("%d elements, and %d after three times as many events", before, after)
 		}
 
 		for _, want := range []string{"w7", "GPU-1a2b3c4d", "cases/s", "sm_clock_mhz"} {
-			reporttest.Until(t, ctx, has("main", want))
+			until(t, ctx, has("main", want))
 		}
 	})
 
 	t.Run("every width", func(t *testing.T) {
 		for _, width := range []int{320, 390, 800, 2000} {
-			size(t, ctx, width)
-			reporttest.Do(t, ctx, `document.querySelector("details").open = true`)
+			resize(t, ctx, width)
+			do(t, ctx, `document.querySelector("details").open = true`)
 
-			if wide := reporttest.Eval[int](t, ctx, `document.documentElement.scrollWidth`); wide > width {
+			if wide := eval[int](t, ctx, `document.documentElement.scrollWidth`); wide > width {
 				t.Errorf("the page is %d px wide in a window of %d", wide, width)
 			}
 
-			cut := reporttest.Eval[[]string](t, ctx,
+			cut := eval[[]string](t, ctx,
 				`[...document.querySelectorAll("main td, main p, main b, main figcaption, header *")].filter(e => !e.matches(".unseen")).filter(e => {
 				const r = e.getBoundingClientRect(); return r.width && (r.right > innerWidth + 1 || r.left < -1); }).map(e => e.textContent.slice(0, 40))`)
 			if width <= 390 && len(cut) > 0 {
@@ -251,29 +251,29 @@ func TestInBrowser(t *testing.T) {
 			}
 		}
 
-		size(t, ctx, 1300)
+		resize(t, ctx, 1300)
 	})
 
 	t.Run("contrast", func(t *testing.T) {
 		for _, scheme := range []string{"dark", "light"} {
-			reporttest.Call(t, ctx, emulation.SetEmulatedMedia,
+			call(t, ctx, emulation.SetEmulatedMedia,
 				emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme",
 					Value: scheme}}})
-			if found := reporttest.Eval[[]string](t, ctx, faint); len(found) > 0 {
+			if found := eval[[]string](t, ctx, faint); len(found) > 0 {
 				t.Errorf("%s: too faint: %q", scheme, found)
 			}
 		}
 	})
 
 	t.Run("keyboard", func(t *testing.T) {
-		reporttest.Do(t, ctx, `document.activeElement.blur(); scrollTo(0, 0); document.querySelector("details").open = true`)
+		do(t, ctx, `document.activeElement.blur(); scrollTo(0, 0); document.querySelector("details").open = true`)
 		var seen []string
 		for range 12 {
 			if err := chromedp.Do(ctx, chromedp.KeyEvent(kb.Tab)); err != nil {
 				t.Fatal(err)
 			}
 
-			at := reporttest.Eval[[]string](t, ctx,
+			at := eval[[]string](t, ctx,
 				`(() => { const e = document.activeElement, s = getComputedStyle(e), r = e.getBoundingClientRect(), head = document.querySelector("header").getBoundingClientRect();
 				return [e === document.body ? "" : e.id || e.getAttribute("href") || e.tagName, s.outlineStyle + s.outlineWidth, String(r.top < innerHeight && r.bottom > head.bottom)]; })()`)
 			if at[0] == "" {
@@ -293,11 +293,11 @@ func TestInBrowser(t *testing.T) {
 		}
 
 		// A list that is drawn anew keeps the focus where it was.
-		reporttest.Do(t, ctx, `document.querySelector("#runs a").focus()`)
+		do(t, ctx, `document.querySelector("#runs a").focus()`)
 		f.add("20260101T000001.000-bbbb", 72)
-		reporttest.Eval[bool](t, ctx, `look("", "20260101T000000.000-aaaa").then(() => true)`)
+		eval[bool](t, ctx, `look("", "20260101T000000.000-aaaa").then(() => true)`)
 
-		if got := reporttest.Eval[string](t, ctx,
+		if got := eval[string](t, ctx,
 			`document.activeElement.getAttribute("href") + document.querySelectorAll("#runs tbody tr").length`); got != "/runs/20260101T000000.000-aaaa2" {
 			t.Errorf("with one more run the focus is at %s", got)
 		}
@@ -305,38 +305,38 @@ func TestInBrowser(t *testing.T) {
 
 	t.Run("two at once", func(t *testing.T) {
 		// The older one is watched until it is over.
-		reporttest.Until(t, ctx, has("#run", "aaaa"))
+		until(t, ctx, has("#run", "aaaa"))
 		write(night(1201, 1)...)
-		reporttest.Until(t, ctx, has("#now", "601\u202f701 of"))
+		until(t, ctx, has("#now", "601\u202f701 of"))
 	})
 
 	t.Run("the server was away", func(t *testing.T) {
 		away = true
 		f.stop()
-		reporttest.Until(t, ctx, `!document.querySelector("#trouble").hidden && `+has("#trouble", "trying again"))
+		until(t, ctx, `!document.querySelector("#trouble").hidden && `+has("#trouble", "trying again"))
 		write(night(1202, 1)...)
 		f.start()
-		reporttest.Until(t, ctx, `document.querySelector("#trouble").hidden && `+has("#now", "602\u202f202 of"))
+		until(t, ctx, `document.querySelector("#trouble").hidden && `+has("#now", "602\u202f202 of"))
 	})
 
 	t.Run("killed", func(t *testing.T) {
 		// The page looks for newer runs by itself too. Here it waits for an event, or
 		// it would be gone on a slow machine before it is read.
-		reporttest.Do(t, ctx, `window.goOn = look; look = () => {}`)
+		do(t, ctx, `window.goOn = look; look = () => {}`)
 		f.mu.Lock()
 		f.dead[71] = true
 		f.mu.Unlock()
-		reporttest.Until(t, ctx, has("#line", "lost: its process is gone")+" && "+has("#now", "Where it was:")+
+		until(t, ctx, has("#line", "lost: its process is gone")+" && "+has("#now", "Where it was:")+
 			` && !document.querySelector("#now").textContent.includes("left")`)
 
-		if href := reporttest.Eval[string](t, ctx,
+		if href := eval[string](t, ctx,
 			`document.querySelector("#line a").getAttribute("href")`); href != "/runs/20260101T000000.000-aaaa/report" {
 			t.Error(href)
 		}
 
 		// It does not wait for its end: it loads the page anew.
-		reporttest.Do(t, ctx, `goOn("", "20260101T000000.000-aaaa")`)
-		reporttest.Until(t, ctx, has("#run", "bbbb"))
+		do(t, ctx, `goOn("", "20260101T000000.000-aaaa")`)
+		until(t, ctx, has("#run", "bbbb"))
 	})
 
 	t.Run("ended", func(t *testing.T) {
@@ -349,11 +349,11 @@ func TestInBrowser(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		reporttest.Until(t, ctx, has("#line",
+		until(t, ctx, has("#line",
 			"ended with exit code 4, 12 s, 1\u202f000\u202f000 of 1\u202f000\u202f000 cases measured"))
-		reporttest.Until(t, ctx, has("#runs", "exit code 4")+" && "+has("#runs", "lost"))
-		reporttest.Do(t, ctx, `document.querySelector("#line a").click()`)
-		reporttest.Until(t, ctx, `document.title === "report of 20260101T000002.000-cccc"`)
+		until(t, ctx, has("#runs", "exit code 4")+" && "+has("#runs", "lost"))
+		do(t, ctx, `document.querySelector("#line a").click()`)
+		until(t, ctx, `document.title === "report of 20260101T000002.000-cccc"`)
 	})
 
 	t.Run("another token", func(t *testing.T) {
@@ -361,11 +361,11 @@ func TestInBrowser(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		reporttest.Until(t, ctx, has("#line", "running"))
+		until(t, ctx, has("#line", "running"))
 		f.stop()
 		f.token = "other"
 		f.start()
-		reporttest.Until(t, ctx, has("#trouble", "open the address that aicplan serve printed"))
+		until(t, ctx, has("#trouble", "open the address that aicplan serve printed"))
 	})
 
 	for _, w := range wrong() {

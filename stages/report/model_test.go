@@ -1,4 +1,4 @@
-package model_test
+package report
 
 import (
 	"math"
@@ -11,19 +11,15 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/table"
 	"aicplan/stages/report/model"
-	"aicplan/stages/report/reporttest"
 )
 
 func input(t *testing.T) model.Input {
 	t.Helper()
-	in, err := reporttest.Input(400)
-	if err != nil {
-		t.Fatal(err)
-	}
+	in := sampleInput(t, 400)
 	return in
 }
 
-func build(t *testing.T, in model.Input) *model.Report {
+func build(t testing.TB, in model.Input) *model.Report {
 	t.Helper()
 	r, err := model.Build(in)
 	if err != nil {
@@ -133,16 +129,13 @@ func TestVerdicts(t *testing.T) {
 
 	// Checks that only warn can stop nothing, and a preflight judges no data.
 	warns := func(result string) []stage.Finished {
-		return []stage.Finished{{Address: "gate.g", Kind: "gate", Class: reporttest.Class("gate"),
+		return []stage.Finished{{Address: "gate.g", Kind: "gate", Class: sampleClass("gate"),
 			Outcome: &stage.Outcome{Status: stage.StatusOK,
 				Checks: []stage.CheckResult{{Name: "c", Severity: "warn", Result: result}}}}}
 	}
 
-	node := []stage.Finished{{Address: "preflight.n", Kind: "preflight", Class: reporttest.Class("preflight"), Outcome: ok}}
-	gemm, err := reporttest.Gemm(30, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	node := []stage.Finished{{Address: "preflight.n", Kind: "preflight", Class: sampleClass("preflight"), Outcome: ok}}
+	gemm := sampleGemm(30, 1)
 
 	tables := []model.TableInput{{Address: "gate.g", Data: gemm}}
 	us := *gemm
@@ -151,8 +144,8 @@ func TestVerdicts(t *testing.T) {
 	partial.Info.Partial = "limit"
 
 	with := func(s stage.Status) []stage.Finished {
-		return []stage.Finished{{Address: "gate.g", Kind: "gate", Class: reporttest.Class("gate"), Outcome: ok},
-			{Address: "x.y", Kind: "collect", Class: reporttest.Class("collect"), Outcome: &stage.Outcome{Status: s}}}
+		return []stage.Finished{{Address: "gate.g", Kind: "gate", Class: sampleClass("gate"), Outcome: ok},
+			{Address: "x.y", Kind: "collect", Class: sampleClass("collect"), Outcome: &stage.Outcome{Status: s}}}
 	}
 	for name, c := range map[string]struct {
 		in          model.Input
@@ -177,7 +170,7 @@ func TestVerdicts(t *testing.T) {
 		"warned":     {model.Input{Tables: tables, Finished: warns("warn")}, model.Warn, "passed, with warnings"},
 		"both": {model.Input{Tables: tables,
 			Finished: append(with(stage.StatusOK),
-				stage.Finished{Address: "gate.h", Kind: "gate", Class: reporttest.Class("gate"),
+				stage.Finished{Address: "gate.h", Kind: "gate", Class: sampleClass("gate"),
 					Outcome: warns("warn")[0].Outcome})}, model.Warn, "passed, with warnings"},
 	} {
 		r := build(t, c.in)
@@ -194,10 +187,7 @@ func TestVerdicts(t *testing.T) {
 
 // TestChecksThatCouldNotJudge checks that each is listed once, with its gate.
 func TestChecksThatCouldNotJudge(t *testing.T) {
-	gemm, err := reporttest.Gemm(30, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gemm := sampleGemm(30, 1)
 
 	gate := func(address string, skipped ...string) stage.Finished {
 		checks := []stage.CheckResult{{Name: "positive", Severity: "fail", Result: "pass"}}
@@ -205,13 +195,13 @@ func TestChecksThatCouldNotJudge(t *testing.T) {
 			checks = append(checks, stage.CheckResult{Name: name, Severity: "warn", Result: "skip",
 				Message: "there are no rows to judge"})
 		}
-		return stage.Finished{Address: address, Kind: "gate", Class: reporttest.Class("gate"),
+		return stage.Finished{Address: address, Kind: "gate", Class: sampleClass("gate"),
 			Outcome: &stage.Outcome{Status: stage.StatusOK, Checks: checks}, After: []string{"collect.g"}}
 	}
 
 	r := build(t, model.Input{
 		Finished: []stage.Finished{
-			{Address: "collect.g", Kind: "collect", Class: reporttest.Class("collect"),
+			{Address: "collect.g", Kind: "collect", Class: sampleClass("collect"),
 				Outcome: &stage.Outcome{Status: stage.StatusOK, Data: gemm}},
 			gate("gate.a", "noise"), gate("gate.b", "noise", "physics"), gate("gate.c"),
 		},
@@ -235,7 +225,7 @@ func TestChecksThatCouldNotJudge(t *testing.T) {
 // TestWithoutData checks that a report names a stage that left no data.
 func TestWithoutData(t *testing.T) {
 	r := build(t, model.Input{
-		Finished: []stage.Finished{{Address: "collect.g", Kind: "collect", Class: reporttest.Class("collect"),
+		Finished: []stage.Finished{{Address: "collect.g", Kind: "collect", Class: sampleClass("collect"),
 			Outcome: &stage.Outcome{Status: stage.StatusFailed, Message: "no worker came up"}}},
 		Tables: []model.TableInput{{Address: "gate.g"}},
 	})
@@ -258,8 +248,8 @@ func TestFiles(t *testing.T) {
 	}
 
 	r := build(t, model.Input{Finished: []stage.Finished{
-		{Address: "export.a", Kind: "export", Class: reporttest.Class("export"), Outcome: o("/home/user/run/out/a/gemm.txt")},
-		{Address: "export.b", Kind: "export", Class: reporttest.Class("export"), Outcome: o("/home/user/run/out/b.txt")},
+		{Address: "export.a", Kind: "export", Class: sampleClass("export"), Outcome: o("/home/user/run/out/a/gemm.txt")},
+		{Address: "export.b", Kind: "export", Class: sampleClass("export"), Outcome: o("/home/user/run/out/b.txt")},
 	}})
 	if r.Files[0].Path != "out/a/gemm.txt" || r.Files[1].Path != "out/b.txt" {
 		t.Errorf("files: %+v", r.Files)
@@ -284,13 +274,10 @@ func TestWords(t *testing.T) {
 // several gates judge has the checks of all of them.
 func TestTablesOfOneKind(t *testing.T) {
 	t.Parallel()
-	gemm, err := reporttest.Gemm(30, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	gemm := sampleGemm(30, 1)
 
 	gate := func(address, reads, severity, result string, status stage.Status) stage.Finished {
-		return stage.Finished{Address: address, Kind: "gate", Class: reporttest.Class("gate"), After: []string{reads},
+		return stage.Finished{Address: address, Kind: "gate", Class: sampleClass("gate"), After: []string{reads},
 			Outcome: &stage.Outcome{
 				Status: status, Checks: []stage.CheckResult{{Name: "c", Severity: severity, Result: result}}}}
 	}
@@ -301,7 +288,7 @@ func TestTablesOfOneKind(t *testing.T) {
 			gate("gate.hard", "collect.a", "fail", "fail", stage.StatusGateFailed),
 			gate("gate.mild", "collect.a", "warn", "warn", stage.StatusOK),
 			gate("gate.other", "collect.b", "fail", "pass", stage.StatusOK),
-			{Address: "gate.late", Kind: "gate", Class: reporttest.Class("gate"), After: []string{"collect.b"}},
+			{Address: "gate.late", Kind: "gate", Class: sampleClass("gate"), After: []string{"collect.b"}},
 		},
 	})
 	if err != nil {

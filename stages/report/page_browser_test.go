@@ -1,4 +1,4 @@
-package page
+package report
 
 import (
 	"context"
@@ -12,7 +12,6 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"aicplan/sink/base/testutil"
-	"aicplan/stages/report/reporttest"
 )
 
 func fileURL(t testing.TB, data []byte) string {
@@ -30,7 +29,7 @@ func open(t testing.TB, ctx context.Context, url string) {
 	if err := chromedp.Do(ctx, chromedp.Navigate(url)); err != nil {
 		t.Fatal(err)
 	}
-	reporttest.Until(t, ctx, ready)
+	until(t, ctx, ready)
 }
 
 // file reports whether an address is the page itself or made by it.
@@ -40,17 +39,17 @@ func file(url string) bool {
 
 const ready = `document.documentElement.dataset.ready === "yes"`
 
-func TestInBrowser(t *testing.T) {
-	ctx := reporttest.Start(t)
+func TestPageInBrowser(t *testing.T) {
+	ctx := startBrowser(t)
 	data, r := sample(t, 3000)
-	wrong := reporttest.Watch(t, ctx, file)
+	wrong := watchPage(t, ctx, file)
 	open(t, ctx, fileURL(t, data))
 
 	t.Run("charts", func(t *testing.T) {
-		if n := reporttest.Eval[int](t, ctx, `document.querySelectorAll("figure.chart > svg").length`); n < 10 {
+		if n := eval[int](t, ctx, `document.querySelectorAll("figure.chart > svg").length`); n < 10 {
 			t.Errorf("%d charts", n)
 		}
-		empty := reporttest.Eval[[]string](t, ctx,
+		empty := eval[[]string](t, ctx,
 			`[...document.querySelectorAll("figure.chart")].filter(f => f.querySelector("svg:not(.key)").getBBox().width < 100).map(f => f.id)`)
 		if len(empty) > 0 {
 			t.Errorf("charts without a drawing: %v", empty)
@@ -59,52 +58,52 @@ func TestInBrowser(t *testing.T) {
 
 	t.Run("pointer", func(t *testing.T) {
 		// Parts of the page are laid out when they come into sight, and move what follows.
-		at := reporttest.Eval[[]float64](t, ctx, `(async () => {
+		at := eval[[]float64](t, ctx, `(async () => {
 			const svg = document.querySelector("#t0-latency > svg"); svg.scrollIntoView({block: "center", behavior: "instant"});
 			await new Promise(r => requestAnimationFrame(() => requestAnimationFrame(r)));
 			const m = /M([\d.]+) ([\d.]+)/.exec(svg.querySelector("path.m").getAttribute("d"));
 			const p = new DOMPoint(Number(m[1]), Number(m[2])).matrixTransform(svg.getScreenCTM());
 			return [p.x, p.y]; })()`)
 
-		reporttest.Move(t, ctx, at[0], at[1])
-		reporttest.Until(t, ctx, `!document.querySelector("#tip").hidden`)
+		movePointer(t, ctx, at[0], at[1])
+		until(t, ctx, `!document.querySelector("#tip").hidden`)
 
-		tip := reporttest.Eval[string](t, ctx, `document.querySelector("#tip").innerText`)
+		tip := eval[string](t, ctx, `document.querySelector("#tip").innerText`)
 		for _, want := range []string{"bfloat16", "m\t", "latency\t", " ms", "speed of light\t"} {
 			if !strings.Contains(tip, want) {
 				t.Errorf("the tip lacks %q: %q", want, tip)
 			}
 		}
 
-		reporttest.Move(t, ctx, 2, 2)
-		reporttest.Until(t, ctx, `document.querySelector("#tip").hidden`)
+		movePointer(t, ctx, 2, 2)
+		until(t, ctx, `document.querySelector("#tip").hidden`)
 	})
 
 	t.Run("legend", func(t *testing.T) {
-		hidden := reporttest.Eval[string](t, ctx,
+		hidden := eval[string](t, ctx,
 			`(() => { const b = document.querySelectorAll("#t0-latency .legend button")[1]; b.click();
 			return getComputedStyle(document.querySelector('#t0-latency path.m[data-s="1"]')).display + b.getAttribute("aria-pressed"); })()`)
 		if hidden != "nonefalse" {
 			t.Errorf("a series was switched off: %s", hidden)
 		}
-		reporttest.Do(t, ctx, `document.querySelectorAll("#t0-latency .legend button")[1].click()`)
+		do(t, ctx, `document.querySelectorAll("#t0-latency .legend button")[1].click()`)
 	})
 
 	t.Run("slices", func(t *testing.T) {
-		before := reporttest.Eval[string](t, ctx,
+		before := eval[string](t, ctx,
 			`[...document.querySelectorAll("#t0-heat path[data-k]")].map(p => p.getAttribute("d")).join()`)
-		after := reporttest.Eval[string](t, ctx,
+		after := eval[string](t, ctx,
 			`(() => { const s = document.querySelector("#t0-heat select"); s.value = s.options.length - 1; s.dispatchEvent(new Event("change"));
 			return [...document.querySelectorAll("#t0-heat path[data-k]")].map(p => p.getAttribute("d")).join(); })()`)
-		name := reporttest.Eval[string](t, ctx, `document.querySelector("#t0-heat .caption").textContent`)
+		name := eval[string](t, ctx, `document.querySelector("#t0-heat .caption").textContent`)
 
-		last := reporttest.Eval[string](t, ctx, `document.querySelector("#t0-heat select").selectedOptions[0].textContent`)
+		last := eval[string](t, ctx, `document.querySelector("#t0-heat select").selectedOptions[0].textContent`)
 		if before == after || name != "Shown: "+last+"." {
 			t.Errorf("another slice: drawn anew %v, caption %q for %q", before != after, name, last)
 		}
 
 		// Back to the first: exactly what was drawn on the server's side.
-		again := reporttest.Eval[string](t, ctx,
+		again := eval[string](t, ctx,
 			`(() => { const s = document.querySelector("#t0-heat select"); s.value = 0; s.dispatchEvent(new Event("change"));
 			return [...document.querySelectorAll("#t0-heat path[data-k]")].map(p => p.getAttribute("d")).join(); })()`)
 		if cells := strings.Count(before, "M"); cells == 0 || strings.Count(again, "M") != cells {
@@ -122,20 +121,20 @@ func TestInBrowser(t *testing.T) {
 			}
 		}
 
-		reporttest.Do(t, ctx, `document.querySelector("details.rows").open = true; const f = document.querySelector("#filter");
+		do(t, ctx, `document.querySelector("details.rows").open = true; const f = document.querySelector("#filter");
 			f.value = "gemm_dtype=fp8 m>=1000 n<4000"; f.dispatchEvent(new Event("input"))`)
-		reporttest.Until(t, ctx, fmt.Sprintf(`document.querySelector("details.rows .found")?.textContent === "%s of %s rows"`, comma(want), comma(gemm.Rows)))
+		until(t, ctx, fmt.Sprintf(`document.querySelector("details.rows .found")?.textContent === "%s of %s rows"`, comma(want), comma(gemm.Rows)))
 
-		left := reporttest.Eval[[]int](t, ctx,
+		left := eval[[]int](t, ctx,
 			`[...document.querySelectorAll("#t0-latency path.m")].map(p => (p.getAttribute("d").match(/M/g) ?? []).length)`)
 		if left[0] != 0 || left[2] != 0 || left[1] == 0 {
 			t.Errorf("marks left by series: %v", left)
 		}
 
-		reporttest.Do(t, ctx, `const f = document.querySelector("#filter"); f.value = ""; f.dispatchEvent(new Event("input"))`)
-		reporttest.Until(t, ctx, `document.querySelector("#hits").textContent === ""`)
+		do(t, ctx, `const f = document.querySelector("#filter"); f.value = ""; f.dispatchEvent(new Event("input"))`)
+		until(t, ctx, `document.querySelector("#hits").textContent === ""`)
 
-		sorted := reporttest.Eval[[]float64](t, ctx,
+		sorted := eval[[]float64](t, ctx,
 			`(async () => { const th = [...document.querySelectorAll("details.rows th")].find(t => t.textContent === "latency"); th.click();
 			await new Promise(r => requestAnimationFrame(() => requestAnimationFrame(r)));
 			const i = [...document.querySelectorAll("details.rows th")].findIndex(t => t.textContent === "latency");
@@ -153,10 +152,10 @@ func TestInBrowser(t *testing.T) {
 
 	t.Run("light and dark", func(t *testing.T) {
 		color := func(scheme string) string {
-			reporttest.Call(t, ctx, emulation.SetEmulatedMedia,
+			call(t, ctx, emulation.SetEmulatedMedia,
 				emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme",
 					Value: scheme}}})
-			return reporttest.Eval[string](t, ctx,
+			return eval[string](t, ctx,
 				`getComputedStyle(document.body).backgroundColor + getComputedStyle(document.querySelector("path.m")).stroke`)
 		}
 
@@ -165,9 +164,9 @@ func TestInBrowser(t *testing.T) {
 			t.Errorf("light %s, dark %s", light, dark)
 		}
 
-		reporttest.Do(t, ctx, `document.querySelector("#theme").click()`)
+		do(t, ctx, `document.querySelector("#theme").click()`)
 
-		if got := reporttest.Eval[string](t, ctx,
+		if got := eval[string](t, ctx,
 			`getComputedStyle(document.body).backgroundColor + getComputedStyle(document.querySelector("path.m")).stroke`); got != light {
 			t.Errorf("the switch in the dark gives %s, want %s", got, light)
 		}
@@ -175,27 +174,27 @@ func TestInBrowser(t *testing.T) {
 
 	t.Run("every width", func(t *testing.T) {
 		for _, width := range []int{700, 950, 1200, 1301, 1500, 2200} {
-			reporttest.Call(t, ctx, emulation.SetDeviceMetricsOverride,
+			call(t, ctx, emulation.SetDeviceMetricsOverride,
 				emulation.SetDeviceMetricsOverrideParams{Width: int64(width), Height: 900, DeviceScaleFactor: 1})
-			reporttest.Until(t, ctx, fmt.Sprintf(`innerWidth === %d`, width))
-			if wide := reporttest.Eval[int](t, ctx, `document.documentElement.scrollWidth`); wide > width {
+			until(t, ctx, fmt.Sprintf(`innerWidth === %d`, width))
+			if wide := eval[int](t, ctx, `document.documentElement.scrollWidth`); wide > width {
 				t.Errorf("the page is %d px wide in a window of %d", wide, width)
 			}
 		}
 	})
 
 	t.Run("phone", func(t *testing.T) {
-		reporttest.Call(t, ctx, emulation.SetDeviceMetricsOverride,
+		call(t, ctx, emulation.SetDeviceMetricsOverride,
 			emulation.SetDeviceMetricsOverrideParams{Width: 390, Height: 844, DeviceScaleFactor: 1})
-		reporttest.Until(t, ctx, `innerWidth === 390`)
-		reporttest.Do(t, ctx, `for (const s of document.querySelectorAll("section.table")) s.style.contentVisibility = "visible"`)
+		until(t, ctx, `innerWidth === 390`)
+		do(t, ctx, `for (const s of document.querySelectorAll("section.table")) s.style.contentVisibility = "visible"`)
 
-		if wide := reporttest.Eval[int](t, ctx, `document.documentElement.scrollWidth`); wide > 390 {
+		if wide := eval[int](t, ctx, `document.documentElement.scrollWidth`); wide > 390 {
 			t.Errorf("the page is %d px wide on a phone of 390", wide)
 		}
 
 		// A word in two lines is one that was broken.
-		broken := reporttest.Eval[[]string](t, ctx, `(() => { const out = []; const range = document.createRange();
+		broken := eval[[]string](t, ctx, `(() => { const out = []; const range = document.createRange();
 			for (const cell of document.querySelectorAll("main td:not(.msg), main th")) {
 				const walk = document.createTreeWalker(cell, NodeFilter.SHOW_TEXT);
 				for (let n; (n = walk.nextNode());) for (const m of n.data.matchAll(/[A-Za-z0-9_.]+/g)) {
@@ -207,7 +206,7 @@ func TestInBrowser(t *testing.T) {
 			t.Errorf("words broken on a phone: %q", broken)
 		}
 
-		reporttest.Call(t, ctx, emulation.SetDeviceMetricsOverride,
+		call(t, ctx, emulation.SetDeviceMetricsOverride,
 			emulation.SetDeviceMetricsOverrideParams{Width: 1400, Height: 900, DeviceScaleFactor: 1})
 	})
 
@@ -222,7 +221,7 @@ func TestInBrowser(t *testing.T) {
 		}
 
 		// What was opened for paper is closed again.
-		if open := reporttest.Eval[int](t, ctx, `document.querySelectorAll("td details[open]").length`); open != 0 {
+		if open := eval[int](t, ctx, `document.querySelectorAll("td details[open]").length`); open != 0 {
 			t.Errorf("%d tracebacks stay open after printing", open)
 		}
 	})
@@ -234,20 +233,20 @@ func TestInBrowser(t *testing.T) {
 
 // TestBigInBrowser opens a report of 100,000 rows: it works, and has few enough
 // elements to be quick. BenchmarkOpen measures how quick.
-func TestBigInBrowser(t *testing.T) {
+func TestBigPageInBrowser(t *testing.T) {
 	testutil.SkipUnlessAll(t)
-	ctx := reporttest.Start(t)
+	ctx := startBrowser(t)
 	data, r := sample(t, 100000)
-	wrong := reporttest.Watch(t, ctx, file)
+	wrong := watchPage(t, ctx, file)
 	open(t, ctx, fileURL(t, data))
 
-	if nodes := reporttest.Eval[int](t, ctx, `document.querySelectorAll("*").length`); nodes > 4000 {
+	if nodes := eval[int](t, ctx, `document.querySelectorAll("*").length`); nodes > 4000 {
 		t.Errorf("%d elements", nodes)
 	}
 
-	reporttest.Do(t, ctx, `document.querySelector("details.rows").open = true; const f = document.querySelector("#filter"); f.value = "fp8_block"; f.dispatchEvent(new Event("input"))`)
+	do(t, ctx, `document.querySelector("details.rows").open = true; const f = document.querySelector("#filter"); f.value = "fp8_block"; f.dispatchEvent(new Event("input"))`)
 	want := r.Tables[0].Split[2]
-	reporttest.Until(t, ctx, fmt.Sprintf(`document.querySelector("details.rows .found")?.textContent.startsWith("%s of ")`, comma(want.Covered)))
+	until(t, ctx, fmt.Sprintf(`document.querySelector("details.rows .found")?.textContent.startsWith("%s of ")`, comma(want.Covered)))
 
 	if w := wrong(); len(w) > 0 {
 		t.Errorf("the page did what it must not: %q", w)
@@ -259,7 +258,7 @@ func TestBigInBrowser(t *testing.T) {
 func BenchmarkOpen(b *testing.B) {
 	for _, rows := range []int{3000, 100000} {
 		b.Run(fmt.Sprint(rows), func(b *testing.B) {
-			ctx := reporttest.Start(b)
+			ctx := startBrowser(b)
 			data, _ := sample(b, rows)
 			url := fileURL(b, data)
 			b.ReportMetric(float64(len(data))/1e6, "MB")
@@ -267,7 +266,7 @@ func BenchmarkOpen(b *testing.B) {
 			total := 0.0
 			for b.Loop() {
 				open(b, ctx, url)
-				total += reporttest.Eval[float64](b, ctx, `performance.getEntriesByType("navigation")[0].loadEventEnd`)
+				total += eval[float64](b, ctx, `performance.getEntriesByType("navigation")[0].loadEventEnd`)
 			}
 
 			b.ReportMetric(total/float64(b.N), "ms-to-load")
