@@ -158,22 +158,24 @@ func (c *applyCmd) Run(a *app, all *stages.Set) error {
 		}
 	}
 
-	lock, err := a.lock(store)
+	lock, err := a.lockFor(store, func(lock *checkpoint.RunLock) error {
+		if p, err = a.planAgain(ctx, p, store, before); err != nil {
+			return err
+		}
+		return lock.Claim(p.Uses())
+	})
 	if err != nil {
 		return err
 	}
 
 	defer lock.Release()
-	if p, err = a.planAgain(ctx, p, store, before); err != nil {
-		return err
-	}
 
 	a.endPlanning()
 	a.outliveReader(c.JSON)
 	ctx, stop, cancel := interruptible(c.Grace)
 	defer cancel()
 	all.LockDevices(&runtimes.Locks{Me: fileutil.Self(a.commandLine(), "", time.Now()), Timeout: a.global.LockTimeout})
-	res, err := c.apply(ctx, a, p, store, stop, guards)
+	res, err := c.apply(ctx, a, p, store, lock, stop, guards)
 	if err != nil {
 		return err
 	}
@@ -270,8 +272,8 @@ func more(n int) string {
 	return fmt.Sprintf(" (and %d more)", n)
 }
 
-func (c *applyCmd) apply(ctx context.Context, a *app, p *plan.Plan, store *checkpoint.Store, stop <-chan struct{},
-	guards []*run.StageResult) (*run.Applied, error) {
+func (c *applyCmd) apply(ctx context.Context, a *app, p *plan.Plan, store *checkpoint.Store, lock *checkpoint.RunLock,
+	stop <-chan struct{}, guards []*run.StageResult) (*run.Applied, error) {
 	done := map[string]*stage.Outcome{}
 	for _, g := range guards {
 		done[g.Address] = g.Outcome
@@ -299,7 +301,7 @@ func (c *applyCmd) apply(ctx context.Context, a *app, p *plan.Plan, store *check
 
 	defer closeLog()
 	res, err := run.Apply(ctx, p, run.Options{
-		Run: r, OutDir: p.Options.OutDir, Log: log, Views: []run.View{view}, Stop: stop, Done: done,
+		Run: r, OutDir: p.Options.OutDir, Log: log, Views: []run.View{view}, Stop: stop, Done: done, Lock: lock,
 	})
 
 	if err != nil {

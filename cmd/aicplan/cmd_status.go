@@ -58,17 +58,32 @@ func (c *statusCmd) Run(a *app, store *checkpoint.Store) error {
 		return err
 	}
 
+	following, err := store.Following()
+	if err != nil {
+		return err
+	}
+	var others []*checkpoint.Holder
+	for _, f := range following {
+		if f.Alive && f.Holder.RunID != s.Run {
+			others = append(others, f.Holder)
+		}
+	}
+
 	if c.JSON {
 		shown := struct {
 			*live.State
-			Jobs []executors.Progress `json:"jobs,omitempty"`
-		}{s, jobs}
+			Jobs   []executors.Progress `json:"jobs,omitempty"`
+			Others []*checkpoint.Holder `json:"others,omitempty"`
+		}{s, jobs, others}
 		if err := a.json(shown); err != nil {
 			return err
 		}
 	} else {
 		statusView(a.stdout, s, now, a.columns())
 		jobsView(a.stdout, jobs)
+		for _, h := range others {
+			fmt.Fprintf(a.stdout, "%s also follows jobs: aicplan status %s\n", h, h.RunID)
+		}
 	}
 
 	if len(jobs) > 0 {

@@ -6,26 +6,31 @@ import (
 	"time"
 
 	"aicplan/engine/checkpoint"
-	"aicplan/stages/executors"
 )
 
 // lockPause is the retry interval for the lock of the state folder.
 const lockPause = 200 * time.Millisecond
 
-// lock locks the state folder for a run. It waits for the lock holder up to --lock-timeout and prints the
-// holder once. The error describes how to continue if the holder may follow jobs for days.
+// lock locks the state folder. It waits for the lock holder up to --lock-timeout and prints the holder once.
 func (a *app) lock(store *checkpoint.Store) (*checkpoint.RunLock, error) {
-	lock, err := retry(a, time.Now().Add(a.global.LockTimeout), func() (*checkpoint.RunLock, error) {
-		return store.Lock(checkpoint.LockInfo{Command: a.commandLine()})
+	return a.lockFor(store, func(*checkpoint.RunLock) error { return nil })
+}
+
+// lockFor is like lock, but waits also while claim returns a *checkpoint.LockedError.
+func (a *app) lockFor(store *checkpoint.Store, claim func(*checkpoint.RunLock) error) (*checkpoint.RunLock, error) {
+	return retry(a, time.Now().Add(a.global.LockTimeout), func() (*checkpoint.RunLock, error) {
+		lock, err := store.Lock(checkpoint.LockInfo{Command: a.commandLine()})
+		if err != nil {
+			return nil, err
+		}
+		if err := claim(lock); err != nil {
+			return nil, errors.Join(err, lock.Release())
+		}
+		return lock, nil
 	}, func(err error) bool {
 		held, locked := errors.AsType[*checkpoint.LockedError](err)
 		return locked && !held.Elsewhere
 	})
-	if errors.Is(err, checkpoint.ErrLocked) && executors.Used(store.Dir()) {
-		err = fmt.Errorf("%w; if it follows jobs of a cluster, press Ctrl-C in it: the jobs continue; apply --detach returns once jobs are submitted, so that they do not keep other plans waiting",
-			err)
-	}
-	return lock, err
 }
 
 // retry repeats try until the given time while its error is one to wait for. It prints the error once.

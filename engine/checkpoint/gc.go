@@ -45,7 +45,7 @@ type Removed struct {
 
 // GC removes objects without references, leftovers of crashes, damaged records and objects, and old run
 // folders. It also compacts journals that contain superseded entries or damage. GC takes the run lock
-// unless this store already has it, and fails with a *LockedError if another process does. A dry run
+// unless this store already has it, and fails with a *LockedError if another process does or follows jobs. A dry run
 // takes no lock. Journals that this store has open are skipped.
 func (s *Store) GC(ctx context.Context, opts GCOptions) (*GCReport, error) {
 	if _, err := os.Stat(s.dir); errors.Is(err, fs.ErrNotExist) {
@@ -64,6 +64,17 @@ func (s *Store) GC(ctx context.Context, opts GCOptions) (*GCReport, error) {
 			return nil, err
 		}
 		defer lock.Release()
+	}
+
+	// A run that follows jobs continues with the objects and the journals that its plan has found.
+	following, err := s.Following()
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range following {
+		if f.Alive {
+			return nil, f
+		}
 	}
 
 	r := &GCReport{}

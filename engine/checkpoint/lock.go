@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"time"
 
 	"aicplan/sink/base/fileutil"
@@ -27,18 +26,35 @@ type LockedError struct {
 	// Elsewhere is true if the holder ran on another machine, or on this machine before its last boot.
 	// Whether such a holder is alive cannot be checked from here.
 	Elsewhere bool
+	// Follows is true if the holder does not have the run lock, but a claim while it follows jobs.
+	Follows bool
+	// Shared is the stage or the file that both use, or "" if they share only the folder.
+	Shared string
+	// Alive is false if the process of a claim is known to have ended. Other errors do not set it.
+	Alive bool
+
+	file string // names the holder
 }
 
 func (e *LockedError) Error() string {
 	if e.Holder == nil {
 		return fmt.Sprintf("state folder %s is in use by another aicplan: wait for it, or choose another folder with --state-dir", e.Dir)
 	}
+
 	msg := fmt.Sprintf("state folder %s is in use by %s", e.Dir, e.Holder)
-	if e.Elsewhere {
-		return fmt.Sprintf("%s, which cannot be checked from this machine: wait for it; if it has ended, remove %s",
-			msg, filepath.Join(e.Dir, "lock"))
+	if e.Shared != "" {
+		msg = fmt.Sprintf("%s is in use by %s", e.Shared, e.Holder)
+	}
+	if e.Follows {
+		msg += ", which follows jobs"
 	}
 
+	switch {
+	case e.Elsewhere:
+		return fmt.Sprintf("%s, which cannot be checked from this machine: wait for it; if it has ended, remove %s", msg, e.file)
+	case e.Follows:
+		return msg + ": wait for it, or press Ctrl-C in it: the jobs continue, and the same command follows them"
+	}
 	return msg + ": wait for it, or end it"
 }
 
@@ -48,7 +64,11 @@ func (e *LockedError) Unwrap() error { return ErrLocked }
 // RunLock is an acquired run lock.
 type RunLock struct {
 	store *Store
+	me    Holder
 	file  *fileutil.FileLock
+	// claim is the locked file claimed, which names what the run uses; nil before the first Suspend.
+	claim   *fileutil.FileLock
+	claimed string
 }
 
 // Lock takes the run lock. It fails with a *LockedError after one second of retries.
@@ -60,20 +80,24 @@ func (s *Store) Lock(info LockInfo) (*RunLock, error) {
 	if err := s.ensure(); err != nil {
 		return nil, err
 	}
+	l := &RunLock{store: s, me: fileutil.Self(info.Command, info.RunID, s.now())}
+	return l, l.take()
+}
 
-	me := fileutil.Self(info.Command, info.RunID, s.now())
+// take takes the lock; see Store.Lock.
+func (l *RunLock) take() error {
+	s := l.store
 	for try := 0; ; try++ {
-		file, err := fileutil.LockFile(s.path("lock"), "state folder "+s.dir, me, s.replace)
+		file, err := fileutil.LockFile(s.path("lock"), "state folder "+s.dir, l.me, s.replace)
 		busy, isBusy := errors.AsType[*fileutil.BusyError](err)
 		switch {
 		case err == nil:
-			l := &RunLock{store: s, file: file}
 			s.mu.Lock()
 			defer s.mu.Unlock()
-			s.held = l
-			return l, nil
+			s.held, l.file = l, file
+			return nil
 		case !isBusy:
-			return nil, err
+			return err
 		case try < lockTries:
 			s.pause()
 			continue
@@ -83,7 +107,7 @@ func (s *Store) Lock(info LockInfo) (*RunLock, error) {
 		if holder != nil && holder.SameKernel() && !holder.Running() {
 			holder = nil // the new holder has not replaced it yet
 		}
-		return nil, &LockedError{Dir: s.dir, Holder: holder}
+		return &LockedError{Dir: s.dir, Holder: holder}
 	}
 }
 
@@ -93,7 +117,7 @@ func (s *Store) Lock(info LockInfo) (*RunLock, error) {
 func (s *Store) replace(old *Holder, locked bool) error {
 	elsewhere := !old.SameKernel()
 	if elsewhere || !locked && old.Running() {
-		return &LockedError{Dir: s.dir, Holder: old, Elsewhere: elsewhere}
+		return &LockedError{Dir: s.dir, Holder: old, Elsewhere: elsewhere, file: s.path("lock")}
 	}
 	return nil
 }
@@ -105,8 +129,18 @@ const (
 	lockPause = 10 * time.Millisecond
 )
 
-// Release releases the lock. It does nothing if the lock was already released.
+// Release releases the lock and its claim. It does nothing if they were already released.
 func (l *RunLock) Release() error {
+	err := l.unlock()
+	if l.claim != nil {
+		err = errors.Join(err, os.Remove(l.claimed), l.claim.Release())
+		l.claim = nil
+	}
+	return err
+}
+
+// unlock releases the lock, but not the claim.
+func (l *RunLock) unlock() error {
 	s := l.store
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,6 +160,13 @@ func (s *Store) Locked() (*Holder, error) { return fileutil.ReadHolder(s.path("l
 // the lock on a full disk. Abandoned returns false if the state cannot be determined, for example for
 // another machine or a file system without locks.
 func (s *Store) Abandoned(host string, pid int) bool {
+	following, _ := s.Following()
+	for _, f := range following {
+		if f.Holder.Host == host && f.Holder.PID == pid {
+			return !f.Alive
+		}
+	}
+
 	h, err := s.Locked()
 	switch {
 	case err != nil:
@@ -144,5 +185,5 @@ func (s *Store) Abandoned(host string, pid int) bool {
 	}
 
 	// The holder may run under another pid in another container, so check the lock itself.
-	return fileutil.Unlocked(s.path("lock"))
+	return fileutil.TryLock(s.path("lock")) == nil
 }

@@ -120,3 +120,27 @@ func (p *Plan) replaces(s *Stage) []string {
 
 	return out
 }
+
+// Uses returns the addresses of the stages whose records the plan reads and writes, with the files of each.
+func (p *Plan) Uses() (reads, writes []string) {
+	for _, s := range p.Stages {
+		if class := s.Instance.Kind.Class; class == stage.Guard || class == stage.Source {
+			continue // no plan reads their records
+		}
+
+		names := []string{s.Address()}
+		if w, ok := s.Config.(stage.FileWriter); ok {
+			for _, f := range w.Files() {
+				names = append(names, realPath(filepath.Join(p.Options.OutDir, f)))
+			}
+		}
+
+		switch s.Action {
+		case stage.ActionReuse, stage.ActionReady, stage.ActionNeeds:
+			reads = append(reads, names...)
+		default:
+			writes = append(writes, names...)
+		}
+	}
+	return reads, writes
+}

@@ -82,7 +82,8 @@ func (r *runner) call(ctx context.Context, s *plan.Stage, inputs map[string]*sta
 		Log: r.opts.Log.Named(s.Address()), Events: r.ev, RunDir: r.opts.Run.Dir, OutDir: r.opts.OutDir,
 		PlanDir: r.plan.Config.Dir, Options: options, Replace: replace,
 		Upstream: func() []stage.Finished { return r.finished(s.Address()) },
-		Claim:    r.claim(s.Address()), Standing: r.standing, Stop: r.opts.Stop,
+		Claim:    r.claim(s.Address()), Standing: r.standing, Unlocked: r.unlocked(s.Address()),
+		Stop: r.opts.Stop,
 	})
 
 	if err == nil && out == nil {

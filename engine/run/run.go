@@ -29,6 +29,8 @@ type Options struct {
 	Views       []View
 	// Stop is closed by the first Ctrl-C.
 	Stop <-chan struct{}
+	// Lock is the lock of the state folder, if other runs may use the folder while this one waits for jobs.
+	Lock *checkpoint.RunLock
 	// Done contains outcomes that are known already, by address: those of guards that ran before the state folder
 	// was opened.
 	Done map[string]*stage.Outcome
@@ -67,6 +69,8 @@ type runner struct {
 	ev   *events
 	kept map[string]stage.Stage // stages that the plan reuses, by address
 
+	holds *holds
+
 	mu      sync.Mutex
 	results map[string]*StageResult
 	data    map[string]*stage.Dataset
@@ -88,7 +92,7 @@ func Apply(ctx context.Context, p *plan.Plan, opts Options) (*Applied, error) {
 		return nil, err
 	}
 
-	r := &runner{plan: p, opts: opts, ev: ev, results: map[string]*StageResult{}, data: map[string]*stage.Dataset{},
+	r := &runner{plan: p, opts: opts, ev: ev, holds: &holds{lock: opts.Lock, runID: opts.Run.ID}, results: map[string]*StageResult{}, data: map[string]*stage.Dataset{},
 		stored: map[arrow.Record]string{}, waiting: map[string]int{}, kept: map[string]stage.Stage{}}
 	for _, s := range p.Stages {
 		if s.Action == stage.ActionReuse {
@@ -130,6 +134,7 @@ func (r *runner) loop(ctx context.Context) {
 	started, free := map[string]bool{}, map[string]func(){}
 	running, deviceBusy, cpuRunning := 0, false, 0
 	warm := "" // runtime whose workers the last stage left running
+	r.holds.add()
 	for {
 		for _, s := range r.warmFirst(warm, started) {
 			addr := s.Address()
@@ -161,6 +166,7 @@ func (r *runner) loop(ctx context.Context) {
 
 			started[addr] = true
 			running++
+			r.holds.add()
 			go func() {
 				r.execute(ctx, s)
 				finished <- addr
@@ -171,6 +177,10 @@ func (r *runner) loop(ctx context.Context) {
 			return
 		}
 
+		// The hold of the stage that ends becomes that of the loop.
+		if err := r.holds.drop(); err != nil {
+			r.opts.Log.Warn("the state folder stays locked", "error", err)
+		}
 		addr := <-finished
 		running--
 		free[addr]()

@@ -303,6 +303,9 @@ type RunContext struct {
 	// Standing returns the stages whose data this run reuses, by address: those with current records, and those
 	// that have ended well. Nil outside of a run.
 	Standing func() map[string]Stage
+	// Unlocked calls wait while other runs may use the state folder. wait must not write what other runs write. If
+	// Unlocked returns an error, the stage must not write either. Nil outside of a run.
+	Unlocked func(wait func() error) error
 	// OnNode is set in a task of an executor, on the node that measures.
 	OnNode bool
 	// Stop is closed at the first Ctrl-C. The stage then ends the cases in progress and stores them. The context

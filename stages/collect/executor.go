@@ -245,10 +245,6 @@ func thisProgram() string {
 // concluded sets the final state of the open units when the executor's tasks have ended.
 func (r *running) concluded(f *followed) (*stage.Outcome, error) {
 	out := f.outcome
-	if out.Detached {
-		r.leaving(out)
-	}
-
 	n := r.job.tally()
 	switch {
 	case r.env == nil && out.Detached:

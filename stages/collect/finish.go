@@ -91,7 +91,10 @@ func (r *running) load() (*results, error) {
 		case u.state == failed && s.failures[i] != nil:
 			class, _ := policy.Classify(r.rules, s.failures[i].Failure)
 			s.classes[class]++
-		case u.state == open || s.n[i] == 0:
+		case u.state != open && s.n[i] == 0:
+			return nil, fmt.Errorf("the result of case %s was withdrawn meanwhile, by a run with --replace or --retry: run the same command again",
+				j.id(i))
+		case u.state == open:
 			return nil, fmt.Errorf("internal error: case %s ended neither as a measurement nor with a reason", j.id(i))
 		}
 	}

@@ -46,8 +46,19 @@ func (r *running) follow(ctx context.Context, s *executors.Scheduler, o *executo
 		Script: r.script(r.rc.Address, r.rc.Store.Dir(), r.rc.PlanDir, o.Dir()),
 	}
 
-	var err error
-	if f.outcome, err = follower.Follow(ctx); err != nil {
+	wait := func() (err error) {
+		f.outcome, err = follower.Follow(ctx)
+		if err == nil && f.outcome.Detached {
+			r.leaving(f.outcome)
+		}
+		return err
+	}
+
+	if r.rc.Unlocked != nil && !follower.Detach {
+		follow := wait
+		wait = func() error { return r.rc.Unlocked(follow) }
+	}
+	if err := wait(); err != nil {
 		return f, err
 	}
 

@@ -69,12 +69,6 @@ func Home(stateDir, stageAddress string) string {
 	return filepath.Join(stateDir, "executors", name[:min(len(name), 120)])
 }
 
-// Used reports whether executors have submitted tasks from the state folder.
-func Used(stateDir string) bool {
-	_, err := os.Stat(filepath.Join(stateDir, "executors"))
-	return err == nil
-}
-
 // Create writes a new order to home and sets its ID.
 func Create(home string, o *Order) error {
 	entries, err := os.ReadDir(home)

@@ -24,6 +24,9 @@ type Holder struct {
 	// BootID and StartTicks distinguish a process from a later one with the same pid.
 	BootID     string `json:"boot_id,omitempty"`
 	StartTicks uint64 `json:"start_ticks,omitempty"`
+	// Reads and Writes name what the holder uses, for locks that several processes have at the same time.
+	Reads  []string `json:"reads,omitempty"`
+	Writes []string `json:"writes,omitempty"`
 }
 
 // Self describes this process; now is its mark's time.

@@ -117,14 +117,18 @@ func ReadHolder(path string) (*Holder, error) {
 	return readHolder(f)
 }
 
-// Unlocked reports whether a lock file exists that no process has locked.
-func Unlocked(path string) bool {
+// TryLock locks the file and unlocks it again. It returns nil if no process has locked it, ErrBusy if one has, and
+// another error if the file cannot be locked.
+func TryLock(path string) error {
 	f, err := os.Open(path)
 	if err != nil {
-		return false
+		return err
 	}
 	defer f.Close()
-	return syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB) == nil
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_SH|syscall.LOCK_NB); !errors.Is(err, syscall.EWOULDBLOCK) {
+		return err
+	}
+	return ErrBusy
 }
 
 // lockFile does the work of LockFile. replace may be nil.
