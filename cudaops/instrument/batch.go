@@ -140,9 +140,7 @@ func (in *Instrument) session(ctx context.Context, batch []*offer, set measure.S
 	}
 	s.Tuning.HotPass = hotPass
 	s.Tuning.Locked = in.level > 0 && in.level < lockedShare*float64(highest)
-	if gap := time.Duration(set.IdleGapSeconds * float64(time.Second)); gap > s.Tuning.Gap {
-		s.Tuning.Gap = gap
-	}
+	s.Tuning.Gap = max(s.Tuning.Gap, time.Duration(set.IdleGapSeconds*float64(time.Second)))
 	usual := usualShare * s.Tuning.CapWatts
 	run := func(jobs []*measure.Job) {
 		all := make(chan *measure.Job, len(jobs))
@@ -211,10 +209,8 @@ func (in *Instrument) session(ctx context.Context, batch []*offer, set measure.S
 			cold = append(cold, c.turns.job(in, usual, set, device))
 		}
 	}
-	for _, of := range shared {
-		for _, p := range of {
-			cold = append(cold, p.job(in, usual, set, device))
-		}
+	for _, p := range shared {
+		cold = append(cold, p.job(in, usual, set, device))
 	}
 	if len(cold) > 0 {
 		run(cold)
@@ -238,13 +234,8 @@ func (in *Instrument) close(o *offer, device nvml.Device) {
 			o.hot.Throttled = &slow
 		}
 	}
-	if o.Cold {
-		if o.energy == nil {
-			o.energy = map[string]any{}
-		}
-		if o.energy["cache"] == nil {
-			o.energy["cache"] = "hot"
-		}
+	if o.Cold && o.energy["cache"] == nil {
+		o.energy = map[string]any{"cache": "hot"} // cold cases have no power unless they are measured cold
 	}
 	o.finish(o.hot, nil)
 }

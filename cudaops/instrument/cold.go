@@ -41,9 +41,13 @@ type part struct {
 // evictCalls is how often a graph of the forms holds each of them.
 const evictCalls = 8
 
-// reads are the reads of other data by the worker and the handle of their target.
-// Offers share it.
-type reads map[*member]map[int64]*part
+// reads are the reads of other data. Offers of a worker share them.
+type reads map[readOf]*part
+
+type readOf struct {
+	m      *member
+	handle int64
+}
 
 // chill has the worker prepare the forms; nil if it cannot.
 func (o *offer) chill(ctx context.Context, shared reads) *chill {
@@ -57,13 +61,11 @@ func (o *offer) chill(ctx context.Context, shared reads) *chill {
 	}
 	c := &chill{o: o}
 	c.turns.target = &target{o: o, handle: r.Handles[0], calls: evictCalls}
-	if shared[o.m] == nil {
-		shared[o.m] = map[int64]*part{}
+	of := readOf{o.m, r.Handles[1]}
+	if shared[of] == nil {
+		shared[of] = &part{target: &target{o: o, handle: of.handle, calls: evictCalls}}
 	}
-	if c.read = shared[o.m][r.Handles[1]]; c.read == nil {
-		c.read = &part{target: &target{o: o, handle: r.Handles[1], calls: evictCalls}}
-		shared[o.m][r.Handles[1]] = c.read
-	}
+	c.read = shared[of]
 	return c
 }
 
