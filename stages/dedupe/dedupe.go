@@ -125,14 +125,13 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 
 	out := *ds
 	if ds.Table == nil {
-		return outcome(&out, Choice{}, c), nil
+		return c.outcome(&out, Choice{}), nil
 	}
 
 	metric := SchemaOf(ds).Primary()
-	o := Options{Key: KeyColumns(ds), Keep: c.Keep, Metric: metric.Name, Better: metric.Better,
-		Tolerance: tolerance, ZeroOK: zeroOK(ds)}
+	o := Options{Key: KeyColumns(ds), Keep: c.Keep, Metric: metric.Name, Better: metric.Better, Tolerance: tolerance}
 	if t, ok := PerfTable(ds); ok {
-		o.ReadLast = t.Repeats == catalog.TakeLast
+		o.ReadLast, o.ZeroOK = t.Repeats == catalog.TakeLast, t.ZeroLegal
 	}
 
 	res, err := Rows(ds.Table, o)
@@ -140,14 +139,11 @@ func (c *Config) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 		return nil, err
 	}
 
-	if res.Removed > 0 {
-		out.Table = table.Take(ds.Table, res.Keep)
-	}
-
-	done := outcome(&out, res, c)
 	if res.Removed == 0 {
-		return done, nil
+		return c.outcome(&out, res), nil
 	}
+	out.Table = table.Take(ds.Table, res.Keep)
+	done := c.outcome(&out, res)
 
 	n, err := c.repeats(ds.Table, o.Key)
 	if err != nil {
@@ -186,31 +182,26 @@ func (c *Config) repeats(rec arrow.Record, key []string) (int, error) {
 	return int(rec.NumRows()) - ix.Len(), nil
 }
 
-func outcome(ds *stage.Dataset, res Choice, c *Config) *stage.Outcome {
-	out := &stage.Outcome{Status: stage.StatusOK, Data: ds}
-	if ds.Table != nil {
-		out.Counts.Rows = int(ds.Table.NumRows())
-	}
-
-	if res.Removed > 0 {
-		out.Message = fmt.Sprintf("%d repeated rows removed, keep = %s", res.Removed, c.Keep)
-	}
-
-	out.Values = map[string]cty.Value{
-		"removed":   cty.NumberIntVal(int64(res.Removed)),
-		"conflicts": cty.NumberIntVal(int64(res.Conflicts)),
-	}
-
-	check := stage.CheckResult{Name: "conflicts", Severity: "warn", Result: "pass",
+func (c *Config) outcome(ds *stage.Dataset, res Choice) *stage.Outcome {
+	check := stage.CheckResult{Name: "conflicts", Severity: "warn", Result: "pass", Rows: res.Worst,
 		Message: fmt.Sprintf("%d rows removed, no removed row differs from the kept one by more than %g %%", res.Removed,
 			100*tolerance)}
 	if res.Conflicts > 0 {
 		check.Result = "warn"
 		check.Message = fmt.Sprintf("%d keys have rows that differ by more than %g %%", res.Conflicts, 100*tolerance)
-		check.Rows = res.Worst
 	}
 
-	out.Checks = []stage.CheckResult{check}
+	out := &stage.Outcome{Status: stage.StatusOK, Data: ds, Checks: []stage.CheckResult{check},
+		Values: map[string]cty.Value{
+			"removed":   cty.NumberIntVal(int64(res.Removed)),
+			"conflicts": cty.NumberIntVal(int64(res.Conflicts)),
+		}}
+	if ds.Table != nil {
+		out.Counts.Rows = int(ds.Table.NumRows())
+	}
+	if res.Removed > 0 {
+		out.Message = fmt.Sprintf("%d repeated rows removed, keep = %s", res.Removed, c.Keep)
+	}
 	return out
 }
 
@@ -253,36 +244,26 @@ func Rows(rec arrow.Record, o Options) (Choice, error) {
 	}
 
 	groups := table.Groups(ids, ix.Len())
-	var res Choice
-	if len(groups) == 0 {
-		res.Keep = make([]int, rec.NumRows())
-		for i := range res.Keep {
-			res.Keep[i] = i
-		}
-		return res, nil
-	}
-
 	metric, err := metricOf(rec, o)
-	if err != nil {
+	if err != nil && len(groups) > 0 {
 		return Choice{}, err
 	}
 
-	when, fit := startedAt(rec), usable(metric, o.ZeroOK)
-	drop := make([]bool, rec.NumRows())
-
+	var res Choice
+	when, drop := startedAt(rec), make([]bool, rec.NumRows())
 	var conflicts []conflict
 	for _, rows := range groups {
-		keep := choose(rows, o, metric, fit, when)
+		keep := choose(rows, o, metric, when)
 		for _, r := range rows {
 			drop[r] = r != keep
 		}
 
 		res.Removed += len(rows) - 1
-
-		if metric != nil {
-			if c, ok := disagree(rows, keep, metric); ok && c.ratio-1 > o.Tolerance {
-				conflicts = append(conflicts, c)
-			}
+		if metric == nil {
+			continue
+		}
+		if c := disagree(rows, keep, metric); c.ratio-1 > o.Tolerance {
+			conflicts = append(conflicts, c)
 		}
 	}
 
@@ -311,11 +292,6 @@ func shown(metric *table.Col[float64], row int) string {
 		return "null"
 	}
 	return strconv.FormatFloat(v, 'g', 6, 64)
-}
-
-func zeroOK(ds *stage.Dataset) bool {
-	t, ok := PerfTable(ds)
-	return ok && t.ZeroLegal
 }
 
 func metricOf(rec arrow.Record, o Options) (*table.Col[float64], error) {
@@ -355,22 +331,23 @@ func startedAt(rec arrow.Record) []time.Time {
 
 // choose returns the row that stays. Ties go to the earlier row, for latest to the later one. A row whose
 // metric is no measurement stays only if no row of the key has one.
-func choose(rows []int, o Options, metric *table.Col[float64], usable func(int) bool, when []time.Time) int {
-	if fit := slices.DeleteFunc(slices.Clone(rows), func(r int) bool { return !usable(r) }); len(fit) > 0 {
-		rows = fit
+func choose(rows []int, o Options, metric *table.Col[float64], when []time.Time) int {
+	useless := func(r int) bool {
+		v, ok := metric.At(r)
+		return !ok || rules.Unusable("", v, o.ZeroOK) != ""
+	}
+	if metric != nil {
+		if fit := slices.DeleteFunc(slices.Clone(rows), useless); len(fit) > 0 {
+			rows = fit
+		}
 	}
 
-	switch o.Keep {
-	case KeepFirst:
+	switch {
+	case o.Keep == KeepRead && o.ReadLast:
+		return rows[len(rows)-1]
+	case o.Keep == KeepFirst || o.Keep == KeepRead:
 		return rows[0]
-
-	case KeepRead:
-		if o.ReadLast {
-			return rows[len(rows)-1]
-		}
-		return rows[0]
-
-	case KeepLatest:
+	case o.Keep == KeepLatest:
 		best := rows[0]
 		for _, r := range rows[1:] {
 			if when == nil || !when[r].Before(when[best]) {
@@ -403,25 +380,13 @@ func order(metric *table.Col[float64], row int) float64 {
 	return v
 }
 
-// usable returns a function that reports whether a row has a measurement.
-func usable(metric *table.Col[float64], zeroOK bool) func(int) bool {
-	if metric == nil {
-		return func(int) bool { return true }
-	}
-	return func(r int) bool {
-		v, ok := metric.At(r)
-		return ok && rules.Unusable("", v, zeroOK) == ""
-	}
-}
-
 type conflict struct {
 	keep, other int
 	ratio       float64
 }
 
-// disagree compares the kept row with the one farthest from it. ok is false if all values are equal or
-// none can be compared.
-func disagree(rows []int, keep int, metric *table.Col[float64]) (conflict, bool) {
+// disagree compares the kept row with the one farthest from it. The ratio is 1 if all values are equal.
+func disagree(rows []int, keep int, metric *table.Col[float64]) conflict {
 	base := order(metric, keep)
 	worst := conflict{keep: keep, ratio: 1}
 	for _, r := range rows {
@@ -441,5 +406,5 @@ func disagree(rows []int, keep int, metric *table.Col[float64]) (conflict, bool)
 		}
 	}
 
-	return worst, worst.ratio > 1
+	return worst
 }
