@@ -313,6 +313,16 @@ type RunContext struct {
 	Stop <-chan struct{}
 }
 
+// Stopped reports whether Stop is closed.
+func (rc *RunContext) Stopped() bool {
+	select {
+	case <-rc.Stop:
+		return true
+	default:
+		return false
+	}
+}
+
 // Finished is a stage of this run that ended before the caller started.
 type Finished struct {
 	Address string

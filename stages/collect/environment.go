@@ -11,7 +11,6 @@ import (
 
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
-	"aicplan/engine/stage"
 	"aicplan/stages/runtimes"
 )
 
@@ -87,9 +86,9 @@ func (c *Config) packagesIn(code *runtimes.Code) map[string]string {
 
 // acceptEnvironment takes the environment of the first worker. If it differs from the expected one, the open cases are
 // determined again from its journal.
-func (r *running) acceptEnvironment(h *worker.Hello, code *worker.Code) error {
-	reported := runtimes.EnvironmentOf(r.runtime, h)
-	reported.SeenAt, reported.Workers = time.Now().UTC().Format(time.RFC3339), r.pool.AtOnce()
+func (r *running) acceptEnvironment(w *Workers) error {
+	reported := w.Environment
+	reported.SeenAt, reported.Workers = time.Now().UTC().Format(time.RFC3339), w.Pool.AtOnce()
 	if r.env != nil {
 		reported.Code = r.env.Code
 	} else if seen, err := runtimes.Known(r.rc.Store, r.runtime.Address); err == nil && seen != nil {
@@ -98,7 +97,7 @@ func (r *running) acceptEnvironment(h *worker.Hello, code *worker.Code) error {
 
 	op := r.planned.cases.Spec().Op
 	now := r.withCode(op, r.rc.PlanDir, &reported)
-	env, err := r.imported(now, r.codeIn(op, now), code)
+	env, err := r.imported(now, r.codeIn(op, now), w.code)
 	if err != nil {
 		return err
 	}
@@ -114,7 +113,7 @@ func (r *running) imported(env *runtimes.Environment, known *runtimes.Code,
 	}
 
 	op := r.planned.cases.Spec().Op
-	entry, _ := r.kind().Entry(r.runtime, r.rc.PlanDir, r.opName(op), r.workerBind(), env.Version)
+	entry, _ := r.kind().Entry(r.runtime, r.rc.PlanDir, r.op(), r.workerBind(), env.Version)
 	code, err := runtimes.CodeReported(entry, report)
 	if err != nil {
 		return nil, r.replaced(err)
@@ -313,14 +312,4 @@ func some(names []string) string {
 		names = append(slices.Clone(names[:3]), fmt.Sprintf("%d more", len(names)-3))
 	}
 	return strings.Join(names, ", ")
-}
-
-// refused returns the outcome "needs" if a worker reported that it cannot run the stage here. It returns all other
-// errors unchanged.
-func (r *running) refused(err error) (*stage.Outcome, error) {
-	if sf, ok := errors.AsType[*worker.StartFailure](err); ok && sf.Reported &&
-		sf.Failure.Class == worker.ClassUnsupportedConfig {
-		return r.needs(sf.Failure.Message), nil
-	}
-	return nil, err
 }

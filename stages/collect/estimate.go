@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/cudaops/measure"
 	"aicplan/engine/checkpoint"
@@ -21,24 +21,22 @@ import (
 // estimate estimates how long the open cases take. The sources are, in this order: earlier cases of the op that were
 // measured in the same way, the latencies of the reference, the peaks of the system, and cases that were measured in another way.
 func (p *planning) estimate() error {
-	workers := p.workers(p.env)
-	if err := p.fromHistory(workers, true); err != nil {
-		return err
-	}
-	if p.counts.Seconds == 0 && p.Config.estimate != nil {
-		p.fromReference(workers)
-	}
-	if p.counts.Seconds == 0 {
-		p.fromPeaks(workers)
-	}
-	if p.counts.Seconds == 0 {
-		if err := p.fromHistory(workers, false); err != nil || p.counts.Seconds == 0 {
+	p.atOnce = p.workers(p.env)
+	for _, source := range []func() error{p.fromLikeCases, p.fromReference, p.fromPeaks, p.fromOtherCases} {
+		if err := source(); err != nil {
 			return err
 		}
+		if p.counts.Seconds > 0 {
+			break
+		}
 	}
+	if p.counts.Seconds == 0 {
+		return nil
+	}
+
 	if p.onGPUs() {
 		one := p.kind().OneWorker(p.runtime)
-		p.counts.GPUs, p.counts.PerGPU = workers, !one && !p.Elsewhere()
+		p.counts.GPUs, p.counts.PerGPU = p.atOnce, !one && !p.Elsewhere()
 		if spec, _ := p.peaks(); spec != nil {
 			p.counts.NodeGPUs = spec.Node.NumGPUsPerNode
 		}
@@ -49,10 +47,20 @@ func (p *planning) estimate() error {
 	if p.jobs != nil {
 		n := p.plan.Request.AtOnce
 		p.counts.Seconds /= float64(n)
-		p.counts.Basis += fmt.Sprintf(", %d jobs at once", n)
+		p.basis(", %d jobs at once", n)
 		p.counts.GPUs *= n
 	}
 	return nil
+}
+
+// basis adds to what the estimate is based on.
+func (p *planning) basis(format string, args ...any) { p.counts.Basis += fmt.Sprintf(format, args...) }
+
+// together adds to the basis how many cases are measured at once.
+func (p *planning) together() {
+	if p.atOnce > 1 {
+		p.basis(", %d workers", p.atOnce)
+	}
 }
 
 func (c *Config) onGPUs() bool { return c.kind().OnGPUs(c.runtime) }
@@ -74,39 +82,35 @@ const fewest = 20_000
 
 // fromPeaks estimates the time from the peaks of the system, the share of them that kernels reach, and the cost of
 // measuring a case besides its executions.
-func (p *planning) fromPeaks(workers int) {
+func (p *planning) fromPeaks() error {
 	spec, name := p.peaks()
 	perf, op := p.up.Data.Info.Perf, p.opName(p.up.Data.Info.Op)
 	if spec == nil {
-		return
+		return nil
 	}
 	if each := p.kind().OpSeconds(op, p.settings); each > 0 {
-		p.counts.Seconds = each * float64(p.counts.Collect) / float64(workers)
-		p.counts.Basis = fmt.Sprintf("no earlier run: every case takes %.3g s, whatever its kernels take", each)
-		return
+		p.counts.Seconds = each * float64(p.counts.Collect) / float64(p.atOnce)
+		p.basis("no earlier run: every case takes %.3g s, whatever its kernels take", each)
+		return nil
 	}
 	if !rules.Estimates(perf, op) {
-		return
+		return nil
 	}
 	kernels, ok := rules.Likely(p.job.sample(fewest), perf, op, p.runtime.Package, spec)
 	if !ok {
-		return
+		return nil
 	}
 
 	// A case with a sweep measures all its points.
-	points := max(float64(p.counts.Rows), float64(p.counts.Collect))
-	p.counts.Seconds = p.timeOf(kernels, points/float64(workers))
-	if p.counts.Seconds == 0 {
-		return
+	if p.timeOf(kernels, max(p.counts.Rows, p.counts.Collect)) {
+		p.basis("no earlier run: kernel times by the peaks of %s, and what was measured beside them on other machines; starting and compiling not counted", name)
+		p.together()
 	}
-	p.counts.Basis = fmt.Sprintf("no earlier run: kernel times by the peaks of %s, and what was measured beside them on other machines; starting and compiling not counted", name)
-	if workers > 1 {
-		p.counts.Basis += fmt.Sprintf(", %d workers", workers)
-	}
+	return nil
 }
 
-// timeOf returns the time in seconds of cases whose kernels are like those of a sample. It is 0 if it is unknown.
-func (p *planning) timeOf(sample []rules.Kernel, cases float64) float64 {
+// timeOf sets the time to that of n cases whose kernels are like those of a sample. It reports whether it is known.
+func (p *planning) timeOf(sample []rules.Kernel, n int) bool {
 	total, known := 0.0, 0
 	for _, k := range sample {
 		if each := p.kind().CaseSeconds(p.runtime, p.settings, k); k.Seconds > 0 && each > 0 {
@@ -114,18 +118,18 @@ func (p *planning) timeOf(sample []rules.Kernel, cases float64) float64 {
 			known++
 		}
 	}
-	if known == 0 {
-		return 0
+	if known > 0 {
+		p.counts.Seconds = total / float64(known) * float64(n) / float64(p.atOnce)
 	}
-	return total / float64(known) * cases
+	return known > 0
 }
 
 // sample returns at least n open units, or all if there are fewer, evenly spread.
 func (j *job) sample(n int) arrow.Record {
 	var rows, points []int32
-	for i := range j.units {
-		if j.units[i].state == open {
-			rows, points = append(rows, j.units[i].task), append(points, j.units[i].point)
+	for _, u := range j.all() {
+		if u.state == open {
+			rows, points = append(rows, u.task), append(points, u.point)
 		}
 	}
 
@@ -154,10 +158,8 @@ func (p *planning) peaks() (*systems.Spec, string) {
 		return p.spec, p.spec.Name
 	}
 
-	name := ""
-	if v := p.runtime.Options["system"]; v != cty.NilVal && !v.IsNull() && v.IsKnown() && v.Type() == cty.String {
-		name = v.AsString()
-	} else if p.env != nil {
+	name := option[string](p.runtime, "system")
+	if name == "" && p.env != nil {
 		name, _ = systems.ForDevice(p.env.Device)
 	}
 	if name == "" {
@@ -172,33 +174,27 @@ func (p *planning) peaks() (*systems.Spec, string) {
 }
 
 // fromReference estimates the time from the latencies of another table with the same columns.
-func (p *planning) fromReference(workers int) {
+func (p *planning) fromReference() error {
+	if p.Config.estimate == nil {
+		return nil
+	}
 	ref, data := p.pc.Upstream(p.Config.estimate), p.up.Data
 	if ref == nil || ref.Data == nil || ref.Data.Table == nil || data.Planned == nil {
-		return
+		return nil
 	}
 
 	t := ref.Data.Table
-	var shared []string
-	for _, name := range data.Info.Params {
-		if table.Has(t, name) {
-			shared = append(shared, name)
-		}
-	}
-
+	shared := slices.DeleteFunc(slices.Clone(data.Info.Params), func(name string) bool { return !table.Has(t, name) })
 	metric := ref.Data.Info.Tables().SchemaOf(ref.Data.Info.Perf).Primary()
 	unit, isTime := map[string]float64{"ms": 1e-3, "us": 1e-6}[metric.Unit]
+	if len(shared) == 0 || !isTime {
+		return nil
+	}
 	latency, err := table.Float64s(t, metric.Name)
-	if err != nil || len(shared) == 0 || !isTime {
-		return
-	}
-	have, err := table.Keys(t, shared...)
-	if err != nil {
-		return
-	}
-	want, err := table.Keys(data.Planned, shared...)
-	if err != nil {
-		return
+	have, err2 := table.Keys(t, shared...)
+	want, err3 := table.Keys(data.Planned, shared...)
+	if errors.Join(err, err2, err3) != nil {
+		return nil // it is no table of the same cases
 	}
 
 	// The peaks show which cases draw much power.
@@ -221,10 +217,11 @@ func (p *planning) fromReference(workers int) {
 		}
 	}
 
-	if p.counts.Seconds = p.timeOf(wanted, float64(p.counts.Collect)/float64(workers)); p.counts.Seconds > 0 {
-		p.counts.Basis = fmt.Sprintf("published latencies of %d of %d cases, as often as the measure block executes them; starting, setting up and failing not counted",
+	if p.timeOf(wanted, p.counts.Collect) {
+		p.basis("published latencies of %d of %d cases, as often as the measure block executes them; starting, setting up and failing not counted",
 			len(wanted), len(want))
 	}
+	return nil
 }
 
 // historySample is the maximum number of entries that an estimate reads.
@@ -281,23 +278,25 @@ func history(journal *checkpoint.Journal) (out took, err error) {
 	return out, nil
 }
 
-// fromHistory estimates the time from earlier cases of the op in this environment, or in another one. If alike is true,
-// cases that were measured with settings that change the duration are not used.
-func (p *planning) fromHistory(workers int, alike bool) error {
+// fromLikeCases estimates the time from earlier cases of the op in this environment, or from cases of another one that
+// were measured with the settings that change the duration.
+func (p *planning) fromLikeCases() error { return p.fromHistory(true) }
+
+// fromOtherCases estimates the time from cases that were measured with any settings.
+func (p *planning) fromOtherCases() error { return p.fromHistory(false) }
+
+func (p *planning) fromHistory(alike bool) error {
 	secs, where, err := p.opHistory(alike)
 	if err != nil || len(secs.all) == 0 {
 		return err
 	}
 
 	median, start := secs.typical()
-	p.counts.Seconds = median*float64(p.counts.Collect)/float64(workers) + start
-	p.counts.Basis = fmt.Sprintf("median of %d earlier cases of %s%s: %.3g s", len(secs.all), p.cases.Spec().Op, where,
-		median)
-	if workers > 1 {
-		p.counts.Basis += fmt.Sprintf(", %d workers", workers)
-	}
+	p.counts.Seconds = median*float64(p.counts.Collect)/float64(p.atOnce) + start
+	p.basis("median of %d earlier cases of %s%s: %.3g s", len(secs.all), p.cases.Spec().Op, where, median)
+	p.together()
 	if start > 0 {
-		p.counts.Basis += fmt.Sprintf(", and %.3g s more for the first one of each worker", start)
+		p.basis(", and %.3g s more for the first one of each worker", start)
 	}
 	return nil
 }

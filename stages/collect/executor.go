@@ -57,12 +57,17 @@ func (c *Config) tooFew() string {
 	return ""
 }
 
+// option returns an option of a runtime with its JSON type, or its zero value.
+func option[T any](rt *stage.Runtime, name string) (out T) {
+	plain, _ := runtimes.Plain(rt.Options[name])
+	out, _ = plain.(T)
+	return out
+}
+
 // number returns an option of the runtime that is a whole number, or 0.
 func (c *Config) number(name string) int {
-	plain, _ := runtimes.Plain(c.runtime.Options[name])
-	n, _ := plain.(json.Number)
-	i, _ := n.Int64()
-	return int(i)
+	n, _ := option[json.Number](c.runtime, name).Int64()
+	return int(n)
 }
 
 // onOneNode reports whether the servers of the runtime run on one node.
@@ -70,8 +75,7 @@ func (c *Config) onOneNode() bool {
 	if c.runtime == nil || !c.about().OneNode {
 		return false
 	}
-	plain, _ := runtimes.Plain(c.runtime.Options["command"])
-	command, _ := plain.([]any)
+	command := option[[]any](c.runtime, "command")
 	if len(command) == 0 {
 		return true
 	}
@@ -82,7 +86,7 @@ func (c *Config) onOneNode() bool {
 // distribute submits the open cases to the executor as tasks and waits for them. If tasks of an earlier
 // process with the same plan are still pending or running, it follows those instead.
 func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
-	if r.stopped() {
+	if r.rc.Stopped() {
 		return nil, r.giveUp()
 	}
 
@@ -269,25 +273,18 @@ func (r *running) concluded(f *followed) (*stage.Outcome, error) {
 		f.Say("error", "ramp: "+out.Stopped)
 	}
 
-	for i := range r.job.units {
-		u := &r.job.units[i]
-		if u.state != open {
-			continue
-		}
-
-		class, why := lostClass, "no task has it"
-		switch {
-		case out.Detached:
-			class, why = "interrupted", "its task continues without this run"
-		case out.Stopped != "":
-			class, why = "ramp", out.Stopped
-		case f.shardOf[i] >= 0 && out.Lost[int(f.shardOf[i])] != "":
-			why = out.Lost[int(f.shardOf[i])]
-		}
-
-		u.skip(&skip{class, why})
+	switch {
+	case out.Detached:
+		r.job.close("interrupted", "its task continues without this run", allUnits)
+	case out.Stopped != "":
+		r.job.close("ramp", out.Stopped, allUnits)
 	}
-
+	for shard, why := range out.Lost {
+		for _, i := range f.open(shard) {
+			r.job.units[i].skip(&skip{lostClass, why})
+		}
+	}
+	r.job.close(lostClass, "no task has it", allUnits)
 	return nil, nil
 }
 

@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"runtime"
 	"slices"
+	"sync"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/zclconf/go-cty/cty"
+	"golang.org/x/sync/errgroup"
 
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
@@ -18,74 +21,88 @@ import (
 	"aicplan/stages/collect/rows"
 )
 
-const interruptedReason = "the run was interrupted before it was tried"
-
-func (r *running) stopped() bool {
-	select {
-	case <-r.rc.Stop:
-		return true
-	default:
-		return false
-	}
-}
-
 // giveUp marks open cases as interrupted if the run stops before a worker is up.
 func (r *running) giveUp() error {
 	if r.env == nil {
 		return context.Canceled
 	}
-	r.job.close("interrupted", interruptedReason)
+	r.interrupt()
 	return nil
 }
 
-// needs returns the outcome of a stage whose runtime is not available here.
-func (r *running) needs(why string) *stage.Outcome {
-	return &stage.Outcome{
-		Status: stage.StatusNeeds, Message: "needs " + r.runtime.Address + ": " + firstLine(why), NoReuse: true,
-		Counts: stage.Counts{Planned: len(r.job.units)},
-	}
+// interrupt skips the open cases after a stop.
+func (r *running) interrupt() {
+	r.job.close("interrupted", "the run was interrupted before it was tried", allUnits)
 }
 
 // results are the results of units as the journal has them.
 type results struct {
-	rows     *rows.Builder
+	rows     []arrow.Record
 	first, n []int32 // rows of each unit
 	failures map[int]*rows.Entry
 	classes  map[string]int // number of units without a measurement
 }
 
+// partSize is the least number of entries that a processor decodes.
+const partSize = 10_000
+
 // load reads the journal entries of all units that have ended.
 func (r *running) load() (*results, error) {
 	j := r.job
-	s := &results{rows: rows.NewBuilder(j.schema), first: make([]int32, len(j.units)), n: make([]int32, len(j.units)),
+	s := &results{first: make([]int32, len(j.units)), n: make([]int32, len(j.units)),
 		failures: map[int]*rows.Entry{}, classes: map[string]int{}}
 	var want []int
 	var ids []string
-	for i := range j.units {
-		if u := &j.units[i]; u.state == measured || u.state == failed {
+	for i, u := range j.all() {
+		if u.state == measured || u.state == failed {
 			want, ids = append(want, i), append(ids, j.id(i))
 		}
 	}
 
-	next := int32(0)
-	err := r.journal.Read(ids, func(at int, e checkpoint.Entry) (err error) {
-		i := want[at]
-		if j.units[i].state == failed {
-			s.failures[i], err = rows.Decode(e)
-			return err
-		}
+	parts := min(runtime.GOMAXPROCS(0), 1+len(want)/partSize)
+	s.rows = make([]arrow.Record, parts)
+	var mu sync.Mutex // of failures
+	var work errgroup.Group
+	part := func(p int) (from, to int) { return len(want) * p / parts, len(want) * (p + 1) / parts }
+	for p := range parts {
+		work.Go(func() error {
+			from, to := part(p)
+			b, next := rows.NewBuilder(j.schema), int32(0)
+			err := r.journal.Read(ids[from:to], func(at int, e checkpoint.Entry) (err error) {
+				i := want[from+at]
+				if j.units[i].state == failed {
+					mu.Lock()
+					defer mu.Unlock()
+					s.failures[i], err = rows.Decode(e)
+					return err
+				}
 
-		n, err := s.rows.Add(e)
-		s.first[i], s.n[i] = next, int32(n)
-		next += int32(n)
-		return err
-	})
-	if err != nil {
+				n, err := b.Add(e)
+				s.first[i], s.n[i] = next, int32(n)
+				next += int32(n)
+				return err
+			})
+			if err == nil {
+				s.rows[p] = b.Record()
+			}
+			return err
+		})
+	}
+	if err := work.Wait(); err != nil {
 		return nil, err
 	}
 
-	for i := range j.units {
-		switch u := &j.units[i]; {
+	before := int32(0)
+	for p, rec := range s.rows {
+		from, to := part(p)
+		for _, i := range want[from:to] {
+			s.first[i] += before
+		}
+		before += int32(rec.NumRows())
+	}
+
+	for i, u := range j.all() {
+		switch {
 		case u.state == skipped:
 			s.classes[u.why.class]++
 		case u.state == failed && s.failures[i] != nil:
@@ -161,9 +178,14 @@ func (r *running) measurements(s *results, planned arrow.Record) (rec arrow.Reco
 	if !whole {
 		rec = table.Take(rec, cases)
 	}
-	all := s.rows
-	s.rows = nil // the table has them
-	return all.Table(rec, order, rows.Label{Framework: r.env.Framework, Version: r.env.Version, Device: r.env.Device})
+	all, err := table.Concat(s.rows...)
+	if err != nil {
+		panic("collect: " + err.Error()) // cannot happen: builders of a schema agree on the types
+	}
+	s.rows = nil
+	rec, mixed = rows.Table(rec, r.job.schema, all, order,
+		rows.Label{Framework: r.env.Framework, Version: r.env.Version, Device: r.env.Device})
+	return rec, mixed
 }
 
 // ledger returns the units without a measurement in plan order. It has the attachments column only if one of them has
@@ -172,8 +194,7 @@ func (r *running) ledger(s *results) (arrow.Record, error) {
 	b := table.NewBuilder(stage.LedgerSchema.Fields()...)
 	var attached []string
 	var valid []bool
-	for i := range r.job.units {
-		u := &r.job.units[i]
+	for i, u := range r.job.all() {
 		if u.state != failed && u.state != skipped {
 			continue
 		}
@@ -246,15 +267,7 @@ func (r *running) info(classes map[string]int) stage.Info {
 }
 
 // verdict returns the status of the stage and the reason in one line.
-func (r *running) verdict(n stage.Counts, classes map[string]int) (stage.Status, string) {
-	// Cases that were not selected or have no kernel are not missing.
-	left := 0
-	for i := range r.job.units {
-		if u := &r.job.units[i]; u.state == skipped && (u.bar != nil || u.is(notSelected)) {
-			left++
-		}
-	}
-
+func (r *running) verdict(n tally, classes map[string]int) (stage.Status, string) {
 	text := fmt.Sprintf("%d of %d cases measured", n.Measured, n.Planned)
 	if n.Measured-r.now > 0 && r.now > 0 {
 		text += fmt.Sprintf(" (%d now, %d before)", r.now, n.Measured-r.now)
@@ -285,7 +298,7 @@ func (r *running) verdict(n stage.Counts, classes map[string]int) (stage.Status,
 		return stage.StatusFailed, text + stopText
 	case r.overFailed(n.Measured, n.Failed):
 		return stage.StatusFailed, fmt.Sprintf("%s; more than fail_over = %v failed%s", text, r.FailOver, stopText)
-	case n.Failed > 0 || n.Skipped > left:
+	case n.Failed > 0 || n.Skipped > n.excluded+n.barred: // the others are not missing
 		return stage.StatusPartial, text + stopText
 	}
 	return stage.StatusOK, text

@@ -18,8 +18,6 @@ import (
 type followed struct {
 	r          *running
 	order      *executors.Order
-	shardOf    []int32 // by unit; -1 if the unit is in no shard
-	left       []int   // open units by shard
 	keeper     *keeper // counts results and reports progress
 	breaker    *policy.Breaker
 	accepted   bool // the environment of a task was accepted
@@ -65,36 +63,27 @@ func (r *running) follow(ctx context.Context, s *executors.Scheduler, o *executo
 	return f, f.read()
 }
 
-// count counts the open units of each shard, and the results of each group.
+// count counts the results that the journal had before the order.
 func (f *followed) count() {
 	j := f.r.job
-	f.left, f.version = make([]int, len(f.order.Shards)), -1
-	f.shardOf = make([]int32, len(j.units))
-	for i := range f.shardOf {
-		f.shardOf[i] = -1
-	}
+	f.version = -1
+	f.breaker = policy.NewBreaker(f.r.limits.TripAfter, j.groups, j.past())
+	f.keeper = newKeeper(f.r)
+}
 
-	for s, shard := range f.order.Shards {
-		for _, p := range shard.Places {
-			if p < 0 || p >= len(j.tasks) {
-				continue
-			}
-			t := &j.tasks[p]
-			for k := t.first; k < t.first+t.n; k++ {
-				f.shardOf[k] = int32(s)
-				if j.units[k].state == open {
-					f.left[s]++
-				}
-			}
+// open returns the units of a shard without a result.
+func (f *followed) open(shard int) (out []int) {
+	j := f.r.job
+	for _, p := range f.order.Shards[shard].Places {
+		if p >= 0 && p < len(j.tasks) {
+			out = append(out, j.unitsOf(p, open)...)
 		}
 	}
-
-	f.breaker = policy.NewBreaker(f.r.limits.TripAfter, j.groups, j.past())
-	f.keeper = newKeeper(j, nil, f.r.rc.Events, f.r.rc.Address)
+	return out
 }
 
 // Left implements executors.Work.
-func (f *followed) Left(shard int) int { return f.left[shard] }
+func (f *followed) Left(shard int) int { return len(f.open(shard)) }
 
 // Waiting implements executors.Work.
 func (f *followed) Waiting(text string) {
@@ -135,40 +124,30 @@ func (f *followed) Take(said []*executors.Status) error {
 	return f.read()
 }
 
-// acceptEnvironment accepts the environment of the first task and reports nodes with a different one. Rows from those
-// nodes are stored in the journal of their own environment.
-func (f *followed) acceptEnvironment(s *executors.Status, env *runtimes.Environment) error {
-	r := f.r
-	if f.accepted {
-		if diff := r.differences(r.env, env); diff != "" {
-			if !f.otherNodes[s.Node] {
-				f.otherNodes[s.Node] = true
-				f.Say("error", fmt.Sprintf("the node %s does not measure where the first one did: %s; its rows are kept apart and do not count here. Name nodes of one kind with constraint, or leave it out: options = { exclude = %q }",
-					s.Node, diff, s.Node))
-			}
-			return nil
+// acceptEnvironment accepts the environment of the first task, and of tasks that have imported code that no task had
+// reported before. It reports nodes with a different environment: their rows are stored in a journal of their own.
+func (f *followed) acceptEnvironment(s *executors.Status, env *runtimes.Environment) (err error) {
+	r, before := f.r, f.r.journal
+	if !f.accepted {
+		f.accepted = true
+		err = r.replaceAssumed(env, "its tasks go on")
+	} else if diff := r.differences(r.env, env); diff != "" {
+		if !f.otherNodes[s.Node] {
+			f.otherNodes[s.Node] = true
+			f.Say("error", fmt.Sprintf("the node %s does not measure where the first one did: %s; its rows are kept apart and do not count here. Name nodes of one kind with constraint, or leave it out: options = { exclude = %q }",
+				s.Node, diff, s.Node))
 		}
+		return nil
+	} else if same, e := r.sameContext(env); e != nil || same {
+		return e
+	} else {
+		err = r.useEnvironment(env)
 	}
 
-	before := r.journal
-	err := r.accept(env, !f.accepted)
-	f.accepted = true
 	if err == nil && r.journal != before {
 		f.count()
 	}
 	return err
-}
-
-// accept uses the environment of a task, of the first one or of one that has imported code that no task had reported
-// before.
-func (r *running) accept(env *runtimes.Environment, first bool) error {
-	if first {
-		return r.replaceAssumed(env, "its tasks go on")
-	}
-	if same, err := r.sameContext(env); err != nil || same {
-		return err
-	}
-	return r.useEnvironment(env)
 }
 
 // read processes the journal entries that the tasks have written since the last call.
@@ -187,8 +166,8 @@ func (f *followed) read() error {
 	}
 
 	f.version = version
-	for i := range r.job.units {
-		if kind, ok := r.journal.Has(r.job.id(i)); ok && r.job.units[i].state == open {
+	for i, u := range r.job.all() {
+		if kind, ok := r.journal.Has(r.job.id(i)); ok && u.state == open {
 			// Remember now, not at the end, so that the environment survives a killed coordinator.
 			r.remember()
 			if err := f.settle(i, kind); err != nil {
@@ -203,9 +182,6 @@ func (f *followed) read() error {
 func (f *followed) settle(at int, kind checkpoint.Kind) error {
 	r := f.r
 	u := &r.job.units[at]
-	if s := f.shardOf[at]; s >= 0 {
-		f.left[s]--
-	}
 	f.keeper.stored(kind, nil)
 
 	group := r.job.groupOf(int(u.task))
@@ -222,29 +198,14 @@ func (f *followed) settle(at int, kind checkpoint.Kind) error {
 	}
 
 	class, _ := policy.Classify(r.rules, e.Failure)
-	f.keeper.failed(worker.Case{ID: r.job.cases.ID(int(u.task)), Op: r.opName(r.job.cases.Spec().Op),
+	f.keeper.failed(worker.Case{ID: r.job.cases.ID(int(u.task)), Op: r.op(),
 		Params: r.job.params(u), Attempt: e.Attempts}, class, e.Failure)
 	if tripped := f.breaker.Failed(group, firstLine(e.Failure.Message)); tripped != "" {
-		f.trip(group, tripped)
+		// Tasks that try its cases stop by themselves, because each has a breaker of its own.
+		f.Say("error", "breaker: "+tripped)
+		r.job.close("tripped", tripped, r.job.inGroup(group))
 	}
 	return nil
-}
-
-// trip ends a group. Tasks that try its cases stop by themselves, because each has a breaker of its own.
-func (f *followed) trip(group int, reason string) {
-	f.Say("error", "breaker: "+reason)
-	j := f.r.job
-	why := &skip{"tripped", reason}
-	for i := range j.units {
-		u := &j.units[i]
-		if u.state != open || j.groupOf(int(u.task)) != group {
-			continue
-		}
-		u.skip(why)
-		if s := f.shardOf[i]; s >= 0 {
-			f.left[s]--
-		}
-	}
 }
 
 // newRows returns the number of measured units whose rows were written by tasks of this order.
@@ -254,8 +215,8 @@ func (f *followed) newRows() (n int) {
 	}
 
 	label := strings.TrimSuffix(f.order.Label(0), "00000")
-	for i := range f.r.job.units {
-		if f.r.job.units[i].state == measured && strings.Contains(f.r.journal.Segment(f.r.job.id(i)), "-"+label) {
+	for i, u := range f.r.job.all() {
+		if u.state == measured && strings.Contains(f.r.journal.Segment(f.r.job.id(i)), "-"+label) {
 			n++
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"iter"
 	"slices"
 	"sync"
 
@@ -142,18 +143,35 @@ type sweep struct {
 	values []map[string]any // numbers are json.Number
 }
 
-// sweepOf returns the points of a task, or nil without a sweep.
-func (j *job) sweepOf(task int) *sweep {
-	p := j.cases.Sweep(task)
+// newSweep returns the points, or nil if there are none.
+func newSweep(p grid.Points) *sweep {
 	if p.Len() == 0 {
 		return nil
 	}
+	s := &sweep{}
+	mustDecode(p.JSON(), &s.raw)
+	mustDecode(p.JSON(), &s.values)
+	return s
+}
 
-	s := j.sweeps[p.Digest()]
+// json returns some points as JSON, or nil without a sweep.
+func (s *sweep) json(points []int) json.RawMessage {
 	if s == nil {
-		s = &sweep{}
-		mustDecode(p.JSON(), &s.raw)
-		mustDecode(p.JSON(), &s.values)
+		return nil
+	}
+	var want [][]byte
+	for _, p := range points {
+		want = append(want, s.raw[p])
+	}
+	return slices.Concat([]byte("["), bytes.Join(want, []byte(",")), []byte("]"))
+}
+
+// sweepOf returns the points of a task, or nil without a sweep.
+func (j *job) sweepOf(task int) *sweep {
+	p := j.cases.Sweep(task)
+	s, known := j.sweeps[p.Digest()]
+	if !known {
+		s = newSweep(p)
 		j.sweeps[p.Digest()] = s
 	}
 	return s
@@ -181,20 +199,19 @@ func (j *job) params(u *unit) []byte {
 	return slices.Concat(raw[:len(raw)-1], []byte(","), s.raw[u.point][1:]) // the keys are disjoint
 }
 
-// todo returns the tasks with an open unit.
-func (j *job) todo() []int {
-	var out []int
-	for i := range j.tasks {
-		if len(j.unitsOf(i, open)) > 0 {
-			out = append(out, i)
+// all returns the units with their numbers.
+func (j *job) all() iter.Seq2[int, *unit] {
+	return func(yield func(int, *unit) bool) {
+		for i := range j.units {
+			if !yield(i, &j.units[i]) {
+				return
+			}
 		}
 	}
-	return out
 }
 
 // unitsOf returns the units of a task that have a state.
-func (j *job) unitsOf(task int, s state) []int {
-	var out []int
+func (j *job) unitsOf(task int, s state) (out []int) {
 	t := &j.tasks[task]
 	for i := int(t.first); i < int(t.first+t.n); i++ {
 		if j.units[i].state == s {
@@ -204,16 +221,39 @@ func (j *job) unitsOf(task int, s state) []int {
 	return out
 }
 
-// close skips all open units and returns their number.
-func (j *job) close(class, reason string) (n int) {
-	why := &skip{class, reason}
-	for i := range j.units {
-		if u := &j.units[i]; u.state == open {
-			u.skip(why)
-			n++
+// has reports whether a task has a unit with a state.
+func (j *job) has(task int, s state) bool {
+	t := &j.tasks[task]
+	return slices.ContainsFunc(j.units[t.first:t.first+t.n], func(u unit) bool { return u.state == s })
+}
+
+// todo returns the tasks with an open unit.
+func (j *job) todo() (out []int) {
+	for i := range j.tasks {
+		if j.has(i, open) {
+			out = append(out, i)
 		}
 	}
-	return n
+	return out
+}
+
+// close skips the open units for which which returns true, and returns them.
+func (j *job) close(class, reason string, which func(unit int) bool) (closed []int) {
+	why := &skip{class, reason}
+	for i, u := range j.all() {
+		if u.state == open && which(i) {
+			u.skip(why)
+			closed = append(closed, i)
+		}
+	}
+	return closed
+}
+
+func allUnits(int) bool { return true }
+
+// inGroup returns a function that reports whether a unit is in a group.
+func (j *job) inGroup(group int) func(unit int) bool {
+	return func(i int) bool { return j.groupOf(int(j.units[i].task)) == group }
 }
 
 // counts returns the number of cases by state for a plan, and the number of open rows.
@@ -253,29 +293,35 @@ func (j *job) counts() stage.CaseCounts {
 }
 
 // asked returns the number of cases that the options select, or 0 if every case has exactly one unit.
-func (j *job) asked() (n int) {
+func (j *job) asked() int {
 	if len(j.tasks) == len(j.units) {
 		return 0
 	}
-	for i := range j.tasks {
-		if j.tasks[i].selected {
-			n++
-		}
-	}
-	return n
+	return len(j.tasks) - j.counts().LeftOut
 }
 
-// tally counts the units by state.
-func (j *job) tally() (n stage.Counts) {
+// tally counts units by state.
+type tally struct {
+	stage.Counts
+	excluded int // skipped because the options or the shares of tasks exclude them
+	barred   int // skipped because they have no kernel
+}
+
+func (j *job) tally() (n tally) {
 	n.Planned = len(j.units)
-	for i := range j.units {
-		switch j.units[i].state {
+	for _, u := range j.all() {
+		switch u.state {
 		case measured:
 			n.Measured++
 		case failed:
 			n.Failed++
 		case skipped:
 			n.Skipped++
+			if u.is(notSelected) {
+				n.excluded++
+			} else if u.bar != nil {
+				n.barred++
+			}
 		}
 	}
 	return n
@@ -286,9 +332,9 @@ func (j *job) past() []policy.Past {
 	out := make([]policy.Past, len(j.groups))
 	for i := range j.tasks {
 		g := &out[j.tasks[i].group]
-		if len(j.unitsOf(i, measured)) > 0 {
+		if j.has(i, measured) {
 			g.Measured++
-		} else if len(j.unitsOf(i, failed)) > 0 {
+		} else if j.has(i, failed) {
 			g.Failed++
 		}
 	}

@@ -1,8 +1,7 @@
 package collect
 
 import (
-	"encoding/json"
-	"fmt"
+	"context"
 
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
@@ -53,41 +52,29 @@ func (m *Measurement) Schema() *catalog.Schema {
 	return m.config.tables.SchemaOf(m.config.perfTable(m.Cases.Spec().Perf))
 }
 
-// Settings returns the settings that the pool sends to workers for the stage's cases. The caller sets
-// Log and Wake.
-func (m *Measurement) Settings() (worker.Settings, error) {
-	return m.config.workerSettings(m.Op)
-}
-
-// workerSettings returns the measure settings, the blocks and the op's binding. A Python worker gets the
-// op at the start, so that an error that affects all cases is reported before the first case.
-func (c *Config) workerSettings(op string) (worker.Settings, error) {
-	raw, err := json.Marshal(c.settings)
-	if err != nil {
-		return worker.Settings{}, fmt.Errorf("measure settings: %w", err)
-	}
-
-	set := worker.Settings{Configure: worker.Configure{Measure: raw, Seed: c.settings.Seed}}
-	if len(c.about().Measure) == 0 {
-		set.Measure = nil
-	}
-
-	if set.Blocks, err = c.workerBlocks(); err != nil {
-		return set, err
-	}
-
-	bind := c.workerBind()
-	if bind == nil && c.about().NamesOps {
-		bind = map[string]any{}
-	}
-
-	if bind != nil {
-		if set.Ops, err = json.Marshal(map[string]any{op: bind}); err != nil {
-			return set, fmt.Errorf("bind: %w", err)
+// Start starts the collect's workers for n cases. It returns an outcome if the runtime is not available here, and
+// context.Canceled if the user stops the run.
+func (m *Measurement) Start(ctx context.Context, rc *stage.RunContext, n int) (*Workers, *stage.Outcome, error) {
+	log := func(slot, level, text string) {
+		if level == "warn" || level == "error" {
+			rc.Events.Message(rc.Address, level, slot+": "+text)
 		}
 	}
+	return m.config.startWorkers(ctx, rc, worker.Settings{Log: log}, n, m.Op, "")
+}
 
-	return set, nil
+// Points returns the points of a case, or nil if it does not sweep.
+func (m *Measurement) Points(no int) []map[string]any {
+	if s := newSweep(m.Cases.Sweep(no)); s != nil {
+		return s.values
+	}
+	return nil
+}
+
+// Case returns a case as a worker gets it, with the points of its sweep that have these indexes.
+func (m *Measurement) Case(no int, points []int) worker.Case {
+	return worker.Case{ID: m.Cases.ID(no), Op: m.Op, Params: m.Cases.ParamsJSON(no), Attempt: 1,
+		Sweep: newSweep(m.Cases.Sweep(no)).json(points)}
 }
 
 // Journal opens the journal for rows of other origins, such as imports, and returns it with its digest.

@@ -26,7 +26,7 @@ type Part struct {
 	// Places are the indexes of the cases in the grid.
 	Places []int
 
-	units  []int
+	others int // units of other tasks
 	driver string
 }
 
@@ -66,7 +66,7 @@ func (c *Config) RunPart(ctx context.Context, rc *stage.RunContext, part *Part) 
 
 	if r.env == nil || len(r.job.todo()) > 0 {
 		out, err := r.collect(ctx)
-		if err != nil && !(r.stopped() && errors.Is(err, context.Canceled)) {
+		if err != nil && !(r.rc.Stopped() && errors.Is(err, context.Canceled)) {
 			part.count(r)
 			return executors.Failed, err.Error()
 		}
@@ -79,17 +79,17 @@ func (c *Config) RunPart(ctx context.Context, rc *stage.RunContext, part *Part) 
 	switch {
 	case r.stopText != "":
 		return executors.Stopped, r.stopText
-	case r.stopped() && r.now == 0 && left > 0:
+	case r.rc.Stopped() && r.now == 0 && left > 0:
 		return executors.Drained, "its time was over before the first case had ended; time and drain set how long it has"
-	case r.stopped() && left > 0:
+	case r.rc.Stopped() && left > 0:
 		return executors.Drained, ""
 	}
 
 	return executors.Done, ""
 }
 
-// restrict skips the tasks that are not at places and returns the units of the others.
-func (j *job) restrict(places []int) []int {
+// restrict skips the tasks that are not at places and returns the number of their units.
+func (j *job) restrict(places []int) (others int) {
 	mine := make([]bool, len(j.tasks))
 	for _, p := range places {
 		if p >= 0 && p < len(mine) {
@@ -97,41 +97,28 @@ func (j *job) restrict(places []int) []int {
 		}
 	}
 
-	var out []int
 	other := &skip{notSelected, "another task has it"}
 	for i := range j.tasks {
 		t := &j.tasks[i]
-		for k := t.first; k < t.first+t.n; k++ {
-			if mine[i] {
-				out = append(out, int(k))
-			} else {
-				j.units[k].skip(other)
-			}
+		if mine[i] {
+			continue
 		}
-		t.selected = t.selected && mine[i]
+		t.selected = false
+		for k := t.first; k < t.first+t.n; k++ {
+			j.units[k].skip(other)
+			others++
+		}
 	}
 
-	return out
+	return others
 }
 
 // count reports the task's progress to the coordinator. It returns the number of units without a result.
 func (p *Part) count(r *running) (left int) {
-	failures, skips := 0, 0
-	for _, k := range p.units {
-		u := &r.job.units[k]
-		switch u.state {
-		case failed:
-			failures++
-		case skipped:
-			skips++
-		}
-		if u.state != measured && u.state != failed && !u.is(notSelected) && u.bar == nil {
-			left++
-		}
-	}
-
+	n := r.job.tally()
+	left = n.Planned - n.Measured - n.Failed - n.excluded - n.barred
 	p.Task.Update(false, func(s *executors.Status) {
-		s.Measured, s.Failed, s.Skipped, s.Left = r.now, failures, skips, left
+		s.Measured, s.Failed, s.Skipped, s.Left = r.now, n.Failed, n.Skipped-p.others, left
 	})
 	return left
 }

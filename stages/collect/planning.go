@@ -28,6 +28,7 @@ type planning struct {
 	assumed string                // describes env if it was seen in an earlier run
 	known   bool                  // env and what the op reads are known
 	job     *job
+	atOnce  int       // cases that are measured at once
 	jobs    *jobSplit // of an executor
 	reason  string
 	python  string // names the interpreter that the runtime was seen with, if it is another one
@@ -208,7 +209,7 @@ func (p *planning) describe(context.Context) error {
 		return err
 	}
 	if p.jobs != nil {
-		p.timed(p.jobs, &p.counts, p.workers(p.env), p.plan)
+		p.timed()
 	}
 	return nil
 }

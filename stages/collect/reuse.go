@@ -19,8 +19,7 @@ func (j *job) reuse(journal *checkpoint.Journal, opts stage.Options, after int) 
 		j.retrying = j.epochOf(journal)
 	}
 
-	for i := range j.units {
-		u := &j.units[i]
+	for i, u := range j.all() {
 		// A measurement counts even if the unit is marked as unsupported.
 		barred := u.bar != nil && u.why == u.bar
 		if u.state != open && !barred {
@@ -90,8 +89,8 @@ func (j *job) withdraw(journal *checkpoint.Journal, opts stage.Options) error {
 	}
 
 	var ids []string
-	for i := range j.units {
-		if j.units[i].state != open {
+	for i, u := range j.all() {
+		if u.state != open {
 			continue
 		}
 		_, has := journal.Has(j.id(i))
@@ -108,30 +107,22 @@ func (j *job) withdraw(journal *checkpoint.Journal, opts stage.Options) error {
 
 // trip skips the open units of a group.
 func (j *job) trip(group, failures int, journal *checkpoint.Journal) error {
-	last := -1
-	var closed []*unit
-	for i := range j.units {
-		switch u := &j.units[i]; {
-		case j.groupOf(int(u.task)) != group:
-		case u.state == failed:
+	in, last, some := j.inGroup(group), -1, false
+	for i, u := range j.all() {
+		if in(i) && u.state == failed {
 			last = i
-		case u.state == open:
-			closed = append(closed, u)
 		}
+		some = some || in(i) && u.state == open
 	}
 
-	if len(closed) == 0 {
+	if !some {
 		return nil
 	}
 	f, err := failureOf(journal, j.id(last))
 	if err != nil {
 		return err
 	}
-
-	why := &skip{"tripped", policy.TripText(j.groups[group], failures, firstLine(f.Failure.Message))}
-	for _, u := range closed {
-		u.skip(why)
-	}
+	j.close("tripped", policy.TripText(j.groups[group], failures, firstLine(f.Failure.Message)), in)
 	return nil
 }
 
@@ -146,9 +137,9 @@ func failureOf(journal *checkpoint.Journal, id string) (*rows.Entry, error) {
 
 // openGroup opens the failed units of a group. Cases that never failed are tried before them.
 func (j *job) openGroup(group int, journal *checkpoint.Journal) {
-	for i := range j.units {
-		u := &j.units[i]
-		if j.groupOf(int(u.task)) != group {
+	in := j.inGroup(group)
+	for i, u := range j.all() {
+		if !in(i) {
 			continue
 		}
 
@@ -166,8 +157,7 @@ func (j *job) openGroup(group int, journal *checkpoint.Journal) {
 
 // forget reopens the units that reuse closed, before reuse runs with another journal.
 func (j *job) forget() {
-	for i := range j.units {
-		u := &j.units[i]
+	for _, u := range j.all() {
 		if u.state == skipped && !u.is("tripped") {
 			continue
 		}

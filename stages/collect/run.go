@@ -58,7 +58,7 @@ func (c *Config) start(ctx context.Context, rc *stage.RunContext, part *Part) (*
 		return nil, err
 	}
 	if part != nil {
-		part.units = r.job.restrict(part.Places)
+		part.others = r.job.restrict(part.Places)
 	}
 
 	if env, _ := r.expect(ctx, rc.Store, r.planned.cases.Spec().Op, rc.PlanDir); env != nil {
@@ -87,12 +87,16 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 			return r.storedCounts(), err
 		}
 		if out != nil {
+			out.Counts.Planned = len(r.job.units)
 			return out, nil
 		}
 	}
 
 	return r.finish()
 }
+
+// op returns the op as workers name it.
+func (r *running) op() string { return r.opName(r.job.cases.Spec().Op) }
 
 // message shows a line to the user.
 func (r *running) message(level, text string) { r.rc.Events.Message(r.rc.Address, level, text) }
@@ -137,11 +141,11 @@ func (r *running) useEnvironment(env *runtimes.Environment) error {
 
 // collect measures the open cases. If the outcome is not nil, the stage ends with it.
 func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
-	if r.stopped() {
+	if r.rc.Stopped() {
 		return nil, r.giveUp()
 	}
 	if m := r.pools.Lacking(ctx, r.runtime); m != nil {
-		return r.needs(m.What + "; to do: " + m.Fix), nil
+		return Needs(r.runtime, m.What+"; to do: "+m.Fix), nil
 	}
 	if h := r.hosted(); h != nil {
 		err := runtimes.CheckoutHas(r.runtime, *h)
@@ -153,38 +157,21 @@ func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
 		}
 	}
 
-	var err error
-	switch r.pool, err = r.pools.Get(ctx, r.runtime, runtimes.PlaceOf(r.rc)); {
-	case errors.Is(err, context.Canceled) && r.stopped():
-		return nil, r.giveUp()
-	case runtimes.Fault(err):
-		return nil, err
-	case err != nil:
-		return r.needs(err.Error()), nil
-	}
-
-	set, err := r.workerSettings(r.opName(r.planned.cases.Spec().Op))
-	if err != nil {
-		return nil, err
-	}
-	set.Reads = r.readFiles()
-	set.Wake, set.Log = r.rc.Stop, r.workerLog
-
-	hello, code, err := r.up(ctx, set)
+	set := worker.Settings{Configure: worker.Configure{Reads: r.readFiles()}, Log: r.workerLog}
+	w, needs, err := r.startWorkers(ctx, r.rc, set, len(r.job.todo()), r.op(), r.op())
 	switch {
-	case err != nil && ctx.Err() != nil:
-		return nil, ctx.Err()
-	case err != nil:
-		return r.refused(err)
-	case hello == nil:
+	case errors.Is(err, context.Canceled) && r.rc.Stopped():
 		return nil, r.giveUp()
+	case err != nil || needs != nil:
+		return needs, err
 	}
-	if err := r.acceptEnvironment(hello, code); err != nil {
+	r.pool = w.Pool
+	if err := r.acceptEnvironment(w); err != nil {
 		return nil, err
 	}
 
 	for {
-		err := r.measure(ctx, set)
+		err := r.measure(ctx, w.Settings)
 		if !errors.Is(err, errMore) {
 			return r.refused(err)
 		}
@@ -200,25 +187,6 @@ func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
 			return nil, err
 		}
 	}
-}
-
-// up starts workers. It returns nil without an error if the user stopped the run in the meantime.
-func (r *running) up(ctx context.Context, set worker.Settings) (*worker.Hello, *worker.Code, error) {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		select {
-		case <-r.rc.Stop:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-
-	hello, code, err := r.pool.Up(ctx, set, len(r.job.todo()), r.opName(r.planned.cases.Spec().Op))
-	if err != nil && r.stopped() && errors.Is(err, context.Canceled) {
-		return nil, nil, nil
-	}
-	return hello, code, err
 }
 
 // workerLog shows a line of a worker.
@@ -265,7 +233,7 @@ func (r *running) measure(ctx context.Context, set worker.Settings) error {
 		return err
 	}
 
-	k := newKeeper(r.job, r.journal, r.rc.Events, r.rc.Address)
+	k := newKeeper(r)
 	src := newSource(r, order, earlier.all, k)
 	stopWatching, err := r.watch(ctx)
 	if err != nil {
@@ -292,8 +260,8 @@ func (r *running) measure(ctx context.Context, set worker.Settings) error {
 	case runErr != nil:
 		return runErr
 	}
-	if r.stopped() {
-		r.job.close("interrupted", interruptedReason)
+	if r.rc.Stopped() {
+		r.interrupt()
 	}
 	return nil
 }

@@ -18,7 +18,6 @@ import (
 type source struct {
 	run      *running
 	job      *job
-	op       string
 	keeper   *keeper
 	schedule *policy.Schedule
 	retries  []*worker.Task
@@ -40,11 +39,10 @@ type attempt struct {
 // newSource returns a source for the open tasks of the job in the given order. earlier are durations of earlier cases
 // in seconds.
 func newSource(r *running, order []int, earlier []float64, k *keeper) *source {
-	s := &source{run: r, job: r.job, op: r.opName(r.planned.cases.Spec().Op), keeper: k,
-		samples: map[string]*slotSample{}}
+	s := &source{run: r, job: r.job, keeper: k, samples: map[string]*slotSample{}}
 	s.schedule = policy.NewSchedule(&r.limits, policy.Cases{
 		Order: order, Group: r.job.groupOf, Groups: r.job.groups, Past: r.job.past(), Seconds: earlier,
-		Note: k.note,
+		Note: r.message,
 		Skip: func(task int, class, reason string) {
 			why := &skip{class, reason}
 			for _, u := range r.job.unitsOf(task, open) {
@@ -57,7 +55,7 @@ func newSource(r *running, order []int, earlier []float64, k *keeper) *source {
 
 // stopping reports whether no further case is tried.
 func (s *source) stopping() bool {
-	return s.run.stopped() || s.keeper.broken.Load() || s.run.refusal != nil
+	return s.run.rc.Stopped() || s.keeper.broken.Load() || s.run.refusal != nil
 }
 
 // Pending implements worker.CaseSource.
@@ -84,29 +82,17 @@ func (s *source) Next() *worker.Task {
 	no := s.schedule.Next()
 	a := &attempt{task: no, units: s.job.unitsOf(no, open), tries: map[string]int{}}
 	cases := s.job.cases
-	return &worker.Task{Deadline: s.schedule.Deadlines.Next(), Data: a, Case: worker.Case{ID: cases.ID(no), Op: s.op,
+	return &worker.Task{Deadline: s.schedule.Deadlines.Next(), Data: a, Case: worker.Case{ID: cases.ID(no), Op: s.run.op(),
 		Params: cases.ParamsJSON(no), Sweep: s.sweep(a), Attempt: 1}}
 }
 
 // sweep returns the points of a case that are still open, as JSON. It returns nil for cases that do not sweep.
 func (s *source) sweep(a *attempt) json.RawMessage {
-	if s.job.cases.SweepColumns() == nil {
-		return nil
-	}
-	if len(a.units) == int(s.job.tasks[a.task].n) {
-		return s.job.cases.Sweep(a.task).JSON()
-	}
-
-	raw := s.job.sweepOf(a.task).raw
-	var want []json.RawMessage
+	var points []int
 	for _, u := range a.units {
-		want = append(want, raw[s.job.units[u].point])
+		points = append(points, int(s.job.units[u].point))
 	}
-	out, err := json.Marshal(want)
-	if err != nil {
-		panic("collect: the sweep of a grid is no JSON: " + err.Error())
-	}
-	return out
+	return s.job.sweepOf(a.task).json(points)
 }
 
 // Done implements worker.CaseSource. It stores the results of a case, or schedules a retry. If the worker does not
@@ -130,7 +116,7 @@ func (s *source) Done(o worker.Outcome) {
 	}
 
 	s.end(o, files)
-	if r.part == nil && (o.Failure == nil || s.keeper.any()) {
+	if r.part == nil && (o.Failure == nil || s.keeper.kept.Load()) {
 		// Remember now, not at the end, so that the plan after a killed run counts the rows.
 		r.remember()
 	}
@@ -166,7 +152,7 @@ func (s *source) end(o worker.Outcome, files []stage.Attachment) {
 		s.fail(o, a, failure, class, got.faults, files)
 	case !s.stopping(): // otherwise the case counts as interrupted
 		s.retry(o, a, why, oom)
-		s.keeper.note("debug", fmt.Sprintf("case %s is tried again (%s): %s", o.Task.Case.ID, why,
+		s.run.message("debug", fmt.Sprintf("case %s is tried again (%s): %s", o.Task.Case.ID, why,
 			firstLine(failure.Message)))
 	}
 }
@@ -195,7 +181,7 @@ func entryOf(o worker.Outcome, files []stage.Attachment) rows.Entry {
 
 // warn shows a warning about a case.
 func (s *source) warn(o worker.Outcome, format string, args ...any) {
-	s.keeper.note("warn", fmt.Sprintf("case %s: ", o.Task.Case.ID)+fmt.Sprintf(format, args...))
+	s.run.message("warn", fmt.Sprintf("case %s: ", o.Task.Case.ID)+fmt.Sprintf(format, args...))
 }
 
 // store stores the rows of a case, also of one that failed: collectors that sweep return the points that work and
@@ -220,54 +206,48 @@ func (s *source) store(o worker.Outcome, a *attempt, got answer, files []stage.A
 		delete(got.rows, got.last)
 	}
 
-	var units, left []int
-	var entries []*rows.Entry
+	var left []int
 	fewer := 0
 	for _, u := range a.units {
 		e := entryOf(o, files)
 		e.Points, e.Rows = len(a.units), got.rows[u]
 		switch {
 		case len(e.Rows) > 0:
-			s.job.units[u].state = measured
 			if len(e.Rows) < most {
 				fewer++
 			}
 		case o.Failure == nil && got.faults[u] == nil:
 			e.Failure = &worker.Failure{Class: worker.ClassUnsupportedConfig, Exception: "NoRow",
 				Message: "the op returned no row for this point"}
-			s.job.units[u].state = failed
 		default:
 			left = append(left, u)
 			continue
 		}
-		units, entries = append(units, u), append(entries, &e)
+		s.keeper.settle(u, &e)
 	}
 
-	if len(units) == 0 {
+	stored := len(a.units) - len(left)
+	if stored == 0 {
 		return
 	}
 	if o.Failure != nil && (len(left) == 0 || fewer > 0) {
 		s.warn(o, "it failed after %d of %d points, which are kept; %d of them have fewer rows than the others: %s",
-			len(units), len(a.units), fewer, firstLine(o.Failure.Message))
+			stored, len(a.units), fewer, firstLine(o.Failure.Message))
 	}
 
 	a.units, a.kept = left, a.kept || len(left) > 0
 	s.schedule.Measured(a.task, o.Seconds)
-	s.keeper.settle(units, entries)
 }
 
 // fail stores the failure of a case. A unit with an entry in faults fails with that failure instead.
 func (s *source) fail(o worker.Outcome, a *attempt, f *worker.Failure, class string, faults map[int]*worker.Failure,
 	files []stage.Attachment) {
-	var entries []*rows.Entry
 	for _, u := range a.units {
 		e := entryOf(o, files)
 		e.Failure = cmp.Or(faults[u], f)
-		s.job.units[u].state = failed
-		entries = append(entries, &e)
+		s.keeper.settle(u, &e)
 	}
 
-	s.keeper.settle(a.units, entries)
 	s.keeper.failed(o.Task.Case, class, f)
 	s.schedule.End(a.task, cmp.Or(firstLine(f.Message), class), a.kept)
 }
@@ -295,12 +275,11 @@ func (s *source) sample(o worker.Outcome) {
 	}
 
 	last.cases++
-	if now := time.Now(); o.Failure == nil && len(o.Rows) > 0 && now.Sub(last.at) >= sampleEvery {
-		last.at = now
-	} else {
+	if o.Failure != nil || len(o.Rows) == 0 || time.Since(last.at) < sampleEvery {
 		return
 	}
 
+	last.at = time.Now()
 	metrics := map[string]any{}
 	for name, v := range o.Rows[0] {
 		if n, ok := v.(json.Number); ok {

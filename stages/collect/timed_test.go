@@ -41,8 +41,8 @@ func TestTooLongForATask(t *testing.T) {
 			}
 			p := &stage.Plan{Request: cfg.place.Request(d.jobs)}
 			// The estimate assumes jobs that run in parallel.
-			counts := &stage.CaseCounts{Collect: c.n, Seconds: c.seconds * float64(c.n) / float64(p.Request.AtOnce)}
-			cfg.timed(d, counts, c.workers, p)
+			counts := stage.CaseCounts{Collect: c.n, Seconds: c.seconds * float64(c.n) / float64(p.Request.AtOnce)}
+			(&planning{Config: cfg, jobs: d, counts: counts, atOnce: c.workers, plan: p}).timed()
 			got := strings.Join(p.Warnings, "\n")
 
 			if len(c.want) == 0 && got != "" {

@@ -173,9 +173,5 @@ func (c *Config) opUnknown(cases *grid.Cases) error {
 
 // has reports whether the runtime has an op of its kind. Some ops are enabled by an option.
 func (c *Config) has(o stage.Op) bool {
-	if o.Option == "" {
-		return true
-	}
-	v, ok := c.runtime.Options[o.Option]
-	return ok && v.Type() == cty.Bool && v.IsKnown() && !v.IsNull() && v.True()
+	return o.Option == "" || option[bool](c.runtime, o.Option)
 }

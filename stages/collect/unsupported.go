@@ -127,8 +127,7 @@ func (j *job) excludeUnsupported(all []unsupported) error {
 		}
 
 		bar := &skip{worker.ClassUnsupportedConfig, u.reason}
-		for i := range j.units {
-			un := &j.units[i]
+		for _, un := range j.all() {
 			if un.bar != nil || !matches(un) {
 				continue
 			}
@@ -144,15 +143,32 @@ func (j *job) excludeUnsupported(all []unsupported) error {
 func (u *unsupported) bind(cases *grid.Cases) (func(*unit) bool, error) {
 	var tests []func(*unit) bool
 	for _, in := range u.where {
-		var factors []*factor
+		if in.values != nil {
+			listed, err := reader(cases, in.name, func(v any) bool {
+				return slices.ContainsFunc(in.values, func(one any) bool { return rows.Same(one, v) })
+			})
+			if err != nil {
+				return nil, err
+			}
+			tests = append(tests, listed)
+			continue
+		}
+
+		var factors []func(*unit) float64
 		for name := range strings.SplitSeq(in.name, "*") {
-			f, err := factorOf(cases, strings.TrimSpace(name), in.values)
+			f, err := reader(cases, strings.TrimSpace(name), number)
 			if err != nil {
 				return nil, err
 			}
 			factors = append(factors, f)
 		}
-		tests = append(tests, func(un *unit) bool { return in.holds(un, factors) })
+		tests = append(tests, func(un *unit) bool {
+			product := 1.0
+			for _, f := range factors {
+				product *= f(un)
+			}
+			return product >= in.min && product <= in.max // false for NaN
+		})
 	}
 
 	return func(un *unit) bool {
@@ -160,64 +176,41 @@ func (u *unsupported) bind(cases *grid.Cases) (func(*unit) bool, error) {
 	}, nil
 }
 
-func (in *columnIn) holds(un *unit, factors []*factor) bool {
-	if in.values != nil {
-		return factors[0].of(un).listed
+// number returns a number as a float, and NaN for other values.
+func number(v any) float64 {
+	if n, ok := v.(json.Number); ok {
+		f, _ := n.Float64()
+		return f
 	}
-
-	product := 1.0
-	for _, f := range factors {
-		product *= f.of(un).number
-	}
-	return product >= in.min && product <= in.max // false for NaN
+	return math.NaN()
 }
 
-// factor is a column that a test reads. Columns have few values and many cases, so each value is tested once.
-type factor struct {
-	code   func(*unit) int // units with the same code have the same value
-	value  func(*unit) cty.Value
-	listed []any
-	known  []*factorValue // by code
-}
-
-// factorValue is the result of testing a value.
-type factorValue struct {
-	listed bool
-	number float64 // NaN if it is no number
-}
-
-func (f *factor) of(un *unit) *factorValue {
-	code := f.code(un)
-	if code < len(f.known) && f.known[code] != nil {
-		return f.known[code]
-	}
-
-	plain, _ := runtimes.Plain(f.value(un)) // values of grids are known
-	out := &factorValue{number: math.NaN()}
-	out.listed = slices.ContainsFunc(f.listed, func(v any) bool { return rows.Same(v, plain) })
-	if n, ok := plain.(json.Number); ok {
-		out.number, _ = n.Float64()
-	}
-
-	f.known = append(f.known, make([]*factorValue, max(0, code+1-len(f.known)))...)
-	f.known[code] = out
-	return out
-}
-
-// factorOf returns a factor for a column. A sweep column takes precedence over a grid column of that name.
-func factorOf(cases *grid.Cases, name string, listed []any) (*factor, error) {
+// reader returns a function that returns of(v) for the value v of a column in a unit. Columns have few values and many
+// cases, so of is called once for each value. A sweep column takes precedence over a grid column of that name.
+func reader[T any](cases *grid.Cases, name string, of func(v any) T) (func(*unit) T, error) {
+	var code func(*unit) int // units with the same code have the same value
+	var value func(*unit) cty.Value
 	if at := slices.Index(cases.SweepColumns(), name); at >= 0 {
-		code := cases.SweepCodes(at)
-		return &factor{listed: listed,
-			code:  func(un *unit) int { return code(int(un.task), int(un.point)) },
-			value: func(un *unit) cty.Value { return cases.Sweep(int(un.task)).Value(int(un.point), at) }}, nil
+		codes := cases.SweepCodes(at)
+		code = func(un *unit) int { return codes(int(un.task), int(un.point)) }
+		value = func(un *unit) cty.Value { return cases.Sweep(int(un.task)).Value(int(un.point), at) }
+	} else {
+		at, err := columnsOf(cases, []string{name}, "unsupported")
+		if err != nil {
+			return nil, err
+		}
+		code = func(un *unit) int { return cases.Code(int(un.task), at[0]) }
+		value = func(un *unit) cty.Value { return cases.Value(int(un.task), at[0]) }
 	}
 
-	at, err := columnsOf(cases, []string{name}, "unsupported")
-	if err != nil {
-		return nil, err
-	}
-	return &factor{listed: listed,
-		code:  func(un *unit) int { return cases.Code(int(un.task), at[0]) },
-		value: func(un *unit) cty.Value { return cases.Value(int(un.task), at[0]) }}, nil
+	known := map[int]T{}
+	return func(un *unit) T {
+		v, ok := known[code(un)]
+		if !ok {
+			plain, _ := runtimes.Plain(value(un)) // values of grids are known
+			v = of(plain)
+			known[code(un)] = v
+		}
+		return v
+	}, nil
 }

@@ -21,8 +21,8 @@ type facts struct {
 }
 
 func (r result) facts() facts {
-	return facts{sampled: len(r.pairs), failed: r.failed, median: r.median(), p95: r.p95(), worst: r.worst(),
-		lines: r.lines(20)}
+	return facts{sampled: len(r.pairs), failed: len(r.failures), median: r.rank(pair.ratio, 0.5),
+		p95: r.rank(pair.off, 0.95), worst: r.rank(pair.off, 1), lines: r.lines(20)}
 }
 
 // values returns the outputs of the stage. A later run reads the facts from them.

@@ -13,6 +13,7 @@ import (
 	"aicplan/sink/base/stats"
 	"aicplan/sink/table"
 	"aicplan/stages/collect"
+	"aicplan/stages/collect/rows"
 	"aicplan/stages/dedupe"
 )
 
@@ -21,11 +22,8 @@ const deadline = 10 * time.Minute
 
 // repeat is a case with its sampled rows.
 type repeat struct {
-	caseID string
-	params json.RawMessage
-	sweep  json.RawMessage
+	worker.Case
 	points []point
-	again  bool // it is tried for the second time
 	rows   []worker.Row
 	fail   *worker.Failure
 }
@@ -38,7 +36,7 @@ type point struct {
 }
 
 // tasksOf returns the cases of the sampled rows.
-func (c *Config) tasksOf(m *collect.Measurement, ds *stage.Dataset, rows []int) ([]*repeat, error) {
+func (c *Config) tasksOf(m *collect.Measurement, ds *stage.Dataset, sampled []int) ([]*repeat, error) {
 	ids, err := table.Strings(ds.Table, "case_id")
 	if err != nil {
 		return nil, err
@@ -55,89 +53,56 @@ func (c *Config) tasksOf(m *collect.Measurement, ds *stage.Dataset, rows []int) 
 	}
 
 	byTask := map[int]*repeat{}
-	used := map[int]map[int]json.RawMessage{} // points by task
-	var order []*repeat
-
-	lost := 0
-	for _, row := range rows {
+	points := map[int][]int{} // by task
+	var order []int
+	for _, row := range sampled {
 		at, ok := where[ids.Values[row]]
 		if !ok {
-			lost++
 			continue
 		}
 
 		j := byTask[at.task]
 		if j == nil {
-			j = &repeat{caseID: m.Cases.ID(at.task), params: m.Cases.ParamsJSON(at.task)}
-			byTask[at.task], used[at.task] = j, map[int]json.RawMessage{}
-			order = append(order, j)
+			j = &repeat{}
+			byTask[at.task], order = j, append(order, at.task)
 		}
 
 		pt := point{row: row}
 		if kernels != nil {
 			pt.kernel = kernels.Values[row]
 		}
-
-		if m.Cases.SweepColumns() != nil {
-			var all []json.RawMessage
-			if err := json.Unmarshal(m.Cases.Sweep(at.task).JSON(), &all); err != nil {
-				return nil, fmt.Errorf("sweep of case %s: %w", j.caseID, err)
-			}
-			if err := json.Unmarshal(all[at.point], &pt.at); err != nil {
-				return nil, fmt.Errorf("sweep of case %s: %w", j.caseID, err)
-			}
-			used[at.task][at.point] = all[at.point]
+		if all := m.Points(at.task); all != nil {
+			pt.at = all[at.point]
 		}
-
 		j.points = append(j.points, pt)
+		points[at.task] = append(points[at.task], at.point)
 	}
 
 	if len(order) == 0 {
 		return nil, fmt.Errorf("none of the %d sampled rows is a case of %s as it is planned now; collect again",
-			lost, c.collect.Address)
+			len(sampled), c.collect.Address)
 	}
 
-	for task, points := range used {
-		if len(points) == 0 {
-			continue
-		}
-
-		var want []json.RawMessage
-		for p := range m.Cases.Sweep(task).Len() {
-			if raw, ok := points[p]; ok {
-				want = append(want, raw)
-			}
-		}
-
-		if byTask[task].sweep, err = json.Marshal(want); err != nil {
-			return nil, err
-		}
+	var out []*repeat
+	for _, task := range order {
+		slices.Sort(points[task])
+		byTask[task].Case = m.Case(task, slices.Compact(points[task]))
+		out = append(out, byTask[task])
 	}
-
-	return order, nil
+	return out, nil
 }
 
 // queue passes the cases to the pool. A case is repeated once if its worker died.
 type queue struct {
-	m     *collect.Measurement
 	rc    *stage.RunContext
 	tasks []*repeat
 	done  []*repeat
 	total int
 }
 
-func (s *queue) stopping() bool {
-	select {
-	case <-s.rc.Stop:
-		return true
-	default:
-		return false
-	}
-}
-
 // Pending implements worker.CaseSource.
 func (s *queue) Pending() int {
-	if s.stopping() {
+	if s.rc.Stopped() {
 		return 0
 	}
 	return len(s.tasks)
@@ -151,23 +116,14 @@ func (s *queue) Next() *worker.Task {
 
 	j := s.tasks[0]
 	s.tasks = s.tasks[1:]
-
-	attempt := 1
-	if j.again {
-		attempt = 2
-	}
-
-	return &worker.Task{
-		Case:     worker.Case{ID: j.caseID, Op: s.m.Op, Params: j.params, Sweep: j.sweep, Attempt: attempt},
-		Deadline: deadline, Fresh: j.again, Data: j,
-	}
+	return &worker.Task{Case: j.Case, Deadline: deadline, Fresh: j.Attempt > 1, Data: j}
 }
 
 // Done implements worker.CaseSource.
 func (s *queue) Done(o worker.Outcome) {
 	j := o.Task.Data.(*repeat)
-	if o.Failure != nil && (o.Cause == worker.CauseDied || o.Failure.Class == worker.ClassTransient) && !j.again {
-		j.again = true
+	if o.Failure != nil && (o.Cause == worker.CauseDied || o.Failure.Class == worker.ClassTransient) && j.Attempt == 1 {
+		j.Attempt = 2
 		s.tasks = append(s.tasks, j)
 		return
 	}
@@ -197,7 +153,6 @@ func (p pair) off() float64   { return math.Abs(p.ratio() - 1) }
 
 type result struct {
 	pairs    []pair
-	failed   int
 	failures []string
 }
 
@@ -214,7 +169,6 @@ func compare(ds *stage.Dataset, done []*repeat) (result, error) {
 		for _, p := range j.points {
 			text := table.Describe(ds.Table, p.row, ds.Info.Params)
 			if j.fail != nil {
-				res.failed++
 				res.failures = append(res.failures, fmt.Sprintf("%s failed this time: %s", text, j.fail.Message))
 				continue
 			}
@@ -222,7 +176,6 @@ func compare(ds *stage.Dataset, done []*repeat) (result, error) {
 			again := find(j.rows, p)
 			v, ok := number(again[metric])
 			if !ok || v <= 0 {
-				res.failed++
 				res.failures = append(res.failures, text+" gave no usable row this time")
 				continue
 			}
@@ -242,23 +195,15 @@ func compare(ds *stage.Dataset, done []*repeat) (result, error) {
 
 // find returns the row that answers a point: at the same place of the sweep and, if several kernels have
 // rows, of the same kernel.
-func find(rows []worker.Row, p point) worker.Row {
-	var at []worker.Row
-	for _, r := range rows {
-		ok := true
+func find(all []worker.Row, p point) worker.Row {
+	at := slices.DeleteFunc(slices.Clone(all), func(r worker.Row) bool {
 		for name, want := range p.at {
-			got, isNum := number(r[name])
-			if w, wantNum := number(want); isNum && wantNum {
-				ok = ok && got == w
-			} else {
-				ok = ok && fmt.Sprint(r[name]) == fmt.Sprint(want)
+			if !rows.Same(r[name], want) {
+				return true
 			}
 		}
-
-		if ok {
-			at = append(at, r)
-		}
-	}
+		return false
+	})
 
 	for _, r := range at {
 		if len(at) == 1 || fmt.Sprint(r["kernel_source"]) == p.kernel {
@@ -311,29 +256,14 @@ func clocks(ds *stage.Dataset, row int, again worker.Row) string {
 	return out
 }
 
-func (r result) ratios() []float64 {
-	var out []float64
+// rank returns a quantile of a value of the pairs, or NaN if there are none.
+func (r result) rank(of func(pair) float64, q float64) float64 {
+	var all []float64
 	for _, p := range r.pairs {
-		out = append(out, p.ratio())
+		all = append(all, of(p))
 	}
-	return out
-}
-
-func (r result) median() float64 { return stats.Rank(sortedCopy(r.ratios()), 0.5) }
-
-func (r result) p95() float64 {
-	var out []float64
-	for _, p := range r.pairs {
-		out = append(out, p.off())
-	}
-	return stats.Rank(sortedCopy(out), 0.95)
-}
-
-func (r result) worst() float64 {
-	if len(r.pairs) == 0 {
-		return math.NaN()
-	}
-	return r.pairs[0].off()
+	slices.Sort(all)
+	return stats.Rank(all, q)
 }
 
 // lines describes the worst rows with their clocks, failures first.

@@ -7,15 +7,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
-	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
 	"aicplan/stages/collect"
-	"aicplan/stages/runtimes"
 )
 
 // Kind returns the verify stage for registration.
@@ -190,7 +187,7 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		}
 	}
 
-	src := &queue{m: m, tasks: tasks, rc: rc, total: len(tasks)}
+	src := &queue{rc: rc, tasks: tasks, total: len(tasks)}
 	if out, err := c.measure(ctx, rc, m, ds, src); out != nil || err != nil {
 		return out, err
 	}
@@ -207,59 +204,37 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 // the stage ends here.
 func (c *Config) measure(ctx context.Context, rc *stage.RunContext, m *collect.Measurement, ds *stage.Dataset,
 	src *queue) (*stage.Outcome, error) {
-	needs := func(why string) *stage.Outcome {
-		return &stage.Outcome{Status: stage.StatusNeeds, Message: "needs " + m.Runtime.Address + ": " + why, NoReuse: true}
+	w, needs, err := m.Start(ctx, rc, src.total)
+	if errors.Is(err, context.Canceled) && rc.Stopped() {
+		return src.interrupted(), nil
+	}
+	if err != nil || needs != nil {
+		return needs, err
 	}
 
-	pool, err := m.Pools.Get(ctx, m.Runtime, runtimes.PlaceOf(rc))
-	switch {
-	case runtimes.Fault(err):
-		return nil, err
-	case err != nil:
-		return needs(err.Error()), nil
-	}
-
-	set, err := m.Settings()
-	if err != nil {
-		return nil, err
-	}
-
-	set.Wake = rc.Stop
-	set.Log = func(slot, level, text string) {
-		if level == "warn" || level == "error" {
-			rc.Events.Message(rc.Address, level, slot+": "+text)
-		}
-	}
-
-	hello, _, err := pool.Up(ctx, set, src.total, "")
-	if err != nil {
-		if sf, ok := errors.AsType[*worker.StartFailure](err); ok && sf.Reported &&
-			sf.Failure.Class == worker.ClassUnsupportedConfig {
-			return needs(sf.Failure.Message), nil
-		}
-		return nil, err
-	}
-
-	env := runtimes.EnvironmentOf(m.Runtime, hello)
 	for _, f := range []struct{ name, now, before string }{
-		{"framework", env.Framework, ds.Info.Framework}, {"version", env.Version, ds.Info.Version},
-		{"device", env.Device, ds.Info.Device},
+		{"framework", w.Environment.Framework, ds.Info.Framework}, {"version", w.Environment.Version, ds.Info.Version},
+		{"device", w.Environment.Device, ds.Info.Device},
 	} {
 		if f.before != "" && f.now != f.before {
-			return needs(fmt.Sprintf("the rows were measured with %s %q and here it is %q; a sample measured elsewhere proves nothing about them", f.name, f.before, f.now)), nil
+			return collect.Needs(m.Runtime, fmt.Sprintf("the rows were measured with %s %q and here it is %q; a sample measured elsewhere proves nothing about them", f.name, f.before, f.now)), nil
 		}
 	}
 
-	if err := pool.Run(ctx, set, src); err != nil {
+	if err := w.Pool.Run(ctx, w.Settings, src); err != nil {
 		return nil, err
 	}
 
-	if src.stopping() && len(src.tasks) > 0 {
-		return &stage.Outcome{Status: stage.StatusInterrupted, NoReuse: true,
-			Message: fmt.Sprintf("interrupted after %d of %d cases", len(src.done), src.total)}, nil
+	if rc.Stopped() && len(src.tasks) > 0 {
+		return src.interrupted(), nil
 	}
 
 	return nil, nil
+}
+
+func (s *queue) interrupted() *stage.Outcome {
+	return &stage.Outcome{Status: stage.StatusInterrupted, NoReuse: true,
+		Message: fmt.Sprintf("interrupted after %d of %d cases", len(s.done), s.total)}
 }
 
 func finite(v float64) cty.Value {
@@ -267,10 +242,4 @@ func finite(v float64) cty.Value {
 		return cty.NullVal(cty.Number)
 	}
 	return cty.NumberFloatVal(v)
-}
-
-func sortedCopy(v []float64) []float64 {
-	s := slices.Clone(v)
-	slices.Sort(s)
-	return s
 }

@@ -1,17 +1,16 @@
 package rows
 
 import (
-	"bytes"
-	"cmp"
 	"errors"
 	"fmt"
-	"io"
-	"maps"
-	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
+	"github.com/apache/arrow/go/v17/arrow/memory"
+	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
 	"aicplan/engine/checkpoint"
@@ -19,372 +18,317 @@ import (
 	"aicplan/sink/table"
 )
 
-// Builder turns journal entries into the columns of a table. It keeps the values of a million rows without
-// pointers, which the garbage collector would have to follow.
+// Builder turns journal entries into the columns of a table.
 type Builder struct {
-	schema  Schema
-	n       int // rows
-	columns map[string]*column
-	texts   []byte // of all columns
-	decoder jsontext.Decoder
+	n       int                // rows
+	columns map[string]*column // of the rows, by name
 	scratch []byte
+
+	// Columns with the members of entries.
+	attempts                        *array.Int64Builder
+	worker, uuid, started, attached *array.StringBuilder
 }
-
-// column has the values of one column. Its slices end at the last row with a value.
-type column struct {
-	tags []tag
-	// bits is an int64, the bits of a float64, or the place of a text.
-	bits []uint64
-	last uint64 // place of the last text: most rows repeat it
-}
-
-// tag is the type of a value.
-type tag byte
-
-const (
-	null tag = iota
-	isInt
-	isFloat
-	isText
-	isFalse
-	isTrue
-)
 
 // NewBuilder returns a builder for rows of a schema.
 func NewBuilder(s Schema) *Builder {
-	return &Builder{schema: s, columns: map[string]*column{}}
+	text := func() *array.StringBuilder { return array.NewStringBuilder(memory.DefaultAllocator) }
+	b := &Builder{columns: map[string]*column{}, attempts: array.NewInt64Builder(memory.DefaultAllocator),
+		worker: text(), uuid: text(), started: text(), attached: text()}
+	for _, f := range s {
+		b.columns[f.Name] = newColumn(f.Kind)
+	}
+	return b
 }
 
-// shared is a value that all rows of an entry have.
-type shared struct {
-	name string
-	tag  tag
-	bits uint64
+// column collects the values of one column. Rows without a value are null.
+type column struct {
+	array.Builder
+	kind Kind
 }
 
-// sharedColumns maps members of an entry to columns of the table.
-var sharedColumns = map[string]string{"attempts": "attempts", "worker": "worker", "device_uuid": "device_uuid",
-	"at": "started_at"}
+func newColumn(k Kind) *column {
+	of := table.String
+	switch k {
+	case Number:
+		of = table.Float64
+	case Integer:
+		of = table.Int64
+	case Flag:
+		of = table.Bool
+	}
+	return &column{array.NewBuilder(memory.DefaultAllocator, of), k}
+}
+
+// set appends the value of a row, which is after the last one. scratch is used for texts.
+func (c *column) set(row int, v jsontext.Value, scratch *[]byte) (err error) {
+	switch v.Kind() {
+	case 'n':
+		return nil
+	case '{', '[':
+		return fmt.Errorf("%s is not a single value", v)
+	}
+	if c.Len() > row {
+		return errors.New("it has two values of a column")
+	}
+
+	c.AppendNulls(row - c.Len())
+	switch b := c.Builder.(type) {
+	case *array.Float64Builder:
+		f, err := strconv.ParseFloat(string(v), 64)
+		b.Append(f)
+		return err
+	case *array.Int64Builder:
+		n, err := integer(v)
+		b.Append(n)
+		return err
+	case *array.BooleanBuilder:
+		b.Append(v.Kind() == 't')
+	case *array.StringBuilder:
+		if c.kind == Word {
+			*scratch, err = appendText((*scratch)[:0], v)
+			v = *scratch
+		}
+		b.BinaryBuilder.Append(v)
+	}
+	return err
+}
+
+// integer returns a number without its fraction.
+func integer(v jsontext.Value) (int64, error) {
+	if !fraction(string(v)) {
+		if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
+			return n, nil
+		}
+	}
+	f, err := strconv.ParseFloat(string(v), 64)
+	return int64(f), err
+}
+
+// fraction reports whether a number is written with a fraction or an exponent.
+func fraction(number string) bool { return strings.ContainsAny(number, ".eE") }
+
+// appendText appends a value as text.
+func appendText(out []byte, v jsontext.Value) ([]byte, error) {
+	switch v.Kind() {
+	case '"':
+		return jsontext.AppendUnquote(out, v)
+	case '0':
+		if n, err := strconv.ParseInt(string(v), 10, 64); err == nil {
+			return strconv.AppendInt(out, n, 10), nil
+		}
+		f, err := strconv.ParseFloat(string(v), 64)
+		return strconv.AppendFloat(out, f, 'g', -1, 64), err
+	}
+	return append(out, v...), nil
+}
+
+// measured is an Entry whose rows go to a builder.
+type measured struct {
+	Rows        *Builder       `json:"rows"`
+	Failure     jsontext.Value `json:"failure"`
+	Attempts    int64          `json:"attempts"`
+	Worker      string         `json:"worker"`
+	DeviceUUID  string         `json:"device_uuid"`
+	At          string         `json:"at"`
+	Attachments jsontext.Value `json:"attachments"`
+}
 
 // Add adds the rows of an entry and returns their number. After an error, the builder cannot be used any more.
 func (b *Builder) Add(e checkpoint.Entry) (int, error) {
-	b.decoder.Reset(bytes.NewBuffer(e.Payload))
 	first := b.n
-	var all []shared
-	err := b.object(func(name []byte) error {
-		switch {
-		case string(name) == "rows":
-			return b.rows()
-		case string(name) == "failure":
-			return errors.New("it has rows and a failure")
-		case string(name) == "attachments":
-			raw, err := b.decoder.ReadValue()
-			all = append(all, shared{stage.AttachmentsColumn, isText, b.text(&column{}, raw)})
-			return err
-		}
-		return b.share(&all, name)
-	})
-
-	if err == nil && b.n == first {
+	m := measured{Rows: b}
+	// The columns detect names that occur twice, which is faster.
+	err := json.Unmarshal(e.Payload, &m, jsontext.AllowDuplicateNames(true))
+	switch {
+	case err != nil:
+	case b.n == first || m.Rows == nil:
 		err = errors.New("it has no rows")
-	}
-	if _, end := b.decoder.ReadToken(); err == nil && end != io.EOF {
-		err = errors.New("something follows its end")
+	case m.Failure != nil:
+		err = errors.New("it has rows and a failure")
 	}
 	if err != nil {
 		return 0, unreadable(e.ID, err)
 	}
 
-	for row := first; row < b.n; row++ {
-		for _, v := range all {
-			b.column(v.name).set(row, v.tag, v.bits)
+	for range b.n - first {
+		b.attempts.Append(m.Attempts)
+		b.worker.Append(m.Worker)
+		b.uuid.Append(m.DeviceUUID)
+		b.started.Append(m.At)
+		if m.Attachments == nil {
+			b.attached.AppendNull()
+		} else {
+			b.attached.BinaryBuilder.Append(m.Attachments)
 		}
 	}
-
 	return b.n - first, nil
 }
 
-// share reads a value that all rows of an entry have. Values without a column are skipped.
-func (b *Builder) share(all *[]shared, name []byte) error {
-	to, ok := sharedColumns[string(name)]
-	if !ok {
-		return b.decoder.SkipValue()
-	}
-	t, bits, err := b.value(b.column(to))
-	if to == "attempts" && t != isInt || to != "attempts" && t != isText {
-		err = cmp.Or(err, fmt.Errorf("%s has a value of another type", name))
-	}
-	*all = append(*all, shared{to, t, bits})
-	return err
-}
-
-// rows reads an array of rows.
-func (b *Builder) rows() error {
-	if err := b.expect('['); err != nil {
+// UnmarshalJSONFrom adds an array of rows.
+func (b *Builder) UnmarshalJSONFrom(d *jsontext.Decoder) error {
+	if err := expect(d, '['); err != nil {
 		return err
 	}
 
-	for b.decoder.PeekKind() == '{' {
-		err := b.object(func(name []byte) error {
-			c := b.columns[string(name)]
-			if c == nil {
-				c = b.column(string(name))
-			}
-			t, bits, err := b.value(c)
-			c.set(b.n, t, bits)
-			return err
-		})
-		if err != nil {
+	for d.PeekKind() == '{' {
+		if err := b.row(d); err != nil {
 			return err
 		}
 		b.n++
 	}
-
-	return b.expect(']')
+	return expect(d, ']')
 }
 
-func (b *Builder) expect(kind jsontext.Kind) error {
-	t, err := b.decoder.ReadToken()
+// row adds a row.
+func (b *Builder) row(d *jsontext.Decoder) error {
+	if err := expect(d, '{'); err != nil {
+		return err
+	}
+
+	for d.PeekKind() == '"' {
+		name, err := d.ReadValue()
+		if err != nil {
+			return err
+		}
+		if b.scratch, err = jsontext.AppendUnquote(b.scratch[:0], name); err != nil {
+			return err
+		}
+		c := b.columns[string(b.scratch)]
+		if c == nil {
+			c = newColumn(untyped)
+			b.columns[string(b.scratch)] = c
+		}
+
+		v, err := d.ReadValue()
+		if err != nil {
+			return err
+		}
+		if err := c.set(b.n, v, &b.scratch); err != nil {
+			return err
+		}
+	}
+	return expect(d, '}')
+}
+
+func expect(d *jsontext.Decoder, kind jsontext.Kind) error {
+	t, err := d.ReadToken()
 	if err == nil && t.Kind() != kind {
 		err = fmt.Errorf("%s is where %s should be", t.Kind(), kind)
 	}
 	return err
 }
 
-// object calls member for each member of the next value, which is an object. member reads the value.
-func (b *Builder) object(member func(name []byte) error) error {
-	if err := b.expect('{'); err != nil {
-		return err
-	}
+// entryColumns are the columns with the members of entries, in table order.
+var entryColumns = []string{"attempts", "worker", "device_uuid", "started_at", stage.AttachmentsColumn}
 
-	for b.decoder.PeekKind() == '"' {
-		raw, err := b.decoder.ReadValue()
-		if err != nil {
-			return err
-		}
-		if b.scratch, err = jsontext.AppendUnquote(b.scratch[:0], raw); err != nil {
-			return err
-		}
-		if err := member(b.scratch); err != nil {
-			return err
+// Record returns the rows in the order in which they were added, with columns of workers as JSON. The builder cannot be
+// used any more.
+func (b *Builder) Record() arrow.Record {
+	names := slices.Clone(entryColumns)
+	cols := []arrow.Array{b.attempts.NewArray(), b.worker.NewArray(), b.uuid.NewArray(), b.started.NewArray(),
+		b.attached.NewArray()}
+	for name, c := range b.columns {
+		if !slices.Contains(entryColumns, name) {
+			names, cols = append(names, name), append(cols, c.array(b.n))
 		}
 	}
-
-	return b.expect('}')
+	return table.NewRecord(names, cols)
 }
 
-// value reads a scalar for a column.
-func (b *Builder) value(c *column) (tag, uint64, error) {
-	raw, err := b.decoder.ReadValue()
-	if err != nil {
-		return null, 0, err
-	}
-
-	switch raw.Kind() {
-	case 'n':
-		return null, 0, nil
-	case 't':
-		return isTrue, 0, nil
-	case 'f':
-		return isFalse, 0, nil
-	case '"':
-		b.scratch, err = jsontext.AppendUnquote(b.scratch[:0], raw)
-		return isText, b.text(c, b.scratch), err
-	case '0':
-		if i, err := strconv.ParseInt(string(raw), 10, 64); err == nil {
-			return isInt, uint64(i), nil
-		}
-		f, err := strconv.ParseFloat(string(raw), 64)
-		return isFloat, math.Float64bits(f), err
-	}
-
-	return null, 0, fmt.Errorf("%s is not a single value", raw)
-}
-
-// lengthBits is the number of bits of a text's length in its place.
-const lengthBits = 26 // no entry of the journal is larger than 64 MiB
-
-// text stores a text and returns its place.
-func (b *Builder) text(c *column, s []byte) uint64 {
-	if c.last != 0 && bytes.Equal(b.textAt(c.last), s) {
-		return c.last
-	}
-	c.last = uint64(len(b.texts))<<lengthBits | uint64(len(s))
-	b.texts = append(b.texts, s...)
-	return c.last
-}
-
-func (b *Builder) textAt(place uint64) []byte {
-	from := place >> lengthBits
-	return b.texts[from : from+place&(1<<lengthBits-1)]
-}
-
-func (b *Builder) column(name string) *column {
-	c := b.columns[name]
-	if c == nil {
-		c = &column{}
-		b.columns[name] = c
-	}
-	return c
-}
-
-func (c *column) set(row int, t tag, bits uint64) {
-	for len(c.tags) <= row {
-		c.tags, c.bits = append(c.tags, null), append(c.bits, 0)
-	}
-	c.tags[row], c.bits[row] = t, bits
-}
-
-func (c *column) tag(row int) tag {
-	if row >= len(c.tags) {
-		return null
-	}
-	return c.tags[row]
-}
-
-func (c *column) float(row int) float64 {
-	switch c.tag(row) {
-	case isInt:
-		return float64(int64(c.bits[row]))
-	case isFloat:
-		return math.Float64frombits(c.bits[row])
-	}
-	return 0
-}
-
-// Table adds the columns of the measured rows to cases, a table with the parameters of each row. Row i of cases
-// belongs to the row that was added as number order[i]. environment has the framework, version and device of all rows. mixed are columns that are kept as text, because they have values of several types.
-func (b *Builder) Table(cases arrow.Record, order []int, environment Label) (rec arrow.Record, mixed []string) {
+// Table adds the columns of measured rows, which are records of Builders, to cases, a table with the parameters of each
+// row. Row i of cases belongs to row order[i] of them. environment has the framework, version and device of all rows.
+// mixed are columns that are kept as text, because they have values of several types.
+func Table(cases arrow.Record, s Schema, measured arrow.Record, order []int,
+	environment Label) (rec arrow.Record, mixed []string) {
 	rec = cases
-	add := func(name string, col arrow.Array) { rec = table.WithColumn(rec, name, col) }
-	for _, c := range []struct{ name, otherwise string }{{"framework", environment.Framework},
-		{"version", environment.Version}, {"device", environment.Device}} {
-		add(c.name, b.words(c.name, order, c.otherwise))
+	column := func(name string) arrow.Array { return measured.Column(table.Index(measured, name)) }
+	add := func(name string, col arrow.Array) {
+		col = table.Take(table.NewRecord([]string{name}, []arrow.Array{col}), order).Column(0)
+		rec = table.WithColumn(rec, name, col)
 	}
 
-	for _, f := range b.schema {
-		if table.Has(rec, f.Name) {
-			continue // the grid has it as an axis, such as kernel_source
+	rec = table.WithColumn(rec, "framework", table.Constant(environment.Framework, len(order)))
+	rec = table.WithColumn(rec, "version", table.Constant(environment.Version, len(order)))
+	rec = table.WithColumn(rec, "device", table.Constant(environment.Device, len(order)))
+	for _, f := range s {
+		// The grid may have it as an axis, such as kernel_source.
+		if !table.Has(rec, f.Name) && !(f.Rare && empty(column(f.Name))) {
+			add(f.Name, column(f.Name))
 		}
-		if col := b.array(f.Name, f.Kind, order); !f.Rare || col.NullN() < col.Len() {
-			add(f.Name, col)
+	}
+	for _, name := range entryColumns {
+		if name != stage.AttachmentsColumn || !empty(column(name)) {
+			add(name, column(name))
 		}
-		delete(b.columns, f.Name)
 	}
 
-	add("attempts", b.array("attempts", Integer, order))
-	for _, name := range []string{"worker", "device_uuid", "started_at"} {
-		add(name, b.words(name, order, ""))
-	}
-	if b.columns[stage.AttachmentsColumn] != nil {
-		add(stage.AttachmentsColumn, b.array(stage.AttachmentsColumn, Word, order))
-	}
-
-	for _, name := range slices.Sorted(maps.Keys(b.columns)) {
-		if table.Has(rec, name) {
-			continue // the grid has it as a constant, or it is one of the columns above
+	for _, name := range slices.Sorted(slices.Values(table.Names(measured))) {
+		// The grid may have it as a constant.
+		if table.Has(rec, name) || slices.Contains(Stages, name) || empty(column(name)) {
+			continue
 		}
-		kind, several, some := b.infer(name)
+		values := column(name).(*array.String)
+		kind, several := typeOf(values)
 		if several {
 			mixed = append(mixed, name)
 		}
-		if some {
-			add(name, b.array(name, kind, order))
-		}
+		add(name, typed(values, kind))
 	}
 
 	return rec, mixed
 }
 
-// words returns a column of texts without nulls.
-func (b *Builder) words(name string, order []int, otherwise string) arrow.Array {
-	c := b.column(name)
-	return table.TextsOf(len(order), func(i int, out []byte) []byte {
-		if c.tag(order[i]) != isText {
-			return append(out, otherwise...)
-		}
-		return append(out, b.textAt(c.bits[order[i]])...)
-	})
+// array returns the column with n rows and empties it.
+func (c *column) array(n int) arrow.Array {
+	c.AppendNulls(n - c.Len())
+	return c.NewArray()
 }
 
-// array returns a column.
-func (b *Builder) array(name string, kind Kind, order []int) arrow.Array {
-	c := b.column(name)
-	var valid []bool
-	if slices.ContainsFunc(order, func(row int) bool { return c.tag(row) == null }) {
-		valid = make([]bool, len(order))
-		for i, row := range order {
-			valid[i] = c.tag(row) != null
-		}
-	}
+func empty(col arrow.Array) bool { return col.NullN() == col.Len() }
 
-	switch kind {
-	case Integer:
-		return table.Ints(gather(order, func(row int) int64 {
-			if c.tag(row) == isInt {
-				return int64(c.bits[row])
+// typeOf returns the type of a column that a worker has added. mixed is true if no type holds all values, so that they
+// become text.
+func typeOf(values *array.String) (kind Kind, mixed bool) {
+	var words, flags, numbers, fractions, large bool
+	for i := range values.Len() {
+		if values.IsNull(i) {
+			continue
+		}
+		switch v := values.Value(i); v[0] {
+		case '"':
+			words = true
+		case 't', 'f':
+			flags = true
+		default:
+			numbers = true
+			n, err := int64(0), strconv.ErrSyntax
+			if !fraction(v) {
+				n, err = strconv.ParseInt(v, 10, 64)
 			}
-			return int64(c.float(row))
-		}), valid)
-
-	case Flag:
-		return table.Flags(gather(order, func(row int) bool { return c.tag(row) == isTrue }), valid)
-
-	case Word:
-		if valid == nil {
-			return table.TextsOf(len(order), func(i int, out []byte) []byte { return b.appendText(out, c, order[i]) })
-		}
-		return table.Texts(gather(order, func(row int) string { return string(b.appendText(nil, c, row)) }), valid)
-	}
-
-	return table.Floats(gather(order, c.float), valid)
-}
-
-func gather[T any](order []int, value func(row int) T) []T {
-	out := make([]T, len(order))
-	for i, row := range order {
-		out[i] = value(row)
-	}
-	return out
-}
-
-// appendText appends a value of any type as text.
-func (b *Builder) appendText(out []byte, c *column, row int) []byte {
-	switch t := c.tag(row); t {
-	case isText:
-		return append(out, b.textAt(c.bits[row])...)
-	case isInt:
-		return strconv.AppendInt(out, int64(c.bits[row]), 10)
-	case isFloat:
-		return strconv.AppendFloat(out, c.float(row), 'g', -1, 64)
-	case isTrue, isFalse:
-		return strconv.AppendBool(out, t == isTrue)
-	}
-	return out
-}
-
-// infer returns the type of a column that a worker has added. mixed is true if no type holds all values, so that
-// they become text. some is false if the column has no value.
-func (b *Builder) infer(name string) (kind Kind, mixed, some bool) {
-	c := b.columns[name]
-	var has [isTrue + 1]bool
-	large := false // an integer that no float has
-	for row, t := range c.tags {
-		has[t] = true
-		if i := int64(c.bits[row]); t == isInt {
-			large = large || i > 1<<53 || i < -1<<53
+			fractions = fractions || err != nil
+			large = large || n > 1<<53 || n < -1<<53 // no float has it
 		}
 	}
 
-	numbers, flags := has[isInt] || has[isFloat], has[isTrue] || has[isFalse]
 	switch {
-	case numbers && !has[isText] && !flags && !has[isFloat]:
-		return Integer, false, true
-	case numbers && !has[isText] && !flags && !large:
-		return Number, false, true
-	case flags && !has[isText] && !numbers:
-		return Flag, false, true
+	case numbers && !words && !flags && !fractions:
+		return Integer, false
+	case numbers && !words && !flags && !large:
+		return Number, false
+	case flags && !words && !numbers:
+		return Flag, false
 	}
+	return Word, numbers || flags
+}
 
-	return Word, numbers || flags, numbers || flags || has[isText]
+// typed returns a column of JSON values with another type, which holds all of them.
+func typed(values *array.String, kind Kind) arrow.Array {
+	c := newColumn(kind)
+	var scratch []byte
+	for i := range values.Len() {
+		if !values.IsNull(i) {
+			_ = c.set(i, jsontext.Value(values.Value(i)), &scratch)
+		}
+	}
+	return c.array(values.Len())
 }

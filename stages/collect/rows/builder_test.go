@@ -64,7 +64,8 @@ func cells(rec arrow.Record, name string) string {
 }
 
 func TestBuilderMakesTable(t *testing.T) {
-	b := NewBuilder(SchemaOf(nil, "", true))
+	s := SchemaOf(nil, "", true)
+	b := NewBuilder(s)
 	rows := 0
 	for _, e := range sampleEntries() {
 		n, err := b.Add(payload(t, e))
@@ -75,7 +76,7 @@ func TestBuilderMakesTable(t *testing.T) {
 	}
 
 	cases := table.NewRecord([]string{"m"}, []arrow.Array{table.Ints([]int64{6, 5, 4, 3, 2, 1, 0}, nil)})
-	rec, mixed := b.Table(cases, []int{6, 5, 4, 3, 2, 1, 0}, Label{"CPU", "0", "cpu"})
+	rec, mixed := Table(cases, s, b.Record(), []int{6, 5, 4, 3, 2, 1, 0}, Label{"CPU", "0", "cpu"})
 	if rows != 7 || !reflect.DeepEqual(mixed, []string{"mix"}) {
 		t.Errorf("%d rows, mixed %v", rows, mixed)
 	}
@@ -115,7 +116,7 @@ func TestBuilderKeepsLargeIntegers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	rec, mixed := b.Table(table.NewRecord([]string{"m"}, []arrow.Array{table.Ints([]int64{0, 1}, nil)}), []int{0, 1}, Label{})
+	rec, mixed := Table(table.NewRecord([]string{"m"}, []arrow.Array{table.Ints([]int64{0, 1}, nil)}), nil, b.Record(), []int{0, 1}, Label{})
 	if got := cells(rec, "n"); got != "9007199254740993 0.5" || len(mixed) != 1 {
 		t.Errorf("%s, mixed %v", got, mixed)
 	}

@@ -16,6 +16,7 @@ const (
 	Integer
 	Flag
 	Word
+	untyped // a column that a worker has added; its type depends on all values
 )
 
 func (k Kind) holds(v any) bool {
