@@ -19,9 +19,9 @@ type Event struct {
 }
 
 // EventReader parses server-sent events
-// (https://html.spec.whatwg.org/multipage/server-sent-events.html). Lines end with LF or CRLF, an empty line
-// dispatches an event, several data lines are joined with LF, and lines that start with a colon are comments.
-// It parses streams one after the other. The zero value is ready to use.
+// (https://html.spec.whatwg.org/multipage/server-sent-events.html). Lines end with LF, CRLF or CR, an empty line
+// dispatches an event, several data lines are joined with LF, and lines that start with a colon are comments. A byte
+// order mark before the first line is ignored. It parses streams one after the other. The zero value is ready to use.
 type EventReader struct {
 	line, data []byte
 	typ        string
@@ -32,37 +32,74 @@ type EventReader struct {
 // line after it is dispatched too. Read returns the first error of in or event, and nil at EOF.
 func (r *EventReader) Read(in *bufio.Reader, event func(Event) error) error {
 	r.line, r.data, r.typ, r.hasData = r.line[:0], r.data[:0], "", false
+	mark := []byte("\ufeff")
+	afterCR := false
 	for {
-		part, err := in.ReadSlice('\n')
-		if len(r.line)+len(part) > MaxEvent {
-			return fmt.Errorf("a line of the event stream is longer than %d MiB", MaxEvent>>20)
+		data, err := buffered(in)
+		if errors.Is(err, io.EOF) {
+			if err := r.take(r.line, event); err != nil {
+				return err
+			}
+			return r.dispatch(event)
 		}
-
-		if errors.Is(err, bufio.ErrBufferFull) {
-			r.line = append(r.line, part...)
-			continue
-		}
-
-		if err != nil && !errors.Is(err, io.EOF) {
+		if err != nil {
 			return err
 		}
 
-		line := part
-		if len(r.line) > 0 {
-			r.line = append(r.line, part...)
+		if afterCR && data[0] == '\n' {
+			afterCR = false
+			_, _ = in.Discard(1) // it is buffered
+			continue
+		}
+
+		n := lineEnd(data)
+		if len(r.line)+n > MaxEvent {
+			return fmt.Errorf("a line of the event stream is longer than %d MiB", MaxEvent>>20)
+		}
+
+		line := data[:n]
+		if len(r.line) > 0 || n == len(data) {
+			r.line = append(r.line, line...)
 			line = r.line
 		}
 
-		line = bytes.TrimSuffix(bytes.TrimSuffix(line, []byte("\n")), []byte("\r"))
-		if terr := r.take(line, event); terr != nil {
-			return terr
+		if n == len(data) {
+			_, _ = in.Discard(n)
+			continue
 		}
 
-		r.line = r.line[:0]
-		if err != nil {
-			return r.dispatch(event)
+		if mark != nil {
+			line, mark = bytes.TrimPrefix(line, mark), nil
 		}
+
+		afterCR = data[n] == '\r'
+		if err := r.take(line, event); err != nil {
+			return err
+		}
+
+		_, _ = in.Discard(n + 1)
+		r.line = r.line[:0]
 	}
+}
+
+// buffered returns the buffered bytes, after a read if there are none.
+func buffered(in *bufio.Reader) ([]byte, error) {
+	if _, err := in.Peek(1); err != nil {
+		return nil, err
+	}
+	return in.Peek(in.Buffered())
+}
+
+// lineEnd returns the index of the first CR or LF, or the length of data if there is none.
+func lineEnd(data []byte) int {
+	n := bytes.IndexByte(data, '\n')
+	if n < 0 {
+		n = len(data)
+	}
+	if cr := bytes.IndexByte(data[:n], '\r'); cr >= 0 {
+		return cr
+	}
+	return n
 }
 
 func (r *EventReader) take(line []byte, event func(Event) error) error {

@@ -31,6 +31,9 @@ func TestEventStreamStandard(t *testing.T) {
 	}{
 		{"lf", "data: a\n\ndata: b\n\n", []string{"|a", "|b"}},
 		{"crlf", "data: a\r\n\r\ndata: b\r\n\r\n", []string{"|a", "|b"}},
+		{"cr", "data: a\r\rdata: b\r\r", []string{"|a", "|b"}},
+		{"all kinds of line ends", "data: a\r\n\ndata: b\n\rdata: c\r\n\r\n\r\n", []string{"|a", "|b", "|c"}},
+		{"byte order mark", "\ufeffdata: a\n\n\ufeffdata: b\n\n", []string{"|a"}},
 		{"several data lines", "data: {\"a\":\ndata: 1}\n\n", []string{"|{\"a\":\n1}"}},
 		{"comments", ": ping\n\n:\ndata: a\n: more\n\n", []string{"|a"}},
 		{"event and other fields", "event: error\nid: 7\nretry: 10\nfoo\ndata: x\n\ndata: y\n\n", []string{"error|x", "|y"}},
