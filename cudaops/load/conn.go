@@ -3,6 +3,7 @@ package load
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,10 +12,10 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"net/http/httputil"
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -223,7 +224,8 @@ func (l *link) readHead() (*http.Response, error) {
 
 	if len(l.known) > 0 && bytes.HasPrefix(data, l.known) {
 		_, err := l.in.Discard(len(l.known))
-		l.parsed.Body = l.chunked()
+		l.body = chunkedBody{in: l.in}
+		l.parsed.Body = &l.body
 		return &l.parsed, err
 	}
 
@@ -236,48 +238,74 @@ func (l *link) readHead() (*http.Response, error) {
 	if l.reads == reads { // data is the buffer as it was
 		l.known, l.parsed = append(l.known[:0], data[:len(data)-l.in.Buffered()]...), *res
 	}
-	res.Body = l.chunked()
+	l.body = chunkedBody{in: l.in}
+	res.Body = &l.body
 	return res, nil
 }
 
-// chunkedBody is the body of a response that has chunks.
+// chunkedBody is the body of a response that has chunks. Unlike that of net/http, it accepts blanks behind the length of
+// a chunk.
 type chunkedBody struct {
-	chunks io.Reader
-	in     *bufio.Reader
-	err    error // at the end of the body
-}
-
-// chunked returns the body of the response whose head was read.
-func (l *link) chunked() *chunkedBody {
-	l.body = chunkedBody{chunks: httputil.NewChunkedReader(l.in), in: l.in}
-	return &l.body
+	in   *bufio.Reader
+	left int64 // of the current chunk
+	more bool  // chunks were read, and the last is followed by a line end
+	err  error // at the end of the body
 }
 
 // Read implements io.Reader. Trailers are not kept.
 func (c *chunkedBody) Read(b []byte) (int, error) {
+	if c.left == 0 && c.err == nil {
+		c.left, c.err = c.next()
+	}
 	if c.err != nil {
 		return 0, c.err
 	}
 
-	n, err := c.chunks.Read(b)
-	if errors.Is(err, io.EOF) {
-		if n > 0 {
-			return n, nil // the trailer may arrive later
+	n, err := c.in.Read(b[:min(int64(len(b)), c.left)])
+	c.left -= int64(n)
+	c.err = noEOF(err)
+	return n, c.err
+}
+
+// next returns the length of the next chunk. After the last chunk, it reads the trailer and returns io.EOF.
+func (c *chunkedBody) next() (int64, error) {
+	if c.more {
+		if line, err := c.line(); err != nil || len(line) > 0 {
+			return 0, cmp.Or(err, errors.New("malformed chunk: its data is longer than its length"))
 		}
-		err = c.trailer()
 	}
-	c.err = err
-	return n, err
+
+	c.more = true
+	line, err := c.line()
+	if err != nil {
+		return 0, err
+	}
+
+	length, _, _ := strings.Cut(string(line), ";")
+	n, err := strconv.ParseUint(strings.TrimSpace(length), 16, 63)
+	if err != nil {
+		return 0, fmt.Errorf("malformed chunk length %.40q", line)
+	}
+	if n == 0 {
+		return 0, c.trailer()
+	}
+	return int64(n), nil
+}
+
+// line returns the next line without its end.
+func (c *chunkedBody) line() ([]byte, error) {
+	line, err := c.in.ReadSlice('\n')
+	return bytes.TrimRight(line, "\r\n"), noEOF(err)
 }
 
 // trailer reads the lines after the last chunk. It returns io.EOF.
 func (c *chunkedBody) trailer() error {
 	for range maxTrailer {
-		line, err := c.in.ReadSlice('\n')
+		line, err := c.line()
 		if err != nil {
-			return fmt.Errorf("the trailer of the response: %w", noEOF(err))
+			return fmt.Errorf("the trailer of the response: %w", err)
 		}
-		if len(bytes.TrimRight(line, "\r\n")) == 0 {
+		if len(line) == 0 {
 			return io.EOF
 		}
 	}

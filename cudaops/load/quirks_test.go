@@ -79,7 +79,7 @@ func chunked(text string, whole bool) string {
 	out := "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
 	for part := range strings.SplitAfterSeq(text, "\n\n") {
 		if part != "" {
-			out += fmt.Sprintf("%x;name=\"va;lue\"\r\n%s\r\n", len(part), part)
+			out += fmt.Sprintf("%x ;name=\"va;lue\"\r\n%s\r\n", len(part), part)
 		}
 	}
 	if whole {
