@@ -5,7 +5,6 @@
 package catalog
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -347,41 +346,4 @@ func (t *Table) Spelling(backend, column, word string) string {
 // rejects the whole table.
 func (t *Table) Takes(column string) []string {
 	return slices.Clone(t.takes[column])
-}
-
-// Issue is one way in which a set of columns does not fit a table.
-type Issue struct {
-	Column  string
-	Message string
-	// Fatal issues make the table unreadable; the others are columns that
-	// readers ignore.
-	Fatal bool
-}
-
-// Check compares columns of a file with the table: missing columns, types that
-// readers refuse, and names that the table does not have.
-func (t *Table) Check(columns []Column) []Issue {
-	var issues []Issue
-	have := map[string]bool{}
-	for _, c := range columns {
-		have[c.Name] = true
-		want, ok := t.Column(c.Name)
-		switch {
-		case !ok:
-			msg := fmt.Sprintf("%s has no column %s", t.Name, c.Name)
-			if n := textutil.Near(c.Name, t.names(func(Column) bool { return true }), 3); len(n) > 0 {
-				msg += "; did you mean " + n[0] + "?"
-			}
-			issues = append(issues, Issue{Column: c.Name, Message: msg})
-		case want.Type != c.Type:
-			issues = append(issues, Issue{Column: c.Name, Fatal: want.Role != Info,
-				Message: fmt.Sprintf("%s is %s, and %s needs %s", c.Name, c.Type, t.Name, want.Type)})
-		}
-	}
-	for _, name := range t.Required() {
-		if !have[name] {
-			issues = append(issues, Issue{Column: name, Fatal: true, Message: fmt.Sprintf("%s needs the column %s", t.Name, name)})
-		}
-	}
-	return issues
 }

@@ -8,10 +8,12 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"aicplan/sink/catalog"
+	"aicplan/sink/rules"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
 )
@@ -232,20 +234,10 @@ func (r *Comparison) unusable(nameA string, va float64, okA bool, nameB string, 
 }
 
 func unfit(v float64, ok bool) string {
-	switch {
-	case !ok:
+	if !ok {
 		return "null"
-	case math.IsNaN(v):
-		return "NaN"
-	case math.IsInf(v, 0):
-		return "infinite"
-	case v < 0:
-		return "negative"
-	case v == 0:
-		return "zero"
 	}
-
-	return ""
+	return strings.TrimPrefix(rules.Unusable("", v, false), " is ")
 }
 
 func original(rows []int, i int) int {

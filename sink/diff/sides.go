@@ -32,27 +32,7 @@ func canon(column, word string) string {
 }
 
 func side(rec arrow.Record, name string) Side {
-	return Side{Name: name, Rows: int(rec.NumRows()), Framework: distinct(rec, "framework"), Version: distinct(rec, "version"), Device: distinct(rec, "device")}
-}
-
-func distinct(rec arrow.Record, name string) []string {
-	col, err := table.Strings(rec, name)
-	if err != nil {
-		return nil
-	}
-	seen := map[string]bool{}
-	var out []string
-	last := ""
-	for i, v := range col.Values {
-		if (i > 0 && v == last) || seen[v] || col.Null(i) {
-			continue // without the row, there is no value
-		}
-		last, seen[v] = v, true
-		out = append(out, v)
-	}
-
-	slices.Sort(out)
-	return out
+	return Side{Name: name, Rows: int(rec.NumRows()), Framework: table.Distinct(rec, "framework"), Version: table.Distinct(rec, "version"), Device: table.Distinct(rec, "device")}
 }
 
 // restrict keeps the rows that on selects; rows maps them to the input's.

@@ -59,11 +59,11 @@ func (l *linter) file(f *loaded) {
 		return // nothing is known of the trend of its kernels; a plan has the check trend
 	}
 
-	if apart, err := t.Outliers(rules.OutlierRatio, rules.OutlierShare); err == nil {
+	if apart, err := t.Outliers(); err == nil {
 		l.result(f, t, "trend", fmt.Sprintf("are more than %g times apart from their neighbours", rules.OutlierRatio), apart)
 	}
 
-	if falls, _, err := t.Falls(rules.FallRatio, rules.FallShare); err == nil {
+	if falls, _, err := t.Falls(); err == nil {
 		l.result(f, t, "trend", fmt.Sprintf("fall below %g of the row before", rules.FallRatio), falls)
 	}
 

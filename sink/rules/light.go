@@ -220,17 +220,12 @@ func Works(rec arrow.Record, t *catalog.Table) (works []Work, ok bool) {
 // SpeedOfLight returns the least time of every row in milliseconds on a system, 0 if it is unknown. ok is
 // false for tables without a formula.
 func SpeedOfLight(rec arrow.Record, t *catalog.Table, spec *systems.Spec) (least []float64, ok bool) {
-	formula, ok := formulas[t.Name]
+	works, ok := Works(rec, t)
 	if !ok {
 		return nil, false
 	}
-	r := newReader(rec)
-	least = make([]float64, rec.NumRows())
-	for i := range least {
-		w, known := r.work(formula, i)
-		if !known {
-			continue
-		}
+	least = make([]float64, len(works))
+	for i, w := range works {
 		least[i] = spec.MemorySeconds(w.Bytes) * 1000
 		if s, known := spec.ComputeSeconds(w.Flops, w.Dtype); known {
 			least[i] = max(least[i], s*1000)

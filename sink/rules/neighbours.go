@@ -63,10 +63,10 @@ const (
 // NoNeighbours is the reason why Outliers does not judge a row that is first or last on every axis.
 const NoNeighbours = "it has no neighbours on both sides"
 
-// Outliers finds rows that stand apart from their neighbours on every axis, by more than ratio. Rows
-// without two neighbours on any axis are not judged. If at most share of the rows stand apart, only
+// Outliers finds rows that stand apart from their neighbours on every axis, by more than OutlierRatio. Rows
+// without two neighbours on any axis are not judged. If at most OutlierShare of the rows stand apart, only
 // those far beyond the ratio are offences.
-func (t *Table) Outliers(ratio, share float64) (Result, error) {
+func (t *Table) Outliers() (Result, error) {
 	var out Result
 	res, err := t.Residuals()
 	if err != nil {
@@ -90,7 +90,7 @@ func (t *Table) Outliers(ratio, share float64) (Result, error) {
 
 		times := math.Exp(r)
 		o := Offence{i, math.Exp(math.Abs(r)), fmt.Sprintf("(%s times what its neighbours let expect)", number(times))}
-		if o.Excess > ratio {
+		if o.Excess > OutlierRatio {
 			all = append(all, o)
 		}
 		if o.Excess > grossRatio {
@@ -98,7 +98,7 @@ func (t *Table) Outliers(ratio, share float64) (Result, error) {
 		}
 	}
 
-	if len(all) > fewestOutliers && float64(len(all)) > share*float64(judged) {
+	if len(all) > fewestOutliers && float64(len(all)) > OutlierShare*float64(judged) {
 		out.Offences = all
 	} else {
 		out.Offences = gross
@@ -119,15 +119,12 @@ const (
 	fewestFalls = 4
 )
 
-// workAxes are the columns along which work grows.
-var workAxes = Axes
-
-// Falls finds rows whose time is below ratio of that of the next smaller value on an axis along which
-// work grows. They are offences if they are more than share of the steps. steps is how many pairs of rows
+// Falls finds rows whose time is below FallRatio of that of the next smaller value on an axis along which
+// work grows. They are offences if they are more than FallShare of the steps. steps is how many pairs of rows
 // were compared.
-func (t *Table) Falls(ratio, share float64) (out Result, steps int, err error) {
+func (t *Table) Falls() (out Result, steps int, err error) {
 	scale := t.milliseconds()
-	for _, axis := range workAxes {
+	for _, axis := range Axes {
 		if scale == 0 || !slices.Contains(t.Key, axis) {
 			continue
 		}
@@ -141,7 +138,7 @@ func (t *Table) Falls(ratio, share float64) (out Result, steps int, err error) {
 				}
 
 				steps++
-				if v < ratio*before {
+				if v < FallRatio*before {
 					out.bad(row, before/v, fmt.Sprintf("(%s times the row before it along %s)", number(v/before), axis))
 				}
 			}
@@ -151,7 +148,7 @@ func (t *Table) Falls(ratio, share float64) (out Result, steps int, err error) {
 		}
 	}
 
-	if len(out.Offences) <= fewestFalls || float64(len(out.Offences)) <= share*float64(steps) {
+	if len(out.Offences) <= fewestFalls || float64(len(out.Offences)) <= FallShare*float64(steps) {
 		out.Offences = nil
 	}
 	return out, steps, nil

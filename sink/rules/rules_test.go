@@ -243,7 +243,7 @@ func TestOutliers(t *testing.T) {
 		"all rows slower by two": {times(2), 0},
 		"one row a thousandfold": {func(i int, v float64) float64 { return v * map[bool]float64{true: 1000, false: 1}[i == 100] }, 1},
 	} {
-		res, err := gemm(t, c.change).Outliers(rules.OutlierRatio, rules.OutlierShare)
+		res, err := gemm(t, c.change).Outliers()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -277,12 +277,12 @@ func TestResiduals(t *testing.T) {
 
 func TestFalls(t *testing.T) {
 	saw := func(i int, v float64) float64 { return v * map[bool]float64{true: 1, false: 20}[i%2 == 0] }
-	res, steps, err := gemm(t, saw).Falls(rules.FallRatio, rules.FallShare)
+	res, steps, err := gemm(t, saw).Falls()
 	if err != nil || len(res.Offences) < 10 || steps < 100 || !strings.Contains(res.Offences[0].Note, "along m") {
 		t.Errorf("%d falls in %d steps, %v", len(res.Offences), steps, err)
 	}
 
-	if res, _, _ := gemm(t, same).Falls(rules.FallRatio, rules.FallShare); len(res.Offences) != 0 {
+	if res, _, _ := gemm(t, same).Falls(); len(res.Offences) != 0 {
 		t.Errorf("rising times fall: %+v", res.Offences)
 	}
 }

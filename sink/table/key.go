@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"math"
+	"slices"
 	"strconv"
 
 	"github.com/apache/arrow/go/v17/arrow"
@@ -229,10 +230,15 @@ func Codes(rec arrow.Record, name string) (codes []int32, values []string, err e
 	codes = make([]int32, c.Len())
 	index := map[string]int32{}
 	for row, v := range c.Values {
-		if c.Null(row) {
+		switch {
+		case c.Null(row):
 			codes[row] = -1
 			continue
+		case row > 0 && codes[row-1] >= 0 && v == c.Values[row-1]:
+			codes[row] = codes[row-1]
+			continue
 		}
+
 		code, seen := index[v]
 		if !seen {
 			code = int32(len(values))
@@ -244,6 +250,16 @@ func Codes(rec arrow.Record, name string) (codes []int32, values []string, err e
 	}
 
 	return codes, values, nil
+}
+
+// Distinct returns the values of a column of text, sorted. It returns nil for other columns.
+func Distinct(rec arrow.Record, name string) []string {
+	_, values, err := Codes(rec, name)
+	if err != nil {
+		return nil
+	}
+	slices.Sort(values)
+	return values
 }
 
 // Text prints one cell without rounding. Null is "".

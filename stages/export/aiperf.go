@@ -39,9 +39,8 @@ func (c *Config) runAIPerf(ctx context.Context, rc *stage.RunContext) (*stage.Ou
 		return nil, err
 	}
 
-	out := &stage.Outcome{Status: stage.StatusOK, Data: sets[0]}
-	var batch fileutil.Batch
-	defer batch.Discard()
+	out := &attached{config: c, rc: rc, Outcome: stage.Outcome{Status: stage.StatusOK, Data: sets[0]}}
+	defer out.batch.Discard()
 	cases := 0
 
 	dirs := map[string]bool{}
@@ -72,39 +71,58 @@ func (c *Config) runAIPerf(ctx context.Context, rc *stage.RunContext) (*stage.Ou
 					continue
 				}
 
-				full, err := fileutil.Within(rc.OutDir, path.Join(c.Dir, dir, aiperf.Path(a.Name)))
-				if err != nil {
-					return nil, err
-				}
-
-				if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-					return nil, fileutil.Explain("make the folder of", full, err)
-				}
-
-				digest, err := stageAttachment(&batch, rc.Store, full, list, a)
+				err := out.stage(path.Join(dir, aiperf.Path(a.Name)), func(path string) (string, error) {
+					return stageAttachment(&out.batch, rc.Store, path, list, a)
+				})
 				if err != nil {
 					return nil, fmt.Errorf("%s of row %d: %w", a.Name, row+1, err)
 				}
-
-				out.Artifacts = append(out.Artifacts, stage.Artifact{Path: full, Digest: digest, Rows: 1})
 			}
 		}
 	}
 
-	err = locked(ctx, rc, filepath.Join(rc.OutDir, c.Dir), func() error { return batch.Commit() })
+	where, err := out.commit(ctx, cases)
 	if err != nil {
 		return nil, err
 	}
 
-	where := filepath.Join(rc.OutDir, c.Dir)
 	out.Message = fmt.Sprintf("AIPerf's files of %d cases in %s", cases, where)
 	if cases == 1 {
 		out.Message = "AIPerf's files in " + where
 	}
+	return &out.Outcome, nil
+}
 
-	out.Counts.Rows = cases
-	out.Values = map[string]cty.Value{"path": cty.StringVal(where), "added": cty.NumberIntVal(int64(cases))}
-	return out, nil
+// attached stages the files of a layout that has no table.
+type attached struct {
+	stage.Outcome
+	config *Config
+	rc     *stage.RunContext
+	batch  fileutil.Batch
+}
+
+// stage calls put to stage the file called name below the folder of the block.
+func (a *attached) stage(name string, put func(path string) (digest string, err error)) error {
+	full, err := fileutil.Within(a.rc.OutDir, path.Join(a.config.Dir, name))
+	if err != nil {
+		return err
+	}
+
+	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
+		return fileutil.Explain("make the folder of", full, err)
+	}
+
+	digest, err := put(full)
+	a.Artifacts = append(a.Artifacts, stage.Artifact{Path: full, Digest: digest, Rows: 1})
+	return err
+}
+
+// commit gives the staged files their names. It returns the folder that has them.
+func (a *attached) commit(ctx context.Context, rows int) (where string, err error) {
+	where = filepath.Join(a.rc.OutDir, a.config.Dir)
+	a.Counts.Rows = rows
+	a.Values = map[string]cty.Value{"path": cty.StringVal(where), "added": cty.NumberIntVal(int64(rows))}
+	return where, locked(ctx, a.rc, where, func() error { return a.batch.Commit() })
 }
 
 // streamed are the files that may be large: a line for each request or scrape.

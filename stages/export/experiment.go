@@ -9,9 +9,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -20,7 +18,6 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/textutil"
 	"aicplan/sink/experiment"
 	"aicplan/sink/table"
@@ -57,22 +54,10 @@ func (c *Config) runExperiment(ctx context.Context, rc *stage.RunContext) (*stag
 		return nil, err
 	}
 
-	out := &stage.Outcome{Status: stage.StatusOK, Data: sets[0]}
-	var batch fileutil.Batch
-	defer batch.Discard()
+	out := &attached{config: c, rc: rc, Outcome: stage.Outcome{Status: stage.StatusOK, Data: sets[0]}}
+	defer out.batch.Discard()
 	write := func(name string, fill func(io.Writer) error) error {
-		full, err := fileutil.Within(rc.OutDir, path.Join(c.Dir, name))
-		if err != nil {
-			return err
-		}
-
-		if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-			return fileutil.Explain("make the folder of", full, err)
-		}
-
-		digest, err := batch.Stage(full, fill)
-		out.Artifacts = append(out.Artifacts, stage.Artifact{Path: full, Digest: digest, Rows: 1})
-		return err
+		return out.stage(name, func(path string) (string, error) { return out.batch.Stage(path, fill) })
 	}
 
 	var cells []experiment.Cell
@@ -186,16 +171,13 @@ func (c *Config) runExperiment(ctx context.Context, rc *stage.RunContext) (*stag
 		}
 	}
 
-	if err := locked(ctx, rc, filepath.Join(rc.OutDir, c.Dir), func() error { return batch.Commit() }); err != nil {
+	where, err := out.commit(ctx, measured)
+	if err != nil {
 		return nil, err
 	}
 
-	where := filepath.Join(rc.OutDir, c.Dir)
 	out.Message = fmt.Sprintf("%d cells in %s, %d of them measured", len(cells), where, measured)
-	out.Counts.Rows = measured
-	out.Values = map[string]cty.Value{"path": cty.StringVal(where), "added": cty.NumberIntVal(int64(measured))}
-
-	return out, nil
+	return &out.Outcome, nil
 }
 
 // contents returns a function that writes data.
@@ -279,9 +261,18 @@ type cellGPU struct {
 	Memory *int64 `json:"memory_bytes"`
 }
 
+// deref returns what p points to, or nil.
+func deref[T any](p *T) any {
+	if p == nil {
+		return nil
+	}
+	return *p
+}
+
 // card fills the workload card of a cell.
 func (c *Config) card(row map[string]any, f *cellFacts, ds *stage.Dataset) experiment.Card {
 	out := experiment.Card{}
+	const measured, configured = experiment.Measured, experiment.Configured
 	set := func(source experiment.Origin, at string, v any) {
 		if v != nil && v != "" {
 			out[at] = experiment.Field{Value: v, Source: source}
@@ -296,83 +287,79 @@ func (c *Config) card(row map[string]any, f *cellFacts, ds *stage.Dataset) exper
 
 	const model, arch, data, hw, exe = "workload.model.", "workload.model.model_arch.", "workload.data.",
 		"workload.hardware.", "Model-executor."
-	set(experiment.Configured, model+"model_family", f.Model)
+	set(configured, model+"model_family", f.Model)
 
 	if m := f.Config; m != nil {
-		set(experiment.Configured, model+"precision", precisionWord(m.DType))
+		set(configured, model+"precision", precisionWord(m.DType))
 
-		if moe := m.mixes(); moe != nil {
-			set(experiment.Configured, model+"moe", *moe)
-		}
+		set(configured, model+"moe", deref(m.mixes()))
 
 		for at, v := range map[string]*int{"num_layers": m.Layers, "num_heads": m.Heads, "num_kv_heads": m.KVHeads,
 			"head_dim": m.headDim(), "num_params": m.params(), "num_params_active": m.params(),
 			"num_params_embedding": m.embedding()} {
-			if v != nil {
-				set(experiment.Configured, arch+at, *v)
-			}
+			set(configured, arch+at, deref(v))
 		}
 	}
 
-	set(experiment.Configured, model+"precision", precisionWord(text(row["precision"])))
-	column(experiment.Measured, model+"iteration", "iterations")
-	column(experiment.Configured, data+"batch_size", "batch_size")
-	column(experiment.Configured, data+"seq_len", "seq_len")
-	column(experiment.Measured, data+"input_len", "input_length")
-	column(experiment.Measured, data+"output_len", "output_length")
+	set(configured, model+"precision", precisionWord(text(row["precision"])))
+	column(measured, model+"iteration", "iterations")
+	column(configured, data+"batch_size", "batch_size")
+	column(configured, data+"seq_len", "seq_len")
+	column(measured, data+"input_len", "input_length")
+	column(measured, data+"output_len", "output_length")
 
 	if len(f.GPUs) > 0 {
-		set(experiment.Measured, hw+"xpu_spec.model", deviceWord(f.GPUs[0].Name))
+		set(measured, hw+"xpu_spec.model", deviceWord(f.GPUs[0].Name))
 
 		if m := f.GPUs[0].Memory; m != nil {
-			set(experiment.Measured, hw+"xpu_spec.memory_gb", float64(*m/1e7)/100)
+			set(measured, hw+"xpu_spec.memory_gb", float64(*m/1e7)/100)
 		}
 
-		set(experiment.Measured, hw+"xpu_spec.count_per_node", len(f.GPUs))
-		set(experiment.Measured, hw+"driver", f.Driver)
+		set(measured, hw+"xpu_spec.count_per_node", len(f.GPUs))
+		set(measured, hw+"driver", f.Driver)
 		if f.CUDA > 0 {
-			set(experiment.Measured, hw+"driver_version", fmt.Sprintf("cuda_%d.%d", f.CUDA/1000, f.CUDA%1000/10))
+			set(measured, hw+"driver_version", fmt.Sprintf("cuda_%d.%d", f.CUDA/1000, f.CUDA%1000/10))
 		}
 
 		switch {
 		case f.NVLinks != nil && *f.NVLinks > 0 && f.NVSwitch != nil && *f.NVSwitch:
-			set(experiment.Measured, hw+"network_topo.topology", fmt.Sprintf("NVSwitch, %d NVLinks a GPU", *f.NVLinks))
+			set(measured, hw+"network_topo.topology", fmt.Sprintf("NVSwitch, %d NVLinks a GPU", *f.NVLinks))
 		case f.NVLinks != nil && *f.NVLinks > 0:
-			set(experiment.Measured, hw+"network_topo.topology", fmt.Sprintf("%d NVLinks a GPU", *f.NVLinks))
+			set(measured, hw+"network_topo.topology", fmt.Sprintf("%d NVLinks a GPU", *f.NVLinks))
 		}
 	}
 
 	if spec := f.system(); spec != nil { // scale-out, then scale-up, in one direction
-		set(experiment.Configured, hw+"network_topo.bandwidth_gbps",
+		set(configured, hw+"network_topo.bandwidth_gbps",
 			[]float64{spec.Node.InterNodeBW * 8 / 1e9, spec.Node.IntraNodeBW * 8 / 1e9})
 	}
 	if f.NVLinks != nil && *f.NVLinks > 0 {
-		set(experiment.Measured, exe+"protocol_selection", []string{"nvlink"})
+		set(measured, exe+"protocol_selection", []string{"nvlink"})
 	}
 
 	// The GPUs of a cell are its ranks: expert parallelism uses the same ranks.
 	switch n, traced := int(asNumber(row["gpus"])), int(asNumber(row["traced_ranks"])); {
 	case n > 0 && traced == n:
-		set(experiment.Measured, hw+"xpu_spec.total_count", n)
+		set(measured, hw+"xpu_spec.total_count", n)
 	case n > 0:
-		set(experiment.Configured, hw+"xpu_spec.total_count", n)
+		set(configured, hw+"xpu_spec.total_count", n)
 	}
 
-	set(experiment.Configured, exe+"framework.name", strings.ToLower(ds.Info.Framework))
-	set(experiment.Measured, exe+"framework.version", f.Version)
+	set(configured, exe+"framework.name", strings.ToLower(ds.Info.Framework))
+	set(measured, exe+"framework.version", f.Version)
 
 	if f.Version == "" && ds.Info.Version != "unknown" {
-		set(experiment.Measured, exe+"framework.version", ds.Info.Version)
+		set(measured, exe+"framework.version", ds.Info.Version)
 	}
 
 	for at, name := range map[string]string{"tp": "tensor_parallel_size", "pp": "pipeline_parallel_size",
 		"dp_replicate": "data_parallel_size", "cp": "context_parallel_size", "ep": "expert_parallel_size"} {
-		column(experiment.Configured, exe+"model_plan_parallelization."+at, name)
+		column(configured, exe+"model_plan_parallelization."+at, name)
 	}
 
 	if f.NCCL != "" {
-		set(experiment.Measured, exe+"communication_library.name", "NCCL")
-		set(experiment.Measured, exe+"communication_library.version", f.NCCL)
+		set(measured, exe+"communication_library.name", "NCCL")
+		set(measured, exe+"communication_library.version", f.NCCL)
 	}
 
 	env := map[string]string{}
@@ -383,7 +370,7 @@ func (c *Config) card(row map[string]any, f *cellFacts, ds *stage.Dataset) exper
 	}
 
 	if len(env) > 0 {
-		out[exe+"communication_library.env"] = experiment.Field{Value: env, Source: experiment.Configured}
+		out[exe+"communication_library.env"] = experiment.Field{Value: env, Source: configured}
 	}
 
 	var traces, others []string
@@ -399,10 +386,10 @@ func (c *Config) card(row map[string]any, f *cellFacts, ds *stage.Dataset) exper
 	}
 
 	if len(traces) > 0 {
-		set(experiment.Measured, "metric_source.traces", traces)
+		set(measured, "metric_source.traces", traces)
 	}
 	if len(others) > 0 {
-		set(experiment.Measured, "metric_source.metrics_specific_trace", others)
+		set(measured, "metric_source.metrics_specific_trace", others)
 	}
 
 	own, _ := decoded(c.Cards).(map[string]any)
@@ -410,7 +397,7 @@ func (c *Config) card(row map[string]any, f *cellFacts, ds *stage.Dataset) exper
 	all, _ := decoded(c.Card).(map[string]any)
 	for _, fields := range []map[string]any{all, cell} {
 		for name, v := range fields {
-			set(experiment.Configured, cardPath(name), v)
+			set(configured, cardPath(name), v)
 		}
 	}
 

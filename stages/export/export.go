@@ -8,6 +8,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -17,6 +18,7 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/base/fileutil"
 	"aicplan/sink/catalog"
+	"aicplan/sink/table"
 	"aicplan/sink/tree"
 	"aicplan/stages/dedupe"
 )
@@ -64,7 +66,7 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		return c.runExperiment(ctx, rc)
 	}
 
-	sh, place, err := c.destination(sets)
+	sh, place, err := c.destination(sets[0].Info)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +88,7 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		return nil, fmt.Errorf("nothing was written: %w", err)
 	}
 
-	t, err := c.target(rc.OutDir, place, partial != "")
+	t, err := c.target(rc.OutDir, tree.PlaceOf(place), partial != "")
 	if err != nil {
 		return nil, err
 	}
@@ -122,20 +124,20 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		return nil, err
 	}
 
+	out.Checks = doubtful
 	for _, text := range noted.words {
-		doubtful = append(doubtful, stage.CheckResult{Name: "words", Severity: "warn", Result: "warn", Message: text})
+		out.Checks = append(out.Checks, warning("words", "%s", text))
 	}
 
 	if noted.power != "" {
-		doubtful = append(doubtful, stage.CheckResult{Name: "power", Severity: "warn", Result: "warn", Message: noted.power})
+		out.Checks = append(out.Checks, warning("power", "%s", noted.power))
 	}
 
-	out.Checks = doubtful
 	if len(leftOut) > 0 {
-		out.Checks = append(out.Checks, stage.CheckResult{Name: "left_out", Severity: "warn", Result: "warn",
-			Rows: leftOut[:min(len(leftOut), 20)],
-			Message: fmt.Sprintf("%d kinds of rows are not in the file, because the readers of %s cannot take them",
-				len(leftOut), ReaderOld)})
+		w := warning("left_out", "%d kinds of rows are not in the file, because the readers of %s cannot take them",
+			len(leftOut), ReaderOld)
+		w.Rows = leftOut[:min(len(leftOut), 20)]
+		out.Checks = append(out.Checks, w)
 	}
 
 	if rc.Events != nil {
@@ -166,45 +168,23 @@ func (c *Config) datasets(rc *stage.RunContext) ([]*stage.Dataset, error) {
 	return sets, nil
 }
 
-// destination works out the table and its place in a database.
-func (c *Config) destination(sets []*stage.Dataset) (shape, tree.Place, error) {
-	info := sets[0].Info
-	strict := tree.Layout(c.Layout) != tree.Flat
-	sh := shape{columns: c.Columns, power: c.Power, backend: c.Backend, strict: strict}
-
-	name := cmp.Or(c.Table, info.Perf)
-	if name == "" {
-		if op, ok := catalog.LookupOp(info.Op); ok {
-			name = op.Table
-		}
+// destination returns the table of rows and its place in a database.
+func (c *Config) destination(info stage.Info) (shape, tree.Place, error) {
+	sh := shape{columns: c.Columns, power: c.Power, backend: c.Backend, strict: tree.Layout(c.Layout) != tree.Flat}
+	if b, ok := catalog.BackendOf(info.Framework); ok && sh.backend == "" {
+		sh.backend = b.Name
 	}
 
-	t, known := info.Tables().Lookup(name)
-	if known {
-		sh.table, name = t, t.Name
+	place := tree.Place{Table: c.tableOf(info), Backend: sh.backend, Version: cmp.Or(c.Version, info.Version)}
+	if t, ok := info.Tables().Lookup(place.Table); ok {
+		sh.table, place.Family = t, t.Family
 	}
 
-	if sh.backend == "" {
-		if b, ok := catalog.BackendOf(info.Framework); ok {
-			sh.backend = b.Name
-		}
+	system, err := systemName(c.System)
+	if place.System = cmp.Or(system, info.System); err == nil && sh.strict && sh.table == nil {
+		err = fmt.Errorf("the layout %q takes perf tables only, and the op %q has none; name one with \"table\", or use the layout \"flat\"", c.Layout, info.Op)
 	}
-
-	place := tree.Place{Table: name, Backend: sh.backend, Version: cmp.Or(c.Version, info.Version), System: info.System}
-	if known {
-		place.Family = t.Family
-	}
-	if system, err := systemName(c.System); err != nil {
-		return sh, place, err
-	} else if system != "" {
-		place.System = system
-	}
-
-	if strict && sh.table == nil {
-		return sh, place, fmt.Errorf("the layout %q takes perf tables only, and the op %q has none; name one with \"table\", or use the layout \"flat\"", c.Layout, info.Op)
-	}
-
-	return sh, tree.PlaceOf(place), nil
+	return sh, place, err
 }
 
 // target names the file and keeps it inside the output folder.
@@ -262,11 +242,16 @@ func (c *Config) target(outDir string, place tree.Place, partial bool) (target, 
 	return t, nil
 }
 
+// keyOf returns the columns that identify a row, without those that rec lacks and for which readers assume no value.
 func keyOf(ds *stage.Dataset, sh shape, rec arrow.Record) []string {
+	key := dedupe.KeyColumns(ds)
 	if sh.table != nil {
-		return sh.table.KeyOf(rec)
+		key = sh.table.KeyOf(rec)
 	}
-	return dedupe.KeyColumns(ds)
+	return slices.DeleteFunc(slices.Clone(key), func(k string) bool {
+		_, optional := tree.Defaults[k]
+		return !table.Has(rec, k) && !optional
+	})
 }
 
 // locked calls do while no other goroutine or process writes into a folder: tables of one

@@ -4,13 +4,11 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"aicplan/engine/stage"
 	"aicplan/sink/catalog"
@@ -23,7 +21,6 @@ import (
 // fit rejects rows that readers cannot use: rows without a value that identifies or measures them, with a
 // value that is no measurement, or with text that programs act on. Readers would take them silently.
 func (sh shape) fit(rec arrow.Record, key []string) error {
-	key = slices.DeleteFunc(slices.Clone(key), func(k string) bool { return !table.Has(rec, k) })
 	if err := rules.Texts(rec); err != nil {
 		if bad := (*rules.TextError)(nil); errors.As(err, &bad) && bad.Row >= 0 {
 			return fmt.Errorf("%w (%s)", err, table.Describe(rec, bad.Row, key))
@@ -69,57 +66,14 @@ func oneOrigin(rec arrow.Record, layout tree.Layout) error {
 	}
 
 	for _, name := range []string{"framework", "version", "device"} {
-		col, err := table.Strings(rec, name)
-		if err != nil {
-			continue
-		}
-
-		counts := map[string]int{}
-		for _, v := range col.Values {
-			counts[strings.ToLower(v)]++
-		}
-
-		if len(counts) > 1 {
-			seen := slices.Sorted(slices.Values(col.Values))
-			return fmt.Errorf("the rows are of several %ss (%s), and a folder of a database is of one; export them separately", name, strings.Join(slices.Compact(seen), ", "))
+		seen := table.Distinct(rec, name)
+		if slices.ContainsFunc(seen, func(v string) bool { return !strings.EqualFold(v, seen[0]) }) {
+			return fmt.Errorf("the rows are of several %ss (%s), and a folder of a database is of one; export them separately",
+				name, strings.Join(seen, ", "))
 		}
 	}
 
 	return nil
-}
-
-// wordsOf returns the distinct texts of a column in order, or nil if it is not a column of
-// text.
-func wordsOf(rec arrow.Record, name string) []string {
-	arr, err := table.Array(rec, name)
-	if err != nil {
-		return nil
-	}
-
-	var text func(int) string
-	null := arr.IsNull
-	if a, ok := arr.(*array.String); ok {
-		text = a.Value // a copy of a million of them takes longer than a look at them
-	} else {
-		col, err := table.Strings(rec, name)
-		if err != nil {
-			return nil
-		}
-		text, null = func(i int) string { return col.Values[i] }, col.Null
-	}
-
-	seen := map[string]bool{}
-	last := ""
-	for i := range arr.Len() {
-		if null(i) {
-			continue
-		}
-		if v := text(i); v != last || len(seen) == 0 {
-			seen[v], last = true, v
-		}
-	}
-
-	return slices.Sorted(maps.Keys(seen))
 }
 
 // list names the first of many.
@@ -138,20 +92,16 @@ func readsAsNumber(text string) bool {
 	return err == nil || errors.Is(err, strconv.ErrRange)
 }
 
+// warning returns the result of a check that only warns.
+func warning(name, format string, args ...any) stage.CheckResult {
+	return stage.CheckResult{Name: name, Severity: "warn", Result: "warn", Message: fmt.Sprintf(format, args...)}
+}
+
 // doubts are what a reader of the file should know and the export does not
 // refuse.
 func doubts(rec arrow.Record, key []string, t target) ([]stage.CheckResult, error) {
 	var out []stage.CheckResult
-	warn := func(name, format string, args ...any) {
-		out = append(out, stage.CheckResult{Name: name, Severity: "warn", Result: "warn",
-			Message: fmt.Sprintf(format, args...)})
-	}
-
-	key = slices.DeleteFunc(slices.Clone(key), func(k string) bool {
-		_, optional := tree.Defaults[k]
-		return !table.Has(rec, k) && !optional
-	})
-
+	warn := func(name, format string, args ...any) { out = append(out, warning(name, format, args...)) }
 	ix := table.NewKeyIndex(key, table.KeyOptions{Missing: tree.Defaults})
 	ids, err := ix.Number(rec)
 	if err != nil {
@@ -171,8 +121,7 @@ func doubts(rec arrow.Record, key []string, t target) ([]stage.CheckResult, erro
 
 	if twice > 0 && len(key) > 0 { // rows of a table without a key differ by the grid
 		which := fmt.Sprintf("%d of %d rows repeat the key of a row before them, for example %s",
-			twice, len(ids), table.Describe(rec, example,
-				slices.DeleteFunc(key, func(k string) bool { return !table.Has(rec, k) })))
+			twice, len(ids), table.Describe(rec, example, key))
 		seen := "first"
 		switch tab := t.table; {
 		case tab != nil && tab.Repeats == catalog.GiveUp:
@@ -186,14 +135,14 @@ func doubts(rec arrow.Record, key []string, t target) ([]stage.CheckResult, erro
 
 	if t.layout == tree.Flat {
 		for _, name := range []string{"framework", "version", "device"} {
-			if seen := wordsOf(rec, name); len(seen) > 1 {
+			if seen := table.Distinct(rec, name); len(seen) > 1 {
 				warn(name, "the rows are of several %ss (%s), and readers of one file take them for one", name, list(seen))
 			}
 		}
 	}
 
 	for _, name := range table.Names(rec) {
-		seen := wordsOf(rec, name)
+		seen := table.Distinct(rec, name)
 		if at := slices.IndexFunc(seen, func(v string) bool { return strings.TrimSpace(v) != v }); at >= 0 {
 			warn("spaces", "the column %s has spaces around %q: readers take that for another word than %q", name,
 				seen[at], strings.TrimSpace(seen[at]))

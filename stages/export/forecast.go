@@ -52,10 +52,8 @@ func (c *Config) unusable(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
 		}
 
 		diags = append(diags, stage.MissingColumns(f, c.Columns, at)...)
-		name := c.tableOf(f.Info)
-		t, known := f.Info.Tables().Lookup(name)
-
-		flat := tree.Layout(c.Layout) == tree.Flat
+		sh, place, _ := c.destination(f.Info)
+		t, known, flat := sh.table, sh.table != nil, !sh.strict
 		switch {
 		case !flat && !known:
 			bad("Table not known", fmt.Sprintf("The layout %q takes perf tables only, and the op %q of %s has none; declare one with a table block (aicplan help table), name one with \"table\", or use the layout \"flat\".", c.Layout, f.Info.Op, input.Ref.Address))
@@ -73,12 +71,8 @@ func (c *Config) unusable(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
 			bad("Reuse below comm", "Tables below comm are never reused across versions; remove the reuse blocks.")
 		}
 
-		if system, err := systemName(c.System); err == nil && c.SystemSpec && !flat {
-			if system = cmp.Or(system, f.Info.System); system != "" {
-				if _, ok := systems.Source(system); !ok {
-					bad("No such system spec", fmt.Sprintf("system_spec = true, and there is no built-in spec of %q; put %s.yaml next to the data folder yourself.", system, system))
-				}
-			}
+		if _, ok := systems.Source(place.System); c.SystemSpec && !flat && !ok && place.System != "" {
+			bad("No such system spec", noSpec(place.System)+".")
 		}
 	}
 
@@ -126,37 +120,22 @@ func (c *Config) targetName(in stage.Forecasts) string {
 		return ""
 	}
 
-	table := c.tableOf(f.Info)
-	if table == "" {
+	sh, place, err := c.destination(f.Info)
+	switch {
+	case place.Table == "" || err != nil:
+		return ""
+	case !sh.strict && c.Format == Parquet:
+		return path.Join(c.Dir, place.Table+".parquet")
+	case !sh.strict:
+		return path.Join(c.Dir, place.Table+".txt")
+	case place.Version == "" && f.Origin != "":
+		place.Version = "(the version of " + f.Origin + ")"
+	}
+
+	if place.Version == "" || place.System == "" {
 		return ""
 	}
-
-	if layout == tree.Flat {
-		if c.Format == Parquet {
-			return path.Join(c.Dir, table+".parquet")
-		}
-		return path.Join(c.Dir, table+".txt")
-	}
-
-	backend := c.Backend
-	if b, ok := catalog.BackendOf(f.Info.Framework); ok && backend == "" {
-		backend = b.Name
-	}
-
-	version := cmp.Or(c.Version, f.Info.Version)
-	if version == "" {
-		if version = f.Origin; version == "" {
-			return ""
-		}
-		version = "(the version of " + version + ")"
-	}
-
-	system, err := systemName(c.System)
-	if system = cmp.Or(system, f.Info.System); err != nil || system == "" {
-		return ""
-	}
-
-	return path.Join(c.Dir, string(layout), system, backend, version, table)
+	return path.Join(c.Dir, c.Layout, place.System, place.Backend, place.Version, place.Table)
 }
 
 // sharesTable reports whether the block states that other exports write the same

@@ -114,10 +114,6 @@ type payload struct {
 // locks reach; beyond that, a file that is another one just before it is replaced,
 // or just after, is merged with again.
 func (c *Config) write(rc *stage.RunContext, t target, d payload, out *stage.Outcome) (written, error) {
-	d.key = slices.DeleteFunc(slices.Clone(d.key), func(k string) bool {
-		_, optional := tree.Defaults[k]
-		return !table.Has(d.rec, k) && !optional
-	})
 	for range mergeTries {
 		w, files, err := c.writeOnce(rc, t, d)
 		if errors.Is(err, errMoved) {
@@ -407,6 +403,12 @@ func collectorHash(sets []*stage.Dataset) (string, error) {
 	return fileutil.Digest(data), nil
 }
 
+// noSpec returns the message that a system has no built-in spec.
+func noSpec(system string) string {
+	return fmt.Sprintf("system_spec = true, and there is no built-in spec of %q; put %s.yaml next to the data folder yourself",
+		system, system)
+}
+
 // systemSpec stages <system>.yaml next to the data folder, where readers look for
 // it. A file that is there stays.
 func (c *Config) systemSpec(batch *fileutil.Batch, rc *stage.RunContext, t target) ([]stage.Artifact, error) {
@@ -416,7 +418,7 @@ func (c *Config) systemSpec(batch *fileutil.Batch, rc *stage.RunContext, t targe
 
 	src, ok := systems.Source(t.place.System)
 	if !ok {
-		return nil, fmt.Errorf("system_spec = true, and there is no built-in spec of %q; put %s.yaml next to the data folder yourself", t.place.System, t.place.System)
+		return nil, errors.New(noSpec(t.place.System))
 	}
 
 	if c.Reader == ReaderOld {

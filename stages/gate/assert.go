@@ -53,21 +53,14 @@ func setOf(names []string) map[string]bool {
 	return out
 }
 
-func decodeAssert(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
-	e := newEntry(b.Labels[0], "assert", b)
-	rest, ctx, diags := e.common(b, eval, setOf(aggregateNames()))
-	if diags.HasErrors() {
-		return e, diags
-	}
+func (a *assertion) schema() []hcl.AttributeSchema { return assertAttributes }
 
-	content, d := rest.Content(&hcl.BodySchema{Attributes: assertAttributes})
-	if diags = append(diags, d...); diags.HasErrors() {
-		return e, diags
-	}
+func (a *assertion) later(hcl.Expression) []string { return aggregateNames() }
 
-	a := &assertion{condition: content.Attributes["condition"].Expr, ctx: ctx}
-	if m, ok := content.Attributes["message"]; ok {
-		diags = append(diags, gohcl.DecodeExpression(m.Expr, ctx, &a.message)...)
+func (a *assertion) bind(own hcl.Attributes, ctx *hcl.EvalContext) (diags hcl.Diagnostics) {
+	a.condition, a.ctx = own["condition"].Expr, ctx
+	if m, ok := own["message"]; ok {
+		diags = gohcl.DecodeExpression(m.Expr, ctx, &a.message)
 	}
 
 	used := false
@@ -102,20 +95,14 @@ func decodeAssert(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
 				strings.Join(columnAggregates, ", ")), a.condition.Range()))
 	}
 
-	if !diags.HasErrors() {
-		diags = append(diags, a.tried()...)
+	if diags.HasErrors() {
+		return diags
 	}
 
-	e.check = a
-	return e, diags
-}
-
-// tried evaluates the condition with unknown numbers for all aggregates.
-func (a *assertion) tried() hcl.Diagnostics {
 	unknown := cty.UnknownVal(cty.Number)
 	vars, _ := a.variables(func(string) (cty.Value, error) { return unknown, nil },
 		func(string, string) (cty.Value, error) { return unknown, nil })
-	return tried(a.condition, a.ctx, vars)
+	return tried(a.condition, ctx, vars)
 }
 
 // variables returns the variables of the condition: the aggregate of the data by count, and those of columns by

@@ -14,6 +14,7 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/base/stats"
 	"aicplan/sink/base/textutil"
+	"aicplan/sink/rules"
 	"aicplan/sink/table"
 	"aicplan/stages/gate/results"
 )
@@ -339,7 +340,7 @@ const otherUnit = 100
 
 func (c *prediction) finding(s *subject, out finding, pairs map[string][]compared, key []string) finding {
 	var texts []string
-	var list []offender
+	var list []rules.Offence
 
 	out.ok = true
 	for _, name := range c.Columns {
@@ -354,8 +355,8 @@ func (c *prediction) finding(s *subject, out finding, pairs map[string][]compare
 
 		for _, p := range all {
 			if worse := math.Abs(p.relative()); worse > c.P50 {
-				list = append(list, offender{row: p.row, worse: worse,
-					note: fmt.Sprintf("%s (%s: measured %s, predicted %s, %+.1f %%)",
+				list = append(list, rules.Offence{Row: p.row, Excess: worse,
+					Note: fmt.Sprintf("%s (%s: measured %s, predicted %s, %+.1f %%)",
 						table.Describe(s.rec, p.row, key), name, number(round(p.measured)), number(round(p.predicted)),
 						100*p.relative())})
 			}
@@ -381,9 +382,9 @@ func (c *prediction) finding(s *subject, out finding, pairs map[string][]compare
 	out.value = strings.Join(texts, "; ")
 	out.message = "error against " + c.address() + ": " + out.value
 	if !out.ok {
-		slices.SortStableFunc(list, func(a, b offender) int { return cmp.Compare(b.worse, a.worse) })
+		slices.SortStableFunc(list, func(a, b rules.Offence) int { return cmp.Compare(b.Excess, a.Excess) })
 		for _, o := range list[:min(len(list), maxRows)] {
-			out.rows = append(out.rows, o.note)
+			out.rows = append(out.rows, o.Note)
 		}
 	}
 

@@ -8,11 +8,11 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/gohcl"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/rules"
 	"aicplan/sink/table"
 )
 
@@ -76,41 +76,23 @@ func columnNamesOf(expr hcl.Expression) []string {
 	return out
 }
 
-// decodeRows decodes a rows check. Its condition is evaluated with the columns of each row.
-func decodeRows(b *hcl.Block, e *entry, eval stage.Evaluator) hcl.Diagnostics {
-	content, _, diags := b.Body.PartialContent(&hcl.BodySchema{Attributes: rowsAttributes})
-	if diags.HasErrors() {
-		return diags
-	}
+func (c *rowsCheck) schema() []hcl.AttributeSchema { return rowsAttributes }
 
-	c := e.check.(*rowsCheck)
-	c.condition = content.Attributes["condition"].Expr
+func (c *rowsCheck) later(condition hcl.Expression) []string { return columnNamesOf(condition) }
+
+func (c *rowsCheck) bind(own hcl.Attributes, ctx *hcl.EvalContext) hcl.Diagnostics {
+	c.condition, c.ctx = own["condition"].Expr, ctx
 	c.names = columnNamesOf(c.condition)
-
-	rest, ctx, d := e.common(b, eval, setOf(c.names))
-	if diags = append(diags, d...); diags.HasErrors() {
-		return diags
+	if len(c.names) == 0 {
+		return hcl.Diagnostics{problem("Condition over no column",
+			"The condition names no column of the rows, such as in latency > 0.", c.condition.Range())}
 	}
 
-	c.ctx = ctx
-	_, rest, d = rest.PartialContent(&hcl.BodySchema{Attributes: rowsAttributes})
-	diags = append(diags, d...)
-	diags = append(diags, gohcl.DecodeBody(rest, ctx, c)...)
-
-	if len(c.names) == 0 && !diags.HasErrors() {
-		diags = append(diags, problem("Condition over no column",
-			"The condition names no column of the rows, such as in latency > 0.", c.condition.Range()))
+	vars := map[string]cty.Value{}
+	for _, name := range c.names {
+		vars[name] = cty.DynamicVal
 	}
-
-	if !diags.HasErrors() {
-		vars := map[string]cty.Value{}
-		for _, name := range c.names {
-			vars[name] = cty.DynamicVal
-		}
-		diags = append(diags, tried(c.condition, ctx, vars)...)
-	}
-
-	return diags
+	return tried(c.condition, ctx, vars)
 }
 
 // Values returns what identifies the check, with the condition and the plan values that it uses.
@@ -132,10 +114,16 @@ func (c *rowsCheck) run(s *subject) finding {
 	}
 
 	needed := c.columns()
-	fast := values.condition(c.condition)
+	var fast func(row int) float64
+	if expr, ok := c.condition.(hclsyntax.Expression); ok {
+		if at, flag := values.compile(expr); flag {
+			fast = at
+		}
+	}
+
 	out := finding{total: s.rows(), limit: "at most " + percent(c.MaxShare)}
 
-	var bad []offender
+	var bad []rules.Offence
 	for i := range s.rows() {
 		vars, lacking, optional := map[string]cty.Value(nil), "", ""
 		for _, name := range c.names {
@@ -158,7 +146,7 @@ func (c *rowsCheck) run(s *subject) finding {
 		switch {
 		case lacking != "":
 		case fast != nil:
-			holds = fast(i)
+			holds = fast(i) != 0
 		default:
 			var err error
 			if holds, why, err = c.holds(vars, optional); err != nil {
@@ -169,7 +157,7 @@ func (c *rowsCheck) run(s *subject) finding {
 		if why != "" {
 			out.left.row(i, why)
 		} else if !holds {
-			bad = append(bad, offender{row: i})
+			bad = append(bad, rules.Offence{Row: i})
 		}
 	}
 

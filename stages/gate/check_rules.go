@@ -46,15 +46,10 @@ func (s *subject) found(r rules.Result, columns ...string) finding {
 		out.left.row(u.Row, u.Note)
 	}
 
-	bad := make([]offender, len(r.Offences))
-	for i, o := range r.Offences {
-		bad[i] = offender{row: o.Row, worse: o.Excess, note: o.Note}
-	}
-
-	out.ok = len(r.Problems) == 0 && len(bad) == 0
+	out.ok = len(r.Problems) == 0 && len(r.Offences) == 0
 	out.definite = len(r.Problems) > 0
-	out.value = fmt.Sprintf("%d rows", len(bad))
-	out.rows = append(slices.Clone(r.Problems), s.worst(bad, columns...)...)
+	out.value = fmt.Sprintf("%d rows", len(r.Offences))
+	out.rows = append(slices.Clone(r.Problems), s.worst(r.Offences, columns...)...)
 	out.message = strings.Join(r.Problems[:min(len(r.Problems), 3)], "; ")
 	return out
 }
@@ -196,11 +191,11 @@ func (c *limits) run(s *subject) finding {
 
 	if times > 0 {
 		out.add("%d of %d rows have an impossible %s, for example %s", times, s.rows(), t.Metric,
-			s.worstOf(res.Offences[:times], t.Metric))
+			s.worst(res.Offences[:times], t.Metric)[0])
 	}
 
 	if n := len(watts.Offences); n > 0 {
-		out.add("%d rows have an impossible power, for example %s", n, s.worstOf(watts.Offences, "power"))
+		out.add("%d rows have an impossible power, for example %s", n, s.worst(watts.Offences, "power")[0])
 	}
 
 	if out.ok {
@@ -210,17 +205,6 @@ func (c *limits) run(s *subject) finding {
 
 	out.fix = "check whether the kernel ran at all, the unit of the values, and on which GPU they were measured"
 	return out
-}
-
-// worstOf describes the worst of some offences.
-func (s *subject) worstOf(list []rules.Offence, column string) string {
-	worst := slices.MaxFunc(list, func(a, b rules.Offence) int {
-		if a.Excess > b.Excess {
-			return 1
-		}
-		return -1
-	})
-	return s.describe(worst.Row, column) + " " + worst.Note
 }
 
 // copies checks that no group of rows, such as those of a dtype or a number of GPUs, repeats another group to
@@ -267,12 +251,12 @@ func (c *trend) run(s *subject) finding {
 		return s.cannot(err.Error())
 	}
 
-	apart, err := t.Outliers(rules.OutlierRatio, rules.OutlierShare)
+	apart, err := t.Outliers()
 	if err != nil {
 		return s.cannot(err.Error())
 	}
 
-	falls, steps, err := t.Falls(rules.FallRatio, rules.FallShare)
+	falls, steps, err := t.Falls()
 	if err != nil {
 		return s.cannot(err.Error())
 	}

@@ -56,17 +56,8 @@ func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics
 
 	seen := map[string]hcl.Range{}
 	for _, b := range content.Blocks {
-		var e entry
-		var d hcl.Diagnostics
-		if b.Type == "check" {
-			e, d = decodeCheck(b, eval)
-		} else {
-			e, d = decodeAssert(b, eval)
-		}
-
-		diags = append(diags, d...)
-
-		if d.HasErrors() || e.check == nil {
+		e, d := decodeEntry(b, eval)
+		if diags = append(diags, d...); d.HasErrors() {
 			continue
 		}
 
@@ -91,31 +82,56 @@ func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics
 	return diags
 }
 
-func decodeCheck(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
-	name := b.Labels[0]
-	all := specs()
-	at := slices.IndexFunc(all, func(s spec) bool { return s.name == name })
-	if at < 0 {
-		var names []string
-		for _, s := range all {
-			names = append(names, s.name)
+// conditional is implemented by checks with a condition that is evaluated when the gate runs.
+type conditional interface {
+	// schema lists the attributes that are not fields of the check, the condition among them.
+	schema() []hcl.AttributeSchema
+	// later returns the names in a condition that get their values when the gate runs.
+	later(condition hcl.Expression) []string
+	// bind validates the attributes of schema and keeps them. ctx has the values of the plan.
+	bind(own hcl.Attributes, ctx *hcl.EvalContext) hcl.Diagnostics
+}
+
+func decodeEntry(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
+	e := entry{name: b.Labels[0], kind: b.Type, severity: SeverityFail, minJudged: 1, check: &assertion{}, block: b.DefRange}
+	if b.Type == "check" {
+		all := specs()
+		at := slices.IndexFunc(all, func(s spec) bool { return s.name == e.name })
+		if at < 0 {
+			var names []string
+			for _, s := range all {
+				names = append(names, s.name)
+			}
+			return e, hcl.Diagnostics{problem("Unknown check",
+				fmt.Sprintf("There is no check %q.%s The checks are: %s.", e.name, textutil.DidYouMean(e.name, names),
+					strings.Join(names, ", ")), b.LabelRanges[0])}
 		}
-		return entry{}, hcl.Diagnostics{problem("Unknown check",
-			fmt.Sprintf("There is no check %q.%s The checks are: %s.", name, textutil.DidYouMean(name, names),
-				strings.Join(names, ", ")), b.LabelRanges[0])}
+		e.kind, e.check = e.name, all[at].new()
 	}
 
-	e := newEntry(name, name, b)
-	e.check = all[at].new()
-
+	c, _ := e.check.(conditional)
+	own, rest := &hcl.BodyContent{}, b.Body
+	var bound map[string]bool
 	var diags hcl.Diagnostics
-	if _, ok := e.check.(*rowsCheck); ok {
-		diags = decodeRows(b, &e, eval)
-	} else {
-		rest, ctx, d := e.common(b, eval, nil)
-		if diags = d; !diags.HasErrors() {
-			diags = append(diags, stage.DecodeBody(rest, ctx, e.check)...)
+	if c != nil {
+		own, rest, diags = rest.PartialContent(&hcl.BodySchema{Attributes: c.schema()})
+		if a := own.Attributes["condition"]; a != nil {
+			bound = setOf(c.later(a.Expr))
 		}
+	}
+
+	ctx, d := eval.Context(stage.Expressions(b.Body), bound)
+	if diags = append(diags, d...); d.HasErrors() {
+		return e, diags
+	}
+
+	rest, d = e.common(rest, ctx)
+	if diags = append(diags, d...); !d.HasErrors() {
+		diags = append(diags, stage.DecodeBody(rest, ctx, e.check)...)
+	}
+
+	if c != nil && !diags.HasErrors() {
+		diags = append(diags, c.bind(own.Attributes, ctx)...)
 	}
 
 	if diags.HasErrors() {
@@ -123,31 +139,18 @@ func decodeCheck(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
 	}
 
 	diags = append(diags, e.check.prepare(b.DefRange)...)
-
 	if t, ok := e.check.(titled); ok {
 		e.name = t.title()
 	}
-
 	return e, diags
 }
 
-func newEntry(name, kind string, b *hcl.Block) entry {
-	return entry{name: name, kind: kind, severity: SeverityFail, minJudged: 1, block: b.DefRange}
-}
-
-// common decodes the attributes that all blocks share. It returns the rest of the body and an evaluation
-// context for all expressions of the block.
-func (e *entry) common(b *hcl.Block, eval stage.Evaluator, bound map[string]bool) (hcl.Body, *hcl.EvalContext,
-	hcl.Diagnostics) {
-	content, rest, diags := b.Body.PartialContent(&hcl.BodySchema{Attributes: commonAttributes})
-	ctx, d := eval.Context(stage.Expressions(b.Body), bound)
-	if diags = append(diags, d...); diags.HasErrors() {
-		return rest, ctx, diags
-	}
-
+// common decodes the attributes that all blocks share. It returns the rest of the body.
+func (e *entry) common(body hcl.Body, ctx *hcl.EvalContext) (hcl.Body, hcl.Diagnostics) {
+	content, rest, diags := body.PartialContent(&hcl.BodySchema{Attributes: commonAttributes})
 	if a, ok := content.Attributes["severity"]; ok {
-		diags = append(diags, gohcl.DecodeExpression(a.Expr, ctx, &e.severity)...)
-		if !diags.HasErrors() && e.severity != SeverityFail && e.severity != SeverityWarn {
+		d := gohcl.DecodeExpression(a.Expr, ctx, &e.severity)
+		if diags = append(diags, d...); !d.HasErrors() && e.severity != SeverityFail && e.severity != SeverityWarn {
 			diags = append(diags, problem("Unknown severity",
 				fmt.Sprintf("severity is %q; it must be \"fail\" or \"warn\".", e.severity), a.Expr.Range()))
 		}
@@ -161,7 +164,7 @@ func (e *entry) common(b *hcl.Block, eval stage.Evaluator, bound map[string]bool
 		}
 	}
 
-	return rest, ctx, diags
+	return rest, diags
 }
 
 func problem(summary, detail string, at hcl.Range) *hcl.Diagnostic {

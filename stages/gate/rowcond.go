@@ -17,104 +17,76 @@ type native struct {
 	flags   map[string][]bool
 }
 
-// condition compiles a condition. It returns nil if HCL must evaluate it.
-func (n native) condition(expr hcl.Expression) func(row int) bool {
-	switch x := expr.(type) {
-	case *hclsyntax.ParenthesesExpr:
-		return n.condition(x.Expression)
-
-	case *hclsyntax.ScopeTraversalExpr:
-		if flags := n.flags[x.Traversal.RootName()]; flags != nil && len(x.Traversal) == 1 {
-			return func(row int) bool { return flags[row] }
-		}
-
-	case *hclsyntax.UnaryOpExpr:
-		if of := n.condition(x.Val); of != nil && x.Op == hclsyntax.OpLogicalNot {
-			return func(row int) bool { return !of(row) }
-		}
-
-	case *hclsyntax.BinaryOpExpr:
-		if x.Op == hclsyntax.OpLogicalAnd || x.Op == hclsyntax.OpLogicalOr {
-			a, b := n.condition(x.LHS), n.condition(x.RHS)
-			switch {
-			case a == nil || b == nil:
-				return nil
-			case x.Op == hclsyntax.OpLogicalAnd:
-				return func(row int) bool { return a(row) && b(row) }
-			}
-			return func(row int) bool { return a(row) || b(row) }
-		}
-
-		if a, b := n.number(x.LHS), n.number(x.RHS); a != nil && b != nil {
-			return comparison(x.Op, a, b)
-		}
-	}
-
-	return nil
-}
-
-func comparison(op *hclsyntax.Operation, a, b func(int) float64) func(int) bool {
-	switch op {
-	case hclsyntax.OpLessThan:
-		return func(row int) bool { return a(row) < b(row) }
-	case hclsyntax.OpLessThanOrEqual:
-		return func(row int) bool { return a(row) <= b(row) }
-	case hclsyntax.OpGreaterThan:
-		return func(row int) bool { return a(row) > b(row) }
-	case hclsyntax.OpGreaterThanOrEqual:
-		return func(row int) bool { return a(row) >= b(row) }
-	case hclsyntax.OpEqual:
-		return func(row int) bool { return a(row) == b(row) }
-	case hclsyntax.OpNotEqual:
-		return func(row int) bool { return a(row) != b(row) }
-	}
-	return nil
-}
-
-// number compiles an expression of numbers. It returns nil if HCL must evaluate it.
-func (n native) number(expr hclsyntax.Expression) func(row int) float64 {
+// compile compiles an expression, so that conditions are 0 or 1. flag is true for conditions. It returns nil if HCL
+// must evaluate the expression.
+func (n native) compile(expr hclsyntax.Expression) (at func(row int) float64, flag bool) {
 	if len(columnNamesOf(expr)) == 0 {
 		v, diags := expr.Value(n.ctx)
 		if diags.HasErrors() || v.IsNull() || !v.IsKnown() || v.Type() != cty.Number {
-			return nil
+			return nil, false
 		}
 		f, _ := v.AsBigFloat().Float64()
-		return func(int) float64 { return f }
+		return func(int) float64 { return f }, false
 	}
 
 	switch x := expr.(type) {
 	case *hclsyntax.ParenthesesExpr:
-		return n.number(x.Expression)
+		return n.compile(x.Expression)
 
 	case *hclsyntax.ScopeTraversalExpr:
-		if values := n.numbers[x.Traversal.RootName()]; values != nil && len(x.Traversal) == 1 {
-			return func(row int) float64 { return values[row] }
+		name := x.Traversal.RootName()
+		if values := n.numbers[name]; values != nil {
+			return func(row int) float64 { return values[row] }, false
+		}
+		if flags := n.flags[name]; flags != nil {
+			return func(row int) float64 { return bit(flags[row]) }, true
+		}
+
+	case *hclsyntax.UnaryOpExpr:
+		if of, flag := n.compile(x.Val); flag && x.Op == hclsyntax.OpLogicalNot {
+			return func(row int) float64 { return 1 - of(row) }, true
 		}
 
 	case *hclsyntax.FunctionCallExpr:
-		if x.Name == "abs" && len(x.Args) == 1 {
-			if of := n.number(x.Args[0]); of != nil {
-				return func(row int) float64 { return math.Abs(of(row)) }
-			}
+		if x.Name != "abs" || len(x.Args) != 1 {
+			return nil, false
+		}
+		if of, flag := n.compile(x.Args[0]); of != nil && !flag {
+			return func(row int) float64 { return math.Abs(of(row)) }, false
 		}
 
 	case *hclsyntax.BinaryOpExpr:
-		a, b := n.number(x.LHS), n.number(x.RHS)
-		if a == nil || b == nil {
-			return nil
+		a, flagA := n.compile(x.LHS)
+		b, flagB := n.compile(x.RHS)
+		apply, logical := operations[x.Op], x.Op == hclsyntax.OpLogicalAnd || x.Op == hclsyntax.OpLogicalOr
+		if a == nil || b == nil || apply == nil || flagA != logical || flagB != logical {
+			return nil, false
 		}
-
-		switch x.Op {
-		case hclsyntax.OpAdd:
-			return func(row int) float64 { return a(row) + b(row) }
-		case hclsyntax.OpSubtract:
-			return func(row int) float64 { return a(row) - b(row) }
-		case hclsyntax.OpMultiply:
-			return func(row int) float64 { return a(row) * b(row) }
-		case hclsyntax.OpDivide:
-			return func(row int) float64 { return a(row) / b(row) }
-		}
+		return func(row int) float64 { return apply(a(row), b(row)) }, x.Op.Type == cty.Bool
 	}
 
-	return nil
+	return nil, false
+}
+
+// operations are the operators of native evaluation.
+var operations = map[*hclsyntax.Operation]func(a, b float64) float64{
+	hclsyntax.OpLogicalAnd:         func(a, b float64) float64 { return a * b },
+	hclsyntax.OpLogicalOr:          func(a, b float64) float64 { return max(a, b) },
+	hclsyntax.OpLessThan:           func(a, b float64) float64 { return bit(a < b) },
+	hclsyntax.OpLessThanOrEqual:    func(a, b float64) float64 { return bit(a <= b) },
+	hclsyntax.OpGreaterThan:        func(a, b float64) float64 { return bit(a > b) },
+	hclsyntax.OpGreaterThanOrEqual: func(a, b float64) float64 { return bit(a >= b) },
+	hclsyntax.OpEqual:              func(a, b float64) float64 { return bit(a == b) },
+	hclsyntax.OpNotEqual:           func(a, b float64) float64 { return bit(a != b) },
+	hclsyntax.OpAdd:                func(a, b float64) float64 { return a + b },
+	hclsyntax.OpSubtract:           func(a, b float64) float64 { return a - b },
+	hclsyntax.OpMultiply:           func(a, b float64) float64 { return a * b },
+	hclsyntax.OpDivide:             func(a, b float64) float64 { return a / b },
+}
+
+func bit(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
 }

@@ -173,21 +173,14 @@ func (s *subject) fullKey() []string {
 	return key
 }
 
-// offender is a row that breaks a limit; worse orders offenders.
-type offender struct {
-	row   int
-	worse float64
-	note  string
-}
-
-// worst describes the worst offenders. Ties keep the order of the list.
-func (s *subject) worst(list []offender, columns ...string) []string {
-	slices.SortStableFunc(list, func(a, b offender) int { return cmp.Compare(b.worse, a.worse) })
+// worst describes the worst offences. Ties keep the order of the list.
+func (s *subject) worst(list []rules.Offence, columns ...string) []string {
+	list = slices.SortedStableFunc(slices.Values(list), func(a, b rules.Offence) int { return cmp.Compare(b.Excess, a.Excess) })
 	var out []string
 	for _, o := range list[:min(len(list), maxRows)] {
-		text := s.describe(o.row, columns...)
-		if o.note != "" {
-			text += " " + o.note
+		text := s.describe(o.Row, columns...)
+		if o.Note != "" {
+			text += " " + o.Note
 		}
 		out = append(out, text)
 	}

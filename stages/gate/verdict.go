@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/rules"
 )
 
 // finding is the result of a check: whether the limit was met, and for how much of the data.
@@ -30,7 +31,7 @@ type finding struct {
 // leftover counts the rows that a check could not judge, by reason.
 type leftover struct {
 	why  map[string]int
-	rows []offender
+	rows []rules.Offence
 }
 
 func (l *leftover) add(n int, why string) {
@@ -47,7 +48,7 @@ func (l *leftover) add(n int, why string) {
 func (l *leftover) row(i int, why string) {
 	l.add(1, why)
 	if len(l.rows) < maxRows {
-		l.rows = append(l.rows, offender{row: i, note: "(not judged: " + why + ")"})
+		l.rows = append(l.rows, rules.Offence{Row: i, Note: "(not judged: " + why + ")"})
 	}
 }
 

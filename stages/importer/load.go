@@ -248,18 +248,11 @@ func entriesOf(files []File) []tree.Entry {
 
 // only returns the value of a text column if all rows have the same, else "".
 func only(rec arrow.Record, name string) string {
-	col, err := table.Strings(rec, name)
-	if err != nil || col.Len() == 0 {
+	values := table.Distinct(rec, name)
+	if len(values) != 1 || rec.Column(table.Index(rec, name)).NullN() > 0 {
 		return ""
 	}
-
-	for _, v := range col.Values {
-		if v != col.Values[0] {
-			return ""
-		}
-	}
-
-	return col.Values[0]
+	return values[0]
 }
 
 // severalKernels reports whether a shape has a row per kernel in this table.

@@ -2,7 +2,6 @@ package importer
 
 import (
 	"cmp"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -11,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
@@ -76,14 +74,14 @@ func Seed(store *checkpoint.Store, m *collect.Measurement, set *Set, o SeedOptio
 
 	// The journal knows the framework as the runtime spells it.
 	env.Framework = cmp.Or(m.Runtime.Framework, env.Framework)
-	want, err := planned(m)
+	want := m.Cases.PointRecord()
+	ids, err := table.Strings(want, "case_id")
 	if err != nil {
 		return rep, err
 	}
 
-	rep.Planned, rep.Columns = len(want.ids), want.columns
-	metric := m.Schema().Primary().Name
-	found, err := want.match(set, metric, &rep)
+	rep.Planned = ids.Len()
+	found, err := match(want, set, m.Cases.Spec().Op, m.Schema().Primary().Name, &rep)
 	if err != nil {
 		return rep, err
 	}
@@ -96,7 +94,7 @@ func Seed(store *checkpoint.Store, m *collect.Measurement, set *Set, o SeedOptio
 	from := origins(set)
 	var entries []checkpoint.Entry
 	for unit, rows := range found {
-		kind, there := journal.Has(want.ids[unit])
+		kind, there := journal.Has(ids.Values[unit])
 		switch {
 		case len(rows) == 0:
 			if !there || kind != checkpoint.Measured {
@@ -116,7 +114,7 @@ func Seed(store *checkpoint.Store, m *collect.Measurement, set *Set, o SeedOptio
 		}
 
 		rep.Seeded++
-		entries = append(entries, checkpoint.Entry{ID: want.ids[unit], Kind: checkpoint.Measured, Payload: payload})
+		entries = append(entries, checkpoint.Entry{ID: ids.Values[unit], Kind: checkpoint.Measured, Payload: payload})
 	}
 
 	if o.DryRun || len(entries) == 0 {
@@ -126,127 +124,59 @@ func Seed(store *checkpoint.Store, m *collect.Measurement, set *Set, o SeedOptio
 	return rep, journal.AppendAll(entries)
 }
 
-// units are what a collect stage plans: one per case, or per point of a sweep.
-type units struct {
-	op      string
-	ids     []string
-	columns []string
-	values  map[string][]string // per column, as text
-}
-
-func planned(m *collect.Measurement) (*units, error) {
-	u := &units{op: m.Cases.Spec().Op, columns: slices.Concat(m.Cases.Columns(), m.Cases.SweepColumns()),
-		values: map[string][]string{}}
-	for _, k := range m.Cases.Spec().Constants {
-		u.columns = append(u.columns, k.Name) // rows with other labels are of other measurements
-	}
-
-	for i := range m.Cases.Len() {
-		points := []map[string]any{nil}
-		if m.Cases.SweepColumns() != nil {
-			d := json.NewDecoder(strings.NewReader(string(m.Cases.Sweep(i).JSON())))
-			d.UseNumber()
-			points = nil
-			if err := d.Decode(&points); err != nil {
-				return nil, fmt.Errorf("sweep of case %s: %w", m.Cases.ID(i), err)
+// keysOf returns the values of some columns of every row as one text. Equal numbers have equal texts.
+func keysOf(rec arrow.Record, names ...string) []string {
+	keys := make([]string, rec.NumRows())
+	for _, name := range names {
+		col := rec.Column(table.Index(rec, name))
+		for row := range keys {
+			text := table.Text(col, row)
+			if f, err := strconv.ParseFloat(text, 64); err == nil {
+				text = strconv.FormatFloat(f, 'g', -1, 64)
 			}
-		}
-
-		for p, id := range m.Cases.PointIDs(i) {
-			u.ids = append(u.ids, id)
-			for col, name := range m.Cases.Columns() {
-				u.values[name] = append(u.values[name], cellText(m.Cases.Value(i, col)))
-			}
-
-			for _, name := range m.Cases.SweepColumns() {
-				u.values[name] = append(u.values[name], fmt.Sprint(points[p][name]))
-			}
-
-			for _, k := range m.Cases.Spec().Constants {
-				u.values[k.Name] = append(u.values[k.Name], cellText(k.Value))
-			}
+			keys[row] += text + "\x00"
 		}
 	}
-
-	return u, nil
+	return keys
 }
 
-func cellText(v cty.Value) string {
-	switch {
-	case v.IsNull():
-		return ""
-	case v.Type() == cty.String:
-		return v.AsString()
-	case v.Type() == cty.Number:
-		return canonicalNumber(v.AsBigFloat().Text('g', -1))
-	case v.Type() == cty.Bool && v.True():
-		return "true"
-	case v.Type() == cty.Bool:
-		return "false"
-	}
-
-	return v.GoString()
-}
-
-// canonicalNumber has 1e+06 and 1000000 be the same text.
-func canonicalNumber(s string) string {
-	if f, err := strconv.ParseFloat(s, 64); err == nil {
-		return strconv.FormatFloat(f, 'g', -1, 64)
-	}
-	return s
-}
-
-// match finds the rows of every unit. Columns of the grid that the table lacks
-// must have one value in the whole grid, so that they do not distinguish rows.
-func (u *units) match(set *Set, metric string, rep *SeedReport) ([][]int, error) {
+// match finds the rows of the table for every planned case, or point of a sweep. Columns of the grid that the table
+// lacks must have one value in the whole grid, so that they do not distinguish rows.
+func match(want arrow.Record, set *Set, op, metric string, rep *SeedReport) ([][]int, error) {
 	rec := set.Data.Table
-	var key []string
-	for _, name := range u.columns {
-		if table.Has(rec, name) {
-			key = append(key, name)
+	for _, name := range table.Names(want) {
+		if name == "case_id" || name == "status" {
 			continue
 		}
-		if vals := u.values[name]; slices.ContainsFunc(vals, func(v string) bool { return v != vals[0] }) {
+		if table.Has(rec, name) {
+			rep.Columns = append(rep.Columns, name)
+		} else if values := keysOf(want, name); len(slices.Compact(values)) > 1 {
 			return nil, fmt.Errorf("the grid's column %s has several values and the table lacks it, so its rows cannot be matched; the table has %s", name, strings.Join(table.Names(rec), ", "))
 		}
 	}
 
+	key := rep.Columns
 	if len(key) == 0 {
 		return nil, errors.New("the grid and the table have no column in common")
 	}
 
-	rep.Columns = key
 	lat, err := table.Float64s(rec, metric)
 	if err != nil {
 		return nil, err
 	}
 
-	byKey := map[string]int{}
-	for i := range u.ids {
-		parts := make([]string, len(key))
-		for k, name := range key {
-			parts[k] = canonicalNumber(u.values[name][i])
-		}
-		byKey[strings.Join(parts, "\x00")] = i
+	units := map[string]int{}
+	for i, k := range keysOf(want, key...) {
+		units[k] = i
 	}
 
-	ops, opName := opNames(rec, u.op)
-	cols := make([]int, len(key))
-	for k, name := range key {
-		cols[k] = table.Index(rec, name)
-	}
-
-	found := make([][]int, len(u.ids))
+	ops, opName := opNames(rec, op)
+	found := make([][]int, want.NumRows())
 	seenKernel := map[string]bool{}
 	kernel := table.Index(rec, "kernel_source")
 
-	parts := make([]string, len(key))
-	for row := range int(rec.NumRows()) {
-		for k, c := range cols {
-			parts[k] = canonicalNumber(table.Text(rec.Column(c), row))
-		}
-
-		unit, ok := byKey[strings.Join(parts, "\x00")]
+	for row, k := range keysOf(rec, key...) {
+		unit, ok := units[k]
 		if !ok || ops != nil && ops.Values[row] != opName {
 			rep.Unused++
 			continue
@@ -259,9 +189,9 @@ func (u *units) match(set *Set, metric string, rep *SeedReport) ([][]int, error)
 
 		// Of repeated rows the first counts, as it does for readers; rows of
 		// further kernels of one shape belong to it too.
-		id := u.ids[unit]
+		id := k
 		if kernel >= 0 {
-			id += "\x00" + table.Text(rec.Column(kernel), row)
+			id += table.Text(rec.Column(kernel), row)
 		}
 
 		if seenKernel[id] || len(found[unit]) > 0 && !set.severalKernels() {
