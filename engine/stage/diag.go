@@ -10,3 +10,10 @@ import (
 func ErrorAt(at hcl.Range, summary, format string, args ...any) hcl.Diagnostics {
 	return hcl.Diagnostics{{Severity: hcl.DiagError, Summary: summary, Detail: fmt.Sprintf(format, args...), Subject: &at}}
 }
+
+// Errors returns a function that appends errors at a place to diags.
+func Errors(diags *hcl.Diagnostics, at hcl.Range) func(summary, format string, args ...any) {
+	return func(summary, format string, args ...any) {
+		*diags = append(*diags, ErrorAt(at, summary, format, args...)...)
+	}
+}

@@ -124,6 +124,22 @@ func SystemOf(v cty.Value) (*systems.Spec, error) {
 	return unwrap[systems.Spec](v, SystemType, "a system, such as system.h200_sxm")
 }
 
+// SystemName returns the name of the system that v refers to, or v itself if it is text. It is "" for null.
+func SystemName(v cty.Value) (string, error) {
+	switch {
+	case v == cty.NilVal || v.IsNull():
+		return "", nil
+	case v.IsKnown() && v.Type() == cty.String:
+		return v.AsString(), nil
+	}
+
+	spec, err := SystemOf(v)
+	if err != nil {
+		return "", err
+	}
+	return spec.Name, nil
+}
+
 // PartOf returns the part that v refers to.
 func PartOf(v cty.Value) (*Part, error) {
 	return unwrap[Part](v, PartType, "a part, such as part.sm_gate")

@@ -100,9 +100,7 @@ func tablesOf(dir string, o Options) ([]source, error) {
 		}
 		s := source{name: e.Table, path: e.Path, rows: int(rec.NumRows()), unread: cmp.Or(named.unread(e, entries), severalModels(e.Table, rec))}
 		if axes, ok := asked[e.Table]; ok && s.unread == "" {
-			if s.queries, err = queriesOf(e.Table, rec, axes, o.Rows); err != nil {
-				return nil, fmt.Errorf("%s: %w", e.Path, err)
-			}
+			s.queries = queriesOf(e.Table, rec, axes, o.Rows)
 		}
 		out = append(out, s)
 	}
@@ -172,15 +170,12 @@ func severalModels(name string, rec arrow.Record) string {
 }
 
 // queriesOf asks about n rows at equal distances, and beside each along each axis.
-func queriesOf(name string, rec arrow.Record, axes []string, n int) ([]query, error) {
+func queriesOf(name string, rec arrow.Record, axes []string, n int) []query {
 	rows := int(rec.NumRows())
 	n = min(n, rows)
 	var out []query
 	for i := range n {
-		row, err := rowOf(rec, i*rows/n)
-		if err != nil {
-			return nil, err
-		}
+		row := rowOf(rec, i*rows/n)
 		// Which kernel of several, other queries do not say.
 		if !slices.Contains(kernels, name) {
 			delete(row, "kernel_source")
@@ -194,7 +189,7 @@ func queriesOf(name string, rec arrow.Record, axes []string, n int) ([]query, er
 			}
 		}
 	}
-	return out, nil
+	return out
 }
 
 // ownTime returns the time of a row itself, in milliseconds as the package answers.
@@ -210,36 +205,17 @@ func ownTime(name string, row map[string]any) float64 {
 	return v
 }
 
-// rowOf returns a row as plain values, without nulls and values that are not numbers.
-func rowOf(rec arrow.Record, at int) (map[string]any, error) {
-	out := map[string]any{}
-	for i, name := range table.Names(rec) {
-		switch rec.Column(i).DataType().ID() {
-		case arrow.INT64:
-			col, err := table.Int64s(rec, name)
-			if err != nil {
-				return nil, err
-			}
-			if !col.Null(at) {
-				out[name] = col.Values[at]
-			}
-		case arrow.FLOAT64:
-			col, err := table.Float64s(rec, name)
-			if err != nil {
-				return nil, err
-			}
-			if v := col.Values[at]; !col.Null(at) && !math.IsNaN(v) && !math.IsInf(v, 0) { // JSON has no others
-				out[name] = v
-			}
-		case arrow.STRING, arrow.LARGE_STRING:
-			col, err := table.Strings(rec, name)
-			if err != nil {
-				return nil, err
-			}
-			if !col.Null(at) {
-				out[name] = col.Values[at]
-			}
+// rowOf returns the numbers and texts of a row.
+func rowOf(rec arrow.Record, at int) map[string]any {
+	out := table.Row(rec, at)
+	maps.DeleteFunc(out, func(_ string, v any) bool {
+		switch v := v.(type) {
+		case int64, string:
+			return false
+		case float64:
+			return math.IsNaN(v) || math.IsInf(v, 0) // JSON has no such numbers
 		}
-	}
-	return out, nil
+		return true
+	})
+	return out
 }

@@ -32,18 +32,8 @@ var aiperfFiles = []string{aiperf.SummaryJSON, aiperf.SummaryCSV, aiperf.Records
 	aiperf.Manifest, aiperf.Telemetry, telemetry.SeriesName, aiperf.ServerJSON, aiperf.ServerCSV, aiperf.SlicesJSON,
 	aiperf.SlicesCSV}
 
-// runAIPerf writes the attachments of all rows.
-func (c *Config) runAIPerf(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
-	sets, err := c.datasets(rc)
-	if err != nil {
-		return nil, err
-	}
-
-	out := &attached{config: c, rc: rc, Outcome: stage.Outcome{Status: stage.StatusOK, Data: sets[0]}}
-	defer out.batch.Discard()
-	cases := 0
-
-	dirs := map[string]bool{}
+// aiperf stages the attachments of all rows.
+func (a *attached) aiperf(sets []*stage.Dataset) error {
 	for _, ds := range sets {
 		for row, dir := range caseDirs(ds) {
 			if len(sets) == 1 && ds.Table.NumRows() == 1 {
@@ -52,45 +42,37 @@ func (c *Config) runAIPerf(ctx context.Context, rc *stage.RunContext) (*stage.Ou
 
 			list, err := stage.Attachments(ds.Table, row)
 			if err != nil {
-				return nil, err
+				return err
 			}
 
 			if !slices.ContainsFunc(list, func(a stage.Attachment) bool { return a.Name == aiperf.SummaryJSON }) {
-				return nil, fmt.Errorf("row %d of %s has no %s: only rows of runtimes that put load on a server have AIPerf's files", row+1, ds.Info.Op, aiperf.SummaryJSON)
+				return fmt.Errorf("row %d of %s has no %s: only rows of runtimes that put load on a server have AIPerf's files", row+1, ds.Info.Op, aiperf.SummaryJSON)
 			}
 
-			if dirs[dir] {
-				return nil, fmt.Errorf("two cases would be written to the folder %q; export them separately, with dir", dir)
+			if !a.claim(dir) {
+				return fmt.Errorf("two cases would be written to the folder %q; export them separately, with dir", dir)
 			}
 
-			dirs[dir] = true
-			cases++
-
-			for _, a := range list {
-				if !slices.Contains(aiperfFiles, a.Name) && aiperf.Path(a.Name) == a.Name {
+			for _, file := range list {
+				if !slices.Contains(aiperfFiles, file.Name) && aiperf.Path(file.Name) == file.Name {
 					continue
 				}
 
-				err := out.stage(path.Join(dir, aiperf.Path(a.Name)), func(path string) (string, error) {
-					return stageAttachment(&out.batch, rc.Store, path, list, a)
+				err := a.stage(path.Join(dir, aiperf.Path(file.Name)), func(path string) (string, error) {
+					return stageAttachment(&a.batch, a.rc.Store, path, list, file)
 				})
 				if err != nil {
-					return nil, fmt.Errorf("%s of row %d: %w", a.Name, row+1, err)
+					return fmt.Errorf("%s of row %d: %w", file.Name, row+1, err)
 				}
 			}
 		}
 	}
 
-	where, err := out.commit(ctx, cases)
-	if err != nil {
-		return nil, err
+	a.Message = fmt.Sprintf("AIPerf's files of %d cases in %s", a.Counts.Rows, a.folder)
+	if a.Counts.Rows == 1 {
+		a.Message = "AIPerf's files in " + a.folder
 	}
-
-	out.Message = fmt.Sprintf("AIPerf's files of %d cases in %s", cases, where)
-	if cases == 1 {
-		out.Message = "AIPerf's files in " + where
-	}
-	return &out.Outcome, nil
+	return nil
 }
 
 // attached stages the files of a layout that has no table.
@@ -98,7 +80,40 @@ type attached struct {
 	stage.Outcome
 	config *Config
 	rc     *stage.RunContext
+	folder string
+	dirs   map[string]bool // folders of cases
 	batch  fileutil.Batch
+}
+
+// runAttached writes the files of a layout that has no table.
+func (c *Config) runAttached(ctx context.Context, rc *stage.RunContext, sets []*stage.Dataset) (*stage.Outcome, error) {
+	a := &attached{config: c, rc: rc, folder: filepath.Join(rc.OutDir, c.Dir), dirs: map[string]bool{},
+		Outcome: stage.Outcome{Status: stage.StatusOK, Data: sets[0]}}
+	defer a.batch.Discard()
+
+	layout := a.aiperf
+	if c.Layout == Experiment {
+		layout = a.experiment
+	}
+
+	err := layout(sets)
+	if err == nil {
+		err = locked(ctx, rc, a.folder, func() error { return a.batch.Commit() })
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	a.Values = map[string]cty.Value{"path": cty.StringVal(a.folder), "added": cty.NumberIntVal(int64(a.Counts.Rows))}
+	return &a.Outcome, nil
+}
+
+// claim counts a case with its folder. It returns false if another case has the folder.
+func (a *attached) claim(dir string) bool {
+	taken := a.dirs[dir]
+	a.dirs[dir] = true
+	a.Counts.Rows++
+	return !taken
 }
 
 // stage calls put to stage the file called name below the folder of the block.
@@ -115,14 +130,6 @@ func (a *attached) stage(name string, put func(path string) (digest string, err 
 	digest, err := put(full)
 	a.Artifacts = append(a.Artifacts, stage.Artifact{Path: full, Digest: digest, Rows: 1})
 	return err
-}
-
-// commit gives the staged files their names. It returns the folder that has them.
-func (a *attached) commit(ctx context.Context, rows int) (where string, err error) {
-	where = filepath.Join(a.rc.OutDir, a.config.Dir)
-	a.Counts.Rows = rows
-	a.Values = map[string]cty.Value{"path": cty.StringVal(where), "added": cty.NumberIntVal(int64(rows))}
-	return where, locked(ctx, a.rc, where, func() error { return a.batch.Commit() })
 }
 
 // streamed are the files that may be large: a line for each request or scrape.
@@ -198,12 +205,7 @@ func caseDir(rec arrow.Record, row int, tell []string) string {
 	var parts []string
 	for _, name := range tell {
 		value := rec.Column(slices.Index(table.Names(rec), name)).ValueStr(row)
-		parts = append(parts, name+"-"+strings.Map(func(r rune) rune {
-			if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '.' || r == '-' {
-				return r
-			}
-			return '_'
-		}, value))
+		parts = append(parts, name+"-"+folder(value, ".-"))
 	}
 
 	name := strings.Join(parts, "_")

@@ -134,17 +134,14 @@ type ReuseBlock struct {
 // Check validates the config.
 func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	var diags hcl.Diagnostics
-	bad := func(summary, detail string) {
-		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail,
-			Subject: cc.Range.Ptr()})
-	}
+	bad := stage.Errors(&diags, cc.Range)
 	if _, err := refs(c.Value); err != nil {
-		bad("Wrong input", err.Error())
+		bad("Wrong input", "%s", err)
 	}
 
 	layout := tree.Layout(c.Layout)
 	if !slices.Contains(tree.Layouts, layout) && !c.attached() {
-		bad("Unknown layout", fmt.Sprintf("layout is %q; it must be \"flat\", \"systems\", \"families\", \"aiperf\" or \"experiment\".", c.Layout))
+		bad("Unknown layout", "layout is %q; it must be \"flat\", \"systems\", \"families\", \"aiperf\" or \"experiment\".", c.Layout)
 	}
 
 	if (c.Current || len(c.AttentionLanes) > 0) && layout != tree.Families {
@@ -153,12 +150,12 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 
 	for _, sm := range slices.Sorted(maps.Keys(c.AttentionLanes)) {
 		if n, err := strconv.Atoi(sm); err != nil || n < 50 || n > 999 || c.AttentionLanes[sm] == "" {
-			bad("Wrong lane", fmt.Sprintf("attention_lanes has %q = %q; write the SM and the kernel, such as \"90\" = \"fa3\".", sm, c.AttentionLanes[sm]))
+			bad("Wrong lane", "attention_lanes has %q = %q; write the SM and the kernel, such as \"90\" = \"fa3\".", sm, c.AttentionLanes[sm])
 		}
 	}
 
 	if c.Sidecar < 0 || c.Sidecar > 2 {
-		bad("Unknown schema", fmt.Sprintf("sidecar is %d; collection_meta.yaml has the schemas 1 and 2.", c.Sidecar))
+		bad("Unknown schema", "sidecar is %d; collection_meta.yaml has the schemas 1 and 2.", c.Sidecar)
 	}
 
 	if c.Sidecar == 2 && c.CollectorRef == "" {
@@ -170,60 +167,60 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	}
 
 	for _, problem := range c.checkCard() {
-		bad("Unknown field", problem)
+		bad("Unknown field", "%s", problem)
 	}
 
 	if c.attached() && (c.File != "" || c.Format != "" || c.Table != "" || len(c.Columns) > 0) {
-		bad("Words without use", fmt.Sprintf("The layout %q writes files under their own names; leave file, format, table and columns away.", c.Layout))
+		bad("Words without use", "The layout %q writes files under their own names; leave file, format, table and columns away.", c.Layout)
 	}
 
 	if c.Format != "" && c.Format != CSV && c.Format != Parquet {
-		bad("Unknown format", fmt.Sprintf("format is %q; it must be \"csv\" or \"parquet\".", c.Format))
+		bad("Unknown format", "format is %q; it must be \"csv\" or \"parquet\".", c.Format)
 	}
 
 	for _, name := range []string{c.File, c.Dir} {
 		if name != "" && !filepath.IsLocal(name) {
 			bad("Path outside the output folder",
-				fmt.Sprintf("%q leads out of the output folder; exports stay inside of it. Choose the folder with --out-dir.", name))
+				"%q leads out of the output folder; exports stay inside of it. Choose the folder with --out-dir.", name)
 		} else if why := fileutil.BadName(name); why != "" {
-			bad("Unusable name", fmt.Sprintf("%q %s.", name, why))
+			bad("Unusable name", "%q %s.", name, why)
 		}
 	}
 
 	if strings.HasSuffix(c.File, "/") {
-		bad("Unusable name", fmt.Sprintf("file is %q, which names a folder; set the folder with \"dir\".", c.File))
+		bad("Unusable name", "file is %q, which names a folder; set the folder with \"dir\".", c.File)
 	}
 
 	if c.File != "" && c.Format != "" && strings.HasSuffix(c.File, ".parquet") != (c.Format == Parquet) {
-		bad("File and format disagree", fmt.Sprintf("The file %q does not have the extension of the format %q; Parquet files end in .parquet, CSV files in .txt or .csv.", c.File, c.Format))
+		bad("File and format disagree", "The file %q does not have the extension of the format %q; Parquet files end in .parquet, CSV files in .txt or .csv.", c.File, c.Format)
 	}
 
 	if ext := filepath.Ext(c.File); c.Format == "" && !slices.Contains([]string{"", ".txt", ".csv", ".parquet"}, ext) {
-		bad("Unknown extension", fmt.Sprintf("The extension of %q names no format that there is: .txt and .csv are CSV, .parquet is Parquet.", c.File))
+		bad("Unknown extension", "The extension of %q names no format that there is: .txt and .csv are CSV, .parquet is Parquet.", c.File)
 	}
 
 	if !slices.Contains([]string{PowerAuto, PowerNever, PowerNeed}, c.Power) {
-		bad("Unknown power", fmt.Sprintf("power is %q; it must be \"auto\", \"never\" or \"require\".", c.Power))
+		bad("Unknown power", "power is %q; it must be \"auto\", \"never\" or \"require\".", c.Power)
 	}
 
 	if layout != tree.Flat && c.File != "" {
-		bad("File without use", fmt.Sprintf("The layout %q names its files after their tables; leave \"file\" out, or use the layout \"flat\".", c.Layout))
+		bad("File without use", "The layout %q names its files after their tables; leave \"file\" out, or use the layout \"flat\".", c.Layout)
 	}
 
 	switch {
 	case c.Reader != ReaderToday && c.Reader != ReaderOld:
-		bad("Unknown reader", fmt.Sprintf("reader is %q; it must be %q or %q.", c.Reader, ReaderToday, ReaderOld))
+		bad("Unknown reader", "reader is %q; it must be %q or %q.", c.Reader, ReaderToday, ReaderOld)
 	case c.Reader == ReaderOld && (layout == tree.Families || c.Format == Parquet):
-		bad("Reader and layout disagree", fmt.Sprintf("The readers of %s know CSV files only: use the layout \"systems\" or \"flat\" with CSV.", ReaderOld))
+		bad("Reader and layout disagree", "The readers of %s know CSV files only: use the layout \"systems\" or \"flat\" with CSV.", ReaderOld)
 	}
 
 	if c.Table != "" {
 		if _, ok := cc.Tables.Lookup(c.Table); !ok {
-			detail := fmt.Sprintf("There is no perf table %q. A table block declares one (aicplan help table).", c.Table)
-			if s := cc.Tables.Suggest(c.Table); len(s) > 0 {
-				detail += " Did you mean " + strings.Join(s, " or ") + "?"
+			near := strings.Join(cc.Tables.Suggest(c.Table), " or ")
+			if near != "" {
+				near = " Did you mean " + near + "?"
 			}
-			bad("Unknown table", detail)
+			bad("Unknown table", "There is no perf table %q. A table block declares one (aicplan help table).%s", c.Table, near)
 		}
 	}
 
@@ -308,20 +305,4 @@ func (c *Config) reuseEntries() []tree.ReuseEntry {
 			ApprovedBy: r.ApprovedBy})
 	}
 	return out
-}
-
-// systemName accepts a reference to a system or its name.
-func systemName(v cty.Value) (string, error) {
-	switch {
-	case v == cty.NilVal || v.IsNull():
-		return "", nil
-	case v.IsKnown() && v.Type() == cty.String:
-		return v.AsString(), nil
-	}
-
-	spec, err := stage.SystemOf(v)
-	if err != nil {
-		return "", err
-	}
-	return spec.Name, nil
 }

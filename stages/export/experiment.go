@@ -3,7 +3,6 @@ package export
 import (
 	"bytes"
 	"cmp"
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -47,82 +46,72 @@ var experimentFiles = regexp.MustCompile(`^(torch_et_\d+\.json|kineto_trace_\d+\
 // factsFile is the attachment with the facts of a cell's machine and server.
 const factsFile = "experiment_facts.json"
 
-// runExperiment writes the files of all cells.
-func (c *Config) runExperiment(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
-	sets, err := c.datasets(rc)
-	if err != nil {
-		return nil, err
-	}
-
-	out := &attached{config: c, rc: rc, Outcome: stage.Outcome{Status: stage.StatusOK, Data: sets[0]}}
-	defer out.batch.Discard()
+// experiment stages the files of all cells.
+func (a *attached) experiment(sets []*stage.Dataset) error {
 	write := func(name string, fill func(io.Writer) error) error {
-		return out.stage(name, func(path string) (string, error) { return out.batch.Stage(path, fill) })
+		return a.stage(name, func(path string) (string, error) { return a.batch.Stage(path, fill) })
 	}
 
 	var cells []experiment.Cell
-	dirs := map[string]bool{}
-
-	measured := 0
 	for _, ds := range sets {
-		names := caseDirs(ds)
-		for i, dir := range names {
+		for i, dir := range caseDirs(ds) {
 			row := table.Row(ds.Table, i)
 			if id := text(row[experimentID]); id != "" {
-				dir = folder(id)
+				if dir = folder(id, "._-"); strings.Trim(dir, ".") == "" {
+					dir = "cell"
+				}
 			}
 
-			if dirs[dir] {
-				return nil, fmt.Errorf("two cells would be written to the folder %q; give them different values of %s, or export them separately, with dir", dir, experimentID)
+			if !a.claim(dir) {
+				return fmt.Errorf("two cells would be written to the folder %q; give them different values of %s, or export them separately, with dir", dir, experimentID)
 			}
 
-			dirs[dir] = true
 			list, err := stage.Attachments(ds.Table, i)
 			if err != nil {
-				return nil, err
+				return err
 			}
 
 			var facts cellFacts
 			found := false
-			for _, a := range list {
-				known := experimentFiles.MatchString(a.Name)
-				if !known && a.Name != factsFile {
+			for _, file := range list {
+				known := experimentFiles.MatchString(file.Name)
+				if !known && file.Name != factsFile {
 					continue
 				}
 
-				data, err := rc.Store.GetBytes(a.Digest)
+				data, err := a.rc.Store.GetBytes(file.Digest)
 				if err != nil {
-					return nil, fmt.Errorf("%s of row %d: %w", a.Name, i+1, err)
+					return fmt.Errorf("%s of row %d: %w", file.Name, i+1, err)
 				}
 
 				if !known {
 					found = true
 					if err := json.Unmarshal(data, &facts); err != nil {
-						return nil, fmt.Errorf("%s of row %d: %w", a.Name, i+1, err)
+						return fmt.Errorf("%s of row %d: %w", file.Name, i+1, err)
 					}
 					continue
 				}
 
-				if a.Name == "timing_stats_0.json" {
+				if file.Name == "timing_stats_0.json" {
 					latency, err := latencies(data)
 					if err == nil && latency != nil {
 						err = write(path.Join(dir, latencyFile), contents(latency))
 					}
 					if err != nil {
-						return nil, fmt.Errorf("%s of row %d: %w", a.Name, i+1, err)
+						return fmt.Errorf("%s of row %d: %w", file.Name, i+1, err)
 					}
 				}
 
-				if err := write(path.Join(dir, strings.TrimSuffix(a.Name, ".gz")), unpacked(a.Name, data)); err != nil {
-					return nil, fmt.Errorf("%s of row %d: %w", a.Name, i+1, err)
+				if err := write(path.Join(dir, strings.TrimSuffix(file.Name, ".gz")), unpacked(file.Name, data)); err != nil {
+					return fmt.Errorf("%s of row %d: %w", file.Name, i+1, err)
 				}
 			}
 
 			if !found {
-				return nil, fmt.Errorf("row %d of %s has no %s: only rows of runtimes of kind server have the files of an experiment", i+1, ds.Info.Op, factsFile)
+				return fmt.Errorf("row %d of %s has no %s: only rows of runtimes of kind server have the files of an experiment", i+1, ds.Info.Op, factsFile)
 			}
 
-			filled := c.card(row, &facts, ds)
+			filled := a.config.card(row, &facts, ds)
 			card, err := filled.YAML()
 			if err == nil {
 				err = write(path.Join(dir, cardFile), contents(card))
@@ -133,19 +122,18 @@ func (c *Config) runExperiment(ctx context.Context, rc *stage.RunContext) (*stag
 			}
 
 			if err != nil {
-				return nil, err
+				return err
 			}
 
 			cell := experiment.CellOf(row)
 			cell.Model = cmp.Or(cell.Model, facts.Model)
 			cell.MFU = mfu(filled, row, &facts)
 			cells = append(cells, cell)
-			measured++
 		}
 
 		more, err := lostCells(ds, cells)
 		if err != nil {
-			return nil, err
+			return err
 		}
 
 		cells = append(cells, more...)
@@ -157,27 +145,22 @@ func (c *Config) runExperiment(ctx context.Context, rc *stage.RunContext) (*stag
 	}
 
 	if err != nil {
-		return nil, err
+		return err
 	}
 
 	svg, png, err := experiment.Scaling(cells)
 	if err != nil {
-		return nil, err
+		return err
 	}
 
 	for ext, data := range map[string][]byte{".svg": svg, ".png": png} {
 		if err := write(plotName+ext, contents(data)); err != nil {
-			return nil, err
+			return err
 		}
 	}
 
-	where, err := out.commit(ctx, measured)
-	if err != nil {
-		return nil, err
-	}
-
-	out.Message = fmt.Sprintf("%d cells in %s, %d of them measured", len(cells), where, measured)
-	return &out.Outcome, nil
+	a.Message = fmt.Sprintf("%d cells in %s, %d of them measured", len(cells), a.folder, a.Counts.Rows)
+	return nil
 }
 
 // contents returns a function that writes data.
@@ -592,16 +575,12 @@ func text(v any) string {
 	return fmt.Sprint(v)
 }
 
-// folder makes an id fit for a folder's name.
-func folder(id string) string {
-	name := strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("._-", r) {
+// folder replaces the characters of a text that are neither letters, digits nor those of also.
+func folder(text, also string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(also, r) {
 			return r
 		}
 		return '_'
-	}, id)
-	if strings.Trim(name, ".") == "" {
-		return "cell"
-	}
-	return name
+	}, text)
 }

@@ -59,11 +59,8 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 			"nothing exported: the rows are a sample (--%s); allow_partial = true exports them as partial", by)}, nil
 	}
 
-	switch c.Layout {
-	case AIPerf:
-		return c.runAIPerf(ctx, rc)
-	case Experiment:
-		return c.runExperiment(ctx, rc)
+	if c.attached() {
+		return c.runAttached(ctx, rc, sets)
 	}
 
 	sh, place, err := c.destination(sets[0].Info)
@@ -180,7 +177,7 @@ func (c *Config) destination(info stage.Info) (shape, tree.Place, error) {
 		sh.table, place.Family = t, t.Family
 	}
 
-	system, err := systemName(c.System)
+	system, err := stage.SystemName(c.System)
 	if place.System = cmp.Or(system, info.System); err == nil && sh.strict && sh.table == nil {
 		err = fmt.Errorf("the layout %q takes perf tables only, and the op %q has none; name one with \"table\", or use the layout \"flat\"", c.Layout, info.Op)
 	}

@@ -2,7 +2,6 @@ package export
 
 import (
 	"cmp"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -34,9 +33,7 @@ func (c *Config) Forecast(at hcl.Range, in stage.Forecasts) (*stage.Forecast, hc
 
 func (c *Config) unusable(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
 	var diags hcl.Diagnostics
-	bad := func(summary, detail string) {
-		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: at.Ptr()})
-	}
+	bad := stage.Errors(&diags, at)
 	for _, input := range c.Inputs() {
 		f := in(input.Ref)
 		if f == nil {
@@ -56,14 +53,14 @@ func (c *Config) unusable(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
 		t, known, flat := sh.table, sh.table != nil, !sh.strict
 		switch {
 		case !flat && !known:
-			bad("Table not known", fmt.Sprintf("The layout %q takes perf tables only, and the op %q of %s has none; declare one with a table block (aicplan help table), name one with \"table\", or use the layout \"flat\".", c.Layout, f.Info.Op, input.Ref.Address))
+			bad("Table not known", "The layout %q takes perf tables only, and the op %q of %s has none; declare one with a table block (aicplan help table), name one with \"table\", or use the layout \"flat\".", c.Layout, f.Info.Op, input.Ref.Address)
 		case flat && !known && c.File == "":
-			bad("File without a name", fmt.Sprintf("The rows of %s belong to no perf table; give the file a name with \"file\".", input.Ref.Address))
+			bad("File without a name", "The rows of %s belong to no perf table; give the file a name with \"file\".", input.Ref.Address)
 		case known && len(c.Columns) == 0 && !f.Open:
 			if missing := missingOf(t, f); len(missing) > 0 {
 				bad("Columns of the table are missing",
-					fmt.Sprintf("%s needs the columns %s, and %s is going to have %s. Name the axes of the grid as the table does, or choose another table.",
-						t.Name, strings.Join(missing, ", "), input.Ref.Address, strings.Join(f.Info.Params, ", ")))
+					"%s needs the columns %s, and %s is going to have %s. Name the axes of the grid as the table does, or choose another table.",
+					t.Name, strings.Join(missing, ", "), input.Ref.Address, strings.Join(f.Info.Params, ", "))
 			}
 		}
 
@@ -72,7 +69,7 @@ func (c *Config) unusable(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
 		}
 
 		if _, ok := systems.Source(place.System); c.SystemSpec && !flat && !ok && place.System != "" {
-			bad("No such system spec", noSpec(place.System)+".")
+			bad("No such system spec", "%s.", noSpec(place.System))
 		}
 	}
 

@@ -75,44 +75,26 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	c.tables = cc.Tables
 
 	var diags hcl.Diagnostics
-	bad := func(summary, detail string) {
-		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail,
-			Subject: cc.Range.Ptr()})
-	}
+	bad := stage.Errors(&diags, cc.Range)
 	if strings.TrimSpace(c.Path) == "" {
 		bad("Empty path", "path names a perf file or a folder of them.")
 	}
 
 	if c.Table != "" {
 		if _, ok := cc.Tables.Lookup(c.Table); !ok {
-			detail := fmt.Sprintf("There is no perf table %q.", c.Table)
-			if s := cc.Tables.Suggest(c.Table); len(s) > 0 {
-				detail += " Did you mean " + strings.Join(s, " or ") + "?"
+			near := strings.Join(cc.Tables.Suggest(c.Table), " or ")
+			if near != "" {
+				near = " Did you mean " + near + "?"
 			}
-			bad("Unknown table", detail)
+			bad("Unknown table", "There is no perf table %q.%s", c.Table, near)
 		}
 	}
 
-	if _, err := c.systemName(); err != nil {
-		bad("Wrong system", err.Error())
+	if _, err := stage.SystemName(c.System); err != nil {
+		bad("Wrong system", "%s", err)
 	}
 
 	return diags
-}
-
-func (c *Config) systemName() (string, error) {
-	switch v := c.System; {
-	case v == cty.NilVal || v.IsNull():
-		return "", nil
-	case v.IsKnown() && v.Type() == cty.String:
-		return v.AsString(), nil
-	default:
-		spec, err := stage.SystemOf(v)
-		if err != nil {
-			return "", err
-		}
-		return spec.Name, nil
-	}
 }
 
 // Inputs returns nil: an import reads no stage.
@@ -122,7 +104,7 @@ func (c *Config) Inputs() []stage.Input { return nil }
 // rows.
 func (c *Config) Values() map[string]any {
 	out := stage.Fields(c)
-	if system, _ := c.systemName(); system != "" {
+	if system, _ := stage.SystemName(c.System); system != "" {
 		out["system"] = system
 	}
 	return out
@@ -135,7 +117,7 @@ func (c *Config) Plan(_ context.Context, pc *stage.PlanContext) (*stage.Plan, hc
 		path = filepath.Join(pc.PlanDir, filepath.FromSlash(path))
 	}
 
-	system, _ := c.systemName()
+	system, _ := stage.SystemName(c.System)
 	set, err := Load(path, Options{
 		Table: c.Table, System: system, Backend: c.Backend, Version: c.Version,
 		Framework: c.Framework, FrameworkVersion: c.FrameworkVersion, Device: c.Device, Tables: c.tables,

@@ -1,17 +1,13 @@
 package publish
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"os/exec"
 	"regexp"
 	"strings"
-
-	"aicplan/sink/base/proc"
 )
 
 // Draft is the draft pull request for the branch. It is opened once; later runs
@@ -81,18 +77,13 @@ func (d *Draft) update(ctx context.Context, branch, body string) (url string, op
 
 // gh runs GitHub's command line without a shell.
 func gh(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "gh", args...)
-	cmd.Env = append(os.Environ(), "GH_NO_UPDATE_NOTIFIER=1", "NO_COLOR=1", "LC_ALL=C")
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	cmd.Env = append(cmd.Env, noQuestions...)
-	err := proc.Run(cmd)
+	out, said, err := command(ctx, []string{"GH_NO_UPDATE_NOTIFIER=1", "NO_COLOR=1"}, "", "gh", args...)
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return "", errors.New("gh is not installed; install GitHub's command line, or remove the draft block and open the pull request with the text in the body file")
 	case err != nil:
-		return "", fmt.Errorf("gh %s: %w: %s", strings.Join(args[:2], " "), err, firstLines(errs.String(), 3))
+		return "", fmt.Errorf("gh %s: %w: %s", strings.Join(args[:2], " "), err, firstLines(said, 3))
 	}
 
-	return strings.TrimSpace(out.String()), nil
+	return strings.TrimSpace(out), nil
 }

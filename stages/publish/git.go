@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"aicplan/sink/base/proc"
@@ -27,26 +28,31 @@ var noQuestions = []string{"GIT_TERMINAL_PROMPT=0", "GH_PROMPT_DISABLED=1", "SSH
 // git runs one command and returns what it prints, without the last line end.
 // Commands never ask anything.
 func (r repository) git(ctx context.Context, stdin string, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, "git", append([]string{"-C", r.dir}, args...)...)
-	cmd.Env = append(os.Environ(), "LC_ALL=C", "GIT_OPTIONAL_LOCKS=0")
+	env := append([]string{"GIT_OPTIONAL_LOCKS=0"}, r.env...)
 	if r.index != "" {
-		cmd.Env = append(cmd.Env, "GIT_INDEX_FILE="+r.index)
+		env = append(env, "GIT_INDEX_FILE="+r.index)
 	}
 
-	cmd.Env = append(cmd.Env, r.env...)
-	cmd.Stdin = strings.NewReader(stdin)
-	var out, errs bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &out, &errs
-	cmd.Env = append(cmd.Env, noQuestions...)
-	err := proc.Run(cmd)
+	out, said, err := command(ctx, env, stdin, "git", append([]string{"-C", r.dir}, args...)...)
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return "", fmt.Errorf("git is not installed; publish needs it")
 	case err != nil:
-		return "", fmt.Errorf("git %s: %w: %s%s", args[0], err, firstLines(errs.String(), 3), signIn(errs.String()))
+		return "", fmt.Errorf("git %s: %w: %s%s", args[0], err, firstLines(said, 3), signIn(said))
 	}
 
-	return strings.TrimRight(out.String(), "\n"), nil
+	return strings.TrimRight(out, "\n"), nil
+}
+
+// command runs a program, which asks nothing. It returns what the program writes to stdout and to stderr.
+func command(ctx context.Context, env []string, stdin, name string, args ...string) (out, said string, err error) {
+	cmd := exec.CommandContext(ctx, name, args...)
+	cmd.Env = slices.Concat(os.Environ(), []string{"LC_ALL=C"}, env, noQuestions)
+	cmd.Stdin = strings.NewReader(stdin)
+	var stdout, stderr bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	err = proc.Run(cmd)
+	return stdout.String(), stderr.String(), err
 }
 
 // signIn returns the next step if git would have asked for credentials.

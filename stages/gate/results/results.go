@@ -40,6 +40,14 @@ func Of(finished []stage.Finished) []Group {
 	return out
 }
 
+// results returns the checks, or the failure of a stage that has none.
+func (g Group) results() []stage.CheckResult {
+	if len(g.Checks) > 0 {
+		return g.Checks
+	}
+	return []stage.CheckResult{{Name: string(g.Status), Result: "fail", Message: g.Message}}
+}
+
 // Counts is the number of checks by result.
 type Counts struct {
 	Passed  int `json:"passed"`
@@ -52,11 +60,7 @@ type Counts struct {
 func Count(groups []Group) Counts {
 	var c Counts
 	for _, g := range groups {
-		if len(g.Checks) == 0 {
-			c.Failed++
-		}
-
-		for _, r := range g.Checks {
+		for _, r := range g.results() {
 			switch r.Result {
 			case "pass":
 				c.Passed++
@@ -127,12 +131,7 @@ func WriteJUnit(w io.Writer, groups []Group) error {
 	all := junitSuites{Name: "aicplan"}
 	for _, g := range groups {
 		s := junitSuite{Name: g.Address, Time: fmt.Sprintf("%.3f", g.Seconds)}
-		checks := g.Checks
-		if len(checks) == 0 {
-			checks = []stage.CheckResult{{Name: string(g.Status), Result: "fail", Message: g.Message}}
-		}
-
-		for _, r := range checks {
+		for _, r := range g.results() {
 			s.Tests++
 			c := junitCase{Name: clean(r.Name), Classname: clean(g.Address), SystemOut: clean(r.Message)}
 			if file, line, ok := cutPos(r.Pos); ok {

@@ -67,12 +67,7 @@ func WriteMarkdown(w io.Writer, groups []Group) error {
 // its position in the plan. prefix is the plan folder relative to the repository, "" for the root.
 func WriteAnnotations(w io.Writer, groups []Group, prefix string) error {
 	for _, g := range groups {
-		checks := g.Checks
-		if len(checks) == 0 {
-			checks = []stage.CheckResult{{Name: string(g.Status), Result: "fail", Message: g.Message}}
-		}
-
-		for _, r := range checks {
+		for _, r := range g.results() {
 			level := ""
 			switch r.Result {
 			case "fail":
