@@ -7,9 +7,7 @@ const (
 	integer  fieldKind = iota
 	quantity           // any number
 	text
-	version   // text that YAML would parse as a number if it is not quoted
-	byGPUs    // map from number of GPUs to bytes
-	smVersion // compute capability times ten
+	byGPUs // map from number of GPUs to bytes
 )
 
 // field is one key of the format with the plausible range of its value. Only values between lo and
@@ -60,7 +58,7 @@ var fields = []*field{
 	gpu("fp4_tc_flops", quantity, false, "FLOP/s", 1e12, 1e17, flopScales),
 	gpu("float32_tc_flops", quantity, false, "FLOP/s", 1e11, 1e17, flopScales),
 	gpu("power", quantity, true, "W", 15, 5000, powerScales),
-	gpu("sm_version", smVersion, false, "compute capability x 10", 50, 200, []scale{{"compute capability", 10}}),
+	gpu("sm_version", integer, false, "compute capability x 10", 50, 200, []scale{{"compute capability", 10}}),
 
 	node("num_gpus_per_node", integer, true, "GPUs", 1, 64, nil),
 	node("inter_node_bw", quantity, true, "bytes/s", 1e8, 1e13, bandwidthScales),
@@ -75,8 +73,8 @@ var fields = []*field{
 		scales: memoryScales},
 	{section: "misc", key: "other_mem", kind: integer, required: true, unit: "bytes", lo: 1 << 20, hi: 1 << 37,
 		scales: memoryScales},
-	{section: "misc", key: "nccl_version", kind: version, required: true},
-	{section: "misc", key: "oneccl_version", kind: version},
+	{section: "misc", key: "nccl_version", kind: text, required: true},
+	{section: "misc", key: "oneccl_version", kind: text},
 }
 
 func gpu(key string, k fieldKind, required bool, unit string, lo, hi float64, scales []scale) *field {

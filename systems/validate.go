@@ -1,7 +1,6 @@
 package systems
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -135,15 +134,12 @@ func (r *reader) section(name string, m *yaml.Node) {
 			continue
 		}
 
-		if val, err := f.read(v); err != nil {
-			var fault *fault
-			if !errors.As(err, &fault) {
-				fault = newFault(err.Error(), "")
-			}
+		val, fault := f.read(v)
+		if fault != nil {
 			r.report(v, path, path+" "+fault.message, fault.fix)
-		} else {
-			r.values[path] = val
+			continue
 		}
+		r.values[path] = val
 	}
 }
 
@@ -201,27 +197,22 @@ func didYouMean(section, key string) string {
 // fault describes a problem with a value, without its position.
 type fault struct{ message, fix string }
 
-func newFault(message, fix string) *fault { return &fault{message, fix} }
-
-func (f *fault) Error() string { return f.message }
-
-// read validates and converts one value. A non-nil error is a *fault.
-func (f *field) read(n *yaml.Node) (any, error) {
+// read validates and converts one value.
+func (f *field) read(n *yaml.Node) (any, *fault) {
 	if f.kind == byGPUs {
 		return f.readByGPUs(n)
 	}
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-		return nil, newFault("needs a value", "")
+		return nil, &fault{message: "needs a value"}
 	}
 
-	switch f.kind {
-	case text, version:
+	if f.kind == text {
 		if n.Tag != "!!str" {
-			return nil, newFault(fmt.Sprintf("is text, but %s is read as a number", n.Value),
-				fmt.Sprintf("quote it: '%s'", n.Value))
+			return nil, &fault{fmt.Sprintf("is text, but %s is read as a number", n.Value),
+				fmt.Sprintf("quote it: '%s'", n.Value)}
 		}
 		if strings.TrimSpace(n.Value) == "" {
-			return nil, newFault("is empty", "")
+			return nil, &fault{message: "is empty"}
 		}
 
 		return n.Value, nil
@@ -243,43 +234,42 @@ func (f *field) read(n *yaml.Node) (any, error) {
 	}
 
 	if x != math.Trunc(x) {
-		return nil, newFault(fmt.Sprintf("must be a whole number, not %s", n.Value), "")
+		return nil, &fault{message: fmt.Sprintf("must be a whole number, not %s", n.Value)}
 	}
 
 	return int64(x), nil
 }
 
-func number(n *yaml.Node) (float64, error) {
+func number(n *yaml.Node) (float64, *fault) {
 	// ParseFloat accepts both 3e9 and 3e+9, as YAML 1.2 does.
 	x, err := strconv.ParseFloat(strings.ReplaceAll(n.Value, "_", ""), 64)
 	if err != nil || n.Style == yaml.SingleQuotedStyle || n.Style == yaml.DoubleQuotedStyle {
-		return 0, newFault(fmt.Sprintf("must be a number, not %q", n.Value), "")
+		return 0, &fault{message: fmt.Sprintf("must be a number, not %q", n.Value)}
 	}
 	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return 0, newFault(fmt.Sprintf("must be finite, not %s", n.Value), "")
+		return 0, &fault{message: fmt.Sprintf("must be finite, not %s", n.Value)}
 	}
 
 	return x, nil
 }
 
 // plausible detects a wrong unit by the magnitude of the number.
-func (f *field) plausible(x float64, written string) error {
+func (f *field) plausible(x float64, written string) *fault {
 	if x >= f.lo && x <= f.hi {
 		return nil
 	}
 	if x < 0 {
-		return newFault(fmt.Sprintf("must not be negative, and is %s", written), "")
+		return &fault{message: fmt.Sprintf("must not be negative, and is %s", written)}
 	}
 
 	for _, s := range f.scales {
 		if y := x * s.factor; y >= f.lo && y <= f.hi {
-			return newFault(fmt.Sprintf("is %s; that looks like %s, and the unit is %s", written, s.unit, f.unit),
-				"write "+plain(y))
+			return &fault{fmt.Sprintf("is %s; that looks like %s, and the unit is %s", written, s.unit, f.unit),
+				"write " + plain(y)}
 		}
 	}
 
-	return newFault(
-		fmt.Sprintf("is %s; between %s and %s %s would be plausible", written, short(f.lo), short(f.hi), f.unit), "")
+	return &fault{message: fmt.Sprintf("is %s; between %s and %s %s would be plausible", written, short(f.lo), short(f.hi), f.unit)}
 }
 
 // plain formats a number without an exponent, rounded to 12 significant digits.
@@ -294,21 +284,21 @@ func short12(x float64) string { return strconv.FormatFloat(x, 'g', 12, 64) }
 
 func short(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) }
 
-func (f *field) readByGPUs(n *yaml.Node) (any, error) {
+func (f *field) readByGPUs(n *yaml.Node) (any, *fault) {
 	if n.Kind != yaml.MappingNode {
-		return nil, newFault("must be a mapping from number of GPUs to bytes", "")
+		return nil, &fault{message: "must be a mapping from number of GPUs to bytes"}
 	}
 	out := map[string]any{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		k, v := n.Content[i], n.Content[i+1]
 		gpus, err := strconv.Atoi(k.Value)
 		if err != nil || gpus < 1 {
-			return nil, newFault(fmt.Sprintf("has the key %q, which is no number of GPUs", k.Value), "")
+			return nil, &fault{message: fmt.Sprintf("has the key %q, which is no number of GPUs", k.Value)}
 		}
 
-		x, err := number(v)
-		if err != nil {
-			return nil, err
+		x, fault := number(v)
+		if fault != nil {
+			return nil, fault
 		}
 
 		if x != 0 { // a single GPU reserves nothing
@@ -321,7 +311,7 @@ func (f *field) readByGPUs(n *yaml.Node) (any, error) {
 	}
 
 	if len(out) == 0 {
-		return nil, newFault("is empty", "")
+		return nil, &fault{message: "is empty"}
 	}
 
 	return out, nil

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"hash/fnv"
+	"maps"
 	"math"
 	"slices"
 	"strings"
 
 	"aicplan/sink/diff"
+	"aicplan/sink/rules"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
 )
@@ -33,11 +35,7 @@ type median struct {
 
 // pairs compares the latest tables of every two backends of a system.
 func (l *linter) pairs(latest map[string]*loaded) {
-	var names []string
-	for b := range latest {
-		names = append(names, b)
-	}
-	slices.Sort(names)
+	names := slices.Sorted(maps.Keys(latest))
 	for i, a := range names {
 		for _, b := range names[i+1:] {
 			l.pair(latest[a], latest[b])
@@ -98,19 +96,8 @@ func (l *linter) outliers(a, b *loaded, r *diff.Comparison, metric string) {
 		bySeries[g.series] = append(bySeries[g.series], ratios[i])
 	}
 	op := r.Ratio.P50
-	regionMid, seriesMid := map[region]float64{}, map[uint32]float64{}
-	for g, v := range byRegion {
-		regionMid[g] = middle(v)
-	}
-	for s, v := range bySeries {
-		seriesMid[s] = middle(v)
-	}
-	type outlier struct {
-		row int
-		far float64
-		txt string
-	}
-	var rows []outlier
+	regionMid, seriesMid := middles(byRegion), middles(bySeries)
+	var rows []rules.Offence
 	for i, p := range pairs {
 		g := regionOf(p)
 		base := op
@@ -121,14 +108,16 @@ func (l *linter) outliers(a, b *loaded, r *diff.Comparison, metric string) {
 			base = seriesMid[g.series]
 		}
 		if far := apart(ratios[i], base); far > pairFactor {
-			rows = append(rows, outlier{p.B, far, fmt.Sprintf("%s: %s / %s is %.3g, around it %.3g", b.describe(p.B, metric), b.Backend, a.Backend, ratios[i], base)})
+			rows = append(rows, rules.Offence{Row: p.B, Excess: far, Note: fmt.Sprintf("%s: %s / %s is %.3g, around it %.3g", b.describe(p.B, metric), b.Backend, a.Backend, ratios[i], base)})
 		}
 	}
 	if len(rows) > 0 {
-		slices.SortStableFunc(rows, func(x, y outlier) int { return cmp.Or(cmp.Compare(y.far, x.far), cmp.Compare(x.row, y.row)) })
+		slices.SortStableFunc(rows, func(x, y rules.Offence) int {
+			return cmp.Or(cmp.Compare(y.Excess, x.Excess), cmp.Compare(x.Row, y.Row))
+		})
 		var lines []string
 		for _, o := range rows[:min(len(rows), maxRows)] {
-			lines = append(lines, o.txt)
+			lines = append(lines, o.Note)
 		}
 		l.add(b.finding("pair_outlier", len(rows), fmt.Sprintf("%d of %d rows are more than %g times off the usual ratio to %s", len(rows), len(pairs), pairFactor, a.Path), lines...))
 	}
@@ -143,6 +132,14 @@ func (l *linter) outliers(a, b *loaded, r *diff.Comparison, metric string) {
 		slices.Sort(regions)
 		l.add(b.finding("region_deviation", len(regions), fmt.Sprintf("%d regions are more than %g times off the op's ratio to %s", len(regions), regionFactor, a.Path), regions...))
 	}
+}
+
+func middles[K comparable](groups map[K][]float64) map[K]float64 {
+	out := map[K]float64{}
+	for k, v := range groups {
+		out[k] = middle(v)
+	}
+	return out
 }
 
 func middle(v []float64) float64 {
@@ -266,8 +263,7 @@ func (l *linter) offsets() {
 			if hi/lo > offsetSpread {
 				continue
 			}
-			l.add(Finding{Rule: "systematic_offset", Path: off[0].path, Table: k[0], Count: 1,
-				Message: fmt.Sprintf("the median of %s / %s is off the same way on %d systems: %s", k[2], k[1], len(off), strings.Join(parts, ", "))})
+			l.found("systematic_offset", off[0].path, k[0], "the median of %s / %s is off the same way on %d systems: %s", k[2], k[1], len(off), strings.Join(parts, ", "))
 		}
 	}
 }
@@ -309,9 +305,8 @@ func (l *linter) machines() {
 		mid := middle(all)
 		for _, o := range list {
 			if apart(o.ratio, mid) > machineFactor {
-				l.add(Finding{Rule: "machine_op_deviation", Path: o.s.Path, Table: o.s.Table, Count: 1,
-					Message: fmt.Sprintf("%s takes %.3g times as long on %s as on %s with %s, the median of the ops is %.3g times",
-						o.s.Table, o.ratio, k.b, k.a, k.backend, mid)})
+				l.found("machine_op_deviation", o.s.Path, o.s.Table, "%s takes %.3g times as long on %s as on %s with %s, the median of the ops is %.3g times",
+					o.s.Table, o.ratio, k.b, k.a, k.backend, mid)
 			}
 		}
 	}

@@ -177,11 +177,7 @@ func (l *linter) tables(ctx context.Context) error {
 		k := [2]string{e.System, e.Table}
 		groups[k] = append(groups[k], e)
 	}
-	keys := make([][2]string, 0, len(groups))
-	for k := range groups {
-		keys = append(keys, k)
-	}
-	slices.SortFunc(keys, func(a, b [2]string) int { return cmp.Or(cmp.Compare(a[0], b[0]), cmp.Compare(a[1], b[1])) })
+	keys := slices.SortedFunc(maps.Keys(groups), func(a, b [2]string) int { return slices.Compare(a[:], b[:]) })
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(max(1, cmp.Or(l.opt.Parallel, runtime.GOMAXPROCS(0))))
 	for _, k := range keys {
@@ -215,7 +211,7 @@ func (l *linter) group(entries []tree.Entry) {
 		at := filepath.Join(l.root, filepath.FromSlash(e.Path))
 		rec, err := tree.ReadFile(at)
 		if err != nil {
-			l.add(Finding{Rule: "unreadable", Path: e.Path, Table: e.Table, Message: strings.TrimPrefix(strings.TrimPrefix(err.Error(), at+":"), " "), Count: 1})
+			l.found("unreadable", e.Path, e.Table, "%s", strings.TrimPrefix(strings.TrimPrefix(err.Error(), at+":"), " "))
 			continue
 		}
 		l.mu.Lock()
@@ -237,6 +233,11 @@ func (l *linter) group(entries []tree.Entry) {
 	for _, f := range all {
 		l.keepLatency(f, latest[f.Backend] == f)
 	}
+}
+
+// found records a finding that occurred once.
+func (l *linter) found(rule, path, table, format string, args ...any) {
+	l.add(Finding{Rule: rule, Path: path, Table: table, Message: fmt.Sprintf(format, args...), Count: 1})
 }
 
 // add records a finding unless its rule is switched off.

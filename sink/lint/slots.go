@@ -2,7 +2,6 @@ package lint
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"path/filepath"
@@ -22,7 +21,7 @@ func (l *linter) beside(name string, parse func([]byte) error) (ok bool) {
 		err = parse(data)
 	}
 	if err != nil {
-		l.add(Finding{Rule: "unreadable", Path: name, Message: err.Error(), Count: 1})
+		l.found("unreadable", name, "", "%v", err)
 		return false
 	}
 	return true
@@ -45,7 +44,7 @@ func (l *linter) slots() {
 	for _, p := range s.Places() {
 		for word, version := range map[string]*string{"current": &p.Slot.Current, "previous": p.Slot.Previous} {
 			if version != nil && !l.has(p.System, p.Backend, *version) {
-				l.add(Finding{Rule: "slots", Path: tree.SlotsFile, Count: 1, Message: fmt.Sprintf("%s names %s as %s, and there is no table of it", p, *version, word)})
+				l.found("slots", tree.SlotsFile, "", "%s names %s as %s, and there is no table of it", p, *version, word)
 			}
 		}
 	}
@@ -68,7 +67,6 @@ func (l *linter) lanes() {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(missing)) {
-		l.add(Finding{Rule: "lanes", Path: tree.LanesFile, Count: 1,
-			Message: fmt.Sprintf("it has kernels of %s, and there is no table of it", name)})
+		l.found("lanes", tree.LanesFile, "", "it has kernels of %s, and there is no table of it", name)
 	}
 }

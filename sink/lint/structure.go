@@ -29,14 +29,13 @@ func (l *linter) structure() {
 			if s := catalog.Suggest(e.Table); len(s) > 0 {
 				msg += "; did you mean " + s[0] + "?"
 			}
-			l.add(Finding{Rule: "unknown_table", Path: e.Path, Table: e.Table, Message: msg, Count: 1})
+			l.found("unknown_table", e.Path, e.Table, "%s", msg)
 		case e.Layout == tree.Families && e.Family != t.Family:
-			l.add(Finding{Rule: "R4", Path: e.Path, Table: e.Table, Count: 1,
-				Message: fmt.Sprintf("%s belongs to the family %s and is in the folder of %s", e.Table, t.Family, e.Family)})
+			l.found("R4", e.Path, e.Table, "%s belongs to the family %s and is in the folder of %s", e.Table, t.Family, e.Family)
 		}
 	}
 	for _, m := range l.scan.Markers {
-		l.add(Finding{Rule: "R6", Path: m, Message: "leftover note; record it in the sidecar (status: partial, or reuse.yaml)", Count: 1})
+		l.found("R6", m, "", "leftover note; record it in the sidecar (status: partial, or reuse.yaml)")
 	}
 	l.manifest()
 	l.slots()
@@ -53,7 +52,7 @@ func (l *linter) sidecars() {
 		}
 		meta, err := tree.ReadMeta(filepath.Join(l.root, filepath.FromSlash(s.Path)))
 		if err != nil {
-			l.add(Finding{Rule: "unreadable", Path: s.Path, Message: err.Error(), Count: 1})
+			l.found("unreadable", s.Path, "", "%v", err)
 			continue
 		}
 		metas[dirOf(s.Path)] = meta
@@ -65,11 +64,11 @@ func (l *linter) sidecars() {
 		}
 		meta, ok := metas[e.Dir()]
 		if !ok {
-			l.add(Finding{Rule: "R1", Path: e.Path, Table: e.Table, Message: "its folder has no readable " + tree.MetaFile, Count: 1})
+			l.found("R1", e.Path, e.Table, "its folder has no readable %s", tree.MetaFile)
 			continue
 		}
 		if _, ok := meta.Tables[e.Table]; !ok {
-			l.add(Finding{Rule: "R1", Path: e.Path, Table: e.Table, Message: tree.MetaFile + " has no entry for it", Count: 1})
+			l.found("R1", e.Path, e.Table, "%s has no entry for it", tree.MetaFile)
 		}
 	}
 }
@@ -87,22 +86,16 @@ func (l *linter) meta(path string, meta *tree.Meta) {
 		l.add(Finding{Rule: "legacy_sidecar", Path: path, Message: "the sidecar does not record how these tables were collected", Count: len(meta.Tables)})
 	}
 	dir := dirOf(path)
-	names := make([]string, 0, len(meta.Tables))
-	for name := range meta.Tables {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(meta.Tables)) {
 		t := meta.Tables[name]
 		if t.Status == tree.Partial {
-			l.add(Finding{Rule: "partial", Path: path, Table: name, Message: name + " is partial", Count: 1})
+			l.found("partial", path, name, "%s is partial", name)
 		}
 		if t.Rows != nil && *t.Rows > 0 && t.CasePlanHash == tree.EmptyPlanHash {
-			l.add(Finding{Rule: "R7", Path: path, Table: name, Count: 1,
-				Message: fmt.Sprintf("%s has %d rows and the plan hash of no cases", name, *t.Rows)})
+			l.found("R7", path, name, "%s has %d rows and the plan hash of no cases", name, *t.Rows)
 		}
 		if !slices.ContainsFunc(l.scan.Entries, func(e tree.Entry) bool { return e.Dir() == dir && e.Table == name }) {
-			l.add(Finding{Rule: "sidecar_orphan", Path: path, Table: name, Message: name + " is not in the folder", Count: 1})
+			l.found("sidecar_orphan", path, name, "%s is not in the folder", name)
 		}
 	}
 }
@@ -116,7 +109,7 @@ func (l *linter) reuses() {
 		dir := dirOf(s.Path)
 		parts := strings.Split(dir, "/")
 		if slices.Contains(parts, "comm") {
-			l.add(Finding{Rule: "R3", Path: s.Path, Message: "tables below comm are never reused across versions", Count: 1})
+			l.found("R3", s.Path, "", "tables below comm are never reused across versions")
 		}
 		data, err := fileutil.ReadText(filepath.Join(l.root, filepath.FromSlash(s.Path)))
 		var reuse *tree.Reuse
@@ -124,18 +117,17 @@ func (l *linter) reuses() {
 			reuse, err = tree.ParseReuse(data)
 		}
 		if err != nil {
-			l.add(Finding{Rule: "R2", Path: s.Path, Message: err.Error(), Count: 1})
+			l.found("R2", s.Path, "", "%v", err)
 			continue
 		}
 		for _, e := range reuse.Entries {
 			donor := filepath.Join(filepath.Dir(filepath.FromSlash(dir)), e.FromVersion, catalog.Stem(e.Table)+".parquet")
 			if !filepath.IsLocal(donor) {
-				l.add(Finding{Rule: "R2", Path: s.Path, Table: e.Table, Message: fmt.Sprintf("from_version %q is not the name of a folder", e.FromVersion), Count: 1})
+				l.found("R2", s.Path, e.Table, "from_version %q is not the name of a folder", e.FromVersion)
 				continue
 			}
 			if _, err := os.Stat(filepath.Join(l.root, donor)); err != nil {
-				l.add(Finding{Rule: "R2", Path: s.Path, Table: e.Table, Count: 1,
-					Message: fmt.Sprintf("%s of %s is to stand in, and there is no %s", e.Table, e.FromVersion, filepath.ToSlash(donor))})
+				l.found("R2", s.Path, e.Table, "%s of %s is to stand in, and there is no %s", e.Table, e.FromVersion, filepath.ToSlash(donor))
 			}
 		}
 	}
@@ -169,13 +161,13 @@ func (l *linter) manifest() {
 		err = yaml.Unmarshal(data, &m)
 	}
 	if err != nil {
-		l.add(Finding{Rule: "R5", Path: rel, Message: err.Error(), Count: 1})
+		l.found("R5", rel, "", "%v", err)
 		return
 	}
 	for _, b := range []string{"trtllm", "vllm", "sglang"} {
 		fw, ok := m.Frameworks[b]
 		if !ok {
-			l.add(Finding{Rule: "R5", Path: rel, Message: "there is no framework " + b, Count: 1})
+			l.found("R5", rel, "", "there is no framework %s", b)
 			continue
 		}
 		for _, family := range families() {
@@ -184,7 +176,7 @@ func (l *linter) manifest() {
 				p = fw.Default
 			}
 			if strings.TrimSpace(p.Version) == "" {
-				l.add(Finding{Rule: "R5", Path: rel, Message: fmt.Sprintf("the family %s of %s has no version", family, b), Count: 1})
+				l.found("R5", rel, "", "the family %s of %s has no version", family, b)
 			}
 		}
 		l.images(rel, b, "default", fw.Default)
@@ -197,8 +189,7 @@ func (l *linter) manifest() {
 func (l *linter) images(path, backend, family string, p pin) {
 	for _, variant := range slices.Sorted(maps.Keys(p.Images)) {
 		if image := p.Images[variant]; strings.Contains(image, "/") && !strings.Contains(image, "@sha256:") {
-			l.add(Finding{Rule: "R5", Path: path, Count: 1,
-				Message: fmt.Sprintf("the image %s (%s of %s, %s) is not pinned by digest", image, family, backend, variant)})
+			l.found("R5", path, "", "the image %s (%s of %s, %s) is not pinned by digest", image, family, backend, variant)
 		}
 	}
 }

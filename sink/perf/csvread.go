@@ -139,6 +139,10 @@ func (f *csvFile) read() error {
 	return f.records(func(r *csv.Reader, row int, fields []string) error {
 		if row < 0 {
 			f.header, f.columns = slices.Clone(fields), make([]csvColumn, len(fields))
+			most := min(bytes.Count(f.data, []byte("\n")), len(f.data)/len(fields)) // a field takes a byte or more
+			for i := range f.columns {
+				f.columns[i].texts = make([]string, 0, most)
+			}
 			return f.checkHeader(r)
 		}
 

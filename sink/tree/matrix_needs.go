@@ -3,6 +3,7 @@ package tree
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strings"
@@ -222,15 +223,15 @@ func (m MatrixModel) needs(tp int64) ([]need, error) {
 
 func (n need) String() string {
 	var parts []string
-	for _, c := range sortedKeys(n.any) {
+	for _, c := range slices.Sorted(maps.Keys(n.any)) {
 		parts = append(parts, c+" "+strings.Join(n.any[c], "|"))
 	}
 
-	for _, c := range sortedKeys(n.exact) {
+	for _, c := range slices.Sorted(maps.Keys(n.exact)) {
 		parts = append(parts, fmt.Sprintf("%s=%d", c, n.exact[c]))
 	}
 
-	for _, c := range sortedKeys(n.within) {
+	for _, c := range slices.Sorted(maps.Keys(n.within)) {
 		parts = append(parts, fmt.Sprintf("%s~%d", c, n.within[c]))
 	}
 	if n.mha {
@@ -241,13 +242,4 @@ func (n need) String() string {
 	}
 
 	return n.op + " (" + strings.Join(parts, ", ") + ")"
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	var out []string
-	for k := range m {
-		out = append(out, k)
-	}
-	slices.Sort(out)
-	return out
 }

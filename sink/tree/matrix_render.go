@@ -22,60 +22,59 @@ func (m *Matrix) WriteJSON(w io.Writer) error {
 // that need sizes between rows are in parentheses. Missing ops follow the table.
 func (m *Matrix) WriteMarkdown(w io.Writer) error {
 	type column struct{ system, backend, version string }
+	of := func(c Cell) column { return column{c.System, c.Backend, c.Version} }
+	name := func(c column) string { return strings.TrimSpace(c.system + " " + c.backend + " " + c.version) }
+
 	var columns []column
-	cells := map[string]map[column][]Cell{}
+	rows := (&textutil.Table{}).Left("model")
 	for _, c := range m.Cells {
-		col := column{c.System, c.Backend, c.Version}
-		if !slices.Contains(columns, col) {
-			columns = append(columns, col)
+		if !slices.Contains(columns, of(c)) {
+			columns = append(columns, of(c))
+			rows.Left(name(of(c)))
 		}
-		if cells[c.Model] == nil {
-			cells[c.Model] = map[column][]Cell{}
-		}
-		cells[c.Model][col] = append(cells[c.Model][col], c)
 	}
 
-	var sb strings.Builder
-	sb.WriteString("| model |")
-	for _, c := range columns {
-		fmt.Fprintf(&sb, " %s |", textutil.Cell(strings.TrimSpace(c.system+" "+c.backend+" "+c.version)))
-	}
-	sb.WriteString("\n|---|" + strings.Repeat("---|", len(columns)) + "\n")
 	var below []string
 	for _, model := range m.Models {
-		fmt.Fprintf(&sb, "| %s |", textutil.Cell(model))
+		line := []any{model}
 		for _, col := range columns {
-			var parts []string
+			var parts, order []string
 			missing := map[string][]string{}
-			var order []string
-			for _, c := range cells[model][col] {
-				switch c.Answer {
-				case Yes:
-					parts = append(parts, strconv.FormatInt(c.TP, 10))
-				case Interpolated:
-					parts = append(parts, fmt.Sprintf("(%d)", c.TP))
-				case No:
+			for _, c := range m.Cells {
+				tp := strconv.FormatInt(c.TP, 10)
+				switch {
+				case c.Model != model || of(c) != col:
+				case c.Answer == Yes:
+					parts = append(parts, tp)
+				case c.Answer == Interpolated:
+					parts = append(parts, "("+tp+")")
+				case c.Answer == No:
 					for _, miss := range c.Missing {
 						if missing[miss] == nil {
 							order = append(order, miss)
 						}
-						missing[miss] = append(missing[miss], strconv.FormatInt(c.TP, 10))
+						missing[miss] = append(missing[miss], tp)
 					}
 				}
 			}
+
 			text := "no"
 			if len(parts) > 0 {
 				text = "tp " + strings.Join(parts, ", ")
 			}
-			fmt.Fprintf(&sb, " %s |", text)
+			line = append(line, text)
 			for _, miss := range order {
-				below = append(below, textutil.Cell(fmt.Sprintf("- %s on %s: %s at tp %s", model, strings.TrimSpace(col.system+" "+col.backend+" "+col.version), miss, strings.Join(missing[miss], ", "))))
+				below = append(below, textutil.Cell(fmt.Sprintf("- %s on %s: %s at tp %s", model, name(col), miss,
+					strings.Join(missing[miss], ", "))))
 			}
 		}
-
-		sb.WriteString("\n")
+		rows.Row(line...)
 	}
 
+	var sb strings.Builder
+	if err := rows.Markdown(&sb); err != nil {
+		return err
+	}
 	sb.WriteString("\ntp lists the degrees of tensor parallelism that are covered; in parentheses those that need sizes between measured rows.\n")
 	if len(below) > 0 {
 		sb.WriteString("\n**Missing**\n\n" + strings.Join(below, "\n") + "\n")

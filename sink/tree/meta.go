@@ -183,81 +183,53 @@ func NextMeta(data []byte, path string, rt Runtime, u Update) ([]byte, error) {
 		}
 	}
 
-	var doc yaml.Node
-	if err := yaml.Unmarshal(data, &doc); err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-	if upgrade {
-		if err := setSchema(doc.Content[0], old); err != nil {
-			return nil, err
-		}
-	}
-
-	if err := setTable(doc.Content[0], table, entry); err != nil {
-		return nil, err
-	}
 	if old.Tables == nil {
 		old.Tables = map[string]TableMeta{}
 	}
 	old.Tables[table] = entry
-	if word := old.Together(); word != old.Provenance {
-		setProvenance(doc.Content[0], word)
-	}
 
-	return encode(&doc)
+	out, err := edited(data, func(root *yaml.Node) {
+		if upgrade {
+			child(root, "schema_version").SetString("2")
+			child(root, "schema_version").Tag = "!!int"
+			for name, t := range old.Tables {
+				setTable(root, name, t)
+			}
+		}
+
+		setTable(root, table, entry)
+		if word := old.Together(); word != old.Provenance {
+			setProvenance(root, word)
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return out, nil
 }
 
 // setTable replaces or inserts tables.<table>, tables in name order.
-func setTable(root *yaml.Node, table string, entry TableMeta) error {
-	var value yaml.Node
-	if err := value.Encode(entry); err != nil {
-		return err
-	}
-	tables := child(root, "tables")
-	if tables == nil || tables.Kind != yaml.MappingNode {
-		if tables == nil {
-			root.Content = append(root.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: "tables"}, &yaml.Node{})
-			tables = root.Content[len(root.Content)-1]
-		}
-		*tables = yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
-	}
-
+func setTable(root *yaml.Node, table string, entry TableMeta) {
+	tables, value := mapping(root, "tables"), nodeOf(entry)
 	at := len(tables.Content)
 	for i := 0; i < len(tables.Content); i += 2 {
-		if tables.Content[i].Value == table {
-			if old := tables.Content[i+1]; old.Kind == yaml.MappingNode {
-				setFields(old, &value, entryKeys)
-			} else {
-				tables.Content[i+1] = &value
-			}
-			return nil
-		}
-
-		if tables.Content[i].Value > table && i < at {
-			at = i
+		switch name, old := tables.Content[i].Value, tables.Content[i+1]; {
+		case name == table && old.Kind == yaml.MappingNode:
+			setFields(old, value, entryKeys)
+			return
+		case name == table:
+			*old = *value
+			return
+		case name > table:
+			at = min(at, i)
 		}
 	}
 
-	key := &yaml.Node{Kind: yaml.ScalarNode, Value: table}
-	tables.Content = append(tables.Content[:at:at], append([]*yaml.Node{key, &value}, tables.Content[at:]...)...)
-	return nil
+	insert(tables, at, table, value)
 }
 
 var entryKeys = []string{"collector_ref", "collector_hash", "case_plan_hash", "collected_at", "rows", "status", "data_hash",
 	"collected_rows", "imported_rows", "unknown_rows", "collections"}
-
-// setSchema makes the document one of schema 2.
-func setSchema(root *yaml.Node, m *Meta) error {
-	child(root, "schema_version").SetString("2")
-	child(root, "schema_version").Tag = "!!int"
-	for name, t := range m.Tables {
-		if err := setTable(root, name, t); err != nil {
-			return err
-		}
-	}
-
-	return nil
-}
 
 func child(m *yaml.Node, key string) *yaml.Node {
 	for i := 0; i+1 < len(m.Content); i += 2 {

@@ -75,8 +75,5 @@ func setProvenance(root *yaml.Node, word string) {
 		}
 	}
 
-	key, value := &yaml.Node{}, &yaml.Node{}
-	key.SetString("provenance")
-	value.SetString(word)
-	root.Content = append(root.Content[:at:at], append([]*yaml.Node{key, value}, root.Content[at:]...)...)
+	insert(root, at, "provenance", nodeOf(word))
 }

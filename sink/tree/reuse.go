@@ -72,48 +72,40 @@ func NextReuse(data []byte, path string, entries []ReuseEntry) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 
-	var doc yaml.Node
-	if err := yaml.Unmarshal(data, &doc); err != nil {
+	out, err := edited(data, func(root *yaml.Node) {
+		list := child(root, "reuse")
+		if list == nil {
+			list = &yaml.Node{}
+			insert(root, len(root.Content), "reuse", list)
+		}
+		if list.Kind != yaml.SequenceNode || len(list.Content) == 0 {
+			list.Kind, list.Tag, list.Value, list.Style, list.Content = yaml.SequenceNode, "!!seq", "", 0, nil
+		}
+
+		for _, e := range entries {
+			setReuse(list, e)
+		}
+	})
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
-	root := doc.Content[0]
-	list := child(root, "reuse")
-	if list == nil {
-		list = &yaml.Node{}
-		root.Content = append(root.Content, &yaml.Node{Kind: yaml.ScalarNode, Value: "reuse"}, list)
-	}
-	if list.Kind != yaml.SequenceNode || len(list.Content) == 0 {
-		list.Kind, list.Tag, list.Value, list.Style, list.Content = yaml.SequenceNode, "!!seq", "", 0, nil
-	}
-
-	for _, e := range entries {
-		if err := setReuse(list, e); err != nil {
-			return nil, err
-		}
-	}
-
-	return encode(&doc)
+	return out, nil
 }
 
 // setReuse replaces the entry of a table, or puts it in by name.
-func setReuse(list *yaml.Node, e ReuseEntry) error {
-	var value yaml.Node
-	if err := value.Encode(e); err != nil {
-		return err
-	}
-	at := len(list.Content)
+func setReuse(list *yaml.Node, e ReuseEntry) {
+	value, at := nodeOf(e), len(list.Content)
 	for i, item := range list.Content {
 		name := child(item, "table")
 		switch {
 		case name == nil:
 		case name.Value == e.Table:
-			setFields(item, &value, reuseKeys)
-			return nil
-		case name.Value > e.Table && i < at:
-			at = i
+			setFields(item, value, reuseKeys)
+			return
+		case name.Value > e.Table:
+			at = min(at, i)
 		}
 	}
 
-	list.Content = slices.Insert(list.Content, at, &value)
-	return nil
+	list.Content = slices.Insert(list.Content, at, value)
 }

@@ -117,42 +117,16 @@ func NextSlots(data []byte, system, backend, version string) ([]byte, error) {
 		slot.Previous = &now.Current
 	}
 
-	var doc yaml.Node
-	if err := yaml.Unmarshal(data, &doc); err != nil {
-		return nil, err
-	}
-	root := mapping(doc.Content[0], "overrides")
-	at := mapping(root, system)
-	var value yaml.Node
-	if err := value.Encode(slot); err != nil {
-		return nil, err
-	}
-	value.Style = yaml.FlowStyle
-	if old := child(at, backend); old != nil {
-		*old = value
-	} else {
-		key := &yaml.Node{}
-		key.SetString(backend)
-		at.Content = append(at.Content, key, &value)
-	}
-
-	return encode(&doc)
-}
-
-// mapping returns the mapping below a key and creates it if it is missing.
-func mapping(parent *yaml.Node, key string) *yaml.Node {
-	if node := child(parent, key); node != nil {
-		if node.Kind != yaml.MappingNode {
-			*node = yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	return edited(data, func(root *yaml.Node) {
+		at := mapping(mapping(root, "overrides"), system)
+		value := nodeOf(slot)
+		value.Style = yaml.FlowStyle
+		if old := child(at, backend); old != nil {
+			*old = *value
+		} else {
+			insert(at, len(at.Content), backend, value)
 		}
-
-		return node
-	}
-
-	name, node := &yaml.Node{}, &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
-	name.SetString(key)
-	parent.Content = append(parent.Content, name, node)
-	return node
+	})
 }
 
 // Lanes are the attention kernels that a framework chooses by itself, by backend, version
@@ -208,24 +182,18 @@ func NextLanes(data []byte, backend, version string, lanes map[string]string) ([
 		return nil, err
 	}
 
-	var doc yaml.Node
-	if err := yaml.Unmarshal(data, &doc); err != nil {
-		return nil, err
-	}
-	root := doc.Content[0]
-	root.Style = 0
-	at := mapping(mapping(root, backend), version)
-	for _, sm := range slices.Sorted(maps.Keys(lanes)) {
-		key, value := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: sm}, &yaml.Node{}
-		value.SetString(lanes[sm])
-		if old := child(at, sm); old != nil {
-			assign(old, value)
-			continue
+	out, err := edited(data, func(root *yaml.Node) {
+		root.Style = 0
+		at := mapping(mapping(root, backend), version)
+		for _, sm := range slices.Sorted(maps.Keys(lanes)) {
+			if old := child(at, sm); old != nil {
+				assign(old, nodeOf(lanes[sm]))
+				continue
+			}
+			key := &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!int", Value: sm}
+			at.Content = append(at.Content, key, nodeOf(lanes[sm]))
 		}
-		at.Content = append(at.Content, key, value)
-	}
-
-	out, err := encode(&doc)
+	})
 	if err != nil {
 		return nil, err
 	}

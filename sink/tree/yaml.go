@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"slices"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -26,4 +27,42 @@ func decodeOne(data []byte, dst any) error {
 	}
 
 	return nil
+}
+
+// edited returns the text of a YAML file after change was applied to its root. Comments stay.
+func edited(data []byte, change func(root *yaml.Node)) ([]byte, error) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(data, &doc); err != nil {
+		return nil, err
+	}
+
+	change(doc.Content[0])
+	return encode(&doc)
+}
+
+// nodeOf returns v as a node. v consists of texts, numbers and structs of them.
+func nodeOf(v any) *yaml.Node {
+	var node yaml.Node
+	if err := node.Encode(v); err != nil {
+		panic(err)
+	}
+	return &node
+}
+
+// insert puts a new key at a place in a mapping.
+func insert(m *yaml.Node, at int, key string, value *yaml.Node) {
+	m.Content = slices.Insert(m.Content, at, nodeOf(key), value)
+}
+
+// mapping returns the mapping below a key and creates it if it is missing.
+func mapping(parent *yaml.Node, key string) *yaml.Node {
+	node := child(parent, key)
+	if node == nil {
+		node = &yaml.Node{}
+		insert(parent, len(parent.Content), key, node)
+	}
+	if node.Kind != yaml.MappingNode {
+		*node = yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
+	}
+	return node
 }

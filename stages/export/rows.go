@@ -219,30 +219,24 @@ func (sh shape) names(rec arrow.Record, ds *stage.Dataset) ([]string, []string, 
 			}
 		}
 	}
+
+	// The columns of the block, else those of the grid if no table or an open one describes them.
+	own := sh.columns
 	switch {
-	case len(sh.columns) > 0:
-		for _, c := range sh.columns {
+	case len(own) > 0:
+		for _, c := range own {
 			if !table.Has(rec, c) {
 				return nil, nil, fmt.Errorf("\"columns\" names %q: %w", c, &table.MissingError{Name: c, Have: table.Names(rec)})
 			}
 		}
+	case sh.table == nil && len(ds.Info.Params) == 0:
+		return nil, nil, fmt.Errorf("the data belongs to no perf table and names no parameters; set \"table\" or \"columns\"")
+	case sh.table == nil || sh.table.Open:
+		own = ds.Info.Params
+	}
 
-		add(sh.columns...)
-		add(sh.metrics(rec)...)
-		return names, nil, nil
-
-	case sh.table == nil:
-		if len(ds.Info.Params) == 0 {
-			return nil, nil, fmt.Errorf("the data belongs to no perf table and names no parameters; set \"table\" or \"columns\"")
-		}
-		add(ds.Info.Params...)
-		add(sh.metrics(rec)...)
-		return names, nil, nil
-
-	case sh.table.Open:
-		// Rows are named by whatever the grid has; the table's own columns are those
-		// that readers know.
-		add(ds.Info.Params...)
+	if len(own) > 0 || sh.table.Open {
+		add(own...)
 		add(sh.metrics(rec)...)
 		return names, nil, nil
 	}

@@ -36,13 +36,13 @@ func (c *prediction) detail(s *subject, m *matched, key []string, pairs map[stri
 		kernels = s.traced(key)
 	}
 
-	clock, power := cells(s.rec, "gpu_sm_clock_mhz"), cells(s.rec, "gpu_power_w")
-	queue, prefill := duration(s.rec, "server_queue"), duration(s.rec, "server_prefill")
+	clock, power := cells(s.rec, "gpu_sm_clock_mhz", false), cells(s.rec, "gpu_power_w", false)
+	queue, prefill := cells(s.rec, "server_queue", true), cells(s.rec, "server_prefill", true)
 
 	var measured, predicted []func(row int) *float64
 	for _, name := range c.Columns {
-		measured = append(measured, cells(s.rec, name))
-		predicted = append(predicted, cells(s.reference(), name))
+		measured = append(measured, cells(s.rec, name, false))
+		predicted = append(predicted, cells(s.reference(), name, false))
 	}
 
 	for i, at := range m.theirs {
@@ -103,11 +103,11 @@ func textOf(rec arrow.Record, name string, row int) string {
 }
 
 // cells returns a function that reads a column's measurements by row. It returns nil for cells that are
-// no positive finite number, and for all rows if the column does not exist.
-func cells(rec arrow.Record, name string) func(row int) *float64 {
+// no positive finite number, or 0 if zeroOK is set, and for all rows if the column does not exist.
+func cells(rec arrow.Record, name string, zeroOK bool) func(row int) *float64 {
 	c, err := numbers(rec, name)
 	return func(row int) *float64 {
-		if err != nil || unfit(c, row, false) != "" {
+		if err != nil || unfit(c, row, zeroOK) != "" {
 			return nil
 		}
 		return &c.Values[row]
@@ -126,7 +126,7 @@ func predictedPhases(rec arrow.Record, row int) []results.PhaseCompare {
 	_ = json.Unmarshal([]byte(textOf(rec, "per_ops_source", row)), &source) // optional; nil without sources
 
 	steps := 0.0
-	if osl := cells(rec, "osl")(row); osl != nil {
+	if osl := cells(rec, "osl", false)(row); osl != nil {
 		steps = *osl - 1
 	}
 

@@ -5,8 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"github.com/apache/arrow/go/v17/arrow"
-
 	"aicplan/sink/base/stats"
 	"aicplan/stages/gate/results"
 )
@@ -14,7 +12,7 @@ import (
 // queue compares the errors of ttft with and without the queue time that the server reports. It returns
 // nil if the server reports none.
 func (c *prediction) queue(s *subject, pairs map[string][]compared) *results.QueueCompare {
-	waited := duration(s.rec, "server_queue")
+	waited := cells(s.rec, "server_queue", true)
 	var shares, errs []float64
 	for _, p := range pairs["ttft"] {
 		w := waited(p.row)
@@ -43,16 +41,4 @@ func queueText(q *results.QueueCompare) string {
 	}
 	return fmt.Sprintf("; by the server's metrics %s of ttft is its queue (median of %d), and ttft without it: p50 %s, p95 %s (not judged)",
 		percent(q.Share), q.Compared, percent(q.P50), percent(q.P95))
-}
-
-// duration is like cells but accepts zero: it returns nil for cells that are no finite number of at
-// least 0.
-func duration(rec arrow.Record, name string) func(row int) *float64 {
-	c, err := numbers(rec, name)
-	return func(row int) *float64 {
-		if err != nil || unfit(c, row, true) != "" {
-			return nil
-		}
-		return &c.Values[row]
-	}
 }

@@ -206,35 +206,32 @@ func (c *conformer) convert(want catalog.Column) error {
 }
 
 func (c *conformer) refuse(want catalog.Column, err error) error {
-	switch col, wordErr := table.Strings(c.rec, want.Name); {
-	case wordErr != nil || want.Type == catalog.UTF8:
+	col, wordErr := table.Strings(c.rec, want.Name)
+	if wordErr != nil || want.Type == catalog.UTF8 {
+		return fmt.Errorf("%s: the column %s cannot be read as %s: %w", c.path, want.Name, want.Type, err)
+	}
 
-	case want.Type == catalog.Bool:
-		at := slices.IndexFunc(col.Values, func(v string) bool {
-			return v != "" &&
-				!slices.Contains([]string{"true", "True", "false", "False"}, v)
-		})
+	first := func(fits func(string) bool) int {
+		return slices.IndexFunc(col.Values, func(v string) bool { return v != "" && fits(v) })
+	}
+
+	if want.Type == catalog.Bool {
+		at := first(func(v string) bool { return !slices.Contains([]string{"true", "True", "false", "False"}, v) })
 		if err = fmt.Errorf("its values are the texts true and false; store them as booleans"); at >= 0 {
 			err = fmt.Errorf("row %d has %q, and true or false is needed", at+1, col.Values[at])
 		}
-
-	default:
+	} else {
 		// The first that is no number, else the first that is not written as one.
-		at := slices.IndexFunc(col.Values, func(v string) bool {
+		at := first(func(v string) bool {
 			_, err := strconv.ParseFloat(v, 64)
-			return v != "" && err != nil
+			return err != nil
 		})
 		if at < 0 {
-			at = slices.IndexFunc(col.Values, func(v string) bool {
-				return v != "" &&
-					(v[0] == '+' || len(v) > 1 && v[0] == '0' && v[1] != '.')
-			})
+			at = first(func(v string) bool { return v[0] == '+' || len(v) > 1 && v[0] == '0' && v[1] != '.' })
 		}
-
 		if at < 0 {
-			at = max(0, slices.IndexFunc(col.Values, func(v string) bool { return v != "" }))
+			at = max(0, first(func(string) bool { return true }))
 		}
-
 		err = fmt.Errorf("row %d has the text %q", at+1, col.Values[at])
 	}
 
