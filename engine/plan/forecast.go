@@ -1,12 +1,10 @@
 package plan
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 
-	"aicplan/engine/config"
 	"aicplan/engine/stage"
 )
 
@@ -78,11 +76,8 @@ func (p *Plan) checkTargets(in stage.Forecasts) hcl.Diagnostics {
 		if both {
 			how = "Both merge, and where they have rows of one key the last one wins: let that one wait for the other with depends_on."
 		}
-		diags = append(diags, config.WithAddress(hcl.Diagnostics{{
-			Severity: hcl.DiagError, Summary: "Table written twice", Subject: s.Instance.Range.Ptr(),
-			Detail: fmt.Sprintf("%s writes %s, and so does %s (%s:%d). %s",
-				s.Address(), name, other.Address(), other.Instance.Range.Filename, other.Instance.Range.Start.Line, how),
-		}}, s.Address())...)
+		diags = append(diags, s.errorf("Table written twice", "%s writes %s, and so does %s (%s:%d). %s", s.Address(), name,
+			other.Address(), other.Instance.Range.Filename, other.Instance.Range.Start.Line, how)...)
 	}
 
 	return diags

@@ -14,7 +14,6 @@ import (
 	"sync"
 
 	"github.com/hashicorp/hcl/v2"
-	"golang.org/x/sync/errgroup"
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/config"
@@ -78,6 +77,11 @@ type Stage struct {
 
 // Address returns the address of the stage.
 func (s *Stage) Address() string { return s.Instance.Address }
+
+// errorf returns an error about the block of the stage.
+func (s *Stage) errorf(summary, format string, args ...any) hcl.Diagnostics {
+	return config.WithAddress(stage.ErrorAt(s.Instance.Range, summary, format, args...), s.Address())
+}
 
 // Stage returns the planned stage at address, or nil.
 func (p *Plan) Stage(address string) *Stage { return p.byAddr[address] }
@@ -154,10 +158,8 @@ func cycleDiags(cfg *config.Config, cycles [][]string) hcl.Diagnostics {
 			fmt.Fprintf(&way, " waits for %s (%s:%d)", next, r.Filename, r.Start.Line)
 		}
 
-		diags = append(diags, &hcl.Diagnostic{
-			Severity: hcl.DiagError, Summary: "Cycle between stages", Subject: cfg.Instance(c[0]).Range.Ptr(),
-			Detail: way.String() + ". Remove one of the references or depends_on.",
-		})
+		diags = append(diags, stage.ErrorAt(cfg.Instance(c[0]).Range, "Cycle between stages",
+			"%s. Remove one of the references or depends_on.", way.String())...)
 	}
 
 	return diags
@@ -219,20 +221,21 @@ func (p *Plan) writtenTwice(s *Stage, by map[string]writer) hcl.Diagnostics {
 			by[strings.ToLower(real)] = writer{s, f, real}
 			continue
 		}
-		d := &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "File written twice", Subject: s.Instance.Range.Ptr()}
-		also := fmt.Sprintf("and so does %s (%s:%d)", other.Address(), other.Instance.Range.Filename,
-			other.Instance.Range.Start.Line)
+		also := fmt.Sprintf("%s writes %s, and so does %s (%s:%d)", s.Address(), f, other.Address(),
+			other.Instance.Range.Filename, other.Instance.Range.Start.Line)
+		why := ": only one of them would be left. Give each a file of its own; with for_each, put each.key into the name."
 		switch {
 		case other.real != real:
-			d.Severity = hcl.DiagWarning
-			d.Detail = fmt.Sprintf("%s writes %s, %s with %s: where names have one case only that is one file, and only one of them is left.", s.Address(), f, also, other.file)
+			why = " with " + other.file + ": where names have one case only that is one file, and only one of them is left."
 		case other.file != f:
-			d.Detail = fmt.Sprintf("%s writes %s, %s as %s: a symbolic link in the output folder makes it one file, and only one of them would be left.", s.Address(), f, also, other.file)
-		default:
-			d.Detail = fmt.Sprintf("%s writes %s, %s: only one of them would be left. Give each a file of its own; with for_each, put each.key into the name.", s.Address(), f, also)
+			why = " as " + other.file + ": a symbolic link in the output folder makes it one file, and only one of them would be left."
 		}
-		// The other files of the two are the same mistake.
-		return config.WithAddress(hcl.Diagnostics{d}, s.Address())
+
+		diags := s.errorf("File written twice", "%s%s", also, why)
+		if other.real != real {
+			diags[0].Severity = hcl.DiagWarning
+		}
+		return diags // the other files of the two are the same mistake
 	}
 
 	return nil
@@ -257,10 +260,9 @@ func (p *Plan) checkInput(s *Stage) hcl.Diagnostics {
 	for _, in := range s.Config.Inputs() {
 		up := p.byAddr[in.Ref.Address]
 		if up == nil || !up.Instance.Kind.Class.HasTable() {
-			diags = append(diags, s.Instance.Locate(hcl.Diagnostics{{
-				Severity: hcl.DiagError, Summary: "Unsuitable input", Subject: s.Instance.Range.Ptr(),
-				Detail: fmt.Sprintf("%s of %s is %s, which produces no table. Name a stage that does, such as a collect, dedupe or gate.", in.Name, s.Address(), in.Ref.Address),
-			}})...)
+			diags = append(diags, s.Instance.Locate(s.errorf("Unsuitable input",
+				"%s of %s is %s, which produces no table. Name a stage that does, such as a collect, dedupe or gate.",
+				in.Name, s.Address(), in.Ref.Address))...)
 		}
 	}
 
@@ -279,9 +281,9 @@ func (p *Plan) decideAll(ctx context.Context) hcl.Diagnostics {
 	// One goroutine a stage, few of them past the semaphore: a stage waits for
 	// those it depends on before it takes a place.
 	sem := make(chan struct{}, max(2, runtime.GOMAXPROCS(0)))
-	g, ctx := errgroup.WithContext(ctx)
+	var all sync.WaitGroup
 	for _, s := range p.Stages {
-		g.Go(func() error {
+		all.Go(func() {
 			defer close(done[s.Address()])
 			for _, d := range p.Graph.Deps(s.Address()) {
 				if c, ok := done[d]; ok {
@@ -299,13 +301,10 @@ func (p *Plan) decideAll(ctx context.Context) hcl.Diagnostics {
 			mu.Lock()
 			byStage[s.Address()] = diags
 			mu.Unlock()
-			return nil
 		})
 	}
 
-	if err := g.Wait(); err != nil {
-		panic(err) // no goroutine returns one
-	}
+	all.Wait()
 	var diags hcl.Diagnostics
 	for _, s := range p.Stages {
 		diags = append(diags, byStage[s.Address()]...)
@@ -337,10 +336,8 @@ func (p *Plan) Idle() map[string]bool {
 func guarded(s *Stage, f func() hcl.Diagnostics) (diags hcl.Diagnostics) {
 	defer func() {
 		if v := recover(); v != nil {
-			diags = config.WithAddress(hcl.Diagnostics{{
-				Severity: hcl.DiagError, Summary: "Internal error", Subject: s.Instance.Range.Ptr(),
-				Detail: fmt.Sprintf("%v. This is a mistake in aicplan, not in your plan. Please report it with the lines below.\n\n%s", v, debug.Stack()),
-			}}, s.Address())
+			diags = s.errorf("Internal error",
+				"%v. This is a mistake in aicplan, not in your plan. Please report it with the lines below.\n\n%s", v, debug.Stack())
 		}
 	}()
 

@@ -1,12 +1,12 @@
 package plan
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 
 	"aicplan/engine/config"
+	"aicplan/engine/stage"
 )
 
 // choose returns the addresses of the plan: the targets with their dependencies, without the excluded stages and
@@ -26,14 +26,12 @@ func (p *Plan) choose() (map[string]bool, hcl.Diagnostics) {
 			if len(out) == n && !p.Options.Shared {
 				at := p.Config.Flag(flag, g)
 				if why := p.Config.LeftOut(g); why != "" {
-					diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "No such stage", Subject: &at,
-						Detail: fmt.Sprintf("%s is not part of this plan: %s.", g, why)})
+					diags = append(diags, stage.ErrorAt(at, "No such stage", "%s is not part of this plan: %s.", g, why)...)
 					continue
 				}
-				diags = append(diags, &hcl.Diagnostic{
-					Severity: hcl.DiagError, Summary: "No such stage", Subject: &at,
-					Detail: fmt.Sprintf("No stage of the plan fits %s.%s Use a glob such as 'grid.attention_*'; aicplan describe -v lists all addresses.", config.Quoted(g), config.DidYouMean(g, p.spellings())),
-				})
+				diags = append(diags, stage.ErrorAt(at, "No such stage",
+					"No stage of the plan fits %s.%s Use a glob such as 'grid.attention_*'; aicplan describe -v lists all addresses.",
+					config.Quoted(g), config.DidYouMean(g, p.spellings()))...)
 			}
 		}
 
@@ -57,10 +55,9 @@ func (p *Plan) choose() (map[string]bool, hcl.Diagnostics) {
 			continue
 		}
 		at := p.Config.Flag("--replace", g)
-		diags = append(diags, &hcl.Diagnostic{
-			Severity: hcl.DiagError, Summary: "Nothing to replace", Subject: &at,
-			Detail: fmt.Sprintf("--target or --exclude leave out all stages that fit %s, so none would run again. Name one with --target as well, or leave --replace away.", config.Quoted(g)),
-		})
+		diags = append(diags, stage.ErrorAt(at, "Nothing to replace",
+			"--target or --exclude leave out all stages that fit %s, so none would run again. Name one with --target as well, or leave --replace away.",
+			config.Quoted(g))...)
 	}
 
 	return out, diags

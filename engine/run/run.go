@@ -320,10 +320,8 @@ func (r *runner) refresh(ctx context.Context, s *plan.Stage) hcl.Diagnostics {
 			return diags
 		}
 		if deferred {
-			return append(diags, &hcl.Diagnostic{
-				Severity: hcl.DiagError, Summary: "Value is still unknown", Subject: s.Instance.Range.Ptr(),
-				Detail: "An attribute uses an output that its stage did not set; " + s.Address() + " cannot run without it.",
-			})
+			return append(diags, stage.ErrorAt(s.Instance.Range, "Value is still unknown",
+				"An attribute uses an output that its stage did not set; %s cannot run without it.", s.Address())...)
 		}
 
 		r.mu.Lock()
