@@ -189,9 +189,6 @@ func (s *scope) definition(t hcl.Traversal, keysOnly bool) (*scope, hcl.Expressi
 				return s.parent, a.Expr
 			}
 		} else if g, ok := s.l.rootVars[name]; ok && keysOnly {
-			if g.expr == nil {
-				g.expr, _ = s.l.src.expression(g.text, g.rng.Filename)
-			}
 			return s, g.expr
 		}
 		if keysOnly {

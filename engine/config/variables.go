@@ -28,9 +28,21 @@ func Assignment(entry string) string { return strings.TrimPrefix(entry, envPrefi
 // givenValue is a value from outside the plan. It is converted when used, because its meaning
 // depends on the declared type.
 type givenValue struct {
-	text string         // from a flag or an environment variable
-	expr hcl.Expression // from a file
-	rng  hcl.Range
+	text  string         // from a flag or an environment variable, otherwise empty
+	expr  hcl.Expression // from a file, or the parsed text; nil if it has syntax errors
+	diags hcl.Diagnostics
+	rng   hcl.Range
+}
+
+// given parses the value of a flag or an environment variable.
+func (s *sources) given(text string, rng hcl.Range) givenValue {
+	g := givenValue{text: text, rng: rng}
+	if expr, diags := s.expression(text, rng.Filename); diags.HasErrors() {
+		g.diags = diags
+	} else {
+		g.expr = expr
+	}
+	return g
 }
 
 // convert converts a value to the declared type and fills in optional attributes. It returns an error
@@ -98,7 +110,7 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 			continue
 		}
 		if at := l.src.text(env, value); declared(name, at, hcl.DiagWarning) {
-			out[name] = givenValue{text: value, rng: l.hide(root, name, at, env, "")}
+			out[name] = l.src.given(value, l.hide(root, name, at, env, ""))
 		}
 	}
 
@@ -142,7 +154,7 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 				"Others on this machine can read it in the list of processes, and shells keep it in their history. Give it as %s%s, or in a file with --var-file.", envPrefix, name)...)
 		}
 
-		out[name] = givenValue{text: value, rng: rng}
+		out[name] = l.src.given(value, rng)
 	}
 
 	for name, a := range l.opts.Optional {
@@ -212,7 +224,7 @@ func (s *scope) rootVariable(d *variableDecl) (cty.Value, hcl.Diagnostics) {
 			"%s", d.unsuitable("var."+d.name, err))...)
 	}
 	if err != nil {
-		return cty.DynamicVal, append(diags, errorAt(g.place(s.l, err), badValue,
+		return cty.DynamicVal, append(diags, errorAt(g.place(err), badValue,
 			"%s", d.unsuitable("var."+d.name, err)+g.asList(d, v))...)
 	}
 
@@ -220,36 +232,31 @@ func (s *scope) rootVariable(d *variableDecl) (cty.Value, hcl.Diagnostics) {
 }
 
 // place returns the range of the part of the given value to which a conversion error belongs.
-func (g givenValue) place(l *loader, err error) hcl.Range {
-	expr := g.expr
-	if expr == nil {
-		parsed, diags := l.src.expression(g.text, g.rng.Filename)
-		if diags.HasErrors() {
-			return g.rng
-		}
-		expr = parsed
+func (g givenValue) place(err error) hcl.Range {
+	if g.expr == nil {
+		return g.rng
 	}
-	return elementRange(expr, err)
+	return elementRange(g.expr, err)
 }
 
 // value evaluates the given value. A text is returned as is for a primitive type, otherwise parsed
 // as an expression, so --var 'tp=[1,2]' and --var 'name=a' both work.
 func (g givenValue) value(d *variableDecl, l *loader) (cty.Value, hcl.Diagnostics) {
 	ctx := &hcl.EvalContext{Functions: l.functions}
-	if g.expr != nil {
+	if g.text == "" && g.expr != nil {
 		return g.expr.Value(ctx)
 	}
 	if d.typ == cty.String || d.typ == cty.Number || d.typ == cty.Bool {
 		return cty.StringVal(g.text), nil
 	}
 
-	expr, diags := l.src.expression(g.text, g.rng.Filename)
-	if !diags.HasErrors() {
-		v, more := expr.Value(ctx)
+	diags := g.diags
+	if g.expr != nil {
+		v, more := g.expr.Value(ctx)
 		if !more.HasErrors() {
-			return v, append(diags, g.surprising(d, v)...)
+			return v, g.surprising(d, v)
 		}
-		diags = append(diags, more...)
+		diags = more
 	}
 
 	if d.typ == cty.DynamicPseudoType {

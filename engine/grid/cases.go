@@ -13,9 +13,8 @@ import (
 // Cases are the expanded cases of a grid, stored by column: each column has a dictionary of its
 // distinct values and one small index per case. Cases are immutable and safe for concurrent use.
 type Cases struct {
+	rows
 	spec        *Spec
-	n           int
-	columns     []column
 	sets        []int32
 	duplicates  int
 	evaluations int64
@@ -31,6 +30,27 @@ type Cases struct {
 	digestOnce sync.Once
 	digest     string
 }
+
+// rows are values by column.
+type rows struct {
+	names   []string
+	columns []column
+	n       int
+}
+
+// Len returns the number of cases or points.
+func (r rows) Len() int { return r.n }
+
+// Columns returns the names of the parameters in column order.
+func (r rows) Columns() []string { return r.names }
+
+// Value returns the value of column col in a row.
+func (r rows) Value(row, col int) cty.Value {
+	k := &r.columns[col]
+	return k.dict[k.ids[row]]
+}
+
+func newCases(spec *Spec) *Cases { return &Cases{rows: rows{names: spec.Columns}, spec: spec} }
 
 // column is one parameter of the cases.
 type column struct {
@@ -62,26 +82,14 @@ const (
 	kindBool
 )
 
-// Len returns the number of cases.
-func (c *Cases) Len() int { return c.n }
-
 // Spec returns the spec that the cases were expanded from.
 func (c *Cases) Spec() *Spec { return c.spec }
-
-// Columns returns the names of the parameters in column order.
-func (c *Cases) Columns() []string { return c.spec.Columns }
 
 // Waterfall returns how many declared combinations each filter dropped on the way to these cases.
 func (c *Cases) Waterfall() Waterfall { return c.waterfall }
 
 // Evaluations returns the number of HCL evaluations that the expansion took.
 func (c *Cases) Evaluations() int64 { return c.evaluations }
-
-// Value returns the value of column col of case i.
-func (c *Cases) Value(i, col int) cty.Value {
-	k := &c.columns[col]
-	return k.dict[k.ids[i]]
-}
 
 // Code returns the dictionary index of the value of column col in case i. Cases with the same code
 // have the same value. Codes are small and start at 0.

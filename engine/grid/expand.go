@@ -32,7 +32,8 @@ func Expand(ctx context.Context, spec *Spec, opts Options) (cases *Cases, diags 
 		return nil, spec.located(w.diags)
 	}
 
-	c := &Cases{spec: spec, evaluations: w.evals}
+	c := newCases(spec)
+	c.evaluations = w.evals
 	if diags := c.fill(w); diags.HasErrors() {
 		return nil, spec.located(diags)
 	}

@@ -63,7 +63,7 @@ func (c *Cases) idWriter(swept []string) func(to []byte, i, j int) []byte {
 		for _, p := range parts {
 			k, row := &c.columns, i
 			if p.swept {
-				k, row = &c.sweep.lists[c.sweep.of[i]].cols, j
+				k, row = &c.sweep.lists[c.sweep.of[i]].columns, j
 			}
 
 			of := &(*k)[p.col]

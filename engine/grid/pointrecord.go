@@ -60,7 +60,7 @@ func (k column) only(rows []int32) column {
 func (c *Cases) sweptColumn(at int, name string, rows, points []int32) column {
 	var dict []cty.Value
 	for _, list := range c.sweep.lists {
-		dict = append(dict, list.cols[at].dict...)
+		dict = append(dict, list.columns[at].dict...)
 	}
 
 	ids, code := make([]int32, len(rows)), c.SweepCodes(at)

@@ -7,15 +7,12 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/zclconf/go-cty/cty"
 )
 
 // Points are the points that a case sweeps inside one task, in loop order.
 type Points struct {
-	columns []string
-	cols    []column
-	n       int
-	digest  string
+	rows
+	digest string
 }
 
 // sweepPoints contains the points of all cases. Cases that must have the same points share one
@@ -26,15 +23,6 @@ type sweepPoints struct {
 	rows  int
 }
 
-// Len returns the number of points.
-func (p Points) Len() int { return p.n }
-
-// Columns returns the names of the swept parameters in column order.
-func (p Points) Columns() []string { return p.columns }
-
-// Value returns the value of column col of point j.
-func (p Points) Value(j, col int) cty.Value { return p.cols[col].dict[p.cols[col].ids[j]] }
-
 // JSON returns an array with one object per point. The keys are in column order.
 func (p Points) JSON() []byte {
 	out := []byte{'['}
@@ -42,7 +30,7 @@ func (p Points) JSON() []byte {
 		if j > 0 {
 			out = append(out, ',')
 		}
-		out = appendObject(out, p.cols, j)
+		out = appendObject(out, p.columns, j)
 	}
 
 	return append(out, ']')
@@ -53,10 +41,10 @@ func (p Points) JSON() []byte {
 func (p Points) Digest() string { return p.digest }
 
 func (p Points) sum() string {
-	buf := []byte(strings.Join(p.columns, ",") + "\n")
+	buf := []byte(strings.Join(p.names, ",") + "\n")
 	for j := range p.n {
-		for c := range p.cols {
-			buf = append(append(buf, p.cols[c].texts[p.cols[c].ids[j]]...), '\n')
+		for _, c := range p.columns {
+			buf = append(append(buf, c.texts[c.ids[j]]...), '\n')
 		}
 	}
 
@@ -87,12 +75,12 @@ func (c *Cases) SweepCodes(col int) func(i, j int) int {
 	n := 0
 	for list, p := range c.sweep.lists {
 		offset[list] = n
-		n += len(p.cols[col].dict)
+		n += len(p.columns[col].dict)
 	}
 
 	return func(i, j int) int {
 		list := c.sweep.of[i]
-		return offset[list] + int(c.sweep.lists[list].cols[col].ids[j])
+		return offset[list] + int(c.sweep.lists[list].columns[col].ids[j])
 	}
 }
 
@@ -164,12 +152,12 @@ func (w *walker) points(walk func(*walker)) (Points, hcl.Diagnostics) {
 		return Points{}, w.diags
 	}
 
-	inner := &Cases{spec: w.p.spec}
+	inner := newCases(w.p.spec)
 	if diags := inner.fill(w); diags.HasErrors() {
 		return Points{}, diags
 	}
 
-	out := Points{columns: inner.spec.Columns, cols: inner.columns, n: inner.n}
+	out := Points{rows: inner.rows}
 	out.digest = out.sum()
 	return out, nil
 }

@@ -127,7 +127,7 @@ func (w *walker) why(given map[string]cty.Value, id func(c *Cases, at int) strin
 		return nil, w.p.spec.located(w.diags)
 	}
 
-	cases := &Cases{spec: w.p.spec}
+	cases := newCases(w.p.spec)
 	if diags := cases.fill(w); diags.HasErrors() {
 		return nil, w.p.spec.located(diags)
 	}

@@ -149,17 +149,17 @@ func (p *Plan) identity(r *stage.Ref) string {
 	if up == nil || up.Output == "" {
 		return ""
 	}
-	var arts []stage.Artifact
-	if rec := p.record(r.Address); rec != nil && len(rec.Artifacts) > 0 {
-		if err := json.Unmarshal(rec.Artifacts, &arts); err != nil {
+	digests := []string{}
+	if rec := p.record(r.Address); rec != nil {
+		arts, err := ReadArtifacts(rec)
+		if err != nil {
 			return ""
+		}
+		for _, a := range arts {
+			digests = append(digests, a.Digest)
 		}
 	}
 
-	digests := make([]string, len(arts))
-	for i, a := range arts {
-		digests[i] = a.Digest
-	}
 	id, _, err := checkpoint.Key(map[string]any{"output": up.Output, "files": digests})
 	if err != nil {
 		return ""
@@ -300,11 +300,9 @@ func (p *Plan) objectsThere(rec *checkpoint.StageRecord) string {
 		}
 	}
 
-	var arts []stage.Artifact
-	if len(rec.Artifacts) > 0 {
-		if err := json.Unmarshal(rec.Artifacts, &arts); err != nil {
-			return "its list of files is damaged"
-		}
+	arts, err := ReadArtifacts(rec)
+	if err != nil {
+		return "its list of files is damaged"
 	}
 
 	if len(arts) > 0 && rec.OutDir != "" && p.Options.OutDir != "" && rec.OutDir != p.Options.OutDir {

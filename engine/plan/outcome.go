@@ -17,20 +17,28 @@ func ReadOutcome(rec *checkpoint.StageRecord) (*stage.Outcome, error) {
 	if err := readPart("checks", rec.Checks, &out.Checks); err != nil {
 		return nil, err
 	}
-	if err := readPart("artifacts", rec.Artifacts, &out.Artifacts); err != nil {
+	var err error
+	if out.Artifacts, err = ReadArtifacts(rec); err != nil {
 		return nil, err
 	}
-	var err error
 	if out.Values, err = UnmarshalValues(rec.Values); err != nil {
 		return nil, fmt.Errorf("its values cannot be read: %w", err)
 	}
 	return out, nil
 }
 
+// ReadArtifacts returns the files that a record lists.
+func ReadArtifacts(rec *checkpoint.StageRecord) ([]stage.Artifact, error) {
+	var out []stage.Artifact
+	err := readPart("artifacts", rec.Artifacts, &out)
+	return out, err
+}
+
 // ReadInfo returns the description of a stage's data in its record.
 func ReadInfo(rec *checkpoint.StageRecord) (stage.Info, error) {
 	var info stage.Info
-	return info, readPart("info", rec.Info, &info)
+	err := readPart("info", rec.Info, &info)
+	return info, err
 }
 
 func readPart(name string, raw json.RawMessage, into any) error {

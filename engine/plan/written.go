@@ -1,7 +1,6 @@
 package plan
 
 import (
-	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -47,8 +46,8 @@ func (p *Plan) writtenFiles() map[string]*checkpoint.StageRecord {
 		return out // the store has reported damaged records
 	}
 	for _, r := range records {
-		var arts []stage.Artifact
-		if len(r.Artifacts) == 0 || json.Unmarshal(r.Artifacts, &arts) != nil {
+		arts, err := ReadArtifacts(r)
+		if err != nil {
 			continue
 		}
 		for _, a := range arts {

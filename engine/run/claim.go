@@ -1,9 +1,9 @@
 package run
 
 import (
-	"encoding/json"
 	"path/filepath"
 
+	"aicplan/engine/plan"
 	"aicplan/engine/stage"
 )
 
@@ -39,12 +39,12 @@ func (r *runner) writtenBefore() map[string]string {
 		}
 
 		rec, err := r.plan.Store.ReadStage(in.Address)
-		if err != nil || len(rec.Artifacts) == 0 {
+		if err != nil {
 			continue // it never ran, or planning reports the damage
 		}
 
-		var files []stage.Artifact
-		if json.Unmarshal(rec.Artifacts, &files) != nil {
+		files, err := plan.ReadArtifacts(rec)
+		if err != nil {
 			continue
 		}
 		for _, f := range files {

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"aicplan/sink/base/proc"
 	"aicplan/sink/base/textutil"
 )
 
@@ -74,27 +75,8 @@ func bootID() string {
 // startTicks returns the start time of a process in clock ticks since boot, or 0 if it is
 // unknown.
 func startTicks(pid int) uint64 {
-	fields := stat(pid)
-	if len(fields) < 20 {
-		return 0
-	}
-	ticks, err := strconv.ParseUint(fields[19], 10, 64)
-	if err != nil {
-		return 0
-	}
+	ticks, _ := strconv.ParseUint(proc.StartTicks(pid), 10, 64) // 0 if it is no number
 	return ticks
-}
-
-// stat returns the fields of /proc/PID/stat from the third one, the state, on. It returns
-// nil if there is no such process.
-func stat(pid int) []string {
-	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return nil
-	}
-	// The command, in parentheses, may hold spaces and parentheses.
-	_, rest, _ := strings.Cut(string(data[max(0, strings.LastIndexByte(string(data), ')')):]), " ")
-	return strings.Fields(rest)
 }
 
 // kernelHolder describes the process that has a lock on a file, from what the kernel reports. It returns nil

@@ -24,11 +24,13 @@ func newMark() string {
 
 // starter returns the first part of the marks of trees that a process starts.
 func starter(pid int) string {
-	start := ""
-	if p, ok := statOf(pid); ok {
-		start = p.start
-	}
-	return space() + ":" + strconv.Itoa(pid) + ":" + start
+	return space() + ":" + strconv.Itoa(pid) + ":" + StartTicks(pid)
+}
+
+// StartTicks returns the start time of a running process in clock ticks since boot, or "" if it is unknown.
+func StartTicks(pid int) string {
+	p, _ := statOf(pid)
+	return p.start
 }
 
 // belongs reports whether a process with the mark belongs to a tree.
@@ -55,7 +57,7 @@ func killOrphans(here string) int {
 		if err != nil {
 			continue
 		}
-		if e, alive := statOf(engine); alive && e.start == parts[2] {
+		if StartTicks(engine) == parts[2] {
 			continue
 		}
 
