@@ -209,7 +209,7 @@ func referenceTables(t *testing.T, root string) map[string]string {
 		add("attribute", s.Name, blockOptions(s.Options, s.Blocks, nil))
 	}
 
-	add("attribute", "runtime", sharedOptions())
+	add("attribute", "runtime", sharedOptions(t, docs))
 	kinds := runtimes.Registered(runtimes.Kinds())
 	endpoint := kinds[slices.IndexFunc(kinds, func(k stage.RuntimeKind) bool { return k.Name == "endpoint" })]
 	for _, k := range kinds {
@@ -222,7 +222,7 @@ func referenceTables(t *testing.T, root string) map[string]string {
 
 		var blocks []stage.Block
 		for _, b := range slices.Concat(k.Blocks, k.Collect) {
-			inEndpoint := endpoint.CollectBlock(b.Name) != nil
+			inEndpoint := slices.ContainsFunc(endpoint.Collect, func(c stage.Block) bool { return c.Name == b.Name })
 			switch {
 			case k.Name == "endpoint":
 				add("attribute", b.Name, optionRows(b.Options, b.Beside, "", nil))
@@ -331,20 +331,20 @@ func measureRows(t *testing.T, docs *sourceDocs) []attribute {
 }
 
 // sharedOptions returns the attributes of runtimes, with the kinds that use those that not all of them have.
-func sharedOptions() []attribute {
-	var out []attribute
-	for _, o := range stage.RuntimeAttributes {
-		row := optionRows([]stage.Option{o}, false, "", nil)[0]
-		if !slices.Contains(stage.RuntimeCommon, o.Name) {
+func sharedOptions(t *testing.T, docs *sourceDocs) []attribute {
+	t.Helper()
+	out := docs.fields(t, "stage.Runtime", nil, "hcl", "")
+	for i := range out {
+		name := strings.Trim(out[i].name, "`")
+		if !slices.Contains(stage.RuntimeCommon, name) {
 			var kinds []string
 			for _, k := range runtimes.Registered(runtimes.Kinds()) {
-				if k.Has(o.Name) {
+				if k.Has(name) {
 					kinds = append(kinds, k.Name)
 				}
 			}
-			row.text += " (" + strings.Join(kinds, ", ") + ")"
+			out[i].text += " (" + strings.Join(kinds, ", ") + ")"
 		}
-		out = append(out, row)
 	}
 
 	return out

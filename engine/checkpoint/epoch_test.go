@@ -54,8 +54,8 @@ func TestWithdraw(t *testing.T) {
 		see(what, j, "a", 0)
 		see(what, j, "b", Failed)
 		see(what, j, "c", Measured)
-		if j.Len() != 2 || j.Count(Measured) != 1 || j.Count(Failed) != 1 {
-			t.Errorf("%s: %d cases, %d measured, %d failed", what, j.Len(), j.Count(Measured), j.Count(Failed))
+		if j.Len() != 2 || j.counts[Measured] != 1 || j.counts[Failed] != 1 {
+			t.Errorf("%s: %d cases, %d measured, %d failed", what, j.Len(), j.counts[Measured], j.counts[Failed])
 		}
 		for id, want := range map[string]struct {
 			token string

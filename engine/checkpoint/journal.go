@@ -238,9 +238,6 @@ func (j *Journal) publish(e Entry, r ref) {
 	j.entries[key] = r
 }
 
-// Context returns the context that the journal was opened with.
-func (j *Journal) Context() Context { return j.context }
-
 // Digest returns the digest of the context.
 func (j *Journal) Digest() string { return j.digest }
 
@@ -249,20 +246,6 @@ func (j *Journal) Len() int {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	return len(j.entries) - j.counts[Withdrawn]
-}
-
-// Count returns the number of cases of one kind.
-func (j *Journal) Count(k Kind) int {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.counts[k]
-}
-
-// Damage lists the damage found when the journal was opened.
-func (j *Journal) Damage() []Damage {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return slices.Clone(j.damage)
 }
 
 // Has returns the kind of a case, Measured or Failed, and whether the journal has it. It does not

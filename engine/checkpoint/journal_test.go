@@ -70,8 +70,8 @@ func TestJournalRemembers(t *testing.T) {
 		if d := cmp.Diff(want, contents(t, j)); d != "" {
 			t.Error(d)
 		}
-		if j.Len() != 3 || j.Count(Measured) != 2 || j.Count(Failed) != 1 {
-			t.Errorf("counts: %d, %d measured, %d failed", j.Len(), j.Count(Measured), j.Count(Failed))
+		if j.Len() != 3 || j.counts[Measured] != 2 || j.counts[Failed] != 1 {
+			t.Errorf("counts: %d, %d measured, %d failed", j.Len(), j.counts[Measured], j.counts[Failed])
 		}
 		if k, ok := j.Has("c"); !ok || k != Failed {
 			t.Errorf("Has(c) = %v, %v", k, ok)
@@ -185,7 +185,7 @@ func TestJournalCutAtEveryByte(t *testing.T) {
 			t.Fatalf("cut at %d of %d: %s", n, len(whole), d)
 		}
 		clean := n == 0 || n == len(segmentMagic) || slices.Contains(ends, n)
-		if damage := j.Damage(); clean != (len(damage) == 0) || (!clean && !damage[0].Tail) {
+		if damage := j.damage; clean != (len(damage) == 0) || (!clean && !damage[0].Tail) {
 			t.Fatalf("cut at %d: damage %v", n, damage)
 		}
 	}
@@ -242,7 +242,7 @@ func TestJournalDamagedAtEveryByte(t *testing.T) {
 			t.Fatalf("byte %d: %s", n, d)
 		}
 		inLast := n >= spans[2].from
-		if damage := j.Damage(); len(damage) != 1 || damage[0].Tail != inLast || (warned == 1) == damage[0].Harmless() || damage[0].Head != (n < len(segmentMagic)) {
+		if damage := j.damage; len(damage) != 1 || damage[0].Tail != inLast || (warned == 1) == damage[0].Harmless() || damage[0].Head != (n < len(segmentMagic)) {
 			t.Fatalf("byte %d: damage %v, %d warnings", n, damage, warned)
 		}
 	}
@@ -278,7 +278,7 @@ func TestDamageInAPayloadOfFrames(t *testing.T) {
 		t.Error(d)
 	}
 	length := int64(len(appendFrame(nil, entry("a", Measured, trap))))
-	if d := cmp.Diff([]Damage{{Path: path, Offset: int64(len(segmentMagic)), Length: length}}, j.Damage()); d != "" {
+	if d := cmp.Diff([]Damage{{Path: path, Offset: int64(len(segmentMagic)), Length: length}}, j.damage); d != "" {
 		t.Error(d)
 	}
 }

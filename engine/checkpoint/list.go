@@ -38,16 +38,6 @@ func (s StageSummary) Bytes() int64 {
 	return n
 }
 
-// Complete reports whether all objects exist.
-func (s StageSummary) Complete() bool {
-	for _, o := range s.Objects {
-		if !o.Present {
-			return false
-		}
-	}
-	return true
-}
-
 // ObjectInfo is an object that a stage record refers to.
 type ObjectInfo struct {
 	Role    string `json:"role"` // table, ledger or planned
@@ -101,16 +91,6 @@ func (s *Store) List() (*Listing, error) {
 	})
 
 	return l, err
-}
-
-// Show returns the record of a stage and its objects. Errors are those of ReadStage.
-func (s *Store) Show(address string) (*StageSummary, error) {
-	rec, err := s.ReadStage(address)
-	if err != nil {
-		return nil, err
-	}
-	sum := s.summary(rec)
-	return &sum, nil
 }
 
 func (s *Store) summary(rec *StageRecord) StageSummary {

@@ -328,7 +328,3 @@ func traversalText(t hcl.Traversal) string {
 
 	return b.String()
 }
-
-// Body returns the attributes and blocks of the stage, without the meta arguments that all stages
-// share. describe and graph print it.
-func (in *Instance) Body() *hclsyntax.Body { return in.decl.body }

@@ -134,9 +134,6 @@ type Expr struct {
 	names []string // names of the grid, in order of first use
 }
 
-// Source returns the range of the expression in the plan.
-func (e *Expr) Source() hcl.Range { return e.src.Range() }
-
 // nameInfo describes a name over all sets.
 type nameInfo struct {
 	name    string
@@ -224,9 +221,6 @@ func (s *Spec) dims() []*Dim {
 
 	return out
 }
-
-// Filters returns the filters of all sets in source order.
-func (s *Spec) Filters() []*Filter { return s.filters }
 
 // JSON returns the value as canonical JSON: equal values have the same text.
 func (c Constant) JSON() string { return canonical(c.Value) }

@@ -21,21 +21,33 @@ type Ref struct {
 
 // Runtime is a runtime block. It describes the workers that execute cases.
 type Runtime struct {
-	Name      string
-	Kind      string            `hcl:"kind"`               // cpu, cuda, nccl or python
-	Framework string            `hcl:"framework,optional"` // the framework column of perf files
-	Package   string            `hcl:"package,optional"`   // the distribution whose version the workers report
-	Requires  string            `hcl:"requires,optional"`  // PEP 440
-	Env       map[string]string `hcl:"env,optional"`
-	Devices   []int             `hcl:"devices,optional"` // device indices; nil means all visible
-	Workers   int               `hcl:"workers,optional"` // per device; 0 means 1
-	Python    string            `hcl:"python,optional"`  // interpreter of a python runtime
-	// CollectorRoot is an aiconfigurator checkout whose collectors are hosted.
-	CollectorRoot string   `hcl:"collector_root,optional"`
-	Path          []string `hcl:"path,optional"` // folders or files with op functions
-	Image         string   `hcl:"image,optional"`
-	ImageDigest   string   `hcl:"image_digest,optional"`
-	Launcher      []string `hcl:"launcher,optional"`
+	Name string
+	// Kind is what runs the cases.
+	Kind string `hcl:"kind"`
+	// Framework is the label that the rows get, if it is not to be that of the workers.
+	Framework string `hcl:"framework,optional"`
+	// Env are environment variables of the workers.
+	Env map[string]string `hcl:"env,optional"`
+	// Launcher is the program with its arguments that starts each worker, such as a container or srun.
+	Launcher []string `hcl:"launcher,optional"`
+	// Image is the container image. The launcher gets it, and the rows record it.
+	Image string `hcl:"image,optional"`
+	// ImageDigest is the digest of the image according to the plan.
+	ImageDigest string `hcl:"image_digest,optional"`
+	// Workers is the number of workers on each device. The default is 1.
+	Workers int `hcl:"workers,optional"`
+	// Devices are the indices of the GPUs in PCI bus order. Without them, the runtime uses all visible GPUs.
+	Devices []int `hcl:"devices,optional"`
+	// Package is the distribution whose version counts.
+	Package string `hcl:"package,optional"`
+	// Requires is the required version of the package (PEP 440).
+	Requires string `hcl:"requires,optional"`
+	// Python is the interpreter. The default is "python3".
+	Python string `hcl:"python,optional"`
+	// CollectorRoot is a checkout of aiconfigurator whose collectors are run.
+	CollectorRoot string `hcl:"collector_root,optional"`
+	// Path are files and folders with op functions.
+	Path []string `hcl:"path,optional"`
 	// Options are the remaining attributes of the block, by name.
 	Options map[string]cty.Value
 	Range   hcl.Range

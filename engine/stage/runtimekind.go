@@ -15,7 +15,7 @@ type RuntimeKind struct {
 	Summary string
 	// Stability is the level of stability of the kind.
 	Stability Stability
-	// Attributes are the names in RuntimeAttributes that the kind uses in addition to those of every runtime.
+	// Attributes are the attributes with a field of Runtime that the kind uses in addition to those of every runtime.
 	// Others are errors in its blocks.
 	Attributes []string
 	// Options are the attributes of this kind only.
@@ -102,25 +102,7 @@ type Op struct {
 	Bound bool
 }
 
-// RuntimeAttributes are the attributes of a runtime block that several kinds share. Those in RuntimeCommon apply
-// to every kind, the others to the kinds that list them.
-var RuntimeAttributes = []Option{
-	{Name: "kind", Type: cty.String, Doc: "what runs the cases", Required: true},
-	{Name: "framework", Type: cty.String, Doc: "the label that the rows get, where the workers' own is not wanted"},
-	{Name: "env", Type: cty.Map(cty.String), Doc: "environment variables of the workers"},
-	{Name: "launcher", Type: cty.List(cty.String), Doc: "the program and its arguments that start each worker: a container, srun"},
-	{Name: "image", Type: cty.String, Doc: "the container image, given to the launcher and kept with the rows"},
-	{Name: "image_digest", Type: cty.String, Doc: "what the image is, as the plan states it"},
-	{Name: "workers", Type: cty.Number, Doc: "workers on each device", Default: "1"},
-	{Name: "devices", Type: cty.List(cty.Number), Doc: "indices of the GPUs in PCI bus order; all that are visible where it is left away"},
-	{Name: "package", Type: cty.String, Doc: "the distribution whose version counts"},
-	{Name: "requires", Type: cty.String, Doc: "what the package's version must be (PEP 440)"},
-	{Name: "python", Type: cty.String, Doc: "the interpreter", Default: `"python3"`},
-	{Name: "collector_root", Type: cty.String, Doc: "a checkout of aiconfigurator whose collectors are run"},
-	{Name: "path", Type: cty.List(cty.String), Doc: "files and folders with op functions"},
-}
-
-// RuntimeCommon lists the attributes that runtimes of every kind have.
+// RuntimeCommon lists the attributes with a field of Runtime that runtimes of every kind have.
 var RuntimeCommon = []string{"env", "framework", "image", "image_digest", "kind", "launcher"}
 
 // Has reports whether runtimes of the kind have a shared attribute.
@@ -139,9 +121,6 @@ func (k *RuntimeKind) Option(name string) *Option {
 // Block returns the block of a runtime called name, or nil.
 func (k *RuntimeKind) Block(name string) *Block { return blockNamed(k.Blocks, name) }
 
-// CollectBlock returns the block of collects called name, or nil.
-func (k *RuntimeKind) CollectBlock(name string) *Block { return blockNamed(k.Collect, name) }
-
 func blockNamed(blocks []Block, name string) *Block {
 	if i := slices.IndexFunc(blocks, func(b Block) bool { return b.Name == name }); i >= 0 {
 		return &blocks[i]
@@ -156,24 +135,4 @@ func (k *RuntimeKind) Beside(name string) bool {
 	}
 	b := k.Block(name)
 	return b != nil && b.Beside
-}
-
-// OptionNames returns the names of the options and of the blocks, sorted.
-func (k *RuntimeKind) OptionNames() []string {
-	var out []string
-	for _, o := range k.Options {
-		out = append(out, o.Name)
-	}
-	for _, b := range k.Blocks {
-		out = append(out, b.Name)
-	}
-	slices.Sort(out)
-	return out
-}
-
-// Words returns all names that a runtime block of the kind may have, sorted.
-func (k *RuntimeKind) Words() []string {
-	out := slices.Concat(RuntimeCommon, k.Attributes, k.OptionNames())
-	slices.Sort(out)
-	return out
 }

@@ -44,15 +44,3 @@ func ServiceOf(v cty.Value, kind string) (*Service, error) {
 	}
 	return s, err
 }
-
-// Words returns the names that a block of the kind may have.
-func (k *ServiceKind) Words() []string {
-	var out []string
-	for _, o := range k.Options {
-		out = append(out, o.Name)
-	}
-	for _, b := range k.Blocks {
-		out = append(out, b.Name)
-	}
-	return out
-}

@@ -16,10 +16,7 @@ import (
 func TestKindsHaveRequiredProperties(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
-	var shared []string
-	for _, a := range stage.RuntimeAttributes {
-		shared = append(shared, a.Name)
-	}
+	shared := stage.TagWords(stage.Runtime{})[""]
 	for _, kind := range Kinds() {
 		k := kind.About()
 		if k.Name == "" || seen[k.Name] {
