@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/go-hclog"
-
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
@@ -124,7 +122,7 @@ func (c *publishCmd) one(ctx context.Context, a *app, p *plan.Plan, s *plan.Stag
 
 	defer own.Remove()
 	rc := &stage.RunContext{
-		Address: s.Address(), Range: s.Instance.Range, Store: store, Log: hclog.NewNullLogger(),
+		Address: s.Address(), Range: s.Instance.Range, Store: store,
 		Events: warnings{to: a.stderr},
 		RunDir: own.Path, OutDir: out, PlanDir: p.Config.Dir, Upstream: func() []stage.Finished { return ended },
 	}

@@ -132,17 +132,11 @@ func (c *taskCmd) measure(a *app, order *executors.Order, task *executors.Task,
 	}
 
 	all.LockDevices(&runtimes.Locks{Me: fileutil.Self(a.commandLine(), "", time.Now()), Allotted: true})
-	log, closeLog, err := a.runLog(a.taskDir(order, task))
-	if err != nil {
-		return fail("%v", err)
-	}
-
-	defer closeLog()
 	events := &taskEvents{w: a, task: task}
 	on := func(st *plan.Stage) *stage.RunContext {
 		return &stage.RunContext{
 			Address: st.Address(), Range: st.Instance.Range, Inputs: map[string]*stage.Dataset{}, Plan: st.Plan, Store: store,
-			Log: log.Named(st.Address()), Events: events, RunDir: a.taskDir(order, task), OutDir: order.OutDir,
+			Events: events, RunDir: a.taskDir(order, task), OutDir: order.OutDir,
 			PlanDir: p.Config.Dir, Options: order.Options, OnNode: true, Stop: stop,
 		}
 	}

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/hashicorp/go-hclog"
-
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/config"
 	"aicplan/engine/plan"
@@ -18,7 +16,7 @@ import (
 func runGuard(in *config.Instance, st stage.Stage, store *checkpoint.Store, outDir, planDir string,
 	here bool) (*run.StageResult, error) {
 	out, err := st.Run(context.Background(), &stage.RunContext{
-		Address: in.Address, Range: in.Range, Store: store, Log: hclog.NewNullLogger(), Events: quietEvents{},
+		Address: in.Address, Range: in.Range, Store: store, Events: quietEvents{},
 		OutDir: outDir, PlanDir: planDir, OnNode: here,
 	})
 	if err != nil {

@@ -52,9 +52,8 @@ type Instance struct {
 
 // Output is a root output with its value. Parts that depend on stages are unknown before apply.
 type Output struct {
-	Name        string
-	Description string
-	Value       cty.Value
+	Name  string
+	Value cty.Value
 }
 
 // lock begins a call: it waits for other calls and resets the budget. The result ends the call.
@@ -151,7 +150,7 @@ func (c *Config) Decode(in *Instance) (st stage.Stage, deferred bool, diags hcl.
 	}
 
 	if !diags.HasErrors() {
-		diags = append(diags, st.Check(&stage.CheckContext{Address: in.Address, Range: in.Range, Tables: c.l.tables})...)
+		diags = append(diags, st.Check(&stage.CheckContext{Range: in.Range, Tables: c.l.tables})...)
 	}
 
 	return st, false, unique(in.Locate(diags))
@@ -167,7 +166,7 @@ func (c *Config) Outputs() ([]Output, hcl.Diagnostics) {
 		o := c.root.decl.outputs[name]
 		v, more := c.root.eval(o.value, nil)
 		diags = append(diags, more...)
-		out = append(out, Output{Name: name, Description: o.description, Value: v})
+		out = append(out, Output{Name: name, Value: v})
 	}
 
 	return out, diags
@@ -214,8 +213,6 @@ type Variable struct {
 	Description string
 	Default     cty.Value // NilVal if the variable has no default
 	Sensitive   bool
-	Value       cty.Value
-	Range       hcl.Range
 }
 
 // Variables returns the root variables in plan order.
@@ -225,7 +222,7 @@ func (c *Config) Variables() []Variable {
 	var out []Variable
 	for _, name := range c.root.decl.varOrder {
 		d := c.root.decl.variables[name]
-		v := Variable{Name: name, Type: d.typ, Description: d.description, Range: d.rng}
+		v := Variable{Name: name, Type: d.typ, Description: d.description}
 		if d.hasDefault {
 			v.Default = d.def
 		}
@@ -234,7 +231,6 @@ func (c *Config) Variables() []Variable {
 			v.Default = d.def.Mark(stage.Sensitive)
 		}
 
-		v.Value, _ = c.root.variable(name, d.rng)
 		out = append(out, v)
 	}
 

@@ -70,10 +70,8 @@ type validationDecl struct {
 }
 
 type outputDecl struct {
-	name        string
-	rng         hcl.Range
-	value       hcl.Expression
-	description string
+	rng   hcl.Range
+	value hcl.Expression
 }
 
 // loadRoot reads the declarations of the plan.
@@ -407,7 +405,7 @@ func declareOutput(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 			"output.%s is declared already at %s.", name, shortRange(old.rng))...)
 	}
 
-	m.outputs[name] = &outputDecl{name: name, rng: b.DefRange(), value: body.Value, description: body.Description}
+	m.outputs[name] = &outputDecl{rng: b.DefRange(), value: body.Value}
 	m.outOrder = append(m.outOrder, name)
 	return diags
 }

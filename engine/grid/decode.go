@@ -164,17 +164,16 @@ type decoder struct {
 // product contains what a grid, a case_set and a sweep have in common: the axes, rows, derives and
 // filters of one body and of the parts that it includes.
 type product struct {
-	name, description string
-	inSet             bool // true for a case_set
-	rng               hcl.Range
-	rows, axes        []*Dim
-	derives           []*Derive
-	filters           []*Filter
-	sets              []*product
-	included          []string // names of the included parts
-	loopOrder         []string
-	loopRanges        []hcl.Range
-	loopRange         hcl.Range
+	name       string
+	inSet      bool // true for a case_set
+	rng        hcl.Range
+	rows, axes []*Dim
+	derives    []*Derive
+	filters    []*Filter
+	sets       []*product
+	included   []string // names of the included parts
+	loopOrder  []string
+	loopRanges []hcl.Range
 }
 
 // next returns the sequence number of a block. Blocks are numbered in source order; the blocks of a
@@ -192,6 +191,7 @@ func (d *decoder) errorf(rng hcl.Range, summary, format string, args ...any) {
 func (d *decoder) content(body hcl.Body, schema *hcl.BodySchema) *hcl.BodyContent {
 	content, diags := body.Content(schema)
 	d.diags = append(d.diags, diags...)
+	d.str(content.Attributes["description"]) // nothing shows it, but it must be text
 	return content
 }
 
@@ -200,7 +200,6 @@ func (d *decoder) grid(body hcl.Body) *Spec {
 	spec := &Spec{Range: body.MissingItemRange()}
 	spec.Op = d.str(content.Attributes["op"])
 	spec.Perf = d.str(content.Attributes["perf_table"])
-	spec.Description = d.str(content.Attributes["description"])
 
 	if a := content.Attributes["op"]; a != nil {
 		spec.Range = a.NameRange
@@ -253,10 +252,8 @@ func (d *decoder) caseSet(b *hcl.Block, before []*product) *product {
 // product decodes one body. set is the name of the case_set, or "" for other bodies.
 func (d *decoder) product(content *hcl.BodyContent, set string) *product {
 	p := &product{name: set, inSet: set != "", rng: content.MissingItemRange}
-	p.description = d.str(content.Attributes["description"])
 	if a := content.Attributes["loop_order"]; a != nil {
 		p.loopOrder, p.loopRanges = d.names(a)
-		p.loopRange = a.Expr.Range()
 	}
 
 	d.fill(p, content)
@@ -285,13 +282,13 @@ func (d *decoder) block(p *product, b *hcl.Block) {
 	case "axis":
 		content := d.content(b.Body, axisSchema)
 		if dim := d.axis(b, content); dim != nil {
-			dim.set, dim.order = p.name, d.next()
+			dim.Set, dim.order = p.name, d.next()
 			p.axes = append(p.axes, dim)
 		}
 
 	case "rows":
 		if dim := d.rows(b); dim != nil {
-			dim.set, dim.order = p.name, d.next()
+			dim.Set, dim.order = p.name, d.next()
 			p.rows = append(p.rows, dim)
 		}
 
@@ -316,8 +313,7 @@ func (d *decoder) lazy(src hcl.Expression) *Expr { return &Expr{src: src, eval: 
 
 func (d *decoder) derive(b *hcl.Block) *Derive {
 	content := d.content(b.Body, deriveSchema)
-	v := &Derive{Name: b.Labels[0], Range: b.DefRange, order: d.next(),
-		Description: d.str(content.Attributes["description"])}
+	v := &Derive{Name: b.Labels[0], Range: b.DefRange, order: d.next()}
 	if why := checkName(v.Name); why != "" {
 		d.errorf(b.LabelRanges[0], "Invalid name", "%s", why)
 	}

@@ -20,8 +20,7 @@ func (d *decoder) axis(b *hcl.Block, content *hcl.BodyContent) *Dim {
 		d.errorf(b.LabelRanges[0], "Invalid name", "%s", why)
 	}
 
-	dim := &Dim{Name: name, Fields: []string{name}, Range: b.DefRange,
-		Description: d.str(content.Attributes["description"])}
+	dim := &Dim{Name: name, Fields: []string{name}, Range: b.DefRange}
 	a := content.Attributes["values"]
 	if a == nil {
 		return nil
@@ -76,7 +75,7 @@ func (d *decoder) noteRepeated(dim *Dim, expr hcl.Expression) {
 
 func (d *decoder) rows(b *hcl.Block) *Dim {
 	content := d.content(b.Body, axisSchema)
-	dim := &Dim{Name: b.Labels[0], Rows: true, Range: b.DefRange, Description: d.str(content.Attributes["description"])}
+	dim := &Dim{Name: b.Labels[0], Rows: true, Range: b.DefRange}
 	a := content.Attributes["values"]
 	if a == nil {
 		return nil

@@ -19,7 +19,7 @@ func (d *decoder) assemble(spec *Spec, common *product) {
 	}
 
 	for _, p := range sets {
-		set := &Set{Name: p.name, Description: p.description, Range: p.rng}
+		set := &Set{Name: p.name, Range: p.rng}
 		for _, dims := range [][]*Dim{p.rows, common.rows, p.axes, common.axes} {
 			set.Dims = append(set.Dims, dims...)
 		}

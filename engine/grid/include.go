@@ -87,7 +87,6 @@ func (d *decoder) includePart(p *product, part *Part, at hcl.Range) {
 	content := d.content(part.Body, partSchema)
 	eval, outer := d.eval, d.in
 	d.eval, d.in = part.Eval, in
-	d.str(content.Attributes["description"])
 	d.fill(p, content)
 	d.eval, d.in = eval, outer
 }

@@ -18,8 +18,7 @@ const (
 
 // conj is one conjunct of a filter.
 type conj struct {
-	filter *filterProg
-	prog   *prog
+	prog *prog
 	// decided is the latest answer on the current path through the loops, level the loop at which
 	// it was given.
 	decided answer
@@ -39,8 +38,6 @@ type filterProg struct {
 
 // deriveProg computes a derived name in one set.
 type deriveProg struct {
-	src     *Derive
-	target  *variable
 	prog    *prog
 	known   *memo[int32] // ids, or idError
 	failing bool         // an error was reported
@@ -92,7 +89,7 @@ func newProgram(spec *Spec, outer *space) *program {
 	for _, f := range spec.filters {
 		fp := &filterProg{src: f, whole: p.sp.compile(f.keep, f.keep.src)}
 		for _, part := range conjuncts(f.keep.src) {
-			fp.conjs = append(fp.conjs, &conj{filter: fp, prog: p.sp.compile(f.keep, part)})
+			fp.conjs = append(fp.conjs, &conj{prog: p.sp.compile(f.keep, part)})
 		}
 		p.filters = append(p.filters, fp)
 	}
@@ -185,7 +182,7 @@ func (p *program) newSet(set *Set) *setProg {
 	for _, v := range set.Derives {
 		target := p.sp.vars[v.Name]
 
-		dp := &deriveProg{src: v, target: target, prog: p.sp.compile(v.expr, v.expr.src)}
+		dp := &deriveProg{prog: p.sp.compile(v.expr, v.expr.src)}
 		dp.known = newMemo[int32](dp.prog.vars)
 		at := sp.levelOf(dp.prog.vars)
 		sp.at[target], sp.derives[target] = at, dp

@@ -92,7 +92,7 @@ func (s *Spec) uses(set *Set) []use {
 
 // nameDims records the names that axes and rows bind, with their values.
 func (d *decoder) nameDims(spec *Spec) {
-	for _, dim := range spec.dims() {
+	for _, dim := range spec.Dims() {
 		for f, name := range dim.Fields {
 			info := d.name(spec, name, dim.Range)
 			if info == nil {

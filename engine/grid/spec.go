@@ -18,8 +18,7 @@ type Spec struct {
 	// Op is the operation that the cases are for.
 	Op string
 	// Perf is the name of the catalog table for rows of this grid, or "".
-	Perf        string
-	Description string
+	Perf string
 	// Columns are the parameters of a case in order.
 	Columns []string
 	// Constants are columns of the perf table that have the same value in all cases.
@@ -46,24 +45,22 @@ type Constant struct {
 // Set is one cross product: the dimensions of a case_set and those common to all sets, in loop
 // order (first outermost).
 type Set struct {
-	Name        string // "" for the only set of a grid without case_set blocks
-	Description string
-	Dims        []*Dim
-	Derives     []*Derive // sorted so that each uses only earlier ones
-	Filters     []*Filter // in source order, including common ones
-	Range       hcl.Range
+	Name    string // "" for the only set of a grid without case_set blocks
+	Dims    []*Dim
+	Derives []*Derive // sorted so that each uses only earlier ones
+	Filters []*Filter // in source order, including common ones
+	Range   hcl.Range
 }
 
 // Dim is one loop: an axis (one name) or rows (all fields of an object).
 type Dim struct {
-	Name        string
-	Rows        bool
-	Fields      []string
-	Values      [][]cty.Value // by field, then by entry
-	Description string
-	Range       hcl.Range
+	Name   string
+	Set    string // the case_set that contains it, "" if it is common
+	Rows   bool
+	Fields []string
+	Values [][]cty.Value // by field, then by entry
+	Range  hcl.Range
 
-	set    string     // the case_set that contains it, "" if it is common
 	order  int        // sequence number among the blocks of the grid
 	static bool       // values do not depend on variables
 	types  []cty.Type // by field, for rows without entries; otherwise nil
@@ -79,9 +76,8 @@ func (d *Dim) Size() int {
 
 // Derive is a value computed from other names.
 type Derive struct {
-	Name        string
-	Description string
-	Range       hcl.Range
+	Name  string
+	Range hcl.Range
 
 	expr  *Expr
 	order int // sequence number among the blocks of the grid
@@ -186,30 +182,8 @@ func (s *Set) label() string {
 	return "case_set \"" + s.Name + "\""
 }
 
-// Axis describes one axis or rows block for listings.
-type Axis struct {
-	Name        string
-	Set         string // case_set, "" if common to all sets
-	Rows        bool
-	Fields      []string
-	Size        int
-	Description string
-	Values      [][]cty.Value // by field
-}
-
-// Axes returns the axes and rows of the grid, each once, in the loop order of the sets.
-func (s *Spec) Axes() []Axis {
-	var out []Axis
-	for _, d := range s.dims() {
-		out = append(out, Axis{Name: d.Name, Set: d.set, Rows: d.Rows, Fields: d.Fields,
-			Size: d.Size(), Description: d.Description, Values: d.Values})
-	}
-
-	return out
-}
-
-// dims returns the axes and rows of all sets, each once.
-func (s *Spec) dims() []*Dim {
+// Dims returns the axes and rows of the grid, each once, in the loop order of the sets.
+func (s *Spec) Dims() []*Dim {
 	var out []*Dim
 	for _, set := range s.Sets {
 		for _, d := range set.Dims {
@@ -221,6 +195,9 @@ func (s *Spec) dims() []*Dim {
 
 	return out
 }
+
+// Filters returns the filters of all sets in source order.
+func (s *Spec) Filters() []*Filter { return s.filters }
 
 // JSON returns the value as canonical JSON: equal values have the same text.
 func (c Constant) JSON() string { return canonical(c.Value) }

@@ -29,16 +29,16 @@ filter "g" {
 }
 `)
 	var got []string
-	for _, a := range spec.Axes() {
-		got = append(got, fmt.Sprintf("%s/%s %v %v %d %q", a.Set, a.Name, a.Rows, a.Fields, a.Size, a.Description))
+	for _, a := range spec.Dims() {
+		got = append(got, fmt.Sprintf("%s/%s %v %v %d", a.Set, a.Name, a.Rows, a.Fields, a.Size()))
 	}
 
-	if want := []string{`one/r true [a b] 1 ""`, `/common false [common] 2 "for all"`}; !slices.Equal(got, want) {
+	if want := []string{`one/r true [a b] 1`, `/common false [common] 2`}; !slices.Equal(got, want) {
 		t.Errorf("%v", got)
 	}
 
 	got = nil
-	for _, f := range spec.filters {
+	for _, f := range spec.Filters() {
 		got = append(got, f.Label())
 	}
 

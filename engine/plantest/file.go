@@ -39,7 +39,7 @@ type Run struct {
 	inline  *hclsyntax.Body                 // the plan, if the run contains it; otherwise nil
 	body    runBody
 	errors  []expectedDiag
-	asserts []assertion
+	asserts []assertBody
 	expects []expectation
 }
 
@@ -58,11 +58,6 @@ type assertBody struct {
 	Condition hcl.Expression `hcl:"condition"`
 	// ErrorMessage (string) explains why it must be true.
 	ErrorMessage hcl.Expression `hcl:"error_message"`
-}
-
-type assertion struct {
-	assertBody
-	rng hcl.Range
 }
 
 type expectBody struct {
@@ -290,9 +285,9 @@ func (r *Run) block(b *hclsyntax.Block) hcl.Diagnostics {
 		return nil
 
 	case "assert":
-		a := assertion{rng: b.DefRange()}
+		var a assertBody
 		diags := config.Required(b.Body, "condition", "error_message")
-		diags = append(diags, gohcl.DecodeBody(b.Body, nil, &a.assertBody)...)
+		diags = append(diags, gohcl.DecodeBody(b.Body, nil, &a)...)
 		r.asserts = append(r.asserts, a)
 		return diags
 

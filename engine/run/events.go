@@ -12,7 +12,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/hcl/v2"
 
 	"aicplan/engine/checkpoint"
@@ -36,7 +35,6 @@ type View interface {
 
 // events passes the events of a run to the views and writes them as NDJSON to the run folder.
 type events struct {
-	log   hclog.Logger
 	views []View
 	runID string
 	plan  *plan.Plan // set by runStart
@@ -96,13 +94,13 @@ func hostname() string {
 	return name
 }
 
-func newEvents(run *checkpoint.Run, views []View, log hclog.Logger) (*events, error) {
+func newEvents(run *checkpoint.Run, views []View) (*events, error) {
 	path := filepath.Join(run.Dir, "events.ndjson")
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
 		return nil, fmt.Errorf("cannot write the run's events: %w", err)
 	}
-	return &events{log: log, views: views, runID: run.ID, file: f, last: map[string]time.Time{},
+	return &events{views: views, runID: run.ID, file: f, last: map[string]time.Time{},
 		running: map[string]stage.Progress{}, ended: make(chan struct{})}, nil
 }
 

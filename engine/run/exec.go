@@ -79,7 +79,7 @@ func (r *runner) call(ctx context.Context, s *plan.Stage, inputs map[string]*sta
 
 	out, err = s.Config.Run(ctx, &stage.RunContext{
 		Address: s.Address(), Key: s.Key, Range: s.Instance.Range, Inputs: inputs, Plan: s.Plan, Store: r.plan.Store,
-		Log: r.opts.Log.Named(s.Address()), Events: r.ev, RunDir: r.opts.Run.Dir, OutDir: r.opts.OutDir,
+		Events: r.ev, RunDir: r.opts.Run.Dir, OutDir: r.opts.OutDir,
 		PlanDir: r.plan.Config.Dir, Options: options, Replace: replace,
 		Upstream: func() []stage.Finished { return r.finished(s.Address()) },
 		Claim:    r.claim(s.Address()), Standing: r.standing, Unlocked: r.unlocked(s.Address()),

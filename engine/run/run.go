@@ -87,7 +87,7 @@ func Apply(ctx context.Context, p *plan.Plan, opts Options) (*Applied, error) {
 	}
 
 	started := time.Now()
-	ev, err := newEvents(opts.Run, opts.Views, opts.Log)
+	ev, err := newEvents(opts.Run, opts.Views)
 	if err != nil {
 		return nil, err
 	}

@@ -23,10 +23,9 @@ type Forecast struct {
 	Open bool
 	// Cases is set for planned cases without measurements.
 	Cases bool
-	// Rows are the planned cases with their values, one for each row. If Measured is set, they are the rows
-	// themselves. Nil means unknown.
-	Rows     arrow.Record
-	Measured bool
+	// Rows are the planned cases with their values, one for each row, or the rows themselves if there are some
+	// already. Nil means unknown.
+	Rows arrow.Record
 	// Origin identifies the framework and version if Info.Version is unknown: rows of one origin have the same
 	// ones.
 	Origin string
@@ -51,7 +50,7 @@ func ForecastOf(ds *Dataset) *Forecast {
 	if rec == nil {
 		return nil
 	}
-	f := &Forecast{Info: ds.Info, Cases: ds.Table == nil, Rows: rec, Measured: ds.Table != nil}
+	f := &Forecast{Info: ds.Info, Cases: ds.Table == nil, Rows: rec}
 	for _, c := range rec.Schema().Fields() {
 		f.Columns = append(f.Columns, c.Name)
 	}

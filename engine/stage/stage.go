@@ -9,7 +9,6 @@ import (
 	"fmt"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
@@ -266,8 +265,7 @@ type Artifact struct {
 
 // CheckContext is given to Check.
 type CheckContext struct {
-	Address string
-	Range   hcl.Range // range of the block's header
+	Range hcl.Range // range of the block's header
 	// Tables are the built-in perf tables and those that the plan declares.
 	Tables *catalog.Catalog
 }
@@ -284,7 +282,6 @@ type RunContext struct {
 	Plan *Plan
 	// Store is the state folder. Stages use it only for the case journal; the engine stores outcomes.
 	Store *checkpoint.Store
-	Log   hclog.Logger
 	// Events receives progress. It is safe for concurrent use.
 	Events Events
 	// RunDir is the folder of this run with its logs. OutDir is the folder of exports, outside of which no stage

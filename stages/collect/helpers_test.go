@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/gohcl"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -175,7 +174,7 @@ func (b *bench) config(src string) (*Config, hcl.Diagnostics) {
 	if diags.HasErrors() {
 		return c, diags
 	}
-	return c, append(diags, c.Check(&stage.CheckContext{Address: "collect.c"})...)
+	return c, append(diags, c.Check(&stage.CheckContext{})...)
 }
 
 // prepare decodes a collect block and plans it.
@@ -219,7 +218,7 @@ func (b *bench) runIn(ctx context.Context, src string) (*stage.Outcome, error) {
 	c, p := b.prepare(src)
 	b.events = &fakeRecorder{hook: b.onEvent}
 	return c.Run(ctx, &stage.RunContext{
-		Address: "collect.c", Plan: p, Store: b.store, Log: hclog.NewNullLogger(), Events: b.events,
+		Address: "collect.c", Plan: p, Store: b.store, Events: b.events,
 		RunDir: filepath.Join(b.t.TempDir(), "run"), Options: b.opts, Stop: b.stop,
 	})
 }

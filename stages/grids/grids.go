@@ -230,12 +230,12 @@ func waterfall(c *grid.Cases) *stage.Waterfall {
 			Note: f.Note, Samples: f.Samples})
 	}
 
-	for _, a := range c.Spec().Axes() {
+	for _, a := range c.Spec().Dims() {
 		name := a.Name
 		if a.Set != "" {
 			name = a.Set + "." + name
 		}
-		out.Axes = append(out.Axes, stage.AxisSize{Name: name, Size: a.Size})
+		out.Axes = append(out.Axes, stage.AxisSize{Name: name, Size: a.Size()})
 	}
 
 	return out

@@ -38,7 +38,7 @@ func decode(t *testing.T, body string) (*Config, hcl.Diagnostics) {
 		return c, diags
 	}
 
-	return c, c.Check(&stage.CheckContext{Address: "report.r"})
+	return c, c.Check(&stage.CheckContext{})
 }
 
 const full = `

@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/gohcl"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -125,7 +124,7 @@ func newBench(t *testing.T, grid string) *bench {
 }
 
 func (b *bench) context(p *stage.Plan) *stage.RunContext {
-	return &stage.RunContext{Address: "x.c", Plan: p, Store: b.store, Log: hclog.NewNullLogger(), Events: silent{},
+	return &stage.RunContext{Address: "x.c", Plan: p, Store: b.store, Events: silent{},
 		RunDir: filepath.Join(b.t.TempDir(), "run"), Stop: b.stop}
 }
 

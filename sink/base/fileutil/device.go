@@ -51,7 +51,7 @@ func LockDevice(uuid string, me Holder) (*Device, error) {
 		case err == nil:
 			return &Device{file: f}, nil
 		case errors.Is(err, syscall.EWOULDBLOCK):
-			return nil, errors.Join(&BusyError{What: "the device " + uuid, Holder: kernelHolder(f), Path: f.Name()}, f.Close())
+			return nil, errors.Join(&BusyError{What: "the device " + uuid, Holder: kernelHolder(f)}, f.Close())
 		}
 		_ = f.Close()
 	}
@@ -104,7 +104,7 @@ func lockInFolder(dir, uuid string, me Holder) (*Device, error) {
 	}
 	socket, err := bindName(path)
 	if err != nil {
-		return nil, errors.Join(&BusyError{What: "the device " + uuid, Path: path}, release(f))
+		return nil, errors.Join(&BusyError{What: "the device " + uuid}, release(f))
 	}
 	return &Device{file: f, name: socket}, nil
 }

@@ -27,7 +27,6 @@ const poll = 15 * time.Millisecond
 type BusyError struct {
 	What   string  // "the folder /data/h200_sxm", "the device GPU-..."
 	Holder *Holder // nil if it could not be read
-	Path   string  // of the lock file
 }
 
 // ErrBusy is what errors.Is finds in a *BusyError.
@@ -143,7 +142,7 @@ func lockFile(path, what string, me Holder, replace func(old *Holder, locked boo
 		lockErr := tryLock(f)
 		switch {
 		case errors.Is(lockErr, syscall.EWOULDBLOCK):
-			return nil, errors.Join(&BusyError{What: what, Holder: old, Path: path}, f.Close())
+			return nil, errors.Join(&BusyError{What: what, Holder: old}, f.Close())
 		case lockErr != nil && !errors.Is(lockErr, errors.ErrUnsupported) && !errors.Is(lockErr, syscall.ENOLCK):
 			return nil, errors.Join(Explain("lock "+what+" by", path, lockErr), f.Close())
 		}
