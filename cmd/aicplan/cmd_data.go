@@ -58,7 +58,7 @@ func (c *dataLintCmd) Run(a *app) error {
 	} else {
 		var text strings.Builder
 		err = rep.WriteText(&text, shownRows)
-		fmt.Fprint(a.stdout, a.fold(text.String()))
+		a.printf("%s", text.String())
 	}
 
 	if err != nil {

@@ -73,12 +73,11 @@ func (c *failuresCmd) Run(a *app, all *stages.Set, store *checkpoint.Store) erro
 		}
 	}
 
-	var b strings.Builder
-	wrapped(&b, a.columns(), 2, "", fmt.Sprintf("%s in %s. A case's whole story: aicplan%[4]sshow%[4]s'%[3]s'%[4]s--ledger",
-		textutil.Some(model.TotalFailures(groups), what+" case"), textutil.Some(len(groups), "group"), groups[0].Example.Stage, keep))
+	a.wrap(2, "", fmt.Sprintf("%s in %s. A case's whole story: aicplan%[4]sshow%[4]s'%[3]s'%[4]s--ledger",
+		textutil.Some(model.TotalFailures(groups), what+" case"), textutil.Some(len(groups), "group"),
+		groups[0].Example.Stage, keep))
 
-	_, err = fmt.Fprint(a.stdout, b.String())
-	return err
+	return nil
 }
 
 // nextOf returns a function with the advice for a group of failures and, if there is one, the command

@@ -1,12 +1,9 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"aicplan/cudaops/nvml"
@@ -31,7 +28,7 @@ Exit code 1 if no source reports a GPU.`
 
 // Run prints the state of the GPUs once.
 func (c *gpusCmd) Run(a *app) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal()
 	defer stop()
 	set := telemetry.Builtin()
 	defaults, named, err := c.sources(set)

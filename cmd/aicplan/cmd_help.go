@@ -30,7 +30,7 @@ func (helpCmd) Help() string {
   aicplan help ckpt gc`
 }
 
-// Run prints what there is about a topic: the help of a command, a page, and a kind of runtimes.
+// Run prints the help of a command and the page of a topic. A kind of runtimes without a page is printed as JSON.
 func (c *helpCmd) Run(a *app, parser *kong.Kong, all *stages.Set) error {
 	if c.JSON {
 		return a.json(languageOf(all))
@@ -65,8 +65,9 @@ func (c *helpCmd) Run(a *app, parser *kong.Kong, all *stages.Set) error {
 	kinds := runtimes.Registered(a.kinds)
 	if i := slices.IndexFunc(kinds, func(k stage.RuntimeKind) bool { return k.Name == topic }); i >= 0 && !page {
 		part()
-		info := kindInfoOf(&kinds[i])
-		a.kind(&info)
+		if err := a.json(kindInfoOf(&kinds[i])); err != nil {
+			return err
+		}
 	}
 
 	if !found {

@@ -1,12 +1,8 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"net"
-	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"aicplan/cudaops/load/loadtest"
@@ -76,7 +72,7 @@ func (c *mockServerCmd) Run(a *app) error {
 
 	fmt.Fprintf(a.stdout, "listening on http://%s\n", l.Addr())
 	a.endPlanning() // a signal ends this command with exit code 0
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal()
 	defer stop()
 	return s.Serve(ctx, l)
 }

@@ -52,7 +52,7 @@ func (c *reportCmd) Run(a *app, store *checkpoint.Store) error {
 		return err
 	}
 
-	fmt.Fprint(a.stdout, a.fold(fmt.Sprintf("Wrote %s, %s: %s. %s\n", shown(c.Out), bytesText(info.Size()), r.Verdict.Word, r.Verdict.Text)))
+	a.printf("Wrote %s, %s: %s. %s\n", shown(c.Out), bytesText(info.Size()), r.Verdict.Word, r.Verdict.Text)
 	return nil
 }
 

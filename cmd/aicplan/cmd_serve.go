@@ -10,9 +10,7 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"aicplan/engine/checkpoint"
@@ -58,7 +56,7 @@ func (c *serveCmd) Run(a *app, store *checkpoint.Store) error {
 	}
 
 	a.endPlanning() // a signal ends this command with exit code 0
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal()
 	defer stop()
 	page := &live.Server{Runs: store.Runs, Dead: store.Abandoned, Token: token, Report: func(id string) ([]byte, error) {
 		r, err := (&reportCmd{Run_: id}).report(a, store)

@@ -93,7 +93,7 @@ func (c *showCmd) Run(a *app) error {
 		if c.Limit == nil {
 			t = limited(t, mostShown)
 		}
-		return a.viewTable(a.stdout, t, d.Info, len(c.Columns) > 0, all)
+		return a.viewTable(t, d.Info, len(c.Columns) > 0, all)
 	}
 
 	return writeTable(a.stdout, t, c.Format)

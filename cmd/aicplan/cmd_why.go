@@ -142,9 +142,7 @@ func parseValues(args []string) (map[string]cty.Value, error) {
 
 // verdict prints the result of Why.
 func (a *app) verdict(v *grid.Reasons, indent string) {
-	say := func(format string, args ...any) {
-		fmt.Fprint(a.stdout, a.fold(fmt.Sprintf(indent+format+"\n", args...)))
-	}
+	say := func(format string, args ...any) { a.printf(indent+format+"\n", args...) }
 	for _, p := range v.Problems {
 		say("No such case: %s", p)
 	}

@@ -44,6 +44,11 @@ func endOnInterrupt() (end func()) {
 	}
 }
 
+// untilSignal returns a context that ends on Ctrl-C or SIGTERM.
+func untilSignal() (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+}
+
 // untilInterrupt returns a context that is cancelled by the first signal.
 func untilInterrupt() (context.Context, func()) {
 	ctx, cancel := context.WithCancel(context.Background())

@@ -1,13 +1,9 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"io"
-	"os"
-	"os/signal"
 	"strings"
-	"syscall"
 	"time"
 
 	"aicplan/sink/base/textutil"
@@ -19,7 +15,7 @@ const watchInterval = time.Second
 
 // watch prints the state of a run until it ends. On a terminal the view is redrawn.
 func (a *app) watch(f *live.Follower) error {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal()
 	defer stop()
 	tick := time.NewTicker(watchInterval)
 	defer tick.Stop()

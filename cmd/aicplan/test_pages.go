@@ -1,14 +1,11 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"os"
-	"os/signal"
 	"path"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"aicplan/cudaops/runbook"
@@ -42,7 +39,7 @@ func (c *testCmd) pages(a *app) error {
 		return err
 	}
 
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := untilSignal()
 	defer stop()
 	o := runbook.Options{Dir: dir, Health: c.HealthTimeout, Run: time.Hour, Pause: 2 * time.Second, Out: a.stdout}
 	if c.JSON {

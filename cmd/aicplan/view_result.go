@@ -27,7 +27,7 @@ func (a *app) viewResult(p *plan.Plan, r *run.Applied) {
 	}
 
 	a.outputs(r.Outputs)
-	fmt.Fprint(a.stdout, a.fold(resultLine(p, r, nothing)+"\n"))
+	a.printf("%s\n", resultLine(p, r, nothing))
 }
 
 func (a *app) resultTable(r *run.Applied) {
@@ -71,7 +71,7 @@ func (a *app) skipped(r *run.Applied) {
 			fmt.Fprintf(a.stdout, "  %s: %s\n", s.Address, why)
 		case stage.StatusSkipped:
 			if s.Blocker == "" {
-				fmt.Fprint(a.stdout, a.fold(fmt.Sprintf("  %s: %s\n", s.Address, s.Message)))
+				a.printf("  %s: %s\n", s.Address, s.Message)
 				continue
 			}
 			if behind[s.Blocker] == 0 {
@@ -100,7 +100,7 @@ func (a *app) outputs(outs []config.Output) {
 	fmt.Fprintln(a.stdout, "\nOutputs:")
 	for _, o := range outs {
 		text := valueText(o.Value, a.foldWidth()-len("   = ")-len(o.Name))
-		fmt.Fprint(a.stdout, a.fold(fmt.Sprintf("  %s = %s\n", o.Name, text)))
+		a.printf("  %s = %s\n", o.Name, text)
 	}
 }
 

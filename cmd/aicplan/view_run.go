@@ -66,15 +66,11 @@ func newLineView(a *app) *lineView {
 	return &lineView{app: a, running: map[string]*lineState{}, now: time.Now}
 }
 
-func (v *lineView) printf(format string, args ...any) {
-	fmt.Fprint(v.app.stdout, v.app.fold(fmt.Sprintf(format, args...)))
-}
-
 // RunStart implements run.View.
 func (v *lineView) RunStart(p *plan.Plan, runID string) {
 	v.p = p
-	v.printf("%s\n", plan.Summarize(p).Line())
-	v.printf("Run %s\n", runID)
+	v.app.printf("%s\n", plan.Summarize(p).Line())
+	v.app.printf("Run %s\n", runID)
 }
 
 // StageStart implements run.View.
@@ -84,27 +80,32 @@ func (v *lineView) StageStart(address, kind, reason string) {
 	v.running[address] = &lineState{started: now, said: now}
 	v.mu.Unlock()
 	if s := v.p.Stage(address); s != nil && s.Instance.Kind.Class.OwnsDevices() {
-		v.printf("%s: starts (%s)\n", address, reason)
+		v.app.printf("%s: starts (%s)\n", address, reason)
 	}
 }
 
 // Progress implements run.View.
 func (v *lineView) Progress(address string, p stage.Progress) {
 	v.mu.Lock()
-	st := v.running[address]
-	now := v.now()
-	due, text := false, ""
-	if st != nil {
-		st.pace.update(now, p)
-		if due = now.Sub(st.said) >= heartbeat; due {
-			st.said = now
-			text = st.pace.text(st.started, now)
-		}
+	if st := v.running[address]; st != nil {
+		st.pace.update(v.now(), p)
+	}
+	v.mu.Unlock()
+	v.heartbeat(address, func(st *lineState, now time.Time) string { return st.pace.text(st.started, now) })
+}
+
+// heartbeat prints the text of a running stage if nothing was printed of it for a heartbeat.
+func (v *lineView) heartbeat(address string, text func(*lineState, time.Time) string) {
+	v.mu.Lock()
+	st, now, line := v.running[address], v.now(), ""
+	due := st != nil && now.Sub(st.said) >= heartbeat
+	if due {
+		st.said, line = now, text(st, now)
 	}
 
 	v.mu.Unlock()
 	if due {
-		v.printf("%s: %s\n", address, text)
+		v.app.printf("%s: %s\n", address, line)
 	}
 }
 
@@ -159,28 +160,12 @@ func (v *lineView) Message(address, level, text string) {
 
 	switch level {
 	case "warn", "error":
-		v.printf("%s: %s: %s\n", address, level, quoted(text))
+		v.app.printf("%s: %s: %s\n", address, level, quoted(text))
 	case stage.MessageShow:
-		v.printf("%s\n", text)
+		v.app.printf("%s\n", text)
 	case stage.MessageStatus:
-		v.status(address, text)
-	}
-}
-
-// status prints the status of a running case if nothing was printed for a heartbeat.
-func (v *lineView) status(address, text string) {
-	v.mu.Lock()
-	st := v.running[address]
-	now := v.now()
-	due := st != nil && now.Sub(st.said) >= heartbeat
-	if due {
-		st.said = now
-	}
-
-	v.mu.Unlock()
-	if due {
 		line, _, _ := strings.Cut(text, "\n") // the following table is for terminals only
-		v.printf("%s: %s\n", address, line)
+		v.heartbeat(address, func(*lineState, time.Time) string { return line })
 	}
 }
 
@@ -198,8 +183,8 @@ func (v *lineView) StageEnd(r *run.StageResult) {
 		return
 	}
 
-	v.printf("%s: %s\n", r.Address, outcomeText(r))
-	v.printf("%s", checks)
+	v.app.printf("%s: %s\n", r.Address, outcomeText(r))
+	v.app.printf("%s", checks)
 }
 
 // outcomeText returns the result of a stage.

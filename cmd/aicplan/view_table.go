@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"io"
 	"math"
 	"slices"
 	"strconv"
@@ -25,7 +24,7 @@ const widestCell = 60
 // as many columns as fit, the most informative first. Columns with the same value in all rows are
 // printed once above the table. If given is true, the user selected the columns and all of them are
 // shown.
-func (a *app) viewTable(w io.Writer, t arrow.Record, info stage.Info, given bool, total int64) error {
+func (a *app) viewTable(t arrow.Record, info stage.Info, given bool, total int64) error {
 	names := table.Names(t)
 	if !given {
 		names = telling(t, info)
@@ -47,12 +46,11 @@ func (a *app) viewTable(w io.Writer, t arrow.Record, info stage.Info, given bool
 	}
 
 	if len(same) > 0 {
-		var b strings.Builder
 		for i, s := range same {
 			same[i] = strings.ReplaceAll(s, " ", keep)
 		}
-		wrapped(&b, a.columns(), 2, "", "All rows: "+strings.Join(same, ", ")+".")
-		fmt.Fprintln(w, b.String())
+		a.wrap(2, "", "All rows: "+strings.Join(same, ", ")+".")
+		fmt.Fprintln(a.stdout)
 	}
 
 	var out textutil.Table
@@ -87,7 +85,7 @@ func (a *app) viewTable(w io.Writer, t arrow.Record, info stage.Info, given bool
 		out.Row(row...)
 	}
 
-	if err := out.Text(w, "", 0); err != nil {
+	if err := out.Text(a.stdout, "", 0); err != nil {
 		return err
 	}
 
@@ -103,10 +101,9 @@ func (a *app) viewTable(w io.Writer, t arrow.Record, info stage.Info, given bool
 			textutil.Some(len(left), "column"), strings.Join(left, ", "))
 	}
 
-	var b strings.Builder
-	wrapped(&b, a.columns(), 2, "", text)
-	_, err := fmt.Fprint(w, "\n"+b.String())
-	return err
+	fmt.Fprintln(a.stdout)
+	a.wrap(2, "", text)
+	return nil
 }
 
 // unitsText returns the units of the shown columns. If all of them are times in the same unit, the unit

@@ -112,14 +112,22 @@ func (a *app) fold(text string) string {
 	return b.String()
 }
 
-// hanging prints head, padded to indent columns, and text wrapped in the remaining columns. A word
-// longer than a line is not broken.
-func (a *app) hanging(indent int, head, text string) {
-	head += strings.Repeat(" ", max(1, indent-utf8.RuneCountInString(head)))
+// printf prints a text and wraps its lines as fold does.
+func (a *app) printf(format string, args ...any) {
+	fmt.Fprint(a.stdout, a.fold(fmt.Sprintf(format, args...)))
+}
 
+// wrap prints head and text wrapped to the width of the terminal. Continuation lines start in column indent.
+func (a *app) wrap(indent int, head, text string) {
 	var b strings.Builder
 	wrapped(&b, a.columns(), indent, head, text)
 	fmt.Fprint(a.stdout, b.String())
+}
+
+// hanging prints head, padded to indent columns, and text wrapped in the remaining columns. A word
+// longer than a line is not broken.
+func (a *app) hanging(indent int, head, text string) {
+	a.wrap(indent, head+strings.Repeat(" ", max(1, indent-utf8.RuneCountInString(head))), text)
 }
 
 // wrapLines prints text and wraps long lines. Continuation lines start below the last column, which is

@@ -79,9 +79,7 @@ func (p *Past) Input(store *checkpoint.Store, load Loader) (model.Input, error) 
 	for _, addr := range p.tables(st, data) {
 		from := p.source(addr, data)
 		t := model.TableInput{Address: addr, Data: data[from], Stale: stale[from]}
-		if at := model.MatchReference(t.Data, references); at >= 0 {
-			t.Reference, t.ReferenceName = references[at], model.ReferenceName(references[at], st.References[at], t.Data)
-		}
+		t.Compare(references, st.References)
 		in.Tables = append(in.Tables, t)
 	}
 

@@ -87,11 +87,10 @@ func (c *Config) input(rc *stage.RunContext) model.Input {
 		references = append(references, rc.Inputs[referenceName(i)])
 	}
 
+	stages := c.statement().References
 	for i, ref := range c.inputs {
 		t := model.TableInput{Address: ref.Address, Data: rc.Inputs[inputName(i)], System: systemOf(rc.Inputs[inputName(i)])}
-		if at := model.MatchReference(t.Data, references); at >= 0 {
-			t.Reference, t.ReferenceName = references[at], model.ReferenceName(references[at], c.references[at].Address, t.Data)
-		}
+		t.Compare(references, stages)
 		in.Tables = append(in.Tables, t)
 	}
 

@@ -5,11 +5,11 @@ import (
 	"crypto/subtle"
 	"embed"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"html/template"
 	"net"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -52,7 +52,11 @@ func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{$}", s.page)
 	mux.HandleFunc("GET /runs/{id}", s.page)
-	mux.HandleFunc("GET /assets/{name}", s.asset)
+	for _, name := range []string{"live.js", "live.css"} {
+		mux.HandleFunc("GET /assets/"+name, func(w http.ResponseWriter, r *http.Request) {
+			http.ServeFileFS(w, r, assets, "assets/"+name)
+		})
+	}
 	mux.HandleFunc("GET /api/runs", s.runs)
 	mux.HandleFunc("GET /api/runs/{id}", s.run)
 	mux.HandleFunc("GET /api/runs/{id}/stream", s.stream)
@@ -134,24 +138,6 @@ func (s *Server) page(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(b.Bytes())
 }
 
-func (s *Server) asset(w http.ResponseWriter, r *http.Request) {
-	kinds := map[string]string{"live.js": "text/javascript; charset=utf-8", "live.css": "text/css; charset=utf-8"}
-	kind, ok := kinds[r.PathValue("name")]
-	if !ok {
-		http.NotFound(w, r)
-		return
-	}
-
-	b, err := assets.ReadFile("assets/" + r.PathValue("name"))
-	if err != nil {
-		http.NotFound(w, r)
-		return
-	}
-
-	w.Header().Set("Content-Type", kind)
-	_, _ = w.Write(b)
-}
-
 func (s *Server) runs(w http.ResponseWriter, _ *http.Request) {
 	all, err := s.Runs()
 	if err != nil {
@@ -171,36 +157,29 @@ func writeJSON(w http.ResponseWriter, v any) {
 	_, _ = w.Write(b)
 }
 
-var errNoRun = errors.New("there is no such run")
-
-// find returns the run called id; "latest" is the newest.
-func (s *Server) find(id string) (*checkpoint.Run, error) {
+// find returns the run of a request; "latest" is the newest. If there is none, it answers the request and
+// returns nil.
+func (s *Server) find(w http.ResponseWriter, r *http.Request) *checkpoint.Run {
 	all, err := s.Runs()
 	if err != nil {
-		return nil, err
+		http.Error(w, err.Error(), http.StatusInternalServerError)
+		return nil
 	}
 
-	if id == "latest" && len(all) > 0 {
-		return &all[len(all)-1], nil
-	}
-
-	for _, r := range all {
-		if r.ID == id {
-			return &r, nil
+	id := r.PathValue("id")
+	for i, run := range slices.Backward(all) {
+		if run.ID == id || id == "latest" {
+			return &all[i]
 		}
 	}
 
-	return nil, errNoRun
+	http.Error(w, "there is no such run", http.StatusNotFound)
+	return nil
 }
 
 func (s *Server) run(w http.ResponseWriter, r *http.Request) {
-	found, err := s.find(r.PathValue("id"))
-	if err != nil {
-		status := http.StatusInternalServerError
-		if errors.Is(err, errNoRun) {
-			status = http.StatusNotFound
-		}
-		http.Error(w, err.Error(), status)
+	found := s.find(w, r)
+	if found == nil {
 		return
 	}
 
@@ -215,9 +194,8 @@ func (s *Server) run(w http.ResponseWriter, r *http.Request) {
 
 // stream sends the state of a run whenever it changed, as server-sent events.
 func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
-	found, err := s.find(r.PathValue("id"))
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusNotFound)
+	found := s.find(w, r)
+	if found == nil {
 		return
 	}
 
@@ -273,9 +251,8 @@ func (s *Server) stream(w http.ResponseWriter, r *http.Request) {
 
 // report shows a finished run's report, which has its own style and script.
 func (s *Server) report(w http.ResponseWriter, r *http.Request) {
-	found, err := s.find(r.PathValue("id"))
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusNotFound)
+	found := s.find(w, r)
+	if found == nil {
 		return
 	}
 

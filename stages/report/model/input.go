@@ -24,38 +24,31 @@ type Input struct {
 	System func(name string) *systems.Spec
 }
 
-// MatchReference finds the reference of the same perf table, or op; a single
-// reference that names neither fits everything. -1 without one.
-func MatchReference(ds *stage.Dataset, references []*stage.Dataset) int {
-	if ds == nil {
-		return -1
-	}
-
+// Compare sets the first reference of the same perf table or op. A single reference that names neither fits
+// every table. Stages are the addresses of the references.
+func (t *TableInput) Compare(references []*stage.Dataset, stages []string) {
 	for i, r := range references {
-		if r == nil {
+		if t.Data == nil || r == nil {
 			continue
 		}
 
-		if r.Info.Perf != "" && r.Info.Perf == ds.Info.Perf || r.Info.Op != "" && r.Info.Op == ds.Info.Op {
-			return i
-		}
-
-		if len(references) == 1 && r.Info.Perf == "" && r.Info.Op == "" {
-			return i
+		is, of := r.Info, t.Data.Info
+		if is.Perf != "" && is.Perf == of.Perf || is.Op != "" && is.Op == of.Op ||
+			len(references) == 1 && is.Perf == "" && is.Op == "" {
+			t.Reference, t.ReferenceName = r, referenceName(is, stages[i], of)
+			return
 		}
 	}
-
-	return -1
 }
 
-// ReferenceName names a reference by its framework and version. It names the stage if the
+// referenceName names a reference by its framework and version. It names the stage if the
 // compared rows have the same ones, or if they are unknown.
-func ReferenceName(ds *stage.Dataset, address string, rows *stage.Dataset) string {
-	name := strings.TrimSpace(ds.Info.Framework + " " + ds.Info.Version)
+func referenceName(reference stage.Info, address string, rows stage.Info) string {
+	name := strings.TrimSpace(reference.Framework + " " + reference.Version)
 	switch {
 	case name == "":
 		return address
-	case rows != nil && ds.Info.Framework == rows.Info.Framework && ds.Info.Version == rows.Info.Version:
+	case reference.Framework == rows.Framework && reference.Version == rows.Version:
 		return address + " (" + name + ")"
 	}
 

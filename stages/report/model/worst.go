@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -80,12 +79,8 @@ func (t *Table) worstRow(why string, i int) WorstRow {
 		Light: known(f.Light), Clock: known(f.Clock)}
 	var parts []string
 	for _, p := range f.Params {
-		switch {
-		case p.Name == "kernel_source":
-		case p.Numeric && !math.IsNaN(p.Value[i]):
-			parts = append(parts, p.Name+"="+strconv.FormatFloat(p.Value[i], 'f', -1, 64))
-		case !p.Numeric && p.Text != nil:
-			parts = append(parts, p.Name+"="+p.Text[i])
+		if p.Name != "kernel_source" && !(p.Numeric && math.IsNaN(p.Value[i])) {
+			parts = append(parts, p.Name+"="+p.Cell(i))
 		}
 	}
 

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -89,7 +90,7 @@ func newPage(r *model.Report, rows int) (*page, error) {
 }
 
 var functions = template.FuncMap{
-	"count":    func(n any) string { return textutil.Count(toInt(n)) },
+	"count":    func(n any) string { return textutil.Count(reflect.ValueOf(n).Int()) },
 	"counted":  textutil.Counted[int],
 	"has":      has,
 	"number":   model.Number,
@@ -135,16 +136,6 @@ func has(tables []*model.Table, what string) bool {
 		}
 		return t.Noise != nil
 	})
-}
-
-func toInt(n any) int64 {
-	switch n := n.(type) {
-	case int:
-		return int64(n)
-	case int64:
-		return n
-	}
-	panic(fmt.Sprintf("html: count of a %T", n))
 }
 
 // toJSON is data for the page's script. encoding/json escapes what could end
