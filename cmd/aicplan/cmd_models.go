@@ -1,6 +1,7 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"maps"
 	"os"
@@ -114,71 +115,68 @@ func (c *modelsCmd) Run(a *app, all *stages.Set) error {
 	return err
 }
 
-// needsOf groups the rows by the models that they name.
+// needsOf groups the rows of each kind of layer by the models that they name.
 func needsOf(rows cty.Value) ([]modelNeeds, error) {
+	raw, err := json.Marshal(jsonValue(rows))
+	if err != nil {
+		return nil, err
+	}
+
+	var kinds map[string][]struct {
+		Models []string
+		TP     []int
+		Dtypes map[string][]string
+	}
+	if err := json.Unmarshal(raw, &kinds); err != nil {
+		return nil, err
+	}
+
 	by := map[string]*modelNeeds{}
-	for it := rows.ElementIterator(); it.Next(); {
-		key, list := it.Element()
-		kind := key.AsString()
-		for rt := list.ElementIterator(); rt.Next(); {
-			_, row := rt.Element()
-			if !row.Type().IsObjectType() || !row.Type().HasAttribute("models") {
+	for _, kind := range slices.Sorted(maps.Keys(kinds)) {
+		for _, row := range kinds[kind] {
+			if row.Models == nil {
 				return nil, fmt.Errorf("a row of %s names no models", kind)
 			}
 
-			for _, name := range row.GetAttr("models").AsValueSlice() {
-				m := by[name.AsString()]
+			for _, name := range row.Models {
+				m := by[name]
 				if m == nil {
-					m = &modelNeeds{Name: name.AsString()}
-					by[m.Name] = m
+					m = &modelNeeds{Name: name, Dtypes: map[string][]string{}}
+					by[name] = m
 				}
-				m.add(kind, row)
+
+				if !slices.Contains(m.Layers, kind) {
+					m.Layers, m.Ops = append(m.Layers, kind), append(m.Ops, opsOf[kind]...)
+				}
+				if kind == "attention" {
+					m.TP = merged(m.TP, row.TP)
+				}
+				for backend, words := range row.Dtypes {
+					if len(words) > 0 {
+						m.Dtypes[backend] = merged(m.Dtypes[backend], words)
+					}
+				}
 			}
 		}
 	}
 
 	var out []modelNeeds
 	for _, name := range slices.Sorted(maps.Keys(by)) {
-		m := by[name]
-		slices.Sort(m.Layers)
-		slices.Sort(m.TP)
-		for _, kind := range m.Layers {
-			m.Ops = append(m.Ops, opsOf[kind]...)
-		}
-		out = append(out, *m)
+		slices.Sort(by[name].TP)
+		out = append(out, *by[name])
 	}
 
 	return out, nil
 }
 
-func (m *modelNeeds) add(kind string, row cty.Value) {
-	if !slices.Contains(m.Layers, kind) {
-		m.Layers = append(m.Layers, kind)
-	}
-
-	if kind == "attention" && row.Type().HasAttribute("tp") {
-		for _, t := range row.GetAttr("tp").AsValueSlice() {
-			if n, _ := t.AsBigFloat().Int64(); !slices.Contains(m.TP, int(n)) {
-				m.TP = append(m.TP, int(n))
-			}
+// merged appends the values that list does not have.
+func merged[T comparable](list, more []T) []T {
+	for _, v := range more {
+		if !slices.Contains(list, v) {
+			list = append(list, v)
 		}
 	}
-
-	if kind != "moe" {
-		return
-	}
-	if m.Dtypes == nil {
-		m.Dtypes = map[string][]string{}
-	}
-
-	for it := row.GetAttr("dtypes").ElementIterator(); it.Next(); {
-		backend, words := it.Element()
-		for _, w := range words.AsValueSlice() {
-			if b := backend.AsString(); !slices.Contains(m.Dtypes[b], w.AsString()) {
-				m.Dtypes[b] = append(m.Dtypes[b], w.AsString())
-			}
-		}
-	}
+	return list
 }
 
 func sizes(tp []int) string {

@@ -187,11 +187,11 @@ func runWord(s *live.State, now time.Time) string {
 		return fmt.Sprintf("ended with exit code %d", *s.ExitCode)
 
 	case "lost":
+		why := "no sign of life for %s"
 		if s.Gone {
-			return fmt.Sprintf("lost (its process ended without a report: it was killed, or the disk was full; last sign of life %s ago; the same apply goes on from where it was)",
-				textutil.Duration(now.Sub(s.Seen).Seconds()))
+			why = "its process ended without a report: it was killed, or the disk was full; last sign of life %s ago"
 		}
-		return fmt.Sprintf("lost (no sign of life for %s; the same apply goes on from where it was)",
+		return fmt.Sprintf("lost ("+why+"; the same apply goes on from where it was)",
 			textutil.Duration(now.Sub(s.Seen).Seconds()))
 
 	default:

@@ -5,6 +5,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
@@ -34,18 +35,28 @@ type gateFiles struct {
 	Summary string `help:"Write what gates and preflights found as Markdown." placeholder:"FILE" type:"path"`
 }
 
+// gateFile is a file of a flag, and what writes it.
+type gateFile struct {
+	flag, path string
+	write      func(io.Writer, []results.Group) error
+}
+
+// files returns the files of the flags that were given.
+func (g gateFiles) files() []gateFile {
+	return slices.DeleteFunc([]gateFile{{"--junit", g.JUnit, results.WriteJUnit},
+		{"--results", g.Results, results.WriteJSON}, {"--summary", g.Summary, results.WriteMarkdown}},
+		func(f gateFile) bool { return f.path == "" })
+}
+
 // check returns an error if a file cannot be written because of a file or folder in its place. It is
 // called before anything is measured.
 func (g gateFiles) check() error {
-	for _, f := range [][2]string{{"--junit", g.JUnit}, {"--results", g.Results}, {"--summary", g.Summary}} {
-		if f[1] == "" {
-			continue
+	for _, f := range g.files() {
+		if at := fileOnTheWay(filepath.Dir(f.path)); at != "" {
+			return fmt.Errorf("%s cannot be written to %s: %s is a file", f.flag, f.path, at)
 		}
-		if at := fileOnTheWay(filepath.Dir(f[1])); at != "" {
-			return fmt.Errorf("%s cannot be written to %s: %s is a file", f[0], f[1], at)
-		}
-		if info, err := os.Stat(f[1]); err == nil && info.IsDir() {
-			return fmt.Errorf("%s is to be written to %s, which is a folder", f[0], f[1])
+		if info, err := os.Stat(f.path); err == nil && info.IsDir() {
+			return fmt.Errorf("%s is to be written to %s, which is a folder", f.flag, f.path)
 		}
 	}
 
@@ -56,13 +67,7 @@ func (g gateFiles) check() error {
 // events is true because stdout contains events.
 func (g gateFiles) write(a *app, r *run.Applied, events bool) error {
 	groups := gateGroups(r)
-	for _, f := range []struct {
-		path  string
-		write func(io.Writer, []results.Group) error
-	}{{g.JUnit, results.WriteJUnit}, {g.Results, results.WriteJSON}, {g.Summary, results.WriteMarkdown}} {
-		if f.path == "" {
-			continue
-		}
+	for _, f := range g.files() {
 		if err := writeGroups(f.path, groups, f.write); err != nil {
 			return fmt.Errorf("results of gates: %w", err)
 		}

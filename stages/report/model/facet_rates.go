@@ -6,7 +6,6 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 
 	"aicplan/sink/base/stats"
-	"aicplan/sink/catalog"
 	"aicplan/sink/rules"
 )
 
@@ -26,23 +25,16 @@ func (r Rates) Moves() bool {
 
 // rates computes the rates from the columns flops and bytes. Without the columns it uses the least that the
 // op must compute and move.
-func (f *Facets) rates(rec arrow.Record, t *catalog.Table) {
+func (f *Facets) rates(rec arrow.Record, works []rules.Work) {
 	per := map[string]float64{"ms": 1e-3, "us": 1e-6, "s": 1}[f.Unit]
 	if per == 0 || f.Latency == nil {
 		return
 	}
 
-	var works []rules.Work
-	if t != nil {
-		works, _ = rules.Works(rec, t)
-	}
-
-	rate := func(column string, least func(rules.Work) float64) []float64 {
+	rate := func(column string, least []float64) []float64 {
 		amount := numbers(rec, column)
 		if amount == nil {
-			for _, w := range works {
-				amount = append(amount, least(w))
-			}
+			amount = least
 		}
 
 		out := make([]float64, len(amount))
@@ -56,8 +48,12 @@ func (f *Facets) rates(rec arrow.Record, t *catalog.Table) {
 		return orNil(out)
 	}
 
-	f.Rates.Flops = rate("flops", func(w rules.Work) float64 { return w.Flops })
-	f.Rates.Bytes = rate("bytes", func(w rules.Work) float64 { return w.Bytes })
+	var bytes []float64
+	for _, w := range works {
+		bytes = append(bytes, w.Bytes)
+	}
+
+	f.Rates.Flops, f.Rates.Bytes = rate("flops", operations(works)), rate("bytes", bytes)
 	if f.Rates.Flops != nil && f.Rates.Bytes != nil {
 		f.Rates.Intensity = make([]float64, f.Rows)
 		for i := range f.Rates.Intensity {

@@ -98,19 +98,18 @@ func (p Param) Varies() bool {
 
 // FacetsOf derives the facets of a dataset with a table. spec may be nil.
 func FacetsOf(ds *stage.Dataset, spec *systems.Spec) *Facets {
-	rec := ds.Table
+	rec, schema := ds.Table, catalog.SchemaOf("")
+	own := schema.Primary()
 	if rec == nil {
-		m := catalog.SchemaOf("").Primary()
-		return &Facets{Metric: m, Unit: m.Unit}
+		return &Facets{Metric: own, Unit: own.Unit}
 	}
 
 	t := tableOf(ds)
 	f := &Facets{Rows: int(rec.NumRows())}
-	own := catalog.SchemaOf("").Primary()
-
-	schema := catalog.SchemaOf("")
+	var works []rules.Work
 	if t != nil {
 		schema = t.Schema()
+		works, _ = rules.Works(rec, t)
 	}
 
 	f.Metric = schema.Primary()
@@ -130,13 +129,13 @@ func FacetsOf(ds *stage.Dataset, spec *systems.Spec) *Facets {
 
 	f.Noise, f.Clock, f.Power = numbers(rec, "rel_stdev"), numbers(rec, "sm_clock_mhz"), numbers(rec, "power")
 	f.Low, f.High = numbers(rec, "p10"), numbers(rec, "p90")
-	f.rates(rec, t)
+	f.rates(rec, works)
 	f.Started = times(rec, "started_at")
 	f.Worker = words(rec, "worker")
 	f.throttled(rec)
 	f.params(rec, ds, t)
 	f.Series = seriesOf(rec, ds, t)
-	f.size(rec, t)
+	f.size(rec, works)
 
 	if len(f.Series.Names) < 2 {
 		f.fewNumbers()
@@ -272,15 +271,12 @@ func (f *Facets) fewNumbers() {
 
 // size computes how large a row's problem is: its number of operations if it is
 // known, else the product of the columns along which work grows.
-func (f *Facets) size(rec arrow.Record, t *catalog.Table) {
-	if works := operations(rec, t); positive(works) {
-		f.Size, f.SizeLabel = works, "floating-point operations"
-		return
-	}
-
-	if flops := numbers(rec, "flops"); positive(flops) {
-		f.Size, f.SizeLabel = flops, "floating-point operations"
-		return
+func (f *Facets) size(rec arrow.Record, works []rules.Work) {
+	for _, flops := range [][]float64{operations(works), numbers(rec, "flops")} {
+		if positive(flops) {
+			f.Size, f.SizeLabel = flops, "floating-point operations"
+			return
+		}
 	}
 
 	var factors []string
@@ -321,20 +317,11 @@ func (f *Facets) size(rec arrow.Record, t *catalog.Table) {
 	f.SizeLabel = strings.Join(factors, " × ")
 }
 
-// operations follow from the row by the op's formula; nil without one.
-func operations(rec arrow.Record, t *catalog.Table) []float64 {
-	if t == nil {
-		return nil
-	}
-
-	works, ok := rules.Works(rec, t)
-	if !ok {
-		return nil
-	}
-
-	out := make([]float64, len(works))
-	for i, w := range works {
-		out[i] = w.Flops
+// operations returns the operations of each row by the formula of its op.
+func operations(works []rules.Work) []float64 {
+	var out []float64
+	for _, w := range works {
+		out = append(out, w.Flops)
 	}
 	return out
 }

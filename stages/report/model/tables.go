@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -237,9 +238,8 @@ func nodes(inputs []TableInput, tables []*Table) []Node {
 
 			n.Facts = append(n.Facts, p.facts...)
 			at := slices.IndexFunc(out, func(o Node) bool {
-				return o.Host == n.Host && o.Device == n.Device && o.Framework == n.Framework && o.Version == n.Version &&
-					o.Runtime == n.Runtime && o.Image == n.Image && o.Digest == n.Digest && o.System == n.System &&
-					slices.Equal(o.Facts, n.Facts)
+				o.Devices, o.Tables, o.Rows, o.clocks = nil, nil, 0, nil
+				return reflect.DeepEqual(o, n)
 			})
 			if at < 0 {
 				at = len(out)
