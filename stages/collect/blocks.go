@@ -1,12 +1,13 @@
 package collect
 
 import (
-	"reflect"
+	"encoding/json"
+	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"aicplan/cudaops/measure"
+	"aicplan/engine/stage"
 	"aicplan/stages/collect/policy"
 )
 
@@ -46,51 +47,36 @@ type MeasureBlock struct {
 	Seed *int `hcl:"seed,optional"`
 }
 
-// settings returns the defaults with what the block sets. The fields of both have the same names.
-func (b *MeasureBlock) settings() measure.Settings {
+// settings returns the defaults with what the block sets.
+func (b *MeasureBlock) settings() (measure.Settings, error) {
 	s := measure.Defaults()
-	if b == nil {
-		return s
+	if err := fill(&s, b); err != nil {
+		return s, err
 	}
-
-	from, to := reflect.ValueOf(*b), reflect.ValueOf(&s).Elem()
-	for i := range from.NumField() {
-		if field := from.Field(i); !field.IsNil() {
-			into := to.FieldByName(from.Type().Field(i).Name)
-			into.Set(field.Elem().Convert(into.Type()))
-		}
+	if b != nil && b.MaxSamples == nil {
+		s.MaxSamples = max(s.MaxSamples, s.MinSamples)
 	}
-	if b.MinSamples != nil && b.MaxSamples == nil {
-		s.MaxSamples = max(s.MaxSamples, *b.MinSamples)
+	if b != nil && b.MaxPasses == nil {
+		s.MaxPasses = max(s.MaxPasses, s.Passes)
 	}
-	if b.Passes != nil && b.MaxPasses == nil {
-		s.MaxPasses = max(s.MaxPasses, *b.Passes)
-	}
-	return s
+	return s, s.Validate()
 }
 
 // unused returns the names of settings that the block sets and that are not in used, sorted. A flag that
 // is set to false does not count.
 func (b *MeasureBlock) unused(used []string) []string {
-	if b == nil {
-		return nil
-	}
+	set := stage.Fields(b)
+	maps.DeleteFunc(set, func(name string, v any) bool { return v == false || slices.Contains(used, name) })
+	return slices.Sorted(maps.Keys(set))
+}
 
-	var out []string
-	for v, i := reflect.ValueOf(*b), 0; i < v.NumField(); i++ {
-		name, _, _ := strings.Cut(v.Type().Field(i).Tag.Get("hcl"), ",")
-		field := v.Field(i)
-		if field.IsNil() || slices.Contains(used, name) {
-			continue
-		}
-		if on, isFlag := field.Interface().(*bool); isFlag && !*on {
-			continue
-		}
-		out = append(out, name)
+// fill overwrites the fields of a struct that a block sets. They have the same names, or those of the JSON tags.
+func fill(to, block any) error {
+	raw, err := json.Marshal(stage.Fields(block))
+	if err != nil {
+		return err
 	}
-
-	slices.Sort(out)
-	return out
+	return json.Unmarshal(raw, to)
 }
 
 func override[T any](to *T, from *T) {
@@ -148,8 +134,8 @@ const defaultTrip = 5
 
 // settle fills in the defaults of the measurement and the failure policy. It calls bad for every error in the blocks.
 func (c *Config) settle(bad func(summary, format string, args ...any)) {
-	c.settings = c.Measure.settings()
-	if err := c.settings.Validate(); err != nil {
+	var err error
+	if c.settings, err = c.Measure.settings(); err != nil {
 		bad("Wrong measure block", "%s.", err)
 	}
 	if c.settings.Seed < 0 {
@@ -173,14 +159,11 @@ func (c *Config) settle(bad func(summary, format string, args ...any)) {
 		}
 	}
 
-	if b := c.Retry; b != nil {
-		override(&l.Transient, b.Transient)
-		override(&l.OOM, b.OOM)
-		override(&l.Timeout, b.Timeout)
-		override(&l.Crash, b.Crash)
-		if least, most := min(l.Transient, l.OOM, l.Timeout, l.Crash), max(l.Transient, l.OOM, l.Timeout, l.Crash); least < 0 || most > 100 {
-			bad("Wrong retry block", "it has %d and %d retries; there must be between 0 and 100.", least, most)
-		}
+	if err := fill(&l, c.Retry); err != nil {
+		bad("Wrong retry block", "%s.", err)
+	}
+	if least, most := min(l.Transient, l.OOM, l.Timeout, l.Crash), max(l.Transient, l.OOM, l.Timeout, l.Crash); least < 0 || most > 100 {
+		bad("Wrong retry block", "it has %d and %d retries; there must be between 0 and 100.", least, most)
 	}
 
 	if c.runtime != nil && c.about().FirstDeadline > 0 {

@@ -95,7 +95,7 @@ func (r *running) acceptEnvironment(w *Workers) error {
 		reported.Code = seen.Code
 	}
 
-	op := r.planned.cases.Spec().Op
+	op := r.job.cases.Spec().Op
 	now := r.withCode(op, r.rc.PlanDir, &reported)
 	env, err := r.imported(now, r.codeIn(op, now), w.code)
 	if err != nil {
@@ -112,7 +112,7 @@ func (r *running) imported(env *runtimes.Environment, known *runtimes.Code,
 		return env, nil
 	}
 
-	op := r.planned.cases.Spec().Op
+	op := r.job.cases.Spec().Op
 	entry, _ := r.kind().Entry(r.runtime, r.rc.PlanDir, r.op(), r.workerBind(), env.Version)
 	code, err := runtimes.CodeReported(entry, report)
 	if err != nil {
@@ -129,7 +129,7 @@ func (r *running) imported(env *runtimes.Environment, known *runtimes.Code,
 
 // reusesOtherCode reports whether the code of the rows differs from the code that was recorded last.
 func (r *running) reusesOtherCode() bool {
-	op := r.planned.cases.Spec().Op
+	op := r.job.cases.Spec().Op
 	seen, err := runtimes.Known(r.rc.Store, r.runtime.Address)
 	code := r.codeIn(op, r.env)
 	if err != nil || seen == nil || code == nil {
@@ -169,16 +169,11 @@ func (r *running) replaceAssumed(env *runtimes.Environment, done string) error {
 
 // sameContext reports whether rows of an environment belong to the journal of the current one.
 func (r *running) sameContext(env *runtimes.Environment) (bool, error) {
-	if r.env == nil {
+	if r.journal == nil {
 		return false, nil
 	}
-	spec := r.planned.cases.Spec()
-	before, err := r.Context(spec, r.env).Digest()
-	if err != nil {
-		return false, err
-	}
-	now, err := r.Context(spec, env).Digest()
-	return before == now, err
+	digest, err := r.Context(r.job.cases.Spec(), env).Digest()
+	return digest == r.journal.Digest(), err
 }
 
 // checkReused returns an error if this run has reused rows of other stages on the same runtime that were measured in a
@@ -220,7 +215,7 @@ func (r *running) checkReused(env *runtimes.Environment, done string) error {
 
 // sameMachines reports whether two stages measure in the same place: on this machine, or with the same executor.
 func sameMachines(a, b *Config) bool {
-	return !a.Elsewhere() && !b.Elsewhere() || a.Elsewhere() && b.Elsewhere() && a.place.Address == b.place.Address
+	return a.Elsewhere() == b.Elsewhere() && (!a.Elsewhere() || a.place.Address == b.place.Address)
 }
 
 // differences lists the fields of a and b that distinguish measurements and differ.

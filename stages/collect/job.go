@@ -73,6 +73,15 @@ func (u *unit) settle(s state) { u.state, u.why = s, nil }
 // is reports whether a unit was skipped with a class.
 func (u *unit) is(class string) bool { return u.state == skipped && u.why.class == class }
 
+// newJob creates the job of a plan or a run.
+func (c *Config) newJob(p *planned, opts stage.Options) (*job, error) {
+	j, err := newJob(p.cases, c.schema(p.info.Perf), c.limits.GroupBy, opts)
+	if err != nil {
+		return nil, err
+	}
+	return j, j.excludeUnsupported(c.unsupported)
+}
+
 // newJob creates the tasks and units of cases, in grid order. It returns an error if groupBy names an unknown
 // column.
 func newJob(cases *grid.Cases, s rows.Schema, groupBy []string, opts stage.Options) (*job, error) {

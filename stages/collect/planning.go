@@ -95,10 +95,7 @@ func (p *planning) check(context.Context) error {
 	}
 
 	var err error
-	if p.job, err = newJob(p.cases, p.schema(p.up.Data.Info.Perf), p.limits.GroupBy, p.pc.Options); err == nil {
-		err = p.job.excludeUnsupported(p.unsupported)
-	}
-	if err != nil {
+	if p.job, err = p.newJob(p.plan.Private.(*planned), p.pc.Options); err != nil {
 		return &planError{err, "Unknown column"}
 	}
 	p.counts = p.job.counts()

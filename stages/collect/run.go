@@ -50,18 +50,15 @@ func (c *Config) start(ctx context.Context, rc *stage.RunContext, part *Part) (*
 	}
 
 	var err error
-	if r.job, err = newJob(r.planned.cases, c.schema(r.planned.info.Perf), c.limits.GroupBy, rc.Options); err != nil {
+	if r.job, err = c.newJob(r.planned, rc.Options); err != nil {
 		return nil, err
 	}
 	r.job.demands = r.demands()
-	if err := r.job.excludeUnsupported(c.unsupported); err != nil {
-		return nil, err
-	}
 	if part != nil {
 		part.others = r.job.restrict(part.Places)
 	}
 
-	if env, _ := r.expect(ctx, rc.Store, r.planned.cases.Spec().Op, rc.PlanDir); env != nil {
+	if env, _ := r.expect(ctx, rc.Store, r.job.cases.Spec().Op, rc.PlanDir); env != nil {
 		return r, r.useEnvironment(env)
 	}
 	return r, nil
@@ -108,7 +105,7 @@ func (r *running) demands() []string {
 		return nil
 	}
 	return slices.DeleteFunc(slices.Clone(r.rc.Plan.Demands), func(name string) bool {
-		return slices.ContainsFunc(r.planned.cases.Spec().Constants, func(k grid.Constant) bool { return k.Name == name })
+		return slices.ContainsFunc(r.job.cases.Spec().Constants, func(k grid.Constant) bool { return k.Name == name })
 	})
 }
 
@@ -124,7 +121,7 @@ func (r *running) storedCounts() *stage.Outcome {
 
 // useEnvironment switches to an environment and closes the units that its journal contains.
 func (r *running) useEnvironment(env *runtimes.Environment) error {
-	journal, _, err := r.Config.journal(r.rc.Store, r.planned.cases.Spec(), env)
+	journal, _, err := r.Config.journal(r.rc.Store, r.job.cases.Spec(), env)
 	if err != nil {
 		return err
 	}
@@ -291,7 +288,7 @@ func (r *running) order() ([]int, error) {
 
 	// Try cases that never failed first.
 	slices.SortStableFunc(order, func(a, b int) int { return rank(r.job.tried[a]) - rank(r.job.tried[b]) })
-	return r.job.together(order, r.kind().RestartColumns(r.runtime, r.planned.cases.Columns()), "the runtime")
+	return r.job.together(order, r.kind().RestartColumns(r.runtime, r.job.cases.Columns()), "the runtime")
 }
 
 // rank sorts false before true.
