@@ -140,6 +140,26 @@ func counter(st *Stats, times []int64, col []float64, from, to int64) {
 	}
 }
 
+// energy is counter for energy. A GPU always draws power, so a value that did not change was not refreshed, and only
+// changes are samples. The times before the first and after the last of them have the mean power of the others.
+func energy(st *Stats, times []int64, col []float64, from, to int64) {
+	counter(st, times, col, from, to)
+	var at []int64
+	var changed []float64
+	for i, v := range col {
+		if n := len(changed); !math.IsNaN(v) && (n == 0 || v != changed[n-1]) {
+			at, changed = append(at, times[i]), append(changed, v)
+		}
+	}
+
+	var fresh Stats
+	if counter(&fresh, at, changed, from, to); fresh.Delta != nil && st.Delta != nil && to > from {
+		covered := min(to, at[len(at)-1]) - max(from, at[0])
+		total := *fresh.Delta * float64(to-from) / float64(covered)
+		st.Delta = &total
+	}
+}
+
 // codes sets the distinct codes of the window.
 func codes(st *Stats, times []int64, col []float64, from, to int64) {
 	for i, t := range times {

@@ -18,5 +18,6 @@ func Families(text []byte) (out map[string]*dto.MetricFamily, err error) {
 		}
 	}()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
-	return parser.TextToMetricFamilies(bytes.NewReader(text))
+	// The format has LF; some proxies send CRLF.
+	return parser.TextToMetricFamilies(bytes.NewReader(bytes.ReplaceAll(text, []byte("\r\n"), []byte("\n"))))
 }

@@ -125,10 +125,12 @@ func (r *Recorder) device(s *series, source string, lo, hi int64) *GPUWindow {
 
 		st := Stats{Metric: m}
 		last(&st, s.times, col, lo, hi)
-		switch m.Kind {
-		case Counter:
+		switch {
+		case m.Name == Energy:
+			energy(&st, s.times, col, lo, hi)
+		case m.Kind == Counter:
 			counter(&st, s.times, col, lo, hi)
-		case Code:
+		case m.Kind == Code:
 			codes(&st, s.times, col, lo, hi)
 		default:
 			gauge(&st, s.times, col, lo, hi)

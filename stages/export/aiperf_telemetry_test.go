@@ -124,7 +124,7 @@ func TestTelemetryInAIPerfFiles(t *testing.T) {
 		}
 
 		for _, row := range rows[1:] {
-			if row[5] == "GPU Energy Consumption (MJ)" && row[6] != "0.0005" || row[5] == "GPU Power Usage (W)" &&
+			if row[5] == "GPU Energy Consumption (MJ)" && row[6] != "0.000525" || row[5] == "GPU Power Usage (W)" &&
 				(row[6] != "500.00" || row[len(row)-1] != "n1") {
 				t.Errorf("%v", row)
 			}

@@ -84,6 +84,12 @@ func TestEnergyOfAnUncoveredWindow(t *testing.T) {
 		{"refreshes every second", exporter{reads: func(at time.Duration) (time.Duration, bool) {
 			return at % time.Second, true
 		}}, true},
+		{"breaks at the end", exporter{reads: func(at time.Duration) (time.Duration, bool) {
+			return 0, at < 9*time.Second
+		}}, true},
+		{"refreshes every second and later", exporter{reads: func(at time.Duration) (time.Duration, bool) {
+			return (at + 200*time.Millisecond) % time.Second, true
+		}}, true},
 		{"refreshes every 30 s", exporter{reads: func(at time.Duration) (time.Duration, bool) {
 			return at % (30 * time.Second), true
 		}}, false},
@@ -97,7 +103,7 @@ func TestEnergyOfAnUncoveredWindow(t *testing.T) {
 				if have != c.known {
 					t.Errorf("%s is %v; it is known: %v", column, row[column], c.known)
 				}
-				if v, _ := n.Float64(); c.known && !(v > 0.85*want && v < 1.15*want) {
+				if v, _ := n.Float64(); c.known && !(v > 0.95*want && v < 1.05*want) {
 					t.Errorf("%s is %v, want about %v", column, n, want)
 				}
 			}
