@@ -70,29 +70,29 @@ func (a *assertion) bind(own hcl.Attributes, ctx *hcl.EvalContext) (diags hcl.Di
 		case root == rowCount:
 			used = true
 			if len(t) > 1 {
-				diags = append(diags, problem("Wrong aggregate", "count is one number; it has no columns.", t.SourceRange()))
+				diags = append(diags, stage.ErrorAt(t.SourceRange(), "Wrong aggregate",
+					"count is one number; it has no columns.")...)
 			}
 
 		case slices.Contains(columnAggregates, root):
 			used = true
 			if _, ok := columnOf(t); !ok {
-				diags = append(diags, problem("Wrong aggregate",
-					fmt.Sprintf("Write %s.COLUMN, for example %s.latency.", root, root), t.SourceRange()))
+				diags = append(diags, stage.ErrorAt(t.SourceRange(), "Wrong aggregate",
+					"Write %s.COLUMN, for example %s.latency.", root, root)...)
 			}
 
 		default:
 			if v, d := t.TraverseAbs(ctx); !d.HasErrors() && !stage.IsRef(v) && !v.IsWhollyKnown() {
-				diags = append(diags, problem("Value not known at plan time",
-					fmt.Sprintf("%s is known only after its stage ran, and a gate's limits before.", traversalText(t)),
-					t.SourceRange()))
+				diags = append(diags, stage.ErrorAt(t.SourceRange(), "Value not known at plan time",
+					"%s is known only after its stage ran, and a gate's limits before.", traversalText(t))...)
 			}
 		}
 	}
 
 	if !used && !diags.HasErrors() {
-		diags = append(diags, problem("Condition without data",
-			fmt.Sprintf("The condition names no aggregate. There are count, and for a column %s.",
-				strings.Join(columnAggregates, ", ")), a.condition.Range()))
+		diags = append(diags, stage.ErrorAt(a.condition.Range(), "Condition without data",
+			"The condition names no aggregate. There are count, and for a column %s.",
+			strings.Join(columnAggregates, ", "))...)
 	}
 
 	if diags.HasErrors() {
@@ -146,9 +146,8 @@ func tried(condition hcl.Expression, ctx *hcl.EvalContext, vars map[string]cty.V
 
 	v, diags := condition.Value(ctx)
 	if !diags.HasErrors() && v.Type() != cty.Bool && v.Type() != cty.DynamicPseudoType {
-		diags = hcl.Diagnostics{problem("Not a condition",
-			fmt.Sprintf("The condition is a %s, not true or false; compare it with a limit.", v.Type().FriendlyName()),
-			condition.Range())}
+		diags = stage.ErrorAt(condition.Range(), "Not a condition",
+			"The condition is a %s, not true or false; compare it with a limit.", v.Type().FriendlyName())
 	}
 	return diags
 }
@@ -169,8 +168,6 @@ func columnOf(t hcl.Traversal) (string, bool) {
 
 	return "", false
 }
-
-func (a *assertion) prepare(hcl.Range) hcl.Diagnostics { return nil }
 
 // Values implements stage.Valuer. The condition is normalized, so that layout and comments do not change
 // the cache key. Plan values that the condition uses are included.

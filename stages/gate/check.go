@@ -1,20 +1,68 @@
 package gate
 
 import (
-	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
+	"aicplan/systems"
 )
 
 // check is one kind of check, decoded from its block by gohcl.
-type check interface {
-	// prepare validates the limits; r is the range of the block's header.
-	prepare(r hcl.Range) hcl.Diagnostics
-	run(*subject) finding
+type check interface{ run(*subject) finding }
+
+// limited is implemented by checks with limits. prepare validates them.
+type limited interface{ prepare(problems) }
+
+// problems reports an error in a block of a gate.
+type problems func(summary, format string, args ...any)
+
+// share reports a share outside 0 to 1.
+func (bad problems) share(name string, v float64) {
+	if !(v >= 0 && v <= 1) {
+		bad("Wrong share", "%s is %s; a share is between 0 and 1.", name, number(v))
+	}
 }
+
+// negative reports a negative limit.
+func (bad problems) negative(name string, v float64) {
+	if !(v >= 0) {
+		bad("Negative limit", "%s is %s; it must be 0 or more.", name, number(v))
+	}
+}
+
+// system reads an attribute that may refer to a system.
+func (bad problems) system(v cty.Value) *systems.Spec {
+	if !given(v) {
+		return nil
+	}
+
+	spec, err := stage.SystemOf(v)
+	if err != nil {
+		bad("Wrong system", "%v", err)
+	}
+	return spec
+}
+
+// given reports whether an optional attribute is set.
+func given(v cty.Value) bool { return v != cty.NilVal && !v.IsNull() }
 
 // referrer is implemented by checks that read other datasets. subject.others has them in the same order.
 type referrer interface{ refersTo() []*stage.Ref }
+
+// References are the other datasets that a check reads.
+type References struct{ refs []*stage.Ref }
+
+func (r *References) refersTo() []*stage.Ref { return r.refs }
+
+// add reads an attribute that refers to one other dataset.
+func (r *References) add(v cty.Value, bad problems) {
+	ref, err := stage.RefOf(v)
+	if err != nil {
+		bad("Wrong reference", "%v", err)
+		return
+	}
+	r.refs = append(r.refs, ref)
+}
 
 // titled is implemented by checks that may occur several times in a gate. The title names what each of
 // them checks.

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
@@ -27,10 +26,8 @@ type compare struct {
 	// Outliers is the largest accepted share of rows whose ratio is off the median by a factor of 1.8 or more.
 	Outliers *float64 `hcl:"outliers,optional" json:"outliers,omitempty"`
 
-	refs []*stage.Ref
+	References
 }
-
-func (c *compare) refersTo() []*stage.Ref { return c.refs }
 
 func (c *compare) title() string { return titleOf("compare with", c.refs) }
 
@@ -84,30 +81,17 @@ type compareLimit struct {
 
 func (l compareLimit) String() string { return l.text + " " + number(*l.value) }
 
-func (c *compare) prepare(r hcl.Range) hcl.Diagnostics {
-	refs, diags := neededRef(c.Reference, r)
-	c.refs = refs
-
+func (c *compare) prepare(bad problems) {
+	c.add(c.Reference, bad)
 	limits := c.limits()
 	if len(limits) == 0 {
-		diags = append(diags, problem("Comparison without limits",
-			"Give median (how far p50 of the ratio may be from 1), spread, outliers, or several.", r))
+		bad("Comparison without limits",
+			"Give median (how far p50 of the ratio may be from 1), spread, outliers, or several.")
 	}
 
 	for _, l := range limits {
-		diags = append(diags, notNegative(l.name, *l.value, r)...)
+		bad.negative(l.name, *l.value)
 	}
-
-	return diags
-}
-
-// neededRef reads an attribute that refers to one other dataset.
-func neededRef(v cty.Value, r hcl.Range) ([]*stage.Ref, hcl.Diagnostics) {
-	ref, err := stage.RefOf(v)
-	if err != nil {
-		return nil, hcl.Diagnostics{problem("Wrong reference", err.Error(), r)}
-	}
-	return []*stage.Ref{ref}, nil
 }
 
 func (c *compare) run(s *subject) finding {

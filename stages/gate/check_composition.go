@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
@@ -34,7 +33,7 @@ type composition struct {
 	// Max is the largest accepted ratio of the sum to the layer.
 	Max float64 `hcl:"max,optional" json:"max"`
 
-	refs []*stage.Ref
+	References
 }
 
 // partsColumn lists the parts of a row, and countKey is how often a part occurs.
@@ -51,8 +50,7 @@ const (
 	slopeColumn = "clock_slope"
 )
 
-func (c *composition) refersTo() []*stage.Ref { return c.refs }
-func (c *composition) columns() []string      { return []string{partsColumn, c.Column} }
+func (c *composition) columns() []string { return []string{partsColumn, c.Column} }
 
 func (c *composition) title() string {
 	title := titleOf("composition of", c.refs)
@@ -62,26 +60,18 @@ func (c *composition) title() string {
 	return title
 }
 
-func (c *composition) prepare(r hcl.Range) hcl.Diagnostics {
-	var diags hcl.Diagnostics
-	refs, err := stage.RefsOf(c.Parts)
-	if err != nil {
-		return hcl.Diagnostics{problem("Wrong parts", err.Error(), r)}
+func (c *composition) prepare(bad problems) {
+	var err error
+	if c.refs, err = stage.RefsOf(c.Parts); err != nil {
+		bad("Wrong parts", "%v", err)
+	} else if len(c.refs) == 0 {
+		bad("Composition without parts", "parts names the stages whose rows are added up, such as [dedupe.gemm].")
 	}
 
-	if len(refs) == 0 {
-		diags = append(diags, problem("Composition without parts",
-			"parts names the stages whose rows are added up, such as [dedupe.gemm].", r))
-	}
-
-	c.refs = refs
 	if !(c.Min > 0) || !(c.Max >= c.Min) {
-		diags = append(diags, problem("Wrong limits",
-			fmt.Sprintf("min is %s and max %s; the sum over the layer must lie between them, and both be above 0.",
-				number(c.Min), number(c.Max)), r))
+		bad("Wrong limits", "min is %s and max %s; the sum over the layer must lie between them, and both be above 0.",
+			number(c.Min), number(c.Max))
 	}
-
-	return diags
 }
 
 // part is one entry of the column "parts".

@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
@@ -29,7 +28,7 @@ type coverage struct {
 	// Reference is a table whose keys must have a row, instead of the planned cases.
 	Reference cty.Value `hcl:"reference,optional" json:"-"`
 
-	refs []*stage.Ref
+	References
 }
 
 // Values that this many cases share must have a row if min is at least mostOfAll.
@@ -38,22 +37,18 @@ const (
 	severalCases = 3
 )
 
-func (c *coverage) refersTo() []*stage.Ref { return c.refs }
-
-func (c *coverage) prepare(r hcl.Range) hcl.Diagnostics {
-	diags := shareBetween("min", c.Min, r)
-	if c.Reference != cty.NilVal && !c.Reference.IsNull() {
-		refs, d := neededRef(c.Reference, r)
-		c.refs, diags = refs, append(diags, d...)
+func (c *coverage) prepare(bad problems) {
+	bad.share("min", c.Min)
+	if given(c.Reference) {
+		c.add(c.Reference, bad)
 	}
+
 	for _, e := range c.Excuse {
 		if !slices.Contains(ledgerClasses, e) {
-			diags = append(diags, problem("Unknown failure class", fmt.Sprintf("excuse names %q.%s The classes are: %s.", e,
-				textutil.DidYouMean(e, ledgerClasses), strings.Join(ledgerClasses, ", ")), r))
+			bad("Unknown failure class", "excuse names %q.%s The classes are: %s.", e,
+				textutil.DidYouMean(e, ledgerClasses), strings.Join(ledgerClasses, ", "))
 		}
 	}
-
-	return diags
 }
 
 var ledgerClasses = []string{

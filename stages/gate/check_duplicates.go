@@ -7,8 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
-
 	"aicplan/sink/table"
 	"aicplan/stages/dedupe"
 )
@@ -19,9 +17,7 @@ type duplicates struct {
 	Max int `hcl:"max,optional" json:"max"`
 }
 
-func (c *duplicates) prepare(r hcl.Range) hcl.Diagnostics {
-	return notNegative("max", float64(c.Max), r)
-}
+func (c *duplicates) prepare(bad problems) { bad.negative("max", float64(c.Max)) }
 
 func (c *duplicates) run(s *subject) finding {
 	if s.rec == nil {

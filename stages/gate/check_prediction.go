@@ -8,10 +8,8 @@ import (
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
-	"aicplan/engine/stage"
 	"aicplan/sink/base/stats"
 	"aicplan/sink/base/textutil"
 	"aicplan/sink/rules"
@@ -35,33 +33,25 @@ type prediction struct {
 	// Traces is a collect with kernel traces of workloads. The report uses them to attribute errors to ops.
 	Traces cty.Value `hcl:"traces,optional" json:"-"`
 
-	refs []*stage.Ref // the predictions, then the traces if there are any
+	References // the predictions, then the traces if there are any
 }
-
-func (c *prediction) refersTo() []*stage.Ref { return c.refs }
 
 func (c *prediction) title() string { return titleOf("prediction of", c.refs[:min(len(c.refs), 1)]) }
 
 // address returns the stage that has the predictions.
 func (c *prediction) address() string { return c.refs[0].Address }
 
-func (c *prediction) prepare(r hcl.Range) hcl.Diagnostics {
-	refs, diags := neededRef(c.Predicted, r)
-	c.refs = refs
-	if c.Traces != cty.NilVal && !c.Traces.IsNull() {
-		traces, more := neededRef(c.Traces, r)
-		c.refs = append(c.refs, traces...)
-		diags = append(diags, more...)
+func (c *prediction) prepare(bad problems) {
+	c.add(c.Predicted, bad)
+	if given(c.Traces) {
+		c.add(c.Traces, bad)
 	}
 
-	diags = append(diags, notNegative("p50", c.P50, r)...)
-	diags = append(diags, notNegative("p95", c.P95, r)...)
+	bad.negative("p50", c.P50)
+	bad.negative("p95", c.P95)
 	if len(c.Columns) == 0 {
-		diags = append(diags, problem("Prediction without columns",
-			"columns is empty; it names what was predicted, such as [\"ttft\", \"tpot\"].", r))
+		bad("Prediction without columns", "columns is empty; it names what was predicted, such as [\"ttft\", \"tpot\"].")
 	}
-
-	return diags
 }
 
 // compared is one column of a workload that both datasets have.

@@ -31,7 +31,7 @@ func workloads(t *testing.T, ttft ...any) *stage.Dataset {
 
 func TestPrediction(t *testing.T) {
 	judge := func(measured, predicted *stage.Dataset) finding {
-		c := &prediction{Columns: []string{"ttft"}, P50: 0.05, P95: 0.15, refs: []*stage.Ref{{Address: "collect.predicted"}}}
+		c := &prediction{Columns: []string{"ttft"}, P50: 0.05, P95: 0.15, References: References{refs: []*stage.Ref{{Address: "collect.predicted"}}}}
 		s := &subject{ds: measured, rec: measured.Table, others: []*stage.Dataset{predicted}}
 		return c.run(s)
 	}
@@ -141,7 +141,7 @@ func TestPredictionOfWhatCannotBeCompared(t *testing.T) {
 	} {
 		t.Run(x.name, func(t *testing.T) {
 			c := &prediction{Columns: []string{"ttft", "tpot"}, P50: 0.05, P95: 0.15, Key: []string{"isl"},
-				refs: []*stage.Ref{{Address: "collect.predicted"}}}
+				References: References{refs: []*stage.Ref{{Address: "collect.predicted"}}}}
 			e := entry{name: "prediction", kind: "prediction", severity: SeverityFail, minJudged: x.min, check: c}
 			s := &subject{ds: x.measured, rec: x.measured.Table, others: []*stage.Dataset{x.predicted}}
 			got := e.settle(s, c.run(s))
@@ -181,7 +181,7 @@ func TestPredictionBesideTheServersQueue(t *testing.T) {
 		row(5, 100, map[string]any{"server_queue": 101.0}),
 	)
 
-	c := &prediction{Columns: []string{"ttft"}, P50: 0.05, P95: 0.15, refs: []*stage.Ref{{Address: "collect.predicted"}}}
+	c := &prediction{Columns: []string{"ttft"}, P50: 0.05, P95: 0.15, References: References{refs: []*stage.Ref{{Address: "collect.predicted"}}}}
 	s := &subject{ds: measured, rec: measured.Table, others: []*stage.Dataset{predicted}}
 
 	v := c.run(s)
@@ -248,7 +248,7 @@ func TestPredictionByOp(t *testing.T) {
 
 	judge := func(traces *stage.Dataset) *results.Prediction {
 		c := &prediction{Columns: []string{"ttft", "tpot"}, P50: 0.05, P95: 0.15, Key: []string{"isl", "osl"},
-			refs: []*stage.Ref{{Address: "collect.predicted"}, {Address: "collect.traces"}}}
+			References: References{refs: []*stage.Ref{{Address: "collect.predicted"}, {Address: "collect.traces"}}}}
 		s := &subject{ds: measured, rec: measured.Table, others: []*stage.Dataset{predicted, traces},
 			object: func(digest string) ([]byte, error) {
 				if b, ok := objects[digest]; ok {

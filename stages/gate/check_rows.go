@@ -60,9 +60,7 @@ func (c *rowsCheck) columns() []string {
 
 func (c *rowsCheck) title() string { return cmp.Or(c.Name, expressionText(c.condition)) }
 
-func (c *rowsCheck) prepare(r hcl.Range) hcl.Diagnostics {
-	return shareBetween("max_share", c.MaxShare, r)
-}
+func (c *rowsCheck) prepare(bad problems) { bad.share("max_share", c.MaxShare) }
 
 // columnNamesOf returns the columns that an expression names. Names with an attribute, such as var.limit,
 // belong to the plan.
@@ -84,8 +82,8 @@ func (c *rowsCheck) bind(own hcl.Attributes, ctx *hcl.EvalContext) hcl.Diagnosti
 	c.condition, c.ctx = own["condition"].Expr, ctx
 	c.names = columnNamesOf(c.condition)
 	if len(c.names) == 0 {
-		return hcl.Diagnostics{problem("Condition over no column",
-			"The condition names no column of the rows, such as in latency > 0.", c.condition.Range())}
+		return stage.ErrorAt(c.condition.Range(), "Condition over no column",
+			"The condition names no column of the rows, such as in latency > 0.")
 	}
 
 	vars := map[string]cty.Value{}
@@ -235,20 +233,4 @@ func (n native) read(rec arrow.Record, name string) func(int) (cty.Value, string
 		}
 		return cty.StringVal(table.Text(col, i)), ""
 	}
-}
-
-// shareBetween rejects a share outside 0 to 1.
-func shareBetween(name string, v float64, r hcl.Range) hcl.Diagnostics {
-	if v >= 0 && v <= 1 {
-		return nil
-	}
-	return hcl.Diagnostics{problem("Wrong share",
-		fmt.Sprintf("%s is %s; a share is between 0 and 1.", name, number(v)), r)}
-}
-
-func notNegative(name string, v float64, r hcl.Range) hcl.Diagnostics {
-	if v >= 0 {
-		return nil
-	}
-	return hcl.Diagnostics{problem("Negative limit", fmt.Sprintf("%s is %s; it must be 0 or more.", name, number(v)), r)}
 }

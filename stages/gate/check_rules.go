@@ -5,10 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
-	"aicplan/engine/stage"
 	"aicplan/sink/catalog"
 	"aicplan/sink/rules"
 	"aicplan/stages/dedupe"
@@ -66,8 +64,6 @@ func (f *finding) add(format string, args ...any) {
 // its kernel, and that sizes in the key are at least 1 (0 for sizes such as step).
 type schema struct{}
 
-func (c *schema) prepare(hcl.Range) hcl.Diagnostics { return nil }
-
 func (c *schema) run(s *subject) finding {
 	t, ok := dedupe.PerfTable(s.ds)
 	if !ok {
@@ -103,23 +99,7 @@ type provenance struct {
 	spec *systems.Spec
 }
 
-func (c *provenance) prepare(r hcl.Range) (diags hcl.Diagnostics) {
-	c.spec, diags = optionalSystem(c.System, r)
-	return diags
-}
-
-// optionalSystem reads an attribute that may refer to a system.
-func optionalSystem(v cty.Value, r hcl.Range) (*systems.Spec, hcl.Diagnostics) {
-	if v == cty.NilVal || v.IsNull() {
-		return nil, nil
-	}
-
-	spec, err := stage.SystemOf(v)
-	if err != nil {
-		return nil, hcl.Diagnostics{problem("Wrong system", err.Error(), r)}
-	}
-	return spec, nil
-}
+func (c *provenance) prepare(bad problems) { c.spec = bad.system(c.System) }
 
 func (c *provenance) run(s *subject) finding {
 	if s.rows() == 0 {
@@ -161,9 +141,9 @@ type limits struct {
 	spec *systems.Spec
 }
 
-func (c *limits) prepare(r hcl.Range) (diags hcl.Diagnostics) {
-	c.spec, diags = optionalSystem(c.System, r)
-	return append(diags, notNegative("tolerance", c.Tolerance, r)...)
+func (c *limits) prepare(bad problems) {
+	c.spec = bad.system(c.System)
+	bad.negative("tolerance", c.Tolerance)
 }
 
 func (c *limits) run(s *subject) finding {
@@ -211,8 +191,6 @@ func (c *limits) run(s *subject) finding {
 // the last digit.
 type copies struct{}
 
-func (c *copies) prepare(hcl.Range) hcl.Diagnostics { return nil }
-
 func (c *copies) run(s *subject) finding {
 	if s.rec == nil {
 		return finding{}
@@ -238,8 +216,6 @@ func (c *copies) run(s *subject) finding {
 // apart from them, and at most 2.5 % of the steps to a larger case fall below 0.7 of the row before. Rows without a
 // neighbour on both sides are not counted.
 type trend struct{}
-
-func (c *trend) prepare(hcl.Range) hcl.Diagnostics { return nil }
 
 func (c *trend) run(s *subject) finding {
 	if s.rec == nil {

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
-	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
@@ -31,39 +30,33 @@ type served struct {
 	// Ignore lists regular expressions for names of kernels that count on neither side.
 	Ignore []string `hcl:"ignore,optional" json:"ignore,omitempty"`
 
-	refs   []*stage.Ref
+	References
 	ignore []*regexp.Regexp
 }
 
 // kernelsColumn has the kernels of a row as a JSON object by name.
 const kernelsColumn = "kernels"
 
-func (c *served) refersTo() []*stage.Ref { return c.refs }
-func (c *served) columns() []string      { return []string{kernelsColumn} }
+func (c *served) columns() []string { return []string{kernelsColumn} }
 
-func (c *served) prepare(r hcl.Range) hcl.Diagnostics {
-	refs, err := stage.RefsOf(c.Rows)
-	if err != nil {
-		return hcl.Diagnostics{problem("Wrong rows", err.Error(), r)}
+func (c *served) prepare(bad problems) {
+	var err error
+	if c.refs, err = stage.RefsOf(c.Rows); err != nil {
+		bad("Wrong rows", "%v", err)
+	} else if len(c.refs) == 0 {
+		bad("No rows to compare", "rows names the stages whose kernels the server should run, such as [collect.gemm].")
 	}
 
-	diags := append(notNegative("max_rows", c.MaxRows, r), notNegative("max_time", c.MaxTime, r)...)
-	if len(refs) == 0 {
-		diags = append(diags, problem("No rows to compare",
-			"rows names the stages whose kernels the server should run, such as [collect.gemm].", r))
-	}
-
-	c.refs = refs
+	bad.negative("max_rows", c.MaxRows)
+	bad.negative("max_time", c.MaxTime)
 	for _, text := range c.Ignore {
 		re, err := regexp.Compile(text)
 		if err != nil {
-			diags = append(diags, problem("Wrong regular expression", fmt.Sprintf("ignore: %v", err), r))
+			bad("Wrong regular expression", "ignore: %v", err)
 			continue
 		}
 		c.ignore = append(c.ignore, re)
 	}
-
-	return diags
 }
 
 // kernelsOf parses the column "kernels" of a row. It returns nil if the row has none.

@@ -48,7 +48,7 @@ func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics
 		if diags = append(diags, d2...); !d.HasErrors() && !d2.HasErrors() {
 			ref, err := stage.RefOf(v)
 			if err != nil {
-				diags = append(diags, problem("Wrong input", err.Error(), attr.Expr.Range()))
+				diags = append(diags, stage.ErrorAt(attr.Expr.Range(), "Wrong input", "%v", err)...)
 			}
 			c.input = ref
 		}
@@ -64,8 +64,8 @@ func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics
 		if first, dup := seen[e.name]; dup {
 			e.name = fmt.Sprintf("%s (line %d)", e.name, b.DefRange.Start.Line)
 			if b.Type == "assert" {
-				diags = append(diags, problem("Duplicate assert",
-					fmt.Sprintf("Line %d has an assert of this name.", first.Start.Line), b.DefRange))
+				diags = append(diags, stage.ErrorAt(b.DefRange, "Duplicate assert", "Line %d has an assert of this name.",
+					first.Start.Line)...)
 			}
 		}
 
@@ -74,9 +74,8 @@ func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics
 	}
 
 	if len(content.Blocks) == 0 {
-		diags = append(diags, problem("Gate without checks",
-			"A gate needs at least one check or assert block; without one it would let everything through.",
-			body.MissingItemRange()))
+		diags = append(diags, stage.ErrorAt(body.MissingItemRange(), "Gate without checks",
+			"A gate needs at least one check or assert block; without one it would let everything through.")...)
 	}
 
 	return diags
@@ -102,9 +101,8 @@ func decodeEntry(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
 			for _, s := range all {
 				names = append(names, s.name)
 			}
-			return e, hcl.Diagnostics{problem("Unknown check",
-				fmt.Sprintf("There is no check %q.%s The checks are: %s.", e.name, textutil.DidYouMean(e.name, names),
-					strings.Join(names, ", ")), b.LabelRanges[0])}
+			return e, stage.ErrorAt(b.LabelRanges[0], "Unknown check", "There is no check %q.%s The checks are: %s.", e.name,
+				textutil.DidYouMean(e.name, names), strings.Join(names, ", "))
 		}
 		e.kind, e.check = e.name, all[at].new()
 	}
@@ -138,7 +136,9 @@ func decodeEntry(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
 		return e, diags
 	}
 
-	diags = append(diags, e.check.prepare(b.DefRange)...)
+	if l, ok := e.check.(limited); ok {
+		l.prepare(stage.Errors(&diags, b.DefRange))
+	}
 	if t, ok := e.check.(titled); ok {
 		e.name = t.title()
 	}
@@ -151,24 +151,21 @@ func (e *entry) common(body hcl.Body, ctx *hcl.EvalContext) (hcl.Body, hcl.Diagn
 	if a, ok := content.Attributes["severity"]; ok {
 		d := gohcl.DecodeExpression(a.Expr, ctx, &e.severity)
 		if diags = append(diags, d...); !d.HasErrors() && e.severity != SeverityFail && e.severity != SeverityWarn {
-			diags = append(diags, problem("Unknown severity",
-				fmt.Sprintf("severity is %q; it must be \"fail\" or \"warn\".", e.severity), a.Expr.Range()))
+			diags = append(diags, stage.ErrorAt(a.Expr.Range(), "Unknown severity",
+				"severity is %q; it must be \"fail\" or \"warn\".", e.severity)...)
 		}
 	}
 
 	if a, ok := content.Attributes["min_judged"]; ok {
 		d := gohcl.DecodeExpression(a.Expr, ctx, &e.minJudged)
 		if diags = append(diags, d...); !d.HasErrors() && !(e.minJudged >= 0 && e.minJudged <= 1) {
-			diags = append(diags, problem("Wrong share",
-				fmt.Sprintf("min_judged is %s; a share is between 0 and 1: 1 requires every row to be judged, 0 accepts that none is.", number(e.minJudged)), a.Expr.Range()))
+			diags = append(diags, stage.ErrorAt(a.Expr.Range(), "Wrong share",
+				"min_judged is %s; a share is between 0 and 1: 1 requires every row to be judged, 0 accepts that none is.",
+				number(e.minJudged))...)
 		}
 	}
 
 	return rest, diags
-}
-
-func problem(summary, detail string, at hcl.Range) *hcl.Diagnostic {
-	return &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail, Subject: at.Ptr()}
 }
 
 // Defaults returns the checks by name with their default attributes: pointers to structs with gohcl tags.

@@ -25,7 +25,7 @@ func (s scope) Context(exprs []hcl.Expression, bound map[string]bool) (*hcl.Eval
 	for _, e := range exprs {
 		for _, t := range e.Variables() {
 			if _, ok := s[t.RootName()]; !ok && !bound[t.RootName()] {
-				diags = append(diags, problem("Unknown name", t.RootName(), t.SourceRange()))
+				diags = append(diags, stage.ErrorAt(t.SourceRange(), "Unknown name", "%s", t.RootName())...)
 			}
 		}
 	}

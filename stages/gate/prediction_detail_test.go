@@ -95,7 +95,7 @@ func TestPredictionWithWarnings(t *testing.T) {
 	rows := rowsOf(t, fields, map[string]any{"isl": int64(1), "ttft": 1.0},
 		map[string]any{"isl": int64(2), "ttft": 2.0, "warning": "it does not fit"})
 	c := &prediction{Columns: []string{"ttft"}, P50: 0.05, P95: 0.15, Key: []string{"isl"},
-		refs: []*stage.Ref{{Address: "collect.predicted"}}}
+		References: References{refs: []*stage.Ref{{Address: "collect.predicted"}}}}
 	v := c.run(&subject{ds: rows, rec: rows.Table, others: []*stage.Dataset{rows}})
 	if !v.ok || !strings.Contains(v.message, "; 1 prediction with a warning: it does not fit") {
 		t.Errorf("got %t %s", v.ok, v.message)
