@@ -198,19 +198,15 @@ func (l *linter) duplicates(f *loaded) {
 var opaque = []string{"default", "torch_flow", "vllm_default", "sglang", "unknown", ""}
 
 func (l *linter) kernels(f *loaded) {
-	col, err := table.Strings(f.rec, "kernel_source")
-	if err != nil {
-		return
-	}
-
-	n := 0
-	for i, v := range col.Values {
-		if col.Null(i) || slices.Contains(opaque, v) {
-			n++
+	n, counts := int(f.rec.NumRows()), table.Counts(f.rec, "kernel_source")
+	for kernel, rows := range counts {
+		if !slices.Contains(opaque, kernel) {
+			n -= rows
 		}
 	}
 
-	if n > 0 {
-		l.add(f.finding("opaque_kernel", n, fmt.Sprintf("%d of %d rows have a kernel_source that names no kernel", n, col.Len())))
+	if n > 0 && counts != nil {
+		l.add(f.finding("opaque_kernel", n, fmt.Sprintf("%d of %d rows have a kernel_source that names no kernel", n,
+			f.rec.NumRows())))
 	}
 }

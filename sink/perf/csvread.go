@@ -288,32 +288,17 @@ func (f *csvFile) column(i int, want arrow.DataType) (arrow.Array, error) {
 func (c csvColumn) as(t arrow.DataType) (arr arrow.Array, bad int) {
 	switch t.ID() {
 	case arrow.INT64:
-		values, bad := convert(c, integer)
-		if bad >= 0 {
-			return nil, bad
-		}
-		return table.Ints(values, c.valid), -1
-
+		return convert(c, integer, table.Ints)
 	case arrow.FLOAT64:
-		values, bad := convert(c, float)
-		if bad >= 0 {
-			return nil, bad
-		}
-		return table.Floats(values, c.valid), -1
-
+		return convert(c, float, table.Floats)
 	case arrow.BOOL:
-		values, bad := convert(c, boolean)
-		if bad >= 0 {
-			return nil, bad
-		}
-		return table.Flags(values, c.valid), -1
+		return convert(c, boolean, table.Flags)
 	}
-
 	return table.Texts(c.texts, c.valid), -1
 }
 
-func convert[T any](c csvColumn, parse func(string) (T, bool)) (values []T, bad int) {
-	values = make([]T, len(c.texts))
+func convert[T any](c csvColumn, parse func(string) (T, bool), array func([]T, []bool) arrow.Array) (arrow.Array, int) {
+	values := make([]T, len(c.texts))
 	for i, text := range c.texts {
 		if c.valid != nil && !c.valid[i] {
 			continue
@@ -324,7 +309,7 @@ func convert[T any](c csvColumn, parse func(string) (T, bool)) (values []T, bad 
 			return nil, i
 		}
 	}
-	return values, -1
+	return array(values, c.valid), -1
 }
 
 // integer parses an integer without a plus and without needless zeros.

@@ -21,13 +21,6 @@ var lfsPointer = []byte("version https://git-lfs.github.com/spec/")
 
 const lfsHint = "this is a git-lfs pointer, not the data: fetch it with git lfs pull"
 
-// WriteParquet writes rec as Parquet with the types INT64, DOUBLE, BYTE_ARRAY (UTF8) and
-// BOOLEAN, every column optional, dictionary encoded if that is smaller, compressed with
-// zstd, in one row group.
-func WriteParquet(w io.Writer, rec arrow.Record) error {
-	return writeRowGroup(w, rec)
-}
-
 // StageParquet writes a Parquet file as a part of a batch and returns the digest of its
 // bytes, "sha256:<hex>".
 func StageParquet(b *fileutil.Batch, path string, rec arrow.Record) (string, error) {

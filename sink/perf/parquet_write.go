@@ -18,8 +18,10 @@ import (
 // and Parquet would do it, too, but brings its compute kernels, gRPC and HTTP
 // along: a third of what a cold build of this program takes.
 
-// writeRowGroup writes a record in normal form as a file with one row group.
-func writeRowGroup(w io.Writer, rec arrow.Record) error {
+// WriteParquet writes rec as Parquet with the types INT64, DOUBLE, BYTE_ARRAY (UTF8) and
+// BOOLEAN, every column optional, dictionary encoded if that is smaller, compressed with
+// zstd, in one row group.
+func WriteParquet(w io.Writer, rec arrow.Record) error {
 	root, err := parquetSchema(rec.Schema())
 	if err != nil {
 		return fmt.Errorf("writing Parquet: %w", err)

@@ -109,20 +109,11 @@ var kernelPrefixes = []struct{ prefix, backend string }{
 // foreignKernels reports rows whose kernel_source names a kernel of another framework than backend: rows
 // that were relabelled.
 func (t *Table) foreignKernels(backend string) []Mismatch {
-	col, err := table.Strings(t.Rec, "kernel_source")
-	if err != nil || !slices.ContainsFunc(kernelPrefixes, func(k struct{ prefix, backend string }) bool {
-		return k.backend == backend
-	}) {
+	if !slices.ContainsFunc(kernelPrefixes, func(k struct{ prefix, backend string }) bool { return k.backend == backend }) {
 		return nil
 	}
 
-	counts := map[string]int{}
-	for i, kernel := range col.Values {
-		if !col.Null(i) {
-			counts[kernel]++
-		}
-	}
-
+	counts := table.Counts(t.Rec, "kernel_source")
 	var out []Mismatch
 	for _, kernel := range slices.Sorted(maps.Keys(counts)) {
 		for _, k := range kernelPrefixes {

@@ -3,6 +3,7 @@ package table
 import (
 	"encoding/binary"
 	"hash/maphash"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -252,14 +253,28 @@ func Codes(rec arrow.Record, name string) (codes []int32, values []string, err e
 	return codes, values, nil
 }
 
-// Distinct returns the values of a column of text, sorted. It returns nil for other columns.
-func Distinct(rec arrow.Record, name string) []string {
-	_, values, err := Codes(rec, name)
+// Counts returns how often each value of a column of text occurs. It returns nil for other columns.
+func Counts(rec arrow.Record, name string) map[string]int {
+	codes, values, err := Codes(rec, name)
 	if err != nil {
 		return nil
 	}
-	slices.Sort(values)
-	return values
+
+	counts := make([]int, len(values)+1)
+	for _, code := range codes {
+		counts[code+1]++
+	}
+
+	out := map[string]int{}
+	for i, v := range values {
+		out[v] = counts[i+1]
+	}
+	return out
+}
+
+// Distinct returns the values of a column of text, sorted. It returns nil for other columns.
+func Distinct(rec arrow.Record, name string) []string {
+	return slices.Sorted(maps.Keys(Counts(rec, name)))
 }
 
 // Text prints one cell without rounding. Null is "".

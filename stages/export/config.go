@@ -228,11 +228,9 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 		bad("Reuse without use", "Only the layout \"families\" has a reuse.yaml.")
 	}
 
-	for _, r := range c.Reuse {
-		if err := (tree.ReuseEntry{Table: r.Table, FromVersion: r.FromVersion, Reason: r.Reason,
-			ApprovedBy: r.ApprovedBy}).Check(); err != nil {
-			diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Incomplete reuse",
-				Detail: err.Error(), Subject: r.Range.Ptr()})
+	for i, e := range c.reuseEntries() {
+		if err := e.Check(); err != nil {
+			diags = append(diags, stage.ErrorAt(c.Reuse[i].Range, "Incomplete reuse", "%v", err)...)
 		}
 	}
 

@@ -70,21 +70,10 @@ func (s *subject) describe(row int, extra ...string) string {
 
 // severalRows reports whether the row's case has other rows.
 func (s *subject) severalRows(row int) bool {
-	ids := column(s.rec, "case_id")
-	if ids == nil || ids.IsNull(row) {
-		return false
-	}
-
 	if s.perCase == nil {
-		s.perCase = map[string]int{}
-		for i := range ids.Len() {
-			if !ids.IsNull(i) {
-				s.perCase[table.Text(ids, i)]++
-			}
-		}
+		s.perCase = table.Counts(s.rec, "case_id")
 	}
-
-	return s.perCase[table.Text(ids, row)] > 1
+	return s.perCase[textOf(s.rec, "case_id", row)] > 1
 }
 
 func column(rec arrow.Record, name string) arrow.Array {

@@ -249,13 +249,7 @@ func (c *conformer) words(name string) {
 		return
 	}
 
-	counts := map[string]int{}
-	for i, w := range col.Values {
-		if !col.Null(i) {
-			counts[w]++
-		}
-	}
-
+	counts := table.Counts(c.rec, name)
 	renamed := map[string]string{}
 	for _, w := range slices.Sorted(maps.Keys(counts)) {
 		switch now, err := catalog.Word(name, w); {
