@@ -26,8 +26,8 @@ func TestSearchFindsTheKnee(t *testing.T) {
 		{"concurrency", `{"requests": 64, "osl": 1}`, loadtest.Options{TTFT: 100 * ms, Slots: 8}, 110, 8, 0},
 		{"concurrency", `{"requests": 120, "osl": 4}`, loadtest.Options{TTFT: 177 * ms, ITL: 4 * ms, Slots: 15}, 200, 15, 0},
 		// 80 and 16.26 requests per second. Above that, the queue grows during a probe.
-		{"request_rate", `{"duration": 20, "osl": 1, "arrival": "constant"}`, loadtest.Options{TTFT: 100 * ms, Slots: 8}, 110, 80, 0.05},
-		{"request_rate", `{"duration": 20, "osl": 3, "arrival": "constant"}`, loadtest.Options{TTFT: 343 * ms, ITL: 13 * ms, Slots: 6}, 380, 16.26, 0.05},
+		{"request_rate", `{"duration": 5, "isl": 8, "osl": 1, "arrival": "constant"}`, loadtest.Options{TTFT: 100 * ms, Slots: 8}, 110, 80, 0.05},
+		{"request_rate", `{"duration": 5, "isl": 8, "osl": 3, "arrival": "constant"}`, loadtest.Options{TTFT: 343 * ms, ITL: 13 * ms, Slots: 6}, 380, 16.26, 0.05},
 	} {
 		t.Run(fmt.Sprint(c.over, c.knee), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
