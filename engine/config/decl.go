@@ -153,7 +153,7 @@ func (l *loader) declareAll(dir string, files []string, bodies []*hclsyntax.Body
 func (l *loader) declare(m *moduleDecl, dir string, body *hclsyntax.Body) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	for name, a := range body.Attributes {
-		if name == "include" {
+		if name == "include" || l.unreadable { // a missing brace moves attributes to the top level
 			continue
 		}
 		diags = append(diags, errorAt(a.NameRange, "Unexpected attribute",
@@ -199,7 +199,7 @@ func (l *loader) include(m *moduleDecl, dir string, e hcl.Expression) hcl.Diagno
 		if parsed == nil && len(more) == 1 && more[0].Summary == "Cannot read the file" {
 			_, err := os.Stat(path)
 			more = errorAt(n.Range(), "Cannot read the included file",
-				"%s: %s%s", display(path), more[0].Detail, besides(path, err))
+				"%s: %s%s The name is relative to the folder of this file.", display(path), more[0].Detail, besides(path, err))
 		}
 
 		diags = append(diags, more...)

@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -90,9 +91,10 @@ func withoutFollowers(diags hcl.Diagnostics) hcl.Diagnostics {
 	explained := slices.ContainsFunc(diags,
 		func(d *hcl.Diagnostic) bool { return d.Severity == hcl.DiagError && !follows(d) })
 
+	misspelled := misspelledArguments(diags)
 	var out hcl.Diagnostics
 	for i, d := range diags {
-		if explained && follows(d) {
+		if explained && follows(d) || misspelled[d] {
 			continue
 		}
 		if i > 0 && d.Summary == "Invalid operand" && diags[i-1].Summary == d.Summary && d.Context != nil &&
@@ -101,6 +103,40 @@ func withoutFollowers(diags hcl.Diagnostics) hcl.Diagnostics {
 		}
 
 		out = append(out, d)
+	}
+
+	return out
+}
+
+var (
+	missingArgument = regexp.MustCompile(`^The argument "([^"]+)" is required`)
+	meantArgument   = regexp.MustCompile(`Did you mean "([^"]+)"\?`)
+)
+
+// misspelledArguments returns the errors about missing arguments that are there under another name:
+// the hint of another error names them.
+func misspelledArguments(diags hcl.Diagnostics) map[*hcl.Diagnostic]bool {
+	out := map[*hcl.Diagnostic]bool{}
+	for _, d := range diags {
+		meant := meantArgument.FindStringSubmatch(d.Detail)
+		if d.Summary != "Unsupported argument" || d.Subject == nil || meant == nil {
+			continue
+		}
+
+		var nearest *hcl.Diagnostic // the last block that begins before the misspelled name
+		for _, m := range diags {
+			missing := missingArgument.FindStringSubmatch(m.Detail)
+			if missing == nil || missing[1] != meant[1] || m.Subject == nil || out[m] || DiagAddress(m) != DiagAddress(d) ||
+				m.Subject.Filename != d.Subject.Filename || m.Subject.Start.Line > d.Subject.Start.Line {
+				continue
+			}
+			if nearest == nil || nearest.Subject.Start.Byte < m.Subject.Start.Byte {
+				nearest = m
+			}
+		}
+		if nearest != nil {
+			out[nearest] = true
+		}
 	}
 
 	return out

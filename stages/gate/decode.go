@@ -113,6 +113,12 @@ func decodeEntry(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
 	var diags hcl.Diagnostics
 	if c != nil {
 		own, rest, diags = rest.PartialContent(&hcl.BodySchema{Attributes: c.schema()})
+		if diags.HasErrors() { // the condition may be there under a misspelled name
+			schema, _ := gohcl.ImpliedBodySchema(e.check)
+			schema.Attributes = slices.Concat(schema.Attributes, c.schema(), commonAttributes)
+			_, diags = b.Body.Content(schema)
+			return e, diags
+		}
 		if a := own.Attributes["condition"]; a != nil {
 			bound = setOf(c.later(a.Expr))
 		}
