@@ -206,13 +206,13 @@ func (r *recording) evaluate(res *Analysis, d *device, top int) {
 	times := make([]KernelTime, len(r.names))
 
 	for _, k := range d.kernels {
-		kind := r.names[k.name].kind
-		whole.add(k, kind != "")
+		n := &r.names[k.name]
+		whole.add(k, n.kind != "")
 		phases.add(k)
 		times[k.name].Count++
 		times[k.name].SumNs = plus(times[k.name].SumNs, k.end-k.start)
-		if kind != "" {
-			calls.add(callKey{kind, r.groups[k.group]}, k)
+		if n.kind != "" {
+			calls.add(n, k.end-k.start)
 		}
 	}
 
@@ -255,18 +255,18 @@ type collecting struct {
 	times  map[callKey][]int64
 }
 
-func (c *collecting) add(key callKey, k kernel) {
-	of := c.byKind[key.kind]
+func (c *collecting) add(n *kernelName, dur int64) {
+	of := c.byKind[n.kind]
 	if of == nil {
-		of = &Collective{Kind: key.kind}
-		c.byKind[key.kind] = of
+		of = &Collective{Kind: n.kind}
+		c.byKind[n.kind] = of
 	}
 
-	dur := k.end - k.start
 	of.Count++
 	of.SumNs = plus(of.SumNs, dur)
+	key := callKey{n.kind, n.group}
 	c.times[key] = append(c.times[key], dur)
-	if k.bytes == 0 {
+	if n.bytes == 0 {
 		return
 	}
 
@@ -275,10 +275,10 @@ func (c *collecting) add(key callKey, k kernel) {
 		of.Bytes = new(int64)
 	}
 
-	*of.Bytes = plus(*of.Bytes, k.bytes)
-	if k.size > 1 && dur > 0 {
-		bw := float64(k.bytes) / float64(dur) * busFactor(key.kind, float64(k.size))
-		c.busbw[key.kind] = append(c.busbw[key.kind], bw)
+	*of.Bytes = plus(*of.Bytes, n.bytes)
+	if n.size > 1 && dur > 0 {
+		bw := float64(n.bytes) / float64(dur) * busFactor(n.kind, float64(n.size))
+		c.busbw[n.kind] = append(c.busbw[n.kind], bw)
 	}
 }
 
@@ -307,28 +307,40 @@ func busFactor(kind string, n float64) float64 {
 	return 1
 }
 
-// classify sets the kernels with the largest times and the shares of the rules. times has a value for each of
+// classify sets the kernels with the largest times and the shares of the rules. times has count and time of each of
 // r.names.
 func (r *recording) classify(res *Analysis, times []KernelTime, top int) {
 	var total int64
 	shares := map[string]*RuleShare{}
+	alike := map[KernelTime]int{} // indexes into res.Top by name and kind
 
-	for i := range times {
-		n, t := r.names[i], &times[i]
-		t.Name, t.Kind = n.name, cmp.Or(n.kind, Compute)
-		total = plus(total, t.SumNs)
-		if n.kind == "" || t.Count == 0 {
+	for i, t := range times {
+		if t.Count == 0 {
 			continue
 		}
 
-		key := fmt.Sprintf("%4d %s", n.rule+1, n.kind) // in the order of the rules
-		s := shares[key]
+		n := r.names[i]
+		total = plus(total, t.SumNs)
+		key := KernelTime{Name: n.name, Kind: cmp.Or(n.kind, Compute)}
+		at, ok := alike[key]
+		if !ok {
+			at, alike[key] = len(res.Top), len(res.Top)
+			res.Top = append(res.Top, key)
+		}
+		res.Top[at].Count += t.Count
+		res.Top[at].SumNs = plus(res.Top[at].SumNs, t.SumNs)
+		if n.kind == "" {
+			continue
+		}
+
+		rule := fmt.Sprintf("%4d %s", n.rule+1, n.kind) // in the order of the rules
+		s := shares[rule]
 		if s == nil {
 			s = &RuleShare{Kind: n.kind, Origin: "named by the trace", Example: n.name}
 			if n.rule >= 0 {
 				s.Regexp, s.Origin = r.rules[n.rule].Regexp.String(), r.rules[n.rule].Origin
 			}
-			shares[key] = s
+			shares[rule] = s
 		}
 		s.Count += t.Count
 		s.SumNs = plus(s.SumNs, t.SumNs)
@@ -342,9 +354,8 @@ func (r *recording) classify(res *Analysis, times []KernelTime, top int) {
 		res.Rules = append(res.Rules, *s)
 	}
 
-	times = slices.DeleteFunc(times, func(t KernelTime) bool { return t.Count == 0 })
-	slices.SortFunc(times, func(a, b KernelTime) int {
-		return cmp.Or(cmp.Compare(b.SumNs, a.SumNs), cmp.Compare(a.Name, b.Name))
+	slices.SortFunc(res.Top, func(a, b KernelTime) int {
+		return cmp.Or(cmp.Compare(b.SumNs, a.SumNs), cmp.Compare(a.Name, b.Name), cmp.Compare(a.Kind, b.Kind))
 	})
-	res.Top = times[:min(top, len(times))]
+	res.Top = res.Top[:min(top, len(res.Top))]
 }

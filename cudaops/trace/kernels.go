@@ -15,14 +15,6 @@ type kernel struct {
 	interval
 	name int32  // index into recording.names
 	mark uint16 // identifies the launch, 0 if unknown
-	detail
-}
-
-// detail is the information that PyTorch adds to collectives of its process groups.
-type detail struct {
-	group int32 // index into recording.groups, 0 if no group is named
-	size  int32 // number of ranks in the group, 0 if unknown
-	bytes int64 // larger side of the message, 0 if unknown
 }
 
 func inOrder(a, b kernel) int {
@@ -56,11 +48,18 @@ type device struct {
 	coverage, covered float64
 }
 
-// kernelName is a distinct kernel name with its kind.
+// kernelName is a distinct kernel name with its kind. Names with different details of a collective are distinct.
 type kernelName struct {
 	name string
-	kind string // of collective, or "" for compute
-	rule int    // index of the matching rule, or -1 if there is none or the trace names the kind
+	rule int // index of the matching rule, or -1 if there is none or the trace names the kind
+	// The kind is "" for compute, and there are no details then.
+	collective
+}
+
+// nameKey identifies a kernelName by what the trace states.
+type nameKey struct {
+	name string
+	of   collective
 }
 
 // callKey identifies collectives that correspond to each other on different ranks.
@@ -70,9 +69,7 @@ type callKey struct{ kind, group string }
 type recording struct {
 	rules     Rules
 	names     []kernelName
-	nameIndex map[string]int32
-	groups    []string // process groups; the first has no name
-	groupOf   map[string]int32
+	nameIndex map[nameKey]int32
 	devices   []*device // in order of their first event
 	processes map[string]*process
 	hosts     map[string]bool // ids of processes that run operators and launch kernels
@@ -95,8 +92,7 @@ type recording struct {
 
 func newRecording(rules Rules) *recording {
 	return &recording{
-		rules: rules, nameIndex: map[string]int32{}, groups: []string{""}, groupOf: map[string]int32{"": 0},
-		processes: map[string]*process{}, hosts: map[string]bool{},
+		rules: rules, nameIndex: map[nameKey]int32{}, processes: map[string]*process{}, hosts: map[string]bool{},
 	}
 }
 
@@ -132,39 +128,33 @@ func plus(a, b int64) int64 {
 	return a + b
 }
 
-// nameOf returns the index of a kernel's name and adds the name if it is new. named is the kind that the
-// trace itself states, or "". It overrides the kind of the rules, except of those that exclude a kernel.
-func (r *recording) nameOf(name []byte, named string) int32 {
-	if i, ok := r.nameIndex[string(name)]; ok && named == "" {
+// nameOf returns the index of a kernel's name and adds the name if it is new. of is what the trace itself states
+// about a collective. Its kind overrides that of the rules, except of those that exclude a kernel.
+func (r *recording) nameOf(name []byte, of collective) int32 {
+	if i, ok := r.nameIndex[nameKey{string(name), of}]; ok {
 		return i
 	}
 
-	if named == "" {
-		text := strings.ToValidUTF8(string(name), "\uFFFD")
-		n := kernelName{name: text, rule: r.rules.match(text)}
+	var n kernelName
+	if of == (collective{}) {
+		n.name = strings.ToValidUTF8(string(name), "\uFFFD")
+		n.rule = r.rules.match(n.name)
 		if n.rule >= 0 && r.rules[n.rule].Kind != Compute {
 			n.kind = r.rules[n.rule].Kind
 		}
-		return r.addName(string(name), n)
+	} else {
+		n = r.names[r.nameOf(name, collective{})]
+		excluded := n.rule >= 0 && n.kind == ""
+		if of.kind != "" && of.kind != n.kind && !excluded {
+			n.kind, n.rule = of.kind, -1
+		}
+		if n.kind != "" {
+			n.group, n.size, n.bytes = of.group, of.size, of.bytes
+		}
 	}
 
-	key := named + "\x00" + string(name)
-	if i, ok := r.nameIndex[key]; ok {
-		return i
-	}
-
-	plain := r.nameOf(name, "")
-	n := r.names[plain]
-	if excluded := n.rule >= 0 && n.kind == ""; excluded || n.kind == named {
-		r.nameIndex[key] = plain
-		return plain
-	}
-	return r.addName(key, kernelName{name: n.name, kind: named, rule: -1})
-}
-
-func (r *recording) addName(key string, n kernelName) int32 {
 	i := int32(len(r.names))
-	r.names, r.nameIndex[key] = append(r.names, n), i
+	r.names, r.nameIndex[nameKey{string(name), of}] = append(r.names, n), i
 	return i
 }
 
@@ -173,16 +163,10 @@ func (r *recording) isComm(k kernel) bool { return r.names[k.name].kind != "" }
 // add records an execution of a kernel. mark identifies its launch. of is what the trace states about a
 // collective.
 func (r *recording) add(d *device, name []byte, iv interval, mark uint16, of collective) {
-	k := kernel{interval: iv, name: r.nameOf(name, of.kind), mark: mark}
-	if r.isComm(k) {
-		g, ok := r.groupOf[of.group]
-		if !ok {
-			g = int32(len(r.groups))
-			r.groups, r.groupOf[of.group] = append(r.groups, of.group), g
-		}
-		k.detail = detail{group: g, size: int32(min(of.size, math.MaxInt32)), bytes: of.bytes}
+	if len(d.kernels) == cap(d.kernels) {
+		d.kernels = slices.Grow(d.kernels, len(d.kernels)+1) // append grows large slices by a quarter
 	}
-	d.kernels = append(d.kernels, k)
+	d.kernels = append(d.kernels, kernel{interval: iv, name: r.nameOf(name, of), mark: mark})
 }
 
 // sort sorts the kernels of a device by time and returns the number of duplicates that it removed. A stream

@@ -403,7 +403,7 @@ func (r *eventReader) take(e *traceEvent, iv interval) {
 		}
 
 		c := &rec.calls
-		if a.kind == "" && c.any() && rec.names[rec.nameOf(name, "")].rule >= 0 {
+		if a.kind == "" && c.any() && rec.names[rec.nameOf(name, collective{})].rule >= 0 {
 			c.pending = append(c.pending, launched{d: d, name: bytes.Clone(name), iv: iv, mark: a.mark,
 				correlation: string(a.correlation)})
 			return

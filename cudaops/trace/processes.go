@@ -59,6 +59,10 @@ func (r *recording) settle() {
 	for _, d := range devices {
 		one(&d.origin)
 		into := r.device(d.origin)
+		if len(into.kernels)+len(into.copies) == 0 {
+			*into = *d
+			continue
+		}
 		into.kernels, into.copies = append(into.kernels, d.kernels...), append(into.copies, d.copies...)
 		into.coverage, into.covered = into.coverage+d.coverage, into.covered+d.covered
 		into.rank = d.rank
