@@ -171,10 +171,6 @@ func (s *slot) read(res *http.Response) error {
 		return fmt.Errorf("the answer is encoded as %.40q, which the client does not accept; configure the server or its proxy to send identity or gzip", e)
 	}
 
-	if s.in == nil {
-		s.in = bufio.NewReaderSize(in, 4<<10)
-	}
-
 	s.in.Reset(in)
 
 	kind := mediaType(res)

@@ -34,9 +34,8 @@ type link struct {
 	used time.Time // end of the last response
 	head []byte    // buffer of a request
 
-	known  []byte        // the head of a response that has chunks
-	parsed http.Response // of the known head
-	body   chunkedBody   // of the current response
+	response http.Response // the current one, if its head was known
+	body     chunkedBody   // of the current response
 
 	stamps
 
@@ -159,9 +158,6 @@ func (l *link) open(ctx context.Context, r *runner, to *target, deadline time.Ti
 		l.mu.Lock()
 		l.conn, l.to, l.tcp = c, to, arrival.Of(c)
 		l.mu.Unlock()
-		if l.in == nil {
-			l.in = bufio.NewReaderSize(l, 8<<10)
-		}
 	}
 
 	l.in.Reset(l)
@@ -222,11 +218,12 @@ func (l *link) readHead() (*http.Response, error) {
 		return nil, err
 	}
 
-	if len(l.known) > 0 && bytes.HasPrefix(data, l.known) {
-		_, err := l.in.Discard(len(l.known))
-		l.body = chunkedBody{in: l.in}
-		l.parsed.Body = &l.body
-		return &l.parsed, err
+	l.body = chunkedBody{in: l.in}
+	if k := l.to.known.Load(); k != nil && bytes.HasPrefix(data, k.text) {
+		_, err := l.in.Discard(len(k.text))
+		l.response = k.response
+		l.response.Body = &l.body
+		return &l.response, err
 	}
 
 	reads := l.reads
@@ -236,11 +233,16 @@ func (l *link) readHead() (*http.Response, error) {
 	}
 
 	if l.reads == reads { // data is the buffer as it was
-		l.known, l.parsed = append(l.known[:0], data[:len(data)-l.in.Buffered()]...), *res
+		l.to.known.Store(&knownHead{bytes.Clone(data[:len(data)-l.in.Buffered()]), *res})
 	}
-	l.body = chunkedBody{in: l.in}
 	res.Body = &l.body
 	return res, nil
+}
+
+// knownHead is the head of a response that has chunks.
+type knownHead struct {
+	text     []byte
+	response http.Response
 }
 
 // chunkedBody is the body of a response that has chunks. Unlike that of net/http, it accepts blanks behind the length of

@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -292,10 +293,15 @@ func (p *phase) closed(ctx context.Context, slots []*slot) {
 		ramp = 0
 	}
 
-	var wg sync.WaitGroup
-	start := p.r.now()
+	var wg, ready sync.WaitGroup
+	ready.Add(len(slots))
+	var start int64
+	begin := make(chan struct{})
 	for i, s := range slots {
 		p.r.spawn(&wg, func() {
+			growStack()
+			ready.Done()
+			<-begin
 			wait := ramp * time.Duration(i) / time.Duration(len(slots))
 			due := start + int64(wait)
 			if !p.sleep(wait) {
@@ -312,7 +318,19 @@ func (p *phase) closed(ctx context.Context, slots []*slot) {
 		})
 	}
 
+	ready.Wait()
+	start = p.r.now()
+	close(begin)
 	wg.Wait()
+}
+
+// growStack grows the stack of the goroutine once to what a request needs. Otherwise, the first request of each slot
+// copies it several times.
+//
+//go:noinline
+func growStack() byte {
+	var needed [6 << 10]byte
+	return needed[runtime.NumGoroutine()%len(needed)]
 }
 
 // converse sends all turns of a session on a slot, the first of them when it is due, and returns when the last

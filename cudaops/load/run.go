@@ -1,6 +1,7 @@
 package load
 
 import (
+	"bufio"
 	"context"
 	crand "crypto/rand"
 	"crypto/tls"
@@ -433,7 +434,9 @@ func (r *runner) width() int {
 func (r *runner) newSlot() *slot {
 	var seed [32]byte
 	_, _ = crand.Read(seed[:]) // never fails
-	return &slot{r: r, ids: rand.NewChaCha8(seed), link: link{now: r.now}}
+	s := &slot{r: r, ids: rand.NewChaCha8(seed), link: link{now: r.now}, in: bufio.NewReader(nil)}
+	s.link.in = bufio.NewReaderSize(&s.link, 8<<10)
+	return s
 }
 
 // spawn is wg.Go that turns a panic into the end of the run. The process continues, because it may be doing

@@ -7,6 +7,7 @@ import (
 	"net"
 	"net/url"
 	"slices"
+	"sync/atomic"
 
 	"aicplan/cudaops/load/aiperf"
 )
@@ -23,6 +24,7 @@ type target struct {
 	proxyAddress string
 	head         []byte // of all requests
 	ready        chan net.Conn
+	known        atomic.Pointer[knownHead] // of the last response that was parsed
 }
 
 // targetURLs returns the URLs of the servers as in the plan.
