@@ -29,7 +29,7 @@ func Devices() ([]Device, error) {
 	if !set {
 		return all, nil
 	}
-	return restrict(all, value), nil
+	return nvml.Visible(all, value), nil
 }
 
 // procDriver is the file with the version of the NVIDIA kernel driver.
@@ -91,19 +91,6 @@ func devicesIn(dir string) ([]Device, error) {
 	}
 
 	return out, nil
-}
-
-// restrict filters all by a value of CUDA_VISIBLE_DEVICES.
-func restrict(all []Device, visible string) []Device {
-	ids := make([]nvml.Identity, len(all))
-	for i, d := range all {
-		ids[i] = nvml.Identity{Index: d.Index, Name: d.Name, UUID: d.UUID}
-	}
-	var out []Device
-	for _, id := range nvml.Visible(ids, visible) {
-		out = append(out, Device{Index: id.Index, Name: id.Name, UUID: id.UUID})
-	}
-	return out
 }
 
 // Hidden returns the devices that CUDA_VISIBLE_DEVICES hides. It returns nil if the variable is not set

@@ -13,8 +13,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
+	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
@@ -167,7 +167,7 @@ func (p *Pools) installed(ctx context.Context, rt *stage.Runtime, packages []str
 		return Installed{}
 	}
 	now := p.Kind(rt.Kind).Installed(ctx, p, rt, packages)
-	if now.Package == unknownVersion || Satisfies(now.Package, rt.Requires) != nil {
+	if now.Package == pyhost.UnknownVersion || Satisfies(now.Package, rt.Requires) != nil {
 		now.Package = ""
 	}
 	return now
@@ -254,12 +254,6 @@ func (p *Pools) elsewhere(rt *stage.Runtime, seen *Environment) string {
 
 	return ""
 }
-
-// unknownVersion is the version of a package that only its worker can report.
-const unknownVersion = "?"
-
-// probeTimeout is how long a plan waits for an interpreter.
-const probeTimeout = 30 * time.Second
 
 // packageVersion returns the installed version of the runtime's package, or "" if it is not installed or
 // cannot be determined here.
@@ -359,8 +353,8 @@ func ownName(name, unfit string) string {
 	return strings.ToValidUTF8(out[:min(len(out), most-20)], "") + "~" + shortSum([]byte(name))
 }
 
-// decodePlain decodes JSON and keeps all digits of numbers.
-func decodePlain(raw []byte) (any, error) {
+// decodeJSON decodes JSON and keeps all digits of numbers.
+func decodeJSON(raw []byte) (any, error) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	d.UseNumber()
 	var v any

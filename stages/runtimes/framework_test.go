@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"aicplan/cudaops/pyhost"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/testutil"
 )
@@ -89,7 +90,7 @@ func TestInterpreterTimeoutEndsWrapper(t *testing.T) {
 			runtime.Gosched()
 		}
 	}()
-	if got := askInterpreter(ctx, python, "acme", nil, nil); got.Failure == "" || got.Package != unknownVersion {
+	if got := pyhost.Ask(ctx, python, "acme", nil, nil); got.Failure == "" || got.Package != pyhost.UnknownVersion {
 		t.Errorf("%+v", got)
 	}
 	f, err := os.OpenFile(fifo, os.O_RDWR, 0) // lets cat end

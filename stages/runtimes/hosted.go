@@ -1,6 +1,7 @@
 package runtimes
 
 import (
+	"cmp"
 	"fmt"
 	"io/fs"
 	"os"
@@ -105,22 +106,15 @@ func (p *Pools) Checkout(rt *stage.Runtime) (string, error) {
 	if len(hosted) == 0 {
 		return "", nil
 	}
-	if err := CheckoutHas(rt, hosted...); err != nil {
+	lacking, err := checkout(rt, hosted)
+	if err != nil {
 		return "", err
 	}
 	if len(rt.Launcher) > 0 {
 		return "collectors are looked for where the workers run", nil
 	}
 
-	var lacking []string
-	root := checkoutRoot(rt)
-	for _, h := range hosted {
-		if f := h.missing(root); f != "" {
-			lacking = append(lacking, fmt.Sprintf("%s (%s)", h.Op, f))
-		}
-	}
-
-	text := fmt.Sprintf("%d collectors in %s", len(hosted)-len(lacking), root)
+	text := fmt.Sprintf("%d collectors in %s", len(hosted)-len(lacking), checkoutRoot(rt))
 	if len(lacking) > 0 {
 		text += "; not there: " + some(lacking)
 	}
@@ -131,13 +125,19 @@ func (p *Pools) Checkout(rt *stage.Runtime) (string, error) {
 // CheckoutHas returns a *Missing error if rt has no checkout or if the checkout has none of the
 // collectors. With a launcher, only the workers can look into the checkout, so it is not checked.
 func CheckoutHas(rt *stage.Runtime, hosted ...Hosted) error {
+	_, err := checkout(rt, hosted)
+	return err
+}
+
+// checkout returns the collectors that the checkout lacks, or the error of CheckoutHas.
+func checkout(rt *stage.Runtime, hosted []Hosted) (lacking []string, err error) {
 	var ops []string
 	for _, h := range hosted {
 		ops = append(ops, h.Op)
 	}
 
 	if rt.CollectorRoot == "" {
-		return &Missing{
+		return nil, &Missing{
 			What: fmt.Sprintf("%s has no collector_root, and a checkout of aiconfigurator has the collectors of %s",
 				rt.Address, some(ops)),
 			Fix: "set collector_root of the runtime to the checkout's folder; the plans of this project take it as --var collector_root=DIR",
@@ -145,16 +145,16 @@ func CheckoutHas(rt *stage.Runtime, hosted ...Hosted) error {
 	}
 
 	if len(rt.Launcher) > 0 {
-		return nil
+		return nil, nil
 	}
 
 	root := checkoutRoot(rt)
-	wrong := func(format string, args ...any) error {
+	wrong := func(format string, args ...any) ([]string, error) {
 		fix := "give collector_root the folder that holds aiconfigurator's folder collector"
 		if !filepath.IsAbs(rt.CollectorRoot) {
 			fix += "; a relative path starts at the plan's folder"
 		}
-		return &Missing{What: fmt.Sprintf("collector_root of %s is %s, ", rt.Address, root) +
+		return nil, &Missing{What: fmt.Sprintf("collector_root of %s is %s, ", rt.Address, root) +
 			fmt.Sprintf(format, args...), Fix: fix}
 	}
 
@@ -168,13 +168,13 @@ func CheckoutHas(rt *stage.Runtime, hosted ...Hosted) error {
 
 	first := ""
 	for _, h := range hosted {
-		f := h.missing(root)
-		if f == "" {
-			return nil
+		if f := h.missing(root); f != "" {
+			first = cmp.Or(first, f)
+			lacking = append(lacking, fmt.Sprintf("%s (%s)", h.Op, f))
 		}
-		if first == "" {
-			first = f
-		}
+	}
+	if len(lacking) < len(hosted) {
+		return lacking, nil
 	}
 
 	if _, err := os.Stat(filepath.Join(root, "collector")); err != nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/cudaops/measure"
+	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
 	"aicplan/sink/rules"
 )
 
 // Kind is one kind of runtime: its schema in plans, how its workers are started, and what is known about
-// them without starting one. Implementations embed Base, which has a default for every method except
-// Slots.
+// them without starting one. Implementations embed Base, which has a default for every method.
 type Kind interface {
 	// About returns the properties of the kind.
 	About() *Base
@@ -76,7 +76,7 @@ type Kind interface {
 	Peaks() (flops, bytes float64)
 }
 
-// Base contains the properties of a kind and implements every method of Kind except Slots. All fields except
+// Base contains the properties of a kind and implements every method of Kind. All fields except
 // RuntimeKind are optional.
 type Base struct {
 	stage.RuntimeKind
@@ -112,18 +112,16 @@ type Base struct {
 	MaxGrowth int64
 }
 
-// Installed is what an interpreter reports without importing the package of the runtime. Versions are "" if
-// there is none. Package is unknownVersion if only a worker can report it.
-type Installed struct {
-	Package  string            `json:"package,omitempty"`
-	Python   string            `json:"python,omitempty"`
-	Packages map[string]string `json:"packages,omitempty"` // further packages
-	// Failure is why the interpreter did not answer, or "".
-	Failure string `json:"-"`
-}
+// Installed is what an interpreter reports.
+type Installed = pyhost.Installed
 
 // About implements Kind.
 func (b *Base) About() *Base { return b }
+
+// Slots implements Kind. They are slots without a device.
+func (b *Base) Slots(spec worker.Spec, rt *stage.Runtime, _ Place, _ func() ([]Device, error)) ([]worker.Slot, error) {
+	return spread(spec, rt, []Device{{Index: -1}}), nil
+}
 
 // Program implements Kind.
 func (b *Base) Program(*stage.Runtime, Place) ([]string, error) { return nil, nil }
@@ -134,8 +132,11 @@ func (b *Base) WorkerOptions(*stage.Runtime, Place, map[string]any) {}
 // Probe implements Kind.
 func (b *Base) Probe(context.Context, *stage.Runtime) *Environment { return nil }
 
-// Look implements Kind.
-func (b *Base) Look(_ context.Context, _ *Pools, rt *stage.Runtime) (string, error) {
+// Look implements Kind. It describes the GPUs if the kind uses them.
+func (b *Base) Look(_ context.Context, p *Pools, rt *stage.Runtime) (string, error) {
+	if b.UsesGPUs {
+		return p.lookGPUs()
+	}
 	return "a runtime of kind " + rt.Kind + " needs nothing of this machine", nil
 }
 
@@ -184,23 +185,6 @@ func (b *Base) OpSeconds(string, measure.Settings) float64 { return 0 }
 
 // Peaks implements Kind.
 func (b *Base) Peaks() (flops, bytes float64) { return 0, 0 }
-
-// unknownKind stands for a kind that this binary does not have.
-type unknownKind struct{ Base }
-
-// Slots implements Kind.
-func (*unknownKind) Slots(_ worker.Spec, rt *stage.Runtime, _ Place, _ func() ([]Device, error)) ([]worker.Slot, error) {
-	return nil, errUnknownKind(rt)
-}
-
-// Look implements Kind.
-func (*unknownKind) Look(_ context.Context, _ *Pools, rt *stage.Runtime) (string, error) {
-	return "", &Missing{What: errUnknownKind(rt).Error(), Fix: "use a build of aicplan that has it"}
-}
-
-func errUnknownKind(rt *stage.Runtime) error {
-	return fmt.Errorf("%s: this aicplan has no runtimes of kind %q", rt.Address, rt.Kind)
-}
 
 // Kinds returns the kinds of runtimes in this binary. To add a kind, add a file kind_NAME.go and an
 // entry here.
@@ -256,13 +240,12 @@ func allMeasureBut(without ...string) []string {
 	return slices.DeleteFunc(measure.SettingNames(), func(name string) bool { return slices.Contains(without, name) })
 }
 
-// Kind returns the kind of that name. The result for a name that this binary does not have has no name, and
-// its Slots and Look return an error.
+// Kind returns the kind of that name. The result for a name that this binary does not have has no name.
 func (p *Pools) Kind(name string) Kind {
 	for _, k := range p.Kinds {
 		if k.About().Name == name {
 			return k
 		}
 	}
-	return &unknownKind{}
+	return &Base{}
 }

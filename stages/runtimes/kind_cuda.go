@@ -2,7 +2,6 @@ package runtimes
 
 import (
 	"cmp"
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -49,11 +48,6 @@ func (*onCUDA) Slots(spec worker.Spec, rt *stage.Runtime, _ Place, list func() (
 		return nil, err
 	}
 	return spread(spec, rt, devices), nil
-}
-
-// Look implements Kind.
-func (*onCUDA) Look(_ context.Context, p *Pools, _ *stage.Runtime) (string, error) {
-	return p.lookGPUs()
 }
 
 func cudaOps() []stage.Op {

@@ -36,12 +36,6 @@ func endpointKind() Kind {
 	}}
 }
 
-// Slots implements Kind.
-func (*onEndpoint) Slots(spec worker.Spec, rt *stage.Runtime, _ Place,
-	_ func() ([]Device, error)) ([]worker.Slot, error) {
-	return spread(spec, rt, []Device{{Index: -1}}), nil
-}
-
 // WorkerOptions implements Kind.
 func (*onEndpoint) WorkerOptions(rt *stage.Runtime, at Place, options map[string]any) {
 	options["plan_dir"] = declaredIn(rt, at)

@@ -1,8 +1,6 @@
 package runtimes
 
 import (
-	"context"
-
 	"aicplan/cudaops/comm"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
@@ -29,11 +27,6 @@ func ncclKind() Kind {
 		UsesGPUs:  true,
 		Libraries: []string{"driver", "nvrtc", "nccl"}, // compiled kernels check the patterns
 	}}
-}
-
-// Look implements Kind.
-func (*onNCCL) Look(_ context.Context, p *Pools, _ *stage.Runtime) (string, error) {
-	return p.lookGPUs()
 }
 
 // OneWorker implements Kind.

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io/fs"
 	"maps"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -21,8 +20,6 @@ import (
 	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
-	"aicplan/sink/base/proc"
-	"aicplan/sink/base/textutil"
 )
 
 // onPython is the kind that runs the Python host: on every GPU, or on the processor if the machine has none
@@ -186,7 +183,7 @@ func (*interpreted) Look(ctx context.Context, p *Pools, rt *stage.Runtime) (stri
 	if v == "" {
 		return "", &Missing{What: fmt.Sprintf("the Python package %s is not installed for %s", rt.Package, python), Fix: getIt(rt)}
 	}
-	if v == unknownVersion {
+	if v == pyhost.UnknownVersion {
 		return fmt.Sprintf("%s reports no version of %s; a worker will", python, rt.Package), nil
 	}
 	if err := Satisfies(v, rt.Requires); err != nil {
@@ -195,43 +192,18 @@ func (*interpreted) Look(ctx context.Context, p *Pools, rt *stage.Runtime) (stri
 	return fmt.Sprintf("%s %s", rt.Package, v), nil
 }
 
-// askPython prints the version of an installed distribution, or that there is a package of that name without
-// one, which a worker imports to learn it. The second line is the version of the interpreter, further lines
-// are distributions and their versions.
-//
-// Python puts the current folder in front of what -c may import. That may be the folder of a plan that was not
-// reviewed yet, so it is removed. Every plan asks, so nothing is imported that the answer does not need.
-const askPython = `import sys
-if sys.path[:1] == [""]:
-    del sys.path[0]
-if sys.argv[1] or sys.argv[2:]:
-    from importlib import metadata, util
-if sys.argv[1]:
-    try:
-        sys.stdout.write(metadata.version(sys.argv[1]))
-    except metadata.PackageNotFoundError:
-        if util.find_spec(sys.argv[1]) is not None:
-            sys.stdout.write("` + unknownVersion + `")
-sys.stdout.write("\n" + sys.version.split()[0])
-for name in sys.argv[2:]:
-    try:
-        version = metadata.version(name)
-    except metadata.PackageNotFoundError:
-        version = "none"
-    sys.stdout.write("\n" + name + " " + version)`
-
 // interpreter asks a runtime's interpreter for versions, without importing packages. It asks once. If a plan may
 // not start the interpreter, only a worker can report the versions.
 func (p *Pools) interpreter(ctx context.Context, rt *stage.Runtime, packages []string) Installed {
 	key, env, ok := question(ctx, rt, packages)
 	if !ok {
-		return Installed{Package: unknownVersion}
+		return Installed{Package: pyhost.UnknownVersion}
 	}
 
 	p.mu.Lock()
 	ask := p.versions[key]
 	if ask == nil {
-		ask = sync.OnceValue(func() Installed { return askInterpreter(ctx, pythonOf(rt), rt.Package, packages, env) })
+		ask = sync.OnceValue(func() Installed { return pyhost.Ask(ctx, pythonOf(rt), rt.Package, packages, env) })
 		p.versions[key] = ask
 		p.failures[pythonOf(rt)] = ask
 	}
@@ -267,48 +239,4 @@ func (p *Pools) Unanswered(rt *stage.Runtime) *Unjudged {
 			ask().Failure),
 		Fix: fmt.Sprintf("try it by hand: %s -v -c 'pass'", pythonOf(rt)),
 	}
-}
-
-func askInterpreter(ctx context.Context, python, pkg string, packages, env []string) Installed {
-	if _, err := exec.LookPath(python); err != nil {
-		return Installed{}
-	}
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, python, append([]string{"-c", askPython, pkg}, packages...)...)
-	cmd.Env = append(os.Environ(), env...)
-	// What a wrapper has started keeps its output open after its end.
-	out, err := proc.Output(cmd)
-	if err != nil {
-		return Installed{Package: unknownVersion, Failure: unanswered(ctx, err)}
-	}
-	lines := strings.Split(string(out), "\n")
-	got := Installed{Package: strings.TrimSpace(lines[0])}
-	if len(lines) > 1 {
-		got.Python = strings.TrimSpace(lines[1])
-	}
-	for _, line := range lines[min(2, len(lines)):] {
-		if name, version, ok := strings.Cut(line, " "); ok {
-			if got.Packages == nil {
-				got.Packages = map[string]string{}
-			}
-			got.Packages[name] = strings.TrimSpace(version)
-		}
-	}
-	return got
-}
-
-// unanswered returns why an interpreter did not answer.
-func unanswered(ctx context.Context, err error) string {
-	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return fmt.Sprintf("no answer within %v, so it hangs or its disk is very slow", probeTimeout)
-	}
-	why := err.Error()
-	if exit, ok := errors.AsType[*exec.ExitError](err); ok {
-		lines := strings.Split(strings.TrimSpace(string(exit.Stderr)), "\n")
-		if last := textutil.OneLine(lines[len(lines)-1]); last != "" {
-			why += ": " + textutil.Clip(last, 200)
-		}
-	}
-	return why
 }

@@ -79,14 +79,10 @@ func (*onServer) Slots(spec worker.Spec, rt *stage.Runtime, _ Place,
 		return nil, err
 	}
 
-	gpus := []any{}
+	gpus := []Device{}
 	if len(found) > 0 || len(rt.Devices) > 0 && len(rt.Launcher) == 0 {
-		devices, err := chosen(rt, list)
-		if err != nil {
+		if gpus, err = chosen(rt, list); err != nil {
 			return nil, err
-		}
-		for _, d := range devices {
-			gpus = append(gpus, map[string]any{"index": d.Index, "uuid": d.UUID, "name": d.Name})
 		}
 	}
 

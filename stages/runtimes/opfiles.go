@@ -1,6 +1,7 @@
 package runtimes
 
 import (
+	"iter"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -91,19 +92,11 @@ func Paths(rt *stage.Runtime, planDir string) []string {
 // is one of them. The files are not executed. If a file cannot be read, found is true and the workers
 // report the error.
 func OpFunctions(rt *stage.Runtime, planDir, name string) (have []string, found bool) {
-	for _, p := range Paths(rt, planDir) {
-		files, err := pythonFiles(p)
-		if err != nil {
+	for f, functions := range opFunctions(Paths(rt, planDir)) {
+		if f == "" {
 			return nil, true
 		}
-
-		for _, f := range files {
-			functions, err := functionsIn(f)
-			if err != nil {
-				return nil, true
-			}
-			have = append(have, functions...)
-		}
+		have = append(have, functions...)
 	}
 
 	slices.Sort(have)
@@ -124,18 +117,33 @@ func fileNamed(name string, paths []string) (string, bool) {
 // fileDefining returns the first file with a top-level function of that name that takes bench. Workers
 // reject a second one.
 func fileDefining(function string, paths []string) (string, bool) {
-	for _, p := range paths {
-		files, err := pythonFiles(p)
-		if err != nil {
-			continue
-		}
-		for _, f := range files {
-			if functions, err := functionsIn(f); err == nil && slices.Contains(functions, function) {
-				return f, true
-			}
+	for f, functions := range opFunctions(paths) {
+		if slices.Contains(functions, function) {
+			return f, true
 		}
 	}
 	return "", false
+}
+
+// opFunctions returns the functions in each Python file of paths. The name of a file that cannot be read is "".
+func opFunctions(paths []string) iter.Seq2[string, []string] {
+	return func(yield func(string, []string) bool) {
+		for _, p := range paths {
+			files, err := pythonFiles(p)
+			if err != nil {
+				files = []string{p}
+			}
+			for _, f := range files {
+				functions, err := functionsIn(f)
+				if err != nil {
+					f = ""
+				}
+				if !yield(f, functions) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // pythonFiles returns a file, or the Python files in a folder, sorted by name.

@@ -32,8 +32,7 @@ type Pools struct {
 	cancel context.CancelFunc
 
 	mu       sync.Mutex
-	pools    map[string]*worker.Pool
-	runtimes map[string]*stage.Runtime   // of the pools
+	pools    map[string]pooled           // by runtime address
 	versions map[string]func() Installed // by interpreter and packages
 	failures map[string]func() Installed // the last answer by interpreter
 	used     map[string]*use             // by the plan; keyed by address
@@ -41,13 +40,18 @@ type Pools struct {
 	reaped   bool
 }
 
+// pooled is a pool with its runtime.
+type pooled struct {
+	*worker.Pool
+	runtime *stage.Runtime
+}
+
 // NewPools returns empty pools for runtimes of the kinds.
 func NewPools(kinds []Kind) *Pools {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Pools{
 		Kinds: kinds, Devices: Devices, Driver: Driver, Clean: CleanGPU(nvml.Open), ctx: ctx, cancel: cancel,
-		pools: map[string]*worker.Pool{}, runtimes: map[string]*stage.Runtime{},
-		versions: map[string]func() Installed{}, failures: map[string]func() Installed{}, met: map[string]*Environment{},
+		pools: map[string]pooled{}, versions: map[string]func() Installed{}, failures: map[string]func() Installed{}, met: map[string]*Environment{},
 	}
 }
 
@@ -70,8 +74,8 @@ func (p *Pools) Get(ctx context.Context, rt *stage.Runtime, at Place) (*worker.P
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if pool := p.pools[rt.Address]; pool != nil {
-		return pool, nil
+	if known, ok := p.pools[rt.Address]; ok {
+		return known.Pool, nil
 	}
 
 	if !p.reaped {
@@ -94,8 +98,7 @@ func (p *Pools) Get(ctx context.Context, rt *stage.Runtime, at Place) (*worker.P
 
 	spec.RecycleAfter, spec.MaxGrowth = p.recycling(rt)
 	pool = worker.NewPool(p.ctx, spec)
-	p.pools[rt.Address] = pool
-	p.runtimes[rt.Address] = rt
+	p.pools[rt.Address] = pooled{pool, rt}
 	return pool, nil
 }
 
@@ -103,8 +106,8 @@ func (p *Pools) Get(ctx context.Context, rt *stage.Runtime, at Place) (*worker.P
 func (p *Pools) found(rt *stage.Runtime, at Place) (*worker.Pool, []worker.Slot, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if pool := p.pools[rt.Address]; pool != nil {
-		return pool, nil, nil
+	if known, ok := p.pools[rt.Address]; ok {
+		return known.Pool, nil, nil
 	}
 	slots, err := p.slots(rt, at)
 	return nil, slots, err
@@ -126,11 +129,10 @@ func (p *Pools) makeRoom(rt *stage.Runtime) {
 func (p *Pools) end(which func(*stage.Runtime) bool) {
 	var ended []*worker.Pool
 	p.mu.Lock()
-	for address, rt := range p.runtimes {
-		if which(rt) {
-			ended = append(ended, p.pools[address])
+	for address, known := range p.pools {
+		if which(known.runtime) {
+			ended = append(ended, known.Pool)
 			delete(p.pools, address)
-			delete(p.runtimes, address)
 		}
 	}
 	p.mu.Unlock()
@@ -142,10 +144,7 @@ func (p *Pools) end(which func(*stage.Runtime) bool) {
 
 // fills reports whether workers of rt use all memory of their GPUs.
 func (p *Pools) fills(rt *stage.Runtime) bool {
-	if p.Kind(rt.Kind).About().Released {
-		return true
-	}
-	return flagAt(rt.Options["fills_memory"])
+	return p.Kind(rt.Kind).About().Released || flagAt(rt.Options["fills_memory"])
 }
 
 // Release ends the workers of a runtime if its kind has Released set. Otherwise they stay warm.
@@ -173,7 +172,6 @@ func (p *Pools) Close() error {
 	wg.Wait()
 	p.cancel()
 	clear(p.pools)
-	clear(p.runtimes)
 	if p.Locks != nil {
 		return p.Locks.release()
 	}

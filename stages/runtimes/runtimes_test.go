@@ -12,6 +12,7 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 
+	"aicplan/cudaops/nvml"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
@@ -193,7 +194,7 @@ func TestDevicesOfTheDriver(t *testing.T) {
 		"1,0": "GPU-bbbb GPU-aaaa", "GPU-b": "GPU-bbbb", "": "", "0,7,1": "GPU-aaaa", "-1": "", "MIG-1": "",
 	} {
 		var ids []string
-		for _, d := range restrict(twoGPUs, visible) {
+		for _, d := range nvml.Visible(twoGPUs, visible) {
 			ids = append(ids, d.UUID)
 		}
 		if strings.Join(ids, " ") != want {

@@ -14,6 +14,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
+	"aicplan/cudaops/nvml"
 	"aicplan/cudaops/pyhost"
 	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
@@ -37,12 +38,8 @@ func (at Place) say(text string) {
 	}
 }
 
-// Device is one accelerator of this machine.
-type Device struct {
-	Index int // in PCI bus order
-	UUID  string
-	Name  string
-}
+// Device is one accelerator of this machine. Its PCI address may be empty.
+type Device = nvml.Identity
 
 // slots returns the slots for workers of a runtime. An error contains a suggested fix.
 func (p *Pools) slots(rt *stage.Runtime, at Place) ([]worker.Slot, error) {
@@ -75,7 +72,7 @@ func (p *Pools) Command(rt *stage.Runtime, at Place) (worker.Spec, error) {
 	kind := p.Kind(rt.Kind)
 	about := kind.About()
 	if about.Name == "" {
-		return worker.Spec{}, errUnknownKind(rt)
+		return worker.Spec{}, fmt.Errorf("%s: this aicplan has no runtimes of kind %q", rt.Address, rt.Kind)
 	}
 
 	options, err := plainOptions(rt, about)
@@ -302,7 +299,7 @@ func Plain(v cty.Value) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decodePlain(raw)
+	return decodeJSON(raw)
 }
 
 // declaredIn returns the folder of the file with the runtime block. Relative paths in the block start

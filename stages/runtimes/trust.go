@@ -9,28 +9,31 @@ import (
 	"aicplan/engine/stage"
 )
 
-// running marks contexts in which programs of a plan may be started.
-type running struct{}
+// allowed is the key of what a context allows: that servers of a plan are contacted, or also that its programs are
+// started.
+type allowed struct{}
+
+const (
+	reaching = iota + 1
+	running
+)
 
 // Running returns a context for work that the user has requested, such as a preflight, in which programs
 // of the plan may be started. In other contexts, such as when a plan is read or made, no program of the
 // plan runs. Plans are shared, and reading one must be harmless.
 func Running(ctx context.Context) context.Context {
-	return context.WithValue(ctx, running{}, true)
+	return context.WithValue(ctx, allowed{}, running)
 }
 
-func mayRun(ctx context.Context) bool { return ctx.Value(running{}) != nil }
-
-// reaching marks contexts in which servers of a plan may be contacted.
-type reaching struct{}
+func mayRun(ctx context.Context) bool { return ctx.Value(allowed{}) == running }
 
 // Reaching returns a context for the plan of a run that follows immediately. The servers of the plan may
 // be contacted, but no program of the plan is started.
 func Reaching(ctx context.Context) context.Context {
-	return context.WithValue(ctx, reaching{}, true)
+	return context.WithValue(ctx, allowed{}, reaching)
 }
 
-func mayReach(ctx context.Context) bool { return mayRun(ctx) || ctx.Value(reaching{}) != nil }
+func mayReach(ctx context.Context) bool { return ctx.Value(allowed{}) != nil }
 
 // pythonName matches the names of interpreters.
 var pythonName = regexp.MustCompile(`^(python|pypy)[0-9.]*$`)

@@ -3,13 +3,13 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,7 +21,6 @@ import (
 	"aicplan/cudaops/server"
 	"aicplan/cudaops/worker"
 	"aicplan/sink/base/fileutil"
-	"aicplan/sink/base/proc"
 	"aicplan/sink/base/textutil"
 )
 
@@ -98,14 +97,6 @@ func (h *Host) Configure(init worker.Init) error {
 	return nil
 }
 
-// helloTimeout bounds the query of the package version.
-const helloTimeout = 30 * time.Second
-
-const askVersion = `import sys
-
-from importlib import metadata
-sys.stdout.write(metadata.version(sys.argv[1]))`
-
 // Hello implements worker.Host. It does not start a server.
 func (h *Host) Hello(ctx context.Context) (worker.Hello, error) {
 	wrong := func(class string, err error) (worker.Hello, error) {
@@ -147,31 +138,18 @@ func (h *Host) Hello(ctx context.Context) (worker.Hello, error) {
 // packageVersion returns the installed version of the server's package. It returns an error if the version
 // does not satisfy the runtime's requirement.
 func packageVersion(ctx context.Context, o *settings) (string, error) {
-	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
-	defer cancel()
-	python := o.Python
-	if python == "" {
-		python = pyhost.DefaultPython
+	python := cmp.Or(o.Python, pyhost.DefaultPython)
+	got := pyhost.Ask(ctx, python, o.Package, nil, nil)
+	v := got.Package
+	switch {
+	case got.Failure != "":
+		return "", fmt.Errorf("%s does not report the version of %s: %s; try it by hand: %s -v -c 'pass'", python, o.Package,
+			got.Failure, python)
+	case v == "" || v == pyhost.UnknownVersion:
+		return "", fmt.Errorf("%s does not report the version of %s; install it, or give python the interpreter that has it",
+			python, o.Package)
 	}
 
-	cmd := exec.CommandContext(ctx, python, "-c", askVersion, o.Package)
-
-	// A child of a wrapper may keep the output open after the wrapper's end.
-	out, err := proc.Output(cmd)
-	if err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) {
-		return "", fmt.Errorf("%s does not report the version of %s: no answer within %v, so it hangs or its disk is very slow; try it by hand: %s -v -c 'pass'", python, o.Package, helloTimeout, python)
-	}
-
-	if err != nil {
-		why := err.Error()
-		if ee, ok := errors.AsType[*exec.ExitError](err); ok {
-			lines := strings.Split(strings.TrimSpace(string(ee.Stderr)), "\n")
-			why = lines[len(lines)-1]
-		}
-		return "", fmt.Errorf("%s does not report the version of %s: %s; install it, or give python the interpreter that has it", python, o.Package, why)
-	}
-
-	v := strings.TrimSpace(string(out))
 	ok, err := pyhost.Satisfies(v, o.Requires)
 	if err != nil {
 		return "", err

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"aicplan/cudaops/load"
+	"aicplan/cudaops/nvml"
 	"aicplan/cudaops/server"
 	"aicplan/cudaops/worker"
 )
@@ -51,12 +52,8 @@ type settings struct {
 	signal syscall.Signal
 }
 
-// GPU is a device of this machine.
-type GPU struct {
-	Index int    `json:"index"` // in PCI order
-	UUID  string `json:"uuid"`
-	Name  string `json:"name"`
-}
+// GPU is a device of this machine. Its PCI address may be empty.
+type GPU = nvml.Identity
 
 // ready configures when the server counts as ready.
 type ready struct {

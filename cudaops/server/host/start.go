@@ -350,12 +350,7 @@ func (h *Host) named(value string) []GPU {
 		return nil
 	}
 
-	var out []GPU
-	for _, d := range nvml.Visible(all, value) {
-		out = append(out, GPU{Index: d.Index, UUID: d.UUID, Name: d.Name})
-	}
-
-	return out
+	return nvml.Visible(all, value)
 }
 
 // visible returns environment variables that limit a server to its GPUs. The runtime's environment
