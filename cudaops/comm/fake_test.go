@@ -67,7 +67,7 @@ func fakeCheck(memory func(cuda.Ptr, int64) []byte, a []any) {
 		case expectCopy:
 			want = fakePattern(src, i)
 		}
-		if cudatest.Value(b[int64(i)*t.Size():], t) != float64(want) {
+		if t.Matrix().Value(b[int64(i)*t.Size():]) != float64(want) {
 			wrong++
 			first = min(first, i)
 		}

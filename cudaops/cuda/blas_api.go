@@ -19,7 +19,7 @@ const (
 )
 
 // matrixTypes are the names of the types, and the sizes of an element in bytes.
-var matrixTypes = map[MatrixType]struct {
+var matrixTypes = [...]struct {
 	name string
 	size int64
 }{F32: {"f32", 4}, F16: {"f16", 2}, I8: {"i8", 1}, I32: {"i32", 4}, BF16: {"bf16", 2}, E4M3: {"e4m3", 1}}

@@ -21,19 +21,14 @@ const (
 	BFloat16 NCCLType = 9
 )
 
-// Size returns the number of bytes per element.
-func (t NCCLType) Size() int64 {
-	switch t {
-	case Int8:
-		return 1
-	case Half, BFloat16:
-		return 2
-	case Int32:
-		return 4
-	}
+// ncclMatrix maps data types to those of matrices.
+var ncclMatrix = [...]MatrixType{Int8: I8, Int32: I32, Half: F16, BFloat16: BF16}
 
-	panic(fmt.Sprintf("nccl: no size for data type %d", int(t)))
-}
+// Matrix returns the same type of a matrix.
+func (t NCCLType) Matrix() MatrixType { return ncclMatrix[t] }
+
+// Size returns the number of bytes per element.
+func (t NCCLType) Size() int64 { return t.Matrix().Size() }
 
 // RedOp is a ncclRedOp_t.
 type RedOp int

@@ -27,6 +27,8 @@ type Work struct {
 
 // Driver is a fake cuda.Driver. Its exported fields must be set before use.
 type Driver struct {
+	cuda.Driver // nil, so that unimplemented calls panic
+
 	GPU   *measuretest.GPU
 	Clock *measuretest.Clock
 	Infos []cuda.DeviceInfo
@@ -70,8 +72,6 @@ type stream struct {
 	bad       bool
 }
 
-var _ cuda.Driver = (*Driver)(nil)
-
 // NewDriver returns a driver with the given number of devices.
 func NewDriver(gpu *measuretest.GPU, devices int) *Driver {
 	d := &Driver{
@@ -90,6 +90,12 @@ func NewDriver(gpu *measuretest.GPU, devices int) *Driver {
 	}
 
 	return d
+}
+
+// lock locks the driver and returns a function that unlocks it.
+func (d *Driver) lock() func() {
+	d.mu.Lock()
+	return d.mu.Unlock
 }
 
 // begin locks mu and returns an error if the call must fail. The caller must unlock mu if there is no

@@ -25,9 +25,6 @@ func (d *Driver) Info(dev cuda.Device) (cuda.DeviceInfo, error) {
 	return d.Infos[dev], nil
 }
 
-// Attribute implements cuda.Driver.
-func (d *Driver) Attribute(cuda.Device, cuda.Attribute) (int, error) { return 0, nil }
-
 // Primary implements cuda.Driver.
 func (d *Driver) Primary(dev cuda.Device) (cuda.Context, error) {
 	if err := d.begin("cuDevicePrimaryCtxRetain"); err != nil {
@@ -45,6 +42,12 @@ func (d *Driver) CanAccessPeer(a, b cuda.Device) (bool, error) { return a != b, 
 
 // EnablePeer implements cuda.Driver.
 func (d *Driver) EnablePeer(cuda.Context) error { return nil }
+
+// CopyPeer implements cuda.Driver.
+func (d *Driver) CopyPeer(_ cuda.Ptr, _ cuda.Context, _ cuda.Ptr, _ cuda.Context, bytes int64,
+	s cuda.Stream) error {
+	return d.Enqueue(s, Work{Name: "memcpy peer", Seconds: float64(bytes) / 350e9, Watts: 150})
+}
 
 // Alloc implements cuda.Driver.
 func (d *Driver) Alloc(bytes int64) (cuda.Ptr, error) {
@@ -90,8 +93,7 @@ func (d *Driver) Free(p cuda.Ptr) error {
 
 // MemInfo implements cuda.Driver.
 func (d *Driver) MemInfo() (free, total int64, err error) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.lock()()
 	return d.Infos[0].MemoryBytes - d.used, d.Infos[0].MemoryBytes, nil
 }
 
@@ -123,12 +125,6 @@ func (d *Driver) Memset32(_ cuda.Ptr, _ uint32, words int64, s cuda.Stream) erro
 func (d *Driver) CopyDtoH(b []byte, _ cuda.Ptr) error {
 	clear(b)
 	return nil
-}
-
-// CopyPeer implements cuda.Driver.
-func (d *Driver) CopyPeer(_ cuda.Ptr, _ cuda.Context, _ cuda.Ptr, _ cuda.Context, bytes int64,
-	s cuda.Stream) error {
-	return d.Enqueue(s, Work{Name: "memcpy peer", Seconds: float64(bytes) / 350e9, Watts: 150})
 }
 
 // NewStream implements cuda.Driver.
@@ -170,15 +166,6 @@ func (d *Driver) Record(e cuda.Event, s cuda.Stream) error {
 		d.events[e] = d.Clock.Now()
 		return nil
 	}})
-}
-
-// RecordExternal implements cuda.Driver.
-func (d *Driver) RecordExternal(e cuda.Event, s cuda.Stream) error { return d.Record(e, s) }
-
-// Idle implements cuda.Driver. It drains the stream first, because time is virtual.
-func (d *Driver) Idle(s cuda.Stream) (bool, error) {
-	err := d.SyncStream(s)
-	return err == nil, err
 }
 
 // Query implements cuda.Driver. It drains all streams first, because time is virtual.
@@ -243,8 +230,7 @@ func (d *Driver) SetMaxDynamicShared(f cuda.Function, bytes int) error {
 	if bytes > 227<<10 {
 		return cuda.NewDriverError("cuFuncSetAttribute", cuda.CodeInvalidValue)
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.lock()()
 	d.shared[f] = bytes
 	return nil
 }
@@ -308,9 +294,6 @@ func (d *Driver) Instantiate(g cuda.Graph) (cuda.GraphExec, error) {
 	return cuda.GraphExec(x), nil
 }
 
-// Upload implements cuda.Driver.
-func (d *Driver) Upload(cuda.GraphExec, cuda.Stream) error { return nil }
-
 // LaunchGraph implements cuda.Driver.
 func (d *Driver) LaunchGraph(x cuda.GraphExec, s cuda.Stream) error {
 	if err := d.begin("cuGraphLaunch"); err != nil {
@@ -338,8 +321,7 @@ func (d *Driver) DestroyGraph(g cuda.Graph) error { return d.forget(uintptr(g)) 
 func (d *Driver) DestroyExec(x cuda.GraphExec) error { return d.forget(uintptr(x)) }
 
 func (d *Driver) forget(h uintptr) error {
-	d.mu.Lock()
-	defer d.mu.Unlock()
+	defer d.lock()()
 	if _, ok := d.graphs[h]; !ok {
 		return cuda.NewDriverError("cuGraphDestroy", cuda.CodeInvalidValue)
 	}

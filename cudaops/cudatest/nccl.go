@@ -14,8 +14,6 @@ import (
 // Library is the fake NCCL of a node.
 type Library struct{ *Node }
 
-var _ cuda.NCCL = Library{}
-
 type group struct {
 	ranks  int
 	joined int
@@ -25,7 +23,6 @@ type comm struct {
 	id    string
 	rank  int
 	ranks int
-	gpu   int
 	calls int
 }
 
@@ -48,18 +45,15 @@ func (l Library) Version() (int, error) { return 22809, nil }
 
 // UniqueID implements cuda.NCCL.
 func (l Library) UniqueID() (id cuda.UniqueID, err error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.lock()()
 	binary.LittleEndian.PutUint64(id[:], l.handle())
 	return id, nil
 }
 
 // InitRank implements cuda.NCCL.
 func (l Library) InitRank(nranks int, id cuda.UniqueID, rank int) (cuda.Comm, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	d, err := l.device("ncclCommInitRank")
-	if err != nil {
+	defer l.lock()()
+	if _, err := l.device("ncclCommInitRank"); err != nil {
 		return 0, cuda.NewNCCLError("ncclCommInitRank", cuda.NCCLCudaError)
 	}
 
@@ -81,7 +75,7 @@ func (l Library) InitRank(nranks int, id cuda.UniqueID, rank int) (cuda.Comm, er
 	}
 
 	h := l.handle()
-	l.comms[h] = &comm{id: key, rank: rank, ranks: nranks, gpu: d}
+	l.comms[h] = &comm{id: key, rank: rank, ranks: nranks}
 	l.counts["init"]++
 
 	return cuda.Comm(h), nil
@@ -99,24 +93,21 @@ func (l Library) comm(call string, c cuda.Comm) (*comm, error) {
 
 // AsyncError implements cuda.NCCL.
 func (l Library) AsyncError(c cuda.Comm) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.lock()()
 	_, err := l.comm("ncclCommGetAsyncError", c)
 	return err
 }
 
 // GroupStart implements cuda.NCCL.
 func (l Library) GroupStart() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.lock()()
 	l.grouped[syscall.Gettid()] = &pending{}
 	return nil
 }
 
 // GroupEnd implements cuda.NCCL.
 func (l Library) GroupEnd() error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.lock()()
 	g := l.grouped[syscall.Gettid()]
 	delete(l.grouped, syscall.Gettid())
 	if g == nil || g.comm == nil {
@@ -150,7 +141,7 @@ func (l Library) collective(name string, c *comm, s cuda.Stream, bytes int64, ar
 		no := c.calls
 		c.calls++
 		return &work{
-			key: fmt.Sprintf("%x#%d", c.id, no), rank: c.rank, ranks: c.ranks, comm: c, args: args,
+			key: fmt.Sprintf("%x#%d", c.id, no), rank: c.rank, ranks: c.ranks, args: args,
 			op: Op{Name: name, Ranks: c.ranks, Bytes: bytes},
 			run: func(all []*work) {
 				for _, w := range all {
@@ -167,8 +158,7 @@ func (l Library) collective(name string, c *comm, s cuda.Stream, bytes int64, ar
 // spread queues a collective with one send and one receive buffer per rank.
 func (l Library) spread(name string, h cuda.Comm, s cuda.Stream, send, recv cuda.Ptr, sendBytes, recvBytes int64,
 	run func(send, recv [][]byte)) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.lock()()
 	c, err := l.comm(name, h)
 	if err != nil {
 		return err
@@ -259,8 +249,7 @@ func (l Library) Recv(at cuda.Ptr, count int64, t cuda.NCCLType, peer int, c cud
 }
 
 func (l Library) part(call string, p part, h cuda.Comm, s cuda.Stream) error {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.lock()()
 	c, err := l.comm(call, h)
 	if err != nil {
 		return err
@@ -276,8 +265,7 @@ func (l Library) part(call string, p part, h cuda.Comm, s cuda.Stream) error {
 }
 
 func (l Library) size(h cuda.Comm) int64 {
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	defer l.lock()()
 	if c, ok := l.comms[uint64(h)]; ok {
 		return int64(c.ranks)
 	}
@@ -290,41 +278,10 @@ func Sum(out []byte, in [][]byte, at int64, t cuda.NCCLType) {
 	for i := int64(0); i < int64(len(out)); i += size {
 		var sum float64
 		for _, b := range in {
-			sum += Value(b[at+i:], t)
+			sum += t.Matrix().Value(b[at+i:])
 		}
 		Put(out[i:], sum, t)
 	}
-}
-
-// Value decodes one element.
-func Value(b []byte, t cuda.NCCLType) float64 {
-	switch t {
-	case cuda.Int8:
-		return float64(int8(b[0]))
-
-	case cuda.Int32:
-		return float64(int32(binary.LittleEndian.Uint32(b)))
-
-	case cuda.BFloat16:
-		return float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(b)) << 16))
-
-	case cuda.Half:
-		w := binary.LittleEndian.Uint16(b)
-		exp, frac := int(w>>10&31), float64(w&1023)
-		v := math.Ldexp(1+frac/1024, exp-15)
-		switch {
-		case exp == 0:
-			v = math.Ldexp(frac/1024, -14)
-		case exp == 31:
-			v = math.Inf(1)
-		}
-		if w>>15 != 0 {
-			v = -v
-		}
-		return v
-	}
-
-	panic(fmt.Sprintf("cudatest: no arithmetic for type %d", t))
 }
 
 // Put encodes one element. Values outside the range needed by the test patterns saturate.

@@ -87,22 +87,19 @@ func NewNode(gpus int) *Node {
 
 // Problems returns misuse that causes corruption or a crash with the real libraries.
 func (n *Node) Problems() []string {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.lock()()
 	return append([]string(nil), n.problems...)
 }
 
 // Happened returns how often something happened: "init", "graph" or the name of a collective.
 func (n *Node) Happened(what string) int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.lock()()
 	return n.counts[what]
 }
 
 // Used returns the devices with allocated memory.
 func (n *Node) Used() []int {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.lock()()
 	var out []int
 
 	for _, r := range n.memory {
@@ -115,14 +112,19 @@ func (n *Node) Used() []int {
 	return out
 }
 
+// lock locks the node and returns a function that unlocks it.
+func (n *Node) lock() func() {
+	n.mu.Lock()
+	return n.mu.Unlock
+}
+
 func (n *Node) problem(format string, args ...any) {
 	n.problems = append(n.problems, fmt.Sprintf(format, args...))
 }
 
 // Now implements measure.Clock.
 func (n *Node) Now() time.Duration {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.lock()()
 	return n.now
 }
 
@@ -131,8 +133,7 @@ func (n *Node) NowLocked() time.Duration { return n.now }
 
 // Sleep implements measure.Clock. It advances the clock and returns at once.
 func (n *Node) Sleep(ctx context.Context, d time.Duration) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.lock()()
 	n.now += d
 	return ctx.Err()
 }
@@ -170,8 +171,7 @@ func (n *Node) Primary(d cuda.Device) (cuda.Context, error) { return cuda.Contex
 
 // SetCurrent implements driver.Devices.
 func (n *Node) SetCurrent(c cuda.Context) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.lock()()
 	n.current[syscall.Gettid()] = int(c) - 1
 	return nil
 }
@@ -181,8 +181,7 @@ func (n *Node) CanAccessPeer(a, b cuda.Device) (bool, error) { return a != b, ni
 
 // EnablePeer implements driver.Devices.
 func (n *Node) EnablePeer(cuda.Context) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.lock()()
 	_, err := n.device("cuCtxEnablePeerAccess")
 	return err
 }
@@ -192,8 +191,7 @@ func (n *Node) MemInfo() (free, total int64, err error) { return n.FreeBytes, n.
 
 // Alloc implements driver.Memory.
 func (n *Node) Alloc(bytes int64) (cuda.Ptr, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.lock()()
 	d, err := n.device("cuMemAlloc")
 	if err != nil {
 		return 0, err
@@ -212,8 +210,7 @@ func (n *Node) Alloc(bytes int64) (cuda.Ptr, error) {
 
 // Free implements driver.Memory.
 func (n *Node) Free(p cuda.Ptr) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.lock()()
 
 	for i, r := range n.memory {
 		if r.at == p {
@@ -239,16 +236,14 @@ func (n *Node) bytes(p cuda.Ptr, count int64) []byte {
 
 // CopyDtoH implements driver.Memory.
 func (n *Node) CopyDtoH(b []byte, src cuda.Ptr) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.lock()()
 	copy(b, n.bytes(src, int64(len(b))))
 	return nil
 }
 
 // LoadModule implements driver.Modules. image is the text returned by Compile.
 func (n *Node) LoadModule(image []byte) (cuda.Module, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.lock()()
 	m := cuda.Module(n.handle())
 	n.images[m] = string(image)
 	return m, nil
@@ -256,8 +251,7 @@ func (n *Node) LoadModule(image []byte) (cuda.Module, error) {
 
 // Function implements driver.Modules.
 func (n *Node) Function(_ cuda.Module, name string) (cuda.Function, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.lock()()
 	k, ok := n.Kernels[name]
 	if !ok {
 		return 0, cuda.NewDriverError("cuModuleGetFunction "+name, cuda.CodeNotFound)

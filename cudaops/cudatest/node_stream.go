@@ -16,7 +16,6 @@ type work struct {
 	rank  int
 	ranks int
 	op    Op
-	comm  *comm
 	args  []any
 	run   func(ranks []*work)
 	takes time.Duration
@@ -26,7 +25,6 @@ type work struct {
 }
 
 type nodeStream struct {
-	gpu       int
 	queue     []*work
 	at        time.Duration // when the last work was done
 	busy      bool          // work has started since the last wait for the stream
@@ -145,22 +143,19 @@ func (n *Node) simple(s cuda.Stream, run func()) error {
 
 // NewStream implements driver.Streams.
 func (n *Node) NewStream() (cuda.Stream, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	d, err := n.device("cuStreamCreate")
-	if err != nil {
+	defer n.lock()()
+	if _, err := n.device("cuStreamCreate"); err != nil {
 		return 0, err
 	}
 
 	s := cuda.Stream(n.handle())
-	n.streams[s] = &nodeStream{gpu: d}
+	n.streams[s] = &nodeStream{}
 	return s, nil
 }
 
 // SyncStream implements driver.Streams.
 func (n *Node) SyncStream(s cuda.Stream) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.lock()()
 	st := n.streams[s]
 
 	for len(st.queue) > 0 {
@@ -173,8 +168,7 @@ func (n *Node) SyncStream(s cuda.Stream) error {
 
 // NewEvent implements driver.Streams.
 func (n *Node) NewEvent() (cuda.Event, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.lock()()
 	e := cuda.Event(n.handle())
 	n.events[e] = &event{}
 	return e, nil
@@ -182,8 +176,7 @@ func (n *Node) NewEvent() (cuda.Event, error) {
 
 // Record implements driver.Streams.
 func (n *Node) Record(e cuda.Event, s cuda.Stream) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.lock()()
 	ev := n.events[e]
 	return n.simple(s, func() { ev.at = n.streams[s].at })
 }
@@ -213,15 +206,13 @@ func (n *Node) Idle(s cuda.Stream) (bool, error) {
 
 // Elapsed implements driver.Streams.
 func (n *Node) Elapsed(a, b cuda.Event) (float64, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.lock()()
 	return float64(n.events[b].at-n.events[a].at) / float64(time.Millisecond), nil
 }
 
 // Memset8 implements driver.Memory.
 func (n *Node) Memset8(p cuda.Ptr, v byte, bytes int64, s cuda.Stream) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.lock()()
 	return n.simple(s, func() {
 		b := n.bytes(p, bytes)
 		for i := range b {
@@ -232,8 +223,7 @@ func (n *Node) Memset8(p cuda.Ptr, v byte, bytes int64, s cuda.Stream) error {
 
 // Memset32 implements driver.Memory.
 func (n *Node) Memset32(p cuda.Ptr, v uint32, words int64, s cuda.Stream) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.lock()()
 	return n.simple(s, func() {
 		b := n.bytes(p, 4*words)
 		for i := range b {
@@ -245,8 +235,7 @@ func (n *Node) Memset32(p cuda.Ptr, v uint32, words int64, s cuda.Stream) error 
 // CopyPeer implements driver.Memory.
 func (n *Node) CopyPeer(dst cuda.Ptr, _ cuda.Context, src cuda.Ptr, _ cuda.Context, bytes int64,
 	s cuda.Stream) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.lock()()
 	return n.push(s, func() *work {
 		op := Op{Name: "copy", Ranks: 1, Bytes: bytes, No: n.counts["copy"]}
 		n.counts["copy"]++
@@ -266,8 +255,7 @@ func (n *Node) CopyPeer(dst cuda.Ptr, _ cuda.Context, src cuda.Ptr, _ cuda.Conte
 
 // Launch implements driver.Modules.
 func (n *Node) Launch(l cuda.Launch, s cuda.Stream) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.lock()()
 	k, ok := n.funcs[l.Func]
 	if !ok {
 		return cuda.NewDriverError("cuLaunchKernel", cuda.CodeInvalidValue)
@@ -278,8 +266,7 @@ func (n *Node) Launch(l cuda.Launch, s cuda.Stream) error {
 
 // BeginCapture implements driver.Graphs.
 func (n *Node) BeginCapture(s cuda.Stream) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.lock()()
 	st := n.streams[s]
 	st.captures, st.capturing = true, nil
 	return nil
@@ -287,8 +274,7 @@ func (n *Node) BeginCapture(s cuda.Stream) error {
 
 // EndCapture implements driver.Graphs.
 func (n *Node) EndCapture(s cuda.Stream) (cuda.Graph, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.lock()()
 	st := n.streams[s]
 	g := cuda.Graph(n.handle())
 	n.graphs[g] = st.capturing
@@ -298,8 +284,7 @@ func (n *Node) EndCapture(s cuda.Stream) (cuda.Graph, error) {
 
 // Instantiate implements driver.Graphs.
 func (n *Node) Instantiate(g cuda.Graph) (cuda.GraphExec, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.lock()()
 	x := cuda.GraphExec(n.handle())
 	n.execs[x] = n.graphs[g]
 	n.counts["graph"]++
@@ -311,8 +296,7 @@ func (n *Node) Upload(cuda.GraphExec, cuda.Stream) error { return nil }
 
 // LaunchGraph implements driver.Graphs.
 func (n *Node) LaunchGraph(x cuda.GraphExec, _ cuda.Stream) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.lock()()
 	steps, ok := n.execs[x]
 	if !ok {
 		n.problem("launch of a graph that was freed")
@@ -327,16 +311,14 @@ func (n *Node) LaunchGraph(x cuda.GraphExec, _ cuda.Stream) error {
 
 // DestroyGraph implements driver.Graphs.
 func (n *Node) DestroyGraph(g cuda.Graph) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.lock()()
 	delete(n.graphs, g)
 	return nil
 }
 
 // DestroyExec implements driver.Graphs.
 func (n *Node) DestroyExec(x cuda.GraphExec) error {
-	n.mu.Lock()
-	defer n.mu.Unlock()
+	defer n.lock()()
 	if _, ok := n.execs[x]; !ok {
 		n.problem("a graph was freed twice")
 	}

@@ -1,8 +1,6 @@
 package ops
 
 import (
-	"encoding/binary"
-	"fmt"
 	"math"
 	"math/rand/v2"
 
@@ -44,60 +42,6 @@ func deviationOf(got, want []float64, tolerance float64) Deviation {
 	}
 
 	return d
-}
-
-// decode converts the bytes of elements to numbers.
-func decode(t cuda.MatrixType, b []byte) []float64 {
-	n := len(b) / int(t.Size())
-	out := make([]float64, n)
-	for i := range out {
-		switch t {
-		case cuda.F32:
-			out[i] = float64(math.Float32frombits(binary.LittleEndian.Uint32(b[4*i:])))
-		case cuda.I32:
-			out[i] = float64(int32(binary.LittleEndian.Uint32(b[4*i:])))
-		case cuda.BF16:
-			out[i] = float64(math.Float32frombits(uint32(binary.LittleEndian.Uint16(b[2*i:])) << 16))
-		case cuda.F16:
-			out[i] = fromFloat16(binary.LittleEndian.Uint16(b[2*i:]))
-		case cuda.E4M3:
-			out[i] = fromE4M3(b[i])
-		case cuda.I8:
-			out[i] = float64(int8(b[i]))
-		default:
-			panic(fmt.Sprintf("ops: no decoding of %v", t))
-		}
-	}
-
-	return out
-}
-
-func fromFloat16(h uint16) float64 {
-	e, m := h>>10&31, float64(h&0x3FF)
-	if e == 31 {
-		if m != 0 {
-			return math.NaN()
-		}
-		return math.Copysign(math.Inf(1), float64(int16(h)))
-	}
-
-	return math.Copysign(smallFloat(int(e), m, 10, 15), float64(int16(h)))
-}
-
-func fromE4M3(b byte) float64 {
-	if b&0x7F == 0x7F {
-		return math.NaN()
-	}
-	return math.Copysign(smallFloat(int(b>>3&15), float64(b&7), 3, 7), float64(int8(b)))
-}
-
-// smallFloat returns the magnitude of a number with an exponent and that many bits of mantissa. Numbers with
-// the exponent 0 are subnormal.
-func smallFloat(exponent int, mantissa float64, bits, bias int) float64 {
-	if exponent == 0 {
-		return math.Ldexp(mantissa, 1-bias-bits)
-	}
-	return math.Ldexp(mantissa+float64(int(1)<<bits), exponent-bias-bits)
 }
 
 // tolerance returns the tolerance of a product: half a unit in the last place of random sums, with
@@ -177,7 +121,7 @@ func (d *Device) read(t cuda.MatrixType, array cuda.Ptr, first, n int64) ([]floa
 	if err := d.Lib.Driver.CopyDtoH(b, array+cuda.Ptr(first*t.Size())); err != nil {
 		return nil, err
 	}
-	return decode(t, b), nil
+	return t.Decode(b), nil
 }
 
 // verify sets Verify of a case, which fills the output with NaN, executes once and compares.

@@ -26,11 +26,11 @@ func TestDecode(t *testing.T) {
 		{cuda.I32, []byte{0xFE, 0xFF, 0xFF, 0xFF}, -2},
 		{cuda.F32, []byte{0, 0, 0x20, 0x41}, 10},
 	} {
-		if got := decode(c.typ, c.b); len(got) != 1 || got[0] != c.want {
+		if got := c.typ.Decode(c.b); len(got) != 1 || got[0] != c.want {
 			t.Errorf("%v % x is %v, want %v", c.typ, c.b, got, c.want)
 		}
 	}
-	if !math.IsNaN(decode(cuda.E4M3, []byte{0x7F})[0]) {
+	if !math.IsNaN(cuda.E4M3.Decode([]byte{0x7F})[0]) {
 		t.Error("e4m3 0x7F is not a number")
 	}
 }
