@@ -1,13 +1,10 @@
 package cpu
 
 import (
-	"bufio"
 	"math/rand/v2"
-	"os"
-	"strconv"
-	"strings"
 
 	"aicplan/cudaops/worker"
+	"aicplan/sink/base/proc"
 )
 
 // arena is memory shared by all cases. It grows as needed, is filled with seeded random normals, and is
@@ -33,7 +30,7 @@ func (a *arena[T]) get(lengths ...int) ([][]T, error) {
 			size = 4
 		}
 
-		if free, ok := memAvailable(); ok && int64(more)*int64(size) > free/10*9 {
+		if free, err := proc.MemAvailable(); err == nil && int64(more)*int64(size) > free/10*9 {
 			return nil, worker.Failed(worker.ClassResourceIssue,
 				"the operands need %d MiB more and %d MiB of memory are available",
 				int64(more)*int64(size)>>20, free>>20)
@@ -59,25 +56,4 @@ func (a *arena[T]) get(lengths ...int) ([][]T, error) {
 	}
 
 	return out, nil
-}
-
-// memAvailable returns how many bytes can be allocated without swapping. It returns false if the system
-// does not report it.
-func memAvailable() (int64, bool) {
-	f, err := os.Open("/proc/meminfo")
-	if err != nil {
-		return 0, false
-	}
-	defer f.Close()
-
-	for s := bufio.NewScanner(f); s.Scan(); {
-		rest, ok := strings.CutPrefix(s.Text(), "MemAvailable:")
-		if !ok {
-			continue
-		}
-		kb, err := strconv.ParseInt(strings.TrimSuffix(strings.TrimSpace(rest), " kB"), 10, 64)
-		return kb << 10, err == nil
-	}
-
-	return 0, false
 }

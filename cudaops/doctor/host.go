@@ -1,7 +1,6 @@
 package doctor
 
 import (
-	"bufio"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"aicplan/sink/base/proc"
 )
 
 const (
@@ -70,29 +71,11 @@ func lookDisk(n *Node, l Limits) []Finding {
 }
 
 func lookMemory(_ *Node, l Limits) []Finding {
-	free, err := memAvailable()
+	free, err := proc.MemAvailable()
 	if err != nil {
 		return []Finding{skip(err)}
 	}
-	return []Finding{enough(free, l, "end other programs", "%.1f GB available")}
-}
-
-func memAvailable() (float64, error) {
-	file, err := os.Open("/proc/meminfo")
-	if err != nil {
-		return 0, err
-	}
-	defer file.Close()
-
-	sc := bufio.NewScanner(file)
-	for sc.Scan() {
-		if rest, ok := strings.CutPrefix(sc.Text(), "MemAvailable:"); ok {
-			kb, err := strconv.ParseFloat(strings.TrimSpace(strings.TrimSuffix(rest, "kB")), 64)
-			return kb * 1024 / gb, err
-		}
-	}
-
-	return 0, fmt.Errorf("/proc/meminfo has no MemAvailable")
+	return []Finding{enough(float64(free)/gb, l, "end other programs", "%.1f GB available")}
 }
 
 func lookShm(_ *Node, l Limits) []Finding {

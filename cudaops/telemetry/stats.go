@@ -31,41 +31,45 @@ type Stats struct {
 	Last *float64
 }
 
-// last sets the newest value of the window.
-func last(st *Stats, times []int64, col []float64, from, to int64) {
-	for i := len(times) - 1; i >= 0; i-- {
-		if v := col[i]; times[i] >= from && times[i] <= to && !math.IsNaN(v) {
-			st.Last = &v
-			return
-		}
-	}
-}
-
-// gauge sets the statistics of the samples inside [from, to]. col contains NaN for scrapes without the
-// metric.
-func gauge(st *Stats, times []int64, col []float64, from, to int64) {
-	var xs []float64
+// summarize returns the statistics of the window [from, to]. col contains NaN for scrapes without the metric.
+func summarize(m Metric, times []int64, col []float64, from, to int64) Stats {
+	st := Stats{Metric: m}
+	var inside []float64
 	for i, t := range times {
 		if v := col[i]; t >= from && t <= to && !math.IsNaN(v) {
-			xs = append(xs, v)
+			inside = append(inside, v)
 		}
 	}
 
-	st.Count = len(xs)
-	if len(xs) == 0 {
-		return
+	if st.Count = len(inside); st.Count == 0 {
+		return st
 	}
 
+	st.Last = &inside[st.Count-1]
+	switch {
+	case m.Name == Energy:
+		energy(&st, times, col, from, to)
+	case m.Kind == Counter:
+		counter(&st, times, col, from, to)
+	case m.Kind == Code:
+		codes(&st, inside)
+	default:
+		gauge(&st, inside)
+		if area, ok := integral(times, col, from, to); ok && to > from {
+			st.TimeAvg = new(area / (float64(to-from) / 1e9))
+		}
+	}
+
+	return st
+}
+
+// gauge sets the statistics of the values of a window.
+func gauge(st *Stats, xs []float64) {
 	st.Values = aiperf.GaugeStats(xs)
 	n := float64(len(xs))
 	st.Values["sum"] = st.Values["avg"] * n
 	if st.Values["std"] *= math.Sqrt(n / (n - 1)); n == 1 {
 		delete(st.Values, "std")
-	}
-
-	if area, ok := integral(times, col, from, to); ok && to > from {
-		mean := area / (float64(to-from) / 1e9)
-		st.TimeAvg = &mean
 	}
 }
 
@@ -104,7 +108,7 @@ func integral(times []int64, col []float64, from, to int64) (area float64, ok bo
 // linearly. A decrease means that the counter restarted at 0. Without a sample before the window, the first
 // sample inside is the reference.
 func counter(st *Stats, times []int64, col []float64, from, to int64) {
-	total, have := 0.0, false
+	total, have, inside := 0.0, false, false
 	prevT, prev := int64(0), math.NaN()
 
 	for i, t := range times {
@@ -113,10 +117,7 @@ func counter(st *Stats, times []int64, col []float64, from, to int64) {
 			continue
 		}
 
-		if t >= from && t <= to {
-			st.Count++
-		}
-
+		inside = inside || t >= from && t <= to
 		if !math.IsNaN(prev) && t > from && prevT < to {
 			grown := v - prev
 			if grown < 0 {
@@ -135,7 +136,7 @@ func counter(st *Stats, times []int64, col []float64, from, to int64) {
 		prevT, prev = t, v
 	}
 
-	if have && st.Count > 0 {
+	if have && inside {
 		st.Delta = &total
 	}
 }
@@ -160,14 +161,9 @@ func energy(st *Stats, times []int64, col []float64, from, to int64) {
 	}
 }
 
-// codes sets the distinct codes of the window.
-func codes(st *Stats, times []int64, col []float64, from, to int64) {
-	for i, t := range times {
-		v := col[i]
-		if math.IsNaN(v) || t < from || t > to {
-			continue
-		}
-		st.Count++
+// codes sets the distinct codes of a window.
+func codes(st *Stats, values []float64) {
+	for _, v := range values {
 		if c := int64(v); c != 0 && !slices.Contains(st.Codes, c) {
 			st.Codes = append(st.Codes, c)
 		}

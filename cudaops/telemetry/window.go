@@ -123,19 +123,7 @@ func (r *Recorder) device(s *series, source string, lo, hi int64) *GPUWindow {
 			continue
 		}
 
-		st := Stats{Metric: m}
-		last(&st, s.times, col, lo, hi)
-		switch {
-		case m.Name == Energy:
-			energy(&st, s.times, col, lo, hi)
-		case m.Kind == Counter:
-			counter(&st, s.times, col, lo, hi)
-		case m.Kind == Code:
-			codes(&st, s.times, col, lo, hi)
-		default:
-			gauge(&st, s.times, col, lo, hi)
-		}
-
+		st := summarize(m, s.times, col, lo, hi)
 		if !g.Covered {
 			st.TimeAvg, st.Delta = nil, nil
 		}

@@ -29,8 +29,11 @@ type rankFigures struct {
 	Warning     string   `json:"warning,omitempty"`
 	Error       string   `json:"error,omitempty"`
 
-	stepNs, stepBusyNs, stepBubbleNs, stepCommNs, stepExposedNs, stepCalls int64
-	result                                                                 *trace.Analysis
+	// Of the steps, or of the span.
+	wallNs, busyNs, bubbleNs, commNs, exposedNs int64
+
+	stepCalls int64
+	result    *trace.Analysis
 }
 
 // busiest returns the result of the device with the most kernels.
@@ -52,29 +55,34 @@ func figures(r *trace.Analysis) *rankFigures {
 	}
 
 	for _, s := range r.PerStep {
-		f.stepNs += s.WallNs
-		f.stepBusyNs += s.BusyNs
-		f.stepBubbleNs += s.BubbleNs
-		f.stepCommNs += *s.CommUnionNs
-		f.stepExposedNs += *s.ExposedCommNs
+		f.wallNs += s.WallNs
+		f.busyNs += s.BusyNs
+		f.bubbleNs += s.BubbleNs
+		f.commNs += *s.CommUnionNs
+		f.exposedNs += *s.ExposedCommNs
 		f.stepCalls += s.Collectives
 	}
 
-	part, whole := int64(0), int64(0)
 	switch {
-	case f.stepBusyNs > 0:
-		f.Basis, part, whole = "steps", f.stepCommNs, f.stepNs
+	case f.busyNs > 0:
+		f.Basis = "steps"
 	case r.SpanNs != nil && r.CommUnionNs != nil:
-		f.Basis, part, whole = "span", *r.CommUnionNs, *r.SpanNs
+		f.Basis = "span"
+		f.wallNs, f.bubbleNs, f.commNs, f.exposedNs = *r.SpanNs, *r.IdleNs, *r.CommUnionNs, *r.ExposedCommNs
+		f.busyNs = f.wallNs - f.bubbleNs
+	default:
+		f.wallNs = 0 // unknown
 	}
 
-	if whole > 0 {
-		pct := 100 * float64(part) / float64(whole)
-		f.CommPct = &pct
+	if f.wallNs > 0 {
+		f.CommPct = new(f.share(f.commNs))
 	}
 
 	return f
 }
+
+// share returns a part of the steps or of the span in percent.
+func (f *rankFigures) share(part int64) float64 { return 100 * float64(part) / float64(f.wallNs) }
 
 // kernels returns the times of the kernels that are no collectives as a JSON object in ms, or "" if there
 // are none.
@@ -136,17 +144,12 @@ func (t *tracing) into(row worker.Row) {
 			row["trace_steps"] = f.Steps
 			allSteps += f.Steps
 			stepCalls += f.stepCalls
-			add("comm_exposed_pct", 100*float64(f.stepExposedNs)/float64(f.stepNs))
-			add("trace_bubble_ms", float64(f.stepBubbleNs)/1e6)
-			add("trace_busy_ms", float64(f.stepBusyNs)/1e6)
-			add("trace_wall_ms", float64(f.stepNs)/1e6)
-		} else {
-			add("comm_exposed_pct", 100*float64(*f.ExposedNs)/float64(*f.SpanNs))
-			add("trace_bubble_ms", float64(*f.IdleNs)/1e6)
-			add("trace_busy_ms", float64(*f.SpanNs-*f.IdleNs)/1e6)
-			add("trace_wall_ms", float64(*f.SpanNs)/1e6)
 		}
 
+		add("comm_exposed_pct", f.share(f.exposedNs))
+		add("trace_bubble_ms", float64(f.bubbleNs)/1e6)
+		add("trace_busy_ms", float64(f.busyNs)/1e6)
+		add("trace_wall_ms", float64(f.wallNs)/1e6)
 		if f.CopyNs != nil && *f.SpanNs > 0 {
 			add("copy_pct", 100*float64(*f.CopyNs)/float64(*f.SpanNs))
 		}

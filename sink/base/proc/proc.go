@@ -270,3 +270,18 @@ func (t *Tree) Members() []int {
 	slices.Sort(out)
 	return out
 }
+
+// MemAvailable returns how many bytes can be allocated without swapping.
+func MemAvailable() (int64, error) {
+	text, err := os.ReadFile("/proc/meminfo")
+	if err != nil {
+		return 0, err
+	}
+
+	var kib int64
+	_, rest, _ := strings.Cut(string(text), "MemAvailable:")
+	if _, err := fmt.Sscan(rest, &kib); err != nil {
+		return 0, fmt.Errorf("/proc/meminfo has no MemAvailable")
+	}
+	return kib << 10, nil
+}
