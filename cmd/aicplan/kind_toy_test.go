@@ -54,8 +54,7 @@ func toyKind(instrument int) runtimes.Kind {
 type toy struct{ runtimes.Base }
 
 // Slots implements runtimes.Kind.
-func (*toy) Slots(spec worker.Spec, _ *stage.Runtime, _ runtimes.Place,
-	_ func() ([]runtimes.Device, error)) ([]worker.Slot, error) {
+func (*toy) Slots(_ *runtimes.Pools, spec worker.Spec, _ *stage.Runtime) ([]worker.Slot, error) {
 	return []worker.Slot{{Name: "w0", Device: -1, Spec: spec}}, nil
 }
 

@@ -1,13 +1,13 @@
 package comm
 
 import (
+	"bufio"
 	"context"
 	"crypto/rand"
 	"crypto/subtle"
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"slices"
@@ -123,27 +123,18 @@ const greetTime = 10 * time.Second
 // greet reads the first line of a connection. It returns nil if the line is invalid or has the wrong token.
 func greet(conn net.Conn, token string) *member {
 	_ = conn.SetReadDeadline(time.Now().Add(greetTime)) // on error, the read below fails
-	var line []byte
-	one := make([]byte, 1)
-	for len(line) < 4096 {
-		if _, err := io.ReadFull(conn, one); err != nil {
-			return nil
-		}
-		if one[0] == '\n' {
-			break
-		}
-		line = append(line, one[0])
-	}
-
+	lines := bufio.NewScanner(conn)
+	lines.Buffer(nil, maxLine)
+	lines.Scan()
 	var hello greeting
-	if json.Unmarshal(line, &hello) != nil || subtle.ConstantTimeCompare([]byte(hello.Token), []byte(token)) != 1 {
+	if json.Unmarshal(lines.Bytes(), &hello) != nil || subtle.ConstantTimeCompare([]byte(hello.Token), []byte(token)) != 1 {
 		return nil
 	}
 	if conn.SetReadDeadline(time.Time{}) != nil {
 		return nil
 	}
 
-	return &member{rank: hello.Rank, node: hello.Node, local: hello.Local, conn: conn, orders: json.NewEncoder(conn)}
+	return &member{rank: hello.Rank, node: hello.Node, local: hello.Local, conn: conn, lines: lines, orders: json.NewEncoder(conn)}
 }
 
 func firstNumber(names []string) (int, bool) {

@@ -54,6 +54,7 @@ type member struct {
 	node   string
 	local  int // number of the process on its node
 	conn   net.Conn
+	lines  *bufio.Scanner // that it sends
 	orders *json.Encoder
 }
 
@@ -160,12 +161,10 @@ func (g *group) open(ctx context.Context) error {
 
 // read passes on the replies of a rank until its connection is closed. why returns the reason for the end.
 func (m *member) read(replies chan<- outcome, why func(rank int) string) {
-	lines := bufio.NewScanner(m.conn)
-	lines.Buffer(nil, maxLine)
-	for lines.Scan() {
+	for m.lines.Scan() {
 		var r reply
-		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
-			replies <- outcome{m.rank, report{}, &rankError{m.rank, failDied, fmt.Errorf("it sent what is no reply: %.80q", lines.Text())}}
+		if err := json.Unmarshal(m.lines.Bytes(), &r); err != nil {
+			replies <- outcome{m.rank, report{}, &rankError{m.rank, failDied, fmt.Errorf("it sent what is no reply: %.80q", m.lines.Text())}}
 			return
 		}
 

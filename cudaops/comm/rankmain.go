@@ -1,7 +1,6 @@
 package comm
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -57,11 +56,9 @@ func serveRank(open func() (*Node, error), in io.Reader, out io.Writer, gone fun
 	go func() {
 		defer gone()
 		defer close(tasks)
-		lines := bufio.NewScanner(in)
-		lines.Buffer(nil, maxLine)
-		for lines.Scan() {
+		for d := json.NewDecoder(in); ; {
 			var t task
-			if json.Unmarshal(lines.Bytes(), &t) != nil {
+			if d.Decode(&t) != nil {
 				break
 			}
 			tasks <- t

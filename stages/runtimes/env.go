@@ -233,7 +233,7 @@ func (p *Pools) elsewhere(rt *stage.Runtime, seen *Environment) string {
 		return ""
 	}
 
-	devices, err := chosen(rt, p.Devices)
+	devices, err := p.chosen(rt)
 	if err != nil || len(devices) == 0 {
 		return "" // the run reports the error
 	}

@@ -23,9 +23,9 @@ type Kind interface {
 	// About returns the properties of the kind.
 	About() *Base
 
-	// Slots returns the slots for workers. spec starts a worker without a device. list returns the GPUs of
-	// this machine. An error contains a suggested fix.
-	Slots(spec worker.Spec, rt *stage.Runtime, at Place, list func() ([]Device, error)) ([]worker.Slot, error)
+	// Slots returns the slots for workers. spec starts a worker without a device. An error contains a
+	// suggested fix.
+	Slots(p *Pools, spec worker.Spec, rt *stage.Runtime) ([]worker.Slot, error)
 	// Program returns the command that starts a worker. The program is searched on this machine or, if the
 	// runtime has a launcher, in the launcher's environment. It accepts the flags --fd-in and --fd-out. Nil
 	// means this binary.
@@ -119,8 +119,8 @@ type Installed = pyhost.Installed
 func (b *Base) About() *Base { return b }
 
 // Slots implements Kind. They are slots without a device.
-func (b *Base) Slots(spec worker.Spec, rt *stage.Runtime, _ Place, _ func() ([]Device, error)) ([]worker.Slot, error) {
-	return spread(spec, rt, []Device{{Index: -1}}), nil
+func (b *Base) Slots(_ *Pools, spec worker.Spec, rt *stage.Runtime) ([]worker.Slot, error) {
+	return spread(spec, rt.Workers, []Device{{Index: -1}}), nil
 }
 
 // Program implements Kind.

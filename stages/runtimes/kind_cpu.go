@@ -48,11 +48,11 @@ func (*onCPU) OffMachine(rt *stage.Runtime) bool {
 }
 
 // Slots implements Kind.
-func (*onCPU) Slots(spec worker.Spec, rt *stage.Runtime, _ Place, _ func() ([]Device, error)) ([]worker.Slot, error) {
+func (k *onCPU) Slots(p *Pools, spec worker.Spec, rt *stage.Runtime) ([]worker.Slot, error) {
 	if len(rt.Devices) > 0 {
 		return nil, fmt.Errorf("%s: a cpu runtime has no devices; remove the attribute", rt.Address)
 	}
-	return spread(spec, rt, []Device{{Index: -1}}), nil
+	return k.Base.Slots(p, spec, rt)
 }
 
 // Probe queries the cpu host in this process, which returns the same as a worker.

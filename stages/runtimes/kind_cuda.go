@@ -41,13 +41,12 @@ func cudaKind() Kind {
 }
 
 // Slots implements Kind.
-func (*onCUDA) Slots(spec worker.Spec, rt *stage.Runtime, _ Place, list func() ([]Device, error)) ([]worker.Slot,
-	error) {
-	devices, err := chosen(rt, list)
+func (*onCUDA) Slots(p *Pools, spec worker.Spec, rt *stage.Runtime) ([]worker.Slot, error) {
+	devices, err := p.chosen(rt)
 	if err != nil {
 		return nil, err
 	}
-	return spread(spec, rt, devices), nil
+	return spread(spec, rt.Workers, devices), nil
 }
 
 func cudaOps() []stage.Op {

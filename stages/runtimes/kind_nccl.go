@@ -33,9 +33,8 @@ func ncclKind() Kind {
 func (*onNCCL) OneWorker(*stage.Runtime) bool { return true }
 
 // Slots implements Kind.
-func (*onNCCL) Slots(spec worker.Spec, rt *stage.Runtime, _ Place, list func() ([]Device, error)) ([]worker.Slot,
-	error) {
-	devices, err := chosen(rt, list)
+func (*onNCCL) Slots(p *Pools, spec worker.Spec, rt *stage.Runtime) ([]worker.Slot, error) {
+	devices, err := p.chosen(rt)
 	if err != nil {
 		return nil, err
 	}
@@ -46,7 +45,5 @@ func (*onNCCL) Slots(spec worker.Spec, rt *stage.Runtime, _ Place, list func() (
 		spec.Init.Options["devices"] = indicesOf(devices)
 	}
 
-	alone := *rt
-	alone.Workers = 1
-	return spread(spec, &alone, []Device{{Index: -1}}), nil
+	return spread(spec, 1, []Device{{Index: -1}}), nil
 }

@@ -64,19 +64,19 @@ func (*onPython) OneWorker(rt *stage.Runtime) bool {
 }
 
 // Slots implements Kind.
-func (k *onPython) Slots(spec worker.Spec, rt *stage.Runtime, _ Place,
-	list func() ([]Device, error)) ([]worker.Slot, error) {
+func (k *onPython) Slots(p *Pools, spec worker.Spec, rt *stage.Runtime) ([]worker.Slot, error) {
 	devices := []Device{{Index: -1}}
 	if k.OnGPUs(rt) {
-		if found, err := list(); err != nil {
+		if found, err := p.Devices(); err != nil {
 			return nil, err
 		} else if len(found) > 0 || len(rt.Devices) > 0 {
-			if devices, err = chosen(rt, list); err != nil {
+			if devices, err = p.chosen(rt); err != nil {
 				return nil, err
 			}
 		}
 	}
 
+	workers := rt.Workers
 	if k.OneWorker(rt) {
 		// Ranks that an op starts use the GPUs of the worker.
 		if devices[0].Index >= 0 {
@@ -86,18 +86,14 @@ func (k *onPython) Slots(spec worker.Spec, rt *stage.Runtime, _ Place,
 		if rt.Devices != nil {
 			spec.Init.Options["devices"] = indicesOf(devices)
 		}
-		alone := *rt
-		alone.Workers, devices = 1, devices[:1]
-		rt = &alone
+		workers, devices = 1, devices[:1]
 	}
 
-	if rt.Workers == 0 && rt.CollectorRoot != "" && devices[0].Index >= 0 && !k.OneWorker(rt) {
-		several := *rt
-		several.Workers = preparers(runtime.NumCPU() / len(devices))
-		rt = &several
+	if workers == 0 && rt.CollectorRoot != "" && devices[0].Index >= 0 {
+		workers = preparers(runtime.NumCPU() / len(devices))
 	}
 
-	slots := spread(spec, rt, devices)
+	slots := spread(spec, workers, devices)
 	shared := map[int]*instrument.Instrument{}
 	for i, s := range slots {
 		in := shared[s.Device]

@@ -72,22 +72,21 @@ func (k *onServer) Installed(ctx context.Context, p *Pools, rt *stage.Runtime, p
 }
 
 // Slots returns one worker that has all GPUs of the runtime.
-func (*onServer) Slots(spec worker.Spec, rt *stage.Runtime, _ Place,
-	list func() ([]Device, error)) ([]worker.Slot, error) {
-	found, err := list()
+func (*onServer) Slots(p *Pools, spec worker.Spec, rt *stage.Runtime) ([]worker.Slot, error) {
+	found, err := p.Devices()
 	if err != nil {
 		return nil, err
 	}
 
 	gpus := []Device{}
 	if len(found) > 0 || len(rt.Devices) > 0 && len(rt.Launcher) == 0 {
-		if gpus, err = chosen(rt, list); err != nil {
+		if gpus, err = p.chosen(rt); err != nil {
 			return nil, err
 		}
 	}
 
 	spec.Init.Options["gpus"] = gpus
-	return spread(spec, rt, []Device{{Index: -1}}), nil
+	return spread(spec, rt.Workers, []Device{{Index: -1}}), nil
 }
 
 // serverTexts returns the texts that may contain placeholders. known is false if some values are not known yet.

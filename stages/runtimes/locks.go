@@ -153,7 +153,7 @@ func (p *Pools) devicesOf(rt *stage.Runtime, slots []worker.Slot) []string {
 		return nil // it does not measure this machine
 	}
 
-	devices, err := chosen(rt, p.Devices)
+	devices, err := p.chosen(rt)
 	switch {
 	case err == nil:
 		for _, d := range devices {

@@ -48,7 +48,7 @@ func (p *Pools) slots(rt *stage.Runtime, at Place) ([]worker.Slot, error) {
 		return nil, err
 	}
 
-	slots, err := p.Kind(rt.Kind).Slots(spec, rt, at, p.Devices)
+	slots, err := p.Kind(rt.Kind).Slots(p, spec, rt)
 	if err != nil || at.RunDir == "" {
 		return slots, err
 	}
@@ -174,9 +174,9 @@ func environ(rt *stage.Runtime) (out []string) {
 
 // spread returns slots named w0, w1, ... for the devices. Consecutive slots have different devices, so
 // that a run with few cases uses all of them.
-func spread(spec worker.Spec, rt *stage.Runtime, devices []Device) []worker.Slot {
+func spread(spec worker.Spec, workers int, devices []Device) []worker.Slot {
 	var slots []worker.Slot
-	for range max(rt.Workers, 1) {
+	for range max(workers, 1) {
 		for _, d := range devices {
 			name := fmt.Sprintf("w%d", len(slots))
 			s := spec
@@ -209,8 +209,8 @@ func logName(rt *stage.Runtime) string {
 }
 
 // chosen returns the devices that the runtime names, or all devices.
-func chosen(rt *stage.Runtime, list func() ([]Device, error)) ([]Device, error) {
-	all, err := list()
+func (p *Pools) chosen(rt *stage.Runtime) ([]Device, error) {
+	all, err := p.Devices()
 	if err != nil {
 		return nil, err
 	}
