@@ -13,7 +13,7 @@ import (
 
 // measured runs the load of a case on the server. It cancels the load and stops the server if the server
 // stops responding. Errors have a failure class.
-func (h *Host) measured(ctx context.Context, a *ask, inner *load.Host, out worker.Emitter) (worker.Row,
+func (h *Host) measured(ctx context.Context, a *ask, inner *load.Host) (worker.Row,
 	*load.Traffic, error) {
 	set, _, err := inner.Settings(a.Case)
 	if err != nil {
@@ -35,7 +35,7 @@ func (h *Host) measured(ctx context.Context, a *ask, inner *load.Host, out worke
 		}
 	}
 
-	row, res, err := inner.Load(loading, a.Case, out)
+	row, res, err := inner.Load(loading, a.Case, h.out)
 	if err == nil {
 		h.current.doubted = len(res.Profiling.Summary.Errors) > 0
 		return row, res, nil
@@ -44,7 +44,7 @@ func (h *Host) measured(ctx context.Context, a *ask, inner *load.Host, out worke
 	h.current.doubted = true
 	if why := context.Cause(loading); why != nil && ctx.Err() == nil {
 		err := failure(worker.ClassTimeout, why, h.log.Last(lastLines))
-		h.end(out) // it would hang the next case as well
+		h.end() // it would hang the next case as well
 		return nil, nil, err
 	}
 

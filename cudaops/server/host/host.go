@@ -39,6 +39,7 @@ type Host struct {
 	options *settings
 	open    func() (nvml.API, error)
 
+	out     worker.Emitter // of Serve
 	log     *server.Log
 	current *running
 
@@ -164,25 +165,26 @@ func packageVersion(ctx context.Context, o *settings) (string, error) {
 
 // Serve implements worker.Host. It runs one case at a time and stops the server at the end.
 func (h *Host) Serve(ctx context.Context, in <-chan worker.Case, out worker.Emitter) error {
-	defer h.end(out)
+	h.out = out
+	defer h.end()
 	s := worker.Sequential{Run: func(ctx context.Context, c worker.Case) ([]worker.Row, error) {
 		h.log.Section()
-		row, err := h.run(ctx, c, out)
-		h.keepLog(c, out)
+		row, err := h.run(ctx, c)
+		h.keepLog(c)
 		return []worker.Row{row}, err
 	}}
 	return s.Serve(ctx, in, out)
 }
 
 // keepLog attaches the server's output during the case, including its start.
-func (h *Host) keepLog(c worker.Case, out worker.Emitter) {
+func (h *Host) keepLog(c worker.Case) {
 	if text := h.log.Text(); len(text) > 0 {
-		out.Attach(c.Seq, worker.Attachment{Name: "server.log", MediaType: "text/plain", Data: text})
+		h.out.Attach(c.Seq, worker.Attachment{Name: "server.log", MediaType: "text/plain", Data: text})
 	}
 }
 
 // run measures a case and records its traces. Errors have a failure class.
-func (h *Host) run(ctx context.Context, c worker.Case, out worker.Emitter) (worker.Row, error) {
+func (h *Host) run(ctx context.Context, c worker.Case) (worker.Row, error) {
 	a, err := h.split(c)
 	if err != nil {
 		return nil, failure(worker.ClassUnsupportedConfig, err, "")
@@ -194,13 +196,13 @@ func (h *Host) run(ctx context.Context, c worker.Case, out worker.Emitter) (work
 		return nil, failure(worker.ClassUnsupportedConfig, err, "")
 	}
 
-	if err := h.need(ctx, a, out); err != nil {
+	if err := h.need(ctx, a); err != nil {
 		return nil, err
 	}
 
 	s := h.current
 	inner := h.load(s)
-	row, res, err := h.measured(ctx, a, inner, out)
+	row, res, err := h.measured(ctx, a, inner)
 	if err != nil {
 		return nil, err
 	}
@@ -210,7 +212,7 @@ func (h *Host) run(ctx context.Context, c worker.Case, out worker.Emitter) (work
 	}
 
 	if s.doubted {
-		if err := h.recovers(ctx, s, a, out); ctx.Err() != nil {
+		if err := h.recovers(ctx, s, a); ctx.Err() != nil {
 			return nil, ctx.Err()
 		} else if how := s.Exit(); how != "" {
 			return nil, h.duringLoad(ctx, fmt.Errorf("the server ended with %s right after the load", how))
@@ -218,14 +220,14 @@ func (h *Host) run(ctx context.Context, c worker.Case, out worker.Emitter) (work
 			err = failure(worker.ClassFrameworkBug,
 				fmt.Errorf("the server failed requests of the load and does not answer any more: %w",
 					err), h.log.Last(lastLines))
-			h.end(out) // it would fail the next case as well
+			h.end() // it would fail the next case as well
 			return nil, err
 		}
 	}
 
 	measure(row, a, res)
 	h.describe(row, s, a)
-	t := h.traced(ctx, a, inner, out)
+	t := h.traced(ctx, a)
 
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -240,7 +242,7 @@ func (h *Host) run(ctx context.Context, c worker.Case, out worker.Emitter) (work
 		h.facts.NCCL = t.nccl
 	}
 
-	return row, h.keep(s, a, row, res, t, out)
+	return row, h.keep(s, a, row, res, t)
 }
 
 // load returns the host that runs load on a server.

@@ -113,7 +113,7 @@ func modelConfig(command []string) json.RawMessage {
 }
 
 // keep attaches the files of an experiment except the traces.
-func (h *Host) keep(s *running, a *ask, row worker.Row, res *load.Traffic, t *tracing, out worker.Emitter) error {
+func (h *Host) keep(s *running, a *ask, row worker.Row, res *load.Traffic, t *tracing) error {
 	ranks := max(a.gpus, 1)
 	for rank := range ranks {
 		var traced *rankFigures
@@ -124,7 +124,7 @@ func (h *Host) keep(s *running, a *ask, row worker.Row, res *load.Traffic, t *tr
 		if err != nil {
 			return err
 		}
-		out.Attach(a.Seq, worker.Attachment{Name: fmt.Sprintf("timing_stats_%d.json", rank),
+		h.out.Attach(a.Seq, worker.Attachment{Name: fmt.Sprintf("timing_stats_%d.json", rank),
 			MediaType: "application/json", Data: data})
 	}
 
@@ -154,6 +154,6 @@ func (h *Host) keep(s *running, a *ask, row worker.Row, res *load.Traffic, t *tr
 		return err
 	}
 
-	out.Attach(a.Seq, worker.Attachment{Name: FactsFile, MediaType: "application/json", Data: append(data, '\n')})
+	h.out.Attach(a.Seq, worker.Attachment{Name: FactsFile, MediaType: "application/json", Data: append(data, '\n')})
 	return nil
 }

@@ -9,29 +9,25 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
-	"aicplan/cudaops/server"
 	"aicplan/cudaops/trace"
-	"aicplan/cudaops/worker"
 )
 
 // nsys records a trace with a separate server under nsys, so that nsys does not slow down the measured
 // server. The measured server is restarted for the next case.
-func (h *Host) nsys(ctx context.Context, a *ask, t *tracing, rules trace.Rules, within time.Duration,
-	out worker.Emitter) error {
+func (h *Host) nsys(ctx context.Context, t *tracing) error {
 	p := &h.options.Profiler
-	h.end(out)
+	h.end()
 	command := slices.Concat(p.Nsys, h.options.Command, p.NsysArgs)
 
 	// nsys records to the folder for temporary files before it writes the report. Use a folder that is
 	// removed even if nsys fails.
-	s, err := h.start(ctx, a, command, false, out, "TMPDIR={work_dir}")
+	s, err := h.start(ctx, t.ask, command, false, "TMPDIR={work_dir}")
 	if err != nil {
 		return fmt.Errorf("under nsys: %w", err)
 	}
 
-	err = h.underNsys(ctx, a, s, within)
+	err = h.underNsys(ctx, s, t)
 	if err == nil {
 		select {
 		case <-s.Done(): // ended by itself, so the recording may be incomplete
@@ -41,28 +37,28 @@ func (h *Host) nsys(ctx context.Context, a *ask, t *tracing, rules trace.Rules, 
 	}
 
 	// nsys writes its report when the server ends.
-	done := s.Stop(h.options.signal, within)
+	done := s.Stop(h.options.signal, t.within)
 	defer s.folder.Remove()
 	if err != nil {
 		return fmt.Errorf("under nsys: %w", err)
 	}
 
 	if done.Killed {
-		kept, err := h.keepRecordings(a, s, out)
+		kept, err := h.keepRecordings(s, t)
 		text := "nothing of a recording was found"
 		if len(kept) > 0 {
 			text = "what was recorded by then is kept as " + strings.Join(kept, ", ") + ", and may be incomplete"
 		}
-		return errors.Join(err, fmt.Errorf("under nsys: the server and nsys did not end within %v and were killed; %s; the last lines:\n%s", within, text, h.log.Last(lastLines)))
+		return errors.Join(err, fmt.Errorf("under nsys: the server and nsys did not end within %v and were killed; %s; the last lines:\n%s", t.within, text, h.log.Last(lastLines)))
 	}
 
 	reports := matching(s.traces, "*.nsys-rep")
 	if len(reports) == 0 {
-		return h.noReport(a, s, p.Nsys[0], t, out)
+		return h.noReport(s, p.Nsys[0], t)
 	}
 
 	for i, report := range reports {
-		if err := h.attach(a, report, fmt.Sprintf("nsys_%d.nsys-rep", i), out); err != nil {
+		if err := h.attach(t, report, fmt.Sprintf("nsys_%d.nsys-rep", i)); err != nil {
 			return err
 		}
 		t.kind("nsys")
@@ -72,7 +68,7 @@ func (h *Host) nsys(ctx context.Context, a *ask, t *tracing, rules trace.Rules, 
 		return nil // the traces of the ranks are more detailed
 	}
 
-	return h.readNsys(ctx, reports[0], p.Nsys[0], rules, t)
+	return h.readNsys(ctx, reports[0], p.Nsys[0], t)
 }
 
 // matching returns the files of a folder that match a pattern. It panics if the pattern is invalid.
@@ -87,9 +83,9 @@ func matching(dir, pattern string) []string {
 // noReport returns an error that explains why nsys wrote no report, and attaches the recording if there is
 // one. nsys first writes a .qdstrm file, from which its importer makes the report. The nsys inside Nsight
 // Compute has no importer.
-func (h *Host) noReport(a *ask, s *running, nsys string, t *tracing, out worker.Emitter) error {
+func (h *Host) noReport(s *running, nsys string, t *tracing) error {
 	last := h.log.Last(lastLines)
-	kept, err := h.keepRecordings(a, s, out)
+	kept, err := h.keepRecordings(s, t)
 	if len(kept) == 0 && err == nil {
 		return fmt.Errorf("nsys wrote no report and recorded nothing: a recording by --capture-range=cudaProfilerApi needs a server that calls cudaProfilerStart (nsys_args or nsys_body of the profiler block); its last lines:\n%s", last)
 	}
@@ -98,13 +94,13 @@ func (h *Host) noReport(a *ask, s *running, nsys string, t *tracing, out worker.
 }
 
 // keepRecordings attaches recordings without a report and returns the names of the attachments.
-func (h *Host) keepRecordings(a *ask, s *running, out worker.Emitter) ([]string, error) {
+func (h *Host) keepRecordings(s *running, t *tracing) ([]string, error) {
 	var kept []string
 	var errs []error
 
 	for i, file := range slices.Concat(matching(s.traces, "*.qdstrm"), matching(s.dir, "*.qdstrm")) {
 		name := fmt.Sprintf("nsys_%d.qdstrm", i)
-		if err := h.attach(a, file, name, out); err != nil {
+		if err := h.attach(t, file, name); err != nil {
 			errs = append(errs, err)
 			continue
 		}
@@ -114,20 +110,14 @@ func (h *Host) keepRecordings(a *ask, s *running, out worker.Emitter) ([]string,
 }
 
 // underNsys runs the short load on a server under nsys.
-func (h *Host) underNsys(ctx context.Context, a *ask, s *running, within time.Duration) error {
+func (h *Host) underNsys(ctx context.Context, s *running, t *tracing) error {
 	p := &h.options.Profiler
-	set, o, err := h.short(h.load(s), a)
-	if err != nil {
-		return err
-	}
-
 	if !p.bounded() {
-		return shortLoad(ctx, set, o, within)
+		return h.shortLoad(ctx, s, t)
 	}
 
-	prof := &server.Profiler{Start: s.base + p.Start, Stop: s.base + p.Stop, Dir: s.traces, Within: within,
-		Poll: h.poll}
-	if prof.StartBody, err = body(p.NsysBody, s); err != nil {
+	prof, err := h.profiler(s, t, p.NsysBody, nil)
+	if err != nil {
 		return err
 	}
 
@@ -135,13 +125,13 @@ func (h *Host) underNsys(ctx context.Context, a *ask, s *running, within time.Du
 		return err
 	}
 
-	err = shortLoad(ctx, set, o, within)
+	err = h.shortLoad(ctx, s, t)
 	_, endErr := prof.End(ctx, nil, 0)
 	return errors.Join(err, endErr)
 }
 
 // readNsys computes the figures of a report, using nsys stats.
-func (h *Host) readNsys(ctx context.Context, report, nsys string, rules trace.Rules, t *tracing) error {
+func (h *Host) readNsys(ctx context.Context, report, nsys string, t *tracing) error {
 	cmd := exec.CommandContext(ctx, nsys, "stats", "--report", "cuda_gpu_trace", "--format", "csv", report)
 	csv, err := cmd.StdoutPipe()
 	if err != nil {
@@ -154,7 +144,7 @@ func (h *Host) readNsys(ctx context.Context, report, nsys string, rules trace.Ru
 		return fmt.Errorf("nsys stats: %w", err)
 	}
 
-	results, err := trace.ReadFrom(csv, "nsys_0.csv", trace.Options{Rules: rules, Top: allKernels})
+	results, err := trace.ReadFrom(csv, "nsys_0.csv", trace.Options{Rules: t.rules, Top: allKernels})
 	_, _ = io.Copy(io.Discard, csv) // drain the output so that nsys can exit
 	if failed := cmd.Wait(); failed != nil {
 		return fmt.Errorf("nsys stats: %w: %s", failed, said.text)

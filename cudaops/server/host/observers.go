@@ -10,8 +10,6 @@ import (
 	"strconv"
 
 	"github.com/klauspost/compress/gzip"
-
-	"aicplan/cudaops/worker"
 )
 
 // observed returns the PyTorch execution traces. If ENABLE_PYTORCH_EXECUTION_TRACE=1 is set, each process
@@ -20,14 +18,14 @@ func (h *Host) observed() []string {
 	return matching(h.current.dir, "*.et.json")
 }
 
-// observers attaches the execution traces that are not in had. They contain a process id, and processes
+// observers attaches the execution traces that are not in had. They contain a process id, and t.processes
 // maps it to a rank.
-func (h *Host) observers(a *ask, had []string, processes map[int]int, t *tracing, out worker.Emitter) error {
+func (h *Host) observers(had []string, t *tracing) error {
 	found := slices.DeleteFunc(h.observed(), func(name string) bool { return slices.Contains(had, name) })
 	var errs []error
 
 	for _, file := range found {
-		rank, ok := processes[processOf(file)]
+		rank, ok := t.processes[processOf(file)]
 		if !ok && len(found) == 1 && len(t.ranks) == 1 {
 			for r := range t.ranks {
 				rank, ok = r, true
@@ -38,7 +36,7 @@ func (h *Host) observers(a *ask, had []string, processes map[int]int, t *tracing
 			continue // the front end has no rank
 		}
 
-		if err := h.attach(a, file, "torch_et_"+strconv.Itoa(rank)+".json", out); err != nil {
+		if err := h.attach(t, file, "torch_et_"+strconv.Itoa(rank)+".json"); err != nil {
 			errs = append(errs, err)
 			continue
 		}

@@ -22,18 +22,18 @@ import (
 
 // need ensures that the server of a case is running. It restarts a server that has failed and stops one
 // with a different key. Errors have a failure class.
-func (h *Host) need(ctx context.Context, a *ask, out worker.Emitter) error {
+func (h *Host) need(ctx context.Context, a *ask) error {
 	if s := h.current; s != nil {
 		if s.key == a.key && s.Exit() == "" && !s.doubted {
 			return nil
 		}
 
 		if s.key == a.key && s.Exit() == "" {
-			err := h.recovers(ctx, s, a, out)
+			err := h.recovers(ctx, s, a)
 			if err == nil {
 				return nil
 			}
-			out.Log("warn", "the server failed the case before and does not answer any more, so it is ended and started again: %v", err)
+			h.out.Log("warn", "the server failed the case before and does not answer any more, so it is ended and started again: %v", err)
 		}
 
 		if err := ctx.Err(); err != nil {
@@ -41,10 +41,10 @@ func (h *Host) need(ctx context.Context, a *ask, out worker.Emitter) error {
 		}
 
 		if how := s.Exit(); how != "" && s.key == a.key {
-			out.Log("warn", "the server ended with %s and is started again", how)
+			h.out.Log("warn", "the server ended with %s and is started again", how)
 		}
 
-		h.end(out)
+		h.end()
 	}
 
 	if err := h.failed[a.key]; err != nil && a.Attempt <= 1 {
@@ -53,7 +53,7 @@ func (h *Host) need(ctx context.Context, a *ask, out worker.Emitter) error {
 		return &worker.FailureError{Failure: f}
 	}
 
-	s, err := h.start(ctx, a, h.command(a.trace), a.trace.torch(), out)
+	s, err := h.start(ctx, a, h.command(a.trace), a.trace.torch())
 	if err != nil {
 		if ctx.Err() != nil {
 			return ctx.Err()
@@ -69,7 +69,7 @@ func (h *Host) need(ctx context.Context, a *ask, out worker.Emitter) error {
 
 // start starts a server and waits until it is ready. Variables of the plan override those in env. Errors
 // have a failure class.
-func (h *Host) start(ctx context.Context, a *ask, command []string, profiled bool, out worker.Emitter,
+func (h *Host) start(ctx context.Context, a *ask, command []string, profiled bool,
 	env ...string) (*running, error) {
 	o := h.options
 	if n := len(o.GPUs); n > 0 && a.gpus > n {
@@ -137,10 +137,10 @@ func (h *Host) start(ctx context.Context, a *ask, command []string, profiled boo
 		return drop(worker.ClassUnsupportedConfig, err)
 	}
 
-	out.Log("info", "server of %s: process %d at %s", a.about(), s.Pid(), s.base)
-	if s.ready, err = h.answering(s, a, time.Duration(o.Ready.Within), out).Wait(ctx, s.Process); err != nil {
+	h.out.Log("info", "server of %s: process %d at %s", a.about(), s.Pid(), s.base)
+	if s.ready, err = h.answering(s, a, time.Duration(o.Ready.Within)).Wait(ctx, s.Process); err != nil {
 		ended := s.Exit() != ""
-		h.stop(s, out)
+		h.stop(s)
 		if ctx.Err() != nil {
 			return nil, ctx.Err()
 		}
@@ -158,15 +158,15 @@ func (h *Host) start(ctx context.Context, a *ask, command []string, profiled boo
 	}
 
 	s.version = h.serverVersion(ctx, s)
-	out.Log("info", "server of %s: ready after %.1f s", a.about(), s.ready.Seconds())
+	h.out.Log("info", "server of %s: ready after %.1f s", a.about(), s.ready.Seconds())
 	return s, nil
 }
 
 // answering returns the readiness check of a server.
-func (h *Host) answering(s *running, a *ask, within time.Duration, out worker.Emitter) *server.Ready {
+func (h *Host) answering(s *running, a *ask, within time.Duration) *server.Ready {
 	r := &server.Ready{Address: s.address, Within: within, Steady: h.steady,
 		Waiting: func(d time.Duration, missing string) {
-			out.Log(levelStatus, "server of %s: not ready for %.0f s: %s", a.about(), d.Seconds(), missing)
+			h.out.Log(levelStatus, "server of %s: not ready for %.0f s: %s", a.about(), d.Seconds(), missing)
 		}}
 
 	if path := h.options.health(); path != "" {
@@ -181,9 +181,9 @@ func (h *Host) answering(s *running, a *ask, within time.Duration, out worker.Em
 
 // recovers waits until a server with failed requests responds again. A dying server refuses requests for a
 // while before its process ends.
-func (h *Host) recovers(ctx context.Context, s *running, a *ask, out worker.Emitter) error {
+func (h *Host) recovers(ctx context.Context, s *running, a *ask) error {
 	within := min(h.again, time.Duration(h.options.Ready.Within))
-	_, err := h.answering(s, a, within, out).Wait(ctx, s.Process)
+	_, err := h.answering(s, a, within).Wait(ctx, s.Process)
 
 	if e, ok := errors.AsType[*server.NotReadyError](err); ok {
 		if e.Exited != "" {
@@ -285,22 +285,22 @@ func (h *Host) serverVersion(ctx context.Context, s *running) string {
 }
 
 // end stops the running server, if any.
-func (h *Host) end(out worker.Emitter) {
+func (h *Host) end() {
 	if h.current != nil {
-		h.stop(h.current, out)
+		h.stop(h.current)
 		h.current = nil
 	}
 }
 
 // stop stops a server and all processes that it started. It logs processes that had to be killed.
-func (h *Host) stop(s *running, out worker.Emitter) {
+func (h *Host) stop(s *running) {
 	done := s.Stop(h.options.signal, time.Duration(h.options.Stop.Within))
 	switch {
 	case done.Killed:
-		out.Log("warn", "the server did not end within %v of %s and was killed; processes ended with it: %s",
+		h.out.Log("warn", "the server did not end within %v of %s and was killed; processes ended with it: %s",
 			time.Duration(h.options.Stop.Within), h.options.Stop.Signal, listed(done.Orphans))
 	case len(done.Orphans) > 0:
-		out.Log("warn", "the server left %s behind; ended with it: %s", textutil.Some(len(done.Orphans), "process"),
+		h.out.Log("warn", "the server left %s behind; ended with it: %s", textutil.Some(len(done.Orphans), "process"),
 			listed(done.Orphans))
 	}
 

@@ -19,6 +19,11 @@ import (
 
 // tracing is the result of the second pass of a case.
 type tracing struct {
+	*ask
+	rules     trace.Rules
+	within    time.Duration
+	processes map[int]int // ranks by process id
+
 	err   error // why traces are missing or incomplete
 	ranks map[int]*rankFigures
 	nccl  string
@@ -28,15 +33,13 @@ type tracing struct {
 
 // traced records and evaluates the traces of a case, or returns nil if none are requested. The pass does
 // not affect the times in the row.
-func (h *Host) traced(ctx context.Context, a *ask, inner *load.Host, out worker.Emitter) *tracing {
+func (h *Host) traced(ctx context.Context, a *ask) *tracing {
 	if a.trace == nil || !a.trace.torch() && !a.trace.Nsys {
 		return nil
 	}
 
-	t := &tracing{ranks: map[int]*rankFigures{}}
-	within := time.Duration(a.trace.Within)
-
-	rules := trace.DefaultRules()
+	t := &tracing{ask: a, rules: trace.DefaultRules(), within: time.Duration(a.trace.Within), processes: map[int]int{},
+		ranks: map[int]*rankFigures{}}
 	if a.trace.Rules != "" {
 		path := a.trace.Rules
 		if !filepath.IsAbs(path) {
@@ -56,23 +59,23 @@ func (h *Host) traced(ctx context.Context, a *ask, inner *load.Host, out worker.
 			return t
 		}
 
-		rules = append(own, rules...)
+		t.rules = append(own, t.rules...)
 	}
 
 	if a.trace.torch() {
-		t.fail(h.torch(ctx, a, inner, t, rules, within, out))
+		t.fail(h.torch(ctx, t))
 	}
 
 	if a.trace.Nsys && ctx.Err() == nil {
-		t.fail(h.nsys(ctx, a, t, rules, within, out))
+		t.fail(h.nsys(ctx, t))
 	}
 
 	if t.err != nil {
-		out.Log("warn", "no complete traces of %s: %v", a.about(), t.err)
+		h.out.Log("warn", "no complete traces of %s: %v", t.about(), t.err)
 	}
 
 	if t.note != "" {
-		out.Log("warn", "%s", t.note)
+		h.out.Log("warn", "%s", t.note)
 	}
 
 	return t
@@ -80,41 +83,15 @@ func (h *Host) traced(ctx context.Context, a *ask, inner *load.Host, out worker.
 
 func (t *tracing) fail(err error) { t.err = errors.Join(t.err, err) }
 
-// short returns the settings of the pass's load.
-func (h *Host) short(inner *load.Host, a *ask) (load.Settings, load.Options, error) {
-	s, o, err := inner.Settings(a.Case)
-	if err != nil {
-		return s, o, err
-	}
-
-	n, tokens := a.trace.Requests, a.trace.OSL
-	if tokens > int(s.OSL) && s.OSL > 0 {
-		tokens = int(s.OSL)
-	}
-
-	s = few(s, n, tokens)
-	s.OSL = float64(tokens)
-	o.Salt ^= 0x7472616365 // different prompts, so that none is cached
-
-	return s, o, nil
-}
-
 // torch records traces with the server's profiler.
-func (h *Host) torch(ctx context.Context, a *ask, inner *load.Host, t *tracing, rules trace.Rules,
-	within time.Duration, out worker.Emitter) error {
+func (h *Host) torch(ctx context.Context, t *tracing) error {
 	p := &h.options.Profiler
 	if !h.options.profiled {
 		return errors.New("the runtime has no profiler block that states how its server records traces")
 	}
 
-	prof := &server.Profiler{Start: h.current.base + p.Start, Stop: h.current.base + p.Stop, Dir: h.current.traces,
-		Within: within, Poll: h.poll}
-	var err error
-	if prof.StartBody, err = body(p.StartBody, h.current); err != nil {
-		return err
-	}
-
-	if prof.StopBody, err = body(p.StopBody, h.current); err != nil {
+	prof, err := h.profiler(h.current, t, p.StartBody, p.StopBody)
+	if err != nil {
 		return err
 	}
 
@@ -124,39 +101,46 @@ func (h *Host) torch(ctx context.Context, a *ask, inner *load.Host, t *tracing, 
 	}
 
 	had := h.observed()
-	processes := map[int]int{} // rank by process id
-	s, o, err := h.short(inner, a)
-	if err != nil {
-		return err
-	}
-
 	if err := prof.Begin(ctx); err != nil {
 		return h.blame(ctx, err)
 	}
 
-	loadErr := shortLoad(ctx, s, o, within)
-	out.Log(levelStatus, "server of %s: writes its traces", a.about())
-	files, err := prof.End(ctx, before, max(a.gpus, 1))
+	loadErr := h.shortLoad(ctx, h.current, t)
+	h.out.Log(levelStatus, "server of %s: writes its traces", t.about())
+	files, err := prof.End(ctx, before, max(t.gpus, 1))
 
 	if err = errors.Join(loadErr, err); err != nil {
 		return h.blame(ctx, err)
 	}
 
-	err = h.read(ctx, a, files, processes, rules, t, out)
-	return errors.Join(err, h.observers(a, had, processes, t, out))
+	err = h.read(ctx, files, t)
+	return errors.Join(err, h.observers(had, t))
 }
 
-// shortLoad runs the load of the pass. It is bounded, so that a hanging server does not block the case.
-func shortLoad(ctx context.Context, s load.Settings, o load.Options, within time.Duration) error {
-	bounded, cancel := context.WithTimeout(ctx, within)
+// shortLoad runs the load of the pass on a server. It is bounded, so that a hanging server does not block the case.
+func (h *Host) shortLoad(ctx context.Context, s *running, t *tracing) error {
+	set, o, err := h.load(s).Settings(t.Case)
+	if err != nil {
+		return err
+	}
+
+	tokens := t.trace.OSL
+	if tokens > int(set.OSL) && set.OSL > 0 {
+		tokens = int(set.OSL)
+	}
+
+	set = few(set, t.trace.Requests, tokens)
+	set.OSL = float64(tokens)
+	o.Salt ^= 0x7472616365 // different prompts, so that none is cached
+	bounded, cancel := context.WithTimeout(ctx, t.within)
 	defer cancel()
-	res, err := load.Run(bounded, s, o)
+	res, err := load.Run(bounded, set, o)
 
 	switch {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case bounded.Err() != nil:
-		return fmt.Errorf("the requests of the traced pass were not answered within %v", within)
+		return fmt.Errorf("the requests of the traced pass were not answered within %v", t.within)
 	case err != nil:
 		return err
 	case res.Profiling.Summary.Succeeded == 0:
@@ -178,8 +162,7 @@ func (h *Host) blame(ctx context.Context, err error) error {
 }
 
 // read attaches the traces of a pass and computes their figures.
-func (h *Host) read(ctx context.Context, a *ask, files []string, processes map[int]int, rules trace.Rules,
-	t *tracing, out worker.Emitter) error {
+func (h *Host) read(ctx context.Context, files []string, t *tracing) error {
 	var all []*trace.Analysis
 	var named []string // their files
 	var errs []error
@@ -189,7 +172,7 @@ func (h *Host) read(ctx context.Context, a *ask, files []string, processes map[i
 			continue
 		}
 
-		results, err := whole(ctx, file, rules, h.grown)
+		results, err := whole(ctx, file, t.rules, h.grown)
 		if err != nil {
 			errs = append(errs, err)
 			continue
@@ -208,7 +191,7 @@ func (h *Host) read(ctx context.Context, a *ask, files []string, processes map[i
 	}
 
 	var compared []*trace.Analysis
-	for i, rank := range numbered(all, max(a.gpus, 1)) {
+	for i, rank := range numbered(all, max(t.gpus, 1)) {
 		file, r := named[i], all[i]
 		if t.ranks[rank] != nil {
 			errs = append(errs, fmt.Errorf("two traces are of rank %d: %s is left out", rank, filepath.Base(file)))
@@ -226,10 +209,10 @@ func (h *Host) read(ctx context.Context, a *ask, files []string, processes map[i
 
 		compared = append(compared, r)
 		if pid := processOf(file); pid > 0 {
-			processes[pid] = rank
+			t.processes[pid] = rank
 		}
 
-		if err := h.attach(a, file, "kineto_trace_"+strconv.Itoa(rank)+ending(file), out); err != nil {
+		if err := h.attach(t, file, "kineto_trace_"+strconv.Itoa(rank)+ending(file)); err != nil {
 			return err
 		}
 
@@ -242,7 +225,7 @@ func (h *Host) read(ctx context.Context, a *ask, files []string, processes map[i
 		t.ranks[rank] = f
 	}
 
-	if want := max(a.gpus, 1); len(t.ranks) < want {
+	if want := max(t.gpus, 1); len(t.ranks) < want {
 		errs = append(errs, fmt.Errorf("there are traces of %d of %d ranks", len(t.ranks), want))
 	}
 
@@ -352,7 +335,7 @@ func ending(file string) string {
 }
 
 // attach attaches a file.
-func (h *Host) attach(a *ask, file, name string, out worker.Emitter) error {
+func (h *Host) attach(t *tracing, file, name string) error {
 	from, err := os.Open(file)
 	if err != nil {
 		return err
@@ -367,7 +350,17 @@ func (h *Host) attach(a *ask, file, name string, out worker.Emitter) error {
 		media = "application/octet-stream"
 	}
 
-	return load.Attach(h.init, out, a.Seq, worker.Attachment{Name: name, MediaType: media}, from)
+	return load.Attach(h.init, h.out, t.Seq, worker.Attachment{Name: name, MediaType: media}, from)
+}
+
+// profiler returns the profiler of a server, with the bodies of its requests.
+func (h *Host) profiler(s *running, t *tracing, start, stop []byte) (prof *server.Profiler, err error) {
+	p := &h.options.Profiler
+	prof = &server.Profiler{Start: s.base + p.Start, Stop: s.base + p.Stop, Dir: s.traces, Within: t.within, Poll: h.poll}
+	if prof.StartBody, err = body(start, s); err == nil {
+		prof.StopBody, err = body(stop, s)
+	}
+	return prof, err
 }
 
 // body returns the expanded body of a profiler request, or nil for none.
