@@ -101,11 +101,8 @@ func (d *Device) perGraph(c *Case, rotating float64) int {
 // Bytes and Flops of the case must be set.
 func (d *Device) rotate(c *Case, bytes float64) {
 	c.PerGraph = d.perGraph(c, bytes)
-	c.Sets = wholeGraphs(d.copies(bytes), c.PerGraph)
+	c.Sets = (d.copies(bytes) + c.PerGraph - 1) / c.PerGraph * c.PerGraph // whole graphs
 }
-
-// wholeGraphs rounds a number of operand sets up to whole graphs.
-func wholeGraphs(sets, perGraph int) int { return (sets + perGraph - 1) / perGraph * perGraph }
 
 // kept returns how many of the bytes that do not rotate stay in the cache: all of them, or 0 if
 // they exceed it.

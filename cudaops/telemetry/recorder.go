@@ -185,7 +185,7 @@ func (r *Recorder) scrape(ctx context.Context, i int, st *state) error {
 			r.series[key] = by
 		}
 		if by[i] == nil {
-			by[i] = newSeries(reading.GPU)
+			by[i] = &series{gpu: reading.GPU, columns: map[string][]float64{}}
 		}
 		by[i].add(at, reading.Values)
 	}

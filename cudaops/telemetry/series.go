@@ -13,8 +13,6 @@ type series struct {
 	columns map[string][]float64
 }
 
-func newSeries(g GPU) *series { return &series{gpu: g, columns: map[string][]float64{}} }
-
 // add appends a row. Metrics missing from a page are NaN.
 func (s *series) add(at int64, values map[string]float64) {
 	if n := len(s.times); n > 0 && at <= s.times[n-1] {

@@ -90,7 +90,8 @@ func (k *onPython) Slots(p *Pools, spec worker.Spec, rt *stage.Runtime) ([]worke
 	}
 
 	if workers == 0 && rt.CollectorRoot != "" && devices[0].Index >= 0 {
-		workers = preparers(runtime.NumCPU() / len(devices))
+		// Building a layer is Python on one core, and the GPU idles meanwhile.
+		workers = min(max(runtime.NumCPU()/len(devices)/2, 1), mostPreparers)
 	}
 
 	slots := spread(spec, workers, devices)
@@ -105,10 +106,6 @@ func (k *onPython) Slots(p *Pools, spec worker.Spec, rt *stage.Runtime) ([]worke
 	}
 	return slots, nil
 }
-
-// preparers returns how many workers prepare cases of collectors for one GPU that has so many cores: building
-// a layer is Python on one core, and the GPU idles meanwhile.
-func preparers(cores int) int { return min(max(cores/2, 1), mostPreparers) }
 
 // mostPreparers is from where on further workers prepare little more: they wait for each other's work on the
 // GPU, and each takes memory for a context and the framework.

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -289,18 +288,13 @@ func failure(class string, err error, tail string) error {
 
 	f := worker.Failure{Class: class, Message: err.Error()}
 	if tail != "" {
+		last := strings.TrimSpace(tail[strings.LastIndexByte(tail, '\n')+1:])
 		// Lists of failures show only the first line.
-		f.Message += "; its log ends with " + strconv.Quote(textutil.Clip(lastLine(tail), 200)) +
+		f.Message += "; its log ends with " + strconv.Quote(textutil.Clip(last, 200)) +
 			"\nits last lines:\n" + tail
 		f.Traceback = tail
 	}
 	return &worker.FailureError{Failure: f}
-}
-
-func sortedKeys(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) }
-
-func lastLine(text string) string {
-	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
 }
 
 func firstLine(text string) string {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"syscall"
 	"time"
 
@@ -209,9 +208,6 @@ func parse(init worker.Init) (*settings, error) {
 // NoPort is the error text for a server that does not receive its port.
 const NoPort = "no argument of command and no variable of env has {port}, and port is not set: the server is asked at a free port of which it does not know, and waited for in vain; give command the port ({port}), or set port to the one that it listens on"
 
-// portless reports whether the server does not receive its port.
-func (o *settings) portless() bool { return o.Port == 0 && !TakesPort(o.texts()) }
-
 // TakesPort reports whether one of the texts contains {port}.
 func TakesPort(texts []string) bool { return slices.Contains(server.Names(texts...), "port") }
 
@@ -231,6 +227,3 @@ func (o *settings) texts() []string {
 	}
 	return out
 }
-
-// health returns the path of the health page, or "" for none.
-func (o *settings) health() string { return strings.TrimSpace(o.Ready.Path) }

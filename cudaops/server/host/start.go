@@ -150,14 +150,14 @@ func (h *Host) start(ctx context.Context, a *ask, command []string, profiled boo
 			class = worker.ClassCollectorBug // the plan is wrong
 		} else if ended {
 			class = worker.ClassFrameworkBug
-		} else if o.portless() {
+		} else if o.Port == 0 && !TakesPort(o.texts()) {
 			err = fmt.Errorf("%w; %s", err, NoPort)
 		}
 
 		return nil, failure(class, err, h.log.Last(lastLines))
 	}
 
-	s.version = h.serverVersion(ctx, s)
+	s.version = load.Version(ctx, s.base)
 	h.out.Log("info", "server of %s: ready after %.1f s", a.about(), s.ready.Seconds())
 	return s, nil
 }
@@ -169,7 +169,7 @@ func (h *Host) answering(s *running, a *ask, within time.Duration) *server.Ready
 			h.out.Log(levelStatus, "server of %s: not ready for %.0f s: %s", a.about(), d.Seconds(), missing)
 		}}
 
-	if path := h.options.health(); path != "" {
+	if path := strings.TrimSpace(h.options.Ready.Path); path != "" {
 		r.URL = s.base + "/" + strings.TrimPrefix(path, "/")
 	}
 
@@ -202,7 +202,7 @@ func (h *Host) recovers(ctx context.Context, s *running, a *ask) error {
 // about describes the server of a case by its parameters.
 func (a *ask) about() string {
 	var parts []string
-	for _, name := range sortedKeys(a.server) {
+	for _, name := range slices.Sorted(maps.Keys(a.server)) {
 		parts = append(parts, name+"="+a.server[name])
 	}
 
@@ -277,11 +277,6 @@ func few(s load.Settings, n, tokens int) load.Settings {
 
 	s.ExtraInputs = extra
 	return s
-}
-
-// serverVersion returns the version that the server reports, or "".
-func (h *Host) serverVersion(ctx context.Context, s *running) string {
-	return load.Version(ctx, s.base)
 }
 
 // end stops the running server, if any.
