@@ -20,6 +20,7 @@ import (
 
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/worker"
+	"aicplan/sink/base/textutil"
 )
 
 // runSynthetic runs the synthetic op. It measures nothing: the latency is a function of the case's
@@ -60,9 +61,7 @@ func runSynthetic(ctx context.Context, e *env, c worker.Case) ([]worker.Row, err
 
 	points := []map[string]any{{}}
 	if len(c.Sweep) > 0 {
-		d := json.NewDecoder(bytes.NewReader(c.Sweep))
-		d.UseNumber()
-		if err := d.Decode(&points); err != nil {
+		if err := textutil.DecodeJSON(c.Sweep, &points); err != nil {
 			return nil, worker.Failed(worker.ClassCollectorBug, "sweep: %v", err)
 		}
 	}

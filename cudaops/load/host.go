@@ -1,7 +1,6 @@
 package load
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
@@ -24,6 +23,7 @@ import (
 	"aicplan/cudaops/load/tokenizer"
 	"aicplan/cudaops/load/workload"
 	"aicplan/cudaops/worker"
+	"aicplan/sink/base/textutil"
 )
 
 // Framework is the default framework label of rows.
@@ -166,9 +166,7 @@ func (h *Host) block(name string) (map[string]any, error) {
 	}
 
 	var blocks map[string]map[string]any
-	d := json.NewDecoder(bytes.NewReader(h.init.Blocks))
-	d.UseNumber()
-	if err := d.Decode(&blocks); err != nil {
+	if err := textutil.DecodeJSON(h.init.Blocks, &blocks); err != nil {
 		return nil, fmt.Errorf("the collect's blocks: %w", err)
 	}
 	return blocks[name], nil
@@ -211,10 +209,7 @@ func (h *Host) settings(c worker.Case) (Settings, error) {
 	}
 
 	params := map[string]any{}
-	d := json.NewDecoder(bytes.NewReader(c.Params))
-	d.UseNumber()
-
-	if err := d.Decode(&params); err != nil {
+	if err := textutil.DecodeJSON(c.Params, &params); err != nil {
 		return s, fmt.Errorf("the case's parameters: %w", err)
 	}
 

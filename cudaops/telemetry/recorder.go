@@ -40,10 +40,11 @@ type Recorder struct {
 
 // state is the state of a source.
 type state struct {
-	src     Source
-	byUser  bool
-	force   chan chan struct{}
-	mu      sync.Mutex
+	src    Source
+	byUser bool
+	force  chan chan struct{}
+
+	// Below mu of the recorder.
 	ok      int
 	first   error // error of the first scrape
 	useless bool
@@ -128,7 +129,7 @@ func (r *Recorder) loop(ctx context.Context, i int, st *state) {
 		begin := time.Now()
 		err := r.scrape(ctx, i, st)
 		if missed := int(time.Since(begin) / r.interval); missed > 0 && ctx.Err() == nil {
-			st.note(event{at: time.Now().UnixNano(), lost: missed, kind: "a scrape took longer than the interval"})
+			r.note(st, event{at: time.Now().UnixNano(), lost: missed, kind: "a scrape took longer than the interval"})
 		}
 
 		if done != nil {
@@ -152,31 +153,29 @@ func (r *Recorder) scrape(ctx context.Context, i int, st *state) error {
 		if ctx.Err() != nil {
 			return err // stopped, not lost
 		}
-		st.mu.Lock()
-		st.useless, st.failing = errors.Is(err, ErrUseless), true
-		st.mu.Unlock()
 		e := event{at: at, lost: 1, kind: err.Error()}
 		if cut, ok := errors.AsType[*cutError](err); ok {
 			e.kind, e.detail = "the page was cut", cut.Error()
 		}
-		st.note(e)
+		r.mu.Lock()
+		st.useless, st.failing = errors.Is(err, ErrUseless), true
+		r.mu.Unlock()
+		r.note(st, e)
 		return err
 	}
 
-	st.mu.Lock()
-	st.ok++
-	st.failing = false
-	st.mu.Unlock()
 	if page.Blanks > 0 {
-		st.note(event{at: at, blanks: page.Blanks})
+		r.note(st, event{at: at, blanks: page.Blanks})
 	}
 
 	if page.Malformed != "" {
-		st.note(event{at: at, kind: "a part of the page was not read", detail: page.Malformed})
+		r.note(st, event{at: at, kind: "a part of the page was not read", detail: page.Malformed})
 	}
 
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	st.ok++
+	st.failing = false
 	for _, reading := range page.Readings {
 		key := reading.GPU.key(st.src.Name())
 		by := r.series[key]
@@ -194,7 +193,7 @@ func (r *Recorder) scrape(ctx context.Context, i int, st *state) error {
 }
 
 // scrapeOnce enforces the deadline even if the source ignores it.
-func scrapeOnce(ctx context.Context, s Source, timeout time.Duration) (Page, error) {
+func scrapeOnce(ctx context.Context, s Source, timeout time.Duration) (page Page, err error) {
 	type answer struct {
 		page Page
 		err  error
@@ -208,21 +207,21 @@ func scrapeOnce(ctx context.Context, s Source, timeout time.Duration) (Page, err
 
 	select {
 	case a := <-c:
-		if errors.Is(a.err, context.DeadlineExceeded) {
-			a.err = fmt.Errorf("no response within %s; timeout allows more", timeout)
-		}
-		return a.page, a.err
+		page, err = a.page, a.err
 	case <-ctx.Done():
-		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			return Page{}, fmt.Errorf("no response within %s; timeout allows more", timeout)
-		}
-		return Page{}, ctx.Err()
+		err = ctx.Err()
 	}
+
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = fmt.Errorf("no response within %s; timeout allows more", timeout)
+	}
+	return page, err
 }
 
-func (st *state) note(e event) {
-	st.mu.Lock()
-	defer st.mu.Unlock()
+// note records an event of a source.
+func (r *Recorder) note(st *state, e event) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if e.kind != "" {
 		f := st.errs[e.kind]
 		if f == nil {
@@ -249,9 +248,9 @@ func (r *Recorder) Mark(ctx context.Context) {
 	var all sync.WaitGroup
 
 	for _, st := range r.states {
-		st.mu.Lock()
+		r.mu.Lock()
 		idle := st.useless || st.failing || st.first != nil && !st.byUser
-		st.mu.Unlock()
+		r.mu.Unlock()
 		if idle {
 			continue
 		}
@@ -287,6 +286,7 @@ func (r *Recorder) Interval() time.Duration { return r.interval }
 func (r *Recorder) Forget(before time.Time) {
 	at := before.UnixNano()
 	r.mu.Lock()
+	defer r.mu.Unlock()
 
 	for _, by := range r.series {
 		for _, s := range by {
@@ -294,11 +294,8 @@ func (r *Recorder) Forget(before time.Time) {
 		}
 	}
 
-	r.mu.Unlock()
 	for _, st := range r.states {
-		st.mu.Lock()
 		st.events = slices.DeleteFunc(st.events, func(e event) bool { return e.at < at })
-		st.mu.Unlock()
 	}
 }
 
@@ -313,14 +310,14 @@ type Status struct {
 
 // Sources returns the state of all sources except default sources that never responded.
 func (r *Recorder) Sources() []Status {
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	var out []Status
 	for _, st := range r.states {
-		st.mu.Lock()
 		s := Status{Name: st.src.Name(), Default: !st.byUser, OK: st.ok > 0, Scrapes: st.ok, Errors: map[string]int{}}
 		for _, f := range st.errs {
 			s.Errors[f.first] = f.n
 		}
-		st.mu.Unlock()
 		if s.OK || !s.Default {
 			out = append(out, s)
 		}

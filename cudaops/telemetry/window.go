@@ -59,8 +59,9 @@ func (r *Recorder) Window(from, to time.Time) *Window {
 	w := &Window{From: from, To: to, Sources: r.Sources()}
 	lo, hi := from.UnixNano(), to.UnixNano()
 
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	for _, st := range r.states {
-		st.mu.Lock()
 		if st.ok > 0 || st.byUser {
 			for _, e := range st.events {
 				if e.at >= lo && e.at <= hi {
@@ -69,11 +70,8 @@ func (r *Recorder) Window(from, to time.Time) *Window {
 				}
 			}
 		}
-		st.mu.Unlock()
 	}
 
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	order := map[*GPUWindow]int{}
 
 	for _, by := range r.series {

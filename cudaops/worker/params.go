@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"aicplan/sink/base/textutil"
 )
 
 // Params are the parameters of a case. The methods that read them keep the first error in Err.
@@ -19,7 +21,7 @@ const maxWhole = 1 << 42
 // ParseParams decodes the parameters of a case.
 func ParseParams(c Case) *Params {
 	p := &Params{}
-	if err := decodeNumbers(c.Params, &p.Values); err != nil {
+	if err := textutil.DecodeJSON(c.Params, &p.Values); err != nil {
 		p.Fail(ClassCollectorBug, "the case's parameters are no JSON object: %v", err)
 	}
 	return p

@@ -99,17 +99,11 @@ func openEnvelope(line []byte) (envelope, error) {
 // decodeMessage decodes a line that openEnvelope has checked. Numbers in fields of type any
 // are json.Number, so that integers keep all digits.
 func decodeMessage(line []byte, dst any) error {
-	if err := decodeNumbers(line, dst); err != nil {
+	if err := textutil.DecodeJSON(line, dst); err != nil {
 		return &garbage{fmt.Sprintf("a malformed message (%v): %s", err, excerpt(line))}
 	}
 
 	return nil
-}
-
-func decodeNumbers(text []byte, dst any) error {
-	d := json.NewDecoder(bytes.NewReader(text))
-	d.UseNumber()
-	return d.Decode(dst)
 }
 
 // excerpt quotes the beginning of a line for error messages.

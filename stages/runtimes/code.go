@@ -109,8 +109,8 @@ func CodeReported(e Entry, report *worker.Code) (*Code, error) {
 	c := e.code()
 	c.Packages = maps.Clone(report.Packages)
 	for _, f := range report.Files {
-		if at := slices.IndexFunc(c.Files, func(own CodeFile) bool { return own.Path == f.Path }); at >= 0 {
-			if c.Files[at].SHA256 != f.SHA256 {
+		if own := c.file(f.Path); own != nil {
+			if own.SHA256 != f.SHA256 {
 				return nil, &ChangedError{f.Path}
 			}
 			continue
@@ -132,10 +132,20 @@ func CodeReported(e Entry, report *worker.Code) (*Code, error) {
 	return c, nil
 }
 
+// file returns the file with a path, or nil.
+func (c *Code) file(path string) *CodeFile {
+	for i := range c.Files {
+		if c.Files[i].Path == path {
+			return &c.Files[i]
+		}
+	}
+	return nil
+}
+
 // Add adds the files and distributions of other that c lacks.
 func (c *Code) Add(other *Code) {
 	for _, f := range other.Files {
-		if !slices.ContainsFunc(c.Files, func(own CodeFile) bool { return own.Path == f.Path }) {
+		if c.file(f.Path) == nil {
 			c.Files = append(c.Files, f)
 		}
 	}
@@ -155,11 +165,10 @@ func (c *Code) Add(other *Code) {
 // distribution differs. Code that c lacks sets more.
 func (c *Code) Covers(report *worker.Code) (more bool, err error) {
 	for _, f := range report.Files {
-		at := slices.IndexFunc(c.Files, func(own CodeFile) bool { return own.Path == f.Path })
-		switch {
-		case at < 0:
+		switch own := c.file(f.Path); {
+		case own == nil:
 			more = true
-		case c.Files[at].SHA256 != f.SHA256:
+		case own.SHA256 != f.SHA256:
 			return false, &ChangedError{f.Path}
 		}
 	}

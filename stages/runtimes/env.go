@@ -1,7 +1,6 @@
 package runtimes
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -351,15 +350,4 @@ func ownName(name, unfit string) string {
 		return name
 	}
 	return strings.ToValidUTF8(out[:min(len(out), most-20)], "") + "~" + shortSum([]byte(name))
-}
-
-// decodeJSON decodes JSON and keeps all digits of numbers.
-func decodeJSON(raw []byte) (any, error) {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	var v any
-	if err := d.Decode(&v); err != nil {
-		return nil, err
-	}
-	return v, nil
 }

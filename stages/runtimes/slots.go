@@ -299,7 +299,9 @@ func Plain(v cty.Value) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return decodeJSON(raw)
+	var plain any
+	err = textutil.DecodeJSON(raw, &plain)
+	return plain, err
 }
 
 // declaredIn returns the folder of the file with the runtime block. Relative paths in the block start

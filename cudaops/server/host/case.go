@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -107,24 +106,18 @@ type blocks struct {
 	Trace     map[string]any `json:"trace"`
 }
 
-func decode(raw []byte, to any) error {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.UseNumber()
-	return d.Decode(to)
-}
-
 // split parses a case. Columns used in placeholders or in starts_by belong to the server. Columns that are
 // load settings belong to the load, even if the server uses them too. Columns of an iteration select closed
 // batches. It returns an error for unknown columns.
 func (h *Host) split(c worker.Case) (*ask, error) {
 	params := map[string]any{}
-	if err := decode(c.Params, &params); err != nil {
+	if err := textutil.DecodeJSON(c.Params, &params); err != nil {
 		return nil, fmt.Errorf("the case's parameters: %w", err)
 	}
 
 	var b blocks
 	if len(h.init.Blocks) > 0 {
-		if err := decode(h.init.Blocks, &b); err != nil {
+		if err := textutil.DecodeJSON(h.init.Blocks, &b); err != nil {
 			return nil, fmt.Errorf("the collect's blocks: %w", err)
 		}
 	}
