@@ -280,8 +280,10 @@ func (r *running) concluded(f *followed) (*stage.Outcome, error) {
 		r.job.close("ramp", out.Stopped, allUnits)
 	}
 	for shard, why := range out.Lost {
-		for _, i := range f.open(shard) {
-			r.job.units[i].skip(&skip{lostClass, why})
+		for _, t := range f.tasks(shard) {
+			for _, i := range r.job.unitsOf(t, open) {
+				r.job.units[i].skip(&skip{lostClass, why})
+			}
 		}
 	}
 	r.job.close(lostClass, "no task has it", allUnits)

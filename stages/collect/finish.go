@@ -44,7 +44,7 @@ type results struct {
 }
 
 // partSize is the least number of entries that a processor decodes.
-const partSize = 10_000
+const partSize = 1_000
 
 // load reads the journal entries of all units that have ended.
 func (r *running) load() (*results, error) {

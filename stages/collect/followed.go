@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 
 	"aicplan/cudaops/worker"
@@ -71,19 +72,20 @@ func (f *followed) count() {
 	f.keeper = newKeeper(f.r)
 }
 
-// open returns the units of a shard without a result.
-func (f *followed) open(shard int) (out []int) {
-	j := f.r.job
-	for _, p := range f.order.Shards[shard].Places {
-		if p >= 0 && p < len(j.tasks) {
-			out = append(out, j.unitsOf(p, open)...)
-		}
-	}
-	return out
+// tasks returns the tasks of a shard.
+func (f *followed) tasks(shard int) []int {
+	return slices.DeleteFunc(slices.Clone(f.order.Shards[shard].Places), func(p int) bool {
+		return p < 0 || p >= len(f.r.job.tasks)
+	})
 }
 
 // Left implements executors.Work.
-func (f *followed) Left(shard int) int { return len(f.open(shard)) }
+func (f *followed) Left(shard int) (n int) {
+	for _, t := range f.tasks(shard) {
+		n += f.r.job.count(t, open)
+	}
+	return n
+}
 
 // Waiting implements executors.Work.
 func (f *followed) Waiting(text string) {

@@ -230,16 +230,21 @@ func (j *job) unitsOf(task int, s state) (out []int) {
 	return out
 }
 
-// has reports whether a task has a unit with a state.
-func (j *job) has(task int, s state) bool {
+// count returns the number of units of a task that have a state.
+func (j *job) count(task int, s state) (n int) {
 	t := &j.tasks[task]
-	return slices.ContainsFunc(j.units[t.first:t.first+t.n], func(u unit) bool { return u.state == s })
+	for i := t.first; i < t.first+t.n; i++ {
+		if j.units[i].state == s {
+			n++
+		}
+	}
+	return n
 }
 
 // todo returns the tasks with an open unit.
 func (j *job) todo() (out []int) {
 	for i := range j.tasks {
-		if j.has(i, open) {
+		if j.count(i, open) > 0 {
 			out = append(out, i)
 		}
 	}
@@ -341,9 +346,9 @@ func (j *job) past() []policy.Past {
 	out := make([]policy.Past, len(j.groups))
 	for i := range j.tasks {
 		g := &out[j.tasks[i].group]
-		if j.has(i, measured) {
+		if j.count(i, measured) > 0 {
 			g.Measured++
-		} else if j.has(i, failed) {
+		} else if j.count(i, failed) > 0 {
 			g.Failed++
 		}
 	}
