@@ -120,15 +120,23 @@ const (
 // running has locked clocks.
 const lockedShare = 0.93
 
+// session is a measurement of offers with the same settings.
+type session struct {
+	*Instrument
+	set    measure.Settings
+	device nvml.Device // nil without the management library
+	usual  float64     // watts of a case of which nothing is known, above idle
+}
+
 // session measures offers of the same settings side by side.
 func (in *Instrument) session(ctx context.Context, batch []*offer, set measure.Settings) {
-	device := in.managed(batch[0].m.ready.UUID)
+	b := &session{Instrument: in, set: set, device: in.managed(batch[0].m.ready.UUID)}
 	watts, highest := 0.0, 0
-	if device != nil {
-		if p, err := device.Power(); err == nil {
+	if b.device != nil {
+		if p, err := b.device.Power(); err == nil {
 			watts = p.Limit * (1 - idleShare)
 		}
-		if c, err := device.Clocks(); err == nil {
+		if c, err := b.device.Clocks(); err == nil {
 			highest = c.MaxSM
 		}
 	}
@@ -141,7 +149,7 @@ func (in *Instrument) session(ctx context.Context, batch []*offer, set measure.S
 	s.Tuning.HotPass = hotPass
 	s.Tuning.Locked = in.level > 0 && in.level < lockedShare*float64(highest)
 	s.Tuning.Gap = max(s.Tuning.Gap, time.Duration(set.IdleGapSeconds*float64(time.Second)))
-	usual := usualShare * s.Tuning.CapWatts
+	b.usual = usualShare * s.Tuning.CapWatts
 	run := func(jobs []*measure.Job) {
 		all := make(chan *measure.Job, len(jobs))
 		for _, j := range jobs {
@@ -151,30 +159,11 @@ func (in *Instrument) session(ctx context.Context, batch []*offer, set measure.S
 		_ = s.Run(ctx, all, nil) // every job received its own error
 	}
 
-	job := func(o *offer) *measure.Job {
-		t := &target{o: o, handle: o.Handle}
-		j := &measure.Job{Target: t, Seconds: o.Seconds, Watts: usual, Learn: true}
-		j.Done = func(r measure.Measured, err error) {
-			o.hot = r
-			switch {
-			case err != nil:
-				o.end(nil, err)
-			case !o.cold():
-				in.close(o, device)
-			}
-		}
-		if o.Settle > 0 && set.OperatingPoint == measure.PointSustained || set.Power && device != nil {
-			j.Finish = func(ctx context.Context, r *measure.Measured) (float64, error) {
-				return in.after(ctx, o, t, r, set, device)
-			}
-		}
-		return j
-	}
 	known := map[*offer]bool{}
 	var jobs []*measure.Job
 	for _, o := range batch {
 		known[o] = true
-		jobs = append(jobs, job(o))
+		jobs = append(jobs, b.job(o))
 	}
 	last := len(batch)
 	s.More = func(context.Context) (jobs []*measure.Job) {
@@ -189,7 +178,7 @@ func (in *Instrument) session(ctx context.Context, batch []*offer, set measure.S
 		}
 		for _, o := range in.more(known) {
 			if known[o] = true; bytes.Equal(o.Settings, batch[0].Settings) && o.GPU {
-				batch, jobs = append(batch, o), append(jobs, job(o))
+				batch, jobs = append(batch, o), append(jobs, b.job(o))
 			}
 		}
 		last = len(jobs)
@@ -206,11 +195,11 @@ func (in *Instrument) session(ctx context.Context, batch []*offer, set measure.S
 		}
 		if c := o.chill(ctx, shared); c != nil {
 			chilled = append(chilled, c)
-			cold = append(cold, c.turns.job(in, usual, set, device))
+			cold = append(cold, b.form(&c.turns))
 		}
 	}
 	for _, p := range shared {
-		cold = append(cold, p.job(in, usual, set, device))
+		cold = append(cold, b.form(p))
 	}
 	if len(cold) > 0 {
 		run(cold)
@@ -221,15 +210,39 @@ func (in *Instrument) session(ctx context.Context, batch []*offer, set measure.S
 	in.level = s.Level
 	for _, o := range batch {
 		if !o.ended {
-			in.close(o, device)
+			b.close(o)
 		}
 	}
 }
 
+// job returns the measurement of an offer with operands from the cache.
+func (s *session) job(o *offer) *measure.Job {
+	t := &target{o: o, handle: o.Handle}
+	j := &measure.Job{Target: t, Seconds: o.Seconds, Watts: s.usual, Learn: true}
+	j.Done = func(r measure.Measured, err error) {
+		o.hot = r
+		switch {
+		case err != nil:
+			o.end(nil, err)
+		case !o.cold():
+			s.close(o)
+		}
+	}
+	if s.settles(o) || s.set.Power && s.device != nil {
+		j.Finish = func(ctx context.Context, r *measure.Measured) (float64, error) { return s.after(ctx, t, r) }
+	}
+	return j
+}
+
+// settles reports whether the offer runs alone after its measurement.
+func (s *session) settles(o *offer) bool {
+	return o.Settle > 0 && s.set.OperatingPoint == measure.PointSustained
+}
+
 // close ends an offer that has been measured.
-func (in *Instrument) close(o *offer, device nvml.Device) {
-	if device != nil && o.hot.Throttled == nil {
-		if why, err := device.Reasons(); err == nil {
+func (s *session) close(o *offer) {
+	if s.device != nil && o.hot.Throttled == nil {
+		if why, err := s.device.Reasons(); err == nil {
 			slow := why&nvml.Harmful != 0
 			o.hot.Throttled = &slow
 		}
@@ -266,24 +279,23 @@ func (in *Instrument) ready(ctx context.Context, batch []*offer) (float64, error
 }
 
 // after does what follows a measurement with the device to itself.
-func (in *Instrument) after(ctx context.Context, o *offer, t *target, r *measure.Measured, set measure.Settings, device nvml.Device) (joules float64, err error) {
-	watts := usualShare * measure.DefaultTuning(0).CapWatts
-	if o.Settle > 0 && set.OperatingPoint == measure.PointSustained {
-		alone, err := measure.Alone(ctx, t, o.Settle, nil)
+func (s *session) after(ctx context.Context, t *target, r *measure.Measured) (joules float64, err error) {
+	if s.settles(t.o) {
+		alone, err := measure.Alone(ctx, t, t.o.Settle, nil)
 		if err != nil {
 			return 0, err
 		}
 		alone.Executions += r.Executions
 		alone.Throttled = r.Throttled
-		joules = o.Settle * watts
+		joules = t.o.Settle * usualShare * measure.DefaultTuning(0).CapWatts
 		*r = alone
 	}
-	if set.Power && device != nil && !o.Cold {
-		columns, spent, err := t.power(ctx, in.o.Clock, device, r, set.PowerMinSeconds)
+	if s.set.Power && s.device != nil && !t.o.Cold {
+		columns, spent, err := s.power(ctx, t, r)
 		if err != nil {
 			return joules, err
 		}
-		o.energy = columns
+		t.o.energy = columns
 		joules += spent
 	}
 	return joules, nil
@@ -383,9 +395,9 @@ func (m *member) ask(ctx context.Context, c command) (reply, error) {
 
 // power runs the target under load and returns the columns of its power, and the
 // joules that it spent above idle.
-func (t *target) power(ctx context.Context, clock measure.Clock, device nvml.Device, r *measure.Measured, least float64) (map[string]any, float64, error) {
+func (s *session) power(ctx context.Context, t *target, r *measure.Measured) (map[string]any, float64, error) {
 	l := &load{t: t, batch: max(1, int(loadBatch/max(r.Latency/1e3, 1e-9)/float64(t.Quantum())))}
-	p, err := ops.MeasurePower(ctx, l, device, clock, least)
+	p, err := ops.MeasurePower(ctx, l, s.device, s.o.Clock, s.set.PowerMinSeconds)
 	if _, e := t.o.m.ask(ctx, command{What: "drain", Handle: t.handle}); err == nil {
 		err = e
 	}

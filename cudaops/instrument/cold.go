@@ -5,7 +5,6 @@ import (
 	"math"
 
 	"aicplan/cudaops/measure"
-	"aicplan/cudaops/nvml"
 )
 
 // longest is the latency, in ms, up to which a case is measured cold: a longer one
@@ -69,13 +68,13 @@ func (o *offer) chill(ctx context.Context, shared reads) *chill {
 	return c
 }
 
-// job is the form as a session measures it.
-func (p *part) job(in *Instrument, watts float64, set measure.Settings, device nvml.Device) *measure.Job {
-	j := &measure.Job{Target: p.target, Seconds: p.target.o.Seconds, Watts: watts, Learn: true}
+// form returns the measurement of a form.
+func (s *session) form(p *part) *measure.Job {
+	j := &measure.Job{Target: p.target, Seconds: p.target.o.Seconds, Watts: s.usual, Learn: true}
 	j.Done = func(r measure.Measured, err error) { p.got, p.err = r, err }
-	if set.Power && device != nil {
+	if s.set.Power && s.device != nil {
 		j.Finish = func(ctx context.Context, r *measure.Measured) (joules float64, err error) {
-			p.energy, joules, err = p.target.power(ctx, in.o.Clock, device, r, set.PowerMinSeconds)
+			p.energy, joules, err = s.power(ctx, p.target, r)
 			return joules, err
 		}
 	}
