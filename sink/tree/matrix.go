@@ -217,77 +217,71 @@ func (r *release) load(name string) (arrow.Record, error) {
 
 // in answers a need from one table.
 func (n need) in(rec arrow.Record) Answer {
-	ints := map[string]*table.Col[int64]{}
-	col := func(name string) *table.Col[int64] {
-		c, ok := ints[name]
-		if !ok {
-			c, _ = table.Int64s(rec, name)
-			ints[name] = c
+	lacking := false
+	ints := func(name string) []int64 {
+		c, err := table.Int64s(rec, name)
+		if err != nil {
+			lacking = true
+			return nil
 		}
-
-		return c
+		return c.Values
 	}
 
-	words := map[string]*table.Col[string]{}
-	for name := range n.any {
-		words[name], _ = table.Strings(rec, name)
+	var fits []func(row int) bool
+	for name, want := range n.any {
+		c, err := table.Strings(rec, name)
+		if err != nil {
+			return No
+		}
+		fits = append(fits, func(row int) bool { return slices.Contains(want, c.Values[row]) })
 	}
+
+	for name, want := range n.exact {
+		if _, optional := Defaults[name]; optional && want == 0 && !table.Has(rec, name) {
+			continue
+		}
+		values := ints(name)
+		fits = append(fits, func(row int) bool { return values[row] == want })
+	}
+
+	if n.mha {
+		kv, heads := ints("num_key_value_heads"), ints("num_heads")
+		fits = append(fits, func(row int) bool { return kv[row] == 0 || kv[row] == heads[row] })
+	}
+
+	if n.ranks > 0 {
+		tp, ep := ints("moe_tp_size"), ints("moe_ep_size")
+		fits = append(fits, func(row int) bool { return tp[row]*ep[row] == n.ranks })
+	}
+
+	within := map[string][]int64{}
+	for name := range n.within {
+		within[name] = ints(name)
+	}
+
+	if lacking {
+		return No
+	}
+
 	low, high := map[string]bool{}, map[string]bool{}
-	hit := false
-rows:
-	for i := range int(rec.NumRows()) {
-		for name, want := range n.any {
-			if c := words[name]; c == nil || !slices.Contains(want, c.Values[i]) {
-				continue rows
-			}
+	answer := No
+	for row := range int(rec.NumRows()) {
+		if slices.ContainsFunc(fits, func(fit func(int) bool) bool { return !fit(row) }) {
+			continue
 		}
 
-		for name, want := range n.exact {
-			c := col(name)
-			if c == nil {
-				if _, optional := Defaults[name]; optional && want == 0 {
-					continue
-				}
-				continue rows
-			}
-			if c.Values[i] != want {
-				continue rows
-			}
-		}
-
-		if n.mha {
-			kv, heads := col("num_key_value_heads"), col("num_heads")
-			if kv == nil || heads == nil || kv.Values[i] != 0 && kv.Values[i] != heads.Values[i] {
-				continue
-			}
-		}
-
-		if n.ranks > 0 {
-			tp, ep := col("moe_tp_size"), col("moe_ep_size")
-			if tp == nil || ep == nil || tp.Values[i]*ep.Values[i] != n.ranks {
-				continue
-			}
-		}
-
-		hit = true
+		answer = Interpolated
 		all := true
 		for name, want := range n.within {
-			c := col(name)
-			if c == nil {
-				return No
-			}
-			low[name] = low[name] || c.Values[i] <= want
-			high[name] = high[name] || c.Values[i] >= want
-			all = all && c.Values[i] == want
+			v := within[name][row]
+			low[name] = low[name] || v <= want
+			high[name] = high[name] || v >= want
+			all = all && v == want
 		}
 
 		if all {
 			return Yes
 		}
-	}
-
-	if !hit {
-		return No
 	}
 
 	for name := range n.within {
@@ -296,5 +290,5 @@ rows:
 		}
 	}
 
-	return Interpolated
+	return answer
 }

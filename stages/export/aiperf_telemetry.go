@@ -116,17 +116,29 @@ func telemetryJSON(data, summary []byte, fleet []aiperf.Metric) ([]byte, error) 
 	return bytes.Replace(data, before, append(added, before...), 1), nil
 }
 
+type gpu struct {
+	*cudatelemetry.GPUSummary
+	endpoint string
+}
+
+// gpusOf returns the GPUs of a summary, sorted by endpoint and key.
+func gpusOf(s *cudatelemetry.Summary) (out []gpu) {
+	for _, endpoint := range slices.Sorted(maps.Keys(s.Endpoints)) {
+		gpus := s.Endpoints[endpoint].GPUs
+		for _, key := range slices.Sorted(maps.Keys(gpus)) {
+			out = append(out, gpu{gpus[key], endpoint})
+		}
+	}
+	return out
+}
+
 // telemetryConsole returns a table for each GPU.
 func telemetryConsole(s *cudatelemetry.Summary) []byte {
 	var out bytes.Buffer
 	out.WriteString("\nNVIDIA AIPerf | GPU Telemetry Summary\n")
-	for _, endpoint := range slices.Sorted(maps.Keys(s.Endpoints)) {
-		gpus := s.Endpoints[endpoint].GPUs
-		for _, key := range slices.Sorted(maps.Keys(gpus)) {
-			g := gpus[key]
-			title := strings.Join([]string{endpoint, "GPU " + string(g.Index), g.Name}, " | ")
-			fmt.Fprintf(&out, "\n%s\n", aiperf.DeviceTable(title, slices.Sorted(maps.Keys(g.Metrics)), g.Metrics))
-		}
+	for _, g := range gpusOf(s) {
+		title := strings.Join([]string{g.endpoint, "GPU " + string(g.Index), g.Name}, " | ")
+		fmt.Fprintf(&out, "\n%s\n", aiperf.DeviceTable(title, slices.Sorted(maps.Keys(g.Metrics)), g.Metrics))
 	}
 	return out.Bytes()
 }
@@ -155,23 +167,19 @@ func telemetryCSV(data []byte, s *cudatelemetry.Summary, fleet []aiperf.Metric) 
 	out.WriteString("\r\n\r\n")
 	head := append(slices.Clone(aiperf.TelemetryHeader), "Hostname")
 	rows := [][]string{head}
-	for _, endpoint := range slices.Sorted(maps.Keys(s.Endpoints)) {
-		gpus := s.Endpoints[endpoint].GPUs
-		for _, key := range slices.Sorted(maps.Keys(gpus)) {
-			g := gpus[key]
-			index := string(g.Index)
-			if g.InstanceID != "" {
-				index += "/" + g.InstanceID
-			}
+	for _, g := range gpusOf(s) {
+		index := string(g.Index)
+		if g.InstanceID != "" {
+			index += "/" + g.InstanceID
+		}
 
-			for _, name := range slices.Sorted(maps.Keys(g.Metrics)) {
-				m := g.Metrics[name]
-				row := []string{endpoint, index, g.Name, g.UUID, g.Platform, fmt.Sprintf("%v (%v)", m["display_name"], m["unit"])}
-				for _, stat := range telemetryStats {
-					row = append(row, statText(m[stat]))
-				}
-				rows = append(rows, append(row, g.Hostname))
+		for _, name := range slices.Sorted(maps.Keys(g.Metrics)) {
+			m := g.Metrics[name]
+			row := []string{g.endpoint, index, g.Name, g.UUID, g.Platform, fmt.Sprintf("%v (%v)", m["display_name"], m["unit"])}
+			for _, stat := range telemetryStats {
+				row = append(row, statText(m[stat]))
 			}
+			rows = append(rows, append(row, g.Hostname))
 		}
 	}
 

@@ -371,36 +371,30 @@ func (sh shape) conform(rec arrow.Record) (arrow.Record, []string, error) {
 
 // spell writes dtype words as the backend's readers know them.
 func (sh shape) spell(rec arrow.Record, name string) (arrow.Array, []string, error) {
-	c, err := table.Strings(rec, name)
+	codes, words, err := table.Codes(rec, name)
 	if err != nil {
 		return nil, nil, err
 	}
 
 	var notes []string
-	out := make([]string, c.Len())
+	for i, w := range words {
+		now, err := catalog.Word(name, w)
+		switch {
+		case err == nil:
+			words[i] = sh.table.Spelling(sh.backend, name, now)
+		case sh.strict:
+			return nil, nil, fmt.Errorf("%w; readers give up on the whole table", err)
+		default:
+			notes = append(notes, fmt.Sprintf("aiconfigurator does not know the %s %q and could not read the table", name, w))
+		}
+	}
 
-	seen := map[string]string{}
-	for i, w := range c.Values {
-		if c.Null(i) {
+	out := make([]string, len(codes))
+	for i, code := range codes {
+		if code < 0 {
 			return nil, nil, fmt.Errorf("column %q, row %d has no value", name, i+1)
 		}
-
-		now, ok := seen[w]
-		if !ok {
-			switch now, err = catalog.Word(name, w); {
-			case err == nil:
-				now = sh.table.Spelling(sh.backend, name, now)
-			case sh.strict:
-				return nil, nil, fmt.Errorf("%w; readers give up on the whole table", err)
-			default:
-				now = w
-				notes = append(notes, fmt.Sprintf("aiconfigurator does not know the %s %q and could not read the table", name, w))
-			}
-
-			seen[w] = now
-		}
-
-		out[i] = now
+		out[i] = words[code]
 	}
 
 	return table.Texts(out, nil), notes, nil

@@ -53,11 +53,11 @@ func (s *subject) aggregate(name, col string) (v float64, left leftover, err err
 
 	switch name {
 	case "min":
-		return slices.Min(vals), left, nil
+		name = "p0"
 	case "max":
-		return slices.Max(vals), left, nil
+		name = "p100"
 	case "median":
-		return measure.Percentile(vals, 0.5), left, nil
+		name = "p50"
 	case "sum":
 		return floats.Sum(vals), left, nil
 	case "mean":

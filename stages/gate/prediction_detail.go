@@ -221,50 +221,52 @@ func classOfOp(op string) string {
 // tracedRows finds the trace of a workload by the key columns that the traces have.
 type tracedRows struct {
 	data *stage.Dataset
-	key  []string
-	rows map[string]int
+	rows []int                                   // by row of the subject; -1 without traces
 	read map[int]map[string]results.PhaseCompare // by row; only Kernels and Parts are set
 	why  map[int]string
 }
 
 func (s *subject) traced(key []string) *tracedRows {
-	t := &tracedRows{rows: map[string]int{}, read: map[int]map[string]results.PhaseCompare{}, why: map[int]string{}}
 	if len(s.others) < 2 || s.others[1] == nil || s.others[1].Table == nil {
-		return t
+		return nil
 	}
 
-	t.data = s.others[1]
-	for _, k := range key {
-		if column(t.data.Table, k) != nil {
-			t.key = append(t.key, k)
+	t := &tracedRows{data: s.others[1], read: map[int]map[string]results.PhaseCompare{}, why: map[int]string{}}
+	key = slices.DeleteFunc(slices.Clone(key), func(k string) bool { return column(t.data.Table, k) == nil })
+	if len(key) == 0 {
+		return nil
+	}
+
+	name := func(rec arrow.Record, row int) string {
+		var b strings.Builder
+		for _, k := range key {
+			fmt.Fprintf(&b, "%q ", textOf(rec, k, row))
 		}
+		return b.String()
 	}
 
+	at := map[string]int{}
 	for row := range int(t.data.Table.NumRows()) {
-		t.rows[t.name(t.data.Table, row)] = row
+		at[name(t.data.Table, row)] = row
+	}
+	for row := range s.rows() {
+		traced, ok := at[name(s.rec, row)]
+		if !ok {
+			traced = -1
+		}
+		t.rows = append(t.rows, traced)
 	}
 
 	return t
 }
 
-func (t *tracedRows) name(rec arrow.Record, row int) string {
-	var b strings.Builder
-	for _, k := range t.key {
-		fmt.Fprintf(&b, "%q ", textOf(rec, k, row))
-	}
-	return b.String()
-}
-
 // measure adds the kernel times from the trace of row i to the phases of w.
 func (t *tracedRows) measure(s *subject, i int, w *results.Workload) {
-	if t == nil || t.data == nil || len(t.key) == 0 {
+	if t == nil || t.rows[i] < 0 {
 		return
 	}
 
-	row, ok := t.rows[t.name(s.rec, i)]
-	if !ok {
-		return
-	}
+	row := t.rows[i]
 
 	if _, done := t.read[row]; !done {
 		t.read[row], t.why[row] = t.kernels(s, row)

@@ -67,13 +67,12 @@ func TestPhasesOfBlocks(t *testing.T) {
 	at := func(v float64) *float64 { return &v }
 	measured := rowsOf(t, []arrow.Field{table.Field("isl", table.Int64)}, map[string]any{"isl": int64(8)})
 	traced := &tracedRows{
-		data: measured, key: []string{"isl"}, rows: map[string]int{}, why: map[int]string{},
+		data: measured, rows: []int{0}, why: map[int]string{},
 		read: map[int]map[string]results.PhaseCompare{0: {trace.Prefill: {Kernels: at(9), Parts: []results.ClassPart{
 			{Class: trace.ClassAttention, Measured: at(3)}, {Class: trace.ClassGEMM, Measured: at(4)},
 			{Class: trace.ClassOther, Measured: at(2)}}}}},
 	}
 
-	traced.rows[traced.name(measured.Table, 0)] = 0
 	w := results.Workload{Phases: []results.PhaseCompare{predictedPhase(trace.Prefill,
 		map[string]float64{"context_mla_block": 6}, nil, 1)}}
 	traced.measure(&subject{rec: measured.Table}, 0, &w)
