@@ -7,8 +7,6 @@ package catalog
 import (
 	"slices"
 	"strings"
-
-	"aicplan/sink/base/textutil"
 )
 
 // Type is the physical type of a column. Perf files know these four.
@@ -170,15 +168,7 @@ func Stem(file string) string {
 func Tables() []*Table { return slices.Clone(tables) }
 
 // Suggest returns names of built-in tables that are similar to name, best first.
-func Suggest(name string) []string { return suggest(name, tables) }
-
-func suggest(name string, tables []*Table) []string {
-	names := make([]string, len(tables))
-	for i, t := range tables {
-		names[i] = t.Name
-	}
-	return textutil.Near(Stem(name), names, 3)
-}
+func Suggest(name string) []string { return (*Catalog)(nil).Suggest(name) }
 
 // Columns returns the columns in the order in which a backend's collector
 // writes them; an unknown or empty backend gets the common order. With power,

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+
+	"aicplan/sink/base/textutil"
 )
 
 // Declaration is a table that a plan declares. Its JSON form is written beside the files
@@ -223,4 +225,10 @@ func (c *Catalog) SchemaOf(table string) *Schema {
 }
 
 // Suggest returns table names that are similar to name, best first.
-func (c *Catalog) Suggest(name string) []string { return suggest(name, c.Tables()) }
+func (c *Catalog) Suggest(name string) []string {
+	var names []string
+	for _, t := range c.Tables() {
+		names = append(names, t.Name)
+	}
+	return textutil.Near(Stem(name), names, 3)
+}

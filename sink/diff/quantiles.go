@@ -56,47 +56,30 @@ func (r *Comparison) breakdown(a, b arrow.Record, o Options) {
 }
 
 func (r *Comparison) groupsOf(name string, a, b arrow.Array, asked bool) []Group {
-	ix := table.NewKeyIndex([]string{"a", "b"}, table.KeyOptions{})
-	cols := []arrow.Array{a, a}
-	if b != nil {
-		cols[1] = b
-	}
-	rowsA, rowsB := make([]int, len(r.pairs)), make([]int, len(r.pairs))
+	members := map[string][]float64{}
 	for i, p := range r.pairs {
-		rowsA[i], rowsB[i] = p.A, p.B
-		if b == nil {
-			rowsB[i] = p.A
+		value := table.Text(a, p.A)
+		if b != nil {
+			if other := table.Text(b, p.B); other != value {
+				value += " -> " + other
+			}
 		}
-	}
-
-	left := table.Take(table.NewRecord([]string{"a"}, cols[:1]), rowsA)
-	right := table.Take(table.NewRecord([]string{"b"}, cols[1:]), rowsB)
-	ids, err := ix.Number(table.WithColumn(left, "b", right.Column(0)))
-	if err != nil || (ix.Len() > maxValues && !asked) {
-		return nil
-	}
-	members := make([][]float64, ix.Len())
-	sample := make([]int, ix.Len())
-	for i, id := range ids {
-		if members[id] == nil {
-			sample[id] = i
+		if members[value] = append(members[value], r.ratios[i]); len(members) > maxValues && !asked {
+			return nil
 		}
-		members[id] = append(members[id], r.ratios[i])
 	}
 
 	out := make([]Group, 0, len(members))
-	for id, m := range members {
-		value := table.Text(left.Column(0), sample[id])
-		if other := table.Text(right.Column(0), sample[id]); other != value {
-			value += " -> " + other
-		}
+	for value, m := range members {
 		out = append(out, Group{Column: name, Value: value, Rows: len(m), Ratio: quantiles(m)})
 	}
 
 	if len(out) == 1 && !asked && !strings.Contains(out[0].Value, " -> ") {
 		return nil // all rows are in the group: its line would repeat the total
 	}
-	slices.SortFunc(out, func(x, y Group) int { return compareValues(x.Value, y.Value) })
+	slices.SortFunc(out, func(x, y Group) int {
+		return cmp.Or(compareValues(x.Value, y.Value), cmp.Compare(x.Value, y.Value))
+	})
 	return out
 }
 

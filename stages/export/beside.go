@@ -52,16 +52,11 @@ func (c *Config) besideSpecs(batch *fileutil.Batch, rc *stage.RunContext, t targ
 // Beside returns the attributes that are not part of the key because they are unset.
 func (c *Config) Beside() map[string]string {
 	out := map[string]string{}
-	if c.Sidecar == 0 {
-		out["sidecar"] = "it is not set"
-	}
-
-	if !c.Current {
-		out["current"] = "it is not set"
-	}
-
-	if len(c.AttentionLanes) == 0 {
-		out["attention_lanes"] = "it is not set"
+	for name, unset := range map[string]bool{"sidecar": c.Sidecar == 0, "current": !c.Current,
+		"attention_lanes": len(c.AttentionLanes) == 0} {
+		if unset {
+			out[name] = "it is not set"
+		}
 	}
 	return out
 }
