@@ -274,13 +274,11 @@ func (f *field) plausible(x float64, written string) *fault {
 
 // plain formats a number without an exponent, rounded to 12 significant digits.
 func plain(x float64) string {
-	if r, err := strconv.ParseFloat(short12(x), 64); err == nil {
+	if r, err := strconv.ParseFloat(strconv.FormatFloat(x, 'g', 12, 64), 64); err == nil {
 		x = r
 	}
 	return strconv.FormatFloat(x, 'f', -1, 64)
 }
-
-func short12(x float64) string { return strconv.FormatFloat(x, 'g', 12, 64) }
 
 func short(x float64) string { return strconv.FormatFloat(x, 'g', 4, 64) }
 

@@ -115,7 +115,8 @@ type Report struct {
 // Failed reports whether a rule of severity error exceeds its allowance.
 func (r *Report) Failed() bool {
 	return slices.ContainsFunc(r.Exceeded, func(name string) bool {
-		return slices.ContainsFunc(Rules(), func(rule Rule) bool { return rule.Name == name && rule.Severity == Error })
+		rule, _ := ruleOf(name)
+		return rule.Severity == Error
 	})
 }
 
@@ -137,7 +138,7 @@ type linter struct {
 // errors.
 func Run(ctx context.Context, root string, o Options) (*Report, error) {
 	for _, name := range append(slices.Sorted(maps.Keys(o.Allow)), o.Rules...) {
-		if !slices.ContainsFunc(Rules(), func(r Rule) bool { return r.Name == name }) {
+		if _, ok := ruleOf(name); !ok {
 			return nil, fmt.Errorf("there is no rule %q; the rules are %s", name, strings.Join(ruleNames(), ", "))
 		}
 	}
@@ -160,6 +161,14 @@ func Run(ctx context.Context, root string, o Options) (*Report, error) {
 	}
 	l.overSystems()
 	return l.report(), nil
+}
+
+func ruleOf(name string) (Rule, bool) {
+	all := Rules()
+	if at := slices.IndexFunc(all, func(r Rule) bool { return r.Name == name }); at >= 0 {
+		return all[at], true
+	}
+	return Rule{}, false
 }
 
 func ruleNames() []string {
@@ -245,12 +254,8 @@ func (l *linter) add(f Finding) {
 	if l.opt.Rules != nil && !slices.Contains(l.opt.Rules, f.Rule) {
 		return
 	}
-	for _, r := range Rules() {
-		if r.Name == f.Rule {
-			f.Severity = r.Severity
-		}
-	}
-	if f.Severity == "" {
+	rule, ok := ruleOf(f.Rule)
+	if f.Severity = rule.Severity; !ok {
 		panic("lint: no rule is called " + f.Rule)
 	}
 	if len(f.Rows) > maxRows {

@@ -28,7 +28,8 @@ func (r *Report) WriteText(w io.Writer, rows int) error {
 	for _, f := range r.Findings {
 		if f.Rule != last {
 			last = f.Rule
-			fmt.Fprintf(&sb, "\n%s %s: %s %s\n", f.Severity, f.Rule, textutil.Count(int64(r.Counts[f.Rule])), summaryOf(f.Rule))
+			rule, _ := ruleOf(f.Rule)
+			fmt.Fprintf(&sb, "\n%s %s: %s %s\n", f.Severity, f.Rule, textutil.Count(int64(r.Counts[f.Rule])), rule.Summary)
 		}
 		fmt.Fprintf(&sb, "  %s: %s\n", f.Path, f.Message)
 		for _, row := range f.Rows[:min(len(f.Rows), rows)] {
@@ -56,13 +57,4 @@ func (r *Report) Summary() string {
 		s += " (warnings, which fail nothing)"
 	}
 	return s
-}
-
-func summaryOf(rule string) string {
-	for _, r := range Rules() {
-		if r.Name == rule {
-			return r.Summary
-		}
-	}
-	return ""
 }
