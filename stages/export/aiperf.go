@@ -118,13 +118,9 @@ func (a *attached) claim(dir string) bool {
 
 // stage calls put to stage the file called name below the folder of the block.
 func (a *attached) stage(name string, put func(path string) (digest string, err error)) error {
-	full, err := fileutil.Within(a.rc.OutDir, path.Join(a.config.Dir, name))
+	full, err := a.config.make(a.rc.OutDir, name)
 	if err != nil {
 		return err
-	}
-
-	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-		return fileutil.Explain("make the folder of", full, err)
 	}
 
 	digest, err := put(full)

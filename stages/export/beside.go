@@ -11,18 +11,12 @@ import (
 // besideSpecs stages the files next to the specs of systems that the block asks
 // for: which version can be asked for, and the framework's own attention kernels.
 func (c *Config) besideSpecs(batch *fileutil.Batch, rc *stage.RunContext, t target, partial bool) error {
-	place := func(name string) (string, error) {
-		if c.Dir != "" {
-			name = c.Dir + "/" + name
-		}
-		return fileutil.Within(rc.OutDir, name)
-	}
 	if c.Current {
 		if partial {
 			return errors.New("current = true, and the data is partial: readers would take it for the newest complete version")
 		}
 
-		path, err := place(tree.SlotsFile)
+		path, err := c.within(rc.OutDir, tree.SlotsFile)
 		if err != nil {
 			return err
 		}
@@ -39,7 +33,7 @@ func (c *Config) besideSpecs(batch *fileutil.Batch, rc *stage.RunContext, t targ
 		return nil
 	}
 
-	path, err := place(tree.LanesFile)
+	path, err := c.within(rc.OutDir, tree.LanesFile)
 	if err != nil {
 		return err
 	}

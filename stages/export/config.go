@@ -115,8 +115,6 @@ type Config struct {
 	Cards cty.Value `hcl:"cards,optional"`
 	// Reuse (labelled blocks) names a table that another version of the backend provides, for reuse.yaml.
 	Reuse []ReuseBlock `hcl:"reuse,block"`
-
-	inputs []*stage.Ref
 }
 
 // ReuseBlock is an entry of reuse.yaml.
@@ -135,8 +133,10 @@ type ReuseBlock struct {
 func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	bad := stage.Errors(&diags, cc.Range)
-	if _, err := refs(c.Value); err != nil {
+	if list, err := stage.RefsOf(c.Value); err != nil {
 		bad("Wrong input", "%s", err)
+	} else if len(list) == 0 {
+		bad("Wrong input", "input is an empty list; at least one stage is needed")
 	}
 
 	layout := tree.Layout(c.Layout)
@@ -237,46 +237,18 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	return diags
 }
 
-// refs reads one reference, or a list or an object of them.
-func refs(v cty.Value) ([]*stage.Ref, error) {
-	if stage.IsRef(v) {
-		ref, err := stage.RefOf(v)
-		return []*stage.Ref{ref}, err
-	}
-
-	if v == cty.NilVal || v.IsNull() || !v.IsKnown() || !v.CanIterateElements() {
-		_, err := stage.RefOf(v)
-		return nil, err
-	}
-
-	var out []*stage.Ref
-	for it := v.ElementIterator(); it.Next(); {
-		_, e := it.Element()
-		ref, err := stage.RefOf(e)
-		if err != nil {
-			return nil, fmt.Errorf("element %d of input: %w", len(out)+1, err)
-		}
-		out = append(out, ref)
-	}
-
-	if len(out) == 0 {
-		return nil, fmt.Errorf("input is an empty list; at least one stage is needed")
-	}
-
-	return out, nil
-}
-
 // attached reports whether the layout writes the attachments of rows instead of a table.
 func (c *Config) attached() bool { return c.Layout == AIPerf || c.Layout == Experiment }
 
 // Inputs are the datasets that fill the table, in their order.
 func (c *Config) Inputs() []stage.Input {
-	if c.inputs == nil {
-		c.inputs, _ = refs(c.Value)
+	list, err := stage.RefsOf(c.Value)
+	if err != nil {
+		return nil // Check reports it
 	}
 
 	var in []stage.Input
-	for i, r := range c.inputs {
+	for i, r := range list {
 		in = append(in, stage.Input{Name: inputName(i), Ref: r})
 	}
 	return in

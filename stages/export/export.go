@@ -172,7 +172,7 @@ func (c *Config) destination(info stage.Info) (shape, tree.Place, error) {
 		sh.backend = b.Name
 	}
 
-	place := tree.Place{Table: c.tableOf(info), Backend: sh.backend, Version: cmp.Or(c.Version, info.Version)}
+	place := tree.Place{Table: tableOf(c.Table, info), Backend: sh.backend, Version: cmp.Or(c.Version, info.Version)}
 	if t, ok := info.Tables().Lookup(place.Table); ok {
 		sh.table, place.Family = t, t.Family
 	}
@@ -217,26 +217,27 @@ func (c *Config) target(outDir string, place tree.Place, partial bool) (target, 
 		file = strings.TrimSuffix(file, e) + ".partial" + e
 	}
 
-	name := file
-	if dir != "." {
-		name = dir + "/" + file
-	}
+	t.name = path.Join(c.Dir, dir, file)
+	t.path, err = c.make(outDir, path.Join(dir, file))
+	return t, err
+}
 
-	if c.Dir != "" {
-		name = strings.TrimSuffix(c.Dir, "/") + "/" + name
-	}
+// within returns the path of a file below the folder of the block.
+func (c *Config) within(outDir, name string) (string, error) {
+	return fileutil.Within(outDir, path.Join(c.Dir, name))
+}
 
-	full, err := fileutil.Within(outDir, name)
+// make is within for a file that is about to be written: it makes its folder.
+func (c *Config) make(outDir, name string) (string, error) {
+	full, err := c.within(outDir, name)
 	if err != nil {
-		return t, err
+		return "", err
 	}
 
-	t.name, t.path = name, full
 	if err := os.MkdirAll(filepath.Dir(full), 0o755); err != nil {
-		return t, fileutil.Explain("make the folder of", full, err)
+		return "", fileutil.Explain("make the folder of", full, err)
 	}
-
-	return t, nil
+	return full, nil
 }
 
 // keyOf returns the columns that identify a row, without those that rec lacks and for which readers assume no value.

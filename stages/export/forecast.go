@@ -80,9 +80,9 @@ func missingOf(t *catalog.Table, f *stage.Forecast) []string {
 	return slices.DeleteFunc(t.Required(), func(c string) bool { return c == "op_name" || slices.Contains(f.Columns, c) })
 }
 
-// tableOf returns the name of the perf table of rows, or "".
-func (c *Config) tableOf(info stage.Info) string {
-	name := cmp.Or(c.Table, info.Perf)
+// tableOf returns the name of the perf table of rows, or "". name is that of the block.
+func tableOf(name string, info stage.Info) string {
+	name = cmp.Or(name, info.Perf)
 	if name == "" {
 		if op, ok := catalog.LookupOp(info.Op); ok {
 			name = op.Table

@@ -130,11 +130,7 @@ func ownRows(rec arrow.Record, ds *stage.Dataset, sh shape) (arrow.Record, error
 		return nil, err
 	}
 
-	own := ds.Info.Perf
-	if op, ok := catalog.LookupOp(ds.Info.Op); ok && own == "" {
-		own = op.Table
-	}
-
+	own := tableOf("", ds.Info)
 	out := table.Filter(rec, func(i int) bool { return cmp.Or(catalog.Stem(of.Values[i]), own) == sh.table.Name })
 	if out.NumRows() == 0 {
 		return nil, fmt.Errorf("none of the %d rows belongs to %s", rec.NumRows(), sh.table.Name)

@@ -425,12 +425,7 @@ func (c *Config) systemSpec(batch *fileutil.Batch, rc *stage.RunContext, t targe
 		src = specForOld(src)
 	}
 
-	name := t.place.System + ".yaml"
-	if c.Dir != "" {
-		name = c.Dir + "/" + name
-	}
-
-	full, err := fileutil.Within(rc.OutDir, name)
+	full, err := c.within(rc.OutDir, t.place.System+".yaml")
 	if err != nil {
 		return nil, err
 	}
