@@ -83,7 +83,7 @@ func (s *Store) compact(dir string, dry bool) (*Compacted, error) {
 		defer unlock()
 	}
 
-	j := &Journal{store: s, dir: dir, counts: map[Kind]int{}}
+	j := &Journal{store: s, dir: dir}
 	if err := j.load(); err != nil {
 		return nil, err
 	}

@@ -51,12 +51,9 @@ func (s *Store) readFormat() (bool, error) {
 // checkEmpty returns an error if the folder contains other files, so that a mistyped --state-dir does
 // not fill it.
 func (s *Store) checkEmpty() error {
-	entries, err := os.ReadDir(s.dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+	entries, err := readDir(s.dir)
 	if err != nil {
-		return fileutil.Explain("read", s.dir, err)
+		return err
 	}
 
 	for _, e := range entries {

@@ -29,22 +29,27 @@ type Journal struct {
 	dir     string
 	also    []string // folders of other contexts that are read as well
 
-	mu       sync.Mutex
-	segments []string        // paths
-	read     []int64         // bytes read of each segment
-	own      map[string]bool // segments that this process writes
+	mu sync.Mutex
+	index
+	own     map[string]bool // segments that this process writes
+	version int             // changes when Refresh finds entries
+	next    *batch          // not yet taken by the writer
+	started bool            // the writer goroutine runs
+	closed  bool
+	kick    chan struct{}
+	done    chan struct{}
+
+	refreshing sync.Mutex
+}
+
+// index is what was read of the segments of a journal.
+type index struct {
+	segments []string // paths
+	read     []int64  // bytes read of each segment
 	entries  map[caseKey]ref
 	counts   map[Kind]int
 	epochs   []string // withdrawal tokens; the first is "", for cases that were never withdrawn
 	damage   []Damage
-	version  int    // changes when Refresh finds entries
-	next     *batch // not yet taken by the writer
-	started  bool   // the writer goroutine runs
-	closed   bool
-	kick     chan struct{}
-	done     chan struct{}
-
-	refreshing sync.Mutex
 }
 
 // caseKey identifies a case id by two seeded hashes. An index of a million cases then has no pointers that the
@@ -106,7 +111,7 @@ func (s *Store) Journal(c Context, also ...Context) (*Journal, error) {
 	}
 	j := &Journal{
 		store: s, context: c, digest: digest, json: canonical, dir: dir,
-		counts: map[Kind]int{}, next: &batch{}, own: map[string]bool{},
+		next: &batch{}, own: map[string]bool{},
 		kick: make(chan struct{}, 1), done: make(chan struct{}),
 	}
 
@@ -141,10 +146,7 @@ const loadTries = 10
 func (j *Journal) load() error {
 	var err error
 	for range loadTries {
-		j.segments, j.read, j.damage, j.epochs = nil, nil, nil, []string{""}
-		j.entries = map[caseKey]ref{}
-		clear(j.counts)
-
+		j.index = index{epochs: []string{""}, entries: map[caseKey]ref{}, counts: map[Kind]int{}}
 		for _, dir := range append(slices.Clone(j.also), j.dir) {
 			if err = j.loadSegments(dir); err != nil {
 				break
@@ -162,7 +164,7 @@ func (j *Journal) load() error {
 // reload reads the journal again if gc has merged its segments since it was read. It returns false if this
 // process appends to the journal, because gc leaves such a journal alone.
 func (j *Journal) reload() (bool, error) {
-	now := &Journal{store: j.store, dir: j.dir, also: j.also, counts: map[Kind]int{}}
+	now := &Journal{store: j.store, dir: j.dir, also: j.also}
 	if err := now.load(); err != nil {
 		return false, err
 	}
@@ -172,8 +174,7 @@ func (j *Journal) reload() (bool, error) {
 	if len(j.own) > 0 {
 		return false, nil
 	}
-	j.segments, j.read, j.damage, j.epochs = now.segments, now.read, now.damage, now.epochs
-	j.entries, j.counts = now.entries, now.counts
+	j.index = now.index
 	return true, nil
 }
 
@@ -263,12 +264,9 @@ func (j *Journal) Has(id string) (Kind, bool) {
 
 // segmentPaths lists the segments in a folder, oldest first.
 func segmentPaths(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir) // sorted by name
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	entries, err := readDir(dir)
 	if err != nil {
-		return nil, fileutil.Explain("read", dir, err)
+		return nil, err
 	}
 
 	var out []string

@@ -118,7 +118,7 @@ func (s *Store) summary(rec *StageRecord) StageSummary {
 
 // summarize reads the journal of a context without opening it.
 func (s *Store) summarize(c ContextInfo) (*JournalSummary, *Journal, error) {
-	j := &Journal{store: s, dir: c.Dir, counts: map[Kind]int{}}
+	j := &Journal{store: s, dir: c.Dir}
 	if err := j.load(); err != nil {
 		return nil, nil, err
 	}
@@ -136,21 +136,18 @@ func (s *Store) summarize(c ContextInfo) (*JournalSummary, *Journal, error) {
 
 // walkObjects calls visit for every file in objects/ whose name is a digest.
 func (s *Store) walkObjects(visit func(path, digest string, info fs.FileInfo) error) error {
-	dirs, err := os.ReadDir(s.path("objects"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+	dirs, err := readDir(s.path("objects"))
 	if err != nil {
-		return fileutil.Explain("read", s.path("objects"), err)
+		return err
 	}
 
 	for _, d := range dirs {
 		if !d.IsDir() || len(d.Name()) != 2 {
 			continue
 		}
-		files, err := os.ReadDir(s.path("objects", d.Name()))
+		files, err := readDir(s.path("objects", d.Name()))
 		if err != nil {
-			return fileutil.Explain("read", s.path("objects", d.Name()), err)
+			return err
 		}
 
 		for _, f := range files {

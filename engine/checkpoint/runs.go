@@ -3,12 +3,9 @@ package checkpoint
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
-
-	"aicplan/sink/base/fileutil"
 )
 
 // Run is the folder of one run, with its events and worker logs.
@@ -60,12 +57,9 @@ func (s *Store) NewRun() (*Run, error) {
 
 // Runs lists the runs, oldest first.
 func (s *Store) Runs() ([]Run, error) {
-	entries, err := os.ReadDir(s.path("runs")) // sorted by name
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
+	entries, err := readDir(s.path("runs"))
 	if err != nil {
-		return nil, fileutil.Explain("read", s.path("runs"), err)
+		return nil, err
 	}
 
 	var out []Run

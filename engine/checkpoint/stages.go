@@ -195,12 +195,9 @@ func (s *Store) Stages() ([]*StageRecord, error) {
 // eachStage calls visit for the file of every stage record, with the record or the error of reading it. An error of
 // visit ends the walk.
 func (s *Store) eachStage(visit func(path string, rec *StageRecord, err error) error) error {
-	entries, err := os.ReadDir(s.path("stages"))
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	}
+	entries, err := readDir(s.path("stages"))
 	if err != nil {
-		return fileutil.Explain("read", s.path("stages"), err)
+		return err
 	}
 
 	for _, e := range entries {

@@ -174,6 +174,18 @@ func (s *Store) ensure() error {
 	return nil
 }
 
+// readDir lists a folder by name. A folder that does not exist is empty.
+func readDir(dir string) ([]fs.DirEntry, error) {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, fileutil.Explain("read", dir, err)
+	}
+	return entries, nil
+}
+
 // mkdir creates dir and its parents durably.
 func (s *Store) mkdir(dir string) error {
 	if info, err := os.Stat(dir); err == nil {

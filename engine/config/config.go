@@ -146,7 +146,7 @@ func (c *Config) Decode(in *Instance) (st stage.Stage, deferred bool, diags hcl.
 	if d, ok := st.(stage.BodyDecoder); ok {
 		diags = d.DecodeBody(in.decl.body, ev)
 	} else {
-		diags = stage.Decode(in.decl.body, ev, st, nil)
+		diags = stage.Decode(in.decl.body, ev, st)
 	}
 
 	if !diags.HasErrors() {

@@ -129,7 +129,7 @@ func load(opts Options) (*Config, hcl.Diagnostics) {
 
 	if diags.HasErrors() {
 		// Everything that uses an invalid value or block is unknown.
-		return c, append(diags, c.independent(diags)...)
+		return c, append(diags, c.independent()...)
 	}
 
 	for _, in := range c.Instances {
@@ -140,19 +140,16 @@ func load(opts Options) (*Config, hcl.Diagnostics) {
 	return c, diags
 }
 
-// independent returns the errors in the bodies of stages that use nothing of what diags are about.
-func (c *Config) independent(diags hcl.Diagnostics) hcl.Diagnostics {
-	invalid := func(at hcl.Range) bool {
-		return slices.ContainsFunc(diags, func(d *hcl.Diagnostic) bool { return d.Subject != nil && at.Overlaps(*d.Subject) })
-	}
-
+// independent returns the errors in the bodies of stages that use no invalid value.
+func (c *Config) independent() hcl.Diagnostics {
 	var out hcl.Diagnostics
 	for _, in := range c.Instances {
-		t := newTracer()
-		for _, e := range bodyExpressions(in.decl.body) {
-			t.expr(in.scope, e, in.each, in.scope.unboundRoots(in, bodyExpressions(in.decl.body)))
+		exprs, t := bodyExpressions(in.decl.body), newTracer()
+		bound := in.scope.unboundRoots(in, exprs)
+		for _, e := range exprs {
+			t.expr(in.scope, e, in.each, bound)
 		}
-		if t.unknown || t.diags.HasErrors() || slices.ContainsFunc(append(t.read, in.decl.rng()), invalid) {
+		if t.failed || t.diags.HasErrors() {
 			continue
 		}
 

@@ -258,10 +258,9 @@ func (s *scope) bareNames(exprs []hcl.Expression) map[string]bool {
 type tracer struct {
 	found map[string]bool
 	seen  map[string]bool
-	read  []hcl.Range // declarations other than stages
 	diags hcl.Diagnostics
 
-	unknown bool // a variable of the root module has no valid value
+	failed bool // a value that was read could not be evaluated
 }
 
 func newTracer() *tracer { return &tracer{found: map[string]bool{}, seen: map[string]bool{}} }
@@ -276,24 +275,20 @@ func (t *tracer) expr(s *scope, expr hcl.Expression, each *eachValue, bound map[
 
 func (t *tracer) ref(s *scope, r ref, each *eachValue) {
 	id := s.path + "\x00" + r.root + "." + r.name
+	t.failed = t.failed || s.memo[r.root+"."+r.name].failed
 	switch r.root {
 	case "local":
 		if a, ok := s.decl.locals[r.name]; ok && !t.visited(id) {
-			t.read = append(t.read, a.SrcRange)
 			t.expr(s, a.Expr, nil, nil)
 		}
 
 	case "var":
-		if v := s.decl.variables[r.name]; v != nil {
-			t.read = append(t.read, v.rng)
-			if s.parent == nil {
-				value, _ := s.variable(r.name, r.rng)
-				t.unknown = t.unknown || !value.IsKnown()
-			}
+		if s.parent == nil && s.decl.variables[r.name] != nil {
+			value, _ := s.variable(r.name, r.rng)
+			t.failed = t.failed || !value.IsKnown()
 		}
 		if s.parent != nil && !t.visited(id) {
 			if a, ok := s.call.body.Attributes[r.name]; ok {
-				t.read = append(t.read, a.SrcRange)
 				t.expr(s.parent, a.Expr, s.each, nil)
 			}
 		}
@@ -304,7 +299,7 @@ func (t *tracer) ref(s *scope, r ref, each *eachValue) {
 			if len(children) == 0 && d.forEach != nil { // empty, or unknown because of what it reads
 				condition := newTracer()
 				condition.expr(s, d.forEach, nil, nil)
-				t.read, t.unknown = append(t.read, condition.read...), t.unknown || condition.unknown
+				t.failed = t.failed || condition.failed
 			}
 			for _, c := range children {
 				if r.key == nil || c.each == nil || c.each.key == *r.key {
@@ -315,7 +310,6 @@ func (t *tracer) ref(s *scope, r ref, each *eachValue) {
 
 	case "part":
 		if d := s.decl.blocks["part"][r.name]; d != nil && !t.visited(id) {
-			t.read = append(t.read, d.body.SrcRange)
 			exprs := bodyExpressions(d.body)
 			bound := s.bareNames(exprs)
 			for _, e := range exprs {
@@ -341,7 +335,6 @@ func (t *tracer) ref(s *scope, r ref, each *eachValue) {
 		}
 
 		if d != nil && !t.visited(id) { // a runtime, system or service
-			t.read = append(t.read, d.body.SrcRange)
 			for _, e := range bodyExpressions(d.body) {
 				t.expr(s, e, nil, nil)
 			}
@@ -399,7 +392,7 @@ func (t *tracer) outputs(c *scope, attr string) {
 			continue
 		}
 		if !t.visited(c.path + "\x00output." + name) {
-			t.read = append(t.read, c.decl.outputs[name].value.Range())
+			t.failed = t.failed || c.memo["output."+name].failed
 			t.expr(c, c.decl.outputs[name].value, nil, nil)
 		}
 	}

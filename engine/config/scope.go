@@ -33,9 +33,10 @@ type scope struct {
 // memoized is a cached value. A value that depends on a stage is stale as soon as another stage has
 // finished.
 type memoized struct {
-	value cty.Value
-	waits bool
-	seen  int // loader.finished when the value was evaluated
+	value  cty.Value
+	failed bool // it could not be evaluated
+	waits  bool
+	seen   int // loader.finished when the value was evaluated
 }
 
 // eachValue contains the values of each.key and each.value.
@@ -187,7 +188,7 @@ func (s *scope) once(label string, rng hcl.Range,
 	}
 	s.leave()
 	if diags.HasErrors() {
-		s.memo[label] = memoized{value: cty.DynamicVal}
+		s.memo[label] = memoized{value: cty.DynamicVal, failed: true}
 		s.l.failures++
 		return cty.DynamicVal, diags
 	}

@@ -22,6 +22,7 @@ type walker struct {
 	kept      int
 	stay      []int32 // indices of the kept combinations that become cases
 	firstCase int     // index of the first case that why found
+	each      func()  // called for each combination that no step drops
 	diags     hcl.Diagnostics
 	// evals counts HCL evaluations, quick fast path evaluations, visits loop steps.
 	evals, quick, visits int64
@@ -32,7 +33,13 @@ type walker struct {
 var errStopped = fmt.Errorf("stopped")
 
 func newWalker(ctx context.Context, p *program, limits Limits) *walker {
-	return &walker{ctx: ctx, p: p, limits: limits, cols: make([][]int32, len(p.stored))}
+	w := &walker{ctx: ctx, p: p, limits: limits, cols: make([][]int32, len(p.stored))}
+	w.each = func() {
+		if !w.unsettled() {
+			w.keep()
+		}
+	}
+	return w
 }
 
 // run walks all sets with the memoised strategy.
@@ -81,9 +88,7 @@ func (w *walker) enter(l int) {
 		}
 
 		if last {
-			if !w.unsettled() {
-				w.keep()
-			}
+			w.each()
 		} else {
 			w.enter(l + 1)
 		}

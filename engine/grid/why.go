@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
@@ -144,6 +145,9 @@ func (w *walker) why(given map[string]cty.Value, id func(c *Cases, at int) strin
 		x.given[w.p.sp.vars[name]] = val
 	}
 
+	// whyLimit bounds the combinations.
+	w.limits = Limits{Cases: math.MaxInt, Evaluations: math.MaxInt64, Visits: math.MaxInt64}
+	w.each = x.combination
 	for i, sp := range w.p.sets {
 		x.set(sp, int32(i))
 		if w.diags.HasErrors() {
@@ -182,8 +186,9 @@ func (x *explainer) set(sp *setProg, no int32) {
 	narrow.levels = append([]level(nil), sp.levels...)
 
 	declared := int64(1)
-	for i := range narrow.levels[1:] {
-		l := &narrow.levels[i+1]
+	for i := range narrow.levels {
+		l := &narrow.levels[i]
+		l.steps, l.open = nil, true // no filter drops a combination before it is explained
 		x.narrow(l)
 		declared = mulSat(declared, int64(l.size))
 	}
@@ -196,7 +201,7 @@ func (x *explainer) set(sp *setProg, no int32) {
 
 	x.walker.set, x.setNo = &narrow, no
 	x.begin(&narrow)
-	x.loop(0)
+	x.enter(0)
 }
 
 // narrow reduces a loop to the entries with the given values.
@@ -225,38 +230,12 @@ func (x *explainer) narrow(l *level) {
 	l.ids, l.size = ids, len(keep)
 }
 
-func (x *explainer) loop(l int) {
-	set := x.walker.set
-	lv := &set.levels[l]
-	for i := range lv.size {
-		for f, v := range lv.vars {
-			v.cur = lv.ids[f][i]
-		}
-
-		for _, v := range lv.derived {
-			v.cur = idLazy
-		}
-
-		if !x.matches(lv) {
-			continue
-		}
-
-		if l < len(set.levels)-1 {
-			x.loop(l + 1)
-		} else {
-			x.combination()
-		}
-	}
-}
-
-// matches reports whether the derived values of a level equal the given ones.
-func (x *explainer) matches(lv *level) bool {
-	for _, v := range lv.derived {
-		if want, asked := x.given[v]; asked {
-			x.derive([]*variable{v})
-			if v.cur < 0 || canonical(v.vals[v.cur]) != canonical(want) {
-				return false
-			}
+// matches reports whether the current combination has the given values. Only derived ones may differ.
+func (x *explainer) matches() bool {
+	for v, want := range x.given {
+		x.derive([]*variable{v})
+		if v.cur < 0 || canonical(v.vals[v.cur]) != canonical(want) {
+			return false
 		}
 	}
 	return true
@@ -264,6 +243,10 @@ func (x *explainer) matches(lv *level) bool {
 
 // combination checks one combination against every filter and records the result.
 func (x *explainer) combination() {
+	if !x.matches() {
+		return
+	}
+
 	x.out.Matching++
 	passes := true
 	for _, f := range x.walker.set.set.Filters {
@@ -289,7 +272,6 @@ func (x *explainer) combination() {
 
 	if passes {
 		x.out.Passing++
-		x.limits.Cases = x.kept + 1
 		x.keep()
 	}
 }

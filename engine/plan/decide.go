@@ -15,7 +15,7 @@ import (
 // Decide decides what a run would do with a stage, from its config, the outputs of the stages that it depends on, and
 // the state folder.
 func (p *Plan) Decide(ctx context.Context, s *Stage) hcl.Diagnostics {
-	if s.Instance.Kind.Class == stage.Guard {
+	if s.Class() == stage.Guard {
 		s.Action = stage.ActionRun
 		return nil
 	}
@@ -49,7 +49,7 @@ func (p *Plan) Decide(ctx context.Context, s *Stage) hcl.Diagnostics {
 	}
 
 	missing := p.unknownInput(s)
-	if missing == "" && s.Instance.Kind.Class.Follows() {
+	if missing == "" && s.Class().Follows() {
 		missing = p.runsBefore(s)
 	}
 	if missing != "" {
@@ -102,13 +102,13 @@ func (p *Plan) ask(ctx context.Context, s *Stage, pc *stage.PlanContext) hcl.Dia
 // answers reports whether the stored record is current. The stage is then not planned case by case.
 func (p *Plan) answers(s *Stage) bool {
 	return s.Key != "" && s.Record != nil && s.Record.Key == s.Key && s.Record.Status == string(stage.StatusOK) &&
-		s.Instance.Kind.Class != stage.Source && !p.again(s) && p.objectsThere(s.Record) == ""
+		s.Class() != stage.Source && !p.again(s) && p.objectsThere(s.Record) == ""
 }
 
 // Rekey computes the key of a stage again after the stage has run. Only then is everything known that it depends on
 // outside the plan, such as the environment of its workers.
 func (p *Plan) Rekey(ctx context.Context, s *Stage) error {
-	if _, ok := s.Config.(stage.Keyer); !ok && !s.Instance.Kind.Class.Follows() {
+	if _, ok := s.Config.(stage.Keyer); !ok && !s.Class().Follows() {
 		return nil
 	}
 	if diags := p.keyWithExtra(ctx, s, p.context(s)); diags.HasErrors() {
@@ -128,7 +128,7 @@ func (p *Plan) keyWithExtra(ctx context.Context, s *Stage, pc *stage.PlanContext
 		}
 	}
 
-	if s.Instance.Kind.Class.Follows() {
+	if s.Class().Follows() {
 		extra = p.followed(s, extra)
 	}
 	p.key(s, extra)
@@ -252,7 +252,7 @@ func (p *Plan) judge(s *Stage) {
 		if cases != nil && s.Plan.Reason != "" {
 			s.Reason = s.Plan.Reason // it counts the cases
 		}
-	case !s.Instance.Kind.Class.HasTable() && rec.Status != string(stage.StatusOK):
+	case !s.Class().HasTable() && rec.Status != string(stage.StatusOK):
 		s.Action, s.Reason = stage.ActionStale, "it ended as "+rec.Status+" before"
 	default:
 		p.judgeSameKey(s, cases)

@@ -14,7 +14,7 @@ import (
 func (p *Plan) orderFollowers(deps map[string][]string) (cycles [][]string) {
 	var followers []string
 	for _, s := range p.Stages {
-		if s.Instance.Kind.Class.Follows() {
+		if s.Class().Follows() {
 			followers = append(followers, s.Address())
 		}
 	}
@@ -65,7 +65,7 @@ func (p *Plan) orderFollowers(deps map[string][]string) (cycles [][]string) {
 func (p *Plan) runsBefore(s *Stage) string {
 	before := p.Graph.Closure(s.Address())
 	for _, b := range p.Stages {
-		if b == s || !before[b.Address()] || b.Instance.Kind.Class == stage.Guard {
+		if b == s || !before[b.Address()] || b.Class() == stage.Guard {
 			continue
 		}
 		switch b.Action {

@@ -75,6 +75,9 @@ type Stage struct {
 	Record   *checkpoint.StageRecord // in the state folder; nil if there is none
 }
 
+// Class returns the class of the stage's kind.
+func (s *Stage) Class() stage.Class { return s.Instance.Kind.Class }
+
 // Address returns the address of the stage.
 func (s *Stage) Address() string { return s.Instance.Address }
 
@@ -259,7 +262,7 @@ func (p *Plan) checkInput(s *Stage) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	for _, in := range s.Config.Inputs() {
 		up := p.byAddr[in.Ref.Address]
-		if up == nil || !up.Instance.Kind.Class.HasTable() {
+		if up == nil || !up.Class().HasTable() {
 			diags = append(diags, s.Instance.Locate(s.errorf("Unsuitable input",
 				"%s of %s is %s, which produces no table. Name a stage that does, such as a collect, dedupe or gate.",
 				in.Name, s.Address(), in.Ref.Address))...)
@@ -322,7 +325,7 @@ func (p *Plan) Idle() map[string]bool {
 			out[s.Address()] = true
 		case stage.ActionNeeds:
 			for addr := range p.Graph.Behind(s.Address()) {
-				if b := p.byAddr[addr]; b != nil && (b == s || b.Instance.Kind.Class != stage.Report) {
+				if b := p.byAddr[addr]; b != nil && (b == s || b.Class() != stage.Report) {
 					out[addr] = true
 				}
 			}
@@ -349,13 +352,13 @@ func (p *Plan) decideGuards() {
 	idle := p.Idle()
 	for i := len(p.Stages) - 1; i >= 0; i-- {
 		s := p.Stages[i]
-		if s.Instance.Kind.Class != stage.Guard {
+		if s.Class() != stage.Guard {
 			continue
 		}
 		s.Action, s.Reason = stage.ActionReuse, "nothing behind it is going to run"
 		for addr := range p.Graph.Behind(s.Address()) {
 			b := p.byAddr[addr]
-			if b == nil || b == s || b.Instance.Kind.Class == stage.Guard || idle[addr] {
+			if b == nil || b == s || b.Class() == stage.Guard || idle[addr] {
 				continue
 			}
 			s.Action, s.Reason = stage.ActionRun, ""

@@ -89,7 +89,7 @@ func Summarize(p *Plan) Summary {
 	idle := p.Idle()
 	for _, s := range p.Stages {
 		ss := StageSummary{
-			Address: s.Address(), Kind: s.Instance.Kind.Name, Measures: s.Instance.Kind.Class == stage.Measure, Guard: s.Instance.Kind.Class == stage.Guard, Description: s.Instance.Description,
+			Address: s.Address(), Kind: s.Instance.Kind.Name, Measures: s.Class() == stage.Measure, Guard: s.Class() == stage.Guard, Description: s.Instance.Description,
 			Action: s.Action, Reason: s.Reason, DependsOn: s.Instance.Deps, Key: s.Key, Warnings: s.Warnings,
 		}
 		if s.Plan != nil {
@@ -118,7 +118,7 @@ func (p *Plan) targets() []Target {
 	var out []Target
 	for _, s := range p.Stages {
 		f := p.forecasts[s.Address()]
-		if s.Instance.Kind.Class != stage.Measure || f == nil || f.Info.System == "" {
+		if s.Class() != stage.Measure || f == nil || f.Info.System == "" {
 			continue
 		}
 		t := Target{f.Info.System, f.Info.Framework, requires[f.Origin]}
@@ -206,7 +206,7 @@ func (t *Totals) add(ss StageSummary, s *Stage) {
 			t.Estimated += c.Collect
 			t.GPUHours += c.GPUHours()
 		}
-	case s.Action == stage.ActionReuse && s.Record != nil && s.Instance.Kind.Class.OwnsDevices():
+	case s.Action == stage.ActionReuse && s.Record != nil && s.Class().OwnsDevices():
 		var c stage.Counts
 		if json.Unmarshal(s.Record.Counts, &c) == nil {
 			t.reuse(c)

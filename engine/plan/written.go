@@ -66,7 +66,7 @@ func (p *Plan) takesOver() hcl.Diagnostics {
 	by := map[string][]string{}
 	for _, s := range p.Stages {
 		r := s.Record
-		if r == nil || r.Plan == p.Name() || s.Instance.Kind.Class == stage.Guard || s.Instance.Kind.Class == stage.Source {
+		if r == nil || r.Plan == p.Name() || s.Class() == stage.Guard || s.Class() == stage.Source {
 			continue
 		}
 		switch s.Action {
@@ -123,7 +123,7 @@ func (p *Plan) replaces(s *Stage) []string {
 // Uses returns the addresses of the stages whose records the plan reads and writes, with the files of each.
 func (p *Plan) Uses() (reads, writes []string) {
 	for _, s := range p.Stages {
-		if class := s.Instance.Kind.Class; class == stage.Guard || class == stage.Source {
+		if class := s.Class(); class == stage.Guard || class == stage.Source {
 			continue // no plan reads their records
 		}
 

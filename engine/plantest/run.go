@@ -112,7 +112,7 @@ func (r *Run) judgeDiags(diags hcl.Diagnostics) hcl.Diagnostics {
 
 	for i := range r.errors {
 		if e := &r.errors[i]; !met[e] {
-			out = append(out, errorAt(e.rng, "Expected error is missing", "%s", e.missed("error", hcl.DiagError, diags))...)
+			out = append(out, errorAt(e.rng, "Expected error is missing", "%s", e.missed(diags))...)
 		}
 	}
 
@@ -137,15 +137,16 @@ func at(d *hcl.Diagnostic) string {
 	return fmt.Sprintf("%s:%d", d.Subject.Filename, d.Subject.Start.Line)
 }
 
-func (e *expectedDiag) missed(word string, severity hcl.DiagnosticSeverity, diags hcl.Diagnostics) string {
-	text := fmt.Sprintf("No %s of the plan has the text %q", word, e.Text)
+// missed returns the message for an expected error that the plan does not have.
+func (e *expectedDiag) missed(diags hcl.Diagnostics) string {
+	text := fmt.Sprintf("No error of the plan has the text %q", e.Text)
 	if e.At != "" {
 		text += " at " + e.At
 	}
 
 	var are []string
 	for _, d := range diags {
-		if d.Severity == severity {
+		if d.Severity == hcl.DiagError {
 			are = append(are, fmt.Sprintf("%s: %s (%s)", d.Summary, textutil.Clip(textutil.OneLine(d.Detail), 160), at(d)))
 		}
 	}

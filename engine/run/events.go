@@ -76,7 +76,7 @@ type graphNode struct {
 func graphOf(p *plan.Plan) []graphNode {
 	var out []graphNode
 	for _, s := range p.Stages {
-		n := graphNode{Address: s.Address(), Kind: s.Instance.Kind.Name, Measures: s.Instance.Kind.Class == stage.Measure,
+		n := graphNode{Address: s.Address(), Kind: s.Instance.Kind.Name, Measures: s.Class() == stage.Measure,
 			After: p.Graph.Deps(s.Address()), Action: string(s.Action)}
 		if s.Plan != nil && s.Plan.Cases != nil {
 			n.Cases = s.Plan.Cases.Planned
@@ -186,7 +186,7 @@ func (e *events) stageStart(s *plan.Stage) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.write("info", "stage_start", s.Address()+" starts: "+s.Reason, s.Address(),
-		map[string]any{"kind": s.Instance.Kind.Name, "class": s.Instance.Kind.Class, "reason": s.Reason})
+		map[string]any{"kind": s.Instance.Kind.Name, "class": s.Class(), "reason": s.Reason})
 	e.running[s.Address()] = stage.Progress{}
 	e.each(func(v View) { v.StageStart(s.Address(), s.Instance.Kind.Name, s.Reason) })
 }

@@ -70,7 +70,7 @@ func (r *runner) call(ctx context.Context, s *plan.Stage, inputs map[string]*sta
 			options.Epoch = checkpoint.NewEpoch("replace")
 		}
 		replace = func() error { return r.replace(s, options.Epoch) }
-		if !s.Instance.Kind.Class.OwnsDevices() {
+		if !s.Class().OwnsDevices() {
 			if err := replace(); err != nil {
 				return nil, err
 			}
@@ -162,7 +162,7 @@ func (r *runner) standing() map[string]stage.Stage {
 func (r *runner) inputs(s *plan.Stage) (map[string]*stage.Dataset, error) {
 	out := map[string]*stage.Dataset{}
 	for _, in := range s.Config.Inputs() {
-		if s.Instance.Kind.Class == stage.Report && r.endedBadly(in.Ref.Address) {
+		if s.Class() == stage.Report && r.endedBadly(in.Ref.Address) {
 			// The record may be that of an earlier run.
 			out[in.Name] = r.leftBy(in.Ref.Address)
 			continue
@@ -304,7 +304,7 @@ func (r *runner) store(ctx context.Context, s *plan.Stage, out *stage.Outcome,
 
 	if out.NoReuse && len(out.Artifacts) > 0 {
 		rec.Key = "" // no plan reuses the record; it names the stage that wrote the files
-	} else if out.NoReuse || s.Instance.Kind.Class == stage.Guard || s.Key == "" {
+	} else if out.NoReuse || s.Class() == stage.Guard || s.Key == "" {
 		return identity, digest, nil
 	}
 

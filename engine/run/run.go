@@ -151,7 +151,7 @@ func (r *runner) loop(ctx context.Context) {
 				continue
 			}
 
-			switch device := s.Instance.Kind.Class.OwnsDevices(); {
+			switch device := s.Class().OwnsDevices(); {
 			case elsewhere: // it uses other machines
 				free[addr] = func() {}
 			case device && deviceBusy, !device && cpuRunning >= r.opts.Parallelism:
@@ -258,7 +258,7 @@ func (r *runner) execute(ctx context.Context, s *plan.Stage) {
 		return
 	}
 
-	if s.Instance.Kind.Class == stage.Guard && s.Action == stage.ActionReuse {
+	if s.Class() == stage.Guard && s.Action == stage.ActionReuse {
 		sr.Status, sr.Message, sr.Guarded, sr.Reused = stage.StatusOK, s.Reason, true, true
 		return
 	}
@@ -281,7 +281,7 @@ func (r *runner) blocked(s *plan.Stage) (by, why string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, d := range r.plan.Graph.Deps(s.Address()) {
-		if up := r.results[d]; up != nil && bad(up.Status) && s.Instance.Kind.Class != stage.Report {
+		if up := r.results[d]; up != nil && bad(up.Status) && s.Class() != stage.Report {
 			by = d
 			if up.Blocker != "" {
 				by = up.Blocker // the first cause

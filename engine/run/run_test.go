@@ -76,7 +76,7 @@ func (g *gadget) Run(_ context.Context, rc *stage.RunContext) (*stage.Outcome, e
 
 // DecodeBody decodes the embedded config; gohcl does not look into embedding.
 func (g *gadget) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics {
-	return stage.Decode(body, eval, &g.Config, nil)
+	return stage.Decode(body, eval, &g.Config)
 }
 
 func rows(n int) *stage.Dataset {

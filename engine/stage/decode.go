@@ -11,9 +11,9 @@ import (
 )
 
 // Decode decodes body into target, a pointer to a struct with gohcl tags. The engine uses it for stages without a
-// BodyDecoder. Names in bound are left to expressions that the caller evaluates later.
-func Decode(body hcl.Body, eval Evaluator, target any, bound map[string]bool) hcl.Diagnostics {
-	ctx, diags := eval.Context(Expressions(body), bound)
+// BodyDecoder.
+func Decode(body hcl.Body, eval Evaluator, target any) hcl.Diagnostics {
+	ctx, diags := eval.Context(Expressions(body), nil)
 	if diags.HasErrors() {
 		return diags
 	}

@@ -173,22 +173,21 @@ func unwrap[T any](v cty.Value, want cty.Type, what string) (*T, error) {
 
 // describe describes a value that is not a reference of the expected type.
 func describe(v cty.Value) string {
-	if IsRef(v) {
-		switch t := v.Type().AttributeType("ref"); {
-		case t.Equals(RefType):
-			return "the stage " + v.GetAttr("ref").EncapsulatedValue().(*Ref).Address
-		case t.Equals(RuntimeType):
-			return v.GetAttr("ref").EncapsulatedValue().(*Runtime).Address
-		case t.Equals(PartType):
-			return v.GetAttr("ref").EncapsulatedValue().(*Part).Address
-		case t.Equals(ServiceType):
-			return v.GetAttr("ref").EncapsulatedValue().(*Service).Address
-		default:
-			return "the system " + v.GetAttr("ref").EncapsulatedValue().(*systems.Spec).Name
-		}
+	if !IsRef(v) {
+		return v.Type().FriendlyName()
 	}
-
-	return v.Type().FriendlyName()
+	switch r := v.GetAttr("ref").EncapsulatedValue().(type) {
+	case *Ref:
+		return "the stage " + r.Address
+	case *Runtime:
+		return r.Address
+	case *Part:
+		return r.Address
+	case *Service:
+		return r.Address
+	default:
+		return "the system " + r.(*systems.Spec).Name
+	}
 }
 
 // IsRef reports whether v is an object that refers to a stage, runtime, system, part or service.
@@ -196,6 +195,6 @@ func IsRef(v cty.Value) bool {
 	if v == cty.NilVal || !v.Type().IsObjectType() || !v.Type().HasAttribute("ref") {
 		return false
 	}
-	t := v.Type().AttributeType("ref")
-	return t.Equals(RefType) || t.Equals(RuntimeType) || t.Equals(SystemType) || t.Equals(PartType) || t.Equals(ServiceType)
+	return slices.ContainsFunc([]cty.Type{RefType, RuntimeType, SystemType, PartType, ServiceType},
+		v.Type().AttributeType("ref").Equals)
 }

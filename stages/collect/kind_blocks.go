@@ -19,7 +19,7 @@ import (
 func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics {
 	native, ok := body.(*hclsyntax.Body)
 	if !ok {
-		return stage.Decode(body, eval, c, nil)
+		return stage.Decode(body, eval, c)
 	}
 
 	words := stage.TagWords(c)[""]
@@ -34,7 +34,7 @@ func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics
 		}
 	}
 
-	diags := stage.Decode(&common, eval, c, nil)
+	diags := stage.Decode(&common, eval, c)
 	rt, err := stage.RuntimeOf(c.Runtime)
 	if err != nil {
 		return diags // Check reports the error
