@@ -209,9 +209,9 @@ func keptBodies(n int) []atomic.Pointer[prepared] { return make([]atomic.Pointer
 
 // body returns the JSON body of a turn, including the earlier turns of its conversation.
 func (r *runner) body(history []openai.Message, t *workload.Turn, model string) ([]byte, error) {
-	p := openai.Prompt{Text: t.Text, IDs: t.IDs, Tools: t.Tools, Documents: t.Documents}
+	p := t.Prompt()
 	if e := r.request.Endpoint; e == openai.Chat || e == openai.Responses {
-		p.Messages = append(history[:len(history):len(history)], messages(t)...)
+		p.Messages = append(history[:len(history):len(history)], p.Messages...)
 	} else if len(history) > 0 && t.IDs == nil {
 		text := ""
 		for _, m := range history {
@@ -223,17 +223,4 @@ func (r *runner) body(history []openai.Message, t *workload.Turn, model string) 
 	request := r.request
 	request.Model = model
 	return request.Append(make([]byte, 0, len(p.Text)+256), p, t.Output)
-}
-
-// messages returns the messages of a turn.
-func messages(t *workload.Turn) []openai.Message {
-	if t.Messages == nil {
-		return []openai.Message{{Role: "user", Content: t.Text, Images: t.Images}}
-	}
-
-	var out []openai.Message
-	for _, raw := range t.Messages {
-		out = append(out, openai.Message{Raw: raw})
-	}
-	return out
 }

@@ -278,7 +278,7 @@ func (p *phase) turn(ctx context.Context, s *slot, ses *session, due, free int64
 	ses.turn++
 	end, more = rec.Finish, ok && ses.turn < ses.turns
 	if more && ses.conv.Turns[ses.turn].History {
-		ses.history = append(append(ses.history, messages(t)...),
+		ses.history = append(append(ses.history, t.Prompt().Messages...),
 			openai.Message{Role: "assistant", Content: s.text.String()})
 	}
 

@@ -26,15 +26,7 @@ func InputsJSON(r openai.Request, list *workload.Set) ([]byte, error) {
 		c := list.At(i)
 		e := entry{ID: c.ID}
 		for _, t := range c.Turns {
-			p := openai.Prompt{Text: t.Text, IDs: t.IDs, Tools: t.Tools, Documents: t.Documents}
-			for _, raw := range t.Messages {
-				p.Messages = append(p.Messages, openai.Message{Raw: raw})
-			}
-			if t.Messages == nil {
-				p.Messages = []openai.Message{{Role: "user", Content: t.Text, Images: t.Images}}
-			}
-
-			body, err := r.Body(p, t.Output)
+			body, err := r.Body(t.Prompt(), t.Output)
 			if err != nil {
 				return nil, err
 			}
@@ -43,10 +35,11 @@ func InputsJSON(r openai.Request, list *workload.Set) ([]byte, error) {
 		out.Data = append(out.Data, e)
 	}
 
-	raw, err := json.MarshalIndent(out, "", "  ")
-	if err != nil {
-		return nil, err
-	}
+	return indented(out)
+}
 
-	return append(raw, '\n'), nil
+// indented returns the text of a JSON file.
+func indented(v any) ([]byte, error) {
+	raw, err := json.MarshalIndent(v, "", "  ")
+	return append(raw, '\n'), err
 }

@@ -1,9 +1,5 @@
 package aiperf
 
-import (
-	"encoding/json"
-)
-
 // File is one output file of a run.
 type File struct {
 	Name, MediaType string
@@ -73,10 +69,6 @@ func (r *Report) Phases() ([]File, error) {
 		manifest.Phases = append(manifest.Phases, e)
 	}
 
-	raw, err := json.MarshalIndent(manifest, "", "  ")
-	if err != nil {
-		return nil, err
-	}
-
-	return append(out, File{Manifest, "application/json", append(raw, '\n')}), nil
+	raw, err := indented(manifest)
+	return append(out, File{Manifest, "application/json", raw}), err
 }

@@ -3,7 +3,6 @@ package aiperf
 import (
 	"bytes"
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"maps"
 	"math"
@@ -105,7 +104,7 @@ func (m *ServerMetrics) JSON(id string, input any) ([]byte, error) {
 		}
 	}
 
-	raw, err := json.MarshalIndent(map[string]any{
+	return indented(map[string]any{
 		"schema_version": "1.1", "aiperf_version": Version, "benchmark_id": id, "input_config": input,
 		"metrics": m.Metrics,
 		"summary": map[string]any{
@@ -113,8 +112,7 @@ func (m *ServerMetrics) JSON(id string, input any) ([]byte, error) {
 			"start_time": time.Unix(0, m.From).Format(localTime), "end_time": time.Unix(0, m.To).Format(localTime),
 			"fetches": m.Configured, "errors": m.Errors,
 		},
-	}, "", "  ")
-	return append(raw, '\n'), err
+	})
 }
 
 // CSV returns the text of ServerCSV: a section for each type, with the labels as columns.

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/csv"
-	"encoding/json"
 	"fmt"
 	"math"
 	"slices"
@@ -85,6 +84,6 @@ func SliceFiles(list []Slice, input any) ([]File, error) {
 		return nil, err
 	}
 
-	raw, err := json.MarshalIndent(map[string]any{"timeslices": entries, "input_config": input}, "", "  ")
-	return []File{{SlicesJSON, "application/json", append(raw, '\n')}, {SlicesCSV, "text/csv", b.Bytes()}}, err
+	raw, err := indented(map[string]any{"timeslices": entries, "input_config": input})
+	return []File{{SlicesJSON, "application/json", raw}, {SlicesCSV, "text/csv", b.Bytes()}}, err
 }

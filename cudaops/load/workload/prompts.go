@@ -10,6 +10,8 @@ import (
 	"math/rand/v2"
 	"strings"
 	"time"
+
+	"aicplan/cudaops/load/openai"
 )
 
 // Tokenizer encodes and decodes text. It must be safe for concurrent use.
@@ -101,6 +103,18 @@ type Turn struct {
 
 	// History is true if the turn continues earlier turns.
 	History bool
+}
+
+// Prompt returns the turn as part of a request.
+func (t *Turn) Prompt() openai.Prompt {
+	p := openai.Prompt{Text: t.Text, IDs: t.IDs, Tools: t.Tools, Documents: t.Documents}
+	for _, raw := range t.Messages {
+		p.Messages = append(p.Messages, openai.Message{Raw: raw})
+	}
+	if t.Messages == nil {
+		p.Messages = []openai.Message{{Role: "user", Content: t.Text, Images: t.Images}}
+	}
+	return p
 }
 
 // Conversation is one entry of a set.
