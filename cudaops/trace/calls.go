@@ -65,7 +65,7 @@ type launched struct {
 	d           *device
 	name        []byte
 	iv          interval
-	mark        uint16
+	launch      launch
 	correlation string
 }
 
@@ -116,7 +116,7 @@ func (c *calls) launch(thread string, at int64, correlation string) {
 // flush adds the pending kernels to their devices.
 func (c *calls) flush(r *recording) {
 	for _, k := range c.pending {
-		r.add(k.d, k.name, k.iv, k.mark, c.launches[k.correlation])
+		r.add(k.d, k.name, k.iv, k.launch, c.launches[k.correlation])
 	}
 	c.pending = nil
 }

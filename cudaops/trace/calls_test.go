@@ -135,6 +135,12 @@ func TestMergedProcesses(t *testing.T) {
 	}
 	const two, fused = "0 of 0, process 1 0 20000; 0 of 0, process 2 1 10000; ", "0 -1 25000; "
 	a, b, c := kernel(0, ""), kernel(20, ""), kernel(5, "")
+	overlapping := func(streams ...int) (all []string) {
+		for i := range 10 {
+			all = append(all, kernel(20*(i/2)+4*(i%2), fmt.Sprintf(`,"stream":%d,"correlation":%d`, streams[i%2], i+1)))
+		}
+		return all
+	}
 	for _, x := range []struct {
 		name   string
 		events []string
@@ -146,6 +152,8 @@ func TestMergedProcesses(t *testing.T) {
 		{"names first", []string{name(0), name(1), a, c, b}, fused, true},
 		{"named in the middle", []string{a, name(0), b}, "0 -1 20000; ", true},
 		{"launched by two processes", []string{launch(11), launch(12), a, c, b}, fused, true},
+		{"sorted by time", overlapping(7, 7), "0 -1 70000; ", true},
+		{"on two streams", overlapping(7, 8), "0 -1 70000; ", false},
 		{"one process", []string{name(0), launch(11), launch(11), a, b}, "0 -1 20000; ", false},
 		{"with ranks", []string{kernel(0, `,"rank":3`), strings.Replace(kernel(5, `,"rank":4`), `"pid":0`, `"pid":1000`, 1)}, "0 of 0 3 10000; 0 of 1000 4 10000; ", false},
 	} {

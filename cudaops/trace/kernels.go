@@ -13,13 +13,16 @@ type interval struct{ start, end int64 }
 // kernel is one execution of a kernel.
 type kernel struct {
 	interval
-	name int32  // index into recording.names
-	mark uint16 // identifies the launch, 0 if unknown
+	name int32 // index into recording.names
+	launch
 }
+
+// launch has hashes of the stream of a kernel and of the number of its launch, 0 if the file does not have them.
+type launch struct{ stream, number uint16 }
 
 func inOrder(a, b kernel) int {
 	return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.end, b.end), cmp.Compare(a.name, b.name),
-		cmp.Compare(a.mark, b.mark))
+		cmp.Compare(a.number, b.number), cmp.Compare(a.stream, b.stream))
 }
 
 // span is a named range: a step of the profiler or of a serving engine.
@@ -160,38 +163,42 @@ func (r *recording) nameOf(name []byte, of collective) int32 {
 
 func (r *recording) isComm(k kernel) bool { return r.names[k.name].kind != "" }
 
-// add records an execution of a kernel. mark identifies its launch. of is what the trace states about a
-// collective.
-func (r *recording) add(d *device, name []byte, iv interval, mark uint16, of collective) {
+// add records an execution of a kernel. of is what the trace states about a collective.
+func (r *recording) add(d *device, name []byte, iv interval, l launch, of collective) {
 	if len(d.kernels) == cap(d.kernels) {
 		d.kernels = slices.Grow(d.kernels, len(d.kernels)+1) // append grows large slices by a quarter
 	}
-	d.kernels = append(d.kernels, kernel{interval: iv, name: r.nameOf(name, of), mark: mark})
+	d.kernels = append(d.kernels, kernel{interval: iv, name: r.nameOf(name, of), launch: l})
 }
 
 // sort sorts the kernels of a device by time and returns the number of duplicates that it removed. A stream
-// runs one kernel at a time, so two kernels with the same mark and the same times are duplicates.
+// runs one kernel at a time, so two kernels with the same launch and the same times are duplicates.
 func (d *device) sort() int {
 	slices.SortStableFunc(d.kernels, inOrder)
 	n := len(d.kernels)
 	d.kernels = slices.CompactFunc(d.kernels, func(a, b kernel) bool {
-		return a.mark != 0 && a.mark == b.mark && a.name == b.name && a.interval == b.interval && a.end > a.start
+		return a.number != 0 && a.launch == b.launch && a.name == b.name && a.interval == b.interval && a.end > a.start
 	})
 	return n - len(d.kernels)
 }
 
-// markOf returns a hash of stream and launch, or 0 if the file does not number launches.
-func markOf(stream, launch []byte) uint16 {
-	if len(launch) == 0 || string(launch) == "0" {
+// launchOf returns the launch of a kernel. The number "0" means that the file does not number launches.
+func launchOf(stream, number []byte) launch {
+	l := launch{stream: hash(stream)}
+	if string(number) != "0" {
+		l.number = hash(number)
+	}
+	return l
+}
+
+// hash returns a hash of the text that is not 0, or 0 for an empty text.
+func hash(text []byte) uint16 {
+	if len(text) == 0 {
 		return 0
 	}
-
 	h := uint32(0)
-	for _, part := range [][]byte{stream, launch} {
-		for _, b := range part {
-			h = h*31 + uint32(b)
-		}
-		h = h*31 + '/'
+	for _, b := range text {
+		h = h*31 + uint32(b)
 	}
 	return uint16(h%math.MaxUint16) + 1
 }

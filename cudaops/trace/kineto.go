@@ -404,11 +404,11 @@ func (r *eventReader) take(e *traceEvent, iv interval) {
 
 		c := &rec.calls
 		if a.kind == "" && c.any() && rec.names[rec.nameOf(name, collective{})].rule >= 0 {
-			c.pending = append(c.pending, launched{d: d, name: bytes.Clone(name), iv: iv, mark: a.mark,
+			c.pending = append(c.pending, launched{d: d, name: bytes.Clone(name), iv: iv, launch: a.launch,
 				correlation: string(a.correlation)})
 			return
 		}
-		rec.add(d, name, iv, a.mark, a.collective)
+		rec.add(d, name, iv, a.launch, a.collective)
 		return
 	}
 
@@ -451,7 +451,7 @@ type details struct {
 	collective
 	device, pid string // the device is the process id if there is none
 	rank        *int
-	mark        uint16 // of the launch
+	launch      launch
 	correlation []byte
 	blocks      float64 // thread blocks per SM, -1 if unknown
 }
@@ -505,7 +505,7 @@ func (e *traceEvent) details() details {
 		return true
 	})
 
-	a.mark = markOf(stream, a.correlation)
+	a.launch = launchOf(stream, a.correlation)
 	if !found {
 		return a
 	}

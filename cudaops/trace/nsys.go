@@ -202,7 +202,7 @@ func (c *columns) take(row []string, rec *recording) error {
 	}
 
 	d := rec.device(origin{device: c.field(row, c.device)})
-	mark := markOf([]byte(c.field(row, "Strm")), []byte(c.field(row, "CorrId")))
-	rec.add(d, []byte(name), interval{start, start + dur}, mark, collective{})
+	launch := launchOf([]byte(c.field(row, "Strm")), []byte(c.field(row, "CorrId")))
+	rec.add(d, []byte(name), interval{start, start + dur}, launch, collective{})
 	return nil
 }

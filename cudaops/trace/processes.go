@@ -79,13 +79,41 @@ func (r *recording) fused() string {
 	several := len(r.hosts) > len(r.devices)
 	for _, d := range r.devices {
 		p := r.processes[d.pid]
-		several = several || p != nil && p.marks > 0 && p.marks != len(p.names)
+		several = several || p != nil && p.marks > 0 && p.marks != len(p.names) || r.collides(d)
 	}
 
 	if !several || len(r.devices) == 0 {
 		return ""
 	}
 	return "it may be a merged trace of processes with the same id: their kernels cannot be kept apart and count as one device"
+}
+
+// collides reports whether collectives of one kind run on one stream at the same time, for more than half of the
+// shorter one, at least three times. A stream runs them one after the other; kernels of other kinds may start before
+// the last one ends.
+func (r *recording) collides(d *device) bool {
+	type place struct {
+		stream uint16
+		kind   string
+	}
+	last := map[place]interval{}
+	times := 0
+	for _, k := range d.kernels {
+		at := place{k.stream, r.names[k.name].kind}
+		if at.kind == "" || k.stream == 0 || k.number == 0 {
+			continue
+		}
+
+		before, ok := last[at]
+		both := min(before.end, k.end) - k.start
+		if ok && 2*both > min(before.end-before.start, k.end-k.start) {
+			times++
+		}
+		if !ok || k.end > before.end {
+			last[at] = k.interval
+		}
+	}
+	return times >= 3
 }
 
 // label returns the device as results show it. If several processes use the same id, it contains the process.

@@ -45,7 +45,7 @@ func TestStepsAgainstMarking(t *testing.T) {
 		d := rec.device(origin{device: "0"})
 		for range 1 + rng.IntN(40) {
 			start := rng.Int64N(1000)
-			rec.add(d, []byte([]string{"gemm", "ncclDevKernel_AllReduce_x"}[rng.IntN(2)]), interval{start, start + rng.Int64N(1+rng.Int64N(600))}, 0, collective{})
+			rec.add(d, []byte([]string{"gemm", "ncclDevKernel_AllReduce_x"}[rng.IntN(2)]), interval{start, start + rng.Int64N(1+rng.Int64N(600))}, launch{}, collective{})
 		}
 		for i := range rng.IntN(12) {
 			start := rng.Int64N(1300) - 100

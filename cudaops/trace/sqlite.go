@@ -138,8 +138,8 @@ func (e *export) kernels(rec *recording) error {
 		if s.ColumnType(7) != sqlite3.NULL {
 			d.cover(iv, s.ColumnFloat(7))
 		}
-		mark := markOf(strconv.AppendInt(nil, s.ColumnInt64(5), 10), strconv.AppendInt(nil, s.ColumnInt64(6), 10))
-		rec.add(d, s.ColumnRawText(4), iv, mark, collective{})
+		launch := launchOf(strconv.AppendInt(nil, s.ColumnInt64(5), 10), strconv.AppendInt(nil, s.ColumnInt64(6), 10))
+		rec.add(d, s.ColumnRawText(4), iv, launch, collective{})
 	})
 }
 

@@ -162,7 +162,7 @@ func TestUnionsAgainstMarking(t *testing.T) {
 		for range 1 + rng.IntN(30) {
 			name := []string{"gemm", "softmax", "ncclKernel_AllGather_RING", "void vllm::cross_device_reduce_2stage<x>"}[rng.IntN(4)]
 			start := rng.Int64N(2000)
-			rec.add(d, []byte(name), interval{start, start + rng.Int64N(300)}, 0, collective{})
+			rec.add(d, []byte(name), interval{start, start + rng.Int64N(300)}, launch{}, collective{})
 		}
 		comm, compute, busy, both := slow(slices.Clone(d.kernels), rec.names)
 		r := rec.results("f", "kineto", 0)[0]
