@@ -134,7 +134,8 @@ func greet(conn net.Conn, token string) *member {
 		return nil
 	}
 
-	return &member{rank: hello.Rank, node: hello.Node, local: hello.Local, conn: conn, lines: lines, orders: json.NewEncoder(conn)}
+	return &member{rank: hello.Rank, node: hello.Node, local: hello.Local, conn: conn, lines: lines,
+		orders: json.NewEncoder(conn)}
 }
 
 func firstNumber(names []string) (int, bool) {

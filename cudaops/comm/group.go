@@ -164,7 +164,8 @@ func (m *member) read(replies chan<- outcome, why func(rank int) string) {
 	for m.lines.Scan() {
 		var r reply
 		if err := json.Unmarshal(m.lines.Bytes(), &r); err != nil {
-			replies <- outcome{m.rank, report{}, &rankError{m.rank, failDied, fmt.Errorf("it sent what is no reply: %.80q", m.lines.Text())}}
+			replies <- outcome{m.rank, report{}, &rankError{m.rank, failDied,
+				fmt.Errorf("it sent what is no reply: %.80q", m.lines.Text())}}
 			return
 		}
 

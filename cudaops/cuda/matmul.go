@@ -216,8 +216,8 @@ func (l *BLASLibrary) config(r *heuristicResult) Algo {
 	get := func(attr int, at unsafe.Pointer, size uintptr) {
 		var written uint64
 		// Attributes unknown to older libraries remain 0.
-		dl.Call(l.cublasLtMatmulAlgoConfigGetAttribute.At, uintptr(unsafe.Pointer(&r.algo[0])), uintptr(attr), uintptr(at), size,
-			uintptr(unsafe.Pointer(&written)))
+		dl.Call(l.cublasLtMatmulAlgoConfigGetAttribute.At, uintptr(unsafe.Pointer(&r.algo[0])), uintptr(attr),
+			uintptr(at), size, uintptr(unsafe.Pointer(&written)))
 	}
 
 	for attr, at := range []*uint32{&a.ID, &a.Tile, &a.SplitK, &a.Reduction, &a.Swizzle, &a.Custom, &a.Stages} {

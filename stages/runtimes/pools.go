@@ -51,7 +51,8 @@ func NewPools(kinds []Kind) *Pools {
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Pools{
 		Kinds: kinds, Devices: Devices, Driver: Driver, Clean: CleanGPU(nvml.Open), ctx: ctx, cancel: cancel,
-		pools: map[string]pooled{}, versions: map[string]func() Installed{}, failures: map[string]func() Installed{}, met: map[string]*Environment{},
+		pools: map[string]pooled{}, versions: map[string]func() Installed{}, failures: map[string]func() Installed{},
+		met: map[string]*Environment{},
 	}
 }
 
