@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -272,12 +273,7 @@ func (s *scope) output(name string, rng hcl.Range) (cty.Value, hcl.Diagnostics) 
 }
 
 func (s *scope) undeclared(root, name string, rng hcl.Range, known []string) hcl.Diagnostics {
-	what := map[string]string{"var": "variable", "local": "local value", "module": "module",
-		"system": "system", "runtime": "runtime", "part": "part"}[root]
-	if what == "" {
-		what = root
-	}
-
+	what := cmp.Or(map[string]string{"var": "variable", "local": "local value"}[root], root)
 	diags := errorAt(rng, "Reference to undeclared "+what,
 		"There is no %s.%s in this module.%s", root, name, didYouMean(name, known))
 	if s.decl.spoiled[root] {

@@ -185,33 +185,34 @@ func (t *Totals) add(ss StageSummary, s *Stage) {
 		}
 	}
 
-	switch c := ss.Cases; {
-	case c != nil && s.Action == stage.ActionNeeds:
+	c := ss.Cases
+	if c == nil {
+		if s.Action == stage.ActionReuse && s.Record != nil && s.Class().OwnsDevices() {
+			var stored stage.Counts
+			if json.Unmarshal(s.Record.Counts, &stored) == nil {
+				t.reuse(stored)
+			}
+		}
+		return
+	}
+
+	t.Reuse += c.Reuse
+	t.Hold += c.Hold
+	t.LeftOut += c.LeftOut
+	t.Unsupported += c.Unsupported
+	switch {
+	case s.Action == stage.ActionNeeds:
 		t.Elsewhere += c.Collect
 		t.ElsewhereSeconds += c.Seconds
 		t.GPUHours += c.GPUHours()
-		t.Reuse += c.Reuse
-		t.Hold += c.Hold
-		t.LeftOut += c.LeftOut
-		t.Unsupported += c.Unsupported
-	case c != nil:
-		t.Collect += c.Collect
-		t.Reuse += c.Reuse
-		t.Hold += c.Hold
-		t.LeftOut += c.LeftOut
-		t.Unsupported += c.Unsupported
-		t.Rows += c.Rows
-		if c.Seconds > 0 {
-			t.Seconds += c.Seconds
-			t.Estimated += c.Collect
-			t.GPUHours += c.GPUHours()
-		}
-	case s.Action == stage.ActionReuse && s.Record != nil && s.Class().OwnsDevices():
-		var c stage.Counts
-		if json.Unmarshal(s.Record.Counts, &c) == nil {
-			t.reuse(c)
-		}
+		return
+	case c.Seconds > 0:
+		t.Seconds += c.Seconds
+		t.Estimated += c.Collect
+		t.GPUHours += c.GPUHours()
 	}
+	t.Collect += c.Collect
+	t.Rows += c.Rows
 }
 
 // reuse adds a stage that is reused as a whole. If a case has several rows, its counts are of rows, and so is the

@@ -162,10 +162,12 @@ func (r *runner) standing() map[string]stage.Stage {
 func (r *runner) inputs(s *plan.Stage) (map[string]*stage.Dataset, error) {
 	out := map[string]*stage.Dataset{}
 	for _, in := range s.Config.Inputs() {
-		if s.Class() == stage.Report && r.endedBadly(in.Ref.Address) {
-			// The record may be that of an earlier run.
-			out[in.Name] = r.leftBy(in.Ref.Address)
-			continue
+		if s.Class() == stage.Report {
+			// The record of a stage that did not end well may be that of an earlier run.
+			if d, failed := r.leftBy(in.Ref.Address); failed {
+				out[in.Name] = d
+				continue
+			}
 		}
 
 		d, err := r.dataset(in.Ref.Address)
@@ -177,21 +179,19 @@ func (r *runner) inputs(s *plan.Stage) (map[string]*stage.Dataset, error) {
 	return out, nil
 }
 
-func (r *runner) endedBadly(address string) bool {
+// leftBy reports whether a stage did not end well, with the data that it has nevertheless or nil. A failed gate has
+// the table that it judged.
+func (r *runner) leftBy(address string) (d *stage.Dataset, failed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	up := r.results[address]
-	return up != nil && bad(up.Status)
-}
-
-// leftBy returns the data of a stage that did not end well, or nil. A failed gate has the table that it judged.
-func (r *runner) leftBy(address string) *stage.Dataset {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if o := r.results[address].Outcome; o != nil {
-		return o.Data
+	if up == nil || !bad(up.Status) {
+		return nil, false
 	}
-	return nil
+	if up.Outcome != nil {
+		d = up.Outcome.Data
+	}
+	return d, true
 }
 
 // dataset returns the data of a stage: from memory, from its plan, or from its record.
