@@ -329,7 +329,7 @@ func (p *phase) closed(ctx context.Context, slots []*slot) {
 //
 //go:noinline
 func growStack() byte {
-	var needed [6 << 10]byte
+	var needed [9 << 10]byte
 	return needed[runtime.NumGoroutine()%len(needed)]
 }
 
