@@ -43,7 +43,7 @@ type app struct {
 	provided       []io.Closer
 	goesOn         bool                          // continue if the reader of the output has exited
 	diagnosed      func([]config.DiagJSON) error // prints diagnostics for programs; nil if the output is for people
-	behind         int                           // overrides the detected terminal width if stdout is not a terminal; 0 means detect
+	behind         int                           // width of the terminal behind stdout, or 0
 }
 
 // stages returns the stage kinds for one command.

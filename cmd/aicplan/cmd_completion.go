@@ -115,7 +115,8 @@ func (a *app) completions(node *kong.Node, flag *kong.Flag, args []string, curre
 	case flag != nil && flag.Enum != "":
 		return strings.Split(strings.TrimPrefix(flag.Enum, ","), ",")
 
-	case flag != nil && (flag.Name == "target" || flag.Name == "exclude" || flag.Name == "replace" || flag.Name == "stage"):
+	case flag != nil && (flag.Name == "target" || flag.Name == "exclude" || flag.Name == "replace" ||
+		flag.Name == "stage"):
 		return a.addresses(args)
 
 	case flag != nil:

@@ -73,16 +73,7 @@ func (c *dataLintCmd) Run(a *app) error {
 
 func (c *dataLintCmd) rules(a *app) error {
 	if c.JSON {
-		type rule struct {
-			Name     string `json:"name"`
-			Severity string `json:"severity"`
-			Summary  string `json:"summary"`
-		}
-		var all []rule
-		for _, r := range lint.Rules() {
-			all = append(all, rule{r.Name, fmt.Sprint(r.Severity), r.Summary})
-		}
-		return a.json(all)
+		return a.json(lint.Rules())
 	}
 
 	for _, r := range lint.Rules() {

@@ -52,7 +52,8 @@ func (c *dataReadBackCmd) Run(a *app) error {
 	}
 
 	r, err := readback.Run(context.Background(), c.Dir, readback.Options{
-		Python: c.Python, Package: c.Package, Against: c.Against, System: v.System, Backend: v.Backend, Version: v.Version, Rows: c.Rows,
+		Python: c.Python, Package: c.Package, Against: c.Against, System: v.System, Backend: v.Backend, Version: v.Version,
+		Rows: c.Rows,
 	})
 
 	if err != nil {
@@ -91,7 +92,8 @@ func (c *dataReadBackCmd) version() (readback.Version, error) {
 
 	switch {
 	case len(all) == 0:
-		return readback.Version{}, fmt.Errorf("%s has no perf files of a backend in the layout families or systems (those of NCCL and oneCCL are read with a backend)",
+		return readback.Version{}, fmt.Errorf("%s has no perf files of a backend in the layout families or systems (those "+
+			"of NCCL and oneCCL are read with a backend)",
 			c.Dir)
 	case len(fit) == 0:
 		return readback.Version{}, fmt.Errorf("%s has no such tables; it has %s", c.Dir, strings.Join(names, ", "))

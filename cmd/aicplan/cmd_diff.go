@@ -163,7 +163,8 @@ func (c *diffCmd) side(a *app, name string) (*stage.Dataset, error) {
 func (c *diffCmd) dataset(a *app, name string) (*stage.Dataset, error) {
 	if info, err := os.Stat(name); err == nil {
 		if info.IsDir() {
-			return nil, fmt.Errorf("%s is a folder; compare it with a folder and without --where, or name one of its files", name)
+			return nil, fmt.Errorf("%s is a folder; compare it with a folder and without --where, or name one of its files",
+				name)
 		}
 
 		rec, err := tree.ReadFile(name)

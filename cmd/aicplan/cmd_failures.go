@@ -91,10 +91,12 @@ func nextOf(store *checkpoint.Store) func(model.FailureGroup) (advice, command s
 	return func(g model.FailureGroup) (advice, command string) {
 		switch g.Example.Class {
 		case worker.ClassCollectorBug:
-			return "correct the op and apply again: what a changed Python function failed at is measured again; elsewhere add --retry failed", apply
+			return "correct the op and apply again: what a changed Python function failed at is measured again; elsewhere " +
+				"add --retry failed", apply
 
 		case worker.ClassUnsupportedConfig:
-			return "leave such cases out with a filter of the grid, or list their values and the reason in the attribute unsupported of the collect block", ""
+			return "leave such cases out with a filter of the grid, or list their values and the reason in the attribute " +
+				"unsupported of the collect block", ""
 
 		case worker.ClassFrameworkBug, worker.ClassResourceIssue, worker.ClassTransient, worker.ClassTimeout:
 			return "try them again, when the cause is gone", apply + " --retry failed"

@@ -50,7 +50,8 @@ func (c *helpCmd) Run(a *app, parser *kong.Kong, all *stages.Set) error {
 		if err != nil {
 			return err
 		}
-		if err := a.help(kong.HelpOptions{Compact: true, WrapUpperBound: columns, ValueFormatter: withDefault}, ctx); err != nil {
+		options := kong.HelpOptions{Compact: true, WrapUpperBound: columns, ValueFormatter: withDefault}
+		if err := a.help(options, ctx); err != nil {
 			return err
 		}
 	}

@@ -71,7 +71,7 @@ func (c *publishCmd) Run(a *app, all *stages.Set, store *checkpoint.Store) error
 	}
 
 	a.endPlanning()
-	ctx, end := untilInterrupt() // git and gh are interrupted by this process
+	ctx, end := untilSignal() // git and gh are interrupted by this process
 	defer end()
 	results := []published{}
 	found := 0

@@ -105,14 +105,17 @@ const mostShown = 1000
 // nothingOf returns the error for a stage without a record, with a suggestion.
 func nothingOf(store *checkpoint.Store, what string) error {
 	if info, err := os.Stat(what); err == nil && (info.IsDir() || strings.HasSuffix(what, ".hcl")) {
-		return fmt.Errorf("%s is a plan: aicplan plan %s shows what it would do, aicplan show ADDRESS the table of one of its stages",
+		return fmt.Errorf("%s is a plan: aicplan plan %s shows what it would do, aicplan show ADDRESS the table of one of "+
+			"its stages",
 			what, what)
 	}
 	if strings.HasSuffix(what, ".plan") || strings.ContainsRune(what, filepath.Separator) && !strings.Contains(what, "[") {
-		return fmt.Errorf("there is no file %s, and no stage is called so; aicplan plan --out FILE saves a plan, aicplan ckpt list shows the stages",
+		return fmt.Errorf("there is no file %s, and no stage is called so; aicplan plan --out FILE saves a plan, aicplan "+
+			"ckpt list shows the stages",
 			what)
 	}
-	return fmt.Errorf("the state folder %s has nothing of %s: apply its plan first.%s aicplan ckpt list shows what is there (the cases of a grid: aicplan cases PLAN ADDRESS)",
+	return fmt.Errorf("the state folder %s has nothing of %s: apply its plan first.%s aicplan ckpt list shows what is "+
+		"there (the cases of a grid: aicplan cases PLAN ADDRESS)",
 		store.Dir(), what, nearStage(store, what))
 }
 

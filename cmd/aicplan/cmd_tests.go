@@ -280,9 +280,5 @@ func checkOf(res *plantest.Result) stage.CheckResult {
 }
 
 func oneFailure(diags hcl.Diagnostics) string {
-	text := diags[0].Summary + ": " + diags[0].Detail
-	if len(diags) > 1 {
-		text += more(len(diags) - 1)
-	}
-	return text
+	return diags[0].Summary + ": " + diags[0].Detail + more(len(diags)-1)
 }

@@ -91,7 +91,8 @@ func emptyGrids(p *plan.Plan, path string) hcl.Diagnostics {
 		if s.Plan == nil || s.Plan.Waterfall == nil || s.Plan.Waterfall.Cases > 0 || s.Plan.Waterfall.Declared == 0 {
 			continue
 		}
-		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: "Grid without cases", Subject: s.Instance.Range.Ptr(),
+		diags = append(diags, &hcl.Diagnostic{
+			Severity: hcl.DiagWarning, Summary: "Grid without cases", Subject: s.Instance.Range.Ptr(),
 			Detail: fmt.Sprintf("The filters drop every combination (%s). aicplan why %s %s explains them.",
 				textutil.Count(s.Plan.Waterfall.Declared), path, s.Address())})
 	}

@@ -31,7 +31,8 @@ func runGuard(in *config.Instance, st stage.Stage, store *checkpoint.Store, outD
 func guardsFirst(p *plan.Plan, outDir string) (results []*run.StageResult, hopeless bool, err error) {
 	blocked := map[string]bool{}
 	for _, s := range p.Stages {
-		if s.Instance.Kind.Class != stage.Guard || s.Action != stage.ActionRun || s.Config == nil || len(p.Graph.Deps(s.Address())) > 0 {
+		if s.Instance.Kind.Class != stage.Guard || s.Action != stage.ActionRun || s.Config == nil ||
+			len(p.Graph.Deps(s.Address())) > 0 {
 			continue
 		}
 

@@ -118,19 +118,20 @@ func withDefault(v *kong.Value) string {
 
 // examples maps every command to an example command line.
 var examples = map[string]string{
-	"validate":       "aicplan validate plans/h200_trtllm.hcl",
-	"fmt":            "aicplan fmt --check --diff plans",
-	"test":           "aicplan test plans/modules --filter 'one model*'",
-	"plan":           "aicplan plan plans/h200_trtllm.hcl --var 'models=[\"Qwen/Qwen3-32B\"]'",
-	"apply":          "aicplan apply plans/quickstart.hcl --out-dir out",
-	"status":         "aicplan status --watch",
-	"serve":          "aicplan serve --listen :8765",
-	"report":         "aicplan report --format html --out report.html",
-	"failures":       "aicplan failures",
-	"diff":           "aicplan diff old/gemm_perf.txt new/gemm_perf.txt --max-median 0.02",
-	"data lint":      "aicplan data lint out",
-	"data matrix":    "aicplan data matrix --models models.yaml out",
-	"show":           "aicplan show 'module.measured[\"gemm\"].collect.op' --where 'm >= 64' --sort latency:desc --limit 10",
+	"validate":    "aicplan validate plans/h200_trtllm.hcl",
+	"fmt":         "aicplan fmt --check --diff plans",
+	"test":        "aicplan test plans/modules --filter 'one model*'",
+	"plan":        "aicplan plan plans/h200_trtllm.hcl --var 'models=[\"Qwen/Qwen3-32B\"]'",
+	"apply":       "aicplan apply plans/quickstart.hcl --out-dir out",
+	"status":      "aicplan status --watch",
+	"serve":       "aicplan serve --listen :8765",
+	"report":      "aicplan report --format html --out report.html",
+	"failures":    "aicplan failures",
+	"diff":        "aicplan diff old/gemm_perf.txt new/gemm_perf.txt --max-median 0.02",
+	"data lint":   "aicplan data lint out",
+	"data matrix": "aicplan data matrix --models models.yaml out",
+	"show": "aicplan show 'module.measured[\"gemm\"].collect.op' --where 'm >= 64' --sort latency:desc " +
+		"--limit 10",
 	"cancel":         "aicplan cancel collect.gemm",
 	"publish":        "aicplan publish --dry-run plans/h200_vllm.hcl",
 	"data read-back": "aicplan data read-back --against before out",
@@ -158,9 +159,14 @@ var elsewhere = map[string]string{
 	"runs": "aicplan report --list lists the runs", "history": "aicplan report --list lists the runs",
 	"list":   "aicplan report --list lists the runs, aicplan ckpt list the results",
 	"output": "aicplan apply prints the outputs", "init": "nothing has to be prepared: aicplan plan PLAN",
-	"destroy": "aicplan ckpt gc removes what nothing refers to", "state": "aicplan ckpt lists, checks and cleans the state",
-	"watch": "aicplan status --watch", "lint": "aicplan data lint DIR, or aicplan validate PLAN", "run": "aicplan apply PLAN",
-	"schema": "aicplan help gate prints the reference of a block", "console": "aicplan describe PLAN --eval EXPRESSION", "preflight": "aicplan doctor PLAN",
+	"destroy":   "aicplan ckpt gc removes what nothing refers to",
+	"state":     "aicplan ckpt lists, checks and cleans the state",
+	"watch":     "aicplan status --watch",
+	"lint":      "aicplan data lint DIR, or aicplan validate PLAN",
+	"run":       "aicplan apply PLAN",
+	"schema":    "aicplan help gate prints the reference of a block",
+	"console":   "aicplan describe PLAN --eval EXPRESSION",
+	"preflight": "aicplan doctor PLAN",
 }
 
 // meant returns a suggestion for mistakes that kong does not recognise: an argument written as a flag,
@@ -207,7 +213,8 @@ func usage(err error, args []string) string {
 		text = fmt.Sprintf("%s needs %s, as in %s", verb, strings.ReplaceAll(missing, `"`, ""), examples[verb])
 	}
 
-	if hint := elsewhere[strings.TrimPrefix(strings.SplitN(text, ",", 2)[0], "unexpected argument ")]; hint != "" && verb == "" {
+	unknown, _, _ := strings.Cut(strings.TrimPrefix(text, "unexpected argument "), ",")
+	if hint := elsewhere[unknown]; hint != "" && verb == "" {
 		return fmt.Sprintf("aicplan: there is no command %s: %s", args[0], hint)
 	}
 

@@ -12,13 +12,19 @@ import (
 	"aicplan/engine/run"
 )
 
+// interruptSignals returns the signals that end a command.
+func interruptSignals() []os.Signal {
+	out := []os.Signal{os.Interrupt, syscall.SIGTERM}
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores SIGHUP; otherwise the session has ended
+		out = append(out, syscall.SIGHUP)
+	}
+	return out
+}
+
 // interrupts returns a channel that receives the signals that end a command.
 func interrupts() chan os.Signal {
 	signals := make(chan os.Signal, 3)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
-	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores SIGHUP; otherwise the session has ended
-		signal.Notify(signals, syscall.SIGHUP)
-	}
+	signal.Notify(signals, interruptSignals()...)
 	return signals
 }
 
@@ -44,27 +50,9 @@ func endOnInterrupt() (end func()) {
 	}
 }
 
-// untilSignal returns a context that ends on Ctrl-C or SIGTERM.
+// untilSignal returns a context that is cancelled by the first signal.
 func untilSignal() (context.Context, context.CancelFunc) {
-	return signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-}
-
-// untilInterrupt returns a context that is cancelled by the first signal.
-func untilInterrupt() (context.Context, func()) {
-	ctx, cancel := context.WithCancel(context.Background())
-	signals := interrupts()
-	go func() {
-		select {
-		case <-signals:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
-
-	return ctx, func() {
-		signal.Stop(signals)
-		cancel()
-	}
+	return signal.NotifyContext(context.Background(), interruptSignals()...)
 }
 
 // outliveReader lets a run continue if the reader of its output exits, because the results are on disk.

@@ -80,7 +80,8 @@ func parse(parser *kong.Kong, app *app, cli *cli, args []string) (code int) {
 		if p := recover(); p != nil {
 			e, ok := p.(exitPanic)
 			if !ok {
-				fmt.Fprintf(app.stderr, "Error: internal error: %v\nThis is a mistake in aicplan, not in your plan. Please report it with the lines below.\n\n%s",
+				fmt.Fprintf(app.stderr, "Error: internal error: %v\nThis is a mistake in aicplan, not in your plan. Please "+
+					"report it with the lines below.\n\n%s",
 					p, debug.Stack())
 				e = run.ExitError
 			}
@@ -202,7 +203,8 @@ func (a *app) outputLost(code int) int {
 	}
 
 	if a.goesOn && errors.Is(a.out.err, syscall.EPIPE) {
-		fmt.Fprintln(a.stderr, "Note: whatever read the output has gone; the run went on without it. aicplan report shows the result.")
+		fmt.Fprintln(a.stderr, "Note: whatever read the output has gone; the run went on without it. aicplan report shows "+
+			"the result.")
 		return code
 	}
 

@@ -29,7 +29,8 @@ func (c *testCmd) pages(a *app) error {
 	case len(names) == 0:
 		return fmt.Errorf("no server is marked in %s; see aicplan test --help for the comments", strings.Join(c.Paths, ", "))
 	case len(servers) == 0:
-		return fmt.Errorf("--filter %s selects no server; the pages have %s", strings.Join(c.Filter, " "), strings.Join(names, ", "))
+		return fmt.Errorf("--filter %s selects no server; the pages have %s", strings.Join(c.Filter, " "),
+			strings.Join(names, ", "))
 	case c.DryRun && c.JSON:
 		return a.json(servers)
 	}
@@ -51,7 +52,8 @@ func (c *testCmd) pages(a *app) error {
 		if c.DryRun {
 			fmt.Fprintf(a.stdout, "%s\n", s.Name)
 			for _, b := range s.Blocks() {
-				fmt.Fprintf(a.stdout, "  %-12s  %s, %d blocks, %d lines\n", b.Kind, b.Place, b.Fences, 1+strings.Count(b.Text, "\n"))
+				fmt.Fprintf(a.stdout, "  %-12s  %s, %d blocks, %d lines\n", b.Kind, b.Place, b.Fences,
+					1+strings.Count(b.Text, "\n"))
 			}
 			continue
 		}

@@ -79,7 +79,8 @@ func (v *barView) Progress(address string, p stage.Progress) {
 		b.bar = v.progress.AddBar(int64(p.Total),
 			mpb.BarRemoveOnComplete(),
 			mpb.BarExtender(mpb.BarFillerFunc(table), false),
-			mpb.PrependDecorators(decor.Name(textutil.Clip(textutil.VisibleLine(address), 24), decor.WC{W: 25, C: decor.DindentRight})),
+			mpb.PrependDecorators(decor.Name(textutil.Clip(textutil.VisibleLine(address), 24),
+				decor.WC{W: 25, C: decor.DindentRight})),
 			mpb.AppendDecorators(decor.Any(text)))
 
 		v.bars[address] = b

@@ -107,7 +107,8 @@ func (a *app) outputs(outs []config.Output) {
 // resultLine returns the summary of a run in one line for grep.
 func resultLine(p *plan.Plan, r *run.Applied, nothing bool) string {
 	if nothing && r.ExitCode() == run.ExitOK {
-		if len(r.Stages) == 0 || !slices.ContainsFunc(r.Stages, func(s *run.StageResult) bool { return s.Reused && !s.Guarded }) {
+		reused := func(s *run.StageResult) bool { return s.Reused && !s.Guarded }
+		if !slices.ContainsFunc(r.Stages, reused) {
 			return fmt.Sprintf("Apply: nothing to do, no stage of the selection runs (%.1fs).", r.Seconds)
 		}
 		return fmt.Sprintf("Apply: nothing to do, all stages are as their checkpoints say (%.1fs).", r.Seconds)

@@ -20,13 +20,14 @@ import (
 const heartbeat = 10 * time.Second
 
 // jsonView prints every event in its stored form.
-type jsonView struct{ w io.Writer }
+type jsonView struct {
+	quietEvents
+	w io.Writer
+}
 
 func (v *jsonView) Event(line []byte)                 { fmt.Fprintf(v.w, "%s\n", line) }
 func (v *jsonView) RunStart(*plan.Plan, string)       {}
 func (v *jsonView) StageStart(string, string, string) {}
-func (v *jsonView) Progress(string, stage.Progress)   {}
-func (v *jsonView) Message(string, string, string)    {}
 func (v *jsonView) StageEnd(*run.StageResult)         {}
 func (v *jsonView) Diagnostics(hcl.Diagnostics)       {}
 func (v *jsonView) RunEnd(*run.Applied)               {}
@@ -154,7 +155,8 @@ func rateText(rate float64) string {
 
 // Message implements run.View.
 func (v *lineView) Message(address, level, text string) {
-	if s := v.p.Stage(address); s != nil && (s.Instance.Kind.Class == stage.Check || s.Instance.Kind.Class == stage.Guard) {
+	if s := v.p.Stage(address); s != nil && (s.Instance.Kind.Class == stage.Check ||
+		s.Instance.Kind.Class == stage.Guard) {
 		return // its checks are listed when it ends
 	}
 

@@ -33,12 +33,12 @@ const (
 
 // Rule is one thing that is checked.
 type Rule struct {
-	Name     string
-	Severity Severity
+	Name     string   `json:"name"`
+	Severity Severity `json:"severity"`
 	// Allow is how many occurrences in the whole tree are accepted.
-	Allow int
+	Allow int `json:"-"`
 	// Summary describes what the rule finds. It follows a number: "1,016 duplicate keys".
-	Summary string
+	Summary string `json:"summary"`
 }
 
 // Rules lists the rules in the order of reports. R1 to R7 are those of upstream's own tool. The

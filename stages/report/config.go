@@ -90,7 +90,8 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	}
 
 	if !filepath.IsLocal(c.File) {
-		bad("Path outside the output folder", "%q leads out of the output folder; reports stay inside of it. Choose the folder with --out-dir.", c.File)
+		bad("Path outside the output folder", "%q leads out of the output folder; reports stay inside of it. Choose the "+
+			"folder with --out-dir.", c.File)
 	} else if why := fileutil.BadName(c.File); why != "" {
 		bad("Unusable name", "%q %s.", c.File, why)
 	}

@@ -40,6 +40,7 @@ func file(url string) bool {
 const ready = `document.documentElement.dataset.ready === "yes"`
 
 func TestPageInBrowser(t *testing.T) {
+	t.Parallel()
 	ctx := startBrowser(t)
 	data, r := sample(t, 3000)
 	wrong := watchPage(t, ctx, file)

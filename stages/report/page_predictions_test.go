@@ -89,6 +89,7 @@ func TestPredictions(t *testing.T) {
 
 // On a phone a long address is broken, and what a step is made of is seen whole.
 func TestPredictionsOnAPhone(t *testing.T) {
+	t.Parallel()
 	ctx := startBrowser(t)
 	page := predictionsPage(t, "module.published_steps['llama'].collect.predicted")
 	open(t, ctx, fileURL(t, []byte(page)))

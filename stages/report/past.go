@@ -60,7 +60,8 @@ func FindRun(store *checkpoint.Store, id string) (*checkpoint.Run, error) {
 	if id == "" || id == "latest" {
 		r, err := store.LatestRun()
 		if errors.Is(err, checkpoint.ErrMissing) {
-			return nil, fmt.Errorf("the state folder %s has no run: apply a plan first, or name the folder with --state-dir", store.Dir())
+			return nil, fmt.Errorf("the state folder %s has no run: apply a plan first, or name the folder with --state-dir",
+				store.Dir())
 		}
 		return r, err
 	}

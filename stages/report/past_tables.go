@@ -90,7 +90,8 @@ func (p *Past) Input(store *checkpoint.Store, load Loader) (model.Input, error) 
 func (b Begun) finished() stage.Finished {
 	message := "it had not ended; what was stored until then is kept"
 	if b.Total > 0 {
-		message = fmt.Sprintf("it had not ended; %d of %d cases had ended by its last event, and what was stored is kept", b.Done, b.Total)
+		message = fmt.Sprintf("it had not ended; %d of %d cases had ended by its last event, and what was stored is kept",
+			b.Done, b.Total)
 	}
 	return stage.Finished{Address: b.Address, Kind: b.Kind, Class: b.Class,
 		Outcome: &stage.Outcome{Status: stage.StatusInterrupted, Message: message}}

@@ -87,7 +87,8 @@ func (d drawing) kernels() {
 		ratio := against("ratio", "Ratio to "+t.Reference.A.Name, t.Ratio, f.Metric.Name+" over reference")
 		ratio.columns = append(columns, column{name: "ratio", num: t.Ratio})
 		ratio.levels = []level{{1, true}, {1.1, false}, {1 / 1.1, false}}
-		ratio.caption = fmt.Sprintf("Above 1 it is %s than the reference; dashed are 1 and 10 %% to either side. %s rows in common.",
+		ratio.caption = fmt.Sprintf("Above 1 it is %s than the reference; dashed are 1 and 10 %% to either side. %s rows "+
+			"in common.",
 			above(f.Metric), textutil.Count(t.Reference.Common))
 		d.add(ratio.chart())
 	}

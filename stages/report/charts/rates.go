@@ -69,7 +69,8 @@ func rates(id string, t *model.Table, columns []column, budget int) *Chart {
 		pt.y = scaled(f.Rates.Flops, by)
 		columns = append(columns, column{name: "intensity", unit: "FLOP/B", num: pt.x})
 
-		pt.caption = "Operations and bytes are the least that the op must do. The plan names no system, so there is no roof to draw."
+		pt.caption = "Operations and bytes are the least that the op must do. The plan names no system, so there is no " +
+			"roof to draw."
 		if peaks := peaksOf(f, by); bandwidth > 0 && len(peaks) > 0 {
 			pt.over = roof(bandwidth/by, peaks)
 			pt.levels = []level{{peaks[len(peaks)-1], true}}

@@ -35,8 +35,9 @@ func scaling(id string, t *model.Table) *Chart {
 
 	return &Chart{
 		ID: id, Title: "Scaling over GPUs", W: scalingWidth, H: scalingHeight,
-		Alt:     "throughput, time of an iteration, efficiency and communication over the number of GPUs",
-		Caption: "A line per family of parallelism. The efficiency is that of the cell with the fewest GPUs and the same load. Dashed: as efficient as it.",
-		Body:    string(svg[at:]),
+		Alt: "throughput, time of an iteration, efficiency and communication over the number of GPUs",
+		Caption: "A line per family of parallelism. The efficiency is that of the cell with the fewest GPUs and the same " +
+			"load. Dashed: as efficient as it.",
+		Body: string(svg[at:]),
 	}
 }

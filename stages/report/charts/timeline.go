@@ -42,7 +42,8 @@ func timeline(id string, tables []*model.Table) *Chart {
 	}
 
 	chart := &Chart{ID: id, Title: "What every worker measured", W: width, H: 90 + 26*len(lanes),
-		Caption: "A bar is a stretch without a longer break between cases; the gaps are restarts, other work, or nothing to do."}
+		Caption: "A bar is a stretch without a longer break between cases; the gaps are restarts, other work, or nothing " +
+			"to do."}
 	f := newFrame(chart.W, chart.H,
 		axis{label: c.label(), lo: -0.01 * c.total, hi: 1.01 * c.total, ticks: c.ticks, grid: true},
 		axis{lo: -0.5, hi: float64(len(lanes)) - 0.5, ticks: nameTicks(lanes, 1)})

@@ -80,7 +80,8 @@ func (s *Server) guard(next http.Handler) http.Handler {
 		h.Set("X-Frame-Options", "DENY")
 		h.Set("Referrer-Policy", "no-referrer")
 		h.Set("Cache-Control", "no-store")
-		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "+
+			"connect-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
 
 		if s.Token == "" && !local(r.Host) {
 			// A page of a stranger may make a name point here.
@@ -96,7 +97,8 @@ func (s *Server) guard(next http.Handler) http.Handler {
 				http.Redirect(w, r, r.URL.Path, http.StatusSeeOther)
 				return
 			}
-			http.Error(w, "This page needs its token: open the address that aicplan serve printed, or send Authorization: Bearer TOKEN.", http.StatusUnauthorized)
+			http.Error(w, "This page needs its token: open the address that aicplan serve printed, or send Authorization: "+
+				"Bearer TOKEN.", http.StatusUnauthorized)
 			return
 		}
 
@@ -273,7 +275,8 @@ func (s *Server) report(w http.ResponseWriter, r *http.Request) {
 	}
 
 	w.Header().Set("Content-Security-Policy",
-		"default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+		"default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; img-src data: blob:; frame-ancestors "+
+			"'none'; base-uri 'none'; form-action 'none'")
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
 	_, _ = w.Write(b)
 }

@@ -2,7 +2,6 @@ package model
 
 import (
 	"cmp"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -251,14 +250,6 @@ var meaning = map[string]string{
 	"interrupted":        "the run was interrupted",
 	"transient":          "may pass when tried again",
 	"timeout":            "took longer than its deadline",
-}
-
-func percent(share float64) string {
-	text := fmt.Sprintf("%.1f %%", 100*share)
-	if share < 1 && text == "100.0 %" {
-		return "99.9 %" // never round a gap away
-	}
-	return strings.Replace(text, ".0 %", " %", 1)
 }
 
 // tellApart adds the stage to the names of tables that are equal otherwise, such as

@@ -22,8 +22,9 @@ var hiddenMetrics = map[string]bool{"input_throughput": true, "total_throughput"
 	"coll_call_num": true, "throughput_tokens_sec": true}
 
 // metricTitles are names for people of metrics whose column names are not.
-var metricTitles = map[string]string{"ttft": "TTFT", "itl": "ITL", "tpot": "TPOT", "iteration_wall_clock": "iteration time",
-	"comm_overhead": "communication share", "comm_exposed_pct": "exposed communication"}
+var metricTitles = map[string]string{"ttft": "TTFT", "itl": "ITL", "tpot": "TPOT",
+	"iteration_wall_clock": "iteration time", "comm_overhead": "communication share",
+	"comm_exposed_pct": "exposed communication"}
 
 // MetricTitle returns the name of a metric for people.
 func MetricTitle(name string) string {

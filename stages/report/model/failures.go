@@ -198,7 +198,8 @@ func GroupFailures(sources []StageLedger, o FailureOptions) ([]FailureGroup, err
 
 	for _, name := range by {
 		if rows > 0 && !known[name] {
-			return nil, fmt.Errorf("there is no column %q to group by; there are %s", name, strings.Join(ledgerColumns(sources), ", "))
+			return nil, fmt.Errorf("there is no column %q to group by; there are %s", name,
+				strings.Join(ledgerColumns(sources), ", "))
 		}
 	}
 

@@ -181,7 +181,8 @@ func (c Comparison) QueueText() string {
 	if q == nil {
 		return ""
 	}
-	return fmt.Sprintf("By the metrics of the server, %s of ttft was its queue (median of %s). Against ttft without it the predictions are off by p50 %s, p95 %s; that is not judged, because a prediction may have a queue of its own.",
+	return fmt.Sprintf("By the metrics of the server, %s of ttft was its queue (median of %s). Against ttft without it "+
+		"the predictions are off by p50 %s, p95 %s; that is not judged, because a prediction may have a queue of its own.",
 		Percent(q.Share), textutil.Some(q.Compared, "workload"), Percent(q.P50), Percent(q.P95))
 }
 

@@ -231,7 +231,8 @@ func nodes(inputs []TableInput, tables []*Table) []Node {
 				Image: info.Image, Digest: info.ImageDigest, System: info.System,
 			}
 			for _, name := range slices.Sorted(maps.Keys(info.Env)) {
-				if name != "hostname" && info.Env[name] != "" && !strings.HasPrefix(info.Env[name], "{") && (p.name == "" || name != "driver") {
+				if name != "hostname" && info.Env[name] != "" && !strings.HasPrefix(info.Env[name], "{") && (p.name == "" ||
+					name != "driver") {
 					n.Facts = append(n.Facts, Fact{name, info.Env[name]})
 				}
 			}

@@ -21,24 +21,23 @@ func (r *Report) verdict() Verdict {
 		count[s.Status]++
 	}
 
-	stages := func(st stage.Status, one, many string) string {
+	stages := func(level, word string, st stage.Status, one, many string) Verdict {
 		if count[st] == 1 {
-			return fmt.Sprintf(one, first[st])
+			return Verdict{level, word, fmt.Sprintf(one, first[st])}
 		}
-		return fmt.Sprintf(many, count[st])
+		return Verdict{level, word, fmt.Sprintf(many, count[st])}
 	}
 
 	c := results.Count(r.Gates)
 	switch {
 	case count[stage.StatusFailed] > 0:
-		return Verdict{Bad, "failed", stages(stage.StatusFailed, "The stage %s failed.", "%d stages failed.")}
+		return stages(Bad, "failed", stage.StatusFailed, "The stage %s failed.", "%d stages failed.")
 	case count[stage.StatusPreflight] > 0:
-		return Verdict{Bad, "preflight failed",
-			stages(stage.StatusPreflight, "%s did not let anything be measured.",
-				"%d preflights did not let anything be measured.")}
+		return stages(Bad, "preflight failed", stage.StatusPreflight, "%s did not let anything be measured.",
+			"%d preflights did not let anything be measured.")
 	case count[stage.StatusGateFailed] > 0:
-		return Verdict{Bad, "gate failed", stages(stage.StatusGateFailed, "%s did not let its data through.",
-			"%d gates did not let their data through.")}
+		return stages(Bad, "gate failed", stage.StatusGateFailed, "%s did not let its data through.",
+			"%d gates did not let their data through.")
 	case r.Run.Unfinished:
 		return Verdict{Warn, "unfinished", "The run goes on, or was killed; the report has what had ended."}
 	case count[stage.StatusInterrupted] > 0:
@@ -46,8 +45,8 @@ func (r *Report) verdict() Verdict {
 	case r.Run.Partial != "":
 		return Verdict{Warn, "sample", "A " + r.Run.Partial + " run: a sample of the cases, not the data."}
 	case count[stage.StatusNeeds] > 0:
-		return Verdict{Warn, "partial", stages(stage.StatusNeeds, "%s needs a runtime that was not here.",
-			"%d stages need a runtime that was not here.")}
+		return stages(Warn, "partial", stage.StatusNeeds, "%s needs a runtime that was not here.",
+			"%d stages need a runtime that was not here.")
 	case slices.ContainsFunc(r.Tables, func(t *Table) bool { return t.Partial != "" }) || count[stage.StatusPartial] > 0:
 		return Verdict{Warn, "partial", "Some of the planned data is missing."}
 	case len(r.Tables) == 0:
@@ -163,7 +162,7 @@ func (r *Report) figures() []Figure {
 
 	coverage := Figure{Name: "coverage", Value: "-", Note: "nothing was planned here"}
 	if t.planned > 0 {
-		coverage.Value = percent(float64(t.covered) / float64(t.planned))
+		coverage.Value = Percent(float64(t.covered) / float64(t.planned))
 		coverage.Note = fmt.Sprintf("%s of %s cases", textutil.Count(t.covered), textutil.Count(t.planned))
 		if coverage.Level = Good; t.covered < t.planned {
 			coverage.Level = Warn
@@ -231,7 +230,7 @@ func (r *Report) glance() []string {
 
 	if t.planned > 0 {
 		s := fmt.Sprintf("%s of %s planned cases have a row (%s)", textutil.Count(t.covered),
-			textutil.Count(t.planned), percent(float64(t.covered)/float64(t.planned)))
+			textutil.Count(t.planned), Percent(float64(t.covered)/float64(t.planned)))
 		if t.failed+t.skipped > 0 {
 			s += fmt.Sprintf("; %s failed and %s were skipped, each with a reason", textutil.Count(t.failed),
 				textutil.Count(t.skipped))
@@ -254,7 +253,8 @@ func (r *Report) glance() []string {
 
 	for _, x := range r.Tables {
 		if ref := x.Reference; ref != nil && ref.Ratio != nil {
-			out = append(out, fmt.Sprintf("%s runs at %.3f of %s's %s (median of %s rows in common; 5 %% below %.3f, 5 %% above %.3f).",
+			out = append(out, fmt.Sprintf("%s runs at %.3f of %s's %s (median of %s rows in common; 5 %% below %.3f, 5 %% "+
+				"above %.3f).",
 				x.Name, ref.Ratio.P50, ref.A.Name, ref.Metric, textutil.Count(ref.Common), ref.Ratio.P5, ref.Ratio.P95))
 		}
 	}
@@ -300,7 +300,7 @@ func (r *Report) risks() {
 		}
 
 		if share, ok := t.Coverage(); ok && t.Covered < t.Planned {
-			add(Warn, "%s covers %s of its planned cases; %s have no row", t.Name, percent(share),
+			add(Warn, "%s covers %s of its planned cases; %s have no row", t.Name, Percent(share),
 				textutil.Count(t.Planned-t.Covered))
 		}
 
@@ -310,11 +310,11 @@ func (r *Report) risks() {
 
 		if t.Noise != nil && t.Noise.P95 > noisy {
 			add(Warn, "%s is noisy: 5 %% of its rows have a standard deviation above %s of their mean", t.Name,
-				percent(t.Noise.P95))
+				Percent(t.Noise.P95))
 		}
 
 		if t.Throttled > 0 {
-			add(Warn, "%s of %s's rows were measured while the driver held the clock back", percent(t.Throttled), t.Name)
+			add(Warn, "%s of %s's rows were measured while the driver held the clock back", Percent(t.Throttled), t.Name)
 		}
 
 		if t.Clock != nil && t.Clock.P5 < 0.97*t.Clock.P95 {

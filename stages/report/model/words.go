@@ -55,12 +55,16 @@ func Number(v float64) string {
 	}
 }
 
-// Percent writes a share.
+// Percent writes a share. A share below 1 is never 100 %.
 func Percent(share float64) string {
-	if math.IsNaN(share) {
+	text := fmt.Sprintf("%.1f %%", 100*share)
+	switch {
+	case math.IsNaN(share):
 		return "-"
+	case share < 1 && text == "100.0 %":
+		return "99.9 %"
 	}
-	return percent(share)
+	return strings.Replace(text, ".0 %", " %", 1)
 }
 
 // Duration formats seconds with suitable units.

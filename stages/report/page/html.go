@@ -148,9 +148,12 @@ func toJSON(v any) (template.JS, error) {
 // swatch draws the sign of a legend's entry.
 func swatch(k charts.Key) template.HTML {
 	if strings.HasPrefix(k.Class, "c") {
-		return template.HTML(fmt.Sprintf(`<svg class="key" viewBox="0 0 12 12" aria-hidden="true"><path class="%s %s" d="M6 6%s"/></svg>`, k.Class, charts.ShapeClass(k.Shape), charts.Shapes[k.Shape%len(charts.Shapes)]))
+		return template.HTML(fmt.Sprintf(`<svg class="key" viewBox="0 0 12 12" aria-hidden="true">`+
+			`<path class="%s %s" d="M6 6%s"/></svg>`, k.Class, charts.ShapeClass(k.Shape),
+			charts.Shapes[k.Shape%len(charts.Shapes)]))
 	}
-	return template.HTML(fmt.Sprintf(`<svg class="key" viewBox="0 0 12 12" preserveAspectRatio="none" aria-hidden="true"><path class="%s" d="M0 1h12v10h-12z"/></svg>`, k.Class))
+	return template.HTML(fmt.Sprintf(`<svg class="key" viewBox="0 0 12 12" preserveAspectRatio="none" aria-hidden="true">`+
+		`<path class="%s" d="M0 1h12v10h-12z"/></svg>`, k.Class))
 }
 
 // anchor makes an address fit for an id.
