@@ -103,7 +103,7 @@ func (c *modelsCmd) Run(a *app, all *stages.Set) error {
 
 	t := new(textutil.Table).Left("model", "layers", "tp", "formats of experts")
 	for _, m := range models {
-		t.Row(m.Name, strings.Join(m.Layers, " "), sizes(m.TP), formats(m.Dtypes))
+		t.Row(m.Name, strings.Join(m.Layers, " "), strings.Trim(strings.ReplaceAll(fmt.Sprint(m.TP), " ", ","), "[]"), formats(m.Dtypes))
 	}
 
 	if err := a.table(t); err != nil {
@@ -178,14 +178,6 @@ func merged[T comparable](list, more []T) []T {
 		}
 	}
 	return list
-}
-
-func sizes(tp []int) string {
-	out := make([]string, len(tp))
-	for i, t := range tp {
-		out[i] = fmt.Sprint(t)
-	}
-	return strings.Join(out, ",")
 }
 
 // formats returns the formats of all backends together. Only --json separates them.

@@ -22,20 +22,21 @@ func valueText(v cty.Value, wide int) string {
 		return text
 	}
 
+	text := jsonText(v, "")
+	if len(text) >= wide && v.CanIterateElements() {
+		return jsonText(v, "  ")
+	}
+	return text
+}
+
+func jsonText(v cty.Value, indent string) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
+	enc.SetIndent(indent, indent)
 	if err := enc.Encode(jsonValue(v)); err != nil {
 		panic(err) // cannot happen for words, numbers and collections of them
 	}
-	if b.Len() > wide && v.CanIterateElements() {
-		b.Reset()
-		enc.SetIndent("  ", "  ")
-		if err := enc.Encode(jsonValue(v)); err != nil {
-			panic(err)
-		}
-	}
-
 	return strings.TrimSuffix(b.String(), "\n")
 }
 

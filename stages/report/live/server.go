@@ -1,7 +1,6 @@
 package live
 
 import (
-	"bytes"
 	"crypto/subtle"
 	"embed"
 	"encoding/json"
@@ -19,6 +18,8 @@ import (
 
 //go:embed assets
 var assets embed.FS
+
+var livePage = template.Must(template.ParseFS(assets, "assets/live.html"))
 
 // Server is the live page: runs of a state folder, one of them in full, finished
 // reports. It reads; nothing in the state folder changes.
@@ -124,20 +125,8 @@ func (s *Server) allowed(r *http.Request) bool {
 }
 
 func (s *Server) page(w http.ResponseWriter, r *http.Request) {
-	t, err := template.ParseFS(assets, "assets/live.html")
-	if err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-
-	var b bytes.Buffer
-	if err := t.Execute(&b, map[string]string{"Run": r.PathValue("id")}); err != nil {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-		return
-	}
-
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
-	_, _ = w.Write(b.Bytes())
+	_ = livePage.Execute(w, map[string]string{"Run": r.PathValue("id")})
 }
 
 func (s *Server) runs(w http.ResponseWriter, _ *http.Request) {

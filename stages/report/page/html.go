@@ -21,8 +21,14 @@ import (
 	"aicplan/stages/report/model"
 )
 
-//go:embed assets
+//go:embed assets/*.html
 var assets embed.FS
+
+//go:embed assets/style.css
+var css template.CSS
+
+//go:embed assets/report.js
+var js template.JS
 
 // WriteHTML writes the report with the rows of tables that have at most so many, for searching. Tables with
 // more rows have a note instead. Equal reports give equal bytes.
@@ -57,17 +63,7 @@ type page struct {
 }
 
 func newPage(r *model.Report, rows int) (*page, error) {
-	css, err := assets.ReadFile("assets/style.css")
-	if err != nil {
-		return nil, err
-	}
-
-	js, err := assets.ReadFile("assets/report.js")
-	if err != nil {
-		return nil, err
-	}
-
-	p := &page{Report: r, CSS: template.CSS(css), JS: template.JS(js), Charts: map[string]charts.Group{},
+	p := &page{Report: r, CSS: css, JS: js, Charts: map[string]charts.Group{},
 		Embed: map[string]*rowsData{}}
 	for _, g := range charts.Draw(r) {
 		if g.Address == "" {
@@ -81,9 +77,11 @@ func newPage(r *model.Report, rows int) (*page, error) {
 		if t.Rows == 0 || rows == 0 {
 			continue
 		}
-		if p.Embed[t.Address], err = embedRows(t, rows); err != nil {
+		packed, err := embedRows(t, rows)
+		if err != nil {
 			return nil, fmt.Errorf("rows of %s: %w", t.Address, err)
 		}
+		p.Embed[t.Address] = packed
 	}
 
 	return p, nil
