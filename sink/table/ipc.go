@@ -114,8 +114,11 @@ func DecodeIPC(data []byte) (rec arrow.Record, err error) {
 		if len(parts[i]) == 0 {
 			parts[i] = []arrow.Array{array.MakeArrayOfNull(mem, f.Type, 0)}
 		}
-		if cols[i], err = array.Concatenate(parts[i], mem); err != nil {
-			return nil, fmt.Errorf("reading Arrow: column %q: %w", f.Name, err)
+		cols[i] = parts[i][0]
+		if len(parts[i]) > 1 {
+			if cols[i], err = array.Concatenate(parts[i], mem); err != nil {
+				return nil, fmt.Errorf("reading Arrow: column %q: %w", f.Name, err)
+			}
 		}
 		parts[i] = nil // the column has them
 	}
