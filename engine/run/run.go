@@ -92,8 +92,15 @@ func Apply(ctx context.Context, p *plan.Plan, opts Options) (*Applied, error) {
 		return nil, err
 	}
 
-	r := &runner{plan: p, opts: opts, ev: ev, holds: &holds{lock: opts.Lock, runID: opts.Run.ID}, results: map[string]*StageResult{}, data: map[string]*stage.Dataset{},
-		stored: map[arrow.Record]string{}, waiting: map[string]int{}, kept: map[string]stage.Stage{}}
+	r := &runner{
+		plan: p, opts: opts, ev: ev,
+		holds:   &holds{lock: opts.Lock, runID: opts.Run.ID},
+		results: map[string]*StageResult{},
+		data:    map[string]*stage.Dataset{},
+		stored:  map[arrow.Record]string{},
+		waiting: map[string]int{},
+		kept:    map[string]stage.Stage{},
+	}
 	for _, s := range p.Stages {
 		if s.Action == stage.ActionReuse {
 			r.kept[s.Address()] = s.Config

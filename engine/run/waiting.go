@@ -41,20 +41,20 @@ func (h *holds) drop() error {
 // lockPause is the interval at which a suspended lock is tried.
 const lockPause = 200 * time.Millisecond
 
-// retake begins a hold and takes a suspended lock again. It calls say once if it has to wait, and returns
+// retake begins a hold and takes a suspended lock again. It calls warn once if it has to wait, and returns
 // context.Canceled if stop is closed before it has the lock.
-func (h *holds) retake(stop <-chan struct{}, say func(error)) error {
+func (h *holds) retake(stop <-chan struct{}, warn func(error)) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.n++
-	for said := false; h.suspended; said = true {
+	for warned := false; h.suspended; warned = true {
 		err := h.lock.Resume()
 		if err == nil {
 			h.suspended = false
 			break
 		}
-		if !said {
-			say(err)
+		if !warned {
+			warn(err)
 		}
 
 		select {

@@ -277,7 +277,10 @@ func TestServing(t *testing.T) {
 		within(t, row, "gpu_power_w", 290, 310)
 		within(t, row, "gpu_energy_j", 250*duration, 350*duration)
 		within(t, row, "gpu_energy_by_power_j", 250*duration, 350*duration)
-		energy := row["gpu_energy_j"].(float64)
+		energy, known := row["gpu_energy_j"].(float64)
+		if !known {
+			t.Fatalf("gpu_energy_j is unknown: %v", row)
+		}
 		within(t, row, "energy_per_request_j", energy/16*0.999, energy/16*1.001)
 		within(t, row, "energy_per_output_token_j", energy/96*0.999, energy/96*1.001)
 		f.aiperf(fmt.Sprintf("out/concurrency-%g", concurrency), row)
