@@ -269,7 +269,9 @@ func (f *field) plausible(x float64, written string) *fault {
 		}
 	}
 
-	return &fault{message: fmt.Sprintf("is %s; between %s and %s %s would be plausible", written, short(f.lo), short(f.hi), f.unit)}
+	return &fault{
+		message: fmt.Sprintf("is %s; between %s and %s %s would be plausible", written, short(f.lo), short(f.hi), f.unit),
+	}
 }
 
 // plain formats a number without an exponent, rounded to 12 significant digits.

@@ -103,7 +103,12 @@ func (c *modelsCmd) Run(a *app, all *stages.Set) error {
 
 	t := new(textutil.Table).Left("model", "layers", "tp", "formats of experts")
 	for _, m := range models {
-		t.Row(m.Name, strings.Join(m.Layers, " "), strings.Trim(strings.ReplaceAll(fmt.Sprint(m.TP), " ", ","), "[]"), formats(m.Dtypes))
+		t.Row(
+			m.Name,
+			strings.Join(m.Layers, " "),
+			strings.Trim(strings.ReplaceAll(fmt.Sprint(m.TP), " ", ","), "[]"),
+			formats(m.Dtypes),
+		)
 	}
 
 	if err := a.table(t); err != nil {

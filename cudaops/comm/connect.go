@@ -26,7 +26,13 @@ const (
 // of common launchers.
 var (
 	rankVars  = []string{"AICPLAN_RANK", "SLURM_PROCID", "OMPI_COMM_WORLD_RANK", "PMIX_RANK", "PMI_RANK", "RANK"}
-	localVars = []string{"AICPLAN_LOCAL_RANK", "SLURM_LOCALID", "OMPI_COMM_WORLD_LOCAL_RANK", "MPI_LOCALRANKID", "LOCAL_RANK"}
+	localVars = []string{
+		"AICPLAN_LOCAL_RANK",
+		"SLURM_LOCALID",
+		"OMPI_COMM_WORLD_LOCAL_RANK",
+		"MPI_LOCALRANKID",
+		"LOCAL_RANK",
+	}
 )
 
 // greeting is the first message from a rank's process to the worker.
@@ -88,7 +94,13 @@ func (g *group) admit(m *member) error {
 		return fmt.Errorf("a process on %s is rank %d of %d: the launcher started too many", m.node, m.rank, g.ranks)
 	}
 	if other := g.members[m.rank]; other != nil {
-		return fmt.Errorf("two processes, on %s and %s, are rank %d: the launcher must give each a number of its own in one of %s", other.node, m.node, m.rank, strings.Join(rankVars[1:], ", "))
+		return fmt.Errorf(
+			"two processes, on %s and %s, are rank %d: the launcher must give each a number of its own in one of %s",
+			other.node,
+			m.node,
+			m.rank,
+			strings.Join(rankVars[1:], ", "),
+		)
 	}
 	g.members[m.rank] = m
 	return nil
@@ -127,7 +139,8 @@ func greet(conn net.Conn, token string) *member {
 	lines.Buffer(nil, maxLine)
 	lines.Scan()
 	var hello greeting
-	if json.Unmarshal(lines.Bytes(), &hello) != nil || subtle.ConstantTimeCompare([]byte(hello.Token), []byte(token)) != 1 {
+	if json.Unmarshal(lines.Bytes(), &hello) != nil ||
+		subtle.ConstantTimeCompare([]byte(hello.Token), []byte(token)) != 1 {
 		return nil
 	}
 	if conn.SetReadDeadline(time.Time{}) != nil {
@@ -177,7 +190,10 @@ func callWorker() (net.Conn, error) {
 		return nil, fmt.Errorf("the launcher has given this process no number: one of %s", strings.Join(rankVars[1:], ", "))
 	}
 	if hello.Local, ok = firstNumber(localVars); !ok {
-		return nil, fmt.Errorf("the launcher has not numbered the processes of a node: one of %s", strings.Join(localVars[1:], ", "))
+		return nil, fmt.Errorf(
+			"the launcher has not numbered the processes of a node: one of %s",
+			strings.Join(localVars[1:], ", "),
+		)
 	}
 
 	// Do not pass the token to NCCL and child processes.
@@ -242,7 +258,9 @@ func listenForRanks() ([]net.Listener, error) {
 		if want != "" {
 			return nil, fmt.Errorf("no network of this node is one of NCCL_SOCKET_IFNAME=%s", want)
 		}
-		return nil, errors.New("this node has no network that ranks on other nodes could reach; NCCL_SOCKET_IFNAME=lo is for ranks on this one")
+		return nil, errors.New(
+			"this node has no network that ranks on other nodes could reach; NCCL_SOCKET_IFNAME=lo is for ranks on this one",
+		)
 	}
 
 	return out, nil

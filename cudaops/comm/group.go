@@ -112,7 +112,15 @@ func (g *group) placed() error {
 	for i, m := range g.members {
 		first := g.members[i-i%g.perNode]
 		if m.node != first.node {
-			return fmt.Errorf("rank %d is on %s and rank %d on %s, but %d ranks belong on each node: let the launcher fill the nodes one after the other", first.rank, first.node, i, m.node, g.perNode)
+			return fmt.Errorf(
+				"rank %d is on %s and rank %d on %s, but %d ranks belong on each node: let the launcher fill the nodes one after "+
+					"the other",
+				first.rank,
+				first.node,
+				i,
+				m.node,
+				g.perNode,
+			)
 		}
 		if i%g.perNode == 0 {
 			if slices.Contains(g.names, m.node) {
@@ -176,7 +184,8 @@ func (m *member) read(replies chan<- outcome, why func(rank int) string) {
 		replies <- outcome{m.rank, r.Report, err}
 	}
 
-	replies <- outcome{m.rank, report{}, &rankError{m.rank, failDied, fmt.Errorf("the connection to it on %s was closed: %s", m.node, why(m.rank))}}
+	replies <- outcome{m.rank, report{}, &rankError{m.rank, failDied, fmt.Errorf("the connection to it on %s was "+
+		"closed: %s", m.node, why(m.rank))}}
 }
 
 // exchange sends a task to each member and returns their reports by rank. The error is the cause if

@@ -184,8 +184,11 @@ func (h *host) visitor(c worker.Case) (worker.Visitor, error) {
 
 	switch {
 	case c.Op == OpP2P && h.group.nodes > 1:
-		return nil, worker.Failed(worker.ClassUnsupportedConfig,
-			"p2p copies between GPUs of one node, and the runtime has %d nodes: measure it with a runtime of one node", h.group.nodes)
+		return nil, worker.Failed(
+			worker.ClassUnsupportedConfig,
+			"p2p copies between GPUs of one node, and the runtime has %d nodes: measure it with a runtime of one node",
+			h.group.nodes,
+		)
 	case c.Op == OpP2P:
 		return once(func(ctx context.Context) (worker.Row, error) { return h.p2p(ctx, p) }), nil
 	case c.Op == OpNCCL:
@@ -212,7 +215,11 @@ func pickDevices(want []int, count int) ([]cuda.Device, error) {
 		if i >= 0 && i < count {
 			out = append(out, cuda.Device(i))
 		} else if len(want) != count {
-			return nil, fmt.Errorf("device %d is asked for and the driver shows %d; with CUDA_VISIBLE_DEVICES set, leave devices out of the runtime", i, count)
+			return nil, fmt.Errorf(
+				"device %d is asked for and the driver shows %d; with CUDA_VISIBLE_DEVICES set, leave devices out of the runtime",
+				i,
+				count,
+			)
 		}
 	}
 
@@ -232,8 +239,13 @@ func (h *host) enough(gpus int) error {
 	case gpus <= g.ranks:
 		return nil
 	case g.nodes > 1:
-		return worker.Failed(worker.ClassUnsupportedConfig, "%d GPUs are needed, and the runtime has %d nodes with %d each", gpus,
-			g.nodes, g.perNode)
+		return worker.Failed(
+			worker.ClassUnsupportedConfig,
+			"%d GPUs are needed, and the runtime has %d nodes with %d each",
+			gpus,
+			g.nodes,
+			g.perNode,
+		)
 	default:
 		return worker.Failed(worker.ClassUnsupportedConfig, "%d GPUs are needed and this node has %d", gpus, g.ranks)
 	}

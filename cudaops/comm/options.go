@@ -36,8 +36,13 @@ func (o *settings) declare() []worker.Option {
 			Doc: "how collectives are timed, for all cases"},
 		{Name: "nodes", Into: &o.Nodes, Default: 1, Min: 1, Max: 4096,
 			Doc: "nodes whose GPUs communicate, such as those of an executor's task"},
-		{Name: "rank_launcher", Into: &o.RankLauncher, NotInKey: true,
-			Doc: "the command that starts a process for each GPU of several nodes; srun by default. `{ranks}`, `{nodes}` and `{gpus_per_node}` are replaced"},
+		{
+			Name:     "rank_launcher",
+			Into:     &o.RankLauncher,
+			NotInKey: true,
+			Doc: "the command that starts a process for each GPU of several nodes; srun by default. `{ranks}`, `{nodes}` " +
+				"and `{gpus_per_node}` are replaced",
+		},
 		// The first collective of a communicator establishes the connections.
 		{Name: "rank_deadline", Into: &o.RankDeadline, Default: 15.0, Min: 0.001, Max: 3600,
 			Doc: "seconds after which a rank that does not answer ends the case"},

@@ -67,7 +67,10 @@ func (h *host) p2p(ctx context.Context, p *worker.Params) (worker.Row, error) {
 
 	res := c.result(false)
 	row := worker.Row(res.Columns())
-	maps.Copy(row, worker.Row{"access": access, "gb_per_s": float64(bytes) / res.Latency / 1e6, "kernel_source": "cuMemcpyPeerAsync"})
+	maps.Copy(
+		row,
+		worker.Row{"access": access, "gb_per_s": float64(bytes) / res.Latency / 1e6, "kernel_source": "cuMemcpyPeerAsync"},
+	)
 
 	return row, nil
 }
@@ -176,7 +179,14 @@ func (c *copier) verify() error {
 	}
 
 	l := layout{count: c.bytes, recv: c.bytes, size: 1, ranks: 2}
-	rep, err := to.compareAs(task{Type: cuda.Int8, Ranks: 2, Limit: kernelSeconds}, data{recv: to.recv.at, layout: l}, expectCopy, from.no, 0, c.bytes)
+	rep, err := to.compareAs(
+		task{Type: cuda.Int8, Ranks: 2, Limit: kernelSeconds},
+		data{recv: to.recv.at, layout: l},
+		expectCopy,
+		from.no,
+		0,
+		c.bytes,
+	)
 	if err == nil && rep.Wrong > 0 {
 		err = &wrongError{Rank: to.no, Wrong: rep.Wrong, Checked: rep.Checked, First: rep.First}
 	}

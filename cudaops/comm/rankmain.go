@@ -123,5 +123,10 @@ func localDevice(d cuda.Driver, local int) (cuda.Device, error) {
 	case count == 1:
 		return 0, nil
 	}
-	return 0, fmt.Errorf("process %d of this node has no GPU: the driver shows %d; gpus_per_node of the executor and of the runtime must agree", local, count)
+	return 0, fmt.Errorf(
+		"process %d of this node has no GPU: the driver shows %d; gpus_per_node of the executor and of the runtime must "+
+			"agree",
+		local,
+		count,
+	)
 }

@@ -308,8 +308,8 @@ func iterationsFor(bytes int64) int {
 	return iterations
 }
 
-// block times executions like nccl-tests: with the host's clock from a synchronization of the devices until the device is idle,
-// averaged over the ranks.
+// block times executions like nccl-tests: with the host's clock from a synchronization of the devices until the device
+// is idle, averaged over the ranks.
 func (s *series) block(ctx context.Context) error {
 	n := iterationsFor(s.bytes)
 	if s.settings.Protocol != measure.ProtocolReference {

@@ -100,8 +100,15 @@ func (h *host) declare() []worker.Option {
 	return []worker.Option{
 		{Name: "synthetic", Into: &h.synthetic, Default: false, NotInKey: true,
 			Doc: "adds an op `synthetic` that measures nothing and takes its latency from the case"},
-		{Name: "blas", Into: &h.library, Default: "auto", NotInKey: true, OneOf: []string{"auto", "gonum", "installed"},
-			Doc: "library of matrix products: `auto` takes OpenBLAS or BLIS if it is installed and else gonum, `installed` fails without one; with `synthetic` always gonum"},
+		{
+			Name:     "blas",
+			Into:     &h.library,
+			Default:  "auto",
+			NotInKey: true,
+			OneOf:    []string{"auto", "gonum", "installed"},
+			Doc: "library of matrix products: `auto` takes OpenBLAS or BLIS if it is installed and else gonum, " +
+				"`installed` fails without one; with `synthetic` always gonum",
+		},
 		{Name: "window", Into: &h.openCases, Min: 1, Max: 4096, NotInKey: true,
 			DefaultDoc: fmt.Sprintf("%d, or 1 with `synthetic`", window),
 			Doc:        "cases that a worker measures in turn"},
@@ -234,7 +241,10 @@ func gonumVersion() (string, error) {
 	const module = "gonum.org/v1/gonum"
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return "", fmt.Errorf("this binary carries no build information, so the version of %s is unknown; build it with go build in module mode", module)
+		return "", fmt.Errorf(
+			"this binary carries no build information, so the version of %s is unknown; build it with go build in module mode",
+			module,
+		)
 	}
 
 	for _, d := range info.Deps {

@@ -165,7 +165,9 @@ var faults = map[string]func(s synthetic) error{
 			Message: "CUDA out of memory (synthetic)"}}
 	},
 	"fatal": func(synthetic) error {
-		return &worker.FailureError{Failure: worker.Failure{Message: "synthetic: an illegal memory access was encountered", Fatal: true}}
+		return &worker.FailureError{
+			Failure: worker.Failure{Message: "synthetic: an illegal memory access was encountered", Fatal: true},
+		}
 	},
 	"panic":  func(synthetic) error { panic("synthetic panic") },
 	"hang":   func(synthetic) error { select {} },

@@ -34,7 +34,8 @@ var NCCLSpec = dl.Spec{
 	Name:     "NCCL",
 	Sonames:  []string{"libnccl.so.2"},
 	Packages: []string{"nvidia/nccl/lib"},
-	Hint:     "it is the Python package nvidia-nccl-cu13 (or -cu12) or the system package libnccl2; AICPLAN_LIBRARY_PATH may name its folder",
+	Hint: "it is the Python package nvidia-nccl-cu13 (or -cu12) or the system package libnccl2; " +
+		"AICPLAN_LIBRARY_PATH may name its folder",
 }
 
 // CompilerSpec describes NVRTC. The newest version that the driver supports comes first.

@@ -81,8 +81,10 @@ func (l *BLASLibrary) Prepare(p MatmulProblem) (Matmul, error) {
 		m.raw, m.algo = nil, Algo{Default: true}
 		return m, nil
 	case err == nil:
-		err = &BLASError{CallError{Call: "cublasLtMatmulAlgoGetHeuristic", Code: StatusNotSupported, Name: statusNames[StatusNotSupported],
-			Text: "no algorithm is offered"}}
+		err = &BLASError{
+			CallError{Call: "cublasLtMatmulAlgoGetHeuristic", Code: StatusNotSupported, Name: statusNames[StatusNotSupported],
+				Text: "no algorithm is offered"},
+		}
 	}
 
 	m.destroy()

@@ -91,7 +91,11 @@ func packArgs(args []any) ([]uint64, error) {
 			words[i] = math.Float64bits(v)
 
 		default:
-			return nil, fmt.Errorf("argument %d is %T: a kernel takes Ptr, int32, uint32, int64, uint64, float32 or float64", i, a)
+			return nil, fmt.Errorf(
+				"argument %d is %T: a kernel takes Ptr, int32, uint32, int64, uint64, float32 or float64",
+				i,
+				a,
+			)
 		}
 	}
 

@@ -234,7 +234,9 @@ func lookGPUs(n *Node, l Limits) []Finding {
 		return []Finding{fail(elsewhere, "%d devices, the plan wants %d", len(devices), count)}
 	}
 	if least := int(l.number("min")); len(devices) < least {
-		return []Finding{fail("plan for fewer GPUs, or "+elsewhere, "%d devices, the plan wants at least %d", len(devices), least)}
+		return []Finding{
+			fail("plan for fewer GPUs, or "+elsewhere, "%d devices, the plan wants at least %d", len(devices), least),
+		}
 	}
 
 	name, _ := l["name"].(string)

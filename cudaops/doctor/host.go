@@ -83,7 +83,9 @@ func lookShm(_ *Node, l Limits) []Finding {
 	if err != nil {
 		return []Finding{skip(fmt.Errorf("/dev/shm: %w", err))}
 	}
-	return []Finding{enough(free, l, "start the container with a larger --shm-size, or --ipc=host", "%.1f GB free in /dev/shm")}
+	return []Finding{
+		enough(free, l, "start the container with a larger --shm-size, or --ipc=host", "%.1f GB free in /dev/shm"),
+	}
 }
 
 func lookLoad(_ *Node, l Limits) []Finding {

@@ -140,8 +140,12 @@ func (p *cacheProbe) reset(ctx context.Context, c *Cache) error {
 	}
 
 	if p.r.settings.CacheReset == ResetRequire {
-		return fmt.Errorf("cache_reset = %q, and the server has neither %s; start vLLM with VLLM_SERVER_DEV_MODE=1, or set cache_reset = %q",
-			ResetRequire, strings.Join(resetPaths, " nor "), ResetAuto)
+		return fmt.Errorf(
+			"cache_reset = %q, and the server has neither %s; start vLLM with VLLM_SERVER_DEV_MODE=1, or set cache_reset = %q",
+			ResetRequire,
+			strings.Join(resetPaths, " nor "),
+			ResetAuto,
+		)
 	}
 
 	return nil

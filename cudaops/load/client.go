@@ -146,8 +146,10 @@ func explainTLS(err error) error {
 		return fmt.Errorf("the server does not speak TLS (%w); an http:// URL is for servers without it", err)
 	}
 	if strings.Contains(err.Error(), "no application protocol") { // the type of the alert is not exported
-		return fmt.Errorf("the server speaks no HTTP/1.1, which is the only version that load uses; put a proxy before it that does (%s)",
-			plainNet(err))
+		return fmt.Errorf(
+			"the server speaks no HTTP/1.1, which is the only version that load uses; put a proxy before it that does (%s)",
+			plainNet(err),
+		)
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
 		return fmt.Errorf("no TLS handshake within %v; an http:// URL is for servers without TLS", handshakeTime)
@@ -168,7 +170,11 @@ func (s *slot) read(res *http.Response) error {
 		}
 		in = z
 	default:
-		return fmt.Errorf("the answer is encoded as %.40q, which the client does not accept; configure the server or its proxy to send identity or gzip", e)
+		return fmt.Errorf(
+			"the answer is encoded as %.40q, which the client does not accept; configure the server or its proxy to send "+
+				"identity or gzip",
+			e,
+		)
 	}
 
 	s.in.Reset(in)

@@ -245,8 +245,8 @@ type knownHead struct {
 	response http.Response
 }
 
-// chunkedBody is the body of a response that has chunks. Unlike that of net/http, it accepts blanks behind the length of
-// a chunk.
+// chunkedBody is the body of a response that has chunks. Unlike that of net/http, it accepts blanks behind the length
+// of a chunk.
 type chunkedBody struct {
 	in   *bufio.Reader
 	left int64 // of the current chunk

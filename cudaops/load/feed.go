@@ -56,8 +56,8 @@ type coming struct {
 	prepared
 }
 
-// prepareTime is how long a phase waits for further conversations when the first ones are ready. While many senders run,
-// the feed gets little processor time.
+// prepareTime is how long a phase waits for further conversations when the first ones are ready. While many senders
+// run, the feed gets little processor time.
 const prepareTime = 200 * time.Millisecond
 
 // newFeed starts to prepare conversations, beginning at position first of the runner's order. It returns when the

@@ -219,7 +219,10 @@ func (h *Host) settings(c worker.Case) (Settings, error) {
 
 	for _, name := range []string{"trace", "dataset", "tokenizer"} {
 		if params[name] != nil {
-			return s, fmt.Errorf("%s is a column of the grid; set it in the plan's blocks, so that the content of the file is part of the case", name)
+			return s, fmt.Errorf(
+				"%s is a column of the grid; set it in the plan's blocks, so that the content of the file is part of the case",
+				name,
+			)
 		}
 	}
 
@@ -252,8 +255,13 @@ func set(s *Settings, values map[string]any, who string) error {
 	values = maps.Clone(values)
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if o := option(name); o == nil || (o.Secret || name == labels) && who != ofRuntime {
-			return fmt.Errorf("%s has %q, which is no setting of load; a column that only names a case belongs into the runtime's labels (settings: %s)",
-				who, name, strings.Join(Names(), ", "))
+			return fmt.Errorf(
+				"%s has %q, which is no setting of load; a column that only names a case belongs into the runtime's labels "+
+					"(settings: %s)",
+				who,
+				name,
+				strings.Join(Names(), ", "),
+			)
 		}
 		if v, ok := values[name].(string); ok && name == "extra_inputs" {
 			extra, err := openai.ParseExtra(v)

@@ -238,5 +238,11 @@ func (h *Host) searched(ctx context.Context, c worker.Case, find *Search, out wo
 	if err != nil {
 		return nil, err
 	}
-	return best.point, Attach(h.init, out, c.Seq, worker.Attachment{Name: SearchFile, MediaType: "application/json"}, bytes.NewReader(evidence))
+	return best.point, Attach(
+		h.init,
+		out,
+		c.Seq,
+		worker.Attachment{Name: SearchFile, MediaType: "application/json"},
+		bytes.NewReader(evidence),
+	)
 }

@@ -134,8 +134,8 @@ type Settings struct {
 	// Tokenizer is a tokenizer.json file or a folder that contains one.
 	Tokenizer string `json:"tokenizer"`
 
-	// Trace is a file with recorded requests; see workload.Trace. It replaces synthetic prompts and, if its lines have timestamps,
-	// the arrivals. TraceSpeed is the speedup of the replay.
+	// Trace is a file with recorded requests; see workload.Trace. It replaces synthetic prompts and, if its lines have
+	// timestamps, the arrivals. TraceSpeed is the speedup of the replay.
 	Trace      string  `json:"trace"`
 	TraceSpeed float64 `json:"trace_speed"`
 
@@ -301,10 +301,16 @@ func (s *Settings) Settle() error {
 			maxImage)
 
 	case s.Batch > 0 && (s.RequestRate > 0 || s.Trace != "" || s.Turns > 1 || s.ConcurrencyRamp > 0):
-		return errors.New("batch is set: batches follow each other, so leave request_rate, trace, turns and concurrency_ramp away")
+		return errors.New(
+			"batch is set: batches follow each other, so leave request_rate, trace, turns and concurrency_ramp away",
+		)
 
 	case s.Batch > 0 && s.Concurrency != s.Batch:
-		return fmt.Errorf("batch is %d and concurrency is %d; all requests of a batch are open at once, so leave concurrency away", s.Batch, s.Concurrency)
+		return fmt.Errorf(
+			"batch is %d and concurrency is %d; all requests of a batch are open at once, so leave concurrency away",
+			s.Batch,
+			s.Concurrency,
+		)
 
 	case s.Batch > 0 && (s.Requests%s.Batch != 0 || s.WarmupRequests%s.Batch != 0):
 		return fmt.Errorf("batch is %d; requests (%d) and warmup_requests (%d) must be multiples of it", s.Batch,
@@ -345,7 +351,10 @@ func (s *Settings) Settle() error {
 
 	for name := range s.Headers {
 		if secretHeader(name) {
-			return fmt.Errorf("the header %s carries a secret, and a plan is read by others; use api_key, api_key_env or api_key_file", name)
+			return fmt.Errorf(
+				"the header %s carries a secret, and a plan is read by others; use api_key, api_key_env or api_key_file",
+				name,
+			)
 		}
 		if strings.ContainsAny(name+s.Headers[name], "\r\n") || name == "" {
 			return fmt.Errorf("the header %q has a line end or no name", name)

@@ -148,7 +148,12 @@ func (s Settings) Validate() error {
 		bad("operating_point is %q; it must be %q or %q", s.OperatingPoint, PointSustained, PointRecovered)
 	}
 	if s.OperatingPoint == PointRecovered && s.WarmupSeconds > 0 {
-		bad("operating_point is %q and warmup_seconds is %v: a device that runs a case for a while has not recovered; leave one of them out", s.OperatingPoint, s.WarmupSeconds)
+		bad(
+			"operating_point is %q and warmup_seconds is %v: a device that runs a case for a while has not recovered; leave "+
+				"one of them out",
+			s.OperatingPoint,
+			s.WarmupSeconds,
+		)
 	}
 	if s.Graph != GraphPrefer && s.Graph != GraphRequire && s.Graph != GraphOff {
 		bad("graph is %q; it must be %q, %q or %q", s.Graph, GraphPrefer, GraphRequire, GraphOff)

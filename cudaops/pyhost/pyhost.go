@@ -147,7 +147,12 @@ func Command(python, hostDir string) (path string, args []string, err error) {
 	}
 	path, err = exec.LookPath(python)
 	if err != nil {
-		return "", nil, fmt.Errorf("no Python interpreter %q (%w): set python = \"/path/to/python3\" in the runtime block, or start aicplan where the framework is installed", python, err)
+		return "", nil, fmt.Errorf(
+			"no Python interpreter %q (%w): set python = \"/path/to/python3\" in the runtime block, or start aicplan where "+
+				"the framework is installed",
+			python,
+			err,
+		)
 	}
 	host, err := Write(hostDir)
 	if err != nil {

@@ -37,7 +37,10 @@ type OpSkeleton struct {
 // and say so in their rows. The name must be a Python identifier in lower case.
 func Skeleton(name string) (OpSkeleton, error) {
 	if !opName.MatchString(name) {
-		return OpSkeleton{}, fmt.Errorf("%q cannot name an op: use lower-case letters, digits and _, with a letter first", name)
+		return OpSkeleton{}, fmt.Errorf(
+			"%q cannot name an op: use lower-case letters, digits and _, with a letter first",
+			name,
+		)
 	}
 	if slices.Contains(keywords, name) {
 		return OpSkeleton{}, fmt.Errorf("%q cannot name an op: it is a word of Python", name)

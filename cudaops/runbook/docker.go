@@ -65,7 +65,10 @@ func (before seen) removeNew(ctx context.Context) (removed []string, err error) 
 	case err != nil:
 		return nil, fmt.Errorf("containers that the blocks have started may be left: %w", err)
 	case before.err != nil && len(now) > 0:
-		return nil, fmt.Errorf("no container was removed, since those of before are not known (%w); docker ps -a lists what is there", before.err)
+		return nil, fmt.Errorf(
+			"no container was removed, since those of before are not known (%w); docker ps -a lists what is there",
+			before.err,
+		)
 	}
 
 	var wrong []error

@@ -212,7 +212,8 @@ func (e *execution) start(b *Block, setup bool) (*process, error) {
 	text := b.Text
 	if setup {
 		// Ignore errors, because the folder may be removed while a set-up is being stopped.
-		text = "trap '{ export -p > \"$AICPLAN_DOCS_ENV.$BASHPID\" && mv \"$AICPLAN_DOCS_ENV.$BASHPID\" \"$AICPLAN_DOCS_ENV\"; } 2>/dev/null' DEBUG EXIT\n" + text + "\nwait\n"
+		text = "trap '{ export -p > \"$AICPLAN_DOCS_ENV.$BASHPID\" && mv \"$AICPLAN_DOCS_ENV.$BASHPID\" " +
+			"\"$AICPLAN_DOCS_ENV\"; } 2>/dev/null' DEBUG EXIT\n" + text + "\nwait\n"
 	} else {
 		text = "[ -f \"$AICPLAN_DOCS_ENV\" ] && . \"$AICPLAN_DOCS_ENV\"\n" + text
 	}

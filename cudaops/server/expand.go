@@ -47,8 +47,13 @@ func Expand(text string, values map[string]string) (string, error) {
 
 	if missing != "" {
 		have := slices.Sorted(maps.Keys(values))
-		return "", fmt.Errorf("%q has the placeholder {%s}, and neither the case nor aicplan has a value of that name; there are %s.%s",
-			text, missing, strings.Join(have, ", "), textutil.DidYouMean(missing, have))
+		return "", fmt.Errorf(
+			"%q has the placeholder {%s}, and neither the case nor aicplan has a value of that name; there are %s.%s",
+			text,
+			missing,
+			strings.Join(have, ", "),
+			textutil.DidYouMean(missing, have),
+		)
 	}
 
 	return out, nil
@@ -79,8 +84,12 @@ func ExpandAll(args []string, values map[string]string) ([]string, error) {
 
 		var list []string
 		if err := json.Unmarshal([]byte(v), &list); err != nil {
-			return nil, fmt.Errorf("the argument %s needs a JSON list of texts, such as jsonencode([\"--enforce-eager\"]), and %s is %q",
-				text, m[1], v)
+			return nil, fmt.Errorf(
+				"the argument %s needs a JSON list of texts, such as jsonencode([\"--enforce-eager\"]), and %s is %q",
+				text,
+				m[1],
+				v,
+			)
 		}
 		out = append(out, list...)
 	}

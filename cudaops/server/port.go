@@ -22,7 +22,11 @@ func Port(host string, want int) (int, error) {
 	case !errors.Is(err, syscall.EADDRINUSE):
 		return 0, fmt.Errorf("port %d of %s cannot be listened on: %w; give another host or port", want, host, err)
 	default:
-		return 0, fmt.Errorf("port %d of %s is in use by another program; end it, give another port, or leave port away to take a free one", want, host)
+		return 0, fmt.Errorf(
+			"port %d of %s is in use by another program; end it, give another port, or leave port away to take a free one",
+			want,
+			host,
+		)
 	}
 }
 

@@ -79,7 +79,12 @@ func (p *Profiler) End(ctx context.Context, before []string, want int) ([]string
 		last = sizes
 		select {
 		case <-ctx.Done():
-			return nil, fmt.Errorf("the profiler was stopped, and after %v there are traces of %d of %d ranks in its folder", p.Within, traces, want)
+			return nil, fmt.Errorf(
+				"the profiler was stopped, and after %v there are traces of %d of %d ranks in its folder",
+				p.Within,
+				traces,
+				want,
+			)
 		case <-time.After(cmp.Or(p.Poll, readyPoll)):
 		}
 	}
@@ -159,7 +164,10 @@ func (p *Profiler) post(ctx context.Context, url string, body []byte) error {
 	case err != nil:
 		return fmt.Errorf("POST %s: %w", url, err)
 	case status == http.StatusNotFound:
-		return fmt.Errorf("POST %s: the server has no such page; was it started with its profiler (profiler.args of the runtime)?", url)
+		return fmt.Errorf(
+			"POST %s: the server has no such page; was it started with its profiler (profiler.args of the runtime)?",
+			url,
+		)
 	case status != http.StatusOK:
 		return fmt.Errorf("POST %s: %d %s", url, status, textutil.Clip(strings.TrimSpace(string(reply)), 300))
 	}

@@ -69,7 +69,8 @@ func (e *NotReadyError) Error() string {
 	switch e.Exited {
 	case "":
 	case "exit status 0":
-		return "the server ended with exit status 0 before it was ready; the command has to stay in the foreground while the server runs"
+		return "the server ended with exit status 0 before it was ready; the command has to stay in the foreground while " +
+			"the server runs"
 	default:
 		return fmt.Sprintf("the server ended with %s before it was ready", e.Exited)
 	}

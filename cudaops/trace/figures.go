@@ -163,7 +163,8 @@ func (r *recording) results(file, format string, top int) []*Analysis {
 	case r.skipped > 0:
 		none.Error = "none of its kernels has a usable time"
 	default:
-		none.Error = "no kernel of a device is in it: was the profiler started without GPU activities, or in another process than the one that runs the kernels?"
+		none.Error = "no kernel of a device is in it: was the profiler started without GPU activities, or in another " +
+			"process than the one that runs the kernels?"
 	}
 	return []*Analysis{none}
 }

@@ -165,7 +165,11 @@ func readNsys(r io.Reader, rec *recording) error {
 	if other != "" {
 		there = ": there are " + other
 	}
-	return fmt.Errorf("no line of column names with Start (ns), Duration (ns) and Name%s; make the file with nsys stats --report cuda_gpu_trace --format csv", there)
+	return fmt.Errorf(
+		"no line of column names with Start (ns), Duration (ns) and Name%s; make the file with nsys stats --report "+
+			"cuda_gpu_trace --format csv",
+		there,
+	)
 }
 
 // note reports whether nsys stats prints such a line between tables.

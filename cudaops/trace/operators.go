@@ -18,7 +18,8 @@ type Operator struct {
 }
 
 // noTimes is the error of an execution trace without the trace of its rank.
-const noTimes = "it is an execution trace, which has shapes and no times; give it together with the Kineto trace of its rank"
+const noTimes = "it is an execution trace, which has shapes and no times; give it together with the Kineto trace of " +
+	"its rank"
 
 // Join adds the operators of execution traces (torch_et_<rank>.json) to the results of the same rank, and removes
 // the results of those files. An execution trace without such a result remains, with Error set.

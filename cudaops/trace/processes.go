@@ -85,7 +85,8 @@ func (r *recording) fused() string {
 	if !several || len(r.devices) == 0 {
 		return ""
 	}
-	return "it may be a merged trace of processes with the same id: their kernels cannot be kept apart and count as one device"
+	return "it may be a merged trace of processes with the same id: their kernels cannot be kept apart and count as one " +
+		"device"
 }
 
 // collides reports whether collectives of one kind run on one stream at the same time, for more than half of the

@@ -149,7 +149,8 @@ func otherFile(head []byte, name string) string {
 	case ".nsys-rep", ".qdrep":
 		return "it is a report of nsys; export it by nsys export --type sqlite, or make a CSV of it by " + stats
 	case ".qdstrm":
-		return "it is what nsys has recorded and not made a report of; the importer of nsys (QdstrmImporter) makes one, then " + stats
+		return "it is what nsys has recorded and not made a report of; the importer of nsys (QdstrmImporter) makes one, " +
+			"then " + stats
 	}
 
 	if bytes.HasPrefix(bytes.TrimSpace(head), []byte("Processing [")) && bytes.Contains(head, []byte("SKIPPED:")) {

@@ -299,9 +299,9 @@ func (p *Process) startProcess(in, out, log *os.File) (err error) {
 	return nil
 }
 
-// startInside starts a worker as a goroutine of this process, with the same protocol over pipes. It is for hosts without
-// a device and native code, for which a process would only cost memory and time. A host that ignores its context cannot
-// be killed.
+// startInside starts a worker as a goroutine of this process, with the same protocol over pipes. It is for hosts
+// without a device and native code, for which a process would only cost memory and time. A host that ignores its
+// context cannot be killed.
 func (p *Process) startInside(in, out, log *os.File) {
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel = cancel

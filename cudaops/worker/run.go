@@ -293,8 +293,8 @@ func (r *run) kill(s *slot, why string) {
 	s.deadline = time.Now().Add(killPatience)
 }
 
-// requeue returns the tasks of a lost worker to the queue. They lose no attempt. If counted is true, the first task counts
-// the death of its worker, up to maxUnblamed.
+// requeue returns the tasks of a lost worker to the queue. They lose no attempt. If counted is true, the first task
+// counts the death of its worker, up to maxUnblamed.
 func (r *run) requeue(s *slot, counted bool) {
 	var back []*Task
 	for i, f := range s.held {

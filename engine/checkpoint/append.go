@@ -171,7 +171,9 @@ func (j *Journal) commit(seg *segment, b *batch) (*segment, error) {
 	}
 
 	if err == nil && seg.f.Gone() {
-		err = errors.New("it was removed or replaced while this run appends to it; do not change the state folder during a run")
+		err = errors.New(
+			"it was removed or replaced while this run appends to it; do not change the state folder during a run",
+		)
 	}
 	if err != nil {
 		err = j.store.explain("append to", seg.path, err)

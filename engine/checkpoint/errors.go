@@ -29,8 +29,14 @@ type FormatError struct {
 }
 
 func (e *FormatError) Error() string {
-	return fmt.Sprintf("state folder %s has format %q, this aicplan reads and writes format %d: choose another folder with --state-dir, or delete %s and measure again",
-		e.Dir, textutil.Clip(e.Found, 20), Format, e.Dir)
+	return fmt.Sprintf(
+		"state folder %s has format %q, this aicplan reads and writes format %d: choose another folder with --state-dir, "+
+			"or delete %s and measure again",
+		e.Dir,
+		textutil.Clip(e.Found, 20),
+		Format,
+		e.Dir,
+	)
 }
 
 // CorruptError reports a damaged file.

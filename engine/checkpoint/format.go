@@ -60,8 +60,12 @@ func (s *Store) checkEmpty() error {
 		if strings.HasPrefix(e.Name(), ".") { // temporary names, .gitignore, .nfs files
 			continue
 		}
-		return fmt.Errorf("%s is not a state folder: it contains %q and no file named format; give --state-dir an empty folder, a new one, or one created by aicplan",
-			s.dir, e.Name())
+		return fmt.Errorf(
+			"%s is not a state folder: it contains %q and no file named format; give --state-dir an empty folder, a new one, "+
+				"or one created by aicplan",
+			s.dir,
+			e.Name(),
+		)
 	}
 
 	return nil

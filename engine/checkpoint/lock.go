@@ -38,7 +38,10 @@ type LockedError struct {
 
 func (e *LockedError) Error() string {
 	if e.Holder == nil {
-		return fmt.Sprintf("state folder %s is in use by another aicplan: wait for it, or choose another folder with --state-dir", e.Dir)
+		return fmt.Sprintf(
+			"state folder %s is in use by another aicplan: wait for it, or choose another folder with --state-dir",
+			e.Dir,
+		)
 	}
 
 	msg := fmt.Sprintf("state folder %s is in use by %s", e.Dir, e.Holder)
@@ -51,7 +54,11 @@ func (e *LockedError) Error() string {
 
 	switch {
 	case e.Elsewhere:
-		return fmt.Sprintf("%s, which cannot be checked from this machine: wait for it; if it has ended, remove %s", msg, e.file)
+		return fmt.Sprintf(
+			"%s, which cannot be checked from this machine: wait for it; if it has ended, remove %s",
+			msg,
+			e.file,
+		)
 	case e.Follows:
 		return msg + ": wait for it, or press Ctrl-C in it: the jobs continue, and the same command follows them"
 	}

@@ -82,8 +82,15 @@ func Open(dir string, opts Options) (*Store, error) {
 		return nil, fmt.Errorf("state folder %q: %w", dir, err)
 	}
 	s := &Store{
-		dir: abs, readOnly: opts.ReadOnly, now: opts.Now, warn: opts.Warn, usable: opts.ValidStage, files: opts.files, label: opts.Label,
-		journals: map[string]*Journal{}, pause: func() { time.Sleep(lockPause) },
+		dir:      abs,
+		readOnly: opts.ReadOnly,
+		now:      opts.Now,
+		warn:     opts.Warn,
+		usable:   opts.ValidStage,
+		files:    opts.files,
+		label:    opts.Label,
+		journals: map[string]*Journal{},
+		pause:    func() { time.Sleep(lockPause) },
 	}
 
 	if s.now == nil {

@@ -36,8 +36,13 @@ func (s *Store) attachments(ctx context.Context, visit func(path, digest, what, 
 			return nil // reported already
 		}
 		for _, digest := range rec.Outputs.Attached {
-			visit(path, digest, "an attachment of "+rec.Address,
-				"the rows are whole; aicplan apply --replace with the address of the collect measures its cases again, with their attachments")
+			visit(
+				path,
+				digest,
+				"an attachment of "+rec.Address,
+				"the rows are whole; aicplan apply --replace with the address of the collect measures its cases again, with "+
+					"their attachments",
+			)
 		}
 		return nil
 	})
@@ -61,8 +66,13 @@ func (s *Store) attachments(ctx context.Context, visit func(path, digest, what, 
 		for _, path := range segments {
 			_, err := readSegment(path, 0, func(e Entry, _ int64, _ int) error {
 				for _, a := range attachedTo(e) {
-					visit(path, a.Digest, fmt.Sprintf("the attachment %q of case %s", a.Name, e.ID),
-						"the case's entry is whole; aicplan apply --retry failed tries failed cases again, and --replace with the address of the collect all")
+					visit(
+						path,
+						a.Digest,
+						fmt.Sprintf("the attachment %q of case %s", a.Name, e.ID),
+						"the case's entry is whole; aicplan apply --retry failed tries failed cases again, and --replace with the "+
+							"address of the collect all",
+					)
 				}
 				return nil
 			})

@@ -42,9 +42,13 @@ func (b *budget) begin() {
 // expression. It returns an error if they exceed the budget.
 func (b *budget) take(steps int, at hcl.Range) hcl.Diagnostics {
 	if b.steps.Add(int64(steps)) > maxSteps {
-		return errorAt(at, "Plan too large",
-			"The for expressions of the plan take more than %d million steps. Loop over fewer values, or declare them as axes of a grid, which are combined without a list of all combinations.",
-			maxSteps/1_000_000)
+		return errorAt(
+			at,
+			"Plan too large",
+			"The for expressions of the plan take more than %d million steps. Loop over fewer values, or declare them as axes "+
+				"of a grid, which are combined without a list of all combinations.",
+			maxSteps/1_000_000,
+		)
 	}
 	return nil
 }
@@ -52,9 +56,13 @@ func (b *budget) take(steps int, at hcl.Range) hcl.Diagnostics {
 // instance counts one instance of a stage or module.
 func (b *budget) instance(d *blockDecl) hcl.Diagnostics {
 	if b.instances++; b.instances > maxInstances {
-		return errorAt(d.rng(), "Plan too large",
-			"The plan has more than %d stages and modules. Use fewer keys in for_each, or declare the values as axes of one grid.",
-			maxInstances)
+		return errorAt(
+			d.rng(),
+			"Plan too large",
+			"The plan has more than %d stages and modules. Use fewer keys in for_each, or declare the values as axes of one "+
+				"grid.",
+			maxInstances,
+		)
 	}
 	return nil
 }

@@ -67,8 +67,11 @@ func (s *scope) enabled(d *blockDecl) (bool, hcl.Diagnostics) {
 	}
 
 	if !v.IsKnown() {
-		return false, append(diags, errorAt(d.enabled.Range(), "enabled depends on a stage",
-			"Whether a stage is part of the plan must be known before anything runs; use variables, locals and systems only.")...)
+		return false, append(diags, errorAt(
+			d.enabled.Range(),
+			"enabled depends on a stage",
+			"Whether a stage is part of the plan must be known before anything runs; use variables, locals and systems only.",
+		)...)
 	}
 	if v.IsNull() || v.Type() != cty.Bool {
 		return false, append(diags, errorAt(d.enabled.Range(), "Invalid enabled", "true or false is needed.")...)

@@ -86,12 +86,19 @@ func define(description string, param, result cty.Type, impl func(args []cty.Val
 	return function.New(spec)
 }
 
-var ceilDivFunc = define("smallest integer >= a / b", cty.Number, cty.Number, func(args []cty.Value) (cty.Value, error) {
-	if args[1].RawEquals(cty.Zero) {
-		return cty.NilVal, function.NewArgErrorf(1, "division by zero")
-	}
-	return stdlib.Ceil(args[0].Divide(args[1]))
-}, "a", "b")
+var ceilDivFunc = define(
+	"smallest integer >= a / b",
+	cty.Number,
+	cty.Number,
+	func(args []cty.Value) (cty.Value, error) {
+		if args[1].RawEquals(cty.Zero) {
+			return cty.NilVal, function.NewArgErrorf(1, "division by zero")
+		}
+		return stdlib.Ceil(args[0].Divide(args[1]))
+	},
+	"a",
+	"b",
+)
 
 var powFunc = define("a number to the power of another", cty.Number, cty.Number,
 	func(args []cty.Value) (cty.Value, error) {
@@ -105,9 +112,10 @@ var powFunc = define("a number to the power of another", cty.Number, cty.Number,
 	}, "num", "power")
 
 var didYouMeanFunc = function.New(&function.Spec{
-	Description: "the word of a list that is most likely meant, or \"\"; upper case and what stands before the last / do not count",
-	Params:      []function.Parameter{{Name: "word", Type: cty.String}, {Name: "list", Type: cty.List(cty.String)}},
-	Type:        function.StaticReturnType(cty.String),
+	Description: "the word of a list that is most likely meant, or \"\"; upper case and what stands before the last / " +
+		"do not count",
+	Params: []function.Parameter{{Name: "word", Type: cty.String}, {Name: "list", Type: cty.List(cty.String)}},
+	Type:   function.StaticReturnType(cty.String),
 	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
 		plain := func(s string) string { return strings.ToLower(s[strings.LastIndex(s, "/")+1:]) }
 		var names []string

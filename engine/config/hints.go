@@ -31,7 +31,12 @@ func hinted(d *hcl.Diagnostic, files map[string]*hcl.File) *hcl.Diagnostic {
 
 	case "Call to unknown function":
 		if m := functionName.FindStringSubmatch(d.Detail); m != nil && slices.Contains(impure, m[1]) {
-			out.Detail = fmt.Sprintf("There is no function named %q: plans read no environment, file or clock, so that the same plan means the same cases everywhere. Give what it would read as a variable, with --var or %sNAME.", m[1], envPrefix)
+			out.Detail = fmt.Sprintf(
+				"There is no function named %q: plans read no environment, file or clock, so that the same plan means the same "+
+					"cases everywhere. Give what it would read as a variable, with --var or %sNAME.",
+				m[1],
+				envPrefix,
+			)
 		} else if m != nil {
 			names := slices.Sorted(maps.Keys(Functions()))
 			if longer := slices.DeleteFunc(slices.Clone(names),
@@ -68,7 +73,8 @@ func hinted(d *hcl.Diagnostic, files map[string]*hcl.File) *hcl.Diagnostic {
 		}
 
 	case "Invalid type specification":
-		out.Detail += " Types are string, number, bool, any, and list(...), set(...), map(...), tuple([...]) and object({ ... }) of them."
+		out.Detail += " Types are string, number, bool, any, and list(...), set(...), map(...), tuple([...]) and object({ " +
+			"... }) of them."
 	}
 
 	return &out

@@ -87,9 +87,14 @@ func (s *sources) file(path string) (*hcl.File, hcl.Diagnostics) {
 		return nil, errorAt(startOf(name), "Cannot read the file", "%s.", reason(err))
 	}
 	if len(src) > maxFile {
-		return nil, errorAt(startOf(name), "File too large",
-			"The file has %d MB; files of a plan have at most %d MB. Long lists of values come from functions such as powers and range, and equal blocks from for_each.",
-			len(src)>>20, maxFile>>20)
+		return nil, errorAt(
+			startOf(name),
+			"File too large",
+			"The file has %d MB; files of a plan have at most %d MB. Long lists of values come from functions such as powers "+
+				"and range, and equal blocks from for_each.",
+			len(src)>>20,
+			maxFile>>20,
+		)
 	}
 	if diags := notText(src, name); diags.HasErrors() {
 		return nil, diags

@@ -150,8 +150,14 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 
 		rng = l.hide(root, name, rng, flag, name+"=")
 		if root.variables[name].sensitive {
-			diags = append(diags, warnAt(rng, "Sensitive value on the command line",
-				"Others on this machine can read it in the list of processes, and shells keep it in their history. Give it as %s%s, or in a file with --var-file.", envPrefix, name)...)
+			diags = append(diags, warnAt(
+				rng,
+				"Sensitive value on the command line",
+				"Others on this machine can read it in the list of processes, and shells keep it in their history. Give it as "+
+					"%s%s, or in a file with --var-file.",
+				envPrefix,
+				name,
+			)...)
 		}
 
 		out[name] = l.src.given(value, rng)
@@ -199,8 +205,16 @@ func (s *scope) rootVariable(d *variableDecl) (cty.Value, hcl.Diagnostics) {
 			return d.def, s.validateVariable(d, d.def, d.rng)
 		}
 		if d.sensitive {
-			return cty.DynamicVal, errorAt(d.rng, noValue,
-				"The plan needs var.%s%s. It is sensitive, so no saved plan and no record has it. Give it as %s%s, or in a file with --var-file.", d.name, descriptionOf(d), envPrefix, d.name)
+			return cty.DynamicVal, errorAt(
+				d.rng,
+				noValue,
+				"The plan needs var.%s%s. It is sensitive, so no saved plan and no record has it. Give it as %s%s, or in a file "+
+					"with --var-file.",
+				d.name,
+				descriptionOf(d),
+				envPrefix,
+				d.name,
+			)
 		}
 
 		return cty.DynamicVal, errorAt(d.rng, noValue,
@@ -280,9 +294,17 @@ func (g givenValue) surprising(d *variableDecl, v cty.Value) hcl.Diagnostics {
 		return nil
 	}
 
-	return warnAt(g.rng, "Text read as a number",
-		"var.%s has no type, so %q is the number %s. For the text, declare type = string or give '%s=%q'; for the number, declare type = number.",
-		d.name, g.text, text.AsString(), d.name, g.text)
+	return warnAt(
+		g.rng,
+		"Text read as a number",
+		"var.%s has no type, so %q is the number %s. For the text, declare type = string or give '%s=%q'; for the number, "+
+			"declare type = number.",
+		d.name,
+		g.text,
+		text.AsString(),
+		d.name,
+		g.text,
+	)
 }
 
 // hint describes how to write a value that could not be parsed.

@@ -13,7 +13,8 @@ var metaArguments = []string{
 	"depends_on",
 	// description is shown by `aicplan describe`. It changes nothing.
 	"description",
-	// enabled (bool) is false to take the stage out of the plan, with every stage that has it as its input. The default is true.
+	// enabled (bool) is false to take the stage out of the plan, with every stage that has it as its input. The default
+	// is true.
 	"enabled",
 	// for_each (map, object, list or set) makes one instance for each key or string, in this order. Addresses end in
 	// `["key"]`; expressions use `each.key` and `each.value`.
@@ -22,7 +23,8 @@ var metaArguments = []string{
 
 // moduleWords are the attributes of a module block. All others are arguments of the module.
 var moduleWords = []string{
-	// source (string, required) is a path that starts with `./` or `../`, relative to the file. It may use variables and locals.
+	// source (string, required) is a path that starts with `./` or `../`, relative to the file. It may use variables and
+	// locals.
 	"source",
 	// depends_on (list of references) is inherited by every stage inside.
 	"depends_on",

@@ -119,8 +119,16 @@ func (c *Cases) fill(w *walker) hcl.Diagnostics {
 		dict, ids := compact(v, pick(all, stay))
 		info := c.spec.names[name]
 		if _, why := columnKind(dict); why != "" {
-			diags = append(diags, errorAt(info.rng, "Invalid column",
-				fmt.Sprintf("The column %q %s. Columns are numbers, strings or bools; to keep a helper out of the cases, list the wanted columns in the grid's columns.", name, why)))
+			diags = append(diags, errorAt(
+				info.rng,
+				"Invalid column",
+				fmt.Sprintf(
+					"The column %q %s. Columns are numbers, strings or bools; to keep a helper out of the cases, list the wanted "+
+						"columns in the grid's columns.",
+					name,
+					why,
+				),
+			))
 			continue
 		}
 
@@ -176,7 +184,11 @@ func columnKind(dict []cty.Value) (valueKind, string) {
 				continue
 			}
 			if i, _ := v.AsBigFloat().Int64(); int64(float64(i)) != i || i == math.MaxInt64 {
-				return 0, fmt.Sprintf("has %d together with numbers that are not integers, and a column of these cannot distinguish it from its neighbours", i)
+				return 0, fmt.Sprintf(
+					"has %d together with numbers that are not integers, and a column of these cannot distinguish it from its "+
+						"neighbours",
+					i,
+				)
 			}
 		}
 	}

@@ -9,9 +9,9 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// prog is an expression prepared for repeated evaluation. HCL evaluates it (engine/stage makes a division by zero an error), but some nodes are
-// replaced: the grid's names read a slot instead of a map, and parts without names are folded
-// into literals.
+// prog is an expression prepared for repeated evaluation. HCL evaluates it (engine/stage makes a division by zero an
+// error), but some nodes are replaced: the grid's names read a slot instead of a map, and parts without names are
+// folded into literals.
 type prog struct {
 	expr *Expr
 	vars []*variable

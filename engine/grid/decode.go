@@ -146,8 +146,14 @@ func Decode(body hcl.Body, eval Evaluator, partOf PartOf) (spec *Spec, diags hcl
 // program.
 func recoverTo(diags *hcl.Diagnostics, rng hcl.Range, then func()) {
 	if p := recover(); p != nil {
-		*diags = append(*diags, errorAt(rng, "Grid cannot be evaluated",
-			fmt.Sprintf("Evaluating this block failed in an unexpected way: %v. Please report this as a fault of aicplan, with the block.", p)))
+		*diags = append(*diags, errorAt(
+			rng,
+			"Grid cannot be evaluated",
+			fmt.Sprintf(
+				"Evaluating this block failed in an unexpected way: %v. Please report this as a fault of aicplan, with the block.",
+				p,
+			),
+		))
 		then()
 	}
 }

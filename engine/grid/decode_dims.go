@@ -118,9 +118,16 @@ func (d *decoder) rows(b *hcl.Block) *Dim {
 		m := r.AsValueMap()
 		for name := range m {
 			if !slices.Contains(dim.Fields, name) {
-				d.errorf(elementRange(a.Expr, i), "Inconsistent rows",
-					"Row %d of %q has a field %q that row 1 has not; every row needs the same fields, with null where one does not apply.%s",
-					i+1, dim.Name, name, textutil.DidYouMean(name, dim.Fields))
+				d.errorf(
+					elementRange(a.Expr, i),
+					"Inconsistent rows",
+					"Row %d of %q has a field %q that row 1 has not; every row needs the same fields, with null where one does not "+
+						"apply.%s",
+					i+1,
+					dim.Name,
+					name,
+					textutil.DidYouMean(name, dim.Fields),
+				)
 				return nil
 			}
 		}

@@ -209,9 +209,15 @@ func (d *decoder) boundEverywhere(spec *Spec, names []string, ranges []hcl.Range
 			continue
 		}
 
-		d.errorf(rng, "Column without a value",
-			"%q has no value in %s. Every set must bind all columns: add derive %q { value = null } there, or list the wanted columns in the grid's columns.",
-			name, missing[0].label(), name)
+		d.errorf(
+			rng,
+			"Column without a value",
+			"%q has no value in %s. Every set must bind all columns: add derive %q { value = null } there, or list the wanted "+
+				"columns in the grid's columns.",
+			name,
+			missing[0].label(),
+			name,
+		)
 	}
 }
 

@@ -37,9 +37,13 @@ func (d *decoder) value(expr hcl.Expression) (cty.Value, bool) {
 
 	if !v.IsWhollyKnown() {
 		d.diags = append(d.diags, &hcl.Diagnostic{
-			Severity: hcl.DiagError, Summary: "Value not known at plan time",
-			Detail:  "A grid is expanded when the plan is made, so everything in it must be known then. This depends on the result of a stage that has not run.",
-			Subject: expr.Range().Ptr(), Expression: expr, EvalContext: ctx,
+			Severity: hcl.DiagError,
+			Summary:  "Value not known at plan time",
+			Detail: "A grid is expanded when the plan is made, so everything in it must be known then. This depends on " +
+				"the result of a stage that has not run.",
+			Subject:     expr.Range().Ptr(),
+			Expression:  expr,
+			EvalContext: ctx,
 		})
 		return cty.NilVal, false
 	}

@@ -75,8 +75,12 @@ func (w *walker) tooLarge(why string) {
 	}
 
 	w.diags = append(w.diags, errorAt(w.longest(), "Grid too large", fmt.Sprintf(
-		"The grid declares %s combinations (%s), and %s. Shorten an axis, make rows of values that belong together, or add a filter that needs only the outer loops; loop_order decides which are outer.",
-		count(declared), sizes, why)))
+		"The grid declares %s combinations (%s), and %s. Shorten an axis, make rows of values that belong together, or add "+
+			"a filter that needs only the outer loops; loop_order decides which are outer.",
+		count(declared),
+		sizes,
+		why,
+	)))
 }
 
 // longest returns the range of the longest loop of the current set, which is the first candidate to

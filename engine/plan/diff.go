@@ -16,7 +16,8 @@ type OpDiff struct {
 	Added   int    `json:"added"`
 	Removed int    `json:"removed"`
 	// AddedHave are values that only added cases have, such as "gemm_dtype = nvfp4"; RemovedHave are those that
-	// only removed cases have. Not all of these cases need to have them. A saved plan has no values of cases, so RemovedHave is empty then.
+	// only removed cases have. Not all of these cases need to have them. A saved plan has no values of cases, so
+	// RemovedHave is empty then.
 	AddedHave   []string `json:"added_have,omitempty"`
 	RemovedHave []string `json:"removed_have,omitempty"`
 	// AddedWithin and RemovedWithin are values that all added or removed cases have, and that some of the
@@ -110,8 +111,9 @@ func (c *CaseSet) beyond(other *CaseSet) int {
 // mostValues is the number of values of a column that only lists.
 const mostValues = 4
 
-// only returns the values that only cases have which other does not have, by column. If there are none, it returns the columns of which these cases have fewer values than the common ones.
-// It returns nothing if there are no common cases.
+// only returns the values that only cases have which other does not have, by column. If there are none, it returns the
+// columns of which these cases have fewer values than the common ones. It returns nothing if there are no common
+// cases.
 func (c *CaseSet) only(other *CaseSet) (have, within []string) {
 	own, common := map[string]map[string]bool{}, map[string]map[string]bool{}
 	var names []string

@@ -89,7 +89,8 @@ func (s *Stage) errorf(summary, format string, args ...any) hcl.Diagnostics {
 // Stage returns the planned stage at address, or nil.
 func (p *Plan) Stage(address string) *Stage { return p.byAddr[address] }
 
-// Build plans cfg with the state in store. If the diagnostics have errors, the plan cannot be applied and is incomplete.
+// Build plans cfg with the state in store. If the diagnostics have errors, the plan cannot be applied and is
+// incomplete.
 func Build(ctx context.Context, cfg *config.Config, store *checkpoint.Store, opts Options) (*Plan, hcl.Diagnostics) {
 	p := &Plan{Config: cfg, Options: opts, Store: store, byAddr: map[string]*Stage{}}
 	cfg.ForgetResults()
@@ -231,7 +232,8 @@ func (p *Plan) writtenTwice(s *Stage, by map[string]writer) hcl.Diagnostics {
 		case other.real != real:
 			why = " with " + other.file + ": where names have one case only that is one file, and only one of them is left."
 		case other.file != f:
-			why = " as " + other.file + ": a symbolic link in the output folder makes it one file, and only one of them would be left."
+			why = " as " + other.file + ": a symbolic link in the output folder makes it one file, and only one of them would " +
+				"be left."
 		}
 
 		diags := s.errorf("File written twice", "%s%s", also, why)
@@ -339,8 +341,12 @@ func (p *Plan) Idle() map[string]bool {
 func guarded(s *Stage, f func() hcl.Diagnostics) (diags hcl.Diagnostics) {
 	defer func() {
 		if v := recover(); v != nil {
-			diags = s.errorf("Internal error",
-				"%v. This is a mistake in aicplan, not in your plan. Please report it with the lines below.\n\n%s", v, debug.Stack())
+			diags = s.errorf(
+				"Internal error",
+				"%v. This is a mistake in aicplan, not in your plan. Please report it with the lines below.\n\n%s",
+				v,
+				debug.Stack(),
+			)
 		}
 	}()
 

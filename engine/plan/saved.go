@@ -84,7 +84,8 @@ func IsSaved(path string) bool {
 		return false
 	}
 	data, err := fileutil.ReadText(path)
-	return err == nil && strings.HasPrefix(strings.TrimSpace(string(data)), "{") && strings.Contains(string(data[:min(len(data), 200)]), `"format"`)
+	return err == nil && strings.HasPrefix(strings.TrimSpace(string(data)), "{") &&
+		strings.Contains(string(data[:min(len(data), 200)]), `"format"`)
 }
 
 // Open reads a saved plan.
@@ -98,7 +99,12 @@ func Open(path string) (*Saved, error) {
 		return nil, fmt.Errorf("%s is no saved plan: %w", path, err)
 	}
 	if s.Format != savedFormat {
-		return nil, fmt.Errorf("%s was saved by another aicplan (format %q, this one reads %q): plan again with --out", path, s.Format, savedFormat)
+		return nil, fmt.Errorf(
+			"%s was saved by another aicplan (format %q, this one reads %q): plan again with --out",
+			path,
+			s.Format,
+			savedFormat,
+		)
 	}
 	return &s, nil
 }
@@ -230,7 +236,11 @@ func (s SavedStage) ids() (map[string]bool, error) {
 		return nil, fmt.Errorf("the saved case ids are damaged: %w", err)
 	}
 	if len(raw)%(packedID/2) != 0 {
-		return nil, fmt.Errorf("the saved case ids are damaged: they have %d bytes, which is no multiple of %d", len(raw), packedID/2)
+		return nil, fmt.Errorf(
+			"the saved case ids are damaged: they have %d bytes, which is no multiple of %d",
+			len(raw),
+			packedID/2,
+		)
 	}
 	out := map[string]bool{}
 	for i := 0; i < len(raw); i += packedID / 2 {

@@ -51,13 +51,18 @@ func (p *Plan) choose() (map[string]bool, hcl.Diagnostics) {
 		delete(out, a)
 	}
 	for _, g := range p.Options.Replace {
-		if diags.HasErrors() || p.Options.Shared || slices.ContainsFunc(all, func(a string) bool { return out[a] && MatchAny([]string{g}, a) }) {
+		if diags.HasErrors() || p.Options.Shared ||
+			slices.ContainsFunc(all, func(a string) bool { return out[a] && MatchAny([]string{g}, a) }) {
 			continue
 		}
 		at := p.Config.Flag("--replace", g)
-		diags = append(diags, stage.ErrorAt(at, "Nothing to replace",
-			"--target or --exclude leave out all stages that fit %s, so none would run again. Name one with --target as well, or leave --replace away.",
-			config.Quoted(g))...)
+		diags = append(diags, stage.ErrorAt(
+			at,
+			"Nothing to replace",
+			"--target or --exclude leave out all stages that fit %s, so none would run again. Name one with --target as well, "+
+				"or leave --replace away.",
+			config.Quoted(g),
+		)...)
 	}
 
 	return out, diags

@@ -89,8 +89,16 @@ func Summarize(p *Plan) Summary {
 	idle := p.Idle()
 	for _, s := range p.Stages {
 		ss := StageSummary{
-			Address: s.Address(), Kind: s.Instance.Kind.Name, Measures: s.Class() == stage.Measure, Guard: s.Class() == stage.Guard, Description: s.Instance.Description,
-			Action: s.Action, Reason: s.Reason, DependsOn: s.Instance.Deps, Key: s.Key, Warnings: s.Warnings,
+			Address:     s.Address(),
+			Kind:        s.Instance.Kind.Name,
+			Measures:    s.Class() == stage.Measure,
+			Guard:       s.Class() == stage.Guard,
+			Description: s.Instance.Description,
+			Action:      s.Action,
+			Reason:      s.Reason,
+			DependsOn:   s.Instance.Deps,
+			Key:         s.Key,
+			Warnings:    s.Warnings,
 		}
 		if s.Plan != nil {
 			ss.Grid, ss.Cases, ss.Notes = s.Plan.Waterfall, s.Plan.Cases, s.Plan.Notes
@@ -239,7 +247,14 @@ func (s Summary) Line() string {
 	if t.Collect+t.Reuse+t.Hold+t.Unsupported+t.LeftOut > t.Cases && t.Elsewhere == 0 {
 		cases += ", some measured more than once"
 	}
-	text := fmt.Sprintf("Plan%s: %s; %s (%s to collect, %s reused", s.about(), textutil.Counted(t.Stages, "stage"), cases, textutil.Count(int64(t.Collect)), textutil.Count(int64(t.Reuse)))
+	text := fmt.Sprintf(
+		"Plan%s: %s; %s (%s to collect, %s reused",
+		s.about(),
+		textutil.Counted(t.Stages, "stage"),
+		cases,
+		textutil.Count(int64(t.Collect)),
+		textutil.Count(int64(t.Reuse)),
+	)
 	if t.Elsewhere > 0 {
 		text += fmt.Sprintf(", %s elsewhere", textutil.Count(int64(t.Elsewhere)))
 	}

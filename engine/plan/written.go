@@ -84,9 +84,17 @@ func (p *Plan) takesOver() hcl.Diagnostics {
 			some += fmt.Sprintf(" and %d more", len(named)-3)
 		}
 		diags = append(diags, &hcl.Diagnostic{
-			Severity: hcl.DiagWarning, Summary: "Records of another plan",
-			Detail: fmt.Sprintf("The plan %s has stages of the same addresses in this state folder, and an apply replaces their records: %s. Measured cases of both are kept. Give each plan a folder of its own with --state-dir to keep the records too; if %s was renamed to %s, there is nothing to do.",
-				p.shown(other), some, p.shown(other), p.own(other)),
+			Severity: hcl.DiagWarning,
+			Summary:  "Records of another plan",
+			Detail: fmt.Sprintf(
+				"The plan %s has stages of the same addresses in this state folder, and an apply replaces their records: %s. "+
+					"Measured cases of both are kept. Give each plan a folder of its own with --state-dir to keep the records too; "+
+					"if %s was renamed to %s, there is nothing to do.",
+				p.shown(other),
+				some,
+				p.shown(other),
+				p.own(other),
+			),
 		})
 	}
 
@@ -111,10 +119,26 @@ func (p *Plan) replaces(s *Stage) []string {
 			continue // it was removed
 		}
 		if by == nil {
-			out = append(out, fmt.Sprintf("%s replaces %s, which no record of this state folder names: the stage wrote another file since, or another state folder shares the output folder; choose another folder with --out-dir, or another file, to keep both", s.Address(), file))
+			out = append(
+				out,
+				fmt.Sprintf(
+					"%s replaces %s, which no record of this state folder names: the stage wrote another file since, or another "+
+						"state folder shares the output folder; choose another folder with --out-dir, or another file, to keep both",
+					s.Address(),
+					file,
+				),
+			)
 			continue
 		}
-		out = append(out, fmt.Sprintf("%s replaces %s, which the plan %s wrote; choose another folder with --out-dir, or another file, to keep both", s.Address(), file, p.shown(by.Plan)))
+		out = append(
+			out,
+			fmt.Sprintf(
+				"%s replaces %s, which the plan %s wrote; choose another folder with --out-dir, or another file, to keep both",
+				s.Address(),
+				file,
+				p.shown(by.Plan),
+			),
+		)
 	}
 
 	return out

@@ -51,7 +51,11 @@ func (r *runner) runStage(ctx context.Context, s *plan.Stage, sr *StageResult) {
 }
 
 // call runs the code of a stage. A panic fails only this stage; the stack is written to the log.
-func (r *runner) call(ctx context.Context, s *plan.Stage, inputs map[string]*stage.Dataset) (out *stage.Outcome, err error) {
+func (r *runner) call(
+	ctx context.Context,
+	s *plan.Stage,
+	inputs map[string]*stage.Dataset,
+) (out *stage.Outcome, err error) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.opts.Log.Error("panic", "stage", s.Address(), "value", p, "stack", string(debug.Stack()))
@@ -384,8 +388,12 @@ func (r *runner) reuse(s *plan.Stage, sr *StageResult) {
 	sr.Reused, sr.Status, sr.Message = true, stage.Status(rec.Status), s.Reason
 	out, err := plan.ReadOutcome(rec)
 	if err != nil {
-		sr.Status, sr.Message = stage.StatusFailed, fmt.Sprintf("the record of %s cannot be read: %v; run again with --replace %s",
-			s.Address(), err, s.Address())
+		sr.Status, sr.Message = stage.StatusFailed, fmt.Sprintf(
+			"the record of %s cannot be read: %v; run again with --replace %s",
+			s.Address(),
+			err,
+			s.Address(),
+		)
 		return
 	}
 	sr.Outcome = out

@@ -300,8 +300,12 @@ func (r *runner) blocked(s *plan.Stage) (by, why string) {
 }
 
 var wording = map[stage.Status]string{
-	stage.StatusNeeds: "needs another runtime", stage.StatusGateFailed: "did not pass", stage.StatusPreflight: "did not pass",
-	stage.StatusInterrupted: "was interrupted", stage.StatusFailed: "failed", stage.StatusSkipped: "was skipped",
+	stage.StatusNeeds:       "needs another runtime",
+	stage.StatusGateFailed:  "did not pass",
+	stage.StatusPreflight:   "did not pass",
+	stage.StatusInterrupted: "was interrupted",
+	stage.StatusFailed:      "failed",
+	stage.StatusSkipped:     "was skipped",
 }
 
 func (r *runner) stopping() bool {

@@ -55,7 +55,16 @@ func (o *Own) Decode(body *hclsyntax.Body, ctx *hcl.EvalContext) (map[string]cty
 			for _, b := range o.Blocks {
 				names = append(names, b.Name)
 			}
-			diags = append(diags, ErrorAt(at, "Unsupported block type", "%s has no block %q.%s", sentence(o.What), found.Type, o.Suggest(found.Type, names))...)
+			diags = append(
+				diags,
+				ErrorAt(
+					at,
+					"Unsupported block type",
+					"%s has no block %q.%s",
+					sentence(o.What),
+					found.Type,
+					o.Suggest(found.Type, names),
+				)...)
 			continue
 		case seen[b.Name]:
 			diags = append(diags, ErrorAt(at, "Duplicate block", "%s has one block %s.", sentence(o.What), b.Name)...)
@@ -82,7 +91,9 @@ func (o *Own) options(attrs hclsyntax.Attributes, ctx *hcl.EvalContext) (map[str
 		a := attrs[name]
 		i := slices.IndexFunc(o.Options, func(o Option) bool { return o.Name == name })
 		if i < 0 {
-			diags = append(diags, ErrorAt(a.NameRange, "Unsupported argument", "%s has no %q.%s", sentence(o.What), name, o.hint(name))...)
+			diags = append(
+				diags,
+				ErrorAt(a.NameRange, "Unsupported argument", "%s has no %q.%s", sentence(o.What), name, o.hint(name))...)
 			continue
 		}
 		v, more := a.Expr.Value(ctx)
@@ -143,7 +154,8 @@ func (o *Option) take(v cty.Value) (cty.Value, error) {
 	if len(o.OneOf) > 0 && v.IsKnown() && v.Type() == cty.String && !slices.Contains(o.OneOf, v.AsString()) {
 		return v, fmt.Errorf("%q is not one of %s", v.AsString(), strings.Join(o.OneOf, ", "))
 	}
-	if o.Check != nil && v.IsKnown() && !v.IsNull() && v.Type() == cty.String && v.AsString() != "" { // an empty text means not set
+	if o.Check != nil && v.IsKnown() && !v.IsNull() && v.Type() == cty.String &&
+		v.AsString() != "" { // an empty text means not set
 		return v, o.Check(v.AsString())
 	}
 	return v, nil

@@ -162,7 +162,10 @@ func unwrap[T any](v cty.Value, want cty.Type, what string) (*T, error) {
 		return nil, fmt.Errorf("a reference is needed: %s", what)
 	}
 	if !v.IsKnown() {
-		return nil, fmt.Errorf("which one is meant is known only after another stage has run; a reference is needed: %s", what)
+		return nil, fmt.Errorf(
+			"which one is meant is known only after another stage has run; a reference is needed: %s",
+			what,
+		)
 	}
 	t := v.Type()
 	if t.IsObjectType() && t.HasAttribute("ref") && t.AttributeType("ref").Equals(want) {

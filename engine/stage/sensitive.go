@@ -36,5 +36,6 @@ func SensitiveTexts(v cty.Value) []string {
 // SensitiveHere returns the error about a sensitive value that would be stored or shown.
 func SensitiveHere(at hcl.Range, what string) hcl.Diagnostics {
 	return ErrorAt(at, "Sensitive value", "%s is sensitive, and what stands here is stored in files and shown. "+
-		"Sensitive values may be used in env and api_key of a runtime, in locals, in outputs and in arguments of modules.", what)
+		"Sensitive values may be used in env and api_key of a runtime, in locals, in outputs and in arguments of "+
+		"modules.", what)
 }

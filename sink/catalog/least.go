@@ -5,7 +5,15 @@ import "slices"
 // zeroes are the sizes among key columns that may be nothing: no tokens in the
 // cache, no window, no multiprocessors set aside, as many key/value heads as
 // query heads, no shared experts.
-var zeroes = []string{"step", "window_size", "sms", "dispatch_sms", "num_key_value_heads", "num_fused_shared_experts", "prefix"}
+var zeroes = []string{
+	"step",
+	"window_size",
+	"sms",
+	"dispatch_sms",
+	"num_key_value_heads",
+	"num_fused_shared_experts",
+	"prefix",
+}
 
 // Least is the smallest value that a size in a key can have; ok is false for
 // columns that hold no size.

@@ -14,15 +14,41 @@ import (
 func Words(column string) []string { return slices.Clone(vocabulary[column]) }
 
 var (
-	gemmWords = []string{"bfloat16", "int8_wo", "int4_wo", "fp8", "fp8_static", "sq", "fp8_block", "fp8_ootb", "nvfp4", "nvfp4_wo", "w4a16_nvfp4"}
-	mlaWords  = []string{"bfloat16", "fp8", "fp8_block", "fp8_e4m3"}
+	gemmWords = []string{
+		"bfloat16",
+		"int8_wo",
+		"int4_wo",
+		"fp8",
+		"fp8_static",
+		"sq",
+		"fp8_block",
+		"fp8_ootb",
+		"nvfp4",
+		"nvfp4_wo",
+		"w4a16_nvfp4",
+	}
+	mlaWords = []string{"bfloat16", "fp8", "fp8_block", "fp8_e4m3"}
 )
 
 var vocabulary = map[string][]string{
-	"gemm_dtype":      gemmWords,
-	"gemm_type":       gemmWords,
-	"quant_type":      gemmWords,
-	"moe_dtype":       {"bfloat16", "fp8", "int4_wo", "fp8_block", "w4afp8", "nvfp4", "nvfp4_wo", "w4a16_mxfp4", "w4a8_mxfp4_mxfp8", "w4a8_mxfp4_mxfp8_trtllm", "w4a16_mxfp4_cutlass", "w4a16_mxfp4_humming", "w4a16_nvfp4"},
+	"gemm_dtype": gemmWords,
+	"gemm_type":  gemmWords,
+	"quant_type": gemmWords,
+	"moe_dtype": {
+		"bfloat16",
+		"fp8",
+		"int4_wo",
+		"fp8_block",
+		"w4afp8",
+		"nvfp4",
+		"nvfp4_wo",
+		"w4a16_mxfp4",
+		"w4a8_mxfp4_mxfp8",
+		"w4a8_mxfp4_mxfp8_trtllm",
+		"w4a16_mxfp4_cutlass",
+		"w4a16_mxfp4_humming",
+		"w4a16_nvfp4",
+	},
 	"attn_dtype":      {"bfloat16", "fp8", "fp8_block"},
 	"mla_dtype":       mlaWords,
 	"kv_cache_dtype":  {"bfloat16", "int8", "fp8", "fp8_e4m3"},

@@ -238,7 +238,14 @@ func (r *Comparison) exceeded(l Limits) []string {
 	count(l.Removed, r.Removed, "removed")
 	count(l.Added, r.Added, "added")
 	if l.any() && r.Uncompared > 0 {
-		out = append(out, fmt.Sprintf("%d rows repeat a key with other values than the other side has, and only one of each was compared; name the columns that distinguish them with --key, or dedupe them", r.Uncompared))
+		out = append(
+			out,
+			fmt.Sprintf(
+				"%d rows repeat a key with other values than the other side has, and only one of each was compared; name the "+
+					"columns that distinguish them with --key, or dedupe them",
+				r.Uncompared,
+			),
+		)
 	}
 	ratio := l.Median != nil || l.P95 != nil
 	if ratio && r.Unusable > 0 {
@@ -260,7 +267,12 @@ func (r *Comparison) exceeded(l Limits) []string {
 
 // nothing returns the message that the two sides have no row in common.
 func (r *Comparison) nothing() string {
-	return fmt.Sprintf("no row of the %d in A has a counterpart among the %d in B by the key %s, so nothing was compared", r.A.Rows, r.B.Rows, strings.Join(r.Key, ", "))
+	return fmt.Sprintf(
+		"no row of the %d in A has a counterpart among the %d in B by the key %s, so nothing was compared",
+		r.A.Rows,
+		r.B.Rows,
+		strings.Join(r.Key, ", "),
+	)
 }
 
 func (r *Comparison) unusableText() string {

@@ -53,7 +53,9 @@ func (r *Comparison) text(sb *strings.Builder) {
 		if s.side.Duplicates > 0 {
 			fmt.Fprintf(sb, ", %d of them repeat a key", s.side.Duplicates)
 		}
-		if who := strings.TrimSpace(strings.Join(s.side.Framework, "/") + " " + strings.Join(s.side.Version, "/")); who != "" {
+		if who := strings.TrimSpace(
+			strings.Join(s.side.Framework, "/") + " " + strings.Join(s.side.Version, "/"),
+		); who != "" {
 			fmt.Fprintf(sb, ", %s on %s", who, strings.Join(s.side.Device, "/"))
 		}
 		sb.WriteByte('\n')

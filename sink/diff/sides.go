@@ -32,7 +32,13 @@ func canon(column, word string) string {
 }
 
 func side(rec arrow.Record, name string) Side {
-	return Side{Name: name, Rows: int(rec.NumRows()), Framework: table.Distinct(rec, "framework"), Version: table.Distinct(rec, "version"), Device: table.Distinct(rec, "device")}
+	return Side{
+		Name:      name,
+		Rows:      int(rec.NumRows()),
+		Framework: table.Distinct(rec, "framework"),
+		Version:   table.Distinct(rec, "version"),
+		Device:    table.Distinct(rec, "device"),
+	}
 }
 
 // restrict keeps the rows that on selects; rows maps them to the input's.
@@ -112,10 +118,20 @@ func (r *Comparison) choose(a, b arrow.Record, o Options) error {
 		return !optional && (!table.Has(a, k) || !table.Has(b, k)) || !table.Has(a, k) && !table.Has(b, k)
 	})
 	if slices.Contains(r.Key, r.Metric) {
-		return fmt.Errorf("the key has the column %s, which is what is compared: rows of one value are always alike", r.Metric)
+		return fmt.Errorf(
+			"the key has the column %s, which is what is compared: rows of one value are always alike",
+			r.Metric,
+		)
 	}
 	if len(r.Key) == 0 {
-		return fmt.Errorf("%w: %s has %s; %s has %s", ErrNoKey, r.A.Name, strings.Join(table.Names(a), ", "), r.B.Name, strings.Join(table.Names(b), ", "))
+		return fmt.Errorf(
+			"%w: %s has %s; %s has %s",
+			ErrNoKey,
+			r.A.Name,
+			strings.Join(table.Names(a), ", "),
+			r.B.Name,
+			strings.Join(table.Names(b), ", "),
+		)
 	}
 	r.Drift = drift(a.Schema(), b.Schema(), r.A.Name, r.B.Name)
 	return nil
@@ -133,7 +149,12 @@ func (r *Comparison) halfMissing(a, b arrow.Record, t *catalog.Table) error {
 			lacks = r.B.Name
 		}
 
-		return fmt.Errorf("%s lacks the column %s, which distinguishes rows of %s; set the key to the columns to compare", lacks, k, t.Name)
+		return fmt.Errorf(
+			"%s lacks the column %s, which distinguishes rows of %s; set the key to the columns to compare",
+			lacks,
+			k,
+			t.Name,
+		)
 	}
 
 	return nil

@@ -43,33 +43,96 @@ var template = []entry{
 	{name: "contact", value: ""},
 	{name: "workload", sub: []entry{
 		{name: "model", sub: []entry{
-			{name: "phase", value: "inference"}, {name: "moe", value: false}, {name: "granularity", value: "model_fwd"}, {name: "model_family", value: ""}, {name: "precision", value: ""},
-			{name: "epochs", value: nil}, {name: "iteration", value: nil},
+			{
+				name:  "phase",
+				value: "inference",
+			},
+			{name: "moe", value: false},
+			{name: "granularity", value: "model_fwd"},
+			{name: "model_family", value: ""},
+			{name: "precision", value: ""},
+			{name: "epochs", value: nil},
+			{name: "iteration", value: nil},
 			{name: "model_arch", sub: []entry{
-				{name: "num_params", value: nil}, {name: "num_params_active", value: nil}, {name: "num_params_embedding", value: nil},
-				{name: "num_layers", value: nil}, {name: "num_heads", value: nil}, {name: "num_kv_heads", value: nil}, {name: "head_dim", value: nil},
+				{
+					name:  "num_params",
+					value: nil,
+				},
+				{name: "num_params_active", value: nil},
+				{name: "num_params_embedding", value: nil},
+				{
+					name:  "num_layers",
+					value: nil,
+				},
+				{name: "num_heads", value: nil},
+				{name: "num_kv_heads", value: nil},
+				{name: "head_dim", value: nil},
 			}},
 		}},
 		{name: "data", sub: []entry{
-			{name: "batch_size", value: nil}, {name: "seq_len", value: nil}, {name: "input_len", value: nil}, {name: "output_len", value: nil}, {name: "dataset", value: "synthetic"},
+			{
+				name:  "batch_size",
+				value: nil,
+			},
+			{name: "seq_len", value: nil},
+			{name: "input_len", value: nil},
+			{name: "output_len", value: nil},
+			{name: "dataset", value: "synthetic"},
 		}},
 		{name: "hardware", sub: []entry{
-			{name: "network_topo", sub: []entry{{name: "topology", value: nil}, {name: "bandwidth_gbps", value: []any{nil, nil}}}},
+			{
+				name: "network_topo",
+				sub:  []entry{{name: "topology", value: nil}, {name: "bandwidth_gbps", value: []any{nil, nil}}},
+			},
 			{name: "xpu_spec", sub: []entry{
-				{name: "type", value: "GPU"}, {name: "model", value: nil}, {name: "total_count", value: nil}, {name: "count_per_node", value: nil}, {name: "memory_gb", value: nil},
+				{
+					name:  "type",
+					value: "GPU",
+				},
+				{name: "model", value: nil},
+				{name: "total_count", value: nil},
+				{name: "count_per_node", value: nil},
+				{name: "memory_gb", value: nil},
 			}},
-			{name: "driver_version", value: nil}, {name: "driver", value: nil},
+			{name: "driver_version", value: nil},
+			{name: "driver", value: nil},
 		}},
 	}},
 	{name: "Model-executor", sub: []entry{
-		{name: "framework", sub: []entry{{name: "name", value: ""}, {name: "version", value: nil}, {name: "compiler_tool_selection", value: ""}}},
+		{
+			name: "framework",
+			sub: []entry{
+				{name: "name", value: ""},
+				{name: "version", value: nil},
+				{name: "compiler_tool_selection", value: ""},
+			},
+		},
 		{name: "model_plan_parallelization", sub: []entry{
-			{name: "dp_replicate", value: 1}, {name: "dp_shard", value: 1}, {name: "tp", value: 1}, {name: "pp", value: 1}, {name: "pp_mb", value: nil}, {name: "cp", value: 1}, {name: "ep", value: 1},
+			{
+				name:  "dp_replicate",
+				value: 1,
+			},
+			{name: "dp_shard", value: 1},
+			{name: "tp", value: 1},
+			{name: "pp", value: 1},
+			{name: "pp_mb", value: nil},
+			{name: "cp", value: 1},
+			{name: "ep", value: 1},
 		}},
-		{name: "communication_library", sub: []entry{{name: "name", value: "NCCL"}, {name: "version", value: nil}, {name: "env", value: map[string]string{}}}},
+		{
+			name: "communication_library",
+			sub: []entry{
+				{name: "name", value: "NCCL"},
+				{name: "version", value: nil},
+				{name: "env", value: map[string]string{}},
+			},
+		},
 		{name: "protocol_selection", value: []any{}},
 	}},
-	{name: "metric_source", sub: []entry{{name: "traces", value: []any{}}, {name: "metrics_specific_trace", value: []any{}}}},
+	{
+		name: "metric_source",
+		sub:  []entry{{name: "traces", value: []any{}}, {name: "metrics_specific_trace", value: []any{}}},
+	},
 }
 
 // Paths lists the paths of all fields, in their order.

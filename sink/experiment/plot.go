@@ -29,7 +29,17 @@ const (
 
 // Colours of lines, distinct for readers with colour blindness (Okabe and Ito).
 var colours = []color.RGBA{
-	{0, 114, 178, 255}, {213, 94, 0, 255}, {0, 158, 115, 255}, {204, 121, 167, 255}, {230, 159, 0, 255}, {86, 180, 233, 255},
+	{
+		0,
+		114,
+		178,
+		255,
+	},
+	{213, 94, 0, 255},
+	{0, 158, 115, 255},
+	{204, 121, 167, 255},
+	{230, 159, 0, 255},
+	{86, 180, 233, 255},
 }
 
 // panel is one of the plots: a figure over the number of GPUs.

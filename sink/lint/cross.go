@@ -47,8 +47,12 @@ func (l *linter) pair(a, b *loaded) {
 	metric := a.table.Metrics()[0]
 	// Kernels have other names in other frameworks: they are no part of what
 	// two backends have in common.
-	key := slices.DeleteFunc(a.key(), func(c string) bool { return c == "kernel_source" || c == "backend" || c == "implementation" })
-	if !table.Has(a.rec, metric) || !table.Has(b.rec, metric) || slices.ContainsFunc(key, func(c string) bool { return !table.Has(b.rec, c) }) {
+	key := slices.DeleteFunc(
+		a.key(),
+		func(c string) bool { return c == "kernel_source" || c == "backend" || c == "implementation" },
+	)
+	if !table.Has(a.rec, metric) || !table.Has(b.rec, metric) ||
+		slices.ContainsFunc(key, func(c string) bool { return !table.Has(b.rec, c) }) {
 		return
 	}
 	r, err := diff.Tables(a.rec, b.rec, a.Path, b.Path, diff.Options{Table: a.Table, Key: key, By: []string{}, Worst: 1})
@@ -56,7 +60,10 @@ func (l *linter) pair(a, b *loaded) {
 		return
 	}
 	l.mu.Lock()
-	l.medians = append(l.medians, median{table: a.Table, system: a.System, a: a.Backend, b: b.Backend, path: b.Path, p50: r.Ratio.P50})
+	l.medians = append(
+		l.medians,
+		median{table: a.Table, system: a.System, a: a.Backend, b: b.Backend, path: b.Path, p50: r.Ratio.P50},
+	)
 	l.mu.Unlock()
 	l.outliers(a, b, r, metric)
 }
@@ -108,7 +115,21 @@ func (l *linter) outliers(a, b *loaded, r *diff.Comparison, metric string) {
 			base = seriesMid[g.series]
 		}
 		if far := apart(ratios[i], base); far > pairFactor {
-			rows = append(rows, rules.Offence{Row: p.B, Excess: far, Note: fmt.Sprintf("%s: %s / %s is %.3g, around it %.3g", b.describe(p.B, metric), b.Backend, a.Backend, ratios[i], base)})
+			rows = append(
+				rows,
+				rules.Offence{
+					Row:    p.B,
+					Excess: far,
+					Note: fmt.Sprintf(
+						"%s: %s / %s is %.3g, around it %.3g",
+						b.describe(p.B, metric),
+						b.Backend,
+						a.Backend,
+						ratios[i],
+						base,
+					),
+				},
+			)
 		}
 	}
 	if len(rows) > 0 {
@@ -119,18 +140,49 @@ func (l *linter) outliers(a, b *loaded, r *diff.Comparison, metric string) {
 		for _, o := range rows[:min(len(rows), maxRows)] {
 			lines = append(lines, o.Note)
 		}
-		l.add(b.finding("pair_outlier", len(rows), fmt.Sprintf("%d of %d rows are more than %g times off the usual ratio to %s", len(rows), len(pairs), pairFactor, a.Path), lines...))
+		l.add(
+			b.finding(
+				"pair_outlier",
+				len(rows),
+				fmt.Sprintf(
+					"%d of %d rows are more than %g times off the usual ratio to %s",
+					len(rows),
+					len(pairs),
+					pairFactor,
+					a.Path,
+				),
+				lines...),
+		)
 	}
 	var regions []string
 	for g, mid := range regionMid {
 		if len(byRegion[g]) >= minPoints && apart(mid, op) > regionFactor {
-			regions = append(regions, fmt.Sprintf("%s around %.3g %s: %s / %s is %.3g over %d rows, overall %.3g",
-				table.Describe(b.rec, sample[g], words), math.Exp2(float64(g.size)), b.table.LatencyUnit(), b.Backend, a.Backend, mid, len(byRegion[g]), op))
+			regions = append(regions, fmt.Sprintf(
+				"%s around %.3g %s: %s / %s is %.3g over %d rows, overall %.3g",
+				table.Describe(
+					b.rec,
+					sample[g],
+					words,
+				),
+				math.Exp2(float64(g.size)),
+				b.table.LatencyUnit(),
+				b.Backend,
+				a.Backend,
+				mid,
+				len(byRegion[g]),
+				op,
+			))
 		}
 	}
 	if len(regions) > 0 {
 		slices.Sort(regions)
-		l.add(b.finding("region_deviation", len(regions), fmt.Sprintf("%d regions are more than %g times off the op's ratio to %s", len(regions), regionFactor, a.Path), regions...))
+		l.add(
+			b.finding(
+				"region_deviation",
+				len(regions),
+				fmt.Sprintf("%d regions are more than %g times off the op's ratio to %s", len(regions), regionFactor, a.Path),
+				regions...),
+		)
 	}
 }
 
@@ -263,7 +315,16 @@ func (l *linter) offsets() {
 			if hi/lo > offsetSpread {
 				continue
 			}
-			l.found("systematic_offset", off[0].path, k[0], "the median of %s / %s is off the same way on %d systems: %s", k[2], k[1], len(off), strings.Join(parts, ", "))
+			l.found(
+				"systematic_offset",
+				off[0].path,
+				k[0],
+				"the median of %s / %s is off the same way on %d systems: %s",
+				k[2],
+				k[1],
+				len(off),
+				strings.Join(parts, ", "),
+			)
 		}
 	}
 }
@@ -305,8 +366,18 @@ func (l *linter) machines() {
 		mid := middle(all)
 		for _, o := range list {
 			if apart(o.ratio, mid) > machineFactor {
-				l.found("machine_op_deviation", o.s.Path, o.s.Table, "%s takes %.3g times as long on %s as on %s with %s, the median of the ops is %.3g times",
-					o.s.Table, o.ratio, k.b, k.a, k.backend, mid)
+				l.found(
+					"machine_op_deviation",
+					o.s.Path,
+					o.s.Table,
+					"%s takes %.3g times as long on %s as on %s with %s, the median of the ops is %.3g times",
+					o.s.Table,
+					o.ratio,
+					k.b,
+					k.a,
+					k.backend,
+					mid,
+				)
 			}
 		}
 	}

@@ -137,7 +137,9 @@ func (l *linter) hashes(f *loaded) {
 
 	digest, err := tree.Digest(filepath.Join(l.root, filepath.FromSlash(f.Path)))
 	if err == nil && digest != entry.DataHash {
-		l.add(f.finding("sidecar_rows", 1, fmt.Sprintf("the sidecar has the data_hash %s, the file %s", entry.DataHash, digest)))
+		l.add(
+			f.finding("sidecar_rows", 1, fmt.Sprintf("the sidecar has the data_hash %s, the file %s", entry.DataHash, digest)),
+		)
 	}
 }
 

@@ -83,7 +83,14 @@ func dirOf(path string) string {
 // meta checks one sidecar by itself and against the files in its folder.
 func (l *linter) meta(path string, meta *tree.Meta) {
 	if meta.Provenance == "legacy" {
-		l.add(Finding{Rule: "legacy_sidecar", Path: path, Message: "the sidecar does not record how these tables were collected", Count: len(meta.Tables)})
+		l.add(
+			Finding{
+				Rule:    "legacy_sidecar",
+				Path:    path,
+				Message: "the sidecar does not record how these tables were collected",
+				Count:   len(meta.Tables),
+			},
+		)
 	}
 	dir := dirOf(path)
 	for _, name := range slices.Sorted(maps.Keys(meta.Tables)) {
@@ -127,7 +134,15 @@ func (l *linter) reuses() {
 				continue
 			}
 			if _, err := os.Stat(filepath.Join(l.root, donor)); err != nil {
-				l.found("R2", s.Path, e.Table, "%s of %s is to stand in, and there is no %s", e.Table, e.FromVersion, filepath.ToSlash(donor))
+				l.found(
+					"R2",
+					s.Path,
+					e.Table,
+					"%s of %s is to stand in, and there is no %s",
+					e.Table,
+					e.FromVersion,
+					filepath.ToSlash(donor),
+				)
 			}
 		}
 	}

@@ -38,7 +38,10 @@ func noParquet(data []byte) error {
 	case bytes.HasPrefix(data, []byte("PARE")):
 		return errors.New("this Parquet file is encrypted; write it without encryption")
 	case begins && (!ends || len(data) < 12): // 4 for each mark, 4 for the length of what is before the last
-		return fmt.Errorf("the file is cut off: it begins as Parquet and does not end as such, after %d bytes; copy it again", len(data))
+		return fmt.Errorf(
+			"the file is cut off: it begins as Parquet and does not end as such, after %d bytes; copy it again",
+			len(data),
+		)
 	case !begins && ends:
 		return errors.New("the beginning of this Parquet file is missing; copy it again")
 	case !begins:
@@ -91,8 +94,12 @@ func readParquet(data []byte) (rec arrow.Record, err error) {
 	defer pf.Close()
 
 	rec, err = readColumns(pf)
-	if err != nil && (strings.Contains(err.Error(), "unimplemented") || strings.Contains(err.Error(), "unsupported data encoding")) {
-		return nil, fmt.Errorf("reading Parquet: %w; write it with zstd, snappy or gzip and with plain or dictionary encoding", err)
+	if err != nil &&
+		(strings.Contains(err.Error(), "unimplemented") || strings.Contains(err.Error(), "unsupported data encoding")) {
+		return nil, fmt.Errorf(
+			"reading Parquet: %w; write it with zstd, snappy or gzip and with plain or dictionary encoding",
+			err,
+		)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading Parquet: %w", err)

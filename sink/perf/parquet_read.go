@@ -83,7 +83,12 @@ func cellsOf(pf *file.Reader) error {
 	}
 
 	if rows = max(rows, pf.NumRows()); rows > most {
-		return fmt.Errorf("it has %d rows or more of %d columns, and %d cells are the most of a perf file; split it", rows, columns, maxCells)
+		return fmt.Errorf(
+			"it has %d rows or more of %d columns, and %d cells are the most of a perf file; split it",
+			rows,
+			columns,
+			maxCells,
+		)
 	}
 
 	return nil
@@ -107,7 +112,11 @@ func unitsOf(pf *file.Reader) error {
 	defer r.Release()
 	for _, f := range r.Schema().Fields() {
 		if d, ok := f.Type.(*arrow.DurationType); ok {
-			return fmt.Errorf("column %q: the type is a duration in %s; write it as a float in the unit of the table, milliseconds for a latency", f.Name, d.Unit)
+			return fmt.Errorf(
+				"column %q: the type is a duration in %s; write it as a float in the unit of the table, milliseconds for a latency",
+				f.Name,
+				d.Unit,
+			)
 		}
 	}
 
@@ -167,7 +176,11 @@ const batch = 1 << 14
 
 // readValues reads a column of all row groups: one value for each row, the zero value if
 // valid is false. valid is nil if no row is null.
-func readValues[R any, T any](pf *file.Reader, col int, read func(R, int64, []T, []int16, []int16) (int64, int, error)) ([]T, []bool, error) {
+func readValues[R any, T any](
+	pf *file.Reader,
+	col int,
+	read func(R, int64, []T, []int16, []int16) (int64, int, error),
+) ([]T, []bool, error) {
 	out, valid := make([]T, 0, room(pf)), make([]bool, 0, room(pf))
 	buf := make([]T, batch)
 	err := readChunks(pf, col, func(cr R, levels []int16) (int64, error) {

@@ -78,7 +78,11 @@ func Versions(dir string) ([]Version, error) {
 		}
 	}
 	return slices.SortedFunc(maps.Keys(seen), func(a, b Version) int {
-		return cmp.Or(strings.Compare(a.System, b.System), strings.Compare(a.Backend, b.Backend), tree.CompareVersions(a.Version, b.Version))
+		return cmp.Or(
+			strings.Compare(a.System, b.System),
+			strings.Compare(a.Backend, b.Backend),
+			tree.CompareVersions(a.Version, b.Version),
+		)
 	}), nil
 }
 
@@ -98,14 +102,25 @@ func tablesOf(dir string, o Options) ([]source, error) {
 		if err != nil {
 			return nil, err
 		}
-		s := source{name: e.Table, path: e.Path, rows: int(rec.NumRows()), unread: cmp.Or(named.unread(e, entries), severalModels(e.Table, rec))}
+		s := source{
+			name:   e.Table,
+			path:   e.Path,
+			rows:   int(rec.NumRows()),
+			unread: cmp.Or(named.unread(e, entries), severalModels(e.Table, rec)),
+		}
 		if axes, ok := asked[e.Table]; ok && s.unread == "" {
 			s.queries = queriesOf(e.Table, rec, axes, o.Rows)
 		}
 		out = append(out, s)
 	}
 	if len(out) == 0 {
-		return nil, fmt.Errorf("%s has no table of %s %s %s in the layout families or systems", dir, o.System, o.Backend, o.Version)
+		return nil, fmt.Errorf(
+			"%s has no table of %s %s %s in the layout families or systems",
+			dir,
+			o.System,
+			o.Backend,
+			o.Version,
+		)
 	}
 	return out, nil
 }
@@ -145,7 +160,12 @@ func (l libraries) unread(e tree.Entry, all []tree.Entry) string {
 	case !known:
 		return ""
 	case version != e.Version:
-		return fmt.Sprintf("the package reads %s %s, as %s.yaml states, and not this table", e.Backend, cmp.Or(version, "of no version"), e.System)
+		return fmt.Sprintf(
+			"the package reads %s %s, as %s.yaml states, and not this table",
+			e.Backend,
+			cmp.Or(version, "of no version"),
+			e.System,
+		)
 	case e.Backend == "oneccl" && slices.ContainsFunc(all, func(x tree.Entry) bool { return x.Table == "nccl_perf" && x.Version == l["nccl"] }):
 		return "the package reads NCCL's table, and this one only where there is none"
 	}
@@ -164,7 +184,12 @@ func severalModels(name string, rec arrow.Record) string {
 		return ""
 	}
 	if at := slices.IndexFunc(models.Values, func(m string) bool { return m != models.Values[0] }); at > 0 {
-		return fmt.Sprintf("it has rows of several models, %s and %s among them, and the query takes the heads of the whole model, which no row has", models.Values[0], models.Values[at])
+		return fmt.Sprintf(
+			"it has rows of several models, %s and %s among them, and the query takes the heads of the whole model, which no "+
+				"row has",
+			models.Values[0],
+			models.Values[at],
+		)
 	}
 	return ""
 }

@@ -189,7 +189,16 @@ func ask(ctx context.Context, dir string, o Options, queries []query) (*said, er
 		return nil, err
 	}
 	defer remove()
-	in, err := json.Marshal(map[string]any{"package": o.Package, "root": root, "system": o.System, "backend": o.Backend, "version": o.Version, "queries": queries})
+	in, err := json.Marshal(
+		map[string]any{
+			"package": o.Package,
+			"root":    root,
+			"system":  o.System,
+			"backend": o.Backend,
+			"version": o.Version,
+			"queries": queries,
+		},
+	)
 	if err != nil {
 		return nil, err
 	}
@@ -215,11 +224,22 @@ func ask(ctx context.Context, dir string, o Options, queries []query) (*said, er
 		return nil, fmt.Errorf("%s printed no answers: %w", o.Python, err)
 	}
 	if s.Error != "" {
-		return nil, fmt.Errorf("%s: %s; it needs %s.yaml in %s (system_spec = true of the export), and the layout that this package reads (docs/reference/readers.md)", s.Package, s.Error, o.System, dir)
+		return nil, fmt.Errorf(
+			"%s: %s; it needs %s.yaml in %s (system_spec = true of the export), and the layout that this package reads "+
+				"(docs/reference/readers.md)",
+			s.Package,
+			s.Error,
+			o.System,
+			dir,
+		)
 	}
 	// The folder is gone when somebody reads its name.
 	for i := range s.Answers {
-		s.Answers[i].Error = strings.ReplaceAll(s.Answers[i].Error, root+string(filepath.Separator), filepath.Clean(dir)+string(filepath.Separator))
+		s.Answers[i].Error = strings.ReplaceAll(
+			s.Answers[i].Error,
+			root+string(filepath.Separator),
+			filepath.Clean(dir)+string(filepath.Separator),
+		)
 	}
 	if len(s.Answers) != len(queries) {
 		return nil, fmt.Errorf("%s gave %d answers to %d queries", s.Package, len(s.Answers), len(queries))

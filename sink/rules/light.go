@@ -21,7 +21,15 @@ func bytesOf(dtype string) (activation, weight float64) {
 	switch dtype {
 	case "bfloat16", "float16", "half":
 		return 2, 2
-	case "fp8", "fp8_static", "fp8_block", "fp8_ootb", "fp8_e4m3", "sq", "int8", "w4a8_mxfp4_mxfp8", "w4a8_mxfp4_mxfp8_trtllm":
+	case "fp8",
+		"fp8_static",
+		"fp8_block",
+		"fp8_ootb",
+		"fp8_e4m3",
+		"sq",
+		"int8",
+		"w4a8_mxfp4_mxfp8",
+		"w4a8_mxfp4_mxfp8_trtllm":
 		return 1, 1
 	case "w4afp8":
 		return 1, 0.5
@@ -59,7 +67,11 @@ type namedColumn[T any] struct {
 }
 
 // of returns a column by name, nil if rec has none of the type.
-func (cs *columns[T]) of(rec arrow.Record, name string, read func(arrow.Record, string) (*table.Col[T], error)) *table.Col[T] {
+func (cs *columns[T]) of(
+	rec arrow.Record,
+	name string,
+	read func(arrow.Record, string) (*table.Col[T], error),
+) *table.Col[T] {
 	for i := range *cs {
 		if c := &(*cs)[i]; c.name == name {
 			return c.col
@@ -161,7 +173,17 @@ func pairs(isl, step, window float64) float64 {
 }
 
 func contextWork(r *reader) Work {
-	b, isl, h, kv, d := r.num("batch_size"), r.num("isl"), r.num("num_heads"), r.num("num_key_value_heads"), r.num("head_dim")
+	b, isl, h, kv, d := r.num(
+		"batch_size",
+	), r.num(
+		"isl",
+	), r.num(
+		"num_heads",
+	), r.num(
+		"num_key_value_heads",
+	), r.num(
+		"head_dim",
+	)
 	if kv == 0 {
 		kv = h
 	}
@@ -192,12 +214,20 @@ func encoderWork(r *reader) Work {
 func generationMLAWork(r *reader) Work {
 	b, seq := r.num("batch_size"), r.num("isl")+r.num("step")
 	_, cache := r.bytes(r.word("kv_cache_dtype"))
-	return Work{Flops: 2 * b * r.num("num_heads") * seq * (2*mlaLatent + mlaRotary), Bytes: cache * b * seq * (mlaLatent + mlaRotary), Dtype: "fp8"}
+	return Work{
+		Flops: 2 * b * r.num("num_heads") * seq * (2*mlaLatent + mlaRotary),
+		Bytes: cache * b * seq * (mlaLatent + mlaRotary),
+		Dtype: "fp8",
+	}
 }
 
 func contextMLAWork(r *reader) Work {
 	b, isl, h := r.num("batch_size"), r.num("isl"), r.num("num_heads")
-	return Work{Flops: 2 * b * h * pairs(isl, r.opt("step"), 0) * (2*mlaHead + mlaRotary), Bytes: 2 * b * isl * h * mlaHead * 2, Dtype: r.word("mla_dtype")}
+	return Work{
+		Flops: 2 * b * h * pairs(isl, r.opt("step"), 0) * (2*mlaHead + mlaRotary),
+		Bytes: 2 * b * isl * h * mlaHead * 2,
+		Dtype: r.word("mla_dtype"),
+	}
 }
 
 // Works returns the least work of every row of a table, zero if it is unknown. ok is false for tables

@@ -24,7 +24,9 @@ const Launch = 5e-6
 
 // slower has the tables whose products reach a smaller share of the peak.
 var slower = map[string]float64{
-	"context_attention_perf": likelyAttention, "generation_attention_perf": likelyAttention, "encoder_attention_perf": likelyAttention,
+	"context_attention_perf":    likelyAttention,
+	"generation_attention_perf": likelyAttention,
+	"encoder_attention_perf":    likelyAttention,
 }
 
 // likely has formulas that are good enough to estimate a time and too rough to judge a row by. They return
@@ -60,7 +62,11 @@ func moeWork(r *reader) Work {
 	act, weight := bytesOf(dtype)
 	routed := tokens * topk / ep
 	size := 3 * r.num("hidden_size") * r.num("inter_size") / tp
-	return Work{Flops: 2 * routed * size, Bytes: weight*min(experts/ep, max(1, routed))*size + act*2*routed*r.num("hidden_size"), Dtype: dtype}
+	return Work{
+		Flops: 2 * routed * size,
+		Bytes: weight*min(experts/ep, max(1, routed))*size + act*2*routed*r.num("hidden_size"),
+		Dtype: dtype,
+	}
 }
 
 // likelyBMM adds the bytes of tokens that the product reads and writes.

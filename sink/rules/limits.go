@@ -173,8 +173,11 @@ func (t *Table) peaks(scale float64) []string {
 
 	slices.Sort(computed)
 	if len(computed) >= enoughRows && rank(computed, 0.05) > slowCompute {
-		out = append(out, fmt.Sprintf("of %d large products in bfloat16, 95 %% take more than %s times as long as at the peak "+
-			"of %s: was the GPU throttled?", len(computed), number(rank(computed, 0.05)), t.System.Name))
+		out = append(
+			out,
+			fmt.Sprintf("of %d large products in bfloat16, 95 %% take more than %s times as long as at the peak "+
+				"of %s: was the GPU throttled?", len(computed), number(rank(computed, 0.05)), t.System.Name),
+		)
 	}
 	return out
 }
@@ -268,8 +271,10 @@ func (t *Table) large(ratios []float64, likely []Kernel) []string {
 		return nil
 	}
 
-	return []string{fmt.Sprintf("of %d large rows, 95 %% take more than %s times what kernels of %s usually take: are two "+
-		"columns exchanged, or is a row a sum over several executions?", len(long), number(rank(long, 0.05)), t.System.Name)}
+	return []string{
+		fmt.Sprintf("of %d large rows, 95 %% take more than %s times what kernels of %s usually take: are two "+
+			"columns exchanged, or is a row a sum over several executions?", len(long), number(rank(long, 0.05)), t.System.Name),
+	}
 }
 
 // sizes are the columns whose grids contain powers of two.

@@ -109,7 +109,10 @@ var kernelPrefixes = []struct{ prefix, backend string }{
 // foreignKernels reports rows whose kernel_source names a kernel of another framework than backend: rows
 // that were relabelled.
 func (t *Table) foreignKernels(backend string) []Mismatch {
-	if !slices.ContainsFunc(kernelPrefixes, func(k struct{ prefix, backend string }) bool { return k.backend == backend }) {
+	if !slices.ContainsFunc(
+		kernelPrefixes,
+		func(k struct{ prefix, backend string }) bool { return k.backend == backend },
+	) {
 		return nil
 	}
 

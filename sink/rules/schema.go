@@ -91,7 +91,10 @@ func notTaken(rec arrow.Record, name string, t *catalog.Table) []string {
 	}
 	var out []string
 	for _, v := range slices.Sorted(maps.Keys(others)) {
-		out = append(out, fmt.Sprintf("%s is %s in %d rows, and readers take %s only", name, v, others[v], strings.Join(takes, " or ")))
+		out = append(
+			out,
+			fmt.Sprintf("%s is %s in %d rows, and readers take %s only", name, v, others[v], strings.Join(takes, " or ")),
+		)
 	}
 	return out
 }

@@ -69,7 +69,13 @@ func (t TableMeta) checkEvents() error {
 // without evidence for all of its rows cannot be one. kept rows of the table were
 // there before and belong to earlier events.
 func (t TableMeta) second(kept int) (TableMeta, error) {
-	e := Event{CollectorRef: t.CollectorRef, CollectorHash: t.CollectorHash, CasePlanHash: t.CasePlanHash, CollectedAt: t.CollectedAt, Status: t.Status}
+	e := Event{
+		CollectorRef:  t.CollectorRef,
+		CollectorHash: t.CollectorHash,
+		CasePlanHash:  t.CasePlanHash,
+		CollectedAt:   t.CollectedAt,
+		Status:        t.Status,
+	}
 	if t.Rows != nil {
 		brought := *t.Rows - int64(kept)
 		e.Rows = &brought
@@ -77,7 +83,10 @@ func (t TableMeta) second(kept int) (TableMeta, error) {
 
 	for _, n := range []*int64{t.ImportedRows, t.UnknownRows} {
 		if n != nil && *n > 0 {
-			return TableMeta{}, fmt.Errorf("%d of its rows were not collected by this plan, and schema 2 has an event for every row", *n)
+			return TableMeta{}, fmt.Errorf(
+				"%d of its rows were not collected by this plan, and schema 2 has an event for every row",
+				*n,
+			)
 		}
 	}
 
@@ -96,7 +105,8 @@ func (t TableMeta) after(old TableMeta, kept int) TableMeta {
 	}
 	now := t.Collections[len(t.Collections)-1]
 	t.Collections = append(slices.DeleteFunc(slices.Clone(old.Collections), func(e Event) bool {
-		return e.CollectorRef == now.CollectorRef && e.CollectorHash == now.CollectorHash && e.CasePlanHash == now.CasePlanHash
+		return e.CollectorRef == now.CollectorRef && e.CollectorHash == now.CollectorHash &&
+			e.CasePlanHash == now.CasePlanHash
 	}), now)
 	return t
 }

@@ -30,7 +30,8 @@ func setFields(old, now *yaml.Node, known []string) {
 
 // assign gives a node another value and leaves its comments.
 func assign(node, value *yaml.Node) {
-	if node.Kind == yaml.ScalarNode && value.Kind == yaml.ScalarNode && node.Value == value.Value && node.ShortTag() == value.ShortTag() {
+	if node.Kind == yaml.ScalarNode && value.Kind == yaml.ScalarNode && node.Value == value.Value &&
+		node.ShortTag() == value.ShortTag() {
 		return
 	}
 	node.Kind, node.Tag, node.Value, node.Style, node.Content, node.Alias = value.Kind, value.Tag, value.Value, value.Style, value.Content, nil

@@ -130,7 +130,14 @@ func CheckCSV(rec arrow.Record) error {
 			return err
 		}
 		if n := col.Nulls(); n > 0 {
-			return fmt.Errorf("%w: %d of %d rows have no %s, and readers of CSV files fail on an empty one; export with power = \"never\", or as Parquet", ErrCSVPower, n, col.Len(), name)
+			return fmt.Errorf(
+				"%w: %d of %d rows have no %s, and readers of CSV files fail on an empty one; export with power = \"never\", or "+
+					"as Parquet",
+				ErrCSVPower,
+				n,
+				col.Len(),
+				name,
+			)
 		}
 	}
 

@@ -59,7 +59,11 @@ func BuildMatrix(root string, models []MatrixModel) (*Matrix, error) {
 	}
 	releases := releasesOf(scan)
 	if len(releases) == 0 {
-		return nil, fmt.Errorf("%s contains no database: tables are in data/SYSTEM/BACKEND/VERSION or data/SYSTEM/FAMILY/BACKEND/VERSION, as an export with layout = \"systems\" or \"families\" writes them", root)
+		return nil, fmt.Errorf(
+			"%s contains no database: tables are in data/SYSTEM/BACKEND/VERSION or data/SYSTEM/FAMILY/BACKEND/VERSION, as an "+
+				"export with layout = \"systems\" or \"families\" writes them",
+			root,
+		)
 	}
 	m := &Matrix{}
 	for _, model := range models {
@@ -87,7 +91,13 @@ func BuildMatrix(root string, models []MatrixModel) (*Matrix, error) {
 		order[name] = i
 	}
 	slices.SortStableFunc(m.Cells, func(a, b Cell) int {
-		return cmp.Or(cmp.Compare(order[a.Model], order[b.Model]), cmp.Compare(a.System, b.System), cmp.Compare(a.Backend, b.Backend), CompareVersions(a.Version, b.Version), cmp.Compare(a.TP, b.TP))
+		return cmp.Or(
+			cmp.Compare(order[a.Model], order[b.Model]),
+			cmp.Compare(a.System, b.System),
+			cmp.Compare(a.Backend, b.Backend),
+			CompareVersions(a.Version, b.Version),
+			cmp.Compare(a.TP, b.TP),
+		)
 	})
 	return m, nil
 }
@@ -114,7 +124,14 @@ func releasesOf(scan *Scan) []*release {
 			}
 		}
 
-		r := &release{system: k.system, backend: k.backend, version: want, files: map[string]Entry{}, loaded: map[string]arrow.Record{}, root: scan.Root}
+		r := &release{
+			system:  k.system,
+			backend: k.backend,
+			version: want,
+			files:   map[string]Entry{},
+			loaded:  map[string]arrow.Record{},
+			root:    scan.Root,
+		}
 		for _, e := range entries {
 			c := CompareVersions(e.Version, want)
 			old, have := r.files[e.Table]

@@ -154,7 +154,15 @@ func (m MatrixModel) needs(tp int64) ([]need, error) {
 
 	var out []need
 	gemm := func(op string, n, k int64) {
-		out = append(out, need{op: op, tables: []string{"gemm_perf"}, within: map[string]int64{"n": n, "k": k}, any: map[string][]string{"gemm_dtype": dtypes}})
+		out = append(
+			out,
+			need{
+				op:     op,
+				tables: []string{"gemm_perf"},
+				within: map[string]int64{"n": n, "k": k},
+				any:    map[string][]string{"gemm_dtype": dtypes},
+			},
+		)
 	}
 	divide := func(what string, v int64) (int64, error) {
 		if v%tp != 0 {
@@ -190,7 +198,16 @@ func (m MatrixModel) needs(tp int64) ([]need, error) {
 		}
 
 		for _, phase := range []struct{ op, table string }{{"attention prefill", "context_attention_perf"}, {"attention decode", "generation_attention_perf"}} {
-			out = append(out, need{op: phase.op, tables: []string{phase.table}, exact: exact, within: map[string]int64{"num_heads": heads}, mha: mha})
+			out = append(
+				out,
+				need{
+					op:     phase.op,
+					tables: []string{phase.table},
+					exact:  exact,
+					within: map[string]int64{"num_heads": heads},
+					mha:    mha,
+				},
+			)
 		}
 	}
 
@@ -200,9 +217,15 @@ func (m MatrixModel) needs(tp int64) ([]need, error) {
 			return nil, err
 		}
 		at := map[string]int64{"num_heads": heads}
-		out = append(out,
+		out = append(
+			out,
 			need{op: "latent attention prefill", tables: []string{"mla_context_module_perf", "context_mla_perf"}, exact: at},
-			need{op: "latent attention decode", tables: []string{"mla_generation_module_perf", "generation_mla_perf"}, exact: at})
+			need{
+				op:     "latent attention decode",
+				tables: []string{"mla_generation_module_perf", "generation_mla_perf"},
+				exact:  at,
+			},
+		)
 	}
 
 	for _, e := range m.MoE {
@@ -210,12 +233,28 @@ func (m MatrixModel) needs(tp int64) ([]need, error) {
 		if len(formats) == 0 {
 			formats = dtypes
 		}
-		out = append(out, need{op: "experts", tables: []string{"moe_perf"}, ranks: tp, any: map[string][]string{"moe_dtype": formats},
-			exact: map[string]int64{"hidden_size": e.HiddenSize, "inter_size": e.InterSize, "topk": e.TopK, "num_experts": e.NumExperts}})
+		out = append(
+			out,
+			need{
+				op:     "experts",
+				tables: []string{"moe_perf"},
+				ranks:  tp,
+				any:    map[string][]string{"moe_dtype": formats},
+				exact: map[string]int64{
+					"hidden_size": e.HiddenSize,
+					"inter_size":  e.InterSize,
+					"topk":        e.TopK,
+					"num_experts": e.NumExperts,
+				},
+			},
+		)
 	}
 
 	if tp > 1 {
-		out = append(out, need{op: "all-reduce", tables: []string{"custom_allreduce_perf"}, exact: map[string]int64{"num_gpus": tp}})
+		out = append(
+			out,
+			need{op: "all-reduce", tables: []string{"custom_allreduce_perf"}, exact: map[string]int64{"num_gpus": tp}},
+		)
 	}
 
 	return out, nil

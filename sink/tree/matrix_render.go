@@ -75,7 +75,10 @@ func (m *Matrix) WriteMarkdown(w io.Writer) error {
 	if err := rows.Markdown(&sb); err != nil {
 		return err
 	}
-	sb.WriteString("\ntp lists the degrees of tensor parallelism that are covered; in parentheses those that need sizes between measured rows.\n")
+	sb.WriteString(
+		"\ntp lists the degrees of tensor parallelism that are covered; in parentheses those that need sizes between " +
+			"measured rows.\n",
+	)
 	if len(below) > 0 {
 		sb.WriteString("\n**Missing**\n\n" + strings.Join(below, "\n") + "\n")
 	}

@@ -33,7 +33,12 @@ func Merge(old, now arrow.Record, key []string) (arrow.Record, MergeReport, erro
 			if table.Has(now, k) {
 				where, other = other, where
 			}
-			return nil, rep, fmt.Errorf("%s has the key column %q and %s does not, so their rows cannot be matched; nothing was changed", where, k, other)
+			return nil, rep, fmt.Errorf(
+				"%s has the key column %q and %s does not, so their rows cannot be matched; nothing was changed",
+				where,
+				k,
+				other,
+			)
 		}
 	}
 

@@ -117,7 +117,11 @@ func ParseMeta(data []byte) (*Meta, error) {
 type LegacyError struct{ Path string }
 
 func (e *LegacyError) Error() string {
-	return fmt.Sprintf("%s has provenance: legacy, so its tables have no evidence of how they were collected; new entries are not mixed into it. Export into a new version folder, or remove the sidecar together with the tables that it covers", e.Path)
+	return fmt.Sprintf(
+		"%s has provenance: legacy, so its tables have no evidence of how they were collected; new entries are not mixed "+
+			"into it. Export into a new version folder, or remove the sidecar together with the tables that it covers",
+		e.Path,
+	)
 }
 
 // Update configures NextMeta.
@@ -161,10 +165,21 @@ func NextMeta(data []byte, path string, rt Runtime, u Update) ([]byte, error) {
 	case old.Provenance == Legacy:
 		return nil, &LegacyError{Path: path}
 	case !strings.EqualFold(old.Runtime.Framework, rt.Framework) || old.Runtime.Version != rt.Version:
-		return nil, fmt.Errorf("%s describes %s %s, and the data comes from %s %s; export it into a folder of its own version",
-			path, old.Runtime.Framework, old.Runtime.Version, rt.Framework, rt.Version)
+		return nil, fmt.Errorf(
+			"%s describes %s %s, and the data comes from %s %s; export it into a folder of its own version",
+			path,
+			old.Runtime.Framework,
+			old.Runtime.Version,
+			rt.Framework,
+			rt.Version,
+		)
 	case old.Runtime.ImageDigest != "" && rt.ImageDigest != "" && old.Runtime.ImageDigest != rt.ImageDigest:
-		return nil, fmt.Errorf("%s describes the image %s, and the data comes from %s", path, old.Runtime.ImageDigest, rt.ImageDigest)
+		return nil, fmt.Errorf(
+			"%s describes the image %s, and the data comes from %s",
+			path,
+			old.Runtime.ImageDigest,
+			rt.ImageDigest,
+		)
 	}
 
 	upgrade := u.Schema == 2 && old.SchemaVersion == 1
@@ -176,7 +191,12 @@ func NextMeta(data []byte, path string, rt Runtime, u Update) ([]byte, error) {
 
 	if old.SchemaVersion == 2 {
 		if entry, err = entry.second(u.Kept); err != nil {
-			return nil, fmt.Errorf("%s, %s: %w; set collector_ref, or export into a folder whose sidecar has schema 1", path, table, err)
+			return nil, fmt.Errorf(
+				"%s, %s: %w; set collector_ref, or export into a folder whose sidecar has schema 1",
+				path,
+				table,
+				err,
+			)
 		}
 		if before, ok := old.Tables[table]; ok {
 			entry = entry.after(before, u.Kept)
@@ -228,8 +248,19 @@ func setTable(root *yaml.Node, table string, entry TableMeta) {
 	insert(tables, at, table, value)
 }
 
-var entryKeys = []string{"collector_ref", "collector_hash", "case_plan_hash", "collected_at", "rows", "status", "data_hash",
-	"collected_rows", "imported_rows", "unknown_rows", "collections"}
+var entryKeys = []string{
+	"collector_ref",
+	"collector_hash",
+	"case_plan_hash",
+	"collected_at",
+	"rows",
+	"status",
+	"data_hash",
+	"collected_rows",
+	"imported_rows",
+	"unknown_rows",
+	"collections",
+}
 
 func child(m *yaml.Node, key string) *yaml.Node {
 	for i := 0; i+1 < len(m.Content); i += 2 {

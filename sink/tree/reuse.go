@@ -27,7 +27,11 @@ type ReuseEntry struct {
 func (r ReuseEntry) Check() error {
 	for _, f := range [][2]string{{"table", r.Table}, {"from_version", r.FromVersion}, {"reason", r.Reason}, {"approved_by", r.ApprovedBy}} {
 		if strings.TrimSpace(f[1]) == "" {
-			return fmt.Errorf("the reuse of %q has no %s; every entry needs table, from_version, reason and approved_by", r.Table, f[0])
+			return fmt.Errorf(
+				"the reuse of %q has no %s; every entry needs table, from_version, reason and approved_by",
+				r.Table,
+				f[0],
+			)
 		}
 	}
 

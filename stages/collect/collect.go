@@ -220,9 +220,15 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 		c.pools.Use(c.runtime, c.hosted())
 		if idle := c.Measure.unused(c.about().Measure); len(idle) > 0 {
 			diags = append(diags, &hcl.Diagnostic{
-				Severity: hcl.DiagWarning, Summary: "Settings without effect", Subject: cc.Range.Ptr(),
-				Detail: fmt.Sprintf("Runtimes of kind %s do not use %s of the measure block; changing one would measure everything again for nothing. Remove them.",
-					c.runtime.Kind, strings.Join(idle, ", ")),
+				Severity: hcl.DiagWarning,
+				Summary:  "Settings without effect",
+				Subject:  cc.Range.Ptr(),
+				Detail: fmt.Sprintf(
+					"Runtimes of kind %s do not use %s of the measure block; changing one would measure everything again for "+
+						"nothing. Remove them.",
+					c.runtime.Kind,
+					strings.Join(idle, ", "),
+				),
 			})
 		}
 	}

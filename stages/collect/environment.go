@@ -209,8 +209,14 @@ func (r *running) checkReused(env *runtimes.Environment, done string) error {
 	if r.Elsewhere() {
 		advice += "; if the executor has nodes of several kinds, name one kind with constraint"
 	}
-	return fmt.Errorf("workers of %s report another environment than that of rows which this run has taken: %s, against %s; %s; %s",
-		r.runtime.Address, diff, some(others), done, advice)
+	return fmt.Errorf(
+		"workers of %s report another environment than that of rows which this run has taken: %s, against %s; %s; %s",
+		r.runtime.Address,
+		diff,
+		some(others),
+		done,
+		advice,
+	)
 }
 
 // sameMachines reports whether two stages measure in the same place: on this machine, or with the same executor.
@@ -289,7 +295,9 @@ func (r *running) filesChanged() error {
 			return err
 		}
 		if now != f.id {
-			return r.replaced(&runtimes.ChangedError{Path: fmt.Sprintf("%s (one of the files that the cases read)", some(f.paths))})
+			return r.replaced(
+				&runtimes.ChangedError{Path: fmt.Sprintf("%s (one of the files that the cases read)", some(f.paths))},
+			)
 		}
 	}
 	return nil
@@ -297,8 +305,11 @@ func (r *running) filesChanged() error {
 
 // replaced explains an error about a file that changed during the run.
 func (r *running) replaced(err error) error {
-	return fmt.Errorf("%w; the run stops here, so that no row of other code counts. Rows until then are kept; apply again to measure with what is there now",
-		err)
+	return fmt.Errorf(
+		"%w; the run stops here, so that no row of other code counts. Rows until then are kept; apply again to measure "+
+			"with what is there now",
+		err,
+	)
 }
 
 // some formats at most three names.

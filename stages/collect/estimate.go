@@ -19,7 +19,8 @@ import (
 )
 
 // estimate estimates how long the open cases take. The sources are, in this order: earlier cases of the op that were
-// measured in the same way, the latencies of the reference, the peaks of the system, and cases that were measured in another way.
+// measured in the same way, the latencies of the reference, the peaks of the system, and cases that were measured in
+// another way.
 func (p *planning) estimate() error {
 	p.atOnce = p.workers(p.env)
 	for _, source := range []func() error{p.fromLikeCases, p.fromReference, p.fromPeaks, p.fromOtherCases} {
@@ -103,7 +104,11 @@ func (p *planning) fromPeaks() error {
 
 	// A case with a sweep measures all its points.
 	if p.timeOf(kernels, max(p.counts.Rows, p.counts.Collect)) {
-		p.basis("no earlier run: kernel times by the peaks of %s, and what was measured beside them on other machines; starting and compiling not counted", name)
+		p.basis(
+			"no earlier run: kernel times by the peaks of %s, and what was measured beside them on other machines; starting "+
+				"and compiling not counted",
+			name,
+		)
 		p.together()
 	}
 	return nil
@@ -218,8 +223,12 @@ func (p *planning) fromReference() error {
 	}
 
 	if p.timeOf(wanted, p.counts.Collect) {
-		p.basis("published latencies of %d of %d cases, as often as the measure block executes them; starting, setting up and failing not counted",
-			len(wanted), len(want))
+		p.basis(
+			"published latencies of %d of %d cases, as often as the measure block executes them; starting, setting up and "+
+				"failing not counted",
+			len(wanted),
+			len(want),
+		)
 	}
 	return nil
 }

@@ -42,8 +42,13 @@ func (c *Config) tooFew() string {
 	nodes, perNode := c.number("nodes"), c.number("gpus_per_node")
 	switch {
 	case c.onOneNode() && c.place.Nodes > 1 && len(c.place.GPUsBy) == 0:
-		return fmt.Sprintf("%s starts a server on one node and a task of %s has %d; set nodes of the executor to 1, or begin the command with srun",
-			c.runtime.Address, c.place.Address, c.place.Nodes)
+		return fmt.Sprintf(
+			"%s starts a server on one node and a task of %s has %d; set nodes of the executor to 1, or begin the command "+
+				"with srun",
+			c.runtime.Address,
+			c.place.Address,
+			c.place.Nodes,
+		)
 	case nodes > c.place.Nodes:
 		return fmt.Sprintf("%s has %d nodes and a task of %s has %d; set nodes of the executor", c.runtime.Address,
 			nodes, c.place.Address, c.place.Nodes)
@@ -51,8 +56,13 @@ func (c *Config) tooFew() string {
 		return fmt.Sprintf("%s uses %d GPUs of each node and a task of %s has %d; set gpus_per_node of the executor",
 			c.runtime.Address, perNode, c.place.Address, c.place.GPUsPerNode)
 	case nodes > 1 && perNode > c.place.TasksPerNode:
-		return fmt.Sprintf("%s starts %d processes on each node and a task of %s has room for %d; set tasks_per_node of the executor",
-			c.runtime.Address, perNode, c.place.Address, c.place.TasksPerNode)
+		return fmt.Sprintf(
+			"%s starts %d processes on each node and a task of %s has room for %d; set tasks_per_node of the executor",
+			c.runtime.Address,
+			perNode,
+			c.place.Address,
+			c.place.TasksPerNode,
+		)
 	}
 	return ""
 }
@@ -91,8 +101,12 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 	}
 
 	if lacks := r.invocation.Lacks; len(lacks) > 0 {
-		return nil, fmt.Errorf("var.%s is sensitive and was given with --var, so the tasks would not have it: set AICPLAN_VAR_%s in the environment, which sbatch passes on",
-			lacks[0], lacks[0])
+		return nil, fmt.Errorf(
+			"var.%s is sensitive and was given with --var, so the tasks would not have it: set AICPLAN_VAR_%s in the "+
+				"environment, which sbatch passes on",
+			lacks[0],
+			lacks[0],
+		)
 	}
 
 	key, err := r.OrderKey(r.planned.cases)
@@ -123,8 +137,11 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 		case len(active) == 0, order.Cancelled():
 			order = nil
 		case order.Key != key:
-			return nil, fmt.Errorf("%d jobs of an earlier run of this stage still wait or run, and the plan has changed: wait for them, or end them with aicplan cancel",
-				len(active))
+			return nil, fmt.Errorf(
+				"%d jobs of an earlier run of this stage still wait or run, and the plan has changed: wait for them, or end them "+
+					"with aicplan cancel",
+				len(active),
+			)
 		}
 	}
 
@@ -196,7 +213,11 @@ func reportedBy(o *executors.Order) *runtimes.Environment {
 
 // submitted returns the environment that tasks of an earlier run with the same plan have reported, with its
 // description. It is nil if there are none.
-func (c *Config) submitted(store *checkpoint.Store, stageAddress string, cases *grid.Cases) (env *runtimes.Environment, assumed string) {
+func (c *Config) submitted(
+	store *checkpoint.Store,
+	stageAddress string,
+	cases *grid.Cases,
+) (env *runtimes.Environment, assumed string) {
 	key, err := c.OrderKey(cases)
 	if err != nil {
 		return nil, "" // a run reports it
@@ -296,6 +317,9 @@ func (r *running) leaving(out *executors.Outcome) {
 		return
 	}
 	jobs := strings.Join(out.Jobs, " ")
-	r.message(stage.MessageShow, fmt.Sprintf("%s: the jobs %s continue: the same command follows them, aicplan cancel ends them",
-		r.rc.Address, jobs))
+	r.message(
+		stage.MessageShow,
+		fmt.Sprintf("%s: the jobs %s continue: the same command follows them, aicplan cancel ends them",
+			r.rc.Address, jobs),
+	)
 }

@@ -109,8 +109,10 @@ func (r *running) load() (*results, error) {
 			class, _ := policy.Classify(r.rules, s.failures[i].Failure)
 			s.classes[class]++
 		case u.state != open && s.n[i] == 0:
-			return nil, fmt.Errorf("the result of case %s was withdrawn meanwhile, by a run with --replace or --retry: run the same command again",
-				j.id(i))
+			return nil, fmt.Errorf(
+				"the result of case %s was withdrawn meanwhile, by a run with --replace or --retry: run the same command again",
+				j.id(i),
+			)
 		case u.state == open:
 			return nil, fmt.Errorf("internal error: case %s ended neither as a measurement nor with a reason", j.id(i))
 		}
@@ -131,9 +133,14 @@ func (r *running) finish() (*stage.Outcome, error) {
 	plannedRec := r.job.cases.PointRecord()
 	rec, mixed := r.measurements(s, plannedRec)
 	for _, name := range mixed {
-		r.message("warn",
-			fmt.Sprintf("the column %s has values of several types, such as numbers and text, or integers beyond 2^53 and fractions, and is kept as text",
-				name))
+		r.message(
+			"warn",
+			fmt.Sprintf(
+				"the column %s has values of several types, such as numbers and text, or integers beyond 2^53 and fractions, and "+
+					"is kept as text",
+				name,
+			),
+		)
 	}
 	ledger, err := r.ledger(s)
 	if err != nil {

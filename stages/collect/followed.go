@@ -136,8 +136,16 @@ func (f *followed) acceptEnvironment(s *executors.Status, env *runtimes.Environm
 	} else if diff := r.differences(r.env, env); diff != "" {
 		if !f.otherNodes[s.Node] {
 			f.otherNodes[s.Node] = true
-			f.Say("error", fmt.Sprintf("the node %s does not measure where the first one did: %s; its rows are kept apart and do not count here. Name nodes of one kind with constraint, or leave it out: options = { exclude = %q }",
-				s.Node, diff, s.Node))
+			f.Say(
+				"error",
+				fmt.Sprintf(
+					"the node %s does not measure where the first one did: %s; its rows are kept apart and do not count here. Name "+
+						"nodes of one kind with constraint, or leave it out: options = { exclude = %q }",
+					s.Node,
+					diff,
+					s.Node,
+				),
+			)
 		}
 		return nil
 	} else if same, e := r.sameContext(env); e != nil || same {

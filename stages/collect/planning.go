@@ -119,8 +119,11 @@ func (p *planning) expectation(ctx context.Context) error {
 			p.reason = why
 		}
 		if python := runtimes.SeenWith(p.pc.Store, p.runtime); python != "" {
-			p.python = fmt.Sprintf("; the state folder has seen it with python = %q, and a plan that names the same finds its rows even if that is not installed",
-				python)
+			p.python = fmt.Sprintf(
+				"; the state folder has seen it with python = %q, and a plan that names the same finds its rows even if that is "+
+					"not installed",
+				python,
+			)
 			p.reason += p.python
 		}
 	}
@@ -221,8 +224,14 @@ func (p *planning) notes() {
 			p.counts.Unsupported, p.unsupportedText()))
 	}
 	if p.counts.Hold > 0 {
-		p.plan.Notes = append(p.plan.Notes, fmt.Sprintf("%d cases failed before, or their group is tripped, and are not tried again; --retry failed tries them, --retry tripped those of groups that never worked",
-			p.counts.Hold))
+		p.plan.Notes = append(
+			p.plan.Notes,
+			fmt.Sprintf(
+				"%d cases failed before, or their group is tripped, and are not tried again; --retry failed tries them, --retry "+
+					"tripped those of groups that never worked",
+				p.counts.Hold,
+			),
+		)
 	}
 }
 
@@ -243,7 +252,12 @@ func (c *Config) unsupportedText() string {
 
 // reasonOf returns in one line how much is measured and, if nothing is, how the conditions
 // differ from those of the most similar measurements.
-func reasonOf(store *checkpoint.Store, counts stage.CaseCounts, jc checkpoint.Context, journal *checkpoint.Journal) (string, error) {
+func reasonOf(
+	store *checkpoint.Store,
+	counts stage.CaseCounts,
+	jc checkpoint.Context,
+	journal *checkpoint.Journal,
+) (string, error) {
 	switch {
 	case counts.Collect == 0 && counts.Reuse > 0:
 		return fmt.Sprintf("all %d cases are measured already", counts.Reuse+counts.Hold), nil

@@ -193,8 +193,12 @@ func (s *source) store(o worker.Outcome, a *attempt, got answer, files []stage.A
 	}
 	if got.repeated > 0 && !s.repeatsShown {
 		s.repeatsShown = true // every case of the grid may repeat rows
-		s.warn(o, "%d of its rows are those of another one in every column; readers see one of them, and check \"duplicates\" of a gate counts them",
-			got.repeated)
+		s.warn(
+			o,
+			"%d of its rows are those of another one in every column; readers see one of them, and check \"duplicates\" of a "+
+				"gate counts them",
+			got.repeated,
+		)
 	}
 
 	most := 0

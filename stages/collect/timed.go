@@ -27,13 +27,26 @@ func (p *planning) timed() {
 	has := fmt.Sprintf("a task takes cases for %s (time %s less drain)", span(usable), span(limit))
 	// A case that is running when the signal arrives may also use the drain time.
 	if alone := each * float64(max(1, p.atOnce)); alone > limit {
-		p.warn("%s: a single case is estimated to take %s, and %s, so tasks may end without any row: raise time to %s or more",
-			where, span(alone), has, enough(alone, p.place.Drain))
+		p.warn(
+			"%s: a single case is estimated to take %s, and %s, so tasks may end without any row: raise time to %s or more",
+			where,
+			span(alone),
+			has,
+			enough(alone, p.place.Drain),
+		)
 		return
 	}
 
-	p.warn("%s: the largest task has %s, estimated to take %s, and %s: it would be started again %d times; more tasks, or time %q, would fit",
-		where, textutil.Some(p.jobs.largest, "case"), span(needs), has, int(math.Ceil(needs/usable))-1, enough(needs, p.place.Drain))
+	p.warn(
+		"%s: the largest task has %s, estimated to take %s, and %s: it would be started again %d times; more tasks, or "+
+			"time %q, would fit",
+		where,
+		textutil.Some(p.jobs.largest, "case"),
+		span(needs),
+		has,
+		int(math.Ceil(needs/usable))-1,
+		enough(needs, p.place.Drain),
+	)
 }
 
 // enough returns a time limit in Slurm's notation for so many seconds of cases.

@@ -50,8 +50,11 @@ func (c *Config) functionUnknown(cases *grid.Cases, planDir string) error {
 
 	files := strings.Join(c.runtime.Path, ", ")
 	if files == "" {
-		return fmt.Errorf("op %q needs a Python function, and %s names no file with \"path\"; name it, or bind the op to a collector",
-			name, c.runtime.Address)
+		return fmt.Errorf(
+			"op %q needs a Python function, and %s names no file with \"path\"; name it, or bind the op to a collector",
+			name,
+			c.runtime.Address,
+		)
 	}
 
 	known := "there is none"
@@ -167,8 +170,15 @@ func (c *Config) opUnknown(cases *grid.Cases) error {
 		hint = fmt.Sprintf(" %s looks like one of them.", near)
 	}
 
-	return fmt.Errorf("op %q of a %s runtime needs the parameters %s, and %s has no %s.%s Add an axis or a column for each to the grid",
-		name, c.runtime.Kind, strings.Join(known[i].Needs, ", "), c.grid.Address, strings.Join(missing, ", "), hint)
+	return fmt.Errorf(
+		"op %q of a %s runtime needs the parameters %s, and %s has no %s.%s Add an axis or a column for each to the grid",
+		name,
+		c.runtime.Kind,
+		strings.Join(known[i].Needs, ", "),
+		c.grid.Address,
+		strings.Join(missing, ", "),
+		hint,
+	)
 }
 
 // has reports whether the runtime has an op of its kind. Some ops are enabled by an option.

@@ -43,8 +43,12 @@ func Kind() stage.ServiceKind {
 			{Name: "tasks_per_node", Type: cty.Number, Default: "1",
 				Doc: "processes on each node that srun starts (--ntasks-per-node)"},
 			{Name: "gpus_per_node", Type: cty.Number, Doc: "GPUs of each node (--gpus-per-node)"},
-			{Name: "gpus_by", Type: cty.List(cty.String),
-				Doc: "columns whose product is the number of GPUs that a case needs: an array for each number, on as few nodes as have them; gpus_per_node is then the most"},
+			{
+				Name: "gpus_by",
+				Type: cty.List(cty.String),
+				Doc: "columns whose product is the number of GPUs that a case needs: an array for each number, on as few nodes " +
+					"as have them; gpus_per_node is then the most",
+			},
 			{Name: "tasks", Type: cty.Number, Default: "1", Doc: "tasks that the cases are split into, at most"},
 			{Name: "parallel", Type: cty.Number,
 				Doc: "tasks of an array that run at the same time (--array=...%N); no limit by default"},

@@ -30,16 +30,27 @@ func (c *Config) Sized(gpus int) *Config {
 // TooLarge returns a message if no job can have so many GPUs, or "". oneNode is true if they must be on one node.
 func (c *Config) TooLarge(gpus int, oneNode bool) string {
 	if oneNode && len(c.GPUsBy) > 0 && gpus > c.GPUsPerNode {
-		return fmt.Sprintf("a case needs %d GPUs, its server runs on one node, and a node of %s has %s: filter the case out, or start the server on all nodes with a command that begins with srun",
-			gpus, c.Address, textutil.Some(c.GPUsPerNode, "GPU"))
+		return fmt.Sprintf(
+			"a case needs %d GPUs, its server runs on one node, and a node of %s has %s: filter the case out, or start the "+
+				"server on all nodes with a command that begins with srun",
+			gpus,
+			c.Address,
+			textutil.Some(c.GPUsPerNode, "GPU"),
+		)
 	}
 
 	if len(c.GPUsBy) == 0 || gpus <= c.Nodes*c.GPUsPerNode {
 		return ""
 	}
 
-	return fmt.Sprintf("a case needs %d GPUs, and a task of %s has at most %s with %s: set nodes and gpus_per_node of the executor, or filter the case out",
-		gpus, c.Address, textutil.Some(c.Nodes, "node"), textutil.Some(c.GPUsPerNode, "GPU"))
+	return fmt.Sprintf(
+		"a case needs %d GPUs, and a task of %s has at most %s with %s: set nodes and gpus_per_node of the executor, or "+
+			"filter the case out",
+		gpus,
+		c.Address,
+		textutil.Some(c.Nodes, "node"),
+		textutil.Some(c.GPUsPerNode, "GPU"),
+	)
 }
 
 // Class is the set of cases that need the same number of GPUs, with the number of shards for them.

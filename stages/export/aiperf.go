@@ -46,7 +46,12 @@ func (a *attached) aiperf(sets []*stage.Dataset) error {
 			}
 
 			if !slices.ContainsFunc(list, func(a stage.Attachment) bool { return a.Name == aiperf.SummaryJSON }) {
-				return fmt.Errorf("row %d of %s has no %s: only rows of runtimes that put load on a server have AIPerf's files", row+1, ds.Info.Op, aiperf.SummaryJSON)
+				return fmt.Errorf(
+					"row %d of %s has no %s: only rows of runtimes that put load on a server have AIPerf's files",
+					row+1,
+					ds.Info.Op,
+					aiperf.SummaryJSON,
+				)
 			}
 
 			if !a.claim(dir) {

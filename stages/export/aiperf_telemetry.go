@@ -18,8 +18,8 @@ import (
 	"aicplan/stages/telemetry"
 )
 
-// withTelemetry adds GPU telemetry to AIPerf's files: the key telemetry_data and the metrics of all GPUs to the summary, a
-// section to the CSV, and the names of files to the manifest of phases.
+// withTelemetry adds GPU telemetry to AIPerf's files: the key telemetry_data and the metrics of all GPUs to the
+// summary, a section to the CSV, and the names of files to the manifest of phases.
 func withTelemetry(store *checkpoint.Store, list []stage.Attachment, name string, data []byte) ([]byte, error) {
 	if name == aiperf.Manifest {
 		return telemetryManifest(list, data)

@@ -90,7 +90,8 @@ type Config struct {
 	// flat layout.
 	Merge *bool `hcl:"merge,optional"`
 	// AllowPartial writes data that lacks cases (after `--limit`, `--smoke`, an interrupt or a stopped ramp), marked as
-	// partial in the name of the file or in the sidecar. Otherwise a sample is skipped, and other partial data is an error.
+	// partial in the name of the file or in the sidecar. Otherwise a sample is skipped, and other partial data is an
+	// error.
 	AllowPartial bool `hcl:"allow_partial,optional"`
 	// SystemSpec writes the system's spec beside the data of a database if there is none.
 	SystemSpec bool `hcl:"system_spec,optional"`
@@ -110,8 +111,8 @@ type Config struct {
 	// Card (object) sets fields of the workload cards of the layout experiment, by their path or its last part, such as
 	// `{ contributor = "A. Name", bandwidth_gbps = [200, 7200] }`.
 	Card cty.Value `hcl:"card,optional"`
-	// Cards (object) has such objects for single cells, by experiment_id: `{ "E1.1" = { description = "baseline" } }`. They
-	// override those of card.
+	// Cards (object) has such objects for single cells, by experiment_id: `{ "E1.1" = { description = "baseline" } }`.
+	// They override those of card.
 	Cards cty.Value `hcl:"cards,optional"`
 	// Reuse (labelled blocks) names a table that another version of the backend provides, for reuse.yaml.
 	Reuse []ReuseBlock `hcl:"reuse,block"`
@@ -141,7 +142,11 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 
 	layout := tree.Layout(c.Layout)
 	if !slices.Contains(tree.Layouts, layout) && !c.attached() {
-		bad("Unknown layout", "layout is %q; it must be \"flat\", \"systems\", \"families\", \"aiperf\" or \"experiment\".", c.Layout)
+		bad(
+			"Unknown layout",
+			"layout is %q; it must be \"flat\", \"systems\", \"families\", \"aiperf\" or \"experiment\".",
+			c.Layout,
+		)
 	}
 
 	if (c.Current || len(c.AttentionLanes) > 0) && layout != tree.Families {
@@ -150,7 +155,12 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 
 	for _, sm := range slices.Sorted(maps.Keys(c.AttentionLanes)) {
 		if n, err := strconv.Atoi(sm); err != nil || n < 50 || n > 999 || c.AttentionLanes[sm] == "" {
-			bad("Wrong lane", "attention_lanes has %q = %q; write the SM and the kernel, such as \"90\" = \"fa3\".", sm, c.AttentionLanes[sm])
+			bad(
+				"Wrong lane",
+				"attention_lanes has %q = %q; write the SM and the kernel, such as \"90\" = \"fa3\".",
+				sm,
+				c.AttentionLanes[sm],
+			)
 		}
 	}
 
@@ -171,7 +181,11 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	}
 
 	if c.attached() && (c.File != "" || c.Format != "" || c.Table != "" || len(c.Columns) > 0) {
-		bad("Words without use", "The layout %q writes files under their own names; leave file, format, table and columns away.", c.Layout)
+		bad(
+			"Words without use",
+			"The layout %q writes files under their own names; leave file, format, table and columns away.",
+			c.Layout,
+		)
 	}
 
 	if c.Format != "" && c.Format != CSV && c.Format != Parquet {
@@ -192,11 +206,21 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	}
 
 	if c.File != "" && c.Format != "" && strings.HasSuffix(c.File, ".parquet") != (c.Format == Parquet) {
-		bad("File and format disagree", "The file %q does not have the extension of the format %q; Parquet files end in .parquet, CSV files in .txt or .csv.", c.File, c.Format)
+		bad(
+			"File and format disagree",
+			"The file %q does not have the extension of the format %q; Parquet files end in .parquet, CSV files in .txt or "+
+				".csv.",
+			c.File,
+			c.Format,
+		)
 	}
 
 	if ext := filepath.Ext(c.File); c.Format == "" && !slices.Contains([]string{"", ".txt", ".csv", ".parquet"}, ext) {
-		bad("Unknown extension", "The extension of %q names no format that there is: .txt and .csv are CSV, .parquet is Parquet.", c.File)
+		bad(
+			"Unknown extension",
+			"The extension of %q names no format that there is: .txt and .csv are CSV, .parquet is Parquet.",
+			c.File,
+		)
 	}
 
 	if !slices.Contains([]string{PowerAuto, PowerNever, PowerNeed}, c.Power) {
@@ -204,14 +228,22 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	}
 
 	if layout != tree.Flat && c.File != "" {
-		bad("File without use", "The layout %q names its files after their tables; leave \"file\" out, or use the layout \"flat\".", c.Layout)
+		bad(
+			"File without use",
+			"The layout %q names its files after their tables; leave \"file\" out, or use the layout \"flat\".",
+			c.Layout,
+		)
 	}
 
 	switch {
 	case c.Reader != ReaderToday && c.Reader != ReaderOld:
 		bad("Unknown reader", "reader is %q; it must be %q or %q.", c.Reader, ReaderToday, ReaderOld)
 	case c.Reader == ReaderOld && (layout == tree.Families || c.Format == Parquet):
-		bad("Reader and layout disagree", "The readers of %s know CSV files only: use the layout \"systems\" or \"flat\" with CSV.", ReaderOld)
+		bad(
+			"Reader and layout disagree",
+			"The readers of %s know CSV files only: use the layout \"systems\" or \"flat\" with CSV.",
+			ReaderOld,
+		)
 	}
 
 	if c.Table != "" {

@@ -41,7 +41,9 @@ const (
 const experimentID = "experiment_id"
 
 // experimentFiles are the attachments that a cell's folder gets.
-var experimentFiles = regexp.MustCompile(`^(torch_et_\d+\.json|kineto_trace_\d+\.json(\.gz)?|nsys_\d+\.(nsys-rep|qdstrm)|timing_stats_\d+\.json|server\.log)$`)
+var experimentFiles = regexp.MustCompile(
+	`^(torch_et_\d+\.json|kineto_trace_\d+\.json(\.gz)?|nsys_\d+\.(nsys-rep|qdstrm)|timing_stats_\d+\.json|server\.log)$`,
+)
 
 // factsFile is the attachment with the facts of a cell's machine and server.
 const factsFile = "experiment_facts.json"
@@ -63,7 +65,12 @@ func (a *attached) experiment(sets []*stage.Dataset) error {
 			}
 
 			if !a.claim(dir) {
-				return fmt.Errorf("two cells would be written to the folder %q; give them different values of %s, or export them separately, with dir", dir, experimentID)
+				return fmt.Errorf(
+					"two cells would be written to the folder %q; give them different values of %s, or export them separately, with "+
+						"dir",
+					dir,
+					experimentID,
+				)
 			}
 
 			list, err := stage.Attachments(ds.Table, i)
@@ -108,7 +115,12 @@ func (a *attached) experiment(sets []*stage.Dataset) error {
 			}
 
 			if !found {
-				return fmt.Errorf("row %d of %s has no %s: only rows of runtimes of kind server have the files of an experiment", i+1, ds.Info.Op, factsFile)
+				return fmt.Errorf(
+					"row %d of %s has no %s: only rows of runtimes of kind server have the files of an experiment",
+					i+1,
+					ds.Info.Op,
+					factsFile,
+				)
 			}
 
 			filled := a.config.card(row, &facts, ds)

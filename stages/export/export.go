@@ -93,7 +93,12 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 
 	if rc.Claim != nil {
 		if other := rc.Claim(t.path); other != "" && !c.sharesTable() {
-			return nil, fmt.Errorf("nothing was written: %s is the file of %s, and one would replace the other; give one another dir or file, or set merge in both", t.path, other)
+			return nil, fmt.Errorf(
+				"nothing was written: %s is the file of %s, and one would replace the other; give one another dir or file, or "+
+					"set merge in both",
+				t.path,
+				other,
+			)
 		}
 	}
 
@@ -179,7 +184,11 @@ func (c *Config) destination(info stage.Info) (shape, tree.Place, error) {
 
 	system, err := stage.SystemName(c.System)
 	if place.System = cmp.Or(system, info.System); err == nil && sh.strict && sh.table == nil {
-		err = fmt.Errorf("the layout %q takes perf tables only, and the op %q has none; name one with \"table\", or use the layout \"flat\"", c.Layout, info.Op)
+		err = fmt.Errorf(
+			"the layout %q takes perf tables only, and the op %q has none; name one with \"table\", or use the layout \"flat\"",
+			c.Layout,
+			info.Op,
+		)
 	}
 	return sh, place, err
 }

@@ -125,7 +125,12 @@ func doubts(rec arrow.Record, key []string, t target) ([]stage.CheckResult, erro
 		seen := "first"
 		switch tab := t.table; {
 		case tab != nil && tab.Repeats == catalog.GiveUp:
-			return nil, fmt.Errorf("nothing was written: %s; readers of %s give up on the whole table then. A dedupe before the export keeps one of each", which, tab.Name)
+			return nil, fmt.Errorf(
+				"nothing was written: %s; readers of %s give up on the whole table then. A dedupe before the export keeps one of "+
+					"each",
+				which,
+				tab.Name,
+			)
 		case tab != nil && tab.Repeats == catalog.TakeLast:
 			seen = "last"
 		}
@@ -148,7 +153,12 @@ func doubts(rec arrow.Record, key []string, t target) ([]stage.CheckResult, erro
 				seen[at], strings.TrimSpace(seen[at]))
 		}
 		if at := slices.IndexFunc(seen, readsAsNumber); at >= 0 && t.format == CSV && !slices.Contains(identity, name) {
-			warn("numbers", "the column %s is text and has %q, which readers of CSV take for a number; Parquet keeps it text", name, seen[at])
+			warn(
+				"numbers",
+				"the column %s is text and has %q, which readers of CSV take for a number; Parquet keeps it text",
+				name,
+				seen[at],
+			)
 		}
 	}
 

@@ -53,14 +53,31 @@ func (c *Config) unusable(at hcl.Range, in stage.Forecasts) hcl.Diagnostics {
 		t, known, flat := sh.table, sh.table != nil, !sh.strict
 		switch {
 		case !flat && !known:
-			bad("Table not known", "The layout %q takes perf tables only, and the op %q of %s has none; declare one with a table block (aicplan help table), name one with \"table\", or use the layout \"flat\".", c.Layout, f.Info.Op, input.Ref.Address)
+			bad(
+				"Table not known",
+				"The layout %q takes perf tables only, and the op %q of %s has none; declare one with a table block (aicplan "+
+					"help table), name one with \"table\", or use the layout \"flat\".",
+				c.Layout,
+				f.Info.Op,
+				input.Ref.Address,
+			)
 		case flat && !known && c.File == "":
-			bad("File without a name", "The rows of %s belong to no perf table; give the file a name with \"file\".", input.Ref.Address)
+			bad(
+				"File without a name",
+				"The rows of %s belong to no perf table; give the file a name with \"file\".",
+				input.Ref.Address,
+			)
 		case known && len(c.Columns) == 0 && !f.Open:
 			if missing := missingOf(t, f); len(missing) > 0 {
-				bad("Columns of the table are missing",
-					"%s needs the columns %s, and %s is going to have %s. Name the axes of the grid as the table does, or choose another table.",
-					t.Name, strings.Join(missing, ", "), input.Ref.Address, strings.Join(f.Info.Params, ", "))
+				bad(
+					"Columns of the table are missing",
+					"%s needs the columns %s, and %s is going to have %s. Name the axes of the grid as the table does, or choose "+
+						"another table.",
+					t.Name,
+					strings.Join(missing, ", "),
+					input.Ref.Address,
+					strings.Join(f.Info.Params, ", "),
+				)
 			}
 		}
 

@@ -261,7 +261,12 @@ func (sh shape) names(rec arrow.Record, ds *stage.Dataset) ([]string, []string, 
 	}
 
 	if len(missing) > 0 {
-		return nil, nil, fmt.Errorf("%s needs the columns %s, and the data has %s; name the axes of the grid as the table does, or choose another table", sh.table.Name, strings.Join(missing, ", "), strings.Join(table.Names(rec), ", "))
+		return nil, nil, fmt.Errorf(
+			"%s needs the columns %s, and the data has %s; name the axes of the grid as the table does, or choose another table",
+			sh.table.Name,
+			strings.Join(missing, ", "),
+			strings.Join(table.Names(rec), ", "),
+		)
 	}
 
 	return names, notes, nil
@@ -325,7 +330,12 @@ func (sh shape) powerColumns(rec arrow.Record) (names []string, dropped string, 
 	case sh.power == PowerNeed:
 		return nil, "", fmt.Errorf("power = \"require\", and %d of %d rows have it; measure with power = true", have, rows)
 	case said:
-		dropped = fmt.Sprintf("%d of %d rows have a power and a limit above zero, and readers need them for every row of a file: they are not written", have, rows)
+		dropped = fmt.Sprintf(
+			"%d of %d rows have a power and a limit above zero, and readers need them for every row of a file: they are not "+
+				"written",
+			have,
+			rows,
+		)
 	}
 
 	return nil, dropped, nil

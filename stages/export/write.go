@@ -46,7 +46,11 @@ func join(recs []arrow.Record) (arrow.Record, error) {
 		if other := table.Names(r); !slices.Equal(names, other) {
 			// A set without power, or without an optional column, would leave
 			// holes that readers of CSV cannot parse.
-			return nil, fmt.Errorf("the inputs have different columns: %v and %v; measure them alike, or export them separately", names, other)
+			return nil, fmt.Errorf(
+				"the inputs have different columns: %v and %v; measure them alike, or export them separately",
+				names,
+				other,
+			)
 		}
 	}
 
@@ -84,7 +88,12 @@ func apart(recs []arrow.Record, key []string) error {
 	}
 
 	if twice > 0 {
-		return fmt.Errorf("%d rows of the inputs have a key that an input before them has too, for example %s; readers would see one of them only. Put them through one dedupe, or export them separately", twice, example)
+		return fmt.Errorf(
+			"%d rows of the inputs have a key that an input before them has too, for example %s; readers would see one of "+
+				"them only. Put them through one dedupe, or export them separately",
+			twice,
+			example,
+		)
 	}
 
 	return nil
@@ -129,7 +138,12 @@ func (c *Config) write(rc *stage.RunContext, t target, d payload, out *stage.Out
 		return w, nil
 	}
 
-	return written{}, fmt.Errorf("%s changed %d times while rows were merged into it: another process writes it without the lock; wait until it has ended", t.path, mergeTries)
+	return written{}, fmt.Errorf(
+		"%s changed %d times while rows were merged into it: another process writes it without the lock; wait until it has "+
+			"ended",
+		t.path,
+		mergeTries,
+	)
 }
 
 // stage puts the rows in their order. Rows that came from one file, and are all of
@@ -405,8 +419,11 @@ func collectorHash(sets []*stage.Dataset) (string, error) {
 
 // noSpec returns the message that a system has no built-in spec.
 func noSpec(system string) string {
-	return fmt.Sprintf("system_spec = true, and there is no built-in spec of %q; put %s.yaml next to the data folder yourself",
-		system, system)
+	return fmt.Sprintf(
+		"system_spec = true, and there is no built-in spec of %q; put %s.yaml next to the data folder yourself",
+		system,
+		system,
+	)
 }
 
 // systemSpec stages <system>.yaml next to the data folder, where readers look for

@@ -124,7 +124,12 @@ func (p *partSet) lookup(x part, names []string, point string) ([]found, string)
 		}
 	}
 
-	return all, fmt.Sprintf("the part %s was taken at the operating point %s and the layer at %s; collect both at one", x.text, all[0].point, point)
+	return all, fmt.Sprintf(
+		"the part %s was taken at the operating point %s and the layer at %s; collect both at one",
+		x.text,
+		all[0].point,
+		point,
+	)
 }
 
 // textAt returns a function that reads a column's text by row. It returns "" if the column does not
@@ -312,7 +317,9 @@ func (c *composition) run(s *subject) finding {
 	v.message = fmt.Sprintf("the sums of the parts are %s of the %s of their layers", v.value, c.Column)
 	if !v.ok {
 		v.message += fmt.Sprintf(": %d of %d outside", outside, len(lines))
-		v.fix = "collect layer and parts at operating_point = \"sustained\" in one run; what is between kernels (launches, a cache that the layer keeps warm) is no part of rows, and parts that the power cap holds by themselves are faster in a layer that it hardly holds"
+		v.fix = "collect layer and parts at operating_point = \"sustained\" in one run; what is between kernels (launches, " +
+			"a cache that the layer keeps warm) is no part of rows, and parts that the power cap holds by themselves are " +
+			"faster in a layer that it hardly holds"
 	}
 
 	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(b.off, a.off) })

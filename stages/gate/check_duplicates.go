@@ -98,7 +98,11 @@ func (c *duplicates) run(s *subject) finding {
 	}
 
 	if names := s.distinguishing(all, key); len(names) > 0 {
-		out.fix = fmt.Sprintf("the rows of a key are different cases, which differ in %s, and the key lacks that: collect one of its values, or have a collect and a table for each", strings.Join(names, " and "))
+		out.fix = fmt.Sprintf(
+			"the rows of a key are different cases, which differ in %s, and the key lacks that: collect one of its values, or "+
+				"have a collect and a table for each",
+			strings.Join(names, " and "),
+		)
 	}
 
 	return out

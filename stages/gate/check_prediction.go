@@ -122,7 +122,10 @@ func (c *prediction) key(s *subject) ([]string, error) {
 	}
 
 	if len(key) == 0 {
-		return nil, fmt.Errorf("the cases of %s and of the data have no column in common; name those that identify a workload with key", c.address())
+		return nil, fmt.Errorf(
+			"the cases of %s and of the data have no column in common; name those that identify a workload with key",
+			c.address(),
+		)
 	}
 
 	for _, name := range key {
@@ -213,7 +216,13 @@ func sameKind(a, b arrow.Record, key []string, name string) error {
 		}
 		if tx, ty := isText(x), isText(y); tx != ty {
 			kinds := map[bool]string{true: "text", false: "a number"}
-			return fmt.Errorf("the column %s identifies workloads and is %s in the data and %s in %s; give both one type", k, kinds[tx], kinds[ty], name)
+			return fmt.Errorf(
+				"the column %s identifies workloads and is %s in the data and %s in %s; give both one type",
+				k,
+				kinds[tx],
+				kinds[ty],
+				name,
+			)
 		}
 	}
 

@@ -83,7 +83,10 @@ func (c *served) run(s *subject) finding {
 	}
 
 	// What ran on the server.
-	v := finding{limit: fmt.Sprintf("%s of the rows, %s of the time", percent(c.MaxRows), percent(c.MaxTime)), total: s.rows()}
+	v := finding{
+		limit: fmt.Sprintf("%s of the rows, %s of the time", percent(c.MaxRows), percent(c.MaxTime)),
+		total: s.rows(),
+	}
 	times, total := map[string]float64{}, 0.0
 	for row := range int(s.rec.NumRows()) {
 		names, err := c.kernelsOf(col, row)
@@ -166,10 +169,15 @@ func (c *served) run(s *subject) finding {
 	share, time := float64(unserved)/float64(rows), uncovered/total
 	v.ok = share <= c.MaxRows && time <= c.MaxTime
 	v.value = fmt.Sprintf("%s of the rows, %s of the time", percent(share), percent(time))
-	v.message = fmt.Sprintf("%d of %d rows have a kernel that the server did not run; %s of its kernel time is in kernels without a row",
-		unserved, rows, percent(time))
+	v.message = fmt.Sprintf(
+		"%d of %d rows have a kernel that the server did not run; %s of its kernel time is in kernels without a row",
+		unserved,
+		rows,
+		percent(time),
+	)
 	if !v.ok {
-		v.fix = "compare rows of the shapes that the traced requests have; where shapes agree and kernels do not, the collector or the server chooses another backend"
+		v.fix = "compare rows of the shapes that the traced requests have; where shapes agree and kernels do not, the " +
+			"collector or the server chooses another backend"
 	}
 
 	rowsOf := map[string]int{}
@@ -178,10 +186,21 @@ func (c *served) run(s *subject) finding {
 	}
 
 	for _, name := range byCount(rowsOf) {
-		v.rows = append(v.rows, fmt.Sprintf("not run by the server: %s (%d rows, such as %s)", shortName(name), absent[name].rows, absent[name].example))
+		v.rows = append(
+			v.rows,
+			fmt.Sprintf(
+				"not run by the server: %s (%d rows, such as %s)",
+				shortName(name),
+				absent[name].rows,
+				absent[name].example,
+			),
+		)
 	}
 	for _, name := range byCount(times) {
-		v.rows = append(v.rows, fmt.Sprintf("without a row: %s (%s of the kernel time)", shortName(name), percent(times[name]/total)))
+		v.rows = append(
+			v.rows,
+			fmt.Sprintf("without a row: %s (%s of the kernel time)", shortName(name), percent(times[name]/total)),
+		)
 	}
 
 	return v

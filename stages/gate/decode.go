@@ -92,7 +92,14 @@ type conditional interface {
 }
 
 func decodeEntry(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
-	e := entry{name: b.Labels[0], kind: b.Type, severity: SeverityFail, minJudged: 1, check: &assertion{}, block: b.DefRange}
+	e := entry{
+		name:      b.Labels[0],
+		kind:      b.Type,
+		severity:  SeverityFail,
+		minJudged: 1,
+		check:     &assertion{},
+		block:     b.DefRange,
+	}
 	if b.Type == "check" {
 		all := specs()
 		at := slices.IndexFunc(all, func(s spec) bool { return s.name == e.name })

@@ -39,6 +39,11 @@ func queueText(q *results.QueueCompare) string {
 	if q == nil {
 		return ""
 	}
-	return fmt.Sprintf("; by the server's metrics %s of ttft is its queue (median of %d), and ttft without it: p50 %s, p95 %s (not judged)",
-		percent(q.Share), q.Compared, percent(q.P50), percent(q.P95))
+	return fmt.Sprintf(
+		"; by the server's metrics %s of ttft is its queue (median of %d), and ttft without it: p50 %s, p95 %s (not judged)",
+		percent(q.Share),
+		q.Compared,
+		percent(q.P50),
+		percent(q.P95),
+	)
 }

@@ -164,7 +164,10 @@ func (s *subject) fullKey() []string {
 
 // worst describes the worst offences. Ties keep the order of the list.
 func (s *subject) worst(list []rules.Offence, columns ...string) []string {
-	list = slices.SortedStableFunc(slices.Values(list), func(a, b rules.Offence) int { return cmp.Compare(b.Excess, a.Excess) })
+	list = slices.SortedStableFunc(
+		slices.Values(list),
+		func(a, b rules.Offence) int { return cmp.Compare(b.Excess, a.Excess) },
+	)
 	var out []string
 	for _, o := range list[:min(len(list), maxRows)] {
 		text := s.describe(o.Row, columns...)

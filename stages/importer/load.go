@@ -138,11 +138,19 @@ func choose(path string, o Options) ([]tree.Entry, error) {
 	case len(scan.Entries) == 0:
 		return nil, fmt.Errorf("%s contains no perf files (*_perf.txt, *_perf.csv, *_perf.parquet)", path)
 	case len(out) == 0:
-		return nil, fmt.Errorf("none of the %d perf files below %s is one of table %q, system %q, backend %q and version %q; there are the tables %s, the backends %s and the versions %s",
-			len(scan.Entries), path, o.Table, o.System, o.Backend, o.Version,
+		return nil, fmt.Errorf(
+			"none of the %d perf files below %s is one of table %q, system %q, backend %q and version %q; there are the "+
+				"tables %s, the backends %s and the versions %s",
+			len(scan.Entries),
+			path,
+			o.Table,
+			o.System,
+			o.Backend,
+			o.Version,
 			list(scan.Entries, func(e tree.Entry) string { return e.Table }),
 			list(scan.Entries, func(e tree.Entry) string { return e.Backend }),
-			list(scan.Entries, func(e tree.Entry) string { return e.Version }))
+			list(scan.Entries, func(e tree.Entry) string { return e.Version }),
+		)
 	case len(tables) > 1:
 		return nil, fmt.Errorf("%s contains several tables (%s); an import reads one of them: select it with \"table\"",
 			path, strings.Join(tables, ", "))

@@ -49,8 +49,17 @@ type SeedReport struct {
 
 // Text is the report as one line.
 func (r SeedReport) Text() string {
-	return fmt.Sprintf("%d of %d cases seeded from %s %s on %s, %d were there already, %d have no row; %d rows answer no case",
-		r.Seeded, r.Planned, r.Framework, r.Version, r.Device, r.Already, r.Missing, r.Unused)
+	return fmt.Sprintf(
+		"%d of %d cases seeded from %s %s on %s, %d were there already, %d have no row; %d rows answer no case",
+		r.Seeded,
+		r.Planned,
+		r.Framework,
+		r.Version,
+		r.Device,
+		r.Already,
+		r.Missing,
+		r.Unused,
+	)
 }
 
 // Seed adds the rows of an imported table to the case cache of a collect stage, so that the stage measures only
@@ -63,7 +72,10 @@ func Seed(store *checkpoint.Store, m *collect.Measurement, set *Set, o SeedOptio
 	rep := SeedReport{Framework: env.Framework, Version: env.Version, Device: env.Device}
 	for _, f := range [][2]string{{"framework", env.Framework}, {"version", env.Version}, {"device", env.Device}} {
 		if f[1] == "" {
-			return rep, fmt.Errorf("the rows do not agree on one %s, so they belong to no journal; import the rows of one at a time, or state it", f[0])
+			return rep, fmt.Errorf(
+				"the rows do not agree on one %s, so they belong to no journal; import the rows of one at a time, or state it",
+				f[0],
+			)
 		}
 	}
 
@@ -151,7 +163,11 @@ func match(want arrow.Record, set *Set, op, metric string, rep *SeedReport) ([][
 		if table.Has(rec, name) {
 			rep.Columns = append(rep.Columns, name)
 		} else if values := keysOf(want, name); len(slices.Compact(values)) > 1 {
-			return nil, fmt.Errorf("the grid's column %s has several values and the table lacks it, so its rows cannot be matched; the table has %s", name, strings.Join(table.Names(rec), ", "))
+			return nil, fmt.Errorf(
+				"the grid's column %s has several values and the table lacks it, so its rows cannot be matched; the table has %s",
+				name,
+				strings.Join(table.Names(rec), ", "),
+			)
 		}
 	}
 

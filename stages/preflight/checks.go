@@ -16,8 +16,12 @@ import (
 func Checks(pools *runtimes.Pools, open func() (nvml.API, error)) []Check {
 	out := []Check{
 		{
-			Check: doctor.Check{Name: "framework", Summary: "whether what the runtime runs on is installed in the version it requires"},
-			Needs: "runtime", Look: func(ctx context.Context, t Target) []doctor.Finding { return framework(ctx, pools, t) },
+			Check: doctor.Check{
+				Name:    "framework",
+				Summary: "whether what the runtime runs on is installed in the version it requires",
+			},
+			Needs: "runtime",
+			Look:  func(ctx context.Context, t Target) []doctor.Finding { return framework(ctx, pools, t) },
 		},
 		{
 			Check: doctor.Check{Name: "libraries", Summary: "the CUDA libraries that the runtime opens"},
@@ -118,7 +122,9 @@ func libraries(pools *runtimes.Pools, t Target) []doctor.Finding {
 func framework(ctx context.Context, pools *runtimes.Pools, t Target) []doctor.Finding {
 	ctx = runtimes.Running(ctx)
 	if m := pools.Absent(ctx, t.Runtime); m != nil {
-		return []doctor.Finding{{Result: doctor.Skip, Message: "what needs it waits for another place: " + m.What, Fix: m.Fix}}
+		return []doctor.Finding{
+			{Result: doctor.Skip, Message: "what needs it waits for another place: " + m.What, Fix: m.Fix},
+		}
 	}
 
 	text, err := pools.Framework(ctx, t.Runtime)

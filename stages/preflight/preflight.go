@@ -208,7 +208,13 @@ func (c *Check) limit(name string, v cty.Value) (any, error) {
 
 	switch {
 	case v.Type() != want:
-		return nil, fmt.Errorf("%s of the check %q must be %s, not %s", name, c.Name, want.FriendlyName(), v.Type().FriendlyName())
+		return nil, fmt.Errorf(
+			"%s of the check %q must be %s, not %s",
+			name,
+			c.Name,
+			want.FriendlyName(),
+			v.Type().FriendlyName(),
+		)
 	case want == cty.String:
 		return v.AsString(), nil
 	}
@@ -241,8 +247,13 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	for _, u := range c.checks {
 		if u.check.Needs == "runtime" && c.runtime == nil {
 			diags = append(diags, &hcl.Diagnostic{
-				Severity: hcl.DiagError, Summary: "Missing runtime", Subject: u.pos.Ptr(),
-				Detail: fmt.Sprintf("The check %q examines a runtime: add runtime = runtime.NAME to the preflight block.", u.check.Name),
+				Severity: hcl.DiagError,
+				Summary:  "Missing runtime",
+				Subject:  u.pos.Ptr(),
+				Detail: fmt.Sprintf(
+					"The check %q examines a runtime: add runtime = runtime.NAME to the preflight block.",
+					u.check.Name,
+				),
 			})
 		}
 	}

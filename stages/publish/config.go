@@ -115,7 +115,11 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	}
 
 	if c.Remote != "" && !remoteName.MatchString(c.Remote) {
-		bad("Wrong remote", "%q is no name of a remote; add it to the repository with git remote add, and give its name.", c.Remote)
+		bad(
+			"Wrong remote",
+			"%q is no name of a remote; add it to the repository with git remote add, and give its name.",
+			c.Remote,
+		)
 	}
 
 	if d := c.Draft; d != nil {

@@ -34,7 +34,10 @@ func (d *Draft) check(c *Config, bad func(summary, format string, args ...any)) 
 	}
 
 	if !c.Push {
-		bad("Draft without push", "A draft pull request needs a pushed branch: set push = true and remote, or remove the draft block.")
+		bad(
+			"Draft without push",
+			"A draft pull request needs a pushed branch: set push = true and remote, or remove the draft block.",
+		)
 	}
 
 	if d.Owner != "" && !ownerName.MatchString(d.Owner) {
@@ -80,7 +83,10 @@ func gh(ctx context.Context, args ...string) (string, error) {
 	out, said, err := command(ctx, []string{"GH_NO_UPDATE_NOTIFIER=1", "NO_COLOR=1"}, "", "gh", args...)
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
-		return "", errors.New("gh is not installed; install GitHub's command line, or remove the draft block and open the pull request with the text in the body file")
+		return "", errors.New(
+			"gh is not installed; install GitHub's command line, or remove the draft block and open the pull request with the " +
+				"text in the body file",
+		)
 	case err != nil:
 		return "", fmt.Errorf("gh %s: %w: %s", strings.Join(args[:2], " "), err, firstLines(said, 3))
 	}

@@ -60,7 +60,8 @@ func signIn(said string) string {
 	for _, asks := range []string{"terminal prompts disabled", "Host key verification failed",
 		"Permission denied (publickey"} {
 		if strings.Contains(said, asks) {
-			return "; publish cannot ask for credentials: add the key to ssh-agent (ssh-add), the host's key by calling ssh once, or a token to a credential helper of git"
+			return "; publish cannot ask for credentials: add the key to ssh-agent (ssh-add), the host's key by calling ssh " +
+				"once, or a token to a credential helper of git"
 		}
 	}
 	return ""
@@ -160,7 +161,11 @@ func (r repository) tree(ctx context.Context, parent string, files []file) (stri
 func (r repository) identity(ctx context.Context) (string, error) {
 	out, err := r.git(ctx, "", "var", "GIT_COMMITTER_IDENT")
 	if err != nil {
-		return "", fmt.Errorf("git does not know who commits; add author { name = \"...\" email = \"...\" } to the publish block, or set git config user.name and user.email: %w", err)
+		return "", fmt.Errorf(
+			"git does not know who commits; add author { name = \"...\" email = \"...\" } to the publish block, or set git "+
+				"config user.name and user.email: %w",
+			err,
+		)
 	}
 
 	at := strings.LastIndexByte(out, '>')

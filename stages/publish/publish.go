@@ -140,7 +140,14 @@ func (c *Config) files(outDir string, artifacts map[string][]stage.Artifact) ([]
 		for _, a := range artifacts[r.Address] {
 			rel, err := filepath.Rel(outDir, a.Path)
 			if err != nil || !filepath.IsLocal(rel) {
-				return nil, fmt.Errorf("%s was exported to %s, outside of this run's output folder %s; apply with the same --out-dir, or with --replace %s", r.Address, a.Path, outDir, r.Address)
+				return nil, fmt.Errorf(
+					"%s was exported to %s, outside of this run's output folder %s; apply with the same --out-dir, or with "+
+						"--replace %s",
+					r.Address,
+					a.Path,
+					outDir,
+					r.Address,
+				)
 			}
 
 			f := file{from: a.Path, to: c.place(rel)}
@@ -241,7 +248,12 @@ func (c *Config) commit(ctx context.Context, r repository, s *commitPlan) (id st
 	}
 
 	if where != "" {
-		return "", false, fmt.Errorf("the branch %s is checked out in %s, whose files would no longer agree with it; check another branch out there, or name another branch", c.Branch, where)
+		return "", false, fmt.Errorf(
+			"the branch %s is checked out in %s, whose files would no longer agree with it; check another branch out there, "+
+				"or name another branch",
+			c.Branch,
+			where,
+		)
 	}
 
 	ref := "refs/heads/" + c.Branch

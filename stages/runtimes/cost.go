@@ -9,8 +9,8 @@ import (
 	"aicplan/sink/rules"
 )
 
-// The functions below estimate the seconds of a case from those of its kernels: the executions of the measure block, and
-// the overhead that was measured on H200s (docs/results/h200.md, docs/guides/frameworks.md).
+// The functions below estimate the seconds of a case from those of its kernels: the executions of the measure block,
+// and the overhead that was measured on H200s (docs/results/h200.md, docs/guides/frameworks.md).
 
 // referenceExecutions of the collectors' protocol: eager, replays, timed replays,
 // capture.
@@ -134,7 +134,9 @@ func (*onCPU) CaseSeconds(_ *stage.Runtime, s measure.Settings, k rules.Kernel) 
 	if s.Protocol == measure.ProtocolReference {
 		return referenceExecutions * kernel
 	}
-	return float64(s.Passes) * (max(s.IdleGapSeconds, cpuGapSeconds) + passSeconds(s, s.MinSamples, s.MinBlockSeconds, kernel))
+	return float64(
+		s.Passes,
+	) * (max(s.IdleGapSeconds, cpuGapSeconds) + passSeconds(s, s.MinSamples, s.MinBlockSeconds, kernel))
 }
 
 // What a core of a processor of today reaches in products of this program's own,

@@ -64,15 +64,21 @@ func getIt(rt *stage.Runtime) string {
 	}
 
 	if rt.Image != "" {
-		return fmt.Sprintf("run aicplan inside the image %s, which has it, or give the runtime a launcher that starts workers there",
-			rt.Image)
+		return fmt.Sprintf(
+			"run aicplan inside the image %s, which has it, or give the runtime a launcher that starts workers there",
+			rt.Image,
+		)
 	}
 
 	if want == "" {
 		return "run aicplan where the framework is installed"
 	}
 
-	return fmt.Sprintf("run aicplan where %s is installed: inside the framework's container, or in its virtual environment (runtime attribute python)", want)
+	return fmt.Sprintf(
+		"run aicplan where %s is installed: inside the framework's container, or in its virtual environment (runtime "+
+			"attribute python)",
+		want,
+	)
 }
 
 // errVersion is the error of Satisfies if the version does not match.

@@ -140,7 +140,8 @@ func checkout(rt *stage.Runtime, hosted []Hosted) (lacking []string, err error) 
 		return nil, &Missing{
 			What: fmt.Sprintf("%s has no collector_root, and a checkout of aiconfigurator has the collectors of %s",
 				rt.Address, some(ops)),
-			Fix: "set collector_root of the runtime to the checkout's folder; the plans of this project take it as --var collector_root=DIR",
+			Fix: "set collector_root of the runtime to the checkout's folder; the plans of this project take it as --var " +
+				"collector_root=DIR",
 		}
 	}
 

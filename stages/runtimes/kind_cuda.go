@@ -64,8 +64,11 @@ func (p *Pools) lookGPUs() (string, error) {
 		return "", &Missing{What: err.Error(), Fix: "run on a machine with an NVIDIA GPU and its driver"}
 	}
 	if len(devices) == 0 {
-		return "", &Missing{What: "no GPU is visible",
-			Fix: "run on a machine with an NVIDIA GPU and its driver; in a container, start it with --gpus all; look at CUDA_VISIBLE_DEVICES"}
+		return "", &Missing{
+			What: "no GPU is visible",
+			Fix: "run on a machine with an NVIDIA GPU and its driver; in a container, start it with --gpus all; look at " +
+				"CUDA_VISIBLE_DEVICES",
+		}
 	}
 	return describe(devices), nil
 }
@@ -92,8 +95,11 @@ func (*onCUDA) Bind(bind any, planDir string) (any, error) {
 	defer root.Close()
 	src, err := root.ReadFile(name)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, fs.ErrPermission) {
-		return nil, fmt.Errorf("bind.file is %q: kernels are read from the plan's folder; write a path relative to it that stays below it: %w",
-			name, err)
+		return nil, fmt.Errorf(
+			"bind.file is %q: kernels are read from the plan's folder; write a path relative to it that stays below it: %w",
+			name,
+			err,
+		)
 	}
 
 	if err != nil {

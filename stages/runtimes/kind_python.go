@@ -161,7 +161,10 @@ func (*interpreted) Installed(ctx context.Context, p *Pools, rt *stage.Runtime, 
 func (*interpreted) Look(ctx context.Context, p *Pools, rt *stage.Runtime) (string, error) {
 	python := pythonOf(rt)
 	if _, err := exec.LookPath(python); errors.Is(err, fs.ErrPermission) {
-		return "", &Missing{What: fmt.Sprintf("the interpreter %s cannot be run: %v", python, err), Fix: "make it executable, for example with chmod +x"}
+		return "", &Missing{
+			What: fmt.Sprintf("the interpreter %s cannot be run: %v", python, err),
+			Fix:  "make it executable, for example with chmod +x",
+		}
 	} else if err != nil {
 		return "", &Missing{What: fmt.Sprintf("the interpreter %s is not on this machine", python), Fix: getIt(rt)}
 	}
@@ -174,13 +177,19 @@ func (*interpreted) Look(ctx context.Context, p *Pools, rt *stage.Runtime) (stri
 		return "", u
 	}
 	if v == "" {
-		return "", &Missing{What: fmt.Sprintf("the Python package %s is not installed for %s", rt.Package, python), Fix: getIt(rt)}
+		return "", &Missing{
+			What: fmt.Sprintf("the Python package %s is not installed for %s", rt.Package, python),
+			Fix:  getIt(rt),
+		}
 	}
 	if v == pyhost.UnknownVersion {
 		return fmt.Sprintf("%s reports no version of %s; a worker will", python, rt.Package), nil
 	}
 	if err := Satisfies(v, rt.Requires); err != nil {
-		return "", &Missing{What: fmt.Sprintf("%s %s is installed, but %s requires %s", rt.Package, v, rt.Address, rt.Requires), Fix: getIt(rt)}
+		return "", &Missing{
+			What: fmt.Sprintf("%s %s is installed, but %s requires %s", rt.Package, v, rt.Address, rt.Requires),
+			Fix:  getIt(rt),
+		}
 	}
 	return fmt.Sprintf("%s %s", rt.Package, v), nil
 }

@@ -79,7 +79,13 @@ func (l *Locks) take(ctx context.Context, rt *stage.Runtime, uuids []string, at 
 
 // wait locks a device and waits until it is free, but not if the run has locked others. It returns nil without an error
 // if the device cannot be locked.
-func (l *Locks) wait(ctx context.Context, rt *stage.Runtime, uuid string, others bool, at Place) (*fileutil.Device, error) {
+func (l *Locks) wait(
+	ctx context.Context,
+	rt *stage.Runtime,
+	uuid string,
+	others bool,
+	at Place,
+) (*fileutil.Device, error) {
 	started, shown := time.Now(), false
 	for tries := 0; ; tries++ {
 		d, err := fileutil.LockDevice(uuid, l.Me)
@@ -88,15 +94,22 @@ func (l *Locks) wait(ctx context.Context, rt *stage.Runtime, uuid string, others
 		case err == nil:
 			return d, nil
 		case uuid == "":
-			at.say(fmt.Sprintf("the GPUs of %s are not locked, so another run may measure on them at the same time unnoticed: they are behind its launcher, and this machine does not list them",
-				rt.Address))
+			at.say(
+				fmt.Sprintf(
+					"the GPUs of %s are not locked, so another run may measure on them at the same time unnoticed: they are behind "+
+						"its launcher, and this machine does not list them",
+					rt.Address,
+				),
+			)
 			return nil, nil
 		case !isBusy:
 			at.say(fmt.Sprintf("%s is not locked, so another run may measure at the same time unnoticed: %v", uuid, err))
 			return nil, nil
 		case others:
-			return nil, fmt.Errorf("%w; this run holds other devices already and does not wait for more, since the other may wait for these",
-				err)
+			return nil, fmt.Errorf(
+				"%w; this run holds other devices already and does not wait for more, since the other may wait for these",
+				err,
+			)
 		case l.Timeout > 0 && time.Since(started) > l.Timeout:
 			return nil, err
 		}

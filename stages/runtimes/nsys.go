@@ -29,8 +29,11 @@ func missingNsys(rt *stage.Runtime, blocks map[string]cty.Value) string {
 
 	path, err := exec.LookPath(program)
 	if err != nil {
-		return fmt.Sprintf("trace asks for nsys and %s is not on this machine: cases are measured and get no report; install Nsight Systems, or give nsys of the profiler block its path",
-			program)
+		return fmt.Sprintf(
+			"trace asks for nsys and %s is not on this machine: cases are measured and get no report; install Nsight Systems, "+
+				"or give nsys of the profiler block its path",
+			program,
+		)
 	}
 
 	if target, err := filepath.EvalSymlinks(path); err == nil {
@@ -38,8 +41,11 @@ func missingNsys(rt *stage.Runtime, blocks map[string]cty.Value) string {
 	}
 
 	if strings.Contains(path, "nsight-compute") {
-		return fmt.Sprintf("trace asks for nsys and %s is the copy inside of Nsight Compute, which records and makes no report; install Nsight Systems, or give nsys of the profiler block its path",
-			path)
+		return fmt.Sprintf(
+			"trace asks for nsys and %s is the copy inside of Nsight Compute, which records and makes no report; install "+
+				"Nsight Systems, or give nsys of the profiler block its path",
+			path,
+		)
 	}
 
 	return ""

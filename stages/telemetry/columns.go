@@ -14,9 +14,9 @@ import (
 )
 
 // Columns returns the columns of a row from a window. Only the GPUs of the row count. Power, energy and memory are sums
-// over several GPUs; utilisation, clocks and temperatures are means. MIG slices report the power and energy of the whole
-// GPU, which is counted once. Unknown values are omitted, and therefore null in the table: also means and energy of a
-// window that the samples do not cover.
+// over several GPUs; utilisation, clocks and temperatures are means. MIG slices report the power and energy of the
+// whole GPU, which is counted once. Unknown values are omitted, and therefore null in the table: also means and energy
+// of a window that the samples do not cover.
 func Columns(w *telemetry.Window, of Counted) worker.Row {
 	var gpus []*telemetry.GPUWindow
 	for _, g := range w.GPUs {

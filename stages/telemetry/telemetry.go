@@ -27,7 +27,11 @@ func Kind() stage.ServiceKind {
 			{Name: "interval", Type: cty.String, Default: `"333ms"`, Doc: "time between two scrapes of a source, 10ms to 300s"},
 			{Name: "timeout", Type: cty.String, Default: "2s or six intervals, whichever is longer",
 				Doc: "maximum time of a scrape, 10ms to 300s"},
-			{Name: "counters", Type: cty.String, Doc: "a counter file of the exporter, relative to the plan: FIELD, gauge or counter, help text"},
+			{
+				Name: "counters",
+				Type: cty.String,
+				Doc:  "a counter file of the exporter, relative to the plan: FIELD, gauge or counter, help text",
+			},
 			{Name: "required", Type: cty.Bool, Default: "false",
 				Doc: "fail the collect if no source reports a GPU"},
 		},

@@ -114,8 +114,13 @@ func (c *Config) judge(f facts) (stage.CheckResult, stage.Status) {
 	check := stage.CheckResult{Name: "repeat", Severity: c.Severity, Result: "pass", Rows: f.lines,
 		Value: fmt.Sprintf("median %.4f, p95 of the deviation %.2f %%", f.median, 100*f.p95),
 		Limit: fmt.Sprintf("median within %.4g %% of 1", 100*c.Median)}
-	check.Message = fmt.Sprintf("%d rows measured again: the median ratio is %.4f, 95 %% deviate by less than %.2f %%, the worst by %.2f %%",
-		f.sampled, f.median, 100*f.p95, 100*f.worst)
+	check.Message = fmt.Sprintf(
+		"%d rows measured again: the median ratio is %.4f, 95 %% deviate by less than %.2f %%, the worst by %.2f %%",
+		f.sampled,
+		f.median,
+		100*f.p95,
+		100*f.worst,
+	)
 
 	var broken []string
 	if f.sampled == 0 {
@@ -142,7 +147,8 @@ func (c *Config) judge(f facts) (stage.CheckResult, stage.Status) {
 	if len(broken) > 0 {
 		check.Result = "fail"
 		check.Message += ": " + strings.Join(broken, "; ")
-		check.Fix = "look at the clocks of the worst rows: a power cap or another process changes them; collect again with longer idle gaps"
+		check.Fix = "look at the clocks of the worst rows: a power cap or another process changes them; collect again with " +
+			"longer idle gaps"
 		if c.Severity == "warn" {
 			check.Result = "warn"
 		} else {

@@ -23,7 +23,9 @@ const sizeClasses = 4
 func (c *Config) sample(ds *stage.Dataset) ([]int, error) {
 	rec := ds.Table
 	if !table.Has(rec, "case_id") {
-		return nil, fmt.Errorf("the rows have no case_id, so they cannot be measured again: only rows of a collect stage can be verified")
+		return nil, fmt.Errorf(
+			"the rows have no case_id, so they cannot be measured again: only rows of a collect stage can be verified",
+		)
 	}
 
 	by := c.By

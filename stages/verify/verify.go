@@ -217,7 +217,15 @@ func (c *Config) measure(ctx context.Context, rc *stage.RunContext, m *collect.M
 		{"device", w.Environment.Device, ds.Info.Device},
 	} {
 		if f.before != "" && f.now != f.before {
-			return collect.Needs(m.Runtime, fmt.Sprintf("the rows were measured with %s %q and here it is %q; a sample measured elsewhere proves nothing about them", f.name, f.before, f.now)), nil
+			return collect.Needs(
+				m.Runtime,
+				fmt.Sprintf(
+					"the rows were measured with %s %q and here it is %q; a sample measured elsewhere proves nothing about them",
+					f.name,
+					f.before,
+					f.now,
+				),
+			), nil
 		}
 	}
 

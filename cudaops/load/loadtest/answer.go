@@ -62,12 +62,21 @@ func (s *Server) sendsUsage(a *ask) bool {
 // content returns a message with token i.
 func (s *Server) content(a *ask, i int) string {
 	if s.opts.SkipTokenizer {
-		return fmt.Sprintf(`{"id":"cmpl-1","object":"text_completion","created":1,"model":%q,"choices":[{"index":0,"text":"","finish_reason":null%s}]}`, a.model, s.ids(a, i, i+1))
+		return fmt.Sprintf(
+			`{"id":"cmpl-1","object":"text_completion","created":1,"model":%q,"choices":[{"index":0,"text":"","finish_reason":null%s}]}`,
+			a.model,
+			s.ids(a, i, i+1),
+		)
 	}
 
 	q := strconv.Quote(token(i))
 	if !a.chat {
-		return fmt.Sprintf(`{"id":"cmpl-%d","object":"text_completion","created":1,"model":%q,"choices":[{"index":0,"text":%s,"finish_reason":null}]}`, 1, a.model, q)
+		return fmt.Sprintf(
+			`{"id":"cmpl-%d","object":"text_completion","created":1,"model":%q,"choices":[{"index":0,"text":%s,"finish_reason":null}]}`,
+			1,
+			a.model,
+			q,
+		)
 	}
 
 	key := "content"
@@ -75,7 +84,13 @@ func (s *Server) content(a *ask, i int) string {
 		key = s.opts.ReasoningKey
 	}
 
-	return fmt.Sprintf(`{"id":"chatcmpl-%d","object":"chat.completion.chunk","created":1,"model":%q,"choices":[{"index":0,"delta":{%q:%s},"finish_reason":null}]}`, 1, a.model, key, q)
+	return fmt.Sprintf(
+		`{"id":"chatcmpl-%d","object":"chat.completion.chunk","created":1,"model":%q,"choices":[{"index":0,"delta":{%q:%s},"finish_reason":null}]}`,
+		1,
+		a.model,
+		key,
+		q,
+	)
 }
 
 // ids returns the JSON field with the ids of tokens i to j-1, or "" if the request does not ask for ids.
@@ -93,9 +108,17 @@ func (s *Server) ids(a *ask, i, j int) string {
 
 func (s *Server) finish(a *ask, reason string) string {
 	if !a.chat {
-		return fmt.Sprintf(`{"id":"cmpl-1","object":"text_completion","created":1,"model":%q,"choices":[{"index":0,"text":"","finish_reason":%q}]}`, a.model, reason)
+		return fmt.Sprintf(
+			`{"id":"cmpl-1","object":"text_completion","created":1,"model":%q,"choices":[{"index":0,"text":"","finish_reason":%q}]}`,
+			a.model,
+			reason,
+		)
 	}
-	return fmt.Sprintf(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":%q,"choices":[{"index":0,"delta":{},"finish_reason":%q}]}`, a.model, reason)
+	return fmt.Sprintf(
+		`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":%q,"choices":[{"index":0,"delta":{},"finish_reason":%q}]}`,
+		a.model,
+		reason,
+	)
 }
 
 func (s *Server) usageObject(a *ask) string {
@@ -113,7 +136,11 @@ func (s *Server) usageObject(a *ask) string {
 }
 
 func (s *Server) usage(a *ask) string {
-	return fmt.Sprintf(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":%q,"choices":[],"usage":%s}`, a.model, s.usageObject(a))
+	return fmt.Sprintf(
+		`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":%q,"choices":[],"usage":%s}`,
+		a.model,
+		s.usageObject(a),
+	)
 }
 
 // whole sends a response without streaming at the time of the last token.
@@ -144,14 +171,33 @@ func (s *Server) whole(c net.Conn, a *ask) bool {
 		usage = `,"usage":` + s.usageObject(a)
 	}
 
-	body := fmt.Sprintf(`{"id":"cmpl-1","object":"text_completion","created":1,"model":%q,"choices":[{"index":0,"text":%q,"finish_reason":%q}]%s}`, a.model, text.String(), reason, usage)
+	body := fmt.Sprintf(
+		`{"id":"cmpl-1","object":"text_completion","created":1,"model":%q,"choices":[{"index":0,"text":%q,"finish_reason":%q}]%s}`,
+		a.model,
+		text.String(),
+		reason,
+		usage,
+	)
 	if s.opts.SkipTokenizer {
-		body = fmt.Sprintf(`{"id":"cmpl-1","object":"text_completion","created":1,"model":%q,"choices":[{"index":0,"text":"","finish_reason":%q%s}]%s}`, a.model, reason, s.ids(a, 0, a.tokens), usage)
+		body = fmt.Sprintf(
+			`{"id":"cmpl-1","object":"text_completion","created":1,"model":%q,"choices":[{"index":0,"text":"","finish_reason":%q%s}]%s}`,
+			a.model,
+			reason,
+			s.ids(a, 0, a.tokens),
+			usage,
+		)
 	}
 
 	if a.chat {
-		body = fmt.Sprintf(`{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":%q,"choices":[{"index":0,"message":{"role":"assistant","content":%q,%q:%q},"finish_reason":%q}]%s}`,
-			a.model, text.String(), s.opts.ReasoningKey, reasoning.String(), reason, usage)
+		body = fmt.Sprintf(
+			`{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":%q,"choices":[{"index":0,"message":{"role":"assistant","content":%q,%q:%q},"finish_reason":%q}]%s}`,
+			a.model,
+			text.String(),
+			s.opts.ReasoningKey,
+			reasoning.String(),
+			reason,
+			usage,
+		)
 	}
 
 	switch a.fault.Kind {
@@ -188,7 +234,9 @@ func (s *Server) until(a *ask, i int) {
 func (s *Server) stream(w *writer, a *ask) {
 	w.head()
 	if s.opts.Role && a.chat {
-		w.message(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"mock","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`)
+		w.message(
+			`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"mock","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`,
+		)
 	}
 
 	tokens := a.tokens

@@ -54,8 +54,13 @@ func (s *Server) other(c net.Conn, header http.Header, body []byte, kind string)
 			list = append(list, fmt.Sprintf(item, i))
 		}
 		usage := fmt.Sprintf(`{"prompt_tokens":%d,"total_tokens":%[1]d}`, a.prompt)
-		return plain(c, 200, "application/json", fmt.Sprintf(`{"object":"list","model":%q,%q:[%s],"usage":%s}`, a.model, field,
-			strings.Join(list, ","), usage))
+		return plain(
+			c,
+			200,
+			"application/json",
+			fmt.Sprintf(`{"object":"list","model":%q,%q:[%s],"usage":%s}`, a.model, field,
+				strings.Join(list, ","), usage),
+		)
 	}
 
 	usage := fmt.Sprintf(`{"input_tokens":%d,"output_tokens":%d,"total_tokens":%d}`, a.prompt, a.tokens, a.prompt+a.tokens)
@@ -77,11 +82,15 @@ func (s *Server) other(c net.Conn, header http.Header, body []byte, kind string)
 	for i := range a.tokens {
 		s.until(a, i)
 		s.sent(a, s.opts.Now(), 1)
-		w.message(fmt.Sprintf(`{"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":%q}`, token(i)))
+		w.message(
+			fmt.Sprintf(`{"type":"response.output_text.delta","output_index":0,"content_index":0,"delta":%q}`, token(i)),
+		)
 	}
 
 	w.message(`{"type":"response.output_text.done","text":"all"}`)
-	w.message(`{"type":"response.completed","response":{"status":"completed","error":null,"output":[],"usage":` + usage + `}}`)
+	w.message(
+		`{"type":"response.completed","response":{"status":"completed","error":null,"output":[],"usage":` + usage + `}}`,
+	)
 	w.end()
 	return w.err == nil
 }

@@ -308,8 +308,13 @@ func (s *Server) generate(c net.Conn, id string, header http.Header, body []byte
 	})
 
 	if s.opts.SkipTokenizer && (chat || !prompt.IsArray()) {
-		return plain(c, 400, "application/json",
-			`{"error":{"message":"Unable to get tokenizer because skip_tokenizer_init=True","type":"BadRequestError","code":400}}`)
+		return plain(
+			c,
+			400,
+			"application/json",
+			`{"error":{"message":"Unable to get tokenizer because `+
+				`skip_tokenizer_init=True","type":"BadRequestError","code":400}}`,
+		)
 	}
 
 	if a.wanted == 0 {

@@ -135,8 +135,10 @@ func Load(path string) (*Tokenizer, error) {
 }
 
 // remedy lists what users can do about an unsupported tokenizer.
-const remedy = `known is a tokenizer.json with BPE (of bytes, or with byte_fallback as models of SentencePiece have it): ` +
-	`take the one of the model's repository, or save one (transformers: AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)), ` +
+const remedy = `known is a tokenizer.json with BPE (of bytes, or with byte_fallback as models of SentencePiece have ` +
+	`it): ` +
+	`take the one of the model's repository, or save one (transformers: ` +
+	`AutoTokenizer.from_pretrained(DIR).save_pretrained(DIR)), ` +
 	`or leave tokenizer away, and the counts of the server are used`
 
 // others returns the name of an unsupported tokenizer file in the folder, or "".

@@ -68,8 +68,8 @@ func (e *traceEntry) lines(number int) ([]traceLine, error) {
 	return []traceLine{e.traceLine}, nil
 }
 
-// agent returns the requests of a conversation, each with its whole prompt, and those of its sub-agents as conversations
-// of their own.
+// agent returns the requests of a conversation, each with its whole prompt, and those of its sub-agents as
+// conversations of their own.
 func (e *traceEntry) agent(id string, number int, requests []agentRequest) []traceLine {
 	var out, inner []traceLine
 	for i, r := range requests {

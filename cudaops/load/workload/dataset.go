@@ -28,12 +28,13 @@ type entry struct {
 	Session json.RawMessage `json:"session_id"`
 }
 
-// Dataset reads prompts from a file; see objects for its formats. An object has messages (OpenAI's, with optional tools),
-// conversations (ShareGPT's), or prompt or text, and optionally output_length and session_id.
+// Dataset reads prompts from a file; see objects for its formats. An object has messages (OpenAI's, with optional
+// tools), conversations (ShareGPT's), or prompt or text, and optionally output_length and session_id.
 //
-// Entries with the same session_id are turns of one conversation. Each message of a human in a ShareGPT conversation is a
-// turn. Of the config, only Tokenizer and Output are used; Output applies to entries without output_length. Images of
-// messages may be names of files, relative to the dataset; they are embedded. Errors contain name and the place.
+// Entries with the same session_id are turns of one conversation. Each message of a human in a ShareGPT conversation
+// is a turn. Of the config, only Tokenizer and Output are used; Output applies to entries without output_length.
+// Images of messages may be names of files, relative to the dataset; they are embedded. Errors contain name and the
+// place.
 func Dataset(r io.Reader, name string, c Config) ([]Conversation, error) {
 	if !slices.Contains([]string{".txt", ".csv", ".json", ".jsonl", ".parquet"}, filepath.Ext(name)) {
 		return nil, fmt.Errorf("%s: a dataset is a .txt, .csv, .json, .jsonl or .parquet file", name)

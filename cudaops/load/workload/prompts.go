@@ -132,7 +132,11 @@ func (c Config) Validate() error {
 		return fmt.Errorf("there are %d entries; at least 1 is needed", c.Entries)
 
 	case !(c.Input.Mean >= 1) || !(c.Input.StdDev >= 0):
-		return fmt.Errorf("the input has %v +- %v tokens; the mean must be at least 1 and the deviation not negative", c.Input.Mean, c.Input.StdDev)
+		return fmt.Errorf(
+			"the input has %v +- %v tokens; the mean must be at least 1 and the deviation not negative",
+			c.Input.Mean,
+			c.Input.StdDev,
+		)
 
 	case !(c.Output.Mean >= 0) || !(c.Output.StdDev >= 0):
 		return fmt.Errorf("the output has %v +- %v tokens; neither may be negative", c.Output.Mean, c.Output.StdDev)

@@ -188,7 +188,10 @@ func (t *GPUTarget) Burst(ctx context.Context, b measure.Burst) ([]measure.Block
 		if t.GPU.Noise > 0 {
 			s *= math.Max(0.5, 1+t.GPU.Noise*t.GPU.Rand.NormFloat64())
 		}
-		out = append(out, measure.Block{Seconds: s, Executions: n, ClockMHz: t.GPU.under(t.Watts), ReadyMHz: ready, UsedGraph: true})
+		out = append(
+			out,
+			measure.Block{Seconds: s, Executions: n, ClockMHz: t.GPU.under(t.Watts), ReadyMHz: ready, UsedGraph: true},
+		)
 	}
 	return out, nil
 }

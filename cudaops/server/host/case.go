@@ -185,8 +185,13 @@ func (h *Host) split(c worker.Case) (*ask, error) {
 
 		if !known {
 			all := slices.Concat(serverNames, iterationWords, load.Names())
-			return nil, fmt.Errorf("the case has the column %q, which no placeholder of the command names and which is no setting of load; use {%s} in command, or put it into labels of the runtime.%s",
-				name, name, textutil.DidYouMean(name, all))
+			return nil, fmt.Errorf(
+				"the case has the column %q, which no placeholder of the command names and which is no setting of load; use {%s} "+
+					"in command, or put it into labels of the runtime.%s",
+				name,
+				name,
+				textutil.DidYouMean(name, all),
+			)
 		}
 	}
 
@@ -241,15 +246,27 @@ func readIteration(block, words, loadBlock, toLoad map[string]any) (*iteration, 
 
 	switch {
 	case it.BatchSize < 1:
-		return nil, fmt.Errorf("batch_size of the iteration is %d; it is the number of requests that are sent at once", it.BatchSize)
+		return nil, fmt.Errorf(
+			"batch_size of the iteration is %d; it is the number of requests that are sent at once",
+			it.BatchSize,
+		)
 	case it.MaxTokens < 1:
 		return nil, fmt.Errorf("max_tokens of the iteration is %d; it is the length of each answer in tokens",
 			it.MaxTokens)
 	case isl < 1 || isl+it.MaxTokens > it.SeqLen:
-		return nil, fmt.Errorf("seq_len of the iteration is %d and max_tokens is %d: seq_len is the length of prompt and answer together, so that %d tokens are left for a prompt",
-			it.SeqLen, it.MaxTokens, it.SeqLen-it.MaxTokens)
+		return nil, fmt.Errorf(
+			"seq_len of the iteration is %d and max_tokens is %d: seq_len is the length of prompt and answer together, so "+
+				"that %d tokens are left for a prompt",
+			it.SeqLen,
+			it.MaxTokens,
+			it.SeqLen-it.MaxTokens,
+		)
 	case it.Profile < 1 || it.Warmup < 0:
-		return nil, fmt.Errorf("the iteration has %d profile_iterations and %d warmup_iterations; at least one is profiled", it.Profile, it.Warmup)
+		return nil, fmt.Errorf(
+			"the iteration has %d profile_iterations and %d warmup_iterations; at least one is profiled",
+			it.Profile,
+			it.Warmup,
+		)
 	}
 
 	maps.Copy(toLoad, map[string]any{

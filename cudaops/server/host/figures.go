@@ -45,9 +45,19 @@ func busiest(results []*trace.Analysis) *trace.Analysis {
 // begins and ends with waiting. Without steps, it is a share of the time from the first kernel to the last.
 func figures(r *trace.Analysis) *rankFigures {
 	f := &rankFigures{
-		Kernels: r.Kernels, Steps: r.Steps, SpanNs: r.SpanNs, CommSumNs: r.CommSumNs, CommUnionNs: r.CommUnionNs,
-		ExposedNs: r.ExposedCommNs,
-		ComputeNs: r.ComputeUnionNs, IdleNs: r.IdleNs, CopyNs: r.CopyNs, SMCoverage: r.SMCoverage, Warning: r.Warning, Error: r.Error, result: r,
+		Kernels:     r.Kernels,
+		Steps:       r.Steps,
+		SpanNs:      r.SpanNs,
+		CommSumNs:   r.CommSumNs,
+		CommUnionNs: r.CommUnionNs,
+		ExposedNs:   r.ExposedCommNs,
+		ComputeNs:   r.ComputeUnionNs,
+		IdleNs:      r.IdleNs,
+		CopyNs:      r.CopyNs,
+		SMCoverage:  r.SMCoverage,
+		Warning:     r.Warning,
+		Error:       r.Error,
+		result:      r,
 	}
 
 	for _, c := range r.Collectives {

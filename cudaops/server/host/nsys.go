@@ -49,7 +49,15 @@ func (h *Host) nsys(ctx context.Context, t *tracing) error {
 		if len(kept) > 0 {
 			text = "what was recorded by then is kept as " + strings.Join(kept, ", ") + ", and may be incomplete"
 		}
-		return errors.Join(err, fmt.Errorf("under nsys: the server and nsys did not end within %v and were killed; %s; the last lines:\n%s", t.within, text, h.log.Last(lastLines)))
+		return errors.Join(
+			err,
+			fmt.Errorf(
+				"under nsys: the server and nsys did not end within %v and were killed; %s; the last lines:\n%s",
+				t.within,
+				text,
+				h.log.Last(lastLines),
+			),
+		)
 	}
 
 	reports := matching(s.traces, "*.nsys-rep")
@@ -87,10 +95,23 @@ func (h *Host) noReport(s *running, nsys string, t *tracing) error {
 	last := h.log.Last(lastLines)
 	kept, err := h.keepRecordings(s, t)
 	if len(kept) == 0 && err == nil {
-		return fmt.Errorf("nsys wrote no report and recorded nothing: a recording by --capture-range=cudaProfilerApi needs a server that calls cudaProfilerStart (nsys_args or nsys_body of the profiler block); its last lines:\n%s", last)
+		return fmt.Errorf(
+			"nsys wrote no report and recorded nothing: a recording by --capture-range=cudaProfilerApi needs a server that "+
+				"calls cudaProfilerStart (nsys_args or nsys_body of the profiler block); its last lines:\n%s",
+			last,
+		)
 	}
-	return errors.Join(err, fmt.Errorf("%s recorded and made no report of it: its importer (QdstrmImporter) is missing or failed, as in the copy that comes with Nsight Compute; "+
-		"install Nsight Systems as a whole, or make the report where it is installed, by QdstrmImporter -i nsys_0.qdstrm; its last lines:\n%s", nsys, last))
+	return errors.Join(
+		err,
+		fmt.Errorf(
+			"%s recorded and made no report of it: its importer (QdstrmImporter) is missing or failed, as in the copy that "+
+				"comes with Nsight Compute; "+
+				"install Nsight Systems as a whole, or make the report where it is installed, by QdstrmImporter -i "+
+				"nsys_0.qdstrm; its last lines:\n%s",
+			nsys,
+			last,
+		),
+	)
 }
 
 // keepRecordings attaches recordings without a report and returns the names of the attachments.

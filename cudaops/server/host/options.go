@@ -206,7 +206,9 @@ func parse(init worker.Init) (*settings, error) {
 }
 
 // NoPort is the error text for a server that does not receive its port.
-const NoPort = "no argument of command and no variable of env has {port}, and port is not set: the server is asked at a free port of which it does not know, and waited for in vain; give command the port ({port}), or set port to the one that it listens on"
+const NoPort = "no argument of command and no variable of env has {port}, and port is not set: the server is asked " +
+	"at a free port of which it does not know, and waited for in vain; give command the port ({port}), or set port to " +
+	"the one that it listens on"
 
 // TakesPort reports whether one of the texts contains {port}.
 func TakesPort(texts []string) bool { return slices.Contains(server.Names(texts...), "port") }

@@ -33,7 +33,11 @@ func (h *Host) need(ctx context.Context, a *ask) error {
 			if err == nil {
 				return nil
 			}
-			h.out.Log("warn", "the server failed the case before and does not answer any more, so it is ended and started again: %v", err)
+			h.out.Log(
+				"warn",
+				"the server failed the case before and does not answer any more, so it is ended and started again: %v",
+				err,
+			)
 		}
 
 		if err := ctx.Err(); err != nil {

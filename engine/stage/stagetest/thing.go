@@ -13,7 +13,12 @@ import (
 
 // Thing registers the kind "thing".
 func Thing() stage.Kind {
-	return stage.Kind{Name: "thing", Version: 1, Summary: "a stage for tests", New: func() stage.Stage { return &Config{} }}
+	return stage.Kind{
+		Name:    "thing",
+		Version: 1,
+		Summary: "a stage for tests",
+		New:     func() stage.Stage { return &Config{} },
+	}
 }
 
 // Config is a thing block.

@@ -1,5 +1,5 @@
-// Package parquetrows reads the rows of Parquet files whose columns may be lists of groups, without pqarrow, which would
-// add gRPC to the program.
+// Package parquetrows reads the rows of Parquet files whose columns may be lists of groups, without pqarrow, which
+// would add gRPC to the program.
 package parquetrows
 
 import (

@@ -54,7 +54,8 @@ func Formula(s string) bool {
 	case '=', '@', '\t', '\r':
 		return true
 	case '+', '-':
-		return strings.Trim(s[1:], "0123456789.eE+-") != "" && !strings.EqualFold(s[1:], "inf") && !strings.EqualFold(s[1:], "infinity")
+		return strings.Trim(s[1:], "0123456789.eE+-") != "" && !strings.EqualFold(s[1:], "inf") &&
+			!strings.EqualFold(s[1:], "infinity")
 	}
 	return false
 }
@@ -119,7 +120,12 @@ func hidden(r rune) bool {
 		return false
 	case r < ' ', r >= 0x7f && r < 0xa0:
 		return true
-	case r == 0x061c, r >= 0x200b && r <= 0x200f, r >= 0x2028 && r <= 0x202e, r >= 0x2060 && r <= 0x206f, r == 0xfeff, r >= 0xfff9 && r <= 0xfffb:
+	case r == 0x061c,
+		r >= 0x200b && r <= 0x200f,
+		r >= 0x2028 && r <= 0x202e,
+		r >= 0x2060 && r <= 0x206f,
+		r == 0xfeff,
+		r >= 0xfff9 && r <= 0xfffb:
 		return true
 	case r >= 0xe0000 && r <= 0xe007f: // tags
 		return true

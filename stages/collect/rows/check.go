@@ -93,8 +93,13 @@ func (c *Check) Unmet(row worker.Row, i int) *worker.Failure {
 			continue
 		}
 		if v, _ := c.param(name); v == nil {
-			return Bug("row %d has no %s, and an export behind this collect needs it of every row; return it from the op function, for example %s = \"torch\"",
-				i, name, name)
+			return Bug(
+				"row %d has no %s, and an export behind this collect needs it of every row; return it from the op function, for "+
+					"example %s = \"torch\"",
+				i,
+				name,
+				name,
+			)
 		}
 	}
 	return nil

@@ -80,6 +80,10 @@ func Decode(e checkpoint.Entry) (*Entry, error) {
 
 // unreadable adds the case and the next step to an error about a journal entry.
 func unreadable(id string, err error) error {
-	return fmt.Errorf("the journal's entry of case %s cannot be read: %w; aicplan ckpt verify names its file, and apply --replace measures the case again",
-		id, err)
+	return fmt.Errorf(
+		"the journal's entry of case %s cannot be read: %w; aicplan ckpt verify names its file, and apply --replace "+
+			"measures the case again",
+		id,
+		err,
+	)
 }

@@ -45,7 +45,13 @@ func WriteMarkdown(w io.Writer, groups []Group) error {
 				rows = "the first " + rows
 			}
 
-			fmt.Fprintf(&sb, "\n<details><summary>%s: %s (%s)</summary>\n\n", textutil.Cell(g.Address), textutil.Cell(r.Name), rows)
+			fmt.Fprintf(
+				&sb,
+				"\n<details><summary>%s: %s (%s)</summary>\n\n",
+				textutil.Cell(g.Address),
+				textutil.Cell(r.Name),
+				rows,
+			)
 
 			for _, row := range r.Rows {
 				fmt.Fprintf(&sb, "- %s\n", textutil.Cell(row))
