@@ -5,7 +5,6 @@ package comm
 import (
 	"testing"
 
-	"aicplan/cudaops/cudatest"
 	"aicplan/cudaops/worker"
 )
 
@@ -29,7 +28,7 @@ func TestWrongResultOfTheLibraryFailsItsCaseOnly(t *testing.T) {
 		for _, op := range Collectives {
 			b := newBench(t, 4, map[string]any{"method": method}, quick)
 			b.goesOn(OpNCCL, 4)
-			b.fake.Corrupt = func(o cudatest.Op, rank int) bool { return o.Name == op && o.Bytes > 64 && rank == 2 }
+			b.fake.Corrupt = func(o fakeOp, rank int) bool { return o.Name == op && o.Bytes > 64 && rank == 2 }
 			if op == SendRecv {
 				b.fake.Corrupt = nil // its bytes do not pass through a reduction of the fake
 				continue
@@ -51,7 +50,7 @@ func TestWrongResultOfTheLibraryFailsItsCaseOnly(t *testing.T) {
 // The second verification detects a result that becomes wrong after the first executions.
 func TestLateWrongResult(t *testing.T) {
 	b := newBench(t, 2, nil, quick)
-	b.fake.Corrupt = func(o cudatest.Op, rank int) bool { return o.No > 20 && rank == 0 }
+	b.fake.Corrupt = func(o fakeOp, rank int) bool { return o.No > 20 && rank == 0 }
 	b.fails(worker.ClassFrameworkBug, "wrong result on rank 0", OpNCCL, ncclCase(AllReduce, "int8", 2, 512))
 }
 
@@ -61,7 +60,7 @@ func TestKernelThatNeverEnds(t *testing.T) {
 		b := newBench(t, 2, map[string]any{"method": method, "rank_deadline": deadline}, quick)
 		b.goesOn(OpNCCL, 2)
 		seen := 0
-		b.fake.Stall = func(o cudatest.Op) bool {
+		b.fake.Stall = func(o fakeOp) bool {
 			if o.Name == "reduce_scatter" {
 				seen++
 			}

@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"aicplan/cudaops/cuda"
-	"aicplan/cudaops/cudatest"
 	"aicplan/cudaops/worker"
 )
 
@@ -24,13 +23,13 @@ func (fakeCompiler) Compile(p cuda.Program) ([]byte, error) { return []byte(p.Na
 func (fakeCompiler) Version() (int, int)                    { return 13, 0 }
 
 // fakeNode returns a node with the given number of GPUs and the package's kernels.
-func fakeNode(gpus int) (*cudatest.Node, *Node) {
-	n := cudatest.NewNode(gpus)
+func fakeNode(gpus int) (*machine, *Node) {
+	n := newMachine(gpus)
 	n.Kernels["comm_fill"] = fakeFill
 	n.Kernels["comm_check"] = fakeCheck
 	return n, &Node{
 		KernelDriver: "580.1.2",
-		Driver:       n, NCCL: cudatest.Library{Node: n}, Compile: fakeCompiler{}, Clock: n,
+		Driver:       n, NCCL: fakeNCCL{machine: n}, Compile: fakeCompiler{}, Clock: n,
 	}
 }
 
@@ -44,7 +43,7 @@ func fakeFill(memory func(cuda.Ptr, int64) []byte, a []any) {
 	at, count, rank, t := a[0].(cuda.Ptr), a[1].(uint64), a[2].(uint32), cuda.NCCLType(a[3].(int32))
 	b := memory(at, int64(count)*t.Size())
 	for i := range count {
-		cudatest.Put(b[int64(i)*t.Size():], float64(fakePattern(rank, i)), t)
+		fakePut(b[int64(i)*t.Size():], float64(fakePattern(rank, i)), t)
 	}
 }
 
@@ -135,7 +134,7 @@ func (f *fakeRanks) started() int {
 // bench is a host on a fake node.
 type bench struct {
 	t     *testing.T
-	fake  *cudatest.Node
+	fake  *machine
 	ranks *fakeRanks
 	kill  func(rank int) // ends the process of a rank
 	host  *host
@@ -283,7 +282,7 @@ func near(got, want float64) bool { return math.Abs(got-want) <= 1e-9*math.Abs(w
 // dieIn ends the last rank of a communicator in a collective, as a crash of the driver does.
 func (b *bench) dieIn(name string) {
 	killed := false
-	b.fake.Stall = func(o cudatest.Op) bool {
+	b.fake.Stall = func(o fakeOp) bool {
 		if o.Name == name && !killed {
 			killed = true
 			b.kill(o.Ranks - 1)

@@ -21,7 +21,6 @@ import (
 	"time"
 
 	"aicplan/cudaops/cuda"
-	"aicplan/cudaops/cudatest"
 	"aicplan/cudaops/worker"
 	"aicplan/sink/base/testutil"
 )
@@ -103,24 +102,24 @@ func launchMain(args []string) int {
 
 // nodeDriver shows the GPUs of one of several nodes.
 type nodeDriver struct {
-	*cudatest.Node
+	*machine
 	first, count int
 }
 
 func (d nodeDriver) Count() (int, error) { return d.count, nil }
 
 func (d nodeDriver) Info(i cuda.Device) (cuda.DeviceInfo, error) {
-	return d.Node.Info(i + cuda.Device(d.first))
+	return d.machine.Info(i + cuda.Device(d.first))
 }
 
 func (d nodeDriver) Primary(i cuda.Device) (cuda.Context, error) {
-	return d.Node.Primary(i + cuda.Device(d.first))
+	return d.machine.Primary(i + cuda.Device(d.first))
 }
 
 // hub runs the ranks whose processes are relays.
 type hub struct {
 	node    *Node
-	fake    *cudatest.Node
+	fake    *machine
 	perNode int
 
 	mu    sync.Mutex
@@ -264,7 +263,7 @@ func measureAcross(t *testing.T, b *bench, nodes, perNode int) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			want := latencyOf(cudatest.Op{Bytes: l.bytes, Ranks: gpus}).Seconds() * 1e3
+			want := latencyOf(fakeOp{Bytes: l.bytes, Ranks: gpus}).Seconds() * 1e3
 			if got := row["latency"].(float64); !near(got, want) {
 				t.Errorf("%s, %d GPUs: latency %v ms, the machine takes %v", method, gpus, got, want)
 			}
@@ -312,7 +311,7 @@ func TestRanksAcrossNodesRestartAfterDeath(t *testing.T) {
 	b, starts := newNodesBench(t, 2, 2, "block")
 	b.must(OpNCCL, ncclMethod(AllGather, 4, MethodGraph))
 	b.dieIn("reduce_scatter")
-	b.fake.Corrupt = func(o cudatest.Op, rank int) bool { return o.Name == "alltoall" && rank == 3 }
+	b.fake.Corrupt = func(o fakeOp, rank int) bool { return o.Name == "alltoall" && rank == 3 }
 	f := b.fails(worker.ClassFrameworkBug, "the connection to it on node1 was closed: srun: error: task 3: signal: killed", OpNCCL, ncclMethod(ReduceScatter, 4, MethodGraph))
 	if f.Exception != "RankDied" || f.Fatal {
 		t.Errorf("failure: %+v", f)

@@ -9,13 +9,12 @@ import (
 	"time"
 
 	"aicplan/cudaops/cuda"
-	"aicplan/cudaops/cudatest"
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/worker"
 )
 
 // latencyOf is a machine with predictable times: 5 us plus 1 ns per 10 bytes, and more for more ranks.
-func latencyOf(op cudatest.Op) time.Duration {
+func latencyOf(op fakeOp) time.Duration {
 	return time.Duration(5000+op.Bytes/10+int64(op.Ranks)*1000) * time.Nanosecond
 }
 
@@ -31,7 +30,7 @@ func TestSweepMakesOneCommunicatorPerNumberOfGPUs(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					want := latencyOf(cudatest.Op{Bytes: l.bytes, Ranks: gpus}).Seconds()
+					want := latencyOf(fakeOp{Bytes: l.bytes, Ranks: gpus}).Seconds()
 					if got := row["latency"].(float64); !near(got, want*1e3) {
 						t.Errorf("%s %s %d GPUs %d: latency %v ms, the machine takes %v s", op, dtype, gpus, size, got, want)
 					}
@@ -113,7 +112,7 @@ func TestGraphMethodTakesTheSlowestRank(t *testing.T) {
 	b.fake.Latency = latencyOf
 	for _, gpus := range []int{2, 4} {
 		row := b.must(OpNCCL, ncclCase(AllReduce, "half", gpus, 4096))
-		want := latencyOf(cudatest.Op{Bytes: 8192, Ranks: gpus}).Seconds() * 1e3
+		want := latencyOf(fakeOp{Bytes: 8192, Ranks: gpus}).Seconds() * 1e3
 		if !near(row["latency"].(float64), want) {
 			t.Errorf("latency %v, want %v", row["latency"], want)
 		}
@@ -138,7 +137,7 @@ func TestEveryVisitOfTheGraphMethodHasItsOwnGraph(t *testing.T) {
 	if got := b.fake.Happened("graph"); got != 2*3 {
 		t.Errorf("%d graphs of 2 ranks in 3 visits", got)
 	}
-	if want := latencyOf(cudatest.Op{Bytes: 8192, Ranks: 2}).Seconds() * 1e3; !near(row["latency"].(float64), want) {
+	if want := latencyOf(fakeOp{Bytes: 8192, Ranks: 2}).Seconds() * 1e3; !near(row["latency"].(float64), want) {
 		t.Errorf("latency %v, want %v", row["latency"], want)
 	}
 }
@@ -164,7 +163,7 @@ func TestGraphsFollowTheirOwnTime(t *testing.T) {
 	b := newBench(t, 2, map[string]any{"method": "graph"}, `{"passes":2,"max_passes":2}`)
 	const took, slow = 8 * time.Microsecond, 90 * time.Microsecond
 	calls := 0
-	b.fake.Latency = func(o cudatest.Op) time.Duration {
+	b.fake.Latency = func(o fakeOp) time.Duration {
 		if o.Bytes == 16 {
 			return took // the synchronization of the devices
 		}
@@ -220,7 +219,7 @@ func TestReferenceProtocolCountsAsTheCollector(t *testing.T) {
 
 func TestLongExecutionsAreNotRepeatedAsOften(t *testing.T) {
 	b := newBench(t, 2, nil, `{"passes":2,"min_samples":3}`)
-	b.fake.Latency = func(cudatest.Op) time.Duration { return 2 * time.Millisecond }
+	b.fake.Latency = func(fakeOp) time.Duration { return 2 * time.Millisecond }
 	row := b.must(OpNCCL, ncclCase(AllReduce, "half", 2, 4096))
 	if !near(row["latency"].(float64), 2) || row["samples"] != 6 || row["block_ms"] != 20.0 {
 		t.Errorf("row: %v", row)
@@ -235,7 +234,7 @@ func TestLongExecutionsAreNotRepeatedAsOften(t *testing.T) {
 func TestSlowSpellsOfTheHostDoNotCount(t *testing.T) {
 	b := newBench(t, 2, nil, `{"passes":2,"max_passes":4,"min_samples":3,"max_samples":3,"pass_tolerance":0.02}`)
 	floor := 6 * time.Microsecond
-	b.fake.Latency = func(o cudatest.Op) time.Duration {
+	b.fake.Latency = func(o fakeOp) time.Duration {
 		// In 20 ms of every 90 ms everything takes 1.5 times as long.
 		if b.fake.NowLocked()%(90*time.Millisecond) < 20*time.Millisecond {
 			return floor * 3 / 2
@@ -287,7 +286,7 @@ func TestSlowSpellsOfTheHostDoNotCount(t *testing.T) {
 func TestHeldCasesSurviveAFailure(t *testing.T) {
 	b := newBench(t, 2, map[string]any{"rank_deadline": deadline}, `{"passes":3,"max_passes":3,"min_samples":1,"max_samples":1}`)
 	seen := 0
-	b.fake.Stall = func(o cudatest.Op) bool {
+	b.fake.Stall = func(o fakeOp) bool {
 		if o.Name == "broadcast" {
 			seen++
 		}

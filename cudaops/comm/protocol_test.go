@@ -9,7 +9,6 @@ import (
 	"io"
 	"testing"
 
-	"aicplan/cudaops/cudatest"
 	"aicplan/cudaops/worker"
 )
 
@@ -18,10 +17,10 @@ import (
 func TestSweepOverTheProtocol(t *testing.T) {
 	fake, node := fakeNode(4)
 	ranks := &fakeRanks{node: node}
-	fake.Corrupt = func(o cudatest.Op, rank int) bool {
+	fake.Corrupt = func(o fakeOp, rank int) bool {
 		return o.Name == AllReduce && o.Ranks == 4 && o.Bytes == 512 && rank == 3
 	}
-	fake.Stall = func(o cudatest.Op) bool {
+	fake.Stall = func(o fakeOp) bool {
 		dies := o.Name == AllToAll && o.Ranks == 2
 		if dies {
 			ranks.kill(1)

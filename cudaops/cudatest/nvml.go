@@ -1,3 +1,4 @@
+// Package cudatest has a fake of NVML for tests without a GPU. Its readings are set by the test.
 package cudatest
 
 import (

@@ -18,9 +18,9 @@ import (
 type bench struct {
 	t    *testing.T
 	host *Host
-	drv  *cudatest.Driver
-	lt   *cudatest.Lt
-	rtc  *cudatest.RTC
+	drv  *fakeDriver
+	lt   *fakeBLAS
+	rtc  *fakeCompiler
 	nvml *cudatest.NVML
 	emit *emitter
 	seq  int64
@@ -31,11 +31,11 @@ func newBench(t *testing.T, init worker.Init) *bench {
 	t.Helper()
 	clock := &measuretest.Clock{}
 	gpu := measuretest.NewGPU(clock, rand.New(rand.NewPCG(1, 1)))
-	drv := cudatest.NewDriver(gpu, 2)
+	drv := newFakeDriver(gpu, 2)
 	smi := cudatest.H200(0)
 	smi.Now = clock.Now
 	b := &bench{
-		t: t, drv: drv, lt: &cudatest.Lt{Driver: drv}, rtc: &cudatest.RTC{},
+		t: t, drv: drv, lt: &fakeBLAS{Driver: drv}, rtc: &fakeCompiler{},
 		nvml: &cudatest.NVML{Driver: "580.159.04", CUDA: 13000, GPUs: []*cudatest.GPU{smi, cudatest.H200(1)}},
 		emit: &emitter{rows: map[int64]worker.Row{}, errs: map[int64]worker.Failure{}, starts: map[int64]int{}, seconds: map[int64]float64{}},
 	}

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"aicplan/cudaops/cuda"
-	"aicplan/cudaops/cudatest"
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/worker"
 )
@@ -58,12 +57,12 @@ func kernelBench(t *testing.T, graph string, seconds float64, launched *[]cuda.L
 		"source": "extern \"C\" __global__ void k() {}", "entry": "k", "grid": []any{"blocks"}, "block": []any{32}, "shared": "shared",
 	}})
 	b := newBench(t, worker.Init{Ops: raw, Measure: rawSet})
-	b.drv.Launches = func(name string, k cuda.Launch) cudatest.Work {
+	b.drv.Launches = func(name string, k cuda.Launch) fakeWork {
 		if name != "k" {
-			return cudatest.Work{}
+			return fakeWork{}
 		}
 		*launched = append(*launched, k)
-		return cudatest.Work{Name: name, Seconds: seconds}
+		return fakeWork{Name: name, Seconds: seconds}
 	}
 	return b
 }

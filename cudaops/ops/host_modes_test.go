@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"aicplan/cudaops/cuda"
-	"aicplan/cudaops/cudatest"
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/nvml"
 	"aicplan/cudaops/worker"
@@ -38,7 +37,7 @@ func TestHostGraphs(t *testing.T) {
 		if r["used_cuda_graph"] != c.usedGraph {
 			t.Errorf("graph %q, capture fails %v: used_cuda_graph is %v", c.graph, c.eager, r["used_cuda_graph"])
 		}
-		if got := r["latency"].(float64) / 1e3; !(math.Abs(got/cudatest.Seconds(cuda.RowMajorLinear(64, 1024, 1024, cuda.BF16, cuda.BF16))-1) <= 0.02) {
+		if got := r["latency"].(float64) / 1e3; !(math.Abs(got/matmulSeconds(cuda.RowMajorLinear(64, 1024, 1024, cuda.BF16, cuda.BF16))-1) <= 0.02) {
 			t.Errorf("graph %q: latency %v s", c.graph, got)
 		}
 		b.noLeaks()
@@ -158,12 +157,12 @@ func TestHostUserKernel(t *testing.T) {
 	raw, _ := json.Marshal(map[string]any{"scale": binding})
 	b := newBench(t, worker.Init{Ops: raw})
 	var launched []cuda.Launch
-	b.drv.Launches = func(name string, k cuda.Launch) cudatest.Work {
+	b.drv.Launches = func(name string, k cuda.Launch) fakeWork {
 		if name != "scale" {
-			return cudatest.Work{}
+			return fakeWork{}
 		}
 		launched = append(launched, k)
-		return cudatest.Work{Name: name, Seconds: 40e-6, Watts: 200}
+		return fakeWork{Name: name, Seconds: 40e-6, Watts: 200}
 	}
 	good := b.add("scale", map[string]any{"n": 1 << 20, "blocks": 4096, "tile": 32, "bytes": 8 << 20})
 	missing := b.add("scale", map[string]any{"n": 1 << 20, "tile": 32, "bytes": 8 << 20})
@@ -210,11 +209,11 @@ func TestHostUserKernel(t *testing.T) {
 	if err := b.host.Configure(worker.Init{Ops: raw}); err != nil {
 		t.Fatal(err)
 	}
-	b.drv.Launches = func(name string, k cuda.Launch) cudatest.Work {
+	b.drv.Launches = func(name string, k cuda.Launch) fakeWork {
 		if name != "scale" {
-			return cudatest.Work{}
+			return fakeWork{}
 		}
-		return cudatest.Work{Name: name, Seconds: 1e-6, Do: func(*cudatest.Driver) *cuda.DriverError {
+		return fakeWork{Name: name, Seconds: 1e-6, Do: func(*fakeDriver) *cuda.DriverError {
 			return cuda.NewDriverError("kernel", cuda.CodeIllegalAddress)
 		}}
 	}

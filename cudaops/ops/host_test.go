@@ -27,7 +27,7 @@ func TestHostRows(t *testing.T) {
 	for _, s := range [][3]int{{1, 2048, 2048}, {64, 4096, 4096}, {1024, 8192, 8192}, {4096, 4096, 4096}, {16, 128, 64}} {
 		for _, typ := range []string{"bfloat16", "fp8", "int8"} {
 			p := GEMM{M: int64(s[0]), N: int64(s[1]), K: int64(s[2]), Type: typ}.problem()
-			wants = append(wants, want{b.gemm(typ, s[0], s[1], s[2]), cudatest.Seconds(p)})
+			wants = append(wants, want{b.gemm(typ, s[0], s[1], s[2]), matmulSeconds(p)})
 		}
 	}
 	mem := b.add(OpMemory, map[string]any{"kernel": "triad", "size_bytes": 1 << 20})

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"aicplan/cudaops/cuda"
-	"aicplan/cudaops/cudatest"
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/worker"
 )
@@ -32,11 +31,11 @@ func orderBench(t *testing.T) (*Device, *[]int) {
 	b := newBench(t, worker.Init{})
 	d := b.device()
 	var order []int
-	b.drv.Launches = func(name string, k cuda.Launch) cudatest.Work {
-		w := cudatest.Work{Name: name, Seconds: 5e-6}
+	b.drv.Launches = func(name string, k cuda.Launch) fakeWork {
+		w := fakeWork{Name: name, Seconds: 5e-6}
 		if name == "aicplan_null" {
 			set := k.Args[0].(int32)
-			w.Do = func(*cudatest.Driver) *cuda.DriverError {
+			w.Do = func(*fakeDriver) *cuda.DriverError {
 				order = append(order, int(set))
 				return nil
 			}

@@ -1,4 +1,4 @@
-package cudatest
+package ops
 
 import (
 	"math"
@@ -9,9 +9,9 @@ import (
 	"aicplan/cudaops/measure/measuretest"
 )
 
-func fake(t *testing.T) (*Driver, cuda.Stream) {
+func newFake(t *testing.T) (*fakeDriver, cuda.Stream) {
 	t.Helper()
-	d := NewDriver(measuretest.NewGPU(&measuretest.Clock{}, rand.New(rand.NewPCG(1, 1))), 1)
+	d := newFakeDriver(measuretest.NewGPU(&measuretest.Clock{}, rand.New(rand.NewPCG(1, 1))), 1)
 	s, err := d.NewStream()
 	if err != nil {
 		t.Fatal(err)
@@ -21,10 +21,10 @@ func fake(t *testing.T) (*Driver, cuda.Stream) {
 
 // TestTimes checks that events time the work queued between them, eagerly and in a graph.
 func TestTimes(t *testing.T) {
-	d, s := fake(t)
+	d, s := newFake(t)
 	a, _ := d.NewEvent()
 	b, _ := d.NewEvent()
-	work := Work{Name: "k", Seconds: 1e-4}
+	work := fakeWork{Name: "k", Seconds: 1e-4}
 	if err := d.BeginCapture(s); err != nil {
 		t.Fatal(err)
 	}
@@ -56,23 +56,23 @@ func TestTimes(t *testing.T) {
 }
 
 func TestFaults(t *testing.T) {
-	d, s := fake(t)
+	d, s := newFake(t)
 	if _, err := d.Alloc(1 << 50); !cuda.OutOfMemory(err) {
 		t.Errorf("an allocation beyond the memory: %v", err)
 	}
 	if err := d.BeginCapture(s); err != nil {
 		t.Fatal(err)
 	}
-	if err := d.Enqueue(s, Work{Name: "k", NoCapture: true}); err == nil || cuda.Sticky(err) {
+	if err := d.Enqueue(s, fakeWork{Name: "k", NoCapture: true}); err == nil || cuda.Sticky(err) {
 		t.Errorf("work that cannot be captured: %v", err)
 	}
 	if _, err := d.EndCapture(s); err == nil || cuda.Sticky(err) {
 		t.Errorf("the end of a broken capture: %v", err)
 	}
-	if err := d.Enqueue(s, Work{Name: "k"}); err != nil {
+	if err := d.Enqueue(s, fakeWork{Name: "k"}); err != nil {
 		t.Errorf("the stream is not usable after a broken capture: %v", err)
 	}
-	bad := Work{Name: "bad", Do: func(*Driver) *cuda.DriverError { return cuda.NewDriverError("bad", cuda.CodeIllegalAddress) }}
+	bad := fakeWork{Name: "bad", Do: func(*fakeDriver) *cuda.DriverError { return cuda.NewDriverError("bad", cuda.CodeIllegalAddress) }}
 	if err := d.Enqueue(s, bad); err != nil {
 		t.Fatal(err)
 	}

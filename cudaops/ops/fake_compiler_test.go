@@ -1,4 +1,4 @@
-package cudatest
+package ops
 
 import (
 	"strings"
@@ -6,14 +6,14 @@ import (
 	"aicplan/cudaops/cuda"
 )
 
-// RTC is a fake cuda.Compiler that records the compiled programs.
-type RTC struct{ Programs []cuda.Program }
+// fakeCompiler is a fake cuda.Compiler that records the compiled programs.
+type fakeCompiler struct{ Programs []cuda.Program }
 
 // Version implements cuda.Compiler.
-func (r *RTC) Version() (major, minor int) { return 13, 0 }
+func (r *fakeCompiler) Version() (major, minor int) { return 13, 0 }
 
 // Compile implements cuda.Compiler.
-func (r *RTC) Compile(p cuda.Program) ([]byte, error) {
+func (r *fakeCompiler) Compile(p cuda.Program) ([]byte, error) {
 	r.Programs = append(r.Programs, p)
 	if strings.Contains(p.Source, "#error") {
 		return nil, &cuda.CompileError{Name: p.Name, Log: p.Name + "(1): error: #error directive"}

@@ -1,4 +1,4 @@
-package cudatest
+package ops
 
 import (
 	"time"
@@ -7,7 +7,7 @@ import (
 )
 
 // Version implements cuda.Driver.
-func (d *Driver) Version() (int, error) {
+func (d *fakeDriver) Version() (int, error) {
 	if d.CUDA == 0 {
 		return 13000, nil
 	}
@@ -15,10 +15,10 @@ func (d *Driver) Version() (int, error) {
 }
 
 // Count implements cuda.Driver.
-func (d *Driver) Count() (int, error) { return len(d.Infos), nil }
+func (d *fakeDriver) Count() (int, error) { return len(d.Infos), nil }
 
 // Info implements cuda.Driver.
-func (d *Driver) Info(dev cuda.Device) (cuda.DeviceInfo, error) {
+func (d *fakeDriver) Info(dev cuda.Device) (cuda.DeviceInfo, error) {
 	if int(dev) < 0 || int(dev) >= len(d.Infos) {
 		return cuda.DeviceInfo{}, cuda.NewDriverError("cuDeviceGet", cuda.CodeInvalidDevice)
 	}
@@ -26,7 +26,7 @@ func (d *Driver) Info(dev cuda.Device) (cuda.DeviceInfo, error) {
 }
 
 // Primary implements cuda.Driver.
-func (d *Driver) Primary(dev cuda.Device) (cuda.Context, error) {
+func (d *fakeDriver) Primary(dev cuda.Device) (cuda.Context, error) {
 	if err := d.begin("cuDevicePrimaryCtxRetain"); err != nil {
 		return 0, err
 	}
@@ -35,22 +35,22 @@ func (d *Driver) Primary(dev cuda.Device) (cuda.Context, error) {
 }
 
 // SetCurrent implements cuda.Driver.
-func (d *Driver) SetCurrent(cuda.Context) error { return nil }
+func (d *fakeDriver) SetCurrent(cuda.Context) error { return nil }
 
 // CanAccessPeer implements cuda.Driver.
-func (d *Driver) CanAccessPeer(a, b cuda.Device) (bool, error) { return a != b, nil }
+func (d *fakeDriver) CanAccessPeer(a, b cuda.Device) (bool, error) { return a != b, nil }
 
 // EnablePeer implements cuda.Driver.
-func (d *Driver) EnablePeer(cuda.Context) error { return nil }
+func (d *fakeDriver) EnablePeer(cuda.Context) error { return nil }
 
 // CopyPeer implements cuda.Driver.
-func (d *Driver) CopyPeer(_ cuda.Ptr, _ cuda.Context, _ cuda.Ptr, _ cuda.Context, bytes int64,
+func (d *fakeDriver) CopyPeer(_ cuda.Ptr, _ cuda.Context, _ cuda.Ptr, _ cuda.Context, bytes int64,
 	s cuda.Stream) error {
-	return d.Enqueue(s, Work{Name: "memcpy peer", Seconds: float64(bytes) / 350e9, Watts: 150})
+	return d.Enqueue(s, fakeWork{Name: "memcpy peer", Seconds: float64(bytes) / 350e9, Watts: 150})
 }
 
 // Alloc implements cuda.Driver.
-func (d *Driver) Alloc(bytes int64) (cuda.Ptr, error) {
+func (d *fakeDriver) Alloc(bytes int64) (cuda.Ptr, error) {
 	if err := d.begin("cuMemAlloc"); err != nil {
 		return 0, err
 	}
@@ -74,7 +74,7 @@ func (d *Driver) Alloc(bytes int64) (cuda.Ptr, error) {
 }
 
 // Free implements cuda.Driver.
-func (d *Driver) Free(p cuda.Ptr) error {
+func (d *fakeDriver) Free(p cuda.Ptr) error {
 	if err := d.begin("cuMemFree"); err != nil {
 		return err
 	}
@@ -92,13 +92,13 @@ func (d *Driver) Free(p cuda.Ptr) error {
 }
 
 // MemInfo implements cuda.Driver.
-func (d *Driver) MemInfo() (free, total int64, err error) {
+func (d *fakeDriver) MemInfo() (free, total int64, err error) {
 	defer d.lock()()
 	return d.Infos[0].MemoryBytes - d.used, d.Infos[0].MemoryBytes, nil
 }
 
 // HostAlloc implements cuda.Driver.
-func (d *Driver) HostAlloc(bytes int) (cuda.HostMemory, error) {
+func (d *fakeDriver) HostAlloc(bytes int) (cuda.HostMemory, error) {
 	if err := d.begin("cuMemHostAlloc"); err != nil {
 		return cuda.HostMemory{}, err
 	}
@@ -112,34 +112,34 @@ func (d *Driver) HostAlloc(bytes int) (cuda.HostMemory, error) {
 }
 
 // Memset8 implements cuda.Driver.
-func (d *Driver) Memset8(_ cuda.Ptr, _ byte, bytes int64, s cuda.Stream) error {
-	return d.Enqueue(s, Work{Name: "memset", Seconds: float64(bytes) / 3e12, Watts: 200})
+func (d *fakeDriver) Memset8(_ cuda.Ptr, _ byte, bytes int64, s cuda.Stream) error {
+	return d.Enqueue(s, fakeWork{Name: "memset", Seconds: float64(bytes) / 3e12, Watts: 200})
 }
 
 // Memset32 implements cuda.Driver.
-func (d *Driver) Memset32(_ cuda.Ptr, _ uint32, words int64, s cuda.Stream) error {
-	return d.Enqueue(s, Work{Name: "memset", Seconds: float64(4*words) / 3e12, Watts: 200})
+func (d *fakeDriver) Memset32(_ cuda.Ptr, _ uint32, words int64, s cuda.Stream) error {
+	return d.Enqueue(s, fakeWork{Name: "memset", Seconds: float64(4*words) / 3e12, Watts: 200})
 }
 
 // CopyDtoH implements cuda.Driver. It returns zeros, because device memory has no content.
-func (d *Driver) CopyDtoH(b []byte, _ cuda.Ptr) error {
+func (d *fakeDriver) CopyDtoH(b []byte, _ cuda.Ptr) error {
 	clear(b)
 	return nil
 }
 
 // NewStream implements cuda.Driver.
-func (d *Driver) NewStream() (cuda.Stream, error) {
+func (d *fakeDriver) NewStream() (cuda.Stream, error) {
 	if err := d.begin("cuStreamCreate"); err != nil {
 		return 0, err
 	}
 	defer d.mu.Unlock()
 	s := cuda.Stream(d.handle())
-	d.streams[s] = &stream{}
+	d.streams[s] = &fakeStream{}
 	return s, nil
 }
 
 // SyncStream implements cuda.Driver.
-func (d *Driver) SyncStream(s cuda.Stream) error {
+func (d *fakeDriver) SyncStream(s cuda.Stream) error {
 	if err := d.begin("cuStreamSynchronize"); err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (d *Driver) SyncStream(s cuda.Stream) error {
 }
 
 // NewEvent implements cuda.Driver.
-func (d *Driver) NewEvent() (cuda.Event, error) {
+func (d *fakeDriver) NewEvent() (cuda.Event, error) {
 	if err := d.begin("cuEventCreate"); err != nil {
 		return 0, err
 	}
@@ -157,19 +157,19 @@ func (d *Driver) NewEvent() (cuda.Event, error) {
 }
 
 // Record implements cuda.Driver.
-func (d *Driver) Record(e cuda.Event, s cuda.Stream) error {
+func (d *fakeDriver) Record(e cuda.Event, s cuda.Stream) error {
 	if err := d.begin("cuEventRecord"); err != nil {
 		return err
 	}
 	defer d.mu.Unlock()
-	return d.enqueue(s, Work{Name: "event", Do: func(d *Driver) *cuda.DriverError {
+	return d.enqueue(s, fakeWork{Name: "event", Do: func(d *fakeDriver) *cuda.DriverError {
 		d.events[e] = d.Clock.Now()
 		return nil
 	}})
 }
 
 // Query implements cuda.Driver. It drains all streams first, because time is virtual.
-func (d *Driver) Query(e cuda.Event) (bool, error) {
+func (d *fakeDriver) Query(e cuda.Event) (bool, error) {
 	if err := d.begin("cuEventQuery"); err != nil {
 		return false, err
 	}
@@ -186,7 +186,7 @@ func (d *Driver) Query(e cuda.Event) (bool, error) {
 }
 
 // Elapsed implements cuda.Driver.
-func (d *Driver) Elapsed(a, b cuda.Event) (float64, error) {
+func (d *fakeDriver) Elapsed(a, b cuda.Event) (float64, error) {
 	if err := d.begin("cuEventElapsedTime"); err != nil {
 		return 0, err
 	}
@@ -206,7 +206,7 @@ func (d *Driver) Elapsed(a, b cuda.Event) (float64, error) {
 }
 
 // LoadModule implements cuda.Driver.
-func (d *Driver) LoadModule([]byte) (cuda.Module, error) {
+func (d *fakeDriver) LoadModule([]byte) (cuda.Module, error) {
 	if err := d.begin("cuModuleLoadData"); err != nil {
 		return 0, err
 	}
@@ -215,7 +215,7 @@ func (d *Driver) LoadModule([]byte) (cuda.Module, error) {
 }
 
 // Function implements cuda.Driver. It accepts every name.
-func (d *Driver) Function(_ cuda.Module, name string) (cuda.Function, error) {
+func (d *fakeDriver) Function(_ cuda.Module, name string) (cuda.Function, error) {
 	if err := d.begin("cuModuleGetFunction"); err != nil {
 		return 0, err
 	}
@@ -226,7 +226,7 @@ func (d *Driver) Function(_ cuda.Module, name string) (cuda.Function, error) {
 }
 
 // SetMaxDynamicShared implements cuda.Driver.
-func (d *Driver) SetMaxDynamicShared(f cuda.Function, bytes int) error {
+func (d *fakeDriver) SetMaxDynamicShared(f cuda.Function, bytes int) error {
 	if bytes > 227<<10 {
 		return cuda.NewDriverError("cuFuncSetAttribute", cuda.CodeInvalidValue)
 	}
@@ -236,7 +236,7 @@ func (d *Driver) SetMaxDynamicShared(f cuda.Function, bytes int) error {
 }
 
 // Launch implements cuda.Driver.
-func (d *Driver) Launch(k cuda.Launch, s cuda.Stream) error {
+func (d *fakeDriver) Launch(k cuda.Launch, s cuda.Stream) error {
 	if err := d.begin("cuLaunchKernel"); err != nil {
 		return err
 	}
@@ -248,7 +248,7 @@ func (d *Driver) Launch(k cuda.Launch, s cuda.Stream) error {
 }
 
 // BeginCapture implements cuda.Driver.
-func (d *Driver) BeginCapture(s cuda.Stream) error {
+func (d *fakeDriver) BeginCapture(s cuda.Stream) error {
 	if err := d.begin("cuStreamBeginCapture"); err != nil {
 		return err
 	}
@@ -263,7 +263,7 @@ func (d *Driver) BeginCapture(s cuda.Stream) error {
 }
 
 // EndCapture implements cuda.Driver.
-func (d *Driver) EndCapture(s cuda.Stream) (cuda.Graph, error) {
+func (d *fakeDriver) EndCapture(s cuda.Stream) (cuda.Graph, error) {
 	if err := d.begin("cuStreamEndCapture"); err != nil {
 		return 0, err
 	}
@@ -282,7 +282,7 @@ func (d *Driver) EndCapture(s cuda.Stream) (cuda.Graph, error) {
 }
 
 // Instantiate implements cuda.Driver.
-func (d *Driver) Instantiate(g cuda.Graph) (cuda.GraphExec, error) {
+func (d *fakeDriver) Instantiate(g cuda.Graph) (cuda.GraphExec, error) {
 	if err := d.begin("cuGraphInstantiate"); err != nil {
 		return 0, err
 	}
@@ -295,7 +295,7 @@ func (d *Driver) Instantiate(g cuda.Graph) (cuda.GraphExec, error) {
 }
 
 // LaunchGraph implements cuda.Driver.
-func (d *Driver) LaunchGraph(x cuda.GraphExec, s cuda.Stream) error {
+func (d *fakeDriver) LaunchGraph(x cuda.GraphExec, s cuda.Stream) error {
 	if err := d.begin("cuGraphLaunch"); err != nil {
 		return err
 	}
@@ -315,12 +315,12 @@ func (d *Driver) LaunchGraph(x cuda.GraphExec, s cuda.Stream) error {
 }
 
 // DestroyGraph implements cuda.Driver.
-func (d *Driver) DestroyGraph(g cuda.Graph) error { return d.forget(uintptr(g)) }
+func (d *fakeDriver) DestroyGraph(g cuda.Graph) error { return d.forget(uintptr(g)) }
 
 // DestroyExec implements cuda.Driver.
-func (d *Driver) DestroyExec(x cuda.GraphExec) error { return d.forget(uintptr(x)) }
+func (d *fakeDriver) DestroyExec(x cuda.GraphExec) error { return d.forget(uintptr(x)) }
 
-func (d *Driver) forget(h uintptr) error {
+func (d *fakeDriver) forget(h uintptr) error {
 	defer d.lock()()
 	if _, ok := d.graphs[h]; !ok {
 		return cuda.NewDriverError("cuGraphDestroy", cuda.CodeInvalidValue)

@@ -1,4 +1,4 @@
-package cudatest
+package ops
 
 import (
 	"encoding/binary"
@@ -10,8 +10,8 @@ import (
 	"aicplan/cudaops/measure/measuretest"
 )
 
-// Work is one operation of the device.
-type Work struct {
+// fakeWork is one operation of the device.
+type fakeWork struct {
 	Name    string  // name of the kernel, or memcpy, memset
 	Seconds float64 // at full clock
 	Watts   float64 // above idle
@@ -19,14 +19,14 @@ type Work struct {
 
 	// Do, if not nil, runs when the device executes the work. A sticky error is returned by all later
 	// calls.
-	Do func(*Driver) *cuda.DriverError
+	Do func(*fakeDriver) *cuda.DriverError
 
 	// NoCapture makes the work fail inside a capture.
 	NoCapture bool
 }
 
-// Driver is a fake cuda.Driver. Its exported fields must be set before use.
-type Driver struct {
+// fakeDriver is a fake cuda.Driver. Its exported fields must be set before use.
+type fakeDriver struct {
 	cuda.Driver // nil, so that unimplemented calls panic
 
 	GPU   *measuretest.GPU
@@ -36,7 +36,7 @@ type Driver struct {
 
 	// Launches returns the cost of a kernel. If it is nil or returns a Work without a name, a kernel takes
 	// 3 us.
-	Launches func(name string, k cuda.Launch) Work
+	Launches func(name string, k cuda.Launch) fakeWork
 
 	// Fail, if not nil, is called before each call and may return an error for it.
 	Fail func(call string) *cuda.DriverError
@@ -51,9 +51,9 @@ type Driver struct {
 	next     uint64
 	names    map[cuda.Function]string
 	shared   map[cuda.Function]int
-	streams  map[cuda.Stream]*stream
+	streams  map[cuda.Stream]*fakeStream
 	events   map[cuda.Event]time.Duration
-	graphs   map[uintptr][]Work
+	graphs   map[uintptr][]fakeWork
 	hosts    []cuda.HostMemory
 	cycles   float64
 	cyclesAt time.Duration
@@ -65,20 +65,20 @@ type Driver struct {
 	Open int
 }
 
-type stream struct {
-	queue     []Work
+type fakeStream struct {
+	queue     []fakeWork
 	capturing bool
-	captured  []Work
+	captured  []fakeWork
 	bad       bool
 }
 
-// NewDriver returns a driver with the given number of devices.
-func NewDriver(gpu *measuretest.GPU, devices int) *Driver {
-	d := &Driver{
+// newFakeDriver returns a driver with the given number of devices.
+func newFakeDriver(gpu *measuretest.GPU, devices int) *fakeDriver {
+	d := &fakeDriver{
 		GPU: gpu, Clock: gpu.Clock, allocs: map[cuda.Ptr]int64{}, next: 1 << 32,
 		names: map[cuda.Function]string{}, shared: map[cuda.Function]int{},
-		streams: map[cuda.Stream]*stream{}, events: map[cuda.Event]time.Duration{},
-		graphs: map[uintptr][]Work{}, Executed: map[string]int{}, Resolution: 32,
+		streams: map[cuda.Stream]*fakeStream{}, events: map[cuda.Event]time.Duration{},
+		graphs: map[uintptr][]fakeWork{}, Executed: map[string]int{}, Resolution: 32,
 	}
 
 	for i := range devices {
@@ -93,14 +93,14 @@ func NewDriver(gpu *measuretest.GPU, devices int) *Driver {
 }
 
 // lock locks the driver and returns a function that unlocks it.
-func (d *Driver) lock() func() {
+func (d *fakeDriver) lock() func() {
 	d.mu.Lock()
 	return d.mu.Unlock
 }
 
 // begin locks mu and returns an error if the call must fail. The caller must unlock mu if there is no
 // error.
-func (d *Driver) begin(call string) error {
+func (d *fakeDriver) begin(call string) error {
 	d.mu.Lock()
 	var err *cuda.DriverError
 	if d.sticky != nil {
@@ -121,13 +121,13 @@ func (d *Driver) begin(call string) error {
 	return &failed
 }
 
-func (d *Driver) handle() uint64 {
+func (d *fakeDriver) handle() uint64 {
 	d.next++
 	return d.next
 }
 
 // Enqueue queues work on a stream, like a library does.
-func (d *Driver) Enqueue(s cuda.Stream, w Work) error {
+func (d *fakeDriver) Enqueue(s cuda.Stream, w fakeWork) error {
 	if err := d.begin("enqueue " + w.Name); err != nil {
 		return err
 	}
@@ -135,7 +135,7 @@ func (d *Driver) Enqueue(s cuda.Stream, w Work) error {
 	return d.enqueue(s, w)
 }
 
-func (d *Driver) enqueue(s cuda.Stream, w Work) error {
+func (d *fakeDriver) enqueue(s cuda.Stream, w fakeWork) error {
 	st := d.streams[s]
 	if st == nil {
 		return cuda.NewDriverError("enqueue "+w.Name, cuda.CodeInvalidValue)
@@ -156,7 +156,7 @@ func (d *Driver) enqueue(s cuda.Stream, w Work) error {
 }
 
 // drain executes a stream's work in order.
-func (d *Driver) drain(s cuda.Stream) error {
+func (d *fakeDriver) drain(s cuda.Stream) error {
 	st := d.streams[s]
 	if st == nil {
 		return cuda.NewDriverError("cuStreamSynchronize", cuda.CodeInvalidValue)
@@ -189,14 +189,14 @@ func (d *Driver) drain(s cuda.Stream) error {
 }
 
 // tick updates the cycle counter to the current time.
-func (d *Driver) tick() {
+func (d *fakeDriver) tick() {
 	now := d.Clock.Now()
 	d.cycles += float64(now-d.cyclesAt) * d.GPU.MHz() / 1e3
 	d.cyclesAt = now
 }
 
 // hostWord writes a word to mapped host memory.
-func (d *Driver) hostWord(p cuda.Ptr, v uint64) *cuda.DriverError {
+func (d *fakeDriver) hostWord(p cuda.Ptr, v uint64) *cuda.DriverError {
 	for _, h := range d.hosts {
 		if p >= h.Device && p+8 <= h.Device+cuda.Ptr(len(h.Bytes)) {
 			binary.LittleEndian.PutUint64(h.Bytes[p-h.Device:], v)
@@ -206,7 +206,7 @@ func (d *Driver) hostWord(p cuda.Ptr, v uint64) *cuda.DriverError {
 	return cuda.NewDriverError("store", cuda.CodeIllegalAddress)
 }
 
-func (d *Driver) hostRead32(p cuda.Ptr) uint32 {
+func (d *fakeDriver) hostRead32(p cuda.Ptr) uint32 {
 	for _, h := range d.hosts {
 		if p >= h.Device && p+4 <= h.Device+cuda.Ptr(len(h.Bytes)) {
 			return binary.LittleEndian.Uint32(h.Bytes[p-h.Device:])
@@ -217,13 +217,13 @@ func (d *Driver) hostRead32(p cuda.Ptr) uint32 {
 
 // launch converts a kernel launch to work. Kernels whose effects are observed by the host are simulated.
 // All others only take time.
-func (d *Driver) launch(k cuda.Launch) Work {
+func (d *fakeDriver) launch(k cuda.Launch) fakeWork {
 	name := d.names[k.Func]
 	switch name {
 	case "aicplan_gate":
-		return Work{Name: name, Do: func(d *Driver) *cuda.DriverError { return d.gate(k) }}
+		return fakeWork{Name: name, Do: func(d *fakeDriver) *cuda.DriverError { return d.gate(k) }}
 	case "aicplan_stamp":
-		return Work{Name: name, Seconds: 2e-6, Do: func(d *Driver) *cuda.DriverError {
+		return fakeWork{Name: name, Seconds: 2e-6, Do: func(d *fakeDriver) *cuda.DriverError {
 			out := k.Args[0].(cuda.Ptr)
 			for i, v := range []uint64{uint64(d.cycles), uint64(d.Clock.Now()), 1} {
 				if err := d.hostWord(out+cuda.Ptr(8*i), v); err != nil {
@@ -240,12 +240,12 @@ func (d *Driver) launch(k cuda.Launch) Work {
 		}
 	}
 
-	return Work{Name: name, Seconds: 3e-6, Watts: 100}
+	return fakeWork{Name: name, Seconds: 3e-6, Watts: 100}
 }
 
 // gate spins for its minimum time if its flag is open, else for its limit, because the flag cannot change
 // during virtual time.
-func (d *Driver) gate(k cuda.Launch) *cuda.DriverError {
+func (d *fakeDriver) gate(k cuda.Launch) *cuda.DriverError {
 	flag, want := k.Args[0].(cuda.Ptr), k.Args[1].(uint32)
 	least, limit, out := k.Args[2].(uint64), k.Args[3].(uint64), k.Args[4].(cuda.Ptr)
 	spin, late := time.Duration(least), uint64(0)

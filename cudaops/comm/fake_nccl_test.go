@@ -1,6 +1,6 @@
 //go:build linux
 
-package cudatest
+package comm
 
 import (
 	"encoding/binary"
@@ -11,29 +11,29 @@ import (
 	"aicplan/cudaops/cuda"
 )
 
-// Library is the fake NCCL of a node.
-type Library struct{ *Node }
+// fakeNCCL is the fake NCCL of a node.
+type fakeNCCL struct{ *machine }
 
-type group struct {
+type fakeGroup struct {
 	ranks  int
 	joined int
 }
 
-type comm struct {
+type fakeComm struct {
 	id    string
 	rank  int
 	ranks int
 	calls int
 }
 
-// pending is an open group of sends and receives.
-type pending struct {
-	comm  *comm
+// fakePending is an open group of sends and receives.
+type fakePending struct {
+	comm  *fakeComm
 	s     cuda.Stream
-	parts []part
+	parts []fakePart
 }
 
-type part struct {
+type fakePart struct {
 	recv bool
 	peer int
 	at   cuda.Ptr
@@ -41,17 +41,17 @@ type part struct {
 }
 
 // Version implements cuda.NCCL.
-func (l Library) Version() (int, error) { return 22809, nil }
+func (l fakeNCCL) Version() (int, error) { return 22809, nil }
 
 // UniqueID implements cuda.NCCL.
-func (l Library) UniqueID() (id cuda.UniqueID, err error) {
+func (l fakeNCCL) UniqueID() (id cuda.UniqueID, err error) {
 	defer l.lock()()
 	binary.LittleEndian.PutUint64(id[:], l.handle())
 	return id, nil
 }
 
 // InitRank implements cuda.NCCL.
-func (l Library) InitRank(nranks int, id cuda.UniqueID, rank int) (cuda.Comm, error) {
+func (l fakeNCCL) InitRank(nranks int, id cuda.UniqueID, rank int) (cuda.Comm, error) {
 	defer l.lock()()
 	if _, err := l.device("ncclCommInitRank"); err != nil {
 		return 0, cuda.NewNCCLError("ncclCommInitRank", cuda.NCCLCudaError)
@@ -60,7 +60,7 @@ func (l Library) InitRank(nranks int, id cuda.UniqueID, rank int) (cuda.Comm, er
 	key := string(id[:8])
 	g := l.groups[key]
 	if g == nil {
-		g = &group{ranks: nranks}
+		g = &fakeGroup{ranks: nranks}
 		l.groups[key] = g
 	}
 
@@ -75,14 +75,14 @@ func (l Library) InitRank(nranks int, id cuda.UniqueID, rank int) (cuda.Comm, er
 	}
 
 	h := l.handle()
-	l.comms[h] = &comm{id: key, rank: rank, ranks: nranks}
+	l.comms[h] = &fakeComm{id: key, rank: rank, ranks: nranks}
 	l.counts["init"]++
 
 	return cuda.Comm(h), nil
 }
 
-// comm returns a live communicator. The caller must have locked mu.
-func (l Library) comm(call string, c cuda.Comm) (*comm, error) {
+// fakeComm returns a live communicator. The caller must have locked mu.
+func (l fakeNCCL) comm(call string, c cuda.Comm) (*fakeComm, error) {
 	found, ok := l.comms[uint64(c)]
 	if !ok {
 		l.problem("%s on a communicator that does not exist", call)
@@ -92,21 +92,21 @@ func (l Library) comm(call string, c cuda.Comm) (*comm, error) {
 }
 
 // AsyncError implements cuda.NCCL.
-func (l Library) AsyncError(c cuda.Comm) error {
+func (l fakeNCCL) AsyncError(c cuda.Comm) error {
 	defer l.lock()()
 	_, err := l.comm("ncclCommGetAsyncError", c)
 	return err
 }
 
 // GroupStart implements cuda.NCCL.
-func (l Library) GroupStart() error {
+func (l fakeNCCL) GroupStart() error {
 	defer l.lock()()
-	l.grouped[syscall.Gettid()] = &pending{}
+	l.grouped[syscall.Gettid()] = &fakePending{}
 	return nil
 }
 
 // GroupEnd implements cuda.NCCL.
-func (l Library) GroupEnd() error {
+func (l fakeNCCL) GroupEnd() error {
 	defer l.lock()()
 	g := l.grouped[syscall.Gettid()]
 	delete(l.grouped, syscall.Gettid())
@@ -119,13 +119,13 @@ func (l Library) GroupEnd() error {
 		bytes = max(bytes, p.size)
 	}
 
-	return l.collective("send_recv", g.comm, g.s, bytes, []any{g.parts}, func(all []*work) {
+	return l.collective("send_recv", g.comm, g.s, bytes, []any{g.parts}, func(all []*fakeWork) {
 		for _, w := range all {
-			for _, p := range w.args[0].([]part) {
+			for _, p := range w.args[0].([]fakePart) {
 				if !p.recv {
 					continue
 				}
-				for _, q := range all[p.peer].args[0].([]part) {
+				for _, q := range all[p.peer].args[0].([]fakePart) {
 					if !q.recv && q.peer == w.rank {
 						copy(l.bytes(p.at, p.size), l.bytes(q.at, q.size))
 					}
@@ -136,14 +136,14 @@ func (l Library) GroupEnd() error {
 }
 
 // collective queues the work of one rank. The caller must have locked mu.
-func (l Library) collective(name string, c *comm, s cuda.Stream, bytes int64, args []any, run func([]*work)) error {
-	return l.push(s, func() *work {
+func (l fakeNCCL) collective(name string, c *fakeComm, s cuda.Stream, bytes int64, args []any, run func([]*fakeWork)) error {
+	return l.push(s, func() *fakeWork {
 		no := c.calls
 		c.calls++
-		return &work{
+		return &fakeWork{
 			key: fmt.Sprintf("%x#%d", c.id, no), rank: c.rank, ranks: c.ranks, args: args,
-			op: Op{Name: name, Ranks: c.ranks, Bytes: bytes},
-			run: func(all []*work) {
+			op: fakeOp{Name: name, Ranks: c.ranks, Bytes: bytes},
+			run: func(all []*fakeWork) {
 				for _, w := range all {
 					if w.op.Name != name {
 						l.problem("rank %d calls %s while rank %d calls %s", c.rank, name, w.rank, w.op.Name)
@@ -156,7 +156,7 @@ func (l Library) collective(name string, c *comm, s cuda.Stream, bytes int64, ar
 }
 
 // spread queues a collective with one send and one receive buffer per rank.
-func (l Library) spread(name string, h cuda.Comm, s cuda.Stream, send, recv cuda.Ptr, sendBytes, recvBytes int64,
+func (l fakeNCCL) spread(name string, h cuda.Comm, s cuda.Stream, send, recv cuda.Ptr, sendBytes, recvBytes int64,
 	run func(send, recv [][]byte)) error {
 	defer l.lock()()
 	c, err := l.comm(name, h)
@@ -164,7 +164,7 @@ func (l Library) spread(name string, h cuda.Comm, s cuda.Stream, send, recv cuda
 		return err
 	}
 
-	return l.collective(name, c, s, max(sendBytes, recvBytes), []any{send, recv}, func(all []*work) {
+	return l.collective(name, c, s, max(sendBytes, recvBytes), []any{send, recv}, func(all []*fakeWork) {
 		ins, outs := make([][]byte, len(all)), make([][]byte, len(all))
 		for i, w := range all {
 			// Copy the inputs, because results overlap them in place.
@@ -181,11 +181,11 @@ func (l Library) spread(name string, h cuda.Comm, s cuda.Stream, send, recv cuda
 }
 
 // AllReduce implements cuda.NCCL.
-func (l Library) AllReduce(send, recv cuda.Ptr, count int64, t cuda.NCCLType, _ cuda.RedOp, c cuda.Comm,
+func (l fakeNCCL) AllReduce(send, recv cuda.Ptr, count int64, t cuda.NCCLType, _ cuda.RedOp, c cuda.Comm,
 	s cuda.Stream) error {
 	n := count * t.Size()
 	return l.spread("all_reduce", c, s, send, recv, n, n, func(in, out [][]byte) {
-		Sum(out[0], in, 0, t)
+		fakeSum(out[0], in, 0, t)
 		for r := range out {
 			copy(out[r], out[0])
 		}
@@ -193,7 +193,7 @@ func (l Library) AllReduce(send, recv cuda.Ptr, count int64, t cuda.NCCLType, _ 
 }
 
 // AllGather implements cuda.NCCL.
-func (l Library) AllGather(send, recv cuda.Ptr, count int64, t cuda.NCCLType, c cuda.Comm, s cuda.Stream) error {
+func (l fakeNCCL) AllGather(send, recv cuda.Ptr, count int64, t cuda.NCCLType, c cuda.Comm, s cuda.Stream) error {
 	n := count * t.Size()
 	return l.spread("all_gather", c, s, send, recv, n, n*l.size(c), func(in, out [][]byte) {
 		for r := range out {
@@ -205,18 +205,18 @@ func (l Library) AllGather(send, recv cuda.Ptr, count int64, t cuda.NCCLType, c 
 }
 
 // ReduceScatter implements cuda.NCCL.
-func (l Library) ReduceScatter(send, recv cuda.Ptr, count int64, t cuda.NCCLType, _ cuda.RedOp, c cuda.Comm,
+func (l fakeNCCL) ReduceScatter(send, recv cuda.Ptr, count int64, t cuda.NCCLType, _ cuda.RedOp, c cuda.Comm,
 	s cuda.Stream) error {
 	n := count * t.Size()
 	return l.spread("reduce_scatter", c, s, send, recv, n*l.size(c), n, func(in, out [][]byte) {
 		for r := range out {
-			Sum(out[r], in, int64(r)*n, t)
+			fakeSum(out[r], in, int64(r)*n, t)
 		}
 	})
 }
 
 // AllToAll implements cuda.NCCL.
-func (l Library) AllToAll(send, recv cuda.Ptr, count int64, t cuda.NCCLType, c cuda.Comm, s cuda.Stream) error {
+func (l fakeNCCL) AllToAll(send, recv cuda.Ptr, count int64, t cuda.NCCLType, c cuda.Comm, s cuda.Stream) error {
 	n := count * t.Size()
 	return l.spread("alltoall", c, s, send, recv, n*l.size(c), n*l.size(c), func(in, out [][]byte) {
 		for r := range out {
@@ -228,7 +228,7 @@ func (l Library) AllToAll(send, recv cuda.Ptr, count int64, t cuda.NCCLType, c c
 }
 
 // Broadcast implements cuda.NCCL.
-func (l Library) Broadcast(send, recv cuda.Ptr, count int64, t cuda.NCCLType, root int, c cuda.Comm,
+func (l fakeNCCL) Broadcast(send, recv cuda.Ptr, count int64, t cuda.NCCLType, root int, c cuda.Comm,
 	s cuda.Stream) error {
 	n := count * t.Size()
 	return l.spread("broadcast", c, s, send, recv, n, n, func(in, out [][]byte) {
@@ -239,16 +239,16 @@ func (l Library) Broadcast(send, recv cuda.Ptr, count int64, t cuda.NCCLType, ro
 }
 
 // Send implements cuda.NCCL. It must be called inside a group.
-func (l Library) Send(at cuda.Ptr, count int64, t cuda.NCCLType, peer int, c cuda.Comm, s cuda.Stream) error {
-	return l.part("ncclSend", part{peer: peer, at: at, size: count * t.Size()}, c, s)
+func (l fakeNCCL) Send(at cuda.Ptr, count int64, t cuda.NCCLType, peer int, c cuda.Comm, s cuda.Stream) error {
+	return l.part("ncclSend", fakePart{peer: peer, at: at, size: count * t.Size()}, c, s)
 }
 
 // Recv implements cuda.NCCL. It must be called inside a group.
-func (l Library) Recv(at cuda.Ptr, count int64, t cuda.NCCLType, peer int, c cuda.Comm, s cuda.Stream) error {
-	return l.part("ncclRecv", part{recv: true, peer: peer, at: at, size: count * t.Size()}, c, s)
+func (l fakeNCCL) Recv(at cuda.Ptr, count int64, t cuda.NCCLType, peer int, c cuda.Comm, s cuda.Stream) error {
+	return l.part("ncclRecv", fakePart{recv: true, peer: peer, at: at, size: count * t.Size()}, c, s)
 }
 
-func (l Library) part(call string, p part, h cuda.Comm, s cuda.Stream) error {
+func (l fakeNCCL) part(call string, p fakePart, h cuda.Comm, s cuda.Stream) error {
 	defer l.lock()()
 	c, err := l.comm(call, h)
 	if err != nil {
@@ -264,7 +264,7 @@ func (l Library) part(call string, p part, h cuda.Comm, s cuda.Stream) error {
 	return nil
 }
 
-func (l Library) size(h cuda.Comm) int64 {
+func (l fakeNCCL) size(h cuda.Comm) int64 {
 	defer l.lock()()
 	if c, ok := l.comms[uint64(h)]; ok {
 		return int64(c.ranks)
@@ -272,20 +272,20 @@ func (l Library) size(h cuda.Comm) int64 {
 	return 1
 }
 
-// Sum adds the ranks' elements starting at byte offset at and stores the sums in out, rounded to the type.
-func Sum(out []byte, in [][]byte, at int64, t cuda.NCCLType) {
+// fakeSum adds the ranks' elements starting at byte offset at and stores the sums in out, rounded to the type.
+func fakeSum(out []byte, in [][]byte, at int64, t cuda.NCCLType) {
 	size := t.Size()
 	for i := int64(0); i < int64(len(out)); i += size {
 		var sum float64
 		for _, b := range in {
 			sum += t.Matrix().Value(b[at+i:])
 		}
-		Put(out[i:], sum, t)
+		fakePut(out[i:], sum, t)
 	}
 }
 
-// Put encodes one element. Values outside the range needed by the test patterns saturate.
-func Put(b []byte, v float64, t cuda.NCCLType) {
+// fakePut encodes one element. Values outside the range needed by the test patterns saturate.
+func fakePut(b []byte, v float64, t cuda.NCCLType) {
 	switch t {
 	case cuda.Int8:
 		b[0] = byte(int8(int64(v)))

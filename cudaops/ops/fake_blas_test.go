@@ -1,4 +1,4 @@
-package cudatest
+package ops
 
 import (
 	"fmt"
@@ -7,9 +7,9 @@ import (
 	"aicplan/cudaops/cuda"
 )
 
-// Lt is a fake cuda.BLAS.
-type Lt struct {
-	Driver *Driver
+// fakeBLAS is a fake cuda.BLAS.
+type fakeBLAS struct {
+	Driver *fakeDriver
 
 	// Unsupported reports whether there is no kernel for a problem. It may be nil.
 	Unsupported func(cuda.MatmulProblem) bool
@@ -31,29 +31,29 @@ type Lt struct {
 }
 
 // Version implements cuda.BLAS.
-func (l *Lt) Version() int { return 130100 }
+func (l *fakeBLAS) Version() int { return 130100 }
 
 // Rates of the fake device.
 const (
-	FlopsPerSecond = 700e12
-	BytesPerSecond = 4e12
-	Overhead       = 2e-6
+	fakeFlops    = 700e12
+	fakeBytes    = 4e12
+	fakeOverhead = 2e-6
 )
 
-// Bytes returns the number of bytes that a product moves.
-func Bytes(p cuda.MatmulProblem) float64 {
+// matmulBytes returns the number of bytes that a product moves.
+func matmulBytes(p cuda.MatmulProblem) float64 {
 	return float64(max(p.Batch, 1)) * (float64(p.M*p.K*p.A.Size()) + float64(p.N*p.K*p.B.Size()) +
 		float64(p.M*p.N*p.D.Size()))
 }
 
-// Seconds returns the time of a product at full clock.
-func Seconds(p cuda.MatmulProblem) float64 {
+// matmulSeconds returns the time of a product at full clock.
+func matmulSeconds(p cuda.MatmulProblem) float64 {
 	flops := 2 * float64(max(p.Batch, 1)) * float64(p.M) * float64(p.N) * float64(p.K)
-	return Overhead + max(flops/FlopsPerSecond, Bytes(p)/BytesPerSecond)
+	return fakeOverhead + max(flops/fakeFlops, matmulBytes(p)/fakeBytes)
 }
 
 // Prepare implements cuda.BLAS.
-func (l *Lt) Prepare(p cuda.MatmulProblem) (cuda.Matmul, error) {
+func (l *fakeBLAS) Prepare(p cuda.MatmulProblem) (cuda.Matmul, error) {
 	if l.Unsupported != nil && l.Unsupported(p) {
 		return nil, fmt.Errorf("%v: %w", p, cuda.NewBLASError("cublasLtMatmulAlgoGetHeuristic",
 			cuda.StatusNotSupported))
@@ -66,40 +66,40 @@ func (l *Lt) Prepare(p cuda.MatmulProblem) (cuda.Matmul, error) {
 	}
 
 	l.Open.Add(1)
-	return &matmul{lt: l, p: p}, nil
+	return &fakeMatmul{lt: l, p: p}, nil
 }
 
-type matmul struct {
-	lt     *Lt
+type fakeMatmul struct {
+	lt     *fakeBLAS
 	p      cuda.MatmulProblem
 	closed bool
 }
 
-func (m *matmul) Algo() cuda.Algo { return cuda.Algo{ID: 66, Waves: 1} }
+func (m *fakeMatmul) Algo() cuda.Algo { return cuda.Algo{ID: 66, Waves: 1} }
 
-func (m *matmul) Enqueue(o cuda.Operands, s cuda.Stream) error {
+func (m *fakeMatmul) Enqueue(o cuda.Operands, s cuda.Stream) error {
 	if m.lt.Seen != nil {
 		m.lt.Seen(m.p, o)
 	}
 
-	t := Seconds(m.p)
+	t := matmulSeconds(m.p)
 	flops := 2 * float64(max(m.p.Batch, 1)) * float64(m.p.M) * float64(m.p.N) * float64(m.p.K)
-	w := Work{
-		Name: "matmul", Seconds: t, Watts: 60 + 540*min(1, flops/t/FlopsPerSecond) +
-			280*min(1, Bytes(m.p)/t/BytesPerSecond), Share: min(1, flops/t/FlopsPerSecond),
+	w := fakeWork{
+		Name: "matmul", Seconds: t, Watts: 60 + 540*min(1, flops/t/fakeFlops) +
+			280*min(1, matmulBytes(m.p)/t/fakeBytes), Share: min(1, flops/t/fakeFlops),
 		NoCapture: m.lt.Eager != nil && m.lt.Eager(m.p),
 	}
 
 	if m.lt.Fault != nil {
-		w.Do = func(*Driver) *cuda.DriverError { return m.lt.Fault(m.p) }
+		w.Do = func(*fakeDriver) *cuda.DriverError { return m.lt.Fault(m.p) }
 	}
 
 	return m.lt.Driver.Enqueue(s, w)
 }
 
-func (m *matmul) Close() {
+func (m *fakeMatmul) Close() {
 	if m.closed {
-		panic("cudatest: closed twice")
+		panic("closed twice")
 	}
 	m.closed = true
 	m.lt.Open.Add(-1)

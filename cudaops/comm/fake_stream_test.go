@@ -1,6 +1,6 @@
 //go:build linux
 
-package cudatest
+package comm
 
 import (
 	"runtime"
@@ -9,33 +9,33 @@ import (
 	"aicplan/cudaops/cuda"
 )
 
-// work is one operation queued on a stream.
-type work struct {
+// fakeWork is one operation queued on a stream.
+type fakeWork struct {
 	// key identifies an operation of several ranks. It is "" for an operation of one rank.
 	key   string
 	rank  int
 	ranks int
-	op    Op
+	op    fakeOp
 	args  []any
-	run   func(ranks []*work)
+	run   func(ranks []*fakeWork)
 	takes time.Duration
-	on    *nodeStream
+	on    *fakeStream
 
 	stalled bool
 }
 
-type nodeStream struct {
-	queue     []*work
+type fakeStream struct {
+	queue     []*fakeWork
 	at        time.Duration // when the last work was done
-	busy      bool          // work has started since the last wait for the stream
+	busy      bool          // fakeWork has started since the last wait for the stream
 	capturing []func()
 	captures  bool
 }
 
-type event struct{ at time.Duration }
+type fakeEvent struct{ at time.Duration }
 
 // push queues work, or records it if the stream captures. The caller must have locked mu.
-func (n *Node) push(s cuda.Stream, make func() *work) error {
+func (n *machine) push(s cuda.Stream, make func() *fakeWork) error {
 	st, ok := n.streams[s]
 	if !ok {
 		n.problem("work on a stream that does not exist")
@@ -59,7 +59,7 @@ func (n *Node) push(s cuda.Stream, make func() *work) error {
 }
 
 // advance executes all work that can run. The caller must have locked mu.
-func (n *Node) advance() {
+func (n *machine) advance() {
 	for again := true; again; {
 		again = false
 		for _, st := range n.streams {
@@ -74,7 +74,7 @@ func (n *Node) advance() {
 
 // ready returns when a stream can start its next work: now, or after its previous work. Host time between
 // two calls is ignored, because another rank may have advanced the clock in the meantime.
-func (st *nodeStream) ready(now time.Duration) time.Duration {
+func (st *fakeStream) ready(now time.Duration) time.Duration {
 	if st.busy {
 		return st.at
 	}
@@ -82,13 +82,13 @@ func (st *nodeStream) ready(now time.Duration) time.Duration {
 }
 
 // head executes the first work of a stream if it can run.
-func (n *Node) head(st *nodeStream) bool {
+func (n *machine) head(st *fakeStream) bool {
 	w := st.queue[0]
 	begin := st.ready(n.now)
 	if w.key == "" {
 		st.queue = st.queue[1:]
 		st.at, st.busy = begin+w.takes, true
-		w.run([]*work{w})
+		w.run([]*fakeWork{w})
 		return true
 	}
 
@@ -98,7 +98,7 @@ func (n *Node) head(st *nodeStream) bool {
 
 	all := n.arrived[w.key]
 	if all == nil {
-		all = make([]*work, w.ranks)
+		all = make([]*fakeWork, w.ranks)
 		n.arrived[w.key] = all
 	}
 
@@ -137,24 +137,24 @@ func (n *Node) head(st *nodeStream) bool {
 	return true
 }
 
-func (n *Node) simple(s cuda.Stream, run func()) error {
-	return n.push(s, func() *work { return &work{run: func([]*work) { run() }} })
+func (n *machine) simple(s cuda.Stream, run func()) error {
+	return n.push(s, func() *fakeWork { return &fakeWork{run: func([]*fakeWork) { run() }} })
 }
 
-// NewStream implements driver.Streams.
-func (n *Node) NewStream() (cuda.Stream, error) {
+// NewStream implements cuda.Driver.
+func (n *machine) NewStream() (cuda.Stream, error) {
 	defer n.lock()()
 	if _, err := n.device("cuStreamCreate"); err != nil {
 		return 0, err
 	}
 
 	s := cuda.Stream(n.handle())
-	n.streams[s] = &nodeStream{}
+	n.streams[s] = &fakeStream{}
 	return s, nil
 }
 
-// SyncStream implements driver.Streams.
-func (n *Node) SyncStream(s cuda.Stream) error {
+// SyncStream implements cuda.Driver.
+func (n *machine) SyncStream(s cuda.Stream) error {
 	defer n.lock()()
 	st := n.streams[s]
 
@@ -166,27 +166,27 @@ func (n *Node) SyncStream(s cuda.Stream) error {
 	return nil
 }
 
-// NewEvent implements driver.Streams.
-func (n *Node) NewEvent() (cuda.Event, error) {
+// NewEvent implements cuda.Driver.
+func (n *machine) NewEvent() (cuda.Event, error) {
 	defer n.lock()()
 	e := cuda.Event(n.handle())
-	n.events[e] = &event{}
+	n.events[e] = &fakeEvent{}
 	return e, nil
 }
 
-// Record implements driver.Streams.
-func (n *Node) Record(e cuda.Event, s cuda.Stream) error {
+// Record implements cuda.Driver.
+func (n *machine) Record(e cuda.Event, s cuda.Stream) error {
 	defer n.lock()()
 	ev := n.events[e]
 	return n.simple(s, func() { ev.at = n.streams[s].at })
 }
 
 // RecordExternal is Record. It also works inside a graph.
-func (n *Node) RecordExternal(e cuda.Event, s cuda.Stream) error { return n.Record(e, s) }
+func (n *machine) RecordExternal(e cuda.Event, s cuda.Stream) error { return n.Record(e, s) }
 
 // Idle reports whether a stream's work is done. Polling advances the clock if the work never ends, but not
 // if it waits for a late rank.
-func (n *Node) Idle(s cuda.Stream) (bool, error) {
+func (n *machine) Idle(s cuda.Stream) (bool, error) {
 	n.mu.Lock()
 	st := n.streams[s]
 	if len(st.queue) == 0 {
@@ -204,14 +204,14 @@ func (n *Node) Idle(s cuda.Stream) (bool, error) {
 	return false, nil
 }
 
-// Elapsed implements driver.Streams.
-func (n *Node) Elapsed(a, b cuda.Event) (float64, error) {
+// Elapsed implements cuda.Driver.
+func (n *machine) Elapsed(a, b cuda.Event) (float64, error) {
 	defer n.lock()()
 	return float64(n.events[b].at-n.events[a].at) / float64(time.Millisecond), nil
 }
 
-// Memset8 implements driver.Memory.
-func (n *Node) Memset8(p cuda.Ptr, v byte, bytes int64, s cuda.Stream) error {
+// Memset8 implements cuda.Driver.
+func (n *machine) Memset8(p cuda.Ptr, v byte, bytes int64, s cuda.Stream) error {
 	defer n.lock()()
 	return n.simple(s, func() {
 		b := n.bytes(p, bytes)
@@ -221,8 +221,8 @@ func (n *Node) Memset8(p cuda.Ptr, v byte, bytes int64, s cuda.Stream) error {
 	})
 }
 
-// Memset32 implements driver.Memory.
-func (n *Node) Memset32(p cuda.Ptr, v uint32, words int64, s cuda.Stream) error {
+// Memset32 implements cuda.Driver.
+func (n *machine) Memset32(p cuda.Ptr, v uint32, words int64, s cuda.Stream) error {
 	defer n.lock()()
 	return n.simple(s, func() {
 		b := n.bytes(p, 4*words)
@@ -232,18 +232,18 @@ func (n *Node) Memset32(p cuda.Ptr, v uint32, words int64, s cuda.Stream) error 
 	})
 }
 
-// CopyPeer implements driver.Memory.
-func (n *Node) CopyPeer(dst cuda.Ptr, _ cuda.Context, src cuda.Ptr, _ cuda.Context, bytes int64,
+// CopyPeer implements cuda.Driver.
+func (n *machine) CopyPeer(dst cuda.Ptr, _ cuda.Context, src cuda.Ptr, _ cuda.Context, bytes int64,
 	s cuda.Stream) error {
 	defer n.lock()()
-	return n.push(s, func() *work {
-		op := Op{Name: "copy", Ranks: 1, Bytes: bytes, No: n.counts["copy"]}
+	return n.push(s, func() *fakeWork {
+		op := fakeOp{Name: "copy", Ranks: 1, Bytes: bytes, No: n.counts["copy"]}
 		n.counts["copy"]++
 		took := 10 * time.Microsecond
 		if n.Latency != nil {
 			took = n.Latency(op)
 		}
-		return &work{takes: took, run: func([]*work) {
+		return &fakeWork{takes: took, run: func([]*fakeWork) {
 			to := n.bytes(dst, bytes)
 			copy(to, n.bytes(src, bytes))
 			if n.Corrupt != nil && n.Corrupt(op, 0) {
@@ -253,8 +253,8 @@ func (n *Node) CopyPeer(dst cuda.Ptr, _ cuda.Context, src cuda.Ptr, _ cuda.Conte
 	})
 }
 
-// Launch implements driver.Modules.
-func (n *Node) Launch(l cuda.Launch, s cuda.Stream) error {
+// Launch implements cuda.Driver.
+func (n *machine) Launch(l cuda.Launch, s cuda.Stream) error {
 	defer n.lock()()
 	k, ok := n.funcs[l.Func]
 	if !ok {
@@ -264,16 +264,16 @@ func (n *Node) Launch(l cuda.Launch, s cuda.Stream) error {
 	return n.simple(s, func() { k(n.bytes, l.Args) })
 }
 
-// BeginCapture implements driver.Graphs.
-func (n *Node) BeginCapture(s cuda.Stream) error {
+// BeginCapture implements cuda.Driver.
+func (n *machine) BeginCapture(s cuda.Stream) error {
 	defer n.lock()()
 	st := n.streams[s]
 	st.captures, st.capturing = true, nil
 	return nil
 }
 
-// EndCapture implements driver.Graphs.
-func (n *Node) EndCapture(s cuda.Stream) (cuda.Graph, error) {
+// EndCapture implements cuda.Driver.
+func (n *machine) EndCapture(s cuda.Stream) (cuda.Graph, error) {
 	defer n.lock()()
 	st := n.streams[s]
 	g := cuda.Graph(n.handle())
@@ -282,8 +282,8 @@ func (n *Node) EndCapture(s cuda.Stream) (cuda.Graph, error) {
 	return g, nil
 }
 
-// Instantiate implements driver.Graphs.
-func (n *Node) Instantiate(g cuda.Graph) (cuda.GraphExec, error) {
+// Instantiate implements cuda.Driver.
+func (n *machine) Instantiate(g cuda.Graph) (cuda.GraphExec, error) {
 	defer n.lock()()
 	x := cuda.GraphExec(n.handle())
 	n.execs[x] = n.graphs[g]
@@ -291,11 +291,11 @@ func (n *Node) Instantiate(g cuda.Graph) (cuda.GraphExec, error) {
 	return x, nil
 }
 
-// Upload implements driver.Graphs.
-func (n *Node) Upload(cuda.GraphExec, cuda.Stream) error { return nil }
+// Upload implements cuda.Driver.
+func (n *machine) Upload(cuda.GraphExec, cuda.Stream) error { return nil }
 
-// LaunchGraph implements driver.Graphs.
-func (n *Node) LaunchGraph(x cuda.GraphExec, _ cuda.Stream) error {
+// LaunchGraph implements cuda.Driver.
+func (n *machine) LaunchGraph(x cuda.GraphExec, _ cuda.Stream) error {
 	defer n.lock()()
 	steps, ok := n.execs[x]
 	if !ok {
@@ -309,15 +309,15 @@ func (n *Node) LaunchGraph(x cuda.GraphExec, _ cuda.Stream) error {
 	return nil
 }
 
-// DestroyGraph implements driver.Graphs.
-func (n *Node) DestroyGraph(g cuda.Graph) error {
+// DestroyGraph implements cuda.Driver.
+func (n *machine) DestroyGraph(g cuda.Graph) error {
 	defer n.lock()()
 	delete(n.graphs, g)
 	return nil
 }
 
-// DestroyExec implements driver.Graphs.
-func (n *Node) DestroyExec(x cuda.GraphExec) error {
+// DestroyExec implements cuda.Driver.
+func (n *machine) DestroyExec(x cuda.GraphExec) error {
 	defer n.lock()()
 	if _, ok := n.execs[x]; !ok {
 		n.problem("a graph was freed twice")
