@@ -14,7 +14,6 @@ import (
 	"testing"
 
 	"aicplan/cudaops/pyhost/pyhosttest"
-	"aicplan/stages/executors/slurmtest"
 )
 
 var update = flag.Bool("update", false, "rewrite the expected output in docs and golden files")
@@ -314,7 +313,7 @@ func binDir(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range append([]string{"aicplan"}, slurmtest.Commands...) {
+	for _, name := range append([]string{"aicplan"}, slurmCommands...) {
 		if err := os.Symlink(self, filepath.Join(dir, name)); err != nil {
 			t.Fatal(err)
 		}

@@ -18,7 +18,6 @@ import (
 	"aicplan/cudaops/pyhost/pyhosttest"
 	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/testutil"
-	"aicplan/stages/executors/slurmtest"
 	"aicplan/stages/runtimes"
 )
 
@@ -32,8 +31,8 @@ func TestMain(m *testing.M) {
 		os.Setenv(fileutil.DeviceDirVariable, locks)
 	}
 	commands := map[string]func(){}
-	for _, name := range slurmtest.Commands {
-		commands[name] = func() { os.Exit(slurmtest.Main(name, os.Args[1:], os.Stdout, os.Stderr)) }
+	for _, name := range slurmCommands {
+		commands[name] = func() { os.Exit(slurmMain(name, os.Args[1:], os.Stdout, os.Stderr)) }
 	}
 	maps.Copy(commands, map[string]func(){
 		"forge": forge,

@@ -18,7 +18,6 @@ import (
 	"aicplan/sink/base/proc"
 	"aicplan/sink/base/testutil"
 	"aicplan/stages/executors"
-	"aicplan/stages/executors/slurmtest"
 )
 
 // clusterPlan measures a synthetic op here or on a cluster. The exports must be the same bytes. GO is
@@ -112,7 +111,7 @@ func startSlurm(t *testing.T) []string {
 	script := filepath.Join(repoRoot(t), ".ci", "slurm.sh")
 	run := func(what string) ([]byte, error) {
 		cmd := exec.Command("bash", script, what, dir)
-		cmd.Env = append(os.Environ(), "PATH=/usr/bin:/bin:/usr/sbin:/sbin") // without the commands of slurmtest
+		cmd.Env = append(os.Environ(), "PATH=/usr/bin:/bin:/usr/sbin:/sbin") // without the fake commands
 		return cmd.CombinedOutput()
 	}
 	if out, err := run("start"); err != nil {
@@ -146,7 +145,7 @@ func newClusterUser(t *testing.T, env []string) *clusterUser {
 	if !slices.ContainsFunc(env, func(v string) bool { return strings.HasPrefix(v, "SLURM_CONF=") }) {
 		return u
 	}
-	for _, name := range slurmtest.Commands {
+	for _, name := range slurmCommands {
 		if err := os.Remove(filepath.Join(u.bin, name)); err != nil {
 			t.Fatal(err)
 		}

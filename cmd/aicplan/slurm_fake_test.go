@@ -1,16 +1,4 @@
-// Package slurmtest replaces a cluster in tests. It implements the parts of sbatch, squeue, scontrol,
-// scancel and sacct that executors use, with jobs that are local processes. It supports arrays, limits
-// on their parallel tasks, requeues and cancellation.
-//
-// These environment variables control it:
-//
-//	SLURMTEST_DIR         folder of the state; .slurmtest by default
-//	SLURMTEST_REASON      no task starts, for this reason
-//	SLURMTEST_REFUSE      sbatch refuses with this message
-//	SLURMTEST_LATE        a file: the next sbatch removes it, takes the job and fails with a timeout
-//	SLURMTEST_DOWN        a file: all commands fail while it exists
-//	SLURMTEST_ACCOUNTING  sacct reports this state for tasks that failed
-package slurmtest
+package main
 
 import (
 	"cmp"
@@ -29,12 +17,12 @@ import (
 	"time"
 )
 
-// Commands are the names of the programs.
-var Commands = []string{"sbatch", "squeue", "scontrol", "scancel", "sacct"}
+// slurmCommands are the names of the programs.
+var slurmCommands = []string{"sbatch", "squeue", "scontrol", "scancel", "sacct"}
 
-// Main runs one of Commands; it returns the exit code.
-func Main(name string, args []string, stdout, stderr io.Writer) int {
-	c, err := open()
+// slurmMain runs one of Commands; it returns the exit code.
+func slurmMain(name string, args []string, stdout, stderr io.Writer) int {
+	c, err := openFakeSlurm()
 	if err == nil {
 		switch name {
 		case "sbatch":
@@ -66,8 +54,8 @@ func Main(name string, args []string, stdout, stderr io.Writer) int {
 	return 0
 }
 
-// task is one element of an array.
-type task struct {
+// slurmTask is one element of an array.
+type slurmTask struct {
 	Array   string   `json:"array"`
 	Index   int      `json:"index"`
 	State   string   `json:"state"`
@@ -83,13 +71,24 @@ type task struct {
 	Exit    string   `json:"exit"`
 }
 
-func (t *task) id() string   { return fmt.Sprintf("%s_%d", t.Array, t.Index) }
-func (t *task) active() bool { return t.State == "PENDING" || t.State == "RUNNING" }
+func (t *slurmTask) id() string   { return fmt.Sprintf("%s_%d", t.Array, t.Index) }
+func (t *slurmTask) active() bool { return t.State == "PENDING" || t.State == "RUNNING" }
 
-// cluster is the state folder.
-type cluster struct{ dir string }
+// fakeSlurm replaces a cluster in tests. It implements the parts of sbatch, squeue, scontrol,
+// scancel and sacct that executors use, with jobs that are local processes. It supports arrays, limits
+// on their parallel tasks, requeues and cancellation.
+//
+// These environment variables control it:
+//
+//	SLURMTEST_DIR         folder of the state; .slurmtest by default
+//	SLURMTEST_REASON      no task starts, for this reason
+//	SLURMTEST_REFUSE      sbatch refuses with this message
+//	SLURMTEST_LATE        a file: the next sbatch removes it, takes the job and fails with a timeout
+//	SLURMTEST_DOWN        a file: all commands fail while it exists
+//	SLURMTEST_ACCOUNTING  sacct reports this state for tasks that failed
+type fakeSlurm struct{ dir string }
 
-func open() (*cluster, error) {
+func openFakeSlurm() (*fakeSlurm, error) {
 	dir, err := filepath.Abs(cmp.Or(os.Getenv("SLURMTEST_DIR"), ".slurmtest"))
 	if err != nil {
 		return nil, err
@@ -98,11 +97,11 @@ func open() (*cluster, error) {
 		//lint:ignore ST1005 Slurm words it so
 		return nil, errors.New("Unable to contact slurm controller (connect failure)")
 	}
-	return &cluster{dir}, os.MkdirAll(filepath.Join(dir, "tasks"), 0o755)
+	return &fakeSlurm{dir}, os.MkdirAll(filepath.Join(dir, "tasks"), 0o755)
 }
 
 // locked calls do with the cluster's lock.
-func (c *cluster) locked(do func() error) error {
+func (c *fakeSlurm) locked(do func() error) error {
 	f, err := os.OpenFile(filepath.Join(c.dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
 		return err
@@ -114,9 +113,9 @@ func (c *cluster) locked(do func() error) error {
 	return do()
 }
 
-func (c *cluster) path(id string) string { return filepath.Join(c.dir, "tasks", id+".json") }
+func (c *fakeSlurm) path(id string) string { return filepath.Join(c.dir, "tasks", id+".json") }
 
-func (c *cluster) write(t *task) error {
+func (c *fakeSlurm) write(t *slurmTask) error {
 	raw, err := json.Marshal(t)
 	if err != nil {
 		return err
@@ -129,30 +128,30 @@ func (c *cluster) write(t *task) error {
 }
 
 // read returns the tasks whose files match a pattern.
-func (c *cluster) read(pattern string) ([]*task, error) {
+func (c *fakeSlurm) read(pattern string) ([]*slurmTask, error) {
 	files, err := filepath.Glob(c.path(pattern))
 	if err != nil {
 		return nil, err
 	}
 
-	var out []*task
+	var out []*slurmTask
 	for _, f := range files {
 		raw, err := os.ReadFile(f)
 		if err != nil {
 			return nil, err
 		}
-		t := &task{}
+		t := &slurmTask{}
 		if err := json.Unmarshal(raw, t); err != nil {
 			return nil, err
 		}
 		out = append(out, t)
 	}
 
-	slices.SortFunc(out, func(a, b *task) int { return a.Index - b.Index })
+	slices.SortFunc(out, func(a, b *slurmTask) int { return a.Index - b.Index })
 	return out, nil
 }
 
-func (c *cluster) squeue(stdout io.Writer) error {
+func (c *fakeSlurm) squeue(stdout io.Writer) error {
 	tasks, err := c.read("*")
 	for _, t := range tasks {
 		if t.active() {
@@ -163,7 +162,7 @@ func (c *cluster) squeue(stdout io.Writer) error {
 }
 
 // sacct prints all tasks in the format of --parsable2.
-func (c *cluster) sacct(stdout io.Writer) error {
+func (c *fakeSlurm) sacct(stdout io.Writer) error {
 	failed := os.Getenv("SLURMTEST_ACCOUNTING")
 	if failed == "" {
 		//lint:ignore ST1005 Slurm words it so
@@ -183,7 +182,7 @@ func (c *cluster) sacct(stdout io.Writer) error {
 }
 
 // end removes a task or a whole array from the queue and signals its processes.
-func (c *cluster) end(id, state string) error {
+func (c *fakeSlurm) end(id, state string) error {
 	if !strings.Contains(id, "_") {
 		id += "_*"
 	}
@@ -214,13 +213,13 @@ func (c *cluster) end(id, state string) error {
 	})
 }
 
-// serve is the argument for the sbatch process that runs the tasks of an array.
-const serve = "serve"
+// slurmServe is the argument for the sbatch process that runs the tasks of an array.
+const slurmServe = "serve"
 
-var header = regexp.MustCompile(`(?m)^#SBATCH -([poe]) (.*)$`)
+var slurmHeader = regexp.MustCompile(`(?m)^#SBATCH -([poe]) (.*)$`)
 
-func (c *cluster) sbatch(args []string, stdout io.Writer) error {
-	if args[0] == serve {
+func (c *fakeSlurm) sbatch(args []string, stdout io.Writer) error {
+	if args[0] == slurmServe {
 		return c.serve(args[1])
 	}
 	if why := os.Getenv("SLURMTEST_REFUSE"); why != "" {
@@ -241,7 +240,7 @@ func (c *cluster) sbatch(args []string, stdout io.Writer) error {
 	}
 
 	opts := map[string]string{}
-	for _, m := range header.FindAllStringSubmatch(string(text), -1) {
+	for _, m := range slurmHeader.FindAllStringSubmatch(string(text), -1) {
 		opts[m[1]] = strings.Trim(m[2], `"`)
 	}
 
@@ -260,7 +259,7 @@ func (c *cluster) sbatch(args []string, stdout io.Writer) error {
 		return err
 	}
 
-	cmd := exec.Command(self, serve, id)
+	cmd := exec.Command(self, slurmServe, id)
 	cmd.Args[0] = "sbatch"
 	cmd.Env = append(os.Environ(), "SLURMTEST_DIR="+c.dir)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // jobs outlive the session
@@ -278,7 +277,7 @@ func (c *cluster) sbatch(args []string, stdout io.Writer) error {
 }
 
 // take adds the tasks of an array such as 0-3,7%2 to the queue.
-func (c *cluster) take(array string, script []byte, args []string, opts map[string]string) (id string, err error) {
+func (c *fakeSlurm) take(array string, script []byte, args []string, opts map[string]string) (id string, err error) {
 	list, limit, _ := strings.Cut(array, "%")
 	most, _ := strconv.Atoi(limit) // 0 if there is no limit
 	err = c.locked(func() error {
@@ -305,7 +304,7 @@ func (c *cluster) take(array string, script []byte, args []string, opts map[stri
 
 			for i := a; i <= b; i++ {
 				fill := strings.NewReplacer("%A", id, "%a", strconv.Itoa(i), "%%", "%")
-				t := &task{
+				t := &slurmTask{
 					Array: id, Index: i, State: "PENDING", Reason: "None", Script: copied, Args: args,
 					Out: fill.Replace(opts["o"]), Err: fill.Replace(opts["e"]), Most: most,
 				}
@@ -321,12 +320,12 @@ func (c *cluster) take(array string, script []byte, args []string, opts map[stri
 	return id, err
 }
 
-// nodes is the number of nodes; each runs one task at a time.
-const nodes = 4
+// slurmNodes is the number of nodes; each runs one task at a time.
+const slurmNodes = 4
 
-// serve runs the tasks of an array until all have ended.
-func (c *cluster) serve(array string) error {
-	var busy [nodes]bool
+// slurmServe runs the tasks of an array until all have ended.
+func (c *fakeSlurm) serve(array string) error {
+	var busy [slurmNodes]bool
 	ended := make(chan int)
 	running := 0
 	for {
@@ -385,7 +384,7 @@ func (c *cluster) serve(array string) error {
 }
 
 // start runs a task on a node. The caller has the lock.
-func (c *cluster) start(t *task, node int, ended chan<- int) error {
+func (c *fakeSlurm) start(t *slurmTask, node int, ended chan<- int) error {
 	cmd := exec.Command(t.Script, t.Args...)
 	for path, to := range map[string]*io.Writer{t.Out: &cmd.Stdout, t.Err: &cmd.Stderr} {
 		f, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
@@ -420,7 +419,7 @@ func (c *cluster) start(t *task, node int, ended chan<- int) error {
 }
 
 // over records the end of a task. The caller has the lock.
-func (c *cluster) over(id string, err error) error {
+func (c *fakeSlurm) over(id string, err error) error {
 	tasks, rerr := c.read(id)
 	if rerr != nil || len(tasks) != 1 {
 		return rerr
