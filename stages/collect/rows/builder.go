@@ -82,6 +82,9 @@ func (c *column) set(row int, v jsontext.Value, scratch *[]byte) (err error) {
 		b.Append(n)
 		return err
 	case *array.BooleanBuilder:
+		if v.Kind() != 't' && v.Kind() != 'f' {
+			return fmt.Errorf("%s is neither true nor false", v)
+		}
 		b.Append(v.Kind() == 't')
 	case *array.StringBuilder:
 		if c.kind == Word {
