@@ -55,9 +55,8 @@ func forms(s string) []string {
 		latin = append(latin, rune(b))
 	}
 	for _, text := range []string{s, string(latin)} {
-		out = append(out, text, repr(text))
-		for _, inner := range []string{text, jsonText(text, false), asciiJSON(text)} {
-			out = append(out, jsonText(inner, false), jsonText(inner, true), asciiJSON(inner))
+		for _, inner := range []string{text, jsonText(text, false), asciiJSON(text), repr(text, 0x100), repr(text, 0x80)} {
+			out = append(out, inner, jsonText(inner, false), jsonText(inner, true), asciiJSON(inner))
 		}
 		out = append(out, encoded(text)...)
 	}
@@ -88,11 +87,14 @@ func asciiJSON(s string) string {
 	return b.String()
 }
 
-// repr returns s as Python's repr prints it between single quotes.
-func repr(s string) string {
+// repr returns s as Python's repr prints it between quotes, with escapes for letters from a code on: Python's
+// ascii has them for all that are not ASCII.
+func repr(s string, from rune) string {
 	var b strings.Builder
 	for _, r := range s {
 		switch {
+		case r == '\'' && strings.Contains(s, `"`):
+			b.WriteString(`\'`)
 		case r == '\\':
 			b.WriteString(`\\`)
 		case r == '\n':
@@ -101,8 +103,12 @@ func repr(s string) string {
 			b.WriteString(`\r`)
 		case r == '\t':
 			b.WriteString(`\t`)
-		case r < ' ' || r == 0x7f || r > 0x7f && r <= 0xff && !unicode.IsPrint(r):
+		case r < ' ' || r == 0x7f || r > 0x7f && r <= 0xff && (r >= from || !unicode.IsPrint(r)):
 			fmt.Fprintf(&b, `\x%02x`, r)
+		case r > 0xffff && from < 0x100:
+			fmt.Fprintf(&b, `\U%08x`, r)
+		case r > 0xff && from < 0x100:
+			fmt.Fprintf(&b, `\u%04x`, r)
 		default:
 			b.WriteRune(r)
 		}
