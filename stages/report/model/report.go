@@ -153,15 +153,6 @@ type Table struct {
 	Cover  map[string]bool `json:"-"` // case ids with a row
 }
 
-// Coverage is the share of planned cases that have a row; ok is false when
-// nothing was planned.
-func (t *Table) Coverage() (share float64, ok bool) {
-	if t.Planned == 0 {
-		return 0, false
-	}
-	return float64(t.Covered) / float64(t.Planned), true
-}
-
 // Spread sums a column up.
 type Spread struct {
 	Min float64 `json:"min"`

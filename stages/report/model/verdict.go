@@ -299,9 +299,9 @@ func (r *Report) risks() {
 			add(Bad, "%s is partial: %s", t.Name, t.Partial)
 		}
 
-		if share, ok := t.Coverage(); ok && t.Covered < t.Planned {
-			add(Warn, "%s covers %s of its planned cases; %s have no row", t.Name, Percent(share),
-				textutil.Count(t.Planned-t.Covered))
+		if t.Covered < t.Planned {
+			add(Warn, "%s covers %s of its planned cases; %s have no row", t.Name,
+				Percent(float64(t.Covered)/float64(t.Planned)), textutil.Count(t.Planned-t.Covered))
 		}
 
 		if t.Gate == nil {
