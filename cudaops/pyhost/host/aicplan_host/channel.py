@@ -136,6 +136,8 @@ class Channel:
             return [m for m in self._waiting if m.get("type") == "case"]
 
     def _receive(self):
+        if not self.owned():
+            return None  # a child that C code forked would take cases from the worker
         # Chunks are joined once a line has ended: a long message costs its length.
         while not self._pending:
             chunk = os.read(self._in, 1 << 18)
