@@ -68,7 +68,7 @@ type Column struct {
 	// null.
 	Lacking bool
 	// Zero is true for metrics that may be zero while others of the row are not, such as
-	// the wait for other ranks.
+	// the wait for other ranks, and for sizes that may be nothing, such as tokens in the cache.
 	Zero bool
 }
 
@@ -104,17 +104,17 @@ type Table struct {
 	Family string // folder of the table in a database: "gemm"
 	// OpNames are the words of the op_name column; nil when a benchmark may
 	// write any.
-	OpNames []string
+	OpNames []string `json:"op_names"`
 	// OpNameKey is true if op_name is part of the key, because two ops share the table.
-	OpNameKey bool
+	OpNameKey bool `json:"op_name_key"`
 	// KernelSourceKey is true if kernel_source is part of the key, because several kernels
 	// of one shape have rows.
-	KernelSourceKey bool
+	KernelSourceKey bool `json:"kernel_source_key"`
 	// lanes are the kernels whose rows readers keep apart from those of other kernels: a
 	// part of the kernel name, or "*" for every kernel.
 	lanes string
 	// ZeroLegal is true when a latency of zero is data, not a fault.
-	ZeroLegal bool
+	ZeroLegal bool `json:"zero_legal"`
 	// Repeats is what readers do with rows that repeat a key.
 	Repeats Repeats
 	// Library is the folder of a table of a library, such as NCCL. It is empty for tables
@@ -148,7 +148,7 @@ func Lookup(name string) (*Table, bool) {
 // IsLibrary reports whether a folder of a database belongs to a library, such as NCCL, and
 // not to a backend.
 func IsLibrary(folder string) bool {
-	return folder != "" && slices.ContainsFunc(tables, func(t *Table) bool { return t.Library == folder })
+	return folder != "" && slices.ContainsFunc(builtIn().tables, func(t *Table) bool { return t.Library == folder })
 }
 
 // Stem strips the folder and extension of a perf file's name: the rest is the
@@ -165,7 +165,7 @@ func Stem(file string) string {
 
 // Tables returns all tables, grouped by family. The slice is the caller's, the
 // tables are shared and must not be changed.
-func Tables() []*Table { return slices.Clone(tables) }
+func Tables() []*Table { return slices.Clone(builtIn().tables) }
 
 // Suggest returns names of built-in tables that are similar to name, best first.
 func Suggest(name string) []string { return (*Catalog)(nil).Suggest(name) }
@@ -179,7 +179,7 @@ func (t *Table) Columns(backend string, power bool) []Column {
 		cols = t.sorted(order)
 	}
 	if power {
-		cols = append(cols, powerColumns...)
+		cols = append(cols, builtIn().power...)
 	}
 	return cols
 }
@@ -198,7 +198,7 @@ func (t *Table) sorted(order []string) []Column {
 
 // Extra returns the columns that follow those of Columns if the data has them.
 func (t *Table) Extra() []Column {
-	return slices.DeleteFunc(slices.Clone(extraColumns), func(c Column) bool {
+	return slices.DeleteFunc(slices.Clone(builtIn().extra), func(c Column) bool {
 		return slices.ContainsFunc(t.columns, func(own Column) bool { return own.Name == c.Name })
 	})
 }
@@ -211,7 +211,7 @@ func (t *Table) Identified() bool {
 
 // Column returns one column by name, the power columns and extra columns included.
 func (t *Table) Column(name string) (Column, bool) {
-	for _, cols := range [][]Column{t.columns, powerColumns, extraColumns} {
+	for _, cols := range [][]Column{t.columns, builtIn().power, builtIn().extra} {
 		if i := slices.IndexFunc(cols, func(c Column) bool { return c.Name == name }); i >= 0 {
 			return cols[i], true
 		}

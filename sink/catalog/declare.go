@@ -64,7 +64,7 @@ func (d *Declaration) Table() (*Table, error) {
 
 	t := &Table{
 		Name: d.Name, Family: d.Family, Doc: d.Doc, Declared: true, KernelSourceKey: slices.Contains(d.Key, "kernel_source"),
-		OpNames: d.Ops, OpNameKey: len(d.Ops) > 1 || slices.Contains(d.Key, "op_name"), columns: list(),
+		OpNames: d.Ops, OpNameKey: len(d.Ops) > 1 || slices.Contains(d.Key, "op_name"), columns: builtIn().role(Identity, identity...),
 	}
 	for _, f := range d.Columns {
 		c, err := d.column(f)
@@ -221,7 +221,7 @@ func (c *Catalog) SchemaOf(table string) *Schema {
 	if t, ok := c.Lookup(table); ok {
 		return t.Schema()
 	}
-	return &ofOwn
+	return &builtIn().own
 }
 
 // Suggest returns table names that are similar to name, best first.

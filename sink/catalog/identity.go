@@ -33,5 +33,5 @@ func Shape(schema *arrow.Schema) []string {
 
 // isMeasurement reports whether a column holds results or circumstances of one measurement.
 func isMeasurement(column string) bool {
-	return slices.Contains(measurements, column) || metricNames[column]
+	return slices.Contains(measurements, column) || builtIn().metrics[column]
 }

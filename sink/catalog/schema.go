@@ -9,9 +9,6 @@ type Schema struct {
 	Metrics []Column
 }
 
-// ofOwn is the schema of ops that no table is about.
-var ofOwn = Schema{Metrics: metric("latency")}
-
 // SchemaOf is the schema of a table's rows; of ops without a table it is a
 // latency in milliseconds.
 func SchemaOf(table string) *Schema {
@@ -50,14 +47,3 @@ func (s *Schema) Metric(name string) (Column, bool) {
 	}
 	return Column{}, false
 }
-
-// metricNames has the metrics of all tables.
-var metricNames = func() map[string]bool {
-	out := map[string]bool{}
-	for _, t := range tables {
-		for _, name := range t.Metrics() {
-			out[name] = true
-		}
-	}
-	return out
-}()
