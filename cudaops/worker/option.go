@@ -99,8 +99,10 @@ func Decode(options []Option, values map[string]any) error {
 
 // reset sets the option's variable to its default.
 func (o *Option) reset() error {
-	if o.Block != nil {
-		return Decode(o.Block, nil)
+	for _, in := range o.Block {
+		if err := in.reset(); err != nil {
+			return err
+		}
 	}
 
 	if o.Default == nil || o.Into == nil {

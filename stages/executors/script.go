@@ -105,7 +105,7 @@ func (c *Config) Text(s Script) string {
 // through returns the command that starts the container, with a trailing space, or "" without a
 // container.
 func (c *Config) through(s Script) string {
-	if c.Container == nil {
+	if c.Container.Kind == "" {
 		return ""
 	}
 

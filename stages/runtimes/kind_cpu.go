@@ -20,7 +20,7 @@ func cpuKind() Kind {
 			Summary:    "matrix products and memory on the machine's processor; for trying plans",
 			Stability:  stage.Stable,
 			Attributes: []string{"workers"},
-			Options:    optionsOf(cpu.Options()),
+			Options:    Options(cpu.Options()),
 			Closed:     true,
 			Ops:        cpuOps(),
 			Measure:    allMeasureBut("operating_point", "power"),

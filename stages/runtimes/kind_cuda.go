@@ -26,7 +26,7 @@ func cudaKind() Kind {
 			Summary:    "matrix products, memory, elementwise ops and users' kernels on NVIDIA GPUs, by cuBLASLt and CUDA alone",
 			Stability:  stage.Stable,
 			Attributes: []string{"devices", "workers"},
-			Options:    optionsOf(ops.Options()),
+			Options:    Options(ops.Options()),
 			Closed:     true,
 			Ops:        cudaOps(),
 			Measure:    allMeasureBut("max_samples", "target_rel_stdev", "max_pass_seconds"),

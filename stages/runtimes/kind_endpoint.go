@@ -58,7 +58,7 @@ func endpointOps() []stage.Op {
 // searchBlock returns the block that makes a load a search.
 func searchBlock() stage.Block {
 	return stage.Block{Name: "search", Doc: "searches the highest concurrency or rate that meets limits",
-		Options: optionsOf(new(load.Search).Options())}
+		Options: Options(new(load.Search).Options())}
 }
 
 // endpointOptions returns the options of the runtime block.

@@ -16,7 +16,7 @@ func ncclKind() Kind {
 			Summary:    "collectives between the GPUs of one machine or of several, and copies within one",
 			Stability:  stage.Stable,
 			Attributes: []string{"devices"},
-			Options:    optionsOf(comm.Options()),
+			Options:    Options(comm.Options()),
 			Closed:     true,
 			Ops:        opsOf(comm.Needs(), comm.Words()),
 			Measure:    allMeasureBut("min_block_seconds", "warmup_seconds"),

@@ -33,7 +33,7 @@ func pythonKind() Kind {
 			Summary:    "op functions and collectors in Python, with a framework's own kernels",
 			Stability:  stage.Stable,
 			Attributes: []string{"collector_root", "devices", "package", "path", "python", "requires", "workers"},
-			Options:    optionsOf(pyhost.Options()),
+			Options:    Options(pyhost.Options()),
 			Measure:    allMeasureBut(),
 			Binds:      "Python code",
 			Instrument: 5,

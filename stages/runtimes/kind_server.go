@@ -28,10 +28,10 @@ func serverKind() Kind {
 			Attributes: []string{"devices", "package", "python", "requires"},
 			Table:      "serving_perf",
 			Options:    serverOptions(),
-			Blocks:     blocksOf(host.Options()),
+			Blocks:     Blocks(host.Options()),
 			Collect: append([]stage.Block{{Name: "load",
 				Doc:     "what every load point asks; a column of the grid with the same name wins",
-				Options: loadOptions()}, searchBlock()}, blocksOf(host.CollectBlocks())...),
+				Options: loadOptions()}, searchBlock()}, Blocks(host.CollectBlocks())...),
 		},
 		Host:          func(init worker.Init) (worker.Host, error) { return host.New(init, nil), nil },
 		Interpreted:   true,
@@ -44,7 +44,7 @@ func serverKind() Kind {
 
 // serverOptions returns the options of the server and, except for the url, of the endpoint.
 func serverOptions() []stage.Option {
-	own := optionsOf(host.Options())
+	own := Options(host.Options())
 	for _, o := range endpointOptions() {
 		if !slices.Contains([]string{"url", "urls", "url_weights"}, o.Name) {
 			own = append(own, o)

@@ -3,6 +3,8 @@ package runtimes
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/zclconf/go-cty/cty"
 
@@ -10,9 +12,8 @@ import (
 	"aicplan/engine/stage"
 )
 
-// optionsOf converts the options that a host declares to attributes of plans. Blocks are left out; see
-// blocksOf.
-func optionsOf(declared []worker.Option) []stage.Option {
+// Options converts the options that a host declares to attributes of plans. Blocks are left out; see Blocks.
+func Options(declared []worker.Option) []stage.Option {
 	var out []stage.Option
 	for _, d := range declared {
 		if d.Block != nil {
@@ -32,15 +33,39 @@ func optionsOf(declared []worker.Option) []stage.Option {
 	return out
 }
 
-// blocksOf converts the blocks that a host declares.
-func blocksOf(declared []worker.Option) []stage.Block {
+// Blocks converts the blocks that a host declares.
+func Blocks(declared []worker.Option) []stage.Block {
 	var out []stage.Block
 	for _, d := range declared {
 		if d.Block != nil {
-			out = append(out, stage.Block{Name: d.Name, Doc: d.Doc, Beside: d.NotInKey, Options: optionsOf(d.Block)})
+			out = append(out, stage.Block{Name: d.Name, Doc: d.Doc, Beside: d.NotInKey, Options: Options(d.Block)})
 		}
 	}
 	return out
+}
+
+// Decode sets the variables of options to the values in the block of s. Elements that are null are not
+// set.
+func Decode(s *stage.Service, declared []worker.Option) error {
+	values := map[string]any{}
+	for name, v := range s.Options {
+		if !v.IsWhollyKnown() {
+			return fmt.Errorf("%s of %s is only known after another stage has run; give a value that is known before",
+				name, s.Address)
+		}
+
+		var err error
+		if values[name], err = Plain(v); err != nil {
+			return fmt.Errorf("%s: %w", name, err)
+		}
+		switch in := values[name].(type) {
+		case map[string]any:
+			maps.DeleteFunc(in, func(_ string, v any) bool { return v == nil })
+		case []any:
+			values[name] = slices.DeleteFunc(in, func(v any) bool { return v == nil })
+		}
+	}
+	return worker.Decode(declared, values)
 }
 
 // typeOf returns the type in plans of an option that is decoded into a variable. It panics if hosts have no

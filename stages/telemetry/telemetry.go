@@ -8,11 +8,11 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/zclconf/go-cty/cty"
-
 	"aicplan/cudaops/telemetry"
+	"aicplan/cudaops/worker"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/fileutil"
+	"aicplan/stages/runtimes"
 )
 
 // Kind registers the block.
@@ -20,21 +20,30 @@ func Kind() stage.ServiceKind {
 	return stage.ServiceKind{
 		Name:    "telemetry",
 		Summary: "monitors GPUs during a collect: DCGM exporters and NVML",
-		Options: []stage.Option{
-			{Name: "endpoints", Type: cty.List(cty.String), Doc: "DCGM exporters, as HOST:PORT or URL"},
-			{Name: "defaults", Type: cty.Bool, Default: "true", Doc: "also try localhost:9400 and localhost:9401"},
-			{Name: "nvml", Type: cty.Bool, Default: "true", Doc: "read the GPUs of this machine through the driver"},
-			{Name: "interval", Type: cty.String, Default: `"333ms"`, Doc: "time between two scrapes of a source, 10ms to 300s"},
-			{Name: "timeout", Type: cty.String, Default: "2s or six intervals, whichever is longer",
-				Doc: "maximum time of a scrape, 10ms to 300s"},
-			{
-				Name: "counters",
-				Type: cty.String,
-				Doc:  "a counter file of the exporter, relative to the plan: FIELD, gauge or counter, help text",
-			},
-			{Name: "required", Type: cty.Bool, Default: "false",
-				Doc: "fail the collect if no source reports a GPU"},
-		},
+		Options: runtimes.Options(new(attributes).options()),
+	}
+}
+
+// attributes is the content of a telemetry block.
+type attributes struct {
+	endpoints                []string
+	defaults, nvml, required bool
+	interval, timeout        worker.Duration
+	counters                 string
+}
+
+func (b *attributes) options() []worker.Option {
+	return []worker.Option{
+		{Name: "endpoints", Into: &b.endpoints, Doc: "DCGM exporters, as HOST:PORT or URL"},
+		{Name: "defaults", Into: &b.defaults, Default: true, Doc: "also try localhost:9400 and localhost:9401"},
+		{Name: "nvml", Into: &b.nvml, Default: true, Doc: "read the GPUs of this machine through the driver"},
+		{Name: "interval", Into: &b.interval, Default: worker.Duration(telemetry.DefaultInterval),
+			Doc: "time between two scrapes of a source, 10ms to 300s"},
+		{Name: "timeout", Into: &b.timeout, DefaultDoc: "2s or six intervals, whichever is longer",
+			Doc: "maximum time of a scrape, 10ms to 300s"},
+		{Name: "counters", Into: &b.counters,
+			Doc: "a counter file of the exporter, relative to the plan: FIELD, gauge or counter, help text"},
+		{Name: "required", Into: &b.required, Default: false, Doc: "fail the collect if no source reports a GPU"},
 	}
 }
 
@@ -51,51 +60,23 @@ type Config struct {
 
 // Parse reads the block of s and its counter file. Errors name the option.
 func Parse(s *stage.Service) (*Config, error) {
-	c := &Config{Address: s.Address, nvml: true, options: telemetry.Options{Set: telemetry.Builtin()}}
+	var b attributes
+	if err := runtimes.Decode(s, b.options()); err != nil {
+		return nil, err
+	}
+
+	c := &Config{Address: s.Address, Required: b.required, nvml: b.nvml, options: telemetry.Options{
+		Set: telemetry.Builtin(), Interval: time.Duration(b.interval), Timeout: time.Duration(b.timeout)}}
+	for name, d := range map[string]time.Duration{"interval": c.options.Interval, "timeout": c.options.Timeout} {
+		if d != 0 && (d < telemetry.MinInterval || d > telemetry.MaxInterval) {
+			return nil, fmt.Errorf("%s is \"%s\"; it must be a time between %s and %s, such as \"333ms\"",
+				name, d, telemetry.MinInterval, telemetry.MaxInterval)
+		}
+	}
+
 	tried := telemetry.DefaultEndpoints
-
-	for name, v := range s.Options {
-		if !v.IsWhollyKnown() {
-			return nil, fmt.Errorf("%s of %s is only known after another stage has run; give a value that is known before",
-				name, s.Address)
-		}
-	}
-
-	if v, ok := s.Options["nvml"]; ok {
-		c.nvml = v.True()
-	}
-
-	if v, ok := s.Options["required"]; ok {
-		c.Required = v.True()
-	}
-
-	if v, ok := s.Options["defaults"]; ok && v.False() {
+	if !b.defaults {
 		tried = nil
-	}
-
-	for name, to := range map[string]*time.Duration{"interval": &c.options.Interval, "timeout": &c.options.Timeout} {
-		v, ok := s.Options[name]
-		if !ok {
-			continue
-		}
-
-		d, err := time.ParseDuration(v.AsString())
-		if err != nil || d < telemetry.MinInterval || d > telemetry.MaxInterval {
-			return nil, fmt.Errorf("%s is %q; it must be a time between %s and %s, such as \"333ms\"",
-				name, v.AsString(), telemetry.MinInterval, telemetry.MaxInterval)
-		}
-		*to = d
-	}
-
-	var named []string
-	if v, ok := s.Options["endpoints"]; ok {
-		for it := v.ElementIterator(); it.Next(); {
-			_, e := it.Element()
-			if e.IsNull() {
-				continue
-			}
-			named = append(named, e.AsString())
-		}
 	}
 
 	var err error
@@ -103,14 +84,13 @@ func Parse(s *stage.Service) (*Config, error) {
 		return nil, err
 	}
 
-	all, err := telemetry.Endpoints(c.defaults, named)
+	all, err := telemetry.Endpoints(c.defaults, b.endpoints)
 	if err != nil {
 		return nil, err
 	}
 
 	c.endpoints = all[len(c.defaults):]
-	if v, ok := s.Options["counters"]; ok {
-		path := v.AsString()
+	if path := b.counters; path != "" {
 		if !filepath.IsAbs(path) {
 			path = filepath.Join(s.Dir, path)
 		}
@@ -121,7 +101,7 @@ func Parse(s *stage.Service) (*Config, error) {
 		}
 		defer f.Close()
 
-		if err := c.options.Set.AddCSV(f, v.AsString()); err != nil {
+		if err := c.options.Set.AddCSV(f, b.counters); err != nil {
 			return nil, err
 		}
 	}
