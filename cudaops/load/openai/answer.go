@@ -41,7 +41,9 @@ type Chunk struct {
 
 	// Finish is the finish_reason, or "" if it is not set.
 	Finish string
-	Usage  *Usage
+
+	// Usage is shared by equal messages. It must not be changed.
+	Usage *Usage
 }
 
 // Tokens reports whether the chunk contains output of the model.

@@ -3,6 +3,7 @@ package openai
 import (
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -141,16 +142,40 @@ func FuzzParser(f *testing.F) {
 	f.Add(`{"choices":[{"delta":{"reasoning_content":"r","reasoning":"r"}}]}`, `{"choices":[{"delta":{"reasoning_content":"s","reasoning":"r"}}]}`)
 	f.Add(`{"choices":[{"text":"x"}]}`, `{"choices":[{"text":"x\"}],"error":{"message":"y"}}`)
 	f.Add(`{"choices":[{"delta":{"content":"#"}}]}`, `{"choices":[{"delta":{"content":""}}]}`)
+	f.Add(`{"id":"a","choices":[{"text":"x"}]}`, `{"id":"b","choices":[{"text":"y"}]}`)
+	f.Add(`{"id":"a","choices":[{"text":"a"}]}`, `{"id":"a","choices":[{"text":"id"}]}`)
+	f.Add(`{"id":"a","choices":[],"usage":{"prompt_tokens":1}}`, `{"id":"bc","choices":[],"usage":{"prompt_tokens":2}}`)
+	f.Add(`{"id":"a","choices":[{"delta":{},"finish_reason":"stop"}]}`, `{"id":"b","choices":[{"delta":{},"finish_reason":"abort"}]}`)
+	f.Add(`{"id":"a" }`, ` }`)
 	f.Fuzz(func(t *testing.T, first, second string) {
 		var p Parser
 		for _, text := range []string{first, second, first, second} {
 			got, err := p.Parse([]byte(text))
 			want, werr := Parse([]byte(text))
-			if (err == nil) != (werr == nil) || got.Content != want.Content || got.Reasoning != want.Reasoning || got.Finish != want.Finish || got.Tools != want.Tools || (got.Usage == nil) != (want.Usage == nil) {
+			if (err == nil) != (werr == nil) || got.Content != want.Content || got.Reasoning != want.Reasoning || got.Finish != want.Finish || got.Tools != want.Tools || got.Done != want.Done || !reflect.DeepEqual(got.Usage, want.Usage) {
 				t.Errorf("%q after %q: %+v %v, want %+v %v", text, first, got, err, want, werr)
 			}
 		}
 	})
+}
+
+// TestIDsDoNotMatter checks that messages which differ in their id and text only are parsed once.
+func TestIDsDoNotMatter(t *testing.T) {
+	var p Parser
+	stream := func(id, text string) (usage *Usage) {
+		for _, m := range []string{`[{"delta":{"content":"` + text + `"}}]`, `[],"usage":{"prompt_tokens":3}`} {
+			c, err := p.Parse([]byte(`{"id":"` + id + `","choices":` + m + `}`))
+			if err != nil || c.Usage == nil && c.Content != text {
+				t.Fatalf("%+v, %v", c, err)
+			}
+			usage = c.Usage
+		}
+		return usage
+	}
+
+	if first, second := stream("chatcmpl-1", "a"), stream("chatcmpl-23", "b c"); first != second {
+		t.Error("a message of a known form is parsed again")
+	}
 }
 
 func BenchmarkParser(b *testing.B) {
@@ -161,5 +186,27 @@ func BenchmarkParser(b *testing.B) {
 		if c, err := p.Parse(data); err != nil || !c.Tokens() {
 			b.Fatal(err)
 		}
+	}
+}
+
+// TestStringsAreEscaped checks each character at each place of a string.
+func TestStringsAreEscaped(t *testing.T) {
+	for c := range rune(0x101) {
+		for _, before := range []int{0, 3, 7, 8, 12} {
+			s := strings.Repeat("a", before) + string(c) + "b c"
+			want, err := Marshal(s)
+			if got := AppendString(nil, s); err != nil || string(got) != string(want) {
+				t.Errorf("%q is %s, want %s (%v)", s, got, want, err)
+			}
+		}
+	}
+}
+
+func BenchmarkAppendString(b *testing.B) {
+	text := strings.Repeat("word after word ", 50)
+	var to []byte
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		to = AppendString(to[:0], text)
 	}
 }

@@ -5,19 +5,39 @@ import (
 	"unsafe"
 )
 
-// A Parser parses the messages of streams. Messages of one stream usually differ only in their text, so it
-// remembers the bytes before and after the text. A message with the same bytes around a plain string is not
-// parsed again. The zero value is ready to use. It is not safe for concurrent use.
+// A Parser parses the messages of streams. Messages of one stream usually differ only in their text, and those of
+// different streams also in the id that they begin with, so it remembers the bytes before and after the text, and the
+// last messages without text. A message with the same bytes around a plain string is not parsed again. The zero value
+// is ready to use. It is not safe for concurrent use.
 type Parser struct {
-	before, after []byte
+	head          []byte // {"id":"..." of the last message
+	before, after []byte // between the head and the text, and behind the text
+	named         bool   // the message with the text had an id
 	reasoning     bool
+	others        [4]silent
+	next          int // of others to replace
 }
+
+// silent is a message without text.
+type silent struct {
+	text  []byte // behind the head
+	named bool
+	chunk Chunk
+}
+
+// Limits of the messages to remember, in bytes.
+const (
+	maxSilent = 1 << 10
+	maxSpoken = 4 << 10
+)
 
 // Parse parses one message like the function Parse.
 func (p *Parser) Parse(data []byte) (Chunk, error) {
-	if n := len(p.before) + len(p.after); n > 0 && len(data) > n && bytes.HasPrefix(data, p.before) &&
-		bytes.HasSuffix(data, p.after) {
-		if text := data[len(p.before) : len(data)-len(p.after)]; plain(text) {
+	rest := p.behindID(data)
+	named := len(rest) < len(data)
+	if n := len(p.before) + len(p.after); n > 0 && len(rest) > n && named == p.named &&
+		bytes.HasPrefix(rest, p.before) && bytes.HasSuffix(rest, p.after) {
+		if text := rest[len(p.before) : len(rest)-len(p.after)]; plain(text) {
 			s := unsafe.String(unsafe.SliceData(text), len(text))
 			if p.reasoning {
 				return Chunk{Reasoning: s}, nil
@@ -26,34 +46,62 @@ func (p *Parser) Parse(data []byte) (Chunk, error) {
 		}
 	}
 
+	for i := range p.others {
+		if o := &p.others[i]; len(o.text) > 0 && named == o.named && bytes.Equal(o.text, rest) {
+			return o.chunk, nil
+		}
+	}
+
 	c, err := Parse(data)
-	if err == nil && c.Finish == "" && c.Usage == nil && !c.Tools && c.IDs == 0 &&
-		(c.Content == "") != (c.Reasoning == "") {
-		p.remember(data, &c)
+	switch {
+	case err != nil:
+	case !c.Tokens():
+		if len(rest) <= maxSilent {
+			o := &p.others[p.next]
+			o.text, o.named, o.chunk = append(o.text[:0], rest...), named, c
+			p.next = (p.next + 1) % len(p.others)
+		}
+	case c.Finish == "" && c.Usage == nil && !c.Tools && c.IDs == 0 && (c.Content == "") != (c.Reasoning == ""):
+		p.remember(data, rest, &c)
 	}
 
 	return c, err
 }
 
-// remember stores the bytes around the text if the text occurs exactly once in data. It does not if choices
+// behindID returns the bytes of a message behind the id that it begins with, or all of them.
+func (p *Parser) behindID(data []byte) []byte {
+	if len(p.head) > 0 && bytes.HasPrefix(data, p.head) {
+		return data[len(p.head):]
+	}
+
+	id, ok := bytes.CutPrefix(data, []byte(`{"id":"`))
+	if n := bytes.IndexByte(id, '"'); ok && n > 0 && plain(id[:n]) {
+		rest := id[n+1:]
+		p.head = append(p.head[:0], data[:len(data)-len(rest)]...)
+		return rest
+	}
+	return data
+}
+
+// remember stores the bytes of rest, which is data behind its id, around the text if the text occurs there once. It does not if choices
 // were joined, or if the server sends the text twice as vLLM does, because the second copy would be taken
 // as constant.
-func (p *Parser) remember(data []byte, c *Chunk) {
+func (p *Parser) remember(data, rest []byte, c *Chunk) {
 	text := c.Content + c.Reasoning
-	if !plain([]byte(text)) || len(data) > 4096 {
+	if !plain([]byte(text)) || len(data) > maxSpoken {
 		return
 	}
 
 	quoted := []byte(`"` + text + `"`)
-	at := bytes.Index(data, quoted)
-	if at < 0 || bytes.LastIndex(data, quoted) != at {
+	at := bytes.Index(rest, quoted)
+	if at < 0 || bytes.LastIndex(rest, quoted) != at {
 		return
 	}
 
 	// The string must be the value of the text's field and of no other field.
 	probe := bytes.Clone(data)
 	for i := range text {
-		probe[at+1+i] = '#'
+		probe[len(data)-len(rest)+at+1+i] = '#'
 	}
 
 	again, err := Parse(probe)
@@ -62,9 +110,9 @@ func (p *Parser) remember(data []byte, c *Chunk) {
 		return
 	}
 
-	p.before = append(p.before[:0], data[:at+1]...)
-	p.after = append(p.after[:0], data[at+1+len(text):]...)
-	p.reasoning = c.Reasoning != ""
+	p.before = append(p.before[:0], rest[:at+1]...)
+	p.after = append(p.after[:0], rest[at+1+len(text):]...)
+	p.named, p.reasoning = len(rest) < len(data), c.Reasoning != ""
 }
 
 // plain reports whether bytes between quotes are a non-empty JSON string without escapes.

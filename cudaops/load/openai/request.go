@@ -225,19 +225,39 @@ func (m *Message) append(b []byte, e Endpoint) []byte {
 
 // AppendString appends a JSON string.
 func AppendString(b []byte, s string) []byte {
-	for i := range len(s) {
-		if c := s[i]; c < 0x20 || c >= 0x7f || c == '"' || c == '\\' {
-			text, err := Marshal(s)
-			if err != nil {
-				panic("openai: a string is no JSON: " + err.Error())
-			}
-			return append(b, text...)
+	if !printable(s) {
+		text, err := Marshal(s)
+		if err != nil {
+			panic("openai: a string is no JSON: " + err.Error())
 		}
+		return append(b, text...)
 	}
 
 	b = append(b, '"')
 	b = append(b, s...)
 	return append(b, '"')
+}
+
+// printable reports whether a string is ASCII without control characters, quotes and backslashes.
+func printable(s string) bool {
+	// Eight bytes at a time: the top bit of each byte of odd is set if the byte is to be escaped.
+	const ones, tops = 0x0101010101010101, 0x8080808080808080
+	for ; len(s) >= 8; s = s[8:] {
+		x := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 |
+			uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+		quote, slash := x^ones*'"', x^ones*'\\'
+		odd := x | (x - ones*' ') | (quote - ones) | (slash - ones)
+		if odd&tops != 0 {
+			return false
+		}
+	}
+
+	for i := range len(s) {
+		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
+			return false
+		}
+	}
+	return true
 }
 
 // Marshal is json.Marshal without HTML escapes, which would change the size of the prompt.

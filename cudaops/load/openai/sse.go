@@ -52,6 +52,18 @@ func (r *EventReader) Read(in *bufio.Reader, event func(Event) error) error {
 			continue
 		}
 
+		if len(r.line) == 0 && !r.hasData && r.typ == "" {
+			n, err := plainEvents(data, event)
+			if err != nil {
+				return err
+			}
+			if n > 0 {
+				mark, afterCR = nil, false
+				_, _ = in.Discard(n)
+				continue
+			}
+		}
+
 		n := lineEnd(data)
 		if len(r.line)+n > MaxEvent {
 			return fmt.Errorf("a line of the event stream is longer than %d MiB", MaxEvent>>20)
@@ -79,6 +91,24 @@ func (r *EventReader) Read(in *bufio.Reader, event func(Event) error) error {
 
 		_, _ = in.Discard(n + 1)
 		r.line = r.line[:0]
+	}
+}
+
+// plainEvents calls event for the events at the start of data that have the form of nearly all: a data line that ends
+// with LF, and an empty line. They are not copied. It returns the number of bytes of these events.
+func plainEvents(data []byte, event func(Event) error) (int, error) {
+	used := 0
+	for {
+		rest, ok := bytes.CutPrefix(data[used:], []byte("data: "))
+		n := bytes.IndexByte(rest, '\n')
+		if !ok || n < 0 || n+1 == len(rest) || rest[n+1] != '\n' || bytes.IndexByte(rest[:n], '\r') >= 0 {
+			return used, nil
+		}
+
+		used = len(data) - len(rest) + n + 2
+		if err := event(Event{Data: rest[:n]}); err != nil {
+			return used, err
+		}
 	}
 }
 
