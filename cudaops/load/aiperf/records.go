@@ -67,51 +67,36 @@ func AppendRecord(b []byte, r *Record, v *Values, streaming, warmedUp bool, work
 	b = append(b, `,"context_overflow_skip":false,"agent_depth":0`...)
 	str("root_correlation_id", r.Correlation)
 	b = append(b, `},"metrics":{`...)
-	first := true
-	name := func(d *Def) {
-		if !first {
-			b = append(b, ',')
-		}
-		first = false
-		b = append(b, '"')
-		b = append(b, d.Tag...)
-		b = append(b, `":{"value":`...)
-	}
-
-	unit := func(d *Def) {
-		b = append(b, `,"unit":"`...)
-		b = append(b, d.Unit...)
-		b = append(b, `"}`...)
-	}
-
-	defs := PerRequest()
-	for i := range defs {
+	start := len(b)
+	for i := range nPerRequest {
 		if v == nil || math.IsNaN(v[i]) || summaryOnly(i) {
 			continue
 		}
-		d := &defs[i]
-		name(d)
-		if d.Integer {
+		f := &recordFields[i]
+		b = append(b, f.before...)
+		if f.integer {
 			b = strconv.AppendInt(b, int64(v[i]), 10)
 		} else {
 			b = appendFloat(b, v[i])
 		}
-		unit(d)
+		b = append(b, f.after...)
 	}
 
 	if streaming && r.Err == nil && len(r.Times) > 1 {
-		name(&InterChunk)
-		b = append(b, '[')
+		f := &recordFields[nPerRequest]
+		b = append(append(b, f.before...), '[')
 		for i := 1; i < len(r.Times); i++ {
 			if i > 1 {
 				b = append(b, ',')
 			}
 			b = appendFloat(b, float64(r.Times[i]-r.Times[i-1])/1e6)
 		}
-		b = append(b, ']')
-		unit(&InterChunk)
+		b = append(append(b, ']'), f.after...)
 	}
 
+	if len(b) > start {
+		b = b[:len(b)-1] // the last comma
+	}
 	b = append(b, '}')
 	if e := r.Err; e != nil {
 		b = append(b, `,"error":{`...)
@@ -130,14 +115,32 @@ func AppendRecord(b []byte, r *Record, v *Values, streaming, warmedUp bool, work
 	return append(b, '}', '\n')
 }
 
+// recordField is what a line has around the value of a metric.
+type recordField struct {
+	before, after string
+	integer       bool
+}
+
+// recordFields are the fields by index of Values, and that of the gaps between messages.
+var recordFields = func() (fields [nPerRequest + 1]recordField) {
+	for i, d := range append(PerRequest(), InterChunk) {
+		fields[i] = recordField{`"` + d.Tag + `":{"value":`, `,"unit":"` + d.Unit + `"},`, d.Integer}
+	}
+	return
+}()
+
 // summaryOnly reports whether AIPerf writes a metric only to its summaries. Readers can compute it from the
 // times in the metadata.
 func summaryOnly(i int) bool { return i == CreditToStart || i == EffectiveLatency }
 
 // appendFloat appends the shortest text of a number, with a decimal point.
 func appendFloat(b []byte, v float64) []byte {
+	if v == 0 {
+		return append(b, "0.0"...)
+	}
+
 	// Most values are milliseconds of whole nanoseconds. Their shortest text is that of the nanoseconds.
-	if ns := math.Round(v * 1e6); ns >= 0 && ns < 1e15 && ns/1e6 == v && (v == 0 || v >= 1e-4) {
+	if ns := math.Round(v * 1e6); ns >= 0 && ns < 1e15 && ns/1e6 == v && v >= 1e-4 {
 		return appendMillionths(b, uint64(ns))
 	}
 
@@ -154,11 +157,16 @@ func appendFloat(b []byte, v float64) []byte {
 
 // appendMillionths appends n / 1e6 with one to six decimals.
 func appendMillionths(b []byte, n uint64) []byte {
-	b = append(strconv.AppendUint(b, n/1e6, 10), '.')
-	digits := len(b)
-	for rest, unit := n%1e6, uint64(1e5); unit > 0 && (rest > 0 || len(b) == digits); unit /= 10 {
-		b = append(b, byte('0'+rest/unit))
-		rest %= unit
+	b = strconv.AppendUint(b, n/1e6, 10)
+	decimals := [7]byte{0: '.'}
+	for i, rest := 6, n%1e6; i > 0; i-- {
+		decimals[i] = byte('0' + rest%10)
+		rest /= 10
 	}
-	return b
+
+	length := len(decimals)
+	for length > 2 && decimals[length-1] == '0' {
+		length--
+	}
+	return append(b, decimals[:length]...)
 }
