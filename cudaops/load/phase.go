@@ -147,10 +147,8 @@ func (p *phase) over() bool {
 	select {
 	case <-p.ending:
 		return true
-	case <-p.cut.Done():
-		return true
 	default:
-		return false
+		return p.cut.Err() != nil
 	}
 }
 

@@ -59,30 +59,66 @@ func (s *Summary) Get(tag string) (Metric, bool) {
 	return s.Metrics[i], true
 }
 
+// A list is a growing list of numbers. They are kept in blocks, because a load copies them several times otherwise.
+type list struct {
+	full [][]float64
+	last []float64
+}
+
+// maxBlock limits the length of a block.
+const maxBlock = 1 << 13
+
+func (l *list) add(v float64) {
+	if len(l.last) == cap(l.last) {
+		if l.last != nil {
+			l.full = append(l.full, l.last)
+		}
+		l.last = make([]float64, 0, min(max(64, 2*cap(l.last)), maxBlock))
+	}
+	l.last = append(l.last, v)
+}
+
+// all returns the numbers in one block, which the caller may sort.
+func (l *list) all() []float64 {
+	if l.full != nil {
+		l.full, l.last = nil, slices.Concat(append(l.full, l.last)...)
+	}
+	return l.last
+}
+
 // A column stores the values of one metric. While all values are equal, only one is stored, because many
 // metrics are constant.
 type column struct {
 	same   float64
 	n      int
-	values []float64 // nil while all values are equal
+	varied bool
+	values list // if they are varied
 }
 
 func (c *column) add(v float64) {
 	switch {
 	case c.n == 0:
 		c.same = v
-	case c.values == nil && v != c.same:
-		c.values = make([]float64, c.n, max(64, 2*c.n))
-		for i := range c.values {
-			c.values[i] = c.same
+	case !c.varied && v != c.same:
+		c.varied = true
+		for range c.n {
+			c.values.add(c.same)
 		}
 	}
 
-	if c.values != nil {
-		c.values = append(c.values, v)
+	if c.varied {
+		c.values.add(v)
 	}
 
 	c.n++
+}
+
+// all returns the values, which the caller may sort.
+func (c *column) all() []float64 {
+	if !c.varied {
+		return slices.Repeat([]float64{c.same}, c.n)
+	}
+	return c.values.all()
 }
 
 // sum returns the sum, or NaN without values.
@@ -91,12 +127,12 @@ func (c *column) sum() float64 {
 		return math.NaN()
 	}
 
-	if c.values == nil {
+	if !c.varied {
 		return c.same * float64(c.n)
 	}
 
 	t := 0.0
-	for _, v := range c.values {
+	for _, v := range c.values.all() {
 		t += v
 	}
 	return t
@@ -104,8 +140,8 @@ func (c *column) sum() float64 {
 
 // stats returns the statistics and sorts the values. It returns false without values.
 func (c *column) stats() (Stats, bool) {
-	if c.values != nil || c.n == 0 {
-		return Describe(c.values)
+	if c.varied || c.n == 0 {
+		return Describe(c.values.all())
 	}
 	v := c.same
 	return Stats{Avg: v, Min: v, Max: v, Sum: v * float64(c.n), P1: v, P5: v, P10: v, P25: v, P50: v, P75: v,
@@ -118,7 +154,7 @@ type Collector struct {
 	SLO       SLO
 
 	columns [nPerRequest]column
-	chunks  []float64
+	chunks  list
 	w       *sweeps
 	full    bool // quantities over time were dropped because of their size
 	errors  map[Failure]int
@@ -188,7 +224,7 @@ func (c *Collector) Add(r *Record) *Values {
 
 	if c.Streaming {
 		for i := 1; i < len(r.Times); i++ {
-			c.chunks = append(c.chunks, float64(r.Times[i]-r.Times[i-1])/1e6)
+			c.chunks.add(float64(r.Times[i]-r.Times[i-1]) / 1e6)
 		}
 	}
 
@@ -225,7 +261,7 @@ func (c *Collector) Summary() *Summary {
 		}
 	}
 
-	st, ok := Describe(c.chunks)
+	st, ok := Describe(c.chunks.all())
 	put(InterChunk, st, ok)
 	sum := func(i int) float64 { return c.columns[i].sum() }
 	seconds := float64(s.To-s.From) / 1e9
@@ -306,12 +342,7 @@ func (c *Collector) Summary() *Summary {
 // mismatched counts outputs whose length differs from the requested one by more than 5 %, which is AIPerf's
 // threshold.
 func (c *Collector) mismatched() (n int) {
-	k := &c.columns[OSLMismatch]
-	if k.values == nil && math.Abs(k.same) > 5 {
-		return k.n
-	}
-
-	for _, pct := range k.values {
+	for _, pct := range c.columns[OSLMismatch].all() {
 		if math.Abs(pct) > 5 {
 			n++
 		}
@@ -327,11 +358,7 @@ func (c *Collector) adjusted(s *Summary) {
 			continue
 		}
 
-		values := slices.Clone(k.values)
-		for range k.n - len(values) {
-			values = append(values, k.same)
-		}
-
+		values := slices.Clone(k.all())
 		for range s.Failed {
 			values = append(values, math.Inf(1))
 		}

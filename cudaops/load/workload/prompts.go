@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"time"
 
@@ -206,7 +207,8 @@ func (s *Set) At(i int) *Conversation {
 func (s *Set) make(i int) Conversation {
 	c := s.c
 	m := newMaker(c, s.v, uint64(i))
-	out := Conversation{ID: fmt.Sprintf("session_%06d", i)}
+	number := strconv.Itoa(i)
+	out := Conversation{ID: "session_" + "000000"[min(len(number), 6):] + number}
 	n := 1
 	if c.Turns.Mean > 0 {
 		n = c.Turns.draw(m.rand)
