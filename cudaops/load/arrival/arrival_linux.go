@@ -11,11 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// conn is a TCP connection that keeps the arrival of the data of its last read.
+// conn is a TCP connection that keeps the arrival of the data of its last read. Its system calls do not block, so that
+// they need not be announced to Go's scheduler, which may start another thread for the time of a call.
 type conn struct {
 	*net.TCPConn
-	raw     syscall.RawConn
-	receive func(fd uintptr) bool // receiveOnce, bound once so that reads do not allocate
+	raw           syscall.RawConn
+	receive, send func(fd uintptr) bool // receiveOnce and sendOnce, bound once so that calls do not allocate
 
 	// In and out parameters of receive. The message is kept, because that of unix.Recvmsg is allocated by each call.
 	n       int
@@ -24,6 +25,10 @@ type conn struct {
 	buf     unix.Iovec
 	message unix.Msghdr
 	control [64]byte
+
+	// In and out parameters of send.
+	unsent []byte
+	failed error
 }
 
 // Conn returns a connection with a Clock, or c if the kernel does not report arrivals for it.
@@ -48,7 +53,7 @@ func Conn(c net.Conn) net.Conn {
 
 	a := &conn{TCPConn: t, raw: raw}
 	a.message.Iov, a.message.Iovlen, a.message.Control = &a.buf, 1, &a.control[0]
-	a.receive = a.receiveOnce
+	a.receive, a.send = a.receiveOnce, a.sendOnce
 	return a
 }
 
@@ -80,7 +85,7 @@ func (a *conn) receiveOnce(fd uintptr) bool {
 	failed := unix.EINTR
 	for failed == unix.EINTR {
 		a.message.SetControllen(len(a.control))
-		n, _, failed = unix.Syscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&a.message)), unix.MSG_DONTWAIT)
+		n, _, failed = unix.RawSyscall(unix.SYS_RECVMSG, fd, uintptr(unsafe.Pointer(&a.message)), unix.MSG_DONTWAIT)
 	}
 	if failed == unix.EAGAIN {
 		return false
@@ -97,6 +102,38 @@ func (a *conn) receiveOnce(fd uintptr) bool {
 			// Seconds and nanoseconds in the byte order of the machine.
 			s, ns := binary.NativeEndian.Uint64(data), binary.NativeEndian.Uint64(data[8:])
 			a.at = int64(s)*1e9 + int64(ns)
+		}
+	}
+	return true
+}
+
+// Write implements net.Conn.
+func (a *conn) Write(b []byte) (int, error) {
+	a.unsent, a.failed = b, nil
+	err := a.raw.Write(a.send)
+	n := len(b) - len(a.unsent)
+	a.unsent = nil
+	if err == nil && a.failed != nil {
+		err = &net.OpError{Op: "write", Net: "tcp", Source: a.LocalAddr(), Addr: a.RemoteAddr(),
+			Err: os.NewSyscallError("write", a.failed)}
+	}
+	return n, err
+}
+
+// sendOnce writes without blocking. It returns false if the rest cannot be written yet.
+func (a *conn) sendOnce(fd uintptr) bool {
+	for len(a.unsent) > 0 {
+		n, _, failed := unix.RawSyscall(unix.SYS_WRITE, fd, uintptr(unsafe.Pointer(unsafe.SliceData(a.unsent))),
+			uintptr(len(a.unsent)))
+		switch failed {
+		case 0:
+			a.unsent = a.unsent[n:]
+		case unix.EINTR:
+		case unix.EAGAIN:
+			return false
+		default:
+			a.failed = failed
+			return true
 		}
 	}
 	return true
