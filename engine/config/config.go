@@ -150,7 +150,7 @@ func (c *Config) Decode(in *Instance) (st stage.Stage, deferred bool, diags hcl.
 	}
 
 	if !diags.HasErrors() {
-		diags = append(diags, st.Check(&stage.CheckContext{Range: in.Range, Tables: c.l.tables})...)
+		diags = append(diags, st.Check(&stage.CheckContext{Name: in.Name, Range: in.Range, Tables: c.l.tables})...)
 	}
 
 	return st, false, unique(in.Locate(diags))

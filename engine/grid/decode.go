@@ -25,8 +25,9 @@ var productBlocks = []hcl.BlockHeaderSchema{
 var (
 	gridSchema = &hcl.BodySchema{
 		Attributes: []hcl.AttributeSchema{
-			// op (string, required) is the name of the work in runtimes. It is part of the id of every case.
-			{Name: "op", Required: true},
+			// op is the name of the work in runtimes. It is part of the id of every case. The default is the label of the
+			// block.
+			{Name: "op"},
 			// perf_table is the perf table of the rows, such as "gemm_perf". Export, gates and dedupe use its columns and
 			// key. The default is the declared table that lists the op, else that of the runtime's kind.
 			{Name: "perf_table"},
@@ -66,6 +67,8 @@ var (
 			// case_set (labelled blocks) is as in a grid. A part with one can be included in a grid or a sweep, not in a
 			// case_set.
 			{Type: "case_set", LabelNames: []string{"name"}},
+			// sweep (labelled blocks) is as in a grid. A part with one can be included in a grid only.
+			{Type: "sweep", LabelNames: []string{"name"}},
 		}, productBlocks...),
 	}
 	caseSetSchema = &hcl.BodySchema{
@@ -177,6 +180,7 @@ type product struct {
 	derives    []*Derive
 	filters    []*Filter
 	sets       []*product
+	sweeps     []sweepBlock
 	included   []string // names of the included parts
 	loopOrder  []string
 	loopRanges []hcl.Range
@@ -222,18 +226,11 @@ func (d *decoder) grid(body hcl.Body) *Spec {
 	d.constants(spec, content.Attributes["constants"])
 
 	common := d.product(content, "")
-	var sweeps hcl.Blocks
-	for _, b := range content.Blocks {
-		if b.Type == "sweep" {
-			sweeps = append(sweeps, b)
-		}
-	}
-
 	d.assemble(spec, common)
 	d.columns(spec, content, common)
 	d.distinct(spec, content.Blocks)
-	if len(sweeps) > 0 {
-		spec.Sweep = d.sweep(sweeps)
+	if len(common.sweeps) > 0 {
+		spec.Sweep = d.sweep(common.sweeps)
 		spec.Sweep.inclusions = d.inclusions
 	}
 
@@ -252,6 +249,7 @@ func (d *decoder) caseSet(b *hcl.Block, before []*product) *product {
 
 	p := d.product(content, b.Labels[0])
 	p.rng = b.DefRange
+	d.noSweeps(p)
 	return p
 }
 
@@ -311,6 +309,9 @@ func (d *decoder) block(p *product, b *hcl.Block) {
 			return
 		}
 		p.sets = append(p.sets, d.caseSet(b, p.sets))
+
+	case "sweep":
+		p.sweeps = append(p.sweeps, sweepBlock{b, d.eval, d.in})
 	}
 }
 

@@ -6,14 +6,31 @@ import (
 	"github.com/hashicorp/hcl/v2"
 )
 
+// sweepBlock is a sweep block of a grid or of a part that the grid includes.
+type sweepBlock struct {
+	*hcl.Block
+	eval Evaluator
+	in   *inclusion
+}
+
+// noSweeps reports sweeps in parts that a case_set or a sweep includes.
+func (d *decoder) noSweeps(p *product) {
+	for _, b := range p.sweeps {
+		d.errorf(b.DefRange, "Sweep inside a grid",
+			"A sweep belongs to a whole grid. Include the part in the grid itself.")
+	}
+}
+
 // sweep decodes the sweep blocks into one spec. Blocks with values become its axes. At most one
 // block may contain a whole product with case sets; the axes then loop inside that product.
-func (d *decoder) sweep(blocks hcl.Blocks) *Spec {
+func (d *decoder) sweep(blocks []sweepBlock) *Spec {
+	defer func(eval Evaluator, in *inclusion) { d.eval, d.in = eval, in }(d.eval, d.in)
 	spec := &Spec{Range: blocks[0].DefRange}
 
-	var compound *hcl.Block
+	var compound *sweepBlock
 	var simple []*Dim
 	for _, b := range blocks {
+		d.eval, d.in = b.eval, b.in
 		content, diags := b.Body.Content(sweepSchema)
 		if !diags.HasErrors() && content.Attributes["values"] == nil {
 			if compound != nil {
@@ -22,7 +39,7 @@ func (d *decoder) sweep(blocks hcl.Blocks) *Spec {
 					place(compound.DefRange))
 				continue
 			}
-			compound = b
+			compound = &b
 			continue
 		}
 
@@ -42,7 +59,7 @@ func (d *decoder) sweep(blocks hcl.Blocks) *Spec {
 			}
 		}
 
-		if dim := d.axis(b, content); dim != nil {
+		if dim := d.axis(b.Block, content); dim != nil {
 			dim.order = d.next()
 			simple = append(simple, dim)
 		}
@@ -51,10 +68,12 @@ func (d *decoder) sweep(blocks hcl.Blocks) *Spec {
 	common := &product{rng: spec.Range}
 	content := &hcl.BodyContent{MissingItemRange: spec.Range}
 	if compound != nil {
+		d.eval, d.in = compound.eval, compound.in
 		spec.Range = compound.DefRange
 		content, _ = compound.Body.Content(sweepSchema)
 		common = d.product(content, "")
 		common.rng = compound.DefRange
+		d.noSweeps(common)
 	}
 
 	common.axes = append(common.axes, simple...)

@@ -265,6 +265,7 @@ type Artifact struct {
 
 // CheckContext is given to Check.
 type CheckContext struct {
+	Name  string    // label of the block
 	Range hcl.Range // range of the block's header
 	// Tables are the built-in perf tables and those that the plan declares.
 	Tables *catalog.Catalog

@@ -3,6 +3,7 @@
 package grids
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"slices"
@@ -68,6 +69,7 @@ func (s *Stage) Check(cc *stage.CheckContext) hcl.Diagnostics {
 		return nil
 	}
 
+	s.spec.Op = cmp.Or(s.spec.Op, cc.Name)
 	diags := s.unfit()
 	if s.declared = cc.Tables.DeclaredFor(s.spec.Perf, s.spec.Op); s.declared != nil {
 		s.spec.Perf = s.declared.Name
