@@ -312,7 +312,8 @@ func declareLocals(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 
 var variableSchema = &hcl.BodySchema{
 	Attributes: []hcl.AttributeSchema{
-		// type (type) is a type constraint, see below. Without it, any value is accepted.
+		// type (type) is a type constraint, see below. The default is the type of default, if that is a string, number,
+		// bool or a list of one of them, else any.
 		{Name: "type"},
 		// default (any) is a constant. Without it, a value must be given.
 		{Name: "default"},
@@ -363,6 +364,9 @@ func declareVariable(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 		val, more := a.Expr.Value(&hcl.EvalContext{Functions: Functions()})
 		diags = append(diags, more...)
 		if !more.HasErrors() {
+			if content.Attributes["type"] == nil {
+				v.typ = typeOf(val)
+			}
 			val, err := v.convert(val)
 			if err != nil {
 				diags = append(diags, errorAt(elementRange(a.Expr, err), "Unsuitable default",
@@ -385,6 +389,22 @@ func declareVariable(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 	m.variables[name] = v
 	m.varOrder = append(m.varOrder, name)
 	return diags
+}
+
+// typeOf returns the type of a variable that declares none: that of a default that is a string, number, bool or a
+// list of one of them, else any.
+func typeOf(def cty.Value) cty.Type {
+	t := def.Type()
+	if t.IsPrimitiveType() {
+		return t
+	}
+	if t.IsTupleType() && t.Length() > 0 && t.TupleElementType(0).IsPrimitiveType() {
+		first := t.TupleElementType(0)
+		if !slices.ContainsFunc(t.TupleElementTypes(), func(other cty.Type) bool { return other != first }) {
+			return cty.List(first)
+		}
+	}
+	return cty.DynamicPseudoType
 }
 
 func declareOutput(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {

@@ -285,8 +285,8 @@ func (g givenValue) value(d *variableDecl, l *loader) (cty.Value, hcl.Diagnostic
 // surprising warns if an untyped variable gets a text that is parsed as a number with a different
 // spelling, such as the version 1.10 or a date.
 func (g givenValue) surprising(d *variableDecl, v cty.Value) hcl.Diagnostics {
-	if d.typ != cty.DynamicPseudoType || d.hasDefault && d.def.Type() == cty.Number || d.sensitive || v.IsNull() ||
-		!v.IsKnown() || v.Type() != cty.Number {
+	if d.typ != cty.DynamicPseudoType || d.sensitive || v.IsNull() || !v.IsKnown() ||
+		v.Type() != cty.Number {
 		return nil
 	}
 	text, err := convert.Convert(v, cty.String)

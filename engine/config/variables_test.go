@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
 )
 
 // TestTextsThatAreNumbers checks the warning about texts that an untyped variable reads as a number
@@ -21,12 +22,12 @@ func TestTextsThatAreNumbers(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	given := []string{"plain=1-00", "word=1.10", "count=1-00", "any=007", "text=1.10", "number=1.10", "secret=1.10"}
+	given := []string{"plain=1-00", "word=1.10", "count=1", "any=007", "text=1.10", "number=1.10", "secret=1.10"}
 	for _, c := range []struct {
 		vars []string
 		want []string // names with a warning
 	}{
-		{given, []string{"plain", "word", "any"}},
+		{given, []string{"plain", "any"}},
 		{append(slices.Clone(given), "plain=-1.5", "word=7", "any=[1.10]"), nil},
 		{append(slices.Clone(given), `plain="1.10"`, "word=v1.10", "any=true"), nil},
 	} {
@@ -50,8 +51,30 @@ func TestTextsThatAreNumbers(t *testing.T) {
 			t.Errorf("%q: told of %q, want %q", c.vars, got, want)
 		}
 
-		if v, _ := cfg.Eval("var.count"); v.AsBigFloat().String() != "1" {
-			t.Errorf("var.count is %v", v)
+		if v, _ := cfg.Eval("[var.count == 1, var.word]"); v.Index(cty.NumberIntVal(0)).False() ||
+			v.Index(cty.NumberIntVal(1)).Type() != cty.String {
+			t.Errorf("the types of the defaults are not those of the variables: %#v", v)
+		}
+	}
+}
+
+// TestDefaultTypes checks the types of variables that declare none.
+func TestDefaultTypes(t *testing.T) {
+	t.Parallel()
+	for def, want := range map[string]string{
+		`"a"`: "string", `1`: "number", `true`: "bool", `[1, 2]`: "list of number", `["a"]`: "list of string",
+		`null`: "dynamic", `[]`: "dynamic", `[1, "a"]`: "dynamic", `{ a = 1 }`: "dynamic", `[{ a = 1 }]`: "dynamic",
+	} {
+		path := filepath.Join(t.TempDir(), "plan.hcl")
+		if err := os.WriteFile(path, []byte("variable \"v\" { default = "+def+" }\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		cfg, diags := Load(Options{Path: path})
+		if diags.HasErrors() {
+			t.Fatal(diags)
+		}
+		if got := cfg.Variables()[0].Type.FriendlyName(); got != want {
+			t.Errorf("a variable with the default %s has the type %s, want %s", def, got, want)
 		}
 	}
 }
