@@ -10,7 +10,6 @@
 include = ["modules/database/system.hcl", "modules/pipeline/tables.hcl"]
 
 variable "backend" {
-  type        = string
   default     = "vllm"
   description = "Whose all-reduce: vllm, sglang or trtllm."
 
@@ -21,13 +20,11 @@ variable "backend" {
 }
 
 variable "gpus" {
-  type        = list(number)
   default     = [2, 4, 8]
   description = "Numbers of GPUs that take part."
 }
 
 variable "collector_root" {
-  type        = string
   default     = ""
   description = "A checkout of aiconfigurator, whose collector measures."
 }
@@ -95,7 +92,4 @@ module "pipeline" {
   backend  = var.backend
 }
 
-output "files" {
-  description = "The exported files by table."
-  value       = module.pipeline.files
-}
+output "files" { value = module.pipeline.files } # the exported files by table

@@ -19,10 +19,9 @@
 # Without graphs (off) nothing is launched as a graph: if rows and chains then
 # agree, it is what graphs do. The gates warn, because nothing is promised here.
 
-include = ["modules/database/system.hcl"]
+include = ["modules/database/cuda.hcl"]
 
 variable "m" {
-  type        = list(number)
   default     = [8]
   description = "Rows of the products: tokens of a decode step."
 
@@ -33,7 +32,6 @@ variable "m" {
 }
 
 variable "models" {
-  type        = list(string)
   default     = ["Llama-8B TP1"]
   description = "Models whose products are taken, of those in locals."
 
@@ -44,7 +42,6 @@ variable "models" {
 }
 
 variable "graphs" {
-  type        = list(string)
   default     = ["prefer", "off"]
   description = "How executions are launched: prefer replays graphs, off does not."
 }
@@ -74,25 +71,7 @@ locals {
   }]]]))
 }
 
-runtime "cuda" {
-  kind      = "cuda"
-  framework = "CUDA"
-  system    = var.system
-}
-
-preflight "node" {
-  runtime = runtime.cuda
-  system  = system.this
-
-  check "libraries" {}
-  check "gpus" {}
-  check "exclusive" {}
-  check "throttle" { on_fail = "warn" }
-  check "temperature" { on_fail = "warn" }
-}
-
 grid "gemm" {
-  op         = "gemm"
   perf_table = "gemm_perf"
   columns    = ["gemm_dtype", "m", "n", "k"]
   rows "parts" { values = local.gemms }

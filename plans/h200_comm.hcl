@@ -18,7 +18,6 @@
 include = ["modules/database/system.hcl", "modules/comm/choices.hcl", "modules/pipeline/tables.hcl"]
 
 variable "nodes" {
-  type        = number
   default     = 1
   description = "Nodes whose GPUs communicate."
 
@@ -35,7 +34,6 @@ variable "gpus_per_node" {
 }
 
 variable "executor" {
-  type        = string
   default     = "local"
   description = "Where the collectives run: local (here, or in the allocation that this is called in), or slurm."
 
@@ -58,7 +56,6 @@ variable "partition" {
 }
 
 variable "time" {
-  type        = string
   default     = "02:00:00"
   description = "Time limit of a job, as Slurm writes it."
 }
@@ -70,7 +67,6 @@ variable "env" {
 }
 
 variable "rank_deadline" {
-  type        = number
   default     = 15
   description = "Seconds that a rank may take for one step of a case before its communicator is aborted."
 }
@@ -116,7 +112,4 @@ module "comm" {
   layout   = var.layout
 }
 
-output "files" {
-  description = "The exported files."
-  value       = module.comm.files
-}
+output "files" { value = module.comm.files } # the exported files

@@ -9,34 +9,29 @@
 # of the key reference add up what the collectors' protocol gives for the same
 # products in the same run, for comparison: they warn.
 
-include = ["modules/database/system.hcl"]
+include = ["modules/database/cuda.hcl"]
 
 variable "python" {
-  type        = string
   default     = "python3"
   description = "The interpreter that has torch."
 }
 
 variable "torch" {
-  type        = bool
   default     = true
   description = "Measure torch's decoder layers too: needs Python with torch 2.8 or later for CUDA."
 }
 
 variable "power" {
-  type        = bool
   default     = false
   description = "Measure power too, and add the energies of the native parts up."
 }
 
 variable "min" {
-  type        = number
   default     = 0.97
   description = "Least sum / layer."
 }
 
 variable "max" {
-  type        = number
   default     = 1.03
   description = "Largest sum / layer."
 }
@@ -86,25 +81,7 @@ locals {
   layers = flatten([for name, c in local.models : [for s in local.steps : merge({ model = name }, c, s)]])
 }
 
-runtime "cuda" {
-  kind      = "cuda"
-  framework = "CUDA"
-  system    = var.system
-}
-
-preflight "node" {
-  runtime = runtime.cuda
-  system  = system.this
-
-  check "libraries" {}
-  check "gpus" {}
-  check "exclusive" {}
-  check "throttle" { on_fail = "warn" }
-  check "temperature" { on_fail = "warn" }
-}
-
 grid "gemm" {
-  op         = "gemm"
   perf_table = "gemm_perf"
   columns    = ["gemm_dtype", "m", "n", "k"]
   rows "parts" { values = local.gemms }
@@ -168,7 +145,6 @@ runtime "torch" {
 
 grid "layer" {
   enabled = var.torch
-  op      = "layer"
   columns = ["model", "phase", "batch_size", "isl", "cached", "hidden_size", "num_heads", "num_key_value_heads", "head_dim", "intermediate_size"]
   rows "layers" { values = local.layers }
 }
@@ -211,7 +187,6 @@ grid "generation" {
 
 grid "elementwise" {
   enabled = var.torch
-  op      = "elementwise"
   columns = ["kernel", "num_tokens", "hidden_size"]
   rows "parts" {
     values = distinct(flatten([for l in local.layers : [

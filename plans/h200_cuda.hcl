@@ -22,25 +22,21 @@ variable "dtypes" {
 }
 
 variable "operating_point" {
-  type        = string
   default     = "sustained"
   description = "sustained: what kernels do when their like run without end, at the clock that the power cap leaves; recovered: on a device that comes from light work."
 }
 
 variable "power" {
-  type        = bool
   default     = false
   description = "Measure power too: adds the columns power and power_limit."
 }
 
 variable "protocol" {
-  type        = string
   default     = "adaptive"
   description = "adaptive, or reference: the collectors' own, for comparison."
 }
 
 variable "coverage" {
-  type        = number
   default     = 0.95
   description = "Share of the cases that must have a row: cuBLASLt has no kernel for some shapes."
 }
@@ -89,9 +85,7 @@ module "shapes" {
   gemm_dtypes = var.dtypes
 }
 
-module "cuda" {
-  source = "./modules/cuda"
-}
+module "cuda" { source = "./modules/cuda" }
 
 collect "op" {
   for_each = {

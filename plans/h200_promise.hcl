@@ -14,19 +14,16 @@
 include = ["modules/database/system.hcl"]
 
 variable "collector_root" {
-  type        = string
   default     = ""
   description = "a checkout of aiconfigurator: the tables are collected by this plan"
 }
 
 variable "ops" {
-  type        = list(string)
   default     = ["gemm", "attention_context", "attention_generation"]
   description = "the ops to collect: what the models need and the package does not estimate without a table"
 }
 
 variable "formats" {
-  type        = list(string)
   default     = ["bfloat16"]
   description = "the formats of weights and caches that the served models have; others are not collected"
 }
@@ -44,19 +41,16 @@ variable "published" {
 }
 
 variable "tables_version" {
-  type        = string
   default     = "0.24.0"
   description = "the version folder of published tables"
 }
 
 variable "tree" {
-  type        = string
   default     = ""
   description = "a folder of tables that was exported from collects on these GPUs before"
 }
 
 variable "tree_digest" {
-  type        = string
   default     = ""
   description = "what the tree is, for the rows; its content counts in any case"
 }
@@ -72,7 +66,6 @@ variable "models" {
 }
 
 variable "tp" {
-  type        = list(number)
   default     = [1, 2]
   description = "numbers of GPUs that a server takes; [1] on a machine with one GPU, which has no all-reduce"
 
@@ -83,7 +76,6 @@ variable "tp" {
 }
 
 variable "isl" {
-  type    = list(number)
   default = [256, 1024, 4096, 8192]
 
   validation {
@@ -93,7 +85,6 @@ variable "isl" {
 }
 
 variable "osl" {
-  type    = number
   default = 128
 
   validation {
@@ -103,7 +94,6 @@ variable "osl" {
 }
 
 variable "concurrency" {
-  type    = list(number)
   default = [1, 8, 32, 128]
 
   validation {
@@ -124,7 +114,6 @@ variable "open_tokens" {
 }
 
 variable "batches" {
-  type        = list(number)
   default     = [1, 8, 32]
   description = "the batches of static steps"
 
@@ -135,13 +124,11 @@ variable "batches" {
 }
 
 variable "prefill_tokens" {
-  type        = number
   default     = 65536
   description = "tokens that a static step may prefill; batches with more are left out"
 }
 
 variable "step_iterations" {
-  type    = number
   default = 5
 
   validation {
@@ -158,7 +145,6 @@ variable "traced" {
 }
 
 variable "rounds" {
-  type        = number
   default     = 4
   description = "requests for each one that is open at once"
 }
@@ -170,30 +156,23 @@ variable "ramp" {
 }
 
 variable "predict_python" {
-  type        = string
   default     = "python3"
   description = "the interpreter that has the package to ask"
 }
 
 variable "predict_package" {
-  type        = string
   default     = "aiconfigurator"
   description = "the package to ask: aiconfigurator, or its successor aisimulate"
 }
 
 variable "serve_python" {
-  type        = string
   default     = "python3"
   description = "the interpreter that has vLLM"
 }
 
-variable "program" {
-  type    = list(string)
-  default = ["vllm", "serve"]
-}
+variable "program" { default = ["vllm", "serve"] }
 
 variable "shapes" {
-  type        = string
   default     = ""
   description = "the absolute path of plans/experiments, where the folders of the shapes are"
 }
@@ -367,9 +346,7 @@ module "vllm" {
 }
 
 # What the GPUs did meanwhile: power and clocks are part of an operating point.
-telemetry "gpus" {
-  interval = "100ms"
-}
+telemetry "gpus" { interval = "100ms" }
 
 grid "served" {
   op = "completions"

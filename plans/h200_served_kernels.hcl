@@ -10,13 +10,11 @@
 include = ["modules/database/system.hcl"]
 
 variable "collector_root" {
-  type        = string
   default     = ""
   description = "A checkout of aiconfigurator or aisimulate, whose collectors measure the ops."
 }
 
 variable "model" {
-  type        = string
   default     = "Qwen/Qwen3-8B"
   description = "The model's folder or name, as vLLM takes it."
 }
@@ -29,30 +27,23 @@ variable "shape" {
 }
 
 variable "release" {
-  type        = string
   default     = "0.24.0"
   description = "vLLM's version."
 }
 
 variable "isl" {
-  type        = number
   default     = 1024
   description = "Tokens of a prompt. One request is open at a time, so a step prefills so many tokens or decodes one."
 }
 
-variable "osl" {
-  type    = number
-  default = 8
-}
+variable "osl" { default = 8 }
 
 variable "python" {
-  type        = string
   default     = "python3"
   description = "The interpreter that has vLLM."
 }
 
 variable "program" {
-  type        = list(string)
   default     = ["vllm", "serve"]
   description = "What starts the server."
 }
@@ -99,7 +90,6 @@ locals {
 
 # The last token of a prompt alone goes through the head.
 grid "gemm" {
-  op         = "gemm"
   perf_table = "gemm_perf"
   columns    = ["gemm_dtype", "m", "n", "k"]
 
@@ -114,7 +104,6 @@ grid "gemm" {
 }
 
 grid "attention_context" {
-  op         = "attention_context"
   perf_table = "context_attention_perf"
   columns    = ["batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim", "window_size", "kv_cache_dtype", "attn_dtype"]
   constants  = { beam_width = 1, step = 0 }
@@ -122,7 +111,6 @@ grid "attention_context" {
 }
 
 grid "attention_generation" {
-  op         = "attention_generation"
   perf_table = "generation_attention_perf"
   columns    = ["batch_size", "step", "num_heads", "num_key_value_heads", "head_dim", "window_size", "kv_cache_dtype"]
   constants  = { beam_width = 1, isl = 1, attn_dtype = "bfloat16" }

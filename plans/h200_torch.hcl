@@ -8,7 +8,6 @@
 include = ["modules/database/system.hcl"]
 
 variable "python" {
-  type        = string
   default     = "python3"
   description = "The interpreter that has torch."
 }
@@ -20,19 +19,16 @@ variable "ops" {
 }
 
 variable "power" {
-  type        = bool
   default     = false
   description = "Measure power too: adds the columns power and power_limit."
 }
 
 variable "coverage" {
-  type        = number
   default     = 0.95
   description = "Share of an op's cases that must have a row: torch's cuDNN backend has no kernel for some."
 }
 
 variable "verify" {
-  type        = bool
   default     = false
   description = "Check every result against a reference before it is measured."
 }
@@ -97,7 +93,4 @@ export "float16" {
   file     = "${each.key}_float16.csv"
 }
 
-output "files" {
-  description = "The exported files by table."
-  value       = module.pipeline.files
-}
+output "files" { value = module.pipeline.files } # the exported files by table

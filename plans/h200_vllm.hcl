@@ -18,7 +18,6 @@ locals {
 }
 
 variable "release" {
-  type        = string
   default     = "0.24.0"
   description = "vLLM's version, 0.24.0 or 0.25.0. Collectors of 095f58a refuse 0.25.0, those of aisimulate take both."
 

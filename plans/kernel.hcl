@@ -4,13 +4,9 @@
 #   aicplan apply plans/kernel.hcl
 #   aicplan apply plans/kernel.hcl --var fault=true    one case writes out of bounds: it alone fails
 
-variable "system" {
-  type    = string
-  default = "h200_sxm"
-}
+variable "system" { default = "h200_sxm" }
 
 variable "fault" {
-  type        = bool
   default     = false
   description = "Let one case write outside of its buffer."
 }
@@ -34,7 +30,6 @@ preflight "node" {
 }
 
 grid "scale" {
-  op      = "scale"
   columns = ["n", "block", "fault", "grid_x", "bytes"]
 
   axis "n" { values = powers(2, 16, 26) }

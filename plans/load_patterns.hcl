@@ -5,13 +5,11 @@
 #     aicplan apply plans/load_patterns.hcl
 
 variable "url" {
-  type        = string
   default     = "localhost:8000"
   description = "the server"
 }
 
 variable "model" {
-  type        = string
   default     = "mock"
   description = "its model"
 }

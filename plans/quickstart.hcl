@@ -5,7 +5,6 @@
 #   aicplan apply plans/quickstart.hcl     collect, check, export
 
 variable "dtypes" {
-  type        = list(string)
   default     = ["float32", "float64"]
   description = "element types of the matrix products"
 
@@ -16,13 +15,11 @@ variable "dtypes" {
 }
 
 variable "max_gflop" {
-  type        = number
   default     = 0.6
   description = "largest matrix product, in 10^9 floating-point operations"
 }
 
 variable "max_array_mb" {
-  type        = number
   default     = 128
   description = "largest array of the memory kernels; choose several times the last-level cache"
 }
@@ -79,7 +76,6 @@ preflight "node" {
 
 grid "gemm" {
   description = "y = x W^T, as a linear layer computes it"
-  op          = "gemm"
   perf_table  = "cpu_gemm_perf"
 
   axis "gemm_dtype" { values = var.dtypes }
@@ -99,7 +95,6 @@ grid "gemm" {
 
 grid "memory" {
   description = "streaming kernels on arrays from the first-level cache to main memory"
-  op          = "memory"
   perf_table  = "cpu_memory_perf"
 
   axis "kernel" { values = ["copy", "scale", "add", "triad"] }
@@ -131,12 +126,5 @@ report "quickstart" {
   depends_on = [for m in module.measured : m.export]
 }
 
-output "files" {
-  description = "what was exported"
-  value       = { for name, m in module.measured : name => m.path }
-}
-
-output "rows" {
-  description = "measured rows of each op"
-  value       = { for name, m in module.measured : name => m.rows }
-}
+output "files" { value = { for name, m in module.measured : name => m.path } } # what was exported
+output "rows" { value = { for name, m in module.measured : name => m.rows } }  # measured rows of each op

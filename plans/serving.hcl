@@ -7,19 +7,16 @@
 # Without a server: aicplan mock-server --listen 127.0.0.1:8000 --ttft 50ms --itl 5ms
 
 variable "url" {
-  type        = string
   default     = "localhost:8000"
   description = "the server, with or without http://"
 }
 
 variable "model" {
-  type        = string
   default     = "Qwen/Qwen3-0.6B"
   description = "the name that the server knows the model by"
 }
 
 variable "endpoint_type" {
-  type        = string
   default     = "chat"
   description = "what is asked for: chat or completions"
 
@@ -30,7 +27,6 @@ variable "endpoint_type" {
 }
 
 variable "streaming" {
-  type        = bool
   default     = true
   description = "whether answers are streamed"
 }
@@ -48,13 +44,11 @@ variable "request_rate" {
 }
 
 variable "requests" {
-  type        = number
   default     = 64
   description = "requests of a case"
 }
 
 variable "warmup_requests" {
-  type        = number
   default     = 1
   description = "requests before them, in no result"
 }
@@ -66,7 +60,6 @@ variable "isl" {
 }
 
 variable "isl_stddev" {
-  type        = number
   default     = 0
   description = "standard deviation of isl"
 }
@@ -78,25 +71,21 @@ variable "osl" {
 }
 
 variable "osl_stddev" {
-  type        = number
   default     = 0
   description = "standard deviation of osl"
 }
 
 variable "entries" {
-  type        = number
   default     = 0
   description = "different prompts; 0 makes one for every request, so that none is found in a cache"
 }
 
 variable "seed" {
-  type        = number
   default     = 100
   description = "decides prompts and arrivals"
 }
 
 variable "tokenizer" {
-  type        = string
   default     = ""
   description = "the folder of the model's tokenizer.json; without it the server's counts are taken"
 }
@@ -108,7 +97,6 @@ variable "extra_inputs" {
 }
 
 variable "request_timeout" {
-  type        = number
   default     = 600
   description = "seconds that a request may take"
 }
@@ -120,7 +108,6 @@ variable "gpu_telemetry" {
 }
 
 variable "gpu_counters" {
-  type        = string
   default     = ""
   description = "a counter file of the exporter"
 }

@@ -13,13 +13,11 @@
 include = ["modules/wideep/choices.hcl"]
 
 variable "collectors" {
-  type        = string
   default     = ""
   description = "Folder of the collectors: collect_wideep_attn.py and those beside it."
 }
 
 variable "model" {
-  type        = string
   default     = "deepseek-ai/DeepSeek-V3"
   description = "A folder with the config of DeepSeek-V3; its weights are not needed."
 }
@@ -30,13 +28,9 @@ variable "deepep" {
   description = "The commands of the DeepEP collectors, deepep_ll, deepep_normal and moe_a2a: words with {output}, {hidden_size}, {num_topk}, {num_experts} and {ranks}; {case} is all columns as JSON. Checkouts differ in them, so there is no default."
 }
 
-variable "python" {
-  type    = string
-  default = "python3"
-}
+variable "python" { default = "python3" }
 
 variable "node_counts" {
-  type        = list(number)
   default     = [1]
   description = "Numbers of nodes. Every rank has the same number of experts, so the ranks divide the experts of a model."
 
@@ -53,7 +47,6 @@ variable "node_counts" {
 }
 
 variable "executor" {
-  type        = string
   default     = "local"
   description = "slurm: a job for each number of nodes; local: in the allocation that this is called in."
 
@@ -63,29 +56,16 @@ variable "executor" {
   }
 }
 
-variable "account" {
-  type    = string
-  default = ""
-}
-
-variable "time" {
-  type    = string
-  default = "02:00:00"
-}
-
-variable "poll" {
-  type    = string
-  default = "5s"
-}
+variable "account" { default = "" }
+variable "time" { default = "02:00:00" }
+variable "poll" { default = "5s" }
 
 variable "launcher" {
-  type        = list(string)
   default     = ["srun", "--nodes={nodes}", "--ntasks={ranks}", "--ntasks-per-node={gpus_per_node}", "--distribution=block", "--kill-on-bad-exit=1", "--overlap"]
   description = "What starts the ranks; empty where the collectors do so themselves."
 }
 
 variable "standin" {
-  type        = bool
   default     = false
   description = "A stand-in instead of the collectors, which measures nothing."
 }

@@ -69,81 +69,57 @@ variable "only" {
 }
 
 variable "model" {
-  type        = string
   default     = "meta-llama/Llama-3.1-8B"
   description = "a checkpoint's folder or name"
 }
 
 variable "model_family" {
-  type        = string
   default     = "llama-3.1-8b"
   description = "name of the model in requests, results and cards"
 }
 
 variable "dummy" {
-  type        = bool
   default     = false
   description = "random weights and no tokenizer: a folder with a config.json is enough"
 }
 
-variable "precision" {
-  type    = string
-  default = "bfloat16"
-}
-
-variable "batch_size" {
-  type    = number
-  default = 4
-}
+variable "precision" { default = "bfloat16" }
+variable "batch_size" { default = 4 }
 
 variable "seq_len" {
-  type        = number
   default     = 2048
   description = "tokens of prompt and answer together"
 }
 
 variable "max_tokens" {
-  type        = number
   default     = 512
   description = "tokens of each answer"
 }
 
-variable "warmup_iterations" {
-  type    = number
-  default = 2
-}
-
-variable "profile_iterations" {
-  type    = number
-  default = 5
-}
+variable "warmup_iterations" { default = 2 }
+variable "profile_iterations" { default = 5 }
 
 variable "trace_requests" {
-  type        = number
   default     = 4
   description = "requests of the pass that records traces"
 }
 
 variable "nsys" {
-  type        = bool
   default     = false
   description = "record a report by nsys as well, of a server that is started for it"
 }
 
 variable "program" {
-  type        = list(string)
   default     = ["vllm", "serve"]
   description = "what starts the server"
 }
 
 variable "python" {
-  type        = string
   default     = "python3"
   description = "the interpreter that has vLLM"
 }
 
 variable "tokenizer" {
-  type        = string
   default     = ""
   description = "the folder of the model's tokenizer.json; without it prompts are token ids"
 }
@@ -159,10 +135,7 @@ variable "server_env" {
   default = {}
 }
 
-variable "ready_within" {
-  type    = string
-  default = "15m"
-}
+variable "ready_within" { default = "15m" }
 
 variable "card" {
   type        = any
@@ -171,7 +144,6 @@ variable "card" {
 }
 
 variable "executor" {
-  type        = string
   default     = "local"
   description = "local, or slurm: a task for each cell"
 
@@ -181,24 +153,16 @@ variable "executor" {
   }
 }
 
-variable "account" {
-  type    = string
-  default = ""
-}
+variable "account" { default = "" }
 
 variable "constraint" {
-  type        = string
   default     = "gpu"
   description = "features of the nodes; \"\" for any"
 }
 
-variable "qos" {
-  type    = string
-  default = "regular"
-}
+variable "qos" { default = "regular" }
 
 variable "time" {
-  type        = string
   default     = "00:30:00"
   description = "time limit of a cell"
 }
@@ -227,7 +191,6 @@ variable "logs" {
 }
 
 variable "poll" {
-  type        = string
   default     = "5s"
   description = "interval between reads of the queue"
 }
@@ -302,9 +265,7 @@ module "vllm" {
   ready_within = var.ready_within
 }
 
-telemetry "gpus" {
-  interval = "100ms"
-}
+telemetry "gpus" { interval = "100ms" }
 
 grid "tp_scaling" {
   description = "a case is a cell"

@@ -4,7 +4,6 @@
 #   aicplan apply plans/experiments/try.hcl --out-dir results
 
 variable "aicplan" {
-  type        = string
   default     = "aicplan"
   description = "the program, with its path if it is not in PATH"
 }

@@ -10,7 +10,6 @@ variable "backend" {
 variable "system" { description = "The system that the rows are for." }
 
 variable "gpus" {
-  type        = list(number)
   default     = [2, 4, 8]
   description = "Numbers of GPUs that take part."
 }
@@ -36,7 +35,6 @@ locals {
 # One run of the collector is a case: one number of GPUs, all sizes.
 grid "custom_allreduce" {
   description = "all-reduce by ${var.backend}, in a process for each GPU"
-  op          = "custom_allreduce"
   perf_table  = "custom_allreduce_perf"
   columns     = ["allreduce_dtype", "num_gpus"]
 
@@ -54,10 +52,7 @@ grid "custom_allreduce" {
   }
 }
 
-output "grids" {
-  description = "The grid by op."
-  value       = { custom_allreduce = grid.custom_allreduce }
-}
+output "grids" { value = { custom_allreduce = grid.custom_allreduce } } # the grid by op
 
 output "bindings" {
   description = "How a python runtime reaches the collector, by op."

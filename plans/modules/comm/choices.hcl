@@ -1,13 +1,11 @@
 # What is measured, for the module and for plans of it.
 
 variable "gpus" {
-  type        = list(number)
   default     = [2, 4, 8]
   description = "Numbers of GPUs that communicate; the largest must be present."
 }
 
 variable "methods" {
-  type        = list(string)
   default     = ["graph"]
   description = "How collectives are timed: graph as serving replays them, eager as nccl-tests does."
 
@@ -18,7 +16,6 @@ variable "methods" {
 }
 
 variable "tables" {
-  type        = list(string)
   default     = ["nccl", "p2p"]
   description = "What to measure."
 }

@@ -71,7 +71,5 @@ run "sixteen nodes of four" {
     cases = 336
     drops = { "the nodes have fewer GPUs together" = 168 }
   }
-  expect "grid.p2p[\"all\"]" {
-    cases = 0
-  }
+  expect "grid.p2p[\"all\"]" { cases = 0 }
 }

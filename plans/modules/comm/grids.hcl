@@ -10,7 +10,6 @@ locals {
 grid "nccl" {
   for_each    = contains(var.tables, "nccl") ? toset(var.methods) : toset([])
   description = "NCCL's collectives, timed by the ${each.key} method"
-  op          = "nccl"
   perf_table  = "nccl_perf"
   columns     = ["op_name", "nccl_dtype", "num_gpus", "message_size", "method"]
 
@@ -37,7 +36,6 @@ grid "nccl" {
 grid "p2p" {
   for_each    = contains(var.tables, "p2p") ? toset(["all"]) : toset([])
   description = "bandwidth and latency of copies between peers, and the paths they take"
-  op          = "p2p"
   columns     = ["src", "dst", "bytes", "direction"]
 
   axis "src" { values = range(max(var.gpus...)) }

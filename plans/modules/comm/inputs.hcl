@@ -1,7 +1,6 @@
 # The communication tables of one node or of several, from grids to perf files.
 
 variable "runtime" { description = "A runtime of kind nccl." }
-
 variable "system" { description = "The system that the rows are for." }
 
 variable "executor" {
@@ -10,7 +9,6 @@ variable "executor" {
 }
 
 variable "nodes" {
-  type        = number
   default     = 1
   description = "Nodes whose GPUs communicate: those of the runtime."
 }
@@ -22,13 +20,11 @@ variable "per_node" {
 }
 
 variable "coverage" {
-  type        = number
   default     = 0.99
   description = "Share of the planned cases that must have a row."
 }
 
 variable "layout" {
-  type        = string
   default     = "flat"
   description = "Layout of the exported files: flat, systems or families."
 }

@@ -88,7 +88,4 @@ export "table" {
   system   = var.system
 }
 
-output "files" {
-  description = "The exported files."
-  value       = { for table, e in export.table : table => e.path }
-}
+output "files" { value = { for table, e in export.table : table => e.path } } # the exported files

@@ -31,7 +31,6 @@ locals {
 grid "attention_context" {
   enabled     = local.plans.attention_context
   description = "attention in prefill"
-  op          = "attention_context"
   perf_table  = "context_attention_perf"
   columns     = concat(["batch_size", "isl"], local.head_columns, var.attention.columns.context)
   constants   = merge({ beam_width = 1, step = 0 }, var.attention.constants)
@@ -53,11 +52,7 @@ grid "attention_context" {
 
   rows "precision" { values = var.formats.context }
 
-  axis "isl" {
-    values      = reverse(module.shapes.context_lengths)
-    description = "new tokens per sequence"
-  }
-
+  axis "isl" { values = reverse(module.shapes.context_lengths) } # new tokens per sequence
   axis "batch_size" { values = reverse(module.shapes.context_batches) }
 
   filter "mha_tokens" {
@@ -83,7 +78,6 @@ grid "attention_context" {
 grid "attention_generation" {
   enabled     = local.plans.attention_generation
   description = "attention in decode"
-  op          = "attention_generation"
   perf_table  = "generation_attention_perf"
   columns     = concat(["batch_size", "step"], local.head_columns, var.attention.columns.generation)
   constants   = { beam_width = 1, isl = 1, attn_dtype = "bfloat16" }
@@ -104,17 +98,10 @@ grid "attention_generation" {
 
   rows "precision" { values = var.formats.generation }
 
-  axis "target_seq" {
-    values      = module.shapes.cache_lengths
-    description = "tokens in the cache after the step"
-  }
-
+  axis "target_seq" { values = module.shapes.cache_lengths } # tokens in the cache after the step
   axis "batch_size" { values = powers(2, 0, 11) }
 
-  derive "step" {
-    value       = target_seq - 1
-    description = "tokens in the cache before the decoded one"
-  }
+  derive "step" { value = target_seq - 1 } # tokens in the cache before the decoded one
 
   filter "batch_cap" {
     keep   = batch_size <= max_batch
@@ -138,7 +125,6 @@ grid "attention_generation" {
 grid "encoder_attention" {
   enabled     = local.plans.encoder_attention
   description = "attention of vision encoders"
-  op          = "encoder_attention"
   perf_table  = "encoder_attention_perf"
   columns     = ["batch_size", "isl", "num_heads", "head_dim"]
   constants   = { attn_dtype = "bfloat16" }
@@ -172,10 +158,7 @@ grid "encoder_attention" {
     description = "patches per image"
   }
 
-  axis "batch_size" {
-    values      = powers(2, 0, 6)
-    description = "images"
-  }
+  axis "batch_size" { values = powers(2, 0, 6) } # images
 
   filter "tokens" {
     keep   = batch_size * isl <= 131072

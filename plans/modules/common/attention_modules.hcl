@@ -42,11 +42,7 @@ part "module_context" {
   include = [part.module_heads]
 
   axis "batch_size" { values = module.shapes.context_batches }
-
-  axis "isl" {
-    values      = concat(module.shapes.context_lengths, [32768])
-    description = "new tokens per sequence"
-  }
+  axis "isl" { values = concat(module.shapes.context_lengths, [32768]) } # new tokens per sequence
 
   filter "tokens" {
     keep   = batch_size * isl <= 131072
@@ -57,10 +53,7 @@ part "module_context" {
 part "module_generation" {
   include = [part.module_heads, local.parts.decode_batches]
 
-  axis "step" {
-    values      = module.shapes.cache_lengths
-    description = "tokens in the cache"
-  }
+  axis "step" { values = module.shapes.cache_lengths } # tokens in the cache
 
   filter "tokens" {
     keep   = batch_size * step <= 33554432
@@ -77,16 +70,12 @@ part "latent_cache" {
 }
 
 part "cached_prefix" {
-  axis "step" {
-    values      = [0, 128]
-    description = "cached prefix"
-  }
+  axis "step" { values = [0, 128] } # cached prefix
 }
 
 grid "mla_context_module" {
   enabled     = local.plans.mla_context_module
   description = "latent attention in prefill, with its projections"
-  op          = "mla_context_module"
   perf_table  = "mla_context_module_perf"
   columns     = concat(["batch_size", "isl"], local.module_columns)
   constants   = { tp_size = 1, step = 0 }
@@ -99,7 +88,6 @@ grid "mla_context_module" {
 grid "mla_generation_module" {
   enabled     = local.plans.mla_generation_module
   description = "latent attention in decode, with its projections"
-  op          = "mla_generation_module"
   perf_table  = "mla_generation_module_perf"
   columns     = concat(["batch_size", "step"], local.module_columns)
   constants   = { tp_size = 1, isl = 1 }
@@ -112,7 +100,6 @@ grid "mla_generation_module" {
 grid "dsa_context_module" {
   enabled     = local.plans.dsa_context_module
   description = "sparse attention with an indexer, in prefill"
-  op          = "dsa_context_module"
   perf_table  = "dsa_context_module_perf"
   columns     = concat(["batch_size", "isl", "step"], local.module_columns)
   constants   = { tp_size = 1 }
@@ -125,7 +112,6 @@ grid "dsa_context_module" {
 grid "dsa_generation_module" {
   enabled     = local.plans.dsa_generation_module
   description = "sparse attention with an indexer, in decode"
-  op          = "dsa_generation_module"
   perf_table  = "dsa_generation_module_perf"
   columns     = concat(["batch_size", "step"], local.module_columns)
   constants   = { tp_size = 1, isl = 1 }
@@ -138,7 +124,6 @@ grid "dsa_generation_module" {
 grid "msa_context_module" {
   enabled     = local.plans.msa_context_module
   description = "MiniMax sparse attention in prefill"
-  op          = "msa_context_module"
   perf_table  = "msa_context_module_perf"
   columns     = concat(["batch_size", "isl", "step"], local.module_columns)
   constants   = { tp_size = 1 }
@@ -151,7 +136,6 @@ grid "msa_context_module" {
 grid "msa_generation_module" {
   enabled     = local.plans.msa_generation_module
   description = "MiniMax sparse attention in decode"
-  op          = "msa_generation_module"
   perf_table  = "msa_generation_module_perf"
   columns     = concat(["batch_size", "step"], local.module_columns)
   constants   = { tp_size = 1, isl = 1 }

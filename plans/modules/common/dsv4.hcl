@@ -36,10 +36,7 @@ part "dsv4_context" {
   include = [part.dsv4]
 
   case_set "prefixes" {
-    axis "step" {
-      values      = [0, 128, 2048, 4096]
-      description = "cached prefix"
-    }
+    axis "step" { values = [0, 128, 2048, 4096] } # cached prefix
   }
 
   # The longest prefix that still fits the context, whatever is new.
@@ -52,10 +49,7 @@ part "dsv4_context" {
     }
   }
 
-  axis "isl" {
-    values      = local.dsv4_lengths
-    description = "new tokens per sequence"
-  }
+  axis "isl" { values = local.dsv4_lengths } # new tokens per sequence
 
   filter "longest" {
     keep   = isl <= local.dsv4_context
@@ -81,10 +75,7 @@ part "dsv4_context" {
 part "dsv4_generation" {
   include = [part.dsv4]
 
-  axis "step" {
-    values      = local.dsv4_lengths
-    description = "tokens in the cache"
-  }
+  axis "step" { values = local.dsv4_lengths } # tokens in the cache
 
   filter "longest" {
     keep   = step <= local.dsv4_context
@@ -105,7 +96,6 @@ part "dsv4_generation" {
 grid "dsv4_csa_context_module" {
   enabled     = local.plans.dsv4_csa_context_module
   description = "DeepSeek-V4's compressed sparse attention in prefill"
-  op          = "dsv4_csa_context_module"
   perf_table  = "dsv4_csa_context_module_perf"
   columns     = concat(["batch_size", "isl", "step", "tp_size"], local.module_columns)
   constants   = { compress_ratio = 4 }
@@ -118,7 +108,6 @@ grid "dsv4_csa_context_module" {
 grid "dsv4_hca_context_module" {
   enabled     = local.plans.dsv4_hca_context_module
   description = "DeepSeek-V4's heavily compressed attention in prefill"
-  op          = "dsv4_hca_context_module"
   perf_table  = "dsv4_hca_context_module_perf"
   columns     = concat(["batch_size", "isl", "step", "tp_size"], local.module_columns)
   constants   = { compress_ratio = 128 }
@@ -131,7 +120,6 @@ grid "dsv4_hca_context_module" {
 grid "dsv4_csa_generation_module" {
   enabled     = local.plans.dsv4_csa_generation_module
   description = "DeepSeek-V4's compressed sparse attention in decode"
-  op          = "dsv4_csa_generation_module"
   perf_table  = "dsv4_csa_generation_module_perf"
   columns     = concat(["batch_size", "step", "tp_size"], local.module_columns)
   constants   = { compress_ratio = 4, isl = 1 }
@@ -141,7 +129,6 @@ grid "dsv4_csa_generation_module" {
 grid "dsv4_hca_generation_module" {
   enabled     = local.plans.dsv4_hca_generation_module
   description = "DeepSeek-V4's heavily compressed attention in decode"
-  op          = "dsv4_hca_generation_module"
   perf_table  = "dsv4_hca_generation_module_perf"
   columns     = concat(["batch_size", "step", "tp_size"], local.module_columns)
   constants   = { compress_ratio = 128, isl = 1 }

@@ -16,7 +16,6 @@ locals {
 grid "gemm" {
   enabled     = local.plans.gemm
   description = "linear layers: m tokens through a weight of n x k"
-  op          = "gemm"
   perf_table  = "gemm_perf"
   columns     = ["gemm_dtype", "m", "n", "k"]
   include     = [local.parts.sm_gate, try(var.limits.blocks, false) ? part.blocks : null, try(var.limits.gemm, null)]
@@ -28,15 +27,8 @@ grid "gemm" {
   case_set "base" {
     description = "products of the base widths"
 
-    axis "n" {
-      values      = reverse(module.shapes.gemm_widths)
-      description = "output features"
-    }
-
-    axis "k" {
-      values      = reverse(module.shapes.gemm_widths)
-      description = "input features"
-    }
+    axis "n" { values = reverse(module.shapes.gemm_widths) } # output features
+    axis "k" { values = reverse(module.shapes.gemm_widths) } # input features
 
     filter "largest_square" {
       keep   = n * k != 4294967296
@@ -61,10 +53,7 @@ grid "gemm" {
     }
   }
 
-  axis "m" {
-    values      = reverse(module.shapes.gemm_tokens)
-    description = "tokens"
-  }
+  axis "m" { values = reverse(module.shapes.gemm_tokens) } # tokens
 
   rows "format" { values = var.formats.gemm }
   distinct {}
@@ -75,19 +64,11 @@ grid "gemm" {
 grid "compute_scale" {
   enabled     = local.plans.compute_scale
   description = "FP8 quantisation of activations"
-  op          = "compute_scale"
   perf_table  = "computescale_perf"
   constants   = { quant_dtype = "fp8" }
 
-  axis "m" {
-    values      = reverse(module.shapes.gemm_tokens)
-    description = "tokens"
-  }
-
-  axis "k" {
-    values      = reverse(module.shapes.gemm_widths)
-    description = "width of the activations"
-  }
+  axis "m" { values = reverse(module.shapes.gemm_tokens) } # tokens
+  axis "k" { values = reverse(module.shapes.gemm_widths) } # width of the activations
 
   filter "fp8" {
     keep   = local.sm >= 89

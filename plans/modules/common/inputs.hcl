@@ -30,7 +30,6 @@ variable "module_heads" {
 }
 
 variable "cache_budget" {
-  type        = number
   default     = 1e15
   description = "Bytes that a cache may take; by default without limit, if the framework does not check and such cases fail at run time."
 }

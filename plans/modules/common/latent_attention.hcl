@@ -26,17 +26,12 @@ part "latent" {
 grid "mla_context" {
   enabled     = local.plans.mla_context
   description = "latent attention in prefill, without its projections"
-  op          = "mla_context"
   perf_table  = "context_mla_perf"
   columns     = ["batch_size", "isl", "num_heads", "tp_size", "native_num_heads", "kv_cache_dtype"]
   constants   = { mla_dtype = "bfloat16", step = 0 }
   include     = [part.latent]
 
-  axis "isl" {
-    values      = concat(module.shapes.context_lengths, [32768])
-    description = "new tokens per sequence"
-  }
-
+  axis "isl" { values = concat(module.shapes.context_lengths, [32768]) } # new tokens per sequence
   axis "batch_size" { values = module.shapes.context_batches }
 
   filter "tokens" {
@@ -56,23 +51,15 @@ grid "mla_context" {
 grid "mla_generation" {
   enabled     = local.plans.mla_generation
   description = "latent attention in decode, without its projections"
-  op          = "mla_generation"
   perf_table  = "generation_mla_perf"
   columns     = ["batch_size", "step", "num_heads", "tp_size", "native_num_heads", "kv_cache_dtype"]
   constants   = { mla_dtype = "bfloat16", isl = 1 }
   include     = [part.latent]
 
-  axis "target_seq" {
-    values      = module.shapes.cache_lengths
-    description = "tokens in the cache after the step"
-  }
-
+  axis "target_seq" { values = module.shapes.cache_lengths } # tokens in the cache after the step
   axis "batch_size" { values = module.shapes.decode_batches }
 
-  derive "step" {
-    value       = target_seq - 1
-    description = "tokens in the cache before the decoded one"
-  }
+  derive "step" { value = target_seq - 1 } # tokens in the cache before the decoded one
 
   filter "tokens" {
     keep   = batch_size * target_seq <= 16777216
@@ -102,7 +89,6 @@ part "absorbed" {
 grid "mla_bmm_gen_pre" {
   enabled     = local.plans.mla_bmm_gen_pre
   description = "query heads into the latent space"
-  op          = "mla_bmm_gen_pre"
   perf_table  = "mla_bmm_perf"
   columns     = ["num_tokens", "num_heads", "bmm_dtype"]
   constants   = { op_name = "mla_gen_pre" }
@@ -115,7 +101,6 @@ grid "mla_bmm_gen_pre" {
 grid "mla_bmm_gen_post" {
   enabled     = local.plans.mla_bmm_gen_post
   description = "attention output back out of the latent space"
-  op          = "mla_bmm_gen_post"
   perf_table  = "mla_bmm_perf"
   columns     = ["num_tokens", "num_heads", "bmm_dtype"]
   constants   = { op_name = "mla_gen_post" }

@@ -14,7 +14,6 @@ part "served_layers" {
 grid "gdn" {
   enabled     = local.plans.gdn
   description = "gated delta-rule layers"
-  op          = "gdn"
   perf_table  = "gdn_perf"
   columns     = ["phase", "d_model", "d_conv", "num_k_heads", "head_k_dim", "num_v_heads", "head_v_dim", "model_name"]
   include     = [part.served_layers]
@@ -50,7 +49,6 @@ grid "gdn" {
 grid "kda" {
   enabled     = local.plans.kda
   description = "Kimi delta attention layers"
-  op          = "kda"
   perf_table  = "kda_perf"
   columns     = ["phase", "d_model", "d_conv", "num_k_heads", "head_k_dim", "num_v_heads", "head_v_dim", "model_name"]
   include     = [part.served_layers]
@@ -69,11 +67,7 @@ grid "kda" {
   }
 
   axis "tp_size" { values = [for t in var.selection.tp_sizes : t if t <= 8] }
-
-  axis "phase" {
-    values      = ["context", "generation", "verify"]
-    description = "verify checks 2 to 8 drafted tokens at once"
-  }
+  axis "phase" { values = ["context", "generation", "verify"] } # verify checks 2 to 8 drafted tokens at once
 
   derive "num_k_heads" { value = native_num_heads / tp_size }
   derive "num_v_heads" { value = native_num_heads / tp_size }
@@ -97,7 +91,6 @@ grid "kda" {
 grid "mhc_module" {
   enabled     = local.plans.mhc_module
   description = "hyper-connections before and after a block"
-  op          = "mhc_module"
   perf_table  = "mhc_module_perf"
   columns     = ["op", "num_tokens", "hidden_size", "hc_mult"]
   constants   = { architecture = "DeepseekV4ForCausalLM", num_sites = 2, sinkhorn_iters = 20 }
@@ -107,10 +100,6 @@ grid "mhc_module" {
     values = [for r in local.models.mhc : { hidden_size = r.hidden_size, hc_mult = r.hc_mult, selected = r.selected }]
   }
 
-  axis "op" {
-    values      = ["pre", "post"]
-    description = "before or after the block; the table's op_name"
-  }
-
+  axis "op" { values = ["pre", "post"] } # before or after the block; the table's op_name
   axis "num_tokens" { values = module.shapes.mhc_tokens }
 }

@@ -24,11 +24,7 @@ part "moe" {
     reason = "the framework has no expert kernel for the format on SM ${local.sm}"
   }
 
-  axis "distribution" {
-    values      = ["balanced", "power_law_1.01", "power_law_1.2"]
-    description = "how tokens spread over the experts"
-  }
-
+  axis "distribution" { values = ["balanced", "power_law_1.01", "power_law_1.2"] } # how tokens spread over the experts
   axis "moe_tp_size" { values = [for t in var.selection.tp_sizes : t if t <= 32] }
   axis "moe_ep_size" { values = module.shapes.ep_sizes }
 

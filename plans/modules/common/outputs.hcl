@@ -26,7 +26,5 @@ output "grids" {
   } : op => g if contains(keys(var.selection.bindings), op) && !contains(var.own, op) }
 }
 
-output "parts" {
-  description = "Parts that grids of frameworks include, by name; those of modules/selection and modules/shapes among them."
-  value       = merge(local.parts, { moe = part.moe, moe_256_gpus = part.moe_256_gpus })
-}
+# Parts that grids of frameworks include, by name; those of modules/selection and modules/shapes among them.
+output "parts" { value = merge(local.parts, { moe = part.moe, moe_256_gpus = part.moe_256_gpus }) }

@@ -1,26 +1,21 @@
 # Memory-bound kernels: what a kernel reaches that does nothing but move bytes.
 
 variable "largest_mb" {
-  type        = number
   default     = 4096
   description = "Largest array, in MiB."
 }
 
 grid "memory" {
   description = "copy, triad and reduction from arrays that fit the L2 cache to many times its size"
-  op          = "memory"
 
   axis "kernel" { values = ["copy", "triad", "reduce"] }
-  axis "size_bytes" {
-    values      = [for p in range(16, 33) : pow(2, p) if pow(2, p) <= var.largest_mb * 1048576]
-    description = "bytes of each array"
-  }
+  # Bytes of each array.
+  axis "size_bytes" { values = [for p in range(16, 33) : pow(2, p) if pow(2, p) <= var.largest_mb * 1048576] }
 }
 
 # What surrounds the matrix products of a layer.
 grid "elementwise" {
   description = "normalisation, gate and quantisation of a token batch"
-  op          = "elementwise"
 
   axis "kernel" { values = ["rmsnorm", "silu_and_mul", "quantize_fp8", "quantize_fp8_block"] }
   axis "dtype" { values = ["bfloat16", "float16"] }

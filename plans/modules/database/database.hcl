@@ -22,13 +22,11 @@ variable "tp" {
 }
 
 variable "cases" {
-  type        = string
   default     = "095f58a"
   description = "Whose case plans: 095f58a (aiconfigurator 0.12), or aisimulate-0.13."
 }
 
 variable "power" {
-  type        = bool
   default     = false
   description = "Measure power too: adds the columns power and power_limit."
 }
@@ -46,7 +44,6 @@ variable "device_memory" {
 }
 
 variable "collector_root" {
-  type        = string
   default     = ""
   description = "A checkout of aiconfigurator, whose collectors measure the ops."
 }
@@ -80,7 +77,4 @@ module "pipeline" {
   reference = var.reference
 }
 
-output "files" {
-  description = "The exported files by table."
-  value       = merge([for name, p in module.pipeline : p.files]...)
-}
+output "files" { value = merge([for name, p in module.pipeline : p.files]...) } # the exported files by table

@@ -1,7 +1,6 @@
 # The system that a plan is for.
 
 variable "system" {
-  type        = string
   default     = "h200_sxm"
   description = "The GPU that the rows are for: one of aicplan systems."
 }

@@ -291,15 +291,8 @@ locals {
   ) }
 }
 
-output "bindings" {
-  description = "How the ops are hosted: the ops of a python runtime with collector_root."
-  value       = local.bindings
-}
-
-output "kinds" {
-  description = "The kind of layer that each op measures; any for ops that all models need."
-  value       = local.kinds
-}
+output "bindings" { value = local.bindings } # how the ops are hosted: the ops of a python runtime with collector_root
+output "kinds" { value = local.kinds }       # the kind of layer that each op measures; any for ops that all models need
 
 output "runtime_of" {
   description = "Which of the plan's runtimes an op runs in."
@@ -309,7 +302,4 @@ output "runtime_of" {
   )
 }
 
-output "runtime_env" {
-  description = "Environment that the collectors' own runner sets."
-  value       = local.runtime_env
-}
+output "runtime_env" { value = local.runtime_env } # environment that the collectors' own runner sets

@@ -22,7 +22,6 @@ variable "file" {
 }
 
 variable "max_noise" {
-  type        = number
   default     = 0.05
   description = "95th percentile of the relative standard deviation that a gate accepts"
 }

@@ -70,7 +70,6 @@ locals {
 }
 
 variable "sound" {
-  type        = bool
   default     = true
   description = "False plans rows although they have formats that no table knows."
 

@@ -10,7 +10,6 @@
 #   dtypes   formats its experts run in: a list, or one list per backend
 
 variable "cases" {
-  type        = string
   default     = "095f58a"
   description = "Version of the case plans: 095f58a (aiconfigurator 0.12), or aisimulate-0.13 (its wheel 0.13.0.dev202610270000000085)."
 
@@ -157,7 +156,5 @@ locals {
   )
 }
 
-output "pins" {
-  description = "By model: the versions of frameworks that it is collected with, if they differ from those of the plan."
-  value       = local.pins
-}
+# By model: the versions of frameworks that it is collected with, if they differ from those of the plan.
+output "pins" { value = local.pins }

@@ -2,21 +2,13 @@
 # collect, keep one row per key, judge, export. Ops that fill one table are
 # exported together.
 
-variable "runtime" {
-  description = "Who executes the cases."
-}
+variable "runtime" { description = "Who executes the cases." }
 
-variable "system" {
-  description = "The system that the rows are for."
-}
+variable "system" { description = "The system that the rows are for." }
 
-variable "grids" {
-  description = "The grids by op; null for those that are not planned."
-}
+variable "grids" { description = "The grids by op; null for those that are not planned." }
 
-variable "bindings" {
-  description = "How a python runtime reaches the ops, by op."
-}
+variable "bindings" { description = "How a python runtime reaches the ops, by op." }
 
 variable "unsupported" {
   type        = any
@@ -25,19 +17,16 @@ variable "unsupported" {
 }
 
 variable "power" {
-  type        = bool
   default     = false
   description = "Measure power too: adds the columns power and power_limit."
 }
 
 variable "coverage_by_key" {
-  type        = bool
   default     = false
   description = "Count keys of the table instead of cases, where several kernels measure one shape."
 }
 
 variable "keep" {
-  type        = string
   default     = "latest"
   description = "Which row of a key stays: latest, first, best or median."
 }
@@ -231,17 +220,6 @@ export "table" {
   power   = var.power ? "require" : "auto"
 }
 
-output "preflight" {
-  description = "For stages of a plan's own to wait for."
-  value       = preflight.node
-}
-
-output "exports" {
-  description = "The exports, for stages that read their files."
-  value       = values(export.table)
-}
-
-output "files" {
-  description = "The exported files by table."
-  value       = { for table, e in export.table : table => e.path }
-}
+output "preflight" { value = preflight.node }                                 # for stages of a plan's own to wait for
+output "exports" { value = values(export.table) }                             # the exports, for stages that read their files
+output "files" { value = { for table, e in export.table : table => e.path } } # the exported files by table

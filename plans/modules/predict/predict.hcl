@@ -4,13 +4,11 @@
 # tables. Exports that it reads have the layout families and a system_spec.
 
 variable "python" {
-  type        = string
   default     = "python3"
   description = "the interpreter that has the package"
 }
 
 variable "package" {
-  type        = string
   default     = "aiconfigurator"
   description = "the package to ask: aiconfigurator, or its successor aisimulate"
 }
@@ -26,30 +24,20 @@ variable "model_path" {
   description = "the model as aiconfigurator knows it, or a folder with its config.json"
 }
 
-variable "system" {
-  type    = string
-  default = "h200_sxm"
-}
-
-variable "backend" {
-  type    = string
-  default = "vllm"
-}
+variable "system" { default = "h200_sxm" }
+variable "backend" { default = "vllm" }
 
 variable "backend_version" {
-  type        = string
   default     = ""
   description = "version of the tables; empty takes the newest"
 }
 
 variable "estimate_mode" {
-  type        = string
   default     = "agg"
   description = "agg for a server under load; static, static_ctx and static_gen for single steps"
 }
 
 variable "systems_paths" {
-  type        = string
   default     = ""
   description = "folders of tables, as --systems-paths takes them; empty for the package's own"
 }
@@ -61,7 +49,6 @@ variable "reads" {
 }
 
 variable "tree" {
-  type        = string
   default     = ""
   description = "what the folder in systems_paths is, for the rows; its content counts in any case"
 }

@@ -54,7 +54,6 @@ variable "device_memory" {
 }
 
 variable "cases" {
-  type        = string
   default     = "095f58a"
   description = "Version of the case plans: 095f58a, or aisimulate-0.13."
 }
@@ -105,70 +104,27 @@ locals {
   wants      = { for kind, rows in local.rows : kind => anytrue([for r in rows : r.selected]) }
 }
 
-output "sm" {
-  description = "Compute capability times ten; 0 where there is none."
-  value       = local.sm
-}
-
-output "memory" {
-  description = "Bytes that a process can allocate."
-  value       = coalesce(var.device_memory, var.system.usable_memory)
-}
+output "sm" { value = local.sm }                                                  # compute capability times ten; 0 where there is none
+output "memory" { value = coalesce(var.device_memory, var.system.usable_memory) } # bytes that a process can allocate
 
 output "plans" {
   description = "By op of any backend: whether it was asked for, and a chosen model has layers of its kind."
   value       = { for op, kind in module.frameworks.kinds : op => contains(local.chosen_ops, op) && try(local.wants[kind], true) }
 }
 
-output "pin" {
-  description = "The version that all chosen models are collected with, as a requirement; null without one."
-  value       = try(local.pins[0], "") == "" ? null : local.pins[0]
-}
+# The version that all chosen models are collected with, as a requirement; null without one.
+output "pin" { value = try(local.pins[0], "") == "" ? null : local.pins[0] }
+output "cases" { value = var.cases }             # version of the case plans
+output "everything" { value = local.everything } # true when no models were chosen: the base grids belong to the plan
+output "tp" { value = var.tp }                   # chosen tensor-parallel sizes; empty when none were chosen
+output "tp_sizes" { value = local.tp_sizes }     # tensor-parallel sizes to plan, 1 to 128
+output "models" { value = local.rows }           # shapes by kind of layer, with the field selected
 
-output "cases" {
-  description = "Version of the case plans."
-  value       = var.cases
-}
-
-output "everything" {
-  description = "True when no models were chosen: the base grids belong to the plan."
-  value       = local.everything
-}
-
-output "tp" {
-  description = "Chosen tensor-parallel sizes; empty when none were chosen."
-  value       = var.tp
-}
-
-output "tp_sizes" {
-  description = "Tensor-parallel sizes to plan, 1 to 128."
-  value       = local.tp_sizes
-}
-
-output "models" {
-  description = "Shapes by kind of layer, with the field selected."
-  value       = local.rows
-}
-
-output "bindings" {
-  description = "How the ops are hosted: the ops of a python runtime with collector_root."
-  value       = module.frameworks.bindings
-}
-
-output "runtime_of" {
-  description = "Which of the plan's runtimes an op runs in."
-  value       = module.frameworks.runtime_of
-}
-
-output "runtime_env" {
-  description = "Environment that the collectors' own runner sets."
-  value       = module.frameworks.runtime_env
-}
-
-output "reasons" {
-  description = "Why a selection leaves a case out."
-  value       = local.reasons
-}
+# How the ops are hosted: the ops of a python runtime with collector_root.
+output "bindings" { value = module.frameworks.bindings }
+output "runtime_of" { value = module.frameworks.runtime_of }   # which of the plan's runtimes an op runs in
+output "runtime_env" { value = module.frameworks.runtime_env } # environment that the collectors' own runner sets
+output "reasons" { value = local.reasons }                     # why a selection leaves a case out
 
 # What grids share, for include.
 
@@ -222,10 +178,7 @@ part "served_kv_heads" {
   description = "the same with key/value heads"
   include     = [part.served_heads]
 
-  derive "num_key_value_heads" {
-    value       = ceil_div(native_num_key_value_heads, tp_size)
-    description = "every rank keeps at least one"
-  }
+  derive "num_key_value_heads" { value = ceil_div(native_num_key_value_heads, tp_size) } # every rank keeps at least one
 
   filter "kv_divides" {
     keep   = num_key_value_heads <= num_heads && num_heads % num_key_value_heads == 0

@@ -99,83 +99,84 @@ part "model_context" {
   }
 }
 
-part "dsa_context_lengths" {
-  include = [part.long_small_batches, part.model_context]
+part "dsa_context" {
+  include = [part.dsa, local.parts.decode_batches]
 
-  case_set "prefixes" {
-    include = [part.prefixes]
-  }
+  sweep "lengths" {
+    columns = ["isl", "step"]
+    include = [part.long_small_batches, part.model_context]
 
-  case_set "full_context" {
-    include = [part.full_context]
+    case_set "prefixes" { include = [part.prefixes] }
 
-    filter "prefix_positive" {
-      keep   = step > 0
-      reason = "the new tokens alone fill the context"
+    case_set "full_context" {
+      include = [part.full_context]
+
+      filter "prefix_positive" {
+        keep   = step > 0
+        reason = "the new tokens alone fill the context"
+      }
     }
-  }
 
-  filter "prefill" {
-    keep   = isl > 1 && batch_size * isl <= local.prefill_chunk
-    reason = "one token is decode; more than ${local.prefill_chunk} tokens are several chunks of prefill"
-  }
+    filter "prefill" {
+      keep   = isl > 1 && batch_size * isl <= local.prefill_chunk
+      reason = "one token is decode; more than ${local.prefill_chunk} tokens are several chunks of prefill"
+    }
 
-  filter "cache" {
-    keep   = batch_size * (isl + step) <= 33554432
-    reason = "more than 2^25 cached tokens"
+    filter "cache" {
+      keep   = batch_size * (isl + step) <= 33554432
+      reason = "more than 2^25 cached tokens"
+    }
+
+    distinct {}
   }
 }
 
-part "dsa_generation_lengths" {
-  case_set "batches" {
-    include = [local.parts.decode_batches]
+part "dsa_generation" {
+  include = [part.dsa]
 
-    axis "step" { values = local.decode_lengths }
+  sweep "lengths" {
+    columns = ["batch_size", "step"]
 
-    filter "cache" {
-      keep   = batch_size * step <= 262144
-      reason = "more than 2^18 cached tokens: the token pool of the benchmark ends there"
+    case_set "batches" {
+      include = [local.parts.decode_batches]
+
+      axis "step" { values = local.decode_lengths }
+
+      filter "cache" {
+        keep   = batch_size * step <= 262144
+        reason = "more than 2^18 cached tokens: the token pool of the benchmark ends there"
+      }
     }
-  }
 
-  case_set "long" {
-    axis "batch_size" { values = [1] }
-    axis "step" { values = local.long_decode_lengths }
+    case_set "long" {
+      axis "batch_size" { values = [1] }
+      axis "step" { values = local.long_decode_lengths }
 
-    filter "context" {
-      keep   = step <= max_position - 1
-      reason = "longer than the model's context"
+      filter "context" {
+        keep   = step <= max_position - 1
+        reason = "longer than the model's context"
+      }
     }
+
+    distinct {}
   }
 }
 
 grid "dsa_context_module" {
   enabled     = var.selection.plans.dsa_context_module
   description = "sparse attention with an indexer, in prefill"
-  op          = "dsa_context_module"
   perf_table  = "dsa_context_module_perf"
   columns     = concat(["batch_size"], local.dsa_columns)
-  include     = [part.dsa, local.parts.decode_batches]
-  sweep "lengths" {
-    columns = ["isl", "step"]
-    include = [part.dsa_context_lengths]
-    distinct {}
-  }
+  include     = [part.dsa_context]
 }
 
 grid "dsa_generation_module" {
   enabled     = var.selection.plans.dsa_generation_module
   description = "sparse attention with an indexer, in decode"
-  op          = "dsa_generation_module"
   perf_table  = "dsa_generation_module_perf"
   columns     = local.dsa_columns
   constants   = { isl = 1 }
-  include     = [part.dsa]
-  sweep "lengths" {
-    columns = ["batch_size", "step"]
-    include = [part.dsa_generation_lengths]
-    distinct {}
-  }
+  include     = [part.dsa_generation]
 }
 
 # The layers that take the index of an earlier one. Their rows go to the same tables, under an op_name of their own.
@@ -189,28 +190,16 @@ part "shared_index" {
 grid "dsa_context_module_skip_indexer" {
   enabled     = var.selection.plans.dsa_context_module_skip_indexer
   description = "the same in layers that take the index of another, in prefill"
-  op          = "dsa_context_module_skip_indexer"
   perf_table  = "dsa_context_module_perf"
   columns     = concat(["batch_size"], local.dsa_columns)
-  include     = [part.dsa, local.parts.decode_batches, part.shared_index]
-  sweep "lengths" {
-    columns = ["isl", "step"]
-    include = [part.dsa_context_lengths]
-    distinct {}
-  }
+  include     = [part.dsa_context, part.shared_index]
 }
 
 grid "dsa_generation_module_skip_indexer" {
   enabled     = var.selection.plans.dsa_generation_module_skip_indexer
   description = "the same in layers that take the index of another, in decode"
-  op          = "dsa_generation_module_skip_indexer"
   perf_table  = "dsa_generation_module_perf"
   columns     = local.dsa_columns
   constants   = { isl = 1 }
-  include     = [part.dsa, part.shared_index]
-  sweep "lengths" {
-    columns = ["batch_size", "step"]
-    include = [part.dsa_generation_lengths]
-    distinct {}
-  }
+  include     = [part.dsa_generation, part.shared_index]
 }

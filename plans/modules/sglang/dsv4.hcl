@@ -32,15 +32,20 @@ part "dsv4" {
 
 # The task measures what of this fits one chunk of prefill and the token pool,
 # which only it knows.
-part "dsv4_context_lengths" {
-  include = [part.model_context]
+part "dsv4_context" {
+  include = [part.dsv4]
 
-  axis "step" { values = local.prefixes }
-  axis "isl" { values = reverse(local.dsv4_lengths) }
+  sweep "lengths" {
+    columns = ["isl", "step"]
+    include = [part.model_context]
 
-  filter "activations" {
-    keep   = batch_size * isl * hidden_size * 2 <= floor(local.memory * 4 / 5)
-    reason = "the activations alone take more than four fifths of the device"
+    axis "step" { values = local.prefixes }
+    axis "isl" { values = reverse(local.dsv4_lengths) }
+
+    filter "activations" {
+      keep   = batch_size * isl * hidden_size * 2 <= floor(local.memory * 4 / 5)
+      reason = "the activations alone take more than four fifths of the device"
+    }
   }
 }
 
@@ -61,58 +66,47 @@ part "dsv4_generation_lengths" {
   }
 }
 
+part "dsv4_generation" {
+  include = [part.dsv4]
+
+  sweep "lengths" {
+    columns = ["step"]
+    include = [part.dsv4_generation_lengths]
+  }
+}
+
 grid "dsv4_csa_context_module" {
   enabled     = var.selection.plans.dsv4_csa_context_module
   description = "DeepSeek-V4's compressed sparse attention in prefill"
-  op          = "dsv4_csa_context_module"
   perf_table  = "dsv4_csa_context_module_perf"
   columns     = local.dsv4_columns
   constants   = { compress_ratio = 4 }
-  include     = [part.dsv4]
-  sweep "lengths" {
-    columns = ["isl", "step"]
-    include = [part.dsv4_context_lengths]
-  }
+  include     = [part.dsv4_context]
 }
 
 grid "dsv4_hca_context_module" {
   enabled     = var.selection.plans.dsv4_hca_context_module
   description = "DeepSeek-V4's heavily compressed attention in prefill"
-  op          = "dsv4_hca_context_module"
   perf_table  = "dsv4_hca_context_module_perf"
   columns     = local.dsv4_columns
   constants   = { compress_ratio = 128 }
-  include     = [part.dsv4]
-  sweep "lengths" {
-    columns = ["isl", "step"]
-    include = [part.dsv4_context_lengths]
-  }
+  include     = [part.dsv4_context]
 }
 
 grid "dsv4_csa_generation_module" {
   enabled     = var.selection.plans.dsv4_csa_generation_module
   description = "DeepSeek-V4's compressed sparse attention in decode"
-  op          = "dsv4_csa_generation_module"
   perf_table  = "dsv4_csa_generation_module_perf"
   columns     = local.dsv4_columns
   constants   = { compress_ratio = 4, isl = 1 }
-  include     = [part.dsv4]
-  sweep "lengths" {
-    columns = ["step"]
-    include = [part.dsv4_generation_lengths]
-  }
+  include     = [part.dsv4_generation]
 }
 
 grid "dsv4_hca_generation_module" {
   enabled     = var.selection.plans.dsv4_hca_generation_module
   description = "DeepSeek-V4's heavily compressed attention in decode"
-  op          = "dsv4_hca_generation_module"
   perf_table  = "dsv4_hca_generation_module_perf"
   columns     = local.dsv4_columns
   constants   = { compress_ratio = 128, isl = 1 }
-  include     = [part.dsv4]
-  sweep "lengths" {
-    columns = ["step"]
-    include = [part.dsv4_generation_lengths]
-  }
+  include     = [part.dsv4_generation]
 }

@@ -12,17 +12,6 @@ locals {
   glm5_context = 202752
 }
 
-part "glm5_kernel" {
-  include = [local.parts.decode_batches, local.parts.sm_90]
-
-  rows "model" { values = local.indexer_models }
-
-  filter "model_of_sm" {
-    keep   = nvfp4 == contains([100, 103, 120], local.sm)
-    reason = "the benchmark takes GLM-5.2-NVFP4 on SM 100, 103 and 120, and GLM-5 elsewhere"
-  }
-}
-
 part "glm5_prefill" {
   filter "prefill" {
     keep   = isl > 1 && batch_size * isl <= 131072 && (isl < 8192 || batch_size <= 8)
@@ -35,118 +24,120 @@ part "glm5_prefill" {
   }
 }
 
-part "glm5_lengths" {
-  case_set "prefixes" {
-    include = [part.prefixes, part.glm5_prefill]
+part "glm5_kernel" {
+  include = [local.parts.decode_batches, local.parts.sm_90]
+
+  rows "model" { values = local.indexer_models }
+
+  filter "model_of_sm" {
+    keep   = nvfp4 == contains([100, 103, 120], local.sm)
+    reason = "the benchmark takes GLM-5.2-NVFP4 on SM 100, 103 and 120, and GLM-5 elsewhere"
   }
 
-  case_set "full_context" {
-    include = [part.full_context, part.glm5_prefill]
+  sweep "lengths" {
+    columns = ["isl", "step"]
 
-    filter "prefix_positive" {
-      keep   = step > 0
-      reason = "the new tokens alone fill the context"
+    case_set "prefixes" { include = [part.prefixes, part.glm5_prefill] }
+
+    case_set "full_context" {
+      include = [part.full_context, part.glm5_prefill]
+
+      filter "prefix_positive" {
+        keep   = step > 0
+        reason = "the new tokens alone fill the context"
+      }
     }
-  }
 
-  case_set "decode" {
-    axis "isl" { values = [1] }
-    axis "step" { values = local.decode_lengths }
+    case_set "decode" {
+      axis "isl" { values = [1] }
+      axis "step" { values = local.decode_lengths }
 
-    filter "cache" {
-      keep   = batch_size * step <= 262144 && step < local.glm5_context
-      reason = "more than 2^18 cached tokens, or longer than the model's context"
+      filter "cache" {
+        keep   = batch_size * step <= 262144 && step < local.glm5_context
+        reason = "more than 2^18 cached tokens, or longer than the model's context"
+      }
     }
-  }
 
-  case_set "decode_full_context" {
-    axis "isl" { values = [1] }
-    axis "cover" { values = local.contexts }
+    case_set "decode_full_context" {
+      axis "isl" { values = [1] }
+      axis "cover" { values = local.contexts }
 
-    derive "step" { value = cover - 1 }
+      derive "step" { value = cover - 1 }
 
-    filter "one_sequence" {
-      keep   = batch_size == 1 && step < local.glm5_context
-      reason = "full contexts are decoded one at a time, up to the model's own"
+      filter "one_sequence" {
+        keep   = batch_size == 1 && step < local.glm5_context
+        reason = "full contexts are decoded one at a time, up to the model's own"
+      }
     }
+
+    distinct {}
   }
 }
 
 grid "glm5_mqa_logits_module" {
   enabled     = var.selection.plans.glm5_mqa_logits_module && local.glm5_chosen
   description = "logits of GLM-5's indexer"
-  op          = "glm5_mqa_logits_module"
   perf_table  = "glm5_mqa_logits_module_perf"
   columns     = ["batch_size", "model"]
   include     = [part.glm5_kernel]
-  sweep "lengths" {
-    columns = ["isl", "step"]
-    include = [part.glm5_lengths]
-    distinct {}
-  }
 }
 
 grid "glm5_topk_module" {
   enabled     = var.selection.plans.glm5_topk_module && local.glm5_chosen
   description = "top-k of GLM-5's indexer, in two distributions of scores"
-  op          = "glm5_topk_module"
   perf_table  = "glm5_topk_module_perf"
   columns     = ["batch_size", "model"]
   include     = [part.glm5_kernel]
-  sweep "lengths" {
-    columns = ["isl", "step"]
-    include = [part.glm5_lengths]
-    distinct {}
-  }
 }
 
 grid "glm5_dsa_attn_module" {
   enabled     = var.selection.plans.glm5_dsa_attn_module && local.glm5_chosen
   description = "GLM-5's sparse attention kernel"
-  op          = "glm5_dsa_attn_module"
   perf_table  = "glm5_dsa_attn_module_perf"
   columns     = ["batch_size", "model"]
   include     = [part.glm5_kernel]
-  sweep "lengths" {
-    columns = ["isl", "step"]
-    include = [part.glm5_lengths]
-    distinct {}
-  }
 }
 
 # Prefill within one chunk, and decode.
-part "dsv4_kernel_lengths" {
-  case_set "prefill" {
-    include = [part.model_context]
+part "dsv4_kernel" {
+  include = [local.parts.decode_batches, local.parts.sm_90, local.parts.chosen]
 
-    axis "step" { values = local.prefixes }
-    axis "isl" { values = local.dsv4_lengths }
+  sweep "lengths" {
+    columns = ["isl", "step"]
 
-    filter "chunk" {
-      keep   = batch_size * isl <= local.prefill_chunk
-      reason = "more than ${local.prefill_chunk} tokens are several chunks of prefill"
+    case_set "prefill" {
+      include = [part.model_context]
+
+      axis "step" { values = local.prefixes }
+      axis "isl" { values = local.dsv4_lengths }
+
+      filter "chunk" {
+        keep   = batch_size * isl <= local.prefill_chunk
+        reason = "more than ${local.prefill_chunk} tokens are several chunks of prefill"
+      }
+
+      filter "cache" {
+        keep   = batch_size * (isl + step) <= 1048576
+        reason = local.dsv4_pool
+      }
     }
 
-    filter "cache" {
-      keep   = batch_size * (isl + step) <= 1048576
-      reason = local.dsv4_pool
+    case_set "decode" {
+      include = [part.dsv4_generation_lengths]
+
+      axis "isl" { values = [1] }
     }
-  }
 
-  case_set "decode" {
-    include = [part.dsv4_generation_lengths]
-
-    axis "isl" { values = [1] }
+    distinct {}
   }
 }
 
 grid "dsv4_csa_topk_calib" {
   enabled     = var.selection.plans.dsv4_csa_topk_calib
   description = "what the distribution of scores adds to DeepSeek-V4's top-k"
-  op          = "dsv4_csa_topk_calib"
   perf_table  = "dsv4_csa_topk_calib_perf"
   columns     = ["batch_size", "model"]
-  include     = [local.parts.decode_batches, local.parts.sm_90, local.parts.chosen]
+  include     = [part.dsv4_kernel]
 
   # The shapes are the same for Pro.
   rows "model" {
@@ -156,21 +147,15 @@ grid "dsv4_csa_topk_calib" {
       selected     = anytrue([for q in var.selection.models.dsv4 : q.selected])
     }]
   }
-  sweep "lengths" {
-    columns = ["isl", "step"]
-    include = [part.dsv4_kernel_lengths]
-    distinct {}
-  }
 }
 
 grid "dsv4_paged_mqa_logits_module" {
   enabled     = var.selection.plans.dsv4_paged_mqa_logits_module
   description = "the paged logits kernel of DeepSeek-V4's indexer"
-  op          = "dsv4_paged_mqa_logits_module"
   perf_table  = "dsv4_paged_mqa_logits_module_perf"
   columns     = ["batch_size", "num_heads", "model"]
   constants   = { tp_size = 1, mla_dtype = "fp8_e4m3", kv_cache_dtype = "fp8_e4m3", gemm_type = "fp8_block", compress_ratio = 4 }
-  include     = [local.parts.decode_batches, local.parts.sm_90, local.parts.chosen]
+  include     = [part.dsv4_kernel]
 
   rows "model" {
     values = [for r in var.selection.models.dsv4 : {
@@ -179,10 +164,5 @@ grid "dsv4_paged_mqa_logits_module" {
       max_position = r.max_position
       selected     = r.selected
     }]
-  }
-  sweep "lengths" {
-    columns = ["isl", "step"]
-    include = [part.dsv4_kernel_lengths]
-    distinct {}
   }
 }

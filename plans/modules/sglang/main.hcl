@@ -147,7 +147,6 @@ part "generation" {
 grid "moe" {
   enabled     = var.selection.plans.moe
   description = "the experts of one rank"
-  op          = "moe"
   perf_table  = "moe_perf"
   include     = [local.parts.moe, local.parts.moe_256_gpus]
   columns = [
@@ -181,7 +180,6 @@ grid "moe" {
 grid "mhc_module" {
   enabled     = var.selection.plans.mhc_module
   description = "hyper-connections before and after a block"
-  op          = "mhc_module"
   perf_table  = "mhc_module_perf"
   columns     = ["op", "model"]
   constants   = { architecture = "DeepseekV4ForCausalLM", num_sites = 2, hc_mult = 4, sinkhorn_iters = 20 }
@@ -189,10 +187,7 @@ grid "mhc_module" {
 
   rows "model" { values = [for r in var.selection.models.mhc : { model = r.model, selected = r.selected }] }
 
-  axis "op" {
-    values      = ["pre", "post"]
-    description = "before or after the block; the table's op_name"
-  }
+  axis "op" { values = ["pre", "post"] } # before or after the block; the table's op_name
 
   sweep "num_tokens" { values = module.shapes.mhc_tokens }
 }

@@ -26,7 +26,6 @@ part "msa" {
 grid "msa_context_module" {
   enabled     = var.selection.plans.msa_context_module
   description = "MiniMax sparse attention in prefill"
-  op          = "msa_context_module"
   perf_table  = "msa_context_module_perf"
   columns     = ["batch_size", "num_heads", "tp_size", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
   constants   = { architecture = "MiniMaxM3ForCausalLM" }
@@ -61,7 +60,6 @@ grid "msa_context_module" {
 grid "msa_generation_module" {
   enabled     = var.selection.plans.msa_generation_module
   description = "MiniMax sparse attention in decode"
-  op          = "msa_generation_module"
   perf_table  = "msa_generation_module_perf"
   columns     = ["num_heads", "tp_size", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
   constants   = { architecture = "MiniMaxM3ForCausalLM", isl = 1 }

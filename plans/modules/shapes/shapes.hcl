@@ -27,29 +27,17 @@ locals {
 }
 
 output "gemm_tokens" { value = local.gemm_tokens }
-
 output "gemm_widths" { value = local.gemm_widths }
-
 output "bmm_tokens" { value = local.bmm_tokens }
-
 output "moe_tokens" { value = concat(local.bmm_tokens, [12288, 16384]) }
 
 output "mhc_tokens" {
   value = concat(local.bmm_tokens, [12288, 16384, 20480, 32768, 49152, 65536, 98304, 131072, 262144, 524288])
 }
 
-output "context_lengths" {
-  description = "New tokens per sequence in prefill."
-  value       = local.context_lengths
-}
-
+output "context_lengths" { value = local.context_lengths } # new tokens per sequence in prefill
 output "context_batches" { value = powers(2, 0, 8) }
-
-output "cache_lengths" {
-  description = "Tokens in the cache in decode, the decoded one included."
-  value       = powers(2, 1, 17)
-}
-
+output "cache_lengths" { value = powers(2, 1, 17) } # tokens in the cache in decode, the decoded one included
 output "decode_batches" { value = local.decode_batches }
 
 output "long_lengths" {

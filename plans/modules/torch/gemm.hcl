@@ -1,21 +1,13 @@
 grid "gemm" {
   enabled    = contains(local.chosen, "gemm")
-  op         = "gemm"
   perf_table = "gemm_perf"
   columns    = ["gemm_dtype", "m", "n", "k"]
 
   # Weights change least often.
   loop_order = ["n", "k", "format"]
 
-  axis "n" {
-    values      = local.widths
-    description = "output features"
-  }
-
-  axis "k" {
-    values      = local.widths
-    description = "input features"
-  }
+  axis "n" { values = local.widths } # output features
+  axis "k" { values = local.widths } # input features
 
   rows "format" {
     values = [
@@ -25,10 +17,7 @@ grid "gemm" {
     ]
   }
 
-  axis "m" {
-    values      = local.tokens
-    description = "tokens"
-  }
+  axis "m" { values = local.tokens } # tokens
 
   filter "sm_gate" {
     keep   = local.sm >= min_sm
@@ -53,17 +42,12 @@ grid "gemm_float16" {
   derive "n" { value = width }
   derive "k" { value = width }
 
-  axis "m" {
-    values      = local.tokens
-    description = "tokens"
-  }
-
+  axis "m" { values = local.tokens } # tokens
   axis "gemm_dtype" { values = ["float16"] }
 }
 
 grid "compute_scale" {
   enabled    = contains(local.chosen, "compute_scale")
-  op         = "compute_scale"
   perf_table = "computescale_perf"
   columns    = ["m", "k"]
   constants  = { quant_dtype = "fp8" }

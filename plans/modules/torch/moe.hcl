@@ -1,6 +1,5 @@
 grid "moe" {
   enabled    = contains(local.chosen, "moe")
-  op         = "moe"
   perf_table = "moe_perf"
   columns    = ["moe_dtype", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "distribution", "model_name"]
 
@@ -22,11 +21,7 @@ grid "moe" {
     ]
   }
 
-  axis "distribution" {
-    values      = ["balanced", "power_law_1.01", "power_law_1.2"]
-    description = "how tokens spread over the experts"
-  }
-
+  axis "distribution" { values = ["balanced", "power_law_1.01", "power_law_1.2"] } # how tokens spread over the experts
   axis "moe_dtype" { values = ["bfloat16"] }
 
   filter "sm_gate" {

@@ -11,7 +11,5 @@ output "grids" {
   }
 }
 
-output "gemm_float16" {
-  description = "The grid of half-precision layers, which belong to no table; null when they are not planned."
-  value       = grid.gemm_float16
-}
+# The grid of half-precision layers, which belong to no table; null when they are not planned.
+output "gemm_float16" { value = grid.gemm_float16 }

@@ -3,7 +3,6 @@
 grid "mamba2" {
   enabled     = var.selection.plans.mamba2
   description = "Mamba-2 layers"
-  op          = "mamba2"
   perf_table  = "mamba2_perf"
   columns     = ["phase", "d_model", "d_state", "d_conv", "nheads", "head_dim", "n_groups", "chunk_size", "model_name"]
   include     = [module.common.parts.chosen]

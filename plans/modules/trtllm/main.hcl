@@ -167,7 +167,5 @@ part "groups" {
 
 module "shapes" { source = "../shapes" }
 
-output "grids" {
-  description = "The grids by op; null for those that are not planned."
-  value       = merge(module.common.grids, { moe = grid.moe, moe_ep = grid.moe_ep, mamba2 = grid.mamba2 })
-}
+# The grids by op; null for those that are not planned.
+output "grids" { value = merge(module.common.grids, { moe = grid.moe, moe_ep = grid.moe_ep, mamba2 = grid.mamba2 }) }

@@ -3,15 +3,11 @@
 grid "moe" {
   enabled     = var.selection.plans.moe
   description = "the experts of one rank"
-  op          = "moe"
   perf_table  = "moe_perf"
   columns     = ["moe_dtype", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "distribution", "min_latency_mode", "model_name"]
   include     = [module.common.parts.moe, module.common.parts.moe_256_gpus]
 
-  axis "min_latency_mode" {
-    values      = [false, true]
-    description = "kernels for a few tokens, SM 100 with NVFP4 only"
-  }
+  axis "min_latency_mode" { values = [false, true] } # kernels for a few tokens, SM 100 with NVFP4 only
 
   filter "min_latency" {
     keep   = min_latency_mode == false || (moe_dtype == "nvfp4" && local.sm == 100 && num_experts <= 256)
@@ -29,7 +25,6 @@ grid "moe" {
 grid "moe_ep" {
   enabled     = var.selection.plans.moe_ep
   description = "experts under wide expert parallelism, with and without redundant experts"
-  op          = "moe_ep"
   perf_table  = "moe_expert_compute_perf"
   columns     = ["moe_dtype", "hidden_size", "inter_size", "topk", "num_experts", "num_slots", "use_eplb", "moe_tp_size", "moe_ep_size", "distribution", "model_name"]
   include     = [module.common.parts.sm_gate, module.common.parts.chosen]
@@ -62,18 +57,12 @@ grid "moe_ep" {
 
   axis "spread" { values = ["power_law_1.01", "power_law_1.2"] }
 
-  derive "distribution" {
-    value       = use_eplb ? "${spread}_eplb" : spread
-    description = "as the collector labels its rows"
-  }
+  derive "distribution" { value = use_eplb ? "${spread}_eplb" : spread } # as the collector labels its rows
 
   axis "moe_tp_size" { values = [1] }
   axis "moe_ep_size" { values = [for e in module.shapes.ep_sizes : e if e > 1] }
 
-  derive "num_slots" {
-    value       = redundant ? 288 : num_experts
-    description = "copies of experts; 288 leaves 32 for hot ones among 256"
-  }
+  derive "num_slots" { value = redundant ? 288 : num_experts } # copies of experts; 288 leaves 32 for hot ones among 256
 
   filter "experts_divide" {
     keep   = num_experts % moe_ep_size == 0

@@ -17,11 +17,7 @@ part "dsv4_kernel" {
   }
 
   axis "isl" { values = [for n in local.lengths : n if n <= 8192] }
-
-  axis "step" {
-    values      = concat([0], local.lengths)
-    description = "tokens in the cache before"
-  }
+  axis "step" { values = concat([0], local.lengths) } # tokens in the cache before
 
   filter "chunk" {
     keep   = batch_size * isl <= 8192
@@ -37,7 +33,6 @@ part "dsv4_kernel" {
 grid "dsv4_paged_mqa_logits_module" {
   enabled     = var.selection.plans.dsv4_paged_mqa_logits_module
   description = "the paged logits kernel of DeepSeek-V4's indexer"
-  op          = "dsv4_paged_mqa_logits_module"
   perf_table  = "dsv4_paged_mqa_logits_module_perf"
   columns     = ["batch_size", "isl", "step", "num_heads", "model"]
   constants   = { tp_size = 1, mla_dtype = "fp8_e4m3", kv_cache_dtype = "fp8", gemm_type = "fp8_block", compress_ratio = 4 }
@@ -47,7 +42,6 @@ grid "dsv4_paged_mqa_logits_module" {
 grid "dsv4_hca_attn_module" {
   enabled     = var.selection.plans.dsv4_hca_attn_module
   description = "the attention kernel of DeepSeek-V4's heavily compressed layers"
-  op          = "dsv4_hca_attn_module"
   perf_table  = "dsv4_hca_attn_module_perf"
   columns     = ["batch_size", "isl", "step", "num_heads", "model"]
   constants   = { tp_size = 1, mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "fp8_block", compress_ratio = 128 }

@@ -123,7 +123,6 @@ part "generation" {
 grid "moe" {
   enabled     = var.selection.plans.moe
   description = "the experts of one rank"
-  op          = "moe"
   perf_table  = "moe_perf"
   columns     = ["moe_dtype", "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size", "distribution", "model_name"]
   include     = [module.common.parts.moe]

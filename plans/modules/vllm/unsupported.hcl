@@ -17,7 +17,4 @@ locals {
   }
 }
 
-output "unsupported" {
-  description = "Cases without a kernel on the plan's device, by op."
-  value       = local.unsupported
-}
+output "unsupported" { value = local.unsupported } # cases without a kernel on the plan's device, by op

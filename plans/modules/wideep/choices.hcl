@@ -29,7 +29,6 @@ variable "throughput" {
 }
 
 variable "gpus_per_node" {
-  type    = number
   default = 8
 
   validation {

@@ -1,53 +1,18 @@
 # SGLang's server as a runtime: python -m sglang.launch_server.
 
-variable "model" {
-  type        = string
-  description = "a checkpoint's folder or name"
-}
+include = ["../server.hcl"]
 
 variable "served_name" {
-  type        = string
   default     = "model"
   description = "the name that requests ask for"
 }
 
-variable "python" {
-  type        = string
-  default     = "python3"
-  description = "the interpreter that has SGLang"
-}
-
-variable "requires" {
-  type    = string
-  default = ""
-}
-
-variable "dtype" {
-  type    = string
-  default = "bfloat16"
-}
+variable "requires" { default = "" }
+variable "dtype" { default = "bfloat16" }
 
 variable "dummy" {
-  type        = bool
   default     = false
   description = "random weights: a folder with a config.json and a tokenizer is enough"
-}
-
-variable "args" {
-  type        = list(string)
-  default     = []
-  description = "further arguments"
-}
-
-variable "env" {
-  type    = map(string)
-  default = {}
-}
-
-variable "tokenizer" {
-  type        = string
-  default     = ""
-  description = "the folder of the model's tokenizer.json, for exact prompts"
 }
 
 variable "context_length" {
@@ -57,15 +22,11 @@ variable "context_length" {
 }
 
 variable "with_stack" {
-  type        = bool
   default     = true
   description = "have traces carry Python's stacks, by which SGLang's steps (run_batch) are told; without them a trace is a fraction of the size and has no steps"
 }
 
-variable "ready_within" {
-  type    = string
-  default = "15m"
-}
+variable "ready_within" { default = "15m" }
 
 runtime "sglang" {
   kind      = "server"

@@ -2,60 +2,23 @@
 # traces are taken by nsys (trace { torch = false, nsys = true }). The server
 # cannot be asked to call cudaProfilerStart, so nsys records from the start to the end.
 
-variable "model" {
-  type        = string
-  description = "a checkpoint's folder or name; requests ask for it by the last part of its path"
-}
+include = ["../server.hcl"]
 
 variable "served_name" {
-  type        = string
   default     = ""
   description = "the name that requests ask for; empty for the last part of model"
 }
 
-variable "program" {
-  type    = list(string)
-  default = ["trtllm-serve"]
-}
+variable "program" { default = ["trtllm-serve"] }
 
-variable "python" {
-  type        = string
-  default     = "python3"
-  description = "the interpreter that has TensorRT-LLM"
-}
-
-variable "requires" {
-  type    = string
-  default = ""
-}
-
-variable "args" {
-  type        = list(string)
-  default     = []
-  description = "further arguments"
-}
+variable "requires" { default = "" }
 
 variable "options" {
-  type        = string
   default     = ""
   description = "the file of --extra_llm_api_options; empty for the module's, which turns the reuse of cached prompts off"
 }
 
-variable "env" {
-  type    = map(string)
-  default = {}
-}
-
-variable "tokenizer" {
-  type        = string
-  default     = ""
-  description = "the folder of the model's tokenizer.json, for exact prompts"
-}
-
-variable "ready_within" {
-  type    = string
-  default = "20m"
-}
+variable "ready_within" { default = "20m" }
 
 runtime "trtllm" {
   kind      = "server"

@@ -9,13 +9,11 @@ variable "step_workloads" {
 }
 
 variable "prefill_tokens" {
-  type        = number
   default     = 65536
   description = "tokens that one step may prefill; batches with more are left out, for their prefill would be several steps"
 }
 
 variable "step_iterations" {
-  type    = number
   default = 5
 
   validation {
@@ -36,7 +34,6 @@ variable "prefill_workloads" {
 }
 
 variable "prefill_soak" {
-  type        = number
   default     = 1.5
   description = "seconds that prefills are repeated before they count: until the GPU has the clock that they leave it"
 
@@ -58,7 +55,6 @@ variable "trace_workloads" {
 }
 
 variable "traced_steps" {
-  type        = number
   default     = 8
   description = "decode steps of a trace"
 }
@@ -180,9 +176,7 @@ collect "prefills" {
   weights     = ["tensor_parallel_size"]
   depends_on  = [collect.steps]
 
-  deadline {
-    first = "20m"
-  }
+  deadline { first = "20m" }
 }
 
 grid "traces" {
@@ -215,22 +209,10 @@ collect "traces" {
   weights     = ["tensor_parallel_size"]
   depends_on  = [collect.steps, collect.prefills]
 
-  deadline {
-    first = "20m"
-  }
+  deadline { first = "20m" }
 }
 
-output "prefills" {
-  description = "the collect of repeated prefills, in a list; empty without prefill_workloads"
-  value       = values(collect.prefills)
-}
-
-output "traces" {
-  description = "the collect of traces, in a list; empty without trace_workloads"
-  value       = values(collect.traces)
-}
-
-output "steps" {
-  description = "the collect, in a list; empty without step_workloads"
-  value       = values(collect.steps)
-}
+# The collect of repeated prefills, in a list; empty without prefill_workloads.
+output "prefills" { value = values(collect.prefills) }
+output "traces" { value = values(collect.traces) } # the collect of traces, in a list; empty without trace_workloads
+output "steps" { value = values(collect.steps) }   # the collect, in a list; empty without step_workloads

@@ -1,14 +1,9 @@
 # Tests of the static steps: aicplan test plans/modules/serving/vllm
 
-run "without workloads there are no steps" {
-  plan {
-    module "server" {
-      source = "./"
-      model  = "Qwen/Qwen3-8B"
-    }
-  }
+variables { model = "Qwen/Qwen3-8B" }
 
-  expect "module.server.grid.steps[\"all\"]" { exists = false }
+run "without workloads there are no steps" {
+  expect "grid.steps[\"all\"]" { exists = false }
   assert {
     condition     = plan.cases == 0
     error_message = "the server alone measures nothing"
@@ -16,17 +11,13 @@ run "without workloads there are no steps" {
 }
 
 run "a step takes one prefill and decodes" {
-  plan {
-    module "server" {
-      source         = "./"
-      model          = "Qwen/Qwen3-8B"
-      prefill_tokens = 8192
-      step_workloads = [
-        { isl = 1024, osl = 32, concurrency = 8, tensor_parallel_size = 1 },
-        { isl = 1024, osl = 32, concurrency = 16, tensor_parallel_size = 2 },
-        { isl = 128, osl = 1, concurrency = 1, tensor_parallel_size = 1 },
-      ]
-    }
+  variables {
+    prefill_tokens = 8192
+    step_workloads = [
+      { isl = 1024, osl = 32, concurrency = 8, tensor_parallel_size = 1 },
+      { isl = 1024, osl = 32, concurrency = 16, tensor_parallel_size = 2 },
+      { isl = 128, osl = 1, concurrency = 1, tensor_parallel_size = 1 },
+    ]
   }
 
   expect "grid.steps[\"all\"]" {
@@ -39,27 +30,23 @@ run "a step takes one prefill and decodes" {
   }
   expect "collect.steps[\"all\"]" { cases = 1 }
   assert {
-    condition     = alltrue([for c in cases("module.server.grid.steps[\"all\"]") : c.seq_len == 1056 && c.max_num_seqs == 16])
+    condition     = alltrue([for c in cases("grid.steps[\"all\"]") : c.seq_len == 1056 && c.max_num_seqs == 16])
     error_message = "one engine has room for the largest workload"
   }
 }
 
 run "prefills are repeated in the engine of the steps" {
-  plan {
-    module "server" {
-      source         = "./"
-      model          = "Qwen/Qwen3-8B"
-      prefill_tokens = 8192
-      step_workloads = [
-        { isl = 1024, osl = 32, concurrency = 8, tensor_parallel_size = 1 },
-      ]
-      prefill_workloads = [
-        { isl = 1024, osl = 32, concurrency = 8, tensor_parallel_size = 1 },
-        { isl = 1024, osl = 64, concurrency = 8, tensor_parallel_size = 1 },
-        { isl = 1024, osl = 32, concurrency = 16, tensor_parallel_size = 1 },
-        { isl = 1056, osl = 32, concurrency = 1, tensor_parallel_size = 1 },
-      ]
-    }
+  variables {
+    prefill_tokens = 8192
+    step_workloads = [
+      { isl = 1024, osl = 32, concurrency = 8, tensor_parallel_size = 1 },
+    ]
+    prefill_workloads = [
+      { isl = 1024, osl = 32, concurrency = 8, tensor_parallel_size = 1 },
+      { isl = 1024, osl = 64, concurrency = 8, tensor_parallel_size = 1 },
+      { isl = 1024, osl = 32, concurrency = 16, tensor_parallel_size = 1 },
+      { isl = 1056, osl = 32, concurrency = 1, tensor_parallel_size = 1 },
+    ]
   }
 
   expect "grid.prefills[\"all\"]" {
@@ -72,43 +59,27 @@ run "prefills are repeated in the engine of the steps" {
   }
   expect "collect.prefills[\"all\"]" { cases = 1 }
   assert {
-    condition     = alltrue([for c in cases("module.server.grid.prefills[\"all\"]") : c.seq_len == 1056 && c.max_num_seqs == 8])
+    condition     = alltrue([for c in cases("grid.prefills[\"all\"]") : c.seq_len == 1056 && c.max_num_seqs == 8])
     error_message = "the engine is that of the steps"
   }
 }
 
 run "prefills need steps" {
-  plan {
-    module "server" {
-      source            = "./"
-      model             = "Qwen/Qwen3-8B"
-      prefill_workloads = [{ isl = 1024, osl = 32, concurrency = 8, tensor_parallel_size = 1 }]
-    }
-  }
+  variables { prefill_workloads = [{ isl = 1024, osl = 32, concurrency = 8, tensor_parallel_size = 1 }] }
 
   expect_error { text = "prefills are repeated in the engine of step_workloads, and there are none" }
 }
 
 run "traces need steps" {
-  plan {
-    module "server" {
-      source          = "./"
-      model           = "Qwen/Qwen3-8B"
-      trace_workloads = [{ isl = 1024, osl = 32, concurrency = 8, tensor_parallel_size = 1 }]
-    }
-  }
+  variables { trace_workloads = [{ isl = 1024, osl = 32, concurrency = 8, tensor_parallel_size = 1 }] }
 
   expect_error { text = "traces are taken in the engine of step_workloads, and there are none" }
 }
 
 run "a step that is never timed is none" {
-  plan {
-    module "server" {
-      source          = "./"
-      model           = "Qwen/Qwen3-8B"
-      step_iterations = 0
-      step_workloads  = [{ isl = 1024, osl = 32, concurrency = 8, tensor_parallel_size = 1 }]
-    }
+  variables {
+    step_iterations = 0
+    step_workloads  = [{ isl = 1024, osl = 32, concurrency = 8, tensor_parallel_size = 1 }]
   }
 
   expect_error { text = "step_iterations is a whole number from 1" }

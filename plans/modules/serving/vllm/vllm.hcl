@@ -1,54 +1,27 @@
 # vLLM's server as a runtime: vllm serve.
 
-variable "model" {
-  type        = string
-  description = "a checkpoint's folder or name"
-}
+include = ["../server.hcl"]
 
 variable "served_name" {
-  type        = string
   default     = "model"
   description = "the name that requests ask for"
 }
 
 variable "program" {
-  type        = list(string)
   default     = ["vllm", "serve"]
   description = "what starts the server: [\"PYTHON\", \"-m\", \"vllm.entrypoints.cli.main\", \"serve\"] where there is no script"
 }
 
-variable "python" {
-  type        = string
-  default     = "python3"
-  description = "the interpreter that has vLLM"
-}
-
 variable "requires" {
-  type        = string
   default     = ">=0.13"
   description = "versions whose profiler is set by --profiler-config"
 }
 
-variable "dtype" {
-  type    = string
-  default = "bfloat16"
-}
+variable "dtype" { default = "bfloat16" }
 
 variable "dummy" {
-  type        = bool
   default     = false
   description = "random weights and no tokenizer: a config.json is enough"
-}
-
-variable "args" {
-  type        = list(string)
-  default     = []
-  description = "further arguments"
-}
-
-variable "env" {
-  type    = map(string)
-  default = {}
 }
 
 variable "labels" {
@@ -57,19 +30,9 @@ variable "labels" {
   description = "columns of cases that only label them"
 }
 
-variable "tokenizer" {
-  type        = string
-  default     = ""
-  description = "the folder of the model's tokenizer.json, for exact prompts"
-}
-
-variable "ready_within" {
-  type    = string
-  default = "15m"
-}
+variable "ready_within" { default = "15m" }
 
 variable "with_stack" {
-  type        = bool
   default     = false
   description = "have traces carry Python's stacks, which are most of a trace"
 }
