@@ -20,8 +20,6 @@ type Case struct {
 	Bytes, Flops float64
 	// Kept is the part of Bytes that stays in the cache between executions.
 	Kept float64
-	// LinkBytes is the traffic of the link to another device.
-	LinkBytes float64
 	// DType is the type whose tensor throughput bounds the case. It is empty for cases that only
 	// move memory.
 	DType DType

@@ -37,7 +37,6 @@ type Device struct {
 	host   cuda.HostMemory // gate flag and stamps
 	gateNo uint32
 	events []cuda.Event
-	peers  map[int]cuda.Context
 	// busy is locked while work on the device must run alone.
 	busy sync.Mutex
 	// capturing is locked while a graph is captured on the prep stream.

@@ -353,26 +353,14 @@ func TestGPUSticky(t *testing.T) {
 	}
 }
 
-// TestGPUPeer copies between two devices.
+// TestGPUPeer times a copy to another device.
 func TestGPUPeer(t *testing.T) {
 	d := openGPU(t)
 	if n, err := d.Lib.Driver.Count(); err != nil || n < 2 {
 		t.Skipf("%d devices, %v", n, err)
 	}
-	for _, size := range []int64{1 << 20, 1 << 28, 1 << 30} {
-		c, err := Memory{Kernel: "copy", Size: size, Peer: 1}.prepare(d)
-		if err != nil {
-			t.Fatal(err)
-		}
-		dev, err := c.Verify(64, 3)
-		if err != nil || !dev.OK() {
-			t.Errorf("%d bytes: %+v, %v", size, dev, err)
-		}
-		b, err := d.timeCase(context.Background(), c, 10)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := b.Seconds / float64(b.Executions)
-		t.Logf("%d bytes to device 1: %.1f us, %.1f GB/s, direct %v, graph %v", size, s*1e6, float64(size)/s/1e9, c.Columns["peer_access"], b.UsedGraph)
+	small, peer, err := d.ProbeCopies(context.Background())
+	if err != nil || !(small > 0) || !(peer > 1e9) {
+		t.Errorf("a small copy takes %v s, a copy to another device moves %v bytes/s, %v", small, peer, err)
 	}
 }

@@ -14,8 +14,6 @@ import (
 type Memory struct {
 	Kernel string
 	Size   int64
-	// Peer is the destination device of a copy. A negative value means the same device.
-	Peer int
 }
 
 const (
@@ -25,27 +23,11 @@ const (
 	reduceCheck   = 256 << 20 // maximum size of a verified reduction, in bytes
 )
 
-func (m Memory) check() error {
-	if m.Size < memoryWord || m.Size%memoryWord != 0 {
-		return unsupported(fmt.Sprintf("size_bytes %d", m.Size), "arrays are moved in words of %d bytes: choose a multiple",
-			memoryWord)
-	}
-
-	if m.Peer >= 0 && m.Kernel != "copy" {
-		return unsupported(fmt.Sprintf("memory kernel %q to a peer", m.Kernel), "only copy goes to another device")
-	}
-
-	return nil
-}
-
 // prepare prepares a memory kernel.
 func (m Memory) prepare(d *Device) (*Case, error) {
-	if err := m.check(); err != nil {
-		return nil, err
-	}
-
-	if m.Peer >= 0 {
-		return d.peerCopy(m)
+	if m.Size < memoryWord || m.Size%memoryWord != 0 {
+		return nil, unsupported(fmt.Sprintf("size_bytes %d", m.Size),
+			"arrays are moved in words of %d bytes: choose a multiple", memoryWord)
 	}
 
 	pool, err := d.Arena.Operands(BFloat16)
@@ -192,95 +174,4 @@ func (d *Device) verifyReduce(out cuda.Ptr, blocks int, src cuda.Ptr, size int64
 	dev := Deviation{Samples: blocks, Relative: math.Abs(got-want) / math.Sqrt(norm), Tolerance: 1e-4}
 	dev.Largest = dev.Relative
 	return dev, nil
-}
-
-// peerCopy prepares a copy to another device over the link between them.
-func (d *Device) peerCopy(m Memory) (*Case, error) {
-	api := d.Lib.Driver
-	n, err := api.Count()
-	if err != nil {
-		return nil, err
-	}
-
-	if m.Peer >= n || m.Peer == d.Info.Index {
-		return nil, unsupported(fmt.Sprintf("a copy from device %d to device %d", d.Info.Index, m.Peer),
-			"the driver shows %d devices", n)
-	}
-
-	direct, err := api.CanAccessPeer(cuda.Device(d.Info.Index), cuda.Device(m.Peer))
-	if err != nil {
-		return nil, err
-	}
-
-	peer, err := d.peer(m.Peer, direct)
-	if err != nil {
-		return nil, err
-	}
-
-	pool, err := d.Arena.Operands(BFloat16)
-	if err != nil {
-		return nil, err
-	}
-
-	c := &Case{
-		Label:     fmt.Sprintf("memory copy size=%d peer=%d", m.Size, m.Peer),
-		LinkBytes: float64(m.Size),
-		Columns:   map[string]any{"kernel_source": "cuMemcpyPeerAsync", "peer_access": direct},
-	}
-
-	d.rotate(c, float64(m.Size))
-	in := pool.cursor(c.Label)
-	src := make([]cuda.Ptr, c.Sets)
-	for i := range src {
-		src[i] = in.take("the source", m.Size)
-	}
-
-	if in.err != nil {
-		return nil, in.err
-	}
-
-	if err := api.SetCurrent(peer); err != nil {
-		return nil, err
-	}
-
-	dst, err := api.Alloc(m.Size)
-	if err = cmp.Or(err, api.SetCurrent(d.ctx)); err != nil {
-		return nil, err
-	}
-
-	c.Enqueue = func(i int, s cuda.Stream) error {
-		return api.CopyPeer(dst, peer, src[i], d.ctx, m.Size, s)
-	}
-
-	c.Close = func() { _ = api.Free(dst) }
-	d.verify(c, dst, m.Size, func(samples int, seed uint64) (Deviation, error) {
-		return d.verifyStream(m, dst, [2]cuda.Ptr{src[0]}, samples, seed)
-	})
-	return c, nil
-}
-
-// peer returns the context of another device with access to its memory, if direct.
-func (d *Device) peer(index int, direct bool) (cuda.Context, error) {
-	if ctx, ok := d.peers[index]; ok {
-		return ctx, nil
-	}
-
-	api := d.Lib.Driver
-	ctx, err := api.Primary(cuda.Device(index))
-	if err != nil {
-		return 0, fmt.Errorf("context of device %d: %w", index, err)
-	}
-
-	if direct {
-		if err := api.EnablePeer(ctx); err != nil {
-			return 0, fmt.Errorf("access to device %d: %w", index, err)
-		}
-	}
-
-	if d.peers == nil {
-		d.peers = map[int]cuda.Context{}
-	}
-
-	d.peers[index] = ctx
-	return ctx, nil
 }

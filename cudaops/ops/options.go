@@ -53,7 +53,7 @@ func parseOptions(values map[string]any) (options, error) {
 }
 
 // parseSystem returns the peaks of a system, which is the name of a spec or an object with its fields mem_bw,
-// bfloat16_tc_flops, fp8_tc_flops, int8_tc_flops, float32_tc_flops, intra_node_bw and power.
+// bfloat16_tc_flops, fp8_tc_flops, int8_tc_flops, float32_tc_flops and power.
 func parseSystem(v any) (Peaks, error) {
 	switch v := v.(type) {
 	case string:
@@ -71,7 +71,7 @@ func parseSystem(v any) (Peaks, error) {
 
 		p := peaks(get("mem_bw"), get("bfloat16_tc_flops"), get("fp8_tc_flops"), get("int8_tc_flops"),
 			get("float32_tc_flops"))
-		p.Link, p.Watts = get("intra_node_bw"), get("power")
+		p.Watts = get("power")
 		if p.MemBW <= 0 {
 			return p, fmt.Errorf("option system: mem_bw is %v; give the system's name or its fields", v["mem_bw"])
 		}
@@ -97,7 +97,7 @@ func peaks(bw, bf16, fp8, int8, f32 float64) Peaks {
 // PeaksOf returns the peaks of a system spec.
 func PeaksOf(s *systems.Spec) Peaks {
 	p := peaks(s.GPU.MemBW, s.GPU.BFloat16Flops, s.GPU.FP8Flops, s.GPU.Int8Flops, s.GPU.Float32Flops)
-	p.Link, p.Watts = s.Node.IntraNodeBW, s.GPU.Power
+	p.Watts = s.GPU.Power
 	return p
 }
 

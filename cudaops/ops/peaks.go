@@ -7,8 +7,6 @@ import "math"
 type Peaks struct {
 	MemBW float64           `json:"mem_bw"`
 	Flops map[DType]float64 `json:"flops"`
-	// Link is the bandwidth between two GPUs in one direction.
-	Link float64 `json:"link_bw"`
 	// Watts is the board's power limit.
 	Watts float64 `json:"power"`
 }
@@ -22,14 +20,6 @@ func (p Peaks) SpeedOfLight(c *Case) float64 {
 		}
 
 		t = c.Bytes / p.MemBW
-	}
-
-	if c.LinkBytes > 0 {
-		if p.Link <= 0 {
-			return 0
-		}
-
-		t = math.Max(t, c.LinkBytes/p.Link)
 	}
 
 	if c.DType != "" && c.Flops > 0 {
@@ -51,7 +41,6 @@ const (
 	reachedBytes  = 0.8
 	shortest      = 2.5e-6
 	typicalBW     = 2e12
-	typicalLink   = 100e9
 	typicalFlops  = 400e12
 	wattsPerFlops = 0.95 // share of the dynamic power at full tensor throughput
 	wattsPerBytes = 0.45 // share at full memory bandwidth, see Draw
@@ -83,12 +72,7 @@ func (p Peaks) typical(c *Case) (bw, flops, watts float64) {
 // clock in watts.
 func (p Peaks) Estimate(c *Case) (seconds, watts float64) {
 	bw, flops, _ := p.typical(c)
-	link := p.Link
-	if link <= 0 {
-		link = typicalLink
-	}
-
-	seconds = shortest + max(c.Bytes/bw/reachedBytes, c.Flops/flops/reachedFlops, c.LinkBytes/link/reachedBytes)
+	seconds = shortest + max(c.Bytes/bw/reachedBytes, c.Flops/flops/reachedFlops)
 	return seconds, p.Draw(c, seconds)
 }
 

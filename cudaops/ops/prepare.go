@@ -81,7 +81,7 @@ func (d *Device) prepare(c worker.Case, bindings map[string]*KernelBinding) (*Ca
 		op = MLABMM{Type: word("bmm_dtype"), Tokens: p.Whole("num_tokens", 1), Heads: p.Whole("num_heads", 1),
 			Post: c.Op == OpMLAPost}
 	case OpMemory:
-		op = Memory{Kernel: word("kernel"), Size: p.Whole("size_bytes", 1), Peer: int(p.WholeOr("peer", 0, -1))}
+		op = Memory{Kernel: word("kernel"), Size: p.Whole("size_bytes", 1)}
 	case OpElementwise:
 		op = Elementwise{Kernel: word("kernel"), Type: word("dtype"), Tokens: p.Whole("num_tokens", 1),
 			Hidden: p.Whole("hidden_size", 1)}

@@ -13,14 +13,13 @@ import (
 func rowOf(r measure.Measured, c *Case, p Peaks) worker.Row {
 	row := worker.Row(r.Columns())
 	maps.Copy(row, c.Columns)
-	bytes := c.Bytes + c.LinkBytes
-	row["bytes"], row["flops"] = bytes, c.Flops
+	row["bytes"], row["flops"] = c.Bytes, c.Flops
 	if r.Latency <= 0 {
 		return row
 	}
 
-	if bytes > 0 {
-		row["gb_per_s"] = bytes / r.Latency / 1e6
+	if c.Bytes > 0 {
+		row["gb_per_s"] = c.Bytes / r.Latency / 1e6
 	}
 
 	if c.Flops > 0 {

@@ -60,24 +60,13 @@ func (d *Device) CheckNumerics(ctx context.Context, seed uint64) ([]NumericCheck
 
 	for _, k := range []string{"copy", "triad", "reduce"} {
 		for _, size := range []int64{48, 1 << 20, 100<<20 + 16} {
-			all = append(all, Memory{Kernel: k, Size: size, Peer: -1})
+			all = append(all, Memory{Kernel: k, Size: size})
 		}
 	}
 
 	for _, k := range ElementwiseKernels {
 		for _, typ := range []string{"bfloat16", "float16"} {
 			all = append(all, Elementwise{Kernel: k, Type: typ, Tokens: 77, Hidden: 7168})
-		}
-	}
-
-	n, err := d.Lib.Driver.Count()
-	if err != nil {
-		return nil, err
-	}
-
-	for peer := range n {
-		if peer != d.Info.Index {
-			all = append(all, Memory{Kernel: "copy", Size: 64 << 20, Peer: peer})
 		}
 	}
 
@@ -146,7 +135,7 @@ func (d *Device) CheckTiming(ctx context.Context) (Timing, error) {
 		return t, err
 	}
 
-	copyCase, err := Memory{Kernel: "copy", Size: min(1<<30, d.Arena.Out.bytes/2&^15), Peer: -1}.prepare(d)
+	copyCase, err := Memory{Kernel: "copy", Size: min(1<<30, d.Arena.Out.bytes/2&^15)}.prepare(d)
 	if err != nil {
 		return t, err
 	}
@@ -293,11 +282,10 @@ func (d *Device) spinClock(t *Timing) error {
 // ProbeCopies returns the time of the smallest copy in seconds, and the bandwidth of a large copy to
 // another device in bytes per second, or 0 if there is only one device.
 func (d *Device) ProbeCopies(ctx context.Context) (small, peer float64, err error) {
-	c, err := Memory{Kernel: "copy", Size: memoryWord, Peer: -1}.prepare(d)
+	c, err := Memory{Kernel: "copy", Size: memoryWord}.prepare(d)
 	if err != nil {
 		return 0, 0, err
 	}
-
 	b, err := d.timeCase(ctx, c, 50)
 	if err != nil {
 		return 0, 0, err
@@ -309,13 +297,46 @@ func (d *Device) ProbeCopies(ctx context.Context) (small, peer float64, err erro
 		return small, 0, err
 	}
 
-	large := Memory{Kernel: "copy", Size: min(1<<30, d.Arena.Out.bytes/2&^15), Peer: (d.Info.Index + 1) % n}
-	if c, err = large.prepare(d); err == nil {
+	size := min(1<<30, d.Arena.Out.bytes/2&^15)
+	if c, err = d.peerCopy(cuda.Device((d.Info.Index+1)%n), size); err == nil {
 		b, err = d.timeCase(ctx, c, 10)
 	}
 	if err != nil {
 		return small, 0, err
 	}
+	return small, float64(size) * float64(b.Executions) / b.Seconds, nil
+}
 
-	return small, c.LinkBytes / (b.Seconds / float64(b.Executions)), nil
+// peerCopy returns a case that copies operands to another device. The runtime of kind nccl measures such copies
+// for tables.
+func (d *Device) peerCopy(to cuda.Device, size int64) (*Case, error) {
+	api := d.Lib.Driver
+	peer, err := api.Primary(to)
+	if err != nil {
+		return nil, err
+	}
+
+	direct, err := api.CanAccessPeer(cuda.Device(d.Info.Index), to)
+	if err == nil && direct {
+		err = api.EnablePeer(peer)
+	}
+	if err == nil {
+		err = api.SetCurrent(peer)
+	}
+	if err != nil {
+		return nil, err
+	}
+
+	dst, err := api.Alloc(size)
+	in := d.Arena.Out.cursor("peer")
+	src := in.take("the source", size)
+	if err = cmp.Or(err, api.SetCurrent(d.ctx), in.err); err != nil {
+		return nil, err
+	}
+
+	return &Case{
+		Label: "copy to a peer", Sets: 1, PerGraph: 1,
+		Enqueue: func(_ int, s cuda.Stream) error { return api.CopyPeer(dst, peer, src, d.ctx, size, s) },
+		Close:   func() { _ = api.Free(dst) },
+	}, nil
 }

@@ -40,7 +40,7 @@ func (h *Host) prepareCase(c worker.Case) (*prepared, error) {
 	}
 
 	p.seconds, p.watts = h.dev.Peaks.Estimate(x)
-	if x.Bytes+x.Flops+x.LinkBytes <= 0 {
+	if x.Bytes+x.Flops <= 0 {
 		p.seconds = 0 // a user's kernel without bytes and flops
 	}
 
