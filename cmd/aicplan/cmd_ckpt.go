@@ -36,7 +36,7 @@ func (c *ckptListCmd) Run(a *app, store *checkpoint.Store) error {
 	}
 
 	if len(l.Stages) == 0 && len(l.Journals) == 0 {
-		fmt.Fprintf(a.stdout, "%s holds nothing yet.\n", l.Dir)
+		fmt.Fprintf(a.stdout, "%s contains nothing yet.\n", l.Dir)
 		return nil
 	}
 

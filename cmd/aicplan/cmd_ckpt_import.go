@@ -17,9 +17,9 @@ type ckptImportCmd struct {
 	Address   string   `arg:"" help:"Address of the collect stage that the rows answer."`
 	Files     []string `arg:"" help:"Perf files, or folders of one table." type:"path"`
 	Table     string   `help:"Perf table, if the files' names do not state it." placeholder:"NAME"`
-	Framework string   `help:"Framework, where the rows lack it." placeholder:"NAME"`
-	Measured  string   `name:"framework-version" help:"Framework's version, where the rows lack it." placeholder:"VERSION"`
-	Device    string   `help:"Device, where the rows lack it." placeholder:"NAME"`
+	Framework string   `help:"Framework, if the rows lack it." placeholder:"NAME"`
+	Measured  string   `name:"framework-version" help:"Framework's version, if the rows lack it." placeholder:"VERSION"`
+	Device    string   `help:"Device, if the rows lack it." placeholder:"NAME"`
 	DryRun    bool     `help:"Only count."`
 	JSON      bool     `name:"json" help:"Print as JSON."`
 }

@@ -50,8 +50,8 @@ func (c *gpusCmd) Run(a *app) error {
 		return err
 	}
 
-	fmt.Fprintln(a.stderr, "No source reports a GPU. Name a DCGM exporter as HOST:PORT, or run this where the NVIDIA "+
-		"driver is.")
+	fmt.Fprintln(a.stderr, "No source reports a GPU. Name a DCGM exporter as HOST:PORT, or run this on a machine with "+
+		"the NVIDIA driver.")
 	return &exitError{code: run.ExitError}
 }
 

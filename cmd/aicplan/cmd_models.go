@@ -62,7 +62,7 @@ var opsOf = map[string][]string{
 // Run prints the models with known shapes and what each needs.
 func (c *modelsCmd) Run(a *app, all *stages.Set) error {
 	if _, err := os.Stat(filepath.Join(c.Dir, "outputs.hcl")); err != nil {
-		return fmt.Errorf("%s holds no rows of models (it has no outputs.hcl); name their folder with --dir, for example "+
+		return fmt.Errorf("%s has no rows of models (it has no outputs.hcl); name their folder with --dir, for example "+
 			"plans/modules/models of a checkout",
 			c.Dir)
 	}

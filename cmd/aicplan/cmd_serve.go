@@ -106,7 +106,7 @@ func listenAddress(listen, tokenFile string) (host, port, token string, err erro
 			return "", "", "", err
 		}
 		if token = strings.TrimSpace(string(b)); token == "" {
-			return "", "", "", fmt.Errorf("%s holds no token", tokenFile)
+			return "", "", "", fmt.Errorf("%s contains no token", tokenFile)
 		}
 	}
 

@@ -227,7 +227,7 @@ func toCty(v any) cty.Value {
 	case nil:
 		return cty.NullVal(cty.DynamicPseudoType)
 	}
-	panic(fmt.Sprintf("system spec holds a %T", v))
+	panic(fmt.Sprintf("system spec contains a %T", v))
 }
 
 // sentence formats an error as the detail of a diagnostic: a capital letter and a full stop.

@@ -295,7 +295,7 @@ func (b *blockDecl) splitMeta() {
 func declareLocals(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 	diags := noLabels(b)
 	for _, nested := range b.Body.Blocks {
-		diags = append(diags, errorAt(nested.TypeRange, "Unexpected block", "A locals block holds attributes only.")...)
+		diags = append(diags, errorAt(nested.TypeRange, "Unexpected block", "A locals block contains attributes only.")...)
 	}
 
 	for name, a := range b.Body.Attributes {
@@ -451,7 +451,7 @@ func oneLabel(b *hclsyntax.Block) (string, hcl.Diagnostics) {
 	}
 	if name := b.Labels[0]; !hclsyntax.ValidIdentifier(name) {
 		return "", errorAt(b.LabelRanges[0], "Invalid name",
-			"%q cannot be referred to: a name starts with a letter and holds letters, digits, _ and -.",
+			"%q cannot be referred to: a name starts with a letter and contains letters, digits, _ and -.",
 			name)
 	}
 

@@ -161,7 +161,7 @@ func boolFold(description string, all bool) function.Function {
 // containsFunc accepts lists, sets and tuples. Values of different types are unequal instead of an
 // error, so that null axes can be tested.
 var containsFunc = function.New(&function.Spec{
-	Description: "whether a list, set or tuple holds a value",
+	Description: "whether a list, set or tuple contains a value",
 	Params: []function.Parameter{
 		{Name: "list", Type: cty.DynamicPseudoType},
 		{Name: "value", Type: cty.DynamicPseudoType, AllowNull: true, AllowDynamicType: true},

@@ -394,7 +394,7 @@ func (s *scope) checkArguments() hcl.Diagnostics {
 	}
 
 	for _, b := range s.call.body.Blocks {
-		diags = append(diags, errorAt(b.TypeRange, "Unexpected block", "A module block holds arguments only.")...)
+		diags = append(diags, errorAt(b.TypeRange, "Unexpected block", "A module block contains arguments only.")...)
 	}
 
 	return byPlace(diags)

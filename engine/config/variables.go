@@ -371,7 +371,7 @@ func (s *scope) validateVariable(d *variableDecl, v cty.Value, at hcl.Range) hcl
 		message := "The value does not pass the validation at " + shortRange(val.Condition.Range()) + "."
 		switch {
 		case text.IsMarked():
-			message += " Its message holds the sensitive value, so it is not shown."
+			message += " Its message contains the sensitive value, so it is not shown."
 		case !more.HasErrors() && text.IsKnown() && !text.IsNull() && text.Type() == cty.String:
 			message = text.AsString()
 		}

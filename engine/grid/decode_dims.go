@@ -121,8 +121,8 @@ func (d *decoder) rows(b *hcl.Block) *Dim {
 				d.errorf(
 					elementRange(a.Expr, i),
 					"Inconsistent rows",
-					"Row %d of %q has a field %q that row 1 has not; every row needs the same fields, with null where one does not "+
-						"apply.%s",
+					"Row %d of %q has a field %q that row 1 has not; every row needs the same fields, with null for those that "+
+						"do not apply.%s",
 					i+1,
 					dim.Name,
 					name,
@@ -136,7 +136,7 @@ func (d *decoder) rows(b *hcl.Block) *Dim {
 			v, ok := m[name]
 			if !ok {
 				d.errorf(elementRange(a.Expr, i), "Inconsistent rows",
-					"Row %d of %q has no field %q; every row needs the same fields, with null where one does not apply.",
+					"Row %d of %q has no field %q; every row needs the same fields, with null for those that do not apply.",
 					i+1, dim.Name, name)
 				return nil
 			}

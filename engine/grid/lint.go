@@ -216,7 +216,7 @@ func (l *linter) operand(n hclsyntax.Expression, want cty.Type) bool {
 		hint = " Text is compared with == and !=, or with contains([...], name), and joined as \"${a}${b}\"."
 	}
 
-	l.errorf(n.Range(), "Invalid operand", "This is a %s where a %s is needed.%s", t.FriendlyName(),
+	l.errorf(n.Range(), "Invalid operand", "This is a %s, but a %s is needed.%s", t.FriendlyName(),
 		want.FriendlyName(), hint)
 	return false
 }
@@ -237,7 +237,7 @@ func (l *linter) equality(n *hclsyntax.BinaryOpExpr) bool {
 
 	if a.IsPrimitiveType() != b.IsPrimitiveType() {
 		l.errorf(n.SrcRange, "Comparison across types",
-			"A %s never equals a %s. To ask whether a list holds a value, write contains(list, value).",
+			"A %s never equals a %s. To ask whether a list contains a value, write contains(list, value).",
 			a.FriendlyName(), b.FriendlyName())
 		return false
 	}

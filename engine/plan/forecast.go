@@ -75,7 +75,7 @@ func (p *Plan) checkTargets(in stage.Forecasts) hcl.Diagnostics {
 		how := "Join them: one export with both as its input, or behind one dedupe. If each is to add its rows, set merge " +
 			"= true in both, and let one wait for the other with depends_on: its rows then win."
 		if both {
-			how = "Both merge, and where they have rows of one key the last one wins: let that one wait for the other with " +
+			how = "Both merge, and if they have rows of one key the last one wins: let that one wait for the other with " +
 				"depends_on."
 		}
 		diags = append(diags, s.errorf("Table written twice", "%s writes %s, and so does %s (%s:%d). %s", s.Address(), name,

@@ -230,7 +230,7 @@ func (p *Plan) writtenTwice(s *Stage, by map[string]writer) hcl.Diagnostics {
 		why := ": only one of them would be left. Give each a file of its own; with for_each, put each.key into the name."
 		switch {
 		case other.real != real:
-			why = " with " + other.file + ": where names have one case only that is one file, and only one of them is left."
+			why = " with " + other.file + ": if names have one case only, that is one file, and only one of them is left."
 		case other.file != f:
 			why = " as " + other.file + ": a symbolic link in the output folder makes it one file, and only one of them would " +
 				"be left."

@@ -223,7 +223,7 @@ func values(b *hclsyntax.Block, into map[string]*hclsyntax.Attribute) hcl.Diagno
 
 	for _, nested := range b.Body.Blocks {
 		diags = append(diags, errorAt(nested.TypeRange, "Unexpected block",
-			"A variables block holds values only: NAME = VALUE.")...)
+			"A variables block contains values only: NAME = VALUE.")...)
 	}
 
 	for name, a := range b.Body.Attributes {
@@ -324,7 +324,7 @@ func (r *Run) planOf(f *File, b *hclsyntax.Block) hcl.Diagnostics {
 	a, named := b.Body.Attributes["plan"]
 	switch {
 	case named && r.inline != nil:
-		return errorAt(a.SrcRange, "Two plans", "A run names a plan or holds one.")
+		return errorAt(a.SrcRange, "Two plans", "A run names a plan or contains one.")
 	case r.inline != nil:
 		r.path = f.Path
 		return nil

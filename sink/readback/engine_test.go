@@ -118,7 +118,7 @@ func TestOtherVersionsOfLibrariesAreNotAsked(t *testing.T) {
 		}},
 		"both": {spec: "misc:\n  nccl_version: '2.1'\n  oneccl_version: '2021.1'\n", nccl: true, want: map[string]string{
 			"data/h200_sxm/nccl/2.1/nccl_perf.txt":        "",
-			"data/h200_sxm/oneccl/2021.1/oneccl_perf.txt": "only where there is none",
+			"data/h200_sxm/oneccl/2021.1/oneccl_perf.txt": "only if there is none",
 		}},
 		"neither": {spec: "", nccl: true, want: map[string]string{
 			"data/h200_sxm/nccl/2.1/nccl_perf.txt": "reads nccl of no version",

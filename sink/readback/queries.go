@@ -167,7 +167,7 @@ func (l libraries) unread(e tree.Entry, all []tree.Entry) string {
 			e.System,
 		)
 	case e.Backend == "oneccl" && slices.ContainsFunc(all, func(x tree.Entry) bool { return x.Table == "nccl_perf" && x.Version == l["nccl"] }):
-		return "the package reads NCCL's table, and this one only where there is none"
+		return "the package reads NCCL's table, and this one only if there is none"
 	}
 	return ""
 }

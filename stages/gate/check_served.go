@@ -176,7 +176,7 @@ func (c *served) run(s *subject) finding {
 		percent(time),
 	)
 	if !v.ok {
-		v.fix = "compare rows of the shapes that the traced requests have; where shapes agree and kernels do not, the " +
+		v.fix = "compare rows of the shapes that the traced requests have; if shapes agree and kernels do not, the " +
 			"collector or the server chooses another backend"
 	}
 

@@ -101,7 +101,7 @@ func samples(rec arrow.Record, each func(metric int, device string, at, value fl
 
 	times, ok := rec.Column(at).(*array.Int64)
 	if !ok {
-		return fmt.Errorf("the column %s of the series holds no times", perf.SeriesTime)
+		return fmt.Errorf("the column %s of the series contains no times", perf.SeriesTime)
 	}
 
 	devices, err := devicesOf(rec)
@@ -117,7 +117,7 @@ func samples(rec arrow.Record, each func(metric int, device string, at, value fl
 
 		values, ok := rec.Column(i).(*array.Float64)
 		if !ok {
-			return fmt.Errorf("the column %s of the series holds no numbers", s.column)
+			return fmt.Errorf("the column %s of the series contains no numbers", s.column)
 		}
 
 		for row := range int(rec.NumRows()) {

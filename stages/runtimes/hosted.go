@@ -151,7 +151,7 @@ func checkout(rt *stage.Runtime, hosted []Hosted) (lacking []string, err error) 
 
 	root := checkoutRoot(rt)
 	wrong := func(format string, args ...any) ([]string, error) {
-		fix := "give collector_root the folder that holds aiconfigurator's folder collector"
+		fix := "give collector_root the folder that contains aiconfigurator's folder collector"
 		if !filepath.IsAbs(rt.CollectorRoot) {
 			fix += "; a relative path starts at the plan's folder"
 		}

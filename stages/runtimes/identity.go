@@ -14,7 +14,7 @@ var Told = map[string]string{
 	"kind":           "the journal has it",
 	"framework":      "the journal has it",
 	"package":        "the journal has it, with the version that was found",
-	"workers":        "the journal has it where several share a device",
+	"workers":        "the journal has it if several share a device",
 	"requires":       "it judges the version that was found",
 	"python":         "the journal has its version and those of the distributions that the op imports",
 	"collector_root": "the journal has a digest of the collector and of what it imports",

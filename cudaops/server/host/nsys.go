@@ -106,7 +106,7 @@ func (h *Host) noReport(s *running, nsys string, t *tracing) error {
 		fmt.Errorf(
 			"%s recorded and made no report of it: its importer (QdstrmImporter) is missing or failed, as in the copy that "+
 				"comes with Nsight Compute; "+
-				"install Nsight Systems as a whole, or make the report where it is installed, by QdstrmImporter -i "+
+				"install Nsight Systems as a whole, or make the report on a machine that has it, by QdstrmImporter -i "+
 				"nsys_0.qdstrm; its last lines:\n%s",
 			nsys,
 			last,

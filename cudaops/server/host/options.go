@@ -109,7 +109,7 @@ func (o *settings) declare() []worker.Option {
 		{Name: "starts_by", Into: &o.StartsBy,
 			Doc: "further columns whose change needs another server; those in command, dir and env do by themselves"},
 		{Name: "dir", Into: &o.Dir, Doc: "the server's working folder, relative to the plan"},
-		{Name: "host", Into: &o.Host, Default: "127.0.0.1", NotInKey: true, Doc: "where the server listens"},
+		{Name: "host", Into: &o.Host, Default: "127.0.0.1", NotInKey: true, Doc: "the address that the server listens on"},
 		{Name: "port", Into: &o.Port, Default: 0, NotInKey: true,
 			Doc: "the port that it listens on; 0 takes a free one for each start"},
 		{Name: "gpus_by", Into: &o.GPUsBy,

@@ -27,7 +27,7 @@ func Within(dir, name string) (string, error) {
 	case name == "":
 		return refuse("is empty")
 	case strings.ContainsRune(name, 0):
-		return refuse("holds a NUL byte")
+		return refuse("contains a NUL byte")
 	case filepath.IsAbs(name) || strings.HasPrefix(name, `\`) || filepath.VolumeName(name) != "":
 		return refuse("is absolute")
 	case strings.HasSuffix(name, "/"):

@@ -158,7 +158,7 @@ func UnfitText(s string) string {
 // unfitNumber returns why a number from a worker cannot be stored, or "".
 func unfitNumber(n json.Number) string {
 	if len(n) > maxDigits {
-		return fmt.Sprintf("holds a number of %d digits", len(n))
+		return fmt.Sprintf("contains a number of %d digits", len(n))
 	}
 
 	whole := !strings.ContainsAny(string(n), ".eE")
@@ -170,11 +170,11 @@ func unfitNumber(n json.Number) string {
 
 	f, err := n.Float64()
 	if err != nil || math.IsInf(f, 0) {
-		return fmt.Sprintf("holds %s, which no float has", n)
+		return fmt.Sprintf("contains %s, which no float has", n)
 	}
 
 	if whole {
-		return fmt.Sprintf("holds the integer %s, which is too large for 64 bits; return it as a float or as text", n)
+		return fmt.Sprintf("contains the integer %s, which is too large for 64 bits; return it as a float or as text", n)
 	}
 
 	return ""
