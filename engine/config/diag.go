@@ -19,12 +19,6 @@ func errorAt(at hcl.Range, summary, format string, args ...any) hcl.Diagnostics 
 	return stage.ErrorAt(at, summary, format, args...)
 }
 
-func warnAt(at hcl.Range, summary, format string, args ...any) hcl.Diagnostics {
-	diags := errorAt(at, summary, format, args...)
-	diags[0].Severity = hcl.DiagWarning
-	return diags
-}
-
 // shortRange formats a range as file:line.
 func shortRange(r hcl.Range) string { return fmt.Sprintf("%s:%d", r.Filename, r.Start.Line) }
 

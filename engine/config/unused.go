@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
+
+	"aicplan/engine/stage"
 )
 
 // Unused returns a warning for each variable, local and part that a plan or one of its modules
@@ -36,7 +38,7 @@ func (m *moduleDecl) unused() hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	note := func(what, ref string, at hcl.Range, more string) {
 		if !used[ref] {
-			diags = append(diags, warnAt(at, "Unused "+what,
+			diags = append(diags, stage.WarningAt(at, "Unused "+what,
 				"Nothing in this module uses %s%s. Remove it, or use it.", ref, more)...)
 		}
 	}

@@ -150,7 +150,7 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 
 		rng = l.hide(root, name, rng, flag, name+"=")
 		if root.variables[name].sensitive {
-			diags = append(diags, warnAt(
+			diags = append(diags, stage.WarningAt(
 				rng,
 				"Sensitive value on the command line",
 				"Others on this machine can read it in the list of processes, and shells keep it in their history. Give it as "+
@@ -294,7 +294,7 @@ func (g givenValue) surprising(d *variableDecl, v cty.Value) hcl.Diagnostics {
 		return nil
 	}
 
-	return warnAt(
+	return stage.WarningAt(
 		g.rng,
 		"Text read as a number",
 		"var.%s has no type, so %q is the number %s. For the text, declare type = string or give '%s=%q'; for the number, "+

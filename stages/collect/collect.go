@@ -146,10 +146,7 @@ func newConfig(pools *runtimes.Pools) *Config {
 // Check implements stage.Stage.
 func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	var diags hcl.Diagnostics
-	bad := func(summary, format string, args ...any) {
-		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary,
-			Detail: fmt.Sprintf(format, args...), Subject: cc.Range.Ptr()})
-	}
+	bad := stage.Errors(&diags, cc.Range)
 
 	c.tables = cc.Tables
 	var err error
@@ -219,17 +216,9 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	if c.runtime != nil {
 		c.pools.Use(c.runtime, c.hosted())
 		if idle := c.Measure.unused(c.about().Measure); len(idle) > 0 {
-			diags = append(diags, &hcl.Diagnostic{
-				Severity: hcl.DiagWarning,
-				Summary:  "Settings without effect",
-				Subject:  cc.Range.Ptr(),
-				Detail: fmt.Sprintf(
-					"Runtimes of kind %s do not use %s of the measure block; changing one would measure everything again for "+
-						"nothing. Remove them.",
-					c.runtime.Kind,
-					strings.Join(idle, ", "),
-				),
-			})
+			diags = append(diags, stage.WarningAt(cc.Range, "Settings without effect",
+				"Runtimes of kind %s do not use %s of the measure block; changing one would measure everything again for "+
+					"nothing. Remove them.", c.runtime.Kind, strings.Join(idle, ", "))...)
 		}
 	}
 

@@ -41,8 +41,7 @@ type planError struct {
 }
 
 func (e *planError) diagnostics(pc *stage.PlanContext) hcl.Diagnostics {
-	return hcl.Diagnostics{{Severity: hcl.DiagError, Summary: e.summary, Detail: e.Error() + ".",
-		Subject: pc.Range.Ptr()}}
+	return stage.ErrorAt(pc.Range, e.summary, "%v.", e)
 }
 
 // Plan implements stage.Planner. It counts the cases that are measured already and those to be measured.

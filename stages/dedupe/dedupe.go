@@ -77,23 +77,20 @@ type Config struct {
 // Check validates the config.
 func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	var diags hcl.Diagnostics
-	bad := func(summary, detail string) {
-		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary, Detail: detail,
-			Subject: cc.Range.Ptr()})
-	}
+	bad := stage.Errors(&diags, cc.Range)
 
 	ref, err := stage.RefOf(c.Input)
 	if err != nil {
-		bad("Wrong input", err.Error())
+		bad("Wrong input", "%s", err)
 	}
 
 	c.input = ref
 	if !slices.Contains(keeps, c.Keep) {
-		bad("Unknown keep", fmt.Sprintf("keep is %q; it must be one of %s.", c.Keep, strings.Join(keeps, ", ")))
+		bad("Unknown keep", "keep is %q; it must be one of %s.", c.Keep, strings.Join(keeps, ", "))
 	}
 
 	if !(c.MaxRepeats >= 0 && c.MaxRepeats <= 1) {
-		bad("Wrong share", fmt.Sprintf("max_repeats is %v; a share is between 0 and 1.", c.MaxRepeats))
+		bad("Wrong share", "max_repeats is %v; a share is between 0 and 1.", c.MaxRepeats)
 	}
 
 	return diags

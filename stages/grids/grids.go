@@ -83,16 +83,9 @@ func (s *Stage) Check(cc *stage.CheckContext) hcl.Diagnostics {
 		return diags
 	}
 
-	return append(diags, &hcl.Diagnostic{
-		Severity: hcl.DiagWarning,
-		Summary:  "Unknown perf table",
-		Subject:  cc.Range.Ptr(),
-		Detail: fmt.Sprintf(
-			"perf_table %q is not known. Did you mean %q? As it is, the rows are written with the grid's own columns.",
-			s.spec.Perf,
-			near[0],
-		),
-	})
+	return append(diags, stage.WarningAt(cc.Range, "Unknown perf table",
+		"perf_table %q is not known. Did you mean %q? As it is, the rows are written with the grid's own columns.",
+		s.spec.Perf, near[0])...)
 }
 
 // unfit warns of values that no export writes: what is measured for them could
@@ -103,13 +96,9 @@ func (s *Stage) unfit() hcl.Diagnostics {
 		for _, d := range set.Dims {
 			if why := unfitValue(d); why != "" &&
 				!slices.ContainsFunc(diags, func(o *hcl.Diagnostic) bool { return *o.Subject == d.Range }) {
-				diags = append(diags, &hcl.Diagnostic{
-					Severity: hcl.DiagWarning,
-					Summary:  "Value that no file contains",
-					Subject:  d.Range.Ptr(),
-					Detail: why + ". Such cases can be measured and looked at, and an export refuses their rows; write the value " +
-						"in another way.",
-				})
+				diags = append(diags, stage.WarningAt(d.Range, "Value that no file contains",
+					"%s. Such cases can be measured and looked at, and an export refuses their rows; write the value in another "+
+						"way.", why)...)
 			}
 		}
 	}

@@ -123,8 +123,7 @@ func (c *Config) Plan(_ context.Context, pc *stage.PlanContext) (*stage.Plan, hc
 		Framework: c.Framework, FrameworkVersion: c.FrameworkVersion, Device: c.Device, Tables: c.tables,
 	})
 	if err != nil {
-		return nil, hcl.Diagnostics{{Severity: hcl.DiagError, Summary: "Import failed", Detail: err.Error(),
-			Subject: pc.Range.Ptr()}}
+		return nil, stage.ErrorAt(pc.Range, "Import failed", "%v", err)
 	}
 
 	p := &stage.Plan{

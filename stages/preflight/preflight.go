@@ -108,9 +108,7 @@ func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics
 		}
 
 		if err := take(v); err != nil {
-			diags = append(diags, &hcl.Diagnostic{
-				Severity: hcl.DiagError, Summary: "Unsuitable reference", Detail: err.Error() + ".", Subject: a.Expr.Range().Ptr(),
-			})
+			diags = append(diags, stage.ErrorAt(a.Expr.Range(), "Unsuitable reference", "%v.", err)...)
 		}
 	}
 
@@ -146,11 +144,8 @@ func (c *Config) decodeCheck(b *hcl.Block, ctx *hcl.EvalContext) hcl.Diagnostics
 		for _, k := range c.all {
 			names = append(names, k.Name)
 		}
-		return hcl.Diagnostics{{
-			Severity: hcl.DiagError, Summary: "Unknown preflight check", Subject: b.LabelRanges[0].Ptr(),
-			Detail: fmt.Sprintf("There is no check %q.%s The checks are: %s.", b.Labels[0],
-				textutil.DidYouMean(b.Labels[0], names), strings.Join(names, ", ")),
-		}}
+		return stage.ErrorAt(b.LabelRanges[0], "Unknown preflight check", "There is no check %q.%s The checks are: %s.",
+			b.Labels[0], textutil.DidYouMean(b.Labels[0], names), strings.Join(names, ", "))
 	}
 
 	u := use{check: c.all[i], severity: "fail", limits: doctor.Limits{}, pos: b.DefRange}
@@ -164,8 +159,7 @@ func (c *Config) decodeCheck(b *hcl.Block, ctx *hcl.EvalContext) hcl.Diagnostics
 			case "warn":
 				u.severity = "warn"
 			default:
-				diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Invalid on_fail",
-					Detail: `on_fail is "stop" or "warn".`, Subject: a.Expr.Range().Ptr()})
+				diags = append(diags, stage.ErrorAt(a.Expr.Range(), "Invalid on_fail", `on_fail is "stop" or "warn".`)...)
 			}
 
 			continue
@@ -180,8 +174,7 @@ func (c *Config) decodeCheck(b *hcl.Block, ctx *hcl.EvalContext) hcl.Diagnostics
 
 		limit, err := u.check.limit(name, v)
 		if err != nil && !more.HasErrors() {
-			diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: "Wrong value",
-				Detail: err.Error() + ".", Subject: a.Expr.Range().Ptr()})
+			diags = append(diags, stage.ErrorAt(a.Expr.Range(), "Wrong value", "%v.", err)...)
 		}
 		u.limits[name] = limit
 	}
@@ -246,23 +239,14 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	for _, u := range c.checks {
 		if u.check.Needs == "runtime" && c.runtime == nil {
-			diags = append(diags, &hcl.Diagnostic{
-				Severity: hcl.DiagError,
-				Summary:  "Missing runtime",
-				Subject:  u.pos.Ptr(),
-				Detail: fmt.Sprintf(
-					"The check %q examines a runtime: add runtime = runtime.NAME to the preflight block.",
-					u.check.Name,
-				),
-			})
+			diags = append(diags, stage.ErrorAt(u.pos, "Missing runtime",
+				"The check %q examines a runtime: add runtime = runtime.NAME to the preflight block.", u.check.Name)...)
 		}
 	}
 
 	if len(c.checks) == 0 {
-		diags = append(diags, &hcl.Diagnostic{
-			Severity: hcl.DiagWarning, Summary: "Preflight without checks", Subject: cc.Range.Ptr(),
-			Detail: "The block has no check and passes always.",
-		})
+		diags = append(diags, stage.WarningAt(cc.Range, "Preflight without checks",
+			"The block has no check and passes always.")...)
 	}
 
 	return diags

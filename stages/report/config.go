@@ -81,10 +81,7 @@ func (c *Config) Target(stage.Forecasts) (name string, shared bool) { return "",
 // Check validates the config.
 func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	var diags hcl.Diagnostics
-	bad := func(summary, format string, args ...any) {
-		diags = append(diags, &hcl.Diagnostic{Severity: hcl.DiagError, Summary: summary,
-			Detail: fmt.Sprintf(format, args...), Subject: cc.Range.Ptr()})
-	}
+	bad := stage.Errors(&diags, cc.Range)
 	if err := c.resolve(); err != nil {
 		bad("Wrong reference", "%s.", err)
 	}
