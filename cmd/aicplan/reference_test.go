@@ -424,12 +424,12 @@ func commandPages(top *kong.Node) map[string]string {
 
 		var codes []string
 		for _, e := range exitCodes {
-			if e.of(verb) {
+			if len(e.verbs) > 0 && e.of(verb) {
 				codes = append(codes, fmt.Sprintf("%d %s", e.code, e.meaning))
 			}
 		}
-		if !strings.Contains(n.Detail, "Exit code") {
-			text += "\n- Exit codes: " + strings.Join(codes, "; ") + "."
+		if len(codes) > 0 && !strings.Contains(n.Detail, "Exit code") {
+			text += "\n- Further [exit codes](../commands.md#exit-codes): " + strings.Join(codes, "; ") + "."
 		}
 		var rows, shared []string
 		for _, p := range n.Positional {
