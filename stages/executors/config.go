@@ -3,6 +3,7 @@ package executors
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -87,7 +88,7 @@ func Parse(s *stage.Service) (*Config, error) {
 	var problem error
 	fail := func(format string, args ...any) { problem = cmp.Or(problem, fmt.Errorf(format, args...)) }
 	if c.Kind == Local {
-		for _, name := range sortedNames(s.Options) {
+		for _, name := range slices.Sorted(maps.Keys(s.Options)) {
 			if name != "kind" {
 				fail("%s has no meaning for an executor of kind local; remove it", name)
 			}
@@ -207,13 +208,4 @@ func ParseTime(text string) (time.Duration, error) {
 	}
 
 	return time.Duration(sec) * time.Second, nil
-}
-
-func sortedNames[V any](m map[string]V) []string {
-	var out []string
-	for name := range m {
-		out = append(out, name)
-	}
-	slices.Sort(out)
-	return out
 }

@@ -1,11 +1,11 @@
 package executors
 
 import (
-	"fmt"
+	_ "embed"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
+	"text/template"
 
 	"aicplan/sink/base/textutil"
 )
@@ -28,77 +28,25 @@ func (c *Config) Title(stage string) string {
 	return "aic:" + stage
 }
 
-// Header returns the "#SBATCH ..." lines in the usual order: account, kind of node, time, sizes, names,
-// output.
-func (c *Config) Header(s Script) []string {
-	var out []string
-	add := func(format string, args ...any) { out = append(out, "#SBATCH "+fmt.Sprintf(format, args...)) }
-	flag := func(name, value string) {
-		if value != "" {
-			add("-%s %s", name, quoteWord(value))
-		}
-	}
-
-	flag("A", c.Account)
-	flag("C", c.Constraint)
-	flag("p", c.Partition)
-	flag("q", c.QOS)
-	flag("t", c.Time)
-	if c.Memory != "" {
-		add("--mem=%s", c.Memory)
-	}
-	add("-N %d", c.Nodes)
-	add("--ntasks-per-node=%d", c.TasksPerNode)
-	if c.GPUsPerNode > 0 {
-		add("--gpus-per-node=%d", c.GPUsPerNode)
-	}
-
-	name := c.Title(s.Stage)
-	flag("J", name)
-	// Escape percent signs, because they start patterns in Slurm's file names.
-	file := filepath.Join(strings.ReplaceAll(s.LogDir, "%", "%%"), fileName(name)+"_%A_%a")
-	flag("o", file+".out")
-	flag("e", file+".err")
-
-	for _, name := range sortedNames(c.Options) {
-		if value := c.Options[name]; value != "" {
-			add("--%s=%s", name, quoteWord(value))
-		} else {
-			add("--%s", name)
-		}
-	}
-
-	// The tasks depend on these options: a signal before the time limit, a requeue after it, and one
-	// output file for all tries.
-	add("--signal=B:USR1@%d", int(c.Drain/time.Second))
-	add("--requeue")
-	add("--open-mode=append")
-	return out
-}
+//go:embed job.sh
+var jobScript string
 
 // Text returns the whole script. The script takes two arguments: the first shard of the array and the
 // number of the submission.
 func (c *Config) Text(s Script) string {
+	name := c.Title(s.Stage)
+	// Escape percent signs, because they start patterns in Slurm's file names.
+	output := filepath.Join(strings.ReplaceAll(s.LogDir, "%", "%%"), fileName(name)+"_%A_%a")
+
 	var b strings.Builder
-	b.WriteString("#!/bin/bash\n")
-	for _, line := range c.Header(s) {
-		b.WriteString(line + "\n")
+	err := textutil.Fill(&b, jobScript, struct {
+		*Config
+		Script
+		Title, Output, Through string
+	}{c, s, name, output, c.through(s)}, template.FuncMap{"quote": quoteWord})
+	if err != nil {
+		panic("executors: job.sh: " + err.Error())
 	}
-
-	b.WriteString("\nset -e\n")
-	for _, m := range c.Modules {
-		b.WriteString("module load " + m + "\n")
-	}
-
-	for _, line := range c.Setup {
-		b.WriteString(line + "\n")
-	}
-
-	task := fmt.Sprintf(`%s --state-dir %s task %s --offset "${1:-0}" --submission "${2:-0}"`,
-		textutil.ShellWord(s.Program), textutil.ShellWord(s.StateDir), textutil.ShellWord(s.OrderDir))
-
-	// Use exec because Slurm sends the signal before the time limit to the script's process.
-	b.WriteString("exec " + c.through(s) + task + "\n")
 	return b.String()
 }
 

@@ -1,6 +1,7 @@
 package results
 
 import (
+	_ "embed"
 	"fmt"
 	"io"
 	"os"
@@ -10,63 +11,17 @@ import (
 	"aicplan/sink/base/textutil"
 )
 
+//go:embed checks.md
+var markdown string
+
 // WriteMarkdown writes a table of all checks, followed by the offending rows of failed checks and
 // warnings.
 func WriteMarkdown(w io.Writer, groups []Group) error {
-	var sb strings.Builder
-	c := Count(groups)
-	fmt.Fprintf(&sb, "**Gates: %d passed, %d failed, %d warnings, %d not judged**\n\n", c.Passed, c.Failed,
-		c.Warned, c.Skipped)
-	sb.WriteString("| stage | check | result | found | asked | message |\n|---|---|---|---|---|---|\n")
-
-	for _, g := range groups {
-		if len(g.Checks) == 0 {
-			fmt.Fprintf(&sb, "| %s | | **%s** | | | %s |\n", textutil.Cell(g.Address), g.Status, textutil.Cell(g.Message))
-		}
-
-		for _, r := range g.Checks {
-			result := r.Result
-			if result == "fail" {
-				result = "**fail**"
-			}
-			fmt.Fprintf(&sb, "| %s | %s | %s | %s | %s | %s |\n", textutil.Cell(g.Address), textutil.Cell(r.Name), result,
-				textutil.Cell(r.Value), textutil.Cell(r.Limit), textutil.Cell(r.Message))
-		}
-	}
-
-	for _, g := range groups {
-		for _, r := range g.Checks {
-			if r.Result != "fail" && r.Result != "warn" || len(r.Rows) == 0 {
-				continue
-			}
-
-			rows := fmt.Sprintf("%d rows", len(r.Rows))
-			if len(r.Rows) >= stage.MaxCheckRows {
-				rows = "the first " + rows
-			}
-
-			fmt.Fprintf(
-				&sb,
-				"\n<details><summary>%s: %s (%s)</summary>\n\n",
-				textutil.Cell(g.Address),
-				textutil.Cell(r.Name),
-				rows,
-			)
-
-			for _, row := range r.Rows {
-				fmt.Fprintf(&sb, "- %s\n", textutil.Cell(row))
-			}
-
-			if r.Fix != "" {
-				fmt.Fprintf(&sb, "\nWhat to do: %s\n", textutil.Cell(r.Fix))
-			}
-
-			sb.WriteString("\n</details>\n")
-		}
-	}
-
-	_, err := io.WriteString(w, sb.String())
-	return err
+	return textutil.Fill(w, markdown, struct {
+		Counts
+		Groups []Group
+		Most   int
+	}{Count(groups), groups, stage.MaxCheckRows})
 }
 
 // WriteAnnotations writes GitHub Actions workflow commands: one error or warning per failed check, at

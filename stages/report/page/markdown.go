@@ -29,15 +29,10 @@ var markdown string
 // WriteMarkdown writes the report as the body of a pull request: GitHub's Markdown without pictures. If it
 // would be longer than the platforms allow, lists are cut short, each with the number of what is left out.
 func WriteMarkdown(w io.Writer, r *model.Report) error {
-	t, err := template.New("report.md").Funcs(functions).Funcs(markup).Parse(markdown)
-	if err != nil {
-		return fmt.Errorf("report page: %w", err)
-	}
-
 	var b strings.Builder
 	for lines := maxLines; lines > 0 && (b.Len() == 0 || b.Len() > markdownLimit); lines /= 2 {
 		b.Reset()
-		if err := t.Execute(&b, body{Report: r, Lines: lines}); err != nil {
+		if err := textutil.Fill(&b, markdown, body{Report: r, Lines: lines}, functions, markup); err != nil {
 			return fmt.Errorf("report page: %w", err)
 		}
 	}
@@ -48,7 +43,7 @@ func WriteMarkdown(w io.Writer, r *model.Report) error {
 		text = text[:cut] + "\n\nThe rest is in the HTML report.\n"
 	}
 
-	_, err = io.WriteString(w, text)
+	_, err := io.WriteString(w, text)
 	return err
 }
 
@@ -81,8 +76,6 @@ func (b body) Cut(c *model.Cells) cutCells { return cutCells{c, b.Lines} }
 // markup are the functions of the template beside those of pages. Text from elsewhere is escaped by cell, code or
 // inline.
 var markup = template.FuncMap{
-	"cell": textutil.Cell, "code": textutil.Code, "inline": textutil.Inline, "clip": textutil.Clip,
-	"some":  textutil.Some[int],
 	"pair":  func(a, b string) string { return strings.TrimSpace(a + " " + b) },
 	"ratio": func(a, b int) float64 { return float64(a) / float64(b) },
 	"few":   func(s []string) string { return model.List(s, 20) },
