@@ -124,29 +124,22 @@ func (j *Journal) All() iter.Seq2[Entry, error] {
 // scan calls visit for the valid entries and for the withdrawals that Epoch returns, in the order in which they
 // were appended.
 func (j *Journal) scan(visit func(Entry) error) error {
-	started := false
-	return j.retry(func() error {
-		err := j.scanOnce(func(e Entry) error {
-			started = true
-			return visit(e)
-		})
-		if started && errors.Is(err, fs.ErrNotExist) {
-			return errors.New("gc has merged the journal while it was read; run the command again")
-		}
+	// What is open can be read to its end, although gc may merge it meanwhile.
+	var files []*os.File
+	err := j.retry(func() (err error) {
+		files, err = j.open()
 		return err
 	})
-}
+	if err != nil {
+		return err
+	}
+	defer closeAll(files)
 
-func (j *Journal) scanOnce(visit func(Entry) error) error {
-	j.mu.Lock()
-	paths, read := slices.Clone(j.segments), slices.Clone(j.read)
-	j.mu.Unlock()
-
-	for n, path := range paths {
-		if n >= len(read) || read[n] == 0 {
-			continue // it has no entry; it was removed if the disk was full
+	for n, f := range files {
+		if f == nil {
+			continue
 		}
-		_, err := readSegment(path, 0, func(e Entry, off int64, _ int) error {
+		_, err := scanSegment(f, f.Name(), 0, func(e Entry, off int64, _ int) error {
 			j.mu.Lock()
 			r := j.entries[keyOf(e.ID)]
 			valid := r.kind == e.Kind && int(r.segment) == n && r.off == off
@@ -165,4 +158,30 @@ func (j *Journal) scanOnce(visit func(Entry) error) error {
 	}
 
 	return nil
+}
+
+// open opens the segments. Those without an entry are nil: they were removed if the disk was full.
+func (j *Journal) open() ([]*os.File, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	files := make([]*os.File, len(j.segments))
+
+	for n, path := range j.segments {
+		if n >= len(j.read) || j.read[n] == 0 {
+			continue
+		}
+		f, err := os.Open(path)
+		if err != nil {
+			closeAll(files)
+			return nil, fileutil.Explain("read", path, err)
+		}
+		files[n] = f
+	}
+	return files, nil
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close() // of a nil file, this does nothing
+	}
 }

@@ -40,15 +40,27 @@ func TestJournalIsReadBesideGC(t *testing.T) {
 		}
 	}
 
-	one, some, each := journal(open(true)), journal(open(true)), journal(open(true))
-	if r, err := open(false).GC(context.Background(), checkpoint.GCOptions{KeepRuns: 1}); err != nil || len(r.Compacted) != 1 {
-		t.Fatalf("%v: %+v", err, r)
+	one, some, each, during := journal(open(true)), journal(open(true)), journal(open(true)), journal(open(true))
+	n := 0
+	for e, err := range during.All() {
+		if n++; err != nil || string(e.Payload) != e.ID {
+			t.Errorf("entry %q: %v", e.Payload, err)
+		}
+		if n > 1 {
+			continue
+		}
+		if r, err := open(false).GC(context.Background(), checkpoint.GCOptions{KeepRuns: 1}); err != nil || len(r.Compacted) != 1 {
+			t.Fatalf("%v: %+v", err, r)
+		}
+	}
+	if n != 3 {
+		t.Errorf("%d entries were read while gc merged the segments, want 3", n)
 	}
 
 	if e, ok, err := one.Lookup("case1"); !ok || err != nil || string(e.Payload) != "case1" {
 		t.Errorf("lookup: %q, %v, %v", e.Payload, ok, err)
 	}
-	n := 0
+	n = 0
 	err := each.Read([]string{"case2", "none", "case0"}, func(at int, e checkpoint.Entry) error {
 		if n++; at != 4-2*n || string(e.Payload) != e.ID {
 			t.Errorf("read %d: %d %s %q", n, at, e.ID, e.Payload)
