@@ -208,7 +208,8 @@ func apart(a, b float64) float64 { return max(a/b, b/a) }
 type sample struct {
 	tree.Entry
 	latency map[uint64]float64
-	latest  bool // no newer version of the backend has the table
+	exact   float64 // values up to it agree by chance
+	latest  bool    // no newer version of the backend has the table
 }
 
 // sampleAbove is the number of rows above which only a part of a table is kept.
@@ -230,7 +231,11 @@ func (l *linter) keepLatency(f *loaded, latest bool) {
 	if len(keys) > sampleAbove {
 		every = 8
 	}
-	s := &sample{Entry: f.Entry, latency: map[uint64]float64{}, latest: latest}
+	t, err := rules.New(f.rec, f.table, f.names)
+	if err != nil {
+		return
+	}
+	s := &sample{Entry: f.Entry, latency: map[uint64]float64{}, exact: t.Exact(), latest: latest}
 	for i, k := range keys {
 		h := fnv.New64a()
 		h.Write([]byte(strings.Join(key, ",")))
@@ -256,8 +261,8 @@ func (l *linter) overSystems() {
 
 // Limits of copied tables.
 const (
-	copiedShare = 0.5 // of the common rows
-	copiedRows  = 20  // common rows that must agree
+	copiedShare = 0.05 // of the common rows; less than one in a hundred agrees by chance
+	copiedRows  = 20   // common rows that must agree
 )
 
 // copied finds tables that repeat another table to the last digit: rows of another system, backend or
@@ -271,7 +276,7 @@ func (l *linter) copied() {
 
 			common, equal := 0, 0
 			for k, v := range a.latency {
-				if w, ok := b.latency[k]; ok {
+				if w, ok := b.latency[k]; ok && v > max(a.exact, b.exact) {
 					common++
 					if v == w {
 						equal++

@@ -18,13 +18,20 @@ const (
 	copiedGroups = 0.1
 	// fewestCopies is how many rows must agree.
 	fewestCopies = 8
+	// scaledShare is from which share of rows on one ratio to the rows of another group counts as computed
+	// from it.
+	scaledShare = 0.5
 )
 
+// Exact returns the value above which two measurements do not agree to the last digit by chance.
+func (t *Table) Exact() float64 { return t.quantum() * exactSteps }
+
 // Copies finds rows that agree to the last digit with a row that differs from them in one column of the
-// key alone: measurements of one group that stand for another one.
+// key alone, whatever their kernels are called: measurements of one group that stand for another one. It also
+// finds groups that are a multiple of another one.
 func (t *Table) Copies() Result {
 	var out Result
-	step := t.quantum() * exactSteps
+	step := t.Exact()
 	marked := map[int]bool{}
 
 	for _, name := range t.Key {
@@ -68,12 +75,24 @@ func (t *Table) copiesAlong(name string, step float64) (out copies) {
 		return slices.ContainsFunc(rows, func(m member) bool { return values[m.row] != values[rows[0].row] })
 	}
 
+	without := []string{name}
+	if kernel := "kernel_source"; name != kernel && slices.Contains(t.identity(), kernel) {
+		without = append(without, kernel) // groups of other dtypes or frameworks have other kernels
+	}
+
+	scaled := map[[2]uint32]*vote{}
+	apart := t.apart(name)
+
 	// A row is comparable if a row with another value of the column exists beside it, and equal if one of
 	// them has its time.
 	comparable, equal, first := make([]int, n), make([][]int, n), make([]int, n)
-	err = t.groups(name, at, func(group []member) {
+	err = t.groups(without, at, func(group []member) {
 		if !differ(group) {
 			return
+		}
+
+		if apart && len(group) <= mostCompared {
+			compare(group, values, scaled)
 		}
 
 		for _, m := range group {
@@ -105,8 +124,13 @@ func (t *Table) copiesAlong(name string, step float64) (out copies) {
 		}
 	}
 
-	many := t.apart(name) && agree >= enoughGroup && total >= 100 && float64(agree) > copiedGroups*float64(total)
+	many := apart && agree >= enoughGroup && total >= 100 && float64(agree) > copiedGroups*float64(total)
 	if worst < 0 && !many {
+		if of := multiple(scaled); of != nil {
+			out.problem = fmt.Sprintf("the %s of most of %d rows with %s is to the last digit %.6g times that with %s", t.Metric,
+				of.n, table.Describe(t.Rec, of.rows[1], []string{name}), of.ratio,
+				table.Describe(t.Rec, of.rows[0], []string{name}))
+		}
 		return out
 	}
 
@@ -133,4 +157,60 @@ var parallel = []string{"num_gpus", "tp_size", "moe_tp_size", "moe_ep_size", "ep
 func (t *Table) apart(name string) bool {
 	_, err := table.Strings(t.Rec, name)
 	return err == nil || slices.Contains(parallel, name)
+}
+
+// mostCompared is how many rows of a group are compared with each other.
+const mostCompared = 64
+
+// vote counts the most frequent ratio of the rows of one group to those of another.
+type vote struct {
+	ratio    float64
+	count, n int // of the ratio less those of others, and of all ratios
+	rows     [2]int
+}
+
+// sameRatio is how far two ratios of equal value differ because of rounding.
+const sameRatio = 1e-9
+
+// compare adds the ratios of the rows of a group to the votes for the pairs of their values.
+func compare(group []member, values []uint32, votes map[[2]uint32]*vote) {
+	for i, a := range group {
+		for _, b := range group[i+1:] {
+			from, to := a, b
+			if values[from.row] > values[to.row] {
+				from, to = b, a
+			}
+
+			pair := [2]uint32{values[from.row], values[to.row]}
+			if pair[0] == pair[1] {
+				continue
+			}
+
+			v, ratio := votes[pair], to.at/from.at
+			if v == nil {
+				v = &vote{rows: [2]int{from.row, to.row}}
+				votes[pair] = v
+			}
+
+			v.n++
+			switch {
+			case v.count == 0:
+				v.ratio, v.count = ratio, 1
+			case math.Abs(ratio/v.ratio-1) < sameRatio:
+				v.count++
+			default:
+				v.count--
+			}
+		}
+	}
+}
+
+// multiple returns the vote with the most rows for a ratio, or nil if every pair of groups has many ratios.
+func multiple(votes map[[2]uint32]*vote) (most *vote) {
+	for _, v := range votes {
+		if v.count >= enoughGroup && float64(v.count) > scaledShare*float64(v.n) && (most == nil || v.count > most.count) {
+			most = v
+		}
+	}
+	return most
 }

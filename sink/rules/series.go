@@ -95,15 +95,10 @@ type member struct {
 	row   int
 }
 
-// groups calls visit for each group of rows that agree but for one column, sorted by at and row. Rows whose
+// groups calls visit for each group of rows that agree but for some columns, sorted by at and row. Rows whose
 // at is NaN are left out.
-func (t *Table) groups(without string, at func(row int) float64, visit func([]member)) error {
+func (t *Table) groups(without []string, at func(row int) float64, visit func([]member)) error {
 	sums, err := t.sum()
-	if err != nil {
-		return err
-	}
-
-	c, err := t.column(without)
 	if err != nil {
 		return err
 	}
@@ -111,7 +106,17 @@ func (t *Table) groups(without string, at func(row int) float64, visit func([]me
 	rows := make([]member, 0, len(sums))
 	for i, sum := range sums {
 		if v := at(i); !math.IsNaN(v) {
-			rows = append(rows, member{sum - c.hashes[i], v, i})
+			rows = append(rows, member{sum, v, i})
+		}
+	}
+
+	for _, name := range without {
+		c, err := t.column(name)
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			rows[i].group -= c.hashes[rows[i].row]
 		}
 	}
 
@@ -157,7 +162,7 @@ func (t *Table) series(axis string, visit func([]member)) error {
 		return pos.Values[row]
 	}
 
-	return t.groups(axis, at, func(rows []member) {
+	return t.groups([]string{axis}, at, func(rows []member) {
 		if rows = slices.CompactFunc(rows, func(a, b member) bool { return a.at == b.at }); len(rows) > 1 {
 			visit(rows)
 		}

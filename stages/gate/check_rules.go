@@ -187,8 +187,8 @@ func (c *limits) run(s *subject) finding {
 	return out
 }
 
-// copies checks that no group of rows, such as those of a dtype or a number of GPUs, repeats another group to
-// the last digit.
+// copies checks that no group of rows, such as those of a dtype or a number of GPUs, repeats another group, or a
+// multiple of it, to the last digit.
 type copies struct{}
 
 func (c *copies) run(s *subject) finding {
