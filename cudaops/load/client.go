@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"aicplan/cudaops/load/arrival"
+	"aicplan/cudaops/load/openai"
 )
 
 // Address returns the host and the port of an http or https URL.
@@ -158,10 +159,9 @@ func explainTLS(err error) error {
 }
 
 // read reads the response to a request: a stream event by event, any other body into s.body.
-func (s *slot) read(res *http.Response) error {
-	var in io.Reader = res.Body
-
-	switch e := strings.ToLower(res.Header.Get("Content-Encoding")); e {
+func (s *slot) read(head *responseHead) error {
+	var in io.Reader = s.link.content
+	switch head.encoding {
 	case "", "identity":
 	case "gzip": // some proxies compress even if the client does not accept it
 		z, err := gzip.NewReader(in)
@@ -173,46 +173,47 @@ func (s *slot) read(res *http.Response) error {
 		return fmt.Errorf(
 			"the answer is encoded as %.40q, which the client does not accept; configure the server or its proxy to send "+
 				"identity or gzip",
-			e,
+			head.encoding,
 		)
 	}
 
-	s.in.Reset(in)
-
-	kind := mediaType(res)
-	asked := res.StatusCode == http.StatusOK && s.r.settings.Streaming
-	s.isSSE = asked && (kind == "" || kind == "text/event-stream")
-	vague := asked && (kind == "text/plain" || kind == "application/octet-stream")
-	n := 1
-	if vague {
-		n = len("event:")
+	asked := head.StatusCode == http.StatusOK && s.r.settings.Streaming
+	s.isSSE = asked && (head.kind == "" || head.kind == "text/event-stream")
+	vague := asked && (head.kind == "text/plain" || head.kind == "application/octet-stream")
+	source, ok := in.(openai.Source)
+	if vague || s.isSSE && !ok {
+		if s.in.Reader == nil {
+			s.in.Reader = bufio.NewReader(nil)
+		}
+		s.in.Reset(in)
+		in, source = s.in, s.in
 	}
 
-	head, err := s.in.Peek(n)
-	switch {
-	case err != nil && !errors.Is(err, io.EOF):
-		return err
-	case len(head) == 0:
-		s.isSSE = false // reported as an answer without a body
-	case vague: // servers and proxies without support for event streams send these types
-		s.isSSE = bytes.HasPrefix(head, []byte("data:")) || bytes.HasPrefix(head, []byte("event:")) || head[0] == ':'
+	if vague { // servers and proxies without support for event streams send these types
+		start, err := s.in.Peek(len("event:"))
+		if err != nil && !errors.Is(err, io.EOF) {
+			return err
+		}
+		s.isSSE = bytes.HasPrefix(start, []byte("data:")) || bytes.HasPrefix(start, []byte("event:")) ||
+			bytes.HasPrefix(start, []byte(":"))
 	}
 
 	if s.isSSE {
-		return s.events.Read(s.in, s.event)
+		switch _, err := source.Next(); {
+		case err == nil:
+			return s.events.Read(source, s.event)
+		case !errors.Is(err, io.EOF):
+			return err
+		}
+		s.isSSE = false // reported as an answer without a body
 	}
 
 	b := bytes.NewBuffer(s.body[:0])
-	_, err = b.ReadFrom(io.LimitReader(s.in, maxAnswer+1))
+	_, err := b.ReadFrom(io.LimitReader(in, maxAnswer+1))
 
 	if s.body = b.Bytes(); len(s.body) > maxAnswer {
 		return fmt.Errorf("the answer is longer than %d MiB", maxAnswer>>20)
 	}
 
 	return err
-}
-
-func mediaType(res *http.Response) string {
-	kind, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
-	return strings.ToLower(strings.TrimSpace(kind))
 }

@@ -21,6 +21,7 @@ import (
 	"time"
 
 	"aicplan/cudaops/load/arrival"
+	"aicplan/cudaops/load/openai"
 )
 
 // A link is the connection of a slot to a target. It sends one request at a time, with net/http's parser for responses.
@@ -34,8 +35,8 @@ type link struct {
 	used time.Time // end of the last response
 	head []byte    // buffer of a request
 
-	response http.Response // the current one, if its head was known
-	body     chunkedBody   // of the current response
+	content io.ReadCloser // body of the current response
+	chunks  chunkedBody   // content, if it has chunks
 
 	stamps
 
@@ -173,7 +174,7 @@ func (l *link) open(ctx context.Context, r *runner, to *target, deadline time.Ti
 
 // roundTrip sends a request and reads the head of its response. If giveUp is set, it interrupts the request when it
 // was sent.
-func (l *link) roundTrip(id, correlation string, body []byte, giveUp bool) (*http.Response, error) {
+func (l *link) roundTrip(id, correlation string, body []byte, giveUp bool) (*responseHead, error) {
 	l.head = appendHead(l.head[:0], l.to, id, correlation, len(body))
 	var werr error
 	if len(body) <= maxCopied {
@@ -191,7 +192,7 @@ func (l *link) roundTrip(id, correlation string, body []byte, giveUp bool) (*htt
 
 	for range 10 {
 		l.left = maxHead
-		res, err := l.readHead()
+		head, err := l.readHead()
 		switch {
 		case err != nil && l.first == 0 && werr != nil:
 			return nil, werr
@@ -199,16 +200,16 @@ func (l *link) roundTrip(id, correlation string, body []byte, giveUp bool) (*htt
 			return nil, io.EOF
 		case err != nil:
 			return nil, err
-		case res.StatusCode >= 200 || res.StatusCode == http.StatusSwitchingProtocols:
+		case head.StatusCode >= 200 || head.StatusCode == http.StatusSwitchingProtocols:
 			l.left = math.MaxInt
-			return res, nil
+			return head, nil
 		}
 	}
 	return nil, errors.New("the server sends interim responses only")
 }
 
 // readHead reads the head of a response. Servers usually send the same head again, and then it is not parsed again.
-func (l *link) readHead() (*http.Response, error) {
+func (l *link) readHead() (*responseHead, error) {
 	if _, err := l.in.Peek(1); err != nil {
 		return nil, err
 	}
@@ -218,31 +219,39 @@ func (l *link) readHead() (*http.Response, error) {
 		return nil, err
 	}
 
-	l.body = chunkedBody{in: l.in}
+	l.chunks = chunkedBody{in: l.in}
+	l.content = &l.chunks
 	if k := l.to.known.Load(); k != nil && bytes.HasPrefix(data, k.text) {
 		_, err := l.in.Discard(len(k.text))
-		l.response = k.response
-		l.response.Body = &l.body
-		return &l.response, err
+		return k, err
 	}
 
 	reads := l.reads
 	res, err := http.ReadResponse(l.in, posted)
-	if err != nil || len(res.TransferEncoding) == 0 || res.Body == http.NoBody {
-		return res, err
+	if err != nil {
+		return nil, err
 	}
 
-	if l.reads == reads { // data is the buffer as it was
-		l.to.known.Store(&knownHead{bytes.Clone(data[:len(data)-l.in.Buffered()]), *res})
+	head := &responseHead{Response: res, encoding: strings.ToLower(res.Header.Get("Content-Encoding"))}
+	kind, _, _ := strings.Cut(res.Header.Get("Content-Type"), ";")
+	head.kind = strings.ToLower(strings.TrimSpace(kind))
+	content := res.Body
+	res.Body = nil
+	switch {
+	case len(res.TransferEncoding) == 0 || content == http.NoBody:
+		l.content = content
+	case l.reads == reads: // data is the buffer as it was
+		head.text = bytes.Clone(data[:len(data)-l.in.Buffered()])
+		l.to.known.Store(head)
 	}
-	res.Body = &l.body
-	return res, nil
+	return head, nil
 }
 
-// knownHead is the head of a response that has chunks.
-type knownHead struct {
-	text     []byte
-	response http.Response
+// responseHead is the head of a response. It is shared by responses.
+type responseHead struct {
+	*http.Response        // without its body
+	kind, encoding string // media type and content encoding in small letters
+	text           []byte // to recognize the head of a response that has chunks
 }
 
 // chunkedBody is the body of a response that has chunks. Unlike that of net/http, it accepts blanks behind the length
@@ -316,6 +325,26 @@ func (c *chunkedBody) trailer() error {
 
 // maxTrailer limits the lines of a trailer.
 const maxTrailer = 100
+
+// Next implements openai.Source.
+func (c *chunkedBody) Next() ([]byte, error) {
+	if c.left == 0 && c.err == nil {
+		c.left, c.err = c.next()
+	}
+	if c.err != nil {
+		return nil, c.err
+	}
+
+	data, err := openai.Buffer{Reader: c.in}.Next()
+	c.err = noEOF(err)
+	return data[:min(int64(len(data)), c.left)], c.err
+}
+
+// Discard implements openai.Source.
+func (c *chunkedBody) Discard(n int) (int, error) {
+	c.left -= int64(n)
+	return c.in.Discard(n)
+}
 
 // Close implements io.Closer. It reads the end of the body.
 func (c *chunkedBody) Close() error {

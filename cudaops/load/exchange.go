@@ -1,9 +1,9 @@
 package load
 
 import (
-	"bufio"
 	"bytes"
 	"context"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"math/rand/v2"
@@ -28,7 +28,7 @@ type slot struct {
 
 	events openai.EventReader
 	parser openai.Parser
-	in     *bufio.Reader
+	in     openai.Buffer // of responses that are not read from the link itself
 	link   link
 	body   []byte // of a response without streaming
 	text   bytes.Buffer
@@ -50,7 +50,8 @@ type slot struct {
 // id returns a random UUID (version 4).
 func (s *slot) id() string {
 	var b [16]byte
-	_, _ = s.ids.Read(b[:]) // never fails
+	binary.LittleEndian.PutUint64(b[:8], s.ids.Uint64())
+	binary.LittleEndian.PutUint64(b[8:], s.ids.Uint64())
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	var t [36]byte
 	hex.Encode(t[0:8], b[0:4])
@@ -137,15 +138,15 @@ func (s *slot) exchange(ctx context.Context, to *target, body []byte, cancelAfte
 		defer time.AfterFunc(cancelAfter, func() { l.interrupt(number, errGivenUp) }).Stop()
 	}
 
-	res, err := l.roundTrip(s.rec.ID, s.rec.Correlation, body, cancelAfter == 0)
+	head, err := l.roundTrip(s.rec.ID, s.rec.Correlation, body, cancelAfter == 0)
 	if err != nil {
 		return nil, err
 	}
 
-	if err := s.read(res); err != nil {
-		return res, err
+	if err := s.read(head); err != nil {
+		return head.Response, err
 	}
-	return res, res.Body.Close() // reads the end of the body
+	return head.Response, l.content.Close() // reads the end of the body
 }
 
 // event handles one message of the stream. It returns nil even for bad messages and records the first error

@@ -1,8 +1,8 @@
 package load
 
 import (
-	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -307,10 +307,13 @@ func status(p Progress) string {
 
 // A recorder writes the request log while the load runs.
 type recorder struct {
-	f   *os.File // nil without a log
-	w   *bufio.Writer
-	err error
+	f       *os.File // nil without a log
+	pending []byte
+	err     error
 }
+
+// maxPending limits the bytes of the request log that are not yet written.
+const maxPending = 256 << 10
 
 func newRecorder(init worker.Init, s *Settings, o *Options) (*recorder, error) {
 	r := &recorder{}
@@ -323,18 +326,22 @@ func newRecorder(init worker.Init, s *Settings, o *Options) (*recorder, error) {
 		return nil, err
 	}
 
-	r.f, r.w = f, bufio.NewWriterSize(f, 256<<10)
+	r.f = f
 	name := fmt.Sprintf("worker_%d", os.Getpid())
-	var line []byte
 	streaming, warmedUp := s.Streaming, s.WarmupRequests > 0
 	o.Record = func(rec *aiperf.Record, v *aiperf.Values) {
-		line = aiperf.AppendRecord(line[:0], rec, v, streaming, warmedUp, name)
-		if _, err := r.w.Write(line); err != nil && r.err == nil {
-			r.err = err
+		r.pending = aiperf.AppendRecord(r.pending, rec, v, streaming, warmedUp, name)
+		if len(r.pending) > maxPending {
+			r.flush()
 		}
 	}
 
 	return r, nil
+}
+
+func (r *recorder) flush() {
+	_, err := r.f.Write(r.pending)
+	r.err, r.pending = cmp.Or(r.err, err), r.pending[:0]
 }
 
 func (r *recorder) close() error {
@@ -342,14 +349,9 @@ func (r *recorder) close() error {
 		return nil
 	}
 
-	if err := r.w.Flush(); err != nil && r.err == nil {
-		r.err = err
-	}
-
-	if err := r.f.Close(); err != nil && r.err == nil {
-		r.err = err
-	}
-	return r.err
+	r.flush()
+	r.pending = nil
+	return cmp.Or(r.err, r.f.Close())
 }
 
 // keep attaches AIPerf's files of the last repeat to the case, and the rows of all repeats.

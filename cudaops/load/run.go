@@ -434,7 +434,7 @@ func (r *runner) width() int {
 func (r *runner) newSlot() *slot {
 	var seed [32]byte
 	_, _ = crand.Read(seed[:]) // never fails
-	s := &slot{r: r, ids: rand.NewChaCha8(seed), link: link{now: r.now}, in: bufio.NewReader(nil)}
+	s := &slot{r: r, ids: rand.NewChaCha8(seed), link: link{now: r.now}}
 	s.link.in = bufio.NewReaderSize(&s.link, 8<<10)
 	return s
 }

@@ -24,7 +24,7 @@ type target struct {
 	proxyAddress string
 	head         []byte // of all requests
 	ready        chan net.Conn
-	known        atomic.Pointer[knownHead] // of the last response that was parsed
+	known        atomic.Pointer[responseHead] // of the last response that was parsed
 }
 
 // targetURLs returns the URLs of the servers as in the plan.

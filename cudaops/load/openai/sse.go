@@ -18,6 +18,27 @@ type Event struct {
 	Data []byte
 }
 
+// Source is what events are read from.
+type Source interface {
+	// Next returns bytes that were read and not discarded, after a read if there are none. They are valid until the next
+	// call of a method.
+	Next() ([]byte, error)
+
+	// Discard discards the first n bytes of those that Next returned.
+	Discard(n int) (int, error)
+}
+
+// Buffer is a Source.
+type Buffer struct{ *bufio.Reader }
+
+// Next implements Source.
+func (b Buffer) Next() ([]byte, error) {
+	if _, err := b.Peek(1); err != nil {
+		return nil, err
+	}
+	return b.Peek(b.Buffered())
+}
+
 // EventReader parses server-sent events
 // (https://html.spec.whatwg.org/multipage/server-sent-events.html). Lines end with LF, CRLF or CR, an empty line
 // dispatches an event, several data lines are joined with LF, and lines that start with a colon are comments. A byte
@@ -30,12 +51,12 @@ type EventReader struct {
 
 // Read calls event for every event of the stream, in order, until in ends. A last event without an empty
 // line after it is dispatched too. Read returns the first error of in or event, and nil at EOF.
-func (r *EventReader) Read(in *bufio.Reader, event func(Event) error) error {
+func (r *EventReader) Read(in Source, event func(Event) error) error {
 	r.line, r.data, r.typ, r.hasData = r.line[:0], r.data[:0], "", false
 	mark := []byte("\ufeff")
 	afterCR := false
 	for {
-		data, err := buffered(in)
+		data, err := in.Next()
 		if errors.Is(err, io.EOF) {
 			if err := r.take(r.line, event); err != nil {
 				return err
@@ -110,14 +131,6 @@ func plainEvents(data []byte, event func(Event) error) (int, error) {
 			return used, err
 		}
 	}
-}
-
-// buffered returns the buffered bytes, after a read if there are none.
-func buffered(in *bufio.Reader) ([]byte, error) {
-	if _, err := in.Peek(1); err != nil {
-		return nil, err
-	}
-	return in.Peek(in.Buffered())
 }
 
 // lineEnd returns the index of the first CR or LF, or the length of data if there is none.

@@ -13,7 +13,7 @@ func collect(t testing.TB, text string, size int) []string {
 	t.Helper()
 	var r EventReader
 	var out []string
-	in := bufio.NewReaderSize(iotest.OneByteReader(strings.NewReader(text)), size)
+	in := Buffer{bufio.NewReaderSize(iotest.OneByteReader(strings.NewReader(text)), size)}
 	err := r.Read(in, func(e Event) error {
 		out = append(out, e.Type+"|"+string(e.Data))
 		return nil
@@ -54,7 +54,7 @@ func TestEventStreamStandard(t *testing.T) {
 
 func TestLongLinesAreErrors(t *testing.T) {
 	var r EventReader
-	in := bufio.NewReader(strings.NewReader("data: " + strings.Repeat("x", MaxEvent+1)))
+	in := Buffer{bufio.NewReader(strings.NewReader("data: " + strings.Repeat("x", MaxEvent+1)))}
 	err := r.Read(in, func(Event) error { return nil })
 	if err == nil || !strings.Contains(err.Error(), "longer than 16 MiB") {
 		t.Errorf("got %v", err)
@@ -64,7 +64,7 @@ func TestLongLinesAreErrors(t *testing.T) {
 func TestReadStopsAtAnError(t *testing.T) {
 	var r EventReader
 	n := 0
-	in := bufio.NewReader(strings.NewReader("data: a\n\ndata: b\n\n"))
+	in := Buffer{bufio.NewReader(strings.NewReader("data: a\n\ndata: b\n\n"))}
 	err := r.Read(in, func(Event) error { n++; return fmt.Errorf("no") })
 	if err == nil || n != 1 {
 		t.Errorf("%v after %d events", err, n)
