@@ -18,6 +18,14 @@ func AppendRecord(b []byte, r *Record, v *Values, streaming, warmedUp bool, work
 		b = openai.AppendString(b, value)
 	}
 
+	id := func(name, value string) { // has no characters to escape
+		b = append(b, ',', '"')
+		b = append(b, name...)
+		b = append(b, `":"`...)
+		b = append(b, value...)
+		b = append(b, '"')
+	}
+
 	num := func(name string, value int64) {
 		b = append(b, ',', '"')
 		b = append(b, name...)
@@ -36,8 +44,8 @@ func AppendRecord(b []byte, r *Record, v *Values, streaming, warmedUp bool, work
 
 	b = append(b, `{"metadata":{"session_num":`...)
 	b = strconv.AppendInt(b, int64(r.Number), 10)
-	str("x_request_id", r.ID)
-	str("x_correlation_id", r.Correlation)
+	id("x_request_id", r.ID)
+	id("x_correlation_id", r.Correlation)
 	str("conversation_id", r.Conversation)
 	num("turn_index", int64(r.Turn))
 	num("credit_issued_ns", r.Credit)
@@ -49,14 +57,14 @@ func AppendRecord(b []byte, r *Record, v *Values, streaming, warmedUp bool, work
 	num("request_end_ns", r.Finish)
 	str("worker_id", worker)
 	str("record_processor_id", worker)
-	str("benchmark_phase", phase)
+	id("benchmark_phase", phase)
 	num("phase_index", index)
 	if !r.Warmup {
 		num("profiling_index", 0)
 	}
 
-	str("phase_name", phase)
-	str("phase_kind", phase)
+	id("phase_name", phase)
+	id("phase_kind", phase)
 	if r.Cancelled {
 		b = append(b, `,"was_cancelled":true`...)
 		num("cancellation_time_ns", r.Finish)
@@ -65,7 +73,7 @@ func AppendRecord(b []byte, r *Record, v *Values, streaming, warmedUp bool, work
 	}
 
 	b = append(b, `,"context_overflow_skip":false,"agent_depth":0`...)
-	str("root_correlation_id", r.Correlation)
+	id("root_correlation_id", r.Correlation)
 	b = append(b, `},"metrics":{`...)
 	start := len(b)
 	for i := range nPerRequest {
@@ -136,7 +144,7 @@ func summaryOnly(i int) bool { return i == CreditToStart || i == EffectiveLatenc
 // appendFloat appends the shortest text of a number, with a decimal point.
 func appendFloat(b []byte, v float64) []byte {
 	if v == 0 {
-		return append(b, "0.0"...)
+		return append(b, '0', '.', '0')
 	}
 
 	// Most values are milliseconds of whole nanoseconds. Their shortest text is that of the nanoseconds.
