@@ -3,6 +3,7 @@ package rules
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"aicplan/sink/table"
 )
@@ -11,12 +12,16 @@ import (
 const (
 	// overLimit is the tolerated excess of a row's average power over the board's limit, as a share.
 	overLimit = 0.05
+	// idleShare bounds the median of power / limit: a board without work takes a tenth, and published tables
+	// have at least 0.39.
+	idleShare = 0.15
 	// mostWatts is far above the limit of any board.
 	mostWatts = 1e4
 )
 
 // Power checks that the column power lies above zero and at most 5 % above the limit of the system, or of
-// the row's own power_limit if that is lower or no system is known. ok is false if there is no such
+// the row's own power_limit if that is lower or no system is known, and that it is not the power of an idle
+// board. ok is false if there is no such
 // column.
 func (t *Table) Power() (out Result, ok bool) {
 	watts, err := table.Float64s(t.Rec, "power")
@@ -29,7 +34,7 @@ func (t *Table) Power() (out Result, ok bool) {
 		own = nil
 	}
 
-	var values []float64
+	var values, shares []float64
 	for i := range watts.Values {
 		v, known := watts.At(i)
 		limit := t.powerLimit(own, i)
@@ -47,11 +52,22 @@ func (t *Table) Power() (out Result, ok bool) {
 			out.bad(i, v/limit, fmt.Sprintf("(%s W, and the limit is %s W)", number(v), number(limit)))
 		}
 		values = append(values, v)
+		if limit > 0 {
+			shares = append(shares, v/limit)
+		}
 	}
 
-	if n := len(values); n >= enoughRows && constant(values) {
+	slices.Sort(shares)
+	switch n := len(values); {
+	case n < enoughRows:
+
+	case constant(values):
 		out.Problems = append(out.Problems, fmt.Sprintf("all %d values of power are %s W: was it read once?", n,
 			number(values[0])))
+
+	case len(shares) >= enoughRows && rank(shares, 0.5) < idleShare:
+		out.Problems = append(out.Problems, fmt.Sprintf("half of %d rows take less than %s %% of the power limit: was the "+
+			"board idle when its power was read, or is power in another unit?", len(shares), number(100*idleShare)))
 	}
 
 	return out, true
