@@ -88,7 +88,10 @@ func (s *slot) send(ctx context.Context, rec *aiperf.Record, to *target, body []
 
 	res, err := s.exchange(ctx, to, body, cancelAfter)
 	end, cause := r.now(), l.end()
-	l.done(err == nil && cause == nil && !res.Close && l.in.Buffered() == 0)
+	if l.reused && cause == nil {
+		to.reused(err, l.first > 0)
+	}
+	l.done(err == nil && cause == nil && !res.Close && l.in.Buffered() == 0 && to.keeps())
 	if l.draining && cause == nil && errors.Is(err, os.ErrDeadlineExceeded) {
 		err, l.last = nil, s.done
 	}

@@ -68,8 +68,7 @@ func (s *slot) failure(res *http.Response, after time.Duration, cancelled bool) 
 		case res != nil && errors.Is(err, io.ErrUnexpectedEOF):
 			return fail(0, aiperf.TypeStream,
 				"the connection ended inside the response after %d messages with output", len(rec.Times))
-		case res == nil && (errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) ||
-			errors.Is(err, syscall.EPIPE)):
+		case res == nil && isClosed(err):
 			return fail(0, aiperf.TypeConnection, "the server closed the connection without a response")
 		case errors.Is(err, openai.ErrJSON):
 			return fail(0, aiperf.TypeStream, "%s", err)
@@ -128,6 +127,11 @@ func (s *slot) whole(res *http.Response) *aiperf.Failure {
 func isNumber(text string) bool {
 	_, err := strconv.Atoi(text)
 	return err == nil
+}
+
+// isClosed reports whether the server closed the connection.
+func isClosed(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
 }
 
 func isNet(err error) bool {

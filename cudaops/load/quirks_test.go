@@ -240,6 +240,24 @@ func TestRequestIsNotRetried(t *testing.T) {
 	}
 }
 
+// TestServerKeepsNoConnection uses a server that closes each connection after its response, which it does not announce.
+func TestServerKeepsNoConnection(t *testing.T) {
+	t.Parallel()
+	addr := rawServer(t, "tcp", "127.0.0.1:0", func(c net.Conn, _ int) bool {
+		_, _ = io.WriteString(c, chunked(streamBody, true)) // the client reports write errors
+		return false
+	})
+	s := quick()
+	s.URL, s.Concurrency, s.Requests, s.CacheReset = addr, 2, 40, ResetNever
+	res, err := Run(t.Context(), s, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if sum := res.Profiling.Summary; sum.Failed > 2 {
+		t.Errorf("%d of %d requests failed: %+v", sum.Failed, sum.Requests, sum.Errors)
+	}
+}
+
 // TestPrivateAuthority uses a TLS server whose certificate is only trusted by ca_file, and checks the error
 // message without ca_file.
 func TestPrivateAuthority(t *testing.T) {

@@ -25,7 +25,24 @@ type target struct {
 	head         []byte // of all requests
 	ready        chan net.Conn
 	known        atomic.Pointer[responseHead] // of the last response that was parsed
+
+	// kept and closed are true if a connection that was used before had a response, or was closed by the server without
+	// one. If it keeps none, none is used again.
+	kept, closed atomic.Bool
 }
+
+// reused notes what became of a connection that was used before.
+func (t *target) reused(err error, answered bool) {
+	if answered && !t.kept.Load() {
+		t.kept.Store(true)
+	}
+	if !answered && isClosed(err) {
+		t.closed.Store(true)
+	}
+}
+
+// keeps reports whether the server may keep connections open.
+func (t *target) keeps() bool { return t.kept.Load() || !t.closed.Load() }
 
 // targetURLs returns the URLs of the servers as in the plan.
 func (s *Settings) targetURLs() []string {
