@@ -33,10 +33,12 @@ func (p *phase) reason(replay bool) string {
 		return *by
 	case p.requests > 0 && p.issued.Load() >= p.requests:
 		return "requests"
-	case replay || p.sessions == 0:
-		return "trace"
+	case p.r.settings.Sessions > 0 && !replay:
+		return "sessions"
+	case p.r.settings.Dataset != "":
+		return "dataset"
 	}
-	return "sessions"
+	return "trace"
 }
 
 // failureLimits counts the failed requests of a phase.

@@ -138,7 +138,8 @@ func TestBurstTrace(t *testing.T) {
 	})
 }
 
-// TestAgenticTrace checks that requests with whole prompts are sent without the responses before them.
+// TestAgenticTrace checks that requests with whole prompts are sent once, without the responses before them, even if
+// there are more places than conversations.
 func TestAgenticTrace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "agent.jsonl")
 	text := `{"id": "x", "block_size": 64, "requests": [{"t": 0, "in": 64, "out": 2, "hash_ids": [1], "api_time": 1}, ` +
@@ -146,17 +147,19 @@ func TestAgenticTrace(t *testing.T) {
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	synctest.Test(t, func(t *testing.T) {
-		set := quick()
-		set.Trace, set.Requests, set.Concurrency = path, 0, 0
-		srv := server(t, loadtest.Options{})
-		start(t, srv, set, Options{})
-		truth := srv.Truths()
-		if len(truth) != 2 || truth[0].Prompt != 64 || truth[1].Prompt != 70 ||
-			time.Duration(truth[1].Received-truth[0].Received) != 2*time.Second {
-			t.Errorf("%+v", truth)
-		}
-	})
+	for _, concurrency := range []int{0, 4} {
+		synctest.Test(t, func(t *testing.T) {
+			set := quick()
+			set.Trace, set.Requests, set.Concurrency = path, 0, concurrency
+			srv := server(t, loadtest.Options{})
+			res, _ := start(t, srv, set, Options{})
+			truth := srv.Truths()
+			if len(truth) != 2 || truth[0].Prompt != 64 || truth[1].Prompt != 70 || res.EndedBy != "requests" ||
+				time.Duration(truth[1].Received-truth[0].Received) != 2*time.Second {
+				t.Errorf("%s: %+v", res.EndedBy, truth)
+			}
+		})
+	}
 }
 
 // TestImages checks that each request has images of its own, which are counted apart from the prompt's tokens.

@@ -59,6 +59,9 @@ func (r *runner) phase(ctx context.Context, slots *[]*slot, warmup bool, client 
 	p.cancel = rand.New(rand.NewPCG(s.Seed^r.options.Salt, 0x63616e63656c))
 	p.collector, p.groups = aiperf.Collector{Streaming: s.Streaming, SLO: r.slo}, groups{}
 	duration := seconds(s.Duration)
+	if r.once {
+		p.sessions = int64(r.conversations.Len())
+	}
 	if warmup {
 		p.requests, p.sessions, duration = int64(s.WarmupRequests), 0, 0
 	}
@@ -306,9 +309,9 @@ func (p *phase) closed(ctx context.Context, slots []*slot) {
 				return
 			}
 
-			for p.take() {
+			for !p.over() {
 				ses := p.begin()
-				if ses == nil {
+				if ses == nil || !p.take() {
 					return
 				}
 				due = p.converse(ctx, s, ses, due, due)

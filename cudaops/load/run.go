@@ -138,6 +138,7 @@ type runner struct {
 	keepText  bool
 
 	conversations *workload.Set
+	once          bool // each conversation is sent once
 	order         []int32
 	kept          []atomic.Pointer[prepared] // by index of the conversation
 	next          int                        // position in order, across both phases
@@ -312,6 +313,7 @@ func (r *runner) makePrompts() error {
 
 		if s.Requests == 0 {
 			s.Requests = turns
+			r.once = s.Sessions == 0 && s.Users == 0
 		}
 
 		r.keepText = r.keepText || turns > len(list)
