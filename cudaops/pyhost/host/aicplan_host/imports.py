@@ -6,6 +6,7 @@ own parser finds the imports, and sys.modules or Python's own search their files
 at which they are loaded. Installed distributions count by their versions."""
 
 import ast
+import ctypes
 import hashlib
 import os
 import re
@@ -25,25 +26,29 @@ class Imports:
         self._trees = {}  # path: (SHA-256, imports of the file, whether it imports in other ways)
         self._known = set(sys.modules)
         self._own = {}  # names of modules that were loaded while an op was at work, by the op's name
+        self._heard = 0  # of _LIBRARIES
+        self._linked = {}  # shared libraries that were loaded then, by the op's name
 
     def begin(self):
         """Ignores what was imported until now: it belongs to no op."""
-        self._known = set(sys.modules)
+        self._known, self._heard = set(sys.modules), len(_LIBRARIES)
 
     def grown(self, op):
-        """Returns whether modules were imported since the last call, for an op."""
-        if len(sys.modules) == len(self._known):
+        """Returns whether modules or libraries were loaded since the last call, for an op."""
+        if len(sys.modules) == len(self._known) and len(_LIBRARIES) == self._heard:
             return False
-        new = set(sys.modules) - self._known
+        new, linked = set(sys.modules) - self._known, _LIBRARIES[self._heard :]
         self._known |= new
+        self._heard += len(linked)
         self._own.setdefault(op, set()).update(new)
-        return bool(new)
+        self._linked.setdefault(op, set()).update(linked)
+        return bool(new or linked)
 
     def of(self, op, entries):
         """The code of an op: its files, and distributions with their versions. Entries
         are paths of files and names of modules."""
         found, dists, dynamic = {}, set(), False
-        todo = self._loaded(self._own.get(op, ()))
+        todo = self._loaded(self._own.get(op, ())) + [("", path) for path in self._linked.get(op, ())]
         for entry in entries:
             todo += [("", entry)] if os.path.isabs(entry) else self._resolved((0, entry, []), "", "")
         while todo:
@@ -124,9 +129,38 @@ def _path(name):
     module = sys.modules.get(name)
     if module is not None:
         path = getattr(module, "__file__", None)
-        return os.path.abspath(path) if isinstance(path, str) else None
+        return _archive(os.path.abspath(path)) if isinstance(path, str) else None
     spec = _spec(name)
     return os.path.abspath(spec.origin) if spec is not None and spec.has_location and spec.origin else None
+
+
+def _archive(path):
+    """The archive that a module was imported from, or its own path."""
+    at = path
+    while not os.path.isfile(at) and not _standard(path):
+        if at == os.path.dirname(at):
+            return path
+        at = os.path.dirname(at)
+    return at if os.path.isfile(at) else path
+
+
+_LIBRARIES = []  # paths of the plan's shared libraries that were loaded by ctypes
+
+
+def _hear_libraries(load=ctypes.CDLL.__init__):
+    """Has ctypes say which libraries it loads, torch's load_library among its callers."""
+
+    def said(self, name, *args, **kwargs):
+        load(self, name, *args, **kwargs)
+        path = os.path.abspath(os.fsdecode(name)) if name else ""
+        if owned(path) and os.path.isfile(path):
+            digests.setdefault(path, _sha(path))
+            _LIBRARIES.append(path)
+
+    ctypes.CDLL.__init__ = said
+
+
+_hear_libraries()
 
 
 def _spec(name):
