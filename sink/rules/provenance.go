@@ -21,7 +21,6 @@ type Origin struct {
 
 // Mismatch is a group of rows with another origin than expected.
 type Mismatch struct {
-	Column  string
 	Count   int
 	Message string
 }
@@ -35,7 +34,7 @@ func (t *Table) Provenance(want Origin) []Mismatch {
 	} {
 		at := table.Index(t.Rec, c.name)
 		if at < 0 {
-			out = append(out, Mismatch{c.name, len(t.Values), "the data has no column " + c.name})
+			out = append(out, Mismatch{len(t.Values), "the data has no column " + c.name})
 			continue
 		}
 
@@ -46,7 +45,7 @@ func (t *Table) Provenance(want Origin) []Mismatch {
 
 		for _, got := range slices.Sorted(maps.Keys(counts)) {
 			if text := t.mismatch(c.name, got, c.want, len(counts), want.Backend); text != "" {
-				out = append(out, Mismatch{c.name, counts[got], fmt.Sprintf("%d rows %s", counts[got], text)})
+				out = append(out, Mismatch{counts[got], fmt.Sprintf("%d rows %s", counts[got], text)})
 			}
 		}
 	}
@@ -121,7 +120,7 @@ func (t *Table) foreignKernels(backend string) []Mismatch {
 	for _, kernel := range slices.Sorted(maps.Keys(counts)) {
 		for _, k := range kernelPrefixes {
 			if k.backend != backend && strings.HasPrefix(strings.ToLower(kernel), k.prefix) {
-				out = append(out, Mismatch{"kernel_source", counts[kernel], fmt.Sprintf(
+				out = append(out, Mismatch{counts[kernel], fmt.Sprintf(
 					"%d rows name the kernel %q, which belongs to %s and not to %s", counts[kernel], kernel, k.backend, backend)})
 			}
 		}

@@ -55,7 +55,6 @@ func KindFor(pools *runtimes.Pools, inv *executors.Invocation) stage.Kind {
 
 // Config is a collect block.
 type Config struct {
-	Description string `hcl:"description,optional"`
 	// Grid (reference) is the grid whose cases are measured.
 	Grid cty.Value `hcl:"grid"`
 	// Runtime (reference) measures the cases.

@@ -51,7 +51,6 @@ func TestIdentityExcludesPolicies(t *testing.T) {
 	for src, same := range map[string]bool{
 		`ramp = [4]`:                  true,
 		`retry { oom = 3 }`:           true,
-		`description = "x"`:           true,
 		`measure { min_samples = 9 }`: false,
 		`op = "other"`:                false,
 		"rule \"r\" {\n class = \"transient\"\n match = \"x\"\n}": false,

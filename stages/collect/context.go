@@ -125,15 +125,14 @@ func (c *Config) workerBind() any {
 // beside maps the attributes of a collect block that do not change rows to the reason; see stage.Kind. Verdicts are not
 // part of the rows, because Judge computes them again.
 var beside = map[string]string{
-	"description": "it is for readers",
-	"ramp":        "it decides in which order is tried, and when to stop",
-	"breaker":     "it decides which cases are not tried any further",
-	"retry":       "it decides how often a case is tried",
-	"deadline":    "it decides how long a case may take",
-	"weights":     "cases do not depend on each other",
-	"executor":    "a row means the same wherever its case was scheduled",
-	"fail_over":   "it judges what is there; see Judge",
-	"reference":   "the time is estimated from it",
+	"ramp":      "it decides in which order is tried, and when to stop",
+	"breaker":   "it decides which cases are not tried any further",
+	"retry":     "it decides how often a case is tried",
+	"deadline":  "it decides how long a case may take",
+	"weights":   "cases do not depend on each other",
+	"executor":  "a row means the same wherever its case was scheduled",
+	"fail_over": "it judges what is there; see Judge",
+	"reference": "the time is estimated from it",
 }
 
 // excluded returns the paths of the options of the runtime and of its kind's blocks that do not change the meaning of

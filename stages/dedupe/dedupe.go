@@ -32,7 +32,6 @@ func Kind() stage.Kind {
 		Class:   stage.Transform,
 		Version: 3, // 2: times compare as times, and a valid row stays over an invalid one
 		Code:    stage.CodeOf(source, table.Source, catalog.Source, rules.Source),
-		Beside:  map[string]string{"description": "it is for readers"},
 		Summary: "keep one row per key and report rows that disagree",
 		Outputs: map[string]cty.Type{
 			// number of rows that were removed
@@ -60,7 +59,6 @@ const tolerance = 0.1
 
 // Config is a dedupe block.
 type Config struct {
-	Description string `hcl:"description,optional"`
 	// Input is the table.
 	Input cty.Value `hcl:"input"`
 	// Keep selects one row of each key: "latest" (by started_at, else the last row), "first", "read" (the row that

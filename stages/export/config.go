@@ -33,7 +33,6 @@ func Kind() stage.Kind {
 		Class:   stage.Sink,
 		Version: 3,
 		Code:    stage.CodeOf(source, tree.Source, perf.Source, catalog.Source, experiment.Source, systems.Code),
-		Beside:  map[string]string{"description": "it is for readers"},
 		Summary: "write a dataset as perf files",
 		Demands: []string{"kernel_source"},
 		Outputs: map[string]cty.Type{
@@ -61,7 +60,6 @@ const (
 
 // Config is an export block.
 type Config struct {
-	Description string `hcl:"description,optional"`
 	// Value (reference or list of references) is the table, or the tables that fill one file together.
 	Value cty.Value `hcl:"input"`
 	// Layout is "flat" (one file), "systems" (`data/SYSTEM/BACKEND/VERSION/TABLE.txt`), "families"

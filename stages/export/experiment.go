@@ -235,20 +235,18 @@ func (f *cellFacts) script(id string) []byte {
 
 // cellFacts describe the machine and the server of a cell. The worker attaches them to its row.
 type cellFacts struct {
-	Driver    string            `json:"driver_version"`
-	CUDA      int               `json:"cuda_version"` // newest version that the driver supports, as 13000
-	Command   []string          `json:"command"`
-	NCCL      string            `json:"nccl_version"`
-	GPUs      []cellGPU         `json:"gpus"`
-	NVLinks   *int              `json:"nvlinks"`
-	NVSwitch  *bool             `json:"nvswitch"`
-	Framework string            `json:"framework"`
-	Version   string            `json:"framework_version"`
-	Env       map[string]string `json:"env"`
-	Model     string            `json:"model"`
-	Used      int               `json:"gpus_used"`
-	Traces    []string          `json:"traces"`
-	Config    *modelConfig      `json:"model_config"`
+	Driver   string            `json:"driver_version"`
+	CUDA     int               `json:"cuda_version"` // newest version that the driver supports, as 13000
+	Command  []string          `json:"command"`
+	NCCL     string            `json:"nccl_version"`
+	GPUs     []cellGPU         `json:"gpus"`
+	NVLinks  *int              `json:"nvlinks"`
+	NVSwitch *bool             `json:"nvswitch"`
+	Version  string            `json:"framework_version"`
+	Env      map[string]string `json:"env"`
+	Model    string            `json:"model"`
+	Traces   []string          `json:"traces"`
+	Config   *modelConfig      `json:"model_config"`
 }
 
 type cellGPU struct {

@@ -57,7 +57,6 @@ func (c *prediction) prepare(bad problems) {
 // compared is one column of a workload that both datasets have.
 type compared struct {
 	row                 int
-	column              string
 	measured, predicted float64
 }
 
@@ -320,7 +319,7 @@ func (c *prediction) pairs(s *subject, m *matched, out *finding) (map[string][]c
 			}
 
 			if reason == "" {
-				pairs[name] = append(pairs[name], compared{i, name, measured[n].Values[i], predicted[n].Values[at]})
+				pairs[name] = append(pairs[name], compared{i, measured[n].Values[i], predicted[n].Values[at]})
 			} else if why == "" {
 				why = reason
 			}

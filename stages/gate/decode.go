@@ -16,8 +16,6 @@ var bodySchema = &hcl.BodySchema{
 	Attributes: []hcl.AttributeSchema{
 		// input (reference, required) is the table that the gate judges and passes on unchanged.
 		{Name: "input", Required: true},
-		// description is text for readers.
-		{Name: "description"},
 	},
 	Blocks: []hcl.BlockHeaderSchema{
 		// check (blocks) is labelled with the name of a check. A gate may use a check several times.

@@ -28,7 +28,6 @@ func Kind() stage.Kind {
 		Class:     stage.Check,
 		Version:   3, // 2: data that cannot be judged does not pass; 3: systems are compared by all fields
 		Code:      stage.CodeOf(source, rules.Source, catalog.Source, table.Source),
-		Beside:    map[string]string{"description": "it is for readers"},
 		Summary:   "judge a dataset by checks; data that fails goes no further",
 		BareNames: true,
 		Outputs: map[string]cty.Type{

@@ -33,8 +33,7 @@ func Kind() stage.Kind {
 		Version: 2,
 		Code:    stage.CodeOf(source, catalog.Source, perf.Source, rules.Source),
 		Beside: map[string]string{
-			"description": "it is for readers",
-			"path":        "the digests of the files identify the data, so the files may move",
+			"path": "the digests of the files identify the data, so the files may move",
 		},
 		Summary: "read existing perf files as a dataset",
 		Outputs: map[string]cty.Type{
@@ -49,7 +48,6 @@ func Kind() stage.Kind {
 
 // Config is an import block.
 type Config struct {
-	Description string `hcl:"description,optional"`
 	// Path is a perf file or a folder of perf files, relative to the plan's folder.
 	Path string `hcl:"path"`
 	// Table selects the perf table in a folder, and names it if the file does not.

@@ -23,7 +23,6 @@ func Kind() stage.Kind {
 		Name:    "publish",
 		Class:   stage.Publish,
 		Version: 2,
-		Beside:  map[string]string{"description": "it is for readers"},
 		Summary: "commit the exports to a branch of a git repository",
 		Outputs: map[string]cty.Type{
 			// commit that has the files
@@ -44,7 +43,6 @@ const bodyFile = "pr_body.md"
 
 // Config is a publish block.
 type Config struct {
-	Description string `hcl:"description,optional"`
 	// Value (reference, list or object) is the exports whose files and sidecars are committed.
 	Value cty.Value `hcl:"exports"`
 	// Report is a report stage whose Markdown is the body of the commit message. The default is a list of the files.

@@ -29,7 +29,6 @@ func Kind() stage.Kind {
 		Class:   stage.Report,
 		Version: 2,
 		Code:    stage.CodeOf(source, rules.Source, catalog.Source, systems.Code),
-		Beside:  map[string]string{"description": "it is for readers of the plan; the title is part of the report"},
 		Summary: "write the results of the run as HTML and Markdown",
 		Outputs: map[string]cty.Type{
 			// path of the first file
@@ -48,7 +47,6 @@ var extensions = map[string]string{"html": ".html", "markdown": ".md", "json": "
 
 // Config is a report block.
 type Config struct {
-	Description string `hcl:"description,optional"`
 	// Title is the title of the report.
 	Title string `hcl:"title,optional"`
 	// Value (reference, list or object) is the stages whose tables are described.

@@ -22,8 +22,7 @@ func Kind() stage.Kind {
 		Class:   stage.Verify,
 		Version: 3, // 3: limits are no part of what was measured again
 		Beside: map[string]string{
-			"description": "it is for readers",
-			"median":      limitsJudge, "p95": limitsJudge, "max_failed": limitsJudge, "severity": limitsJudge,
+			"median": limitsJudge, "p95": limitsJudge, "max_failed": limitsJudge, "severity": limitsJudge,
 		},
 		Summary: "measure a sample again and gate on the deviation",
 		Outputs: map[string]cty.Type{
@@ -50,7 +49,6 @@ const limitsJudge = "it judges what is there; see Judge"
 
 // Config is a verify block.
 type Config struct {
-	Description string `hcl:"description,optional"`
 	// Collect is the stage that measured. Its runtime, settings and cases are used again.
 	Collect cty.Value `hcl:"collect"`
 	// Input is the table to verify and pass on. The default is the rows that collect measured.

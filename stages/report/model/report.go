@@ -63,7 +63,6 @@ const (
 	Good = "good"
 	Warn = "warn"
 	Bad  = "bad"
-	Open = "open" // not stated
 )
 
 // Figure is a number worth a large font.
