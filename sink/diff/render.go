@@ -1,11 +1,13 @@
 package diff
 
 import (
+	_ "embed"
 	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
+	"text/template"
 	"unicode/utf8"
 
 	"aicplan/sink/base/textutil"
@@ -18,71 +20,29 @@ func (r *Report) WriteJSON(w io.Writer) error {
 	return enc.Encode(r)
 }
 
-// WriteText writes the report for a terminal.
-func (r *Report) WriteText(w io.Writer) error {
-	var sb strings.Builder
-	fmt.Fprintf(&sb, "A: %s\nB: %s\n", r.A, r.B)
-	for _, t := range r.Tables {
-		t.text(&sb)
-	}
-	list := func(title string, items []string) {
-		if len(items) == 0 {
-			return
-		}
-		fmt.Fprintf(&sb, "\n%s\n", title)
-		for _, it := range items {
-			fmt.Fprintf(&sb, "  %s\n", it)
-		}
-	}
+//go:embed report.txt
+var reportText string
 
-	list("Only in A:", r.OnlyA)
-	list("Only in B:", r.OnlyB)
-	list("Not compared:", r.Failed)
-	_, err := io.WriteString(w, sb.String())
-	return err
+// section is a part of the report: the lines of all that are shown.
+type section struct {
+	Title string
+	All   int
+	Lines []string
 }
 
-func (r *Comparison) text(sb *strings.Builder) {
-	fmt.Fprintf(sb, "\n%s by %s, key %s\n", r.title(), r.Metric, strings.Join(r.Key, ", "))
-	for _, s := range []struct {
-		name string
-		side Side
-	}{{"A", r.A}, {"B", r.B}} {
-		fmt.Fprintf(sb, "  %s  ", s.name)
-		sb.WriteString(textutil.Some(s.side.Rows, "row"))
-		if s.side.Duplicates > 0 {
-			fmt.Fprintf(sb, ", %d of them repeat a key", s.side.Duplicates)
-		}
-		if who := strings.TrimSpace(
-			strings.Join(s.side.Framework, "/") + " " + strings.Join(s.side.Version, "/"),
-		); who != "" {
-			fmt.Fprintf(sb, ", %s on %s", who, strings.Join(s.side.Device, "/"))
-		}
-		sb.WriteByte('\n')
-	}
+// WriteText writes the report for a terminal.
+func (r *Report) WriteText(w io.Writer) error {
+	return textutil.Fill(w, reportText, r, template.FuncMap{
+		"title": (*Comparison).title, "unusable": (*Comparison).unusableText, "nothing": (*Comparison).nothing,
+		"ratios": (*Comparison).ratioText, "pairs": func(r *Comparison) int { return len(r.ratios) },
+		"worst":   (*Comparison).worstLines,
+		"percent": func(share float64) string { return fmt.Sprintf("%.4g %%", 100*share) },
+		"section": func(title string, all int, lines []string) section { return section{title, all, lines} },
+	})
+}
 
-	fmt.Fprintf(sb, "  %d common, %d added, %d removed, %d changed", r.Common, r.Added, r.Removed, r.Changed)
-	if r.Tolerance > 0 {
-		fmt.Fprintf(sb, " by more than %.4g %%", 100*r.Tolerance)
-	}
-	if r.Unusable > 0 {
-		fmt.Fprintf(sb, ", %d without a usable ratio", r.Unusable)
-	}
-	sb.WriteByte('\n')
-	if r.Unusable > 0 {
-		fmt.Fprintf(sb, "  without a ratio: %s\n", r.unusableText())
-	}
-	if r.Common == 0 {
-		fmt.Fprintf(sb, "  NOTHING COMPARED: %s\n", r.nothing())
-	}
-
-	for _, d := range r.Drift {
-		fmt.Fprintf(sb, "  columns: %s\n", d)
-	}
-	if r.Ratio == nil {
-		return
-	}
-	sb.WriteByte('\n')
+// ratioText is a table of the quantiles of all rows and of each group that changed.
+func (r *Comparison) ratioText() string {
 	lines := [][]string{{"B / A", "rows", "min", "p5", "p25", "p50", "p75", "p95", "max"}}
 	line := func(name string, rows int, q Quantiles) {
 		cells := []string{textutil.VisibleLine(name), strconv.Itoa(rows)}
@@ -102,27 +62,12 @@ func (r *Comparison) text(sb *strings.Builder) {
 		line(g.Column+"="+g.Value, g.Rows, g.Ratio)
 	}
 
-	alignRight(sb, lines)
+	var b strings.Builder
+	alignRight(&b, lines)
 	if unchanged > 0 {
-		fmt.Fprintf(sb, "  %s of %d unchanged\n", textutil.Counted(unchanged, "group"), len(r.Groups))
+		fmt.Fprintf(&b, "  %s of %d unchanged\n", textutil.Counted(unchanged, "group"), len(r.Groups))
 	}
-	section := func(title string, n int, rows []string) {
-		if len(rows) == 0 {
-			return
-		}
-		fmt.Fprintf(sb, "\n  %s", title)
-		if n > len(rows) {
-			fmt.Fprintf(sb, " (%d of %d)", len(rows), n)
-		}
-		sb.WriteByte('\n')
-		for _, s := range rows {
-			fmt.Fprintf(sb, "    %s\n", textutil.VisibleLine(s))
-		}
-	}
-
-	section("largest differences", len(r.ratios), r.worstLines())
-	section("only in A", r.Removed, r.LostRows)
-	section("only in B", r.Added, r.AddedRows)
+	return b.String()
 }
 
 // longName is the longest name that leaves room for the figures in 80 columns.

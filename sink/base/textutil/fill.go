@@ -12,6 +12,7 @@ import (
 var functions = template.FuncMap{
 	"cell": Cell, "code": Code, "inline": Inline, "word": ShellWord, "line": VisibleLine, "clip": Clip,
 	"some": Some[int], "counted": Counted[int], "join": strings.Join,
+	"pair": func(a, b string) string { return strings.TrimSpace(a + " " + b) },
 }
 
 // Fill writes a template of text/template, filled with data. More are further functions of the template.

@@ -76,7 +76,6 @@ func (b body) Cut(c *model.Cells) cutCells { return cutCells{c, b.Lines} }
 // markup are the functions of the template beside those of pages. Text from elsewhere is escaped by cell, code or
 // inline.
 var markup = template.FuncMap{
-	"pair":  func(a, b string) string { return strings.TrimSpace(a + " " + b) },
 	"ratio": func(a, b int) float64 { return float64(a) / float64(b) },
 	"few":   func(s []string) string { return model.List(s, 20) },
 
