@@ -19,7 +19,7 @@ import (
 	"aicplan/systems"
 )
 
-//go:embed *.go charts/*.go model/*.go page/*.go page/assets
+//go:embed *.go charts/*.go model/*.go model/glance.txt page/*.go page/assets
 var source embed.FS
 
 // Kind registers the report stage.

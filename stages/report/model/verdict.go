@@ -1,9 +1,11 @@
 package model
 
 import (
+	_ "embed"
 	"fmt"
 	"slices"
 	"strings"
+	"text/template"
 
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
@@ -130,41 +132,44 @@ func (r *Report) stoppers() int {
 
 // totals of all tables.
 type totals struct {
-	rows, planned, covered, failed, skipped int
-	filtered, declared                      int64
+	Rows, Planned, Covered, Failed, Skipped int
+	Filtered, Declared                      int64
 }
 
 func (r *Report) totals() totals {
 	var t totals
 	for _, x := range r.Tables {
-		t.rows += x.Rows
-		t.planned += x.Planned
-		t.covered += x.Covered
-		t.failed += x.Failed
-		t.skipped += x.Skipped
+		t.Rows += x.Rows
+		t.Planned += x.Planned
+		t.Covered += x.Covered
+		t.Failed += x.Failed
+		t.Skipped += x.Skipped
 	}
 
 	for _, w := range r.Waterfalls {
-		t.declared += w.Declared
+		t.Declared += w.Declared
 		for _, f := range w.Filters {
-			t.filtered += f.Dropped
+			t.Filtered += f.Dropped
 		}
 	}
 
 	return t
 }
 
+// Coverage is the share of planned cases that have a row.
+func (t totals) Coverage() float64 { return float64(t.Covered) / float64(t.Planned) }
+
 // figures are the numbers at the top.
 func (r *Report) figures() []Figure {
 	t := r.totals()
-	rows := Figure{Name: "rows", Value: textutil.Count(t.rows),
+	rows := Figure{Name: "rows", Value: textutil.Count(t.Rows),
 		Note: "in " + textutil.Counted(len(r.Tables), "table")}
 
 	coverage := Figure{Name: "coverage", Value: "-", Note: "nothing was planned here"}
-	if t.planned > 0 {
-		coverage.Value = Percent(float64(t.covered) / float64(t.planned))
-		coverage.Note = fmt.Sprintf("%s of %s cases", textutil.Count(t.covered), textutil.Count(t.planned))
-		if coverage.Level = Good; t.covered < t.planned {
+	if t.Planned > 0 {
+		coverage.Value = Percent(t.Coverage())
+		coverage.Note = fmt.Sprintf("%s of %s cases", textutil.Count(t.Covered), textutil.Count(t.Planned))
+		if coverage.Level = Good; t.Covered < t.Planned {
 			coverage.Level = Warn
 		}
 	}
@@ -184,14 +189,14 @@ func (r *Report) figures() []Figure {
 		checks.Level, checks.Value, checks.Note = Warn, "-", "no gate"
 	}
 
-	failed := Figure{Name: "failed cases", Value: textutil.Count(t.failed), Level: Good, Note: "none"}
-	if t.failed > 0 {
+	failed := Figure{Name: "failed cases", Value: textutil.Count(t.Failed), Level: Good, Note: "none"}
+	if t.Failed > 0 {
 		failed.Level, failed.Note = Warn, "in "+textutil.Counted(len(r.Failures), "group")
 	}
 
 	out := []Figure{rows, coverage, checks, failed}
-	if t.skipped > 0 || t.filtered > 0 {
-		out = append(out, Figure{Name: "left out", Value: textutil.Count(int64(t.skipped) + t.filtered),
+	if t.Skipped > 0 || t.Filtered > 0 {
+		out = append(out, Figure{Name: "left out", Value: textutil.Count(int64(t.Skipped) + t.Filtered),
 			Note: "each with its reason"})
 	}
 
@@ -202,77 +207,29 @@ func (r *Report) figures() []Figure {
 	return out
 }
 
-// glance sums the release up in sentences that the tables bear out.
+//go:embed glance.txt
+var glanceText string
+
+// glance sums the release up in sentences that the tables bear out: the lines of a template.
 func (r *Report) glance() []string {
-	var out []string
-	t := r.totals()
-	if t.rows > 0 {
-		where := ""
-		if len(r.Nodes) > 0 {
-			var devices, versions []string
-			for _, n := range r.Nodes {
-				devices = addWord(devices, n.Device)
-				versions = addWord(versions, strings.TrimSpace(n.Framework+" "+n.Version))
-			}
-
-			if len(devices) > 0 {
-				where += " on " + List(devices, 3)
-			}
-
-			if len(versions) > 0 {
-				where += " with " + List(versions, 3)
-			}
-		}
-
-		out = append(out, fmt.Sprintf("%s in %s%s.", textutil.Counted(t.rows, "row"),
-			textutil.Counted(len(r.Tables), "table"), where))
+	var devices, versions []string
+	for _, n := range r.Nodes {
+		devices = addWord(devices, n.Device)
+		versions = addWord(versions, strings.TrimSpace(n.Framework+" "+n.Version))
 	}
 
-	if t.planned > 0 {
-		s := fmt.Sprintf("%s of %s planned cases have a row (%s)", textutil.Count(t.covered),
-			textutil.Count(t.planned), Percent(float64(t.covered)/float64(t.planned)))
-		if t.failed+t.skipped > 0 {
-			s += fmt.Sprintf("; %s failed and %s were skipped, each with a reason", textutil.Count(t.failed),
-				textutil.Count(t.skipped))
-		}
-		out = append(out, s+".")
+	var b strings.Builder
+	err := textutil.Fill(&b, glanceText, struct {
+		*Report
+		Totals            totals
+		Checks            results.Counts
+		Devices, Versions []string
+	}{r, r.totals(), results.Count(r.Gates), devices, versions},
+		template.FuncMap{"percent": Percent, "list": List, "held": held})
+	if err != nil {
+		panic("report: glance.txt: " + err.Error())
 	}
-
-	if t.filtered > 0 {
-		out = append(out, fmt.Sprintf("%s of %s declared combinations are excluded by filters of the plan.",
-			textutil.Count(t.filtered), textutil.Count(t.declared)))
-	}
-
-	if c := results.Count(r.Gates); c.Passed+c.Failed+c.Warned+c.Skipped > 0 {
-		s := fmt.Sprintf("%s, %d failed, %s", held(c.Passed), c.Failed, textutil.Counted(c.Warned, "warning"))
-		if c.Skipped > 0 {
-			s += fmt.Sprintf(", %d could not be judged", c.Skipped)
-		}
-		out = append(out, s+".")
-	}
-
-	for _, x := range r.Tables {
-		if ref := x.Reference; ref != nil && ref.Ratio != nil {
-			out = append(out, fmt.Sprintf("%s runs at %.3f of %s's %s (median of %s rows in common; 5 %% below %.3f, 5 %% "+
-				"above %.3f).",
-				x.Name, ref.Ratio.P50, ref.A.Name, ref.Metric, textutil.Count(ref.Common), ref.Ratio.P5, ref.Ratio.P95))
-		}
-	}
-
-	if len(r.Files) > 0 {
-		out = append(out, fmt.Sprintf("%s written.", textutil.Counted(len(r.Files), "file")))
-	}
-
-	switch since := r.Run.IdleSince; {
-	case r.Run.Idle:
-		out = append(out, "This run had nothing to do: the results of every stage are those of earlier runs.")
-	case len(since) == 1:
-		out = append(out, fmt.Sprintf("The run %s since then had nothing to do.", since[0]))
-	case len(since) > 1:
-		out = append(out, fmt.Sprintf("%d runs since then had nothing to do, the last of them %s.", len(since), since[0]))
-	}
-
-	return out
+	return slices.Collect(strings.FieldsFuncSeq(b.String(), func(c rune) bool { return c == '\n' }))
 }
 
 // risks lists what follows from the data and a reader should know first.

@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"reflect"
 	"slices"
 	"strings"
 
@@ -38,7 +37,7 @@ func WriteHTML(w io.Writer, r *model.Report, rows int) error {
 		return err
 	}
 
-	t, err := template.New("page.html").Funcs(functions).ParseFS(assets, "assets/*.html")
+	t, err := template.New("page.html").Funcs(textutil.Functions).Funcs(functions).ParseFS(assets, "assets/*.html")
 	if err != nil {
 		return fmt.Errorf("report page: %w", err)
 	}
@@ -88,8 +87,6 @@ func newPage(r *model.Report, rows int) (*page, error) {
 }
 
 var functions = template.FuncMap{
-	"count":    func(n any) string { return textutil.Count(reflect.ValueOf(n).Int()) },
-	"counted":  textutil.Counted[int],
 	"has":      has,
 	"number":   model.Number,
 	"percent":  model.Percent,
@@ -101,7 +98,6 @@ var functions = template.FuncMap{
 	"json":     toJSON,
 	"swatch":   swatch,
 	"anchor":   anchor,
-	"join":     strings.Join,
 	"share":    func(a, b int) string { return fmt.Sprintf("%.2f", 100*float64(a)/float64(max(b, 1))) },
 	"held":     func(g results.Group) results.Counts { return results.Count([]results.Group{g}) },
 	"sorted":   worstFirst,
