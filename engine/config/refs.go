@@ -84,6 +84,12 @@ func (s *scope) references(expr hcl.Expression, each *eachValue, bound map[strin
 		}
 
 		r := ref{root: root, rng: t.SourceRange()}
+		if len(t) < 2 && s.l.kinds[root].New != nil { // all stages of the kind
+			for _, name := range namesOf(s.decl.blocks[root]) {
+				out = append(out, ref{root: root, name: name, rng: r.rng})
+			}
+			continue
+		}
 		if len(t) < 2 {
 			diags = append(diags, errorAt(r.rng, "Incomplete reference",
 				"%q must be followed by a name, as in %s.name.", root, root)...)
