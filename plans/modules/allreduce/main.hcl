@@ -52,7 +52,7 @@ grid "custom_allreduce" {
   }
 }
 
-output "grids" { value = { custom_allreduce = grid.custom_allreduce } } # the grid by op
+output "grids" { value = grid } # the grid by op
 
 output "bindings" {
   description = "How a python runtime reaches the collector, by op."

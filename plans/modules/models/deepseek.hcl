@@ -18,13 +18,9 @@ locals {
     # parallelism); the shapes are those of moe.
     wide_ep = true
 
-    mla = [
-      { model = "deepseek-ai/DeepSeek-V3", models = ["deepseek-ai/DeepSeek-V3", "nvidia/DeepSeek-V3.1-NVFP4"], num_heads = 128 },
-    ]
+    mla = [{ model = "deepseek-ai/DeepSeek-V3", models = ["deepseek-ai/DeepSeek-V3", "nvidia/DeepSeek-V3.1-NVFP4"], num_heads = 128 }]
 
-    dsa = [
-      { model = "deepseek-ai/DeepSeek-V3.2", architecture = "DeepseekV32ForCausalLM", num_heads = 128, gemm_type = "fp8_block", max_position = 163840, shares_index = false },
-    ]
+    dsa = [{ model = "deepseek-ai/DeepSeek-V3.2", architecture = "DeepseekV32ForCausalLM", num_heads = 128, gemm_type = "fp8_block", max_position = 163840, shares_index = false }]
 
     dsv4 = [
       { model = "sgl-project/DeepSeek-V4-Flash-FP8", models = local.deepseek_v4_flash, num_heads = 64, hidden_size = 4096, max_position = 1048576 },

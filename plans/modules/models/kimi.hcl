@@ -29,12 +29,8 @@ locals {
       { model = "moonshotai/Kimi-K3", num_heads = 96 },
     ]
 
-    kda = [
-      { model_name = "moonshotai/Kimi-K3", d_model = 7168, d_conv = 4, num_heads = 96, head_dim = 128, tp = [1, 2, 4, 8] },
-    ]
+    kda = [{ model_name = "moonshotai/Kimi-K3", d_model = 7168, d_conv = 4, num_heads = 96, head_dim = 128, tp = [1, 2, 4, 8] }]
 
-    encoder = [
-      { profile = "kimi_k25_moonvit", models = ["moonshotai/Kimi-K2.5", "nvidia/Kimi-K2.5-NVFP4"], num_heads = 16, head_dim = 72, tp = [1, 2, 4, 8, 16] },
-    ]
+    encoder = [{ profile = "kimi_k25_moonvit", models = ["moonshotai/Kimi-K2.5", "nvidia/Kimi-K2.5-NVFP4"], num_heads = 16, head_dim = 72, tp = [1, 2, 4, 8, 16] }]
   }
 }

@@ -65,12 +65,8 @@ locals {
       { profile = "qwen3_vl_moe_235b", models = ["Qwen/Qwen3-VL-235B-A22B-Instruct"], num_heads = 64, num_kv_heads = 4, head_dim = 128, window = 0, tp = [1, 2, 4, 8, 16] },
     ]
 
-    moe = [
-      { model_name = "Qwen/Qwen3-VL-30B-A3B-Instruct", hidden_size = 2048, inter_size = 768, topk = 8, num_experts = 128, dtypes = local.any_dtype, router = local.routers.qwen3 },
-    ]
+    moe = [{ model_name = "Qwen/Qwen3-VL-30B-A3B-Instruct", hidden_size = 2048, inter_size = 768, topk = 8, num_experts = 128, dtypes = local.any_dtype, router = local.routers.qwen3 }]
 
-    encoder = [
-      { profile = "qwen3_vl_moe", models = ["Qwen/Qwen3-VL-30B-A3B-Instruct", "Qwen/Qwen3-VL-235B-A22B-Instruct"], num_heads = 16, head_dim = 72, tp = [1, 2, 4, 8, 16] },
-    ]
+    encoder = [{ profile = "qwen3_vl_moe", models = ["Qwen/Qwen3-VL-30B-A3B-Instruct", "Qwen/Qwen3-VL-235B-A22B-Instruct"], num_heads = 16, head_dim = 72, tp = [1, 2, 4, 8, 16] }]
   }
 }

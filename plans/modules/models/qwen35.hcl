@@ -51,18 +51,14 @@ locals {
     architecture = "Qwen3_5MoeForCausalLM"
     cases        = "aisimulate-0.13"
 
-    attention = [
-      { profile = "qwen38_max", models = local.qwen38_models, num_heads = 64, num_kv_heads = 4, head_dim = 256, window = 0, tp = [1, 2, 4, 8, 16, 32] },
-    ]
+    attention = [{ profile = "qwen38_max", models = local.qwen38_models, num_heads = 64, num_kv_heads = 4, head_dim = 256, window = 0, tp = [1, 2, 4, 8, 16, 32] }]
 
     moe = [
       { model_name = "Qwen/Qwen3.8-2.4T-A95B", models = local.qwen38_models, hidden_size = 8192, inter_size = 2048, topk = 10, num_experts = 512, dtypes = { trtllm = [], vllm = ["bfloat16", "fp8_block"], sglang = ["bfloat16", "fp8_block"] }, router = local.routers.qwen35 },
       { model_name = "RadixArk/Qwen3.8-2.4T-A95B-NVFP4", hidden_size = 8192, inter_size = 2048, topk = 10, num_experts = 512, dtypes = { trtllm = [], vllm = [], sglang = ["nvfp4"] }, router = local.routers.qwen35 },
     ]
 
-    gdn = [
-      { model_name = "Qwen/Qwen3.8-2.4T-A95B", models = local.qwen38_models, d_model = 8192, d_conv = 4, num_k_heads = 16, head_k_dim = 128, num_v_heads = 128, head_v_dim = 128, tp = [1, 2, 4, 8, 16], shared_expert = true },
-    ]
+    gdn = [{ model_name = "Qwen/Qwen3.8-2.4T-A95B", models = local.qwen38_models, d_model = 8192, d_conv = 4, num_k_heads = 16, head_k_dim = 128, num_v_heads = 128, head_v_dim = 128, tp = [1, 2, 4, 8, 16], shared_expert = true }]
   }
 
   qwen38_models = ["Qwen/Qwen3.8-2.4T-A95B", "Qwen/Qwen3.8-2.4T-A95B-FP8"]

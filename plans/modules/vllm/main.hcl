@@ -142,11 +142,4 @@ grid "moe" {
 
 module "shapes" { source = "../shapes" }
 
-output "grids" {
-  description = "The grids by op; null for those that are not planned."
-  value = merge(module.common.grids, {
-    moe                          = grid.moe
-    dsv4_paged_mqa_logits_module = grid.dsv4_paged_mqa_logits_module
-    dsv4_hca_attn_module         = grid.dsv4_hca_attn_module
-  })
-}
+output "grids" { value = merge(module.common.grids, grid) } # the grids by op; null for those that are not planned

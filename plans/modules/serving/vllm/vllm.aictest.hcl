@@ -38,9 +38,7 @@ run "a step takes one prefill and decodes" {
 run "prefills are repeated in the engine of the steps" {
   variables {
     prefill_tokens = 8192
-    step_workloads = [
-      { isl = 1024, osl = 32, concurrency = 8, tensor_parallel_size = 1 },
-    ]
+    step_workloads = [{ isl = 1024, osl = 32, concurrency = 8, tensor_parallel_size = 1 }]
     prefill_workloads = [
       { isl = 1024, osl = 32, concurrency = 8, tensor_parallel_size = 1 },
       { isl = 1024, osl = 64, concurrency = 8, tensor_parallel_size = 1 },
