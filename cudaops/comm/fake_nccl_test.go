@@ -181,7 +181,7 @@ func (l fakeNCCL) spread(name string, h cuda.Comm, s cuda.Stream, send, recv cud
 }
 
 // AllReduce implements cuda.NCCL.
-func (l fakeNCCL) AllReduce(send, recv cuda.Ptr, count int64, t cuda.NCCLType, _ cuda.RedOp, c cuda.Comm,
+func (l fakeNCCL) AllReduce(send, recv cuda.Ptr, count int64, t cuda.NCCLType, c cuda.Comm,
 	s cuda.Stream) error {
 	n := count * t.Size()
 	return l.spread("all_reduce", c, s, send, recv, n, n, func(in, out [][]byte) {
@@ -205,7 +205,7 @@ func (l fakeNCCL) AllGather(send, recv cuda.Ptr, count int64, t cuda.NCCLType, c
 }
 
 // ReduceScatter implements cuda.NCCL.
-func (l fakeNCCL) ReduceScatter(send, recv cuda.Ptr, count int64, t cuda.NCCLType, _ cuda.RedOp, c cuda.Comm,
+func (l fakeNCCL) ReduceScatter(send, recv cuda.Ptr, count int64, t cuda.NCCLType, c cuda.Comm,
 	s cuda.Stream) error {
 	n := count * t.Size()
 	return l.spread("reduce_scatter", c, s, send, recv, n*l.size(c), n, func(in, out [][]byte) {
@@ -228,12 +228,12 @@ func (l fakeNCCL) AllToAll(send, recv cuda.Ptr, count int64, t cuda.NCCLType, c 
 }
 
 // Broadcast implements cuda.NCCL.
-func (l fakeNCCL) Broadcast(send, recv cuda.Ptr, count int64, t cuda.NCCLType, root int, c cuda.Comm,
+func (l fakeNCCL) Broadcast(send, recv cuda.Ptr, count int64, t cuda.NCCLType, c cuda.Comm,
 	s cuda.Stream) error {
 	n := count * t.Size()
 	return l.spread("broadcast", c, s, send, recv, n, n, func(in, out [][]byte) {
 		for r := range out {
-			copy(out[r], in[root])
+			copy(out[r], in[0])
 		}
 	})
 }

@@ -271,7 +271,7 @@ func roomy() bool { return runtime.NumCPU() >= 16 }
 // startLine queues a minimal collective that synchronizes the devices of the ranks.
 func (r *rank) startLine(c cuda.Comm) error {
 	at := r.tally + tallyBytes
-	return r.node.NCCL.AllReduce(at, at, 4, cuda.Int32, cuda.Sum, c, r.stream)
+	return r.node.NCCL.AllReduce(at, at, 4, cuda.Int32, c, r.stream)
 }
 
 // reserve grows the buffers as needed. No rank may have work in flight.

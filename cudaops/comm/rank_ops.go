@@ -38,17 +38,12 @@ func (r *rank) execution(t task) (func() error, error) {
 	}
 
 	lib, n, dt, s := r.node.NCCL, d.layout.count, t.Type, r.stream
-	switch t.Op {
-	case AllReduce:
-		return func() error { return lib.AllReduce(d.send, d.recv, n, dt, cuda.Sum, c, s) }, nil
-	case AllGather:
-		return func() error { return lib.AllGather(d.send, d.recv, n, dt, c, s) }, nil
-	case ReduceScatter:
-		return func() error { return lib.ReduceScatter(d.send, d.recv, n, dt, cuda.Sum, c, s) }, nil
-	case AllToAll:
-		return func() error { return lib.AllToAll(d.send, d.recv, n, dt, c, s) }, nil
-	case Broadcast:
-		return func() error { return lib.Broadcast(d.send, d.recv, n, dt, 0, c, s) }, nil
+	collective := map[string]func(send, recv cuda.Ptr, count int64, t cuda.NCCLType, c cuda.Comm, s cuda.Stream) error{
+		AllReduce: lib.AllReduce, AllGather: lib.AllGather, ReduceScatter: lib.ReduceScatter, AllToAll: lib.AllToAll,
+		Broadcast: lib.Broadcast,
+	}[t.Op]
+	if collective != nil {
+		return func() error { return collective(d.send, d.recv, n, dt, c, s) }, nil
 	}
 
 	next, last := (r.no+1)%t.Ranks, (r.no+t.Ranks-1)%t.Ranks

@@ -120,23 +120,25 @@ func (l *NCCLLibrary) GroupStart() error { return l.call(l.ncclGroupStart) }
 // GroupEnd implements NCCL.
 func (l *NCCLLibrary) GroupEnd() error { return l.call(l.ncclGroupEnd) }
 
+const (
+	sum       = 0 // ncclSum
+	firstRank = 0 // the root of a broadcast
+)
+
 // AllReduce implements NCCL.
-func (l *NCCLLibrary) AllReduce(send, recv Ptr, count int64, t NCCLType, op RedOp, c Comm, s Stream) error {
-	return l.call(l.ncclAllReduce, uintptr(send), uintptr(recv), uintptr(count), uintptr(t),
-		uintptr(op), uintptr(c), uintptr(s))
+func (l *NCCLLibrary) AllReduce(send, recv Ptr, count int64, t NCCLType, c Comm, s Stream) error {
+	return l.call(l.ncclAllReduce, uintptr(send), uintptr(recv), uintptr(count), uintptr(t), sum, uintptr(c), uintptr(s))
 }
 
 // AllGather implements NCCL.
 func (l *NCCLLibrary) AllGather(send, recv Ptr, sendCount int64, t NCCLType, c Comm, s Stream) error {
-	return l.call(l.ncclAllGather, uintptr(send), uintptr(recv), uintptr(sendCount), uintptr(t),
-		uintptr(c), uintptr(s))
+	return l.call(l.ncclAllGather, uintptr(send), uintptr(recv), uintptr(sendCount), uintptr(t), uintptr(c), uintptr(s))
 }
 
 // ReduceScatter implements NCCL.
-func (l *NCCLLibrary) ReduceScatter(send, recv Ptr, recvCount int64, t NCCLType, op RedOp, c Comm,
-	s Stream) error {
-	return l.call(l.ncclReduceScatter, uintptr(send), uintptr(recv), uintptr(recvCount),
-		uintptr(t), uintptr(op), uintptr(c), uintptr(s))
+func (l *NCCLLibrary) ReduceScatter(send, recv Ptr, recvCount int64, t NCCLType, c Comm, s Stream) error {
+	return l.call(l.ncclReduceScatter, uintptr(send), uintptr(recv), uintptr(recvCount), uintptr(t), sum, uintptr(c),
+		uintptr(s))
 }
 
 // AllToAll implements NCCL.
@@ -176,9 +178,9 @@ func (l *NCCLLibrary) AllToAll(send, recv Ptr, count int64, t NCCLType, c Comm, 
 }
 
 // Broadcast implements NCCL.
-func (l *NCCLLibrary) Broadcast(send, recv Ptr, count int64, t NCCLType, root int, c Comm, s Stream) error {
-	return l.call(l.ncclBroadcast, uintptr(send), uintptr(recv), uintptr(count), uintptr(t),
-		uintptr(root), uintptr(c), uintptr(s))
+func (l *NCCLLibrary) Broadcast(send, recv Ptr, count int64, t NCCLType, c Comm, s Stream) error {
+	return l.call(l.ncclBroadcast, uintptr(send), uintptr(recv), uintptr(count), uintptr(t), firstRank, uintptr(c),
+		uintptr(s))
 }
 
 // Send implements NCCL.

@@ -30,12 +30,6 @@ func (t NCCLType) Matrix() MatrixType { return ncclMatrix[t] }
 // Size returns the number of bytes per element.
 func (t NCCLType) Size() int64 { return t.Matrix().Size() }
 
-// RedOp is a ncclRedOp_t.
-type RedOp int
-
-// Sum is the only reduction used here.
-const Sum RedOp = 0
-
 // NCCL is the subset of NCCL used by this program. Errors are *Error. Counts are elements, as in the C
 // function with the same name.
 type NCCL interface {
@@ -51,13 +45,15 @@ type NCCL interface {
 	GroupStart() error
 	GroupEnd() error
 
-	AllReduce(send, recv Ptr, count int64, t NCCLType, op RedOp, c Comm, s Stream) error
+	// AllReduce and ReduceScatter compute sums.
+	AllReduce(send, recv Ptr, count int64, t NCCLType, c Comm, s Stream) error
 	AllGather(send, recv Ptr, sendCount int64, t NCCLType, c Comm, s Stream) error
-	ReduceScatter(send, recv Ptr, recvCount int64, t NCCLType, op RedOp, c Comm, s Stream) error
+	ReduceScatter(send, recv Ptr, recvCount int64, t NCCLType, c Comm, s Stream) error
 	// AllToAll sends count elements to every rank, stored consecutively in send. With libraries before
 	// 2.28, it uses grouped sends and receives.
 	AllToAll(send, recv Ptr, count int64, t NCCLType, c Comm, s Stream) error
-	Broadcast(send, recv Ptr, count int64, t NCCLType, root int, c Comm, s Stream) error
+	// Broadcast sends the data of rank 0.
+	Broadcast(send, recv Ptr, count int64, t NCCLType, c Comm, s Stream) error
 	Send(send Ptr, count int64, t NCCLType, peer int, c Comm, s Stream) error
 	Recv(recv Ptr, count int64, t NCCLType, peer int, c Comm, s Stream) error
 }

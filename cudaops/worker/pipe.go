@@ -2,7 +2,6 @@ package worker
 
 import (
 	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"iter"
@@ -296,14 +295,6 @@ const closedGrace = 10 * time.Second
 
 // lastLines returns the last n lines of a text.
 func lastLines(text string, n int) string {
-	b := []byte(strings.TrimRight(text, "\n"))
-	at := len(b)
-	for range n {
-		at = bytes.LastIndexByte(b[:at], '\n')
-		if at < 0 {
-			return string(b)
-		}
-	}
-
-	return string(b[at+1:])
+	lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+	return strings.Join(lines[max(0, len(lines)-n):], "\n")
 }
