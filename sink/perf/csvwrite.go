@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
@@ -100,26 +101,10 @@ func cellWriter(rec arrow.Record, i int) (func(b []byte, row int) []byte, error)
 
 // appendText writes a field of text and quotes it if RFC 4180 requires that.
 func appendText(b []byte, s string) []byte {
-	plain := s != ""
-	for i := range len(s) {
-		if c := s[i]; c == ',' || c == '"' || c == '\n' || c == '\r' {
-			plain = false
-			break
-		}
+	if s == "" || strings.ContainsAny(s, ",\"\r\n") {
+		s = `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
 	}
-
-	if plain {
-		return append(b, s...)
-	}
-	b = append(b, '"')
-	for i := range len(s) {
-		if s[i] == '"' {
-			b = append(b, '"')
-		}
-		b = append(b, s[i])
-	}
-
-	return append(b, '"')
+	return append(b, s...)
 }
 
 // StageCSV writes a CSV file as a part of a batch and returns the digest of its bytes,
