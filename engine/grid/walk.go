@@ -248,7 +248,7 @@ func (w *walker) sample(f *filterProg) string {
 		}
 		if v.cur >= 0 && !slices.Contains(used, v.info.name) {
 			used = append(used, v.info.name)
-			parts = append(parts, v.info.name+"="+plain(v.vals[v.cur]))
+			parts = append(parts, v.info.name+"="+Text(v.vals[v.cur]))
 		}
 	}
 
@@ -265,8 +265,8 @@ func (w *walker) sample(f *filterProg) string {
 	return strings.Join(parts, " ")
 }
 
-// plain formats a value as on a command line: strings without quotes.
-func plain(v cty.Value) string {
+// Text formats a value as on a command line: strings without quotes.
+func Text(v cty.Value) string {
 	if !v.IsNull() && v.Type() == cty.String {
 		return v.AsString()
 	}

@@ -1,6 +1,7 @@
 package stage
 
 import (
+	"maps"
 	"reflect"
 	"strings"
 
@@ -57,7 +58,8 @@ func withoutNulls(body *hclsyntax.Body, ctx *hcl.EvalContext, target reflect.Typ
 			if v, diags := a.Expr.Value(ctx); diags.HasErrors() || !v.IsKnown() || !v.IsNull() {
 				continue
 			}
-			copied.Attributes = without(copied.Attributes, name)
+			copied.Attributes = maps.Clone(copied.Attributes)
+			delete(copied.Attributes, name)
 		case "block":
 			copied.Blocks = append(hclsyntax.Blocks{}, copied.Blocks...)
 			for j, b := range copied.Blocks {
@@ -71,17 +73,6 @@ func withoutNulls(body *hclsyntax.Body, ctx *hcl.EvalContext, target reflect.Typ
 	}
 
 	return &copied
-}
-
-func without(attrs hclsyntax.Attributes, name string) hclsyntax.Attributes {
-	out := make(hclsyntax.Attributes, len(attrs))
-	for n, a := range attrs {
-		if n != name {
-			out[n] = a
-		}
-	}
-
-	return out
 }
 
 // Expressions returns the expressions of all attributes in body and its nested blocks. It supports only native

@@ -3,12 +3,8 @@ package collect
 import (
 	"encoding/binary"
 	"fmt"
-	"math/big"
 	"slices"
-	"strconv"
 	"strings"
-
-	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/grid"
 	"aicplan/engine/stage"
@@ -88,7 +84,7 @@ func (g *grouping) of(i int) int32 {
 
 	var values []string
 	for _, col := range g.columns {
-		values = append(values, g.cases.Columns()[col]+"="+text(g.cases.Value(i, col)))
+		values = append(values, g.cases.Columns()[col]+"="+grid.Text(g.cases.Value(i, col)))
 	}
 	n = int32(len(g.names))
 	g.numbers[string(g.key)] = n
@@ -110,24 +106,4 @@ func (j *job) together(tasks []int, columns []string, attr string) ([]int, error
 	out := slices.Clone(tasks)
 	slices.SortStableFunc(out, func(a, b int) int { return int(g.of(a) - g.of(b)) })
 	return out, nil
-}
-
-// text formats a parameter for messages. Strings have no quotes.
-func text(v cty.Value) string {
-	switch {
-	case v.IsNull():
-		return "null"
-	case v.Type() == cty.String:
-		return v.AsString()
-	case v.Type() == cty.Bool:
-		return strconv.FormatBool(v.True())
-	case v.Type() != cty.Number:
-		return v.GoString()
-	}
-
-	f := v.AsBigFloat()
-	if i, acc := f.Int64(); acc == big.Exact {
-		return strconv.FormatInt(i, 10) // Text formats large integers with an exponent
-	}
-	return f.Text('g', -1)
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/zclconf/go-cty/cty"
 
+	"aicplan/engine/grid"
 	"aicplan/stages/executors"
 )
 
@@ -119,13 +120,13 @@ func (c *Config) gpusOf(j *job, cases []int) (map[int]int, error) {
 
 			if v.Type() != cty.Number || !v.AsBigFloat().IsInt() || v.AsBigFloat().Sign() <= 0 {
 				return nil, fmt.Errorf("gpus_by of %s: %s is %s; a number of GPUs is needed", c.place.Address,
-					c.place.GPUsBy[k], text(v))
+					c.place.GPUsBy[k], grid.Text(v))
 			}
 
 			f, _ := v.AsBigFloat().Int64()
 			if f > 1<<20 || int64(n)*f > 1<<20 {
 				return nil, fmt.Errorf("gpus_by of %s: %s is %s; no cluster has so many GPUs", c.place.Address,
-					c.place.GPUsBy[k], text(v))
+					c.place.GPUsBy[k], grid.Text(v))
 			}
 
 			n *= int(f)
