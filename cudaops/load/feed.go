@@ -19,11 +19,12 @@ type prepared struct {
 	model string
 }
 
-// Limits of what is prepared ahead: bytes of request bodies, and number of conversations. At least minAhead
-// conversations are prepared whatever their size.
+// Limits of what is prepared ahead: bytes of request bodies, and number of conversations, or twice the number of senders
+// if that is more. At least minAhead conversations are prepared whatever their size. More than needed costs rate: the
+// memory is no longer in the processor's cache when it is sent, and the garbage collector reads it again and again.
 const (
 	maxAheadBytes = 128 << 20
-	maxAhead      = 32768
+	maxAhead      = 4096
 	minAhead      = 16
 )
 
@@ -67,8 +68,9 @@ func (r *runner) newFeed(ctx context.Context, first, count int) *feed {
 	size := r.bodySize()
 	models := r.settings.models()
 	again := count == 0 || count > len(r.order)
+	needed := max(2*r.width(), minAhead)
 	f := &feed{r: r, models: models, at: first, count: count, keep: again && len(r.order)*size <= maxKeptBytes,
-		limit: min(max(maxAheadBytes/size, minAhead), maxAhead), mix: newRotation(models, r.settings.Models),
+		limit: min(max(maxAheadBytes/size, minAhead), max(maxAhead, needed)), mix: newRotation(models, r.settings.Models),
 		urls: newRotation(r.settings.targetURLs(), r.settings.URLWeights)}
 	f.room = sync.NewCond(&f.mu)
 
@@ -79,7 +81,6 @@ func (r *runner) newFeed(ctx context.Context, first, count int) *feed {
 		})
 	}
 
-	needed := max(2*r.width(), minAhead)
 	began := time.Now()
 	for i := 0; ctx.Err() == nil && (i < needed || time.Since(began) < prepareTime) && f.prepareNext(false); i++ {
 	}
