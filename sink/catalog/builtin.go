@@ -78,7 +78,8 @@ var builtIn = sync.OnceValue(func() *description {
 		}
 	}
 
-	d.power, d.extra = d.role(Metric, "power", "power_limit"), d.role(Info, "sample_count", "wire_dtype", "default_eligible")
+	d.power = d.role(Metric, "power", "power_limit")
+	d.extra = d.role(Info, "sample_count", "wire_dtype", "default_eligible")
 	d.own.Metrics = d.role(Metric, "latency")
 	return d
 })

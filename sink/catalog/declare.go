@@ -64,7 +64,8 @@ func (d *Declaration) Table() (*Table, error) {
 
 	t := &Table{
 		Name: d.Name, Family: d.Family, Doc: d.Doc, Declared: true, KernelSourceKey: slices.Contains(d.Key, "kernel_source"),
-		OpNames: d.Ops, OpNameKey: len(d.Ops) > 1 || slices.Contains(d.Key, "op_name"), columns: builtIn().role(Identity, identity...),
+		OpNames: d.Ops, OpNameKey: len(d.Ops) > 1 || slices.Contains(d.Key, "op_name"),
+		columns: builtIn().role(Identity, identity...),
 	}
 	for _, f := range d.Columns {
 		c, err := d.column(f)
