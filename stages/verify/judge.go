@@ -20,11 +20,6 @@ type facts struct {
 	lines              []string
 }
 
-func (r result) facts() facts {
-	return facts{sampled: len(r.pairs), failed: len(r.failures), median: r.rank(pair.ratio, 0.5),
-		p95: r.rank(pair.off, 0.95), worst: r.rank(pair.off, 1), lines: r.lines(20)}
-}
-
 // values returns the outputs of the stage. A later run reads the facts from them.
 func (f facts) values(passed bool) map[string]cty.Value {
 	return map[string]cty.Value{

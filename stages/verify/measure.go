@@ -141,56 +141,63 @@ func (s *queue) Done(o worker.Outcome) {
 	s.rc.Events.Progress(s.rc.Address, stage.Progress{Done: len(s.done) - failed, Failed: failed, Total: s.total})
 }
 
-// pair has the values of a row before and now.
+// pair compares the values of a row before and now.
 type pair struct {
-	text          string
-	before, again float64
-	clocks        string
+	line       string  // for readers
+	ratio, off float64 // again / before, and its distance from 1
 }
 
-func (p pair) ratio() float64 { return p.again / p.before }
-func (p pair) off() float64   { return math.Abs(p.ratio() - 1) }
+// maxLines is the number of rows that are listed.
+const maxLines = 20
 
-type result struct {
-	pairs    []pair
-	failures []string
-}
-
-// compare joins the sampled rows with what was measured now.
-func compare(ds *stage.Dataset, done []*repeat) (result, error) {
-	var res result
+// compare joins the sampled rows with what was measured now. The lines list failures first, and then the worst rows
+// with their clocks.
+func compare(ds *stage.Dataset, done []*repeat) (facts, error) {
 	metric := dedupe.SchemaOf(ds).Primary().Name
 	lat, err := table.Float64s(ds.Table, metric)
 	if err != nil {
-		return res, err
+		return facts{}, err
 	}
 
+	var pairs []pair
+	var lines []string
 	for _, j := range done {
 		for _, p := range j.points {
 			text := table.Describe(ds.Table, p.row, ds.Info.Params)
 			if j.fail != nil {
-				res.failures = append(res.failures, fmt.Sprintf("%s failed this time: %s", text, j.fail.Message))
+				lines = append(lines, fmt.Sprintf("%s failed this time: %s", text, j.fail.Message))
 				continue
 			}
 
 			again := find(j.rows, p)
 			v, ok := number(again[metric])
 			if !ok || v <= 0 {
-				res.failures = append(res.failures, text+" gave no usable row this time")
+				lines = append(lines, text+" gave no usable row this time")
 				continue
 			}
 
-			res.pairs = append(res.pairs, pair{text: text, before: lat.Values[p.row], again: v,
-				clocks: clocks(ds, p.row, again)})
+			before := lat.Values[p.row]
+			pairs = append(pairs, pair{fmt.Sprintf("%s: %.6g -> %.6g ms (x %.4f)%s", text, before, v, v/before,
+				clocks(ds, p.row, again)), v / before, math.Abs(v/before - 1)})
 		}
 	}
 
-	slices.SortStableFunc(res.pairs, func(a, b pair) int {
-		return cmp.Or(cmp.Compare(b.off(), a.off()), cmp.Compare(a.text, b.text))
+	slices.Sort(lines)
+	f := facts{sampled: len(pairs), failed: len(lines)}
+	slices.SortStableFunc(pairs, func(a, b pair) int {
+		return cmp.Or(cmp.Compare(b.off, a.off), cmp.Compare(a.line, b.line))
 	})
 
-	slices.Sort(res.failures)
-	return res, nil
+	var ratios, offs []float64
+	for _, p := range pairs {
+		ratios, offs, lines = append(ratios, p.ratio), append(offs, p.off), append(lines, p.line)
+	}
+
+	slices.Sort(ratios)
+	slices.Sort(offs)
+	f.median, f.p95, f.worst = stats.Rank(ratios, 0.5), stats.Rank(offs, 0.95), stats.Rank(offs, 1)
+	f.lines = lines[:min(len(lines), maxLines)]
+	return f, nil
 }
 
 // find returns the row that answers a point: at the same place of the sweep and, if several kernels have
@@ -254,23 +261,4 @@ func clocks(ds *stage.Dataset, row int, again worker.Row) string {
 	}
 
 	return out
-}
-
-// rank returns a quantile of a value of the pairs, or NaN if there are none.
-func (r result) rank(of func(pair) float64, q float64) float64 {
-	var all []float64
-	for _, p := range r.pairs {
-		all = append(all, of(p))
-	}
-	slices.Sort(all)
-	return stats.Rank(all, q)
-}
-
-// lines describes the worst rows with their clocks, failures first.
-func (r result) lines(n int) []string {
-	out := slices.Clone(r.failures)
-	for _, p := range r.pairs {
-		out = append(out, fmt.Sprintf("%s: %.6g -> %.6g ms (x %.4f)%s", p.text, p.before, p.again, p.ratio(), p.clocks))
-	}
-	return out[:min(len(out), n)]
 }

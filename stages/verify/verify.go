@@ -187,12 +187,12 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		return out, err
 	}
 
-	res, err := compare(ds, src.done)
+	f, err := compare(ds, src.done)
 	if err != nil {
 		return nil, err
 	}
 
-	return c.outcome(ds, res.facts()), nil
+	return c.outcome(ds, f), nil
 }
 
 // measure runs the tasks on the collect stage's workers. An outcome means that
