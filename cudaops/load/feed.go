@@ -20,8 +20,7 @@ type prepared struct {
 }
 
 // Limits of what is prepared ahead: bytes of request bodies, and number of conversations, or twice the number of senders
-// if that is more. At least minAhead conversations are prepared whatever their size. More than needed costs rate: the
-// memory is no longer in the processor's cache when it is sent, and the garbage collector reads it again and again.
+// if that is more. At least minAhead conversations are prepared whatever their size.
 const (
 	maxAheadBytes = 128 << 20
 	maxAhead      = 4096
