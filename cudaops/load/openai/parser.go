@@ -12,6 +12,7 @@ import (
 type Parser struct {
 	head          []byte // {"id":"..." of the last message
 	before, after []byte // between the head and the text, and behind the text
+	lead          []byte // a head and before, as in the last message with text
 	named         bool   // the message with the text had an id
 	reasoning     bool
 	others        [4]silent
@@ -33,17 +34,15 @@ const (
 
 // Parse parses one message like the function Parse.
 func (p *Parser) Parse(data []byte) (Chunk, error) {
+	if text, ok := between(data, p.lead, p.after); ok {
+		return p.spoken(text), nil
+	}
+
 	rest := p.behindID(data)
 	named := len(rest) < len(data)
-	if n := len(p.before) + len(p.after); n > 0 && len(rest) > n && named == p.named &&
-		bytes.HasPrefix(rest, p.before) && bytes.HasSuffix(rest, p.after) {
-		if text := rest[len(p.before) : len(rest)-len(p.after)]; plain(text) {
-			s := unsafe.String(unsafe.SliceData(text), len(text))
-			if p.reasoning {
-				return Chunk{Reasoning: s}, nil
-			}
-			return Chunk{Content: s}, nil
-		}
+	if text, ok := between(rest, p.before, p.after); ok && named == p.named {
+		p.lead = append(append(p.lead[:0], data[:len(data)-len(rest)]...), p.before...)
+		return p.spoken(text), nil
 	}
 
 	for i := range p.others {
@@ -66,6 +65,25 @@ func (p *Parser) Parse(data []byte) (Chunk, error) {
 	}
 
 	return c, err
+}
+
+// between returns the plain text between two parts of a message.
+func between(data, before, after []byte) ([]byte, bool) {
+	n := len(before) + len(after)
+	if n == 0 || len(data) <= n || !bytes.HasPrefix(data, before) || !bytes.HasSuffix(data, after) {
+		return nil, false
+	}
+	text := data[len(before) : len(data)-len(after)]
+	return text, plain(text)
+}
+
+// spoken returns the chunk of a message with a text.
+func (p *Parser) spoken(text []byte) Chunk {
+	s := unsafe.String(unsafe.SliceData(text), len(text))
+	if p.reasoning {
+		return Chunk{Reasoning: s}
+	}
+	return Chunk{Content: s}
 }
 
 // behindID returns the bytes of a message behind the id that it begins with, or all of them.
@@ -111,6 +129,7 @@ func (p *Parser) remember(data, rest []byte, c *Chunk) {
 	}
 
 	p.before = append(p.before[:0], rest[:at+1]...)
+	p.lead = append(p.lead[:0], data[:len(data)-len(rest)+at+1]...)
 	p.after = append(p.after[:0], rest[at+1+len(text):]...)
 	p.named, p.reasoning = len(rest) < len(data), c.Reasoning != ""
 }
