@@ -17,7 +17,7 @@ import (
 )
 
 type modelsCmd struct {
-	Words []string `arg:"" optional:"" name:"word" help:"Only models whose names hold all of these words."`
+	Words []string `arg:"" optional:"" name:"word" help:"Only models whose names contain all of these words."`
 	Dir   string   `help:"Folder of the rows of models." default:"plans/modules/models" placeholder:"DIR"`
 	JSON  bool     `name:"json" help:"Print as JSON."`
 }

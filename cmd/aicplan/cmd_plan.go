@@ -85,7 +85,7 @@ func (c *planCmd) Run(a *app, all *stages.Set, store *checkpoint.Store) error {
 	if c.Out != "" && !c.JSON {
 		fmt.Fprintf(a.stdout, "\nSaved as %s. To run exactly this:\n  aicplan apply %s\n", shown(c.Out), shown(c.Out))
 		for _, name := range a.sensitive {
-			fmt.Fprintf(a.stdout, "It does not hold var.%s, which is sensitive: apply reads it again, from %s, a file, or "+
+			fmt.Fprintf(a.stdout, "It does not contain var.%s, which is sensitive: apply reads it again, from %s, a file, or "+
 				"--var.\n",
 				name, config.VariableEnv(name))
 		}

@@ -151,7 +151,7 @@ func openMemory(e *env, c worker.Case) (*visits, error) {
 	threads := threadsOf(p)
 	if p.Err == nil && size%8 != 0 {
 		p.Fail(worker.ClassUnsupportedConfig,
-			"size_bytes is %d; arrays hold float64 values, so it must be a multiple of 8", size)
+			"size_bytes is %d; arrays consist of float64 values, so it must be a multiple of 8", size)
 	}
 
 	if p.Err == nil && threads > size/8 {

@@ -415,7 +415,7 @@ func (s *Settings) Target() (*url.URL, error) {
 
 	switch {
 	case u.User != nil:
-		return nil, errors.New("url holds a user name or password; use api_key, api_key_env or api_key_file")
+		return nil, errors.New("url contains a user name or password; use api_key, api_key_env or api_key_file")
 	case u.Host == "":
 		return nil, fmt.Errorf("url %q names no host", s.URL)
 	case u.RawQuery != "" || u.Fragment != "":

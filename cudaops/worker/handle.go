@@ -81,7 +81,7 @@ func (r *run) receive(s *slot, ev Event, now time.Time) {
 func (r *run) caseStarted(s *slot, seq int64, now time.Time) {
 	f := s.find(seq)
 	if f == nil {
-		r.broken(s, fmt.Sprintf("a start of case %d, which it does not hold", seq), r.blameFor(s, seq))
+		r.broken(s, fmt.Sprintf("a start of case %d, which it was not given", seq), r.blameFor(s, seq))
 		return
 	}
 
@@ -118,7 +118,7 @@ func (r *run) caseEnded(s *slot, seq int64, what string) *flight {
 		return f
 	}
 
-	r.broken(s, fmt.Sprintf("a %s of case %d, which it does not hold", what, seq), r.blameFor(s, seq))
+	r.broken(s, fmt.Sprintf("a %s of case %d, which it was not given", what, seq), r.blameFor(s, seq))
 	return nil
 }
 

@@ -35,7 +35,7 @@ var tortures = []struct {
 	{"half", worker.CauseDied, "exit status 1", 10},
 	{"garbage", worker.CauseGarbage, "Traceback", 10},
 	{"utf8", worker.CauseGarbage, "not UTF-8", 10},
-	{"unknown_seq", worker.CauseGarbage, "does not hold", 10},
+	{"unknown_seq", worker.CauseGarbage, "was not given", 10},
 	{"huge", worker.CauseGarbage, "more than 16777216 bytes", 4},
 	// These reach the engine as rows; what is in them is the collector's affair.
 	{"nan", worker.CauseNone, "NaN", 8},

@@ -70,7 +70,7 @@ func (r Request) Text() string {
 	case r.NodeHours > 0:
 		text += fmt.Sprintf("; at most %s node hours", hoursText(r.NodeHours))
 	default:
-		text += "; no time limit is given, so the partition's holds"
+		text += "; the time limit is that of the partition, because none is given"
 	}
 
 	return text

@@ -241,8 +241,8 @@ func (a *assertion) run(s *subject) finding {
 	}
 
 	out.ok, out.value = v.True(), strings.Join(used, ", ")
-	if out.message = "holds: " + out.value; !out.ok {
-		out.message = cmp.Or(a.message, "does not hold") + " (" + out.value + ")"
+	if out.message = "is true: " + out.value; !out.ok {
+		out.message = cmp.Or(a.message, "is not true") + " (" + out.value + ")"
 	}
 	return out
 }

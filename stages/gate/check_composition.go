@@ -318,8 +318,8 @@ func (c *composition) run(s *subject) finding {
 	if !v.ok {
 		v.message += fmt.Sprintf(": %d of %d outside", outside, len(lines))
 		v.fix = "collect layer and parts at operating_point = \"sustained\" in one run; what is between kernels (launches, " +
-			"a cache that the layer keeps warm) is no part of rows, and parts that the power cap holds by themselves are " +
-			"faster in a layer that it hardly holds"
+			"a cache that the layer keeps warm) is no part of rows, and parts that the power cap slows down by themselves are " +
+			"faster in a layer that it hardly slows down"
 	}
 
 	slices.SortStableFunc(lines, func(a, b line) int { return cmp.Compare(b.off, a.off) })

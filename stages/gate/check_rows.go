@@ -167,7 +167,7 @@ func (c *rowsCheck) run(s *subject) finding {
 	share := float64(len(bad)) / float64(judged)
 	out.ok, out.value = share <= c.MaxShare, percent(share)
 	if out.message = fmt.Sprintf(
-		"%s holds for %d of %d rows",
+		"%s is true for %d of %d rows",
 		expressionText(c.condition),
 		judged-len(bad),
 		judged,

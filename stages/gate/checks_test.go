@@ -182,13 +182,13 @@ func TestRows(t *testing.T) {
 	}
 
 	for _, c := range []struct{ body, result, message string }{
-		{"condition = latency < 10\nmax_share = 0.34", "pass", "latency < 10 holds for 2 of 3 rows"},
-		{"condition = latency < var.limit\nmax_share = 0.34", "pass", "latency < var.limit holds for 2 of 3 rows"},
-		{"condition = latency < 10\nname = \"short\"\nfix = \"collect again\"", "fail", "latency < 10 holds for 2 of 3 rows"},
-		{"condition = gemm_dtype == \"float32\"\nmax_share = 0.4", "pass", "holds for 2 of 3 rows"},
+		{"condition = latency < 10\nmax_share = 0.34", "pass", "latency < 10 is true for 2 of 3 rows"},
+		{"condition = latency < var.limit\nmax_share = 0.34", "pass", "latency < var.limit is true for 2 of 3 rows"},
+		{"condition = latency < 10\nname = \"short\"\nfix = \"collect again\"", "fail", "latency < 10 is true for 2 of 3 rows"},
+		{"condition = gemm_dtype == \"float32\"\nmax_share = 0.4", "pass", "is true for 2 of 3 rows"},
 		{"condition = latencyy > 0", "fail", `none of 3 could be judged: the data has no column "latencyy". Did you mean "latency"?`},
 		{"condition = latencyy > 0\nmin_judged = 0", "skip", "no column"},
-		{"condition = coalesce(other, latency) > 0", "pass", "holds for 3 of 3 rows"},
+		{"condition = coalesce(other, latency) > 0", "pass", "is true for 3 of 3 rows"},
 		{"condition = gemm_dtype > 3", "fail", "the condition cannot be evaluated: "},
 	} {
 		got := only(t, run(t, ds, "check \"rows\" {\n"+c.body+"\n}"))

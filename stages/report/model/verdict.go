@@ -54,7 +54,7 @@ func (r *Report) verdict() Verdict {
 	case len(r.Tables) == 0:
 		return Verdict{Warn, "no data", "The report has no table to speak of."}
 	case c.Failed > 0:
-		return Verdict{Bad, "check failed", fmt.Sprintf("%d checks do not hold.", c.Failed)}
+		return Verdict{Bad, "check failed", textutil.Counted(c.Failed, "check") + " failed."}
 	case r.farFromReference() != "":
 		return Verdict{Bad, "differs from the reference", r.farFromReference()}
 	case !r.judgedAtAll():
@@ -66,14 +66,14 @@ func (r *Report) verdict() Verdict {
 		return Verdict{Warn, "passed", "Nothing can stop this data: its checks only warn, and none does."}
 	case c.Warned > 0:
 		return Verdict{Warn, "passed, with warnings",
-			fmt.Sprintf("Every check that can stop the data holds; %s.", textutil.Counted(c.Warned, "warning"))}
+			fmt.Sprintf("Every check that can stop the data passed; %s.", textutil.Counted(c.Warned, "warning"))}
 	}
 
 	if c.Passed == 1 {
-		return Verdict{Good, "passed", "The one check holds."}
+		return Verdict{Good, "passed", "The only check passed."}
 	}
 
-	return Verdict{Good, "passed", fmt.Sprintf("All %d checks hold.", c.Passed)}
+	return Verdict{Good, "passed", fmt.Sprintf("All %d checks passed.", c.Passed)}
 }
 
 // farTimes is from which ratio to its reference on a table cannot pass: other units, a sum of several
@@ -225,7 +225,7 @@ func (r *Report) glance() []string {
 		Checks            results.Counts
 		Devices, Versions []string
 	}{r, r.totals(), results.Count(r.Gates), devices, versions},
-		template.FuncMap{"percent": Percent, "list": List, "held": held})
+		template.FuncMap{"percent": Percent, "list": List})
 	if err != nil {
 		panic("report: glance.txt: " + err.Error())
 	}
@@ -271,7 +271,7 @@ func (r *Report) risks() {
 		}
 
 		if t.Throttled > 0 {
-			add(Warn, "%s of %s's rows were measured while the driver held the clock back", Percent(t.Throttled), t.Name)
+			add(Warn, "%s of %s's rows were measured while the driver lowered the clock", Percent(t.Throttled), t.Name)
 		}
 
 		if t.Clock != nil && t.Clock.P5 < 0.97*t.Clock.P95 {
@@ -346,12 +346,4 @@ func dash(s string) string {
 		return ""
 	}
 	return ": " + s
-}
-
-// held is how many checks hold.
-func held(n int) string {
-	if n == 1 {
-		return "1 check holds"
-	}
-	return textutil.Counted(n, "check") + " hold"
 }
