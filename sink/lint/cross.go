@@ -210,6 +210,7 @@ type sample struct {
 	latency map[uint64]float64
 	exact   float64 // values up to it agree by chance
 	latest  bool    // no newer version of the backend has the table
+	sizes   map[string][]int64
 }
 
 // sampleAbove is the number of rows above which only a part of a table is kept.
@@ -235,7 +236,7 @@ func (l *linter) keepLatency(f *loaded, latest bool) {
 	if err != nil {
 		return
 	}
-	s := &sample{Entry: f.Entry, latency: map[uint64]float64{}, exact: t.Exact(), latest: latest}
+	s := &sample{Entry: f.Entry, latency: map[uint64]float64{}, exact: t.Exact(), latest: latest, sizes: sizesOf(f)}
 	for i, k := range keys {
 		h := fnv.New64a()
 		h.Write([]byte(strings.Join(key, ",")))
@@ -257,6 +258,7 @@ func (l *linter) overSystems() {
 	l.offsets()
 	l.machines()
 	l.copied()
+	l.values()
 }
 
 // Limits of copied tables.

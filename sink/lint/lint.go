@@ -64,6 +64,8 @@ func Rules() []Rule {
 		{"limits", Error, 0, "impossible values: too short, too long, too hot, or in another unit"},
 		{"trend", Error, 0, "rows that do not fit to their neighbours"},
 		{"copies", Error, 0, "rows that repeat another group to the last digit"},
+		{"missing", Error, 0, "sizes that all other tables of the name have, three or more"},
+		{"exchanged", Error, 0, "two columns of sizes that other tables have the other way round"},
 		{"opaque_kernel", Info, 0, "rows without a kernel's name"},
 		{"legacy_sidecar", Info, 0, "sidecars without evidence of the collection"},
 		{"partial", Info, 0, "partial tables"},

@@ -133,7 +133,7 @@ func (t *Table) Limits(tolerance float64) Result {
 	}
 
 	out.Problems = slices.Concat(t.magnitude(ratios, scale), t.large(ratios, likely), t.peaks(scale),
-		t.launches(likely), t.shifted(), t.resolution())
+		t.launches(likely), t.shifted(), t.batches(), t.resolution())
 	return out
 }
 
@@ -318,6 +318,27 @@ func (t *Table) shifted() []string {
 		}
 	}
 	return out
+}
+
+// manyRequests is above the batches of any table.
+const manyRequests = 4096
+
+// batches reports batches that are larger than the longest sequence.
+func (t *Table) batches() []string {
+	most := func(name string) int64 {
+		col, err := table.Int64s(t.Rec, name)
+		if err != nil || col.Len() == 0 {
+			return 0
+		}
+		return slices.Max(col.Values)
+	}
+
+	batch, tokens := most("batch_size"), most("isl")+most("step")
+	if batch < manyRequests || tokens == 0 || batch <= tokens {
+		return nil
+	}
+	return []string{fmt.Sprintf("batch_size is up to %d, and sequences have up to %d tokens: are two columns exchanged?",
+		batch, tokens)}
 }
 
 // bestTimes returns the bound of the fifth percentile of row / estimate.
