@@ -154,7 +154,8 @@ class Cuda:
         """The kernels of one call, as kernels_of returns them, or None if the driver does not
         report them. The graph is not instantiated."""
         try:
-            return kernels_of(self._record(call, 1, keep_graph=True).raw_cuda_graph())
+            graph = self._record(call, 1, keep_graph=True)  # without it, the handle is that of a graph that is gone
+            return kernels_of(graph.raw_cuda_graph())
         except Exception as err:
             self.torch.cuda.synchronize()  # raises again when the context is gone
             self._log("warn", "no names of kernels: %s: %s" % (type(err).__name__, err))

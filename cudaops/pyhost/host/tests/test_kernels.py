@@ -2,8 +2,9 @@
 
 import json
 import unittest
+from unittest import mock
 
-from aicplan_host import joining
+from aicplan_host import cuda, joining
 from aicplan_host.kernels import GRAPH_NODE, KERNEL_NODE, LONGEST, demangled, kernels_of
 
 
@@ -53,6 +54,21 @@ class Kernels(unittest.TestCase):
     def test_launches_are_counted_by_name(self):
         driver = Driver({7: [b"gemm", None, 8, b"gemm"], 8: [b"kernel", b"gemm"]})
         self.assertEqual(json.loads(kernels_of(7, driver, bytes.decode)), {"gemm": 3, "kernel": 1})
+
+    def test_a_graph_lives_until_its_kernels_are_read(self):
+        driver = Driver({7: [b"gemm"]})
+
+        class Graph:
+            def raw_cuda_graph(self):
+                return 7
+
+            def __del__(self):
+                driver.graphs.clear()
+
+        device = cuda.Cuda.__new__(cuda.Cuda)
+        device._record = lambda *arguments, **options: Graph()
+        with mock.patch.object(cuda, "kernels_of", lambda graph: kernels_of(graph, driver, bytes.decode)):
+            self.assertEqual(json.loads(device.kernels(None)), {"gemm": 1})
 
     def test_an_error_of_the_driver_is_raised(self):
         with self.assertRaisesRegex(RuntimeError, "cuGraphGetNodes returned CUDA error 400"):
