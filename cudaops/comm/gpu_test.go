@@ -170,6 +170,9 @@ func readTable(t testing.TB, name string) map[string]float64 {
 // sweepCases are the published nccl_perf cases of 2 and 4 GPUs.
 func sweepCases() (keys []string, params []map[string]any) {
 	for _, gpus := range []int{2, 4} {
+		if gpus > *gpuCount {
+			continue
+		}
 		for _, op := range []string{AllGather, AllToAll, ReduceScatter, AllReduce} {
 			for _, dtype := range []string{"half", "int8"} {
 				for bytes := int64(512); bytes <= 512<<20 && bytes <= *gpuMost; bytes *= 2 {
