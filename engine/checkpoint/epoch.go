@@ -1,6 +1,8 @@
 package checkpoint
 
 import (
+	"bytes"
+	"path/filepath"
 	"slices"
 	"strings"
 )
@@ -33,6 +35,36 @@ func (j *Journal) Epoch(id string) (token string, open bool) {
 	}
 
 	return j.epochs[r.epoch], r.kind == Withdrawn
+}
+
+// Inherit adds to j, with their withdrawals, the entries that this process has appended to another journal, and those
+// of stores whose label begins with label, if that is not empty.
+func (j *Journal) Inherit(other *Journal, label string) error {
+	var entries []Entry
+	err := other.scan(func(e Entry) error {
+		if !other.wrote(e.ID, label) {
+			return nil
+		}
+		kind, has := j.Has(e.ID)
+		own, _ := j.Epoch(e.ID)
+		theirs, _ := other.Epoch(e.ID)
+		if own != theirs || e.Kind != Withdrawn && (!has || kind != e.Kind) {
+			entries = append(entries, Entry{ID: e.ID, Kind: e.Kind, Payload: bytes.Clone(e.Payload)})
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return j.AppendAll(entries)
+}
+
+// wrote reports whether this process, or a store whose label begins with label, has appended the entry of a case.
+func (j *Journal) wrote(id, label string) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	path := j.segments[j.entries[keyOf(id)].segment]
+	return j.own[path] || label != "" && strings.Contains(filepath.Base(path), "-"+label)
 }
 
 // epoch returns the index of a token in j.epochs and adds it if it is new. The caller has locked j.mu,

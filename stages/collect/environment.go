@@ -2,7 +2,6 @@ package collect
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -242,13 +241,10 @@ func (c *Config) differences(a, b *runtimes.Environment) string {
 	return strings.Join(out, ", ")
 }
 
-// errMore ends a pass over the cases because a worker has imported code that no worker had reported before.
-var errMore = errors.New("a worker has imported more code")
-
 // unlike returns why the rows of an outcome cannot be stored beside the others, or nil: the worker has another
 // environment than the first one, it has imported other code than the plan was made with, or a file that rows depend on
-// has changed. It returns errMore if the worker has imported additional code.
-func (r *running) unlike(o *worker.Outcome) error {
+// has changed. Code that no worker had reported before is added to the environment.
+func (r *running) unlike(o *worker.Outcome, k *keeper) error {
 	if o.Hello != nil && !r.accepted[o.Hello] {
 		env := runtimes.EnvironmentOf(r.runtime, o.Hello)
 		if diff := r.differences(r.env, &env); diff != "" {
@@ -269,15 +265,69 @@ func (r *running) unlike(o *worker.Outcome) error {
 				return r.replaced(err)
 			}
 		}
-		if more {
-			r.more = o.Code
-			return errMore
-		}
 		if err := code.Changed(); err != nil {
 			return r.replaced(err)
 		}
+		if more {
+			if err := r.extend(o.Code, k); err != nil {
+				return err
+			}
+		}
 	}
 	return r.filesChanged()
+}
+
+// extend adds code that a worker has imported for the first time to the environment. Rows of this run until then count
+// with it, because their workers had imported none of it. Those of earlier runs are measured again: the code may not
+// have been there yet.
+func (r *running) extend(report *worker.Code, k *keeper) error {
+	env, err := r.imported(r.env, r.code.Load(), report)
+	if err != nil {
+		return err
+	}
+	if same, err := r.sameContext(env); err != nil || same {
+		r.env = env
+		return err
+	}
+
+	k.pending.Wait()
+	if k.broken.Load() {
+		return nil // the run ends with the error
+	}
+	if err := r.moveTo(env, ""); err != nil {
+		return err
+	}
+	if r.part != nil {
+		r.part.arrived(env)
+	}
+	return r.withdraw()
+}
+
+// moveTo switches to an environment that has more code than the current one. Its journal gets the rows that this
+// process, or stores whose label begins with label, have added to the current journal. Units with other rows are open
+// again.
+func (r *running) moveTo(env *runtimes.Environment, label string) error {
+	journal, _, err := r.Config.journal(r.rc.Store, r.job.cases.Spec(), env)
+	if err == nil {
+		err = journal.Inherit(r.journal, label)
+	}
+	if err != nil {
+		return fmt.Errorf("rows cannot be kept with the code that was imported after them: %w", err)
+	}
+
+	r.env, r.journal, r.remembered = env, journal, false
+	r.measuredIn.Store(env)
+	r.pools.Met(r.runtime, env)
+	for i, u := range r.job.all() {
+		if _, has := journal.Has(r.job.id(i)); !has && (u.state == measured || u.state == failed) {
+			if u.state == measured {
+				r.reused--
+			}
+			u.settle(open)
+			r.reopened = true
+		}
+	}
+	return nil
 }
 
 // filesChanged returns an error if a file of reads_files or a file that the runtime's kind reads differs from the one

@@ -163,13 +163,21 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 
 		f, err := r.follow(ctx, scheduler, order, attached)
 		if err != nil {
-			r.now = f.newRows()
+			r.now += f.newRows()
 			return nil, err
 		}
 
 		out := f.outcome
-		if attached && out.Stopped == "" && !out.Detached && len(out.Lost) == 0 && r.env != nil && len(r.job.todo()) > 0 {
-			attached = false // the plan has cases that the order does not have
+		if (attached || r.reopened) && out.Stopped == "" && !out.Detached && len(out.Lost) == 0 && r.env != nil &&
+			len(r.job.todo()) > 0 {
+			attached, r.reopened = false, false // the plan has cases that the order does not have
+			r.now += f.newRows()
+			if code := r.codeIn(r.job.cases.Spec().Op, r.env); code != nil {
+				r.code.Store(code) // what the next tasks are expected to import
+			}
+			if key, err = r.OrderKey(r.planned.cases); err != nil {
+				return nil, err
+			}
 			continue
 		}
 
@@ -284,7 +292,7 @@ func (r *running) concluded(f *followed) (*stage.Outcome, error) {
 		return nil, fmt.Errorf("no task has reported its environment")
 	}
 
-	r.now = f.newRows()
+	r.now += f.newRows()
 	r.reused = r.job.tally().Measured - r.now
 	if r.now > 0 {
 		r.remember()

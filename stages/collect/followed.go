@@ -24,7 +24,14 @@ type followed struct {
 	accepted   bool // the environment of a task was accepted
 	otherNodes map[string]bool
 	version    int // of the journal that was read last
+	parts      []*partJournal
 	outcome    *executors.Outcome
+}
+
+// partJournal is the journal of tasks that have not imported all code of the stage.
+type partJournal struct {
+	*checkpoint.Journal
+	version int
 }
 
 // follow submits an order, unless attached is true, and follows its tasks until they end.
@@ -151,7 +158,7 @@ func (f *followed) acceptEnvironment(s *executors.Status, env *runtimes.Environm
 	} else if same, e := r.sameContext(env); e != nil || same {
 		return e
 	} else {
-		err = r.useEnvironment(env)
+		err = f.join(env)
 	}
 
 	if err == nil && r.journal != before {
@@ -160,18 +167,69 @@ func (f *followed) acceptEnvironment(s *executors.Status, env *runtimes.Environm
 	return err
 }
 
+// join accepts a task that has imported other code than the tasks before it. The stage then has the code of all of
+// them, and its journal gets the rows of their journals.
+func (f *followed) join(env *runtimes.Environment) error {
+	r := f.r
+	op := r.job.cases.Spec().Op
+	known, code := r.codeIn(op, r.env), r.codeIn(op, env)
+	if known == nil || code == nil || known.Entry != code.Entry {
+		return r.useEnvironment(env)
+	}
+	switch same, err := r.sameContext(r.setCode(op, env, known)); {
+	case err != nil:
+		return err
+	case !same:
+		return r.useEnvironment(env)
+	}
+
+	all, err := known.Union(code)
+	if err != nil {
+		return r.replaced(err)
+	}
+	theirs, _, err := r.Config.journal(r.rc.Store, r.job.cases.Spec(), env)
+	if err != nil {
+		return err
+	}
+	for _, j := range []*checkpoint.Journal{r.journal, theirs} {
+		if !slices.ContainsFunc(f.parts, func(p *partJournal) bool { return p.Journal == j }) {
+			f.parts = append(f.parts, &partJournal{j, -1})
+		}
+	}
+	return r.moveTo(r.setCode(op, env, all), f.label())
+}
+
+// inherit adds the new rows of tasks that have not imported all code to the journal, and reports whether there are any.
+func (f *followed) inherit() (any bool, err error) {
+	for _, p := range f.parts {
+		version, err := p.Refresh()
+		if err == nil && version != p.version && p.Journal != f.r.journal {
+			p.version, any = version, true
+			err = f.r.journal.Inherit(p.Journal, f.label())
+		}
+		if err != nil {
+			return any, err
+		}
+	}
+	return any, nil
+}
+
 // read processes the journal entries that the tasks have written since the last call.
 func (f *followed) read() error {
 	r := f.r
 	if r.journal == nil {
 		return nil
 	}
+	inherited, err := f.inherit()
+	if err != nil {
+		f.Say("warn", fmt.Sprintf("the journal of a task cannot be read, and is read again: %v", err))
+	}
 
 	version, err := r.journal.Refresh()
 	if err != nil {
 		f.Say("warn", fmt.Sprintf("the journal cannot be read to its end, and is read again: %v", err))
 	}
-	if version == f.version {
+	if version == f.version && !inherited {
 		return nil
 	}
 
@@ -218,15 +276,24 @@ func (f *followed) settle(at int, kind checkpoint.Kind) error {
 	return nil
 }
 
+// label returns what the labels of the stores of all tasks begin with.
+func (f *followed) label() string { return strings.TrimSuffix(f.order.Label(0), "00000") }
+
 // newRows returns the number of measured units whose rows were written by tasks of this order.
 func (f *followed) newRows() (n int) {
 	if f.r.journal == nil {
 		return 0
 	}
 
-	label := strings.TrimSuffix(f.order.Label(0), "00000")
+	label := f.label()
+	journals := []*checkpoint.Journal{f.r.journal}
+	for _, p := range f.parts {
+		journals = append(journals, p.Journal)
+	}
 	for i, u := range f.r.job.all() {
-		if u.state == measured && strings.Contains(f.r.journal.Segment(f.r.job.id(i)), "-"+label) {
+		if u.state == measured && slices.ContainsFunc(journals, func(j *checkpoint.Journal) bool {
+			return strings.Contains(j.Segment(f.r.job.id(i)), "-"+label)
+		}) {
 			n++
 		}
 	}

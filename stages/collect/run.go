@@ -26,10 +26,10 @@ type running struct {
 	watching *telemetry.Watch
 	part     *Part                  // of a task; nil if this process has all cases
 	refusal  error                  // why results are not accepted any more
-	more     *worker.Code           // set with errMore
 	accepted map[*worker.Hello]bool // workers with the environment of the first one
 	shown    map[string]bool        // lines of workers that were shown
 	ran      bool                   // cases were tried
+	reopened bool                   // units that were reused are open again
 	stopText string                 // why the ramp stopped, or ""
 	reused   int                    // units
 	now      int                    // units measured by this run
@@ -128,11 +128,13 @@ func (r *running) useEnvironment(env *runtimes.Environment) error {
 
 	r.env, r.journal = env, journal
 	r.measuredIn.Store(env)
+	before := r.job.tally().Measured
 	r.job.forget()
 	if err := r.job.reuse(journal, r.rc.Options, r.limits.TripAfter); err != nil {
 		return err
 	}
 	r.reused = r.job.tally().Measured
+	r.reopened = r.reopened || r.reused < before
 	return nil
 }
 
@@ -168,20 +170,10 @@ func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
 	}
 
 	for {
-		err := r.measure(ctx, w.Settings)
-		if !errors.Is(err, errMore) {
-			return r.refused(err)
-		}
-
-		// What was measured stays in the journal of the code that was known then.
-		env, err := r.imported(r.env, r.code.Load(), r.more)
-		if err != nil {
-			return nil, err
-		}
-		r.pools.Met(r.runtime, env)
-		r.refusal, r.more, r.remembered = nil, nil, false
-		if err := r.useEnvironment(env); err != nil {
-			return nil, err
+		r.reopened = false
+		out, err := r.refused(r.measure(ctx, w.Settings))
+		if out != nil || err != nil || !r.reopened || r.rc.Stopped() {
+			return out, err
 		}
 	}
 }
@@ -209,8 +201,7 @@ func (r *running) workerLog(slot, level, text string) {
 	}
 }
 
-// measure measures the open cases in the environment that the workers have reported. The error is errMore if other code
-// was imported meanwhile.
+// measure measures the open cases in the environment that the workers have reported.
 func (r *running) measure(ctx context.Context, set worker.Settings) error {
 	if r.part != nil {
 		r.part.arrived(r.env)
@@ -243,8 +234,8 @@ func (r *running) measure(ctx context.Context, set worker.Settings) error {
 	r.pools.Release(r.runtime)
 	r.stopText = src.schedule.Stopped
 
-	var storeErr error
-	r.now, storeErr = k.wait()
+	now, storeErr := k.wait()
+	r.now += now
 	if r.journal.Len() > 0 && r.part == nil {
 		r.remember()
 	}

@@ -100,7 +100,7 @@ func (s *source) sweep(a *attempt) json.RawMessage {
 func (s *source) Done(o worker.Outcome) {
 	r := s.run
 	if r.refusal == nil {
-		r.refusal = r.unlike(&o)
+		r.refusal = r.unlike(&o, s.keeper)
 	}
 	if r.refusal != nil || r.part.endedByScheduler(&o) {
 		return

@@ -161,6 +161,25 @@ func (c *Code) Add(other *Code) {
 	}
 }
 
+// Union returns the files and distributions of both. The error is a *ChangedError if one of them differs.
+func (c *Code) Union(other *Code) (*Code, error) {
+	for _, f := range other.Files {
+		if own := c.file(f.Path); own != nil && own.Digest != f.Digest {
+			return nil, &ChangedError{f.Path}
+		}
+	}
+	for name, version := range other.Packages {
+		if own, ok := c.Packages[name]; ok && own != version {
+			return nil, &ChangedError{fmt.Sprintf("the distribution %s (%s, now %s)", name, own, version)}
+		}
+	}
+
+	u := *c
+	u.Files, u.Packages = slices.Clone(c.Files), maps.Clone(c.Packages)
+	u.Add(other)
+	return &u, nil
+}
+
 // Covers returns an error if a worker has imported other code than c. It is a *ChangedError if a file or a
 // distribution differs. Code that c lacks sets more.
 func (c *Code) Covers(report *worker.Code) (more bool, err error) {
