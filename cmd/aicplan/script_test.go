@@ -107,8 +107,11 @@ func TestScripts(t *testing.T) {
 // scriptCondition implements the condition [all]: whether all tests run, and not only those of make
 // test.
 func scriptCondition(name string) (bool, error) {
-	if name == "all" {
+	switch name {
+	case "all":
 		return testutil.All(), nil
+	case "root":
+		return os.Geteuid() == 0, nil
 	}
 	return false, fmt.Errorf("no condition %q", name)
 }

@@ -38,7 +38,7 @@ func shown(v cty.Value, what string, expr hcl.Expression) hcl.Diagnostics {
 }
 
 // withoutSensitive returns the diagnostic without its expression values if one of them is
-// sensitive.
+// sensitive or a long text.
 func withoutSensitive(d *hcl.Diagnostic) *hcl.Diagnostic {
 	if d.Expression == nil || d.EvalContext == nil {
 		return d
@@ -46,7 +46,7 @@ func withoutSensitive(d *hcl.Diagnostic) *hcl.Diagnostic {
 
 	for _, t := range d.Expression.Variables() {
 		v, diags := t.TraverseAbs(d.EvalContext)
-		if diags.HasErrors() || !v.ContainsMarked() {
+		if diags.HasErrors() || !v.ContainsMarked() && !long(v) {
 			continue
 		}
 
@@ -56,4 +56,11 @@ func withoutSensitive(d *hcl.Diagnostic) *hcl.Diagnostic {
 	}
 
 	return d
+}
+
+// longText is from how many bytes on the value of a text is not printed.
+const longText = 1000
+
+func long(v cty.Value) bool {
+	return v.Type() == cty.String && v.IsKnown() && !v.IsNull() && !v.IsMarked() && len(v.AsString()) >= longText
 }

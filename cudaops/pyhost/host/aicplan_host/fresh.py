@@ -21,6 +21,8 @@ class Source(importlib.machinery.SourceFileLoader):
         raise OSError("%s is always read from its source" % path)
 
     def get_data(self, path):
+        if not os.path.isfile(path):
+            raise OSError("%s is no file: a link to a device or a pipe would be read without end" % path)
         data = super().get_data(path)
         digests[os.path.abspath(path)] = hashlib.sha256(data).hexdigest()
         return data

@@ -255,6 +255,8 @@ def _imports(tree):
 
 
 def _sha(path):
+    if not os.path.isfile(path):
+        return ""
     try:
         with open(path, "rb") as f:
             return hashlib.sha256(f.read()).hexdigest()

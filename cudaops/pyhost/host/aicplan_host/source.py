@@ -81,6 +81,8 @@ def find_ops(paths):
 
 def parsed(path):
     """The syntax tree of a file, without running any of it."""
+    if not os.path.isfile(path):
+        raise HostError("%s is no file: a link to a device or a pipe would be read without end" % path)
     with open(path, "rb") as f:
         text = f.read()
     try:
