@@ -12,6 +12,11 @@ locals {
   odd_widths = { for t in powers(2, 0, 5) : t => distinct([for r in var.selection.models.moe : r.inter_size if r.inter_size % (128 * t) != 0]) }
 
   unsupported = {
+    gemm = local.sm != 90 ? [] : [{
+      where  = { gemm_dtype = ["fp8"], n = [1, 4, 12] }
+      reason = "sgl-kernel's fp8 product writes rows of bfloat16 whose bytes 16 must divide"
+    }]
+
     attention_context = local.sm != 90 ? [] : [{
       where  = { attn_dtype = ["bfloat16"], kv_cache_dtype = ["fp8"], kernel_source = ["fa3"], head_dim = { max = 256 } }
       reason = "FlashAttention 3 casts the queries to fp8 when the cache is fp8: there is no such kernel with bfloat16 compute"
