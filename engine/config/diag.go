@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"fmt"
 	"io"
 	"regexp"
@@ -225,8 +226,11 @@ func WriteDiagnostics(w io.Writer, files map[string]*hcl.File, diags hcl.Diagnos
 			shown.Detail += "\n  with " + a
 		}
 
-		if d.Subject != nil && files[d.Subject.Filename] == nil {
-			// The file is missing or could not be parsed at all, so there is no line to show.
+		if d.Subject != nil && len(lineOf(d, files)) > longestLine {
+			shown.Subject = nil
+		}
+		if d.Subject != nil && (files[d.Subject.Filename] == nil || shown.Subject == nil) {
+			// The file is missing or could not be parsed at all, so there is no line to show, or the line is too long.
 			place := d.Subject.Filename
 			if at := d.Subject.Start; at != hcl.InitialPos {
 				place = fmt.Sprintf("%s:%d:%d", place, at.Line, at.Column)
@@ -240,6 +244,20 @@ func WriteDiagnostics(w io.Writer, files map[string]*hcl.File, diags hcl.Diagnos
 	}
 
 	return nil
+}
+
+// longestLine is the length of a source line, in bytes, above which it is not shown.
+const longestLine = 1000
+
+// lineOf returns the source line in which the subject of a diagnostic begins, or "".
+func lineOf(d *hcl.Diagnostic, files map[string]*hcl.File) string {
+	f := files[subjectFile(d)]
+	if f == nil || !d.Subject.CanSliceBytes(f.Bytes) {
+		return ""
+	}
+	from := bytes.LastIndexByte(f.Bytes[:d.Subject.Start.Byte], '\n') + 1
+	line, _, _ := bytes.Cut(f.Bytes[from:], []byte("\n"))
+	return strings.TrimRight(string(line), "\r")
 }
 
 // knownAttributes returns a suggestion to append if HCL reports an attribute that an object does
@@ -294,12 +312,7 @@ func ToJSON(d *hcl.Diagnostic, files map[string]*hcl.File) DiagJSON {
 
 	if d.Subject != nil {
 		out.File, out.Line, out.Column = d.Subject.Filename, d.Subject.Start.Line, d.Subject.Start.Column
-		if f := files[d.Subject.Filename]; f != nil && d.Subject.CanSliceBytes(f.Bytes) {
-			lines := strings.Split(string(f.Bytes), "\n")
-			if out.Line >= 1 && out.Line <= len(lines) {
-				out.Snippet = strings.TrimRight(lines[out.Line-1], "\r")
-			}
-		}
+		out.Snippet = lineOf(d, files)
 	}
 
 	return out
