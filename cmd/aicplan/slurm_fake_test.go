@@ -285,7 +285,9 @@ func (c *fakeSlurm) take(array string, script []byte, args []string, opts map[st
 		n, _ := strconv.Atoi(string(raw)) // 0 if the file does not exist
 		id = strconv.Itoa(n + 1)
 		copied := filepath.Join(c.dir, "script-"+id) // sbatch also copies the script
-		err := errors.Join(os.WriteFile(filepath.Join(c.dir, "last"), []byte(id), 0o644), os.WriteFile(copied, script, 0o755))
+		// This process starts nothing meanwhile that could inherit the open script.
+		err := errors.Join(os.WriteFile(filepath.Join(c.dir, "last"), []byte(id), 0o644), os.WriteFile(copied, script, 0o644),
+			os.Chmod(copied, 0o755))
 		if err != nil {
 			return err
 		}
