@@ -94,7 +94,6 @@ func openFakeSlurm() (*fakeSlurm, error) {
 		return nil, err
 	}
 	if _, err := os.Stat(os.Getenv("SLURMTEST_DOWN")); err == nil {
-		//lint:ignore ST1005 Slurm words it so
 		return nil, errors.New("Unable to contact slurm controller (connect failure)")
 	}
 	return &fakeSlurm{dir}, os.MkdirAll(filepath.Join(dir, "tasks"), 0o755)
@@ -165,7 +164,6 @@ func (c *fakeSlurm) squeue(stdout io.Writer) error {
 func (c *fakeSlurm) sacct(stdout io.Writer) error {
 	failed := os.Getenv("SLURMTEST_ACCOUNTING")
 	if failed == "" {
-		//lint:ignore ST1005 Slurm words it so
 		return errors.New("Slurm accounting storage is disabled")
 	}
 
@@ -245,7 +243,6 @@ func (c *fakeSlurm) sbatch(args []string, stdout io.Writer) error {
 	}
 
 	if opts["p"] == "nowhere" {
-		//lint:ignore ST1005 Slurm words it so
 		return errors.New("Batch job submission failed: Invalid partition name specified")
 	}
 
@@ -268,7 +265,6 @@ func (c *fakeSlurm) sbatch(args []string, stdout io.Writer) error {
 	}
 
 	if late := os.Getenv("SLURMTEST_LATE"); late != "" && os.Remove(late) == nil {
-		//lint:ignore ST1005 Slurm words it so
 		return errors.New("Batch job submission failed: Socket timed out on send/recv operation")
 	}
 
