@@ -53,7 +53,7 @@ DIST ?= bin/release
 # make cross: for which platforms.
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/arm64
 
-.PHONY: run install release image test test-all test-rest contract-consumer lint vuln gosec build cross bench bench-parts bench-compare bench-numpy fuzz golden reference site soak soak-short gpu-check upstream-check clean help
+.PHONY: run install release image test test-all test-rest contract-consumer lint vuln gosec build cross bench bench-parts bench-compare bench-numpy fuzz golden reference site soak soak-short gpu-check upstream-check bench-hosted clean help
 
 run: build ## build bin/aicplan and apply the quickstart on this machine's CPU
 	./bin/aicplan apply plans/quickstart.hcl
@@ -212,6 +212,10 @@ PYTHON ?= python3
 upstream-check: build ## run the collectors of CHECKOUT (aiconfigurator) on stand-ins of their frameworks
 	@test -n "$(CHECKOUT)" || { echo "make upstream-check CHECKOUT=DIR [FLAGS=--json]: say which checkout of aiconfigurator to run"; exit 2; }
 	$(PYTHON) cudaops/pyhost/upstream/check.py $(FLAGS) bin/aicplan $(CHECKOUT)
+
+bench-hosted: build ## on a GPU: compare rows and rate of OP with the own benchmark of CHECKOUT's collectors for BACKEND
+	@test -n "$(CHECKOUT)" -a -n "$(BACKEND)" -a -n "$(OP)" || { echo "make bench-hosted CHECKOUT=DIR BACKEND=vllm OP=gemm [FLAGS='--truth 100']"; exit 2; }
+	$(PYTHON) cudaops/pyhost/upstream/bench.py bin/aicplan $(CHECKOUT) $(BACKEND) $(OP) $(FLAGS)
 
 clean: ## remove bin
 	rm -rf bin
