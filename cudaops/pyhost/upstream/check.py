@@ -64,17 +64,17 @@ def imported(checkout):
     return tops - own - set(sys.stdlib_module_names) | {"torch", "vllm", "sglang", "tensorrt_llm"}
 
 
-def on_stand_ins(text, work, stub):
+def on_stand_ins(text, work, stub, evaluate):
     """The plan with runtimes that run on the processor, on stand-ins of the version
-    that they require."""
+    that they require. evaluate(expression) returns the value that an expression of the plan has."""
 
     def runtime(found):
         block = found.group(0)
         if not re.search(r'kind\s*=\s*"python"', block):
             return block
         package = re.search(r'package\s*=\s*"([^"]+)"', block)
-        requires = re.search(r'requires\s*=\s*"([^"]*)"', block)
-        version = re.sub(r"^[<>=!~ ]*", "", (requires.group(1) if requires else "").split(",")[0]) or "1.0.0"
+        requires = re.search(r"requires\s*=\s*([^\n]+)", block)
+        version = re.sub(r"^[<>=!~ ]*", "", (evaluate(requires.group(1)) if requires else "").split(",")[0]) or "1.0.0"
         name = package.group(1) if package else "package"
         dist = os.path.join(work, "dist", "%s-%s" % (name, version))
         info = os.path.join(dist, "%s-%s.dist-info" % (name, version))
@@ -93,8 +93,9 @@ def on_stand_ins(text, work, stub):
     return re.sub(r'(?ms)^runtime "[^"]+" \{.*?^\}', runtime, text)
 
 
-def prepared(plan, work, stub):
+def prepared(args, plan, stub):
     """A copy of the plan's folder to run."""
+    work = args.work
     folder = os.path.join(work, "plans")
     if not os.path.isdir(folder):
         shutil.copytree(os.path.dirname(os.path.abspath(plan)), folder, ignore=shutil.ignore_patterns("*.go", "testdata", "out", ".aicplan"))
@@ -111,7 +112,7 @@ def prepared(plan, work, stub):
     with open(plan, encoding="utf-8") as f:
         text = f.read()
     with open(path, "w", encoding="utf-8") as f:
-        f.write(on_stand_ins(text, work, stub))
+        f.write(on_stand_ins(text, work, stub, lambda expression: json.loads(aicplan(args, "describe", plan, "--json", "--eval", expression).stdout)))
     return path
 
 
@@ -259,7 +260,7 @@ def main():
         if not args.plan and (not args.op or "custom_allreduce" in args.op):
             work += [(os.path.join(ROOT, "plans", BY_BACKEND), backend) for backend in ("trtllm", "vllm", "sglang")]
         for plan, backend in work:
-            got = run(args, prepared(plan, args.work, stub), args.work, backend)
+            got = run(args, prepared(args, plan, stub), args.work, backend)
             lines += got
             if not args.json:
                 show(got)
