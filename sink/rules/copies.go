@@ -1,6 +1,7 @@
 package rules
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"slices"
@@ -205,10 +206,14 @@ func compare(group []member, values []uint32, votes map[[2]uint32]*vote) {
 	}
 }
 
-// multiple returns the vote with the most rows for a ratio, or nil if every pair of groups has many ratios.
+// multiple returns the vote with the most rows for a ratio, the first of them in the table, or nil if every pair of
+// groups has many ratios.
 func multiple(votes map[[2]uint32]*vote) (most *vote) {
 	for _, v := range votes {
-		if v.count >= enoughGroup && float64(v.count) > scaledShare*float64(v.n) && (most == nil || v.count > most.count) {
+		if v.count < enoughGroup || float64(v.count) <= scaledShare*float64(v.n) {
+			continue
+		}
+		if most == nil || cmp.Or(cmp.Compare(most.count, v.count), slices.Compare(v.rows[:], most.rows[:])) < 0 {
 			most = v
 		}
 	}
