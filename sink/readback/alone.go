@@ -54,10 +54,8 @@ func alone(dir string, o Options) (folder string, remove func(), err error) {
 	addFiles := func(rel string) error {
 		entries, err := os.ReadDir(filepath.Join(root, filepath.FromSlash(rel)))
 		for _, e := range entries {
-			if info, statErr := os.Stat(
-				filepath.Join(root, filepath.FromSlash(rel), e.Name()),
-			); statErr == nil &&
-				info.Mode().IsRegular() {
+			info, statErr := os.Stat(filepath.Join(root, filepath.FromSlash(rel), e.Name()))
+			if statErr == nil && info.Mode().IsRegular() {
 				err = cmp.Or(err, add(path.Join(rel, e.Name())))
 			}
 		}

@@ -173,17 +173,8 @@ func pairs(isl, step, window float64) float64 {
 }
 
 func contextWork(r *reader) Work {
-	b, isl, h, kv, d := r.num(
-		"batch_size",
-	), r.num(
-		"isl",
-	), r.num(
-		"num_heads",
-	), r.num(
-		"num_key_value_heads",
-	), r.num(
-		"head_dim",
-	)
+	b, isl := r.num("batch_size"), r.num("isl")
+	h, kv, d := r.num("num_heads"), r.num("num_key_value_heads"), r.num("head_dim")
 	if kv == 0 {
 		kv = h
 	}

@@ -162,18 +162,8 @@ func (c *Config) settle(bad func(summary, format string, args ...any)) {
 	if err := fill(&l, c.Retry); err != nil {
 		bad("Wrong retry block", "%s.", err)
 	}
-	if least, most := min(
-		l.Transient,
-		l.OOM,
-		l.Timeout,
-		l.Crash,
-	), max(
-		l.Transient,
-		l.OOM,
-		l.Timeout,
-		l.Crash,
-	); least < 0 ||
-		most > 100 {
+	least, most := min(l.Transient, l.OOM, l.Timeout, l.Crash), max(l.Transient, l.OOM, l.Timeout, l.Crash)
+	if least < 0 || most > 100 {
 		bad("Wrong retry block", "it has %d and %d retries; there must be between 0 and 100.", least, most)
 	}
 

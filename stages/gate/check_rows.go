@@ -166,12 +166,8 @@ func (c *rowsCheck) run(s *subject) finding {
 
 	share := float64(len(bad)) / float64(judged)
 	out.ok, out.value = share <= c.MaxShare, percent(share)
-	if out.message = fmt.Sprintf(
-		"%s is true for %d of %d rows",
-		expressionText(c.condition),
-		judged-len(bad),
-		judged,
-	); !out.ok {
+	out.message = fmt.Sprintf("%s is true for %d of %d rows", expressionText(c.condition), judged-len(bad), judged)
+	if !out.ok {
 		out.rows, out.fix = s.worst(bad, c.names...), c.Fix
 	}
 
