@@ -41,9 +41,10 @@ type link struct {
 	stamps
 
 	mu     sync.Mutex
-	number int   // of the current or last request
-	busy   bool  // the current request has not ended
-	cause  error // why the request was interrupted
+	number int             // of the current or last request
+	busy   bool            // the current request has not ended
+	cause  error           // why the request was interrupted
+	ctx    context.Context // of the current or last request
 }
 
 // stamps are the times of one request on the runner's clock in ns. A field is 0 if the event did not happen.
@@ -69,7 +70,7 @@ func (l *link) begin(ctx context.Context) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.number++
-	l.busy, l.cause = true, ctx.Err()
+	l.ctx, l.busy, l.cause = ctx, true, ctx.Err()
 	return l.cause
 }
 
@@ -105,6 +106,18 @@ func (l *link) stamp() {
 	l.last = at
 	if l.first == 0 {
 		l.first = at
+	}
+}
+
+// cancel makes the current request fail if ctx is its context. The function that a context calls may run late, when a
+// request of the next phase has begun.
+func (l *link) cancel(ctx context.Context) {
+	l.mu.Lock()
+	number := l.number
+	current := l.ctx == ctx
+	l.mu.Unlock()
+	if current {
+		l.interrupt(number, context.Canceled)
 	}
 }
 

@@ -126,7 +126,7 @@ func (s *slot) exchange(ctx context.Context, to *target, body []byte, cancelAfte
 	r, l := s.r, &s.link
 	if s.watched != ctx {
 		s.watched = ctx
-		context.AfterFunc(ctx, func() { l.interrupt(0, context.Canceled) })
+		context.AfterFunc(ctx, func() { l.cancel(ctx) })
 	}
 
 	if err := l.begin(ctx); err != nil {
