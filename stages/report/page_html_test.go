@@ -75,6 +75,10 @@ func TestTextOfTheDataIsEscaped(t *testing.T) {
 		t.Fatal(err)
 	}
 
+	for _, table := range r.Tables {
+		table.Unit = evil
+	}
+
 	var b bytes.Buffer
 	if err := page.WriteHTML(&b, r, 1000); err != nil {
 		t.Fatal(err)

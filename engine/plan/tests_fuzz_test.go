@@ -1,4 +1,4 @@
-package plantest_test
+package plan_test
 
 import (
 	"os"
@@ -8,8 +8,8 @@ import (
 	"aicplan/engine/plantest"
 )
 
-// FuzzOpen opens arbitrary text as a test file. It must be valid, or its errors must have a range.
-func FuzzOpen(f *testing.F) {
+// FuzzTestFile opens arbitrary text as a test file. It must be valid, or its errors must have a range.
+func FuzzTestFile(f *testing.F) {
 	seeds, err := filepath.Glob("../../plans/modules/*/*.aictest.hcl")
 	if err != nil || len(seeds) == 0 {
 		f.Fatalf("no seeds: %v", err)

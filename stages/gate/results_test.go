@@ -1,4 +1,4 @@
-package results
+package gate
 
 import (
 	"bytes"
@@ -12,12 +12,13 @@ import (
 	"testing"
 
 	"aicplan/engine/stage"
+	"aicplan/stages/gate/results"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files")
 
-func groups() []Group {
-	return Of([]stage.Finished{
+func groups() []results.Group {
+	return results.Of([]stage.Finished{
 		{Address: "collect.gemm", Outcome: &stage.Outcome{Status: stage.StatusOK}},
 		{Address: "gate.gemm", Seconds: 0.25, Outcome: &stage.Outcome{Status: stage.StatusGateFailed,
 			Message: "1 of 4 checks failed", Checks: []stage.CheckResult{
@@ -41,7 +42,7 @@ func golden(t *testing.T, name string, write func(io.Writer) error) string {
 		t.Fatal(err)
 	}
 
-	path := filepath.Join("testdata", name)
+	path := filepath.Join("testdata", "results", name)
 	if *update {
 		if err := os.WriteFile(path, buf.Bytes(), 0o644); err != nil {
 			t.Fatal(err)
@@ -62,25 +63,36 @@ func golden(t *testing.T, name string, write func(io.Writer) error) string {
 
 func TestViews(t *testing.T) {
 	g := groups()
-	golden(t, "gate.md", func(w io.Writer) error { return WriteMarkdown(w, g) })
-	golden(t, "gate.annotations", func(w io.Writer) error { return WriteAnnotations(w, g, "plans") })
-	golden(t, "gate.json", func(w io.Writer) error { return WriteJSON(w, g) })
-	golden(t, "gate.xml", func(w io.Writer) error { return WriteJUnit(w, g) })
+	golden(t, "gate.md", func(w io.Writer) error { return results.WriteMarkdown(w, g) })
+	golden(t, "gate.annotations", func(w io.Writer) error { return results.WriteAnnotations(w, g, "plans") })
+	golden(t, "gate.json", func(w io.Writer) error { return results.WriteJSON(w, g) })
+	golden(t, "gate.xml", func(w io.Writer) error { return results.WriteJUnit(w, g) })
 }
 
 func TestCount(t *testing.T) {
-	if got, want := Count(groups()), (Counts{Passed: 1, Failed: 2, Warned: 1, Skipped: 1}); got != want {
+	if got, want := results.Count(groups()), (results.Counts{Passed: 1, Failed: 2, Warned: 1, Skipped: 1}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 }
 
 func TestJUnitIsWellFormed(t *testing.T) {
 	var buf bytes.Buffer
-	if err := WriteJUnit(&buf, groups()); err != nil {
+	if err := results.WriteJUnit(&buf, groups()); err != nil {
 		t.Fatal(err)
 	}
 
-	var back junitSuites
+	var back struct {
+		Tests    int `xml:"tests,attr"`
+		Failures int `xml:"failures,attr"`
+		Skipped  int `xml:"skipped,attr"`
+		Suites   []struct {
+			Cases []struct {
+				File    string  `xml:"file,attr"`
+				Line    string  `xml:"line,attr"`
+				Failure *string `xml:"failure"`
+			} `xml:"testcase"`
+		} `xml:"testsuite"`
+	}
 	if err := xml.Unmarshal(buf.Bytes(), &back); err != nil {
 		t.Fatal(err)
 	}
@@ -91,18 +103,18 @@ func TestJUnitIsWellFormed(t *testing.T) {
 
 	c := back.Suites[0].Cases[1]
 	if c.File != "plan.hcl" || c.Line != "13" || c.Failure == nil ||
-		!strings.Contains(c.Failure.Text, "m=1 dtype=<fp8>|x latency=-1") {
+		!strings.Contains(*c.Failure, "m=1 dtype=<fp8>|x latency=-1") {
 		t.Errorf("%+v", c)
 	}
 }
 
 func TestNothingToShow(t *testing.T) {
 	var buf bytes.Buffer
-	if err := WriteJSON(&buf, nil); err != nil {
+	if err := results.WriteJSON(&buf, nil); err != nil {
 		t.Fatal(err)
 	}
 
-	var v struct{ Gates []Group }
+	var v struct{ Gates []results.Group }
 	if err := json.Unmarshal(buf.Bytes(), &v); err != nil || v.Gates == nil {
 		t.Errorf("%v: %s", err, buf.String())
 	}
@@ -111,17 +123,17 @@ func TestNothingToShow(t *testing.T) {
 func TestGitHubSummary(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "summary.md")
 	env := map[string]string{"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": path}
-	inside, summary := GitHub(func(k string) string { return env[k] })
+	inside, summary := results.GitHub(func(k string) string { return env[k] })
 	if !inside || summary != path {
 		t.Fatalf("%v %q", inside, summary)
 	}
 
-	if inside, _ := GitHub(func(string) string { return "" }); inside {
+	if inside, _ := results.GitHub(func(string) string { return "" }); inside {
 		t.Error("an empty environment is taken for GitHub's")
 	}
 
 	for range 2 {
-		if err := AppendSummary(path, groups()); err != nil {
+		if err := results.AppendSummary(path, groups()); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -1,4 +1,4 @@
-package grids
+package stages_test
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
+	"aicplan/stages/grids"
 )
 
 // values is a stage.Evaluator over fixed values.
@@ -40,19 +41,19 @@ func (v values) Context(exprs []hcl.Expression, bound map[string]bool) (*hcl.Eva
 	return ctx, diags
 }
 
-func decode(t *testing.T, src string) (*Stage, hcl.Diagnostics) {
+func decode(t *testing.T, src string) (*grids.Stage, hcl.Diagnostics) {
 	t.Helper()
 	f, diags := hclsyntax.ParseConfig([]byte(src), "plan.hcl", hcl.InitialPos)
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
 
-	s := Kind().New().(*Stage)
+	s := grids.Kind().New().(*grids.Stage)
 	diags = s.DecodeBody(f.Body, values{"local": cty.ObjectVal(map[string]cty.Value{"sizes": cty.TupleVal([]cty.Value{cty.NumberIntVal(1), cty.NumberIntVal(2)})})})
 	return s, diags
 }
 
-func mustDecode(t *testing.T, src string) *Stage {
+func mustDecode(t *testing.T, src string) *grids.Stage {
 	t.Helper()
 	s, diags := decode(t, src)
 	if diags.HasErrors() {
@@ -61,7 +62,7 @@ func mustDecode(t *testing.T, src string) *Stage {
 	return s
 }
 
-const plan = `
+const gridPlan = `
 op         = "gemm"
 perf_table = "gemm_perf"
 axis "m" { values = local.sizes }
@@ -73,8 +74,8 @@ filter "square" {
 sweep "tokens" { values = [1, 2, 3] }
 `
 
-func TestPlan(t *testing.T) {
-	s := mustDecode(t, plan)
+func TestGridPlan(t *testing.T) {
+	s := mustDecode(t, gridPlan)
 	p, diags := s.Plan(context.Background(),
 		&stage.PlanContext{Address: "grid.gemm", Options: stage.Options{Limit: 1, Smoke: true}})
 	if len(diags) > 0 {
@@ -100,7 +101,7 @@ func TestPlan(t *testing.T) {
 		t.Errorf("a limit changed the grid: %d rows", p.Data.Planned.NumRows())
 	}
 
-	c := CasesOf(p)
+	c := grids.CasesOf(p)
 	if c == nil || string(c.Sweep(0).JSON()) != `[{"tokens":1},{"tokens":2},{"tokens":3}]` {
 		t.Errorf("sweep %v", c)
 	}
@@ -110,14 +111,14 @@ func TestPlan(t *testing.T) {
 		t.Errorf("run: %+v, %v", out, err)
 	}
 
-	if CasesOf(&stage.Plan{}) != nil || CasesOf(nil) != nil {
+	if grids.CasesOf(&stage.Plan{}) != nil || grids.CasesOf(nil) != nil {
 		t.Error("cases of a plan that is no grid's")
 	}
 }
 
-// TestFingerprint: what does not change the cases does not change the
+// TestGridFingerprint: what does not change the cases does not change the
 // fingerprint, everything else does.
-func TestFingerprint(t *testing.T) {
+func TestGridFingerprint(t *testing.T) {
 	print := func(src string) string {
 		b, err := json.Marshal(mustDecode(t, src).Values())
 		if err != nil {
@@ -126,11 +127,11 @@ func TestFingerprint(t *testing.T) {
 		return string(b)
 	}
 
-	base := print(plan)
+	base := print(gridPlan)
 	for what, src := range map[string]string{
-		"a description": strings.Replace(plan, "op ", "description = \"x\"\nop ", 1),
-		"another way":   strings.Replace(plan, "m * 4 != n", "n != 4 * m", 1),
-		"literal sizes": strings.Replace(plan, "local.sizes", "[1, 2]", 1),
+		"a description": strings.Replace(gridPlan, "op ", "description = \"x\"\nop ", 1),
+		"another way":   strings.Replace(gridPlan, "m * 4 != n", "n != 4 * m", 1),
+		"literal sizes": strings.Replace(gridPlan, "local.sizes", "[1, 2]", 1),
 	} {
 		if got := print(src); got != base {
 			t.Errorf("%s changes the fingerprint: %s, was %s", what, got, base)
@@ -138,12 +139,12 @@ func TestFingerprint(t *testing.T) {
 	}
 
 	for what, src := range map[string]string{
-		"a value":    strings.Replace(plan, "[4, 8]", "[4, 8, 16]", 1),
-		"the order":  strings.Replace(plan, "local.sizes", "[2, 1]", 1),
-		"the sweep":  strings.Replace(plan, "[1, 2, 3]", "[1, 2, 4]", 1),
-		"the table":  strings.Replace(plan, "gemm_perf", "x_perf", 1),
-		"the op":     strings.Replace(plan, `"gemm"`, `"gemm2"`, 1),
-		"a constant": "constants = { beam_width = 1 }\n" + plan,
+		"a value":    strings.Replace(gridPlan, "[4, 8]", "[4, 8, 16]", 1),
+		"the order":  strings.Replace(gridPlan, "local.sizes", "[2, 1]", 1),
+		"the sweep":  strings.Replace(gridPlan, "[1, 2, 3]", "[1, 2, 4]", 1),
+		"the table":  strings.Replace(gridPlan, "gemm_perf", "x_perf", 1),
+		"the op":     strings.Replace(gridPlan, `"gemm"`, `"gemm2"`, 1),
+		"a constant": "constants = { beam_width = 1 }\n" + gridPlan,
 	} {
 		if print(src) == base {
 			t.Errorf("%s does not change the fingerprint", what)
@@ -151,7 +152,7 @@ func TestFingerprint(t *testing.T) {
 	}
 }
 
-func TestErrorsReachTheEngine(t *testing.T) {
+func TestGridErrorsReachTheEngine(t *testing.T) {
 	s, diags := decode(t, "op = \"x\"\naxis \"m\" { values = local.nope }")
 	if !diags.HasErrors() || s.Spec() != nil {
 		t.Errorf("diagnostics %v", diags)

@@ -1,4 +1,4 @@
-package dedupe
+package stages_test
 
 import (
 	"math"
@@ -13,15 +13,19 @@ import (
 
 	"aicplan/engine/stage"
 	"aicplan/sink/table"
+	"aicplan/stages/dedupe"
 )
+
+// keepWords are the values of keep.
+var keepWords = []string{dedupe.KeepLatest, dedupe.KeepFirst, dedupe.KeepRead, dedupe.KeepBest, dedupe.KeepMedian}
 
 func refValue(address string) cty.Value {
 	return cty.ObjectVal(map[string]cty.Value{"ref": cty.CapsuleVal(stage.RefType,
 		&stage.Ref{Address: address, Kind: "collect"})})
 }
 
-func config(keep string) *Config {
-	c := Kind().New().(*Config)
+func config(keep string) *dedupe.Config {
+	c := dedupe.Kind().New().(*dedupe.Config)
 	c.Input, c.Keep = refValue("collect.gemm"), keep
 	return c
 }
@@ -36,8 +40,8 @@ func sample() *stage.Dataset {
 	return &stage.Dataset{Table: rec, Info: stage.Info{Params: []string{"m", "dtype"}}}
 }
 
-func TestKeep(t *testing.T) {
-	for keep, want := range map[string]float64{KeepFirst: 10, KeepLatest: 10, KeepBest: 10, KeepMedian: 20} {
+func TestDedupeKeepsOneRow(t *testing.T) {
+	for keep, want := range map[string]float64{dedupe.KeepFirst: 10, dedupe.KeepLatest: 10, dedupe.KeepBest: 10, dedupe.KeepMedian: 20} {
 		t.Run(keep, func(t *testing.T) {
 			c := config(keep)
 			if d := c.Check(&stage.CheckContext{}); d.HasErrors() {
@@ -83,12 +87,12 @@ func TestRowsOfTwoTablesAreNoDuplicates(t *testing.T) {
 	})
 
 	ds := &stage.Dataset{Table: rec, Info: stage.Info{Perf: "computescale_perf", Params: []string{"m", "k"}}}
-	key := KeyColumns(ds)
+	key := dedupe.KeyColumns(ds)
 	if !slices.Equal(key, []string{"perf_table", "m", "k", "quant_dtype"}) {
 		t.Fatalf("key %v", key)
 	}
 
-	res, err := Rows(rec, Options{Key: key, Keep: KeepFirst, Metric: "latency"})
+	res, err := dedupe.Rows(rec, dedupe.Options{Key: key, Keep: dedupe.KeepFirst, Metric: "latency"})
 	if err != nil || !slices.Equal(res.Keep, []int{0, 1}) {
 		t.Errorf("keeps rows %v, %v", res.Keep, err)
 	}
@@ -98,7 +102,7 @@ func TestLatestWithoutTimes(t *testing.T) {
 	ds := sample()
 	rec := ds.Table
 	rec = table.NewRecord([]string{"m", "latency"}, []arrow.Array{rec.Column(0), rec.Column(2)})
-	res, err := Rows(rec, Options{Key: []string{"m"}, Keep: KeepLatest})
+	res, err := dedupe.Rows(rec, dedupe.Options{Key: []string{"m"}, Keep: dedupe.KeepLatest})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,8 +117,8 @@ func TestNullsAndZerosAreConflictsNotPanics(t *testing.T) {
 		table.Ints([]int64{1, 1, 2, 2, 3, 3}, nil),
 		table.Floats([]float64{1, 0, 0, 4, math.NaN(), 5}, []bool{true, false, true, true, true, true}),
 	})
-	for _, keep := range keeps {
-		res, err := Rows(rec, Options{Key: []string{"m"}, Keep: keep, Tolerance: 0.1})
+	for _, keep := range keepWords {
+		res, err := dedupe.Rows(rec, dedupe.Options{Key: []string{"m"}, Keep: keep, Tolerance: 0.1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +159,7 @@ func TestTimesCompareAsTimes(t *testing.T) {
 		for at, times := range [][]string{{tt.earlier, tt.later}, {tt.later, tt.earlier}} {
 			rec := table.NewRecord([]string{"m", "latency", "started_at"}, []arrow.Array{
 				table.Ints([]int64{1, 1}, nil), table.Floats([]float64{1, 2}, nil), table.Texts(times, nil)})
-			res, err := Rows(rec, Options{Key: []string{"m"}, Keep: KeepLatest})
+			res, err := dedupe.Rows(rec, dedupe.Options{Key: []string{"m"}, Keep: dedupe.KeepLatest})
 			if err != nil || !slices.Equal(res.Keep, []int{1 - at}) {
 				t.Errorf("of %q keeps row %v, %v; want the one of %s", times, res.Keep, err, tt.later)
 			}
@@ -171,7 +175,7 @@ func TestAnInvalidRowNeverStaysOverAValidOne(t *testing.T) {
 		v     float64
 		valid bool
 	}{{math.NaN(), true}, {math.Inf(1), true}, {-5, true}, {0, true}, {0, false}} {
-		for _, keep := range keeps {
+		for _, keep := range keepWords {
 			for _, at := range []int{0, 1, 2} {
 				vals, valid := []float64{7, 8, 9}, []bool{true, true, true}
 				vals[at], valid[at] = bad.v, bad.valid
@@ -179,7 +183,7 @@ func TestAnInvalidRowNeverStaysOverAValidOne(t *testing.T) {
 					table.Constant(int64(1), 3), table.Floats(vals, valid),
 					table.Texts([]string{"2026-01-01T00:00:01Z", "2026-01-01T00:00:01Z", "2026-01-01T00:00:01Z"}, nil)})
 
-				res, err := Rows(rec, Options{Key: []string{"m"}, Keep: keep})
+				res, err := dedupe.Rows(rec, dedupe.Options{Key: []string{"m"}, Keep: keep})
 				if err != nil || len(res.Keep) != 1 || res.Keep[0] == at {
 					t.Errorf("keep = %s with %v (null: %v) in row %d keeps %v, %v", keep, bad.v, !bad.valid, at, res.Keep, err)
 				}
@@ -194,14 +198,14 @@ func TestAnInvalidRowNeverStaysOverAValidOne(t *testing.T) {
 	// Where zero is data it is a value like any other.
 	rec := table.NewRecord([]string{"m", "latency"},
 		[]arrow.Array{table.Constant(int64(1), 2), table.Floats([]float64{5, 0}, nil)})
-	if res, err := Rows(rec, Options{Key: []string{"m"}, Keep: KeepLatest, ZeroOK: true}); err != nil ||
+	if res, err := dedupe.Rows(rec, dedupe.Options{Key: []string{"m"}, Keep: dedupe.KeepLatest, ZeroOK: true}); err != nil ||
 		!slices.Equal(res.Keep, []int{1}) {
 		t.Errorf("keeps %v, %v", res.Keep, err)
 	}
 }
 
 func TestUnknownKeyColumn(t *testing.T) {
-	_, err := Rows(sample().Table, Options{Key: []string{"mm"}, Keep: KeepFirst})
+	_, err := dedupe.Rows(sample().Table, dedupe.Options{Key: []string{"mm"}, Keep: dedupe.KeepFirst})
 	if err == nil || !strings.Contains(err.Error(), `"mm"`) {
 		t.Errorf("error %v does not name the column", err)
 	}
@@ -228,8 +232,8 @@ func TestRowsProperty(t *testing.T) {
 			}
 		}
 
-		for _, keep := range keeps {
-			res, err := Rows(rec, Options{Key: []string{"k"}, Keep: keep})
+		for _, keep := range keepWords {
+			res, err := dedupe.Rows(rec, dedupe.Options{Key: []string{"k"}, Keep: keep})
 			if err != nil {
 				rt.Fatal(err)
 			}
@@ -240,7 +244,7 @@ func TestRowsProperty(t *testing.T) {
 					rt.Fatalf("%s keeps key %d twice", keep, keys[r])
 				}
 				seen[keys[r]] = true
-				if keep == KeepBest && lat[r] != distinct[keys[r]] {
+				if keep == dedupe.KeepBest && lat[r] != distinct[keys[r]] {
 					rt.Fatalf("best kept %g of key %d, lowest is %g", lat[r], keys[r], distinct[keys[r]])
 				}
 			}
