@@ -72,21 +72,6 @@ func (f *failureLimits) exceeded(s *Settings, rec *aiperf.Record) string {
 	return ""
 }
 
-// judgeFailures ends the phase if a request exceeds a limit of failed requests.
-func (p *phase) judgeFailures(rec *aiperf.Record) {
-	if p.warmup {
-		return
-	}
-
-	s := &p.r.settings
-	p.mu.Lock()
-	name := p.failures.exceeded(s, rec)
-	p.mu.Unlock()
-	if name != "" {
-		p.endEarly(name, seconds(s.Grace))
-	}
-}
-
 // watchQueue ends the phase if the number of unanswered requests grows for the seconds of over_saturation. The returned
 // function ends the check.
 func (p *phase) watchQueue(ctx context.Context, from int64) (stop context.CancelFunc) {
@@ -112,7 +97,9 @@ func (p *phase) watchQueue(ctx context.Context, from int64) (stop context.Cancel
 			}
 
 			due := s.RequestRate * (elapsed - s.RateRamp/2)
-			waiting = append(waiting, due-float64(p.r.succeeded.Load()+p.r.failed.Load()))
+			p.r.mu.Lock()
+			waiting = append(waiting, due-float64(p.r.ended.succeeded+p.r.ended.failed))
+			p.r.mu.Unlock()
 			if n := len(waiting); n > window && grows(waiting[n-window-1:], s.RequestRate*float64(window)) {
 				p.endEarly("over_saturation", 0)
 				return

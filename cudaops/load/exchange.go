@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"net/http"
 	"os"
+	"sync/atomic"
 	"time"
 
 	"aicplan/cudaops/load/aiperf"
@@ -36,6 +37,10 @@ type slot struct {
 	calls  bytes.Buffer // of tools
 
 	prefilling bool // the request occupies a place in runner.prefill
+
+	// Read by other goroutines: whether a request is open, and the messages with output of the phase.
+	open     atomic.Bool
+	messages atomic.Int64
 
 	// State of the current request.
 	rec    *aiperf.Record
@@ -216,6 +221,7 @@ func (s *slot) chunk(c *openai.Chunk, at int64) {
 	}
 
 	rec.Times = append(rec.Times, at)
+	s.messages.Add(1)
 	s.filled()
 	if s.r.keepText {
 		s.text.WriteString(c.Content)

@@ -1,7 +1,6 @@
 package load
 
 import (
-	"sync"
 	"time"
 
 	"aicplan/cudaops/load/aiperf"
@@ -9,45 +8,58 @@ import (
 
 // Progress is the state of a running phase. Elapsed is the time since the phase began.
 type Progress struct {
-	Warmup                  bool
-	Elapsed                 time.Duration
-	Sent, Succeeded, Failed int64
-	InFlight                int64
+	Warmup                      bool
+	Elapsed                     time.Duration
+	Succeeded, Failed, InFlight int64
 
 	// Total is the number of requests of the phase, or 0 if unknown.
 	Total int
 
-	// Tokens counts messages with output.
+	// Tokens counts messages with output, those of open requests too.
 	Tokens int64
 
 	// TTFT is the mean time to the first token in ms of the responses since the last call, or 0 if there were none.
 	TTFT float64
 }
 
-// recent adds up the times to the first token of recent responses. It is safe for concurrent use.
-type recent struct {
-	mu  sync.Mutex
-	sum int64 // ns
-	n   int
+// ended counts the requests of a phase that have ended.
+type ended struct {
+	succeeded, failed int64
+
+	// Responses since the last report, and the sum of their times to the first token in ns.
+	answered, ttft int64
 }
 
-// add adds a successful response.
-func (r *recent) add(rec *aiperf.Record) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
+// add adds a request.
+func (e *ended) add(rec *aiperf.Record) {
+	if rec.Err != nil {
+		e.failed++
+		return
+	}
+
+	e.succeeded++
 	if len(rec.Times) > 1 {
-		r.sum += rec.Times[0] - rec.Start
-		r.n++
+		e.answered++
+		e.ttft += rec.Times[0] - rec.Start
 	}
 }
 
-// take returns the mean since the last call in ms.
-func (r *recent) take() float64 {
+// state returns the progress of a phase that began at a time.
+func (p *phase) state(from int64) Progress {
+	r := p.r
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	mean := float64(r.sum) / float64(max(r.n, 1)) / 1e6
-	r.sum, r.n = 0, 0
-	return mean
+	e := &r.ended
+	out := Progress{Warmup: p.warmup, Elapsed: time.Duration(r.now() - from), Total: int(p.requests),
+		Succeeded: e.succeeded, Failed: e.failed, TTFT: float64(e.ttft) / float64(max(e.answered, 1)) / 1e6}
+	e.answered, e.ttft = 0, 0
+	for _, s := range r.slots {
+		out.Tokens += s.messages.Load()
+		if s.open.Load() {
+			out.InFlight++
+		}
+	}
+	return out
 }
 
 // progress starts to report the phase's progress once a second. The caller must call stop, which waits
@@ -58,7 +70,6 @@ func (p *phase) progress(from int64) (stop func()) {
 		return func() {}
 	}
 
-	p.r.recent.take() // discard responses of an earlier phase
 	quit, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
@@ -71,13 +82,7 @@ func (p *phase) progress(from int64) (stop func()) {
 			case <-quit:
 				return
 			case <-t.C:
-				r := p.r
-				f(Progress{
-					Warmup: p.warmup, Elapsed: time.Duration(r.now() - from), Total: int(p.requests),
-					Tokens: r.tokens.Load(),
-					Sent:   r.sent.Load(), Succeeded: r.succeeded.Load(), Failed: r.failed.Load(),
-					InFlight: r.inFlight.Load(), TTFT: r.recent.take(),
-				})
+				f(p.state(from))
 			}
 		}
 	}()

@@ -1,6 +1,7 @@
 package load
 
 import (
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -24,6 +25,22 @@ func TestProgressOfEachSecond(t *testing.T) {
 				t.Errorf("%+v", p)
 			}
 			near(t, "time to first token", p.TTFT, 160)
+		}
+	})
+}
+
+// TestProgressOfOpenRequests checks that the messages of responses that have not ended are reported.
+func TestProgressOfOpenRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := quick()
+		set.Concurrency, set.Requests, set.OSL = 2, 2, 5
+		srv := server(t, loadtest.Options{TTFT: 500 * time.Millisecond, ITL: time.Second})
+		var tokens, open []int64
+		start(t, srv, set, Options{Progress: func(p Progress) {
+			tokens, open = append(tokens, p.Tokens), append(open, p.InFlight)
+		}})
+		if want := []int64{2, 4, 6, 8}; !slices.Equal(tokens, want) || !slices.Equal(open, []int64{2, 2, 2, 2}) {
+			t.Errorf("%v messages of %v open requests, want %v of 2", tokens, open, want)
 		}
 	})
 }

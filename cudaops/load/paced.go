@@ -9,8 +9,8 @@ import (
 
 // paced sends one request per arrival. A later turn that is ready is sent before a new conversation starts,
 // so that the rate counts requests, not conversations.
-func (p *phase) paced(ctx context.Context, slots *[]*slot, next func() time.Duration) {
-	l := newPool(p.r, slots)
+func (p *phase) paced(ctx context.Context, next func() time.Duration) {
+	l := newPool(p.r)
 	ready := &readyTurns{}
 	start := p.r.now()
 	var wg sync.WaitGroup
@@ -88,8 +88,8 @@ func (q *readyTurns) pop() *session {
 }
 
 // replay sends the conversations of a trace at their recorded times, divided by the trace speed.
-func (p *phase) replay(ctx context.Context, slots *[]*slot) {
-	l := newPool(p.r, slots)
+func (p *phase) replay(ctx context.Context) {
+	l := newPool(p.r)
 	start := p.r.now()
 	var wg sync.WaitGroup
 

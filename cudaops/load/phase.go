@@ -41,8 +41,8 @@ type phase struct {
 	cutoff    context.CancelFunc
 	abort     context.CancelFunc     // cancels open requests
 	endedBy   atomic.Pointer[string] // the first reason to end early
-	mu        sync.Mutex             // protects cancel and failures
-	failures  failureLimits
+	mu        sync.Mutex             // protects cancel
+	failures  failureLimits          // protected by the runner
 	cancel    *rand.Rand
 	collector aiperf.Collector
 	groups    groups
@@ -52,7 +52,7 @@ type phase struct {
 
 // phase runs the warm-up or the profiling phase. If client is not nil, it is filled with the resource
 // usage.
-func (r *runner) phase(ctx context.Context, slots *[]*slot, warmup bool, client *Client) (*Phase, error) {
+func (r *runner) phase(ctx context.Context, warmup bool, client *Client) (*Phase, error) {
 	s := &r.settings
 	p := &phase{r: r, warmup: warmup, ending: make(chan struct{}), requests: int64(s.Requests),
 		sessions: int64(s.Sessions)}
@@ -66,8 +66,9 @@ func (r *runner) phase(ctx context.Context, slots *[]*slot, warmup bool, client 
 		p.requests, p.sessions, duration = int64(s.WarmupRequests), 0, 0
 	}
 
-	for _, a := range []*atomic.Int64{&r.sent, &r.succeeded, &r.failed, &r.tokens} {
-		a.Store(0)
+	r.ended = ended{}
+	for _, s := range r.slots {
+		s.messages.Store(0)
 	}
 
 	replay := !warmup && s.Trace != "" && r.conversations.At(0).At >= 0 && s.RequestRate == 0
@@ -104,17 +105,17 @@ func (r *runner) phase(ctx context.Context, slots *[]*slot, warmup bool, client 
 
 	switch {
 	case !warmup && s.Users > 0:
-		p.users(ctx, slots)
+		p.users(ctx)
 	case !warmup && s.RequestRate > 0:
 		c := workload.Arrivals{Pattern: s.Arrival, Rate: s.RequestRate, Smoothness: s.Smoothness,
 			Ramp: seconds(s.RateRamp), Seed: s.Seed ^ r.options.Salt}
-		p.paced(ctx, slots, workload.NewSchedule(c).Next)
+		p.paced(ctx, workload.NewSchedule(c).Next)
 	case replay:
-		p.replay(ctx, slots)
+		p.replay(ctx)
 	case s.Batch > 0:
-		p.batched(ctx, *slots)
+		p.batched(ctx)
 	default:
-		p.closed(ctx, *slots)
+		p.closed(ctx)
 	}
 
 	progress()
@@ -257,38 +258,26 @@ func (p *phase) turn(ctx context.Context, s *slot, ses *session, due, free int64
 		}
 	}
 
-	r.sent.Add(1)
-	r.inFlight.Add(1)
 	rec.URL, rec.Model, rec.Images = ses.to.name, ses.model, len(t.Images)
+	s.open.Store(true)
 	s.send(ctx, rec, ses.to, body, p.giveUp())
+	s.open.Store(false)
 	s.filled()
-	r.inFlight.Add(-1)
-	p.judgeFailures(rec)
 	ses.id = rec.Correlation
-	ok := rec.Err == nil
-	if ok {
-		r.succeeded.Add(1)
-		r.tokens.Add(int64(len(rec.Times)))
-		if r.options.Progress != nil {
-			r.recent.add(rec)
-		}
-	} else {
-		r.failed.Add(1)
-	}
-
 	ses.turn++
-	end, more = rec.Finish, ok && ses.turn < ses.turns
+	end, more = rec.Finish, rec.Err == nil && ses.turn < ses.turns
 	if more && ses.conv.Turns[ses.turn].History {
 		ses.history = append(append(ses.history, t.Prompt().Messages...),
 			openai.Message{Role: "assistant", Content: s.text.String()})
 	}
 
-	r.finish(rec)
+	p.finish(rec)
 	return end, more
 }
 
 // closed runs a closed loop: each slot sends its next request as soon as the previous one has ended.
-func (p *phase) closed(ctx context.Context, slots []*slot) {
+func (p *phase) closed(ctx context.Context) {
+	slots := p.r.slots
 	ramp := seconds(p.r.settings.ConcurrencyRamp)
 	if p.warmup {
 		ramp = 0
@@ -348,14 +337,14 @@ func (p *phase) converse(ctx context.Context, s *slot, ses *session, due, free i
 }
 
 // batched sends closed batches: one request per slot, and the next batch after all of them have ended.
-func (p *phase) batched(ctx context.Context, slots []*slot) {
+func (p *phase) batched(ctx context.Context) {
 	due := p.r.now()
 	for !p.over() {
 		var wg sync.WaitGroup
 		var last atomic.Int64
 		from := p.r.now()
 
-		for _, s := range slots {
+		for _, s := range p.r.slots {
 			if !p.take() {
 				break
 			}
@@ -468,12 +457,24 @@ func (p *phase) record() (wait func()) {
 	}
 }
 
-// finish passes a record on, in the order of completion.
-func (r *runner) finish(rec *aiperf.Record) {
-	r.finishing.Lock()
-	defer r.finishing.Unlock()
+// finish passes a record on, in the order of completion. It ends the phase if the record exceeds a limit of failed
+// requests.
+func (p *phase) finish(rec *aiperf.Record) {
+	r := p.r
+	r.mu.Lock()
+	r.ended.add(rec)
+	exceeded := ""
+	if !p.warmup {
+		exceeded = p.failures.exceeded(&r.settings, rec)
+	}
+
 	if r.finished = append(r.finished, rec); len(r.finished) == batchSize {
 		r.records <- r.finished
 		r.finished = make([]*aiperf.Record, 0, batchSize)
+	}
+	r.mu.Unlock()
+
+	if exceeded != "" {
+		p.endEarly(exceeded, seconds(r.settings.Grace))
 	}
 }

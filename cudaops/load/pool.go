@@ -1,20 +1,22 @@
 package load
 
-import "sync"
+import (
+	"slices"
+	"sync"
+)
 
 // pool hands out slots. It prefers the slot used last, whose connection is the warmest.
 type pool struct {
-	mu    sync.Mutex
-	idle  []*slot
-	all   *[]*slot
-	fresh func() *slot
+	r    *runner
+	mu   sync.Mutex
+	idle []*slot
 	// cap has one element for each request that may be open: when its place became free. It is nil if the number is
 	// unlimited.
 	cap chan int64
 }
 
-func newPool(r *runner, slots *[]*slot) *pool {
-	l := &pool{all: slots, fresh: r.newSlot, idle: append([]*slot(nil), *slots...)}
+func newPool(r *runner) *pool {
+	l := &pool{r: r, idle: slices.Clone(r.slots)}
 	if n := r.settings.Concurrency; n > 0 {
 		l.cap = make(chan int64, n)
 		for range n {
@@ -45,9 +47,7 @@ func (l *pool) get(due int64, ending <-chan struct{}) (s *slot, free int64, ok b
 		return s, free, true
 	}
 
-	s = l.fresh()
-	*l.all = append(*l.all, s)
-	return s, free, true
+	return l.r.newSlot(), free, true
 }
 
 // put returns a slot whose last response ended at a time.

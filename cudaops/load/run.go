@@ -151,13 +151,13 @@ type runner struct {
 	abort   context.CancelFunc // ends the run
 	counted atomic.Bool        // token ids sent by the server were counted
 
-	free      chan *aiperf.Record
-	records   chan []*aiperf.Record
-	finishing sync.Mutex
-	finished  []*aiperf.Record // not yet in records
+	free    chan *aiperf.Record
+	records chan []*aiperf.Record
 
-	sent, succeeded, failed, inFlight, tokens atomic.Int64
-	recent                                    recent
+	mu       sync.Mutex       // protects the fields below
+	finished []*aiperf.Record // not yet in records
+	ended    ended
+	slots    []*slot
 }
 
 func (r *runner) now() int64 { return r.baseUnix + int64(time.Since(r.base)) }
@@ -365,15 +365,14 @@ func (r *runner) run(ctx context.Context) (*Traffic, error) {
 	ctx, r.abort = context.WithCancel(outer)
 	defer r.abort()
 	n := r.width()
-	slots := make([]*slot, n)
 	defer func() {
-		for _, s := range slots {
+		for _, s := range r.slots {
 			s.link.close()
 		}
 	}()
 
-	for i := range slots {
-		slots[i] = r.newSlot()
+	for range n {
+		r.newSlot()
 	}
 
 	// Open connections before the clock starts. If the server is unreachable, the run fails here.
@@ -382,7 +381,7 @@ func (r *runner) run(ctx context.Context) (*Traffic, error) {
 	}
 
 	if w := r.settings.WarmupRequests; w > 0 {
-		p, err := r.phase(ctx, &slots, true, nil)
+		p, err := r.phase(ctx, true, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -395,7 +394,7 @@ func (r *runner) run(ctx context.Context) (*Traffic, error) {
 	}
 
 	pages := r.watchServers(ctx)
-	p, err := r.phase(ctx, &slots, false, &out.Client)
+	p, err := r.phase(ctx, false, &out.Client)
 	if err != nil {
 		return nil, err
 	}
@@ -433,11 +432,16 @@ func (r *runner) width() int {
 	return n
 }
 
+// newSlot adds a slot.
 func (r *runner) newSlot() *slot {
 	var seed [32]byte
 	_, _ = crand.Read(seed[:]) // never fails
 	s := &slot{r: r, ids: rand.NewChaCha8(seed), link: link{now: r.now}}
 	s.link.in = bufio.NewReaderSize(&s.link, 8<<10)
+
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.slots = append(r.slots, s)
 	return s
 }
 

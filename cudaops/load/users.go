@@ -9,9 +9,9 @@ import (
 // users sends the conversations of users who share the request rate. A user's turns are due users/rate
 // seconds apart. After its last turn, a user starts a new conversation. Users start with different numbers
 // of remaining turns, as they would have after running for a long time: the first user has the fewest left.
-func (p *phase) users(ctx context.Context, slots *[]*slot) {
+func (p *phase) users(ctx context.Context) {
 	s := &p.r.settings
-	l := newPool(p.r, slots)
+	l := newPool(p.r)
 	gap := int64(float64(time.Second) * float64(s.Users) / s.RequestRate)
 	start := p.r.now()
 	var wg sync.WaitGroup
