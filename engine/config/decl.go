@@ -225,7 +225,7 @@ func (l *loader) declareBlock(m *moduleDecl, dir string, b *hclsyntax.Block) hcl
 	case "locals":
 		return declareLocals(m, b)
 	case "variable":
-		return declareVariable(m, b)
+		return l.declareVariable(m, b)
 	case "output":
 		return declareOutput(m, b)
 	case "table":
@@ -317,7 +317,8 @@ var variableSchema = &hcl.BodySchema{
 		{Name: "type"},
 		// default (any) is a constant. Without it, a value must be given.
 		{Name: "default"},
-		// description is shown by `aicplan describe` and in errors about a missing value.
+		// description is shown by `aicplan describe` and in errors about a missing value. The default is the comment
+		// behind the block or, if there is none, the lines of comment directly above it.
 		{Name: "description"},
 		// sensitive (bool) marks a secret, see below. The default is false.
 		{Name: "sensitive"},
@@ -328,13 +329,13 @@ var variableSchema = &hcl.BodySchema{
 	},
 }
 
-func declareVariable(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
+func (l *loader) declareVariable(m *moduleDecl, b *hclsyntax.Block) hcl.Diagnostics {
 	name, diags := oneLabel(b)
 	if diags.HasErrors() {
 		return diags
 	}
 
-	v := &variableDecl{name: name, rng: b.DefRange(), typ: cty.DynamicPseudoType}
+	v := &variableDecl{name: name, rng: b.DefRange(), typ: cty.DynamicPseudoType, description: l.src.comment(b)}
 	if old, dup := m.variables[name]; dup {
 		return append(diags, errorAt(b.DefRange(), "Duplicate variable",
 			"var.%s is declared already at %s.", name, shortRange(old.rng))...)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"sort"
 	"strings"
 	"unicode/utf8"
@@ -67,6 +68,34 @@ func (s *sources) snippet(r hcl.Range) string {
 		return ""
 	}
 	return string(r.SliceBytes(f.Bytes))
+}
+
+// comment returns the comment behind a block or, if there is none, the lines of comment directly above it.
+func (s *sources) comment(b *hclsyntax.Block) string {
+	f := s.parser.Files()[b.TypeRange.Filename]
+	if f == nil {
+		return ""
+	}
+
+	behind, _, _ := bytes.Cut(f.Bytes[b.CloseBraceRange.End.Byte:], []byte("\n"))
+	if text, ok := bytes.CutPrefix(bytes.TrimSpace(behind), []byte("#")); ok {
+		return string(bytes.TrimSpace(text))
+	}
+
+	var lines []string
+	above := bytes.TrimSuffix(f.Bytes[:b.TypeRange.Start.Byte], []byte("\n"))
+	for len(above) > 0 {
+		start := bytes.LastIndexByte(above, '\n') + 1
+		text, ok := bytes.CutPrefix(above[start:], []byte("#"))
+		if !ok {
+			break
+		}
+		lines = append(lines, string(bytes.TrimSpace(text)))
+		above = above[:max(0, start-1)]
+	}
+
+	slices.Reverse(lines)
+	return strings.Join(lines, " ")
 }
 
 // all returns the files and texts by name.
