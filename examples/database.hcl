@@ -1,9 +1,7 @@
 # From old files to a database: a strict check of the node, imports whose rows do not
 # name their origin, a repeated measurement, and exports for readers.
 
-system "h200" {
-  name = "h200_sxm"
-}
+system "h200" { name = "h200_sxm" }
 
 runtime "native" {
   kind         = "cuda"
@@ -52,9 +50,7 @@ grid "layers" {
     description = "points that a worker walks inside one case"
     loop_order  = ["seq", "served"]
     axis "seq" { values = [128, 256] }
-    rows "served" {
-      values = [{ batch = 1 }, { batch = 8 }]
-    }
+    rows "served" { values = [{ batch = 1 }, { batch = 8 }] }
   }
 }
 
@@ -87,9 +83,7 @@ verify "deduped" {
   input   = dedupe.gemm
 }
 
-dedupe "gemm" {
-  input = collect.gemm
-}
+dedupe "gemm" { input = collect.gemm }
 
 import "old" {
   path              = "./old"

@@ -1,5 +1,4 @@
-# A model server that the plan starts, with every setting of its start, its profiler
-# and its end, and a traced pass.
+# A model server that the plan starts, with every setting of its start, its profiler and its end, and a traced pass.
 
 runtime "vllm" {
   kind            = "server"

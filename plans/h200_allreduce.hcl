@@ -19,15 +19,8 @@ variable "backend" {
   }
 }
 
-variable "gpus" {
-  default     = [2, 4, 8]
-  description = "Numbers of GPUs that take part."
-}
-
-variable "collector_root" {
-  default     = ""
-  description = "A checkout of aiconfigurator, whose collector measures."
-}
+variable "gpus" { default = [2, 4, 8] }    # Numbers of GPUs that take part.
+variable "collector_root" { default = "" } # A checkout of aiconfigurator, whose collector measures.
 
 variable "launcher" {
   type        = list(string)
@@ -81,8 +74,7 @@ module "allreduce" {
 }
 
 module "pipeline" {
-  source = "./modules/pipeline"
-
+  source   = "./modules/pipeline"
   runtime  = { vllm = runtime.vllm, sglang = runtime.sglang, trtllm = runtime.trtllm }[var.backend]
   system   = system.this
   grids    = module.allreduce.grids

@@ -41,10 +41,7 @@ variable "models" {
   }
 }
 
-variable "graphs" {
-  default     = ["prefer", "off"]
-  description = "How executions are launched: prefer replays graphs, off does not."
-}
+variable "graphs" { default = ["prefer", "off"] } # How executions are launched: prefer replays graphs, off does not.
 
 locals {
   all = {

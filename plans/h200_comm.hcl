@@ -1,6 +1,5 @@
-# Communication between GPUs: NCCL's collectives on one node or several, and
-# copies between the GPUs of a node. The all-reduce of frameworks is measured by
-# plans/h200_allreduce.hcl.
+# Communication between GPUs: NCCL's collectives on one node or several, and copies between the GPUs of a node. The
+# all-reduce of frameworks is measured by plans/h200_allreduce.hcl.
 #
 #   aicplan plan  plans/h200_comm.hcl                     what would be collected; no GPU needed
 #   aicplan apply plans/h200_comm.hcl --var 'gpus=[2,4]'   collect on a node of 4 GPUs
@@ -9,13 +8,12 @@
 #
 #   aicplan apply plans/h200_comm.hcl --var executor=slurm --var nodes=16 --var gpus_per_node=4 --var 'gpus=[2,4,8,16,32,48,64]'
 #
-# Every number of GPUs fills as few nodes as it can. Copies between peers work
-# inside a node only, and are left out then.
+# Every number of GPUs fills as few nodes as it can. Copies between peers work inside a node only, and are left out
+# then.
 #
-# Needs libnccl.so.2 and NVRTC, which every framework's environment has; no MPI,
-# no nccl-tests, no Python.
+# Needs libnccl.so.2 and NVRTC, which every framework's environment has; no MPI, no nccl-tests, no Python.
 
-include = ["modules/database/system.hcl", "modules/comm/choices.hcl", "modules/pipeline/tables.hcl"]
+include = ["modules/database/executors.hcl", "modules/database/system.hcl", "modules/comm/choices.hcl", "modules/pipeline/tables.hcl"]
 
 variable "nodes" {
   default     = 1
@@ -33,32 +31,13 @@ variable "gpus_per_node" {
   description = "GPUs that communicate on each node, where there are several; those of the system where it is left out."
 }
 
-variable "executor" {
-  default     = "local"
-  description = "Where the collectives run: local (here, or in the allocation that this is called in), or slurm."
-
-  validation {
-    condition     = contains(["local", "slurm"], var.executor)
-    error_message = "executor is \"local\" or \"slurm\""
-  }
-}
-
-variable "account" {
-  type        = string
-  default     = null
-  description = "The account that jobs of Slurm are charged to."
-}
-
 variable "partition" {
   type        = string
   default     = null
   description = "The partition that jobs of Slurm go to."
 }
 
-variable "time" {
-  default     = "02:00:00"
-  description = "Time limit of a job, as Slurm writes it."
-}
+variable "time" { default = "02:00:00" } # Time limit of a job, as Slurm writes it.
 
 variable "env" {
   type        = map(string)
@@ -66,10 +45,8 @@ variable "env" {
   description = "Environment of the worker, such as { NCCL_ALGO = \"Ring\" }. NVLink multicast stays off unless NCCL_NVLS_ENABLE says otherwise."
 }
 
-variable "rank_deadline" {
-  default     = 15
-  description = "Seconds that a rank may take for one step of a case before its communicator is aborted."
-}
+# Seconds that a rank may take for one step of a case before its communicator is aborted.
+variable "rank_deadline" { default = 15 }
 
 locals {
   per_node = coalesce(var.gpus_per_node, system.this.node.num_gpus_per_node)
@@ -83,8 +60,6 @@ runtime "nccl" {
   nodes         = var.nodes > 1 ? var.nodes : null
   gpus_per_node = var.nodes > 1 ? local.per_node : null
 }
-
-executor "local" { kind = "local" }
 
 # One job that has all nodes: a communicator cannot be split into shards.
 executor "slurm" {

@@ -1,40 +1,19 @@
-# Do rows add up? Layers of three models, replayed without end, and the sum of
-# the rows of their parts over each:
+# Do rows add up? Layers of three models, replayed without end, and the sum of the rows of their parts over each:
 #
 #   aicplan apply plans/h200_composition.hcl
 #   aicplan apply plans/h200_composition.hcl --var torch=false     the native runtime alone
 #
-# The native layers are chains of matrix products; those of torch are whole
-# decoder layers of one rank, with attention, norms and activations. The gates
-# of the key reference add up what the collectors' protocol gives for the same
-# products in the same run, for comparison: they warn.
+# The native layers are chains of matrix products; those of torch are whole decoder layers of one rank, with attention,
+# norms and activations. The gates of the key reference add up what the collectors' protocol gives for the same products
+# in the same run, for comparison: they warn.
 
 include = ["modules/database/cuda.hcl"]
 
-variable "python" {
-  default     = "python3"
-  description = "The interpreter that has torch."
-}
-
-variable "torch" {
-  default     = true
-  description = "Measure torch's decoder layers too: needs Python with torch 2.8 or later for CUDA."
-}
-
-variable "power" {
-  default     = false
-  description = "Measure power too, and add the energies of the native parts up."
-}
-
-variable "min" {
-  default     = 0.97
-  description = "Least sum / layer."
-}
-
-variable "max" {
-  default     = 1.03
-  description = "Largest sum / layer."
-}
+variable "python" { default = "python3" } # The interpreter that has torch.
+variable "torch" { default = true }       # Measure torch's decoder layers too: needs Python with torch 2.8 or later for CUDA.
+variable "power" { default = false }      # Measure power too, and add the energies of the native parts up.
+variable "min" { default = 0.97 }         # Least sum / layer.
+variable "max" { default = 1.03 }         # Largest sum / layer.
 
 variable "models" {
   type        = list(string)

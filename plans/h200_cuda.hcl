@@ -1,12 +1,11 @@
-# The native plan: cuBLASLt's matrix products and kernels of our own, measured
-# without a framework, without Python and without a container.
+# The native plan: cuBLASLt's matrix products and kernels of our own, measured without a framework, without Python and
+# without a container.
 #
 #   aicplan plan  plans/h200_cuda.hcl
 #   aicplan apply plans/h200_cuda.hcl
 #   aicplan apply plans/h200_cuda.hcl --var 'dtypes=["bfloat16"]' --target export.gemm
 #
-# Needs the NVIDIA driver and libcublasLt of CUDA 12 or 13, which every
-# framework's environment has.
+# Needs the NVIDIA driver and libcublasLt of CUDA 12 or 13, which every framework's environment has.
 
 include = ["modules/database/system.hcl"]
 
@@ -21,25 +20,15 @@ variable "dtypes" {
   }
 }
 
-variable "operating_point" {
-  default     = "sustained"
-  description = "sustained: what kernels do when their like run without end, at the clock that the power cap leaves; recovered: on a device that comes from light work."
-}
+# sustained: what kernels do when their like run without end, at the clock that the power cap leaves; recovered: on a
+# device that comes from light work.
+variable "operating_point" { default = "sustained" }
 
-variable "power" {
-  default     = false
-  description = "Measure power too: adds the columns power and power_limit."
-}
+variable "power" { default = false }         # Measure power too: adds the columns power and power_limit.
+variable "protocol" { default = "adaptive" } # adaptive, or reference: the collectors' own, for comparison.
 
-variable "protocol" {
-  default     = "adaptive"
-  description = "adaptive, or reference: the collectors' own, for comparison."
-}
-
-variable "coverage" {
-  default     = 0.95
-  description = "Share of the cases that must have a row: cuBLASLt has no kernel for some shapes."
-}
+# Share of the cases that must have a row: cuBLASLt has no kernel for some shapes.
+variable "coverage" { default = 0.95 }
 
 variable "devices" {
   type        = list(number)

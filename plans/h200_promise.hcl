@@ -1,32 +1,23 @@
-# Does the database keep its promise? Tables are collected and exported, workloads are
-# predicted by aiconfigurator on these tables and on its own, and served by vLLM on
-# the same GPUs; gates compare. Everything is kept, so that a run that was stopped
-# goes on.
+# Does the database keep its promise? Tables are collected and exported, workloads are predicted by aiconfigurator on
+# these tables and on its own, and served by vLLM on the same GPUs; gates compare. Everything is kept, so that a run
+# that was stopped goes on.
 #
 #   aicplan plan  plans/h200_promise.hcl
 #   aicplan apply plans/h200_promise.hcl --var collector_root=DIR --var shapes=$PWD/plans/experiments \
 #       --var predict_python=VENV/bin/python
 #
-# collector_root is a checkout of aiconfigurator, whose collectors measure the ops.
-# Without it, tree may name a folder of tables in the layout families; without both
-# only the package's own tables are asked.
+# collector_root is a checkout of aiconfigurator, whose collectors measure the ops. Without it, tree may name a folder
+# of tables in the layout families; without both only the package's own tables are asked.
 
 include = ["modules/database/system.hcl"]
 
-variable "collector_root" {
-  default     = ""
-  description = "a checkout of aiconfigurator: the tables are collected by this plan"
-}
+variable "collector_root" { default = "" } # a checkout of aiconfigurator: the tables are collected by this plan
 
-variable "ops" {
-  default     = ["gemm", "attention_context", "attention_generation"]
-  description = "the ops to collect: what the models need and the package does not estimate without a table"
-}
+# the ops to collect: what the models need and the package does not estimate without a table
+variable "ops" { default = ["gemm", "attention_context", "attention_generation"] }
 
-variable "formats" {
-  default     = ["bfloat16"]
-  description = "the formats of weights and caches that the served models have; others are not collected"
-}
+# the formats of weights and caches that the served models have; others are not collected
+variable "formats" { default = ["bfloat16"] }
 
 variable "uninitialised" {
   type        = string
@@ -40,23 +31,11 @@ variable "published" {
   description = "published tables that complete the tree, by name: --var 'published={custom_allreduce_perf=\"FILE.parquet\"}' in place of one that is collected for tensor parallelism"
 }
 
-variable "tables_version" {
-  default     = "0.24.0"
-  description = "the version folder of published tables"
-}
-
-variable "tree" {
-  default     = ""
-  description = "a folder of tables that was exported from collects on these GPUs before"
-}
-
-variable "tree_digest" {
-  default     = ""
-  description = "what the tree is, for the rows; its content counts in any case"
-}
+variable "tables_version" { default = "0.24.0" } # the version folder of published tables
+variable "tree" { default = "" }                 # a folder of tables that was exported from collects on these GPUs before
+variable "tree_digest" { default = "" }          # what the tree is, for the rows; its content counts in any case
 
 variable "models" {
-  type        = any
   description = "the models: a name, aiconfigurator's name for it, and a folder with its config.json; options are those of the module predict, such as {moe_ep_size = 2}"
 
   default = {
@@ -123,31 +102,15 @@ variable "batches" {
   }
 }
 
-variable "prefill_tokens" {
-  default     = 65536
-  description = "tokens that a static step may prefill; batches with more are left out"
-}
-
-variable "step_iterations" {
-  default = 5
-
-  validation {
-    condition     = var.step_iterations >= 1 && var.step_iterations == floor(var.step_iterations)
-    error_message = "step_iterations is a whole number from 1"
-  }
-}
+variable "prefill_tokens" { default = 65536 } # tokens that a static step may prefill; batches with more are left out
+variable "step_iterations" { default = 5 }
 
 variable "traced" {
-  type        = any
   description = "static steps whose kernels are traced: input tokens and batch"
-
-  default = [{ isl = 1024, batch = 8 }]
+  default     = [{ isl = 1024, batch = 8 }]
 }
 
-variable "rounds" {
-  default     = 4
-  description = "requests for each one that is open at once"
-}
+variable "rounds" { default = 4 } # requests for each one that is open at once
 
 variable "ramp" {
   type        = number
@@ -155,27 +118,14 @@ variable "ramp" {
   description = "seconds that the first requests of a workload are spread over; none: all at once"
 }
 
-variable "predict_python" {
-  default     = "python3"
-  description = "the interpreter that has the package to ask"
-}
+variable "predict_python" { default = "python3" } # the interpreter that has the package to ask
 
-variable "predict_package" {
-  default     = "aiconfigurator"
-  description = "the package to ask: aiconfigurator, or its successor aisimulate"
-}
+# the package to ask: aiconfigurator, or its successor aisimulate
+variable "predict_package" { default = "aiconfigurator" }
 
-variable "serve_python" {
-  default     = "python3"
-  description = "the interpreter that has vLLM"
-}
-
+variable "serve_python" { default = "python3" } # the interpreter that has vLLM
 variable "program" { default = ["vllm", "serve"] }
-
-variable "shapes" {
-  default     = ""
-  description = "the absolute path of plans/experiments, where the folders of the shapes are"
-}
+variable "shapes" { default = "" } # the absolute path of plans/experiments, where the folders of the shapes are
 
 variable "server_args" {
   type        = list(string)
@@ -183,11 +133,8 @@ variable "server_args" {
   description = "further arguments of the server"
 }
 
-variable "engine_args" {
-  type        = any
-  default     = {}
-  description = "the same for the offline engine that does static steps, by the names of vllm.LLM"
-}
+# the same for the offline engine that does static steps, by the names of vllm.LLM
+variable "engine_args" { default = {} }
 
 variable "server_env" {
   type    = map(string)
@@ -278,7 +225,6 @@ module "allreduce" {
 module "allreduce_tables" {
   source   = "./modules/pipeline"
   for_each = length(local.reduced) > 0 ? { vllm = runtime.allreduce } : {}
-
   runtime  = each.value
   system   = system.this
   grids    = module.allreduce.grids
@@ -350,7 +296,6 @@ telemetry "gpus" { interval = "100ms" }
 
 grid "served" {
   op = "completions"
-
   axis "pipeline_parallel_size" { values = [1] }
   axis "seq_len" { values = [max(var.isl...) + var.osl] }
   rows "workload" { values = local.workloads }
@@ -366,16 +311,14 @@ collect "measured" {
   telemetry   = telemetry.gpus
 
   load {
-    prompt     = "token_ids"
-    vocabulary = 100000
-    seed       = 7
-
+    prompt           = "token_ids"
+    vocabulary       = 100000
+    seed             = 7
     concurrency_ramp = var.ramp
   }
 }
 
-# What is compared. The package's own tables and single ops are compared for information: these
-# gates only warn.
+# What is compared. The package's own tables and single ops are compared for information: these gates only warn.
 
 locals {
   point = ["tensor_parallel_size", "isl", "osl", "concurrency"]
@@ -386,8 +329,7 @@ locals {
     # The prefill of a static step follows decode steps, which leave the GPU a higher clock than rows of
     # sustained kernels have. These prefills follow each other.
     prefills = { key = ["tensor_parallel_size", "isl", "concurrency"], columns = ["ttft"], p50 = 0.03, p95 = 0.08 }
-    # Where errors of static steps come from, by traces of their kernels. The other gates do not wait
-    # for a profiler.
+    # Where errors of static steps come from, by traces of their kernels. The other gates do not wait for a profiler.
     ops = { key = local.point, columns = ["ttft", "tpot"], p50 = 0.03, p95 = 0.08 }
   }
 
@@ -422,7 +364,6 @@ gate "prediction" {
 gate "served" {
   for_each = local.models
   input    = collect.measured[each.key]
-
   check "rows" { condition = error_rate == 0 }
 }
 

@@ -9,44 +9,25 @@
 
 include = ["modules/database/system.hcl"]
 
-variable "collector_root" {
-  default     = ""
-  description = "A checkout of aiconfigurator or aisimulate, whose collectors measure the ops."
-}
+# A checkout of aiconfigurator or aisimulate, whose collectors measure the ops.
+variable "collector_root" { default = "" }
 
-variable "model" {
-  default     = "Qwen/Qwen3-8B"
-  description = "The model's folder or name, as vLLM takes it."
-}
+variable "model" { default = "Qwen/Qwen3-8B" } # The model's folder or name, as vLLM takes it.
 
 variable "shape" {
-  type = object({ hidden_size = number, inter_size = number, num_heads = number, num_kv_heads = number, head_dim = number, vocabulary = number })
-
+  type        = object({ hidden_size = number, inter_size = number, num_heads = number, num_kv_heads = number, head_dim = number, vocabulary = number })
   default     = { hidden_size = 4096, inter_size = 12288, num_heads = 32, num_kv_heads = 8, head_dim = 128, vocabulary = 151936 }
   description = "The model's dense layers."
 }
 
-variable "release" {
-  default     = "0.24.0"
-  description = "vLLM's version."
-}
+variable "release" { default = "0.24.0" } # vLLM's version.
 
-variable "isl" {
-  default     = 1024
-  description = "Tokens of a prompt. One request is open at a time, so a step prefills so many tokens or decodes one."
-}
+# Tokens of a prompt. One request is open at a time, so a step prefills so many tokens or decodes one.
+variable "isl" { default = 1024 }
 
 variable "osl" { default = 8 }
-
-variable "python" {
-  default     = "python3"
-  description = "The interpreter that has vLLM."
-}
-
-variable "program" {
-  default     = ["vllm", "serve"]
-  description = "What starts the server."
-}
+variable "python" { default = "python3" }          # The interpreter that has vLLM.
+variable "program" { default = ["vllm", "serve"] } # What starts the server.
 
 variable "server_args" {
   type        = list(string)
@@ -127,8 +108,7 @@ collect "op" {
 }
 
 module "vllm" {
-  source = "./modules/serving/vllm"
-
+  source   = "./modules/serving/vllm"
   model    = var.model
   program  = var.program
   python   = var.python
@@ -139,7 +119,6 @@ module "vllm" {
 
 grid "served" {
   op = "completions"
-
   axis "tensor_parallel_size" { values = [1] }
   axis "pipeline_parallel_size" { values = [1] }
   axis "seq_len" { values = [var.isl + var.osl + 8] }

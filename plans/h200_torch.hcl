@@ -7,10 +7,7 @@
 
 include = ["modules/database/system.hcl"]
 
-variable "python" {
-  default     = "python3"
-  description = "The interpreter that has torch."
-}
+variable "python" { default = "python3" } # The interpreter that has torch.
 
 variable "ops" {
   type        = list(string)
@@ -18,20 +15,12 @@ variable "ops" {
   description = "Ops to collect; none means all."
 }
 
-variable "power" {
-  default     = false
-  description = "Measure power too: adds the columns power and power_limit."
-}
+variable "power" { default = false } # Measure power too: adds the columns power and power_limit.
 
-variable "coverage" {
-  default     = 0.95
-  description = "Share of an op's cases that must have a row: torch's cuDNN backend has no kernel for some."
-}
+# Share of an op's cases that must have a row: torch's cuDNN backend has no kernel for some.
+variable "coverage" { default = 0.95 }
 
-variable "verify" {
-  default     = false
-  description = "Check every result against a reference before it is measured."
-}
+variable "verify" { default = false } # Check every result against a reference before it is measured.
 
 runtime "torch" {
   kind      = "python"
@@ -60,18 +49,16 @@ module "pipeline" {
   coverage = var.coverage
   backend  = "torch"
 
-  # Attention is measured with each of torch's backends; its table takes the
-  # faster one of a shape.
+  # Attention is measured with each of torch's backends; its table takes the faster one of a shape.
   keep            = "best"
   coverage_by_key = true
 }
 
 collect "float16" {
-  for_each = { for name, g in { gemm = module.torch.gemm_float16 } : name => g if g != null }
-  grid     = each.value
-  runtime  = runtime.torch
-  system   = system.this
-
+  for_each   = { for name, g in { gemm = module.torch.gemm_float16 } : name => g if g != null }
+  grid       = each.value
+  runtime    = runtime.torch
+  system     = system.this
   depends_on = [module.pipeline.preflight]
 }
 
@@ -79,7 +66,6 @@ collect "float16" {
 gate "float16" {
   for_each = collect.float16
   input    = each.value
-
   check "coverage" { min = var.coverage }
   check "limits" { system = system.this }
   check "duplicates" { max = 0 }

@@ -5,11 +5,7 @@
 #   aicplan apply plans/kernel.hcl --var fault=true    one case writes out of bounds: it alone fails
 
 variable "system" { default = "h200_sxm" }
-
-variable "fault" {
-  default     = false
-  description = "Let one case write outside of its buffer."
-}
+variable "fault" { default = false } # Let one case write outside of its buffer.
 
 system "this" { name = var.system }
 
@@ -22,7 +18,6 @@ runtime "cuda" {
 preflight "node" {
   runtime = runtime.cuda
   system  = system.this
-
   check "libraries" {}
   check "gpus" {}
   check "exclusive" {}
@@ -31,10 +26,8 @@ preflight "node" {
 
 grid "scale" {
   columns = ["n", "block", "fault", "grid_x", "bytes"]
-
   axis "n" { values = powers(2, 16, 26) }
   axis "block" { values = [128, 256, 1024] }
-
   derive "grid_x" { value = ceil_div(n, block) }
   derive "bytes" { value = 8 * n }
   derive "fault" { value = var.fault && n == 1048576 && block == 256 ? 1 : 0 }

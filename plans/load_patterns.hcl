@@ -4,15 +4,8 @@
 #     aicplan mock-server --listen 127.0.0.1:8000 --ttft 50ms --itl 5ms
 #     aicplan apply plans/load_patterns.hcl
 
-variable "url" {
-  default     = "localhost:8000"
-  description = "the server"
-}
-
-variable "model" {
-  default     = "mock"
-  description = "its model"
-}
+variable "url" { default = "localhost:8000" } # the server
+variable "model" { default = "mock" }         # its model
 
 runtime "server" {
   kind          = "endpoint"
@@ -27,7 +20,6 @@ runtime "server" {
 grid "point" {
   description = "one load point"
   op          = "load"
-
   axis "isl" { values = [20] }
   axis "osl" { values = [4] }
 }
@@ -44,14 +36,12 @@ runtime "servers" {
 grid "documents" {
   description = "another API"
   op          = "rerank"
-
   axis "isl" { values = [20] }
 }
 
 grid "replay" {
   description = "the trace has the lengths and the times"
   op          = "load"
-
   axis "concurrency" { values = [8] }
 }
 

@@ -14,15 +14,10 @@ variable "dtypes" {
   }
 }
 
-variable "max_gflop" {
-  default     = 0.6
-  description = "largest matrix product, in 10^9 floating-point operations"
-}
+variable "max_gflop" { default = 0.6 } # largest matrix product, in 10^9 floating-point operations
 
-variable "max_array_mb" {
-  default     = 128
-  description = "largest array of the memory kernels; choose several times the last-level cache"
-}
+# largest array of the memory kernels; choose several times the last-level cache
+variable "max_array_mb" { default = 128 }
 
 locals {
   token_counts = [1, 4, 16, 64, 256]
@@ -43,7 +38,6 @@ table "cpu_gemm_perf" {
   family      = "processor"
   description = "matrix products of this machine's processor"
   key         = ["gemm_dtype", "m", "n", "k"]
-
   column "gemm_dtype" { type = "string" }
   column "m" { type = "int64" }
   column "n" { type = "int64" }
@@ -66,7 +60,6 @@ table "cpu_memory_perf" {
 
 preflight "node" {
   runtime = runtime.cpu
-
   check "framework" {}
   check "writable" {}
   check "disk" { min_gb = 0.2 }
@@ -108,9 +101,8 @@ grid "memory" {
 
 # One module, used once for each grid: collect, dedupe, gate, export.
 module "measured" {
-  source   = "./modules/measured"
-  for_each = { gemm = grid.gemm, memory = grid.memory }
-
+  source    = "./modules/measured"
+  for_each  = { gemm = grid.gemm, memory = grid.memory }
   grid      = each.value
   runtime   = runtime.cpu
   preflight = preflight.node

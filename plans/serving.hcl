@@ -6,15 +6,8 @@
 #
 # Without a server: aicplan mock-server --listen 127.0.0.1:8000 --ttft 50ms --itl 5ms
 
-variable "url" {
-  default     = "localhost:8000"
-  description = "the server, with or without http://"
-}
-
-variable "model" {
-  default     = "Qwen/Qwen3-0.6B"
-  description = "the name that the server knows the model by"
-}
+variable "url" { default = "localhost:8000" }    # the server, with or without http://
+variable "model" { default = "Qwen/Qwen3-0.6B" } # the name that the server knows the model by
 
 variable "endpoint_type" {
   default     = "chat"
@@ -26,10 +19,7 @@ variable "endpoint_type" {
   }
 }
 
-variable "streaming" {
-  default     = true
-  description = "whether answers are streamed"
-}
+variable "streaming" { default = true } # whether answers are streamed
 
 variable "concurrency" {
   type        = any
@@ -43,15 +33,8 @@ variable "request_rate" {
   description = "requests per second, Poisson; 0 sends as soon as concurrency lets; a list makes a case of each"
 }
 
-variable "requests" {
-  default     = 64
-  description = "requests of a case"
-}
-
-variable "warmup_requests" {
-  default     = 1
-  description = "requests before them, in no result"
-}
+variable "requests" { default = 64 }       # requests of a case
+variable "warmup_requests" { default = 1 } # requests before them, in no result
 
 variable "isl" {
   type        = any
@@ -59,10 +42,7 @@ variable "isl" {
   description = "mean tokens of a prompt; a list makes a case of each"
 }
 
-variable "isl_stddev" {
-  default     = 0
-  description = "standard deviation of isl"
-}
+variable "isl_stddev" { default = 0 } # standard deviation of isl
 
 variable "osl" {
   type        = any
@@ -70,36 +50,17 @@ variable "osl" {
   description = "mean tokens to ask for, 0 for the server's choice; a list makes a case of each"
 }
 
-variable "osl_stddev" {
-  default     = 0
-  description = "standard deviation of osl"
-}
+variable "osl_stddev" { default = 0 } # standard deviation of osl
+variable "entries" { default = 0 }    # different prompts; 0 makes one for every request, so that none is found in a cache
+variable "seed" { default = 100 }     # decides prompts and arrivals
 
-variable "entries" {
-  default     = 0
-  description = "different prompts; 0 makes one for every request, so that none is found in a cache"
-}
+# the folder of the model's tokenizer.json; without it the server's counts are taken
+variable "tokenizer" { default = "" }
 
-variable "seed" {
-  default     = 100
-  description = "decides prompts and arrivals"
-}
+# an object that is merged into every body, such as { ignore_eos = true, min_tokens = 200 }
+variable "extra_inputs" { default = {} }
 
-variable "tokenizer" {
-  default     = ""
-  description = "the folder of the model's tokenizer.json; without it the server's counts are taken"
-}
-
-variable "extra_inputs" {
-  type        = any
-  default     = {}
-  description = "an object that is merged into every body, such as { ignore_eos = true, min_tokens = 200 }"
-}
-
-variable "request_timeout" {
-  default     = 600
-  description = "seconds that a request may take"
-}
+variable "request_timeout" { default = 600 } # seconds that a request may take
 
 variable "gpu_telemetry" {
   type        = list(string)
@@ -107,10 +68,7 @@ variable "gpu_telemetry" {
   description = "DCGM exporters, as HOST:PORT or URL; localhost:9400 and 9401 are tried as well"
 }
 
-variable "gpu_counters" {
-  default     = ""
-  description = "a counter file of the exporter"
-}
+variable "gpu_counters" { default = "" } # a counter file of the exporter
 
 telemetry "gpus" {
   endpoints = var.gpu_telemetry
@@ -130,7 +88,6 @@ runtime "server" {
 grid "load" {
   description = "a case is a load point"
   op          = var.endpoint_type
-
   axis "concurrency" { values = flatten([var.concurrency]) }
   axis "request_rate" { values = flatten([var.request_rate]) }
   axis "isl" { values = flatten([var.isl]) }

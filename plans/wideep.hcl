@@ -1,7 +1,6 @@
-# Wide expert parallelism: attention and MLP of DeepSeek with random weights, DeepEP
-# MoE on two GPUs and more, and dispatch and combine of DeepEP over nodes. Programs
-# of SGLang's collectors start a process for each GPU, by srun, and their rows are
-# merged by the keys of the tables.
+# Wide expert parallelism: attention and MLP of DeepSeek with random weights, DeepEP MoE on two GPUs and more, and
+# dispatch and combine of DeepEP over nodes. Programs of SGLang's collectors start a process for each GPU, by srun, and
+# their rows are merged by the keys of the tables.
 #
 #   aicplan plan  plans/wideep.hcl
 #   aicplan apply plans/wideep.hcl --var executor=slurm --var 'node_counts=[1,2,4,8]' --var collectors=/path/to/collector/sglang --var model=/path/to/deepseek-v3
@@ -10,17 +9,12 @@
 #
 #   aicplan apply plans/wideep.hcl --var standin=true --var executor=slurm --var 'node_counts=[1,2]' --var gpus_per_node=2
 
-include = ["modules/wideep/choices.hcl"]
+include = ["modules/database/executors.hcl", "modules/wideep/choices.hcl"]
 
-variable "collectors" {
-  default     = ""
-  description = "Folder of the collectors: collect_wideep_attn.py and those beside it."
-}
+variable "collectors" { default = "" } # Folder of the collectors: collect_wideep_attn.py and those beside it.
 
-variable "model" {
-  default     = "deepseek-ai/DeepSeek-V3"
-  description = "A folder with the config of DeepSeek-V3; its weights are not needed."
-}
+# A folder with the config of DeepSeek-V3; its weights are not needed.
+variable "model" { default = "deepseek-ai/DeepSeek-V3" }
 
 variable "deepep" {
   type        = map(list(string))
@@ -46,17 +40,6 @@ variable "node_counts" {
   }
 }
 
-variable "executor" {
-  default     = "local"
-  description = "slurm: a job for each number of nodes; local: in the allocation that this is called in."
-
-  validation {
-    condition     = contains(["local", "slurm"], var.executor)
-    error_message = "executor is \"local\" or \"slurm\""
-  }
-}
-
-variable "account" { default = "" }
 variable "time" { default = "02:00:00" }
 variable "poll" { default = "5s" }
 
@@ -65,10 +48,7 @@ variable "launcher" {
   description = "What starts the ranks; empty where the collectors do so themselves."
 }
 
-variable "standin" {
-  default     = false
-  description = "A stand-in instead of the collectors, which measures nothing."
-}
+variable "standin" { default = false } # A stand-in instead of the collectors, which measures nothing.
 
 locals {
   # The tools of the first collectors start with the words of their README.
@@ -120,8 +100,6 @@ module "nodes" {
   ops           = var.ops
 }
 
-executor "local" { kind = "local" }
-
 # Each number of nodes has jobs of its own.
 executor "slurm" {
   kind           = "slurm"
@@ -159,7 +137,6 @@ dedupe "wideep" {
 gate "wideep" {
   for_each = dedupe.wideep
   input    = each.value
-
   check "coverage" { min = 0.99 }
   check "limits" {}
   check "duplicates" { max = 0 }

@@ -14,7 +14,6 @@ runtime "cpu" {
 
 preflight "node" {
   runtime = runtime.cpu
-
   check "framework" {}
   check "writable" {}
 }

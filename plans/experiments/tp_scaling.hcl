@@ -16,6 +16,8 @@
 # A new experiment is a row of the list below. A row sets only what differs from the variables.
 # An example is in docs/guides/experiments.md: DeepSeek-V2-Lite with expert parallelism.
 
+include = ["../modules/database/executors.hcl"]
+
 variable "experiments" {
   description = "the cells: an id, what it is, and the settings of its server and its iterations"
 
@@ -68,61 +70,20 @@ variable "only" {
   description = "ids of the experiments to run; empty runs all"
 }
 
-variable "model" {
-  default     = "meta-llama/Llama-3.1-8B"
-  description = "a checkpoint's folder or name"
-}
-
-variable "model_family" {
-  default     = "llama-3.1-8b"
-  description = "name of the model in requests, results and cards"
-}
-
-variable "dummy" {
-  default     = false
-  description = "random weights and no tokenizer: a folder with a config.json is enough"
-}
-
+variable "model" { default = "meta-llama/Llama-3.1-8B" } # a checkpoint's folder or name
+variable "model_family" { default = "llama-3.1-8b" }     # name of the model in requests, results and cards
+variable "dummy" { default = false }                     # random weights and no tokenizer: a folder with a config.json is enough
 variable "precision" { default = "bfloat16" }
 variable "batch_size" { default = 4 }
-
-variable "seq_len" {
-  default     = 2048
-  description = "tokens of prompt and answer together"
-}
-
-variable "max_tokens" {
-  default     = 512
-  description = "tokens of each answer"
-}
-
+variable "seq_len" { default = 2048 }   # tokens of prompt and answer together
+variable "max_tokens" { default = 512 } # tokens of each answer
 variable "warmup_iterations" { default = 2 }
 variable "profile_iterations" { default = 5 }
-
-variable "trace_requests" {
-  default     = 4
-  description = "requests of the pass that records traces"
-}
-
-variable "nsys" {
-  default     = false
-  description = "record a report by nsys as well, of a server that is started for it"
-}
-
-variable "program" {
-  default     = ["vllm", "serve"]
-  description = "what starts the server"
-}
-
-variable "python" {
-  default     = "python3"
-  description = "the interpreter that has vLLM"
-}
-
-variable "tokenizer" {
-  default     = ""
-  description = "the folder of the model's tokenizer.json; without it prompts are token ids"
-}
+variable "trace_requests" { default = 4 }          # requests of the pass that records traces
+variable "nsys" { default = false }                # record a report by nsys as well, of a server that is started for it
+variable "program" { default = ["vllm", "serve"] } # what starts the server
+variable "python" { default = "python3" }          # the interpreter that has vLLM
+variable "tokenizer" { default = "" }              # the folder of the model's tokenizer.json; without it prompts are token ids
 
 variable "server_args" {
   type        = list(string)
@@ -137,35 +98,12 @@ variable "server_env" {
 
 variable "ready_within" { default = "15m" }
 
-variable "card" {
-  type        = any
-  default     = {}
-  description = "further fields of all workload cards: contributor, trace_url, \"workload.hardware.xpu_spec.model\""
-}
+# further fields of all workload cards: contributor, trace_url, "workload.hardware.xpu_spec.model"
+variable "card" { default = {} }
 
-variable "executor" {
-  default     = "local"
-  description = "local, or slurm: a task for each cell"
-
-  validation {
-    condition     = contains(["local", "slurm"], var.executor)
-    error_message = "executor is \"local\" or \"slurm\""
-  }
-}
-
-variable "account" { default = "" }
-
-variable "constraint" {
-  default     = "gpu"
-  description = "features of the nodes; \"\" for any"
-}
-
+variable "constraint" { default = "gpu" } # features of the nodes; "" for any
 variable "qos" { default = "regular" }
-
-variable "time" {
-  default     = "00:30:00"
-  description = "time limit of a cell"
-}
+variable "time" { default = "00:30:00" } # time limit of a cell
 
 variable "gpus_per_node" {
   type        = number
@@ -190,10 +128,7 @@ variable "logs" {
   description = "folder of the output of jobs; by default in the state folder"
 }
 
-variable "poll" {
-  default     = "5s"
-  description = "interval between reads of the queue"
-}
+variable "poll" { default = "5s" } # interval between reads of the queue
 
 locals {
   chosen = [for e in var.experiments : e if length(var.only) == 0 || contains(var.only, e.experiment_id)]
@@ -229,8 +164,6 @@ locals {
 
   gpus = [for e in local.chosen : e.tensor_parallel_size * e.pipeline_parallel_size * e.data_parallel_size]
 }
-
-executor "local" { kind = "local" }
 
 # An array for each number of GPUs: a cell of one GPU holds no four.
 executor "slurm" {
@@ -270,7 +203,6 @@ telemetry "gpus" { interval = "100ms" }
 grid "tp_scaling" {
   description = "a case is a cell"
   op          = "completions"
-
   rows "cell" { values = local.cells }
 }
 

@@ -3,17 +3,13 @@
 #
 #   aicplan apply plans/experiments/try.hcl --out-dir results
 
-variable "aicplan" {
-  default     = "aicplan"
-  description = "the program, with its path if it is not in PATH"
-}
+variable "aicplan" { default = "aicplan" } # the program, with its path if it is not in PATH
 
 runtime "server" {
   kind    = "server"
   model   = "mock"
   command = [var.aicplan, "mock-server", "--listen", "{host}:{port}", "--ttft", "20ms", "--itl", "2ms"]
   labels  = ["experiment_id", "tensor_parallel_size"]
-
   ready { within = "20s" }
 }
 

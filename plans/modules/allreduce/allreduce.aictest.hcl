@@ -13,9 +13,6 @@ run "one node of eight" {
 
   expect "grid.custom_allreduce" {
     cases = 3
-    drops = {
-      "one GPU has nobody to reduce with"    = 1
-      "a node of this system has fewer GPUs" = 1
-    }
+    drops = { "one GPU has nobody to reduce with" = 1, "a node of this system has fewer GPUs" = 1 }
   }
 }

@@ -1,18 +1,9 @@
-# All-reduce as a framework does it between the GPUs of one node: its own kernels
-# for small messages and what it falls back to for large ones. aiconfigurator's
-# collector measures it, in a process for each GPU.
+# All-reduce as a framework does it between the GPUs of one node: its own kernels for small messages and what it falls
+# back to for large ones. aiconfigurator's collector measures it, in a process for each GPU.
 
-variable "backend" {
-  type        = string
-  description = "Whose all-reduce: vllm, sglang or trtllm."
-}
-
+variable "backend" { type = string } # Whose all-reduce: vllm, sglang or trtllm.
 variable "system" { description = "The system that the rows are for." }
-
-variable "gpus" {
-  default     = [2, 4, 8]
-  description = "Numbers of GPUs that take part."
-}
+variable "gpus" { default = [2, 4, 8] } # Numbers of GPUs that take part.
 
 variable "launcher" {
   type        = list(string)
@@ -26,8 +17,7 @@ locals {
   end      = 1073741824
   sizes    = [for p in range(30) : pow(2, p) if pow(2, p) >= local.smallest && pow(2, p) < local.end]
 
-  # TensorRT-LLM's ranks find each other by MPI. For the others, aicplan sets the
-  # environment that torchrun sets.
+  # TensorRT-LLM's ranks find each other by MPI. For the others, aicplan sets the environment that torchrun sets.
   mpirun   = ["mpirun", "-n", "{ranks}", "--allow-run-as-root"]
   launcher = var.launcher != null ? var.launcher : var.backend == "trtllm" ? local.mpirun : null
 }

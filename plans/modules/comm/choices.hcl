@@ -1,9 +1,6 @@
 # What is measured, for the module and for plans of it.
 
-variable "gpus" {
-  default     = [2, 4, 8]
-  description = "Numbers of GPUs that communicate; the largest must be present."
-}
+variable "gpus" { default = [2, 4, 8] } # Numbers of GPUs that communicate; the largest must be present.
 
 variable "methods" {
   default     = ["graph"]
@@ -15,7 +12,4 @@ variable "methods" {
   }
 }
 
-variable "tables" {
-  default     = ["nccl", "p2p"]
-  description = "What to measure."
-}
+variable "tables" { default = ["nccl", "p2p"] } # What to measure.

@@ -15,15 +15,9 @@ grid "nccl" {
 
   axis "num_gpus" { values = var.gpus }
   axis "op_name" { values = ["all_gather", "alltoall", "reduce_scatter", "all_reduce"] }
-  rows "type" {
-    values = [
-      { nccl_dtype = "half", element_bytes = 2 },
-      { nccl_dtype = "int8", element_bytes = 1 },
-    ]
-  }
+  rows "type" { values = [{ nccl_dtype = "half", element_bytes = 2 }, { nccl_dtype = "int8", element_bytes = 1 }] }
   axis "bytes" { values = local.bytes }
   axis "method" { values = [each.key] }
-
   derive "message_size" { value = bytes / element_bytes }
 
   filter "one_node" {

@@ -4,20 +4,11 @@ locals {
     # Across nodes, this grid has no cases.
     { for _, g in grid.p2p : "p2p" => g if var.nodes == 1 },
   )
-  # The table nccl_perf has the collectives as serving replays them, unless only
-  # the other method was asked for.
-  graph = contains(var.methods, "graph")
-  main  = [local.graph ? "nccl_graph" : "nccl_eager"]
-  files = {
-    nccl_eager = local.graph ? "nccl_eager_perf" : "nccl_perf"
-    nccl_graph = "nccl_perf"
-    p2p        = "p2p"
-  }
-  groups = {
-    nccl_eager = ["num_gpus", "op_name"]
-    nccl_graph = ["num_gpus", "op_name"]
-    p2p        = ["src", "dst"]
-  }
+  # The table nccl_perf has the collectives as serving replays them, unless only the other method was asked for.
+  graph  = contains(var.methods, "graph")
+  main   = [local.graph ? "nccl_graph" : "nccl_eager"]
+  files  = { nccl_eager = local.graph ? "nccl_eager_perf" : "nccl_perf", nccl_graph = "nccl_perf", p2p = "p2p" }
+  groups = { nccl_eager = ["num_gpus", "op_name"], nccl_graph = ["num_gpus", "op_name"], p2p = ["src", "dst"] }
 }
 
 preflight "node" {

@@ -40,18 +40,15 @@ grid "attention_context" {
   # Models come first: their attributes win over those of base heads.
   case_set "model_heads" {
     include = [local.parts.served_kv_heads]
-
     rows "head" { values = local.model_heads }
   }
 
   case_set "base" {
     include = [local.parts.base_grid]
-
     rows "head" { values = local.base_heads.context }
   }
 
   rows "precision" { values = var.formats.context }
-
   axis "isl" { values = reverse(module.shapes.context_lengths) } # new tokens per sequence
   axis "batch_size" { values = reverse(module.shapes.context_batches) }
 
@@ -86,21 +83,17 @@ grid "attention_generation" {
 
   case_set "model_heads" {
     include = [local.parts.served_kv_heads]
-
     rows "head" { values = local.model_heads }
   }
 
   case_set "base" {
     include = [local.parts.base_grid]
-
     rows "head" { values = local.base_heads.generation }
   }
 
   rows "precision" { values = var.formats.generation }
-
   axis "target_seq" { values = module.shapes.cache_lengths } # tokens in the cache after the step
   axis "batch_size" { values = powers(2, 0, 11) }
-
   derive "step" { value = target_seq - 1 } # tokens in the cache before the decoded one
 
   filter "batch_cap" {
@@ -131,7 +124,6 @@ grid "encoder_attention" {
 
   case_set "base" {
     include = [local.parts.base_grid]
-
     axis "num_heads" { values = [2, 4, 5, 8, 10, 12, 14, 16, 20, 24, 32] }
     axis "head_dim" { values = [64, 72, 80] }
   }
@@ -151,9 +143,8 @@ grid "encoder_attention" {
 
   axis "isl" {
     values = [
-      1, 13, 16, 26, 32, 52, 64, 104, 128, 192, 256, 400, 512, 576, 1024, 1296, 1500, 1536, 2048, 2304,
-      3072, 3136, 4096, 5184, 6144, 6400, 7744, 8192, 9216, 10240, 10816, 12288, 12544, 14400, 16384,
-      24576, 32768, 49152, 65536,
+      1, 13, 16, 26, 32, 52, 64, 104, 128, 192, 256, 400, 512, 576, 1024, 1296, 1500, 1536, 2048, 2304, 3072, 3136,
+      4096, 5184, 6144, 6400, 7744, 8192, 9216, 10240, 10816, 12288, 12544, 14400, 16384, 24576, 32768, 49152, 65536,
     ]
     description = "patches per image"
   }

@@ -17,11 +17,15 @@ locals {
     } if !contains([for q in slice(local.models.dsa, 0, i) : q.architecture], r.architecture)
   ]
 
-  msa_modules = [for r in local.models.msa : {
-    model            = r.model
-    native_num_heads = r.num_heads
-    selected         = r.selected
-  }]
+  msa_modules = [for r in local.models.msa : { model = r.model, native_num_heads = r.num_heads, selected = r.selected }]
+
+  # By kind of module: caches and weights in all formats, on SM versions that have both. Attention multiplies in
+  # bfloat16 if it has no format of its own.
+  module_formats = { for kind, groups in var.formats : kind => flatten([for g in groups : [
+    for weights, sm in g.weights : [for cache, first in g.cache : {
+      mla_dtype = try(g.attention, "bfloat16"), kv_cache_dtype = cache, gemm_type = weights, min_sm = max(sm, first), max_sm = 999
+    }]
+  ]]) if can(groups[0].weights) }
 
   module_columns = ["num_heads", "kv_cache_dtype", "mla_dtype", "gemm_type", "model"]
   cache_limit    = "the cache does not fit ${floor(var.cache_budget / 1e9)} GB, nine tenths of the device"
@@ -80,9 +84,8 @@ grid "mla_context_module" {
   columns     = concat(["batch_size", "isl"], local.module_columns)
   constants   = { tp_size = 1, step = 0 }
   include     = [part.module_context]
-
   rows "model" { values = local.mla_modules }
-  rows "precision" { values = var.formats.mla_context }
+  rows "precision" { values = local.module_formats.mla_context }
 }
 
 grid "mla_generation_module" {
@@ -92,9 +95,8 @@ grid "mla_generation_module" {
   columns     = concat(["batch_size", "step"], local.module_columns)
   constants   = { tp_size = 1, isl = 1 }
   include     = [part.module_generation, part.latent_cache]
-
   rows "model" { values = local.mla_modules }
-  rows "precision" { values = var.formats.mla_generation }
+  rows "precision" { values = local.module_formats.mla_generation }
 }
 
 grid "dsa_context_module" {
@@ -104,9 +106,8 @@ grid "dsa_context_module" {
   columns     = concat(["batch_size", "isl", "step"], local.module_columns)
   constants   = { tp_size = 1 }
   include     = [part.module_context, part.cached_prefix, local.parts.sm_90]
-
   rows "model" { values = local.dsa_modules }
-  rows "precision" { values = var.formats.dsa }
+  rows "precision" { values = local.module_formats.dsa }
 }
 
 grid "dsa_generation_module" {
@@ -116,9 +117,8 @@ grid "dsa_generation_module" {
   columns     = concat(["batch_size", "step"], local.module_columns)
   constants   = { tp_size = 1, isl = 1 }
   include     = [part.module_generation, part.latent_cache, local.parts.sm_90]
-
   rows "model" { values = local.dsa_modules }
-  rows "precision" { values = var.formats.dsa }
+  rows "precision" { values = local.module_formats.dsa }
 }
 
 grid "msa_context_module" {
@@ -128,9 +128,8 @@ grid "msa_context_module" {
   columns     = concat(["batch_size", "isl", "step"], local.module_columns)
   constants   = { tp_size = 1 }
   include     = [part.module_context, part.cached_prefix]
-
   rows "model" { values = local.msa_modules }
-  rows "precision" { values = var.formats.msa }
+  rows "precision" { values = local.module_formats.msa }
 }
 
 grid "msa_generation_module" {
@@ -142,7 +141,7 @@ grid "msa_generation_module" {
   include     = [part.module_generation]
 
   rows "model" { values = local.msa_modules }
-  rows "precision" { values = var.formats.msa }
+  rows "precision" { values = local.module_formats.msa }
 
   # Keys and values of the cache heads on this rank, and the indexer's keys.
   filter "memory" {

@@ -20,12 +20,9 @@ locals {
 
 part "dsv4" {
   include = [local.parts.chosen]
-
   rows "model" { values = local.dsv4_models }
-
   axis "tp_size" { values = local.dsv4_tp }
   axis "batch_size" { values = module.shapes.decode_batches }
-
   derive "num_heads" { value = native_num_heads / tp_size }
   derive "mla_dtype" { value = "bfloat16" }
   derive "kv_cache_dtype" { value = "fp8" }
@@ -101,7 +98,6 @@ grid "dsv4_csa_context_module" {
   constants   = { compress_ratio = 4 }
   loop_order  = ["model", "tp_size", "batch_size", "isl"]
   include     = [part.dsv4_context]
-
   distinct { by = ["model", "tp_size", "batch_size", "isl", "step"] }
 }
 
@@ -113,7 +109,6 @@ grid "dsv4_hca_context_module" {
   constants   = { compress_ratio = 128 }
   loop_order  = ["model", "tp_size", "batch_size", "isl"]
   include     = [part.dsv4_context]
-
   distinct { by = ["model", "tp_size", "batch_size", "isl", "step"] }
 }
 

@@ -54,7 +54,6 @@ grid "gemm" {
   }
 
   axis "m" { values = reverse(module.shapes.gemm_tokens) } # tokens
-
   rows "format" { values = var.formats.gemm }
   distinct {}
 }

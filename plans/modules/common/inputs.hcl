@@ -11,28 +11,23 @@ variable "own" {
 
 variable "formats" {
   default     = {}
-  description = "Formats by gemm, context and generation (attention), moe, bmm and latent (latent attention without its projections), and mla_context, mla_generation, dsa and msa (whole modules)."
+  description = "Formats by gemm, context and generation (attention), moe, bmm and latent (latent attention without its projections), and of whole modules (mla_context, mla_generation, dsa, msa) groups of the formats of cache and weights with their first SM versions."
 }
 
-variable "attention" {
-  default     = {}
-  description = "Of attention: base heads by phase, attributes of base heads (plain) and of model heads by profile (heads), further columns and columns of the key by phase, and parts of the grids (limits)."
-}
+# Of attention: base heads by phase, attributes of base heads (plain) and of model heads by profile (heads), further
+# columns and columns of the key by phase, and parts of the grids (limits).
+variable "attention" { default = {} }
 
-variable "limits" {
-  default     = {}
-  description = "Limits of gemm: blocks is true if a block-scaled weight has 128 x 128 elements at least, gemm is a part with further filters."
-}
+# Limits of gemm: blocks is true if a block-scaled weight has 128 x 128 elements at least, gemm is a part with further
+# filters.
+variable "limits" { default = {} }
 
-variable "module_heads" {
-  default     = null
-  description = "Heads of whole attention modules on a rank; null takes the powers of two up to 128."
-}
+# Heads of whole attention modules on a rank; null takes the powers of two up to 128.
+variable "module_heads" { default = null }
 
-variable "cache_budget" {
-  default     = 1e15
-  description = "Bytes that a cache may take; by default without limit, if the framework does not check and such cases fail at run time."
-}
+# Bytes that a cache may take; by default without limit, if the framework does not check and such cases fail at run
+# time.
+variable "cache_budget" { default = 1e15 }
 
 module "shapes" { source = "../shapes" }
 

@@ -1,5 +1,4 @@
-# Multi-head latent attention without its projections, and the two batched
-# products that absorb them in decode.
+# Multi-head latent attention without its projections, and the two batched products that absorb them in decode.
 
 locals {
   chosen_latent_heads = distinct(flatten([for r in local.models.mla : [
@@ -11,10 +10,8 @@ part "latent" {
   include = [local.parts.sm_gate, local.parts.chosen]
 
   axis "tp_size" { values = var.selection.tp_sizes }
-
   rows "model" { values = [for r in local.models.mla : { native_num_heads = r.num_heads, selected = r.selected }] }
   rows "precision" { values = var.formats.latent }
-
   derive "num_heads" { value = floor(native_num_heads / tp_size) }
 
   filter "heads_divide" {
@@ -58,7 +55,6 @@ grid "mla_generation" {
 
   axis "target_seq" { values = module.shapes.cache_lengths } # tokens in the cache after the step
   axis "batch_size" { values = module.shapes.decode_batches }
-
   derive "step" { value = target_seq - 1 } # tokens in the cache before the decoded one
 
   filter "tokens" {
@@ -77,7 +73,6 @@ part "absorbed" {
   include = [local.parts.sm_gate]
 
   rows "precision" { values = var.formats.bmm }
-
   axis "num_heads" { values = [128, 96, 64, 48, 32, 24, 16, 12, 8, 4, 2, 1] }
 
   filter "chosen" {
@@ -94,7 +89,6 @@ grid "mla_bmm_gen_pre" {
   constants   = { op_name = "mla_gen_pre" }
   loop_order  = ["num_tokens", "num_heads"]
   include     = [part.absorbed]
-
   axis "num_tokens" { values = module.shapes.bmm_tokens }
 }
 
@@ -106,6 +100,5 @@ grid "mla_bmm_gen_post" {
   constants   = { op_name = "mla_gen_post" }
   loop_order  = ["num_tokens", "num_heads"]
   include     = [part.absorbed]
-
   axis "num_tokens" { values = concat(module.shapes.moe_tokens, [20480]) }
 }

@@ -34,10 +34,8 @@ grid "gdn" {
 
   axis "tp_size" { values = [for t in var.selection.tp_sizes : t if t <= 16] }
   axis "phase" { values = ["context", "generation"] }
-
   derive "num_k_heads" { value = floor(native_num_k_heads / tp_size) }
   derive "num_v_heads" { value = floor(native_num_v_heads / tp_size) }
-
   distinct { by = ["phase", "d_model", "num_k_heads", "head_k_dim", "num_v_heads", "head_v_dim", "d_conv"] }
 
   sweep "points" {
@@ -68,7 +66,6 @@ grid "kda" {
 
   axis "tp_size" { values = [for t in var.selection.tp_sizes : t if t <= 8] }
   axis "phase" { values = ["context", "generation", "verify"] } # verify checks 2 to 8 drafted tokens at once
-
   derive "num_k_heads" { value = native_num_heads / tp_size }
   derive "num_v_heads" { value = native_num_heads / tp_size }
 

@@ -1,9 +1,6 @@
 # Memory-bound kernels: what a kernel reaches that does nothing but move bytes.
 
-variable "largest_mb" {
-  default     = 4096
-  description = "Largest array, in MiB."
-}
+variable "largest_mb" { default = 4096 } # Largest array, in MiB.
 
 grid "memory" {
   description = "copy, triad and reduction from arrays that fit the L2 cache to many times its size"
@@ -16,7 +13,6 @@ grid "memory" {
 # What surrounds the matrix products of a layer.
 grid "elementwise" {
   description = "normalisation, gate and quantisation of a token batch"
-
   axis "kernel" { values = ["rmsnorm", "silu_and_mul", "quantize_fp8", "quantize_fp8_block"] }
   axis "dtype" { values = ["bfloat16", "float16"] }
   axis "num_tokens" { values = powers(2, 0, 14) }

@@ -11,7 +11,6 @@ runtime "cuda" {
 preflight "node" {
   runtime = runtime.cuda
   system  = system.this
-
   check "libraries" {}
   check "gpus" {}
   check "exclusive" {}

@@ -21,15 +21,8 @@ variable "tp" {
   description = "Collect only these tensor-parallel sizes; empty means all that the models are served with."
 }
 
-variable "cases" {
-  default     = "095f58a"
-  description = "Whose case plans: 095f58a (aiconfigurator 0.12), or aisimulate-0.13."
-}
-
-variable "power" {
-  default     = false
-  description = "Measure power too: adds the columns power and power_limit."
-}
+variable "cases" { default = "095f58a" } # Whose case plans: 095f58a (aiconfigurator 0.12), or aisimulate-0.13.
+variable "power" { default = false }     # Measure power too: adds the columns power and power_limit.
 
 variable "reference" {
   type        = map(string)
@@ -43,20 +36,16 @@ variable "device_memory" {
   description = "Bytes that a process can allocate; null takes 99 % of the system's memory."
 }
 
-variable "collector_root" {
-  default     = ""
-  description = "A checkout of aiconfigurator, whose collectors measure the ops."
-}
+variable "collector_root" { default = "" } # A checkout of aiconfigurator, whose collectors measure the ops.
 
 module "selection" {
-  source  = "../selection"
-  system  = system.this
-  backend = local.backend
-  ops     = var.ops
-  models  = var.models
-  tp      = var.tp
-  cases   = var.cases
-
+  source        = "../selection"
+  system        = system.this
+  backend       = local.backend
+  ops           = var.ops
+  models        = var.models
+  tp            = var.tp
+  cases         = var.cases
   device_memory = var.device_memory
 }
 

@@ -2,10 +2,7 @@
 # their arguments: one row per op. docs/guides/python-ops.md explains the words. What a row leaves out comes from
 # the tables below it: the collector's file and function, and the name of its perf file.
 
-variable "backend" {
-  type        = string
-  description = "trtllm, vllm or sglang."
-}
+variable "backend" { type = string } # trtllm, vllm or sglang.
 
 locals {
   # Set before the framework is imported. The two SGLANG_OPT switches and the RESTART_WORKER variables belong to
@@ -90,15 +87,13 @@ locals {
     mamba2            = ["collect_mamba2", "run_mamba2_torch"]
   }
 
-  # Columns whose values have other words in the collectors. A distribution is one column here and two arguments
-  # there.
+  # Columns whose values have other words in the collectors. A distribution is one column here and two arguments there.
   fp8_cache   = { column = "kv_cache_dtype", map = { bfloat16 = false, fp8 = true } }
   fp8_compute = { column = "attn_dtype", map = { bfloat16 = false, fp8 = true } }
   spread      = { column = "distribution", map = { balanced = "balanced", "power_law_1.01" = "power_law", "power_law_1.2" = "power_law" } }
   alpha       = { column = "distribution", map = { balanced = 0, "power_law_1.01" = 1.01, "power_law_1.2" = 1.2 } }
 
-  # Cases with enums of the framework are looked up in what the collector lists. num_heads is the native number
-  # there.
+  # Cases with enums of the framework are looked up in what the collector lists. num_heads is the native number there.
   listed_mla = { batch_size = "batch_size", native_num_heads = "num_heads", tp_size = "tp_size", kv_cache_dtype = {
     trtllm = { param = "kv_cache_dtype", map = { bf16 = "bfloat16", fp8 = "fp8" } }
     sglang = { param = "kv_cache_dtype", map = { bfloat16 = "bfloat16", float8_e4m3fn = "fp8" } }

@@ -1,6 +1,5 @@
-# Mistakes in the rows of this folder, found when a plan is read. A format that no
-# table knows would plan no case at all, and a misspelt field would be an error
-# where outputs.hcl reads it, far from its row.
+# Mistakes in the rows of this folder, found when a plan is read. A format that no table knows would plan no case at
+# all, and a misspelt field would be an error where outputs.hcl reads it, far from its row.
 
 locals {
   # Beside rows, a family may say these for all of them.

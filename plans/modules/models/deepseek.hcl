@@ -14,8 +14,7 @@ locals {
       { model_name = "nvidia/DeepSeek-V4-Pro-NVFP4", hidden_size = 7168, inter_size = 3072, topk = 6, num_experts = 384, dtypes = ["nvfp4"], router = local.routers.deepseek_v4_pro },
     ]
 
-    # Experts spread over many GPUs with redundant copies (wide expert
-    # parallelism); the shapes are those of moe.
+    # Experts spread over many GPUs with redundant copies (wide expert parallelism); the shapes are those of moe.
     wide_ep = true
 
     mla = [{ model = "deepseek-ai/DeepSeek-V3", models = ["deepseek-ai/DeepSeek-V3", "nvidia/DeepSeek-V3.1-NVFP4"], num_heads = 128 }]

@@ -1,5 +1,4 @@
-# Gemma 4: layers with a sliding window alternate with global ones, whose heads
-# are twice as wide.
+# Gemma 4: layers with a sliding window alternate with global ones, whose heads are twice as wide.
 
 locals {
   gemma4 = {

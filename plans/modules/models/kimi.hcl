@@ -1,5 +1,4 @@
-# Kimi K2 (DeepSeek-like latent attention) and K3 (Kimi delta attention with
-# full-attention layers in between).
+# Kimi K2 (DeepSeek-like latent attention) and K3 (Kimi delta attention with full-attention layers in between).
 
 locals {
   kimi = {

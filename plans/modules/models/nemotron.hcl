@@ -1,6 +1,5 @@
-# Nemotron 3 and Nemotron-H: Mamba-2 layers, few attention layers, experts that
-# are not gated. Super and Ultra run their experts on a smaller latent width as
-# well as on the full one.
+# Nemotron 3 and Nemotron-H: Mamba-2 layers, few attention layers, experts that are not gated. Super and Ultra run their
+# experts on a smaller latent width as well as on the full one.
 
 locals {
   nemotron = {

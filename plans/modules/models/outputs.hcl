@@ -20,31 +20,11 @@ variable "cases" {
 }
 
 locals {
-  # Of rows that come to the same case the first stays, so the order decides
-  # whose name such a case carries.
+  # Of rows that come to the same case the first stays, so the order decides whose name such a case carries.
   families = [
-    local.deepseek,
-    local.gemma4,
-    local.glm5,
-    local.kimi,
-    local.llama4,
-    local.mimo_7b,
-    local.mimo_v2,
-    local.minimax,
-    local.mixtral,
-    local.qwen3,
-    local.qwen3_moe,
-    local.qwen3_vl,
-    local.qwen3_vl_moe,
-    local.qwen35,
-    local.qwen35_moe,
-    local.step3p7,
-    local.gpt_oss,
-    local.llama3,
-    local.nemotron,
-    local.glm53_flash,
-    local.mistral3,
-    local.muse_glimmer,
+    local.deepseek, local.gemma4, local.glm5, local.kimi, local.llama4, local.mimo_7b, local.mimo_v2, local.minimax,
+    local.mixtral, local.qwen3, local.qwen3_moe, local.qwen3_vl, local.qwen3_vl_moe, local.qwen35, local.qwen35_moe,
+    local.step3p7, local.gpt_oss, local.llama3, local.nemotron, local.glm53_flash, local.mistral3, local.muse_glimmer,
     local.qwen38,
   ]
 
@@ -62,34 +42,15 @@ locals {
     sglang = ["bfloat16", "fp8_block"]
   }
 
-  attention = flatten([for f in local.sound_families : [for r in try(f.attention, []) : {
-    profile      = r.profile
-    architecture = f.architecture
-    models       = r.models
-    num_heads    = r.num_heads
-    num_kv_heads = r.num_kv_heads
-    head_dim     = r.head_dim
-    v_head_dim   = try(r.v_head_dim, r.head_dim)
-    window       = r.window
-    tp           = r.tp
-    chunk        = try(r.chunk, null)
-    sink         = try(r.sink, false)
-    scaling      = try(r.scaling, null)
-    only         = try(r.only, local.backends)
-  }]])
+  attention = flatten([for f in local.sound_families : [for r in try(f.attention, []) : merge(
+    { v_head_dim = r.head_dim, chunk = null, sink = false, scaling = null, only = local.backends },
+    r, { architecture = f.architecture },
+  )]])
 
-  moe = flatten([for f in local.sound_families : [for r in try(f.moe, []) : {
-    model_name  = r.model_name
-    models      = try(r.models, [r.model_name])
-    hidden_size = r.hidden_size
-    inter_size  = r.inter_size
-    topk        = r.topk
-    num_experts = r.num_experts
-    max_tp      = try(r.max_tp, 32)
-    wide_ep     = try(r.wide_ep, f.wide_ep, false)
-    dtypes      = { for b in local.backends : b => try(r.dtypes[b], r.dtypes) }
-    router      = try(r.router, local.plain_router)
-  }]])
+  moe = flatten([for f in local.sound_families : [for r in try(f.moe, []) : merge(
+    { models = [r.model_name], max_tp = 32, wide_ep = try(f.wide_ep, false), router = local.plain_router },
+    r, { dtypes = { for b in local.backends : b => try(r.dtypes[b], r.dtypes) } },
+  )]])
 
   rows = {
     for kind in ["mla", "dsa", "dsv4", "msa", "mhc", "gdn", "kda", "mamba2", "encoder", "projections", "widths"] :
@@ -99,8 +60,7 @@ locals {
     })]])
   }
 
-  # Narrow products next to the delta rule: its two gates, one value per head,
-  # and the gate of a shared expert.
+  # Narrow products next to the delta rule: its two gates, one value per head, and the gate of a shared expert.
   gate_widths = flatten([for r in local.rows.gdn : concat(
     [for t in r.tp : { n = 2 * r.num_v_heads / t, k = r.d_model, tp_size = t, models = r.models }],
     try(r.shared_expert, false) ? [{ n = 1, k = r.d_model, tp_size = 0, models = r.models }] : [],
@@ -114,9 +74,8 @@ locals {
     r.model => distinct(flatten([for a in local.attention : a.tp if contains(a.models, r.model)]))
   }
 
-  # Dense products of a layer on one rank: fused query/key/value, attention
-  # output, and the two of the dense layer. Every rank keeps at least one
-  # key/value head.
+  # Dense products of a layer on one rank: fused query/key/value, attention output, and the two of the dense layer.
+  # Every rank keeps at least one key/value head.
   projection_widths = flatten([for r in local.rows.projections : [for t in local.served_tp[r.model] : concat(
     [
       { n = (r.num_heads / t + 2 * ceil_div(r.num_kv_heads, t)) * r.head_dim, k = r.hidden_size, tp_size = t, models = r.models },

@@ -22,8 +22,7 @@ locals {
     mxfp4_backend                = "triton"
   }
 
-  # DeepSeek-V3 and those that followed it: sigmoid scores with a correction
-  # bias, experts in groups.
+  # DeepSeek-V3 and those that followed it: sigmoid scores with a correction bias, experts in groups.
   sigmoid_router = merge(local.plain_router, {
     scoring_func          = "sigmoid"
     routing_method_type   = "DeepSeekV3"

@@ -1,35 +1,17 @@
-# From grids to perf files, for the ops of one runtime: look at the machine,
-# collect, keep one row per key, judge, export. Ops that fill one table are
-# exported together.
+# From grids to perf files, for the ops of one runtime: look at the machine, collect, keep one row per key, judge,
+# export. Ops that fill one table are exported together.
 
 variable "runtime" { description = "Who executes the cases." }
-
 variable "system" { description = "The system that the rows are for." }
-
 variable "grids" { description = "The grids by op; null for those that are not planned." }
-
 variable "bindings" { description = "How a python runtime reaches the ops, by op." }
+variable "unsupported" { default = {} } # Cases without a kernel on the plan's device, by op: lists of where and reason.
+variable "power" { default = false }    # Measure power too: adds the columns power and power_limit.
 
-variable "unsupported" {
-  type        = any
-  default     = {}
-  description = "Cases without a kernel on the plan's device, by op: lists of where and reason."
-}
+# Count keys of the table instead of cases, where several kernels measure one shape.
+variable "coverage_by_key" { default = false }
 
-variable "power" {
-  default     = false
-  description = "Measure power too: adds the columns power and power_limit."
-}
-
-variable "coverage_by_key" {
-  default     = false
-  description = "Count keys of the table instead of cases, where several kernels measure one shape."
-}
-
-variable "keep" {
-  default     = "latest"
-  description = "Which row of a key stays: latest, first, best or median."
-}
+variable "keep" { default = "latest" } # Which row of a key stays: latest, first, best or median.
 
 variable "reference" {
   type        = map(string)
@@ -43,10 +25,7 @@ variable "deviation" {
   description = "How far the ratio to the reference may be off: its median from 1, and p5 and p95 from the median."
 }
 
-variable "backend" {
-  type        = string
-  description = "Folder of the backend in a database."
-}
+variable "backend" { type = string } # Folder of the backend in a database.
 
 locals {
   # The tables that are not named as their op. Each row of compute_scale names the one of its two tables to which it
@@ -69,8 +48,7 @@ locals {
   fills    = { for op in local.planned : op => lookup(local.tables_of, op, ["${op}_perf"]) }
   exports  = { for table in distinct(flatten(values(local.fills))) : table => [for op in local.planned : op if contains(local.fills[op], table)] }
 
-  # Cases that fail together: a group that fails from its first case on is not
-  # tried to the end.
+  # Cases that fail together: a group that fails from its first case on is not tried to the end.
   groups = {
     gemm                 = ["gemm_dtype"]
     attention_context    = ["head_dim", "kv_cache_dtype"]
@@ -85,7 +63,6 @@ locals {
 preflight "node" {
   runtime = var.runtime
   system  = var.system
-
   check "framework" {}
   check "exclusive" {}
   check "disk" { min_gb = 2 }

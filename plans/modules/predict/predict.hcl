@@ -3,15 +3,8 @@
 # the package's version, the arguments that it was asked with and the digest of the
 # tables. Exports that it reads have the layout families and a system_spec.
 
-variable "python" {
-  default     = "python3"
-  description = "the interpreter that has the package"
-}
-
-variable "package" {
-  default     = "aiconfigurator"
-  description = "the package to ask: aiconfigurator, or its successor aisimulate"
-}
+variable "python" { default = "python3" }         # the interpreter that has the package
+variable "package" { default = "aiconfigurator" } # the package to ask: aiconfigurator, or its successor aisimulate
 
 variable "requires" {
   type        = string
@@ -19,39 +12,21 @@ variable "requires" {
   description = "versions of the package; null takes those that this module was tried with"
 }
 
-variable "model_path" {
-  type        = string
-  description = "the model as aiconfigurator knows it, or a folder with its config.json"
-}
-
+variable "model_path" { type = string } # the model as aiconfigurator knows it, or a folder with its config.json
 variable "system" { default = "h200_sxm" }
 variable "backend" { default = "vllm" }
+variable "backend_version" { default = "" } # version of the tables; empty takes the newest
 
-variable "backend_version" {
-  default     = ""
-  description = "version of the tables; empty takes the newest"
-}
+# agg for a server under load; static, static_ctx and static_gen for single steps
+variable "estimate_mode" { default = "agg" }
 
-variable "estimate_mode" {
-  default     = "agg"
-  description = "agg for a server under load; static, static_ctx and static_gen for single steps"
-}
+# folders of tables, as --systems-paths takes them; empty for the package's own
+variable "systems_paths" { default = "" }
 
-variable "systems_paths" {
-  default     = ""
-  description = "folders of tables, as --systems-paths takes them; empty for the package's own"
-}
+# the exports of the tables; then systems_paths is the output folder, and a table that changes is predicted from anew
+variable "reads" { default = [] }
 
-variable "reads" {
-  type        = any
-  default     = []
-  description = "the exports of the tables; then systems_paths is the output folder, and a table that changes is predicted from anew"
-}
-
-variable "tree" {
-  default     = ""
-  description = "what the folder in systems_paths is, for the rows; its content counts in any case"
-}
+variable "tree" { default = "" } # what the folder in systems_paths is, for the rows; its content counts in any case
 
 variable "workloads" {
   type        = any
@@ -65,11 +40,9 @@ variable "workloads" {
   }
 }
 
-variable "options" {
-  type        = any
-  default     = {}
-  description = "further arguments by aiconfigurator's names of them: {moe_ep_size = 8} for a model with experts, {ctx_tokens = 8192}, or what the mode disagg asks for; those of a workload win"
-}
+# further arguments by aiconfigurator's names of them: {moe_ep_size = 8} for a model with experts, {ctx_tokens = 8192},
+# or what the mode disagg asks for; those of a workload win
+variable "options" { default = {} }
 
 locals {
   # Of tables those of the system, and of a model's folder its config.
@@ -106,10 +79,7 @@ grid "workloads" {
 
   rows "workload" {
     values = [for i, w in var.workloads : merge({
-      isl                  = w.isl
-      osl                  = w.osl
-      concurrency          = w.concurrency
-      tensor_parallel_size = w.tensor_parallel_size
+      for c in ["isl", "osl", "concurrency", "tensor_parallel_size"] : c => w[c]
     }, local.optional ? { options = jsonencode(local.options[i]) } : {})]
   }
 }
@@ -122,9 +92,7 @@ collect "predicted" {
   reads_files = length(local.read) > 0 ? local.read : null
 
   # Tables that lack what one of them needs may have all for the others.
-  deadline {
-    first = "5m" # it reads its tables, which takes seconds
-  }
+  deadline { first = "5m" } # it reads its tables, which takes seconds
   breaker {
     after    = 20
     group_by = ["tensor_parallel_size"]

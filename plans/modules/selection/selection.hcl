@@ -1,13 +1,8 @@
-# What a run is about: the GPU, and which ops, models and tensor-parallel sizes
-# were asked for. Backends read it instead of the variables, so that a choice
-# means the same everywhere.
+# What a run is about: the GPU, and which ops, models and tensor-parallel sizes were asked for. Backends read it instead
+# of the variables, so that a choice means the same everywhere.
 
 variable "system" { description = "The system to plan for." }
-
-variable "backend" {
-  type        = string
-  description = "trtllm, vllm or sglang."
-}
+variable "backend" { type = string } # trtllm, vllm or sglang.
 
 variable "ops" {
   type        = list(string)
@@ -53,10 +48,7 @@ variable "device_memory" {
   description = "Bytes that a process can allocate; null takes the system's."
 }
 
-variable "cases" {
-  default     = "095f58a"
-  description = "Version of the case plans: 095f58a, or aisimulate-0.13."
-}
+variable "cases" { default = "095f58a" } # Version of the case plans: 095f58a, or aisimulate-0.13.
 
 module "models" {
   source = "../models"
@@ -165,7 +157,6 @@ part "served_heads" {
   include     = [part.chosen]
 
   axis "tp_size" { values = local.tp_sizes }
-
   derive "num_heads" { value = floor(native_num_heads / tp_size) }
 
   filter "tp_served" {

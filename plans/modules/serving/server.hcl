@@ -1,14 +1,7 @@
 # Variables of the servers of all frameworks.
 
-variable "model" {
-  type        = string
-  description = "a checkpoint's folder or name"
-}
-
-variable "python" {
-  default     = "python3"
-  description = "the interpreter that has the framework"
-}
+variable "model" { type = string }        # a checkpoint's folder or name
+variable "python" { default = "python3" } # the interpreter that has the framework
 
 variable "args" {
   type        = list(string)
@@ -21,7 +14,4 @@ variable "env" {
   default = {}
 }
 
-variable "tokenizer" {
-  default     = ""
-  description = "the folder of the model's tokenizer.json, for exact prompts"
-}
+variable "tokenizer" { default = "" } # the folder of the model's tokenizer.json, for exact prompts

@@ -1,11 +1,9 @@
-# Sparse attention with an indexer (DeepSeek-V3.2, GLM-5). A task builds the
-# module once for a model, a tensor-parallel size and a batch size, and walks
-# all lengths that fit the cache. Models that share the index between layers are
+# Sparse attention with an indexer (DeepSeek-V3.2, GLM-5). A task builds the module once for a model, a tensor-parallel
+# size and a batch size, and walks all lengths that fit the cache. Models that share the index between layers are
 # measured a second time without it.
 
 locals {
-  # Of the checkpoints of one architecture and format the one with the longest
-  # context is built: it covers the others.
+  # Of the checkpoints of one architecture and format the one with the longest context is built: it covers the others.
   dsa_models = [
     for r in var.selection.models.dsa : {
       model            = r.model
@@ -45,9 +43,7 @@ locals {
 part "module_heads" {
   description = "heads of a model on the ranks of a node"
   include     = [local.parts.chosen]
-
   axis "tp_size" { values = local.module_tp }
-
   derive "num_heads" { value = native_num_heads / tp_size }
 }
 
@@ -62,26 +58,21 @@ part "sparse_heads" {
 
 part "dsa" {
   include = [part.sparse_heads, local.parts.sm_90]
-
   rows "model" { values = local.dsa_models }
   rows "precision" { values = local.dsa_precisions }
-
   derive "dsa_prefill_backend" { value = kv_cache_dtype != "fp8" ? null : local.sm >= 100 ? "trtllm" : "flashmla_kv" }
 }
 
 part "prefixes" {
   description = "new tokens behind a cached prefix"
-
   axis "step" { values = local.prefixes }
   axis "isl" { values = local.module_lengths }
 }
 
 part "full_context" {
   description = "new tokens at the end of a model's context"
-
   axis "cover" { values = local.contexts }
   axis "isl" { values = local.module_lengths }
-
   derive "step" { value = cover - isl }
 }
 

@@ -1,6 +1,5 @@
-# DeepSeek-V4 attention: compressed sparse (csa) and heavily compressed (hca). A
-# task builds the module once for a model, a tensor-parallel size and a batch
-# size, and walks all lengths.
+# DeepSeek-V4 attention: compressed sparse (csa) and heavily compressed (hca). A task builds the module once for a
+# model, a tensor-parallel size and a batch size, and walks all lengths.
 
 locals {
   dsv4_models = [for r in var.selection.models.dsv4 : {
@@ -25,13 +24,11 @@ locals {
 
 part "dsv4" {
   include = [part.module_heads, local.parts.decode_batches]
-
   rows "model" { values = local.dsv4_models }
   rows "precision" { values = local.dsv4_precisions }
 }
 
-# The task measures what of this fits one chunk of prefill and the token pool,
-# which only it knows.
+# The task measures what of this fits one chunk of prefill and the token pool, which only it knows.
 part "dsv4_context" {
   include = [part.dsv4]
 

@@ -1,12 +1,8 @@
-# Single kernels of the sparse indexers, which the modules' times are split and
-# extended with. One model represents all.
+# Single kernels of the sparse indexers, which the modules' times are split and extended with. One model represents all.
 
 locals {
   # The kernels' shapes are those of GLM-5 wherever NVFP4 does not run.
-  indexer_models = [
-    { model = "zai-org/GLM-5", nvfp4 = false },
-    { model = "nvidia/GLM-5.2-NVFP4", nvfp4 = true },
-  ]
+  indexer_models = [{ model = "zai-org/GLM-5", nvfp4 = false }, { model = "nvidia/GLM-5.2-NVFP4", nvfp4 = true }]
 
   glm5_chosen  = anytrue([for r in var.selection.models.dsa : r.selected if r.architecture == "GlmMoeDsaForCausalLM"])
   glm5_context = 202752
@@ -61,7 +57,6 @@ part "glm5_kernel" {
     case_set "decode_full_context" {
       axis "isl" { values = [1] }
       axis "cover" { values = local.contexts }
-
       derive "step" { value = cover - 1 }
 
       filter "one_sequence" {
@@ -124,7 +119,6 @@ part "dsv4_kernel" {
 
     case_set "decode" {
       include = [part.dsv4_generation_lengths]
-
       axis "isl" { values = [1] }
     }
 

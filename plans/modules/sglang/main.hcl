@@ -41,10 +41,7 @@ module "common" {
       { moe_dtype = "w4a16_mxfp4", min_sm = 89, max_sm = 999 },
       { moe_dtype = "w4a8_mxfp4_mxfp8", min_sm = 100, max_sm = 109 },
     ]
-    bmm = [
-      { bmm_dtype = "bfloat16", min_sm = 0, max_sm = 999 },
-      { bmm_dtype = "fp8", min_sm = 89, max_sm = 999 },
-    ]
+    bmm = [{ bmm_dtype = "bfloat16", min_sm = 0, max_sm = 999 }, { bmm_dtype = "fp8", min_sm = 89, max_sm = 999 }]
 
     # An FP8 latent cache needs FlashAttention 3 or TensorRT-LLM's kernels; SM 89 and 120 have only Triton's, older
     # ones none that SGLang's benchmark knows.
@@ -186,8 +183,6 @@ grid "mhc_module" {
   include     = [local.parts.chosen]
 
   rows "model" { values = [for r in var.selection.models.mhc : { model = r.model, selected = r.selected }] }
-
   axis "op" { values = ["pre", "post"] } # before or after the block; the table's op_name
-
   sweep "num_tokens" { values = module.shapes.mhc_tokens }
 }

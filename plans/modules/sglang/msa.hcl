@@ -18,7 +18,6 @@ locals {
 
 part "msa" {
   include = [part.sparse_heads]
-
   rows "model" { values = local.msa_models }
   rows "precision" { values = local.msa_precisions }
 }
@@ -42,12 +41,10 @@ grid "msa_context_module" {
 
     case_set "full_context" {
       axis "isl" { values = local.module_lengths }
-
       derive "step" { value = max_position - isl }
     }
 
-    # Pages of 128 tokens: keys and values of the cache heads on this rank, and
-    # the indexer's keys.
+    # Pages of 128 tokens: keys and values of the cache heads on this rank, and the indexer's keys.
     filter "memory" {
       keep   = batch_size * ceil_div(isl + step, 128) * 128 * (2 * max(1, floor(num_heads / 16)) * 128 * (kv_cache_dtype == "fp8" ? 1 : 2) + min(4, num_heads) * 256) <= local.cache_budget
       reason = local.cache_too_large
@@ -81,7 +78,6 @@ grid "msa_generation_module" {
 
     case_set "full_context" {
       axis "batch_size" { values = [1] }
-
       derive "step" { value = max_position - 1 }
     }
 

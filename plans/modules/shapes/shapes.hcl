@@ -1,6 +1,5 @@
-# Sizes that every backend sweeps. They are the points between which the
-# database interpolates: dense where kernels change (tile edges at small and
-# odd token counts), powers of two elsewhere.
+# Sizes that every backend sweeps. They are the points between which the database interpolates: dense where kernels
+# change (tile edges at small and odd token counts), powers of two elsewhere.
 
 locals {
   # One token up to a full tile, then each tile edge and the first size past it.
@@ -77,8 +76,5 @@ part "decode_batches" {
 
 output "parts" {
   description = "Parts for include, by name."
-  value = {
-    layer_points   = part.layer_points
-    decode_batches = part.decode_batches
-  }
+  value       = { layer_points = part.layer_points, decode_batches = part.decode_batches }
 }

@@ -5,7 +5,6 @@ grid "attention_context" {
   constants  = { beam_width = 1, step = 0 }
 
   rows "heads" { values = local.heads }
-
   axis "isl" { values = [16, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384] }
   axis "batch_size" { values = [1, 2, 4, 8, 16, 32, 64] }
   axis "kernel_source" { values = local.backends } # backend of scaled_dot_product_attention
@@ -29,9 +28,7 @@ grid "attention_generation" {
 
   # Tokens in the cache, the decoded one included.
   axis "cached" { values = [16, 128, 512, 1024, 2048, 4096, 8192, 16384, 32768, 65536] }
-
   derive "step" { value = cached - 1 }
-
   axis "batch_size" { values = [1, 2, 4, 8, 16, 32, 64, 128, 256] }
   axis "kernel_source" { values = local.backends } # backend of scaled_dot_product_attention
   axis "window_size" { values = [0] }

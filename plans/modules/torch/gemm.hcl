@@ -36,12 +36,9 @@ grid "gemm_float16" {
   enabled = contains(local.chosen, "gemm_float16")
   op      = "gemm"
   columns = ["gemm_dtype", "m", "n", "k"]
-
   axis "width" { values = local.widths }
-
   derive "n" { value = width }
   derive "k" { value = width }
-
   axis "m" { values = local.tokens } # tokens
   axis "gemm_dtype" { values = ["float16"] }
 }

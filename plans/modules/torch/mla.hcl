@@ -8,7 +8,6 @@ grid "mla_bmm_gen_pre" {
   perf_table = "mla_bmm_perf"
   columns    = ["num_tokens", "num_heads", "bmm_dtype"]
   constants  = { op_name = "mla_gen_pre" }
-
   axis "num_tokens" { values = local.latent_tokens }
   axis "num_heads" { values = local.latent_heads } # heads of one rank: 128 over 1 to 128 ranks
   axis "bmm_dtype" { values = ["bfloat16"] }
@@ -19,7 +18,6 @@ grid "mla_bmm_gen_post" {
   perf_table = "mla_bmm_perf"
   columns    = ["num_tokens", "num_heads", "bmm_dtype"]
   constants  = { op_name = "mla_gen_post" }
-
   axis "num_tokens" { values = local.latent_tokens }
   axis "num_heads" { values = local.latent_heads }
   axis "bmm_dtype" { values = ["bfloat16"] }

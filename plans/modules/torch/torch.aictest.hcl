@@ -11,10 +11,7 @@ run "all ops on an H200" {
 
   expect "grid.gemm" {
     cases = 1440
-    drops = {
-      sm_gate                                        = 0
-      "torch's int8 product needs more than 16 rows" = 180
-    }
+    drops = { sm_gate = 0, "torch's int8 product needs more than 16 rows" = 180 }
   }
   expect "grid.moe" {
     cases = 48

@@ -39,31 +39,17 @@ module "common" {
       { moe_dtype = "w4a16_mxfp4", min_sm = 90, max_sm = 119 },
       { moe_dtype = "w4a8_mxfp4_mxfp8", min_sm = 100, max_sm = 999 },
     ]
-    bmm = [
-      { bmm_dtype = "bfloat16", min_sm = 0, max_sm = 999 },
-      { bmm_dtype = "fp8", min_sm = 87, max_sm = 999 },
-    ]
+    bmm = [{ bmm_dtype = "bfloat16", min_sm = 0, max_sm = 999 }, { bmm_dtype = "fp8", min_sm = 87, max_sm = 999 }]
     latent = [
       { kv_cache_dtype = "bfloat16", min_sm = 0, max_sm = 999 },
       { kv_cache_dtype = "fp8", min_sm = 0, max_sm = 999 },
     ]
 
     # Attention itself always multiplies in bfloat16 here.
-    mla_context    = local.mla
-    mla_generation = local.mla
-    dsa = [
-      { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "bfloat16", min_sm = 0, max_sm = 999 },
-      { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "bfloat16", min_sm = 100, max_sm = 999 },
-      { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "fp8_block", min_sm = 89, max_sm = 999 },
-      { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "fp8_block", min_sm = 100, max_sm = 999 },
-      { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "nvfp4", min_sm = 100, max_sm = 999 },
-      { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "nvfp4", min_sm = 100, max_sm = 999 },
-    ]
-    msa = [
-      { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "bfloat16", min_sm = 0, max_sm = 999 },
-      { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "fp8_block", min_sm = 89, max_sm = 999 },
-      { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "nvfp4", min_sm = 100, max_sm = 999 },
-    ]
+    mla_context    = [{ cache = { bfloat16 = 0, fp8 = 87 }, weights = local.weights }]
+    mla_generation = [{ cache = { bfloat16 = 0, fp8 = 87 }, weights = local.weights }]
+    dsa            = [{ cache = { bfloat16 = 0, fp8 = 100 }, weights = local.weights }]
+    msa            = [{ cache = { bfloat16 = 0 }, weights = local.weights }]
   }
 
   # The backend of a case is TRTLLM, or FLASHINFER for heads that TensorRT-LLM's own kernels do not take, such as
@@ -95,14 +81,8 @@ locals {
   query_heads  = [1, 2, 4, 8, 12, 16, 24, 32, 40, 48, 64, 96]
   decode_heads = [1, 2, 4, 8, 16, 32, 64, 96, 128]
 
-  mla = [
-    { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "bfloat16", min_sm = 0, max_sm = 999 },
-    { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "bfloat16", min_sm = 87, max_sm = 999 },
-    { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "fp8_block", min_sm = 89, max_sm = 999 },
-    { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "fp8_block", min_sm = 89, max_sm = 999 },
-    { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "nvfp4", min_sm = 100, max_sm = 999 },
-    { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "nvfp4", min_sm = 100, max_sm = 999 },
-  ]
+  # The formats of weights in whole attention modules, with the first SM version of each.
+  weights = { bfloat16 = 0, fp8_block = 89, nvfp4 = 100 }
 }
 
 part "gemm" {

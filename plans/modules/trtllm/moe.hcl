@@ -56,12 +56,9 @@ grid "moe_ep" {
   }
 
   axis "spread" { values = ["power_law_1.01", "power_law_1.2"] }
-
   derive "distribution" { value = use_eplb ? "${spread}_eplb" : spread } # as the collector labels its rows
-
   axis "moe_tp_size" { values = [1] }
   axis "moe_ep_size" { values = [for e in module.shapes.ep_sizes : e if e > 1] }
-
   derive "num_slots" { value = redundant ? 288 : num_experts } # copies of experts; 288 leaves 32 for hot ones among 256
 
   filter "experts_divide" {

@@ -1,6 +1,5 @@
-# Cases that upstream lists and that have no kernel on the plan's device. They are
-# not tried, the ledger has them as unsupported_config with the reason, and
-# coverage counts the others. Held against the tables of aiconfigurator 0.12.0:
+# Cases that upstream lists and that have no kernel on the plan's device. They are not tried, the ledger has them as
+# unsupported_config with the reason, and coverage counts the others. Held against the tables of aiconfigurator 0.12.0:
 # none of these keys was ever published for an H200 (docs/results/published.md).
 
 locals {

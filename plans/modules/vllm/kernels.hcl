@@ -9,11 +9,7 @@ part "dsv4_kernel" {
   include = [module.common.parts.decode_batches, module.common.parts.sm_90, module.common.parts.chosen]
 
   rows "model" {
-    values = [for r in var.selection.models.dsv4 : {
-      model     = r.model
-      num_heads = r.num_heads
-      selected  = r.selected
-    }]
+    values = [for r in var.selection.models.dsv4 : { model = r.model, num_heads = r.num_heads, selected = r.selected }]
   }
 
   axis "isl" { values = [for n in local.lengths : n if n <= 8192] }

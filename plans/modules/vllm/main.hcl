@@ -47,21 +47,10 @@ module "common" {
     bmm = [{ bmm_dtype = "bfloat16", min_sm = 0, max_sm = 999 }]
 
     # Attention itself in FP8 is a prefill kernel of SM 100.
-    mla_context = concat(local.mla, [
-      { mla_dtype = "fp8", kv_cache_dtype = "fp8", gemm_type = "bfloat16", min_sm = 100, max_sm = 999 },
-      { mla_dtype = "fp8", kv_cache_dtype = "fp8", gemm_type = "fp8_block", min_sm = 100, max_sm = 999 },
-      { mla_dtype = "fp8", kv_cache_dtype = "fp8", gemm_type = "nvfp4", min_sm = 100, max_sm = 999 },
-    ])
+    mla_context    = concat(local.mla, [{ attention = "fp8", cache = { fp8 = 100 }, weights = local.weights }])
     mla_generation = local.mla
     dsa            = local.mla
-    msa = [
-      { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "bfloat16", min_sm = 0, max_sm = 999 },
-      { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "bfloat16", min_sm = 0, max_sm = 999 },
-      { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "fp8_block", min_sm = 89, max_sm = 999 },
-      { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "fp8_block", min_sm = 89, max_sm = 999 },
-      { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "nvfp4", min_sm = 100, max_sm = 999 },
-      { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "nvfp4", min_sm = 100, max_sm = 999 },
-    ]
+    msa            = [{ cache = { bfloat16 = 0, fp8 = 0 }, weights = local.weights }]
   }
 
   attention = {
@@ -92,17 +81,11 @@ locals {
   # Case plans since 095f58a have heads of Kimi-K3, and FP8 weights with a scale for the whole tensor.
   newer = var.selection.cases != "095f58a"
 
-  mla = concat([
-    { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "bfloat16", min_sm = 0, max_sm = 999 },
-    { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "bfloat16", min_sm = 90, max_sm = 999 },
-    { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "fp8_block", min_sm = 89, max_sm = 999 },
-    { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "fp8_block", min_sm = 90, max_sm = 999 },
-    { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "nvfp4", min_sm = 100, max_sm = 999 },
-    { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "nvfp4", min_sm = 100, max_sm = 999 },
-    ], local.newer ? [
-    { mla_dtype = "bfloat16", kv_cache_dtype = "bfloat16", gemm_type = "fp8", min_sm = 89, max_sm = 999 },
-    { mla_dtype = "bfloat16", kv_cache_dtype = "fp8", gemm_type = "fp8", min_sm = 90, max_sm = 999 },
-  ] : [])
+  # The formats of weights in whole attention modules, with the first SM version of each.
+  weights = { bfloat16 = 0, fp8_block = 89, nvfp4 = 100 }
+  mla = [for weights in local.newer ? [local.weights, { fp8 = 89 }] : [local.weights] :
+    { cache = { bfloat16 = 0, fp8 = 90 }, weights = weights }
+  ]
 }
 
 # Cached tokens times query heads are bounded for heads of 128, in proportion for others; grouped heads share a cache

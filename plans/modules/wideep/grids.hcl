@@ -1,11 +1,7 @@
-# The shapes of DeepSeek-V3 under wide expert parallelism, as the published tables
-# have them. A case is what one run of a collector has under fixed columns; its
-# points are the token counts.
+# The shapes of DeepSeek-V3 under wide expert parallelism, as the published tables have them. A case is what one run of
+# a collector has under fixed columns; its points are the token counts.
 
-variable "nodes" {
-  type        = number
-  description = "Nodes of the ranks."
-}
+variable "nodes" { type = number } # Nodes of the ranks.
 
 locals {
   tokens = [for p in range(18) : pow(2, p)]

@@ -41,8 +41,7 @@ run "three nodes, with redundant experts" {
   expect "grid.deepep_normal[\"all\"]" { cases = 3 }
 }
 
-# The throughput kernels take 8 GPUs of each of some numbers of nodes; those for low
-# latency take any.
+# The throughput kernels take 8 GPUs of each of some numbers of nodes; those for low latency take any.
 run "five nodes of four GPUs" {
   variables {
     nodes         = 5

@@ -2,18 +2,10 @@
 
 include = ["../server.hcl"]
 
-variable "served_name" {
-  default     = "model"
-  description = "the name that requests ask for"
-}
-
+variable "served_name" { default = "model" } # the name that requests ask for
 variable "requires" { default = "" }
 variable "dtype" { default = "bfloat16" }
-
-variable "dummy" {
-  default     = false
-  description = "random weights: a folder with a config.json and a tokenizer is enough"
-}
+variable "dummy" { default = false } # random weights: a folder with a config.json and a tokenizer is enough
 
 variable "context_length" {
   type        = number
@@ -21,10 +13,9 @@ variable "context_length" {
   description = "the longest sequence; SGLang refuses a prompt and an answer that fill it, so it must be more than seq_len. Without it, the model's"
 }
 
-variable "with_stack" {
-  default     = true
-  description = "have traces carry Python's stacks, by which SGLang's steps (run_batch) are told; without them a trace is a fraction of the size and has no steps"
-}
+# have traces carry Python's stacks, by which SGLang's steps (run_batch) are told; without them a trace is a fraction of
+# the size and has no steps
+variable "with_stack" { default = true }
 
 variable "ready_within" { default = "15m" }
 
@@ -56,18 +47,11 @@ runtime "sglang" {
   ready { within = var.ready_within }
 
   profiler {
-    env = { SGLANG_TORCH_PROFILER_DIR = "{trace_dir}" }
-    start_body = {
-      output_dir = "{trace_dir}"
-      activities = ["CPU", "GPU"]
-      with_stack = var.with_stack
-    }
+    env        = { SGLANG_TORCH_PROFILER_DIR = "{trace_dir}" }
+    start_body = { output_dir = "{trace_dir}", activities = ["CPU", "GPU"], with_stack = var.with_stack }
 
     # Under nsys the scheduler calls cudaProfilerStart and Stop, which bound the recording.
-    nsys_body = {
-      output_dir = "{trace_dir}"
-      activities = ["CUDA_PROFILER"]
-    }
+    nsys_body = { output_dir = "{trace_dir}", activities = ["CUDA_PROFILER"] }
   }
 }
 

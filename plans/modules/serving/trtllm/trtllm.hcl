@@ -4,19 +4,12 @@
 
 include = ["../server.hcl"]
 
-variable "served_name" {
-  default     = ""
-  description = "the name that requests ask for; empty for the last part of model"
-}
-
+variable "served_name" { default = "" } # the name that requests ask for; empty for the last part of model
 variable "program" { default = ["trtllm-serve"] }
-
 variable "requires" { default = "" }
 
-variable "options" {
-  default     = ""
-  description = "the file of --extra_llm_api_options; empty for the module's, which turns the reuse of cached prompts off"
-}
+# the file of --extra_llm_api_options; empty for the module's, which turns the reuse of cached prompts off
+variable "options" { default = "" }
 
 variable "ready_within" { default = "20m" }
 

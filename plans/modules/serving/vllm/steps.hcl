@@ -2,16 +2,10 @@
 # steps of that batch. No server, no scheduler that has a choice: what is left
 # between this and a prediction is kernels, launches and the engine's own Python.
 
-variable "step_workloads" {
-  type        = any
-  default     = []
-  description = "objects with isl, osl, concurrency (the batch) and tensor_parallel_size"
-}
+variable "step_workloads" { default = [] } # objects with isl, osl, concurrency (the batch) and tensor_parallel_size
 
-variable "prefill_tokens" {
-  default     = 65536
-  description = "tokens that one step may prefill; batches with more are left out, for their prefill would be several steps"
-}
+# tokens that one step may prefill; batches with more are left out, for their prefill would be several steps
+variable "prefill_tokens" { default = 65536 }
 
 variable "step_iterations" {
   default = 5
@@ -23,7 +17,6 @@ variable "step_iterations" {
 }
 
 variable "prefill_workloads" {
-  type        = any
   default     = []
   description = "workloads as step_workloads, whose prefill is repeated without pause, as in a server full of prefills"
 
@@ -44,7 +37,6 @@ variable "prefill_soak" {
 }
 
 variable "trace_workloads" {
-  type        = any
   default     = []
   description = "workloads as step_workloads, whose steps are traced by the profiler after all of those are measured"
 
@@ -54,23 +46,12 @@ variable "trace_workloads" {
   }
 }
 
-variable "traced_steps" {
-  default     = 8
-  description = "decode steps of a trace"
-}
-
-variable "engine_args" {
-  type        = any
-  default     = {}
-  description = "further arguments of the offline engine, by the names of vllm.LLM"
-}
-
-variable "telemetry" {
-  default     = null
-  description = "a telemetry block: what the GPUs did meanwhile becomes columns"
-}
+variable "traced_steps" { default = 8 } # decode steps of a trace
+variable "engine_args" { default = {} } # further arguments of the offline engine, by the names of vllm.LLM
+variable "telemetry" { default = null } # a telemetry block: what the GPUs did meanwhile becomes columns
 
 locals {
+  sizes = ["tensor_parallel_size", "isl", "concurrency"]
   # A column only where there are any.
   engine_args = length(keys(var.engine_args)) > 0 ? { engine_args = jsonencode(var.engine_args) } : {}
   # Steps, prefills and traces have one engine, with room for the largest step.
@@ -88,8 +69,7 @@ runtime "steps" {
   path      = ["steps.py"]
 
   fills_memory = true
-  # Every engine takes the GPUs from the first one on, so two engines of one GPU each
-  # would share the first GPU.
+  # Every engine takes the GPUs from the first one on, so two engines of one GPU each would share the first GPU.
   one_worker = true
 }
 
@@ -117,12 +97,7 @@ grid "steps" {
   axis "iterations" { values = [var.step_iterations] }
 
   rows "workload" {
-    values = [for w in var.step_workloads : merge({
-      tensor_parallel_size = w.tensor_parallel_size
-      isl                  = w.isl
-      osl                  = w.osl
-      concurrency          = w.concurrency
-    }, local.engine_args)]
+    values = [for w in var.step_workloads : merge({ for c in concat(local.sizes, ["osl"]) : c => w[c] }, local.engine_args)]
   }
 
   filter "decodes" {
@@ -139,9 +114,7 @@ collect "steps" {
   telemetry   = var.telemetry
   weights     = ["tensor_parallel_size"]
 
-  deadline {
-    first = "20m" # the engine loads the model and captures its graphs
-  }
+  deadline { first = "20m" } # the engine loads the model and captures its graphs
 }
 
 grid "prefills" {
@@ -151,14 +124,7 @@ grid "prefills" {
 
   axis "iterations" { values = [var.step_iterations] }
   axis "soak_s" { values = [var.prefill_soak] }
-
-  rows "workload" {
-    values = [for w in var.prefill_workloads : merge({
-      tensor_parallel_size = w.tensor_parallel_size
-      isl                  = w.isl
-      concurrency          = w.concurrency
-    }, local.engine_args)]
-  }
+  rows "workload" { values = [for w in var.prefill_workloads : merge({ for c in local.sizes : c => w[c] }, local.engine_args)] }
 
   filter "fits" {
     keep   = isl < seq_len && concurrency <= max_num_seqs
@@ -175,7 +141,6 @@ collect "prefills" {
   telemetry   = var.telemetry
   weights     = ["tensor_parallel_size"]
   depends_on  = [collect.steps]
-
   deadline { first = "20m" }
 }
 
@@ -185,14 +150,7 @@ grid "traces" {
   include  = [part.engine]
 
   axis "traced_steps" { values = [var.traced_steps] }
-
-  rows "workload" {
-    values = [for w in var.trace_workloads : merge({
-      tensor_parallel_size = w.tensor_parallel_size
-      isl                  = w.isl
-      concurrency          = w.concurrency
-    }, local.engine_args)]
-  }
+  rows "workload" { values = [for w in var.trace_workloads : merge({ for c in local.sizes : c => w[c] }, local.engine_args)] }
 
   filter "fits" {
     keep   = isl + traced_steps < seq_len && concurrency <= max_num_seqs
@@ -208,7 +166,6 @@ collect "traces" {
   runtime     = runtime.steps
   weights     = ["tensor_parallel_size"]
   depends_on  = [collect.steps, collect.prefills]
-
   deadline { first = "20m" }
 }
 

@@ -64,13 +64,11 @@ run "prefills are repeated in the engine of the steps" {
 
 run "prefills need steps" {
   variables { prefill_workloads = [{ isl = 1024, osl = 32, concurrency = 8, tensor_parallel_size = 1 }] }
-
   expect_error { text = "prefills are repeated in the engine of step_workloads, and there are none" }
 }
 
 run "traces need steps" {
   variables { trace_workloads = [{ isl = 1024, osl = 32, concurrency = 8, tensor_parallel_size = 1 }] }
-
   expect_error { text = "traces are taken in the engine of step_workloads, and there are none" }
 }
 

@@ -2,27 +2,14 @@
 
 include = ["../server.hcl"]
 
-variable "served_name" {
-  default     = "model"
-  description = "the name that requests ask for"
-}
+variable "served_name" { default = "model" } # the name that requests ask for
 
-variable "program" {
-  default     = ["vllm", "serve"]
-  description = "what starts the server: [\"PYTHON\", \"-m\", \"vllm.entrypoints.cli.main\", \"serve\"] where there is no script"
-}
+# what starts the server: ["PYTHON", "-m", "vllm.entrypoints.cli.main", "serve"] where there is no script
+variable "program" { default = ["vllm", "serve"] }
 
-variable "requires" {
-  default     = ">=0.13"
-  description = "versions whose profiler is set by --profiler-config"
-}
-
+variable "requires" { default = ">=0.13" } # versions whose profiler is set by --profiler-config
 variable "dtype" { default = "bfloat16" }
-
-variable "dummy" {
-  default     = false
-  description = "random weights and no tokenizer: a config.json is enough"
-}
+variable "dummy" { default = false } # random weights and no tokenizer: a config.json is enough
 
 variable "labels" {
   type        = list(string)
@@ -31,11 +18,7 @@ variable "labels" {
 }
 
 variable "ready_within" { default = "15m" }
-
-variable "with_stack" {
-  default     = false
-  description = "have traces carry Python's stacks, which are most of a trace"
-}
+variable "with_stack" { default = false } # have traces carry Python's stacks, which are most of a trace
 
 runtime "vllm" {
   kind      = "server"
