@@ -417,7 +417,7 @@ func commandPages(top *kong.Node) map[string]string {
 	pages := map[string]string{}
 	for _, n := range top.Leaves(true) {
 		verb := strings.TrimPrefix(n.Path(), "aicplan ")
-		text := fmt.Sprintf("# aicplan %s\n\n%s\n\n- Usage: `aicplan %s`.", verb, n.Help, n.Summary())
+		text := fmt.Sprintf("# aicplan %s\n\n%s Usage: `aicplan %s`.", verb, n.Help, n.Summary())
 		if e := examples[verb]; e != "" && !strings.Contains(n.Detail, "aicplan "+verb) {
 			text += " Example: `" + e + "`."
 		}
@@ -429,7 +429,7 @@ func commandPages(top *kong.Node) map[string]string {
 			}
 		}
 		if len(codes) > 0 && !strings.Contains(n.Detail, "Exit code") {
-			text += "\n- Further [exit codes](../commands.md#exit-codes): " + strings.Join(codes, "; ") + "."
+			text += " Further [exit codes](../commands.md#exit-codes): " + strings.Join(codes, "; ") + "."
 		}
 		var rows, shared []string
 		for _, p := range n.Positional {
@@ -446,7 +446,7 @@ func commandPages(top *kong.Node) map[string]string {
 			}
 		}
 		if len(shared) > 0 {
-			text += "\n- Flags of [several commands](../commands.md): " + strings.Join(shared, ", ") + "."
+			text += " Flags of [several commands](../commands.md): " + strings.Join(shared, ", ") + "."
 		}
 		text += "\n\n"
 
