@@ -2,16 +2,19 @@ package doctor
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
 	"math"
 	"runtime"
 	"strconv"
+	"text/template"
 
 	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/nvml"
 	"aicplan/cudaops/ops"
+	"aicplan/sink/base/textutil"
 	"aicplan/systems"
 )
 
@@ -40,7 +43,7 @@ type Facts struct {
 	PeerBytesPerSecond float64 // to another device, one direction; 0 with one device
 }
 
-// Value is one field of the spec.
+// SpecValue is one field of the spec.
 type SpecValue struct {
 	Section string `json:"section,omitempty"`
 	Key     string `json:"key"`
@@ -116,7 +119,8 @@ func Measure(ctx context.Context, index int) (Facts, error) {
 	return f, nil
 }
 
-// Spec converts facts to the fields of a system spec, in the order of the file.
+// SystemSpec converts facts to the fields of a system spec, in the order of the file. A value that is zero is
+// that of the shipped spec of the device, or unknown.
 func SystemSpec(f Facts) (*Probed, error) {
 	if f.Info.Name == "" {
 		return nil, errors.New("no device was probed")
@@ -132,100 +136,78 @@ func SystemSpec(f Facts) (*Probed, error) {
 		r.Known, known = name, s
 	}
 
-	r.gpu(f, known)
-	r.node(f, known)
+	for _, v := range found(f, known) {
+		number, isNumber := v.Value.(float64)
+		missing := v.Value == nil || isNumber && number <= 0
+		if missing && v.Value != nil {
+			v.Note = ""
+		}
+
+		switch {
+		case !missing:
+		case known == nil:
+			v.Value, v.Source, v.Note = nil, Unknown, v.unit+v.Note
+		case known.Has(v.Section + "." + v.Key):
+			v.Value, v.Source, v.Note = known.Object()[v.Key], LookedUp, "from "+known.Name+v.Note
+		default:
+			continue // devices of this kind do not have it
+		}
+		r.Values = append(r.Values, v.SpecValue)
+	}
 
 	return r, nil
 }
 
-// field adds a value with its source. If the value is zero, it adds that of the shipped spec, or unknown with
-// the given note.
-func (r *Probed) field(known *systems.Spec, section, key string, value any, source, note, unit string) {
-	if number, ok := value.(float64); value == nil || ok && number <= 0 {
-		value, source, note = nil, Unknown, unit
-		if known != nil && known.Has(section+"."+key) {
-			if m, ok := known.Object()[section].(map[string]any); ok {
-				value, source, note = m[key], LookedUp, "from "+known.Name
-			}
-		}
-	}
-	r.Values = append(r.Values, SpecValue{Section: section, Key: key, Value: value, Source: source, Note: note})
+// probe is a field of a spec. The note of a field that was not probed is appended to that of the shipped spec.
+type probe struct {
+	SpecValue
+	unit string // note of an unknown value
 }
 
-func (r *Probed) gpu(f Facts, known *systems.Spec) {
+// found returns the fields of a spec as far as the facts contain them.
+func found(f Facts, known *systems.Spec) []probe {
 	peak := 2 * float64(f.MemoryMHz) * 1e6 * float64(f.BusBits) / 8
-	r.field(known, "gpu", "mem_bw", round(peak, 3), Read,
-		fmt.Sprintf("bytes/s: %d bits at %d MHz, both edges", f.BusBits, f.MemoryMHz),
-		"bytes/s; the driver did not report the memory clock")
-	if peak <= 0 {
-		peak = r.number("gpu", "mem_bw")
+	bandwidth := round(peak, 3)
+	if peak <= 0 && known != nil {
+		peak = known.GPU.MemBW
 	}
 
 	share := 0.0
 	if peak > 0 {
 		share = round(math.Min(1, f.CopyBytesPerSecond/peak), 3)
 	}
-	r.field(known, "gpu", "mem_bw_empirical_scaling_factor", share, Measured,
-		fmt.Sprintf("a copy moved %.0f GB/s", f.CopyBytesPerSecond/1e9), "share of mem_bw that kernels reach")
-	r.field(known, "gpu", "mem_empirical_constant_latency", round(f.SmallCopySeconds, 2), Measured,
-		"s: a copy of 16 bytes in a graph", "s")
-	r.field(known, "gpu", "mem_capacity", f.MemoryBytes, Read, "bytes", "")
 
-	reached := ""
+	product, peer := "", ""
 	if f.GemmFlops > 0 {
-		reached = fmt.Sprintf("; a product reached %.0f TFLOP/s", f.GemmFlops/1e12)
+		product = fmt.Sprintf("; a product reached %.0f TFLOP/s", f.GemmFlops/1e12)
 	}
-	r.field(known, "gpu", "bfloat16_tc_flops", nil, "", "", "FLOP/s"+reached)
-	r.note("gpu", "bfloat16_tc_flops", reached)
-
-	for _, key := range []string{"int8_tc_flops", "fp8_tc_flops", "fp4_tc_flops", "float32_tc_flops"} {
-		if known == nil || known.Has("gpu."+key) {
-			r.field(known, "gpu", key, nil, "", "", "FLOP/s, dense")
-		}
-	}
-
-	r.field(known, "gpu", "power", f.PowerWatts, Read, "W, the enforced limit", "W")
-	r.field(known, "gpu", "sm_version", f.Info.SM(), Read, "compute capability x 10", "")
-}
-
-// node adds the fields of the node and those of the libraries.
-func (r *Probed) node(f Facts, known *systems.Spec) {
-	r.field(known, "node", "num_gpus_per_node", f.Devices, Read, "devices that this process sees", "")
-	for _, x := range [][3]string{
-		{"node", "inter_node_bw", "bytes/s per GPU"}, {"node", "intra_node_bw", "bytes/s per GPU"},
-		{"node", "pcie_bw", "bytes/s"}, {"node", "p2p_latency", "s"},
-		{"misc", "nccl_mem", "bytes reserved by NCCL, by number of GPUs"}, {"misc", "other_mem", "bytes"}, {"misc", "nccl_version", ""},
-	} {
-		r.field(known, x[0], x[1], nil, "", "", x[2])
-	}
-
 	if f.PeerBytesPerSecond > 0 {
-		r.note("node", "intra_node_bw", fmt.Sprintf("; a copy to another device moved %.0f GB/s",
-			f.PeerBytesPerSecond/1e9))
+		peer = fmt.Sprintf("; a copy to another device moved %.0f GB/s", f.PeerBytesPerSecond/1e9)
 	}
-}
 
-func (r *Probed) number(section, key string) float64 {
-	for _, v := range r.Values {
-		if v.Section != section || v.Key != key {
-			continue
-		}
-		switch x := v.Value.(type) {
-		case float64:
-			return x
-		case int64:
-			return float64(x)
-		}
-	}
-	return 0
-}
-
-// note appends to the note of a known field.
-func (r *Probed) note(section, key, text string) {
-	for i := range r.Values {
-		if v := &r.Values[i]; v.Section == section && v.Key == key && v.Source != Unknown {
-			v.Note += text
-		}
+	clock := fmt.Sprintf("bytes/s: %d bits at %d MHz, both edges", f.BusBits, f.MemoryMHz)
+	copied := fmt.Sprintf("a copy moved %.0f GB/s", f.CopyBytesPerSecond/1e9)
+	small := round(f.SmallCopySeconds, 2)
+	return []probe{
+		{SpecValue{"gpu", "mem_bw", bandwidth, Read, clock}, "bytes/s; the driver did not report the memory clock"},
+		{SpecValue{"gpu", "mem_bw_empirical_scaling_factor", share, Measured, copied}, "share of mem_bw that kernels reach"},
+		{SpecValue{"gpu", "mem_empirical_constant_latency", small, Measured, "s: a copy of 16 bytes in a graph"}, "s"},
+		{SpecValue{"gpu", "mem_capacity", f.MemoryBytes, Read, "bytes"}, ""},
+		{SpecValue{"gpu", "bfloat16_tc_flops", nil, "", product}, "FLOP/s"},
+		{SpecValue{"gpu", "int8_tc_flops", nil, "", ""}, "FLOP/s, dense"},
+		{SpecValue{"gpu", "fp8_tc_flops", nil, "", ""}, "FLOP/s, dense"},
+		{SpecValue{"gpu", "fp4_tc_flops", nil, "", ""}, "FLOP/s, dense"},
+		{SpecValue{"gpu", "float32_tc_flops", nil, "", ""}, "FLOP/s, dense"},
+		{SpecValue{"gpu", "power", f.PowerWatts, Read, "W, the enforced limit"}, "W"},
+		{SpecValue{"gpu", "sm_version", f.Info.SM(), Read, "compute capability x 10"}, ""},
+		{SpecValue{"node", "num_gpus_per_node", f.Devices, Read, "devices that this process sees"}, ""},
+		{SpecValue{"node", "inter_node_bw", nil, "", ""}, "bytes/s per GPU"},
+		{SpecValue{"node", "intra_node_bw", nil, "", peer}, "bytes/s per GPU"},
+		{SpecValue{"node", "pcie_bw", nil, "", ""}, "bytes/s"},
+		{SpecValue{"node", "p2p_latency", nil, "", ""}, "s"},
+		{SpecValue{"misc", "nccl_mem", nil, "", ""}, "bytes reserved by NCCL, by number of GPUs"},
+		{SpecValue{"misc", "other_mem", nil, "", ""}, "bytes"},
+		{SpecValue{"misc", "nccl_version", nil, "", ""}, ""},
 	}
 }
 
@@ -238,46 +220,33 @@ func round(v float64, digits int) float64 {
 	return out
 }
 
+//go:embed probed.txt
+var probedText string
+
 // YAML writes the spec in the format of system files. Unknown fields are commented out, so loading the file
 // reports them as missing until they are filled in.
 func (r *Probed) YAML(w io.Writer, dataDir string) error {
-	fmt.Fprintf(w, "# %s, probed; the comment of a value is its source\n", r.Device)
-	fmt.Fprintf(w, "data_dir: %s\n", dataDir)
-	section := ""
-
-	for _, v := range r.Values {
-		if v.Section != section {
-			section = v.Section
-			fmt.Fprintf(w, "%s:\n", section)
-		}
-
-		comment := v.Source
-		if v.Note != "" {
-			comment += ", " + v.Note
-		}
-
-		switch x := v.Value.(type) {
-		case nil:
-			fmt.Fprintf(w, "  # %s: # %s\n", v.Key, comment)
-		case map[string]any:
-			fmt.Fprintf(w, "  %s: # %s\n", v.Key, comment)
-			writeCounts(w, x)
-		case string:
-			fmt.Fprintf(w, "  %s: '%s' # %s\n", v.Key, x, comment)
-		case float64:
-			fmt.Fprintf(w, "  %s: %s # %s\n", v.Key, strconv.FormatFloat(x, 'f', -1, 64), comment)
-		default:
-			fmt.Fprintf(w, "  %s: %v # %s\n", v.Key, x, comment)
-		}
-	}
-
-	return nil
-}
-
-func writeCounts(w io.Writer, m map[string]any) {
-	for n := range 1025 {
-		if v, ok := m[strconv.Itoa(n)]; ok {
-			fmt.Fprintf(w, "    %d: %v\n", n, v)
-		}
-	}
+	return textutil.Fill(w, probedText, r, template.FuncMap{
+		"folder": func() string { return dataDir },
+		"scalar": func(v any) string {
+			switch v := v.(type) {
+			case string:
+				return " '" + v + "'"
+			case float64:
+				return " " + strconv.FormatFloat(v, 'f', -1, 64)
+			case map[string]any, nil:
+				return ""
+			}
+			return fmt.Sprint(" ", v)
+		},
+		"counts": func(v any) map[int]any {
+			out := map[int]any{}
+			numbers, _ := v.(map[string]any)
+			for gpus, bytes := range numbers {
+				n, _ := strconv.Atoi(gpus) // systems accepts numbers only
+				out[n] = bytes
+			}
+			return out
+		},
+	})
 }
