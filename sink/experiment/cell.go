@@ -6,79 +6,80 @@ import (
 	"cmp"
 	"encoding/csv"
 	"fmt"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
+
+	"aicplan/sink/base/textutil"
 )
 
-// Cell is one cell. Nil means unknown and never 0.
+// Cell is one cell. Nil means unknown and never 0. The fields are in the order of the table; csv is the name of the
+// column there, and row that of the column of a measured row. Units are in the names of the columns.
 type Cell struct {
-	Experiment string
-	Model      string
-	Precision  string
-
-	// Degrees of parallelism, and the number of GPUs.
-	TP, PP, DP, EP *int
-	GPUs           *int
-
-	Throughput *float64 // generated tokens per second
-	Iteration  *float64 // wall clock in s
-	TTFT, TPOT *float64 // ms
-	Comm       *float64 // % of a step
-	Exposed    *float64 // %
-	Bubble     *float64 // %
-	Calls      *int     // collectives
-
-	// MFU is the use of the GPUs' peak, Copies the share of a traced span with copies, Coverage that of the
-	// SMs with a block of the running kernel, in %. Imbalance is the ratio of busy times of ranks.
-	MFU, Copies, Coverage, Imbalance *float64
-
-	// Batch, Seq and Max are the settings of an iteration.
-	Batch, Seq, Max *int
-
+	Experiment string   `csv:"experiment" row:"experiment_id"`
+	Model      string   `csv:"model" row:"model"`
+	TP         *int     `csv:"tp" row:"tensor_parallel_size"`
+	PP         *int     `csv:"pp" row:"pipeline_parallel_size"`
+	EP         *int     `csv:"ep" row:"expert_parallel_size"`
+	GPUs       *int     `csv:"gpus" row:"gpus"`
+	Steps      *float64 `csv:"steps_per_sec"` // set by Summary
+	TTFT       *float64 `csv:"ttft_ms" row:"ttft"`
+	TPOT       *float64 `csv:"tpot_ms" row:"tpot"`
+	Comm       *float64 `csv:"comm_overhead_pct" row:"comm_overhead"` // of a step
+	Bubble     *float64 `csv:"bubble_ratio_pct" row:"bubble_ratio_pct"`
+	Throughput *float64 `csv:"throughput_tokens_sec" row:"throughput_tokens_sec"` // generated tokens
+	Iteration  *float64 `csv:"iteration_wall_clock_s" row:"iteration_wall_clock"`
+	Calls      *int     `csv:"coll_call_num" row:"coll_call_num"` // collectives
+	Exposed    *float64 `csv:"comm_exposed_pct" row:"comm_exposed_pct"`
+	Scaling    *float64 `csv:"scaling_efficiency_pct"` // set by Summary
+	MFU        *float64 `csv:"mfu_pct"`                // use of the GPUs' peak
+	// Copies is the share of a traced span with copies, Coverage that of the SMs with a block of the running
+	// kernel, and Imbalance the ratio of busy times of ranks.
+	Copies    *float64 `csv:"copy_pct" row:"copy_pct"`
+	Coverage  *float64 `csv:"sm_coverage_pct" row:"sm_coverage_pct"`
+	Imbalance *float64 `csv:"load_imbalance" row:"load_imbalance"`
+	DP        *int     `csv:"dp" row:"data_parallel_size"`
+	Precision string   `csv:"precision" row:"precision"`
+	Batch     *int     `csv:"batch_size" row:"batch_size"`
+	Seq       *int     `csv:"seq_len" row:"seq_len"`
+	Max       *int     `csv:"max_tokens" row:"max_tokens"`
 	// Error is the reason why there are no figures, or "".
-	Error string
+	Error string `csv:"error" row:"trace_error"`
 }
 
 // CellOf returns the cell of a row of a case. Columns that the row lacks are unknown.
 func CellOf(row map[string]any) Cell {
-	number := func(name string) *float64 {
-		switch v := row[name].(type) {
-		case int64:
-			f := float64(v)
-			return &f
-		case float64:
-			return &v
+	var c Cell
+	fields := reflect.ValueOf(&c).Elem()
+	for i := range fields.NumField() {
+		value := row[fields.Type().Field(i).Tag.Get("row")]
+		if value == nil {
+			continue
 		}
-		return nil
+
+		number, isFloat := value.(float64)
+		if whole, ok := value.(int64); ok {
+			number, isFloat = float64(whole), true
+		}
+
+		switch to := fields.Field(i).Addr().Interface().(type) {
+		case *string:
+			*to = fmt.Sprint(value)
+		case **float64:
+			if isFloat {
+				*to = &number
+			}
+		case **int:
+			if isFloat {
+				n := int(number)
+				*to = &n
+			}
+		}
 	}
 
-	count := func(name string) *int {
-		v := number(name)
-		if v == nil {
-			return nil
-		}
-		n := int(*v)
-		return &n
-	}
-
-	text := func(name string) string {
-		if row[name] == nil {
-			return ""
-		}
-		return fmt.Sprint(row[name])
-	}
-
-	c := Cell{
-		Experiment: cmp.Or(text("experiment_id"), text("case_id")), Model: text("model"), Precision: text("precision"),
-		TP: count("tensor_parallel_size"), PP: count("pipeline_parallel_size"), DP: count("data_parallel_size"),
-		EP: count("expert_parallel_size"), GPUs: count("gpus"),
-		Batch: count("batch_size"), Seq: count("seq_len"), Max: count("max_tokens"),
-		Throughput: number("throughput_tokens_sec"), Iteration: number("iteration_wall_clock"), TTFT: number("ttft"),
-		TPOT: number("tpot"), Comm: number("comm_overhead"), Exposed: number("comm_exposed_pct"),
-		Bubble: number("bubble_ratio_pct"), Calls: count("coll_call_num"),
-		Copies: number("copy_pct"), Coverage: number("sm_coverage_pct"), Imbalance: number("load_imbalance"),
-		Error: text("trace_error"),
+	if c.Experiment == "" && row["case_id"] != nil {
+		c.Experiment = fmt.Sprint(row["case_id"])
 	}
 
 	// Expert parallelism uses the GPUs of the other degrees.
@@ -128,14 +129,6 @@ func (c *Cell) load() string {
 	return strings.TrimSpace(strings.Join(parts, " ") + " " + c.Precision)
 }
 
-// Columns of the table. The columns of the experiments' first tool come first.
-var Columns = []string{
-	"experiment", "model", "tp", "pp", "ep", "gpus", "steps_per_sec", "ttft_ms", "tpot_ms", "comm_overhead_pct",
-	"bubble_ratio_pct", "throughput_tokens_sec", "iteration_wall_clock_s", "coll_call_num", "comm_exposed_pct",
-	"scaling_efficiency_pct", "mfu_pct", "copy_pct", "sm_coverage_pct", "load_imbalance",
-	"dp", "precision", "batch_size", "seq_len", "max_tokens", "error",
-}
-
 // Sort sorts cells by model, GPUs and name.
 func Sort(cells []Cell) {
 	n := func(p *int) int {
@@ -154,33 +147,57 @@ func Sort(cells []Cell) {
 func Summary(cells []Cell) ([]byte, error) {
 	cells = slices.Clone(cells)
 	Sort(cells)
+	for i := range cells {
+		c := &cells[i]
+		c.Scaling = Efficiency(cells, c)
+		if c.Iteration != nil && *c.Iteration > 0 {
+			v := 1 / *c.Iteration
+			c.Steps = &v
+		}
+		c.Error = textutil.OneLine(c.Error)
+	}
+
 	var b strings.Builder
 	w := csv.NewWriter(&b)
-	if err := w.Write(Columns); err != nil {
+	if err := w.Write(line(Cell{}, true)); err != nil {
 		return nil, err
 	}
 
 	for _, c := range cells {
-		var steps *float64
-		if c.Iteration != nil && *c.Iteration > 0 {
-			v := 1 / *c.Iteration
-			steps = &v
-		}
-
-		line := []string{
-			c.Experiment, c.Model, whole(c.TP), whole(c.PP), whole(c.EP), whole(c.GPUs), number(steps), number(c.TTFT),
-			number(c.TPOT), number(c.Comm), number(c.Bubble), number(c.Throughput), number(c.Iteration), whole(c.Calls),
-			number(c.Exposed), number(Efficiency(cells, &c)), number(c.MFU), number(c.Copies), number(c.Coverage),
-			number(c.Imbalance), whole(c.DP), c.Precision, whole(c.Batch), whole(c.Seq), whole(c.Max),
-			strings.Join(strings.Fields(c.Error), " "),
-		}
-		if err := w.Write(line); err != nil {
+		if err := w.Write(line(c, false)); err != nil {
 			return nil, err
 		}
 	}
 
 	w.Flush()
 	return []byte(b.String()), w.Error()
+}
+
+// line returns the fields of a cell as text, or the names of the columns.
+func line(c Cell, names bool) []string {
+	var out []string
+	fields := reflect.ValueOf(c)
+	for i := range fields.NumField() {
+		text := ""
+		switch v := fields.Field(i).Interface().(type) {
+		case string:
+			text = v
+		case *int:
+			if v != nil {
+				text = strconv.Itoa(*v)
+			}
+		case *float64:
+			if v != nil {
+				text = strconv.FormatFloat(*v, 'g', 9, 64)
+			}
+		}
+
+		if names {
+			text = fields.Type().Field(i).Tag.Get("csv")
+		}
+		out = append(out, text)
+	}
+	return out
 }
 
 // Efficiency returns the throughput of a cell per GPU, in % of that of its baseline: the cell of the same
@@ -211,18 +228,4 @@ func Efficiency(cells []Cell, c *Cell) *float64 {
 	}
 	v := 100 * *c.Throughput / *base.Throughput * float64(*base.GPUs) / float64(*c.GPUs)
 	return &v
-}
-
-func whole(p *int) string {
-	if p == nil {
-		return ""
-	}
-	return strconv.Itoa(*p)
-}
-
-func number(p *float64) string {
-	if p == nil {
-		return ""
-	}
-	return strconv.FormatFloat(*p, 'g', 9, 64)
 }
