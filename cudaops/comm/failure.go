@@ -48,9 +48,13 @@ func failureOf(err error, own bool) error {
 
 // startFailure returns the error for a node that could not be opened.
 func startFailure(err error) error {
+	if _, classified := errors.AsType[*worker.FailureError](err); err == nil || classified {
+		return err
+	}
+
 	class := worker.ClassResourceIssue
 	if dl.IsNotFound(err) {
 		class = worker.ClassUnsupportedConfig
 	}
-	return &worker.StartError{Failure: worker.Failure{Class: class, Message: err.Error()}}
+	return worker.Failed(class, "%v", err)
 }

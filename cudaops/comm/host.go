@@ -77,53 +77,53 @@ type host struct {
 }
 
 // Hello implements worker.Host. It opens the libraries and reports versions and devices.
-func (h *host) Hello(context.Context) (worker.Hello, error) {
+func (h *host) Hello(context.Context) (hello worker.Hello, err error) {
+	defer func() { err = startFailure(err) }()
 	if err := h.Configure(h.init); err != nil {
-		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: worker.ClassCollectorBug,
-			Message: err.Error()}}
+		return hello, worker.Failed(worker.ClassCollectorBug, "%v", err)
 	}
 
 	prepareEnv()
 	node, err := h.open()
 	if err != nil {
-		return worker.Hello{}, startFailure(err)
+		return hello, err
 	}
 
 	h.node = node
 	count, err := node.Driver.Count()
 	if err != nil {
-		return worker.Hello{}, startFailure(err)
+		return hello, err
 	}
 
 	if h.devices, err = pickDevices(h.options.Devices, count); err != nil {
-		return worker.Hello{}, startFailure(err)
+		return hello, err
 	}
 
 	info, err := node.Driver.Info(h.devices[0])
 	if err != nil {
-		return worker.Hello{}, startFailure(err)
+		return hello, err
 	}
 
 	v, err := node.NCCL.Version()
 	if err != nil {
-		return worker.Hello{}, startFailure(err)
+		return hello, err
 	}
 
 	version, err := node.Driver.Version()
 	if err != nil {
-		return worker.Hello{}, startFailure(err)
+		return hello, err
 	}
 
 	h.version, h.env = cuda.NCCLVersionText(v), ncclEnv(os.Environ())
 	h.group = h.newGroup(h.options, h.devices)
 
-	hello := worker.Hello{
+	hello = worker.Hello{
 		Framework: Framework, Version: h.version, Device: info.Name, DeviceUUID: info.UUID,
 		Window: window,
 		Ops:    append([]string{OpNCCL, OpP2P}, Collectives...),
 		Env: map[string]string{
 			"nccl": h.version, "nccl_env": h.env, "gpus": fmt.Sprint(h.group.ranks),
-			"cuda_driver": fmt.Sprintf("%d.%d", version/1000, version%1000/10),
+			"cuda_driver": cuda.VersionText(version),
 		},
 	}
 

@@ -118,8 +118,7 @@ func (h *host) declare() []worker.Option {
 func (h *host) about(context.Context) (worker.Hello, error) {
 	version, err := gonumVersion()
 	if err := cmp.Or(h.invalid, h.reset(h.init), h.loadBLAS(), err); err != nil {
-		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: worker.ClassCollectorBug,
-			Message: err.Error()}}
+		return worker.Hello{}, worker.Failed(worker.ClassCollectorBug, "%v", err)
 	}
 
 	// The version names the library, because it is not a version of aicplan.

@@ -73,3 +73,9 @@ func versions(soname string, driverVersion int) []string {
 	}
 	return out
 }
+
+// VersionText formats a CUDA version number: 13000 becomes 13.0.
+func VersionText(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
+
+// BLASVersionText formats a version number of cuBLASLt: 130100 becomes 13.1.0.
+func BLASVersionText(v int) string { return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100) }

@@ -64,5 +64,5 @@ func NCCLVersionText(v int) string {
 		// Before 2.9, the minor version had one digit less.
 		return fmt.Sprintf("%d.%d.%d", v/1000, v%1000/100, v%100)
 	}
-	return fmt.Sprintf("%d.%d.%d", v/10000, v%10000/100, v%100)
+	return BLASVersionText(v)
 }

@@ -141,14 +141,14 @@ func LocalLibraries() []Library {
 				return "", "", err
 			}
 			driver, err = l.Version()
-			return ops.CUDAVersion(driver), l.Path(), err
+			return cuda.VersionText(driver), l.Path(), err
 		}),
 		find("cublaslt", func() (string, string, error) {
 			l, err := cuda.LoadBLAS(driver)
 			if err != nil {
 				return "", "", err
 			}
-			return ops.LtVersion(l.Version()), l.Path(), nil
+			return cuda.BLASVersionText(l.Version()), l.Path(), nil
 		}),
 		find("nvrtc", func() (string, string, error) {
 			l, err := cuda.OpenCompiler(driver)
@@ -181,7 +181,7 @@ func Overview(n *Node, libs []Library) *Report {
 			r.Driver = v
 		}
 		if v, err := n.NVML.CUDAVersion(); err == nil {
-			r.CUDA = ops.CUDAVersion(v)
+			r.CUDA = cuda.VersionText(v)
 		}
 		devices, _ := n.devices()
 		for _, d := range devices {

@@ -73,17 +73,14 @@ const helloTimeout = 2 * time.Second
 func (h *Host) Hello(ctx context.Context) (worker.Hello, error) {
 	for _, name := range slices.Sorted(maps.Keys(h.init.Options)) {
 		if option(name) == nil && name != planDir {
-			return worker.Hello{}, &worker.StartError{Failure: worker.Failure{
-				Class:   worker.ClassCollectorBug,
-				Message: fmt.Sprintf("a runtime of kind endpoint has no option %q", name),
-			}}
+			return worker.Hello{}, worker.Failed(worker.ClassCollectorBug, "a runtime of kind endpoint has no option %q",
+				name)
 		}
 	}
 
 	s, err := h.settings(worker.Case{Op: OpLoad, Params: json.RawMessage("{}")})
 	if err != nil {
-		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: worker.ClassCollectorBug,
-			Message: err.Error()}}
+		return worker.Hello{}, worker.Failed(worker.ClassCollectorBug, "%v", err)
 	}
 
 	hello := worker.Hello{
@@ -94,8 +91,7 @@ func (h *Host) Hello(ctx context.Context) (worker.Hello, error) {
 	s.URL = s.targetURLs()[0]
 	u, err := s.Target()
 	if err != nil {
-		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: worker.ClassCollectorBug,
-			Message: err.Error()}}
+		return worker.Hello{}, worker.Failed(worker.ClassCollectorBug, "%v", err)
 	}
 
 	hello.Device = u.Host

@@ -3,7 +3,6 @@ package ops
 import (
 	"errors"
 	"fmt"
-	"runtime/debug"
 
 	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/dl"
@@ -32,6 +31,8 @@ func failureOf(err error, own bool) worker.Failure {
 	}
 
 	switch {
+	case f.Exception == "panic":
+		f.Class = worker.ClassCollectorBug
 	case errors.As(err, &compile):
 		f.Class, f.Exception = worker.ClassCollectorBug, "compile error"
 	case errors.As(err, &missing):
@@ -66,16 +67,6 @@ func failureOf(err error, own bool) worker.Failure {
 	}
 
 	return f
-}
-
-// guard converts a panic to an error with its stack.
-func guard(err *error) {
-	if p := recover(); p != nil {
-		*err = &worker.FailureError{Failure: worker.Failure{
-			Class: worker.ClassCollectorBug, Exception: "panic", Message: fmt.Sprint(p),
-			Traceback: fmt.Sprintf("panic: %v\n\n%s", p, debug.Stack()),
-		}}
-	}
 }
 
 // UnsupportedError is the error if the device or a library has no kernel for a case.

@@ -51,8 +51,7 @@ var (
 // Hello implements worker.Host. It opens the libraries and the device.
 func (h *Host) Hello(context.Context) (worker.Hello, error) {
 	bad := func(class string, err error) (worker.Hello, error) {
-		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: class, Message: err.Error(),
-			Exception: fmt.Sprintf("%T", err)}}
+		return worker.Hello{}, worker.Failed(class, "%v", err)
 	}
 
 	var err error
@@ -99,7 +98,7 @@ func (h *Host) Hello(context.Context) (worker.Hello, error) {
 // version returns the version of cuBLASLt, or the CUDA version of the driver without it.
 func (h *Host) version() string {
 	if lt := h.dev.Lib.Lt; lt != nil {
-		return LtVersion(lt.Version())
+		return cuda.BLASVersionText(lt.Version())
 	}
 
 	v, err := h.dev.Lib.Driver.Version()
@@ -107,14 +106,8 @@ func (h *Host) version() string {
 		return "unknown"
 	}
 
-	return CUDAVersion(v)
+	return cuda.VersionText(v)
 }
-
-// LtVersion formats a version number of cuBLASLt: 130100 is 13.1.0.
-func LtVersion(v int) string { return fmt.Sprintf("%d.%d.%d", v/10000, v/100%100, v%100) }
-
-// CUDAVersion formats a CUDA version number: 13000 is 13.0.
-func CUDAVersion(v int) string { return fmt.Sprintf("%d.%d", v/1000, v%1000/10) }
 
 // env returns the environment that may affect the measured numbers.
 func (h *Host) env() map[string]string {
@@ -125,11 +118,11 @@ func (h *Host) env() map[string]string {
 	}
 
 	if v, err := d.Lib.Driver.Version(); err == nil {
-		e["cuda_driver"] = CUDAVersion(v)
+		e["cuda_driver"] = cuda.VersionText(v)
 	}
 
 	if lt := d.Lib.Lt; lt != nil {
-		e["cublaslt"] = LtVersion(lt.Version())
+		e["cublaslt"] = cuda.BLASVersionText(lt.Version())
 	} else if d.Lib.LtErr != nil {
 		e["cublaslt_missing"] = d.Lib.LtErr.Error()
 	}
@@ -279,7 +272,7 @@ func next(ctx context.Context, in <-chan worker.Case) (c worker.Case, ok bool) {
 }
 
 func (h *Host) once(ctx context.Context, c worker.Case, begin time.Duration) (row worker.Row, err error) {
-	defer guard(&err)
+	defer worker.Guard(&err)
 	p, err := h.prepareCase(c)
 	if err != nil {
 		return nil, err

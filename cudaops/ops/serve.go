@@ -162,7 +162,7 @@ func (h *Host) prepareAll(ctx context.Context, in <-chan worker.Case, out worker
 }
 
 func (h *Host) guarded(c worker.Case) (p *prepared, err error) {
-	defer guard(&err)
+	defer worker.Guard(&err)
 	return h.prepareCase(c)
 }
 

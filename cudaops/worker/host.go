@@ -13,7 +13,7 @@ import (
 type Host interface {
 	// Hello returns version, device, window and ops. The caller fills in Type, Protocol and
 	// Pid, and Window if it is 0. An error means that this worker cannot work at all; a
-	// *StartError has the failure class.
+	// *FailureError has the failure class.
 	Hello(ctx context.Context) (Hello, error)
 	// Serve executes the cases of in. It ends every case with exactly one Result or Error
 	// before it returns, and returns nil once in is closed. A *RestartError requests a new
@@ -47,11 +47,6 @@ type Emitter interface {
 	// Log shows one line to the user. level is debug, info, warn or error.
 	Log(level, format string, args ...any)
 }
-
-// StartError is returned by hosts that cannot work at all.
-type StartError struct{ Failure Failure }
-
-func (e *StartError) Error() string { return e.Failure.Message }
 
 // RestartError is returned by Host.Serve to request a new process.
 type RestartError struct{ Reason string }
@@ -164,14 +159,18 @@ func SpoolFile(init Init, name string) (*os.File, error) {
 }
 
 func (s *Sequential) guarded(ctx context.Context, c Case) (rows []Row, err error) {
-	defer guard(&err)
+	defer Guard(&err)
 	return s.Run(ctx, c)
 }
 
-// guard turns a panic into a failure of the case.
-func guard(err *error) {
+// Guard turns a panic into a failure with its stack. It must be deferred.
+func Guard(err *error) {
 	if p := recover(); p != nil {
-		*err = &FailureError{panicFailure(p, debug.Stack())}
+		*err = &FailureError{Failure{
+			Exception: "panic",
+			Message:   fmt.Sprint(p),
+			Traceback: fmt.Sprintf("panic: %v\n\n%s", p, debug.Stack()),
+		}}
 	}
 }
 
@@ -187,17 +186,5 @@ func FailureOf(err error) Failure {
 		return f
 	}
 
-	if se, ok := errors.AsType[*StartError](err); ok {
-		return se.Failure
-	}
-
 	return Failure{Message: err.Error(), Exception: fmt.Sprintf("%T", err)}
-}
-
-func panicFailure(p any, stack []byte) Failure {
-	return Failure{
-		Exception: "panic",
-		Message:   fmt.Sprint(p),
-		Traceback: fmt.Sprintf("panic: %v\n\n%s", p, stack),
-	}
 }

@@ -79,7 +79,7 @@ func TestInsideReportsStartFailure(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, worker.PoolSpec{Slots: []worker.Slot{{Name: "w0", Device: -1, Spec: worker.Spec{
 		Inside: func(worker.Init) (worker.Host, error) {
-			return nil, &worker.StartError{Failure: worker.Failure{Class: worker.ClassCollectorBug, Message: "no option of that name"}}
+			return nil, &worker.FailureError{Failure: worker.Failure{Class: worker.ClassCollectorBug, Message: "no option of that name"}}
 		},
 	}}}})
 	err := p.Run(t.Context(), worker.Settings{}, &list{tasks: []*worker.Task{{Case: worker.Case{ID: "a", Op: "ok", Params: []byte("{}")}}}})

@@ -29,21 +29,21 @@ type turn struct {
 	spent   time.Duration // in its visits
 }
 
-// gathering is how long to wait for further cases before the first ones begin, because the
-// engine sends several at once.
-const gathering = 5 * time.Millisecond
+const (
+	// gathering is how long to wait for further cases before the first ones begin, because the
+	// engine sends several at once.
+	gathering = 5 * time.Millisecond
+	// handover is how long to wait for a case that has arrived.
+	handover = 100 * time.Microsecond
+)
 
 // Serve implements Host.
 func (t *InTurn) Serve(ctx context.Context, in <-chan Case, out Emitter) error {
-	stop := make(chan struct{})
-	defer close(stop)
-	arrived := make(chan Case, t.Window)
-	go pump(in, arrived, stop)
 	var cases []turn
 	for open := true; open || len(cases) > 0; {
 		if open {
 			var err error
-			if cases, open, err = t.take(ctx, cases, arrived, out); err != nil {
+			if cases, open, err = t.take(ctx, cases, in, out); err != nil {
 				return err
 			}
 		}
@@ -83,82 +83,34 @@ func (t *InTurn) Serve(ctx context.Context, in <-chan Case, out Emitter) error {
 	return nil
 }
 
-// pump forwards cases into a buffered channel, so that take sees all that have arrived.
-func pump(in <-chan Case, to chan<- Case, stop <-chan struct{}) {
-	defer close(to)
-	for {
-		select {
-		case c, ok := <-in:
-			if !ok {
-				return
-			}
-
-			select {
-			case to <- c:
-			case <-stop:
-				return
-			}
-		case <-stop:
-			return
-		}
-	}
-}
-
 // take receives the cases that have arrived. If none is open, it waits for the first one and
 // a moment for others. It returns false if no more will come.
 func (t *InTurn) take(ctx context.Context, cases []turn, in <-chan Case, out Emitter) ([]turn, bool, error) {
-	add := func(c Case) {
-		v, err := t.Open(c)
-		if err != nil {
+	for pause := handover; len(cases) < t.Window; {
+		over := time.After(pause)
+		if len(cases) == 0 {
+			over, pause = nil, gathering
+		}
+
+		select {
+		case c, ok := <-in:
+			if !ok {
+				return cases, false, nil
+			}
+
+			v, err := t.Open(c)
+			if err == nil {
+				cases = append(cases, turn{seq: c.Seq, visitor: v})
+				continue
+			}
 			out.Start(c.Seq)
 			out.Error(c.Seq, FailureOf(err))
-			return
-		}
-
-		cases = append(cases, turn{seq: c.Seq, visitor: v})
-	}
-
-	var over <-chan time.Time // ends the gathering
-	if len(cases) > 0 {
-		now := make(chan time.Time)
-		close(now)
-		over = now
-	}
-
-	for len(cases) < t.Window {
-		if over == nil && len(cases) > 0 {
-			// The engine may not send another case.
-			timer := time.NewTimer(gathering)
-			defer timer.Stop()
-			over = timer.C
-		}
-
-		// Prefer cases that have arrived to the end of the wait.
-		select {
-		case c, ok := <-in:
-			if !ok {
-				return cases, false, nil
-			}
-
-			add(c)
-			continue
-		default:
-		}
-
-		select {
-		case c, ok := <-in:
-			if !ok {
-				return cases, false, nil
-			}
-
-			add(c)
 		case <-over:
 			return cases, true, nil
 		case <-ctx.Done():
 			return nil, false, context.Cause(ctx)
 		}
 	}
-
 	return cases, true, nil
 }
 
@@ -179,6 +131,6 @@ func giveUp(cases []turn, f Failure, out Emitter) error {
 
 // visit returns a panic as a failure of the case.
 func visit(ctx context.Context, v Visitor) (rows []Row, seconds float64, done bool, err error) {
-	defer guard(&err)
+	defer Guard(&err)
 	return v.Visit(ctx)
 }

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"strconv"
 	"sync"
 	"syscall"
@@ -139,12 +138,7 @@ func (s *server) greet(ctx context.Context) (window int, err error) {
 }
 
 func (s *server) hello(ctx context.Context) (h Hello, err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			err = &StartError{panicFailure(p, debug.Stack())}
-		}
-	}()
-
+	defer Guard(&err)
 	if s.init.Type != TypeInit {
 		return h, fmt.Errorf("the first message is %q, not init", s.init.Type)
 	}
@@ -235,19 +229,23 @@ func (s *server) serve(ctx context.Context, items <-chan item) error {
 
 // run calls Host.Serve. A panic fails the case that was started last and requests a new process.
 func (s *server) run(ctx context.Context, in <-chan Case) (err error) {
-	defer func() {
-		if p := recover(); p != nil {
-			f := panicFailure(p, debug.Stack())
-			err = &RestartError{Reason: f.Message}
-			s.mu.Lock()
-			held := s.held[s.last] != nil
-			s.mu.Unlock()
-			if held {
-				s.Error(s.last, f)
-			}
-		}
+	var panicked error
+	func() {
+		defer Guard(&panicked)
+		err = s.host.Serve(ctx, in, s)
 	}()
-	return s.host.Serve(ctx, in, s)
+	if panicked == nil {
+		return err
+	}
+
+	f := FailureOf(panicked)
+	s.mu.Lock()
+	held := s.held[s.last] != nil
+	s.mu.Unlock()
+	if held {
+		s.Error(s.last, f)
+	}
+	return &RestartError{Reason: f.Message}
 }
 
 // end is why the host gets no more cases.

@@ -262,7 +262,7 @@ func TestServeRestartAndStartErrors(t *testing.T) {
 	})
 	t.Run("no framework", func(t *testing.T) {
 		s := newSession(t, Init{}, func(Init) (Host, error) {
-			return nil, &StartError{Failure{Class: ClassCollectorBug, Message: "no module named torch"}}
+			return nil, &FailureError{Failure{Class: ClassCollectorBug, Message: "no module named torch"}}
 		})
 		s.want(TypeHello, 0, `"error":{"class":"collector_bug"`, "no module named torch")
 		if err := s.end(); err == nil {

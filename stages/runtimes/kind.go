@@ -2,7 +2,6 @@ package runtimes
 
 import (
 	"context"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -218,11 +217,8 @@ func HostOf(kinds []Kind) func(worker.Init) (worker.Host, error) {
 		}
 
 		slices.Sort(have)
-		return nil, &worker.StartError{Failure: worker.Failure{
-			Class: worker.ClassCollectorBug,
-			Message: fmt.Sprintf("this aicplan has no worker for runtimes of kind %q; it has %s", init.Kind,
-				strings.Join(have, ", ")),
-		}}
+		return nil, worker.Failed(worker.ClassCollectorBug, "this aicplan has no worker for runtimes of kind %q; it has %s",
+			init.Kind, strings.Join(have, ", "))
 	}
 }
 

@@ -100,7 +100,7 @@ func (h *Host) Configure(init worker.Init) error {
 // Hello implements worker.Host. It does not start a server.
 func (h *Host) Hello(ctx context.Context) (worker.Hello, error) {
 	wrong := func(class string, err error) (worker.Hello, error) {
-		return worker.Hello{}, &worker.StartError{Failure: worker.Failure{Class: class, Message: err.Error()}}
+		return worker.Hello{}, worker.Failed(class, "%v", err)
 	}
 
 	o, err := parse(h.init)
