@@ -75,7 +75,7 @@ func sortedRows(t arrow.Record, by []string) (arrow.Record, error) {
 		return t, nil
 	}
 
-	var keys []table.SortKey
+	var keys []string
 	for _, text := range by {
 		name, direction, _ := strings.Cut(text, ":")
 		if direction != "" && direction != "desc" && direction != "asc" {
@@ -84,7 +84,10 @@ func sortedRows(t arrow.Record, by []string) (arrow.Record, error) {
 		if err := hasColumn(t, name, "--sort"); err != nil {
 			return nil, err
 		}
-		keys = append(keys, table.SortKey{Name: name, Desc: direction == "desc"})
+		if direction == "desc" {
+			name = "-" + name
+		}
+		keys = append(keys, name)
 	}
 
 	return table.Sort(t, keys...)

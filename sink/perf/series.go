@@ -61,5 +61,5 @@ func normalSeries(rec arrow.Record) (arrow.Record, error) {
 		return rec, nil
 	}
 
-	return table.Sort(rec, table.Asc(SeriesTime)...)
+	return table.Sort(rec, SeriesTime)
 }

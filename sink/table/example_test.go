@@ -19,7 +19,7 @@ func ExampleBuilder() {
 			return
 		}
 	}
-	rec, err := table.Sort(b.Record(), table.Asc("m")...)
+	rec, err := table.Sort(b.Record(), "m")
 	if err != nil {
 		fmt.Println(err)
 		return

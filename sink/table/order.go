@@ -10,52 +10,28 @@ import (
 	"github.com/apache/arrow/go/v17/arrow/array"
 )
 
-// SortKey is one column to sort by.
-type SortKey struct {
-	Name string
-	Desc bool
-}
-
-// Asc lists columns to sort by, all ascending.
-func Asc(names ...string) []SortKey {
-	keys := make([]SortKey, len(names))
-	for i, n := range names {
-		keys[i].Name = n
-	}
-
-	return keys
-}
-
-// Order returns the positions of the rows of rec sorted by columns as SortIndices does;
-// "--name" sorts from the largest value on. Rows that agree on all of them are sorted by the
-// remaining columns, so that the result does not depend on the order of the rows. Columns
-// that rec lacks are ignored.
+// Order returns the positions of the rows of rec sorted by columns as SortIndices does. Rows that
+// agree on all of them are sorted by the remaining columns, so that the result does not depend on
+// the order of the rows. Columns that rec lacks are ignored.
 func Order(rec arrow.Record, columns []string) ([]int, error) {
-	var keys []SortKey
-	for _, name := range columns {
-		name, falling := strings.CutPrefix(name, "-")
-		if Has(rec, name) {
-			keys = append(keys, SortKey{Name: name, Desc: falling})
+	var keys, seen []string
+	for _, key := range slices.Concat(columns, Names(rec)) {
+		name := strings.TrimPrefix(key, "-")
+		if Has(rec, name) && !slices.Contains(seen, name) {
+			keys, seen = append(keys, key), append(seen, name)
 		}
 	}
-
-	for _, name := range Names(rec) {
-		if !slices.ContainsFunc(keys, func(k SortKey) bool { return k.Name == name }) {
-			keys = append(keys, SortKey{Name: name})
-		}
-	}
-
 	return SortIndices(rec, keys...)
 }
 
-// SortIndices returns the row order that sorts rec by the keys, the first being the most
-// significant; equal rows keep their order. Strings compare by bytes, false is before true,
+// SortIndices returns the row order that sorts rec by columns, the first being the most significant;
+// "-name" sorts from the largest value on. Equal rows keep their order. Strings compare by bytes, false is before true,
 // -0 equals 0, NaN is greater than all numbers, and null is last, ascending or not.
-func SortIndices(rec arrow.Record, keys ...SortKey) ([]int, error) {
-	compares := make([]func(a, b int) int, len(keys))
-	for i, k := range keys {
+func SortIndices(rec arrow.Record, columns ...string) ([]int, error) {
+	compares := make([]func(a, b int) int, len(columns))
+	for i, column := range columns {
 		var err error
-		if compares[i], err = comparer(rec, k); err != nil {
+		if compares[i], err = comparer(rec, column); err != nil {
 			return nil, err
 		}
 	}
@@ -82,8 +58,8 @@ func SortIndices(rec arrow.Record, keys ...SortKey) ([]int, error) {
 }
 
 // Sort returns rec sorted as by SortIndices.
-func Sort(rec arrow.Record, keys ...SortKey) (arrow.Record, error) {
-	rows, err := SortIndices(rec, keys...)
+func Sort(rec arrow.Record, columns ...string) (arrow.Record, error) {
+	rows, err := SortIndices(rec, columns...)
 	if err != nil {
 		return nil, err
 	}
@@ -95,12 +71,13 @@ func Sort(rec arrow.Record, keys ...SortKey) (arrow.Record, error) {
 }
 
 // comparer compares two rows of a column.
-func comparer(rec arrow.Record, k SortKey) (func(a, b int) int, error) {
-	arr, err := Array(rec, k.Name)
+func comparer(rec arrow.Record, column string) (func(a, b int) int, error) {
+	name, falling := strings.CutPrefix(column, "-")
+	arr, err := Array(rec, name)
 	if err != nil {
 		return nil, err
 	}
-	if err := known(k.Name, arr); err != nil {
+	if err := known(name, arr); err != nil {
 		return nil, err
 	}
 
@@ -119,7 +96,7 @@ func comparer(rec arrow.Record, k SortKey) (func(a, b int) int, error) {
 	}
 
 	sign := 1
-	if k.Desc {
+	if falling {
 		sign = -1
 	}
 	if arr.NullN() == 0 {

@@ -94,7 +94,7 @@ func TestRecordsAgreeWithRows(t *testing.T) {
 			}
 			return 0
 		})
-		order, err := SortIndices(all, SortKey{Name: "f"}, SortKey{Name: "s"}, SortKey{Name: "i", Desc: true}, SortKey{Name: "b"})
+		order, err := SortIndices(all, "f", "s", "-i", "b")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -327,7 +327,7 @@ func BenchmarkDecodeIPC(b *testing.B) {
 func BenchmarkSort(b *testing.B) {
 	rec := gemmLike(1_000_000)
 	for b.Loop() {
-		if _, err := SortIndices(rec, Asc("gemm_dtype", "latency", "m")...); err != nil {
+		if _, err := SortIndices(rec, "gemm_dtype", "latency", "m"); err != nil {
 			b.Fatal(err)
 		}
 	}

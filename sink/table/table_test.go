@@ -166,12 +166,12 @@ func TestSelectDropWithColumn(t *testing.T) {
 func TestSortOrdersNullsLastAndIsStable(t *testing.T) {
 	rec := rows(t, `{"k":"b","v":2,"i":0}`, `{"k":"a","v":null,"i":1}`, `{"k":"a","v":1,"i":2}`, `{"k":null,"v":0,"i":3}`, `{"k":"a","v":1,"i":4}`, `{"k":"B","v":9,"i":5}`)
 	for _, tc := range []struct {
-		keys []SortKey
+		keys []string
 		want []int
 	}{
-		{Asc("k", "v"), []int{5, 2, 4, 1, 0, 3}},
-		{[]SortKey{{Name: "k", Desc: true}, {Name: "v"}}, []int{0, 2, 4, 1, 5, 3}},
-		{[]SortKey{{Name: "v", Desc: true}}, []int{5, 0, 2, 4, 3, 1}},
+		{[]string{"k", "v"}, []int{5, 2, 4, 1, 0, 3}},
+		{[]string{"-k", "v"}, []int{0, 2, 4, 1, 5, 3}},
+		{[]string{"-v"}, []int{5, 0, 2, 4, 3, 1}},
 	} {
 		got, err := SortIndices(rec, tc.keys...)
 		if err != nil {
@@ -182,11 +182,11 @@ func TestSortOrdersNullsLastAndIsStable(t *testing.T) {
 		}
 	}
 	floats := NewRecord([]string{"f"}, []arrow.Array{Floats([]float64{math.NaN(), 1, math.Inf(1), 0}, []bool{true, true, true, false})})
-	got, err := SortIndices(floats, SortKey{Name: "f"})
+	got, err := SortIndices(floats, "f")
 	if d := cmp.Diff([]int{1, 2, 0, 3}, got); d != "" || err != nil {
 		t.Errorf("NaN and null: %s, %v", d, err)
 	}
-	_, err = Sort(rec, SortKey{Name: "nope"})
+	_, err = Sort(rec, "nope")
 	wantErr(t, err, `no column "nope"`)
 }
 
