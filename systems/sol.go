@@ -39,13 +39,3 @@ func (s *Spec) MemorySeconds(bytes float64) float64 {
 	}
 	return bytes / s.GPU.MemBW
 }
-
-// SpeedOfLight returns the roofline time in seconds: the larger of the compute and the memory time.
-// ok is false if there is no peak for the dtype.
-func (s *Spec) SpeedOfLight(flops, bytes float64, dtype string) (seconds float64, ok bool) {
-	compute, ok := s.ComputeSeconds(flops, dtype)
-	if !ok {
-		return 0, false
-	}
-	return max(compute, s.MemorySeconds(bytes)), true
-}

@@ -9,8 +9,6 @@ package systems
 type Spec struct {
 	// Name is the file name without its extension.
 	Name string
-	// File is the path of the spec file, or "<name>.yaml" for a built-in system.
-	File string
 	GPU  GPU
 	Node Node
 

@@ -227,18 +227,18 @@ func TestSpeedOfLight(t *testing.T) {
 	}
 
 	// A 4096^3 bfloat16 product is compute-bound, a vector copy memory-bound.
-	flops, bytes := 2.0*4096*4096*4096, 3.0*4096*4096*2
-	got, ok := s.SpeedOfLight(flops, bytes, "bfloat16")
+	flops := 2.0 * 4096 * 4096 * 4096
+	got, ok := s.ComputeSeconds(flops, "bfloat16")
 	if want := flops / 989e12; !ok || got != want {
 		t.Errorf("gemm: %g, want %g", got, want)
 	}
 
-	if got, ok := s.SpeedOfLight(1, 4.8e9, "fp8_block"); !ok || got != 1e-3 {
-		t.Errorf("copy: %g %v", got, ok)
+	if got := s.MemorySeconds(4.8e9); got != 1e-3 {
+		t.Errorf("copy: %g", got)
 	}
 
 	for _, dtype := range []string{"nvfp4", "float32", "fp3"} {
-		if _, ok := s.SpeedOfLight(flops, bytes, dtype); ok {
+		if _, ok := s.ComputeSeconds(flops, dtype); ok {
 			t.Errorf("the spec states no peak for %s", dtype)
 		}
 	}

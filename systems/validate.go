@@ -81,7 +81,7 @@ func Parse(file string, src []byte) (*Spec, Problems) {
 		return nil, r.problems
 	}
 
-	spec := &Spec{Name: nameOf(file), File: file, values: r.values}
+	spec := &Spec{Name: nameOf(file), values: r.values}
 	spec.bind()
 	return spec, nil
 }

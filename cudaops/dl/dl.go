@@ -44,7 +44,6 @@ type Library struct {
 	Name string
 	// Path is the mapped file as reported by the kernel, or the soname if unknown.
 	Path   string
-	Soname string
 	handle uintptr
 }
 
@@ -127,7 +126,7 @@ func open(spec Spec, places Places, dlopen func(string, bool) (uintptr, error)) 
 			return nil
 		}
 
-		lib := &Library{Name: spec.Name, Soname: soname, Path: path, handle: h}
+		lib := &Library{Name: spec.Name, Path: path, handle: h}
 		if mapped := mappedPath(soname); mapped != "" {
 			lib.Path = mapped
 		}

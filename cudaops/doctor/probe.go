@@ -32,7 +32,6 @@ type Facts struct {
 	Devices     int
 	BusBits     int
 	MemoryMHz   int // memory clock; data is transferred on both edges
-	MaxSMMHz    int
 	PowerWatts  float64
 	MemoryBytes int64
 
@@ -105,7 +104,7 @@ func Measure(ctx context.Context, index int) (Facts, error) {
 	}
 
 	if c, err := dev.Clocks(); err == nil {
-		f.MemoryMHz, f.MaxSMMHz = c.MaxMem, c.MaxSM
+		f.MemoryMHz = c.MaxMem
 	}
 
 	if p, err := dev.Power(); err == nil {

@@ -13,7 +13,7 @@ import (
 func h200() Facts {
 	return Facts{
 		Info:    cuda.DeviceInfo{Name: "NVIDIA H200", Major: 9, SMs: 132, MemoryBytes: 150109880320},
-		Devices: 8, BusBits: 6144, MemoryMHz: 3201, MaxSMMHz: 1980, PowerWatts: 700, MemoryBytes: 150754820096,
+		Devices: 8, BusBits: 6144, MemoryMHz: 3201, PowerWatts: 700, MemoryBytes: 150754820096,
 		CopyBytesPerSecond: 4.0e12, SmallCopySeconds: 1.46e-6, GemmFlops: 790e12, PeerBytesPerSecond: 380e9,
 	}
 }

@@ -194,9 +194,6 @@ func (w *waiter) Next() *Task  { return nil }
 func (w *waiter) Pending() int { return max(w.tasks, 1) }
 func (w *waiter) Done(Outcome) { panic("worker: the outcome of a task that was never provided") }
 
-// Slots returns the maximum number of workers.
-func (p *Pool) Slots() int { return len(p.slots) }
-
 // AtOnce returns how many cases the pool measures at the same time. Workers with an instrument take turns
 // on their device.
 func (p *Pool) AtOnce() int {

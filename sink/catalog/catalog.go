@@ -307,9 +307,6 @@ func (t *Table) DtypeColumn() string {
 	return ""
 }
 
-// File is the name of the table's CSV file.
-func (t *Table) File() string { return t.Name + ".txt" }
-
 // Framework returns the word of a backend in the framework column. An unknown backend is
 // returned unchanged.
 func (t *Table) Framework(backend string) string {

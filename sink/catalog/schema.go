@@ -1,7 +1,5 @@
 package catalog
 
-import "slices"
-
 // Schema lists the metrics of a table.
 type Schema struct {
 	// Metrics are the measured columns. The first is the primary one: rows are
@@ -38,12 +36,4 @@ func (s *Schema) Required() []string {
 		}
 	}
 	return out
-}
-
-// Metric returns the metric called name.
-func (s *Schema) Metric(name string) (Column, bool) {
-	if i := slices.IndexFunc(s.Metrics, func(c Column) bool { return c.Name == name }); i >= 0 {
-		return s.Metrics[i], true
-	}
-	return Column{}, false
 }

@@ -188,8 +188,6 @@ func (t *Tree) Kill() int {
 
 // Stopped describes how a tree ended.
 type Stopped struct {
-	// Exit is the result of Tree.Exit.
-	Exit string
 	// Killed is true if processes did not end after the signal and were killed.
 	Killed bool
 	// Orphans are processes that outlived the program, as process id and command line.
@@ -231,7 +229,7 @@ func (t *Tree) stop(sig syscall.Signal, within time.Duration) Stopped {
 		t.Kill()
 	}
 
-	out.Exit, out.Left = t.Exit(), t.Members()
+	out.Left = t.Members()
 	return out
 }
 

@@ -108,7 +108,7 @@ func TestStopFindsProcessesThatLeft(t *testing.T) {
 	})
 
 	got := tree.Stop(syscall.SIGTERM, 100*time.Millisecond)
-	if got.Exit != "SIGTERM" || !got.Killed || len(got.Orphans) != 1 || !strings.Contains(got.Orphans[0], "sleep 601") || len(got.Left) != 0 {
+	if tree.Exit() != "SIGTERM" || !got.Killed || len(got.Orphans) != 1 || !strings.Contains(got.Orphans[0], "sleep 601") || len(got.Left) != 0 {
 		t.Errorf("%+v", got)
 	}
 	if again := tree.Stop(syscall.SIGTERM, 0); !slices.Equal(again.Orphans, got.Orphans) {
