@@ -54,7 +54,7 @@ func (c *dataLintCmd) Run(a *app) error {
 	}
 
 	if c.JSON {
-		err = rep.WriteJSON(a.stdout)
+		err = a.json(rep)
 	} else {
 		var text strings.Builder
 		err = rep.WriteText(&text, shownRows)
@@ -103,7 +103,7 @@ func (c *dataMatrixCmd) Run(a *app) error {
 	}
 
 	if c.JSON {
-		err = m.WriteJSON(a.stdout)
+		err = a.json(m)
 	} else {
 		err = m.WriteMarkdown(a.stdout)
 	}

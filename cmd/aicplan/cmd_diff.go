@@ -71,7 +71,7 @@ func (c *diffCmd) Run(a *app) error {
 	}
 
 	if c.JSON {
-		err = rep.WriteJSON(a.stdout)
+		err = a.json(rep)
 	} else {
 		err = rep.WriteText(a.stdout)
 	}

@@ -32,8 +32,6 @@ type Options struct {
 	// Tolerance is how far a ratio may be from 1 before the row counts as
 	// changed.
 	Tolerance float64
-	// On keeps rows by column value before anything is compared.
-	On map[string][]string
 	// Worst is how many rows are listed of each kind; 0 means 20.
 	Worst int
 	// By lists the columns of the breakdown; nil means kernel_source and every
@@ -61,8 +59,6 @@ type Row struct {
 	Ratio   float64 `json:"ratio"`
 	KernelA string  `json:"kernel_a,omitempty"`
 	KernelB string  `json:"kernel_b,omitempty"`
-	RowA    int     `json:"-"`
-	RowB    int     `json:"-"`
 }
 
 // Group is the common rows that share one value of a column.
@@ -118,14 +114,6 @@ var ErrNoKey = errors.New("the tables have no columns in common that name a row"
 // Tables compares a with b. Of rows that repeat a key the one counts that readers
 // of the table take: the first, of some tables the last. Older words are compared as what they are called now.
 func Tables(a, b arrow.Record, nameA, nameB string, o Options) (*Comparison, error) {
-	a, rowsA, err := restrict(a, o.On, nameA)
-	if err != nil {
-		return nil, err
-	}
-	b, rowsB, err := restrict(b, o.On, nameB)
-	if err != nil {
-		return nil, err
-	}
 	if o.Schema == nil {
 		o.Schema, _ = catalog.Lookup(o.Table)
 	}
@@ -169,7 +157,6 @@ func Tables(a, b arrow.Record, nameA, nameB string, o Options) (*Comparison, err
 		r.Uncompared = uncompared(idA, idB, ix.Len(), nA, metricA, metricB)
 	}
 
-	var worst []Row
 	for id, rowA := range firstA[:nA] {
 		rowB := firstB[id]
 		if rowB < 0 {
@@ -199,7 +186,6 @@ func Tables(a, b arrow.Record, nameA, nameB string, o Options) (*Comparison, err
 		}
 		r.pairs = append(r.pairs, Pair{rowA, rowB})
 		r.ratios = append(r.ratios, ratio)
-		worst = append(worst, Row{A: va, B: vb, Ratio: ratio, RowA: rowA, RowB: rowB})
 	}
 
 	for id := nA; id < ix.Len(); id++ {
@@ -209,11 +195,7 @@ func Tables(a, b arrow.Record, nameA, nameB string, o Options) (*Comparison, err
 		}
 	}
 
-	r.summarise(a, b, worst, o)
-	for i := range r.pairs {
-		r.pairs[i] = Pair{original(rowsA, r.pairs[i].A), original(rowsB, r.pairs[i].B)}
-	}
-
+	r.summarise(a, b, metricA, metricB, o)
 	return r, nil
 }
 
@@ -238,14 +220,6 @@ func unfit(v float64, ok bool) string {
 		return "null"
 	}
 	return strings.TrimPrefix(rules.Unusable("", v, false), " is ")
-}
-
-func original(rows []int, i int) int {
-	if rows == nil {
-		return i
-	}
-
-	return rows[i]
 }
 
 // one returns the first row of every key, or the last, and -1 if a side lacks it.
@@ -303,25 +277,32 @@ func uncompared(idA, idB []uint32, n, nA int, a, b *table.Col[float64]) int {
 }
 
 // summarise fills the ratio, the worst rows and the breakdown.
-func (r *Comparison) summarise(a, b arrow.Record, rows []Row, o Options) {
+func (r *Comparison) summarise(a, b arrow.Record, metricA, metricB *table.Col[float64], o Options) {
 	if len(r.ratios) == 0 {
 		return
 	}
 	q := quantiles(r.ratios)
 	r.Ratio = &q
 	r.breakdown(a, b, o)
-	slices.SortStableFunc(rows, func(x, y Row) int {
-		return cmp.Compare(math.Abs(math.Log(y.Ratio)), math.Abs(math.Log(x.Ratio)))
+	order := make([]int, len(r.pairs))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, func(x, y int) int {
+		return cmp.Compare(math.Abs(math.Log(r.ratios[y])), math.Abs(math.Log(r.ratios[x])))
 	})
+
 	kernelA, _ := table.Array(a, "kernel_source")
 	kernelB, _ := table.Array(b, "kernel_source")
-	for _, row := range rows[:min(len(rows), o.Worst)] {
-		if row.Ratio == 1 {
+	for _, i := range order[:min(len(order), o.Worst)] {
+		p := r.pairs[i]
+		if r.ratios[i] == 1 {
 			break
 		}
-		row.Key = table.Describe(a, row.RowA, r.Key)
+
+		row := Row{Key: table.Describe(a, p.A, r.Key), A: metricA.Values[p.A], B: metricB.Values[p.B], Ratio: r.ratios[i]}
 		if kernelA != nil && kernelB != nil {
-			row.KernelA, row.KernelB = table.Text(kernelA, row.RowA), table.Text(kernelB, row.RowB)
+			row.KernelA, row.KernelB = table.Text(kernelA, p.A), table.Text(kernelB, p.B)
 		}
 		r.Worst = append(r.Worst, row)
 	}

@@ -82,7 +82,7 @@ func Trees(a, b string, o Options) (*Report, error) {
 	r := &Report{A: a, B: b}
 	pairs := match(scanA.Entries, scanB.Entries)
 	for _, p := range pairs.both {
-		pathA, pathB := filepath.Join(a, filepath.FromSlash(p[0].Path)), filepath.Join(b, filepath.FromSlash(p[1].Path))
+		pathA, pathB := filepath.Join(a, p[0].Path), filepath.Join(b, p[1].Path)
 		each := o
 		each.Table = p[0].Table
 		res, err := Files(pathA, pathB, each)
@@ -282,13 +282,6 @@ func (r *Comparison) unusableText() string {
 	}
 
 	return strings.Join(out, ", ")
-}
-
-// Same reports whether there is no difference at all.
-func (r *Report) Same() bool {
-	return len(r.OnlyA)+len(r.OnlyB)+len(r.Failed) == 0 && !slices.ContainsFunc(r.Tables, func(t *Comparison) bool {
-		return t.Added+t.Removed+t.Changed > 0 || t.A.Duplicates != t.B.Duplicates
-	})
 }
 
 func (r *Comparison) title() string {

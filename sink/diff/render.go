@@ -2,7 +2,6 @@ package diff
 
 import (
 	_ "embed"
-	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -12,13 +11,6 @@ import (
 
 	"aicplan/sink/base/textutil"
 )
-
-// WriteJSON writes the report as one JSON object.
-func (r *Report) WriteJSON(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(r)
-}
 
 //go:embed report.txt
 var reportText string

@@ -41,42 +41,6 @@ func side(rec arrow.Record, name string) Side {
 	}
 }
 
-// restrict keeps the rows that on selects; rows maps them to the input's.
-func restrict(rec arrow.Record, on map[string][]string, name string) (arrow.Record, []int, error) {
-	if len(on) == 0 {
-		return rec, nil, nil
-	}
-
-	keep := make([]bool, rec.NumRows())
-	for i := range keep {
-		keep[i] = true
-	}
-
-	for column, values := range on {
-		arr, err := table.Array(rec, column)
-		if err != nil {
-			return nil, nil, fmt.Errorf("%s: %w", name, err)
-		}
-		wanted := map[string]bool{}
-		for _, v := range values {
-			wanted[canon(column, v)] = true
-		}
-
-		for i := range keep {
-			keep[i] = keep[i] && wanted[canon(column, table.Text(arr, i))]
-		}
-	}
-
-	rows := []int{}
-	for i, k := range keep {
-		if k {
-			rows = append(rows, i)
-		}
-	}
-
-	return table.Take(rec, rows), rows, nil
-}
-
 // choose decides on key and metric and notes how the columns differ.
 func (r *Comparison) choose(a, b arrow.Record, o Options) error {
 	t, known := o.Schema, o.Schema != nil

@@ -151,7 +151,7 @@ func Run(ctx context.Context, root string, o Options) (*Report, error) {
 	if len(scan.Entries) == 0 {
 		return nil, fmt.Errorf("%s contains no perf files (*_perf.txt, *_perf.csv, *_perf.parquet)", root)
 	}
-	l := &linter{root: root, opt: o, scan: scan, spec: map[string]*systems.Spec{}}
+	l := &linter{root: root, opt: o, scan: scan, spec: map[string]*systems.Spec{}, findings: []Finding{}}
 	for _, e := range scan.Entries {
 		if _, seen := l.spec[e.System]; !seen && e.System != "" {
 			l.spec[e.System], _ = systems.Load(e.System) // nil for a system that has no spec
@@ -219,7 +219,7 @@ func (l *linter) group(entries []tree.Entry) {
 		if l.opt.Progress != nil {
 			l.opt.Progress(e.Path)
 		}
-		at := filepath.Join(l.root, filepath.FromSlash(e.Path))
+		at := filepath.Join(l.root, e.Path)
 		rec, err := tree.ReadFile(at)
 		if err != nil {
 			l.found("unreadable", e.Path, e.Table, "%s", strings.TrimPrefix(strings.TrimPrefix(err.Error(), at+":"), " "))

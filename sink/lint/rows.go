@@ -117,7 +117,7 @@ func (l *linter) hashes(f *loaded) {
 		return
 	}
 
-	meta, err := tree.ReadMeta(filepath.Join(l.root, filepath.FromSlash(f.Dir()), tree.MetaFile))
+	meta, err := tree.ReadMeta(filepath.Join(l.root, f.Dir(), tree.MetaFile))
 	if err != nil {
 		return // R1 or unreadable reports it
 	}
@@ -135,7 +135,7 @@ func (l *linter) hashes(f *loaded) {
 		return
 	}
 
-	digest, err := tree.Digest(filepath.Join(l.root, filepath.FromSlash(f.Path)))
+	digest, err := tree.Digest(filepath.Join(l.root, f.Path))
 	if err == nil && digest != entry.DataHash {
 		l.add(
 			f.finding("sidecar_rows", 1, fmt.Sprintf("the sidecar has the data_hash %s, the file %s", entry.DataHash, digest)),

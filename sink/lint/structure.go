@@ -50,12 +50,12 @@ func (l *linter) sidecars() {
 		if s.Name != tree.MetaFile {
 			continue
 		}
-		meta, err := tree.ReadMeta(filepath.Join(l.root, filepath.FromSlash(s.Path)))
+		meta, err := tree.ReadMeta(filepath.Join(l.root, s.Path))
 		if err != nil {
 			l.found("unreadable", s.Path, "", "%v", err)
 			continue
 		}
-		metas[dirOf(s.Path)] = meta
+		metas[filepath.Dir(s.Path)] = meta
 		l.meta(s.Path, meta)
 	}
 	for _, e := range l.scan.Entries {
@@ -73,13 +73,6 @@ func (l *linter) sidecars() {
 	}
 }
 
-func dirOf(path string) string {
-	if i := strings.LastIndexByte(path, '/'); i >= 0 {
-		return path[:i]
-	}
-	return "."
-}
-
 // meta checks one sidecar by itself and against the files in its folder.
 func (l *linter) meta(path string, meta *tree.Meta) {
 	if meta.Provenance == "legacy" {
@@ -92,7 +85,7 @@ func (l *linter) meta(path string, meta *tree.Meta) {
 			},
 		)
 	}
-	dir := dirOf(path)
+	dir := filepath.Dir(path)
 	for _, name := range slices.Sorted(maps.Keys(meta.Tables)) {
 		t := meta.Tables[name]
 		if t.Status == tree.Partial {
@@ -113,12 +106,12 @@ func (l *linter) reuses() {
 		if s.Name != tree.ReuseFile {
 			continue
 		}
-		dir := dirOf(s.Path)
+		dir := filepath.Dir(s.Path)
 		parts := strings.Split(dir, "/")
 		if slices.Contains(parts, "comm") {
 			l.found("R3", s.Path, "", "tables below comm are never reused across versions")
 		}
-		data, err := fileutil.ReadText(filepath.Join(l.root, filepath.FromSlash(s.Path)))
+		data, err := fileutil.ReadText(filepath.Join(l.root, s.Path))
 		var reuse *tree.Reuse
 		if err == nil {
 			reuse, err = tree.ParseReuse(data)
@@ -128,7 +121,7 @@ func (l *linter) reuses() {
 			continue
 		}
 		for _, e := range reuse.Entries {
-			donor := filepath.Join(filepath.Dir(filepath.FromSlash(dir)), e.FromVersion, catalog.Stem(e.Table)+".parquet")
+			donor := filepath.Join(filepath.Dir(dir), e.FromVersion, catalog.Stem(e.Table)+".parquet")
 			if !filepath.IsLocal(donor) {
 				l.found("R2", s.Path, e.Table, "from_version %q is not the name of a folder", e.FromVersion)
 				continue
@@ -141,7 +134,7 @@ func (l *linter) reuses() {
 					"%s of %s is to stand in, and there is no %s",
 					e.Table,
 					e.FromVersion,
-					filepath.ToSlash(donor),
+					donor,
 				)
 			}
 		}

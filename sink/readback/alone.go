@@ -41,7 +41,7 @@ func alone(dir string, o Options) (folder string, remove func(), err error) {
 	}
 	// Copies, because the package refuses tables that resolve to a place outside of the folder.
 	add := func(rel string) error {
-		from, to := filepath.Join(root, filepath.FromSlash(rel)), filepath.Join(folder, filepath.FromSlash(rel))
+		from, to := filepath.Join(root, rel), filepath.Join(folder, rel)
 		data, err := os.ReadFile(from)
 		if err != nil {
 			return err
@@ -52,9 +52,9 @@ func alone(dir string, o Options) (folder string, remove func(), err error) {
 		return os.WriteFile(to, data, 0o600)
 	}
 	addFiles := func(rel string) error {
-		entries, err := os.ReadDir(filepath.Join(root, filepath.FromSlash(rel)))
+		entries, err := os.ReadDir(filepath.Join(root, rel))
 		for _, e := range entries {
-			info, statErr := os.Stat(filepath.Join(root, filepath.FromSlash(rel), e.Name()))
+			info, statErr := os.Stat(filepath.Join(root, rel, e.Name()))
 			if statErr == nil && info.Mode().IsRegular() {
 				err = cmp.Or(err, add(path.Join(rel, e.Name())))
 			}

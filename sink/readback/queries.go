@@ -98,7 +98,7 @@ func tablesOf(dir string, o Options) ([]source, error) {
 	}
 	var out []source
 	for _, e := range entries {
-		rec, err := tree.ReadFile(filepath.Join(dir, filepath.FromSlash(e.Path)))
+		rec, err := tree.ReadFile(filepath.Join(dir, e.Path))
 		if err != nil {
 			return nil, err
 		}

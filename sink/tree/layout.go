@@ -110,15 +110,7 @@ func (e Entry) Lookup() (*catalog.Table, bool) {
 }
 
 // Dir is the entry's folder relative to the root.
-func (e Entry) Dir() string { return pathDir(e.Path) }
-
-func pathDir(p string) string {
-	if i := strings.LastIndexByte(p, '/'); i >= 0 {
-		return p[:i]
-	}
-
-	return "."
-}
+func (e Entry) Dir() string { return filepath.Dir(e.Path) }
 
 // Sidecar is a collection_meta.yaml or reuse.yaml.
 type Sidecar struct {
@@ -161,7 +153,6 @@ func Walk(root string) (*Scan, error) {
 		if err != nil {
 			return err
 		}
-		rel = filepath.ToSlash(rel)
 		if rel != "." && strings.HasPrefix(d.Name(), ".") {
 			if d.IsDir() {
 				return fs.SkipDir
@@ -206,7 +197,7 @@ var backendFolders = []string{"trtllm", "sglang", "vllm", "nccl", "oneccl"}
 // Folders above root are consulted too, so that a part of a database keeps its
 // meaning.
 func Parse(root, rel string) (Entry, bool) {
-	name := rel[strings.LastIndexByte(rel, '/')+1:]
+	name := filepath.Base(rel)
 	e := Entry{Path: rel, Layout: Flat}
 	switch filepath.Ext(name) {
 	case ".parquet":
@@ -221,11 +212,11 @@ func Parse(root, rel string) (Entry, bool) {
 	if !strings.HasSuffix(e.Table, "_perf") {
 		return Entry{}, false
 	}
-	e.Declared = declaredAt(filepath.Join(root, filepath.FromSlash(e.Path)), e.Table)
+	e.Declared = declaredAt(filepath.Join(root, e.Path), e.Table)
 	if abs, err := filepath.Abs(root); err == nil {
-		rel = filepath.ToSlash(filepath.Join(abs, filepath.FromSlash(rel)))
+		rel = filepath.Join(abs, rel)
 	}
-	dirs := strings.Split(strings.Trim(pathDir(rel), "/"), "/")
+	dirs := strings.Split(strings.Trim(filepath.Dir(rel), "/"), "/")
 	at := func(fromEnd int) string {
 		if fromEnd > len(dirs) {
 			return ""

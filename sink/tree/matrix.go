@@ -224,7 +224,7 @@ func (r *release) load(name string) (arrow.Record, error) {
 	if !ok {
 		return nil, nil
 	}
-	rec, err := ReadFile(filepath.Join(r.root, filepath.FromSlash(e.Path)))
+	rec, err := ReadFile(filepath.Join(r.root, e.Path))
 	if err != nil {
 		return nil, err
 	}

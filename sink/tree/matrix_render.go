@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -10,13 +9,6 @@ import (
 
 	"aicplan/sink/base/textutil"
 )
-
-// WriteJSON writes the matrix as one JSON object.
-func (m *Matrix) WriteJSON(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetIndent("", "  ")
-	return enc.Encode(m)
-}
 
 // WriteMarkdown writes a table of models by release with the covered degrees of tensor parallelism. Degrees
 // that need sizes between rows are in parentheses. Missing ops follow the table.

@@ -28,12 +28,12 @@ func Within(dir, name string) (string, error) {
 		return refuse("is empty")
 	case strings.ContainsRune(name, 0):
 		return refuse("contains a NUL byte")
-	case filepath.IsAbs(name) || strings.HasPrefix(name, `\`) || filepath.VolumeName(name) != "":
+	case filepath.IsAbs(name) || strings.HasPrefix(name, `\`):
 		return refuse("is absolute")
 	case strings.HasSuffix(name, "/"):
 		return refuse("names a folder")
 	}
-	for part := range strings.SplitSeq(filepath.ToSlash(name), "/") {
+	for part := range strings.SplitSeq(name, "/") {
 		if part == ".." {
 			return refuse(`climbs with ".."`)
 		}
