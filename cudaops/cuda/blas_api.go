@@ -40,11 +40,10 @@ const (
 	ScaleBlock128 ScaleMode = 5
 )
 
-// MatmulProblem is D = op(A) B, where D is M x N and K is the inner dimension, repeated Batch times with
+// MatmulProblem is D = A^T B, where D is M x N and K is the inner dimension, repeated Batch times with
 // strides in elements.
 type MatmulProblem struct {
 	M, N, K       int64
-	TransA        bool
 	A, B, D       MatrixType
 	LDA, LDB, LDD int64
 	Batch         int
@@ -68,7 +67,7 @@ type MatmulProblem struct {
 // is B and y is D.
 func RowMajorLinear(m, n, k int64, in, out MatrixType) MatmulProblem {
 	return MatmulProblem{
-		M: n, N: m, K: k, TransA: true,
+		M: n, N: m, K: k,
 		A: in, B: in, D: out,
 		LDA: k, LDB: k, LDD: n, Batch: 1,
 	}
@@ -81,11 +80,7 @@ func (p MatmulProblem) Extents() (a, b, d int64) {
 		return (cols-1)*ld + rows + int64(max(p.Batch, 1)-1)*stride
 	}
 
-	if a = extent(p.M, p.K, p.LDA, p.StrideA); p.TransA {
-		a = extent(p.K, p.M, p.LDA, p.StrideA)
-	}
-
-	return a, extent(p.K, p.N, p.LDB, p.StrideB), extent(p.M, p.N, p.LDD, p.StrideD)
+	return extent(p.K, p.M, p.LDA, p.StrideA), extent(p.K, p.N, p.LDB, p.StrideB), extent(p.M, p.N, p.LDD, p.StrideD)
 }
 
 // Operands are the device addresses of one call.

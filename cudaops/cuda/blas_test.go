@@ -23,7 +23,7 @@ func TestLoadBLAS(t *testing.T) {
 func TestRowMajorLinear(t *testing.T) {
 	// y[2,3] = x[2,5] W[3,5]^T: the library computes y^T of 3 x 2.
 	p := RowMajorLinear(2, 3, 5, BF16, BF16)
-	if p.M != 3 || p.N != 2 || p.K != 5 || !p.TransA || p.LDA != 5 || p.LDB != 5 || p.LDD != 3 {
+	if p.M != 3 || p.N != 2 || p.K != 5 || p.LDA != 5 || p.LDB != 5 || p.LDD != 3 {
 		t.Errorf("wrong problem: %+v", p)
 	}
 }
@@ -70,7 +70,7 @@ func TestExtents(t *testing.T) {
 	}{
 		{RowMajorLinear(2, 3, 5, BF16, BF16), 15, 10, 6},
 		// Two heads interleaved per token: x[3 tokens][2 heads][5], y[3][2][4].
-		{MatmulProblem{M: 4, N: 3, K: 5, TransA: true, LDA: 5, LDB: 10, LDD: 8, Batch: 2, StrideA: 20, StrideB: 5, StrideD: 4}, 40, 30, 24},
+		{MatmulProblem{M: 4, N: 3, K: 5, LDA: 5, LDB: 10, LDD: 8, Batch: 2, StrideA: 20, StrideB: 5, StrideD: 4}, 40, 30, 24},
 	} {
 		if a, b, d := c.p.Extents(); a != c.a || b != c.b || d != c.d {
 			t.Errorf("%v extends over %d %d %d, want %d %d %d", c.p, a, b, d, c.a, c.b, c.d)

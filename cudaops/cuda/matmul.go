@@ -127,10 +127,8 @@ func (m *matmul) describe() error {
 		return l.call(l.cublasLtMatmulDescSetAttribute, m.desc, attr, uintptr(unsafe.Pointer(&v)), 4)
 	}
 
-	if p.TransA {
-		if err := set(descTransA, 1); err != nil {
-			return err
-		}
+	if err := set(descTransA, 1); err != nil {
+		return err
 	}
 
 	if p.Scaled {
@@ -160,12 +158,7 @@ func (m *matmul) describe() error {
 		}
 	}
 
-	rows, cols := p.M, p.K
-	if p.TransA {
-		rows, cols = cols, rows
-	}
-
-	if err := m.layout(&m.la, p.A, rows, cols, p.LDA, p.StrideA); err != nil {
+	if err := m.layout(&m.la, p.A, p.K, p.M, p.LDA, p.StrideA); err != nil {
 		return err
 	}
 

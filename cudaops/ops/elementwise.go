@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"math/rand/v2"
+
+	"gonum.org/v1/gonum/floats"
 
 	"aicplan/cudaops/cuda"
 )
@@ -129,9 +130,7 @@ func (e Elementwise) prepare(d *Device) (*Case, error) {
 	}
 
 	c.Enqueue = func(i int, s cuda.Stream) error { return d.Lib.Driver.Launch(e.launch(d, f, x, i), s) }
-	d.verify(c, x.out, outBytes, func(samples int, seed uint64) (Deviation, error) {
-		return d.verifyElementwise(e, dtype, x, samples, seed)
-	})
+	d.verify(c, x.out, outBytes, func(s *samples) Deviation { return s.elementwise(e, dtype, x) })
 	return c, nil
 }
 
@@ -162,83 +161,54 @@ func (e Elementwise) launch(d *Device, f cuda.Function, x elementwiseBuffers, i 
 	return k
 }
 
-// verifyElementwise recomputes sampled rows in float64.
-func (d *Device) verifyElementwise(e Elementwise, t DType, x elementwiseBuffers, samples int, seed uint64) (Deviation,
-	error) {
-	typ := cuda.BF16
-	tol := 4e-3
+// elementwise recomputes sampled rows in float64.
+func (s *samples) elementwise(e Elementwise, t DType, x elementwiseBuffers) Deviation {
+	typ, tol := cuda.BF16, 4e-3
 	if t == Float16 {
 		typ, tol = cuda.F16, 1e-3
 	}
 
-	rng := rand.New(rand.NewPCG(seed, 5))
-	var got, want []float64
-	h := e.Hidden
-	for range min(int64(samples), e.Tokens) {
-		row := rng.Int64N(e.Tokens)
-		width := h
-		if e.Kernel == SiluAndMul {
-			width = 2 * h
-		}
-
-		in, err := d.read(typ, x.in[0], row*width, width)
-		if err != nil {
-			return Deviation{}, err
-		}
-
-		outType := typ
-		if e.quantizes() {
-			outType, tol = cuda.E4M3, 4e-2 // half a step of three mantissa bits
-		}
-
-		out, err := d.read(outType, x.out, row*h, h)
-		if err != nil {
-			return Deviation{}, err
-		}
-
-		w, err := e.expected(in, func() ([]float64, error) { return d.read(typ, x.weight, 0, h) })
-		if err != nil {
-			return Deviation{}, err
-		}
-
-		if e.Kernel == QuantizeBlock {
-			for g := range h / groupSize {
-				s, err := d.read(cuda.F32, x.scales, g*e.Tokens+row, 1)
-				if err != nil {
-					return Deviation{}, err
-				}
-
-				for k := g * groupSize; k < (g+1)*groupSize; k++ {
-					out[k] *= s[0]
-				}
-			}
-		}
-
-		got, want = append(got, out...), append(want, w...)
+	outType := typ
+	if e.quantizes() {
+		outType, tol = cuda.E4M3, 4e-2 // half a step of three mantissa bits
 	}
 
-	return deviationOf(got, want, tol), nil
+	h, width := e.Hidden, e.Hidden
+	if e.Kernel == SiluAndMul {
+		width = 2 * h
+	}
+
+	var weight []float64
+	if e.Kernel == RMSNorm {
+		weight = s.read(typ, x.weight, 0, h)
+	}
+
+	for range min(int64(s.count), e.Tokens) {
+		row := s.rng.Int64N(e.Tokens)
+		in, out := s.read(typ, x.in[0], row*width, width), s.read(outType, x.out, row*h, h)
+		if e.Kernel == QuantizeBlock {
+			for k := range h {
+				if k%groupSize == 0 {
+					weight = s.read(cuda.F32, x.scales, k/groupSize*e.Tokens+row, 1)
+				}
+				out[k] *= weight[0]
+			}
+		}
+		s.add(out, e.expected(in, weight))
+	}
+
+	return deviationOf(s.got, s.want, tol)
 }
 
 // expected returns the expected output row in float64.
-func (e Elementwise) expected(in []float64, weight func() ([]float64, error)) ([]float64, error) {
+func (e Elementwise) expected(in, weight []float64) []float64 {
 	h := int(e.Hidden)
 	out := make([]float64, h)
 	switch e.Kernel {
 	case RMSNorm:
-		w, err := weight()
-		if err != nil {
-			return nil, err
-		}
-
-		s := 0.0
-		for _, v := range in {
-			s += v * v
-		}
-
-		r := 1 / math.Sqrt(s/float64(h)+rmsEpsilon)
+		r := 1 / math.Sqrt(floats.Dot(in, in)/float64(h)+rmsEpsilon)
 		for i := range out {
-			out[i] = in[i] * r * w[i]
+			out[i] = in[i] * r * weight[i]
 		}
 	case SiluAndMul:
 		for i := range out {
@@ -252,5 +222,5 @@ func (e Elementwise) expected(in []float64, weight func() ([]float64, error)) ([
 		copy(out, in)
 	}
 
-	return out, nil
+	return out
 }

@@ -123,9 +123,7 @@ func (d *Device) matmul(c Case, p cuda.MatmulProblem) (*Case, error) {
 	c.Columns["cache"] = d.cacheState(c.Sets, weight, pool)
 	c.Enqueue = func(i int, s cuda.Stream) error { return mm.Enqueue(sets[i], s) }
 	c.Close = mm.Close
-	d.verify(&c, sets[0].D, extentD*p.D.Size(), func(samples int, seed uint64) (Deviation, error) {
-		return d.verifyMatmul(p, sets[0], samples, seed)
-	})
+	d.verify(&c, sets[0].D, extentD*p.D.Size(), func(s *samples) Deviation { return s.matmul(p, sets[0]) })
 	return &c, nil
 }
 

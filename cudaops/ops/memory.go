@@ -4,7 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"math"
-	"math/rand/v2"
+
+	"gonum.org/v1/gonum/floats"
 
 	"aicplan/cudaops/cuda"
 )
@@ -89,89 +90,44 @@ func (m Memory) prepare(d *Device) (*Case, error) {
 		return c, nil // the sum on the host would take too long
 	}
 
+	bytes := m.Size
+	compare := func(s *samples) Deviation { return s.stream(m, out, sources[0]) }
 	if m.Kernel == "reduce" {
-		d.verify(c, out, int64(blocks)*4, func(int, uint64) (Deviation, error) {
-			return d.verifyReduce(out, blocks, sources[0][0], m.Size)
-		})
-		return c, nil
+		bytes = int64(blocks) * 4
+		compare = func(s *samples) Deviation { return s.reduce(out, blocks, sources[0][0], m.Size) }
 	}
-
-	d.verify(c, out, m.Size, func(samples int, seed uint64) (Deviation, error) {
-		return d.verifyStream(m, out, sources[0], samples, seed)
-	})
+	d.verify(c, out, bytes, compare)
 	return c, nil
 }
 
-// verifyStream compares samples of copy and triad, including the first and the last element.
-func (d *Device) verifyStream(m Memory, out cuda.Ptr, src [2]cuda.Ptr, samples int, seed uint64) (Deviation,
-	error) {
-	rng := rand.New(rand.NewPCG(seed, 3))
-	n := m.Size / 4
-	var got, want []float64
-	for s := range samples {
-		i := rng.Int64N(n)
-		switch s {
+// stream compares samples of copy and triad, including the first and the last element.
+func (s *samples) stream(m Memory, out cuda.Ptr, src [2]cuda.Ptr) Deviation {
+	n, tol := m.Size/4, 0.0
+	for at := range s.count {
+		i := s.rng.Int64N(n)
+		switch at {
 		case 0:
 			i = 0
 		case 1:
 			i = n - 1
 		}
 
-		y, err := d.read(cuda.F32, out, i, 1)
-		if err != nil {
-			return Deviation{}, err
-		}
-
-		a, err := d.read(cuda.F32, src[0], i, 1)
-		if err != nil {
-			return Deviation{}, err
-		}
-
-		w := a[0]
+		want := s.read(cuda.F32, src[0], i, 1)
 		if m.Kernel == "triad" {
-			b, err := d.read(cuda.F32, src[1], i, 1)
-			if err != nil {
-				return Deviation{}, err
-			}
-
-			w += triadScalar * b[0]
+			tol = 1e-6
+			want[0] += triadScalar * s.read(cuda.F32, src[1], i, 1)[0]
 		}
-
-		got, want = append(got, y[0]), append(want, w)
+		s.add(s.read(cuda.F32, out, i, 1), want)
 	}
-
-	tol := 0.0
-	if m.Kernel == "triad" {
-		tol = 1e-6
-	}
-
-	return deviationOf(got, want, tol), nil
+	return deviationOf(s.got, s.want, tol)
 }
 
-// verifyReduce compares the sum of the partial sums with a sum in float64, relative to the norm of
+// reduce compares the sum of the partial sums with a sum in float64, relative to the norm of
 // the terms, because sums of normals nearly cancel.
-func (d *Device) verifyReduce(out cuda.Ptr, blocks int, src cuda.Ptr, size int64) (Deviation, error) {
-	parts, err := d.read(cuda.F32, out, 0, int64(blocks))
-	if err != nil {
-		return Deviation{}, err
-	}
-
-	terms, err := d.read(cuda.F32, src, 0, size/4)
-	if err != nil {
-		return Deviation{}, err
-	}
-
-	var got, want, norm float64
-	for _, p := range parts {
-		got += p
-	}
-
-	for _, v := range terms {
-		want += v
-		norm += v * v
-	}
-
-	dev := Deviation{Samples: blocks, Relative: math.Abs(got-want) / math.Sqrt(norm), Tolerance: 1e-4}
+func (s *samples) reduce(out cuda.Ptr, blocks int, src cuda.Ptr, size int64) Deviation {
+	got, terms := floats.Sum(s.read(cuda.F32, out, 0, int64(blocks))), s.read(cuda.F32, src, 0, size/4)
+	dev := Deviation{Samples: blocks, Tolerance: 1e-4}
+	dev.Relative = math.Abs(got-floats.Sum(terms)) / floats.Norm(terms, 2)
 	dev.Largest = dev.Relative
-	return dev, nil
+	return dev
 }

@@ -4,6 +4,8 @@ import (
 	"math"
 	"math/rand/v2"
 
+	"gonum.org/v1/gonum/floats"
+
 	"aicplan/cudaops/cuda"
 )
 
@@ -61,72 +63,43 @@ func tolerance(p cuda.MatmulProblem) float64 {
 	return 4e-3
 }
 
-// verifyMatmul compares sampled elements of a product with sums in float64.
-func (d *Device) verifyMatmul(p cuda.MatmulProblem, o cuda.Operands, samples int, seed uint64) (Deviation, error) {
-	batch := int64(max(p.Batch, 1))
-	rng := rand.New(rand.NewPCG(seed, 7))
-	var got, want []float64
-	for range samples {
-		b, i, j := rng.Int64N(batch), rng.Int64N(p.M), rng.Int64N(p.N)
-		x, err := d.vector(p.A, o.A, b*p.StrideA, p.TransA, i, p.LDA, p.K)
-		if err != nil {
-			return Deviation{}, err
-		}
-
-		y, err := d.vector(p.B, o.B, b*p.StrideB, true, j, p.LDB, p.K)
-		if err != nil {
-			return Deviation{}, err
-		}
-
-		sum := 0.0
-		for k := range x {
-			sum += x[k] * y[k]
-		}
-
-		out, err := d.read(p.D, o.D, b*p.StrideD+i+j*p.LDD, 1)
-		if err != nil {
-			return Deviation{}, err
-		}
-
-		got, want = append(got, out[0]), append(want, sum)
-	}
-
-	return deviationOf(got, want, tolerance(p)), nil
+// samples reads sampled outputs of a case and recomputes them. It keeps the first error.
+type samples struct {
+	dev       *Device
+	count     int
+	rng       *rand.Rand
+	got, want []float64
+	err       error
 }
 
-// vector reads the k elements of row or column i of a column-major matrix. They are contiguous if
-// kFirst is true.
-func (d *Device) vector(t cuda.MatrixType, base cuda.Ptr, first int64, kFirst bool, i, ld, k int64) ([]float64, error) {
-	if kFirst {
-		return d.read(t, base, first+i*ld, k)
-	}
-
-	// The stride of the elements is ld. Read the whole range.
-	all, err := d.read(t, base, first+i, (k-1)*ld+1)
-	if err != nil {
-		return nil, err
-	}
-
-	out := make([]float64, k)
-	for n := range out {
-		out[n] = all[int64(n)*ld]
-	}
-
-	return out, nil
-}
-
-// read copies n elements of an array to the host, beginning with element first.
-func (d *Device) read(t cuda.MatrixType, array cuda.Ptr, first, n int64) ([]float64, error) {
+// read copies n elements of an array to the host, beginning with element first. They are zero after an error.
+func (s *samples) read(t cuda.MatrixType, array cuda.Ptr, first, n int64) []float64 {
 	b := make([]byte, n*t.Size())
-	if err := d.Lib.Driver.CopyDtoH(b, array+cuda.Ptr(first*t.Size())); err != nil {
-		return nil, err
+	if s.err == nil {
+		s.err = s.dev.Lib.Driver.CopyDtoH(b, array+cuda.Ptr(first*t.Size()))
 	}
-	return t.Decode(b), nil
+	return t.Decode(b)
+}
+
+// add adds outputs with their references.
+func (s *samples) add(got, want []float64) {
+	s.got, s.want = append(s.got, got...), append(s.want, want...)
+}
+
+// matmul compares sampled elements of a product with sums in float64.
+func (s *samples) matmul(p cuda.MatmulProblem, o cuda.Operands) Deviation {
+	for range s.count {
+		b, i, j := s.rng.Int64N(int64(max(p.Batch, 1))), s.rng.Int64N(p.M), s.rng.Int64N(p.N)
+		x := s.read(p.A, o.A, b*p.StrideA+i*p.LDA, p.K)
+		y := s.read(p.B, o.B, b*p.StrideB+j*p.LDB, p.K)
+		s.add(s.read(p.D, o.D, b*p.StrideD+i+j*p.LDD, 1), []float64{floats.Dot(x, y)})
+	}
+	return deviationOf(s.got, s.want, tolerance(p))
 }
 
 // verify sets Verify of a case, which fills the output with NaN, executes once and compares.
-func (d *Device) verify(c *Case, out cuda.Ptr, bytes int64, compare func(samples int, seed uint64) (Deviation, error)) {
-	c.Verify = func(samples int, seed uint64) (Deviation, error) {
+func (d *Device) verify(c *Case, out cuda.Ptr, bytes int64, compare func(*samples) Deviation) {
+	c.Verify = func(count int, seed uint64) (Deviation, error) {
 		err := d.Lib.Driver.Memset8(out, 0xFF, bytes, d.stream)
 		if err == nil {
 			err = c.Enqueue(0, d.stream)
@@ -137,6 +110,9 @@ func (d *Device) verify(c *Case, out cuda.Ptr, bytes int64, compare func(samples
 		if err != nil {
 			return Deviation{}, err
 		}
-		return compare(samples, seed)
+
+		s := &samples{dev: d, count: count, rng: rand.New(rand.NewPCG(seed, 7))}
+		dev := compare(s)
+		return dev, s.err
 	}
 }
