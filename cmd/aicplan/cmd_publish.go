@@ -100,7 +100,7 @@ func (c *publishCmd) Run(a *app, all *stages.Set, store *checkpoint.Store) error
 	case found == 0 && len(c.Stage) > 0:
 		return fmt.Errorf("%s has no publish stage %s", c.Path, strings.Join(c.Stage, ", "))
 	case found == 0:
-		return fmt.Errorf("%s has no publish stage; docs/guides/publishing.md shows one", c.Path)
+		return fmt.Errorf("%s has no publish stage; docs/reference/publish.md shows one", c.Path)
 	case c.JSON && !c.DryRun:
 		return a.json(results)
 	}

@@ -243,7 +243,12 @@ func referenceTables(t *testing.T, root string) map[string]string {
 		if unit == "" {
 			unit = "count"
 		}
-		metrics = append(metrics, attribute{"`" + c.Name + "`", unit, text})
+		at := slices.IndexFunc(metrics, func(a attribute) bool { return a.typ == unit && a.text == text })
+		if at < 0 {
+			metrics = append(metrics, attribute{"`" + c.Name + "`", unit, text})
+		} else {
+			metrics[at].name += ", `" + c.Name + "`"
+		}
 	}
 	add("metric", "serving_perf", metrics)
 
@@ -412,6 +417,9 @@ func typeName(typ cty.Type) string {
 	return config.TypeText(typ)
 }
 
+// planHelp describes the argument that most commands have.
+const planHelp = "Plan file, or a folder of plan files."
+
 // commandPages returns a page for each command, by file name.
 func commandPages(top *kong.Node) map[string]string {
 	pages := map[string]string{}
@@ -433,6 +441,10 @@ func commandPages(top *kong.Node) map[string]string {
 		}
 		var rows, shared []string
 		for _, p := range n.Positional {
+			if p.Help == planHelp {
+				shared = append(shared, "`"+p.Summary()+"`")
+				continue
+			}
 			rows = append(rows, fmt.Sprintf("| `%s` | %s |\n", escaped(p.Summary()), escaped(p.Help)))
 		}
 		for _, f := range n.Flags {
@@ -446,7 +458,7 @@ func commandPages(top *kong.Node) map[string]string {
 			}
 		}
 		if len(shared) > 0 {
-			text += " Flags of [several commands](../commands.md): " + strings.Join(shared, ", ") + "."
+			text += " As in [several commands](../commands.md): " + strings.Join(shared, ", ") + "."
 		}
 		text += "\n\n"
 
