@@ -18,7 +18,8 @@ COMPILER := -toolexec "env GOGC=off GOMEMLIMIT=1GiB"
 FASTER := GOGC=$${GOGC:-400}
 # Tests that wait for processes leave a core idle: one package more than there are
 # cores is built or tested at a time.
-TESTS := $(FASTER) $(GO) test -p $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) $(COMPILER) -vet=off -parallel 8
+TEST := $(FASTER) $(GO) test $(COMPILER) -vet=off
+TESTS := $(TEST) -p $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) -parallel 8
 
 # make fuzz: how long each target runs, and which (a regular expression).
 FUZZTIME ?= 30s
@@ -53,7 +54,7 @@ DIST ?= bin/release
 # make cross: for which platforms.
 PLATFORMS ?= linux/amd64 linux/arm64 darwin/arm64
 
-.PHONY: run install release image test test-all test-rest contract-consumer lint vuln gosec build cross bench bench-parts bench-compare bench-numpy fuzz golden reference site soak soak-short gpu-check upstream-check bench-hosted clean help
+.PHONY: run install release image test test-all test-race contract-consumer lint vuln gosec build cross bench bench-parts bench-compare bench-numpy fuzz golden reference site soak soak-short gpu-check upstream-check bench-hosted clean help
 
 run: build ## build bin/aicplan and apply the quickstart on this machine's CPU
 	./bin/aicplan apply plans/quickstart.hcl
@@ -96,17 +97,13 @@ test: ## run the tests
 	$(TESTS) ./...
 	@echo "All packages pass. make test-all runs, besides, what repeats these checks at length: long campaigns of faults, a real Slurm, all backends on all generations of GPUs."
 
-# Tests that call testutil are found by their names, scripts by their
-# conditions.
-LONGFILES = $$(grep -rlE --include='*_test.go' 'testutil\.(All|SkipUnlessAll|Rounds)\(' .)
-LONGTESTS = $$(awk '/^func /{name = $$2; sub(/\(.*/, "", name)} /testutil\.(All|SkipUnlessAll|Rounds)\(/{print name}' $(LONGFILES) | sort -u | paste -sd'|' -)
-LONGSCRIPTS = $$(grep -lE '^\[!?all\] ' cmd/aicplan/testdata/script/*.txt | xargs -n1 basename -s .txt | paste -sd'|' -)
-test-all: test test-rest ## run the tests, and what make test leaves out
+test-all: ## run the tests, and repeat their checks at length
+	AICPLAN_TEST_ALL=1 $(TESTS) -timeout 30m ./...
 
-test-rest: ## run what make test leaves out
-	AICPLAN_TEST_ALL=1 $(TESTS) -run "^($(LONGTESTS))\$$" $$(dirname $(LONGFILES) | sort -u)
-	AICPLAN_TEST_ALL=1 $(TESTS) -run "^TestScripts\$$/^($(LONGSCRIPTS))\$$" ./cmd/aicplan
-	AICPLAN_TEST_ALL=1 $(TESTS) -timeout 30m -run '^TestCaseLists$$' ./cmd/aicplan/contract
+# Code in which goroutines meet. The other stages start none, and no package has global state.
+RACE := ./engine/... ./cudaops/worker/... ./cudaops/measure/... $(addprefix ./stages/,collect/... executors publish report/live runtimes telemetry verify)
+test-race: ## run the tests of code in which goroutines meet with the race detector
+	AICPLAN_TEST_ALL=1 $(TESTS) -race -short $(RACE)
 
 # The release whose answers cmd/aicplan/contract/testdata/consumer.json has, in a
 # virtual environment that is kept.
@@ -121,19 +118,25 @@ contract-consumer: bin/consumer/installed ## compare what the real aiconfigurato
 
 lint: ## gofmt, vet, staticcheck, and ruff over the Python where it is installed
 	@out=$$(gofmt -l $$(git ls-files '*.go')); if [ -n "$$out" ]; then echo "gofmt would change:"; echo "$$out"; exit 1; fi
-	$(GO) vet ./...
-	$(GO) tool staticcheck ./...
+	$(FASTER) $(GO) vet $(COMPILER) ./...
+	$(FASTER) $(GO) tool staticcheck ./...
 	@if command -v ruff >/dev/null; then ruff check --no-cache --config cudaops/pyhost/ruff.toml cudaops/pyhost/host cudaops/pyhost/upstream plans; else echo "ruff is not installed: the Python was not linted (pip install ruff)"; fi
 
 vuln: ## known vulnerabilities of what the program uses (asks the database of Go), and the digests of all modules
 	$(GO) mod verify
 	$(GOVULNCHECK) ./cmd/aicplan
 
+# gosec loads each package for itself, which takes it seconds. Packages that import none of
+# what the rules are about have nothing to find.
+GOSECIMPORTS := net|net/http.*|archive/.*|compress/.*|crypto/(md5|sha1|des|rc4|tls|rsa)|golang.org/x/crypto/.*
+GOSECPACKAGES = $$($(GO) list -f '{{range .Imports}}{{$$.Dir}} {{.}}{{"\n"}}{{end}}' ./... | grep -E ' ($(GOSECIMPORTS))$$' | cut -d' ' -f1 | sort -u)
 gosec: ## lint for security: weak digests, servers without time limits, archives that leave their folder and the like
-	$(GOSEC) -quiet -exclude-generated -include=$(GOSECRULES) ./...
+	$(FASTER) $(GOSEC) -quiet -exclude-generated -include=$(GOSECRULES) $(GOSECPACKAGES)
 
+# The result is not used: compiling without optimizing takes a third less.
 cross: ## build for the platforms on which plans are read; PLATFORMS="os/arch ..." chooses
-	@for p in $(PLATFORMS); do echo "CGO_ENABLED=0 $$p"; CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -o /dev/null ./cmd/aicplan || exit 1; done
+	@for p in $(PLATFORMS); do echo "CGO_ENABLED=0 $$p"; CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} \
+		$(FASTER) $(GO) build $(COMPILER) -gcflags='all=-dwarf=false -N -l' -o /dev/null ./cmd/aicplan || exit 1; done
 
 # Wall times of whole commands, then the parts. What is compared are two files:
 # make bench-compare OLD=before.txt NEW=bin/bench.txt
@@ -143,9 +146,11 @@ bench: ## write the performance figures to BENCH (bin/bench.txt), COUNT times ea
 	$(GO) test ./cmd/aicplan -run '^$$' -bench 'Plan' -benchtime 5x --count $(COUNT) >> $(BENCH) || { cat $(BENCH); exit 1; }
 	@$(MAKE) --no-print-directory bench-parts
 
+# The packages of the engine, sink and workers that have benchmarks.
+BENCHMARKS = $$(grep -rl --include='*_test.go' '^func Benchmark' engine sink cudaops/trace cudaops/worker | xargs -n1 dirname | sort -u | sed 's,^,./,')
 bench-parts: ## the figures of the parts only, added to BENCH
 	@mkdir -p $(dir $(BENCH))
-	$(GO) test ./engine/grid ./engine/plan ./engine/checkpoint ./sink/... ./cudaops/trace ./cudaops/worker -run '^$$' -bench . -benchtime 5x -benchmem -count $(COUNT) >> $(BENCH) || { cat $(BENCH); exit 1; }
+	$(GO) test $(COMPILER) -vet=off $(BENCHMARKS) -run '^$$' -bench . -benchtime 5x -benchmem -count $(COUNT) >> $(BENCH) || { cat $(BENCH); exit 1; }
 	@cat $(BENCH) && echo "Written to $(BENCH)."
 
 # make bench-serving AIPERF=venv/bin/aiperf: at most ten minutes on a machine without other work. It needs a C
@@ -165,7 +170,7 @@ fuzz: ## fuzz every target for FUZZTIME (30s) each; FUZZ=REGEXP chooses
 		echo "$$(dirname $$f) $$t" | grep -Eq '$(FUZZ)' || continue; \
 		echo "== $$(dirname $$f) $$t"; $(GO) test $$(dirname $$f) -run '^$$' -fuzz "^$$t\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime $(FUZZMINIMIZE); done; done
 
-SOAK = AICPLAN_CONTRACT_BIN=$(CURDIR)/bin/aicplan $(GO) test ./cmd/aicplan/contract -v -run '^TestSoak$$' -timeout 3h -seed $(SEED)
+SOAK = AICPLAN_CONTRACT_BIN=$(CURDIR)/bin/aicplan $(TEST) ./cmd/aicplan/contract -v -run '^TestSoak$$' -timeout 3h -seed $(SEED)
 
 soak: build ## run fault trials for an hour after fuzzing (docs/results/reliability.md); SEED=N
 	$(MAKE) --no-print-directory fuzz FUZZTIME=5m

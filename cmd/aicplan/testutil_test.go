@@ -31,55 +31,6 @@ func TestRounds(t *testing.T) {
 	}
 }
 
-var (
-	function = regexp.MustCompile(`^func (\w+)\(`)
-	call     = regexp.MustCompile(`testutil\.(All|SkipUnlessAll|Rounds)\(`)
-)
-
-// TestCallsAreFound: make test-all finds the tests that call All, SkipUnlessAll or Rounds by their
-// names. A call in another function would leave its tests out.
-func TestCallsAreFound(t *testing.T) {
-	t.Parallel()
-	found := 0
-	err := filepath.WalkDir(filepath.Join("..", ".."), func(path string, d fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		if d.IsDir() && (d.Name() == "testdata" || d.Name() == ".git" || d.Name() == "testutil") {
-			return filepath.SkipDir
-		}
-		if !strings.HasSuffix(path, "_test.go") {
-			return nil
-		}
-		text, err := os.ReadFile(path)
-		if err != nil {
-			return err
-		}
-		name := ""
-		for i, line := range strings.Split(string(text), "\n") {
-			if m := function.FindStringSubmatch(line); m != nil {
-				name = m[1]
-			}
-			if !call.MatchString(line) {
-				continue
-			}
-			found++
-			// Scripts use a condition instead.
-			if !strings.HasPrefix(name, "Test") && name != "scriptCondition" {
-				t.Errorf("%s:%d: %s calls testutil; call it in the test function, so that make test-all finds it",
-					path, i+1, name)
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if found < 2 {
-		t.Errorf("%d calls", found)
-	}
-}
-
 // TestWrittenProgramsStart starts programs while other goroutines start theirs. Without the
 // lock one start in ten fails.
 func TestWrittenProgramsStart(t *testing.T) {

@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// AllVariable is the environment variable that makes all tests run. make test-all finds
-// the tests to run by the name of the function around a call of All, Skip or Rounds.
+// AllVariable is the environment variable that makes all tests run.
 const AllVariable = "AICPLAN_TEST_ALL"
 
 // All reports whether all tests run, as in make test-all.
