@@ -3,6 +3,8 @@
 // values, which the plan language converts.
 package systems
 
+import "encoding/json"
+
 // Spec is one system: a kind of GPU and the node that contains it. Quantities are in the units of
 // the file: bytes, bytes per second, FLOP per second, watts, seconds. A quantity that the file
 // omits is zero; Has distinguishes it from an explicit zero. Object has the fields that are not listed here.
@@ -17,25 +19,25 @@ type Spec struct {
 
 // GPU describes one device.
 type GPU struct {
-	MemBW float64 // peak, bytes/s
+	MemBW float64 `json:"mem_bw"` // peak, bytes/s
 	// MemBWEmpiricalScalingFactor is the fraction of MemBW that kernels reach.
-	MemBWEmpiricalScalingFactor float64
-	MemCapacity                 int64 // bytes
-	BFloat16Flops               float64
-	Int8Flops                   float64
-	FP8Flops                    float64
-	FP4Flops                    float64
-	Float32Flops                float64 // of tensor cores
-	Power                       float64 // board power limit, W
+	MemBWEmpiricalScalingFactor float64 `json:"mem_bw_empirical_scaling_factor"`
+	MemCapacity                 int64   `json:"mem_capacity"` // bytes
+	BFloat16Flops               float64 `json:"bfloat16_tc_flops"`
+	Int8Flops                   float64 `json:"int8_tc_flops"`
+	FP8Flops                    float64 `json:"fp8_tc_flops"`
+	FP4Flops                    float64 `json:"fp4_tc_flops"`
+	Float32Flops                float64 `json:"float32_tc_flops"` // of tensor cores
+	Power                       float64 `json:"power"`            // board power limit, W
 	// SMVersion is the compute capability times ten (9.0 is 90), or 0 if there is none.
-	SMVersion int
+	SMVersion int `json:"sm_version"`
 }
 
 // Node describes the machine and its links. Bandwidths are per GPU and direction.
 type Node struct {
-	NumGPUsPerNode int
-	InterNodeBW    float64
-	IntraNodeBW    float64
+	NumGPUsPerNode int     `json:"num_gpus_per_node"`
+	InterNodeBW    float64 `json:"inter_node_bw"`
+	IntraNodeBW    float64 `json:"intra_node_bw"`
 }
 
 // Has reports whether the file contains the field with the given path, for example
@@ -57,54 +59,31 @@ func (s *Spec) UsableMemory() int64 {
 // map[string]any.
 func (s *Spec) Object() map[string]any {
 	obj := map[string]any{"name": s.Name, "usable_memory": s.UsableMemory()}
-	for _, f := range fields {
+	for _, f := range fields() {
 		v := s.values[f.path()]
-		if f.section == "" {
-			obj[f.key] = v
+		if f.Section == "" {
+			obj[f.Key] = v
 			continue
 		}
 
-		sec, ok := obj[f.section].(map[string]any)
+		sec, ok := obj[f.Section].(map[string]any)
 		if !ok {
 			sec = map[string]any{}
-			obj[f.section] = sec
+			obj[f.Section] = sec
 		}
 
-		sec[f.key] = v
-		obj[f.key] = v
+		sec[f.Key] = v
+		obj[f.Key] = v
 	}
 
 	return obj
 }
 
 // bind fills the typed fields from values.
-func (s *Spec) bind() {
-	number := func(path string) float64 {
-		switch v := s.values[path].(type) {
-		case int64:
-			return float64(v)
-		case float64:
-			return v
-		}
-		return 0
+func (s *Spec) bind() error {
+	raw, err := json.Marshal(s.Object())
+	if err != nil {
+		return err
 	}
-
-	s.GPU = GPU{
-		MemBW:                       number("gpu.mem_bw"),
-		MemBWEmpiricalScalingFactor: number("gpu.mem_bw_empirical_scaling_factor"),
-		MemCapacity:                 int64(number("gpu.mem_capacity")),
-		BFloat16Flops:               number("gpu.bfloat16_tc_flops"),
-		Int8Flops:                   number("gpu.int8_tc_flops"),
-		FP8Flops:                    number("gpu.fp8_tc_flops"),
-		FP4Flops:                    number("gpu.fp4_tc_flops"),
-		Float32Flops:                number("gpu.float32_tc_flops"),
-		Power:                       number("gpu.power"),
-		SMVersion:                   int(number("gpu.sm_version")),
-	}
-
-	s.Node = Node{
-		NumGPUsPerNode: int(number("node.num_gpus_per_node")),
-		InterNodeBW:    number("node.inter_node_bw"),
-		IntraNodeBW:    number("node.intra_node_bw"),
-	}
+	return json.Unmarshal(raw, s)
 }

@@ -82,7 +82,9 @@ func Parse(file string, src []byte) (*Spec, Problems) {
 	}
 
 	spec := &Spec{Name: nameOf(file), values: r.values}
-	spec.bind()
+	if err := spec.bind(); err != nil {
+		panic("systems: " + err.Error()) // the values were checked
+	}
 	return spec, nil
 }
 
@@ -147,8 +149,8 @@ func (r *reader) section(name string, m *yaml.Node) {
 // fields that were suggested for a misspelt key, because those are already reported.
 func (r *reader) missing(top *yaml.Node) {
 	reported := r.problems
-	for _, f := range fields {
-		if !f.required || r.values[f.path()] != nil {
+	for _, f := range fields() {
+		if !f.Required || r.values[f.path()] != nil {
 			continue
 		}
 
@@ -159,13 +161,13 @@ func (r *reader) missing(top *yaml.Node) {
 		}
 
 		at := top
-		if n := r.nodes[f.section]; n != nil {
+		if n := r.nodes[f.Section]; n != nil {
 			at = n
 		}
 
 		msg := fmt.Sprintf("%s is missing", f.path())
-		if f.unit != "" {
-			msg += fmt.Sprintf(" (%s)", f.unit)
+		if f.Unit != "" {
+			msg += fmt.Sprintf(" (%s)", f.Unit)
 		}
 
 		r.report(at, f.path(), msg, "")
@@ -176,13 +178,13 @@ func (r *reader) missing(top *yaml.Node) {
 // that has this key.
 func didYouMean(section, key string) string {
 	if near := textutil.Near(key, keysOf(section), 1); len(near) > 0 {
-		f := &field{section: section, key: near[0]}
+		f := &field{Section: section, Key: near[0]}
 		return "did you mean " + f.path() + "?"
 	}
 
-	for _, f := range fields {
-		if f.key == key {
-			return "it belongs under " + f.section
+	for _, f := range fields() {
+		if f.Key == key {
+			return "it belongs under " + f.Section
 		}
 	}
 
@@ -199,14 +201,14 @@ type fault struct{ message, fix string }
 
 // read validates and converts one value.
 func (f *field) read(n *yaml.Node) (any, *fault) {
-	if f.kind == byGPUs {
+	if f.Kind == byGPUs {
 		return f.readByGPUs(n)
 	}
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
 		return nil, &fault{message: "needs a value"}
 	}
 
-	if f.kind == text {
+	if f.Kind == text {
 		if n.Tag != "!!str" {
 			return nil, &fault{fmt.Sprintf("is text, but %s is read as a number", n.Value),
 				fmt.Sprintf("quote it: '%s'", n.Value)}
@@ -218,7 +220,7 @@ func (f *field) read(n *yaml.Node) (any, *fault) {
 		return n.Value, nil
 	}
 
-	x, err := number(n)
+	x, err := parseNumber(n)
 	if err != nil {
 		return nil, err
 	}
@@ -226,7 +228,7 @@ func (f *field) read(n *yaml.Node) (any, *fault) {
 		return nil, err
 	}
 
-	if f.kind == quantity {
+	if f.Kind == number {
 		if i := int64(x); n.Tag == "!!int" && float64(i) == x {
 			return i, nil
 		}
@@ -240,7 +242,7 @@ func (f *field) read(n *yaml.Node) (any, *fault) {
 	return int64(x), nil
 }
 
-func number(n *yaml.Node) (float64, *fault) {
+func parseNumber(n *yaml.Node) (float64, *fault) {
 	// ParseFloat accepts both 3e9 and 3e+9, as YAML 1.2 does.
 	x, err := strconv.ParseFloat(strings.ReplaceAll(n.Value, "_", ""), 64)
 	if err != nil || n.Style == yaml.SingleQuotedStyle || n.Style == yaml.DoubleQuotedStyle {
@@ -255,22 +257,22 @@ func number(n *yaml.Node) (float64, *fault) {
 
 // plausible detects a wrong unit by the magnitude of the number.
 func (f *field) plausible(x float64, written string) *fault {
-	if x >= f.lo && x <= f.hi {
+	if x >= f.Lo && x <= f.Hi {
 		return nil
 	}
 	if x < 0 {
 		return &fault{message: fmt.Sprintf("must not be negative, and is %s", written)}
 	}
 
-	for _, s := range f.scales {
-		if y := x * s.factor; y >= f.lo && y <= f.hi {
-			return &fault{fmt.Sprintf("is %s; that looks like %s, and the unit is %s", written, s.unit, f.unit),
+	for _, s := range f.Scales {
+		if y := x * s.Factor; y >= f.Lo && y <= f.Hi {
+			return &fault{fmt.Sprintf("is %s; that looks like %s, and the unit is %s", written, s.Unit, f.Unit),
 				"write " + plain(y)}
 		}
 	}
 
 	return &fault{
-		message: fmt.Sprintf("is %s; between %s and %s %s would be plausible", written, short(f.lo), short(f.hi), f.unit),
+		message: fmt.Sprintf("is %s; between %s and %s %s would be plausible", written, short(f.Lo), short(f.Hi), f.Unit),
 	}
 }
 
@@ -296,7 +298,7 @@ func (f *field) readByGPUs(n *yaml.Node) (any, *fault) {
 			return nil, &fault{message: fmt.Sprintf("has the key %q, which is no number of GPUs", k.Value)}
 		}
 
-		x, fault := number(v)
+		x, fault := parseNumber(v)
 		if fault != nil {
 			return nil, fault
 		}
