@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"fmt"
 	"os"
-	"path"
 	"path/filepath"
+	"slices"
 
 	"aicplan/sink/base/fileutil"
 	"aicplan/sink/catalog"
@@ -36,46 +36,42 @@ func alone(dir string, o Options) (folder string, remove func(), err error) {
 	}()
 	// The folder has a file of its own, of which the package must not see anything.
 	folder = filepath.Join(own.Path, "tables")
-	if err := os.Mkdir(folder, 0o700); err != nil {
-		return "", nil, err
+	folders := []string{"."}
+	for _, e := range scan.Entries {
+		if o.reads(e) && !slices.Contains(folders, e.Dir()) {
+			folders = append(folders, e.Dir())
+		}
 	}
-	// Copies, because the package refuses tables that resolve to a place outside of the folder.
-	add := func(rel string) error {
-		from, to := filepath.Join(root, rel), filepath.Join(folder, rel)
-		data, err := os.ReadFile(from)
-		if err != nil {
-			return err
+
+	for _, dir := range folders {
+		if err := copyFiles(filepath.Join(root, dir), filepath.Join(folder, dir)); err != nil {
+			return "", nil, err
 		}
-		if err := os.MkdirAll(filepath.Dir(to), 0o700); err != nil {
-			return err
-		}
-		return os.WriteFile(to, data, 0o600)
 	}
-	addFiles := func(rel string) error {
-		entries, err := os.ReadDir(filepath.Join(root, rel))
-		for _, e := range entries {
-			info, statErr := os.Stat(filepath.Join(root, rel, e.Name()))
-			if statErr == nil && info.Mode().IsRegular() {
-				err = cmp.Or(err, add(path.Join(rel, e.Name())))
-			}
-		}
+
+	return folder, own.Remove, nil
+}
+
+// copyFiles copies the files of a folder. The package refuses links to tables outside of its folder.
+func copyFiles(from, to string) error {
+	if err := os.MkdirAll(to, 0o700); err != nil {
 		return err
 	}
 
-	if err := addFiles("."); err != nil {
-		return "", nil, err
-	}
-
-	folders := map[string]bool{}
-	for _, e := range scan.Entries {
-		if o.reads(e) && !folders[e.Dir()] {
-			folders[e.Dir()] = true
-			if err := addFiles(e.Dir()); err != nil {
-				return "", nil, err
-			}
+	entries, err := os.ReadDir(from)
+	for _, e := range entries {
+		path := filepath.Join(from, e.Name())
+		if info, statErr := os.Stat(path); statErr != nil || !info.Mode().IsRegular() {
+			continue
 		}
+
+		data, copyErr := os.ReadFile(path)
+		if copyErr == nil {
+			copyErr = os.WriteFile(filepath.Join(to, e.Name()), data, 0o600)
+		}
+		err = cmp.Or(err, copyErr)
 	}
-	return folder, own.Remove, nil
+	return err
 }
 
 // reads reports whether a table belongs to the version under test. The version of a library

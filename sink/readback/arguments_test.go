@@ -19,7 +19,7 @@ func TestRowsHaveTheArgumentsOfTheirQuery(t *testing.T) {
 		t.Skip("python3 is not installed")
 	}
 	var rows []query
-	for name, axes := range asked {
+	for name, how := range asked() {
 		tab, ok := catalog.Lookup(name)
 		if !ok {
 			t.Fatalf("the catalog has no %s", name)
@@ -40,7 +40,7 @@ func TestRowsHaveTheArgumentsOfTheirQuery(t *testing.T) {
 			row["geometry"], row["component"] = "{}", "attention"
 		}
 
-		for _, axis := range axes {
+		for _, axis := range how.Axes {
 			if _, ok := row[axis]; !ok {
 				t.Errorf("%s has no column %s to ask beside", name, axis)
 			}

@@ -2,6 +2,8 @@ package readback
 
 import (
 	"cmp"
+	_ "embed"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -10,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"go.yaml.in/yaml/v3"
@@ -20,38 +23,21 @@ import (
 	"aicplan/sink/tree"
 )
 
-// asked lists the tables for which the package has a query, and the axes along
-// which it is asked beside the rows as well: between measured points it
-// interpolates, and there the order of rows shows.
-var asked = map[string][]string{
-	"gemm_perf":                   {"m", "n", "k"},
-	"context_attention_perf":      {"isl", "batch_size"},
-	"generation_attention_perf":   {"step", "batch_size"},
-	"encoder_attention_perf":      {"isl", "batch_size"},
-	"context_mla_perf":            {"isl", "batch_size"},
-	"generation_mla_perf":         {"step", "batch_size"},
-	"mla_bmm_perf":                {"num_tokens"},
-	"mla_context_module_perf":     {"isl", "batch_size"},
-	"mla_generation_module_perf":  {"step", "batch_size"},
-	"dsa_context_module_perf":     {"isl", "batch_size"},
-	"dsa_generation_module_perf":  {"step", "batch_size"},
-	"mamba2_perf":                 {"batch_size"},
-	"gdn_perf":                    {"batch_size"},
-	"kda_perf":                    {"batch_size"},
-	"mhc_module_perf":             {"num_tokens"},
-	"moe_perf":                    {"num_tokens"},
-	"custom_allreduce_perf":       {"message_size"},
-	"nccl_perf":                   {"message_size"},
-	"oneccl_perf":                 {"message_size"},
-	"trtllm_alltoall_perf":        {"num_tokens"},
-	"dsv4_megamoe_module_perf":    {"num_tokens"},
-	"moe_a2a_perf":                {"num_tokens"},
-	"glm53_attention_module_perf": {"x", "batch_size"},
-	"dsv41_module_perf":           {"x"},
-}
+//go:embed queries.json
+var queriesJSON []byte
 
-// kernels are the tables whose queries name the kernel.
-var kernels = []string{"mamba2_perf", "gdn_perf", "kda_perf", "trtllm_alltoall_perf", "dsv4_megamoe_module_perf"}
+// asked returns the tables for which the package has a query. Axes are those along which it is
+// asked beside the rows as well: between measured points it interpolates, and there the order of
+// rows shows. Kernel is true if the query names the kernel.
+var asked = sync.OnceValue(func() (out map[string]struct {
+	Axes   []string
+	Kernel bool
+}) {
+	if err := json.Unmarshal(queriesJSON, &out); err != nil {
+		panic("readback: queries.json: " + err.Error())
+	}
+	return out
+})
 
 // source is a table of the database with the questions about it.
 type source struct {
@@ -108,8 +94,8 @@ func tablesOf(dir string, o Options) ([]source, error) {
 			rows:   int(rec.NumRows()),
 			unread: cmp.Or(named.unread(e, entries), severalModels(e.Table, rec)),
 		}
-		if axes, ok := asked[e.Table]; ok && s.unread == "" {
-			s.queries = queriesOf(e.Table, rec, axes, o.Rows)
+		if s.unread == "" {
+			s.queries = queriesOf(e.Table, rec, o.Rows)
 		}
 		out = append(out, s)
 	}
@@ -195,18 +181,23 @@ func severalModels(name string, rec arrow.Record) string {
 }
 
 // queriesOf asks about n rows at equal distances, and beside each along each axis.
-func queriesOf(name string, rec arrow.Record, axes []string, n int) []query {
+func queriesOf(name string, rec arrow.Record, n int) []query {
+	how, ok := asked()[name]
+	if !ok {
+		return nil
+	}
+
 	rows := int(rec.NumRows())
 	n = min(n, rows)
 	var out []query
 	for i := range n {
 		row := rowOf(rec, i*rows/n)
 		// Which kernel of several, other queries do not say.
-		if !slices.Contains(kernels, name) {
+		if !how.Kernel {
 			delete(row, "kernel_source")
 		}
 		out = append(out, query{name, row, ownTime(name, row)})
-		for _, axis := range axes {
+		for _, axis := range how.Axes {
 			if v, ok := row[axis].(int64); ok && v > 0 {
 				beside := maps.Clone(row)
 				beside[axis] = v + v/4 + 1

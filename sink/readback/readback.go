@@ -166,7 +166,7 @@ func (t *Table) judge(queries []query, now, before []answer) {
 		}
 	}
 	switch {
-	case t.Rows == 0 && asked[t.Table] != nil && t.Message == "":
+	case t.Rows == 0 && asked()[t.Table].Axes != nil && t.Message == "":
 		t.Result, t.Message = Fail, "it has no rows, so the package has no answer from it"
 	case t.Queries == 0:
 		t.Result, t.Message = NotAsked, cmp.Or(t.Message, "read-back has no query for this table and package")
