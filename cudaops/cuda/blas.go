@@ -2,7 +2,6 @@ package cuda
 
 import (
 	"fmt"
-	"sync"
 	"unsafe"
 
 	"aicplan/cudaops/dl"
@@ -13,9 +12,7 @@ type BLASLibrary struct {
 	library
 	blasTable
 	handle uintptr
-	mu     sync.Mutex // protects pref and prefWS
 	pref   uintptr
-	prefWS int64
 }
 
 type blasTable struct {
@@ -44,6 +41,12 @@ func OpenBLAS(driverVersion int) (*BLASLibrary, error) {
 	}
 
 	if err := l.call(l.cublasLtMatmulPreferenceCreate, uintptr(unsafe.Pointer(&l.pref))); err != nil {
+		return nil, err
+	}
+
+	bytes := uint64(Workspace)
+	if err := l.call(l.cublasLtMatmulPreferenceSetAttribute, l.pref, prefWorkspace, uintptr(unsafe.Pointer(&bytes)),
+		8); err != nil {
 		return nil, err
 	}
 	return l, nil

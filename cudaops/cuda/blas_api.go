@@ -58,10 +58,10 @@ type MatmulProblem struct {
 
 	// Alpha is a factor for the product of floating-point operands. 0 means 1.
 	Alpha float32
-
-	// Workspace is the maximum workspace of an algorithm in bytes.
-	Workspace int64
 }
+
+// Workspace is the workspace of an algorithm in bytes, as frameworks give it on this class of GPU.
+const Workspace = 32 << 20
 
 // RowMajorLinear returns y[m,n] = x[m,k] W[n,k]^T as a column-major problem: W is operand A (transposed), x
 // is B and y is D.

@@ -63,14 +63,8 @@ func (l *BLASLibrary) Prepare(p MatmulProblem) (Matmul, error) {
 	}
 
 	var got int32
-	l.mu.Lock()
-	err := l.setWorkspace(p.Workspace)
-	if err == nil {
-		err = l.call(l.cublasLtMatmulAlgoGetHeuristic, l.handle, m.desc, m.la, m.lb, m.ld, m.ld,
-			l.pref, 1, uintptr(unsafe.Pointer(m.raw)), uintptr(unsafe.Pointer(&got)))
-	}
-
-	l.mu.Unlock()
+	err := l.call(l.cublasLtMatmulAlgoGetHeuristic, l.handle, m.desc, m.la, m.lb, m.ld, m.ld,
+		l.pref, 1, uintptr(unsafe.Pointer(m.raw)), uintptr(unsafe.Pointer(&got)))
 	offered := err == nil && got == 1 && m.raw.state == 0
 	switch {
 	case offered:
@@ -94,21 +88,6 @@ func (l *BLASLibrary) Prepare(p MatmulProblem) (Matmul, error) {
 func isUnsupported(err error) bool {
 	var e *BLASError
 	return errors.As(err, &e) && e.Unsupported()
-}
-
-func (l *BLASLibrary) setWorkspace(bytes int64) error {
-	if l.prefWS == bytes+1 {
-		return nil
-	}
-
-	v := uint64(bytes)
-	if err := l.call(l.cublasLtMatmulPreferenceSetAttribute, l.pref, prefWorkspace,
-		uintptr(unsafe.Pointer(&v)), 8); err != nil {
-		return err
-	}
-
-	l.prefWS = bytes + 1 // 0 means never set
-	return nil
 }
 
 func (m *matmul) describe() error {

@@ -55,8 +55,6 @@ func (t DType) fillType() (int32, float32) {
 const (
 	// operandAlign is the alignment of operands, the same as in the allocators of frameworks.
 	operandAlign = 512
-	// workspaceBytes is the workspace that frameworks give cuBLASLt on this class of GPU.
-	workspaceBytes = 32 << 20
 	// scaleShare is the divisor of the arena for the scale factors of fp8 operands. One factor
 	// per 128 elements of the largest operand fits.
 	scaleShare = 64
@@ -113,8 +111,7 @@ func newArena(d *Device, bytes int64) (*Arena, error) {
 		return p
 	}
 
-	ws := min(workspaceBytes, bytes/8)
-	a.Workspace = cut(ws).base
+	a.Workspace = cut(cuda.Workspace).base
 	a.Scales = cut(bytes / scaleShare)
 	rest := bytes - int64(next-base)
 	a.Out = cut(rest / 4)

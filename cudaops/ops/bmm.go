@@ -43,7 +43,7 @@ func (b MLABMM) problem() cuda.MatmulProblem {
 		M: n, N: b.Tokens, K: k, A: types.in, B: types.in, D: types.out,
 		LDA: k, LDB: b.Heads * k, LDD: b.Heads * n,
 		Batch: int(b.Heads), StrideA: n * k, StrideB: k, StrideD: n,
-		Workspace: workspaceBytes, Scaled: b.Type == "fp8", FastAccumulate: b.Type == "fp8",
+		Scaled: b.Type == "fp8", FastAccumulate: b.Type == "fp8",
 	}
 }
 

@@ -46,7 +46,6 @@ func (g GEMM) problem() cuda.MatmulProblem {
 		p.Scaled, p.ScaleA, p.ScaleB = true, cuda.ScaleBlock128, cuda.ScaleVec128
 	}
 
-	p.Workspace = workspaceBytes
 	return p
 }
 
