@@ -31,7 +31,8 @@ func toyKind(instrument int) runtimes.Kind {
 			Collect: []stage.Block{{Name: "play", Doc: "what is done with it", Options: []stage.Option{{Name: "times", Type: cty.Number, Doc: "how often"}}}},
 		},
 		Host: func(init worker.Init) (worker.Host, error) {
-			return &worker.Sequential{
+			h := &toyHost{}
+			h.Sequential = worker.Sequential{
 				About: func(context.Context) (worker.Hello, error) {
 					return worker.Hello{Framework: "TOY", Version: "1", Device: "table", Ops: []string{"play", "serve"}}, nil
 				},
@@ -41,14 +42,27 @@ func toyKind(instrument int) runtimes.Kind {
 						return nil, err
 					}
 					if c.Op == "serve" {
-						return serve(ctx, init, p.N)
+						return h.serve(init, c.Seq, p.N)
 					}
 					speed, err := init.Options["speed"].(json.Number).Float64()
 					return []worker.Row{{"latency": speed * p.N}}, err
 				},
-			}, nil
+			}
+			return h, nil
 		},
 	}}
+}
+
+// toyHost adds attachments to its cases.
+type toyHost struct {
+	worker.Sequential
+	out worker.Emitter
+}
+
+// Serve implements worker.Host.
+func (h *toyHost) Serve(ctx context.Context, in <-chan worker.Case, out worker.Emitter) error {
+	h.out = out
+	return h.Sequential.Serve(ctx, in, out)
 }
 
 type toy struct{ runtimes.Base }
@@ -60,8 +74,8 @@ func (*toy) Slots(_ *runtimes.Pools, spec worker.Spec, _ *stage.Runtime) ([]work
 
 // serve returns what a server test would: rates and times without a latency, a small attachment and a
 // file. Five cases fail with a log.
-func serve(ctx context.Context, init worker.Init, n float64) ([]worker.Row, error) {
-	worker.Attach(ctx, worker.Attachment{Name: "note", MediaType: "text/plain", Data: []byte(fmt.Sprintf("n is %v\n", n))})
+func (h *toyHost) serve(init worker.Init, seq int64, n float64) ([]worker.Row, error) {
+	h.out.Attach(seq, worker.Attachment{Name: "note", MediaType: "text/plain", Data: []byte(fmt.Sprintf("n is %v\n", n))})
 	f, err := worker.SpoolFile(init, "requests.jsonl")
 	if err != nil {
 		return nil, err
@@ -70,7 +84,7 @@ func serve(ctx context.Context, init worker.Init, n float64) ([]worker.Row, erro
 	if _, err := fmt.Fprintf(f, "{\"request\": %v}\n", n); err != nil {
 		return nil, err
 	}
-	worker.Attach(ctx, worker.Attachment{Name: "requests", MediaType: "application/jsonl", File: filepath.Base(f.Name())})
+	h.out.Attach(seq, worker.Attachment{Name: "requests", MediaType: "application/jsonl", File: filepath.Base(f.Name())})
 	if n == 5 {
 		return nil, errors.New("five is too many")
 	}

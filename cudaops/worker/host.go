@@ -119,7 +119,7 @@ func (s *Sequential) Serve(ctx context.Context, in <-chan Case, out Emitter) err
 		}
 
 		out.Start(c.Seq)
-		rows, err := s.guarded(context.WithValue(ctx, attachKey{}, func(a Attachment) { out.Attach(c.Seq, a) }), c)
+		rows, err := s.guarded(ctx, c)
 		if err == nil {
 			end(c.Seq, rows, 0)
 			continue
@@ -131,18 +131,6 @@ func (s *Sequential) Serve(ctx context.Context, in <-chan Case, out Emitter) err
 			return &RestartError{Reason: f.Message}
 		}
 	}
-}
-
-type attachKey struct{}
-
-// Attach adds a file to the case of a call of Sequential.Run with ctx.
-func Attach(ctx context.Context, a Attachment) {
-	add, ok := ctx.Value(attachKey{}).(func(Attachment))
-	if !ok {
-		panic("worker: Attach outside of Sequential.Run")
-	}
-
-	add(a)
 }
 
 // SpoolFile creates a file for an attachment. Its base name is Attachment.File.
