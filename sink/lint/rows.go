@@ -8,6 +8,7 @@ import (
 	"sort"
 	"strings"
 
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/rules"
 	"aicplan/sink/table"
 	"aicplan/sink/tree"
@@ -135,7 +136,7 @@ func (l *linter) hashes(f *loaded) {
 		return
 	}
 
-	digest, err := tree.Digest(filepath.Join(l.root, f.Path))
+	digest, err := fileutil.DigestFile(filepath.Join(l.root, f.Path))
 	if err == nil && digest != entry.DataHash {
 		l.add(
 			f.finding("sidecar_rows", 1, fmt.Sprintf("the sidecar has the data_hash %s, the file %s", entry.DataHash, digest)),

@@ -1,6 +1,7 @@
 package perf
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/csv"
 	"errors"
@@ -225,8 +226,16 @@ func (w *fullDisk) Write(p []byte) (int, error) {
 func TestWritersReportAFullDisk(t *testing.T) {
 	rec := gemmLike(5000)
 	for name, write := range map[string]func(io.Writer, arrow.Record) error{"csv": WriteCSV, "parquet": WriteParquet} {
-		if err := write(&fullDisk{left: 1000}, rec); !errors.Is(err, syscall.ENOSPC) {
-			t.Errorf("%s: %v", name, err)
+		var whole bytes.Buffer
+		if err := write(&whole, rec); err != nil {
+			t.Fatal(err)
+		}
+		for tenths := range 10 {
+			// Files are written through a buffer.
+			w := bufio.NewWriterSize(&fullDisk{left: whole.Len() * tenths / 10}, 1000)
+			if err := errors.Join(write(w, rec), w.Flush()); !errors.Is(err, syscall.ENOSPC) {
+				t.Errorf("%s, %d0 %%: %v", name, tenths, err)
+			}
 		}
 	}
 }

@@ -3,7 +3,6 @@
 package perf
 
 import (
-	"fmt"
 	"io"
 	"strconv"
 	"strings"
@@ -110,40 +109,5 @@ func appendText(b []byte, s string) []byte {
 // StageCSV writes a CSV file as a part of a batch and returns the digest of its bytes,
 // "sha256:<hex>".
 func StageCSV(b *fileutil.Batch, path string, rec arrow.Record) (string, error) {
-	return stage(b, path, func(w io.Writer) error { return WriteCSV(w, rec) })
-}
-
-// stage keeps the message of a failed disk and adds the path to others.
-func stage(b *fileutil.Batch, path string, fill func(io.Writer) error) (string, error) {
-	var content error
-	digest, err := b.Stage(path, func(w io.Writer) error {
-		tracked := &tracker{w: w}
-		content = fill(tracked)
-		if tracked.err != nil {
-			content = nil
-			return tracked.err
-		}
-
-		return content
-	})
-	if content != nil {
-		return "", fmt.Errorf("cannot write %s: %w", path, content)
-	}
-
-	return digest, err
-}
-
-// tracker remembers the error of the underlying writer.
-type tracker struct {
-	w   io.Writer
-	err error
-}
-
-func (t *tracker) Write(p []byte) (int, error) {
-	n, err := t.w.Write(p)
-	if err != nil {
-		t.err = err
-	}
-
-	return n, err
+	return b.Stage(path, func(w io.Writer) error { return WriteCSV(w, rec) })
 }

@@ -24,7 +24,7 @@ const lfsHint = "this is a git-lfs pointer, not the data: fetch it with git lfs 
 // StageParquet writes a Parquet file as a part of a batch and returns the digest of its
 // bytes, "sha256:<hex>".
 func StageParquet(b *fileutil.Batch, path string, rec arrow.Record) (string, error) {
-	return stage(b, path, func(w io.Writer) error { return WriteParquet(w, rec) })
+	return b.Stage(path, func(w io.Writer) error { return WriteParquet(w, rec) })
 }
 
 // noParquet returns an error for files of other formats and cut files.

@@ -1,7 +1,6 @@
 package perf
 
 import (
-	"errors"
 	"fmt"
 	"io"
 
@@ -24,8 +23,9 @@ import (
 func WriteParquet(w io.Writer, rec arrow.Record) error {
 	root, err := parquetSchema(rec.Schema())
 	if err != nil {
-		return fmt.Errorf("writing Parquet: %w", err)
+		return err
 	}
+
 	props := parquet.NewWriterProperties(
 		parquet.WithCompression(compress.Codecs.Zstd),
 		parquet.WithDictionaryDefault(true),
@@ -35,13 +35,9 @@ func WriteParquet(w io.Writer, rec arrow.Record) error {
 	)
 	fw := file.NewParquetWriter(w, root, file.WithWriterProps(props), file.WithWriteMetadata(metadata.KeyValueMetadata{}))
 	if err := writeColumns(fw.AppendRowGroup(), rec); err != nil {
-		return errors.Join(fmt.Errorf("writing Parquet: %w", err), fw.Close())
+		return err // closing the writer would panic
 	}
-	if err := fw.Close(); err != nil {
-		return fmt.Errorf("writing Parquet: %w", err)
-	}
-
-	return nil
+	return fw.Close()
 }
 
 func parquetSchema(s *arrow.Schema) (*schema.GroupNode, error) {
@@ -79,10 +75,10 @@ func writeColumns(rg file.SerialRowGroupWriter, rec arrow.Record) error {
 			return err
 		}
 		if err := writeColumn(cw, rec.Column(i)); err != nil {
-			return fmt.Errorf("column %q: %w", rec.ColumnName(i), err)
+			return err
 		}
 		if err := cw.Close(); err != nil {
-			return fmt.Errorf("column %q: %w", rec.ColumnName(i), err)
+			return err
 		}
 	}
 

@@ -108,18 +108,9 @@ func StageInOrder(b *fileutil.Batch, path string, rec arrow.Record) (string, err
 // ErrCSVPower reports that a CSV file would have power in some rows only.
 var ErrCSVPower = errors.New("power in some rows only")
 
-// CheckCSV refuses rows that readers of CSV files choke on: they parse power
-// in every row of a file that has the column, and end text at a NUL byte.
+// CheckCSV returns an error for rows that readers of CSV files cannot use: they parse power in every row
+// of a file that has the column.
 func CheckCSV(rec arrow.Record) error {
-	for _, name := range table.Names(rec) {
-		col, err := table.Strings(rec, name)
-		if err != nil {
-			continue
-		}
-		if at := slices.IndexFunc(col.Values, func(s string) bool { return strings.ContainsRune(s, 0) }); at >= 0 {
-			return fmt.Errorf("row %d contains a NUL byte in %s, and no reader of CSV files takes that for text", at+1, name)
-		}
-	}
 
 	for _, name := range []string{"power", "power_limit"} {
 		if !table.Has(rec, name) {
@@ -142,14 +133,4 @@ func CheckCSV(rec arrow.Record) error {
 	}
 
 	return nil
-}
-
-// Digest is the digest of a file's bytes, "sha256:<hex>".
-func Digest(path string) (string, error) {
-	data, err := fileutil.ReadFile(path)
-	if err != nil {
-		return "", err
-	}
-
-	return fileutil.Digest(data), nil
 }

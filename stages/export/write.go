@@ -255,7 +255,7 @@ func (c *Config) writeOnce(rc *stage.RunContext, t target, d payload) (w written
 
 // digestOf returns the digest of a file, or "" if it cannot be read.
 func digestOf(path string) string {
-	digest, err := tree.Digest(path)
+	digest, err := fileutil.DigestFile(path)
 	if err != nil {
 		return ""
 	}
