@@ -5,6 +5,8 @@ package lint
 import (
 	"cmp"
 	"context"
+	_ "embed"
+	"encoding/json"
 	"fmt"
 	"maps"
 	"path/filepath"
@@ -35,46 +37,26 @@ const (
 type Rule struct {
 	Name     string   `json:"name"`
 	Severity Severity `json:"severity"`
-	// Allow is how many occurrences in the whole tree are accepted.
-	Allow int `json:"-"`
 	// Summary describes what the rule finds. It follows a number: "1,016 duplicate keys".
 	Summary string `json:"summary"`
 }
 
-// Rules lists the rules in the order of reports. R1 to R7 are those of upstream's own tool. The
-// allowances of the cross-backend rules are upstream's too. Rules of rows are those of package rules.
-func Rules() []Rule {
-	return []Rule{
-		{"R1", Error, 0, "tables without an entry in their folder's collection_meta.yaml"},
-		{"R2", Error, 0, "invalid entries of reuse.yaml"},
-		{"R3", Error, 0, "reuse.yaml files below comm"},
-		{"R4", Error, 0, "tables in the folder of another family"},
-		{"R5", Error, 0, "families or images without a pinned version in the framework manifest"},
-		{"R6", Error, 0, "leftover notes (INCOMPLETE.txt, SHARED_LAYER_REUSE.txt)"},
-		{"R7", Error, 0, "tables with rows and the plan hash of no cases"},
-		{"slots", Error, 0, "versions in query_versions.yaml without a table"},
-		{"lanes", Error, 0, "versions in attention_lane_defaults.yaml without a table"},
-		{"unreadable", Error, 0, "files that cannot be read"},
-		{"unknown_table", Warn, 0, "files of unknown tables"},
-		{"schema", Error, 0, "problems with columns, types and words"},
-		{"duplicates", Error, 0, "duplicate keys"},
-		{"sidecar_rows", Error, 0, "row counts or data hashes that differ from the sidecar"},
-		{"sidecar_orphan", Warn, 0, "tables that only the sidecar has"},
-		{"provenance", Error, 0, "rows of another version, framework, device or kernel than their folder"},
-		{"limits", Error, 0, "impossible values: too short, too long, too hot, or in another unit"},
-		{"trend", Error, 0, "rows that do not fit to their neighbours"},
-		{"copies", Error, 0, "rows that repeat another group to the last digit"},
-		{"missing", Error, 0, "sizes that all other tables of the name have, three or more"},
-		{"exchanged", Error, 0, "two columns of sizes that other tables have the other way round"},
-		{"opaque_kernel", Info, 0, "rows without a kernel's name"},
-		{"legacy_sidecar", Info, 0, "sidecars without evidence of the collection"},
-		{"partial", Info, 0, "partial tables"},
-		{"pair_outlier", Warn, 100, "rows more than 3 times off the usual ratio of two backends"},
-		{"region_deviation", Warn, 20, "regions more than 3 times off the op's ratio of two backends"},
-		{"systematic_offset", Info, 0, "backends off by 1.15 times the same way on 3 systems"},
-		{"machine_op_deviation", Info, 0, "ops whose ratio of two systems is 2 times off that of the other ops"},
+//go:embed rules.json
+var rulesJSON []byte
+
+// Rules returns the rules in the order of reports. R1 to R7 are those of upstream's own tool. Rules of rows are those
+// of package rules.
+var Rules = sync.OnceValue(func() []Rule {
+	var out []Rule
+	if err := json.Unmarshal(rulesJSON, &out); err != nil {
+		panic(err)
 	}
-}
+
+	return out
+})
+
+// allowances are how many occurrences in the whole tree are accepted, by rule, which are those of upstream's tool.
+var allowances = map[string]int{"pair_outlier": 100, "region_deviation": 20}
 
 // Finding is what a rule found in one file.
 type Finding struct {
@@ -166,9 +148,10 @@ func Run(ctx context.Context, root string, o Options) (*Report, error) {
 }
 
 func ruleOf(name string) (Rule, bool) {
-	all := Rules()
-	if at := slices.IndexFunc(all, func(r Rule) bool { return r.Name == name }); at >= 0 {
-		return all[at], true
+	for _, r := range Rules() {
+		if r.Name == name {
+			return r, true
+		}
 	}
 	return Rule{}, false
 }
@@ -285,7 +268,7 @@ func (l *linter) report() *Report {
 		r.Counts[f.Rule] += f.Count
 	}
 	for _, rule := range Rules() {
-		allowed := rule.Allow
+		allowed := allowances[rule.Name]
 		if n, ok := l.opt.Allow[rule.Name]; ok {
 			allowed = n
 		}

@@ -99,18 +99,12 @@ func (t *Table) Limits(tolerance float64) Result {
 		}
 
 		switch r := ratios[i]; {
-		case t.zeroOK():
-			// A table of differences has no lower limit.
-			if ms > longest {
-				out.bad(i, ms, fmt.Sprintf("(above %s s)", number(longest/1000)))
-			}
-
-		case ms < floor:
-			out.bad(i, floor/ms, fmt.Sprintf("(no launch is shorter than %s us)", number(1000*floor)))
-
 		case ms > longest:
 			out.bad(i, ms, fmt.Sprintf("(above %s s)", number(longest/1000)))
-
+		case t.zeroOK():
+			// A table of differences has no lower limit.
+		case ms < floor:
+			out.bad(i, floor/ms, fmt.Sprintf("(no launch is shorter than %s us)", number(1000*floor)))
 		case least != nil && ms*(1+tolerance) < least[i]:
 			o := Offence{i, least[i] / ms, fmt.Sprintf("(at least %s ms: %s %% of the speed of light)",
 				number(least[i]), number(100*least[i]/ms))}
@@ -164,22 +158,23 @@ func (t *Table) peaks(scale float64) []string {
 		}
 	}
 
-	var out []string
-	slices.Sort(moved)
-	if len(moved) >= enoughRows && rank(moved, 0.05) > slowMemory {
-		out = append(out, fmt.Sprintf("of %d rows that move over 256 MiB, 95 %% take more than %s times as long as at the "+
-			"bandwidth of %s: are they of another GPU?", len(moved), number(rank(moved, 0.05)), t.System.Name))
+	return append(
+		t.above(slowMemory, moved, "of %d rows that move over 256 MiB, 95 %% take more than %s times as long as at the "+
+			"bandwidth of %s: are they of another GPU?"),
+		t.above(slowCompute, computed, "of %d large products in bfloat16, 95 %% take more than %s times as long as at "+
+			"the peak of %s: was the GPU throttled?")...,
+	)
+}
+
+// above returns the problem that the 5th percentile of many values is above a limit. It sorts the values. format is
+// for their number, the percentile and the name of the system.
+func (t *Table) above(limit float64, values []float64, format string) []string {
+	slices.Sort(values)
+	if len(values) < enoughRows || rank(values, 0.05) <= limit {
+		return nil
 	}
 
-	slices.Sort(computed)
-	if len(computed) >= enoughRows && rank(computed, 0.05) > slowCompute {
-		out = append(
-			out,
-			fmt.Sprintf("of %d large products in bfloat16, 95 %% take more than %s times as long as at the peak "+
-				"of %s: was the GPU throttled?", len(computed), number(rank(computed, 0.05)), t.System.Name),
-		)
-	}
-	return out
+	return []string{fmt.Sprintf(format, len(values), number(rank(values, 0.05)), t.System.Name)}
 }
 
 // launchTimes bound the shortest case that takes no time itself, in milliseconds, by table: twice what
@@ -272,15 +267,8 @@ func (t *Table) large(ratios []float64, likely []Kernel) []string {
 		}
 	}
 
-	slices.Sort(long)
-	if len(long) < enoughRows || rank(long, 0.05) <= largeTimes {
-		return nil
-	}
-
-	return []string{
-		fmt.Sprintf("of %d large rows, 95 %% take more than %s times what kernels of %s usually take: are two "+
-			"columns exchanged, or is a row a sum over several executions?", len(long), number(rank(long, 0.05)), t.System.Name),
-	}
+	return t.above(largeTimes, long, "of %d large rows, 95 %% take more than %s times what kernels of %s usually take: are "+
+		"two columns exchanged, or is a row a sum over several executions?")
 }
 
 // sizes are the columns whose grids contain powers of two.

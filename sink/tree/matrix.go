@@ -46,7 +46,6 @@ type Matrix struct {
 type release struct {
 	system, backend, version string
 	files                    map[string]Entry // by table
-	older                    []string
 	loaded                   map[string]arrow.Record
 	root                     string
 }
@@ -65,17 +64,17 @@ func BuildMatrix(root string, models []MatrixModel) (*Matrix, error) {
 			root,
 		)
 	}
+
 	m := &Matrix{}
 	for _, model := range models {
 		m.Models = append(m.Models, model.Name)
-	}
 
-	for _, r := range releases {
-		for _, model := range models {
-			degrees := model.TP
-			if len(degrees) == 0 {
-				degrees = []int64{1, 2, 4, 8}
-			}
+		degrees := slices.Sorted(slices.Values(model.TP))
+		if len(degrees) == 0 {
+			degrees = []int64{1, 2, 4, 8}
+		}
+
+		for _, r := range releases {
 			for _, tp := range degrees {
 				cell, err := r.cell(model, tp)
 				if err != nil {
@@ -86,76 +85,45 @@ func BuildMatrix(root string, models []MatrixModel) (*Matrix, error) {
 		}
 	}
 
-	order := map[string]int{}
-	for i, name := range m.Models {
-		order[name] = i
-	}
-	slices.SortStableFunc(m.Cells, func(a, b Cell) int {
-		return cmp.Or(
-			cmp.Compare(order[a.Model], order[b.Model]),
-			cmp.Compare(a.System, b.System),
-			cmp.Compare(a.Backend, b.Backend),
-			CompareVersions(a.Version, b.Version),
-			cmp.Compare(a.TP, b.TP),
-		)
-	})
 	return m, nil
 }
 
-// releasesOf lists the columns. A table that a version lacks is taken from the
-// nearest earlier version of the backend, as readers do, except below comm.
+// releasesOf lists the columns: the newest version of every backend of every system. A table that it lacks is
+// taken from the nearest earlier version of the backend, as readers do, except below comm.
 func releasesOf(scan *Scan) []*release {
-	type key struct{ system, backend string }
-	byBackend := map[key][]Entry{}
-	for _, e := range scan.Entries {
+	entries := slices.Clone(scan.Entries)
+	slices.SortStableFunc(entries, func(a, b Entry) int {
+		return cmp.Or(
+			cmp.Compare(a.System, b.System),
+			cmp.Compare(a.Backend, b.Backend),
+			CompareVersions(b.Version, a.Version),
+		)
+	})
+
+	var out []*release
+	for _, e := range entries {
 		if e.Backend == "" || catalog.IsLibrary(e.Backend) {
 			continue
 		}
-		k := key{e.System, e.Backend}
-		byBackend[k] = append(byBackend[k], e)
-	}
 
-	var out []*release
-	for k, entries := range byBackend {
-		want := ""
-		for _, e := range entries {
-			if want == "" || CompareVersions(e.Version, want) > 0 {
-				want = e.Version
-			}
+		if n := len(out); n == 0 || out[n-1].system != e.System || out[n-1].backend != e.Backend {
+			out = append(out, &release{
+				system:  e.System,
+				backend: e.Backend,
+				version: e.Version,
+				files:   map[string]Entry{},
+				loaded:  map[string]arrow.Record{},
+				root:    scan.Root,
+			})
 		}
 
-		r := &release{
-			system:  k.system,
-			backend: k.backend,
-			version: want,
-			files:   map[string]Entry{},
-			loaded:  map[string]arrow.Record{},
-			root:    scan.Root,
-		}
-		for _, e := range entries {
-			c := CompareVersions(e.Version, want)
-			old, have := r.files[e.Table]
-			if c > 0 || c < 0 && e.Family == "comm" || have && CompareVersions(old.Version, e.Version) >= 0 {
-				continue
-			}
+		r := out[len(out)-1]
+		_, newer := r.files[e.Table]
+		if !newer && (e.Family != "comm" || CompareVersions(e.Version, r.version) == 0) {
 			r.files[e.Table] = e
 		}
-
-		for name, e := range r.files {
-			if e.Version != want {
-				r.older = append(r.older, name+" of "+e.Version)
-			}
-		}
-
-		slices.Sort(r.older)
-		if len(r.files) > 0 {
-			out = append(out, r)
-		}
 	}
 
-	slices.SortFunc(out, func(a, b *release) int {
-		return cmp.Or(cmp.Compare(a.system, b.system), cmp.Compare(a.backend, b.backend))
-	})
 	return out
 }
 

@@ -13,16 +13,14 @@ import (
 // WriteMarkdown writes a table of models by release with the covered degrees of tensor parallelism. Degrees
 // that need sizes between rows are in parentheses. Missing ops follow the table.
 func (m *Matrix) WriteMarkdown(w io.Writer) error {
-	type column struct{ system, backend, version string }
-	of := func(c Cell) column { return column{c.System, c.Backend, c.Version} }
-	name := func(c column) string { return strings.TrimSpace(c.system + " " + c.backend + " " + c.version) }
+	of := func(c Cell) string { return strings.TrimSpace(c.System + " " + c.Backend + " " + c.Version) }
 
-	var columns []column
+	var columns []string
 	rows := (&textutil.Table{}).Left("model")
 	for _, c := range m.Cells {
 		if !slices.Contains(columns, of(c)) {
 			columns = append(columns, of(c))
-			rows.Left(name(of(c)))
+			rows.Left(of(c))
 		}
 	}
 
@@ -56,7 +54,7 @@ func (m *Matrix) WriteMarkdown(w io.Writer) error {
 			}
 			line = append(line, text)
 			for _, miss := range order {
-				below = append(below, textutil.Cell(fmt.Sprintf("- %s on %s: %s at tp %s", model, name(col), miss,
+				below = append(below, textutil.Cell(fmt.Sprintf("- %s on %s: %s at tp %s", model, col, miss,
 					strings.Join(missing[miss], ", "))))
 			}
 		}

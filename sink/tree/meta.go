@@ -141,48 +141,23 @@ type Update struct {
 // legacy sidecar, and for rows without evidence in schema 2.
 func NextMeta(data []byte, path string, rt Runtime, u Update) ([]byte, error) {
 	table, entry := u.Table, u.Entry
-	if data == nil {
-		m := Meta{SchemaVersion: max(u.Schema, 1), Provenance: Collected, Runtime: rt}
-		if m.SchemaVersion == 2 {
-			second, err := entry.second(u.Kept)
-			if err != nil {
-				return nil, fmt.Errorf("%s, %s: %w; set collector_ref, or write schema 1", path, table, err)
-			}
-			entry = second
+	old := &Meta{SchemaVersion: max(u.Schema, 1), Provenance: Collected, Runtime: rt}
+	otherwise := "write schema 1"
+
+	if data != nil {
+		var err error
+		if old, err = ParseMeta(data); err != nil {
+			return nil, fmt.Errorf("%s: %w", path, err)
+		}
+		if err := old.fits(path, rt); err != nil {
+			return nil, err
 		}
 
-		m.Tables = map[string]TableMeta{table: entry}
-		m.Provenance = m.Together()
-		return encode(m)
-	}
-
-	old, err := ParseMeta(data)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
-	}
-
-	switch {
-	case old.Provenance == Legacy:
-		return nil, &LegacyError{Path: path}
-	case !strings.EqualFold(old.Runtime.Framework, rt.Framework) || old.Runtime.Version != rt.Version:
-		return nil, fmt.Errorf(
-			"%s describes %s %s, and the data comes from %s %s; export it into a folder of its own version",
-			path,
-			old.Runtime.Framework,
-			old.Runtime.Version,
-			rt.Framework,
-			rt.Version,
-		)
-	case old.Runtime.ImageDigest != "" && rt.ImageDigest != "" && old.Runtime.ImageDigest != rt.ImageDigest:
-		return nil, fmt.Errorf(
-			"%s describes the image %s, and the data comes from %s",
-			path,
-			old.Runtime.ImageDigest,
-			rt.ImageDigest,
-		)
+		otherwise = "export into a folder whose sidecar has schema 1"
 	}
 
 	upgrade := u.Schema == 2 && old.SchemaVersion == 1
+	var err error
 	if upgrade {
 		if old, err = old.upgraded(table, u.Kept); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
@@ -191,12 +166,7 @@ func NextMeta(data []byte, path string, rt Runtime, u Update) ([]byte, error) {
 
 	if old.SchemaVersion == 2 {
 		if entry, err = entry.second(u.Kept); err != nil {
-			return nil, fmt.Errorf(
-				"%s, %s: %w; set collector_ref, or export into a folder whose sidecar has schema 1",
-				path,
-				table,
-				err,
-			)
+			return nil, fmt.Errorf("%s, %s: %w; set collector_ref, or %s", path, table, err, otherwise)
 		}
 		if before, ok := old.Tables[table]; ok {
 			entry = entry.after(before, u.Kept)
@@ -207,6 +177,11 @@ func NextMeta(data []byte, path string, rt Runtime, u Update) ([]byte, error) {
 		old.Tables = map[string]TableMeta{}
 	}
 	old.Tables[table] = entry
+
+	if data == nil {
+		old.Provenance = old.Together()
+		return encode(old)
+	}
 
 	out, err := edited(data, func(root *yaml.Node) {
 		if upgrade {
@@ -226,6 +201,27 @@ func NextMeta(data []byte, path string, rt Runtime, u Update) ([]byte, error) {
 		return nil, fmt.Errorf("%s: %w", path, err)
 	}
 	return out, nil
+}
+
+// fits returns an error if rows of a runtime do not belong into the sidecar.
+func (m *Meta) fits(path string, rt Runtime) error {
+	switch {
+	case m.Provenance == Legacy:
+		return &LegacyError{Path: path}
+	case !strings.EqualFold(m.Runtime.Framework, rt.Framework) || m.Runtime.Version != rt.Version:
+		return fmt.Errorf(
+			"%s describes %s %s, and the data comes from %s %s; export it into a folder of its own version",
+			path,
+			m.Runtime.Framework,
+			m.Runtime.Version,
+			rt.Framework,
+			rt.Version,
+		)
+	case m.Runtime.ImageDigest != "" && rt.ImageDigest != "" && m.Runtime.ImageDigest != rt.ImageDigest:
+		return fmt.Errorf("%s describes the image %s, and the data comes from %s", path, m.Runtime.ImageDigest, rt.ImageDigest)
+	}
+
+	return nil
 }
 
 // setTable replaces or inserts tables.<table>, tables in name order.
