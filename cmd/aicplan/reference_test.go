@@ -260,7 +260,7 @@ func blockRows(t *testing.T, name string, k stage.Kind, docs *sourceDocs) []attr
 	switch name {
 	case "gate":
 		return slices.Concat(docs.literals("bodySchema", ""), docs.literals("commonAttributes", "check."),
-			docs.literals("assertAttributes", "assert."))
+			docs.fields(t, "gate.assertion", nil, "hcl", "assert."))
 	case "preflight":
 		return slices.Concat(docs.literals("schema", ""), docs.literals("checkAttributes", "check."))
 	case "grid":
@@ -286,9 +286,6 @@ func gateChecks(t *testing.T, docs *sourceDocs) []attribute {
 	for _, name := range slices.Sorted(maps.Keys(defaults)) {
 		row := described(docs.comments[typeOf(defaults[name])], strings.TrimPrefix(typeOf(defaults[name]), "gate."), name, "check", "")
 		out = append(out, row)
-		if name == "rows" {
-			out = append(out, docs.literals("rowsAttributes", name+".")...)
-		}
 		out = append(out, docs.fields(t, typeOf(defaults[name]), defaults[name], "hcl", name+".")...)
 	}
 

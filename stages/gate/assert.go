@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/gohcl"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
@@ -28,17 +27,12 @@ const rowCount = "count"
 
 // assertion is an assert block: a condition over aggregates that is evaluated when the gate runs.
 type assertion struct {
-	condition hcl.Expression
-	message   string
-	ctx       *hcl.EvalContext
-}
+	// Condition is over aggregates of the table, such as `min.latency > 0`.
+	Condition hcl.Expression `hcl:"condition"`
+	// Message is printed if the condition is false.
+	Message string `hcl:"message,optional"`
 
-// assertAttributes are the attributes of an assert block in addition to commonAttributes.
-var assertAttributes = []hcl.AttributeSchema{
-	// condition (expression, required) is over aggregates of the table, such as `min.latency > 0`.
-	{Name: "condition", Required: true},
-	// message is printed if the condition is false.
-	{Name: "message"},
+	ctx *hcl.EvalContext
 }
 
 // aggregateNames lists the names in a condition that get their values when the gate runs.
@@ -53,18 +47,12 @@ func setOf(names []string) map[string]bool {
 	return out
 }
 
-func (a *assertion) schema() []hcl.AttributeSchema { return assertAttributes }
-
 func (a *assertion) later(hcl.Expression) []string { return aggregateNames() }
 
-func (a *assertion) bind(own hcl.Attributes, ctx *hcl.EvalContext) (diags hcl.Diagnostics) {
-	a.condition, a.ctx = own["condition"].Expr, ctx
-	if m, ok := own["message"]; ok {
-		diags = gohcl.DecodeExpression(m.Expr, ctx, &a.message)
-	}
-
+func (a *assertion) bind(ctx *hcl.EvalContext) (diags hcl.Diagnostics) {
+	a.ctx = ctx
 	used := false
-	for _, t := range a.condition.Variables() {
+	for _, t := range a.Condition.Variables() {
 		root := t.RootName()
 		switch {
 		case root == rowCount:
@@ -90,7 +78,7 @@ func (a *assertion) bind(own hcl.Attributes, ctx *hcl.EvalContext) (diags hcl.Di
 	}
 
 	if !used && !diags.HasErrors() {
-		diags = append(diags, stage.ErrorAt(a.condition.Range(), "Condition without data",
+		diags = append(diags, stage.ErrorAt(a.Condition.Range(), "Condition without data",
 			"The condition names no aggregate. There are count, and for a column %s.",
 			strings.Join(columnAggregates, ", "))...)
 	}
@@ -102,7 +90,7 @@ func (a *assertion) bind(own hcl.Attributes, ctx *hcl.EvalContext) (diags hcl.Di
 	unknown := cty.UnknownVal(cty.Number)
 	vars, _ := a.variables(func(string) (cty.Value, error) { return unknown, nil },
 		func(string, string) (cty.Value, error) { return unknown, nil })
-	return tried(a.condition, ctx, vars)
+	return tried(a.Condition, ctx, vars)
 }
 
 // variables returns the variables of the condition: the aggregate of the data by count, and those of columns by
@@ -111,7 +99,7 @@ func (a *assertion) variables(count func(string) (cty.Value, error),
 	of func(aggregate, column string) (cty.Value, error)) (map[string]cty.Value, error) {
 	vars := map[string]cty.Value{}
 	columns := map[string]map[string]cty.Value{}
-	for _, t := range a.condition.Variables() {
+	for _, t := range a.Condition.Variables() {
 		root := t.RootName()
 		name, ok := columnOf(t)
 		switch {
@@ -172,8 +160,8 @@ func columnOf(t hcl.Traversal) (string, bool) {
 // Values implements stage.Valuer. The condition is normalized, so that layout and comments do not change
 // the cache key. Plan values that the condition uses are included.
 func (a *assertion) Values() map[string]any {
-	return map[string]any{"condition": expressionText(a.condition), "message": a.message,
-		"values": planValues(a.condition, a.ctx, aggregateNames())}
+	return map[string]any{"condition": expressionText(a.Condition), "message": a.Message,
+		"values": planValues(a.Condition, a.ctx, aggregateNames())}
 }
 
 // planValues returns the values of the plan that an expression uses, by their text. Names that get their
@@ -201,7 +189,7 @@ func planValues(expr hcl.Expression, ctx *hcl.EvalContext, later []string) map[s
 func (a *assertion) run(s *subject) finding {
 	// A condition over counts judges the data as a whole. For other column aggregates, rows without a
 	// number are unjudged: those of the column that has the most.
-	out := finding{total: s.rows(), definite: true, limit: expressionText(a.condition)}
+	out := finding{total: s.rows(), definite: true, limit: expressionText(a.Condition)}
 	var used []string
 	use := func(name string, v float64) cty.Value {
 		if text := name + " = " + number(v); !slices.Contains(used, text) {
@@ -231,7 +219,7 @@ func (a *assertion) run(s *subject) finding {
 
 	ctx := a.ctx.NewChild()
 	ctx.Variables = vars
-	v, diags := a.condition.Value(ctx)
+	v, diags := a.Condition.Value(ctx)
 	if diags.HasErrors() {
 		return failed("the condition cannot be evaluated: " + diags[0].Detail)
 	}
@@ -242,7 +230,7 @@ func (a *assertion) run(s *subject) finding {
 
 	out.ok, out.value = v.True(), strings.Join(used, ", ")
 	if out.message = "is true: " + out.value; !out.ok {
-		out.message = cmp.Or(a.message, "is not true") + " (" + out.value + ")"
+		out.message = cmp.Or(a.Message, "is not true") + " (" + out.value + ")"
 	}
 	return out
 }

@@ -19,6 +19,8 @@ import (
 // rowsCheck limits the share of rows that do not meet a condition over their columns. If a column of the
 // condition is null or not finite, the row is not judged.
 type rowsCheck struct {
+	// Condition is true for a good row, such as `rel_stdev <= 0.1`. Columns inside coalesce or try may be null.
+	Condition hcl.Expression `hcl:"condition"`
 	// Name identifies the check in results. The default is the condition.
 	Name string `hcl:"name,optional" json:"name,omitempty"`
 	// MaxShare is the largest accepted share of rows that do not meet the condition.
@@ -26,21 +28,13 @@ type rowsCheck struct {
 	// Fix is printed as the next step if the check fails.
 	Fix string `hcl:"fix,optional" json:"fix,omitempty"`
 
-	condition hcl.Expression
-	ctx       *hcl.EvalContext
-	names     []string // columns that the condition names
-}
-
-// rowsAttributes are the attributes of a rows check beyond those of rowsCheck.
-var rowsAttributes = []hcl.AttributeSchema{
-	// condition (expression, required) is true for a good row, such as `rel_stdev <= 0.1`. Columns inside coalesce
-	// or try may be null.
-	{Name: "condition", Required: true},
+	ctx   *hcl.EvalContext
+	names []string // columns that the condition names
 }
 
 // columns lists the columns that the condition needs. Those inside coalesce and try may be missing.
 func (c *rowsCheck) columns() []string {
-	node, ok := c.condition.(hclsyntax.Node)
+	node, ok := c.Condition.(hclsyntax.Node)
 	if !ok {
 		return c.names
 	}
@@ -58,7 +52,7 @@ func (c *rowsCheck) columns() []string {
 	return slices.DeleteFunc(slices.Clone(c.names), func(name string) bool { return optional[name] })
 }
 
-func (c *rowsCheck) title() string { return cmp.Or(c.Name, expressionText(c.condition)) }
+func (c *rowsCheck) title() string { return cmp.Or(c.Name, expressionText(c.Condition)) }
 
 func (c *rowsCheck) prepare(bad problems) { bad.share("max_share", c.MaxShare) }
 
@@ -74,15 +68,13 @@ func columnNamesOf(expr hcl.Expression) []string {
 	return out
 }
 
-func (c *rowsCheck) schema() []hcl.AttributeSchema { return rowsAttributes }
-
 func (c *rowsCheck) later(condition hcl.Expression) []string { return columnNamesOf(condition) }
 
-func (c *rowsCheck) bind(own hcl.Attributes, ctx *hcl.EvalContext) hcl.Diagnostics {
-	c.condition, c.ctx = own["condition"].Expr, ctx
-	c.names = columnNamesOf(c.condition)
+func (c *rowsCheck) bind(ctx *hcl.EvalContext) hcl.Diagnostics {
+	c.ctx = ctx
+	c.names = columnNamesOf(c.Condition)
 	if len(c.names) == 0 {
-		return stage.ErrorAt(c.condition.Range(), "Condition over no column",
+		return stage.ErrorAt(c.Condition.Range(), "Condition over no column",
 			"The condition names no column of the rows, such as in latency > 0.")
 	}
 
@@ -90,14 +82,13 @@ func (c *rowsCheck) bind(own hcl.Attributes, ctx *hcl.EvalContext) hcl.Diagnosti
 	for _, name := range c.names {
 		vars[name] = cty.DynamicVal
 	}
-	return tried(c.condition, ctx, vars)
+	return tried(c.Condition, ctx, vars)
 }
 
 // Values returns what identifies the check, with the condition and the plan values that it uses.
 func (c *rowsCheck) Values() map[string]any {
-	out := stage.Fields(c)
-	out["condition"], out["values"] = expressionText(c.condition), planValues(c.condition, c.ctx, c.names)
-	return out
+	return map[string]any{"name": c.Name, "max_share": c.MaxShare, "fix": c.Fix,
+		"condition": expressionText(c.Condition), "values": planValues(c.Condition, c.ctx, c.names)}
 }
 
 func (c *rowsCheck) run(s *subject) finding {
@@ -113,7 +104,7 @@ func (c *rowsCheck) run(s *subject) finding {
 
 	needed := c.columns()
 	var fast func(row int) float64
-	if expr, ok := c.condition.(hclsyntax.Expression); ok {
+	if expr, ok := c.Condition.(hclsyntax.Expression); ok {
 		if at, flag := values.compile(expr); flag {
 			fast = at
 		}
@@ -166,7 +157,7 @@ func (c *rowsCheck) run(s *subject) finding {
 
 	share := float64(len(bad)) / float64(judged)
 	out.ok, out.value = share <= c.MaxShare, percent(share)
-	out.message = fmt.Sprintf("%s is true for %d of %d rows", expressionText(c.condition), judged-len(bad), judged)
+	out.message = fmt.Sprintf("%s is true for %d of %d rows", expressionText(c.Condition), judged-len(bad), judged)
 	if !out.ok {
 		out.rows, out.fix = s.worst(bad, c.names...), c.Fix
 	}
@@ -180,7 +171,7 @@ func (c *rowsCheck) holds(vars map[string]cty.Value, optional string) (holds boo
 	ctx := c.ctx.NewChild()
 	ctx.Variables = vars
 
-	v, diags := c.condition.Value(ctx)
+	v, diags := c.Condition.Value(ctx)
 	switch {
 	case optional != "" && (diags.HasErrors() || v.IsNull()):
 		return false, optional, nil

@@ -81,12 +81,10 @@ func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics
 
 // conditional is implemented by checks with a condition that is evaluated when the gate runs.
 type conditional interface {
-	// schema lists the attributes that are not fields of the check, the condition among them.
-	schema() []hcl.AttributeSchema
 	// later returns the names in a condition that get their values when the gate runs.
 	later(condition hcl.Expression) []string
-	// bind validates the attributes of schema and keeps them. ctx has the values of the plan.
-	bind(own hcl.Attributes, ctx *hcl.EvalContext) hcl.Diagnostics
+	// bind validates the condition. ctx has the values of the plan.
+	bind(ctx *hcl.EvalContext) hcl.Diagnostics
 }
 
 func decodeEntry(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
@@ -112,35 +110,33 @@ func decodeEntry(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
 		e.kind, e.check = e.name, all[at].new()
 	}
 
-	c, _ := e.check.(conditional)
-	own, rest := &hcl.BodyContent{}, b.Body
+	c, conditioned := e.check.(conditional)
 	var bound map[string]bool
-	var diags hcl.Diagnostics
-	if c != nil {
-		own, rest, diags = rest.PartialContent(&hcl.BodySchema{Attributes: c.schema()})
+	if conditioned {
+		schema, _ := gohcl.ImpliedBodySchema(e.check)
+		for i, a := range schema.Attributes { // gohcl takes expressions as optional
+			schema.Attributes[i].Required = a.Required || a.Name == "condition"
+		}
+		schema.Attributes = append(schema.Attributes, commonAttributes...)
+		content, diags := b.Body.Content(schema)
 		if diags.HasErrors() { // the condition may be there under a misspelled name
-			schema, _ := gohcl.ImpliedBodySchema(e.check)
-			schema.Attributes = slices.Concat(schema.Attributes, c.schema(), commonAttributes)
-			_, diags = b.Body.Content(schema)
 			return e, diags
 		}
-		if a := own.Attributes["condition"]; a != nil {
-			bound = setOf(c.later(a.Expr))
-		}
+		bound = setOf(c.later(content.Attributes["condition"].Expr))
 	}
 
-	ctx, d := eval.Context(stage.Expressions(b.Body), bound)
-	if diags = append(diags, d...); d.HasErrors() {
+	ctx, diags := eval.Context(stage.Expressions(b.Body), bound)
+	if diags.HasErrors() {
 		return e, diags
 	}
 
-	rest, d = e.common(rest, ctx)
-	if diags = append(diags, d...); !d.HasErrors() {
+	rest, diags := e.common(b.Body, ctx)
+	if !diags.HasErrors() {
 		diags = append(diags, stage.DecodeBody(rest, ctx, e.check)...)
 	}
 
-	if c != nil && !diags.HasErrors() {
-		diags = append(diags, c.bind(own.Attributes, ctx)...)
+	if conditioned && !diags.HasErrors() {
+		diags = append(diags, c.bind(ctx)...)
 	}
 
 	if diags.HasErrors() {
@@ -194,13 +190,9 @@ func (c *Config) Words() stage.Vocabulary {
 	out := stage.Vocabulary{}
 	out.Add("", bodySchema)
 	out.Add("check", &hcl.BodySchema{Attributes: commonAttributes})
-	out.Add("assert", &hcl.BodySchema{Attributes: assertAttributes})
-
+	out["assert"] = stage.TagWords(&assertion{})[""]
 	for _, s := range specs() {
 		out["check "+s.name] = stage.TagWords(s.new())[""]
-		if s.name == "rows" {
-			out.Add("check rows", &hcl.BodySchema{Attributes: rowsAttributes})
-		}
 	}
 	return out
 }

@@ -16,7 +16,7 @@ func (c *prediction) columns() []string { return c.Columns }
 
 func (a *assertion) columns() []string {
 	var out []string
-	for _, t := range a.condition.Variables() {
+	for _, t := range a.Condition.Variables() {
 		if name, ok := columnOf(t); ok && slices.Contains(columnAggregates, t.RootName()) {
 			out = append(out, name)
 		}

@@ -109,9 +109,11 @@ func (c *Config) Values() map[string]any {
 
 	checks := make([]any, 0, len(c.entries))
 	for _, e := range c.entries {
-		v := stage.Fields(e.check)
+		var v map[string]any
 		if own, ok := e.check.(interface{ Values() map[string]any }); ok {
 			v = own.Values()
+		} else {
+			v = stage.Fields(e.check)
 		}
 
 		v["kind"], v["name"], v["severity"] = e.kind, e.name, e.severity
