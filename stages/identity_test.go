@@ -213,6 +213,11 @@ func set(t *testing.T, v reflect.Value, name string, n int) {
 		return
 	}
 
+	if v.Type() == reflect.TypeFor[hcl.Expression]() {
+		v.Set(reflect.ValueOf(hcl.StaticExpr(cty.NumberIntVal(int64(n)), hcl.Range{Filename: fmt.Sprint(n)})))
+		return
+	}
+
 	switch v.Kind() {
 	case reflect.Pointer:
 		v.Set(reflect.New(v.Type().Elem()))
@@ -280,7 +285,13 @@ func gateLines(t *testing.T) []string {
 			attr, _, _ := strings.Cut(tag, ",")
 			values := func(n int) any {
 				v := reflect.New(typ)
+				if c := v.Elem().FieldByName("Condition"); c.IsValid() {
+					set(t, c, "condition", 1)
+				}
 				set(t, v.Elem().Field(i), attr, n)
+				if own, ok := v.Interface().(interface{ Values() map[string]any }); ok {
+					return own.Values()
+				}
 				return stage.Fields(v.Interface())
 			}
 

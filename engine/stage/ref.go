@@ -105,6 +105,18 @@ func RefOf(v cty.Value) (*Ref, error) {
 	return unwrap[Ref](v, RefType, "a stage, such as collect.gemm")
 }
 
+// IsSet reports whether an optional attribute has a value.
+func IsSet(v cty.Value) bool { return v != cty.NilVal && !v.IsNull() }
+
+// InputsOf names stages name[0], name[1] and so on.
+func InputsOf(name string, refs []*Ref, reference bool) []Input {
+	var out []Input
+	for i, r := range refs {
+		out = append(out, Input{Name: fmt.Sprintf("%s[%d]", name, i), Ref: r, Reference: reference})
+	}
+	return out
+}
+
 // RefsOf returns the stages that v refers to: one, or a list or object of them in order. The error names the
 // element that is not a reference.
 func RefsOf(v cty.Value) ([]*Ref, error) {

@@ -4,7 +4,6 @@
 package collect
 
 import (
-	"fmt"
 	"strings"
 	"sync/atomic"
 
@@ -159,18 +158,18 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 		bad("Wrong runtime", "runtime: %s.", err)
 	}
 
-	if isSet(c.Reference) {
+	if stage.IsSet(c.Reference) {
 		if c.estimate, err = stage.RefOf(c.Reference); err != nil {
 			bad("Wrong reference", "reference: %s.", err)
 		}
 	}
 
-	if isSet(c.Telemetry) {
+	if stage.IsSet(c.Telemetry) {
 		if c.watched, err = service(c.Telemetry, "telemetry", telemetry.Parse); err != nil {
 			bad("Wrong telemetry", "telemetry: %s.", err)
 		}
 	}
-	if isSet(c.Executor) {
+	if stage.IsSet(c.Executor) {
 		if c.place, err = service(c.Executor, "executor", executors.Parse); err != nil {
 			bad("Wrong executor", "executor: %s.", err)
 		}
@@ -179,7 +178,7 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 		bad("Too few nodes", "%s.", text)
 	}
 
-	if isSet(c.System) {
+	if stage.IsSet(c.System) {
 		if spec, err := stage.SystemOf(c.System); err != nil {
 			bad("Wrong system", "system: %s.", err)
 		} else {
@@ -187,7 +186,7 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 		}
 	}
 
-	if isSet(c.Bind) {
+	if stage.IsSet(c.Bind) {
 		switch c.bind, err = runtimes.Plain(c.Bind); {
 		case err != nil:
 			bad("Wrong binding", "bind: %s.", err)
@@ -247,19 +246,9 @@ func (c *Config) hosted() *runtimes.Hosted {
 	return nil
 }
 
-func isSet(v cty.Value) bool { return v != cty.NilVal && !v.IsNull() }
-
 // Inputs implements stage.Stage.
 func (c *Config) Inputs() []stage.Input {
-	ref := c.grid
-	if ref == nil {
-		ref, _ = stage.RefOf(c.Grid)
-	}
-	in := []stage.Input{{Name: "grid", Ref: ref}}
-	for i, r := range c.reads {
-		in = append(in, stage.Input{Name: fmt.Sprintf("%s[%d]", readsWord, i), Ref: r})
-	}
-	return in
+	return append([]stage.Input{{Name: "grid", Ref: c.grid}}, stage.InputsOf(readsWord, c.reads, false)...)
 }
 
 // kind returns the kind of the runtime.

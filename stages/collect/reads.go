@@ -14,7 +14,7 @@ const readsWord = "reads"
 
 // checkReads resolves the stages whose files the op reads.
 func (c *Config) checkReads() error {
-	if len(c.ReadsFiles) == 0 && !isSet(c.Reads) {
+	if len(c.ReadsFiles) == 0 && !stage.IsSet(c.Reads) {
 		return nil
 	}
 	if c.runtime != nil && !c.about().Reads {
@@ -23,7 +23,7 @@ func (c *Config) checkReads() error {
 	if c.Elsewhere() {
 		return errors.New("tasks of an executor do not have files of this machine; remove executor or reads")
 	}
-	if !isSet(c.Reads) {
+	if !stage.IsSet(c.Reads) {
 		return nil
 	}
 

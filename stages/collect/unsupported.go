@@ -13,6 +13,7 @@ import (
 
 	"aicplan/cudaops/worker"
 	"aicplan/engine/grid"
+	"aicplan/engine/stage"
 	"aicplan/stages/collect/rows"
 	"aicplan/stages/runtimes"
 )
@@ -35,7 +36,7 @@ type columnIn struct {
 // readUnsupported decodes the attribute: a list of objects with a reason and with where, which maps a column to a
 // value, a list of values or { min, max }.
 func readUnsupported(v cty.Value) ([]unsupported, error) {
-	if !isSet(v) {
+	if !stage.IsSet(v) {
 		return nil, nil
 	}
 	plain, err := runtimes.Plain(v)

@@ -77,12 +77,11 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	bad := stage.Errors(&diags, cc.Range)
 
-	ref, err := stage.RefOf(c.Input)
-	if err != nil {
+	var err error
+	if c.input, err = stage.RefOf(c.Input); err != nil {
 		bad("Wrong input", "%s", err)
 	}
 
-	c.input = ref
 	if !slices.Contains(keeps, c.Keep) {
 		bad("Unknown keep", "keep is %q; it must be one of %s.", c.Keep, strings.Join(keeps, ", "))
 	}
@@ -96,11 +95,7 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 
 // Inputs returns the dataset that is deduplicated.
 func (c *Config) Inputs() []stage.Input {
-	ref := c.input
-	if ref == nil {
-		ref, _ = stage.RefOf(c.Input)
-	}
-	return []stage.Input{{Name: "input", Ref: ref}}
+	return []stage.Input{{Name: "input", Ref: c.input}}
 }
 
 var _ stage.Forecaster = (*Config)(nil)

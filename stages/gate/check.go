@@ -32,7 +32,7 @@ func (bad problems) negative(name string, v float64) {
 
 // system reads an attribute that may refer to a system.
 func (bad problems) system(v cty.Value) *systems.Spec {
-	if !given(v) {
+	if !stage.IsSet(v) {
 		return nil
 	}
 
@@ -42,9 +42,6 @@ func (bad problems) system(v cty.Value) *systems.Spec {
 	}
 	return spec
 }
-
-// given reports whether an optional attribute is set.
-func given(v cty.Value) bool { return v != cty.NilVal && !v.IsNull() }
 
 // referrer is implemented by checks that read other datasets. subject.others has them in the same order.
 type referrer interface{ refersTo() []*stage.Ref }

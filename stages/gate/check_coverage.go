@@ -39,7 +39,7 @@ const (
 
 func (c *coverage) prepare(bad problems) {
 	bad.share("min", c.Min)
-	if given(c.Reference) {
+	if stage.IsSet(c.Reference) {
 		c.add(c.Reference, bad)
 	}
 

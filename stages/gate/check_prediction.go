@@ -10,6 +10,7 @@ import (
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/zclconf/go-cty/cty"
 
+	"aicplan/engine/stage"
 	"aicplan/sink/base/stats"
 	"aicplan/sink/base/textutil"
 	"aicplan/sink/rules"
@@ -43,7 +44,7 @@ func (c *prediction) address() string { return c.refs[0].Address }
 
 func (c *prediction) prepare(bad problems) {
 	c.add(c.Predicted, bad)
-	if given(c.Traces) {
+	if stage.IsSet(c.Traces) {
 		c.add(c.Traces, bad)
 	}
 

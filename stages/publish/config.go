@@ -5,7 +5,6 @@ package publish
 
 import (
 	"context"
-	"fmt"
 	"path"
 	"path/filepath"
 	"regexp"
@@ -85,8 +84,17 @@ var (
 func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	bad := stage.Errors(&diags, cc.Range)
-	if err := c.resolve(); err != nil {
-		bad("Wrong reference", "%s.", err)
+	var err error
+	if c.exports, err = stage.RefsOf(c.Value); err != nil {
+		bad("Wrong reference", "exports: %s.", err)
+	} else if len(c.exports) == 0 {
+		bad("Wrong reference", "exports is empty: there would be nothing to commit.")
+	}
+
+	if stage.IsSet(c.Report) {
+		if c.report, err = stage.RefOf(c.Report); err != nil {
+			bad("Wrong reference", "report: %s.", err)
+		}
 	}
 
 	for _, r := range c.exports {
@@ -132,38 +140,9 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	return diags
 }
 
-func (c *Config) resolve() error {
-	var err error
-	if c.exports == nil {
-		if c.exports, err = stage.RefsOf(c.Value); err != nil {
-			c.exports = nil
-			return fmt.Errorf("exports: %w", err)
-		}
-		if len(c.exports) == 0 {
-			return fmt.Errorf("exports is empty: there would be nothing to commit")
-		}
-	}
-
-	if c.report == nil && c.Report != cty.NilVal && !c.Report.IsNull() {
-		if c.report, err = stage.RefOf(c.Report); err != nil {
-			return fmt.Errorf("report: %w", err)
-		}
-	}
-
-	return nil
-}
-
 // Inputs are the exports, so that the branch is stale when one of them is.
 func (c *Config) Inputs() []stage.Input {
-	if c.resolve() != nil {
-		return nil // Check reports the error
-	}
-
-	var in []stage.Input
-	for i, r := range c.exports {
-		in = append(in, stage.Input{Name: fmt.Sprintf("exports[%d]", i), Ref: r})
-	}
-	return in
+	return stage.InputsOf("exports", c.exports, false)
 }
 
 // KeyExtra returns the current commit of the branch, so that the stage is stale if the branch has moved.

@@ -28,10 +28,6 @@ type commitPlan struct {
 
 // prepare collects the files of the exports that have ended.
 func (c *Config) prepare(rc *stage.RunContext) (*commitPlan, error) {
-	if err := c.resolve(); err != nil {
-		return nil, err
-	}
-
 	artifacts, missing := c.artifacts(rc)
 	if len(missing) == len(c.exports) {
 		return nil, ErrNothing
@@ -59,10 +55,6 @@ func (c *Config) prepare(rc *stage.RunContext) (*commitPlan, error) {
 
 // Exports are the addresses of the exports, and of the report.
 func (c *Config) Exports() []string {
-	if c.resolve() != nil {
-		return nil
-	}
-
 	var out []string
 	for _, r := range c.exports {
 		out = append(out, r.Address)

@@ -4,7 +4,6 @@ package report
 
 import (
 	"embed"
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -80,8 +79,15 @@ func (c *Config) Target(stage.Forecasts) (name string, shared bool) { return "",
 func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	var diags hcl.Diagnostics
 	bad := stage.Errors(&diags, cc.Range)
-	if err := c.resolve(); err != nil {
-		bad("Wrong reference", "%s.", err)
+	var err error
+	if c.inputs, err = stage.RefsOf(c.Value); err != nil {
+		bad("Wrong reference", "inputs: %s.", err)
+	}
+
+	if stage.IsSet(c.Reference) {
+		if c.references, err = stage.RefsOf(c.Reference); err != nil {
+			bad("Wrong reference", "reference: %s.", err)
+		}
 	}
 
 	if !filepath.IsLocal(c.File) {
@@ -104,43 +110,10 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	return diags
 }
 
-// resolve reads the references; asking twice is fine.
-func (c *Config) resolve() error {
-	var err error
-	if c.inputs == nil {
-		if c.inputs, err = stage.RefsOf(c.Value); err != nil {
-			return fmt.Errorf("inputs: %w", err)
-		}
-	}
-
-	if c.references == nil && c.Reference != cty.NilVal && !c.Reference.IsNull() {
-		if c.references, err = stage.RefsOf(c.Reference); err != nil {
-			return fmt.Errorf("reference: %w", err)
-		}
-	}
-
-	return nil
-}
-
 // Inputs are the tables, then the references.
 func (c *Config) Inputs() []stage.Input {
-	if c.resolve() != nil {
-		return nil // Check reports why
-	}
-
-	var in []stage.Input
-	for i, r := range c.inputs {
-		in = append(in, stage.Input{Name: inputName(i), Ref: r})
-	}
-
-	for i, r := range c.references {
-		in = append(in, stage.Input{Name: referenceName(i), Ref: r, Reference: true})
-	}
-	return in
+	return append(stage.InputsOf("inputs", c.inputs, false), stage.InputsOf("reference", c.references, true)...)
 }
-
-func inputName(i int) string     { return fmt.Sprintf("inputs[%d]", i) }
-func referenceName(i int) string { return fmt.Sprintf("reference[%d]", i) }
 
 // Values implements stage.Valuer. References are inputs too; here they stand for
 // later reports of the run.

@@ -23,10 +23,6 @@ import (
 // Run writes the report. It covers failed stages too; only what keeps it from
 // being written is an error.
 func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
-	if err := c.resolve(); err != nil {
-		return nil, err
-	}
-
 	if rc.Events != nil {
 		rc.Events.Emit(rc.Address, statementEvent, map[string]any{"statement": c.statement()})
 	}
@@ -83,15 +79,18 @@ func (c *Config) input(rc *stage.RunContext) model.Input {
 	}
 
 	var references []*stage.Dataset
-	for i := range c.references {
-		references = append(references, rc.Inputs[referenceName(i)])
+	for _, i := range c.Inputs() {
+		data := rc.Inputs[i.Name]
+		if i.Reference {
+			references = append(references, data)
+			continue
+		}
+		in.Tables = append(in.Tables, model.TableInput{Address: i.Ref.Address, Data: data, System: systemOf(data)})
 	}
 
 	stages := c.statement().References
-	for i, ref := range c.inputs {
-		t := model.TableInput{Address: ref.Address, Data: rc.Inputs[inputName(i)], System: systemOf(rc.Inputs[inputName(i)])}
-		t.Compare(references, stages)
-		in.Tables = append(in.Tables, t)
+	for i := range in.Tables {
+		in.Tables[i].Compare(references, stages)
 	}
 
 	return in

@@ -85,7 +85,7 @@ func (c *Config) Check(cc *stage.CheckContext) hcl.Diagnostics {
 	}
 
 	c.input = c.collect
-	if c.Input != cty.NilVal && !c.Input.IsNull() {
+	if stage.IsSet(c.Input) {
 		if c.input, err = stage.RefOf(c.Input); err != nil {
 			bad("Wrong input", "input: %s.", err)
 		}
@@ -121,22 +121,11 @@ func (c *Config) Forecast(at hcl.Range, in stage.Forecasts) (*stage.Forecast, hc
 
 // Inputs are the dataset and the stage that measured it.
 func (c *Config) Inputs() []stage.Input {
-	by, in := c.collect, c.input
-	if by == nil {
-		by, _ = stage.RefOf(c.Collect)
+	in := []stage.Input{{Name: "input", Ref: c.input}}
+	if c.input.Address != c.collect.Address {
+		in = append(in, stage.Input{Name: "collect", Ref: c.collect})
 	}
-
-	if in == nil {
-		if in, _ = stage.RefOf(c.Input); in == nil {
-			in = by
-		}
-	}
-
-	if in == nil || by == nil || in.Address == by.Address {
-		return []stage.Input{{Name: "input", Ref: in}}
-	}
-
-	return []stage.Input{{Name: "input", Ref: in}, {Name: "collect", Ref: by}}
+	return in
 }
 
 // Plan takes over how the collect stage measures.
