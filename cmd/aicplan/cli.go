@@ -35,5 +35,6 @@ type cli struct {
 	Complete   completeCmd   `cmd:"" hidden:"" help:"Print the completions of a command line."`
 	Task       taskCmd       `cmd:"" hidden:"" help:"Measure one shard of a collect; started by jobs of an executor."`
 	Worker     workerCmd     `cmd:"" hidden:"" help:"Run cases for the engine; started by it."`
+	Generator  generatorCmd  `cmd:"" hidden:"" help:"Send a share of a load; started by its first generator."`
 	WorkerRank workerRankCmd `cmd:"" hidden:"" help:"Run one GPU's rank for a worker; started by it."`
 }

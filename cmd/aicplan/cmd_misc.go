@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 
 	"aicplan/cudaops/comm"
+	"aicplan/cudaops/load"
 	"aicplan/cudaops/worker"
 	"aicplan/sink/base/textutil"
 	"aicplan/stages/runtimes"
@@ -55,6 +56,13 @@ func (c *workerCmd) Run(a *app) error {
 		return worker.ServeStandard(context.Background(), host)
 	}
 	return fmt.Errorf("--fd-in %d --fd-out %d: behind a launcher a worker speaks on 0 and 1", c.FDIn, c.FDOut)
+}
+
+type generatorCmd struct{}
+
+// Run is a further generator of a load. It speaks on standard input and output.
+func (c *generatorCmd) Run(a *app) error {
+	return load.Generator(context.Background(), os.Stdin, os.Stdout)
 }
 
 type workerRankCmd struct{}

@@ -254,8 +254,8 @@ func (s *slot) keep() {
 // count counts the output tokens with the tokenizer. The goroutine of the records calls it, so that
 // counting does not delay the senders.
 func (r *runner) count(rec *aiperf.Record) {
-	if r.tokenizer == nil || rec.Err != nil {
-		return
+	if r.tokenizer == nil || rec.Err != nil || rec.Output >= 0 {
+		return // or a generator has counted them
 	}
 	rec.Output = len(r.tokenizer.Encode(rec.Text))
 	if rec.ReasoningText != "" {

@@ -229,6 +229,8 @@ var options = []Option{
 	{Name: "url_weights", Runtime: true, Doc: "shares of servers of urls that are not 1, by URL"},
 	{Name: "models", Runtime: true,
 		Doc: "several models with their shares of the requests, such as LoRA adapters, instead of model"},
+	{Name: "generators", Runtime: true,
+		Doc: "commands that run aicplan, each for a further generator of the load, such as `ssh node2 aicplan`"},
 	{Name: "headers", Runtime: true, Doc: "additional headers, none with a secret"},
 	{Name: "api_key", Runtime: true, Secret: true, Doc: "the API key, from a sensitive variable"},
 	{Name: "api_key_env", Runtime: true, Beside: true, Doc: "environment variable that contains the API key"},

@@ -76,6 +76,12 @@ func (r *runner) phase(ctx context.Context, warmup bool, client *Client) (*Phase
 	defer p.cutoff()
 	p.prepare(ctx, replay)
 	defer p.feed.stop()
+	if begin := r.options.begin; begin != nil {
+		if err := begin(); err != nil {
+			return nil, err
+		}
+	}
+
 	meter := startMeter()
 	from := r.now()
 	if !warmup && s.Slice > 0 {
@@ -99,6 +105,11 @@ func (r *runner) phase(ctx context.Context, warmup bool, client *Client) (*Phase
 		defer p.watchQueue(ctx, from)()
 	}
 
+	generated := func() error { return nil }
+	if !warmup {
+		generated = p.beginGenerators()
+	}
+
 	unhook := context.AfterFunc(p.cut, p.stop)
 	defer unhook()
 	progress := p.progress(from)
@@ -118,6 +129,7 @@ func (r *runner) phase(ctx context.Context, warmup bool, client *Client) (*Phase
 		p.closed(ctx)
 	}
 
+	err := generated()
 	progress()
 	to := r.now()
 	if client != nil {
@@ -125,6 +137,18 @@ func (r *runner) phase(ctx context.Context, warmup bool, client *Client) (*Phase
 	}
 
 	recorder()
+	if err != nil {
+		return nil, err
+	}
+
+	for _, g := range r.generators {
+		if client != nil {
+			client.CPUShare = max(client.CPUShare, g.used.CPUShare)
+			client.SchedP99 = max(client.SchedP99, g.used.SchedP99)
+			client.PeakRSS = max(client.PeakRSS, g.used.PeakRSS)
+		}
+	}
+
 	if v := r.panicked.Load(); v != nil {
 		panic(*v)
 	}
@@ -199,7 +223,8 @@ func (p *phase) begin() *session {
 	if next == nil {
 		return nil
 	}
-	return &session{number: int(n - 1), conv: next.conv, body: next.body, to: next.to, model: next.model,
+	number := int(n-1) * (len(p.r.generators) + 1)
+	return &session{number: number, conv: next.conv, body: next.body, to: next.to, model: next.model,
 		turns: len(next.conv.Turns)}
 }
 
@@ -468,9 +493,9 @@ func (p *phase) finish(rec *aiperf.Record) {
 		exceeded = p.failures.exceeded(&r.settings, rec)
 	}
 
-	if r.finished = append(r.finished, rec); len(r.finished) == batchSize {
+	if r.finished = append(r.finished, rec); len(r.finished) == r.options.batch {
 		r.records <- r.finished
-		r.finished = make([]*aiperf.Record, 0, batchSize)
+		r.finished = make([]*aiperf.Record, 0, r.options.batch)
 	}
 	r.mu.Unlock()
 

@@ -565,7 +565,7 @@ func row(res *Traffic, counted bool) worker.Row {
 	put("cache_hit_rate", res.Cache.HitRate())
 	put("server_queue", res.Queue.Waited)
 	put("server_prefill", res.Queue.Prefill)
-	unique := min(res.Conversations.Len(), sum.Requests)
+	unique := min(res.Conversations.Len()*(len(res.Settings.Generators)+1), sum.Requests)
 	r["unique_prompts"] = unique
 
 	if m, ok := sum.Get("usage_prompt_cache_read_pct"); ok {

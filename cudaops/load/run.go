@@ -50,6 +50,11 @@ type Options struct {
 	// Progress is called about once a second from a separate goroutine.
 	Progress func(Progress)
 
+	// begin, if not nil, is called when a phase is about to start. batch is how many finished requests are
+	// recorded together, or 0 for the default.
+	begin func() error
+	batch int
+
 	// Getenv looks up the environment variable of the API key. If nil, os.Getenv is used.
 	Getenv func(string) string
 }
@@ -125,7 +130,8 @@ func Run(ctx context.Context, s Settings, o Options) (*Traffic, error) {
 
 // runner is the state of one run.
 type runner struct {
-	settings  Settings
+	settings  Settings // of this generator
+	whole     Settings // of the load
 	options   Options
 	targets   []*target
 	tls       *tls.Config // nil for http
@@ -158,6 +164,8 @@ type runner struct {
 	finished []*aiperf.Record // not yet in records
 	ended    ended
 	slots    []*slot
+
+	generators []*generator // further ones
 }
 
 func (r *runner) now() int64 { return r.baseUnix + int64(time.Since(r.base)) }
@@ -174,7 +182,12 @@ func newRunner(s Settings, o Options) (*runner, error) {
 		o.Getenv = os.Getenv
 	}
 
-	r := &runner{settings: s, options: o, tokenizer: o.Tokenizer}
+	r := &runner{whole: s, settings: s.share(0), options: o, tokenizer: o.Tokenizer}
+	s = r.settings
+	if o.batch == 0 {
+		r.options.batch = batchSize
+	}
+
 	for _, text := range s.targetURLs() {
 		t, err := newTarget(&s, text)
 		if err != nil {
@@ -353,7 +366,7 @@ func (r *runner) promptSource() string {
 }
 
 func (r *runner) run(ctx context.Context) (*Traffic, error) {
-	out := &Traffic{Settings: r.settings, Prompts: r.promptSource(), Conversations: r.conversations}
+	out := &Traffic{Settings: r.whole, Prompts: r.promptSource(), Conversations: r.conversations}
 	out.Queue = Queue{Waited: math.NaN(), Prefill: math.NaN()}
 	for _, t := range r.targets {
 		if err := newCacheProbe(r, t).reset(ctx, &out.Cache); err != nil {
@@ -373,6 +386,15 @@ func (r *runner) run(ctx context.Context) (*Traffic, error) {
 
 	for range n {
 		r.newSlot()
+	}
+
+	defer func() {
+		for _, g := range r.generators {
+			g.end()
+		}
+	}()
+	if err := r.startGenerators(); err != nil {
+		return nil, err
 	}
 
 	// Open connections before the clock starts. If the server is unreachable, the run fails here.

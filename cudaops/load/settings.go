@@ -169,6 +169,9 @@ type Settings struct {
 	// Slice is the length of the time slices with metrics of their own, in seconds. 0 disables them.
 	Slice float64 `json:"slice"`
 
+	// Generators are the commands that run aicplan for further generators of the load.
+	Generators []string `json:"generators"`
+
 	// Log selects which requests are logged: records or none.
 	Log string `json:"request_log"`
 
@@ -362,6 +365,10 @@ func (s *Settings) Settle() error {
 	}
 
 	if _, err := aiperf.ParseSLO(s.SLO); err != nil {
+		return err
+	}
+
+	if err := s.checkGenerators(); err != nil {
 		return err
 	}
 
