@@ -44,7 +44,7 @@ GOSEC ?= $(GO) run github.com/securego/gosec/v2/cmd/gosec@v2.22.4
 GOSECRULES ?= G102,G106,G110,G112,G114,G305,G401,G402,G403,G501,G502,G503,G504,G505,G506,G601
 BENCHSTAT ?= $(GO) run golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
-# What aicplan version prints: the commit, with + if files were changed.
+# What aicplan --version prints: the commit, with + if files were changed.
 COMMIT := -X main.commit=$(shell git describe --always --abbrev=12 --dirty=+ 2>/dev/null)
 # make install: where to.
 PREFIX ?= /usr/local
@@ -82,7 +82,7 @@ install: build ## install the program, man page and completion below PREFIX (/us
 
 release: build ## write archives with the program, plans and man page for RELEASES, and their checksums, to DIST
 	rm -rf $(DIST) && mkdir -p $(DIST)
-	for p in $(RELEASES); do n=aicplan-$$(bin/aicplan version --json | sed -n 's/.*"version": "\(.*\)".*/\1/p')-$${p%/*}-$${p#*/}; \
+	for p in $(RELEASES); do n=aicplan-$$(bin/aicplan --version | cut -d' ' -f2)-$${p%/*}-$${p#*/}; \
 		mkdir $(DIST)/$$n && CGO_ENABLED=0 GOOS=$${p%/*} GOARCH=$${p#*/} $(GO) build -trimpath -ldflags="-s -w $(COMMIT)" -o $(DIST)/$$n/aicplan ./cmd/aicplan && \
 		bin/aicplan completion man > $(DIST)/$$n/aicplan.1 && cp -r LICENSE README.md plans $(DIST)/$$n && \
 		tar -C $(DIST) --sort=name --owner=0 --group=0 --numeric-owner --mtime=@0 -czf $(DIST)/$$n.tar.gz $$n && rm -r $(DIST)/$$n || exit 1; done

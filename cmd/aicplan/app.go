@@ -75,11 +75,11 @@ func (a *app) close() {
 // globalFlags are accepted by every command.
 type globalFlags struct {
 	StateDir     string        `help:"State folder." default:".aicplan" env:"AICPLAN_STATE_DIR" placeholder:"DIR"`
-	ForeignState bool          `help:"Accept a state folder that another user owns, with its rows and programs." env:"AICPLAN_FOREIGN_STATE"`
-	LockTimeout  time.Duration `help:"Wait so long for another aicplan, such as 10m; without it apply waits for devices only, as long as it takes." default:"0s" placeholder:"TIME"`
+	ForeignState bool          `help:"Accept a state folder that another user owns." env:"AICPLAN_FOREIGN_STATE"`
+	LockTimeout  time.Duration `help:"Wait for another aicplan, such as 10m." default:"0s" placeholder:"TIME"`
 	NoColor      bool          `help:"No colours." env:"NO_COLOR"`
-	LogLevel     string        `help:"Log to standard error: trace, debug, info, warn, error, off." default:"warn" env:"AICPLAN_LOG" enum:"trace,debug,info,warn,error,off" placeholder:"LEVEL"`
-	LogJSON      bool          `name:"log-json" help:"Log lines as JSON."`
+
+	LogLevel string `help:"Log to standard error." default:"warn" env:"AICPLAN_LOG" enum:"trace,debug,info,warn,error,off"`
 }
 
 // planFlags select a plan and set its variables.
@@ -106,17 +106,17 @@ type outFlag struct {
 // selectFlags select what is planned and collected.
 type selectFlags struct {
 	Target  []string `help:"Only these stages and what they need (glob, repeatable)." placeholder:"ADDRESS" sep:"none"`
-	Exclude []string `help:"Leave out these stages and all that depend on them (glob, repeatable)." placeholder:"ADDRESS" sep:"none"`
-	Replace []string `help:"Run these although a checkpoint answers them (glob, repeatable)." placeholder:"ADDRESS" sep:"none"`
+	Exclude []string `help:"Not these stages and what needs them (glob, repeatable)." placeholder:"ADDRESS" sep:"none"`
+	Replace []string `help:"Run these stages again (glob, repeatable)." placeholder:"ADDRESS" sep:"none"`
 	Limit   *int     `help:"At most N cases of every grid." placeholder:"N"`
 	Smoke   bool     `help:"A handful of cases of every grid."`
-	Retry   string   `help:"Try cases of the ledger again: failed, tripped." enum:",failed,tripped" default:"" placeholder:"WHICH"`
+	Retry   string   `help:"Try cases again: failed, tripped." enum:",failed,tripped" default:"" placeholder:"WHICH"`
 }
 
 // priceFlag belongs to the commands that print the cost of a plan.
 type priceFlag struct {
-	GPUs  int     `name:"gpus" help:"Estimate the wall time for so many GPUs (default: those of a node of the system)." placeholder:"N"`
-	Price float64 `help:"What an hour of a GPU costs: the plan then states what measuring costs, in the same currency." env:"AICPLAN_GPU_HOUR_PRICE" placeholder:"AMOUNT"`
+	GPUs  int     `name:"gpus" help:"Estimate the time for N GPUs (default: those of a node)." placeholder:"N"`
+	Price float64 `help:"Estimate the cost, by the price of a GPU hour." env:"AICPLAN_GPU_HOUR_PRICE" placeholder:"AMOUNT"`
 }
 
 // Validate implements kong's validation.

@@ -30,7 +30,6 @@ type cli struct {
 	Systems    systemsCmd    `cmd:"" help:"List the shipped system specs, print one, or make one of this machine."`
 	MockServer mockServerCmd `cmd:"" name:"mock-server" help:"Serve an OpenAI-compatible API for trying load."`
 	Help_      helpCmd       `cmd:"" name:"help" help:"Print a page of the reference, or the help of a command."`
-	Version    versionCmd    `cmd:"" help:"Print the version."`
 	Completion completionCmd `cmd:"" help:"Print a shell completion script."`
 	Complete   completeCmd   `cmd:"" hidden:"" help:"Print the completions of a command line."`
 	Task       taskCmd       `cmd:"" hidden:"" help:"Measure one shard of a collect; started by jobs of an executor."`

@@ -28,10 +28,10 @@ type applyCmd struct {
 	priceFlag   `embed:""`
 	outFlag     `embed:""`
 	AutoApprove bool          `help:"Do not ask on a terminal before measuring for long."`
-	Grace       time.Duration `help:"After Ctrl-C, how long the cases in flight may take to end; 0: as long as they need." default:"10s" placeholder:"TIME"`
-	DryRun      bool          `help:"Print the scripts of the jobs that would be submitted, and submit and measure nothing."`
-	Detach      bool          `help:"Return once the jobs of executors are submitted. The same command follows them later; status shows them, cancel ends them."`
-	JSON        bool          `name:"json" help:"Print events as NDJSON; of a plan with mistakes an event of the type diagnostic each."`
+	Grace       time.Duration `help:"Time for open cases after Ctrl-C; 0: no limit." default:"10s" placeholder:"TIME"`
+	DryRun      bool          `help:"Print the scripts of the jobs, and submit and measure nothing."`
+	Detach      bool          `help:"Return once the jobs are submitted; see status and cancel."`
+	JSON        bool          `name:"json" help:"Print events as NDJSON, and mistakes of the plan as events."`
 }
 
 // askAfter is the estimated duration above which apply requests confirmation on a terminal.

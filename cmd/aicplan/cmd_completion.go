@@ -19,7 +19,9 @@ type completionCmd struct {
 // completionScripts call the hidden command complete with the words up to the cursor. If complete prints
 // nothing, the shell completes file names.
 var completionScripts = map[string]string{
-	"bash": `_aicplan() { mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null); }
+	"bash": `_aicplan() {
+  mapfile -t COMPREPLY < <("${COMP_WORDS[0]}" complete -- "${COMP_WORDS[@]:1:COMP_CWORD}" 2>/dev/null)
+}
 complete -o default -o filenames -F _aicplan aicplan`,
 	"zsh": `_aicplan() {
   local -a found=("${(@f)$($words[1] complete -- "${(@)words[2,CURRENT]}" 2>/dev/null)}")

@@ -15,7 +15,7 @@ type dataCmd struct {
 	Lint   dataLintCmd   `cmd:"" help:"Examine a database of perf files."`
 	Matrix dataMatrixCmd `cmd:"" help:"Say which models a database covers."`
 
-	ReadBack dataReadBackCmd `cmd:"" name:"read-back" help:"Ask the installed aisimulate or aiconfigurator what it answers from a database."`
+	ReadBack dataReadBackCmd `cmd:"" name:"read-back" help:"Query a database through the installed consumer."`
 }
 
 type dataLintCmd struct {
@@ -85,7 +85,7 @@ func (c *dataLintCmd) rules(a *app) error {
 
 type dataMatrixCmd struct {
 	Dir     string `arg:"" help:"The database's folder." type:"path"`
-	Models  string `required:"" help:"YAML or JSON file with a list \"models\" of model shapes." placeholder:"FILE" type:"path"`
+	Models  string `required:"" help:"YAML or JSON file with a list of model shapes." placeholder:"FILE" type:"path"`
 	JSON    bool   `name:"json" help:"Print as JSON."`
 	Require bool   `help:"Exit 4 when a model is covered at no degree of parallelism."`
 }

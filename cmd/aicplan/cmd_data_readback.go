@@ -14,8 +14,8 @@ import (
 type dataReadBackCmd struct {
 	Dir     string `arg:"" help:"The database's folder: data and the specs of systems are in it." type:"path"`
 	Python  string `help:"The interpreter that has aisimulate or aiconfigurator." default:"python3" placeholder:"FILE"`
-	Package string `help:"The package to ask: aisimulate or aiconfigurator; default: the first one that is installed." placeholder:"NAME" enum:",aisimulate,aiconfigurator" default:""`
-	Against string `help:"Another database, which must give the same answers to the last bit." placeholder:"DIR" type:"path"`
+	Package string `help:"Package to ask; default: the first installed one." enum:",aisimulate,aiconfigurator" default:""`
+	Against string `help:"Another database, which must give equal answers." placeholder:"DIR" type:"path"`
 	System  string `help:"The system; default: the only one." placeholder:"NAME"`
 	Backend string `help:"The backend; default: the only one." placeholder:"NAME"`
 	Version string `help:"The backend's version; default: the only one." placeholder:"TEXT"`
@@ -25,11 +25,11 @@ type dataReadBackCmd struct {
 
 // Help is printed below the flags.
 func (c *dataReadBackCmd) Help() string {
-	return `Runs the package's own reader in its own interpreter, over this database alone, and counts what it answers. For each
+	return `Runs the reader of aisimulate or aiconfigurator over this database alone, and counts what it answers. For each
 row that is asked about, places between rows are asked about too. "Rows as they are" are those for which the package
 answers the row's own time to the last bit; for some tables it adds to it. No GPU is needed.
 
-With --against it says whether the answers are equal to the last bit to those from another database. What --json prints is
+With --against it compares the answers, to the last bit, with those from another database. What --json prints is
 what the draft block of publish reads.
 
 Exit codes: 0 every table that has a query was read; 1 a mistake, or no such package; 4 a table was not read, or answers

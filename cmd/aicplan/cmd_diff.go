@@ -17,13 +17,13 @@ import (
 )
 
 type diffCmd struct {
-	A          string   `arg:"" help:"A perf file, a folder of them, or a stage's address; STATE_DIR@ADDRESS for a stage of another state folder."`
+	A          string   `arg:"" help:"A perf file, a folder of them, or a stage: ADDRESS or STATE_DIR@ADDRESS."`
 	B          string   `arg:"" help:"The same."`
 	Where      string   `help:"Only rows of which this HCL expression is true." placeholder:"EXPRESSION"`
 	Table      string   `help:"Perf table, if the file names do not contain it." placeholder:"NAME"`
 	Key        []string `help:"Columns that identify a row; default: those of the table." placeholder:"COLUMN"`
 	Metric     string   `help:"Compared column; default: latency." placeholder:"COLUMN"`
-	Tolerance  float64  `help:"A row counts as changed if its ratio differs from 1 by more than this." default:"0.01" placeholder:"SHARE"`
+	Tolerance  float64  `help:"Accepted difference of a row's ratio from 1." default:"0.01" placeholder:"SHARE"`
 	By         []string `help:"Columns of the breakdown." placeholder:"COLUMN"`
 	JSON       bool     `name:"json" help:"Print as JSON."`
 	MaxMedian  *float64 `help:"Exit 4 if a median ratio differs from 1 by more." placeholder:"SHARE"`

@@ -13,7 +13,7 @@ import (
 )
 
 type doctorCmd struct {
-	Path    string   `arg:"" optional:"" help:"Plan whose preflight checks are run; default: report on the machine." type:"path"`
+	Path    string   `arg:"" optional:"" help:"Plan whose preflight checks are run instead." type:"path"`
 	Var     []string `help:"Set a variable of the plan (repeatable)." placeholder:"NAME=VALUE" sep:"none"`
 	VarFile []string `help:"Read variables from a file (repeatable)." placeholder:"FILE" sep:"none" type:"path"`
 	outFlag `embed:""`

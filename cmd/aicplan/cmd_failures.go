@@ -18,12 +18,18 @@ import (
 )
 
 type failuresCmd struct {
-	GroupBy   []string `help:"Columns to group by: stage, op, class, type, message, status, group, framework, version, worker, device_uuid, attempts, or a parameter of the cases." default:"op,class,message" placeholder:"COLUMN"`
+	GroupBy   []string `help:"Columns of the ledger or of the cases." default:"op,class,message" placeholder:"COLUMN"`
 	Status    string   `help:"failed, skipped or all." enum:"failed,skipped,all" default:"failed"`
 	Stage     []string `help:"Only ledgers of these stages (glob, repeatable)." placeholder:"ADDRESS" sep:"none"`
 	Format    string   `help:"table, json or markdown." enum:"table,json,markdown" default:"table"`
 	JSON      bool     `name:"json" help:"Print as JSON."`
 	Traceback bool     `help:"Show the example's traceback below its group."`
+}
+
+// Help implements kong's help.
+func (failuresCmd) Help() string {
+	return `Columns of the ledger are stage, op, class, type, message, status, group, framework, version, worker,
+device_uuid and attempts.`
 }
 
 // Run groups the cases that have no measurement.

@@ -13,13 +13,15 @@ import (
 )
 
 type gpusCmd struct {
-	Endpoints []string `arg:"" optional:"" name:"endpoint" help:"DCGM exporters, as HOST:PORT or URL. localhost:9400, localhost:9401 and this machine's GPUs (NVML) are read as well."`
+	Endpoints []string `arg:"" optional:"" name:"endpoint" help:"DCGM exporters of other machines, as HOST:PORT or URL."`
 	JSON      bool     `name:"json" help:"Print as JSON."`
 }
 
 // Help is printed below the summary.
 func (gpusCmd) Help() string {
-	return `Examples:
+	return `GPUs are those of this machine (NVML), and those of the exporters at localhost:9400 and localhost:9401.
+
+Examples:
   aicplan gpus                        this machine's GPUs
   aicplan gpus node1:9400 node2:9400  other nodes too
 

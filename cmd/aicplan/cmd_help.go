@@ -18,8 +18,8 @@ import (
 )
 
 type helpCmd struct {
-	Topic []string `arg:"" optional:"" help:"A command, a block such as gate, a kind of runtimes such as cuda, or another page."`
-	JSON  bool     `name:"json" help:"Print the words of the plan language as JSON: blocks, attributes, options, functions."`
+	Topic []string `arg:"" optional:"" help:"A command, a block such as gate, a runtime kind, or a page."`
+	JSON  bool     `name:"json" help:"Print the words of the plan language as JSON."`
 }
 
 // Help is printed below the summary.

@@ -21,7 +21,7 @@ type describeCmd struct {
 	planFlags `embed:""`
 	Stages    []string `arg:"" optional:"" help:"Addresses of the stages to list in full, as globs."`
 	Verbose   bool     `short:"v" help:"List every stage with its axes, and the options of runtimes."`
-	Eval      string   `help:"Evaluate an expression instead, such as 'length(local.token_counts)'." placeholder:"EXPRESSION"`
+	Eval      string   `help:"Evaluate an expression instead, such as 'length(local.m)'." placeholder:"EXPRESSION"`
 	JSON      bool     `name:"json" help:"Print as JSON."`
 }
 

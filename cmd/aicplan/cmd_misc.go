@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 
 	"github.com/hashicorp/go-hclog"
 
@@ -15,30 +14,6 @@ import (
 	"aicplan/sink/base/textutil"
 	"aicplan/stages/runtimes"
 )
-
-type versionCmd struct {
-	JSON bool `name:"json" help:"Print as JSON."`
-}
-
-// Run prints the version and the build information.
-func (c *versionCmd) Run(a *app) error {
-	info := map[string]string{"version": version, "go": runtime.Version(), "platform": runtime.GOOS + "/" + runtime.GOARCH}
-	if commit != "" {
-		info["commit"] = commit
-	}
-
-	if c.JSON {
-		return a.json(info)
-	}
-
-	text := "aicplan " + version
-	if info["commit"] != "" {
-		text += " (" + info["commit"] + ")"
-	}
-
-	fmt.Fprintf(a.stdout, "%s %s %s\n", text, info["go"], info["platform"])
-	return nil
-}
 
 type workerCmd struct {
 	FDIn  int `name:"fd-in" default:"-1"`
@@ -83,7 +58,7 @@ func (a *app) runLog(dir string) (hclog.Logger, func(), error) {
 	log := hclog.NewInterceptLogger(&hclog.LoggerOptions{Name: "aicplan", Level: hclog.Debug,
 		Output: &textutil.Writer{W: f, Secrets: a.secrets}})
 	log.RegisterSink(hclog.NewSinkAdapter(&hclog.LoggerOptions{
-		Level: hclog.LevelFromString(a.global.LogLevel), Output: a.stderr, JSONFormat: a.global.LogJSON,
+		Level: hclog.LevelFromString(a.global.LogLevel), Output: a.stderr,
 	}))
 	return log, func() { _ = f.Close() }, nil // results are stored elsewhere
 }

@@ -18,11 +18,12 @@ type mockServerCmd struct {
 	Slots       int           `name:"slots" help:"Serve this many requests at the same time; others wait."`
 	TokenSpread int           `name:"token-spread" help:"Vary the number of tokens by this many."`
 	SkipTok     bool          `name:"skip-tokenizer" help:"Provide no tokenizer; prompts are token ids."`
-	ProfileDir  string        `name:"profile-dir" placeholder:"DIR" help:"Serve /start_profile and /stop_profile, which writes traces to this folder."`
-	Traces      []string      `name:"profile-trace" sep:"none" placeholder:"FILE" help:"Trace of a rank for /stop_profile (repeatable)."`
+	ProfileDir  string        `name:"profile-dir" placeholder:"DIR" help:"Write traces at /stop_profile to this folder."`
+	Traces      []string      `name:"profile-trace" sep:"none" placeholder:"FILE" help:"A rank's trace for /stop_profile."`
 	Key         string        `name:"key" placeholder:"KEY" help:"Require this API key."`
 	Truth       bool          `name:"truth" help:"Record requests and answers for GET /truth."`
-	Faults      []string      `name:"fault" sep:"none" placeholder:"FAULT" help:"KIND[:every=N,first=N,after=N,status=N,delay=TIME] (repeatable)."`
+
+	Faults []string `name:"fault" sep:"none" placeholder:"KIND" help:"KIND[:every=N,first=N,after=N,status=N,delay=TIME]"`
 }
 
 // Help implements kong.HelpProvider.

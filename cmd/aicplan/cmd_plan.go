@@ -20,8 +20,8 @@ type planCmd struct {
 	priceFlag    `embed:""`
 	outFlag      `embed:""`
 	Out          string `help:"Save the plan for apply." placeholder:"FILE" type:"path"`
-	Diff         string `help:"Compare with another plan, or a saved one: cases added and removed." placeholder:"PLAN" type:"path"`
-	JSON         bool   `name:"json" help:"Print the plan as JSON; of a plan with mistakes its diagnostics, as validate does."`
+	Diff         string `help:"Compare the cases with those of another, or a saved, plan." placeholder:"PLAN" type:"path"`
+	JSON         bool   `name:"json" help:"Print the plan, or its mistakes, as JSON."`
 	DetailedExit bool   `name:"detailed-exitcode" help:"Exit 2 when there is work to do."`
 	Verbose      bool   `short:"v" help:"Show every filter of every grid."`
 }

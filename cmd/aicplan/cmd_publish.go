@@ -28,9 +28,9 @@ type publishCmd struct {
 
 // Help is printed below the flags.
 func (c *publishCmd) Help() string {
-	return `Commits the exports that have ended, as the plan's publish stages describe: during a run or after it. It measures
-nothing and takes no lock. It pushes only if the plan has push = true, and opens or updates a draft pull request only if
-the plan has a draft block.
+	return `Commits the exports that have ended, as the plan's publish stages describe, during a run or after it. It
+measures nothing and takes no lock. It pushes only if the plan has push = true, and opens or updates a draft
+pull request only if the plan has a draft block.
 
 Exit codes: 0 done, or nothing to do yet; 1 an error, or git or gh failed; 130 interrupted.`
 }

@@ -20,7 +20,7 @@ import (
 
 type serveCmd struct {
 	Listen    string `help:"Address: HOST:PORT or :PORT (this machine only)." default:":8765" placeholder:"ADDRESS"`
-	TokenFile string `help:"File with the token that readers need. Without it a token is generated and printed as a part of the URL." placeholder:"FILE" type:"path"`
+	TokenFile string `help:"File with the token of readers; default: a generated one." placeholder:"FILE" type:"path"`
 }
 
 // Help is printed below the summary.

@@ -28,7 +28,7 @@ import (
 type showCmd struct {
 	What     string `arg:"" help:"Address of a stage, such as collect.gemm, or a saved plan."`
 	rowFlags `embed:""`
-	Format   string `help:"table, csv, json (a line a row) or arrow (IPC file); default: table on a terminal, else csv." enum:",table,csv,json,arrow" default:"" placeholder:"FORMAT"`
+	Format   string `help:"table, csv, json (a line a row) or arrow." enum:",table,csv,json,arrow" default:""`
 	JSON     bool   `name:"json" help:"As --format json."`
 	Ledger   bool   `help:"The cases without a measurement instead of the rows."`
 }
@@ -239,7 +239,7 @@ type casesCmd struct {
 	Format    string `help:"csv, json (a line a row) or arrow (IPC file)." enum:"csv,json,arrow" default:"csv"`
 	JSON      bool   `name:"json" help:"As --format json."`
 	CountOnly bool   `name:"count" help:"Print the number of cases only; with --points, of points."`
-	Points    bool   `help:"One row a point of a sweep, with the id of its row; without it the points of a case are the column sweep."`
+	Points    bool   `help:"One row for each point of a sweep, instead of a column sweep."`
 	Limit     *int   `help:"At most N cases." placeholder:"N"`
 }
 

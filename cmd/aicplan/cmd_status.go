@@ -19,7 +19,7 @@ import (
 
 type statusCmd struct {
 	Run_  string `arg:"" optional:"" name:"run" default:"latest" help:"A run's id, its beginning, or latest."`
-	Watch bool   `short:"w" help:"Go on until the run ends: redrawn every second on a terminal, else a line after every change."`
+	Watch bool   `short:"w" help:"Follow the run until it ends."`
 	JSON  bool   `name:"json" help:"Print as JSON."`
 }
 

@@ -21,14 +21,14 @@ import (
 )
 
 type testCmd struct {
-	Paths   []string `arg:"" optional:"" help:"Test files (*.aictest.hcl), or folders of them; or Markdown pages (*.md). Default: this folder and those below it."`
-	Filter  []string `help:"Only runs, files and servers whose name matches this glob (repeatable)." placeholder:"GLOB" sep:"none"`
+	Paths   []string `arg:"" optional:"" help:"Test files (*.aictest.hcl), folders of them, or pages (*.md)."`
+	Filter  []string `help:"Only runs, files and servers of this name (glob, repeatable)." placeholder:"GLOB" sep:"none"`
 	JSON    bool     `name:"json" help:"Print the results as JSON."`
 	JUnit   string   `name:"junit" help:"Write the results as JUnit XML." placeholder:"FILE" type:"path"`
 	Verbose bool     `short:"v" help:"Print what each run planned."`
 
 	DryRun        bool          `help:"Of pages: print the blocks; start nothing."`
-	HealthTimeout time.Duration `default:"15m" placeholder:"TIME" help:"Of pages: how long a server may take until its health check passes."`
+	HealthTimeout time.Duration `default:"15m" placeholder:"TIME" help:"Of pages: time until a server is healthy."`
 }
 
 // Help implements kong.HelpProvider.

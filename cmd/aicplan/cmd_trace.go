@@ -11,16 +11,20 @@ import (
 )
 
 type traceCmd struct {
-	Files []string `arg:"" name:"file" help:"Traces: Kineto or Chrome JSON, plain, gzip or zstd; SQLite exports of nsys; CSV of nsys stats: cuda_gpu_trace or cuda_kern_exec_trace. One file per rank, or a merged one. Execution traces of PyTorch (torch_et_RANK.json) beside them give the shapes of operators."`
-	Rules string   `help:"CSV of rules, tried before the built-in ones: kind,regular expression,origin; the kind compute takes kernels out." placeholder:"FILE" type:"path"`
+	Files []string `arg:"" name:"file" help:"Traces, one for each rank or a merged one."`
+	Rules string   `help:"CSV of rules, tried before the built-in ones." placeholder:"FILE" type:"path"`
 	Top   int      `help:"Kernels to list by time." default:"10" placeholder:"N"`
 	Steps int      `help:"Steps to list." default:"10" placeholder:"N"`
-	JSON  bool     `name:"json" help:"Print as JSON: a list with an object for each file and device, times in nanoseconds."`
+	JSON  bool     `name:"json" help:"Print as JSON, with times in nanoseconds."`
 }
 
 // Help is printed below the summary.
 func (traceCmd) Help() string {
-	return `Examples:
+	return `Traces are Kineto or Chrome JSON (plain, gzip or zstd), SQLite exports of nsys, or CSV of nsys stats
+(cuda_gpu_trace or cuda_kern_exec_trace). Execution traces of PyTorch (torch_et_RANK.json) beside them have
+the shapes of operators. A line of the rules is kind,regular expression,origin; the kind compute takes kernels out.
+
+Examples:
   aicplan trace kineto_trace_0.json.gz
   aicplan trace --json traces/*.pt.trace.json.gz
   nsys export --type sqlite --output r.sqlite r.nsys-rep && aicplan trace r.sqlite

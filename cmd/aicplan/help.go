@@ -150,7 +150,6 @@ var examples = map[string]string{
 	"systems":        "aicplan systems h200_sxm",
 	"help":           "aicplan help gate",
 	"mock-server":    "aicplan mock-server --listen 127.0.0.1:8000 --ttft 200ms --itl 20ms",
-	"version":        "aicplan version --json",
 	"completion":     "aicplan completion bash > /etc/bash_completion.d/aicplan",
 }
 

@@ -7,7 +7,9 @@ import (
 	"io"
 	"os"
 	"regexp"
+	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -91,6 +93,11 @@ func parse(parser *kong.Kong, app *app, cli *cli, args []string) (code int) {
 	}()
 
 	args = aliases(args)
+	if len(args) == 1 && slices.Contains([]string{"--version", "-V", "version"}, args[0]) {
+		fmt.Fprintln(app.stdout, versionText())
+		return 0
+	}
+
 	ctx, err := parser.Parse(args)
 	if err != nil {
 		fmt.Fprintln(app.stderr, usage(err, args))
@@ -106,15 +113,21 @@ func parse(parser *kong.Kong, app *app, cli *cli, args []string) (code int) {
 	return app.code
 }
 
-// aliases maps common spellings of help and version. Without arguments it returns --help.
+// aliases maps no arguments, and help alone, to --help.
 func aliases(args []string) []string {
-	switch {
-	case len(args) == 0, len(args) == 1 && args[0] == "help":
+	if len(args) == 0 || len(args) == 1 && args[0] == "help" {
 		return []string{"--help"}
-	case len(args) == 1 && (args[0] == "--version" || args[0] == "-V"):
-		return []string{"version"}
 	}
 	return args
+}
+
+// versionText describes the build.
+func versionText() string {
+	text := "aicplan " + version
+	if commit != "" {
+		text += " (" + commit + ")"
+	}
+	return fmt.Sprintf("%s %s %s/%s", text, runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
 // negatives joins a flag and a negative number behind it, which kong would take for another flag.

@@ -18,7 +18,7 @@ import (
 // rowFlags select rows and columns of a table.
 type rowFlags struct {
 	Columns []string `help:"Only these columns, in this order." placeholder:"COLUMN"`
-	Where   string   `help:"Only rows of which this HCL expression is true; columns are names in it, such as 'm >= 64 && gemm_dtype == \"fp8\"'." placeholder:"EXPRESSION"`
+	Where   string   `help:"Only rows for which this HCL expression is true." placeholder:"EXPRESSION"`
 	Sort    []string `help:"Sort by these columns; with :desc the largest first." placeholder:"COLUMN"`
 	Limit   *int     `help:"At most N rows." placeholder:"N"`
 }

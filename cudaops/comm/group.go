@@ -74,7 +74,8 @@ func newGroup(o settings, devices []cuda.Device) *group {
 	if o.Nodes > 1 {
 		g.ranks, g.perNode, g.nodes = o.Nodes*o.GPUsPerNode, o.GPUsPerNode, o.Nodes
 		argv := launchWords(o.launcher(), o.Nodes, o.GPUsPerNode)
-		g.listen, g.launch = listenForRanks, func(env []string) (*launched, error) { return launchWith(argv, RankVerb, env, g.log) }
+		g.listen = listenForRanks
+		g.launch = func(env []string) (*launched, error) { return launchWith(argv, RankVerb, env, g.log) }
 	}
 
 	return g

@@ -19,8 +19,8 @@ type prepared struct {
 	model string
 }
 
-// Limits of what is prepared ahead: bytes of request bodies, and number of conversations, or twice the number of senders
-// if that is more. At least minAhead conversations are prepared whatever their size.
+// Limits of what is prepared ahead: bytes of request bodies, and number of conversations, or twice the number
+// of senders if that is more. At least minAhead conversations are prepared whatever their size.
 const (
 	maxAheadBytes = 128 << 20
 	maxAhead      = 4096

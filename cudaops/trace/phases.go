@@ -42,7 +42,8 @@ const (
 var (
 	attentionKernel = regexp.MustCompile(`(?i)flash|fmha|attention|attn|reshape_and_cache|paged_kv|mla_|prepare_varlen`)
 	gemmKernel      = regexp.MustCompile(
-		`(?i)nvjet|gemm|gemv|splitk|cijk_|cublas|cutlass.*(universal|kernel2)|xmma|triton_tem_.*mm|matmul|fused_moe_kernel|marlin|\bbmm_`,
+		`(?i)nvjet|gemm|gemv|splitk|cijk_|cublas|cutlass.*(universal|kernel2)|xmma` +
+			`|triton_tem_.*mm|matmul|fused_moe_kernel|marlin|\bbmm_`,
 	)
 	// flashinfer matches FlashInfer kernels that are not attention. FlashInfer contains kernels of all
 	// classes.

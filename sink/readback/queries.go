@@ -152,7 +152,9 @@ func (l libraries) unread(e tree.Entry, all []tree.Entry) string {
 			cmp.Or(version, "of no version"),
 			e.System,
 		)
-	case e.Backend == "oneccl" && slices.ContainsFunc(all, func(x tree.Entry) bool { return x.Table == "nccl_perf" && x.Version == l["nccl"] }):
+	case e.Backend == "oneccl" && slices.ContainsFunc(all, func(x tree.Entry) bool {
+		return x.Table == "nccl_perf" && x.Version == l["nccl"]
+	}):
 		return "the package reads NCCL's table, and this one only if there is none"
 	}
 	return ""

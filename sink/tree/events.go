@@ -23,7 +23,8 @@ type Event struct {
 // problem is what keeps readers from taking the event, or "".
 func (e Event) problem() string {
 	for _, f := range []struct{ name, value string }{
-		{"collector_ref", e.CollectorRef}, {"collector_hash", e.CollectorHash}, {"case_plan_hash", e.CasePlanHash}, {"collected_at", e.CollectedAt},
+		{"collector_ref", e.CollectorRef}, {"collector_hash", e.CollectorHash},
+		{"case_plan_hash", e.CasePlanHash}, {"collected_at", e.CollectedAt},
 	} {
 		if strings.TrimSpace(f.value) == "" {
 			return f.name + " must be there"

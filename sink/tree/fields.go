@@ -34,5 +34,6 @@ func assign(node, value *yaml.Node) {
 		node.ShortTag() == value.ShortTag() {
 		return
 	}
-	node.Kind, node.Tag, node.Value, node.Style, node.Content, node.Alias = value.Kind, value.Tag, value.Value, value.Style, value.Content, nil
+	node.Kind, node.Tag, node.Value = value.Kind, value.Tag, value.Value
+	node.Style, node.Content, node.Alias = value.Style, value.Content, nil
 }

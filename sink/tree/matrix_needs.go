@@ -197,7 +197,9 @@ func (m MatrixModel) needs(tp int64) ([]need, error) {
 			exact["num_key_value_heads"] = kv
 		}
 
-		for _, phase := range []struct{ op, table string }{{"attention prefill", "context_attention_perf"}, {"attention decode", "generation_attention_perf"}} {
+		for _, phase := range []struct{ op, table string }{
+			{"attention prefill", "context_attention_perf"}, {"attention decode", "generation_attention_perf"},
+		} {
 			out = append(
 				out,
 				need{

@@ -13,10 +13,13 @@ import (
 
 // Meta is a collection_meta.yaml: what a folder of perf files rests on.
 type Meta struct {
-	SchemaVersion int                  `yaml:"schema_version" json:"schema_version"`
-	Provenance    string               `yaml:"provenance,omitempty" json:"provenance,omitempty"` // of all tables together, or legacy
-	Runtime       Runtime              `yaml:"runtime" json:"runtime"`
-	Tables        map[string]TableMeta `yaml:"tables" json:"tables"`
+	SchemaVersion int `yaml:"schema_version" json:"schema_version"`
+
+	// Provenance is that of all tables together, or legacy.
+	Provenance string `yaml:"provenance,omitempty" json:"provenance,omitempty"`
+
+	Runtime Runtime              `yaml:"runtime" json:"runtime"`
+	Tables  map[string]TableMeta `yaml:"tables" json:"tables"`
 }
 
 // Runtime describes what measured the rows.
@@ -36,12 +39,15 @@ const (
 
 // TableMeta is the entry of one table.
 type TableMeta struct {
-	CollectorRef  string `yaml:"collector_ref,omitempty" json:"collector_ref,omitempty"`   // git commit
-	CollectorHash string `yaml:"collector_hash,omitempty" json:"collector_hash,omitempty"` // of what measured: op, runtime, environment
-	CasePlanHash  string `yaml:"case_plan_hash,omitempty" json:"case_plan_hash,omitempty"` // of the sorted ids of the planned cases
-	CollectedAt   string `yaml:"collected_at,omitempty" json:"collected_at,omitempty"`     // date of the newest row
-	Rows          *int64 `yaml:"rows,omitempty" json:"rows,omitempty"`
-	Status        string `yaml:"status" json:"status"`
+	// CollectorRef is a git commit, CollectorHash the digest of what measured (op, runtime, environment), and
+	// CasePlanHash that of the sorted ids of the planned cases.
+	CollectorRef  string `yaml:"collector_ref,omitempty" json:"collector_ref,omitempty"`
+	CollectorHash string `yaml:"collector_hash,omitempty" json:"collector_hash,omitempty"`
+	CasePlanHash  string `yaml:"case_plan_hash,omitempty" json:"case_plan_hash,omitempty"`
+
+	CollectedAt string `yaml:"collected_at,omitempty" json:"collected_at,omitempty"` // date of the newest row
+	Rows        *int64 `yaml:"rows,omitempty" json:"rows,omitempty"`
+	Status      string `yaml:"status" json:"status"`
 	// DataHash is the digest of the perf file.
 	DataHash string `yaml:"data_hash,omitempty" json:"data_hash,omitempty"`
 	// CollectedRows, ImportedRows and UnknownRows are the origins of the rows of a table that was not

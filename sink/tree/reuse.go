@@ -25,7 +25,8 @@ type ReuseEntry struct {
 
 // Check returns an error that names the first empty field.
 func (r ReuseEntry) Check() error {
-	for _, f := range [][2]string{{"table", r.Table}, {"from_version", r.FromVersion}, {"reason", r.Reason}, {"approved_by", r.ApprovedBy}} {
+	for _, f := range [][2]string{{"table", r.Table}, {"from_version", r.FromVersion}, {"reason", r.Reason},
+		{"approved_by", r.ApprovedBy}} {
 		if strings.TrimSpace(f[1]) == "" {
 			return fmt.Errorf(
 				"the reuse of %q has no %s; every entry needs table, from_version, reason and approved_by",

@@ -44,7 +44,9 @@ func titleOf(verb string, refs []*stage.Ref) string {
 func (c *compare) limits() []compareLimit {
 	var out []compareLimit
 	for _, l := range []compareLimit{
-		{"median", "|p50 - 1| at most", c.Median, func(r *diff.Comparison, v float64) bool { return math.Abs(r.Ratio.P50-1) > v }},
+		{"median", "|p50 - 1| at most", c.Median, func(r *diff.Comparison, v float64) bool {
+			return math.Abs(r.Ratio.P50-1) > v
+		}},
 		{"spread", "p5 and p95 from p50 at most", c.Spread, func(r *diff.Comparison, v float64) bool {
 			return r.Ratio.P95 > r.Ratio.P50*(1+v) || r.Ratio.P5 < r.Ratio.P50*(1-v)
 		}},

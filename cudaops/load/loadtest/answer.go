@@ -59,11 +59,17 @@ func (s *Server) sendsUsage(a *ask) bool {
 	return s.opts.Usage == "always" || s.opts.Usage != "never" && a.usage
 }
 
+// Messages begin with these formats, which take the model.
+const (
+	completionHead = `{"id":"cmpl-1","object":"text_completion","created":1,"model":%q,`
+	chunkHead      = `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":%q,`
+)
+
 // content returns a message with token i.
 func (s *Server) content(a *ask, i int) string {
 	if s.opts.SkipTokenizer {
 		return fmt.Sprintf(
-			`{"id":"cmpl-1","object":"text_completion","created":1,"model":%q,"choices":[{"index":0,"text":"","finish_reason":null%s}]}`,
+			completionHead+`"choices":[{"index":0,"text":"","finish_reason":null%s}]}`,
 			a.model,
 			s.ids(a, i, i+1),
 		)
@@ -72,8 +78,7 @@ func (s *Server) content(a *ask, i int) string {
 	q := strconv.Quote(token(i))
 	if !a.chat {
 		return fmt.Sprintf(
-			`{"id":"cmpl-%d","object":"text_completion","created":1,"model":%q,"choices":[{"index":0,"text":%s,"finish_reason":null}]}`,
-			1,
+			completionHead+`"choices":[{"index":0,"text":%s,"finish_reason":null}]}`,
 			a.model,
 			q,
 		)
@@ -85,8 +90,7 @@ func (s *Server) content(a *ask, i int) string {
 	}
 
 	return fmt.Sprintf(
-		`{"id":"chatcmpl-%d","object":"chat.completion.chunk","created":1,"model":%q,"choices":[{"index":0,"delta":{%q:%s},"finish_reason":null}]}`,
-		1,
+		chunkHead+`"choices":[{"index":0,"delta":{%q:%s},"finish_reason":null}]}`,
 		a.model,
 		key,
 		q,
@@ -109,13 +113,13 @@ func (s *Server) ids(a *ask, i, j int) string {
 func (s *Server) finish(a *ask, reason string) string {
 	if !a.chat {
 		return fmt.Sprintf(
-			`{"id":"cmpl-1","object":"text_completion","created":1,"model":%q,"choices":[{"index":0,"text":"","finish_reason":%q}]}`,
+			completionHead+`"choices":[{"index":0,"text":"","finish_reason":%q}]}`,
 			a.model,
 			reason,
 		)
 	}
 	return fmt.Sprintf(
-		`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":%q,"choices":[{"index":0,"delta":{},"finish_reason":%q}]}`,
+		chunkHead+`"choices":[{"index":0,"delta":{},"finish_reason":%q}]}`,
 		a.model,
 		reason,
 	)
@@ -137,7 +141,7 @@ func (s *Server) usageObject(a *ask) string {
 
 func (s *Server) usage(a *ask) string {
 	return fmt.Sprintf(
-		`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":%q,"choices":[],"usage":%s}`,
+		chunkHead+`"choices":[],"usage":%s}`,
 		a.model,
 		s.usageObject(a),
 	)
@@ -172,7 +176,7 @@ func (s *Server) whole(c net.Conn, a *ask) bool {
 	}
 
 	body := fmt.Sprintf(
-		`{"id":"cmpl-1","object":"text_completion","created":1,"model":%q,"choices":[{"index":0,"text":%q,"finish_reason":%q}]%s}`,
+		completionHead+`"choices":[{"index":0,"text":%q,"finish_reason":%q}]%s}`,
 		a.model,
 		text.String(),
 		reason,
@@ -180,7 +184,7 @@ func (s *Server) whole(c net.Conn, a *ask) bool {
 	)
 	if s.opts.SkipTokenizer {
 		body = fmt.Sprintf(
-			`{"id":"cmpl-1","object":"text_completion","created":1,"model":%q,"choices":[{"index":0,"text":"","finish_reason":%q%s}]%s}`,
+			completionHead+`"choices":[{"index":0,"text":"","finish_reason":%q%s}]%s}`,
 			a.model,
 			reason,
 			s.ids(a, 0, a.tokens),
@@ -190,7 +194,8 @@ func (s *Server) whole(c net.Conn, a *ask) bool {
 
 	if a.chat {
 		body = fmt.Sprintf(
-			`{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":%q,"choices":[{"index":0,"message":{"role":"assistant","content":%q,%q:%q},"finish_reason":%q}]%s}`,
+			`{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":%q,`+
+				`"choices":[{"index":0,"message":{"role":"assistant","content":%q,%q:%q},"finish_reason":%q}]%s}`,
 			a.model,
 			text.String(),
 			s.opts.ReasoningKey,
@@ -234,9 +239,8 @@ func (s *Server) until(a *ask, i int) {
 func (s *Server) stream(w *writer, a *ask) {
 	w.head()
 	if s.opts.Role && a.chat {
-		w.message(
-			`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"mock","choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`,
-		)
+		w.message(fmt.Sprintf(
+			chunkHead+`"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`, "mock"))
 	}
 
 	tokens := a.tokens

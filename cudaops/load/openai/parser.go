@@ -101,9 +101,9 @@ func (p *Parser) behindID(data []byte) []byte {
 	return data
 }
 
-// remember stores the bytes of rest, which is data behind its id, around the text if the text occurs there once. It does not if choices
-// were joined, or if the server sends the text twice as vLLM does, because the second copy would be taken
-// as constant.
+// remember stores the bytes of rest, which is data behind its id, around the text if the text occurs there
+// once. It does not if choices were joined, or if the server sends the text twice as vLLM does, because the
+// second copy would be taken as constant.
 func (p *Parser) remember(data, rest []byte, c *Chunk) {
 	text := c.Content + c.Reasoning
 	if !plain([]byte(text)) || len(data) > maxSpoken {

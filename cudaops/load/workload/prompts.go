@@ -395,23 +395,23 @@ func (m *maker) corrected(text string, n int) (string, int) {
 
 // common are words that are a single token in practically every vocabulary.
 var common = strings.Fields(`
-the and for are but not you all any can had her was one our out day get has him his how man new now old see two way who
-boy did its let put say she too use that with have this will your from they know want been good much some time very when
-come here just like long make many more only over such take than them well were what about after again against also always
-another answer around asked back became because before began being best better between book both bring brought build
-called came carry cause certain change children city clear close cold complete country course cut dark days deep did
-different does done door down draw during each early earth east easy eight end enough even ever every eyes face fact fall
-family far farm fast father feel feet few field find fire first fish five follow food force form found four free friend
-full game gave girl give glass gold gone great green ground group grow half hand happen hard head hear heart heat heavy
-help high hold home horse hot hour house idea island keep kind king land language large last late later learn leave left
-less letter life light line list listen little live long look lost low machine made map mark matter mean measure men might
-mind minute miss money moon morning most mother mountain move music must name near need never next night north note nothing
-notice number ocean off often once open order other page pair paper part pass pattern people perhaps person picture piece
-place plain plan plane plant play point power problem product pull question quick rain reach read ready real red rest
-river road rock room round rule run said same school science sea second seem sentence set several shape ship short should
-show side simple since six size sky sleep slow small snow song soon sound south space special stand star start state stay
-step still stood stop story street strong study sun sure table tail teach tell test thing think third though thought three
-through today together told took top town travel tree true try turn under unit until upon usual voice wait walk war warm
-watch water week weight went west wheel where which while white whole wind window winter wish woman wonder wood word work
-world would write year yes young
+the and for are but not you all any can had her was one our out day get has him his how man new now old see two way
+who boy did its let put say she too use that with have this will your from they know want been good much some time
+very when come here just like long make many more only over such take than them well were what about after again
+against also always another answer around asked back became because before began being best better between book both
+bring brought build called came carry cause certain change children city clear close cold complete country course cut
+dark days deep did different does done door down draw during each early earth east easy eight end enough even ever
+every eyes face fact fall family far farm fast father feel feet few field find fire first fish five follow food force
+form found four free friend full game gave girl give glass gold gone great green ground group grow half hand happen
+hard head hear heart heat heavy help high hold home horse hot hour house idea island keep kind king land language
+large last late later learn leave left less letter life light line list listen little live long look lost low machine
+made map mark matter mean measure men might mind minute miss money moon morning most mother mountain move music must
+name near need never next night north note nothing notice number ocean off often once open order other page pair paper
+part pass pattern people perhaps person picture piece place plain plan plane plant play point power problem product
+pull question quick rain reach read ready real red rest river road rock room round rule run said same school science
+sea second seem sentence set several shape ship short should show side simple since six size sky sleep slow small snow
+song soon sound south space special stand star start state stay step still stood stop story street strong study sun
+sure table tail teach tell test thing think third though thought three through today together told took top town
+travel tree true try turn under unit until upon usual voice wait walk war warm watch water week weight went west wheel
+where which while white whole wind window winter wish woman wonder wood word work world would write year yes young
 `)

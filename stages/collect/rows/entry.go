@@ -61,7 +61,8 @@ func Decode(e checkpoint.Entry) (*Entry, error) {
 
 	switch {
 	case err != nil:
-	case e.Kind == checkpoint.Measured && (len(out.Rows) == 0 || slices.ContainsFunc(out.Rows, func(r worker.Row) bool { return r == nil })):
+	case e.Kind == checkpoint.Measured &&
+		(len(out.Rows) == 0 || slices.ContainsFunc(out.Rows, func(r worker.Row) bool { return r == nil })):
 		err = errors.New("it has no rows")
 	case e.Kind == checkpoint.Measured && out.Failure != nil:
 		err = errors.New("it has rows and a failure")
