@@ -78,33 +78,34 @@ type cacheProbe struct {
 
 func newCacheProbe(r *runner, to *target) *cacheProbe {
 	key, _ := r.settings.key(r.options.Getenv) // newRunner has validated the key
-	t := &http.Transport{DialContext: r.options.Dial, TLSClientConfig: r.tls.Clone(), DisableKeepAlives: true}
+	t := &http.Transport{DialContext: r.options.Dial, TLSClientConfig: r.tls.Clone()}
 	if to.proxy != nil {
 		t.Proxy = http.ProxyFromEnvironment
 	}
-	return &cacheProbe{r: r, key: key, base: url.URL{Scheme: to.url.Scheme, Host: to.url.Host},
-		client: &http.Client{Transport: t, Timeout: probeTimeout, CheckRedirect: noRedirect}}
+
+	p := probeOf(to.url, t)
+	p.r, p.key = r, key
+	return p
 }
 
-func (p *cacheProbe) do(ctx context.Context, method, path string) (int, []byte) {
-	return p.send(ctx, method, path, nil)
+// probeOf returns a probe of a server without a key.
+func probeOf(server *url.URL, t *http.Transport) *cacheProbe {
+	t.DisableKeepAlives = true
+	return &cacheProbe{base: url.URL{Scheme: server.Scheme, Host: server.Host},
+		client: &http.Client{Transport: t, Timeout: probeTimeout, CheckRedirect: noRedirect}}
 }
 
 // noRedirect makes a client return redirects, whose target would get the API key.
 func noRedirect(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// send does one request and returns the status and the body. The status is 0 if the request fails or the
+// do does one request and returns the status and the body. The status is 0 if the request fails or the
 // body exceeds maxMetrics.
-func (p *cacheProbe) send(ctx context.Context, method, path string, content io.Reader) (int, []byte) {
+func (p *cacheProbe) do(ctx context.Context, method, path string) (int, []byte) {
 	u := p.base
 	u.Path = path
-	req, err := http.NewRequestWithContext(ctx, method, u.String(), content)
+	req, err := http.NewRequestWithContext(ctx, method, u.String(), nil)
 	if err != nil {
 		return 0, nil
-	}
-
-	if content != nil {
-		req.Header.Set("Content-Type", "application/json")
 	}
 
 	if p.key != "" {

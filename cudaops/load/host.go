@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -65,9 +64,6 @@ func (h *Host) Configure(init worker.Init) error {
 	return nil
 }
 
-// helloTimeout bounds the request for the server's version.
-const helloTimeout = 2 * time.Second
-
 // Hello implements worker.Host. It checks the options. The server may not be running yet; its version is
 // then "unknown".
 func (h *Host) Hello(ctx context.Context) (worker.Hello, error) {
@@ -117,26 +113,9 @@ func Version(ctx context.Context, base string) string {
 
 // version returns the version that the server reports (vLLM and SGLang do), or "" if it does not.
 func version(ctx context.Context, target *url.URL, t *tls.Config) string {
-	ctx, cancel := context.WithTimeout(ctx, helloTimeout)
-	defer cancel()
-	u := url.URL{Scheme: target.Scheme, Host: target.Host, Path: "/version"}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, u.String(), nil)
-	if err != nil {
-		return ""
-	}
-
-	res, err := (&http.Client{Transport: &http.Transport{DisableKeepAlives: true, TLSClientConfig: t}}).Do(req)
-	if err != nil {
-		return ""
-	}
-	defer res.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(res.Body, 4<<10))
-	if err != nil || res.StatusCode != http.StatusOK {
-		return ""
-	}
-
+	status, body := probeOf(target, &http.Transport{TLSClientConfig: t}).do(ctx, http.MethodGet, "/version")
 	var v struct{ Version string }
-	if json.Unmarshal(body, &v) != nil || len(v.Version) > 100 {
+	if status != http.StatusOK || json.Unmarshal(body, &v) != nil || len(v.Version) > 100 {
 		return ""
 	}
 

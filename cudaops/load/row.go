@@ -49,7 +49,7 @@ func (h *Host) prepared(c worker.Case) (Settings, Options, error) {
 
 	tok, err := h.tokenizer(s.Tokenizer)
 	if err != nil {
-		return s, Options{}, failure(worker.ClassUnsupportedConfig, fmt.Errorf("tokenizer: %w", err))
+		return s, Options{}, worker.Failed(worker.ClassUnsupportedConfig, "tokenizer: %v", err)
 	}
 	return s, Options{Salt: salt(c.ID), Tokenizer: tok, Getenv: h.getenv, Dial: h.dial}, nil
 }
@@ -171,8 +171,7 @@ func (h *Host) once(ctx context.Context, s Settings, o Options) (*run, error) {
 	// Return the memory of the load to the system.
 	debug.FreeOSMemory()
 	if cerr := rec.close(); err == nil && cerr != nil {
-		err = &worker.FailureError{Failure: worker.Failure{Class: worker.ClassResourceIssue,
-			Message: "the request log: " + cerr.Error()}}
+		err = worker.Failed(worker.ClassResourceIssue, "the request log: %v", cerr)
 	}
 
 	if _, wrong := errors.AsType[*SetupError](err); wrong {
@@ -200,8 +199,8 @@ func (h *Host) once(ctx context.Context, s Settings, o Options) (*run, error) {
 func allFailed(res *Traffic) error {
 	sum := res.Profiling.Summary
 	if len(sum.Errors) == 0 {
-		return failure(worker.ClassTransient, fmt.Errorf("the load ended by %s before any of %d requests had ended",
-			res.EndedBy, sum.Cut))
+		return worker.Failed(worker.ClassTransient, "the load ended by %s before any of %d requests had ended",
+			res.EndedBy, sum.Cut)
 	}
 
 	e := sum.Errors[0]
@@ -220,7 +219,7 @@ func allFailed(res *Traffic) error {
 	if res.EndedBy != "requests" {
 		text += "; the load ended by " + res.EndedBy
 	}
-	return failure(class, errors.New(text))
+	return worker.Failed(class, "%s", text)
 }
 
 // patience is how long a load continues after Ctrl-C, so that a short one is completed. It is shorter than the time

@@ -200,7 +200,7 @@ func (h *Host) searched(ctx context.Context, c worker.Case, find *Search, out wo
 		}
 
 		if p.point.last().res.EndedBy == interrupted {
-			return nil, failure(worker.ClassTransient, errors.New("the search was interrupted"))
+			return nil, worker.Failed(worker.ClassTransient, "the search was interrupted")
 		}
 
 		p.Rows = p.point.rows()
@@ -238,11 +238,6 @@ func (h *Host) searched(ctx context.Context, c worker.Case, find *Search, out wo
 	if err != nil {
 		return nil, err
 	}
-	return best.point, Attach(
-		h.init,
-		out,
-		c.Seq,
-		worker.Attachment{Name: SearchFile, MediaType: "application/json"},
-		bytes.NewReader(evidence),
-	)
+	file := worker.Attachment{Name: SearchFile, MediaType: jsonType}
+	return best.point, Attach(h.init, out, c.Seq, file, bytes.NewReader(evidence))
 }

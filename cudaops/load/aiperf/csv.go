@@ -67,8 +67,8 @@ func statsRow(m Metric) []string {
 	}
 
 	row := []string{m.Label(), fixed(avg), fixed(s.Min), fixed(s.Max), fixed(sum)}
-	for _, p := range percentiles(s) {
-		row = append(row, fixed(p.v))
+	for _, p := range s.percentiles() {
+		row = append(row, fixed(*p.value))
 	}
 	return append(row, fixed(std))
 }

@@ -167,8 +167,8 @@ func entry(m Metric) json.RawMessage {
 		num("avg", s.Avg)
 	}
 
-	for _, p := range percentiles(s) {
-		num(p.name, p.v)
+	for _, p := range s.percentiles() {
+		num(p.name, *p.value)
 	}
 
 	num("min", s.Min)
@@ -184,16 +184,6 @@ func entry(m Metric) json.RawMessage {
 
 	b.WriteByte('}')
 	return b.Bytes()
-}
-
-type named struct {
-	name string
-	v    float64
-}
-
-func percentiles(s Stats) []named {
-	return []named{{"p1", s.P1}, {"p5", s.P5}, {"p10", s.P10}, {"p25", s.P25}, {"p50", s.P50}, {"p75", s.P75},
-		{"p90", s.P90}, {"p95", s.P95}, {"p99", s.P99}}
 }
 
 type errorDetails struct {

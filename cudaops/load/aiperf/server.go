@@ -63,8 +63,8 @@ func GaugeStats(values []float64) map[string]float64 {
 	}
 
 	out := map[string]float64{"avg": s.Avg, "min": s.Min, "max": s.Max, "std": s.Std}
-	for _, p := range percentiles(s) {
-		out[p.name] = p.v
+	for _, p := range s.percentiles() {
+		out[p.name] = *p.value
 	}
 	return out
 }

@@ -5,7 +5,6 @@ import (
 	"cmp"
 	"encoding/csv"
 	"fmt"
-	"math"
 	"slices"
 )
 
@@ -65,17 +64,26 @@ func SliceFiles(list []Slice, input any) ([]File, error) {
 		slices.SortStableFunc(metrics, func(a, b Metric) int { return cmp.Compare(a.Tag, b.Tag) })
 		for _, m := range metrics {
 			e[m.Tag] = entry(m)
-			stats := []named{{"avg", m.Value}}
-			if m.Has {
-				stats = append([]named{{"avg", m.Stats.Avg}, {"min", m.Stats.Min}, {"max", m.Stats.Max}, {"sum", m.Stats.Sum}},
-					append(percentiles(m.Stats), named{"std", m.Stats.Std})...)
-			}
-			for _, stat := range stats {
-				if !math.IsNaN(stat.v) && !math.IsInf(stat.v, 0) {
-					rows = append(rows, []string{fmt.Sprint(i), fmt.Sprint(s.From), fmt.Sprint(s.To), m.Name, m.Unit,
-						stat.name, fixed(stat.v)})
+			add := func(stat string, v float64) {
+				if text := fixed(v); text != "" {
+					rows = append(rows, []string{fmt.Sprint(i), fmt.Sprint(s.From), fmt.Sprint(s.To), m.Name, m.Unit, stat, text})
 				}
 			}
+
+			if !m.Has {
+				add("avg", m.Value)
+				continue
+			}
+
+			st := &m.Stats
+			add("avg", st.Avg)
+			add("min", st.Min)
+			add("max", st.Max)
+			add("sum", st.Sum)
+			for _, p := range st.percentiles() {
+				add(p.name, *p.value)
+			}
+			add("std", st.Std)
 		}
 		entries = append(entries, e)
 	}

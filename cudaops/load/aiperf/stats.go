@@ -37,20 +37,22 @@ func Describe(values []float64) (Stats, bool) {
 
 	s.Std = math.Sqrt(sq / n)
 	for _, p := range s.percentiles() {
-		*p.to = Percentile(values, p.q)
+		*p.value = Percentile(values, p.q)
 	}
 
 	return s, true
 }
 
+// percentile is a field of Stats with its name in files.
 type percentile struct {
-	q  float64
-	to *float64
+	name  string
+	q     float64
+	value *float64
 }
 
 func (s *Stats) percentiles() []percentile {
-	return []percentile{{1, &s.P1}, {5, &s.P5}, {10, &s.P10}, {25, &s.P25}, {50, &s.P50}, {75, &s.P75},
-		{90, &s.P90}, {95, &s.P95}, {99, &s.P99}}
+	return []percentile{{"p1", 1, &s.P1}, {"p5", 5, &s.P5}, {"p10", 10, &s.P10}, {"p25", 25, &s.P25}, {"p50", 50, &s.P50},
+		{"p75", 75, &s.P75}, {"p90", 90, &s.P90}, {"p95", 95, &s.P95}, {"p99", 99, &s.P99}}
 }
 
 // Percentile returns the q-th percentile (0 to 100) of sorted values, interpolated linearly between the

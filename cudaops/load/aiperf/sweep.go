@@ -92,12 +92,16 @@ func weighted(spans []span) (Stats, bool) {
 	spans = slices.Clone(spans)
 	slices.SortFunc(spans, func(a, b span) int { return cmp.Compare(a.value, b.value) })
 
-	for _, p := range []percentile{{50, &s.P50}, {90, &s.P90}, {95, &s.P95}, {99, &s.P99}} {
+	for _, p := range s.percentiles() {
+		if math.IsNaN(*p.value) {
+			continue // not meaningful
+		}
+
 		upTo := 0.0
-		*p.to = s.Max
+		*p.value = s.Max
 		for _, x := range spans {
 			if upTo += float64(x.to - x.from); upTo >= p.q/100*total {
-				*p.to = x.value
+				*p.value = x.value
 				break
 			}
 		}

@@ -279,10 +279,10 @@ func numbered(results []*trace.Analysis, gpus int) []int {
 	return ranks
 }
 
-// defaultGrown is how long a truncated trace may stop growing before it is accepted as is.
 // allKernels is more than the number of different kernels of a trace.
 const allKernels = 1 << 20
 
+// defaultGrown is how long a truncated trace may stop growing before it is accepted as is.
 const defaultGrown = 5 * time.Second
 
 // whole reads a trace. It repeats this while the trace is truncated and still grows, because some servers
