@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/config"
@@ -134,7 +135,7 @@ func TestGridsFitTheirTables(t *testing.T) {
 			for _, k := range spec.Constants {
 				have[k.Name] = true
 				col, ok := tab.Column(k.Name)
-				if !ok || (col.Type == catalog.UTF8) != (k.Value.Type() == cty.String) {
+				if !ok || (col.Type.ID() == arrow.STRING) != (k.Value.Type() == cty.String) {
 					t.Errorf("%s: the constant %s does not fit %s", id, k.Name, tab.Name)
 				}
 			}

@@ -127,7 +127,7 @@ func parse[T any](text []byte, words map[string]T, into *T) error {
 }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
-func (t *Type) UnmarshalText(text []byte) error { return parse(text, fieldTypes, t) }
+func (t *Type) UnmarshalText(text []byte) error { return parse(text, fieldTypes, &t.DataType) }
 
 // UnmarshalText implements encoding.TextUnmarshaler.
 func (d *Direction) UnmarshalText(text []byte) error {

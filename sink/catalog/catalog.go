@@ -7,29 +7,12 @@ package catalog
 import (
 	"slices"
 	"strings"
+
+	"github.com/apache/arrow/go/v17/arrow"
 )
 
-// Type is the physical type of a column. Perf files know these four.
-type Type int
-
-const (
-	Int64 Type = iota
-	Double
-	UTF8
-	Bool
-)
-
-func (t Type) String() string {
-	switch t {
-	case Int64:
-		return "int64"
-	case Double:
-		return "float64"
-	case Bool:
-		return "bool"
-	}
-	return "utf8"
-}
+// Type is the physical type of a column. Perf files know int64, float64, strings and booleans.
+type Type struct{ arrow.DataType }
 
 // Role is the purpose of a column.
 type Role int

@@ -6,6 +6,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/apache/arrow/go/v17/arrow"
+
+	"aicplan/sink/table"
 )
 
 type published struct {
@@ -29,7 +33,7 @@ func readSchemas(t *testing.T, path string) []published {
 	if err != nil {
 		t.Fatal(err)
 	}
-	types := map[string]Type{"s": UTF8, "i": Int64, "d": Double, "b": Bool}
+	types := map[string]arrow.DataType{"s": table.String, "i": table.Int64, "d": table.Float64, "b": table.Bool}
 	var all []published
 	for _, line := range strings.Split(strings.TrimSpace(string(src)), "\n")[1:] {
 		f := strings.Split(line, "\t")
@@ -39,7 +43,7 @@ func readSchemas(t *testing.T, path string) []published {
 		}
 		for _, c := range strings.Fields(f[6]) {
 			name, typ, _ := strings.Cut(c, ":")
-			p.columns = append(p.columns, Column{Name: name, Type: types[typ]})
+			p.columns = append(p.columns, Column{Name: name, Type: Type{types[typ]}})
 		}
 		all = append(all, p)
 	}
@@ -251,7 +255,7 @@ func TestEveryColumnIsExplained(t *testing.T) {
 			t.Errorf("%s: doc %q", tab.Name, tab.Doc)
 		}
 		for _, c := range tab.Columns("", true) {
-			if c.Role == Key && c.Doc == "" && c.Type == Int64 && !strings.HasSuffix(c.Name, "_sms") {
+			if c.Role == Key && c.Doc == "" && c.Type.ID() == arrow.INT64 && !strings.HasSuffix(c.Name, "_sms") {
 				t.Errorf("%s.%s has no explanation", tab.Name, c.Name)
 			}
 		}

@@ -7,7 +7,10 @@ import (
 	"regexp"
 	"slices"
 
+	"github.com/apache/arrow/go/v17/arrow"
+
 	"aicplan/sink/base/textutil"
+	"aicplan/sink/table"
 )
 
 // Declaration is a table that a plan declares. Its JSON form is written beside the files
@@ -39,7 +42,9 @@ func SchemaFile(table string) string { return table + ".schema.json" }
 var (
 	tableName  = regexp.MustCompile(`^[a-z][a-z0-9_]{0,59}_perf$`)
 	columnName = regexp.MustCompile(`^[a-z][a-z0-9_]{0,62}$`)
-	fieldTypes = map[string]Type{"int64": Int64, "float64": Double, "string": UTF8, "bool": Bool}
+	fieldTypes = map[string]arrow.DataType{
+		"int64": table.Int64, "float64": table.Float64, "string": table.String, "bool": table.Bool,
+	}
 )
 
 // Table checks the declaration and returns the table. An error names the part of the
@@ -93,7 +98,7 @@ func (d *Declaration) rank(c Column) int { return slices.Index(d.Metrics, c.Name
 
 func (d *Declaration) column(f Field) (Column, error) {
 	typ, ok := fieldTypes[f.Type]
-	c := Column{Name: f.Name, Type: typ, Unit: f.Unit, Doc: f.Doc, Role: Info, Lacking: f.Nullable}
+	c := Column{Name: f.Name, Type: Type{typ}, Unit: f.Unit, Doc: f.Doc, Role: Info, Lacking: f.Nullable}
 	inKey, measured := slices.Contains(d.Key, f.Name), slices.Contains(d.Metrics, f.Name)
 	switch {
 	case !columnName.MatchString(f.Name):
@@ -102,7 +107,7 @@ func (d *Declaration) column(f Field) (Column, error) {
 		return c, fmt.Errorf("the type %q of %s.%s: use int64, float64, string or bool", f.Type, d.Name, f.Name)
 	case inKey && measured:
 		return c, fmt.Errorf("%s.%s is in the key and a metric", d.Name, f.Name)
-	case measured && typ != Double:
+	case measured && typ != table.Float64:
 		return c, fmt.Errorf("the metric %s.%s is %s: metrics are float64", d.Name, f.Name, f.Type)
 	case f.Better != "" && f.Better != "lower" && f.Better != "higher":
 		return c, fmt.Errorf("better = %q of %s.%s: use lower or higher", f.Better, d.Name, f.Name)

@@ -36,13 +36,13 @@ func (t *Table) Copies() Result {
 	marked := map[int]bool{}
 
 	for _, name := range t.Key {
-		c := t.copiesAlong(name, step)
-		if c.problem == "" {
+		problem, rows := t.copiesAlong(name, step)
+		if problem == "" {
 			continue
 		}
 
-		out.Problems = append(out.Problems, c.problem)
-		for _, row := range c.rows {
+		out.Problems = append(out.Problems, problem)
+		for _, row := range rows {
 			if !marked[row] {
 				marked[row] = true
 				out.bad(row, 1, "(equal but for "+name+")")
@@ -53,16 +53,11 @@ func (t *Table) Copies() Result {
 	return out
 }
 
-type copies struct {
-	problem string
-	rows    []int
-}
-
-// copiesAlong compares rows that differ in one column.
-func (t *Table) copiesAlong(name string, step float64) (out copies) {
+// copiesAlong compares rows that differ in one column, and returns a problem with its rows.
+func (t *Table) copiesAlong(name string, step float64) (problem string, rows []int) {
 	c, err := t.column(name)
 	if err != nil || c.n < 2 {
-		return out
+		return problem, rows
 	}
 	values, n := c.ids, c.n
 
@@ -111,7 +106,7 @@ func (t *Table) copiesAlong(name string, step float64) (out copies) {
 		})
 	})
 	if err != nil {
-		return out
+		return problem, rows
 	}
 
 	total, agree, worst := 0, 0, -1
@@ -128,26 +123,26 @@ func (t *Table) copiesAlong(name string, step float64) (out copies) {
 	many := apart && agree >= enoughGroup && total >= 100 && float64(agree) > copiedGroups*float64(total)
 	if worst < 0 && !many {
 		if of := multiple(scaled); of != nil {
-			out.problem = fmt.Sprintf("the %s of most of %d rows with %s is to the last digit %.6g times that with %s", t.Metric,
+			problem = fmt.Sprintf("the %s of most of %d rows with %s is to the last digit %.6g times that with %s", t.Metric,
 				of.n, table.Describe(t.Rec, of.rows[1], []string{name}), of.ratio,
 				table.Describe(t.Rec, of.rows[0], []string{name}))
 		}
-		return out
+		return problem, rows
 	}
 
 	for id := range equal {
-		out.rows = append(out.rows, equal[id]...)
+		rows = append(rows, equal[id]...)
 	}
-	slices.Sort(out.rows)
+	slices.Sort(rows)
 
-	out.problem = fmt.Sprintf("%d of %d rows have to the last digit the %s of a row with another %s", agree, total,
+	problem = fmt.Sprintf("%d of %d rows have to the last digit the %s of a row with another %s", agree, total,
 		t.Metric, name)
 	if worst >= 0 {
-		out.problem += fmt.Sprintf(", for example %d of %d rows with %s", len(equal[worst]), comparable[worst],
+		problem += fmt.Sprintf(", for example %d of %d rows with %s", len(equal[worst]), comparable[worst],
 			table.Describe(t.Rec, first[worst], []string{name}))
 	}
 
-	return out
+	return problem, rows
 }
 
 // parallel are the columns with degrees of parallelism.

@@ -61,7 +61,7 @@ func (t *Table) Power() (out Result, ok bool) {
 	switch n := len(values); {
 	case n < enoughRows:
 
-	case constant(values):
+	case slices.Min(values) == slices.Max(values):
 		out.Problems = append(out.Problems, fmt.Sprintf("all %d values of power are %s W: was it read once?", n,
 			number(values[0])))
 
@@ -88,13 +88,4 @@ func (t *Table) powerLimit(own *table.Col[float64], row int) float64 {
 		return v
 	}
 	return limit
-}
-
-func constant(values []float64) bool {
-	for _, v := range values {
-		if v != values[0] {
-			return false
-		}
-	}
-	return true
 }

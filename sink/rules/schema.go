@@ -38,7 +38,7 @@ func Schema(rec arrow.Record, t *catalog.Table, o SchemaOptions) []string {
 			continue
 		}
 		arr := rec.Column(i)
-		if have, ok := typeOf(arr.DataType()); !ok || have != want.Type {
+		if arr.DataType().ID() != want.Type.ID() {
 			out = append(out, fmt.Sprintf("%s is %s, and readers need %s", name, table.TypeName(arr.DataType()), want.Type))
 			continue
 		}
@@ -122,18 +122,4 @@ func unknownWords(rec arrow.Record, name string, old bool) []string {
 		}
 	}
 	return out
-}
-
-func typeOf(t arrow.DataType) (catalog.Type, bool) {
-	switch t.ID() {
-	case arrow.INT64:
-		return catalog.Int64, true
-	case arrow.FLOAT64:
-		return catalog.Double, true
-	case arrow.STRING:
-		return catalog.UTF8, true
-	case arrow.BOOL:
-		return catalog.Bool, true
-	}
-	return 0, false
 }

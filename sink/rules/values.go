@@ -98,20 +98,18 @@ func Convert(rec arrow.Record, name string, want catalog.Type) (arrow.Array, err
 		return nil, err
 	}
 
-	target := map[catalog.Type]arrow.DataType{catalog.Int64: table.Int64, catalog.Double: table.Float64,
-		catalog.UTF8: table.String, catalog.Bool: table.Bool}[want]
 	switch {
-	case arr.DataType().ID() == target.ID():
+	case arr.DataType().ID() == want.ID():
 		return arr, nil
 	case arr.NullN() == arr.Len():
-		return table.Nulls(target, arr.Len()), nil
+		return table.Nulls(want.DataType, arr.Len()), nil
 	}
 
 	col, err := table.Float64s(rec, name)
-	if err != nil || want == catalog.UTF8 || want == catalog.Bool && arr.DataType().ID() != arrow.INT64 {
+	if err != nil || want.ID() == arrow.STRING || want.ID() == arrow.BOOL && arr.DataType().ID() != arrow.INT64 {
 		return nil, fmt.Errorf("it is %s", table.TypeName(arr.DataType()))
 	}
-	if want == catalog.Double {
+	if want.ID() == arrow.FLOAT64 {
 		return table.Floats(col.Values, col.Valid()), nil
 	}
 
@@ -125,12 +123,12 @@ func Convert(rec arrow.Record, name string, want catalog.Type) (arrow.Array, err
 		case math.Abs(v) >= 1<<53: // floats cannot represent it exactly
 			return nil, fmt.Errorf("row %d has %.17g, which is too large to be exact beside numbers with a point or an "+
 				"exponent", i+1, v)
-		case want == catalog.Bool && v != 0 && v != 1:
+		case want.ID() == arrow.BOOL && v != 0 && v != 1:
 			return nil, fmt.Errorf("row %d has %g, which is neither 0 nor 1", i+1, v)
 		}
 	}
 
-	if want == catalog.Bool {
+	if want.ID() == arrow.BOOL {
 		return table.Flags(flags, col.Valid()), nil
 	}
 	return table.Ints(ints, col.Valid()), nil

@@ -58,11 +58,8 @@ func csvTypes(path string) perf.Types {
 	}
 
 	for _, c := range t.Columns("", true) {
-		switch c.Type {
-		case catalog.UTF8:
-			types[c.Name] = table.String
-		case catalog.Double:
-			types[c.Name] = table.Float64
+		if id := c.Type.ID(); id == arrow.STRING || id == arrow.FLOAT64 {
+			types[c.Name] = c.Type.DataType
 		}
 	}
 

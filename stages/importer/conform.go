@@ -207,7 +207,7 @@ func (c *conformer) convert(want catalog.Column) error {
 
 func (c *conformer) refuse(want catalog.Column, err error) error {
 	col, wordErr := table.Strings(c.rec, want.Name)
-	if wordErr != nil || want.Type == catalog.UTF8 {
+	if wordErr != nil || want.Type.ID() == arrow.STRING {
 		return fmt.Errorf("%s: the column %s cannot be read as %s: %w", c.path, want.Name, want.Type, err)
 	}
 
@@ -215,7 +215,7 @@ func (c *conformer) refuse(want catalog.Column, err error) error {
 		return slices.IndexFunc(col.Values, func(v string) bool { return v != "" && fits(v) })
 	}
 
-	if want.Type == catalog.Bool {
+	if want.Type.ID() == arrow.BOOL {
 		at := first(func(v string) bool { return !slices.Contains([]string{"true", "True", "false", "False"}, v) })
 		if err = fmt.Errorf("its values are the texts true and false; store them as booleans"); at >= 0 {
 			err = fmt.Errorf("row %d has %q, and true or false is needed", at+1, col.Values[at])

@@ -192,7 +192,7 @@ func TestBadFlags(t *testing.T) {
 		{table.Floats([]float64{1, 0}, nil), "it is float64"},
 	} {
 		x := conformer{path: "x_perf.parquet", rec: table.NewRecord([]string{"used_cuda_graph"}, []arrow.Array{c.cells})}
-		err := x.convert(catalog.Column{Name: "used_cuda_graph", Type: catalog.Bool})
+		err := x.convert(catalog.Column{Name: "used_cuda_graph", Type: catalog.Type{DataType: table.Bool}})
 		if err == nil || err.Error() != "x_perf.parquet: the column used_cuda_graph cannot be read as bool: "+c.want {
 			t.Errorf("%v, want %q", err, c.want)
 		}
