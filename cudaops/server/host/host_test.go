@@ -135,6 +135,24 @@ func TestSearchLoadsAServer(t *testing.T) {
 	}
 }
 
+// TestServerGetsReadyForEachLoad checks that the short load that a server has to answer first has no setting that needs
+// more requests.
+func TestServerGetsReadyForEachLoad(t *testing.T) {
+	t.Parallel()
+	for name, load := range map[string]string{
+		"users":           `"request_rate": 40, "users": 2, "turns": 2, "requests": 4`,
+		"over_saturation": `"request_rate": 40, "over_saturation": 10, "requests": 4`,
+		"prefills":        `"concurrency": 4, "prefill_concurrency": 2, "requests": 4`,
+	} {
+		b := newBench(t, "")
+		b.options["ready"] = map[string]any{"within": "5s"}
+		b.blocks = `{"load": {"prompt": "token_ids", "isl": 8, "osl": 2, ` + load + `}}`
+		if out := b.run(t, `{"tensor_parallel_size": 1}`); out.rows[1]["succeeded"] != 4 {
+			t.Errorf("%s: %v, %+v", name, out.rows[1], out.failures)
+		}
+	}
+}
+
 func TestCellsOfTwoServers(t *testing.T) {
 	t.Parallel()
 	trace, err := filepath.Abs("../../trace/testdata/b200__eager_trace.json.gz")

@@ -270,6 +270,7 @@ func few(s load.Settings, n, tokens int) load.Settings {
 	s.Requests, s.Concurrency, s.Batch, s.WarmupRequests, s.Sessions, s.Entries = n, min(max(s.Concurrency, 1),
 		n), 0, 0, 0, 0
 	s.RequestRate, s.Duration, s.Trace, s.Turns, s.TurnsStdDev, s.CancelShare = 0, 0, "", 1, 0, 0
+	s.Users, s.OverSaturation, s.PrefillConcurrency, s.Generators = 0, 0, 0, nil
 	if s.OSL > float64(tokens) || s.OSL == 0 {
 		s.OSL, s.OSLStdDev = float64(tokens), 0
 	}
