@@ -18,6 +18,8 @@ import (
 // values is a stage.Evaluator over fixed values.
 type values map[string]cty.Value
 
+func (v values) Text(hcl.Range) string { return "" }
+
 func (v values) Context(exprs []hcl.Expression, bound map[string]bool) (*hcl.EvalContext, hcl.Diagnostics) {
 	var diags hcl.Diagnostics
 	ctx := &hcl.EvalContext{Variables: map[string]cty.Value{}}

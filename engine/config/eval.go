@@ -257,6 +257,9 @@ func (e *evaluator) Context(exprs []hcl.Expression, bound map[string]bool) (*hcl
 	return ctx, append(diags, e.scope.l.sensitiveIn(exprs, ctx, bound)...)
 }
 
+// Text implements stage.Evaluator.
+func (e *evaluator) Text(r hcl.Range) string { return e.scope.l.src.snippet(r) }
+
 // hasUnknown reports whether an attribute of body depends on a stage that has not run.
 func (e *evaluator) hasUnknown(body *hclsyntax.Body) (bool, hcl.Diagnostics) {
 	var diags hcl.Diagnostics

@@ -109,6 +109,8 @@ type Evaluator interface {
 	// Context returns an evaluation context with the values of the references in exprs. Roots in bound belong to
 	// the caller and are left out; any other unknown root is a diagnostic with suggestions.
 	Context(exprs []hcl.Expression, bound map[string]bool) (*hcl.EvalContext, hcl.Diagnostics)
+	// Text returns the source text of a range.
+	Text(hcl.Range) string
 }
 
 // Input is one dataset that a stage reads.

@@ -143,7 +143,7 @@ func (r *fakeRecorder) count(part string) (n int) {
 	return n
 }
 
-type noValues struct{}
+type noValues struct{ stage.Evaluator }
 
 func (noValues) Context([]hcl.Expression, map[string]bool) (*hcl.EvalContext, hcl.Diagnostics) {
 	return &hcl.EvalContext{}, nil

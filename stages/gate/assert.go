@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"math"
@@ -10,6 +11,7 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
+	"github.com/hashicorp/hcl/v2/hclwrite"
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
@@ -32,7 +34,8 @@ type assertion struct {
 	// Message is printed if the condition is false.
 	Message string `hcl:"message,optional"`
 
-	ctx *hcl.EvalContext
+	text string // of the condition
+	ctx  *hcl.EvalContext
 }
 
 // aggregateNames lists the names in a condition that get their values when the gate runs.
@@ -49,8 +52,8 @@ func setOf(names []string) map[string]bool {
 
 func (a *assertion) later(hcl.Expression) []string { return aggregateNames() }
 
-func (a *assertion) bind(ctx *hcl.EvalContext) (diags hcl.Diagnostics) {
-	a.ctx = ctx
+func (a *assertion) bind(text string, ctx *hcl.EvalContext) (diags hcl.Diagnostics) {
+	a.text, a.ctx = text, ctx
 	used := false
 	for _, t := range a.Condition.Variables() {
 		root := t.RootName()
@@ -160,7 +163,7 @@ func columnOf(t hcl.Traversal) (string, bool) {
 // Values implements stage.Valuer. The condition is normalized, so that layout and comments do not change
 // the cache key. Plan values that the condition uses are included.
 func (a *assertion) Values() map[string]any {
-	return map[string]any{"condition": expressionText(a.Condition), "message": a.Message,
+	return map[string]any{"condition": a.text, "message": a.Message,
 		"values": planValues(a.Condition, a.ctx, aggregateNames())}
 }
 
@@ -189,7 +192,7 @@ func planValues(expr hcl.Expression, ctx *hcl.EvalContext, later []string) map[s
 func (a *assertion) run(s *subject) finding {
 	// A condition over counts judges the data as a whole. For other column aggregates, rows without a
 	// number are unjudged: those of the column that has the most.
-	out := finding{total: s.rows(), definite: true, limit: expressionText(a.Condition)}
+	out := finding{total: s.rows(), definite: true, limit: a.text}
 	var used []string
 	use := func(name string, v float64) cty.Value {
 		if text := name + " = " + number(v); !slices.Contains(used, text) {
@@ -269,12 +272,21 @@ func traversalText(t hcl.Traversal) string {
 	return sb.String()
 }
 
-// expressionText returns a normalized form of an expression. Equal expressions have equal text
-// regardless of spacing.
-func expressionText(e hcl.Expression) string {
-	node, ok := e.(hclsyntax.Expression)
-	if !ok {
-		return e.Range().String()
+// oneLine returns the text of an expression on one line, without comments and spaced as fmt does it, so that equal
+// conditions have equal text.
+func oneLine(text string) string {
+	tokens, _ := hclsyntax.LexExpression([]byte(text), "", hcl.InitialPos)
+	var b bytes.Buffer
+	end := 0
+	for _, t := range tokens {
+		if t.Type == hclsyntax.TokenComment || t.Type == hclsyntax.TokenNewline {
+			continue
+		}
+		if t.Range.Start.Byte > end {
+			b.WriteByte(' ')
+		}
+		b.Write(t.Bytes)
+		end = t.Range.End.Byte
 	}
-	return nodeText(node)
+	return string(hclwrite.Format(b.Bytes()))
 }

@@ -28,6 +28,7 @@ type rowsCheck struct {
 	// Fix is printed as the next step if the check fails.
 	Fix string `hcl:"fix,optional" json:"fix,omitempty"`
 
+	text  string // of the condition
 	ctx   *hcl.EvalContext
 	names []string // columns that the condition names
 }
@@ -52,7 +53,7 @@ func (c *rowsCheck) columns() []string {
 	return slices.DeleteFunc(slices.Clone(c.names), func(name string) bool { return optional[name] })
 }
 
-func (c *rowsCheck) title() string { return cmp.Or(c.Name, expressionText(c.Condition)) }
+func (c *rowsCheck) title() string { return cmp.Or(c.Name, c.text) }
 
 func (c *rowsCheck) prepare(bad problems) { bad.share("max_share", c.MaxShare) }
 
@@ -70,8 +71,8 @@ func columnNamesOf(expr hcl.Expression) []string {
 
 func (c *rowsCheck) later(condition hcl.Expression) []string { return columnNamesOf(condition) }
 
-func (c *rowsCheck) bind(ctx *hcl.EvalContext) hcl.Diagnostics {
-	c.ctx = ctx
+func (c *rowsCheck) bind(text string, ctx *hcl.EvalContext) hcl.Diagnostics {
+	c.text, c.ctx = text, ctx
 	c.names = columnNamesOf(c.Condition)
 	if len(c.names) == 0 {
 		return stage.ErrorAt(c.Condition.Range(), "Condition over no column",
@@ -88,7 +89,7 @@ func (c *rowsCheck) bind(ctx *hcl.EvalContext) hcl.Diagnostics {
 // Values returns what identifies the check, with the condition and the plan values that it uses.
 func (c *rowsCheck) Values() map[string]any {
 	return map[string]any{"name": c.Name, "max_share": c.MaxShare, "fix": c.Fix,
-		"condition": expressionText(c.Condition), "values": planValues(c.Condition, c.ctx, c.names)}
+		"condition": c.text, "values": planValues(c.Condition, c.ctx, c.names)}
 }
 
 func (c *rowsCheck) run(s *subject) finding {
@@ -157,7 +158,7 @@ func (c *rowsCheck) run(s *subject) finding {
 
 	share := float64(len(bad)) / float64(judged)
 	out.ok, out.value = share <= c.MaxShare, percent(share)
-	out.message = fmt.Sprintf("%s is true for %d of %d rows", expressionText(c.Condition), judged-len(bad), judged)
+	out.message = fmt.Sprintf("%s is true for %d of %d rows", c.text, judged-len(bad), judged)
 	if !out.ok {
 		out.rows, out.fix = s.worst(bad, c.names...), c.Fix
 	}

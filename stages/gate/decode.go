@@ -83,8 +83,8 @@ func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics
 type conditional interface {
 	// later returns the names in a condition that get their values when the gate runs.
 	later(condition hcl.Expression) []string
-	// bind validates the condition. ctx has the values of the plan.
-	bind(ctx *hcl.EvalContext) hcl.Diagnostics
+	// bind validates the condition, which has that text. ctx has the values of the plan.
+	bind(text string, ctx *hcl.EvalContext) hcl.Diagnostics
 }
 
 func decodeEntry(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
@@ -112,6 +112,7 @@ func decodeEntry(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
 
 	c, conditioned := e.check.(conditional)
 	var bound map[string]bool
+	var text string
 	if conditioned {
 		schema, _ := gohcl.ImpliedBodySchema(e.check)
 		for i, a := range schema.Attributes { // gohcl takes expressions as optional
@@ -122,7 +123,8 @@ func decodeEntry(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
 		if diags.HasErrors() { // the condition may be there under a misspelled name
 			return e, diags
 		}
-		bound = setOf(c.later(content.Attributes["condition"].Expr))
+		condition := content.Attributes["condition"].Expr
+		text, bound = oneLine(eval.Text(condition.Range())), setOf(c.later(condition))
 	}
 
 	ctx, diags := eval.Context(stage.Expressions(b.Body), bound)
@@ -136,7 +138,7 @@ func decodeEntry(b *hcl.Block, eval stage.Evaluator) (entry, hcl.Diagnostics) {
 	}
 
 	if conditioned && !diags.HasErrors() {
-		diags = append(diags, c.bind(ctx)...)
+		diags = append(diags, c.bind(text, ctx)...)
 	}
 
 	if diags.HasErrors() {

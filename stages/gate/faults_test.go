@@ -560,7 +560,7 @@ func pipelineGate(t testing.TB, name string) *Config {
 		}
 
 		c := Kind().New().(*Config)
-		if diags := c.DecodeBody(rest, s); diags.HasErrors() {
+		if diags := c.DecodeBody(rest, sourced{s, string(src)}); diags.HasErrors() {
 			t.Fatal(diags)
 		}
 		return c

@@ -20,6 +20,14 @@ import (
 // unknown roots that the caller does not bind are diagnostics.
 type scope map[string]cty.Value
 
+// sourced is a scope for expressions of a text.
+type sourced struct {
+	scope
+	src string
+}
+
+func (s sourced) Text(r hcl.Range) string { return string(r.SliceBytes([]byte(s.src))) }
+
 func (s scope) Context(exprs []hcl.Expression, bound map[string]bool) (*hcl.EvalContext, hcl.Diagnostics) {
 	var diags hcl.Diagnostics
 	for _, e := range exprs {
@@ -54,7 +62,7 @@ func decode(t testing.TB, src string) (*Config, hcl.Diagnostics) {
 		t.Fatal(diags)
 	}
 	c := Kind().New().(*Config)
-	return c, c.DecodeBody(f.Body, testScope(t))
+	return c, c.DecodeBody(f.Body, sourced{testScope(t), src})
 }
 
 func mustDecode(t testing.TB, src string) *Config {

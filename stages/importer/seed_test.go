@@ -18,7 +18,7 @@ import (
 	"aicplan/stages/runtimes"
 )
 
-type noValues struct{}
+type noValues struct{ stage.Evaluator }
 
 func (noValues) Context([]hcl.Expression, map[string]bool) (*hcl.EvalContext, hcl.Diagnostics) {
 	return &hcl.EvalContext{}, nil

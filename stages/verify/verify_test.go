@@ -37,7 +37,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-type silent struct{}
+type silent struct{ stage.Evaluator }
 
 func (silent) Progress(string, stage.Progress)     {}
 func (silent) Message(string, string, string)      {}
