@@ -27,8 +27,10 @@ type Option struct {
 	OneOf []string
 	Check func(text string) error
 
-	// Positive requires a number above 0, Share one of at most 1. No number may be negative.
+	// Positive requires a number above 0, Share one of at most 1, and Least and Most, if not 0, one between them. No
+	// number may be negative.
 	Positive, Share bool
+	Least, Most     int
 
 	// Runtime marks options of the runtime block; others belong to the load block.
 	Runtime bool
@@ -141,6 +143,8 @@ func (s *Settings) check() error {
 				return fmt.Errorf("%s is 0; it must be above 0", o.Name)
 			case o.Share && n > 1:
 				return fmt.Errorf("%s is %v; it is a share between 0 and 1", o.Name, n)
+			case n < float64(o.Least) || o.Most > 0 && n > float64(o.Most):
+				return fmt.Errorf("%s is %v; it must be from %d to %d", o.Name, n, o.Least, o.Most)
 			}
 		}
 	}
@@ -245,7 +249,7 @@ var options = []Option{
 		Doc: "folder with the model's tokenizer.json; without it, the server's token counts are used", Flag: "--tokenizer"},
 	{Name: labels, Runtime: true, Beside: true, Doc: "columns of the grid that only name a case"},
 
-	{Name: "concurrency", Default: 0, Depends: "1 without a rate",
+	{Name: "concurrency", Default: 0, Most: 100_000, Depends: "1 without a rate",
 		Doc: "number of open requests; with a rate, their maximum", Flag: "--concurrency"},
 	{Name: "prefill_concurrency", Default: 0, Flag: "--prefill-concurrency",
 		Doc: "maximum number of requests that wait for their first token; needs a stream; 0 is unlimited"},
@@ -257,7 +261,7 @@ var options = []Option{
 		Flag: "--request-rate-ramp-duration"},
 	{Name: "arrival", Default: workload.Poisson, OneOf: workload.Patterns(), Doc: "arrival process of a rate",
 		Flag: "--arrival-pattern"},
-	{Name: "arrival_smoothness", Default: 1, Doc: "shape of gamma arrivals; larger is smoother"},
+	{Name: "arrival_smoothness", Default: 1, Positive: true, Doc: "shape of gamma arrivals; larger is smoother"},
 	{Name: "users", Default: 0, Flag: "--num-users",
 		Doc: "number of users who share request_rate, each with evenly spaced turns; 0 is arrivals without users"},
 	{Name: "requests", Default: 0, Depends: "the larger of 10 and twice the concurrency", Doc: "number of requests",
@@ -281,10 +285,11 @@ var options = []Option{
 		Flag: "--num-profile-runs"},
 	{Name: "warmup_requests", Default: 0, Doc: "number of requests sent first, excluded from the results",
 		Flag: "--warmup-request-count"},
-	{Name: "isl", Default: 550, Positive: true, Doc: "mean tokens of a prompt", Flag: "--synthetic-input-tokens-mean"},
+	{Name: "isl", Default: 550, Least: 1, Most: workload.MaxTokens, Doc: "mean tokens of a prompt",
+		Flag: "--synthetic-input-tokens-mean"},
 	{Name: "isl_stddev", Default: 0, Doc: "standard deviation of isl", Flag: "--synthetic-input-tokens-stddev"},
-	{Name: "osl", Default: 0, Depends: "the server's choice", Doc: "mean tokens requested for an output",
-		Flag: "--output-tokens-mean"},
+	{Name: "osl", Default: 0, Most: workload.MaxTokens, Depends: "the server's choice",
+		Doc: "mean tokens requested for an output", Flag: "--output-tokens-mean"},
 	{Name: "osl_stddev", Default: 0, Doc: "standard deviation of osl", Flag: "--output-tokens-stddev"},
 	{Name: "entries", Default: 0, Depends: "one for every request",
 		Doc: "number of different conversations, reused if there are fewer than requests", Flag: "--num-dataset-entries"},
@@ -301,7 +306,8 @@ var options = []Option{
 		Flag: "--conversation-turn-delay-stddev", Scale: 1e3},
 	{Name: "prompt", Default: PromptText, OneOf: []string{PromptText, PromptIDs},
 		Doc: "form of prompts; token ids need completions"},
-	{Name: "vocabulary", Default: 30_000, Doc: "upper bound of token ids"},
+	{Name: "vocabulary", Default: 30_000, Least: workload.MinVocabulary, Most: math.MaxInt32,
+		Doc: "upper bound of token ids"},
 	{
 		Name: "trace",
 		Doc:  "recorded trace of mooncake, BurstGPT, coding agents or OpenTelemetry; replaces prompts and arrivals",
@@ -317,8 +323,8 @@ var options = []Option{
 		Doc: "number of texts of a request, each with isl tokens"},
 	{Name: "query_length", Default: 32, Doc: "tokens of the query of rerank"},
 	{Name: "images", Default: 0, Doc: "number of generated images of a chat request", Flag: "--image-batch-size"},
-	{Name: "image_width", Default: 512, Doc: "pixels of an image", Flag: "--image-width-mean"},
-	{Name: "image_height", Default: 512, Doc: "pixels of an image", Flag: "--image-height-mean"},
+	{Name: "image_width", Default: 512, Least: 1, Most: 8192, Doc: "pixels of an image", Flag: "--image-width-mean"},
+	{Name: "image_height", Default: 512, Least: 1, Most: 8192, Doc: "pixels of an image", Flag: "--image-height-mean"},
 	{Name: "cancel_share", Default: 0, Share: true, Doc: "share of requests that the client cancels",
 		Flag: "--request-cancellation-rate", Scale: 100},
 	{Name: "cancel_delay", Default: 0, Doc: "seconds after which they are cancelled",

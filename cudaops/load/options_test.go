@@ -35,6 +35,12 @@ func TestLimitsOfOptions(t *testing.T) {
 		"cancel_share is 1.5; it is a share":                          func(s *Settings) { s.CancelShare = 1.5 },
 		"request_timeout is 0; it must be above 0":                    func(s *Settings) { s.Timeout = 0 },
 		`sampling is "random"; it must be one of sequential, shuffle`: func(s *Settings) { s.Sampling = "random" },
+		"isl is 0.5; it must be from 1 to 10000000":                   func(s *Settings) { s.ISL = 0.5 },
+		"vocabulary is 100; it must be from 512 to":                   func(s *Settings) { s.Vocabulary = 100 },
+		"concurrency is 100001; it must be from 0 to 100000":          func(s *Settings) { s.Concurrency = 100_001 },
+		"image_width is 9000; it must be from 1 to 8192":              func(s *Settings) { s.ImageWidth = 9000 },
+		"arrival_smoothness is 0; it must be above 0":                 func(s *Settings) { s.Smoothness = 0 },
+		`arrival is "uniform"; it must be one of constant, poisson`:   func(s *Settings) { s.Arrival = "uniform" },
 		"model is not set; it is the name by which the server knows":  func(s *Settings) { s.Model = "" },
 	} {
 		s := quick()

@@ -234,9 +234,6 @@ func plainType(t string) string {
 	return t
 }
 
-// maxImage limits the width and the height of generated images.
-const maxImage = 8192
-
 // Settle fills in defaults that depend on other settings. It returns an error if the settings are invalid.
 func (s *Settings) Settle() error {
 	if s.Batch > 0 {
@@ -299,10 +296,6 @@ func (s *Settings) Settle() error {
 	case s.Images > 0 && s.EndpointType != string(openai.Chat) && s.EndpointType != string(openai.Responses):
 		return errors.New(`images needs endpoint_type "chat" or "responses"`)
 
-	case s.Images > 0 && (s.ImageWidth*s.ImageHeight == 0 || s.ImageWidth > maxImage || s.ImageHeight > maxImage):
-		return fmt.Errorf("an image has %d x %d pixels; each side must be from 1 to %d", s.ImageWidth, s.ImageHeight,
-			maxImage)
-
 	case s.Batch > 0 && (s.RequestRate > 0 || s.Trace != "" || s.Turns > 1 || s.ConcurrencyRamp > 0):
 		return errors.New(
 			"batch is set: batches follow each other, so leave request_rate, trace, turns and concurrency_ramp away",
@@ -318,9 +311,6 @@ func (s *Settings) Settle() error {
 	case s.Batch > 0 && (s.Requests%s.Batch != 0 || s.WarmupRequests%s.Batch != 0):
 		return fmt.Errorf("batch is %d; requests (%d) and warmup_requests (%d) must be multiples of it", s.Batch,
 			s.Requests, s.WarmupRequests)
-
-	case s.Concurrency > 100_000:
-		return fmt.Errorf("concurrency is %d; a machine has fewer ports than that", s.Concurrency)
 
 	case s.PrefillConcurrency > 0 && !s.Streaming:
 		return errors.New("prefill_concurrency needs streaming = true: without a stream, the end of the prefill is unknown")
@@ -345,13 +335,6 @@ func (s *Settings) Settle() error {
 		return errors.New("of api_key, api_key_env and api_key_file more than one is set; keep one")
 	}
 
-	if s.RequestRate > 0 {
-		if err := (workload.Arrivals{Pattern: s.Arrival, Rate: s.RequestRate,
-			Smoothness: s.Smoothness}).Validate(); err != nil {
-			return err
-		}
-	}
-
 	for name := range s.Headers {
 		if secretHeader(name) {
 			return fmt.Errorf(
@@ -374,12 +357,6 @@ func (s *Settings) Settle() error {
 
 	if err := s.checkTargets(); err != nil {
 		return err
-	}
-
-	if s.Trace+s.Dataset == "" {
-		if err := s.synthetic(nil, 0).Validate(); err != nil {
-			return err
-		}
 	}
 
 	_, err := s.Target()

@@ -1,11 +1,8 @@
 package workload
 
 import (
-	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
-	"strings"
 	"time"
 
 	"gonum.org/v1/gonum/stat/distuv"
@@ -37,21 +34,6 @@ type Arrivals struct {
 
 	// Seed is the random seed of the gaps. 0 is a valid seed.
 	Seed uint64
-}
-
-// Validate returns an error if a field is out of range.
-func (c Arrivals) Validate() error {
-	switch {
-	case !slices.Contains(Patterns(), c.Pattern):
-		return fmt.Errorf("the arrival pattern is %q; it must be one of %s", c.Pattern, strings.Join(Patterns(), ", "))
-	case !(c.Rate > 0) || math.IsInf(c.Rate, 0):
-		return fmt.Errorf("the request rate is %v; it must be above 0", c.Rate)
-	case c.Pattern == Gamma && !(c.Smoothness > 0):
-		return fmt.Errorf("the smoothness is %v; it must be above 0", c.Smoothness)
-	case c.Ramp < 0:
-		return fmt.Errorf("the ramp is %v; it must not be negative", c.Ramp)
-	}
-	return nil
 }
 
 // A Schedule generates the arrival times. It is not safe for concurrent use.

@@ -70,14 +70,3 @@ func TestRamp(t *testing.T) {
 		t.Errorf("after the ramp the gap is %v", gap)
 	}
 }
-
-func TestValidate(t *testing.T) {
-	for _, c := range []Arrivals{
-		{Pattern: "uniform", Rate: 1}, {Pattern: Poisson}, {Pattern: Poisson, Rate: math.Inf(1)}, {Pattern: Poisson, Rate: math.NaN()},
-		{Pattern: Gamma, Rate: 1}, {Pattern: Constant, Rate: 1, Ramp: -1},
-	} {
-		if c.Validate() == nil {
-			t.Errorf("%+v passes", c)
-		}
-	}
-}

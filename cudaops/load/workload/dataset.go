@@ -64,7 +64,7 @@ type dataset struct {
 
 // add adds an entry as a conversation, or to the conversation of its session.
 func (d *dataset) add(e entry) error {
-	if e.Output < 0 || e.Output > maxTokens {
+	if e.Output < 0 || e.Output > MaxTokens {
 		return fmt.Errorf("output_length is %d", e.Output)
 	}
 

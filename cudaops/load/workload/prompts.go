@@ -4,8 +4,6 @@ package workload
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
 	"math"
 	"math/rand/v2"
 	"strconv"
@@ -126,41 +124,10 @@ type Conversation struct {
 	At time.Duration
 }
 
-// Validate returns an error if a field is out of range.
-func (c Config) Validate() error {
-	switch {
-	case c.Entries < 1:
-		return fmt.Errorf("there are %d entries; at least 1 is needed", c.Entries)
-
-	case !(c.Input.Mean >= 1) || !(c.Input.StdDev >= 0):
-		return fmt.Errorf(
-			"the input has %v +- %v tokens; the mean must be at least 1 and the deviation not negative",
-			c.Input.Mean,
-			c.Input.StdDev,
-		)
-
-	case !(c.Output.Mean >= 0) || !(c.Output.StdDev >= 0):
-		return fmt.Errorf("the output has %v +- %v tokens; neither may be negative", c.Output.Mean, c.Output.StdDev)
-
-	case c.Input.Mean > maxTokens || c.Output.Mean > maxTokens:
-		return fmt.Errorf("a length of more than %d tokens is more than any model accepts", maxTokens)
-
-	case !(c.Turns.Mean >= 0) || !(c.Turns.StdDev >= 0) || !(c.Delay.Mean >= 0) || !(c.Delay.StdDev >= 0):
-		return errors.New("turns and their delays must not be negative")
-
-	case c.Prefix < 0 || c.PrefixPool < 0:
-		return errors.New("prefixes must not be negative")
-
-	case c.IDs && c.Vocabulary < minVocabulary:
-		return fmt.Errorf("the vocabulary has %d ids; token ids need at least %d", c.Vocabulary, minVocabulary)
-	}
-
-	return nil
-}
-
+// Limits of settings.
 const (
-	maxTokens     = 10_000_000
-	minVocabulary = 512
+	MaxTokens     = 10_000_000 // of a prompt or an output
+	MinVocabulary = 512
 	// firstID skips special tokens, which come first in most vocabularies.
 	firstID = 256
 )

@@ -103,7 +103,7 @@ func (m *tracer) request(l *traceLine, number int) error {
 	}
 
 	for what, v := range map[string]*int{"input_length": l.Input, "output_length": l.Output} {
-		if v != nil && (*v < 0 || *v > maxTokens) {
+		if v != nil && (*v < 0 || *v > MaxTokens) {
 			return fmt.Errorf("%s is %d", what, *v)
 		}
 	}
