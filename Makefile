@@ -34,9 +34,10 @@ SEED ?= 1
 GOLDENTESTS := ^($$(grep -rl --include='*_test.go' '[*]update' . | xargs sed -n 's/^func \(Test[A-Za-z0-9_]*\)(.*/\1/p' | sort -u | paste -sd'|' -))\$$
 PKG ?= $$(grep -rl --include='*_test.go' 'flag.Bool("update"' . | xargs -n1 dirname | grep -v "cudaops/ops\$$" | sort -u)
 # make bench: where the figures go, and how often each is taken. benchstat needs
-# six of each to tell a change from noise.
+# six of each to tell a change from noise. BENCHTIME: how many iterations a figure of the parts has.
 BENCH ?= bin/bench.txt
 COUNT ?= 1
+BENCHTIME ?= 5x
 # make vuln and make gosec; the rules are those that say something about a program
 # that reads strangers' files, serves pages and checks digests.
 GOVULNCHECK ?= $(GO) run golang.org/x/vuln/cmd/govulncheck@v1.1.4
@@ -150,7 +151,7 @@ bench: ## write the performance figures to BENCH (bin/bench.txt), COUNT times ea
 BENCHMARKS = $$(grep -rl --include='*_test.go' '^func Benchmark' engine sink cudaops/trace cudaops/worker | xargs -n1 dirname | sort -u | sed 's,^,./,')
 bench-parts: ## the figures of the parts only, added to BENCH
 	@mkdir -p $(dir $(BENCH))
-	$(GO) test $(COMPILER) -vet=off $(BENCHMARKS) -run '^$$' -bench . -benchtime 5x -benchmem -count $(COUNT) >> $(BENCH) || { cat $(BENCH); exit 1; }
+	$(GO) test $(COMPILER) -vet=off $(BENCHMARKS) -run '^$$' -bench . -benchtime $(BENCHTIME) -benchmem -count $(COUNT) >> $(BENCH) || { cat $(BENCH); exit 1; }
 	@cat $(BENCH) && echo "Written to $(BENCH)."
 
 # make bench-serving AIPERF=venv/bin/aiperf: at most ten minutes on a machine without other work. It needs a C
