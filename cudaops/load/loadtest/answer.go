@@ -59,42 +59,33 @@ func (s *Server) sendsUsage(a *ask) bool {
 	return s.opts.Usage == "always" || s.opts.Usage != "never" && a.usage
 }
 
-// Messages begin with these formats, which take the model.
-const (
-	completionHead = `{"id":"cmpl-1","object":"text_completion","created":1,"model":%q,`
-	chunkHead      = `{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":%q,`
-)
+// message returns a response, or a message of a stream, with at most one choice. more are further fields.
+func (a *ask) message(choice, more string) string {
+	id, object := "cmpl-1", "text_completion"
+	if a.chat {
+		id, object = "chatcmpl-1", "chat.completion"
+		if a.stream {
+			object += ".chunk"
+		}
+	}
+	return fmt.Sprintf(`{"id":%q,"object":%q,"created":1,"model":%q,"choices":[%s]%s}`, id, object, a.model, choice, more)
+}
 
 // content returns a message with token i.
 func (s *Server) content(a *ask, i int) string {
-	if s.opts.SkipTokenizer {
-		return fmt.Sprintf(
-			completionHead+`"choices":[{"index":0,"text":"","finish_reason":null%s}]}`,
-			a.model,
-			s.ids(a, i, i+1),
-		)
-	}
-
 	q := strconv.Quote(token(i))
-	if !a.chat {
-		return fmt.Sprintf(
-			completionHead+`"choices":[{"index":0,"text":%s,"finish_reason":null}]}`,
-			a.model,
-			q,
-		)
+	switch {
+	case s.opts.SkipTokenizer:
+		return a.message(fmt.Sprintf(`{"index":0,"text":"","finish_reason":null%s}`, s.ids(a, i, i+1)), "")
+	case !a.chat:
+		return a.message(fmt.Sprintf(`{"index":0,"text":%s,"finish_reason":null}`, q), "")
 	}
 
 	key := "content"
 	if i < s.opts.Reasoning {
 		key = s.opts.ReasoningKey
 	}
-
-	return fmt.Sprintf(
-		chunkHead+`"choices":[{"index":0,"delta":{%q:%s},"finish_reason":null}]}`,
-		a.model,
-		key,
-		q,
-	)
+	return a.message(fmt.Sprintf(`{"index":0,"delta":{%q:%s},"finish_reason":null}`, key, q), "")
 }
 
 // ids returns the JSON field with the ids of tokens i to j-1, or "" if the request does not ask for ids.
@@ -110,19 +101,12 @@ func (s *Server) ids(a *ask, i, j int) string {
 	return `,"token_ids":[` + strings.Join(list, ",") + `]`
 }
 
-func (s *Server) finish(a *ask, reason string) string {
-	if !a.chat {
-		return fmt.Sprintf(
-			completionHead+`"choices":[{"index":0,"text":"","finish_reason":%q}]}`,
-			a.model,
-			reason,
-		)
+func (a *ask) finish(reason string) string {
+	output := `"text":""`
+	if a.chat {
+		output = `"delta":{}`
 	}
-	return fmt.Sprintf(
-		chunkHead+`"choices":[{"index":0,"delta":{},"finish_reason":%q}]}`,
-		a.model,
-		reason,
-	)
+	return a.message(fmt.Sprintf(`{"index":0,%s,"finish_reason":%q}`, output, reason), "")
 }
 
 func (s *Server) usageObject(a *ask) string {
@@ -137,14 +121,6 @@ func (s *Server) usageObject(a *ask) string {
 	}
 	return fmt.Sprintf(`{"prompt_tokens":%d,"completion_tokens":%d,"total_tokens":%d%s}`, a.prompt, n, a.prompt+n,
 		details)
-}
-
-func (s *Server) usage(a *ask) string {
-	return fmt.Sprintf(
-		chunkHead+`"choices":[],"usage":%s}`,
-		a.model,
-		s.usageObject(a),
-	)
 }
 
 // whole sends a response without streaming at the time of the last token.
@@ -175,36 +151,19 @@ func (s *Server) whole(c net.Conn, a *ask) bool {
 		usage = `,"usage":` + s.usageObject(a)
 	}
 
-	body := fmt.Sprintf(
-		completionHead+`"choices":[{"index":0,"text":%q,"finish_reason":%q}]%s}`,
-		a.model,
-		text.String(),
-		reason,
-		usage,
-	)
+	ids := ""
 	if s.opts.SkipTokenizer {
-		body = fmt.Sprintf(
-			completionHead+`"choices":[{"index":0,"text":"","finish_reason":%q%s}]%s}`,
-			a.model,
-			reason,
-			s.ids(a, 0, a.tokens),
-			usage,
-		)
+		text.Reset()
+		ids = s.ids(a, 0, a.tokens)
 	}
 
+	choice := fmt.Sprintf(`{"index":0,"text":%q,"finish_reason":%q%s}`, text.String(), reason, ids)
 	if a.chat {
-		body = fmt.Sprintf(
-			`{"id":"chatcmpl-1","object":"chat.completion","created":1,"model":%q,`+
-				`"choices":[{"index":0,"message":{"role":"assistant","content":%q,%q:%q},"finish_reason":%q}]%s}`,
-			a.model,
-			text.String(),
-			s.opts.ReasoningKey,
-			reasoning.String(),
-			reason,
-			usage,
-		)
+		choice = fmt.Sprintf(`{"index":0,"message":{"role":"assistant","content":%q,%q:%q},"finish_reason":%q}`,
+			text.String(), s.opts.ReasoningKey, reasoning.String(), reason)
 	}
 
+	body := a.message(choice, usage)
 	switch a.fault.Kind {
 	case FaultBadJSON:
 		body = body[:len(body)/2]
@@ -239,8 +198,7 @@ func (s *Server) until(a *ask, i int) {
 func (s *Server) stream(w *writer, a *ask) {
 	w.head()
 	if s.opts.Role && a.chat {
-		w.message(fmt.Sprintf(
-			chunkHead+`"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}`, "mock"))
+		w.message(a.message(`{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}`, ""))
 	}
 
 	tokens := a.tokens
@@ -294,9 +252,9 @@ func (s *Server) stream(w *writer, a *ask) {
 		reason = "stop"
 	}
 
-	w.message(s.finish(a, reason))
+	w.message(a.finish(reason))
 	if s.sendsUsage(a) {
-		w.message(s.usage(a))
+		w.message(a.message("", `,"usage":`+s.usageObject(a)))
 	}
 
 	if f.Kind != FaultNoDone {
