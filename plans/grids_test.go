@@ -26,19 +26,40 @@ func TestWhyNamesTheFilter(t *testing.T) {
 		filter, reason string
 	}{
 		{"trtllm", "gemm", nil, given{"gemm_dtype": "nvfp4", "m": 1, "n": 1024, "k": 1024}, "sm_gate", "NVFP4 at SM 100"},
-		{"trtllm", "gemm", nil, given{"gemm_dtype": "fp8_block", "m": 1, "n": 64, "k": 1024}, "block_min_128", "one scale per 128 x 128 block"},
-		{"trtllm", "gemm", nil, given{"gemm_dtype": "bfloat16", "m": 32768, "n": 65536, "k": 32}, "output_elements", "32 bits"},
-		{"trtllm", "gemm", nil, given{"gemm_dtype": "bfloat16", "m": 1, "n": 65536, "k": 65536}, "base.largest_square", "no model's layer"},
-		{"trtllm", "attention_context", nil, given{"num_heads": 96, "num_key_value_heads": 96, "head_dim": 256, "batch_size": 128, "isl": 1024, "kv_cache_dtype": "bfloat16", "attn_dtype": "bfloat16"}, "mha_tokens", "at most 65536 tokens"},
-		{"trtllm", "attention_generation", nil, given{"num_heads": 64, "num_key_value_heads": 8, "head_dim": 128, "window_size": 0, "batch_size": 64, "step": 131071, "kv_cache_dtype": "fp8"}, "batch_cap", "beyond the cache of a node"},
-		{"trtllm", "moe", nil, given{"model_name": "moonshotai/Kimi-K2.5", "moe_dtype": "bfloat16", "moe_tp_size": 1, "moe_ep_size": 1, "distribution": "balanced", "min_latency_mode": false}, "dtype_allowed", "quantised ones only in their own"},
-		{"trtllm", "moe", nil, given{"model_name": "Qwen/Qwen3-30B-A3B", "moe_dtype": "bfloat16", "moe_tp_size": 8, "moe_ep_size": 1, "distribution": "balanced", "min_latency_mode": false}, "tp_limit", "not served with so many"},
-		{"vllm", "moe", nil, given{"model_name": "deepseek-ai/DeepSeek-V3", "moe_dtype": "fp8_block", "moe_tp_size": 2, "moe_ep_size": 4, "distribution": "balanced"}, "topology", "never by both"},
-		{"vllm", "msa_generation_module", nil, given{"num_heads": 128, "batch_size": 1024, "step": 32768, "kv_cache_dtype": "bfloat16", "gemm_type": "bfloat16"}, "memory", "nine tenths of the device"},
-		{"sglang", "dsa_context_module_skip_indexer", nil, given{"model": "deepseek-ai/DeepSeek-V3.2", "tp_size": 1, "batch_size": 1, "kv_cache_dtype": "bfloat16"}, "index_shared", "nothing to skip"},
-		{"sglang", "attention_context", []string{"system=a100_sxm"}, given{"num_heads": 64, "num_key_value_heads": 8, "head_dim": 128, "batch_size": 1, "isl": 1, "kv_cache_dtype": "bfloat16", "attn_dtype": "bfloat16", "architecture": "Qwen3ForCausalLM"}, "sm_known", "SM 89, 90, 100, 103 and 120 only"},
-		{"trtllm", "gemm", []string{`models=["Qwen/Qwen3-32B"]`}, given{"gemm_dtype": "bfloat16", "m": 1, "n": 1024, "k": 1024}, "base.base_grid", "chosen models"},
-		{"trtllm", "dsv4_csa_generation_module", nil, given{"model": "sgl-project/DeepSeek-V4-Pro-FP8", "tp_size": 1, "batch_size": 128, "step": 8192}, "batch_ladder", "64 sequences from 8192 tokens"},
+		{"trtllm", "gemm", nil, given{"gemm_dtype": "fp8_block", "m": 1, "n": 64, "k": 1024}, "block_min_128",
+			"one scale per 128 x 128 block"},
+		{"trtllm", "gemm", nil, given{"gemm_dtype": "bfloat16", "m": 32768, "n": 65536, "k": 32}, "output_elements",
+			"32 bits"},
+		{"trtllm", "gemm", nil, given{"gemm_dtype": "bfloat16", "m": 1, "n": 65536, "k": 65536}, "base.largest_square",
+			"no model's layer"},
+		{"trtllm", "attention_context", nil,
+			given{"num_heads": 96, "num_key_value_heads": 96, "head_dim": 256, "batch_size": 128, "isl": 1024,
+				"kv_cache_dtype": "bfloat16", "attn_dtype": "bfloat16"}, "mha_tokens", "at most 65536 tokens"},
+		{"trtllm", "attention_generation", nil,
+			given{"num_heads": 64, "num_key_value_heads": 8, "head_dim": 128, "window_size": 0, "batch_size": 64, "step": 131071,
+				"kv_cache_dtype": "fp8"}, "batch_cap", "beyond the cache of a node"},
+		{"trtllm", "moe", nil, given{"model_name": "moonshotai/Kimi-K2.5", "moe_dtype": "bfloat16", "moe_tp_size": 1,
+			"moe_ep_size": 1, "distribution": "balanced", "min_latency_mode": false}, "dtype_allowed", "quantised ones only " +
+			"in their own"},
+		{"trtllm", "moe", nil, given{"model_name": "Qwen/Qwen3-30B-A3B", "moe_dtype": "bfloat16", "moe_tp_size": 8,
+			"moe_ep_size": 1, "distribution": "balanced", "min_latency_mode": false}, "tp_limit", "not served with so many"},
+		{"vllm", "moe", nil, given{"model_name": "deepseek-ai/DeepSeek-V3", "moe_dtype": "fp8_block", "moe_tp_size": 2,
+			"moe_ep_size": 4, "distribution": "balanced"}, "topology", "never by both"},
+		{"vllm", "msa_generation_module", nil,
+			given{"num_heads": 128, "batch_size": 1024, "step": 32768, "kv_cache_dtype": "bfloat16",
+				"gemm_type": "bfloat16"}, "memory", "nine tenths of the device"},
+		{"sglang", "dsa_context_module_skip_indexer", nil,
+			given{"model": "deepseek-ai/DeepSeek-V3.2", "tp_size": 1, "batch_size": 1,
+				"kv_cache_dtype": "bfloat16"}, "index_shared", "nothing to skip"},
+		{"sglang", "attention_context", []string{"system=a100_sxm"},
+			given{"num_heads": 64, "num_key_value_heads": 8, "head_dim": 128, "batch_size": 1, "isl": 1,
+				"kv_cache_dtype": "bfloat16", "attn_dtype": "bfloat16",
+				"architecture": "Qwen3ForCausalLM"}, "sm_known", "SM 89, 90, 100, 103 and 120 only"},
+		{"trtllm", "gemm", []string{`models=["Qwen/Qwen3-32B"]`},
+			given{"gemm_dtype": "bfloat16", "m": 1, "n": 1024, "k": 1024}, "base.base_grid", "chosen models"},
+		{"trtllm", "dsv4_csa_generation_module", nil,
+			given{"model": "sgl-project/DeepSeek-V4-Pro-FP8", "tp_size": 1, "batch_size": 128,
+				"step": 8192}, "batch_ladder", "64 sequences from 8192 tokens"},
 	} {
 		g := gridOf(t, shared(t, planOf(tc.backend), tc.vars...), tc.op)
 		if g == nil {
@@ -64,7 +85,8 @@ func TestWhyNamesTheFilter(t *testing.T) {
 			return d.Filter == tc.filter && strings.Contains(d.Reason, tc.reason)
 		})
 		if verdict.Kept || !found {
-			t.Errorf("%s %s %v: want filter %s (%s), got kept=%v %+v", tc.backend, tc.op, tc.given, tc.filter, tc.reason, verdict.Kept, verdict.Drops)
+			t.Errorf("%s %s %v: want filter %s (%s), got kept=%v %+v", tc.backend, tc.op, tc.given, tc.filter, tc.reason,
+				verdict.Kept, verdict.Drops)
 		}
 	}
 }
@@ -88,7 +110,8 @@ func TestCasesFollowTheMemoryOfTheDevice(t *testing.T) {
 			t.Fatal(text(diags))
 		}
 		if c.Len() != tc.cases || tc.points > 0 && c.Rows() != tc.points {
-			t.Errorf("%s %s on %s: %d cases, %d points, want %d, %d", tc.backend, tc.op, tc.system, c.Len(), c.Rows(), tc.cases, tc.points)
+			t.Errorf("%s %s on %s: %d cases, %d points, want %d, %d", tc.backend, tc.op, tc.system, c.Len(), c.Rows(), tc.cases,
+				tc.points)
 		}
 	}
 }
@@ -98,13 +121,15 @@ func TestCasesFollowTheMemoryOfTheDevice(t *testing.T) {
 var helpers = []string{
 	"attn_backend", "native_num_heads", "model", "min_latency_mode", "model_name", "use_eplb", "op", "dsa_prefill_backend",
 	"v_head_dim", "runtime_window_size", "attention_chunk_size", "has_attention_sink", "scaling", "architecture",
-	"swiglu_limit", "moe_backend", "activation", "is_gated", "has_bias", "gemm1_alpha", "gemm1_clamp_limit", "scoring_func",
+	"swiglu_limit", "moe_backend", "activation", "is_gated", "has_bias", "gemm1_alpha", "gemm1_clamp_limit",
+	"scoring_func",
 	"routing_method_type", "routed_scaling_factor", "renormalize", "has_correction_bias", "num_expert_group", "topk_group",
 	"apply_router_weight_on_input", "is_fp4_experts",
 }
 
 // fromBenchmark are key columns that a benchmark adds to its rows.
-var fromBenchmark = []string{"op_name", "kernel_source", "architecture", "inference_phase", "score_mode", "mla_dtype", "kv_cache_dtype", "gemm_type", "hidden_size", "hc_mult"}
+var fromBenchmark = []string{"op_name", "kernel_source", "architecture", "inference_phase", "score_mode", "mla_dtype",
+	"kv_cache_dtype", "gemm_type", "hidden_size", "hc_mult"}
 
 // TestGridsFitTheirTables checks that the op's perf table or its benchmark has every column of a case, that readers
 // know the words, and that the columns that readers need exist.

@@ -21,13 +21,15 @@ func TestBackendPlansDeclareTheSameVariables(t *testing.T) {
 			if first[v.Name] = v; !ok {
 				continue
 			}
-			sameDefault := (v.Default == cty.NilVal) == (was.Default == cty.NilVal) && (v.Default == cty.NilVal || v.Default.RawEquals(was.Default))
+			sameDefault := (v.Default == cty.NilVal) == (was.Default == cty.NilVal) &&
+				(v.Default == cty.NilVal || v.Default.RawEquals(was.Default))
 			if v.Description != was.Description || !v.Type.Equals(was.Type) || !sameDefault {
 				t.Errorf("%s: the variable %s is another one than in the plans before: %+v, %+v", backend, v.Name, v, was)
 			}
 		}
 	}
-	for _, name := range []string{"system", "ops", "models", "tp", "cases", "power", "coverage", "reference", "layout", "collector_root"} {
+	for _, name := range []string{"system", "ops", "models", "tp", "cases", "power", "coverage", "reference", "layout",
+		"collector_root"} {
 		if count[name] != len(backends) {
 			t.Errorf("%d of %d plans have the variable %s", count[name], len(backends), name)
 		}

@@ -61,9 +61,10 @@ var loaded sync.Map // name and variables -> func() *config.Config
 // shared is load for tests that look at the same plan: it is read once.
 func shared(tb testing.TB, plan string, vars ...string) *config.Config {
 	tb.Helper()
-	read, _ := loaded.LoadOrStore(strings.Join(append(vars, plan), "\x00"), sync.OnceValues(func() (*config.Config, hcl.Diagnostics) {
-		return config.Load(options(plan, vars))
-	}))
+	read, _ := loaded.LoadOrStore(strings.Join(append(vars, plan), "\x00"),
+		sync.OnceValues(func() (*config.Config, hcl.Diagnostics) {
+			return config.Load(options(plan, vars))
+		}))
 	cfg, diags := read.(func() (*config.Config, hcl.Diagnostics))()
 	if diags.HasErrors() {
 		tb.Fatal(text(diags))

@@ -20,7 +20,8 @@ import (
 // seen is the environment that every runtime is taken to have.
 var seen = runtimes.Environment{
 	Framework: "framework", Version: "1.2.3", Device: "NVIDIA H200",
-	Env: map[string]string{"driver": "580.65.06", "cuda": "13.0", "torch": "2.9.0", "nccl": "2.27.5", "nccl_env": "none", "gpus": "8", "hostname": "node"},
+	Env: map[string]string{"driver": "580.65.06", "cuda": "13.0", "torch": "2.9.0", "nccl": "2.27.5", "nccl_env": "none",
+		"gpus": "8", "hostname": "node"},
 }
 
 // TestIdentity holds what identifies the data of the shipped plans: the key of
@@ -85,7 +86,8 @@ func identities(t *testing.T, name string) string {
 		if collects {
 			// A kernel's source is read when the key is asked for.
 			_, diags := c.KeyExtra(context.Background(), &stage.PlanContext{
-				Address: in.Address, Range: in.Range, Store: store, PlanDir: cfg.Dir, Upstream: func(*stage.Ref) *stage.Plan { return nil },
+				Address: in.Address, Range: in.Range, Store: store, PlanDir: cfg.Dir,
+				Upstream: func(*stage.Ref) *stage.Plan { return nil },
 			})
 			if diags.HasErrors() {
 				t.Fatalf("%s: %s", in.Address, text(diags))

@@ -89,7 +89,8 @@ func TestDenseModel(t *testing.T) {
 			heads[l] = true
 		}
 	}
-	if diff := cmp.Diff(map[string]bool{"64,8,128,0": true, "32,4,128,0": true, "16,2,128,0": true, "8,1,128,0": true}, heads); diff != "" {
+	if diff := cmp.Diff(map[string]bool{"64,8,128,0": true, "32,4,128,0": true, "16,2,128,0": true, "8,1,128,0": true},
+		heads); diff != "" {
 		t.Error(diff)
 	}
 }
@@ -154,7 +155,8 @@ func modelNames(t *testing.T) cty.Value {
 // sharesShape is true for ops whose cases carry the name of the first model
 // with a shape: choosing another one renames them.
 func sharesShape(op string) bool {
-	return slices.Contains([]string{"moe", "moe_ep", "attention_context", "attention_generation", "mla_context", "mla_generation"}, op)
+	return slices.Contains([]string{"moe", "moe_ep", "attention_context", "attention_generation", "mla_context",
+		"mla_generation"}, op)
 }
 
 func TestTensorParallelSizes(t *testing.T) {
@@ -181,7 +183,8 @@ func TestWrongChoices(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ v, want string }{
 		{`ops=["gem"]`, "no op gem"},
-		{`models=["Qwen/Qwen-3-32B"]`, "No shapes are on file of Qwen/Qwen-3-32B. Did you mean Qwen/Qwen3-32B? Of the same maker there are Qwen/Qwen3-0.6B, Qwen/Qwen3-1.7B"},
+		{`models=["Qwen/Qwen-3-32B"]`, "No shapes are on file of Qwen/Qwen-3-32B. Did you mean Qwen/Qwen3-32B? Of the same " +
+			"maker there are Qwen/Qwen3-0.6B, Qwen/Qwen3-1.7B"},
 		{`tp=4`, "write a list: 'tp=[4]'"},
 		{"tp=[3]", "powers of two"},
 		{"system=h200", "did you mean h200_sxm"},
@@ -199,7 +202,8 @@ func TestWrongChoices(t *testing.T) {
 // make test has one backend on the one that is no CUDA device.
 func TestEverySystem(t *testing.T) {
 	t.Parallel()
-	for system, on := range map[string][]string{"b60": backends, "a30": backends[:1], "l4": backends[1:2], "gb300": backends[2:]} {
+	for system, on := range map[string][]string{"b60": backends, "a30": backends[:1], "l4": backends[1:2],
+		"gb300": backends[2:]} {
 		if !testutil.All() {
 			if on = on[:1]; system != "b60" {
 				continue

@@ -41,7 +41,8 @@ func sample() *stage.Dataset {
 }
 
 func TestDedupeKeepsOneRow(t *testing.T) {
-	for keep, want := range map[string]float64{dedupe.KeepFirst: 10, dedupe.KeepLatest: 10, dedupe.KeepBest: 10, dedupe.KeepMedian: 20} {
+	for keep, want := range map[string]float64{dedupe.KeepFirst: 10, dedupe.KeepLatest: 10, dedupe.KeepBest: 10,
+		dedupe.KeepMedian: 20} {
 		t.Run(keep, func(t *testing.T) {
 			c := config(keep)
 			if d := c.Check(&stage.CheckContext{}); d.HasErrors() {
@@ -198,7 +199,8 @@ func TestAnInvalidRowNeverStaysOverAValidOne(t *testing.T) {
 	// Where zero is data it is a value like any other.
 	rec := table.NewRecord([]string{"m", "latency"},
 		[]arrow.Array{table.Constant(int64(1), 2), table.Floats([]float64{5, 0}, nil)})
-	if res, err := dedupe.Rows(rec, dedupe.Options{Key: []string{"m"}, Keep: dedupe.KeepLatest, ZeroOK: true}); err != nil ||
+	if res, err := dedupe.Rows(rec, dedupe.Options{Key: []string{"m"}, Keep: dedupe.KeepLatest,
+		ZeroOK: true}); err != nil ||
 		!slices.Equal(res.Keep, []int{1}) {
 		t.Errorf("keeps %v, %v", res.Keep, err)
 	}

@@ -160,7 +160,8 @@ func TestGridErrorsReachTheEngine(t *testing.T) {
 		t.Errorf("diagnostics %v", diags)
 	}
 
-	bad := mustDecode(t, "op = \"x\"\naxis \"m\" { values = [0, 1] }\nfilter \"f\" {\n keep = 1 / m > 0\n reason = \"r\"\n}")
+	bad := mustDecode(t, "op = \"x\"\naxis \"m\" { values = [0, 1] }\nfilter \"f\" {\n keep = 1 / m > 0\n reason = "+
+		"\"r\"\n}")
 	p, diags := bad.Plan(context.Background(), &stage.PlanContext{})
 	if p != nil || !diags.HasErrors() || diags[0].Subject == nil {
 		t.Errorf("plan %v, diagnostics %v", p, diags)

@@ -35,8 +35,10 @@ func TestChecksReachTheDoctor(t *testing.T) {
 		change     func(*cudatest.GPU)
 		target     preflight.Target
 	}{
-		{"exclusive", "foreign compute process", func(d *cudatest.GPU) { d.Procs = []nvml.Process{{PID: 1 << 30}} }, preflight.Target{}},
-		{"temperature", "more than 30 C", func(*cudatest.GPU) {}, preflight.Target{Limits: doctor.Limits{"max_celsius": 30.0}}},
+		{"exclusive", "foreign compute process", func(d *cudatest.GPU) { d.Procs = []nvml.Process{{PID: 1 << 30}} },
+			preflight.Target{}},
+		{"temperature", "more than 30 C", func(*cudatest.GPU) {},
+			preflight.Target{Limits: doctor.Limits{"max_celsius": 30.0}}},
 		{"gpus", "the plan is for b200_sxm", func(*cudatest.GPU) {}, preflight.Target{System: b200}},
 		{"gpus", "the plan wants 4", func(*cudatest.GPU) {}, preflight.Target{Limits: doctor.Limits{"count": 4.0}}},
 		{"gpus", "the plan wants at least 2", func(*cudatest.GPU) {}, preflight.Target{Limits: doctor.Limits{"min": 2.0}}},

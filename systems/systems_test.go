@@ -65,7 +65,8 @@ func TestH200Values(t *testing.T) {
 	obj := s.Object()
 	gpu := obj["gpu"].(map[string]any)
 	if obj["sm_version"] != int64(90) || gpu["sm_version"] != int64(90) || obj["mem_bw"] != gpu["mem_bw"] ||
-		obj["nccl_version"] != "2.26.2" || obj["fp32_flops"] != int64(67e12) || obj["mem_empirical_constant_latency"] != 3e-6 {
+		obj["nccl_version"] != "2.26.2" || obj["fp32_flops"] != int64(67e12) ||
+		obj["mem_empirical_constant_latency"] != 3e-6 {
 		t.Errorf("object %v", obj)
 	}
 

@@ -28,9 +28,12 @@ func TestEveryFlagOfAIPerfIsMapped(t *testing.T) {
 		}
 	}
 	// Words of the page that are not options of endpoints.
-	known := []string{"endpoint", "server", "load", "chat", "completions", "auto", "require", "sequential", "shuffle", "none", "records",
-		"poisson", "constant", "gamma", "trace", "telemetry", "ready", "within", "path", "completion", "profiler", "endpoints", "nvml",
-		"counters", "interval", "required", "report", "export", "check", "aiperf", "goodput", "good_fraction", "cache_hit_rate", "usage",
+	known := []string{"endpoint", "server", "load", "chat", "completions", "auto", "require", "sequential", "shuffle",
+		"none", "records",
+		"poisson", "constant", "gamma", "trace", "telemetry", "ready", "within", "path", "completion", "profiler",
+		"endpoints", "nvml",
+		"counters", "interval", "required", "report", "export", "check", "aiperf", "goodput", "good_fraction",
+		"cache_hit_rate", "usage",
 		"request_errors", "mooncake_trace", "weka_trace", "search", "responses", "embeddings", "rerank", "max_completion_tokens"}
 	for _, k := range runtimes.Registered(runtimes.Kinds()) {
 		if k.Name != "endpoint" {

@@ -26,7 +26,8 @@ func TestApprove(t *testing.T) {
 	} {
 		var out strings.Builder
 		a := &app{stdin: strings.NewReader(c.answer), stdout: &out}
-		err := a.approve(plan.Summary{Totals: plan.Totals{Stages: 1, Collect: 10, Seconds: c.seconds, Estimated: 10}, Work: true}, 10*time.Minute)
+		err := a.approve(plan.Summary{Totals: plan.Totals{Stages: 1, Collect: 10, Seconds: c.seconds, Estimated: 10},
+			Work: true}, 10*time.Minute)
 		if !errors.Is(err, c.want) {
 			t.Errorf("%q: %v, not %v", c.answer, err, c.want)
 		}
@@ -50,10 +51,13 @@ func TestEveryVerbHasAnExample(t *testing.T) {
 // longer than the width unless a word is.
 func TestPlanHidesNothing(t *testing.T) {
 	t.Parallel()
-	reason := "measured before under other conditions: measure.min_samples 3 -> 5; and a cause that is told at length, to its very end"
+	reason := "measured before under other conditions: measure.min_samples 3 -> 5; and a cause that is told at length, " +
+		"to its very end"
 	sum := plan.Summary{Work: true, Stages: []plan.StageSummary{
-		{Address: "collect.gemm", Kind: "collect", Measures: true, Action: stage.ActionStale, Reason: reason, Cases: &stage.CaseCounts{Planned: 120, Collect: 20, Reuse: 100, Rows: 20, Seconds: 10}},
-		{Address: `module.pipeline["base"].collect.op["attention_context_of_a_long_name"]`, Kind: "collect", Measures: true, Action: stage.ActionCollect, Cases: &stage.CaseCounts{Planned: 5, Collect: 5, Rows: 5}},
+		{Address: "collect.gemm", Kind: "collect", Measures: true, Action: stage.ActionStale, Reason: reason,
+			Cases: &stage.CaseCounts{Planned: 120, Collect: 20, Reuse: 100, Rows: 20, Seconds: 10}},
+		{Address: `module.pipeline["base"].collect.op["attention_context_of_a_long_name"]`, Kind: "collect", Measures: true,
+			Action: stage.ActionCollect, Cases: &stage.CaseCounts{Planned: 5, Collect: 5, Rows: 5}},
 	}}
 	for width, name := range map[int]string{40: "40", 80: "80", 200: "200", 0: "a pipe"} {
 		var out strings.Builder
@@ -67,7 +71,8 @@ func TestPlanHidesNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		text := strings.Join(strings.Fields(out.String()), " ")
-		for _, want := range []string{reason, "20 to collect, 100 reused, about 10s", `collect.op["attention_context_of_a_long_name"] 5 to collect`} {
+		for _, want := range []string{reason, "20 to collect, 100 reused, about 10s",
+			`collect.op["attention_context_of_a_long_name"] 5 to collect`} {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s: %q is not in\n%s", name, want, out.String())
 			}

@@ -51,7 +51,8 @@ func BenchmarkApplyPython(b *testing.B) {
 	runs := 0
 	apply := func(n, window int) time.Duration {
 		runs++
-		cmd := exec.Command(bin, fmt.Sprintf("--state-dir=state%d", runs), "apply", fmt.Sprintf("--var=n=%d", n), fmt.Sprintf("--var=window=%d", window), "plan.hcl")
+		cmd := exec.Command(bin, fmt.Sprintf("--state-dir=state%d", runs), "apply", fmt.Sprintf("--var=n=%d", n),
+			fmt.Sprintf("--var=window=%d", window), "plan.hcl")
 		cmd.Dir = dir
 		start := time.Now()
 		if out, err := cmd.CombinedOutput(); err != nil {

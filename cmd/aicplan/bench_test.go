@@ -164,7 +164,8 @@ func BenchmarkScale(b *testing.B) {
 				if what == "apply" {
 					fresh++
 				}
-				args := append([]string{fmt.Sprintf("--state-dir=state%d", fresh), verb, "--var", fmt.Sprintf("side=%d", side), "plan.hcl"}, more...)
+				args := append([]string{fmt.Sprintf("--state-dir=state%d", fresh), verb, "--var", fmt.Sprintf("side=%d", side),
+					"plan.hcl"}, more...)
 				figures[what][cases] = scaleCommand(b, bin, dir, args...)
 			})
 		}

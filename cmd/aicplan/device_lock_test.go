@@ -42,7 +42,8 @@ func TestMeasuringCommandsLockDevices(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) { // a device is tried at least once before the timeout
 		began := time.Now()
 		a.global.LockTimeout = time.Second
-		if _, err := a.holdDevices(twoGPUs, 1); !errors.Is(err, fileutil.ErrBusy) || strings.Count(said.String(), "Waiting up to 1s") != 1 {
+		if _, err := a.holdDevices(twoGPUs, 1); !errors.Is(err, fileutil.ErrBusy) ||
+			strings.Count(said.String(), "Waiting up to 1s") != 1 {
 			t.Errorf("%v, said %q", err, said.String())
 		}
 		if waited := time.Since(began); waited != time.Second {

@@ -21,10 +21,13 @@ func TestEstimatesMatchRecordedTimes(t *testing.T) {
 		stage   string // of one stage only; "" means the whole plan
 		seconds float64
 	}{
-		"37,254 cases of bfloat16, recovered":                 {[]string{"plans/h200_cuda.hcl", "--var", `dtypes=["bfloat16"]`, "--var", "operating_point=recovered", "--target", "export.gemm"}, "", 169},
-		"everything native, recovered":                        {[]string{"plans/h200_cuda.hcl", "--var", "operating_point=recovered"}, "", 169 + 268},
-		"the same shapes at the sustained point, 43 a second": {[]string{"plans/h200_cuda.hcl", "--var", `dtypes=["bfloat16"]`, "--target", "export.gemm"}, "", 37254 / 43.0},
-		"504 collectives on up to 8 GPUs":                     {[]string{"plans/h200_comm.hcl"}, `nccl_graph`, 30},
+		"37,254 cases of bfloat16, recovered": {[]string{"plans/h200_cuda.hcl", "--var",
+			`dtypes=["bfloat16"]`, "--var", "operating_point=recovered", "--target", "export.gemm"}, "", 169},
+		"everything native, recovered": {[]string{"plans/h200_cuda.hcl", "--var",
+			"operating_point=recovered"}, "", 169 + 268},
+		"the same shapes at the sustained point, 43 a second": {[]string{"plans/h200_cuda.hcl", "--var",
+			`dtypes=["bfloat16"]`, "--target", "export.gemm"}, "", 37254 / 43.0},
+		"504 collectives on up to 8 GPUs": {[]string{"plans/h200_comm.hcl"}, `nccl_graph`, 30},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

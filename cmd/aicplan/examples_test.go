@@ -97,7 +97,8 @@ func TestExampleCI(t *testing.T) {
 	}
 
 	out := job(run.ExitGate)
-	for _, want := range []string{"20 to collect", "exit code 4", "::error file=plan.hcl,line=", "unsupported_config", "Stopped by a gate"} {
+	for _, want := range []string{"20 to collect", "exit code 4", "::error file=plan.hcl,line=", "unsupported_config",
+		"Stopped by a gate"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("the job does not say %q:\n%s", want, out)
 		}

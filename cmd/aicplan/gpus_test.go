@@ -30,10 +30,12 @@ DCGM_FI_DEV_FB_USED{gpu="1",UUID="GPU-b",modelName="NVIDIA H200",Hostname="n1"} 
 		}
 	}
 	code, out, _ := do("--json", srv.URL, gone.URL)
-	if code != 0 || !strings.Contains(out, `"value": 412`) || !strings.Contains(out, `"unit": "W"`) || !strings.Contains(out, "79") || !strings.Contains(out, "HTTP 404") || strings.Contains(out, "nvidia_memory_used") {
+	if code != 0 || !strings.Contains(out, `"value": 412`) || !strings.Contains(out, `"unit": "W"`) ||
+		!strings.Contains(out, "79") || !strings.Contains(out, "HTTP 404") || strings.Contains(out, "nvidia_memory_used") {
 		t.Errorf("%d\n%s", code, out)
 	}
-	if code, out, _ = do(srv.URL); code != 0 || !strings.Contains(out, "412 W") || !strings.Contains(out, "n1") || !strings.Contains(out, "79") {
+	if code, out, _ = do(srv.URL); code != 0 || !strings.Contains(out, "412 W") || !strings.Contains(out, "n1") ||
+		!strings.Contains(out, "79") {
 		t.Errorf("%d\n%s", code, out)
 	}
 	if code, _, errs := do(gone.URL); code != 1 || !strings.Contains(errs, "No source reports a GPU") {

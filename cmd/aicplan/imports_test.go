@@ -39,7 +39,8 @@ var layers = []layer{
 	{"engine/plan", []string{"engine", "sink"}},
 	{"engine/plantest", []string{"engine", "sink"}},
 	{"engine/run", []string{"engine", "sink"}},
-	{"stages", []string{"engine/stage", "engine/checkpoint", "engine/grid", "engine/config", "cudaops", "sink", "systems"}},
+	{"stages", []string{"engine/stage", "engine/checkpoint", "engine/grid", "engine/config", "cudaops", "sink",
+		"systems"}},
 	{"plans", nil},
 	{"docs", nil},
 	{"cmd", []string{"docs", "engine", "stages", "cudaops", "sink", "systems"}},
@@ -159,8 +160,10 @@ func checkImports(pkg string, imports []string) error {
 			if inGround(own) {
 				continue
 			}
-			if inGround(pkg) || !below(own, rule.prefix) && !slices.ContainsFunc(rule.may, func(p string) bool { return below(own, p) }) {
-				wrong = append(wrong, fmt.Errorf("%s imports %s; packages of %s may import below it and from %v", pkg, own, rule.prefix, rule.may))
+			if inGround(pkg) || !below(own, rule.prefix) &&
+				!slices.ContainsFunc(rule.may, func(p string) bool { return below(own, p) }) {
+				wrong = append(wrong, fmt.Errorf("%s imports %s; packages of %s may import below it and from %v", pkg, own,
+					rule.prefix, rule.may))
 			}
 			continue
 		}
@@ -213,7 +216,8 @@ var listImports = sync.OnceValues(func() (map[string][]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	cmd := exec.Command("go", "list", "-e", "--json=ImportPath,Imports", "./cmd/aicplan/...", "./cudaops/...", "./engine/...",
+	cmd := exec.Command("go", "list", "-e", "--json=ImportPath,Imports", "./cmd/aicplan/...", "./cudaops/...",
+		"./engine/...",
 		"./plans/...", "./sink/...", "./stages/...", "./systems/...")
 	cmd.Dir = filepath.Dir(filepath.Dir(wd))
 	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=readonly", "GOPROXY=off")
@@ -249,7 +253,9 @@ var comparesRuntime = regexp.MustCompile(`\b(rt|[rR]untime)\.Kind *[!=]= *"`)
 func TestNoKindByName(t *testing.T) {
 	t.Parallel()
 	root := repoRoot(t)
-	if !comparesKind.MatchString(`s.Instance.Kind.Name != "grid"`) || !comparesKind.MatchString("switch s.Instance.Kind.Name {") || !comparesRuntime.MatchString(`c.runtime.Kind == "cpu"`) {
+	if !comparesKind.MatchString(`s.Instance.Kind.Name != "grid"`) ||
+		!comparesKind.MatchString("switch s.Instance.Kind.Name {") ||
+		!comparesRuntime.MatchString(`c.runtime.Kind == "cpu"`) {
 		t.Fatal("the patterns find nothing")
 	}
 	for _, dir := range []string{"engine", "stages", "cudaops", "cmd"} {

@@ -27,8 +27,10 @@ func toyKind(instrument int) runtimes.Kind {
 				{Name: "speed", Type: cty.Number, Required: true, Doc: "milliseconds for each n"},
 				{Name: "colour", Type: cty.String, OneOf: []string{"red", "blue"}, Beside: true, Doc: "what it looks like"},
 			},
-			Blocks:  []stage.Block{{Name: "box", Doc: "what it comes in", Options: []stage.Option{{Name: "lid", Type: cty.Bool, Doc: "whether it can be closed"}}}},
-			Collect: []stage.Block{{Name: "play", Doc: "what is done with it", Options: []stage.Option{{Name: "times", Type: cty.Number, Doc: "how often"}}}},
+			Blocks: []stage.Block{{Name: "box", Doc: "what it comes in",
+				Options: []stage.Option{{Name: "lid", Type: cty.Bool, Doc: "whether it can be closed"}}}},
+			Collect: []stage.Block{{Name: "play", Doc: "what is done with it",
+				Options: []stage.Option{{Name: "times", Type: cty.Number, Doc: "how often"}}}},
 		},
 		Host: func(init worker.Init) (worker.Host, error) {
 			h := &toyHost{}

@@ -20,7 +20,8 @@ func TestLicencesPageHasAllModules(t *testing.T) {
 	for line := range strings.Lines(string(mod)) {
 		if name, ok := strings.CutPrefix(line, "\t"); ok && strings.Contains(name, " v") {
 			modules++
-			if name, _, _ = strings.Cut(name, " "); !strings.Contains(page, " "+name+",") && !strings.Contains(page, " "+name+" |") {
+			if name, _, _ = strings.Cut(name, " "); !strings.Contains(page, " "+name+",") &&
+				!strings.Contains(page, " "+name+" |") {
 				t.Errorf("docs/reference/licences.md lacks %s", name)
 			}
 		}

@@ -212,7 +212,8 @@ collect "a_collect_with_quite_a_long_name_that_does_not_fit" {
 
 		screen := screenOf(t, out.String())
 		text := strings.Join(screen, "\n")
-		if !strings.Contains(out.String(), ": running,") || strings.Contains(text, ": running,") || strings.Count(text, "Run 2") != 1 {
+		if !strings.Contains(out.String(), ": running,") || strings.Contains(text, ": running,") ||
+			strings.Count(text, "Run 2") != 1 {
 			t.Errorf("%d columns: the screen is\n%s\nall that was printed is\n%q", columns, text, out.String())
 		}
 		if !strings.Contains(text, "collect.a_collect_with_quite_a_long_name_that_does_not_fit") {

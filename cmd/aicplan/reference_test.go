@@ -182,7 +182,8 @@ func referenceTables(t *testing.T, root string) map[string]string {
 
 		var outputs []attribute
 		for output, typ := range k.Outputs {
-			outputs = append(outputs, attribute{"`" + output + "`", typeName(typ), described(docs.elements[name+"."+output], "", "", "", "").text})
+			outputs = append(outputs, attribute{"`" + output + "`", typeName(typ),
+				described(docs.elements[name+"."+output], "", "", "", "").text})
 		}
 		if len(outputs) > 0 {
 			slices.SortFunc(outputs, func(a, b attribute) int { return strings.Compare(a.name, b.name) })
@@ -203,7 +204,8 @@ func referenceTables(t *testing.T, root string) map[string]string {
 	add("attribute", "table", docs.fields(t, "tableBody", nil, "hcl", ""))
 	add("attribute", "system", docs.fields(t, "systemBody", nil, "hcl", ""))
 	add("attribute", "test", slices.Concat(docs.fields(t, "runBody", nil, "hcl", ""), docs.literals("runBlocks", ""),
-		docs.fields(t, "expectBody", nil, "hcl", "expect."), docs.fields(t, "assertBody", nil, "hcl", "assert."), docs.fields(t, "diagBody", nil, "hcl", "expect_error.")))
+		docs.fields(t, "expectBody", nil, "hcl", "expect."), docs.fields(t, "assertBody", nil, "hcl",
+			"assert."), docs.fields(t, "diagBody", nil, "hcl", "expect_error.")))
 
 	for _, s := range all.Services() {
 		add("attribute", s.Name, blockOptions(s.Options, s.Blocks, nil))
@@ -284,7 +286,8 @@ func gateChecks(t *testing.T, docs *sourceDocs) []attribute {
 	var out []attribute
 	defaults := gate.Defaults()
 	for _, name := range slices.Sorted(maps.Keys(defaults)) {
-		row := described(docs.comments[typeOf(defaults[name])], strings.TrimPrefix(typeOf(defaults[name]), "gate."), name, "check", "")
+		row := described(docs.comments[typeOf(defaults[name])], strings.TrimPrefix(typeOf(defaults[name]), "gate."), name,
+			"check", "")
 		out = append(out, row)
 		out = append(out, docs.fields(t, typeOf(defaults[name]), defaults[name], "hcl", name+".")...)
 	}

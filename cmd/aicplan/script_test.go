@@ -84,7 +84,8 @@ func TestScripts(t *testing.T) {
 			e.Setenv("REPO", root)
 			// The plans, the fake frameworks with a checkout, and a trace are many files. A script gets
 			// only those that its text names.
-			text, err := os.ReadFile(filepath.Join("testdata/script", strings.TrimPrefix(filepath.Base(e.WorkDir), "script-")+".txt"))
+			text, err := os.ReadFile(filepath.Join("testdata/script",
+				strings.TrimPrefix(filepath.Base(e.WorkDir), "script-")+".txt"))
 			if err != nil {
 				return err
 			}

@@ -66,16 +66,20 @@ func disturbExperiment(t *testing.T, env []string) {
 	must(err)
 	dist := filepath.Join(u.dir, "site", "vllm-0.24.0.dist-info")
 	must(os.MkdirAll(dist, 0o755))
-	for name, text := range map[string]string{"trace.json.gz": string(trace), "vllm.sh": standInServer, filepath.Join(dist, "METADATA"): "Name: vllm\nVersion: 0.24.0\n"} {
+	for name, text := range map[string]string{"trace.json.gz": string(trace), "vllm.sh": standInServer,
+		filepath.Join(dist, "METADATA"): "Name: vllm\nVersion: 0.24.0\n"} {
 		if !filepath.IsAbs(name) {
 			name = filepath.Join(u.dir, name)
 		}
 		must(os.WriteFile(name, []byte(text), 0o644))
 	}
 	apply := func() *exec.Cmd {
-		return u.command("apply", "--out-dir", u.out, "--var", "executor=slurm", "--var", "constraint=", "--var", "qos=", "--var", "poll=200ms",
-			"--var", "dummy=true", "--var", "batch_size=2", "--var", "seq_len=64", "--var", "max_tokens=8", "--var", "warmup_iterations=1", "--var", "profile_iterations=2",
-			"--var", "model="+filepath.Join(u.dir, "plans", "experiments", "llama-3.1-8b"), "--var", `program=["sh", "`+filepath.Join(u.dir, "vllm.sh")+`"]`,
+		return u.command("apply", "--out-dir", u.out, "--var", "executor=slurm", "--var", "constraint=", "--var", "qos=",
+			"--var", "poll=200ms",
+			"--var", "dummy=true", "--var", "batch_size=2", "--var", "seq_len=64", "--var", "max_tokens=8", "--var",
+			"warmup_iterations=1", "--var", "profile_iterations=2",
+			"--var", "model="+filepath.Join(u.dir, "plans", "experiments",
+				"llama-3.1-8b"), "--var", `program=["sh", "`+filepath.Join(u.dir, "vllm.sh")+`"]`,
 			filepath.Join(u.dir, "plans", "experiments", "tp_scaling.hcl"))
 	}
 	var said bytes.Buffer
@@ -113,12 +117,14 @@ func disturbExperiment(t *testing.T, env []string) {
 	}
 	summary, err := os.ReadFile(filepath.Join(u.out, "results_summary.csv"))
 	must(err)
-	for _, cell := range []string{"\nE1.1,llama-3.1-8b,1,1,1,1,", "\nE1.2,llama-3.1-8b,2,1,1,2,", "\nE1.3,llama-3.1-8b,4,1,1,4,"} {
+	for _, cell := range []string{"\nE1.1,llama-3.1-8b,1,1,1,1,", "\nE1.2,llama-3.1-8b,2,1,1,2,",
+		"\nE1.3,llama-3.1-8b,4,1,1,4,"} {
 		if !bytes.Contains(summary, []byte(cell)) {
 			t.Errorf("the summary lacks %q:\n%s", cell, summary)
 		}
 	}
-	for _, file := range []string{"E1.1/workload_card.yaml", "E1.2/kineto_trace_1.json", "E1.3/kineto_trace_3.json", "E1.3/timing_stats_3.json"} {
+	for _, file := range []string{"E1.1/workload_card.yaml", "E1.2/kineto_trace_1.json", "E1.3/kineto_trace_3.json",
+		"E1.3/timing_stats_3.json"} {
 		if _, err := os.Stat(filepath.Join(u.out, file)); err != nil {
 			t.Error(err)
 		}

@@ -182,7 +182,8 @@ func (u *clusterUser) goOn() string { return filepath.Join(u.dir, "go") }
 func (u *clusterUser) command(args ...string) *exec.Cmd {
 	cmd := exec.Command(filepath.Join(u.bin, "aicplan"), args...)
 	cmd.Dir = u.dir
-	cmd.Env = append(os.Environ(), "AICPLAN_STATE_DIR="+u.state, "AICPLAN_LOCK_DIR="+filepath.Join(u.dir, "locks"), "PATH="+u.bin+":/usr/bin:/bin:/usr/sbin:/sbin")
+	cmd.Env = append(os.Environ(), "AICPLAN_STATE_DIR="+u.state, "AICPLAN_LOCK_DIR="+filepath.Join(u.dir, "locks"),
+		"PATH="+u.bin+":/usr/bin:/bin:/usr/sbin:/sbin")
 	cmd.Env = append(cmd.Env, u.env...)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	return cmd
@@ -297,7 +298,8 @@ var submitted = regexp.MustCompile(`(\d+) tasks? submitted as (\d+)`)
 func disturbCluster(t *testing.T, env []string) {
 	u := newClusterUser(t, env)
 	local := u.command("apply", "--out-dir", filepath.Join(u.dir, "local"), "plan.hcl")
-	local.Env = append(local.Env, "AICPLAN_STATE_DIR="+u.state+".local", "AICPLAN_LOCK_DIR="+filepath.Join(u.dir, "locks.local"))
+	local.Env = append(local.Env, "AICPLAN_STATE_DIR="+u.state+".local",
+		"AICPLAN_LOCK_DIR="+filepath.Join(u.dir, "locks.local"))
 	var saidLocally, said bytes.Buffer
 	local.Stdout, local.Stderr = &saidLocally, &saidLocally
 	if err := local.Start(); err != nil {

@@ -27,7 +27,8 @@ type sourceDocs struct {
 }
 
 // describedFolders are the packages whose comments describe attributes.
-var describedFolders = []string{"stages/*", "engine/config", "engine/grid", "engine/plantest", "engine/stage", "cudaops/doctor", "cudaops/ops"}
+var describedFolders = []string{"stages/*", "engine/config", "engine/grid", "engine/plantest", "engine/stage",
+	"cudaops/doctor", "cudaops/ops"}
 
 func readDocs(t *testing.T, root string) *sourceDocs {
 	t.Helper()

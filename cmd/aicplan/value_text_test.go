@@ -12,7 +12,8 @@ import (
 
 func TestValueText(t *testing.T) {
 	ref := cty.ObjectVal(map[string]cty.Value{
-		"ref": cty.CapsuleVal(stage.RefType, &stage.Ref{Address: "collect.a", Kind: "collect"}), "rows": cty.UnknownVal(cty.Number),
+		"ref": cty.CapsuleVal(stage.RefType,
+			&stage.Ref{Address: "collect.a", Kind: "collect"}), "rows": cty.UnknownVal(cty.Number),
 	})
 	for _, c := range []struct {
 		v    cty.Value
@@ -31,8 +32,10 @@ func TestValueText(t *testing.T) {
 		{cty.UnknownVal(ref.Type()), afterApply},
 		{cty.EmptyObjectVal, "{}"},
 		{cty.EmptyTupleVal, "[]"},
-		{cty.ObjectVal(map[string]cty.Value{"b": ref, "a": cty.UnknownVal(cty.Number), "c": cty.NullVal(cty.Bool)}), `{"a":"(known after apply)","b":"collect.a","c":null}`},
-		{cty.TupleVal([]cty.Value{cty.True, cty.ListValEmpty(cty.String), cty.MapVal(map[string]cty.Value{"k": cty.NumberIntVal(1)})}), `[true,[],{"k":1}]`},
+		{cty.ObjectVal(map[string]cty.Value{"b": ref, "a": cty.UnknownVal(cty.Number), "c": cty.NullVal(cty.Bool)}),
+			`{"a":"(known after apply)","b":"collect.a","c":null}`},
+		{cty.TupleVal([]cty.Value{cty.True, cty.ListValEmpty(cty.String),
+			cty.MapVal(map[string]cty.Value{"k": cty.NumberIntVal(1)})}), `[true,[],{"k":1}]`},
 	} {
 		got := valueText(c.v, math.MaxInt)
 		if got != c.want {
@@ -45,7 +48,8 @@ func TestValueText(t *testing.T) {
 }
 
 func TestLongValueHasLines(t *testing.T) {
-	v := cty.MapVal(map[string]cty.Value{"gemm": cty.StringVal("out/gemm_perf.txt"), "memory": cty.StringVal("out/memory_perf.txt")})
+	v := cty.MapVal(map[string]cty.Value{"gemm": cty.StringVal("out/gemm_perf.txt"),
+		"memory": cty.StringVal("out/memory_perf.txt")})
 	want := "{\n    \"gemm\": \"out/gemm_perf.txt\",\n    \"memory\": \"out/memory_perf.txt\"\n  }"
 	if got := valueText(v, 40); got != want {
 		t.Errorf("got %q, want %q", got, want)

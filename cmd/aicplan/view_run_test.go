@@ -22,7 +22,8 @@ func TestProgressText(t *testing.T) {
 		{stage.Progress{Done: 5, Total: 2000}, 2 * time.Second, 0, "5 of 2,000, 2.5/s, 13m18s left"},
 		{stage.Progress{Done: 105, Total: 205, Before: 100}, 10 * time.Second, 0, "105 of 205, 30.0/min, 3m20s left"},
 		{stage.Progress{Done: 100, Total: 205, Before: 100}, 10 * time.Second, 0, "100 of 205, 10s"},
-		{stage.Progress{Done: 1, Failed: 1, Skipped: 1, Total: 6}, 30 * time.Second, 0, "3 of 6, 1 failed, 6.0/min, 30s left"},
+		{stage.Progress{Done: 1, Failed: 1, Skipped: 1, Total: 6}, 30 * time.Second, 0,
+			"3 of 6, 1 failed, 6.0/min, 30s left"},
 		{stage.Progress{Done: 94, Total: 100}, 40 * time.Second, 2 * time.Second, "94 of 100, 2.4/s, 3s left"},
 		{stage.Progress{Done: 94, Total: 100}, 50 * time.Second, 10 * time.Second, "94 of 100, 1.9/s, finishing the last 6"},
 		{stage.Progress{Done: 4, Total: 4}, time.Second, 0, "4 of 4, 4.0/s"},
@@ -57,7 +58,8 @@ func TestStatusWithoutRoom(t *testing.T) {
 // the limit the count is a lower bound.
 func TestOmittedRowsAreCounted(t *testing.T) {
 	t.Parallel()
-	for n, want := range map[int]string{5: "", 6: "... and 1 more\n", 19: "... and 14 more\n", stage.MaxCheckRows: "... and at least 15 more\n"} {
+	for n, want := range map[int]string{5: "", 6: "... and 1 more\n", 19: "... and 14 more\n",
+		stage.MaxCheckRows: "... and at least 15 more\n"} {
 		check := stage.CheckResult{Name: "noise", Result: "warn", Rows: make([]string, n)}
 		got := failedChecks(&run.StageResult{Outcome: &stage.Outcome{Checks: []stage.CheckResult{check}}})
 		if _, rest, _ := strings.Cut(got, "..."); rest != strings.TrimPrefix(want, "...") {

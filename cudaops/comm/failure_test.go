@@ -86,7 +86,8 @@ func TestKilledProcess(t *testing.T) {
 	b := newBench(t, 2, map[string]any{"method": "graph"}, quick)
 	b.goesOn(OpNCCL, 2)
 	b.ranks.kill(1)
-	b.fails(worker.ClassFrameworkBug, "rank 1: the connection to it on node0 was closed: SIGKILL", OpNCCL, ncclCase(AllReduce, "half", 2, 1024))
+	b.fails(worker.ClassFrameworkBug, "rank 1: the connection to it on node0 was closed: SIGKILL", OpNCCL,
+		ncclCase(AllReduce, "half", 2, 1024))
 	b.goesOn(OpNCCL, 2)
 	if n := b.ranks.started(); n != 2 {
 		t.Errorf("the ranks were started %d times, want 2", n)

@@ -136,7 +136,8 @@ func (l fakeNCCL) GroupEnd() error {
 }
 
 // collective queues the work of one rank. The caller must have locked mu.
-func (l fakeNCCL) collective(name string, c *fakeComm, s cuda.Stream, bytes int64, args []any, run func([]*fakeWork)) error {
+func (l fakeNCCL) collective(name string, c *fakeComm, s cuda.Stream, bytes int64, args []any,
+	run func([]*fakeWork)) error {
 	return l.push(s, func() *fakeWork {
 		no := c.calls
 		c.calls++

@@ -169,7 +169,8 @@ func newBench(t *testing.T, gpus int, options map[string]any, settings string) *
 func (b *bench) run(op, params string) (worker.Row, error) {
 	b.t.Helper()
 	b.seq++
-	v, err := b.host.visitor(worker.Case{Seq: b.seq, ID: fmt.Sprint("case", b.seq), Op: op, Params: json.RawMessage(params)})
+	v, err := b.host.visitor(worker.Case{Seq: b.seq, ID: fmt.Sprint("case", b.seq), Op: op,
+		Params: json.RawMessage(params)})
 	if err != nil {
 		return nil, err
 	}
@@ -194,7 +195,8 @@ type results struct {
 }
 
 func newResults() *results {
-	return &results{rows: map[int64]worker.Row{}, errs: map[int64]worker.Failure{}, starts: map[int64]int{}, ended: make(chan int64, 4096)}
+	return &results{rows: map[int64]worker.Row{}, errs: map[int64]worker.Failure{}, starts: map[int64]int{},
+		ended: make(chan int64, 4096)}
 }
 
 func (r *results) Start(seq int64) {

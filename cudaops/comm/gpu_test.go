@@ -191,7 +191,8 @@ func sizeClass(elements int64) string {
 	for _, c := range []struct {
 		below int64
 		name  string
-	}{{16 << 10, "256 .. 8 Ki"}, {256 << 10, "16 Ki .. 128 Ki"}, {1 << 20, "256 Ki .. 512 Ki"}, {8 << 20, "1 Mi .. 4 Mi"}, {64 << 20, "8 Mi .. 32 Mi"}} {
+	}{{16 << 10, "256 .. 8 Ki"}, {256 << 10, "16 Ki .. 128 Ki"}, {1 << 20, "256 Ki .. 512 Ki"}, {8 << 20,
+		"1 Mi .. 4 Mi"}, {64 << 20, "8 Mi .. 32 Mi"}} {
 		if elements < c.below {
 			return c.name
 		}
@@ -229,7 +230,8 @@ func sweepOnGPUs(t *testing.T, method string) {
 			rows[at]["run"] = r
 			runs[r][keys[i]] = rows[at]["latency"].(float64)
 		}
-		t.Logf("%s run %d: %d cases in %.1f s (the first includes contexts and communicators)", method, r, len(runs[r]), time.Since(began).Seconds())
+		t.Logf("%s run %d: %d cases in %.1f s (the first includes contexts and communicators)", method, r, len(runs[r]),
+			time.Since(began).Seconds())
 	}
 	g.save("nccl_" + method)
 	for _, dtype := range []string{"half", "int8"} {
@@ -245,7 +247,8 @@ func sweepOnGPUs(t *testing.T, method string) {
 				}
 			}
 		}
-		for _, c := range []string{"256 .. 8 Ki", "16 Ki .. 128 Ki", "256 Ki .. 512 Ki", "1 Mi .. 4 Mi", "8 Mi .. 32 Mi", "64 Mi .. 512 Mi"} {
+		for _, c := range []string{"256 .. 8 Ki", "16 Ki .. 128 Ki", "256 Ki .. 512 Ki", "1 Mi .. 4 Mi", "8 Mi .. 32 Mi",
+			"64 Mi .. 512 Mi"} {
 			if r := ratios[c]; len(r) > 0 {
 				t.Logf("%s %s, ours/published %-17s n=%3d p5 %.3f p50 %.3f p95 %.3f", method, dtype, c, len(r),
 					measure.Percentile(r, .05), measure.Median(r), measure.Percentile(r, .95))
@@ -283,7 +286,8 @@ func TestGPUP2P(t *testing.T) {
 					if src == dst {
 						continue
 					}
-					if _, err := g.run(OpP2P, map[string]any{"src": src, "dst": dst, "bytes": bytes, "direction": direction}); err != nil {
+					if _, err := g.run(OpP2P, map[string]any{"src": src, "dst": dst, "bytes": bytes,
+						"direction": direction}); err != nil {
 						t.Errorf("%d to %d, %d bytes: %v", src, dst, bytes, err)
 					}
 				}

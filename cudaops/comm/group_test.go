@@ -79,7 +79,8 @@ func launchMain(args []string) int {
 		}
 		cmd := exec.Command(program[0], program[1:]...)
 		cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-		cmd.Env = append(os.Environ(), fmt.Sprint("SLURM_PROCID=", rank), fmt.Sprint("SLURM_LOCALID=", i%perNode), fmt.Sprint("SLURMD_NODENAME=node", node))
+		cmd.Env = append(os.Environ(), fmt.Sprint("SLURM_PROCID=", rank), fmt.Sprint("SLURM_LOCALID=", i%perNode),
+			fmt.Sprint("SLURMD_NODENAME=node", node))
 		if err := cmd.Start(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
@@ -200,7 +201,8 @@ func nodesBench(t *testing.T, nodes, perNode int, launcher []string) (*bench, *a
 	b := &bench{t: t, fake: fake, kill: h.kill}
 	options := map[string]any{"rank_deadline": deadline}
 	if nodes > 1 {
-		options = map[string]any{"nodes": float64(nodes), "gpus_per_node": float64(perNode), "rank_launcher": launcher, "rank_deadline": deadline}
+		options = map[string]any{"nodes": float64(nodes), "gpus_per_node": float64(perNode), "rank_launcher": launcher,
+			"rank_deadline": deadline}
 	}
 	b.host = &host{
 		init: worker.Init{Kind: "nccl", Device: -1, Measure: json.RawMessage(quick), Options: options},
@@ -246,7 +248,8 @@ func loopback(t *testing.T) net.Listener {
 }
 
 func ncclMethod(op string, gpus int, method string) string {
-	return fmt.Sprintf(`{"op_name":%q,"nccl_dtype":"half","num_gpus":%d,"message_size":1024,"method":%q}`, op, gpus, method)
+	return fmt.Sprintf(`{"op_name":%q,"nccl_dtype":"half","num_gpus":%d,"message_size":1024,"method":%q}`, op, gpus,
+		method)
 }
 
 // measureAcross measures collectives with both methods over the nodes of a bench.
@@ -267,7 +270,8 @@ func measureAcross(t *testing.T, b *bench, nodes, perNode int) {
 			if got := row["latency"].(float64); !near(got, want) {
 				t.Errorf("%s, %d GPUs: latency %v ms, the machine takes %v", method, gpus, got, want)
 			}
-			if n := row["nodes"].(int); n != (gpus+perNode-1)/perNode || row["gpus_per_node"] != perNode || row["method"] != method {
+			if n := row["nodes"].(int); n != (gpus+perNode-1)/perNode || row["gpus_per_node"] != perNode ||
+				row["method"] != method {
 				t.Errorf("%s, %d GPUs: row %v", method, gpus, row)
 			}
 			names, uuids := strings.Fields(fmt.Sprint(row["node_names"])), strings.Fields(fmt.Sprint(row["device_uuids"]))
@@ -312,7 +316,8 @@ func TestRanksAcrossNodesRestartAfterDeath(t *testing.T) {
 	b.must(OpNCCL, ncclMethod(AllGather, 4, MethodGraph))
 	b.dieIn("reduce_scatter")
 	b.fake.Corrupt = func(o fakeOp, rank int) bool { return o.Name == "alltoall" && rank == 3 }
-	f := b.fails(worker.ClassFrameworkBug, "the connection to it on node1 was closed: srun: error: task 3: signal: killed", OpNCCL, ncclMethod(ReduceScatter, 4, MethodGraph))
+	f := b.fails(worker.ClassFrameworkBug, "the connection to it on node1 was closed: srun: error: task 3: signal: killed",
+		OpNCCL, ncclMethod(ReduceScatter, 4, MethodGraph))
 	if f.Exception != "RankDied" || f.Fatal {
 		t.Errorf("failure: %+v", f)
 	}
@@ -353,7 +358,8 @@ func TestLauncherFailureIsReported(t *testing.T) {
 		})
 	}
 	b, _ := nodesBench(t, 2, 1, []string{filepath.Join(t.TempDir(), "absent")})
-	if _, err := b.run(OpNCCL, ncclMethod(AllReduce, 2, MethodEager)); err == nil || !strings.Contains(err.Error(), "rank_launcher of the runtime names another command") {
+	if _, err := b.run(OpNCCL, ncclMethod(AllReduce, 2, MethodEager)); err == nil ||
+		!strings.Contains(err.Error(), "rank_launcher of the runtime names another command") {
 		t.Errorf("a launcher that is not there: %v", err)
 	}
 }
@@ -364,7 +370,8 @@ func TestRanksOfOneNodeAreProcesses(t *testing.T) {
 	b, starts := nodesBench(t, 1, 3, nil)
 	b.must(OpNCCL, ncclMethod(AllGather, 3, MethodGraph))
 	b.dieIn("reduce_scatter")
-	f := b.fails(worker.ClassFrameworkBug, "rank 2: the connection to it on ", OpNCCL, ncclMethod(ReduceScatter, 3, MethodEager))
+	f := b.fails(worker.ClassFrameworkBug, "rank 2: the connection to it on ", OpNCCL,
+		ncclMethod(ReduceScatter, 3, MethodEager))
 	if f.Exception != "RankDied" || f.Fatal || !strings.HasSuffix(f.Message, "was closed: SIGKILL") {
 		t.Errorf("failure: %+v", f)
 	}
@@ -379,7 +386,8 @@ func TestUnsupportedAcrossNodes(t *testing.T) {
 	t.Parallel()
 	b, starts := newNodesBench(t, 2, 4, "block")
 	b.fails(worker.ClassUnsupportedConfig, "p2p copies between GPUs of one node", OpP2P, `{"src":0,"dst":1,"bytes":64}`)
-	b.fails(worker.ClassUnsupportedConfig, "16 GPUs are needed, and the runtime has 2 nodes with 4 each", OpNCCL, ncclMethod(AllReduce, 16, MethodEager))
+	b.fails(worker.ClassUnsupportedConfig, "16 GPUs are needed, and the runtime has 2 nodes with 4 each", OpNCCL,
+		ncclMethod(AllReduce, 16, MethodEager))
 	if starts.Load() != 0 {
 		t.Error("ranks were started for nothing")
 	}
@@ -389,7 +397,8 @@ func TestUnsupportedAcrossNodes(t *testing.T) {
 func TestConnectionsNeedTheToken(t *testing.T) {
 	t.Parallel()
 	for name, line := range map[string]string{
-		"wrong token": `{"token":"guess","rank":0}` + "\n", "no JSON": "GET / HTTP/1.1\r\n\r\n", "nothing": "", "endless": strings.Repeat("x", 5000),
+		"wrong token": `{"token":"guess","rank":0}` +
+			"\n", "no JSON": "GET / HTTP/1.1\r\n\r\n", "nothing": "", "endless": strings.Repeat("x", 5000),
 	} {
 		lis := loopback(t)
 		go func() {
@@ -417,8 +426,10 @@ func TestWantInterface(t *testing.T) {
 		loopback   bool
 		yes        bool
 	}{
-		{"", "eth0", false, true}, {"", "lo", true, false}, {"", "docker0", false, false}, {"lo", "lo", true, true}, {"ib,eth", "eth1", false, true},
-		{"=eth", "eth1", false, false}, {"=eth1", "eth1", false, true}, {"^eth", "eth1", false, false}, {"^eth", "ib0", false, true}, {"^eth", "lo", true, false},
+		{"", "eth0", false, true}, {"", "lo", true, false}, {"", "docker0", false, false}, {"lo", "lo", true,
+			true}, {"ib,eth", "eth1", false, true},
+		{"=eth", "eth1", false, false}, {"=eth1", "eth1", false, true}, {"^eth", "eth1", false, false}, {"^eth", "ib0", false,
+			true}, {"^eth", "lo", true, false},
 	} {
 		if got := wantInterface(tt.want, tt.name, tt.loopback); got != tt.yes {
 			t.Errorf("NCCL_SOCKET_IFNAME=%q, %s: %v", tt.want, tt.name, got)
@@ -444,7 +455,8 @@ func TestOptionsOfNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(launchWords(o.launcher(), o.Nodes, o.GPUsPerNode), " "); !strings.HasPrefix(got, "srun --nodes=16 --ntasks=64 --ntasks-per-node=4 --distribution=block ") {
+	if got := strings.Join(launchWords(o.launcher(), o.Nodes, o.GPUsPerNode), " "); !strings.HasPrefix(got,
+		"srun --nodes=16 --ntasks=64 --ntasks-per-node=4 --distribution=block ") {
 		t.Errorf("ranks are started by %s", got)
 	}
 }

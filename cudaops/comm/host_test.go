@@ -245,7 +245,8 @@ func TestSlowSpellsOfTheHostDoNotCount(t *testing.T) {
 	for batch := range 3 {
 		open := map[int]worker.Visitor{}
 		for i := range window {
-			v, err := b.host.visitor(worker.Case{Op: OpNCCL, Params: []byte(ncclCase(AllReduce, "int8", 2, 64+16*(batch*window+i)))})
+			v, err := b.host.visitor(worker.Case{Op: OpNCCL,
+				Params: []byte(ncclCase(AllReduce, "int8", 2, 64+16*(batch*window+i)))})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -284,7 +285,8 @@ func TestSlowSpellsOfTheHostDoNotCount(t *testing.T) {
 
 // A case that fails in a later visit ends alone. The other open cases continue.
 func TestHeldCasesSurviveAFailure(t *testing.T) {
-	b := newBench(t, 2, map[string]any{"rank_deadline": deadline}, `{"passes":3,"max_passes":3,"min_samples":1,"max_samples":1}`)
+	b := newBench(t, 2, map[string]any{"rank_deadline": deadline},
+		`{"passes":3,"max_passes":3,"min_samples":1,"max_samples":1}`)
 	seen := 0
 	b.fake.Stall = func(o fakeOp) bool {
 		if o.Name == "broadcast" {
@@ -315,13 +317,15 @@ func TestHeldCasesSurviveAFailure(t *testing.T) {
 
 func TestUnsupportedCases(t *testing.T) {
 	b := newBench(t, 2, nil, "")
-	b.fails(worker.ClassUnsupportedConfig, "8 GPUs are needed and this node has 2", OpNCCL, ncclCase(AllReduce, "half", 8, 1024))
+	b.fails(worker.ClassUnsupportedConfig, "8 GPUs are needed and this node has 2", OpNCCL,
+		ncclCase(AllReduce, "half", 8, 1024))
 	b.fails(worker.ClassUnsupportedConfig, "less than 16 bytes", OpNCCL, ncclCase(AllGather, "half", 2, 8))
 	b.fails(worker.ClassUnsupportedConfig, `"gather"`, OpNCCL, ncclCase("gather", "half", 2, 1024))
 	b.fails(worker.ClassUnsupportedConfig, `"float64"`, OpNCCL, ncclCase(AllReduce, "float64", 2, 1024))
 	b.fails(worker.ClassUnsupportedConfig, `no op "gemm"`, "gemm", `{}`)
 	b.fails(worker.ClassCollectorBug, `"num_gpus" is missing`, OpNCCL, `{"op_name":"all_reduce","nccl_dtype":"half"}`)
-	b.fails(worker.ClassCollectorBug, `"message_size" is 1.5`, OpNCCL, `{"op_name":"all_reduce","nccl_dtype":"half","num_gpus":2,"message_size":1.5}`)
+	b.fails(worker.ClassCollectorBug, `"message_size" is 1.5`, OpNCCL,
+		`{"op_name":"all_reduce","nccl_dtype":"half","num_gpus":2,"message_size":1.5}`)
 	b.fake.FreeBytes = 1 << 20
 	b.fails(worker.ClassResourceIssue, "CUDA_ERROR_OUT_OF_MEMORY", OpNCCL, ncclCase(AllReduce, "int8", 2, 1<<21))
 	b.must(OpNCCL, ncclCase(AllReduce, "int8", 2, 1<<10))
@@ -338,10 +342,12 @@ func TestOptionsAreChecked(t *testing.T) {
 			t.Errorf("%v: %v, want %q", options, err, text)
 		}
 	}
-	if _, err := readSettings(worker.Init{Measure: []byte(`{"power":true}`)}); err == nil || !strings.Contains(err.Error(), "power") {
+	if _, err := readSettings(worker.Init{Measure: []byte(`{"power":true}`)}); err == nil ||
+		!strings.Contains(err.Error(), "power") {
 		t.Errorf("power: %v", err)
 	}
-	if _, err := readSettings(worker.Init{Measure: []byte(`{"pases":1}`)}); err == nil || !strings.Contains(err.Error(), "pases") {
+	if _, err := readSettings(worker.Init{Measure: []byte(`{"pases":1}`)}); err == nil ||
+		!strings.Contains(err.Error(), "pases") {
 		t.Errorf("a misspelt setting: %v", err)
 	}
 }

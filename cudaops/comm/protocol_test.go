@@ -54,7 +54,8 @@ func TestSweepOverTheProtocol(t *testing.T) {
 			for _, op := range []string{AllReduce, AllToAll, AllGather} {
 				for _, size := range []int{256, 512} {
 					seq++
-					send(worker.Case{Type: worker.TypeCase, Seq: seq, ID: fmt.Sprint(seq), Op: OpNCCL, Params: []byte(ncclCase(op, "half", gpus, size))})
+					send(worker.Case{Type: worker.TypeCase, Seq: seq, ID: fmt.Sprint(seq), Op: OpNCCL,
+						Params: []byte(ncclCase(op, "half", gpus, size))})
 				}
 			}
 		}

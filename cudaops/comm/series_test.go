@@ -30,7 +30,8 @@ func TestReplaysOfAVisit(t *testing.T) {
 		f := &series{settings: s, perExec: c.perExec.Seconds()}
 		f.settings.MaxPassSeconds, f.task.N = c.limit, c.n
 		if times, ahead := f.plan(); times != c.times || ahead != c.ahead {
-			t.Errorf("%v in blocks of %d within %v s: %d replays behind %d, want %d behind %d", c.perExec, c.n, c.limit, times, ahead, c.times, c.ahead)
+			t.Errorf("%v in blocks of %d within %v s: %d replays behind %d, want %d behind %d", c.perExec, c.n, c.limit, times,
+				ahead, c.times, c.ahead)
 		}
 	}
 	f := &series{settings: s, perExec: 8e-6}

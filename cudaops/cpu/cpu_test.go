@@ -125,7 +125,8 @@ func TestRows(t *testing.T) {
 			t.Fatalf("%s: %v, %v", c.params, rows, err)
 		}
 		r := rows[0]
-		if r["kernel_source"] != c.source || !(r["latency"].(float64) > 0) || !(r["bytes"].(float64) > 0) || !(r[c.rate].(float64) > 0) {
+		if r["kernel_source"] != c.source || !(r["latency"].(float64) > 0) || !(r["bytes"].(float64) > 0) ||
+			!(r[c.rate].(float64) > 0) {
 			t.Errorf("%s: %v", c.params, r)
 		}
 		if r["threads"] != 1 {
@@ -142,7 +143,8 @@ func TestBadCases(t *testing.T) {
 		{"gemm", `{"gemm_dtype":"fp8","m":1,"n":1,"k":1}`, worker.ClassUnsupportedConfig, "float32, float64"},
 		{"gemm", `{"gemm_dtype":"float32","m":1,"n":1}`, worker.ClassCollectorBug, `"k" is missing`},
 		{"gemm", `{"gemm_dtype":"float32","m":1.5,"n":1,"k":1}`, worker.ClassCollectorBug, "whole number"},
-		{"gemm", `{"gemm_dtype":"float64","m":1099511627776,"n":1099511627776,"k":1}`, worker.ClassResourceIssue, "do not fit"},
+		{"gemm", `{"gemm_dtype":"float64","m":1099511627776,"n":1099511627776,"k":1}`, worker.ClassResourceIssue,
+			"do not fit"},
 		{"gemm", `{"gemm_dtype":"float64","m":1000000,"n":1000000,"k":1}`, worker.ClassResourceIssue, "available"},
 		{"gemm", `[1]`, worker.ClassCollectorBug, "no JSON object"},
 		{"memory", `{"kernel":"copy","size_bytes":12}`, worker.ClassUnsupportedConfig, "multiple of 8"},
@@ -163,7 +165,8 @@ func TestHello(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.HasPrefix(hello.Version, "gonum-0.") || hello.Framework != "CPU" || hello.Device == "" || hello.Window != 4 {
+	if !strings.HasPrefix(hello.Version, "gonum-0.") || hello.Framework != "CPU" || hello.Device == "" ||
+		hello.Window != 4 {
 		t.Errorf("%+v", hello)
 	}
 	if got := strings.Join(hello.Ops, " "); got != "gemm memory synthetic" {
@@ -192,7 +195,8 @@ func TestModelName(t *testing.T) {
 func TestSyntheticIsAFunctionOfTheCase(t *testing.T) {
 	h := newHost(t, map[string]any{"synthetic": true})
 	run := func(params, sweep string) []worker.Row {
-		rows, err := h.Run(t.Context(), worker.Case{Op: "synthetic", Params: json.RawMessage(params), Sweep: json.RawMessage(sweep), Attempt: 1})
+		rows, err := h.Run(t.Context(), worker.Case{Op: "synthetic", Params: json.RawMessage(params),
+			Sweep: json.RawMessage(sweep), Attempt: 1})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -202,7 +206,8 @@ func TestSyntheticIsAFunctionOfTheCase(t *testing.T) {
 		t.Error("the order of parameters changes the latency")
 	}
 	swept := run(`{"m":1}`, `[{"n":2},{"n":3}]`)
-	if len(swept) != 2 || swept[0]["latency"] != run(`{"m":1,"n":2}`, "")[0]["latency"] || fmt.Sprint(swept[1]["n"]) != "3" {
+	if len(swept) != 2 || swept[0]["latency"] != run(`{"m":1,"n":2}`, "")[0]["latency"] ||
+		fmt.Sprint(swept[1]["n"]) != "3" {
 		t.Errorf("sweep gave %v", swept)
 	}
 	seen := map[any]bool{}
@@ -216,10 +221,12 @@ func TestSyntheticIsAFunctionOfTheCase(t *testing.T) {
 	if len(seen) < 490 {
 		t.Errorf("500 cases have only %d latencies", len(seen))
 	}
-	if _, err := h.Run(t.Context(), worker.Case{Op: "synthetic", Params: json.RawMessage(`{"fault":"transient","healthy":2}`), Attempt: 1}); err == nil {
+	if _, err := h.Run(t.Context(), worker.Case{Op: "synthetic",
+		Params: json.RawMessage(`{"fault":"transient","healthy":2}`), Attempt: 1}); err == nil {
 		t.Error("the first attempt passed")
 	}
-	if _, err := h.Run(t.Context(), worker.Case{Op: "synthetic", Params: json.RawMessage(`{"fault":"transient","healthy":2}`), Attempt: 2}); err != nil {
+	if _, err := h.Run(t.Context(), worker.Case{Op: "synthetic",
+		Params: json.RawMessage(`{"fault":"transient","healthy":2}`), Attempt: 2}); err != nil {
 		t.Errorf("the second attempt failed: %v", err)
 	}
 }
@@ -296,7 +303,8 @@ func TestCasesAreVisitedInTurn(t *testing.T) {
 	}
 	in := make(chan worker.Case, 3)
 	for i := range 3 {
-		in <- worker.Case{Seq: int64(i), Op: "gemm", Params: json.RawMessage(fmt.Sprintf(`{"gemm_dtype":"float32","m":%d,"n":16,"k":8}`, 8<<i))}
+		in <- worker.Case{Seq: int64(i), Op: "gemm",
+			Params: json.RawMessage(fmt.Sprintf(`{"gemm_dtype":"float32","m":%d,"n":16,"k":8}`, 8<<i))}
 	}
 	close(in)
 	var out emitted

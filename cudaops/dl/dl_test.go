@@ -27,8 +27,10 @@ func TestOpenOrder(t *testing.T) {
 	first := mk("first", "libx.so.12")
 	site := mk("site", "nvidia", "x", "lib", "libx.so.13")
 	last := mk("last", "libx.so.13")
-	spec := Spec{Name: "X", Sonames: []string{"libx.so.13", "libx.so.12"}, Packages: []string{"nvidia/x/lib"}, Hint: "install X"}
-	places := Places{First: []string{filepath.Dir(first)}, Site: []string{filepath.Join(dir, "site")}, Last: []string{filepath.Dir(last)}}
+	spec := Spec{Name: "X", Sonames: []string{"libx.so.13", "libx.so.12"}, Packages: []string{"nvidia/x/lib"},
+		Hint: "install X"}
+	places := Places{First: []string{filepath.Dir(first)}, Site: []string{filepath.Join(dir, "site")},
+		Last: []string{filepath.Dir(last)}}
 
 	var tried []string
 	broken := map[string]bool{}
@@ -57,7 +59,8 @@ func TestOpenOrder(t *testing.T) {
 	if want := []string{first, site, "libx.so.13", "libx.so.12", last}; !reflect.DeepEqual(tried, want) {
 		t.Errorf("tried %q, want %q", tried, want)
 	}
-	for _, part := range []string{"X not found", "libx.so.13, libx.so.12", first + ": cannot open", filepath.Dir(last), "install X"} {
+	for _, part := range []string{"X not found", "libx.so.13, libx.so.12", first + ": cannot open", filepath.Dir(last),
+		"install X"} {
 		if !strings.Contains(err.Error(), part) {
 			t.Errorf("error lacks %q: %v", part, err)
 		}
@@ -94,11 +97,13 @@ func TestPlaces(t *testing.T) {
 	if want := []string{"/a", "/b"}; !reflect.DeepEqual(p.First, want) {
 		t.Errorf("first %q, want %q", p.First, want)
 	}
-	want := []string{"/mine", "/venv/lib/python3.12/site-packages", "/venv/lib/python3.9/site-packages", "/opt/py/lib/python3.12/site-packages", "/usr/lib/python3/dist-packages"}
+	want := []string{"/mine", "/venv/lib/python3.12/site-packages", "/venv/lib/python3.9/site-packages",
+		"/opt/py/lib/python3.12/site-packages", "/usr/lib/python3/dist-packages"}
 	if !reflect.DeepEqual(p.Site, want) {
 		t.Errorf("site %q, want %q", p.Site, want)
 	}
-	if want := []string{"/usr/local/nvidia/lib64", "/usr/local/cuda/lib64", "/usr/local/cuda-13.0/lib64", "/usr/local/cuda-12.9/lib64"}; !reflect.DeepEqual(p.Last, want) {
+	if want := []string{"/usr/local/nvidia/lib64", "/usr/local/cuda/lib64", "/usr/local/cuda-13.0/lib64",
+		"/usr/local/cuda-12.9/lib64"}; !reflect.DeepEqual(p.Last, want) {
 		t.Errorf("last %q, want %q", p.Last, want)
 	}
 }

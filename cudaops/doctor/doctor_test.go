@@ -41,7 +41,8 @@ func TestChecks(t *testing.T) {
 			t.Errorf("%s on a healthy device: %+v", name, fs)
 		}
 		n = &doctor.Node{NVMLErr: nvml.ErrNotBuilt}
-		if fs := check(n); len(fs) != 1 || fs[0].Result != doctor.Skip || !strings.Contains(fs[0].Message, "no NVML in this build") {
+		if fs := check(n); len(fs) != 1 || fs[0].Result != doctor.Skip ||
+			!strings.Contains(fs[0].Message, "no NVML in this build") {
 			t.Errorf("%s without the library: %+v", name, fs)
 		}
 	}
@@ -51,9 +52,11 @@ func TestChecks(t *testing.T) {
 		text   string
 		fix    string
 	}{
-		{"exclusive", func(d *cudatest.GPU) { d.Procs = []nvml.Process{{PID: 4711, Memory: 3 << 30}} }, "4711 with 3.0 GiB", "end them"},
+		{"exclusive", func(d *cudatest.GPU) { d.Procs = []nvml.Process{{PID: 4711, Memory: 3 << 30}} }, "4711 with 3.0 GiB",
+			"end them"},
 		{"persistence", func(d *cudatest.GPU) { d.Persist = false }, "off", "sudo nvidia-smi -i 0 -pm 1"},
-		{"clocks", func(d *cudatest.GPU) { d.Clock.SM, d.Why = 345, nvml.Idle }, "345 MHz of 1980 MHz; reasons now: idle", "sudo nvidia-smi -i 0 --lock-gpu-clocks=1980,1980"},
+		{"clocks", func(d *cudatest.GPU) { d.Clock.SM, d.Why = 345, nvml.Idle }, "345 MHz of 1980 MHz; reasons now: idle",
+			"sudo nvidia-smi -i 0 --lock-gpu-clocks=1980,1980"},
 		{"throttle", func(d *cudatest.GPU) { d.Why = nvml.PowerCap | nvml.HwThermal }, "hardware thermal slowdown", "cool"},
 		{"temperature", func(d *cudatest.GPU) { d.Temp.GPU = 81 }, "81 C, more than 75 C", "cooled"},
 		{"ecc", func(d *cudatest.GPU) { d.Ecc.Enabled = false }, "off", "nvidia-smi -i 0 -e 1"},
@@ -63,7 +66,8 @@ func TestChecks(t *testing.T) {
 	} {
 		n, _ := node(c.change)
 		fs := checks[c.name](n)
-		if len(fs) != 1 || fs[0].Result != doctor.Fail || !strings.Contains(fs[0].Message, c.text) || !strings.Contains(fs[0].Fix, c.fix) || !strings.HasPrefix(fs[0].Device, "0: ") && c.name != "gpus" {
+		if len(fs) != 1 || fs[0].Result != doctor.Fail || !strings.Contains(fs[0].Message, c.text) ||
+			!strings.Contains(fs[0].Fix, c.fix) || !strings.HasPrefix(fs[0].Device, "0: ") && c.name != "gpus" {
 			t.Errorf("%s: %+v, want a failure with %q and the fix %q", c.name, fs, c.text, c.fix)
 		}
 	}
@@ -80,7 +84,8 @@ func TestChecks(t *testing.T) {
 	}
 	n, _ = node(nil)
 	n.Devices = []int{3}
-	if fs := checks["throttle"](n); len(fs) != 1 || fs[0].Result != doctor.Fail || !strings.Contains(fs[0].Message, "no device 3") {
+	if fs := checks["throttle"](n); len(fs) != 1 || fs[0].Result != doctor.Fail ||
+		!strings.Contains(fs[0].Message, "no device 3") {
 		t.Errorf("a device that is not there: %+v", fs)
 	}
 	n, _ = node(func(d *cudatest.GPU) { d.Procs = []nvml.Process{{PID: 12}} })
@@ -121,7 +126,8 @@ func TestOverviewAdvises(t *testing.T) {
 	n, _ := node(func(d *cudatest.GPU) {
 		d.Clock.SM, d.Persist = 345, false
 	})
-	libs := []doctor.Library{{Name: "driver", Version: "13.0"}, {Name: "cublaslt", Version: "13.1.0"}, {Name: "nvrtc", Version: "13.0"}}
+	libs := []doctor.Library{{Name: "driver", Version: "13.0"}, {Name: "cublaslt", Version: "13.1.0"},
+		{Name: "nvrtc", Version: "13.0"}}
 	r := doctor.Overview(n, libs)
 	if !r.OK() {
 		t.Errorf("not fit: %+v", r.Findings)
@@ -151,7 +157,8 @@ func TestOverview(t *testing.T) {
 	if r.OK() {
 		t.Error("a machine with a foreign process and no NVRTC is fine")
 	}
-	if len(r.GPUs) != 1 || r.GPUs[0].UUID != d.ID.UUID || len(r.GPUs[0].Unknown) != 1 || r.Driver != "580.159.04" || r.CUDA != "13.0" {
+	if len(r.GPUs) != 1 || r.GPUs[0].UUID != d.ID.UUID || len(r.GPUs[0].Unknown) != 1 || r.Driver != "580.159.04" ||
+		r.CUDA != "13.0" {
 		t.Errorf("%+v", r)
 	}
 	r.Deep = []doctor.Deep{{Device: "0: NVIDIA H200", Numerics: []ops.NumericCheck{
@@ -162,7 +169,9 @@ func TestOverview(t *testing.T) {
 	if err := r.Text(&text, false); err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{"NVIDIA H200", "SM 1980 of 1980 MHz", "foreign compute processes: 9 with 1.0 GiB", "13.1.0", "looked for libnvrtc.so.13", "gemm fp8", "relative error 0.001 of 0.004", "a copy reached 3 GB/s", "no answer"} {
+	for _, part := range []string{"NVIDIA H200", "SM 1980 of 1980 MHz", "foreign compute processes: 9 with 1.0 GiB",
+		"13.1.0", "looked for libnvrtc.so.13", "gemm fp8", "relative error 0.001 of 0.004", "a copy reached 3 GB/s",
+		"no answer"} {
 		if !strings.Contains(text.String(), part) {
 			t.Errorf("the text lacks %q:\n%s", part, text.String())
 		}

@@ -48,11 +48,13 @@ func TestKnownDevice(t *testing.T) {
 		{"gpu", "power", 700.0, Read, ""},
 		{"node", "num_gpus_per_node", 8, Read, ""},
 	} {
-		if v := find(t, r, c.section, c.key); v.Value != c.value || v.Source != c.source || !strings.Contains(v.Note, c.note) {
+		if v := find(t, r, c.section, c.key); v.Value != c.value || v.Source != c.source ||
+			!strings.Contains(v.Note, c.note) {
 			t.Errorf("%s.%s is %+v, want %v %s", c.section, c.key, v, c.value, c.source)
 		}
 	}
-	if v := find(t, r, "gpu", "bfloat16_tc_flops"); v.Source != LookedUp || !strings.Contains(v.Note, "h200_sxm; a product reached 790 TFLOP/s") {
+	if v := find(t, r, "gpu", "bfloat16_tc_flops"); v.Source != LookedUp ||
+		!strings.Contains(v.Note, "h200_sxm; a product reached 790 TFLOP/s") {
 		t.Errorf("%+v", v)
 	}
 	if v := find(t, r, "node", "intra_node_bw"); v.Source != LookedUp || !strings.Contains(v.Note, "380 GB/s") {

@@ -43,7 +43,8 @@ func TestCacheAndQueueFigures(t *testing.T) {
 		w.figures(&c, &q)
 		same := func(a, b float64) bool { return a == b || math.IsNaN(a) && math.IsNaN(b) }
 		if !same(q.Waited, x.waited) || !same(c.HitRate(), x.rate) || !math.IsNaN(q.Prefill) {
-			t.Errorf("%s: waited %v, want %v; hit rate %v, want %v; prefill %v", x.name, q.Waited, x.waited, c.HitRate(), x.rate, q.Prefill)
+			t.Errorf("%s: waited %v, want %v; hit rate %v, want %v; prefill %v", x.name, q.Waited, x.waited, c.HitRate(), x.rate,
+				q.Prefill)
 		}
 	}
 }

@@ -29,8 +29,10 @@ func TestLoadEndsEarly(t *testing.T) {
 		requests int
 	}{
 		{"max_errors", func(s *Settings) { s.MaxErrors = 5 }, loadtest.Fault{Kind: loadtest.FaultStatus, Every: 4}, 20},
-		{"max_error_rate", func(s *Settings) { s.MaxErrorRate = 0.3 }, loadtest.Fault{Kind: loadtest.FaultStatus, Every: 3}, 21},
-		{"max_error_rate", func(s *Settings) { s.MaxErrorRate = 0.01 }, loadtest.Fault{Kind: loadtest.FaultStatus, First: 1}, 20},
+		{"max_error_rate", func(s *Settings) { s.MaxErrorRate = 0.3 }, loadtest.Fault{Kind: loadtest.FaultStatus, Every: 3},
+			21},
+		{"max_error_rate", func(s *Settings) { s.MaxErrorRate = 0.01 }, loadtest.Fault{Kind: loadtest.FaultStatus, First: 1},
+			20},
 		{"max_consecutive_errors", func(s *Settings) { s.MaxConsecutiveErrors = 7 },
 			loadtest.Fault{Kind: loadtest.FaultStatus, First: 1000}, 7},
 		{"requests", func(s *Settings) { s.MaxErrors, s.MaxErrorRate, s.MaxConsecutiveErrors = 51, 0.6, 2 },
@@ -128,10 +130,13 @@ const chunk = `data: {"choices":[{"index":0,"delta":{"content":"a"}}]}` + "\n\n"
 // TestPointsWithoutSuccess checks the class of a load whose requests all fail, and that its files are kept.
 func TestPointsWithoutSuccess(t *testing.T) {
 	for class, respond := range map[string]func(w http.ResponseWriter, r *http.Request){
-		worker.ClassTimeout:           func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
-		worker.ClassUnsupportedConfig: func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/x", http.StatusTemporaryRedirect) },
-		worker.ClassFrameworkBug:      func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", 500) },
-		worker.ClassTransient:         func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		worker.ClassTimeout: func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() },
+		worker.ClassUnsupportedConfig: func(w http.ResponseWriter,
+			r *http.Request) {
+			http.Redirect(w, r, "/x", http.StatusTemporaryRedirect)
+		},
+		worker.ClassFrameworkBug: func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", 500) },
+		worker.ClassTransient:    func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
 	} {
 		t.Run(class, func(t *testing.T) {
 			e := measure(t, map[string]any{"url": raw(t, respond), "model": "m", "request_timeout": 0.2}, `{}`, "chat",
@@ -143,7 +148,8 @@ func TestPointsWithoutSuccess(t *testing.T) {
 			for _, a := range e.attached {
 				files[a.Name] = string(a.Data)
 			}
-			if strings.Count(files[aiperf.Records], "\n") != 3 || !strings.Contains(files[aiperf.SummaryJSON], `"error_details"`) {
+			if strings.Count(files[aiperf.Records], "\n") != 3 ||
+				!strings.Contains(files[aiperf.SummaryJSON], `"error_details"`) {
 				t.Errorf("%v", files)
 			}
 		})

@@ -72,13 +72,18 @@ func TestDatasets(t *testing.T) {
 		{"a.txt", "one two\n\nthree\n", []string{`"content":"one two"`, `"content":"three"`}},
 		{"a.csv", "id,prompt,output_length\n1,\"x, y\",3\n2,z,\n",
 			[]string{`"content":"x, y"}],"model":"mock","stream":true,"max_completion_tokens":3,`, `"content":"z"`}},
-		{"a.jsonl", `{"messages": [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hi"}], "tools": [{"type":"function"}]}` + "\n" +
-			`{"messages": [{"role": "user", "content": [{"type": "text", "text": "what"}, {"type": "image_url", "image_url": {"url": "dot.png"}}]}]}`,
-			[]string{`"messages":[{"role":"system","content":"be brief"},{"role":"user","content":"hi"}],"tools":[{"type":"function"}]`,
+		{"a.jsonl", `{"messages": [{"role": "system", "content": "be brief"}, {"role": "user", "content": "hi"}], "tools": ` +
+			`[{"type":"function"}]}` + "\n" +
+			`{"messages": [{"role": "user", "content": [{"type": "text", "text": "what"}, {"type": "image_url", "image_url": ` +
+			`{"url": "dot.png"}}]}]}`,
+			[]string{`"messages":[{"role":"system","content":"be ` +
+				`brief"},{"role":"user","content":"hi"}],"tools":[{"type":"function"}]`,
 				`"data:image/png;base64,iVBORw=="`}},
-		{"a.json", `[{"id": "q", "conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}, {"from": "human", "value": "c"}]}]`,
+		{"a.json", `[{"id": "q", "conversations": [{"from": "human", "value": "a"}, {"from": "gpt", "value": "b"}, ` +
+			`{"from": "human", "value": "c"}]}]`,
 			[]string{`"messages":[{"role":"user","content":"a"}]`,
-				`"messages":[{"role":"user","content":"a"},{"role":"assistant","content":" alpha bravo"},{"role":"user","content":"c"}]`}},
+				`"messages":[{"role":"user","content":"a"},{"role":"assistant","content":" alpha ` +
+					`bravo"},{"role":"user","content":"c"}]`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := write(c.name, c.text)
@@ -107,10 +112,12 @@ func TestDatasets(t *testing.T) {
 	}
 
 	for name, want := range map[string]string{
-		"b.jsonl": "b.jsonl:2: it has no messages", "c.csv": "c.csv:2: it has no messages, conversations, prompt or text", "g.csv": `g.csv:2: output_length is "many"`, "d.xml": "a dataset is a .txt",
+		"b.jsonl": "b.jsonl:2: it has no messages", "c.csv": "c.csv:2: it has no messages, conversations, prompt or text",
+		"g.csv": `g.csv:2: output_length is "many"`, "d.xml": "a dataset is a .txt",
 		"e.txt": "the dataset has no prompts", "f.jsonl": "f.jsonl:1: message 1 is no object with a role",
 	} {
-		text := map[string]string{"b.jsonl": "{\"prompt\":\"x\"}\n{\"x\":1}\n", "c.csv": "a,b\n1,2\n", "g.csv": "prompt,output_length\nx,many\n",
+		text := map[string]string{"b.jsonl": "{\"prompt\":\"x\"}\n{\"x\":1}\n", "c.csv": "a,b\n1,2\n",
+			"g.csv":   "prompt,output_length\nx,many\n",
 			"f.jsonl": `{"messages":["x"]}`}[name]
 		if _, err := InputFiles("", write(name, text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, want %q", name, err, want)
@@ -121,7 +128,8 @@ func TestDatasets(t *testing.T) {
 // TestBurstTrace checks that a trace of BurstGPT is replayed at its times.
 func TestBurstTrace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "burst.csv")
-	text := "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log Type\n5,ChatGPT,12,3,15,x\n5.5,ChatGPT,9,0,9,x\n6,GPT-4,7,2,9,x\n"
+	text := "Timestamp,Model,Request tokens,Response tokens,Total tokens,Log " +
+		"Type\n5,ChatGPT,12,3,15,x\n5.5,ChatGPT,9,0,9,x\n6,GPT-4,7,2,9,x\n"
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +239,8 @@ func TestSeveralServersAndModels(t *testing.T) {
 			}
 		}
 	}
-	if u := got["url"]; u[a]["requests"] != 30 || u[b]["requests"] != 10 || !(u[b]["ttft"] >= 30) || !(u[a]["ttft"] < 30) ||
+	if u := got["url"]; u[a]["requests"] != 30 || u[b]["requests"] != 10 || !(u[b]["ttft"] >= 30) ||
+		!(u[a]["ttft"] < 30) ||
 		got["model"]["lora"]["requests"] != 20 {
 		t.Errorf("%v", got)
 	}

@@ -21,16 +21,24 @@ func TestErrorsCountAsErrors(t *testing.T) {
 		text   string
 		allows int // number of faulty requests that succeed nevertheless
 	}{
-		{fault: loadtest.Fault{Kind: loadtest.FaultStatus, Status: 500}, whole: true, kind: "Internal Server Error", code: 500, text: "mock fault 500"},
-		{fault: loadtest.Fault{Kind: loadtest.FaultStatus, Status: 429}, whole: true, kind: "Too Many Requests", code: 429, text: "mock fault 429"},
-		{fault: loadtest.Fault{Kind: loadtest.FaultErrorEvent, After: 5}, whole: true, kind: aiperf.TypeServer, code: 500, text: "engine died"},
-		{fault: loadtest.Fault{Kind: loadtest.FaultCut, After: 5}, whole: true, kind: aiperf.TypeStream, text: "the connection ended inside the response"},
-		{fault: loadtest.Fault{Kind: loadtest.FaultEOF, After: 5}, kind: aiperf.TypeStream, text: "without [DONE] after 5 messages"},
-		{fault: loadtest.Fault{Kind: loadtest.FaultReset}, whole: true, kind: aiperf.TypeConnection, text: "closed the connection without a response"},
+		{fault: loadtest.Fault{Kind: loadtest.FaultStatus, Status: 500}, whole: true, kind: "Internal Server Error",
+			code: 500, text: "mock fault 500"},
+		{fault: loadtest.Fault{Kind: loadtest.FaultStatus, Status: 429}, whole: true, kind: "Too Many Requests", code: 429,
+			text: "mock fault 429"},
+		{fault: loadtest.Fault{Kind: loadtest.FaultErrorEvent, After: 5}, whole: true, kind: aiperf.TypeServer, code: 500,
+			text: "engine died"},
+		{fault: loadtest.Fault{Kind: loadtest.FaultCut, After: 5}, whole: true, kind: aiperf.TypeStream,
+			text: "the connection ended inside the response"},
+		{fault: loadtest.Fault{Kind: loadtest.FaultEOF, After: 5}, kind: aiperf.TypeStream,
+			text: "without [DONE] after 5 messages"},
+		{fault: loadtest.Fault{Kind: loadtest.FaultReset}, whole: true, kind: aiperf.TypeConnection,
+			text: "closed the connection without a response"},
 		{fault: loadtest.Fault{Kind: loadtest.FaultNoDone}, kind: aiperf.TypeStream, text: "without [DONE] after 8 messages"},
 		{fault: loadtest.Fault{Kind: loadtest.FaultBadJSON, After: 4}, kind: aiperf.TypeStream, text: "no JSON object"},
-		{fault: loadtest.Fault{Kind: loadtest.FaultEmpty}, whole: true, kind: aiperf.TypeEmpty, text: "the answer has no body"},
-		{fault: loadtest.Fault{Kind: loadtest.FaultNoTokens}, whole: true, kind: aiperf.TypeEmpty, text: "no output of the model"},
+		{fault: loadtest.Fault{Kind: loadtest.FaultEmpty}, whole: true, kind: aiperf.TypeEmpty,
+			text: "the answer has no body"},
+		{fault: loadtest.Fault{Kind: loadtest.FaultNoTokens}, whole: true, kind: aiperf.TypeEmpty,
+			text: "no output of the model"},
 		{fault: loadtest.Fault{Kind: loadtest.FaultHTML}, whole: true, kind: aiperf.TypeEmpty, text: "text/html"},
 		{fault: loadtest.Fault{Kind: loadtest.FaultBadChunk, After: 3}, kind: aiperf.TypeProtocol, text: "chunk length"},
 		{fault: loadtest.Fault{Kind: loadtest.FaultShort}, whole: true, allows: 8},
@@ -104,7 +112,8 @@ func TestGoodput(t *testing.T) {
 		set := quick()
 		set.SLO = map[string]float64{"ttft": 500, "inter_token_latency": 30}
 		slow := loadtest.Fault{Kind: loadtest.FaultSlowHead, Every: 4, Delay: time.Second}
-		srv := server(t, loadtest.Options{TTFT: 100 * time.Millisecond, ITL: 10 * time.Millisecond, Faults: []loadtest.Fault{slow}})
+		srv := server(t, loadtest.Options{TTFT: 100 * time.Millisecond, ITL: 10 * time.Millisecond,
+			Faults: []loadtest.Fault{slow}})
 		res, _ := start(t, srv, set, Options{})
 		s := res.Profiling.Summary
 		near(t, "good", avg(t, s, "good_request_count"), 12)
@@ -119,7 +128,8 @@ func TestAllWarmupRequestsFail(t *testing.T) {
 		set.WarmupRequests = 2
 		srv := server(t, loadtest.Options{Key: "k"})
 		_, err := Run(t.Context(), set, Options{Dial: srv.Dial})
-		if err == nil || !strings.Contains(err.Error(), "all 2 warm-up requests failed") || !strings.Contains(err.Error(), "401") {
+		if err == nil || !strings.Contains(err.Error(), "all 2 warm-up requests failed") ||
+			!strings.Contains(err.Error(), "401") {
 			t.Errorf("got %v", err)
 		}
 		srv.Close()
@@ -145,7 +155,8 @@ func TestKey(t *testing.T) {
 	})
 	set := quick()
 	set.APIKeyEnv = "THE_KEY"
-	if _, err := Run(t.Context(), set, Options{Getenv: func(string) string { return "" }}); err == nil || !strings.Contains(err.Error(), "THE_KEY") {
+	if _, err := Run(t.Context(), set, Options{Getenv: func(string) string { return "" }}); err == nil ||
+		!strings.Contains(err.Error(), "THE_KEY") {
 		t.Errorf("got %v", err)
 	}
 	set = quick()

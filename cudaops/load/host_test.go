@@ -98,7 +98,8 @@ func TestRowHasTheServersQueueTime(t *testing.T) {
 	t.Parallel()
 	rowOf := func(o loadtest.Options) worker.Row {
 		_, addr := listen(t, o)
-		e := measure(t, map[string]any{"url": addr, "model": "m"}, `{"load": {"requests": 4, "warmup_requests": 2, "isl": 5, "osl": 3}}`, "chat", `{"concurrency": 1}`)
+		e := measure(t, map[string]any{"url": addr, "model": "m"},
+			`{"load": {"requests": 4, "warmup_requests": 2, "isl": 5, "osl": 3}}`, "chat", `{"concurrency": 1}`)
 		if e.failure != nil {
 			t.Fatalf("%+v", e.failure)
 		}
@@ -118,25 +119,29 @@ func TestRowHasTheServersQueueTime(t *testing.T) {
 func TestLoadPointHasARowAndFiles(t *testing.T) {
 	const key = "sk-very-secret"
 	t.Setenv("LOAD_TEST_KEY", key)
-	srv, addr := listen(t, loadtest.Options{Key: key, Truth: true, Faults: []loadtest.Fault{{Kind: loadtest.FaultErrorEvent, Every: 8, After: 2}}})
+	srv, addr := listen(t, loadtest.Options{Key: key, Truth: true,
+		Faults: []loadtest.Fault{{Kind: loadtest.FaultErrorEvent, Every: 8, After: 2}}})
 	options := map[string]any{
 		"url": addr, "model": "m", "api_key_env": "LOAD_TEST_KEY", "extra_inputs": map[string]any{"ignore_eos": true},
 		"labels": []any{"note"},
 	}
-	e := measure(t, options, `{"load": {"requests": 32, "warmup_requests": 2, "isl": 10, "osl": 99, "seed": 7}}`, "chat", `{"concurrency": 4, "osl": 6, "note": "x"}`)
+	e := measure(t, options, `{"load": {"requests": 32, "warmup_requests": 2, "isl": 10, "osl": 99, "seed": 7}}`, "chat",
+		`{"concurrency": 4, "osl": 6, "note": "x"}`)
 	if e.failure != nil {
 		t.Fatalf("%+v", e.failure)
 	}
 	row := e.rows[0]
 	for name, want := range map[string]any{
-		"requests": 32, "failed": 4, "succeeded": 28, "error_rate": 0.125, "output_length": 6.0, "token_source": "usage", "prompt_source": "words",
+		"requests": 32, "failed": 4, "succeeded": 28, "error_rate": 0.125, "output_length": 6.0, "token_source": "usage",
+		"prompt_source":  "words",
 		"unique_prompts": 32, "short_outputs": 0.0,
 	} {
 		if fmt.Sprint(row[name]) != fmt.Sprint(want) {
 			t.Errorf("%s is %v, want %v", name, row[name], want)
 		}
 	}
-	for _, name := range []string{"ttft", "ttft_p99", "itl", "latency", "latency_p50", "throughput", "request_throughput", "send_lag_p99", "client_cpu_share", "client_sched_p99", "window_start_ns", "window_end_ns"} {
+	for _, name := range []string{"ttft", "ttft_p99", "itl", "latency", "latency_p50", "throughput", "request_throughput",
+		"send_lag_p99", "client_cpu_share", "client_sched_p99", "window_start_ns", "window_end_ns"} {
 		if _, ok := row[name]; !ok {
 			t.Errorf("the row has no %s", name)
 		}
@@ -155,7 +160,8 @@ func TestLoadPointHasARowAndFiles(t *testing.T) {
 	ids := map[string]bool{}
 	for _, tr := range srv.Truths() {
 		ids[tr.ID] = true
-		if !strings.Contains(string(tr.Body), `"ignore_eos":true`) || !strings.Contains(string(tr.Body), `"max_completion_tokens":6`) {
+		if !strings.Contains(string(tr.Body), `"ignore_eos":true`) ||
+			!strings.Contains(string(tr.Body), `"max_completion_tokens":6`) {
 			t.Errorf("body %s", tr.Body)
 		}
 	}
@@ -196,8 +202,10 @@ func TestInvalidCases(t *testing.T) {
 		blocks, params string
 		class, want    string
 	}{
-		{nil, `{}`, `{"concurency": 4}`, worker.ClassUnsupportedConfig, `the case has "concurency", which is no setting of load`},
-		{nil, `{}`, `{"concurrency": "many"}`, worker.ClassUnsupportedConfig, "concurrency is a string; a whole number is needed"},
+		{nil, `{}`, `{"concurency": 4}`, worker.ClassUnsupportedConfig,
+			`the case has "concurency", which is no setting of load`},
+		{nil, `{}`, `{"concurrency": "many"}`, worker.ClassUnsupportedConfig,
+			"concurrency is a string; a whole number is needed"},
 		{nil, `{}`, `{"concurrency": 1.5}`, worker.ClassUnsupportedConfig, "a whole number is needed"},
 		{nil, `{"load": {"requests": -1}}`, `{}`, worker.ClassUnsupportedConfig, "requests is -1"},
 		{map[string]any{"url": "127.0.0.1:1"}, `{}`, `{}`, worker.ClassTransient, "is it running, and is url right?"},
@@ -217,7 +225,8 @@ func TestInvalidCases(t *testing.T) {
 func TestCaseFailsIfAllRequestsFail(t *testing.T) {
 	_, addr := listen(t, loadtest.Options{Faults: []loadtest.Fault{{Kind: loadtest.FaultStatus, Every: 1, Status: 503}}})
 	e := measure(t, map[string]any{"url": addr, "model": "m"}, `{}`, "chat", `{}`)
-	if e.failure == nil || !strings.Contains(e.failure.Message, "all 10 requests failed") || !strings.Contains(e.failure.Message, "503") {
+	if e.failure == nil || !strings.Contains(e.failure.Message, "all 10 requests failed") ||
+		!strings.Contains(e.failure.Message, "503") {
 		t.Errorf("%+v", e.failure)
 	}
 }
@@ -232,13 +241,15 @@ func TestTraceOnDisk(t *testing.T) {
 	if err := os.WriteFile(trace, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	e := measure(t, map[string]any{"url": addr, "model": "m", "plan_dir": filepath.Dir(trace)}, `{"load": {"trace": "trace.jsonl"}}`, "chat", `{}`)
+	e := measure(t, map[string]any{"url": addr, "model": "m", "plan_dir": filepath.Dir(trace)},
+		`{"load": {"trace": "trace.jsonl"}}`, "chat", `{}`)
 	if e.failure != nil {
 		t.Fatalf("%+v", e.failure)
 	}
 	truth := srv.Truths()
 	slices.SortFunc(truth, func(a, b loadtest.Truth) int { return a.Asked - b.Asked })
-	if len(truth) != 3 || truth[0].Prompt != 600 || truth[1].Prompt != 700 || truth[2].Prompt != 20 || truth[2].Asked != 5 {
+	if len(truth) != 3 || truth[0].Prompt != 600 || truth[1].Prompt != 700 || truth[2].Prompt != 20 ||
+		truth[2].Asked != 5 {
 		t.Errorf("%+v", truth)
 	}
 	first := func(tr loadtest.Truth) string {

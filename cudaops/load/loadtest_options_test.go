@@ -14,15 +14,19 @@ func TestParseFault(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"cut": "", "cut:": "", "cut:every=5,after=4": "", "status:status=429,first=2": "", "slow_head:delay=2s": "",
-		"nosuch": "the kinds are status, ", "cut:every=0": "every is a whole number from 1", "cut:every=-1": "every is a whole number", "cut:after=x": "after is a whole number from 0",
-		"status:status=9999": "status is a whole number from 200 to 599", "status:status=99": "status is", "slow_head:delay=-1s": "delay is a time", "cut:more=1": "it has every, first",
+		"nosuch": "the kinds are status, ", "cut:every=0": "every is a whole number from 1",
+		"cut:every=-1": "every is a whole number", "cut:after=x": "after is a whole number from 0",
+		"status:status=9999": "status is a whole number from 200 to 599", "status:status=99": "status is",
+		"slow_head:delay=-1s": "delay is a time", "cut:more=1": "it has every, first",
 	} {
 		_, err := loadtest.ParseFault(text)
-		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "nil")) {
+		if want == "" && err != nil || want != "" &&
+			(err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "nil")) {
 			t.Errorf("%s: %v", text, err)
 		}
 	}
-	if f, err := loadtest.ParseFault("cut:every=5,after=4"); err != nil || f != (loadtest.Fault{Kind: loadtest.FaultCut, Every: 5, After: 4, Status: 500, Delay: time.Second}) {
+	if f, err := loadtest.ParseFault("cut:every=5,after=4"); err != nil ||
+		f != (loadtest.Fault{Kind: loadtest.FaultCut, Every: 5, After: 4, Status: 500, Delay: time.Second}) {
 		t.Errorf("%+v, %v", f, err)
 	}
 }

@@ -71,7 +71,8 @@ const streamBody = "data: {\"choices\":[{\"index\":0,\"delta\":{\"role\":\"assis
 	"data: [DONE]\n\n"
 
 func withLength(extra, body string) string {
-	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n%sContent-Length: %d\r\n\r\n%s", extra, len(body), body)
+	return fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n%sContent-Length: %d\r\n\r\n%s", extra,
+		len(body), body)
 }
 
 // chunked encodes text as chunks. If whole is false, the last chunk is missing.
@@ -128,33 +129,54 @@ func TestQuirksOfServers(t *testing.T) {
 	}{
 		{name: "plain", answer: withLength("", streamBody)},
 		{name: "chunk extensions and trailers", answer: chunked(streamBody, true)},
-		{name: "interim answers", answer: "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" + withLength("", streamBody)},
+		{name: "interim answers", answer: "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n" +
+			withLength("", streamBody)},
 		{name: "gzip without a request for it", answer: withLength("Content-Encoding: gzip\r\n", compressed)},
-		{name: "gzip cut short", answer: withLength("Content-Encoding: gzip\r\n", compressed[:len(compressed)-20]), kind: aiperf.TypeStream, failed: "the connection ended inside the response"},
-		{name: "no gzip at all", answer: withLength("Content-Encoding: gzip\r\n", streamBody), kind: aiperf.TypeProtocol, failed: "is no gzip"},
-		{name: "brotli", answer: withLength("Content-Encoding: br\r\n", "\x0b\x02\x80data\x03"), kind: aiperf.TypeProtocol, failed: `encoded as "br"`},
+		{name: "gzip cut short", answer: withLength("Content-Encoding: gzip\r\n", compressed[:len(compressed)-20]),
+			kind: aiperf.TypeStream, failed: "the connection ended inside the response"},
+		{name: "no gzip at all", answer: withLength("Content-Encoding: gzip\r\n", streamBody), kind: aiperf.TypeProtocol,
+			failed: "is no gzip"},
+		{name: "brotli", answer: withLength("Content-Encoding: br\r\n", "\x0b\x02\x80data\x03"), kind: aiperf.TypeProtocol,
+			failed: `encoded as "br"`},
 		{name: "HTTP/1.0", answer: "HTTP/1.0 200 OK\r\nContent-Type: text/event-stream\r\n\r\n" + streamBody, close: true},
 		{name: "another protocol", answer: "SSH-2.0-OpenSSH_9.2\r\n", kind: aiperf.TypeProtocol, failed: "malformed HTTP"},
-		{name: "no media type", answer: fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(streamBody), streamBody)},
+		{name: "no media type", answer: fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(streamBody),
+			streamBody)},
 		{name: "a stream as text/plain", answer: answerOf("text/plain; charset=utf-8", streamBody)},
-		{name: "an error page as text/plain", answer: answerOf("text/plain", "upstream timed out"), kind: aiperf.TypeEmpty, failed: "upstream timed out"},
+		{name: "an error page as text/plain", answer: answerOf("text/plain", "upstream timed out"), kind: aiperf.TypeEmpty,
+			failed: "upstream timed out"},
 		{name: "no stream though asked", answer: answerOf("application/json", `{"choices":[{"message":{"content":"hi"}}]}`)},
-		{name: "an error as JSON", answer: answerOf("application/json", `{"error":{"message":"bad","code":400}}`), kind: aiperf.TypeServer, code: 400, failed: "bad"},
-		{name: "other JSON", answer: answerOf("application/json", `{"detail":"no way"}`), kind: aiperf.TypeEmpty, failed: "no way"},
-		{name: "an error as an event", answer: withLength("", "event: error\ndata: overloaded\n\n"+done), kind: aiperf.TypeServer, failed: "overloaded"},
-		{name: "an error as an event with JSON", answer: withLength("", delta(`{"content":"a"}`)+"event: error\ndata: {\"message\":\"gone\",\"type\":\"x\"}\n\n"+done), kind: aiperf.TypeServer, failed: "x: gone"},
-		{name: "vLLM's old error", answer: withLength("", "data: {\"object\":\"error\",\"message\":\"m\",\"code\":400}\n\n"+done), kind: aiperf.TypeServer, code: 400, failed: "m"},
-		{name: "an answer that was broken off", answer: withLength("", `data: {"choices":[{"delta":{"content":"a"},"finish_reason":"abort"}]}`+"\n\n"+done), kind: aiperf.TypeServer, failed: `finish_reason is "abort"`},
-		{name: "a redirect", answer: "HTTP/1.1 307 Temporary Redirect\r\nLocation: http://other/v1\r\nContent-Length: 0\r\n\r\n", kind: "Temporary Redirect", code: 307, failed: "redirected to http://other/v1; give the final URL"},
-		{name: "too many requests", answer: "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: 4\r\n\r\nslow", kind: "Too Many Requests", code: 429, failed: "slow (the server asks to wait 7 s)"},
-		{name: "no content", answer: "HTTP/1.1 204 No Content\r\n\r\n", kind: "No Content", code: 204, failed: "the answer has no body"},
-		{name: "tool calls", answer: withLength("", delta(`{"tool_calls":[{"index":0,"function":{"name":"f","arguments":""}}]}`)+delta(`{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}`)+done)},
+		{name: "an error as JSON", answer: answerOf("application/json", `{"error":{"message":"bad","code":400}}`),
+			kind: aiperf.TypeServer, code: 400, failed: "bad"},
+		{name: "other JSON", answer: answerOf("application/json", `{"detail":"no way"}`), kind: aiperf.TypeEmpty,
+			failed: "no way"},
+		{name: "an error as an event", answer: withLength("", "event: error\ndata: overloaded\n\n"+done),
+			kind: aiperf.TypeServer, failed: "overloaded"},
+		{name: "an error as an event with JSON",
+			answer: withLength("", delta(`{"content":"a"}`)+"event: error\ndata: {\"message\":\"gone\",\"type\":\"x\"}\n\n"+
+				done), kind: aiperf.TypeServer, failed: "x: gone"},
+		{name: "vLLM's old error", answer: withLength("",
+			"data: {\"object\":\"error\",\"message\":\"m\",\"code\":400}\n\n"+
+				done), kind: aiperf.TypeServer, code: 400, failed: "m"},
+		{name: "an answer that was broken off",
+			answer: withLength("", `data: {"choices":[{"delta":{"content":"a"},"finish_reason":"abort"}]}`+"\n\n"+
+				done), kind: aiperf.TypeServer, failed: `finish_reason is "abort"`},
+		{name: "a redirect", answer: "HTTP/1.1 307 Temporary Redirect\r\nLocation: http://other/v1\r\nContent-Length: " +
+			"0\r\n\r\n", kind: "Temporary Redirect", code: 307, failed: "redirected to http://other/v1; give the final URL"},
+		{name: "too many requests", answer: "HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nContent-Length: " +
+			"4\r\n\r\nslow", kind: "Too Many Requests", code: 429, failed: "slow (the server asks to wait 7 s)"},
+		{name: "no content", answer: "HTTP/1.1 204 No Content\r\n\r\n", kind: "No Content", code: 204,
+			failed: "the answer has no body"},
+		{name: "tool calls", answer: withLength("",
+			delta(`{"tool_calls":[{"index":0,"function":{"name":"f","arguments":""}}]}`)+
+				delta(`{"tool_calls":[{"index":0,"function":{"arguments":"{}"}}]}`)+done)},
 		{name: "a refusal", answer: withLength("", delta(`{"refusal":"I cannot"}`)+done)},
 		{name: "a line of a megabyte", answer: withLength("", delta(`{"content":"`+strings.Repeat("x", 1<<20)+`"}`)+done)},
 		{name: "a blank behind DONE", answer: withLength("", strings.Replace(streamBody, "[DONE]", "[DONE] ", 1))},
 		{name: "half a surrogate and NUL", answer: withLength("", delta(`{"content":"\u0000\ud800"}`)+done)},
 		{name: "bytes that are no UTF-8", answer: withLength("", delta("{\"content\":\"\xff\xfe\"}")+done)},
-		{name: "empty messages only", answer: withLength("", delta(`{"content":""}`)+delta(`{}`)+done), kind: aiperf.TypeEmpty, failed: "no output of the model"},
+		{name: "empty messages only", answer: withLength("", delta(`{"content":""}`)+delta(`{}`)+done),
+			kind: aiperf.TypeEmpty, failed: "no output of the model"},
 	} {
 		t.Run(q.name, func(t *testing.T) {
 			t.Parallel()
@@ -274,7 +296,8 @@ func TestPrivateAuthority(t *testing.T) {
 	srv.StartTLS()
 	t.Cleanup(srv.Close)
 	file := filepath.Join(t.TempDir(), "ca.pem")
-	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}), 0o644); err != nil {
+	if err := os.WriteFile(file, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw}),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 	s := quick()

@@ -168,7 +168,8 @@ func TestResponsesWithoutStream(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		set := quick()
 		set.Streaming = false
-		res, _ := start(t, server(t, loadtest.Options{TTFT: 100 * time.Millisecond, ITL: 10 * time.Millisecond}), set, Options{})
+		res, _ := start(t, server(t, loadtest.Options{TTFT: 100 * time.Millisecond, ITL: 10 * time.Millisecond}), set,
+			Options{})
 		s := res.Profiling.Summary
 		near(t, "latency", avg(t, s, "request_latency"), 170)
 		near(t, "OSL", avg(t, s, "output_sequence_length"), 8)
@@ -297,13 +298,15 @@ func TestQueueTimesOfServers(t *testing.T) {
 		// Requests 5 to 9 waited 7 times as long as the first, on average.
 		near(t, "queue", res.Queue.Waited, 21)
 		near(t, "prefill", res.Queue.Prefill, 42)
-		if res, err = Run(t.Context(), s, Options{Dial: server(t, loadtest.Options{Queue: 3 * time.Millisecond, TensorRT: true}).Dial}); err != nil {
+		if res, err = Run(t.Context(), s, Options{Dial: server(t,
+			loadtest.Options{Queue: 3 * time.Millisecond, TensorRT: true}).Dial}); err != nil {
 			t.Fatal(err)
 		}
 		near(t, "queue of TensorRT-LLM", res.Queue.Waited, 21)
 		near(t, "prefill of TensorRT-LLM", res.Queue.Prefill, 42)
 		s.WarmupRequests = 0
-		if res, err = Run(t.Context(), s, Options{Dial: server(t, loadtest.Options{Queue: 3 * time.Millisecond}).Dial}); err != nil {
+		if res, err = Run(t.Context(), s, Options{Dial: server(t,
+			loadtest.Options{Queue: 3 * time.Millisecond}).Dial}); err != nil {
 			t.Fatal(err)
 		}
 		near(t, "queue of a server that has had no request before", res.Queue.Waited, 9)
@@ -383,7 +386,8 @@ func TestInterrupt(t *testing.T) {
 func TestTokenIDs(t *testing.T) {
 	for _, streaming := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
-			srv := server(t, loadtest.Options{TTFT: 100 * time.Millisecond, ITL: 10 * time.Millisecond, SkipTokenizer: true, Usage: "never"})
+			srv := server(t, loadtest.Options{TTFT: 100 * time.Millisecond, ITL: 10 * time.Millisecond, SkipTokenizer: true,
+				Usage: "never"})
 			s := quick()
 			s.EndpointType, s.Prompt, s.Streaming = "completions", PromptIDs, streaming
 			s.ExtraInputs = map[string]json.RawMessage{"return_token_ids": json.RawMessage("true")}

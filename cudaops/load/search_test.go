@@ -26,8 +26,10 @@ func TestSearchFindsTheKnee(t *testing.T) {
 		{"concurrency", `{"requests": 64, "osl": 1}`, loadtest.Options{TTFT: 100 * ms, Slots: 8}, 110, 8, 0},
 		{"concurrency", `{"requests": 120, "osl": 4}`, loadtest.Options{TTFT: 177 * ms, ITL: 4 * ms, Slots: 15}, 200, 15, 0},
 		// 80 and 16.26 requests per second. Above that, the queue grows during a probe.
-		{"request_rate", `{"duration": 5, "isl": 8, "osl": 1, "arrival": "constant"}`, loadtest.Options{TTFT: 100 * ms, Slots: 8}, 110, 80, 0.05},
-		{"request_rate", `{"duration": 5, "isl": 8, "osl": 3, "arrival": "constant"}`, loadtest.Options{TTFT: 343 * ms, ITL: 13 * ms, Slots: 6}, 380, 16.26, 0.05},
+		{"request_rate", `{"duration": 5, "isl": 8, "osl": 1, "arrival": "constant"}`,
+			loadtest.Options{TTFT: 100 * ms, Slots: 8}, 110, 80, 0.05},
+		{"request_rate", `{"duration": 5, "isl": 8, "osl": 3, "arrival": "constant"}`,
+			loadtest.Options{TTFT: 343 * ms, ITL: 13 * ms, Slots: 6}, 380, 16.26, 0.05},
 	} {
 		t.Run(fmt.Sprint(c.over, c.knee), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -73,7 +75,8 @@ func TestSearchWithoutAValueThatMeetsTheLimits(t *testing.T) {
 	if e.failure != nil || len(e.rows) != 1 {
 		t.Fatalf("%+v", e.failure)
 	}
-	if r := e.rows[0]; r["search_met"] != false || r["search_value"] != nil || r["search_missed"] != 1.0 || r["search_probes"] != 1 {
+	if r := e.rows[0]; r["search_met"] != false || r["search_value"] != nil || r["search_missed"] != 1.0 ||
+		r["search_probes"] != 1 {
 		t.Errorf("%v", r)
 	}
 }
@@ -81,7 +84,8 @@ func TestSearchWithoutAValueThatMeetsTheLimits(t *testing.T) {
 // TestInvalidSearches checks the errors of search blocks.
 func TestInvalidSearches(t *testing.T) {
 	for block, want := range map[string]string{
-		`{"over": "isl", "slo": {"ttft": 1}}`:                              "over is \"isl\"; it must be one of concurrency, request_rate",
+		`{"over": "isl", "slo": {"ttft": 1}}`: "over is \"isl\"; it must be one of " +
+			"concurrency, request_rate",
 		`{"over": "concurrency"}`:                                          "slo is not set",
 		`{"over": "concurrency", "slo": {"tttft": 1}}`:                     `slo of search has "tttft", which is no column`,
 		`{"over": "concurrency", "slo": {"ttft": 1}, "min": 0.5}`:          "both must be whole numbers",
@@ -90,7 +94,8 @@ func TestInvalidSearches(t *testing.T) {
 		`{"over": "request_rate", "slo": {"ttft": 1}, "iterations": 3}`:    `no option "iterations"`,
 	} {
 		e := measure(t, map[string]any{"url": "127.0.0.1:1", "model": "m"}, `{"search": `+block+`}`, "chat", `{}`)
-		if e.failure == nil || e.failure.Class != worker.ClassUnsupportedConfig || !strings.Contains(e.failure.Message, want) {
+		if e.failure == nil || e.failure.Class != worker.ClassUnsupportedConfig ||
+			!strings.Contains(e.failure.Message, want) {
 			t.Errorf("%s: %+v, want %q", block, e.failure, want)
 		}
 	}
@@ -99,7 +104,8 @@ func TestInvalidSearches(t *testing.T) {
 // TestRepeats checks totals, means and intervals of a repeated load.
 func TestRepeats(t *testing.T) {
 	_, addr := listen(t, loadtest.Options{TTFT: 5 * time.Millisecond})
-	e := measure(t, map[string]any{"url": addr, "model": "m"}, `{"load": {"requests": 4, "osl": 2, "repeats": 3}}`, "chat", `{}`)
+	e := measure(t, map[string]any{"url": addr, "model": "m"}, `{"load": {"requests": 4, "osl": 2, "repeats": 3}}`, "chat",
+		`{}`)
 	if e.failure != nil {
 		t.Fatalf("%+v", e.failure)
 	}

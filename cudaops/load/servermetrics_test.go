@@ -34,7 +34,8 @@ func TestServerMetrics(t *testing.T) {
 		}
 	}))
 	defer srv.Close()
-	e := measure(t, map[string]any{"url": srv.URL, "model": "m"}, `{"load": {"requests": 40, "server_metrics": 0.01}}`, "chat", `{}`)
+	e := measure(t, map[string]any{"url": srv.URL, "model": "m"}, `{"load": {"requests": 40, "server_metrics": 0.01}}`,
+		"chat", `{}`)
 	if e.failure != nil {
 		t.Fatalf("%+v", e.failure)
 	}
@@ -61,11 +62,13 @@ func TestServerMetrics(t *testing.T) {
 	if s := queue.Series[0].Stats; queue.Type != "gauge" || s["min"] >= s["max"] || !(s["p50"] > 0) {
 		t.Errorf("%+v", s)
 	}
-	if s := wait.Series[0]; wait.Unit != "seconds" || s.Stats["count"] != 40 || s.Stats["avg"] != 1 || s.Buckets["1"] != 20 ||
+	if s := wait.Series[0]; wait.Unit != "seconds" || s.Stats["count"] != 40 || s.Stats["avg"] != 1 ||
+		s.Buckets["1"] != 20 ||
 		s.Stats["p50_estimate"] != 1 || !(s.Stats["p90_estimate"] > 1.7 && s.Stats["p90_estimate"] < 1.9) {
 		t.Errorf("%+v", s)
 	}
-	if csv := files[aiperf.ServerCSV]; !strings.Contains(csv, "Endpoint,Type,Metric,Unit,total,rate,engine,Description\n") ||
+	if csv := files[aiperf.ServerCSV]; !strings.Contains(csv,
+		"Endpoint,Type,Metric,Unit,total,rate,engine,Description\n") ||
 		!strings.Contains(csv, ",counter,served_total,,40.0000,") {
 		t.Errorf("%s", csv)
 	}
@@ -86,11 +89,13 @@ func TestServerRestartKeepsIncreases(t *testing.T) {
 func TestServerMetricsWithoutFiniteSamples(t *testing.T) {
 	w := newServerPages()
 	w.probes = make([]*cacheProbe, 1)
-	page := "# TYPE a counter\na NaN\n# TYPE b gauge\nb +Inf\n# TYPE c histogram\nc_bucket{le=\"+Inf\"} 1\nc_sum NaN\nc_count 1\n# TYPE d counter\nd 1\n"
+	page := "# TYPE a counter\na NaN\n# TYPE b gauge\nb +Inf\n# TYPE c histogram\nc_bucket{le=\"+Inf\"} 1\nc_sum " +
+		"NaN\nc_count 1\n# TYPE d counter\nd 1\n"
 	w.take("http://s", http.StatusOK, []byte(page), false)
 	m := w.summary(1)
 	raw, err := m.JSON("id", nil)
-	if err != nil || !json.Valid(raw) || len(m.Metrics["a"].Series)+len(m.Metrics["b"].Series)+len(m.Metrics["c"].Series) != 0 ||
+	if err != nil || !json.Valid(raw) ||
+		len(m.Metrics["a"].Series)+len(m.Metrics["b"].Series)+len(m.Metrics["c"].Series) != 0 ||
 		len(m.Metrics["d"].Series) != 1 {
 		t.Errorf("%v\n%s", err, raw)
 	}
@@ -104,7 +109,8 @@ func TestSlices(t *testing.T) {
 		srv := server(t, loadtest.Options{TTFT: 30 * time.Millisecond, ITL: time.Millisecond})
 		res, _ := start(t, srv, set, Options{})
 		list := res.Profiling.Slices
-		if len(list) != 3 || list[0].Summary.Succeeded != 10 || list[2].Summary.Succeeded != 5 || !list[1].Complete || list[2].Complete {
+		if len(list) != 3 || list[0].Summary.Succeeded != 10 || list[2].Summary.Succeeded != 5 || !list[1].Complete ||
+			list[2].Complete {
 			t.Fatalf("%+v", list)
 		}
 		near(t, "rate", avg(t, list[1].Summary, "request_throughput"), 10)

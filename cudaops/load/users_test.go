@@ -16,14 +16,16 @@ func TestPrefillConcurrency(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := quick()
 		s.Concurrency, s.PrefillConcurrency, s.Requests = 4, 1, 8
-		res, recs := start(t, server(t, loadtest.Options{TTFT: 100 * time.Millisecond, ITL: 50 * time.Millisecond}), s, Options{})
+		res, recs := start(t, server(t, loadtest.Options{TTFT: 100 * time.Millisecond, ITL: 50 * time.Millisecond}), s,
+			Options{})
 		if res.Profiling.Summary.Succeeded != 8 {
 			t.Fatalf("%+v", res.Profiling.Summary.Errors)
 		}
 		slices.SortFunc(recs, func(a, b aiperf.Record) int { return int(a.Start - b.Start) })
 		for i := 1; i < len(recs); i++ {
 			if first := recs[i-1].Times[0]; recs[i].Start < first {
-				t.Errorf("request %d was sent %v before the first token of the one before it", i, time.Duration(first-recs[i].Start))
+				t.Errorf("request %d was sent %v before the first token of the one before it", i,
+					time.Duration(first-recs[i].Start))
 			}
 		}
 		near(t, "lag", avg(t, res.Profiling.Summary, "send_lag"), 0)
@@ -38,7 +40,8 @@ func TestUsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := quick()
 		s.Concurrency, s.Requests, s.Users, s.RequestRate, s.Turns = 0, 40, 4, 2, 4
-		res, recs := start(t, server(t, loadtest.Options{TTFT: 300 * time.Millisecond, ITL: 10 * time.Millisecond}), s, Options{})
+		res, recs := start(t, server(t, loadtest.Options{TTFT: 300 * time.Millisecond, ITL: 10 * time.Millisecond}), s,
+			Options{})
 		if res.Profiling.Summary.Succeeded != 40 {
 			t.Fatalf("%+v", res.Profiling.Summary.Errors)
 		}
@@ -53,7 +56,8 @@ func TestUsers(t *testing.T) {
 			turns[r.Correlation]++
 		}
 		// The first users start with one, two, three and four turns left.
-		if first := turns[recs[0].Correlation]; first != 1 || turns[recs[1].Correlation] != 2 || turns[recs[3].Correlation] != 4 {
+		if first := turns[recs[0].Correlation]; first != 1 || turns[recs[1].Correlation] != 2 ||
+			turns[recs[3].Correlation] != 4 {
 			t.Errorf("turns of the first users: %v", turns)
 		}
 	})

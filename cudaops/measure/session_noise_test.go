@@ -36,7 +36,8 @@ func TestSessionNoisyClock(t *testing.T) {
 			}
 		}
 		if s := o.session; s.Visits > 440 || throttled > 0 || s.Waited > 2*time.Second {
-			t.Errorf("%s: %d visits to %d cases, %d discarded, waited %v, %d rows throttled", name, s.Visits, len(cases), s.Discarded, s.Waited, throttled)
+			t.Errorf("%s: %d visits to %d cases, %d discarded, waited %v, %d rows throttled", name, s.Visits, len(cases),
+				s.Discarded, s.Waited, throttled)
 		}
 	}
 }

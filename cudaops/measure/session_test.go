@@ -48,7 +48,8 @@ type outcome struct {
 
 // session runs a workload in an order of its own; change may alter device,
 // session and targets before it begins.
-func session(t *testing.T, cases []gpuCase, seed uint64, change func(*outcome, []*measuretest.GPUTarget, []*measure.Job)) outcome {
+func session(t *testing.T, cases []gpuCase, seed uint64,
+	change func(*outcome, []*measuretest.GPUTarget, []*measure.Job)) outcome {
 	t.Helper()
 	clock := &measuretest.Clock{}
 	gpu := measuretest.NewGPU(clock, rand.New(rand.NewPCG(seed, 9)))
@@ -148,7 +149,8 @@ func reference(t *testing.T, cases []gpuCase, seed uint64) []float64 {
 	set.Protocol = measure.ProtocolReference
 	for _, i := range rand.New(rand.NewPCG(seed, 1)).Perm(len(cases)) {
 		c := cases[i]
-		r, err := measure.Once(context.Background(), &measuretest.GPUTarget{GPU: gpu, Latency: c.latency, Watts: c.watts, Share: c.share}, clock, set)
+		r, err := measure.Once(context.Background(),
+			&measuretest.GPUTarget{GPU: gpu, Latency: c.latency, Watts: c.watts, Share: c.share}, clock, set)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -238,7 +240,8 @@ func TestSessionSustained(t *testing.T) {
 		for i, r := range o.results {
 			want := alone(cases[i])
 			if off := r.Latency/1e3/want - 1; !(math.Abs(off) <= 0.03) {
-				t.Errorf("run %d case %d (%.3g s, %.0f W): %+.1f %% off what it takes by itself", seed, i, cases[i].latency, cases[i].watts, 100*off)
+				t.Errorf("run %d case %d (%.3g s, %.0f W): %+.1f %% off what it takes by itself", seed, i, cases[i].latency,
+					cases[i].watts, 100*off)
 			}
 			if want > 1.05*cases[i].latency {
 				capped++
@@ -307,7 +310,8 @@ func TestSessionPassesAndLooks(t *testing.T) {
 				t.Errorf("case %d: visits %v apart, want at least %v", i, apart, o.session.Tuning.Separation)
 			}
 		}
-		if !r.UsedGraph || r.ClockMHz == 0 || r.ReadyMHz == 0 || r.Executions == 0 || r.Samples == 0 || !(r.P10 <= r.Latency*1.05) || !(r.P90 >= r.Latency*0.95) {
+		if !r.UsedGraph || r.ClockMHz == 0 || r.ReadyMHz == 0 || r.Executions == 0 || r.Samples == 0 ||
+			!(r.P10 <= r.Latency*1.05) || !(r.P90 >= r.Latency*0.95) {
 			t.Errorf("case %d: implausible row %+v", i, r)
 		}
 	}
@@ -363,7 +367,8 @@ func TestSessionStops(t *testing.T) {
 	fatal := errors.New("sticky")
 	clock := &measuretest.Clock{}
 	gpu := measuretest.NewGPU(clock, rand.New(rand.NewPCG(1, 1)))
-	s := &measure.Session{Settings: recovered(), Tuning: measure.DefaultTuning(600), Clock: clock, Rand: rand.New(rand.NewPCG(1, 2))}
+	s := &measure.Session{Settings: recovered(), Tuning: measure.DefaultTuning(600), Clock: clock,
+		Rand: rand.New(rand.NewPCG(1, 2))}
 	in := make(chan *measure.Job, 3)
 	done := 0
 	for i := range 3 {
@@ -379,7 +384,8 @@ func TestSessionStops(t *testing.T) {
 		}}
 	}
 	close(in)
-	if err := s.Run(context.Background(), in, func(err error) bool { return errors.Is(err, fatal) }); !errors.Is(err, fatal) {
+	if err := s.Run(context.Background(), in, func(err error) bool { return errors.Is(err, fatal) }); !errors.Is(err,
+		fatal) {
 		t.Errorf("Run returned %v", err)
 	}
 	if done != 1 {
@@ -390,7 +396,8 @@ func TestSessionStops(t *testing.T) {
 func TestSessionCancelled(t *testing.T) {
 	clock := &measuretest.Clock{}
 	gpu := measuretest.NewGPU(clock, rand.New(rand.NewPCG(1, 1)))
-	s := &measure.Session{Settings: recovered(), Tuning: measure.DefaultTuning(600), Clock: clock, Rand: rand.New(rand.NewPCG(1, 2))}
+	s := &measure.Session{Settings: recovered(), Tuning: measure.DefaultTuning(600), Clock: clock,
+		Rand: rand.New(rand.NewPCG(1, 2))}
 	ctx, cancel := context.WithCancel(context.Background())
 	in := make(chan *measure.Job, 1)
 	in <- &measure.Job{
@@ -410,7 +417,8 @@ func TestSessionStreams(t *testing.T) {
 	cases := workload(60)
 	clock := &measuretest.Clock{}
 	gpu := measuretest.NewGPU(clock, rand.New(rand.NewPCG(1, 1)))
-	s := &measure.Session{Settings: recovered(), Tuning: measure.DefaultTuning(600), Clock: clock, Rand: rand.New(rand.NewPCG(1, 2)), Ready: gpu.Ready}
+	s := &measure.Session{Settings: recovered(), Tuning: measure.DefaultTuning(600), Clock: clock,
+		Rand: rand.New(rand.NewPCG(1, 2)), Ready: gpu.Ready}
 	in := make(chan *measure.Job, len(cases))
 	next, done, open, most := 0, 0, 0, 0
 	var feed func()
@@ -426,7 +434,8 @@ func TestSessionStreams(t *testing.T) {
 		open++
 		most = max(most, open)
 		in <- &measure.Job{
-			Target: &measuretest.GPUTarget{GPU: gpu, Latency: c.latency, Watts: c.watts, Share: c.share}, Seconds: c.latency, Watts: c.watts,
+			Target: &measuretest.GPUTarget{GPU: gpu, Latency: c.latency, Watts: c.watts,
+				Share: c.share}, Seconds: c.latency, Watts: c.watts,
 			Done: func(r measure.Measured, err error) {
 				if err != nil || !(r.Latency > 0) {
 					t.Errorf("%+v, %v", r, err)

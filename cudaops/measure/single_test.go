@@ -68,7 +68,8 @@ func TestColdStartDoesNotCount(t *testing.T) {
 
 func TestNoisySamplesTakeMore(t *testing.T) {
 	count := func(noise float64) int {
-		target := &measuretest.Target{Clock: new(measuretest.Clock), Latency: 1e-4, Noise: noise, Rand: rand.New(rand.NewPCG(3, 4))}
+		target := &measuretest.Target{Clock: new(measuretest.Clock), Latency: 1e-4, Noise: noise,
+			Rand: rand.New(rand.NewPCG(3, 4))}
 		s := measure.Defaults()
 		s.MaxPasses = s.Passes
 		r, err := measure.Once(t.Context(), target, target.Clock, s)
@@ -87,7 +88,8 @@ func TestNoisySamplesTakeMore(t *testing.T) {
 }
 
 func TestPassBudget(t *testing.T) {
-	target := &measuretest.Target{Clock: new(measuretest.Clock), Latency: 0.2, Noise: 0.2, Rand: rand.New(rand.NewPCG(5, 6))}
+	target := &measuretest.Target{Clock: new(measuretest.Clock), Latency: 0.2, Noise: 0.2,
+		Rand: rand.New(rand.NewPCG(5, 6))}
 	s := measure.Defaults()
 	s.MaxPasses = s.Passes
 	r, err := measure.Once(t.Context(), target, target.Clock, s)
@@ -159,7 +161,8 @@ func TestReference(t *testing.T) {
 func TestRoundedBlocks(t *testing.T) {
 	for _, protocol := range []string{measure.ProtocolAdaptive, measure.ProtocolReference} {
 		clock := &measuretest.Clock{}
-		target := &measuretest.GPUTarget{GPU: measuretest.NewGPU(clock, rand.New(rand.NewPCG(1, 1))), Latency: 50e-6, Watts: 100, Graph: 5}
+		target := &measuretest.GPUTarget{GPU: measuretest.NewGPU(clock, rand.New(rand.NewPCG(1, 1))), Latency: 50e-6,
+			Watts: 100, Graph: 5}
 		set := measure.Defaults()
 		set.Protocol = protocol
 		r, err := measure.Once(context.Background(), target, clock, set)
@@ -199,7 +202,8 @@ func TestErrors(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := measure.Once(ctx, &measuretest.Target{Clock: clock, Latency: 1}, clock, s); !errors.Is(err, context.Canceled) {
+		if _, err := measure.Once(ctx, &measuretest.Target{Clock: clock, Latency: 1}, clock, s); !errors.Is(err,
+			context.Canceled) {
 			t.Errorf("%s: got %v", protocol, err)
 		}
 	}
@@ -213,7 +217,8 @@ func TestValidate(t *testing.T) {
 	s.Protocol, s.Graph, s.MinSamples, s.MaxPasses = "fast", "maybe", 0, 1
 	s.MinBlockSeconds, s.PassTolerance, s.Power, s.PowerMinSeconds = 0, math.NaN(), true, 0
 	err := s.Validate()
-	for _, want := range []string{"protocol", "graph", "min_samples", "max_passes", "min_block_seconds", "pass_tolerance", "power_min_seconds"} {
+	for _, want := range []string{"protocol", "graph", "min_samples", "max_passes", "min_block_seconds", "pass_tolerance",
+		"power_min_seconds"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v does not name %s", err, want)
 		}
@@ -295,7 +300,8 @@ func TestVisits(t *testing.T) {
 	if v, err = measure.NewVisits(clock, s); err != nil {
 		t.Fatal(err)
 	}
-	if err := v.Visit(t.Context(), target); err != nil || !v.Done() || v.Result().Protocol != measure.ProtocolReference || v.Result().Spent <= 0 {
+	if err := v.Visit(t.Context(), target); err != nil || !v.Done() || v.Result().Protocol != measure.ProtocolReference ||
+		v.Result().Spent <= 0 {
 		t.Errorf("reference: %v, done %v, %+v", err, v.Done(), v.Result())
 	}
 }

@@ -43,7 +43,8 @@ func hungry(n int) []gpuCase {
 
 // sustained runs a workload at the sustained point. Watts of the workload are at
 // full clock.
-func sustained(t *testing.T, cases []gpuCase, seed uint64, change func(*outcome, []*measuretest.GPUTarget, []*measure.Job)) outcome {
+func sustained(t *testing.T, cases []gpuCase, seed uint64,
+	change func(*outcome, []*measuretest.GPUTarget, []*measure.Job)) outcome {
 	t.Helper()
 	return session(t, cases, seed, func(o *outcome, targets []*measuretest.GPUTarget, jobs []*measure.Job) {
 		o.session.Settings = measure.Defaults()
@@ -122,7 +123,8 @@ func TestSustained(t *testing.T) {
 	if slower < 30 {
 		t.Fatalf("the cap holds back %d of %d cases: nothing is tried", slower, len(cases))
 	}
-	if p5, p50, p95 := measure.Percentile(off, .05), measure.Percentile(off, .5), measure.Percentile(off, .95); !(p5 >= 0.96) || !(p95 <= 1.04) || !(math.Abs(p50-1) <= 0.01) {
+	if p5, p50, p95 := measure.Percentile(off, .05), measure.Percentile(off, .5), measure.Percentile(off,
+		.95); !(p5 >= 0.96) || !(p95 <= 1.04) || !(math.Abs(p50-1) <= 0.01) {
 		t.Errorf("against what the cases take alone: p5 %.4f, p50 %.4f, p95 %.4f", p5, p50, p95)
 	}
 	if p50, p95 := measure.Percentile(spread, .5), measure.Percentile(spread, .95); !(p50 <= 1.01) || !(p95 <= 1.03) {
@@ -131,7 +133,8 @@ func TestSustained(t *testing.T) {
 	if per := a.elapsed.Seconds() / float64(len(cases)); per > 1./20 {
 		t.Errorf("%.1f cases/s", 1/per)
 	}
-	t.Logf("ratio p5 %.4f p50 %.4f p95 %.4f, spread p50 %.4f p95 %.4f, %.1f cases/s", measure.Percentile(off, .05), measure.Percentile(off, .5), measure.Percentile(off, .95),
+	t.Logf("ratio p5 %.4f p50 %.4f p95 %.4f, spread p50 %.4f p95 %.4f, %.1f cases/s", measure.Percentile(off, .05),
+		measure.Percentile(off, .5), measure.Percentile(off, .95),
 		measure.Percentile(spread, .5), measure.Percentile(spread, .95), float64(len(cases))/a.elapsed.Seconds())
 }
 
@@ -208,7 +211,10 @@ func TestSustainedSmallBatch(t *testing.T) {
 		}
 		truth[i] = sum / n
 	}
-	got := sustained(t, cases, 3, func(o *outcome, _ []*measuretest.GPUTarget, _ []*measure.Job) { o.gpu.MeanPeriods = slow })
+	got := sustained(t, cases, 3, func(o *outcome, _ []*measuretest.GPUTarget,
+		_ []*measure.Job) {
+		o.gpu.MeanPeriods = slow
+	})
 	var off []float64
 	for i := range cases {
 		if got.errs[i] != nil {
@@ -234,7 +240,10 @@ func TestSustainedOwnClock(t *testing.T) {
 		for i := range cases {
 			cases[i] = gpuCase{1e-4 * float64(1+i%7*3), 560 + 250*float64(i)/float64(n), 1}
 		}
-		got := sustained(t, cases, 3, func(o *outcome, _ []*measuretest.GPUTarget, _ []*measure.Job) { o.gpu.MeanPeriods = 50 })
+		got := sustained(t, cases, 3, func(o *outcome, _ []*measuretest.GPUTarget,
+			_ []*measure.Job) {
+			o.gpu.MeanPeriods = 50
+		})
 		most := 0.0
 		for i, r := range got.results {
 			if got.errs[i] != nil || r.ClockSeenMHz == 0 {
@@ -259,7 +268,10 @@ func TestSustainedBatches(t *testing.T) {
 	t.Parallel()
 	cases := hungry(90)
 	whole := sustained(t, cases, 3, nil)
-	parts := sustained(t, cases, 3, func(o *outcome, _ []*measuretest.GPUTarget, _ []*measure.Job) { o.session.Batch = 20 })
+	parts := sustained(t, cases, 3, func(o *outcome, _ []*measuretest.GPUTarget,
+		_ []*measure.Job) {
+		o.session.Batch = 20
+	})
 	for i := range cases {
 		if parts.errs[i] != nil {
 			t.Fatal(parts.errs[i])

@@ -37,7 +37,8 @@ func newBench(t *testing.T, init worker.Init) *bench {
 	b := &bench{
 		t: t, drv: drv, lt: &fakeBLAS{Driver: drv}, rtc: &fakeCompiler{},
 		nvml: &cudatest.NVML{Driver: "580.159.04", CUDA: 13000, GPUs: []*cudatest.GPU{smi, cudatest.H200(1)}},
-		emit: &emitter{rows: map[int64]worker.Row{}, errs: map[int64]worker.Failure{}, starts: map[int64]int{}, seconds: map[int64]float64{}},
+		emit: &emitter{rows: map[int64]worker.Row{}, errs: map[int64]worker.Failure{}, starts: map[int64]int{},
+			seconds: map[int64]float64{}},
 	}
 	if init.Options == nil {
 		init.Options = map[string]any{"system": "h200_sxm"}

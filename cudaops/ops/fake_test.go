@@ -72,7 +72,10 @@ func TestFaults(t *testing.T) {
 	if err := d.Enqueue(s, fakeWork{Name: "k"}); err != nil {
 		t.Errorf("the stream is not usable after a broken capture: %v", err)
 	}
-	bad := fakeWork{Name: "bad", Do: func(*fakeDriver) *cuda.DriverError { return cuda.NewDriverError("bad", cuda.CodeIllegalAddress) }}
+	bad := fakeWork{Name: "bad", Do: func(*fakeDriver) *cuda.DriverError {
+		return cuda.NewDriverError("bad",
+			cuda.CodeIllegalAddress)
+	}}
 	if err := d.Enqueue(s, bad); err != nil {
 		t.Fatal(err)
 	}

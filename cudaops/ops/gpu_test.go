@@ -45,7 +45,8 @@ func needGPU(t *testing.T) {
 
 // systemOf guesses the spec of the device that is there; "" for an unknown one.
 func systemOf(name string) string {
-	for word, system := range map[string]string{"H200": "h200_sxm", "H100": "h100_sxm", "A100": "a100_sxm", "B200": "b200_sxm"} {
+	for word, system := range map[string]string{"H200": "h200_sxm", "H100": "h100_sxm", "A100": "a100_sxm",
+		"B200": "b200_sxm"} {
 		if strings.Contains(name, word) {
 			return system
 		}
@@ -131,7 +132,8 @@ func gpuHost(t *testing.T, init worker.Init) (*Host, *emitter) {
 			_ = h.dev.Close()
 		}
 	})
-	return h, &emitter{rows: map[int64]worker.Row{}, errs: map[int64]worker.Failure{}, starts: map[int64]int{}, seconds: map[int64]float64{}}
+	return h, &emitter{rows: map[int64]worker.Row{}, errs: map[int64]worker.Failure{}, starts: map[int64]int{},
+		seconds: map[int64]float64{}}
 }
 
 func gpuServe(h *Host, e *emitter, cases []worker.Case) error {
@@ -176,8 +178,10 @@ func value(typ string, v any) any { return map[string]any{"type": typ, "value": 
 // TestGPUHost serves every op through the worker's host, with an out-of-memory
 // case among them.
 func TestGPUHost(t *testing.T) {
-	ops, _ := json.Marshal(map[string]any{"saxpy": userBinding("saxpy", out("n"), in("n"), value("float32", 2), value("int64", "n"))})
-	h, e := gpuHost(t, worker.Init{Ops: ops, Options: map[string]any{"system": "h200_sxm", "verify": true, "arena_gb": 24.0}})
+	ops, _ := json.Marshal(map[string]any{"saxpy": userBinding("saxpy", out("n"), in("n"), value("float32", 2),
+		value("int64", "n"))})
+	h, e := gpuHost(t, worker.Init{Ops: ops,
+		Options: map[string]any{"system": "h200_sxm", "verify": true, "arena_gb": 24.0}})
 	var cases []worker.Case
 	add := func(op string, p map[string]any) int64 {
 		cases = append(cases, gpuCase(int64(len(cases)), op, p))
@@ -227,12 +231,14 @@ func TestGPUHost(t *testing.T) {
 			t.Errorf("%s %s: %+v", c.Op, c.Params, f)
 			continue
 		}
-		t.Logf("%s %s: %.5f ms, sol %.5f, reached %.3f, passes %v, clock %.0f ready %.0f, error %v, graph %v, %v", c.Op, c.Params,
+		t.Logf("%s %s: %.5f ms, sol %.5f, reached %.3f, passes %v, clock %.0f ready %.0f, error %v, graph %v, %v", c.Op,
+			c.Params,
 			r["latency"], r["sol_ms"], r["reached"], r["passes"], r["sm_clock_mhz"], r["ready_clock_mhz"], r["relative_error"], r["used_cuda_graph"], r["cache"])
 		if x, ok := r["reached"].(float64); ok && x > 1.05 && r["cache"] != "hot" {
 			t.Errorf("%s %s reached %.2f of the speed of light", c.Op, c.Params, x)
 		}
-		if _, ok := r["relative_error"]; !ok && c.Seq != user && !strings.Contains(string(c.Params), `"reduce","size_bytes":1073741824`) {
+		if _, ok := r["relative_error"]; !ok && c.Seq != user &&
+			!strings.Contains(string(c.Params), `"reduce","size_bytes":1073741824`) {
 			t.Errorf("%s %s was not verified", c.Op, c.Params)
 		}
 		if r["used_cuda_graph"] != true {
@@ -258,7 +264,8 @@ func TestGPUOperatingPoints(t *testing.T) {
 			var cases []worker.Case
 			for _, i := range rand.New(rand.NewPCG(uint64(run), 1)).Perm(len(shapes)) {
 				s := shapes[i]
-				cases = append(cases, gpuCase(int64(i), OpGEMM, map[string]any{"gemm_dtype": "bfloat16", "m": s[0], "n": s[1], "k": s[2]}))
+				cases = append(cases, gpuCase(int64(i), OpGEMM,
+					map[string]any{"gemm_dtype": "bfloat16", "m": s[0], "n": s[1], "k": s[2]}))
 			}
 			if err := gpuServe(h, e, cases); err != nil {
 				t.Fatal(err)
@@ -306,7 +313,8 @@ func TestGPUPower(t *testing.T) {
 		if r == nil {
 			t.Fatalf("%s: %+v", c.Params, e.errs[c.Seq])
 		}
-		t.Logf("%s: %.5f ms, power %.1f W (sampled %.1f) of %v by %v over %.2f s, %.4g J", c.Params, r["latency"], r["power"], r["power_sampled"], r["power_limit"], r["power_method"], r["power_seconds"], r["energy"])
+		t.Logf("%s: %.5f ms, power %.1f W (sampled %.1f) of %v by %v over %.2f s, %.4g J", c.Params, r["latency"], r["power"],
+			r["power_sampled"], r["power_limit"], r["power_method"], r["power_seconds"], r["energy"])
 		if p := r["power"].(float64); !(p >= 40 && p <= 1.1*r["power_limit"].(float64)) {
 			t.Errorf("%s draws %v W", c.Params, p)
 		}

@@ -54,7 +54,8 @@ func kernelBench(t *testing.T, graph string, seconds float64, launched *[]cuda.L
 	set.Graph = graph
 	rawSet, _ := json.Marshal(set)
 	raw, _ := json.Marshal(map[string]any{"k": map[string]any{
-		"source": "extern \"C\" __global__ void k() {}", "entry": "k", "grid": []any{"blocks"}, "block": []any{32}, "shared": "shared",
+		"source": "extern \"C\" __global__ void k() {}", "entry": "k", "grid": []any{"blocks"}, "block": []any{32},
+		"shared": "shared",
 	}})
 	b := newBench(t, worker.Init{Ops: raw, Measure: rawSet})
 	b.drv.Launches = func(name string, k cuda.Launch) fakeWork {
@@ -91,12 +92,14 @@ func TestHostNumbersBeyondALaunch(t *testing.T) {
 	gemm := b.gemm("bfloat16", 1<<33, 1<<33, 1<<33)
 	near := b.gemm("bfloat16", math.MaxInt32-8, math.MaxInt32-8, 64)
 	bmm := b.add(OpMLAPre, map[string]any{"num_tokens": 1 << 40, "num_heads": 1 << 40, "bmm_dtype": "bfloat16"})
-	norm := b.add(OpElementwise, map[string]any{"kernel": "silu_and_mul", "dtype": "bfloat16", "num_tokens": math.MaxInt32, "hidden_size": math.MaxInt32 - 7})
+	norm := b.add(OpElementwise, map[string]any{"kernel": "silu_and_mul", "dtype": "bfloat16", "num_tokens": math.MaxInt32,
+		"hidden_size": math.MaxInt32 - 7})
 	if err := b.serve(); err != nil {
 		t.Fatal(err)
 	}
 	for seq, text := range map[int64]string{
-		grid: "grid is 4294967301", shared: "shared is 4294967301", gemm: "32-bit", near: "GiB", bmm: "neither may be more", norm: "GiB",
+		grid: "grid is 4294967301", shared: "shared is 4294967301", gemm: "32-bit", near: "GiB", bmm: "neither may be more",
+		norm: "GiB",
 	} {
 		if f := b.failure(seq); !strings.Contains(f.Message, text) || f.Fatal {
 			t.Errorf("case %d: %+v, want %q", seq, f, text)

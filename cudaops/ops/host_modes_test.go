@@ -31,13 +31,15 @@ func TestHostGraphs(t *testing.T) {
 		graph     string
 		eager     bool
 		usedGraph bool
-	}{{measure.GraphPrefer, false, true}, {measure.GraphPrefer, true, false}, {measure.GraphOff, false, false}, {measure.GraphRequire, false, true}} {
+	}{{measure.GraphPrefer, false, true}, {measure.GraphPrefer, true, false}, {measure.GraphOff, false,
+		false}, {measure.GraphRequire, false, true}} {
 		b, seq := measured(c.graph, c.eager)
 		r := b.row(seq)
 		if r["used_cuda_graph"] != c.usedGraph {
 			t.Errorf("graph %q, capture fails %v: used_cuda_graph is %v", c.graph, c.eager, r["used_cuda_graph"])
 		}
-		if got := r["latency"].(float64) / 1e3; !(math.Abs(got/matmulSeconds(cuda.RowMajorLinear(64, 1024, 1024, cuda.BF16, cuda.BF16))-1) <= 0.02) {
+		if got := r["latency"].(float64) / 1e3; !(math.Abs(got/matmulSeconds(cuda.RowMajorLinear(64, 1024, 1024, cuda.BF16,
+			cuda.BF16))-1) <= 0.02) {
 			t.Errorf("graph %q: latency %v s", c.graph, got)
 		}
 		b.noLeaks()
@@ -145,7 +147,8 @@ func TestHostReference(t *testing.T) {
 
 func TestHostUserKernel(t *testing.T) {
 	binding := map[string]any{
-		"source": "extern \"C\" __global__ void scale(float *y, const float *x, int n, float a) {}", "name": "scale.cu", "entry": "scale",
+		"source": "extern \"C\" __global__ void scale(float *y, const float *x, int n, float a) {}", "name": "scale.cu",
+		"entry":   "scale",
 		"options": []string{"-DTILE={tile}"}, "grid": []any{"blocks"}, "block": []any{256},
 		"args": []any{
 			map[string]any{"buffer": "out", "type": "float32", "elements": "n"},
@@ -177,7 +180,8 @@ func TestHostUserKernel(t *testing.T) {
 		t.Errorf("latency %v ms, the kernel takes 0.040", got)
 	}
 	k := launched[0]
-	if k.Grid != [3]int{4096, 1, 1} || k.Block != [3]int{256, 1, 1} || len(k.Args) != 4 || k.Args[2] != int32(1<<20) || k.Args[3] != float32(2.5) {
+	if k.Grid != [3]int{4096, 1, 1} || k.Block != [3]int{256, 1, 1} || len(k.Args) != 4 || k.Args[2] != int32(1<<20) ||
+		k.Args[3] != float32(2.5) {
 		t.Errorf("launched as %+v", k)
 	}
 	if opts := b.rtc.Programs[0].Options; len(opts) != 1 || opts[0] != "-DTILE=32" {

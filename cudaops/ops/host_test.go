@@ -32,7 +32,8 @@ func TestHostRows(t *testing.T) {
 	}
 	mem := b.add(OpMemory, map[string]any{"kernel": "triad", "size_bytes": 1 << 20})
 	bmm := b.add(OpMLAPre, map[string]any{"num_tokens": 16, "num_heads": 128, "bmm_dtype": "bfloat16"})
-	norm := b.add(OpElementwise, map[string]any{"kernel": "rmsnorm", "dtype": "bfloat16", "num_tokens": 32, "hidden_size": 4096})
+	norm := b.add(OpElementwise, map[string]any{"kernel": "rmsnorm", "dtype": "bfloat16", "num_tokens": 32,
+		"hidden_size": 4096})
 	if err := b.serve(); err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +42,9 @@ func TestHostRows(t *testing.T) {
 		if got := r["latency"].(float64) / 1e3; !(math.Abs(got/w.seconds-1) <= 0.02) {
 			t.Errorf("case %d: latency %.4g s, the device takes %.4g", w.seq, got, w.seconds)
 		}
-		for _, name := range []string{"samples", "rel_stdev", "p10", "p90", "passes", "used_cuda_graph", "sm_clock_mhz", "ready_clock_mhz", "bytes", "flops", "sol_ms", "reached", "algo", "kernel_source", "cache", "tflop_per_s", "gb_per_s"} {
+		for _, name := range []string{"samples", "rel_stdev", "p10", "p90", "passes", "used_cuda_graph", "sm_clock_mhz",
+			"ready_clock_mhz", "bytes", "flops", "sol_ms", "reached", "algo", "kernel_source", "cache", "tflop_per_s",
+			"gb_per_s"} {
 			if _, ok := r[name]; !ok {
 				t.Errorf("case %d: no column %s", w.seq, name)
 			}
@@ -53,7 +56,8 @@ func TestHostRows(t *testing.T) {
 			t.Errorf("case %d was started %d times; each visit starts it", w.seq, b.emit.starts[w.seq])
 		}
 	}
-	if r := b.row(mem); r["bytes"] != float64(3<<20) || r["flops"] != float64(2<<18) || r["kernel_source"] != "aicplan_triad" {
+	if r := b.row(mem); r["bytes"] != float64(3<<20) || r["flops"] != float64(2<<18) ||
+		r["kernel_source"] != "aicplan_triad" {
 		t.Errorf("triad row: %v", r)
 	}
 	if r := b.row(bmm); r["flops"] != 2*128.0*16*512*128 {
@@ -77,7 +81,8 @@ func TestHostOrder(t *testing.T) {
 	run := func(seed uint64) map[string]float64 {
 		b := newBench(t, worker.Init{Seed: int64(seed)})
 		key := map[int64]string{}
-		shapes := [][3]int{{16384, 16384, 8192}, {8192, 8192, 8192}, {1, 4096, 4096}, {4096, 8192, 8192}, {64, 1024, 1024}, {512, 4096, 4096}, {16384, 8192, 8192}, {8, 7168, 2048}, {2048, 4096, 4096}, {256, 2048, 2048}}
+		shapes := [][3]int{{16384, 16384, 8192}, {8192, 8192, 8192}, {1, 4096, 4096}, {4096, 8192, 8192}, {64, 1024, 1024},
+			{512, 4096, 4096}, {16384, 8192, 8192}, {8, 7168, 2048}, {2048, 4096, 4096}, {256, 2048, 2048}}
 		rand.New(rand.NewPCG(seed, 1)).Shuffle(len(shapes), func(i, j int) { shapes[i], shapes[j] = shapes[j], shapes[i] })
 		for _, s := range shapes {
 			key[b.gemm("bfloat16", s[0], s[1], s[2])] = fmt.Sprint(s)
@@ -110,14 +115,20 @@ func TestHostFailures(t *testing.T) {
 		text  string
 	}{
 		"an operand beyond the arena": {b.gemm("bfloat16", 1, 65536, 65536), worker.ClassResourceIssue, "GiB"},
-		"no kernel":                   {b.gemm("fp8_block", 64, 1024, 1024), worker.ClassUnsupportedConfig, "NVIDIA H200 (sm_90) with cuBLASLt 130100"},
-		"unknown dtype":               {b.gemm("complex128", 64, 64, 64), worker.ClassUnsupportedConfig, `"complex128"`},
-		"missing parameter":           {b.add(OpGEMM, map[string]any{"gemm_dtype": "bfloat16", "m": 1, "n": 1}), worker.ClassCollectorBug, `"k" is missing`},
-		"zero dimension":              {b.gemm("bfloat16", 0, 64, 64), worker.ClassCollectorBug, "at least 1"},
-		"unknown op":                  {b.add("attention", map[string]any{}), worker.ClassUnsupportedConfig, "no op"},
-		"odd size":                    {b.add(OpMemory, map[string]any{"kernel": "copy", "size_bytes": 30}), worker.ClassUnsupportedConfig, "multiple"},
-		"unknown kernel":              {b.add(OpMemory, map[string]any{"kernel": "sort", "size_bytes": 32}), worker.ClassUnsupportedConfig, "sort"},
-		"rows not in eights":          {b.add(OpElementwise, map[string]any{"kernel": "rmsnorm", "dtype": "bfloat16", "num_tokens": 1, "hidden_size": 100}), worker.ClassUnsupportedConfig, "multiple of 8"},
+		"no kernel": {b.gemm("fp8_block", 64, 1024, 1024), worker.ClassUnsupportedConfig,
+			"NVIDIA H200 (sm_90) with cuBLASLt 130100"},
+		"unknown dtype": {b.gemm("complex128", 64, 64, 64), worker.ClassUnsupportedConfig, `"complex128"`},
+		"missing parameter": {b.add(OpGEMM, map[string]any{"gemm_dtype": "bfloat16", "m": 1, "n": 1}),
+			worker.ClassCollectorBug, `"k" is missing`},
+		"zero dimension": {b.gemm("bfloat16", 0, 64, 64), worker.ClassCollectorBug, "at least 1"},
+		"unknown op":     {b.add("attention", map[string]any{}), worker.ClassUnsupportedConfig, "no op"},
+		"odd size": {b.add(OpMemory, map[string]any{"kernel": "copy", "size_bytes": 30}),
+			worker.ClassUnsupportedConfig, "multiple"},
+		"unknown kernel": {b.add(OpMemory, map[string]any{"kernel": "sort", "size_bytes": 32}),
+			worker.ClassUnsupportedConfig, "sort"},
+		"rows not in eights": {b.add(OpElementwise,
+			map[string]any{"kernel": "rmsnorm", "dtype": "bfloat16", "num_tokens": 1,
+				"hidden_size": 100}), worker.ClassUnsupportedConfig, "multiple of 8"},
 	} {
 		defer func() {
 			f := b.failure(c.seq)
@@ -214,7 +225,8 @@ func TestHostHello(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if h.DeviceUUID != b.drv.Infos[1].UUID || h.Window != 7 || h.Version != "13.1.0" || h.Framework != Framework || h.Env["driver"] != "580.159.04" || h.Env["nvrtc"] != "13.0" || h.Env["ecc"] != "true" {
+	if h.DeviceUUID != b.drv.Infos[1].UUID || h.Window != 7 || h.Version != "13.1.0" || h.Framework != Framework ||
+		h.Env["driver"] != "580.159.04" || h.Env["nvrtc"] != "13.0" || h.Env["ecc"] != "true" {
 		t.Errorf("hello %+v", h)
 	}
 	for name, init := range map[string]worker.Init{
@@ -262,10 +274,12 @@ func TestHostDeviceOfOthers(t *testing.T) {
 func TestHostMissingLibraries(t *testing.T) {
 	b := newBench(t, worker.Init{})
 	b.host.open = func(o OpenOptions) (*Device, error) {
-		return NewDevice(Libraries{Driver: b.drv, LtErr: errors.New("looked for libcublasLt.so.13 in /nowhere"), RTCErr: errors.New("looked for libnvrtc.so.13 in /nowhere")}, 0, o)
+		return NewDevice(Libraries{Driver: b.drv, LtErr: errors.New("looked for libcublasLt.so.13 in /nowhere"),
+			RTCErr: errors.New("looked for libnvrtc.so.13 in /nowhere")}, 0, o)
 	}
 	gemm := b.gemm("bfloat16", 64, 1024, 1024)
-	norm := b.add(OpElementwise, map[string]any{"kernel": "rmsnorm", "dtype": "bfloat16", "num_tokens": 1, "hidden_size": 128})
+	norm := b.add(OpElementwise, map[string]any{"kernel": "rmsnorm", "dtype": "bfloat16", "num_tokens": 1,
+		"hidden_size": 128})
 	mem := b.add(OpMemory, map[string]any{"kernel": "copy", "size_bytes": 1 << 20})
 	if err := b.serve(); err != nil {
 		t.Fatal(err)
@@ -297,10 +311,12 @@ func TestMonitor(t *testing.T) {
 	now = 2 * time.Second
 	dev.Temp.GPU, dev.Why, dev.Procs = 60, nvml.Idle, nil
 	m.poll()
-	if c := m.columns(1500 * time.Millisecond); c["temperature_c"] != 60 || c["neighbours"] != 0 || c["clock_reasons"] != "none" || c["throttled"] != false {
+	if c := m.columns(1500 * time.Millisecond); c["temperature_c"] != 60 || c["neighbours"] != 0 ||
+		c["clock_reasons"] != "none" || c["throttled"] != false {
 		t.Errorf("the last second: %v", c)
 	}
-	if c := m.columns(500 * time.Millisecond); c["temperature_c"] != 71 || c["neighbours"] != 1 || c["clock_reasons"] != "power cap, hardware thermal slowdown" || c["throttled"] != true {
+	if c := m.columns(500 * time.Millisecond); c["temperature_c"] != 71 || c["neighbours"] != 1 ||
+		c["clock_reasons"] != "power cap, hardware thermal slowdown" || c["throttled"] != true {
 		t.Errorf("from the disturbance on: %v", c)
 	}
 	if c := m.columns(5 * time.Second); c["temperature_c"] != 60 {

@@ -25,7 +25,8 @@ func TestLayer(t *testing.T) {
 	for _, s := range sizes {
 		rows = append(rows, b.gemm("bfloat16", m, s[0], s[1]))
 	}
-	layer := b.add(OpLayer, map[string]any{"gemm_dtype": "bfloat16", "m": m, "shapes": "10240x5120 5120x8192 51200x5120 5120x25600"})
+	layer := b.add(OpLayer, map[string]any{"gemm_dtype": "bfloat16", "m": m,
+		"shapes": "10240x5120 5120x8192 51200x5120 5120x25600"})
 	wrong := b.add(OpLayer, map[string]any{"gemm_dtype": "bfloat16", "m": m, "shapes": "10240x5120 5120"})
 	large := b.add(OpLayer, map[string]any{"gemm_dtype": "bfloat16", "m": 1, "shapes": "262144x65536"})
 	if err := b.serve(); err != nil {

@@ -73,14 +73,17 @@ func TestRotationOrder(t *testing.T) {
 			continue
 		}
 		tried++
-		for _, graph := range []Graphs{{Mode: measure.GraphRequire}, {Mode: measure.GraphRequire, Seconds: measure.Defaults().GraphSeconds()}, {Mode: measure.GraphOff}} {
+		for _, graph := range []Graphs{{Mode: measure.GraphRequire},
+			{Mode: measure.GraphRequire, Seconds: measure.Defaults().GraphSeconds()}, {Mode: measure.GraphOff}} {
 			x := &Case{Label: "order", Bytes: c.Bytes}
 			d.rotate(x, c.Bytes)
 			if x.Sets != c.Native.Sets || x.PerGraph != c.Native.PerLaunch {
-				t.Fatalf("%.0f bytes: %d sets in graphs of %d, want %d and %d", c.Bytes, x.Sets, x.PerGraph, c.Native.Sets, c.Native.PerLaunch)
+				t.Fatalf("%.0f bytes: %d sets in graphs of %d, want %d and %d", c.Bytes, x.Sets, x.PerGraph, c.Native.Sets,
+					c.Native.PerLaunch)
 			}
 			x.Enqueue = func(set int, s cuda.Stream) error {
-				return d.Lib.Driver.Launch(cuda.Launch{Func: d.core.null, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}, Args: []any{int32(set)}}, s)
+				return d.Lib.Driver.Launch(cuda.Launch{Func: d.core.null, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1},
+					Args: []any{int32(set)}}, s)
 			}
 			target, err := d.NewTarget(x, graph)
 			if err != nil {
@@ -152,10 +155,13 @@ func TestGraphsOfHosts(t *testing.T) {
 		want   Graphs
 	}{
 		{"sustained", func(*measure.Settings) {}, 0, Graphs{Mode: "prefer", Captures: 2, Seconds: 100e-6}},
-		{"recovered", func(s *measure.Settings) { s.OperatingPoint = measure.PointRecovered }, 0, Graphs{Mode: "prefer", Captures: 1, Seconds: 100e-6}},
+		{"recovered", func(s *measure.Settings) { s.OperatingPoint = measure.PointRecovered }, 0,
+			Graphs{Mode: "prefer", Captures: 1, Seconds: 100e-6}},
 		{"a layer", func(*measure.Settings) {}, 2, Graphs{Mode: "prefer", Captures: 1, Seconds: 500e-6}},
-		{"the reference protocol", func(s *measure.Settings) { s.Protocol = measure.ProtocolReference }, 0, Graphs{Mode: "prefer", Captures: 1}},
-		{"a layer by it", func(s *measure.Settings) { s.Protocol = measure.ProtocolReference }, 2, Graphs{Mode: "prefer", Captures: 1}},
+		{"the reference protocol", func(s *measure.Settings) { s.Protocol = measure.ProtocolReference }, 0,
+			Graphs{Mode: "prefer", Captures: 1}},
+		{"a layer by it", func(s *measure.Settings) { s.Protocol = measure.ProtocolReference }, 2,
+			Graphs{Mode: "prefer", Captures: 1}},
 	} {
 		h := &Host{set: settings{measure: measure.Defaults()}}
 		c.change(&h.set.measure)
@@ -174,7 +180,8 @@ func TestBurstsOfChains(t *testing.T) {
 	x := &Case{Label: "chain", Bytes: 1 << 30, Sets: 2, PerGraph: 1, Kernels: kernels}
 	x.Enqueue = func(set int, s cuda.Stream) error {
 		for range kernels {
-			if err := d.Lib.Driver.Launch(cuda.Launch{Func: d.core.null, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}, Args: []any{int32(set)}}, s); err != nil {
+			if err := d.Lib.Driver.Launch(cuda.Launch{Func: d.core.null, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1},
+				Args: []any{int32(set)}}, s); err != nil {
 				return err
 			}
 		}
@@ -188,7 +195,8 @@ func TestBurstsOfChains(t *testing.T) {
 	gates := func() uint32 { return d.gateNo }
 	before := gates()
 	const blocks, each = 40, 3
-	if got, err := target.Burst(context.Background(), measure.Burst{Executions: each, Blocks: blocks}); err != nil || len(got) != blocks {
+	if got, err := target.Burst(context.Background(), measure.Burst{Executions: each, Blocks: blocks}); err != nil ||
+		len(got) != blocks {
 		t.Fatalf("%d blocks: %v", len(got), err)
 	}
 	if opened, least := gates()-before, uint32(blocks*each*kernels/queueDepth); opened < least {
@@ -204,7 +212,8 @@ func TestBurstsOfChains(t *testing.T) {
 func TestRotationOfProducts(t *testing.T) {
 	t.Parallel()
 	d := newBench(t, worker.Init{}).device()
-	for _, nk := range [][2]int64{{2560, 2048}, {5120, 4096}, {7168, 4096}, {4096, 2048}, {8192, 2048}, {128, 64}, {65536, 1024}} {
+	for _, nk := range [][2]int64{{2560, 2048}, {5120, 4096}, {7168, 4096}, {4096, 2048}, {8192, 2048}, {128, 64},
+		{65536, 1024}} {
 		one, err := GEMM{M: 1, N: nk[0], K: nk[1], Type: "bfloat16"}.prepare(d)
 		if err != nil {
 			t.Fatal(err)
@@ -231,7 +240,8 @@ func TestCapturesTakeTurns(t *testing.T) {
 	d, order := orderBench(t)
 	x := &Case{Label: "captures", Bytes: 4 << 20, Sets: 6, PerGraph: 2}
 	x.Enqueue = func(set int, s cuda.Stream) error {
-		return d.Lib.Driver.Launch(cuda.Launch{Func: d.core.null, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1}, Args: []any{int32(set)}}, s)
+		return d.Lib.Driver.Launch(cuda.Launch{Func: d.core.null, Grid: [3]int{1, 1, 1}, Block: [3]int{1, 1, 1},
+			Args: []any{int32(set)}}, s)
 	}
 	target, err := d.NewTarget(x, Graphs{Mode: measure.GraphRequire, Captures: 2})
 	if err != nil {
@@ -243,7 +253,8 @@ func TestCapturesTakeTurns(t *testing.T) {
 	}
 	seen := map[cuda.GraphExec]int{}
 	for capture := range 5 {
-		if _, err := target.Burst(context.Background(), measure.Burst{Warm: 1, Executions: 5, Blocks: 2, Capture: capture}); err != nil {
+		if _, err := target.Burst(context.Background(),
+			measure.Burst{Warm: 1, Executions: 5, Blocks: 2, Capture: capture}); err != nil {
 			t.Fatal(err)
 		}
 		for _, g := range target.execs() {

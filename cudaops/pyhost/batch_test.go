@@ -90,7 +90,8 @@ func fakeWorker(t *testing.T, settings m, gpu string, host pyhost.Settings, ops 
 }
 
 // join starts the worker of a batch.
-func (b *batch) join(t *testing.T, settings m, gpu string, host pyhost.Settings, ops any, join func(send func(any) error) worker.Measurer) {
+func (b *batch) join(t *testing.T, settings m, gpu string, host pyhost.Settings, ops any,
+	join func(send func(any) error) worker.Measurer) {
 	t.Helper()
 	c := spawn(t, "PYTHONPATH="+testdata(t, "fakegpu"), "FAKE_GPU="+gpu)
 	b.client = c
@@ -168,7 +169,8 @@ func TestCasesArePreparedInTheCallsOfOthers(t *testing.T) {
 		if got := latencyOf(row); math.Abs(got/want-1) > 1e-3 {
 			t.Errorf("case %d takes %v ms, want %v", i, got, want)
 		}
-		if row["used_cuda_graph"] != true || row["operating_point"] != "sustained" || row["samples"].(float64) < 3 || math.Abs(row["sm_clock_mhz"].(float64)/1980-1) > 1e-3 {
+		if row["used_cuda_graph"] != true || row["operating_point"] != "sustained" || row["samples"].(float64) < 3 ||
+			math.Abs(row["sm_clock_mhz"].(float64)/1980-1) > 1e-3 {
 			t.Errorf("case %d: %v", i, row)
 		}
 		if row["seen"].(float64) != 6 {
@@ -365,7 +367,8 @@ func TestPointThatFailsLeavesTheOthersOfItsSweep(t *testing.T) {
 	b.submit("x", m{"us": 20, "bad": 1}, nil)
 	b.submit("x", m{"us": 30, "bad": -1}, nil)
 	_, answers := b.ends(2)
-	if a := answers[1]; a.Failure == nil || a.Failure.Message != "refused" || len(a.Rows) != 2 || a.Rows[0]["point"] != 0.0 || a.Rows[1]["point"] != 2.0 {
+	if a := answers[1]; a.Failure == nil || a.Failure.Message != "refused" || len(a.Rows) != 2 ||
+		a.Rows[0]["point"] != 0.0 || a.Rows[1]["point"] != 2.0 {
 		t.Errorf("the case with the point that fails: %+v\n%+v", a, a.Failure)
 	}
 	if a := answers[2]; a.Failure != nil || len(a.Rows) != 3 {
@@ -573,7 +576,8 @@ func TestWorkersOfOneDeviceTakeTurns(t *testing.T) {
 			w := &watched{mu: &mu, busy: all, wrong: &wrong}
 			w.Measurer = in.Join(func(msg any) error {
 				data, err := json.Marshal(msg)
-				if err == nil && (strings.Contains(string(data), `"what":"next"`) || strings.Contains(string(data), `"what":"done"`)) {
+				if err == nil && (strings.Contains(string(data), `"what":"next"`) ||
+					strings.Contains(string(data), `"what":"done"`)) {
 					mu.Lock()
 					all[w] = true
 					mu.Unlock()

@@ -87,9 +87,11 @@ var packages = map[string]string{"trtllm": "tensorrt_llm", "vllm": "vllm", "sgla
 // sample is a value for every column that grids have.
 func sample(columns []string) m {
 	words := map[string]any{
-		"gemm_dtype": "fp8_block", "bmm_dtype": "fp8", "moe_dtype": "fp8_block", "mla_dtype": "bfloat16", "gemm_type": "fp8_block",
+		"gemm_dtype": "fp8_block", "bmm_dtype": "fp8", "moe_dtype": "fp8_block", "mla_dtype": "bfloat16",
+		"gemm_type":      "fp8_block",
 		"kv_cache_dtype": "fp8", "attn_dtype": "bfloat16", "attn_backend": "TRTLLM", "distribution": "power_law_1.2",
-		"model": "some/model", "model_name": "other/model", "phase": "context", "op": "pre", "architecture": "SomeForCausalLM",
+		"model": "some/model", "model_name": "other/model", "phase": "context", "op": "pre",
+		"architecture":     "SomeForCausalLM",
 		"min_latency_mode": false, "use_eplb": true, "has_attention_sink": true, "scaling": nil, "attention_chunk_size": nil,
 		"kernel_source": "fa3", "dsa_prefill_backend": "flashmla_kv",
 	}
@@ -141,8 +143,8 @@ def foreign(word):
 
 `
 
-// standIn writes a module with the names and the signatures of an upstream one. Its functions log their arguments by name; its getters
-// list decoys and the one case that the sample should find.
+// standIn writes a module with the names and the signatures of an upstream one. Its functions log their arguments
+// by name; its getters list decoys and the one case that the sample should find.
 func standIn(t *testing.T, root, module string, functions map[string][]string, getters map[string][2]any) {
 	t.Helper()
 	var b strings.Builder
@@ -153,8 +155,10 @@ func standIn(t *testing.T, root, module string, functions map[string][]string, g
 		}
 		fmt.Fprintf(&b, "\ndef %s(%s, *, perf_filename, device=\"cuda:0\"):\n", name, strings.Join(params, "=None, ")+"=None")
 		fmt.Fprintf(&b, "    got = {%s}\n", strings.Join(quoted(params), ", "))
-		b.WriteString("    row = {'arg_' + k: v if isinstance(v, (bool, int, float, str, type(None))) else str(v) for k, v in got.items()}\n")
-		b.WriteString("    log_perf(item_list=[dict(row, latency=1.0)], framework='x', version='', device_name='', op_name='x', kernel_source='x', perf_filename=perf_filename)\n")
+		b.WriteString("    row = {'arg_' + k: v if isinstance(v, (bool, int, float, str, type(None))) else str(v) for k, v " +
+			"in got.items()}\n")
+		b.WriteString("    log_perf(item_list=[dict(row, latency=1.0)], framework='x', version='', device_name='', " +
+			"op_name='x', kernel_source='x', perf_filename=perf_filename)\n")
 	}
 	for name, items := range getters {
 		fmt.Fprintf(&b, "\n\ndef %s():\n    return [%s, {'id': 'x', 'params': %s}]\n", name, items[0], items[1])
@@ -239,7 +243,8 @@ func TestBindingsFitTheCollectors(t *testing.T) {
 			if err := os.WriteFile(filepath.Join(root, "collector", "helper.py"), helper, 0o644); err != nil {
 				t.Fatal(err)
 			}
-			init := worker.Init{Ops: data, Options: pyhost.Settings{Package: packages[backend], CollectorRoot: root}.Options(nil)}
+			init := worker.Init{Ops: data, Options: pyhost.Settings{Package: packages[backend],
+				CollectorRoot: root}.Options(nil)}
 			env := "PYTHONPATH=" + testdata(t, "frameworks")
 			c, hello := start(t, init, env)
 			if hello.Error != nil {

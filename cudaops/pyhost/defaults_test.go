@@ -99,7 +99,8 @@ func TestHostedStatisticsOfSeveralCallsInOne(t *testing.T) {
 	})
 	init := worker.Init{
 		Options: pyhost.Settings{CollectorRoot: root}.Options(nil),
-		Ops:     raw(t, m{"first": m{"module": "collector.vllm.first", "run": "run", "perf_filename": "x_perf.txt", "args": []any{"n"}}}),
+		Ops: raw(t, m{"first": m{"module": "collector.vllm.first", "run": "run", "perf_filename": "x_perf.txt",
+			"args": []any{"n"}}}),
 	}
 	c, hello := start(t, init, "PYTHONPATH="+root)
 	if hello.Error != nil {
@@ -129,7 +130,8 @@ func TestHostedWithoutGPUSaysSoOnce(t *testing.T) {
 		t.Errorf("hello = %+v", hello.Error)
 	}
 	// Trying things out on the processor is said, and allowed.
-	c, hello := start(t, worker.Init{Device: -1, Options: settings.Options(m{"device": "cpu"}), Ops: raw(t, ops)}, "PYTHONPATH="+root)
+	c, hello := start(t, worker.Init{Device: -1, Options: settings.Options(m{"device": "cpu"}), Ops: raw(t, ops)},
+		"PYTHONPATH="+root)
 	if hello.Error != nil {
 		t.Fatalf("%+v", hello.Error)
 	}
@@ -171,12 +173,14 @@ def run(n, *, perf_filename, device="cuda:0"):
 `
 
 func TestHostedMemoryThatNobodyFills(t *testing.T) {
-	root := writeTree(t, map[string]string{"torch.py": emptyTorch, "collector/helper.py": "", "collector/vllm/first.py": emptyCollector})
+	root := writeTree(t, map[string]string{"torch.py": emptyTorch, "collector/helper.py": "",
+		"collector/vllm/first.py": emptyCollector})
 	settings := pyhost.Settings{CollectorRoot: root}
 	begin := func(options, binding m) (*client, worker.Hello) {
 		t.Helper()
 		options["device"] = "cpu"
-		maps.Copy(binding, m{"module": "collector.vllm.first", "run": "run", "perf_filename": "x_perf.txt", "args": []any{"n"}})
+		maps.Copy(binding, m{"module": "collector.vllm.first", "run": "run", "perf_filename": "x_perf.txt",
+			"args": []any{"n"}})
 		ops := raw(t, m{"first": binding})
 		return start(t, worker.Init{Device: -1, Options: settings.Options(options), Ops: ops}, "PYTHONPATH="+root)
 	}
@@ -205,7 +209,8 @@ func TestHostedMemoryThatNobodyFills(t *testing.T) {
 			t.Errorf("options %v, binding %v: the weight is %v, filled should be %v", c.options, c.binding, got, c.filled)
 		}
 	}
-	if _, hello := begin(m{}, m{"uninitialised": true}); hello.Error == nil || !strings.Contains(hello.Error.Message, `the binding's uninitialised is "random" or left out`) {
+	if _, hello := begin(m{}, m{"uninitialised": true}); hello.Error == nil ||
+		!strings.Contains(hello.Error.Message, `the binding's uninitialised is "random" or left out`) {
 		t.Errorf("a wrong word: %+v", hello.Error)
 	}
 }
@@ -232,8 +237,10 @@ def run(n, how, *, perf_filename, device="cuda:0"):
 // TestHostedMemoryOfOtherProcesses: a process that is forked fills as its worker
 // does; one that starts afresh does not, and the worker logs that once.
 func TestHostedMemoryOfOtherProcesses(t *testing.T) {
-	root := writeTree(t, map[string]string{"torch.py": emptyTorch, "collector/helper.py": "", "collector/vllm/first.py": startingCollector})
-	ops := raw(t, m{"first": m{"module": "collector.vllm.first", "run": "run", "perf_filename": "x_perf.txt", "args": []any{"n", "how"}}})
+	root := writeTree(t, map[string]string{"torch.py": emptyTorch, "collector/helper.py": "",
+		"collector/vllm/first.py": startingCollector})
+	ops := raw(t, m{"first": m{"module": "collector.vllm.first", "run": "run", "perf_filename": "x_perf.txt",
+		"args": []any{"n", "how"}}})
 	settings := pyhost.Settings{CollectorRoot: root}
 	for how, filled := range map[string]bool{"fork": true, "spawn": false} {
 		for _, option := range []string{"", "random"} {
@@ -279,8 +286,10 @@ def run(n, *, perf_filename, device="cuda:0"):
 // makes of its helper's answer says nothing, too.
 func TestHostedSlowdownThatNobodyKnows(t *testing.T) {
 	root := writeTree(t, map[string]string{"collector/helper.py": "", "collector/vllm/first.py": throttledCollector})
-	ops := raw(t, m{"first": m{"module": "collector.vllm.first", "run": "run", "perf_filename": "x_perf.txt", "args": []any{"n"}}})
-	c, hello := start(t, worker.Init{Device: -1, Options: pyhost.Settings{CollectorRoot: root}.Options(m{"device": "cpu"}), Ops: ops})
+	ops := raw(t, m{"first": m{"module": "collector.vllm.first", "run": "run", "perf_filename": "x_perf.txt",
+		"args": []any{"n"}}})
+	c, hello := start(t, worker.Init{Device: -1, Options: pyhost.Settings{CollectorRoot: root}.Options(m{"device": "cpu"}),
+		Ops: ops})
 	if hello.Error != nil {
 		t.Fatalf("%+v", hello.Error)
 	}

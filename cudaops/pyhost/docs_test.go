@@ -37,7 +37,8 @@ func runDocumented(t *testing.T, doc string, want map[string]m) {
 			t.Fatal(err)
 		}
 	}
-	c, hello := start(t, worker.Init{Options: pyhost.Settings{Path: []string{dir}, Verify: true}.Options(m{"torch": true})})
+	c, hello := start(t, worker.Init{Options: pyhost.Settings{Path: []string{dir},
+		Verify: true}.Options(m{"torch": true})})
 	if hello.Error != nil {
 		t.Fatal(hello.Error.Message)
 	}

@@ -33,7 +33,8 @@ func TestFolderOfOpFunctions(t *testing.T) {
 	}
 	work := func() (*client, string) {
 		t.Helper()
-		c, hello := start(t, worker.Init{Slot: "w0", Device: -1, Options: pyhost.Settings{Path: []string{dir}}.Options(nil)}, "TMPDIR="+temporary)
+		c, hello := start(t, worker.Init{Slot: "w0", Device: -1, Options: pyhost.Settings{Path: []string{dir}}.Options(nil)},
+			"TMPDIR="+temporary)
 		if hello.Error != nil {
 			t.Fatalf("%+v", hello.Error)
 		}

@@ -17,8 +17,10 @@ var kdaMatch = m{"phase": "phase", "num_k_heads": "num_k_heads"}
 func TestTextLatenciesAreNumbers(t *testing.T) {
 	t.Parallel()
 	c, _ := checkout(t, "sglang", m{
-		"dsa": m{"module": "collector.trtllm.collect_dsa", "run": "run_dsa", "args": []any{"isl", "batch_size", "tp_size", true, m{"value": "dsa_context_perf.txt"}}},
-		"child": m{"module": "collector.sglang.collect_mla_module", "getter": "get_dsa_context_module_test_cases", "run": "run_mla_module_worker",
+		"dsa": m{"module": "collector.trtllm.collect_dsa", "run": "run_dsa",
+			"args": []any{"isl", "batch_size", "tp_size", true, m{"value": "dsa_context_perf.txt"}}},
+		"child": m{"module": "collector.sglang.collect_mla_module", "getter": "get_dsa_context_module_test_cases",
+			"run":           "run_mla_module_worker",
 			"perf_filename": "dsa_context_module_perf.txt", "match": m{"batch_size": "batch_size"}},
 	})
 	var got []string
@@ -57,9 +59,11 @@ func TestTextLatenciesAreNumbers(t *testing.T) {
 func TestRowsBeforeAnErrorAreKept(t *testing.T) {
 	t.Parallel()
 	for _, run := range []string{"run_kda_torch", "run_kda_child"} {
-		c, _ := checkout(t, "vllm", m{"kda": m{"module": "collector.vllm.collect_kda", "getter": "get_kda_test_cases", "run": run,
+		c, _ := checkout(t, "vllm", m{"kda": m{"module": "collector.vllm.collect_kda", "getter": "get_kda_test_cases",
+			"run":           run,
 			"perf_filename": "kda_perf.txt", "match": kdaMatch}})
-		c.send(worker.Case{Type: worker.TypeCase, Seq: 1, ID: "k", Op: "kda", Params: raw(t, m{"phase": "context", "num_k_heads": 48})})
+		c.send(worker.Case{Type: worker.TypeCase, Seq: 1, ID: "k", Op: "kda",
+			Params: raw(t, m{"phase": "context", "num_k_heads": 48})})
 		var s worker.Start
 		c.next(worker.TypeStart, &s)
 		var e worker.Error
@@ -87,7 +91,8 @@ func TestRowsBeforeAnErrorAreKept(t *testing.T) {
 func TestWordsOfRows(t *testing.T) {
 	t.Parallel()
 	c, _ := checkout(t, "sglang", m{"child": m{
-		"module": "collector.sglang.collect_mla_module", "getter": "get_dsa_context_module_test_cases", "run": "run_mla_module_worker",
+		"module": "collector.sglang.collect_mla_module", "getter": "get_dsa_context_module_test_cases",
+		"run":           "run_mla_module_worker",
 		"perf_filename": "dsa_context_module_perf.txt", "match": m{"batch_size": "batch_size"},
 		"words": m{"mode": m{"context": "prefill"}, "gpu": m{"none": "other"}},
 	}})

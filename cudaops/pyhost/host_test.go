@@ -61,7 +61,8 @@ func TestMeasurementColumns(t *testing.T) {
 	c, _ := start(t, basic(t, nil))
 	small := c.rows("spin", m{"n": 50}, nil)[0]
 	large := c.rows("spin", m{"n": 50000}, nil)[0]
-	for _, name := range []string{"latency", "samples", "rel_stdev", "p10", "p90", "passes", "pass_spread", "executions", "block_ms"} {
+	for _, name := range []string{"latency", "samples", "rel_stdev", "p10", "p90", "passes", "pass_spread", "executions",
+		"block_ms"} {
 		v, ok := small[name].(float64)
 		if !ok || v < 0 || math.IsNaN(v) {
 			t.Errorf("%s = %v", name, small[name])
@@ -100,7 +101,8 @@ func TestConfigureReplacesSettingsOpsAndSeed(t *testing.T) {
 	c, _ := start(t, basic(t, nil))
 	before := c.rows("echo", m{}, nil)[0]
 	c.send(worker.Configure{Type: worker.TypeConfigure, Seed: 8, Measure: raw(t, m{"protocol": "reference"}),
-		Ops: raw(t, m{"echo": m{"file": testdata(t, "ops", "basic.py"), "function": "echo"}, "spin": m{"file": testdata(t, "ops", "basic.py")}})})
+		Ops: raw(t, m{"echo": m{"file": testdata(t, "ops", "basic.py"), "function": "echo"},
+			"spin": m{"file": testdata(t, "ops", "basic.py")}})})
 	after := c.rows("echo", m{}, nil)[0]
 	if before["seed"] == after["seed"] {
 		t.Error("another seed gave the same seed")
@@ -135,7 +137,8 @@ func TestParametersByName(t *testing.T) {
 			t.Errorf("%s = %v, want %v", k, row[k], v)
 		}
 	}
-	if f := c.fails("spin", m{"n": 1, "extra": 2}); f.Class != worker.ClassCollectorBug || !strings.Contains(f.Message, "extra") {
+	if f := c.fails("spin", m{"n": 1, "extra": 2}); f.Class != worker.ClassCollectorBug ||
+		!strings.Contains(f.Message, "extra") {
 		t.Errorf("a parameter that the function does not take: %+v", f)
 	}
 	if f := c.fails("spin", m{}); f.Class != worker.ClassCollectorBug || !strings.Contains(f.Message, "needs n") {
@@ -227,15 +230,21 @@ func TestHelloErrors(t *testing.T) {
 		init worker.Init
 		want []string
 	}{
-		"package":      {missing(pyhost.Settings{Package: "tensorrt_llm_absent"}), []string{"no package tensorrt_llm_absent", "python ="}},
-		"ops":          {missing(pyhost.Settings{}), []string{"no ops"}},
-		"path":         {missing(pyhost.Settings{Path: []string{"/nowhere/ops"}}), []string{"/nowhere/ops does not exist"}},
-		"import":       {worker.Init{Ops: raw(t, m{"x": m{"file": testdata(t, "ops", "broken.py")}})}, []string{"no module named", "surely_absent"}},
-		"function":     {worker.Init{Ops: raw(t, m{"x": m{"file": testdata(t, "ops", "basic.py"), "function": "absent"}})}, []string{"no function absent"}},
-		"file":         {worker.Init{Ops: raw(t, m{"x": m{"file": "absent.py"}})}, []string{"no file absent.py"}},
-		"collector":    {worker.Init{Ops: raw(t, m{"x": m{"module": "collector.a", "run": "run"}})}, []string{"collector_root"}},
-		"binding":      {worker.Init{Ops: raw(t, m{"x": m{"module": "a", "run": "run", "arguments": []string{}}})}, []string{"no 'arguments'"}},
-		"requirements": {missing(pyhost.Settings{Package: "standin_framework", Requires: ">=2"}), []string{"1.3.0rc20", "requires >=2"}},
+		"package": {missing(pyhost.Settings{Package: "tensorrt_llm_absent"}),
+			[]string{"no package tensorrt_llm_absent", "python ="}},
+		"ops":  {missing(pyhost.Settings{}), []string{"no ops"}},
+		"path": {missing(pyhost.Settings{Path: []string{"/nowhere/ops"}}), []string{"/nowhere/ops does not exist"}},
+		"import": {worker.Init{Ops: raw(t, m{"x": m{"file": testdata(t, "ops", "broken.py")}})},
+			[]string{"no module named", "surely_absent"}},
+		"function": {worker.Init{Ops: raw(t, m{"x": m{"file": testdata(t, "ops", "basic.py"), "function": "absent"}})},
+			[]string{"no function absent"}},
+		"file": {worker.Init{Ops: raw(t, m{"x": m{"file": "absent.py"}})}, []string{"no file absent.py"}},
+		"collector": {worker.Init{Ops: raw(t, m{"x": m{"module": "collector.a", "run": "run"}})},
+			[]string{"collector_root"}},
+		"binding": {worker.Init{Ops: raw(t, m{"x": m{"module": "a", "run": "run", "arguments": []string{}}})},
+			[]string{"no 'arguments'"}},
+		"requirements": {missing(pyhost.Settings{Package: "standin_framework", Requires: ">=2"}),
+			[]string{"1.3.0rc20", "requires >=2"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, hello := start(t, tt.init, "PYTHONPATH="+testdata(t, "frameworks"))
@@ -345,7 +354,8 @@ func TestSkeletonMeasuresAtOnce(t *testing.T) {
 	}
 	measure := func(pkg, dtype, source string) {
 		t.Helper()
-		c, hello := start(t, worker.Init{Options: pyhost.Settings{Path: []string{path}, Package: pkg, Verify: true}.Options(nil)})
+		c, hello := start(t, worker.Init{Options: pyhost.Settings{Path: []string{path}, Package: pkg,
+			Verify: true}.Options(nil)})
 		if hello.Error != nil && pkg != "" {
 			return // no torch here
 		}
@@ -361,7 +371,9 @@ func TestSkeletonMeasuresAtOnce(t *testing.T) {
 		if pkg != "" {
 			return
 		}
-		if f := c.fails("my_kernel_context", m{"batch_size": 1, "isl": 4, "num_heads": 2, "tp_size": 2, "head_dim": 8, "dtype": "bfloat16"}); f.Class != worker.ClassUnsupportedConfig {
+		if f := c.fails("my_kernel_context",
+			m{"batch_size": 1, "isl": 4, "num_heads": 2, "tp_size": 2, "head_dim": 8,
+				"dtype": "bfloat16"}); f.Class != worker.ClassUnsupportedConfig {
 			t.Errorf("plain Python has no bfloat16: %+v", f)
 		}
 	}

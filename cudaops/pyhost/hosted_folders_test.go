@@ -50,7 +50,8 @@ func TestHostedTemporaryFilesGo(t *testing.T) {
 			c, _ := start(t, init, "PYTHONPATH="+testdata(t, "frameworks"), "TMPDIR="+temporary, "LOGNAME=me", "USER=me")
 			row := c.rows("gdn", m{"phase": "context"}, nil)[0]
 			for _, name := range []string{"left", "child"} {
-				if rel, err := filepath.Rel(temporary, row[name].(string)); err != nil || !strings.HasPrefix(rel, "aicplan-worker-w0-") {
+				if rel, err := filepath.Rel(temporary, row[name].(string)); err != nil ||
+					!strings.HasPrefix(rel, "aicplan-worker-w0-") {
 					t.Errorf("%s: %s is %s in %s", workdir, name, rel, temporary)
 				}
 			}

@@ -25,10 +25,12 @@ if __name__ == "__main__":
 
 func TestHostedChildrenMeasureAsTheirWorkerDoes(t *testing.T) {
 	root := writeTree(t, map[string]string{"collector/helper.py": "", "collector/vllm/child.py": childCollector})
-	ops := raw(t, m{"x": m{"module": "collector.vllm.child", "run": "run", "perf_filename": "x_perf.txt", "args": []any{"n"}}})
+	ops := raw(t, m{"x": m{"module": "collector.vllm.child", "run": "run", "perf_filename": "x_perf.txt",
+		"args": []any{"n"}}})
 	// Which of the node's devices the power counters are read from is the
 	// worker's, whatever number it has among those that a child sees.
-	init := worker.Init{Kind: "python", Slot: "w3", Device: 3, Options: pyhost.Settings{CollectorRoot: root}.Options(nil), Ops: ops}
+	init := worker.Init{Kind: "python", Slot: "w3", Device: 3, Options: pyhost.Settings{CollectorRoot: root}.Options(nil),
+		Ops: ops}
 	c, hello := start(t, init)
 	if e := hello.Error; e != nil && e.Class == worker.ClassResourceIssue && strings.Contains(e.Message, "torch") {
 		t.Skipf("a Python with torch wants a real device 3: %s", e.Message)
@@ -68,7 +70,8 @@ func TestHostedRestartAfterACaseWithoutRows(t *testing.T) {
 		if hello.Error != nil {
 			t.Fatalf("%+v", hello.Error)
 		}
-		if f := c.fails("x", m{"how": how}); f.Class != worker.ClassCollectorBug || !strings.Contains(f.Message, "without logging a row") {
+		if f := c.fails("x", m{"how": how}); f.Class != worker.ClassCollectorBug ||
+			!strings.Contains(f.Message, "without logging a row") {
 			t.Errorf("%s: %+v", how, f)
 		}
 		if bye := c.bye(); !strings.Contains(bye.Restart, want) {
@@ -78,13 +81,16 @@ func TestHostedRestartAfterACaseWithoutRows(t *testing.T) {
 }
 
 func TestHostedOpThatWantsAProcessOfItsOwnAndHasNoModule(t *testing.T) {
-	ops := moe(m{"env": m{"TRTLLM_MOE_RESTART_WORKER": 0}, "isolate": true, "versions": []m{{"min": "99.0", "module": "collector.trtllm.absent"}}})
+	ops := moe(m{"env": m{"TRTLLM_MOE_RESTART_WORKER": 0}, "isolate": true,
+		"versions": []m{{"min": "99.0", "module": "collector.trtllm.absent"}}})
 	delete(ops["moe"].(m), "module")
-	ops["compute_scale"] = m{"module": "collector.trtllm.collect_computescale", "run": "run_computescale", "env": m{"TRTLLM_MOE_RESTART_WORKER": 0}}
+	ops["compute_scale"] = m{"module": "collector.trtllm.collect_computescale", "run": "run_computescale",
+		"env": m{"TRTLLM_MOE_RESTART_WORKER": 0}}
 	c, _ := checkout(t, "tensorrt_llm", ops)
 	c.rows("compute_scale", m{"m": 1, "k": 1}, nil)
 	// Another process would not have it either: the case ends here.
-	if f := c.fails("moe", moeParams); f.Class != worker.ClassUnsupportedConfig || !strings.Contains(f.Message, "oldest route is for 99.0") {
+	if f := c.fails("moe", moeParams); f.Class != worker.ClassUnsupportedConfig ||
+		!strings.Contains(f.Message, "oldest route is for 99.0") {
 		t.Errorf("%+v", f)
 	}
 }
@@ -105,7 +111,8 @@ def run(n, *, perf_filename, device="cuda:0"):
 `
 
 func TestHostedGettersFindTheirModulesDefaults(t *testing.T) {
-	root := writeTree(t, map[string]string{"torch.py": defaultsTorch, "collector/helper.py": "", "collector/vllm/getter.py": getterCollector})
+	root := writeTree(t, map[string]string{"torch.py": defaultsTorch, "collector/helper.py": "",
+		"collector/vllm/getter.py": getterCollector})
 	init := worker.Init{Options: pyhost.Settings{CollectorRoot: root}.Options(nil),
 		Ops: raw(t, m{"x": m{"module": "collector.vllm.getter", "run": "run", "getter": "cases", "match": m{"n": "n"}}})}
 	c, hello := start(t, init, "PYTHONPATH="+root)
@@ -130,7 +137,8 @@ func TestOpThatReturnsNoRow(t *testing.T) {
 
 // TestHangingOpShowsWhereItIs sends what the engine sends to a worker that hangs.
 func TestHangingOpShowsWhereItIs(t *testing.T) {
-	root := writeTree(t, map[string]string{"ops.py": "import threading\n\ndef hangs_here(bench):\n    bench._log('info', 'in the op')\n    threading.Event().wait()\n"})
+	root := writeTree(t, map[string]string{"ops.py": "import threading\n\ndef hangs_here(bench):\n    " +
+		"bench._log('info', 'in the op')\n    threading.Event().wait()\n"})
 	c, hello := start(t, worker.Init{Options: pyhost.Settings{Path: []string{root}}.Options(nil)})
 	if hello.Error != nil {
 		t.Fatalf("%+v", hello.Error)

@@ -37,12 +37,14 @@ func TestHostedCasesWithEnumsAreFoundInTheGetter(t *testing.T) {
 	if hello.Version != "1.3.0rc20" || hello.Env["tensorrt_llm"] != "1.3.0rc20" {
 		t.Errorf("hello = %+v", hello)
 	}
-	params := m{"isl": 32, "batch_size": 1, "num_heads": 32, "tp_size": 4, "native_num_heads": 128, "kv_cache_dtype": "fp8"}
+	params := m{"isl": 32, "batch_size": 1, "num_heads": 32, "tp_size": 4, "native_num_heads": 128,
+		"kv_cache_dtype": "fp8"}
 	rows := c.rows("mla_context", params, nil)
 	if len(rows) != 1 {
 		t.Fatalf("rows = %v", rows)
 	}
-	want := m{"kv_cache_dtype": "fp8", "num_heads": 32.0, "tp_size": 4.0, "isl": 32.0, "op_name": "mla_context", "kernel_source": "default"}
+	want := m{"kv_cache_dtype": "fp8", "num_heads": 32.0, "tp_size": 4.0, "isl": 32.0, "op_name": "mla_context",
+		"kernel_source": "default"}
 	for k, v := range want {
 		if rows[0][k] != v {
 			t.Errorf("%s = %v, want %v", k, rows[0][k], v)
@@ -58,13 +60,15 @@ func TestHostedCasesWithEnumsAreFoundInTheGetter(t *testing.T) {
 		}
 	}
 	params["isl"] = 48
-	if f := c.fails("mla_context", params); f.Class != worker.ClassUnsupportedConfig || !strings.Contains(f.Message, "isl=48") {
+	if f := c.fails("mla_context", params); f.Class != worker.ClassUnsupportedConfig ||
+		!strings.Contains(f.Message, "isl=48") {
 		t.Errorf("a case that the getter does not list: %+v", f)
 	}
 }
 
 func TestHostedCasesWithWordsThatNobodyMapped(t *testing.T) {
-	match := m{"isl": "input_len", "tp_size": "tp_size", "kv_cache_dtype": m{"param": "kv_cache_dtype", "map": m{"bf16": "bfloat16"}}}
+	match := m{"isl": "input_len", "tp_size": "tp_size",
+		"kv_cache_dtype": m{"param": "kv_cache_dtype", "map": m{"bf16": "bfloat16"}}}
 	c, _ := checkout(t, "tensorrt_llm", m{"mla_context": m{
 		"module": "collector.trtllm.collect_mla", "getter": "get_context_mla_test_cases", "run": "run_mla", "match": match,
 	}})
@@ -78,20 +82,24 @@ func TestHostedCasesWithWordsThatNobodyMapped(t *testing.T) {
 
 func TestHostedMatchMustBeUnique(t *testing.T) {
 	c, _ := checkout(t, "tensorrt_llm", m{"mla_context": m{
-		"module": "collector.trtllm.collect_mla", "getter": "get_context_mla_test_cases", "run": "run_mla", "match": m{"isl": "input_len"},
+		"module": "collector.trtllm.collect_mla", "getter": "get_context_mla_test_cases", "run": "run_mla",
+		"match": m{"isl": "input_len"},
 	}})
-	if f := c.fails("mla_context", m{"isl": 16}); f.Class != worker.ClassCollectorBug || !strings.Contains(f.Message, "lists 6 cases") {
+	if f := c.fails("mla_context", m{"isl": 16}); f.Class != worker.ClassCollectorBug ||
+		!strings.Contains(f.Message, "lists 6 cases") {
 		t.Errorf("failure = %+v", f)
 	}
 }
 
 func moe(extra m) m {
-	b := m{"module": "collector.trtllm.collect_moe", "run": "run_moe_torch", "perf_filename": "moe_perf.txt", "args": []any{
-		"moe_dtype", m{"sweep": "num_tokens"}, "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size", "moe_ep_size",
-		"min_latency_mode", "model_name",
-		m{"column": "distribution", "map": m{"balanced": "balanced", "power_law_1.01": "power_law"}},
-		m{"column": "distribution", "map": m{"balanced": 0.0, "power_law_1.01": 1.01}},
-	}}
+	b := m{"module": "collector.trtllm.collect_moe", "run": "run_moe_torch", "perf_filename": "moe_perf.txt",
+		"args": []any{
+			"moe_dtype", m{"sweep": "num_tokens"}, "hidden_size", "inter_size", "topk", "num_experts", "moe_tp_size",
+			"moe_ep_size",
+			"min_latency_mode", "model_name",
+			m{"column": "distribution", "map": m{"balanced": "balanced", "power_law_1.01": "power_law"}},
+			m{"column": "distribution", "map": m{"balanced": 0.0, "power_law_1.01": 1.01}},
+		}}
 	for k, v := range extra {
 		b[k] = v
 	}
@@ -138,18 +146,21 @@ func TestHostedExitStackAndDerivedArguments(t *testing.T) {
 	args := []any{"batch_size", "step", "num_heads", "num_key_value_heads", "head_dim",
 		m{"column": "kv_cache_dtype", "map": m{"bfloat16": false, "fp8": true}}, false, "window_size"}
 	c, hello := checkout(t, "vllm", m{"attention_generation": m{
-		"module": "collector.vllm.collect_attn", "run": "run_attention_torch", "perf_filename": "generation_attention_perf.txt", "args": args,
+		"module": "collector.vllm.collect_attn", "run": "run_attention_torch",
+		"perf_filename": "generation_attention_perf.txt", "args": args,
 	}})
 	if hello.Version != "0.24.0+cu130" {
 		t.Errorf("version = %s, want it as installed", hello.Version)
 	}
-	params := m{"batch_size": 2, "step": 127, "num_heads": 8, "num_key_value_heads": 1, "head_dim": 128, "window_size": 0, "kv_cache_dtype": "fp8"}
+	params := m{"batch_size": 2, "step": 127, "num_heads": 8, "num_key_value_heads": 1, "head_dim": 128, "window_size": 0,
+		"kv_cache_dtype": "fp8"}
 	row := c.rows("attention_generation", params, nil)[0]
 	if row["kv_cache_dtype"] != "fp8" || row["step"] != 127.0 || row["isl"] != 1.0 {
 		t.Errorf("row = %v", row)
 	}
 	params["kv_cache_dtype"] = "int8"
-	if f := c.fails("attention_generation", params); f.Class != worker.ClassCollectorBug || !strings.Contains(f.Message, "no entry for int8") {
+	if f := c.fails("attention_generation", params); f.Class != worker.ClassCollectorBug ||
+		!strings.Contains(f.Message, "no entry for int8") {
 		t.Errorf("failure = %+v", f)
 	}
 }
@@ -173,10 +184,12 @@ func TestHostedCasesThatCarryTheirPerfFile(t *testing.T) {
 		return b
 	}
 	c, _ := checkout(t, "tensorrt_llm", m{
-		"listed": dsa(m{"getter": "get_generation_dsa_test_cases", "perf_filename": "dsa_generation_perf.txt", "match": m{"step": "seq_len", "batch_size": "batch_size", "tp_size": "tp_size"}}),
-		"args":   dsa(m{"perf_filename": "dsa_context_perf.txt", "args": []any{"isl", "batch_size", "tp_size", true}}),
-		"names":  dsa(m{"perf_filename": "dsa_context_perf.txt"}),
-		"other":  dsa(m{"getter": "get_context_dsa_test_cases", "perf_filename": "another_perf.txt", "match": m{"isl": "seq_len", "batch_size": "batch_size", "tp_size": "tp_size"}}),
+		"listed": dsa(m{"getter": "get_generation_dsa_test_cases", "perf_filename": "dsa_generation_perf.txt",
+			"match": m{"step": "seq_len", "batch_size": "batch_size", "tp_size": "tp_size"}}),
+		"args":  dsa(m{"perf_filename": "dsa_context_perf.txt", "args": []any{"isl", "batch_size", "tp_size", true}}),
+		"names": dsa(m{"perf_filename": "dsa_context_perf.txt"}),
+		"other": dsa(m{"getter": "get_context_dsa_test_cases", "perf_filename": "another_perf.txt",
+			"match": m{"isl": "seq_len", "batch_size": "batch_size", "tp_size": "tp_size"}}),
 	})
 	for op, params := range map[string]m{
 		"listed": {"step": 64, "batch_size": 2, "tp_size": 8},
@@ -196,10 +209,12 @@ func TestHostedCasesThatCarryTheirPerfFile(t *testing.T) {
 
 func TestHostedRowsOfASecondTable(t *testing.T) {
 	c, _ := checkout(t, "tensorrt_llm", m{"compute_scale": m{
-		"module": "collector.trtllm.collect_computescale", "run": "run_computescale", "perf_filename": "computescale_perf.txt",
+		"module": "collector.trtllm.collect_computescale", "run": "run_computescale",
+		"perf_filename": "computescale_perf.txt",
 	}})
 	rows := c.rows("compute_scale", m{"m": 4, "k": 128}, nil)
-	if len(rows) != 2 || rows[0]["perf_table"] != nil || rows[1]["perf_table"] != "scale_matrix_perf" || rows[1]["latency"] != 0.25 {
+	if len(rows) != 2 || rows[0]["perf_table"] != nil || rows[1]["perf_table"] != "scale_matrix_perf" ||
+		rows[1]["latency"] != 0.25 {
 		t.Errorf("rows = %v", rows)
 	}
 }
@@ -212,7 +227,8 @@ func dsa(run, perf string) m {
 }
 
 func TestHostedChildProcessesLogThroughTheHost(t *testing.T) {
-	for perf, phase := range map[string]string{"dsa_context_module_perf.txt": "context", "dsa_generation_module_perf.txt": "generation"} {
+	for perf, phase := range map[string]string{"dsa_context_module_perf.txt": "context",
+		"dsa_generation_module_perf.txt": "generation"} {
 		c, _ := checkout(t, "sglang", dsa("run_mla_module_worker", perf))
 		for range 2 { // nothing of the first call is left in the second
 			rows := c.rows("dsa", m{"batch_size": 2}, nil)
@@ -231,7 +247,8 @@ func TestHostedChildrenWithoutTheHelperWriteFilesThatAreRead(t *testing.T) {
 	c, _ := checkout(t, "sglang", dsa("run_isolated", "dsa_context_module_perf.txt"))
 	for range 2 {
 		rows := c.rows("dsa", m{"batch_size": 4}, nil)
-		if len(rows) != 2 || rows[0]["latency"] != 7.5 || rows[0]["batch_size"] != 4.0 || rows[0]["op_name"] != "dsa_context_module" {
+		if len(rows) != 2 || rows[0]["latency"] != 7.5 || rows[0]["batch_size"] != 4.0 ||
+			rows[0]["op_name"] != "dsa_context_module" {
 			t.Fatalf("rows = %v", rows)
 		}
 	}
@@ -246,7 +263,8 @@ func TestHostedForkedChildren(t *testing.T) {
 
 func TestHostedChildThatFails(t *testing.T) {
 	c, _ := checkout(t, "sglang", dsa("run_failing_child", "x_perf.txt"))
-	if f := c.fails("dsa", m{"batch_size": 1}); f.Exception != "CalledProcessError" || !strings.Contains(f.Message, "exit status 3") {
+	if f := c.fails("dsa", m{"batch_size": 1}); f.Exception != "CalledProcessError" ||
+		!strings.Contains(f.Message, "exit status 3") {
 		t.Errorf("failure = %+v", f)
 	}
 }
@@ -265,7 +283,8 @@ func TestHostedRestartSentinelOfTheOtherHelper(t *testing.T) {
 
 func TestHostedCallWithoutRowsIsAFailure(t *testing.T) {
 	c, _ := checkout(t, "sglang", gdn("run_nothing"))
-	if f := c.fails("gdn", m{"phase": "context"}); f.Class != worker.ClassCollectorBug || !strings.Contains(f.Message, "without logging a row") {
+	if f := c.fails("gdn", m{"phase": "context"}); f.Class != worker.ClassCollectorBug ||
+		!strings.Contains(f.Message, "without logging a row") {
 		t.Errorf("failure = %+v", f)
 	}
 }
@@ -278,7 +297,10 @@ func TestHostedRowsAfterTheCallAreDropped(t *testing.T) {
 		}
 	}
 	c.shutdown()
-	if !slices.ContainsFunc(c.logs, func(l worker.Log) bool { return strings.Contains(l.Text, "after their case had ended") }) {
+	if !slices.ContainsFunc(c.logs, func(l worker.Log) bool {
+		return strings.Contains(l.Text,
+			"after their case had ended")
+	}) {
 		t.Errorf("no word about the dropped row: %v", c.logs)
 	}
 }
@@ -286,21 +308,26 @@ func TestHostedRowsAfterTheCallAreDropped(t *testing.T) {
 func TestHostedVersionRoutesAndCompat(t *testing.T) {
 	gemm := func(b m) worker.Init {
 		b["run"] = "run_mla"
-		return worker.Init{Ops: raw(t, m{"x": b}), Options: pyhost.Settings{Package: "tensorrt_llm", CollectorRoot: testdata(t, "checkout")}.Options(nil)}
+		return worker.Init{Ops: raw(t, m{"x": b}),
+			Options: pyhost.Settings{Package: "tensorrt_llm", CollectorRoot: testdata(t, "checkout")}.Options(nil)}
 	}
 	env := "PYTHONPATH=" + testdata(t, "frameworks")
-	routes := []m{{"min": "1.0.0", "module": "collector.trtllm.collect_old"}, {"min": "1.3.0rc20", "module": "collector.trtllm.collect_mla"}, {"min": "1.3.0", "module": "collector.trtllm.absent"}}
+	routes := []m{{"min": "1.0.0", "module": "collector.trtllm.collect_old"},
+		{"min": "1.3.0rc20", "module": "collector.trtllm.collect_mla"}, {"min": "1.3.0", "module": "collector.trtllm.absent"}}
 	if _, hello := start(t, gemm(m{"versions": routes}), env); hello.Error != nil {
 		t.Errorf("the newest route that is not newer than 1.3.0rc20: %s", hello.Error.Message)
 	}
-	if _, hello := start(t, gemm(m{"versions": routes[2:]}), env); hello.Error == nil || !strings.Contains(hello.Error.Message, "oldest route is for 1.3.0") {
+	if _, hello := start(t, gemm(m{"versions": routes[2:]}), env); hello.Error == nil ||
+		!strings.Contains(hello.Error.Message, "oldest route is for 1.3.0") {
 		t.Errorf("no route: %+v", hello.Error)
 	}
 	_, hello := start(t, gemm(m{"module": "collector.trtllm.collect_old"}), env)
-	if hello.Error == nil || hello.Error.Class != worker.ClassUnsupportedConfig || !strings.Contains(hello.Error.Message, "<1.3.0rc20") {
+	if hello.Error == nil || hello.Error.Class != worker.ClassUnsupportedConfig ||
+		!strings.Contains(hello.Error.Message, "<1.3.0rc20") {
 		t.Errorf("__compat__ that excludes the version: %+v", hello.Error)
 	}
-	if _, hello := start(t, gemm(m{"module": "collector.trtllm.absent"}), env); hello.Error == nil || !strings.Contains(hello.Error.Message, "no module collector.trtllm.absent") {
+	if _, hello := start(t, gemm(m{"module": "collector.trtllm.absent"}), env); hello.Error == nil ||
+		!strings.Contains(hello.Error.Message, "no module collector.trtllm.absent") {
 		t.Errorf("a module that is not there: %+v", hello.Error)
 	}
 }

@@ -38,7 +38,8 @@ func TestModulesAreClean(t *testing.T) {
 	if err != nil {
 		t.Skip("no ruff on this machine (pip install ruff)")
 	}
-	if out, err := exec.Command(ruff, "check", "--no-cache", "--config", "ruff.toml", "host").CombinedOutput(); err != nil {
+	if out, err := exec.Command(ruff, "check", "--no-cache", "--config", "ruff.toml",
+		"host").CombinedOutput(); err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

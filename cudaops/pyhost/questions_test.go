@@ -14,7 +14,8 @@ import (
 // first case, while other cases wait.
 func TestQuestionsBeforeAndAfterHello(t *testing.T) {
 	t.Parallel()
-	routes := []m{{"min": "2.0", "module": "collector.trtllm.collect_new"}, {"min": "0.1", "module": "collector.trtllm.collect_gemm"}}
+	routes := []m{{"min": "2.0", "module": "collector.trtllm.collect_new"},
+		{"min": "0.1", "module": "collector.trtllm.collect_gemm"}}
 	binding := m{"versions": routes, "getter": "get_gemm_test_cases", "run": "run_gemm", "perf_filename": "gemm_perf.txt"}
 	spec := func(ops m, answer func(worker.Question) (worker.Answer, error)) worker.Spec {
 		path, args, err := pyhost.Command(python(t), t.TempDir())
@@ -33,7 +34,8 @@ func TestQuestionsBeforeAndAfterHello(t *testing.T) {
 	}
 	_, err := worker.Launch(t.Context(), spec(m{"a": binding}, answer))
 	var fail *worker.StartFailure
-	if !errors.As(err, &fail) || !fail.Reported || fail.Failure.Class != worker.ClassUnsupportedConfig || !strings.Contains(err.Error(), "the oldest route is for 0.1") {
+	if !errors.As(err, &fail) || !fail.Reported || fail.Failure.Class != worker.ClassUnsupportedConfig ||
+		!strings.Contains(err.Error(), "the oldest route is for 0.1") {
 		t.Fatalf("one op: %v", err) // nothing may have been asked
 	}
 	if q := <-asked; q.What != "route" || len(q.Minima) != 2 {

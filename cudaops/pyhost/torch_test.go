@@ -49,11 +49,13 @@ func torchCases(gpu bool) map[string][]m {
 	tokens := []int{1, 7, 32}
 	experts := []m{{"hidden_size": 64, "inter_size": 32, "topk": 2, "num_experts": 8}}
 	if gpu {
-		sizes = []size{{1, 1024, 1024}, {17, 4096, 7168}, {128, 8192, 1024}, {4096, 7168, 2048}, {16384, 8192, 8192}, {8192, 5120, 5120}}
+		sizes = []size{{1, 1024, 1024}, {17, 4096, 7168}, {128, 8192, 1024}, {4096, 7168, 2048}, {16384, 8192, 8192},
+			{8192, 5120, 5120}}
 		heads = [][3]int{{32, 8, 128}, {8, 1, 128}, {32, 32, 128}, {64, 8, 64}}
 		batches, lengths = []int{1, 16}, []int{1, 16, 512, 4096}
 		tokens = []int{1, 7, 128, 4096}
-		experts = []m{{"hidden_size": 7168, "inter_size": 2048, "topk": 8, "num_experts": 256}, {"hidden_size": 4096, "inter_size": 14336, "topk": 2, "num_experts": 8}}
+		experts = []m{{"hidden_size": 7168, "inter_size": 2048, "topk": 8, "num_experts": 256},
+			{"hidden_size": 4096, "inter_size": 14336, "topk": 2, "num_experts": 8}}
 	}
 	for _, s := range sizes {
 		for _, dtype := range []string{"bfloat16", "float16", "fp8", "int8"} {
@@ -71,7 +73,8 @@ func torchCases(gpu bool) map[string][]m {
 		for _, b := range batches {
 			for _, s := range lengths {
 				for _, backend := range backends {
-					p := m{"batch_size": b, "num_heads": h[0], "num_key_value_heads": h[1], "head_dim": h[2], "kernel_source": backend, "window_size": 0}
+					p := m{"batch_size": b, "num_heads": h[0], "num_key_value_heads": h[1], "head_dim": h[2], "kernel_source": backend,
+						"window_size": 0}
 					ctx, gen := maps.Clone(p), maps.Clone(p)
 					ctx["isl"], gen["step"] = s, s
 					add("attention_context", ctx)
@@ -93,8 +96,10 @@ func torchCases(gpu bool) map[string][]m {
 				add("elementwise", m{"kernel": kernel, "num_tokens": n, "hidden_size": 5120})
 			}
 		}
-		for _, l := range []m{{"phase": "prefill", "batch_size": 2, "isl": 512}, {"phase": "decode", "batch_size": 8, "isl": 1}} {
-			maps.Copy(l, m{"cached": 512, "hidden_size": 4096, "num_heads": 32, "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 14336})
+		for _, l := range []m{{"phase": "prefill", "batch_size": 2, "isl": 512},
+			{"phase": "decode", "batch_size": 8, "isl": 1}} {
+			maps.Copy(l, m{"cached": 512, "hidden_size": 4096, "num_heads": 32, "num_key_value_heads": 8, "head_dim": 128,
+				"intermediate_size": 14336})
 			add("layer", l)
 		}
 	}
@@ -146,7 +151,8 @@ func TestTorchOps(t *testing.T) {
 					t.Fatalf("%v: %d rows for %d points", p, len(a.Rows), len(moeTokens))
 				}
 			}
-			t.Logf("%d cases checked, %d unsupported, %.1f cases/s", len(cases[op]), unsupported, float64(len(cases[op]))/time.Since(began).Seconds())
+			t.Logf("%d cases checked, %d unsupported, %.1f cases/s", len(cases[op]), unsupported,
+				float64(len(cases[op]))/time.Since(began).Seconds())
 			if unsupported > len(cases[op])/2 {
 				t.Errorf("%d of %d cases are unsupported", unsupported, len(cases[op]))
 			}

@@ -78,12 +78,15 @@ func TestAnswersOfTheEngine(t *testing.T) {
 		{worker.Question{What: "route", Version: "1.3.0", Minima: minima}, worker.Answer{Index: 1, Oldest: 2}, ""},
 		{worker.Question{What: "route", Version: "0.0.0.dev1", Minima: minima}, worker.Answer{Index: 1, Oldest: 2}, ""},
 		{worker.Question{What: "route", Version: "0.1", Minima: minima}, worker.Answer{Index: -1, Oldest: 2}, ""},
-		{worker.Question{What: "route", Version: "nightly", Minima: minima}, worker.Answer{Index: -1}, `"nightly" is not a version`},
-		{worker.Question{What: "requires", Version: "1", Specifier: ">>1"}, worker.Answer{}, `">>1" is not a version condition`},
+		{worker.Question{What: "route", Version: "nightly", Minima: minima}, worker.Answer{Index: -1},
+			`"nightly" is not a version`},
+		{worker.Question{What: "requires", Version: "1", Specifier: ">>1"}, worker.Answer{},
+			`">>1" is not a version condition`},
 		{worker.Question{What: "weather"}, worker.Answer{}, "weather"},
 	} {
 		got, err := pyhost.Answer(c.q)
-		if c.fail == "" && (err != nil || got != c.want) || c.fail != "" && (err == nil || !strings.Contains(err.Error(), c.fail)) {
+		if c.fail == "" && (err != nil || got != c.want) || c.fail != "" &&
+			(err == nil || !strings.Contains(err.Error(), c.fail)) {
 			t.Errorf("%+v: %+v, %v; want %+v, %q", c.q, got, err, c.want, c.fail)
 		}
 	}

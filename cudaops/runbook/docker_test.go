@@ -44,8 +44,11 @@ func TestContainers(t *testing.T) {
 		removed, wrong    string
 	}{
 		{name: "well", setup: "echo ours >> $D/containers", cleanup: []string{"container ours"}, removed: "ours\n"},
-		{name: "comes up", dead: "dead", setup: "rm $D/dead", wrong: "no container was removed, since those of before are not known (docker ps: Cannot connect to the Docker daemon)"},
-		{name: "goes down", setup: "echo ours >> $D/containers; touch $D/dead", wrong: "containers that the blocks have started may be left: docker ps: Cannot connect to the Docker daemon"},
+		{name: "comes up", dead: "dead", setup: "rm $D/dead",
+			wrong: "no container was removed, since those of before are not known (docker ps: Cannot connect to the Docker " +
+				"daemon)"},
+		{name: "goes down", setup: "echo ours >> $D/containers; touch $D/dead",
+			wrong: "containers that the blocks have started may be left: docker ps: Cannot connect to the Docker daemon"},
 		{name: "never was", dead: "dead", setup: "true"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -58,11 +61,13 @@ func TestContainers(t *testing.T) {
 			}
 			var out bytes.Buffer
 			block := func(text string) *Block { return &Block{Kind: Setup, Place: "p.md:1", Text: text, Fences: 1} }
-			s := Server{Name: "x", Setup: block(c.setup + "; touch ready"), Health: block("test -f ready"), Runs: []Block{*block("true")}}
+			s := Server{Name: "x", Setup: block(c.setup + "; touch ready"), Health: block("test -f ready"),
+				Runs: []Block{*block("true")}}
 			res := Execute(t.Context(), s, options(t, &out))
 			// the file does not exist if none was removed
 			removed, _ := os.ReadFile(filepath.Join(dir, "removed"))
-			if !slices.Equal(slices.DeleteFunc(res.Cleanup, func(s string) bool { return strings.HasPrefix(s, "process") }), c.cleanup) || string(removed) != c.removed {
+			if !slices.Equal(slices.DeleteFunc(res.Cleanup, func(s string) bool { return strings.HasPrefix(s, "process") }),
+				c.cleanup) || string(removed) != c.removed {
 				t.Errorf("removed %q; %+v", removed, res)
 			}
 			if !strings.HasPrefix(res.CleanupError, c.wrong) || (c.wrong == "") != (res.CleanupError == "") {
@@ -81,7 +86,8 @@ func TestInterruptBeforeTheSetup(t *testing.T) {
 	var out bytes.Buffer
 	block := func(text string) *Block { return &Block{Kind: Setup, Place: "p.md:1", Text: text, Fences: 1} }
 	o := options(t, &out)
-	res := Execute(ctx, Server{Name: "x", Setup: block("touch begun"), Health: block("true"), Runs: []Block{*block("true")}}, o)
+	res := Execute(ctx, Server{Name: "x", Setup: block("touch begun"), Health: block("true"),
+		Runs: []Block{*block("true")}}, o)
 	if res.Setup != "interrupted before the set-up" || res.OK() {
 		t.Errorf("%+v", res)
 	}
@@ -98,7 +104,8 @@ func TestDockerCommandTimesOut(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "hangs"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if out, err := docker(t.Context(), time.Millisecond, "rm", "-f", "ours"); err == nil || err.Error() != "docker rm did not end within 1ms: is its daemon well?" {
+	if out, err := docker(t.Context(), time.Millisecond, "rm", "-f", "ours"); err == nil ||
+		err.Error() != "docker rm did not end within 1ms: is its daemon well?" {
 		t.Errorf("%q, %v", out, err)
 	}
 }

@@ -20,10 +20,12 @@ func TestParse(t *testing.T) {
 		t.Fatalf("%+v", servers)
 	}
 	a, b := servers[0], servers[1]
-	if a.Setup.Fences != 1 || a.Setup.Place != filepath.Join("testdata", "servers.md")+":7" || a.Runs[0].Attributes["weight"] != "3" {
+	if a.Setup.Fences != 1 || a.Setup.Place != filepath.Join("testdata", "servers.md")+":7" ||
+		a.Runs[0].Attributes["weight"] != "3" {
 		t.Errorf("%+v %+v", a.Setup, a.Runs)
 	}
-	if b.Setup.Fences != 3 || !strings.Contains(b.Setup.Text, "export PORT=1\ntouch ready") || len(b.Runs) != 2 || len(b.Files) != 1 {
+	if b.Setup.Fences != 3 || !strings.Contains(b.Setup.Text, "export PORT=1\ntouch ready") || len(b.Runs) != 2 ||
+		len(b.Files) != 1 {
 		t.Errorf("%+v", b)
 	}
 }
@@ -33,11 +35,16 @@ func TestMistakesHaveTheirPlace(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"<!-- setup-x-endpoint-server -->\n" + block, "p.md:1: setup-x-endpoint-server is not closed"},
 		{"\n<!-- /setup-x-endpoint-server -->\n", "p.md:2: <!-- /setup-x-endpoint-server --> closes what is not open"},
-		{"<!-- setup-x-endpoint-server -->\n<!-- health-check-x-endpoint-server -->\n", "p.md:2: health-check-x-endpoint-server begins inside setup-x-endpoint-server"},
-		{"<!-- setup-x-endpoint-server -->\ntext\n<!-- /setup-x-endpoint-server -->\n", "p.md:3: setup-x-endpoint-server has no ```bash block"},
-		{"<!-- setup-x-endpoint-server -->\n" + block + "<!-- /setup-x-endpoint-server -->\n", "server x has no block health-check-x-endpoint-server"},
-		{strings.Repeat("<!-- setup-x-endpoint-server -->\n"+block+"<!-- /setup-x-endpoint-server -->\n", 2), "p.md:6: setup-x-endpoint-server is there twice; the first is at"},
-		{"<!-- setup-file-x-endpoint-server -->\n" + block + "<!-- /setup-file-x-endpoint-server -->\n", "p.md:1: setup-file-x-endpoint-server needs path=FILE"},
+		{"<!-- setup-x-endpoint-server -->\n<!-- health-check-x-endpoint-server -->\n",
+			"p.md:2: health-check-x-endpoint-server begins inside setup-x-endpoint-server"},
+		{"<!-- setup-x-endpoint-server -->\ntext\n<!-- /setup-x-endpoint-server -->\n",
+			"p.md:3: setup-x-endpoint-server has no ```bash block"},
+		{"<!-- setup-x-endpoint-server -->\n" + block + "<!-- /setup-x-endpoint-server -->\n",
+			"server x has no block health-check-x-endpoint-server"},
+		{strings.Repeat("<!-- setup-x-endpoint-server -->\n"+block+"<!-- /setup-x-endpoint-server -->\n", 2),
+			"p.md:6: setup-x-endpoint-server is there twice; the first is at"},
+		{"<!-- setup-file-x-endpoint-server -->\n" + block + "<!-- /setup-file-x-endpoint-server -->\n",
+			"p.md:1: setup-file-x-endpoint-server needs path=FILE"},
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, "p.md"), []byte(c.text), 0o644); err != nil {
@@ -72,10 +79,12 @@ func TestRunsAndCleansUp(t *testing.T) {
 	if res.OK() || res.Health != "" || len(res.Runs) != 2 || res.Runs[0].Code != 3 || res.Runs[1].Code != 0 {
 		t.Errorf("%+v\n%s", res, &out)
 	}
-	if !slices.ContainsFunc(res.Cleanup, func(s string) bool { return strings.HasPrefix(s, "process ") }) || res.CleanupError != "" {
+	if !slices.ContainsFunc(res.Cleanup, func(s string) bool { return strings.HasPrefix(s, "process ") }) ||
+		res.CleanupError != "" {
 		t.Errorf("a process that left its group was not stopped: %+v", res)
 	}
-	for _, want := range []string{"beta setup: DCGM_FI_DEV_POWER_USAGE, gauge", "beta aiperf-run: port 1", "beta aiperf-run: two"} {
+	for _, want := range []string{"beta setup: DCGM_FI_DEV_POWER_USAGE, gauge", "beta aiperf-run: port 1",
+		"beta aiperf-run: two"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is missing in\n%s", want, &out)
 		}
@@ -85,7 +94,8 @@ func TestRunsAndCleansUp(t *testing.T) {
 func TestFailedSetupEndsHealthCheck(t *testing.T) {
 	var out bytes.Buffer
 	block := func(text string) *Block { return &Block{Kind: Setup, Place: "p.md:1", Text: text, Fences: 1} }
-	s := Server{Name: "x", Setup: block("echo no such image >&2; exit 4"), Health: block("while ! test -f ready; do sleep 0.02; done"), Runs: []Block{*block("true")}}
+	s := Server{Name: "x", Setup: block("echo no such image >&2; exit 4"),
+		Health: block("while ! test -f ready; do sleep 0.02; done"), Runs: []Block{*block("true")}}
 	res := Execute(t.Context(), s, options(t, &out))
 	if !strings.Contains(res.Setup, "the set-up failed (p.md:1): exit status 4") || res.OK() {
 		t.Errorf("%+v", res)
@@ -96,7 +106,8 @@ func TestFailedSetupEndsHealthCheck(t *testing.T) {
 func TestSetupOutputIsComplete(t *testing.T) {
 	var out bytes.Buffer
 	block := func(text string) *Block { return &Block{Kind: Setup, Place: "p.md:1", Text: text, Fences: 1} }
-	s := Server{Name: "x", Setup: block("trap 'echo it ends; exit' TERM\ntouch ready\nwhile :; do sleep 0.01; done"), Health: block("test -f ready"), Runs: []Block{*block("true")}}
+	s := Server{Name: "x", Setup: block("trap 'echo it ends; exit' TERM\ntouch ready\nwhile :; do sleep 0.01; done"),
+		Health: block("test -f ready"), Runs: []Block{*block("true")}}
 	for range 10 {
 		o := options(t, &out)
 		out.Reset()
@@ -112,12 +123,14 @@ func TestBackgroundServerOutlivesSetup(t *testing.T) {
 	var out bytes.Buffer
 	block := func(text string) *Block { return &Block{Kind: Setup, Place: "p.md:1", Text: text, Fences: 1} }
 	s := Server{
-		Name:   "x",
-		Setup:  block("(for i in $(seq 150); do sleep 0.01; done; echo it serves; touch served) &\necho $! > pid\nmv pid ready"),
+		Name: "x",
+		Setup: block("(for i in $(seq 150); do sleep 0.01; done; echo it serves; touch served) &\necho $! > pid\nmv pid " +
+			"ready"),
 		Health: block("test -f ready"),
 		Runs:   []Block{*block("while ! test -f served; do kill -0 $(cat ready) || test -f served || exit 1; sleep 0.01; done")},
 	}
-	if res := Execute(t.Context(), s, options(t, &out)); !res.OK() || !strings.Contains(out.String(), "x setup: it serves") {
+	if res := Execute(t.Context(), s, options(t, &out)); !res.OK() ||
+		!strings.Contains(out.String(), "x setup: it serves") {
 		t.Errorf("%+v\n%s", res, &out)
 	}
 }
@@ -133,7 +146,9 @@ func TestHealthCheckTimesOut(t *testing.T) {
 		t.Errorf("%+v", res)
 	}
 	// A slow machine may not complete its only try in that time.
-	if why := res.Health[strings.Index(res.Health, "tries"):]; !strings.Contains(why, "the last one ended with exit status 1") && !strings.Contains(why, "the last one failed: p.md:1: it did not end within") {
+	if why := res.Health[strings.Index(res.Health, "tries"):]; !strings.Contains(why,
+		"the last one ended with exit status 1") &&
+		!strings.Contains(why, "the last one failed: p.md:1: it did not end within") {
 		t.Error(res.Health)
 	}
 }

@@ -18,7 +18,8 @@ func TestExpandAll(t *testing.T) {
 		{"serve|{arg...}", "", "placeholder {arg}"},
 	} {
 		got, err := ExpandAll(strings.Split(c.args, "|"), values)
-		if text := strings.Join(got, "|"); text != c.want || (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+		if text := strings.Join(got, "|"); text != c.want || (err == nil) != (c.err == "") || err != nil &&
+			!strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: %s, %v; want %s%s", c.args, text, err, c.want, c.err)
 		}
 	}

@@ -34,7 +34,8 @@ func TestWantedPort(t *testing.T) {
 	if _, err := Port("127.0.0.1", port); err == nil || !strings.Contains(err.Error(), "is in use by another program") {
 		t.Errorf("a port in use: %v", err)
 	}
-	if _, err := Port("192.0.2.1", port); err == nil || strings.Contains(err.Error(), "in use") || !strings.Contains(err.Error(), "cannot be listened on") {
+	if _, err := Port("192.0.2.1", port); err == nil || strings.Contains(err.Error(), "in use") ||
+		!strings.Contains(err.Error(), "cannot be listened on") {
 		t.Errorf("an address of another machine: %v", err)
 	}
 }

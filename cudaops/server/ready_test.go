@@ -58,13 +58,15 @@ func TestRefusals(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			tries := 0
-			r := Ready{URL: c.url, Address: page.Listener.Addr().String(), Within: time.Minute, Steady: time.Nanosecond, Complete: func(context.Context) error {
-				tries++
-				return c.says[tries-1]
-			}}
+			r := Ready{URL: c.url, Address: page.Listener.Addr().String(), Within: time.Minute, Steady: time.Nanosecond,
+				Complete: func(context.Context) error {
+					tries++
+					return c.says[tries-1]
+				}}
 			_, err := r.Wait(t.Context(), &Process{Tree: new(proc.Tree)})
 			e, _ := errors.AsType[*NotReadyError](err)
-			if got := e != nil && e.Refused && e.Missing == "a completion: 400 Bad Request"; tries != c.want || got != (c.want < len(c.says)) {
+			if got := e != nil && e.Refused && e.Missing == "a completion: 400 Bad Request"; tries != c.want ||
+				got != (c.want < len(c.says)) {
 				t.Errorf("%v after %d tries, want %d", err, tries, c.want)
 			}
 		})

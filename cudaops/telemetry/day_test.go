@@ -36,7 +36,8 @@ func TestDay(t *testing.T) {
 				t.Fatalf("after %s: %d GPUs, %d lost", at, len(w.GPUs), w.Lost)
 			}
 			for i, g := range w.GPUs {
-				if e := g.Get(Energy); e.Delta == nil || !near(e.Delta, (100+float64(i))*window.Seconds()) || g.Samples < 29 || g.Stale {
+				if e := g.Get(Energy); e.Delta == nil || !near(e.Delta, (100+float64(i))*window.Seconds()) || g.Samples < 29 ||
+					g.Stale {
 					t.Fatalf("after %s: GPU %d: %+v %+v", at, i, g, e)
 				}
 			}

@@ -16,8 +16,10 @@ import (
 func TestNormalize(t *testing.T) {
 	t.Parallel()
 	for in, want := range map[string]string{
-		"node1:9400": "http://node1:9400/metrics", "http://h:1/": "http://h:1/metrics", "https://H/v1": "https://h/v1/metrics",
-		"http://h/metrics/": "http://h/metrics", " localhost:9401 ": "http://localhost:9401/metrics", "[::1]:9400": "http://[::1]:9400/metrics",
+		"node1:9400": "http://node1:9400/metrics", "http://h:1/": "http://h:1/metrics",
+		"https://H/v1":      "https://h/v1/metrics",
+		"http://h/metrics/": "http://h/metrics", " localhost:9401 ": "http://localhost:9401/metrics",
+		"[::1]:9400": "http://[::1]:9400/metrics",
 	} {
 		if got, err := Normalize(in); err != nil || got != want {
 			t.Errorf("%q: %q, %v; want %q", in, got, err, want)
@@ -45,11 +47,14 @@ func TestPageOfExporter(t *testing.T) {
 		t.Fatalf("%+v", p)
 	}
 	r := p.Readings[0]
-	if r.GPU != (GPU{Index: "0", UUID: "GPU-ef6ef310-f8e2-cef9-036e-8f12d59b5ffc", Name: "NVIDIA RTX 6000 Ada Generation", PCI: "00000000:02:00.0", Device: "nvidia0", Hostname: "ed7e7a5e585f"}) {
+	if r.GPU != (GPU{Index: "0", UUID: "GPU-ef6ef310-f8e2-cef9-036e-8f12d59b5ffc", Name: "NVIDIA RTX 6000 Ada Generation",
+		PCI: "00000000:02:00.0", Device: "nvidia0", Hostname: "ed7e7a5e585f"}) {
 		t.Errorf("%+v", r.GPU)
 	}
-	for name, want := range map[string]float64{Power: 22.582, Energy: 955287.014, Utilization: 1, MemoryUsed: 46614 * 1.048576e-3,
-		SMClock: 210, "nvidia_memory_utilization": 15, "nvidia_power_violation": 12000, "nvidia_power_management_limit": 300} {
+	for name, want := range map[string]float64{Power: 22.582, Energy: 955287.014, Utilization: 1,
+		MemoryUsed: 46614 * 1.048576e-3,
+		SMClock:    210, "nvidia_memory_utilization": 15, "nvidia_power_violation": 12000,
+		"nvidia_power_management_limit": 300} {
 		if got := r.Values[name]; !(math.Abs(got-want) <= 1e-9*max(1, want)) {
 			t.Errorf("%s is %v, want %v", name, got, want)
 		}
@@ -77,7 +82,8 @@ DCGM_FI_DEV_POWER_VIOLATION{gpu="4",UUID="GPU-e",hostname="n1"} 11000000
 	}
 	slices7 := p.Readings[1]
 	if p.Readings[0].Values[Power] != 350.5 || p.Readings[0].Values["nvidia_power_violation"] != 11000 ||
-		slices7.GPU.InstanceID != "7" || slices7.GPU.InstanceProfile != "1g.10gb" || slices7.Values["nvidia_sm_utilization"] != 25 {
+		slices7.GPU.InstanceID != "7" || slices7.GPU.InstanceProfile != "1g.10gb" ||
+		slices7.Values["nvidia_sm_utilization"] != 25 {
 		t.Errorf("%+v", p.Readings)
 	}
 }
@@ -114,7 +120,8 @@ DCGM_FI_DRIVER_VERSION, label, Driver
 			t.Errorf("%s: %+v", field, m)
 		}
 	}
-	for text, want := range map[string]string{"DCGM_FI_DEV_X, gauge": "c.csv:1:", "\nX, gauge, y": "c.csv:2: \"X\" is no DCGM field", "DCGM_FI_DEV_X, meter, y": "\"meter\""} {
+	for text, want := range map[string]string{"DCGM_FI_DEV_X, gauge": "c.csv:1:",
+		"\nX, gauge, y": "c.csv:2: \"X\" is no DCGM field", "DCGM_FI_DEV_X, meter, y": "\"meter\""} {
 		if err := Builtin().AddCSV(strings.NewReader(text), "c.csv"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}
@@ -134,8 +141,12 @@ func TestExporterFaults(t *testing.T) {
 			w.Header().Set("Content-Type", "application/json")
 			fmt.Fprint(w, "{}")
 		}, "application/json", true},
-		"no gpu label": {func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "node_cpu_seconds_total{cpu=\"0\"} 1\n") }, "gpu label", true},
-		"not text":     {func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "\x00\x01hello") }, "not Prometheus text", false},
+		"no gpu label": {func(w http.ResponseWriter,
+			r *http.Request) {
+			fmt.Fprint(w, "node_cpu_seconds_total{cpu=\"0\"} 1\n")
+		}, "gpu label", true},
+		"not text": {func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, "\x00\x01hello") }, "not Prometheus text",
+			false},
 		"truncated": {func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Length", "1000")
 			fmt.Fprint(w, good)
@@ -187,7 +198,8 @@ func TestCutPagesAreOneError(t *testing.T) {
 	var n atomic.Int64
 	srv := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "1000")
-		_, _ = io.WriteString(w, "DCGM_FI_DEV_POWER_USAGE{gpu=\"0\",UUID=\"u\"} 300\nDCGM_FI_DEV_GPU_UTIL{gpu=\"0"[:40+n.Add(1)%40])
+		_, _ = io.WriteString(w, "DCGM_FI_DEV_POWER_USAGE{gpu=\"0\",UUID=\"u\"} 300\nDCGM_FI_DEV_GPU_UTIL{gpu=\"0"[:40+
+			n.Add(1)%40])
 	}))
 	defer srv.Close()
 	src, err := NewExporter(srv.URL, Builtin(), nil)

@@ -49,7 +49,8 @@ func TestWindowOfSteadyPower(t *testing.T) {
 	t.Parallel()
 	for _, reset := range []time.Duration{0, 2*time.Second + 100*time.Millisecond} {
 		synctest.Test(t, func(t *testing.T) {
-			r := Start(t.Context(), Options{Interval: 100 * time.Millisecond}, nil, []Source{steady("a", "GPU-a", 300, 1e6, reset)})
+			r := Start(t.Context(), Options{Interval: 100 * time.Millisecond}, nil,
+				[]Source{steady("a", "GPU-a", 300, 1e6, reset)})
 			defer r.Stop()
 			time.Sleep(1033 * time.Millisecond) // warm-up
 			r.Mark(t.Context())
@@ -71,7 +72,8 @@ func TestWindowOfSteadyPower(t *testing.T) {
 			if !(*e.Delta >= 300*2.047-lost-1e-6 && *e.Delta <= 300*2.047+1e-6) {
 				t.Errorf("reset %s: %v J", reset, *e.Delta)
 			}
-			if !near(g.EnergyByPower, 300*2.047) || math.Abs(g.Get(Power).Values["avg"]-300) > 1e-9 || !near(g.Get(Power).TimeAvg, 300) || g.Get(Power).Values["std"] > 1e-9 {
+			if !near(g.EnergyByPower, 300*2.047) || math.Abs(g.Get(Power).Values["avg"]-300) > 1e-9 ||
+				!near(g.Get(Power).TimeAvg, 300) || g.Get(Power).Values["std"] > 1e-9 {
 				t.Errorf("%+v", g.Get(Power))
 			}
 		})
@@ -81,7 +83,8 @@ func TestWindowOfSteadyPower(t *testing.T) {
 func TestGPUOfSeveralSourcesCountsOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := Start(t.Context(), Options{}, []Source{steady("d", "GPU-A", 100, 0, 0)}, []Source{steady("u", "gpu-a", 100, 0, 0), steady("v", "GPU-b", 50, 0, 0)})
+		r := Start(t.Context(), Options{}, []Source{steady("d", "GPU-A", 100, 0, 0)},
+			[]Source{steady("u", "gpu-a", 100, 0, 0), steady("v", "GPU-b", 50, 0, 0)})
 		defer r.Stop()
 		from := time.Now()
 		time.Sleep(3 * time.Second)
@@ -91,8 +94,8 @@ func TestGPUOfSeveralSourcesCountsOnce(t *testing.T) {
 	})
 }
 
-// TestHangingSourceDoesNotBlock checks that a hanging source delays a run by at most the timeout of a scrape, at the start, at the
-// ends of a window and at the end.
+// TestHangingSourceDoesNotBlock checks that a hanging source delays a run by at most the timeout of a scrape, at
+// the start, at the ends of a window and at the end.
 func TestHangingSourceDoesNotBlock(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -138,7 +141,11 @@ func TestSilentDefaultsAreNotReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		calls := 0
-		refused := fake{"refused", func(context.Context) (Page, error) { calls++; return Page{}, errors.New("connection refused") }}
+		refused := fake{"refused", func(context.Context) (Page, error) {
+			calls++
+			return Page{},
+				errors.New("connection refused")
+		}}
 		r := Start(t.Context(), Options{}, []Source{refused}, nil)
 		from := time.Now()
 		time.Sleep(5 * time.Second)
@@ -194,7 +201,8 @@ func TestStaleAndCodes(t *testing.T) {
 		from := time.Now()
 		time.Sleep(20 * time.Second)
 		g := r.Window(from, time.Now()).GPUs[0]
-		if !g.Stale || math.Abs(g.Get(Power).Values["avg"]-100) > 1e-9 || !slices.Equal(g.Get(XID).Codes, []int64{43, 79}) || g.Get(Energy) != nil {
+		if !g.Stale || math.Abs(g.Get(Power).Values["avg"]-100) > 1e-9 || !slices.Equal(g.Get(XID).Codes, []int64{43, 79}) ||
+			g.Get(Energy) != nil {
 			t.Errorf("%+v %+v", g, g.Get(XID))
 		}
 		// Earlier samples are dropped, and later windows remain correct.
@@ -251,7 +259,8 @@ func TestNVML(t *testing.T) {
 		t.Fatal(err)
 	}
 	v := p.Readings[0].Values
-	if _, ok := v[Temperature]; ok || v[Power] != 110 || v[Utilization] != 97 || !(math.Abs(v["nvidia_memory_total"]-150.75482) <= 1e-5) || p.Readings[0].GPU.Hostname != "n1" {
+	if _, ok := v[Temperature]; ok || v[Power] != 110 || v[Utilization] != 97 ||
+		!(math.Abs(v["nvidia_memory_total"]-150.75482) <= 1e-5) || p.Readings[0].GPU.Hostname != "n1" {
 		t.Errorf("%+v", p)
 	}
 	if _, err := NewNVML(&cudatest.NVML{}, "n1").Scrape(t.Context()); !errors.Is(err, ErrUseless) {

@@ -72,7 +72,8 @@ func (e *events) Read(b []byte) (int, error) {
 			fmt.Fprintf(&e.buf, `{"ph":"X","cat":"gpu_user_annotation","name":"execute_context_%d","pid":0,"tid":7,"ts":%d,"dur":5000},`, e.at, 5*e.at)
 		}
 		if e.at%6 == 0 {
-			name, more = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", `,"Collective name":"allreduce","In msg nelems":1048576,"Group size":8,"dtype":"BFloat16","Process Group Name":"3"`
+			name, more = "ncclDevKernel_AllReduce_Sum_bf16_RING_LL", `,"Collective name":"allreduce","In msg `+
+				`nelems":1048576,"Group size":8,"dtype":"BFloat16","Process Group Name":"3"`
 		}
 		fmt.Fprintf(&e.buf, `{"ph":"X","cat":"kernel","name":%q,"pid":0,"tid":%d,"ts":%d.%03d,"dur":%d.5,"args":{"device":0,"stream":7%s}},`,
 			name, 7+e.at%4, 5*e.at+e.at%4*100, e.at%1000, 4+e.at%9, more)

@@ -27,7 +27,8 @@ func TestCollectivesNamedByCPUEvents(t *testing.T) {
 		for _, c := range a.Collectives {
 			kinds[c.Kind] = c.Count
 		}
-		if len(kinds) != 2 || kinds["all_reduce"] != 3 || kinds["alltoall"] != 5 || a.WaitNs == nil || *a.WaitNs != want*1000 {
+		if len(kinds) != 2 || kinds["all_reduce"] != 3 || kinds["alltoall"] != 5 || a.WaitNs == nil ||
+			*a.WaitNs != want*1000 {
 			t.Errorf("rank %d: %v, waits %v ns, want %d us", r, kinds, a.WaitNs, want)
 		}
 	}
@@ -44,7 +45,8 @@ func TestKindOfCollective(t *testing.T) {
 		kernel = `{"ph":"X","cat":"kernel","name":%q,"pid":0,"tid":7,"ts":%d,"dur":8,"args":{"device":0,"stream":7,"correlation":%d%s}}`
 	)
 	named := func(name string) string {
-		return fmt.Sprintf(`,"Collective name":%q,"Group size":2,"dtype":"BFloat16","In msg nelems":2000,"Out msg nelems":2000`, name)
+		return fmt.Sprintf(`,"Collective name":%q,"Group size":2,"dtype":"BFloat16","In msg nelems":2000,"Out msg `+
+			`nelems":2000`, name)
 	}
 	sp := fmt.Sprintf
 	for _, c := range []struct {
@@ -54,15 +56,23 @@ func TestKindOfCollective(t *testing.T) {
 		busbw  float64
 	}{
 		{"kernel", []string{sp(kernel, "ncclDevKernel_SendRecv(x)", 100, 5, named("all_to_allv"))}, "alltoall", 0.25},
-		{"kernel of another name", []string{sp(kernel, "void some_library::exchange(x)", 100, 5, named("_allgather_base"))}, "all_gather", 0.25},
-		{"a name that is no collective", []string{sp(kernel, "ncclDevKernel_SendRecv(x)", 100, 5, named("coalesced"))}, "send_recv", 0.5},
+		{"kernel of another name", []string{sp(kernel, "void some_library::exchange(x)", 100, 5, named("_allgather_base"))},
+			"all_gather", 0.25},
+		{"a name that is no collective", []string{sp(kernel, "ncclDevKernel_SendRecv(x)", 100, 5, named("coalesced"))},
+			"send_recv", 0.5},
 		{"excluded by a rule", []string{sp(kernel, "triton_poi_fused_all_reduce_1", 100, 5, named("allreduce"))}, "", 0},
-		{"CPU event with sizes", []string{sp(comms, 10, "allgather"), sp(nccl, "all_gather", 12), sp(launch, 1, 15, 5), sp(kernel, "ncclDevKernel_Generic(x)", 100, 5, "")}, "all_gather", 1.5},
-		{"kernel before its launch", []string{sp(nccl, "broadcast", 12), sp(kernel, "ncclDevKernel_Generic(x)", 100, 5, ""), sp(launch, 1, 15, 5)}, "broadcast", 0},
-		{"launch of another thread", []string{sp(nccl, "broadcast", 12), sp(launch, 2, 15, 5), sp(kernel, "ncclDevKernel_Generic(x)", 100, 5, "")}, "nccl", 0},
-		{"launch after the event", []string{sp(nccl, "broadcast", 12), sp(launch, 1, 33, 5), sp(kernel, "ncclDevKernel_Generic(x)", 100, 5, "")}, "nccl", 0},
-		{"id used by two processes", []string{sp(nccl, "broadcast", 12), sp(nccl, "all_reduce", 52), sp(launch, 1, 15, 5), sp(launch, 1, 55, 5), sp(kernel, "ncclDevKernel_Generic(x)", 100, 5, "")}, "nccl", 0},
-		{"compute inside the event", []string{sp(nccl, "all_gather", 12), sp(launch, 1, 15, 5), sp(kernel, "void copy_kernel(x)", 100, 5, "")}, "", 0},
+		{"CPU event with sizes", []string{sp(comms, 10, "allgather"), sp(nccl, "all_gather", 12), sp(launch, 1, 15, 5),
+			sp(kernel, "ncclDevKernel_Generic(x)", 100, 5, "")}, "all_gather", 1.5},
+		{"kernel before its launch", []string{sp(nccl, "broadcast", 12), sp(kernel, "ncclDevKernel_Generic(x)", 100, 5, ""),
+			sp(launch, 1, 15, 5)}, "broadcast", 0},
+		{"launch of another thread", []string{sp(nccl, "broadcast", 12), sp(launch, 2, 15, 5),
+			sp(kernel, "ncclDevKernel_Generic(x)", 100, 5, "")}, "nccl", 0},
+		{"launch after the event", []string{sp(nccl, "broadcast", 12), sp(launch, 1, 33, 5),
+			sp(kernel, "ncclDevKernel_Generic(x)", 100, 5, "")}, "nccl", 0},
+		{"id used by two processes", []string{sp(nccl, "broadcast", 12), sp(nccl, "all_reduce", 52), sp(launch, 1, 15, 5),
+			sp(launch, 1, 55, 5), sp(kernel, "ncclDevKernel_Generic(x)", 100, 5, "")}, "nccl", 0},
+		{"compute inside the event", []string{sp(nccl, "all_gather", 12), sp(launch, 1, 15, 5),
+			sp(kernel, "void copy_kernel(x)", 100, 5, "")}, "", 0},
 	} {
 		r := read(t, `{"traceEvents":[`+strings.Join(c.events, ",")+`]}`)[0]
 		kind, busbw := "", 0.0
@@ -90,10 +100,14 @@ func TestMergedRanks(t *testing.T) {
 		devices      string
 		ranks, waits []int64 // -1: unknown
 	}{
-		{"a device for each rank", head + kernel("0", 0, 0) + "," + kernel("1", 1, 1) + "]}", "0, 1", []int64{0, 1}, []int64{0, 5000}},
-		{"processes with ranks", head + kernel(`"[TP00] 0"`, 0, 0) + "," + kernel(`"[TP01] 0"`, 0, 1) + "]}", "0 of [TP00] 0, 0 of [TP01] 0", []int64{0, 1}, []int64{0, 5000}},
-		{"processes without ranks", head + kernel("11", 0, 0) + "," + kernel("12", 0, 1) + "]}", "0 of 11, 0 of 12", []int64{-1, -1}, []int64{0, 5000}},
-		{"some devices", head + kernel("2", 2, 0) + "," + kernel("5", 5, 1) + "]}", "2, 5", []int64{-1, -1}, []int64{0, 5000}},
+		{"a device for each rank", head + kernel("0", 0, 0) + "," + kernel("1", 1, 1) + "]}", "0, 1", []int64{0, 1},
+			[]int64{0, 5000}},
+		{"processes with ranks", head + kernel(`"[TP00] 0"`, 0, 0) + "," + kernel(`"[TP01] 0"`, 0, 1) + "]}",
+			"0 of [TP00] 0, 0 of [TP01] 0", []int64{0, 1}, []int64{0, 5000}},
+		{"processes without ranks", head + kernel("11", 0, 0) + "," + kernel("12", 0, 1) + "]}", "0 of 11, 0 of 12",
+			[]int64{-1, -1}, []int64{0, 5000}},
+		{"some devices", head + kernel("2", 2, 0) + "," + kernel("5", 5, 1) + "]}", "2, 5", []int64{-1, -1},
+			[]int64{0, 5000}},
 		{"one device", head + kernel("3", 3, 0) + "]}", "3", []int64{0}, []int64{-1}},
 	} {
 		results := read(t, c.text)
@@ -155,7 +169,8 @@ func TestMergedProcesses(t *testing.T) {
 		{"sorted by time", overlapping(7, 7), "0 -1 70000; ", true},
 		{"on two streams", overlapping(7, 8), "0 -1 70000; ", false},
 		{"one process", []string{name(0), launch(11), launch(11), a, b}, "0 -1 20000; ", false},
-		{"with ranks", []string{kernel(0, `,"rank":3`), strings.Replace(kernel(5, `,"rank":4`), `"pid":0`, `"pid":1000`, 1)}, "0 of 0 3 10000; 0 of 1000 4 10000; ", false},
+		{"with ranks", []string{kernel(0, `,"rank":3`), strings.Replace(kernel(5, `,"rank":4`), `"pid":0`, `"pid":1000`, 1)},
+			"0 of 0 3 10000; 0 of 1000 4 10000; ", false},
 	} {
 		got, warns := "", false
 		for _, r := range read(t, "["+strings.Join(x.events, ",")+"]") {
@@ -175,9 +190,12 @@ func TestMergedProcesses(t *testing.T) {
 // Copies and the coverage of SMs are null if a file does not have them.
 func TestCopiesAndCoverage(t *testing.T) {
 	t.Parallel()
-	const kernel = `{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":%d,"dur":%d,"args":{"device":0,"blocks per SM":%s}}`
-	const copies = `{"ph":"X","cat":"gpu_memcpy","name":"Memcpy HtoD","pid":0,"tid":7,"ts":5,"dur":10,"args":{"device":0}},{"ph":"X","cat":"gpu_memset","name":"Memset","pid":0,"tid":8,"ts":12,"dur":6,"args":{"device":0}}`
-	r := read(t, `{"traceEvents":[`+copies+","+fmt.Sprintf(kernel, 0, 30, "0.5")+","+fmt.Sprintf(kernel, 50, 10, "2.25")+`]}`)
+	const kernel = `{"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":%d,"dur":%d,"args":{"device":0,"blocks ` +
+		`per SM":%s}}`
+	const copies = `{"ph":"X","cat":"gpu_memcpy","name":"Memcpy ` +
+		`HtoD","pid":0,"tid":7,"ts":5,"dur":10,"args":{"device":0}},{"ph":"X","cat":"gpu_memset","name":"Memset","pid":0,"tid":8,"ts":12,"dur":6,"args":{"device":0}}`
+	r := read(t, `{"traceEvents":[`+copies+","+fmt.Sprintf(kernel, 0, 30, "0.5")+","+fmt.Sprintf(kernel, 50, 10,
+		"2.25")+`]}`)
 	if len(r) != 1 || *r[0].CopyNs != 13000 || *r[0].SMCoverage != 62.5 || *r[0].BusyNs != 40000 {
 		t.Errorf("%+v", r[0])
 	}

@@ -37,8 +37,10 @@ func TestReadWarnsOfDataBehindTrace(t *testing.T) {
 		{"a list with garbage", "[" + event("a", 1, 1, 0) + "]]", "1 bytes behind"},
 		{"a second trace", gz + gz, " bytes behind the end of the trace were not read"},
 		{"gzip with garbage", gz + "garbage garbage", "the trace is whole, but the end of the file cannot be read: gzip"},
-		{"gzip without its end", gz[:len(gz)-4], "the trace is whole, but the end of the file cannot be read: unexpected EOF"},
-		{"gzip with a wrong checksum", string(wrong), "the trace is whole, but the end of the file cannot be read: gzip: invalid checksum"},
+		{"gzip without its end", gz[:len(gz)-4],
+			"the trace is whole, but the end of the file cannot be read: unexpected EOF"},
+		{"gzip with a wrong checksum", string(wrong),
+			"the trace is whole, but the end of the file cannot be read: gzip: invalid checksum"},
 		{"byte order mark", "\ufeff" + text, ""},
 	} {
 		r := read(t, c.in)[0]
@@ -71,7 +73,8 @@ func TestZstd(t *testing.T) {
 		{whole + "garbage", "the trace is whole, but the end of the file cannot be read"},
 	} {
 		r := read(t, c.in)[0]
-		if c.warning == "" && (r.Kernels != 5001 || *r.CommSumNs != 2000) || !strings.Contains(r.Warning, c.warning) || c.warning == "" && r.Warning != "" {
+		if c.warning == "" && (r.Kernels != 5001 || *r.CommSumNs != 2000) || !strings.Contains(r.Warning, c.warning) ||
+			c.warning == "" && r.Warning != "" {
 			t.Errorf("%d kernels, warning %q, want %q", r.Kernels, r.Warning, c.warning)
 		}
 	}
@@ -89,13 +92,15 @@ func TestDuplicateKernelsCountOnce(t *testing.T) {
 	}
 	nccl := "ncclDevKernel_AllReduce_x"
 	events := []string{k("gemm", 0, 10, 7, 1), k(nccl, 10, 4, 7, 2), k("gemm", 20, 1, 7, 3)}
-	apart := []string{k("gemm", 0, 10, 8, 1), k(nccl, 10, 4, 7, 9), k(nccl, 11, 4, 7, 2), k("gemm", 30, 0, 7, 4), k("gemm", 30, 0, 7, 4), k("none", 40, 1, 7, 0), k("none", 40, 1, 7, 0)}
+	apart := []string{k("gemm", 0, 10, 8, 1), k(nccl, 10, 4, 7, 9), k(nccl, 11, 4, 7, 2), k("gemm", 30, 0, 7, 4),
+		k("gemm", 30, 0, 7, 4), k("none", 40, 1, 7, 0), k("none", 40, 1, 7, 0)}
 	if r := read(t, "["+strings.Join(append(events, apart...), ",")+"]")[0]; r.Kernels != 10 || r.Warning != "" {
 		t.Errorf("%d kernels, %s", r.Kernels, r.Warning)
 	}
 	twice := append(slices.Clone(events), events...)
 	r := read(t, "["+strings.Join(twice, ",")+"]")[0]
-	if r.Kernels != 3 || *r.CommSumNs != 4000 || r.Collectives[0].Count != 1 || r.Rules[0].Count != 1 || r.Top[0].SumNs != 11000 {
+	if r.Kernels != 3 || *r.CommSumNs != 4000 || r.Collectives[0].Count != 1 || r.Rules[0].Count != 1 ||
+		r.Top[0].SumNs != 11000 {
 		t.Error(dump(r))
 	}
 	if !strings.Contains(r.Warning, "3 kernels with the same launch, stream and times as another counted once") {
@@ -131,17 +136,22 @@ func TestEventsWithoutTimes(t *testing.T) {
 	}
 	end := `{"ph":"E","pid":0,"tid":9,"ts":9}`
 	for name, c := range map[string]struct{ events, want string }{
-		"all is well":            {of("B", "kernel", "gemm", `,"ts":1`) + "," + end, ""},
-		"no duration":            {of("X", "kernel", "gemm", `,"ts":1`), "left out: 1 kernel without a usable time"},
-		"a negative one":         {of("X", "kernel", "gemm", `,"ts":1,"dur":-1`), "left out: 1 kernel without a usable time"},
-		"it never ends":          {of("B", "kernel", "gemm", `,"ts":1`), "left out: 1 kernel without a usable time"},
-		"it begins at no time":   {of("B", "kernel", "gemm", "") + "," + end, "left out: 1 kernel without a usable time"},
-		"its end is at no time":  {of("B", "kernel", "gemm", `,"ts":1`) + `,{"ph":"E","pid":0,"tid":9}`, "left out: 1 kernel without a usable time"},
-		"it ends before":         {of("B", "kernel", "gemm", `,"ts":20`) + "," + end, "left out: 1 kernel without a usable time"},
-		"too many that are open": {strings.Repeat(of("B", "kernel", "gemm", `,"ts":1`)+",", maxOpen) + of("B", "kernel", "gemm", `,"ts":1`), "left out: 1001 kernels without a usable time"},
-		"a step":                 {of("X", "user_annotation", "ProfilerStep#3", `,"ts":1`), "left out: 1 step without a usable time"},
-		"a step that never ends": {of("B", "gpu_user_annotation", "execute_context_1(8)_generation_0(0)", `,"ts":1`), "left out: 1 step without a usable time"},
-		"another range":          {of("X", "user_annotation", "forward", `,"ts":1`), ""},
+		"all is well":          {of("B", "kernel", "gemm", `,"ts":1`) + "," + end, ""},
+		"no duration":          {of("X", "kernel", "gemm", `,"ts":1`), "left out: 1 kernel without a usable time"},
+		"a negative one":       {of("X", "kernel", "gemm", `,"ts":1,"dur":-1`), "left out: 1 kernel without a usable time"},
+		"it never ends":        {of("B", "kernel", "gemm", `,"ts":1`), "left out: 1 kernel without a usable time"},
+		"it begins at no time": {of("B", "kernel", "gemm", "") + "," + end, "left out: 1 kernel without a usable time"},
+		"its end is at no time": {of("B", "kernel", "gemm", `,"ts":1`) + `,{"ph":"E","pid":0,"tid":9}`,
+			"left out: 1 kernel without a usable time"},
+		"it ends before": {of("B", "kernel", "gemm", `,"ts":20`) + "," + end,
+			"left out: 1 kernel without a usable time"},
+		"too many that are open": {strings.Repeat(of("B", "kernel", "gemm", `,"ts":1`)+",", maxOpen) + of("B", "kernel",
+			"gemm", `,"ts":1`), "left out: 1001 kernels without a usable time"},
+		"a step": {of("X", "user_annotation", "ProfilerStep#3", `,"ts":1`),
+			"left out: 1 step without a usable time"},
+		"a step that never ends": {of("B", "gpu_user_annotation", "execute_context_1(8)_generation_0(0)", `,"ts":1`),
+			"left out: 1 step without a usable time"},
+		"another range": {of("X", "user_annotation", "forward", `,"ts":1`), ""},
 	} {
 		r := read(t, "["+good+","+c.events+"]")[0]
 		if r.Warning != c.want || r.Incomplete() != (c.want != "") {
@@ -149,7 +159,8 @@ func TestEventsWithoutTimes(t *testing.T) {
 		}
 	}
 	// A range is not a kernel.
-	if r := read(t, "["+of("X", "user_annotation", "ProfilerStep#3", `,"ts":1`)+"]")[0]; !strings.HasPrefix(r.Error, "no kernel of a device is in it") {
+	if r := read(t, "["+of("X", "user_annotation", "ProfilerStep#3", `,"ts":1`)+"]")[0]; !strings.HasPrefix(r.Error,
+		"no kernel of a device is in it") {
 		t.Error(r.Error)
 	}
 }
@@ -158,9 +169,11 @@ func TestEventsWithoutTimes(t *testing.T) {
 func TestStepsOfDevices(t *testing.T) {
 	t.Parallel()
 	step := func(device, ts, dur int) string {
-		return fmt.Sprintf(`{"ph":"X","cat":"gpu_user_annotation","name":"ProfilerStep#1","pid":%d,"tid":7,"ts":%d,"dur":%d}`, device, ts, dur)
+		return fmt.Sprintf(`{"ph":"X","cat":"gpu_user_annotation","name":"ProfilerStep#1","pid":%d,"tid":7,"ts":%d,"dur":%d}`,
+			device, ts, dur)
 	}
-	res := read(t, "["+strings.Join([]string{step(0, 0, 10), step(1, 100, 20), event("a", 0, 10, 0), event("a", 100, 5, 1)}, ",")+"]")
+	res := read(t, "["+strings.Join([]string{step(0, 0, 10), step(1, 100, 20), event("a", 0, 10, 0),
+		event("a", 100, 5, 1)}, ",")+"]")
 	for i, wall := range []int64{10000, 20000} {
 		if r := res[i]; r.Steps != 1 || r.PerStep[0].WallNs != wall {
 			t.Errorf("device %d: %s", i, dump(r))
@@ -176,17 +189,22 @@ func TestOtherFiles(t *testing.T) {
 		{"r.sqlite", "SQLite format 3\x00xx", "which is read from a file only"},
 		{"r.nsys-rep", "xxxx", "report of nsys"},
 		{"r.qdstrm", "xxxx", "QdstrmImporter"},
-		{"r.csv", "Processing [r.sqlite] with [cuda_gpu_trace.py]... \nSKIPPED: r.sqlite does not contain CUDA trace data.\n", "nothing to report: r.sqlite does not contain CUDA trace data."},
+		{"r.csv", "Processing [r.sqlite] with [cuda_gpu_trace.py]... \nSKIPPED: r.sqlite does not contain CUDA trace data.\n",
+			"nothing to report: r.sqlite does not contain CUDA trace data."},
 	} {
-		if _, err := ReadFrom(strings.NewReader(c.in), c.name, Options{}); err == nil || !strings.Contains(err.Error(), c.want) {
+		if _, err := ReadFrom(strings.NewReader(c.in), c.name, Options{}); err == nil ||
+			!strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v, want %q", c.name, err, c.want)
 		}
 	}
 }
 
 const (
-	traceTable = "Start (ns),Duration (ns),CorrId,GrdX,Device,Name\n100,50,1,8,d,ncclDevKernel_AllReduce_x\n120,100,2,8,d,\"gemm<a, b>\"\n5,5,3,,d,[CUDA memset]\n"
-	sumTable   = "Time (%),Total Time (ns),Instances,Avg (ns),Name\n66.6,100,1,100.0,\"gemm<a, b>\"\n33.3,50,1,50.0,ncclDevKernel_AllReduce_x\n"
+	traceTable = "Start (ns),Duration " +
+		"(ns),CorrId,GrdX,Device,Name\n100,50,1,8,d,ncclDevKernel_AllReduce_x\n120,100,2,8,d,\"gemm<a, " +
+		"b>\"\n5,5,3,,d,[CUDA memset]\n"
+	sumTable = "Time (%),Total Time (ns),Instances,Avg (ns),Name\n66.6,100,1,100.0,\"gemm<a, " +
+		"b>\"\n33.3,50,1,50.0,ncclDevKernel_AllReduce_x\n"
 )
 
 // All names that nsys stats has used for its reports and units give the same result.
@@ -195,9 +213,13 @@ func TestReportsOfNsys(t *testing.T) {
 	for _, c := range []struct{ name, in string }{
 		{"as it is", traceTable},
 		{"of 2020", strings.NewReplacer("Start (ns)", "Start(nsec)", "Duration (ns)", "Duration(nsec)").Replace(traceTable)},
-		{"in microseconds", "Start (us),Duration (us),CorrId,GrdX,Device,Name\n0.100,0.050,1,8,d,ncclDevKernel_AllReduce_x\n0.120,0.1,2,8,d,gemm\n"},
+		{"in microseconds", "Start (us),Duration " +
+			"(us),CorrId,GrdX,Device,Name\n0.100,0.050,1,8,d,ncclDevKernel_AllReduce_x\n0.120,0.1,2,8,d,gemm\n"},
 		{"in seconds", "Start (s),Duration (s),CorrId,GrdX,Device,Name\n0.0000001,0.00000005,1,8,d,ncclDevKernel_AllReduce_x\n0.00000012,0.0000001,2,8,d,gemm\n"},
-		{"with its launches", "API Start (ns),API Dur (ns),Queue Start (ns),Queue Dur (ns),Kernel Start (ns),Kernel Dur (ns),Total Dur (ns),PID,TID,DevId,API Function,GridXYZ,BlockXYZ,Kernel Name\n1,5,,,100,50,1,1,1,0,cuLaunchKernelEx, 1 1 1, 1 1 1,ncclDevKernel_AllReduce_x\n2,5,,,120,100,1,1,1,0,cuLaunchKernelEx, 1 1 1, 1 1 1,gemm\n"},
+		{"with its launches", "API Start (ns),API Dur (ns),Queue Start (ns),Queue Dur (ns),Kernel Start (ns),Kernel Dur " +
+			"(ns),Total Dur (ns),PID,TID,DevId,API Function,GridXYZ,BlockXYZ,Kernel " +
+			"Name\n1,5,,,100,50,1,1,1,0,cuLaunchKernelEx, 1 1 1, 1 1 " +
+			"1,ncclDevKernel_AllReduce_x\n2,5,,,120,100,1,1,1,0,cuLaunchKernelEx, 1 1 1, 1 1 1,gemm\n"},
 		{"a sum behind it", traceTable + "\nProcessing [r.sqlite] with [cuda_gpu_kern_sum.py]... \n\n" + sumTable},
 		{"a sum before it", sumTable + "\n" + traceTable},
 		{"a time before the beginning of time", traceTable + "200,-5,4,8,d,gemm\n"},
@@ -217,7 +239,8 @@ func TestReportsOfNsysWithoutTimes(t *testing.T) {
 	t.Parallel()
 	for _, in := range []string{sumTable, "Time (%),Total Time (ns),Num Calls,Avg (ns),Name\n1,5,1,5,cudaLaunchKernel\n"} {
 		_, err := ReadFrom(strings.NewReader(in), "x.csv", Options{})
-		if err == nil || !strings.Contains(err.Error(), "there are Time (%),Total Time (ns)") || !strings.Contains(err.Error(), "cuda_gpu_trace") {
+		if err == nil || !strings.Contains(err.Error(), "there are Time (%),Total Time (ns)") ||
+			!strings.Contains(err.Error(), "cuda_gpu_trace") {
 			t.Error(err)
 		}
 	}

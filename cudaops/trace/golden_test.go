@@ -39,7 +39,8 @@ func TestGolden(t *testing.T) {
 			}
 			r := res[0]
 			if r.Events != want.Events || r.Kernels != want.Kernels || r.Warning != "" {
-				t.Errorf("events %d, kernels %d, warning %q; want %d, %d, none", r.Events, r.Kernels, r.Warning, want.Events, want.Kernels)
+				t.Errorf("events %d, kernels %d, warning %q; want %d, %d, none", r.Events, r.Kernels, r.Warning, want.Events,
+					want.Kernels)
 			}
 			if want.Kernels == 0 {
 				if r.Error == "" || r.SpanNs != nil || r.CommSumNs != nil || r.ExposedCommNs != nil {

@@ -14,7 +14,8 @@ func TestOperators(t *testing.T) {
 		{"name": "aten::mm", "inputs": {"shapes": [[4, 8], [8, 16]], "types": ["Tensor(float)", "Tensor(float)"]}},
 		{"name": "aten::cat", "inputs": {"shapes": [[[100, 2], [50]], []], "types": ["GenericList[Tensor(float),Tensor(float)]", "Int"]}},
 		{"name": "aten::mm", "inputs": {"shapes": [[4,8],[8,16]], "types": ["Tensor(float)", "Tensor(float)"]}}], "finish_ts": 3}`
-	const before = `{"schema": "1.0.1", "pid": 3, "nodes": [{"name": "aten::add", "inputs": [[5, 6, 0], 1], "input_shapes": [[3], []], "input_types": ["Tensor(float)", "Int"]}]}`
+	const before = `{"schema": "1.0.1", "pid": 3, "nodes": [{"name": "aten::add", "inputs": [[5, 6, 0], 1], ` +
+		`"input_shapes": [[3], []], "input_types": ["Tensor(float)", "Int"]}]}`
 	for _, c := range []struct{ text, want, warning string }{
 		{now, "aten::cat [[[100,2],[50]],[]] 1, aten::mm [[4,8],[8,16]] 2", ""},
 		{before, "aten::add [[3],[]] 1", ""},
@@ -30,7 +31,8 @@ func TestOperators(t *testing.T) {
 		for _, o := range r.Operators {
 			got = append(got, fmt.Sprint(o.Name, " ", string(o.Shapes), " ", o.Count))
 		}
-		if text := strings.Join(got, ", "); text != c.want || *r.Rank != 3 || r.Error != noTimes || !strings.Contains(r.Warning, c.warning) {
+		if text := strings.Join(got, ", "); text != c.want || *r.Rank != 3 || r.Error != noTimes ||
+			!strings.Contains(r.Warning, c.warning) {
 			t.Errorf("rank %v, %q, %q: %s, want %s", r.Rank, r.Error, r.Warning, text, c.want)
 		}
 	}

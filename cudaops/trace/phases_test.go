@@ -8,7 +8,8 @@ import (
 
 // step is a vLLM step as projected onto the device by the profiler.
 func step(name string, ts, dur float64) string {
-	return fmt.Sprintf(`{"ph":"X","cat":"gpu_user_annotation","name":%q,"pid":0,"tid":7,"ts":%.3f,"dur":%.3f}`, name, ts, dur)
+	return fmt.Sprintf(`{"ph":"X","cat":"gpu_user_annotation","name":%q,"pid":0,"tid":7,"ts":%.3f,"dur":%.3f}`, name, ts,
+		dur)
 }
 
 func TestPhases(t *testing.T) {

@@ -24,7 +24,8 @@ func rankTrace(t *testing.T, file string, rank, world int, calls ...call) *Analy
 		}
 		ev = append(ev, fmt.Sprintf(`{"ph":"X","cat":"kernel","name":"ncclDevKernel_%s_x","pid":0,"tid":7,"ts":%d,"dur":%d,"args":{%s}}`, c.kind, 1000*i, c.us, args))
 	}
-	text := fmt.Sprintf(`{"distributedInfo":{"rank":%d,"world_size":%d},"traceEvents":[%s]}`, rank, world, strings.Join(ev, ","))
+	text := fmt.Sprintf(`{"distributedInfo":{"rank":%d,"world_size":%d},"traceEvents":[%s]}`, rank, world,
+		strings.Join(ev, ","))
 	res, err := ReadFrom(strings.NewReader(text), file, Options{})
 	if err != nil {
 		t.Fatal(err)

@@ -170,7 +170,8 @@ func TestRules(t *testing.T) {
 	if err != nil || own.match("my,fused x") != 1 {
 		t.Errorf("%v %v", own, err)
 	}
-	for text, want := range map[string]string{"all_reduce": "r.csv:1: a rule is", "a,b\nx,(": "r.csv:2: error parsing regexp", "a,b,c,d": "r.csv:1: a rule"} {
+	for text, want := range map[string]string{"all_reduce": "r.csv:1: a rule is",
+		"a,b\nx,(": "r.csv:2: error parsing regexp", "a,b,c,d": "r.csv:1: a rule"} {
 		if _, err := ParseRules(strings.NewReader(text), "r.csv"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
 		}

@@ -32,7 +32,8 @@ func slowStep(ks []kernel, names []kernelName, s span) Step {
 	comm, compute, busy, both := slow(in, names)
 	exposed := comm - both
 	out.BusyNs, out.BubbleNs = busy, out.WallNs-busy
-	out.Parts = Parts{CommSumNs: &commSum, CommUnionNs: &comm, ComputeUnionNs: &compute, OverlapNs: &both, ExposedCommNs: &exposed}
+	out.Parts = Parts{CommSumNs: &commSum, CommUnionNs: &comm, ComputeUnionNs: &compute, OverlapNs: &both,
+		ExposedCommNs: &exposed}
 	return out
 }
 
@@ -45,11 +46,13 @@ func TestStepsAgainstMarking(t *testing.T) {
 		d := rec.device(origin{device: "0"})
 		for range 1 + rng.IntN(40) {
 			start := rng.Int64N(1000)
-			rec.add(d, []byte([]string{"gemm", "ncclDevKernel_AllReduce_x"}[rng.IntN(2)]), interval{start, start + rng.Int64N(1+rng.Int64N(600))}, launch{}, collective{})
+			rec.add(d, []byte([]string{"gemm", "ncclDevKernel_AllReduce_x"}[rng.IntN(2)]),
+				interval{start, start + rng.Int64N(1+rng.Int64N(600))}, launch{}, collective{})
 		}
 		for i := range rng.IntN(12) {
 			start := rng.Int64N(1300) - 100
-			rec.ranges = append(rec.ranges, span{interval: interval{start, start + rng.Int64N(1+rng.Int64N(700))}, name: fmt.Sprint("ProfilerStep#", i)})
+			rec.ranges = append(rec.ranges, span{interval: interval{start, start + rng.Int64N(1+rng.Int64N(700))},
+				name: fmt.Sprint("ProfilerStep#", i)})
 		}
 		ks := slices.Clone(d.kernels)
 		got := rec.results("f", "kineto", 0)[0].PerStep
@@ -72,7 +75,8 @@ func TestImplausibleTimesDoNotOverflow(t *testing.T) {
 	}
 	ev = append(ev, event("k", -9e15, 1, 0), event("k", 9e15, 1, 0), event("k", 1, 9e15, 0), event("k", 1, -1, 0))
 	r := read(t, "["+strings.Join(ev, ",")+"]")[0]
-	if r.Kernels != 40 || *r.CommSumNs != 40*280_000_000_000_000 || *r.SpanNs != 280_000_000_000_000+39_000 || r.Warning != "left out: 4 kernels without a usable time" {
+	if r.Kernels != 40 || *r.CommSumNs != 40*280_000_000_000_000 || *r.SpanNs != 280_000_000_000_000+39_000 ||
+		r.Warning != "left out: 4 kernels without a usable time" {
 		t.Error(dump(r))
 	}
 	if !r.Incomplete() || r.Truncated() {

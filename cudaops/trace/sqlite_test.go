@@ -58,20 +58,24 @@ func TestSQLite(t *testing.T) {
 	if a.Device != "0" || b.Device != "1" || a.Format != "nsys" || a.Meta.Device != "NVIDIA H200" {
 		t.Errorf("devices %s and %s, %s, %s", a.Device, b.Device, a.Format, a.Meta.Device)
 	}
-	if a.Kernels != 2 || *a.SpanNs != 160 || *a.BusyNs != 160 || *a.CommUnionNs != 110 || *a.ExposedCommNs != 60 || *a.CopyNs != 40 {
+	if a.Kernels != 2 || *a.SpanNs != 160 || *a.BusyNs != 160 || *a.CommUnionNs != 110 || *a.ExposedCommNs != 60 ||
+		*a.CopyNs != 40 {
 		t.Errorf("%s", dump(a))
 	}
 	if *a.SMCoverage != 100*(0.5*100+110)/210 || b.Kernels != 1 || *b.SMCoverage != 100 || *b.CopyNs != 0 {
 		t.Errorf("%s\n%s", dump(a), dump(b))
 	}
-	if a.Steps != 1 || a.PerStep[0].Name != "ProfilerStep#1" || a.PerStep[0].BusyNs != 60 || *a.PerStep[0].CommUnionNs != 30 {
+	if a.Steps != 1 || a.PerStep[0].Name != "ProfilerStep#1" || a.PerStep[0].BusyNs != 60 ||
+		*a.PerStep[0].CommUnionNs != 30 {
 		t.Errorf("%s", dump(a.PerStep))
 	}
 
 	// Without a table of devices, a device belongs to its process.
-	old := "DROP TABLE TARGET_INFO_CUDA_DEVICE; DROP TABLE TARGET_INFO_GPU; DROP TABLE NVTX_EVENTS; DROP TABLE CUPTI_ACTIVITY_KIND_MEMCPY;"
+	old := "DROP TABLE TARGET_INFO_CUDA_DEVICE; DROP TABLE TARGET_INFO_GPU; DROP TABLE NVTX_EVENTS; DROP TABLE " +
+		"CUPTI_ACTIVITY_KIND_MEMCPY;"
 	got, err = Read(sqliteFile(t, exported+old), Options{})
-	if err != nil || len(got) != 2 || got[0].Device != "0 of 7" || got[1].Device != "0 of 8" || got[0].SMCoverage != nil || *got[0].CopyNs != 0 {
+	if err != nil || len(got) != 2 || got[0].Device != "0 of 7" || got[1].Device != "0 of 8" || got[0].SMCoverage != nil ||
+		*got[0].CopyNs != 0 {
 		t.Errorf("%s, %v", dump(got), err)
 	}
 }
@@ -92,7 +96,8 @@ func TestSQLiteErrors(t *testing.T) {
 		sqliteFile(t, "CREATE TABLE x (y INTEGER);"): "no table StringIds",
 		damaged: "SQLite: ",
 	} {
-		if _, err := Read(path, Options{}); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), path) {
+		if _, err := Read(path, Options{}); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.HasPrefix(err.Error(), path) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}

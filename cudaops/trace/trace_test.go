@@ -22,7 +22,8 @@ func TestNanoseconds(t *testing.T) {
 			t.Errorf("%s: %d, %v; want %d", in, got, err, want)
 		}
 	}
-	for _, in := range []string{"", "-", ".", "1.", "x", "1x", "NaN", "1e400", "1e-400", "99999999999999999999", "1e99999999999", "1 2", "0x10", "1/3"} {
+	for _, in := range []string{"", "-", ".", "1.", "x", "1x", "NaN", "1e400", "1e-400", "99999999999999999999",
+		"1e99999999999", "1 2", "0x10", "1/3"} {
 		if got, err := nanoseconds([]byte(in)); err == nil {
 			t.Errorf("%q is %d", in, got)
 		}
@@ -72,11 +73,13 @@ func TestForms(t *testing.T) {
 			{"ph":"B","cat":"kernel","name":"ncclDevKernel_AllReduce_x","pid":0,"tid":2,"ts":12},{"ph":"E","pid":0,"tid":2,"ts":18}]`,
 	} {
 		r := read(t, text)[0]
-		if r.Kernels != 2 || *r.SpanNs != 8000 || *r.CommSumNs != 6000 || *r.OverlapNs != 3000 || *r.ExposedCommNs != 3000 || *r.BusyNs != 8000 {
+		if r.Kernels != 2 || *r.SpanNs != 8000 || *r.CommSumNs != 6000 || *r.OverlapNs != 3000 || *r.ExposedCommNs != 3000 ||
+			*r.BusyNs != 8000 {
 			t.Errorf("%s: %s", name, dump(r))
 		}
 	}
-	if r := read(t, `{"traceEvents":[`+k+`],"distributedInfo":{"rank":3,"world_size":4}}`)[0]; *r.Rank != 3 || *r.WorldSize != 4 {
+	if r := read(t, `{"traceEvents":[`+k+`],"distributedInfo":{"rank":3,"world_size":4}}`)[0]; *r.Rank != 3 ||
+		*r.WorldSize != 4 {
 		t.Errorf("rank: %s", dump(r))
 	}
 }
@@ -105,11 +108,12 @@ func TestReadRejectsOtherFiles(t *testing.T) {
 	}
 }
 
-// TestTruncatedTraceKeepsWholeEvents truncates a trace at every byte. Complete events are evaluated and the truncation is
-// reported.
+// TestTruncatedTraceKeepsWholeEvents truncates a trace at every byte. Complete events are evaluated and the
+// truncation is reported.
 func TestTruncatedTraceKeepsWholeEvents(t *testing.T) {
 	t.Parallel()
-	text := `{"schemaVersion": 1, "traceEvents": [` + event("a \\\" ] }", 1, 1, 0) + ", " + event("b", 3, 1.25, 0) + `], "x": [1, {"y": "z"}], "n": 12}`
+	text := `{"schemaVersion": 1, "traceEvents": [` + event("a \\\" ] }", 1, 1, 0) + ", " + event("b", 3, 1.25,
+		0) + `], "x": [1, {"y": "z"}], "n": 12}`
 	first := strings.Index(text, "}}") + 2
 	for i := range text {
 		res, err := ReadFrom(strings.NewReader(text[:i]), "t.json", Options{})
@@ -160,13 +164,15 @@ func TestUnionsAgainstMarking(t *testing.T) {
 		rec := newRecording(DefaultRules())
 		d := rec.device(origin{device: "0"})
 		for range 1 + rng.IntN(30) {
-			name := []string{"gemm", "softmax", "ncclKernel_AllGather_RING", "void vllm::cross_device_reduce_2stage<x>"}[rng.IntN(4)]
+			name := []string{"gemm", "softmax", "ncclKernel_AllGather_RING",
+				"void vllm::cross_device_reduce_2stage<x>"}[rng.IntN(4)]
 			start := rng.Int64N(2000)
 			rec.add(d, []byte(name), interval{start, start + rng.Int64N(300)}, launch{}, collective{})
 		}
 		comm, compute, busy, both := slow(slices.Clone(d.kernels), rec.names)
 		r := rec.results("f", "kineto", 0)[0]
-		if *r.CommUnionNs != comm || *r.ComputeUnionNs != compute || *r.BusyNs != busy || *r.OverlapNs != both || *r.ExposedCommNs != comm-both {
+		if *r.CommUnionNs != comm || *r.ComputeUnionNs != compute || *r.BusyNs != busy || *r.OverlapNs != both ||
+			*r.ExposedCommNs != comm-both {
 			t.Fatalf("%s; want %d %d %d %d", dump(r), comm, compute, busy, both)
 		}
 	}
@@ -179,14 +185,19 @@ func TestSteps(t *testing.T) {
 	}
 	kernels := []string{event("gemm", 10, 4, 0), event("ncclDevKernel_AllReduce_x", 12, 4, 0), event("gemm", 18, 4, 0)}
 	// The CPU's ranges end before the device does, so the device's ranges must be used.
-	r := read(t, "["+strings.Join(append(slices.Clone(kernels), ann("user_annotation", "execute_context_1", 5, 6), ann("user_annotation", "execute_context_2", 12, 3),
-		ann("gpu_user_annotation", "execute_context_1", 10, 6), ann("gpu_user_annotation", "execute_context_1", 10, 5), ann("gpu_user_annotation", "execute_context_2", 18, 4)), ",")+"]")[0]
-	if r.Steps != 2 || r.PerStep[0].WallNs != 6000 || *r.PerStep[0].ExposedCommNs != 2000 || r.PerStep[0].Kernels != 2 || r.PerStep[0].Collectives != 1 || r.PerStep[1].BubbleNs != 0 {
+	r := read(t, "["+strings.Join(append(slices.Clone(kernels), ann("user_annotation", "execute_context_1", 5, 6),
+		ann("user_annotation", "execute_context_2", 12, 3),
+		ann("gpu_user_annotation", "execute_context_1", 10, 6), ann("gpu_user_annotation", "execute_context_1", 10,
+			5), ann("gpu_user_annotation", "execute_context_2", 18, 4)), ",")+"]")[0]
+	if r.Steps != 2 || r.PerStep[0].WallNs != 6000 || *r.PerStep[0].ExposedCommNs != 2000 || r.PerStep[0].Kernels != 2 ||
+		r.PerStep[0].Collectives != 1 || r.PerStep[1].BubbleNs != 0 {
 		t.Error(dump(r))
 	}
 	// ProfilerStep has precedence over a server's ranges, and a kernel that crosses the end is clipped.
-	r = read(t, "["+strings.Join(append(kernels, ann("user_annotation", "ProfilerStep#1", 5, 10), ann("user_annotation", "ProfilerStep#2", 15, 5), ann("user_annotation", "execute_context_2", 12, 3)), ",")+"]")[0]
-	if r.Steps != 2 || r.PerStep[0].BusyNs != 5000 || r.PerStep[1].BusyNs != 3000 || *r.PerStep[1].CommSumNs != 1000 || r.PerStep[1].Kernels != 1 {
+	r = read(t, "["+strings.Join(append(kernels, ann("user_annotation", "ProfilerStep#1", 5, 10),
+		ann("user_annotation", "ProfilerStep#2", 15, 5), ann("user_annotation", "execute_context_2", 12, 3)), ",")+"]")[0]
+	if r.Steps != 2 || r.PerStep[0].BusyNs != 5000 || r.PerStep[1].BusyNs != 3000 || *r.PerStep[1].CommSumNs != 1000 ||
+		r.PerStep[1].Kernels != 1 {
 		t.Error(dump(r))
 	}
 }
@@ -220,15 +231,19 @@ func TestNsys(t *testing.T) {
 130,10,4,1,1,1,1,1,1,16,0,0,,,,,NVIDIA H200 (1),2,,7,copy
 `
 	res := read(t, text)
-	if len(res) != 2 || res[0].Format != "nsys" || res[0].Kernels != 2 || *res[0].SpanNs != 120 || *res[0].ExposedCommNs != 20 || res[1].Device != "NVIDIA H200 (1)" {
+	if len(res) != 2 || res[0].Format != "nsys" || res[0].Kernels != 2 || *res[0].SpanNs != 120 ||
+		*res[0].ExposedCommNs != 20 || res[1].Device != "NVIDIA H200 (1)" {
 		t.Error(dump(res))
 	}
-	for bad, want := range map[string]string{"x,50,1,8,1,1,512,1,1,96,0,0,,,,,d,1,,7,k\n": "line 3: the column Start (ns)", "1,y,1,8,1,1,512,1,1,96,0,0,,,,,d,1,,7,k\n": "line 3: the column Duration"} {
-		if _, err := ReadFrom(strings.NewReader(nsysHead+bad), "x.csv", Options{}); err == nil || !strings.Contains(err.Error(), want) {
+	for bad, want := range map[string]string{"x,50,1,8,1,1,512,1,1,96,0,0,,,,,d,1,,7,k\n": "line 3: the column Start (ns)",
+		"1,y,1,8,1,1,512,1,1,96,0,0,,,,,d,1,,7,k\n": "line 3: the column Duration"} {
+		if _, err := ReadFrom(strings.NewReader(nsysHead+bad), "x.csv", Options{}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %q", err, want)
 		}
 	}
-	if r := read(t, nsysHead+"100,50,1,8,1,1,512,1,1,96,0,0,,,,,d,1,,7,k\n200,5"); r[0].Warning == "" || r[0].Kernels != 1 {
+	if r := read(t, nsysHead+"100,50,1,8,1,1,512,1,1,96,0,0,,,,,d,1,,7,k\n200,5"); r[0].Warning == "" ||
+		r[0].Kernels != 1 {
 		t.Error(dump(r))
 	}
 }
@@ -240,7 +255,8 @@ func TestAlign(t *testing.T) {
 		for i, d := range durs {
 			ev = append(ev, event("ncclDevKernel_AllReduce_x", float64(100*i), d, 0))
 		}
-		res, err := ReadFrom(strings.NewReader("["+strings.Join(ev, ",")+"]"), fmt.Sprintf("kineto_trace_%d.json", n), Options{})
+		res, err := ReadFrom(strings.NewReader("["+strings.Join(ev, ",")+"]"), fmt.Sprintf("kineto_trace_%d.json", n),
+			Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -263,8 +279,10 @@ func TestAlign(t *testing.T) {
 
 func TestRankOfName(t *testing.T) {
 	t.Parallel()
-	for name, want := range map[string]int{"rank-34.Jul_15.pt.trace.json.gz": 34, "dp0_pp0_tp1_dcp0_ep1_rank1.1767.pt.trace.json.gz": 1, "kineto_trace_7.json": 7, "nsys_2.csv": 2, "trace.json": -1,
-		"1763812345.12-TP-3.trace.json.gz": 3, "1763812345.12-TP-1-EP-1-DECODE.trace.json.gz": 1, "1763812345.12-TP-1-DP-1.trace.json.gz": -1, "1763812345.12-TP-0-PP-2.trace.json.gz": -1} {
+	for name, want := range map[string]int{"rank-34.Jul_15.pt.trace.json.gz": 34,
+		"dp0_pp0_tp1_dcp0_ep1_rank1.1767.pt.trace.json.gz": 1, "kineto_trace_7.json": 7, "nsys_2.csv": 2, "trace.json": -1,
+		"1763812345.12-TP-3.trace.json.gz": 3, "1763812345.12-TP-1-EP-1-DECODE.trace.json.gz": 1,
+		"1763812345.12-TP-1-DP-1.trace.json.gz": -1, "1763812345.12-TP-0-PP-2.trace.json.gz": -1} {
 		got := -1
 		if p := RankOfName(name); p != nil {
 			got = *p
@@ -278,7 +296,8 @@ func TestRankOfName(t *testing.T) {
 // FuzzRead checks for panics and inconsistent figures.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte("[" + event("ncclKernel_AllReduce", 1, 2, 0) + "," + event("g", 2.5, 1e3, 0) + "]"))
-	f.Add([]byte(`{"traceEvents":[{"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","ts":1,"dur":5},` + event("g", 2, 1, 0)))
+	f.Add([]byte(`{"traceEvents":[{"ph":"X","cat":"user_annotation","name":"ProfilerStep#1","ts":1,"dur":5},` + event("g",
+		2, 1, 0)))
 	f.Add([]byte(nsysHead + "100,50,1,8,1,1,512,1,1,96,0,0,,,,,d,1,,7,k\n"))
 	f.Add([]byte(traceTable + sumTable))
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -290,7 +309,8 @@ func FuzzRead(f *testing.F) {
 			if (r.Kernels == 0) != (r.Error != "") || (r.SpanNs == nil) != (r.Error != "") {
 				t.Fatalf("%+v", r)
 			}
-			if r.SpanNs != nil && (*r.BusyNs > *r.SpanNs || *r.CommUnionNs > *r.CommSumNs || *r.ExposedCommNs+*r.ComputeUnionNs != *r.BusyNs) {
+			if r.SpanNs != nil && (*r.BusyNs > *r.SpanNs || *r.CommUnionNs > *r.CommSumNs ||
+				*r.ExposedCommNs+*r.ComputeUnionNs != *r.BusyNs) {
 				t.Fatalf("%+v", r)
 			}
 		}

@@ -50,7 +50,8 @@ func TestRanksOfVLLM(t *testing.T) {
 		}
 		for _, c := range a.Collectives {
 			// 32 rows of 128,256 logits of two bytes; all-reduces have no sizes.
-			if c.Kind == "all_gather" && (c.Bytes == nil || *c.Bytes != 32*128256*2) || c.Kind == "all_reduce" && c.Bytes != nil {
+			if c.Kind == "all_gather" && (c.Bytes == nil || *c.Bytes != 32*128256*2) || c.Kind == "all_reduce" &&
+				c.Bytes != nil {
 				t.Errorf("rank %d: %s has %v bytes", r, c.Kind, c.Bytes)
 			}
 		}

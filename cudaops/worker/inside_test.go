@@ -41,7 +41,8 @@ func TestInside(t *testing.T) {
 	}}}})
 	src := &list{}
 	for _, op := range []string{"ok", "panics", "waits", "ok"} {
-		src.tasks = append(src.tasks, &worker.Task{Case: worker.Case{ID: op, Op: op, Params: []byte("{}")}, Deadline: deadlineOf(op)})
+		src.tasks = append(src.tasks, &worker.Task{Case: worker.Case{ID: op, Op: op, Params: []byte("{}")},
+			Deadline: deadlineOf(op)})
 	}
 	if err := p.Run(t.Context(), worker.Settings{}, src); err != nil {
 		t.Fatal(err)
@@ -56,7 +57,8 @@ func TestInside(t *testing.T) {
 				t.Errorf("ok: %+v", o)
 			}
 		case "panics":
-			if o.Failure == nil || o.Failure.Message != "boom in panics" || !strings.Contains(o.Failure.Traceback, "inside_test.go") {
+			if o.Failure == nil || o.Failure.Message != "boom in panics" ||
+				!strings.Contains(o.Failure.Traceback, "inside_test.go") {
 				t.Errorf("panics: %+v", o.Failure)
 			}
 		case "waits":
@@ -79,10 +81,12 @@ func TestInsideReportsStartFailure(t *testing.T) {
 	t.Parallel()
 	p := newPool(t, worker.PoolSpec{Slots: []worker.Slot{{Name: "w0", Device: -1, Spec: worker.Spec{
 		Inside: func(worker.Init) (worker.Host, error) {
-			return nil, &worker.FailureError{Failure: worker.Failure{Class: worker.ClassCollectorBug, Message: "no option of that name"}}
+			return nil, &worker.FailureError{Failure: worker.Failure{Class: worker.ClassCollectorBug,
+				Message: "no option of that name"}}
 		},
 	}}}})
-	err := p.Run(t.Context(), worker.Settings{}, &list{tasks: []*worker.Task{{Case: worker.Case{ID: "a", Op: "ok", Params: []byte("{}")}}}})
+	err := p.Run(t.Context(), worker.Settings{},
+		&list{tasks: []*worker.Task{{Case: worker.Case{ID: "a", Op: "ok", Params: []byte("{}")}}}})
 	if err == nil || !strings.Contains(err.Error(), "no option of that name") {
 		t.Errorf("%v", err)
 	}

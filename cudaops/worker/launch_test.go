@@ -21,7 +21,8 @@ func TestThroughPlacesTheImage(t *testing.T) {
 	if err != nil || strings.Join(args[5:8], " ") != "--image=img -- python3" {
 		t.Errorf("args = %q, %v", args, err)
 	}
-	for want, launcher := range map[string][]string{"names no image": {"env", "{image}"}, "launcher is empty": nil, "no-such-launcher": {"no-such-launcher"}} {
+	for want, launcher := range map[string][]string{"names no image": {"env", "{image}"}, "launcher is empty": nil,
+		"no-such-launcher": {"no-such-launcher"}} {
 		if _, _, err := worker.Through(launcher, "", command); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v, want an error with %q", launcher, err, want)
 		}

@@ -52,7 +52,8 @@ func oddWorker(mode string) bool {
 			case err != nil || strings.Contains(line, `"poison"`):
 				os.Exit(9)
 			case strings.Contains(line, `"init"`):
-				fmt.Fprintf(out, "{\"type\":\"hello\",\"protocol\":%d,\"version\":\"1\",\"device\":\"d\",\"window\":2}\n", worker.ProtocolVersion)
+				fmt.Fprintf(out, "{\"type\":\"hello\",\"protocol\":%d,\"version\":\"1\",\"device\":\"d\",\"window\":2}\n",
+					worker.ProtocolVersion)
 			case strings.Contains(line, `"shutdown"`):
 				os.Exit(0)
 			default:
@@ -66,7 +67,8 @@ func oddWorker(mode string) bool {
 		_, _ = io.Copy(io.Discard, os.NewFile(3, "in"))
 	case "forges": // sends a result of a case that it holds and has not started
 		in, out := bufio.NewReader(os.NewFile(3, "in")), os.NewFile(4, "out")
-		fmt.Fprintf(out, "{\"type\":\"hello\",\"protocol\":%d,\"version\":\"1\",\"device\":\"d\",\"window\":2}\n", worker.ProtocolVersion)
+		fmt.Fprintf(out, "{\"type\":\"hello\",\"protocol\":%d,\"version\":\"1\",\"device\":\"d\",\"window\":2}\n",
+			worker.ProtocolVersion)
 		for {
 			line, err := in.ReadString('\n')
 			if err != nil {
@@ -79,7 +81,8 @@ func oddWorker(mode string) bool {
 		}
 	case "repeats": // sends the result of the case before instead of that of its own
 		in, out := bufio.NewReader(os.NewFile(3, "in")), os.NewFile(4, "out")
-		fmt.Fprintf(out, "{\"type\":\"hello\",\"protocol\":%d,\"version\":\"1\",\"device\":\"d\",\"window\":1}\n", worker.ProtocolVersion)
+		fmt.Fprintf(out, "{\"type\":\"hello\",\"protocol\":%d,\"version\":\"1\",\"device\":\"d\",\"window\":1}\n",
+			worker.ProtocolVersion)
 		for {
 			line, err := in.ReadString('\n')
 			if err != nil {
@@ -101,7 +104,8 @@ func oddWorker(mode string) bool {
 			}
 			if _, rest, ok := strings.Cut(line, `"seq":`); ok {
 				seq, _, _ := strings.Cut(rest, ",")
-				fmt.Fprintf(os.NewFile(4, "out"), "{\"type\":\"start\",\"seq\":%s}\n{\"type\":\"bye\",\"restart\":\"bored\"}\n", seq)
+				fmt.Fprintf(os.NewFile(4, "out"), "{\"type\":\"start\",\"seq\":%s}\n{\"type\":\"bye\",\"restart\":\"bored\"}\n",
+					seq)
 				os.Exit(0)
 			}
 		}
@@ -177,7 +181,8 @@ func TestCaseThatKillsWorkersBeforeStartFails(t *testing.T) {
 		t.Fatalf("%d ends, %v", len(src.ends), err)
 	}
 	for _, o := range src.ends {
-		if bad := o.Task.Case.ID == "99"; (o.Failure != nil) != bad || (bad && (o.Cause != worker.CauseDied || o.Failure.Exception != "exit status 9")) {
+		if bad := o.Task.Case.ID == "99"; (o.Failure != nil) != bad ||
+			(bad && (o.Cause != worker.CauseDied || o.Failure.Exception != "exit status 9")) {
 			t.Errorf("case %s: cause %d, %+v", o.Task.Case.ID, o.Cause, o.Failure)
 		}
 	}

@@ -24,9 +24,10 @@ func engineThatIsKilled() {
 	if err != nil {
 		panic(err)
 	}
-	pool := worker.NewPool(context.Background(), worker.PoolSpec{Slots: []worker.Slot{{Name: "w0", Device: -1, Spec: worker.Spec{
-		Path: exe, Init: worker.Init{Kind: "cpu", Options: map[string]any{"synthetic": true}},
-	}}}})
+	pool := worker.NewPool(context.Background(),
+		worker.PoolSpec{Slots: []worker.Slot{{Name: "w0", Device: -1, Spec: worker.Spec{
+			Path: exe, Init: worker.Init{Kind: "cpu", Options: map[string]any{"synthetic": true}},
+		}}}})
 	hello, _, err := pool.Up(context.Background(), worker.Settings{}, 1, "")
 	if err != nil {
 		panic(err)

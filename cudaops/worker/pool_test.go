@@ -52,7 +52,8 @@ func TestMain(m *testing.M) {
 	}
 	err := worker.Serve(context.Background(), func(i worker.Init) (worker.Host, error) {
 		if os.Getenv("TEST_WORKER") == "broken" {
-			return nil, &worker.FailureError{Failure: worker.Failure{Class: worker.ClassCollectorBug, Exception: "ModuleNotFoundError", Message: "No module named 'tensorrt_llm'"}}
+			return nil, &worker.FailureError{Failure: worker.Failure{Class: worker.ClassCollectorBug,
+				Exception: "ModuleNotFoundError", Message: "No module named 'tensorrt_llm'"}}
 		}
 		return cpu.Host(i), nil
 	})
@@ -208,11 +209,14 @@ func TestSlowStart(t *testing.T) {
 	src := &list{}
 	src.add(1, "none", long)
 	var said []string
-	err := pool.Run(t.Context(), worker.Settings{Log: func(_, level, text string) { said = append(said, level+" "+text) }}, src)
-	if sf, ok := errors.AsType[*worker.StartFailure](err); !ok || !sf.Late || sf.Failure.Class != worker.ClassTimeout || !strings.Contains(sf.Failure.Message, "200ms; run it by hand") {
+	err := pool.Run(t.Context(), worker.Settings{Log: func(_, level, text string) { said = append(said, level+" "+text) }},
+		src)
+	if sf, ok := errors.AsType[*worker.StartFailure](err); !ok || !sf.Late || sf.Failure.Class != worker.ClassTimeout ||
+		!strings.Contains(sf.Failure.Message, "200ms; run it by hand") {
 		t.Errorf("got %#v", err)
 	}
-	if len(said) != 2 || !strings.HasPrefix(said[0], "warn slow start: not ready after 1ms, ") || !strings.HasPrefix(said[1], "error ") {
+	if len(said) != 2 || !strings.HasPrefix(said[0], "warn slow start: not ready after 1ms, ") ||
+		!strings.HasPrefix(said[1], "error ") {
 		t.Fatalf("said %q", said)
 	}
 	for _, w := range []string{"up to 200ms (process ", ": aicplan worker); run it by hand"} {
@@ -229,7 +233,10 @@ func TestLogBeforeHelloIsShown(t *testing.T) {
 	src := &list{}
 	src.add(1, "none", long)
 	var said []string
-	if err := pool.Run(t.Context(), worker.Settings{Log: func(_, level, text string) { said = append(said, level+" "+text) }}, src); err != nil {
+	if err := pool.Run(t.Context(), worker.Settings{Log: func(_, level,
+		text string) {
+		said = append(said, level+" "+text)
+	}}, src); err != nil {
 		t.Fatal(err)
 	}
 	if len(said) == 0 || said[0] != "warn this Python has no torch" || len(src.ends) != 1 || src.ends[0].Failure != nil {
@@ -254,7 +261,8 @@ func TestWarmPoolAndSettings(t *testing.T) {
 	pids := map[int]bool{}
 	ups := 0
 	for i, configure := range []worker.Configure{
-		{}, {}, {Measure: json.RawMessage(`{"passes":3,"max_passes":9}`)}, {Measure: json.RawMessage(`{"passes":3,"max_passes":9}`), Seed: 2},
+		{}, {}, {Measure: json.RawMessage(`{"passes":3,"max_passes":9}`)},
+		{Measure: json.RawMessage(`{"passes":3,"max_passes":9}`), Seed: 2},
 	} {
 		src := &list{}
 		src.add(i, "none", long)
@@ -281,7 +289,8 @@ func TestWarmPoolAndSettings(t *testing.T) {
 	// A worker that rejects its settings is replaced, and the new one reports the reason.
 	src := &list{}
 	src.add(9, "none", long)
-	err := pool.Run(t.Context(), worker.Settings{Configure: worker.Configure{Measure: json.RawMessage(`{"passes":0}`)}}, src)
+	err := pool.Run(t.Context(), worker.Settings{Configure: worker.Configure{Measure: json.RawMessage(`{"passes":0}`)}},
+		src)
 	if !errors.Is(err, worker.ErrNoWorkers) || !strings.Contains(err.Error(), "passes is 0") {
 		t.Errorf("got %v", err)
 	}
@@ -448,7 +457,8 @@ func TestStopAndCancel(t *testing.T) {
 	// The pool is still usable: a killed worker is replaced.
 	src = &list{}
 	src.add(7, "none", long)
-	if err := pool.Run(t.Context(), worker.Settings{}, src); err != nil || len(src.ends) != 1 || src.ends[0].Failure != nil {
+	if err := pool.Run(t.Context(), worker.Settings{}, src); err != nil || len(src.ends) != 1 ||
+		src.ends[0].Failure != nil {
 		t.Errorf("after a cancelled run: %v, %+v", err, src.ends)
 	}
 }
@@ -470,7 +480,8 @@ func TestLogIsCapped(t *testing.T) {
 	if len(text) > 1<<20+4096 {
 		t.Errorf("the log has %d bytes", len(text))
 	}
-	for _, want := range []string{"worker w0 starts", "the log has reached its limit", "bytes were dropped", "worker w0 ended: exit status 0"} {
+	for _, want := range []string{"worker w0 starts", "the log has reached its limit", "bytes were dropped",
+		"worker w0 ended: exit status 0"} {
 		if !strings.Contains(string(text), want) {
 			t.Errorf("the log does not say %q; it ends with %q", want, text[max(0, len(text)-500):])
 		}

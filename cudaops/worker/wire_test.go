@@ -35,7 +35,8 @@ func TestParseEventRejectsMalformedMessages(t *testing.T) {
 			_, err = parseEvent(env, []byte(c.line))
 		}
 		_, isGarbage := errors.AsType[*garbage](err)
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !isGarbage || !strings.Contains(err.Error(), c.want)) {
+		if c.want == "" && err != nil || c.want != "" &&
+			(err == nil || !isGarbage || !strings.Contains(err.Error(), c.want)) {
 			t.Errorf("%s: %v, want %q", name, err, c.want)
 		}
 	}

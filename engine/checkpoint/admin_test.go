@@ -30,7 +30,8 @@ func filled(t *testing.T, dir string) {
 	}
 	put("orphan")
 	for _, r := range []*StageRecord{
-		{Address: "collect.gemm", Kind: "collect", Outputs: Outputs{Table: put("table"), Ledger: put("ledger"), Planned: put("cases")}},
+		{Address: "collect.gemm", Kind: "collect",
+			Outputs: Outputs{Table: put("table"), Ledger: put("ledger"), Planned: put("cases")}},
 		{Address: "grid.gemm", Kind: "grid", Outputs: Outputs{Planned: put("cases")}},
 	} {
 		if err := s.WriteStage(r); err != nil {
@@ -86,7 +87,8 @@ func TestListAndShow(t *testing.T) {
 	if l.Objects != (ObjectStats{Count: 4, Bytes: 4 * size}) || len(l.Runs) != 3 {
 		t.Errorf("objects %+v, runs %v", l.Objects, l.Runs)
 	}
-	if len(l.Journals) != 1 || l.Journals[0].Measured != 2 || l.Journals[0].Failed != 1 || l.Journals[0].Segments != 2 || l.Journals[0].Context.Op != "gemm" || l.Journals[0].Bytes == 0 {
+	if len(l.Journals) != 1 || l.Journals[0].Measured != 2 || l.Journals[0].Failed != 1 || l.Journals[0].Segments != 2 ||
+		l.Journals[0].Context.Op != "gemm" || l.Journals[0].Bytes == 0 {
 		t.Errorf("journals: %+v", l.Journals)
 	}
 	sum := l.Stages[0]
@@ -94,7 +96,8 @@ func TestListAndShow(t *testing.T) {
 	for _, o := range sum.Objects {
 		roles = append(roles, fmt.Sprintf("%s %d %v", o.Role, o.Bytes, o.Present))
 	}
-	if d := cmp.Diff([]string{fmt.Sprintf("table %d true", size), fmt.Sprintf("ledger %d true", size), fmt.Sprintf("planned %d true", size)}, roles); d != "" {
+	if d := cmp.Diff([]string{fmt.Sprintf("table %d true", size), fmt.Sprintf("ledger %d true", size),
+		fmt.Sprintf("planned %d true", size)}, roles); d != "" {
 		t.Error(d)
 	}
 	if err := os.Remove(sum.Objects[1].Path); err != nil {
@@ -189,7 +192,8 @@ func TestVerify(t *testing.T) {
 	undo = change(s.stagePath("grid.gemm"), func(b []byte) []byte { return b[:20] })
 	check(false, "is corrupt")
 	undo()
-	undo = change(filepath.Join(contexts[0].Dir, "context.json"), func(b []byte) []byte { return []byte(strings.Replace(string(b), "Xeon", "Epyc", 1)) })
+	undo = change(filepath.Join(contexts[0].Dir, "context.json"),
+		func(b []byte) []byte { return []byte(strings.Replace(string(b), "Xeon", "Epyc", 1)) })
 	check(true, "it describes another context")
 	undo()
 	if err := os.WriteFile(filepath.Join(dir, "objects", tempPrefix+"1"), []byte("x"), 0o644); err != nil {
@@ -272,11 +276,13 @@ func TestGC(t *testing.T) {
 		why = append(why, r.Why)
 	}
 	slices.Sort(why)
-	want := []string{"left by a write that did not finish", "no stage record names it", "older than the last 1 runs", "older than the last 1 runs"}
+	want := []string{"left by a write that did not finish", "no stage record names it", "older than the last 1 runs",
+		"older than the last 1 runs"}
 	if d := cmp.Diff(want, why); d != "" {
 		t.Error(d)
 	}
-	if plan.Kept.Count != 3 || len(plan.Compacted) != 1 || plan.Compacted[0].Entries != 3 || plan.Compacted[0].Segments != 2 {
+	if plan.Kept.Count != 3 || len(plan.Compacted) != 1 || plan.Compacted[0].Entries != 3 ||
+		plan.Compacted[0].Segments != 2 {
 		t.Errorf("plan: %+v", plan)
 	}
 
@@ -361,7 +367,8 @@ func TestContextsAndNearest(t *testing.T) {
 	if near, why, err := s.Nearest(context("1", "H200", 6)); near != nil || why != nil || err != nil {
 		t.Errorf("nothing was measured: %v, %v, %v", near, why, err)
 	}
-	for _, c := range []Context{context("1", "H200", 6), context("2", "H100", 12), {Op: "nccl/all_reduce", Runtime: "nccl"}} {
+	for _, c := range []Context{context("1", "H200", 6), context("2", "H100", 12),
+		{Op: "nccl/all_reduce", Runtime: "nccl"}} {
 		j, err := s.Journal(c)
 		if err != nil {
 			t.Fatal(err)

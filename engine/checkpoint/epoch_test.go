@@ -115,7 +115,8 @@ func TestWithdraw(t *testing.T) {
 func TestJournalReadsOtherContexts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	old, now := Context{Op: "gemm", Runtime: "cpu"}, Context{Op: "gemm", Runtime: "cpu", Extra: map[string]any{"source": "a.py 1"}}
+	old, now := Context{Op: "gemm", Runtime: "cpu"}, Context{Op: "gemm", Runtime: "cpu",
+		Extra: map[string]any{"source": "a.py 1"}}
 	open := func() (*Store, *Journal) {
 		t.Helper()
 		s, err := Open(dir, Options{})

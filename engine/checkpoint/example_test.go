@@ -16,7 +16,8 @@ func ExampleStore_Journal() {
 		return
 	}
 	defer os.RemoveAll(dir)
-	conditions := checkpoint.Context{Op: "gemm", Runtime: "cuda", Framework: "CUDA", Version: "13.0", Device: "NVIDIA H200"}
+	conditions := checkpoint.Context{Op: "gemm", Runtime: "cuda", Framework: "CUDA", Version: "13.0",
+		Device: "NVIDIA H200"}
 
 	measure := func() error {
 		store, err := checkpoint.Open(dir, checkpoint.Options{})
@@ -34,7 +35,8 @@ func ExampleStore_Journal() {
 				continue
 			}
 			fmt.Println("measure", id)
-			if err := j.Append(checkpoint.Entry{ID: id, Kind: checkpoint.Measured, Payload: []byte(`{"latency":0.04}`)}); err != nil {
+			if err := j.Append(checkpoint.Entry{ID: id, Kind: checkpoint.Measured,
+				Payload: []byte(`{"latency":0.04}`)}); err != nil {
 				return err
 			}
 			break // as if the process were killed here

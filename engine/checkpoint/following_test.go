@@ -102,9 +102,10 @@ func TestClaimsOfKilledRuns(t *testing.T) {
 	}
 	far := filepath.Join(folder, "far")
 	for path, text := range map[string]string{
-		far:                             `{"pid": 1, "host": "node7", "boot_id": "other", "writes": ["collect.far"]}`,
-		filepath.Join(folder, "killed"): `{"pid": 1, "boot_id": "` + strings.TrimSpace(string(boot)) + `", "writes": ["collect.a"]}`,
-		filepath.Join(folder, "half"):   `{"pid": 1, "wri`,
+		far: `{"pid": 1, "host": "node7", "boot_id": "other", "writes": ["collect.far"]}`,
+		filepath.Join(folder, "killed"): `{"pid": 1, "boot_id": "` + strings.TrimSpace(string(boot)) +
+			`", "writes": ["collect.a"]}`,
+		filepath.Join(folder, "half"): `{"pid": 1, "wri`,
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)

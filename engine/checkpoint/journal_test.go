@@ -14,7 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-var gemm = Context{Op: "gemm", Runtime: "cpu", Framework: "CPU", Version: "v0.17.0", Device: "Xeon", Measure: map[string]any{"samples": 6}}
+var gemm = Context{Op: "gemm", Runtime: "cpu", Framework: "CPU", Version: "v0.17.0", Device: "Xeon",
+	Measure: map[string]any{"samples": 6}}
 
 func journal(t testing.TB, s *Store) *Journal {
 	t.Helper()
@@ -155,7 +156,8 @@ func TestJournalCutAtEveryByte(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	s := open(t, dir, Options{})
 	j := journal(t, s)
-	appendOK(t, j, entry("a", Measured, "one"), entry("b", Failed, "two"), entry("c", Measured, strings.Repeat("three", 20)))
+	appendOK(t, j, entry("a", Measured, "one"), entry("b", Failed, "two"),
+		entry("c", Measured, strings.Repeat("three", 20)))
 	path := onlySegment(t, j)
 	if err := s.Close(); err != nil {
 		t.Fatal(err)
@@ -165,7 +167,9 @@ func TestJournalCutAtEveryByte(t *testing.T) {
 		t.Fatal(err)
 	}
 	var ends []int
-	if _, err := scanSegment(strings.NewReader(string(whole)), path, 0, func(_ Entry, off int64, size int) error { ends = append(ends, int(off)+size); return nil }); err != nil || len(ends) != 3 {
+	if _, err := scanSegment(strings.NewReader(string(whole)), path, 0,
+		func(_ Entry, off int64, size int) error { ends = append(ends, int(off)+size); return nil }); err != nil ||
+		len(ends) != 3 {
 		t.Fatalf("%v, %v", ends, err)
 	}
 	all := []string{"a m one", "b f two", "c m " + strings.Repeat("three", 20)}
@@ -173,7 +177,8 @@ func TestJournalCutAtEveryByte(t *testing.T) {
 		if err := os.WriteFile(path, whole[:n], 0o644); err != nil {
 			t.Fatal(err)
 		}
-		ro := open(t, dir, Options{ReadOnly: true, Warn: func(m string) { t.Errorf("cut at %d: a torn end is no reason to warn: %s", n, m) }})
+		ro := open(t, dir, Options{ReadOnly: true,
+			Warn: func(m string) { t.Errorf("cut at %d: a torn end is no reason to warn: %s", n, m) }})
 		j := journal(t, ro)
 		complete := 0
 		for _, e := range ends {
@@ -242,7 +247,8 @@ func TestJournalDamagedAtEveryByte(t *testing.T) {
 			t.Fatalf("byte %d: %s", n, d)
 		}
 		inLast := n >= spans[2].from
-		if damage := j.damage; len(damage) != 1 || damage[0].Tail != inLast || (warned == 1) == damage[0].Harmless() || damage[0].Head != (n < len(segmentMagic)) {
+		if damage := j.damage; len(damage) != 1 || damage[0].Tail != inLast || (warned == 1) == damage[0].Harmless() ||
+			damage[0].Head != (n < len(segmentMagic)) {
 			t.Fatalf("byte %d: damage %v, %d warnings", n, damage, warned)
 		}
 	}
@@ -341,7 +347,9 @@ func TestJournalOnAFullDisk(t *testing.T) {
 				continue
 			}
 			failed++
-			if !errors.Is(err, syscall.ENOSPC) || !strings.Contains(err.Error(), "free some space there and run the same command again") || !strings.Contains(err.Error(), j.dir) {
+			if !errors.Is(err, syscall.ENOSPC) ||
+				!strings.Contains(err.Error(), "free some space there and run the same command again") ||
+				!strings.Contains(err.Error(), j.dir) {
 				t.Fatalf("budget %d: %v", budget, err)
 			}
 		}

@@ -95,24 +95,30 @@ func TestExplain(t *testing.T) {
 		want           []string
 	}{
 		{"same", `{"a":1,"b":[1,2]}`, `{"b":[1.0,2],"a":1}`, nil},
-		{"nested", `{"measure":{"samples":6,"graph":"prefer"}}`, `{"measure":{"samples":12,"graph":"prefer"}}`, []string{"measure.samples 6 -> 12"}},
+		{"nested", `{"measure":{"samples":6,"graph":"prefer"}}`, `{"measure":{"samples":12,"graph":"prefer"}}`,
+			[]string{"measure.samples 6 -> 12"}},
 		{"sorted", `{"z":1,"a":1}`, `{"z":2,"a":"x"}`, []string{`a 1 -> "x"`, "z 1 -> 2"}},
-		{"added and removed", `{"a":1,"gone":{"x":1}}`, `{"a":1,"power":true}`, []string{"gone removed (was {x = 1})", "power added (true)"}},
+		{"added and removed", `{"a":1,"gone":{"x":1}}`, `{"a":1,"power":true}`,
+			[]string{"gone removed (was {x = 1})", "power added (true)"}},
 		{"digests", `{"inputs":{"grid.gemm":"` + digest("a") + `"}}`, `{"inputs":{"grid.gemm":"` + digest("b") + `"}}`,
 			[]string{"inputs.grid.gemm aaaaaaaaaaaa -> bbbbbbbbbbbb"}},
 		{"short list", `{"ramp":[4,20]}`, `{"ramp":[4,20,100]}`, []string{"ramp [4, 20] -> [4, 20, 100]"}},
 		{"long list", `{"m":[1,2,4,8,16,32]}`, `{"m":[1,2,4,8,16,64,128]}`, []string{"m + 64, 128, - 32 (6 -> 7 values)"}},
-		{"very long list", `{"m":[0]}`, `{"m":[1,2,3,4,5,6,7,8,9]}`, []string{"m + 1, 2, 3, 4, 5, and 4 more, - 0 (1 -> 9 values)"}},
+		{"very long list", `{"m":[0]}`, `{"m":[1,2,3,4,5,6,7,8,9]}`,
+			[]string{"m + 1, 2, 3, 4, 5, and 4 more, - 0 (1 -> 9 values)"}},
 		{"order", `{"m":[1,2,3]}`, `{"m":[3,2,1]}`, []string{"m in another order"}},
 		{"repeats", `{"m":[1,1,2,3,4]}`, `{"m":[1,2,3,4]}`, []string{"m - 1 (5 -> 4 values)"}},
-		{"named", `{"filters":[{"name":"sm","keep":"a"},{"name":"int","keep":"b"}]}`, `{"filters":[{"name":"sm","keep":"c"},{"name":"new","keep":"d"}]}`,
-			[]string{`filters.int removed (was {keep = "b", name = "int"})`, `filters.new added ({keep = "d", name = "new"})`, `filters.sm.keep "a" -> "c"`}},
+		{"named", `{"filters":[{"name":"sm","keep":"a"},{"name":"int","keep":"b"}]}`,
+			`{"filters":[{"name":"sm","keep":"c"},{"name":"new","keep":"d"}]}`,
+			[]string{`filters.int removed (was {keep = "b", name = "int"})`, `filters.new added ({keep = "d", name = "new"})`,
+				`filters.sm.keep "a" -> "c"`}},
 		{"named order", `[{"name":"a"},{"name":"b"}]`, `[{"name":"b"},{"name":"a"}]`, []string{"inputs in another order"}},
 		{"rows", `{"rows":[{"h":1},{"h":2}]}`, `{"rows":[{"h":1},{"h":3}]}`, []string{"rows[1].h 2 -> 3"}},
 		{"more rows", `{"rows":[{"h":1}]}`, `{"rows":[{"h":0},{"h":1}]}`, []string{"rows + {h = 0} (1 -> 2 values)"}},
 		{"type", `{"a":{"b":1}}`, `{"a":[1]}`, []string{"a {b = 1} -> [1]"}},
 		{"key with spaces", `{"env":{"a b":1}}`, `{"env":{"a b":2}}`, []string{`env["a b"] 1 -> 2`}},
-		{"long text", `{"a":"x"}`, `{"a":"` + strings.Repeat("long ", 30) + `end"}`, []string{`a "x" -> "long long long long long long long long long l... long end"`}},
+		{"long text", `{"a":"x"}`, `{"a":"` + strings.Repeat("long ", 30) + `end"}`,
+			[]string{`a "x" -> "long long long long long long long long long l... long end"`}},
 		{"null", `{"a":null}`, `{"a":0}`, []string{"a null -> 0"}},
 		{"not JSON", `{`, `{}`, []string{"the earlier inputs are not readable"}},
 	} {
@@ -128,9 +134,11 @@ func TestExplain(t *testing.T) {
 func TestExplainAgreesWithKey(t *testing.T) {
 	value := rapid.Custom(func(t *rapid.T) any {
 		return rapid.OneOf(
-			rapid.IntRange(0, 2).AsAny(), rapid.SampledFrom([]string{"", "a"}).AsAny(), rapid.Just(any(nil)), rapid.Bool().AsAny(),
+			rapid.IntRange(0, 2).AsAny(), rapid.SampledFrom([]string{"",
+				"a"}).AsAny(), rapid.Just(any(nil)), rapid.Bool().AsAny(),
 			rapid.SliceOfN(rapid.IntRange(0, 2), 0, 3).AsAny(),
-			rapid.SliceOfN(rapid.MapOfN(rapid.SampledFrom([]string{"name", "x"}), rapid.SampledFrom([]string{"a", "b"}), 0, 2), 0, 2).AsAny(),
+			rapid.SliceOfN(rapid.MapOfN(rapid.SampledFrom([]string{"name", "x"}), rapid.SampledFrom([]string{"a", "b"}), 0, 2),
+				0, 2).AsAny(),
 			rapid.MapOfN(rapid.SampledFrom([]string{"k", "l"}), rapid.IntRange(0, 1), 0, 2).AsAny(),
 		).Draw(t, "value")
 	})

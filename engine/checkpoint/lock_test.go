@@ -18,7 +18,8 @@ func wantLocked(t *testing.T, err error, pid int, command string) {
 	if !errors.As(err, &le) || !errors.Is(err, ErrLocked) {
 		t.Fatalf("not a LockedError: %v", err)
 	}
-	if le.Holder == nil || le.Holder.PID != pid || le.Holder.Command != command || !strings.Contains(err.Error(), command) {
+	if le.Holder == nil || le.Holder.PID != pid || le.Holder.Command != command ||
+		!strings.Contains(err.Error(), command) {
 		t.Fatalf("it does not name the holder %d %q: %v, %+v", pid, command, err, le.Holder)
 	}
 }

@@ -77,7 +77,8 @@ func TestDamagedHead(t *testing.T) {
 	}
 	s = open(t, dir, Options{})
 	r, err := s.Verify(context.Background())
-	if err != nil || !r.OK() || len(r.Problems) != 1 || r.Entries != 1 || !strings.Contains(r.Problems[0].Detail, "no case") {
+	if err != nil || !r.OK() || len(r.Problems) != 1 || r.Entries != 1 ||
+		!strings.Contains(r.Problems[0].Detail, "no case") {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if _, err := s.GC(context.Background(), GCOptions{}); err != nil {
@@ -92,7 +93,8 @@ func TestDamagedHead(t *testing.T) {
 func TestStrayFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "state")
 	filled(t, dir)
-	for _, name := range []string{".nfs0001", "journal/.DS_Store", "journal/gemm/.nfs0001", "journal/gemm/x", "stages/.DS_Store", "stages/x.txt", "objects/x", "objects/ab", "runs/x", "notes.txt"} {
+	for _, name := range []string{".nfs0001", "journal/.DS_Store", "journal/gemm/.nfs0001", "journal/gemm/x",
+		"stages/.DS_Store", "stages/x.txt", "objects/x", "objects/ab", "runs/x", "notes.txt"} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte("x"), 0o644); err != nil && !errors.Is(err, os.ErrExist) {
 			if info, serr := os.Stat(filepath.Join(dir, name)); serr != nil || !info.IsDir() {
 				t.Fatal(err)
@@ -131,7 +133,8 @@ func TestRecordsThatCannotBeUsed(t *testing.T) {
 		t.Fatal(err)
 	}
 	for address, r := range map[string]StageRecord{
-		"gate.a": {Outputs: Outputs{Table: table}}, "gate.b": {Info: []byte(`"x"`)}, "gate.c": {Outputs: Outputs{Table: table, Ledger: text}},
+		"gate.a": {Outputs: Outputs{Table: table}}, "gate.b": {Info: []byte(`"x"`)}, "gate.c": {Outputs: Outputs{Table: table,
+			Ledger: text}},
 	} {
 		r.Address = address
 		if err := s.WriteStage(&r); err != nil {
@@ -139,7 +142,9 @@ func TestRecordsThatCannotBeUsed(t *testing.T) {
 		}
 	}
 	r, err := s.Verify(context.Background())
-	if err != nil || r.OK() || len(r.Problems) != 2 || !strings.Contains(r.Problems[0].Detail, "its info cannot be read") || !strings.Contains(r.Problems[1].Detail, "it is the ledger of gate.c, and no table") {
+	if err != nil || r.OK() || len(r.Problems) != 2 ||
+		!strings.Contains(r.Problems[0].Detail, "its info cannot be read") ||
+		!strings.Contains(r.Problems[1].Detail, "it is the ledger of gate.c, and no table") {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if _, err := s.ReadStage("gate.b"); !errors.Is(err, ErrCorrupt) {

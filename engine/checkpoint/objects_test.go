@@ -70,7 +70,8 @@ func TestCorruptObjectIsReportedAndMissing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, bad := range [][]byte{nil, data[:len(data)-1], append(slices.Clone(data), 0), []byte("same bytes that matter")} {
+	for _, bad := range [][]byte{nil, data[:len(data)-1], append(slices.Clone(data), 0),
+		[]byte("same bytes that matter")} {
 		if err := os.WriteFile(path, bad, 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -90,7 +91,8 @@ func TestCorruptObjectIsReportedAndMissing(t *testing.T) {
 		if aside, err := os.ReadFile(path + corruptSuffix); err != nil || string(aside) != string(bad) {
 			t.Errorf("put aside: %q, %v", aside, err)
 		}
-		if len(warnings) != 1 || !strings.Contains(warnings[0], path) || !strings.Contains(warnings[0], "treated as missing") {
+		if len(warnings) != 1 || !strings.Contains(warnings[0], path) ||
+			!strings.Contains(warnings[0], "treated as missing") {
 			t.Errorf("warnings: %q", warnings)
 		}
 		if _, err := s.GetBytes(d); !errors.Is(err, ErrMissing) {
@@ -116,16 +118,20 @@ func TestCorruptObjectIsReportedAndMissing(t *testing.T) {
 
 func sample(address string) *StageRecord {
 	return &StageRecord{
-		Address: address, Kind: "collect", Key: Digest([]byte(address)), Inputs: json.RawMessage(`{"filter":"m < 4 && n > 2"}`),
+		Address: address, Kind: "collect", Key: Digest([]byte(address)),
+		Inputs:  json.RawMessage(`{"filter":"m < 4 && n > 2"}`),
 		Outputs: Outputs{Table: Digest([]byte("t")), Planned: Digest([]byte("p"))},
-		Status:  "ok", Info: json.RawMessage(`{"op":"gemm"}`), Counts: json.RawMessage(`{"planned":3}`), Values: json.RawMessage(`{"rows":3}`),
-		Reason: "stale: measure.samples 6 -> 12", RunID: "r", FinishedAt: time.Date(2026, 1, 2, 3, 4, 5, 6000, time.UTC), Seconds: 1.25,
+		Status:  "ok", Info: json.RawMessage(`{"op":"gemm"}`), Counts: json.RawMessage(`{"planned":3}`),
+		Values: json.RawMessage(`{"rows":3}`),
+		Reason: "stale: measure.samples 6 -> 12", RunID: "r", FinishedAt: time.Date(2026, 1, 2, 3, 4, 5, 6000,
+			time.UTC), Seconds: 1.25,
 	}
 }
 
 func TestStageRecords(t *testing.T) {
 	s := newStore(t)
-	addresses := []string{"collect.gemm", `module.m.collect.gemm["fp8"]`, `grid.x["../../etc"]`, "collect.GEMM", `grid.y["größe/ü"]`, `grid.` + strings.Repeat("long", 100), `grid.` + strings.Repeat("long", 100) + "er", ".hidden"}
+	addresses := []string{"collect.gemm", `module.m.collect.gemm["fp8"]`, `grid.x["../../etc"]`, "collect.GEMM",
+		`grid.y["größe/ü"]`, `grid.` + strings.Repeat("long", 100), `grid.` + strings.Repeat("long", 100) + "er", ".hidden"}
 	for _, a := range addresses {
 		if _, err := s.ReadStage(a); !errors.Is(err, ErrMissing) {
 			t.Errorf("%s: %v", a, err)
@@ -213,9 +219,12 @@ func TestWriteErrorsNameThePathAndAWayOut(t *testing.T) {
 		errno error
 		want  string
 	}{
-		{"disk full", func(ff *faultyFiles) { ff.budget = 1 }, syscall.ENOSPC, "free some space there and run the same command again"},
-		{"no permission", func(ff *faultyFiles) { ff.create = syscall.EACCES }, syscall.EACCES, "--state-dir or AICPLAN_STATE_DIR chooses another"},
-		{"read-only disk", func(ff *faultyFiles) { ff.create = syscall.EROFS }, syscall.EROFS, "choose a folder on a file system that is not read-only"},
+		{"disk full", func(ff *faultyFiles) { ff.budget = 1 }, syscall.ENOSPC,
+			"free some space there and run the same command again"},
+		{"no permission", func(ff *faultyFiles) { ff.create = syscall.EACCES }, syscall.EACCES,
+			"--state-dir or AICPLAN_STATE_DIR chooses another"},
+		{"read-only disk", func(ff *faultyFiles) { ff.create = syscall.EROFS }, syscall.EROFS,
+			"choose a folder on a file system that is not read-only"},
 		{"no folder", func(ff *faultyFiles) { ff.mkdir = syscall.EACCES }, syscall.EACCES, "cannot create"},
 		{"failed sync", func(ff *faultyFiles) { ff.sync = syscall.EIO }, syscall.EIO, "the disk reports a fault"},
 	} {

@@ -49,7 +49,8 @@ func TestJournalIsReadBesideGC(t *testing.T) {
 		if n > 1 {
 			continue
 		}
-		if r, err := open(false).GC(context.Background(), checkpoint.GCOptions{KeepRuns: 1}); err != nil || len(r.Compacted) != 1 {
+		if r, err := open(false).GC(context.Background(), checkpoint.GCOptions{KeepRuns: 1}); err != nil ||
+			len(r.Compacted) != 1 {
 			t.Fatalf("%v: %+v", err, r)
 		}
 	}

@@ -23,15 +23,21 @@ func TestBudget(t *testing.T) {
 
 	long := strings.Repeat("a", 1000)
 	for name, c := range map[string]struct{ text, want string }{
-		"lists of lists":    {"locals {\n  a0 = 1\n" + lists.String() + "}\n", "Value too large: local.a10"},
-		"texts of texts":    {"locals {\n  a0 = \"text\"\n" + texts.String() + "}\n", "Value too large: local.a12"},
-		"replace":           {fmt.Sprintf("locals {\n  b = %q\n  a = replace(replace(local.b, \"a\", local.b), \"a\", local.b)\n}\n", long), "more than 16 MB"},
-		"join":              {fmt.Sprintf("locals {\n  b = [for i in range(20000) : %q]\n  a = join(\", \", local.b)\n}\n", long), "Value too large: local.b"},
-		"join in one value": {fmt.Sprintf("locals {\n  a = join(\", \", [for i in range(2000) : %q])\n}\n", strings.Repeat(long, 10)), "more than 16 MB"},
-		"loop of a text":    {fmt.Sprintf("locals {\n  a = \"%%{ for i in range(20000) }%s%%{ endfor }\"\n}\n", long), "Value too large: The list"},
-		"nested loops":      {"locals {\n  l = range(3000)\n  a = [for i in range(20000) : [for j in local.l : j]]\n}\n", "Plan too large: The for expressions"},
-		"for_each":          {"thing \"a\" {\n  for_each = { for i in flatten([range(20000), range(20000, 20001)]) : \"k${i}\" => i }\n}\n", "Plan too large: The plan has more than 20000 stages"},
-		"a long file":       {strings.Repeat("# comment\n", 500_000), "File too large"},
+		"lists of lists": {"locals {\n  a0 = 1\n" + lists.String() + "}\n", "Value too large: local.a10"},
+		"texts of texts": {"locals {\n  a0 = \"text\"\n" + texts.String() + "}\n", "Value too large: local.a12"},
+		"replace": {fmt.Sprintf("locals {\n  b = %q\n  a = replace(replace(local.b, \"a\", local.b), \"a\", "+
+			"local.b)\n}\n", long), "more than 16 MB"},
+		"join": {fmt.Sprintf("locals {\n  b = [for i in range(20000) : %q]\n  a = join(\", \", local.b)\n}\n",
+			long), "Value too large: local.b"},
+		"join in one value": {fmt.Sprintf("locals {\n  a = join(\", \", [for i in range(2000) : %q])\n}\n",
+			strings.Repeat(long, 10)), "more than 16 MB"},
+		"loop of a text": {fmt.Sprintf("locals {\n  a = \"%%{ for i in range(20000) }%s%%{ endfor }\"\n}\n", long),
+			"Value too large: The list"},
+		"nested loops": {"locals {\n  l = range(3000)\n  a = [for i in range(20000) : [for j in local.l : j]]\n}\n",
+			"Plan too large: The for expressions"},
+		"for_each": {"thing \"a\" {\n  for_each = { for i in flatten([range(20000), range(20000, 20001)]) : \"k${i}\" " +
+			"=> i }\n}\n", "Plan too large: The plan has more than 20000 stages"},
+		"a long file": {strings.Repeat("# comment\n", 500_000), "File too large"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

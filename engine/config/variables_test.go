@@ -16,8 +16,10 @@ import (
 func TestTextsThatAreNumbers(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "plan.hcl")
-	plan := "variable \"plain\" {}\nvariable \"word\" { default = \"a\" }\nvariable \"count\" { default = 1 }\nvariable \"any\" { default = null }\n" +
-		"variable \"text\" { type = string }\nvariable \"number\" { type = number }\nvariable \"secret\" { sensitive = true }\n"
+	plan := "variable \"plain\" {}\nvariable \"word\" { default = \"a\" }\nvariable \"count\" { default = 1 }\nvariable " +
+		"\"any\" { default = null }\n" +
+		"variable \"text\" { type = string }\nvariable \"number\" { type = number }\nvariable \"secret\" { sensitive = " +
+		"true }\n"
 	if err := os.WriteFile(path, []byte(plan), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -102,12 +104,17 @@ func TestExtraAttributes(t *testing.T) {
 		line              int
 		want              string
 	}{
-		{"default", "variable \"v\" {\n type = list(" + cell + ")\n default = [\n  { id = \"a\" },\n  { id = \"b\",\n    sise = 2 },\n ]\n}", "",
+		{"default", "variable \"v\" {\n type = list(" + cell +
+			")\n default = [\n  { id = \"a\" },\n  { id = \"b\",\n    sise = 2 },\n ]\n}", "",
 			6, `The default of var.v[1] has no attribute "sise". Did you mean "size"?`},
-		{"flag", "variable \"v\" { type = list(" + cell + ") }", "v=[{ id = \"a\" },\n{ id = \"b\", \"sise\" = 2 }]", 2, `var.v[1] has no attribute "sise".`},
-		{"map", "variable \"v\" { type = map(" + cell + ") }", "v={ x = { id = \"a\",\n other = 2 } }", 2, `var.v["x"] has no attribute "other". Known: id, size.`},
-		{"wrong type", "variable \"v\" { type = list(" + cell + ") }", "v=[{ id = \"a\",\n size = \"b\" }]", 2, "[0].size: a number is required."},
-		{"tuple", "variable \"v\" { type = tuple([number, " + cell + "]) }", "v=[1, { id = \"a\",\n other = 2 }]", 2, `var.v[1] has no attribute "other".`},
+		{"flag", "variable \"v\" { type = list(" + cell + ") }", "v=[{ id = \"a\" },\n{ id = \"b\", \"sise\" = 2 }]", 2,
+			`var.v[1] has no attribute "sise".`},
+		{"map", "variable \"v\" { type = map(" + cell + ") }", "v={ x = { id = \"a\",\n other = 2 } }", 2,
+			`var.v["x"] has no attribute "other". Known: id, size.`},
+		{"wrong type", "variable \"v\" { type = list(" + cell + ") }", "v=[{ id = \"a\",\n size = \"b\" }]", 2,
+			"[0].size: a number is required."},
+		{"tuple", "variable \"v\" { type = tuple([number, " + cell + "]) }", "v=[1, { id = \"a\",\n other = 2 }]", 2,
+			`var.v[1] has no attribute "other".`},
 	} {
 		var vars []string
 		if c.given != "" {

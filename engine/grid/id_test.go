@@ -52,11 +52,16 @@ axis "dtype" { values = ["fp8"] }
 	}
 
 	for what, src := range map[string]string{
-		"a further value":        "op = \"gemm\"\naxis \"m\" { values = [1, 3, 2] }\naxis \"dtype\" { values = [\"fp8\", \"bfloat16\"] }",
-		"another order of axes":  "op = \"gemm\"\ncolumns = [\"m\", \"dtype\"]\naxis \"dtype\" { values = [\"fp8\"] }\naxis \"m\" { values = [2, 1] }",
-		"rows instead of axes":   "op = \"gemm\"\nrows \"r\" { values = [{ m = 1, dtype = \"fp8\" }, { m = 2, dtype = \"fp8\" }] }",
-		"integers from division": "op = \"gemm\"\ncolumns = [\"m\", \"dtype\"]\naxis \"two\" { values = [2, 4] }\naxis \"dtype\" { values = [\"fp8\"] }\nderive \"m\" { value = two / 2 }",
-		"a filter and a table":   "op = \"gemm\"\nperf_table = \"gemm_perf\"\nconstants = { beam = 1 }\naxis \"m\" { values = [1, 2] }\naxis \"dtype\" { values = [\"fp8\"] }\nfilter \"f\" {\n keep = m > 0\n reason = \"r\"\n}",
+		"a further value": "op = \"gemm\"\naxis \"m\" { values = [1, 3, 2] }\naxis \"dtype\" { values = [\"fp8\", " +
+			"\"bfloat16\"] }",
+		"another order of axes": "op = \"gemm\"\ncolumns = [\"m\", \"dtype\"]\naxis \"dtype\" { values = [\"fp8\"] " +
+			"}\naxis \"m\" { values = [2, 1] }",
+		"rows instead of axes": "op = \"gemm\"\nrows \"r\" { values = [{ m = 1, dtype = \"fp8\" }, { m = 2, dtype = " +
+			"\"fp8\" }] }",
+		"integers from division": "op = \"gemm\"\ncolumns = [\"m\", \"dtype\"]\naxis \"two\" { values = [2, 4] }\naxis " +
+			"\"dtype\" { values = [\"fp8\"] }\nderive \"m\" { value = two / 2 }",
+		"a filter and a table": "op = \"gemm\"\nperf_table = \"gemm_perf\"\nconstants = { beam = 1 }\naxis \"m\" { values " +
+			"= [1, 2] }\naxis \"dtype\" { values = [\"fp8\"] }\nfilter \"f\" {\n keep = m > 0\n reason = \"r\"\n}",
 	} {
 		got := idsOf(t, src)
 		for params, id := range base {

@@ -116,7 +116,8 @@ func TestWhyOnRealGrids(t *testing.T) {
 		{"trtllm_gemm", "gemm_dtype=nvfp4 m=1 n=128 k=128",
 			"dropped by filter sm_gate: the GPU has no such kernel (min_sm = 100, max_sm = 9999)"},
 		{"trtllm_gemm", "gemm_dtype=fp8_block m=1 n=64 k=1024",
-			"dropped by filter block_min_128: block formats need widths of at least 128 (gemm_dtype = \"fp8_block\", n = 64, k = 1024)"},
+			"dropped by filter block_min_128: block formats need widths of at least 128 (gemm_dtype = \"fp8_block\", n = 64, " +
+				"k = 1024)"},
 		{"trtllm_gemm", "gemm_dtype=fp8 m=32768 n=65536 k=32",
 			"dropped by filter output_elems: the output is indexed with 32 bits (m = 32768, n = 65536)"},
 		{"trtllm_attention_context", "tp_size=16 shape_profile=gemma4_global_attention",

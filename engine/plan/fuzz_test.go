@@ -26,7 +26,8 @@ import (
 // Whatever the text: no panic, and every diagnostic has a place and says
 // something.
 func FuzzLoad(f *testing.F) {
-	for _, pattern := range []string{"../../plans/*.hcl", "../../plans/modules/*/*.hcl", "../config/testdata/*.txtar", "../grid/testdata/*.txtar"} {
+	for _, pattern := range []string{"../../plans/*.hcl", "../../plans/modules/*/*.hcl", "../config/testdata/*.txtar",
+		"../grid/testdata/*.txtar"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil || len(files) == 0 {
 			f.Fatalf("no seeds at %s: %v", pattern, err)
@@ -112,10 +113,14 @@ func soundDiags(t *testing.T, text string, diags hcl.Diagnostics) {
 
 // odd are values where something else is expected.
 var odd = []string{
-	"null", "true", "0", "-1", "0.5", "1e400", "9007199254740993", "1e12", `""`, `"x"`, "[]", "{}", "[null]", "[[1]]", `["a", 1]`, `{ a = 1 }`,
-	"collect.c", "collect.c.rows", "grid.g", `grid.g["b"]`, "local.l", "local.self", "var.v", "var.o", "each.key", "each.value", "runtime.cpu",
-	"system.h200_sxm", "module.m", "module.m.x", "path.module", `"${collect.c.rows}"`, "[for x in var.v : x]", "{ for x in var.v : x => x }",
-	"collect.c.rows > 1 ? collect.c : null", "powers(2, 0, 4)", "m", "n", "1 / 0", "log(-1, 2)", "pow(-1, 0.5)", "[for g in grid.g : g]",
+	"null", "true", "0", "-1", "0.5", "1e400", "9007199254740993", "1e12", `""`, `"x"`, "[]", "{}", "[null]", "[[1]]",
+	`["a", 1]`, `{ a = 1 }`,
+	"collect.c", "collect.c.rows", "grid.g", `grid.g["b"]`, "local.l", "local.self", "var.v", "var.o", "each.key",
+	"each.value", "runtime.cpu",
+	"system.h200_sxm", "module.m", "module.m.x", "path.module", `"${collect.c.rows}"`, "[for x in var.v : x]",
+	"{ for x in var.v : x => x }",
+	"collect.c.rows > 1 ? collect.c : null", "powers(2, 0, 4)", "m", "n", "1 / 0", "log(-1, 2)", "pow(-1, 0.5)",
+	"[for g in grid.g : g]",
 	`jsondecode("[1]")`, "setproduct([1], [2])", "try(local.nope, 1)", "toset([])", "collect.c.digest", "sum([])",
 }
 

@@ -107,7 +107,8 @@ func TestSummaryCounts(t *testing.T) {
 	if d := cmp.Diff(want, sum.Totals); d != "" {
 		t.Errorf("totals (-want +got):\n%s", d)
 	}
-	if line := sum.Line(); !strings.HasPrefix(line, "Plan: 5 stages; 5 cases (0 to collect, 0 reused), 2 dropped by filters") {
+	if line := sum.Line(); !strings.HasPrefix(line,
+		"Plan: 5 stages; 5 cases (0 to collect, 0 reused), 2 dropped by filters") {
 		t.Error(line)
 	}
 }
@@ -141,7 +142,8 @@ func TestSavedPlan(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	less, _ := build(t, dir, strings.Replace(strings.Replace(two, "[1, 2, 3]", "[1, 3, 5]", 1), `op = "moe"`, `op = "moe2"`, 1), plan.Options{})
+	less, _ := build(t, dir, strings.Replace(strings.Replace(two, "[1, 2, 3]", "[1, 3, 5]", 1), `op = "moe"`,
+		`op = "moe2"`, 1), plan.Options{})
 	want := []plan.OpDiff{
 		{Op: "gemm", Old: 4, New: 6, Added: 2, AddedHave: []string{"m = 5"}},
 		{Op: "moe", Old: 1, New: 0, Removed: 1},

@@ -15,7 +15,8 @@ func TestGlobsOverKeysAndModules(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "m"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "m", "main.hcl"), []byte("thing \"t\" {}\nthing \"u\" {\n  for_each = [\"a.b\"]\n}\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(dir, "m", "main.hcl"),
+		[]byte("thing \"t\" {}\nthing \"u\" {\n  for_each = [\"a.b\"]\n}\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	const text = `

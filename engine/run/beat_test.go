@@ -46,7 +46,8 @@ func TestProgressRepeatsWhileNothingHappens(t *testing.T) {
 			time.Sleep(4 * time.Second)
 			return &stage.Outcome{Status: stage.StatusOK, Data: rows(1)}, nil
 		}
-		b.apply("thing \"slow\" {}\nthing \"next\" { input = thing.slow }\n", func(o *Options, _ *plan.Options) { o.Views = []View{view} })
+		b.apply("thing \"slow\" {}\nthing \"next\" { input = thing.slow }\n",
+			func(o *Options, _ *plan.Options) { o.Views = []View{view} })
 		want := []string{"5 thing.slow 0/0", "7 thing.slow 1/2", "10 thing.slow 1/2", "15 thing.next 0/0"}
 		if !slices.Equal(view.seen, want) {
 			t.Errorf("seen %q, want %q", view.seen, want)

@@ -34,14 +34,16 @@ func TestFollowerRunsAgain(t *testing.T) {
 	b := tellerBench(t)
 	check := "pass"
 	b.do["thing.b"] = func(*stage.RunContext) (*stage.Outcome, error) {
-		return &stage.Outcome{Status: stage.StatusOK, Data: rows(3), Checks: []stage.CheckResult{{Name: "c", Result: check}}}, nil
+		return &stage.Outcome{Status: stage.StatusOK, Data: rows(3),
+			Checks: []stage.CheckResult{{Name: "c", Result: check}}}, nil
 	}
 	b.apply(told)
 	if got := status(b.apply(told)); got != "thing.a=reused thing.b=reused teller.t=reused" {
 		t.Errorf("again: %s", got)
 	}
 	check = "warn"
-	changed := strings.Replace(told, "thing \"b\" { input = thing.a }", "thing \"b\" {\n  input = thing.a\n  value = 9\n}", 1)
+	changed := strings.Replace(told, "thing \"b\" { input = thing.a }", "thing \"b\" {\n  input = thing.a\n  value = 9\n}",
+		1)
 	if got := status(b.apply(changed)); got != "thing.a=reused thing.b=ok teller.t=ok" {
 		t.Errorf("after a change beside it: %s", got)
 	}

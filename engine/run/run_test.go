@@ -88,7 +88,8 @@ func rows(n int) *stage.Dataset {
 }
 
 func newBench(t *testing.T) *bench {
-	b := &bench{t: t, dir: t.TempDir(), state: t.TempDir(), do: map[string]func(*stage.RunContext) (*stage.Outcome, error){}}
+	b := &bench{t: t, dir: t.TempDir(), state: t.TempDir(),
+		do: map[string]func(*stage.RunContext) (*stage.Outcome, error){}}
 	add := func(name string, change func(*stage.Kind)) stage.Kind {
 		k := stage.Kind{Name: name, Version: 1, New: func() stage.Stage { return &gadget{b: b} }}
 		change(&k)
@@ -113,7 +114,8 @@ func (b *bench) apply(hclText string, change ...func(*Options, *plan.Options)) *
 		b.t.Fatal(err)
 	}
 	defer store.Close()
-	cfg, diags := config.Load(config.Options{Path: path, Kinds: b.kinds, Systems: func(name, _ string) (*systems.Spec, error) { return systems.Load(name) }})
+	cfg, diags := config.Load(config.Options{Path: path, Kinds: b.kinds,
+		Systems: func(name, _ string) (*systems.Spec, error) { return systems.Load(name) }})
 	if diags.HasErrors() {
 		b.t.Fatal(diags)
 	}
@@ -181,7 +183,8 @@ func TestStagesRunOnceAndAreReused(t *testing.T) {
 	if want := []string{"thing.a", "thing.b", "thing.c"}; !slices.Equal(b.ran, want) {
 		t.Errorf("after a change of a ran %v, want %v", b.ran, want)
 	}
-	b.apply(strings.Replace(chain, "value = 5", "value = 3", 1), func(_ *Options, p *plan.Options) { p.Replace = []string{"thing.side"} })
+	b.apply(strings.Replace(chain, "value = 5", "value = 3", 1),
+		func(_ *Options, p *plan.Options) { p.Replace = []string{"thing.side"} })
 	if !slices.Contains(b.ran, "thing.side") {
 		t.Errorf("--replace did not run thing.side: %v", b.ran)
 	}
@@ -209,7 +212,8 @@ func TestFailureStopsOnlyWhatStandsBehind(t *testing.T) {
 		code   int
 		reason string
 	}{
-		{"error", func(*stage.RunContext) (*stage.Outcome, error) { return nil, errors.New("broken") }, "failed", 1, "thing.a failed"},
+		{"error", func(*stage.RunContext) (*stage.Outcome, error) { return nil, errors.New("broken") }, "failed", 1,
+			"thing.a failed"},
 		{"error with rows kept", func(*stage.RunContext) (*stage.Outcome, error) {
 			return &stage.Outcome{Counts: stage.Counts{Planned: 5, Measured: 3}}, errors.New("the disk is full")
 		}, "failed", 1, "thing.a failed"},
@@ -225,7 +229,8 @@ func TestFailureStopsOnlyWhatStandsBehind(t *testing.T) {
 			b := newBench(t)
 			b.do["thing.a"] = c.do
 			res := b.apply(chain)
-			if got, want := status(res), fmt.Sprintf("thing.a=%s thing.side=ok thing.b=skipped thing.c=skipped", c.want); got != want {
+			if got, want := status(res), fmt.Sprintf("thing.a=%s thing.side=ok thing.b=skipped thing.c=skipped",
+				c.want); got != want {
 				t.Errorf("got %s\nwant %s", got, want)
 			}
 			if res.ExitCode() != c.code {
@@ -235,7 +240,8 @@ func TestFailureStopsOnlyWhatStandsBehind(t *testing.T) {
 				if o := s.Outcome; s.Address == "thing.a" && o != nil && (o.Status != s.Status || o.Message != s.Message) {
 					t.Errorf("a ended as %s (%s), its outcome says %s (%s)", s.Status, s.Message, o.Status, o.Message)
 				}
-				if strings.HasSuffix(c.name, "rows kept") && s.Address == "thing.a" && (s.Outcome == nil || s.Outcome.Counts.Measured != 3) {
+				if strings.HasSuffix(c.name, "rows kept") && s.Address == "thing.a" &&
+					(s.Outcome == nil || s.Outcome.Counts.Measured != 3) {
 					t.Errorf("what was kept is not told: %+v", s.Outcome)
 				}
 				if s.Address == "thing.b" && s.Message != c.reason {
@@ -329,7 +335,9 @@ func TestLostArtifactAndLostTableAreStale(t *testing.T) {
 			return nil, err
 		}
 		// sha256 of "1\n"
-		return &stage.Outcome{Status: stage.StatusOK, Data: rows(1), Artifacts: []stage.Artifact{{Path: file, Digest: "sha256:4355a46b19d348dc2f57c046f8ef63d4538ebb936000f3c9ee954a27460dd865"}}}, nil
+		return &stage.Outcome{Status: stage.StatusOK, Data: rows(1),
+			Artifacts: []stage.Artifact{{Path: file,
+				Digest: "sha256:4355a46b19d348dc2f57c046f8ef63d4538ebb936000f3c9ee954a27460dd865"}}}, nil
 	}
 	text := `thing "a" {}`
 	b.apply(text)
@@ -417,7 +425,8 @@ func TestEndText(t *testing.T) {
 	if err != nil || len(found) != 1 {
 		t.Fatalf("%v %v", found, err)
 	}
-	if data, err := os.ReadFile(found[0]); err != nil || !strings.Contains(string(data), `"thing.a: needs runtime.gpu: no GPU"`) {
+	if data, err := os.ReadFile(found[0]); err != nil ||
+		!strings.Contains(string(data), `"thing.a: needs runtime.gpu: no GPU"`) {
 		t.Errorf("%v\n%s", err, data)
 	}
 }

@@ -41,11 +41,13 @@ func decodeText(t *testing.T, text string) (target, hcl.Diagnostics) {
 // TestNullIsNotGiven: Terraform's rule. An optional attribute that is null
 // leaves the default, in nested blocks too.
 func TestNullIsNotGiven(t *testing.T) {
-	got, diags := decodeText(t, "file = \"x\"\nbase = unset\nramp = true ? null : [1]\ninput = null\nmeasure {\n  passes = null\n}\nrung {\n  passes = null\n}\nrung {\n  passes = 2\n}\n")
+	got, diags := decodeText(t, "file = \"x\"\nbase = unset\nramp = true ? null : [1]\ninput = null\nmeasure {\n  "+
+		"passes = null\n}\nrung {\n  passes = null\n}\nrung {\n  passes = 2\n}\n")
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
-	if got.Base != "main" || len(got.Ramp) != 1 || got.Nested == nil || got.Nested.Passes != 0 || len(got.Many) != 2 || got.Many[1].Passes != 2 {
+	if got.Base != "main" || len(got.Ramp) != 1 || got.Nested == nil || got.Nested.Passes != 0 || len(got.Many) != 2 ||
+		got.Many[1].Passes != 2 {
 		t.Errorf("decoded %+v", got)
 	}
 	if got.Input == cty.NilVal || !got.Input.IsNull() {

@@ -14,8 +14,10 @@ import (
 // TestPlainNumbers: keys are made of them, so their text is cty's.
 func TestPlainNumbers(t *testing.T) {
 	t.Parallel()
-	texts := []string{"0", "1", "-1", "5120", "1e3", "1.2", "-0.5", "9223372036854775807", "9223372036854775808", "-9223372036854775808", "1e30", "1e-9"}
-	values := []cty.Value{cty.NumberVal(new(big.Float).Neg(new(big.Float))), cty.NumberFloatVal(2), cty.NumberFloatVal(1e15)}
+	texts := []string{"0", "1", "-1", "5120", "1e3", "1.2", "-0.5", "9223372036854775807", "9223372036854775808",
+		"-9223372036854775808", "1e30", "1e-9"}
+	values := []cty.Value{cty.NumberVal(new(big.Float).Neg(new(big.Float))), cty.NumberFloatVal(2),
+		cty.NumberFloatVal(1e15)}
 	for _, text := range texts {
 		values = append(values, cty.MustParseNumberVal(text))
 	}

@@ -140,15 +140,19 @@ func TestFrameworkLabels(t *testing.T) {
 
 func TestKeys(t *testing.T) {
 	for table, want := range map[string]string{
-		"gemm_perf":                 "gemm_dtype m n k",
-		"context_attention_perf":    "batch_size isl num_heads num_key_value_heads head_dim attn_dtype kv_cache_dtype window_size",
+		"gemm_perf": "gemm_dtype m n k",
+		"context_attention_perf": "batch_size isl num_heads num_key_value_heads head_dim attn_dtype kv_cache_dtype " +
+			"window_size",
 		"generation_attention_perf": "batch_size isl num_heads num_key_value_heads head_dim kv_cache_dtype step window_size",
 		"mla_bmm_perf":              "op_name bmm_dtype num_tokens num_heads",
-		"gdn_perf":                  "kernel_source phase batch_size seq_len d_model d_conv num_k_heads head_k_dim num_v_heads head_v_dim",
-		"nccl_perf":                 "op_name nccl_dtype num_gpus message_size",
-		"oneccl_perf":               "op_name nccl_dtype num_gpus message_size",
-		"trtllm_alltoall_perf":      "op_name kernel_source moe_dtype num_tokens hidden_size topk num_experts moe_ep_size num_nodes",
-		"dsv4_megamoe_module_perf": "kernel_source phase moe_dtype kernel_dtype num_tokens hidden_size inter_size topk num_experts " +
+		"gdn_perf": "kernel_source phase batch_size seq_len d_model d_conv num_k_heads head_k_dim " +
+			"num_v_heads head_v_dim",
+		"nccl_perf":   "op_name nccl_dtype num_gpus message_size",
+		"oneccl_perf": "op_name nccl_dtype num_gpus message_size",
+		"trtllm_alltoall_perf": "op_name kernel_source moe_dtype num_tokens hidden_size topk num_experts moe_ep_size " +
+			"num_nodes",
+		"dsv4_megamoe_module_perf": "kernel_source phase moe_dtype kernel_dtype num_tokens hidden_size inter_size topk " +
+			"num_experts " +
 			"num_fused_shared_experts moe_tp_size moe_ep_size distribution source_policy pre_dispatch",
 		"dsv4_csa_context_module_perf": "model mla_dtype kv_cache_dtype gemm_type num_heads batch_size isl tp_size step",
 		"glm5_topk_module_perf":        "num_heads batch_size isl tp_size step score_mode",
@@ -162,16 +166,20 @@ func TestKeys(t *testing.T) {
 		}
 	}
 	tab, _ := Lookup("context_attention_perf")
-	if got := strings.Join(tab.Required(), " "); strings.Contains(got, "window_size") || !strings.HasSuffix(got, " latency") {
+	if got := strings.Join(tab.Required(), " "); strings.Contains(got, "window_size") ||
+		!strings.HasSuffix(got, " latency") {
 		t.Errorf("required: %s", got)
 	}
-	if got := strings.Join(tab.Params(), " "); got != "batch_size isl num_heads num_key_value_heads head_dim beam_width attn_dtype kv_cache_dtype step window_size" {
+	if got := strings.Join(tab.Params(),
+		" "); got != "batch_size isl num_heads num_key_value_heads head_dim beam_width attn_dtype kv_cache_dtype step "+
+		"window_size" {
 		t.Errorf("params: %s", got)
 	}
 }
 
 func TestUnitsAndWords(t *testing.T) {
-	for table, want := range map[string]string{"gemm_perf": "ms", "moe_a2a_perf": "us", "wideep_context_mlp_perf": "ms", "wideep_deepep_ll_perf": "us"} {
+	for table, want := range map[string]string{"gemm_perf": "ms", "moe_a2a_perf": "us", "wideep_context_mlp_perf": "ms",
+		"wideep_deepep_ll_perf": "us"} {
 		tab, _ := Lookup(table)
 		if got := tab.LatencyUnit(); got != want {
 			t.Errorf("%s: unit %q, want %q", table, got, want)

@@ -18,8 +18,10 @@ import (
 
 func gemm(ms []int64, lat []float64, kernel string) arrow.Record {
 	n := len(ms)
-	return table.NewRecord([]string{"framework", "version", "device", "kernel_source", "gemm_dtype", "m", "n", "k", "latency"}, []arrow.Array{
-		table.Constant("VLLM", n), table.Constant("1", n), table.Constant("GPU", n), table.Constant(kernel, n), table.Constant("bfloat16", n),
+	return table.NewRecord([]string{"framework", "version", "device", "kernel_source", "gemm_dtype", "m", "n", "k",
+		"latency"}, []arrow.Array{
+		table.Constant("VLLM", n), table.Constant("1", n), table.Constant("GPU", n), table.Constant(kernel,
+			n), table.Constant("bfloat16", n),
 		table.Ints(ms, nil), table.Constant(int64(64), n), table.Constant(int64(64), n), table.Floats(lat, nil)})
 }
 
@@ -33,13 +35,16 @@ func TestTables(t *testing.T) {
 	if r.Common != 3 || r.Added != 1 || r.Removed != 1 || r.Changed != 1 || r.Unusable != 0 || r.A.Duplicates != 1 {
 		t.Errorf("%+v", r)
 	}
-	if r.Ratio.Min != 0.75 || r.Ratio.P50 != 0.75 || r.Ratio.Max != 1 || !(math.Abs(r.Ratio.Geomean-math.Sqrt(0.75)) <= 1e-12) {
+	if r.Ratio.Min != 0.75 || r.Ratio.P50 != 0.75 || r.Ratio.Max != 1 ||
+		!(math.Abs(r.Ratio.Geomean-math.Sqrt(0.75)) <= 1e-12) {
 		t.Errorf("ratio %+v", *r.Ratio)
 	}
-	if len(r.Worst) != 1 || r.Worst[0].Key != "gemm_dtype=bfloat16 m=3 n=64 k=64" || r.Worst[0].KernelA != "x" || r.Worst[0].KernelB != "y" {
+	if len(r.Worst) != 1 || r.Worst[0].Key != "gemm_dtype=bfloat16 m=3 n=64 k=64" || r.Worst[0].KernelA != "x" ||
+		r.Worst[0].KernelB != "y" {
 		t.Errorf("worst %+v", r.Worst)
 	}
-	if len(r.AddedRows) != 1 || !strings.Contains(r.AddedRows[0], "m=5") || len(r.LostRows) != 1 || !strings.Contains(r.LostRows[0], "m=1") {
+	if len(r.AddedRows) != 1 || !strings.Contains(r.AddedRows[0], "m=5") || len(r.LostRows) != 1 ||
+		!strings.Contains(r.LostRows[0], "m=1") {
 		t.Errorf("added %q, removed %q", r.AddedRows, r.LostRows)
 	}
 	pairs, ratios := r.Pairs()
@@ -50,7 +55,8 @@ func TestTables(t *testing.T) {
 
 func TestOldWordsAndMissingWindow(t *testing.T) {
 	att := func(dtype string, window bool) arrow.Record {
-		names := []string{"attn_dtype", "kv_cache_dtype", "batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim", "latency"}
+		names := []string{"attn_dtype", "kv_cache_dtype", "batch_size", "isl", "num_heads", "num_key_value_heads", "head_dim",
+			"latency"}
 		cols := []arrow.Array{table.Constant(dtype, 1), table.Constant(dtype, 1)}
 		for range 5 {
 			cols = append(cols, table.Constant(int64(8), 1))
@@ -83,7 +89,8 @@ func TestNothingInCommon(t *testing.T) {
 
 func TestBreakdown(t *testing.T) {
 	ms := []int64{1, 2, 10}
-	r, err := Tables(gemm(ms, []float64{1, 1, 1}, "x"), gemm(ms, []float64{1, 2, 3}, "y"), "A", "B", Options{Table: "gemm_perf"})
+	r, err := Tables(gemm(ms, []float64{1, 1, 1}, "x"), gemm(ms, []float64{1, 2, 3}, "y"), "A", "B",
+		Options{Table: "gemm_perf"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +101,8 @@ func TestBreakdown(t *testing.T) {
 	if want := "kernel_source=x -> y 3 2|m=1 1 1|m=2 1 2|m=10 1 3"; strings.Join(got, "|") != want {
 		t.Errorf("groups %v, want %s: one group per m in order of size, none for constant columns", got, want)
 	}
-	r, _ = Tables(gemm(ms, []float64{1, 1, 1}, "x"), gemm(ms, []float64{1, 2, 3}, "y"), "A", "B", Options{Table: "gemm_perf", By: []string{"kernel_source"}})
+	r, _ = Tables(gemm(ms, []float64{1, 1, 1}, "x"), gemm(ms, []float64{1, 2, 3}, "y"), "A", "B",
+		Options{Table: "gemm_perf", By: []string{"kernel_source"}})
 	if len(r.Groups) != 1 || r.Groups[0].Value != "x -> y" {
 		t.Errorf("groups %+v", r.Groups)
 	}
@@ -127,7 +135,8 @@ func TestTreesAndRenderers(t *testing.T) {
 	if err := r.WriteText(&text); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(text.String(), "2 common, 0 added, 0 removed, 1 changed") || !strings.Contains(text.String(), "m=1 n=64 k=64: 1 -> 1.1 (x 1.100) x -> x|y") {
+	if !strings.Contains(text.String(), "2 common, 0 added, 0 removed, 1 changed") ||
+		!strings.Contains(text.String(), "m=1 n=64 k=64: 1 -> 1.1 (x 1.100) x -> x|y") {
 		t.Errorf("text:\n%s", text.String())
 	}
 	if r.Tables[0].Ratio.Max != 1.1 {
@@ -166,7 +175,8 @@ func BenchmarkTables(b *testing.B) {
 			lat[at] = r.Float64() + 0.1
 		}
 		return table.NewRecord([]string{"kernel_source", "gemm_dtype", "m", "n", "k", "latency"}, []arrow.Array{
-			table.Texts(kernel, nil), table.Texts(dtype, nil), table.Ints(cols[0], nil), table.Ints(cols[1], nil), table.Ints(cols[2], nil), table.Floats(lat, nil)})
+			table.Texts(kernel, nil), table.Texts(dtype, nil), table.Ints(cols[0], nil), table.Ints(cols[1],
+				nil), table.Ints(cols[2], nil), table.Floats(lat, nil)})
 	}
 	x, y := build(1), build(2)
 	b.ResetTimer()
@@ -193,7 +203,8 @@ func TestPublishedNCCL(t *testing.T) {
 	if q := n.Ratio; fmt.Sprintf("%.3f %.3f %.3f", q.P5, q.P50, q.P95) != "0.911 1.002 1.093" {
 		t.Errorf("ratio %+v", *q)
 	}
-	if w := n.Worst[0]; w.Key != "op_name=alltoall nccl_dtype=half num_gpus=4 message_size=1024" || fmt.Sprintf("%.3f", w.Ratio) != "0.272" {
+	if w := n.Worst[0]; w.Key != "op_name=alltoall nccl_dtype=half num_gpus=4 message_size=1024" ||
+		fmt.Sprintf("%.3f", w.Ratio) != "0.272" {
 		t.Errorf("worst %+v", w)
 	}
 }

@@ -46,7 +46,8 @@ func TestRowsThatRepeatAKey(t *testing.T) {
 		"the same without one":  {[]float64{1, 1, 2}, []float64{1, math.NaN(), 2}, 2},
 		"the same, both absent": {[]float64{1, math.NaN(), 2}, []float64{1, math.NaN(), 2}, 0},
 	} {
-		r, err := Tables(gemm([]int64{1, 1, 2}, c.a, "x"), gemm([]int64{1, 1, 2}, c.b, "x"), "A", "B", Options{Table: "gemm_perf", Tolerance: 20})
+		r, err := Tables(gemm([]int64{1, 1, 2}, c.a, "x"), gemm([]int64{1, 1, 2}, c.b, "x"), "A", "B",
+			Options{Table: "gemm_perf", Tolerance: 20})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -54,11 +55,13 @@ func TestRowsThatRepeatAKey(t *testing.T) {
 			t.Errorf("%s: %d rows are not compared, want %d", name, r.Uncompared, c.count)
 		}
 		beyond := (&Report{Tables: []*Comparison{r}}).Exceeded(guard)
-		if want := c.count > 0; (len(beyond) > 0) != want || want && !strings.Contains(beyond[0], "rows repeat a key with other values") {
+		if want := c.count > 0; (len(beyond) > 0) != want || want &&
+			!strings.Contains(beyond[0], "rows repeat a key with other values") {
 			t.Errorf("%s: %v", name, beyond)
 		}
 	}
-	if r, err := Tables(gemm([]int64{1, 1}, []float64{1, 2}, "x"), gemm([]int64{1}, []float64{1}, "x"), "A", "B", Options{Table: "gemm_perf"}); err != nil || r.Uncompared != 1 {
+	if r, err := Tables(gemm([]int64{1, 1}, []float64{1, 2}, "x"), gemm([]int64{1}, []float64{1}, "x"), "A", "B",
+		Options{Table: "gemm_perf"}); err != nil || r.Uncompared != 1 {
 		t.Errorf("%+v %v", r, err)
 	}
 }
@@ -66,7 +69,8 @@ func TestRowsThatRepeatAKey(t *testing.T) {
 func TestTheComparedColumnIsNoKey(t *testing.T) {
 	t.Parallel()
 	a := gemm([]int64{1}, []float64{1}, "x")
-	if _, err := Tables(a, a, "A", "B", Options{Key: []string{"m", "latency"}}); err == nil || !strings.Contains(err.Error(), "the key has the column latency, which is what is compared") {
+	if _, err := Tables(a, a, "A", "B", Options{Key: []string{"m", "latency"}}); err == nil ||
+		!strings.Contains(err.Error(), "the key has the column latency, which is what is compared") {
 		t.Error(err)
 	}
 }

@@ -18,7 +18,8 @@ func at[T any](v T) *T { return &v }
 // column of tokens/s, and one cell that failed.
 func cells() []Cell {
 	one := func(id string, tp int, ttft, tpot, iter, comm float64) Cell {
-		return Cell{Experiment: id, Model: "llama-8b", TP: at(tp), PP: at(1), GPUs: at(tp), TTFT: at(ttft), TPOT: at(tpot), Iteration: at(iter), Comm: at(comm),
+		return Cell{Experiment: id, Model: "llama-8b", TP: at(tp), PP: at(1), GPUs: at(tp), TTFT: at(ttft), TPOT: at(tpot),
+			Iteration: at(iter), Comm: at(comm),
 			Throughput: at(4 * 512 / iter), Batch: at(4), Seq: at(2048), Max: at(512)}
 	}
 	return []Cell{
@@ -36,7 +37,8 @@ func TestSummary(t *testing.T) {
 	if err != nil || len(rows) != 5 {
 		t.Fatalf("%d rows, %v", len(rows), err)
 	}
-	if got, want := strings.Join(rows[0][:11], ","), "experiment,model,tp,pp,ep,gpus,steps_per_sec,ttft_ms,tpot_ms,comm_overhead_pct,bubble_ratio_pct"; got != want {
+	if got, want := strings.Join(rows[0][:11],
+		","), "experiment,model,tp,pp,ep,gpus,steps_per_sec,ttft_ms,tpot_ms,comm_overhead_pct,bubble_ratio_pct"; got != want {
 		t.Errorf("the seed's columns come first: %s", got)
 	}
 	col := map[string]int{}
@@ -111,7 +113,8 @@ func TestCard(t *testing.T) {
 			continue // a group
 		}
 		fields++
-		if !strings.HasSuffix(line, "# measured") && !strings.HasSuffix(line, "# configured") && !strings.HasSuffix(line, "# default") {
+		if !strings.HasSuffix(line, "# measured") && !strings.HasSuffix(line, "# configured") &&
+			!strings.HasSuffix(line, "# default") {
 			t.Errorf("no source: %q", line)
 		}
 	}
@@ -123,7 +126,8 @@ func TestCard(t *testing.T) {
 func TestRoundTicks(t *testing.T) {
 	t.Parallel()
 	for hi, want := range map[float64]string{
-		29.4: "0 5 10 15 20 25", 1204: "0 200 400 600 800 1000 1200", 3.14: "0 0.5 1 1.5 2 2.5 3", 0.9: "0 0.2 0.4 0.6 0.8", 7.99: "0 1 2 3 4 5 6 7", 115: "0 20 40 60 80 100",
+		29.4: "0 5 10 15 20 25", 1204: "0 200 400 600 800 1000 1200", 3.14: "0 0.5 1 1.5 2 2.5 3", 0.9: "0 0.2 0.4 0.6 0.8",
+		7.99: "0 1 2 3 4 5 6 7", 115: "0 20 40 60 80 100",
 	} {
 		var got []string
 		for _, tick := range roundTicks(0, hi) {

@@ -14,8 +14,10 @@ func families() []Cell {
 			Throughput: at(throughput), Batch: at(4), Seq: at(2048), Max: at(512)}
 	}
 	return []Cell{
-		cell("E1.1", 1, 1, 1, 1, 750), cell("E1.2", 2, 1, 1, 1, 1050), cell("E1.3", 4, 1, 1, 1, 1500), cell("E1.2b", 2, 1, 1, 1, 900),
-		cell("E2.1", 1, 2, 1, 1, 750), cell("E3.2", 2, 1, 1, 2, 1200), cell("E3.3", 4, 1, 1, 4, 1800), cell("E4.1", 1, 1, 2, 1, 1425),
+		cell("E1.1", 1, 1, 1, 1, 750), cell("E1.2", 2, 1, 1, 1, 1050), cell("E1.3", 4, 1, 1, 1, 1500), cell("E1.2b", 2, 1, 1,
+			1, 900),
+		cell("E2.1", 1, 2, 1, 1, 750), cell("E3.2", 2, 1, 1, 2, 1200), cell("E3.3", 4, 1, 1, 4, 1800), cell("E4.1", 1, 1, 2,
+			1, 1425),
 		cell("E5.1", 2, 1, 2, 4, 1800),
 	}
 }
@@ -31,8 +33,10 @@ func TestLinesOfFamilies(t *testing.T) {
 		cells []Cell
 		want  string
 	}{
-		"families":   {families(), "DP: E1.1 E4.1 | EP: E1.1 E3.2 E3.3 | PP: E1.1 E2.1 | TP: E1.1 E1.2 E1.3 | TP, E1.2b: E1.2b | TP+DP+EP: E1.1 E5.1"},
-		"two loads":  {append(families()[:2], other...), "TP, batch 4 seq 2048 max 512: E1.1 E1.2 | TP, batch 8 seq 2048 max 512: E1.1 large E1.2 large"},
+		"families": {families(), "DP: E1.1 E4.1 | EP: E1.1 E3.2 E3.3 | PP: E1.1 E2.1 | TP: E1.1 E1.2 E1.3 | TP, E1.2b: " +
+			"E1.2b | TP+DP+EP: E1.1 E5.1"},
+		"two loads": {append(families()[:2], other...),
+			"TP, batch 4 seq 2048 max 512: E1.1 E1.2 | TP, batch 8 seq 2048 max 512: E1.1 large E1.2 large"},
 		"one cell":   {families()[:1], "one GPU, E1.1: E1.1"},
 		"two models": {append(families()[:2], cells()[:3]...), "llama-8b, TP: E1.1 E1.2 E1.3 | moe, TP: E1.1 E1.2"},
 	} {

@@ -58,7 +58,8 @@ func TestPublishedDefects(t *testing.T) {
 	var got []string
 	for _, f := range r.Findings {
 		if f.Rule != "R1" {
-			got = append(got, fmt.Sprintf("%s %s %d", f.Rule, strings.TrimSuffix(strings.TrimPrefix(f.Path, "h200_sxm/"), ".parquet"), f.Count))
+			got = append(got, fmt.Sprintf("%s %s %d", f.Rule,
+				strings.TrimSuffix(strings.TrimPrefix(f.Path, "h200_sxm/"), ".parquet"), f.Count))
 		}
 	}
 	if diff := cmp.Diff([]string{
@@ -84,7 +85,8 @@ func TestPublishedDefects(t *testing.T) {
 		t.Errorf("exceeded %v: %s", r.Exceeded, r.Summary())
 	}
 	warned := &Report{Findings: make([]Finding, 1), Exceeded: []string{"opaque_kernel"}}
-	if s := warned.Summary(); warned.Failed() || s != "1 finding; more than allowed of opaque_kernel (warnings, which fail nothing)" {
+	if s := warned.Summary(); warned.Failed() ||
+		s != "1 finding; more than allowed of opaque_kernel (warnings, which fail nothing)" {
 		t.Error(s)
 	}
 }
@@ -97,15 +99,18 @@ func gemm(backend string, change func(map[string]arrow.Array)) arrow.Record {
 		ms[i], lat[i] = int64(i+1), 0.03+float64(i)/2000
 	}
 	cols := map[string]arrow.Array{
-		"framework": table.Constant(backend, n), "version": table.Constant("1.0", n), "device": table.Constant("NVIDIA H200", n), "op_name": table.Constant("gemm", n),
-		"kernel_source": table.Constant("cublas", n), "gemm_dtype": table.Constant("bfloat16", n), "m": table.Ints(ms, nil), "n": table.Constant(int64(4096), n),
+		"framework": table.Constant(backend, n), "version": table.Constant("1.0", n), "device": table.Constant("NVIDIA H200",
+			n), "op_name": table.Constant("gemm", n),
+		"kernel_source": table.Constant("cublas", n), "gemm_dtype": table.Constant("bfloat16", n), "m": table.Ints(ms,
+			nil), "n": table.Constant(int64(4096), n),
 		"k": table.Constant(int64(4096), n), "latency": table.Floats(lat, nil),
 	}
 	if change != nil {
 		change(cols)
 	}
 	names := []string{}
-	for _, name := range []string{"framework", "version", "device", "op_name", "kernel_source", "gemm_dtype", "m", "n", "k", "latency", "power", "power_limit"} {
+	for _, name := range []string{"framework", "version", "device", "op_name", "kernel_source", "gemm_dtype", "m", "n",
+		"k", "latency", "power", "power_limit"} {
 		if cols[name] != nil {
 			names = append(names, name)
 		}
@@ -148,7 +153,8 @@ func meta(t testing.TB, dir, tableName string, m tree.TableMeta) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		t.Fatal(err)
 	}
-	if data, err = tree.NextMeta(data, path, tree.Runtime{Framework: "trtllm", Version: "1.0"}, tree.Update{Table: tableName, Entry: m}); err != nil {
+	if data, err = tree.NextMeta(data, path, tree.Runtime{Framework: "trtllm", Version: "1.0"},
+		tree.Update{Table: tableName, Entry: m}); err != nil {
 		t.Fatal(err)
 	}
 	text(t, string(data), path)
@@ -159,7 +165,8 @@ func TestSoundTreeHasNoFindings(t *testing.T) {
 	dir := filepath.Join(root, "data", "h200_sxm", "gemm", "trtllm", "1.0")
 	digest := put(t, gemm("TRTLLM", nil), dir, "gemm_perf.parquet")
 	rows := int64(60)
-	meta(t, dir, "gemm_perf", tree.TableMeta{Rows: &rows, DataHash: digest, CasePlanHash: tree.CasePlanHash([]string{"a"}), Status: tree.Complete})
+	meta(t, dir, "gemm_perf", tree.TableMeta{Rows: &rows, DataHash: digest, CasePlanHash: tree.CasePlanHash([]string{"a"}),
+		Status: tree.Complete})
 	r := lint(t, root, Options{})
 	if len(r.Findings) != 0 || r.Failed() || r.Rows != 60 {
 		t.Errorf("%+v", r)
@@ -174,10 +181,12 @@ func TestStructureRules(t *testing.T) {
 	put(t, gemm("TRTLLM", nil), base, "moe", "trtllm", "1.0", "gemm_perf.parquet") // R4, R1
 	put(t, gemm("TRTLLM", nil), base, "gemm", "trtllm", "1.1", "gem_perf.parquet") // unknown, R1
 	rows, none := int64(60), int64(59)
-	meta(t, dir, "gemm_perf", tree.TableMeta{Rows: &none, DataHash: "sha256:0", CasePlanHash: tree.EmptyPlanHash, Status: tree.Partial})
+	meta(t, dir, "gemm_perf", tree.TableMeta{Rows: &none, DataHash: "sha256:0", CasePlanHash: tree.EmptyPlanHash,
+		Status: tree.Partial})
 	meta(t, dir, "moe_perf", tree.TableMeta{Rows: &rows, Status: tree.Complete})
 	text(t, "schema_version: 1\nreuse:\n- {table: scale_matrix_perf, from_version: '0.9', reason: same, approved_by: me}\n", dir, tree.ReuseFile)
-	text(t, "schema_version: 1\nreuse:\n- {table: moe_perf, from_version: ../../x, reason: same, approved_by: me}\n", base, "moe", "trtllm", "1.0", tree.ReuseFile)
+	text(t, "schema_version: 1\nreuse:\n- {table: moe_perf, from_version: ../../x, reason: same, approved_by: me}\n", base,
+		"moe", "trtllm", "1.0", tree.ReuseFile)
 	text(t, "schema_version: 1\nreuse: []\n", base, "comm", "trtllm", "1.0", tree.ReuseFile)
 	text(t, "x", dir, "INCOMPLETE.txt")
 	text(t, "schema_version: 7\n", base, "mla", "trtllm", "1.0", tree.MetaFile)
@@ -187,7 +196,8 @@ func TestStructureRules(t *testing.T) {
 	want(t, r, "R1", "moe/trtllm/1.0/gemm_perf", 1, "no readable collection_meta.yaml")
 	want(t, r, "R4", "moe/trtllm/1.0/gemm_perf", 1, "belongs to the family gemm and is in the folder of moe")
 	want(t, r, "unknown_table", "gem_perf", 1, "did you mean gemm_perf?")
-	want(t, r, "R2", "gemm/trtllm/1.0/reuse.yaml", 1, "there is no data/h200_sxm/gemm/trtllm/0.9/scale_matrix_perf.parquet")
+	want(t, r, "R2", "gemm/trtllm/1.0/reuse.yaml", 1,
+		"there is no data/h200_sxm/gemm/trtllm/0.9/scale_matrix_perf.parquet")
 	want(t, r, "R2", "moe/trtllm/1.0/reuse.yaml", 1, "")
 	want(t, r, "R3", "comm/trtllm/1.0/reuse.yaml", 1, "")
 	want(t, r, "R6", "INCOMPLETE.txt", 1, "")
@@ -210,41 +220,61 @@ func TestRowRules(t *testing.T) {
 		count         int
 		change        func(map[string]arrow.Array)
 	}{
-		{"limits", "1 of 60 rows have an impossible latency", 1, func(c map[string]arrow.Array) { c["latency"] = replace(c["latency"], 3, 0) }},
-		{"limits", "1 of 60 rows have an impossible latency", 1, func(c map[string]arrow.Array) { c["latency"] = replace(c["latency"], 3, math.NaN()) }},
-		{"limits", "1 of 60 rows have an impossible latency", 1, func(c map[string]arrow.Array) { c["latency"] = replace(c["latency"], 3, 1e-9) }},
-		{"limits", "1 of 60 rows have an impossible latency", 1, func(c map[string]arrow.Array) { c["latency"] = replace(c["latency"], 3, 1e9) }},
+		{"limits", "1 of 60 rows have an impossible latency", 1,
+			func(c map[string]arrow.Array) { c["latency"] = replace(c["latency"], 3, 0) }},
+		{"limits", "1 of 60 rows have an impossible latency", 1,
+			func(c map[string]arrow.Array) { c["latency"] = replace(c["latency"], 3, math.NaN()) }},
+		{"limits", "1 of 60 rows have an impossible latency", 1,
+			func(c map[string]arrow.Array) { c["latency"] = replace(c["latency"], 3, 1e-9) }},
+		{"limits", "1 of 60 rows have an impossible latency", 1,
+			func(c map[string]arrow.Array) { c["latency"] = replace(c["latency"], 3, 1e9) }},
 		{"schema", "kernel_source is missing", 1, func(c map[string]arrow.Array) { delete(c, "kernel_source") }},
-		{"schema", "kernel_source has no value in 1 rows", 1, func(c map[string]arrow.Array) { c["kernel_source"] = firstOther("", "cublas", n, false) }},
+		{"schema", "kernel_source has no value in 1 rows", 1,
+			func(c map[string]arrow.Array) { c["kernel_source"] = firstOther("", "cublas", n, false) }},
 		{"schema", "m is float64", 1, func(c map[string]arrow.Array) { c["m"] = table.Constant(1.5, n) }},
-		{"schema", `"float16" is called "bfloat16" now`, 1, func(c map[string]arrow.Array) { c["gemm_dtype"] = table.Constant("float16", n) }},
+		{"schema", `"float16" is called "bfloat16" now`, 1,
+			func(c map[string]arrow.Array) { c["gemm_dtype"] = table.Constant("float16", n) }},
 		{"schema", "k is missing", 1, func(c map[string]arrow.Array) { delete(c, "k") }},
 		{"duplicates", "59 of 60 rows", 59, func(c map[string]arrow.Array) { c["m"] = table.Constant(int64(1), n) }},
-		{"provenance", `60 rows have the framework "VLLM", and the folder is of trtllm`, n, func(c map[string]arrow.Array) { c["framework"] = table.Constant("VLLM", n) }},
-		{"provenance", `60 rows have the version "1.1", not "1.0"`, n, func(c map[string]arrow.Array) { c["version"] = table.Constant("1.1", n) }},
+		{"provenance", `60 rows have the framework "VLLM", and the folder is of trtllm`, n,
+			func(c map[string]arrow.Array) { c["framework"] = table.Constant("VLLM", n) }},
+		{"provenance", `60 rows have the version "1.1", not "1.0"`, n,
+			func(c map[string]arrow.Array) { c["version"] = table.Constant("1.1", n) }},
 		{"provenance", "NVIDIA H100", n, func(c map[string]arrow.Array) { c["device"] = table.Constant("NVIDIA H100 80GB HBM3", n) }},
-		{"provenance", `1 rows have the version "1.1", not "1.0"`, 1, func(c map[string]arrow.Array) { c["version"] = firstOther("1.1", "1.0", n, true) }},
-		{"provenance", "1 rows have no version", 1, func(c map[string]arrow.Array) { c["version"] = firstOther("", "1.0", n, false) }},
-		{"provenance", "1 rows have no device", 1, func(c map[string]arrow.Array) { c["device"] = firstOther("", "NVIDIA H200", n, false) }},
-		{"provenance", `60 rows name the kernel "vllm_default", which belongs to vllm`, n, func(c map[string]arrow.Array) { c["kernel_source"] = table.Constant("vllm_default", n) }},
+		{"provenance", `1 rows have the version "1.1", not "1.0"`, 1,
+			func(c map[string]arrow.Array) { c["version"] = firstOther("1.1", "1.0", n, true) }},
+		{"provenance", "1 rows have no version", 1,
+			func(c map[string]arrow.Array) { c["version"] = firstOther("", "1.0", n, false) }},
+		{"provenance", "1 rows have no device", 1,
+			func(c map[string]arrow.Array) { c["device"] = firstOther("", "NVIDIA H200", n, false) }},
+		{"provenance", `60 rows name the kernel "vllm_default", which belongs to vllm`, n,
+			func(c map[string]arrow.Array) { c["kernel_source"] = table.Constant("vllm_default", n) }},
 		{"limits", "60 of 60 rows have an impossible latency or power", n, func(c map[string]arrow.Array) {
-			c["power"], c["power_limit"] = edit(c["latency"], func(i int, _ float64) float64 { return 800 + float64(i) }), table.Constant(700.0, n)
+			c["power"], c["power_limit"] = edit(c["latency"],
+				func(i int, _ float64) float64 { return 800 + float64(i) }), table.Constant(700.0, n)
 		}},
-		{"limits", "all 60 values of power are 300 W", 1, func(c map[string]arrow.Array) { c["power"] = table.Constant(300.0, n) }},
+		{"limits", "all 60 values of power are 300 W", 1,
+			func(c map[string]arrow.Array) { c["power"] = table.Constant(300.0, n) }},
 		{"limits", "60 of 60 rows", n, func(c map[string]arrow.Array) { c["latency"] = scale(c["latency"], 1e-4) }},
-		{"limits", "is latency in another unit", n, func(c map[string]arrow.Array) { c["latency"] = scale(c["latency"], 1e6) }},
-		{"limits", "all 60 values of latency are 1", 1, func(c map[string]arrow.Array) { c["latency"] = table.Constant(1.0, n) }},
+		{"limits", "is latency in another unit", n,
+			func(c map[string]arrow.Array) { c["latency"] = scale(c["latency"], 1e6) }},
+		{"limits", "all 60 values of latency are 1", 1,
+			func(c map[string]arrow.Array) { c["latency"] = table.Constant(1.0, n) }},
 		{"limits", "latency is rounded to multiples of 0.1", 1, func(c map[string]arrow.Array) {
 			c["latency"] = edit(c["latency"], func(i int, _ float64) float64 { return 0.1 + 0.1*float64(i%2) })
 		}},
-		{"trend", "1 of 60 rows are more than 1.7 times apart", 1, func(c map[string]arrow.Array) { c["latency"] = replace(c["latency"], 30, 10) }},
+		{"trend", "1 of 60 rows are more than 1.7 times apart", 1,
+			func(c map[string]arrow.Array) { c["latency"] = replace(c["latency"], 30, 10) }},
 		{"trend", "rows fall below 0.7 of the row before", 30, func(c map[string]arrow.Array) {
 			c["latency"] = edit(c["latency"], func(i int, v float64) float64 { return v * float64(2-i%2) })
 		}},
 		{"limits", "60 of 60 rows have an impossible latency", n, func(c map[string]arrow.Array) {
 			c["n"], c["k"] = table.Constant(int64(65536), n), table.Constant(int64(65536), n)
 		}},
-		{"opaque_kernel", "60 of 60", n, func(c map[string]arrow.Array) { c["kernel_source"] = table.Constant("default", n) }},
+		{"opaque_kernel", "60 of 60", n, func(c map[string]arrow.Array) {
+			c["kernel_source"] = table.Constant("default",
+				n)
+		}},
 	}
 	for _, tt := range tests {
 		root := t.TempDir()
@@ -270,7 +300,8 @@ func firstOther(first, rest string, n int, valid bool) arrow.Array {
 
 func TestMixedFrameworksOfAFile(t *testing.T) {
 	root := t.TempDir()
-	put(t, gemm("TRTLLM", func(c map[string]arrow.Array) { c["framework"] = firstOther("VLLM", "TRTLLM", 60, true) }), root, "gemm_perf.parquet")
+	put(t, gemm("TRTLLM", func(c map[string]arrow.Array) { c["framework"] = firstOther("VLLM", "TRTLLM", 60, true) }),
+		root, "gemm_perf.parquet")
 	want(t, lint(t, root, Options{}), "provenance", "gemm_perf", 1, `1 rows have the framework "VLLM", others another one`)
 }
 
@@ -303,7 +334,8 @@ func TestCrossBackend(t *testing.T) {
 	root := t.TempDir()
 	for _, system := range []string{"h200_sxm", "h100_sxm", "b200_sxm"} {
 		put(t, gemm("TRTLLM", nil), root, system, "gemm", "trtllm", "1.0", "gemm_perf.parquet")
-		put(t, gemm("TRTLLM", func(c map[string]arrow.Array) { c["latency"] = scale(c["latency"], 50) }), root, system, "gemm", "trtllm", "1.0rc1", "gemm_perf.parquet")
+		put(t, gemm("TRTLLM", func(c map[string]arrow.Array) { c["latency"] = scale(c["latency"], 50) }), root, system,
+			"gemm", "trtllm", "1.0rc1", "gemm_perf.parquet")
 		put(t, gemm("VLLM", func(c map[string]arrow.Array) {
 			c["latency"] = edit(c["latency"], func(i int, x float64) float64 {
 				if i == 7 {
@@ -314,12 +346,15 @@ func TestCrossBackend(t *testing.T) {
 		}), root, system, "gemm", "vllm", "1.0", "gemm_perf.parquet")
 	}
 	r := lint(t, root, Options{})
-	if f := r.of("pair_outlier"); len(f) != 3 || f[0].Count != 1 || !strings.Contains(f[0].Rows[0], "m=8 ") || !strings.Contains(f[0].Path, "vllm") {
+	if f := r.of("pair_outlier"); len(f) != 3 || f[0].Count != 1 || !strings.Contains(f[0].Rows[0], "m=8 ") ||
+		!strings.Contains(f[0].Path, "vllm") {
 		t.Errorf("pair_outlier %+v", f)
 	}
-	want(t, r, "systematic_offset", "", 1, "the median of vllm / trtllm is off the same way on 3 systems: b200_sxm 1.300, h100_sxm 1.300, h200_sxm 1.300")
+	want(t, r, "systematic_offset", "", 1,
+		"the median of vllm / trtllm is off the same way on 3 systems: b200_sxm 1.300, h100_sxm 1.300, h200_sxm 1.300")
 	// The tables of the three systems are equal to the last digit.
-	want(t, r, "copies", "h100_sxm/gemm/trtllm/1.0/", 60, "60 of 60 compared rows repeat those of b200_sxm/gemm/trtllm/1.0/gemm_perf.parquet")
+	want(t, r, "copies", "h100_sxm/gemm/trtllm/1.0/", 60,
+		"60 of 60 compared rows repeat those of b200_sxm/gemm/trtllm/1.0/gemm_perf.parquet")
 	if strings.Contains(fmt.Sprint(r.of("pair_outlier")), "1.0rc1") {
 		t.Error("an old version is compared with the other backend")
 	}
@@ -355,7 +390,8 @@ func TestOptionsAndViews(t *testing.T) {
 	if r.Failed() || len(r.Exceeded) != 0 || len(r.Findings) != 2 {
 		t.Errorf("%+v", r)
 	}
-	if _, err := Run(t.Context(), published, Options{Rules: []string{"R9"}}); err == nil || !strings.Contains(err.Error(), "R9") {
+	if _, err := Run(t.Context(), published, Options{Rules: []string{"R9"}}); err == nil ||
+		!strings.Contains(err.Error(), "R9") {
 		t.Errorf("error %v", err)
 	}
 	if _, err := Run(t.Context(), t.TempDir(), Options{}); err == nil {
@@ -365,7 +401,8 @@ func TestOptionsAndViews(t *testing.T) {
 	if err := r.WriteText(&txt, 1); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(txt.String(), "error duplicates: 1,016 duplicate keys") || !strings.Contains(txt.String(), "all within what is allowed") {
+	if !strings.Contains(txt.String(), "error duplicates: 1,016 duplicate keys") ||
+		!strings.Contains(txt.String(), "all within what is allowed") {
 		t.Errorf("text:\n%s", txt.String())
 	}
 	if r.Counts["duplicates"] != 1016 {
@@ -404,8 +441,11 @@ func TestFilesBesideTheSpecs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	write("data/h200_sxm/trtllm/1.0.0rc3/gemm_perf.txt", "framework,version,device,op_name,kernel_source,gemm_dtype,m,n,k,latency\nTRTLLM,1.0.0rc3,NVIDIA H200,gemm,x,float16,1,128,64,0.5\n")
-	write("query_versions.yaml", "schema_version: 1\ndefaults:\n  trtllm: {current: 1.0.0rc3, previous: 0.20.0}\n  vllm: {current: 0.24.0}\noverrides:\n  h100_sxm:\n    trtllm: {current: 1.0.0rc3}\n")
+	write("data/h200_sxm/trtllm/1.0.0rc3/gemm_perf.txt",
+		"framework,version,device,op_name,kernel_source,gemm_dtype,m,n,k,latency\nTRTLLM,1.0.0rc3,NVIDIA "+
+			"H200,gemm,x,float16,1,128,64,0.5\n")
+	write("query_versions.yaml", "schema_version: 1\ndefaults:\n  trtllm: {current: 1.0.0rc3, previous: 0.20.0}\n  "+
+		"vllm: {current: 0.24.0}\noverrides:\n  h100_sxm:\n    trtllm: {current: 1.0.0rc3}\n")
 	write("attention_lane_defaults.yaml", "trtllm: {1.0.0rc3: {90: x}}\nsglang: {0.5.14: {90: fa3}}\n")
 	r := lint(t, dir, Options{})
 	var got []string
@@ -416,14 +456,17 @@ func TestFilesBesideTheSpecs(t *testing.T) {
 	}
 	slices.Sort(got)
 	want := []string{
-		"defaults.trtllm names 0.20.0 as previous, and there is no table of it", "defaults.vllm names 0.24.0 as current, and there is no table of it",
-		"it has kernels of sglang 0.5.14, and there is no table of it", "overrides.h100_sxm.trtllm names 1.0.0rc3 as current, and there is no table of it",
+		"defaults.trtllm names 0.20.0 as previous, and there is no table of it", "defaults.vllm names 0.24.0 as current, " +
+			"and there is no table of it",
+		"it has kernels of sglang 0.5.14, and there is no table of it", "overrides.h100_sxm.trtllm names 1.0.0rc3 as " +
+			"current, and there is no table of it",
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got\n%s", strings.Join(got, "\n"))
 	}
 	write("query_versions.yaml", "schema_version: 3\n")
-	if f := lint(t, dir, Options{}).of("unreadable"); len(f) != 1 || !strings.Contains(f[0].Message, "schema_version is 3") {
+	if f := lint(t, dir, Options{}).of("unreadable"); len(f) != 1 ||
+		!strings.Contains(f[0].Message, "schema_version is 3") {
 		t.Errorf("%+v", f)
 	}
 }

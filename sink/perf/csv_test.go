@@ -57,12 +57,15 @@ func TestWriteCSVGolden(t *testing.T) {
 		map[string]any{"op": "gemm", "m": 128, "latency": 0.1, "power": 700.0, "graph": true, "note": "plain"},
 		map[string]any{"op": "gemm", "m": 16, "latency": 1e-7, "power": nil, "graph": false, "note": "a,b"},
 		map[string]any{"op": "gemm", "m": 16, "latency": 0.30000000000000004, "power": 1.0, "graph": nil, "note": `say "hi"`},
-		map[string]any{"op": "bmm", "m": -9, "latency": 123456789.125, "power": math.Copysign(0, -1), "graph": true, "note": ""},
-		map[string]any{"op": "bmm", "m": math.MinInt64, "latency": math.NaN(), "power": math.Inf(1), "graph": true, "note": "two\nlines"},
+		map[string]any{"op": "bmm", "m": -9, "latency": 123456789.125, "power": math.Copysign(0, -1), "graph": true,
+			"note": ""},
+		map[string]any{"op": "bmm", "m": math.MinInt64, "latency": math.NaN(), "power": math.Inf(1), "graph": true,
+			"note": "two\nlines"},
 		map[string]any{"op": "größe", "m": nil, "latency": 5e-324, "power": 1e21, "graph": true, "note": "cr\rhere"},
 		map[string]any{"op": nil, "m": 1, "latency": 2.0, "power": 3.0, "graph": true, "note": nil},
 	)
-	ordered, err := table.Select(table.Take(rec, []int{4, 3, 1, 2, 0, 5, 6}), "op", "m", "latency", "power", "graph", "note")
+	ordered, err := table.Select(table.Take(rec, []int{4, 3, 1, 2, 0, 5, 6}), "op", "m", "latency", "power", "graph",
+		"note")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -138,21 +141,25 @@ func TestReadCSVTypes(t *testing.T) {
 	for _, f := range rec.Schema().Fields() {
 		types = append(types, f.Name+" "+table.TypeName(f.Type))
 	}
-	want := []string{"i int64", "f float64", "mixed float64", "b bool", "s string", "lead string", "plus string", "none string", "quoted int64", "big float64", "nan float64"}
+	want := []string{"i int64", "f float64", "mixed float64", "b bool", "s string", "lead string", "plus string",
+		"none string", "quoted int64", "big float64", "nan float64"}
 	if d := cmp.Diff(want, types); d != "" {
 		t.Error(d)
 	}
-	if rec.NumRows() != 3 || table.Value(rec, 0, 1) != int64(-3) || table.Value(rec, 2, 1) != 0.5 || table.Value(rec, 4, 1) != nil || table.Value(rec, 4, 2) != "" {
+	if rec.NumRows() != 3 || table.Value(rec, 0, 1) != int64(-3) || table.Value(rec, 2, 1) != 0.5 ||
+		table.Value(rec, 4, 1) != nil || table.Value(rec, 4, 2) != "" {
 		t.Errorf("got %v", rec)
 	}
-	rec, err = ReadCSV([]byte("version,latency\n1.10,5\n"), Types{"version": table.String, "latency": table.Float64, "absent": table.Int64})
+	rec, err = ReadCSV([]byte("version,latency\n1.10,5\n"),
+		Types{"version": table.String, "latency": table.Float64, "absent": table.Int64})
 	if err != nil || table.Value(rec, 0, 0) != "1.10" || table.Value(rec, 1, 0) != 5.0 {
 		t.Errorf("declared types: %v, %v", rec, err)
 	}
 	if one, err := ReadCSV([]byte("a\n1\n\n2\n"), nil); err != nil || one.NumRows() != 2 {
 		t.Errorf("a blank line is no row: %v, %v", one, err)
 	}
-	if none, err := ReadCSV([]byte("a,b\n"), Types{"b": table.Float64}); err != nil || none.NumRows() != 0 || none.Column(1).DataType() != table.Float64 {
+	if none, err := ReadCSV([]byte("a,b\n"), Types{"b": table.Float64}); err != nil || none.NumRows() != 0 ||
+		none.Column(1).DataType() != table.Float64 {
 		t.Errorf("a header alone: %v, %v", none, err)
 	}
 }
@@ -251,8 +258,10 @@ func gemmLike(n int) arrow.Record {
 	return table.NewRecord(
 		[]string{"framework", "version", "device", "op_name", "kernel_source", "gemm_dtype", "m", "n", "k", "latency"},
 		[]arrow.Array{
-			table.Constant("TRTLLM", n), table.Constant("1.3.0rc20", n), table.Constant("NVIDIA H200", n), table.Constant("gemm", n),
-			table.Constant("torch_flow", n), table.Texts(text, nil), table.Ints(m, nil), table.Ints(nn, nil), table.Ints(k, nil), table.Floats(lat, nil),
+			table.Constant("TRTLLM", n), table.Constant("1.3.0rc20", n), table.Constant("NVIDIA H200", n), table.Constant("gemm",
+				n),
+			table.Constant("torch_flow", n), table.Texts(text, nil), table.Ints(m, nil), table.Ints(nn, nil), table.Ints(k,
+				nil), table.Floats(lat, nil),
 		})
 }
 

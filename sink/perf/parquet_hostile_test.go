@@ -42,7 +42,8 @@ func integers(t *testing.T, names []string, meta map[string]string, props ...par
 		}
 	}
 	var b bytes.Buffer
-	w := file.NewParquetWriter(&b, root, file.WithWriteMetadata(kv), file.WithWriterProps(parquet.NewWriterProperties(props...)))
+	w := file.NewParquetWriter(&b, root, file.WithWriteMetadata(kv),
+		file.WithWriterProps(parquet.NewWriterProperties(props...)))
 	rg := w.AppendRowGroup()
 	for range names {
 		cw, err := rg.NextColumn()
@@ -86,7 +87,8 @@ func TestParquetOfTooManyRows(t *testing.T) {
 		m.RowGroups = append(m.RowGroups, &second)
 		spoil(m)
 		err = cellsOf(pf)
-		if allowed := strings.HasPrefix(name, "no more"); allowed != (err == nil) || !allowed && !strings.Contains(err.Error(), "rows or more of 2 columns") {
+		if allowed := strings.HasPrefix(name, "no more"); allowed != (err == nil) || !allowed &&
+			!strings.Contains(err.Error(), "rows or more of 2 columns") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -95,7 +97,8 @@ func TestParquetOfTooManyRows(t *testing.T) {
 // arrowSchema is what Arrow's writers put beside the columns.
 func arrowSchema(f arrow.Field) map[string]string {
 	var b bytes.Buffer
-	w := ipc.NewWriter(&b, ipc.WithSchema(arrow.NewSchema([]arrow.Field{f}, nil)), ipc.WithAllocator(memory.DefaultAllocator))
+	w := ipc.NewWriter(&b, ipc.WithSchema(arrow.NewSchema([]arrow.Field{f}, nil)),
+		ipc.WithAllocator(memory.DefaultAllocator))
 	_ = w.Close() // bytes.Buffer does not fail
 	return map[string]string{"ARROW:schema": base64.StdEncoding.EncodeToString(b.Bytes())}
 }
@@ -112,12 +115,15 @@ func TestParquetThatIsRefused(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"same column":  {integers(t, []string{"m", "latency", "m"}, nil), `two columns are called "m"`},
-		"wide":         {integers(t, wide, nil), "it has 4097 columns, and 4096 are the most"},
-		"duration":     {integers(t, []string{"latency"}, arrowSchema(arrow.Field{Name: "latency", Type: arrow.FixedWidthTypes.Duration_us})), `column "latency": the type is a duration in us; write it as a float`},
-		"odd schema":   {integers(t, []string{"latency"}, map[string]string{"ARROW:schema": "%"}), ""},
-		"plain schema": {integers(t, []string{"latency"}, arrowSchema(arrow.Field{Name: "latency", Type: arrow.PrimitiveTypes.Int64})), ""},
-		"snappy":       {integers(t, []string{"latency"}, nil, parquet.WithCompression(compress.Codecs.Snappy)), ""},
+		"same column": {integers(t, []string{"m", "latency", "m"}, nil), `two columns are called "m"`},
+		"wide":        {integers(t, wide, nil), "it has 4097 columns, and 4096 are the most"},
+		"duration": {integers(t, []string{"latency"},
+			arrowSchema(arrow.Field{Name: "latency",
+				Type: arrow.FixedWidthTypes.Duration_us})), `column "latency": the type is a duration in us; write it as a float`},
+		"odd schema": {integers(t, []string{"latency"}, map[string]string{"ARROW:schema": "%"}), ""},
+		"plain schema": {integers(t, []string{"latency"},
+			arrowSchema(arrow.Field{Name: "latency", Type: arrow.PrimitiveTypes.Int64})), ""},
+		"snappy": {integers(t, []string{"latency"}, nil, parquet.WithCompression(compress.Codecs.Snappy)), ""},
 	} {
 		rec, err := ReadParquet(c.data)
 		switch {
@@ -132,9 +138,10 @@ func TestParquetThatIsRefused(t *testing.T) {
 		data []byte
 		want string
 	}{
-		"empty":     {nil, "the file is empty"},
-		"CSV":       {[]byte("m,latency\n1,0.1\n"), "this is no Parquet file; the name of a CSV file ends in .csv or .txt"},
-		"cut off":   {good[:len(good)-3], fmt.Sprintf("the file is cut off: it begins as Parquet and does not end as such, after %d bytes", len(good)-3)},
+		"empty": {nil, "the file is empty"},
+		"CSV":   {[]byte("m,latency\n1,0.1\n"), "this is no Parquet file; the name of a CSV file ends in .csv or .txt"},
+		"cut off": {good[:len(good)-3], fmt.Sprintf("the file is cut off: it begins as Parquet and does not end as such, "+
+			"after %d bytes", len(good)-3)},
 		"a mark":    {good[:4], "the file is cut off"},
 		"no head":   {good[6:], "the beginning of this Parquet file is missing"},
 		"encrypted": {append([]byte("PARE"), good[4:]...), "this Parquet file is encrypted"},

@@ -28,12 +28,17 @@ func TestReadPublishedTables(t *testing.T) {
 		first map[string]any
 	}{
 		{"nccl_perf.parquet", 504, map[string]float64{"num_gpus": 2352, "message_size": 19327343616, "latency": 78.21294},
-			map[string]any{"framework": "TRTLLM", "version": "2.29.2", "device": "NVIDIA H200", "op_name": "all_gather", "kernel_source": "NCCL",
-				"nccl_dtype": "half", "num_gpus": int64(2), "message_size": int64(256), "latency": 0.00536}},
-		{"moe_perf_head.parquet", 300, map[string]float64{"num_tokens": 573172, "hidden_size": 1046528, "topk": 2724, "moe_ep_size": 7285, "latency": 106.70059450666109},
-			map[string]any{"framework": "TRTLLM", "version": "1.3.0rc20", "device": "NVIDIA H200", "op_name": "moe", "kernel_source": "moe_torch_flow_cutlass",
-				"moe_dtype": "fp8", "num_tokens": int64(1), "hidden_size": int64(3072), "inter_size": int64(1024), "topk": int64(8), "num_experts": int64(256),
-				"moe_tp_size": int64(16), "moe_ep_size": int64(16), "distribution": "power_law_1.01", "latency": 0.026169601082801818}},
+			map[string]any{"framework": "TRTLLM", "version": "2.29.2", "device": "NVIDIA H200", "op_name": "all_gather",
+				"kernel_source": "NCCL",
+				"nccl_dtype":    "half", "num_gpus": int64(2), "message_size": int64(256), "latency": 0.00536}},
+		{"moe_perf_head.parquet", 300, map[string]float64{"num_tokens": 573172, "hidden_size": 1046528, "topk": 2724,
+			"moe_ep_size": 7285, "latency": 106.70059450666109},
+			map[string]any{"framework": "TRTLLM", "version": "1.3.0rc20", "device": "NVIDIA H200", "op_name": "moe",
+				"kernel_source": "moe_torch_flow_cutlass",
+				"moe_dtype":     "fp8", "num_tokens": int64(1), "hidden_size": int64(3072), "inter_size": int64(1024),
+				"topk": int64(8), "num_experts": int64(256),
+				"moe_tp_size": int64(16), "moe_ep_size": int64(16), "distribution": "power_law_1.01",
+				"latency": 0.026169601082801818}},
 	} {
 		t.Run(tc.file, func(t *testing.T) {
 			data, err := os.ReadFile(filepath.Join("testdata", tc.file))
@@ -130,7 +135,8 @@ func TestParquetLayoutOnDisk(t *testing.T) {
 	if r.NumRowGroups() != 1 || r.NumRows() != 150_001 {
 		t.Errorf("%d row groups, %d rows", r.NumRowGroups(), r.NumRows())
 	}
-	types := map[string]parquet.Type{"framework": parquet.Types.ByteArray, "m": parquet.Types.Int64, "latency": parquet.Types.Double, "graph": parquet.Types.Boolean}
+	types := map[string]parquet.Type{"framework": parquet.Types.ByteArray, "m": parquet.Types.Int64,
+		"latency": parquet.Types.Double, "graph": parquet.Types.Boolean}
 	for i := range r.MetaData().Schema.NumColumns() {
 		col := r.MetaData().Schema.Column(i)
 		if want, ok := types[col.Name()]; ok && col.PhysicalType() != want {

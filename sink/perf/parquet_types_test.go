@@ -78,18 +78,26 @@ func TestReadParquetOfOtherWriters(t *testing.T) {
 		want  []any
 		err   string
 	}{
-		"required int32": {node: leaf(t, must, none, parquet.Types.Int32), write: int32s(nil, -1, 7), want: []any{int64(-1), int64(7)}},
-		"optional int32": {node: leaf(t, may, none, parquet.Types.Int32), write: int32s([]int16{0, 1, 0}, 7), want: []any{nil, int64(7), nil}},
-		"uint32":         {node: leaf(t, must, schema.NewIntLogicalType(32, false), parquet.Types.Int32), write: int32s(nil, -1), want: []any{int64(math.MaxUint32)}},
-		"uint64":         {node: leaf(t, must, schema.NewIntLogicalType(64, false), parquet.Types.Int64), write: int64s(5), want: []any{int64(5)}},
-		"uint64 too big": {node: leaf(t, must, schema.NewIntLogicalType(64, false), parquet.Types.Int64), write: int64s(-1), err: "18446744073709551615 is larger"},
-		"nothing at all": {node: leaf(t, may, schema.NullLogicalType{}, parquet.Types.Int32), write: int32s([]int16{0, 0}), want: []any{nil, nil}},
-		"date":           {node: leaf(t, must, schema.DateLogicalType{}, parquet.Types.Int32), write: int32s(nil, 1), err: `column "c": the type is Date; only`},
-		"a list of int32": {node: leaf(t, parquet.Repetitions.Repeated, none, parquet.Types.Int32), write: func(cw file.ColumnChunkWriter) {
-			if _, err := cw.(*file.Int32ColumnChunkWriter).WriteBatch([]int32{1, 2}, []int16{1, 1}, []int16{0, 1}); err != nil {
-				t.Fatal(err)
-			}
-		}, err: "one value a cell"},
+		"required int32": {node: leaf(t, must, none, parquet.Types.Int32), write: int32s(nil, -1, 7),
+			want: []any{int64(-1), int64(7)}},
+		"optional int32": {node: leaf(t, may, none, parquet.Types.Int32), write: int32s([]int16{0, 1, 0}, 7),
+			want: []any{nil, int64(7), nil}},
+		"uint32": {node: leaf(t, must, schema.NewIntLogicalType(32, false), parquet.Types.Int32),
+			write: int32s(nil, -1), want: []any{int64(math.MaxUint32)}},
+		"uint64": {node: leaf(t, must, schema.NewIntLogicalType(64, false), parquet.Types.Int64), write: int64s(5),
+			want: []any{int64(5)}},
+		"uint64 too big": {node: leaf(t, must, schema.NewIntLogicalType(64, false), parquet.Types.Int64), write: int64s(-1),
+			err: "18446744073709551615 is larger"},
+		"nothing at all": {node: leaf(t, may, schema.NullLogicalType{}, parquet.Types.Int32), write: int32s([]int16{0, 0}),
+			want: []any{nil, nil}},
+		"date": {node: leaf(t, must, schema.DateLogicalType{}, parquet.Types.Int32), write: int32s(nil, 1),
+			err: `column "c": the type is Date; only`},
+		"a list of int32": {node: leaf(t, parquet.Repetitions.Repeated, none, parquet.Types.Int32),
+			write: func(cw file.ColumnChunkWriter) {
+				if _, err := cw.(*file.Int32ColumnChunkWriter).WriteBatch([]int32{1, 2}, []int16{1, 1}, []int16{0, 1}); err != nil {
+					t.Fatal(err)
+				}
+			}, err: "one value a cell"},
 		"float32": {node: leaf(t, may, none, parquet.Types.Float), write: func(cw file.ColumnChunkWriter) {
 			if _, err := cw.(*file.Float32ColumnChunkWriter).WriteBatch([]float32{0.5}, []int16{1, 0}, nil); err != nil {
 				t.Fatal(err)

@@ -62,7 +62,8 @@ func TestSeriesRoundTrip(t *testing.T) {
 func TestReadSeriesSortsByTime(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
-	rec := seriesOf(t, map[string]any{SeriesTime: 3, "v": 30}, map[string]any{SeriesTime: 1, "v": 10}, map[string]any{SeriesTime: 3, "v": 31}, map[string]any{SeriesTime: 2, "v": 20})
+	rec := seriesOf(t, map[string]any{SeriesTime: 3, "v": 30}, map[string]any{SeriesTime: 1, "v": 10},
+		map[string]any{SeriesTime: 3, "v": 31}, map[string]any{SeriesTime: 2, "v": 20})
 	if err := WriteParquet(&out, rec); err != nil { // as another program might
 		t.Fatal(err)
 	}
@@ -71,7 +72,8 @@ func TestReadSeriesSortsByTime(t *testing.T) {
 		t.Fatal(err)
 	}
 	v, err := table.Int64s(got, "v")
-	if err != nil || len(v.Values) != 4 || v.Values[0] != 10 || v.Values[1] != 20 || v.Values[2] != 30 || v.Values[3] != 31 {
+	if err != nil || len(v.Values) != 4 || v.Values[0] != 10 || v.Values[1] != 20 || v.Values[2] != 30 ||
+		v.Values[3] != 31 {
 		t.Errorf("%v %v", v, err)
 	}
 }

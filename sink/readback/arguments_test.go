@@ -31,7 +31,8 @@ func TestRowsHaveTheArgumentsOfTheirQuery(t *testing.T) {
 		for _, c := range tab.Columns("", false) {
 			if c.Role == catalog.Key {
 				row[c.Name] = 2
-				if strings.HasSuffix(c.Name, "dtype") || c.Name == "gemm_type" || c.Name == "phase" || c.Name == "distribution" || c.Name == "comm_backend" {
+				if strings.HasSuffix(c.Name, "dtype") || c.Name == "gemm_type" || c.Name == "phase" || c.Name == "distribution" ||
+					c.Name == "comm_backend" {
 					row[c.Name] = "word"
 				}
 			}
@@ -63,7 +64,8 @@ for q in json.load(sys.stdin):
     except Exception as err:
         print(q["table"], repr(err))
 `
-	cmd := exec.CommandContext(t.Context(), program, "-c", strings.ReplaceAll(script, `if __name__ == "__main__":`, "if False:")+check)
+	cmd := exec.CommandContext(t.Context(), program, "-c",
+		strings.ReplaceAll(script, `if __name__ == "__main__":`, "if False:")+check)
 	cmd.Stdin = bytes.NewReader(in)
 	var said bytes.Buffer
 	cmd.Stderr = &said // of a shell around the interpreter too

@@ -25,7 +25,8 @@ func TestEngineReadsTheDatabase(t *testing.T) {
 	}
 	// Both rows and the places beside them along m, n and k; at 64 and beside it the
 	// answer is another one, and n and k beside a row have no table.
-	if gemm := find(t, r, "gemm_perf"); r.Package != "aiconfigurator 0.12.0" || gemm.Answered == 0 || gemm.Differ == 0 || gemm.Result != Fail {
+	if gemm := find(t, r, "gemm_perf"); r.Package != "aiconfigurator 0.12.0" || gemm.Answered == 0 || gemm.Differ == 0 ||
+		gemm.Result != Fail {
 		t.Errorf("%s: %+v", r.Package, gemm)
 	}
 	if r, err = Run(t.Context(), before, options(program, before)); err != nil {
@@ -52,7 +53,8 @@ func TestInstalledPackageIsChosen(t *testing.T) {
 	if err := os.Mkdir(info, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(info, "METADATA"), []byte("Name: aisimulate\nVersion: 0.13.0\n"), 0o644); err != nil {
+	if err := os.WriteFile(filepath.Join(info, "METADATA"), []byte("Name: aisimulate\nVersion: 0.13.0\n"),
+		0o644); err != nil {
 		t.Fatal(err)
 	}
 
@@ -132,7 +134,8 @@ func TestOtherVersionsOfLibrariesAreNotAsked(t *testing.T) {
 			if c.nccl {
 				table(dir, "nccl", "2.1", "TRTLLM")
 			}
-			if err := os.WriteFile(filepath.Join(dir, "h200_sxm.yaml"), []byte("data_dir: data/h200_sxm\n"+c.spec), 0o644); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, "h200_sxm.yaml"), []byte("data_dir: data/h200_sxm\n"+c.spec),
+				0o644); err != nil {
 				t.Fatal(err)
 			}
 			versions, err := Versions(dir)
@@ -216,7 +219,8 @@ func TestTimesThatAreNotNumbersFail(t *testing.T) {
 		{[]string{row("1", "NaN"), row("64", "0.9")}, Pass, "not answered: the answer is nan, which is no time", 1, 3},
 		{[]string{row("1", "NaN")}, Fail, "the answer is nan, which is no time", 0, 0},
 		{nil, Fail, "it has no rows", 0, 0},
-		{[]string{strings.Replace(row("1", "0.5"), "torch_flow", "broken", 1)}, Fail, "cannot read DIR/data/gemm_perf.txt", 1, 0},
+		{[]string{strings.Replace(row("1", "0.5"), "torch_flow", "broken", 1)}, Fail, "cannot read DIR/data/gemm_perf.txt", 1,
+			0},
 	} {
 		dir := database(t, c.rows...)
 		r, err := Run(t.Context(), dir, options(program, ""))
@@ -225,7 +229,8 @@ func TestTimesThatAreNotNumbersFail(t *testing.T) {
 			continue
 		}
 		got := find(t, r, "gemm_perf")
-		if got.Result != c.result || !strings.Contains(strings.ReplaceAll(got.Message, dir, "DIR"), c.want) || got.Asked != c.asked || got.Answered != c.answers {
+		if got.Result != c.result || !strings.Contains(strings.ReplaceAll(got.Message, dir, "DIR"), c.want) ||
+			got.Asked != c.asked || got.Answered != c.answers {
 			t.Errorf("%q: %+v", c.rows, got)
 		}
 	}

@@ -80,7 +80,8 @@ func TestTablesPassFailOrAreNotAsked(t *testing.T) {
 		t.Fatal(err)
 	}
 	gemm := find(t, r, "gemm_perf")
-	if r.Package != "aiconfigurator 0.4.0" || gemm.Result != Pass || gemm.Rows != 2 || gemm.Queries != 8 || gemm.Answered != 8 || gemm.Differ != 0 {
+	if r.Package != "aiconfigurator 0.4.0" || gemm.Result != Pass || gemm.Rows != 2 || gemm.Queries != 8 ||
+		gemm.Answered != 8 || gemm.Differ != 0 {
 		t.Errorf("%s: %+v", r.Package, gemm)
 	}
 	if x := find(t, r, "custom_allreduce_perf"); x.Result != Fail || !strings.Contains(x.Message, "no table of 2 GPUs") {
@@ -110,7 +111,8 @@ func TestAnotherOrderOfRowsDiffers(t *testing.T) {
 	if r, err = Run(t.Context(), changed, options(python(t), before)); err != nil {
 		t.Fatal(err)
 	}
-	if gemm := find(t, r, "gemm_perf"); gemm.Result != Fail || gemm.Differ == 0 || !strings.Contains(gemm.Message, "answers differ") {
+	if gemm := find(t, r, "gemm_perf"); gemm.Result != Fail || gemm.Differ == 0 ||
+		!strings.Contains(gemm.Message, "answers differ") {
 		t.Errorf("one bit of one row: %+v", gemm)
 	}
 }
@@ -129,12 +131,15 @@ func TestErrorsNameTheirCause(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, "h200_sxm.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Run(t.Context(), dir, options(python(t), "")); err == nil || !strings.Contains(err.Error(), "h200_sxm.yaml") {
+	if _, err := Run(t.Context(), dir, options(python(t), "")); err == nil ||
+		!strings.Contains(err.Error(), "h200_sxm.yaml") {
 		t.Errorf("%v", err)
 	}
 	if program, err := exec.LookPath("python3"); err == nil {
-		if exec.Command(program, "-c", "import aiconfigurator").Run() != nil && exec.Command(program, "-c", "import aisimulate").Run() != nil {
-			if _, err := Run(t.Context(), dir, options(program, "")); err == nil || !strings.Contains(err.Error(), "has no aisimulate or aiconfigurator") {
+		if exec.Command(program, "-c", "import aiconfigurator").Run() != nil &&
+			exec.Command(program, "-c", "import aisimulate").Run() != nil {
+			if _, err := Run(t.Context(), dir, options(program, "")); err == nil ||
+				!strings.Contains(err.Error(), "has no aisimulate or aiconfigurator") {
 				t.Errorf("%v", err)
 			}
 		}

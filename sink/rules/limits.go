@@ -267,8 +267,8 @@ func (t *Table) large(ratios []float64, likely []Kernel) []string {
 		}
 	}
 
-	return t.above(largeTimes, long, "of %d large rows, 95 %% take more than %s times what kernels of %s usually take: are "+
-		"two columns exchanged, or is a row a sum over several executions?")
+	return t.above(largeTimes, long, "of %d large rows, 95 %% take more than %s times what kernels of %s usually take: "+
+		"are two columns exchanged, or is a row a sum over several executions?")
 }
 
 // sizes are the columns whose grids contain powers of two.

@@ -76,7 +76,8 @@ func TestLikely(t *testing.T) {
 		t.Fatal(err)
 	}
 	rec := table.NewRecord([]string{"gemm_dtype", "m", "n", "k"}, []arrow.Array{
-		table.Texts([]string{"bfloat16", "bfloat16", "unheard"}, nil), table.Ints([]int64{8192, 1, 8192}, nil), table.Constant(int64(8192), 3), table.Constant(int64(8192), 3)})
+		table.Texts([]string{"bfloat16", "bfloat16", "unheard"}, nil), table.Ints([]int64{8192, 1, 8192},
+			nil), table.Constant(int64(8192), 3), table.Constant(int64(8192), 3)})
 	kernels, ok := Likely(rec, "gemm_perf", "gemm", "", spec)
 	if !ok {
 		t.Fatal("no formula for gemm")

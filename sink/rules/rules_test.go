@@ -78,22 +78,30 @@ func TestLimits(t *testing.T) {
 		offences int    // -1: any number
 		problem  string // of the table or a group; "" if there is none
 	}{
-		"sound":                    {same, 0, ""},
-		"microseconds":             {times(1000), -1, "is latency in another unit"},
-		"a sum of six executions":  {times(6), 0, "95 % take more than 7.025 times as long"},
-		"one format in us":         {func(i int, v float64) float64 { return v * map[bool]float64{true: 1000, false: 1}[i >= half] }, -1, "rows of gemm_dtype=fp8 take more than"},
-		"seconds":                  {times(1e-3), 2 * half, ""},
-		"memory of another GPU":    {times(1.43), 0, "are they of another GPU?"},
-		"a launch in each row":     {func(_ int, v float64) float64 { return v + 0.005 }, 0, "is a launch by the host in every row?"},
-		"rounded to 0.01 ms":       {func(_ int, v float64) float64 { return math.Ceil(v*100) / 100 }, 0, "rounded to multiples of 0.01"},
-		"constant":                 {func(int, float64) float64 { return 80 }, -1, "values of latency are 80"},
-		"one row of a femtosecond": {func(i int, v float64) float64 { return map[bool]float64{true: 1e-9, false: v}[i == 7] }, 1, ""},
-		"one row of days":          {func(i int, v float64) float64 { return map[bool]float64{true: 1e9, false: v}[i == 7] }, 1, ""},
-		"a missing value":          {func(i int, v float64) float64 { return map[bool]float64{true: math.NaN(), false: v}[i == 7] }, 1, ""},
+		"sound":                   {same, 0, ""},
+		"microseconds":            {times(1000), -1, "is latency in another unit"},
+		"a sum of six executions": {times(6), 0, "95 % take more than 7.025 times as long"},
+		"one format in us": {func(i int,
+			v float64) float64 {
+			return v * map[bool]float64{true: 1000, false: 1}[i >= half]
+		}, -1, "rows of gemm_dtype=fp8 take more than"},
+		"seconds":               {times(1e-3), 2 * half, ""},
+		"memory of another GPU": {times(1.43), 0, "are they of another GPU?"},
+		"a launch in each row": {func(_ int, v float64) float64 { return v + 0.005 }, 0,
+			"is a launch by the host in every row?"},
+		"rounded to 0.01 ms": {func(_ int, v float64) float64 { return math.Ceil(v*100) / 100 }, 0,
+			"rounded to multiples of 0.01"},
+		"constant": {func(int, float64) float64 { return 80 }, -1, "values of latency are 80"},
+		"one row of a femtosecond": {func(i int, v float64) float64 { return map[bool]float64{true: 1e-9, false: v}[i == 7] },
+			1, ""},
+		"one row of days": {func(i int, v float64) float64 { return map[bool]float64{true: 1e9, false: v}[i == 7] }, 1, ""},
+		"a missing value": {func(i int, v float64) float64 { return map[bool]float64{true: math.NaN(), false: v}[i == 7] }, 1,
+			""},
 	} {
 		res := gemm(t, c.change).Limits(0.05)
 		if c.offences >= 0 && len(res.Offences) != c.offences {
-			t.Errorf("%s: %d offences, want %d: %+v", name, len(res.Offences), c.offences, res.Offences[:min(3, len(res.Offences))])
+			t.Errorf("%s: %d offences, want %d: %+v", name, len(res.Offences), c.offences,
+				res.Offences[:min(3, len(res.Offences))])
 		}
 
 		if all := strings.Join(res.Problems, "; "); !strings.Contains(all, c.problem) || (c.problem == "") != (all == "") {
@@ -241,7 +249,10 @@ func TestOutliers(t *testing.T) {
 		"one row in 30 doubled":  {every(30, 2), 1},
 		"one row in 30 halved":   {every(30, 0.5), 1},
 		"all rows slower by two": {times(2), 0},
-		"one row a thousandfold": {func(i int, v float64) float64 { return v * map[bool]float64{true: 1000, false: 1}[i == 100] }, 1},
+		"one row a thousandfold": {func(i int,
+			v float64) float64 {
+			return v * map[bool]float64{true: 1000, false: 1}[i == 100]
+		}, 1},
 	} {
 		res, err := gemm(t, c.change).Outliers()
 		if err != nil {
@@ -335,7 +346,8 @@ func TestPower(t *testing.T) {
 	} {
 		w, l := slices.Clone(watts), slices.Repeat([]float64{700}, n)
 		w[0], l[0] = c.first, c.limit
-		rec := table.WithColumn(table.WithColumn(base.Rec, "power", table.Floats(w, nil)), "power_limit", table.Floats(l, nil))
+		rec := table.WithColumn(table.WithColumn(base.Rec, "power", table.Floats(w, nil)), "power_limit",
+			table.Floats(l, nil))
 		res, ok := prepare(t, rec, base.Perf).Power()
 		if !ok || len(res.Offences) != c.offences || len(res.Problems) != 0 {
 			t.Errorf("%s: %+v %q", name, res.Offences, res.Problems)
@@ -356,9 +368,10 @@ func TestProvenance(t *testing.T) {
 	for name, c := range map[string]struct {
 		column, value, message string
 	}{
-		"sound":                   {"version", "1.0+cu130", ""},
-		"another version":         {"version", "1.1", `have the version "1.1", not "1.0"`},
-		"another device":          {"device", "NVIDIA H100 80GB HBM3", `have the device "NVIDIA H100 80GB HBM3", not "NVIDIA H200"`},
+		"sound":           {"version", "1.0+cu130", ""},
+		"another version": {"version", "1.1", `have the version "1.1", not "1.0"`},
+		"another device": {"device", "NVIDIA H100 80GB HBM3",
+			`have the device "NVIDIA H100 80GB HBM3", not "NVIDIA H200"`},
 		"another framework":       {"framework", "VLLM", `have the framework "VLLM", not "trtllm"`},
 		"no version":              {"version", "", "have no version"},
 		"a kernel of vLLM":        {"kernel_source", "vllm_flash_attn_fa3", "which belongs to vllm and not to trtllm"},
@@ -377,7 +390,8 @@ func TestProvenance(t *testing.T) {
 	}
 
 	other := prepare(t, table.WithColumn(base.Rec, "device", table.Constant("NVIDIA H100 80GB HBM3", n)), base.Perf)
-	if got := other.Provenance(rules.Origin{}); len(got) != 1 || !strings.Contains(got[0].Message, "not a device of h200_sxm") {
+	if got := other.Provenance(rules.Origin{}); len(got) != 1 ||
+		!strings.Contains(got[0].Message, "not a device of h200_sxm") {
 		t.Errorf("%+v", got)
 	}
 

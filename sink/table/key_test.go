@@ -27,7 +27,8 @@ func number(t *testing.T, ix *KeyIndex, r arrow.Record) []uint32 {
 
 func TestEqualKeysAcrossTables(t *testing.T) {
 	a := record([]string{"dtype", "m"}, Texts([]string{"fp8", "bfloat16"}, nil), Ints([]int64{1, 2}, nil))
-	b := record([]string{"m", "dtype"}, Floats([]float64{2, 2.5, 1}, nil), Texts([]string{"float16", "bfloat16", "fp8"}, nil))
+	b := record([]string{"m", "dtype"}, Floats([]float64{2, 2.5, 1}, nil),
+		Texts([]string{"float16", "bfloat16", "fp8"}, nil))
 	ix := NewKeyIndex([]string{"dtype", "m"}, KeyOptions{Canon: func(col, w string) string {
 		if col == "dtype" && w == "float16" {
 			return "bfloat16"
@@ -45,7 +46,8 @@ func TestEqualKeysAcrossTables(t *testing.T) {
 
 func TestMissingColumnsAndNulls(t *testing.T) {
 	old := record([]string{"m"}, Ints([]int64{1}, nil))
-	now := record([]string{"m", "window_size"}, Ints([]int64{1, 1, 1}, nil), Ints([]int64{0, 128, 0}, []bool{true, true, false}))
+	now := record([]string{"m", "window_size"}, Ints([]int64{1, 1, 1}, nil),
+		Ints([]int64{0, 128, 0}, []bool{true, true, false}))
 	strict := NewKeyIndex([]string{"m", "window_size"}, KeyOptions{})
 	ids := append(number(t, strict, old), number(t, strict, now)...)
 	if !slices.Equal(ids, []uint32{0, 1, 2, 3}) {

@@ -19,8 +19,11 @@ func TestLargeTables(t *testing.T) {
 		ints[i], texts[i], valid[i] = int64(i%7), fmt.Sprintf("%06d", i%10000), i%3 > 0
 	}
 	flags := Flags(valid, nil)
-	one := NewRecord([]string{"i", "t", "f", "n"}, []arrow.Array{Ints(ints, nil), Texts(texts, nil), flags, Texts(texts, valid)})
-	other := NewRecord([]string{"i", "t", "f", "n"}, []arrow.Array{Ints(ints, nil), TextsOf(n, func(i int, b []byte) []byte { return append(b, texts[i]...) }), flags, Texts(texts, valid)})
+	one := NewRecord([]string{"i", "t", "f", "n"},
+		[]arrow.Array{Ints(ints, nil), Texts(texts, nil), flags, Texts(texts, valid)})
+	other := NewRecord([]string{"i", "t", "f", "n"},
+		[]arrow.Array{Ints(ints, nil), TextsOf(n, func(i int, b []byte) []byte { return append(b, texts[i]...) }), flags,
+			Texts(texts, valid)})
 	data, err := EncodeIPC(one)
 	if err != nil {
 		t.Fatal(err)
@@ -40,7 +43,9 @@ func TestLargeTables(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	alone, err := EncodeIPC(NewRecord([]string{"i", "t", "f", "n"}, []arrow.Array{Ints(ints[5:105], nil), Texts(texts[5:105], nil), Flags(valid[5:105], nil), Texts(texts[5:105], valid[5:105])}))
+	alone, err := EncodeIPC(NewRecord([]string{"i", "t", "f", "n"},
+		[]arrow.Array{Ints(ints[5:105], nil), Texts(texts[5:105], nil), Flags(valid[5:105], nil),
+			Texts(texts[5:105], valid[5:105])}))
 	if err != nil || !bytes.Equal(slice, alone) {
 		t.Errorf("a slice has other bytes, %v", err)
 	}

@@ -187,7 +187,8 @@ func gemmLike(n int) arrow.Record {
 	for i := range n {
 		text[i], m[i], lat[i] = dtypes[i%3], int64(i), float64(i*7919%10007)/1000
 	}
-	return NewRecord([]string{"framework", "gemm_dtype", "m", "latency"}, []arrow.Array{Constant("CPU", n), Texts(text, nil), Ints(m, nil), Floats(lat, nil)})
+	return NewRecord([]string{"framework", "gemm_dtype", "m", "latency"},
+		[]arrow.Array{Constant("CPU", n), Texts(text, nil), Ints(m, nil), Floats(lat, nil)})
 }
 
 func TestIPCBytesDoNotDependOnProcessors(t *testing.T) {

@@ -58,11 +58,13 @@ func TestBuilderInfersTypes(t *testing.T) {
 	for _, f := range rec.Schema().Fields() {
 		types = append(types, f.Name+" "+TypeName(f.Type))
 	}
-	want := []string{"z int64", "power float64", "dtype string", "m int64", "mixed float64", "none string", "ok bool", "late string"}
+	want := []string{"z int64", "power float64", "dtype string", "m int64", "mixed float64", "none string", "ok bool",
+		"late string"}
 	if d := cmp.Diff(want, types); d != "" {
 		t.Error(d)
 	}
-	wantRow := map[string]any{"z": int64(7), "power": nil, "dtype": nil, "m": int64(2), "mixed": 2.5, "none": nil, "ok": nil, "late": nil}
+	wantRow := map[string]any{"z": int64(7), "power": nil, "dtype": nil, "m": int64(2), "mixed": 2.5, "none": nil,
+		"ok": nil, "late": nil}
 	if d := cmp.Diff(wantRow, Row(rec, 1)); d != "" {
 		t.Error(d)
 	}
@@ -96,7 +98,8 @@ func TestBuilderRefusesAndKeepsGoing(t *testing.T) {
 }
 
 func TestReaders(t *testing.T) {
-	rec := rows(t, `{"i":1,"f":1.5,"s":"a","b":true,"n":null}`, `{"i":null,"f":null,"s":null,"b":null}`, `{"i":3,"f":2.5,"s":"c","b":false}`)
+	rec := rows(t, `{"i":1,"f":1.5,"s":"a","b":true,"n":null}`, `{"i":null,"f":null,"s":null,"b":null}`,
+		`{"i":3,"f":2.5,"s":"c","b":false}`)
 	i, err := Int64s(rec, "i")
 	if err != nil {
 		t.Fatal(err)
@@ -140,7 +143,8 @@ func TestConcatUnitesSchemas(t *testing.T) {
 	wantErr(t, err, `column "m" is int64 in one table and string in another`)
 	_, err = Concat()
 	wantErr(t, err, "nothing to concatenate")
-	if empty, err := Concat(a.NewSlice(0, 0), b.NewSlice(0, 0)); err != nil || empty.NumRows() != 0 || empty.NumCols() != 4 {
+	if empty, err := Concat(a.NewSlice(0, 0), b.NewSlice(0, 0)); err != nil || empty.NumRows() != 0 ||
+		empty.NumCols() != 4 {
 		t.Errorf("empty tables: %v, %v", empty, err)
 	}
 }
@@ -164,7 +168,8 @@ func TestSelectDropWithColumn(t *testing.T) {
 }
 
 func TestSortOrdersNullsLastAndIsStable(t *testing.T) {
-	rec := rows(t, `{"k":"b","v":2,"i":0}`, `{"k":"a","v":null,"i":1}`, `{"k":"a","v":1,"i":2}`, `{"k":null,"v":0,"i":3}`, `{"k":"a","v":1,"i":4}`, `{"k":"B","v":9,"i":5}`)
+	rec := rows(t, `{"k":"b","v":2,"i":0}`, `{"k":"a","v":null,"i":1}`, `{"k":"a","v":1,"i":2}`, `{"k":null,"v":0,"i":3}`,
+		`{"k":"a","v":1,"i":4}`, `{"k":"B","v":9,"i":5}`)
 	for _, tc := range []struct {
 		keys []string
 		want []int
@@ -181,7 +186,8 @@ func TestSortOrdersNullsLastAndIsStable(t *testing.T) {
 			t.Errorf("%v: %s", tc.keys, d)
 		}
 	}
-	floats := NewRecord([]string{"f"}, []arrow.Array{Floats([]float64{math.NaN(), 1, math.Inf(1), 0}, []bool{true, true, true, false})})
+	floats := NewRecord([]string{"f"}, []arrow.Array{Floats([]float64{math.NaN(), 1, math.Inf(1), 0},
+		[]bool{true, true, true, false})})
 	got, err := SortIndices(floats, "f")
 	if d := cmp.Diff([]int{1, 2, 0, 3}, got); d != "" || err != nil {
 		t.Errorf("NaN and null: %s, %v", d, err)
@@ -208,7 +214,8 @@ func TestKeysTellRowsApart(t *testing.T) {
 		t.Error("equal rows have different keys")
 	}
 	ints, _ := Keys(rows(t, `{"n":1}`, `{"n":-9223372036854775808}`), "n")
-	floats, _ := Keys(NewRecord([]string{"n"}, []arrow.Array{Floats([]float64{1, -1 << 63, math.NaN(), -math.NaN(), 1.5}, nil)}), "n")
+	floats, _ := Keys(NewRecord([]string{"n"},
+		[]arrow.Array{Floats([]float64{1, -1 << 63, math.NaN(), -math.NaN(), 1.5}, nil)}), "n")
 	if ints[0] != floats[0] || ints[1] != floats[1] || floats[2] != floats[3] || floats[4] == floats[0] {
 		t.Errorf("numbers do not compare by value: %q, %q", ints, floats)
 	}

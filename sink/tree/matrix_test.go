@@ -65,9 +65,13 @@ func TestAnswers(t *testing.T) {
 	}
 	want := []string{
 		"fits tp1 interpolated ", // 2048 lies between the measured widths 1024 and 4096
-		"fits tp2 no down projection (gemm_dtype fp8|bfloat16, k~512, n~4096); attention prefill (head_dim=128, num_key_value_heads=4, window_size=0, num_heads~16); attention decode (head_dim=128, num_key_value_heads=4, window_size=0, num_heads~16)",
+		"fits tp2 no down projection (gemm_dtype fp8|bfloat16, k~512, n~4096); attention prefill (head_dim=128, " +
+			"num_key_value_heads=4, window_size=0, num_heads~16); attention decode (head_dim=128, num_key_value_heads=4, " +
+			"window_size=0, num_heads~16)",
 		"between tp1 interpolated ",
-		"lacks tp1 no attention prefill (head_dim=96, num_key_value_heads=8, window_size=0, num_heads~32); attention decode (head_dim=96, num_key_value_heads=8, window_size=0, num_heads~32); experts (moe_dtype bfloat16, hidden_size=7168, inter_size=2048, num_experts=256, topk=8, 1 ranks)",
+		"lacks tp1 no attention prefill (head_dim=96, num_key_value_heads=8, window_size=0, num_heads~32); attention " +
+			"decode (head_dim=96, num_key_value_heads=8, window_size=0, num_heads~32); experts (moe_dtype bfloat16, " +
+			"hidden_size=7168, inter_size=2048, num_experts=256, topk=8, 1 ranks)",
 		"lacks tp3 cannot split num_heads 32 is not divisible by 3",
 		"latent tp1 no latent attention prefill (num_heads=128)",
 		"latent tp2 no latent attention prefill (num_heads=64); latent attention decode (num_heads=64)",

@@ -224,7 +224,8 @@ func (m *Meta) fits(path string, rt Runtime) error {
 			rt.Version,
 		)
 	case m.Runtime.ImageDigest != "" && rt.ImageDigest != "" && m.Runtime.ImageDigest != rt.ImageDigest:
-		return fmt.Errorf("%s describes the image %s, and the data comes from %s", path, m.Runtime.ImageDigest, rt.ImageDigest)
+		return fmt.Errorf("%s describes the image %s, and the data comes from %s",
+			path, m.Runtime.ImageDigest, rt.ImageDigest)
 	}
 
 	return nil

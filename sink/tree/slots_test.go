@@ -7,7 +7,9 @@ import (
 
 func TestSlots(t *testing.T) {
 	t.Parallel()
-	text := "# by hand\nschema_version: 1\ndefaults:\n  vllm: {current: \"0.22.0\", previous: null}\n  trtllm: {current: \"1.3.0rc20\", previous: null} # newest\noverrides:\n  a100_sxm:\n    vllm: {current: \"0.14.0\", previous: null}\n"
+	text := "# by hand\nschema_version: 1\ndefaults:\n  vllm: {current: \"0.22.0\", previous: null}\n  trtllm: " +
+		"{current: \"1.3.0rc20\", previous: null} # newest\noverrides:\n  a100_sxm:\n    vllm: {current: \"0.14.0\", " +
+		"previous: null}\n"
 	out, err := NextSlots([]byte(text), "h200_sxm", "vllm", "0.24.0")
 	if err != nil {
 		t.Fatal(err)
@@ -17,7 +19,8 @@ func TestSlots(t *testing.T) {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	got := s.Overrides["h200_sxm"]["vllm"]
-	if got.Current != "0.24.0" || *got.Previous != "0.22.0" || s.Defaults["vllm"].Current != "0.22.0" || s.Overrides["a100_sxm"]["vllm"].Current != "0.14.0" {
+	if got.Current != "0.24.0" || *got.Previous != "0.22.0" || s.Defaults["vllm"].Current != "0.22.0" ||
+		s.Overrides["a100_sxm"]["vllm"].Current != "0.14.0" {
 		t.Errorf("%s", out)
 	}
 	if !strings.HasPrefix(string(out), "# by hand\n") || !strings.Contains(string(out), "# newest") {
@@ -26,17 +29,21 @@ func TestSlots(t *testing.T) {
 	if again, err := NextSlots(out, "h200_sxm", "vllm", "0.24.0"); err != nil || string(again) != string(out) {
 		t.Errorf("%v\n%s", err, again)
 	}
-	if _, err := NextSlots(out, "h200_sxm", "vllm", "0.23.1"); err == nil || !strings.Contains(err.Error(), "0.24.0 is current on h200_sxm, and 0.23.1 is older") {
+	if _, err := NextSlots(out, "h200_sxm", "vllm", "0.23.1"); err == nil ||
+		!strings.Contains(err.Error(), "0.24.0 is current on h200_sxm, and 0.23.1 is older") {
 		t.Errorf("%v", err)
 	}
-	if out, err = NextSlots(nil, "h200_sxm", "vllm", "0.24.0"); err != nil || !strings.Contains(string(out), "vllm: {current: 0.24.0, previous: null}") {
+	if out, err = NextSlots(nil, "h200_sxm", "vllm", "0.24.0"); err != nil ||
+		!strings.Contains(string(out), "vllm: {current: 0.24.0, previous: null}") {
 		t.Errorf("%v\n%s", err, out)
 	}
 	for text, want := range map[string]string{
 		"schema_version: 2\n": "schema_version is 2",
-		"schema_version: 1\ndefault:\n  vllm: {current: x}\n":                               "field default not found",
-		"schema_version: 1\ndefaults:\n  vllm: {current: null}\n":                           "defaults.vllm has no current version",
-		"schema_version: 1\noverrides: {h: {vllm: {current: 1.3.0rc2, previous: 1.3.0}}}\n": "overrides.h.vllm has the previous version 1.3.0, which is not older",
+		"schema_version: 1\ndefault:\n  vllm: {current: x}\n": "field default not found",
+		"schema_version: 1\ndefaults:\n  vllm: {current: null}\n": "defaults.vllm has no current " +
+			"version",
+		"schema_version: 1\noverrides: {h: {vllm: {current: 1.3.0rc2, previous: 1.3.0}}}\n": "overrides.h.vllm has the " +
+			"previous version 1.3.0, which is not older",
 		"tables: [": "not a valid",
 	} {
 		if _, err := ParseSlots([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
@@ -51,17 +58,21 @@ func TestLanes(t *testing.T) {
 	if err != nil || lanes[""]["sglang"]["0.5.14"]["90"] != "fa3" {
 		t.Errorf("%v, %v", lanes, err)
 	}
-	byModel := "vllm: {\"0.25.0\": {90: fa3}}\narchitectures:\n  Qwen3_5MoeForCausalLM:\n    sglang: {\"0.5.17\": {90: triton}}\n"
+	byModel := "vllm: {\"0.25.0\": {90: fa3}}\narchitectures:\n  Qwen3_5MoeForCausalLM:\n    sglang: {\"0.5.17\": {90: " +
+		"triton}}\n"
 	lanes, err = ParseLanes([]byte(byModel))
 	if err != nil || lanes[""]["vllm"]["0.25.0"]["90"] != "fa3" ||
 		lanes["Qwen3_5MoeForCausalLM"]["sglang"]["0.5.17"]["90"] != "triton" {
 		t.Errorf("%v, %v", lanes, err)
 	}
-	out, err := NextLanes([]byte("# cited\nvllm:\n  \"0.24.0\":\n    90: default # checked\n"), "sglang", "0.5.14", map[string]string{"90": "fa3", "100": "triton"})
-	if err != nil || string(out) != "# cited\nvllm:\n  \"0.24.0\":\n    90: default # checked\nsglang:\n  0.5.14:\n    100: triton\n    90: fa3\n" {
+	out, err := NextLanes([]byte("# cited\nvllm:\n  \"0.24.0\":\n    90: default # checked\n"), "sglang", "0.5.14",
+		map[string]string{"90": "fa3", "100": "triton"})
+	if err != nil || string(out) != "# cited\nvllm:\n  \"0.24.0\":\n    90: default # checked\nsglang:\n  0.5.14:\n    "+
+		"100: triton\n    90: fa3\n" {
 		t.Errorf("%v\n%s", err, out)
 	}
-	if out, err = NextLanes(nil, "vllm", "0.24", map[string]string{"90": "default"}); err != nil || string(out) != "vllm:\n  \"0.24\":\n    90: default\n" {
+	if out, err = NextLanes(nil, "vllm", "0.24", map[string]string{"90": "default"}); err != nil ||
+		string(out) != "vllm:\n  \"0.24\":\n    90: default\n" {
 		t.Errorf("%v\n%s", err, out)
 	}
 	for text, want := range map[string]string{

@@ -30,7 +30,8 @@ func TestDirs(t *testing.T) {
 	if got, _ := Systems.Dir(nccl); got != "data/h200_sxm/nccl/2.29.2" {
 		t.Errorf("collectives lie in %q", got)
 	}
-	for _, bad := range []Place{{Backend: "trtllm", Version: "1"}, {System: "a/b", Backend: "x", Version: "1"}, {System: "..", Backend: "x", Version: "1"}, {System: "h", Backend: "x", Version: `1\2`}} {
+	for _, bad := range []Place{{Backend: "trtllm", Version: "1"}, {System: "a/b", Backend: "x", Version: "1"},
+		{System: "..", Backend: "x", Version: "1"}, {System: "h", Backend: "x", Version: `1\2`}} {
 		if dir, err := Systems.Dir(bad); err == nil {
 			t.Errorf("%+v lies in %q", bad, dir)
 		}
@@ -56,7 +57,8 @@ func TestWalk(t *testing.T) {
 	}
 	sys, _ := Systems.Dir(p)
 	fam, _ := Families.Dir(p)
-	for _, rel := range []string{sys + "/gemm_perf.txt", fam + "/gemm_perf.parquet", fam + "/" + MetaFile, fam + "/" + ReuseFile, fam + "/INCOMPLETE.txt", "h200_sxm.yaml", ".git/x_perf.txt", "notes.txt", "loose_perf.csv"} {
+	for _, rel := range []string{sys + "/gemm_perf.txt", fam + "/gemm_perf.parquet", fam + "/" + MetaFile,
+		fam + "/" + ReuseFile, fam + "/INCOMPLETE.txt", "h200_sxm.yaml", ".git/x_perf.txt", "notes.txt", "loose_perf.csv"} {
 		put(rel)
 	}
 	scan, err := Walk(root)
@@ -91,8 +93,10 @@ func TestWalk(t *testing.T) {
 func rows(names []string, cols ...arrow.Array) arrow.Record { return table.NewRecord(names, cols) }
 
 func TestMerge(t *testing.T) {
-	old := rows([]string{"m", "latency", "power"}, table.Ints([]int64{1, 2, 2, 3}, nil), table.Floats([]float64{1, 2, 2.5, 3}, nil), table.Constant(100.0, 4))
-	now := rows([]string{"m", "window_size", "latency"}, table.Ints([]int64{2, 4}, nil), table.Ints([]int64{0, 128}, nil), table.Floats([]float64{20, 40}, nil))
+	old := rows([]string{"m", "latency", "power"}, table.Ints([]int64{1, 2, 2, 3}, nil),
+		table.Floats([]float64{1, 2, 2.5, 3}, nil), table.Constant(100.0, 4))
+	now := rows([]string{"m", "window_size", "latency"}, table.Ints([]int64{2, 4}, nil), table.Ints([]int64{0, 128}, nil),
+		table.Floats([]float64{20, 40}, nil))
 	out, rep, err := Merge(old, now, []string{"m", "window_size"})
 	if err != nil {
 		t.Fatal(err)
@@ -104,13 +108,15 @@ func TestMerge(t *testing.T) {
 		t.Errorf("text %q", rep.Text())
 	}
 	want := rows([]string{"m", "window_size", "latency", "power"},
-		table.Ints([]int64{2, 4, 1, 3}, nil), table.Ints([]int64{0, 128, 0, 0}, nil), table.Floats([]float64{20, 40, 1, 3}, nil),
+		table.Ints([]int64{2, 4, 1, 3}, nil), table.Ints([]int64{0, 128, 0, 0}, nil), table.Floats([]float64{20, 40, 1, 3},
+			nil),
 		table.Floats([]float64{0, 0, 100, 100}, []bool{false, false, true, true}))
 	if d := table.Diff(want, out); d != "" {
 		t.Error(d)
 	}
 	// The old rows get the window too when they lack it and are kept.
-	out, _, err = Merge(now, rows([]string{"m", "latency"}, table.Ints([]int64{9}, nil), table.Floats([]float64{9}, nil)), []string{"m", "window_size"})
+	out, _, err = Merge(now, rows([]string{"m", "latency"}, table.Ints([]int64{9}, nil), table.Floats([]float64{9}, nil)),
+		[]string{"m", "window_size"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +128,8 @@ func TestMerge(t *testing.T) {
 func TestMergeNeverDropsRowsOnDrift(t *testing.T) {
 	old := rows([]string{"m", "latency"}, table.Ints([]int64{1}, nil), table.Floats([]float64{1}, nil))
 	for _, now := range []arrow.Record{
-		rows([]string{"m", "n", "latency"}, table.Ints([]int64{2}, nil), table.Ints([]int64{2}, nil), table.Floats([]float64{1}, nil)),
+		rows([]string{"m", "n", "latency"}, table.Ints([]int64{2}, nil), table.Ints([]int64{2}, nil),
+			table.Floats([]float64{1}, nil)),
 		rows([]string{"m", "latency"}, table.Texts([]string{"two"}, nil), table.Floats([]float64{1}, nil)),
 	} {
 		if out, rep, err := Merge(old, now, []string{"m", "n"}); err == nil {
@@ -187,7 +194,8 @@ func TestProvenanceOfAFolder(t *testing.T) {
 		{"# nothing said", "provenance: mixed", []TableMeta{imported}},
 	} {
 		path := filepath.Join(t.TempDir(), MetaFile)
-		text := "schema_version: 1\n" + tt.before + "\nruntime:\n  framework: vllm\n  version: \"1\"\ntables:\n  moe_perf:\n    status: complete\n"
+		text := "schema_version: 1\n" + tt.before +
+			"\nruntime:\n  framework: vllm\n  version: \"1\"\ntables:\n  moe_perf:\n    status: complete\n"
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
@@ -197,7 +205,8 @@ func TestProvenanceOfAFolder(t *testing.T) {
 			}
 		}
 		data, err := os.ReadFile(path)
-		if err != nil || !strings.Contains(string(data), tt.want+"\n") || strings.Count(string(data), "provenance:") != strings.Count(tt.want, "provenance:") {
+		if err != nil || !strings.Contains(string(data), tt.want+"\n") ||
+			strings.Count(string(data), "provenance:") != strings.Count(tt.want, "provenance:") {
 			t.Errorf("%q and %d tables: %v\n%s", tt.before, len(tt.entries), err, data)
 		}
 	}
@@ -260,7 +269,8 @@ tables:
 		{"another version", before, Runtime{Framework: "trtllm", Version: "1.4"}, "describes trtllm 1.3.0"},
 		{"legacy", strings.Replace(before, "collected", "legacy", 1), rt, "legacy"},
 		{"schema 2", strings.Replace(before, "schema_version: 1", "schema_version: 2", 1), rt, "rows must be there"},
-		{"another image", strings.Replace(before, "  version: 1.3.0", "  version: 1.3.0\n  image_digest: sha256:1", 1), Runtime{Framework: "trtllm", Version: "1.3.0", ImageDigest: "sha256:2"}, "sha256:1"},
+		{"another image", strings.Replace(before, "  version: 1.3.0", "  version: 1.3.0\n  image_digest: sha256:1", 1),
+			Runtime{Framework: "trtllm", Version: "1.3.0", ImageDigest: "sha256:2"}, "sha256:1"},
 		{"garbage", "tables: [", rt, "not a valid"},
 		{"bad status", strings.Replace(before, "partial", "finished", 1), rt, "finished"},
 		{"no runtime", "schema_version: 1\n", rt, "runtime.framework"},
@@ -268,7 +278,8 @@ tables:
 		if err := os.WriteFile(path, []byte(tt.text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		if err := updateMeta(path, tt.rt, "gemm_perf", TableMeta{Status: Complete}); err == nil || !strings.Contains(err.Error(), tt.want) {
+		if err := updateMeta(path, tt.rt, "gemm_perf", TableMeta{Status: Complete}); err == nil ||
+			!strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: error %v, want %q", tt.name, err, tt.want)
 		}
 		if data, _ := os.ReadFile(path); string(data) != tt.text {
@@ -296,7 +307,8 @@ func TestReuse(t *testing.T) {
 	if err != nil || len(r.Entries) != 2 || r.Entries[0].Table != "a_perf" || r.Entries[1].FromVersion != "2" {
 		t.Errorf("%v\n%s", err, data)
 	}
-	if err := updateReuse(path, []ReuseEntry{{Table: "c_perf", FromVersion: "1", Reason: " "}}); err == nil || !strings.Contains(err.Error(), "no reason") {
+	if err := updateReuse(path, []ReuseEntry{{Table: "c_perf", FromVersion: "1", Reason: " "}}); err == nil ||
+		!strings.Contains(err.Error(), "no reason") {
 		t.Errorf("error %v", err)
 	}
 	if _, err := ParseReuse([]byte("schema_version: 2")); err == nil {
@@ -339,7 +351,10 @@ func FuzzParseMeta(f *testing.F) {
 
 // updateMeta sets the entry of a table in the sidecar at path.
 func updateMeta(path string, rt Runtime, table string, entry TableMeta) error {
-	return update(path, func(data []byte) ([]byte, error) { return NextMeta(data, path, rt, Update{Table: table, Entry: entry}) })
+	return update(path, func(data []byte) ([]byte,
+		error) {
+		return NextMeta(data, path, rt, Update{Table: table, Entry: entry})
+	})
 }
 
 func updateReuse(path string, entries []ReuseEntry) error {

@@ -20,7 +20,9 @@ func TestRowsWithTooManyColumnsFail(t *testing.T) {
 	if f := j.newColumns(worker.Row{"latency": 1, "c0": 1}, 0); f != nil {
 		t.Error(f.Message)
 	}
-	if f := j.newColumns(worker.Row{"latency": 1, "more": 1}, 3); f == nil || !strings.Contains(f.Message, "row 3 has 1 columns that no row before it has, and the table would have 501; 500 are the most") {
+	if f := j.newColumns(worker.Row{"latency": 1, "more": 1}, 3); f == nil ||
+		!strings.Contains(f.Message, "row 3 has 1 columns that no row before it has, and the table would have 501; 500 are "+
+			"the most") {
 		t.Errorf("%+v", f)
 	}
 }

@@ -33,14 +33,16 @@ func TestCollectAndReuse(t *testing.T) {
 		t.Errorf("counts %+v, want %+v", first.Counts, want)
 	}
 	names := table.Names(first.Data.Table)
-	want := strings.Fields("case_id m dtype framework version device kernel_source latency samples rel_stdev p10 p90 used_cuda_graph sm_clock_mhz throttled attempts worker device_uuid started_at")
+	want := strings.Fields("case_id m dtype framework version device kernel_source latency samples rel_stdev p10 p90 " +
+		"used_cuda_graph sm_clock_mhz throttled attempts worker device_uuid started_at")
 	if diff := cmp.Diff(want, names); diff != "" {
 		t.Error(diff)
 	}
 	if diff := cmp.Diff(texts(t, first.Data, "planned", "case_id"), texts(t, first.Data, "table", "case_id")); diff != "" {
 		t.Errorf("rows are not in the order of the plan: %s", diff)
 	}
-	if info := first.Data.Info; info.Framework != "CPU" || info.Op != "synthetic" || info.Runtime != "runtime.cpu" || info.Partial != "" || !slices.Equal(info.Params, []string{"m", "dtype"}) {
+	if info := first.Data.Info; info.Framework != "CPU" || info.Op != "synthetic" || info.Runtime != "runtime.cpu" ||
+		info.Partial != "" || !slices.Equal(info.Params, []string{"m", "dtype"}) {
 		t.Errorf("info %+v", info)
 	}
 
@@ -64,7 +66,8 @@ func TestCollectAndReuse(t *testing.T) {
 	// One more value on an axis: only its cases are new.
 	b.reopen()
 	b.grid = strings.Replace(plain, "10]", "10, 11]", 1)
-	if _, p := b.prepare(""); p.Cases.Reuse != 20 || p.Cases.Collect != 2 || !(p.Cases.Seconds > 0) || !strings.Contains(p.Cases.Basis, "median of 20 earlier cases") {
+	if _, p := b.prepare(""); p.Cases.Reuse != 20 || p.Cases.Collect != 2 || !(p.Cases.Seconds > 0) ||
+		!strings.Contains(p.Cases.Basis, "median of 20 earlier cases") {
 		t.Errorf("third plan: %s %+v", p.Reason, p.Cases)
 	}
 	third := b.must("", stage.StatusOK)
@@ -73,7 +76,8 @@ func TestCollectAndReuse(t *testing.T) {
 	}
 	// Other settings: nothing can be reused, and the plan has the reason.
 	_, p = b.prepare(`measure { min_samples = 7 }`)
-	if p.Cases.Reuse != 0 || !strings.Contains(p.Reason, "measure.min_samples 3 -> 7") || !strings.Contains(p.Cases.Basis, "under other conditions") {
+	if p.Cases.Reuse != 0 || !strings.Contains(p.Reason, "measure.min_samples 3 -> 7") ||
+		!strings.Contains(p.Cases.Basis, "under other conditions") {
 		t.Errorf("plan with other settings: %s; %s", p.Reason, p.Cases.Basis)
 	}
 }
@@ -164,7 +168,8 @@ func TestSelection(t *testing.T) {
 	b.opts = stage.Options{Smoke: true, Seed: 1}
 	one := selection(200, b.opts)
 	two := selection(200, stage.Options{Smoke: true, Seed: 2})
-	if len(one) != smokeCases || slices.Equal(one, two) || !slices.IsSorted(one) || !slices.Equal(one, selection(200, b.opts)) {
+	if len(one) != smokeCases || slices.Equal(one, two) || !slices.IsSorted(one) ||
+		!slices.Equal(one, selection(200, b.opts)) {
 		t.Errorf("samples %v and %v", one, two)
 	}
 }
@@ -224,7 +229,8 @@ rule "known" {
 		t.Errorf("%+v, notes %v", p.Cases, p.Notes)
 	}
 	// A better rule changes the ledger without measuring anything.
-	again := b.must(strings.Replace(config, `class = "collector_bug"`, `class = "unsupported_config"`, 1), stage.StatusPartial)
+	again := b.must(strings.Replace(config, `class = "collector_bug"`, `class = "unsupported_config"`, 1),
+		stage.StatusPartial)
 	if got := histogram(t, again, "class")["unsupported_config"]; got != 4 || b.events.count("worker up") != 0 {
 		t.Errorf("%d unsupported, %d workers", got, b.events.count("worker up"))
 	}
@@ -295,7 +301,8 @@ axis "n" { values = range_ }
 	out := b.must("ramp = [4, 20, 60]\nbreaker {\n group_by = [\"fault\"]\n after = 100\n}", stage.StatusPartial)
 	h := histogram(t, out, "class")
 	tried := out.Counts.Measured + out.Counts.Failed
-	if tried >= 60 || h["ramp"] != 100-tried || !strings.Contains(out.Message, "all ") || !strings.Contains(out.Message, "fault=error failed") {
+	if tried >= 60 || h["ramp"] != 100-tried || !strings.Contains(out.Message, "all ") ||
+		!strings.Contains(out.Message, "fault=error failed") {
 		t.Errorf("%+v %v: %s", out.Counts, h, out.Message)
 	}
 	if out.Data.Info.Partial != "ramp" {
@@ -346,7 +353,8 @@ func TestStopStoresCasesInFlight(t *testing.T) {
 	}
 	checkInvariant(t, out)
 	h := histogram(t, out, "class")
-	if out.Status != stage.StatusInterrupted || out.Counts.Measured < 3 || out.Counts.Measured == cases || h["interrupted"] != cases-out.Counts.Measured || out.Data.Info.Partial != "interrupted" {
+	if out.Status != stage.StatusInterrupted || out.Counts.Measured < 3 || out.Counts.Measured == cases ||
+		h["interrupted"] != cases-out.Counts.Measured || out.Data.Info.Partial != "interrupted" {
 		t.Errorf("%s %+v %v", out.Status, out.Counts, h)
 	}
 	b.onEvent = nil
@@ -389,7 +397,8 @@ func TestHangs(t *testing.T) {
 	// On a busy machine, other cases may also exceed a short deadline.
 	for limit := 400 * time.Millisecond; ; limit = min(4*limit, time.Minute) {
 		b := newBench(t, fmt.Sprintf(faulty, `"hang"`))
-		out := b.must(fmt.Sprintf("deadline {\n floor = %[1]q\n first = %[1]q\n}\nbreaker { after = 0 }", limit), stage.StatusPartial)
+		out := b.must(fmt.Sprintf("deadline {\n floor = %[1]q\n first = %[1]q\n}\nbreaker { after = 0 }", limit),
+			stage.StatusPartial)
 		h := histogram(t, out, "class")
 		if h["timeout"] == 2 && out.Counts.Measured == 6 {
 			return
@@ -404,7 +413,8 @@ func TestMissingRuntimeNeedsEnvironment(t *testing.T) {
 	b := newBench(t, strings.ReplaceAll(products, "float32", "float16"))
 	b.runtime.Kind, b.runtime.Address = "cuda", "runtime.gpu"
 	out, err := b.run("")
-	if err != nil || out.Status != stage.StatusNeeds || !strings.Contains(out.Message, "needs runtime.gpu") || !out.NoReuse {
+	if err != nil || out.Status != stage.StatusNeeds || !strings.Contains(out.Message, "needs runtime.gpu") ||
+		!out.NoReuse {
 		t.Errorf("%+v, %v", out, err)
 	}
 	if _, p := b.prepare(""); p.Cases.Collect != 4 || !strings.Contains(p.Reason, "first run with ") {

@@ -67,7 +67,8 @@ func TestIdentityExcludesPolicies(t *testing.T) {
 
 // TestWarmExcludesReleasedRuntimes checks that a runtime whose workers end with each collect is not reported as warm.
 func TestWarmExcludesReleasedRuntimes(t *testing.T) {
-	for kind, want := range map[string]string{"cpu": "runtime.cpu", "python": "runtime.cpu", "server": "", "none such": "runtime.cpu"} {
+	for kind, want := range map[string]string{"cpu": "runtime.cpu", "python": "runtime.cpu", "server": "",
+		"none such": "runtime.cpu"} {
 		b := newBench(t, plain)
 		c, diags := b.config("")
 		if diags.HasErrors() {

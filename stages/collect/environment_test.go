@@ -9,7 +9,8 @@ import (
 
 // TestEstimateIgnoresOtherRuntimeKinds checks that cases of another kind of runtime are not used for an estimate.
 func TestEstimateIgnoresOtherRuntimeKinds(t *testing.T) {
-	b := newBench(t, "op = \"memory\"\naxis \"kernel\" { values = [\"copy\", \"triad\"] }\naxis \"size_bytes\" { values = [4096] }\n")
+	b := newBench(t, "op = \"memory\"\naxis \"kernel\" { values = [\"copy\", \"triad\"] }\naxis \"size_bytes\" { values "+
+		"= [4096] }\n")
 	b.must("", stage.StatusOK)
 	_, p := b.prepare("measure {\n max_passes = 5\n}")
 	if p.Cases.Seconds == 0 || !strings.Contains(p.Cases.Basis, "under other conditions") {

@@ -20,7 +20,8 @@ func TestMeasuredColumnsAreDocumented(t *testing.T) {
 		known = append(known, m.Name)
 	}
 	told := map[string]bool{}
-	for _, row := range regexp.MustCompile(`(?m)^\| (`+"`[a-z0-9_`, ]+`"+`) \|.*\|$`).FindAllStringSubmatch(string(page), -1) {
+	for _, row := range regexp.MustCompile(`(?m)^\| (`+"`[a-z0-9_`, ]+`"+`) \|.*\|$`).FindAllStringSubmatch(string(page),
+		-1) {
 		for _, word := range regexp.MustCompile("`([a-z0-9_]+)`").FindAllStringSubmatch(row[1], -1) {
 			told[word[1]] = true
 		}
@@ -30,13 +31,15 @@ func TestMeasuredColumnsAreDocumented(t *testing.T) {
 			t.Errorf("docs/reference/measuring.md has no row about the column %s", name)
 		}
 	}
-	for _, name := range []string{"pass_spread", "sol_ms", "busbw_gb_s", "power_method", "rank_spread", "ready_clock_mhz"} {
+	for _, name := range []string{"pass_spread", "sol_ms", "busbw_gb_s", "power_method", "rank_spread",
+		"ready_clock_mhz"} {
 		if !told[name] || !slices.Contains(known, name) {
 			t.Errorf("the column %s is not told or not known", name)
 		}
 	}
 	section := regexp.MustCompile(`(?s)## Columns\n(.*)`).FindSubmatch(page)[1]
-	for _, row := range regexp.MustCompile(`(?m)^\| (`+"`[a-z0-9_`, ]+`"+`) \|.*\|$`).FindAllStringSubmatch(string(section), -1) {
+	for _, row := range regexp.MustCompile(`(?m)^\| (`+"`[a-z0-9_`, ]+`"+
+		`) \|.*\|$`).FindAllStringSubmatch(string(section), -1) {
 		for _, word := range regexp.MustCompile("`([a-z0-9_]+)`").FindAllStringSubmatch(row[1], -1) {
 			if !slices.Contains(known, word[1]) {
 				t.Errorf("docs/reference/measuring.md has the column %s, and no forecast knows it", word[1])

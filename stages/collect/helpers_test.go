@@ -159,7 +159,8 @@ func parse(t *testing.T, src string) hcl.Body {
 }
 
 func refTo(kind, address string) cty.Value {
-	return cty.ObjectVal(map[string]cty.Value{"ref": cty.CapsuleVal(stage.RefType, &stage.Ref{Address: address, Kind: kind})})
+	return cty.ObjectVal(map[string]cty.Value{"ref": cty.CapsuleVal(stage.RefType,
+		&stage.Ref{Address: address, Kind: kind})})
 }
 
 // config decodes and checks a collect block.
@@ -270,7 +271,8 @@ func checkInvariant(t *testing.T, out *stage.Outcome) {
 // texts returns a column of one of the outcome's tables.
 func texts(t *testing.T, d *stage.Dataset, which, col string) []string {
 	t.Helper()
-	c, err := table.Strings(map[string]arrow.Record{"planned": d.Planned, "table": d.Table, "ledger": d.Ledger}[which], col)
+	c, err := table.Strings(map[string]arrow.Record{"planned": d.Planned, "table": d.Table, "ledger": d.Ledger}[which],
+		col)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,7 +50,8 @@ func TestEstimateAddsStartOnce(t *testing.T) {
 	}
 	b.grid = steps("1, 2, 3, 4, 5, 6, 7, 8, 9")
 	_, p := b.prepare("")
-	if p.Cases.Collect != 4 || p.Cases.Seconds != 12 || !strings.HasSuffix(p.Cases.Basis, ": 0.5 s, and 10 s more for the first one of each worker") {
+	if p.Cases.Collect != 4 || p.Cases.Seconds != 12 ||
+		!strings.HasSuffix(p.Cases.Basis, ": 0.5 s, and 10 s more for the first one of each worker") {
 		t.Errorf("%+v", p.Cases)
 	}
 }

@@ -27,7 +27,9 @@ func TestRunRejectsReusedRowsOfAnotherEnvironment(t *testing.T) {
 		taken, met   *executors.Config
 		differs, say string
 	}{
-		{"another version here", nil, nil, version, `version "1" -> "2", against collect.first; nothing was done; apply again: the plan then knows what the workers report`},
+		{"another version here", nil, nil, version,
+			`version "1" -> "2", against collect.first; nothing was done; apply again: the plan then knows what the workers ` +
+				`report`},
 		{"another node here", nil, nil, node, ""},
 		{"one executor, another node", slurm("executor.a"), slurm("executor.a"), node, ""},
 		{"one executor, another device", slurm("executor.a"), slurm("executor.a"), device, "name one kind with constraint"},

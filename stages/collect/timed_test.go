@@ -21,20 +21,25 @@ func TestTooLongForATask(t *testing.T) {
 	}{
 		"fits to the second": {limit: 10 * time.Minute, drain: 2 * time.Minute, tasks: 2, n: 16, seconds: 60, workers: 1},
 		"one case too many": {limit: 10 * time.Minute, drain: 2 * time.Minute, tasks: 2, n: 17, seconds: 60, workers: 1,
-			want: []string{"largest task has 9 cases, estimated to take 9m00s", "takes cases for 8m00s (time 10m00s less drain)", "again 1 times", `more tasks, or time "00:11:00", would fit`}},
+			want: []string{"largest task has 9 cases, estimated to take 9m00s", "takes cases for 8m00s (time 10m00s less drain)",
+				"again 1 times", `more tasks, or time "00:11:00", would fit`}},
 		"no limit": {drain: time.Minute, tasks: 1, n: 1e6, seconds: 1e6, workers: 1},
 		"a campaign": {limit: 2 * time.Hour, drain: 2 * time.Minute, tasks: 4, n: 315142, seconds: 1.5, workers: 8,
 			want: []string{"78786 cases, estimated to take 32h49m", "again 16 times", `time "1-08:52:00"`}},
-		"a case longer than a task": {limit: 10 * time.Minute, drain: 2 * time.Minute, tasks: 4, n: 4, seconds: 3600, workers: 1,
-			want: []string{"a single case is estimated to take 1h00m", "without any row", "raise time to 01:02:00 or more"}},
-		"side by side each case is as long": {limit: 10 * time.Minute, drain: 2 * time.Minute, tasks: 1, n: 80, seconds: 100, workers: 8,
-			want: []string{"a single case is estimated to take 13m20s"}},
-		"a case longer than the time before the drain": {limit: 10 * time.Minute, drain: 2 * time.Minute, tasks: 1, n: 1, seconds: 540, workers: 1,
+		"a case longer than a task": {limit: 10 * time.Minute, drain: 2 * time.Minute, tasks: 4, n: 4, seconds: 3600,
+			workers: 1,
+			want:    []string{"a single case is estimated to take 1h00m", "without any row", "raise time to 01:02:00 or more"}},
+		"side by side each case is as long": {limit: 10 * time.Minute, drain: 2 * time.Minute, tasks: 1, n: 80, seconds: 100,
+			workers: 8,
+			want:    []string{"a single case is estimated to take 13m20s"}},
+		"a case longer than the time before the drain": {limit: 10 * time.Minute, drain: 2 * time.Minute, tasks: 1, n: 1,
+			seconds: 540, workers: 1,
 			want: []string{"has 1 case,", `time "00:11:00", would fit`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			cfg := &Config{place: &executors.Config{Address: "executor.e", Kind: executors.Slurm, Limit: c.limit, Drain: c.drain, Tasks: c.tasks, Nodes: 1}}
+			cfg := &Config{place: &executors.Config{Address: "executor.e", Kind: executors.Slurm, Limit: c.limit, Drain: c.drain,
+				Tasks: c.tasks, Nodes: 1}}
 			d, err := cfg.splitJobs(nil, c.n)
 			if err != nil {
 				t.Fatal(err)

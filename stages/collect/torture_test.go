@@ -72,7 +72,8 @@ func TestTorture(t *testing.T) {
 	for ; first < cases; first++ {
 		ns = append(ns, fmt.Sprint(first))
 	}
-	lists = append(lists, fmt.Sprintf("case_set \"healthy\" {\n axis \"n\" { values = [%s] }\n axis \"fault\" { values = [\"none\"] }\n}", strings.Join(ns, ", ")))
+	lists = append(lists, fmt.Sprintf("case_set \"healthy\" {\n axis \"n\" { values = [%s] }\n axis \"fault\" { values "+
+		"= [\"none\"] }\n}", strings.Join(ns, ", ")))
 	b := newBench(t, "op = \"synthetic\"\n"+strings.Join(lists, "\n"))
 	b.runtime.Workers = 3
 	// The race detector makes a process that exits wait for a second.

@@ -26,11 +26,15 @@ func TestGPUsOfACase(t *testing.T) {
 		params string
 		want   []string
 	}{
-		{name: "a worker's own", hello: &worker.Hello{DeviceUUID: "GPU-a"}, params: `{"num_gpus": 8}`, want: []string{"GPU-a"}},
+		{name: "a worker's own", hello: &worker.Hello{DeviceUUID: "GPU-a"}, params: `{"num_gpus": 8}`,
+			want: []string{"GPU-a"}},
 		{name: "as many as ranks", hello: ranks, params: `{"num_gpus": 2}`, want: []string{"GPU-a", "GPU-b"}},
-		{name: "ranks of other nodes too", hello: ranks, params: `{"num_gpus": 6}`, want: []string{"GPU-a", "GPU-b", "GPU-c"}},
-		{name: "as many as a model is split by", hello: ranks, params: `{"tensor_parallel_size": 2}`, want: []string{"GPU-a", "GPU-b"}},
-		{name: "in two ways", hello: ranks, params: `{"tensor_parallel_size": 1, "pipeline_parallel_size": 2}`, want: []string{"GPU-a", "GPU-b"}},
+		{name: "ranks of other nodes too", hello: ranks, params: `{"num_gpus": 6}`,
+			want: []string{"GPU-a", "GPU-b", "GPU-c"}},
+		{name: "as many as a model is split by", hello: ranks, params: `{"tensor_parallel_size": 2}`,
+			want: []string{"GPU-a", "GPU-b"}},
+		{name: "in two ways", hello: ranks, params: `{"tensor_parallel_size": 1, "pipeline_parallel_size": 2}`,
+			want: []string{"GPU-a", "GPU-b"}},
 		{name: "no ranks", hello: ranks, params: `{"size": 1}`, want: []string{"GPU-a", "GPU-b", "GPU-c"}},
 		{name: "no GPU", hello: &worker.Hello{}, params: `{}`},
 		{name: "nobody had it", params: `{}`},

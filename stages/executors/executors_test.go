@@ -12,7 +12,8 @@ import (
 func TestParseTime(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]time.Duration{
-		"30": 30 * time.Minute, "2:30": 150 * time.Second, "00:30:00": 30 * time.Minute, "1-00": 24 * time.Hour, "1-02:30": 26*time.Hour + 30*time.Minute,
+		"30": 30 * time.Minute, "2:30": 150 * time.Second, "00:30:00": 30 * time.Minute, "1-00": 24 * time.Hour,
+		"1-02:30":    26*time.Hour + 30*time.Minute,
 		"2-00:00:01": 48*time.Hour + time.Second, "UNLIMITED": 0,
 	} {
 		if got, err := ParseTime(text); err != nil || got != want {
@@ -171,7 +172,8 @@ func TestStagesSharingHome(t *testing.T) {
 func TestScriptWritesPercentSignsOfFolders(t *testing.T) {
 	t.Parallel()
 	c := &Config{Nodes: 1, TasksPerNode: 1, Drain: time.Minute}
-	text := c.Text(Script{Stage: "collect.s", OrderDir: "/w/100%A d/o", StateDir: "/w/100%A d", LogDir: "/w/100%A d/logs", Program: "/bin/aicplan"})
+	text := c.Text(Script{Stage: "collect.s", OrderDir: "/w/100%A d/o", StateDir: "/w/100%A d", LogDir: "/w/100%A d/logs",
+		Program: "/bin/aicplan"})
 	for _, want := range []string{`#SBATCH -o "/w/100%%A d/logs/aic_collect.s_%A_%a.out"`, `task '/w/100%A d/o'`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %s in\n%s", want, text)

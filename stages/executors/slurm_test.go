@@ -28,7 +28,8 @@ func TestSchedulerTimesOut(t *testing.T) {
 	dir := t.TempDir()
 	squeue := filepath.Join(dir, "squeue")
 	testutil.WriteProgram(t, squeue, "#!/bin/sh\nwhile test -d "+dir+"; do sleep 0.05; done\n")
-	if out, err := (&Scheduler{Timeout: time.Millisecond}).run(t.Context(), squeue); err == nil || !strings.Contains(err.Error(), "did not answer within 1ms") {
+	if out, err := (&Scheduler{Timeout: time.Millisecond}).run(t.Context(), squeue); err == nil ||
+		!strings.Contains(err.Error(), "did not answer within 1ms") {
 		t.Errorf("%q, %v", out, err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -101,7 +101,8 @@ func TestTelemetryInAIPerfFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		table, err := (&aiperf.Report{Summary: &aiperf.Summary{Metrics: []aiperf.Metric{{Def: aiperf.Def{Name: "x"}, Value: 1}}}}).CSV()
+		table, err := (&aiperf.Report{Summary: &aiperf.Summary{Metrics: []aiperf.Metric{{Def: aiperf.Def{Name: "x"},
+			Value: 1}}}}).CSV()
 		if err != nil || !strings.HasSuffix(string(table), "\r\n\r\n\r\n"+strings.Join(aiperf.TelemetryHeader, ",")+"\r\n") {
 			t.Fatalf("%v\n%q", err, table)
 		}

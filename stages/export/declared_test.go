@@ -23,7 +23,8 @@ func ring(latency float64) *stage.Dataset {
 	declared := &catalog.Declaration{
 		Name: "ring_perf", Family: "ring", Ops: []string{"ring"},
 		Columns: []catalog.Field{
-			{Name: "layout", Type: "string"}, {Name: "tokens", Type: "int64"}, {Name: "speed", Type: "float64", Better: "higher"},
+			{Name: "layout", Type: "string"}, {Name: "tokens", Type: "int64"}, {Name: "speed", Type: "float64",
+				Better: "higher"},
 			{Name: "latency", Type: "float64", Unit: "us"},
 		},
 		Key: []string{"layout", "tokens"}, Metrics: []string{"latency", "speed"},
@@ -91,7 +92,8 @@ func TestDeclaredTable(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if key := dedupe.KeyColumns(set.Data); set.Data.Info.Op != "ring" || !slices.Equal(key, []string{"layout", "tokens"}) {
+			if key := dedupe.KeyColumns(set.Data); set.Data.Info.Op != "ring" ||
+				!slices.Equal(key, []string{"layout", "tokens"}) {
 				t.Errorf("import: op %q, key %v", set.Data.Info.Op, key)
 			}
 		})
@@ -103,7 +105,8 @@ func TestDeclaredTableErrors(t *testing.T) {
 	t.Parallel()
 	ds := ring(1)
 	ds.Table = table.Drop(ds.Table, "layout")
-	if _, err := run(t, config(nil), t.TempDir(), ds); err == nil || !strings.Contains(err.Error(), "ring_perf needs the columns layout") {
+	if _, err := run(t, config(nil), t.TempDir(), ds); err == nil ||
+		!strings.Contains(err.Error(), "ring_perf needs the columns layout") {
 		t.Error(err)
 	}
 }

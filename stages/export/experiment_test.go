@@ -22,11 +22,14 @@ func cellOfH200() (map[string]any, *cellFacts) {
 		"iteration_wall_clock": 1.961, "gpus": int64(2), "tensor_parallel_size": int64(2),
 	}
 	return row, &cellFacts{
-		CUDA: 13000, Driver: "580.159.04", GPUs: []cellGPU{{Name: "NVIDIA H200", Memory: &gib}, {Name: "NVIDIA H200", Memory: &gib}},
-		NVLinks: whole(18), Command: []string{"vllm", "serve", "a b", "--x", `{"y": "it's"}`}, Env: map[string]string{"NCCL_ALGO": "Ring Tree"},
+		CUDA: 13000, Driver: "580.159.04", GPUs: []cellGPU{{Name: "NVIDIA H200", Memory: &gib},
+			{Name: "NVIDIA H200", Memory: &gib}},
+		NVLinks: whole(18), Command: []string{"vllm", "serve", "a b", "--x",
+			`{"y": "it's"}`}, Env: map[string]string{"NCCL_ALGO": "Ring Tree"},
 		Traces: []string{"kineto_trace", "torch_et", "nsys"},
-		Config: &modelConfig{Type: "llama", DType: "bfloat16", Layers: whole(32), Heads: whole(32), KVHeads: whole(8), HeadDim: whole(128),
-			Hidden: whole(4096), Inner: whole(14336), Vocab: whole(128256)},
+		Config: &modelConfig{Type: "llama", DType: "bfloat16", Layers: whole(32), Heads: whole(32), KVHeads: whole(8),
+			HeadDim: whole(128),
+			Hidden:  whole(4096), Inner: whole(14336), Vocab: whole(128256)},
 	}
 }
 
@@ -59,9 +62,11 @@ func TestCardOfCell(t *testing.T) {
 	t.Parallel()
 	row, facts := cellOfH200()
 	c := &Config{
-		Card: cty.ObjectVal(map[string]cty.Value{"contributor": cty.StringVal("A"), "dataset": cty.StringVal("all"), "epochs": cty.NullVal(cty.Number)}),
+		Card: cty.ObjectVal(map[string]cty.Value{"contributor": cty.StringVal("A"), "dataset": cty.StringVal("all"),
+			"epochs": cty.NullVal(cty.Number)}),
 		Cards: cty.ObjectVal(map[string]cty.Value{
-			"E1.2": cty.ObjectVal(map[string]cty.Value{"dataset": cty.StringVal("own"), "protocol_selection": cty.TupleVal([]cty.Value{cty.StringVal("rocev2")}), "pp_mb": cty.NumberIntVal(3)}),
+			"E1.2": cty.ObjectVal(map[string]cty.Value{"dataset": cty.StringVal("own"),
+				"protocol_selection": cty.TupleVal([]cty.Value{cty.StringVal("rocev2")}), "pp_mb": cty.NumberIntVal(3)}),
 			"E1.3": cty.ObjectVal(map[string]cty.Value{"dataset": cty.StringVal("other")}),
 		}),
 	}
@@ -73,17 +78,22 @@ func TestCardOfCell(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, line := range []string{
-		"precision: bf16 # configured", "model: nvidia_h200 # measured", "driver_version: cuda_13.0 # measured", "driver: 580.159.04 # measured",
-		"traces: [json, nsys] # measured", "metrics_specific_trace: [torch_et] # measured", "contributor: A # configured", "dataset: own # configured",
-		"protocol_selection: [rocev2] # configured", "pp_mb: 3 # configured", "epochs: null # default", "bandwidth_gbps: [400, 3600] # configured",
+		"precision: bf16 # configured", "model: nvidia_h200 # measured", "driver_version: cuda_13.0 # measured",
+		"driver: 580.159.04 # measured",
+		"traces: [json, nsys] # measured", "metrics_specific_trace: [torch_et] # measured", "contributor: A # configured",
+		"dataset: own # configured",
+		"protocol_selection: [rocev2] # configured", "pp_mb: 3 # configured", "epochs: null # default",
+		"bandwidth_gbps: [400, 3600] # configured",
 	} {
 		if !bytes.Contains(text, []byte(line)) {
 			t.Errorf("no %q in\n%s", line, text)
 		}
 	}
 
-	wrong := &Config{Card: cty.StringVal("x"), Cards: cty.ObjectVal(map[string]cty.Value{"E1.2": cty.ObjectVal(map[string]cty.Value{"datset": cty.StringVal("x")})})}
-	if got := strings.Join(wrong.checkCard(), "\n"); !strings.Contains(got, "card is not an object") || !strings.Contains(got, `cards["E1.2"] has "datset"`) {
+	wrong := &Config{Card: cty.StringVal("x"),
+		Cards: cty.ObjectVal(map[string]cty.Value{"E1.2": cty.ObjectVal(map[string]cty.Value{"datset": cty.StringVal("x")})})}
+	if got := strings.Join(wrong.checkCard(), "\n"); !strings.Contains(got, "card is not an object") ||
+		!strings.Contains(got, `cards["E1.2"] has "datset"`) {
 		t.Error(got)
 	}
 }
@@ -92,7 +102,8 @@ func TestCardOfCell(t *testing.T) {
 func TestScriptOfCell(t *testing.T) {
 	t.Parallel()
 	_, facts := cellOfH200()
-	want := "#!/bin/sh\n# Starts the server of cell E1.2 as it was started for the measurement.\nexport NCCL_ALGO='Ring Tree'\n" +
+	want := "#!/bin/sh\n# Starts the server of cell E1.2 as it was started for the measurement.\nexport NCCL_ALGO='Ring " +
+		"Tree'\n" +
 		`exec vllm serve 'a b' --x '{"y": "it'\''s"}'` + "\n"
 	if got := string(facts.script("E1.2")); got != want {
 		t.Errorf("%s\nwant\n%s", got, want)
@@ -103,7 +114,8 @@ func TestScriptOfCell(t *testing.T) {
 func TestDeviceWord(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]string{
-		"NVIDIA A100-SXM4-40GB": "nvidia_a100", "NVIDIA H100 80GB HBM3": "nvidia_h100", "NVIDIA H200": "nvidia_h200", "NVIDIA": "nvidia", "": "",
+		"NVIDIA A100-SXM4-40GB": "nvidia_a100", "NVIDIA H100 80GB HBM3": "nvidia_h100", "NVIDIA H200": "nvidia_h200",
+		"NVIDIA": "nvidia", "": "",
 	} {
 		if got := deviceWord(name); got != want {
 			t.Errorf("%q: %q, want %q", name, got, want)

@@ -228,8 +228,10 @@ func TestSystemsLayout(t *testing.T) {
 		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
 			t.Fatal(err)
 		}
-		out := mustRun(t, config(func(c *Config) { c.Layout, c.SystemSpec = string(tree.Systems), true }), dir, gemm(order(2)))
-		if len(out.Artifacts) != 2 || out.Artifacts[1].Path != path || out.Artifacts[1].Digest != fileutil.Digest([]byte(text)) {
+		out := mustRun(t, config(func(c *Config) { c.Layout, c.SystemSpec = string(tree.Systems), true }), dir,
+			gemm(order(2)))
+		if len(out.Artifacts) != 2 || out.Artifacts[1].Path != path ||
+			out.Artifacts[1].Digest != fileutil.Digest([]byte(text)) {
 			t.Errorf("artifacts %+v", out.Artifacts)
 		}
 		if got := read(t, dir, "h200_sxm.yaml"); got != text {

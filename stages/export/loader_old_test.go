@@ -164,7 +164,8 @@ func loadOld(dir, system, backend, version string) (map[string]int, error) {
 }
 
 // oldSpec is the part of a system spec that the old reader needs.
-const oldSpec = "data_dir: data/h200_sxm\ngpu: {mem_bw: 4800000000000, float16_tc_flops: 989000000000000}\nmisc: {nccl_version: '2.29.2'}\n"
+const oldSpec = "data_dir: data/h200_sxm\ngpu: {mem_bw: 4800000000000, float16_tc_flops: 989000000000000}\nmisc: " +
+	"{nccl_version: '2.29.2'}\n"
 
 func TestOldLoaderReadsTheExport(t *testing.T) {
 	dir := database(t, func(c *Config) { c.Layout, c.Reader = string(tree.Systems), ReaderOld })

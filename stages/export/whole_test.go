@@ -195,7 +195,8 @@ func TestInputsOfOneTableHaveKeysOfTheirOwn(t *testing.T) {
 
 	one, two := gemm([]int{0, 1}), gemm([]int{1, 2})
 	if _, err := run(t, config(func(c *Config) { c.Value = pair() }), dir, one, two); err == nil ||
-		!strings.Contains(err.Error(), "1 rows of the inputs have a key that an input before them has too, for example gemm_dtype=bfloat16 m=2") {
+		!strings.Contains(err.Error(), "1 rows of the inputs have a key that an input before them has too, for example "+
+			"gemm_dtype=bfloat16 m=2") {
 		t.Errorf("error %v", err)
 	}
 

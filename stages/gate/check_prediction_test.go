@@ -31,7 +31,8 @@ func workloads(t *testing.T, ttft ...any) *stage.Dataset {
 
 func TestPrediction(t *testing.T) {
 	judge := func(measured, predicted *stage.Dataset) finding {
-		c := &prediction{Columns: []string{"ttft"}, P50: 0.05, P95: 0.15, References: References{refs: []*stage.Ref{{Address: "collect.predicted"}}}}
+		c := &prediction{Columns: []string{"ttft"}, P50: 0.05, P95: 0.15,
+			References: References{refs: []*stage.Ref{{Address: "collect.predicted"}}}}
 		s := &subject{ds: measured, rec: measured.Table, others: []*stage.Dataset{predicted}}
 		return c.run(s)
 	}
@@ -181,13 +182,15 @@ func TestPredictionBesideTheServersQueue(t *testing.T) {
 		row(5, 100, map[string]any{"server_queue": 101.0}),
 	)
 
-	c := &prediction{Columns: []string{"ttft"}, P50: 0.05, P95: 0.15, References: References{refs: []*stage.Ref{{Address: "collect.predicted"}}}}
+	c := &prediction{Columns: []string{"ttft"}, P50: 0.05, P95: 0.15,
+		References: References{refs: []*stage.Ref{{Address: "collect.predicted"}}}}
 	s := &subject{ds: measured, rec: measured.Table, others: []*stage.Dataset{predicted}}
 
 	v := c.run(s)
 
 	// Without their queues 10, 20 and 40 ms were measured: errors of 0, 10 and 25 %.
-	want := "by the server's metrics 60.00 % of ttft is its queue (median of 3), and ttft without it: p50 10.00 %, p95 23.50 % (not judged)"
+	want := "by the server's metrics 60.00 % of ttft is its queue (median of 3), and ttft without it: p50 10.00 %, p95 " +
+		"23.50 % (not judged)"
 	if v.ok || !strings.Contains(v.message, want) {
 		t.Errorf("got %t %s", v.ok, v.message)
 	}
@@ -198,7 +201,8 @@ func TestPredictionBesideTheServersQueue(t *testing.T) {
 		t.Errorf("workloads %+v", w)
 	}
 
-	if v := c.run(&subject{ds: predicted, rec: predicted.Table, others: []*stage.Dataset{predicted}}); strings.Contains(v.message, "queue") {
+	if v := c.run(&subject{ds: predicted, rec: predicted.Table,
+		others: []*stage.Dataset{predicted}}); strings.Contains(v.message, "queue") {
 		t.Errorf("a server without a queue: %s", v.message)
 	}
 }
@@ -257,7 +261,8 @@ func TestPredictionByOp(t *testing.T) {
 				return nil, errors.New("it is gone")
 			}}
 
-		got := entry{name: "prediction", kind: "prediction", severity: SeverityFail, minJudged: 1, check: c}.settle(s, c.run(s))
+		got := entry{name: "prediction", kind: "prediction", severity: SeverityFail, minJudged: 1, check: c}.settle(s,
+			c.run(s))
 		p, ok := results.PredictionOf(got)
 		if !ok {
 			t.Fatalf("no detail: %+v", got)

@@ -184,9 +184,11 @@ func TestRows(t *testing.T) {
 	for _, c := range []struct{ body, result, message string }{
 		{"condition = latency < 10\nmax_share = 0.34", "pass", "latency < 10 is true for 2 of 3 rows"},
 		{"condition = latency < var.limit\nmax_share = 0.34", "pass", "latency < var.limit is true for 2 of 3 rows"},
-		{"condition = latency < 10\nname = \"short\"\nfix = \"collect again\"", "fail", "latency < 10 is true for 2 of 3 rows"},
+		{"condition = latency < 10\nname = \"short\"\nfix = \"collect again\"", "fail",
+			"latency < 10 is true for 2 of 3 rows"},
 		{"condition = gemm_dtype == \"float32\"\nmax_share = 0.4", "pass", "is true for 2 of 3 rows"},
-		{"condition = latencyy > 0", "fail", `none of 3 could be judged: the data has no column "latencyy". Did you mean "latency"?`},
+		{"condition = latencyy > 0", "fail",
+			`none of 3 could be judged: the data has no column "latencyy". Did you mean "latency"?`},
 		{"condition = latencyy > 0\nmin_judged = 0", "skip", "no column"},
 		{"condition = coalesce(other, latency) > 0", "pass", "is true for 3 of 3 rows"},
 		{"condition = gemm_dtype > 3", "fail", "the condition cannot be evaluated: "},
@@ -231,7 +233,8 @@ func TestCompare(t *testing.T) {
 	expect(t, only(t, run(t, ds, check("spread = 0.2"), ref)), "fail", "p5 and p95 from p50 at most 0.2")
 	expect(t, only(t, run(t, ds, check("spread = 0.6"), ref)), "pass", "")
 	expect(t, only(t, run(t, measured(1, 2, 3, 4.5), check("outliers = 0.2"), ref)), "pass", "")
-	expect(t, only(t, run(t, measured(1, 2, 3, 9), check("outliers = 0.2"), ref)), "fail", "off the median by a factor of 1.8 at most 0.2")
+	expect(t, only(t, run(t, measured(1, 2, 3, 9), check("outliers = 0.2"), ref)), "fail",
+		"off the median by a factor of 1.8 at most 0.2")
 	expect(t, only(t, run(t, measured(1000, 2000, 3000, 4000), check("median = 0.3"), ref)), "fail", "p50 1000.000")
 }
 

@@ -106,7 +106,8 @@ func (f *frame) clone() *frame {
 }
 
 func (f *frame) equal(o *frame) bool {
-	return slices.Equal(f.names, o.names) && maps.Equal(f.nulls, o.nulls) && maps.EqualFunc(f.floats, o.floats, slices.Equal) &&
+	return slices.Equal(f.names, o.names) && maps.Equal(f.nulls, o.nulls) &&
+		maps.EqualFunc(f.floats, o.floats, slices.Equal) &&
 		maps.EqualFunc(f.ints, o.ints, slices.Equal) && maps.EqualFunc(f.words, o.words, slices.Equal)
 }
 
@@ -367,7 +368,8 @@ func faults() []fault {
 		{"1 % of rows doubled", fileGEMM, part(0.01, 2), nil},
 		{"1 % of rows doubled", fileMoE, part(0.01, 2), nil},
 		{"1 % of rows times 10", fileGEMM, part(0.01, 10), nil},
-		{"every seventh row times 1000", fileGEMM, func(f *frame) { f.scale(1000, func(i int) bool { return i%7 == 0 }) }, nil},
+		{"every seventh row times 1000", fileGEMM, func(f *frame) { f.scale(1000, func(i int) bool { return i%7 == 0 }) },
+			nil},
 		{"a tenth of the rows throttled by 1.35", fileGEMM, func(f *frame) {
 			f.scale(1.35, func(i int) bool { return i > f.n/3 && i < f.n/3+f.n/10 })
 		}, nil},
@@ -845,7 +847,8 @@ func generalFaults() []fault {
 				}
 			}
 		}, nil},
-		{"kernel_source null in ten rows", "", func(f *frame) { f.nulls["kernel_source"] = f.words["kernel_source"] != nil }, nil},
+		{"kernel_source null in ten rows", "", func(f *frame) { f.nulls["kernel_source"] = f.words["kernel_source"] != nil },
+			nil},
 		{"all rows of another device", "", func(f *frame) { f.relabel("device", "NVIDIA A100-SXM4-80GB", nil) }, nil},
 		{"all rows times 6", "", func(f *frame) { f.scale(6, nil) }, nil},
 		{"rounded up to 0.01 ms", "", func(f *frame) {
@@ -895,7 +898,8 @@ func (f *frame) axes() []string {
 // The name is "" if there is none.
 func (f *frame) wordAxis() (name string, values []string) {
 	for _, name := range f.names {
-		if list := slices.Compact(slices.Sorted(slices.Values(f.words[name]))); strings.HasSuffix(name, "_dtype") && len(list) > 1 {
+		if list := slices.Compact(slices.Sorted(slices.Values(f.words[name]))); strings.HasSuffix(name, "_dtype") &&
+			len(list) > 1 {
 			return name, list
 		}
 	}
@@ -934,7 +938,8 @@ func TestGeneralFaults(t *testing.T) {
 		}
 	})
 
-	t.Logf("%d faults: the pipeline finds %d, with a reference %d, lint %d", all.Load(), pipelines.Load(), compared.Load(), lints.Load())
+	t.Logf("%d faults: the pipeline finds %d, with a reference %d, lint %d", all.Load(), pipelines.Load(), compared.Load(),
+		lints.Load())
 	if float64(pipelines.Load()) < 0.9*float64(all.Load()) {
 		t.Errorf("the pipeline finds only %d of %d faults", pipelines.Load(), all.Load())
 	}

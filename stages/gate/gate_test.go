@@ -38,7 +38,8 @@ func (s scope) Context(exprs []hcl.Expression, bound map[string]bool) (*hcl.Eval
 		}
 	}
 
-	return &hcl.EvalContext{Variables: s, Functions: map[string]function.Function{"abs": stdlib.AbsoluteFunc, "coalesce": stdlib.CoalesceFunc}}, diags
+	return &hcl.EvalContext{Variables: s,
+		Functions: map[string]function.Function{"abs": stdlib.AbsoluteFunc, "coalesce": stdlib.CoalesceFunc}}, diags
 }
 
 func refValue(kind, name string) cty.Value {

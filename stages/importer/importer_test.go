@@ -143,7 +143,8 @@ func TestPowerColumnsOrNone(t *testing.T) {
 		t.Errorf("%d rows, power %v with %d nulls", set.Data.Table.NumRows(), power.Values, power.Nulls())
 	}
 
-	if !strings.Contains(drift(set), "the folder is of version 1.1, the rows are of 1.0; an export follows the rows to the folder 1.0, and version = \"1.1\" in it keeps the folder (2 rows)") {
+	if !strings.Contains(drift(set), "the folder is of version 1.1, the rows are of 1.0; an export follows the rows to "+
+		"the folder 1.0, and version = \"1.1\" in it keeps the folder (2 rows)") {
 		t.Errorf("drift:\n%s", drift(set))
 	}
 }
@@ -180,7 +181,8 @@ func TestPublishedTree(t *testing.T) {
 		t.Errorf("%d rows, %+v", set.Data.Table.NumRows(), set.Data.Info)
 	}
 
-	if want := "nccl_perf.parquet: the folder is of version 2.26.2, the rows are of 2.29.2; an export follows the rows to the folder 2.29.2, and version = \"2.26.2\" in it keeps the folder (1008 rows)"; drift(set) != want {
+	if want := "nccl_perf.parquet: the folder is of version 2.26.2, the rows are of 2.29.2; an export follows the rows " +
+		"to the folder 2.29.2, and version = \"2.26.2\" in it keeps the folder (1008 rows)"; drift(set) != want {
 		t.Errorf("drift %q, want %q", drift(set), want)
 	}
 

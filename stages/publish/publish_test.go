@@ -159,7 +159,9 @@ func TestCommit(t *testing.T) {
 	}
 
 	message := git(t, b.repo, "log", "-1", "--format=%B", "data/h200", "--")
-	if message != "add H200 perf data\n\n# Release\n\n**Passed.** All is well.\n\nSigned-off-by: Ann Engineer <ann@example.com>\n" && message != "add H200 perf data\n\n# Release\n\n**Passed.** All is well.\n\nSigned-off-by: Ann Engineer <ann@example.com>" {
+	if message != "add H200 perf data\n\n# Release\n\n**Passed.** All is well.\n\nSigned-off-by: Ann Engineer "+
+		"<ann@example.com>\n" && message != "add H200 perf data\n\n# Release\n\n**Passed.** All is well.\n\nSigned-off-by: "+
+		"Ann Engineer <ann@example.com>" {
 		t.Errorf("message %q", message)
 	}
 
@@ -336,7 +338,8 @@ func TestChecks(t *testing.T) {
 		"without angle brackets":   func(c *Config) { c.Author = &Author{Name: "A <b>", Email: "a@b"} },
 		"it must refer to a stage": func(c *Config) { c.Value = cty.StringVal("export.gemm") },
 	} {
-		if diags := b.config(change).Check(&stage.CheckContext{Range: hcl.Range{Filename: "p.hcl"}}); !diags.HasErrors() || !strings.Contains(diags.Error(), want) {
+		if diags := b.config(change).Check(&stage.CheckContext{Range: hcl.Range{Filename: "p.hcl"}}); !diags.HasErrors() ||
+			!strings.Contains(diags.Error(), want) {
 			t.Errorf("%v, want %q", diags, want)
 		}
 	}

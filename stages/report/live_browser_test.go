@@ -133,7 +133,8 @@ func (f *folder) add(id string, pid int) func(lines ...string) {
 
 	write(line("run_start", `"plan":"/plans/night.hcl","host":"node1","pid":%d,"graph":[{"address":"grid.g","kind":"grid","after":[]},`+
 		`{"address":"module.pipeline[\"base\"].collect.op[\"attention_generation\"]","kind":"collect","after":["grid.g"],"cases":1000000,"measures":true},`+
-		`{"address":"gate.g","kind":"gate","after":["module.pipeline[\"base\"].collect.op[\"attention_generation\"]"]}]`, pid),
+		`{"address":"gate.g","kind":"gate","after":["module.pipeline[\"base\"].collect.op[\"attention_generation\"]"]}]`,
+		pid),
 		line("stage_start", `"stage":%q,"kind":"collect"`, collectStage))
 
 	f.mu.Lock()
@@ -148,7 +149,8 @@ const collectStage = `module.pipeline["base"].collect.op["attention_generation"]
 // Events are of an hour from now: however long a slow machine needs for the test, no
 // run falls silent.
 func line(typ, fields string, args ...any) string {
-	return fmt.Sprintf(`{"@timestamp":%q,"@level":"warn","@message":"CUDA error: an illegal memory access was encountered at /opt/framework/csrc/attention/generation/very_long_file_name.cu:1182","type":%q,`, time.Now().Add(time.Hour).Format(time.RFC3339Nano), typ) + fmt.Sprintf(fields, args...) + "}"
+	return fmt.Sprintf(`{"@timestamp":%q,"@level":"warn","@message":"CUDA error: an illegal memory access was `+
+		`encountered at /opt/framework/csrc/attention/generation/very_long_file_name.cu:1182","type":%q,`, time.Now().Add(time.Hour).Format(time.RFC3339Nano), typ) + fmt.Sprintf(fields, args...) + "}"
 }
 
 func advanced(done, failed int) string {
@@ -161,7 +163,8 @@ func night(from, n int) []string {
 	var out []string
 	for i := from; i < from+n; i++ {
 		out = append(out, advanced(i*500, i), line("case_failed",
-			`"stage":%q,"op":"attention_generation","class":"framework_bug","message":"no kernel for head size %s","params":{"batch_size":%d,"kv_cache_dtype":"fp8"}`, collectStage, strings.Repeat("x", i%90), i),
+			`"stage":%q,"op":"attention_generation","class":"framework_bug","message":"no kernel for head size `+
+				`%s","params":{"batch_size":%d,"kv_cache_dtype":"fp8"}`, collectStage, strings.Repeat("x", i%90), i),
 			line("sample", `"stage":%q,"worker":"w%d","device_uuid":"GPU-1a2b3c4d-0000-0000-0000-00000000000%d","cases":%d,"params":{"m":1},"metrics":{"latency":%d.5,"sm_clock_mhz":1980,"power":512.5}`, collectStage, i%8, i%8, i*60, i%7),
 			line("message", `"stage":%q`, collectStage))
 	}

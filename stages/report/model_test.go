@@ -153,7 +153,8 @@ func TestVerdicts(t *testing.T) {
 	}{
 		"good": {model.Input{Finished: with(stage.StatusOK), Tables: tables}, model.Good, "passed"},
 		"another unit": {model.Input{Finished: with(stage.StatusOK),
-			Tables: []model.TableInput{{Address: "gate.g", Data: &us, Reference: gemm}}}, model.Bad, "differs from the reference"},
+			Tables: []model.TableInput{{Address: "gate.g", Data: &us,
+				Reference: gemm}}}, model.Bad, "differs from the reference"},
 		"failed":      {model.Input{Finished: with(stage.StatusFailed), Tables: tables}, model.Bad, "failed"},
 		"preflight":   {model.Input{Finished: with(stage.StatusPreflight), Tables: tables}, model.Bad, "preflight failed"},
 		"gate":        {model.Input{Finished: with(stage.StatusGateFailed), Tables: tables}, model.Bad, "gate failed"},

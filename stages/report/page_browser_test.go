@@ -51,7 +51,8 @@ func TestPageInBrowser(t *testing.T) {
 			t.Errorf("%d charts", n)
 		}
 		empty := eval[[]string](t, ctx,
-			`[...document.querySelectorAll("figure.chart")].filter(f => f.querySelector("svg:not(.key)").getBBox().width < 100).map(f => f.id)`)
+			`[...document.querySelectorAll("figure.chart")].filter(f => f.querySelector("svg:not(.key)").getBBox().width < `+
+				`100).map(f => f.id)`)
 		if len(empty) > 0 {
 			t.Errorf("charts without a drawing: %v", empty)
 		}
@@ -124,7 +125,8 @@ func TestPageInBrowser(t *testing.T) {
 
 		do(t, ctx, `document.querySelector("details.rows").open = true; const f = document.querySelector("#filter");
 			f.value = "gemm_dtype=fp8 m>=1000 n<4000"; f.dispatchEvent(new Event("input"))`)
-		until(t, ctx, fmt.Sprintf(`document.querySelector("details.rows .found")?.textContent === "%s of %s rows"`, comma(want), comma(gemm.Rows)))
+		until(t, ctx, fmt.Sprintf(`document.querySelector("details.rows .found")?.textContent === "%s of %s rows"`,
+			comma(want), comma(gemm.Rows)))
 
 		left := eval[[]int](t, ctx,
 			`[...document.querySelectorAll("#t0-latency path.m")].map(p => (p.getAttribute("d").match(/M/g) ?? []).length)`)
@@ -245,9 +247,11 @@ func TestBigPageInBrowser(t *testing.T) {
 		t.Errorf("%d elements", nodes)
 	}
 
-	do(t, ctx, `document.querySelector("details.rows").open = true; const f = document.querySelector("#filter"); f.value = "fp8_block"; f.dispatchEvent(new Event("input"))`)
+	do(t, ctx, `document.querySelector("details.rows").open = true; const f = document.querySelector("#filter"); `+
+		`f.value = "fp8_block"; f.dispatchEvent(new Event("input"))`)
 	want := r.Tables[0].Split[2]
-	until(t, ctx, fmt.Sprintf(`document.querySelector("details.rows .found")?.textContent.startsWith("%s of ")`, comma(want.Covered)))
+	until(t, ctx, fmt.Sprintf(`document.querySelector("details.rows .found")?.textContent.startsWith("%s of ")`,
+		comma(want.Covered)))
 
 	if w := wrong(); len(w) > 0 {
 		t.Errorf("the page did what it must not: %q", w)

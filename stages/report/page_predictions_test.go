@@ -62,7 +62,8 @@ func TestPredictions(t *testing.T) {
 		"All with tensor_parallel_size 1.",
 		"ttft 3 12 % 3 % 21 % 8 % 0.880",
 		"1024 8 210 176 -16.2 % 5.31 5.07 -4.5 % 26.3 181 1512 688",
-		"By the metrics of the server, 12.5 % of ttft was its queue (median of 1 workload). Against ttft without it the predictions are off by p50 4.2 %, p95 4.2 %",
+		"By the metrics of the server, 12.5 % of ttft was its queue (median of 1 workload). Against ttft without it the " +
+			"predictions are off by p50 4.2 %, p95 4.2 %",
 		"1 prediction with a warning of the package: the batch does not fit &lt;once&gt;",
 		"2 more workloads are not listed.",
 		// What is not known is not a number.
@@ -102,7 +103,8 @@ func TestPredictionsOnAPhone(t *testing.T) {
 	}
 
 	cut := eval[[]string](t, ctx,
-		`[...document.querySelectorAll("#predictions h3, #predictions p, #predictions details[open] .phases")].filter(e => e.scrollWidth > e.clientWidth).map(e => e.textContent.trim().slice(0, 60))`)
+		`[...document.querySelectorAll("#predictions h3, #predictions p, #predictions details[open] .phases")].filter(e => `+
+			`e.scrollWidth > e.clientWidth).map(e => e.textContent.trim().slice(0, 60))`)
 	if len(cut) > 0 {
 		t.Errorf("cut off on a phone: %q", cut)
 	}

@@ -19,7 +19,8 @@ func TestReadRequests(t *testing.T) {
 	if err := readRequests([]byte(lines), &r); err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Start) != 2 || r.Start[0] != 0 || r.Start[1] != 1 || r.First[0] == r.First[0] || r.First[1] != 1.01 || r.End[1] != 1.04 {
+	if len(r.Start) != 2 || r.Start[0] != 0 || r.Start[1] != 1 || r.First[0] == r.First[0] || r.First[1] != 1.01 ||
+		r.End[1] != 1.04 {
 		t.Errorf("%+v", r)
 	}
 	if err := readRequests([]byte("{\n"), &r); err == nil || !strings.Contains(err.Error(), "line 1") {

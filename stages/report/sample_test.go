@@ -54,7 +54,8 @@ func sampleInput(t testing.TB, rows int) model.Input {
 
 func finished(gemm, attention *stage.Dataset, rows int) []stage.Finished {
 	ok := func(address, kind string, seconds float64, o *stage.Outcome, after ...string) stage.Finished {
-		return stage.Finished{Address: address, Kind: kind, Class: sampleClass(kind), Seconds: seconds, Outcome: o, After: after}
+		return stage.Finished{Address: address, Kind: kind, Class: sampleClass(kind), Seconds: seconds, Outcome: o,
+			After: after}
 	}
 
 	checks := []stage.CheckResult{
@@ -229,8 +230,9 @@ func sampleAttention(t testing.TB) *stage.Dataset {
 							"case_id": id, "params": fmt.Sprintf(`{"batch_size":%d,"isl":%d,"num_heads":%d,"kv_cache_dtype":%q}`, b,
 								isl, heads, kv),
 							"status": "failed", "class": "resource_issue", "group": "", "type": "OutOfMemoryError",
-							"message":   fmt.Sprintf("CUDA out of memory: tried to allocate %d.25 GiB", 100+b),
-							"traceback": "Traceback (most recent call last):\n  File \"bench.py\", line 41, in run\n    torch.empty(<huge>)\nOutOfMemoryError", "attempts": 2, "worker": "w1",
+							"message": fmt.Sprintf("CUDA out of memory: tried to allocate %d.25 GiB", 100+b),
+							"traceback": "Traceback (most recent call last):\n  File \"bench.py\", line 41, in run\n    " +
+								"torch.empty(<huge>)\nOutOfMemoryError", "attempts": 2, "worker": "w1",
 							"device_uuid": "GPU-1a2b3c01", "at": at.Format(time.RFC3339Nano),
 						}
 						if kv == "fp8" {

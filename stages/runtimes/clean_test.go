@@ -52,7 +52,8 @@ func TestCleanGPU(t *testing.T) {
 	d.Procs = []nvml.Process{{PID: 4711, Memory: 70 << 30}}
 	slot := worker.Slot{Device: 0}
 	slot.Spec.Init.UUID = d.ID.UUID
-	if took, err := look(d, slot); err == nil || took != cleanPatience || !strings.Contains(err.Error(), "71.0 of 140.0 GiB are still in use after 30s, by process 4711 (70.0 GiB)") {
+	if took, err := look(d, slot); err == nil || took != cleanPatience ||
+		!strings.Contains(err.Error(), "71.0 of 140.0 GiB are still in use after 30s, by process 4711 (70.0 GiB)") {
 		t.Errorf("took %v, %v", took, err)
 	}
 	if _, err := look(d, worker.Slot{Device: 3}); err == nil || !strings.Contains(err.Error(), "no device 3") {

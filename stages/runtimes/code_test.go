@@ -17,8 +17,9 @@ import (
 func TestEntryIsTheFileOfTheOp(t *testing.T) {
 	dir := t.TempDir()
 	files := map[string]string{
-		"ops/a.py":  "# def gemm(m, bench): is only spoken of\ndef gemm(m):\n    pass\n\ndef helper(gemm, bench=None): pass\n",
-		"ops/b.py":  "import os\n\n@cached(size=1)\ndef gemm(\n    m, kind=pick(1, (2, 3)),  # a default\n    *, bench,\n):\n    return {}\n",
+		"ops/a.py": "# def gemm(m, bench): is only spoken of\ndef gemm(m):\n    pass\n\ndef helper(gemm, bench=None): pass\n",
+		"ops/b.py": "import os\n\n@cached(size=1)\ndef gemm(\n    m, kind=pick(1, (2, 3)),  # a default\n    *, " +
+			"bench,\n):\n    return {}\n",
 		"ops/c.py":  "class X:\n    def moe(self, bench): pass\n",
 		"ops/d.txt": "def moe(bench): pass\n",
 		"one.py":    "def kernel(m, bench): pass\n",
@@ -74,8 +75,10 @@ func TestDigestIgnoresComments(t *testing.T) {
 	t.Parallel()
 	const base = "import os\n\ndef f(m, bench):\n    s = \"a # b\"\n    return g(m,\n             \"x\")\n"
 	for name, text := range map[string]string{
-		"comments":       "# new\nimport os  # why\n\ndef f(m, bench):  # f\n    # here\n    s = \"a # b\"\n    return g(m,  # m\n             \"x\")\n",
-		"blank lines":    "import os\n\n\n\ndef f(m, bench):\n\n    s = \"a # b\"   \n    return g(m,\n             \"x\")\n\n",
+		"comments": "# new\nimport os  # why\n\ndef f(m, bench):  # f\n    # here\n    s = \"a # b\"\n    return " +
+			"g(m,  # m\n             \"x\")\n",
+		"blank lines": "import os\n\n\n\ndef f(m, bench):\n\n    s = \"a # b\"   \n    return g(m,\n             " +
+			"\"x\")\n\n",
 		"line endings":   strings.ReplaceAll(base, "\n", "\r\n"),
 		"old line ends":  strings.ReplaceAll(base, "\n", "\r"),
 		"no end of line": strings.TrimSuffix(base, "\n"),
@@ -125,7 +128,8 @@ func TestCodeFollowsReportedModules(t *testing.T) {
 		return hex.EncodeToString(s[:])
 	}
 
-	op, helper, other := write("ops/op.py", "import helper\n"), write("ops/helper.py", "F = 1\n"), write("lib/other.py", "G = 1\n")
+	op, helper, other := write("ops/op.py", "import helper\n"), write("ops/helper.py", "F = 1\n"), write("lib/other.py",
+		"G = 1\n")
 	e := Entry{Files: []string{op}, Roots: []string{filepath.Dir(op)}}
 	first := CodeNow(e, func(string) *Code { return nil }, "3.11.2")
 	report := &worker.Code{Packages: map[string]string{"torch": "2.1"}}

@@ -19,7 +19,8 @@ func TestPythonSeconds(t *testing.T) {
 	gpu := &stage.Runtime{Kind: "python"}
 	processor := &stage.Runtime{Kind: "python", Options: map[string]cty.Value{"device": cty.StringVal("cpu")}}
 	with := func(change func(*measure.Settings)) measure.Settings {
-		s := measure.Settings{Protocol: measure.ProtocolAdaptive, OperatingPoint: measure.PointSustained, MinSamples: 3, Passes: 2, MinBlockSeconds: 60e-6}
+		s := measure.Settings{Protocol: measure.ProtocolAdaptive, OperatingPoint: measure.PointSustained, MinSamples: 3,
+			Passes: 2, MinBlockSeconds: 60e-6}
 		change(&s)
 		return s
 	}

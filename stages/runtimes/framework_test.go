@@ -50,7 +50,8 @@ func interpreter(t *testing.T, body string) string {
 func TestFailedInterpreterIsReported(t *testing.T) {
 	p := NewPools(Kinds())
 	defer p.Close()
-	rt := &stage.Runtime{Address: "runtime.x", Kind: "python", Package: "acme", Requires: ">=9", Python: interpreter(t, "echo 'cannot load libpython' >&2; exit 1")}
+	rt := &stage.Runtime{Address: "runtime.x", Kind: "python", Package: "acme", Requires: ">=9",
+		Python: interpreter(t, "echo 'cannot load libpython' >&2; exit 1")}
 	_, err := p.Framework(Running(t.Context()), rt)
 	if u, ok := errors.AsType[*Unjudged](err); !ok || !strings.Contains(u.What, "exit status 1: cannot load libpython") {
 		t.Errorf("%v", err)
@@ -113,7 +114,8 @@ func TestPythonFramework(t *testing.T) {
 		name, python, want, fix string
 	}{
 		{"installed", interpreter(t, "printf 1.3.0rc20"), "", ""},
-		{"too old", interpreter(t, "printf 1.2.0"), "1.2.0 is installed, but runtime.trtllm requires >=1.3.0rc20", "nvcr/tensorrt-llm:1"},
+		{"too old", interpreter(t, "printf 1.2.0"), "1.2.0 is installed, but runtime.trtllm requires >=1.3.0rc20",
+			"nvcr/tensorrt-llm:1"},
 		{"not installed", interpreter(t, "exit 0"), "tensorrt_llm is not installed", "nvcr/tensorrt-llm:1"},
 		{"not executable", notExecutable(t), "cannot be run", "chmod +x"},
 		{"no interpreter", "/nowhere/python3", "/nowhere/python3 is not on this machine", "nvcr/tensorrt-llm:1"},
@@ -122,7 +124,8 @@ func TestPythonFramework(t *testing.T) {
 			p := NewPools(Kinds())
 			defer p.Close()
 			text, err := p.Framework(t.Context(), &stage.Runtime{
-				Address: "runtime.trtllm", Kind: "python", Package: "tensorrt_llm", Requires: ">=1.3.0rc20", Python: c.python, Image: "nvcr/tensorrt-llm:1",
+				Address: "runtime.trtllm", Kind: "python", Package: "tensorrt_llm", Requires: ">=1.3.0rc20", Python: c.python,
+				Image: "nvcr/tensorrt-llm:1",
 			})
 			if c.want == "" {
 				if err != nil || !strings.Contains(text, "1.3.0rc20") {

@@ -51,13 +51,16 @@ func TestCheckoutHas(t *testing.T) {
 	}{
 		{name: "there", root: "good", ops: []Hosted{gemm}},
 		{name: "one of two", root: "good", ops: []Hosted{moe, gemm}},
-		{name: "no root", ops: []Hosted{gemm, moe}, want: "runtime.acme has no collector_root, and a checkout of aiconfigurator has the collectors of gemm, moe"},
+		{name: "no root", ops: []Hosted{gemm, moe},
+			want: "runtime.acme has no collector_root, and a checkout of aiconfigurator has the collectors of gemm, moe"},
 		{name: "no root behind a launcher", launcher: []string{"docker"}, ops: []Hosted{gemm}, want: "no collector_root"},
 		{name: "only the workers see it", root: "nowhere", launcher: []string{"docker"}, ops: []Hosted{gemm}},
-		{name: "no folder", root: "nowhere", ops: []Hosted{gemm}, want: "nowhere, which cannot be read: no such file or directory"},
+		{name: "no folder", root: "nowhere", ops: []Hosted{gemm},
+			want: "nowhere, which cannot be read: no such file or directory"},
 		{name: "a file", root: "file", ops: []Hosted{gemm}, want: "which is no folder"},
 		{name: "something else", root: "empty", ops: []Hosted{gemm}, want: "which is no checkout of aiconfigurator"},
-		{name: "another version", root: "good", ops: []Hosted{moe}, want: "which has no collector/acme/collect_moe.py for moe"},
+		{name: "another version", root: "good", ops: []Hosted{moe},
+			want: "which has no collector/acme/collect_moe.py for moe"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			rt := &stage.Runtime{Address: "runtime.acme", Kind: "python", Launcher: c.launcher}
@@ -89,7 +92,8 @@ func TestFrameworkLooksAtTheCheckout(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "collector", "acme", "a.py"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	rt := &stage.Runtime{Address: "runtime.acme", Kind: "python", Package: "acme", Python: interpreter(t, "printf 1.0"), CollectorRoot: root}
+	rt := &stage.Runtime{Address: "runtime.acme", Kind: "python", Package: "acme", Python: interpreter(t, "printf 1.0"),
+		CollectorRoot: root}
 	text, err := p.Framework(t.Context(), rt)
 	if err != nil || text != "acme 1.0" {
 		t.Errorf("nothing hosted: %q, %v", text, err)
@@ -116,14 +120,16 @@ func TestAbsent(t *testing.T) {
 		return &stage.Runtime{Address: "runtime.old", Kind: "python", Package: "acme", Requires: "==1.0", Python: python}
 	}
 	recent := func(python string) *stage.Runtime {
-		return &stage.Runtime{Address: "runtime.new", Kind: "python", Package: "acme", Requires: "==2.0", Python: python, Image: "acme:2"}
+		return &stage.Runtime{Address: "runtime.new", Kind: "python", Package: "acme", Requires: "==2.0", Python: python,
+			Image: "acme:2"}
 	}
 	for _, c := range []struct {
 		name   string
 		uses   []*stage.Runtime
 		absent string // Absent is called with the last runtime
 	}{
-		{"the other is here", []*stage.Runtime{old(one), recent(one)}, "acme 1.0 is installed, but runtime.new requires ==2.0"},
+		{"the other is here", []*stage.Runtime{old(one), recent(one)},
+			"acme 1.0 is installed, but runtime.new requires ==2.0"},
 		{"both are here", []*stage.Runtime{old(one), recent(two)}, ""},
 		{"neither is here", []*stage.Runtime{old(two), recent(one)}, ""},
 		{"it is alone", []*stage.Runtime{recent(one)}, ""},
@@ -153,8 +159,10 @@ func TestExpectIgnoresRejectedVersions(t *testing.T) {
 	defer store.Close()
 	p := NewPools(Kinds())
 	defer p.Close()
-	rt := &stage.Runtime{Address: "runtime.new", Kind: "python", Package: "acme", Requires: "==2.0", Python: interpreter(t, "printf 1.0")}
-	if err := writeSeen(store, rt.Address, Environment{Version: "2.0", Device: "NVIDIA H200", Identity: identity(rt), Interpreter: rt.Python}); err != nil {
+	rt := &stage.Runtime{Address: "runtime.new", Kind: "python", Package: "acme", Requires: "==2.0",
+		Python: interpreter(t, "printf 1.0")}
+	if err := writeSeen(store, rt.Address,
+		Environment{Version: "2.0", Device: "NVIDIA H200", Identity: identity(rt), Interpreter: rt.Python}); err != nil {
 		t.Fatal(err)
 	}
 	if env, _ := p.Expect(t.Context(), store, rt); env == nil || env.Version != "2.0" {
@@ -171,7 +179,8 @@ func TestEnvironmentReachesTheProbe(t *testing.T) {
 	defer p.Close()
 	python := interpreter(t, `printf "$ACME_VERSION"`)
 	for _, v := range []string{"1.0", "2.0", "1.0"} {
-		rt := &stage.Runtime{Address: "runtime.x", Kind: "python", Package: "acme", Python: python, Env: map[string]string{"ACME_VERSION": v}}
+		rt := &stage.Runtime{Address: "runtime.x", Kind: "python", Package: "acme", Python: python,
+			Env: map[string]string{"ACME_VERSION": v}}
 		if text, err := p.Framework(Running(t.Context()), rt); err != nil || text != "acme "+v {
 			t.Errorf("%q, %v; want acme %s", text, err, v)
 		}

@@ -55,7 +55,8 @@ func TestLocksReportUnknownDevicesOfLauncher(t *testing.T) {
 	t.Setenv(fileutil.DeviceDirVariable, filepath.Join(t.TempDir(), "locks"))
 	var said []string
 	var l Locks
-	if err := l.take(t.Context(), &stage.Runtime{Address: "runtime.r"}, []string{"", ""}, Place{Say: func(text string) { said = append(said, text) }}); err != nil {
+	if err := l.take(t.Context(), &stage.Runtime{Address: "runtime.r"}, []string{"", ""},
+		Place{Say: func(text string) { said = append(said, text) }}); err != nil {
 		t.Fatal(err)
 	}
 	if len(said) != 1 || !strings.HasPrefix(said[0], "the GPUs of runtime.r are not locked") {
@@ -70,7 +71,8 @@ func TestLocksAreReleasedIfOneIsBusy(t *testing.T) {
 	mine := holding(t, "GPU-0", "this run")
 	other := holding(t, "GPU-b", "another run")
 	l := Locks{held: map[string]*fileutil.Device{"GPU-0": mine}} // with a lock, take does not wait
-	if err := l.take(t.Context(), &stage.Runtime{Address: "runtime.r"}, []string{"GPU-0", "GPU-a", "GPU-b"}, Place{}); !errors.Is(err, fileutil.ErrBusy) {
+	if err := l.take(t.Context(), &stage.Runtime{Address: "runtime.r"}, []string{"GPU-0", "GPU-a", "GPU-b"},
+		Place{}); !errors.Is(err, fileutil.ErrBusy) {
 		t.Fatalf("took them: %v", err)
 	}
 	if l.held["GPU-0"] == nil || len(l.held) != 1 {
@@ -105,7 +107,8 @@ func TestRuntimeWithoutDeviceDoesNotWaitForLocks(t *testing.T) {
 	if text := <-waits; !strings.Contains(text, "another run") {
 		t.Error(text)
 	}
-	rt := &stage.Runtime{Address: "runtime.predicts", Kind: "python", Python: fakePython(t, "1"), Options: map[string]cty.Value{"device": cty.StringVal("none")}}
+	rt := &stage.Runtime{Address: "runtime.predicts", Kind: "python", Python: fakePython(t, "1"),
+		Options: map[string]cty.Value{"device": cty.StringVal("none")}}
 	if pool, err := p.Get(ctx, rt, at); err != nil || pool == nil {
 		t.Errorf("%v, %v", pool, err)
 	}

@@ -15,8 +15,10 @@ func TestRuntimesHaveDistinctFileNames(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a", 300)
 	addresses := []string{
-		"runtime.try", "runtime.Try", "runtime.TRY", `runtime.t["a/b"]`, `runtime.t["a_b"]`, `runtime.t["a\\b"]`, "runtime.t__a_b__",
-		"runtime." + long + "1", "runtime." + long + "2", "runtime." + long + "A", `module.x["ü"].runtime.t`, `module.x["Ü"].runtime.t`,
+		"runtime.try", "runtime.Try", "runtime.TRY", `runtime.t["a/b"]`, `runtime.t["a_b"]`, `runtime.t["a\\b"]`,
+		"runtime.t__a_b__",
+		"runtime." + long + "1", "runtime." + long + "2", "runtime." + long +
+			"A", `module.x["ü"].runtime.t`, `module.x["Ü"].runtime.t`,
 	}
 	store, err := checkpoint.Open(t.TempDir(), checkpoint.Options{})
 	if err != nil {

@@ -46,7 +46,8 @@ func TestMissingNsys(t *testing.T) {
 		{"no-such-nsys", cty.UnknownVal(cty.Bool), nil, ""},
 	} {
 		rt := &stage.Runtime{Env: c.env, Options: map[string]cty.Value{
-			"profiler": cty.ObjectVal(map[string]cty.Value{"nsys": cty.ListVal([]cty.Value{cty.StringVal(c.nsys), cty.StringVal("profile")})}),
+			"profiler": cty.ObjectVal(map[string]cty.Value{"nsys": cty.ListVal([]cty.Value{cty.StringVal(c.nsys),
+				cty.StringVal("profile")})}),
 		}}
 		got := missingNsys(rt, map[string]cty.Value{"trace": cty.ObjectVal(map[string]cty.Value{"nsys": c.asked})})
 		if (got == "") != (c.missing == "") || !strings.Contains(got, c.missing) {

@@ -19,7 +19,8 @@ import (
 	"aicplan/sink/base/testutil"
 )
 
-var twoGPUs = []Device{{Index: 0, UUID: "GPU-aaaa", Name: "NVIDIA H200"}, {Index: 1, UUID: "GPU-bbbb", Name: "NVIDIA H200"}}
+var twoGPUs = []Device{{Index: 0, UUID: "GPU-aaaa", Name: "NVIDIA H200"},
+	{Index: 1, UUID: "GPU-bbbb", Name: "NVIDIA H200"}}
 
 func listed(d ...Device) func() ([]Device, error) { return func() ([]Device, error) { return d, nil } }
 
@@ -51,7 +52,8 @@ func TestGPUSlots(t *testing.T) {
 	if diff := cmp.Diff(want, places(slots)); diff != "" {
 		t.Error(diff)
 	}
-	if s := slots[3].Spec; s.LogPath != "/run/workers/x-w3.log" || s.Args[1] != "worker" || !contains(s.Env, "CUDA_DEVICE_ORDER=PCI_BUS_ID") {
+	if s := slots[3].Spec; s.LogPath != "/run/workers/x-w3.log" || s.Args[1] != "worker" ||
+		!contains(s.Env, "CUDA_DEVICE_ORDER=PCI_BUS_ID") {
 		t.Errorf("%+v", s)
 	}
 	slots, err = slotsOf(t, &stage.Runtime{Kind: "cuda", Devices: []int{1}}, listed(twoGPUs...))
@@ -63,7 +65,8 @@ func TestGPUSlots(t *testing.T) {
 		list func() ([]Device, error)
 		want string
 	}{
-		{&stage.Runtime{Kind: "cuda", Devices: []int{5}}, listed(twoGPUs...), "device 5 is not visible here; there are 0 (NVIDIA H200), 1 (NVIDIA H200)"},
+		{&stage.Runtime{Kind: "cuda", Devices: []int{5}}, listed(twoGPUs...),
+			"device 5 is not visible here; there are 0 (NVIDIA H200), 1 (NVIDIA H200)"},
 		{&stage.Runtime{Kind: "cuda"}, listed(), "runtime.x needs an NVIDIA GPU"},
 		{&stage.Runtime{Kind: "nccl"}, listed(), "needs an NVIDIA GPU"},
 		{&stage.Runtime{Kind: "cpu", Devices: []int{0}}, listed(), "has no devices"},
@@ -108,7 +111,8 @@ func fakePython(t *testing.T, version string) string {
 
 func TestPythonSlots(t *testing.T) {
 	rt := &stage.Runtime{
-		Kind: "python", Python: fakePython(t, "1"), Package: "torch", Requires: ">=2", Path: []string{"ops", "/abs"}, CollectorRoot: "../aic",
+		Kind: "python", Python: fakePython(t, "1"), Package: "torch", Requires: ">=2", Path: []string{"ops",
+			"/abs"}, CollectorRoot: "../aic",
 		Env: map[string]string{"B": "2", "A": "1"}, Range: hcl.Range{Filename: "/plans/sub/p.hcl"},
 		Options: map[string]cty.Value{"verify": cty.True, "window": cty.NumberIntVal(3)},
 	}
@@ -215,14 +219,17 @@ func TestExpectedEnvironment(t *testing.T) {
 	p := NewPools(Kinds())
 	defer p.Close() //nolint:errcheck // no workers
 	cpu := &stage.Runtime{Kind: "cpu", Address: "runtime.cpu"}
-	if e, assumed := p.Expect(t.Context(), store, cpu); e == nil || assumed != "" || e.Framework != "CPU" || e.Device == "" {
+	if e, assumed := p.Expect(t.Context(), store, cpu); e == nil || assumed != "" || e.Framework != "CPU" ||
+		e.Device == "" {
 		t.Errorf("cpu: %+v, %q", e, assumed)
 	}
-	py := &stage.Runtime{Kind: "python", Address: "module.m.runtime.x[\"a/b\"]", Package: "vllm", Python: fakePython(t, "0.24.0")}
+	py := &stage.Runtime{Kind: "python", Address: "module.m.runtime.x[\"a/b\"]", Package: "vllm",
+		Python: fakePython(t, "0.24.0")}
 	if e, _ := p.Expect(t.Context(), store, py); e != nil {
 		t.Errorf("a runtime that was never seen: %+v", e)
 	}
-	seen := Environment{Framework: "VLLM", Version: "0.24.0", Device: "NVIDIA H200", Identity: identity(py), SeenAt: "2026-01-02T03:04:05Z", Workers: 8}
+	seen := Environment{Framework: "VLLM", Version: "0.24.0", Device: "NVIDIA H200", Identity: identity(py),
+		SeenAt: "2026-01-02T03:04:05Z", Workers: 8}
 	if err := writeSeen(store, py.Address, seen); err != nil {
 		t.Fatal(err)
 	}
@@ -231,7 +238,8 @@ func TestExpectedEnvironment(t *testing.T) {
 		t.Errorf("%+v, %q", e, assumed)
 	}
 	py.Python = fakePython(t, "0.25.0")
-	if e, assumed = p.Expect(t.Context(), store, py); e == nil || e.Version != "0.25.0" || e.Device != "NVIDIA H200" || !strings.Contains(assumed, "vllm 0.25.0 is installed") {
+	if e, assumed = p.Expect(t.Context(), store, py); e == nil || e.Version != "0.25.0" || e.Device != "NVIDIA H200" ||
+		!strings.Contains(assumed, "vllm 0.25.0 is installed") {
 		t.Errorf("%+v, %q", e, assumed)
 	}
 }
@@ -252,16 +260,23 @@ func TestExpectReportsOtherGPUs(t *testing.T) {
 		driver string
 		want   string
 	}{
-		"the same":               {stage.Runtime{Kind: "cuda"}, twoGPUs, "580.1", ""},
-		"another GPU":            {stage.Runtime{Kind: "cuda"}, []Device{{Name: "NVIDIA B200"}, {Index: 1, Name: "NVIDIA B200"}}, "590.1", "; this machine has NVIDIA B200"},
-		"one of two":             {stage.Runtime{Kind: "cuda"}, []Device{{Name: "NVIDIA L4"}, {Index: 1, Name: "NVIDIA H200"}}, "580.1", ""},
-		"the other of two":       {stage.Runtime{Kind: "cuda", Devices: []int{0}}, []Device{{Name: "NVIDIA L4"}, {Index: 1, Name: "NVIDIA H200"}}, "580.1", "; this machine has NVIDIA L4"},
-		"another driver":         {stage.Runtime{Kind: "nccl"}, twoGPUs, "590.1", "; this machine has the driver 590.1, then it was 580.1"},
-		"no driver to be seen":   {stage.Runtime{Kind: "cuda"}, twoGPUs, "", ""},
-		"a laptop":               {stage.Runtime{Kind: "cuda"}, nil, "", ""},
-		"python":                 {stage.Runtime{Kind: "python", Python: "no-such-python"}, []Device{{Name: "NVIDIA B200"}}, "", "; this machine has NVIDIA B200"},
-		"python in a container":  {stage.Runtime{Kind: "python", Launcher: []string{"docker"}}, []Device{{Name: "NVIDIA B200"}}, "", ""},
-		"python without its GPU": {stage.Runtime{Kind: "python", Python: "no-such-python", Options: map[string]cty.Value{"device": cty.StringVal("cpu")}}, []Device{{Name: "NVIDIA B200"}}, "", ""},
+		"the same": {stage.Runtime{Kind: "cuda"}, twoGPUs, "580.1", ""},
+		"another GPU": {stage.Runtime{Kind: "cuda"},
+			[]Device{{Name: "NVIDIA B200"}, {Index: 1, Name: "NVIDIA B200"}}, "590.1", "; this machine has NVIDIA B200"},
+		"one of two": {stage.Runtime{Kind: "cuda"},
+			[]Device{{Name: "NVIDIA L4"}, {Index: 1, Name: "NVIDIA H200"}}, "580.1", ""},
+		"the other of two": {stage.Runtime{Kind: "cuda", Devices: []int{0}},
+			[]Device{{Name: "NVIDIA L4"}, {Index: 1, Name: "NVIDIA H200"}}, "580.1", "; this machine has NVIDIA L4"},
+		"another driver": {stage.Runtime{Kind: "nccl"}, twoGPUs, "590.1",
+			"; this machine has the driver 590.1, then it was 580.1"},
+		"no driver to be seen": {stage.Runtime{Kind: "cuda"}, twoGPUs, "", ""},
+		"a laptop":             {stage.Runtime{Kind: "cuda"}, nil, "", ""},
+		"python": {stage.Runtime{Kind: "python", Python: "no-such-python"}, []Device{{Name: "NVIDIA B200"}},
+			"", "; this machine has NVIDIA B200"},
+		"python in a container": {stage.Runtime{Kind: "python", Launcher: []string{"docker"}},
+			[]Device{{Name: "NVIDIA B200"}}, "", ""},
+		"python without its GPU": {stage.Runtime{Kind: "python", Python: "no-such-python",
+			Options: map[string]cty.Value{"device": cty.StringVal("cpu")}}, []Device{{Name: "NVIDIA B200"}}, "", ""},
 	} {
 		p := NewPools(Kinds())
 		p.Devices, p.Driver = listed(tt.here...), func() string { return tt.driver }
@@ -273,7 +288,8 @@ func TestExpectReportsOtherGPUs(t *testing.T) {
 			t.Fatal(err)
 		}
 		e, assumed := p.Expect(t.Context(), store, &tt.rt)
-		if want := "X 1 on NVIDIA H200, as seen on 2026-01-02" + tt.want; e == nil || e.Device != "NVIDIA H200" || assumed != want {
+		if want := "X 1 on NVIDIA H200, as seen on 2026-01-02" + tt.want; e == nil || e.Device != "NVIDIA H200" ||
+			assumed != want {
 			t.Errorf("%s: %q, want %q", name, assumed, want)
 		}
 		if err := p.Close(); err != nil {
@@ -284,9 +300,10 @@ func TestExpectReportsOtherGPUs(t *testing.T) {
 
 func TestDriverVersion(t *testing.T) {
 	for text, want := range map[string]string{
-		"NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Tue Jan 1 00:00:00 UTC 2026\nGCC version:  gcc version 12.2.0 (Debian)\n": "580.159.04",
-		"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54  Release Build  (x@y)\n":                                              "550.54",
-		"GCC version:  gcc version 12.2.0 \n": "",
+		"NVRM version: NVIDIA UNIX x86_64 Kernel Module  580.159.04  Tue Jan 1 00:00:00 UTC 2026\nGCC version:  gcc " +
+			"version 12.2.0 (Debian)\n": "580.159.04",
+		"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  550.54  Release Build  (x@y)\n": "550.54",
+		"GCC version:  gcc version 12.2.0 \n":                                                     "",
 	} {
 		if got := driverVersion(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
@@ -306,14 +323,16 @@ func TestEnvironmentOfAnotherIdentityIsIgnored(t *testing.T) {
 	p := NewPools(Kinds())
 	defer p.Close() //nolint:errcheck // no workers
 	rt := &stage.Runtime{Kind: "cuda", Address: "runtime.gpu"}
-	if err := writeSeen(store, rt.Address, EnvironmentOf(rt, &worker.Hello{Version: "13.0", Device: "NVIDIA H200"})); err != nil {
+	if err := writeSeen(store, rt.Address,
+		EnvironmentOf(rt, &worker.Hello{Version: "13.0", Device: "NVIDIA H200"})); err != nil {
 		t.Fatal(err)
 	}
 	if e, _ := p.Expect(t.Context(), store, rt); e == nil || e.Version != "13.0" {
 		t.Errorf("%+v", e)
 	}
 	for _, other := range []*stage.Runtime{
-		{Kind: "python", Address: rt.Address}, {Kind: "cuda", Address: rt.Address, Image: "x"}, {Kind: "cuda", Address: "runtime.other"},
+		{Kind: "python", Address: rt.Address}, {Kind: "cuda", Address: rt.Address, Image: "x"}, {Kind: "cuda",
+			Address: "runtime.other"},
 	} {
 		if e, _ := p.Expect(t.Context(), store, other); e != nil {
 			t.Errorf("%+v expects %+v", other, e)
@@ -332,7 +351,8 @@ func TestPoolsAreShared(t *testing.T) {
 	if b, err := p.Get(t.Context(), rt, Place{}); err != nil || b != a {
 		t.Errorf("a second pool: %v, %v", b, err)
 	}
-	if _, err := p.Get(t.Context(), &stage.Runtime{Kind: "rocm", Address: "runtime.r"}, Place{}); err == nil || !strings.Contains(err.Error(), `kind "rocm"`) {
+	if _, err := p.Get(t.Context(), &stage.Runtime{Kind: "rocm", Address: "runtime.r"}, Place{}); err == nil ||
+		!strings.Contains(err.Error(), `kind "rocm"`) {
 		t.Errorf("got %v", err)
 	}
 	if err := p.Close(); err != nil {
@@ -366,9 +386,10 @@ func TestRecycling(t *testing.T) {
 func TestPoolOptionsAreNotSentToWorkers(t *testing.T) {
 	p := NewPools(Kinds())
 	defer p.Close()
-	rt := &stage.Runtime{Name: "p", Address: "runtime.p", Kind: "python", Python: fakePython(t, "1"), Options: map[string]cty.Value{
-		"recycle_after": cty.NumberIntVal(3), "window": cty.NumberIntVal(8),
-	}}
+	rt := &stage.Runtime{Name: "p", Address: "runtime.p", Kind: "python", Python: fakePython(t, "1"),
+		Options: map[string]cty.Value{
+			"recycle_after": cty.NumberIntVal(3), "window": cty.NumberIntVal(8),
+		}}
 	spec, err := p.Command(rt, Place{StateDir: t.TempDir()})
 	if err != nil {
 		t.Fatal(err)

@@ -30,7 +30,8 @@ func TestServerProblemReportsMissingPort(t *testing.T) {
 		{map[string]cty.Value{"command": command("sh", "--port", "8000"), "port": cty.NumberIntVal(8000)}, nil, false},
 		{map[string]cty.Value{"command": command("sh")}, map[string]string{"PORT": "{port}"}, false},
 	} {
-		problem := serverKind().Problem(&stage.Runtime{Kind: "server", Address: "runtime.s", Options: c.options, Env: c.env}, nil)
+		problem := serverKind().Problem(&stage.Runtime{Kind: "server", Address: "runtime.s", Options: c.options, Env: c.env},
+			nil)
 		if lacks := strings.Contains(problem, "has {port}, and port is not set"); lacks != c.lacks {
 			t.Errorf("%v: %q", c.options, problem)
 		}

@@ -44,7 +44,8 @@ func TestPlanPassesNoVariablesToInterpreter(t *testing.T) {
 	p := NewPools(Kinds())
 	defer p.Close()
 	python := interpreter(t, `printf "${BASH_ENV:-1.0}"`)
-	rt := &stage.Runtime{Address: "runtime.x", Kind: "python", Package: "acme", Python: python, Env: map[string]string{"BASH_ENV": "2.0"}}
+	rt := &stage.Runtime{Address: "runtime.x", Kind: "python", Package: "acme", Python: python,
+		Env: map[string]string{"BASH_ENV": "2.0"}}
 	if text, err := p.Framework(t.Context(), rt); err != nil || text != "acme 1.0" {
 		t.Errorf("%q, %v", text, err)
 	}
@@ -73,7 +74,8 @@ func TestPlanContactsNoServer(t *testing.T) {
 	}()
 	pools := NewPools(Kinds())
 	defer pools.Close()
-	rt := &stage.Runtime{Kind: "endpoint", Address: "runtime.e", Options: map[string]cty.Value{"url": cty.StringVal(ln.Addr().String())}}
+	rt := &stage.Runtime{Kind: "endpoint", Address: "runtime.e",
+		Options: map[string]cty.Value{"url": cty.StringVal(ln.Addr().String())}}
 	if m := pools.Lacking(t.Context(), rt); m != nil {
 		t.Errorf("a plan says %v", m)
 	}

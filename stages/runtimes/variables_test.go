@@ -13,9 +13,11 @@ import (
 // TestInheritedVariables checks which variables of this process are a part of the key of rows.
 func TestInheritedVariables(t *testing.T) {
 	for name, value := range map[string]string{
-		"VLLM_ATTENTION_BACKEND": "FLASHINFER", "NCCL_P2P_LEVEL": "SYS", "NCCL_P2P_DIRECT_DISABLE": "1", "VLLM_FLASH_ATTN_VERSION": "3",
-		"NCCL_DEBUG": "INFO", "CUDA_VISIBLE_DEVICES": "0", "TRITON_CACHE_DIR": "/x", "CUDA_VERSION": "12.8", "VLLM_API_KEY": "secret",
-		"HOME": "/root", "TORCH_OWN": "process", "SGLANG_EMPTY": "",
+		"VLLM_ATTENTION_BACKEND": "FLASHINFER", "NCCL_P2P_LEVEL": "SYS", "NCCL_P2P_DIRECT_DISABLE": "1",
+		"VLLM_FLASH_ATTN_VERSION": "3",
+		"NCCL_DEBUG":              "INFO", "CUDA_VISIBLE_DEVICES": "0", "TRITON_CACHE_DIR": "/x", "CUDA_VERSION": "12.8",
+		"VLLM_API_KEY": "secret",
+		"HOME":         "/root", "TORCH_OWN": "process", "SGLANG_EMPTY": "",
 	} {
 		t.Setenv(name, value)
 	}

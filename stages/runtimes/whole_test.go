@@ -22,9 +22,12 @@ func TestOneWorkerHasAllGPUs(t *testing.T) {
 		locks   []string
 		options string
 	}{
-		{"all", nil, "w0 0 GPU-aaaa", []string{"GPU-aaaa", "GPU-bbbb"}, `{"gpu_uuids":"GPU-aaaa GPU-bbbb","gpus":2,"one_worker":true}`},
-		{"named", []int{1, 0}, "w0 1 GPU-bbbb", []string{"GPU-bbbb", "GPU-aaaa"}, `{"devices":[1,0],"gpu_uuids":"GPU-bbbb GPU-aaaa","gpus":2,"one_worker":true}`},
-		{"one of them", []int{1}, "w0 1 GPU-bbbb", []string{"GPU-bbbb"}, `{"devices":[1],"gpu_uuids":"GPU-bbbb","gpus":1,"one_worker":true}`},
+		{"all", nil, "w0 0 GPU-aaaa", []string{"GPU-aaaa", "GPU-bbbb"},
+			`{"gpu_uuids":"GPU-aaaa GPU-bbbb","gpus":2,"one_worker":true}`},
+		{"named", []int{1, 0}, "w0 1 GPU-bbbb", []string{"GPU-bbbb", "GPU-aaaa"},
+			`{"devices":[1,0],"gpu_uuids":"GPU-bbbb GPU-aaaa","gpus":2,"one_worker":true}`},
+		{"one of them", []int{1}, "w0 1 GPU-bbbb", []string{"GPU-bbbb"},
+			`{"devices":[1],"gpu_uuids":"GPU-bbbb","gpus":1,"one_worker":true}`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()

@@ -50,7 +50,8 @@ func TestParse(t *testing.T) {
 		}
 	}
 
-	c, err := Parse(block(map[string]cty.Value{"endpoints": cty.ListVal([]cty.Value{cty.StringVal("localhost:9400"), cty.StringVal("n1:9400")})}))
+	c, err := Parse(block(map[string]cty.Value{"endpoints": cty.ListVal([]cty.Value{cty.StringVal("localhost:9400"),
+		cty.StringVal("n1:9400")})}))
 	if err != nil || len(c.defaults) != 2 || len(c.endpoints) != 1 || c.endpoints[0] != "http://n1:9400/metrics" {
 		t.Errorf("%+v %v", c, err)
 	}
@@ -140,7 +141,8 @@ func TestColumns(t *testing.T) {
 		}
 
 		// A window without samples leaves nothing.
-		if none, err := w.Files(row, w.Window(worker.Row{}, to.Add(time.Hour), to.Add(2*time.Hour))); err != nil || none != nil {
+		if none, err := w.Files(row, w.Window(worker.Row{}, to.Add(time.Hour), to.Add(2*time.Hour))); err != nil ||
+			none != nil {
 			t.Errorf("%v %v", none, err)
 		}
 

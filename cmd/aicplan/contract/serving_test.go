@@ -290,7 +290,8 @@ func TestServing(t *testing.T) {
 	}
 
 	// What was measured is not measured again, and the exported files are up to date.
-	if again := f.expect(0, "plan", "--var", "url="+s.URL, "plan.hcl"); !strings.Contains(string(again.stdout), "nothing to do") {
+	if again := f.expect(0, "plan", "--var", "url="+s.URL, "plan.hcl"); !strings.Contains(string(again.stdout),
+		"nothing to do") {
 		t.Errorf("the plan after an apply is:\n%s", again.stdout)
 	}
 	f.apply(0, "--var", "url="+s.URL, "plan.hcl")
@@ -312,7 +313,8 @@ func (f *folder) aiperf(dir string, row map[string]any) {
 		"gpu_telemetry_export.jsonl", "gpu_telemetry_export.parquet", "inputs.json", "phase_manifest.json",
 		"phases/profiling/gpu_telemetry.json",
 		"phases/profiling/profile_export_aiperf.csv", "phases/profiling/profile_export_aiperf.json",
-		"phases/warmup/gpu_telemetry.json", "phases/warmup/profile_export_aiperf.csv", "phases/warmup/profile_export_aiperf.json",
+		"phases/warmup/gpu_telemetry.json", "phases/warmup/profile_export_aiperf.csv",
+		"phases/warmup/profile_export_aiperf.json",
 		"profile_export.jsonl", "profile_export_aiperf.csv", "profile_export_aiperf.json", "profile_export_console.txt",
 	})
 

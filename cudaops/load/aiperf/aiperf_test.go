@@ -63,7 +63,8 @@ func records() []Record {
 		r.Usage = &openai.Usage{Prompt: 31, Completion: 5, Total: 36, Reasoning: -1, Cached: -1}
 		out = append(out, r)
 	}
-	out[3].Err = &Failure{Code: 499, Type: TypeCancelled, Message: "Request cancelled \"0.010s\"\n after\x01 being sent \u00e9"}
+	out[3].Err = &Failure{Code: 499, Type: TypeCancelled,
+		Message: "Request cancelled \"0.010s\"\n after\x01 being sent \u00e9"}
 	out[3].Cancelled, out[3].Ack = true, 0
 	return out
 }
@@ -159,7 +160,8 @@ func TestRecordsHaveAIPerfsKeys(t *testing.T) {
 		}
 		at := strings.Index(lines[0], `"`+name+`":{"value":`) + len(name) + len(`"":{"value":`)
 		text := lines[0][at : at+strings.IndexAny(lines[0][at:], ",}")]
-		if _, list := m.Value.([]any); list != (w.Type == "list") || w.Type == "int" && strings.ContainsAny(text, ".e") || w.Type == "float" && !strings.ContainsAny(text, ".e") {
+		if _, list := m.Value.([]any); list != (w.Type == "list") || w.Type == "int" && strings.ContainsAny(text, ".e") ||
+			w.Type == "float" && !strings.ContainsAny(text, ".e") {
 			t.Errorf("%s is %s, want a %s", name, text, w.Type)
 		}
 	}
@@ -184,7 +186,8 @@ func TestCSV(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !bytes.HasPrefix(raw, []byte("Metric,avg,min,max,sum,p1,p5,p10,p25,p50,p75,p90,p95,p99,std\r\n")) || !bytes.Contains(raw, []byte("\r\n\r\nMetric,Value\r\n")) {
+	if !bytes.HasPrefix(raw, []byte("Metric,avg,min,max,sum,p1,p5,p10,p25,p50,p75,p90,p95,p99,std\r\n")) ||
+		!bytes.Contains(raw, []byte("\r\n\r\nMetric,Value\r\n")) {
 		t.Errorf("%.200s", raw)
 	}
 	c := csv.NewReader(bytes.NewReader(raw))
@@ -207,7 +210,8 @@ func TestCSV(t *testing.T) {
 func TestConsole(t *testing.T) {
 	r, _ := report(t)
 	text := r.Console()
-	for _, want := range []string{"LLM Metrics: Effective", "Error Summary", "Time to First Token (ms)", "499", "Benchmark Duration:", "Request Count (requests)"} {
+	for _, want := range []string{"LLM Metrics: Effective", "Error Summary", "Time to First Token (ms)", "499",
+		"Benchmark Duration:", "Request Count (requests)"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("%q is missing in\n%s", want, text)
 		}
@@ -215,7 +219,8 @@ func TestConsole(t *testing.T) {
 	if strings.ContainsAny(text, "\x01\x1b") {
 		t.Error("a server's control characters reach the terminal")
 	}
-	for v, want := range map[float64]string{0: "0.00", 1234567.891: "1,234,567.89", -1234: "-1,234.00", 999.999: "1,000.00"} {
+	for v, want := range map[float64]string{0: "0.00", 1234567.891: "1,234,567.89", -1234: "-1,234.00",
+		999.999: "1,000.00"} {
 		if got := grouped(v); got != want {
 			t.Errorf("%v is %s, want %s", v, got, want)
 		}

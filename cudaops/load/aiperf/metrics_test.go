@@ -42,7 +42,8 @@ func TestConstantColumns(t *testing.T) {
 		}
 		got, _ := c.stats()
 		want, _ := Describe(slices.Clone(values))
-		if !(math.Abs(got.Avg-want.Avg) <= 1e-9) || got.P50 != want.P50 || got.P99 != want.P99 || got.Count != want.Count || !(math.Abs(c.sum()-sum) <= 1e-9) || !(math.Abs(got.Std-want.Std) <= 1e-9) {
+		if !(math.Abs(got.Avg-want.Avg) <= 1e-9) || got.P50 != want.P50 || got.P99 != want.P99 || got.Count != want.Count ||
+			!(math.Abs(c.sum()-sum) <= 1e-9) || !(math.Abs(got.Std-want.Std) <= 1e-9) {
 			t.Errorf("%+v, want %+v", got, want)
 		}
 	})
@@ -109,7 +110,8 @@ func TestSLO(t *testing.T) {
 			t.Errorf("%+v", c)
 		}
 	}
-	for _, limits := range []map[string]float64{{"tfft": 1}, {"ttft": -1}, {"ttft": math.NaN()}, {"good_request_count": 1}} {
+	for _, limits := range []map[string]float64{{"tfft": 1}, {"ttft": -1}, {"ttft": math.NaN()},
+		{"good_request_count": 1}} {
 		if _, err := ParseSLO(limits); err == nil {
 			t.Errorf("%v passes", limits)
 		}

@@ -17,13 +17,20 @@ func TestBodies(t *testing.T) {
 		tokens int
 		want   string
 	}{
-		{"chat", Request{Endpoint: Chat, Model: "m", Stream: true}, Prompt{Messages: []Message{{Role: "user", Content: "a <b> & \u00e9"}}}, 8,
-			`{"messages":[{"role":"user","content":"a <b> & ` + "\u00e9" + `"}],"model":"m","stream":true,"max_completion_tokens":8,"stream_options":{"include_usage":true}}`},
-		{"completions", Request{Endpoint: Completions, Model: "m"}, Prompt{Text: "x"}, 8, `{"prompt":"x","model":"m","stream":false,"max_tokens":8}`},
-		{"ids", Request{Endpoint: Completions, Model: "m"}, Prompt{IDs: []int{1, 2}}, 0, `{"prompt":[1,2],"model":"m","stream":false}`},
-		{"extra", Request{Endpoint: Completions, Model: "m", Extra: extra}, Prompt{Text: "x"}, 8, `{"prompt":"x","model":"m","stream":false,"max_tokens":8,"ignore_eos":true,"min_tokens":200}`},
-		{"extra wins", Request{Endpoint: Chat, Model: "m", Stream: true, Extra: map[string]json.RawMessage{"max_tokens": json.RawMessage("3"), "stream_options": json.RawMessage("{}")}},
-			Prompt{Messages: []Message{{Role: "user", Content: "x"}}}, 8, `{"messages":[{"role":"user","content":"x"}],"model":"m","stream":true,"max_tokens":3,"stream_options":{}}`},
+		{"chat", Request{Endpoint: Chat, Model: "m", Stream: true},
+			Prompt{Messages: []Message{{Role: "user", Content: "a <b> & \u00e9"}}}, 8,
+			`{"messages":[{"role":"user","content":"a <b> & ` + "\u00e9" +
+				`"}],"model":"m","stream":true,"max_completion_tokens":8,"stream_options":{"include_usage":true}}`},
+		{"completions", Request{Endpoint: Completions, Model: "m"}, Prompt{Text: "x"}, 8,
+			`{"prompt":"x","model":"m","stream":false,"max_tokens":8}`},
+		{"ids", Request{Endpoint: Completions, Model: "m"}, Prompt{IDs: []int{1, 2}}, 0,
+			`{"prompt":[1,2],"model":"m","stream":false}`},
+		{"extra", Request{Endpoint: Completions, Model: "m", Extra: extra}, Prompt{Text: "x"}, 8,
+			`{"prompt":"x","model":"m","stream":false,"max_tokens":8,"ignore_eos":true,"min_tokens":200}`},
+		{"extra wins", Request{Endpoint: Chat, Model: "m", Stream: true,
+			Extra: map[string]json.RawMessage{"max_tokens": json.RawMessage("3"), "stream_options": json.RawMessage("{}")}},
+			Prompt{Messages: []Message{{Role: "user",
+				Content: "x"}}}, 8, `{"messages":[{"role":"user","content":"x"}],"model":"m","stream":true,"max_tokens":3,"stream_options":{}}`},
 	} {
 		got, err := c.r.Body(c.p, c.tokens)
 		if err != nil || string(got) != c.want || !json.Valid(got) {
@@ -37,7 +44,8 @@ func TestBodies(t *testing.T) {
 
 func TestExtraForms(t *testing.T) {
 	for text, want := range map[string]string{
-		"ignore_eos:true": `{"ignore_eos":true}`, "min_tokens:200": `{"min_tokens":200}`, "stop:the end": `{"stop":"the end"}`,
+		"ignore_eos:true": `{"ignore_eos":true}`, "min_tokens:200": `{"min_tokens":200}`,
+		"stop:the end":    `{"stop":"the end"}`,
 		`{"a":{"b":[1]}}`: `{"a":{"b":[1]}}`,
 	} {
 		m, err := ParseExtra(text)
@@ -71,7 +79,8 @@ func TestMessages(t *testing.T) {
 		{`{"choices":[{"text":"\u00e9\ud83d\ude00"}]}`, "\u00e9\U0001f600", "", "", true},
 	} {
 		got, err := Parse([]byte(c.text))
-		if err != nil || got.Content != c.content || got.Reasoning != c.reasoning || got.Finish != c.finish || got.Tokens() != c.tokens {
+		if err != nil || got.Content != c.content || got.Reasoning != c.reasoning || got.Finish != c.finish ||
+			got.Tokens() != c.tokens {
 			t.Errorf("%s: %+v, %v", c.text, got, err)
 		}
 	}
@@ -139,20 +148,24 @@ func FuzzParser(f *testing.F) {
 	f.Add(`{"choices":[{"delta":{"content":"a"}}]}`, `{"choices":[{"delta":{"content":"b"}}]}`)
 	f.Add(`{"choices":[{"delta":{"content":"a"}}],"id":"a"}`, `{"choices":[{"delta":{"content":"b"}}],"id":"a"}`)
 	f.Add(`{"id":"a","choices":[{"text":"a"}]}`, `{"id":"b","choices":[{"text":"a"}]}`)
-	f.Add(`{"choices":[{"delta":{"reasoning_content":"r","reasoning":"r"}}]}`, `{"choices":[{"delta":{"reasoning_content":"s","reasoning":"r"}}]}`)
+	f.Add(`{"choices":[{"delta":{"reasoning_content":"r","reasoning":"r"}}]}`,
+		`{"choices":[{"delta":{"reasoning_content":"s","reasoning":"r"}}]}`)
 	f.Add(`{"choices":[{"text":"x"}]}`, `{"choices":[{"text":"x\"}],"error":{"message":"y"}}`)
 	f.Add(`{"choices":[{"delta":{"content":"#"}}]}`, `{"choices":[{"delta":{"content":""}}]}`)
 	f.Add(`{"id":"a","choices":[{"text":"x"}]}`, `{"id":"b","choices":[{"text":"y"}]}`)
 	f.Add(`{"id":"a","choices":[{"text":"a"}]}`, `{"id":"a","choices":[{"text":"id"}]}`)
 	f.Add(`{"id":"a","choices":[],"usage":{"prompt_tokens":1}}`, `{"id":"bc","choices":[],"usage":{"prompt_tokens":2}}`)
-	f.Add(`{"id":"a","choices":[{"delta":{},"finish_reason":"stop"}]}`, `{"id":"b","choices":[{"delta":{},"finish_reason":"abort"}]}`)
+	f.Add(`{"id":"a","choices":[{"delta":{},"finish_reason":"stop"}]}`,
+		`{"id":"b","choices":[{"delta":{},"finish_reason":"abort"}]}`)
 	f.Add(`{"id":"a" }`, ` }`)
 	f.Fuzz(func(t *testing.T, first, second string) {
 		var p Parser
 		for _, text := range []string{first, second, first, second} {
 			got, err := p.Parse([]byte(text))
 			want, werr := Parse([]byte(text))
-			if (err == nil) != (werr == nil) || got.Content != want.Content || got.Reasoning != want.Reasoning || got.Finish != want.Finish || got.Tools != want.Tools || got.Done != want.Done || !reflect.DeepEqual(got.Usage, want.Usage) {
+			if (err == nil) != (werr == nil) || got.Content != want.Content || got.Reasoning != want.Reasoning ||
+				got.Finish != want.Finish || got.Tools != want.Tools || got.Done != want.Done ||
+				!reflect.DeepEqual(got.Usage, want.Usage) {
 				t.Errorf("%q after %q: %+v %v, want %+v %v", text, first, got, err, want, werr)
 			}
 		}

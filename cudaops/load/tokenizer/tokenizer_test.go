@@ -93,7 +93,8 @@ func TestUnsupportedFilesAreErrors(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "tokenizer.model"), []byte("\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), "tokenizer.model cannot be read here") || !strings.Contains(err.Error(), "leave tokenizer away") {
+	if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), "tokenizer.model cannot be read here") ||
+		!strings.Contains(err.Error(), "leave tokenizer away") {
 		t.Errorf("got %v", err)
 	}
 	if _, err := Load(t.TempDir()); err == nil || !strings.Contains(err.Error(), "tokenizer.json") {
@@ -129,7 +130,8 @@ func BenchmarkEncode(b *testing.B) {
 
 // FuzzScan compares the scanners with the regular expressions that they replace.
 func FuzzScan(f *testing.F) {
-	for _, s := range []string{"it's  12345 x\r\n\r\n y ", "a'LL b\u00a0c \u2003d", " 'S", "\t\ta", "!?\n\n x", "\u00e9\u0301\u0661\u0662\u0663\u0664", "'\u017f"} {
+	for _, s := range []string{"it's  12345 x\r\n\r\n y ", "a'LL b\u00a0c \u2003d", " 'S", "\t\ta", "!?\n\n x",
+		"\u00e9\u0301\u0661\u0662\u0663\u0664", "'\u017f"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

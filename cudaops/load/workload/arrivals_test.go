@@ -42,7 +42,8 @@ func TestMeanAndSpread(t *testing.T) {
 }
 
 func TestSeedsDiffer(t *testing.T) {
-	a, b, other := gaps(Arrivals{Pattern: Poisson, Rate: 1}, 5), gaps(Arrivals{Pattern: Poisson, Rate: 1}, 5), gaps(Arrivals{Pattern: Poisson, Rate: 1, Seed: 1}, 5)
+	a, b, other := gaps(Arrivals{Pattern: Poisson, Rate: 1}, 5), gaps(Arrivals{Pattern: Poisson, Rate: 1},
+		5), gaps(Arrivals{Pattern: Poisson, Rate: 1, Seed: 1}, 5)
 	for i := range a {
 		if a[i] != b[i] {
 			t.Fatal("seed 0 is not repeatable")

@@ -54,8 +54,8 @@ func TestParquet(t *testing.T) {
 	}
 }
 
-// TestAgenticTraces reads the conversations of coding agents: each request has its whole prompt, equal blocks have equal
-// text within a conversation only, and sub-agents are conversations of their own.
+// TestAgenticTraces reads the conversations of coding agents: each request has its whole prompt, equal blocks have
+// equal text within a conversation only, and sub-agents are conversations of their own.
 func TestAgenticTraces(t *testing.T) {
 	text := `{"id": "one", "block_size": 64, "hash_id_scope": "local", "requests": [
   {"t": 0, "type": "n", "in": 128, "out": 5, "hash_ids": [1, 2], "api_time": 2},
@@ -90,7 +90,8 @@ func TestAgenticTraces(t *testing.T) {
 // TestOpenTelemetryTraces reads spans of a collector's file exporter.
 func TestOpenTelemetryTraces(t *testing.T) {
 	span := func(start, attributes string) string {
-		return fmt.Sprintf(`{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"a","name":"chat m","startTimeUnixNano":%s,"attributes":[%s]}]}]}]}`,
+		return fmt.Sprintf(`{"resourceSpans":[{"scopeSpans":[{"spans":[{"traceId":"a","name":"chat `+
+			`m","startTimeUnixNano":%s,"attributes":[%s]}]}]}]}`,
 			start, attributes) + "\n"
 	}
 	tokens := `{"key":"gen_ai.request.model","value":{"stringValue":"m"}},{"key":"gen_ai.usage.input_tokens","value":{"intValue":%s}},{"key":"gen_ai.usage.output_tokens","value":{"intValue":%s}}`
@@ -103,7 +104,8 @@ func TestOpenTelemetryTraces(t *testing.T) {
 	}
 	for i, want := range []string{"0s 20 3", "250ms 30 4"} {
 		turn := list[i].Turns[0]
-		if got := fmt.Sprint(list[i].At.Round(time.Microsecond), " ", len(strings.Fields(turn.Text)), " ", turn.Output); got != want {
+		if got := fmt.Sprint(list[i].At.Round(time.Microsecond), " ", len(strings.Fields(turn.Text)), " ",
+			turn.Output); got != want {
 			t.Errorf("request %d is %s, want %s", i, got, want)
 		}
 	}

@@ -8,7 +8,8 @@ import (
 )
 
 func TestPromptsAreReproducibleAndDifferent(t *testing.T) {
-	c := Config{Entries: 40, Input: Length{Mean: 20, StdDev: 5}, Output: Length{Mean: 8, StdDev: 2}, Turns: Length{Mean: 2}, Delay: Length{Mean: 1}}
+	c := Config{Entries: 40, Input: Length{Mean: 20, StdDev: 5}, Output: Length{Mean: 8, StdDev: 2},
+		Turns: Length{Mean: 2}, Delay: Length{Mean: 1}}
 	a, b := Make(c), Make(c)
 	c.Seed = 1
 	other := Make(c)
@@ -91,7 +92,8 @@ func TestTraces(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(list) != 3 || list[0].ID != "a" || list[0].At != 0 || list[1].At != 500*time.Millisecond || list[2].At != time.Second {
+	if len(list) != 3 || list[0].ID != "a" || list[0].At != 0 || list[1].At != 500*time.Millisecond ||
+		list[2].At != time.Second {
 		t.Errorf("%+v", list)
 	}
 	if n := len(strings.Fields(list[0].Turns[0].Text)); n != 520 {
@@ -107,9 +109,10 @@ func TestTraces(t *testing.T) {
 		`{"input_length": -1}`:                 "input_length is -1",
 		`{"input_length": 0}`:                  "input_length is 0",
 		`{"input_length": 5, "timestamp": -1}`: "timestamp is -1 ms",
-		`{"input_length": 5, "hash_ids": [1, 2]}`:                                                                                        "2 hash_ids for 5 tokens",
-		"{\"input_length\": 5}\n{\"input_length\": 5, \"timestamp\": 3}":                                                                 "some lines have a timestamp",
-		"{\"input_length\": 5, \"session_id\": \"a\", \"timestamp\": 1}\n{\"input_length\": 5, \"session_id\": \"a\", \"timestamp\": 2}": "later turns have a delay",
+		`{"input_length": 5, "hash_ids": [1, 2]}`:                        "2 hash_ids for 5 tokens",
+		"{\"input_length\": 5}\n{\"input_length\": 5, \"timestamp\": 3}": "some lines have a timestamp",
+		"{\"input_length\": 5, \"session_id\": \"a\", \"timestamp\": 1}\n{\"input_length\": 5, \"session_id\": \"a\", " +
+			"\"timestamp\": 2}": "later turns have a delay",
 	} {
 		if _, err := Trace(strings.NewReader(text), "t.jsonl", Config{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q gave %v, want %q", text, err, want)

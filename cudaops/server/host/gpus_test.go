@@ -19,7 +19,8 @@ func TestGPUsOfAServer(t *testing.T) {
 	b := newBench(t, "")
 	b.open = func() (nvml.API, error) { return &cudatest.NVML{Driver: "580", GPUs: []*cudatest.GPU{d, busy}}, nil }
 	b.options["gpus_within"] = "1ms"
-	b.options["gpus"] = []any{map[string]any{"index": 0, "uuid": d.ID.UUID, "name": "NVIDIA H200"}, map[string]any{"index": 1, "uuid": busy.ID.UUID, "name": "NVIDIA H200"}}
+	b.options["gpus"] = []any{map[string]any{"index": 0, "uuid": d.ID.UUID, "name": "NVIDIA H200"},
+		map[string]any{"index": 1, "uuid": busy.ID.UUID, "name": "NVIDIA H200"}}
 	e := b.run(t, `{"tensor_parallel_size": 1}`, `{"tensor_parallel_size": 2}`, `{"tensor_parallel_size": 4}`)
 	if e.rows[1] == nil || e.rows[1]["gpu_uuids"] != d.ID.UUID {
 		t.Fatalf("%+v %v", e.failures, e.rows[1])
@@ -27,10 +28,12 @@ func TestGPUsOfAServer(t *testing.T) {
 	if got := b.started(t); !slices.Equal(got, []string{`tp 1, GPUs "0"`}) {
 		t.Errorf("it saw %q", got)
 	}
-	if f := e.failures[2]; f.Class != worker.ClassResourceIssue || !strings.Contains(f.Message, "GPU 1 is not free: 70.0 of 140.4 GiB are still in use after 1ms, by process 4711") {
+	if f := e.failures[2]; f.Class != worker.ClassResourceIssue ||
+		!strings.Contains(f.Message, "GPU 1 is not free: 70.0 of 140.4 GiB are still in use after 1ms, by process 4711") {
 		t.Errorf("%+v", f)
 	}
-	if f := e.failures[3]; f.Class != worker.ClassUnsupportedConfig || !strings.Contains(f.Message, "needs 4 GPUs, and this machine offers it 2") {
+	if f := e.failures[3]; f.Class != worker.ClassUnsupportedConfig ||
+		!strings.Contains(f.Message, "needs 4 GPUs, and this machine offers it 2") {
 		t.Errorf("%+v", f)
 	}
 }
@@ -47,8 +50,10 @@ func TestRowHasTheGPUsOfItsServer(t *testing.T) {
 		params  string
 	}{
 		{name: "no column has their number", devices: []int{1, 2}, params: `{"seq_len": 64}`, saw: "1,2", named: []int{1, 2}},
-		{name: "the plan's env", devices: []int{0, 1, 2}, env: "2,1", params: `{"tensor_parallel_size": 1}`, saw: "2,1", named: []int{2}},
-		{name: "the plan's env, by name", devices: []int{0, 1, 2}, env: cudatest.H200(1).ID.UUID, params: `{"tensor_parallel_size": 1}`, saw: cudatest.H200(1).ID.UUID, named: []int{1}},
+		{name: "the plan's env", devices: []int{0, 1, 2}, env: "2,1", params: `{"tensor_parallel_size": 1}`, saw: "2,1",
+			named: []int{2}},
+		{name: "the plan's env, by name", devices: []int{0, 1, 2}, env: cudatest.H200(1).ID.UUID,
+			params: `{"tensor_parallel_size": 1}`, saw: cudatest.H200(1).ID.UUID, named: []int{1}},
 		{name: "unknown", devices: []int{0, 1, 2}, env: "MIG-1", params: `{"tensor_parallel_size": 1}`, saw: "MIG-1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -64,7 +69,8 @@ func TestRowHasTheGPUsOfItsServer(t *testing.T) {
 			if c.env != "" {
 				b.env = map[string]string{"CUDA_VISIBLE_DEVICES": c.env}
 			} else {
-				b.options["command"] = slices.DeleteFunc(b.options["command"].([]any), func(a any) bool { return a == "-tp" || a == "{tensor_parallel_size}" })
+				b.options["command"] = slices.DeleteFunc(b.options["command"].([]any),
+					func(a any) bool { return a == "-tp" || a == "{tensor_parallel_size}" })
 			}
 			e := b.run(t, c.params)
 			if e.rows[1] == nil {

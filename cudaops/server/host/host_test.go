@@ -29,7 +29,8 @@ type said struct {
 }
 
 func newSaid() *said {
-	return &said{rows: map[int64]worker.Row{}, failures: map[int64]worker.Failure{}, attached: map[int64][]worker.Attachment{}}
+	return &said{rows: map[int64]worker.Row{}, failures: map[int64]worker.Failure{},
+		attached: map[int64][]worker.Attachment{}}
 }
 
 func (e *said) Start(int64)                                    {}
@@ -75,16 +76,19 @@ func newBench(t *testing.T, fault string, more ...string) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b := &bench{starts: filepath.Join(t.TempDir(), "starts"), spool: t.TempDir(), open: func() (nvml.API, error) { return nil, nvml.ErrNotBuilt }}
+	b := &bench{starts: filepath.Join(t.TempDir(), "starts"), spool: t.TempDir(),
+		open: func() (nvml.API, error) { return nil, nvml.ErrNotBuilt }}
 	command := []any{self, "-port", "{port}", "-tp", "{tensor_parallel_size}", "-starts", b.starts, "--fault", fault}
 	for _, a := range more {
 		command = append(command, a)
 	}
 	b.options = map[string]any{
-		"command": command, "model": "m", "labels": []any{"experiment_id"}, "extra_inputs": map[string]any{"return_token_ids": true},
-		"ready": map[string]any{"within": "60s"}, "stop": map[string]any{"within": "10s"},
+		"command": command, "model": "m", "labels": []any{"experiment_id"},
+		"extra_inputs": map[string]any{"return_token_ids": true},
+		"ready":        map[string]any{"within": "60s"}, "stop": map[string]any{"within": "10s"},
 	}
-	b.blocks = `{"load": {"prompt": "token_ids"}, "iteration": {"batch_size": 2, "seq_len": 24, "max_tokens": 4, "warmup_iterations": 1, "profile_iterations": 3}}`
+	b.blocks = `{"load": {"prompt": "token_ids"}, "iteration": {"batch_size": 2, "seq_len": 24, "max_tokens": 4, ` +
+		`"warmup_iterations": 1, "profile_iterations": 3}}`
 	return b
 }
 
@@ -93,7 +97,8 @@ func (b *bench) run(t *testing.T, cases ...string) *said {
 	t.Helper()
 	env := map[string]string{"HOST_TEST_SERVER": "1"}
 	maps.Copy(env, b.env)
-	h := New(worker.Init{Kind: "server", Options: b.options, Blocks: json.RawMessage(b.blocks), Spool: b.spool, Env: env}, b.open)
+	h := New(worker.Init{Kind: "server", Options: b.options, Blocks: json.RawMessage(b.blocks), Spool: b.spool, Env: env},
+		b.open)
 	h.log = server.NewLog(nil)
 	h.poll, h.grown = 10*time.Millisecond, 100*time.Millisecond
 	h.steady = b.steady
@@ -106,7 +111,8 @@ func (b *bench) run(t *testing.T, cases ...string) *said {
 	out := newSaid()
 	in := make(chan worker.Case, len(cases))
 	for i, params := range cases {
-		in <- worker.Case{Seq: int64(i + 1), ID: fmt.Sprintf("%032d", i), Op: "completions", Params: json.RawMessage(params), Attempt: 1}
+		in <- worker.Case{Seq: int64(i + 1), ID: fmt.Sprintf("%032d", i), Op: "completions", Params: json.RawMessage(params),
+			Attempt: 1}
 	}
 	close(in)
 	if err := h.Serve(t.Context(), in, out); err != nil {
@@ -128,7 +134,8 @@ func (b *bench) started(t *testing.T) []string {
 func TestSearchLoadsAServer(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, "")
-	b.blocks = `{"load": {"prompt": "token_ids", "isl": 8, "osl": 2, "requests": 4}, "search": {"over": "concurrency", "max": 2, "slo": {"latency": 60000}}}`
+	b.blocks = `{"load": {"prompt": "token_ids", "isl": 8, "osl": 2, "requests": 4}, "search": {"over": "concurrency", ` +
+		`"max": 2, "slo": {"latency": 60000}}}`
 	out := b.run(t, `{"tensor_parallel_size": 1}`)
 	if row := out.rows[1]; row["search_met"] != true || row["search_value"] != 2.0 || len(b.started(t)) != 1 {
 		t.Errorf("%v, %+v", row, out.failures)
@@ -162,7 +169,8 @@ func TestCellsOfTwoServers(t *testing.T) {
 	b := newBench(t, "", "-traces", "{trace_dir}", "-trace", trace)
 	b.options["profiler"] = map[string]any{}
 	b.blocks = strings.TrimSuffix(b.blocks, "}") + `, "trace": {"requests": 2, "osl": 2}}`
-	e := b.run(t, `{"experiment_id": "E1.1", "tensor_parallel_size": 1, "batch_size": 2}`, `{"experiment_id": "E1.1b", "tensor_parallel_size": 1, "batch_size": 4}`,
+	e := b.run(t, `{"experiment_id": "E1.1", "tensor_parallel_size": 1, "batch_size": 2}`,
+		`{"experiment_id": "E1.1b", "tensor_parallel_size": 1, "batch_size": 4}`,
 		`{"experiment_id": "E1.2", "tensor_parallel_size": 2, "batch_size": 2}`)
 	if len(e.failures) > 0 {
 		t.Fatalf("%+v\n%s", e.failures, e.log())
@@ -171,7 +179,8 @@ func TestCellsOfTwoServers(t *testing.T) {
 		t.Errorf("%d starts (%q), want one a server", len(got), got)
 	}
 	row := e.rows[2]
-	for name, want := range map[string]any{"iterations": 3, "requests": 12, "gpus": 1, "coll_call_num": int64(74), "traced_ranks": 1, "token_source": "token_ids", "output_length": 4.0, "input_length": 20.0} {
+	for name, want := range map[string]any{"iterations": 3, "requests": 12, "gpus": 1, "coll_call_num": int64(74),
+		"traced_ranks": 1, "token_source": "token_ids", "output_length": 4.0, "input_length": 20.0} {
 		if fmt.Sprint(row[name]) != fmt.Sprint(want) {
 			t.Errorf("%s is %v, want %v", name, row[name], want)
 		}
@@ -186,7 +195,8 @@ func TestCellsOfTwoServers(t *testing.T) {
 	if got := tokens * iteration; !(got >= 15.99 && got <= 16.01) {
 		t.Errorf("tokens/s x iteration is %v tokens, want 4 answers of 4", got)
 	}
-	want := []string{"experiment_facts.json", "kineto_trace_0.json.gz", "kineto_trace_1.json.gz", "server.log", "timing_stats_0.json", "timing_stats_1.json"}
+	want := []string{"experiment_facts.json", "kineto_trace_0.json.gz", "kineto_trace_1.json.gz", "server.log",
+		"timing_stats_0.json", "timing_stats_1.json"}
 	for _, name := range want {
 		if !slices.Contains(e.names(3), name) {
 			t.Errorf("there is no %s: %v", name, e.names(3))
@@ -233,7 +243,8 @@ func TestInvalidSettings(t *testing.T) {
 	b := newBench(t, "")
 	b.blocks = `{"load": {"prompt": "token_ids", "isl": 4, "osl": 2}}`
 	e := b.run(t, `{"tensor_parallel_size": 1, "requests": 0.5}`, `{"tensor_parallel_size": 1, "requests": 2}`)
-	if f := e.failures[1]; f.Class != worker.ClassUnsupportedConfig || !strings.Contains(f.Message, "requests is a number 0.5; a whole number is needed") {
+	if f := e.failures[1]; f.Class != worker.ClassUnsupportedConfig ||
+		!strings.Contains(f.Message, "requests is a number 0.5; a whole number is needed") {
 		t.Errorf("got %+v", f)
 	}
 	if f, failed := e.failures[2]; failed || len(b.started(t)) != 1 {
@@ -269,7 +280,8 @@ func TestNoiseIsBounded(t *testing.T) {
 		t.Fatalf("%+v", e.failures)
 	}
 	for _, a := range e.attached[1] {
-		if a.Name == "server.log" && (len(a.Data) > worker.MaxAttachmentData || !bytes.Contains(a.Data, []byte("bytes left out"))) {
+		if a.Name == "server.log" && (len(a.Data) > worker.MaxAttachmentData ||
+			!bytes.Contains(a.Data, []byte("bytes left out"))) {
 			t.Errorf("the log has %d bytes", len(a.Data))
 		}
 	}
@@ -282,11 +294,14 @@ func TestInvalidPlans(t *testing.T) {
 		params, want string
 	}{
 		{func(b *bench) {}, `{"tensor_parallel_size": 1, "batchsize": 4}`, `the column "batchsize", which no placeholder`},
-		{func(b *bench) { b.options["starts_by"] = []any{"dtype"} }, `{"tensor_parallel_size": 1}`, `starts_by names "dtype", and the case has no such column`},
+		{func(b *bench) { b.options["starts_by"] = []any{"dtype"} }, `{"tensor_parallel_size": 1}`,
+			`starts_by names "dtype", and the case has no such column`},
 		{func(b *bench) {}, `{"seq_len": 64}`, "has the placeholder {tensor_parallel_size}"},
-		{func(b *bench) {}, `{"tensor_parallel_size": 1, "seq_len": 4}`, "seq_len is the length of prompt and answer together"},
+		{func(b *bench) {}, `{"tensor_parallel_size": 1, "seq_len": 4}`,
+			"seq_len is the length of prompt and answer together"},
 		{func(b *bench) {}, `{"tensor_parallel_size": "two"}`, "tensor_parallel_size is two; a number of ranks is needed"},
-		{func(b *bench) { b.options["command"] = []any{"/no/such/server"} }, `{"tensor_parallel_size": 1}`, "the server's command: "},
+		{func(b *bench) { b.options["command"] = []any{"/no/such/server"} }, `{"tensor_parallel_size": 1}`,
+			"the server's command: "},
 	} {
 		b := newBench(t, "")
 		c.change(b)

@@ -36,12 +36,17 @@ func TestFaultsOfServers(t *testing.T) {
 		class, want string
 		log         string
 	}{
-		{"dies at once", time.Minute, worker.ClassFrameworkBug, "the server ended with exit status 3 before it was ready; its log ends with ", "RuntimeError: the weights are broken"},
+		{"dies at once", time.Minute, worker.ClassFrameworkBug,
+			"the server ended with exit status 3 before it was ready; its log ends with ",
+			"RuntimeError: the weights are broken"},
 		{"never ready", 300 * time.Millisecond, worker.ClassTimeout, "the server was not ready after ", "compiling for ever"},
 		{"no completion", 500 * time.Millisecond, worker.ClassTimeout, "a completion: 500 Internal Server Error", ""},
-		{"dies in the middle", time.Minute, worker.ClassFrameworkBug, "the server ended with exit status 7 in the middle of the load", "CUDA error: an illegal memory access"},
-		{"dies slowly", time.Minute, worker.ClassFrameworkBug, "the server ended with exit status 7 in the middle of the load", "CUDA error: an illegal memory access"},
-		{"dies slowly in the middle", time.Minute, worker.ClassFrameworkBug, "the server ended with exit status 7 in the middle of the load", "CUDA error: an illegal memory access"},
+		{"dies in the middle", time.Minute, worker.ClassFrameworkBug,
+			"the server ended with exit status 7 in the middle of the load", "CUDA error: an illegal memory access"},
+		{"dies slowly", time.Minute, worker.ClassFrameworkBug,
+			"the server ended with exit status 7 in the middle of the load", "CUDA error: an illegal memory access"},
+		{"dies slowly in the middle", time.Minute, worker.ClassFrameworkBug,
+			"the server ended with exit status 7 in the middle of the load", "CUDA error: an illegal memory access"},
 	} {
 		t.Run(c.fault, func(t *testing.T) {
 			t.Parallel()
@@ -77,9 +82,11 @@ func TestRefusingServers(t *testing.T) {
 		class  string
 		want   []string
 	}{
-		{400, "m", worker.ClassCollectorBug, []string{"the server is up and refuses the request, ", ": a completion: 400 Bad Request: "}},
+		{400, "m", worker.ClassCollectorBug,
+			[]string{"the server is up and refuses the request, ", ": a completion: 400 Bad Request: "}},
 		{401, "m", worker.ClassCollectorBug, []string{"the server is up and refuses the request, "}},
-		{404, "m", worker.ClassCollectorBug, []string{"404 Not Found: ", `; it serves mock, and model of the runtime is "m"`}},
+		{404, "m", worker.ClassCollectorBug,
+			[]string{"404 Not Found: ", `; it serves mock, and model of the runtime is "m"`}},
 		{404, "mock", worker.ClassTimeout, []string{"the server was not ready after ", "a completion: 404 Not Found: "}},
 		{429, "m", worker.ClassTimeout, []string{"the server was not ready after "}},
 		{503, "m", worker.ClassTimeout, []string{"the server was not ready after "}},
@@ -113,7 +120,8 @@ func TestServerWithoutItsPort(t *testing.T) {
 	command := b.options["command"].([]any)
 	command[slices.Index(command, any("{port}"))] = "0"
 	b.options["ready"] = map[string]any{"within": "100ms"}
-	if f := b.run(t, `{"tensor_parallel_size": 1}`).failures[1]; f.Class != worker.ClassTimeout || !strings.Contains(f.Message, "has {port}, and port is not set") {
+	if f := b.run(t, `{"tensor_parallel_size": 1}`).failures[1]; f.Class != worker.ClassTimeout ||
+		!strings.Contains(f.Message, "has {port}, and port is not set") {
 		t.Errorf("%+v", f)
 	}
 }
@@ -124,7 +132,8 @@ func TestRefusingServerIsRestarted(t *testing.T) {
 	t.Parallel()
 	for fault, want := range map[string]struct{ failure, log string }{
 		"refuses in the middle": {"failed requests of the load and does not answer any more: ", ""},
-		"refuses the load":      {"", "failed the case before and does not answer any more, so it is ended and started again: "},
+		"refuses the load": {"", "failed the case before and does not answer any more, so it is ended and started " +
+			"again: "},
 	} {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
@@ -134,7 +143,8 @@ func TestRefusingServerIsRestarted(t *testing.T) {
 			if len(b.started(t)) != 2 {
 				t.Errorf("the next case did not start it again: %q", b.started(t))
 			}
-			if f := e.failures[1]; f.Message == "" || !strings.Contains(f.Message, want.failure) || !strings.Contains(e.log(), want.log) {
+			if f := e.failures[1]; f.Message == "" || !strings.Contains(f.Message, want.failure) ||
+				!strings.Contains(e.log(), want.log) {
 				t.Errorf("%+v\n%s", f, e.log())
 			}
 		})
@@ -189,7 +199,8 @@ func TestPortInUse(t *testing.T) {
 	b := newBench(t, "")
 	b.options["port"] = l.Addr().(*net.TCPAddr).Port
 	e := b.run(t, `{"tensor_parallel_size": 1}`)
-	if f := e.failures[1]; f.Class != worker.ClassResourceIssue || !strings.Contains(f.Message, "port "+strconv.Itoa(l.Addr().(*net.TCPAddr).Port)+" of 127.0.0.1 is in use") {
+	if f := e.failures[1]; f.Class != worker.ClassResourceIssue ||
+		!strings.Contains(f.Message, "port "+strconv.Itoa(l.Addr().(*net.TCPAddr).Port)+" of 127.0.0.1 is in use") {
 		t.Errorf("%+v", f)
 	}
 }

@@ -22,7 +22,8 @@ func TestInvalidOptions(t *testing.T) {
 		{map[string]any{"command": []any{"serve"}}, map[string]string{"PORT": "{port}"}, ""},
 		{map[string]any{}, nil, "option command is not set"},
 		{map[string]any{"command": serve, "colour": "red"}, nil, `no option "colour"`},
-		{map[string]any{"command": serve, "stop": map[string]any{"signal": "SIGNOW", "within": "1s"}}, nil, `stop: option signal: "SIGNOW" is not the name of a signal`},
+		{map[string]any{"command": serve, "stop": map[string]any{"signal": "SIGNOW", "within": "1s"}}, nil,
+			`stop: option signal: "SIGNOW" is not the name of a signal`},
 		{map[string]any{"command": serve, "ready": map[string]any{"within": "soon"}}, nil, `ready: option within is "soon"`},
 		{map[string]any{"command": serve, "answers_within": "-1s"}, nil, `option answers_within is "-1s"`},
 	} {

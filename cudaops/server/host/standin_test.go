@@ -130,4 +130,5 @@ func standIn(args []string) error {
 
 // hanging are the requests at which servers with a fault end or refuse. They get no complete response, so
 // that the load lasts until then. 1 is the readiness check, 2 and 3 are the warm-up of the first case.
-var hanging = map[string]int{"dies in the middle": 7, "dies slowly": 2, "dies slowly in the middle": 7, "refuses in the middle": 7, "refuses the load": 2, "refuses the trace": 10}
+var hanging = map[string]int{"dies in the middle": 7, "dies slowly": 2, "dies slowly in the middle": 7,
+	"refuses in the middle": 7, "refuses the load": 2, "refuses the trace": 10}

@@ -29,8 +29,9 @@ func traced(t *testing.T) map[string]string {
 	dir, out := t.TempDir(), map[string]string{}
 	for name, content := range map[string]string{
 		"whole": text, "cut": text[:len(text)-20], "empty": "",
-		"untimed": strings.Replace(text, `"traceEvents": [`, `"traceEvents": [{"ph":"X","cat":"kernel","name":"gemm","ts":1,"dur":-1},`, 1),
-		"none":    `{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "add", "ts": 1, "dur": 1}]}`,
+		"untimed": strings.Replace(text, `"traceEvents": [`,
+			`"traceEvents": [{"ph":"X","cat":"kernel","name":"gemm","ts":1,"dur":-1},`, 1),
+		"none": `{"traceEvents": [{"ph": "X", "cat": "cpu_op", "name": "add", "ts": 1, "dur": 1}]}`,
 	} {
 		out[name] = filepath.Join(dir, name+".json")
 		if err := os.WriteFile(out[name], []byte(content), 0o644); err != nil {
@@ -170,7 +171,8 @@ func TestHangingServers(t *testing.T) {
 		b.options["answers_within"] = "10ms"
 		e := b.run(t, `{"tensor_parallel_size": 1}`, `{"tensor_parallel_size": 1, "batch_size": 4}`)
 		f := e.failures[1]
-		if f.Class != worker.ClassTimeout || !strings.Contains(f.Message, "the server hangs: it has ") || !strings.Contains(f.Message, " and sent nothing for 10ms") {
+		if f.Class != worker.ClassTimeout || !strings.Contains(f.Message, "the server hangs: it has ") ||
+			!strings.Contains(f.Message, " and sent nothing for 10ms") {
 			t.Errorf("%+v", f)
 		}
 		if len(b.started(t)) != 2 {
@@ -182,9 +184,11 @@ func TestHangingServers(t *testing.T) {
 		within(t, 500*time.Millisecond, func(limit time.Duration) string {
 			b := newBench(t, "hangs while it is traced", "-traces", "{trace_dir}", "-trace", stored)
 			b.options["profiler"] = map[string]any{}
-			b.blocks = fmt.Sprintf(`%s, "trace": {"requests": 2, "osl": 4, "within": %q}}`, strings.TrimSuffix(b.blocks, "}"), limit)
+			b.blocks = fmt.Sprintf(`%s, "trace": {"requests": 2, "osl": 4, "within": %q}}`, strings.TrimSuffix(b.blocks, "}"),
+				limit)
 			e := b.run(t, `{"tensor_parallel_size": 1}`)
-			if row := e.rows[1]; row == nil || !strings.Contains(fmt.Sprint(row["trace_error"]), "were not answered within "+limit.String()) {
+			if row := e.rows[1]; row == nil || !strings.Contains(fmt.Sprint(row["trace_error"]),
+				"were not answered within "+limit.String()) {
 				return fmt.Sprintf("%v %+v", row["trace_error"], e.failures)
 			}
 			return ""
@@ -206,7 +210,8 @@ func TestHangingServers(t *testing.T) {
 // The facts contain the communication variables from all places, but no secrets.
 func TestEnvironmentInFacts(t *testing.T) {
 	t.Parallel()
-	got := communication([]string{"NCCL_NVLS_ENABLE=0", "NCCL_DEBUG=INFO", "NCCL_VERSION=2.28.3-1", "API_KEY=k", "NVSHMEM_DISABLE_NVLS=1", "NCCL_DEBUG=WARN", "HF_TOKEN=secret"})
+	got := communication([]string{"NCCL_NVLS_ENABLE=0", "NCCL_DEBUG=INFO", "NCCL_VERSION=2.28.3-1", "API_KEY=k",
+		"NVSHMEM_DISABLE_NVLS=1", "NCCL_DEBUG=WARN", "HF_TOKEN=secret"})
 	if fmt.Sprint(got) != "map[NCCL_DEBUG:WARN NCCL_NVLS_ENABLE:0 NVSHMEM_DISABLE_NVLS:1]" {
 		t.Error(got)
 	}
@@ -290,8 +295,10 @@ func TestNsysPass(t *testing.T) {
 		{"broken", "nsys stats: exit status 3: ERROR: the report is broken", "nsys_0.nsys-rep"},
 		{"untimed", "the report of nsys: left out: 1 kernel without a usable time", "nsys_0.nsys-rep"},
 		{"recording", "recorded and made no report of it: its importer (QdstrmImporter) is missing", "nsys_0.qdstrm"},
-		{"hangs", "did not end within LIMIT and were killed; what was recorded by then is kept as nsys_0.qdstrm, and may be incomplete; the last lines:", "nsys_0.qdstrm"},
-		{"nothing", "nsys wrote no report and recorded nothing: a recording by --capture-range=cudaProfilerApi needs a server that calls cudaProfilerStart", ""},
+		{"hangs", "did not end within LIMIT and were killed; what was recorded by then is kept as nsys_0.qdstrm, and may " +
+			"be incomplete; the last lines:", "nsys_0.qdstrm"},
+		{"nothing", "nsys wrote no report and recorded nothing: a recording by --capture-range=cudaProfilerApi needs a " +
+			"server that calls cudaProfilerStart", ""},
 	} {
 		t.Run(c.mode, func(t *testing.T) {
 			t.Parallel()
@@ -301,8 +308,10 @@ func TestNsysPass(t *testing.T) {
 			}
 			within(t, limit, func(limit time.Duration) string {
 				b := newBench(t, "", "-traces", "{trace_dir}")
-				b.options["profiler"] = map[string]any{"nsys": []any{script, "{trace_dir}", c.mode}, "nsys_body": map[string]any{"activities": []any{"CUDA_PROFILER"}}}
-				b.blocks = fmt.Sprintf(`%s, "trace": {"torch": false, "nsys": true, "requests": 2, "osl": 2, "within": %q}}`, strings.TrimSuffix(b.blocks, "}"), limit)
+				b.options["profiler"] = map[string]any{"nsys": []any{script, "{trace_dir}", c.mode},
+					"nsys_body": map[string]any{"activities": []any{"CUDA_PROFILER"}}}
+				b.blocks = fmt.Sprintf(`%s, "trace": {"torch": false, "nsys": true, "requests": 2, "osl": 2, "within": %q}}`,
+					strings.TrimSuffix(b.blocks, "}"), limit)
 				e := b.run(t, `{"tensor_parallel_size": 1}`)
 				row := e.rows[1]
 				if row == nil {

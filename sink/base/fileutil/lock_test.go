@@ -144,7 +144,8 @@ func TestDevice(t *testing.T) {
 		t.Fatal(err)
 	}
 	var busy *BusyError
-	if _, err := LockDevice("GPU-1", me()); !errors.As(err, &busy) || busy.Holder == nil || busy.Holder.PID != os.Getpid() {
+	if _, err := LockDevice("GPU-1", me()); !errors.As(err, &busy) || busy.Holder == nil ||
+		busy.Holder.PID != os.Getpid() {
 		t.Errorf("%v", err)
 	}
 	if other, err := LockDevice("GPU-2", me()); err != nil {
@@ -168,7 +169,8 @@ func TestDevice(t *testing.T) {
 	if _, err := out.Read(word); err != nil || string(word) != "held\n" {
 		t.Fatalf("%q, %v", word, err)
 	}
-	if _, err := LockDevice("GPU-1", me()); !errors.As(err, &busy) || busy.Holder == nil || busy.Holder.PID != cmd.Process.Pid {
+	if _, err := LockDevice("GPU-1", me()); !errors.As(err, &busy) || busy.Holder == nil ||
+		busy.Holder.PID != cmd.Process.Pid {
 		t.Errorf("held by %d: %v", cmd.Process.Pid, err)
 	}
 	if err := cmd.Process.Kill(); err != nil {
@@ -211,7 +213,8 @@ func TestDeviceIsLockedByTheKernelsFile(t *testing.T) {
 		var busy *BusyError
 		if _, err := LockDevice(name, me()); !errors.As(err, &busy) {
 			t.Errorf("%s: a second lock: %v", name, err)
-		} else if h := busy.Holder; runtime.GOOS == "linux" && (h == nil || h.PID != os.Getpid() || time.Since(h.Started) > time.Hour) {
+		} else if h := busy.Holder; runtime.GOOS == "linux" &&
+			(h == nil || h.PID != os.Getpid() || time.Since(h.Started) > time.Hour) {
 			t.Errorf("%s: the holder: %v", name, h)
 		}
 

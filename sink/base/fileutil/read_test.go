@@ -27,7 +27,8 @@ func TestOnlyFiles(t *testing.T) {
 	if err := os.Symlink("file", link); err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{pipe: "it is a named pipe, not a file", folder: "it is a folder, not a file", "/dev/zero": "it is a device, not a file"} {
+	for path, want := range map[string]string{pipe: "it is a named pipe, not a file", folder: "it is a folder, not a file",
+		"/dev/zero": "it is a device, not a file"} {
 		_, err := ReadFile(path)
 		if !errors.Is(err, ErrNotRegular) || !strings.Contains(err.Error(), want) {
 			t.Errorf("reading: %v, want %q", err, want)

@@ -29,7 +29,11 @@ func TestWriteReplacesWhollyOrNotAtAll(t *testing.T) {
 	if data, err := os.ReadFile(path); err != nil || string(data) != "first" {
 		t.Errorf("a failed write changed the file: %.20q, %v", data, err)
 	}
-	if digest, err = Write(path, func(w io.Writer) error { _, err := io.WriteString(w, "second"); return err }); err != nil || digest != Digest([]byte("second")) {
+	if digest, err = Write(path, func(w io.Writer) error {
+		_,
+			err := io.WriteString(w, "second")
+		return err
+	}); err != nil || digest != Digest([]byte("second")) {
 		t.Errorf("%q, %v", digest, err)
 	}
 	entries, err := os.ReadDir(dir)
@@ -79,7 +83,8 @@ func TestDiskThatFillsUp(t *testing.T) {
 	}
 	defer full.Close()
 	_, err = fmt.Fprint(&hashWriter{w: full, path: "out/r.html", h: sha256.New()}, "some text")
-	if err = fmt.Errorf("template: %w", err); err.Error() != "template: cannot write out/r.html: free some space there and run the same command again: no space left on device" {
+	if err = fmt.Errorf("template: %w", err); err.Error() != "template: cannot write out/r.html: free some space there "+
+		"and run the same command again: no space left on device" {
 		t.Errorf("got %v", err)
 	}
 	if !errors.Is(err, syscall.ENOSPC) {
@@ -96,7 +101,8 @@ func TestWithin(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for name, target := range map[string]string{"in": "real", "away": outside, "up": "..", "dangling": "nowhere", "sibling": base + "/outer", "chain": "away"} {
+	for name, target := range map[string]string{"in": "real", "away": outside, "up": "..", "dangling": "nowhere",
+		"sibling": base + "/outer", "chain": "away"} {
 		if err := os.Symlink(target, filepath.Join(out, name)); err != nil {
 			t.Fatal(err)
 		}
@@ -129,7 +135,8 @@ func TestWithin(t *testing.T) {
 			t.Errorf("Within(%q) = %q, %v; want %q", name, got, err, want)
 		}
 	}
-	if got, err := Within(filepath.Join(base, "later"), "x/y"); err != nil || got != filepath.Join(base, "later", "x", "y") {
+	if got, err := Within(filepath.Join(base, "later"), "x/y"); err != nil ||
+		got != filepath.Join(base, "later", "x", "y") {
 		t.Errorf("a folder that does not exist yet: %q, %v", got, err)
 	}
 	if _, err := Within(filepath.Join(base, "later"), "../y"); !errors.Is(err, ErrOutside) {

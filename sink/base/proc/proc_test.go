@@ -37,7 +37,8 @@ func TestOutputDoesNotWaitForDescendants(t *testing.T) {
 			t.Errorf("%s: %v", script, err)
 		}
 	}
-	if _, err := proc.Output(exec.CommandContext(t.Context(), "/nowhere/python3")); err == nil || !strings.Contains(err.Error(), "no such file") {
+	if _, err := proc.Output(exec.CommandContext(t.Context(), "/nowhere/python3")); err == nil ||
+		!strings.Contains(err.Error(), "no such file") {
 		t.Errorf("missing program: %v", err)
 	}
 }
@@ -58,7 +59,8 @@ func TestCancelledRunKillsItsGroup(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	pids := filepath.Join(t.TempDir(), "pids")
-	cmd := shell(ctx, fmt.Sprintf("(trap '' TERM; echo $$ > %[1]s.new; mv %[1]s.new %[1]s; while :; do sleep 1; done) & wait", pids))
+	cmd := shell(ctx, fmt.Sprintf("(trap '' TERM; echo $$ > %[1]s.new; mv %[1]s.new %[1]s; while :; do sleep 1; done) & "+
+		"wait", pids))
 	stopped := make(chan error)
 	go func() { stopped <- proc.Run(cmd) }()
 	awaitFile(t, pids)
@@ -108,7 +110,8 @@ func TestStopFindsProcessesThatLeft(t *testing.T) {
 	})
 
 	got := tree.Stop(syscall.SIGTERM, 100*time.Millisecond)
-	if tree.Exit() != "SIGTERM" || !got.Killed || len(got.Orphans) != 1 || !strings.Contains(got.Orphans[0], "sleep 601") || len(got.Left) != 0 {
+	if tree.Exit() != "SIGTERM" || !got.Killed || len(got.Orphans) != 1 ||
+		!strings.Contains(got.Orphans[0], "sleep 601") || len(got.Left) != 0 {
 		t.Errorf("%+v", got)
 	}
 	if again := tree.Stop(syscall.SIGTERM, 0); !slices.Equal(again.Orphans, got.Orphans) {

@@ -25,7 +25,8 @@ func TestRank(t *testing.T) {
 func TestInterpolated(t *testing.T) {
 	t.Parallel()
 	v := []float64{0.1, 0.2, 0.4, 0.8}
-	for q, want := range map[float64]float64{0: 0.1, 0.1: 0.13, 0.5: 0.30000000000000004, 0.9: 0.6800000000000002, 1: 0.8} {
+	for q, want := range map[float64]float64{0: 0.1, 0.1: 0.13, 0.5: 0.30000000000000004, 0.9: 0.6800000000000002,
+		1: 0.8} {
 		if got := Interpolated(v, q); got != want {
 			t.Errorf("Interpolated(%v) = %v, want %v", q, got, want)
 		}

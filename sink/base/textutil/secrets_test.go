@@ -27,7 +27,8 @@ func TestSecretsAreRemoved(t *testing.T) {
 		}
 	}
 	var none *Secrets
-	if NewSecrets("abc") != nil || none.String("x") != "x" || string(none.Bytes([]byte("x"))) != "x" || none.Longest() != 0 {
+	if NewSecrets("abc") != nil || none.String("x") != "x" || string(none.Bytes([]byte("x"))) != "x" ||
+		none.Longest() != 0 {
 		t.Error("no secrets change nothing")
 	}
 }
@@ -42,14 +43,16 @@ func TestSecretsAreRemovedInAllForms(t *testing.T) {
 		}
 		return strings.Trim(string(b), `"`)
 	}
-	for _, secret := range []string{"sk-live-\"q\\ü%41/+=\t9Zz7Yx5W", `sk"q\x/é-ZZZZZZZZ9`, "sk-simple-0123456789abcdef", "pä55"} {
+	for _, secret := range []string{"sk-live-\"q\\ü%41/+=\t9Zz7Yx5W", `sk"q\x/é-ZZZZZZZZ9`, "sk-simple-0123456789abcdef",
+		"pä55"} {
 		v := NewSecrets(secret)
 		latin := ""
 		for _, b := range []byte(secret) {
 			latin += string(rune(b))
 		}
 		for form, text := range map[string]string{
-			"plain": secret, "JSON": quote(secret), "JSON in JSON": quote(quote(secret)), "Latin-1": latin, "JSON of Latin-1": quote(latin),
+			"plain": secret, "JSON": quote(secret), "JSON in JSON": quote(quote(secret)), "Latin-1": latin,
+			"JSON of Latin-1":        quote(latin),
 			"ASCII JSON":             strings.NewReplacer("ü", `\u00fc`, "é", `\u00e9`, "ä", `\u00e4`).Replace(quote(secret)),
 			"Python repr":            strings.NewReplacer(`\`, `\\`, "\t", `\t`).Replace(secret),
 			"query":                  url.QueryEscape(secret),

@@ -7,7 +7,8 @@ import (
 	"aicplan/cudaops/worker"
 )
 
-// TestClassifyReadsEndsOfLongTexts checks that rules look only at the ends of a long text, so that a worker that sends hundreds of KiB with every
+// TestClassifyReadsEndsOfLongTexts checks that rules look only at the ends of a long text, so that a worker that sends
+// hundreds of KiB with every
 // failure does not slow down the engine.
 func TestClassifyReadsEndsOfLongTexts(t *testing.T) {
 	t.Parallel()

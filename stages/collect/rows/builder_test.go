@@ -19,11 +19,16 @@ import (
 // sampleEntries are entries of all shapes.
 func sampleEntries() []*Entry {
 	return []*Entry{
-		{Rows: []worker.Row{{"latency": json.Number("1.5"), "samples": json.Number("3"), "used_cuda_graph": true, "kernel_source": "k"}}, Attempts: 1, Worker: "w0", At: "2026-11-22T04:30:46.4Z", Seconds: 0.0000809, Points: 1},
-		{Rows: []worker.Row{{"latency": json.Number("2e-3")}, {"latency": json.Number("7"), "throttled": false}}, Attempts: 2, Worker: "w1", DeviceUUID: "GPU-1"},
-		{Rows: []worker.Row{{"latency": json.Number("3"), "note": `a "quoted" \ <text> ü`, "n": json.Number("9007199254740993")}}, Attempts: 1, Worker: "w0"},
-		{Rows: []worker.Row{{"latency": json.Number("4"), "n": json.Number("1"), "plain": "x", "flag": true, "mix": "a"}}, Attempts: 1},
-		{Rows: []worker.Row{{"latency": json.Number("5"), "mix": json.Number("0.5"), "f": json.Number("0.5")}}, Attempts: 1, At: "x",
+		{Rows: []worker.Row{{"latency": json.Number("1.5"), "samples": json.Number("3"), "used_cuda_graph": true,
+			"kernel_source": "k"}}, Attempts: 1, Worker: "w0", At: "2026-11-22T04:30:46.4Z", Seconds: 0.0000809, Points: 1},
+		{Rows: []worker.Row{{"latency": json.Number("2e-3")}, {"latency": json.Number("7"), "throttled": false}}, Attempts: 2,
+			Worker: "w1", DeviceUUID: "GPU-1"},
+		{Rows: []worker.Row{{"latency": json.Number("3"), "note": `a "quoted" \ <text> ü`,
+			"n": json.Number("9007199254740993")}}, Attempts: 1, Worker: "w0"},
+		{Rows: []worker.Row{{"latency": json.Number("4"), "n": json.Number("1"), "plain": "x", "flag": true, "mix": "a"}},
+			Attempts: 1},
+		{Rows: []worker.Row{{"latency": json.Number("5"), "mix": json.Number("0.5"), "f": json.Number("0.5")}}, Attempts: 1,
+			At:          "x",
 			Attachments: []stage.Attachment{{Name: "a.txt", MediaType: "text/plain", Digest: "sha256:00", Bytes: 3}}},
 		{Rows: []worker.Row{{"latency": json.Number("6"), "mix": true, "f": json.Number("2")}}, Attempts: 1, First: true},
 	}
@@ -100,7 +105,8 @@ func TestBuilderMakesTable(t *testing.T) {
 		"mix":             "true 0.5 a <nil> <nil> <nil> <nil>",
 		"note":            `<nil> <nil> <nil> a "quoted" \ <text> ü <nil> <nil> <nil>`,
 		"flag":            "<nil> <nil> true <nil> <nil> <nil> <nil>",
-		"attachments":     `<nil> [{"name":"a.txt","media_type":"text/plain","digest":"sha256:00","bytes":3}] <nil> <nil> <nil> <nil> <nil>`,
+		"attachments": `<nil> [{"name":"a.txt","media_type":"text/plain","digest":"sha256:00","bytes":3}] <nil> <nil> ` +
+			`<nil> <nil> <nil>`,
 	} {
 		if got := cells(rec, name); got != want {
 			t.Errorf("%s: %s, want %s", name, got, want)
@@ -116,7 +122,8 @@ func TestBuilderKeepsLargeIntegers(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	rec, mixed := Table(table.NewRecord([]string{"m"}, []arrow.Array{table.Ints([]int64{0, 1}, nil)}), nil, b.Record(), []int{0, 1}, Label{})
+	rec, mixed := Table(table.NewRecord([]string{"m"}, []arrow.Array{table.Ints([]int64{0, 1}, nil)}), nil, b.Record(),
+		[]int{0, 1}, Label{})
 	if got := cells(rec, "n"); got != "9007199254740993 0.5" || len(mixed) != 1 {
 		t.Errorf("%s, mixed %v", got, mixed)
 	}

@@ -36,7 +36,8 @@ func TestCheckRejectsValuesThatNoTableHolds(t *testing.T) {
 			t.Errorf("%.40v: %+v, want %q", tt.value, f, tt.want)
 		}
 	}
-	for _, v := range []any{json.Number("9223372036854775807"), json.Number("-0.5e-300"), "nvjet_tst_128x64 (µ)", "-1", "", true, nil} {
+	for _, v := range []any{json.Number("9223372036854775807"), json.Number("-0.5e-300"), "nvjet_tst_128x64 (µ)", "-1", "",
+		true, nil} {
 		if f := check.Row(worker.Row{"latency": json.Number("1"), "x": v}, 0); f != nil {
 			t.Errorf("%v: %+v", v, f)
 		}

@@ -32,10 +32,14 @@ func TestDecodeEntryRefusesOtherJSON(t *testing.T) {
 		}
 	}
 	for _, text := range []string{
-		"", "{}", "null", `{"rows":[{`, `{"rows":[{"latency":1}]`, `{"failure":{`, `{"rows":[]}`, `{"rows":[null]}`, `{"failure":null}`,
-		`{"rows":[{"latency":1}],"attempts":"1"}`, `{"rows":[{"latency":1}],"attempts":1.5}`, `{"rows":[{"latency":1}],"seconds":"1"}`,
-		`{"rows":[{"latency":007}]}`, `{"rows":[{"latency":1.}]}`, `{"rows":[{"latency":+1}]}`, `{"rows":[{"latency":1}],"rows":null}`,
-		`{"rows":[{"latency":1}]}}`, `{"rows":[{"latency":1}],,}`, "{\"rows\":[{\"kernel_source\":\"a\nb\"}]}", `{"failure":{"message":1}}`, `{"failure":{"message":"m"}]}`,
+		"", "{}", "null", `{"rows":[{`, `{"rows":[{"latency":1}]`, `{"failure":{`, `{"rows":[]}`, `{"rows":[null]}`,
+		`{"failure":null}`,
+		`{"rows":[{"latency":1}],"attempts":"1"}`, `{"rows":[{"latency":1}],"attempts":1.5}`,
+		`{"rows":[{"latency":1}],"seconds":"1"}`,
+		`{"rows":[{"latency":007}]}`, `{"rows":[{"latency":1.}]}`, `{"rows":[{"latency":+1}]}`,
+		`{"rows":[{"latency":1}],"rows":null}`,
+		`{"rows":[{"latency":1}]}}`, `{"rows":[{"latency":1}],,}`, "{\"rows\":[{\"kernel_source\":\"a\nb\"}]}",
+		`{"failure":{"message":1}}`, `{"failure":{"message":"m"}]}`,
 	} {
 		for _, kind := range []checkpoint.Kind{checkpoint.Measured, checkpoint.Failed, checkpoint.Withdrawn} {
 			if valid(t, checkpoint.Entry{Kind: kind, Payload: []byte(text)}) {
@@ -58,7 +62,8 @@ func valid(t *testing.T, e checkpoint.Entry) bool {
 	t.Helper()
 	_, err := Decode(e)
 	if e.Kind == checkpoint.Measured {
-		if _, added := NewBuilder(nil).Add(e); (added == nil) != (err == nil) && !strings.Contains(string(e.Payload), "seconds") {
+		if _, added := NewBuilder(nil).Add(e); (added == nil) != (err == nil) &&
+			!strings.Contains(string(e.Payload), "seconds") {
 			t.Errorf("%s: decoded: %v; added: %v", e.Payload, err, added)
 		}
 	}

@@ -8,7 +8,8 @@ import (
 // TestFrameDrawsAxesAndEscapesText checks positions on both scales, and that text cannot become markup.
 func TestFrameDrawsAxesAndEscapesText(t *testing.T) {
 	t.Parallel()
-	f := newFrame(300, 200, axis{label: "a < b & c", lo: 0, hi: 10, grid: true}, axis{label: "latency", lo: 1, hi: 100, log: true})
+	f := newFrame(300, 200, axis{label: "a < b & c", lo: 0, hi: 10, grid: true},
+		axis{label: "latency", lo: 1, hi: 100, log: true})
 	f.level(10)
 
 	if x := f.px(10); x != f.right || f.px(0) != f.left {
@@ -19,7 +20,8 @@ func TestFrameDrawsAxesAndEscapesText(t *testing.T) {
 		t.Errorf("the middle of two decades is drawn at %v, want %v", y, (f.top+f.bottom)/2)
 	}
 
-	for _, want := range []string{"a &lt; b &amp; c", "rotate(-90 ", `class="s-grid"`, `stroke-dasharray="5 3"`, ">10</text>"} {
+	for _, want := range []string{"a &lt; b &amp; c", "rotate(-90 ", `class="s-grid"`, `stroke-dasharray="5 3"`,
+		">10</text>"} {
 		if !strings.Contains(f.String(), want) {
 			t.Errorf("the drawing lacks %q:\n%s", want, f.String())
 		}

@@ -34,7 +34,8 @@ func TestLoadCharts(t *testing.T) {
 			t.Errorf("no chart %q in %v", want, titles)
 		}
 	}
-	if c := titles["Throughput against interactivity"]; c != nil && !strings.Contains(c.Caption, "2 of 3 rows are on the Pareto front") {
+	if c := titles["Throughput against interactivity"]; c != nil &&
+		!strings.Contains(c.Caption, "2 of 3 rows are on the Pareto front") {
 		t.Errorf("caption: %s", c.Caption)
 	}
 }
@@ -52,7 +53,8 @@ func TestRequestCharts(t *testing.T) {
 		return r
 	}
 	few := model.Requests{Table: "collect.load", Start: []float64{0}, First: []float64{1}, End: []float64{2}}
-	other := model.Requests{Table: "collect.other", Start: make([]float64, 9), First: make([]float64, 9), End: make([]float64, 9)}
+	other := model.Requests{Table: "collect.other", Start: make([]float64, 9), First: make([]float64, 9),
+		End: make([]float64, 9)}
 	tab := &model.Table{Name: "load", Address: "collect.load", Facets: &model.Facets{Rows: 2, Params: []model.Param{
 		{Name: "concurrency", Numeric: true, Value: []float64{8, 1}}}}}
 
@@ -62,7 +64,8 @@ func TestRequestCharts(t *testing.T) {
 	if len(got) != 3 {
 		t.Fatalf("%d charts", len(got))
 	}
-	for i, want := range []string{"Distribution of the time to first token", "Distribution of the request latency", "Requests of concurrency 8"} {
+	for i, want := range []string{"Distribution of the time to first token", "Distribution of the request latency",
+		"Requests of concurrency 8"} {
 		if got[i].Title != want {
 			t.Errorf("chart %d is %q, want %q", i, got[i].Title, want)
 		}

@@ -19,7 +19,8 @@ func TestScalingChart(t *testing.T) {
 		clock := model.Measured{Column: catalog.Column{Name: "iteration_wall_clock"}}
 		for i, size := range sizes {
 			seconds := 3 / float64(size)
-			if err := b.Append(map[string]any{"experiment_id": string(rune('A' + i)), "tensor_parallel_size": size, "throughput_tokens_sec": 100 / seconds, "iteration_wall_clock": seconds}); err != nil {
+			if err := b.Append(map[string]any{"experiment_id": string(rune('A' + i)), "tensor_parallel_size": size,
+				"throughput_tokens_sec": 100 / seconds, "iteration_wall_clock": seconds}); err != nil {
 				t.Fatal(err)
 			}
 			f.Params[0].Value = append(f.Params[0].Value, float64(size))
@@ -30,7 +31,8 @@ func TestScalingChart(t *testing.T) {
 	}
 
 	c := scaling("x", build(1, 2, 4))
-	if c == nil || !strings.HasPrefix(c.Body, "<svg") || !strings.Contains(c.Body, "Scaling efficiency") || !strings.Contains(c.Body, ">C</text>") {
+	if c == nil || !strings.HasPrefix(c.Body, "<svg") || !strings.Contains(c.Body, "Scaling efficiency") ||
+		!strings.Contains(c.Body, ">C</text>") {
 		t.Errorf("%+v", c)
 	}
 	if c := scaling("x", build(2, 2)); c != nil {

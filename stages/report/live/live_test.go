@@ -30,12 +30,14 @@ func story(at time.Time) []string {
 		ev("stage_end", `,"stage":"grid.g","kind":"grid","status":"ok","seconds":0.1,"counts":{"planned":10}`),
 		ev("stage_start", `,"stage":"collect.g","kind":"collect","reason":"nothing is there yet"`),
 		ev("stage_progress", `,"stage":"collect.g","done":2,"failed":0,"skipped":0,"total":10,"before":2`),
-		ev("case_failed", `,"stage":"collect.g","op":"gemm","class":"oom","message":"out of memory: 12 GiB\nmore","params":{"m":1}`),
+		ev("case_failed", `,"stage":"collect.g","op":"gemm","class":"oom","message":"out of memory: 12 `+
+			`GiB\nmore","params":{"m":1}`),
 		ev("sample", `,"stage":"collect.g","worker":"w0","device_uuid":"GPU-1","params":{"m":2},"metrics":{"latency":0.5,"kernel":"x"}`),
 		ev("case_failed", `,"stage":"collect.g","op":"gemm","class":"oom","message":"out of memory: 90 GiB","params":{"m":3}`),
 		ev("stage_progress", `,"stage":"collect.g","done":4,"failed":2,"skipped":0,"total":10,"before":2`),
 		strings.Replace(ev("message", `,"stage":"collect.g"`), `"@level":"info"`, `"@level":"warn"`, 1),
-		ev("stage_end", `,"stage":"collect.g","kind":"collect","status":"partial","message":"8 measured","seconds":9,"counts":{"planned":10,"measured":6,"reused":2,"failed":2}`),
+		ev("stage_end", `,"stage":"collect.g","kind":"collect","status":"partial","message":"8 `+
+			`measured","seconds":9,"counts":{"planned":10,"measured":6,"reused":2,"failed":2}`),
 		ev("run_end", `,"exit_code":3,"seconds":12`),
 	}
 }
@@ -160,7 +162,8 @@ func TestBounds(t *testing.T) {
 		at := begin.Add(time.Duration(i) * 10 * time.Second).Format(time.RFC3339Nano)
 		fmt.Fprintf(&b, `{"@timestamp":%q,"type":"stage_progress","stage":"collect.g","done":%d,"total":100000}`+
 			"\n", at, i*7)
-		fmt.Fprintf(&b, `{"@timestamp":%q,"type":"sample","stage":"collect.g","worker":"w0","metrics":{"latency":1}}`+"\n", at)
+		fmt.Fprintf(&b, `{"@timestamp":%q,"type":"sample","stage":"collect.g","worker":"w0","metrics":{"latency":1}}`+"\n",
+			at)
 		fmt.Fprintf(&b, `{"@timestamp":%q,"type":"case_failed","stage":"collect.g","class":"c%d","message":"m"}`+"\n", at, i)
 		fmt.Fprintf(&b, `{"@timestamp":%q,"@level":"warn","type":"message","stage":"collect.g"}`+"\n", at)
 	}

@@ -106,7 +106,8 @@ func TestCounted(t *testing.T) {
 		Table: rec([]string{"kernel", "size_bytes", "flops", "latency"}, labels("copy", "add"), ints(64, 64),
 			nums(8, 16), nums(1, 2)),
 	}
-	if f := FacetsOf(ds, nil); f.SizeLabel != "floating-point operations" || f.Size[1] != 16 || f.Series.Column != "kernel" {
+	if f := FacetsOf(ds, nil); f.SizeLabel != "floating-point operations" || f.Size[1] != 16 ||
+		f.Series.Column != "kernel" {
 		t.Errorf("%s %v %+v", f.SizeLabel, f.Size, f.Series)
 	}
 
