@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -63,17 +64,12 @@ func (p *Profiler) End(ctx context.Context, before []string, want int) ([]string
 			}
 		}
 
-		if quiet++; !same(sizes, last) {
+		if quiet++; !maps.Equal(sizes, last) {
 			quiet = 0
 		}
 
 		if traces >= want && quiet > 0 || traces > 0 && quiet >= quietPolls {
-			var out []string
-			for name := range sizes {
-				out = append(out, name)
-			}
-			slices.Sort(out)
-			return out, nil
+			return slices.Sorted(maps.Keys(sizes)), nil
 		}
 
 		last = sizes
@@ -140,19 +136,6 @@ func (p *Profiler) sizes(before []string) (map[string]int64, error) {
 	}
 
 	return out, nil
-}
-
-func same(a, b map[string]int64) bool {
-	if len(a) != len(b) {
-		return false
-	}
-
-	for name, n := range a {
-		if m, ok := b[name]; !ok || m != n {
-			return false
-		}
-	}
-	return true
 }
 
 func (p *Profiler) post(ctx context.Context, url string, body []byte) error {

@@ -58,15 +58,7 @@ func (r *Report) Console() string {
 func Table(s *Summary, title string) string {
 	t := new(textutil.Table).Left("metric").Right("avg", "p50", "p99")
 	for _, m := range metricsOf(s, GroupMain) {
-		label := strings.ReplaceAll(label(m), "tokens/sec", "tokens/s")
-		switch {
-		case !m.Has:
-			t.Row(label, grouped(m.Value))
-		case m.Adjusted:
-			t.Row(label, "", grouped(m.Stats.P50), grouped(m.Stats.P99))
-		default:
-			t.Row(label, grouped(m.Stats.Avg), grouped(m.Stats.P50), grouped(m.Stats.P99))
-		}
+		t.Row(cells(m, strings.ReplaceAll(label(m), "tokens/sec", "tokens/s"), "avg", "p50", "p99")...)
 	}
 
 	return titled(title, t)
@@ -109,18 +101,27 @@ func metricsOf(s *Summary, g Group) []Metric {
 func metricTable(s *Summary, g Group, title string) string {
 	t := statsTable()
 	for _, m := range metricsOf(s, g) {
-		x := m.Stats
-		switch {
-		case !m.Has:
-			t.Row(label(m), grouped(m.Value))
-		case m.Adjusted:
-			t.Row(label(m), "", grouped(x.Min), grouped(x.Max), grouped(x.P99), grouped(x.P90), grouped(x.P50))
-		default:
-			t.Row(label(m), grouped(x.Avg), grouped(x.Min), grouped(x.Max), grouped(x.P99), grouped(x.P90), grouped(x.P50),
-				grouped(x.Std))
-		}
+		t.Row(cells(m, label(m), consoleColumns...)...)
 	}
 	return titled(title, t)
+}
+
+// cells returns the row of a metric with statistics by their names in files.
+func cells(m Metric, label string, names ...string) []any {
+	row := []any{label}
+	if !m.Has {
+		return append(row, grouped(m.Value))
+	}
+
+	stats := m.Stats.named()
+	for _, name := range names {
+		text := ""
+		if !m.Adjusted || name != "avg" && name != "std" {
+			text = grouped(stats[name])
+		}
+		row = append(row, text)
+	}
+	return row
 }
 
 func statsTable() *textutil.Table { return new(textutil.Table).Left("Metric").Right(consoleColumns...) }

@@ -119,7 +119,7 @@ func (r *Report) JSON() ([]byte, error) {
 	field("run_info", map[string]any{"benchmark_id": r.ID, "random_seed": r.Seed, "trial": 0, "cli_command": r.Command})
 	field("was_cancelled", r.Cancelled)
 	field("is_complete", !r.Cancelled)
-	field("error_summary", errorSummary(r.Summary))
+	field("error_summary", r.Summary.Errors)
 	field("start_time", time.Unix(0, r.From).Format(localTime))
 	field("end_time", time.Unix(0, r.To).Format(localTime))
 
@@ -184,23 +184,4 @@ func entry(m Metric) json.RawMessage {
 
 	b.WriteByte('}')
 	return b.Bytes()
-}
-
-type errorDetails struct {
-	Code    int    `json:"code,omitempty"`
-	Type    string `json:"type"`
-	Message string `json:"message"`
-}
-
-type errorEntry struct {
-	Details errorDetails `json:"error_details"`
-	Count   int          `json:"count"`
-}
-
-func errorSummary(s *Summary) []errorEntry {
-	out := []errorEntry{}
-	for _, e := range s.Errors {
-		out = append(out, errorEntry{errorDetails{e.Code, e.Type, e.Message}, e.Count})
-	}
-	return out
 }

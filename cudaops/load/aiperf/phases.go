@@ -16,7 +16,7 @@ func (r *Report) Phases() ([]File, error) {
 	type entry struct {
 		EndNS          int64        `json:"end_ns"`
 		Errors         int          `json:"error_request_count"`
-		ErrorSummary   []errorEntry `json:"error_summary"`
+		ErrorSummary   []ErrorCount `json:"error_summary"`
 		CSV            string       `json:"metrics_csv"`
 		JSON           string       `json:"metrics_json"`
 		Index          int          `json:"phase_index"`
@@ -56,7 +56,7 @@ func (r *Report) Phases() ([]File, error) {
 		names := [2]string{PhaseFile(p.name, SummaryJSON), PhaseFile(p.name, SummaryCSV)}
 		out = append(out, File{names[0], "application/json", js}, File{names[1], "text/csv", table})
 		e := entry{
-			EndNS: p.to, Errors: p.sum.Failed, ErrorSummary: errorSummary(p.sum), CSV: Path(names[1]),
+			EndNS: p.to, Errors: p.sum.Failed, ErrorSummary: p.sum.Errors, CSV: Path(names[1]),
 			JSON:  Path(names[0]),
 			Index: i, Kind: p.name, Name: p.name, StartNS: p.from, Successful: p.sum.Succeeded,
 			Total: p.sum.Requests, Cancelled: p.cancelled,

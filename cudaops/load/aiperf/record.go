@@ -9,9 +9,9 @@ import (
 // Failure is the reason why a request failed.
 type Failure struct {
 	// Code is the HTTP status, 499 for requests that the client cancelled, or 0 without a status.
-	Code    int
-	Type    string
-	Message string
+	Code    int    `json:"code,omitempty"`
+	Type    string `json:"type"`
+	Message string `json:"message"`
 }
 
 // Types of failures without an HTTP status.

@@ -62,11 +62,7 @@ func GaugeStats(values []float64) map[string]float64 {
 		return nil
 	}
 
-	out := map[string]float64{"avg": s.Avg, "min": s.Min, "max": s.Max, "std": s.Std}
-	for _, p := range s.percentiles() {
-		out[p.name] = *p.value
-	}
-	return out
+	return s.named()
 }
 
 // HistogramStats returns the statistics of a histogram's increase in a time. bounds are the upper bounds of the buckets

@@ -55,6 +55,15 @@ func (s *Stats) percentiles() []percentile {
 		{"p75", 75, &s.P75}, {"p90", 90, &s.P90}, {"p95", 95, &s.P95}, {"p99", 99, &s.P99}}
 }
 
+// named returns the statistics by their names in files, without sum and count.
+func (s *Stats) named() map[string]float64 {
+	out := map[string]float64{"avg": s.Avg, "min": s.Min, "max": s.Max, "std": s.Std}
+	for _, p := range s.percentiles() {
+		out[p.name] = *p.value
+	}
+	return out
+}
+
 // Percentile returns the q-th percentile (0 to 100) of sorted values, interpolated linearly between the
 // closest ranks. The result is bit-identical to numpy's default.
 func Percentile(sorted []float64, q float64) float64 {

@@ -24,8 +24,8 @@ type Metric struct {
 
 // ErrorCount is one kind of failure and its number of occurrences.
 type ErrorCount struct {
-	Failure
-	Count int
+	Failure `json:"error_details"`
+	Count   int `json:"count"`
 }
 
 // Summary is the result of a phase.
@@ -326,7 +326,7 @@ func (c *Collector) Summary() *Summary {
 		s.Metrics = append(s.Metrics, c.w.metrics(s.From, s.To, c.Streaming)...)
 	}
 
-	s.Errors = nil
+	s.Errors = []ErrorCount{} // never null in files
 	for f, n := range c.errors {
 		s.Errors = append(s.Errors, ErrorCount{f, n})
 	}

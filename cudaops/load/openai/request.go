@@ -110,6 +110,18 @@ func (r Request) Append(b []byte, p Prompt, tokens int) ([]byte, error) {
 		return true
 	}
 
+	list := func(field string, n int, add func(i int)) {
+		name(field)
+		b = append(b, '[')
+		for i := range n {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			add(i)
+		}
+		b = append(b, ']')
+	}
+
 	limit := "max_tokens"
 	switch {
 	case r.Endpoint == Chat || r.Endpoint == Responses:
@@ -118,16 +130,7 @@ func (r Request) Append(b []byte, p Prompt, tokens int) ([]byte, error) {
 			field, limit = "input", "max_output_tokens"
 		}
 
-		name(field)
-		b = append(b, '[')
-		for i, m := range p.Messages {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = m.append(b, r.Endpoint)
-		}
-		b = append(b, ']')
-
+		list(field, len(p.Messages), func(i int) { b = p.Messages[i].append(b, r.Endpoint) })
 		if p.Tools != nil && name("tools") {
 			b = append(b, p.Tools...)
 		}
@@ -140,26 +143,10 @@ func (r Request) Append(b []byte, p Prompt, tokens int) ([]byte, error) {
 			b = AppendString(b, p.Text)
 		}
 
-		name(field)
-		b = append(b, '[')
-		for i, d := range p.Documents {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = AppendString(b, d)
-		}
-		b = append(b, ']')
+		list(field, len(p.Documents), func(i int) { b = AppendString(b, p.Documents[i]) })
 
 	case p.IDs != nil:
-		name("prompt")
-		b = append(b, '[')
-		for i, id := range p.IDs {
-			if i > 0 {
-				b = append(b, ',')
-			}
-			b = strconv.AppendInt(b, int64(id), 10)
-		}
-		b = append(b, ']')
+		list("prompt", len(p.IDs), func(i int) { b = strconv.AppendInt(b, int64(p.IDs[i]), 10) })
 
 	default:
 		name("prompt")

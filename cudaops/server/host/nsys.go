@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 
+	"aicplan/cudaops/server"
 	"aicplan/cudaops/trace"
 )
 
@@ -159,8 +160,8 @@ func (h *Host) readNsys(ctx context.Context, report, nsys string, t *tracing) er
 		return err
 	}
 
-	var said tail
-	cmd.Stderr = &said
+	said := server.NewLog(nil)
+	cmd.Stderr = said
 	if err := cmd.Start(); err != nil {
 		return fmt.Errorf("nsys stats: %w", err)
 	}
@@ -168,7 +169,7 @@ func (h *Host) readNsys(ctx context.Context, report, nsys string, t *tracing) er
 	results, err := trace.ReadFrom(csv, "nsys_0.csv", trace.Options{Rules: t.rules, Top: allKernels})
 	_, _ = io.Copy(io.Discard, csv) // drain the output so that nsys can exit
 	if failed := cmd.Wait(); failed != nil {
-		return fmt.Errorf("nsys stats: %w: %s", failed, said.text)
+		return fmt.Errorf("nsys stats: %w: %s", failed, said.Last(lastLines))
 	}
 
 	if err != nil {
@@ -186,15 +187,4 @@ func (h *Host) readNsys(ctx context.Context, report, nsys string, t *tracing) er
 	}
 
 	return nil
-}
-
-// tail keeps the last 1000 bytes of a command's output.
-type tail struct{ text []byte }
-
-// Write implements io.Writer.
-func (t *tail) Write(b []byte) (int, error) {
-	const most = 1000
-	t.text = append(t.text, b...)
-	t.text = t.text[max(0, len(t.text)-most):]
-	return len(b), nil
 }
