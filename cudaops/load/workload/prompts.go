@@ -136,7 +136,7 @@ const (
 type Set struct {
 	fixed []Conversation // nil if conversations are generated
 	c     Config
-	v     vocabulary
+	v     *vocabulary
 	pool  []Turn // prefixes
 }
 
@@ -144,7 +144,7 @@ type Set struct {
 func Make(c Config) *Set {
 	s := &Set{c: c, v: newVocabulary(c.Tokenizer)}
 	if c.Prefix > 0 {
-		m := newMaker(c, s.v, 0x707265666978)
+		m := newMaker(&c, s.v, 0x707265666978)
 		for range max(c.PrefixPool, 1) {
 			s.pool = append(s.pool, m.prompt(c.Prefix))
 		}
@@ -172,7 +172,7 @@ func (s *Set) At(i int) *Conversation {
 
 // make generates conversation i, which depends only on the config and i.
 func (s *Set) make(i int) Conversation {
-	c := s.c
+	c := &s.c
 	m := newMaker(c, s.v, uint64(i))
 	number := strconv.Itoa(i)
 	out := Conversation{ID: "session_" + "000000"[min(len(number), 6):] + number}
@@ -266,8 +266,8 @@ const maxWords = 4096
 // newVocabulary returns the words of a tokenizer, or common words if it is nil or has none. Tokenizers split text at
 // spaces, so that words have the same tokens in any order. This is checked once for all words, which makes it
 // unnecessary to count the tokens of each prompt.
-func newVocabulary(t Tokenizer) vocabulary {
-	v := vocabulary{words: common, exact: true}
+func newVocabulary(t Tokenizer) *vocabulary {
+	v := &vocabulary{words: common, exact: true}
 	if t != nil && len(t.Words()) > 0 {
 		v.words = t.Words()[:min(len(t.Words()), maxWords)]
 		all := strings.Join(v.words, " ")
@@ -287,13 +287,13 @@ func newVocabulary(t Tokenizer) vocabulary {
 
 // A maker generates prompts of given lengths.
 type maker struct {
-	c    Config
-	v    vocabulary
+	c    *Config
+	v    *vocabulary
 	rand *rand.Rand
 }
 
 // newMaker returns a maker with an independent random stream. Makers with the same seed differ by stream.
-func newMaker(c Config, v vocabulary, stream uint64) *maker {
+func newMaker(c *Config, v *vocabulary, stream uint64) *maker {
 	return &maker{c: c, v: v, rand: rand.New(rand.NewPCG(c.Seed, 0x70726f6d707473^stream*0x9E3779B97F4A7C15))}
 }
 

@@ -62,7 +62,7 @@ func TestLengths(t *testing.T) {
 	if sd := math.Sqrt(sq/2000 - mean*mean); !(math.Abs(mean-50.5) <= 1) || !(math.Abs(sd-10) <= 1) {
 		t.Errorf("%v +- %v", mean, sd)
 	}
-	if (Length{Mean: -5, StdDev: 1}).draw(newMaker(Config{}, vocabulary{}, 0).rand) < 1 {
+	if (Length{Mean: -5, StdDev: 1}).draw(newMaker(&Config{}, nil, 0).rand) < 1 {
 		t.Error("a length below 1")
 	}
 }

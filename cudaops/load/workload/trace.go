@@ -157,7 +157,7 @@ func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(
 // A tracer collects the conversations of a trace and builds their prompts from blocks.
 type tracer struct {
 	c        Config
-	v        vocabulary
+	v        *vocabulary
 	blocks   map[[2]int64]Turn // by id and size
 	out      []Conversation
 	sessions map[string]int // index in out by session_id
@@ -215,8 +215,7 @@ func (m *tracer) block(id int64, size int) Turn {
 }
 
 func (m *tracer) make(what, stream uint64, n int) Turn {
-	c := m.c
-	return newMaker(c, m.v, what^stream<<32).prompt(n)
+	return newMaker(&m.c, m.v, what^stream<<32).prompt(n)
 }
 
 // cut shortens a prompt to n tokens.
