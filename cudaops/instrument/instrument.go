@@ -238,12 +238,13 @@ func (in *Instrument) room(m *member, busy int) bool {
 		// Nothing is known of the memory: one case at a time, and none again that lacked some.
 		return len(m.offers) == 0 && (m.ready.Going || m.ready.Short == 0)
 	}
-	free := m.ready.Free
+	last := m // who has looked last
 	for _, o := range in.members {
-		if o.seen.After(m.seen) && o.ready.Total > 0 {
-			free = min(free, o.ready.Free)
+		if o.seen.After(last.seen) && o.ready.Total > 0 {
+			last = o
 		}
 	}
+	free := last.ready.Free
 	op := m.ready.NextOp
 	if m.ready.Going {
 		op = m.ready.CallOp

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"time"
 )
@@ -278,8 +279,17 @@ func NewSystemClock() SystemClock { return SystemClock{epoch: time.Now()} }
 // Now implements Clock.
 func (c SystemClock) Now() time.Duration { return time.Since(c.epoch) }
 
-// Sleep implements Clock.
+// timerStep is what a timer of a waiting process may be late: the kernel is asked in milliseconds.
+const timerStep = time.Millisecond
+
+// Sleep implements Clock. Less than timerStep is waited for without giving up the processor.
 func (c SystemClock) Sleep(ctx context.Context, d time.Duration) error {
+	if d < timerStep {
+		for end := c.Now() + d; c.Now() < end; {
+			runtime.Gosched()
+		}
+		return ctx.Err()
+	}
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {

@@ -41,6 +41,7 @@ const (
 	longVisit  = 200 * time.Millisecond // of a case that is almost alone
 	fewCases   = 96                     // from so many on a visit is hotVisit
 	boundVisit = 10 * time.Millisecond  // the least that Tuning.HotPass leaves a visit
+	fewVisit   = 40 * time.Millisecond  // the most
 	heatVisit  = 2 * time.Millisecond   // the least before the passes, to know the time
 	// learnedHeat is Preheat with the hungrier half of a batch whose order was learned, and
 	// settleHeat that of a group after a hungrier one. Rows of 128 capped products of vLLM on an H200 were the
@@ -108,7 +109,7 @@ func (s *Session) capped(o *pending) bool {
 // held is capped for cases that need not be probed first.
 func (s *Session) held(o *pending) bool {
 	if o.job.Learn && !s.Tuning.Locked && !o.probed {
-		return false // unknown until its first visit on a ready device
+		return s.guess(o) > longLook // unknown until its first visit on a ready device
 	}
 	if t := s.guess(o); o.job.Learn && (t > longProbe || t > slowSeconds && o.droop < slowShare) {
 		return true
@@ -144,7 +145,7 @@ func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 		groups = [][]*pending{nil, nil}
 		for _, o := range s.open {
 			at := 1
-			if o.droops || s.load(o) >= capShare*s.Tuning.CapWatts {
+			if o.probed && (o.droops || s.load(o) >= capShare*s.Tuning.CapWatts) {
 				at = 0
 			}
 			groups[at] = append(groups[at], o)
@@ -156,7 +157,7 @@ func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 		}
 		length := HotLength(len(g))
 		if bound := s.Tuning.HotPass / time.Duration(len(g)); bound > 0 {
-			length = min(length, max(bound, boundVisit))
+			length = min(length, max(min(bound, fewVisit), boundVisit))
 		}
 		if i > 0 {
 			length = hotVisit / 2
@@ -284,7 +285,7 @@ func (s *Session) hotVisit(ctx context.Context, o *pending, length float64, heat
 	if o.job.Visit != nil {
 		o.job.Visit()
 	}
-	if !o.timed {
+	if !o.timed && s.guess(o) <= longLook {
 		// Only an estimate exists, so one short burst measures the time of an execution.
 		if _, err := s.hotBlocks(ctx, o, Burst{Warm: max(o.job.Target.Quantum(), 1), Executions: 1, Blocks: 1}); err != nil {
 			return err

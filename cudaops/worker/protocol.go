@@ -78,16 +78,18 @@ type Init struct {
 
 // Hello is a worker's first message.
 type Hello struct {
-	Type       string            `json:"type"`
-	Protocol   int               `json:"protocol"`
-	Pid        int               `json:"pid"`
-	Framework  string            `json:"framework,omitempty"` // label, used if the runtime block has none
-	Version    string            `json:"version"`             // of the framework's package
-	Device     string            `json:"device"`              // e.g. "NVIDIA H200", or the CPU's model name
-	DeviceUUID string            `json:"device_uuid,omitempty"`
-	Window     int               `json:"window"` // cases it may hold; at least 1
-	Ops        []string          `json:"ops"`
-	Env        map[string]string `json:"env,omitempty"`
+	Type       string `json:"type"`
+	Protocol   int    `json:"protocol"`
+	Pid        int    `json:"pid"`
+	Framework  string `json:"framework,omitempty"` // label, used if the runtime block has none
+	Version    string `json:"version"`             // of the framework's package
+	Device     string `json:"device"`              // e.g. "NVIDIA H200", or the CPU's model name
+	DeviceUUID string `json:"device_uuid,omitempty"`
+	Window     int    `json:"window"` // cases it may hold; at least 1
+	// Ahead limits the cases that the worker holds and has not started. 0 does not.
+	Ahead int               `json:"ahead,omitempty"`
+	Ops   []string          `json:"ops"`
+	Env   map[string]string `json:"env,omitempty"`
 	// Configure is true if the worker accepts configure messages. Otherwise other settings need
 	// a new process.
 	Configure bool `json:"configure,omitempty"`

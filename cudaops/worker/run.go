@@ -110,7 +110,7 @@ func (r *run) fill() {
 		if r.taken(s) || s.state != slotUp || (len(s.held) == 0 && !r.configure(no)) {
 			continue
 		}
-		for s.state == slotUp && s.recycle == "" && len(s.held) < min(s.proc.Hello.Window, share) {
+		for s.state == slotUp && s.recycle == "" && s.hasRoom(share) {
 			t := r.next()
 			if t == nil {
 				break
@@ -121,6 +121,24 @@ func (r *run) fill() {
 
 	r.fillFresh(now)
 	r.startSlots()
+}
+
+// hasRoom reports whether a worker may get one more case. A worker with a limit of cases that it
+// has not started takes more than its share if the others are slower.
+func (s *slot) hasRoom(share int) bool {
+	hello := s.proc.Hello
+	if hello.Ahead == 0 {
+		return len(s.held) < min(hello.Window, share)
+	}
+
+	waiting := 0
+	for _, f := range s.held {
+		if f.startNo == 0 {
+			waiting++
+		}
+	}
+
+	return len(s.held) < hello.Window && waiting < hello.Ahead
 }
 
 // share returns how many cases each worker holds if all have the same number, so that a

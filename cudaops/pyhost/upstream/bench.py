@@ -5,8 +5,9 @@
 
 BACKEND is vllm or sglang, and must be installed for python3. One process calls the collectors with their own
 benchmark_with_power. aicplan applies a plan with the same cases; its time runs from the start of the first case to the
-end of the stage, so that the first cases of its processes, which compile, are in it. Operands that the collectors leave
-uninitialised stay so in both. --truth N also measures N of the cases alone, each for 0.6 s of which the last 40 % count.
+end of the stage, so that the first cases of its processes, which compile, are in it. aicplan fills operands that the
+collectors leave uninitialised, as its plans do. --truth N also measures N of the cases alone, with operands filled in the
+same way, each for 0.6 s of which the last 40 % count.
 
 Exit status: 0 compared; 1 one of the two has no rows; 2 wrong usage.
 """
@@ -25,7 +26,9 @@ import sys
 import tempfile
 import threading
 import time
+import types
 
+HOST = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "host")
 PLANS = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "plans")
 PLAN = """
 variable "case" { type = any }
@@ -41,7 +44,6 @@ runtime "bench" {
   package        = "%(backend)s"
   env            = module.frameworks.runtime_env
   collector_root = "%(checkout)s"
-  uninitialised  = "left"
 }
 
 system "this" { name = "%(system)s" }
@@ -137,7 +139,7 @@ class Bench:
 
     def upstream(self, mode, indices):
         """{case: latencies} of the collectors' functions, and rows a second."""
-        job = {"root": os.path.abspath(self.args.checkout), "mode": mode, "module": self.binding["module"], "run": self.binding["run"],
+        job = {"fills": self.binding.get("uninitialised") == "random", "root": os.path.abspath(self.args.checkout), "mode": mode, "module": self.binding["module"], "run": self.binding["run"],
                    "calls": [[i, self.calls[i]] for i in indices]}
         done = subprocess.run([sys.executable, os.path.abspath(__file__), "--upstream"], input=json.dumps(job), text=True,
                               stdout=subprocess.PIPE, check=True, cwd=self.folder)
@@ -198,7 +200,7 @@ def collectors():
 
     @contextlib.contextmanager
     def timing(*args, **options):
-        with (own if job["mode"] == "own" else alone)(*args, **options) as result:
+        with filling.paused(), (own if job["mode"] == "own" else alone)(*args, **options) as result:
             yield result
 
     def log(item_list, *words, **options):
@@ -206,6 +208,10 @@ def collectors():
         return True
 
     module.benchmark_with_power, module.log_perf = timing, log
+    sys.path.append(HOST)
+    from aicplan_host.filling import Filling
+
+    filling = Filling(types.SimpleNamespace(seed=0))
     began = 0.0
     for n, (i, call) in enumerate(job["calls"][:1] + job["calls"]):  # the first call imports and compiles
         if n == 1:
@@ -213,7 +219,8 @@ def collectors():
             failed, began = 0, time.time()
         current[:] = [i]
         try:
-            run(*call, perf_filename="bench.txt", device="cuda:0")
+            with filling.preparing() if job["mode"] == "alone" and job["fills"] else contextlib.nullcontext():
+                run(*call, perf_filename="bench.txt", device="cuda:0")
         except Exception as err:
             failed += 1
             print("%s: %s" % (call, err), file=sys.stderr)

@@ -102,6 +102,9 @@ class Host:
             env["gpu_uuids"] = self.options["gpu_uuids"]
         hello = {"version": "", "device": device, "device_uuid": uuid, "env": env, "ops": [], "configure": True}
         hello["window"] = max(1, int(self.options.get("window", 256 if self.in_batches else 4)))
+        if self.in_batches:
+            # The next case is there when one has begun; the others are for workers that are faster.
+            hello["ahead"] = 2
         if self.package:
             self.version = self._framework()
             hello["version"], env[self.package] = self.version, self.version
