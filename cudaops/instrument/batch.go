@@ -351,7 +351,7 @@ func (t *target) launch() int {
 
 // Burst implements measure.Burster.
 func (t *target) Burst(ctx context.Context, b measure.Burst) ([]measure.Block, error) {
-	return t.blocks(ctx, command{Soak: b.Soak, Warm: b.Warm, Executions: b.Executions, Blocks: b.Blocks})
+	return t.blocks(ctx, command{Soak: b.Soak, Warm: b.Warm, Executions: b.Executions, Blocks: b.Blocks, Busy: b.Busy})
 }
 
 func (t *target) blocks(ctx context.Context, c command) ([]measure.Block, error) {

@@ -368,6 +368,7 @@ type command struct {
 	Executions int     `json:"executions,omitempty"`
 	Blocks     int     `json:"blocks,omitempty"`
 	Plain      bool    `json:"plain,omitempty"`
+	Busy       bool    `json:"busy,omitempty"`
 	Cold       float64 `json:"cold,omitempty"` // seconds up to which cases may be measured cold
 	Ended      []end   `json:"ended,omitempty"`
 }

@@ -14,6 +14,10 @@ type Burst struct {
 	Warm       int // executions before the first block
 	Executions int // of every block; a target may round up to its quantum
 	Blocks     int
+	// Busy is set if the device comes from work under the power cap and must not rest: a device that
+	// waits between visits draws less than the cap and runs too fast in them. The blocks start at
+	// once, without a reading of the ready clock, and the target may work on when it returns.
+	Busy bool
 	// Capture chooses one of several captures of the same graphs, by its number
 	// modulo those that the target has.
 	Capture int
@@ -30,7 +34,7 @@ type Capturer interface {
 // is in none of its blocks.
 type Burster interface {
 	// Burst runs the visit and reports its blocks in order. It returns when the
-	// device is idle again.
+	// device is idle again, or for a Busy burst, when its blocks have ended.
 	Burst(ctx context.Context, b Burst) ([]Block, error)
 	// Quantum is how many executions come in one piece: a graph that holds five
 	// runs five. At least 1.

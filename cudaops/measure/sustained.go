@@ -48,6 +48,7 @@ const (
 	// same within 0.5 % (median) after 900 and 300 ms, in visits of 14 ms, and repeated as well.
 	learnedHeat = 500 * time.Millisecond
 	settleHeat  = 150 * time.Millisecond
+	restAfter   = 500 * time.Millisecond // the most, after a batch
 	batchGrace  = 60 * time.Millisecond
 	batchPoll   = 5 * time.Millisecond
 
@@ -166,8 +167,11 @@ func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 			return err
 		}
 	}
-	// Cool cases have to wait for the clock again.
+	// Cool cases have to wait for the clock again. That shows when the device has recovered, and the
+	// energy of the batch does not: 5 s of rest after 5 s of work.
 	s.hot, s.unsure = false, true
+	s.cool(s.Clock.Now())
+	s.heat = min(s.heat, s.Tuning.RecoverWatts*restAfter.Seconds())
 	return nil
 }
 
@@ -293,6 +297,7 @@ func (s *Session) hotVisit(ctx context.Context, o *pending, length float64, heat
 		o.timed = true
 	}
 	b := s.hotBurst(o, length)
+	b.Busy = true
 	if b.Capture = s.capture(o); heating {
 		b.Capture = o.made % s.captures(o)
 	}

@@ -133,6 +133,7 @@ class Cuda:
         self.memory = props.total_memory
         self.stream = torch.cuda.Stream(device)
         self.events = [torch.cuda.Event(enable_timing=True) for _ in range(2 * MOST_BLOCKS)]
+        self.ended = torch.cuda.Event()
         self._keeper = self._pool = None
         self._said_eager = False
         self._gate = None

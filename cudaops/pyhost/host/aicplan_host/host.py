@@ -104,7 +104,7 @@ class Host:
         hello["window"] = max(1, int(self.options.get("window", 256 if self.in_batches else 4)))
         if self.in_batches:
             # The next case is there when one has begun; the others are for workers that are faster.
-            hello["ahead"] = 2
+            hello["ahead"] = 1
         if self.package:
             self.version = self._framework()
             hello["version"], env[self.package] = self.version, self.version

@@ -184,7 +184,7 @@ class Offers:
         target, seq = self._targets[handle]
         if what == "burst":
             self._start(seq)
-            blocks, mhz = target.burst(*(command.get(word, 0) for word in ("soak", "warm", "executions", "blocks", "plain")))
+            blocks, mhz = target.burst(*(command.get(word, 0) for word in ("soak", "warm", "executions", "blocks", "plain", "busy")))
             return {"blocks": blocks, "mhz": mhz}
         if what == "call":
             self._start(seq)

@@ -21,7 +21,7 @@ class CpuTarget:
     def prepare(self):
         return 0.0
 
-    def burst(self, soak, warm, executions, blocks, plain):
+    def burst(self, soak, warm, executions, blocks, plain, busy=0):
         out = []
         for _ in range(blocks):
             start = time.perf_counter_ns()
@@ -41,6 +41,7 @@ class CpuTarget:
 _GATED = 200  # launches that a device's queue holds for certain, with what is in them
 _LONG = 1e-3  # seconds above which the first execution gives the time, and launching a graph is hidden
 _GATED_SECONDS = 0.01  # of the host, in which the gate stays closed
+_TURN = 1e-3  # seconds between two bursts that the instrument asks for, of one process or of two
 
 
 def whole_rotations(calls, sets):
@@ -89,7 +90,8 @@ class CudaTarget:
                 self._capture(estimate)
             if self._graph is not None and estimate < _LONG:
                 self._graph.replay()  # brings it to the device
-        return max(estimate, 1e-9)
+        self.estimate = max(estimate, 1e-9)
+        return self.estimate
 
     def kernels(self):
         """The kernels of one execution as JSON text, or None if it cannot be captured."""
@@ -129,15 +131,16 @@ class CudaTarget:
     def _launches(self, executions):
         return math.ceil(executions / self.per_launch) if self._graph is not None else executions
 
-    def burst(self, soak, warm, executions, blocks, plain):
+    def burst(self, soak, warm, executions, blocks, plain, busy=0):
         """Runs soak executions, then holds the device back until the host has queued
         what follows: warm executions, and the blocks with stamps of the device's clock
         around each. Returns (seconds, executions, MHz) of every block and the clock
-        before the first. A plain burst has neither gate nor stamps."""
+        before the first. A plain burst has neither gate nor stamps, and a busy burst of a graph no
+        gate: the device starts at once and works on while the next burst is asked for."""
         out, ready = [], 0.0
         while len(out) < blocks:
             while True:
-                part, mhz, late = self._gated_burst(soak, warm, executions, min(blocks - len(out), MOST_BLOCKS), plain)
+                part, mhz, late = self._gated_burst(soak, warm, executions, min(blocks - len(out), MOST_BLOCKS), plain, busy)
                 if not late or self._gated == 0:
                     break
                 # The queue was full, or the host too slow: less is queued behind the gate.
@@ -146,10 +149,13 @@ class CudaTarget:
             out += part
         return out, ready
 
-    def _gated_burst(self, soak, warm, executions, blocks, plain):
+    def _gated_burst(self, soak, warm, executions, blocks, plain, busy):
         gate, events, launch = self.cuda.gate, self.cuda.events, self._launch()
         room = self._gated if self._graph is not None else min(self._gated, int(_GATED_SECONDS / max(self.host_seconds, 1e-6)))
         each = self._launches(executions)
+        around = self._around() if busy and self._graph is not None else None
+        if around is not None:
+            warm, room = max(warm, around and self.per_launch), 0
         with self._scope():
             for _ in range(self._launches(soak)):
                 launch()
@@ -178,7 +184,13 @@ class CudaTarget:
                     gate.stamp(i + 1)
             if closed:
                 gate.open()
-            self.cuda.stream.synchronize()
+            if around is None:
+                self.cuda.stream.synchronize()
+            else:
+                self.cuda.ended.record()
+                for _ in range(around):
+                    launch()
+                self.cuda.ended.synchronize()
         ready, late = gate.read() if held else (0.0, False)
         got = each * (self.per_launch if self._graph is not None else 1)
         out = []
@@ -186,6 +198,12 @@ class CudaTarget:
             seconds = events[2 * i].elapsed_time(events[2 * i + 1]) / 1e3
             out.append((seconds, got, 0.0 if plain else gate.clock(i)))
         return out, ready, late
+
+    def _around(self):
+        """The launches with which a busy device is kept at work between two bursts; none of a
+        graph that takes longer."""
+        seconds = max(self.estimate, 1e-9) * self.per_launch
+        return math.ceil(_TURN / seconds) if seconds < _TURN else 0
 
     def _launch(self):
         return self._graph.replay if self._graph is not None else self.call
@@ -237,5 +255,6 @@ class CudaTarget:
         if self._turns is not None:
             self._turns.close()
         if self._graph is not None:
+            self.cuda.stream.synchronize()
             self._graph.reset()
         self._graph = self._turns = self.call = self.kept = None
