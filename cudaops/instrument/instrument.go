@@ -110,7 +110,7 @@ func (in *Instrument) run() {
 
 // lull is how long a device waits for further cases of the engine before it measures
 // those that it has.
-const lull = 20 * time.Millisecond
+const lull = 100 * time.Millisecond
 
 // more gives further cases of the engine the memory of those that have ended. It
 // returns the prepared ones that are not known.
