@@ -43,11 +43,11 @@ const (
 	boundVisit = 10 * time.Millisecond  // the least that Tuning.HotPass leaves a visit
 	fewVisit   = 40 * time.Millisecond  // the most
 	heatVisit  = 2 * time.Millisecond   // the least before the passes, to know the time
-	// learnedHeat is Preheat with the hungrier half of a batch whose order was learned, and
-	// settleHeat that of a group after a hungrier one. Rows of 128 capped products of vLLM on an H200 were the
-	// same within 0.5 % (median) after 900 and 300 ms, in visits of 14 ms, and repeated as well.
+	// learnedHeat is Preheat with the hungrier half of a batch whose order was learned. Rows of 128 capped
+	// products of vLLM on an H200 were the same within 0.5 % (median) after 900 ms. settleHeat is that of
+	// a group after a hungrier one: after 150 ms, products that read weights were 5 % too slow.
 	learnedHeat = 500 * time.Millisecond
-	settleHeat  = 150 * time.Millisecond
+	settleHeat  = 300 * time.Millisecond
 	restAfter   = 500 * time.Millisecond // the most, after a batch
 	batchGrace  = 60 * time.Millisecond
 	batchPoll   = 5 * time.Millisecond
