@@ -95,14 +95,14 @@ image: ## build the container image aicplan from the Containerfile
 # Vetting is lint's, and of everything. Many tests wait for processes and files:
 # more of them than there are cores run at the same time.
 test: ## run the tests
-	$(TESTS) ./...
+	$(TESTS) $(if $(AICPLAN_TEST_ALL),-timeout 30m -skip '$(SLURMTESTS)') ./...
+	$(if $(AICPLAN_TEST_ALL),$(TESTS) -run '$(SLURMTESTS)' ./cmd/aicplan ./cudaops/comm)
 	@echo "All packages pass. make test-all runs, besides, what repeats these checks at length: long campaigns of faults, a real Slurm, all backends on all generations of GPUs."
 
 # A real Slurm ends jobs that do not answer in time, so nothing else runs beside it.
 SLURMTESTS := ^(TestRealSlurm|TestRanksOverSlurm)$$
 test-all: ## run the tests, and repeat their checks at length
-	AICPLAN_TEST_ALL=1 $(TESTS) -timeout 30m -skip '$(SLURMTESTS)' ./...
-	AICPLAN_TEST_ALL=1 $(TESTS) -run '$(SLURMTESTS)' ./cmd/aicplan ./cudaops/comm
+	AICPLAN_TEST_ALL=1 $(MAKE) --no-print-directory test
 
 # Code in which goroutines meet. The other stages start none, and no package has global state.
 RACE := ./engine/... ./cudaops/worker/... ./cudaops/measure/... $(addprefix ./stages/,collect/... executors publish report/live runtimes telemetry verify)
