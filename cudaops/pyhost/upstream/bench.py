@@ -139,8 +139,10 @@ class Bench:
 
     def upstream(self, mode, indices):
         """{case: latencies} of the collectors' functions, and rows a second."""
-        job = {"fills": self.binding.get("uninitialised") == "random", "root": os.path.abspath(self.args.checkout), "mode": mode, "module": self.binding["module"], "run": self.binding["run"],
-                   "calls": [[i, self.calls[i]] for i in indices]}
+        job = {
+            "fills": self.binding.get("uninitialised") == "random", "root": os.path.abspath(self.args.checkout), "mode": mode,
+            "module": self.binding["module"], "run": self.binding["run"], "calls": [[i, self.calls[i]] for i in indices],
+        }
         done = subprocess.run([sys.executable, os.path.abspath(__file__), "--upstream"], input=json.dumps(job), text=True,
                               stdout=subprocess.PIPE, check=True, cwd=self.folder)
         out = json.loads(done.stdout.splitlines()[-1])
