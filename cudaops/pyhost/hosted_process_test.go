@@ -11,15 +11,17 @@ import (
 
 // A collector whose child reports which device and settings it measures with.
 const childCollector = `
-import subprocess, sys
+import os, subprocess, sys
 
 def run(n, *, perf_filename, device="cuda:0"):
-    subprocess.run([sys.executable, __file__, perf_filename], check=True)
+    env = dict(os.environ, CUDA_VISIBLE_DEVICES="0") if n == 2 else None
+    subprocess.run([sys.executable, __file__, perf_filename], check=True, env=env)
 
 if __name__ == "__main__":
     import helper
     bench = vars(helper)["_bench"]
-    helper.log_perf(item_list=[{"latency": 1.0, "protocol": bench.settings["protocol"], "kind": bench.device.type}],
+    helper.log_perf(item_list=[{"latency": 1.0, "protocol": bench.settings["protocol"], "kind": bench.device.type,
+                                "visible": os.environ["CUDA_VISIBLE_DEVICES"]}],
                     op_name="x", kernel_source="y", perf_filename=sys.argv[1])
 `
 
@@ -30,7 +32,7 @@ func TestHostedChildrenMeasureAsTheirWorkerDoes(t *testing.T) {
 	// Which of the node's devices the power counters are read from is the
 	// worker's, whatever number it has among those that a child sees.
 	init := worker.Init{Kind: "python", Slot: "w3", Device: 3, Options: pyhost.Settings{CollectorRoot: root}.Options(nil),
-		Ops: ops}
+		UUID: "GPU-7", Env: map[string]string{"CUDA_VISIBLE_DEVICES": "5,3"}, Ops: ops}
 	c, hello := start(t, init)
 	if e := hello.Error; e != nil && e.Class == worker.ClassResourceIssue && strings.Contains(e.Message, "torch") {
 		t.Skipf("a Python with torch wants a real device 3: %s", e.Message)
@@ -45,6 +47,13 @@ func TestHostedChildrenMeasureAsTheirWorkerDoes(t *testing.T) {
 		row := c.rows("x", m{"n": 1}, nil)[0]
 		if row["protocol"] != protocol || row["kind"] != "cuda" {
 			t.Errorf("a child measured on %v by %v, want cuda by %s", row["kind"], row["protocol"], protocol)
+		}
+	}
+
+	// A child that is given device 0 of those that its worker sees runs on the worker's.
+	for n, want := range map[int]string{1: "5,3", 2: "GPU-7"} {
+		if got := c.rows("x", m{"n": n}, nil)[0]["visible"]; got != want {
+			t.Errorf("child %d sees the devices %v, want %s", n, got, want)
 		}
 	}
 }

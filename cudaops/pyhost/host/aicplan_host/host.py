@@ -20,6 +20,7 @@ import traceback
 
 from .attaching import Attachments
 from .bindings import environment_of
+from .child import VISIBLE
 from .collectors import CollectorOp
 from .defaults import TorchDefaults, undisturbed
 from .deferring import Deferred
@@ -330,7 +331,10 @@ class Host:
         """What the children of hosted collectors measure with, and on which device
         of the bus."""
         os.environ["AICPLAN_CHILD"] = json.dumps(
-            {"root": self.root, "measure": self.init.get("measure"), "device": self.index, "relay": self._relay.name}
+            {
+                "root": self.root, "measure": self.init.get("measure"), "device": self.index, "relay": self._relay.name,
+                "uuid": self.init.get("uuid") or self.offers.uuid, "visible": os.environ.get(VISIBLE),
+            }
         )
 
     def configure(self, message):
