@@ -238,7 +238,7 @@ func (in *Instrument) room(m *member, busy int) bool {
 		// Nothing is known of the memory: one case at a time, and none again that lacked some.
 		return len(m.offers) == 0 && (m.ready.Going || m.ready.Short == 0)
 	}
-	last := m // who has looked last
+	last := m // the member with the newest reading of the free memory
 	for _, o := range in.members {
 		if o.seen.After(last.seen) && o.ready.Total > 0 {
 			last = o

@@ -13,8 +13,8 @@ const (
 	probeBlock = 300e-6 // seconds
 	// longProbe is an execution that heats the device too much for it.
 	longProbe = 8e-3
-	// longLook is an execution in which the device reaches the clock that the cap leaves it, so that a
-	// look at a case of which nothing is known would cost as much as a row.
+	// longLook is an execution in which the device reaches its clock at the power cap. Longer ones are not
+	// probed, because a probe would take as long as a row.
 	longLook = 50e-3
 	// probeReady is the share of the ready clock that the device needs.
 	probeReady = 0.985
@@ -95,7 +95,7 @@ const (
 	learnShare = 0.88
 	// Executions that take slowSeconds are visited with the capped ones below slowShare. The droop
 	// does not show whether the cap holds them after a while: torch's decode attention of 0.05 to 0.5 ms
-	// lost 11 to 22 % of its clock at a droop of 0.9, and products that read weights nothing at all.
+	// lost 11 to 22 % of its clock at a droop of 0.9, and products that are bound by memory lost nothing.
 	slowSeconds = 50e-6
 	slowShare   = 0.92
 	learnPower  = 2.5

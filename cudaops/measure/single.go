@@ -279,10 +279,10 @@ func NewSystemClock() SystemClock { return SystemClock{epoch: time.Now()} }
 // Now implements Clock.
 func (c SystemClock) Now() time.Duration { return time.Since(c.epoch) }
 
-// timerStep is what a timer of a waiting process may be late: the kernel is asked in milliseconds.
+// timerStep is the resolution of timers: an idle process waits for whole milliseconds.
 const timerStep = time.Millisecond
 
-// Sleep implements Clock. Less than timerStep is waited for without giving up the processor.
+// Sleep implements Clock. It spins for a time shorter than timerStep.
 func (c SystemClock) Sleep(ctx context.Context, d time.Duration) error {
 	if d < timerStep {
 		for end := c.Now() + d; c.Now() < end; {

@@ -167,8 +167,8 @@ func (s *Session) runBatch(ctx context.Context, stop func(error) bool) error {
 			return err
 		}
 	}
-	// Cool cases have to wait for the clock again. That shows when the device has recovered, and the
-	// energy of the batch does not: 5 s of rest after 5 s of work.
+	// Cool cases have to wait for the clock again. The clock shows when the device has recovered. The energy of
+	// the batch does not show it: it would require 5 s of rest after 5 s of work.
 	s.hot, s.unsure = false, true
 	s.cool(s.Clock.Now())
 	s.heat = min(s.heat, s.Tuning.RecoverWatts*restAfter.Seconds())

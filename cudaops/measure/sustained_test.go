@@ -281,3 +281,72 @@ func TestSustainedBatches(t *testing.T) {
 		}
 	}
 }
+
+// TestRestAfterBatch: the clock decides when the device has recovered from a batch, not the energy of its visits.
+func TestRestAfterBatch(t *testing.T) {
+	t.Parallel()
+	clock := &measuretest.Clock{}
+	gpu := measuretest.NewGPU(clock, rand.New(rand.NewPCG(1, 9)))
+	s := &measure.Session{Settings: measure.Defaults(), Tuning: measure.DefaultTuning(gpu.CapWatts), Clock: clock,
+		Rand: rand.New(rand.NewPCG(1, 2)), Ready: gpu.Ready}
+	var rests []time.Duration
+	hot := false
+	s.Trace = func(v measure.Visit) {
+		if hot && !v.Hot {
+			rests = append(rests, v.Idle)
+		}
+		hot = v.Hot
+	}
+
+	const capped = 40
+	in := make(chan *measure.Job, capped+1)
+	add := func(watts float64, done func()) {
+		in <- &measure.Job{Target: &measuretest.GPUTarget{GPU: gpu, Latency: 1e-3, Watts: watts, Share: 1},
+			Seconds: 1e-3, Watts: watts, Done: func(_ measure.Measured, err error) {
+				if err != nil {
+					t.Error(err)
+				}
+				done()
+			}}
+	}
+	left := capped
+	for range capped {
+		add(680, func() {
+			if left--; left == 0 {
+				add(60, func() {})
+				close(in)
+			}
+		})
+	}
+	if err := s.Run(t.Context(), in, nil); err != nil {
+		t.Fatal(err)
+	}
+	if len(rests) != 1 || rests[0] > time.Second {
+		t.Errorf("the device rests %v between a batch and the next case", rests)
+	}
+}
+
+// TestLongExecutionsAreVisitedWithTheCappedOnes: a look at them on a recovered device would cost as much as their row.
+func TestLongExecutionsAreVisitedWithTheCappedOnes(t *testing.T) {
+	t.Parallel()
+	cases := hungry(20)
+	cases[7].latency = 0.3
+	visits, cool := 0, 0
+	sustained(t, cases, 1, func(o *outcome, _ []*measuretest.GPUTarget, jobs []*measure.Job) {
+		o.session.Tuning.HotPass = 400 * time.Millisecond
+		for _, j := range jobs {
+			j.Learn = true
+		}
+		o.session.Trace = func(v measure.Visit) {
+			if v.Job.Tag == 7 {
+				visits++
+				if !v.Hot {
+					cool++
+				}
+			}
+		}
+	})
+	if cool > 0 || visits < 2 || visits > 3 {
+		t.Errorf("%d visits of 0.3 s, %d of them alone", visits, cool)
+	}
+}

@@ -205,6 +205,9 @@ func TestCappedCasesOfABatchAreOrderedByTheirDroop(t *testing.T) {
 		if !v.Hot || v.Discarded {
 			continue
 		}
+		if v.Blocks[0].ReadyMHz != 0 {
+			t.Errorf("visit %d of a batch waited until the device was ready, so that it rested", passes)
+		}
 		mhz := v.Blocks[0].ClockMHz
 		if passes < 4 && mhz < last-1 && passes > 0 {
 			t.Errorf("visit %d of the first pass is at %v MHz, behind %v: the hungriest come first", passes, mhz, last)

@@ -62,6 +62,29 @@ func oddWorker(mode string) bool {
 				fmt.Fprintf(out, "{\"type\":\"start\",\"seq\":%s}\n{\"type\":\"result\",\"seq\":%s,\"rows\":[{\"latency\":1}],\"seconds\":0.1}\n", seq, seq)
 			}
 		}
+	case "ahead": // takes one case ahead; one case ends only when another one has
+		in, out := bufio.NewReader(os.NewFile(3, "in")), os.NewFile(4, "out")
+		fmt.Fprintf(out, "{\"type\":\"hello\",\"protocol\":%d,\"version\":\"1\",\"device\":\"d\",\"window\":16,\"ahead\":1}\n",
+			worker.ProtocolVersion)
+		for {
+			line, err := in.ReadString('\n')
+			if err != nil || strings.Contains(line, `"shutdown"`) {
+				os.Exit(0)
+			}
+			_, rest, ok := strings.Cut(line, `"seq":`)
+			if !ok {
+				continue
+			}
+			seq, _, _ := strings.Cut(rest, ",")
+			fmt.Fprintf(out, "{\"type\":\"start\",\"seq\":%s}\n", seq)
+			switch pipe := os.Getenv("TEST_PIPE"); {
+			case strings.Contains(line, `"waits"`):
+				_, _ = os.ReadFile(pipe)
+			case strings.Contains(line, `"wakes"`):
+				_ = os.WriteFile(pipe, []byte("x"), 0o600)
+			}
+			fmt.Fprintf(out, "{\"type\":\"result\",\"seq\":%s,\"rows\":[{\"latency\":1}],\"seconds\":0.1}\n", seq)
+		}
 	case "deaf": // never answers a case
 		fmt.Fprintf(os.NewFile(4, "out"), "{\"type\":\"hello\",\"protocol\":%d,\"version\":\"1\",\"device\":\"d\",\"window\":2}\n", worker.ProtocolVersion)
 		_, _ = io.Copy(io.Discard, os.NewFile(3, "in"))

@@ -14,6 +14,7 @@ import (
 	"strconv"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -517,5 +518,37 @@ func BenchmarkCase(b *testing.B) {
 	}
 	if len(src.ends) != b.N {
 		b.Fatalf("%d ends of %d", len(src.ends), b.N)
+	}
+}
+
+// TestAhead: a worker that takes one case ahead leaves the others to a faster one.
+func TestAhead(t *testing.T) {
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	src := &list{}
+	src.add(0, "waits", long)
+	for n := 1; n < 11; n++ {
+		src.add(n, "none", long)
+	}
+	src.add(11, "wakes", long)
+
+	pool := newPool(t, worker.PoolSpec{Slots: testSlots(t, 2, 1, "TEST_WORKER=ahead", "TEST_PIPE="+pipe)})
+	if err := pool.Run(t.Context(), worker.Settings{}, src); err != nil {
+		t.Fatal(err)
+	}
+	slow, byWorker := "", map[string]int{}
+	for _, o := range src.ends {
+		if o.Failure != nil {
+			t.Fatalf("%+v", o.Failure)
+		}
+		byWorker[o.Slot]++
+		if o.Task.Case.ID == "0" {
+			slow = o.Slot
+		}
+	}
+	if n := byWorker[slow]; n > 2 || len(src.ends) != 12 {
+		t.Errorf("the slow worker ran %d of %d cases", n, len(src.ends))
 	}
 }

@@ -104,7 +104,7 @@ class Host:
         hello = {"version": "", "device": device, "device_uuid": uuid, "env": env, "ops": [], "configure": True}
         hello["window"] = max(1, int(self.options.get("window", 256 if self.in_batches else 4)))
         if self.in_batches:
-            # The next case is there when one has begun; the others are for workers that are faster.
+            # One case waits here while another one is prepared. The engine keeps the others for faster workers.
             hello["ahead"] = 1
         if self.package:
             self.version = self._framework()

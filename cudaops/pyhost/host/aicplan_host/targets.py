@@ -41,7 +41,7 @@ class CpuTarget:
 _GATED = 200  # launches that a device's queue holds for certain, with what is in them
 _LONG = 1e-3  # seconds above which the first execution gives the time, and launching a graph is hidden
 _GATED_SECONDS = 0.01  # of the host, in which the gate stays closed
-_TURN = 1e-3  # seconds between two bursts that the instrument asks for, of one process or of two
+_TURN = 1e-3  # seconds between the end of a burst and the first launch of the next one
 
 
 def whole_rotations(calls, sets):
@@ -153,9 +153,12 @@ class CudaTarget:
         gate, events, launch = self.cuda.gate, self.cuda.events, self._launch()
         room = self._gated if self._graph is not None else min(self._gated, int(_GATED_SECONDS / max(self.host_seconds, 1e-6)))
         each = self._launches(executions)
-        around = self._around() if busy and self._graph is not None else None
-        if around is not None:
-            warm, room = max(warm, around and self.per_launch), 0
+        busy = busy and self._graph is not None
+        filler = self._filler() if busy else 0
+        if busy:
+            room = 0  # no gate
+        if filler:
+            warm = max(warm, self.per_launch)
         with self._scope():
             for _ in range(self._launches(soak)):
                 launch()
@@ -184,13 +187,13 @@ class CudaTarget:
                     gate.stamp(i + 1)
             if closed:
                 gate.open()
-            if around is None:
-                self.cuda.stream.synchronize()
-            else:
+            if busy:
                 self.cuda.ended.record()
-                for _ in range(around):
+                for _ in range(filler):
                     launch()
                 self.cuda.ended.synchronize()
+            else:
+                self.cuda.stream.synchronize()
         ready, late = gate.read() if held else (0.0, False)
         got = each * (self.per_launch if self._graph is not None else 1)
         out = []
@@ -199,9 +202,9 @@ class CudaTarget:
             out.append((seconds, got, 0.0 if plain else gate.clock(i)))
         return out, ready, late
 
-    def _around(self):
-        """The launches with which a busy device is kept at work between two bursts; none of a
-        graph that takes longer."""
+    def _filler(self):
+        """The number of launches that keep the device busy until the next burst. 0 if the graph
+        takes longer than that."""
         seconds = max(self.estimate, 1e-9) * self.per_launch
         return math.ceil(_TURN / seconds) if seconds < _TURN else 0
 
