@@ -455,8 +455,8 @@ func TestOptionsOfNodes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := strings.Join(launchWords(o.launcher(), o.Nodes, o.GPUsPerNode), " "); !strings.HasPrefix(got,
-		"srun --nodes=16 --ntasks=64 --ntasks-per-node=4 --distribution=block ") {
+	got := strings.Join(launchWords(o.launcher(), o.Nodes, o.GPUsPerNode), " ")
+	if !strings.HasPrefix(got, "srun --nodes=16 --ntasks=64 --ntasks-per-node=4 --distribution=block ") {
 		t.Errorf("ranks are started by %s", got)
 	}
 }

@@ -19,12 +19,13 @@ func TestParseCPUs(t *testing.T) {
 func TestCoresNearTheDeviceComeFirst(t *testing.T) {
 	sys := fstest.MapFS{"bus/pci/devices/0000:c1:00.0/local_cpulist": {Data: []byte("2-3,6-7\n")}}
 	for c := range 8 {
-		sys[fmt.Sprintf("devices/system/cpu/cpu%d/topology/thread_siblings_list", c)] = &fstest.MapFile{Data: fmt.Appendf(nil,
-			"%d,%d\n", c%4, c%4+4)}
+		sys[fmt.Sprintf("devices/system/cpu/cpu%d/topology/thread_siblings_list", c)] = &fstest.MapFile{
+			Data: fmt.Appendf(nil, "%d,%d\n", c%4, c%4+4),
+		}
 	}
 	all := []int{0, 1, 2, 3, 4, 5, 6, 7}
-	if got, want := coresOf(sys, all, "0000:c1:00.0"), [][]int{{2, 6}, {3, 7}, {0, 4}, {1, 5}}; !reflect.DeepEqual(got,
-		want) {
+	got, want := coresOf(sys, all, "0000:c1:00.0"), [][]int{{2, 6}, {3, 7}, {0, 4}, {1, 5}}
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("cores %v, want %v", got, want)
 	}
 	if got, want := coresOf(sys, []int{1, 2, 6}, "0000:00:00.0"), [][]int{{1}, {2, 6}}; !reflect.DeepEqual(got, want) {

@@ -298,15 +298,15 @@ func TestQueueTimesOfServers(t *testing.T) {
 		// Requests 5 to 9 waited 7 times as long as the first, on average.
 		near(t, "queue", res.Queue.Waited, 21)
 		near(t, "prefill", res.Queue.Prefill, 42)
-		if res, err = Run(t.Context(), s, Options{Dial: server(t,
-			loadtest.Options{Queue: 3 * time.Millisecond, TensorRT: true}).Dial}); err != nil {
+		dial := server(t, loadtest.Options{Queue: 3 * time.Millisecond, TensorRT: true}).Dial
+		if res, err = Run(t.Context(), s, Options{Dial: dial}); err != nil {
 			t.Fatal(err)
 		}
 		near(t, "queue of TensorRT-LLM", res.Queue.Waited, 21)
 		near(t, "prefill of TensorRT-LLM", res.Queue.Prefill, 42)
 		s.WarmupRequests = 0
-		if res, err = Run(t.Context(), s, Options{Dial: server(t,
-			loadtest.Options{Queue: 3 * time.Millisecond}).Dial}); err != nil {
+		dial = server(t, loadtest.Options{Queue: 3 * time.Millisecond}).Dial
+		if res, err = Run(t.Context(), s, Options{Dial: dial}); err != nil {
 			t.Fatal(err)
 		}
 		near(t, "queue of a server that has had no request before", res.Queue.Waited, 9)

@@ -67,8 +67,8 @@ func TestServerMetrics(t *testing.T) {
 		s.Stats["p50_estimate"] != 1 || !(s.Stats["p90_estimate"] > 1.7 && s.Stats["p90_estimate"] < 1.9) {
 		t.Errorf("%+v", s)
 	}
-	if csv := files[aiperf.ServerCSV]; !strings.Contains(csv,
-		"Endpoint,Type,Metric,Unit,total,rate,engine,Description\n") ||
+	csv := files[aiperf.ServerCSV]
+	if !strings.Contains(csv, "Endpoint,Type,Metric,Unit,total,rate,engine,Description\n") ||
 		!strings.Contains(csv, ",counter,served_total,,40.0000,") {
 		t.Errorf("%s", csv)
 	}

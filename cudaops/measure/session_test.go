@@ -384,8 +384,8 @@ func TestSessionStops(t *testing.T) {
 		}}
 	}
 	close(in)
-	if err := s.Run(context.Background(), in, func(err error) bool { return errors.Is(err, fatal) }); !errors.Is(err,
-		fatal) {
+	err := s.Run(context.Background(), in, func(err error) bool { return errors.Is(err, fatal) })
+	if !errors.Is(err, fatal) {
 		t.Errorf("Run returned %v", err)
 	}
 	if done != 1 {

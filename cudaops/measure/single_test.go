@@ -202,8 +202,8 @@ func TestErrors(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		if _, err := measure.Once(ctx, &measuretest.Target{Clock: clock, Latency: 1}, clock, s); !errors.Is(err,
-			context.Canceled) {
+		_, err := measure.Once(ctx, &measuretest.Target{Clock: clock, Latency: 1}, clock, s)
+		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%s: got %v", protocol, err)
 		}
 	}

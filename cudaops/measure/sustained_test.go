@@ -123,8 +123,8 @@ func TestSustained(t *testing.T) {
 	if slower < 30 {
 		t.Fatalf("the cap holds back %d of %d cases: nothing is tried", slower, len(cases))
 	}
-	if p5, p50, p95 := measure.Percentile(off, .05), measure.Percentile(off, .5), measure.Percentile(off,
-		.95); !(p5 >= 0.96) || !(p95 <= 1.04) || !(math.Abs(p50-1) <= 0.01) {
+	p5, p50, p95 := measure.Percentile(off, .05), measure.Percentile(off, .5), measure.Percentile(off, .95)
+	if !(p5 >= 0.96) || !(p95 <= 1.04) || !(math.Abs(p50-1) <= 0.01) {
 		t.Errorf("against what the cases take alone: p5 %.4f, p50 %.4f, p95 %.4f", p5, p50, p95)
 	}
 	if p50, p95 := measure.Percentile(spread, .5), measure.Percentile(spread, .95); !(p50 <= 1.01) || !(p95 <= 1.03) {

@@ -116,8 +116,8 @@ func TestTheHostIsCompiledOnce(t *testing.T) {
 	// Damage is seen, and mended: in the head, in the code, and by a cut.
 	for name, damaged := range map[string][]byte{
 		"empty": {}, "cut": first[:len(first)/2], "short": first[:15],
-		"magic": flipped(first, 0), "source": flipped(first, 5), "sum": flipped(first, 13), "code": flipped(first,
-			len(first)-100),
+		"magic": flipped(first, 0), "source": flipped(first, 5), "sum": flipped(first, 13),
+		"code": flipped(first, len(first)-100),
 	} {
 		if err := os.WriteFile(file, damaged, 0o644); err != nil {
 			t.Fatal(err)

@@ -158,8 +158,9 @@ func tortureSlots(t *testing.T) []worker.Slot {
 			Path: path, Args: append([]string{path}, args...), Dir: t.TempDir(),
 			Env:     []string{"PYTHONDONTWRITEBYTECODE=1"},
 			LogPath: filepath.Join(logs, name+".log"), LogLimit: 4 << 20,
-			Init: worker.Init{Kind: "python", Options: pyhost.Settings{Path: []string{testdata(t, "ops",
-				"torture.py")}}.Options(nil)},
+			Init: worker.Init{
+				Kind: "python", Options: pyhost.Settings{Path: []string{testdata(t, "ops", "torture.py")}}.Options(nil),
+			},
 		}})
 	}
 	return slots
@@ -186,8 +187,8 @@ func checkEnd(t *testing.T, kind string, o worker.Outcome) {
 		}
 		return
 	}
-	if o.Failure == nil || !strings.Contains(o.Failure.Exception, f.exception) || o.Failure.Class != f.class &&
-		f.cause == worker.CauseReported {
+	if o.Failure == nil || !strings.Contains(o.Failure.Exception, f.exception) ||
+		o.Failure.Class != f.class && f.cause == worker.CauseReported {
 		t.Errorf("%s: %+v, want class %q and %q", o.Task.Case.ID, o.Failure, f.class, f.exception)
 	}
 }

@@ -146,8 +146,8 @@ func TestHealthCheckTimesOut(t *testing.T) {
 		t.Errorf("%+v", res)
 	}
 	// A slow machine may not complete its only try in that time.
-	if why := res.Health[strings.Index(res.Health, "tries"):]; !strings.Contains(why,
-		"the last one ended with exit status 1") &&
+	why := res.Health[strings.Index(res.Health, "tries"):]
+	if !strings.Contains(why, "the last one ended with exit status 1") &&
 		!strings.Contains(why, "the last one failed: p.md:1: it did not end within") {
 		t.Error(res.Health)
 	}

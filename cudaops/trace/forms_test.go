@@ -159,8 +159,8 @@ func TestEventsWithoutTimes(t *testing.T) {
 		}
 	}
 	// A range is not a kernel.
-	if r := read(t, "["+of("X", "user_annotation", "ProfilerStep#3", `,"ts":1`)+"]")[0]; !strings.HasPrefix(r.Error,
-		"no kernel of a device is in it") {
+	r := read(t, "["+of("X", "user_annotation", "ProfilerStep#3", `,"ts":1`)+"]")[0]
+	if !strings.HasPrefix(r.Error, "no kernel of a device is in it") {
 		t.Error(r.Error)
 	}
 }

@@ -134,8 +134,8 @@ func TestExplain(t *testing.T) {
 func TestExplainAgreesWithKey(t *testing.T) {
 	value := rapid.Custom(func(t *rapid.T) any {
 		return rapid.OneOf(
-			rapid.IntRange(0, 2).AsAny(), rapid.SampledFrom([]string{"",
-				"a"}).AsAny(), rapid.Just(any(nil)), rapid.Bool().AsAny(),
+			rapid.IntRange(0, 2).AsAny(),
+			rapid.SampledFrom([]string{"", "a"}).AsAny(), rapid.Just(any(nil)), rapid.Bool().AsAny(),
 			rapid.SliceOfN(rapid.IntRange(0, 2), 0, 3).AsAny(),
 			rapid.SliceOfN(rapid.MapOfN(rapid.SampledFrom([]string{"name", "x"}), rapid.SampledFrom([]string{"a", "b"}), 0, 2),
 				0, 2).AsAny(),

@@ -107,8 +107,8 @@ func TestSummaryCounts(t *testing.T) {
 	if d := cmp.Diff(want, sum.Totals); d != "" {
 		t.Errorf("totals (-want +got):\n%s", d)
 	}
-	if line := sum.Line(); !strings.HasPrefix(line,
-		"Plan: 5 stages; 5 cases (0 to collect, 0 reused), 2 dropped by filters") {
+	line := sum.Line()
+	if !strings.HasPrefix(line, "Plan: 5 stages; 5 cases (0 to collect, 0 reused), 2 dropped by filters") {
 		t.Error(line)
 	}
 }

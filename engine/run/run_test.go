@@ -229,8 +229,8 @@ func TestFailureStopsOnlyWhatStandsBehind(t *testing.T) {
 			b := newBench(t)
 			b.do["thing.a"] = c.do
 			res := b.apply(chain)
-			if got, want := status(res), fmt.Sprintf("thing.a=%s thing.side=ok thing.b=skipped thing.c=skipped",
-				c.want); got != want {
+			if got, want := status(res),
+				fmt.Sprintf("thing.a=%s thing.side=ok thing.b=skipped thing.c=skipped", c.want); got != want {
 				t.Errorf("got %s\nwant %s", got, want)
 			}
 			if res.ExitCode() != c.code {

@@ -20,8 +20,8 @@ func gemm(ms []int64, lat []float64, kernel string) arrow.Record {
 	n := len(ms)
 	return table.NewRecord([]string{"framework", "version", "device", "kernel_source", "gemm_dtype", "m", "n", "k",
 		"latency"}, []arrow.Array{
-		table.Constant("VLLM", n), table.Constant("1", n), table.Constant("GPU", n), table.Constant(kernel,
-			n), table.Constant("bfloat16", n),
+		table.Constant("VLLM", n), table.Constant("1", n), table.Constant("GPU", n),
+		table.Constant(kernel, n), table.Constant("bfloat16", n),
 		table.Ints(ms, nil), table.Constant(int64(64), n), table.Constant(int64(64), n), table.Floats(lat, nil)})
 }
 

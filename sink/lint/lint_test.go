@@ -99,10 +99,10 @@ func gemm(backend string, change func(map[string]arrow.Array)) arrow.Record {
 		ms[i], lat[i] = int64(i+1), 0.03+float64(i)/2000
 	}
 	cols := map[string]arrow.Array{
-		"framework": table.Constant(backend, n), "version": table.Constant("1.0", n), "device": table.Constant("NVIDIA H200",
-			n), "op_name": table.Constant("gemm", n),
-		"kernel_source": table.Constant("cublas", n), "gemm_dtype": table.Constant("bfloat16", n), "m": table.Ints(ms,
-			nil), "n": table.Constant(int64(4096), n),
+		"framework": table.Constant(backend, n), "version": table.Constant("1.0", n),
+		"device": table.Constant("NVIDIA H200", n), "op_name": table.Constant("gemm", n),
+		"kernel_source": table.Constant("cublas", n), "gemm_dtype": table.Constant("bfloat16", n),
+		"m": table.Ints(ms, nil), "n": table.Constant(int64(4096), n),
 		"k": table.Constant(int64(4096), n), "latency": table.Floats(lat, nil),
 	}
 	if change != nil {

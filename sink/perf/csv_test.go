@@ -258,10 +258,10 @@ func gemmLike(n int) arrow.Record {
 	return table.NewRecord(
 		[]string{"framework", "version", "device", "op_name", "kernel_source", "gemm_dtype", "m", "n", "k", "latency"},
 		[]arrow.Array{
-			table.Constant("TRTLLM", n), table.Constant("1.3.0rc20", n), table.Constant("NVIDIA H200", n), table.Constant("gemm",
-				n),
-			table.Constant("torch_flow", n), table.Texts(text, nil), table.Ints(m, nil), table.Ints(nn, nil), table.Ints(k,
-				nil), table.Floats(lat, nil),
+			table.Constant("TRTLLM", n), table.Constant("1.3.0rc20", n), table.Constant("NVIDIA H200", n),
+			table.Constant("gemm", n),
+			table.Constant("torch_flow", n), table.Texts(text, nil), table.Ints(m, nil), table.Ints(nn, nil),
+			table.Ints(k, nil), table.Floats(lat, nil),
 		})
 }
 

@@ -381,7 +381,8 @@ func TestOpWithoutTable(t *testing.T) {
 	dir := t.TempDir()
 	mustRun(t, config(func(c *Config) { c.File = "memory_perf.txt" }), dir, ds)
 
-	if got := read(t, dir, "memory_perf.txt"); !strings.HasPrefix(got,
+	got := read(t, dir, "memory_perf.txt")
+	if !strings.HasPrefix(got,
 		"framework,version,device,op_name,kernel_source,m,gemm_dtype,latency\nTRTLLM,1.3.0,NVIDIA H200,memory,cublas,1,") {
 		t.Errorf("file:\n%s", got)
 	}

@@ -293,7 +293,8 @@ func TestWithoutHistory(t *testing.T) {
 		t.Errorf("committed by %s", got)
 	}
 
-	if message := git(t, bare, "log", "-1", "--format=%B", "data/h200", "--"); !strings.HasSuffix(message,
+	message := git(t, bare, "log", "-1", "--format=%B", "data/h200", "--")
+	if !strings.HasSuffix(message,
 		"Signed-off-by: Bot <bot@example.com>") || !strings.Contains(message, "| `gemm_perf.txt` | 1 |") {
 		t.Errorf("message %q", message)
 	}

@@ -352,8 +352,8 @@ func TestLiveInBrowser(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		until(t, ctx, has("#line",
-			"ended with exit code 4, 12 s, 1\u202f000\u202f000 of 1\u202f000\u202f000 cases measured"))
+		until(t, ctx,
+			has("#line", "ended with exit code 4, 12 s, 1\u202f000\u202f000 of 1\u202f000\u202f000 cases measured"))
 		until(t, ctx, has("#runs", "exit code 4")+" && "+has("#runs", "lost"))
 		do(t, ctx, `document.querySelector("#line a").click()`)
 		until(t, ctx, `document.title === "report of 20260101T000002.000-cccc"`)

@@ -128,8 +128,8 @@ func TestCodeFollowsReportedModules(t *testing.T) {
 		return hex.EncodeToString(s[:])
 	}
 
-	op, helper, other := write("ops/op.py", "import helper\n"), write("ops/helper.py", "F = 1\n"), write("lib/other.py",
-		"G = 1\n")
+	op, helper, other := write("ops/op.py", "import helper\n"), write("ops/helper.py", "F = 1\n"),
+		write("lib/other.py", "G = 1\n")
 	e := Entry{Files: []string{op}, Roots: []string{filepath.Dir(op)}}
 	first := CodeNow(e, func(string) *Code { return nil }, "3.11.2")
 	report := &worker.Code{Packages: map[string]string{"torch": "2.1"}}
