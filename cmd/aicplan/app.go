@@ -79,7 +79,7 @@ type globalFlags struct {
 	LockTimeout  time.Duration `help:"Wait for another aicplan, such as 10m." default:"0s" placeholder:"TIME"`
 	NoColor      bool          `help:"No colours." env:"NO_COLOR"`
 
-	LogLevel string `help:"Log to standard error." default:"warn" env:"AICPLAN_LOG" enum:"trace,debug,info,warn,error,off"`
+	LogLevel string `help:"Log level: ${enum}." default:"warn" env:"AICPLAN_LOG" enum:"trace,debug,info,warn,error,off"`
 }
 
 // planFlags select a plan and set its variables.
@@ -116,7 +116,7 @@ type selectFlags struct {
 // priceFlag belongs to the commands that print the cost of a plan.
 type priceFlag struct {
 	GPUs  int     `name:"gpus" help:"Estimate the time for N GPUs (default: those of a node)." placeholder:"N"`
-	Price float64 `help:"Estimate the cost, by the price of a GPU hour." env:"AICPLAN_GPU_HOUR_PRICE" placeholder:"AMOUNT"`
+	Price float64 `help:"Price of a GPU hour, to estimate the cost." env:"AICPLAN_GPU_HOUR_PRICE" placeholder:"AMOUNT"`
 }
 
 // Validate implements kong's validation.

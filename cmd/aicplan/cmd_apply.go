@@ -30,7 +30,7 @@ type applyCmd struct {
 	AutoApprove bool          `help:"Do not ask on a terminal before measuring for long."`
 	Grace       time.Duration `help:"Time for open cases after Ctrl-C; 0: no limit." default:"10s" placeholder:"TIME"`
 	DryRun      bool          `help:"Print the scripts of the jobs, and submit and measure nothing."`
-	Detach      bool          `help:"Return once the jobs are submitted; see status and cancel."`
+	Detach      bool          `help:"Return once jobs are submitted; the same command follows them later."`
 	JSON        bool          `name:"json" help:"Print events as NDJSON, and mistakes of the plan as events."`
 }
 

@@ -13,7 +13,7 @@ import (
 
 type dataCmd struct {
 	Lint   dataLintCmd   `cmd:"" help:"Examine a database of perf files."`
-	Matrix dataMatrixCmd `cmd:"" help:"Say which models a database covers."`
+	Matrix dataMatrixCmd `cmd:"" help:"List the models that a database covers."`
 
 	ReadBack dataReadBackCmd `cmd:"" name:"read-back" help:"Query a database through the installed consumer."`
 }

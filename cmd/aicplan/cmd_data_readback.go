@@ -14,7 +14,7 @@ import (
 type dataReadBackCmd struct {
 	Dir     string `arg:"" help:"The database's folder: data and the specs of systems are in it." type:"path"`
 	Python  string `help:"The interpreter that has aisimulate or aiconfigurator." default:"python3" placeholder:"FILE"`
-	Package string `help:"Package to ask; default: the first installed one." enum:",aisimulate,aiconfigurator" default:""`
+	Package string `help:"aisimulate or aiconfigurator (default: installed)." enum:",aisimulate,aiconfigurator" default:""`
 	Against string `help:"Another database, which must give equal answers." placeholder:"DIR" type:"path"`
 	System  string `help:"The system; default: the only one." placeholder:"NAME"`
 	Backend string `help:"The backend; default: the only one." placeholder:"NAME"`

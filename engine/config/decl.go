@@ -318,7 +318,7 @@ var variableSchema = &hcl.BodySchema{
 		// default (any) is a constant. Without it, a value must be given.
 		{Name: "default"},
 		// description is shown by `aicplan describe` and in errors about a missing value. The default is the comment
-		// behind the block or, if there is none, the lines of comment directly above it.
+		// after the block or, if there is none, the lines of comment directly above it.
 		{Name: "description"},
 		// sensitive (bool) marks a secret, see below. The default is false.
 		{Name: "sensitive"},

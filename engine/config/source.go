@@ -70,15 +70,15 @@ func (s *sources) snippet(r hcl.Range) string {
 	return string(r.SliceBytes(f.Bytes))
 }
 
-// comment returns the comment behind a block or, if there is none, the lines of comment directly above it.
+// comment returns the comment after a block or, if there is none, the lines of comment directly above it.
 func (s *sources) comment(b *hclsyntax.Block) string {
 	f := s.parser.Files()[b.TypeRange.Filename]
 	if f == nil {
 		return ""
 	}
 
-	behind, _, _ := bytes.Cut(f.Bytes[b.CloseBraceRange.End.Byte:], []byte("\n"))
-	if text, ok := bytes.CutPrefix(bytes.TrimSpace(behind), []byte("#")); ok {
+	after, _, _ := bytes.Cut(f.Bytes[b.CloseBraceRange.End.Byte:], []byte("\n"))
+	if text, ok := bytes.CutPrefix(bytes.TrimSpace(after), []byte("#")); ok {
 		return string(bytes.TrimSpace(text))
 	}
 
