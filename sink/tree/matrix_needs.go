@@ -71,9 +71,7 @@ func ReadModels(path string) ([]MatrixModel, error) {
 	var file struct {
 		Models []MatrixModel `yaml:"models"`
 	}
-	dec := yaml.NewDecoder(strings.NewReader(string(data)))
-	dec.KnownFields(true)
-	if err := dec.Decode(&file); err != nil {
+	if err := decodeOne(data, &file, true); err != nil {
 		return nil, fmt.Errorf("%s: %s", path, inWords(err))
 	}
 	if len(file.Models) == 0 {

@@ -88,7 +88,7 @@ func ReadMeta(path string) (*Meta, error) {
 // ParseMeta reads the text of a collection_meta.yaml of schema 1 or 2.
 func ParseMeta(data []byte) (*Meta, error) {
 	var m Meta
-	if err := decodeOne(data, &m); err != nil {
+	if err := decodeOne(data, &m, false); err != nil {
 		return nil, fmt.Errorf("it is not a valid %s: %w", MetaFile, err)
 	}
 	if m.SchemaVersion != 1 && m.SchemaVersion != 2 {

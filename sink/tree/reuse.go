@@ -42,7 +42,7 @@ func (r ReuseEntry) Check() error {
 // ParseReuse reads the text of a reuse.yaml.
 func ParseReuse(data []byte) (*Reuse, error) {
 	var r Reuse
-	if err := decodeOne(data, &r); err != nil {
+	if err := decodeOne(data, &r, false); err != nil {
 		return nil, fmt.Errorf("it is not a valid %s: %w", ReuseFile, err)
 	}
 	if r.SchemaVersion != 1 {

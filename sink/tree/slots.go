@@ -1,7 +1,6 @@
 package tree
 
 import (
-	"bytes"
 	"fmt"
 	"maps"
 	"slices"
@@ -43,9 +42,7 @@ type SlotPlace struct {
 // switch the slots off without a word, so unknown words are errors here.
 func ParseSlots(data []byte) (*Slots, error) {
 	var s Slots
-	dec := yaml.NewDecoder(bytes.NewReader(data))
-	dec.KnownFields(true)
-	if err := dec.Decode(&s); err != nil {
+	if err := decodeOne(data, &s, true); err != nil {
 		return nil, fmt.Errorf("it is not a valid %s: %w", SlotsFile, err)
 	}
 	if s.SchemaVersion != 1 {
@@ -145,7 +142,7 @@ func ParseLanes(data []byte) (map[string]Lanes, error) {
 		Architectures map[string]Lanes `yaml:"architectures"`
 		Lanes         Lanes            `yaml:",inline"`
 	}
-	if err := yaml.Unmarshal(data, &raw); err != nil {
+	if err := decodeOne(data, &raw, false); err != nil {
 		return nil, fmt.Errorf("it is not a valid %s: %w", LanesFile, err)
 	}
 
@@ -180,9 +177,6 @@ func (l Lanes) check() error {
 // NextLanes returns the text of an attention_lane_defaults.yaml in which a backend's
 // version has these kernels by SM. Other entries and comments stay.
 func NextLanes(data []byte, backend, version string, lanes map[string]string) ([]byte, error) {
-	if data == nil {
-		data = []byte("{}\n")
-	}
 	if _, err := ParseLanes(data); err != nil {
 		return nil, err
 	}

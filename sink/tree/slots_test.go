@@ -45,6 +45,7 @@ func TestSlots(t *testing.T) {
 		"schema_version: 1\noverrides: {h: {vllm: {current: 1.3.0rc2, previous: 1.3.0}}}\n": "overrides.h.vllm has the " +
 			"previous version 1.3.0, which is not older",
 		"tables: [": "not a valid",
+		"schema_version: 1\n---\ndefaults:\n  vllm: {current: \"0.24.0\"}\n": "several YAML documents",
 	} {
 		if _, err := ParseSlots([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
@@ -76,6 +77,17 @@ func TestLanes(t *testing.T) {
 		t.Errorf("%v\n%s", err, out)
 	}
 	for text, want := range map[string]string{
+		"":             "vllm:\n  \"0.24\":\n    90: default\n",
+		"# none yet\n": "# none yet\n\nvllm:\n  \"0.24\":\n    90: default\n",
+		"null\n":       "vllm:\n  \"0.24\":\n    90: default\n",
+	} {
+		out, err := NextLanes([]byte(text), "vllm", "0.24", map[string]string{"90": "default"})
+		if err != nil || string(out) != want {
+			t.Errorf("%q: %v\n%s", text, err, out)
+		}
+	}
+	for text, want := range map[string]string{
+		"sglang: {\"0.5.14\": {90: fa3}}\n---\nvllm: {}\n":          "several YAML documents",
 		"sglang: {\"0.5.14\": {hopper: fa3}}":                       `the SM "hopper"`,
 		"sglang: {\"0.5.14\": {90: \"\"}}":                          "names no kernel",
 		"sglang: [fa3]":                                             "not a valid",

@@ -10,9 +10,11 @@ import (
 )
 
 // decodeOne reads a file of one YAML document. Of several the first alone would be
-// read, and the others would be gone once the file is written again.
-func decodeOne(data []byte, dst any) error {
+// read, and the others would be gone once the file is written again. With known, keys
+// that dst does not have are errors.
+func decodeOne(data []byte, dst any, known bool) error {
 	d := yaml.NewDecoder(bytes.NewReader(data))
+	d.KnownFields(known)
 	if err := d.Decode(dst); err != nil {
 		if errors.Is(err, io.EOF) {
 			return nil // only comments; the caller reports what is missing
@@ -29,14 +31,20 @@ func decodeOne(data []byte, dst any) error {
 	return nil
 }
 
-// edited returns the text of a YAML file after change was applied to its root. Comments stay.
+// edited returns the text of a YAML file after change was applied to its root, which is a mapping or null. Comments
+// stay.
 func edited(data []byte, change func(root *yaml.Node)) ([]byte, error) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(data, &doc); err != nil {
 		return nil, err
 	}
 
-	change(doc.Content[0])
+	if len(doc.Content) == 0 { // the file has only comments
+		return edited(append(bytes.Clone(data), "\n{}\n"...), change)
+	}
+	root := doc.Content[0]
+	root.Kind, root.Tag, root.Value = yaml.MappingNode, "!!map", ""
+	change(root)
 	return encode(&doc)
 }
 
