@@ -11,7 +11,9 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
+	"aicplan/engine/grid"
 	"aicplan/engine/stage"
+	"aicplan/stages"
 	"aicplan/stages/grids"
 )
 
@@ -170,5 +172,26 @@ func TestGridErrorsReachTheEngine(t *testing.T) {
 	if _, err := bad.Run(context.Background(), &stage.RunContext{Address: "grid.x"}); err == nil ||
 		!strings.Contains(err.Error(), "division by zero") {
 		t.Errorf("run: %v", err)
+	}
+}
+
+// TestGridNamesHideNoRoot checks that no axis can have the name of a kind of blocks, which expressions refer to.
+func TestGridNamesHideNoRoot(t *testing.T) {
+	t.Parallel()
+	names := []string{"var", "local", "module", "system", "runtime", "part", "each", "path"}
+	set := stages.All()
+	defer set.Close() //nolint:errcheck // no workers
+	for name := range set.Kinds() {
+		names = append(names, name)
+	}
+	for _, k := range set.Services() {
+		names = append(names, k.Name)
+	}
+
+	for _, name := range names {
+		f, _ := hclsyntax.ParseConfig([]byte(`axis "`+name+`" { values = [1] }`), "g.hcl", hcl.InitialPos)
+		if _, diags := grid.Decode(f.Body, values{}, nil); !strings.Contains(diags.Error(), "would hide") {
+			t.Errorf("%s: %v", name, diags)
+		}
 	}
 }

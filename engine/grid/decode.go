@@ -2,6 +2,7 @@ package grid
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -229,9 +230,18 @@ func (d *decoder) grid(body hcl.Body) *Spec {
 	d.assemble(spec, common)
 	d.columns(spec, content, common)
 	d.distinct(spec, content.Blocks)
+	columns := spec.Columns
 	if len(common.sweeps) > 0 {
 		spec.Sweep = d.sweep(common.sweeps)
 		spec.Sweep.inclusions = d.inclusions
+		columns = slices.Concat(columns, spec.Sweep.Columns)
+	}
+
+	for _, c := range spec.Constants {
+		if slices.Contains(columns, c.Name) {
+			d.errorf(content.Attributes["constants"].Range, "Constant is a column",
+				"%q is a column of the cases and cannot be a constant as well.", c.Name)
+		}
 	}
 
 	spec.inclusions = d.inclusions
@@ -240,6 +250,10 @@ func (d *decoder) grid(body hcl.Body) *Spec {
 
 func (d *decoder) caseSet(b *hcl.Block, before []*product) *product {
 	content := d.content(b.Body, caseSetSchema)
+	if b.Labels[0] == "" {
+		d.errorf(b.LabelRanges[0], "Invalid name", "A case_set needs a name: messages and explanations show it.")
+	}
+
 	for _, p := range before {
 		if p.name == b.Labels[0] {
 			d.errorf(b.LabelRanges[0], "Duplicate case_set", "A case_set %q stands at %s already.", p.name,

@@ -172,13 +172,6 @@ func (d *decoder) columns(spec *Spec, content *hcl.BodyContent, common *product)
 			d.errorf(a.Expr.Range(), "No columns", "A case needs at least one column.")
 		}
 	}
-
-	for _, c := range spec.Constants {
-		if slices.Contains(spec.Columns, c.Name) {
-			d.errorf(content.Attributes["constants"].Range, "Constant is a column",
-				"%q is a column of the cases and cannot be a constant as well.", c.Name)
-		}
-	}
 }
 
 // boundEverywhere reports names that are not bound in every set.

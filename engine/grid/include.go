@@ -84,10 +84,9 @@ func (d *decoder) include(p *product, a *hcl.Attribute) {
 func (d *decoder) includePart(p *product, part *Part, at hcl.Range) {
 	in := &inclusion{part: part, at: at, by: d.in}
 	d.inclusions = append(d.inclusions, in)
-	content := d.content(part.Body, partSchema)
 	eval, outer := d.eval, d.in
 	d.eval, d.in = part.Eval, in
-	d.fill(p, content)
+	d.fill(p, d.content(part.Body, partSchema))
 	d.eval, d.in = eval, outer
 }
 

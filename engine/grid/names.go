@@ -16,7 +16,7 @@ import (
 var reservedRoots = []string{
 	"var", "local", "system", "runtime", "module", "part", "each", "path",
 	"preflight", "grid", "import", "collect", "dedupe", "gate", "verify", "export", "report",
-	"telemetry", "profile", "experiment", "publish",
+	"telemetry", "executor", "publish",
 }
 
 // recordColumns are columns of every case table.
