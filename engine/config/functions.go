@@ -117,6 +117,9 @@ var didYouMeanFunc = function.New(&function.Spec{
 	Params: []function.Parameter{{Name: "word", Type: cty.String}, {Name: "list", Type: cty.List(cty.String)}},
 	Type:   function.StaticReturnType(cty.String),
 	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+		if !args[1].IsWhollyKnown() {
+			return cty.UnknownVal(cty.String), nil
+		}
 		plain := func(s string) string { return strings.ToLower(s[strings.LastIndex(s, "/")+1:]) }
 		var names []string
 		whole := map[string]string{}

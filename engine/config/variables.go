@@ -99,6 +99,10 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 		return false
 	}
 
+	fromFile := func(name string, a *hcl.Attribute) {
+		out[name] = givenValue{expr: a.Expr, rng: l.hide(root, name, a.Expr.Range(), shortRange(a.Range), name+" = ")}
+	}
+
 	for _, kv := range l.opts.Environ {
 		env, value, ok := strings.Cut(kv, "=")
 		if !ok || !strings.HasPrefix(env, envPrefix) {
@@ -125,8 +129,7 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 		diags = append(diags, more...)
 		for _, name := range sortedKeys(attrs) {
 			if a := attrs[name]; declared(name, a.NameRange, hcl.DiagWarning) {
-				out[name] = givenValue{expr: a.Expr,
-					rng: l.hide(root, name, a.Expr.Range(), shortRange(a.Range), name+" = ")}
+				fromFile(name, a)
 			}
 		}
 	}
@@ -165,13 +168,13 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 
 	for name, a := range l.opts.Optional {
 		if root.variables[name] != nil {
-			out[name] = givenValue{expr: a.Expr, rng: a.Expr.Range()}
+			fromFile(name, a.AsHCLAttribute())
 		}
 	}
 
 	for _, name := range sortedKeys(l.opts.Given) {
 		if a := l.opts.Given[name]; declared(name, a.NameRange, hcl.DiagError) {
-			out[name] = givenValue{expr: a.Expr, rng: a.Expr.Range()}
+			fromFile(name, a.AsHCLAttribute())
 		}
 	}
 

@@ -224,15 +224,19 @@ func (r *Run) judge(cfg *config.Config, p *plan.Plan, sum plan.Summary) hcl.Diag
 
 // judge compares one stage with an expect block.
 func (e *expectation) judge(cfg *config.Config, sum plan.Summary) hcl.Diagnostics {
-	in, err := cfg.Find(e.address)
-	switch {
-	case err != nil && e.Exists != nil && !*e.Exists:
+	if e.Exists != nil && !*e.Exists {
+		for _, s := range sum.Stages {
+			if plan.MatchAny([]string{e.address}, s.Address) {
+				return errorAt(e.block.LabelRanges[0], "Unexpected stage",
+					"The plan has %s, which is to be left out.", s.Address)
+			}
+		}
 		return nil
-	case err != nil:
+	}
+
+	in, err := cfg.Find(e.address)
+	if err != nil {
 		return errorAt(e.block.LabelRanges[0], "No such stage", "%s", err.Error()+".")
-	case e.Exists != nil && !*e.Exists:
-		return errorAt(e.block.LabelRanges[0], "Unexpected stage",
-			"The plan has %s, which is to be left out.", in.Address)
 	}
 
 	i := slices.IndexFunc(sum.Stages, func(s plan.StageSummary) bool { return s.Address == in.Address })
