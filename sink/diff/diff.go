@@ -171,7 +171,7 @@ func Tables(a, b arrow.Record, nameA, nameB string, o Options) (*Comparison, err
 		va, okA := metricA.At(rowA)
 		vb, okB := metricB.At(rowB)
 		ratio := vb / va
-		if !okA || !okB || math.IsNaN(ratio) || math.IsInf(ratio, 0) || ratio <= 0 {
+		if !okA || !okB || !(va > 0 && ratio > 0) || math.IsInf(ratio, 1) {
 			if okA && okB && va == vb {
 				continue // zero in both: equal, but without a ratio
 			}

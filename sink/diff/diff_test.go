@@ -158,6 +158,19 @@ func TestTreesAndRenderers(t *testing.T) {
 	}
 }
 
+// TestNegativesHaveNoRatio checks that two negative values are unusable, although their quotient is positive.
+func TestNegativesHaveNoRatio(t *testing.T) {
+	t.Parallel()
+	of := func(latency ...float64) arrow.Record {
+		return table.NewRecord([]string{"m", "latency"}, []arrow.Array{
+			table.Ints([]int64{1, 2, 3, 4, 5}, nil), table.Floats(latency, nil)})
+	}
+	r, err := Tables(of(1, -1, -1, 0, math.Inf(1)), of(2, -2, -1, -1, math.Inf(1)), "A", "B", Options{})
+	if err != nil || r.Common != 5 || r.Unusable != 2 || r.Changed != 3 || r.Ratio.Max != 2 || r.Ratio.P5 != 2 {
+		t.Errorf("%v %+v", err, r)
+	}
+}
+
 func BenchmarkTables(b *testing.B) {
 	const n = 200_000
 	build := func(seed uint64) arrow.Record {
