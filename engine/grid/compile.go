@@ -40,15 +40,11 @@ func (sp *space) compile(e *Expr, node hcl.Expression) *prog {
 	p := &prog{expr: e, source: node, ctx: e.ctx.NewChild()}
 	p.ctx.Variables = map[string]cty.Value{}
 
-	used := map[string]bool{}
 	for _, t := range node.Variables() {
-		name := t.RootName()
-		if v := sp.vars[name]; v != nil && !used[name] {
-			used[name] = true
-			p.vars = append(p.vars, v)
+		if v := sp.vars[t.RootName()]; v != nil {
+			p.vars = union(p.vars, v)
 		}
 	}
-
 	p.known = newMemo[answer](p.vars)
 	syn, ok := node.(hclsyntax.Expression)
 	if !ok {

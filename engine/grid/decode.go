@@ -335,10 +335,7 @@ func (d *decoder) lazy(src hcl.Expression) *Expr { return &Expr{src: src, eval: 
 func (d *decoder) derive(b *hcl.Block) *Derive {
 	content := d.content(b.Body, deriveSchema)
 	v := &Derive{Name: b.Labels[0], Range: b.DefRange, order: d.next()}
-	if why := checkName(v.Name); why != "" {
-		d.errorf(b.LabelRanges[0], "Invalid name", "%s", why)
-	}
-
+	d.checkName(v.Name, b.LabelRanges[0], "name")
 	if a := content.Attributes["value"]; a != nil {
 		v.expr = d.lazy(a.Expr)
 	}
@@ -385,9 +382,7 @@ func (d *decoder) constants(spec *Spec, a *hcl.Attribute) {
 	vals := v.AsValueMap()
 	for _, name := range objectOrder(a.Expr, vals) {
 		rng := itemRange(a.Expr, name)
-		if why := checkName(name); why != "" {
-			d.errorf(rng, "Invalid name", "%s", why)
-		}
+		d.checkName(name, rng, "name")
 		if t := vals[name].Type(); !t.IsPrimitiveType() && !vals[name].IsNull() {
 			d.errorf(rng, "Wrong type", "The constant %q must be a number, string or bool, not %s.", name,
 				t.FriendlyName())

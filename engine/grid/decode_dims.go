@@ -2,8 +2,8 @@ package grid
 
 import (
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -16,39 +16,31 @@ import (
 // axis decodes an axis, or a sweep with values.
 func (d *decoder) axis(b *hcl.Block, content *hcl.BodyContent) *Dim {
 	name := b.Labels[0]
-	if why := checkName(name); why != "" {
-		d.errorf(b.LabelRanges[0], "Invalid name", "%s", why)
-	}
-
+	d.checkName(name, b.LabelRanges[0], "name")
 	dim := &Dim{Name: name, Fields: []string{name}, Range: b.DefRange}
-	a := content.Attributes["values"]
-	if a == nil {
-		return nil
-	}
-
-	list, ok := d.list(a.Expr)
-	if !ok {
+	list, expr := d.list(content)
+	if expr == nil {
 		return nil
 	}
 
 	vals := list.AsValueSlice()
 	for i, v := range vals {
 		if !v.IsNull() && !v.Type().IsPrimitiveType() {
-			d.errorf(elementRange(a.Expr, i), "Wrong type",
+			d.errorf(elementRange(expr, i), "Wrong type",
 				"%s %q takes numbers, strings or bools; value %d is %s. Values that belong together are rows.",
 				capital(b.Type), name, i+1, v.Type().FriendlyName())
 			return nil
 		}
 	}
 
-	vals, ok = d.column(name, vals, a.Expr)
+	vals, ok := d.column(name, vals, expr)
 	if !ok {
 		return nil
 	}
 
-	dim.Values, dim.static = [][]cty.Value{vals}, len(a.Expr.Variables()) == 0
-	d.noteEmpty(dim, a.Expr.Range())
-	d.noteRepeated(dim, a.Expr)
+	dim.Values, dim.static = [][]cty.Value{vals}, len(expr.Variables()) == 0
+	d.noteEmpty(dim, expr.Range())
+	d.noteRepeated(dim, expr)
 	return dim
 }
 
@@ -74,43 +66,35 @@ func (d *decoder) noteRepeated(dim *Dim, expr hcl.Expression) {
 }
 
 func (d *decoder) rows(b *hcl.Block) *Dim {
-	content := d.content(b.Body, axisSchema)
 	dim := &Dim{Name: b.Labels[0], Rows: true, Range: b.DefRange}
-	a := content.Attributes["values"]
-	if a == nil {
-		return nil
-	}
-
-	list, ok := d.list(a.Expr)
-	if !ok {
+	list, expr := d.list(d.content(b.Body, axisSchema))
+	if expr == nil {
 		return nil
 	}
 
 	rows := list.AsValueSlice()
-	dim.static = len(a.Expr.Variables()) == 0
+	dim.static = len(expr.Variables()) == 0
 	for i, r := range rows {
 		if r.IsNull() || (!r.Type().IsObjectType() && !r.Type().IsMapType()) {
-			d.errorf(elementRange(a.Expr, i), "Wrong type",
+			d.errorf(elementRange(expr, i), "Wrong type",
 				"Rows %q takes objects, { field = value, ... }; row %d is %s.", dim.Name, i+1, friendly(r))
 			return nil
 		}
 	}
 
 	if len(rows) == 0 {
-		return d.noRows(dim, list.Type(), a)
+		return d.noRows(dim, list.Type(), expr.Range())
 	}
 
-	dim.Fields = objectOrder(firstElement(a.Expr), rows[0].AsValueMap())
+	dim.Fields = objectOrder(firstElement(expr), rows[0].AsValueMap())
 	if len(dim.Fields) == 0 {
-		d.errorf(elementRange(a.Expr, 0), "Empty row", "The first row of %q has no field; a row needs at least one.",
+		d.errorf(elementRange(expr, 0), "Empty row", "The first row of %q has no field; a row needs at least one.",
 			dim.Name)
 		return nil
 	}
 
 	for _, f := range dim.Fields {
-		if why := checkName(f); why != "" {
-			d.errorf(elementRange(a.Expr, 0), "Invalid field name", "%s", why)
-		}
+		d.checkName(f, elementRange(expr, 0), "field name")
 	}
 
 	byField := make([][]cty.Value, len(dim.Fields))
@@ -119,7 +103,7 @@ func (d *decoder) rows(b *hcl.Block) *Dim {
 		for name := range m {
 			if !slices.Contains(dim.Fields, name) {
 				d.errorf(
-					elementRange(a.Expr, i),
+					elementRange(expr, i),
 					"Inconsistent rows",
 					"Row %d of %q has a field %q that row 1 has not; every row needs the same fields, with null for those that "+
 						"do not apply.%s",
@@ -135,7 +119,7 @@ func (d *decoder) rows(b *hcl.Block) *Dim {
 		for f, name := range dim.Fields {
 			v, ok := m[name]
 			if !ok {
-				d.errorf(elementRange(a.Expr, i), "Inconsistent rows",
+				d.errorf(elementRange(expr, i), "Inconsistent rows",
 					"Row %d of %q has no field %q; every row needs the same fields, with null for those that do not apply.",
 					i+1, dim.Name, name)
 				return nil
@@ -145,7 +129,7 @@ func (d *decoder) rows(b *hcl.Block) *Dim {
 	}
 
 	for f, name := range dim.Fields {
-		vals, ok := d.column(name, byField[f], a.Expr)
+		vals, ok := d.column(name, byField[f], expr)
 		if !ok {
 			return nil
 		}
@@ -159,31 +143,21 @@ func (d *decoder) rows(b *hcl.Block) *Dim {
 // noRows handles a rows block with an empty list. If the list is typed, as that of a variable, the
 // field names are known and the block has no entries. Otherwise it is an error, because the grid's
 // expressions could not be checked.
-func (d *decoder) noRows(dim *Dim, t cty.Type, a *hcl.Attribute) *Dim {
+func (d *decoder) noRows(dim *Dim, t cty.Type, rng hcl.Range) *Dim {
 	if (!t.IsListType() && !t.IsSetType()) || !t.ElementType().IsObjectType() {
-		d.errorf(a.Expr.Range(), "Empty rows",
+		d.errorf(rng, "Empty rows",
 			"Rows %q has no row, so its fields are not known. To leave cases out, keep the rows and add a filter.",
 			dim.Name)
 		return nil
 	}
-
-	for name := range t.ElementType().AttributeTypes() {
-		dim.Fields = append(dim.Fields, name)
-	}
-
-	sort.Strings(dim.Fields)
+	dim.Fields = slices.Sorted(maps.Keys(t.ElementType().AttributeTypes()))
 	for _, f := range dim.Fields {
-		if why := checkName(f); why != "" {
-			d.errorf(a.Expr.Range(), "Invalid field name", "%s", why)
-		}
-	}
-
-	for _, f := range dim.Fields {
+		d.checkName(f, rng, "field name")
 		dim.types = append(dim.types, t.ElementType().AttributeType(f))
 	}
 
 	dim.Values = make([][]cty.Value, len(dim.Fields))
-	d.noteEmpty(dim, a.Expr.Range())
+	d.noteEmpty(dim, rng)
 	return dim
 }
 
@@ -217,22 +191,24 @@ func (d *decoder) column(name string, vals []cty.Value, expr hcl.Expression) ([]
 	return out, true
 }
 
-// list evaluates the values of an axis or of rows: a list, tuple or set.
-func (d *decoder) list(expr hcl.Expression) (cty.Value, bool) {
-	v, ok := d.value(expr)
-	if !ok {
-		return v, false
+// list evaluates the values of an axis or of rows: a list, tuple or set. The expression is nil if there are none.
+func (d *decoder) list(content *hcl.BodyContent) (cty.Value, hcl.Expression) {
+	a := content.Attributes["values"]
+	if a == nil {
+		return cty.NilVal, nil
 	}
-
+	v, ok := d.value(a.Expr)
+	if !ok {
+		return v, nil
+	}
 	t := v.Type()
 	if v.IsNull() || (!t.IsListType() && !t.IsTupleType() && !t.IsSetType()) {
-		d.errorf(expr.Range(), "Wrong type", "values must be a list, not %s.", friendly(v))
-		return v, false
+		d.errorf(a.Expr.Range(), "Wrong type", "values must be a list, not %s.", friendly(v))
+		return v, nil
 	}
 
-	return v, true
+	return v, a.Expr
 }
-
 func friendly(v cty.Value) string {
 	if v.IsNull() {
 		return "null"
@@ -246,23 +222,14 @@ func objectOrder(expr hcl.Expression, vals map[string]cty.Value) []string {
 	var out []string
 	if obj, ok := expr.(*hclsyntax.ObjectConsExpr); ok {
 		for _, it := range obj.Items {
-			if name := hcl.ExprAsKeyword(it.KeyExpr); name != "" && !slices.Contains(out, name) {
-				if _, have := vals[name]; have {
-					out = append(out, name)
-				}
+			name := hcl.ExprAsKeyword(it.KeyExpr)
+			if _, have := vals[name]; have {
+				out = union(out, name)
 			}
 		}
 	}
 
-	var rest []string
-	for name := range vals {
-		if !slices.Contains(out, name) {
-			rest = append(rest, name)
-		}
-	}
-
-	sort.Strings(rest)
-	return append(out, rest...)
+	return union(out, slices.Sorted(maps.Keys(vals))...)
 }
 
 func firstElement(expr hcl.Expression) hcl.Expression {

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/sink/base/textutil"
 )
@@ -19,13 +20,8 @@ func (d *decoder) assemble(spec *Spec, common *product) {
 	}
 
 	for _, p := range sets {
-		set := &Set{Name: p.name, Range: p.rng}
-		for _, dims := range [][]*Dim{p.rows, common.rows, p.axes, common.axes} {
-			set.Dims = append(set.Dims, dims...)
-		}
-
-		set.Derives = append(append(set.Derives, p.derives...), common.derives...)
-		set.Filters = append(append(set.Filters, p.filters...), common.filters...)
+		set := &Set{Name: p.name, Range: p.rng, Dims: slices.Concat(p.rows, common.rows, p.axes, common.axes),
+			Derives: slices.Concat(p.derives, common.derives), Filters: slices.Concat(p.filters, common.filters)}
 		d.uniqueNames(set)
 		d.reorder(set, common, p)
 		spec.Sets = append(spec.Sets, set)
@@ -80,31 +76,19 @@ func (d *decoder) reorder(set *Set, common, own *product) {
 	}
 
 	var first []*Dim
-	taken := map[*Dim]bool{}
 	for _, name := range order {
-		if dim := set.dim(name); dim != nil && !taken[dim] {
-			first, taken[dim] = append(first, dim), true
+		if dim := set.dim(name); dim != nil {
+			first = union(first, dim)
 		}
 	}
 
-	for _, dim := range set.Dims {
-		if !taken[dim] {
-			first = append(first, dim)
-		}
-	}
-
-	set.Dims = first
+	set.Dims = union(first, set.Dims...)
 }
 
 // checkLoopOrder reports names in the grid's loop_order that are not a loop of any set.
 func (d *decoder) checkLoopOrder(spec *Spec, common *product) {
 	for i, name := range common.loopOrder {
-		found := false
-		for _, set := range spec.Sets {
-			found = found || set.dim(name) != nil
-		}
-
-		if !found {
+		if !slices.ContainsFunc(spec.Sets, func(s *Set) bool { return s.dim(name) != nil }) {
 			d.unknownLoop(name, common.loopRanges[i], spec.Sets)
 		}
 	}
@@ -114,9 +98,7 @@ func (d *decoder) unknownLoop(name string, rng hcl.Range, sets []*Set) {
 	var have []string
 	for _, s := range sets {
 		for _, dim := range s.Dims {
-			if !slices.Contains(have, dim.Name) {
-				have = append(have, dim.Name)
-			}
+			have = union(have, dim.Name)
 		}
 	}
 
@@ -127,16 +109,9 @@ func (d *decoder) unknownLoop(name string, rng hcl.Range, sets []*Set) {
 // orderFilters collects the filters of all sets in source order and numbers them. A combination
 // that several filters drop is charged to the first of them.
 func (d *decoder) orderFilters(spec *Spec) {
-	seen := map[*Filter]bool{}
 	for _, set := range spec.Sets {
-		for _, f := range set.Filters {
-			if !seen[f] {
-				seen[f] = true
-				spec.filters = append(spec.filters, f)
-			}
-		}
+		spec.filters = union(spec.filters, set.Filters...)
 	}
-
 	slices.SortStableFunc(spec.filters, func(a, b *Filter) int { return a.order - b.order })
 	for i, f := range spec.filters {
 		f.order = i
@@ -149,28 +124,23 @@ func (d *decoder) orderFilters(spec *Spec) {
 
 // columns decodes the projection. By default a case has all names in source order.
 func (d *decoder) columns(spec *Spec, content *hcl.BodyContent, common *product) {
+	var ranges []hcl.Range
 	a := content.Attributes["columns"]
 	if a == nil {
-		for _, p := range sourceOrder(common) {
-			if !slices.Contains(spec.Columns, p) {
-				spec.Columns = append(spec.Columns, p)
-			}
-		}
-		d.boundEverywhere(spec, spec.Columns, nil, "columns")
+		spec.Columns = sourceOrder(common)
 	} else {
-		var ranges []hcl.Range
 		spec.Columns, ranges = d.names(a)
-		d.boundEverywhere(spec, spec.Columns, ranges, "columns")
+	}
 
-		for i, c := range spec.Columns {
-			if slices.Contains(spec.Columns[:i], c) {
-				d.errorf(ranges[i], "Duplicate column", "The column %q is listed twice.", c)
-			}
+	d.boundEverywhere(spec, spec.Columns, ranges, "columns")
+	for i := range ranges {
+		if c := spec.Columns[i]; slices.Contains(spec.Columns[:i], c) {
+			d.errorf(ranges[i], "Duplicate column", "The column %q is listed twice.", c)
 		}
+	}
 
-		if len(spec.Columns) == 0 && !d.diags.HasErrors() {
-			d.errorf(a.Expr.Range(), "No columns", "A case needs at least one column.")
-		}
+	if a != nil && len(spec.Columns) == 0 && !d.diags.HasErrors() {
+		d.errorf(a.Expr.Range(), "No columns", "A case needs at least one column.")
 	}
 }
 
@@ -218,17 +188,13 @@ func (d *decoder) boundEverywhere(spec *Spec, names []string, ranges []hcl.Range
 func (s *Spec) allNames() []string {
 	var out []string
 	for _, set := range s.Sets {
-		for _, n := range set.names() {
-			if !slices.Contains(out, n) {
-				out = append(out, n)
-			}
-		}
+		out = union(out, set.names()...)
 	}
 
 	return out
 }
 
-// sourceOrder returns the bound names of a body in source order. It omits rows fields with values
+// sourceOrder returns the bound names of a body in source order, without repetition. It omits rows fields with values
 // that are not primitive, because those are helpers.
 func sourceOrder(common *product) []string {
 	type item struct {
@@ -237,27 +203,18 @@ func sourceOrder(common *product) []string {
 	}
 	var items []item
 
-	add := func(p *product) {
-		for _, dims := range [][]*Dim{p.rows, p.axes} {
-			for _, dim := range dims {
-				items = append(items, item{dim.order, dim.primitiveFields()})
-			}
+	for _, p := range append([]*product{common}, common.sets...) {
+		for _, dim := range slices.Concat(p.rows, p.axes) {
+			items = append(items, item{dim.order, dim.primitiveFields()})
 		}
-
 		for _, v := range p.derives {
 			items = append(items, item{v.order, []string{v.Name}})
 		}
 	}
-
-	add(common)
-	for _, p := range common.sets {
-		add(p)
-	}
-
 	slices.SortStableFunc(items, func(a, b item) int { return a.order - b.order })
 	var out []string
 	for _, it := range items {
-		out = append(out, it.names...)
+		out = union(out, it.names...)
 	}
 
 	return out
@@ -266,12 +223,8 @@ func sourceOrder(common *product) []string {
 func (d *Dim) primitiveFields() []string {
 	var out []string
 	for i, f := range d.Fields {
-		ok := true
-		for _, v := range d.Values[i] {
-			ok = ok && (v.IsNull() || v.Type().IsPrimitiveType())
-		}
-
-		if ok {
+		structure := func(v cty.Value) bool { return !v.IsNull() && !v.Type().IsPrimitiveType() }
+		if !slices.ContainsFunc(d.Values[i], structure) {
 			out = append(out, f)
 		}
 	}

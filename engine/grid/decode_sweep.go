@@ -1,8 +1,6 @@
 package grid
 
 import (
-	"slices"
-
 	"github.com/hashicorp/hcl/v2"
 )
 
@@ -81,11 +79,8 @@ func (d *decoder) sweep(blocks []sweepBlock) *Spec {
 	d.columns(spec, content, common)
 
 	for _, dim := range simple {
-		if !slices.Contains(spec.Columns, dim.Name) {
-			spec.Columns = append(spec.Columns, dim.Name)
-		}
+		spec.Columns = union(spec.Columns, dim.Name)
 	}
-
 	d.distinct(spec, content.Blocks)
 	return spec
 }

@@ -1,7 +1,6 @@
 package grid
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -30,27 +29,32 @@ var measuredColumns = []string{
 	"attempts", "worker", "device_uuid", "started_at",
 }
 
-// checkName validates the name of an axis, field or derived value. It returns a description of the
-// problem, or "".
-func checkName(name string) string {
-	switch {
+// checkName reports names that an axis, field, derived value or constant cannot have. what is "name" or "field name".
+func (d *decoder) checkName(name string, rng hcl.Range, what string) {
+	words := []string{"true", "false", "null", "for", "if", "in"}
+	switch summary := "Invalid " + what; {
 	case !hclsyntax.ValidIdentifier(name) || strings.Contains(name, "-"):
-		return fmt.Sprintf(
+		d.errorf(rng, summary,
 			"%q cannot be used in expressions: use letters, digits and underscores, beginning with a letter.", name)
-	case name == "true" || name == "false" || name == "null" || name == "for" || name == "if" || name == "in":
-		return fmt.Sprintf("%q is a word of the language; choose another name.", name)
-	}
-
-	switch {
+	case slices.Contains(words, name):
+		d.errorf(rng, summary, "%q is a word of the language; choose another name.", name)
 	case slices.Contains(reservedRoots, name):
-		return fmt.Sprintf("%q would hide %s.* in the grid's expressions; choose another name.", name, name)
+		d.errorf(rng, summary, "%q would hide %s.* in the grid's expressions; choose another name.", name, name)
 	case slices.Contains(recordColumns, name):
-		return fmt.Sprintf("%q is a column of every case table; choose another name.", name)
+		d.errorf(rng, summary, "%q is a column of every case table; choose another name.", name)
 	case slices.Contains(measuredColumns, name):
-		return fmt.Sprintf("%q is a column that the measurement fills in; choose another name.", name)
+		d.errorf(rng, summary, "%q is a column that the measurement fills in; choose another name.", name)
 	}
+}
 
-	return ""
+// union appends those of more to list that are not in it.
+func union[T comparable](list []T, more ...T) []T {
+	for _, v := range more {
+		if !slices.Contains(list, v) {
+			list = append(list, v)
+		}
+	}
+	return list
 }
 
 // nearestValue returns the canonical text of the sample that v may be a misspelling of, or "". It

@@ -8,9 +8,7 @@ import (
 )
 
 // The ID of a point equals the ID of a case that has the point's values as parameters, so it does not
-// matter whether a parameter is an axis or swept. A swept parameter replaces a parameter of the case with
-// the same name.
-
+// matter whether a parameter is an axis or swept.
 // PointIDs returns the IDs of the points of case i in order. Without a sweep it
 // returns only the ID of the case.
 func (c *Cases) PointIDs(i int) []string {
@@ -37,8 +35,7 @@ func (c *Cases) pointIDWriter() func(to []byte, i, j int) []byte {
 }
 
 // idWriter returns a function that appends the ID of point j of case i to a slice: the hash of the columns
-// of the case and of the swept columns, sorted by name. A swept column replaces one of the case. The
-// function reuses a buffer and must not be called concurrently.
+// of the case and of the swept columns, sorted by name. The function reuses a buffer and must not be called concurrently.
 func (c *Cases) idWriter(swept []string) func(to []byte, i, j int) []byte {
 	type part struct {
 		name  string
@@ -51,9 +48,7 @@ func (c *Cases) idWriter(swept []string) func(to []byte, i, j int) []byte {
 		parts = append(parts, part{name, col, true})
 	}
 	for col := range c.columns {
-		if name := c.columns[col].name; !slices.Contains(swept, name) {
-			parts = append(parts, part{name, col, false})
-		}
+		parts = append(parts, part{c.columns[col].name, col, false})
 	}
 	slices.SortFunc(parts, func(a, b part) int { return strings.Compare(a.name, b.name) })
 

@@ -1,15 +1,12 @@
 package grid
 
 import (
-	"slices"
-
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/zclconf/go-cty/cty"
 )
 
 // PointRecord returns the case table with one row per sweep point. case_id is the ID of the point.
-// The swept parameters follow the columns of the case; a swept parameter replaces a column with the
-// same name. Without a sweep it returns Record.
+// The swept parameters follow the columns of the case. Without a sweep it returns Record.
 func (c *Cases) PointRecord() arrow.Record {
 	if c.SweepColumns() == nil {
 		return c.Record()
@@ -26,18 +23,15 @@ func (c *Cases) PointRecord() arrow.Record {
 // PointsAt returns the rows of PointRecord for some points of some cases: points[i]
 // is a point of case rows[i], 0 without a sweep.
 func (c *Cases) PointsAt(rows, points []int32) arrow.Record {
-	var own, swept []column
-	for at, name := range c.SweepColumns() {
-		swept = append(swept, c.sweptColumn(at, name, rows, points))
-	}
-
+	var all []column
 	for _, k := range c.columns {
-		if !slices.ContainsFunc(swept, func(s column) bool { return s.name == k.name }) {
-			own = append(own, k.only(rows))
-		}
+		all = append(all, k.only(rows))
+	}
+	for at, name := range c.SweepColumns() {
+		all = append(all, c.sweptColumn(at, name, rows, points))
 	}
 
-	return tableOf(c.spec, append(own, swept...), len(rows), func() []byte {
+	return tableOf(c.spec, all, len(rows), func() []byte {
 		all, write := make([]byte, 0, len(rows)*IDLength), c.pointIDWriter()
 		for at, i := range rows {
 			all = write(all, int(i), int(points[at]))

@@ -108,26 +108,17 @@ func newProgram(spec *Spec, outer *space) *program {
 // storedNames returns the names whose values are stored for every kept combination: the columns,
 // the keys of distinct, and the names that the sweep's expressions use.
 func (s *Spec) storedNames() []string {
-	out := append([]string(nil), s.Columns...)
-	add := func(names []string) {
-		for _, n := range names {
-			if !slices.Contains(out, n) {
-				out = append(out, n)
-			}
-		}
-	}
-
+	out := slices.Clone(s.Columns)
 	if s.Distinct != nil {
-		add(s.Distinct.By)
+		out = union(out, s.Distinct.By...)
 		if s.Distinct.Of != nil {
-			add(s.Distinct.Of.expr.names)
+			out = union(out, s.Distinct.Of.expr.names...)
 		}
 	}
 
 	if s.Sweep != nil {
-		add(s.Sweep.outerNames())
+		out = union(out, s.Sweep.outerNames()...)
 	}
-
 	return out
 }
 
@@ -137,8 +128,8 @@ func (s *Spec) outerNames() []string {
 	for _, set := range s.Sets {
 		for _, u := range s.uses(set) {
 			for _, name := range u.expr.names {
-				if s.names[name].outer && !slices.Contains(out, name) {
-					out = append(out, name)
+				if s.names[name].outer {
+					out = union(out, name)
 				}
 			}
 		}

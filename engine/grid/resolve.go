@@ -172,9 +172,7 @@ func (d *decoder) bind(e *Expr, spec *Spec, bound map[string]bool) {
 	for _, t := range e.src.Variables() {
 		root := t.RootName()
 		if bound[root] {
-			if !slices.Contains(e.names, root) {
-				e.names = append(e.names, root)
-			}
+			e.names = union(e.names, root)
 			continue
 		}
 

@@ -1,8 +1,6 @@
 package grid
 
 import (
-	"slices"
-
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
 )
@@ -186,11 +184,7 @@ func (s *Set) label() string {
 func (s *Spec) Dims() []*Dim {
 	var out []*Dim
 	for _, set := range s.Sets {
-		for _, d := range set.Dims {
-			if !slices.Contains(out, d) {
-				out = append(out, d)
-			}
-		}
+		out = union(out, set.Dims...)
 	}
 
 	return out

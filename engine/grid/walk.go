@@ -239,29 +239,20 @@ func (w *walker) charge(f *filterProg, lv *level) {
 // sample formats the current combination: the names that the filter uses, then the other bound
 // columns.
 func (w *walker) sample(f *filterProg) string {
-	var parts []string
-	var used []string
-
-	add := func(v *variable) {
-		if v.cur == idLazy {
-			w.compute(v)
+	used := slices.Clone(f.whole.vars)
+	for _, v := range w.set.kept {
+		if slices.Contains(w.p.spec.Columns, v.info.name) {
+			used = union(used, v)
 		}
-		if v.cur >= 0 && !slices.Contains(used, v.info.name) {
-			used = append(used, v.info.name)
+	}
+
+	w.derive(used)
+	var parts []string
+	for _, v := range used {
+		if v.cur >= 0 {
 			parts = append(parts, v.info.name+"="+Text(v.vals[v.cur]))
 		}
 	}
-
-	for _, v := range f.whole.vars {
-		add(v)
-	}
-
-	for _, v := range w.set.kept {
-		if slices.Contains(w.p.spec.Columns, v.info.name) {
-			add(v)
-		}
-	}
-
 	return strings.Join(parts, " ")
 }
 
