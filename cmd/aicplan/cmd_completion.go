@@ -117,9 +117,8 @@ func (a *app) completions(node *kong.Node, flag *kong.Flag, args []string, curre
 	case flag != nil && flag.Enum != "":
 		return strings.Split(strings.TrimPrefix(flag.Enum, ","), ",")
 
-	case flag != nil && (flag.Name == "target" || flag.Name == "exclude" || flag.Name == "replace" ||
-		flag.Name == "stage"):
-		return a.addresses(args)
+	case flag != nil && slices.Contains([]string{"target", "exclude", "replace", "stage"}, flag.Name):
+		return a.addresses(node, args)
 
 	case flag != nil:
 		return nil
@@ -141,17 +140,17 @@ func (a *app) completions(node *kong.Node, flag *kong.Flag, args []string, curre
 		if pos.Enum != "" {
 			return strings.Split(pos.Enum, ",")
 		}
-		if slices.Contains([]string{"address", "what", "a", "b"}, pos.Name) {
-			return a.addresses(args)
+		if slices.Contains([]string{"address", "what", "a", "b", "stage", "stages"}, pos.Name) {
+			return a.addresses(node, args)
 		}
 	}
 
 	return out
 }
 
-// addresses returns the stages of the plan on the command line. If there is no plan, it returns those of
-// the state folder.
-func (a *app) addresses(args []string) []string {
+// addresses returns the stages of the plan on the command line. If there is no plan, or the command takes none, it
+// returns those of the state folder.
+func (a *app) addresses(node *kong.Node, args []string) []string {
 	quiet := *a
 	quiet.stderr = io.Discard
 	all := quiet.stages()
@@ -164,7 +163,7 @@ func (a *app) addresses(args []string) []string {
 	defer store.Close()
 
 	var out []string
-	if len(args) > 0 {
+	if len(args) > 0 && node.Positional[0].Name == "path" {
 		p, err := quiet.plan(context.Background(), planFlags{Path: args[0]}, plan.Options{}, all, store)
 		if err != nil {
 			return nil
