@@ -49,7 +49,9 @@ func (c *statusCmd) Run(a *app, store *checkpoint.Store) error {
 	}
 
 	if c.Watch && !c.JSON {
-		return a.watch(f)
+		if err := a.watch(f); err != nil {
+			return err
+		}
 	}
 
 	s, now := f.State(), time.Now()
@@ -79,7 +81,9 @@ func (c *statusCmd) Run(a *app, store *checkpoint.Store) error {
 			return err
 		}
 	} else {
-		statusView(a.stdout, s, now, a.columns())
+		if !c.Watch {
+			statusView(a.stdout, s, now, a.columns())
+		}
 		jobsView(a.stdout, jobs)
 		for _, h := range others {
 			fmt.Fprintf(a.stdout, "%s also follows jobs: aicplan status %s\n", h, h.RunID)

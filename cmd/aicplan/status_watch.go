@@ -45,7 +45,7 @@ func (a *app) watch(f *live.Follower) error {
 		}
 
 		if s.Ended || !s.Alive(now) {
-			return ended(s, now)
+			return nil
 		}
 
 		select {
