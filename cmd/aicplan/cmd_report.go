@@ -105,7 +105,7 @@ func (c *reportCmd) list(a *app, store *checkpoint.Store) error {
 	}
 
 	lines := live.List(all, store.Abandoned, time.Now())
-	if c.JSON {
+	if c.Format == "json" {
 		return a.json(lines)
 	}
 
