@@ -78,7 +78,7 @@ var exitCodes = []exitCode{
 	{run.ExitGate, "beyond a limit", []string{"diff", "data lint", "data matrix"}},
 	{run.ExitPreflight, "a preflight check failed", []string{"apply", "doctor"}},
 	{run.ExitLocked, "another aicplan uses the state folder or the device", []string{
-		"apply", "ckpt gc", "ckpt import", "doctor"}},
+		"apply", "ckpt gc", "ckpt import", "doctor", "systems"}},
 	{run.ExitInterrupted, "interrupted", nil},
 }
 
@@ -214,7 +214,7 @@ func usage(err error, args []string) string {
 
 	unknown, _, _ := strings.Cut(strings.TrimPrefix(text, "unexpected argument "), ",")
 	if hint := elsewhere[unknown]; hint != "" && verb == "" {
-		return fmt.Sprintf("aicplan: there is no command %s: %s", args[0], hint)
+		return fmt.Sprintf("aicplan: there is no command %s: %s", unknown, hint)
 	}
 
 	where := "Run aicplan --help for the commands, aicplan COMMAND --help for the flags of one."
