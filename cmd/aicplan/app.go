@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -108,26 +107,17 @@ type selectFlags struct {
 	Target  []string `help:"Only these stages and what they need (glob, repeatable)." placeholder:"ADDRESS" sep:"none"`
 	Exclude []string `help:"Not these stages and what needs them (glob, repeatable)." placeholder:"ADDRESS" sep:"none"`
 	Replace []string `help:"Run these stages again (glob, repeatable)." placeholder:"ADDRESS" sep:"none"`
-	Limit   *int     `help:"At most N cases of every grid." placeholder:"N"`
-	Smoke   bool     `help:"A handful of cases of every grid."`
-	Retry   string   `help:"Try cases again: failed, tripped." enum:",failed,tripped" default:"" placeholder:"WHICH"`
+
+	Limit int `help:"At most N cases of every grid." least:"1" is:"a number from 1, and without it there is no limit"`
+
+	Smoke bool   `help:"A handful of cases of every grid."`
+	Retry string `help:"Try cases again: failed, tripped." enum:",failed,tripped" default:"" placeholder:"WHICH"`
 }
 
 // priceFlag belongs to the commands that print the cost of a plan.
 type priceFlag struct {
-	GPUs  int     `name:"gpus" help:"Estimate the time for N GPUs (default: those of a node)." placeholder:"N"`
+	Gpus  int     `help:"Estimate the time for N GPUs (default: those of a node)." least:"1" is:"a number of GPUs from 1"`
 	Price float64 `help:"Price of a GPU hour, to estimate the cost." env:"AICPLAN_GPU_HOUR_PRICE" placeholder:"AMOUNT"`
-}
-
-// Validate implements kong's validation.
-func (f priceFlag) Validate() error {
-	if f.GPUs < 0 {
-		return fmt.Errorf("--gpus is %d; it is a number of GPUs from 1", f.GPUs)
-	}
-	if f.Price < 0 || math.IsNaN(f.Price) || math.IsInf(f.Price, 0) {
-		return fmt.Errorf("--price is %v; it is an amount from 0, such as 2.50", f.Price)
-	}
-	return nil
 }
 
 // defaultSeed is the seed of random samples.
@@ -140,8 +130,7 @@ func (s selectFlags) given() string {
 		set  bool
 	}{
 		{"--target", len(s.Target) > 0}, {"--exclude", len(s.Exclude) > 0}, {"--replace", len(s.Replace) > 0},
-		{"--limit", s.Limit != nil},
-		{"--smoke", s.Smoke}, {"--retry", s.Retry != ""},
+		{"--limit", s.Limit > 0}, {"--smoke", s.Smoke}, {"--retry", s.Retry != ""},
 	} {
 		if f.set {
 			return f.name
@@ -151,29 +140,10 @@ func (s selectFlags) given() string {
 	return ""
 }
 
-// Validate implements kong's validation.
-func (s selectFlags) Validate() error {
-	if s.Limit != nil && *s.Limit < 1 {
-		return fmt.Errorf("--limit is %d; it is a number from 1, and without it there is no limit", *s.Limit)
-	}
-	return nil
-}
-
-func notNegative(flag string, n int) error {
-	if n < 0 {
-		return fmt.Errorf("%s is %d; it is a number from 0", flag, n)
-	}
-	return nil
-}
-
 func (s selectFlags) options() plan.Options {
-	limit := 0
-	if s.Limit != nil {
-		limit = *s.Limit
-	}
 	return plan.Options{
 		Targets: s.Target, Excludes: s.Exclude, Replace: s.Replace,
-		Stage: stage.Options{Limit: limit, Smoke: s.Smoke, Seed: defaultSeed, Retry: s.Retry},
+		Stage: stage.Options{Limit: s.Limit, Smoke: s.Smoke, Seed: defaultSeed, Retry: s.Retry},
 	}
 }
 

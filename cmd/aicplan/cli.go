@@ -1,10 +1,19 @@
 package main
 
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"reflect"
+
+	"github.com/alecthomas/kong"
+)
+
 // cli is the command line. Its fields are the commands in the order of the help text.
 type cli struct {
 	Global globalFlags `embed:""`
 
-	Validate   validateCmd   `cmd:"" help:"Check a plan, or a system spec (.yaml); needs no GPU."`
+	Validate_  validateCmd   `cmd:"" name:"validate" help:"Check a plan, or a system spec (.yaml); needs no GPU."`
 	Fmt        fmtCmd        `cmd:"" help:"Rewrite plans in the canonical format."`
 	Test       testCmd       `cmd:"" help:"Run the tests of plans (*.aictest.hcl), or the servers of Markdown pages."`
 	Plan       planCmd       `cmd:"" help:"Show what would be collected; needs no GPU."`
@@ -36,4 +45,24 @@ type cli struct {
 	Worker     workerCmd     `cmd:"" hidden:"" help:"Run cases for the engine; started by it."`
 	Generator  generatorCmd  `cmd:"" hidden:"" help:"Send a share of a load; started by its first generator."`
 	WorkerRank workerRankCmd `cmd:"" hidden:"" help:"Run one GPU's rank for a worker; started by it."`
+}
+
+// Validate implements kong's validation. It checks that numbers after flags are finite and not below the flag's tag
+// least, which is 0 by default. The tag is replaces the wording of the message.
+func (*cli) Validate(ctx *kong.Context) error {
+	float := reflect.TypeFor[float64]()
+	for _, f := range ctx.Flags() {
+		if !f.Set || !f.Target.CanConvert(float) {
+			continue
+		}
+
+		least, _ := f.Tag.GetFloat("least")
+		if n := f.Target.Convert(float).Float(); !(n >= least) || math.IsInf(n, 1) {
+			words := map[string]string{"AMOUNT": "an amount", "TIME": "a time", "SHARE": "a share"}
+			return fmt.Errorf("--%s is %v; it is %s", f.Name, f.Target, cmp.Or(f.Tag.Get("is"),
+				fmt.Sprintf("%s from %v", cmp.Or(words[f.PlaceHolder], "a number"), least)))
+		}
+	}
+
+	return nil
 }

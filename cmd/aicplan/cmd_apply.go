@@ -37,18 +37,6 @@ type applyCmd struct {
 // askAfter is the estimated duration above which apply requests confirmation on a terminal.
 const askAfter = 10 * time.Minute
 
-// Validate implements kong's validation.
-func (c *applyCmd) Validate() error {
-	return errors.Join(c.selectFlags.Validate(), c.priceFlag.Validate(), c.checkGrace())
-}
-
-func (c *applyCmd) checkGrace() error {
-	if c.Grace < 0 {
-		return fmt.Errorf("--grace is %v; it is a time from 0, such as 30s", c.Grace)
-	}
-	return nil
-}
-
 // diagnosticEvent is a line of --json for a diagnostic of the plan.
 type diagnosticEvent struct {
 	Level      string          `json:"@level"`
@@ -87,7 +75,7 @@ func (c *applyCmd) Run(a *app, all *stages.Set) error {
 		opts = saved.Options
 	}
 
-	opts.Price, opts.GPUs = c.Price, c.GPUs
+	opts.Price, opts.GPUs = c.Price, c.Gpus
 	if opts.OutDir, err = absDir(c.OutDir); err != nil {
 		return err
 	}

@@ -133,12 +133,9 @@ func (c *ckptVerifyCmd) Run(a *app, store *checkpoint.Store) error {
 
 type ckptGcCmd struct {
 	DryRun   bool `help:"Only list what would be removed."`
-	KeepRuns int  `help:"Runs to keep." default:"20" placeholder:"N"`
+	KeepRuns int  `help:"Runs to keep." default:"20"`
 	JSON     bool `name:"json" help:"Print as JSON."`
 }
-
-// Validate implements kong's validation.
-func (c *ckptGcCmd) Validate() error { return notNegative("--keep-runs", c.KeepRuns) }
 
 // Run removes unreferenced objects. A dry run takes no lock.
 func (c *ckptGcCmd) Run(a *app) error {

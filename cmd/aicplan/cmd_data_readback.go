@@ -19,7 +19,7 @@ type dataReadBackCmd struct {
 	System  string `help:"The system; default: the only one." placeholder:"NAME"`
 	Backend string `help:"The backend; default: the only one." placeholder:"NAME"`
 	Version string `help:"The backend's version; default: the only one." placeholder:"TEXT"`
-	Rows    int    `help:"Rows of each table to ask about, each also beside its place." default:"50" placeholder:"N"`
+	Rows    int    `help:"Rows of each table to ask about, each also beside its place." default:"50" least:"1"`
 	JSON    bool   `name:"json" help:"Print as JSON."`
 }
 
@@ -34,14 +34,6 @@ what the draft block of publish reads.
 
 Exit codes: 0 every table that has a query was read; 1 a mistake, or no such package; 4 a table was not read, or answers
 differ.`
-}
-
-// Validate implements kong's validation.
-func (c *dataReadBackCmd) Validate() error {
-	if c.Rows < 1 {
-		return fmt.Errorf("--rows %d: at least one row is needed", c.Rows)
-	}
-	return nil
 }
 
 // Run queries the package's reader.

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"math"
 	"os"
 	"strings"
 
@@ -50,10 +49,6 @@ func (c *diffCmd) Run(a *app) error {
 
 	if err := limits.Check(); err != nil {
 		return err
-	}
-
-	if !(c.Tolerance >= 0) || math.IsInf(c.Tolerance, 0) {
-		return fmt.Errorf("--tolerance is %v; give a share that is 0 or more, such as 0.01", c.Tolerance)
 	}
 
 	if _, known := catalog.Lookup(c.Table); c.Table != "" && !known {

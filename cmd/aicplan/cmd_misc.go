@@ -16,8 +16,8 @@ import (
 )
 
 type workerCmd struct {
-	FDIn  int `name:"fd-in" default:"-1"`
-	FDOut int `name:"fd-out" default:"-1"`
+	FDIn  int `name:"fd-in" default:"-1" least:"-1"`
+	FDOut int `name:"fd-out" default:"-1" least:"-1"`
 }
 
 // Run serves the worker protocol, on the descriptors from the environment or, with a launcher, on

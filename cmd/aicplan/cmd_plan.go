@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"os"
 	"runtime/debug"
@@ -26,11 +25,6 @@ type planCmd struct {
 	Verbose      bool   `short:"v" help:"Show every filter of every grid."`
 }
 
-// Validate implements kong's validation.
-func (c *planCmd) Validate() error {
-	return errors.Join(c.selectFlags.Validate(), c.priceFlag.Validate())
-}
-
 // planMemory is the memory limit above which the garbage collector runs more often, because plans are
 // made on laptops and login nodes. It is a soft limit.
 const planMemory = 200 << 20
@@ -52,7 +46,7 @@ func (c *planCmd) Run(a *app, all *stages.Set, store *checkpoint.Store) error {
 
 	ctx := context.Background()
 	opts := c.options()
-	opts.Price, opts.GPUs = c.Price, c.GPUs
+	opts.Price, opts.GPUs = c.Price, c.Gpus
 	var err error
 	if opts.OutDir, err = absDir(c.OutDir); err != nil {
 		return err

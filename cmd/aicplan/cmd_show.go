@@ -90,7 +90,7 @@ func (c *showCmd) Run(a *app) error {
 	}
 
 	if c.Format == "table" {
-		if c.Limit == nil {
+		if c.Limit == 0 {
 			t = limited(t, mostShown)
 		}
 		return a.viewTable(t, d.Info, len(c.Columns) > 0, all)
@@ -240,7 +240,7 @@ type casesCmd struct {
 	JSON      bool   `name:"json" help:"As --format json."`
 	CountOnly bool   `name:"count" help:"Print the number of cases only; with --points, of points."`
 	Points    bool   `help:"One row for each point of a sweep, instead of a column sweep."`
-	Limit     *int   `help:"At most N cases." placeholder:"N"`
+	Limit     int    `help:"At most N cases." least:"1"`
 }
 
 // Run prints the cases of a grid.
@@ -277,9 +277,7 @@ func (c *casesCmd) Run(a *app, all *stages.Set, store *checkpoint.Store) error {
 		return nil
 	}
 
-	if c.Limit != nil {
-		t = limited(t, *c.Limit)
-	}
+	t = limited(t, c.Limit)
 	if c.JSON {
 		c.Format = "json"
 	}
@@ -307,6 +305,7 @@ func withSweeps(t arrow.Record, cases *grid.Cases) arrow.Record {
 	return t
 }
 
+// limited returns the first n rows. Zero is no limit.
 func limited(t arrow.Record, n int) arrow.Record {
 	if n > 0 && int64(n) < t.NumRows() {
 		return t.NewSlice(0, int64(n))

@@ -16,7 +16,7 @@ import (
 type systemsCmd struct {
 	Name   string `arg:"" optional:"" help:"Name of a shipped, or of the new, spec, or a file."`
 	Probe  bool   `help:"Measure a GPU of this machine and print a spec with the source of each value."`
-	Device int    `help:"Device to probe, by its index in PCI order." default:"0" placeholder:"N"`
+	Device int    `help:"Device to probe, by its index in PCI order." default:"0"`
 	JSON   bool   `name:"json" help:"Print as JSON."`
 }
 

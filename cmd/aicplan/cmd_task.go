@@ -24,8 +24,8 @@ import (
 
 type taskCmd struct {
 	Order      string `arg:"" help:"Folder of the order." type:"path"`
-	Offset     int    `help:"Shard of the array's index 0." placeholder:"N"`
-	Submission int    `help:"Number of the submission." placeholder:"N"`
+	Offset     int    `help:"Shard of the array's index 0."`
+	Submission int    `help:"Number of the submission."`
 }
 
 // Run measures one shard of an order. Jobs run this command.

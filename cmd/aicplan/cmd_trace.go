@@ -13,8 +13,8 @@ import (
 type traceCmd struct {
 	Files []string `arg:"" name:"file" help:"Traces, one for each rank or a merged one."`
 	Rules string   `help:"CSV of rules, tried before the built-in ones." placeholder:"FILE" type:"path"`
-	Top   int      `help:"Kernels to list by time." default:"10" placeholder:"N"`
-	Steps int      `help:"Steps to list." default:"10" placeholder:"N"`
+	Top   int      `help:"Kernels to list by time." default:"10"`
+	Steps int      `help:"Steps to list." default:"10"`
 	JSON  bool     `name:"json" help:"Print as JSON, with times in nanoseconds."`
 }
 

@@ -10,7 +10,7 @@ import (
 // leaves returns the verbs without sub-verbs.
 func leaves(t *testing.T) []*kong.Node {
 	t.Helper()
-	parser, err := kong.New(&cli{}, kong.Name("aicplan"), kong.Bind(&app{}))
+	parser, err := kong.New(&cli{}, kong.Name("aicplan"), kong.Bind(&app{}), kong.PostBuild(describeFlags))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -20,15 +20,7 @@ type rowFlags struct {
 	Columns []string `help:"Only these columns, in this order." placeholder:"COLUMN"`
 	Where   string   `help:"Only rows for which this HCL expression is true." placeholder:"EXPRESSION"`
 	Sort    []string `help:"Sort by these columns; with :desc the largest first." placeholder:"COLUMN"`
-	Limit   *int     `help:"At most N rows." placeholder:"N"`
-}
-
-// Validate implements kong's validation.
-func (f *rowFlags) Validate() error {
-	if f.Limit != nil && *f.Limit < 1 {
-		return fmt.Errorf("--limit is %d; it is a number from 1", *f.Limit)
-	}
-	return nil
+	Limit   int      `help:"At most N rows." least:"1"`
 }
 
 // chosen returns the rows and columns that the flags select. lacking is the number of rows that --where
@@ -43,10 +35,8 @@ func (f *rowFlags) chosen(t arrow.Record) (out arrow.Record, lacking int, err er
 	if t, err = sortedRows(t, f.Sort); err != nil {
 		return nil, 0, err
 	}
-	if f.Limit != nil {
-		t = limited(t, *f.Limit)
-	}
 
+	t = limited(t, f.Limit)
 	if len(f.Columns) > 0 {
 		for _, name := range f.Columns {
 			if err := hasColumn(t, name, "--columns"); err != nil {

@@ -154,7 +154,7 @@ func joined(words ...string) string {
 
 func rootNode(t *testing.T) *kong.Node {
 	t.Helper()
-	parser, err := kong.New(&cli{}, kong.Name("aicplan"), kong.Bind(&app{}))
+	parser, err := kong.New(&cli{}, kong.Name("aicplan"), kong.Bind(&app{}), kong.PostBuild(describeFlags))
 	if err != nil {
 		t.Fatal(err)
 	}
