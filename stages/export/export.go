@@ -54,9 +54,15 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		return nil, err
 	}
 
-	if by := sampled(sets); by != "" && !c.AllowPartial {
+	partial := partly(sets)
+	switch {
+	case partial == "" || c.AllowPartial:
+	case partial == "smoke" || partial == "limit":
 		return &stage.Outcome{Status: stage.StatusSkipped, NoReuse: true, Message: fmt.Sprintf(
-			"nothing exported: the rows are a sample (--%s); allow_partial = true exports them as partial", by)}, nil
+			"nothing exported: the rows are a sample (--%s); allow_partial = true exports them as partial", partial)}, nil
+	default:
+		return nil, fmt.Errorf("nothing was written: the data lacks cases (%s); collect the rest, or set allow_partial = true",
+			partial)
 	}
 
 	if c.attached() {
@@ -68,7 +74,6 @@ func (c *Config) run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 		return nil, err
 	}
 
-	partial := sampled(sets)
 	rec, from, noted, err := assemble(sets, sh)
 	if err != nil {
 		return nil, err
@@ -306,10 +311,10 @@ func assemble(sets []*stage.Dataset, sh shape) (arrow.Record, origin, notes, err
 	return rec, from, all, nil
 }
 
-// sampled returns the flag, smoke or limit, that left out cases of one of the datasets, or "".
-func sampled(sets []*stage.Dataset) (by string) {
+// partly returns why one of the datasets lacks cases; see stage.Info. It returns "" if none does.
+func partly(sets []*stage.Dataset) (why string) {
 	for _, ds := range sets {
-		by = cmp.Or(by, ds.Info.Partial)
+		why = cmp.Or(why, ds.Info.Partial)
 	}
-	return by
+	return why
 }

@@ -190,6 +190,20 @@ func TestExportSkipsSamples(t *testing.T) {
 	read(t, dir, "gemm_perf.partial.txt")
 }
 
+func TestExportRejectsUnfinishedData(t *testing.T) {
+	for _, why := range []string{"ramp", "interrupted", "tasks lost"} {
+		ds := gemm(order(2))
+		ds.Info.Partial = why
+		dir := t.TempDir()
+		if out, err := run(t, config(nil), dir, ds); err == nil || !strings.Contains(err.Error(), "lacks cases ("+why+")") {
+			t.Errorf("%s: %+v, error %v", why, out, err)
+		}
+
+		mustRun(t, config(func(c *Config) { c.AllowPartial = true }), dir, ds)
+		read(t, dir, "gemm_perf.partial.txt")
+	}
+}
+
 func TestPathsStayInside(t *testing.T) {
 	for _, change := range []func(*Config){
 		func(c *Config) { c.File = "../gemm_perf.txt" },
