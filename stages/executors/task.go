@@ -26,7 +26,6 @@ type Task struct {
 
 	mu     sync.Mutex
 	status Status
-	err    error // of the last report
 }
 
 // OpenTask determines from Slurm's environment variables which task of the order this process is, and
@@ -72,14 +71,16 @@ func NodeName() string {
 	return name
 }
 
-// Update changes the status. It is written immediately if now is true, else with the next heartbeat.
-func (t *Task) Update(now bool, change func(*Status)) {
+// Update changes the status. It is written immediately if now is true, else with the next heartbeat. The error is that
+// of writing it.
+func (t *Task) Update(now bool, change func(*Status)) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	change(&t.status)
-	if now {
-		t.err = t.Order.Report(t.status)
+	if !now {
+		return nil
 	}
+	return t.Order.Report(t.status)
 }
 
 // Beat writes the status periodically until stop is closed. It returns ErrFenced if
@@ -92,9 +93,8 @@ func (t *Task) Beat(stop <-chan struct{}) error {
 		case <-stop:
 			return nil
 		case <-tick.C:
-			t.Update(true, func(*Status) {})
-			if errors.Is(t.err, ErrFenced) {
-				return t.err
+			if err := t.Update(true, func(*Status) {}); errors.Is(err, ErrFenced) {
+				return err
 			}
 		}
 	}
@@ -102,8 +102,7 @@ func (t *Task) Beat(stop <-chan struct{}) error {
 
 // End writes the final status.
 func (t *Task) End(state State, message string) error {
-	t.Update(true, func(s *Status) { s.State, s.Message = state, message })
-	return t.err
+	return t.Update(true, func(s *Status) { s.State, s.Message = state, message })
 }
 
 // Requeue requeues this job in Slurm. It returns false if that failed; the coordinator then submits the
