@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"math"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -203,8 +204,11 @@ func ParseTime(text string) (time.Duration, error) {
 		sec = n[2]*60 + n[3]
 	}
 
-	if sec == 0 {
+	switch {
+	case sec == 0:
 		return 0, fmt.Errorf("time is %q; it must be more than zero", text)
+	case sec > int64(math.MaxInt64/time.Second):
+		return 0, fmt.Errorf("time is %q, which is too long", text)
 	}
 
 	return time.Duration(sec) * time.Second, nil

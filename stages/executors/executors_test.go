@@ -20,7 +20,7 @@ func TestParseTime(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", "soon", "0", "1:2:3:4", "-1", "1h"} {
+	for _, text := range []string{"", "soon", "0", "1:2:3:4", "-1", "1h", "200000-00", "9999999999"} {
 		if got, err := ParseTime(text); err == nil {
 			t.Errorf("%q is taken for %v", text, got)
 		}
