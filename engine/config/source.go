@@ -2,6 +2,7 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -259,11 +260,7 @@ func planFiles(path string) ([]string, error) {
 }
 
 func autoVarFiles(dir string) []string {
-	found, err := filepath.Glob(filepath.Join(dir, "*"+autoVarsSuffix))
-	if err != nil {
-		return nil
-	}
-	sort.Strings(found)
+	found, _ := fileutil.Glob(cmp.Or(dir, "."), "*"+autoVarsSuffix) // the pattern is valid
 	return found
 }
 

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -130,5 +131,16 @@ func TestExtraAttributes(t *testing.T) {
 		if diags := load("variable \"v\" { type = list("+cell+") }", given); diags.HasErrors() {
 			t.Errorf("%s: %v", given, diags)
 		}
+	}
+}
+
+func TestAutoVarFilesInOddFolder(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "plans[1]")
+	path := filepath.Join(dir, "a"+autoVarsSuffix)
+	if err := errors.Join(os.Mkdir(dir, 0o755), os.WriteFile(path, nil, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	if got := autoVarFiles(dir); len(got) != 1 || got[0] != path {
+		t.Errorf("%v", got)
 	}
 }

@@ -151,3 +151,18 @@ func TestPostMortemReadsEndOfLog(t *testing.T) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
+
+// TestOrdersInOddFolder checks that a state folder may have characters that patterns of file names use.
+func TestOrdersInOddFolder(t *testing.T) {
+	state := filepath.Join(t.TempDir(), "run[1]*")
+	if err := os.Mkdir(state, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	o := &Order{Stage: "collect.a", Shards: []Shard{{}}}
+	if err := Create(Home(state, o.Stage), o); err != nil {
+		t.Fatal(err)
+	}
+	if found, err := Orders(state); err != nil || len(found) != 1 || found[0].ID != o.ID {
+		t.Errorf("%v, error %v", found, err)
+	}
+}

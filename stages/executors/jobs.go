@@ -8,11 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+
+	"aicplan/sink/base/fileutil"
 )
 
 // Orders returns the orders in a state folder, by stage and age.
 func Orders(stateDir string) ([]*Order, error) {
-	dirs, err := filepath.Glob(filepath.Join(stateDir, "executors", "*", "*"))
+	dirs, err := fileutil.Glob(stateDir, "executors/*/*")
 	if err != nil {
 		return nil, err
 	}

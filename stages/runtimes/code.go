@@ -250,7 +250,8 @@ func (e Entry) find(f CodeFile, python string) string {
 		at := filepath.Join(root, filepath.Join(strings.Split(f.Module, ".")...))
 		names := []string{filepath.Join(at, "__init__.py")}
 		if minor := strings.Split(python, "."); len(minor) > 1 {
-			built, _ := filepath.Glob(at + ".cpython-" + minor[0] + minor[1] + "-*.so") // the pattern is valid
+			pattern := filepath.Base(at) + ".cpython-" + minor[0] + minor[1] + "-*.so"
+			built, _ := fileutil.Glob(filepath.Dir(at), pattern) // the pattern is valid
 			names = append(names, built...)
 		}
 		for _, name := range append(names, at+".abi3.so", at+".so", at+".py", at+".pyc") {

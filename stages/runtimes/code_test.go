@@ -15,7 +15,7 @@ import (
 // TestEntryIsTheFileOfTheOp checks that the entry is the file from which the worker takes the function, and that
 // there is none for installed modules.
 func TestEntryIsTheFileOfTheOp(t *testing.T) {
-	dir := t.TempDir()
+	dir := filepath.Join(t.TempDir(), "plans[1]") // a pattern that the name of the folder does not match
 	files := map[string]string{
 		"ops/a.py": "# def gemm(m, bench): is only spoken of\ndef gemm(m):\n    pass\n\ndef helper(gemm, bench=None): pass\n",
 		"ops/b.py": "import os\n\n@cached(size=1)\ndef gemm(\n    m, kind=pick(1, (2, 3)),  # a default\n    *, " +

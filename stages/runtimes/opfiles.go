@@ -152,7 +152,7 @@ func pythonFiles(path string) ([]string, error) {
 	if err != nil || !info.IsDir() {
 		return []string{path}, err
 	}
-	return filepath.Glob(filepath.Join(path, "*.py"))
+	return fileutil.Glob(path, "*.py")
 }
 
 var (

@@ -6,12 +6,12 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 
 	"aicplan/cudaops/server"
 	"aicplan/cudaops/trace"
+	"aicplan/sink/base/fileutil"
 )
 
 // nsys records a trace with a separate server under nsys, so that nsys does not slow down the measured
@@ -82,7 +82,7 @@ func (h *Host) nsys(ctx context.Context, t *tracing) error {
 
 // matching returns the files of a folder that match a pattern. It panics if the pattern is invalid.
 func matching(dir, pattern string) []string {
-	found, err := filepath.Glob(filepath.Join(dir, pattern))
+	found, err := fileutil.Glob(dir, pattern)
 	if err != nil {
 		panic("host: " + err.Error())
 	}

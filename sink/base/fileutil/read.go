@@ -6,6 +6,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 )
@@ -81,6 +82,16 @@ func regular(mode fs.FileMode) error {
 		what = "a device"
 	}
 	return fmt.Errorf("it is %s, %w", what, ErrNotRegular)
+}
+
+// Glob returns the paths of the files in a folder that match a slash-separated pattern, sorted. Characters of the folder's
+// path have no special meaning.
+func Glob(dir, pattern string) ([]string, error) {
+	found, err := fs.Glob(os.DirFS(dir), pattern)
+	for i, name := range found {
+		found[i] = filepath.Join(dir, name)
+	}
+	return found, err
 }
 
 // Explain wraps an error of the file system with the path and with what the user can do
