@@ -14,7 +14,7 @@ import (
 
 // Cache reports how the server's prefix cache was used during the run.
 type Cache struct {
-	// Reset is true if the server confirmed that it cleared its cache before the run.
+	// Reset is true if all servers confirmed that they cleared their caches before the run.
 	Reset bool
 	// Queried and Hit count the tokens that the server looked up and found in the cache during the
 	// profiling phase. They are NaN if the server does not report them.
@@ -125,23 +125,21 @@ func (p *cacheProbe) do(ctx context.Context, method, path string) (int, []byte) 
 	return res.StatusCode, body
 }
 
-// reset clears the server's cache and records the success in c. It returns an error only if the settings
+// reset clears the server's cache and reports whether the server confirmed it. It returns an error only if the settings
 // require a reset and the server does not support one.
-func (p *cacheProbe) reset(ctx context.Context, c *Cache) error {
-	c.Queried, c.Hit = math.NaN(), math.NaN()
+func (p *cacheProbe) reset(ctx context.Context) (bool, error) {
 	if p.r.settings.CacheReset == ResetNever {
-		return nil
+		return false, nil
 	}
 
 	for _, path := range resetPaths {
 		if status, _ := p.do(ctx, http.MethodPost, path); status == http.StatusOK {
-			c.Reset = true
-			return nil
+			return true, nil
 		}
 	}
 
 	if p.r.settings.CacheReset == ResetRequire {
-		return fmt.Errorf(
+		return false, fmt.Errorf(
 			"cache_reset = %q, and the server has neither %s; start vLLM with VLLM_SERVER_DEV_MODE=1, or set cache_reset = %q",
 			ResetRequire,
 			strings.Join(resetPaths, " nor "),
@@ -149,7 +147,7 @@ func (p *cacheProbe) reset(ctx context.Context, c *Cache) error {
 		)
 	}
 
-	return nil
+	return false, nil
 }
 
 // processStart is the metric with the start time of the server process. Not every server exports it.

@@ -367,11 +367,14 @@ func (r *runner) promptSource() string {
 
 func (r *runner) run(ctx context.Context) (*Traffic, error) {
 	out := &Traffic{Settings: r.whole, Prompts: r.promptSource(), Conversations: r.conversations}
+	out.Cache = Cache{Reset: true, Queried: math.NaN(), Hit: math.NaN()}
 	out.Queue = Queue{Waited: math.NaN(), Prefill: math.NaN()}
 	for _, t := range r.targets {
-		if err := newCacheProbe(r, t).reset(ctx, &out.Cache); err != nil {
+		done, err := newCacheProbe(r, t).reset(ctx)
+		if err != nil {
 			return nil, err
 		}
+		out.Cache.Reset = out.Cache.Reset && done
 	}
 
 	outer := ctx

@@ -3,6 +3,7 @@ package load
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"math"
 	"net"
 	"testing"
@@ -317,6 +318,37 @@ func TestQueueTimesOfServers(t *testing.T) {
 		}
 		if q := quiet.Queue; !math.IsNaN(q.Waited) || !math.IsNaN(q.Prefill) {
 			t.Errorf("a server without queue times: %v", q)
+		}
+	})
+}
+
+func TestResetOfOneServerIsNotReported(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		with, without := server(t, loadtest.Options{PrefixCache: true}), server(t, loadtest.Options{})
+		dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+			if address == "without:80" {
+				return without.Dial(ctx, network, address)
+			}
+			return with.Dial(ctx, network, address)
+		}
+		for name, want := range map[string]bool{"with:80": true, "without:80": false} {
+			s := quick()
+			s.URLs = []string{name, "with:80"}
+			res, err := Run(t.Context(), s, Options{Dial: dial})
+			if err != nil || res.Cache.Reset != want {
+				t.Errorf("%s: %v, error %v", name, res.Cache.Reset, err)
+			}
+		}
+	})
+}
+
+func TestBriefestDurationEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := quick()
+		s.Requests, s.Duration, s.Grace = 0, 1e-10, 1
+		res, err := Run(t.Context(), s, Options{Dial: server(t, loadtest.Options{TTFT: time.Millisecond}).Dial})
+		if err == nil && res.EndedBy != "duration" || err != nil && !errors.Is(err, errStopped) {
+			t.Errorf("%+v, error %v", res, err)
 		}
 	})
 }
