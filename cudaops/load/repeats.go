@@ -35,7 +35,8 @@ func repeated(rows []worker.Row) worker.Row {
 	out["window_start_ns"], out["started_at_utc"] = rows[0]["window_start_ns"], rows[0]["started_at_utc"]
 
 	for _, name := range slices.Concat(aiperf.Columns(), totals, []string{"error_rate", "short_outputs",
-		"token_mismatch", "cache_hit_rate", "server_queue", "server_prefill"}) {
+		"token_mismatch", "cache_hit_rate", "cached_prompt_share", "server_queue", "server_prefill",
+		"client_cpu_share", "client_sched_p99"}) {
 		var values []float64
 		for _, r := range rows {
 			if v, ok := number(r[name]); ok {

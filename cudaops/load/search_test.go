@@ -101,6 +101,14 @@ func TestInvalidSearches(t *testing.T) {
 	}
 }
 
+func TestRepeatsAverageSharesOfRepeats(t *testing.T) {
+	row := repeated([]worker.Row{{"cached_prompt_share": 0.0, "client_cpu_share": 0.25, "client_sched_p99": 1.0},
+		{"cached_prompt_share": 1.0, "client_cpu_share": 0.75, "client_sched_p99": 3.0}})
+	if row["cached_prompt_share"] != 0.5 || row["client_cpu_share"] != 0.5 || row["client_sched_p99"] != 2.0 {
+		t.Errorf("%v", row)
+	}
+}
+
 // TestRepeats checks totals, means and intervals of a repeated load.
 func TestRepeats(t *testing.T) {
 	_, addr := listen(t, loadtest.Options{TTFT: 5 * time.Millisecond})
