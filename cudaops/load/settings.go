@@ -322,6 +322,9 @@ func (s *Settings) Settle() error {
 	case s.OverSaturation > 0 && s.RequestRate == 0:
 		return errors.New("over_saturation is set and request_rate is not; only a rate can exceed what the server completes")
 
+	case s.Slice > 0 && s.Slice < 0.001, s.ServerMetrics > 0 && s.ServerMetrics < 0.001:
+		return errors.New("slice and server_metrics are 0 or seconds from 0.001 on")
+
 	case s.Users > 0 && s.RequestRate == 0:
 		return errors.New("users is set and request_rate is not; give the rate that all users have together")
 
@@ -458,7 +461,7 @@ func (s *Settings) key(getenv func(string) string) (string, error) {
 }
 
 func seconds(s float64) time.Duration {
-	return time.Duration(min(s, 1e9) * float64(time.Second))
+	return time.Duration(math.Ceil(min(s, 1e9) * float64(time.Second))) // 0 often means unlimited
 }
 
 // TLS returns the TLS configuration for an https server, or nil if no CA file is set.
