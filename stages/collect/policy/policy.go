@@ -60,6 +60,10 @@ type Deadlines struct {
 // enough is the number of cases after which Limits.First does not apply any more.
 const enough = 5
 
+// mostDeadline is the longest deadline in nanoseconds, about 31 years. The product of a long case and a large factor does
+// not fit into a duration.
+const mostDeadline = 1e18
+
 // Add adds the duration of a case in seconds.
 func (d *Deadlines) Add(seconds float64) {
 	d.known++
@@ -72,5 +76,5 @@ func (d *Deadlines) Next() time.Duration {
 	if d.known < enough {
 		least = d.limits.First
 	}
-	return max(least, time.Duration(float64(d.longest)*d.limits.Factor))
+	return max(least, time.Duration(min(float64(d.longest)*d.limits.Factor, mostDeadline)))
 }

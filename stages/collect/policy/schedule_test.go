@@ -115,6 +115,9 @@ func TestDeadlineFollowsLongestCase(t *testing.T) {
 	if d.Add(60); d.Next() != 10*time.Minute {
 		t.Errorf("deadline after a case of a minute is %v", d.Next())
 	}
+	if l.Factor = 1e12; d.Next() != mostDeadline {
+		t.Errorf("deadline with a factor of 1e12 is %v", d.Next())
+	}
 }
 
 func TestRetryDependsOnCause(t *testing.T) {
