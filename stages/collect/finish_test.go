@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
@@ -61,4 +62,10 @@ func list(n int) string {
 		fmt.Fprintf(&out, ", %d", m)
 	}
 	return out.String()
+}
+
+func TestFirstLineIsValidText(t *testing.T) {
+	if got := firstLine("x" + strings.Repeat("\u00e9", 200)); !utf8.ValidString(got) {
+		t.Errorf("%q", got)
+	}
 }

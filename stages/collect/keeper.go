@@ -110,7 +110,7 @@ func firstLine(text string) string {
 	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
 	const most = 300
 	if len(line) > most {
-		line = line[:most] + "..."
+		line = strings.ToValidUTF8(line[:most], "") + "..."
 	}
 	return line
 }
