@@ -103,18 +103,16 @@ func readColumn(name string, v any) (columnIn, error) {
 
 func (in *columnIn) readBounds(v map[string]any) error {
 	for name, bound := range v {
-		n, ok := bound.(json.Number)
-		f, err := n.Float64()
-		switch {
-		case !ok || err != nil:
-			return fmt.Errorf("%s must be a number", name)
-		case name == "min":
-			in.min = f
-		case name == "max":
-			in.max = f
-		default:
+		to := map[string]*float64{"min": &in.min, "max": &in.max}[name]
+		if to == nil {
 			return fmt.Errorf("it has %q; bounds are min and max", name)
 		}
+		if *to = number(bound); math.IsNaN(*to) {
+			return fmt.Errorf("%s must be a number", name)
+		}
+	}
+	if len(v) == 0 || in.min > in.max {
+		return errors.New("bounds are { min = ... }, { max = ... } or both, and min must not be above max")
 	}
 	return nil
 }
