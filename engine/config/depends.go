@@ -35,12 +35,8 @@ func (in *Instance) dependsOn() []waits {
 // items returns the elements of a literal list, or the whole expression if it is not a literal
 // list.
 func (w waits) items() []hcl.Expression {
-	if t, ok := w.expr.(*hclsyntax.TupleConsExpr); ok {
-		out := make([]hcl.Expression, len(t.Exprs))
-		for i, e := range t.Exprs {
-			out[i] = e
-		}
-		return out
+	if list, diags := hcl.ExprList(w.expr); !diags.HasErrors() {
+		return list
 	}
 	return []hcl.Expression{w.expr}
 }

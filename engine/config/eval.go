@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"path/filepath"
 	"slices"
 	"sort"
@@ -346,7 +347,5 @@ func bodyExpressions(body *hclsyntax.Body) []hcl.Expression {
 }
 
 func sortedKeys[T any](m map[string]T) []string {
-	out := namesOf(m)
-	sort.Strings(out)
-	return out
+	return slices.Sorted(maps.Keys(m))
 }

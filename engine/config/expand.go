@@ -4,14 +4,13 @@ import (
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
+	"slices"
 )
 
-// expansion is one instance to create from a block. each is nil without for_each.
-type expansion struct{ each *eachValue }
-
-// expand returns the instances of a block. A disabled block has none. A for_each item whose value
+// expand returns the values of for_each for the instances of a block: nil for the only instance of a block without it.
+// A disabled block has none. A for_each item whose value
 // is a disabled stage is skipped.
-func (s *scope) expand(d *blockDecl) ([]expansion, hcl.Diagnostics) {
+func (s *scope) expand(d *blockDecl) ([]*eachValue, hcl.Diagnostics) {
 	if s.l.tooLarge != nil {
 		return nil, s.l.tooLarge
 	}
@@ -25,7 +24,7 @@ func (s *scope) expand(d *blockDecl) ([]expansion, hcl.Diagnostics) {
 	return keys, diags
 }
 
-func (s *scope) expandAll(d *blockDecl) ([]expansion, hcl.Diagnostics) {
+func (s *scope) expandAll(d *blockDecl) ([]*eachValue, hcl.Diagnostics) {
 	if d.enabled != nil {
 		on, diags := s.enabled(d)
 		if diags.HasErrors() || !on {
@@ -34,7 +33,7 @@ func (s *scope) expandAll(d *blockDecl) ([]expansion, hcl.Diagnostics) {
 	}
 
 	if d.forEach == nil {
-		return []expansion{{}}, nil
+		return []*eachValue{nil}, nil
 	}
 
 	v, diags := s.eval(d.forEach, nil)
@@ -43,18 +42,8 @@ func (s *scope) expandAll(d *blockDecl) ([]expansion, hcl.Diagnostics) {
 	}
 
 	keys, more := s.forEachKeys(d, v)
-	diags = append(diags, more...)
-
-	var out []expansion
-	for _, k := range keys {
-		e := &eachValue{key: k.key, value: k.value, seen: s.l.finished, from: s, expr: d.forEach}
-		if e.value.IsKnown() && e.value.IsNull() {
-			continue // disabled stage
-		}
-		out = append(out, expansion{each: e})
-	}
-
-	return out, diags
+	disabled := func(e *eachValue) bool { return e.value.IsKnown() && e.value.IsNull() }
+	return slices.DeleteFunc(keys, disabled), append(diags, more...)
 }
 
 func (s *scope) enabled(d *blockDecl) (bool, hcl.Diagnostics) {
@@ -94,19 +83,18 @@ func (s *scope) instancesOf(d *blockDecl) ([]*Instance, hcl.Diagnostics) {
 
 	out := []*Instance{}
 	keys, diags := s.expand(d)
-	for _, k := range keys {
+	for _, each := range keys {
 		in := &Instance{
 			Address: s.qualify(label), Kind: s.l.kinds[d.kind], Name: d.name, Range: d.rng(),
-			scope: s, decl: d, each: k.each,
+			scope: s, decl: d, each: each,
 		}
-
-		if k.each != nil {
-			in.Key = k.each.key
+		if each != nil {
+			in.Key = each.key
 			in.Address += keySuffix(in.Key)
 		}
 
 		if d.describe != nil {
-			v, more := s.eval(d.describe, k.each)
+			v, more := s.eval(d.describe, each)
 			more = append(more, shown(v, "description", d.describe)...)
 			diags = append(diags, more...)
 			if !more.HasErrors() && v.IsKnown() && !v.IsNull() && v.Type() == cty.String {
@@ -114,7 +102,7 @@ func (s *scope) instancesOf(d *blockDecl) ([]*Instance, hcl.Diagnostics) {
 			}
 		}
 
-		off, more := s.inputDisabled(d, k.each)
+		off, more := s.inputDisabled(d, each)
 		diags = append(diags, more...)
 		if !off {
 			out = append(out, in)

@@ -10,18 +10,13 @@ import (
 	"aicplan/engine/stage"
 )
 
-type keyed struct {
-	key   string
-	value cty.Value
-}
-
 // forEachKeys returns the keys and values of a for_each in the order in which they are written.
-func (s *scope) forEachKeys(d *blockDecl, v cty.Value) ([]keyed, hcl.Diagnostics) {
+func (s *scope) forEachKeys(d *blockDecl, v cty.Value) ([]*eachValue, hcl.Diagnostics) {
 	rng := d.forEach.Range()
-	if (!v.IsKnown() || unknownKeys(v)) && s.l.failures > 0 {
-		return nil, nil // a consequence of an error that is already reported
-	}
 	if !v.IsKnown() || unknownKeys(v) {
+		if s.l.failures > 0 {
+			return nil, nil // a consequence of an error that is already reported
+		}
 		return nil, errorAt(rng, "for_each depends on a stage",
 			"The keys must be known before anything runs. Put the keys into a local and the values into a map over them.")
 	}
@@ -32,7 +27,11 @@ func (s *scope) forEachKeys(d *blockDecl, v cty.Value) ([]keyed, hcl.Diagnostics
 	}
 
 	t := v.Type()
-	var out []keyed
+	var out []*eachValue
+	add := func(k string, v cty.Value) {
+		out = append(out, &eachValue{key: k, value: v, seen: s.l.finished, from: s, expr: d.forEach})
+	}
+
 	switch {
 	case stage.IsRef(v):
 		return nil, errorAt(rng, "Invalid for_each",
@@ -41,7 +40,7 @@ func (s *scope) forEachKeys(d *blockDecl, v cty.Value) ([]keyed, hcl.Diagnostics
 	case t.IsObjectType() || t.IsMapType():
 		for it := v.ElementIterator(); it.Next(); {
 			k, e := it.Element()
-			out = append(out, keyed{k.AsString(), e})
+			add(k.AsString(), e)
 		}
 
 		if order := s.keyOrder(d.forEach); order != nil {
@@ -52,7 +51,7 @@ func (s *scope) forEachKeys(d *blockDecl, v cty.Value) ([]keyed, hcl.Diagnostics
 		seen := map[string]bool{}
 		for it := v.ElementIterator(); it.Next(); {
 			_, e := it.Element()
-			if !e.IsKnown() || e.IsNull() || e.Type() != cty.String {
+			if e.IsNull() || e.Type() != cty.String {
 				return nil, errorAt(rng, "Invalid for_each",
 					"The elements of a list or set must be known strings: they become the keys. Use a map to give each key a value.")
 			}
@@ -64,7 +63,7 @@ func (s *scope) forEachKeys(d *blockDecl, v cty.Value) ([]keyed, hcl.Diagnostics
 			}
 
 			seen[k] = true
-			out = append(out, keyed{k, e})
+			add(k, e)
 		}
 
 	default:

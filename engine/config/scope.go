@@ -3,12 +3,12 @@ package config
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
-	"github.com/hashicorp/hcl/v2/gohcl"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
@@ -304,15 +304,13 @@ func (s *scope) modulesNamed(d *blockDecl) ([]*scope, hcl.Diagnostics) {
 	diags = append(diags, more...)
 
 	var out []*scope
-	for _, k := range keys {
+	for _, each := range keys {
 		path := s.qualify(label)
-		if k.each != nil {
-			path += keySuffix(k.each.key)
+		if each != nil {
+			path += keySuffix(each.key)
 		}
-		child := newScope(s.l, decl, s, d, k.each, path, source)
-		out = append(out, child)
+		out = append(out, newScope(s.l, decl, s, d, each, path, source))
 	}
-
 	s.children[d.name] = out
 	if len(out) > 0 {
 		diags = append(diags, out[0].checkArguments()...)
@@ -335,17 +333,12 @@ func (s *scope) loadChild(d *blockDecl) (*moduleDecl, string, hcl.Diagnostics) {
 		return nil, "", diags
 	}
 
-	var source string
-	diags = append(diags, gohcl.DecodeExpression(
-		a.Expr, &hcl.EvalContext{Variables: map[string]cty.Value{}}, &source)...)
-	if diags.HasErrors() {
-		if v.Type() != cty.String || v.IsNull() || !v.IsKnown() {
-			return nil, "", errorAt(a.Expr.Range(), "Invalid source",
-				"The source must be a string that is known before anything runs.")
-		}
-		source, diags = v.AsString(), nil
+	if v.Type() != cty.String || v.IsNull() || !v.IsKnown() {
+		return nil, "", errorAt(a.Expr.Range(), "Invalid source",
+			"The source must be a string that is known before anything runs.")
 	}
 
+	source := v.AsString()
 	if !strings.HasPrefix(source, "./") && !strings.HasPrefix(source, "../") {
 		return nil, "", errorAt(a.Expr.Range(), "Invalid source",
 			"%q is not a local path: it must start with ./ or ../ and is relative to the file that it stands in.", source)
@@ -401,11 +394,7 @@ func (s *scope) checkArguments() hcl.Diagnostics {
 }
 
 func namesOf[T any](m map[string]T) []string {
-	out := make([]string, 0, len(m))
-	for n := range m {
-		out = append(out, n)
-	}
-	return out
+	return slices.Collect(maps.Keys(m))
 }
 
 func keySuffix(key string) string { return fmt.Sprintf("[%q]", key) }

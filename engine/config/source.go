@@ -19,6 +19,7 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"aicplan/sink/base/fileutil"
+	"aicplan/sink/base/textutil"
 )
 
 // autoVarsSuffix is the suffix of variable files next to a plan that are loaded automatically.
@@ -166,17 +167,11 @@ func notText(src []byte, name string) hcl.Diagnostics {
 		return errorAt(startOf(name), "Wrong encoding", "The file is UTF-16. Plans are UTF-8: save it as that.")
 	case at >= 0:
 		return errorAt(byteRange(src, at, name), "Not a text file", "A NUL byte is here. Plans are text in UTF-8.")
-	case !utf8.Valid(src):
-		for i := 0; i < len(src); {
-			r, n := utf8.DecodeRune(src[i:])
-			if r == utf8.RuneError && n == 1 {
-				return errorAt(byteRange(src, i, name), "Wrong encoding",
-					"This is no UTF-8. Plans are UTF-8: save the file as that.")
-			}
-			i += n
-		}
 	}
-
+	if i := textutil.NotUTF8(src); i >= 0 {
+		return errorAt(byteRange(src, i, name), "Wrong encoding",
+			"This is no UTF-8. Plans are UTF-8: save the file as that.")
+	}
 	return nil
 }
 

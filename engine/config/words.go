@@ -1,8 +1,6 @@
 package config
 
 import (
-	"github.com/hashicorp/hcl/v2"
-
 	"aicplan/engine/stage"
 )
 
@@ -62,10 +60,7 @@ func Words() stage.Vocabulary {
 	}
 	for block, body := range map[string]any{"validation": validationDecl{}, "runtime": stage.Runtime{},
 		"system": systemBody{}} {
-		for _, name := range stage.TagWords(body)[""] {
-			out.Add(block, &hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: name}}})
-		}
+		out[block] = stage.TagWords(body)[""]
 	}
-
 	return out
 }

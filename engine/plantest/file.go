@@ -100,9 +100,7 @@ func Words() stage.Vocabulary {
 	out := stage.Vocabulary{}
 	for block, body := range map[string]any{"run": runBody{}, "assert": assertBody{}, "expect": expectBody{},
 		"expect_error": diagBody{}} {
-		for _, name := range stage.TagWords(body)[""] {
-			out.Add(block, &hcl.BodySchema{Attributes: []hcl.AttributeSchema{{Name: name}}})
-		}
+		out[block] = stage.TagWords(body)[""]
 	}
 
 	out["run"] = append(out["run"], runBlocks...)

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 
 	"github.com/apache/arrow/go/v17/arrow"
 
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/table"
 )
 
@@ -110,28 +110,11 @@ func (s *csvFile) foreign() error {
 	if i := bytes.IndexByte(s.data, 0); i >= 0 {
 		return s.errorAt(i, "a NUL byte: this is not CSV text in UTF-8")
 	}
-	if i := notUTF8(s.data); i >= 0 {
+	if i := textutil.NotUTF8(s.data); i >= 0 {
 		return s.errorAt(i, fmt.Sprintf("the byte 0x%02x is no UTF-8; save the file as UTF-8", s.data[i]))
 	}
 
 	return nil
-}
-
-// notUTF8 is the place of the first byte that belongs to no character, or -1.
-func notUTF8(data []byte) int {
-	if utf8.Valid(data) {
-		return -1
-	}
-
-	for i := 0; i < len(data); {
-		r, n := utf8.DecodeRune(data[i:])
-		if r == utf8.RuneError && n <= 1 {
-			return i
-		}
-		i += n
-	}
-
-	return -1
 }
 
 // read reads the header and all fields.

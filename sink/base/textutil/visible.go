@@ -107,6 +107,20 @@ func cleanRunes(s string) bool {
 	return true
 }
 
+// NotUTF8 returns the place of the first byte that belongs to no character, or -1.
+func NotUTF8(data []byte) int {
+	if utf8.Valid(data) {
+		return -1
+	}
+	for i := 0; ; {
+		r, n := utf8.DecodeRune(data[i:])
+		if r == utf8.RuneError && n <= 1 {
+			return i
+		}
+		i += n
+	}
+}
+
 func isBroken(s string) bool {
 	_, n := utf8.DecodeRuneInString(s)
 	return n <= 1
