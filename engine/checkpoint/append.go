@@ -1,7 +1,6 @@
 package checkpoint
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -275,17 +274,11 @@ func (j *Journal) describe() error {
 	if info, err := readContext(j.dir); err == nil && info.Digest == j.digest {
 		return nil
 	}
-	data, err := json.Marshal(contextFile{Format: Format, Digest: j.digest, Context: j.json})
+	data, err := json.MarshalIndent(contextFile{Format: Format, Digest: j.digest, Context: j.json}, "", "  ")
 	if err != nil {
 		return fmt.Errorf("journal of %s: %w", j.context.Op, err)
 	}
-
-	var pretty bytes.Buffer
-	if err := json.Indent(&pretty, data, "", "  "); err != nil {
-		return fmt.Errorf("journal of %s: %w", j.context.Op, err)
-	}
-	pretty.WriteByte('\n')
-	return j.store.writeFile(filepath.Join(j.dir, "context.json"), pretty.Bytes())
+	return j.store.writeFile(filepath.Join(j.dir, "context.json"), append(data, '\n'))
 }
 
 // close waits until all appended entries are on disk and stops the goroutine.

@@ -135,12 +135,7 @@ func lockSegments(dir string) (unlock func(), err error) {
 		return nil, err
 	}
 	var files []*os.File
-	unlock = func() {
-		for _, f := range files {
-			f.Close()
-		}
-	}
-
+	unlock = func() { closeAll(files) }
 	for _, path := range paths {
 		f, err := os.Open(path)
 		if err != nil {

@@ -39,19 +39,6 @@ const (
 	Withdrawn Kind = 'w'
 )
 
-func (k Kind) String() string {
-	switch k {
-	case Measured:
-		return "measured"
-	case Failed:
-		return "failed"
-	case Withdrawn:
-		return "withdrawn"
-	}
-
-	return fmt.Sprintf("kind %q", byte(k))
-}
-
 // Entry is one case in the journal.
 type Entry struct {
 	ID   string

@@ -94,28 +94,16 @@ func (c *Config) LeftOut(address string) string {
 	}
 	defer c.lock()()
 
-	var find func(s *scope) string
-	find = func(s *scope) string {
+	address = WithoutOwnKey(address)
+	for _, s := range c.root.all() {
 		for _, d := range s.decl.order {
-			if d.kind == "module" {
-				for _, child := range s.children[d.name] {
-					if why := find(child); why != "" {
-						return why
-					}
-				}
-				continue
-			}
-
 			local := d.kind + "." + d.name
-			if a := WithoutOwnKey(address); len(s.instances[d]) == 0 && (a == local || a == s.qualify(local)) {
+			if d.kind != "module" && len(s.instances[d]) == 0 && (address == local || address == s.qualify(local)) {
 				return s.offBecause(d)
 			}
 		}
-
-		return ""
 	}
-
-	return find(c.root)
+	return ""
 }
 
 // offBecause returns which conditions of a block without instances are false.

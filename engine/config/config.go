@@ -242,9 +242,7 @@ func (c *Config) Variables() []Variable {
 func (c *Config) Runtimes() []*stage.Runtime {
 	defer c.lock()()
 	var out []*stage.Runtime
-	var walk func(s *scope)
-
-	walk = func(s *scope) {
+	for _, s := range c.root.all() {
 		for name, d := range s.decl.blocks["runtime"] {
 			v, diags := s.value(ref{root: "runtime", name: name, rng: d.rng()}, nil)
 			if diags.HasErrors() || !v.IsKnown() {
@@ -254,15 +252,8 @@ func (c *Config) Runtimes() []*stage.Runtime {
 				out = append(out, rt)
 			}
 		}
-
-		for _, children := range s.children {
-			for _, child := range children {
-				walk(child)
-			}
-		}
 	}
 
-	walk(c.root)
 	sort.Slice(out, func(i, j int) bool { return out[i].Address < out[j].Address })
 	return out
 }

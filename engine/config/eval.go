@@ -30,6 +30,13 @@ func (s *scope) context(exprs []hcl.Expression, each *eachValue,
 	vals := map[string]map[string]cty.Value{}
 	wanted := map[string]*moduleWant{}
 	var diags hcl.Diagnostics
+	set := func(root, name string, v cty.Value, more hcl.Diagnostics) {
+		if vals[root] == nil {
+			vals[root] = map[string]cty.Value{}
+		}
+		vals[root][name] = v
+		diags = append(diags, more...)
+	}
 	for _, e := range exprs {
 		refs, more := s.references(e, each, bound)
 		diags = append(diags, more...)
@@ -42,26 +49,16 @@ func (s *scope) context(exprs []hcl.Expression, each *eachValue,
 				continue
 			}
 
-			if vals[r.root] == nil {
-				vals[r.root] = map[string]cty.Value{}
+			if _, have := vals[r.root][r.name]; !have {
+				v, more := s.value(r, each)
+				set(r.root, r.name, v, more)
 			}
-			if _, have := vals[r.root][r.name]; have {
-				continue
-			}
-
-			v, more := s.value(r, each)
-			diags = append(diags, more...)
-			vals[r.root][r.name] = v
 		}
 	}
 
 	for name, w := range wanted {
 		v, more := s.moduleValue(name, w)
-		diags = append(diags, more...)
-		if vals["module"] == nil {
-			vals["module"] = map[string]cty.Value{}
-		}
-		vals["module"][name] = v
+		set("module", name, v, more)
 	}
 
 	ctx := &hcl.EvalContext{Variables: make(map[string]cty.Value, len(vals)), Functions: s.l.functions}

@@ -264,6 +264,19 @@ func (s *scope) evaluateAll() hcl.Diagnostics {
 	return diags
 }
 
+// all returns this module and its child modules, in source order.
+func (s *scope) all() []*scope {
+	out := []*scope{s}
+	for _, d := range s.decl.order {
+		if d.kind == "module" {
+			for _, c := range s.children[d.name] {
+				out = append(out, c.all()...)
+			}
+		}
+	}
+	return out
+}
+
 // allInstances returns the stage instances of this module and its child modules in source order.
 func (s *scope) allInstances() []*Instance {
 	var out []*Instance

@@ -329,8 +329,7 @@ func (t *tracer) ref(s *scope, r ref, each *eachValue) {
 	case "path":
 
 	default:
-		d := s.decl.blocks[r.root][r.name]
-		if _, isStage := s.l.kinds[r.root]; d != nil && isStage {
+		if d := s.stageBlock(r.root, r.name); d != nil {
 			ins, _ := s.instancesOf(d)
 			for _, in := range ins {
 				if r.key == nil || in.Key == *r.key {
@@ -340,7 +339,7 @@ func (t *tracer) ref(s *scope, r ref, each *eachValue) {
 			return
 		}
 
-		if d != nil && !t.visited(id) { // a runtime, system or service
+		if d := s.decl.blocks[r.root][r.name]; d != nil && !t.visited(id) { // a runtime, system or service
 			for _, e := range bodyExpressions(d.body) {
 				t.expr(s, e, nil, nil)
 			}

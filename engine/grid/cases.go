@@ -15,9 +15,9 @@ import (
 type Cases struct {
 	rows
 	spec        *Spec
-	sets        []int32
+	sets        []int32 // index of the case_set that a case comes from
 	duplicates  int
-	evaluations int64
+	evaluations int64 // HCL evaluations that the expansion took
 	waterfall   Waterfall
 	sweep       *sweepPoints
 
@@ -88,15 +88,9 @@ func (c *Cases) Spec() *Spec { return c.spec }
 // Waterfall returns how many declared combinations each filter dropped on the way to these cases.
 func (c *Cases) Waterfall() Waterfall { return c.waterfall }
 
-// Evaluations returns the number of HCL evaluations that the expansion took.
-func (c *Cases) Evaluations() int64 { return c.evaluations }
-
 // Code returns the dictionary index of the value of column col in case i. Cases with the same code
 // have the same value. Codes are small and start at 0.
 func (c *Cases) Code(i, col int) int { return int(c.columns[col].ids[i]) }
-
-// Set returns the name of the case_set that case i comes from.
-func (c *Cases) Set(i int) string { return c.spec.Sets[c.sets[i]].Name }
 
 // fill copies the kept combinations of w into c, without duplicates.
 func (c *Cases) fill(w *walker) hcl.Diagnostics {

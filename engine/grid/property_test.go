@@ -211,7 +211,7 @@ func dump(c *Cases, charges bool) string {
 	}
 
 	for i := range c.Len() {
-		fmt.Fprintf(&b, "%s %s %s\n", c.Set(i), c.ParamsJSON(i), c.Sweep(i).JSON())
+		fmt.Fprintf(&b, "%s %s %s\n", c.spec.Sets[c.sets[i]].Name, c.ParamsJSON(i), c.Sweep(i).JSON())
 	}
 
 	return b.String()

@@ -190,9 +190,6 @@ func (s *Spec) Dims() []*Dim {
 	return out
 }
 
-// Filters returns the filters of all sets in source order.
-func (s *Spec) Filters() []*Filter { return s.filters }
-
 // JSON returns the value as canonical JSON: equal values have the same text.
 func (c Constant) JSON() string { return canonical(c.Value) }
 

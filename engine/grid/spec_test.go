@@ -38,7 +38,7 @@ filter "g" {
 	}
 
 	got = nil
-	for _, f := range spec.Filters() {
+	for _, f := range spec.filters {
 		got = append(got, f.Label())
 	}
 

@@ -68,9 +68,7 @@ func (p *Plan) runsBefore(s *Stage) string {
 		if b == s || !before[b.Address()] || b.Class() == stage.Guard {
 			continue
 		}
-		switch b.Action {
-		case stage.ActionReuse, stage.ActionReady, stage.ActionNeeds:
-		default:
+		if !b.stays() {
 			return b.Address()
 		}
 	}

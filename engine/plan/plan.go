@@ -81,6 +81,11 @@ func (s *Stage) Class() stage.Class { return s.Instance.Kind.Class }
 // Address returns the address of the stage.
 func (s *Stage) Address() string { return s.Instance.Address }
 
+// stays reports whether a run leaves the record of the stage as it is.
+func (s *Stage) stays() bool {
+	return s.Action == stage.ActionReuse || s.Action == stage.ActionReady || s.Action == stage.ActionNeeds
+}
+
 // errorf returns an error about the block of the stage.
 func (s *Stage) errorf(summary, format string, args ...any) hcl.Diagnostics {
 	return config.WithAddress(stage.ErrorAt(s.Instance.Range, summary, format, args...), s.Address())
@@ -130,13 +135,10 @@ func Build(ctx context.Context, cfg *config.Config, store *checkpoint.Store, opt
 	if cycles := p.orderFollowers(deps); cycles != nil {
 		return p, cycleDiags(cfg, cycles)
 	}
-	if more := append(p.checkInputs(), p.checkFiles()...); len(more) > 0 {
-		diags = append(diags, more...)
-		if more.HasErrors() {
-			return p, diags
-		}
+	more := p.checkInputs()
+	if diags = append(diags, more...); more.HasErrors() {
+		return p, diags
 	}
-
 	p.demanded = p.demands()
 	p.written = sync.OnceValue(p.writtenFiles)
 	diags = append(diags, p.decideAll(ctx)...)
@@ -169,29 +171,21 @@ func cycleDiags(cfg *config.Config, cycles [][]string) hcl.Diagnostics {
 	return diags
 }
 
-// checkInputs returns an error for each input that has no table or is not selected.
+// checkInputs returns an error for each input that has no table or is not selected, and for each file that two stages
+// write.
 func (p *Plan) checkInputs() hcl.Diagnostics {
 	var diags hcl.Diagnostics
+	by := map[string]writer{}
 	for _, s := range p.Stages {
 		if s.Config != nil {
 			diags = append(diags, p.checkInput(s)...)
 		}
-	}
-
-	return diags
-}
-
-// checkFiles returns an error for each file that two stages write.
-func (p *Plan) checkFiles() hcl.Diagnostics {
-	var diags hcl.Diagnostics
-	by := map[string]writer{}
-	for _, s := range p.Stages {
 		diags = append(diags, p.writtenTwice(s, by)...)
 	}
 	return diags
 }
 
-// CheckFilesOf does the check of checkFiles for a stage whose files were unknown when the plan was made.
+// CheckFilesOf does the check of checkInputs for a stage whose files were unknown when the plan was made.
 func (p *Plan) CheckFilesOf(s *Stage) hcl.Diagnostics {
 	by := map[string]writer{}
 	for _, other := range p.Stages {

@@ -252,20 +252,18 @@ func (s Summary) Line() string {
 		s.about(),
 		textutil.Counted(t.Stages, "stage"),
 		cases,
-		textutil.Count(int64(t.Collect)),
-		textutil.Count(int64(t.Reuse)),
+		textutil.Count(t.Collect),
+		textutil.Count(t.Reuse),
 	)
-	if t.Elsewhere > 0 {
-		text += fmt.Sprintf(", %s elsewhere", textutil.Count(int64(t.Elsewhere)))
-	}
-	if t.Hold > 0 {
-		text += fmt.Sprintf(", %s failed before", textutil.Count(int64(t.Hold)))
-	}
-	if t.Unsupported > 0 {
-		text += fmt.Sprintf(", %s unsupported", textutil.Count(int64(t.Unsupported)))
-	}
-	if t.LeftOut > 0 {
-		text += fmt.Sprintf(", %s left out", textutil.Count(int64(t.LeftOut)))
+	for _, others := range []struct {
+		n    int
+		what string
+	}{
+		{t.Elsewhere, "elsewhere"}, {t.Hold, "failed before"}, {t.Unsupported, "unsupported"}, {t.LeftOut, "left out"},
+	} {
+		if others.n > 0 {
+			text += fmt.Sprintf(", %s %s", textutil.Count(others.n), others.what)
+		}
 	}
 	text += fmt.Sprintf("), %s dropped by filters", textutil.Count(t.Dropped))
 	switch {
@@ -278,7 +276,7 @@ func (s Summary) Line() string {
 		text += "; no earlier run to estimate the time from"
 	case t.Estimated < t.Collect:
 		text += fmt.Sprintf("; about %s for %s of them (estimate), no estimate for the other %s",
-			t.time(t.Seconds), textutil.Count(int64(t.Estimated)), textutil.Count(int64(t.Collect-t.Estimated)))
+			t.time(t.Seconds), textutil.Count(t.Estimated), textutil.Count(t.Collect-t.Estimated))
 	default:
 		text += fmt.Sprintf("; about %s (estimate)", t.time(t.Seconds))
 	}

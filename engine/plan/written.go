@@ -22,20 +22,12 @@ func (p *Plan) Name() string { return NameOf(p.Config) }
 // NameOf returns the Name of the plans of cfg.
 func NameOf(cfg *config.Config) string { return checkpoint.PlanName(cfg.Path) }
 
-// shown returns a recorded name that is as short as possible and differs from that of this plan.
-func (p *Plan) shown(recorded string) string {
-	if base := path.Base(recorded); base != path.Base(p.Name()) {
+// shown returns the recorded name of a plan, as short as possible but different from that of another one.
+func shown(recorded, other string) string {
+	if base := path.Base(recorded); base != path.Base(other) {
 		return base
 	}
 	return recorded
-}
-
-// own returns the name of this plan next to that of another one.
-func (p *Plan) own(recorded string) string {
-	if base := path.Base(p.Name()); base != path.Base(recorded) {
-		return base
-	}
-	return p.Name()
 }
 
 // writtenFiles returns the files that the state folder knows, with the record of the stage that wrote them last.
@@ -69,9 +61,7 @@ func (p *Plan) takesOver() hcl.Diagnostics {
 		if r == nil || r.Plan == p.Name() || s.Class() == stage.Guard || s.Class() == stage.Source {
 			continue
 		}
-		switch s.Action {
-		case stage.ActionReuse, stage.ActionReady, stage.ActionNeeds:
-		default:
+		if !s.stays() {
 			by[r.Plan] = append(by[r.Plan], s.Address())
 		}
 	}
@@ -90,10 +80,10 @@ func (p *Plan) takesOver() hcl.Diagnostics {
 				"The plan %s has stages of the same addresses in this state folder, and an apply replaces their records: %s. "+
 					"Measured cases of both are kept. Give each plan a folder of its own with --state-dir to keep the records too; "+
 					"if %s was renamed to %s, there is nothing to do.",
-				p.shown(other),
+				shown(other, p.Name()),
 				some,
-				p.shown(other),
-				p.own(other),
+				shown(other, p.Name()),
+				shown(p.Name(), other),
 			),
 		})
 	}
@@ -136,7 +126,7 @@ func (p *Plan) replaces(s *Stage) []string {
 				"%s replaces %s, which the plan %s wrote; choose another folder with --out-dir, or another file, to keep both",
 				s.Address(),
 				file,
-				p.shown(by.Plan),
+				shown(by.Plan, p.Name()),
 			),
 		)
 	}
@@ -158,10 +148,9 @@ func (p *Plan) Uses() (reads, writes []string) {
 			}
 		}
 
-		switch s.Action {
-		case stage.ActionReuse, stage.ActionReady, stage.ActionNeeds:
+		if s.stays() {
 			reads = append(reads, names...)
-		default:
+		} else {
 			writes = append(writes, names...)
 		}
 	}

@@ -282,7 +282,7 @@ func (e *expectation) counts(s *plan.StageSummary) hcl.Diagnostics {
 			fail("drops", "has no filter with the name or reason %q.%s", name,
 				config.DidYouMean(name, slices.Collect(maps.Keys(dropsBy(s)))))
 		case n != int64(e.Drops[name]):
-			fail("drops", "drops %s by %q, not %s.", textutil.Count(n), name, textutil.Count(int64(e.Drops[name])))
+			fail("drops", "drops %s by %q, not %s.", textutil.Count(n), name, textutil.Count(e.Drops[name]))
 		}
 	}
 
