@@ -3,8 +3,6 @@ package perf
 import (
 	"bytes"
 	"testing"
-
-	"aicplan/sink/table"
 )
 
 // FuzzReadParquet reads what may be a Parquet file: what is read can be written
@@ -32,7 +30,7 @@ func FuzzReadParquet(f *testing.F) {
 		if err != nil {
 			t.Fatalf("what was read cannot be written and read again: %v", err)
 		}
-		if d := table.Diff(rec, again); d != "" {
+		if d := differ(rec, again); d != "" {
 			t.Fatal(d)
 		}
 	})

@@ -73,7 +73,7 @@ func TestReadPublishedTables(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if d := table.Diff(rec, again); d != "" {
+			if d := differ(rec, again); d != "" {
 				t.Error(d)
 			}
 		})
@@ -104,7 +104,7 @@ func TestParquetRoundTripAndDeterminism(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if d := table.Diff(rec, back); d != "" {
+	if d := differ(rec, back); d != "" {
 		t.Error(d)
 	}
 	if !bytes.Equal(data, toParquet(t, rec)) {
@@ -116,7 +116,7 @@ func TestParquetRoundTripAndDeterminism(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%d rows: %v", n, err)
 		}
-		if d := table.Diff(rec, back); d != "" {
+		if d := differ(rec, back); d != "" {
 			t.Errorf("%d rows: %s", n, d)
 		}
 	}

@@ -49,7 +49,7 @@ func TestSeriesRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if d := table.Diff(want, got); d != "" {
+		if d := differ(want, got); d != "" {
 			t.Fatal(d)
 		}
 		again, err := EncodeSeries(got)
