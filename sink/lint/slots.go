@@ -11,8 +11,9 @@ import (
 	"aicplan/sink/tree"
 )
 
-// beside reads a file next to the data folder. ok is false if it does not exist or cannot be read.
-func (l *linter) beside(name string, parse func([]byte) error) (ok bool) {
+// parsed reads a file below the root and reports by a rule if that fails. ok is false if it does not exist or cannot
+// be read.
+func (l *linter) parsed(name, rule string, parse func([]byte) error) (ok bool) {
 	data, err := fileutil.ReadText(filepath.Join(l.root, name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return false
@@ -21,7 +22,7 @@ func (l *linter) beside(name string, parse func([]byte) error) (ok bool) {
 		err = parse(data)
 	}
 	if err != nil {
-		l.found("unreadable", name, "", "%v", err)
+		l.found(rule, name, "", "%v", err)
 		return false
 	}
 	return true
@@ -38,7 +39,7 @@ func (l *linter) has(system, backend, version string) bool {
 // from older versions.
 func (l *linter) slots() {
 	var s *tree.Slots
-	if !l.beside(tree.SlotsFile, func(data []byte) (err error) { s, err = tree.ParseSlots(data); return err }) {
+	if !l.parsed(tree.SlotsFile, "unreadable", func(data []byte) (err error) { s, err = tree.ParseSlots(data); return err }) {
 		return
 	}
 	for _, p := range s.Places() {
@@ -53,7 +54,7 @@ func (l *linter) slots() {
 // lanes checks that attention_lane_defaults.yaml names versions that have tables.
 func (l *linter) lanes() {
 	var lanes map[string]tree.Lanes
-	if !l.beside(tree.LanesFile, func(data []byte) (err error) { lanes, err = tree.ParseLanes(data); return err }) {
+	if !l.parsed(tree.LanesFile, "unreadable", func(data []byte) (err error) { lanes, err = tree.ParseLanes(data); return err }) {
 		return
 	}
 	missing := map[string]bool{} // several architectures may name one version

@@ -1,9 +1,7 @@
 package lint
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -12,7 +10,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"aicplan/sink/base/fileutil"
 	"aicplan/sink/catalog"
 	"aicplan/sink/tree"
 )
@@ -111,13 +108,8 @@ func (l *linter) reuses() {
 		if slices.Contains(parts, "comm") {
 			l.found("R3", s.Path, "", "tables below comm are never reused across versions")
 		}
-		data, err := fileutil.ReadText(filepath.Join(l.root, s.Path))
 		var reuse *tree.Reuse
-		if err == nil {
-			reuse, err = tree.ParseReuse(data)
-		}
-		if err != nil {
-			l.found("R2", s.Path, "", "%v", err)
+		if !l.parsed(s.Path, "R2", func(data []byte) (err error) { reuse, err = tree.ParseReuse(data); return err }) {
 			continue
 		}
 		for _, e := range reuse.Entries {
@@ -159,23 +151,14 @@ type pin struct {
 // manifest checks that every family of every backend resolves to a version,
 // and that images of registries are pinned by digest.
 func (l *linter) manifest() {
-	rel := manifestFile
-	data, err := fileutil.ReadText(filepath.Join(l.root, rel))
-	if errors.Is(err, fs.ErrNotExist) {
-		return
-	}
 	var m manifest
-	if err == nil {
-		err = yaml.Unmarshal(data, &m)
-	}
-	if err != nil {
-		l.found("R5", rel, "", "%v", err)
+	if !l.parsed(manifestFile, "R5", func(data []byte) error { return yaml.Unmarshal(data, &m) }) {
 		return
 	}
 	for _, b := range []string{"trtllm", "vllm", "sglang"} {
 		fw, ok := m.Frameworks[b]
 		if !ok {
-			l.found("R5", rel, "", "there is no framework %s", b)
+			l.found("R5", manifestFile, "", "there is no framework %s", b)
 			continue
 		}
 		for _, family := range families() {
@@ -184,20 +167,20 @@ func (l *linter) manifest() {
 				p = fw.Default
 			}
 			if strings.TrimSpace(p.Version) == "" {
-				l.found("R5", rel, "", "the family %s of %s has no version", family, b)
+				l.found("R5", manifestFile, "", "the family %s of %s has no version", family, b)
 			}
 		}
-		l.images(rel, b, "default", fw.Default)
+		l.images(b, "default", fw.Default)
 		for _, family := range slices.Sorted(maps.Keys(fw.Families)) {
-			l.images(rel, b, family, fw.Families[family])
+			l.images(b, family, fw.Families[family])
 		}
 	}
 }
 
-func (l *linter) images(path, backend, family string, p pin) {
+func (l *linter) images(backend, family string, p pin) {
 	for _, variant := range slices.Sorted(maps.Keys(p.Images)) {
 		if image := p.Images[variant]; strings.Contains(image, "/") && !strings.Contains(image, "@sha256:") {
-			l.found("R5", path, "", "the image %s (%s of %s, %s) is not pinned by digest", image, family, backend, variant)
+			l.found("R5", manifestFile, "", "the image %s (%s of %s, %s) is not pinned by digest", image, family, backend, variant)
 		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 
 	"github.com/apache/arrow/go/v17/arrow"
 
-	"aicplan/sink/base/fileutil"
 	"aicplan/sink/table"
 )
 
@@ -104,10 +103,4 @@ func appendText(b []byte, s string) []byte {
 		s = `"` + strings.ReplaceAll(s, `"`, `""`) + `"`
 	}
 	return append(b, s...)
-}
-
-// StageCSV writes a CSV file as a part of a batch and returns the digest of its bytes,
-// "sha256:<hex>".
-func StageCSV(b *fileutil.Batch, path string, rec arrow.Record) (string, error) {
-	return b.Stage(path, func(w io.Writer) error { return WriteCSV(w, rec) })
 }

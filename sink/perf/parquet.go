@@ -4,14 +4,11 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io"
 	"strings"
 	"time"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/apache/arrow/go/v17/parquet/file"
-
-	"aicplan/sink/base/fileutil"
 )
 
 // ErrLFSPointer reports a git-lfs pointer in place of the data.
@@ -20,12 +17,6 @@ var ErrLFSPointer = errors.New(lfsHint)
 var lfsPointer = []byte("version https://git-lfs.github.com/spec/")
 
 const lfsHint = "this is a git-lfs pointer, not the data: fetch it with git lfs pull"
-
-// StageParquet writes a Parquet file as a part of a batch and returns the digest of its
-// bytes, "sha256:<hex>".
-func StageParquet(b *fileutil.Batch, path string, rec arrow.Record) (string, error) {
-	return b.Stage(path, func(w io.Writer) error { return WriteParquet(w, rec) })
-}
 
 // noParquet returns an error for files of other formats and cut files.
 func noParquet(data []byte) error {

@@ -50,43 +50,22 @@ func bytesOf(dtype string) (activation, weight float64) {
 // reader reads a row's columns for a formula.
 type reader struct {
 	rec   arrow.Record
-	ints  columns[int64]
-	words columns[string]
+	ints  map[string]*table.Col[int64] // nil where the table has none of the type
+	words map[string]*table.Col[string]
 	row   int
 	bad   bool
 }
 
-func newReader(rec arrow.Record) *reader { return &reader{rec: rec} }
-
-// columns caches the columns that a formula reads. They are few, so a linear search is faster than a map.
-type columns[T any] []namedColumn[T]
-
-type namedColumn[T any] struct {
-	name string
-	col  *table.Col[T] // nil where the table has none of the type
-}
-
-// of returns a column by name, nil if rec has none of the type.
-func (cs *columns[T]) of(
-	rec arrow.Record,
-	name string,
-	read func(arrow.Record, string) (*table.Col[T], error),
-) *table.Col[T] {
-	for i := range *cs {
-		if c := &(*cs)[i]; c.name == name {
-			return c.col
-		}
-	}
-	col, err := read(rec, name)
-	if err != nil {
-		col = nil
-	}
-	*cs = append(*cs, namedColumn[T]{name, col})
-	return col
+func newReader(rec arrow.Record) *reader {
+	return &reader{rec: rec, ints: map[string]*table.Col[int64]{}, words: map[string]*table.Col[string]{}}
 }
 
 func (r *reader) num(name string) float64 {
-	c := r.ints.of(r.rec, name, table.Int64s)
+	c, known := r.ints[name]
+	if !known {
+		c, _ = table.Int64s(r.rec, name)
+		r.ints[name] = c
+	}
 	if c == nil || c.Null(r.row) || c.Values[r.row] < 0 {
 		r.bad = true
 		return 0
@@ -103,7 +82,11 @@ func (r *reader) opt(name string) float64 {
 }
 
 func (r *reader) word(name string) string {
-	c := r.words.of(r.rec, name, table.Strings)
+	c, known := r.words[name]
+	if !known {
+		c, _ = table.Strings(r.rec, name)
+		r.words[name] = c
+	}
 	if c == nil || c.Null(r.row) {
 		r.bad = true
 		return ""

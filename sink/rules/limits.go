@@ -341,25 +341,17 @@ func (t *Table) bestTimes() float64 {
 }
 
 func known(values []float64) []float64 {
-	var out []float64
-	for _, v := range values {
-		if !math.IsNaN(v) {
-			out = append(out, v)
-		}
-	}
+	out := slices.DeleteFunc(slices.Clone(values), math.IsNaN)
 	slices.Sort(out)
 	return out
 }
 
 // wordColumns lists the columns with words that separate kinds of rows.
 func (t *Table) wordColumns() []string {
-	var out []string
-	for _, name := range t.identity() {
-		if _, err := table.Strings(t.Rec, name); err == nil {
-			out = append(out, name)
-		}
-	}
-	return out
+	return slices.DeleteFunc(t.identity(), func(name string) bool {
+		_, err := table.Strings(t.Rec, name)
+		return err != nil
+	})
 }
 
 // quantum returns the step in which the values are given: 0 if they have more than ten digits after the

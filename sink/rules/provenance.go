@@ -98,30 +98,28 @@ func sameWord(column, a, b string) bool {
 	return a == b
 }
 
-// kernelPrefixes are beginnings of kernel names that only one framework's collectors write.
-var kernelPrefixes = []struct{ prefix, backend string }{
-	{"vllm", "vllm"}, {"sglang", "sglang"},
-	{"torch_flow", "trtllm"}, {"moe_torch_flow", "trtllm"}, {"trt_flow", "trtllm"}, {"trtllm_bmm", "trtllm"},
-	{"trtllm_mhc", "trtllm"}, {"torch.nn.functional", "vllm"}, {"cutlassfp8", "vllm"}, {"deepgemmfp8", "vllm"},
+// kernelPrefixes are beginnings of kernel names that only one framework's collectors write, by backend.
+var kernelPrefixes = map[string][]string{
+	"sglang": {"sglang"},
+	"trtllm": {"torch_flow", "moe_torch_flow", "trt_flow", "trtllm_bmm", "trtllm_mhc"},
+	"vllm":   {"vllm", "torch.nn.functional", "cutlassfp8", "deepgemmfp8"},
 }
 
 // foreignKernels reports rows whose kernel_source names a kernel of another framework than backend: rows
 // that were relabelled.
 func (t *Table) foreignKernels(backend string) []Mismatch {
-	if !slices.ContainsFunc(
-		kernelPrefixes,
-		func(k struct{ prefix, backend string }) bool { return k.backend == backend },
-	) {
+	if kernelPrefixes[backend] == nil {
 		return nil
 	}
 
 	counts := table.Counts(t.Rec, "kernel_source")
 	var out []Mismatch
 	for _, kernel := range slices.Sorted(maps.Keys(counts)) {
-		for _, k := range kernelPrefixes {
-			if k.backend != backend && strings.HasPrefix(strings.ToLower(kernel), k.prefix) {
+		for owner, prefixes := range kernelPrefixes {
+			begins := func(prefix string) bool { return strings.HasPrefix(strings.ToLower(kernel), prefix) }
+			if owner != backend && slices.ContainsFunc(prefixes, begins) {
 				out = append(out, Mismatch{counts[kernel], fmt.Sprintf(
-					"%d rows name the kernel %q, which belongs to %s and not to %s", counts[kernel], kernel, k.backend, backend)})
+					"%d rows name the kernel %q, which belongs to %s and not to %s", counts[kernel], kernel, owner, backend)})
 			}
 		}
 	}

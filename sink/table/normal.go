@@ -132,10 +132,10 @@ func Normal(rec arrow.Record) (arrow.Record, error) {
 	names := Names(rec)
 	cols := make([]arrow.Array, len(names))
 	for i, name := range names {
-		if err := known(name, rec.Column(i)); err != nil {
+		var err error
+		if cols[i], err = pick(name, rec.Column(i), nil); err != nil {
 			return nil, err
 		}
-		cols[i] = rebuilt(rec, name)
 	}
 
 	out := NewRecord(names, cols)
@@ -153,22 +153,4 @@ func known(name string, arr arrow.Array) error {
 	}
 	return fmt.Errorf("column %q has the type %s; only integers, floats, strings and booleans can be kept", name,
 		arr.DataType())
-}
-
-// rebuilt returns a copy of a column. Its type is one of the four.
-func rebuilt(rec arrow.Record, name string) arrow.Array {
-	switch rec.Column(Index(rec, name)).(type) {
-	case *array.Int64:
-		c, _ := Int64s(rec, name)
-		return Ints(c.Values, c.valid)
-	case *array.Float64:
-		c, _ := Float64s(rec, name)
-		return Floats(c.Values, c.valid)
-	case *array.Boolean:
-		c, _ := Bools(rec, name)
-		return Flags(c.Values, c.valid)
-	}
-
-	c, _ := Strings(rec, name)
-	return Texts(c.Values, c.valid)
 }

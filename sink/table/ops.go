@@ -12,31 +12,50 @@ import (
 // Take returns the rows at the given indices, in that order. An index may repeat, and a
 // negative index makes a row of nulls. An index beyond the end panics.
 func Take(rec arrow.Record, rows []int) arrow.Record {
+	if rows == nil {
+		rows = []int{} // nil would mean all
+	}
 	names, cols := Names(rec), make([]arrow.Array, rec.NumCols())
 	for i, name := range names {
-		switch a := rec.Column(i).(type) {
-		case *array.Int64:
-			cols[i] = Ints(gather(a, rows, a.Value))
-		case *array.Float64:
-			cols[i] = Floats(gather(a, rows, a.Value))
-		case *array.String:
-			cols[i] = Texts(gather(a, rows, a.Value))
-		case *array.Boolean:
-			cols[i] = Flags(gather(a, rows, a.Value))
-		default:
-			panic(known(name, a).Error())
+		var err error
+		if cols[i], err = pick(name, rec.Column(i), rows); err != nil {
+			panic(err.Error())
 		}
 	}
-
 	schema := arrow.NewSchema(fieldsOf(names, cols), nil)
 	return array.NewRecord(schema, cols, int64(len(rows)))
 }
 
-// gather returns the values at some rows, and which of them are not null: nil if all are.
+// pick returns the values of a column at some rows; nil means all rows. The column has one of the four types, or it is
+// an error.
+func pick(name string, arr arrow.Array, rows []int) (arrow.Array, error) {
+	switch a := arr.(type) {
+	case *array.Int64:
+		return Ints(gather(a, rows, a.Value)), nil
+	case *array.Float64:
+		return Floats(gather(a, rows, a.Value)), nil
+	case *array.String:
+		return Texts(gather(a, rows, a.Value)), nil
+	case *array.Boolean:
+		return Flags(gather(a, rows, a.Value)), nil
+	}
+	return nil, known(name, arr)
+}
+
+// gather returns the values at some rows, or at all of them if rows is nil, and which of them are not null: nil if all
+// are.
 func gather[T any](arr arrow.Array, rows []int, value func(int) T) (out []T, valid []bool) {
-	out, valid = make([]T, len(rows)), make([]bool, len(rows))
+	n := len(rows)
+	if rows == nil {
+		n = arr.Len()
+	}
+	out, valid = make([]T, n), make([]bool, n)
 	nulls := false
-	for i, r := range rows {
+	for i := range n {
+		r := i
+		if rows != nil {
+			r = rows[i]
+		}
 		if r < 0 || arr.IsNull(r) {
 			nulls = true
 			continue

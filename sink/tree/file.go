@@ -3,6 +3,7 @@ package tree
 import (
 	"errors"
 	"fmt"
+	"io"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -95,11 +96,11 @@ func Stage(b *fileutil.Batch, path string, rec arrow.Record, key []string) (stri
 
 // StageInOrder is Stage for rows that stay in their order.
 func StageInOrder(b *fileutil.Batch, path string, rec arrow.Record) (string, error) {
+	write := perf.WriteCSV
 	if strings.EqualFold(filepath.Ext(path), ".parquet") {
-		return perf.StageParquet(b, path, rec)
+		write = perf.WriteParquet
 	}
-
-	return perf.StageCSV(b, path, rec)
+	return b.Stage(path, func(w io.Writer) error { return write(w, rec) })
 }
 
 // ErrCSVPower reports that a CSV file would have power in some rows only.
