@@ -27,9 +27,9 @@ type Compacted struct {
 func (s *Store) journalDirs(op string) ([]string, error) {
 	pattern := "*"
 	if op != "" {
-		pattern = globEscape(fileName(op))
+		pattern = fileName(op)
 	}
-	dirs, err := filepath.Glob(filepath.Join(globEscape(s.path("journal")), pattern, "*"))
+	dirs, err := fileutil.Glob(s.path("journal"), filepath.Join(pattern, "*"))
 	if err != nil {
 		return nil, fmt.Errorf("state folder %s: %w", s.dir, err)
 	}

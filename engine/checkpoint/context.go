@@ -148,7 +148,3 @@ func withFields(context json.RawMessage) json.RawMessage {
 
 	return out
 }
-
-func globEscape(path string) string {
-	return strings.NewReplacer(`\`, `\\`, `*`, `\*`, `?`, `\?`, `[`, `\[`).Replace(path)
-}

@@ -3,7 +3,6 @@ package checkpoint
 import (
 	"errors"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"aicplan/sink/base/fileutil"
@@ -67,7 +66,7 @@ func (l *RunLock) Resume() error { return l.take() }
 // Following returns an error for each run that follows jobs without the run lock, including those that have
 // ended without releasing their claim.
 func (s *Store) Following() ([]*LockedError, error) {
-	paths, err := filepath.Glob(filepath.Join(globEscape(s.path("following")), "*"))
+	paths, err := fileutil.Glob(s.path("following"), "*")
 	if err != nil {
 		return nil, err
 	}

@@ -21,15 +21,9 @@ func planValue(sum plan.Summary) cty.Value {
 	warnings := []cty.Value{}
 	for i := range sum.Stages {
 		s := &sum.Stages[i]
-		attrs := map[string]cty.Value{
-			"kind": cty.StringVal(s.Kind), "action": cty.StringVal(string(s.Action)), "reason": cty.StringVal(s.Reason),
-			"drops": counts(dropsBy(s)),
-		}
-
-		for name, n := range countsOf(s) {
-			attrs[name] = cty.NumberIntVal(n)
-		}
-
+		attrs := counts(countsOf(s))
+		attrs["kind"], attrs["action"] = cty.StringVal(s.Kind), cty.StringVal(string(s.Action))
+		attrs["reason"], attrs["drops"] = cty.StringVal(s.Reason), cty.ObjectVal(counts(dropsBy(s)))
 		stages[s.Address] = cty.ObjectVal(attrs)
 		for _, w := range s.Warnings {
 			warnings = append(warnings, cty.StringVal(w))
@@ -37,28 +31,21 @@ func planValue(sum plan.Summary) cty.Value {
 	}
 
 	t := sum.Totals
-	return cty.ObjectVal(map[string]cty.Value{
-		"stages":      cty.ObjectVal(stages),
-		"warnings":    cty.TupleVal(warnings),
-		"work":        cty.BoolVal(sum.Work),
-		"declared":    cty.NumberIntVal(t.Declared),
-		"dropped":     cty.NumberIntVal(t.Dropped),
-		"duplicates":  cty.NumberIntVal(t.Duplicates),
-		"cases":       cty.NumberIntVal(int64(t.Cases)),
-		"collect":     cty.NumberIntVal(int64(t.Collect)),
-		"elsewhere":   cty.NumberIntVal(int64(t.Elsewhere)),
-		"rows":        cty.NumberIntVal(int64(t.Rows)),
-		"unsupported": cty.NumberIntVal(int64(t.Unsupported)),
-		"left_out":    cty.NumberIntVal(int64(t.LeftOut)),
+	out := counts(map[string]int64{
+		"declared": t.Declared, "dropped": t.Dropped, "duplicates": t.Duplicates, "cases": int64(t.Cases),
+		"collect": int64(t.Collect), "elsewhere": int64(t.Elsewhere), "rows": int64(t.Rows),
+		"unsupported": int64(t.Unsupported), "left_out": int64(t.LeftOut),
 	})
+	out["stages"], out["warnings"], out["work"] = cty.ObjectVal(stages), cty.TupleVal(warnings), cty.BoolVal(sum.Work)
+	return cty.ObjectVal(out)
 }
 
-func counts(m map[string]int64) cty.Value {
+func counts(m map[string]int64) map[string]cty.Value {
 	out := map[string]cty.Value{}
 	for name, n := range m {
 		out[name] = cty.NumberIntVal(n)
 	}
-	return cty.ObjectVal(out)
+	return out
 }
 
 // caseFunctions returns the functions that only test conditions have: cases(ADDRESS) returns the

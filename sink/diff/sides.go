@@ -57,19 +57,14 @@ func (r *Comparison) choose(a, b arrow.Record, o Options) error {
 	}
 	if len(r.Key) == 0 {
 		r.Key = catalog.Shape(a.Schema())
-	} else if len(o.Key) > 0 {
-		for _, k := range o.Key {
-			for _, s := range []struct {
-				rec  arrow.Record
-				name string
-			}{{a, r.A.Name}, {b, r.B.Name}} {
-				if !table.Has(s.rec, k) {
-					return fmt.Errorf("%s: %w", s.name, &table.MissingError{Name: k, Have: table.Names(s.rec)})
-				}
+	}
+	for _, k := range o.Key {
+		for i, name := range []string{r.A.Name, r.B.Name} {
+			if _, err := table.Array([]arrow.Record{a, b}[i], k); err != nil {
+				return fmt.Errorf("%s: %w", name, err)
 			}
 		}
 	}
-
 	if known && len(o.Key) == 0 {
 		if err := r.halfMissing(a, b, t); err != nil {
 			return err

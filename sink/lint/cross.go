@@ -137,7 +137,7 @@ func (l *linter) outliers(a, b *loaded, r *diff.Comparison, metric string) {
 			return cmp.Or(cmp.Compare(y.Excess, x.Excess), cmp.Compare(x.Row, y.Row))
 		})
 		var lines []string
-		for _, o := range rows[:min(len(rows), maxRows)] {
+		for _, o := range rows {
 			lines = append(lines, o.Note)
 		}
 		l.add(

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
+	"github.com/apache/arrow/go/v17/arrow/array"
 
 	"aicplan/sink/table"
 )
@@ -59,42 +60,33 @@ func WriteCSV(w io.Writer, rec arrow.Record) error {
 // cellWriter returns the function that appends a cell of column i.
 func cellWriter(rec arrow.Record, i int) (func(b []byte, row int) []byte, error) {
 	var add func(b []byte, row int) []byte
-	var err error
-	name, arr := rec.ColumnName(i), rec.Column(i)
-	switch id := arr.DataType().ID(); {
-	case arrow.IsInteger(id):
-		var v *table.Col[int64]
-		v, err = table.Int64s(rec, name)
-		add = func(b []byte, row int) []byte { return strconv.AppendInt(b, v.Values[row], 10) }
-	case arrow.IsFloating(id):
-		var v *table.Col[float64]
-		v, err = table.Float64s(rec, name)
-		add = func(b []byte, row int) []byte { return strconv.AppendFloat(b, v.Values[row], 'g', -1, 64) }
-	case id == arrow.BOOL:
-		var v *table.Col[bool]
-		v, err = table.Bools(rec, name)
-		add = func(b []byte, row int) []byte { return strconv.AppendBool(b, v.Values[row]) }
+	arr := rec.Column(i)
+	switch a := arr.(type) {
+	case *array.Int64:
+		add = func(b []byte, row int) []byte { return strconv.AppendInt(b, a.Value(row), 10) }
+	case *array.Float64:
+		add = func(b []byte, row int) []byte { return strconv.AppendFloat(b, a.Value(row), 'g', -1, 64) }
+	case *array.Boolean:
+		add = func(b []byte, row int) []byte { return strconv.AppendBool(b, a.Value(row)) }
 	default:
-		var codes []int32
-		var fields []string
-		codes, fields, err = table.Codes(rec, name)
+		codes, fields, err := table.Codes(rec, rec.ColumnName(i))
+		if err != nil {
+			return nil, err
+		}
 		for i, v := range fields {
 			fields[i] = string(appendText(nil, v))
 		}
 		add = func(b []byte, row int) []byte { return append(b, fields[codes[row]]...) }
 	}
-
 	if arr.NullN() == 0 {
-		return add, err
+		return add, nil
 	}
-
 	return func(b []byte, row int) []byte {
 		if arr.IsNull(row) {
 			return b
 		}
-
 		return add(b, row)
-	}, err
+	}, nil
 }
 
 // appendText writes a field of text and quotes it if RFC 4180 requires that.
