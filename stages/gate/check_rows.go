@@ -136,7 +136,10 @@ func (c *rowsCheck) run(s *subject) finding {
 		switch {
 		case lacking != "":
 		case fast != nil:
-			holds = fast(i) != 0
+			v := fast(i)
+			if holds = v != 0; math.IsNaN(v) {
+				why = "the condition divides zero by zero"
+			}
 		default:
 			var err error
 			if holds, why, err = c.holds(vars, optional); err != nil {

@@ -17,8 +17,8 @@ type native struct {
 	flags   map[string][]bool
 }
 
-// compile compiles an expression, so that conditions are 0 or 1. flag is true for conditions. It returns nil if HCL
-// must evaluate the expression.
+// compile compiles an expression, so that conditions are 0 or 1, or NaN if an operand has no value, such as 0 / 0. flag
+// is true for conditions. It returns nil if HCL must evaluate the expression.
 func (n native) compile(expr hclsyntax.Expression) (at func(row int) float64, flag bool) {
 	if len(columnNamesOf(expr)) == 0 {
 		v, diags := expr.Value(n.ctx)
@@ -39,7 +39,7 @@ func (n native) compile(expr hclsyntax.Expression) (at func(row int) float64, fl
 			return func(row int) float64 { return values[row] }, false
 		}
 		if flags := n.flags[name]; flags != nil {
-			return func(row int) float64 { return bit(flags[row]) }, true
+			return func(row int) float64 { return bit(flags[row], 0, 0) }, true
 		}
 
 	case *hclsyntax.UnaryOpExpr:
@@ -72,20 +72,24 @@ func (n native) compile(expr hclsyntax.Expression) (at func(row int) float64, fl
 var operations = map[*hclsyntax.Operation]func(a, b float64) float64{
 	hclsyntax.OpLogicalAnd:         func(a, b float64) float64 { return a * b },
 	hclsyntax.OpLogicalOr:          func(a, b float64) float64 { return max(a, b) },
-	hclsyntax.OpLessThan:           func(a, b float64) float64 { return bit(a < b) },
-	hclsyntax.OpLessThanOrEqual:    func(a, b float64) float64 { return bit(a <= b) },
-	hclsyntax.OpGreaterThan:        func(a, b float64) float64 { return bit(a > b) },
-	hclsyntax.OpGreaterThanOrEqual: func(a, b float64) float64 { return bit(a >= b) },
-	hclsyntax.OpEqual:              func(a, b float64) float64 { return bit(a == b) },
-	hclsyntax.OpNotEqual:           func(a, b float64) float64 { return bit(a != b) },
+	hclsyntax.OpLessThan:           func(a, b float64) float64 { return bit(a < b, a, b) },
+	hclsyntax.OpLessThanOrEqual:    func(a, b float64) float64 { return bit(a <= b, a, b) },
+	hclsyntax.OpGreaterThan:        func(a, b float64) float64 { return bit(a > b, a, b) },
+	hclsyntax.OpGreaterThanOrEqual: func(a, b float64) float64 { return bit(a >= b, a, b) },
+	hclsyntax.OpEqual:              func(a, b float64) float64 { return bit(a == b, a, b) },
+	hclsyntax.OpNotEqual:           func(a, b float64) float64 { return bit(a != b, a, b) },
 	hclsyntax.OpAdd:                func(a, b float64) float64 { return a + b },
 	hclsyntax.OpSubtract:           func(a, b float64) float64 { return a - b },
 	hclsyntax.OpMultiply:           func(a, b float64) float64 { return a * b },
 	hclsyntax.OpDivide:             func(a, b float64) float64 { return a / b },
 }
 
-func bit(b bool) float64 {
-	if b {
+// bit returns a condition over a and b as a number.
+func bit(is bool, a, b float64) float64 {
+	switch {
+	case math.IsNaN(a) || math.IsNaN(b):
+		return math.NaN()
+	case is:
 		return 1
 	}
 	return 0
