@@ -78,7 +78,7 @@ func (g gateFiles) write(a *app, r *run.Applied, events bool) error {
 		return nil
 	}
 
-	if err := results.WriteAnnotations(a.stdout, groups, ""); err != nil {
+	if err := results.WriteAnnotations(a.stdout, groups); err != nil {
 		return err
 	}
 	if summary != "" {

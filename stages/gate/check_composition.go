@@ -76,9 +76,9 @@ func (c *composition) prepare(bad problems) {
 
 // part is one entry of the column "parts".
 type part struct {
-	key   string // column names, joined
-	row   string // column values, joined
-	text  string // for messages
+	names []string // of columns, sorted
+	row   string   // column values, joined
+	text  string   // for messages
 	count float64
 }
 
@@ -86,7 +86,7 @@ type part struct {
 type partSet struct {
 	column string
 	tables []arrow.Record
-	index  map[string]map[string][]found // by part.key, then part.row
+	index  map[string]map[string][]found // by part.names, then part.row
 }
 
 // found is a row that matches a part. clock is the SM clock in MHz and slope the exponent with which the
@@ -103,14 +103,15 @@ func (f found) at(mhz float64) float64 { return f.value * math.Pow(f.clock/mhz, 
 // lookup returns the rows of a part. If a point is given, rows at that point come first, then rows
 // without a point. If only rows at other points exist, it returns them with the reason why they do not
 // count.
-func (p *partSet) lookup(x part, names []string, point string) ([]found, string) {
-	rows, ok := p.index[x.key]
+func (p *partSet) lookup(x part, point string) ([]found, string) {
+	key := strings.Join(x.names, "\x00")
+	rows, ok := p.index[key]
 	if !ok {
 		rows = map[string][]found{}
 		for _, rec := range p.tables {
-			p.read(rec, names, rows)
+			p.read(rec, x.names, rows)
 		}
-		p.index[x.key] = rows
+		p.index[key] = rows
 	}
 
 	all := rows[x.row]
@@ -130,18 +131,6 @@ func (p *partSet) lookup(x part, names []string, point string) ([]found, string)
 		all[0].point,
 		point,
 	)
-}
-
-// textAt returns a function that reads a column's text by row. It returns "" if the column does not
-// exist.
-func textAt(rec arrow.Record, name string) func(int) string {
-	col := column(rec, name)
-	return func(row int) string {
-		if col == nil {
-			return ""
-		}
-		return table.Text(col, row)
-	}
 }
 
 // read adds the rows of rec to rows, keyed by the values of the named columns. Tables without one of the
@@ -164,7 +153,7 @@ func (p *partSet) read(rec arrow.Record, names []string, rows map[string][]found
 		}
 	}
 
-	clock, slope, point := other(clockColumn), other(slopeColumn), textAt(rec, pointColumn)
+	clock, slope := other(clockColumn), other(slopeColumn)
 	cols := make([]arrow.Array, len(names))
 	for i, n := range names {
 		if cols[i] = column(rec, n); cols[i] == nil {
@@ -179,7 +168,8 @@ func (p *partSet) read(rec arrow.Record, names []string, rows map[string][]found
 		}
 
 		key := strings.Join(words, "\x00")
-		f := found{value: math.NaN(), clock: clock(row), slope: slope(row), point: point(row)}
+		f := found{value: math.NaN(), clock: clock(row), slope: slope(row),
+			point: textOf(rec, pointColumn, row)}
 		if v, ok := value.At(row); ok && v > 0 && !math.IsInf(v, 0) {
 			f.value = v
 		}
@@ -188,45 +178,44 @@ func (p *partSet) read(rec arrow.Record, names []string, rows map[string][]found
 	}
 }
 
-// partsOf parses the column "parts" of a row. The second result has the column names of each part.
-func partsOf(text string) ([]part, [][]string, error) {
+// partsOf parses the column "parts" of a row.
+func partsOf(text string) ([]part, error) {
 	d := json.NewDecoder(bytes.NewReader([]byte(text)))
 	d.UseNumber()
 
 	var raw []map[string]any
 	if err := d.Decode(&raw); err != nil {
-		return nil, nil, fmt.Errorf("parts is no JSON list of objects: %w", err)
+		return nil, fmt.Errorf("parts is no JSON list of objects: %w", err)
 	}
 
 	if len(raw) == 0 {
-		return nil, nil, fmt.Errorf("parts is an empty list")
+		return nil, fmt.Errorf("parts is an empty list")
 	}
 
 	var out []part
-	var names [][]string
 	for _, m := range raw {
 		p := part{count: 1}
 		if n, ok := m[countKey].(json.Number); ok {
 			v, err := n.Float64()
 			if err != nil || !(v > 0) {
-				return nil, nil, fmt.Errorf("count of a part is %s; it must be above 0", n)
+				return nil, fmt.Errorf("count of a part is %s; it must be above 0", n)
 			}
 			p.count = v
 			delete(m, countKey)
 		}
 
-		mine := slices.Sorted(maps.Keys(m))
+		p.names = slices.Sorted(maps.Keys(m))
 		var words, said []string
-		for _, n := range mine {
+		for _, n := range p.names {
 			w := fmt.Sprint(m[n])
 			words, said = append(words, w), append(said, n+"="+w)
 		}
 
-		p.key, p.row, p.text = strings.Join(mine, "\x00"), strings.Join(words, "\x00"), strings.Join(said, " ")
-		out, names = append(out, p), append(names, mine)
+		p.row, p.text = strings.Join(words, "\x00"), strings.Join(said, " ")
+		out = append(out, p)
 	}
 
-	return out, names, nil
+	return out, nil
 }
 
 func (c *composition) run(s *subject) finding {
@@ -244,7 +233,6 @@ func (c *composition) run(s *subject) finding {
 		return s.cannot(fmt.Sprintf("the data has no column %q of numbers", c.Column))
 	}
 
-	points := textAt(s.rec, pointColumn)
 	clocks := func(int) (float64, bool) { return 0, false }
 	if mhz, err := table.Float64s(s.rec, clockColumn); err == nil {
 		clocks = mhz.At
@@ -277,14 +265,13 @@ func (c *composition) run(s *subject) finding {
 			clock = v
 		}
 
-		added, why := c.sum(set, table.Text(texts, row), points(row), clock)
+		added, why := c.sum(set, table.Text(texts, row), textOf(s.rec, pointColumn, row), clock)
 		if why != "" {
 			v.left.row(row, why)
 			continue
 		}
 
-		sum := added.value
-		ratio := sum / layer
+		ratio := added.value / layer
 		low, high = min(low, ratio), max(high, ratio)
 
 		of, note := "", ""
@@ -305,7 +292,7 @@ func (c *composition) run(s *subject) finding {
 		}
 
 		lines = append(lines, line{math.Abs(ratio - 1),
-			fmt.Sprintf("%s sum=%s%s layer=%s sum/layer=%.3f%s", s.describe(row), number(sum), of, number(layer), ratio, note)})
+			fmt.Sprintf("%s sum=%s%s layer=%s sum/layer=%.3f%s", s.describe(row), number(added.value), of, number(layer), ratio, note)})
 	}
 
 	if len(lines) == 0 {
@@ -342,14 +329,14 @@ type summed struct {
 
 // sum adds up the parts of a layer. If it cannot, why gives the reason.
 func (c *composition) sum(set *partSet, text, point string, mhz float64) (out summed, why string) {
-	parts, names, err := partsOf(text)
+	parts, err := partsOf(text)
 	if err != nil {
 		return out, err.Error()
 	}
 
 	out.slowest, out.fastest = math.Inf(1), math.Inf(-1)
-	for i, p := range parts {
-		rows, why := set.lookup(p, names[i], point)
+	for _, p := range parts {
+		rows, why := set.lookup(p, point)
 		switch {
 		case why != "":
 			return out, why

@@ -146,6 +146,9 @@ type matched struct {
 	common    int    // selected rows with a prediction
 	unasked   int    // predictions without a measured row
 	predicted string // the key of the first prediction, for messages
+	// trees are the tables that the compared rows were predicted from, sorted. It is empty if the predictions have none
+	// of treeColumns.
+	trees []string
 }
 
 func (c *prediction) match(s *subject, key []string) (*matched, error) {
@@ -195,12 +198,18 @@ func (c *prediction) match(s *subject, key []string) (*matched, error) {
 		m.common++
 	}
 
-	return m, m.oneTree(s, c.address())
+	// The errors of predictions from different tables cannot be attributed to one set of tables.
+	if m.trees = m.treesOf(s); len(m.trees) > 1 {
+		return nil, fmt.Errorf("%s predicts from %d different tables: %s; predict all workloads from one", c.address(),
+			len(m.trees), strings.Join(m.trees[:min(len(m.trees), 4)], "; "))
+	}
+
+	return m, nil
 }
 
-// apart shows one key of each side if the two sides have no key in common.
+// apart shows one key of each side, which have no key in common.
 func (m *matched) apart(s *subject, key []string) string {
-	if m.common > 0 || m.predicted == "" || s.rec.NumRows() == 0 {
+	if m.predicted == "" || s.rec.NumRows() == 0 {
 		return ""
 	}
 	return fmt.Sprintf("; the data has %s, and what was predicted %s", table.Describe(s.rec, 0, key), m.predicted)
@@ -231,23 +240,10 @@ func sameKind(a, b arrow.Record, key []string, name string) error {
 
 func isText(arr arrow.Array) bool { return arr.DataType().ID() == arrow.STRING }
 
-// oneTree rejects predictions that were made from different tables, because their errors cannot be
-// attributed to one set of tables.
-func (m *matched) oneTree(s *subject, name string) error {
-	trees := m.trees(s)
-	if len(trees) > 1 {
-		return fmt.Errorf("%s predicts from %d different tables: %s; predict all workloads from one", name,
-			len(trees), strings.Join(trees[:min(len(trees), 4)], "; "))
-	}
-	return nil
-}
-
 // treeColumns identify the tables that a row was predicted from.
 var treeColumns = []string{"tables_version", "tables_digest"}
 
-// trees lists the tables that the compared rows were predicted from, sorted. It is empty if the
-// predictions have none of treeColumns.
-func (m *matched) trees(s *subject) []string {
+func (m *matched) treesOf(s *subject) []string {
 	var has []string
 	for _, name := range treeColumns {
 		if column(s.reference(), name) != nil {

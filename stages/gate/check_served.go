@@ -108,7 +108,7 @@ func (c *served) run(s *subject) finding {
 	}
 
 	// What the rows measured. A row counts as served if the server ran all of its kernels.
-	known, absent := map[string]bool{}, map[string]*absence{}
+	known, absent, example := map[string]bool{}, map[string]int{}, map[string]string{}
 	rows, unserved := 0, 0
 	for i, ds := range s.others {
 		if ds == nil || ds.Table == nil {
@@ -140,12 +140,9 @@ func (c *served) run(s *subject) finding {
 					continue
 				}
 				ran = false
-				a := absent[name]
-				if a == nil {
-					a = &absence{example: c.refs[i].Address + " " + of.describe(row)}
-					absent[name] = a
+				if absent[name]++; absent[name] == 1 {
+					example[name] = c.refs[i].Address + " " + of.describe(row)
 				}
-				a.rows++
 			}
 			if !ran {
 				unserved++
@@ -180,36 +177,16 @@ func (c *served) run(s *subject) finding {
 			"collector or the server chooses another backend"
 	}
 
-	rowsOf := map[string]int{}
-	for name, a := range absent {
-		rowsOf[name] = a.rows
-	}
-
-	for _, name := range byCount(rowsOf) {
-		v.rows = append(
-			v.rows,
-			fmt.Sprintf(
-				"not run by the server: %s (%d rows, such as %s)",
-				shortName(name),
-				absent[name].rows,
-				absent[name].example,
-			),
-		)
+	for _, name := range byCount(absent) {
+		v.rows = append(v.rows, fmt.Sprintf("not run by the server: %s (%d rows, such as %s)", shortName(name), absent[name],
+			example[name]))
 	}
 	for _, name := range byCount(times) {
-		v.rows = append(
-			v.rows,
-			fmt.Sprintf("without a row: %s (%s of the kernel time)", shortName(name), percent(times[name]/total)),
-		)
+		v.rows = append(v.rows, fmt.Sprintf("without a row: %s (%s of the kernel time)", shortName(name),
+			percent(times[name]/total)))
 	}
 
 	return v
-}
-
-// absence counts the rows with a kernel that the server did not run, with one of them as an example.
-type absence struct {
-	rows    int
-	example string
 }
 
 // unknown are the versions of runtimes that report none.

@@ -23,7 +23,7 @@ const mostWorkloads = 500
 // detail returns the comparison by workload for reports.
 func (c *prediction) detail(s *subject, m *matched, key []string, pairs map[string][]compared) *results.Prediction {
 	out := &results.Prediction{Queue: c.queue(s, pairs), Kind: "prediction", Predicted: c.address(),
-		Tables: m.trees(s), Key: key, Columns: []results.PredictionColumn{}, Workloads: []results.Workload{}}
+		Tables: m.trees, Key: key, Columns: []results.PredictionColumn{}, Workloads: []results.Workload{}}
 	for _, name := range c.Columns {
 		if all := pairs[name]; len(all) > 0 {
 			out.Columns = append(out.Columns, c.summary(name, all))

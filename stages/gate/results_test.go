@@ -64,7 +64,7 @@ func golden(t *testing.T, name string, write func(io.Writer) error) string {
 func TestViews(t *testing.T) {
 	g := groups()
 	golden(t, "gate.md", func(w io.Writer) error { return results.WriteMarkdown(w, g) })
-	golden(t, "gate.annotations", func(w io.Writer) error { return results.WriteAnnotations(w, g, "plans") })
+	golden(t, "gate.annotations", func(w io.Writer) error { return results.WriteAnnotations(w, g) })
 	golden(t, "gate.json", func(w io.Writer) error { return results.WriteJSON(w, g) })
 	golden(t, "gate.xml", func(w io.Writer) error { return results.WriteJUnit(w, g) })
 }

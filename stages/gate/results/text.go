@@ -2,6 +2,7 @@ package results
 
 import (
 	_ "embed"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -25,8 +26,8 @@ func WriteMarkdown(w io.Writer, groups []Group) error {
 }
 
 // WriteAnnotations writes GitHub Actions workflow commands: one error or warning per failed check, at
-// its position in the plan. prefix is the plan folder relative to the repository, "" for the root.
-func WriteAnnotations(w io.Writer, groups []Group, prefix string) error {
+// its position in the plan.
+func WriteAnnotations(w io.Writer, groups []Group) error {
 	for _, g := range groups {
 		for _, r := range g.results() {
 			level := ""
@@ -41,9 +42,6 @@ func WriteAnnotations(w io.Writer, groups []Group, prefix string) error {
 
 			place := ""
 			if file, line, ok := cutPos(r.Pos); ok {
-				if prefix != "" && !strings.HasPrefix(file, "/") {
-					file = strings.TrimSuffix(prefix, "/") + "/" + file
-				}
 				place = "file=" + property(file) + ",line=" + property(line) + ","
 			}
 
@@ -78,16 +76,10 @@ func GitHub(getenv func(string) string) (inside bool, summary string) {
 }
 
 // AppendSummary appends the Markdown table to a step summary file.
-func AppendSummary(path string, groups []Group) (err error) {
+func AppendSummary(path string, groups []Group) error {
 	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if e := f.Close(); err == nil {
-			err = e
-		}
-	}()
-
-	return WriteMarkdown(&textutil.Writer{W: f}, groups)
+	return errors.Join(WriteMarkdown(&textutil.Writer{W: f}, groups), f.Close())
 }
