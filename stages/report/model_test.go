@@ -1,6 +1,7 @@
 package report
 
 import (
+	"io"
 	"math"
 	"slices"
 	"strings"
@@ -254,6 +255,28 @@ func TestFiles(t *testing.T) {
 	}})
 	if r.Files[0].Path != "out/a/gemm.txt" || r.Files[1].Path != "out/b.txt" {
 		t.Errorf("files: %+v", r.Files)
+	}
+}
+
+// TestUnusableValuesInJSON writes a report on rows without a usable latency, or with an infinite percentile.
+func TestUnusableValuesInJSON(t *testing.T) {
+	in := input(t)
+	data := in.Tables[0].Data
+	latency := make([]float64, data.Table.NumRows())
+	noise, high := slices.Clone(latency), slices.Clone(latency)
+	for i := range latency {
+		latency[i], noise[i], high[i] = 1, float64(i), math.Inf(1)
+	}
+
+	last := len(latency) - 1
+	latency[last], latency[last-1] = math.NaN(), math.Inf(1)
+	for name, values := range map[string][]float64{"latency": latency, "rel_stdev": noise, "p90": high} {
+		data.Table = table.WithColumn(data.Table, name, table.Floats(values, nil))
+	}
+
+	in.Tables[0].Reference = nil
+	if err := Write(io.Discard, "json", build(t, in)); err != nil {
+		t.Error(err)
 	}
 }
 

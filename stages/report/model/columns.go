@@ -15,10 +15,12 @@ import (
 
 // Sorted returns the finite values of v in ascending order.
 func Sorted(v []float64) []float64 {
-	out := slices.DeleteFunc(slices.Clone(v), func(x float64) bool { return math.IsNaN(x) || math.IsInf(x, 0) })
+	out := slices.DeleteFunc(slices.Clone(v), func(x float64) bool { return !finite(x) })
 	slices.Sort(out)
 	return out
 }
+
+func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 // Distinct returns the finite values of v in ascending order, each once.
 func Distinct(v []float64) []float64 { return slices.Compact(Sorted(v)) }
@@ -109,9 +111,9 @@ func words(rec arrow.Record, name string) Series {
 	return s
 }
 
-// times reads a column of RFC 3339 times as seconds since 1970.
-func times(rec arrow.Record, name string) []float64 {
-	values := texts(rec, name)
+// started reads when each row was measured, in seconds since 1970.
+func started(rec arrow.Record) []float64 {
+	values := texts(rec, "started_at")
 	out := make([]float64, len(values))
 	for i, v := range values {
 		out[i] = math.NaN()

@@ -130,7 +130,7 @@ func FacetsOf(ds *stage.Dataset, spec *systems.Spec) *Facets {
 	f.Noise, f.Clock, f.Power = numbers(rec, "rel_stdev"), numbers(rec, "sm_clock_mhz"), numbers(rec, "power")
 	f.Low, f.High = numbers(rec, "p10"), numbers(rec, "p90")
 	f.rates(rec, works)
-	f.Started = times(rec, "started_at")
+	f.Started = started(rec)
 	f.Worker = words(rec, "worker")
 	f.throttled(rec)
 	f.params(rec, ds, t)
@@ -141,13 +141,11 @@ func FacetsOf(ds *stage.Dataset, spec *systems.Spec) *Facets {
 		f.fewNumbers()
 	}
 
-	f.Spec = spec
-	if spec != nil && f.System == "" {
+	if f.Spec = spec; spec != nil {
 		f.System = spec.Name
-	}
-
-	if spec != nil && t != nil {
-		f.light(rec, t, spec)
+		if t != nil {
+			f.light(rec, t)
+		}
 	}
 
 	return f
@@ -329,8 +327,8 @@ func operations(works []rules.Work) []float64 {
 // sizeColumns grow the work, as do the axes that physics knows.
 var sizeColumns = map[string]bool{"n": true, "k": true, "size_bytes": true}
 
-func (f *Facets) light(rec arrow.Record, t *catalog.Table, spec *systems.Spec) {
-	least, ok := rules.SpeedOfLight(rec, t, spec)
+func (f *Facets) light(rec arrow.Record, t *catalog.Table) {
+	least, ok := rules.SpeedOfLight(rec, t, f.Spec)
 	if !ok || f.Latency == nil {
 		return
 	}
@@ -348,7 +346,5 @@ func (f *Facets) light(rec arrow.Record, t *catalog.Table, spec *systems.Spec) {
 		}
 	}
 
-	if out = orNil(out); out != nil {
-		f.Light, f.System = out, spec.Name
-	}
+	f.Light = orNil(out)
 }

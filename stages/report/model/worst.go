@@ -35,7 +35,7 @@ func (t *Table) worst() {
 	pick := func(why string, value []float64, most bool, fit func(int) bool) {
 		var rows []int
 		for i, v := range value {
-			if !math.IsNaN(v) && !math.IsInf(v, 0) && (fit == nil || fit(i)) {
+			if finite(v) && finite(f.Latency[i]) && (fit == nil || fit(i)) {
 				rows = append(rows, i)
 			}
 		}
@@ -69,7 +69,7 @@ func (t *Table) worst() {
 func (t *Table) worstRow(why string, i int) WorstRow {
 	f := t.Facets
 	known := func(v []float64) *float64 {
-		if v == nil || math.IsNaN(v[i]) {
+		if v == nil || !finite(v[i]) {
 			return nil
 		}
 		return &v[i]
