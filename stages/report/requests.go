@@ -88,7 +88,6 @@ func readRequests(raw []byte, r *model.Requests) error {
 	type record struct {
 		Metadata struct {
 			Start int64  `json:"request_start_ns"`
-			End   int64  `json:"request_end_ns"`
 			Phase string `json:"benchmark_phase"`
 		} `json:"metadata"`
 		Metrics struct {
@@ -100,10 +99,10 @@ func readRequests(raw []byte, r *model.Requests) error {
 	var all []record
 	lines := bufio.NewScanner(bytes.NewReader(raw))
 	lines.Buffer(nil, len(raw)+1)
-	for lines.Scan() {
+	for n := 1; lines.Scan(); n++ {
 		var rec record
 		if err := json.Unmarshal(lines.Bytes(), &rec); err != nil {
-			return fmt.Errorf("line %d: %w", len(all)+1, err)
+			return fmt.Errorf("line %d: %w", n, err)
 		}
 		if rec.Metadata.Phase == "profiling" && rec.Metrics.Latency.Value != nil {
 			all = append(all, rec)

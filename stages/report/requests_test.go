@@ -1,6 +1,7 @@
 package report
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -23,7 +24,8 @@ func TestReadRequests(t *testing.T) {
 		r.End[1] != 1.04 {
 		t.Errorf("%+v", r)
 	}
-	if err := readRequests([]byte("{\n"), &r); err == nil || !strings.Contains(err.Error(), "line 1") {
+	if err := readRequests([]byte(lines+"{\n"), &r); err == nil ||
+		!strings.Contains(err.Error(), fmt.Sprintf("line %d", 1+strings.Count(lines, "\n"))) {
 		t.Errorf("an invalid file gave %v", err)
 	}
 }
