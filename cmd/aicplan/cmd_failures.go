@@ -39,7 +39,7 @@ func (c *failuresCmd) Run(a *app, all *stages.Set, store *checkpoint.Store) erro
 		return err
 	}
 
-	groups, err := model.GroupFailures(sources, model.FailureOptions{By: c.GroupBy, Status: c.Status})
+	groups, err := model.GroupFailures(sources, c.Status, c.GroupBy...)
 	if err != nil {
 		return err
 	}
@@ -155,8 +155,7 @@ func ledgers(store *checkpoint.Store, kinds map[string]stage.Kind, globs []strin
 			return nil, err
 		}
 
-		out = append(out, model.StageLedger{Address: rec.Address, Op: d.Info.Op, Framework: d.Info.Framework,
-			Version: d.Info.Version, Ledger: d.Ledger})
+		out = append(out, model.StageLedger{Address: rec.Address, Dataset: d})
 	}
 
 	if len(globs) > 0 && !known {

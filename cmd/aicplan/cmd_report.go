@@ -15,7 +15,6 @@ import (
 	"aicplan/stages/report"
 	"aicplan/stages/report/live"
 	"aicplan/stages/report/model"
-	"aicplan/systems"
 )
 
 type reportCmd struct {
@@ -72,15 +71,6 @@ func (c *reportCmd) report(a *app, store *checkpoint.Store) (*model.Report, erro
 	}
 
 	in.Run.IdleSince = idle
-	in.Run.Idle = past.Idle()
-	in.System = func(name string) *systems.Spec {
-		spec, err := systems.Load(name)
-		if err != nil {
-			return nil // a system that only the plan defines; the report then has no speed of light
-		}
-		return spec
-	}
-
 	return model.Build(in)
 }
 

@@ -15,9 +15,10 @@ type Loader func(*checkpoint.Store, *checkpoint.StageRecord) (*stage.Dataset, er
 
 // Input gathers what the report of a past run is made of.
 func (p *Past) Input(store *checkpoint.Store, load Loader) (model.Input, error) {
-	in := model.Input{Run: model.Run{
+	in := model.Input{System: shipped, Run: model.Run{
 		ID: p.Run.ID, Plan: p.Plan, Started: p.Started.UTC().Format("2006-01-02T15:04:05Z"), Seconds: p.Seconds,
 		Unfinished: !p.Ended, Partial: p.Options.Partial(),
+		Idle: p.Idle(),
 	}}
 	if p.Ended {
 		in.Run.ExitCode = &p.ExitCode

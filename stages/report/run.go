@@ -68,7 +68,7 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 
 // input gathers what the report is made of.
 func (c *Config) input(rc *stage.RunContext) model.Input {
-	in := model.Input{Title: c.Title, Run: model.Run{ID: filepath.Base(rc.RunDir), Plan: rc.Range.Filename,
+	in := model.Input{Title: c.Title, System: shipped, Run: model.Run{ID: filepath.Base(rc.RunDir), Plan: rc.Range.Filename,
 		Partial: rc.Options.Partial()}}
 	if rc.RunDir == "" {
 		in.Run.ID = ""
@@ -85,7 +85,7 @@ func (c *Config) input(rc *stage.RunContext) model.Input {
 			references = append(references, data)
 			continue
 		}
-		in.Tables = append(in.Tables, model.TableInput{Address: i.Ref.Address, Data: data, System: systemOf(data)})
+		in.Tables = append(in.Tables, model.TableInput{Address: i.Ref.Address, Data: data})
 	}
 
 	stages := c.statement().References
@@ -103,17 +103,13 @@ func (c *Config) before(all []stage.Finished, address string) []stage.Finished {
 	})
 }
 
-// systemOf returns the shipped spec of a dataset's system, or nil.
-func systemOf(ds *stage.Dataset) *systems.Spec {
-	if ds == nil || ds.Info.System == "" {
-		return nil
+// shipped returns a shipped system spec. It returns nil for a system that only the plan defines; the report then has no
+// speed of light.
+func shipped(name string) *systems.Spec {
+	if spec, err := systems.Load(name); err == nil {
+		return spec
 	}
-
-	spec, err := systems.Load(ds.Info.System)
-	if err != nil {
-		return nil // a system of the plan's own: no speed of light without its peaks
-	}
-	return spec
+	return nil
 }
 
 // write writes one format and returns the file.

@@ -41,8 +41,8 @@ func sampleInput(t testing.TB, rows int) model.Input {
 		Run: model.Run{ID: "20260304T220500.000-ab12", Plan: "plans/h200_trtllm.hcl",
 			Started: "2026-03-04T22:05:00Z", Seconds: 9876.5, ExitCode: &exitCode},
 		Tables: []model.TableInput{
-			{Address: "gate.gemm", Data: gemm, System: spec, Reference: reference, ReferenceName: "vllm 0.19.0"},
-			{Address: "dedupe.attention", Data: attention, System: spec},
+			{Address: "gate.gemm", Data: gemm, Reference: reference, ReferenceName: "vllm 0.19.0"},
+			{Address: "dedupe.attention", Data: attention},
 			{Address: "import.allreduce", Data: allreduce()},
 		},
 		System: func(string) *systems.Spec { return spec },

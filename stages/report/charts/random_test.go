@@ -64,13 +64,14 @@ func TestAnyTable(t *testing.T) {
 		})
 
 		ds := &stage.Dataset{Table: rec, Planned: rec,
-			Info: stage.Info{Op: "gemm", Params: []string{"gemm_dtype", "m", "n", "k"}}}
-		in := model.TableInput{Address: "gate.g", Data: ds, System: spec}
+			Info: stage.Info{Op: "gemm", System: "h", Params: []string{"gemm_dtype", "m", "n", "k"}}}
+		in := model.TableInput{Address: "gate.g", Data: ds}
 		if rapid.Bool().Draw(t, "reference") {
 			in.Reference = ds
 		}
 
-		r, err := model.Build(model.Input{Tables: []model.TableInput{in}})
+		r, err := model.Build(model.Input{Tables: []model.TableInput{in},
+			System: func(string) *systems.Spec { return spec }})
 		if err != nil {
 			t.Fatal(err)
 		}

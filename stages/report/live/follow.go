@@ -130,36 +130,35 @@ func (f *Follower) lines(b []byte) {
 
 // event is a line of events.ndjson, as engine/run and the stages write it.
 type event struct {
-	At        time.Time      `json:"@timestamp"`
-	Level     string         `json:"@level"`
-	Text      string         `json:"@message"`
-	Type      string         `json:"type"`
-	Stage     string         `json:"stage"`
-	Kind      string         `json:"kind"`
-	Plan      string         `json:"plan"`
-	Host      string         `json:"host"`
-	PID       int            `json:"pid"`
-	Graph     []node         `json:"graph"`
-	Reason    string         `json:"reason"`
-	Status    string         `json:"status"`
-	Reused    bool           `json:"reused"`
-	Seconds   float64        `json:"seconds"`
-	Message   string         `json:"message"`
-	Counts    stage.Counts   `json:"counts"`
-	ExitCode  int            `json:"exit_code"`
-	Done      int            `json:"done"`
-	Failed    int            `json:"failed"`
-	Skipped   int            `json:"skipped"`
-	Total     int            `json:"total"`
-	Before    int            `json:"before"`
-	Op        string         `json:"op"`
-	Class     string         `json:"class"`
-	Params    any            `json:"params"`
-	Worker    string         `json:"worker"`
-	Device    string         `json:"device_uuid"`
-	Cases     int            `json:"cases"`
-	Metrics   map[string]any `json:"metrics"`
-	Exception string         `json:"exception"`
+	At       time.Time      `json:"@timestamp"`
+	Level    string         `json:"@level"`
+	Text     string         `json:"@message"`
+	Type     string         `json:"type"`
+	Stage    string         `json:"stage"`
+	Kind     string         `json:"kind"`
+	Plan     string         `json:"plan"`
+	Host     string         `json:"host"`
+	PID      int            `json:"pid"`
+	Graph    []node         `json:"graph"`
+	Reason   string         `json:"reason"`
+	Status   string         `json:"status"`
+	Reused   bool           `json:"reused"`
+	Seconds  float64        `json:"seconds"`
+	Message  string         `json:"message"`
+	Counts   stage.Counts   `json:"counts"`
+	ExitCode int            `json:"exit_code"`
+	Done     int            `json:"done"`
+	Failed   int            `json:"failed"`
+	Skipped  int            `json:"skipped"`
+	Total    int            `json:"total"`
+	Before   int            `json:"before"`
+	Op       string         `json:"op"`
+	Class    string         `json:"class"`
+	Params   any            `json:"params"`
+	Worker   string         `json:"worker"`
+	Device   string         `json:"device_uuid"`
+	Cases    int            `json:"cases"`
+	Metrics  map[string]any `json:"metrics"`
 }
 
 type node struct {
@@ -175,7 +174,7 @@ type node struct {
 // browser hidden characters can reorder a line.
 func (e *event) show() {
 	for _, text := range []*string{&e.Text, &e.Stage, &e.Plan, &e.Host, &e.Reason, &e.Message, &e.Op, &e.Class,
-		&e.Worker, &e.Device, &e.Exception} {
+		&e.Worker, &e.Device} {
 		*text = textutil.Visible(*text)
 	}
 

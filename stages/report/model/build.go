@@ -169,9 +169,7 @@ func (r *Report) attachGates(finished []stage.Finished) {
 		}
 
 		if len(groups) > 0 {
-			c := results.Count(groups)
-			t.Gate = &Gate{Address: strings.Join(addresses, ", "), addresses: addresses, Passed: c.Passed,
-				Failed: c.Failed, Warned: c.Warned, Skipped: c.Skipped}
+			t.Gate = &Gate{strings.Join(addresses, ", "), results.Count(groups), addresses}
 		}
 	}
 }
@@ -185,8 +183,7 @@ func (r *Report) losses(in Input) error {
 			return
 		}
 		seen[ds.Ledger] = true
-		sources = append(sources, StageLedger{Address: address, Op: ds.Info.Op, Framework: ds.Info.Framework,
-			Version: ds.Info.Version, Ledger: ds.Ledger})
+		sources = append(sources, StageLedger{address, ds})
 	}
 	for _, f := range in.Finished {
 		// Dedupe and gate pass ledgers on: count each once, at its collect.
@@ -202,12 +199,11 @@ func (r *Report) losses(in Input) error {
 	}
 
 	var err error
-	if r.Failures, err = GroupFailures(sources, FailureOptions{}); err != nil {
+	if r.Failures, err = GroupFailures(sources, "failed", "op", "class", "message"); err != nil {
 		return err
 	}
 
-	skipped, err := GroupFailures(sources,
-		FailureOptions{By: []string{"stage", "class", "message"}, Status: "skipped"})
+	skipped, err := GroupFailures(sources, "skipped", "stage", "class", "message")
 	if err != nil {
 		return err
 	}

@@ -10,8 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/apache/arrow/go/v17/arrow"
-
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
 	"aicplan/sink/table"
@@ -19,23 +17,8 @@ import (
 
 // StageLedger is the ledger of one stage.
 type StageLedger struct {
-	Address   string
-	Op        string
-	Framework string
-	Version   string
-	Ledger    arrow.Record // stage.LedgerSchema
-}
-
-// groupBy are the columns by which failures are grouped by default.
-var groupBy = []string{"op", "class", "message"}
-
-// FailureOptions are the options of GroupFailures.
-type FailureOptions struct {
-	// By names columns: stage, op, framework, version, the columns of a ledger, or parameters of the cases.
-	// The default is op, class and message. Messages that differ only in numbers are equal.
-	By []string
-	// Status is failed, skipped or all. The default is failed.
-	Status string
+	Address string
+	*stage.Dataset
 }
 
 // FailureGroup is a set of cases that agree in the columns grouped by.
@@ -112,11 +95,11 @@ func (l *ledger) value(name string, row int) (text string, known bool) {
 	case "stage":
 		return l.src.Address, true
 	case "op":
-		return l.src.Op, true
+		return l.src.Info.Op, true
 	case "framework":
-		return l.src.Framework, true
+		return l.src.Info.Framework, true
 	case "version":
-		return l.src.Version, true
+		return l.src.Info.Version, true
 	case "attempts":
 		return fmt.Sprint(l.attempts.Values[row]), true
 	case "message":
@@ -143,19 +126,10 @@ func (l *ledger) value(name string, row int) (text string, known bool) {
 	return fmt.Sprint(v), true
 }
 
-// Groups groups the rows of all ledgers, the largest group first. An unknown
-// column is an error that lists the known ones.
-func GroupFailures(sources []StageLedger, o FailureOptions) ([]FailureGroup, error) {
-	by := o.By
-	if len(by) == 0 {
-		by = groupBy
-	}
-
-	status := cmp.Or(o.Status, "failed")
-	if !slices.Contains([]string{"failed", "skipped", "all"}, status) {
-		return nil, fmt.Errorf("status %q is unknown; it is failed, skipped or all", status)
-	}
-
+// GroupFailures groups the cases with a status, failed, skipped or all, the largest group first. The columns are stage,
+// op, framework, version, those of a ledger, or parameters of the cases. An unknown column is an error that lists the
+// known ones. Messages that differ only in numbers are equal.
+func GroupFailures(sources []StageLedger, status string, by ...string) ([]FailureGroup, error) {
 	known := map[string]bool{}
 	index := map[string]int{}
 	var groups []FailureGroup
@@ -218,14 +192,14 @@ func (l *ledger) example(row int) Example {
 	}
 	return Example{
 		Attachments: attached,
-		Stage:       l.src.Address, Op: l.src.Op, CaseID: at("case_id"), Params: at("params"), Status: at("status"),
+		Stage:       l.src.Address, Op: l.src.Info.Op, CaseID: at("case_id"), Params: at("params"), Status: at("status"),
 		Class: at("class"),
 		Type:  at("type"), Message: at("message"), Traceback: at("traceback"), Attempts: l.attempts.Values[row],
 		Worker: at("worker"), Device: at("device_uuid"), At: at("at"),
 	}
 }
 
-// Columns lists what the ledgers can be grouped by: the common columns, then
+// ledgerColumns lists what the ledgers can be grouped by: the common columns, then
 // parameters of cases by name.
 func ledgerColumns(sources []StageLedger) []string {
 	out := []string{"stage", "op", "class", "type", "message", "status", "group", "framework", "version", "worker",
@@ -259,7 +233,7 @@ func decodeParams(text string) map[string]any {
 	return m
 }
 
-// Total adds up the groups.
+// TotalFailures adds up the groups.
 func TotalFailures(groups []FailureGroup) int {
 	n := 0
 	for _, g := range groups {
@@ -284,7 +258,7 @@ func messagePattern(message string) string {
 	return strings.Join(strings.Fields(number.ReplaceAllString(message, "#")), " ")
 }
 
-// Params writes parameters, a JSON object, as "m=1 n=128", in the object's
+// paramText writes parameters, a JSON object, as "m=1 n=128", in the object's
 // order. Text that is no object is returned as it is.
 func paramText(object string) string {
 	d := json.NewDecoder(strings.NewReader(object))

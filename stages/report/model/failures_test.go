@@ -34,20 +34,20 @@ func ledgerOf(t *testing.T, rows ...map[string]any) arrow.Record {
 
 func sources(t *testing.T) []StageLedger {
 	return []StageLedger{
-		{Address: "collect.gemm", Op: "gemm", Ledger: ledgerOf(t,
+		{"collect.gemm", &stage.Dataset{Info: stage.Info{Op: "gemm"}, Ledger: ledgerOf(t,
 			map[string]any{"case_id": "a", "params": `{"m":1,"dtype":"fp8"}`, "message": "illegal address 0x7f00 in kernel"},
 			map[string]any{"case_id": "b", "params": `{"m":2,"dtype":"fp8"}`, "message": "illegal address 0x7e10 in kernel"},
 			map[string]any{"case_id": "d", "status": "skipped", "class": "tripped", "message": "breaker"},
-		)},
-		{Address: "collect.moe", Op: "moe", Ledger: ledgerOf(t,
+		)}},
+		{"collect.moe", &stage.Dataset{Info: stage.Info{Op: "moe"}, Ledger: ledgerOf(t,
 			map[string]any{"case_id": "e", "class": "resource_issue", "message": "needs 96.5 GiB, 80 are there"},
-		)},
-		{Address: "collect.empty", Op: "empty"},
+		)}},
+		{"collect.empty", &stage.Dataset{Info: stage.Info{Op: "empty"}}},
 	}
 }
 
 func TestFailuresAreGrouped(t *testing.T) {
-	got, err := GroupFailures(sources(t), FailureOptions{})
+	got, err := GroupFailures(sources(t), "failed", "op", "class", "message")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,19 +65,16 @@ func TestFailuresAreGrouped(t *testing.T) {
 		t.Errorf("total %d, want 3", TotalFailures(got))
 	}
 
-	got, err = GroupFailures(sources(t), FailureOptions{By: []string{"status", "m"}, Status: "all"})
+	got, err = GroupFailures(sources(t), "all", "status", "m")
 	if err != nil || len(got) != 3 {
 		t.Fatalf("by status and m: %+v, %v", got, err)
 	}
 
-	if _, err := GroupFailures(sources(t), FailureOptions{By: []string{"colour"}}); err == nil ||
+	if _, err := GroupFailures(sources(t), "failed", "colour"); err == nil ||
 		!strings.Contains(err.Error(), "dtype") {
 		t.Errorf("an unknown column: %v", err)
 	}
 
-	if _, err := GroupFailures(nil, FailureOptions{Status: "broken"}); err == nil {
-		t.Error("an unknown status was taken")
-	}
 }
 
 func TestMessagesWithOtherNumbersAreEqual(t *testing.T) {
@@ -101,7 +98,7 @@ func TestFailureGroupsFitTheTerminal(t *testing.T) {
 	src := sources(t)
 	src[1].Ledger = ledgerOf(t, map[string]any{"message": "a|b <c>\nsecond line",
 		"params": `{"x":"` + strings.Repeat("long", 50) + `"}`})
-	groups, err := GroupFailures(src, FailureOptions{})
+	groups, err := GroupFailures(src, "failed", "op", "class", "message")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,8 +59,6 @@ func referenceName(reference stage.Info, address string, rows stage.Info) string
 type TableInput struct {
 	Address string
 	Data    *stage.Dataset
-	// System overrides the dataset's own; may be nil.
-	System *systems.Spec
 	// Reference is compared with; may be nil.
 	Reference     *stage.Dataset
 	ReferenceName string

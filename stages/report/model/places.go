@@ -10,27 +10,11 @@ import (
 	"aicplan/engine/stage"
 )
 
-// place is a node on which rows of a dataset were measured.
-type place struct {
-	name  string // of the node, from an executor's tasks; "" if unknown
-	uuids []string
-	facts []Fact
-	rows  int
-
-	clocks []float64
-}
-
-// add takes the rows of one more table that a node measured.
-func (n *Node) add(p place) {
-	n.Rows += p.rows
-	n.clocks = append(n.clocks, p.clocks...)
-}
-
 // places are the nodes that the rows of a dataset name, each with what sets it
-// apart, and one without a name for rows that name none.
-func places(ds *stage.Dataset) []place {
+// apart, and one without a name for rows that name none. The name is that of an executor's task.
+func places(ds *stage.Dataset) []Node {
 	if ds.Table == nil || ds.Table.NumRows() == 0 {
-		return []place{{}}
+		return []Node{{}}
 	}
 
 	names, uuids, drivers := texts(ds.Table, "node"), texts(ds.Table, "device_uuid"), texts(ds.Table, "driver")
@@ -44,13 +28,13 @@ func places(ds *stage.Dataset) []place {
 		rows[name] = append(rows[name], i)
 	}
 
-	var out []place
+	var out []Node
 	for _, name := range slices.Sorted(maps.Keys(rows)) {
-		p := place{name: name, uuids: namesAt(uuids, rows[name])}
+		p := Node{Host: name, Devices: namesAt(uuids, rows[name])}
 		if name != "" {
-			p.rows = len(rows[name])
+			p.Rows = len(rows[name])
 			for _, d := range namesAt(drivers, rows[name]) {
-				p.facts = append(p.facts, Fact{"driver", d})
+				p.Facts = append(p.Facts, Fact{"driver", d})
 			}
 
 			if clocks != nil {

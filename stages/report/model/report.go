@@ -181,10 +181,7 @@ type Share struct {
 // Gate is how a table fared in the gates that judged it.
 type Gate struct {
 	Address string `json:"address"`
-	Passed  int    `json:"passed"`
-	Failed  int    `json:"failed"`
-	Warned  int    `json:"warned"`
-	Skipped int    `json:"skipped"`
+	results.Counts
 
 	addresses []string // of the gates
 }

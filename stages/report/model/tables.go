@@ -15,6 +15,7 @@ import (
 	"aicplan/sink/base/stats"
 	"aicplan/sink/diff"
 	"aicplan/sink/table"
+	"aicplan/systems"
 )
 
 // describe sums one dataset up.
@@ -33,8 +34,8 @@ func describe(in TableInput, all Input) (*Table, error) {
 	t.Imported = in.Data.Planned == nil
 	t.Partial = cmp.Or(t.Partial, info.Partial)
 
-	spec := in.System
-	if spec == nil && all.System != nil && info.System != "" {
+	var spec *systems.Spec
+	if all.System != nil && info.System != "" {
 		spec = all.System(info.System)
 	}
 
@@ -226,18 +227,18 @@ func nodes(inputs []TableInput, tables []*Table) []Node {
 		info := in.Data.Info
 		for _, p := range places(in.Data) {
 			n := Node{
-				Host: cmp.Or(p.name, info.Env["hostname"]), Device: info.Device, Framework: info.Framework,
+				Host: cmp.Or(p.Host, info.Env["hostname"]), Device: info.Device, Framework: info.Framework,
 				Version: known(info.Version), Runtime: info.Runtime,
 				Image: info.Image, Digest: info.ImageDigest, System: info.System,
 			}
 			for _, name := range slices.Sorted(maps.Keys(info.Env)) {
-				if name != "hostname" && info.Env[name] != "" && !strings.HasPrefix(info.Env[name], "{") && (p.name == "" ||
+				if name != "hostname" && info.Env[name] != "" && !strings.HasPrefix(info.Env[name], "{") && (p.Host == "" ||
 					name != "driver") {
 					n.Facts = append(n.Facts, Fact{name, info.Env[name]})
 				}
 			}
 
-			n.Facts = append(n.Facts, p.facts...)
+			n.Facts = append(n.Facts, p.Facts...)
 			at := slices.IndexFunc(out, func(o Node) bool {
 				o.Devices, o.Tables, o.Rows, o.clocks = nil, nil, 0, nil
 				return reflect.DeepEqual(o, n)
@@ -247,9 +248,10 @@ func nodes(inputs []TableInput, tables []*Table) []Node {
 				out = append(out, n)
 			}
 
-			out[at].Devices = slices.Compact(slices.Sorted(slices.Values(append(out[at].Devices, p.uuids...))))
+			out[at].Devices = slices.Compact(slices.Sorted(slices.Values(append(out[at].Devices, p.Devices...))))
 			out[at].Tables = append(out[at].Tables, tables[i].Name)
-			out[at].add(p)
+			out[at].Rows += p.Rows
+			out[at].clocks = append(out[at].clocks, p.clocks...)
 		}
 	}
 

@@ -148,9 +148,7 @@ func (r *Report) totals() totals {
 
 	for _, w := range r.Waterfalls {
 		t.Declared += w.Declared
-		for _, f := range w.Filters {
-			t.Filtered += f.Dropped
-		}
+		t.Filtered += w.Filtered()
 	}
 
 	return t
