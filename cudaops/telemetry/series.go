@@ -63,10 +63,25 @@ func (s *series) inside(from, to int64) (lo, hi int) {
 	return lo, max(lo, hi)
 }
 
-// gap returns the longest time between lo and hi without a row. Rows before and after the window count.
-func (s *series) gap(lo, hi int64) time.Duration {
+// readings returns the values of a metric with their times, without the rows that lack it.
+func (s *series) readings(name string) (times []int64, values []float64) {
+	all := s.columns[name]
+	if all != nil && !slices.ContainsFunc(all, math.IsNaN) {
+		return s.times, all
+	}
+	for i, v := range all {
+		if !math.IsNaN(v) {
+			times, values = append(times, s.times[i]), append(values, v)
+		}
+	}
+	return times, values
+}
+
+// longestGap returns the longest time between lo and hi without one of the times. Times before and after the window
+// count.
+func longestGap(times []int64, lo, hi int64) time.Duration {
 	longest, before := int64(0), lo
-	for _, t := range s.times {
+	for _, t := range times {
 		if t > lo {
 			longest = max(longest, t-before)
 		}

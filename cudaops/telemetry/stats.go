@@ -18,7 +18,7 @@ type Stats struct {
 	// (n-1, and missing for one sample) and p1 to p99.
 	Values map[string]float64
 
-	// TimeAvg is the time-weighted mean.
+	// TimeAvg is the time-weighted mean of a gauge.
 	TimeAvg *float64
 
 	// Counters: the sum of the increases in the window.
@@ -31,13 +31,13 @@ type Stats struct {
 	Last *float64
 }
 
-// summarize returns the statistics of the window [from, to]. col contains NaN for scrapes without the metric.
+// summarize returns the statistics of the readings of a metric in the window [from, to].
 func summarize(m Metric, times []int64, col []float64, from, to int64) Stats {
 	st := Stats{Metric: m}
 	var inside []float64
 	for i, t := range times {
-		if v := col[i]; t >= from && t <= to && !math.IsNaN(v) {
-			inside = append(inside, v)
+		if t >= from && t <= to {
+			inside = append(inside, col[i])
 		}
 	}
 
@@ -55,8 +55,8 @@ func summarize(m Metric, times []int64, col []float64, from, to int64) Stats {
 		codes(&st, inside)
 	default:
 		gauge(&st, inside)
-		if area, ok := integral(times, col, from, to); ok && to > from {
-			st.TimeAvg = new(area / (float64(to-from) / 1e9))
+		if to > from {
+			st.TimeAvg = new(integral(times, col, from, to) / (float64(to-from) / 1e9))
 		}
 	}
 
@@ -74,69 +74,42 @@ func gauge(st *Stats, xs []float64) {
 }
 
 // integral returns the area under col between from and to, in its unit times seconds. A value is valid
-// until the next one. Before the first sample, its value is used. ok is false if there is no sample inside.
-func integral(times []int64, col []float64, from, to int64) (area float64, ok bool) {
-	at, held := from, math.NaN()
+// until the next one. Before the first reading, its value is used.
+func integral(times []int64, col []float64, from, to int64) (area float64) {
+	at, held := from, col[0]
 	for i, t := range times {
-		v := col[i]
-		if math.IsNaN(v) || t > to {
-			continue
+		if t > to {
+			break
 		}
-
-		if t < from {
-			held = v
-			continue
+		if t >= from {
+			area += held * float64(t-at) / 1e9
+			at = t
 		}
-
-		ok = true
-		if math.IsNaN(held) {
-			held = v
-		}
-
-		area += held * float64(t-at) / 1e9
-		at, held = t, v
+		held = col[i]
 	}
-
-	if !ok {
-		return 0, false
-	}
-
-	return area + held*float64(to-at)/1e9, true
+	return area + held*float64(to-at)/1e9
 }
 
 // counter sets the increase of a counter in [from, to]. Increases between two samples are interpolated
 // linearly. A decrease means that the counter restarted at 0. Without a sample before the window, the first
 // sample inside is the reference.
 func counter(st *Stats, times []int64, col []float64, from, to int64) {
-	total, have, inside := 0.0, false, false
-	prevT, prev := int64(0), math.NaN()
-
-	for i, t := range times {
-		v := col[i]
-		if math.IsNaN(v) {
+	total, have := 0.0, false
+	for i := 1; i < len(times); i++ {
+		before, t := times[i-1], times[i]
+		if t <= from || before >= to {
 			continue
 		}
 
-		inside = inside || t >= from && t <= to
-		if !math.IsNaN(prev) && t > from && prevT < to {
-			grown := v - prev
-			if grown < 0 {
-				grown = v
-			}
-
-			part := 1.0
-			if span := t - prevT; span > 0 {
-				part = float64(min(t, to)-max(prevT, from)) / float64(span)
-			}
-
-			total += grown * part
-			have = true
+		grown := col[i] - col[i-1]
+		if grown < 0 {
+			grown = col[i]
 		}
-
-		prevT, prev = t, v
+		total += grown * float64(min(t, to)-max(before, from)) / float64(t-before)
+		have = true
 	}
 
-	if have && inside {
+	if have && slices.ContainsFunc(times, func(t int64) bool { return t >= from && t <= to }) {
 		st.Delta = &total
 	}
 }
@@ -148,7 +121,7 @@ func energy(st *Stats, times []int64, col []float64, from, to int64) {
 	var at []int64
 	var changed []float64
 	for i, v := range col {
-		if n := len(changed); !math.IsNaN(v) && (n == 0 || v != changed[n-1]) {
+		if n := len(changed); n == 0 || v != changed[n-1] {
 			at, changed = append(at, times[i]), append(changed, v)
 		}
 	}

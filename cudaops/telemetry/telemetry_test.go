@@ -80,6 +80,37 @@ func TestWindowOfSteadyPower(t *testing.T) {
 	}
 }
 
+// TestMetricWithoutReadingsIsUnknown checks that a metric which a source reports only at the start of a window has no
+// mean over time and no increase.
+func TestMetricWithoutReadingsIsUnknown(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		begin := time.Now()
+		r := Start(t.Context(), Options{Interval: 100 * time.Millisecond}, nil,
+			[]Source{fake{"a", func(context.Context) (Page, error) {
+				at := time.Since(begin).Seconds()
+				v := map[string]float64{SMClock: 1000 + at}
+				if at < 1 {
+					v[Power], v[Energy] = 300, 300*at
+				}
+				return page("GPU-a", v), nil
+			}}})
+		defer r.Stop()
+		from := time.Now()
+		time.Sleep(10 * time.Second)
+		g := r.Window(from, time.Now()).GPUs[0]
+		if p := g.Get(Power); p.TimeAvg != nil || g.EnergyByPower != nil || p.Values["avg"] != 300 {
+			t.Errorf("power %+v, energy by power %v", p, g.EnergyByPower)
+		}
+		if e := g.Get(Energy); e.Delta != nil {
+			t.Errorf("energy %v", *e.Delta)
+		}
+		if c := g.Get(SMClock); c.TimeAvg == nil {
+			t.Errorf("clock %+v", c)
+		}
+	})
+}
+
 func TestGPUOfSeveralSourcesCountsOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

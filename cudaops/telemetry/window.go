@@ -25,12 +25,10 @@ type GPUWindow struct {
 	Refresh time.Duration
 	Stale   bool
 
-	// Gap is the longest time in the window without a sample. Covered is true if the samples are frequent and fresh
-	// enough for means over time and increases.
-	Gap     time.Duration
-	Covered bool
+	// Gap is the longest time in the window without a sample.
+	Gap time.Duration
 
-	// EnergyByPower is the integral of the power readings in joules, or null without power readings.
+	// EnergyByPower is the integral of the power readings in joules, or null if they are not frequent and fresh enough.
 	EnergyByPower *float64
 }
 
@@ -112,35 +110,28 @@ func (r *Recorder) device(s *series, source string, lo, hi int64) *GPUWindow {
 	a, b := s.inside(lo, hi)
 	g.Samples = b - a
 	g.Refresh, g.Stale = freshness(s, lo, hi)
-	g.Gap = s.gap(lo, hi)
-	g.Covered = !g.Stale && g.Gap <= max(maxGap*r.interval, time.Duration(hi-lo)/4)
+	g.Gap = longestGap(s.times, lo, hi)
 
 	for _, m := range r.set.Metrics() {
-		col := s.columns[m.Name]
-		if col == nil {
+		times, values := s.readings(m.Name)
+		st := summarize(m, times, values, lo, hi)
+		if st.Count == 0 {
 			continue
 		}
 
-		st := summarize(m, s.times, col, lo, hi)
-		if !g.Covered {
+		// Means over time and increases need frequent and fresh readings of the metric.
+		if g.Stale || longestGap(times, lo, hi) > max(maxGap*r.interval, time.Duration(hi-lo)/4) {
 			st.TimeAvg, st.Delta = nil, nil
+		} else if m.Name == Power {
+			g.EnergyByPower = new(integral(times, values, lo, hi))
 		}
-
-		if st.Count > 0 {
-			g.Metrics = append(g.Metrics, st)
-		}
-	}
-
-	if col := s.columns[Power]; col != nil && g.Covered {
-		if area, ok := integral(s.times, col, lo, hi); ok {
-			g.EnergyByPower = &area
-		}
+		g.Metrics = append(g.Metrics, st)
 	}
 
 	return g
 }
 
-// maxGap is the number of intervals without a sample that a window may contain, if it is not short.
+// maxGap is the number of intervals without a reading that a window may contain, if it is not short.
 const maxGap = 3
 
 // freshness determines how often readings changed inside the window.
