@@ -322,6 +322,13 @@ func TestMonitor(t *testing.T) {
 	if c := m.columns(5 * time.Second); c["temperature_c"] != 60 {
 		t.Errorf("nothing newer must give the last reading: %v", c)
 	}
+	dev.Fail = map[string]error{"Temperature": nvml.ErrUnsupported, "Processes": nvml.ErrUnsupported,
+		"Reasons": nvml.ErrUnsupported, "Clocks": nvml.ErrUnsupported}
+	now = 10 * time.Second
+	m.poll()
+	if c := m.columns(9 * time.Second); len(c) != 0 {
+		t.Errorf("a driver that reports nothing: %v", c)
+	}
 }
 
 // TestProbeCopies checks the bandwidth of the link between the fake devices.

@@ -22,14 +22,12 @@ type monitor struct {
 	seen []reading
 }
 
-// reading is one reading of the device.
+// reading is one reading of the device, or the summary of several.
 type reading struct {
-	at       time.Duration
-	temp     int
-	reasons  nvml.Reasons
-	asked    bool // reasons is known
-	memClock int
-	foreign  int // number of compute processes of other programs
+	at      time.Duration
+	highest map[string]int // by column, without unknown values
+	reasons nvml.Reasons
+	asked   bool // reasons is known
 }
 
 const (
@@ -71,25 +69,26 @@ func (m *monitor) run(stop <-chan struct{}) {
 	}
 }
 
-// poll takes one reading. Unknown values are zero.
+// poll takes one reading.
 func (m *monitor) poll() {
-	r := reading{at: m.now()}
+	r := reading{at: m.now(), highest: map[string]int{}}
 	if t, err := m.dev.Temperature(); err == nil {
-		r.temp = t.GPU
+		r.highest["temperature_c"] = t.GPU
 	}
 
 	if why, err := m.dev.Reasons(); err == nil {
 		r.reasons, r.asked = why, true
 	}
 
-	if c, err := m.dev.Clocks(); err == nil {
-		r.memClock = c.Memory
+	if c, err := m.dev.Clocks(); err == nil && c.Memory > 0 {
+		r.highest["mem_clock_mhz"] = c.Memory
 	}
 
 	if procs, err := m.dev.Processes(); err == nil {
+		r.highest["neighbours"] = 0
 		for _, p := range procs {
 			if !m.own(p.PID) {
-				r.foreign++
+				r.highest["neighbours"]++
 			}
 		}
 	}
@@ -107,17 +106,17 @@ func (m *monitor) poll() {
 func (m *monitor) since(from time.Duration) (sum reading, ok bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for i := len(m.seen) - 1; i >= 0; i-- {
-		r := m.seen[i]
+	sum.highest = map[string]int{}
+	for _, r := range slices.Backward(m.seen) {
 		if ok && r.at < from {
 			break
 		}
 
-		sum.temp = max(sum.temp, r.temp)
+		for column, v := range r.highest {
+			sum.highest[column] = max(sum.highest[column], v)
+		}
 		sum.reasons |= r.reasons
 		sum.asked = sum.asked || r.asked
-		sum.foreign = max(sum.foreign, r.foreign)
-		sum.memClock = max(sum.memClock, r.memClock)
 		ok = true
 	}
 
@@ -125,16 +124,16 @@ func (m *monitor) since(from time.Duration) (sum reading, ok bool) {
 }
 
 // columns returns the columns of the monitor: the highest temperature, the reasons for low clocks,
-// and the number of processes of other programs on the device.
+// and the number of processes of other programs on the device. Unknown ones are omitted.
 func (m *monitor) columns(from time.Duration) map[string]any {
 	r, ok := m.since(from)
 	if !ok {
 		return nil
 	}
 
-	out := map[string]any{"temperature_c": r.temp, "neighbours": r.foreign}
-	if r.memClock > 0 {
-		out["mem_clock_mhz"] = r.memClock
+	out := map[string]any{}
+	for column, v := range r.highest {
+		out[column] = v
 	}
 
 	if r.asked {
