@@ -10,7 +10,7 @@ import (
 // Client reports the resources that the load generator used during the measurement, to show that it was not
 // the bottleneck.
 type Client struct {
-	// CPUShare is the used fraction of the CPU time available to the process, from 0 to 1.
+	// CPUShare is the used fraction of the CPU time available to the process, from 0 to 1, or 0 if unknown.
 	CPUShare float64
 	// SchedP99 is the 99th percentile of the time that runnable goroutines waited for a CPU, in ms. Requests may be
 	// late by this much, and times of responses too if the kernel does not report when their data arrived.
@@ -29,7 +29,8 @@ type meter struct {
 }
 
 func startMeter() *meter {
-	m := &meter{began: time.Now(), cpu: processTime()}
+	m := &meter{began: time.Now()}
+	m.cpu, _ = usage()
 	if h := schedHistogram(); h != nil {
 		m.sched = append(m.sched, h.Counts...)
 	}
@@ -37,12 +38,12 @@ func startMeter() *meter {
 }
 
 func (m *meter) stop(c *Client) {
-	wall := time.Since(m.began).Seconds()
-	if wall > 0 {
-		c.CPUShare = (processTime() - m.cpu).Seconds() / wall / float64(runtime.GOMAXPROCS(0))
+	var cpu time.Duration
+	cpu, c.PeakRSS = usage()
+	if wall := time.Since(m.began).Seconds(); wall > 0 {
+		c.CPUShare = (cpu - m.cpu).Seconds() / wall / float64(runtime.GOMAXPROCS(0))
 	}
 
-	c.PeakRSS = peakRSS()
 	if h := schedHistogram(); h != nil && len(h.Counts) == len(m.sched) {
 		c.SchedP99 = 1e3 * since(h, m.sched, 0.99)
 	}

@@ -6,19 +6,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// processTime returns the CPU time that the process has used, or 0 if it cannot be read.
-func processTime() time.Duration {
+// usage returns the CPU time that the process has used and its peak memory in MiB. Both are 0 if they are unknown.
+func usage() (cpu time.Duration, rss float64) {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		return 0
+		return 0, 0
 	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
-}
-
-func peakRSS() float64 {
-	var u unix.Rusage
-	if err := unix.Getrusage(unix.RUSAGE_SELF, &u); err != nil {
-		return 0
-	}
-	return float64(u.Maxrss) / 1024 // from KiB
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano()), float64(u.Maxrss) / 1024 // from KiB
 }

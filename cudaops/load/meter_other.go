@@ -4,6 +4,4 @@ package load
 
 import "time"
 
-func processTime() time.Duration { return 0 }
-
-func peakRSS() float64 { return 0 }
+func usage() (cpu time.Duration, rss float64) { return 0, 0 }

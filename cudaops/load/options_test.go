@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"aicplan/cudaops/load/aiperf"
+	"aicplan/cudaops/load/workload"
 )
 
 // TestOptionsMatchFields compares the declared options with the fields of Settings.
@@ -50,5 +53,19 @@ func TestLimitsOfOptions(t *testing.T) {
 		if err := s.Settle(); err == nil || !strings.HasPrefix(err.Error(), strings.TrimSuffix(want, " it")) {
 			t.Errorf("%v, want %s", err, want)
 		}
+	}
+}
+
+func TestRowLeavesOutUnknownUsage(t *testing.T) {
+	t.Parallel()
+	res := &Traffic{Profiling: &Phase{Summary: &aiperf.Summary{}}, Conversations: workload.Fixed(nil)}
+	for _, name := range []string{"client_cpu_share", "client_rss_mb"} {
+		if v, ok := row(res, false)[name]; ok {
+			t.Errorf("%s is %v", name, v)
+		}
+	}
+	res.Client = Client{CPUShare: 0.5, PeakRSS: 20}
+	if r := row(res, false); r["client_cpu_share"] != 0.5 || r["client_rss_mb"] != 20.0 {
+		t.Errorf("%v", r)
 	}
 }

@@ -571,10 +571,11 @@ func row(res *Traffic, counted bool) worker.Row {
 		put("cached_prompt_share", m.Stats.Avg/100)
 	}
 
-	put("client_cpu_share", res.Client.CPUShare)
 	put("client_sched_p99", res.Client.SchedP99)
-	if res.Client.PeakRSS > 0 {
-		put("client_rss_mb", res.Client.PeakRSS)
+	for name, v := range map[string]float64{"client_cpu_share": res.Client.CPUShare, "client_rss_mb": res.Client.PeakRSS} {
+		if v > 0 {
+			put(name, v)
+		}
 	}
 
 	r["token_source"] = "none"
