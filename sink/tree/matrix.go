@@ -203,16 +203,19 @@ func (r *release) load(name string) (arrow.Record, error) {
 // in answers a need from one table.
 func (n need) in(rec arrow.Record) Answer {
 	lacking := false
+	var fits []func(row int) bool
 	ints := func(name string) []int64 {
 		c, err := table.Int64s(rec, name)
 		if err != nil {
 			lacking = true
 			return nil
 		}
+		if _, optional := Defaults[name]; !optional {
+			fits = append(fits, func(row int) bool { return !c.Null(row) })
+		}
 		return c.Values
 	}
 
-	var fits []func(row int) bool
 	for name, want := range n.any {
 		c, err := table.Strings(rec, name)
 		if err != nil {

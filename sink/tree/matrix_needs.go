@@ -184,7 +184,12 @@ func (m MatrixModel) needs(tp int64) ([]need, error) {
 		if err != nil {
 			return nil, err
 		}
-		kv := max(1, a.NumKVHeads/tp) // key/value heads are copied when there are fewer than ranks
+		kv := int64(1) // key/value heads are copied when there are fewer than ranks
+		if a.NumKVHeads > tp {
+			if kv, err = divide("num_kv_heads", a.NumKVHeads); err != nil {
+				return nil, err
+			}
+		}
 		if a.HiddenSize > 0 {
 			gemm("query, key and value projection", (heads+2*kv)*a.HeadDim, a.HiddenSize)
 			gemm("output projection", a.HiddenSize, heads*a.HeadDim)

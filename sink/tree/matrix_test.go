@@ -90,6 +90,36 @@ func TestOlderVersionsStandIn(t *testing.T) {
 	}
 }
 
+// TestNullsCoverNothing checks that a row without a size is not taken for a row of size 0.
+func TestNullsCoverNothing(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	dir := filepath.Join(root, "data/h200_sxm/gemm/vllm/0.24.0")
+	text := "framework,version,device,op_name,kernel_source,gemm_dtype,m,n,k,latency\n" +
+		"VLLM,0.24.0,NVIDIA H200,gemm,c,bfloat16,1,,,1\nVLLM,0.24.0,NVIDIA H200,gemm,c,bfloat16,1,8192,8192,1\n"
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "gemm_perf.txt"), []byte(text), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	m, err := BuildMatrix(root, models(t, "models: [{name: a, tp: [1], dense: [{hidden_size: 64, inter_size: 128}]}]"))
+	if err != nil || m.Cells[0].Answer != No {
+		t.Errorf("%v %+v", err, m)
+	}
+}
+
+// TestKeyValueHeadsAreDivided checks that a model whose key/value heads do not divide among the ranks cannot be split.
+func TestKeyValueHeadsAreDivided(t *testing.T) {
+	t.Parallel()
+	for tp, want := range map[int64]string{1: "", 2: "", 3: "", 4: "num_kv_heads 6 is not divisible by 4", 12: ""} {
+		m := MatrixModel{Attention: []Attention{{NumHeads: 24, NumKVHeads: 6, HeadDim: 128}}}
+		if _, err := m.needs(tp); (err == nil) != (want == "") || err != nil && err.Error() != want {
+			t.Errorf("tp %d: %v", tp, err)
+		}
+	}
+}
+
 func TestViews(t *testing.T) {
 	m := build(t, three)
 	var buf bytes.Buffer
