@@ -7,6 +7,7 @@ import (
 	"unicode"
 
 	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/sink/base/textutil"
 )
@@ -383,9 +384,14 @@ func (d *decoder) constants(spec *Spec, a *hcl.Attribute) {
 	for _, name := range objectOrder(a.Expr, vals) {
 		rng := itemRange(a.Expr, name)
 		d.checkName(name, rng, "name")
-		if t := vals[name].Type(); !t.IsPrimitiveType() && !vals[name].IsNull() {
+		switch v := vals[name]; {
+		case v.IsNull():
+		case v.Type() == cty.Number && !finite(v):
+			d.errorf(rng, "Number out of range", "The constant %q is not a finite number.", name)
+			continue
+		case !v.Type().IsPrimitiveType():
 			d.errorf(rng, "Wrong type", "The constant %q must be a number, string or bool, not %s.", name,
-				t.FriendlyName())
+				v.Type().FriendlyName())
 			continue
 		}
 
