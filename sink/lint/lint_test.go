@@ -493,3 +493,27 @@ func TestTablesWithoutRows(t *testing.T) {
 		}
 	}
 }
+
+// TestNullsAreNoZeros checks that rows without a value do not count as rows with zero.
+func TestNullsAreNoZeros(t *testing.T) {
+	root := t.TempDir()
+	there := slices.Repeat([]bool{true}, 60)
+	there[1] = false
+	put(t, gemm("TRTLLM", func(cols map[string]arrow.Array) {
+		ms := make([]int64, 60)
+		for i := range ms {
+			ms[i] = int64(max(i, 1)) // rows 0 and 1 have one key
+		}
+		cols["m"], cols["latency"] = table.Ints(ms, nil), table.Floats(slices.Repeat([]float64{0.03}, 60), there)
+	}), root, "data", "h200_sxm", "gemm", "trtllm", "1.0", "gemm_perf.parquet")
+	r := lint(t, root, Options{Rules: []string{"duplicates"}})
+	if len(r.Findings) != 1 || !strings.Contains(r.Findings[0].Message, "median 1, worst 1)") {
+		t.Errorf("%+v", r.Findings)
+	}
+
+	sizes := sizesOf(&loaded{names: []string{"m", "n"}, rec: table.NewRecord([]string{"m", "n"}, []arrow.Array{
+		table.Ints([]int64{0, 4, 2}, []bool{false, true, true}), table.Ints([]int64{0, 0, 0}, []bool{false, false, false})})})
+	if !slices.Equal(sizes["m"], []int64{2, 4}) || sizes["n"] != nil {
+		t.Errorf("%v", sizes)
+	}
+}

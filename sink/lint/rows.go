@@ -178,9 +178,13 @@ func (l *linter) duplicates(f *loaded) {
 		if values != nil {
 			lo, hi := math.Inf(1), 0.0
 			for _, r := range rows {
-				lo, hi = min(lo, values.Values[r]), max(hi, values.Values[r])
+				if v, ok := values.At(r); ok {
+					lo, hi = min(lo, v), max(hi, v)
+				}
 			}
-			g.ratio = hi / lo
+			if hi > lo {
+				g.ratio = hi / lo
+			}
 		}
 		groups = append(groups, g)
 	}

@@ -25,10 +25,15 @@ func sizesOf(f *loaded) map[string][]int64 {
 	out := map[string][]int64{}
 	for _, name := range f.key() {
 		col, err := table.Int64s(f.rec, name)
-		if err != nil || col.Len() == 0 {
+		if err != nil {
 			continue
 		}
-		values := slices.Clone(col.Values)
+		var values []int64
+		for i, v := range col.Values {
+			if !col.Null(i) {
+				values = append(values, v)
+			}
+		}
 		slices.Sort(values)
 		if values = slices.Compact(values); len(values) <= mostValues {
 			out[name] = values
