@@ -207,22 +207,22 @@ func (t *Table) launches(likely []Kernel) []string {
 // magnitude judges the table and its groups by the rows that come nearest to their estimates.
 func (t *Table) magnitude(ratios []float64, scale float64) []string {
 	var out []string
-	known := known(ratios)
+	near := known(ratios)
 	switch {
-	case len(known) >= enoughRows:
-		if best := rank(known, 0.05); best > t.bestTimes() {
+	case len(near) >= enoughRows:
+		if best := rank(near, 0.05); best > t.bestTimes() {
 			out = append(out, fmt.Sprintf("95 %% of the rows take more than %s times what kernels of %s usually "+
 				"take: is %s in another unit, or a sum over several executions?", number(best), t.System.Name, t.Metric))
 		}
 
-	case len(t.Values) >= enoughRows && !t.zeroOK():
-		if v := slices.Min(t.Values) * scale; v > smallest {
+	case !t.zeroOK():
+		if v := known(t.Values); len(v) >= enoughRows && v[0]*scale > smallest {
 			out = append(out, fmt.Sprintf("the shortest of %d rows takes %s ms: is %s in another unit?",
-				len(t.Values), number(v), t.Metric))
+				len(v), number(v[0]*scale), t.Metric))
 		}
 	}
 
-	if len(out) > 0 || len(known) == 0 {
+	if len(out) > 0 || len(near) == 0 {
 		return out
 	}
 

@@ -126,6 +126,17 @@ func TestLimitsOfCollectives(t *testing.T) {
 	}
 }
 
+// TestLimitsSkipMissingValues checks that a row without a value does not hide that all others are too long.
+func TestLimitsSkipMissingValues(t *testing.T) {
+	values := slices.Repeat([]float64{50.123, 60.456}, 30)
+	valid := slices.Repeat([]bool{true}, 60)
+	valid[7] = false
+	res := prepare(t, table.NewRecord([]string{"latency"}, []arrow.Array{table.Floats(values, valid)}), nil).Limits(0.05)
+	if len(res.Problems) != 1 || res.Problems[0] != "the shortest of 59 rows takes 50.12 ms: is latency in another unit?" {
+		t.Errorf("%q", res.Problems)
+	}
+}
+
 // TestLimitsFindShiftedSizes checks that a constant added to a column of sizes is found.
 func TestLimitsFindShiftedSizes(t *testing.T) {
 	for shift, want := range map[int64]int{-1: 1, 0: 0, 1: 1, 100: 0} {
