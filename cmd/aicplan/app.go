@@ -99,7 +99,7 @@ func (f planFlags) notSaved() error {
 
 // outFlag names the output folder.
 type outFlag struct {
-	OutDir string `help:"Output folder of the exports." default:"out" placeholder:"DIR"`
+	OutDir string `help:"Output folder of the exports." default:"out" placeholder:"DIR" type:"path"`
 }
 
 // selectFlags select what is planned and collected.
@@ -184,17 +184,13 @@ func (a *app) report(cfg *config.Config, diags hcl.Diagnostics) error {
 	if err := config.WriteDiagnostics(a.stderr, files, diags, a.width(), a.colorErr()); err != nil {
 		return err
 	}
-	if !diags.HasErrors() {
-		return nil
-	}
-
-	if a.diagnosed != nil {
+	if diags.HasErrors() && a.diagnosed != nil {
 		if err := a.diagnosed(diagsJSON(files, diags)); err != nil {
 			return err
 		}
 	}
 
-	return &exitError{code: run.ExitError}
+	return exitIf(diags.HasErrors(), run.ExitError)
 }
 
 // open opens the state folder. Each warning is printed once. A label distinguishes concurrent writers.
@@ -261,8 +257,12 @@ func (a *app) width() uint {
 	return uint(max(cmp.Or(a.asked(), terminalWidth(a.stderr), columns), narrowest))
 }
 
-func (a *app) isTerminal(w io.Writer) bool {
-	f, ok := textutil.Raw(w).(*os.File)
+// isTerminal reports whether a reader or writer is a terminal.
+func (a *app) isTerminal(rw any) bool {
+	if w, ok := rw.(io.Writer); ok {
+		rw = textutil.Raw(w)
+	}
+	f, ok := rw.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd()))
 }
 
@@ -275,15 +275,6 @@ func (a *app) json(v any) error {
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
-}
-
-// absDir returns the absolute path of the folder for exports.
-func absDir(dir string) (string, error) {
-	abs, err := filepath.Abs(dir)
-	if err != nil {
-		return "", fmt.Errorf("output folder %s: %w", dir, err)
-	}
-	return abs, nil
 }
 
 // mayBecomeDir returns an error if dir cannot be created because a file is in the way. It is called

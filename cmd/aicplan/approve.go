@@ -4,21 +4,12 @@ import (
 	"bufio"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"time"
-
-	"golang.org/x/term"
 
 	"aicplan/engine/plan"
 	"aicplan/sink/base/textutil"
 )
-
-// isTerminalInput reports whether stdin is a terminal.
-func (a *app) isTerminalInput() bool {
-	f, ok := a.stdin.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
-}
 
 // errDeclined is returned if the user declines an apply.
 var errDeclined = errors.New("nothing was measured, because the answer was not yes; --auto-approve asks nothing")

@@ -75,11 +75,7 @@ func (c *applyCmd) Run(a *app, all *stages.Set) error {
 		opts = saved.Options
 	}
 
-	opts.Price, opts.GPUs = c.Price, c.Gpus
-	if opts.OutDir, err = absDir(c.OutDir); err != nil {
-		return err
-	}
-
+	opts.Price, opts.GPUs, opts.OutDir = c.Price, c.Gpus, c.OutDir
 	if err := errors.Join(mayBecomeDir(opts.OutDir), c.gateFiles.check()); err != nil {
 		return err
 	}
@@ -123,7 +119,7 @@ func (c *applyCmd) Run(a *app, all *stages.Set) error {
 		}
 	}
 
-	guards, hopeless, err := guardsFirst(p, opts.OutDir)
+	guards, hopeless, err := guardsFirst(p)
 	if err != nil {
 		return err
 	}
@@ -140,7 +136,7 @@ func (c *applyCmd) Run(a *app, all *stages.Set) error {
 		return err
 	}
 
-	if saved == nil && !c.AutoApprove && !c.JSON && a.isTerminal(a.stdout) && a.isTerminalInput() {
+	if saved == nil && !c.AutoApprove && !c.JSON && a.isTerminal(a.stdout) && a.isTerminal(a.stdin) {
 		if err := a.approve(plan.Summarize(p), askAfter); err != nil {
 			return err
 		}

@@ -124,11 +124,7 @@ func (c *ckptVerifyCmd) Run(a *app, store *checkpoint.Store) error {
 			textutil.Counted(rep.Journals, "journal"), rep.Entries, problemsText(rep))
 	}
 
-	if !rep.OK() {
-		return &exitError{code: run.ExitError}
-	}
-
-	return nil
+	return exitIf(!rep.OK(), run.ExitError)
 }
 
 type ckptGcCmd struct {

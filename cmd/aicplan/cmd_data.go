@@ -64,11 +64,8 @@ func (c *dataLintCmd) Run(a *app) error {
 	if err != nil {
 		return err
 	}
-	if rep.Failed() {
-		return &exitError{code: run.ExitGate}
-	}
 
-	return nil
+	return exitIf(rep.Failed(), run.ExitGate)
 }
 
 func (c *dataLintCmd) rules(a *app) error {
@@ -127,9 +124,5 @@ func (c *dataMatrixCmd) Run(a *app) error {
 		}
 	}
 
-	if missing {
-		return &exitError{code: run.ExitGate}
-	}
-
-	return nil
+	return exitIf(missing, run.ExitGate)
 }

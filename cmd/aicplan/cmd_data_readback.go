@@ -58,11 +58,11 @@ func (c *dataReadBackCmd) Run(a *app) error {
 		c.text(a, r)
 	}
 
-	if err == nil && r.Failed() {
-		return &exitError{code: run.ExitGate}
+	if err != nil {
+		return err
 	}
 
-	return err
+	return exitIf(r.Failed(), run.ExitGate)
 }
 
 // version returns the only version that matches the flags.

@@ -80,11 +80,7 @@ func (c *diffCmd) Run(a *app) error {
 		fmt.Fprintf(a.stderr, "Beyond the limits: %s\n", line)
 	}
 
-	if len(beyond) > 0 {
-		return &exitError{code: run.ExitGate}
-	}
-
-	return nil
+	return exitIf(len(beyond) > 0, run.ExitGate)
 }
 
 // compare compares paths if both exist, and datasets otherwise.

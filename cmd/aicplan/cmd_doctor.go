@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"aicplan/cudaops/doctor"
-	"aicplan/engine/config"
+	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
 	"aicplan/stages/runtimes"
@@ -54,11 +54,7 @@ func (c *doctorCmd) Run(a *app) error {
 		a.wrapLines(b.String())
 	}
 
-	if !r.OK() {
-		return &exitError{code: run.ExitError}
-	}
-
-	return nil
+	return exitIf(!r.OK(), run.ExitError)
 }
 
 // withoutGPU lists the runtimes that work on a machine without GPUs.
@@ -76,58 +72,35 @@ func withoutGPU() string {
 
 // preflight runs the preflight stages of the plan on this machine.
 func (c *doctorCmd) preflight(a *app) error {
-	all := a.stages()
-	defer all.Close()
-	cfg, err := a.load(planFlags{Path: c.Path, Var: c.Var, VarFile: c.VarFile}, all)
+	store, err := a.provideStore()
 	if err != nil {
 		return err
 	}
 
-	store, err := a.open(true)
+	p, err := a.plan(context.Background(), planFlags{Path: c.Path, Var: c.Var, VarFile: c.VarFile},
+		plan.Options{OutDir: c.OutDir}, a.provideStages(), store)
 	if err != nil {
 		return err
-	}
-
-	defer store.Close()
-	outDir, err := absDir(c.OutDir)
-	if err != nil {
-		return err
-	}
-
-	guards := map[*config.Instance]stage.Stage{}
-	for _, in := range cfg.Instances {
-		// Checks of a runtime depend on the stages that measure on it, so all of them are decoded first.
-		if in.Kind.Class != stage.Guard && !in.Kind.Class.OwnsDevices() {
-			continue
-		}
-
-		st, deferred, diags := cfg.Decode(in)
-		if err := a.report(cfg, diags); err != nil {
-			return err
-		}
-
-		if in.Kind.Class == stage.Guard {
-			if deferred {
-				return fmt.Errorf("%s uses what another stage puts out and cannot be run alone", in.Address)
-			}
-			guards[in] = st
-		}
-	}
-
-	if len(guards) == 0 {
-		return fmt.Errorf("%s has no preflight stage", c.Path)
 	}
 
 	var applied run.Applied
-	for _, in := range cfg.Instances {
-		if guards[in] == nil {
+	for _, s := range p.Stages {
+		switch {
+		case s.Instance.Kind.Class != stage.Guard:
 			continue
+		case s.Config == nil:
+			return fmt.Errorf("%s uses what another stage puts out and cannot be run alone", s.Address())
 		}
-		r, err := runGuard(in, guards[in], store, outDir, cfg.Dir, true)
+
+		r, err := runGuard(p, s, true)
 		if err != nil {
 			return err
 		}
 		applied.Stages = append(applied.Stages, r)
+	}
+
+	if len(applied.Stages) == 0 {
+		return fmt.Errorf("%s has no preflight stage", c.Path)
 	}
 
 	a.code = applied.ExitCode()

@@ -54,11 +54,7 @@ func (c *fmtCmd) Run(a *app) error {
 		}
 	}
 
-	if c.Check && changed > 0 {
-		return &exitError{code: run.ExitPartial}
-	}
-
-	return nil
+	return exitIf(c.Check && changed > 0, run.ExitPartial)
 }
 
 func (c *fmtCmd) stdin(a *app) error {
@@ -73,10 +69,7 @@ func (c *fmtCmd) stdin(a *app) error {
 	}
 
 	if c.Check {
-		if !bytes.Equal(src, out) {
-			return &exitError{code: run.ExitPartial}
-		}
-		return nil
+		return exitIf(!bytes.Equal(src, out), run.ExitPartial)
 	}
 
 	_, err = a.stdout.Write(out)
@@ -128,7 +121,7 @@ func (a *app) format(src []byte, name string) ([]byte, error) {
 		if err := config.WriteDiagnostics(a.stderr, files, diags, a.width(), a.colorErr()); err != nil {
 			return nil, err
 		}
-		return nil, &exitError{code: run.ExitError}
+		return nil, exitError(run.ExitError)
 	}
 
 	return hclwrite.Format(src), nil

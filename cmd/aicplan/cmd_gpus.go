@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,7 +56,7 @@ func (c *gpusCmd) Run(a *app) error {
 
 	fmt.Fprintln(a.stderr, "No source reports a GPU. Name a DCGM exporter as HOST:PORT, or run this on a machine with "+
 		"the NVIDIA driver.")
-	return &exitError{code: run.ExitError}
+	return exitError(run.ExitError)
 }
 
 // sources returns NVML with the default exporters, and the named exporters.
@@ -131,8 +133,8 @@ func (a *app) gpusTable(win *telemetry.Window) error {
 	}
 
 	for _, s := range win.Sources {
-		for reason, n := range s.Errors {
-			fmt.Fprintf(a.stdout, "%s: %s (%d times)\n", s.Name, reason, n)
+		for _, reason := range slices.Sorted(maps.Keys(s.Errors)) {
+			fmt.Fprintf(a.stdout, "%s: %s (%d times)\n", s.Name, reason, s.Errors[reason])
 		}
 	}
 

@@ -71,12 +71,11 @@ func (c *describeCmd) Run(a *app, all *stages.Set) error {
 		return c.eval(a, all)
 	}
 
-	store, err := a.open(true)
+	store, err := a.provideStore()
 	if err != nil {
 		return err
 	}
 
-	defer store.Close()
 	p, err := a.plan(context.Background(), c.planFlags, plan.Options{}, all, store)
 	if err != nil {
 		return err

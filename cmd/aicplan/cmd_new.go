@@ -32,12 +32,6 @@ func (c *newOpCmd) Run(a *app) error {
 
 	plan := filepath.Join(c.Dir, s.Name+".hcl")
 	files := []struct{ path, content string }{{filepath.Join(c.Dir, s.File), s.Python}, {plan, s.Plan}}
-	for _, f := range files {
-		if _, err := os.Lstat(f.path); err == nil {
-			return fmt.Errorf("%s is there already and is left as it is: choose another name, or another --dir", shown(f.path))
-		}
-	}
-
 	for i, f := range files {
 		if err := writeNew(f.path, f.content); err != nil {
 			for _, done := range files[:i] {
@@ -68,7 +62,7 @@ func writeNew(path, content string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if err != nil {
 		if errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("%s is there already and is left as it is", shown(path))
+			return fmt.Errorf("%s is there already and is left as it is: choose another name, or another --dir", shown(path))
 		}
 		return fmt.Errorf("cannot write the op: %w", err)
 	}

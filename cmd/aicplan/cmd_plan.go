@@ -46,12 +46,7 @@ func (c *planCmd) Run(a *app, all *stages.Set, store *checkpoint.Store) error {
 
 	ctx := context.Background()
 	opts := c.options()
-	opts.Price, opts.GPUs = c.Price, c.Gpus
-	var err error
-	if opts.OutDir, err = absDir(c.OutDir); err != nil {
-		return err
-	}
-
+	opts.Price, opts.GPUs, opts.OutDir = c.Price, c.Gpus, c.OutDir
 	p, err := a.plan(ctx, c.planFlags, opts, all, store)
 	if err != nil {
 		return err
@@ -63,13 +58,14 @@ func (c *planCmd) Run(a *app, all *stages.Set, store *checkpoint.Store) error {
 		}
 	}
 
+	sum := plan.Summarize(p)
 	switch {
 	case c.Diff != "":
 		err = a.planDiff(ctx, p, c, all, store)
 	case c.JSON:
-		err = a.json(plan.Summarize(p))
+		err = a.json(sum)
 	default:
-		err = a.viewPlan(p, c.Verbose)
+		err = a.viewSummary(sum, c.Verbose)
 	}
 
 	if err != nil {
@@ -85,7 +81,7 @@ func (c *planCmd) Run(a *app, all *stages.Set, store *checkpoint.Store) error {
 		}
 	}
 
-	if c.DetailedExit && plan.Summarize(p).Work {
+	if c.DetailedExit && sum.Work {
 		a.code = run.ExitWork
 	}
 

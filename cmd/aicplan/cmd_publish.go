@@ -60,12 +60,7 @@ type published struct {
 
 // Run publishes the exports that have ended.
 func (c *publishCmd) Run(a *app, all *stages.Set, store *checkpoint.Store) error {
-	out, err := absDir(c.OutDir)
-	if err != nil {
-		return err
-	}
-
-	p, err := a.plan(context.Background(), c.planFlags, plan.Options{OutDir: out}, all, store)
+	p, err := a.plan(context.Background(), c.planFlags, plan.Options{OutDir: c.OutDir}, all, store)
 	if err != nil {
 		return err
 	}
@@ -83,9 +78,10 @@ func (c *publishCmd) Run(a *app, all *stages.Set, store *checkpoint.Store) error
 		}
 
 		found++
-		r, err := c.one(ctx, a, p, s, cfg, store, out)
+		r, err := c.one(ctx, a, p, s, cfg)
 		if err != nil && ctx.Err() != nil {
-			return &exitError{code: run.ExitInterrupted, err: fmt.Errorf("interrupted: %s: %w", s.Address(), err)}
+			fmt.Fprintf(a.stderr, "Error: interrupted: %s: %v\n", s.Address(), err)
+			return exitError(run.ExitInterrupted)
 		}
 
 		if err != nil {
@@ -108,9 +104,9 @@ func (c *publishCmd) Run(a *app, all *stages.Set, store *checkpoint.Store) error
 	return nil
 }
 
-func (c *publishCmd) one(ctx context.Context, a *app, p *plan.Plan, s *plan.Stage, cfg *publish.Config,
-	store *checkpoint.Store, out string) (*published, error) {
-	ended, err := endedOf(store, cfg.Exports())
+func (c *publishCmd) one(ctx context.Context, a *app, p *plan.Plan, s *plan.Stage,
+	cfg *publish.Config) (*published, error) {
+	ended, err := endedOf(p.Store, cfg.Exports())
 	if err != nil {
 		return nil, err
 	}
@@ -122,9 +118,9 @@ func (c *publishCmd) one(ctx context.Context, a *app, p *plan.Plan, s *plan.Stag
 
 	defer own.Remove()
 	rc := &stage.RunContext{
-		Address: s.Address(), Range: s.Instance.Range, Store: store,
+		Address: s.Address(), Range: s.Instance.Range, Store: p.Store,
 		Events: warnings{to: a.stderr},
-		RunDir: own.Path, OutDir: out, PlanDir: p.Config.Dir, Upstream: func() []stage.Finished { return ended },
+		RunDir: own.Path, OutDir: c.OutDir, PlanDir: p.Config.Dir, Upstream: func() []stage.Finished { return ended },
 	}
 
 	if c.DryRun {

@@ -79,7 +79,7 @@ func (c *serveCmd) Run(a *app, store *checkpoint.Store) error {
 	}()
 
 	address := "http://" + ln.Addr().String() + "/"
-	if token != "" && c.TokenFile == "" {
+	if c.TokenFile == "" {
 		address += "?token=" + token
 	}
 

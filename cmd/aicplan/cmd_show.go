@@ -46,12 +46,11 @@ func (c *showCmd) Run(a *app) error {
 		return a.viewSaved(s)
 	}
 
-	store, err := a.open(true)
+	store, err := a.provideStore()
 	if err != nil {
 		return err
 	}
 
-	defer store.Close()
 	d, err := storedStage(store, c.What)
 	if err != nil {
 		return err

@@ -118,13 +118,10 @@ func jobsView(w io.Writer, jobs []executors.Progress) {
 
 // ended returns an error with the exit code for the current state of a run.
 func ended(s *live.State, now time.Time) error {
-	switch {
-	case s.Ended && s.ExitCode != nil && *s.ExitCode != 0:
-		return &exitError{code: *s.ExitCode}
-	case !s.Ended && !s.Alive(now):
-		return &exitError{code: run.ExitError}
+	if s.Ended {
+		return exitIf(*s.ExitCode != 0, *s.ExitCode)
 	}
-	return nil
+	return exitIf(!s.Alive(now), run.ExitError)
 }
 
 // statusView prints a run without the stages that wait or were reused.

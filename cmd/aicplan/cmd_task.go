@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -14,7 +13,6 @@ import (
 	"time"
 
 	"aicplan/engine/plan"
-	"aicplan/engine/run"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/fileutil"
 	"aicplan/stages/collect"
@@ -82,7 +80,7 @@ func (c *taskCmd) Run(a *app) error {
 		return nil
 	}
 
-	return &exitError{code: run.ExitError, err: errors.New(message)}
+	return errors.New(message)
 }
 
 // measure makes the plan and measures the shard's cases. It returns the final state and a message.
@@ -156,7 +154,7 @@ func (c *taskCmd) measure(a *app, order *executors.Order, task *executors.Task,
 	}
 
 	state, message := cfg.RunPart(ctx, on(s), &collect.Part{Task: task, Places: order.Shards[task.Shard].Places})
-	if state == executors.Done && events.quiet() {
+	if state == executors.Done && events.silent() {
 		// Without an error, the logs of the workers are not needed.
 		if err := all.Close(); err == nil {
 			_ = os.RemoveAll(a.taskDir(order, task))
@@ -194,7 +192,8 @@ func (a *app) taskDir(o *executors.Order, t *executors.Task) string {
 // invocation returns the arguments with which tasks of executors make the same plan.
 func (a *app) invocation(c planFlags, opts plan.Options) (executors.Invocation, error) {
 	set := a.settings(c, opts)
-	inv := executors.Invocation{Version: version, OutDir: opts.OutDir, Vars: set.Vars, Environ: set.Environ}
+	inv := executors.Invocation{Version: version, Path: c.Path, VarFiles: c.VarFile, OutDir: opts.OutDir, Vars: set.Vars,
+		Environ: set.Environ}
 	for _, kv := range c.Var {
 		if set.Withholds(kv) { // sbatch passes the environment on
 			name, _, _ := strings.Cut(kv, "=")
@@ -203,22 +202,8 @@ func (a *app) invocation(c planFlags, opts plan.Options) (executors.Invocation, 
 	}
 
 	var err error
-	if inv.WorkDir, err = os.Getwd(); err != nil {
-		return inv, err
-	}
-	if inv.Path, err = filepath.Abs(c.Path); err != nil {
-		return inv, err
-	}
-
-	for _, f := range c.VarFile {
-		abs, err := filepath.Abs(f)
-		if err != nil {
-			return inv, err
-		}
-		inv.VarFiles = append(inv.VarFiles, abs)
-	}
-
-	return inv, nil
+	inv.WorkDir, err = os.Getwd()
+	return inv, err
 }
 
 // taskSignals handles the signals of a task. Slurm sends USR1 before the time limit and TERM at the end
@@ -264,8 +249,9 @@ func (s *taskSignals) awaitEnd() {
 	}
 }
 
-// taskEvents prints events to the log of the job. It implements stage.Events.
+// taskEvents prints events to the log of the job. It implements stage.Events. The coordinator emits the others.
 type taskEvents struct {
+	quietEvents
 	w    *app
 	task *executors.Task
 
@@ -299,16 +285,13 @@ func (e *taskEvents) Message(address, level, text string) {
 	e.line("%s: %s: %s", address, level, text)
 }
 
-// Emit implements stage.Events. It does nothing, because the coordinator emits the events.
-func (e *taskEvents) Emit(string, string, map[string]any) {}
-
 func (e *taskEvents) line(format string, args ...any) {
 	text := strings.ReplaceAll(fmt.Sprintf(format, args...), "\n", " ")
 	fmt.Fprintf(e.w.stdout, "%s %s\n", time.Now().Format(time.RFC3339), text)
 }
 
-// quiet reports whether no warning or error was printed.
-func (e *taskEvents) quiet() bool {
+// silent reports whether no warning or error was printed.
+func (e *taskEvents) silent() bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.errors == 0

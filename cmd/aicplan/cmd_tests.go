@@ -97,8 +97,7 @@ func (c *testCmd) Run(a *app) error {
 		}
 	}
 
-	all := a.stages()
-	defer all.Close()
+	all := a.provideStages()
 	// The folder must not exist: tests run without checkpoints.
 	store, err := checkpoint.Open(filepath.Join(os.TempDir(), "aicplan-test-without-state"),
 		checkpoint.Options{ReadOnly: true})
@@ -193,7 +192,7 @@ func (a *app) testFiles(paths []string) ([]*plantest.File, error) {
 			return nil, err
 		}
 		if diags.HasErrors() {
-			bad = &exitError{code: run.ExitError}
+			bad = exitError(run.ExitError)
 			continue
 		}
 		out = append(out, f)

@@ -81,11 +81,8 @@ func (c *traceCmd) Run(a *app) error {
 	if note != "" {
 		fmt.Fprintf(a.stderr, "Warning: %s\n", note)
 	}
-	if failed {
-		return &exitError{code: run.ExitError}
-	}
 
-	return nil
+	return exitIf(failed, run.ExitError)
 }
 
 func (c *traceCmd) view(a *app, r *trace.Analysis) {

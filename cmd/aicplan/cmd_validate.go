@@ -43,12 +43,11 @@ func (c *validateCmd) Run(a *app, all *stages.Set) error {
 	cfg, diags := config.Load(a.loadOptions(c.planFlags, all))
 	stageCount := 0
 	if !diags.HasErrors() {
-		store, err := a.open(true)
+		store, err := a.provideStore()
 		if err != nil {
 			return err
 		}
 
-		defer store.Close()
 		p, more := plan.Build(context.Background(), cfg, store, plan.Options{})
 		diags = append(diags, more...)
 		stageCount = len(p.Stages)
@@ -69,11 +68,7 @@ func (c *validateCmd) Run(a *app, all *stages.Set) error {
 			return err
 		}
 
-		if diags.HasErrors() {
-			return &exitError{code: run.ExitError}
-		}
-
-		return nil
+		return exitIf(diags.HasErrors(), run.ExitError)
 	}
 
 	if err := a.report(cfg, diags); err != nil {
@@ -118,9 +113,5 @@ func (c *validateCmd) spec(a *app) error {
 		fmt.Fprintf(a.stdout, "%s: %s.\n", c.Path, textutil.Counted(len(found), "problem"))
 	}
 
-	if problems {
-		return &exitError{code: run.ExitError}
-	}
-
-	return nil
+	return exitIf(problems, run.ExitError)
 }

@@ -71,11 +71,11 @@ func (c *whyCmd) Run(a *app, all *stages.Set) error {
 		a.verdict(v, "")
 	}
 
-	if err == nil && len(v.Problems) > 0 { // a name or value that the grid does not have
-		return &exitError{code: run.ExitError}
+	if err != nil {
+		return err
 	}
 
-	return err
+	return exitIf(len(v.Problems) > 0, run.ExitError) // a name or value that the grid does not have
 }
 
 // gridOf returns in if it is a grid, else the grid whose cases it handles. It returns an error if there

@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"aicplan/engine/checkpoint"
-	"aicplan/engine/config"
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
@@ -13,11 +11,11 @@ import (
 
 // runGuard runs one preflight outside of a run. here is true if it checks this machine regardless of the
 // stage's executor.
-func runGuard(in *config.Instance, st stage.Stage, store *checkpoint.Store, outDir, planDir string,
-	here bool) (*run.StageResult, error) {
-	out, err := st.Run(context.Background(), &stage.RunContext{
-		Address: in.Address, Range: in.Range, Store: store, Events: quietEvents{},
-		OutDir: outDir, PlanDir: planDir, OnNode: here,
+func runGuard(p *plan.Plan, s *plan.Stage, here bool) (*run.StageResult, error) {
+	in := s.Instance
+	out, err := s.Config.Run(context.Background(), &stage.RunContext{
+		Address: in.Address, Range: in.Range, Store: p.Store, Events: quietEvents{},
+		OutDir: p.Options.OutDir, PlanDir: p.Config.Dir, OnNode: here,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", in.Address, err)
@@ -28,7 +26,7 @@ func runGuard(in *config.Instance, st stage.Stage, store *checkpoint.Store, outD
 
 // guardsFirst runs the preflights without dependencies before anything is created. hopeless is true if
 // every stage that would run depends on a failed one.
-func guardsFirst(p *plan.Plan, outDir string) (results []*run.StageResult, hopeless bool, err error) {
+func guardsFirst(p *plan.Plan) (results []*run.StageResult, hopeless bool, err error) {
 	blocked := map[string]bool{}
 	for _, s := range p.Stages {
 		if s.Instance.Kind.Class != stage.Guard || s.Action != stage.ActionRun || s.Config == nil ||
@@ -36,7 +34,7 @@ func guardsFirst(p *plan.Plan, outDir string) (results []*run.StageResult, hopel
 			continue
 		}
 
-		r, err := runGuard(s.Instance, s.Config, p.Store, outDir, p.Config.Dir, false)
+		r, err := runGuard(p, s, false)
 		if err != nil {
 			return nil, false, err
 		}

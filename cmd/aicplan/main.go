@@ -152,27 +152,23 @@ func negatives(args []string) []string {
 
 var negative = regexp.MustCompile(`^-[0-9.]+$`)
 
-// exitError ends a command with its exit code. If err is nil, the reason was already printed.
-type exitError struct {
-	code int
-	err  error
-}
+// exitError ends a command with its exit code. The reason was already printed.
+type exitError int
 
-func (e *exitError) Error() string {
-	if e.err == nil {
-		return fmt.Sprintf("exit code %d", e.code)
+func (e exitError) Error() string { return fmt.Sprintf("exit code %d", int(e)) }
+
+// exitIf returns an exitError if a command failed in a way that it has printed.
+func exitIf(failed bool, code int) error {
+	if failed {
+		return exitError(code)
 	}
-	return e.err.Error()
+	return nil
 }
 
 // fail prints err and returns its exit code.
 func (a *app) fail(err error) int {
-	var e *exitError
-	if errors.As(err, &e) {
-		if e.err != nil {
-			fmt.Fprintf(a.stderr, "Error: %v\n", e.err)
-		}
-		return e.code
+	if e, ok := errors.AsType[exitError](err); ok {
+		return int(e)
 	}
 
 	code := run.ExitError

@@ -16,13 +16,8 @@ var signs = map[stage.Action]string{
 	stage.ActionNeeds: "!", stage.ActionRun: ">", stage.ActionReady: ".",
 }
 
-// viewPlan prints a plan for people, one line per stage. With verbose, it adds how the number of cases
+// viewSummary prints a plan for people, one line per stage. With verbose, it adds how the number of cases
 // of each grid was derived.
-func (a *app) viewPlan(p *plan.Plan, verbose bool) error {
-	return a.viewSummary(plan.Summarize(p), verbose)
-}
-
-// viewSummary is like viewPlan for an existing summary.
 func (a *app) viewSummary(sum plan.Summary, verbose bool) error {
 	declared := fold(sum.Stages)
 	shorten(sum.Stages)
@@ -59,11 +54,7 @@ func (a *app) viewSummary(sum plan.Summary, verbose bool) error {
 			wrapped(&b, wide, min(indent, wide/2), head, text, signs[s.Action], a.paint(signs[s.Action], s.Action))
 		}
 
-		switch {
-		case s.Cases == nil || verbose:
-		case s.Action == stage.ActionStale:
-			wrapped(&b, wide, 6, "      ", s.Reason)
-		case s.Action == stage.ActionNeeds:
+		if s.Cases != nil && !verbose && (s.Action == stage.ActionStale || s.Action == stage.ActionNeeds) {
 			wrapped(&b, wide, 6, "      ", s.Reason)
 		}
 

@@ -14,6 +14,7 @@ import (
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
+	"aicplan/stages/gate/results"
 )
 
 // heartbeat is how often a running stage prints a line if stdout is not a terminal.
@@ -250,23 +251,13 @@ func files(artifacts []stage.Artifact) string {
 
 // unsettled counts the checks with a warning or a skip.
 func unsettled(checks []stage.CheckResult) string {
-	warn, skip := 0, 0
-	for _, c := range checks {
-		switch c.Result {
-		case "warn":
-			warn++
-		case "skip":
-			skip++
-		}
+	n, text := results.Count([]results.Group{{Checks: checks}}), ""
+	if n.Warned > 0 {
+		text += ", " + textutil.Counted(n.Warned, "warning")
 	}
 
-	text := ""
-	if warn > 0 {
-		text += ", " + textutil.Counted(warn, "warning")
-	}
-
-	if skip > 0 {
-		text += fmt.Sprintf(", %d skipped", skip)
+	if n.Skipped > 0 {
+		text += fmt.Sprintf(", %d skipped", n.Skipped)
 	}
 
 	return text
