@@ -12,6 +12,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/config"
+	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
 	"aicplan/stages"
 )
@@ -94,7 +95,7 @@ func (c *modelsCmd) Run(a *app, all *stages.Set) error {
 
 	if len(models) == 0 {
 		return fmt.Errorf("no model on file is called %s.%s aicplan models lists all %d",
-			strings.Join(c.Words, " "), config.DidYouMean(strings.Join(c.Words, " "), names), len(names))
+			strings.Join(c.Words, " "), stage.DidYouMean(strings.Join(c.Words, " "), names), len(names))
 	}
 
 	if c.JSON {

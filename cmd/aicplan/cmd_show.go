@@ -139,7 +139,7 @@ func nearStage(store *checkpoint.Store, what string) string {
 		near = alike
 	}
 
-	return config.DidYouMean(what, near)
+	return stage.DidYouMean(what, near)
 }
 
 var addressWord = regexp.MustCompile(`[A-Za-z0-9_]+`)

@@ -75,7 +75,7 @@ func (c *Config) Find(address string) (*Instance, error) {
 			return nil, fmt.Errorf("%s is not part of this plan: %s", address, why)
 		}
 		return nil, fmt.Errorf("the plan has no stage %s.%s aicplan describe lists them", address,
-			DidYouMean(address, near))
+			didYouMean(address, near))
 	}
 
 	var names []string

@@ -91,7 +91,7 @@ func (s *scope) decodeRuntime(d *blockDecl, ctx *hcl.EvalContext) (cty.Value, hc
 	}
 
 	own := &stage.Own{What: "a runtime of kind " + rt.Kind, Options: kind.Options, Blocks: kind.Blocks,
-		Shared: runtimeWords, At: d.rng(), Suggest: didYouMean, Secrets: map[string]cty.Value{}}
+		Shared: runtimeWords, At: d.rng(), Secrets: map[string]cty.Value{}}
 	options, more := own.Decode(d.body, ctx)
 	diags = append(diags, more...)
 	rt.Options = options

@@ -6,14 +6,12 @@ import (
 	"io"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 
 	"aicplan/engine/stage"
-	"aicplan/sink/base/textutil"
 )
 
 func errorAt(at hcl.Range, summary, format string, args ...any) hcl.Diagnostics {
@@ -23,30 +21,7 @@ func errorAt(at hcl.Range, summary, format string, args ...any) hcl.Diagnostics 
 // shortRange formats a range as file:line.
 func shortRange(r hcl.Range) string { return fmt.Sprintf("%s:%d", r.Filename, r.Start.Line) }
 
-// didYouMean returns " Did you mean ...?" if a candidate is similar, otherwise the list of
-// candidates if there are at most 12, otherwise "".
-func didYouMean(given string, candidates []string) string {
-	if near := textutil.Nearest(given, candidates); near != "" {
-		return " Did you mean " + Quoted(near) + "?"
-	}
-	if len(candidates) == 0 || len(candidates) > 12 {
-		return ""
-	}
-	return " Known: " + strings.Join(slices.Sorted(slices.Values(candidates)), ", ") + "."
-}
-
-// Quoted returns the text in double quotes. An address with a key is put in single quotes instead,
-// so that it can be pasted into a shell.
-func Quoted(name string) string {
-	if strings.Contains(name, `"`) && !strings.ContainsAny(name, "'\n") {
-		return "'" + name + "'"
-	}
-	return strconv.Quote(name)
-}
-
-// DidYouMean returns the suggestion that ends every message about an unknown name. It starts with a
-// space, or is empty.
-func DidYouMean(given string, candidates []string) string { return didYouMean(given, candidates) }
+func didYouMean(given string, candidates []string) string { return stage.DidYouMean(given, candidates) }
 
 // unique removes repeated diagnostics with the same text, address and range.
 func unique(diags hcl.Diagnostics) hcl.Diagnostics {

@@ -12,7 +12,7 @@ import (
 // decodeService returns the value of KIND.NAME for a service block.
 func (s *scope) decodeService(d *blockDecl, ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
 	own := &stage.Own{What: "a " + d.kind + " block", Options: s.l.services[d.kind].Options,
-		Blocks: s.l.services[d.kind].Blocks, At: d.rng(), Suggest: didYouMean}
+		Blocks: s.l.services[d.kind].Blocks, At: d.rng()}
 	options, diags := own.Decode(d.body, ctx)
 	if diags.HasErrors() {
 		return cty.DynamicVal, diags

@@ -31,7 +31,7 @@ func (p *Plan) choose() (map[string]bool, hcl.Diagnostics) {
 				}
 				diags = append(diags, stage.ErrorAt(at, "No such stage",
 					"No stage of the plan fits %s.%s Use a glob such as 'grid.attention_*'; aicplan describe -v lists all addresses.",
-					config.Quoted(g), config.DidYouMean(g, p.spellings()))...)
+					stage.Quoted(g), stage.DidYouMean(g, p.spellings()))...)
 			}
 		}
 
@@ -61,7 +61,7 @@ func (p *Plan) choose() (map[string]bool, hcl.Diagnostics) {
 			"Nothing to replace",
 			"--target or --exclude leave out all stages that fit %s, so none would run again. Name one with --target as well, "+
 				"or leave --replace away.",
-			config.Quoted(g),
+			stage.Quoted(g),
 		)...)
 	}
 

@@ -249,7 +249,7 @@ func (f *File) run(b *hclsyntax.Block) (*Run, hcl.Diagnostics) {
 		if known := stage.TagWords(runBody{})[""]; !slices.Contains(known, name) {
 			diags = append(diags, errorAt(a.NameRange, "Unsupported argument",
 				"A run has no attribute %q.%s", name,
-				config.DidYouMean(name, append(known, runBlocks...)))...)
+				stage.DidYouMean(name, append(known, runBlocks...)))...)
 		}
 	}
 
@@ -264,7 +264,7 @@ func (f *File) run(b *hclsyntax.Block) (*Run, hcl.Diagnostics) {
 func (r *Run) block(b *hclsyntax.Block) hcl.Diagnostics {
 	if !slices.Contains(runBlocks, b.Type) {
 		return errorAt(b.TypeRange, "Unknown block",
-			"A run has no block %q.%s", b.Type, config.DidYouMean(b.Type, runBlocks))
+			"A run has no block %q.%s", b.Type, stage.DidYouMean(b.Type, runBlocks))
 	}
 	if len(b.Labels) > 0 && b.Type != "expect" {
 		return errorAt(b.LabelRanges[0], "Unexpected label",

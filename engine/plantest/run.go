@@ -15,6 +15,7 @@ import (
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/config"
 	"aicplan/engine/plan"
+	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
 )
 
@@ -280,7 +281,7 @@ func (e *expectation) counts(s *plan.StageSummary) hcl.Diagnostics {
 		switch {
 		case !ok:
 			fail("drops", "has no filter with the name or reason %q.%s", name,
-				config.DidYouMean(name, slices.Collect(maps.Keys(dropsBy(s)))))
+				stage.DidYouMean(name, slices.Collect(maps.Keys(dropsBy(s)))))
 		case n != int64(e.Drops[name]):
 			fail("drops", "drops %s by %q, not %s.", textutil.Count(n), name, textutil.Count(e.Drops[name]))
 		}

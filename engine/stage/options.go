@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -11,10 +12,30 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 	"github.com/zclconf/go-cty/cty/convert"
+
+	"aicplan/sink/base/textutil"
 )
 
-// Suggest returns the end of a message about an unknown name: " Did you mean ...?", the valid names, or nothing.
-type Suggest func(given string, candidates []string) string
+// DidYouMean returns the end of a message about an unknown name: " Did you mean ...?" if a candidate is similar, otherwise
+// the list of candidates if there are at most 12, otherwise "".
+func DidYouMean(given string, candidates []string) string {
+	if near := textutil.Nearest(given, candidates); near != "" {
+		return " Did you mean " + Quoted(near) + "?"
+	}
+	if len(candidates) == 0 || len(candidates) > 12 {
+		return ""
+	}
+	return " Known: " + strings.Join(slices.Sorted(slices.Values(candidates)), ", ") + "."
+}
+
+// Quoted returns the text in double quotes. An address with a key is put in single quotes instead,
+// so that it can be pasted into a shell.
+func Quoted(name string) string {
+	if strings.Contains(name, `"`) && !strings.ContainsAny(name, "'\n") {
+		return "'" + name + "'"
+	}
+	return strconv.Quote(name)
+}
 
 // Own describes the options and blocks of a body that a registration declares and not struct tags.
 type Own struct {
@@ -25,8 +46,6 @@ type Own struct {
 	Shared []string
 	// At is the range for errors about a missing option.
 	At hcl.Range
-	// Suggest completes messages about unknown names.
-	Suggest Suggest
 	// Secrets receives the values of secret options. It is nil if there are none.
 	Secrets map[string]cty.Value
 }
@@ -63,7 +82,7 @@ func (o *Own) Decode(body *hclsyntax.Body, ctx *hcl.EvalContext) (map[string]cty
 					"%s has no block %q.%s",
 					sentence(o.What),
 					found.Type,
-					o.Suggest(found.Type, names),
+					DidYouMean(found.Type, names),
 				)...)
 			continue
 		case seen[b.Name]:
@@ -75,7 +94,7 @@ func (o *Own) Decode(body *hclsyntax.Body, ctx *hcl.EvalContext) (map[string]cty
 		}
 
 		seen[b.Name] = true
-		in := &Own{What: "a block " + b.Name, Options: b.Options, At: at, Suggest: o.Suggest}
+		in := &Own{What: "a block " + b.Name, Options: b.Options, At: at}
 		values, more := in.Decode(found.Body, ctx)
 		diags = append(diags, more...)
 		out[b.Name] = cty.ObjectVal(values)
@@ -135,7 +154,7 @@ func (o *Own) hint(name string) string {
 		own = append(own, opt.Name)
 	}
 	slices.Sort(own)
-	if text := o.Suggest(name, slices.Concat(own, o.Shared)); strings.HasPrefix(text, " Did") || len(own) == 0 {
+	if text := DidYouMean(name, slices.Concat(own, o.Shared)); strings.HasPrefix(text, " Did") || len(own) == 0 {
 		return text
 	}
 	return " Its options are " + strings.Join(own, ", ") + "."

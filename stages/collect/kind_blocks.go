@@ -9,7 +9,6 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/zclconf/go-cty/cty"
 
-	"aicplan/engine/config"
 	"aicplan/engine/stage"
 	"aicplan/stages/runtimes"
 )
@@ -59,7 +58,7 @@ func (c *Config) DecodeBody(body hcl.Body, eval stage.Evaluator) hcl.Diagnostics
 		return diags
 	}
 
-	in := &stage.Own{What: "a collect on a runtime of kind " + rt.Kind, Blocks: kind.Collect, Suggest: config.DidYouMean}
+	in := &stage.Own{What: "a collect on a runtime of kind " + rt.Kind, Blocks: kind.Collect}
 	c.blocks, more = in.Decode(rest, ctx)
 	return append(diags, more...)
 }
