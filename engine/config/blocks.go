@@ -244,3 +244,75 @@ func sentence(err error) string {
 
 	return t
 }
+
+// decodeService returns the value of KIND.NAME for a service block.
+func (s *scope) decodeService(d *blockDecl, ctx *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
+	own := &stage.Own{What: "a " + d.kind + " block", Options: s.l.services[d.kind].Options,
+		Blocks: s.l.services[d.kind].Blocks, At: d.rng()}
+	options, diags := own.Decode(d.body, ctx)
+	if diags.HasErrors() {
+		return cty.DynamicVal, diags
+	}
+
+	dir, err := filepath.Abs(s.decl.dir)
+	if err != nil {
+		dir = s.decl.dir
+	}
+
+	v := &stage.Service{Kind: d.kind, Name: d.name, Address: s.qualify(d.kind + "." + d.name), Options: options,
+		Dir: dir, Range: d.rng()}
+
+	return cty.ObjectVal(map[string]cty.Value{
+		"name": cty.StringVal(d.name), "address": cty.StringVal(v.Address),
+		"ref": cty.CapsuleVal(stage.ServiceType, v),
+	}), diags
+}
+
+// decodePart returns the value of part.NAME. The blocks that include the part decode its body. Its references are
+// resolved before, so that an invalid reference is reported at its position and not in every block that includes
+// the part.
+func (s *scope) decodePart(d *blockDecl, _ *hcl.EvalContext) (cty.Value, hcl.Diagnostics) {
+	p := &stage.Part{
+		Address: s.qualify("part." + d.name), Body: d.body, Eval: &evaluator{scope: s}, Range: d.block.Range(),
+	}
+
+	return cty.ObjectVal(map[string]cty.Value{
+		"name": cty.StringVal(d.name), "address": cty.StringVal(p.Address), "ref": cty.CapsuleVal(stage.PartType, p),
+	}), nil
+}
+
+// mostWorkers limits the workers per device. Each worker is a process with a framework.
+const mostWorkers = 1024
+
+// unusable reports values of a runtime's shared attributes that are invalid on every machine, so
+// that they fail at load time and not during a run.
+func unusable(b *stage.Runtime, body *hclsyntax.Body, secret map[string]string) (diags hcl.Diagnostics) {
+	bad := func(name, summary, format string, args ...any) {
+		if a, ok := body.Attributes[name]; ok {
+			diags = append(diags, errorAt(a.Expr.Range(), summary, format, args...)...)
+		}
+	}
+
+	if b.Devices != nil && len(b.Devices) == 0 {
+		bad("devices", "No devices", "The list is empty. Without the attribute, the runtime uses all visible GPUs.")
+	}
+
+	for i, d := range b.Devices {
+		if d < 0 || slices.Contains(b.Devices[:i], d) {
+			bad("devices", "Unsuitable devices",
+				"Indices of GPUs are different numbers from 0, in PCI bus order; %d is not one, or it is repeated.", d)
+		}
+	}
+
+	if b.Workers < 0 || b.Workers > mostWorkers {
+		bad("workers", "Unsuitable number of workers", "It is %d; a device has from 1 to %d workers.", b.Workers,
+			mostWorkers)
+	}
+	for _, name := range slices.Concat(sortedKeys(b.Env), sortedKeys(secret)) {
+		if name == "" || strings.Contains(name, "=") {
+			bad("env", "Unsuitable variable", "%q cannot be the name of an environment variable.", name)
+		}
+	}
+
+	return diags
+}

@@ -4,9 +4,12 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 	"strings"
 
+	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/hashicorp/hcl/v2"
+	"github.com/zclconf/go-cty/cty"
 )
 
 // Points are the points that a case sweeps inside one task, in loop order.
@@ -166,4 +169,128 @@ func (w *walker) points(walk func(*walker)) (Points, hcl.Diagnostics) {
 func (w *walker) reset() {
 	w.cols = make([][]int32, len(w.p.stored))
 	w.sets, w.kept = nil, 0
+}
+
+// The ID of a point equals the ID of a case that has the point's values as parameters, so it does not
+// matter whether a parameter is an axis or swept.
+// PointIDs returns the IDs of the points of case i in order. Without a sweep it
+// returns only the ID of the case.
+func (c *Cases) PointIDs(i int) []string {
+	if c.SweepColumns() == nil {
+		return []string{c.ID(i)}
+	}
+
+	ids := c.pointIDWriter()
+	out := make([]string, c.Sweep(i).Len())
+	for j := range out {
+		out[j] = string(ids(nil, i, j))
+	}
+
+	return out
+}
+
+// pointIDWriter returns a function that appends the ID of point j of case i to a slice. The
+// function reuses a buffer and must not be called concurrently.
+func (c *Cases) pointIDWriter() func(to []byte, i, j int) []byte {
+	if c.sweep == nil {
+		return func(to []byte, i, _ int) []byte { return append(to, c.ID(i)...) }
+	}
+	return c.idWriter(c.SweepColumns())
+}
+
+// idWriter returns a function that appends the ID of point j of case i to a slice: the hash of the columns
+// of the case and of the swept columns, sorted by name. The function reuses a buffer and must not be called concurrently.
+func (c *Cases) idWriter(swept []string) func(to []byte, i, j int) []byte {
+	type part struct {
+		name  string
+		col   int
+		swept bool
+	}
+
+	var parts []part
+	for col, name := range swept {
+		parts = append(parts, part{name, col, true})
+	}
+	for col := range c.columns {
+		parts = append(parts, part{c.columns[col].name, col, false})
+	}
+	slices.SortFunc(parts, func(a, b part) int { return strings.Compare(a.name, b.name) })
+
+	buf := make([]byte, 0, 1024)
+	return func(to []byte, i, j int) []byte {
+		buf = append(append(buf[:0], c.spec.Op...), '\n')
+		for _, p := range parts {
+			k, row := &c.columns, i
+			if p.swept {
+				k, row = &c.sweep.lists[c.sweep.of[i]].columns, j
+			}
+
+			of := &(*k)[p.col]
+			buf = append(append(buf, p.name...), '=')
+			buf = append(append(buf, of.texts[of.ids[row]]...), '\n')
+		}
+
+		sum := sha256.Sum256(buf)
+		return hex.AppendEncode(to, sum[:IDLength/2])
+	}
+}
+
+// PointRecord returns the case table with one row per sweep point. case_id is the ID of the point.
+// The swept parameters follow the columns of the case. Without a sweep it returns Record.
+func (c *Cases) PointRecord() arrow.Record {
+	if c.SweepColumns() == nil {
+		return c.Record()
+	}
+	var rows, points []int32 // for each row: index of the case, index of the point within it
+	for i := range c.n {
+		for j := range c.Sweep(i).Len() {
+			rows, points = append(rows, int32(i)), append(points, int32(j))
+		}
+	}
+	return c.PointsAt(rows, points)
+}
+
+// PointsAt returns the rows of PointRecord for some points of some cases: points[i]
+// is a point of case rows[i], 0 without a sweep.
+func (c *Cases) PointsAt(rows, points []int32) arrow.Record {
+	var all []column
+	for _, k := range c.columns {
+		all = append(all, k.only(rows))
+	}
+	for at, name := range c.SweepColumns() {
+		all = append(all, c.sweptColumn(at, name, rows, points))
+	}
+
+	return tableOf(c.spec, all, len(rows), func() []byte {
+		all, write := make([]byte, 0, len(rows)*IDLength), c.pointIDWriter()
+		for at, i := range rows {
+			all = write(all, int(i), int(points[at]))
+		}
+		return all
+	})
+}
+
+// only returns the column reduced to the given rows.
+func (k column) only(rows []int32) column {
+	ids := make([]int32, len(rows))
+	for at, i := range rows {
+		ids[at] = k.ids[i]
+	}
+	k.ids = ids
+	return k
+}
+
+// sweptColumn returns a swept parameter as a column with one value per pair of case and point.
+func (c *Cases) sweptColumn(at int, name string, rows, points []int32) column {
+	var dict []cty.Value
+	for _, list := range c.sweep.lists {
+		dict = append(dict, list.columns[at].dict...)
+	}
+
+	ids, code := make([]int32, len(rows)), c.SweepCodes(at)
+	for r, i := range rows {
+		ids[r] = int32(code(int(i), int(points[r])))
+	}
+
+	return newColumn(name, dict, ids)
 }

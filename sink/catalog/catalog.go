@@ -5,6 +5,7 @@
 package catalog
 
 import (
+	"embed"
 	"slices"
 	"strings"
 
@@ -317,4 +318,24 @@ func (t *Table) Spelling(backend, column, word string) string {
 // rejects the whole table.
 func (t *Table) Takes(column string) []string {
 	return slices.Clone(t.takes[column])
+}
+
+// Source is the code of this package: checkpoints of what follows from it are
+// stale when it changes.
+//
+//go:embed *.go catalog.json
+var Source embed.FS
+
+// Least is the smallest value that a size in a key can have; ok is false for
+// columns that hold no size.
+func (c Column) Least() (least int64, ok bool) {
+	switch {
+	case c.Type.ID() != arrow.INT64 || c.Role != Key && c.Role != Optional:
+		return 0, false
+	case slices.ContainsFunc(builtIn().Columns, func(b Column) bool {
+		return b.Name == c.Name && b.Type == c.Type && b.Zero
+	}):
+		return 0, true
+	}
+	return 1, true
 }

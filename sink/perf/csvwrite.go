@@ -3,6 +3,7 @@
 package perf
 
 import (
+	"embed"
 	"io"
 	"strconv"
 	"strings"
@@ -96,3 +97,9 @@ func appendText(b []byte, s string) []byte {
 	}
 	return append(b, s...)
 }
+
+// Source is the code of this package: checkpoints of what follows from it are
+// stale when it changes.
+//
+//go:embed *.go
+var Source embed.FS

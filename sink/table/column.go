@@ -8,6 +8,7 @@
 package table
 
 import (
+	"embed"
 	"fmt"
 	"strings"
 
@@ -236,3 +237,9 @@ func Row(rec arrow.Record, i int) map[string]any {
 func Field(name string, t arrow.DataType) arrow.Field {
 	return arrow.Field{Name: name, Type: t, Nullable: true}
 }
+
+// Source is the code of this package: checkpoints of what follows from it are
+// stale when it changes.
+//
+//go:embed *.go
+var Source embed.FS

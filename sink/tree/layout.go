@@ -5,12 +5,15 @@ package tree
 
 import (
 	"cmp"
+	"embed"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	version "github.com/aquasecurity/go-pep440-version"
 
 	"aicplan/sink/base/fileutil"
 	"aicplan/sink/catalog"
@@ -275,3 +278,21 @@ func TableOf(path string) (*catalog.Table, bool) {
 func isFamily(dir string) bool {
 	return slices.ContainsFunc(catalog.Tables(), func(t *catalog.Table) bool { return t.Family == dir })
 }
+
+// CompareVersions orders versions as Python does: 1.3.0rc2 < 1.3.0rc10 < 1.3.0.
+// What Python would not take for a version is ordered by its text.
+func CompareVersions(a, b string) int {
+	x, errX := version.Parse(a)
+	y, errY := version.Parse(b)
+	if errX != nil || errY != nil {
+		return cmp.Compare(a, b)
+	}
+
+	return x.Compare(y)
+}
+
+// Source is the code of this package: checkpoints of what follows from it are
+// stale when it changes.
+//
+//go:embed *.go
+var Source embed.FS
