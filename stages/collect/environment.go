@@ -112,7 +112,7 @@ func (r *running) imported(env *runtimes.Environment, known *runtimes.Code,
 	}
 
 	op := r.job.cases.Spec().Op
-	entry, _ := r.kind().Entry(r.runtime, r.rc.PlanDir, r.op(), r.workerBind(), env.Version)
+	entry, _ := r.kind().Entry(r.runtime, r.rc.PlanDir, r.planned.op(), r.workerBind(), env.Version)
 	code, err := runtimes.CodeReported(entry, report)
 	if err != nil {
 		return nil, r.replaced(err)

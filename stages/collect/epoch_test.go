@@ -14,7 +14,7 @@ func TestEpochs(t *testing.T) {
 	t.Parallel()
 	b := newBench(t, products)
 	c, p := b.prepare("")
-	cases := p.Private.(*planned).cases
+	cases := p.Private.(*Measurement).Cases
 	env, _ := c.pools.Expect(t.Context(), b.store, c.runtime)
 	if env == nil {
 		t.Fatal("the cpu runtime does not tell what it is")

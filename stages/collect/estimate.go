@@ -78,7 +78,7 @@ func (c *Config) workers(env *runtimes.Environment) int {
 	return max(1, len(c.runtime.Devices)) * max(1, c.runtime.Workers)
 }
 
-// fewest is the minimum number of cases in a sample for an estimate, so that planning a million of them is quick.
+// fewest is the minimum number of units in a sample for an estimate, so that planning a million of them is quick.
 const fewest = 20_000
 
 // fromPeaks estimates the time from the peaks of the system, the share of them that kernels reach, and the cost of
@@ -97,7 +97,7 @@ func (p *planning) fromPeaks() error {
 	if !rules.Estimates(perf, op) {
 		return nil
 	}
-	kernels, ok := rules.Likely(p.job.sample(fewest), perf, op, p.runtime.Package, spec)
+	kernels, ok := rules.Likely(p.job.sample(), perf, op, p.runtime.Package, spec)
 	if !ok {
 		return nil
 	}
@@ -129,8 +129,8 @@ func (p *planning) timeOf(sample []rules.Kernel, n int) bool {
 	return known > 0
 }
 
-// sample returns at least n open units, or all if there are fewer, evenly spread.
-func (j *job) sample(n int) arrow.Record {
+// sample returns fewest or more open units, or all if there are fewer, evenly spread.
+func (j *job) sample() arrow.Record {
 	var rows, points []int32
 	for _, u := range j.all() {
 		if u.state == open {
@@ -138,7 +138,7 @@ func (j *job) sample(n int) arrow.Record {
 		}
 	}
 
-	if step := len(rows) / n; step > 1 {
+	if step := len(rows) / fewest; step > 1 {
 		kept := 0
 		for i := 0; i < len(rows); i += step {
 			rows[kept], points[kept] = rows[i], points[i]
@@ -153,11 +153,12 @@ func (j *job) sample(n int) arrow.Record {
 // belongs to. It returns nil if they are unknown.
 func (p *planning) peaks() (*systems.Spec, string) {
 	if !p.onGPUs() {
-		flops, bytes := p.kind().Peaks()
-		if flops == 0 {
+		about := p.about()
+		if about.PeakFlops == 0 {
 			return nil, ""
 		}
-		return &systems.Spec{GPU: systems.GPU{MemBW: bytes, BFloat16Flops: flops, Float32Flops: flops}}, "a common processor"
+		return &systems.Spec{GPU: systems.GPU{MemBW: about.PeakBytes, BFloat16Flops: about.PeakFlops,
+			Float32Flops: about.PeakFlops}}, "a common processor"
 	}
 	if p.spec != nil {
 		return p.spec, p.spec.Name
@@ -236,12 +237,11 @@ func (p *planning) fromReference() error {
 // historySample is the maximum number of entries that an estimate reads.
 const historySample = 2000
 
-// took contains wall times of cases in seconds.
-type took struct {
-	all []float64
-	// first are the cases that were the first of a process; later are the others.
-	first, later []float64
-}
+// took contains wall times of cases in seconds. first are the cases that were the first of a process; later are the
+// others.
+type took struct{ first, later []float64 }
+
+func (t *took) all() []float64 { return slices.Concat(t.first, t.later) }
 
 // typical returns the median duration of a case in seconds, and how much longer the first case of a process takes.
 // start is 0 if it is less than a second or unknown.
@@ -252,7 +252,7 @@ func (t *took) typical() (median, start float64) {
 			return median, start
 		}
 	}
-	return measure.Median(t.all), 0
+	return measure.Median(t.all()), 0
 }
 
 // history reads the wall times of earlier cases from a journal.
@@ -277,7 +277,6 @@ func history(journal *checkpoint.Journal) (out took, err error) {
 			continue
 		}
 
-		out.all = append(out.all, d.Seconds)
 		if d.First {
 			out.first = append(out.first, d.Seconds)
 		} else {
@@ -296,13 +295,14 @@ func (p *planning) fromOtherCases() error { return p.fromHistory(false) }
 
 func (p *planning) fromHistory(alike bool) error {
 	secs, where, err := p.opHistory(alike)
-	if err != nil || len(secs.all) == 0 {
+	n := len(secs.first) + len(secs.later)
+	if err != nil || n == 0 {
 		return err
 	}
 
 	median, start := secs.typical()
 	p.counts.Seconds = median*float64(p.counts.Collect)/float64(p.atOnce) + start
-	p.basis("median of %d earlier cases of %s%s: %.3g s", len(secs.all), p.cases.Spec().Op, where, median)
+	p.basis("median of %d earlier cases of %s%s: %.3g s", n, p.cases.Spec().Op, where, median)
 	p.together()
 	if start > 0 {
 		p.basis(", and %.3g s more for the first one of each worker", start)
@@ -318,7 +318,7 @@ func (p *planning) opHistory(alike bool) (secs took, where string, err error) {
 		if err != nil {
 			return took{}, "", err
 		}
-		if secs, err = history(journal); err != nil || len(secs.all) > 0 {
+		if secs, err = history(journal); err != nil || len(secs.all()) > 0 {
 			return secs, "", err
 		}
 	}
@@ -341,7 +341,7 @@ func (p *planning) opHistory(alike bool) (secs took, where string, err error) {
 		if err != nil {
 			return took{}, "", err
 		}
-		if secs, err = history(journal); err != nil || len(secs.all) > 0 {
+		if secs, err = history(journal); err != nil || len(secs.all()) > 0 {
 			return secs, " under other conditions", err
 		}
 	}

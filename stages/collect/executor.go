@@ -109,7 +109,7 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 		)
 	}
 
-	key, err := r.OrderKey(r.planned.cases)
+	key, err := r.OrderKey(r.planned.Cases)
 	if err != nil {
 		return nil, err
 	}
@@ -175,7 +175,7 @@ func (r *running) distribute(ctx context.Context) (*stage.Outcome, error) {
 			if code := r.codeIn(r.job.cases.Spec().Op, r.env); code != nil {
 				r.code.Store(code) // what the next tasks are expected to import
 			}
-			if key, err = r.OrderKey(r.planned.cases); err != nil {
+			if key, err = r.OrderKey(r.planned.Cases); err != nil {
 				return nil, err
 			}
 			continue
@@ -310,7 +310,7 @@ func (r *running) concluded(f *followed) (*stage.Outcome, error) {
 	}
 	for shard, why := range out.Lost {
 		for _, t := range f.tasks(shard) {
-			for _, i := range r.job.unitsOf(t, open) {
+			for _, i := range r.job.openUnits(t) {
 				r.job.units[i].skip(&skip{lostClass, why})
 			}
 		}

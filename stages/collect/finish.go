@@ -252,7 +252,7 @@ func fullText(f *worker.Failure) string {
 
 // info returns the description of the rows as a whole. classes counts the units without a measurement.
 func (r *running) info(classes map[string]int) stage.Info {
-	cases := r.planned.cases
+	cases := r.planned.Cases
 	info := stage.Info{
 		Op: r.planned.info.Op, Perf: r.perfTable(r.planned.info.Perf), Declared: r.planned.info.Declared,
 		Params:    slices.Concat(cases.Columns(), cases.SweepColumns()),

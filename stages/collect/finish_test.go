@@ -18,7 +18,7 @@ func TestRowsBelongToTheirCases(t *testing.T) {
 	const n = 3*partSize + 7
 	b := newBench(t, steps("1"+list(n)))
 	c, p := b.prepare("")
-	cases := p.Private.(*planned).cases
+	cases := p.Private.(*Measurement).Cases
 	env, _ := b.pools.Expect(t.Context(), b.store, b.runtime)
 	journal, _, err := c.journal(b.store, cases.Spec(), env)
 	if err != nil {

@@ -266,7 +266,7 @@ func (f *followed) settle(at int, kind checkpoint.Kind) error {
 	}
 
 	class, _ := policy.Classify(r.rules, e.Failure)
-	f.keeper.failed(worker.Case{ID: r.job.cases.ID(int(u.task)), Op: r.op(),
+	f.keeper.failed(worker.Case{ID: r.job.cases.ID(int(u.task)), Op: r.planned.op(),
 		Params: r.job.params(u), Attempt: e.Attempts}, class, e.Failure)
 	if tripped := f.breaker.Failed(group, firstLine(e.Failure.Message)); tripped != "" {
 		// Tasks that try its cases stop by themselves, because each has a breaker of its own.

@@ -74,8 +74,8 @@ func (u *unit) settle(s state) { u.state, u.why = s, nil }
 func (u *unit) is(class string) bool { return u.state == skipped && u.why.class == class }
 
 // newJob creates the job of a plan or a run.
-func (c *Config) newJob(p *planned, opts stage.Options) (*job, error) {
-	j, err := newJob(p.cases, c.schema(p.info.Perf), c.limits.GroupBy, opts)
+func (c *Config) newJob(m *Measurement, opts stage.Options) (*job, error) {
+	j, err := newJob(m.Cases, c.schema(m.info.Perf), c.limits.GroupBy, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -219,11 +219,11 @@ func (j *job) all() iter.Seq2[int, *unit] {
 	}
 }
 
-// unitsOf returns the units of a task that have a state.
-func (j *job) unitsOf(task int, s state) (out []int) {
+// openUnits returns the open units of a task.
+func (j *job) openUnits(task int) (out []int) {
 	t := &j.tasks[task]
 	for i := int(t.first); i < int(t.first+t.n); i++ {
-		if j.units[i].state == s {
+		if j.units[i].state == open {
 			out = append(out, i)
 		}
 	}

@@ -12,14 +12,13 @@ import (
 	"aicplan/stages/runtimes"
 )
 
-// Measurement describes how a collect stage measures. Other packages use it to repeat some of its cases
-// or to import existing rows.
+// Measurement describes how a collect stage measures. Plan hands it to Run. Other packages use it to repeat some of the
+// cases or to import existing rows.
 type Measurement struct {
 	Cases   *grid.Cases
 	Runtime *stage.Runtime
-	Op      string // as the worker names it
-	Pools   *runtimes.Pools
 
+	info   stage.Info // of the grid
 	config *Config
 }
 
@@ -29,13 +28,12 @@ func MeasurementOf(p *stage.Plan) *Measurement {
 	if p == nil {
 		return nil
 	}
-	pl, ok := p.Private.(*planned)
-	if !ok || pl.config == nil {
-		return nil
-	}
-	c := pl.config
-	return &Measurement{Cases: pl.cases, Runtime: c.runtime, Op: c.opName(pl.cases.Spec().Op), Pools: c.pools, config: c}
+	m, _ := p.Private.(*Measurement)
+	return m
 }
+
+// op returns the op as workers name it.
+func (m *Measurement) op() string { return m.config.opName(m.Cases.Spec().Op) }
 
 // Columns returns the columns that measured rows may have, apart from those that the worker chooses.
 // Schema returns the metrics among them.
@@ -60,7 +58,7 @@ func (m *Measurement) Start(ctx context.Context, rc *stage.RunContext, n int) (*
 			rc.Events.Message(rc.Address, level, slot+": "+text)
 		}
 	}
-	return m.config.startWorkers(ctx, rc, worker.Settings{Log: log}, n, m.Op, "")
+	return m.config.startWorkers(ctx, rc, worker.Settings{Log: log}, n, m.op(), "")
 }
 
 // Points returns the points of a case, or nil if it does not sweep.
@@ -73,7 +71,7 @@ func (m *Measurement) Points(no int) []map[string]any {
 
 // Case returns a case as a worker gets it, with the points of its sweep that have these indexes.
 func (m *Measurement) Case(no int, points []int) worker.Case {
-	return worker.Case{ID: m.Cases.ID(no), Op: m.Op, Params: m.Cases.ParamsJSON(no), Attempt: 1,
+	return worker.Case{ID: m.Cases.ID(no), Op: m.op(), Params: m.Cases.ParamsJSON(no), Attempt: 1,
 		Sweep: newSweep(m.Cases.Sweep(no)).json(points)}
 }
 
@@ -91,9 +89,9 @@ func (m *Measurement) Journal(store *checkpoint.Store, env *runtimes.Environment
 }
 
 // MeasuredEntry encodes the journal payload of a unit with known rows: metrics and further columns,
-// without the parameters of the case. at is the RFC 3339 time of the measurement, or "" if unknown.
-func MeasuredEntry(measured []worker.Row, at string) ([]byte, error) {
-	e := rows.Entry{Rows: measured, At: at, Points: 1}
+// without the parameters of the case. The time of the measurement is unknown.
+func MeasuredEntry(measured []worker.Row) ([]byte, error) {
+	e := rows.Entry{Rows: measured, Points: 1}
 	return e.Encode()
 }
 

@@ -44,11 +44,8 @@ func (c *Config) OrderKey(cases *grid.Cases) (string, error) {
 
 // CasesOf returns the cases of the stage's plan, or nil if it has none.
 func CasesOf(p *stage.Plan) *grid.Cases {
-	if p == nil {
-		return nil
-	}
-	if own, ok := p.Private.(*planned); ok {
-		return own.cases
+	if m := MeasurementOf(p); m != nil {
+		return m.Cases
 	}
 	return grids.CasesOf(p)
 }

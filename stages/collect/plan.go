@@ -5,7 +5,6 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 
-	"aicplan/engine/grid"
 	"aicplan/engine/stage"
 	"aicplan/stages/grids"
 )
@@ -87,11 +86,4 @@ func selectionKey(o stage.Options) any {
 		key["seed"] = o.Seed
 	}
 	return key
-}
-
-// planned is what Plan hands to Run.
-type planned struct {
-	cases  *grid.Cases
-	info   stage.Info
-	config *Config // for Measurement
 }

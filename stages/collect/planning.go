@@ -55,7 +55,7 @@ func (c *Config) Plan(ctx context.Context, pc *stage.PlanContext) (*stage.Plan, 
 
 	p := &planning{Config: c, pc: pc, up: up, cases: cases,
 		plan: &stage.Plan{Action: stage.ActionCollect,
-			Private: &planned{cases: cases, info: up.Data.Info, config: c}}}
+			Private: &Measurement{Cases: cases, Runtime: c.runtime, info: up.Data.Info, config: c}}}
 
 	for _, step := range []func(context.Context) error{p.check, p.expectation, p.reuse, p.locate, p.describe} {
 		err := step(ctx)
@@ -94,7 +94,7 @@ func (p *planning) check(context.Context) error {
 	}
 
 	var err error
-	if p.job, err = p.newJob(p.plan.Private.(*planned), p.pc.Options); err != nil {
+	if p.job, err = p.newJob(MeasurementOf(p.plan), p.pc.Options); err != nil {
 		return &planError{err, "Unknown column"}
 	}
 	p.counts = p.job.counts()

@@ -18,7 +18,7 @@ import (
 type running struct {
 	*Config
 	rc       *stage.RunContext
-	planned  *planned
+	planned  *Measurement
 	job      *job
 	env      *runtimes.Environment
 	journal  *checkpoint.Journal
@@ -42,10 +42,7 @@ type running struct {
 func (c *Config) start(ctx context.Context, rc *stage.RunContext, part *Part) (*running, error) {
 	c.pinned = true
 	r := &running{Config: c, rc: rc, part: part, shown: map[string]bool{}, accepted: map[*worker.Hello]bool{}}
-	if rc.Plan != nil {
-		r.planned, _ = rc.Plan.Private.(*planned)
-	}
-	if r.planned == nil {
+	if r.planned = MeasurementOf(rc.Plan); r.planned == nil {
 		return nil, errors.New("the cases are not known; the plan must be made again")
 	}
 
@@ -91,9 +88,6 @@ func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome,
 
 	return r.finish()
 }
-
-// op returns the op as workers name it.
-func (r *running) op() string { return r.opName(r.job.cases.Spec().Op) }
 
 // message shows a line to the user.
 func (r *running) message(level, text string) { r.rc.Events.Message(r.rc.Address, level, text) }
@@ -157,7 +151,7 @@ func (r *running) collect(ctx context.Context) (*stage.Outcome, error) {
 	}
 
 	set := worker.Settings{Configure: worker.Configure{Reads: r.readFiles()}, Log: r.workerLog}
-	w, needs, err := r.startWorkers(ctx, r.rc, set, len(r.job.todo()), r.op(), r.op())
+	w, needs, err := r.startWorkers(ctx, r.rc, set, len(r.job.todo()), r.planned.op(), r.planned.op())
 	switch {
 	case errors.Is(err, context.Canceled) && r.rc.Stopped():
 		return nil, r.giveUp()
@@ -222,7 +216,7 @@ func (r *running) measure(ctx context.Context, set worker.Settings) error {
 	}
 
 	k := newKeeper(r)
-	src := newSource(r, order, earlier.all, k)
+	src := newSource(r, order, earlier.all(), k)
 	stopWatching, err := r.watch(ctx)
 	if err != nil {
 		return err

@@ -45,7 +45,7 @@ func newSource(r *running, order []int, earlier []float64, k *keeper) *source {
 		Note: r.message,
 		Skip: func(task int, class, reason string) {
 			why := &skip{class, reason}
-			for _, u := range r.job.unitsOf(task, open) {
+			for _, u := range r.job.openUnits(task) {
 				r.job.units[u].skip(why)
 			}
 		},
@@ -80,9 +80,9 @@ func (s *source) Next() *worker.Task {
 	}
 
 	no := s.schedule.Next()
-	a := &attempt{task: no, units: s.job.unitsOf(no, open), tries: map[string]int{}}
+	a := &attempt{task: no, units: s.job.openUnits(no), tries: map[string]int{}}
 	cases := s.job.cases
-	return &worker.Task{Deadline: s.schedule.Deadlines.Next(), Data: a, Case: worker.Case{ID: cases.ID(no), Op: s.run.op(),
+	return &worker.Task{Deadline: s.schedule.Deadlines.Next(), Data: a, Case: worker.Case{ID: cases.ID(no), Op: s.run.planned.op(),
 		Params: cases.ParamsJSON(no), Sweep: s.sweep(a), Attempt: 1}}
 }
 

@@ -120,7 +120,7 @@ func Seed(store *checkpoint.Store, m *collect.Measurement, set *Set, o SeedOptio
 			continue
 		}
 
-		payload, err := collect.MeasuredEntry(workerRows(set, rows, m.Columns(), from), "")
+		payload, err := collect.MeasuredEntry(workerRows(set, rows, m.Columns(), from))
 		if err != nil {
 			return rep, err
 		}

@@ -1,8 +1,6 @@
 package runtimes
 
 import (
-	"runtime"
-
 	"aicplan/cudaops/measure"
 	"aicplan/cudaops/ops"
 	"aicplan/engine/stage"
@@ -145,8 +143,3 @@ const (
 	coreFlops    = 5e9
 	processorMem = 10e9
 )
-
-// Peaks implements Kind.
-func (*onCPU) Peaks() (flops, bytes float64) {
-	return coreFlops * float64(runtime.NumCPU()), processorMem
-}

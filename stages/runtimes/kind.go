@@ -70,9 +70,6 @@ type Kind interface {
 	CaseSeconds(rt *stage.Runtime, s measure.Settings, k rules.Kernel) float64
 	// OpSeconds returns the duration in seconds of a case of an op with a fixed duration, and 0 for other ops.
 	OpSeconds(op string, s measure.Settings) float64
-	// Peaks returns the approximate operations and bytes per second of kinds without a GPU, for estimates. They
-	// are 0 for other kinds, whose system defines them.
-	Peaks() (flops, bytes float64)
 }
 
 // Base contains the properties of a kind and implements every method of Kind. All fields except
@@ -107,6 +104,9 @@ type Base struct {
 	OneNode bool
 	// Released is set if the workers end with the collect because the next stage may need their resources.
 	Released bool
+	// PeakFlops and PeakBytes are the approximate operations and bytes per second of kinds without a GPU, for estimates.
+	// They are 0 for other kinds, whose system defines them.
+	PeakFlops, PeakBytes float64
 	// MaxGrowth is the growth of a worker's memory in bytes after which it is replaced. Zero means no limit.
 	MaxGrowth int64
 }
@@ -181,9 +181,6 @@ func (b *Base) CaseSeconds(*stage.Runtime, measure.Settings, rules.Kernel) float
 
 // OpSeconds implements Kind.
 func (b *Base) OpSeconds(string, measure.Settings) float64 { return 0 }
-
-// Peaks implements Kind.
-func (b *Base) Peaks() (flops, bytes float64) { return 0, 0 }
 
 // Kinds returns the kinds of runtimes in this binary. To add a kind, add a file kind_NAME.go and an
 // entry here.

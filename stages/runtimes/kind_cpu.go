@@ -3,6 +3,7 @@ package runtimes
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"time"
 
 	"aicplan/cudaops/cpu"
@@ -29,6 +30,8 @@ func cpuKind() Kind {
 		OnProcessor:   true,
 		Host:          func(init worker.Init) (worker.Host, error) { return cpu.Host(init), nil },
 		FirstDeadline: 5 * time.Minute, // no loading, compiling or tuning
+		PeakFlops:     coreFlops * float64(runtime.NumCPU()),
+		PeakBytes:     processorMem,
 	}}
 }
 

@@ -2,6 +2,7 @@ package runtimes
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"sync"
 	"time"
@@ -158,7 +159,9 @@ func (p *Pools) Release(rt *stage.Runtime) {
 // recycling returns the number of cases (option recycle_after) and the growth in bytes after which a
 // worker is replaced. Zero means never.
 func (p *Pools) recycling(rt *stage.Runtime) (after int, growth int64) {
-	return int(max(0, numberAt(rt.Options["recycle_after"], 0))), p.Kind(rt.Kind).About().MaxGrowth
+	n, _ := at(rt.Options["recycle_after"]).(json.Number)
+	cases, _ := n.Int64() // 0 if it is not set
+	return int(max(0, cases)), p.Kind(rt.Kind).About().MaxGrowth
 }
 
 // Close ends the workers of all pools concurrently and releases the device locks.

@@ -1,8 +1,6 @@
 package runtimes
 
 import (
-	"encoding/json"
-
 	"github.com/zclconf/go-cty/cty"
 )
 
@@ -41,12 +39,4 @@ func textsAt(v cty.Value, path ...string) []string {
 		out = append(out, text)
 	}
 	return out
-}
-
-func numberAt(v cty.Value, otherwise float64) float64 {
-	n, ok := at(v).(json.Number)
-	if f, err := n.Float64(); ok && err == nil {
-		return f
-	}
-	return otherwise
 }
