@@ -69,7 +69,7 @@ func Decode(e checkpoint.Entry) (*Entry, error) {
 	case e.Kind == checkpoint.Failed && out.Failure == nil:
 		err = errors.New("it has no failure")
 	case e.Kind != checkpoint.Measured && e.Kind != checkpoint.Failed:
-		err = fmt.Errorf("%s is not the kind of a result", e.Kind)
+		err = fmt.Errorf("%q is not the kind of a result", e.Kind)
 	}
 
 	if err != nil {

@@ -27,7 +27,7 @@ func TestDecodeEntryRefusesOtherJSON(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !valid(t, checkpoint.Entry{Kind: kind, Payload: payload}) {
-				t.Errorf("%s %s is no case", kind, payload)
+				t.Errorf("%q %s is no case", kind, payload)
 			}
 		}
 	}
@@ -43,7 +43,7 @@ func TestDecodeEntryRefusesOtherJSON(t *testing.T) {
 	} {
 		for _, kind := range []checkpoint.Kind{checkpoint.Measured, checkpoint.Failed, checkpoint.Withdrawn} {
 			if valid(t, checkpoint.Entry{Kind: kind, Payload: []byte(text)}) {
-				t.Errorf("%s %q is a case", kind, text)
+				t.Errorf("%q %q is a case", kind, text)
 			}
 		}
 	}
