@@ -40,15 +40,21 @@ func conform(path string, e tree.Entry, rec arrow.Record, o Options) (arrow.Reco
 
 	for _, name := range t.Required() {
 		if !table.Has(c.rec, name) {
-			return nil, nil, fmt.Errorf("%s lacks the column %s, which %s needs%s; it has %s", path, name, t.Name,
-				c.spelt(name), strings.Join(table.Names(c.rec), ", "))
+			hint := spelt(name, table.Names(c.rec), ": its column is called %s, and names have one case only")
+			return nil, nil, fmt.Errorf("%s lacks the column %s, which %s needs%s; it has %s", path, name, t.Name, hint,
+				strings.Join(table.Names(c.rec), ", "))
 		}
 	}
 
 	for _, name := range table.Names(c.rec) {
 		col, known := t.Column(name)
 		if !known {
-			c.note(0, "the column %s is not one of %s%s; it is kept", name, t.Name, meant(t, name))
+			var names []string
+			for _, col := range t.Columns("", true) {
+				names = append(names, col.Name)
+			}
+			c.note(0, "the column %s is not one of %s%s; it is kept", name, t.Name,
+				spelt(name, names, ", whose column is called %s"))
 			continue
 		}
 
@@ -113,21 +119,11 @@ func (c *conformer) texts() error {
 	return nil
 }
 
-// spelt describes a column that differs from a missing one only by case.
-func (c *conformer) spelt(name string) string {
-	for _, have := range table.Names(c.rec) {
+// spelt returns a text about the name that differs from another one only by case, or "".
+func spelt(name string, names []string, text string) string {
+	for _, have := range names {
 		if strings.EqualFold(have, name) {
-			return fmt.Sprintf(": its column is called %s, and names have one case only", have)
-		}
-	}
-	return ""
-}
-
-// meant describes the column of the table that differs from a name only by case.
-func meant(t *catalog.Table, name string) string {
-	for _, col := range t.Columns("", true) {
-		if strings.EqualFold(col.Name, name) {
-			return fmt.Sprintf(", whose column is called %s", col.Name)
+			return fmt.Sprintf(text, have)
 		}
 	}
 	return ""
@@ -179,8 +175,8 @@ func (c *conformer) provenance(e tree.Entry, o Options) {
 	}
 
 	for _, v := range slices.Sorted(maps.Keys(other)) {
-		text := fmt.Sprintf("the folder is of version %s, the rows are of %s", e.Version, v)
-		if other[v] == c.rows {
+		text := fmt.Sprintf("the folder is of version %s, the rows are of %s", e.Version, cmp.Or(v, "no version"))
+		if v != "" && other[v] == c.rows {
 			// Readers take the folder that the system's spec names.
 			text += fmt.Sprintf("; an export follows the rows to the folder %s, and version = %q in it keeps the folder",
 				v, e.Version)

@@ -149,6 +149,17 @@ func TestPowerColumnsOrNone(t *testing.T) {
 	}
 }
 
+// TestRowsWithoutVersion reports that rows name no version, and no folder for it.
+func TestRowsWithoutVersion(t *testing.T) {
+	dir := t.TempDir()
+	write(t, "framework,version,device,op_name,kernel_source,gemm_dtype,m,n,k,latency\n"+
+		"TRTLLM,,GPU,gemm,x,bfloat16,1,64,64,1\n", dir, "trtllm", "1.1", "gemm_perf.txt")
+	text := drift(load(t, dir, Options{}))
+	if !strings.Contains(text, "the folder is of version 1.1, the rows are of no version (1 rows)") {
+		t.Errorf("drift:\n%s", text)
+	}
+}
+
 func TestWhatCannotBeMappedIsRefused(t *testing.T) {
 	header := "framework,version,device,op_name,kernel_source,gemm_dtype,m,n,k,latency\n"
 	tests := []struct{ text, want string }{
