@@ -88,7 +88,7 @@ func gh(ctx context.Context, args ...string) (string, error) {
 				"text in the body file",
 		)
 	case err != nil:
-		return "", fmt.Errorf("gh %s: %w: %s", strings.Join(args[:2], " "), err, firstLines(said, 3))
+		return "", fmt.Errorf("gh %s: %w: %s", strings.Join(args[:2], " "), err, firstLines(said))
 	}
 
 	return strings.TrimSpace(out), nil

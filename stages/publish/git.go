@@ -17,9 +17,8 @@ import (
 // repository is a git repository, worked on by its objects and references: no
 // file of a work tree is touched.
 type repository struct {
-	dir   string
-	index string // a temporary index file; "" uses none
-	env   []string
+	dir string
+	env []string
 }
 
 // noQuestions keeps git, gh and ssh from asking for a password.
@@ -28,17 +27,12 @@ var noQuestions = []string{"GIT_TERMINAL_PROMPT=0", "GH_PROMPT_DISABLED=1", "SSH
 // git runs one command and returns what it prints, without the last line end.
 // Commands never ask anything.
 func (r repository) git(ctx context.Context, stdin string, args ...string) (string, error) {
-	env := append([]string{"GIT_OPTIONAL_LOCKS=0"}, r.env...)
-	if r.index != "" {
-		env = append(env, "GIT_INDEX_FILE="+r.index)
-	}
-
-	out, said, err := command(ctx, env, stdin, "git", append([]string{"-C", r.dir}, args...)...)
+	out, said, err := command(ctx, append([]string{"GIT_OPTIONAL_LOCKS=0"}, r.env...), stdin, "git", append([]string{"-C", r.dir}, args...)...)
 	switch {
 	case errors.Is(err, exec.ErrNotFound):
 		return "", fmt.Errorf("git is not installed; publish needs it")
 	case err != nil:
-		return "", fmt.Errorf("git %s: %w: %s%s", args[0], err, firstLines(said, 3), signIn(said))
+		return "", fmt.Errorf("git %s: %w: %s%s", args[0], err, firstLines(said), signIn(said))
 	}
 
 	return strings.TrimRight(out, "\n"), nil
@@ -67,9 +61,9 @@ func signIn(said string) string {
 	return ""
 }
 
-func firstLines(s string, n int) string {
+func firstLines(s string) string {
 	lines := strings.Split(strings.TrimSpace(s), "\n")
-	return strings.Join(lines[:min(n, len(lines))], "; ")
+	return strings.Join(lines[:min(3, len(lines))], "; ")
 }
 
 // check makes sure that the folder is a repository.

@@ -25,15 +25,10 @@ var alone sync.Mutex
 // Run commits the files of all exports. If the branch has the same files already,
 // the outcome is its present commit.
 func (c *Config) Run(ctx context.Context, rc *stage.RunContext) (*stage.Outcome, error) {
-	p, err := c.prepare(rc)
-	if err != nil {
-		return nil, err
+	if _, missing := c.artifacts(rc); len(missing) > 0 {
+		return nil, fmt.Errorf("%s wrote no file that could be committed", missing[0])
 	}
-
-	if len(p.missing) > 0 {
-		return nil, fmt.Errorf("%s wrote no file that could be committed", p.missing[0])
-	}
-	return c.publish(ctx, rc, p)
+	return c.Ended(ctx, rc)
 }
 
 // Ended commits the files of the exports that have ended so far.
@@ -42,10 +37,7 @@ func (c *Config) Ended(ctx context.Context, rc *stage.RunContext) (*stage.Outcom
 	if err != nil {
 		return nil, err
 	}
-	return c.publish(ctx, rc, p)
-}
 
-func (c *Config) publish(ctx context.Context, rc *stage.RunContext, p *commitPlan) (*stage.Outcome, error) {
 	alone.Lock()
 	defer alone.Unlock()
 	out := &stage.Outcome{Status: stage.StatusOK}
@@ -64,7 +56,7 @@ func (c *Config) publish(ctx context.Context, rc *stage.RunContext, p *commitPla
 	}
 	defer os.RemoveAll(index)
 	r := c.open(rc)
-	r.index = filepath.Join(index, "index")
+	r.env = append(r.env, "GIT_INDEX_FILE="+filepath.Join(index, "index"))
 
 	commit, made, err := c.commit(ctx, r, p)
 	if err != nil {
