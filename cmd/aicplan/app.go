@@ -230,6 +230,29 @@ func (a *app) plan(ctx context.Context, f planFlags, opts plan.Options, all *sta
 	return p, a.report(cfg, diags)
 }
 
+// planStage plans the stage at an address and what it needs. With cases, the plan examines the stage's single cases even
+// if a checkpoint exists.
+func (a *app) planStage(f planFlags, address string, cases bool, all *stages.Set,
+	store *checkpoint.Store) (*plan.Stage, error) {
+	cfg, err := a.load(f, all)
+	if err != nil {
+		return nil, err
+	}
+
+	in, err := cfg.Find(address)
+	if err != nil {
+		return nil, err
+	}
+
+	opts := plan.Options{Targets: []string{in.Address}}
+	if cases {
+		opts.Replace = opts.Targets
+	}
+
+	p, diags := plan.Build(context.Background(), cfg, store, opts)
+	return p.Stage(in.Address), a.report(cfg, diags)
+}
+
 // planProgress returns a progress report for planning. On a terminal it appears after a second;
 // otherwise it prints a line every few seconds.
 func (a *app) planProgress() *plan.Progress {

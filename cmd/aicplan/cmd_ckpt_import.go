@@ -1,11 +1,9 @@
 package main
 
 import (
-	"context"
 	"fmt"
 
 	"aicplan/engine/checkpoint"
-	"aicplan/engine/plan"
 	"aicplan/engine/stage"
 	"aicplan/stages"
 	"aicplan/stages/collect"
@@ -63,7 +61,7 @@ func (c *ckptImportCmd) Run(a *app, all *stages.Set) error {
 			return err
 		}
 
-		rep, err := importer.Seed(store, m, set, importer.SeedOptions{DryRun: c.DryRun})
+		rep, err := importer.Seed(store, m, set, c.DryRun)
 		if err != nil {
 			return fmt.Errorf("%s: %w", f, err)
 		}
@@ -104,31 +102,18 @@ func (c *ckptImportCmd) Run(a *app, all *stages.Set) error {
 
 // measurement plans the stage and returns how it measures.
 func (c *ckptImportCmd) measurement(a *app, all *stages.Set, store *checkpoint.Store) (*collect.Measurement, error) {
-	cfg, err := a.load(c.planFlags, all)
+	s, err := a.planStage(c.planFlags, c.Address, true, all, store)
 	if err != nil {
 		return nil, err
 	}
 
-	in, err := cfg.Find(c.Address)
-	if err != nil {
-		return nil, err
-	}
-
-	if in.Kind.Class != stage.Measure {
+	if in := s.Instance; in.Kind.Class != stage.Measure {
 		return nil, fmt.Errorf("%s is a %s; rows go into the case cache of a collect stage", in.Address, in.Kind.Name)
 	}
 
-	// Replace makes the plan examine single cases even if a checkpoint exists.
-	p, diags := plan.Build(context.Background(), cfg, store,
-		plan.Options{Targets: []string{in.Address}, Replace: []string{in.Address}})
-
-	if err := a.report(cfg, diags); err != nil {
-		return nil, err
-	}
-
-	if m := collect.MeasurementOf(p.Stage(in.Address).Plan); m != nil {
+	if m := collect.MeasurementOf(s.Plan); m != nil {
 		return m, nil
 	}
 
-	return nil, fmt.Errorf("the cases of %s are not known from the plan alone: %s", in.Address, p.Stage(in.Address).Reason)
+	return nil, fmt.Errorf("the cases of %s are not known from the plan alone: %s", s.Address(), s.Reason)
 }

@@ -34,8 +34,7 @@ compdef _aicplan aicplan`,
 // Run prints a completion script, or the man page.
 func (c *completionCmd) Run(a *app, parser *kong.Kong) error {
 	if c.Shell == "man" {
-		_, err := fmt.Fprint(a.stdout, manPage(parser.Model.Node))
-		return err
+		return manPage(a.stdout, parser.Model.Node)
 	}
 
 	_, err := fmt.Fprintln(a.stdout, completionScripts[c.Shell])

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -244,24 +243,13 @@ type casesCmd struct {
 
 // Run prints the cases of a grid.
 func (c *casesCmd) Run(a *app, all *stages.Set, store *checkpoint.Store) error {
-	cfg, err := a.load(c.planFlags, all)
+	s, err := a.planStage(c.planFlags, c.Address, false, all, store)
 	if err != nil {
 		return err
 	}
 
-	in, err := cfg.Find(c.Address)
-	if err != nil {
-		return err
-	}
-
-	p, diags := plan.Build(context.Background(), cfg, store, plan.Options{Targets: []string{in.Address}})
-	if err := a.report(cfg, diags); err != nil {
-		return err
-	}
-
-	s := p.Stage(in.Address)
 	if s.Plan == nil || s.Plan.Data == nil || s.Plan.Data.Planned == nil {
-		return fmt.Errorf("%s is a %s, not a grid: what stages measured is shown by aicplan show", c.Address, in.Kind.Name)
+		return fmt.Errorf("%s is a %s, not a grid: what stages measured is shown by aicplan show", c.Address, s.Instance.Kind.Name)
 	}
 
 	t := s.Plan.Data.Planned

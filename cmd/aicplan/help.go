@@ -35,9 +35,9 @@ func (a *app) help(options kong.HelpOptions, ctx *kong.Context) error {
 			if !e.of(verb) {
 				continue
 			}
-			line := fmt.Sprintf("  %-4d %s", e.code, e.meaning)
-			if n := len(e.verbs); verb == "" && n > 0 && n <= 3 {
-				line += " (" + strings.Join(e.verbs, ", ") + ")"
+			line := fmt.Sprintf("  %-4d %s", e.Code, e.Meaning)
+			if n := len(e.Verbs); verb == "" && n > 0 && n <= 3 {
+				line += " (" + strings.Join(e.Verbs, ", ") + ")"
 			}
 			lines = append(lines, line)
 		}
@@ -47,20 +47,20 @@ func (a *app) help(options kong.HelpOptions, ctx *kong.Context) error {
 	return err
 }
 
-// exitCode describes an exit code. If verbs is empty, it applies to all commands.
+// exitCode describes an exit code. If Verbs is empty, it applies to all commands.
 type exitCode struct {
-	code    int
-	meaning string
-	verbs   []string
+	Code    int
+	Meaning string
+	Verbs   []string
 }
 
 // of reports whether a command can return the code. It is true for "", which is aicplan itself, and for
 // the parents of a matching command.
 func (e exitCode) of(verb string) bool {
-	if verb == "" || len(e.verbs) == 0 {
+	if verb == "" || len(e.Verbs) == 0 {
 		return true
 	}
-	for _, v := range e.verbs {
+	for _, v := range e.Verbs {
 		if v == verb || strings.HasPrefix(v, verb+" ") {
 			return true
 		}

@@ -432,8 +432,8 @@ func commandPages(top *kong.Node) map[string]string {
 
 		var codes []string
 		for _, e := range exitCodes {
-			if len(e.verbs) > 0 && e.of(verb) {
-				codes = append(codes, fmt.Sprintf("%d %s", e.code, e.meaning))
+			if len(e.Verbs) > 0 && e.of(verb) {
+				codes = append(codes, fmt.Sprintf("%d %s", e.Code, e.Meaning))
 			}
 		}
 		if len(codes) > 0 && !strings.Contains(n.Detail, "Exit code") {

@@ -171,7 +171,7 @@ func matches(want, have string) bool {
 	return want == "" || catalog.Stem(want) == have || want == have
 }
 
-func distinct(entries []tree.Entry, of func(tree.Entry) string) []string {
+func distinct[E any](entries []E, of func(E) string) []string {
 	var out []string
 	for _, e := range entries {
 		out = append(out, of(e))
@@ -197,7 +197,7 @@ func info(rec arrow.Record, files []File, o Options) stage.Info {
 		Framework: only(rec, "framework"), Version: only(rec, "version"), Device: only(rec, "device"), System: o.System,
 	}
 
-	systems := distinct(entriesOf(files), func(e tree.Entry) string { return e.System })
+	systems := distinct(files, func(f File) string { return f.System })
 	if in.System == "" && len(systems) == 1 {
 		in.System = systems[0]
 	}
@@ -244,14 +244,6 @@ func fromFolder(in *stage.Info, t *catalog.Table, files []File) {
 	if in.Version == kernelLevel {
 		in.Version = cmp.Or(at.Version, kernelLevel)
 	}
-}
-
-func entriesOf(files []File) []tree.Entry {
-	out := make([]tree.Entry, len(files))
-	for i, f := range files {
-		out[i] = f.Entry
-	}
-	return out
 }
 
 // only returns the value of a text column if all rows have the same, else "".

@@ -19,15 +19,6 @@ import (
 	"aicplan/stages/runtimes"
 )
 
-// SeedOptions describe where the rows of a table were measured, if the rows do not.
-type SeedOptions struct {
-	// Env are further fields of the environment, for collect stages whose
-	// environment lists more than framework, version and device.
-	Env map[string]string
-	// DryRun counts and writes nothing.
-	DryRun bool
-}
-
 // SeedReport is the result of a seeding.
 type SeedReport struct {
 	Planned int `json:"planned"` // units of the collect stage
@@ -65,10 +56,10 @@ func (r SeedReport) Text() string {
 // Seed adds the rows of an imported table to the case cache of a collect stage, so that the stage measures only
 // missing cases. Rows are matched by the grid's columns. Framework, version and device of the table select the
 // journal, so rows of another version are never used for the current one. The column imported_from of a seeded
-// row contains the file. Units that were measured already are unchanged.
-func Seed(store *checkpoint.Store, m *collect.Measurement, set *Set, o SeedOptions) (SeedReport, error) {
+// row contains the file. Units that were measured already are unchanged. A dry run counts and writes nothing.
+func Seed(store *checkpoint.Store, m *collect.Measurement, set *Set, dryRun bool) (SeedReport, error) {
 	env := &runtimes.Environment{Framework: set.Data.Info.Framework, Version: set.Data.Info.Version,
-		Device: set.Data.Info.Device, Env: o.Env}
+		Device: set.Data.Info.Device}
 	rep := SeedReport{Framework: env.Framework, Version: env.Version, Device: env.Device}
 	for _, f := range [][2]string{{"framework", env.Framework}, {"version", env.Version}, {"device", env.Device}} {
 		if f[1] == "" {
@@ -129,7 +120,7 @@ func Seed(store *checkpoint.Store, m *collect.Measurement, set *Set, o SeedOptio
 		entries = append(entries, checkpoint.Entry{ID: ids.Values[unit], Kind: checkpoint.Measured, Payload: payload})
 	}
 
-	if o.DryRun || len(entries) == 0 {
+	if dryRun || len(entries) == 0 {
 		return rep, nil
 	}
 

@@ -98,9 +98,9 @@ func (c *cache) plan() *stage.Plan {
 	return p
 }
 
-func (c *cache) seed(set *Set, o SeedOptions) (SeedReport, error) {
+func (c *cache) seed(set *Set, dryRun bool) (SeedReport, error) {
 	c.t.Helper()
-	return Seed(c.store, collect.MeasurementOf(c.plan()), set, o)
+	return Seed(c.store, collect.MeasurementOf(c.plan()), set, dryRun)
 }
 
 const gemmGrid = `
@@ -125,7 +125,7 @@ func TestSeed(t *testing.T) {
 	c := newCache(t, gemmGrid)
 	set := c.gemm(c.env.Version, "float32,1,64,64,0.5,,", "float32,1,64,64,0.7,,",
 		"float64,1000000,64,64,9,300.5,700", "float64,7,64,64,1,,", "float32,2,64,64,NaN,,")
-	dry, err := c.seed(set, SeedOptions{DryRun: true})
+	dry, err := c.seed(set, true)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -134,7 +134,7 @@ func TestSeed(t *testing.T) {
 		t.Errorf("a dry run seeds: %+v", before.Cases)
 	}
 
-	rep, err := c.seed(set, SeedOptions{})
+	rep, err := c.seed(set, false)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -152,7 +152,7 @@ func TestSeed(t *testing.T) {
 		t.Errorf("after seeding: %+v (%s)", p.Cases, p.Reason)
 	}
 
-	again, err := c.seed(c.gemm(c.env.Version, "float32,1,64,64,0.1,,"), SeedOptions{})
+	again, err := c.seed(c.gemm(c.env.Version, "float32,1,64,64,0.1,,"), false)
 	if err != nil || again.Seeded != 0 || again.Already != 2 {
 		t.Errorf("%v %+v: what is measured stays", err, again)
 	}
@@ -183,7 +183,7 @@ func TestSeed(t *testing.T) {
 
 func TestSeedOfAnotherVersionAnswersNothing(t *testing.T) {
 	c := newCache(t, gemmGrid)
-	rep, err := c.seed(c.gemm("0.0.1", "float32,1,64,64,0.5,,"), SeedOptions{})
+	rep, err := c.seed(c.gemm("0.0.1", "float32,1,64,64,0.5,,"), false)
 	if err != nil || rep.Seeded != 1 {
 		t.Fatalf("%v %+v", err, rep)
 	}
@@ -208,7 +208,7 @@ sweep "message_size" { values = [1024, 2048] }
 		text += fmt.Sprintf("CPU,%s,%q,%s,NCCL,half,2,1024,%d\n", c.env.Version, c.env.Device, op, len(op))
 	}
 
-	rep, err := c.seed(load(t, write(t, text, t.TempDir(), "nccl_perf.txt"), Options{}), SeedOptions{})
+	rep, err := c.seed(load(t, write(t, text, t.TempDir(), "nccl_perf.txt"), Options{}), false)
 	if err != nil || rep.Planned != 2 || rep.Seeded != 1 || rep.Unused != 1 || rep.Missing != 1 {
 		t.Errorf("%v %+v: only the point of the stage's own op has a row", err, rep)
 	}
@@ -223,24 +223,24 @@ func TestSeedRefusesWhatItCannotPlace(t *testing.T) {
 	header := "framework,version,device,op_name,kernel_source,gemm_dtype,m,n,k,latency\n"
 	mixed := load(t, write(t, header+"CPU,1,D,gemm,k,float32,1,64,64,1\nCPU,2,D,gemm,k,float32,2,64,64,1\n",
 		t.TempDir(), "gemm_perf.txt"), Options{})
-	if _, err := c.seed(mixed, SeedOptions{}); err == nil ||
+	if _, err := c.seed(mixed, false); err == nil ||
 		!strings.Contains(err.Error(), "do not agree on one version") {
 		t.Errorf("error %v", err)
 	}
 
 	other := load(t, write(t, header+"VLLM,1,D,gemm,k,float32,1,64,64,1\n", t.TempDir(), "gemm_perf.txt"), Options{})
-	if _, err := c.seed(other, SeedOptions{}); err == nil || !strings.Contains(err.Error(), "VLLM") {
+	if _, err := c.seed(other, false); err == nil || !strings.Contains(err.Error(), "VLLM") {
 		t.Errorf("error %v", err)
 	}
 
 	c.grid = strings.Replace(gemmGrid, `"k"`, `"depth"`, 1)
-	if rep, err := c.seed(c.gemm(c.env.Version, "float32,1,64,64,0.5,,"), SeedOptions{DryRun: true}); err != nil ||
+	if rep, err := c.seed(c.gemm(c.env.Version, "float32,1,64,64,0.5,,"), true); err != nil ||
 		slices.Contains(rep.Columns, "depth") {
 		t.Errorf("a column with one value tells no rows apart: %v %+v", err, rep)
 	}
 
 	c.grid = strings.Replace(gemmGrid, `axis "k" { values = [64] }`, `axis "depth" { values = [1, 2] }`, 1)
-	if _, err := c.seed(c.gemm(c.env.Version, "float32,1,64,64,0.5,,"), SeedOptions{}); err == nil ||
+	if _, err := c.seed(c.gemm(c.env.Version, "float32,1,64,64,0.5,,"), false); err == nil ||
 		!strings.Contains(err.Error(), "column depth") {
 		t.Errorf("error %v", err)
 	}
