@@ -171,6 +171,19 @@ func TestNegativesHaveNoRatio(t *testing.T) {
 	}
 }
 
+// TestTwoFilesOfOneTable checks that a second file of a table is reported and not taken for the compared one.
+func TestTwoFilesOfOneTable(t *testing.T) {
+	t.Parallel()
+	a, b := t.TempDir(), t.TempDir()
+	for _, path := range []string{a + "/gemm_perf.txt", b + "/gemm_perf.parquet", b + "/gemm_perf.txt"} {
+		write(t, gemm([]int64{1, 2}, []float64{1, 2}, "x"), path)
+	}
+	r, err := Paths(a, b, Options{})
+	if err != nil || len(r.Tables) != 1 || len(r.OnlyB) != 1 {
+		t.Errorf("%v %+v", err, r)
+	}
+}
+
 func BenchmarkTables(b *testing.B) {
 	const n = 200_000
 	build := func(seed uint64) arrow.Record {

@@ -144,7 +144,7 @@ func match(a, b []tree.Entry) matched {
 		}
 
 		for _, e := range b {
-			if _, ok := left[name(e)]; !ok {
+			if _, ok := left[name(e)]; !ok || right[name(e)] != e {
 				m.onlyB = append(m.onlyB, e)
 			}
 		}
