@@ -52,7 +52,7 @@ func (p *Plan) checkTargets(in stage.Forecasts) hcl.Diagnostics {
 		shared bool
 	}
 
-	by := map[string]target{}
+	by := map[string][]target{}
 	for _, s := range p.Stages {
 		w, ok := s.Config.(stage.FileWriter)
 		if !ok || s.Deferred {
@@ -62,19 +62,19 @@ func (p *Plan) checkTargets(in stage.Forecasts) hcl.Diagnostics {
 		if name == "" {
 			continue
 		}
-		other, taken := by[name]
-		if !taken {
-			by[name] = target{s, shared}
+		i := slices.IndexFunc(by[name], func(other target) bool {
+			ordered := p.Graph.Behind(other.Address())[s.Address()] || p.Graph.Behind(s.Address())[other.Address()]
+			return !ordered || !shared || !other.shared
+		})
+		by[name] = append(by[name], target{s, shared})
+		if i < 0 {
 			continue
 		}
-		ordered := p.Graph.Behind(other.Address())[s.Address()] || p.Graph.Behind(s.Address())[other.Address()]
-		both := shared && other.shared
-		if both && ordered {
-			continue
-		}
+
+		other := by[name][i]
 		how := "Join them: one export with both as its input, or behind one dedupe. If each is to add its rows, set merge " +
 			"= true in both, and let one wait for the other with depends_on: its rows then win."
-		if both {
+		if shared && other.shared {
 			how = "Both merge, and if they have rows of one key the last one wins: let that one wait for the other with " +
 				"depends_on."
 		}
