@@ -75,7 +75,7 @@ func (c *gpusCmd) sources(set *telemetry.Set) (defaults, named []telemetry.Sourc
 	}
 
 	for i, u := range all {
-		src, err := telemetry.NewExporter(u, set, nil)
+		src, err := telemetry.NewExporter(u, set)
 		if err != nil {
 			return nil, nil, err
 		}

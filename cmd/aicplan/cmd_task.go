@@ -15,6 +15,7 @@ import (
 	"aicplan/engine/plan"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/fileutil"
+	"aicplan/sink/base/proc"
 	"aicplan/stages/collect"
 	"aicplan/stages/executors"
 	"aicplan/stages/runtimes"
@@ -63,7 +64,7 @@ func (c *taskCmd) Run(a *app) error {
 	}
 
 	fmt.Fprintf(a.stdout, "%s task %d on %s: %s %s\n", time.Now().Format(time.RFC3339), task.Shard,
-		executors.NodeName(), state, message)
+		proc.NodeName(), state, message)
 
 	if err := task.End(state, message); err != nil {
 		return err

@@ -14,6 +14,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"aicplan/sink/base/proc"
 )
 
 // Environment variables for the processes of ranks.
@@ -160,20 +162,6 @@ func firstNumber(names []string) (int, bool) {
 	return 0, false
 }
 
-// nodeName returns Slurm's name of this node, else the host name. They differ on test clusters with several
-// nodes per host.
-func nodeName() string {
-	if name := os.Getenv("SLURMD_NODENAME"); name != "" {
-		return name
-	}
-
-	name, err := os.Hostname()
-	if err != nil {
-		return "unknown"
-	}
-	return name
-}
-
 // dialTime bounds the connection attempt to one address of the worker.
 const dialTime = 10 * time.Second
 
@@ -184,7 +172,7 @@ func callWorker() (net.Conn, error) {
 		return nil, errors.New("ranks are started by a worker, not by hand")
 	}
 
-	hello := greeting{Token: os.Getenv(tokenVar), Node: nodeName()}
+	hello := greeting{Token: os.Getenv(tokenVar), Node: proc.NodeName()}
 	var ok bool
 	if hello.Rank, ok = firstNumber(rankVars); !ok {
 		return nil, fmt.Errorf("the launcher has given this process no number: one of %s", strings.Join(rankVars[1:], ", "))

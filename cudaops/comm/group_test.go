@@ -22,6 +22,7 @@ import (
 
 	"aicplan/cudaops/cuda"
 	"aicplan/cudaops/worker"
+	"aicplan/sink/base/proc"
 	"aicplan/sink/base/testutil"
 )
 
@@ -46,7 +47,7 @@ func relayMain() int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	fmt.Fprintf(hub, "%s %d\n", nodeName(), local)
+	fmt.Fprintf(hub, "%s %d\n", proc.NodeName(), local)
 	go func() {
 		_, _ = io.Copy(worker, hub)
 		// The rank is dead.

@@ -24,7 +24,6 @@ type rank struct {
 	pinned     bool
 
 	ctx    cuda.Context
-	sm     int
 	stream cuda.Stream
 	marks  []cuda.Event // events before and after copies
 
@@ -71,8 +70,6 @@ func (r *rank) open() error {
 		return err
 	}
 
-	r.sm = info.SM()
-
 	if r.ctx, err = d.Primary(r.device); err != nil {
 		return err
 	}
@@ -97,7 +94,12 @@ func (r *rank) open() error {
 		return err
 	}
 
-	mod, err := r.load("pattern.cu", patternSource)
+	image, err := r.node.Compile.Compile(cuda.Program{Name: "pattern.cu", Source: patternSource, SM: info.SM()})
+	if err != nil {
+		return err
+	}
+
+	mod, err := d.LoadModule(image)
 	if err != nil {
 		return err
 	}
@@ -112,14 +114,6 @@ func (r *rank) open() error {
 
 	r.comms = map[int]cuda.Comm{}
 	return nil
-}
-
-func (r *rank) load(name, source string) (cuda.Module, error) {
-	image, err := r.node.Compile.Compile(cuda.Program{Name: name, Source: source, SM: r.sm})
-	if err != nil {
-		return 0, err
-	}
-	return r.node.Driver.LoadModule(image)
 }
 
 var (

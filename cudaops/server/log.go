@@ -72,12 +72,12 @@ func (l *Log) Text() []byte {
 	return append(out, tail...)
 }
 
-// Last returns the last n lines of the section, each truncated to 400 bytes.
-func (l *Log) Last(n int) string {
+// Last returns the last 15 lines of the section, each truncated to 400 bytes.
+func (l *Log) Last() string {
 	const most = 400
 	text := strings.TrimRight(string(l.Text()), "\n")
 	lines := strings.Split(text, "\n")
-	lines = lines[max(0, len(lines)-n):]
+	lines = lines[max(0, len(lines)-15):]
 
 	for i, line := range lines {
 		if len(line) > most {

@@ -156,7 +156,7 @@ func TestExporterFaults(t *testing.T) {
 		srv := httptest.NewUnstartedServer(c.serve)
 		srv.Config.ErrorLog = nil
 		srv.Start()
-		src, err := NewExporter(srv.URL+"/metrics", Builtin(), srv.Client())
+		src, err := NewExporter(srv.URL+"/metrics", Builtin())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -166,7 +166,7 @@ func TestExporterFaults(t *testing.T) {
 		}
 		srv.Close()
 	}
-	src, _ := NewExporter("http://user:secret@localhost:1/metrics", Builtin(), nil)
+	src, _ := NewExporter("http://user:secret@localhost:1/metrics", Builtin())
 	if _, err := src.Scrape(t.Context()); err == nil || strings.Contains(err.Error()+src.Name(), "secret") {
 		t.Errorf("%s: %v", src.Name(), err)
 	}
@@ -202,7 +202,7 @@ func TestCutPagesAreOneError(t *testing.T) {
 			n.Add(1)%40])
 	}))
 	defer srv.Close()
-	src, err := NewExporter(srv.URL, Builtin(), nil)
+	src, err := NewExporter(srv.URL, Builtin())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -90,21 +90,18 @@ type exporter struct {
 	client *http.Client
 }
 
-// NewExporter returns a source for a DCGM exporter at a normalized URL. client may be nil.
-func NewExporter(endpoint string, set *Set, client *http.Client) (Source, error) {
+// NewExporter returns a source for a DCGM exporter at a normalized URL.
+func NewExporter(endpoint string, set *Set) (Source, error) {
 	u, err := url.Parse(endpoint)
 	if err != nil {
 		return nil, err
 	}
 
-	if client == nil {
-		client = &http.Client{Transport: &http.Transport{
-			Proxy:               nil, // metrics are served by the nodes themselves
-			DialContext:         (&net.Dialer{Timeout: time.Second}).DialContext,
-			MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute,
-		}}
-	}
-
+	client := &http.Client{Transport: &http.Transport{
+		Proxy:               nil, // metrics are served by the nodes themselves
+		DialContext:         (&net.Dialer{Timeout: time.Second}).DialContext,
+		MaxIdleConnsPerHost: 1, IdleConnTimeout: time.Minute,
+	}}
 	return &exporter{url: endpoint, name: u.Redacted(), set: set, client: client}, nil
 }
 

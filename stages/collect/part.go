@@ -9,6 +9,7 @@ import (
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/grid"
 	"aicplan/engine/stage"
+	"aicplan/sink/base/proc"
 	"aicplan/stages/executors"
 	"aicplan/stages/grids"
 	"aicplan/stages/runtimes"
@@ -133,7 +134,7 @@ func (p *Part) arrived(env *runtimes.Environment) {
 func (p *Part) mark(o *worker.Outcome) {
 	for _, row := range o.Rows {
 		if _, own := row[NodeColumn]; !own {
-			row[NodeColumn] = executors.NodeName()
+			row[NodeColumn] = proc.NodeName()
 		}
 		if _, own := row[DriverColumn]; !own && p.driver != "" {
 			row[DriverColumn] = p.driver

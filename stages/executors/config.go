@@ -21,7 +21,6 @@ import (
 // Config is an executor block.
 type Config struct {
 	Kind    string
-	Name    string
 	Address string
 	Range   hcl.Range
 
@@ -81,7 +80,7 @@ var optionName = regexp.MustCompile(`^[a-z][a-z0-9-]*$`)
 
 // Parse reads an executor block.
 func Parse(s *stage.Service) (*Config, error) {
-	c := &Config{Name: s.Name, Address: s.Address, Range: s.Range}
+	c := &Config{Address: s.Address, Range: s.Range}
 	if err := runtimes.Decode(s, c.options()); err != nil {
 		return nil, err
 	}

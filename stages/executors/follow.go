@@ -80,7 +80,7 @@ func (f *Follower) Follow(ctx context.Context) (*Outcome, error) {
 
 	for {
 		if f.Order.Cancelled() {
-			f.giveUp("its order was cancelled with aicplan cancel")
+			f.giveUp()
 		}
 
 		jobs, err := f.Scheduler.queue(ctx)
@@ -119,7 +119,8 @@ func (f *Follower) Follow(ctx context.Context) (*Outcome, error) {
 			return out, nil
 		}
 
-		if f.Detach && !f.any(pending) {
+		waits := func(s shard) bool { return s.state == pending }
+		if f.Detach && !slices.ContainsFunc(f.shards, waits) {
 			out.Detached, out.Jobs = true, f.live()
 			return out, nil
 		}
@@ -171,16 +172,11 @@ func (f *Follower) complete(known bool) bool {
 	return true
 }
 
-// any reports whether a shard is in a state.
-func (f *Follower) any(state shardState) bool {
-	return slices.ContainsFunc(f.shards, func(s shard) bool { return s.state == state })
-}
-
-// giveUp fails the shards that are not done.
-func (f *Follower) giveUp(why string) {
+// giveUp fails the shards of a cancelled order that are not done.
+func (f *Follower) giveUp() {
 	for i := range f.shards {
 		if s := &f.shards[i]; s.state < done {
-			s.state, s.why = failed, why
+			s.state, s.why = failed, "its order was cancelled with aicplan cancel"
 		}
 	}
 }

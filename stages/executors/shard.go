@@ -235,7 +235,7 @@ func (f *Follower) postMortem(shard int, ending string) string {
 	array, index, _ := strings.Cut(f.id(shard), "_")
 	name := fileName(f.Config.Title(f.Order.Stage)) + "_" + array + "_" + index
 	for _, ext := range []string{".err", ".out"} {
-		raw, err := lastBytes(filepath.Join(f.Script.LogDir, name+ext), 2000)
+		raw, err := lastBytes(filepath.Join(f.Script.LogDir, name+ext))
 		if err != nil || len(raw) == 0 {
 			continue
 		}
@@ -246,8 +246,9 @@ func (f *Follower) postMortem(shard int, ending string) string {
 	return ending
 }
 
-// lastBytes reads at most the given number of bytes from the end of a file.
-func lastBytes(path string, most int64) ([]byte, error) {
+// lastBytes reads at most 2000 bytes from the end of a file.
+func lastBytes(path string) ([]byte, error) {
+	const most = 2000
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

@@ -49,26 +49,13 @@ func OpenTask(o *Order, offset, submission int) (*Task, error) {
 	}
 
 	t.status = Status{
-		Shard: shard, Attempt: submission*restarts + min(restart, restarts-1), State: Starting, Node: NodeName(),
+		Shard: shard, Attempt: submission*restarts + min(restart, restarts-1), State: Starting, Node: proc.NodeName(),
 		PID: os.Getpid(), Started: time.Now().UTC(),
 		Left: len(o.Shards[shard].Places),
 	}
 
 	t.status.Job = os.Getenv("SLURM_ARRAY_JOB_ID") + "_" + index
 	return t, t.Order.Report(t.status)
-}
-
-// NodeName returns the node name from Slurm's environment, or the host name. On test clusters, several
-// nodes may share a host.
-func NodeName() string {
-	if name := os.Getenv("SLURMD_NODENAME"); name != "" {
-		return name
-	}
-	name, err := os.Hostname()
-	if err != nil {
-		return "unknown"
-	}
-	return name
 }
 
 // Update changes the status. It is written immediately if now is true, else with the next heartbeat. The error is that

@@ -59,7 +59,7 @@ func Start(ctx context.Context, c *Config, openNVML func() (nvml.API, error)) (*
 	}
 
 	for i, u := range append(slices.Clone(c.defaults), c.endpoints...) {
-		src, err := telemetry.NewExporter(u, c.options.Set, nil)
+		src, err := telemetry.NewExporter(u, c.options.Set)
 		if err != nil {
 			return nil, err
 		}

@@ -43,7 +43,7 @@ func (h *Host) measured(ctx context.Context, a *ask, inner *load.Host) (worker.R
 
 	h.current.doubted = true
 	if why := context.Cause(loading); why != nil && ctx.Err() == nil {
-		err := failure(worker.ClassTimeout, why, h.log.Last(lastLines))
+		err := failure(worker.ClassTimeout, why, h.log.Last())
 		h.end() // it would hang the next case as well
 		return nil, nil, err
 	}
@@ -111,5 +111,5 @@ func (h *Host) duringLoad(ctx context.Context, err error) error {
 
 	first := worker.FailureOf(err).Message
 	return failure(worker.ClassFrameworkBug, fmt.Errorf("the server ended with %s in the middle of the load (%s)",
-		how, firstLine(first)), h.log.Last(lastLines))
+		how, firstLine(first)), h.log.Last())
 }

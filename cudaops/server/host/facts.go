@@ -16,7 +16,6 @@ const FactsFile = "experiment_facts.json"
 type facts struct {
 	Driver string     `json:"driver_version,omitempty"`
 	CUDA   int        `json:"cuda_version,omitempty"` // newest version supported by the driver, as 13000
-	NCCL   string     `json:"nccl_version,omitempty"` // as reported in the traces
 	GPUs   []gpuFacts `json:"gpus,omitempty"`
 	CPUs   int        `json:"cpus"`
 	OS     string     `json:"os"`

@@ -29,9 +29,6 @@ const Framework = "SERVER"
 // levelStatus is the level of log lines that report what a case waits for.
 const levelStatus = "status"
 
-// lastLines is the number of lines of a server's log in a failure.
-const lastLines = 15
-
 // Host is the worker host of a server runtime. It is not safe for concurrent use.
 type Host struct {
 	init    worker.Init
@@ -218,7 +215,7 @@ func (h *Host) run(ctx context.Context, c worker.Case) (worker.Row, error) {
 		} else if err != nil {
 			err = failure(worker.ClassFrameworkBug,
 				fmt.Errorf("the server failed requests of the load and does not answer any more: %w",
-					err), h.log.Last(lastLines))
+					err), h.log.Last())
 			h.end() // it would fail the next case as well
 			return nil, err
 		}
@@ -235,10 +232,9 @@ func (h *Host) run(ctx context.Context, c worker.Case) (worker.Row, error) {
 	if t != nil {
 		if t.err != nil && a.trace.Required {
 			return nil, failure(worker.ClassTransient,
-				fmt.Errorf("the traces of this case are required: %w", t.err), h.log.Last(lastLines))
+				fmt.Errorf("the traces of this case are required: %w", t.err), h.log.Last())
 		}
 		t.into(row)
-		h.facts.NCCL = t.nccl
 	}
 
 	return row, h.keep(s, a, row, res, t)

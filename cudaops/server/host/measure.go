@@ -130,6 +130,7 @@ func (h *Host) keep(s *running, a *ask, row worker.Row, res *load.Traffic, t *tr
 
 	about := struct {
 		*facts
+		NCCL      string            `json:"nccl_version,omitempty"` // as reported in the traces
 		Framework string            `json:"framework,omitempty"`
 		Version   string            `json:"framework_version,omitempty"`
 		Command   []string          `json:"command"`
@@ -146,7 +147,7 @@ func (h *Host) keep(s *running, a *ask, row worker.Row, res *load.Traffic, t *tr
 
 	about.Version, about.Config = s.version, modelConfig(s.command)
 	if t != nil {
-		about.Traces = append(about.Traces, t.kinds...)
+		about.Traces, about.NCCL = append(about.Traces, t.kinds...), t.nccl
 	}
 
 	data, err := json.MarshalIndent(about, "", "  ")

@@ -56,7 +56,7 @@ func (h *Host) nsys(ctx context.Context, t *tracing) error {
 				"under nsys: the server and nsys did not end within %v and were killed; %s; the last lines:\n%s",
 				t.within,
 				text,
-				h.log.Last(lastLines),
+				h.log.Last(),
 			),
 		)
 	}
@@ -93,7 +93,7 @@ func matching(dir, pattern string) []string {
 // one. nsys first writes a .qdstrm file, from which its importer makes the report. The nsys inside Nsight
 // Compute has no importer.
 func (h *Host) noReport(s *running, nsys string, t *tracing) error {
-	last := h.log.Last(lastLines)
+	last := h.log.Last()
 	kept, err := h.keepRecordings(s, t)
 	if len(kept) == 0 && err == nil {
 		return fmt.Errorf(
@@ -169,7 +169,7 @@ func (h *Host) readNsys(ctx context.Context, report, nsys string, t *tracing) er
 	results, err := trace.ReadFrom(csv, "nsys_0.csv", trace.Options{Rules: t.rules, Top: allKernels})
 	_, _ = io.Copy(io.Discard, csv) // drain the output so that nsys can exit
 	if failed := cmd.Wait(); failed != nil {
-		return fmt.Errorf("nsys stats: %w: %s", failed, said.Last(lastLines))
+		return fmt.Errorf("nsys stats: %w: %s", failed, said.Last())
 	}
 
 	if err != nil {

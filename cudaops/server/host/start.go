@@ -158,7 +158,7 @@ func (h *Host) start(ctx context.Context, a *ask, command []string, profiled boo
 			err = fmt.Errorf("%w; %s", err, NoPort)
 		}
 
-		return nil, failure(class, err, h.log.Last(lastLines))
+		return nil, failure(class, err, h.log.Last())
 	}
 
 	s.version = load.Version(ctx, s.base)
