@@ -82,12 +82,12 @@ func (d *Declaration) Table() (*Table, error) {
 		}
 		t.columns = append(t.columns, c)
 	}
+	own := append(t.Key(), t.Metrics()...)
 	for _, name := range slices.Concat(d.Key, d.Metrics) {
-		if _, ok := t.Column(name); !ok {
-			return nil, fmt.Errorf("%s has no column %s, which its key or its metrics name", d.Name, name)
+		if !slices.Contains(own, name) {
+			return nil, fmt.Errorf("%s has no column %s of its own, which its key or its metrics name", d.Name, name)
 		}
 	}
-
 	// The first metric is the one that rows are compared by.
 	slices.SortStableFunc(t.columns, func(a, b Column) int { return cmp.Compare(d.rank(a), d.rank(b)) })
 	return t, nil
