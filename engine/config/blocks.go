@@ -125,8 +125,7 @@ func splitEnv(a *hclsyntax.Attribute, ctx *hcl.EvalContext) (*hclsyntax.Attribut
 	}
 
 	secret, rest := map[string]string{}, map[string]cty.Value{}
-	for it := v.ElementIterator(); it.Next(); {
-		name, e := it.Element()
+	for name, e := range v.Elements() {
 		if !e.ContainsMarked() {
 			rest[name.AsString()] = e
 			continue

@@ -125,8 +125,8 @@ func within(v cty.Value, elements, text *int) bool {
 		return false
 	}
 
-	for it := v.ElementIterator(); it.Next(); {
-		if _, e := it.Element(); !within(e, elements, text) {
+	for _, e := range v.Elements() {
+		if !within(e, elements, text) {
 			return false
 		}
 	}
@@ -206,8 +206,8 @@ var replaceFunc = bounded(stdlib.ReplaceFunc, func(args []cty.Value) int {
 var joinFunc = bounded(stdlib.JoinFunc, func(args []cty.Value) int {
 	n := 0
 	for _, list := range args[1:] {
-		for it := list.ElementIterator(); it.Next(); {
-			if _, e := it.Element(); e.IsKnown() && !e.IsNull() {
+		for _, e := range list.Elements() {
+			if e.IsKnown() && !e.IsNull() {
 				n += len(e.AsString()) + len(args[0].AsString())
 			}
 		}

@@ -299,8 +299,8 @@ func hasUnknownPart(v cty.Value) bool {
 		return false
 	}
 
-	for it := v.ElementIterator(); it.Next(); {
-		if _, e := it.Element(); hasUnknownPart(e) {
+	for _, e := range v.Elements() {
+		if hasUnknownPart(e) {
 			return true
 		}
 	}
@@ -321,8 +321,7 @@ func refAddresses(v cty.Value) []string {
 	}
 
 	var out []string
-	for it := v.ElementIterator(); it.Next(); {
-		_, e := it.Element()
+	for _, e := range v.Elements() {
 		out = append(out, refAddresses(e)...)
 	}
 

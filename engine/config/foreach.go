@@ -38,8 +38,7 @@ func (s *scope) forEachKeys(d *blockDecl, v cty.Value) ([]*eachValue, hcl.Diagno
 			"This is one stage; for_each needs a map or a list. For one stage leave for_each away.")
 
 	case t.IsObjectType() || t.IsMapType():
-		for it := v.ElementIterator(); it.Next(); {
-			k, e := it.Element()
+		for k, e := range v.Elements() {
 			add(k.AsString(), e)
 		}
 
@@ -49,8 +48,7 @@ func (s *scope) forEachKeys(d *blockDecl, v cty.Value) ([]*eachValue, hcl.Diagno
 
 	case t.IsSetType() || t.IsListType() || t.IsTupleType():
 		seen := map[string]bool{}
-		for it := v.ElementIterator(); it.Next(); {
-			_, e := it.Element()
+		for _, e := range v.Elements() {
 			if e.IsNull() || e.Type() != cty.String {
 				return nil, errorAt(rng, "Invalid for_each",
 					"The elements of a list or set must be known strings: they become the keys. Use a map to give each key a value.")
@@ -81,8 +79,8 @@ func unknownKeys(v cty.Value) bool {
 		return false
 	}
 
-	for it := v.ElementIterator(); it.Next(); {
-		if _, e := it.Element(); !e.IsKnown() {
+	for _, e := range v.Elements() {
+		if !e.IsKnown() {
 			return true
 		}
 	}

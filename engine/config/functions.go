@@ -185,8 +185,7 @@ var containsFunc = function.New(&function.Spec{
 			return cty.NilVal, function.NewArgErrorf(0, "a list, set or tuple is needed, not %s", t.FriendlyName())
 		}
 		unknown := false
-		for it := list.ElementIterator(); it.Next(); {
-			_, v := it.Element()
+		for _, v := range list.Elements() {
 			eq := sameValue(v, want)
 			if !eq.IsKnown() {
 				unknown = true

@@ -67,8 +67,8 @@ func (e *eachValue) now() (cty.Value, hcl.Diagnostics) {
 		return e.value, diags
 	}
 
-	for it := all.ElementIterator(); it.Next(); {
-		if k, v := it.Element(); k.Type() == cty.String && k.AsString() == e.key {
+	for k, v := range all.Elements() {
+		if k.Type() == cty.String && k.AsString() == e.key {
 			e.value = v
 		}
 	}

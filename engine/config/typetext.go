@@ -115,8 +115,7 @@ func checkAttributes(v cty.Value, t cty.Type, path cty.Path) error {
 		return nil
 	}
 
-	for it := v.ElementIterator(); it.Next(); {
-		key, e := it.Element()
+	for key, e := range v.Elements() {
 		of := cty.DynamicPseudoType
 		step := path.Index(key)
 

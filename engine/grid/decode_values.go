@@ -84,8 +84,7 @@ func (d *decoder) names(a *hcl.Attribute) ([]string, []hcl.Range) {
 
 	var out []string
 	var ranges []hcl.Range
-	for it := list.ElementIterator(); it.Next(); {
-		_, e := it.Element()
+	for _, e := range list.Elements() {
 		rng := elementRange(a.Expr, len(out))
 		if e.IsNull() {
 			d.errorf(rng, "Wrong type", "A name must not be null.")

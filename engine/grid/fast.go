@@ -82,8 +82,7 @@ func (sp *space) fastOf(v cty.Value) fastVal {
 
 	case v.Type().IsListType() || v.Type().IsTupleType():
 		list := []fastVal{}
-		for it := v.ElementIterator(); it.Next(); {
-			_, e := it.Element()
+		for _, e := range v.Elements() {
 			list = append(list, sp.fastOf(e))
 		}
 		return fastVal{kind: fastList, list: &list}

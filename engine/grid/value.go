@@ -37,8 +37,7 @@ func exactKey(v cty.Value) string {
 	case v.CanIterateElements():
 		var b strings.Builder
 		b.WriteString("c" + v.Type().FriendlyName() + "[")
-		for it := v.ElementIterator(); it.Next(); {
-			k, e := it.Element()
+		for k, e := range v.Elements() {
 			for _, part := range []string{exactKey(k), exactKey(e)} {
 				fmt.Fprintf(&b, "%d:%s", len(part), part)
 			}
@@ -85,8 +84,7 @@ func display(v cty.Value) string {
 
 	case v.Type().IsListType() || v.Type().IsTupleType() || v.Type().IsSetType():
 		var parts []string
-		for it := v.ElementIterator(); it.Next(); {
-			_, e := it.Element()
+		for _, e := range v.Elements() {
 			parts = append(parts, display(e))
 			if len(parts) == 12 && v.LengthInt() > 13 {
 				parts = append(parts, fmt.Sprintf("and %d more", v.LengthInt()-12))
@@ -98,8 +96,7 @@ func display(v cty.Value) string {
 
 	case v.CanIterateElements():
 		var parts []string
-		for it := v.ElementIterator(); it.Next(); {
-			k, e := it.Element()
+		for k, e := range v.Elements() {
 			parts = append(parts, k.AsString()+" = "+display(e))
 		}
 		return "{ " + strings.Join(parts, ", ") + " }"
@@ -217,8 +214,7 @@ func listType(vals []cty.Value) cty.Type {
 			return cty.DynamicPseudoType
 		}
 
-		for it := v.ElementIterator(); it.Next(); {
-			_, e := it.Element()
+		for _, e := range v.Elements() {
 			switch {
 			case e.IsNull():
 			case !e.Type().IsPrimitiveType(), elem != cty.DynamicPseudoType && !elem.Equals(e.Type()):

@@ -191,16 +191,14 @@ func Plain(v cty.Value) any {
 	if t := v.Type(); !t.IsPrimitiveType() {
 		if t.IsObjectType() || t.IsMapType() {
 			out := map[string]any{}
-			for it := v.ElementIterator(); it.Next(); {
-				name, e := it.Element()
+			for name, e := range v.Elements() {
 				out[name.AsString()] = Plain(e)
 			}
 			return out
 		}
 
 		out := []any{}
-		for it := v.ElementIterator(); it.Next(); {
-			_, e := it.Element()
+		for _, e := range v.Elements() {
 			out = append(out, Plain(e))
 		}
 		return out

@@ -126,8 +126,7 @@ func RefsOf(v cty.Value) ([]*Ref, error) {
 	}
 
 	var out []*Ref
-	for it := v.ElementIterator(); it.Next(); {
-		_, e := it.Element()
+	for _, e := range v.Elements() {
 		r, err := RefOf(e)
 		if err != nil {
 			return nil, fmt.Errorf("element %d: %w", len(out)+1, err)

@@ -18,18 +18,15 @@ func SensitiveTexts(v cty.Value) []string {
 		return nil
 	}
 	v, _ = v.UnmarkDeep()
-	_ = cty.Walk(v, func(_ cty.Path, v cty.Value) (bool, error) {
+	for _, v := range cty.DeepValues(v) {
 		switch {
 		case !v.IsKnown() || v.IsNull():
-			return false, nil
 		case v.Type() == cty.String:
 			out = append(out, v.AsString())
 		case v.Type() == cty.Number:
 			out = append(out, v.AsBigFloat().Text('f', -1))
 		}
-
-		return true, nil
-	})
+	}
 	return out
 }
 
