@@ -34,24 +34,11 @@ type Past struct {
 	// Whole is true for a run of all stages of its plan. It is false if --target or
 	// --exclude selected some, and if it is unknown.
 	Whole  bool
-	Stages []Ended
-	// Open are the stages that had begun and not ended.
-	Open []Begun
-}
+	Stages []stage.Finished
+	// Open are the stages that had begun and not ended, as interrupted ones.
+	Open []stage.Finished
 
-// Begun is a stage of a run that goes on, or was killed.
-type Begun struct {
-	Address, Kind string
-	Class         stage.Class
-	// Done of Total cases, from the run's last event. Total is 0 if there was no
-	// such event.
-	Done, Total int
-}
-
-// Ended is one stage of a past run.
-type Ended struct {
-	stage.Finished
-	At time.Time // when it ended
+	at map[string]time.Time // when stages ended, by address
 }
 
 // FindRun returns the run called id, or the newest for "" and "latest". A unique
@@ -200,7 +187,7 @@ func ReadRun(run checkpoint.Run) (*Past, error) {
 		return nil, fmt.Errorf("events of run %s: %w", run.ID, err)
 	}
 	defer f.Close()
-	p := &Past{Run: run, Started: run.Started}
+	p := &Past{Run: run, Started: run.Started, at: map[string]time.Time{}}
 	sc := bufio.NewScanner(f)
 	sc.Buffer(make([]byte, 1<<16), 1<<28)
 
@@ -249,23 +236,26 @@ func (p *Past) take(e event) {
 		}
 
 	case "stage_start":
-		p.Open = append(p.Open, Begun{Address: e.Stage, Kind: e.Kind, Class: e.Class})
+		p.Open = append(p.Open, stage.Finished{Address: e.Stage, Kind: e.Kind, Class: e.Class, Outcome: &stage.Outcome{
+			Status: stage.StatusInterrupted, Message: "it had not ended; what was stored until then is kept"}})
 
 	case "stage_progress":
-		for i := range p.Open {
-			if b := &p.Open[i]; b.Address == e.Stage {
-				b.Done, b.Total = e.Done, e.Total
+		for _, f := range p.Open {
+			if f.Address == e.Stage && e.Total > 0 {
+				f.Outcome.Message = fmt.Sprintf("it had not ended; %d of %d cases had ended by its last event, and what was "+
+					"stored is kept", e.Done, e.Total)
 			}
 		}
 
 	case "stage_end":
-		p.Open = slices.DeleteFunc(p.Open, func(b Begun) bool { return b.Address == e.Stage })
-		p.Stages = append(p.Stages, Ended{At: e.At, Finished: stage.Finished{
+		p.Open = slices.DeleteFunc(p.Open, func(f stage.Finished) bool { return f.Address == e.Stage })
+		p.at[e.Stage] = e.At
+		p.Stages = append(p.Stages, stage.Finished{
 			Address: e.Stage, Kind: e.Kind, Class: e.Class, Reused: e.Reused, Seconds: e.Seconds, After: e.After,
 			Waterfall: e.Waterfall,
 			Outcome: &stage.Outcome{Status: e.Status, Message: e.Message, Counts: e.Counts, Checks: e.Checks,
 				Artifacts: e.Artifacts},
-		}})
+		})
 	}
 }
 

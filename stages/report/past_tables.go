@@ -33,8 +33,7 @@ func (p *Past) Input(store *checkpoint.Store, load Loader) (model.Input, error) 
 	data := map[string]*stage.Dataset{}
 
 	stale := map[string]string{}
-	for i := range p.Stages {
-		s := &p.Stages[i]
+	for _, s := range p.Stages {
 		if !s.Class.Measurements() || !kept(s.Outcome.Status) {
 			continue
 		}
@@ -49,7 +48,7 @@ func (p *Past) Input(store *checkpoint.Store, load Loader) (model.Input, error) 
 			continue // a grid has cases and no table
 		}
 
-		if rec.FinishedAt.After(s.At) {
+		if rec.FinishedAt.After(p.at[s.Address]) {
 			stale[s.Address] = fmt.Sprintf("a later run, %s, has replaced its data, which is what is shown",
 				cmp.Or(rec.RunID, "unknown"))
 		}
@@ -62,14 +61,9 @@ func (p *Past) Input(store *checkpoint.Store, load Loader) (model.Input, error) 
 		s.Outcome.Data = data[s.Address]
 	}
 
-	for _, s := range p.Stages {
-		in.Finished = append(in.Finished, s.Finished)
-	}
-
+	in.Finished = slices.Clone(p.Stages)
 	if !p.Ended {
-		for _, b := range p.Open {
-			in.Finished = append(in.Finished, b.finished())
-		}
+		in.Finished = append(in.Finished, p.Open...)
 	}
 
 	var references []*stage.Dataset
@@ -85,17 +79,6 @@ func (p *Past) Input(store *checkpoint.Store, load Loader) (model.Input, error) 
 	}
 
 	return in, nil
-}
-
-// finished treats a stage that had not ended as one that was interrupted.
-func (b Begun) finished() stage.Finished {
-	message := "it had not ended; what was stored until then is kept"
-	if b.Total > 0 {
-		message = fmt.Sprintf("it had not ended; %d of %d cases had ended by its last event, and what was stored is kept",
-			b.Done, b.Total)
-	}
-	return stage.Finished{Address: b.Address, Kind: b.Kind, Class: b.Class,
-		Outcome: &stage.Outcome{Status: stage.StatusInterrupted, Message: message}}
 }
 
 // describes reports whether stages of a class give a report its tables. Verifications do not.
@@ -130,7 +113,7 @@ func (p *Past) leaves(data map[string]*stage.Dataset) []string {
 		if !describes(s.Class) || data[s.Address] == nil {
 			continue
 		}
-		for _, before := range p.reads(s.Address) {
+		for _, before := range model.Reads(p.Stages, s.Address) {
 			if d := data[before]; d != nil && same(d, data[s.Address]) {
 				read[before] = true
 			}
@@ -147,16 +130,6 @@ func (p *Past) leaves(data map[string]*stage.Dataset) []string {
 	return out
 }
 
-// reads are the stages that a stage waited for directly, and those behind the
-// verifications among them: a verification hands its input on.
-func (p *Past) reads(address string) []string {
-	all := make([]stage.Finished, len(p.Stages))
-	for i, s := range p.Stages {
-		all[i] = s.Finished
-	}
-	return model.Reads(all, address)
-}
-
 // source is the stage whose table a report shows for an input: its own, or of
 // one that failed the one that it judged.
 func (p *Past) source(address string, data map[string]*stage.Dataset) string {
@@ -164,7 +137,7 @@ func (p *Past) source(address string, data map[string]*stage.Dataset) string {
 		return address
 	}
 
-	for _, before := range p.reads(address) {
+	for _, before := range model.Reads(p.Stages, address) {
 		if s := p.source(before, data); s != "" {
 			return s
 		}

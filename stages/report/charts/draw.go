@@ -148,7 +148,7 @@ func overall(r *model.Report, budget int) Group {
 		return g
 	}
 
-	g.add(timeline("run-timeline", tables))
+	g.add(timeline(tables))
 	for _, column := range []struct {
 		id, title, unit string
 		label           func(float64) string

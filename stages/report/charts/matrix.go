@@ -27,27 +27,13 @@ type categories struct {
 }
 
 func categoriesOf(p model.Param) categories {
-	c := categories{name: p.Name}
 	if !p.Numeric {
-		c.names = slices.Compact(slices.Sorted(slices.Values(p.Text)))
-		for _, t := range p.Text {
-			i, _ := slices.BinarySearch(c.names, t)
-			c.at = append(c.at, i)
-		}
-		return c
+		names := slices.Compact(slices.Sorted(slices.Values(p.Text)))
+		return categories{p.Name, model.Places(names, p.Text), names}
 	}
 
 	values := model.Distinct(p.Value)
-	c.names = distinctNames(values)
-	for _, v := range p.Value {
-		i, ok := slices.BinarySearch(values, v)
-		if !ok {
-			i = -1
-		}
-		c.at = append(c.at, i)
-	}
-
-	return c
+	return categories{p.Name, model.Places(values, p.Value), distinctNames(values)}
 }
 
 // distinctNames formats numbers so that different values have different texts: with all

@@ -30,7 +30,7 @@ type timelineData struct {
 }
 
 // timeline draws what every worker measured when.
-func timeline(id string, tables []*model.Table) *Chart {
+func timeline(tables []*model.Table) *Chart {
 	c := newClock(moments(tables))
 	if c == nil {
 		return nil
@@ -41,7 +41,7 @@ func timeline(id string, tables []*model.Table) *Chart {
 		return nil
 	}
 
-	chart := &Chart{ID: id, Title: "What every worker measured", W: width, H: 90 + 26*len(lanes),
+	chart := &Chart{ID: "run-timeline", Title: "What every worker measured", W: width, H: 90 + 26*len(lanes),
 		Caption: "A bar is a stretch without a longer break between cases; the gaps are restarts, other work, or nothing " +
 			"to do."}
 	f := newFrame(chart.W, chart.H,

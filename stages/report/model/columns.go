@@ -25,6 +25,18 @@ func finite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 // Distinct returns the finite values of v in ascending order, each once.
 func Distinct(v []float64) []float64 { return slices.Compact(Sorted(v)) }
 
+// Places returns the position of each value of v in sorted values, -1 for those that are not among them.
+func Places[T cmp.Ordered](values, v []T) []int {
+	out := make([]int, len(v))
+	for i, x := range v {
+		at, ok := slices.BinarySearch(values, x)
+		if out[i] = at; !ok {
+			out[i] = -1
+		}
+	}
+	return out
+}
+
 // orNil returns v, or nil if all its values are NaN.
 func orNil(v []float64) []float64 {
 	if slices.ContainsFunc(v, func(x float64) bool { return !math.IsNaN(x) }) {

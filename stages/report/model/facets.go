@@ -250,16 +250,9 @@ func (f *Facets) fewNumbers() {
 			continue
 		}
 
-		s := Series{Column: p.Name, Code: make([]int, f.Rows)}
+		s := Series{Column: p.Name, Code: Places(values, p.Value)}
 		for _, v := range values {
 			s.Names = append(s.Names, p.Name+" "+strconv.FormatFloat(v, 'f', -1, 64))
-		}
-
-		for i, v := range p.Value {
-			at, ok := slices.BinarySearch(values, v)
-			if s.Code[i] = at; !ok {
-				s.Code[i] = -1
-			}
 		}
 
 		f.Series = s
