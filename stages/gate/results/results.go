@@ -4,7 +4,6 @@ package results
 
 import (
 	"encoding/json"
-	"encoding/xml"
 	"fmt"
 	"io"
 	"strings"
@@ -40,8 +39,8 @@ func Of(finished []stage.Finished) []Group {
 	return out
 }
 
-// results returns the checks, or the failure of a stage that has none.
-func (g Group) results() []stage.CheckResult {
+// Results returns the checks, or the failure of a stage that has none.
+func (g Group) Results() []stage.CheckResult {
 	if len(g.Checks) > 0 {
 		return g.Checks
 	}
@@ -60,7 +59,7 @@ type Counts struct {
 func Count(groups []Group) Counts {
 	var c Counts
 	for _, g := range groups {
-		for _, r := range g.results() {
+		for _, r := range g.Results() {
 			switch r.Result {
 			case "pass":
 				c.Passed++
@@ -91,88 +90,6 @@ func WriteJSON(w io.Writer, groups []Group) error {
 	}{Count(groups), groups})
 }
 
-type junitSuites struct {
-	XMLName  xml.Name     `xml:"testsuites"`
-	Name     string       `xml:"name,attr"`
-	Tests    int          `xml:"tests,attr"`
-	Failures int          `xml:"failures,attr"`
-	Skipped  int          `xml:"skipped,attr"`
-	Suites   []junitSuite `xml:"testsuite"`
-}
-
-type junitSuite struct {
-	Name     string      `xml:"name,attr"`
-	Tests    int         `xml:"tests,attr"`
-	Failures int         `xml:"failures,attr"`
-	Skipped  int         `xml:"skipped,attr"`
-	Time     string      `xml:"time,attr"`
-	Cases    []junitCase `xml:"testcase"`
-}
-
-type junitCase struct {
-	Name      string     `xml:"name,attr"`
-	Classname string     `xml:"classname,attr"`
-	File      string     `xml:"file,attr,omitempty"`
-	Line      string     `xml:"line,attr,omitempty"`
-	Failure   *junitNote `xml:"failure,omitempty"`
-	Skipped   *junitNote `xml:"skipped,omitempty"`
-	SystemOut string     `xml:"system-out,omitempty"`
-}
-
-type junitNote struct {
-	Message string `xml:"message,attr"`
-	Type    string `xml:"type,attr,omitempty"`
-	Text    string `xml:",chardata"`
-}
-
-// WriteJUnit writes JUnit XML: one suite per stage, one case per check. JUnit has no warnings, so a
-// check that warns passes with its message in system-out.
-func WriteJUnit(w io.Writer, groups []Group) error {
-	all := junitSuites{Name: "aicplan"}
-	for _, g := range groups {
-		s := junitSuite{Name: g.Address, Time: fmt.Sprintf("%.3f", g.Seconds)}
-		for _, r := range g.results() {
-			s.Tests++
-			c := junitCase{Name: clean(r.Name), Classname: clean(g.Address), SystemOut: clean(r.Message)}
-			if file, line, ok := cutPos(r.Pos); ok {
-				c.File, c.Line = file, line
-			}
-
-			switch r.Result {
-			case "fail":
-				s.Failures++
-				c.Failure, c.SystemOut = &junitNote{Message: clean(r.Message), Type: "check", Text: clean(details(r))}, ""
-			case "skip":
-				s.Skipped++
-				c.Skipped, c.SystemOut = &junitNote{Message: clean(r.Message)}, ""
-			case "warn":
-				c.SystemOut = clean("warning: " + r.Message + "\n" + details(r))
-			}
-
-			s.Cases = append(s.Cases, c)
-		}
-
-		all.Tests += s.Tests
-		all.Failures += s.Failures
-		all.Skipped += s.Skipped
-		all.Suites = append(all.Suites, s)
-	}
-
-	if _, err := io.WriteString(w, xml.Header); err != nil {
-		return err
-	}
-
-	enc := xml.NewEncoder(w)
-	enc.Indent("", "  ")
-
-	if err := enc.Encode(all); err != nil {
-		return err
-	}
-
-	_, err := io.WriteString(w, "\n")
-	return err
-}
-
 // clean removes characters that XML 1.0 does not allow.
 func clean(s string) string {
 	return strings.Map(func(r rune) rune {
@@ -181,14 +98,6 @@ func clean(s string) string {
 		}
 		return r
 	}, strings.ToValidUTF8(s, "?"))
-}
-
-func cutPos(pos string) (file, line string, ok bool) {
-	i := strings.LastIndexByte(pos, ':')
-	if i <= 0 {
-		return "", "", false
-	}
-	return pos[:i], pos[i+1:], true
 }
 
 // details returns the lines below a result's message.

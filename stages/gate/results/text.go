@@ -2,11 +2,13 @@ package results
 
 import (
 	_ "embed"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+	"text/template"
 
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
@@ -25,48 +27,43 @@ func WriteMarkdown(w io.Writer, groups []Group) error {
 	}{Count(groups), groups, stage.MaxCheckRows})
 }
 
+//go:embed junit.txt
+var junit string
+
+// WriteJUnit writes JUnit XML: one suite per stage, one case per check. JUnit has no warnings, so a
+// check that warns passes with its message in system-out.
+func WriteJUnit(w io.Writer, groups []Group) error { return textutil.Fill(w, junit, groups, functions) }
+
+//go:embed annotations.txt
+var annotations string
+
 // WriteAnnotations writes GitHub Actions workflow commands: one error or warning per failed check, at
 // its position in the plan.
 func WriteAnnotations(w io.Writer, groups []Group) error {
-	for _, g := range groups {
-		for _, r := range g.results() {
-			level := ""
-			switch r.Result {
-			case "fail":
-				level = "error"
-			case "warn":
-				level = "warning"
-			default:
-				continue
-			}
-
-			place := ""
-			if file, line, ok := cutPos(r.Pos); ok {
-				place = "file=" + property(file) + ",line=" + property(line) + ","
-			}
-
-			text := r.Message
-			if d := details(r); d != "" {
-				text += "\n" + d
-			}
-
-			if _, err := fmt.Fprintf(w, "::%s %stitle=%s::%s\n", level, place, property(g.Address+" "+r.Name),
-				data(text)); err != nil {
-				return err
-			}
-		}
-	}
-
-	return nil
+	return textutil.Fill(w, annotations, groups, functions)
 }
 
-// data and property escape text for workflow commands.
-func data(s string) string {
-	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(strings.TrimRight(s, "\n"))
-}
-
-func property(s string) string {
-	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C").Replace(s)
+// functions are those of the templates. file and place are the parts of a position, the latter its line. data and
+// property escape text for workflow commands.
+var functions = template.FuncMap{
+	"only":    func(g Group) []Group { return []Group{g} },
+	"details": details,
+	"file":    func(pos string) string { return pos[:max(strings.LastIndexByte(pos, ':'), 0)] },
+	"place":   func(pos string) string { return pos[strings.LastIndexByte(pos, ':')+1:] },
+	"counts": func(groups []Group) string {
+		c := Count(groups)
+		tests := c.Passed + c.Failed + c.Warned + c.Skipped
+		return fmt.Sprintf(` tests="%d" failures="%d" skipped="%d"`, tests, c.Failed, c.Skipped)
+	},
+	"xml": func(s string) (string, error) {
+		var b strings.Builder
+		err := xml.EscapeText(&b, []byte(clean(s)))
+		return b.String(), err
+	},
+	"data": func(s string) string {
+		return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(strings.TrimRight(s, "\n"))
+	},
+	"property": strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A", ":", "%3A", ",", "%2C").Replace,
 }
 
 // GitHub reports whether the environment is a GitHub Actions job, and returns the path of its step
