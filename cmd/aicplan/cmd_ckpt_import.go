@@ -78,21 +78,7 @@ func (c *ckptImportCmd) Run(a *app, all *stages.Set) error {
 		return a.json(out)
 	}
 
-	for _, s := range out {
-		fmt.Fprintf(a.stdout, "%s: %s.\n", s.File, s.Text())
-		for _, d := range s.Drift {
-			fmt.Fprintf(a.stdout, "  mapped: %s\n", d)
-		}
-
-		for i, row := range s.Bad {
-			if i == 5 {
-				fmt.Fprintf(a.stdout, "  and %d more rows that are no measurements\n", len(s.Bad)-5)
-				break
-			}
-			fmt.Fprintf(a.stdout, "  no measurement: %s\n", row)
-		}
-	}
-
+	fmt.Fprint(a.stdout, view("seeded", out))
 	if c.DryRun {
 		fmt.Fprintln(a.stdout, "Nothing was written (--dry-run).")
 	}

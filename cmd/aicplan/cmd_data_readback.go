@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"aicplan/engine/run"
-	"aicplan/sink/base/textutil"
 	"aicplan/sink/readback"
 )
 
@@ -55,7 +54,11 @@ func (c *dataReadBackCmd) Run(a *app) error {
 	if c.JSON {
 		err = a.json(r)
 	} else {
-		c.text(a, r)
+		queries, answered, differ := r.Totals()
+		_, err = fmt.Fprint(a.stdout, view("read-back", struct {
+			*readback.Report
+			Queries, Answered, Differ int
+		}{r, queries, answered, differ}))
 	}
 
 	if err != nil {
@@ -95,32 +98,4 @@ func (c *dataReadBackCmd) version() (readback.Version, error) {
 	}
 
 	return fit[0], nil
-}
-
-func (c *dataReadBackCmd) text(a *app, r *readback.Report) {
-	fmt.Fprintf(a.stdout, "%s reads %s, %s %s %s:\n", r.Package, r.Dir, r.System, r.Backend, r.Version)
-	for _, t := range r.Tables {
-		fmt.Fprintf(a.stdout, "  %-9s %-32s %9s rows  %5d of %5d queries answered", t.Result, t.Table,
-			textutil.Count(t.Rows), t.Answered, t.Queries)
-
-		if t.Asked > 0 {
-			fmt.Fprintf(a.stdout, ", %d of %d rows as they are", t.Exact, t.Asked)
-		}
-		if r.Against != "" {
-			fmt.Fprintf(a.stdout, ", %d differ", t.Differ)
-		}
-		if t.Message != "" {
-			fmt.Fprintf(a.stdout, "; %s", t.Message)
-		}
-
-		fmt.Fprintln(a.stdout)
-	}
-
-	queries, answered, differ := r.Totals()
-	fmt.Fprintf(a.stdout, "%s queries, %s answered", textutil.Count(queries), textutil.Count(answered))
-	if r.Against != "" {
-		fmt.Fprintf(a.stdout, "; %s answers differ from those of %s", textutil.Count(differ), r.Against)
-	}
-
-	fmt.Fprintln(a.stdout)
 }

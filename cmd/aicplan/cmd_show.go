@@ -42,7 +42,9 @@ func (c *showCmd) Run(a *app) error {
 		if c.JSON || c.Format == "json" {
 			return a.json(s)
 		}
-		return a.viewSaved(s)
+
+		fmt.Fprint(a.stdout, view("saved", s))
+		return a.viewSummary(s.Summary, false)
 	}
 
 	store, err := a.provideStore()

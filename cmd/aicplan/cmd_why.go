@@ -143,51 +143,10 @@ func parseValues(args []string) (map[string]cty.Value, error) {
 
 // verdict prints the result of Why.
 func (a *app) verdict(v *grid.Reasons, indent string) {
-	say := func(format string, args ...any) { a.printf(indent+format+"\n", args...) }
-	for _, p := range v.Problems {
-		say("No such case: %s", p)
+	for line := range strings.Lines(view("reasons", v)) {
+		a.printf("%s", indent+line)
 	}
-
-	switch {
-	case len(v.Problems) > 0:
-	case v.Kept && v.Cases == 1:
-		say("Kept: it is case %s.", v.IDs[0])
-	case v.Kept:
-		say("Kept: %d of %d combinations with these values are cases.", v.Cases, v.Matching)
-	case len(v.Duplicates) > 0 && len(v.Drops) == 0:
-		say("Not a case of its own.")
-	case v.Matching == 1:
-		say("Dropped: the combination with these values is no case.")
-	default:
-		say("Dropped: none of %d combinations with these values is a case.", v.Matching)
-	}
-
-	if v.Overlap() {
-		say("Several filters drop the same combinations, so the counts overlap.")
-	}
-
-	for _, d := range v.Drops {
-		say("  filter %s drops %d: %s", d.Filter, d.Dropped, d.Reason)
-		if len(d.Values) > 0 {
-			say("    because %s", strings.Join(d.Values, ", "))
-		}
-		if d.In == "" {
-			say("    at %s", d.Place)
-			continue
-		}
-		say("    at %s in %s", d.Place, d.In)
-		say("    included at %s", strings.Join(d.IncludedAt, ", itself included at "))
-	}
-
-	for _, d := range v.Duplicates {
-		say("  it is a duplicate of case %s: same %s", d.CaseID, strings.Join(d.Key, ", "))
-		if len(d.Differ) > 0 {
-			say("    there %s", strings.Join(d.Differ, ", "))
-		}
-	}
-
 	if v.Point != nil {
-		say("Point inside the case:")
 		a.verdict(v.Point, indent+"  ")
 	}
 }

@@ -14,7 +14,6 @@ import (
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
-	"aicplan/stages/gate/results"
 )
 
 // heartbeat is how often a running stage prints a line if stdout is not a terminal.
@@ -186,41 +185,7 @@ func (v *lineView) StageEnd(r *run.StageResult) {
 		return
 	}
 
-	v.app.printf("%s: %s\n", r.Address, outcomeText(r))
-	v.app.printf("%s", checks)
-}
-
-// outcomeText returns the result of a stage.
-func outcomeText(r *run.StageResult) string {
-	text := statusWord(r.Status)
-	if r.Outcome != nil {
-		c := r.Outcome.Counts
-		switch {
-		case c.Planned > 0:
-			text += fmt.Sprintf(" (%s measured", textutil.Count(c.Measured))
-			if c.Reused > 0 {
-				text += fmt.Sprintf(", %s reused", textutil.Count(c.Reused))
-			}
-			if c.Failed > 0 {
-				text += fmt.Sprintf(", %s failed", textutil.Count(c.Failed))
-			}
-			if c.Skipped > 0 {
-				text += fmt.Sprintf(", %s skipped", textutil.Count(c.Skipped))
-			}
-			text += ")"
-
-		case len(r.Outcome.Checks) > 0:
-			text += fmt.Sprintf(" (%s%s)", textutil.Counted(len(r.Outcome.Checks), "check"), unsettled(r.Outcome.Checks))
-		}
-
-		text += files(r.Outcome.Artifacts)
-	}
-
-	if r.Message != "" && (r.Status != stage.StatusOK) {
-		text += ": " + quoted(r.Message)
-	}
-
-	return text
+	v.app.printf("%s", view("outcome", r)+checks)
 }
 
 // manyFiles is the number of files of a stage above which they are counted by folder.
@@ -249,20 +214,6 @@ func files(artifacts []stage.Artifact) string {
 	return text
 }
 
-// unsettled counts the checks with a warning or a skip.
-func unsettled(checks []stage.CheckResult) string {
-	n, text := results.Count([]results.Group{{Checks: checks}}), ""
-	if n.Warned > 0 {
-		text += ", " + textutil.Counted(n.Warned, "warning")
-	}
-
-	if n.Skipped > 0 {
-		text += fmt.Sprintf(", %d skipped", n.Skipped)
-	}
-
-	return text
-}
-
 // quoted indents the continuation lines of a text. The text may come from workers, and CI systems
 // interpret lines that start with "::" as commands.
 func quoted(text string) string { return strings.ReplaceAll(text, "\n", "\n    | ") }
@@ -284,33 +235,7 @@ func failedChecks(r *run.StageResult) string {
 	if r.Outcome == nil {
 		return ""
 	}
-
-	var b strings.Builder
-	for _, c := range r.Outcome.Checks {
-		if c.Result == "pass" {
-			continue
-		}
-
-		fmt.Fprintf(&b, "    %-5s %s: %s", c.Result, textutil.VisibleLine(c.Name), textutil.VisibleLine(c.Message))
-		if c.Pos != "" {
-			fmt.Fprintf(&b, " (%s)", c.Pos)
-		}
-
-		b.WriteString("\n")
-		if c.Fix != "" && c.Result != "skip" {
-			fmt.Fprintf(&b, "          to do: %s\n", textutil.VisibleLine(c.Fix))
-		}
-
-		for i, row := range c.Rows {
-			if i == 5 {
-				fmt.Fprintf(&b, "          ... and %s\n", c.RowsBeyond(i))
-				break
-			}
-			fmt.Fprintf(&b, "          %s\n", textutil.VisibleLine(row))
-		}
-	}
-
-	return b.String()
+	return view("checks", r.Outcome.Checks)
 }
 
 // Diagnostics implements run.View.
