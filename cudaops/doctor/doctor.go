@@ -39,18 +39,18 @@ func (l *Library) missing(err error) {
 	}
 }
 
-// GPU is the state of one device as reported by NVML.
+// GPU is the state of one device as reported by NVML. Readings that failed are null.
 type GPU struct {
 	nvml.Identity
-	Clocks      nvml.Clocks      `json:"clocks"`
-	Reasons     string           `json:"clock_reasons"`
-	Temperature nvml.Temperature `json:"temperature"`
-	Power       nvml.Power       `json:"power"`
-	Memory      nvml.Memory      `json:"memory"`
-	Processes   []nvml.Process   `json:"processes,omitempty"`
-	Persistence bool             `json:"persistence"`
-	ECC         nvml.ECC         `json:"ecc"`
-	MIG         bool             `json:"mig"`
+	Clocks      *nvml.Clocks      `json:"clocks"`
+	Reasons     *string           `json:"clock_reasons"`
+	Temperature *nvml.Temperature `json:"temperature"`
+	Power       *nvml.Power       `json:"power"`
+	Memory      *nvml.Memory      `json:"memory"`
+	Processes   []nvml.Process    `json:"processes,omitempty"`
+	Persistence *bool             `json:"persistence"`
+	ECC         *nvml.ECC         `json:"ecc"`
+	MIG         *bool             `json:"mig"`
 
 	// Unknown lists the readings that failed, with the reason.
 	Unknown []string `json:"unknown,omitempty"`
@@ -207,22 +207,28 @@ func Overview(n *Node, libs []Library) *Report {
 
 func readGPU(d nvml.Device) GPU {
 	g := GPU{Identity: d.Identity()}
-	why := read(&g, "clock reasons", d.Reasons)
-	g.Clocks, g.Reasons = read(&g, "clocks", d.Clocks), why.String()
+	if why := read(&g, "clock reasons", d.Reasons); why != nil {
+		g.Reasons = new(why.String())
+	}
+	g.Clocks = read(&g, "clocks", d.Clocks)
 	g.Temperature, g.Power = read(&g, "temperature", d.Temperature), read(&g, "power", d.Power)
-	g.Memory, g.Processes = read(&g, "memory", d.Memory), read(&g, "processes", d.Processes)
+	g.Memory = read(&g, "memory", d.Memory)
+	if list := read(&g, "processes", d.Processes); list != nil {
+		g.Processes = *list
+	}
 	g.Persistence, g.ECC = read(&g, "persistence", d.Persistence), read(&g, "ecc", d.ECC)
 	g.MIG = read(&g, "mig", d.MIG)
 	return g
 }
 
-// read returns a reading and records its error.
-func read[T any](g *GPU, what string, get func() (T, error)) T {
+// read returns a reading, or nil and records its error.
+func read[T any](g *GPU, what string, get func() (T, error)) *T {
 	v, err := get()
 	if err != nil {
 		g.Unknown = append(g.Unknown, what+": "+err.Error())
+		return nil
 	}
-	return v
+	return &v
 }
 
 // target is a device to run on. It is identified by its UUID if known, because the index counts all devices

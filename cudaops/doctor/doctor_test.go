@@ -169,7 +169,7 @@ func TestOverview(t *testing.T) {
 	if err := r.Text(&text, false); err != nil {
 		t.Fatal(err)
 	}
-	for _, part := range []string{"NVIDIA H200", "SM 1980 of 1980 MHz", "foreign compute processes: 9 with 1.0 GiB",
+	for _, part := range []string{"NVIDIA H200", "SM 1980 of 1980 MHz", "persistence on, ECC on, MIG unknown", "foreign compute processes: 9 with 1.0 GiB",
 		"13.1.0", "looked for libnvrtc.so.13", "gemm fp8", "relative error 0.001 of 0.004", "a copy reached 3 GB/s",
 		"no answer"} {
 		if !strings.Contains(text.String(), part) {
@@ -182,6 +182,35 @@ func TestOverview(t *testing.T) {
 	}
 	if !bytes.Contains(raw, []byte(`"uuid":"`+d.ID.UUID)) || !bytes.Contains(raw, []byte(`"findings"`)) {
 		t.Errorf("%s", raw)
+	}
+}
+
+func TestOverviewOfSilentDriver(t *testing.T) {
+	n, _ := node(func(d *cudatest.GPU) {
+		d.Fail = map[string]error{}
+		for _, name := range []string{"Clocks", "Reasons", "Temperature", "Power", "Memory", "Processes", "Persistence",
+			"ECC", "MIG"} {
+			d.Fail[name] = nvml.ErrUnsupported
+		}
+	})
+	r := doctor.Overview(n, nil)
+	raw, err := json.Marshal(r.GPUs[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"clocks", "clock_reasons", "temperature", "power", "memory", "persistence", "ecc", "mig"} {
+		if !bytes.Contains(raw, []byte(`"`+name+`":null`)) {
+			t.Errorf("%s is known: %s", name, raw)
+		}
+	}
+
+	var text bytes.Buffer
+	if err := r.Text(&text, false); err != nil {
+		t.Fatal(err)
+	}
+	if want := "persistence unknown, ECC unknown, MIG unknown"; !strings.Contains(text.String(), want) ||
+		strings.Contains(text.String(), " 0 C") {
+		t.Errorf("the text lacks %q:\n%s", want, text.String())
 	}
 }
 
