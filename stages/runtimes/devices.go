@@ -82,7 +82,10 @@ func devicesIn(dir string) ([]Device, error) {
 			case "Model":
 				d.Name = strings.TrimSpace(value)
 			case "GPU UUID":
-				d.UUID = strings.TrimSpace(value)
+				// The driver writes question marks for a GPU that it has not initialized.
+				if d.UUID = strings.TrimSpace(value); strings.Contains(d.UUID, "?") {
+					d.UUID = ""
+				}
 			}
 		}
 

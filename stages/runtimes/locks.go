@@ -94,13 +94,12 @@ func (l *Locks) wait(
 		case err == nil:
 			return d, nil
 		case uuid == "":
-			at.say(
-				fmt.Sprintf(
-					"the GPUs of %s are not locked, so another run may measure on them at the same time unnoticed: they are behind "+
-						"its launcher, and this machine does not list them",
-					rt.Address,
-				),
-			)
+			why := "they are behind its launcher, and this machine does not list them"
+			if len(rt.Launcher) == 0 {
+				why = "the driver does not show their UUIDs; switch persistence mode on (nvidia-smi -pm 1)"
+			}
+			at.say(fmt.Sprintf("the GPUs of %s are not locked, so another run may measure on them at the same time unnoticed: %s",
+				rt.Address, why))
 			return nil, nil
 		case !isBusy:
 			at.say(fmt.Sprintf("%s is not locked, so another run may measure at the same time unnoticed: %v", uuid, err))

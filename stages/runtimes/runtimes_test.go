@@ -3,6 +3,7 @@ package runtimes
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -190,6 +191,18 @@ func TestDevicesOfTheDriver(t *testing.T) {
 	}
 	if diff := cmp.Diff(twoGPUs, got); diff != "" {
 		t.Error(diff)
+	}
+	asleep := t.TempDir()
+	for _, bus := range []string{"0000:18:00.0", "0000:9a:00.0"} {
+		path := filepath.Join(asleep, bus)
+		text := "Model: \t NVIDIA H200\nGPU UUID: \t GPU-????????-????-????-????-????????????\n"
+		if err := errors.Join(os.Mkdir(path, 0o755), os.WriteFile(filepath.Join(path, "information"), []byte(text),
+			0o644)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := devicesIn(asleep); err != nil || len(got) != 2 || got[0].UUID != "" || got[1].UUID != "" {
+		t.Errorf("GPUs that are not initialized: %v, %v", got, err)
 	}
 	if got, err := devicesIn(filepath.Join(dir, "none")); err != nil || got != nil {
 		t.Errorf("without a driver: %v, %v", got, err)
