@@ -278,10 +278,7 @@ type chunkedBody struct {
 
 // Read implements io.Reader. Trailers are not kept.
 func (c *chunkedBody) Read(b []byte) (int, error) {
-	if c.left == 0 && c.err == nil {
-		c.left, c.err = c.next()
-	}
-	if c.err != nil {
+	if c.ready() != nil {
 		return 0, c.err
 	}
 
@@ -289,6 +286,14 @@ func (c *chunkedBody) Read(b []byte) (int, error) {
 	c.left -= int64(n)
 	c.err = noEOF(err)
 	return n, c.err
+}
+
+// ready begins the next chunk if the current one was read, and returns the error of the body.
+func (c *chunkedBody) ready() error {
+	if c.left == 0 && c.err == nil {
+		c.left, c.err = c.next()
+	}
+	return c.err
 }
 
 // next returns the length of the next chunk. After the last chunk, it reads the trailer and returns io.EOF.
@@ -341,10 +346,7 @@ const maxTrailer = 100
 
 // Next implements openai.Source.
 func (c *chunkedBody) Next() ([]byte, error) {
-	if c.left == 0 && c.err == nil {
-		c.left, c.err = c.next()
-	}
-	if c.err != nil {
+	if c.ready() != nil {
 		return nil, c.err
 	}
 

@@ -58,7 +58,7 @@ func TestLimitsOfOptions(t *testing.T) {
 
 func TestRowLeavesOutUnknownUsage(t *testing.T) {
 	t.Parallel()
-	res := &Traffic{Profiling: &Phase{Summary: &aiperf.Summary{}}, Conversations: workload.Fixed(nil)}
+	res := &Traffic{Profiling: &Phase{Phase: aiperf.Phase{Summary: &aiperf.Summary{}}}, Conversations: workload.Fixed(nil)}
 	for _, name := range []string{"client_cpu_share", "client_rss_mb"} {
 		if v, ok := row(res, false)[name]; ok {
 			t.Errorf("%s is %v", name, v)

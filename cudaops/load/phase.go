@@ -153,7 +153,7 @@ func (r *runner) phase(ctx context.Context, warmup bool, client *Client) (*Phase
 		panic(*v)
 	}
 
-	out := &Phase{Summary: p.collector.Summary(), From: from, To: to, Batches: p.batches, endedBy: p.reason(replay),
+	out := &Phase{Phase: aiperf.Phase{Summary: p.collector.Summary(), From: from, To: to}, Batches: p.batches, endedBy: p.reason(replay),
 		Groups: p.groups.figures()}
 	if p.slicer != nil {
 		out.Slices = p.slicer.Slices(to)

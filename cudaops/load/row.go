@@ -359,13 +359,12 @@ func (h *Host) keep(c worker.Case, out worker.Emitter, p *point) error {
 	p.discard(p.last())
 	s := &res.Settings
 	report := &aiperf.Report{
-		ID: c.ID[:min(12, len(c.ID))], Summary: res.Profiling.Summary, From: res.Profiling.From, To: res.Profiling.To,
-		Seed: s.Seed, Input: inputConfig(res), Cancelled: res.EndedBy == interrupted,
+		ID: c.ID[:min(12, len(c.ID))], Phase: res.Profiling.Phase, Seed: s.Seed, Input: inputConfig(res),
+		Cancelled: res.EndedBy == interrupted, Command: command(s),
 	}
 
-	report.Command = command(s)
 	if res.Warmup != nil {
-		report.Warmup, report.WarmupFrom, report.WarmupTo = res.Warmup.Summary, res.Warmup.From, res.Warmup.To
+		report.Warmup = &res.Warmup.Phase
 	}
 
 	var failed error

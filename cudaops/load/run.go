@@ -90,10 +90,7 @@ type Traffic struct {
 
 // Phase is the result of one phase of a run.
 type Phase struct {
-	Summary *aiperf.Summary
-	// From and To are the time window of the phase in ns since the Unix epoch. Telemetry uses only samples
-	// within it.
-	From, To int64
+	aiperf.Phase
 	// Batches are the closed batches in order. It is empty for other load patterns.
 	Batches []Batch
 

@@ -33,12 +33,12 @@ func TestTelemetryInAIPerfFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		none, err := (&aiperf.Report{Summary: &aiperf.Summary{Metrics: []aiperf.Metric{
+		none, err := (&aiperf.Report{Phase: aiperf.Phase{Summary: &aiperf.Summary{Metrics: []aiperf.Metric{
 			{Def: aiperf.Def{Tag: "benchmark_duration", Unit: "sec"}, Value: 2},
 			{Def: aiperf.Def{Tag: "total_isl"}, Value: 300}, {Def: aiperf.Def{Tag: "total_osl"}, Value: 100},
 			{Def: aiperf.Def{Tag: "request_count"}, Value: 10}, {Def: aiperf.Def{Tag: "request_throughput"}, Value: 5},
 			{Def: aiperf.Def{Tag: "output_token_throughput"}, Value: 50}, {Def: aiperf.Def{Tag: "goodput"}, Value: 4},
-			{Def: aiperf.Def{Tag: "request_latency"}, Stats: aiperf.Stats{Avg: 500}, Has: true}}},
+			{Def: aiperf.Def{Tag: "request_latency"}, Stats: aiperf.Stats{Avg: 500}, Has: true}}}},
 			Input: map[string]any{"phases": []any{map[string]any{"name": "profiling", "concurrency": 4}}}}).JSON()
 		if err != nil {
 			t.Fatal(err)
@@ -101,8 +101,8 @@ func TestTelemetryInAIPerfFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 
-		table, err := (&aiperf.Report{Summary: &aiperf.Summary{Metrics: []aiperf.Metric{{Def: aiperf.Def{Name: "x"},
-			Value: 1}}}}).CSV()
+		table, err := (&aiperf.Report{Phase: aiperf.Phase{Summary: &aiperf.Summary{Metrics: []aiperf.Metric{
+			{Def: aiperf.Def{Name: "x"}, Value: 1}}}}}).CSV()
 		if err != nil || !strings.HasSuffix(string(table), "\r\n\r\n\r\n"+strings.Join(aiperf.TelemetryHeader, ",")+"\r\n") {
 			t.Fatalf("%v\n%q", err, table)
 		}

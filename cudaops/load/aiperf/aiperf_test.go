@@ -81,7 +81,8 @@ func report(t *testing.T) (*Report, []byte) {
 		log = AppendRecord(log, &r, c.Add(&r), true, false, "worker_1")
 	}
 	s := c.Summary()
-	return &Report{ID: "abc", Summary: s, From: s.From, To: s.To, Seed: 7, Input: map[string]any{"models": 1}}, log
+	return &Report{ID: "abc", Phase: Phase{Summary: s, From: s.From, To: s.To}, Seed: 7,
+		Input: map[string]any{"models": 1}}, log
 }
 
 // TestSummaryHasAIPerfsKeys checks that every key of AIPerf's summary exists with the same unit and

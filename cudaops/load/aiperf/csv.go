@@ -21,38 +21,23 @@ func (r *Report) CSV() ([]byte, error) {
 	w.UseCRLF = true
 	list := slices.Clone(r.Summary.Metrics)
 	slices.SortStableFunc(list, func(a, b Metric) int { return cmp.Compare(a.Name, b.Name) })
-	rows := [][]string{csvHeader}
-
+	stats, values := [][]string{csvHeader}, [][]string{{"Metric", "Value"}}
 	for _, m := range list {
 		if m.Has {
-			rows = append(rows, statsRow(m))
+			stats = append(stats, statsRow(m))
+		} else {
+			values = append(values, []string{m.Label(), fixed(m.Value)})
 		}
 	}
 
-	rows = append(rows, []string{""}, []string{"Metric", "Value"})
-	for _, m := range list {
-		if !m.Has {
-			rows = append(rows, []string{m.Label(), fixed(m.Value)})
-		}
-	}
-
-	for _, row := range rows {
-		if len(row) == 1 && row[0] == "" {
-			w.Flush()
-			b.WriteString("\r\n")
-			continue
-		}
-		if err := w.Write(row); err != nil {
-			return nil, err
-		}
-	}
-
-	w.Flush()
+	err := w.WriteAll(stats)
+	b.WriteString("\r\n")
+	err = cmp.Or(err, w.WriteAll(values))
 	if !r.Part {
 		b.WriteString("\r\n\r\n" + strings.Join(TelemetryHeader, ",") + "\r\n")
 	}
 
-	return b.Bytes(), w.Error()
+	return b.Bytes(), err
 }
 
 // TelemetryHeader is the header of the GPU telemetry section, which follows after two empty lines. AIPerf

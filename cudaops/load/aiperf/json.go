@@ -52,19 +52,22 @@ func Path(attachment string) string {
 	return attachment
 }
 
-// Report is the content of the files of a run.
+// Phase is the result of a phase.
+type Phase struct {
+	Summary *Summary
+	// From and To are the time window of the phase in ns since the Unix epoch. Telemetry uses only samples
+	// within it.
+	From, To int64
+}
+
+// Report is the content of the files of a run, with the profiling phase.
 type Report struct {
 	// ID identifies the run.
-	ID      string
-	Summary *Summary
+	ID string
+	Phase
 
 	// Warmup is nil if there was no warm-up phase.
-	Warmup *Summary
-
-	// From and To are the time window of the profiling phase in ns since the Unix epoch. WarmupFrom and
-	// WarmupTo are that of the warm-up phase.
-	From, To             int64
-	WarmupFrom, WarmupTo int64
+	Warmup *Phase
 
 	// Part marks the files of a single phase, which have no telemetry.
 	Part      bool
@@ -136,7 +139,7 @@ func (r *Report) JSON() ([]byte, error) {
 
 	if r.Warmup != nil && !r.Part {
 		m := map[string]any{}
-		for _, w := range r.Warmup.Metrics {
+		for _, w := range r.Warmup.Summary.Metrics {
 			m[w.Tag] = entry(w)
 		}
 		field("warmup_metrics", m)

@@ -36,13 +36,12 @@ func (r *Report) Phases() ([]File, error) {
 
 	var out []File
 	for i, p := range []struct {
-		name      string
-		sum       *Summary
-		from, to  int64
+		name string
+		Phase
 		cancelled bool
-	}{{Warmup, r.Warmup, r.WarmupFrom, r.WarmupTo, false}, {Profiling, r.Summary, r.From, r.To, r.Cancelled}} {
+	}{{Warmup, *r.Warmup, false}, {Profiling, r.Phase, r.Cancelled}} {
 		part := *r
-		part.Summary, part.From, part.To, part.Cancelled, part.Part = p.sum, p.from, p.to, p.cancelled, true
+		part.Phase, part.Cancelled, part.Part = p.Phase, p.cancelled, true
 		js, err := part.JSON()
 		if err != nil {
 			return nil, err
@@ -56,10 +55,10 @@ func (r *Report) Phases() ([]File, error) {
 		names := [2]string{PhaseFile(p.name, SummaryJSON), PhaseFile(p.name, SummaryCSV)}
 		out = append(out, File{names[0], "application/json", js}, File{names[1], "text/csv", table})
 		e := entry{
-			EndNS: p.to, Errors: p.sum.Failed, ErrorSummary: p.sum.Errors, CSV: Path(names[1]),
+			EndNS: p.To, Errors: p.Summary.Failed, ErrorSummary: p.Summary.Errors, CSV: Path(names[1]),
 			JSON:  Path(names[0]),
-			Index: i, Kind: p.name, Name: p.name, StartNS: p.from, Successful: p.sum.Succeeded,
-			Total: p.sum.Requests, Cancelled: p.cancelled,
+			Index: i, Kind: p.name, Name: p.name, StartNS: p.From, Successful: p.Summary.Succeeded,
+			Total: p.Summary.Requests, Cancelled: p.cancelled,
 		}
 
 		if p.name == Profiling {
