@@ -93,9 +93,10 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 			effect = "; the value is ignored."
 		}
 
-		diags = append(diags, &hcl.Diagnostic{Severity: severity, Summary: "Value for an undeclared variable",
-			Detail:  fmt.Sprintf("The plan has no variable %q%s%s", name, effect, didYouMean(name, namesOf(root.variables))),
-			Subject: at.Ptr()})
+		d := errorAt(at, "Value for an undeclared variable", "The plan has no variable %q%s%s", name, effect,
+			didYouMean(name, namesOf(root.variables)))
+		d[0].Severity = severity
+		diags = append(diags, d...)
 		return false
 	}
 
@@ -105,12 +106,8 @@ func (l *loader) readVariables(root *moduleDecl) (map[string]givenValue, hcl.Dia
 
 	for _, kv := range l.opts.Environ {
 		env, value, ok := strings.Cut(kv, "=")
-		if !ok || !strings.HasPrefix(env, envPrefix) {
-			continue
-		}
-
-		name := Assignment(env)
-		if l.opts.Shared && root.variables[name] == nil {
+		name, ours := strings.CutPrefix(env, envPrefix)
+		if !ok || !ours || l.opts.Shared && root.variables[name] == nil {
 			continue
 		}
 		if at := l.src.text(env, value); declared(name, at, hcl.DiagWarning) {

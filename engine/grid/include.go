@@ -7,6 +7,8 @@ import (
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/zclconf/go-cty/cty"
+
+	"aicplan/sink/base/textutil"
 )
 
 // Part is a part block of the plan: axes, rows, derived values, filters and case sets that grids
@@ -146,10 +148,6 @@ func (n *Included) IncludedAt() (detail string, places []string) { return n.Deta
 
 // Text returns the detail followed by the places at which the part is included.
 func (n *Included) Text(places []string) string {
-	shown, more := places, ""
-	if len(shown) > maxPlaces {
-		shown, more = shown[:maxPlaces], fmt.Sprintf("; and %d more", len(places)-maxPlaces)
-	}
-	return strings.TrimSpace(
-		fmt.Sprintf("%s This stands in %s, included at %s%s.", n.Detail, n.Part, strings.Join(shown, "; "), more))
+	return strings.TrimSpace(fmt.Sprintf("%s This stands in %s, included at %s.", n.Detail, n.Part,
+		textutil.First(places, maxPlaces, "; ")))
 }

@@ -253,11 +253,5 @@ func (d *decoder) orderDerives(set *Set) {
 	set.Derives = out
 }
 
-func shortList(names []string) string {
-	if len(names) > 12 {
-		return strings.Join(names[:12], ", ") + fmt.Sprintf(" and %d more", len(names)-12)
-	}
-	return strings.Join(names, ", ")
-}
-
-func capital(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
+func shortList(names []string) string { return textutil.First(names, 12, ", ") }
+func capital(s string) string         { return strings.ToUpper(s[:1]) + s[1:] }

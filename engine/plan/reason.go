@@ -2,11 +2,11 @@ package plan
 
 import (
 	"encoding/json"
-	"fmt"
 	"regexp"
 	"strings"
 
 	"aicplan/engine/checkpoint"
+	"aicplan/sink/base/textutil"
 )
 
 // unknownInput returns the first input whose output is not known yet, or "".
@@ -55,14 +55,10 @@ func staleReason(old, now json.RawMessage) string {
 		}
 	}
 
-	switch {
-	case len(lines) == 0:
+	if len(lines) == 0 {
 		return "the form of the checkpoint changed"
-	case len(lines) > 3:
-		return strings.Join(lines[:3], "; ") + fmt.Sprintf("; and %d more", len(lines)-3)
 	}
-
-	return strings.Join(lines, "; ")
+	return textutil.First(lines, 3, "; ")
 }
 
 // ShortDigest returns the first digits of a digest for messages.

@@ -7,13 +7,13 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/config"
 	"aicplan/engine/stage"
+	"aicplan/sink/base/textutil"
 )
 
 // Name returns the name of the plan in records.
@@ -68,11 +68,6 @@ func (p *Plan) takesOver() hcl.Diagnostics {
 
 	var diags hcl.Diagnostics
 	for _, other := range slices.Sorted(maps.Keys(by)) {
-		named := by[other]
-		some := strings.Join(named[:min(3, len(named))], ", ")
-		if len(named) > 3 {
-			some += fmt.Sprintf(" and %d more", len(named)-3)
-		}
 		diags = append(diags, &hcl.Diagnostic{
 			Severity: hcl.DiagWarning,
 			Summary:  "Records of another plan",
@@ -81,7 +76,7 @@ func (p *Plan) takesOver() hcl.Diagnostics {
 					"Measured cases of both are kept. Give each plan a folder of its own with --state-dir to keep the records too; "+
 					"if %s was renamed to %s, there is nothing to do.",
 				shown(other, p.Name()),
-				some,
+				textutil.First(by[other], 3, ", "),
 				shown(other, p.Name()),
 				shown(p.Name(), other),
 			),

@@ -3,7 +3,6 @@ package stage
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/apache/arrow/go/v17/arrow"
 	"github.com/hashicorp/hcl/v2"
@@ -68,12 +67,8 @@ func (f *Forecast) Lacks(column string) (problem string, sure bool) {
 	case !f.Open && near != "":
 		return fmt.Sprintf("The data is not going to have a column %q.%s", column, near), true
 	case !f.Open:
-		const most = 16
-		have := strings.Join(f.Columns[:min(len(f.Columns), most)], ", ")
-		if more := len(f.Columns) - most; more > 0 {
-			have += fmt.Sprintf(" and %d more", more)
-		}
-		return fmt.Sprintf("The data is not going to have a column %q. It has %s.", column, have), true
+		return fmt.Sprintf("The data is not going to have a column %q. It has %s.", column,
+			textutil.First(f.Columns, 16, ", ")), true
 	case near != "":
 		return fmt.Sprintf("No column %q is known.%s", column, near), false
 	}

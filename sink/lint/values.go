@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"aicplan/sink/base/textutil"
 	"aicplan/sink/table"
 )
 
@@ -82,10 +83,7 @@ func (l *linter) missing(s *sample, others []*sample) {
 			continue
 		}
 
-		text := strings.Join(strings.Fields(strings.Trim(fmt.Sprint(common[:min(len(common), 5)]), "[]")), ", ")
-		if more := len(common) - 5; more > 0 {
-			text += fmt.Sprintf(" and %d more", more)
-		}
+		text := textutil.First(strings.Fields(strings.Trim(fmt.Sprint(common), "[]")), 5, ", ")
 		l.add(Finding{Rule: "missing", Path: s.Path, Table: s.Table, Count: len(common), Message: fmt.Sprintf(
 			"%s lacks values that all %d other tables have: %s", name, n, text)})
 	}

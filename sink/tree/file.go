@@ -41,8 +41,7 @@ func Decode(path string, data []byte) (arrow.Record, error) {
 	}
 
 	rec, err := perf.ReadCSV(data, csvTypes(path))
-	var ce *perf.CSVError
-	if errors.As(err, &ce) {
+	if ce, ok := errors.AsType[*perf.CSVError](err); ok {
 		ce.Path = path
 	}
 

@@ -91,8 +91,8 @@ func ReadModels(path string) ([]MatrixModel, error) {
 var unknownKey = regexp.MustCompile(`field (\S+) not found in type (?:struct \{[^}]*\}|\S+)`)
 
 func inWords(err error) string {
-	var te *yaml.TypeError
-	if !errors.As(err, &te) {
+	te, ok := errors.AsType[*yaml.TypeError](err)
+	if !ok {
 		return strings.TrimPrefix(err.Error(), "yaml: ")
 	}
 	lines := make([]string, len(te.Errors))

@@ -5,6 +5,7 @@ package textutil
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -22,6 +23,14 @@ func Clip(s string, n int) string {
 
 // OneLine joins the words of s by single spaces.
 func OneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+
+// First joins some texts and counts the others: "a, b and 3 more", or "a; b; and 3 more" if sep is a semicolon.
+func First(list []string, most int, sep string) string {
+	if len(list) <= most {
+		return strings.Join(list, sep)
+	}
+	return strings.Join(list[:most], sep) + strings.TrimPrefix(sep, ",") + fmt.Sprintf("and %d more", len(list)-most)
+}
 
 // DidYouMean returns ' Did you mean "X"?' with the most similar candidate, to be appended
 // to a sentence, or "" if no candidate is similar.
