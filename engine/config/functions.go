@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
-	"sort"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2/ext/tryfunc"
@@ -186,7 +186,7 @@ var containsFunc = function.New(&function.Spec{
 		}
 		unknown := false
 		for _, v := range list.Elements() {
-			eq := sameValue(v, want)
+			eq := v.Equals(want)
 			if !eq.IsKnown() {
 				unknown = true
 			} else if eq.True() {
@@ -199,20 +199,6 @@ var containsFunc = function.New(&function.Spec{
 		return cty.False, nil
 	},
 })
-
-func sameValue(a, b cty.Value) cty.Value {
-	if !a.IsKnown() || !b.IsKnown() {
-		return cty.UnknownVal(cty.Bool)
-	}
-	if a.IsNull() || b.IsNull() {
-		return cty.BoolVal(a.IsNull() && b.IsNull())
-	}
-	if !a.Type().Equals(b.Type()) {
-		return cty.False
-	}
-
-	return a.Equals(b)
-}
 
 // powersFunc returns base^from .. base^to, the shape of most size axes.
 var powersFunc = define("powers(base, from, to): base^from up to base^to, both included", cty.Number,
@@ -259,21 +245,22 @@ var rangeFunc = function.New(&function.Spec{
 		}
 
 		start, end, step := args[0], args[1], args[2]
-		if step.Equals(cty.Zero).True() {
+		direction := step.AsBigFloat().Sign()
+		left := func(v cty.Value) int { return direction * end.AsBigFloat().Cmp(v.AsBigFloat()) }
+		switch {
+		case direction == 0:
 			return cty.NilVal, function.NewArgErrorf(2, "the step is 0")
-		}
-		down := step.LessThan(cty.Zero).True()
-		if down && end.GreaterThan(start).True() || !down && end.LessThan(start).True() {
+		case left(start) < 0:
 			return cty.NilVal, function.NewArgErrorf(1, "the steps lead away from the end")
 		}
+
 		var out []cty.Value
-		for v := start; down && v.GreaterThan(end).True() || !down && v.LessThan(end).True(); {
+		for v := start; left(v) > 0; v = v.Add(step) {
 			if len(out) == rangeLimit {
 				return cty.NilVal, fmt.Errorf("range makes at most %d values; use a larger step, or powers(...)",
 					rangeLimit)
 			}
 			out = append(out, v)
-			v = v.Add(step)
 		}
 		if len(out) == 0 {
 			return cty.ListValEmpty(cty.Number), nil
@@ -316,9 +303,9 @@ func sortValues(l cty.Value, t cty.Type) (cty.Value, error) {
 
 	switch t.ElementType() {
 	case cty.Number:
-		sort.SliceStable(vs, func(i, j int) bool { return vs[i].LessThan(vs[j]).True() })
+		slices.SortFunc(vs, func(a, b cty.Value) int { return a.AsBigFloat().Cmp(b.AsBigFloat()) })
 	case cty.String:
-		sort.SliceStable(vs, func(i, j int) bool { return vs[i].AsString() < vs[j].AsString() })
+		slices.SortFunc(vs, func(a, b cty.Value) int { return strings.Compare(a.AsString(), b.AsString()) })
 	default:
 		return cty.NilVal, function.NewArgErrorf(0, "only numbers or strings can be sorted, not %s",
 			t.ElementType().FriendlyName())
