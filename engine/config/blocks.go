@@ -184,12 +184,11 @@ func (s *scope) decodeSystem(d *blockDecl, ctx *hcl.EvalContext) (cty.Value, hcl
 	spec, err := s.l.opts.Systems(b.Name, file)
 	if err != nil {
 		at := d.rng()
-		if a, ok := d.body.Attributes["name"]; ok {
-			at = a.Expr.Range()
-		} else if a, ok := d.body.Attributes["file"]; ok {
-			at = a.Expr.Range()
+		for _, name := range []string{"file", "name"} {
+			if a := d.body.Attributes[name]; a != nil {
+				at = a.Expr.Range()
+			}
 		}
-
 		return cty.DynamicVal, append(diags, errorAt(at, "Unknown system", "%s", sentence(err))...)
 	}
 

@@ -15,9 +15,8 @@ import (
 // the stages that depend on those.
 func (p *Plan) choose() (map[string]bool, hcl.Diagnostics) {
 	all := p.Config.Addresses()
-	pick := func(flag string, globs []string) ([]string, hcl.Diagnostics) {
-		var out []string
-		var diags hcl.Diagnostics
+	var diags hcl.Diagnostics
+	pick := func(flag string, globs []string) (out []string) {
 		for _, g := range globs {
 			n := len(out)
 			for _, a := range all {
@@ -37,14 +36,12 @@ func (p *Plan) choose() (map[string]bool, hcl.Diagnostics) {
 			}
 		}
 
-		return out, diags
+		return out
 	}
 
-	targets, diags := pick("--target", p.Options.Targets)
-	excludes, more := pick("--exclude", p.Options.Excludes)
-	diags = append(diags, more...)
-	_, more = pick("--replace", p.Options.Replace)
-	diags = append(diags, more...)
+	targets := pick("--target", p.Options.Targets)
+	excludes := pick("--exclude", p.Options.Excludes)
+	pick("--replace", p.Options.Replace)
 	if len(p.Options.Targets) == 0 {
 		targets = all
 	}

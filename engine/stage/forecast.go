@@ -97,11 +97,11 @@ func MissingColumns(f *Forecast, columns []string, at hcl.Range) hcl.Diagnostics
 		if problem == "" {
 			continue
 		}
-		d := &hcl.Diagnostic{Severity: hcl.DiagWarning, Summary: "Unknown column", Detail: problem, Subject: at.Ptr()}
+		d := WarningAt(at, "Unknown column", "%s", problem)
 		if sure {
-			d.Severity = hcl.DiagError
+			d[0].Severity = hcl.DiagError
 		}
-		diags = append(diags, d)
+		diags = append(diags, d...)
 	}
 
 	return diags

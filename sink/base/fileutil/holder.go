@@ -38,7 +38,7 @@ func Self(command, runID string, now time.Time) Holder {
 	}
 	return Holder{
 		PID: os.Getpid(), Host: host, Started: now.UTC().Truncate(time.Second), Command: command, RunID: runID,
-		BootID: bootID(), StartTicks: startTicks(os.Getpid()),
+		BootID: proc.BootID(), StartTicks: startTicks(os.Getpid()),
 	}
 }
 
@@ -56,7 +56,7 @@ func (h *Holder) String() string {
 // SameKernel reports whether the holder was recorded under the running kernel. A file lock
 // then decides whether the holder is alive, also in another container. It is false for
 // another machine, and for this one before its last boot.
-func (h *Holder) SameKernel() bool { return h.BootID != "" && h.BootID == bootID() }
+func (h *Holder) SameKernel() bool { return h.BootID != "" && h.BootID == proc.BootID() }
 
 // Running reports whether the process of the holder exists. The result is valid only under
 // the same kernel and in the same container.
@@ -67,15 +67,6 @@ func (h *Holder) Running() bool {
 	}
 	ticks := startTicks(h.PID)
 	return ticks == 0 || h.StartTicks == 0 || ticks == h.StartTicks
-}
-
-// bootID identifies the running kernel. It is empty if the kernel does not report it.
-func bootID() string {
-	data, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		return ""
-	}
-	return strings.TrimSpace(string(data))
 }
 
 // startTicks returns the start time of a process in clock ticks since boot, or 0 if it is

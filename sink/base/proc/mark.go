@@ -27,6 +27,12 @@ func starter(pid int) string {
 	return space() + ":" + strconv.Itoa(pid) + ":" + StartTicks(pid)
 }
 
+// BootID identifies the running kernel. It is empty if the kernel does not report it.
+func BootID() string {
+	data, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	return strings.TrimSpace(string(data))
+}
+
 // StartTicks returns the start time of a running process in clock ticks since boot, or "" if it is unknown.
 func StartTicks(pid int) string {
 	p, _ := statOf(pid)

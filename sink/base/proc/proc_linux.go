@@ -96,9 +96,8 @@ func WithVariable(name, value string) []int {
 
 // space identifies the booted machine and its process namespace, in which process ids are unique.
 func space() string {
-	boot, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	link, _ := os.Readlink("/proc/self/ns/pid")
-	return strings.TrimSpace(string(boot)) + "." + strings.Trim(strings.TrimPrefix(link, "pid:"), "[]")
+	return BootID() + "." + strings.Trim(strings.TrimPrefix(link, "pid:"), "[]")
 }
 
 // CommandLine returns the command line of a process, cut to 80 bytes, or "" if it has ended.
