@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -160,9 +161,8 @@ func endStandIn(t *testing.T, env []string) {
 	defer tick.Stop()
 	patience := time.After(5 * time.Second)
 	for _, v := range env {
-		name, value, _ := strings.Cut(v, "=")
-		for left := name == "SLURMTEST_DIR"; left; {
-			pids := proc.WithVariable(name, value)
+		for left := strings.HasPrefix(v, "SLURMTEST_DIR="); left; {
+			pids := runningWith(v)
 			left = len(pids) > 0
 			select {
 			case <-tick.C:
@@ -174,6 +174,20 @@ func endStandIn(t *testing.T, env []string) {
 			}
 		}
 	}
+}
+
+// runningWith returns the running processes, other than this one, with NAME=VALUE in their environment.
+func runningWith(variable string) []int {
+	var out []int
+	paths, _ := filepath.Glob("/proc/[0-9]*/environ")
+	for _, path := range paths {
+		environ, _ := os.ReadFile(path) // the process may have ended
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(path)))
+		if pid != os.Getpid() && slices.Contains(strings.Split(string(environ), "\x00"), variable) {
+			out = append(out, pid)
+		}
+	}
+	return out
 }
 
 // goOn returns the file that most cases of clusterPlan wait for.

@@ -35,10 +35,6 @@ const (
 	Metric
 )
 
-func (r Role) String() string {
-	return [...]string{"identity", "key", "optional", "needed", "info", "metric"}[r]
-}
-
 // Column is one column of a table.
 type Column struct {
 	Name string

@@ -66,32 +66,14 @@ func statOf(pid int) (p process, ok bool) {
 
 // mark returns the value of Variable in the environment of a process, or "" if it has none or its
 // environment cannot be read.
-func (p process) mark() string { return variable(p.pid, Variable) }
-
-func variable(pid int, name string) string {
-	environ, err := os.ReadFile(fmt.Sprintf("/proc/%d/environ", pid))
-	if err != nil {
-		return ""
-	}
-
+func (p process) mark() string {
+	environ, _ := os.ReadFile(fmt.Sprintf("/proc/%d/environ", p.pid))
 	for kv := range bytes.SplitSeq(environ, []byte{0}) {
-		if v, ok := bytes.CutPrefix(kv, []byte(name+"=")); ok {
+		if v, ok := bytes.CutPrefix(kv, []byte(Variable+"=")); ok {
 			return string(v)
 		}
 	}
 	return ""
-}
-
-// WithVariable returns the running processes, other than this one, whose environment has the variable with
-// this value.
-func WithVariable(name, value string) []int {
-	var out []int
-	for _, p := range processes() {
-		if p.pid != os.Getpid() && variable(p.pid, name) == value {
-			out = append(out, p.pid)
-		}
-	}
-	return out
 }
 
 // space identifies the booted machine and its process namespace, in which process ids are unique.

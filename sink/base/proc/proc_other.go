@@ -23,9 +23,6 @@ func (process) mark() string { return "" }
 
 func space() string { return "" }
 
-// WithVariable returns nothing, because environments can only be read on Linux.
-func WithVariable(string, string) []int { return nil }
-
 // CommandLine returns "", because command lines are only read on Linux.
 func CommandLine(int) string { return "" }
 
