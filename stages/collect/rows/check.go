@@ -196,6 +196,11 @@ func Same(a, b any) bool {
 	na, okA := a.(json.Number)
 	nb, okB := b.(json.Number)
 	if okA && okB && na != nb {
+		ia, errA := na.Int64()
+		ib, errB := nb.Int64()
+		if errA == nil && errB == nil {
+			return ia == ib // floats cannot distinguish large integers
+		}
 		fa, errA := strconv.ParseFloat(string(na), 64)
 		fb, errB := strconv.ParseFloat(string(nb), 64)
 		return errA == nil && errB == nil && fa == fb

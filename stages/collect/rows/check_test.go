@@ -61,3 +61,18 @@ func TestReduceKeepsMetrics(t *testing.T) {
 		t.Error("a row of another case is accepted")
 	}
 }
+
+func TestSameComparesNumbersByValue(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		a, b json.Number
+		want bool
+	}{
+		{"1", "1.0", true}, {"1e3", "1000", true}, {"1", "2", false},
+		{"9007199254740992", "9007199254740993", false}, {"9007199254740993", "9007199254740993", true},
+	} {
+		if got := Same(c.a, c.b); got != c.want {
+			t.Errorf("%s and %s: %v", c.a, c.b, got)
+		}
+	}
+}
