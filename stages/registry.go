@@ -39,7 +39,7 @@ func With(kinds []runtimes.Kind) *Set {
 		preflight.Kind(preflight.Checks(s.pools, nvml.Open)),
 		grids.Kind(),
 		importer.Kind(),
-		collect.KindFor(s.pools, &s.invocation),
+		collect.Kind(s.pools, &s.invocation),
 		dedupe.Kind(),
 		gate.Kind(),
 		verify.Kind(),

@@ -21,12 +21,9 @@ import (
 )
 
 // Kind returns the collect stage kind. Its workers come from pools, which the caller closes at the end
-// of the run.
-func Kind(pools *runtimes.Pools) stage.Kind { return KindFor(pools, &executors.Invocation{}) }
-
-// KindFor is like Kind for runs whose collects may be measured by other processes, which repeat the plan
-// with the arguments in inv. The caller may fill in inv until a stage runs.
-func KindFor(pools *runtimes.Pools, inv *executors.Invocation) stage.Kind {
+// of the run. Collects may be measured by other processes, which repeat the plan with the arguments in inv. The caller
+// may fill in inv until a stage runs.
+func Kind(pools *runtimes.Pools, inv *executors.Invocation) stage.Kind {
 	return stage.Kind{
 		Name:    "collect",
 		Class:   stage.Measure,
@@ -44,11 +41,7 @@ func KindFor(pools *runtimes.Pools, inv *executors.Invocation) stage.Kind {
 			// number of cases that were not tried
 			"skipped": cty.Number,
 		},
-		New: func() stage.Stage {
-			c := newConfig(pools)
-			c.invocation = inv
-			return c
-		},
+		New: func() stage.Stage { return &Config{FailOver: 1, pools: pools, invocation: inv} },
 	}
 }
 
@@ -132,13 +125,6 @@ type Config struct {
 	limits       policy.Limits
 
 	unsupported []unsupported
-}
-
-func newConfig(pools *runtimes.Pools) *Config {
-	return &Config{
-		FailOver: 1,
-		pools:    pools,
-	}
 }
 
 // Check implements stage.Stage.

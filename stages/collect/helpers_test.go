@@ -166,7 +166,7 @@ func refTo(kind, address string) cty.Value {
 // config decodes and checks a collect block.
 func (b *bench) config(src string) (*Config, hcl.Diagnostics) {
 	b.t.Helper()
-	c := newConfig(b.pools)
+	c := Kind(b.pools, nil).New().(*Config)
 	ctx := &hcl.EvalContext{Variables: map[string]cty.Value{
 		"grid":    cty.ObjectVal(map[string]cty.Value{"g": refTo("grid", "grid.g")}),
 		"runtime": cty.ObjectVal(map[string]cty.Value{"cpu": cty.ObjectVal(map[string]cty.Value{"ref": cty.CapsuleVal(stage.RuntimeType, b.runtime)})}),

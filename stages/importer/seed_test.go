@@ -82,7 +82,7 @@ func (c *cache) plan() *stage.Plan {
 		c.t.Fatal(diags)
 	}
 
-	cfg := collect.Kind(c.pools).New().(*collect.Config)
+	cfg := collect.Kind(c.pools, nil).New().(*collect.Config)
 	cfg.Grid = ref("grid", "g")
 	cfg.Runtime = cty.ObjectVal(map[string]cty.Value{"ref": cty.CapsuleVal(stage.RuntimeType, c.rt)})
 	if diags := cfg.Check(&stage.CheckContext{}); diags.HasErrors() {

@@ -99,7 +99,7 @@ func newBench(t *testing.T, grid string) *bench {
 		t.Fatal(diags)
 	}
 
-	c := collect.Kind(pools).New().(*collect.Config)
+	c := collect.Kind(pools, nil).New().(*collect.Config)
 	c.Grid = ref("grid", "g")
 	c.Runtime = cty.ObjectVal(map[string]cty.Value{"ref": cty.CapsuleVal(stage.RuntimeType, rt)})
 	if diags := c.Check(&stage.CheckContext{}); diags.HasErrors() {
