@@ -59,7 +59,7 @@ func TestIdentityExcludesPolicies(t *testing.T) {
 		if diags.HasErrors() {
 			t.Fatal(diags)
 		}
-		if got := cmp.Equal(stage.Identity(Kind(nil, nil), base), stage.Identity(Kind(nil), c)); got != same {
+		if got := cmp.Equal(stage.Identity(Kind(nil, nil), base), stage.Identity(Kind(nil, nil), c)); got != same {
 			t.Errorf("%s: equal is %v, want %v", src, got, same)
 		}
 	}
