@@ -7,6 +7,7 @@ import (
 	"strings"
 	"text/template"
 
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/textutil"
 )
 
@@ -113,12 +114,4 @@ func quoteWord(s string) string {
 
 // fileName replaces the characters that a file name should not have, such as the
 // percent sign of Slurm's patterns.
-func fileName(s string) string {
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9', strings.ContainsRune("._-", r):
-			return r
-		}
-		return '_'
-	}, s)
-}
+func fileName(s string) string { return fileutil.PlainName(s, "._-") }

@@ -206,7 +206,7 @@ func caseDir(rec arrow.Record, row int, tell []string) string {
 	var parts []string
 	for _, name := range tell {
 		value := rec.Column(slices.Index(table.Names(rec), name)).ValueStr(row)
-		parts = append(parts, name+"-"+folder(value, ".-"))
+		parts = append(parts, name+"-"+fileutil.PlainName(value, ".-"))
 	}
 
 	name := strings.Join(parts, "_")

@@ -17,6 +17,7 @@ import (
 	"github.com/zclconf/go-cty/cty"
 
 	"aicplan/engine/stage"
+	"aicplan/sink/base/fileutil"
 	"aicplan/sink/base/textutil"
 	"aicplan/sink/experiment"
 	"aicplan/sink/table"
@@ -59,7 +60,7 @@ func (a *attached) experiment(sets []*stage.Dataset) error {
 		for i, dir := range caseDirs(ds) {
 			row := table.Row(ds.Table, i)
 			if id := text(row[experimentID]); id != "" {
-				if dir = folder(id, "._-"); strings.Trim(dir, ".") == "" {
+				if dir = fileutil.PlainName(id, "._-"); strings.Trim(dir, ".") == "" {
 					dir = "cell"
 				}
 			}
@@ -583,14 +584,4 @@ func text(v any) string {
 		return ""
 	}
 	return fmt.Sprint(v)
-}
-
-// folder replaces the characters of a text that are neither letters, digits nor those of also.
-func folder(text, also string) string {
-	return strings.Map(func(r rune) rune {
-		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(also, r) {
-			return r
-		}
-		return '_'
-	}, text)
 }

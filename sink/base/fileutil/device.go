@@ -90,13 +90,7 @@ func lockInFolder(dir, uuid string, me Holder) (*Device, error) {
 		return nil, Explain("make", dir, err)
 	}
 
-	name := strings.Map(func(r rune) rune {
-		if r == '-' || r == '.' || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
-			return r
-		}
-		return '_'
-	}, uuid)
-	path := filepath.Join(dir, name+".lock")
+	path := filepath.Join(dir, PlainName(uuid, "-.")+".lock")
 
 	f, err := lockFile(path, "the device "+uuid, me, nil)
 	if err != nil {

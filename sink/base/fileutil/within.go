@@ -100,3 +100,13 @@ func BadName(path string) string {
 	}
 	return ""
 }
+
+// PlainName replaces the characters of a text that are neither ASCII letters, digits nor those of also by underscores.
+func PlainName(text, also string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(also, r) {
+			return r
+		}
+		return '_'
+	}, text)
+}
