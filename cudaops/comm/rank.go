@@ -215,7 +215,7 @@ func (r *rank) join(t task) error {
 func (r *rank) wait(t task, c cuda.Comm) error {
 	until := r.node.Clock.Now() + limitOf(t)
 	pause := betweenPolls
-	if !roomy() {
+	if runtime.NumCPU() < 16 { // too few for processes that poll
 		pause = 1
 	}
 
@@ -258,9 +258,6 @@ func (r *rank) together(t task) error {
 	}
 	return r.wait(t, c)
 }
-
-// roomy reports whether the machine has enough CPUs for processes that poll.
-func roomy() bool { return runtime.NumCPU() >= 16 }
 
 // startLine queues a minimal collective that synchronizes the devices of the ranks.
 func (r *rank) startLine(c cuda.Comm) error {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"runtime"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"aicplan/cudaops/load/openai"
@@ -203,9 +202,6 @@ func (r *runner) prepare(i int, model string, keep bool) prepared {
 	}
 	return p
 }
-
-// keptBodies returns an empty store for n conversations.
-func keptBodies(n int) []atomic.Pointer[prepared] { return make([]atomic.Pointer[prepared], n) }
 
 // body returns the JSON body of a turn, including the earlier turns of its conversation.
 func (r *runner) body(history []openai.Message, t *workload.Turn, model string) ([]byte, error) {

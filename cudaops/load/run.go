@@ -343,7 +343,7 @@ func (r *runner) makePrompts() error {
 		rng.Shuffle(len(r.order), func(i, j int) { r.order[i], r.order[j] = r.order[j], r.order[i] })
 	}
 
-	r.kept = keptBodies(len(r.order))
+	r.kept = make([]atomic.Pointer[prepared], len(r.order))
 	return nil
 }
 

@@ -40,7 +40,8 @@ func (t *Target) Burst(ctx context.Context, b measure.Burst) ([]measure.Block, e
 		panic(fmt.Sprintf("ops: a burst of %d blocks of %d executions", b.Blocks, b.Executions))
 	}
 
-	t.use(b.Capture)
+	// Executions continue with the next operand set.
+	t.which = b.Capture % len(t.made)
 	const around = 4 // two stamps and two events of a block
 	launches := (b.Executions + t.Quantum() - 1) / t.Quantum()
 	kernels := b.Executions * max(t.c.Kernels, 1)

@@ -226,10 +226,6 @@ func (t *Target) capture() error {
 // Captures implements measure.Capturer.
 func (t *Target) Captures() int { return len(t.made) }
 
-// use selects a capture for the following executions, by its number modulo the number of
-// captures. They continue with the next operand set.
-func (t *Target) use(capture int) { t.which = capture % len(t.made) }
-
 func (t *Target) execs() []cuda.GraphExec { return t.made[t.which].execs }
 
 func (t *Target) captureOne(first int) (cuda.GraphExec, error) {

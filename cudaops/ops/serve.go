@@ -182,7 +182,7 @@ func (h *Host) job(p *prepared, out worker.Emitter, open *sync.Map) *measure.Job
 		out.Start(p.c.Seq)
 	}
 
-	if h.needsFinish(p) {
+	if h.options.Verify || h.settles(p) || h.set.measure.Power && h.nvml != nil {
 		j.Finish = func(ctx context.Context, r *measure.Measured) (float64, error) { return h.finish(ctx, p, r) }
 	}
 
@@ -198,10 +198,6 @@ func (h *Host) job(p *prepared, out worker.Emitter, open *sync.Map) *measure.Job
 	}
 
 	return j
-}
-
-func (h *Host) needsFinish(p *prepared) bool {
-	return h.options.Verify || h.settles(p) || h.set.measure.Power && h.nvml != nil
 }
 
 // settles reports whether the case must run alone.

@@ -107,9 +107,7 @@ func newJob(cases *grid.Cases, s rows.Schema, groupBy []string, opts stage.Optio
 			t.n = int32(cases.Sweep(i).Len())
 		}
 
-		if t.selected = len(chosen) > 0 && chosen[0] == i; t.selected {
-			chosen = chosen[1:]
-		}
+		t.selected = chosen[i]
 		for p := range t.n {
 			u := unit{task: int32(i), point: p}
 			if !t.selected {

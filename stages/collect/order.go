@@ -14,26 +14,21 @@ import (
 // smokeCases is the number of cases that --smoke collects.
 const smokeCases = 4
 
-// selection returns the indexes of the cases that the options select, in grid order. It does not depend on what was
-// measured already.
-func selection(n int, o stage.Options) []int {
-	want := n
+// selection reports for each of n cases whether the options select it. It does not depend on what was measured already.
+func selection(n int, o stage.Options) []bool {
+	most, out := n, make([]bool, n)
 	if o.Limit > 0 {
-		want = min(want, o.Limit)
-	}
-	if !o.Smoke {
-		return sequence(want)
+		most = min(n, o.Limit)
 	}
 
-	out := policy.Random(o.Seed, "selection").Perm(n)[:min(want, smokeCases)]
-	slices.Sort(out)
-	return out
-}
-
-func sequence(n int) []int {
-	out := make([]int, n)
-	for i := range out {
-		out[i] = i
+	if o.Smoke {
+		for _, i := range policy.Random(o.Seed, "selection").Perm(n)[:min(most, smokeCases)] {
+			out[i] = true
+		}
+		return out
+	}
+	for i := range most {
+		out[i] = true
 	}
 	return out
 }

@@ -162,9 +162,6 @@ func init() {
 	}
 }
 
-// PerRequest returns the metrics of single requests in the order of Values.
-func PerRequest() []Def { return perRequest[:] }
-
 // InterChunk is the metric of the gaps between messages. It has a list of values per request.
 var InterChunk = Def{Tag: "inter_chunk_latency", Name: "Inter Chunk Latency", Unit: "ms", Column: "icl", Spread: true}
 

@@ -166,17 +166,12 @@ func (h *Host) Serve(ctx context.Context, in <-chan worker.Case, out worker.Emit
 	s := worker.Sequential{Run: func(ctx context.Context, c worker.Case) ([]worker.Row, error) {
 		h.log.Section()
 		row, err := h.run(ctx, c)
-		h.keepLog(c)
+		if text := h.log.Text(); len(text) > 0 { // of the case, with the start of its server
+			h.out.Attach(c.Seq, worker.Attachment{Name: "server.log", MediaType: "text/plain", Data: text})
+		}
 		return []worker.Row{row}, err
 	}}
 	return s.Serve(ctx, in, out)
-}
-
-// keepLog attaches the server's output during the case, including its start.
-func (h *Host) keepLog(c worker.Case) {
-	if text := h.log.Text(); len(text) > 0 {
-		h.out.Attach(c.Seq, worker.Attachment{Name: "server.log", MediaType: "text/plain", Data: text})
-	}
 }
 
 // run measures a case and records its traces. Errors have a failure class.
