@@ -211,17 +211,11 @@ func (a *app) describe(d *description, path string, verbose bool) {
 
 // summary counts the stages of each kind.
 func (d *description) summary() string {
-	count := map[string]int{}
 	var kinds []string
 	for _, s := range d.Stages {
-		if count[s.Kind]++; count[s.Kind] == 1 {
-			kinds = append(kinds, s.Kind)
-		}
+		kinds = append(kinds, s.Kind)
 	}
-	for i, k := range kinds {
-		kinds[i] = fmt.Sprintf("%d %s", count[k], k)
-	}
-	return textutil.Counted(len(d.Stages), "stage") + ": " + strings.Join(kinds, ", ")
+	return textutil.Counted(len(d.Stages), "stage") + ": " + countsOf(kinds)
 }
 
 // groupStages prints a line for each group of stages: those of one block with for_each, or those of one

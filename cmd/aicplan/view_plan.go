@@ -144,42 +144,45 @@ func quiet(s plan.StageSummary) bool {
 		s.Action == stage.ActionRun
 }
 
+// rest counts the stages that have no line of their own.
 func (a *app) rest(b *strings.Builder, all []plan.StageSummary) {
-	type group struct{ action, kind string }
-	n := map[group]int{}
-	var order []group
+	kinds := map[string][]string{}
 	for _, s := range all {
 		if quiet(s) {
-			g := group{string(s.Action), s.Kind}
+			action := string(s.Action)
 			if s.Guard && s.Action == stage.ActionReuse {
-				g.action = "idle"
+				action = "idle"
 			}
-			if n[g] == 0 {
-				order = append(order, g)
-			}
-			n[g]++
+			kinds[action] = append(kinds[action], s.Kind)
 		}
 	}
 
-	words := map[string]string{"unknown": "? %s follow what they read", "reuse": "= %s as before",
-		"run": "> %s first", "idle": "= %s not needed: nothing behind it runs"}
+	if len(kinds["unknown"]) == 1 {
+		kinds["one unknown"], kinds["unknown"] = kinds["unknown"], nil
+	}
 
-	for _, action := range []string{"run", "idle", "reuse", "unknown"} {
-		var parts []string
-		for _, g := range order {
-			if g.action == action {
-				parts = append(parts, fmt.Sprintf("%d %s", n[g], g.kind))
-			}
-		}
-
-		if len(parts) > 0 {
-			how := words[action]
-			if action == "unknown" && parts[0][:2] == "1 " && len(parts) == 1 {
-				how = "? %s follows what it reads"
-			}
-			wrapped(b, a.foldWidth(), 4, "  ", fmt.Sprintf(how, strings.Join(parts, ", ")))
+	for _, line := range [][2]string{{"run", "> %s first"}, {"idle", "= %s not needed: nothing behind it runs"},
+		{"reuse", "= %s as before"}, {"one unknown", "? %s follows what it reads"},
+		{"unknown", "? %s follow what they read"}} {
+		if of := kinds[line[0]]; len(of) > 0 {
+			wrapped(b, a.foldWidth(), 4, "  ", fmt.Sprintf(line[1], countsOf(of)))
 		}
 	}
+}
+
+// countsOf counts equal words in the order in which they occur first: "2 gate, 1 export".
+func countsOf(words []string) string {
+	n := map[string]int{}
+	var out []string
+	for _, w := range words {
+		if n[w]++; n[w] == 1 {
+			out = append(out, w)
+		}
+	}
+	for i, w := range out {
+		out[i] = fmt.Sprintf("%d %s", n[w], w)
+	}
+	return strings.Join(out, ", ")
 }
 
 func addressWidth(all []plan.StageSummary) int {

@@ -118,11 +118,7 @@ func hover(t *model.Table) []column {
 
 	out = append(out, column{name: f.Metric.Name, unit: f.Unit, num: f.Latency})
 	if f.Light != nil {
-		share := make([]float64, len(f.Light))
-		for i, v := range f.Light {
-			share[i] = 100 * v
-		}
-		out = append(out, column{name: "speed of light", unit: "%", num: share})
+		out = append(out, column{name: "speed of light", unit: "%", num: scaled(f.Light, 0.01)})
 	}
 
 	return out

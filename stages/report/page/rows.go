@@ -173,18 +173,8 @@ func packColumn(rec arrow.Record, name string) (packedCols, bool) {
 		}
 
 	default:
-		nums, err := table.Float64s(rec, name)
-		if err != nil || nums.Nulls() == nums.Len() {
-			return c, false
-		}
-
-		c.V = make([]number, nums.Len())
-		for i, v := range nums.Values {
-			c.V[i] = number(v)
-			if nums.Null(i) {
-				c.V[i] = number(math.NaN())
-			}
-		}
+		values := model.ParamOf(rec, name).Value
+		return derived(name, values, 1), values != nil
 	}
 
 	return c, true
