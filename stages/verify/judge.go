@@ -107,26 +107,23 @@ func (c *Config) remembered(rc *stage.RunContext) (facts, bool) {
 func (c *Config) judge(f facts) (stage.CheckResult, stage.Status) {
 	status := stage.StatusOK
 	check := stage.CheckResult{Name: "repeat", Severity: c.Severity, Result: "pass", Rows: f.lines,
-		Value: fmt.Sprintf("median %.4f, p95 of the deviation %.2f %%", f.median, 100*f.p95),
 		Limit: fmt.Sprintf("median within %.4g %% of 1", 100*c.Median)}
-	check.Message = fmt.Sprintf(
-		"%d rows measured again: the median ratio is %.4f, 95 %% deviate by less than %.2f %%, the worst by %.2f %%",
-		f.sampled,
-		f.median,
-		100*f.p95,
-		100*f.worst,
-	)
-
 	var broken []string
 	if f.sampled == 0 {
 		broken = append(broken, "no row could be measured again")
-	} else if math.Abs(f.median-1) > c.Median {
-		broken = append(broken, fmt.Sprintf("the median is more than %.4g %% off", 100*c.Median))
+	} else {
+		check.Value = fmt.Sprintf("median %.4f, p95 of the deviation %.2f %%", f.median, 100*f.p95)
+		check.Message = fmt.Sprintf(
+			"%d rows measured again: the median ratio is %.4f, 95 %% deviate by less than %.2f %%, the worst by %.2f %%",
+			f.sampled, f.median, 100*f.p95, 100*f.worst)
+		if math.Abs(f.median-1) > c.Median {
+			broken = append(broken, fmt.Sprintf("the median is more than %.4g %% off", 100*c.Median))
+		}
 	}
 
 	if c.P95 > 0 {
 		check.Limit += fmt.Sprintf(", p95 within %.4g %%", 100*c.P95)
-		if !(f.p95 <= c.P95) {
+		if f.p95 > c.P95 {
 			broken = append(broken, fmt.Sprintf("p95 of the deviation is above %.4g %%", 100*c.P95))
 		}
 	}
@@ -141,7 +138,7 @@ func (c *Config) judge(f facts) (stage.CheckResult, stage.Status) {
 
 	if len(broken) > 0 {
 		check.Result = "fail"
-		check.Message += ": " + strings.Join(broken, "; ")
+		check.Message = strings.TrimPrefix(check.Message+": "+strings.Join(broken, "; "), ": ")
 		check.Fix = "look at the clocks of the worst rows: a power cap or another process changes them; collect again with " +
 			"longer idle gaps"
 		if c.Severity == "warn" {
@@ -162,7 +159,10 @@ func (c *Config) outcome(ds *stage.Dataset, f facts) *stage.Outcome {
 		Values: f.values(check.Result == "pass")}
 	// The rows measured again are evidence, not data: they count for no case.
 	out.Counts.Rows = int(ds.Table.NumRows())
-	out.Message = fmt.Sprintf("%d rows again, median ratio %.4f, p95 of the deviation %.2f %%", f.sampled,
-		f.median, 100*f.p95)
+	out.Message = check.Message
+	if f.sampled > 0 {
+		out.Message = fmt.Sprintf("%d rows again, median ratio %.4f, p95 of the deviation %.2f %%", f.sampled,
+			f.median, 100*f.p95)
+	}
 	return out
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -341,6 +342,16 @@ func TestCompareReportsFailuresAndClocks(t *testing.T) {
 
 // The draw is spread over words and sizes, does not see the order of the rows
 // and follows the seed.
+// TestNothingMeasuredAgain prints no figures if no row has a value the second time.
+func TestNothingMeasuredAgain(t *testing.T) {
+	c := &Config{Median: 0.02, P95: 0.1, Severity: "fail"}
+	check, status := c.judge(facts{failed: 3, median: math.NaN(), p95: math.NaN(), worst: math.NaN()})
+	if want := "no row could be measured again; 3 rows failed this time, 0 allowed"; check.Message != want ||
+		check.Value != "" || status != stage.StatusGateFailed {
+		t.Errorf("%s %q: %q, want %q", status, check.Value, check.Message, want)
+	}
+}
+
 func TestSample(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		n := rapid.IntRange(1, 80).Draw(rt, "n")
