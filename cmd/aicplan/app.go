@@ -39,20 +39,20 @@ type app struct {
 	sensitive      []string          // names of the root module's sensitive variables
 	code           int               // exit code of a command that returned no error
 	kinds          []runtimes.Kind
+	set            *stages.Set // nil before a command needs it
 	provided       []io.Closer
 	goesOn         bool                          // continue if the reader of the output has exited
 	diagnosed      func([]config.DiagJSON) error // prints diagnostics for programs; nil if the output is for people
 	behind         int                           // width of the terminal behind stdout, or 0
 }
 
-// stages returns the stage kinds for one command.
-func (a *app) stages() *stages.Set { return stages.With(a.kinds) }
-
-// provideStages returns the stage kinds as an argument of a command's Run.
-func (a *app) provideStages() *stages.Set {
-	all := a.stages()
-	a.provided = append(a.provided, all)
-	return all
+// stages returns the stage kinds of the command.
+func (a *app) stages() *stages.Set {
+	if a.set == nil {
+		a.set = stages.With(a.kinds)
+		a.provided = append(a.provided, a.set)
+	}
+	return a.set
 }
 
 // provideStore returns the state folder, opened for reading, as an argument of a command's Run.
@@ -148,16 +148,17 @@ func (s selectFlags) options() plan.Options {
 }
 
 // load reads a plan and prints its diagnostics. It returns an error if one of them is an error.
-func (a *app) load(f planFlags, all *stages.Set) (*config.Config, error) {
+func (a *app) load(f planFlags) (*config.Config, error) {
 	if err := f.notSaved(); err != nil {
 		return nil, err
 	}
-	cfg, diags := config.Load(a.loadOptions(f, all))
+	cfg, diags := config.Load(a.loadOptions(f))
 	a.hide(cfg)
 	return cfg, a.report(cfg, diags)
 }
 
-func (a *app) loadOptions(f planFlags, all *stages.Set) config.Options {
+func (a *app) loadOptions(f planFlags) config.Options {
+	all := a.stages()
 	return config.Options{
 		Path: f.Path, Kinds: all.Kinds(), Runtimes: all.Runtimes(), Services: all.Services(),
 		Vars: f.Var, VarFiles: f.VarFile, Environ: a.environ, Systems: loadSystem,
@@ -218,9 +219,8 @@ func reading(readOnly bool) checkpoint.Options {
 }
 
 // plan loads a plan and builds it.
-func (a *app) plan(ctx context.Context, f planFlags, opts plan.Options, all *stages.Set,
-	store *checkpoint.Store) (*plan.Plan, error) {
-	cfg, err := a.load(f, all)
+func (a *app) plan(ctx context.Context, f planFlags, opts plan.Options, store *checkpoint.Store) (*plan.Plan, error) {
+	cfg, err := a.load(f)
 	if err != nil {
 		return nil, err
 	}
@@ -230,11 +230,10 @@ func (a *app) plan(ctx context.Context, f planFlags, opts plan.Options, all *sta
 	return p, a.report(cfg, diags)
 }
 
-// planStage plans the stage at an address and what it needs. With cases, the plan examines the stage's single cases even
-// if a checkpoint exists.
-func (a *app) planStage(f planFlags, address string, cases bool, all *stages.Set,
-	store *checkpoint.Store) (*plan.Stage, error) {
-	cfg, err := a.load(f, all)
+// planStage plans the stage at an address and what it needs. With cases, the plan examines the stage's single cases
+// even if a checkpoint exists.
+func (a *app) planStage(f planFlags, address string, cases bool, store *checkpoint.Store) (*plan.Stage, error) {
+	cfg, err := a.load(f)
 	if err != nil {
 		return nil, err
 	}

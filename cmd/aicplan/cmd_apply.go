@@ -17,7 +17,6 @@ import (
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/fileutil"
-	"aicplan/stages"
 	"aicplan/stages/runtimes"
 )
 
@@ -50,7 +49,7 @@ type diagnosticEvent struct {
 var levels = map[string]string{"error": "error", "warning": "warn"}
 
 // Run makes the plan and runs it.
-func (c *applyCmd) Run(a *app, all *stages.Set) error {
+func (c *applyCmd) Run(a *app) error {
 	if c.JSON {
 		a.diagnosed = func(diags []config.DiagJSON) error {
 			enc := json.NewEncoder(a.stdout)
@@ -96,7 +95,7 @@ func (c *applyCmd) Run(a *app, all *stages.Set) error {
 		return err
 	}
 
-	p, err := a.plan(ctx, c.planFlags, opts, all, store)
+	p, err := a.plan(ctx, c.planFlags, opts, store)
 	if err != nil {
 		return err
 	}
@@ -111,7 +110,7 @@ func (c *applyCmd) Run(a *app, all *stages.Set) error {
 	}
 
 	inv.Detach = c.Detach
-	all.Invoked(inv)
+	a.stages().Invoked(inv)
 	if saved != nil {
 		if changed := saved.Changed(p); len(changed) > 0 {
 			return fmt.Errorf("the saved plan is out of date: %s%s; plan again with --out",
@@ -158,7 +157,8 @@ func (c *applyCmd) Run(a *app, all *stages.Set) error {
 	a.outliveReader(c.JSON)
 	ctx, stop, cancel := interruptible(c.Grace)
 	defer cancel()
-	all.LockDevices(&runtimes.Locks{Me: fileutil.Self(a.commandLine(), "", time.Now()), Timeout: a.global.LockTimeout})
+	a.stages().LockDevices(&runtimes.Locks{Me: fileutil.Self(a.commandLine(), "", time.Now()),
+		Timeout: a.global.LockTimeout})
 	res, err := c.apply(ctx, a, p, store, lock, stop, guards)
 	if err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 
 	"aicplan/engine/checkpoint"
 	"aicplan/engine/stage"
-	"aicplan/stages"
 	"aicplan/stages/collect"
 	"aicplan/stages/importer"
 )
@@ -30,14 +29,14 @@ type seeded struct {
 }
 
 // Run adds rows of perf files to the case cache, so that apply measures only the missing cases.
-func (c *ckptImportCmd) Run(a *app, all *stages.Set) error {
+func (c *ckptImportCmd) Run(a *app) error {
 	store, err := a.open(c.DryRun)
 	if err != nil {
 		return err
 	}
 
 	defer store.Close()
-	m, err := c.measurement(a, all, store)
+	m, err := c.measurement(a, store)
 	if err != nil {
 		return err
 	}
@@ -87,8 +86,8 @@ func (c *ckptImportCmd) Run(a *app, all *stages.Set) error {
 }
 
 // measurement plans the stage and returns how it measures.
-func (c *ckptImportCmd) measurement(a *app, all *stages.Set, store *checkpoint.Store) (*collect.Measurement, error) {
-	s, err := a.planStage(c.planFlags, c.Address, true, all, store)
+func (c *ckptImportCmd) measurement(a *app, store *checkpoint.Store) (*collect.Measurement, error) {
+	s, err := a.planStage(c.planFlags, c.Address, true, store)
 	if err != nil {
 		return nil, err
 	}

@@ -152,18 +152,15 @@ func (a *app) completions(node *kong.Node, flag *kong.Flag, args []string, curre
 func (a *app) addresses(node *kong.Node, args []string) []string {
 	quiet := *a
 	quiet.stderr = io.Discard
-	all := quiet.stages()
-	defer all.Close()
-	store, err := quiet.open(true)
+	defer quiet.close()
+	store, err := quiet.provideStore()
 	if err != nil {
 		return nil
 	}
 
-	defer store.Close()
-
 	var out []string
 	if len(args) > 0 && node.Positional[0].Name == "path" {
-		p, err := quiet.plan(context.Background(), planFlags{Path: args[0]}, plan.Options{}, all, store)
+		p, err := quiet.plan(context.Background(), planFlags{Path: args[0]}, plan.Options{}, store)
 		if err != nil {
 			return nil
 		}

@@ -78,7 +78,7 @@ func (c *doctorCmd) preflight(a *app) error {
 	}
 
 	p, err := a.plan(context.Background(), planFlags{Path: c.Path, Var: c.Var, VarFile: c.VarFile},
-		plan.Options{OutDir: c.OutDir}, a.provideStages(), store)
+		plan.Options{OutDir: c.OutDir}, store)
 	if err != nil {
 		return err
 	}

@@ -12,7 +12,6 @@ import (
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
-	"aicplan/stages"
 	"aicplan/stages/report"
 	"aicplan/stages/report/model"
 )
@@ -33,8 +32,8 @@ device_uuid and attempts.`
 }
 
 // Run groups the cases that have no measurement.
-func (c *failuresCmd) Run(a *app, all *stages.Set, store *checkpoint.Store) error {
-	sources, err := ledgers(store, all.Kinds(), c.Stage)
+func (c *failuresCmd) Run(a *app, store *checkpoint.Store) error {
+	sources, err := ledgers(store, a.stages().Kinds(), c.Stage)
 	if err != nil {
 		return err
 	}

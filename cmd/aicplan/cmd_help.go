@@ -31,9 +31,9 @@ func (helpCmd) Help() string {
 }
 
 // Run prints the help of a command and the page of a topic. A kind of runtimes without a page is printed as JSON.
-func (c *helpCmd) Run(a *app, parser *kong.Kong, all *stages.Set) error {
+func (c *helpCmd) Run(a *app, parser *kong.Kong) error {
 	if c.JSON {
-		return a.json(languageOf(all))
+		return a.json(languageOf(a.stages()))
 	}
 
 	found := false

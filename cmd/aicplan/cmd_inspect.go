@@ -14,7 +14,6 @@ import (
 	"aicplan/engine/plan"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
-	"aicplan/stages"
 )
 
 type describeCmd struct {
@@ -66,9 +65,9 @@ type axisInfo struct {
 }
 
 // Run prints the parts of a plan.
-func (c *describeCmd) Run(a *app, all *stages.Set) error {
+func (c *describeCmd) Run(a *app) error {
 	if c.Eval != "" {
-		return c.eval(a, all)
+		return c.eval(a)
 	}
 
 	store, err := a.provideStore()
@@ -76,12 +75,12 @@ func (c *describeCmd) Run(a *app, all *stages.Set) error {
 		return err
 	}
 
-	p, err := a.plan(context.Background(), c.planFlags, plan.Options{}, all, store)
+	p, err := a.plan(context.Background(), c.planFlags, plan.Options{}, store)
 	if err != nil {
 		return err
 	}
 
-	d, err := describe(p, all.Runtimes())
+	d, err := describe(p, a.stages().Runtimes())
 	if err != nil {
 		return err
 	}
@@ -291,8 +290,8 @@ func (a *app) listStages(stages []stageInfo) {
 }
 
 // eval evaluates an expression in the root module.
-func (c *describeCmd) eval(a *app, all *stages.Set) error {
-	cfg, err := a.load(c.planFlags, all)
+func (c *describeCmd) eval(a *app) error {
+	cfg, err := a.load(c.planFlags)
 	if err != nil {
 		return err
 	}

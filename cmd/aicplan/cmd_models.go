@@ -14,7 +14,6 @@ import (
 	"aicplan/engine/config"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
-	"aicplan/stages"
 )
 
 type modelsCmd struct {
@@ -61,14 +60,14 @@ var opsOf = map[string][]string{
 }
 
 // Run prints the models with known shapes and what each needs.
-func (c *modelsCmd) Run(a *app, all *stages.Set) error {
+func (c *modelsCmd) Run(a *app) error {
 	if _, err := os.Stat(filepath.Join(c.Dir, "outputs.hcl")); err != nil {
 		return fmt.Errorf("%s has no rows of models (it has no outputs.hcl); name their folder with --dir, for example "+
 			"plans/modules/models of a checkout",
 			c.Dir)
 	}
 
-	cfg, diags := config.Load(a.loadOptions(planFlags{Path: c.Dir}, all))
+	cfg, diags := config.Load(a.loadOptions(planFlags{Path: c.Dir}))
 	if err := a.report(cfg, diags); err != nil {
 		return err
 	}

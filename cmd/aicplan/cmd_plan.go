@@ -10,7 +10,6 @@ import (
 	"aicplan/engine/config"
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
-	"aicplan/stages"
 )
 
 type planCmd struct {
@@ -30,7 +29,7 @@ type planCmd struct {
 const planMemory = 200 << 20
 
 // Run prints what apply would do. It takes no lock and writes only the file of --out.
-func (c *planCmd) Run(a *app, all *stages.Set, store *checkpoint.Store) error {
+func (c *planCmd) Run(a *app, store *checkpoint.Store) error {
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(planMemory)
 	}
@@ -47,7 +46,7 @@ func (c *planCmd) Run(a *app, all *stages.Set, store *checkpoint.Store) error {
 	ctx := context.Background()
 	opts := c.options()
 	opts.Price, opts.GPUs, opts.OutDir = c.Price, c.Gpus, c.OutDir
-	p, err := a.plan(ctx, c.planFlags, opts, all, store)
+	p, err := a.plan(ctx, c.planFlags, opts, store)
 	if err != nil {
 		return err
 	}
@@ -61,7 +60,7 @@ func (c *planCmd) Run(a *app, all *stages.Set, store *checkpoint.Store) error {
 	sum := plan.Summarize(p)
 	switch {
 	case c.Diff != "":
-		err = a.planDiff(ctx, p, c, all, store)
+		err = a.planDiff(ctx, p, c, store)
 	case c.JSON:
 		err = a.json(sum)
 	default:

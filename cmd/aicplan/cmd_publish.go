@@ -14,7 +14,6 @@ import (
 	"aicplan/engine/run"
 	"aicplan/engine/stage"
 	"aicplan/sink/base/fileutil"
-	"aicplan/stages"
 	"aicplan/stages/publish"
 )
 
@@ -59,8 +58,8 @@ type published struct {
 }
 
 // Run publishes the exports that have ended.
-func (c *publishCmd) Run(a *app, all *stages.Set, store *checkpoint.Store) error {
-	p, err := a.plan(context.Background(), c.planFlags, plan.Options{OutDir: c.OutDir}, all, store)
+func (c *publishCmd) Run(a *app, store *checkpoint.Store) error {
+	p, err := a.plan(context.Background(), c.planFlags, plan.Options{OutDir: c.OutDir}, store)
 	if err != nil {
 		return err
 	}

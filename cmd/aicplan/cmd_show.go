@@ -20,7 +20,6 @@ import (
 	"aicplan/engine/stage"
 	"aicplan/sink/base/textutil"
 	"aicplan/sink/table"
-	"aicplan/stages"
 	"aicplan/stages/grids"
 )
 
@@ -244,8 +243,8 @@ type casesCmd struct {
 }
 
 // Run prints the cases of a grid.
-func (c *casesCmd) Run(a *app, all *stages.Set, store *checkpoint.Store) error {
-	s, err := a.planStage(c.planFlags, c.Address, false, all, store)
+func (c *casesCmd) Run(a *app, store *checkpoint.Store) error {
+	s, err := a.planStage(c.planFlags, c.Address, false, store)
 	if err != nil {
 		return err
 	}

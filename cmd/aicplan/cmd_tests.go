@@ -97,7 +97,6 @@ func (c *testCmd) Run(a *app) error {
 		}
 	}
 
-	all := a.provideStages()
 	// The folder must not exist: tests run without checkpoints.
 	store, err := checkpoint.Open(filepath.Join(os.TempDir(), "aicplan-test-without-state"),
 		checkpoint.Options{ReadOnly: true})
@@ -107,7 +106,7 @@ func (c *testCmd) Run(a *app) error {
 	}
 
 	defer store.Close()
-	load := a.loadOptions(planFlags{}, all)
+	load := a.loadOptions(planFlags{})
 	load.Environ = nil
 	sum := testedAll{Runs: []testedRun{}}
 	var groups []results.Group

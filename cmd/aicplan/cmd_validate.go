@@ -12,7 +12,6 @@ import (
 	"aicplan/engine/plan"
 	"aicplan/engine/run"
 	"aicplan/sink/base/textutil"
-	"aicplan/stages"
 	"aicplan/systems"
 )
 
@@ -31,7 +30,7 @@ func diagsJSON(files map[string]*hcl.File, diags hcl.Diagnostics) []config.DiagJ
 }
 
 // Run checks the plan without running it.
-func (c *validateCmd) Run(a *app, all *stages.Set) error {
+func (c *validateCmd) Run(a *app) error {
 	if ext := filepath.Ext(c.Path); ext == ".yaml" || ext == ".yml" {
 		return c.spec(a)
 	}
@@ -40,7 +39,7 @@ func (c *validateCmd) Run(a *app, all *stages.Set) error {
 		return err
 	}
 
-	cfg, diags := config.Load(a.loadOptions(c.planFlags, all))
+	cfg, diags := config.Load(a.loadOptions(c.planFlags))
 	stageCount := 0
 	if !diags.HasErrors() {
 		store, err := a.provideStore()

@@ -14,7 +14,6 @@ import (
 	"aicplan/engine/config"
 	"aicplan/engine/grid"
 	"aicplan/engine/run"
-	"aicplan/stages"
 	"aicplan/stages/grids"
 )
 
@@ -26,8 +25,8 @@ type whyCmd struct {
 }
 
 // Run explains whether the combinations with the given values are cases.
-func (c *whyCmd) Run(a *app, all *stages.Set) error {
-	cfg, err := a.load(c.planFlags, all)
+func (c *whyCmd) Run(a *app) error {
+	cfg, err := a.load(c.planFlags)
 	if err != nil {
 		return err
 	}

@@ -9,11 +9,10 @@ import (
 	"aicplan/engine/config"
 	"aicplan/engine/plan"
 	"aicplan/sink/base/textutil"
-	"aicplan/stages"
 )
 
 // planDiff prints which cases p adds and removes compared with another plan.
-func (a *app) planDiff(ctx context.Context, p *plan.Plan, c *planCmd, all *stages.Set, store *checkpoint.Store) error {
+func (a *app) planDiff(ctx context.Context, p *plan.Plan, c *planCmd, store *checkpoint.Store) error {
 	var old plan.CaseSets
 	if plan.IsSaved(c.Diff) {
 		saved, err := plan.Open(c.Diff)
@@ -25,7 +24,7 @@ func (a *app) planDiff(ctx context.Context, p *plan.Plan, c *planCmd, all *stage
 		}
 	} else {
 		// The flags apply to this plan. The other plan may lack the stages and variables that they name.
-		load, opts := a.loadOptions(c.planFlags, all), c.options()
+		load, opts := a.loadOptions(c.planFlags), c.options()
 		load.Path, load.Shared, opts.Shared = c.Diff, true, true
 		cfg, diags := config.Load(load)
 		if err := a.report(cfg, diags); err != nil {
