@@ -43,7 +43,7 @@ func Dataset(r io.Reader, name string, c Config) ([]Conversation, error) {
 	d := &dataset{c: c, name: name, sessions: map[string]int{}}
 	err := objects(r, name, func(raw []byte, _ int) error {
 		var e entry
-		if err := json.Unmarshal(raw, &e); err != nil {
+		if err := decode(raw, &e); err != nil {
 			return err
 		}
 		return d.add(e)

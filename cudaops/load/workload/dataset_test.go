@@ -87,6 +87,14 @@ func TestAgenticTraces(t *testing.T) {
 	}
 }
 
+// TestTraceWithoutOutput asks for one token if a request had none: without a limit, the server would decide.
+func TestTraceWithoutOutput(t *testing.T) {
+	list, err := Trace(strings.NewReader(`{"timestamp": 0, "input_length": 3, "output_length": 0}`), "a.jsonl", Config{})
+	if err != nil || len(list) != 1 || list[0].Turns[0].Output != 1 {
+		t.Errorf("%+v, %v", list, err)
+	}
+}
+
 // TestOpenTelemetryTraces reads spans of a collector's file exporter.
 func TestOpenTelemetryTraces(t *testing.T) {
 	span := func(start, attributes string) string {

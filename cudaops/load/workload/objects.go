@@ -1,10 +1,10 @@
 package workload
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"aicplan/sink/base/parquetrows"
+	"aicplan/sink/base/textutil"
 )
 
 // objects calls each with the JSON objects of a file, in order. The format follows from the file's name:
@@ -25,6 +26,20 @@ import (
 // The second argument of each is the object's line, or its number in a .json or .parquet file. Errors contain name and
 // that place.
 func objects(r io.Reader, name string, each func(raw []byte, place int) error) error {
+	data, err := io.ReadAll(r)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+
+	kind := filepath.Ext(name)
+	if kind != ".parquet" {
+		data = bytes.TrimPrefix(data, []byte("\ufeff"))
+		if i := textutil.NotUTF8(data); i >= 0 {
+			return fmt.Errorf("%s:%d: the byte 0x%02x is no UTF-8; save the file as UTF-8", name,
+				1+bytes.Count(data[:i], []byte("\n")), data[i])
+		}
+	}
+
 	n := 0
 	next := func(raw []byte) error {
 		if err := each(raw, n); err != nil {
@@ -33,23 +48,18 @@ func objects(r io.Reader, name string, each func(raw []byte, place int) error) e
 		return nil
 	}
 
-	switch kind := filepath.Ext(name); kind {
+	switch kind {
 	case ".csv":
-		return csvObjects(r, name, each)
+		return csvObjects(bytes.NewReader(data), name, each)
 
 	case ".json":
-		return jsonObjects(r, name, func(raw []byte) error {
+		return jsonObjects(bytes.NewReader(data), name, func(raw []byte) error {
 			n++
 			return next(raw)
 		})
 
 	case ".parquet":
-		raw, err := io.ReadAll(r)
-		if err != nil {
-			return err
-		}
-
-		list, err := parquetrows.Objects(bytes.NewReader(raw))
+		list, err := parquetrows.Objects(bytes.NewReader(data))
 		if err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
@@ -63,11 +73,9 @@ func objects(r io.Reader, name string, each func(raw []byte, place int) error) e
 		return nil
 
 	default:
-		s := bufio.NewScanner(r)
-		s.Buffer(make([]byte, 64<<10), 64<<20)
-		for n = 1; s.Scan(); n++ {
-			line := bytes.TrimSpace(s.Bytes())
-			if len(line) == 0 {
+		for line := range bytes.Lines(data) {
+			n++
+			if line = bytes.TrimSpace(line); len(line) == 0 {
 				continue
 			}
 
@@ -78,16 +86,22 @@ func objects(r io.Reader, name string, each func(raw []byte, place int) error) e
 				}
 				line = fmt.Appendf(nil, `{"text":%s}`, text)
 			}
-			if err := next(bytes.Clone(line)); err != nil {
+			if err := next(line); err != nil {
 				return err
 			}
 		}
-
-		if err := s.Err(); err != nil {
-			return fmt.Errorf("%s:%d: %w", name, n, err)
-		}
 		return nil
 	}
+}
+
+// decode decodes an object. Errors of types name the field as the file has it.
+func decode(raw []byte, to any) error {
+	err := json.Unmarshal(raw, to)
+	if wrong := (*json.UnmarshalTypeError)(nil); errors.As(err, &wrong) {
+		return fmt.Errorf("%s is a %s; the type is %v", wrong.Field[strings.LastIndex(wrong.Field, ".")+1:], wrong.Value,
+			wrong.Type)
+	}
+	return err
 }
 
 // jsonObjects calls each with the objects of a JSON file. Lists are flattened.

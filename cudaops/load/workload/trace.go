@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"time"
@@ -51,10 +52,14 @@ type traceLine struct {
 // Trace uses only Seed, Tokenizer, IDs and Vocabulary of the config. Errors contain name and the line of an object that
 // is on one line, or else the number of the object.
 func Trace(r io.Reader, name string, c Config) ([]Conversation, error) {
+	if filepath.Ext(name) == ".txt" {
+		return nil, fmt.Errorf("%s: a trace is a .jsonl, .json or .csv file; prompts in a .txt file are a dataset", name)
+	}
+
 	t := &tracer{c: c, v: newVocabulary(c.Tokenizer), blocks: map[[2]int64]Turn{}, sessions: map[string]int{}}
 	err := objects(r, name, func(raw []byte, place int) error {
 		var e traceEntry
-		if err := json.Unmarshal(raw, &e); err != nil {
+		if err := decode(raw, &e); err != nil {
 			return err
 		}
 		return t.add(&e, place)
@@ -198,7 +203,7 @@ func (m *tracer) turn(l *traceLine, line int) (Turn, error) {
 	}
 
 	if l.Output != nil {
-		t.Output = *l.Output
+		t.Output = max(*l.Output, 1) // zero is the server's choice in a Turn
 	}
 
 	return t, nil
