@@ -2,6 +2,7 @@ package grid
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
@@ -161,6 +162,7 @@ func (l *linter) node(n hclsyntax.Expression) bool {
 		}
 
 		if ok && n.Name == "contains" && len(n.Args) == 2 {
+			ok = l.containsTypes(n)
 			l.containsLiterals(n)
 		}
 
@@ -255,6 +257,28 @@ func (l *linter) literal(name, lit hclsyntax.Expression) {
 		return
 	}
 	l.offAxis(info, v, lit.Range())
+}
+
+// containsTypes reports lists in which every element has another type than the value.
+func (l *linter) containsTypes(n *hclsyntax.FunctionCallExpr) bool {
+	list, value := l.typeOf(l.cur, n.Args[0]), l.typeOf(l.cur, n.Args[1])
+	var elements []cty.Type
+	switch {
+	case list.IsTupleType():
+		elements = list.TupleElementTypes()
+	case list.IsListType() || list.IsSetType():
+		elements = []cty.Type{list.ElementType()}
+	}
+
+	comparable := func(t cty.Type) bool { return t == value || !t.IsPrimitiveType() }
+	if len(elements) == 0 || !value.IsPrimitiveType() || slices.ContainsFunc(elements, comparable) {
+		return true
+	}
+
+	l.errorf(n.Range(), "Comparison across types",
+		"A %s never equals a %s, so this is always false. Write the list in the type of the value.",
+		value.FriendlyName(), elements[0].FriendlyName())
+	return false
 }
 
 // containsLiterals warns about strings in contains(["fp88"], dtype) that dtype never has. It
