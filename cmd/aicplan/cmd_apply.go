@@ -206,7 +206,7 @@ func (a *app) planAgain(ctx context.Context, p *plan.Plan, store *checkpoint.Sto
 		return p, err
 	}
 
-	if now != before {
+	if now != before || store.Stale() {
 		store.Forget()
 		if err := again(); err != nil {
 			return p, err

@@ -64,6 +64,31 @@ func (j *Journal) Refresh() (version int, err error) {
 	return j.version, nil
 }
 
+// Stale reports whether another process has added or removed segments since a journal was read.
+func (s *Store) Stale() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, j := range s.journals {
+		var now []string
+		for _, dir := range append(slices.Clone(j.also), j.dir) {
+			paths, err := segmentPaths(dir)
+			if err != nil {
+				return true
+			}
+			now = append(now, paths...)
+		}
+
+		now = slices.DeleteFunc(now, func(path string) bool { return !s.reads(path) })
+		j.mu.Lock()
+		same := slices.Equal(now, j.segments)
+		j.mu.Unlock()
+		if !same {
+			return true
+		}
+	}
+	return false
+}
+
 // Segment returns the name of the file with the entry of a case, or "" if the journal does not have it.
 // The name contains the label of the store that wrote it.
 func (j *Journal) Segment(id string) string {
