@@ -7,7 +7,10 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
+
+	"aicplan/sink/base/textutil"
 )
 
 // A Rule classifies kernels with a matching name as collectives of one kind.
@@ -35,11 +38,16 @@ func DefaultRules() Rules {
 
 // ParseRules parses a table of rules: CSV without a header, with the columns kind, regular expression (RE2)
 // and optionally origin. Lines that start with # are comments. The kind "compute" excludes kernels from the
-// collectives. Errors contain the file name and the line.
+// collectives. Other kinds than those of the built-in rules are accepted unless they look like a misspelling of one.
+// Errors contain the file name and the line.
 func ParseRules(r io.Reader, name string) (Rules, error) {
 	cr := csv.NewReader(r)
 	cr.Comment, cr.FieldsPerRecord = '#', -1
 	var out Rules
+	known := []string{Compute, "dispatch", "combine"}
+	for _, k := range kinds {
+		known = append(known, k.kind)
+	}
 
 	for {
 		rec, err := cr.Read()
@@ -62,6 +70,10 @@ func ParseRules(r io.Reader, name string) (Rules, error) {
 		}
 
 		rule := Rule{Kind: strings.TrimSpace(rec[0]), Regexp: re}
+		if near := textutil.Nearest(rule.Kind, known); near != "" && len(rule.Kind) > 3 &&
+			!slices.Contains(known, rule.Kind) && !strings.HasPrefix(rule.Kind, near) {
+			return nil, fmt.Errorf("%s:%d: no kind is called %q. Did you mean %q?", name, line, rule.Kind, near)
+		}
 		if len(rec) == 3 {
 			rule.Origin = rec[2]
 		}
