@@ -309,7 +309,7 @@ func (g givenValue) surprising(d *variableDecl, v cty.Value) hcl.Diagnostics {
 
 // hint describes how to write a value that could not be parsed.
 func (g givenValue) hint(d *variableDecl, why string) string {
-	if list := g.asList(d, cty.StringVal(g.text)); list != "" && !strings.ContainsAny(g.text, "[]{}\"") {
+	if list := g.asList(d, cty.StringVal(g.text)); list != "" && !strings.ContainsAny(g.text, "[](){}\"") {
 		return list
 	}
 	return " " + why
