@@ -243,9 +243,11 @@ func TotalFailures(groups []FailureGroup) int {
 }
 
 // number matches the parts that vary between messages of one fault: addresses, digests,
-// sizes (1x4353x2048), process ids. Other digits inside a word (fp8, sm90, H200) belong to it.
+// sizes (1x4353x2048), process ids, fractions before a unit (0.5s). Other digits
+// inside a word (fp8, sm90, H200) belong to it.
 var number = regexp.MustCompile(
-	`\b(0x[0-9a-fA-F]+|[0-9a-f]{16,}|[0-9]+(x[0-9]+)+|[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?)\b`,
+	`\b(0x[0-9a-fA-F]+\b|[0-9a-f]{16,}\b|[0-9]+(x[0-9]+)+\b|` +
+		`[0-9]+\.[0-9]+([eE][+-]?[0-9]+)?|[0-9]+([eE][+-]?[0-9]+)?\b)`,
 )
 
 // maxPattern is the number of bytes of a message that are compared.

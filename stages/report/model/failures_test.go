@@ -82,6 +82,7 @@ func TestMessagesWithOtherNumbersAreEqual(t *testing.T) {
 		"CUDA error 700 at 0xdeadbeef":           "CUDA error # at #",
 		"1x4353x2048 e4m3->bf16 (15)":            "# e4m3->bf16 (#)",
 		"no fp8 kernels for sm90 on H200":        "no fp8 kernels for sm90 on H200",
+		"cancelled 0.010s after 1.5GiB":          "cancelled #s after #GiB",
 		"process 1234 died after 1.5e3 s\nagain": "process # died after # s again",
 	} {
 		if got := messagePattern(in); got != want {
