@@ -4,7 +4,6 @@ import (
 	"path/filepath"
 
 	"aicplan/engine/plan"
-	"aicplan/engine/stage"
 )
 
 // claim returns a function that a stage calls before it writes a file. It returns the stage of this plan that owns
@@ -25,16 +24,12 @@ func (r *runner) claim(address string) func(path string) string {
 	}
 }
 
-// writtenBefore returns the files of stages that are reused or left out, with the stages. These files are kept.
+// writtenBefore returns the files of stages that the plan reuses or leaves out, with the stages. These files are kept.
+// A stage that turns out to be reused later claims its files then.
 func (r *runner) writtenBefore() map[string]string {
-	runs := map[string]bool{}
-	for _, s := range r.plan.Stages {
-		runs[s.Address()] = s.Action != stage.ActionReuse
-	}
-
 	out := map[string]string{}
 	for _, in := range r.plan.Config.Instances {
-		if runs[in.Address] {
+		if _, reused := r.kept[in.Address]; !reused && r.plan.Stage(in.Address) != nil {
 			continue
 		}
 

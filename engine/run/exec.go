@@ -396,6 +396,11 @@ func (r *runner) reuse(s *plan.Stage, sr *StageResult) {
 		)
 		return
 	}
+	claim := r.claim(s.Address())
+	for _, a := range out.Artifacts {
+		claim(a.Path)
+	}
+
 	sr.Outcome = out
 	r.publish(s, out, plan.OutputIdentity(rec), rec.Outputs.Table)
 }

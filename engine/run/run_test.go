@@ -358,6 +358,38 @@ func TestLostArtifactAndLostTableAreStale(t *testing.T) {
 	}
 }
 
+// TestFilesOfStagesReusedLaterAreKept: the first file of a run is claimed while
+// the stage that turns out to be reused is still unknown.
+func TestFilesOfStagesReusedLaterAreKept(t *testing.T) {
+	b := newBench(t)
+	file, owner := filepath.Join(t.TempDir(), "x.csv"), ""
+	digest := "sha256:4355a46b19d348dc2f57c046f8ef63d4538ebb936000f3c9ee954a27460dd865" // of "1\n"
+	b.do["thing.a"] = func(rc *stage.RunContext) (*stage.Outcome, error) {
+		rc.Claim(file + ".other")
+		return &stage.Outcome{Status: stage.StatusOK, Data: rows(1)}, nil
+	}
+	b.do["thing.b"] = func(*stage.RunContext) (*stage.Outcome, error) {
+		return &stage.Outcome{Status: stage.StatusOK, Data: rows(1),
+			Artifacts: []stage.Artifact{{Path: file, Digest: digest}}}, os.WriteFile(file, []byte("1\n"), 0o644)
+	}
+	b.do["thing.c"] = func(rc *stage.RunContext) (*stage.Outcome, error) {
+		owner = rc.Claim(file)
+		return &stage.Outcome{Status: stage.StatusOK, Data: rows(1)}, nil
+	}
+	text := `
+thing "a" { value = 1 }
+thing "b" { input = thing.a }
+`
+	b.apply(text)
+	res := b.apply(strings.Replace(text, "1", "2", 1) + `thing "c" { input = thing.b }`)
+	if got := status(res); got != "thing.a=ok thing.b=reused thing.c=ok" {
+		t.Fatal(got)
+	}
+	if owner != "thing.b" {
+		t.Errorf("the file of thing.b may be overwritten; its owner is %q", owner)
+	}
+}
+
 func TestInterruptSkipsWhatDidNotStart(t *testing.T) {
 	b := newBench(t)
 	stop := make(chan struct{})
