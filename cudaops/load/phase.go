@@ -153,8 +153,8 @@ func (r *runner) phase(ctx context.Context, warmup bool, client *Client) (*Phase
 		panic(*v)
 	}
 
-	out := &Phase{Phase: aiperf.Phase{Summary: p.collector.Summary(), From: from, To: to}, Batches: p.batches, endedBy: p.reason(replay),
-		Groups: p.groups.figures()}
+	out := &Phase{Phase: aiperf.Phase{Summary: p.collector.Summary(), From: from, To: to}, Batches: p.batches,
+		endedBy: p.reason(replay), Groups: p.groups.figures()}
 	if p.slicer != nil {
 		out.Slices = p.slicer.Slices(to)
 	}

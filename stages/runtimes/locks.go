@@ -98,8 +98,8 @@ func (l *Locks) wait(
 			if len(rt.Launcher) == 0 {
 				why = "the driver does not show their UUIDs; switch persistence mode on (nvidia-smi -pm 1)"
 			}
-			at.say(fmt.Sprintf("the GPUs of %s are not locked, so another run may measure on them at the same time unnoticed: %s",
-				rt.Address, why))
+			at.say(fmt.Sprintf("the GPUs of %s are not locked, so another run may measure on them at the same time "+
+				"unnoticed: %s", rt.Address, why))
 			return nil, nil
 		case !isBusy:
 			at.say(fmt.Sprintf("%s is not locked, so another run may measure at the same time unnoticed: %v", uuid, err))

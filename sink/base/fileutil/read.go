@@ -84,8 +84,8 @@ func regular(mode fs.FileMode) error {
 	return fmt.Errorf("it is %s, %w", what, ErrNotRegular)
 }
 
-// Glob returns the paths of the files in a folder that match a slash-separated pattern, sorted. Characters of the folder's
-// path have no special meaning.
+// Glob returns the paths of the files in a folder that match a slash-separated pattern, sorted. Characters of the
+// folder's path have no special meaning.
 func Glob(dir, pattern string) ([]string, error) {
 	found, err := fs.Glob(os.DirFS(dir), pattern)
 	for i, name := range found {

@@ -60,8 +60,8 @@ type Deadlines struct {
 // enough is the number of cases after which Limits.First does not apply any more.
 const enough = 5
 
-// mostDeadline is the longest deadline in nanoseconds, about 31 years. The product of a long case and a large factor does
-// not fit into a duration.
+// mostDeadline is the longest deadline in nanoseconds, about 31 years. The product of a long case and a large factor
+// does not fit into a duration.
 const mostDeadline = 1e18
 
 // Add adds the duration of a case in seconds.
